@@ -1,0 +1,121 @@
+package history
+
+import "time"
+
+// Kind names what an event reports. The list is closed: a reader of an older or
+// newer history meets an unknown kind only by ignoring it on purpose.
+type Kind string
+
+// What the run itself did.
+const (
+	RunPhase   Kind = "run.phase"   // Key: arrange, record, steps, settle, restore
+	RunError   Kind = "run.error"   // Note: what broke in the harness; such a history is never a pass
+	RunEnded   Kind = "run.ended"   // the last event of a complete history
+	NodeRole   Kind = "node.role"   // Key: the scenario's name for Node (Instance)
+	NoticePut  Kind = "notice.put"  // Key: the step's name; Notice: EventBridge id; Node, Instance; Until: its deadline
+	MessagePut Kind = "message.put" // Key: the step's name; Message: SQS id; put straight into the queue
+	Reclaimed  Kind = "reclaimed"   // Node: its container was killed without warning
+	AwaitDone  Kind = "await.done"  // Key: what was awaited
+	AwaitLate  Kind = "await.late"  // Key: what was awaited and did not come in time
+	Restored   Kind = "restored"    // every node Ready, schedulable, untainted; Note says what had to be mended
+	QueueDepth Kind = "queue.depth" // Numbers: visible, invisible; at the end of recording
+)
+
+// What the watcher saw in the cluster. The objects that exist when recording
+// starts come first as *.present.
+const (
+	NodePresent    Kind = "node.present" // Key: capacity (spot, on-demand, control-plane); Instance
+	NodeCordoned   Kind = "node.cordoned"
+	NodeUncordoned Kind = "node.uncordoned"
+	NodeTainted    Kind = "node.tainted" // Key: taint key; Reason: effect
+	NodeUntainted  Kind = "node.untainted"
+	NodeReady      Kind = "node.ready"
+	NodeNotReady   Kind = "node.notready" // Reason: False or Unknown
+	NodeDeleted    Kind = "node.deleted"
+
+	PodPresent     Kind = "pod.present"   // Node, Owner, IP; existed when recording started
+	PodCreated     Kind = "pod.created"   // Owner
+	PodScheduled   Kind = "pod.scheduled" // Node
+	PodReady       Kind = "pod.ready"     // IP
+	PodNotReady    Kind = "pod.notready"
+	PodEvicted     Kind = "pod.evicted"     // the DisruptionTarget condition; Reason: EvictionByEvictionAPI, …
+	PodTerminating Kind = "pod.terminating" // deletionTimestamp set; Numbers: grace (s)
+	PodExited      Kind = "pod.exited"      // every container terminated
+	PodDeleted     Kind = "pod.deleted"     // gone from the API
+
+	EndpointReady       Kind = "endpoint.ready" // IP, Pod: an address of the kube-dns EndpointSlices
+	EndpointNotReady    Kind = "endpoint.notready"
+	EndpointTerminating Kind = "endpoint.terminating" // Reason: serving or not-serving
+	EndpointGone        Kind = "endpoint.gone"
+
+	ClusterEvent Kind = "event" // Key: object kind; Node or Pod: object; Reason, Note; Owner: reporting component
+)
+
+// What went through the recording proxy between handler and SQS.
+const (
+	SQSCall     Kind = "sqs.call"    // Action, Status; one for each API call
+	SQSReceived Kind = "sqs.receive" // Message, Notice; one for each message handed out
+	SQSDeleted  Kind = "sqs.delete"  // Message, Notice
+)
+
+// What the prober said of itself.
+const (
+	ProberStarted Kind = "prober.started" // Numbers: rate per target, clock_bound (s)
+	ProberEnded   Kind = "prober.ended"   // Numbers: asked, unsent, late_p99 (s), late_max (s)
+)
+
+// Event is one thing that happened. At is when we saw it; Said is when the one
+// who reported it says that it happened. Fields that a kind does not use stay
+// empty; the comments at the kinds say which it uses.
+type Event struct {
+	// Seq is the event's number in its history, from 1. Verdicts cite it.
+	Seq  int           `json:"seq"`
+	At   time.Duration `json:"at"` // nanoseconds since the base
+	Kind Kind          `json:"kind"`
+
+	Said  *time.Duration `json:"said,omitempty"`
+	Until *time.Duration `json:"until,omitempty"`
+
+	Key      string `json:"key,omitempty"`
+	Node     string `json:"node,omitempty"`
+	Instance string `json:"instance,omitempty"`
+	Pod      string `json:"pod,omitempty"` // namespace/name
+	UID      string `json:"uid,omitempty"`
+	Owner    string `json:"owner,omitempty"` // kind/name of the pod's controller; Node/… for mirror pods
+	IP       string `json:"ip,omitempty"`
+
+	Notice  string `json:"notice,omitempty"`  // id of the EventBridge envelope
+	Message string `json:"message,omitempty"` // SQS message id
+	Action  string `json:"action,omitempty"`  // SQS API action
+	Status  int    `json:"status,omitempty"`  // HTTP status
+
+	Reason  string             `json:"reason,omitempty"`
+	Note    string             `json:"note,omitempty"`
+	Numbers map[string]float64 `json:"numbers,omitempty"`
+}
+
+// Meta is the first line of a history: what was run, and where.
+type Meta struct {
+	Format   string    `json:"format"` // FormatV1
+	Scenario string    `json:"scenario"`
+	Set      string    `json:"set"`     // fast or full
+	Attempt  int       `json:"attempt"` // from 1
+	Base     time.Time `json:"base"`    // wall clock time of offset 0
+	Handler  Handler   `json:"handler"`
+	// Environment holds versions of every part: kubernetes, engine, kernel, …
+	Environment map[string]string `json:"environment,omitempty"`
+}
+
+// FormatV1 is the version of the history's format.
+const FormatV1 = "spotdrill.dev/history/v1"
+
+// Handler is what a judge must know of the handler under test.
+type Handler struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	// Unschedulable and Taint are the marks that the handler puts on a node.
+	Unschedulable bool   `json:"unschedulable"`
+	Taint         string `json:"taint,omitempty"` // key, without effect
+	// DeletesNode is true where the handler removes the Node object itself.
+	DeletesNode bool `json:"deletes_node,omitempty"`
+}

@@ -1,0 +1,58 @@
+package history
+
+import "time"
+
+// Outcome is a query's fate. The empty outcome is invalid, never a success.
+type Outcome string
+
+// The closed list of outcomes.
+const (
+	Answered  Outcome = "answered" // NOERROR with at least one answer record
+	Empty     Outcome = "empty"    // NOERROR without an answer record
+	NXDomain  Outcome = "nxdomain"
+	ServFail  Outcome = "servfail"
+	Refused   Outcome = "refused"   // the server's REFUSED
+	OtherCode Outcome = "rcode"     // any other response code
+	Truncated Outcome = "truncated" // TC bit
+	Timeout   Outcome = "timeout"   // no answer within the prober's timeout
+	ICMP      Outcome = "icmp"      // connection refused or unreachable, reported by the kernel
+	Mismatch  Outcome = "mismatch"  // an answer that does not fit its question or is not DNS
+	Unsent    Outcome = "unsent"    // could not leave on schedule: the prober's own failure
+)
+
+// Outcomes lists every valid outcome.
+func Outcomes() []Outcome {
+	return []Outcome{Answered, Empty, NXDomain, ServFail, Refused, OtherCode, Truncated, Timeout, ICMP, Mismatch, Unsent}
+}
+
+// Lost is true for a query that a client would have felt as a failure of DNS.
+// Unsent is not among them: it says something of the prober only.
+func (o Outcome) Lost() bool { return o != Answered && o != Unsent }
+
+// Mode is how a query chose its source port.
+type Mode string
+
+// The closed list of modes.
+const (
+	Fresh Mode = "fresh" // an ephemeral port of its own, as a stub resolver does
+	Fixed Mode = "fixed" // one of a few long-lived ports, as NodeLocal DNSCache does
+)
+
+// Targets of the prober. Service is what a pod would ask; Control is a CoreDNS
+// pod that stays, asked by its own IP: a failure there is the prober's noise.
+const (
+	Service = "service"
+	Control = "control"
+)
+
+// Query is one DNS query. All times are nanoseconds since the history's base;
+// latency counts from Intended, so that a late prober cannot flatter the server.
+type Query struct {
+	Target   string        `json:"t"`
+	Mode     Mode          `json:"m"`
+	Port     int           `json:"p,omitempty"` // source port; 0 when unsent
+	Intended time.Duration `json:"at"`
+	Sent     time.Duration `json:"sent,omitempty"`
+	Done     time.Duration `json:"done,omitempty"` // answer, error, or the end of the timeout
+	Outcome  Outcome       `json:"o"`
+}

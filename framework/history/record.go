@@ -1,0 +1,224 @@
+package history
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// Names of the files in a history's folder.
+const (
+	EventsFile  = "history.jsonl"
+	QueriesFile = "queries.jsonl.gz"
+)
+
+// Recorder writes a history as it happens. It is safe for concurrent use; the
+// first error of the disk is kept and returned by Close.
+type Recorder struct {
+	clock *Clock
+
+	mu      sync.Mutex
+	seq     int
+	events  *os.File
+	queries *os.File
+	gz      *gzip.Writer
+	buf     *bufio.Writer
+	seen    []Event
+	lastBad time.Duration // intended time of the newest lost service query, -1 for none
+	newest  time.Duration // intended time of the newest service query
+	closed  bool
+	err     error
+}
+
+// Create starts a history in dir, which is made if need be, and writes meta as
+// its first line. Meta's Format and Base are set from here.
+func Create(dir string, clock *Clock, meta Meta) (*Recorder, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make history folder: %w", err)
+	}
+	events, err := os.Create(filepath.Join(dir, EventsFile))
+	if err != nil {
+		return nil, fmt.Errorf("create history: %w", err)
+	}
+	queries, err := os.Create(filepath.Join(dir, QueriesFile))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("create query record: %w", err), events.Close())
+	}
+	gz, err := gzip.NewWriterLevel(queries, gzip.BestSpeed)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("create query record: %w", err), events.Close(), queries.Close())
+	}
+	r := &Recorder{clock: clock, events: events, queries: queries, gz: gz, buf: bufio.NewWriterSize(gz, 1<<16), lastBad: -1, newest: -1}
+	meta.Format, meta.Base = FormatV1, clock.Start()
+	r.line(meta)
+	return r, r.err
+}
+
+// Clock is the recorder's time base.
+func (r *Recorder) Clock() *Clock { return r.clock }
+
+// Record appends an event. An event without a time gets the present one.
+func (r *Recorder) Record(e Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return
+	}
+	if e.At == 0 {
+		e.At = r.clock.Now()
+	}
+	r.seq++
+	e.Seq = r.seq
+	r.seen = append(r.seen, e)
+	r.line(e)
+}
+
+// Query appends a query.
+func (r *Recorder) Query(q Query) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return
+	}
+	if q.Target == Service && q.Outcome != Unsent {
+		r.newest = max(r.newest, q.Intended)
+		if q.Outcome.Lost() {
+			r.lastBad = max(r.lastBad, q.Intended)
+		}
+	}
+	b, err := json.Marshal(q)
+	if err == nil {
+		_, err = r.buf.Write(append(b, '\n'))
+	}
+	r.keep(err)
+}
+
+// Events is a copy of what was recorded so far, for steps that wait for it.
+func (r *Recorder) Events() []Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]Event(nil), r.seen...)
+}
+
+// AnsweredFor says for how long the service has answered every query, up to the
+// newest one whose fate is known.
+func (r *Recorder) AnsweredFor() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.newest < 0 {
+		return 0
+	}
+	return r.newest - max(r.lastBad, 0)
+}
+
+// Close writes the last event and closes the files. Only a history whose run
+// came to its end has that event: complete is false for one that was cut short.
+func (r *Recorder) Close(complete bool) error {
+	if complete {
+		r.Record(Event{Kind: RunEnded})
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return r.err
+	}
+	r.closed = true
+	r.keep(r.buf.Flush())
+	r.keep(r.gz.Close())
+	r.keep(r.queries.Close())
+	r.keep(r.events.Close())
+	return r.err
+}
+
+func (r *Recorder) line(v any) {
+	b, err := json.Marshal(v)
+	if err == nil {
+		_, err = r.events.Write(append(b, '\n'))
+	}
+	r.keep(err)
+}
+
+func (r *Recorder) keep(err error) {
+	if err != nil && r.err == nil {
+		r.err = fmt.Errorf("write history: %w", err)
+	}
+}
+
+// History is a recorded run, read back.
+type History struct {
+	Meta    Meta
+	Events  []Event
+	Queries []Query
+	// Complete is true where the run came to its end and both files are whole.
+	// Nothing passes on a history that is not.
+	Complete bool
+	// Damage says what is wrong with an incomplete history.
+	Damage string
+}
+
+// Load reads a history's folder. A history that was cut short is returned with
+// Complete false and Damage saying where; an unreadable one is an error.
+func Load(dir string) (History, error) {
+	var h History
+	f, err := os.Open(filepath.Join(dir, EventsFile))
+	if err != nil {
+		return h, fmt.Errorf("open history: %w", err)
+	}
+	defer f.Close()
+	dec := json.NewDecoder(f)
+	if err := dec.Decode(&h.Meta); err != nil {
+		return h, fmt.Errorf("read %s: first line: %w", f.Name(), err)
+	}
+	if h.Meta.Format != FormatV1 {
+		return h, fmt.Errorf("read %s: format %q, this version reads %q", f.Name(), h.Meta.Format, FormatV1)
+	}
+	h.Events, err = decodeAll[Event](dec)
+	if err != nil {
+		h.Damage = fmt.Sprintf("%s: after event %d: %v", EventsFile, len(h.Events), err)
+		return h, nil
+	}
+	if h.Queries, err = loadQueries(dir); err != nil {
+		h.Damage = fmt.Sprintf("%s: after query %d: %v", QueriesFile, len(h.Queries), err)
+		return h, nil
+	}
+	if n := len(h.Events); n == 0 || h.Events[n-1].Kind != RunEnded {
+		h.Damage = "the run was cut short: its last event is missing"
+		return h, nil
+	}
+	h.Complete = true
+	return h, nil
+}
+
+func loadQueries(dir string) ([]Query, error) {
+	f, err := os.Open(filepath.Join(dir, QueriesFile))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	gz, err := gzip.NewReader(f)
+	if err != nil {
+		return nil, err
+	}
+	return decodeAll[Query](json.NewDecoder(gz))
+}
+
+func decodeAll[T any](dec *json.Decoder) ([]T, error) {
+	var out []T
+	for {
+		var v T
+		if err := dec.Decode(&v); err != nil {
+			if errors.Is(err, io.EOF) {
+				return out, nil
+			}
+			return out, err
+		}
+		out = append(out, v)
+	}
+}

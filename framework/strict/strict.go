@@ -1,0 +1,150 @@
+// Package strict reads YAML in which nothing may be misspelt: an unknown field
+// is an error that names file, line and the fields that would be allowed.
+package strict
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"sort"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// Decode reads the one YAML document in data into out, a pointer to a struct
+// with yaml tags. Errors read "FILE:LINE: what is wrong".
+func Decode(file string, data []byte, out any) error {
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var doc yaml.Node
+	if err := dec.Decode(&doc); err != nil {
+		if errors.Is(err, io.EOF) {
+			return fmt.Errorf("%s:1: the file is empty", file)
+		}
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%s: only one YAML document is allowed in a file", file)
+	}
+	if err := check(doc.Content[0], reflect.TypeOf(out).Elem(), "the document"); err != nil {
+		return fmt.Errorf("%s:%w", file, err)
+	}
+	if err := doc.Decode(out); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return nil
+}
+
+var unmarshaler = reflect.TypeFor[yaml.Unmarshaler]()
+
+// check walks node beside the type that it will be decoded into.
+func check(node *yaml.Node, t reflect.Type, where string) error {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	if t.Implements(unmarshaler) || reflect.PointerTo(t).Implements(unmarshaler) {
+		return nil
+	}
+	switch {
+	case t.Kind() == reflect.Struct && node.Kind == yaml.MappingNode:
+		fields := Fields(t)
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			key, value := node.Content[i], node.Content[i+1]
+			ft, ok := fields[key.Value]
+			if !ok {
+				return fmt.Errorf("%d: unknown field %q in %s; allowed: %s", key.Line, key.Value, where, strings.Join(names(fields), ", "))
+			}
+			if err := check(value, ft, key.Value); err != nil {
+				return err
+			}
+		}
+	case t.Kind() == reflect.Struct && node.Kind != yaml.MappingNode:
+		if node.Kind == yaml.ScalarNode && node.Tag == "!!null" {
+			return nil
+		}
+		return fmt.Errorf("%d: %s must be a mapping with any of: %s", node.Line, where, strings.Join(names(Fields(t)), ", "))
+	case t.Kind() == reflect.Slice && node.Kind == yaml.SequenceNode:
+		for _, item := range node.Content {
+			if err := check(item, t.Elem(), where); err != nil {
+				return err
+			}
+		}
+	case t.Kind() == reflect.Map && node.Kind == yaml.MappingNode:
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			if err := check(node.Content[i+1], t.Elem(), node.Content[i].Value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Fields maps the YAML names of a struct's fields to their types.
+func Fields(t reflect.Type) map[string]reflect.Type {
+	out := map[string]reflect.Type{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if name == "" || name == "-" {
+			continue
+		}
+		out[name] = f.Type
+	}
+	return out
+}
+
+func names(fields map[string]reflect.Type) []string {
+	out := make([]string, 0, len(fields))
+	for name := range fields {
+		out = append(out, name)
+	}
+	sort.Strings(out)
+	return out
+}
+
+// One returns the name of the only non-nil pointer field of a struct that holds
+// one of several alternatives, such as a step or a check. None or several are
+// an error that lists what would be allowed.
+func One(v any) (string, error) {
+	rv := reflect.Indirect(reflect.ValueOf(v))
+	var set []string
+	for i := range rv.NumField() {
+		name, _, _ := strings.Cut(rv.Type().Field(i).Tag.Get("yaml"), ",")
+		if f := rv.Field(i); name != "" && name != "-" && f.Kind() == reflect.Pointer && !f.IsNil() {
+			set = append(set, name)
+		}
+	}
+	if len(set) == 1 {
+		return set[0], nil
+	}
+	allowed := strings.Join(names(Fields(rv.Type())), ", ")
+	if len(set) == 0 {
+		return "", fmt.Errorf("wants exactly one of: %s", allowed)
+	}
+	return "", fmt.Errorf("wants exactly one of %s; has %s", allowed, strings.Join(set, " and "))
+}
+
+// Duration is a time.Duration that YAML writes with its unit: 250ms, 5s, 2m.
+type Duration time.Duration
+
+// UnmarshalYAML refuses a number without a unit, and negative durations.
+func (d *Duration) UnmarshalYAML(node *yaml.Node) error {
+	v, err := time.ParseDuration(node.Value)
+	if err != nil || node.Value == "0" || v < 0 {
+		return fmt.Errorf("line %d: %q is not a duration; write a number with its unit, such as 500ms, 5s or 2m", node.Line, node.Value)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// MarshalYAML writes the duration with its unit.
+func (d Duration) MarshalYAML() (any, error) { return time.Duration(d).String(), nil }
+
+// D is the duration itself.
+func (d Duration) D() time.Duration { return time.Duration(d) }
