@@ -1,0 +1,88 @@
+package scenarios
+
+import "github.com/spotdrill/spotdrill/framework/strict"
+
+// Check is one thing that must be found in the history. Exactly one field is
+// set. Next to these, every scenario is held to the checks that always apply:
+// see package verdict.
+type Check struct {
+	Marked         *Marked         `yaml:"marked,omitempty"`
+	Drained        *Drained        `yaml:"drained,omitempty"`
+	DaemonPodsLeft *DaemonPodsLeft `yaml:"daemonPodsLeft,omitempty"`
+	Deleted        *Deleted        `yaml:"deleted,omitempty"`
+	Untouched      *Untouched      `yaml:"untouched,omitempty"`
+	NoEviction     *NoEviction     `yaml:"noEviction,omitempty"`
+	NodeEvent      *NodeEvent      `yaml:"nodeEvent,omitempty"`
+	DNSLost        *DNSLost        `yaml:"dnsLost,omitempty"`
+	DNSWindow      *DNSWindow      `yaml:"dnsWindow,omitempty"`
+	EndpointLeft   *EndpointLeft   `yaml:"endpointLeft,omitempty"`
+}
+
+// Marked wants the node cordoned, or tainted with the taint that the handler's
+// description names, within a time of the notice's being put.
+type Marked struct {
+	Node   string          `yaml:"node"`
+	Notice string          `yaml:"notice"`
+	Within strict.Duration `yaml:"within"`
+}
+
+// Drained wants every evictable pod that was on the node when the notice was
+// put gone before the notice's deadline, or sooner where Within says so.
+// Daemon, mirror and finished pods do not count.
+type Drained struct {
+	Node   string          `yaml:"node"`
+	Notice string          `yaml:"notice"`
+	Within strict.Duration `yaml:"within,omitempty"`
+}
+
+// DaemonPodsLeft wants the daemon pods of the node neither evicted nor deleted
+// before its instance goes (or, where it never goes, at all).
+type DaemonPodsLeft struct {
+	Node string `yaml:"node"`
+}
+
+// Deleted wants every message of the notice or message deleted from the queue,
+// within a time of its being put.
+type Deleted struct {
+	Of     string          `yaml:"of"` // name of a notice or message step
+	Within strict.Duration `yaml:"within"`
+}
+
+// Untouched wants the node neither cordoned, tainted nor deleted, and no pod of
+// it evicted or deleted by eviction.
+type Untouched struct {
+	Node string `yaml:"node"`
+}
+
+// NoEviction wants no pod evicted anywhere: the reproduction of an incident in
+// which nobody evicts anything.
+type NoEviction struct{}
+
+// NodeEvent wants a Kubernetes event about the node after the notice was put.
+type NodeEvent struct {
+	Node   string          `yaml:"node"`
+	Notice string          `yaml:"notice"`
+	Within strict.Duration `yaml:"within"`
+}
+
+// DNSLost bounds the lost queries at the service. Mode is fresh, fixed or all.
+type DNSLost struct {
+	Mode string `yaml:"mode"`
+	Max  int    `yaml:"max"`
+}
+
+// DNSWindow wants the longest window in which service queries were lost to be
+// at least Min long, or at most Max, or both. Mode is fresh, fixed or all.
+type DNSWindow struct {
+	Mode string          `yaml:"mode"`
+	Min  strict.Duration `yaml:"min,omitempty"`
+	Max  strict.Duration `yaml:"max,omitempty"`
+}
+
+// EndpointLeft wants the kube-dns endpoint of the node's CoreDNS pod to stay
+// ready for at least this long after the node was reclaimed: the sign that
+// nobody but the node controller noticed.
+type EndpointLeft struct {
+	Node    string          `yaml:"node"`
+	AtLeast strict.Duration `yaml:"atLeast"`
+}

@@ -1,0 +1,207 @@
+// Package scenarios holds the catalogue of drills: the types of a scenario, the
+// strict loader, and the scenarios themselves as YAML files.
+package scenarios
+
+import (
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/strict"
+)
+
+// APIVersion and Kind head every scenario file.
+const (
+	APIVersion = "spotdrill.dev/v1alpha1"
+	Kind       = "Scenario"
+)
+
+// Set is a selection of scenarios with the deadlines that go with it.
+type Set string
+
+// The sets: Fast has short deadlines and the scenarios that catch most; Full
+// has everything at the two minutes that EC2 gives.
+const (
+	Fast Set = "fast"
+	Full Set = "full"
+)
+
+// Scenario is one drill: what the cluster looks like, what happens, and what
+// must then be found in the history.
+type Scenario struct {
+	APIVersion string `yaml:"apiVersion"`
+	Kind       string `yaml:"kind"`
+	// Name is the file's name without .yaml, and the entry in every report.
+	Name string `yaml:"name"`
+	// Title is the clause in one sentence.
+	Title string `yaml:"title"`
+	// Description says why the clause is there; Source where it comes from.
+	Description string `yaml:"description"`
+	Source      string `yaml:"source"`
+	// Profile groups clauses: see Profiles.
+	Profile string `yaml:"profile"`
+	// Sets names the sets that the scenario belongs to.
+	Sets []Set `yaml:"sets"`
+	// Feature is what a handler must claim for the scenario to apply to it;
+	// empty means that it applies to every handler.
+	Feature string `yaml:"feature,omitempty"`
+	// Handler is "under-test" (the default) or "none" for a drill that shows
+	// what happens without one.
+	Handler string `yaml:"handler,omitempty"`
+
+	CoreDNS  CoreDNS         `yaml:"coredns"`
+	Workload Workload        `yaml:"workload,omitempty"`
+	Nodes    map[string]Pick `yaml:"nodes,omitempty"`
+	// Deadline is the time from a notice to the loss of its instance.
+	Deadline Deadline `yaml:"deadline,omitempty"`
+	// Probe turns the DNS prober on.
+	Probe *Probe `yaml:"probe,omitempty"`
+
+	Steps []Step `yaml:"steps"`
+	// Settle is how long the recording goes on after the last step.
+	Settle strict.Duration `yaml:"settle"`
+	Checks []Check         `yaml:"checks"`
+
+	// File is where the scenario was read from.
+	File string `yaml:"-"`
+}
+
+// HandlerNone in Scenario.Handler takes the handler away for the drill.
+const (
+	HandlerUnderTest = "under-test"
+	HandlerNone      = "none"
+)
+
+// Profiles lists the groups of clauses.
+func Profiles() []string {
+	return []string{"SPOT", "DNS", "INCIDENT", "REBALANCE", "STATE-CHANGE", "SCHEDULED-CHANGE", "QUEUE-HYGIENE"}
+}
+
+// Features lists what a handler can claim.
+func Features() []string {
+	return []string{"spot", "state-change", "scheduled-change", "rebalance-event", "rebalance-drain", "capacity-reservation"}
+}
+
+// CoreDNS is how cluster DNS is set for the drill; it is put back afterwards.
+type CoreDNS struct {
+	Placement Placement       `yaml:"placement"`
+	Replicas  int             `yaml:"replicas"` // 1 to 10
+	Lameduck  strict.Duration `yaml:"lameduck"`
+	Readiness Readiness       `yaml:"readiness"`
+	// GracePeriod is the pods' terminationGracePeriodSeconds.
+	GracePeriod strict.Duration `yaml:"gracePeriod"`
+}
+
+// Placement says on which capacity the CoreDNS pods run.
+type Placement string
+
+// The placements. Spread puts replicas on spot and on-demand nodes in turn.
+const (
+	OnSpot     Placement = "spot"
+	OnOnDemand Placement = "on-demand"
+	Spread     Placement = "spread"
+)
+
+// Readiness is the readiness probe of the CoreDNS pods, on /ready.
+type Readiness struct {
+	Period           strict.Duration `yaml:"period"` // whole seconds, at least 1s
+	FailureThreshold int             `yaml:"failureThreshold"`
+}
+
+// Workload is what else runs on the spot nodes: pods that may be evicted.
+type Workload struct {
+	// Replicas of a Deployment spread over the spot nodes.
+	Replicas int `yaml:"replicas,omitempty"`
+	// Daemon adds a DaemonSet on every worker, whose pods a drain must leave.
+	Daemon bool `yaml:"daemon,omitempty"`
+}
+
+// Pick chooses the node that a name in steps and checks stands for.
+type Pick struct {
+	Capacity string `yaml:"capacity"` // spot or on-demand
+	// Runs, where given, must be "coredns": a node with a CoreDNS pod on it.
+	// Nodes that run none come first otherwise.
+	Runs string `yaml:"runs,omitempty"`
+}
+
+// Deadline is the time that a notice leaves, by set.
+type Deadline struct {
+	Fast strict.Duration `yaml:"fast"`
+	Full strict.Duration `yaml:"full"`
+}
+
+// For is the deadline in the given set.
+func (d Deadline) For(set Set) time.Duration {
+	if set == Full {
+		return d.Full.D()
+	}
+	return d.Fast.D()
+}
+
+// Probe is the load of the DNS prober, in queries per second. The zero values
+// stand for the defaults of DefaultProbe.
+type Probe struct {
+	Fresh      int    `yaml:"fresh,omitempty"`
+	Fixed      int    `yaml:"fixed,omitempty"`
+	FixedPorts int    `yaml:"fixedPorts,omitempty"`
+	Control    int    `yaml:"control,omitempty"`
+	Name       string `yaml:"name,omitempty"`
+}
+
+// DefaultProbe is a busy node's DNS load, small enough for two shared cores.
+func DefaultProbe() Probe {
+	return Probe{Fresh: 1000, Fixed: 500, FixedPorts: 8, Control: 200, Name: "kubernetes.default.svc.cluster.local."}
+}
+
+// Step is one thing that happens. Exactly one field is set.
+type Step struct {
+	Notice  *Notice  `yaml:"notice,omitempty"`
+	Message *Message `yaml:"message,omitempty"`
+	Await   *Await   `yaml:"await,omitempty"`
+	Reclaim *Reclaim `yaml:"reclaim,omitempty"`
+}
+
+// Notice puts a notice into EventBridge; its deadline starts to run.
+type Notice struct {
+	// Name is how checks refer to it.
+	Name string `yaml:"name"`
+	Type string `yaml:"type"` // one of NoticeTypes
+	// Nodes whose instances it names. A type that names one instance sends one
+	// notice a node.
+	Nodes []string `yaml:"nodes,omitempty"`
+	// Instance names an instance that is not in the cluster.
+	Instance string `yaml:"instance,omitempty"`
+	// Action of a spot interruption: terminate (default), stop, hibernate.
+	Action string `yaml:"action,omitempty"`
+	// State of a state change, such as stopping or running.
+	State string `yaml:"state,omitempty"`
+}
+
+// NoticeTypes lists the notices that EventBridge's rules let through.
+func NoticeTypes() []string {
+	return []string{"spot-interruption", "rebalance-recommendation", "state-change", "scheduled-change", "capacity-reservation-interruption"}
+}
+
+// Message puts a body straight into SQS, past EventBridge's rules.
+type Message struct {
+	Name string `yaml:"name"`
+	Body string `yaml:"body"` // ${INSTANCE:name} stands for the instance of a named node
+}
+
+// Await goes on once a condition holds. When Timeout passes first the run goes
+// on all the same: whether that is a failure is for the checks to say. Exactly
+// one condition is set.
+type Await struct {
+	// Deleted waits until the messages of a notice or message were deleted.
+	Deleted string `yaml:"deleted,omitempty"`
+	// Drained waits until no evictable pod is left on the node.
+	Drained string `yaml:"drained,omitempty"`
+	// Answering waits until the DNS service answered every query for so long.
+	Answering strict.Duration `yaml:"answering,omitempty"`
+	Timeout   strict.Duration `yaml:"timeout"`
+}
+
+// Reclaim kills the node's container without warning, as EC2 does: at the
+// deadline of the notice that it names.
+type Reclaim struct {
+	Node string `yaml:"node"`
+	At   string `yaml:"at"` // name of a notice
+}
