@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Builds a container image from Go modules, Debian packages and PyPI, for hosts
+# that reach no image registry, and hands it to the container engine:
+#
+#	build.sh node|localstack docker|podman IMAGE
+#
+# Needs root (debootstrap, chroot) on Debian or Ubuntu. Every step is kept in
+# ${SPOTDRILL_CACHE:-~/.cache/spotdrill}/images under a key of what goes into it.
+set -euo pipefail
+
+images=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+source "$images/versions.env"
+source "$images/steps.sh"
+
+main() {
+	local image=${1-} engine=${2-} ref=${3-}
+	case $image in
+	node | localstack) ;;
+	*) fail "usage: build.sh node|localstack docker|podman IMAGE" ;;
+	esac
+	[[ -n $engine && -n $ref ]] || fail "usage: build.sh $image docker|podman IMAGE"
+	[[ $(id -u) = 0 ]] || fail "building the $image image needs root (debootstrap and chroot): run it as root, or where an image registry can be reached"
+
+	cache=${SPOTDRILL_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/spotdrill}/images
+	mkdir -p "$cache/steps" "$cache/logs"
+	work=$(mktemp -d "$cache/work.XXXXXX")
+	trap cleanup EXIT
+	trap 'exit 130' INT TERM
+
+	source "$images/$image.sh"
+	"build_$image" "$engine" "$ref"
+}
+
+# fail MESSAGE ends the build with a message for the user.
+fail() {
+	echo "$1" >&2
+	exit 1
+}
+
+# cleanup ends the step that still runs in the background and removes what an
+# unfinished step left. Mounts are made in namespaces that end with their step.
+cleanup() {
+	local group
+	for group in $(jobs -p); do
+		kill -TERM -- "-$group" 2>/dev/null || true
+	done
+	wait
+	rm -rf --one-file-system "$work"
+}
+
+main "$@"

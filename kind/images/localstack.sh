@@ -1,0 +1,45 @@
+# LocalStack on Debian's own Python, as PyPI's packages pinned by hash.
+
+build_localstack() {
+	local engine=$1 ref=$2 steps=3
+	need_packages debootstrap debian-archive-keyring
+	python3 -c 'import ensurepip, venv' 2>/dev/null || need_packages python3-venv
+	step 1 localstack_root 40 bootstrap "$DEBIAN_SUITE"
+	step 2 localstack_packages 20 "$images/localstack/requirements.txt"
+	perform 3 localstack_image 20 "$engine" "$ref"
+}
+
+make_localstack_root() {
+	bootstrap python3-minimal,python3,ca-certificates,libexpat1
+}
+
+# The host's own Python may be another version than the image's, so that pip is
+# told what to choose for; --no-deps is what it asks for then, and the lock file
+# is complete.
+make_localstack_packages() {
+	local platforms=() tag
+	for tag in manylinux2014 manylinux_2_17 manylinux_2_28 manylinux_2_34; do
+		platforms+=(--platform "${tag}_$(uname -m)")
+	done
+	python3 -m venv "$work/venv"
+	"$work/venv/bin/pip" install --require-hashes --no-deps --no-compile \
+		--python-version 3.11 --implementation cp "${platforms[@]}" \
+		--target "$out/localstack" -r "$images/localstack/requirements.txt"
+}
+
+make_localstack_image() {
+	local engine=$1 ref=$2 root=$work/localstack
+	mkdir "$root"
+	tar -C "$root" -xf "$(made localstack_root)/root.tar"
+	mkdir -p "$root/opt"
+	cp -r "$(made localstack_packages)/localstack" "$root/opt/localstack"
+	tar -C "$root" -c . | "$engine" import \
+		--change 'ENV PYTHONPATH=/opt/localstack' \
+		--change 'ENV DISABLE_EVENTS=1' \
+		--change 'ENV SKIP_SSL_CERT_DOWNLOAD=1' \
+		--change 'ENV GATEWAY_LISTEN=0.0.0.0:4566' \
+		--change 'ENV SERVICES=sqs,events,ec2,cloudformation,iam,sts,s3,ssm' \
+		--change 'EXPOSE 4566' \
+		--change 'ENTRYPOINT ["python3","-m","localstack.runtime.main"]' \
+		- "$ref"
+}
