@@ -1,0 +1,258 @@
+package verdict
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// DNS is what the prober measured from the second before the first notice until
+// the cluster was being put back.
+type DNS struct {
+	Fresh   Stream `yaml:"fresh"`
+	Fixed   Stream `yaml:"fixed"`
+	Control Stream `yaml:"control"` // both modes
+}
+
+// Stream is what became of the queries of one target and mode.
+type Stream struct {
+	Asked   int              `yaml:"asked"` // without those that never left
+	Lost    int              `yaml:"lost"`
+	Windows []history.Window `yaml:"-"`
+	// P50 and P99 are latencies of the answered queries, from the intended send
+	// time; 0 where none was answered.
+	P50 time.Duration `yaml:"-"`
+	P99 time.Duration `yaml:"-"`
+
+	queries []history.Query
+}
+
+// Longest is the longest window in which queries were lost; false where none.
+func (s Stream) Longest() (history.Window, bool) {
+	if len(s.Windows) == 0 {
+		return history.Window{}, false
+	}
+	return slices.MaxFunc(s.Windows, func(a, b history.Window) int { return cmp.Compare(a.Length(), b.Length()) }), true
+}
+
+// measure returns nil where the scenario has no probe.
+func (d drill) measure() *DNS {
+	if d.scenario.Probe == nil {
+		return nil
+	}
+	from, _ := d.started()
+	from -= baselineTime
+	var queries []history.Query
+	for _, q := range d.history.Queries {
+		if q.Intended >= from && q.Intended < d.end {
+			queries = append(queries, q)
+		}
+	}
+	control := append(history.Stream(queries, history.Control, history.Fresh), history.Stream(queries, history.Control, history.Fixed)...)
+	slices.SortStableFunc(control, func(a, b history.Query) int { return cmp.Compare(a.Intended, b.Intended) })
+	return &DNS{
+		Fresh:   newStream(history.Stream(queries, history.Service, history.Fresh)),
+		Fixed:   newStream(history.Stream(queries, history.Service, history.Fixed)),
+		Control: newStream(control),
+	}
+}
+
+func newStream(queries []history.Query) Stream {
+	s := Stream{Asked: len(queries), Windows: history.Windows(queries, history.Quiet), queries: queries}
+	var latencies []time.Duration
+	for _, q := range queries {
+		if q.Outcome.Lost() {
+			s.Lost++
+			continue
+		}
+		latencies = append(latencies, q.Done-q.Intended)
+	}
+	if n := len(latencies); n > 0 {
+		slices.Sort(latencies)
+		s.P50, s.P99 = latencies[(n-1)*50/100], latencies[(n-1)*99/100]
+	}
+	return s
+}
+
+// modes are the service's streams that a check's mode asks for.
+func (n DNS) modes(mode string) map[history.Mode]Stream {
+	all := map[history.Mode]Stream{history.Fresh: n.Fresh, history.Fixed: n.Fixed}
+	for m := range all {
+		if mode != "all" && mode != string(m) {
+			delete(all, m)
+		}
+	}
+	return all
+}
+
+func (n DNS) numbers() map[string]float64 {
+	out := map[string]float64{"asked_control": float64(n.Control.Asked), "lost_control": float64(n.Control.Lost)}
+	for mode, s := range n.modes("all") {
+		longest, _ := s.Longest()
+		out[fmt.Sprintf("asked_%s", mode)] = float64(s.Asked)
+		out[fmt.Sprintf("lost_%s", mode)] = float64(s.Lost)
+		out[fmt.Sprintf("windows_%s", mode)] = float64(len(s.Windows))
+		out[fmt.Sprintf("window_%s_max_ms", mode)] = milliseconds(longest.Length())
+		out[fmt.Sprintf("latency_%s_p50_ms", mode)] = milliseconds(s.P50)
+		out[fmt.Sprintf("latency_%s_p99_ms", mode)] = milliseconds(s.P99)
+	}
+	return out
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+func (d drill) dnsLost(c scenarios.DNSLost) Verdict {
+	v := Verdict{Check: fmt.Sprintf("dns lost (%s)", c.Mode), Want: fmt.Sprintf("at most %d queries lost at the service", c.Max)}
+	v, streams, ok := d.judgeable(v, c.Mode)
+	if !ok {
+		return v
+	}
+	lost, asked := 0, 0
+	for _, s := range streams {
+		lost, asked = lost+s.Lost, asked+s.Asked
+	}
+	if lost > c.Max {
+		return v.fail(fmt.Sprintf("%d of %d lost; %s", lost, asked, d.windowsOf(streams)), d.around(streams)...)
+	}
+	return v.pass(fmt.Sprintf("%d of %d lost", lost, asked))
+}
+
+func (d drill) dnsWindow(c scenarios.DNSWindow) Verdict {
+	v := Verdict{Check: fmt.Sprintf("dns window (%s)", c.Mode)}
+	var bounds []string
+	if c.Min > 0 {
+		bounds = append(bounds, "at least "+c.Min.D().String())
+	}
+	if c.Max > 0 {
+		bounds = append(bounds, "at most "+c.Max.D().String())
+	}
+	v.Want = "the longest window of lost queries " + strings.Join(bounds, " and ") + " long"
+	if len(bounds) == 0 {
+		return v.unknown("the check gives no bound")
+	}
+	v, streams, ok := d.judgeable(v, c.Mode)
+	if !ok {
+		return v
+	}
+	var longest history.Window
+	open := false
+	for _, s := range streams {
+		for _, w := range s.Windows {
+			open = open || w.Open
+			if w.Length() >= longest.Length() {
+				longest = w
+			}
+		}
+	}
+	evidence := d.around(streams)
+	got := d.windowsOf(streams)
+	switch {
+	case c.Max > 0 && longest.Length() > c.Max.D():
+		return v.fail(got, evidence...)
+	case c.Max > 0 && open:
+		return v.unknown("a window was still open when the recording ended: "+got, evidence...)
+	case longest.Length() < c.Min.D() && open:
+		return v.unknown("a window was still open when the recording ended: "+got, evidence...)
+	case longest.Length() < c.Min.D():
+		return v.fail(got, evidence...)
+	}
+	return v.pass(got, evidence...)
+}
+
+// windowsOf tells each mode's longest window.
+func (d drill) windowsOf(streams map[history.Mode]Stream) string {
+	var parts []string
+	for _, mode := range []history.Mode{history.Fresh, history.Fixed} {
+		s, ok := streams[mode]
+		if !ok {
+			continue
+		}
+		w, ok := s.Longest()
+		if !ok {
+			parts = append(parts, fmt.Sprintf("%s: no window", mode))
+			continue
+		}
+		more := ""
+		if n := len(s.Windows); n > 1 {
+			more = fmt.Sprintf(", the longest of %d", n)
+		}
+		if w.Open {
+			more += ", still open"
+		}
+		parts = append(parts, fmt.Sprintf("%s: %s from +%s (%d of %d lost%s)", mode, history.Seconds(w.Length()), history.Seconds(w.From), w.Lost, w.Asked, more))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// around are the events that belong to the windows: what happened to pods and
+// endpoints of DNS shortly before and within.
+func (d drill) around(streams map[history.Mode]Stream) []history.Event {
+	var windows []history.Window
+	for _, s := range streams {
+		windows = append(windows, s.Windows...)
+	}
+	return capped(d.all(func(e history.Event) bool {
+		switch e.Kind {
+		case history.Reclaimed, history.EndpointReady, history.EndpointNotReady, history.EndpointTerminating, history.EndpointGone,
+			history.PodTerminating, history.PodExited, history.PodDeleted:
+			return slices.ContainsFunc(windows, func(w history.Window) bool {
+				return e.At >= w.From-history.Quiet && e.At <= w.To
+			})
+		}
+		return false
+	}))
+}
+
+func (d drill) endpointLeft(c scenarios.EndpointLeft) Verdict {
+	v := Verdict{
+		Check: "endpoint of " + c.Node + " left",
+		Want:  fmt.Sprintf("the node's CoreDNS endpoint ready for at least %s after its instance was taken", c.AtLeast.D()),
+	}
+	node, why := d.node(c.Node)
+	if why != "" {
+		return v.unknown(why)
+	}
+	taken, ok := d.reclaimed(node)
+	if !ok {
+		return v.unknown(fmt.Sprintf("the instance of %s was never taken", node))
+	}
+	pods := map[string]bool{}
+	for _, p := range d.pods {
+		if _, ok := p.arrived(node); ok {
+			pods[p.name()] = true
+		}
+	}
+	var before, after *history.Event
+	for _, e := range d.events {
+		if !strings.HasPrefix(string(e.Kind), "endpoint.") || !pods[e.Pod] {
+			continue
+		}
+		switch {
+		case e.At < taken.At:
+			before = &e
+		case after == nil && e.Kind != history.EndpointReady:
+			after = &e
+		}
+	}
+	switch {
+	case before == nil:
+		return v.unknown("no CoreDNS endpoint was seen on "+node, taken)
+	case before.Kind != history.EndpointReady:
+		return v.fail("it was not ready any more when the instance was taken", *before, taken)
+	case after == nil && d.unseen(taken.At+c.AtLeast.D()) != "":
+		return v.unknown("still ready: "+d.unseen(taken.At+c.AtLeast.D()), *before, taken)
+	case after == nil:
+		return v.pass("still ready when the recording ended", *before, taken)
+	}
+	left := after.At - taken.At
+	v.Numbers = map[string]float64{"endpoint_seconds": left.Seconds()}
+	if left < c.AtLeast.D() {
+		return v.fail(fmt.Sprintf("%s after %s", after.Kind, history.Seconds(left)), taken, *after)
+	}
+	return v.pass(fmt.Sprintf("%s after %s", after.Kind, history.Seconds(left)), taken, *after)
+}

@@ -1,0 +1,71 @@
+package verdict
+
+import (
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// Judge holds the history to the scenario's checks and to those that always
+// apply. The same arguments always give the same result.
+func Judge(s scenarios.Scenario, h history.History) Result {
+	d := newDrill(s, h)
+	r := resultOf(s)
+	r.Set, r.Attempt, r.Handler, r.DNS = h.Meta.Set, h.Meta.Attempt, h.Meta.Handler, d.dns
+	for _, c := range s.Checks {
+		r.Verdicts = append(r.Verdicts, d.check(c)...)
+	}
+	r.Verdicts = append(r.Verdicts, d.always()...)
+	r.Outcome = overall(r.Verdicts, h.Complete)
+	return r
+}
+
+// check evaluates every alternative that is set. The loader lets exactly one
+// through; one that no line below knows is Unknown, so a new kind of check
+// cannot pass before it is evaluated.
+func (d drill) check(c scenarios.Check) []Verdict {
+	var out []Verdict
+	if c.Marked != nil {
+		out = append(out, d.marked(*c.Marked))
+	}
+	if c.Drained != nil {
+		out = append(out, d.drained(*c.Drained))
+	}
+	if c.DaemonPodsLeft != nil {
+		out = append(out, d.daemonPodsLeft(*c.DaemonPodsLeft))
+	}
+	if c.Deleted != nil {
+		out = append(out, d.deleted(*c.Deleted))
+	}
+	if c.Untouched != nil {
+		out = append(out, d.untouched(*c.Untouched))
+	}
+	if c.NoEviction != nil {
+		out = append(out, d.noEviction())
+	}
+	if c.NodeEvent != nil {
+		out = append(out, d.nodeEvent(*c.NodeEvent))
+	}
+	if c.DNSLost != nil {
+		out = append(out, d.dnsLost(*c.DNSLost))
+	}
+	if c.DNSWindow != nil {
+		out = append(out, d.dnsWindow(*c.DNSWindow))
+	}
+	if c.EndpointLeft != nil {
+		out = append(out, d.endpointLeft(*c.EndpointLeft))
+	}
+	if len(out) == 0 {
+		v := Verdict{Check: "unknown check", Want: "a check that this version can evaluate"}
+		return []Verdict{v.unknown("none of the checks that it knows")}
+	}
+	return out
+}
+
+// always are the checks that every drill is held to.
+func (d drill) always() []Verdict {
+	out := []Verdict{d.recorded(), d.harness(), d.reservedUntouched(), d.causeless(), d.restored()}
+	if d.scenario.Probe != nil {
+		out = append(out, d.control(), d.prober(), d.baseline())
+	}
+	return out
+}

@@ -1,0 +1,181 @@
+package verdict
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// pod is what the history tells of one pod, from all events with its UID.
+type pod struct {
+	events []history.Event // in order of time, never empty
+}
+
+// podsOf gathers the pods of events that are in order of time.
+func podsOf(events []history.Event) []pod {
+	var pods []pod
+	index := map[string]int{}
+	for _, e := range events {
+		if e.UID == "" || !strings.HasPrefix(string(e.Kind), "pod.") {
+			continue
+		}
+		i, ok := index[e.UID]
+		if !ok {
+			i = len(pods)
+			index[e.UID], pods = i, append(pods, pod{})
+		}
+		pods[i].events = append(pods[i].events, e)
+	}
+	return pods
+}
+
+func (p pod) first(ok func(history.Event) bool) (history.Event, bool) {
+	if i := slices.IndexFunc(p.events, ok); i >= 0 {
+		return p.events[i], true
+	}
+	return history.Event{}, false
+}
+
+func (p pod) name() string { return p.events[0].Pod }
+
+func (p pod) deleted() (history.Event, bool) {
+	return p.first(func(e history.Event) bool { return e.Kind == history.PodDeleted })
+}
+
+// arrived is the first event that shows the pod on the node.
+func (p pod) arrived(node string) (history.Event, bool) {
+	return p.first(func(e history.Event) bool { return e.Node == node && e.Kind != history.PodDeleted })
+}
+
+// on is true where the pod was on the node at that time.
+func (p pod) on(node string, at time.Duration) bool {
+	arrived, ok := p.arrived(node)
+	if !ok || arrived.At > at {
+		return false
+	}
+	deleted, ok := p.deleted()
+	return !ok || deleted.At > at
+}
+
+func (p pod) ownedBy(kind string) bool {
+	_, ok := p.first(func(e history.Event) bool { return strings.HasPrefix(e.Owner, kind+"/") })
+	return ok
+}
+
+// evictable is false for daemon and mirror pods, which a drain leaves, and for
+// pods that had finished when recording started.
+func (p pod) evictable() bool {
+	finished := p.events[0].Kind == history.PodPresent && slices.Contains([]string{"Succeeded", "Failed"}, p.events[0].Reason)
+	return !finished && !p.ownedBy("DaemonSet") && !p.ownedBy("Node")
+}
+
+func (d drill) drained(c scenarios.Drained) Verdict {
+	v := Verdict{Check: "drained " + c.Node, Want: fmt.Sprintf("every evictable pod gone before the deadline of notice %q", c.Notice)}
+	if c.Within > 0 {
+		v.Want += fmt.Sprintf(" and within %s", c.Within.D())
+	}
+	node, put, why := d.noticed(c.Node, c.Notice)
+	if why != "" {
+		return v.unknown(why)
+	}
+	if put.Until == nil || *put.Until <= put.At {
+		return v.unknown("the notice was put without a deadline", put)
+	}
+	until := min(*put.Until, d.gone(node))
+	if c.Within > 0 {
+		until = min(until, put.At+c.Within.D())
+	}
+
+	evidence := []history.Event{put}
+	var left []string
+	var last time.Duration
+	evicted, pods := 0, 0
+	for _, p := range d.pods {
+		if !p.on(node, put.At) || !p.evictable() {
+			continue
+		}
+		pods++
+		if _, ok := p.first(func(e history.Event) bool { return e.Kind == history.PodEvicted && e.Reason == evictionAPI }); ok {
+			evicted++
+		}
+		deleted, ok := p.deleted()
+		if ok && deleted.At <= until {
+			last = max(last, deleted.At-put.At)
+			continue
+		}
+		left = append(left, p.name())
+		arrived, _ := p.arrived(node)
+		if evidence = append(evidence, arrived); ok {
+			evidence = append(evidence, deleted)
+		}
+	}
+	v.Numbers = map[string]float64{"pods": float64(pods), "evicted": float64(evicted), "left": float64(len(left))}
+	switch {
+	case pods == 0:
+		return v.unknown(fmt.Sprintf("no evictable pod was on %s, so an empty node shows nothing", node), put)
+	case len(left) == 0:
+		v.Numbers["drained_seconds"] = last.Seconds()
+		return v.pass(fmt.Sprintf("%d pods gone from %s after %s", pods, node, history.Seconds(last)), put)
+	case d.unseen(until) != "":
+		return v.unknown(fmt.Sprintf("%d of %d pods left on %s: %s", len(left), pods, node, d.unseen(until)), capped(evidence)...)
+	}
+	return v.fail(fmt.Sprintf("%d of %d pods still on %s %s after the notice: %s", len(left), pods, node,
+		history.Seconds(until-put.At), strings.Join(left, ", ")), capped(evidence)...)
+}
+
+func (d drill) daemonPodsLeft(c scenarios.DaemonPodsLeft) Verdict {
+	v := Verdict{Check: "daemon pods left on " + c.Node, Want: "daemon pods neither evicted nor deleted while the node is there"}
+	node, why := d.node(c.Node)
+	if why != "" {
+		return v.unknown(why)
+	}
+	until := d.gone(node)
+	if d.history.Meta.Handler.DeletesNode {
+		// Garbage collection takes the pods of a Node object that is gone.
+		if e, ok := d.first(func(e history.Event) bool { return e.Kind == history.NodeDeleted && e.Node == node }); ok {
+			until = min(until, e.At)
+		}
+	}
+	var taken []history.Event
+	pods := 0
+	for _, p := range d.pods {
+		arrived, ok := p.arrived(node)
+		if !ok || arrived.At >= until || !p.ownedBy("DaemonSet") {
+			continue
+		}
+		pods++
+		if e, ok := p.first(func(e history.Event) bool {
+			return e.At < until && slices.Contains([]history.Kind{history.PodEvicted, history.PodTerminating, history.PodDeleted}, e.Kind)
+		}); ok {
+			taken = append(taken, e)
+		}
+	}
+	v.Numbers = map[string]float64{"daemon_pods": float64(pods), "taken": float64(len(taken))}
+	switch {
+	case pods == 0:
+		return v.unknown("no daemon pod was on " + node)
+	case len(taken) > 0:
+		return v.fail(fmt.Sprintf("%d of %d daemon pods taken: %s", len(taken), pods, describe(taken)), capped(taken)...)
+	case d.unseen(until) != "":
+		return v.unknown("none taken: " + d.unseen(until))
+	}
+	return v.pass(fmt.Sprintf("%d daemon pods left alone", pods))
+}
+
+func (d drill) noEviction() Verdict {
+	v := Verdict{Check: "no eviction", Want: "no pod evicted anywhere"}
+	evicted := d.all(func(e history.Event) bool { return e.Kind == history.PodEvicted && e.Reason == evictionAPI })
+	switch {
+	case len(evicted) > 0:
+		return v.fail(describe(evicted), capped(evicted)...)
+	case !slices.ContainsFunc(d.events, func(e history.Event) bool { return e.Kind == history.PodPresent }):
+		return v.unknown("no pod was seen at all")
+	case d.unseen(d.end) != "":
+		return v.unknown("none evicted: " + d.unseen(d.end))
+	}
+	return v.pass("none evicted")
+}

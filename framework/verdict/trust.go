@@ -1,0 +1,185 @@
+package verdict
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+// What a measurement must keep to be believed.
+const (
+	// controlLost is how many queries the control may lose: none, because one
+	// lost to the prober's own noise is as large as the loss that checks look for.
+	controlLost = 0
+	// askedShare is how much of a stream's schedule must be on record.
+	askedShare = 0.9
+	// gapMax is the longest time without a query on record in a stream. A longer
+	// one could hide a whole window's edge, see history.Quiet.
+	gapMax = history.Quiet / 2
+	// unsentShare is how many queries may have failed to leave: at 1000/s over
+	// a minute these are 60 ms, below the shortest window that was ever seen.
+	unsentShare = 0.001
+	// lateP99 is how late a query may leave: well below a resolver's timeout, and
+	// a tenth of history.Quiet.
+	lateP99 = 50 * time.Millisecond
+	// baselineTime is for how long DNS must have answered everything before the
+	// first notice: losses after a fault prove nothing where there were some before.
+	baselineTime = time.Second
+	// edge is how early before the end of settling the last query may lie.
+	edge = time.Second
+)
+
+// judgeable returns the streams that a check of the service asks for, or the
+// verdict with the reason why they cannot be believed.
+func (d drill) judgeable(v Verdict, mode string) (Verdict, map[history.Mode]Stream, bool) {
+	if d.dns == nil {
+		return v.unknown("the scenario has no probe"), nil, false
+	}
+	v.Numbers = d.dns.numbers()
+	for _, premise := range []Verdict{d.prober(), d.control(), d.baseline()} {
+		if premise.Outcome != Pass {
+			v.Noise, v.Evidence = premise.Noise, premise.Evidence
+			return v.unknown(premise.Check + ": " + premise.Got), nil, false
+		}
+	}
+	streams := d.dns.modes(mode)
+	if len(streams) == 0 {
+		return v.unknown(fmt.Sprintf("mode %q is not known", mode)), nil, false
+	}
+	return v, streams, true
+}
+
+// control asks whether the control target answered everything. Its failure is
+// the prober's noise, so it is never a Fail.
+func (d drill) control() Verdict {
+	v := Verdict{Check: "control", Want: "no query lost at a CoreDNS pod that stays"}
+	s := d.dns.Control
+	v.Numbers = map[string]float64{"asked_control": float64(s.Asked), "lost_control": float64(s.Lost), "latency_control_p99_ms": milliseconds(s.P99)}
+	if s.Asked == 0 {
+		return v.unknown("the control was never asked")
+	}
+	if why := d.thin(s, d.scenario.Probe.Control); why != "" {
+		return v.noise(why)
+	}
+	if s.Lost > controlLost {
+		return v.noise(fmt.Sprintf("%d of %d lost at the control: the prober's own noise", s.Lost, s.Asked))
+	}
+	return v.pass(fmt.Sprintf("none of %d lost", s.Asked))
+}
+
+// prober asks whether the prober kept its schedule and told all of it.
+func (d drill) prober() Verdict {
+	v := Verdict{Check: "prober", Want: fmt.Sprintf("every query on record, at most %.1f %% unsent, the 99th percentile at most %s late", unsentShare*100, lateP99)}
+	ended := 0
+	asked, unsent, late := 0.0, 0.0, 0.0
+	var evidence []history.Event
+	for _, e := range d.history.Events {
+		if e.Kind != history.ProberEnded {
+			continue
+		}
+		for _, number := range []string{"asked", "unsent", "late_p99"} {
+			if _, ok := e.Numbers[number]; !ok {
+				return v.unknown(fmt.Sprintf("the prober did not say %s", number), e)
+			}
+		}
+		ended++
+		asked, unsent, late = asked+e.Numbers["asked"], unsent+e.Numbers["unsent"], max(late, e.Numbers["late_p99"])
+		evidence = append(evidence, e)
+	}
+	if ended == 0 {
+		return v.unknown("the prober never said how it went")
+	}
+	v.Numbers = map[string]float64{"asked": asked, "unsent": unsent, "late_p99_ms": late * 1000}
+	missed := 0
+	for _, q := range d.history.Queries {
+		if q.Outcome == history.Unsent {
+			missed++
+		}
+	}
+	// Written so that NaN fails every one of them.
+	switch total := float64(len(d.history.Queries)); {
+	case !(asked > 0 && total >= asked):
+		return v.unknown(fmt.Sprintf("%.0f queries asked and %.0f on record", asked, total), evidence...)
+	case !(unsent/asked <= unsentShare && float64(missed)/total <= unsentShare):
+		return v.noise(fmt.Sprintf("%.0f of %.0f queries could not leave", max(unsent, float64(missed)), asked), evidence...)
+	case !(late <= lateP99.Seconds()):
+		return v.noise(fmt.Sprintf("the 99th percentile left %.0f ms late", late*1000), evidence...)
+	}
+	for _, s := range []struct {
+		name   string
+		stream Stream
+		rate   int
+	}{{"fresh", d.dns.Fresh, d.scenario.Probe.Fresh}, {"fixed", d.dns.Fixed, d.scenario.Probe.Fixed}} {
+		if s.stream.Asked == 0 {
+			return v.unknown("no queries in mode "+s.name, evidence...)
+		}
+		if why := d.thin(s.stream, s.rate); why != "" {
+			return v.noise(s.name+": "+why, evidence...)
+		}
+	}
+	return v.pass(fmt.Sprintf("%.0f asked, %.0f unsent, 99th percentile %.1f ms late", asked, unsent, late*1000), evidence...)
+}
+
+// baseline asks whether the service answered everything before the fault.
+func (d drill) baseline() Verdict {
+	v := Verdict{Check: "baseline", Want: fmt.Sprintf("every query answered for %s before the first notice", baselineTime)}
+	at, ok := d.started()
+	if !ok {
+		return v.unknown("no notice was put")
+	}
+	if at < baselineTime {
+		return v.unknown(fmt.Sprintf("the first notice was put only %s after the recording's start", history.Seconds(at)))
+	}
+	asked := 0
+	for mode, s := range d.dns.modes("all") {
+		inMode := 0
+		for _, q := range s.queries {
+			if q.Intended >= at {
+				break
+			}
+			if inMode++; q.Outcome.Lost() {
+				return v.noise(fmt.Sprintf("a %s query of +%s was lost (%s) before the first notice", mode, history.Seconds(q.Intended), q.Outcome))
+			}
+		}
+		rate := map[history.Mode]int{history.Fresh: d.scenario.Probe.Fresh, history.Fixed: d.scenario.Probe.Fixed}[mode]
+		if expected := float64(rate) * baselineTime.Seconds(); inMode == 0 || float64(inMode) < askedShare*expected {
+			return v.noise(fmt.Sprintf("only %d %s queries before the first notice, %.0f expected", inMode, mode, expected))
+		}
+		asked += inMode
+	}
+	return v.pass(fmt.Sprintf("%d answered", asked))
+}
+
+// thin says why a stream is not dense enough to be believed, given its rate in
+// queries per second.
+func (d drill) thin(s Stream, rate int) string {
+	from, _ := d.started()
+	from -= baselineTime
+	to := d.observed
+	for _, e := range d.events {
+		if e.Kind == history.RunPhase && e.Key == "settle" {
+			to = min(to, e.At+d.scenario.Settle.D()) - edge
+			break
+		}
+	}
+	if last := s.queries[len(s.queries)-1].Intended; last < to {
+		return fmt.Sprintf("the last query is of +%s, the drill went on until +%s", history.Seconds(last), history.Seconds(to))
+	}
+	if first := s.queries[0].Intended; first > from+gapMax {
+		return fmt.Sprintf("the first query is of +%s, too late for the baseline from +%s", history.Seconds(first), history.Seconds(from))
+	}
+	asked := 0
+	for i, q := range s.queries {
+		if q.Intended <= to {
+			asked++
+		}
+		if i > 0 && q.Intended-s.queries[i-1].Intended > gapMax {
+			return fmt.Sprintf("no query on record between +%s and +%s", history.Seconds(s.queries[i-1].Intended), history.Seconds(q.Intended))
+		}
+	}
+	if expected := float64(rate) * (to - from).Seconds(); !(float64(asked) >= askedShare*expected) {
+		return fmt.Sprintf("%d queries on record, %.0f expected", asked, expected)
+	}
+	return ""
+}

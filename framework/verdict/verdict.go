@@ -1,0 +1,137 @@
+// Package verdict judges a drill: a pure function from a scenario and its
+// history to verdicts. It reads no clock, no file and no cluster, so a saved
+// history can be judged again after a check was mended.
+package verdict
+
+import (
+	"slices"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// Outcome is what a check found. The zero value is invalid and counts as
+// Unknown everywhere.
+type Outcome string
+
+// The closed list of outcomes.
+const (
+	Pass    Outcome = "pass"
+	Fail    Outcome = "fail"
+	Unknown Outcome = "unknown" // could not be evaluated; never a pass
+	Skipped Outcome = "skipped" // does not apply to the handler; only of a Result
+)
+
+// Known returns the outcome itself where it is one of the list, else Unknown.
+func (o Outcome) Known() Outcome {
+	if slices.Contains([]Outcome{Pass, Fail, Skipped}, o) {
+		return o
+	}
+	return Unknown
+}
+
+// Verdict is what one check found.
+type Verdict struct {
+	// Check names the check and its subject: "marked victim".
+	Check   string  `yaml:"check"`
+	Outcome Outcome `yaml:"outcome"`
+	// Want is what the check asks for, Got what the history shows.
+	Want string `yaml:"want"`
+	Got  string `yaml:"got"`
+	// Evidence holds the Seq of the events that show it.
+	Evidence []int `yaml:"evidence,omitempty,flow"`
+	// Numbers are what was measured; every name ends in its unit, or counts.
+	Numbers map[string]float64 `yaml:"numbers,omitempty"`
+	// Noise is true where the outcome is Unknown because the prober, its control
+	// or the traffic before the fault could not be trusted: a repeat may settle it.
+	Noise bool `yaml:"noise,omitempty"`
+}
+
+func (v Verdict) pass(got string, evidence ...history.Event) Verdict {
+	return v.found(Pass, got, evidence)
+}
+
+func (v Verdict) fail(got string, evidence ...history.Event) Verdict {
+	return v.found(Fail, got, evidence)
+}
+
+func (v Verdict) unknown(got string, evidence ...history.Event) Verdict {
+	return v.found(Unknown, got, evidence)
+}
+
+// noise is an unknown that a repeat may settle.
+func (v Verdict) noise(got string, evidence ...history.Event) Verdict {
+	v.Noise = true
+	return v.found(Unknown, got, evidence)
+}
+
+func (v Verdict) found(o Outcome, got string, evidence []history.Event) Verdict {
+	v.Outcome, v.Got = o, got
+	for _, e := range evidence {
+		v.Evidence = append(v.Evidence, e.Seq)
+	}
+	return v
+}
+
+// Result is a judged drill.
+type Result struct {
+	Scenario string
+	Title    string
+	Profile  string
+	Set      string // fast or full
+	Attempt  int    // from 1
+	Handler  history.Handler
+	CoreDNS  scenarios.CoreDNS
+
+	Outcome  Outcome
+	Verdicts []Verdict
+	// DNS is what was measured at the prober's targets; nil without a probe.
+	DNS *DNS
+}
+
+// Skip is the result of a scenario that does not apply to the handler.
+func Skip(s scenarios.Scenario, reason string) Result {
+	r := resultOf(s)
+	r.Outcome = Skipped
+	r.Verdicts = []Verdict{{Check: "applies", Outcome: Skipped, Want: "the handler claims " + s.Feature, Got: reason}}
+	return r
+}
+
+// NotRun is the result of a scenario whose run broke before it left a history.
+func NotRun(s scenarios.Scenario, reason string) Result {
+	r := resultOf(s)
+	r.Outcome = Unknown
+	r.Verdicts = []Verdict{{Check: "run", Outcome: Unknown, Want: "a history to judge", Got: reason}}
+	return r
+}
+
+func resultOf(s scenarios.Scenario) Result {
+	return Result{Scenario: s.Name, Title: s.Title, Profile: s.Profile, CoreDNS: s.CoreDNS}
+}
+
+// NeedsRerun is true when all that stands between the result and a pass is
+// noise of the prober or its control: the drill says nothing then, and a
+// repeat may.
+func NeedsRerun(r Result) bool {
+	if r.Outcome.Known() != Unknown || len(r.Verdicts) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(r.Verdicts, func(v Verdict) bool { return v.Outcome != Pass && !v.Noise })
+}
+
+// overall is the outcome of a drill with these verdicts. No verdicts at all
+// prove nothing, and neither does anything else on a history cut short.
+func overall(verdicts []Verdict, complete bool) Outcome {
+	is := func(o Outcome) func(Verdict) bool {
+		return func(v Verdict) bool { return v.Outcome == o }
+	}
+	switch {
+	case slices.ContainsFunc(verdicts, is(Fail)):
+		return Fail
+	case !complete, len(verdicts) == 0:
+		return Unknown
+	case slices.ContainsFunc(verdicts, func(v Verdict) bool { return v.Outcome != Pass }):
+		return Unknown
+	}
+	return Pass
+}
