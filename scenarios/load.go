@@ -106,7 +106,7 @@ func Parse(file string, data []byte) (Scenario, error) {
 	if err := strict.Decode(file, data, &s); err != nil {
 		return Scenario{}, err
 	}
-	s.File = file
+	s.File, s.Text = file, data
 	if s.Handler == "" {
 		s.Handler = HandlerUnderTest
 	}

@@ -60,8 +60,9 @@ type Scenario struct {
 	Settle strict.Duration `yaml:"settle"`
 	Checks []Check         `yaml:"checks"`
 
-	// File is where the scenario was read from.
+	// File is where the scenario was read from, Text what stands there.
 	File string `yaml:"-"`
+	Text []byte `yaml:"-"`
 }
 
 // HandlerNone in Scenario.Handler takes the handler away for the drill.
@@ -70,9 +71,10 @@ const (
 	HandlerNone      = "none"
 )
 
-// Profiles lists the groups of clauses.
+// Profiles lists the groups of clauses, in the order in which they are drilled:
+// those that share cluster settings follow each other.
 func Profiles() []string {
-	return []string{"SPOT", "DNS", "INCIDENT", "REBALANCE", "STATE-CHANGE", "SCHEDULED-CHANGE", "QUEUE-HYGIENE"}
+	return []string{"SPOT", "STATE-CHANGE", "SCHEDULED-CHANGE", "REBALANCE", "QUEUE-HYGIENE", "DNS", "INCIDENT"}
 }
 
 // Features lists what a handler can claim.

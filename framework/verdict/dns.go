@@ -14,20 +14,20 @@ import (
 // DNS is what the prober measured from the second before the first notice until
 // the cluster was being put back.
 type DNS struct {
-	Fresh   Stream `yaml:"fresh"`
-	Fixed   Stream `yaml:"fixed"`
-	Control Stream `yaml:"control"` // both modes
+	Fresh   Stream
+	Fixed   Stream
+	Control Stream // both modes
 }
 
 // Stream is what became of the queries of one target and mode.
 type Stream struct {
-	Asked   int              `yaml:"asked"` // without those that never left
-	Lost    int              `yaml:"lost"`
-	Windows []history.Window `yaml:"-"`
+	Asked   int // without those that never left
+	Lost    int
+	Windows []history.Window
 	// P50 and P99 are latencies of the answered queries, from the intended send
 	// time; 0 where none was answered.
-	P50 time.Duration `yaml:"-"`
-	P99 time.Duration `yaml:"-"`
+	P50 time.Duration
+	P99 time.Duration
 
 	queries []history.Query
 }

@@ -75,18 +75,18 @@ func (v Verdict) found(o Outcome, got string, evidence []history.Event) Verdict 
 
 // Result is a judged drill.
 type Result struct {
-	Scenario string
-	Title    string
-	Profile  string
-	Set      string // fast or full
-	Attempt  int    // from 1
-	Handler  history.Handler
-	CoreDNS  scenarios.CoreDNS
+	Scenario string            `yaml:"scenario"`
+	Title    string            `yaml:"title"`
+	Profile  string            `yaml:"profile"`
+	Set      string            `yaml:"-"` // fast or full
+	Attempt  int               `yaml:"-"` // from 1
+	Handler  history.Handler   `yaml:"-"`
+	CoreDNS  scenarios.CoreDNS `yaml:"coredns"`
 
-	Outcome  Outcome
-	Verdicts []Verdict
+	Outcome  Outcome   `yaml:"outcome"`
+	Verdicts []Verdict `yaml:"verdicts"`
 	// DNS is what was measured at the prober's targets; nil without a probe.
-	DNS *DNS
+	DNS *DNS `yaml:"-"`
 }
 
 // Skip is the result of a scenario that does not apply to the handler.

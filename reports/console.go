@@ -1,0 +1,156 @@
+package reports
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/verdict"
+)
+
+// Console prints a run as it goes. It is not safe for concurrent use.
+type Console struct {
+	out    io.Writer
+	colour bool
+	total  int
+	begun  int
+	open   bool // the progress line waits for its end
+}
+
+// NewConsole prints to out, which announces total scenarios.
+func NewConsole(out io.Writer, total int) *Console {
+	return &Console{out: out, colour: coloured(out), total: total}
+}
+
+// coloured is true for a terminal whose owner did not ask for plain text, see
+// no-color.org.
+func coloured(out io.Writer) bool {
+	f, ok := out.(*os.File)
+	return ok && os.Getenv("NO_COLOR") == "" && term.IsTerminal(int(f.Fd()))
+}
+
+func (c *Console) printf(format string, args ...any) { _, _ = fmt.Fprintf(c.out, format, args...) }
+
+// Begin announces a scenario: "[3/13] name …".
+func (c *Console) Begin(scenario string) {
+	c.begun++
+	c.printf("[%d/%d] %s … ", c.begun, c.total, scenario)
+	c.open = true
+}
+
+// Note prints a line about what is going on.
+func (c *Console) Note(line string) {
+	if c.open {
+		c.printf("\n")
+		c.open = false
+	}
+	c.printf("    %s\n", line)
+}
+
+// End tells how the announced scenario went; verdicts other than a pass follow
+// in detail.
+func (c *Console) End(e Entry) {
+	if !c.open {
+		c.printf("    ")
+	}
+	c.open = false
+	c.printf("%s", c.paint(e.Outcome))
+	if e.Outcome == verdict.Skipped {
+		c.printf(": %s\n", reason(e, verdict.Skipped))
+		return
+	}
+	c.printf(" %s", wholeSeconds(e.Measured))
+	if e.Expected > 0 {
+		c.printf(" (expected %s)", wholeSeconds(e.Expected))
+	}
+	if e.Attempts > 1 {
+		c.printf(", attempt %d", e.Attempts)
+	}
+	c.printf("\n")
+	if e.Outcome != verdict.Pass {
+		writeFindings(c.out, e, "    ")
+	}
+}
+
+// Verdicts tells all of an entry, passes included.
+func (c *Console) Verdicts(e Entry) {
+	c.printf("%s %s\n", c.paint(e.Outcome), e.Scenario)
+	for _, v := range e.Verdicts {
+		if v.Outcome == verdict.Pass {
+			c.printf("    %s: pass: %s\n", v.Check, v.Got)
+			continue
+		}
+		writeFinding(c.out, e, v, "    ")
+	}
+}
+
+// Summary tells the DNS windows, the counts and where the reports are. Its last
+// line is that of Counts.
+func (c *Console) Summary(r *Report) {
+	c.Windows(r.Results)
+	c.printf("\nhandler %s %s, set %s: setup %s, drills %s\n", r.Handler.Name, r.Handler.Version, r.Set,
+		wholeSeconds(r.Timings.Setup), wholeSeconds(r.Timings.Drills))
+	for _, file := range []string{YAMLFile, JUnitFile} {
+		c.printf("%s\n", filepath.Join(r.folder.Path, file))
+	}
+	for _, e := range r.Results {
+		if command := r.rejudge(e); command != "" && e.Outcome != verdict.Pass {
+			c.printf("judge again: %s\n", command)
+		}
+	}
+	c.printf("%s\n", r.Summary)
+}
+
+// Windows tabulates what DNS lost where a prober ran.
+func (c *Console) Windows(entries []Entry) {
+	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	head := "\nDNS\tlameduck\treadiness\tfresh: lost, window\tfixed: lost, window\tcontrol lost\n"
+	for _, e := range entries {
+		if e.DNS == nil {
+			continue
+		}
+		_, _ = fmt.Fprintf(table, "%s%s\t%s\t%s x %d\t%s\t%s\t%s\n", head, e.Scenario, e.CoreDNS.Lameduck.D(),
+			e.CoreDNS.Readiness.Period.D(), e.CoreDNS.Readiness.FailureThreshold,
+			lostCell(e.DNS.Fresh), lostCell(e.DNS.Fixed), share(e.DNS.Control))
+		head = ""
+	}
+	_ = table.Flush()
+}
+
+// lostCell is a stream's loss and longest window: "3 of 45000, 0.440s".
+func lostCell(s verdict.Stream) string {
+	longest, ok := s.Longest()
+	if !ok {
+		return share(s)
+	}
+	cell := share(s) + ", " + history.Seconds(longest.Length())
+	if longest.Open {
+		cell += " or more"
+	}
+	return cell
+}
+
+func share(s verdict.Stream) string {
+	if s.Asked == 0 {
+		return "never asked"
+	}
+	return fmt.Sprintf("%d of %d", s.Lost, s.Asked)
+}
+
+func wholeSeconds(s Seconds) string { return fmt.Sprintf("%.0f s", time.Duration(s).Seconds()) }
+
+func (c *Console) paint(o verdict.Outcome) string {
+	o = o.Known()
+	if !c.colour {
+		return string(o)
+	}
+	const red, green, yellow, grey = 31, 32, 33, 90
+	colour := map[verdict.Outcome]int{verdict.Pass: green, verdict.Fail: red, verdict.Unknown: yellow, verdict.Skipped: grey}[o]
+	return fmt.Sprintf("\x1b[%dm%s\x1b[0m", colour, o)
+}

@@ -1,0 +1,112 @@
+package reports
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// Names in a run's folder.
+const (
+	YAMLFile  = "report.yaml"
+	JUnitFile = "junit.xml"
+	Latest    = "latest" // next to the run folders, a link to the newest with reports
+)
+
+// Folder is where one run leaves everything:
+//
+//	<root>/latest -> 20260102-150405
+//	<root>/20260102-150405/report.yaml, junit.xml
+//	<root>/20260102-150405/<scenario>/attempt-1/history.jsonl, queries.jsonl.gz, <scenario>.yaml
+type Folder struct {
+	Path string // of the run's folder
+	Run  string // the run's id: its local start time, numbered where two share it
+
+	started time.Time
+}
+
+// NewFolder makes a folder for the run that started at that time.
+func NewFolder(root string, started time.Time) (Folder, error) {
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		return Folder{}, fmt.Errorf("make reports folder: %w", err)
+	}
+	id := started.Format("20060102-150405")
+	run := id
+	for n := 2; ; n++ {
+		err := os.Mkdir(filepath.Join(root, run), 0o755)
+		if err == nil {
+			return Folder{Path: filepath.Join(root, run), Run: run, started: started}, nil
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return Folder{}, fmt.Errorf("make run folder: %w", err)
+		}
+		run = fmt.Sprintf("%s-%d", id, n)
+	}
+}
+
+// Attempt makes the folder of a scenario's attempt, counted from 1, and saves
+// the scenario in it so that its history can be judged again. Its base name
+// relative to the run is what Entry.History wants.
+func (f Folder) Attempt(s scenarios.Scenario, attempt int) (string, error) {
+	dir := filepath.Join(f.Path, s.Name, attemptName(attempt))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("make attempt folder: %w", err)
+	}
+	if err := os.WriteFile(ScenarioFile(dir, s.Name), s.Text, 0o644); err != nil {
+		return "", fmt.Errorf("save scenario: %w", err)
+	}
+	return dir, nil
+}
+
+// Relative is an attempt's folder as Entry.History names it.
+func (f Folder) Relative(attemptDir string) string {
+	rel, err := filepath.Rel(f.Path, attemptDir)
+	if err != nil {
+		return attemptDir
+	}
+	return filepath.ToSlash(rel)
+}
+
+// ScenarioFile is where the scenario of a history is saved, next to it. The
+// loader wants a file to be named after its scenario.
+func ScenarioFile(attemptDir, scenario string) string {
+	return filepath.Join(attemptDir, scenario+".yaml")
+}
+
+func attemptName(n int) string { return fmt.Sprintf("attempt-%d", n) }
+
+// Write leaves every report in the run's folder and points Latest at it.
+func (f Folder) Write(r *Report) error {
+	return errors.Join(
+		writeFile(filepath.Join(f.Path, YAMLFile), r.WriteYAML),
+		writeFile(filepath.Join(f.Path, JUnitFile), r.WriteJUnit),
+		f.link(),
+	)
+}
+
+func writeFile(name string, write func(io.Writer) error) error {
+	file, err := os.Create(name)
+	if err != nil {
+		return fmt.Errorf("create report: %w", err)
+	}
+	return errors.Join(write(file), file.Close())
+}
+
+// link replaces Latest in one step: there is no moment without it.
+func (f Folder) link() error {
+	latest := filepath.Join(filepath.Dir(f.Path), Latest)
+	next := latest + "." + f.Run
+	if err := os.Symlink(f.Run, next); err != nil {
+		return fmt.Errorf("link latest run: %w", err)
+	}
+	if err := os.Rename(next, latest); err != nil {
+		return errors.Join(fmt.Errorf("link latest run: %w", err), os.Remove(next))
+	}
+	return nil
+}

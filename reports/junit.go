@@ -1,0 +1,154 @@
+package reports
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/verdict"
+)
+
+type junitSuites struct {
+	XMLName xml.Name `xml:"testsuites"`
+	Name    string   `xml:"name,attr"`
+	junitCounts
+	Suites []junitSuite `xml:"testsuite"`
+}
+
+type junitSuite struct {
+	Name      string `xml:"name,attr"`
+	Timestamp string `xml:"timestamp,attr"`
+	junitCounts
+	Properties *junitProperties `xml:"properties"`
+	Cases      []junitCase      `xml:"testcase"`
+}
+
+type junitCounts struct {
+	Tests    int    `xml:"tests,attr"`
+	Failures int    `xml:"failures,attr"`
+	Errors   int    `xml:"errors,attr"`
+	Skipped  int    `xml:"skipped,attr"`
+	Time     string `xml:"time,attr"`
+}
+
+type junitCase struct {
+	Name       string           `xml:"name,attr"`
+	Class      string           `xml:"classname,attr"`
+	Time       string           `xml:"time,attr"`
+	Properties *junitProperties `xml:"properties"`
+	Failure    *junitText       `xml:"failure"`
+	Error      *junitText       `xml:"error"`
+	Skipped    *junitSkipped    `xml:"skipped"`
+}
+
+type junitProperties struct {
+	Properties []junitProperty `xml:"property"`
+}
+
+type junitProperty struct {
+	Name  string `xml:"name,attr"`
+	Value string `xml:"value,attr"`
+}
+
+type junitText struct {
+	Message string `xml:"message,attr"`
+	Type    string `xml:"type,attr"`
+	Text    string `xml:",chardata"`
+}
+
+type junitSkipped struct {
+	Message string `xml:"message,attr"`
+}
+
+// WriteJUnit writes the report as JUnit XML: a suite for each profile, a test
+// case for each scenario. A Fail is a failure, an Unknown an error, so that
+// neither goes green; measured numbers are properties of their test case.
+func (r *Report) WriteJUnit(w io.Writer) error {
+	all := junitSuites{Name: "spotdrill", junitCounts: countsOf(r.Summary, r.Results)}
+	for _, p := range r.Profiles {
+		entries := slices.DeleteFunc(slices.Clone(r.Results), func(e Entry) bool { return e.Profile != p.Profile })
+		suite := junitSuite{
+			Name:        r.Handler.Name + "." + p.Profile,
+			Timestamp:   r.Started.UTC().Format("2006-01-02T15:04:05"),
+			junitCounts: countsOf(p.Counts, entries),
+			Properties: &junitProperties{[]junitProperty{
+				{"handler", r.Handler.Name}, {"version", r.Handler.Version}, {"set", string(r.Set)}, {"run", r.Run},
+			}},
+		}
+		for _, e := range entries {
+			suite.Cases = append(suite.Cases, r.junitCase(e))
+		}
+		all.Suites = append(all.Suites, suite)
+	}
+	if _, err := io.WriteString(w, xml.Header); err != nil {
+		return fmt.Errorf("write JUnit report: %w", err)
+	}
+	enc := xml.NewEncoder(w)
+	enc.Indent("", "  ")
+	if err := enc.Encode(all); err != nil {
+		return fmt.Errorf("write JUnit report: %w", err)
+	}
+	_, err := io.WriteString(w, "\n")
+	return err
+}
+
+func (r *Report) junitCase(e Entry) junitCase {
+	c := junitCase{Name: e.Scenario, Class: r.Handler.Name + "." + e.Profile, Time: junitTime(time.Duration(e.Measured))}
+	var properties []junitProperty
+	for _, v := range e.Verdicts {
+		for _, name := range sortedKeys(v.Numbers) {
+			properties = append(properties, junitProperty{v.Check + "/" + name, strconv.FormatFloat(v.Numbers[name], 'f', -1, 64)})
+		}
+	}
+	if len(properties) > 0 {
+		c.Properties = &junitProperties{properties}
+	}
+	switch e.Outcome {
+	case verdict.Pass:
+	case verdict.Skipped:
+		c.Skipped = &junitSkipped{Message: reason(e, verdict.Skipped)}
+	case verdict.Fail:
+		c.Failure = &junitText{Message: reason(e, verdict.Fail), Type: "fail", Text: r.details(e)}
+	default:
+		c.Error = &junitText{Message: reason(e, verdict.Unknown), Type: "unknown", Text: r.details(e)}
+	}
+	return c
+}
+
+// reason is the first verdict with the outcome, in one line.
+func reason(e Entry, o verdict.Outcome) string {
+	for _, v := range e.Verdicts {
+		if v.Outcome.Known() == o {
+			if o == verdict.Skipped {
+				return v.Got
+			}
+			return v.Check + ": " + v.Got
+		}
+	}
+	return "no check was evaluated"
+}
+
+// details tells every verdict other than a pass, and how to judge again.
+func (r *Report) details(e Entry) string {
+	var b strings.Builder
+	b.WriteString("\n" + e.Title + "\n")
+	writeFindings(&b, e, "")
+	if command := r.rejudge(e); command != "" {
+		b.WriteString("judge again: " + command + "\n")
+	}
+	return b.String()
+}
+
+func countsOf(c Counts, entries []Entry) junitCounts {
+	var total time.Duration
+	for _, e := range entries {
+		total += time.Duration(e.Measured)
+	}
+	return junitCounts{Tests: c.Total, Failures: c.Failed, Errors: c.Unknown, Skipped: c.Skipped, Time: junitTime(total)}
+}
+
+func junitTime(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 3, 64) }

@@ -1,0 +1,53 @@
+package reports
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/verdict"
+)
+
+// eventLine is an event as people read it: "+12.345s node.cordoned worker3".
+func eventLine(e history.Event) string {
+	parts := []string{"+" + history.Seconds(e.At), string(e.Kind)}
+	for _, s := range []string{e.Key, e.Pod, e.Node, e.IP, e.Message, e.Action, e.Reason, e.Note} {
+		if s != "" {
+			parts = append(parts, s)
+		}
+	}
+	if e.Notice != "" {
+		parts = append(parts, "notice "+e.Notice)
+	}
+	if e.Status != 0 {
+		parts = append(parts, fmt.Sprintf("status %d", e.Status))
+	}
+	for _, name := range sortedKeys(e.Numbers) {
+		parts = append(parts, fmt.Sprintf("%s=%g", name, e.Numbers[name]))
+	}
+	return strings.Join(parts, " ")
+}
+
+func sortedKeys(m map[string]float64) []string { return slices.Sorted(maps.Keys(m)) }
+
+// writeFindings tells every verdict other than a pass: what was wanted, what
+// was seen and which records show it. The writer keeps its own errors.
+func writeFindings(w io.Writer, e Entry, indent string) {
+	for _, v := range e.Verdicts {
+		if v.Outcome != verdict.Pass {
+			writeFinding(w, e, v, indent)
+		}
+	}
+}
+
+func writeFinding(w io.Writer, e Entry, v verdict.Verdict, indent string) {
+	_, _ = fmt.Fprintf(w, "%s%s: %s\n%s  want: %s\n%s  got:  %s\n", indent, v.Check, v.Outcome.Known(), indent, v.Want, indent, v.Got)
+	for _, seq := range v.Evidence {
+		if line := e.evidence[seq]; line != "" {
+			_, _ = fmt.Fprintf(w, "%s  #%d %s\n", indent, seq, line)
+		}
+	}
+}
