@@ -1,0 +1,117 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/prober"
+)
+
+// probeProgress follows a probe and tells how it goes.
+type probeProgress struct {
+	clock   *history.Clock
+	plan    prober.Plan
+	out     io.Writer
+	windows *prober.WindowLog
+
+	mu        sync.Mutex
+	seen      map[history.Outcome]int
+	asked     int
+	lostFrom  time.Duration // intended time of the first lost query of the newest window
+	lostUntil time.Duration // of its last one; 0 if none was lost
+	lost      int           // in that window
+	lastAsked int
+	lastAt    time.Duration
+}
+
+func newProbeProgress(plan prober.Plan, clock *history.Clock, out io.Writer) *probeProgress {
+	return &probeProgress{
+		clock: clock, plan: plan, out: out, seen: map[history.Outcome]int{},
+		windows: prober.NewWindowLog(plan, plan.Streams[0]),
+	}
+}
+
+func (p *probeProgress) add(q history.Query) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.windows.Add(q)
+	p.seen[q.Outcome]++
+	p.asked++
+	if !q.Outcome.Lost() {
+		return
+	}
+	if p.lostUntil == 0 || q.Intended-p.lostUntil > history.Quiet {
+		p.lostFrom, p.lost = q.Intended, 0
+	}
+	p.lostUntil = max(p.lostUntil, q.Intended)
+	p.lost++
+}
+
+// show writes progress until the returned function is called: one line that is
+// rewritten on a terminal, else a line every ten seconds.
+func (p *probeProgress) show() (stop func()) {
+	every, format, wipe := 10*time.Second, "%s\n", ""
+	if file, ok := p.out.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		every, format, wipe = time.Second, "\r\x1b[K%s", "\r\x1b[K"
+	}
+	done := make(chan struct{})
+	var shown sync.WaitGroup
+	shown.Go(func() {
+		settle, show := time.NewTicker(time.Second), time.NewTicker(every)
+		defer settle.Stop()
+		defer show.Stop()
+		for {
+			select {
+			case <-settle.C:
+				p.mu.Lock()
+				p.windows.Settle(p.clock.Now())
+				p.mu.Unlock()
+			case <-show.C:
+				fmt.Fprintf(p.out, format, p.line())
+			case <-done:
+				fmt.Fprint(p.out, wipe)
+				return
+			}
+		}
+	})
+	return func() {
+		close(done)
+		shown.Wait()
+	}
+}
+
+func (p *probeProgress) line() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.clock.Now()
+	rate := float64(p.asked-p.lastAsked) / (now - p.lastAt).Seconds()
+	p.lastAsked, p.lastAt = p.asked, now
+	window := "no loss so far"
+	if p.lostUntil > 0 {
+		window = fmt.Sprintf("last loss at %s", history.Seconds(p.lostUntil))
+		// A lost query is known as one only after the timeout.
+		if now-p.lostUntil < p.plan.Timeout+history.Quiet {
+			window = fmt.Sprintf("losing since %s, %d lost", history.Seconds(p.lostFrom), p.lost)
+		}
+	}
+	return fmt.Sprintf("%4.0fs of %v  %.0f/s  %s  %s", now.Seconds(), p.plan.For, rate, outcomes(p.seen), window)
+}
+
+// outcomes writes counts in the order of history.Outcomes, without those that
+// did not occur.
+func outcomes(seen map[history.Outcome]int) string {
+	var parts []string
+	for _, outcome := range history.Outcomes() {
+		if n := seen[outcome]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, outcome))
+		}
+	}
+	return strings.Join(parts, ", ")
+}

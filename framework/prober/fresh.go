@@ -1,0 +1,79 @@
+package prober
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+// freshPorts sends every query from an ephemeral port of its own, as a stub
+// resolver does.
+type freshPorts struct {
+	stream   Stream
+	question question
+	timeout  time.Duration
+	clock    *history.Clock
+	account  *account
+	buffers  sync.Pool
+	waiting  sync.WaitGroup
+}
+
+func newFreshPorts(s Stream, q question, timeout time.Duration, clock *history.Clock, a *account) *freshPorts {
+	return &freshPorts{
+		stream: s, question: q, timeout: timeout, clock: clock, account: a,
+		buffers: sync.Pool{New: func() any { return new([maxAnswer]byte) }},
+	}
+}
+
+func (f *freshPorts) send(_ int, at time.Duration) {
+	q := history.Query{Target: f.stream.Target, Mode: history.Fresh, Intended: at}
+	conn, port, err := dial(f.stream.Server)
+	if err != nil {
+		f.account.failed(q, f.clock.Now(), err)
+		return
+	}
+	id := uint16(rand.Uint32())
+	q.Port, q.Sent = port, f.clock.Now()
+	if _, err := conn.Write(f.question.withID(id)); err != nil {
+		f.account.failed(q, f.clock.Now(), errors.Join(err, conn.Close()))
+		return
+	}
+	f.waiting.Go(func() { f.await(conn, id, q) })
+}
+
+// await reads until the answer came or the timeout passed. A message that does
+// not fit is no end: a resolver goes on waiting for the true answer. Only where
+// none comes does it tell what happened.
+func (f *freshPorts) await(conn *net.UDPConn, id uint16, q history.Query) {
+	buf := f.buffers.Get().(*[maxAnswer]byte)
+	defer f.buffers.Put(buf)
+	defer func() { _ = conn.Close() }()
+	unanswered := history.Timeout
+	err := conn.SetReadDeadline(f.clock.Start().Add(q.Sent + f.timeout))
+	for err == nil {
+		var n int
+		if n, err = conn.Read(buf[:]); err != nil {
+			break
+		}
+		if q.Outcome = f.question.judge(buf[:n], id); q.Outcome != history.Mismatch {
+			f.account.settle(q, f.clock.Now())
+			return
+		}
+		unanswered = history.Mismatch
+	}
+	q.Outcome = unanswered
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		q.Outcome = history.ICMP
+	} else if message := readWaiting(conn, buf[:]); message != nil {
+		q.Outcome = f.question.judge(message, id)
+	}
+	f.account.settle(q, f.clock.Now())
+}
+
+// finish waits for the fate of the last queries.
+func (f *freshPorts) finish() { f.waiting.Wait() }

@@ -1,0 +1,117 @@
+package prober
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+// Limits of a plan.
+const (
+	DefaultTimeout = 2 * time.Second // what the resolvers of Go and miekg/dns wait
+	MinTimeout     = 10 * time.Millisecond
+	MaxTimeout     = 10 * time.Second
+	MaxFor         = 30 * time.Minute
+	MaxRate        = 100_000 // queries/s of one stream
+	MaxPorts       = 1024    // fixed ports of one stream
+)
+
+// Plan is what to ask, and for how long.
+type Plan struct {
+	Streams []Stream `json:"streams"`
+	// Timeout is how long an answer is waited for, counted from the moment the
+	// query left: MinTimeout to MaxTimeout, 0 for DefaultTimeout.
+	Timeout time.Duration `json:"timeout,omitempty"` // nanoseconds
+	// For is how long queries are sent, at most MaxFor.
+	For time.Duration `json:"for"` // nanoseconds
+}
+
+// Stream is one question, asked of one server at one rate. A plan has at most
+// one stream of a target and mode, because records are told apart by these.
+type Stream struct {
+	Target string         `json:"target"` // history.Service, history.Control, or any other name
+	Server netip.AddrPort `json:"server"`
+	Mode   history.Mode   `json:"mode"`
+	Rate   int            `json:"rate"`            // queries/s, 1 to MaxRate
+	Ports  int            `json:"ports,omitempty"` // fixed mode: how many source ports, 1 to MaxPorts
+	Name   string         `json:"name"`            // fully qualified: ends in a dot
+	Type   uint16         `json:"type"`            // RR type, such as dns.TypeA
+}
+
+// Validate says everything that is wrong with a plan.
+func (p Plan) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if len(p.Streams) == 0 {
+		bad("plan has no streams: give at least one")
+	}
+	if p.For <= 0 || p.For > MaxFor {
+		bad("for is %v: want more than 0 and at most %v", p.For, MaxFor)
+	}
+	if p.Timeout != 0 && (p.Timeout < MinTimeout || p.Timeout > MaxTimeout) {
+		bad("timeout is %v: want %v to %v, or 0 for %v", p.Timeout, MinTimeout, MaxTimeout, DefaultTimeout)
+	}
+	type key struct {
+		target string
+		mode   history.Mode
+	}
+	seen := map[key]bool{}
+	for i, s := range p.Streams {
+		if err := s.validate(p.timeout()); err != nil {
+			bad("stream %d (%s/%s): %w", i+1, s.Target, s.Mode, err)
+		}
+		if k := (key{s.Target, s.Mode}); seen[k] {
+			bad("stream %d: there is a stream %s/%s already, and their records could not be told apart", i+1, s.Target, s.Mode)
+		} else {
+			seen[k] = true
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (p Plan) timeout() time.Duration {
+	if p.Timeout == 0 {
+		return DefaultTimeout
+	}
+	return p.Timeout
+}
+
+func (s Stream) validate(timeout time.Duration) error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if s.Target == "" {
+		bad("target is empty: name what is asked, such as %q", history.Service)
+	}
+	if !s.Server.IsValid() || s.Server.Addr().IsUnspecified() || s.Server.Port() == 0 {
+		bad("server is %q: want an address and port, such as 10.96.0.10:53", s.Server)
+	}
+	if s.Rate < 1 || s.Rate > MaxRate {
+		bad("rate is %d: want 1 to %d queries/s", s.Rate, MaxRate)
+	}
+	switch s.Mode {
+	case history.Fresh:
+		if s.Ports != 0 {
+			bad("ports is %d: fresh mode takes a port for each query, leave it out", s.Ports)
+		}
+	case history.Fixed:
+		if s.Ports < 1 || s.Ports > MaxPorts {
+			bad("ports is %d: want 1 to %d in fixed mode", s.Ports, MaxPorts)
+		} else if ids := s.Rate * int((timeout+rememberFor)/time.Millisecond) / 1000 / s.Ports; ids > maxRememberedIDs {
+			bad("%d queries/s over %d ports would run out of query ids: use %d ports or more", s.Rate, s.Ports, s.Ports*ids/maxRememberedIDs+1)
+		}
+	default:
+		bad("mode is %q: want %q or %q", s.Mode, history.Fresh, history.Fixed)
+	}
+	if _, ok := dns.IsDomainName(s.Name); !ok || !dns.IsFqdn(s.Name) {
+		bad("name is %q: want a fully qualified domain name, such as kubernetes.default.svc.cluster.local.", s.Name)
+	}
+	if _, ok := dns.TypeToString[s.Type]; !ok || s.Type == dns.TypeNone {
+		bad("type is %d: want an RR type, such as %d for A", s.Type, dns.TypeA)
+	}
+	return errors.Join(errs...)
+}

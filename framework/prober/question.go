@@ -1,0 +1,92 @@
+package prober
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"github.com/miekg/dns"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+// maxAnswer is more than a server may send over UDP to a question without
+// EDNS0, which is 512 bytes (RFC 1035, 4.2.1).
+const maxAnswer = 1232
+
+// headerSize is the size of a DNS message's header (RFC 1035, 4.1.1).
+const headerSize = 12
+
+// question is a query that was packed once; only its id differs from one
+// sending to the next.
+type question struct {
+	asked dns.Question
+	wire  []byte
+}
+
+func newQuestion(name string, rrtype uint16) (question, error) {
+	m := new(dns.Msg).SetQuestion(name, rrtype)
+	wire, err := m.Pack()
+	if err != nil {
+		return question{}, fmt.Errorf("pack question %s %s: %w", name, dns.TypeToString[rrtype], err)
+	}
+	return question{asked: m.Question[0], wire: wire}, nil
+}
+
+// withID returns the packet for id. The next call overwrites it.
+func (q question) withID(id uint16) []byte {
+	binary.BigEndian.PutUint16(q.wire, id)
+	return q.wire
+}
+
+// idOf reads a message's id, or that of a query which an ICMP error quotes.
+func idOf(message []byte) (id uint16, ok bool) {
+	if len(message) < 2 {
+		return 0, false
+	}
+	return binary.BigEndian.Uint16(message), true
+}
+
+// judge tells the outcome of an answer to the query of that id. It is Mismatch
+// for a message that is not DNS, has another id, or answers something else.
+func (q question) judge(answer []byte, id uint16) history.Outcome {
+	var m dns.Msg
+	err := m.Unpack(answer)
+	if len(answer) < headerSize || m.Id != id || !m.Response {
+		return history.Mismatch
+	}
+	// Some servers answer REFUSED or FORMERR with nothing but a header.
+	bare := len(m.Question) == 0 && m.Rcode != dns.RcodeSuccess
+	if !bare && (len(m.Question) != 1 || !q.same(m.Question[0])) {
+		return history.Mismatch
+	}
+	// A resolver asks again over TCP before it looks at anything else. Servers
+	// may cut within a record, which leaves a message that does not unpack.
+	if m.Truncated {
+		return history.Truncated
+	}
+	if err != nil {
+		return history.Mismatch
+	}
+	switch m.Rcode {
+	case dns.RcodeSuccess:
+		if len(m.Answer) == 0 {
+			return history.Empty
+		}
+		return history.Answered
+	case dns.RcodeNameError:
+		return history.NXDomain
+	case dns.RcodeServerFailure:
+		return history.ServFail
+	case dns.RcodeRefused:
+		return history.Refused
+	default:
+		return history.OtherCode
+	}
+}
+
+// same ignores case, as names do (RFC 1035, 2.3.3).
+func (q question) same(other dns.Question) bool {
+	return other.Qtype == q.asked.Qtype && other.Qclass == q.asked.Qclass &&
+		strings.EqualFold(other.Name, q.asked.Name)
+}
