@@ -1,0 +1,233 @@
+package builtin
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/retry"
+)
+
+const (
+	// lookEvery is the time between two looks at a node, and so between two
+	// attempts at a pod that its disruption budget protects.
+	lookEvery = time.Second
+	// lookSeldomEvery applies once the notice's two minutes are over: nothing is
+	// urgent any more, the instance is gone or was kept.
+	lookSeldomEvery = 10 * time.Second
+	noticeLife      = 2 * time.Minute
+	evictWithin     = 5 * time.Second
+	lookWithin      = 15 * time.Second // an API server that does not answer is asked anew
+)
+
+// The ways in which a drain ends.
+const (
+	endDrained     = "drained"
+	endRestored    = "restored"    // the record, or the marks, were taken away
+	endGone        = "gone"        // the Node object was deleted
+	endElsewhere   = "elsewhere"   // another replica finished it
+	endTimedOut    = "timed-out"   // Config.DrainTimeout
+	endInterrupted = "interrupted" // the handler stops; the next one resumes
+)
+
+// drainer marks nodes and empties them.
+type drainer struct {
+	client        kubernetes.Interface
+	events        record.EventRecorder
+	metrics       *metrics
+	log           *slog.Logger
+	criticalAfter time.Duration
+	timeout       time.Duration // 0: none
+	lookEvery     time.Duration
+}
+
+// mark cordons and taints the node and records the drain, in one patch. It
+// returns nil where there is nothing to do: a drain is recorded already, or the
+// node is not that instance any more. On an error nothing was recorded.
+func (d *drainer) mark(ctx context.Context, name string, r Record) (*corev1.Node, error) {
+	var marked *corev1.Node
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		node, err := d.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if instanceOf(node) != r.Instance {
+			return nil
+		}
+		if recorded, ok := recordOf(node); ok && recorded.State != TimedOut {
+			return nil
+		}
+		patch, err := markPatch(node, r)
+		if err != nil {
+			return err
+		}
+		marked, err = d.client.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+		if err != nil {
+			marked = nil
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("mark node %s: %w", name, err)
+	}
+	return marked, nil
+}
+
+// drain evicts what has to leave the node until nothing is left, the node is
+// gone or restored, or ctx is done. It never fails: what goes wrong is tried
+// again at the next look.
+func (d *drainer) drain(ctx context.Context, name string, r Record) {
+	log := d.log.With("node", name, "instance", r.Instance, "notice", r.Notice)
+	d.metrics.draining.Inc()
+	defer d.metrics.draining.Dec()
+	told := map[types.UID]bool{}
+	for {
+		if end := d.look(ctx, log, name, r, told); end != "" {
+			d.metrics.drains.WithLabelValues(end).Inc()
+			log.Info("drain ended", "result", end, "after", time.Since(r.Since).Round(time.Millisecond).String())
+			return
+		}
+		pause := d.lookEvery
+		if time.Since(r.Since) > noticeLife {
+			pause = max(pause, lookSeldomEvery)
+		}
+		if !sleep(ctx, pause) {
+			d.metrics.drains.WithLabelValues(endInterrupted).Inc()
+			log.Info("drain interrupted; whoever starts next resumes it")
+			return
+		}
+	}
+}
+
+// look does what is to be done on the node now. It returns how the drain ended,
+// or nothing while it goes on. told holds the pods whose blocked eviction has
+// been reported.
+func (d *drainer) look(ctx context.Context, log *slog.Logger, name string, r Record, told map[types.UID]bool) (end string) {
+	ctx, cancel := context.WithTimeout(ctx, lookWithin)
+	defer cancel()
+	node, err := d.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return endGone
+	} else if err != nil {
+		log.Warn("read node", "error", err)
+		return ""
+	}
+	current, ok := recordOf(node)
+	switch {
+	case !ok || current.drain() != r.drain():
+		return endRestored
+	case current.State != Draining:
+		return endElsewhere
+	}
+	pods, err := d.podsToLeave(ctx, name)
+	if err != nil {
+		log.Warn("list pods", "error", err)
+		return ""
+	}
+	if len(pods) == 0 {
+		return d.end(ctx, log, node, r, Drained)
+	}
+	age := time.Since(r.Since)
+	if d.timeout > 0 && age > d.timeout {
+		return d.end(ctx, log, node, r, TimedOut)
+	}
+	d.evict(ctx, log, node, due(pods, age > d.criticalAfter), told)
+	return ""
+}
+
+func (d *drainer) podsToLeave(ctx context.Context, node string) ([]corev1.Pod, error) {
+	list, err := d.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	var out []corev1.Pod
+	for i := range list.Items {
+		if leaving(&list.Items[i]) {
+			out = append(out, list.Items[i])
+		}
+	}
+	return out, nil
+}
+
+// end writes the last state into the record. Where that fails the drain goes on,
+// and the next look finds the node as it is then.
+func (d *drainer) end(ctx context.Context, log *slog.Logger, node *corev1.Node, r Record, state State) string {
+	r.State, r.Ended = state, time.Now().UTC()
+	patch, err := endPatch(node, r)
+	if err == nil {
+		_, err = d.client.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	}
+	if err != nil {
+		log.Warn("record the drain's end", "error", err)
+		return ""
+	}
+	after := r.Ended.Sub(r.Since)
+	if state == TimedOut {
+		d.events.Eventf(node, corev1.EventTypeWarning, "DrainTimedOut", "Gave up draining after %s (notice %s)", after.Round(time.Second), r.Notice)
+		return endTimedOut
+	}
+	d.metrics.drainTime.Observe(after.Seconds())
+	d.events.Eventf(node, corev1.EventTypeNormal, "Drained", "Every evictable pod left within %s (notice %s)", after.Round(time.Millisecond), r.Notice)
+	return endDrained
+}
+
+// evict asks for all of the pods at once, so that a slow one holds up no other.
+func (d *drainer) evict(ctx context.Context, log *slog.Logger, node *corev1.Node, pods []corev1.Pod, told map[types.UID]bool) {
+	refused := make([]error, len(pods))
+	var wg sync.WaitGroup
+	for i := range pods {
+		wg.Go(func() { refused[i] = d.evictPod(ctx, log, &pods[i]) })
+	}
+	wg.Wait()
+	for i, err := range refused {
+		pod := &pods[i]
+		if err == nil || told[pod.UID] {
+			continue
+		}
+		told[pod.UID] = true
+		log.Info("eviction blocked", "pod", pod.Namespace+"/"+pod.Name, "reason", err.Error())
+		d.events.Eventf(node, corev1.EventTypeWarning, "EvictionBlocked", "Pod %s/%s: %s", pod.Namespace, pod.Name, err)
+	}
+}
+
+// evictPod asks the Eviction API once. It returns an error only where a
+// disruption budget stands in the way. A Retry-After of the API server is waited
+// for by client-go within the call, as long as evictWithin allows.
+func (d *drainer) evictPod(ctx context.Context, log *slog.Logger, pod *corev1.Pod) error {
+	ctx, cancel := context.WithTimeout(ctx, evictWithin)
+	defer cancel()
+	err := d.client.PolicyV1().Evictions(pod.Namespace).Evict(ctx, &policyv1.Eviction{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+		// A StatefulSet's next pod has the same name and must not be hit.
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))},
+	})
+	log = log.With("pod", pod.Namespace+"/"+pod.Name)
+	switch {
+	case err == nil:
+		d.metrics.evictions.WithLabelValues("evicted").Inc()
+		log.Info("evicted")
+	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
+		d.metrics.evictions.WithLabelValues("gone").Inc()
+	case apierrors.IsTooManyRequests(err):
+		d.metrics.evictions.WithLabelValues("blocked").Inc()
+		return err
+	default:
+		d.metrics.evictions.WithLabelValues("error").Inc()
+		log.Warn("evict", "error", err)
+	}
+	return nil
+}

@@ -1,0 +1,159 @@
+package builtin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// handleWithin keeps the handling of a message inside its visibility timeout.
+const handleWithin = visibility - 5*time.Second
+
+// byInstance is the name of the node informer's index.
+const byInstance = "instance"
+
+// What can come of a message. All but failed end in its deletion.
+const (
+	resultDraining  = "draining"
+	resultDuplicate = "duplicate" // a drain is recorded already
+	resultTold      = "told"
+	resultForeign   = "foreign" // no such instance in this cluster
+	resultIgnored   = "ignored"
+	resultInvalid   = "invalid"
+	resultFailed    = "failed" // the Kubernetes API did not answer; comes again
+)
+
+// dispatcher does what messages call for.
+type dispatcher struct {
+	queue   *queue
+	nodes   cache.Indexer
+	drainer *drainer
+	metrics *metrics
+	log     *slog.Logger
+
+	// drains run past the handling of their message, until drainCtx is done.
+	drainCtx context.Context //nolint:containedctx // the life of the drains, not of a call
+	drains   sync.WaitGroup
+}
+
+// instanceOf reads the EC2 instance id from spec.providerID, which is
+// aws:///ZONE/ID; empty for any other node.
+func instanceOf(node *corev1.Node) string {
+	rest, ok := strings.CutPrefix(node.Spec.ProviderID, "aws:///")
+	if !ok {
+		return ""
+	}
+	return rest[strings.LastIndex(rest, "/")+1:]
+}
+
+func indexByInstance(obj any) ([]string, error) {
+	node, ok := obj.(*corev1.Node)
+	if !ok {
+		return nil, fmt.Errorf("index by instance: want a Node, have %T", obj)
+	}
+	if id := instanceOf(node); id != "" {
+		return []string{id}, nil
+	}
+	return nil, nil
+}
+
+// handle does what a message calls for and deletes it, unless that failed in a
+// way that may pass: then SQS hands it out again.
+func (d *dispatcher) handle(ctx context.Context, m types.Message) {
+	log := d.log.With("message", aws.ToString(m.MessageId))
+	notice, err := Parse(aws.ToString(m.Body))
+	result := resultInvalid
+	if err == nil {
+		log = log.With("notice", notice.ID, "type", notice.Type, "cause", string(notice.Cause))
+		bounded, cancel := context.WithTimeout(ctx, handleWithin)
+		result, err = d.settle(bounded, log, notice)
+		cancel()
+	}
+	d.metrics.messages.WithLabelValues(string(notice.Cause), result).Inc()
+	if err != nil {
+		log.Error("message not understood or not settled", "result", result, "error", err)
+	} else {
+		log.Info("message settled", "result", result, "instances", notice.Instances)
+	}
+	if result == resultFailed {
+		return
+	}
+	if err := d.queue.delete(ctx, m); err != nil {
+		log.Error("message stays in the queue", "error", err)
+	}
+}
+
+// settle acts on every instance of the notice. One that fails does not keep the
+// others from being acted on, but the notice then fails as a whole.
+func (d *dispatcher) settle(ctx context.Context, log *slog.Logger, n Notice) (string, error) {
+	if n.Action == Ignore {
+		return resultIgnored, nil
+	}
+	result := resultForeign
+	var errs []error
+	for _, instance := range n.Instances {
+		nodes, err := d.nodes.ByIndex(byInstance, instance)
+		if err != nil {
+			return resultFailed, fmt.Errorf("look for instance %s: %w", instance, err)
+		}
+		for _, obj := range nodes {
+			node := obj.(*corev1.Node)
+			acted, err := d.act(ctx, log, node, instance, n)
+			errs = append(errs, err)
+			if result != resultDraining {
+				result = acted
+			}
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return resultFailed, err
+	}
+	return result, nil
+}
+
+func (d *dispatcher) act(ctx context.Context, log *slog.Logger, node *corev1.Node, instance string, n Notice) (string, error) {
+	if n.Action == Tell {
+		d.drainer.events.Eventf(node, corev1.EventTypeNormal, string(n.Cause), "Instance %s: %s (notice %s)", instance, n.Type, n.ID)
+		return resultTold, nil
+	}
+	r := Record{State: Draining, Cause: n.Cause, Notice: n.ID, Instance: instance, Since: time.Now().UTC()}
+	marked, err := d.drainer.mark(ctx, node.Name, r)
+	if err != nil {
+		return resultFailed, err
+	}
+	if marked == nil {
+		return resultDuplicate, nil
+	}
+	log.Info("node cordoned and tainted", "node", marked.Name, "instance", instance)
+	d.drainer.events.Eventf(marked, corev1.EventTypeWarning, string(n.Cause), "Instance %s: %s (notice %s)", instance, n.Type, n.ID)
+	d.drainer.events.Eventf(marked, corev1.EventTypeNormal, "Draining", "Evicting pods (notice %s)", n.ID)
+	d.start(marked.Name, r)
+	return resultDraining, nil
+}
+
+func (d *dispatcher) start(node string, r Record) {
+	d.drains.Go(func() { d.drainer.drain(d.drainCtx, node, r) })
+}
+
+// resume starts again every drain that is recorded and not ended: those of a
+// handler that was killed. Where that one is alive after all, both evict the
+// same pods, which harms nobody.
+func (d *dispatcher) resume() {
+	for _, obj := range d.nodes.List() {
+		node := obj.(*corev1.Node)
+		if r, ok := recordOf(node); ok && r.State == Draining {
+			d.log.Info("drain resumed", "node", node.Name, "instance", r.Instance, "notice", r.Notice)
+			d.drainer.events.Eventf(node, corev1.EventTypeNormal, "DrainResumed", "Evicting pods again after a restart of the handler (notice %s)", r.Notice)
+			d.start(node.Name, r)
+		}
+	}
+}

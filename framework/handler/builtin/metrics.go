@@ -1,0 +1,37 @@
+package builtin
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// metrics are the handler's own; their names start with spotdrill_handler_.
+type metrics struct {
+	messages    *prometheus.CounterVec // cause, result
+	deletes     *prometheus.CounterVec // result
+	drains      *prometheus.CounterVec // result
+	draining    prometheus.Gauge
+	evictions   *prometheus.CounterVec // result
+	drainTime   prometheus.Histogram
+	queueErrors *prometheus.CounterVec // action
+}
+
+func newMetrics(registry prometheus.Registerer) *metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "spotdrill", Subsystem: "handler", Name: name, Help: help}, labels)
+	}
+	m := &metrics{
+		messages:    counter("messages_total", "Messages handled, by what caused them and what came of it.", "cause", "result"),
+		deletes:     counter("deletes_total", "Messages deleted from the queue, or not.", "result"),
+		drains:      counter("drains_total", "Drains that ended, by how.", "result"),
+		evictions:   counter("evictions_total", "Calls of the Eviction API, by what it answered.", "result"),
+		queueErrors: counter("queue_errors_total", "Calls of SQS that failed, by action.", "action"),
+		draining: prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: "spotdrill", Subsystem: "handler", Name: "draining_nodes", Help: "Nodes that are being drained now.",
+		}),
+		drainTime: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: "spotdrill", Subsystem: "handler", Name: "drain_duration_seconds",
+			Help:    "Time from the record of a drain to an empty node.",
+			Buckets: []float64{1, 2, 5, 10, 20, 30, 45, 60, 90, 120, 300, 600},
+		}),
+	}
+	registry.MustRegister(m.messages, m.deletes, m.drains, m.draining, m.evictions, m.drainTime, m.queueErrors)
+	return m
+}

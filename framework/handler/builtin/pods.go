@@ -1,0 +1,69 @@
+package builtin
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+)
+
+// criticalPriority is where the system's own priority classes begin
+// (system-cluster-critical); users cannot go above a thousand million.
+const criticalPriority = 2_000_000_000
+
+// leaving says whether a drain has to see the pod gone. Unlike kubectl drain it
+// leaves finished pods, which hold nothing, and pods that tolerate the taint,
+// which asked to stay (as Karpenter does); and it needs no right to read
+// DaemonSets, because a daemon pod whose DaemonSet was deleted is on its way out.
+func leaving(pod *corev1.Pod) bool {
+	return !finished(pod) && !mirror(pod) && !daemon(pod) && !toleratesDisruption(pod)
+}
+
+func finished(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// mirror is a static pod's image in the API: evicting it would change nothing.
+func mirror(pod *corev1.Pod) bool {
+	_, ok := pod.Annotations[corev1.MirrorPodAnnotationKey]
+	return ok
+}
+
+// daemon pods would come back to the node at once: their tolerations let them.
+func daemon(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOf(pod)
+	return owner != nil && owner.Kind == "DaemonSet"
+}
+
+func toleratesDisruption(pod *corev1.Pod) bool {
+	taint := disruptedTaint()
+	for i := range pod.Spec.Tolerations {
+		if pod.Spec.Tolerations[i].ToleratesTaint(klog.Background(), &taint, false) {
+			return true
+		}
+	}
+	return false
+}
+
+func critical(pod *corev1.Pod) bool {
+	if pod.Spec.Priority != nil {
+		return *pod.Spec.Priority >= criticalPriority
+	}
+	return pod.Spec.PriorityClassName == "system-cluster-critical" || pod.Spec.PriorityClassName == "system-node-critical"
+}
+
+// due picks, of the pods that have to leave, those to evict now: the ones that
+// are not on their way yet, and critical ones only when no other is left or
+// their wait is over.
+func due(pods []corev1.Pod, criticalToo bool) []corev1.Pod {
+	ordinary := false
+	for i := range pods {
+		ordinary = ordinary || !critical(&pods[i])
+	}
+	var out []corev1.Pod
+	for _, pod := range pods {
+		if pod.DeletionTimestamp == nil && (!critical(&pod) || !ordinary || criticalToo) {
+			out = append(out, pod)
+		}
+	}
+	return out
+}

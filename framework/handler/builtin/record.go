@@ -1,0 +1,96 @@
+package builtin
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// DrainingAnnotation holds the node's Record as JSON.
+const DrainingAnnotation = "spotdrill.dev/draining"
+
+// DisruptedTaint is the key of the taint that a node gets with its cordon. It is
+// Karpenter's, so that what tolerates one handler tolerates the other.
+const DisruptedTaint = "karpenter.sh/disrupted"
+
+// State says how far a drain is.
+type State string
+
+// The states of a drain.
+const (
+	Draining State = "draining"
+	Drained  State = "drained"   // nothing evictable is left
+	TimedOut State = "timed-out" // given up after Config.DrainTimeout
+)
+
+// Record is what is kept of a drain, on the node itself.
+type Record struct {
+	State    State     `json:"state"`
+	Cause    Cause     `json:"cause"`
+	Notice   string    `json:"notice,omitempty"` // id of the EventBridge envelope
+	Instance string    `json:"instance"`
+	Since    time.Time `json:"since"`
+	Ended    time.Time `json:"ended,omitzero"`
+}
+
+// drain tells one drain of a node from another one before or after it.
+func (r Record) drain() string { return r.Notice + "@" + r.Since.Format(time.RFC3339Nano) }
+
+func disruptedTaint() corev1.Taint {
+	return corev1.Taint{Key: DisruptedTaint, Effect: corev1.TaintEffectNoSchedule}
+}
+
+// recordOf reads the drain that a node is in or has been through. There is none
+// where the annotation is missing or unreadable, and none on a node that is
+// schedulable and untainted: somebody has restored it.
+func recordOf(node *corev1.Node) (Record, bool) {
+	var r Record
+	value, ok := node.Annotations[DrainingAnnotation]
+	if !ok || json.Unmarshal([]byte(value), &r) != nil {
+		return Record{}, false
+	}
+	return r, node.Spec.Unschedulable || tainted(node)
+}
+
+func tainted(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == DisruptedTaint })
+}
+
+// markPatch is the JSON merge patch that cordons and taints the node and writes
+// the record. It names the resourceVersion that it is based on: a merge patch
+// replaces the whole list of taints, and of two handlers only one may win.
+func markPatch(node *corev1.Node, r Record) ([]byte, error) {
+	taints := node.Spec.Taints
+	if !tainted(node) {
+		taints = append(slices.Clone(taints), disruptedTaint())
+	}
+	annotation, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("write the record: %w", err)
+	}
+	return json.Marshal(map[string]any{
+		"metadata": map[string]any{
+			"resourceVersion": node.ResourceVersion,
+			"annotations":     map[string]string{DrainingAnnotation: string(annotation)},
+		},
+		"spec": map[string]any{"unschedulable": true, "taints": taints},
+	})
+}
+
+// endPatch writes only the record: cordon and taint stay until the instance goes
+// or somebody restores the node.
+func endPatch(node *corev1.Node, r Record) ([]byte, error) {
+	annotation, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("write the record: %w", err)
+	}
+	return json.Marshal(map[string]any{
+		"metadata": map[string]any{
+			"resourceVersion": node.ResourceVersion,
+			"annotations":     map[string]string{DrainingAnnotation: string(annotation)},
+		},
+	})
+}

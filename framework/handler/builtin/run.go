@@ -1,0 +1,194 @@
+package builtin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+)
+
+// Config is what the handler must be told.
+type Config struct {
+	QueueURL  string // or QueueName
+	QueueName string
+	Endpoint  string // of SQS; empty for AWS's own
+	Region    string // empty for the AWS SDK's default chain
+	Listen    string // address of /metrics, /healthz and /readyz
+	Workers   int    // messages handled at a time
+
+	// CriticalAfter is how long critical pods wait for the others to be gone.
+	CriticalAfter time.Duration
+	// DrainTimeout gives a drain up; 0 never does, so that a drain ends with an
+	// empty, restored or deleted node.
+	DrainTimeout time.Duration
+	// ShutdownGrace is how long running drains may go on after a stop signal.
+	ShutdownGrace time.Duration
+}
+
+func (c Config) validate() error {
+	var errs []error
+	if c.QueueURL == "" && c.QueueName == "" {
+		errs = append(errs, errors.New("a queue is needed: its URL or its name"))
+	}
+	if c.Workers < 1 {
+		errs = append(errs, fmt.Errorf("workers must be at least 1, not %d", c.Workers))
+	}
+	if c.CriticalAfter < 0 || c.DrainTimeout < 0 || c.ShutdownGrace < 0 {
+		errs = append(errs, errors.New("durations must not be negative"))
+	}
+	return errors.Join(errs...)
+}
+
+// ErrConfig marks an error of the configuration, as opposed to one of running.
+var ErrConfig = errors.New("invalid configuration")
+
+// Run handles notices until ctx is done; then it receives nothing more, settles
+// the messages in hand, lets drains go on for Config.ShutdownGrace and returns
+// nil. It fails only where it cannot start: see ErrConfig.
+func Run(ctx context.Context, cluster *rest.Config, cfg Config, log *slog.Logger) error {
+	if err := cfg.validate(); err != nil {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	cluster = rest.CopyConfig(cluster)
+	cluster.QPS, cluster.Burst = 50, 100 // client-go's 5 a second would space out the evictions
+	client, err := kubernetes.NewForConfig(cluster)
+	if err != nil {
+		return fmt.Errorf("make a Kubernetes client: %w", err)
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m := newMetrics(registry)
+
+	var ready atomic.Bool
+	server, err := serve(ctx, cfg.Listen, registry, &ready)
+	if err != nil {
+		return err
+	}
+	defer server.Close() //nolint:errcheck // the process ends
+
+	broadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx)), record.WithCorrelatorOptions(
+		// Every pod whose eviction is blocked gets its event: no spam filter, no merging.
+		record.CorrelatorOptions{BurstSize: 1000, QPS: 100, MaxEvents: 1000},
+	))
+	defer broadcaster.Shutdown()
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
+
+	nodes, err := watchNodes(ctx, client)
+	if err != nil {
+		return stopped(ctx, err)
+	}
+	q, err := openQueue(ctx, cfg, m, log)
+	if err != nil {
+		return stopped(ctx, err)
+	}
+	drainCtx, stopDrains := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopDrains()
+	d := &dispatcher{
+		queue: q, nodes: nodes, metrics: m, log: log, drainCtx: drainCtx,
+		drainer: &drainer{
+			client: client, metrics: m, log: log, lookEvery: lookEvery,
+			events:        broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "spotdrill-handler"}),
+			criticalAfter: cfg.CriticalAfter, timeout: cfg.DrainTimeout,
+		},
+	}
+	d.resume()
+	d.receive(ctx, cfg.Workers, &ready)
+
+	log.Info("stopping; drains may go on", "for", cfg.ShutdownGrace.String())
+	timer := time.AfterFunc(cfg.ShutdownGrace, stopDrains)
+	defer timer.Stop()
+	d.drains.Wait()
+	return nil
+}
+
+// receive takes messages until ctx is done, and returns when those in hand are
+// settled. The first call does not wait for a message: readiness must not take
+// the length of a long poll.
+func (d *dispatcher) receive(ctx context.Context, workers int, ready *atomic.Bool) {
+	var group errgroup.Group
+	group.SetLimit(workers)
+	pause := backoff()
+	for ctx.Err() == nil {
+		poll := longPoll
+		if !ready.Load() {
+			poll = 0
+		}
+		messages, err := d.queue.receive(ctx, poll)
+		if err != nil {
+			sleep(ctx, pause.Step())
+			continue
+		}
+		pause = backoff()
+		if ready.CompareAndSwap(false, true) {
+			d.log.Info("receiving")
+		}
+		for _, message := range messages {
+			group.Go(func() error {
+				d.handle(context.WithoutCancel(ctx), message)
+				return nil
+			})
+		}
+	}
+	_ = group.Wait() // its functions return no error
+}
+
+// watchNodes returns the informer's store of nodes once it is filled.
+func watchNodes(ctx context.Context, client kubernetes.Interface) (cache.Indexer, error) {
+	factory := informers.NewSharedInformerFactory(client, 0)
+	informer := factory.Core().V1().Nodes().Informer()
+	if err := informer.AddIndexers(cache.Indexers{byInstance: indexByInstance}); err != nil {
+		return nil, fmt.Errorf("index nodes: %w", err)
+	}
+	factory.Start(ctx.Done())
+	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+		return nil, fmt.Errorf("list nodes: %w", context.Cause(ctx))
+	}
+	return informer.GetIndexer(), nil
+}
+
+// stopped turns the error of a start that a stop signal cut short into none.
+func stopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// serve answers /metrics, /healthz (the process lives) and /readyz (nodes are
+// known and the queue has answered).
+func serve(ctx context.Context, address string, registry *prometheus.Registry, ready *atomic.Bool) (*http.Server, error) {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if !ready.Load() {
+			http.Error(w, "waiting for the first answer of the Kubernetes API and the queue", http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = w.Write([]byte("ok\n"))
+	})
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", address, err)
+	}
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	go server.Serve(listener) //nolint:errcheck // it ends when Run closes it
+	return server, nil
+}
