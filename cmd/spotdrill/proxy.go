@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spotdrill/spotdrill/framework/queue"
+)
+
+func newProxyCommand() *cobra.Command {
+	var listen, records, upstream string
+	cmd := &cobra.Command{
+		Use:   "proxy",
+		Short: "Stand between a handler and LocalStack, and record every API call",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			target, err := url.Parse(upstream)
+			if err != nil || target.Scheme != "http" || target.Host == "" {
+				return exitError{exitUsage, fmt.Errorf("--upstream %q is not an http:// URL", upstream)}
+			}
+			return serveProxy(cmd.Context(), queue.NewProxy(target), listen, records)
+		},
+	}
+	cmd.Flags().StringVar(&listen, "listen", ":4566", "address for the API")
+	cmd.Flags().StringVar(&records, "records", ":8080", "address for GET /records and GET /healthz")
+	cmd.Flags().StringVar(&upstream, "upstream", "", "URL of LocalStack, for instance http://172.18.0.9:4566")
+	if err := cmd.MarkFlagRequired("upstream"); err != nil {
+		panic(err) // only for a flag that does not exist
+	}
+	return cmd
+}
+
+// serveProxy runs both servers until ctx ends or one of them fails.
+func serveProxy(ctx context.Context, proxy *queue.Proxy, listen, records string) error {
+	failed := make(chan error, 2)
+	background := context.WithoutCancel(ctx)
+	apiCtx, stopAPI := context.WithCancel(background)
+	defer stopAPI()
+	recordsCtx, stopRecords := context.WithCancel(background)
+	defer stopRecords()
+	apiServer := serve(apiCtx, listen, proxy, failed)
+	recordsServer := serve(recordsCtx, records, proxy.Records(), failed)
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	grace, stop := context.WithTimeout(background, 5*time.Second)
+	defer stop()
+	// Open long polls end and give back what they get; only when all of that is
+	// recorded do the streams of records end.
+	stopAPI()
+	err = errors.Join(err, apiServer.Shutdown(grace))
+	stopRecords()
+	return errors.Join(err, recordsServer.Shutdown(grace))
+}
+
+// serve starts a server whose requests end with ctx.
+func serve(ctx context.Context, address string, handler http.Handler, failed chan<- error) *http.Server {
+	server := &http.Server{
+		Addr:              address,
+		Handler:           handler,
+		ReadHeaderTimeout: 10 * time.Second,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+	}
+	go func() {
+		if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+			failed <- fmt.Errorf("serve %s: %w", address, err)
+		}
+	}()
+	return server
+}

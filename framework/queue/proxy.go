@@ -1,0 +1,215 @@
+package queue
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"time"
+)
+
+const (
+	// maxInspected is the largest body that the proxy reads into memory, in
+	// bytes; it is SQS's own limit for a message and for a batch.
+	maxInspected = 1 << 20
+	// upstreamTimeout bounds the wait for the upstream's answer to one request.
+	upstreamTimeout = 60 * time.Second
+	// upstreamIdle is shorter than the upstream's own idle timeout: a request
+	// must not be sent into a connection that is being closed.
+	upstreamIdle = 15 * time.Second
+)
+
+// errClientGone is why an answer with messages is not passed on.
+var errClientGone = errors.New("the client is gone")
+
+// Proxy stands between a handler and LocalStack. It passes every API call on,
+// records it, and waits on the handler's behalf where the handler long-polls,
+// so that a handler that was killed takes no message with it.
+//
+// It knows that a client is gone when its connection closes, which the kernel
+// of a killed process sees to. A machine that vanishes from the network closes
+// nothing: a client on a node that is taken stays alive to the proxy until it
+// should have answered.
+type Proxy struct {
+	upstream  *url.URL
+	transport *http.Transport
+	records   *records
+	handles   *handles
+}
+
+// NewProxy returns a proxy for the LocalStack at upstream. It is an
+// http.Handler for the API; Records serves what it sees.
+func NewProxy(upstream *url.URL) *Proxy {
+	return &Proxy{
+		upstream: upstream,
+		transport: &http.Transport{
+			DialContext:           (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+			MaxIdleConnsPerHost:   32,
+			IdleConnTimeout:       upstreamIdle,
+			ResponseHeaderTimeout: upstreamTimeout,
+			DisableCompression:    true,
+		},
+		records: newRecords(),
+		handles: newHandles(),
+	}
+}
+
+// ServeHTTP passes one API call on and records it.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := &exchange{proxy: p, arrived: p.records.now()}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxInspected+1))
+	if err != nil { // the client left before it had said what it wants
+		http.Error(w, "read request: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	if len(body) <= maxInspected {
+		x.call = parseCall(r, body, true)
+	} else {
+		x.call = parseCall(r, nil, false)
+		r.Body = rest{io.MultiReader(bytes.NewReader(body), r.Body), r.Body}
+	}
+	reverse := httputil.ReverseProxy{
+		Rewrite: func(pr *httputil.ProxyRequest) {
+			pr.SetURL(p.upstream)
+			pr.Out.Host = pr.In.Host // LocalStack routes by it and it is signed
+			if x.call.isSQS() {
+				pr.Out.Header.Del("Accept-Encoding") // the answer will be read
+			}
+		},
+		Transport:      x,
+		ModifyResponse: x.inspect,
+		ErrorHandler:   x.fail,
+	}
+	defer x.finish() // also when the copy to a client that left panics
+	reverse.ServeHTTP(w, r)
+	x.passedOn = x.err == nil && http.NewResponseController(w).Flush() == nil
+}
+
+// rest is a body of which the beginning was read already.
+type rest struct {
+	io.Reader
+	io.Closer
+}
+
+// exchange is one API call on its way through the proxy.
+type exchange struct {
+	proxy    *Proxy
+	call     call
+	arrived  time.Duration
+	answered time.Duration // when the upstream's answer was there
+	polls    int           // requests to the upstream
+	status   int           // HTTP status of the answer
+	answer   answer
+	header   http.Header // of the request to the upstream
+	note     string
+	err      error // why there is no answer for the client
+	passedOn bool  // the client's connection took the whole answer
+}
+
+// RoundTrip asks the upstream, for as long as a long poll calls for. Once a
+// request is on its way the client's leaving does not cancel it: what it did
+// upstream has to be known.
+func (x *exchange) RoundTrip(out *http.Request) (*http.Response, error) {
+	x.header = out.Header
+	if x.call.longPolls() {
+		return x.longPoll(out)
+	}
+	return x.ask(out, x.call.body, out.URL.RawQuery)
+}
+
+// ask sends one request upstream.
+func (x *exchange) ask(out *http.Request, body []byte, query string) (*http.Response, error) {
+	req := out.Clone(context.WithoutCancel(out.Context()))
+	req.URL.RawQuery = query
+	if x.call.inspected {
+		req.Body, req.ContentLength = http.NoBody, int64(len(body))
+		if len(body) > 0 {
+			req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+			req.Body, _ = req.GetBody() // it has no error to give
+		}
+	}
+	x.polls++
+	return x.proxy.transport.RoundTrip(req)
+}
+
+// inspect reads the upstream's answer before it goes to the client.
+func (x *exchange) inspect(resp *http.Response) error {
+	x.answered = x.proxy.records.now()
+	x.status = resp.StatusCode
+	if !x.call.isSQS() {
+		return nil
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxInspected+1))
+	if err != nil {
+		return err
+	}
+	resp.Body = rest{io.MultiReader(bytes.NewReader(body), resp.Body), resp.Body}
+	if len(body) > maxInspected {
+		x.note = "answer not inspected: larger than 1 MiB"
+		return nil
+	}
+	if x.answer, err = parseAnswer(&x.call, x.status, resp.Header, body); err != nil {
+		x.note = "answer not inspected: " + err.Error()
+		return nil
+	}
+	x.proxy.handles.add(x.answer.messages)
+	if len(x.answer.messages) > 0 && resp.Request.Context().Err() != nil {
+		return errClientGone
+	}
+	return nil
+}
+
+// fail is called where there is no answer to pass on.
+func (x *exchange) fail(w http.ResponseWriter, _ *http.Request, err error) {
+	x.err = err
+	if errors.Is(err, errClientGone) {
+		return
+	}
+	x.status, x.note = http.StatusBadGateway, err.Error()
+	http.Error(w, "spotdrill proxy: "+err.Error(), http.StatusBadGateway)
+}
+
+// finish records the call and what came of its messages.
+func (x *exchange) finish() {
+	if x.answered == 0 {
+		x.answered = x.proxy.records.now()
+	}
+	x.proxy.records.add(x.events()...)
+	if len(x.answer.messages) > 0 && !x.passedOn {
+		x.proxy.records.add(x.giveBack())
+	}
+}
+
+// Records serves GET /records and GET /healthz.
+func (p *Proxy) Records() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /records", p.records.serve)
+	mux.HandleFunc("GET /healthz", p.serveHealth)
+	return mux
+}
+
+// serveHealth says whether the upstream answers.
+func (p *Proxy) serveHealth(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.upstream.JoinPath(healthPath).String(), nil)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	resp, err := p.transport.RoundTrip(req)
+	if err != nil {
+		http.Error(w, "upstream: "+err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		http.Error(w, "upstream: "+resp.Status, http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = io.WriteString(w, "ok\n")
+}

@@ -1,0 +1,180 @@
+package queue
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+const (
+	// pollSeconds is the length of one poll upstream. LocalStack ends it at once
+	// when a message comes, so that waiting costs no latency, and a request a
+	// second costs it next to no CPU; a poll that outlives its client takes a
+	// message only to give it back a moment later.
+	pollSeconds = 1
+	// minPoll keeps an upstream that answers without waiting from being flooded.
+	minPoll = 50 * time.Millisecond
+	// giveBackTimeout bounds the attempt to make messages visible again.
+	giveBackTimeout = 5 * time.Second
+)
+
+// longPoll polls the upstream in short steps for as long as the client wants
+// to wait and is there to wait.
+func (x *exchange) longPoll(out *http.Request) (*http.Response, error) {
+	body, query, err := x.call.withWait(pollSeconds, out.URL.RawQuery)
+	if err != nil {
+		return nil, err
+	}
+	client := out.Context()
+	deadline := time.Now().Add(time.Duration(x.call.wait) * time.Second)
+	for {
+		began := time.Now()
+		resp, err := x.ask(out, body, query)
+		if err != nil {
+			return nil, err
+		}
+		idle, err := isIdle(&x.call, resp)
+		if err != nil {
+			return nil, err
+		}
+		if !idle || time.Until(deadline) < pollSeconds*time.Second/2 {
+			return resp, nil
+		}
+		if rest := minPoll - time.Since(began); rest > 0 {
+			_ = pause(client, rest) // whether the client is gone is seen next
+		}
+		if client.Err() != nil {
+			return nil, errClientGone
+		}
+	}
+}
+
+// isIdle is true for a good answer without messages. It leaves the response
+// as it was.
+func isIdle(c *call, resp *http.Response) (bool, error) {
+	if resp.StatusCode != http.StatusOK {
+		return false, nil
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxInspected+1))
+	if err != nil {
+		resp.Body.Close()
+		return false, fmt.Errorf("read answer: %w", err)
+	}
+	resp.Body = rest{io.MultiReader(bytes.NewReader(body), resp.Body), resp.Body}
+	if len(body) > maxInspected {
+		return false, nil
+	}
+	a, err := parseAnswer(c, resp.StatusCode, resp.Header, body)
+	return err == nil && len(a.messages) == 0, nil
+}
+
+// giveBack makes messages visible again that nobody was there to take, and
+// returns the record of it. It asks in JSON, whatever the client spoke, with
+// the client's own credentials.
+func (x *exchange) giveBack() history.Event {
+	const action = "ChangeMessageVisibilityBatch"
+	e := history.Event{
+		Kind: history.SQSCall, Key: x.call.queue, Action: action, Owner: ProxyOwner,
+		Reason: "client-gone", Numbers: map[string]float64{"messages": float64(len(x.answer.messages))},
+	}
+	if len(x.answer.messages) == 1 {
+		e.Message, e.Notice = x.answer.messages[0].id, x.answer.messages[0].notice
+	}
+	status, err := x.makeVisible(action)
+	e.Status, e.At = status, x.proxy.records.now()
+	if err != nil {
+		e.Note = "messages stay invisible for their timeout: " + err.Error()
+	}
+	return e
+}
+
+func (x *exchange) makeVisible(action string) (status int, err error) {
+	type visibility struct {
+		Id, ReceiptHandle string //nolint:revive // names of the API
+		VisibilityTimeout int
+	}
+	in := struct {
+		QueueUrl string //nolint:revive // name of the API
+		Entries  []visibility
+	}{QueueUrl: x.call.queueURL}
+	for i, m := range x.answer.messages {
+		in.Entries = append(in.Entries, visibility{Id: fmt.Sprintf("m%d", i), ReceiptHandle: m.handle})
+	}
+	body, err := json.Marshal(in)
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), giveBackTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, x.proxy.upstream.JoinPath("/").String(), bytes.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range []string{"Authorization", "X-Amz-Date", "X-Amz-Security-Token"} {
+		if v := x.header.Get(name); v != "" {
+			req.Header.Set(name, v)
+		}
+	}
+	req.Header.Set("Content-Type", "application/x-amz-json-1.0")
+	req.Header.Set("X-Amz-Target", sqsTarget+action)
+	resp, err := x.proxy.transport.RoundTrip(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxInspected))
+	if err != nil {
+		return resp.StatusCode, err
+	}
+	a, err := parseAnswer(&call{service: "sqs", action: action, json: true}, resp.StatusCode, resp.Header, text)
+	switch {
+	case err != nil:
+		return resp.StatusCode, err
+	case a.code != "" || resp.StatusCode != http.StatusOK:
+		return resp.StatusCode, fmt.Errorf("%s: %s", resp.Status, a.code)
+	case len(a.refused) > 0:
+		return resp.StatusCode, fmt.Errorf("refused for %d of them", len(a.refused))
+	}
+	return resp.StatusCode, nil
+}
+
+// handles remembers which message a receipt handle stands for. The oldest are
+// forgotten first; a drill hands out far fewer than it holds.
+type handles struct {
+	mu      sync.Mutex
+	byValue map[string]message
+	order   []string
+}
+
+const maxHandles = 20000
+
+func newHandles() *handles { return &handles{byValue: map[string]message{}} }
+
+func (h *handles) add(messages []message) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, m := range messages {
+		if _, known := h.byValue[m.handle]; !known {
+			h.order = append(h.order, m.handle)
+		}
+		h.byValue[m.handle] = m
+	}
+	for len(h.order) > maxHandles {
+		delete(h.byValue, h.order[0])
+		h.order = h.order[1:]
+	}
+}
+
+func (h *handles) find(handle string) (m message, known bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	m, known = h.byValue[handle]
+	return m, known
+}

@@ -1,0 +1,169 @@
+package queue
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+// ProxyOwner is the Owner of an event that tells of a call the proxy made for
+// itself. Such a call is no action of the handler's.
+const ProxyOwner = "proxy"
+
+const (
+	heartbeatInterval = time.Second
+	// maxBehind is how many records a reader may lag behind before its stream is
+	// cut: a gap that nobody knows of would be worse.
+	maxBehind = 4096
+)
+
+// line is one line of the record stream: the anchor first, then events and a
+// heartbeat every second.
+type line struct {
+	Anchor    *history.Anchor `json:"anchor,omitempty"`
+	Heartbeat *time.Duration  `json:"heartbeat,omitempty"` // ns since the anchor
+	*history.Event
+}
+
+// records hands every event to all who read at that moment.
+type records struct {
+	anchor history.Anchor
+
+	mu      sync.Mutex
+	seq     int
+	readers map[chan history.Event]bool
+}
+
+func newRecords() *records {
+	return &records{anchor: history.NewAnchor(), readers: map[chan history.Event]bool{}}
+}
+
+// now is the time since the anchor.
+func (r *records) now() time.Duration { return time.Since(r.anchor.Wall) }
+
+func (r *records) add(events ...history.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range events {
+		r.seq++
+		e.Seq = r.seq
+		for reader := range r.readers {
+			select {
+			case reader <- e:
+			default:
+				delete(r.readers, reader)
+				close(reader)
+			}
+		}
+	}
+}
+
+func (r *records) join() chan history.Event {
+	reader := make(chan history.Event, maxBehind)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.readers[reader] = true
+	return reader
+}
+
+func (r *records) leave(reader chan history.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.readers, reader)
+}
+
+// serve streams what is recorded from now on, until the reader leaves.
+func (r *records) serve(w http.ResponseWriter, req *http.Request) {
+	events := r.join()
+	defer r.leave(events)
+	w.Header().Set("Content-Type", "application/jsonl")
+	out, encoder := http.NewResponseController(w), json.NewEncoder(w)
+	send := func(l line) bool { return encoder.Encode(l) == nil && out.Flush() == nil }
+	if !send(line{Anchor: &r.anchor}) {
+		return
+	}
+	beat := time.NewTicker(heartbeatInterval)
+	defer beat.Stop()
+	for {
+		var next line
+		select {
+		case <-req.Context().Done():
+			return
+		case e, ok := <-events:
+			if !ok { // it lagged too far behind: the stream must not end cleanly
+				panic(http.ErrAbortHandler)
+			}
+			next.Event = &e
+		case <-beat.C:
+			now := r.now()
+			next.Heartbeat = &now
+		}
+		if !send(next) {
+			return
+		}
+	}
+}
+
+// events are the records of an exchange: the call itself, then each message
+// that the client took, or that the upstream confirmed to be deleted.
+func (x *exchange) events() []history.Event {
+	e := history.Event{
+		Kind: history.SQSCall, At: x.answered, Key: x.call.queue, Action: x.call.name(),
+		Status: x.status, Reason: x.answer.code, Note: x.describe(),
+		Numbers: map[string]float64{"took": (x.answered - x.arrived).Seconds()},
+	}
+	if x.call.isReceive() {
+		e.Numbers["messages"] = float64(len(x.answer.messages))
+		e.Numbers["polls"] = float64(x.polls)
+	}
+	if strings.HasPrefix(x.call.action, "ChangeMessageVisibility") && len(x.call.entries) == 1 {
+		m, _ := x.proxy.handles.find(x.call.entries[0].handle)
+		e.Message, e.Notice = m.id, m.notice
+	}
+	events := []history.Event{e}
+	if x.passedOn {
+		for _, m := range x.answer.messages {
+			events = append(events, history.Event{
+				Kind: history.SQSReceived, At: x.answered, Key: x.call.queue, Message: m.id, Notice: m.notice,
+			})
+		}
+	}
+	return append(events, x.deletions()...)
+}
+
+// deletions holds whether or not the client still heard of them.
+func (x *exchange) deletions() []history.Event {
+	if !x.call.isSQS() || !strings.HasPrefix(x.call.action, "DeleteMessage") || x.status != http.StatusOK {
+		return nil
+	}
+	var events []history.Event
+	for _, entry := range x.call.entries {
+		if x.answer.refused[entry.id] {
+			continue
+		}
+		m, known := x.proxy.handles.find(entry.handle)
+		e := history.Event{Kind: history.SQSDeleted, At: x.answered, Key: x.call.queue, Message: m.id, Notice: m.notice}
+		if !known {
+			e.Note = "the proxy has not handed out this receipt handle"
+		}
+		events = append(events, e)
+	}
+	return events
+}
+
+// describe is the note of the call's record.
+func (x *exchange) describe() string {
+	switch {
+	case x.err == errClientGone:
+		return "the client left before the answer"
+	case x.err == nil && !x.passedOn:
+		return "the client left while it was answered"
+	case !x.call.inspected:
+		return "request not inspected: larger than 1 MiB"
+	}
+	return x.note
+}
