@@ -1,0 +1,63 @@
+package verdict
+
+import (
+	"testing"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+func TestAlways(t *testing.T) {
+	other := func(e history.Event) func(*story) {
+		return func(s *story) { s.at(8, e) }
+	}
+	for _, x := range []expectation{
+		{name: "whole", check: "recording complete", want: Pass, got: "queries"},
+		{name: "other scenario", edit: func(s *story) { s.meta.Scenario = "other" }, check: "recording complete", want: Unknown, got: `"other"`},
+		{name: "no settling", edit: func(s *story) {
+			s.drop(func(e history.Event) bool { return e.Kind == history.RunPhase && e.Key == "settle" })
+		}, check: "recording complete", want: Unknown, got: `"settle"`},
+		{name: "node out of nowhere", edit: other(history.Event{Kind: history.NodeReady, Node: "stranger"}), check: "recording complete", want: Unknown, got: "stranger"},
+		{name: "pod out of nowhere", edit: func(s *story) { s.pod(8, history.PodDeleted, "stranger", victim, "ReplicaSet/x") }, check: "recording complete", want: Unknown, got: "stranger"},
+		{name: "not ended", edit: func(s *story) { s.drop(kind(history.RunEnded)) }, check: "recording complete", want: Unknown, got: "last event"},
+
+		{name: "harness whole", check: "harness", want: Pass},
+		{name: "harness broke", edit: other(history.Event{Kind: history.RunError, Note: "lost the queue"}), check: "harness", want: Unknown, got: "lost the queue"},
+
+		{name: "restored", check: "restored", want: Pass},
+		{name: "not restored", edit: func(s *story) { s.drop(kind(history.Restored)) }, check: "restored", want: Unknown},
+
+		{name: "reserved cordoned", edit: other(history.Event{Kind: history.NodeCordoned, Node: reserved}), check: "reserved nodes untouched", want: Fail, got: reserved},
+		{name: "reserved tainted", edit: other(history.Event{Kind: history.NodeTainted, Node: plane, Key: "example.com/disrupted"}), check: "reserved nodes untouched", want: Fail, got: plane},
+		{name: "reserved deleted", edit: other(history.Event{Kind: history.NodeDeleted, Node: reserved}), check: "reserved nodes untouched", want: Fail},
+		{name: "reserved drained", edit: func(s *story) { s.pod(8, history.PodEvicted, "proxy-"+reserved, reserved, "DaemonSet/kube-proxy") }, check: "reserved nodes untouched", want: Fail, got: "pod.evicted"},
+		{name: "reserved tainted by Kubernetes", edit: other(history.Event{Kind: history.NodeTainted, Node: reserved, Key: "node.kubernetes.io/not-ready"}), check: "reserved nodes untouched", want: Pass},
+		{name: "reserved pod preempted", edit: other(history.Event{Kind: history.PodEvicted, Pod: "default/proxy-" + reserved, UID: "uid-proxy-" + reserved, Node: reserved, Reason: "PreemptionByScheduler"}), check: "reserved nodes untouched", want: Pass},
+		{name: "reserved named by a notice", edit: func(s *story) {
+			s.at(7, history.Event{Kind: history.NoticePut, Key: "other", Node: reserved})
+			s.at(8, history.Event{Kind: history.NodeCordoned, Node: reserved})
+		}, check: "reserved nodes untouched", want: Pass},
+		{name: "no reserved nodes", edit: func(s *story) {
+			s.drop(func(e history.Event) bool {
+				return e.Kind == history.NodePresent && (e.Node == reserved || e.Node == plane)
+			})
+		}, check: "reserved nodes untouched", want: Unknown},
+		{name: "harness broke before the end", edit: other(history.Event{Kind: history.RunError, Note: "lost the watch"}), check: "reserved nodes untouched", want: Unknown, got: "tells no more"},
+
+		{name: "victim has a cause", check: "no node touched without a cause", want: Pass},
+		{name: "bystander cordoned", edit: other(history.Event{Kind: history.NodeCordoned, Node: bystander}), check: "no node touched without a cause", want: Fail, got: bystander},
+		{name: "victim cordoned before its notice", edit: func(s *story) { s.at(3, history.Event{Kind: history.NodeCordoned, Node: victim}) }, check: "no node touched without a cause", want: Fail, got: victim},
+		{name: "named by a message", edit: func(s *story) {
+			s.scenario.Steps = append(s.scenario.Steps, scenarios.Step{Message: &scenarios.Message{Name: "raw", Body: `{"instance-id":"${INSTANCE:bystander}"}`}})
+			s.at(7, history.Event{Kind: history.MessagePut, Key: "raw", Message: "m-9"})
+			s.at(8, history.Event{Kind: history.NodeCordoned, Node: bystander})
+		}, check: "no node touched without a cause", want: Pass},
+		{name: "named by no message", edit: func(s *story) {
+			s.scenario.Steps = append(s.scenario.Steps, scenarios.Step{Message: &scenarios.Message{Name: "raw", Body: `{}`}})
+			s.at(7, history.Event{Kind: history.MessagePut, Key: "raw", Message: "m-9"})
+			s.at(8, history.Event{Kind: history.NodeCordoned, Node: bystander})
+		}, check: "no node touched without a cause", want: Fail},
+	} {
+		x.run(t, drainStory)
+	}
+}

@@ -1,0 +1,151 @@
+package verdict
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/strict"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+const (
+	service = history.Service
+	fresh   = history.Fresh
+	fixed   = history.Fixed
+)
+
+// losing has a stream of the service lose what it asks in a time.
+func losing(mode history.Mode, from, to float64) func(*story) {
+	return func(s *story) { s.lose(service, mode, from, to, history.Timeout) }
+}
+
+func withLost(mode string, most int, edit func(*story)) func(*story) {
+	return func(s *story) {
+		s.only(scenarios.Check{DNSLost: &scenarios.DNSLost{Mode: mode, Max: most}})
+		edit(s)
+	}
+}
+
+func withWindow(mode string, least, most float64, edit func(*story)) func(*story) {
+	return func(s *story) {
+		s.only(scenarios.Check{DNSWindow: &scenarios.DNSWindow{Mode: mode, Min: strict.Duration(sec(least)), Max: strict.Duration(sec(most))}})
+		edit(s)
+	}
+}
+
+func TestDNSLost(t *testing.T) {
+	for _, x := range []expectation{
+		{name: "none lost", edit: withLost("fresh", 0, losing(fixed, 9, 9.1)), check: "dns lost (fresh)", want: Pass, got: "0 of 2"},
+		{name: "one lost", edit: withLost("fresh", 0, losing(fresh, 9, 9)), check: "dns lost (fresh)", want: Fail, got: "1 of 2"},
+		{name: "as many lost as allowed", edit: withLost("fresh", 1, losing(fresh, 9, 9)), check: "dns lost (fresh)", want: Pass},
+		{name: "lost on fixed ports", edit: withLost("fixed", 0, losing(fixed, 9, 9.1)), check: "dns lost (fixed)", want: Fail, got: "6 of 1"},
+		{name: "all counts both", edit: withLost("all", 1, func(s *story) { losing(fresh, 9, 9)(s); losing(fixed, 9, 9)(s) }), check: "dns lost (all)", want: Fail, got: "2 of"},
+		{name: "SERVFAIL is lost", edit: withLost("fresh", 0, func(s *story) { s.lose(service, fresh, 9, 9, history.ServFail) }), check: "dns lost (fresh)", want: Fail},
+		{name: "so is an outcome that is none", edit: withLost("fresh", 0, func(s *story) { s.lose(service, fresh, 9, 9, "") }), check: "dns lost (fresh)", want: Fail},
+		{name: "lost while putting back", edit: withLost("fresh", 0, func(s *story) {
+			s.ask(service, fresh, 100, 29.3, 31)
+			s.lose(service, fresh, 29.2, 31, history.Timeout)
+		}), check: "dns lost (fresh)", want: Pass},
+		{name: "lost long before the notice", edit: withLost("fresh", 0, losing(fresh, 2, 2.5)), check: "dns lost (fresh)", want: Pass},
+		{name: "no probe", edit: withLost("fresh", 0, func(s *story) { s.scenario.Probe = nil }), check: "dns lost (fresh)", want: Unknown, got: "no probe"},
+		{name: "mode that nobody knows", edit: withLost("sticky", 0, func(*story) {}), check: "dns lost (sticky)", want: Unknown},
+	} {
+		x.run(t, drainStory)
+	}
+}
+
+func TestDNSWindow(t *testing.T) {
+	none := func(*story) {}
+	for _, x := range []expectation{
+		{name: "none, and none wanted", edit: withWindow("fresh", 0, 5, none), want: Pass, got: "no window"},
+		{name: "none, but one wanted", edit: withWindow("fresh", 1, 0, none), want: Fail, got: "no window"},
+		{name: "as long as wanted", edit: withWindow("fresh", 1, 0, losing(fresh, 9, 9.99)), want: Pass, got: "1.000s from +9.000s (100 of 101 lost)"},
+		{name: "shorter than wanted", edit: withWindow("fresh", 1, 0, losing(fresh, 9, 9.9)), want: Fail},
+		{name: "as long as allowed", edit: withWindow("fresh", 0, 1, losing(fresh, 9, 9.99)), want: Pass},
+		{name: "longer than allowed", edit: withWindow("fresh", 0, 1, losing(fresh, 9, 10.1)), want: Fail},
+		{name: "within both", edit: withWindow("fresh", 1, 3, losing(fresh, 9, 11)), want: Pass},
+		{name: "two short ones are not a long one", edit: withWindow("fresh", 1, 0, func(s *story) { losing(fresh, 9, 9.5)(s); losing(fresh, 15, 15.5)(s) }), want: Fail, got: "the longest of 2"},
+		{name: "still open at the end, too short so far", edit: withWindow("fresh", 3, 0, losing(fresh, 28, 30)), want: Unknown, got: "still open"},
+		{name: "still open at the end, long enough", edit: withWindow("fresh", 1, 0, losing(fresh, 27, 30)), want: Pass, got: "still open"},
+		{name: "still open at the end, allowed so far", edit: withWindow("fresh", 0, 5, losing(fresh, 28, 30)), want: Unknown, got: "still open"},
+		{name: "still open at the end, too long", edit: withWindow("fresh", 0, 1, losing(fresh, 27, 30)), want: Fail},
+		{name: "on the other ports", edit: withWindow("fresh", 1, 0, losing(fixed, 9, 12)), want: Fail},
+		{name: "no bound", edit: withWindow("fresh", 0, 0, none), want: Unknown, got: "no bound"},
+	} {
+		x.check = "dns window (fresh)"
+		x.run(t, drainStory)
+	}
+}
+
+func TestDNSWindowOfAllModesIsTheLongest(t *testing.T) {
+	s := drainStory()
+	withWindow("all", 0, 1, func(s *story) { losing(fresh, 9, 9.1)(s); losing(fixed, 9, 12)(s) })(s)
+	v := find(t, s.judge(), "dns window (all)")
+	if v.Outcome != Fail || !strings.Contains(v.Got, "fresh: 0.1") || !strings.Contains(v.Got, "fixed: 3.0") {
+		t.Errorf("%s: %s", v.Outcome, v.Got)
+	}
+}
+
+func TestDNSNumbersAreOfBothModes(t *testing.T) {
+	s := drainStory()
+	withLost("fresh", 0, func(s *story) { losing(fresh, 9, 9.09)(s); losing(fixed, 9, 9)(s); losing(fixed, 11, 11)(s) })(s)
+	for i, q := range s.queries {
+		if q.Mode == fixed && q.Intended >= sec(20) {
+			s.queries[i].Done = q.Intended + 70*time.Millisecond
+		}
+	}
+	v := find(t, s.judge(), "dns lost (fresh)")
+	for name, want := range map[string]float64{
+		"asked_fresh": 2610, "lost_fresh": 10, "windows_fresh": 1, "window_fresh_max_ms": 100, "latency_fresh_p50_ms": 2, "latency_fresh_p99_ms": 2,
+		"asked_fixed": 1305, "lost_fixed": 2, "windows_fixed": 2, "window_fixed_max_ms": 20, "latency_fixed_p50_ms": 2, "latency_fixed_p99_ms": 70,
+		"asked_control": 522, "lost_control": 0,
+	} {
+		if v.Numbers[name] != want {
+			t.Errorf("%s is %g, want %g", name, v.Numbers[name], want)
+		}
+	}
+}
+
+func TestDNSFailureCitesWhatHappenedToTheEndpoints(t *testing.T) {
+	s := drainStory()
+	losing(fresh, 5.2, 6)(s)
+	h := s.history()
+	v := find(t, Judge(s.scenario, h), "dns lost (all)")
+	var kinds []history.Kind
+	for _, seq := range v.Evidence {
+		kinds = append(kinds, h.Events[seq-1].Kind)
+	}
+	if !slices.Equal(kinds, []history.Kind{history.PodTerminating, history.EndpointTerminating}) {
+		t.Errorf("evidence %v", kinds)
+	}
+}
+
+func TestEndpointLeft(t *testing.T) {
+	gone := func(seconds float64) func(*story) {
+		return func(s *story) {
+			s.change(history.EndpointNotReady, func(e *history.Event) { e.At = sec(seconds) })
+		}
+	}
+	for _, x := range []expectation{
+		{name: "left", want: Pass, got: "endpoint.notready after 44.100s"},
+		{name: "left for as long as wanted", edit: gone(30), want: Pass},
+		{name: "left for less", edit: gone(29.9), want: Fail, got: "19.900s"},
+		{name: "gone before", edit: gone(9), want: Fail, got: "not ready any more"},
+		{name: "left to the end", edit: func(s *story) { s.drop(kind(history.EndpointNotReady)) }, want: Pass},
+		{name: "recording ends too soon", edit: func(s *story) {
+			s.drop(kind(history.EndpointNotReady))
+			s.at(20, history.Event{Kind: history.RunError, Note: "x"})
+		}, want: Unknown, got: "tells no more"},
+		{name: "no endpoint on the node", edit: func(s *story) {
+			s.change(history.EndpointReady, func(e *history.Event) { e.Pod = "default/other" })
+		}, want: Unknown},
+		{name: "never taken", edit: func(s *story) { s.drop(kind(history.Reclaimed)) }, want: Unknown},
+		{name: "no role", edit: func(s *story) { s.drop(kind(history.NodeRole)) }, want: Unknown},
+	} {
+		x.check = "endpoint of victim left"
+		x.run(t, incidentStory)
+	}
+}

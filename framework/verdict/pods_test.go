@@ -1,0 +1,123 @@
+package verdict
+
+import (
+	"testing"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/strict"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+func podDeleted(e history.Event) bool { return e.Kind == history.PodDeleted }
+
+// moveDeletion has the evicted pod go at another time.
+func moveDeletion(seconds float64) func(*story) {
+	return func(s *story) { s.change(history.PodDeleted, func(e *history.Event) { e.At = sec(seconds) }) }
+}
+
+func TestDrained(t *testing.T) {
+	within := func(seconds float64) func(*story) {
+		return func(s *story) {
+			s.only(scenarios.Check{Drained: &scenarios.Drained{Node: "victim", Notice: "reclaim", Within: strict.Duration(sec(seconds))}})
+		}
+	}
+	for _, x := range []expectation{
+		{name: "drained", want: Pass, got: "1 pods gone"},
+		{name: "on the edge of within", edit: within(6), want: Pass},
+		{name: "later than within", edit: within(5.9), want: Fail, got: "1 of 1 pods still on " + victim + " 5.900s"},
+		{name: "never", edit: func(s *story) { s.drop(podDeleted) }, want: Fail, got: "default/coredns-a"},
+		{name: "after the deadline", edit: func(s *story) { s.drop(kind(history.Reclaimed)); moveDeletion(24.1)(s) }, want: Fail},
+		{name: "taken before the deadline", edit: func(s *story) {
+			s.change(history.Reclaimed, func(e *history.Event) { e.At = sec(9) })
+		}, want: Fail},
+		{name: "one of two", edit: func(s *story) { s.pod(1, history.PodPresent, "web", victim, "ReplicaSet/web") }, want: Fail, got: "1 of 2"},
+		{name: "a finished pod stays", edit: func(s *story) {
+			s.at(1, history.Event{Kind: history.PodPresent, Pod: "default/job", UID: "uid-job", Node: victim, Owner: "Job/job", Reason: "Succeeded"})
+		}, want: Pass},
+		{name: "a pod that came before the notice stays", edit: func(s *story) {
+			s.pod(3, history.PodCreated, "late", "", "ReplicaSet/web")
+			s.pod(3.1, history.PodScheduled, "late", victim, "ReplicaSet/web")
+		}, want: Fail, got: "default/late"},
+		{name: "a pod that came after the notice stays", edit: func(s *story) {
+			s.pod(4.1, history.PodCreated, "later", "", "ReplicaSet/web")
+			s.pod(4.2, history.PodScheduled, "later", victim, "ReplicaSet/web")
+		}, want: Pass},
+		{name: "a pod of the same name came back", edit: func(s *story) {
+			s.at(11, history.Event{Kind: history.PodCreated, Pod: "default/coredns-a", UID: "another", Node: bystander, Owner: "StatefulSet/x"})
+		}, want: Pass},
+		{name: "nothing to drain", edit: func(s *story) {
+			s.drop(func(e history.Event) bool { return e.Pod == "default/coredns-a" })
+		}, want: Unknown, got: "an empty node shows nothing"},
+		{name: "gone before the notice", edit: moveDeletion(3), want: Unknown, got: "an empty node shows nothing"},
+		{name: "no deadline", edit: func(s *story) { s.change(history.NoticePut, func(e *history.Event) { e.Until = nil }) }, want: Unknown, got: "without a deadline"},
+		{name: "recording ends too soon", edit: func(s *story) {
+			s.drop(podDeleted)
+			s.at(20, history.Event{Kind: history.RunError, Note: "x"})
+		}, want: Unknown, got: "tells no more"},
+		{name: "notice never put", edit: func(s *story) { s.drop(kind(history.NoticePut)) }, want: Unknown, got: "never put"},
+	} {
+		x.check = "drained victim"
+		x.run(t, drainStory)
+	}
+}
+
+func TestDrainedCountsPods(t *testing.T) {
+	v := find(t, drainStory().judge(), "drained victim")
+	for name, want := range map[string]float64{"pods": 1, "evicted": 1, "left": 0, "drained_seconds": 6} {
+		if v.Numbers[name] != want {
+			t.Errorf("%s is %g, want %g", name, v.Numbers[name], want)
+		}
+	}
+}
+
+func TestDaemonPodsLeft(t *testing.T) {
+	daemon := func(seconds float64, k history.Kind) func(*story) {
+		return func(s *story) { s.pod(seconds, k, "proxy-"+victim, victim, "DaemonSet/kube-proxy") }
+	}
+	nodeDeleted := func(deletesNode bool) func(*story) {
+		return func(s *story) {
+			s.meta.Handler.DeletesNode = deletesNode
+			s.at(15, history.Event{Kind: history.NodeDeleted, Node: victim})
+			daemon(16, history.PodDeleted)(s)
+		}
+	}
+	for _, x := range []expectation{
+		{name: "left alone", want: Pass, got: "1 daemon pods"},
+		{name: "evicted", edit: daemon(8, history.PodEvicted), want: Fail, got: "pod.evicted"},
+		{name: "told to end", edit: daemon(8, history.PodTerminating), want: Fail},
+		{name: "deleted", edit: daemon(8, history.PodDeleted), want: Fail},
+		{name: "deleted after the instance was taken", edit: daemon(24.5, history.PodDeleted), want: Pass},
+		{name: "deleted where the instance stays", edit: func(s *story) {
+			s.drop(kind(history.Reclaimed))
+			daemon(24.5, history.PodDeleted)(s)
+		}, want: Fail},
+		{name: "collected with a node that the handler deletes", edit: nodeDeleted(true), want: Pass},
+		{name: "collected with a node that is not the handler's to delete", edit: nodeDeleted(false), want: Fail},
+		{name: "no daemon pods", edit: func(s *story) {
+			s.drop(func(e history.Event) bool { return e.Pod == "default/proxy-"+victim })
+		}, want: Unknown},
+		{name: "recording ends too soon", edit: func(s *story) { s.at(20, history.Event{Kind: history.RunError, Note: "x"}) }, want: Unknown, got: "tells no more"},
+		{name: "no role", edit: func(s *story) { s.drop(kind(history.NodeRole)) }, want: Unknown},
+	} {
+		x.check = "daemon pods left on victim"
+		x.run(t, drainStory)
+	}
+}
+
+func TestNoEviction(t *testing.T) {
+	evicted := func(reason string) func(*story) {
+		return func(s *story) {
+			s.at(8, history.Event{Kind: history.PodEvicted, Pod: "default/coredns-a", UID: "uid-coredns-a", Node: victim, Reason: reason})
+		}
+	}
+	for _, x := range []expectation{
+		{name: "none", want: Pass},
+		{name: "one", edit: evicted("EvictionByEvictionAPI"), want: Fail},
+		{name: "by the node controller", edit: evicted("DeletionByTaintManager"), want: Pass},
+		{name: "no pods", edit: func(s *story) { s.drop(kind(history.PodPresent)) }, want: Unknown},
+		{name: "recording ends too soon", edit: func(s *story) { s.at(20, history.Event{Kind: history.RunError, Note: "x"}) }, want: Unknown},
+	} {
+		x.check = "no eviction"
+		x.run(t, incidentStory)
+	}
+}

@@ -1,0 +1,78 @@
+package verdict
+
+import (
+	"testing"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/strict"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+func TestDeletedNotice(t *testing.T) {
+	received := func(seconds float64, message string) func(*story) {
+		return func(s *story) {
+			s.at(seconds, history.Event{Kind: history.SQSReceived, Message: message, Notice: "n-1"})
+		}
+	}
+	deleted := func(seconds float64, message string) func(*story) {
+		return func(s *story) {
+			s.at(seconds, history.Event{Kind: history.SQSDeleted, Message: message, Notice: "n-1"})
+		}
+	}
+	left := func(s *story) {
+		s.change(history.QueueDepth, func(e *history.Event) { e.Numbers = map[string]float64{"visible": 1, "invisible": 0} })
+	}
+	for _, x := range []expectation{
+		{name: "deleted", want: Pass, got: "2.000s"},
+		{name: "late", edit: func(s *story) { s.drop(kind(history.SQSDeleted)); deleted(14.5, "m-1")(s) }, want: Fail, got: "after 10.500s"},
+		{name: "received and kept", edit: func(s *story) { s.drop(kind(history.SQSDeleted)) }, want: Fail, got: "not deleted"},
+		{name: "another message deleted", edit: func(s *story) { s.drop(kind(history.SQSDeleted)); deleted(6, "m-2")(s) }, want: Fail},
+		{name: "received again and deleted again", edit: func(s *story) { received(7, "m-1")(s); deleted(8, "m-1")(s) }, want: Pass, got: "4.000s"},
+		{name: "received again after the deletion", edit: received(7, "m-1"), want: Fail, got: "received again"},
+		{name: "a duplicate kept", edit: received(7, "m-2"), want: Fail, got: "m-2"},
+		{name: "a duplicate deleted", edit: func(s *story) { received(7, "m-2")(s); deleted(8, "m-2")(s) }, want: Pass, got: "2 deleted"},
+		{name: "never received, left in the queue", edit: func(s *story) { s.drop(kind(history.SQSReceived)); left(s) }, want: Fail, got: "left in the queue"},
+		{name: "never received, not in the queue either", edit: func(s *story) { s.drop(kind(history.SQSReceived)) }, want: Unknown, got: "never have got there"},
+		{name: "one of two notices kept", edit: func(s *story) {
+			s.at(4.1, history.Event{Kind: history.NoticePut, Key: "reclaim", Notice: "n-2", Node: bystander})
+			s.at(4.3, history.Event{Kind: history.SQSReceived, Message: "m-2", Notice: "n-2"})
+		}, want: Fail, got: "m-2"},
+		{name: "never put", edit: func(s *story) { s.drop(kind(history.NoticePut)) }, want: Unknown},
+		{name: "recording ends too soon", edit: func(s *story) {
+			s.drop(kind(history.SQSDeleted))
+			s.at(9, history.Event{Kind: history.RunError, Note: "x"})
+		}, want: Unknown, got: "tells no more"},
+		{name: "recording ends before it is received", edit: func(s *story) {
+			s.drop(kind(history.SQSReceived))
+			left(s)
+			s.at(9, history.Event{Kind: history.RunError, Note: "x"})
+		}, want: Unknown, got: "never received"},
+	} {
+		x.check = "deleted reclaim"
+		x.run(t, drainStory)
+	}
+}
+
+func TestDeletedMessage(t *testing.T) {
+	garbage := func() *story {
+		s := drainStory()
+		s.only(scenarios.Check{Deleted: &scenarios.Deleted{Of: "garbage", Within: strict.Duration(sec(5))}})
+		s.at(10, history.Event{Kind: history.MessagePut, Key: "garbage", Message: "m-7"})
+		s.at(10.5, history.Event{Kind: history.SQSReceived, Message: "m-7"})
+		s.at(11, history.Event{Kind: history.SQSDeleted, Message: "m-7"})
+		return s
+	}
+	for _, x := range []expectation{
+		{name: "deleted", want: Pass, got: "1 deleted"},
+		{name: "kept", edit: func(s *story) {
+			s.drop(func(e history.Event) bool { return e.Kind == history.SQSDeleted && e.Message == "m-7" })
+		}, want: Fail},
+		{name: "not received", edit: func(s *story) {
+			s.drop(func(e history.Event) bool { return e.Kind == history.SQSReceived && e.Message == "m-7" })
+		}, want: Unknown},
+		{name: "never put", edit: func(s *story) { s.drop(kind(history.MessagePut)) }, want: Unknown},
+	} {
+		x.check = "deleted garbage"
+		x.run(t, garbage)
+	}
+}

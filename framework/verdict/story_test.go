@@ -1,0 +1,270 @@
+package verdict
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/strict"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// story is a drill told by hand: a scenario and its history, to be changed by a
+// test before it is judged.
+type story struct {
+	scenario scenarios.Scenario
+	meta     history.Meta
+	events   []history.Event
+	queries  []history.Query
+	cut      string // damage of an incomplete history
+}
+
+const (
+	victim    = "worker-spot-a"
+	bystander = "worker-spot-b"
+	reserved  = "worker-on-demand"
+	plane     = "control-plane"
+)
+
+func sec(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+func (s *story) at(seconds float64, e history.Event) {
+	e.At = sec(seconds)
+	s.events = append(s.events, e)
+}
+
+func (s *story) pod(seconds float64, kind history.Kind, name, node, owner string) {
+	e := history.Event{Kind: kind, Pod: "default/" + name, UID: "uid-" + name, Node: node, Owner: owner}
+	switch kind {
+	case history.PodPresent:
+		e.Reason = "Running"
+	case history.PodEvicted:
+		e.Reason = "EvictionByEvictionAPI"
+	}
+	s.at(seconds, e)
+}
+
+// drop removes the events for which ok holds.
+func (s *story) drop(ok func(history.Event) bool) { s.events = slices.DeleteFunc(s.events, ok) }
+
+func kind(k history.Kind) func(history.Event) bool {
+	return func(e history.Event) bool { return e.Kind == k }
+}
+
+// change edits every event of a kind.
+func (s *story) change(k history.Kind, edit func(*history.Event)) {
+	for i := range s.events {
+		if s.events[i].Kind == k {
+			edit(&s.events[i])
+		}
+	}
+}
+
+// lose gives the queries of a target and mode in a time another fate.
+func (s *story) lose(target string, mode history.Mode, from, to float64, o history.Outcome) {
+	for i, q := range s.queries {
+		if q.Target == target && q.Mode == mode && q.Intended >= sec(from) && q.Intended <= sec(to) {
+			s.queries[i].Outcome = o
+		}
+	}
+}
+
+func (s *story) ask(target string, mode history.Mode, rate int, from, to float64) {
+	interval := time.Second / time.Duration(rate)
+	for at := sec(from); at < sec(to); at += interval {
+		s.queries = append(s.queries, history.Query{
+			Target: target, Mode: mode, Port: 40000, Intended: at, Sent: at, Done: at + 2*time.Millisecond, Outcome: history.Answered,
+		})
+	}
+}
+
+func (s *story) probe(from, to float64) {
+	p := s.scenario.Probe
+	s.ask(history.Service, history.Fresh, p.Fresh, from, to)
+	s.ask(history.Service, history.Fixed, p.Fixed, from, to)
+	s.ask(history.Control, history.Fresh, p.Control, from, to)
+	s.at(from, history.Event{Kind: history.ProberStarted})
+	s.at(to, history.Event{Kind: history.ProberEnded, Numbers: map[string]float64{
+		"asked": float64(len(s.queries)), "unsent": 0, "late_p99": 0.001, "late_max": 0.002,
+	}})
+}
+
+// history puts the events in order and numbers them.
+func (s *story) history() history.History {
+	h := history.History{
+		Meta: s.meta, Events: slices.Clone(s.events), Queries: s.queries,
+		Complete: s.cut == "", Damage: s.cut,
+	}
+	slices.SortStableFunc(h.Events, func(a, b history.Event) int { return cmp.Compare(a.At, b.At) })
+	for i := range h.Events {
+		h.Events[i].Seq = i + 1
+	}
+	return h
+}
+
+func (s *story) judge() Result { return Judge(s.scenario, s.history()) }
+
+// arrange tells what a drill begins with: nodes, their roles and their pods.
+func (s *story) arrange() {
+	s.at(0.1, history.Event{Kind: history.RunPhase, Key: "arrange"})
+	s.at(0.2, history.Event{Kind: history.NodeRole, Key: "victim", Node: victim, Instance: "i-a"})
+	s.at(0.3, history.Event{Kind: history.RunPhase, Key: "record"})
+	for _, n := range []struct{ name, capacity string }{{plane, "control-plane"}, {reserved, "on-demand"}, {victim, "spot"}, {bystander, "spot"}} {
+		s.at(1, history.Event{Kind: history.NodePresent, Node: n.name, Key: n.capacity})
+		s.pod(1, history.PodPresent, "proxy-"+n.name, n.name, "DaemonSet/kube-proxy")
+	}
+	s.pod(1, history.PodPresent, "static", victim, "Node/"+victim)
+	s.pod(1, history.PodPresent, "coredns-a", victim, "ReplicaSet/coredns")
+	s.at(1, history.Event{Kind: history.EndpointReady, Pod: "default/coredns-a", IP: "10.0.0.1"})
+	s.at(2, history.Event{Kind: history.RunPhase, Key: "steps"})
+}
+
+// restore tells how a drill ends, from the end of settling on.
+func (s *story) restore(seconds float64) {
+	s.at(seconds, history.Event{Kind: history.RunPhase, Key: "restore"})
+	s.at(seconds+1, history.Event{Kind: history.QueueDepth, Numbers: map[string]float64{"visible": 0, "invisible": 0}})
+	// What putting back does to nodes and pods is not the handler's doing.
+	s.at(seconds+2, history.Event{Kind: history.NodeUncordoned, Node: victim})
+	s.pod(seconds+2, history.PodTerminating, "proxy-"+bystander, bystander, "DaemonSet/kube-proxy")
+	s.at(seconds+3, history.Event{Kind: history.NodeCordoned, Node: reserved})
+	s.at(seconds+5, history.Event{Kind: history.Restored})
+	s.at(seconds+6, history.Event{Kind: history.RunEnded})
+}
+
+// drainStory is a spot notice handled as it should be. It passes.
+func drainStory() *story {
+	s := &story{
+		scenario: scenarios.Scenario{
+			Name: "drain", Title: "A drain", Profile: "SPOT",
+			Nodes:  map[string]scenarios.Pick{"victim": {Capacity: "spot"}, "bystander": {Capacity: "spot"}},
+			Probe:  &scenarios.Probe{Fresh: 100, Fixed: 50, Control: 20},
+			Settle: strict.Duration(sec(5)),
+			Steps: []scenarios.Step{
+				{Notice: &scenarios.Notice{Name: "reclaim", Type: "spot-interruption", Nodes: []string{"victim"}}},
+				{Reclaim: &scenarios.Reclaim{Node: "victim", At: "reclaim"}},
+			},
+			Checks: []scenarios.Check{
+				{Marked: &scenarios.Marked{Node: "victim", Notice: "reclaim", Within: strict.Duration(sec(5))}},
+				{Drained: &scenarios.Drained{Node: "victim", Notice: "reclaim"}},
+				{DaemonPodsLeft: &scenarios.DaemonPodsLeft{Node: "victim"}},
+				{Deleted: &scenarios.Deleted{Of: "reclaim", Within: strict.Duration(sec(10))}},
+				{Untouched: &scenarios.Untouched{Node: "bystander"}},
+				{NodeEvent: &scenarios.NodeEvent{Node: "victim", Notice: "reclaim", Within: strict.Duration(sec(5))}},
+				{DNSLost: &scenarios.DNSLost{Mode: "all", Max: 0}},
+				{DNSWindow: &scenarios.DNSWindow{Mode: "fresh", Max: strict.Duration(sec(5))}},
+			},
+		},
+		meta: history.Meta{
+			Format: history.FormatV1, Scenario: "drain", Set: "fast", Attempt: 1,
+			Handler: history.Handler{Name: "builtin", Version: "1", Unschedulable: true, Taint: "example.com/disrupted"},
+		},
+	}
+	s.arrange()
+	s.at(0.2, history.Event{Kind: history.NodeRole, Key: "bystander", Node: bystander, Instance: "i-b"})
+	until := sec(24)
+	s.at(4, history.Event{Kind: history.NoticePut, Key: "reclaim", Notice: "n-1", Node: victim, Instance: "i-a", Until: &until})
+	s.at(4.2, history.Event{Kind: history.SQSReceived, Message: "m-1", Notice: "n-1"})
+	s.at(4.5, history.Event{Kind: history.NodeCordoned, Node: victim})
+	s.at(4.5, history.Event{Kind: history.NodeTainted, Node: victim, Key: "node.kubernetes.io/unschedulable", Reason: "NoSchedule"})
+	s.at(4.6, history.Event{Kind: history.ClusterEvent, Key: "Node", Node: victim, Reason: "SpotInterruption", Owner: "builtin"})
+	s.pod(5, history.PodEvicted, "coredns-a", victim, "ReplicaSet/coredns")
+	s.pod(5, history.PodTerminating, "coredns-a", victim, "ReplicaSet/coredns")
+	s.pod(5.1, history.PodCreated, "coredns-b", "", "ReplicaSet/coredns")
+	s.pod(5.2, history.PodScheduled, "coredns-b", bystander, "ReplicaSet/coredns")
+	s.at(5.3, history.Event{Kind: history.EndpointTerminating, Pod: "default/coredns-a", IP: "10.0.0.1"})
+	s.at(6, history.Event{Kind: history.SQSDeleted, Message: "m-1", Notice: "n-1"})
+	s.pod(10, history.PodDeleted, "coredns-a", victim, "ReplicaSet/coredns")
+	s.at(24, history.Event{Kind: history.Reclaimed, Node: victim})
+	s.at(24.1, history.Event{Kind: history.RunPhase, Key: "settle"})
+	s.probe(2, 29.1)
+	s.restore(29.2)
+	return s
+}
+
+// incidentStory is a node taken with a DNS pod on it and nobody acting. It
+// passes: the outage is what its checks want.
+func incidentStory() *story {
+	s := &story{
+		scenario: scenarios.Scenario{
+			Name: "incident", Title: "An incident", Profile: "INCIDENT", Handler: scenarios.HandlerNone,
+			Nodes:  map[string]scenarios.Pick{"victim": {Capacity: "spot", Runs: "coredns"}},
+			Probe:  &scenarios.Probe{Fresh: 100, Fixed: 50, Control: 20},
+			Settle: strict.Duration(sec(2)),
+			Steps: []scenarios.Step{
+				{Notice: &scenarios.Notice{Name: "reclaim", Type: "spot-interruption", Nodes: []string{"victim"}}},
+				{Reclaim: &scenarios.Reclaim{Node: "victim", At: "reclaim"}},
+			},
+			Checks: []scenarios.Check{
+				{NoEviction: &scenarios.NoEviction{}},
+				{EndpointLeft: &scenarios.EndpointLeft{Node: "victim", AtLeast: strict.Duration(sec(20))}},
+				{DNSWindow: &scenarios.DNSWindow{Mode: "fresh", Min: strict.Duration(sec(20))}},
+			},
+		},
+		meta: history.Meta{Format: history.FormatV1, Scenario: "incident", Set: "fast", Attempt: 1, Handler: history.Handler{Name: "none"}},
+	}
+	s.arrange()
+	until := sec(10)
+	s.at(4, history.Event{Kind: history.NoticePut, Key: "reclaim", Notice: "n-1", Node: victim, Instance: "i-a", Until: &until})
+	s.at(10, history.Event{Kind: history.Reclaimed, Node: victim})
+	s.at(54, history.Event{Kind: history.NodeNotReady, Node: victim, Reason: "Unknown"})
+	s.at(54, history.Event{Kind: history.NodeTainted, Node: victim, Key: "node.kubernetes.io/unreachable", Reason: "NoExecute"})
+	s.at(54.1, history.Event{Kind: history.EndpointNotReady, Pod: "default/coredns-a", IP: "10.0.0.1"})
+	s.at(60, history.Event{Kind: history.RunPhase, Key: "settle"})
+	s.probe(2, 62)
+	for i, q := range s.queries {
+		if q.Target == history.Service && i%2 == 0 && q.Intended >= sec(10) && q.Intended < sec(54.2) {
+			s.queries[i].Outcome = history.Timeout
+		}
+	}
+	s.restore(62.1)
+	return s
+}
+
+// only keeps one of the scenario's own checks.
+func (s *story) only(c scenarios.Check) { s.scenario.Checks = []scenarios.Check{c} }
+
+// expectation is what one check must find in a changed story.
+type expectation struct {
+	name  string
+	edit  func(*story)
+	check string
+	want  Outcome
+	got   string // part of the verdict's Got
+	noise bool
+}
+
+func (x expectation) run(t *testing.T, tell func() *story) {
+	t.Helper()
+	t.Run(x.name, func(t *testing.T) {
+		t.Parallel()
+		s := tell()
+		if x.edit != nil {
+			x.edit(s)
+		}
+		r := s.judge()
+		v := find(t, r, x.check)
+		if v.Outcome != x.want || !strings.Contains(v.Got, x.got) || v.Noise != x.noise {
+			t.Errorf("%s: %s (noise %t), got %q; want %s (noise %t) with %q", v.Check, v.Outcome, v.Noise, v.Got, x.want, x.noise, x.got)
+		}
+		if v.Want == "" || v.Got == "" {
+			t.Errorf("%s does not say what was wanted and what was seen: %+v", v.Check, v)
+		}
+		if x.want != Pass && r.Outcome == Pass {
+			t.Errorf("%s is %s and the drill passes all the same", v.Check, v.Outcome)
+		}
+	})
+}
+
+func find(t *testing.T, r Result, check string) Verdict {
+	t.Helper()
+	for _, v := range r.Verdicts {
+		if v.Check == check {
+			return v
+		}
+	}
+	t.Fatalf("no verdict of check %q in %+v", check, r.Verdicts)
+	return Verdict{}
+}

@@ -1,0 +1,109 @@
+package verdict
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+// without takes the queries of a target and mode in a time off the record.
+func without(target string, mode history.Mode, from, to float64) func(*story) {
+	return func(s *story) {
+		before := len(s.queries)
+		s.queries = slices.DeleteFunc(s.queries, func(q history.Query) bool {
+			return q.Target == target && q.Mode == mode && q.Intended >= sec(from) && q.Intended < sec(to)
+		})
+		missing := float64(before - len(s.queries))
+		s.change(history.ProberEnded, func(e *history.Event) { e.Numbers["asked"] -= missing })
+	}
+}
+
+func number(name string, value float64) func(*story) {
+	return func(s *story) { s.change(history.ProberEnded, func(e *history.Event) { e.Numbers[name] = value }) }
+}
+
+// distrusted are the ways in which a measurement cannot be believed: each makes
+// its own check Unknown and, with it, every check of DNS.
+func distrusted() []expectation {
+	return []expectation{
+		{name: "control lost one", edit: func(s *story) { s.lose(history.Control, fresh, 12, 12, history.Timeout) }, check: "control", got: "1 of 522 lost", noise: true},
+		{name: "control never asked", edit: without(history.Control, fresh, 0, 99), check: "control", got: "never asked"},
+		{name: "control asked too little", edit: func(s *story) { s.scenario.Probe.Control = 25 }, check: "control", got: "expected", noise: true},
+		{name: "control stopped early", edit: without(history.Control, fresh, 25, 99), check: "control", got: "the drill went on", noise: true},
+
+		{name: "prober did not end", edit: func(s *story) { s.drop(kind(history.ProberEnded)) }, check: "prober", got: "never said"},
+		{name: "prober did not say", edit: func(s *story) {
+			s.change(history.ProberEnded, func(e *history.Event) { delete(e.Numbers, "late_p99") })
+		}, check: "prober", got: "late_p99"},
+		{name: "prober asked nothing", edit: number("asked", 0), check: "prober", got: "0 queries asked"},
+		{name: "queries lost on the way to the record", edit: number("asked", 99999), check: "prober", got: "99999 queries asked"},
+		{name: "prober could not send", edit: number("unsent", 20), check: "prober", got: "could not leave", noise: true},
+		{name: "unsent queries on record", edit: func(s *story) { s.lose(service, fresh, 12, 12.2, history.Unsent) }, check: "prober", got: "could not leave", noise: true},
+		{name: "prober late", edit: number("late_p99", 0.0501), check: "prober", got: "late", noise: true},
+		{name: "no fixed queries", edit: without(service, fixed, 0, 99), check: "prober", got: "mode fixed"},
+		{name: "no fresh queries", edit: without(service, fresh, 0, 99), check: "prober", got: "mode fresh"},
+		{name: "a hole in the queries", edit: without(service, fresh, 12, 12.3), check: "prober", got: "no query on record between", noise: true},
+		{name: "service asked too little", edit: func(s *story) { s.scenario.Probe.Fixed = 60 }, check: "prober", got: "expected", noise: true},
+		{name: "service asked too late", edit: without(service, fixed, 0, 3.5), check: "prober", got: "too late for the baseline", noise: true},
+		{name: "service stopped early", edit: without(service, fresh, 27.5, 99), check: "prober", got: "the drill went on", noise: true},
+
+		{name: "lost before the notice", edit: losing(fixed, 3.9, 3.95), check: "baseline", got: "was lost (timeout)", noise: true},
+		{name: "no notice", edit: func(s *story) { s.drop(kind(history.NoticePut)) }, check: "baseline", got: "no notice"},
+		{name: "notice too early", edit: func(s *story) { s.change(history.NoticePut, func(e *history.Event) { e.At = sec(0.5) }) }, check: "baseline", got: "0.500s after"},
+		{name: "too little before the notice", edit: without(service, fresh, 3.2, 3.4), check: "baseline", got: "only 80 fresh", noise: true},
+	}
+}
+
+func TestDistrust(t *testing.T) {
+	for _, x := range distrusted() {
+		x.want = Unknown
+		x.run(t, drainStory)
+	}
+}
+
+func TestNoDNSCheckSurvivesDistrust(t *testing.T) {
+	for _, x := range distrusted() {
+		t.Run(x.name, func(t *testing.T) {
+			for _, loses := range []bool{false, true} {
+				s := drainStory()
+				if loses {
+					losing(fresh, 14, 20.5)(s)
+				}
+				x.edit(s)
+				for _, check := range []string{"dns lost (all)", "dns window (fresh)"} {
+					if v := find(t, s.judge(), check); v.Outcome != Unknown {
+						t.Errorf("%s (loses: %t) is %s: %s", check, loses, v.Outcome, v.Got)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestTrust(t *testing.T) {
+	for _, x := range []expectation{
+		{name: "control", check: "control", got: "none of 522 lost"},
+		{name: "prober", check: "prober", got: "0 unsent"},
+		{name: "prober on the edge", edit: number("late_p99", 0.05), check: "prober"},
+		{name: "a few unsent", edit: func(s *story) { s.lose(service, fresh, 12, 12.01, history.Unsent) }, check: "prober"},
+		{name: "baseline", check: "baseline", got: "150 answered"},
+		{name: "lost long before the notice", edit: losing(fresh, 2, 2.9), check: "baseline"},
+	} {
+		x.want = Pass
+		x.run(t, drainStory)
+	}
+}
+
+func TestOtherChecksKeepTheirOutcomeWhenTheControlFails(t *testing.T) {
+	s := drainStory()
+	s.lose(history.Control, fresh, 12, 12, history.Timeout)
+	s.drop(victimCordoned)
+	r := s.judge()
+	if v := find(t, r, "marked victim"); v.Outcome != Fail || r.Outcome != Fail {
+		t.Errorf("marked: %s, drill: %s", v.Outcome, r.Outcome)
+	}
+	if v := find(t, r, "deleted reclaim"); v.Outcome != Pass {
+		t.Errorf("deleted: %s", v.Outcome)
+	}
+}
