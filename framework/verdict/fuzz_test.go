@@ -1,51 +1,87 @@
 package verdict
 
 import (
-	"encoding/json"
+	"math"
 	"testing"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
+// vocabulary is what a fuzzed history is made of: what the stories say, and
+// what no run would write.
+type vocabulary struct {
+	events   []history.Event
+	times    []time.Duration
+	outcomes []history.Outcome
+}
+
+func newVocabulary() vocabulary {
+	v := vocabulary{
+		times:    []time.Duration{0, math.MinInt64, math.MaxInt64, -1, 1},
+		outcomes: append(history.Outcomes(), "", "fine"),
+		events: []history.Event{
+			{},
+			{Kind: "pod."},
+			{Kind: history.PodDeleted},
+			{Kind: history.RunError},
+			{Kind: history.NodeDeleted, Node: victim},
+			{Kind: history.ProberEnded, Numbers: map[string]float64{"asked": math.NaN(), "unsent": math.Inf(1), "late_p99": -1}},
+			{Kind: history.NoticePut, Key: "reclaim", Node: victim},
+			{Kind: history.MessagePut, Key: "reclaim"},
+		},
+	}
+	for _, tell := range stories() {
+		for _, e := range tell().history().Events {
+			v.events, v.times = append(v.events, e), append(v.times, e.At)
+		}
+	}
+	return v
+}
+
+// history reads two bytes an event, and three a query where the first is 255.
+func (v vocabulary) history(data []byte, complete bool) history.History {
+	h := history.History{Meta: history.Meta{Scenario: "drain", Handler: history.Handler{Unschedulable: true}}, Complete: complete}
+	for len(data) >= 3 {
+		if data[0] == 255 {
+			q := history.Query{
+				Target: []string{history.Service, history.Control, ""}[data[1]%3], Mode: []history.Mode{history.Fresh, history.Fixed, ""}[data[1]/3%3],
+				Intended: v.times[int(data[2])%len(v.times)], Done: v.times[int(data[1])%len(v.times)], Outcome: v.outcomes[int(data[2])%len(v.outcomes)],
+			}
+			h.Queries, data = append(h.Queries, q), data[3:]
+			continue
+		}
+		e := v.events[int(data[0])%len(v.events)]
+		if data[1] > 0 {
+			e.At = v.times[int(data[1])%len(v.times)]
+		}
+		e.Seq = len(h.Events) + 1
+		h.Events, data = append(h.Events, e), data[2:]
+	}
+	return h
+}
+
 // FuzzJudge feeds histories that no run would write. Whatever they hold, the
 // judge must come to an outcome, and to none of a pass where the history is not
 // complete.
 func FuzzJudge(f *testing.F) {
-	for _, tell := range stories() {
-		h := tell().history()
-		h.Queries = h.Queries[:20]
-		b, err := json.Marshal(h)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(b, uint8(3), int64(time.Second), true)
+	words := newVocabulary()
+	var all []byte
+	for i := range min(len(words.events), 255) {
+		all = append(all, byte(i), 0)
 	}
-	f.Add([]byte(`{}`), uint8(0), int64(0), false)
-	f.Fuzz(func(t *testing.T, data []byte, pick uint8, shift int64, complete bool) {
-		var h history.History
-		if json.Unmarshal(data, &h) != nil {
-			h = drainStory().history()
-		}
-		if n := len(h.Events); n > 0 {
-			e := &h.Events[int(pick)%n]
-			e.At += time.Duration(shift)
-			if e.Until != nil {
-				until := *e.Until - time.Duration(shift)
-				e.Until = &until
-			}
-		}
-		if n := len(h.Queries); n > 0 {
-			h.Queries[int(pick)%n].Intended += time.Duration(shift)
-		}
-		h.Complete = complete
-		for name, tell := range stories() {
-			r := Judge(tell().scenario, h)
+	f.Add(all, true)
+	f.Add([]byte{255, 0, 1, 255, 1, 0, 5, 0, 255, 3, 2}, false)
+	f.Add([]byte{}, true)
+	drain, incident := drainStory().scenario, incidentStory().scenario
+	f.Fuzz(func(t *testing.T, data []byte, complete bool) {
+		h := words.history(data, complete)
+		for _, r := range []Result{Judge(drain, h), Judge(incident, h)} {
 			if !complete && r.Outcome == Pass {
-				t.Errorf("%s passes on an incomplete history", name)
+				t.Errorf("%s passes on an incomplete history", r.Scenario)
 			}
 			if r.Outcome != r.Outcome.Known() || r.Outcome == Skipped {
-				t.Errorf("%s comes to outcome %q", name, r.Outcome)
+				t.Errorf("%s comes to outcome %q", r.Scenario, r.Outcome)
 			}
 		}
 	})
