@@ -67,9 +67,14 @@ func (f *freshPorts) await(conn *net.UDPConn, id uint16, q history.Query) {
 		unanswered = history.Mismatch
 	}
 	q.Outcome = unanswered
-	if !errors.Is(err, os.ErrDeadlineExceeded) {
+	var message []byte
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		message, err = readWaiting(conn, buf[:])
+	}
+	switch {
+	case err != nil:
 		q.Outcome = history.ICMP
-	} else if message := readWaiting(conn, buf[:]); message != nil {
+	case message != nil:
 		q.Outcome = f.question.judge(message, id)
 	}
 	f.account.settle(q, f.clock.Now())

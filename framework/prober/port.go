@@ -103,12 +103,26 @@ func (p *port) listen() {
 		case err == nil:
 			p.receive(buf[:n])
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			for message := readWaiting(p.conn, buf); message != nil; message = readWaiting(p.conn, buf) {
-				p.receive(message)
-			}
+			p.receiveWaiting(buf)
 			p.expire()
 		default:
 			p.settleReported()
+		}
+	}
+}
+
+// receiveWaiting takes what came in time but was not read in time.
+func (p *port) receiveWaiting(buf []byte) {
+	p.settleReported()
+	for {
+		message, err := readWaiting(p.conn, buf)
+		switch {
+		case err != nil:
+			p.settleReported()
+		case message != nil:
+			p.receive(message)
+		default:
+			return
 		}
 	}
 }

@@ -39,23 +39,25 @@ func unreachable(err error) bool {
 	return false
 }
 
-// readWaiting reads a message that lies in the socket already, and returns nil
-// if there is none. Once its deadline has passed, a connection's Read does not
-// look any more; but where this process got no CPU for a while, the answer may
-// have been there in time.
-func readWaiting(conn *net.UDPConn, buf []byte) []byte {
+// readWaiting reads what lies in the socket already: a message, an error that
+// the network reported, or neither. Once its deadline has passed, a
+// connection's Read does not look any more; but where this process got no CPU
+// for a while, the answer may have been there in time.
+func readWaiting(conn *net.UDPConn, buf []byte) (message []byte, reported error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
-		return nil
+		return nil, nil //nolint:nilerr // closed: there is nothing to read
 	}
-	n := 0
-	err = raw.Control(func(fd uintptr) {
-		n, _, err = unix.Recvfrom(int(fd), buf, unix.MSG_DONTWAIT)
+	_ = raw.Control(func(fd uintptr) {
+		n, _, err := unix.Recvfrom(int(fd), buf, unix.MSG_DONTWAIT)
+		switch {
+		case err == nil:
+			message = buf[:n]
+		case !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR):
+			reported = err
+		}
 	})
-	if err != nil || n <= 0 {
-		return nil
-	}
-	return buf[:n]
+	return message, reported
 }
 
 // checkOpenFiles fails where an outage would leave more sockets waiting for

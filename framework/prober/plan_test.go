@@ -1,0 +1,93 @@
+package prober
+
+import (
+	"encoding/json"
+	"net/netip"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+func freshStream(server netip.AddrPort, rate int) Stream {
+	return Stream{Target: history.Service, Server: server, Mode: history.Fresh, Rate: rate, Name: "a.example.", Type: dns.TypeA}
+}
+
+func fixedStream(server netip.AddrPort, rate, ports int) Stream {
+	s := freshStream(server, rate)
+	s.Mode, s.Ports = history.Fixed, ports
+	return s
+}
+
+func TestPlanValidate(t *testing.T) {
+	server := netip.MustParseAddrPort("10.96.0.10:53")
+	for _, c := range []struct {
+		name   string
+		change func(*Plan)
+		want   string // part of the error; empty for none
+	}{
+		{"as it is", func(*Plan) {}, ""},
+		{"two streams", func(p *Plan) { p.Streams = append(p.Streams, fixedStream(server, 500, 8)) }, ""},
+		{"longest", func(p *Plan) { p.For = MaxFor }, ""},
+		{"IPv6", func(p *Plan) { p.Streams[0].Server = netip.MustParseAddrPort("[fd00::a]:53") }, ""},
+		{"root", func(p *Plan) { p.Streams[0].Name, p.Streams[0].Type = ".", dns.TypeNS }, ""},
+
+		{"no streams", func(p *Plan) { p.Streams = nil }, "plan has no streams"},
+		{"no bound", func(p *Plan) { p.For = 0 }, "for is 0s: want more than 0 and at most 30m0s"},
+		{"too long", func(p *Plan) { p.For = MaxFor + 1 }, "at most 30m0s"},
+		{"short timeout", func(p *Plan) { p.Timeout = time.Millisecond }, "timeout is 1ms: want 10ms to 10s"},
+		{"long timeout", func(p *Plan) { p.Timeout = time.Minute }, "timeout is 1m0s"},
+		{"twice the same", func(p *Plan) { p.Streams = append(p.Streams, p.Streams[0]) }, "stream 2: there is a stream service/fresh already"},
+		{"no target", func(p *Plan) { p.Streams[0].Target = "" }, "target is empty"},
+		{"no server", func(p *Plan) { p.Streams[0].Server = netip.AddrPort{} }, "server is"},
+		{"any server", func(p *Plan) { p.Streams[0].Server = netip.MustParseAddrPort("0.0.0.0:53") }, "want an address and port"},
+		{"port 0", func(p *Plan) { p.Streams[0].Server = netip.MustParseAddrPort("10.0.0.1:0") }, "want an address and port"},
+		{"rate 0", func(p *Plan) { p.Streams[0].Rate = 0 }, "rate is 0: want 1 to 100000 queries/s"},
+		{"rate too high", func(p *Plan) { p.Streams[0].Rate = MaxRate + 1 }, "rate is 100001"},
+		{"unknown mode", func(p *Plan) { p.Streams[0].Mode = "random" }, `mode is "random": want "fresh" or "fixed"`},
+		{"fresh with ports", func(p *Plan) { p.Streams[0].Ports = 8 }, "ports is 8: fresh mode takes a port for each query"},
+		{"fixed without", func(p *Plan) { p.Streams[0] = fixedStream(server, 500, 0) }, "ports is 0: want 1 to 1024"},
+		{"too few ids", func(p *Plan) { p.Streams[0] = fixedStream(server, 50_000, 8) }, "would run out of query ids: use 19 ports or more"},
+		{"relative name", func(p *Plan) { p.Streams[0].Name = "a.example" }, `name is "a.example": want a fully qualified`},
+		{"bad name", func(p *Plan) { p.Streams[0].Name = "a..example." }, "want a fully qualified"},
+		{"no type", func(p *Plan) { p.Streams[0].Type = 0 }, "type is 0"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := Plan{Streams: []Stream{freshStream(server, 1000)}, For: time.Minute}
+			c.change(&p)
+			err := p.Validate()
+			if c.want == "" && err != nil {
+				t.Errorf("got %v, want no error", err)
+			}
+			if c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got %v, want an error with %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestPlanTellsEverythingThatIsWrong(t *testing.T) {
+	err := Plan{Streams: []Stream{{}}}.Validate()
+	for _, want := range []string{"for is", "target is", "server is", "rate is", "mode is", "name is", "type is"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is missing in: %v", want, err)
+		}
+	}
+}
+
+func TestPlanSurvivesJSON(t *testing.T) {
+	server := netip.MustParseAddrPort("[fd00::a]:5353")
+	p := Plan{Streams: []Stream{freshStream(server, 1000), fixedStream(server, 500, 8)}, Timeout: time.Second, For: time.Minute}
+	b, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back Plan
+	if err := json.Unmarshal(b, &back); err != nil || !reflect.DeepEqual(p, back) {
+		t.Errorf("%s\nbecame %+v (%v)", b, back, err)
+	}
+}

@@ -1,0 +1,330 @@
+package prober
+
+import (
+	"context"
+	"math"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+	"golang.org/x/sys/unix"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+func TestEveryOutcomeIsTold(t *testing.T) {
+	code := func(rcode int) func(*dns.Msg) *dns.Msg {
+		return func(q *dns.Msg) *dns.Msg { return new(dns.Msg).SetRcode(q, rcode) }
+	}
+	changed := func(change func(*dns.Msg)) func(*dns.Msg) *dns.Msg {
+		return func(q *dns.Msg) *dns.Msg {
+			m := answer(q)
+			change(m)
+			return m
+		}
+	}
+	for _, c := range []struct {
+		want  history.Outcome
+		reply func(*dns.Msg) *dns.Msg // nil where nothing listens
+	}{
+		{history.Answered, answer},
+		{history.Empty, code(dns.RcodeSuccess)},
+		{history.NXDomain, code(dns.RcodeNameError)},
+		{history.ServFail, code(dns.RcodeServerFailure)},
+		{history.Refused, code(dns.RcodeRefused)},
+		{history.OtherCode, code(dns.RcodeNotImplemented)},
+		{history.Truncated, changed(func(m *dns.Msg) { m.Truncated = true })},
+		{history.Timeout, silence},
+		{history.ICMP, nil},
+		{history.Mismatch, changed(func(m *dns.Msg) { m.Id++ })},
+		{history.Mismatch, changed(func(m *dns.Msg) { m.Question[0].Name = "b.example." })},
+	} {
+		t.Run(string(c.want), func(t *testing.T) {
+			t.Parallel()
+			server := closedPort(t)
+			if c.reply != nil {
+				server = startServer(t, c.reply).addr
+			}
+			summary, _ := run(t, t.Context(), Plan{
+				Streams: []Stream{freshStream(server, 100), fixedStream(server, 100, 2)},
+				Timeout: 300 * time.Millisecond, For: 300 * time.Millisecond,
+			})
+			for _, s := range summary.Streams {
+				wantOnly(t, s.Figures, c.want)
+			}
+		})
+	}
+}
+
+func TestLoadIsOpenLoop(t *testing.T) {
+	t.Parallel()
+	server := startServer(t, silence)
+	began := time.Now()
+	summary, queries := run(t, t.Context(), Plan{
+		Streams: []Stream{freshStream(server.addr, 1000), fixedStream(server.addr, 500, 8)},
+		Timeout: 500 * time.Millisecond, For: time.Second,
+	})
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("took %v, want 1s of sending and 0.5s of waiting", took)
+	}
+	for i, want := range []int{1000, 500} {
+		s := summary.Streams[i]
+		if s.Asked != want {
+			t.Errorf("%s: asked %d queries of a silent server, want %d", s.Mode, s.Asked, want)
+		}
+		wantOnly(t, s.Figures, history.Timeout)
+	}
+	for i, q := range history.Stream(queries, history.Service, history.Fresh) {
+		if summary.Unsent == 0 && q.Intended-queries[0].Intended > time.Duration(i+50)*time.Millisecond {
+			t.Fatalf("query %d was intended at %v: the schedule slipped", i, q.Intended)
+		}
+	}
+}
+
+func TestWindowsHaveTheEdgesOfTheOutage(t *testing.T) {
+	t.Parallel()
+	clock := history.NewClock()
+	const from, to = 400 * time.Millisecond, 900 * time.Millisecond
+	var dropped atomic.Int64
+	server := startServer(t, func(q *dns.Msg) *dns.Msg {
+		if now := clock.Now(); now >= from && now < to {
+			dropped.Add(1)
+			return nil
+		}
+		return answer(q)
+	})
+	summary, queries := runOn(t, t.Context(), Plan{
+		Streams: []Stream{freshStream(server.addr, 1000), fixedStream(server.addr, 500, 8)},
+		Timeout: time.Second, For: 1500 * time.Millisecond,
+	}, clock)
+	if lost := summary.Lost(); lost != int(dropped.Load()) || lost != summary.Outcomes[history.Timeout] {
+		t.Errorf("the server dropped %d queries, got %v", dropped.Load(), summary.Outcomes)
+	}
+	// An edge is as exact as the prober was on time, and as the server was.
+	allowed := 10*time.Millisecond + summary.LateMax + summary.Latency.P99
+	for _, mode := range []history.Mode{history.Fresh, history.Fixed} {
+		windows := history.Windows(history.Stream(queries, history.Service, mode), history.Quiet)
+		if len(windows) != 1 {
+			t.Errorf("%s: got %d windows, want 1: %+v", mode, len(windows), windows)
+			continue
+		}
+		w := windows[0]
+		t.Logf("%s: from %v off by %v, to %v off by %v (allowed %v)", mode, w.From, w.From-from, w.To, w.To-to, allowed)
+		if (w.From-from).Abs() > allowed || (w.To-to).Abs() > allowed || w.Open {
+			t.Errorf("%s: got %+v, want %v to %v, to within %v", mode, w, from, to, allowed)
+		}
+	}
+}
+
+func TestNothingIsInventedInQuiet(t *testing.T) {
+	server := startServer(t, answer)
+	control := freshStream(server.addr, 200)
+	control.Target = history.Control
+	summary, queries := run(t, t.Context(), Plan{
+		Streams: []Stream{freshStream(server.addr, 1000), fixedStream(server.addr, 500, 8), control},
+		For:     2 * time.Second,
+	})
+	if summary.Asked != 3400 {
+		t.Errorf("asked %d, want 3400", summary.Asked)
+	}
+	for _, s := range summary.Streams {
+		wantOnly(t, s.Figures, history.Answered)
+		if w := history.Windows(history.Stream(queries, s.Target, s.Mode), history.Quiet); len(w) > 0 {
+			t.Errorf("%s/%s: invented %+v", s.Target, s.Mode, w)
+		}
+	}
+	l := summary.Latency
+	if l.P50 <= 0 || l.P50 > l.P90 || l.P90 > l.P99 || l.P99 > l.P999 || l.P999 > l.Max {
+		t.Errorf("percentiles are out of order: %+v", l)
+	}
+	t.Logf("late p99 %v max %v, latency %+v, unsent %d", summary.LateP99, summary.LateMax, l, summary.Unsent)
+}
+
+func TestSourcePorts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		stream func(s *dnsServer) Stream
+		check  func(t *testing.T, ports map[int]int, sent int)
+	}{
+		{
+			func(s *dnsServer) Stream { return freshStream(s.addr, 500) },
+			func(t *testing.T, ports map[int]int, sent int) {
+				if len(ports) < sent*9/10 { // the kernel may choose a closed socket's port again
+					t.Errorf("fresh: %d ports for %d queries", len(ports), sent)
+				}
+			},
+		},
+		{
+			func(s *dnsServer) Stream { return fixedStream(s.addr, 400, 8) },
+			func(t *testing.T, ports map[int]int, sent int) {
+				if len(ports) != 8 {
+					t.Errorf("fixed: %d ports, want 8", len(ports))
+				}
+				for port, n := range ports {
+					if math.Abs(float64(n-sent/8)) > 20 {
+						t.Errorf("fixed: port %d sent %d of %d queries, want an eighth", port, n, sent)
+					}
+				}
+			},
+		},
+	} {
+		server := startServer(t, answer)
+		s := c.stream(server)
+		summary, queries := run(t, t.Context(), Plan{Streams: []Stream{s}, For: 500 * time.Millisecond})
+		c.check(t, server.ports(), summary.Asked-summary.Unsent)
+		for _, q := range queries {
+			if q.Outcome != history.Unsent && server.ports()[q.Port] == 0 {
+				t.Errorf("%s: the server got nothing from recorded port %d", s.Mode, q.Port)
+			}
+		}
+	}
+}
+
+func TestLateAnswersOnFixedPortsAreNoMismatch(t *testing.T) {
+	t.Parallel()
+	began := time.Now()
+	server := startServer(t, func(q *dns.Msg) *dns.Msg {
+		if time.Since(began) < 500*time.Millisecond {
+			time.Sleep(600 * time.Millisecond)
+		}
+		return answer(q)
+	})
+	summary, queries := run(t, t.Context(), Plan{
+		Streams: []Stream{fixedStream(server.addr, 200, 2)},
+		Timeout: 300 * time.Millisecond, For: 1500 * time.Millisecond,
+	})
+	late := summary.Outcomes[history.Timeout]
+	if late == 0 || late+summary.Outcomes[history.Answered]+summary.Unsent != summary.Asked {
+		t.Errorf("got %v, want only timeouts and answers", summary.Outcomes)
+	}
+	if summary.Ignored != late {
+		t.Errorf("%d queries timed out and were answered later, %d answers were ignored", late, summary.Ignored)
+	}
+	if w := history.Windows(history.Stream(queries, history.Service, history.Fixed), history.Quiet); len(w) != 1 {
+		t.Errorf("got %d windows, want 1", len(w))
+	}
+}
+
+func TestAnAnswerThatDoesNotFitIsNoEnd(t *testing.T) {
+	t.Parallel()
+	client, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	go func() { // a server that sends a forged answer ahead of the true one
+		buf := make([]byte, maxAnswer)
+		for {
+			n, from, err := client.ReadFromUDPAddrPort(buf)
+			if err != nil {
+				return
+			}
+			var q dns.Msg
+			_ = q.Unpack(buf[:n])
+			for _, forged := range []uint16{1, 0} {
+				m := answer(&q)
+				m.Id += forged
+				b, _ := m.Pack()
+				_, _ = client.WriteToUDPAddrPort(b, from)
+			}
+		}
+	}()
+	server := client.LocalAddr().(*net.UDPAddr).AddrPort()
+	summary, _ := run(t, t.Context(), Plan{
+		Streams: []Stream{freshStream(server, 100), fixedStream(server, 100, 2)},
+		For:     300 * time.Millisecond,
+	})
+	wantOnly(t, summary.Figures, history.Answered)
+}
+
+func TestICMPErrorsOnFixedPortsBlameNoOther(t *testing.T) {
+	t.Parallel()
+	// Every query is rejected from 300 ms to 600 ms, when the server is away.
+	conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := conn.LocalAddr().(*net.UDPAddr)
+	serve := func(conn *net.UDPConn) {
+		_ = (&dns.Server{PacketConn: conn, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) { _ = w.WriteMsg(answer(q)) })}).ActivateAndServe()
+	}
+	go serve(conn)
+	time.AfterFunc(300*time.Millisecond, func() { _ = conn.Close() })
+	time.AfterFunc(600*time.Millisecond, func() {
+		if back, err := net.ListenUDP("udp", at); err == nil {
+			t.Cleanup(func() { _ = back.Close() })
+			serve(back)
+		}
+	})
+	summary, queries := run(t, t.Context(), Plan{Streams: []Stream{fixedStream(at.AddrPort(), 1000, 2)}, For: time.Second})
+	if icmp := summary.Outcomes[history.ICMP]; icmp < 100 || icmp > 500 {
+		t.Errorf("got %v, want about 300 icmp", summary.Outcomes)
+	}
+	stream := history.Stream(queries, history.Service, history.Fixed)
+	if w := history.Windows(stream, 20*time.Millisecond); len(w) != 1 || w[0].Lost < w[0].Asked-2 {
+		t.Errorf("want one window, all lost but its ends: %+v", w)
+	}
+}
+
+func TestStopEndsTheSendingAndWaitsForAnswers(t *testing.T) {
+	t.Parallel()
+	server := startServer(t, func(q *dns.Msg) *dns.Msg {
+		time.Sleep(200 * time.Millisecond)
+		return answer(q)
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
+	defer cancel()
+	summary, _ := run(t, ctx, Plan{Streams: []Stream{freshStream(server.addr, 200), fixedStream(server.addr, 200, 2)}, For: time.Minute})
+	wantOnly(t, summary.Figures, history.Answered)
+	for _, s := range summary.Streams {
+		if s.Asked < 60 || s.Asked > 120 {
+			t.Errorf("%s: asked %d in 0.4s, want about 80", s.Mode, s.Asked)
+		}
+	}
+}
+
+func TestASlowSinkDelaysNoQuery(t *testing.T) {
+	t.Parallel()
+	server := startServer(t, answer)
+	first := true
+	summary, err := Run(t.Context(), Plan{Streams: []Stream{freshStream(server.addr, 200)}, For: 500 * time.Millisecond}, history.NewClock(), func(history.Query) {
+		if first {
+			time.Sleep(800 * time.Millisecond)
+		}
+		first = false
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if summary.Asked != 100 || summary.LateMax > 500*time.Millisecond {
+		t.Errorf("asked %d, late by %v", summary.Asked, summary.LateMax)
+	}
+}
+
+func TestTooFewOpenFilesAreToldBeforehand(t *testing.T) {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil || limit.Cur > 1_000_000 {
+		t.Skipf("no limit to meet here: %d (%v)", limit.Cur, err)
+	}
+	plan := Plan{Streams: []Stream{freshStream(closedPort(t), MaxRate)}, Timeout: MaxTimeout, For: time.Second}
+	_, err := Run(t.Context(), plan, history.NewClock(), func(history.Query) {})
+	if err == nil || !strings.Contains(err.Error(), "ulimit -n 1010064") {
+		t.Errorf("got %v, want an error that tells what to do", err)
+	}
+}
+
+func TestSocketsThatCannotBeHadAreUnsentAndTold(t *testing.T) {
+	f := newFreshPorts(freshStream(closedPort(t), 1), question{}, time.Second, history.NewClock(), newLedger(
+		Plan{Streams: []Stream{{}}}, func(history.Query) {}).accounts[0])
+	f.account.failed(history.Query{Intended: 1}, 2, unix.EMFILE)
+	f.account.failed(history.Query{Intended: 1}, 2, errLate)
+	settled := make(chan struct{})
+	close(settled)
+	f.account.ledger.write(settled)
+	if got := f.account.ledger.summary(); got.Unsent != 2 || !strings.Contains(got.Behind, "too many open files") {
+		t.Errorf("got %+v", got.Figures)
+	}
+}
