@@ -1,0 +1,170 @@
+package prober
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+// sampleRecord is a probe's record with one query of every outcome.
+func sampleRecord(t *testing.T, clock *history.Clock) (text string, queries []history.Query, summary Summary) {
+	t.Helper()
+	var b bytes.Buffer
+	plan := Plan{Streams: []Stream{freshStream(closedPort(t), 1000), fixedStream(closedPort(t), 500, 8)}, For: time.Minute}
+	w := NewStreamWriter(&b, clock, plan)
+	for i, outcome := range history.Outcomes() {
+		at := time.Duration(i) * time.Millisecond
+		q := history.Query{Target: history.Service, Mode: history.Fresh, Port: 40_000 + i, Intended: at, Sent: at + 1, Done: at + 2, Outcome: outcome}
+		if outcome == history.Unsent {
+			q.Port, q.Sent = 0, 0
+		}
+		w.Query(q)
+		queries = append(queries, q)
+	}
+	summary = Summary{Figures: Figures{
+		Asked: len(queries), Unsent: 1, LateP99: time.Millisecond, LateMax: time.Second,
+		Outcomes: map[history.Outcome]int{history.Answered: 1}, Behind: "1 of 11 queries were not sent",
+	}}
+	if err := w.End(summary, nil); err != nil {
+		t.Fatal(err)
+	}
+	return b.String(), queries, summary
+}
+
+// collect reads a record into a history and returns what that holds.
+func collect(t *testing.T, ctx context.Context, body io.Reader, clock *history.Clock) (Summary, history.History, error) {
+	t.Helper()
+	dir := t.TempDir()
+	rec, err := history.Create(dir, clock, history.Meta{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	summary, failed := Collect(ctx, body, clock, rec)
+	if err := rec.Close(true); err != nil {
+		t.Fatal(err)
+	}
+	h, err := history.Load(dir)
+	if err != nil || !h.Complete {
+		t.Fatalf("load: %v, %s", err, h.Damage)
+	}
+	return summary, h, failed
+}
+
+func TestCollectMovesARecordIntoTheHistory(t *testing.T) {
+	clock := history.NewClock()
+	time.Sleep(20 * time.Millisecond)
+	theirs := history.NewClock() // the prober's base lies later than the run's
+	shift := theirs.Start().Sub(clock.Start())
+	text, queries, summary := sampleRecord(t, theirs)
+
+	got, h, err := collect(t, t.Context(), strings.NewReader(text), clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, summary) {
+		t.Errorf("got  %+v\nwant %+v", got, summary)
+	}
+	if len(h.Queries) != len(queries) {
+		t.Fatalf("got %d queries, want %d", len(h.Queries), len(queries))
+	}
+	for i, q := range h.Queries {
+		off := q.Intended - queries[i].Intended - shift
+		if off.Abs() > 5*time.Millisecond { // between reading two clocks a busy machine may pause
+			t.Errorf("query %d is off by %v", i, off)
+		}
+		moved := queries[i]
+		moved.Intended, moved.Done = q.Intended, moved.Done+q.Intended-queries[i].Intended
+		if moved.Outcome != history.Unsent {
+			moved.Sent += q.Intended - queries[i].Intended
+		}
+		if q != moved {
+			t.Errorf("got  %+v\nwant %+v", q, moved)
+		}
+	}
+	started, ended := h.Events[0], h.Events[1]
+	if started.Kind != history.ProberStarted || !reflect.DeepEqual(started.Numbers, map[string]float64{"service": 1500, "clock_bound": 0}) {
+		t.Errorf("got %+v", started)
+	}
+	if ended.Kind != history.ProberEnded || ended.Note != summary.Behind ||
+		!reflect.DeepEqual(ended.Numbers, map[string]float64{"asked": 11, "unsent": 1, "late_p99": 0.001, "late_max": 1}) {
+		t.Errorf("got %+v", ended)
+	}
+}
+
+func TestCollectOfAnotherMachineStatesItsClocksBound(t *testing.T) {
+	theirs := history.NewClock()
+	text, _, _ := sampleRecord(t, theirs)
+	anchor := anchorOf(theirs)
+	text = strings.ReplaceAll(text, anchor.BootID, "another")
+	_, h, err := collect(t, t.Context(), strings.NewReader(text), history.NewClock())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bound := h.Events[0].Numbers["clock_bound"]; bound <= 0 {
+		t.Errorf("clock_bound is %v, want more than 0", bound)
+	}
+}
+
+func TestCollectTakesNoDamagedRecord(t *testing.T) {
+	text, queries, _ := sampleRecord(t, history.NewClock())
+	lines := strings.SplitAfter(text, "\n")
+	last := len(lines) - 2 // the summary; behind its newline is nothing
+	for _, c := range []struct {
+		name, text, want string
+	}{
+		{"nothing", "", "ends after 0 queries without a summary"},
+		{"no summary", strings.Join(lines[:last], ""), "ends after 11 queries without a summary"},
+		{"cut within a line", text[:len(text)-10], "without a summary"},
+		{"cut within a query", strings.Join(lines[:4], "") + lines[4][:20], "without a summary"},
+		{"a query is missing", lines[0] + strings.Join(lines[2:], ""), "asked 11 queries, but 10 arrived"},
+		{"no anchor", strings.Join(lines[1:], ""), "line 1: want anchor and plan first"},
+		{"not JSON", lines[0] + "hello\n", "line 2:"},
+		{"an empty object", lines[0] + "{}\n", `line 2: query has outcome ""`},
+		{"an unknown outcome", strings.Replace(text, `"o":"answered"`, `"o":"fine"`, 1), `outcome "fine"`},
+		{"the prober failed", lines[0] + `{"error":"no sockets"}` + "\n", "the prober failed: no sockets"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, h, err := collect(t, t.Context(), strings.NewReader(c.text), history.NewClock())
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want an error with %q", err, c.want)
+			}
+			if len(h.Queries) > len(queries) {
+				t.Errorf("got %d queries", len(h.Queries))
+			}
+			for _, e := range h.Events {
+				if e.Kind == history.ProberEnded {
+					t.Error("the prober's end was recorded")
+				}
+			}
+		})
+	}
+}
+
+func TestCollectEndsWithItsContext(t *testing.T) {
+	reader, writer := io.Pipe() // a prober that says nothing
+	defer writer.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, _, err := collect(t, ctx, reader, history.NewClock()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want %v", err, context.DeadlineExceeded)
+	}
+}
+
+func TestStreamWriterTellsAFailedRun(t *testing.T) {
+	var b bytes.Buffer
+	w := NewStreamWriter(&b, history.NewClock(), Plan{})
+	if err := w.End(Summary{}, errors.New("no sockets")); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := collect(t, t.Context(), &b, history.NewClock())
+	if err == nil || !strings.Contains(err.Error(), "no sockets") {
+		t.Errorf("got %v", err)
+	}
+}
