@@ -83,7 +83,7 @@ func (c *Console) Verdicts(e Entry) {
 	c.printf("%s %s\n", c.paint(e.Outcome), e.Scenario)
 	for _, v := range e.Verdicts {
 		if v.Outcome == verdict.Pass {
-			c.printf("    %s: pass: %s\n", v.Check, v.Got)
+			c.printf("    %s: pass: %s\n", v.Check, printable(v.Got))
 			continue
 		}
 		writeFinding(c.out, e, v, "    ")

@@ -57,7 +57,7 @@ type junitProperty struct {
 type junitText struct {
 	Message string `xml:"message,attr"`
 	Type    string `xml:"type,attr"`
-	Text    string `xml:",chardata"`
+	Text    string `xml:",cdata"` // printable, which encoding/xml does not see to here
 }
 
 type junitSkipped struct {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/verdict"
@@ -14,13 +15,22 @@ import (
 // eventLine is an event as people read it: "+12.345s node.cordoned worker3".
 func eventLine(e history.Event) string {
 	parts := []string{"+" + history.Seconds(e.At), string(e.Kind)}
-	for _, s := range []string{e.Key, e.Pod, e.Node, e.IP, e.Message, e.Action, e.Reason, e.Note} {
+	for _, s := range []string{e.Key, e.Pod, e.Node, e.IP, e.Action, e.Reason, e.Note} {
 		if s != "" {
 			parts = append(parts, s)
 		}
 	}
+	if e.Until != nil {
+		parts = append(parts, "until +"+history.Seconds(*e.Until))
+	}
+	if e.Message != "" {
+		parts = append(parts, "message "+e.Message)
+	}
 	if e.Notice != "" {
 		parts = append(parts, "notice "+e.Notice)
+	}
+	if e.Kind == history.ClusterEvent && e.Owner != "" {
+		parts = append(parts, "(by "+e.Owner+")")
 	}
 	if e.Status != 0 {
 		parts = append(parts, fmt.Sprintf("status %d", e.Status))
@@ -28,7 +38,18 @@ func eventLine(e history.Event) string {
 	for _, name := range sortedKeys(e.Numbers) {
 		parts = append(parts, fmt.Sprintf("%s=%g", name, e.Numbers[name]))
 	}
-	return strings.Join(parts, " ")
+	return printable(strings.Join(parts, " "))
+}
+
+// printable replaces what a terminal would obey and XML forbids: parts of a
+// finding were written by the handler under test.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, s)
 }
 
 func sortedKeys(m map[string]float64) []string { return slices.Sorted(maps.Keys(m)) }
@@ -44,7 +65,7 @@ func writeFindings(w io.Writer, e Entry, indent string) {
 }
 
 func writeFinding(w io.Writer, e Entry, v verdict.Verdict, indent string) {
-	_, _ = fmt.Fprintf(w, "%s%s: %s\n%s  want: %s\n%s  got:  %s\n", indent, v.Check, v.Outcome.Known(), indent, v.Want, indent, v.Got)
+	_, _ = fmt.Fprintf(w, "%s%s: %s\n%s  want: %s\n%s  got:  %s\n", indent, v.Check, v.Outcome.Known(), indent, v.Want, indent, printable(v.Got))
 	for _, seq := range v.Evidence {
 		if line := e.evidence[seq]; line != "" {
 			_, _ = fmt.Fprintf(w, "%s  #%d %s\n", indent, seq, line)

@@ -1,0 +1,50 @@
+package reports
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spotdrill/spotdrill/framework/verdict"
+)
+
+func TestConsole(t *testing.T) {
+	var b bytes.Buffer
+	r := sampleReport()
+	c := NewConsole(&b, len(r.Results))
+	for i, e := range r.Results {
+		c.Begin(e.Scenario)
+		if i == 0 {
+			c.Note("control: 1 of 9000 lost; once more")
+		}
+		c.End(e)
+	}
+	c.Summary(r)
+	golden(t, "console.txt", b.Bytes())
+	if !strings.HasSuffix(b.String(), "\n1 passed, 2 failed, 1 skipped\n") {
+		t.Error("the last line is not the counts")
+	}
+}
+
+func TestConsoleTellsAllVerdicts(t *testing.T) {
+	var b bytes.Buffer
+	NewConsole(&b, 1).Verdicts(failed())
+	golden(t, "verdicts.txt", b.Bytes())
+}
+
+func TestColoursAreForTerminals(t *testing.T) {
+	file, err := os.Create(t.TempDir() + "/out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if coloured(file) || coloured(&bytes.Buffer{}) {
+		t.Error("coloured without a terminal")
+	}
+	for o, want := range map[verdict.Outcome]string{verdict.Pass: "\x1b[32mpass\x1b[0m", verdict.Fail: "\x1b[31mfail\x1b[0m", "": "\x1b[33munknown\x1b[0m"} {
+		if got := (&Console{colour: true}).paint(o); got != want {
+			t.Errorf("%q is painted %q", o, got)
+		}
+	}
+}

@@ -1,0 +1,213 @@
+package reports
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/verdict"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// The saved run, and the scenario of its one drill.
+var savedRun = filepath.Join("testdata", "run")
+
+const savedScenario = "dns-lost-at-exit"
+
+// record plays a small drill by hand into the folder of an attempt, as a run
+// would: the fresh queries of 300 ms are lost when the pod exits.
+func record(t *testing.T, dir string, attempt int, lostAtControl bool) {
+	t.Helper()
+	s, err := scenarios.LoadFile(filepath.Join("testdata", savedScenario+".yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := history.Create(dir, history.NewClock(), history.Meta{
+		Scenario: s.Name, Set: "fast", Attempt: attempt, Handler: history.Handler{Name: "builtin", Version: "0.1.0", Unschedulable: true},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(ScenarioFile(dir, s.Name), s.Text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	at := func(seconds float64, e history.Event) {
+		e.At = sec(seconds)
+		r.Record(e)
+	}
+	pod := func(kind history.Kind, reason string) history.Event {
+		return history.Event{Kind: kind, Pod: "kube-system/coredns-a", UID: "u-1", Node: "w-1", Owner: "ReplicaSet/coredns", Reason: reason}
+	}
+	until := sec(12)
+	at(0.1, history.Event{Kind: history.NodeRole, Key: "victim", Node: "w-1", Instance: "i-1"})
+	at(0.2, history.Event{Kind: history.NodePresent, Key: "spot", Node: "w-1"})
+	at(0.2, history.Event{Kind: history.NodePresent, Key: "control-plane", Node: "cp"})
+	at(0.3, pod(history.PodPresent, "Running"))
+	at(0.5, history.Event{Kind: history.RunPhase, Key: "steps"})
+	at(2, history.Event{Kind: history.NoticePut, Key: "reclaim", Notice: "n-1", Node: "w-1", Instance: "i-1", Until: &until})
+	at(2.5, history.Event{Kind: history.NodeCordoned, Node: "w-1"})
+	at(2.6, pod(history.PodEvicted, "EvictionByEvictionAPI"))
+	at(2.6, pod(history.PodTerminating, ""))
+	at(7.7, pod(history.PodExited, ""))
+	at(7.9, pod(history.PodDeleted, ""))
+	at(12, history.Event{Kind: history.Reclaimed, Node: "w-1"})
+	at(12.1, history.Event{Kind: history.RunPhase, Key: "settle"})
+	asked := 0
+	for _, stream := range []struct {
+		target string
+		mode   history.Mode
+		rate   int
+	}{{history.Service, history.Fresh, s.Probe.Fresh}, {history.Service, history.Fixed, s.Probe.Fixed}, {history.Control, history.Fresh, s.Probe.Control}} {
+		for i := range 14 * stream.rate {
+			asked++
+			intended := sec(0.5) + time.Duration(i)*time.Second/time.Duration(stream.rate)
+			q := history.Query{Target: stream.target, Mode: stream.mode, Port: 40000, Intended: intended, Sent: intended, Done: intended + sec(0.001), Outcome: history.Answered}
+			exit := intended >= sec(7.7) && intended < sec(8)
+			if exit && (stream.mode == history.Fresh && stream.target == history.Service || stream.target == history.Control && lostAtControl) {
+				q.Done, q.Outcome = intended+sec(2), history.Timeout
+			}
+			r.Query(q)
+		}
+	}
+	at(14.2, history.Event{Kind: history.ProberEnded, Numbers: map[string]float64{"asked": float64(asked), "unsent": 0, "late_p99": 0.001, "late_max": 0.002}})
+	at(14.3, history.Event{Kind: history.RunPhase, Key: "restore"})
+	at(20, history.Event{Kind: history.Restored})
+	if err := r.Close(true); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// recordRun leaves two attempts, the first with a noisy control.
+func recordRun(t *testing.T, run string) {
+	t.Helper()
+	record(t, filepath.Join(run, savedScenario, "attempt-1"), 1, true)
+	record(t, filepath.Join(run, savedScenario, "attempt-2"), 2, false)
+}
+
+func TestASavedRunIsJudgedAsItWas(t *testing.T) {
+	if *update {
+		recordRun(t, savedRun)
+	}
+	entries, err := Judge(savedRun)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	c := NewConsole(&b, len(entries))
+	for _, e := range entries {
+		c.Verdicts(e)
+	}
+	c.Windows(entries)
+	golden(t, "judged.txt", b.Bytes())
+}
+
+func TestJudgingFromDiskGivesTheVerdictsOfMemory(t *testing.T) {
+	run := t.TempDir()
+	recordRun(t, run)
+	dir := filepath.Join(run, savedScenario, "attempt-2")
+	h, err := history.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := scenarios.LoadFile(filepath.Join("testdata", savedScenario+".yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := verdict.Judge(s, h)
+	if first.Outcome != verdict.Fail {
+		t.Errorf("the drill was meant to fail, it is %s", first.Outcome)
+	}
+	for _, name := range []string{run, filepath.Join(run, savedScenario), dir} {
+		entries, err := Judge(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(entries) != 1 || !reflect.DeepEqual(entries[0].Verdicts, first.Verdicts) || entries[0].Outcome != first.Outcome {
+			t.Errorf("%s: judged as %+v", name, entries)
+		}
+	}
+}
+
+func TestTheLastAttemptOfAScenarioCounts(t *testing.T) {
+	for dir, want := range map[string]int{
+		savedRun:                               2,
+		filepath.Join(savedRun, savedScenario): 2,
+		filepath.Join(savedRun, savedScenario, "attempt-1"): 1,
+	} {
+		entries, err := Judge(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if entries[0].Attempt != want {
+			t.Errorf("%s: attempt %d, want %d", dir, entries[0].Attempt, want)
+		}
+	}
+}
+
+func TestAttemptTenComesAfterAttemptTwo(t *testing.T) {
+	dir := t.TempDir()
+	for _, n := range []int{1, 2, 10} {
+		record(t, filepath.Join(dir, attemptName(n)), n, false)
+	}
+	entries, err := Judge(dir)
+	if err != nil || entries[0].Attempt != 10 {
+		t.Errorf("judged %+v (%v)", entries, err)
+	}
+}
+
+func TestAFolderWithoutAHistoryIsAnErrorThatHelps(t *testing.T) {
+	empty, other := t.TempDir(), t.TempDir()
+	if err := os.MkdirAll(filepath.Join(other, "notes", "attempt-x"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	gone := filepath.Join(empty, "gone")
+	for dir, parts := range map[string][]string{
+		empty: {"no history in " + empty, "looked for history.jsonl", "the folder holds nothing", "reports/out/latest"},
+		other: {"the folder holds notes"},
+		gone:  {"look for histories", "no such file"},
+	} {
+		_, err := Judge(dir)
+		if err == nil {
+			t.Errorf("%s: no error", dir)
+			continue
+		}
+		for _, part := range parts {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%q does not say %q", err, part)
+			}
+		}
+	}
+}
+
+func TestAHistoryWithoutItsScenarioIsAnError(t *testing.T) {
+	dir := t.TempDir()
+	record(t, dir, 1, false)
+	if err := os.Remove(ScenarioFile(dir, savedScenario)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Judge(dir); err == nil || !strings.Contains(err.Error(), savedScenario+".yaml") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A drill that was cut short is judged, and comes to nothing.
+func TestATruncatedHistoryIsUnknown(t *testing.T) {
+	dir := t.TempDir()
+	record(t, dir, 1, false)
+	queries := filepath.Join(dir, history.QueriesFile)
+	if err := os.Truncate(queries, 500); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := Judge(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if entries[0].Outcome != verdict.Unknown {
+		t.Errorf("judged %s", entries[0].Outcome)
+	}
+}

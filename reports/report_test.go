@@ -1,0 +1,134 @@
+package reports
+
+import (
+	"bytes"
+	"encoding/xml"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/verdict"
+)
+
+func TestYAML(t *testing.T) {
+	var b bytes.Buffer
+	if err := sampleReport().WriteYAML(&b); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "report.yaml", b.Bytes())
+	var read map[string]any
+	if err := yaml.Unmarshal(b.Bytes(), &read); err != nil {
+		t.Errorf("cannot be read back: %v", err)
+	}
+}
+
+func TestJUnit(t *testing.T) {
+	var b bytes.Buffer
+	if err := sampleReport().WriteJUnit(&b); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "junit.xml", b.Bytes())
+
+	var read junitSuites
+	if err := xml.Unmarshal(b.Bytes(), &read); err != nil {
+		t.Fatalf("is not XML: %v", err)
+	}
+	if read.Tests != 4 || read.Failures != 1 || read.Errors != 1 || read.Skipped != 1 {
+		t.Errorf("counts %+v", read.junitCounts)
+	}
+	cases := map[string]junitCase{}
+	for _, suite := range read.Suites {
+		if suite.Tests != len(suite.Cases) {
+			t.Errorf("suite %s has %d tests and says %d", suite.Name, len(suite.Cases), suite.Tests)
+		}
+		for _, c := range suite.Cases {
+			cases[c.Name] = c
+		}
+	}
+	fail := cases["spot-notice-drains-node"]
+	if fail.Failure == nil || fail.Error != nil || fail.Class != "builtin.SPOT" {
+		t.Fatalf("the failed scenario is %+v", fail)
+	}
+	for _, part := range []string{
+		`want: cordoned within 5s of notice "reclaim"`, "got:  spotdrill-worker3 marked after 8.345s", "#2 +12.345s node.cordoned spotdrill-worker3",
+		"spotdrill judge reports/out/20260102-150405/spot-notice-drains-node/attempt-1", "a note with a \ufffd in it & a \"quote\"",
+	} {
+		if !strings.Contains(fail.Failure.Text, part) {
+			t.Errorf("the failure does not hold %q:\n%s", part, fail.Failure.Text)
+		}
+	}
+	if c := cases["state-stopping-drains-node"]; c.Error == nil || c.Failure != nil {
+		t.Errorf("the unknown scenario is %+v", c)
+	}
+	if c := cases["rebalance-recommendation-is-only-told"]; c.Skipped == nil || c.Skipped.Message != "handler builtin does not claim rebalance-event" {
+		t.Errorf("the skipped scenario is %+v", c)
+	}
+	pass := cases["coredns-drained-lameduck-0s"]
+	if pass.Failure != nil || pass.Error != nil || pass.Skipped != nil {
+		t.Errorf("the passed scenario is %+v", pass)
+	}
+	if p := pass.Properties.Properties; len(p) != 2 || p[1] != (junitProperty{"dns window (fresh)/window_fresh_max_ms", "1300.25"}) {
+		t.Errorf("properties %+v", p)
+	}
+}
+
+// An outcome that nobody set must not look like a success anywhere.
+func TestTheZeroOutcomeIsUnknown(t *testing.T) {
+	r := sampleReport()
+	before := r.Summary
+	r.Add(Entry{Result: verdict.Result{Scenario: "blank", Profile: "SPOT"}})
+	if r.Summary.Unknown != before.Unknown+1 || r.Summary.Passed != before.Passed {
+		t.Errorf("counted as %+v", r.Summary)
+	}
+	var b bytes.Buffer
+	if err := r.WriteJUnit(&b); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(b.String(), `<error message="no check was evaluated"`) {
+		t.Errorf("JUnit shows no error:\n%s", b.String())
+	}
+}
+
+func TestCounts(t *testing.T) {
+	for want, c := range map[string]Counts{
+		"13 passed, 0 failed":            {Passed: 13, Total: 13},
+		"1 passed, 2 failed":             {Passed: 1, Failed: 2, Total: 3},
+		"1 passed, 3 failed":             {Passed: 1, Failed: 2, Unknown: 1, Total: 4},
+		"0 passed, 0 failed, 2 skipped":  {Skipped: 2, Total: 2},
+		"11 passed, 1 failed, 1 skipped": {Passed: 11, Unknown: 1, Skipped: 1, Total: 13},
+	} {
+		if c.String() != want {
+			t.Errorf("%q, want %q", c, want)
+		}
+	}
+	var c Counts
+	for _, o := range []verdict.Outcome{verdict.Pass, verdict.Fail, verdict.Unknown, verdict.Skipped, "", "fine"} {
+		c.Add(o)
+	}
+	if want := (Counts{Passed: 1, Failed: 1, Unknown: 3, Skipped: 1, Total: 6}); c != want {
+		t.Errorf("%+v, want %+v", c, want)
+	}
+}
+
+func TestEventLine(t *testing.T) {
+	for want, e := range map[string]history.Event{
+		"+12.345s node.cordoned spotdrill-worker3":                      {At: sec(12.345), Kind: history.NodeCordoned, Node: "spotdrill-worker3"},
+		"+1.000s pod.evicted kube-system/coredns-x w3 Eviction":         {At: sec(1), Kind: history.PodEvicted, Pod: "kube-system/coredns-x", Node: "w3", Reason: "Eviction", UID: "u"},
+		"+2.000s sqs.call ReceiveMessage status 503":                    {At: sec(2), Kind: history.SQSCall, Action: "ReceiveMessage", Status: 503},
+		"+3.000s queue.depth invisible=0 visible=2":                     {At: sec(3), Kind: history.QueueDepth, Numbers: map[string]float64{"visible": 2, "invisible": 0}},
+		"+4.000s notice.put reclaim w3 until +24.000s notice n-1":       {At: sec(4), Kind: history.NoticePut, Key: "reclaim", Node: "w3", Notice: "n-1", Until: ptr(sec(24))},
+		"+5.000s node.tainted node.kubernetes.io/x w3 NoSchedule":       {At: sec(5), Kind: history.NodeTainted, Key: "node.kubernetes.io/x", Node: "w3", Reason: "NoSchedule"},
+		"+6.000s run.error lost the watch":                              {At: sec(6), Kind: history.RunError, Note: "lost the watch"},
+		"+7.000s endpoint.gone kube-system/coredns-x 10.0.0.1":          {At: sec(7), Kind: history.EndpointGone, Pod: "kube-system/coredns-x", IP: "10.0.0.1"},
+		"+8.000s sqs.delete message m-1 notice n-1":                     {At: sec(8), Kind: history.SQSDeleted, Message: "m-1", Notice: "n-1"},
+		"+9.000s event Node w3 SpotInterruption it goes (by karpenter)": {At: sec(9), Kind: history.ClusterEvent, Key: "Node", Node: "w3", Reason: "SpotInterruption", Note: "it goes", Owner: "karpenter"},
+	} {
+		if got := eventLine(e); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func ptr[T any](v T) *T { return &v }

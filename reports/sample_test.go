@@ -1,0 +1,102 @@
+package reports
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/strict"
+	"github.com/spotdrill/spotdrill/framework/verdict"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// golden compares with a file in testdata, or writes it.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != string(want) {
+		t.Errorf("%s differs (go test -update writes it anew); got:\n%s", file, got)
+	}
+}
+
+func sec(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// sampleReport has an entry of every outcome.
+func sampleReport() *Report {
+	folder := Folder{
+		Path: filepath.FromSlash("reports/out/20260102-150405"), Run: "20260102-150405",
+		started: time.Date(2026, 1, 2, 15, 4, 5, 678, time.UTC),
+	}
+	r := New(folder, Handler{Name: "builtin", Version: "0.1.0"}, scenarios.Fast, map[string]string{"kubernetes": "v1.37.0", "engine": "podman 5.6"})
+	r.Timings.Setup, r.Timings.Drills = Seconds(sec(61.2)), Seconds(sec(171.0004))
+	for _, e := range []Entry{passed(), failed(), unknown(), skipped()} {
+		r.Add(e)
+	}
+	return r
+}
+
+func passed() Entry {
+	e := NewEntry(verdict.Result{
+		Scenario: "coredns-drained-lameduck-0s", Title: "Without lameduck a drained CoreDNS pod costs answers", Profile: "DNS", Attempt: 2,
+		CoreDNS: scenarios.CoreDNS{
+			Placement: scenarios.OnSpot, Replicas: 2, GracePeriod: strict.Duration(sec(30)),
+			Readiness: scenarios.Readiness{Period: strict.Duration(sec(10)), FailureThreshold: 3},
+		},
+		Outcome: verdict.Pass,
+		Verdicts: []verdict.Verdict{{
+			Check: "dns window (fresh)", Outcome: verdict.Pass, Want: "the longest window of lost queries at least 200ms and at most 10s long",
+			Got: "fresh: 1.300s from +9.000s (650 of 1300 lost)", Evidence: []int{4}, Numbers: map[string]float64{"lost_fresh": 650, "window_fresh_max_ms": 1300.25},
+		}},
+		DNS: &verdict.DNS{
+			Fresh:   verdict.Stream{Asked: 45000, Lost: 650, Windows: []history.Window{{From: sec(9), To: sec(10.3), Lost: 650, Asked: 1300}}},
+			Fixed:   verdict.Stream{Asked: 22000, Lost: 12, Windows: []history.Window{{From: sec(9), To: sec(9.5), Lost: 12, Asked: 250, Open: true}}},
+			Control: verdict.Stream{Asked: 9000},
+		},
+	}, history.History{})
+	e.Measured, e.Expected, e.History = Seconds(sec(96.1234)), Seconds(sec(25)), "coredns-drained-lameduck-0s/attempt-2"
+	return e
+}
+
+func failed() Entry {
+	until := sec(24)
+	e := NewEntry(verdict.Result{
+		Scenario: "spot-notice-drains-node", Title: "A spot notice drains its node before the instance goes", Profile: "SPOT", Attempt: 1,
+		Outcome: verdict.Fail,
+		Verdicts: []verdict.Verdict{
+			{Check: "marked victim", Outcome: verdict.Fail, Want: "cordoned within 5s of notice \"reclaim\"", Got: "spotdrill-worker3 marked after 8.345s", Evidence: []int{1, 2}, Numbers: map[string]float64{"marked_seconds": 8.345}},
+			{Check: "deleted reclaim", Outcome: verdict.Pass, Want: "deleted", Got: "1 deleted"},
+			{Check: "untouched bystander", Outcome: verdict.Unknown, Want: "neither <cordoned> nor evicted", Got: "a note with a \x00 in it & a \"quote\"", Evidence: []int{3}},
+		},
+	}, history.History{Events: []history.Event{
+		{Seq: 1, At: sec(4), Kind: history.NoticePut, Key: "reclaim", Notice: "n-1", Node: "spotdrill-worker3", Until: &until},
+		{Seq: 2, At: sec(12.345), Kind: history.NodeCordoned, Node: "spotdrill-worker3"},
+		{Seq: 3, At: sec(13), Kind: history.SQSCall, Action: "ReceiveMessage", Status: 503},
+		{Seq: 4, At: sec(14), Kind: history.Restored},
+	}})
+	e.Measured, e.Expected, e.History = Seconds(sec(47.6)), Seconds(sec(30)), "spot-notice-drains-node/attempt-1"
+	return e
+}
+
+func unknown() Entry {
+	e := NewEntry(verdict.NotRun(scenarios.Scenario{Name: "state-stopping-drains-node", Title: "The state change to stopping drains the node", Profile: "STATE-CHANGE"}, "the cluster went away"), history.History{})
+	e.Measured = Seconds(sec(3))
+	return e
+}
+
+func skipped() Entry {
+	return NewEntry(verdict.Skip(scenarios.Scenario{Name: "rebalance-recommendation-is-only-told", Title: "A rebalance recommendation becomes an event", Profile: "REBALANCE", Feature: "rebalance-event"}, "handler builtin does not claim rebalance-event"), history.History{})
+}
