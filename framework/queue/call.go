@@ -25,9 +25,9 @@ type call struct {
 	wait     int // seconds of long poll that ReceiveMessage asks for
 	entries  []entry
 
-	body   []byte
-	form   url.Values // of the query protocol
-	inURL  bool       // the form came as the URL's query
+	body  []byte
+	form  url.Values // of the query protocol
+	inURL bool       // the form came as the URL's query
 }
 
 // entry is one message of a DeleteMessage, ChangeMessageVisibility or batch.

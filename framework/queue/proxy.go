@@ -60,7 +60,7 @@ func NewProxy(upstream *url.URL) *Proxy {
 
 // ServeHTTP passes one API call on and records it.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{proxy: p, arrived: p.records.now()}
+	x := &exchange{proxy: p, client: r.Context(), arrived: p.records.now()}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxInspected+1))
 	if err != nil { // the client left before it had said what it wants
 		http.Error(w, "read request: "+err.Error(), http.StatusBadRequest)
@@ -98,6 +98,7 @@ type rest struct {
 // exchange is one API call on its way through the proxy.
 type exchange struct {
 	proxy    *Proxy
+	client   context.Context // ends when the client's connection does
 	call     call
 	arrived  time.Duration
 	answered time.Duration // when the upstream's answer was there
@@ -157,7 +158,7 @@ func (x *exchange) inspect(resp *http.Response) error {
 		return nil
 	}
 	x.proxy.handles.add(x.answer.messages)
-	if len(x.answer.messages) > 0 && resp.Request.Context().Err() != nil {
+	if len(x.answer.messages) > 0 && x.client.Err() != nil {
 		return errClientGone
 	}
 	return nil

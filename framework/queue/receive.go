@@ -32,7 +32,6 @@ func (x *exchange) longPoll(out *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	client := out.Context()
 	deadline := time.Now().Add(time.Duration(x.call.wait) * time.Second)
 	for {
 		began := time.Now()
@@ -48,9 +47,9 @@ func (x *exchange) longPoll(out *http.Request) (*http.Response, error) {
 			return resp, nil
 		}
 		if rest := minPoll - time.Since(began); rest > 0 {
-			_ = pause(client, rest) // whether the client is gone is seen next
+			_ = pause(x.client, rest) // whether the client is gone is seen next
 		}
-		if client.Err() != nil {
+		if x.client.Err() != nil {
 			return nil, errClientGone
 		}
 	}

@@ -77,15 +77,20 @@ func (a *AWS) ensureStack(ctx context.Context, stack, cluster string) error {
 			return fmt.Errorf("delete the failed one: it is %s: %s", status, a.stackEvents(ctx, stack))
 		}
 	}
-	_, err = a.stacks.CreateStack(ctx, &cloudformation.CreateStackInput{
+	return a.createStack(ctx, stack, cluster, stackTemplate)
+}
+
+func (a *AWS) createStack(ctx context.Context, stack, cluster, template string) error {
+	_, err := a.stacks.CreateStack(ctx, &cloudformation.CreateStackInput{
 		StackName:    &stack,
-		TemplateBody: &stackTemplate,
+		TemplateBody: &template,
 		Parameters:   []types.Parameter{{ParameterKey: aws.String("ClusterName"), ParameterValue: &cluster}},
 	})
 	if err != nil {
 		return fmt.Errorf("create: %w", err)
 	}
-	if status, err = a.settledStack(ctx, stack); err != nil {
+	status, err := a.settledStack(ctx, stack)
+	if err != nil {
 		return err
 	}
 	if status != types.StackStatusCreateComplete {
