@@ -13,7 +13,7 @@ import (
 // together have.
 func TestWindowLogAgreesWithTheWholeStream(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	for range 50 {
+	for range 10 {
 		s := Stream{Target: history.Service, Mode: history.Fresh, Rate: 100}
 		log := NewWindowLog(Plan{Timeout: time.Second}, s)
 		var all, held []history.Query

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/prober"
+)
+
+// runProbe runs spotdrill probe as a shell would.
+func runProbe(ctx context.Context, args ...string) (stdout string, code int, err error) {
+	cmd := newProbeCommand()
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	var out, progress bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetErr(&progress)
+	cmd.SetArgs(args)
+	err = cmd.ExecuteContext(ctx)
+	var coded exitError
+	if errors.As(err, &coded) {
+		code = coded.code
+	} else if err != nil {
+		code = exitHarness
+	}
+	return out.String(), code, err
+}
+
+// startDNS answers on loopback with the code that next returns.
+func startDNS(t *testing.T, next func(name string) (rcode int, silent bool)) string {
+	t.Helper()
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	server := &dns.Server{PacketConn: conn, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
+		rcode, silent := next(q.Question[0].Name)
+		if silent {
+			return
+		}
+		m := new(dns.Msg).SetRcode(q, rcode)
+		if rcode == dns.RcodeSuccess {
+			m.Answer = append(m.Answer, &dns.A{Hdr: dns.RR_Header{Name: q.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET}, A: net.IPv4(10, 0, 0, 1)})
+		}
+		_ = w.WriteMsg(m)
+	})}
+	go func() { _ = server.ActivateAndServe() }()
+	return conn.LocalAddr().String()
+}
+
+func healthy(string) (int, bool) { return dns.RcodeSuccess, false }
+
+func TestProbeTellsWhatIsWrong(t *testing.T) {
+	closed, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nothing := closed.LocalAddr().String()
+	_ = closed.Close()
+	server := startDNS(t, func(name string) (int, bool) {
+		return map[string]int{"missing.": dns.RcodeNameError, "foreign.": dns.RcodeRefused}[name], name == "silent."
+	})
+	for _, c := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"--name a.b --for 1s", exitUsage, "--server is missing: give the DNS server's address"},
+		{"--server dns.example --name a.b --for 1s", exitUsage, `--server is "dns.example": want an IP address`},
+		{"--server SERVER --for 1s", exitUsage, "--name is missing"},
+		{"--server SERVER --name a..b --for 1s", exitUsage, `name is "a..b."`},
+		{"--server SERVER --name a.b", exitUsage, "for is 0s: want more than 0"},
+		{"--server SERVER --name a.b --for 31m", exitUsage, "at most 30m0s"},
+		{"--server SERVER --name a.b --for 1s --rate 0", exitUsage, "rate is 0: want 1 to 100000 queries/s"},
+		{"--server SERVER --name a.b --for 1s --mode both", exitUsage, `mode is "both"`},
+		{"--server SERVER --name a.b --for 1s --ports 4", exitUsage, "fresh mode takes a port for each query"},
+		{"--server SERVER --name a.b --for 1s --type B", exitUsage, `--type is "B"`},
+		{"--server SERVER --name a.b --for 1s --timeout 0s", exitUsage, "--timeout is 0s: want 10ms to 10s"},
+		{"--server SERVER --name a.b --for 1s --out /nowhere/x", exitUsage, "--out: open /nowhere/x"},
+		{"--server SERVER a.b", exitUsage, "takes no arguments"},
+		{"serve --listen nowhere", exitUsage, "--listen nowhere"},
+
+		{"--server NOTHING --name a.b --for 1s", exitFailed, "3 icmp. Nothing listens there"},
+		{"--server SERVER --name missing --for 1s", exitFailed, "3 nxdomain. The server has no such record"},
+		{"--server SERVER --name foreign --for 1s", exitFailed, "3 refused. The server is there but"},
+		{"--server SERVER --name silent --for 1s --timeout 100ms", exitFailed, "3 timeout. No answer came"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			t.Parallel()
+			args := strings.NewReplacer("SERVER", server, "NOTHING", nothing).Replace(c.args)
+			_, code, err := runProbe(t.Context(), strings.Fields(args)...)
+			if code != c.code || err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v (exit %d), want exit %d with %q", err, code, c.code, c.want)
+			}
+		})
+	}
+}
+
+func TestProbeReportsWindowsAndHoldsThemAgainstTheLimits(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	server := startDNS(t, func(string) (int, bool) {
+		n := asked.Add(1)
+		return dns.RcodeSuccess, n > 100 && n <= 200
+	})
+	out := filepath.Join(t.TempDir(), "queries.jsonl")
+	stdout, code, err := runProbe(t.Context(), "--server", server, "--name", "a.b", "--rate", "500", "--mode", "fixed",
+		"--for", "1s", "--timeout", "300ms", "--json", "--out", out, "--max-window", "50ms", "--max-lost", "99")
+	if code != exitFailed || !strings.Contains(err.Error(), "--max-window allows 50ms") || !strings.Contains(err.Error(), "100 queries were lost, --max-lost allows 99") {
+		t.Errorf("exit %d: %v", code, err)
+	}
+	var report probeReport
+	if err := json.Unmarshal([]byte(stdout), &report); err != nil {
+		t.Fatal(err)
+	}
+	if len(report.Windows) != 1 || report.Windows[0].Lost != 100 || report.Summary.Lost() != 100 {
+		t.Errorf("got windows %+v, %v", report.Windows, report.Summary.Outcomes)
+	}
+	file, err := os.Open(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock := history.NewClock()
+	rec, err := history.Create(t.TempDir(), clock, history.Meta{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := prober.Collect(t.Context(), file, clock, rec)
+	if err != nil || back.Asked != report.Summary.Asked {
+		t.Errorf("the file has %d queries, the report %d: %v", back.Asked, report.Summary.Asked, err)
+	}
+}
+
+func TestProbePrintsATable(t *testing.T) {
+	t.Parallel()
+	stdout, code, err := runProbe(t.Context(), "--server", startDNS(t, healthy), "--name", "a.b", "--rate", "100", "--for", "300ms", "--max-lost", "0")
+	if code == exitFailed || code == exitUsage {
+		t.Errorf("exit %d: %v", code, err)
+	}
+	for _, want := range []string{"100/s from a fresh port each", "queries   30: ", "latency   p50 ", "schedule  sent late by p99 ", "windows   none"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("%q is missing in:\n%s", want, stdout)
+		}
+	}
+}
+
+func TestProbeInterruptedPrintsWhatItHas(t *testing.T) {
+	t.Parallel()
+	ctx, interrupt := context.WithTimeout(t.Context(), time.Second)
+	defer interrupt()
+	stdout, code, err := runProbe(ctx, "--server", startDNS(t, healthy), "--name", "a.b", "--rate", "100", "--for", "10m")
+	if code != exitUnknown || !strings.Contains(err.Error(), "interrupted") || !strings.Contains(stdout, "windows   none") {
+		t.Errorf("exit %d: %v\n%s", code, err, stdout)
+	}
+}
+
+func TestProbeReportThatCannotBeJudgedIsUnknown(t *testing.T) {
+	behind := probeReport{Summary: prober.Summary{Figures: prober.Figures{Asked: 10, Unsent: 1, Behind: "1 of 10 queries were not sent"}}}
+	var coded exitError
+	if err := behind.judge(probeOptions{maxLost: limit{given: true}}); !errors.As(err, &coded) || coded.code != exitUnknown {
+		t.Errorf("got %v, want exit %d", err, exitUnknown)
+	}
+	if err := behind.judge(probeOptions{}); err != nil {
+		t.Errorf("without limits got %v", err)
+	}
+}
+
+func TestParseServer(t *testing.T) {
+	for in, want := range map[string]string{
+		"10.96.0.10": "10.96.0.10:53", "10.96.0.10:5353": "10.96.0.10:5353",
+		"fd00::a": "[fd00::a]:53", "[fd00::a]": "[fd00::a]:53", "[fd00::a]:5353": "[fd00::a]:5353",
+	} {
+		if got, err := parseServer(in); err != nil || got.String() != want {
+			t.Errorf("%s: got %v (%v), want %s", in, got, err, want)
+		}
+	}
+}
