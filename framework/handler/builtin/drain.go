@@ -48,7 +48,6 @@ type drainer struct {
 	log           *slog.Logger
 	criticalAfter time.Duration
 	timeout       time.Duration // 0: none
-	lookEvery     time.Duration
 }
 
 // mark cordons and taints the node and records the drain, in one patch. It
@@ -99,9 +98,9 @@ func (d *drainer) drain(ctx context.Context, name string, r Record) {
 			log.Info("drain ended", "result", end, "after", time.Since(r.Since).Round(time.Millisecond).String())
 			return
 		}
-		pause := d.lookEvery
+		pause := lookEvery
 		if time.Since(r.Since) > noticeLife {
-			pause = max(pause, lookSeldomEvery)
+			pause = lookSeldomEvery
 		}
 		if !sleep(ctx, pause) {
 			d.metrics.drains.WithLabelValues(endInterrupted).Inc()

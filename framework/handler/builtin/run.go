@@ -103,7 +103,7 @@ func Run(ctx context.Context, cluster *rest.Config, cfg Config, log *slog.Logger
 	d := &dispatcher{
 		queue: q, nodes: nodes, metrics: m, log: log, drainCtx: drainCtx,
 		drainer: &drainer{
-			client: client, metrics: m, log: log, lookEvery: lookEvery,
+			client: client, metrics: m, log: log,
 			events:        broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "spotdrill-handler"}),
 			criticalAfter: cfg.CriticalAfter, timeout: cfg.DrainTimeout,
 		},

@@ -1,0 +1,153 @@
+package builtin
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// start handles a spot notice for the victim; its drain goes on in the bubble.
+func start(t *testing.T, c *cluster) (*dispatcher, func() []string) {
+	t.Helper()
+	d, events := newHandler(t, c, &sqsServer{})
+	d.handle(t.Context(), message(spot))
+	return d, func() []string { return sent(events) }
+}
+
+func TestABudgetIsRespectedAndAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(spotNode("spot-1", victim), pod("web"), pod("db"))
+		c.blocked["db"] = time.Now().Add(10*time.Second + time.Millisecond)
+		begun := time.Now()
+		d, events := start(t, c)
+		d.drains.Wait()
+		if n := len(c.evicted); n != 13 { // web once, db refused at 0..10 s and accepted at 11 s
+			t.Errorf("%d evictions asked for: %v", n, c.evicted)
+		}
+		if took := time.Since(begun); took < 11*time.Second || took > 13*time.Second {
+			t.Errorf("drained after %s", took)
+		}
+		blocked := slices.DeleteFunc(events(), func(e string) bool { return !strings.Contains(e, "EvictionBlocked") })
+		if len(blocked) != 1 || !strings.Contains(blocked[0], "default/db") {
+			t.Errorf("a blocked pod is to be told of once: %q", blocked)
+		}
+	})
+}
+
+func TestASlowPodHoldsUpNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(spotNode("spot-1", victim), pod("a-stubborn"), pod("b"), pod("c"))
+		c.grace["a-stubborn"] = 5 * time.Minute
+		d, _ := start(t, c)
+		time.Sleep(3 * time.Second)
+		if !slices.Contains(c.evicted, "b") || !slices.Contains(c.evicted, "c") {
+			t.Errorf("after 3 s only %v were asked to leave", c.evicted)
+		}
+		d.drains.Wait()
+	})
+}
+
+func TestCriticalPodsFollow(t *testing.T) {
+	dns := func() *corev1.Pod { return pod("dns", priority(criticalPriority)) }
+	t.Run("when the others are gone", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(spotNode("spot-1", victim), dns(), pod("web"))
+			c.grace["web"] = 8 * time.Second
+			d, _ := start(t, c)
+			time.Sleep(7 * time.Second)
+			if slices.Contains(c.evicted, "dns") {
+				t.Error("dns was evicted while web still used it")
+			}
+			d.drains.Wait()
+			if !slices.Equal(c.evicted, []string{"web", "dns"}) {
+				t.Errorf("evicted %v", c.evicted)
+			}
+		})
+	})
+	t.Run("when their wait is over", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(spotNode("spot-1", victim), dns(), pod("web"))
+			c.blocked["web"] = time.Now().Add(time.Hour)
+			d, _ := start(t, c)
+			time.Sleep(32 * time.Second)
+			if !slices.Contains(c.evicted, "dns") {
+				t.Error("dns waits for ever behind a blocked pod")
+			}
+			c.restore(t, "spot-1")
+			d.drains.Wait()
+		})
+	})
+}
+
+func TestADrainEnds(t *testing.T) {
+	for name, change := range map[string]func(*testing.T, *cluster){
+		"when the record is taken away": func(t *testing.T, c *cluster) {
+			t.Helper()
+			node := c.node(t, "spot-1").DeepCopy()
+			node.Annotations = nil
+			c.store(node)
+		},
+		"when the marks are taken away": func(t *testing.T, c *cluster) {
+			t.Helper()
+			node := c.node(t, "spot-1").DeepCopy()
+			node.Spec.Unschedulable, node.Spec.Taints = false, nil
+			c.store(node)
+		},
+		"when the node is deleted": func(t *testing.T, c *cluster) {
+			t.Helper()
+			_ = c.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", "spot-1")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(spotNode("spot-1", victim), pod("db"))
+				c.blocked["db"] = time.Now().Add(time.Hour)
+				d, _ := start(t, c)
+				time.Sleep(3500 * time.Millisecond)
+				change(t, c)
+				asked := len(c.evicted)
+				d.drains.Wait()
+				if len(c.evicted) != asked {
+					t.Error("evictions went on")
+				}
+			})
+		})
+	}
+}
+
+func TestADrainTimesOutAndTheNextNoticeStartsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(spotNode("spot-1", victim), pod("db"))
+		c.blocked["db"] = time.Now().Add(25 * time.Second)
+		d, _ := newHandler(t, c, &sqsServer{})
+		d.drainer.timeout = 20 * time.Second
+		settled(t, d, spot)
+		if r, _ := recordOf(c.node(t, "spot-1")); r.State != TimedOut {
+			t.Fatalf("record = %+v", r)
+		}
+		settled(t, d, state("stopping"))
+		if r, _ := recordOf(c.node(t, "spot-1")); r.State != Drained || r.Cause != InstanceStopping {
+			t.Errorf("record = %+v", r)
+		}
+	})
+}
+
+func TestALongDrainLooksSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(spotNode("spot-1", victim), pod("db"))
+		c.blocked["db"] = time.Now().Add(24 * time.Hour)
+		d, _ := newHandler(t, c, &sqsServer{})
+		ctx, stop := context.WithTimeout(t.Context(), 12*time.Minute)
+		defer stop()
+		d.drainCtx = ctx
+		settled(t, d, spot)
+		if n := len(c.evicted); n < 170 || n > 190 { // 121 in the first two minutes, 60 in ten more
+			t.Errorf("asked %d times in 12 minutes", n)
+		}
+	})
+}

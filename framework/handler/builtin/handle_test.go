@@ -1,0 +1,293 @@
+package builtin
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+func credentials(context.Context) (aws.Credentials, error) {
+	return aws.Credentials{AccessKeyID: "test", SecretAccessKey: "test"}, nil
+}
+
+func message(body string) types.Message {
+	return types.Message{MessageId: aws.String("m"), Body: aws.String(body), ReceiptHandle: aws.String(body)}
+}
+
+// spot is a spot notice for the victim, the same each time.
+var spot = ec2(spotType, one)
+
+// settled handles the message and waits until every drain has ended.
+func settled(t *testing.T, d *dispatcher, body string) {
+	t.Helper()
+	d.handle(t.Context(), message(body))
+	d.drains.Wait()
+}
+
+func TestASpotNoticeDrainsItsNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s := newCluster(spotNode("spot-1", victim), pod("web"), pod("agent", ownedBy("DaemonSet"))), &sqsServer{}
+		d, events := newHandler(t, c, s)
+		settled(t, d, spot)
+
+		node := c.node(t, "spot-1")
+		if !node.Spec.Unschedulable || !tainted(node) {
+			t.Errorf("the node is not cordoned and tainted: %+v", node.Spec)
+		}
+		if node.Spec.Taints[0].Key != "own" {
+			t.Errorf("the node's own taint is gone: %v", node.Spec.Taints)
+		}
+		if r, ok := recordOf(node); !ok || r.State != Drained || r.Cause != SpotInterrupted || r.Notice != "notice-1" || r.Instance != victim {
+			t.Errorf("record = %+v", r)
+		}
+		if !slices.Equal(c.evicted, []string{"web"}) {
+			t.Errorf("evicted %v, want web", c.evicted)
+		}
+		if !s.hasDeleted(spot) {
+			t.Error("the message was not deleted")
+		}
+		var reasons []string
+		for _, e := range sent(events) {
+			reasons = append(reasons, strings.Fields(e)[1])
+		}
+		if want := []string{"SpotInterrupted", "Draining", "Drained"}; !slices.Equal(reasons, want) {
+			t.Errorf("events %v, want %v", reasons, want)
+		}
+	})
+}
+
+func TestAMessageIsDeletedOnlyOnceTheDrainIsRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s := newCluster(spotNode("spot-1", victim), pod("web")), &sqsServer{}
+		recorded := false
+		s.onDelete = func() { _, recorded = recordOf(c.node(t, "spot-1")) }
+		d, _ := newHandler(t, c, s)
+		settled(t, d, spot)
+		if !recorded {
+			t.Error("the message was deleted before the drain was recorded on the node")
+		}
+	})
+}
+
+func TestWhatBecomesOfOtherMessages(t *testing.T) {
+	for name, c := range map[string]struct{ body, events string }{
+		"not JSON":                   {"this is { not JSON", ""},
+		"an unknown type":            {ec2("EC2 Something Else", one), ""},
+		"an instance of elsewhere":   {ec2(spotType, `{"instance-id":"i-0fffffffffffffff0"}`), ""},
+		"state running":              {state("running"), ""},
+		"a rebalance recommendation": {ec2("EC2 Instance Rebalance Recommendation", one), "RebalanceRecommended"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k, s := newCluster(spotNode("spot-1", victim), pod("web")), &sqsServer{}
+				d, events := newHandler(t, k, s)
+				settled(t, d, c.body)
+				if !s.hasDeleted(c.body) {
+					t.Error("the message was not deleted")
+				}
+				if node := k.node(t, "spot-1"); node.ResourceVersion != "1" || len(k.evicted) > 0 {
+					t.Errorf("the node was touched: %+v, evicted %v", node.Spec, k.evicted)
+				}
+				if got := strings.Join(sent(events), ""); !strings.Contains(got, c.events) || (c.events == "") != (got == "") {
+					t.Errorf("events %q, want %q", got, c.events)
+				}
+			})
+		})
+	}
+}
+
+func TestADuplicateStartsNoSecondDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s := newCluster(spotNode("spot-1", victim), pod("web")), &sqsServer{}
+		c.grace["web"] = 10 * time.Second
+		d, _ := newHandler(t, c, s)
+		d.handle(t.Context(), message(spot))
+		time.Sleep(2 * time.Second)
+		d.handle(t.Context(), message(state("stopping"))) // another notice for the same instance
+		d.drains.Wait()
+		settled(t, d, state("terminated")) // and one after the drain
+		if len(c.evicted) != 1 || len(s.deleted) != 3 {
+			t.Errorf("evicted %v, deleted %d of 3", c.evicted, len(s.deleted))
+		}
+		if r, _ := recordOf(c.node(t, "spot-1")); r.Cause != SpotInterrupted {
+			t.Errorf("the first notice's record was replaced: %+v", r)
+		}
+	})
+}
+
+func TestARestoredNodeIsDrainedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s := newCluster(spotNode("spot-1", victim), pod("web")), &sqsServer{}
+		d, _ := newHandler(t, c, s)
+		settled(t, d, spot)
+		c.restore(t, "spot-1")
+		_ = c.Tracker().Add(pod("web"))
+		settled(t, d, spot)
+		if len(c.evicted) != 2 {
+			t.Errorf("evicted %v, want web twice", c.evicted)
+		}
+	})
+}
+
+func TestAnAPIErrorLeavesTheMessageInTheQueue(t *testing.T) {
+	for _, verb := range []string{"get", "patch"} {
+		t.Run(verb, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, s := newCluster(spotNode("spot-1", victim), pod("web")), &sqsServer{}
+				failing := true
+				c.PrependReactor(verb, "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+					return failing, nil, apierrors.NewInternalError(http.ErrServerClosed)
+				})
+				d, _ := newHandler(t, c, s)
+				settled(t, d, spot)
+				if len(s.deleted) != 0 || len(c.evicted) != 0 {
+					t.Fatalf("deleted %v, evicted %v", s.deleted, c.evicted)
+				}
+				failing = false
+				settled(t, d, spot) // as SQS hands it out again
+				if !s.hasDeleted(spot) || len(c.evicted) != 1 {
+					t.Errorf("redelivered: deleted %v, evicted %v", s.deleted, c.evicted)
+				}
+			})
+		})
+	}
+}
+
+func TestOfTwoReplicasOneDrains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s := newCluster(spotNode("spot-1", victim), pod("web")), &sqsServer{}
+		c.beforePatch = func() { // the other replica is a little faster
+			other := c.node(t, "spot-1").DeepCopy()
+			other.Spec.Unschedulable = true
+			other.Annotations = map[string]string{DrainingAnnotation: `{"state":"draining","notice":"notice-1"}`}
+			c.store(other)
+		}
+		d, _ := newHandler(t, c, s)
+		settled(t, d, spot)
+		if len(c.evicted) != 0 || !s.hasDeleted(spot) {
+			t.Errorf("evicted %v, deleted %v; want the loser to delete its message and leave the drain alone", c.evicted, s.deleted)
+		}
+	})
+}
+
+func TestAConflictWithSomebodyElsesChangeIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s := newCluster(spotNode("spot-1", victim), pod("web")), &sqsServer{}
+		c.beforePatch = func() { c.store(c.node(t, "spot-1")) } // a kubelet's heartbeat
+		d, _ := newHandler(t, c, s)
+		settled(t, d, spot)
+		if len(c.evicted) != 1 {
+			t.Errorf("evicted %v, want web", c.evicted)
+		}
+	})
+}
+
+func TestAScheduledChangeDrainsEveryEntity(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s := newCluster(spotNode("spot-1", "i-1"), spotNode("spot-2", "i-2"), spotNode("spot-3", "i-3")), &sqsServer{}
+		d, _ := newHandler(t, c, s)
+		settled(t, d, health("EC2", "scheduledChange", `[{"entityValue":"i-1"},{"entityValue":"i-2"},{"entityValue":"i-9"}]`))
+		for name, want := range map[string]bool{"spot-1": true, "spot-2": true, "spot-3": false} {
+			if _, got := recordOf(c.node(t, name)); got != want {
+				t.Errorf("%s drained: %v, want %v", name, got, want)
+			}
+		}
+	})
+}
+
+func TestARestartResumesUnfinishedDrains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s := newCluster(spotNode("spot-1", victim), spotNode("spot-2", "i-2"), pod("web"), pod("db")), &sqsServer{}
+		c.blocked["db"] = time.Now().Add(time.Minute)
+		d, _ := newHandler(t, c, s)
+		var killed context.CancelFunc
+		d.drainCtx, killed = context.WithCancel(t.Context())
+		d.handle(t.Context(), message(spot))
+		time.Sleep(5 * time.Second)
+		killed()
+		d.drains.Wait()
+
+		next, events := newHandler(t, c, s)
+		next.resume()
+		next.drains.Wait()
+		if r, _ := recordOf(c.node(t, "spot-1")); r.State != Drained {
+			t.Errorf("record = %+v, want it drained", r)
+		}
+		if got := strings.Join(sent(events), " "); !strings.Contains(got, "DrainResumed") {
+			t.Errorf("events %q", got)
+		}
+		last, _ := newHandler(t, c, s)
+		last.resume()
+		last.drains.Wait()
+		if n := len(c.Actions()); last.metrics == nil || n == 0 || tainted(c.node(t, "spot-2")) {
+			t.Error("a drained or untouched node was taken up again")
+		}
+	})
+}
+
+func TestReceivingStopsAtOnceAndSettlesWhatIsInHand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s := newCluster(spotNode("spot-1", victim)), &sqsServer{failing: map[string]int{"DeleteMessage": 2}}
+		d, _ := newHandler(t, c, s)
+		ctx, stop := context.WithCancel(t.Context())
+		var ready atomic.Bool
+		begun := time.Now()
+		time.AfterFunc(time.Second, func() { s.put(spot) })
+		time.AfterFunc(20100*time.Millisecond, stop) // just after the long poll's end
+		d.receive(ctx, 10, &ready)
+		d.drains.Wait()
+		if !s.hasDeleted(spot) {
+			t.Error("the message in hand was not deleted")
+		}
+		if took := time.Since(begun); took > 25*time.Second {
+			t.Errorf("stopping took until %s", took)
+		}
+	})
+}
+
+func TestReadyDoesNotWaitForALongPoll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s := newCluster(), &sqsServer{failing: map[string]int{"ReceiveMessage": 3}}
+		d, _ := newHandler(t, c, s)
+		ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
+		defer stop()
+		var ready atomic.Bool
+		time.AfterFunc(10*time.Millisecond, func() {
+			if ready.Load() {
+				t.Error("ready although no call has succeeded")
+			}
+		})
+		d.receive(ctx, 10, &ready)
+		if !ready.Load() {
+			t.Error("not ready 5 s after the start")
+		}
+		if got := s.calls[len(s.calls)-1].input["WaitTimeSeconds"]; got != 20.0 {
+			t.Errorf("once ready it polls for %v s, want 20", got)
+		}
+	})
+}
+
+func TestInstanceOf(t *testing.T) {
+	for providerID, want := range map[string]string{
+		"aws:///eu-west-1a/i-0123": "i-0123",
+		"kind://podman/kind/node":  "",
+		"":                         "",
+		"aws:///":                  "",
+	} {
+		if got := instanceOf(&corev1.Node{Spec: corev1.NodeSpec{ProviderID: providerID}}); got != want {
+			t.Errorf("instanceOf(%q) = %q, want %q", providerID, got, want)
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package builtin
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+const victim = "i-0123456789abcdef0"
+
+// event is an EventBridge envelope around a detail.
+func event(version, source, detailType, detail string) string {
+	return fmt.Sprintf(`{"version":%q,"id":"notice-1","source":%q,"detail-type":%q,"time":"2026-01-01T00:00:00Z","region":"eu-west-1","resources":[],"detail":%s}`,
+		version, source, detailType, detail)
+}
+
+func ec2(detailType, detail string) string { return event("0", "aws.ec2", detailType, detail) }
+
+func state(s string) string {
+	return ec2("EC2 Instance State-change Notification", fmt.Sprintf(`{"instance-id":%q,"state":%q}`, victim, s))
+}
+
+func health(service, category, entities string) string {
+	return event("0", "aws.health", "AWS Health Event", fmt.Sprintf(`{"service":%q,"eventTypeCategory":%q,"affectedEntities":%s}`, service, category, entities))
+}
+
+const (
+	spotType = "EC2 Spot Instance Interruption Warning"
+	one      = `{"instance-id":"` + victim + `","instance-action":"terminate"}`
+)
+
+func TestParse(t *testing.T) {
+	for name, c := range map[string]struct {
+		body      string
+		action    Action
+		cause     Cause
+		instances []string
+	}{
+		"a spot notice drains":                   {ec2(spotType, one), Drain, SpotInterrupted, []string{victim}},
+		"a capacity reservation notice drains":   {ec2("EC2 Capacity Reservation Instance Interruption Warning", one), Drain, CapacityReservationInterrupted, []string{victim}},
+		"a rebalance recommendation is told":     {ec2("EC2 Instance Rebalance Recommendation", one), Tell, RebalanceRecommended, []string{victim}},
+		"state stopping drains":                  {state("stopping"), Drain, InstanceStopping, []string{victim}},
+		"state stopped drains":                   {state("stopped"), Drain, InstanceStopping, []string{victim}},
+		"state shutting-down drains":             {state("shutting-down"), Drain, InstanceTerminating, []string{victim}},
+		"state terminated drains":                {state("terminated"), Drain, InstanceTerminating, []string{victim}},
+		"a state's case does not matter":         {state("STOPPING"), Drain, InstanceStopping, []string{victim}},
+		"state pending is ignored":               {state("pending"), Ignore, "", nil},
+		"state running is ignored":               {state("running"), Ignore, "", nil},
+		"an empty state is ignored":              {state(""), Ignore, "", nil},
+		"a part of a state's name is ignored":    {state("stop"), Ignore, "", nil},
+		"a scheduled change drains all entities": {health("EC2", "scheduledChange", `[{"entityValue":"i-1"},{"entityValue":"i-2"},{"entityValue":"i-1"}]`), Drain, ScheduledChange, []string{"i-1", "i-2"}},
+		"a health issue is ignored":              {health("EC2", "issue", `[{"entityValue":"i-1"}]`), Ignore, "", nil},
+		"another service's change is ignored":    {health("RDS", "scheduledChange", `[{"entityValue":"i-1"}]`), Ignore, "", nil},
+		"an unknown detail-type is ignored":      {ec2("EC2 Something Else", one), Ignore, "", nil},
+		"a detail-type of another case is":       {ec2("ec2 spot instance interruption warning", one), Ignore, "", nil},
+		"an unknown version is ignored":          {event("1", "aws.ec2", spotType, one), Ignore, "", nil},
+		"an unknown source is ignored":           {event("0", "my.app", spotType, one), Ignore, "", nil},
+		"an empty object is ignored":             {`{}`, Ignore, "", nil},
+		"a detail of unknown type is not read":   {ec2("EC2 Something Else", `"text"`), Ignore, "", nil},
+		"an odd time does not hide a spot notice": {
+			`{"version":"0","source":"aws.ec2","time":"yesterday","detail-type":"` + spotType + `","detail":` + one + `}`, Drain, SpotInterrupted, []string{victim},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, err := Parse(c.body)
+			if err != nil {
+				t.Fatalf("Parse: %v", err)
+			}
+			if n.Action != c.action || n.Cause != c.cause || !slices.Equal(n.Instances, c.instances) {
+				t.Errorf("got %s %q %v, want %s %q %v", n.Action, n.Cause, n.Instances, c.action, c.cause, c.instances)
+			}
+		})
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for name, c := range map[string]struct{ body, want string }{
+		"an empty body":              {``, `read the envelope: unexpected end of JSON input`},
+		"text":                       {`this is { not JSON`, `read the envelope: invalid character 'h' in literal true (expecting 'r')`},
+		"an array":                   {`[]`, `read the envelope: json: cannot unmarshal array into Go value of type builtin.envelope`},
+		"a detail that is no object": {ec2(spotType, `"text"`), `read the detail of "EC2 Spot Instance Interruption Warning": json: cannot unmarshal string into Go value of type struct { Instance string "json:\"instance-id\"" }`},
+		"a missing instance":         {ec2(spotType, `{}`), `read the detail of "EC2 Spot Instance Interruption Warning": it names no instance`},
+		"a null detail":              {ec2(spotType, `null`), `read the detail of "EC2 Spot Instance Interruption Warning": it names no instance`},
+		"no entity":                  {health("EC2", "scheduledChange", `[]`), `read the detail of "AWS Health Event": it names no instance`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Parse(c.body)
+			if err == nil || err.Error() != c.want {
+				t.Errorf("got  %v\nwant %s", err, c.want)
+			}
+		})
+	}
+}
+
+// FuzzParse holds for any body: no panic, and a notice that calls for action
+// says why and names at least one instance, each once.
+func FuzzParse(f *testing.F) {
+	for _, body := range []string{``, `{}`, `null`, ec2(spotType, one), state("stopping"), state("running"), health("EC2", "scheduledChange", `[{"entityValue":"i-1"}]`)} {
+		f.Add(body)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		n, err := Parse(body)
+		if err != nil {
+			return
+		}
+		switch n.Action {
+		case Ignore:
+			if len(n.Instances) != 0 || n.Cause != "" {
+				t.Errorf("an ignored notice has cause %q and instances %v", n.Cause, n.Instances)
+			}
+		case Tell, Drain:
+			if n.Cause == "" || len(n.Instances) == 0 || slices.Contains(n.Instances, "") {
+				t.Errorf("a notice to %s has cause %q and instances %q", n.Action, n.Cause, n.Instances)
+			}
+			seen := map[string]bool{}
+			for _, id := range n.Instances {
+				if seen[id] {
+					t.Errorf("instance %s is named twice", id)
+				}
+				seen[id] = true
+			}
+		default:
+			t.Errorf("action %q is none of the closed list", n.Action)
+		}
+	})
+}
