@@ -113,11 +113,8 @@ func Parse(file string, data []byte) (Scenario, error) {
 	if s.Probe != nil {
 		s.Probe.fillDefaults()
 	}
-	if errs := s.validate(strings.TrimSuffix(path.Base(file), ".yaml")); len(errs) > 0 {
-		for i, err := range errs {
-			errs[i] = fmt.Errorf("%s: %w", file, err)
-		}
-		return Scenario{}, errors.Join(errs...)
+	if err := s.validate(strings.TrimSuffix(path.Base(file), ".yaml")).in(file, data); err != nil {
+		return Scenario{}, err
 	}
 	return s, nil
 }

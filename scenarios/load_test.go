@@ -1,15 +1,187 @@
 package scenarios
 
 import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 )
 
-func TestCatalogueLoads(t *testing.T) {
-	all, err := Catalogue()
+// invalid has a line for each file in testdata/invalid-*.yaml: what is wrong
+// with it, word by word, each with its line number.
+var invalid = map[string][]string{
+	"invalid-api-version":                   {`1: apiVersion: "spotdrill.dev/v2" is not known; allowed: spotdrill.dev/v1alpha1`},
+	"invalid-await-answering-without-probe": {`21: steps[1].await.answering: needs a probe`},
+	"invalid-await-before-notice":           {`21: steps[0].await.deleted: "reclaim" is not known, and nothing is defined to choose from`},
+	"invalid-await-two-conditions":          {`22: steps[1].await: wants exactly one of: answering, deleted, drained`},
+	"invalid-await-without-condition":       {`22: steps[1].await: wants exactly one of: answering, deleted, drained`},
+	"invalid-await-without-timeout":         {`22: steps[1].await.timeout: must be more than 0s`},
+	"invalid-check-without-within":          {`25: checks[0].marked.within: must be more than 0s`},
+	"invalid-check":                         {`25: unknown field "cordoned" in checks; allowed: daemonPodsLeft, deleted, dnsLost, dnsWindow, drained, endpointLeft, marked, noEviction, nodeEvent, untouched`},
+	"invalid-dns-check-without-probe":       {`24: checks[0].dnsLost: needs a probe`},
+	"invalid-dns-mode":                      {`25: checks[0].dnsLost.mode: "sticky" is not known; allowed: all, fixed, fresh`},
+	"invalid-dns-window-without-bound":      {`25: checks[0].dnsWindow: wants min, max or both`},
+	"invalid-duration-negative":             {`23: "-5s" is not a duration; write a number with its unit, such as 500ms, 5s or 2m`},
+	"invalid-duration-without-unit":         {`23: "5" is not a duration; write a number with its unit, such as 500ms, 5s or 2m`},
+	"invalid-empty-step":                    {`22: steps[1]: wants exactly one of: await, message, notice, reclaim`},
+	"invalid-empty":                         {`1: the file is empty`},
+	"invalid-endpoint-bound":                {`25: checks[0].endpointLeft.atLeast: must be more than 0s`},
+	"invalid-feature":                       {`9: feature: "spots" is not known; allowed: spot, state-change, scheduled-change, rebalance-event, rebalance-drain, capacity-reservation`},
+	"invalid-field-in-node":                 {`17: unknown field "capacty" in victim; allowed: capacity, runs`},
+	"invalid-field-in-step":                 {`22: unknown field "when" in reclaim; allowed: at, node`},
+	"invalid-field-nested":                  {`13: unknown field "lame" in coredns; allowed: gracePeriod, lameduck, placement, readiness, replicas`},
+	"invalid-field-twice":                   {`24: mapping key "settle" already defined at line 23`},
+	"invalid-field":                         {`23: unknown field "settel" in the document; allowed: apiVersion, checks, coredns, deadline, description, feature, handler, kind, name, nodes, probe, profile, sets, settle, source, steps, title, workload`},
+	"invalid-grace-period":                  {`15: coredns.gracePeriod: 5s is not a whole number of seconds above lameduck (5s), so the pod would be killed before it is done`},
+	"invalid-handler":                       {`9: handler: "mine" is not known; allowed: under-test, none`},
+	"invalid-kind":                          {`2: kind: "Drill" is not known; allowed: Scenario`},
+	"invalid-list":                          {`1: the document must be a mapping with any of: apiVersion, checks, coredns, deadline, description, feature, handler, kind, name, nodes, probe, profile, sets, settle, source, steps, title, workload`},
+	"invalid-lost-max":                      {`25: checks[0].dnsLost.max: -1 is less than 0`},
+	"invalid-message-body":                  {`22: steps[1].message.body: must not be empty: SQS refuses it`},
+	"invalid-message-instance":              {`22: steps[1].message.body: "ghost" is not known; allowed: victim`},
+	"invalid-name":                          {`3: name: "other" must be the file's name, "invalid-name"`},
+	"invalid-no-checks":                     {`24: checks: must not be empty: a drill that checks nothing cannot fail`},
+	"invalid-no-deadline":                   {`1: deadline: a scenario with a notice needs fast and full`},
+	"invalid-no-description":                {`1: description: must not be empty`},
+	"invalid-no-sets":                       {`8: sets: wants at least one of: fast, full`},
+	"invalid-no-settle":                     {`23: settle: must be more than 0s: what happens after the last step is part of the drill`},
+	"invalid-no-steps":                      {`20: steps: must not be empty`},
+	"invalid-node-capacity":                 {`17: nodes.victim.capacity: "cheap" is not known; allowed: spot, on-demand`},
+	"invalid-node-of-check":                 {`25: checks[0].marked.node: "bystander" is not known; allowed: victim`, `25: checks[0].marked.notice: "reclaim" does not name node "bystander"`},
+	"invalid-node-of-notice":                {`21: steps[0].notice.nodes: "bystander" is not known; allowed: victim`, `25: checks[0].marked.notice: "reclaim" does not name node "victim"`},
+	"invalid-node-of-reclaim":               {`22: steps[1].reclaim.node: "bystander" is not known; allowed: victim`},
+	"invalid-node-runs":                     {`17: nodes.victim.runs: "etcd" is not known; allowed: coredns`},
+	"invalid-nodes-not-a-mapping":           {`17: nodes must be a mapping`},
+	"invalid-notice-action":                 {`21: steps[0].notice.action: "destroy" is not known; allowed: terminate, stop, hibernate`},
+	"invalid-notice-name-used-twice":        {`22: steps[1].notice.name: "reclaim" is used twice`},
+	"invalid-notice-names-another-node":     {`26: checks[0].marked.notice: "reclaim" does not name node "other"`},
+	"invalid-notice-of-check":               {`25: checks[0].marked.notice: "other" is not known; allowed: reclaim`},
+	"invalid-notice-of-reclaim":             {`22: steps[1].reclaim.at: "other" is not known; allowed: reclaim`},
+	"invalid-notice-state":                  {`21: steps[0].notice.state: goes with type state-change, and that one needs it`},
+	"invalid-notice-target":                 {`21: steps[0].notice: wants either nodes or instance`},
+	"invalid-notice-type":                   {`21: steps[0].notice.type: "spot" is not known; allowed: spot-interruption, rebalance-recommendation, state-change, scheduled-change, capacity-reservation-interruption`},
+	"invalid-notice-without-name":           {`21: steps[0].notice.name: must not be empty`, `22: steps[1].reclaim.at: "reclaim" is not known, and nothing is defined to choose from`, `25: checks[0].marked.notice: "reclaim" is not known, and nothing is defined to choose from`},
+	"invalid-notice-without-target":         {`21: steps[0].notice: wants either nodes or instance`, `25: checks[0].marked.notice: "reclaim" does not name node "victim"`},
+	"invalid-of-check":                      {`25: checks[0].deleted.of: "other" is not known; allowed: reclaim`},
+	"invalid-only-a-comment":                {`1: the file is empty`},
+	"invalid-placement":                     {`11: coredns.placement: "everywhere" is not known; allowed: spot, on-demand, spread`},
+	"invalid-probe-empty":                   {`25: checks[0].dnsLost: needs a probe`},
+	"invalid-probe-rate":                    {`19: probe.fresh: -1 is less than 1`},
+	"invalid-profile":                       {`7: profile: "spot" is not known; allowed: SPOT, STATE-CHANGE, SCHEDULED-CHANGE, REBALANCE, QUEUE-HYGIENE, DNS, INCIDENT`},
+	"invalid-readiness-period":              {`14: coredns.readiness.period: 1.5s is not a whole number of seconds, at least 1s`},
+	"invalid-readiness-threshold":           {`14: coredns.readiness.failureThreshold: 0 is less than 1`},
+	"invalid-replicas":                      {`12: coredns.replicas: 11 is not within 1 to 10`},
+	"invalid-set":                           {`8: sets: "slow" is not known; allowed: fast, full`},
+	"invalid-several":                       {`7: profile: "spot" is not known; allowed: SPOT, STATE-CHANGE, SCHEDULED-CHANGE, REBALANCE, QUEUE-HYGIENE, DNS, INCIDENT`, `21: steps[0].notice.type: "spot" is not known; allowed: spot-interruption, rebalance-recommendation, state-change, scheduled-change, capacity-reservation-interruption`},
+	"invalid-step":                          {`22: unknown field "reboot" in steps; allowed: await, message, notice, reclaim`},
+	"invalid-steps-not-a-list":              {`20: steps must be a list`},
+	"invalid-title":                         {`4: title: must not be empty`},
+	"invalid-two-checks-in-one":             {`25: checks[0]: wants exactly one of daemonPodsLeft, deleted, dnsLost, dnsWindow, drained, endpointLeft, marked, noEviction, nodeEvent, untouched; has marked and noEviction`},
+	"invalid-two-documents":                 {`26: only one YAML document is allowed in a file`},
+	"invalid-two-steps-in-one":              {`22: steps[1]: wants exactly one of await, message, notice, reclaim; has await and reclaim`},
+	"invalid-window-bounds":                 {`25: checks[0].dnsWindow.min: 5s is more than max (1s)`},
+	"invalid-workload":                      {`16: workload.replicas: -1 is less than 0`},
+	"invalid-yaml":                          {`9: did not find expected ',' or ']'`},
+}
+
+func TestInvalid(t *testing.T) {
+	files, err := filepath.Glob("testdata/invalid-*.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range all {
-		t.Log(s.Profile, s.Name, s.Expected(Fast))
+	if len(files) != len(invalid) {
+		t.Errorf("%d files, and %d of them have a message", len(files), len(invalid))
 	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		t.Run(name, func(t *testing.T) {
+			_, err := LoadFile(file)
+			if err == nil {
+				t.Fatal("loads")
+			}
+			var want []string
+			for _, line := range invalid[name] {
+				want = append(want, filepath.ToSlash(file)+":"+line)
+			}
+			if got := strings.Split(err.Error(), "\n"); !slices.Equal(got, want) {
+				t.Errorf("got:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+		})
+	}
+}
+
+// Otherwise every invalid file might be refused for a reason of its own.
+func TestTheFileThatTheInvalidOnesAreMadeFromLoads(t *testing.T) {
+	s, err := LoadFile("testdata/valid.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("testdata/valid.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.File != "testdata/valid.yaml" || string(s.Text) != string(text) {
+		t.Errorf("file %q, text %q", s.File, s.Text)
+	}
+	if s.Handler != HandlerUnderTest || *s.Probe != DefaultProbe() {
+		t.Errorf("defaults: handler %q, probe %+v", s.Handler, *s.Probe)
+	}
+	if s.Deadline.For(Fast) != 20*time.Second || s.Deadline.For(Full) != 120*time.Second {
+		t.Errorf("deadlines %+v", s.Deadline)
+	}
+	if got := s.Expected(Fast); got != 25*time.Second {
+		t.Errorf("expected to take %s", got)
+	}
+}
+
+func TestAGivenProbeRateIsKept(t *testing.T) {
+	text, err := os.ReadFile("testdata/valid.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Parse("valid.yaml", []byte(strings.Replace(string(text), "probe: {}", "probe: {fresh: 7}", 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := DefaultProbe()
+	want.Fresh = 7
+	if *s.Probe != want {
+		t.Errorf("probe %+v, want %+v", *s.Probe, want)
+	}
+}
+
+func TestAFileThatIsNotThereIsAnError(t *testing.T) {
+	if _, err := LoadFile("testdata/none.yaml"); err == nil || !strings.HasPrefix(err.Error(), "read scenario: ") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// FuzzParse asks that no file makes the loader panic, and that what it lets
+// through is what its name says, with something to do and something to check.
+func FuzzParse(f *testing.F) {
+	files, err := filepath.Glob("testdata/*.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		s, err := Parse("valid.yaml", text)
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), "valid.yaml:") {
+				t.Errorf("does not name the file: %v", err)
+			}
+			return
+		}
+		if s.Name != "valid" || len(s.Steps) == 0 || len(s.Checks) == 0 {
+			t.Errorf("let through: %+v", s)
+		}
+	})
 }

@@ -1,8 +1,11 @@
 package scenarios
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -10,86 +13,135 @@ import (
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
-// validate returns everything that is wrong with the scenario, so that an
-// author mends it in one go.
-func (s Scenario) validate(fileName string) []error {
-	var errs []error
-	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	oneOf := func(field, value string, allowed []string) {
-		if !slices.Contains(allowed, value) {
-			fail("%s: %q is not known; allowed: %s", field, value, strings.Join(allowed, ", "))
-		}
+// problems collects all that is wrong with a scenario, so that an author mends
+// it in one go.
+type problems []problem
+
+type problem struct {
+	field string // its path, such as steps[0].notice.type
+	what  string
+}
+
+func (p *problems) add(field, format string, args ...any) {
+	*p = append(*p, problem{field, fmt.Sprintf(format, args...)})
+}
+
+func (p *problems) oneOf(field, value string, allowed []string) {
+	allowed = slices.DeleteFunc(slices.Clone(allowed), func(a string) bool { return a == "" })
+	switch {
+	case slices.Contains(allowed, value):
+	case len(allowed) == 0:
+		p.add(field, "%q is not known, and nothing is defined to choose from", value)
+	default:
+		p.add(field, "%q is not known; allowed: %s", value, strings.Join(allowed, ", "))
 	}
-	oneOf("apiVersion", s.APIVersion, []string{APIVersion})
-	oneOf("kind", s.Kind, []string{Kind})
+}
+
+// in sorts the problems by their lines in the file and makes them errors.
+func (p problems) in(file string, text []byte) error {
+	lines := map[problem]int{}
+	for _, one := range p {
+		lines[one] = strict.Line(text, one.field)
+	}
+	slices.SortStableFunc(p, func(a, b problem) int {
+		return cmp.Or(cmp.Compare(lines[a], lines[b]), cmp.Compare(a.field, b.field))
+	})
+	errs := make([]error, 0, len(p))
+	for _, one := range slices.Compact(p) {
+		errs = append(errs, fmt.Errorf("%s:%d: %s: %s", file, lines[one], one.field, one.what))
+	}
+	return errors.Join(errs...)
+}
+
+func (s Scenario) validate(fileName string) problems {
+	var p problems
+	p.oneOf("apiVersion", s.APIVersion, []string{APIVersion})
+	p.oneOf("kind", s.Kind, []string{Kind})
 	if s.Name != fileName {
-		fail("name: %q must be the file's name, %q", s.Name, fileName)
+		p.add("name", "%q must be the file's name, %q", s.Name, fileName)
 	}
 	for field, value := range map[string]string{"title": s.Title, "description": s.Description, "source": s.Source} {
 		if strings.TrimSpace(value) == "" {
-			fail("%s: must not be empty", field)
+			p.add(field, "must not be empty")
 		}
 	}
-	oneOf("profile", s.Profile, Profiles())
+	p.oneOf("profile", s.Profile, Profiles())
 	if len(s.Sets) == 0 {
-		fail("sets: wants at least one of: %s, %s", Fast, Full)
+		p.add("sets", "wants at least one of: %s, %s", Fast, Full)
 	}
 	for _, set := range s.Sets {
-		oneOf("sets", string(set), []string{string(Fast), string(Full)})
+		p.oneOf("sets", string(set), []string{string(Fast), string(Full)})
 	}
 	if s.Feature != "" {
-		oneOf("feature", s.Feature, Features())
+		p.oneOf("feature", s.Feature, Features())
 	}
-	oneOf("handler", s.Handler, []string{HandlerUnderTest, HandlerNone})
+	p.oneOf("handler", s.Handler, []string{HandlerUnderTest, HandlerNone})
 	for name, pick := range s.Nodes {
-		oneOf("nodes."+name+".capacity", pick.Capacity, []string{"spot", "on-demand"})
+		p.oneOf("nodes."+name+".capacity", pick.Capacity, []string{"spot", "on-demand"})
 		if pick.Runs != "" {
-			oneOf("nodes."+name+".runs", pick.Runs, []string{"coredns"})
+			p.oneOf("nodes."+name+".runs", pick.Runs, []string{"coredns"})
 		}
 	}
-	s.CoreDNS.validate(fail, oneOf)
-	s.validateSteps(fail, oneOf)
-	s.validateChecks(fail, oneOf)
-	return errs
+	s.CoreDNS.validate(&p)
+	if s.Workload.Replicas < 0 {
+		p.add("workload.replicas", "%d is less than 0", s.Workload.Replicas)
+	}
+	if s.Probe != nil {
+		s.Probe.validate(&p)
+	}
+	s.validateSteps(&p)
+	s.validateChecks(&p)
+	return p
 }
 
-func (c CoreDNS) validate(fail func(string, ...any), oneOf func(string, string, []string)) {
-	oneOf("coredns.placement", string(c.Placement), []string{string(OnSpot), string(OnOnDemand), string(Spread)})
+func (c CoreDNS) validate(p *problems) {
+	p.oneOf("coredns.placement", string(c.Placement), []string{string(OnSpot), string(OnOnDemand), string(Spread)})
 	if c.Replicas < 1 || c.Replicas > 10 {
-		fail("coredns.replicas: %d is not within 1 to 10", c.Replicas)
+		p.add("coredns.replicas", "%d is not within 1 to 10", c.Replicas)
 	}
 	if c.Readiness.Period.D() < time.Second || c.Readiness.Period.D()%time.Second != 0 {
-		fail("coredns.readiness.period: %s is not a whole number of seconds, at least 1s", c.Readiness.Period.D())
+		p.add("coredns.readiness.period", "%s is not a whole number of seconds, at least 1s", c.Readiness.Period.D())
 	}
 	if c.Readiness.FailureThreshold < 1 {
-		fail("coredns.readiness.failureThreshold: %d is less than 1", c.Readiness.FailureThreshold)
+		p.add("coredns.readiness.failureThreshold", "%d is less than 1", c.Readiness.FailureThreshold)
 	}
 	if c.GracePeriod.D() <= c.Lameduck.D() || c.GracePeriod.D()%time.Second != 0 {
-		fail("coredns.gracePeriod: %s is not a whole number of seconds above lameduck (%s), so the pod would be killed before it is done", c.GracePeriod.D(), c.Lameduck.D())
+		p.add("coredns.gracePeriod", "%s is not a whole number of seconds above lameduck (%s), so the pod would be killed before it is done", c.GracePeriod.D(), c.Lameduck.D())
 	}
 }
 
-func (s Scenario) validateSteps(fail func(string, ...any), oneOf func(string, string, []string)) {
+func (r Probe) validate(p *problems) {
+	for field, value := range map[string]int{"fresh": r.Fresh, "fixed": r.Fixed, "fixedPorts": r.FixedPorts, "control": r.Control} {
+		if value < 1 {
+			p.add("probe."+field, "%d is less than 1", value)
+		}
+	}
+}
+
+// instancePlaceholder stands in a message's body for the instance of a node.
+var instancePlaceholder = regexp.MustCompile(`\$\{INSTANCE:([^}]*)\}`)
+
+func (s Scenario) validateSteps(p *problems) {
 	if len(s.Steps) == 0 {
-		fail("steps: must not be empty")
+		p.add("steps", "must not be empty")
 	}
 	if s.Settle <= 0 {
-		fail("settle: must be more than 0s: what happens after the last step is part of the drill")
+		p.add("settle", "must be more than 0s: what happens after the last step is part of the drill")
 	}
 	sent, notices := []string{}, []string{}
 	named := func(where, name string) {
 		switch {
 		case name == "":
-			fail("%s.name: must not be empty", where)
+			p.add(where+".name", "must not be empty")
 		case slices.Contains(sent, name):
-			fail("%s.name: %q is used twice", where, name)
+			p.add(where+".name", "%q is used twice", name)
 		}
 		sent = append(sent, name)
 	}
 	for i, step := range s.Steps {
 		where := fmt.Sprintf("steps[%d]", i)
 		if _, err := strict.One(step); err != nil {
-			fail("%s: %w", where, err)
+			p.add(where, "%v", err)
 			continue
 		}
 		switch {
@@ -97,70 +149,74 @@ func (s Scenario) validateSteps(fail func(string, ...any), oneOf func(string, st
 			n := step.Notice
 			named(where+".notice", n.Name)
 			notices = append(notices, n.Name)
-			oneOf(where+".notice.type", n.Type, NoticeTypes())
+			p.oneOf(where+".notice.type", n.Type, NoticeTypes())
 			for _, node := range n.Nodes {
-				oneOf(where+".notice.nodes", node, s.nodeNames())
+				p.oneOf(where+".notice.nodes", node, s.nodeNames())
 			}
 			if (len(n.Nodes) == 0) == (n.Instance == "") {
-				fail("%s.notice: wants either nodes or instance", where)
+				p.add(where+".notice", "wants either nodes or instance")
 			}
 			if n.Action != "" {
-				oneOf(where+".notice.action", n.Action, []string{"terminate", "stop", "hibernate"})
+				p.oneOf(where+".notice.action", n.Action, []string{"terminate", "stop", "hibernate"})
 			}
 			if (n.Type == "state-change") != (n.State != "") {
-				fail("%s.notice.state: goes with type state-change, and that one needs it", where)
+				p.add(where+".notice.state", "goes with type state-change, and that one needs it")
 			}
 			if s.Deadline.Fast <= 0 || s.Deadline.Full <= 0 {
-				fail("deadline: a scenario with a notice needs fast and full")
+				p.add("deadline", "a scenario with a notice needs fast and full")
 			}
 		case step.Message != nil:
 			named(where+".message", step.Message.Name)
 			if step.Message.Body == "" {
-				fail("%s.message.body: must not be empty: SQS refuses it", where)
+				p.add(where+".message.body", "must not be empty: SQS refuses it")
+			}
+			for _, name := range instancePlaceholder.FindAllStringSubmatch(step.Message.Body, -1) {
+				p.oneOf(where+".message.body", name[1], s.nodeNames())
 			}
 		case step.Reclaim != nil:
-			oneOf(where+".reclaim.node", step.Reclaim.Node, s.nodeNames())
-			oneOf(where+".reclaim.at", step.Reclaim.At, notices)
+			p.oneOf(where+".reclaim.node", step.Reclaim.Node, s.nodeNames())
+			p.oneOf(where+".reclaim.at", step.Reclaim.At, notices)
 		case step.Await != nil:
-			s.validateAwait(where+".await", *step.Await, sent, fail, oneOf)
+			s.validateAwait(where+".await", *step.Await, sent, p)
 		}
 	}
 }
 
-func (s Scenario) validateAwait(where string, a Await, sent []string, fail func(string, ...any), oneOf func(string, string, []string)) {
+func (s Scenario) validateAwait(where string, a Await, sent []string, p *problems) {
 	conditions := 0
 	if a.Deleted != "" {
 		conditions++
-		oneOf(where+".deleted", a.Deleted, sent)
+		p.oneOf(where+".deleted", a.Deleted, sent)
 	}
 	if a.Drained != "" {
 		conditions++
-		oneOf(where+".drained", a.Drained, s.nodeNames())
+		p.oneOf(where+".drained", a.Drained, s.nodeNames())
 	}
 	if a.Answering > 0 {
 		conditions++
 		if s.Probe == nil {
-			fail("%s.answering: needs a probe", where)
+			p.add(where+".answering", "needs a probe")
 		}
 	}
 	if conditions != 1 {
-		fail("%s: wants exactly one of: answering, deleted, drained", where)
+		p.add(where, "wants exactly one of: answering, deleted, drained")
 	}
 	if a.Timeout <= 0 {
-		fail("%s.timeout: must be more than 0s", where)
+		p.add(where+".timeout", "must be more than 0s")
 	}
 }
 
 // validateChecks holds the fields that checks share to the same rules: node,
 // notice and of must name something of the scenario, within must be given.
-func (s Scenario) validateChecks(fail func(string, ...any), oneOf func(string, string, []string)) {
+func (s Scenario) validateChecks(p *problems) {
 	if len(s.Checks) == 0 {
-		fail("checks: must not be empty: a drill that checks nothing cannot fail")
+		p.add("checks", "must not be empty: a drill that checks nothing cannot fail")
 	}
 	var sent, notices []string
+	names := map[string][]string{} // the nodes that a notice names
 	for _, step := range s.Steps {
-		if step.Notice != nil {
-			sent, notices = append(sent, step.Notice.Name), append(notices, step.Notice.Name)
+		if n := step.Notice; n != nil {
+			sent, notices, names[n.Name] = append(sent, n.Name), append(notices, n.Name), n.Nodes
 		}
 		if step.Message != nil {
 			sent = append(sent, step.Message.Name)
@@ -170,25 +226,46 @@ func (s Scenario) validateChecks(fail func(string, ...any), oneOf func(string, s
 		name, err := strict.One(check)
 		where := fmt.Sprintf("checks[%d]", i)
 		if err != nil {
-			fail("%s: %w", where, err)
+			p.add(where, "%v", err)
 			continue
 		}
 		where += "." + name
 		v := check.value()
 		for field, allowed := range map[string][]string{"Node": s.nodeNames(), "Notice": notices, "Of": sent, "Mode": {"all", "fixed", "fresh"}} {
 			if f := v.FieldByName(field); f.IsValid() {
-				oneOf(where+"."+strings.ToLower(field), f.String(), allowed)
+				p.oneOf(where+"."+strings.ToLower(field), f.String(), allowed)
 			}
 		}
 		if f := v.FieldByName("Within"); f.IsValid() && f.Int() <= 0 && check.Drained == nil {
-			fail("%s.within: must be more than 0s", where)
+			p.add(where+".within", "must be more than 0s")
 		}
-		if (check.DNSLost != nil || check.DNSWindow != nil) && s.Probe == nil {
-			fail("%s: needs a probe", where)
+		if node, notice := v.FieldByName("Node"), v.FieldByName("Notice"); node.IsValid() && notice.IsValid() {
+			if n := notice.String(); slices.Contains(notices, n) && !slices.Contains(names[n], node.String()) {
+				p.add(where+".notice", "%q does not name node %q", n, node)
+			}
 		}
-		if w := check.DNSWindow; w != nil && w.Min == 0 && w.Max == 0 {
-			fail("%s: wants min, max or both", where)
+		check.validateBounds(where, s.Probe != nil, p)
+	}
+}
+
+// validateBounds refuses bounds that nothing, or everything, would keep.
+func (c Check) validateBounds(where string, probed bool, p *problems) {
+	if (c.DNSLost != nil || c.DNSWindow != nil) && !probed {
+		p.add(where, "needs a probe")
+	}
+	if c.DNSLost != nil && c.DNSLost.Max < 0 {
+		p.add(where+".max", "%d is less than 0", c.DNSLost.Max)
+	}
+	if w := c.DNSWindow; w != nil {
+		switch {
+		case w.Min == 0 && w.Max == 0:
+			p.add(where, "wants min, max or both")
+		case w.Max > 0 && w.Min > w.Max:
+			p.add(where+".min", "%s is more than max (%s)", w.Min.D(), w.Max.D())
 		}
+	}
+	if c.EndpointLeft != nil && c.EndpointLeft.AtLeast == 0 {
+		p.add(where+".atLeast", "must be more than 0s")
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"reflect"
 	"sort"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,18 +25,69 @@ func Decode(file string, data []byte, out any) error {
 		if errors.Is(err, io.EOF) {
 			return fmt.Errorf("%s:1: the file is empty", file)
 		}
-		return fmt.Errorf("%s: %w", file, err)
+		return located(file, err)
 	}
-	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%s: only one YAML document is allowed in a file", file)
+	var second yaml.Node
+	if err := dec.Decode(&second); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%s:%d: only one YAML document is allowed in a file", file, max(1, second.Line))
 	}
 	if err := check(doc.Content[0], reflect.TypeOf(out).Elem(), "the document"); err != nil {
 		return fmt.Errorf("%s:%w", file, err)
 	}
 	if err := doc.Decode(out); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
+		return located(file, err)
 	}
 	return nil
+}
+
+// located writes the YAML package's errors as FILE:LINE: what is wrong.
+func located(file string, err error) error {
+	var several *yaml.LoadErrors
+	if errors.As(err, &several) {
+		var errs []error
+		for _, e := range several.Errors {
+			errs = append(errs, fmt.Errorf("%s:%d: %s", file, e.Mark.Line, e.Message))
+		}
+		return errors.Join(errs...)
+	}
+	var one *yaml.LoadError
+	if errors.As(err, &one) {
+		return fmt.Errorf("%s:%d: %s", file, one.Mark.Line, one.Message)
+	}
+	return fmt.Errorf("%s: %w", file, err)
+}
+
+// Line finds the line of a field in the YAML document, given its path such as
+// steps[0].notice.type. Where the field is not there, it is the line of what
+// would hold it.
+func Line(data []byte, path string) int {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(data, &doc); err != nil || len(doc.Content) == 0 {
+		return 1
+	}
+	node, line := doc.Content[0], 1
+	for _, name := range strings.FieldsFunc(path, func(r rune) bool { return r == '.' || r == '[' || r == ']' }) {
+		if node.Kind == yaml.AliasNode {
+			node = node.Alias
+		}
+		next := (*yaml.Node)(nil)
+		switch i, err := strconv.Atoi(name); {
+		case node.Kind == yaml.SequenceNode && err == nil && i < len(node.Content):
+			next = node.Content[i]
+			line = next.Line
+		case node.Kind == yaml.MappingNode:
+			for k := 0; k+1 < len(node.Content); k += 2 {
+				if node.Content[k].Value == name {
+					next, line = node.Content[k+1], node.Content[k].Line
+				}
+			}
+		}
+		if next == nil {
+			return line
+		}
+		node = next
+	}
+	return line
 }
 
 var unmarshaler = reflect.TypeFor[yaml.Unmarshaler]()
@@ -64,18 +116,21 @@ func check(node *yaml.Node, t reflect.Type, where string) error {
 				return err
 			}
 		}
-	case t.Kind() == reflect.Struct && node.Kind != yaml.MappingNode:
-		if node.Kind == yaml.ScalarNode && node.Tag == "!!null" {
-			return nil
-		}
+	case node.Kind == yaml.ScalarNode && node.Tag == "!!null":
+		return nil
+	case t.Kind() == reflect.Struct:
 		return fmt.Errorf("%d: %s must be a mapping with any of: %s", node.Line, where, strings.Join(names(Fields(t)), ", "))
-	case t.Kind() == reflect.Slice && node.Kind == yaml.SequenceNode:
+	case t.Kind() == reflect.Slice && node.Kind != yaml.SequenceNode:
+		return fmt.Errorf("%d: %s must be a list", node.Line, where)
+	case t.Kind() == reflect.Map && node.Kind != yaml.MappingNode:
+		return fmt.Errorf("%d: %s must be a mapping", node.Line, where)
+	case t.Kind() == reflect.Slice:
 		for _, item := range node.Content {
 			if err := check(item, t.Elem(), where); err != nil {
 				return err
 			}
 		}
-	case t.Kind() == reflect.Map && node.Kind == yaml.MappingNode:
+	case t.Kind() == reflect.Map:
 		for i := 0; i+1 < len(node.Content); i += 2 {
 			if err := check(node.Content[i+1], t.Elem(), node.Content[i].Value); err != nil {
 				return err
@@ -137,7 +192,7 @@ type Duration time.Duration
 func (d *Duration) UnmarshalYAML(node *yaml.Node) error {
 	v, err := time.ParseDuration(node.Value)
 	if err != nil || node.Value == "0" || v < 0 {
-		return fmt.Errorf("line %d: %q is not a duration; write a number with its unit, such as 500ms, 5s or 2m", node.Line, node.Value)
+		return fmt.Errorf("%q is not a duration; write a number with its unit, such as 500ms, 5s or 2m", node.Value)
 	}
 	*d = Duration(v)
 	return nil

@@ -1,0 +1,105 @@
+package scenarios
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestCatalogueLoads(t *testing.T) {
+	all, err := Catalogue()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("catalogue/*/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) != len(files) || len(all) == 0 {
+		t.Errorf("%d scenarios of %d files", len(all), len(files))
+	}
+	names := map[string]bool{}
+	for i, s := range all {
+		if names[s.Name] {
+			t.Errorf("%s is there twice", s.Name)
+		}
+		names[s.Name] = true
+		if folder := strings.ToLower(s.Profile); filepath.Base(filepath.Dir(s.File)) != folder {
+			t.Errorf("%s of profile %s is in %s", s.Name, s.Profile, s.File)
+		}
+		if s.Expected(Fast) <= 0 || s.Expected(Full) < s.Expected(Fast) {
+			t.Errorf("%s is expected to take %s fast and %s full", s.Name, s.Expected(Fast), s.Expected(Full))
+		}
+		if i > 0 && slices.Index(Profiles(), all[i-1].Profile) > slices.Index(Profiles(), s.Profile) {
+			t.Errorf("%s comes before %s", all[i-1].Name, s.Name)
+		}
+	}
+	for _, profile := range Profiles() {
+		if !slices.ContainsFunc(all, func(s Scenario) bool { return s.Profile == profile }) {
+			t.Errorf("no scenario of profile %s", profile)
+		}
+	}
+}
+
+func TestSelectBySet(t *testing.T) {
+	for _, set := range []Set{Fast, Full} {
+		selected, err := Select(set, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(selected) == 0 {
+			t.Errorf("set %s is empty", set)
+		}
+		for _, s := range selected {
+			if !slices.Contains(s.Sets, set) {
+				t.Errorf("%s is not of set %s", s.Name, set)
+			}
+		}
+	}
+}
+
+func TestSelectByName(t *testing.T) {
+	own := filepath.Join(t.TempDir(), "valid.yaml")
+	text, err := os.ReadFile("testdata/valid.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(own, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	selected, err := Select(Fast, []string{own, "spot-notice-drains-node"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(selected) != 2 || selected[0].Name != "valid" || selected[1].Name != "spot-notice-drains-node" {
+		t.Errorf("selected %+v", selected)
+	}
+}
+
+func TestSelectErrors(t *testing.T) {
+	for name, c := range map[string]struct {
+		set   Set
+		names []string
+		want  []string
+	}{
+		"unknown set":      {set: "slow", want: []string{`unknown set "slow"; allowed: fast, full`}},
+		"no set":           {want: []string{`unknown set ""; allowed: fast, full`}},
+		"unknown scenario": {set: Fast, names: []string{"spot-notice"}, want: []string{`unknown scenario "spot-notice"; the catalogue has:`, "\n  spot-notice-drains-node\n", "a path that ends in .yaml names a file of your own"}},
+		"no such file":     {set: Fast, names: []string{"none.yaml"}, want: []string{"read scenario: open none.yaml"}},
+		"invalid file":     {set: Fast, names: []string{"testdata/invalid-set.yaml"}, want: []string{`testdata/invalid-set.yaml:8: sets: "slow" is not known`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Select(c.set, c.names)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, part := range c.want {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("%q does not say %q", err, part)
+				}
+			}
+		})
+	}
+}
