@@ -31,6 +31,10 @@ func Decode(file string, data []byte, out any) error {
 	if err := dec.Decode(&second); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%s:%d: only one YAML document is allowed in a file", file, max(1, second.Line))
 	}
+	// An alias that contains itself would be walked for ever below.
+	if err := doc.Decode(new(any)); err != nil {
+		return located(file, err)
+	}
 	if err := check(doc.Content[0], reflect.TypeOf(out).Elem(), "the document"); err != nil {
 		return fmt.Errorf("%s:%w", file, err)
 	}
