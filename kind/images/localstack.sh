@@ -33,6 +33,9 @@ make_localstack_image() {
 	tar -C "$root" -xf "$(made localstack_root)/root.tar"
 	mkdir -p "$root/opt"
 	cp -r "$(made localstack_packages)/localstack" "$root/opt/localstack"
+	# Compiled here once, not at every start of a container. Some packages carry
+	# templates that are no valid Python.
+	chroot "$root" python3 -m compileall -qq -j 0 /opt/localstack || true
 	tar -C "$root" -c . | "$engine" import \
 		--change 'ENV PYTHONPATH=/opt/localstack' \
 		--change 'ENV DISABLE_EVENTS=1' \

@@ -138,8 +138,9 @@ add_image() {
 	printf '{"Config":"%s.json","RepoTags":[%s],"Layers":["%s.tar"]}\n' "$config" "${tags%,}" "$layer" >>"$files/manifest.json"
 }
 
-# kube_proxy_userland ROOT CONTENT copies what kube-proxy runs (iptables, nft,
-# conntrack, ip, a shell) with its libraries from a Debian root file system.
+# kube_proxy_userland ROOT CONTENT copies what kube-proxy runs (iptables with its
+# extensions, nft, conntrack, ip, a shell) from a Debian root file system, with the
+# libraries of all that.
 kube_proxy_userland() {
 	local root=$1 content=$2 name library libraries
 	local programs=(/usr/sbin/xtables-nft-multi /usr/sbin/nft /usr/sbin/conntrack /bin/ip /bin/bash)
@@ -150,15 +151,18 @@ kube_proxy_userland() {
 	done
 	for name in "${programs[@]}"; do
 		cp -L "$root$name" "$content$name"
-		chroot "$root" ldd "$name"
-	done | grep -o '/[^ ]*' | sort -u | while read -r library; do
-		cp -L "$root$library" "$content$library"
 	done
 	cp -r "$root$libraries/xtables" "$content$libraries/"
+	chroot "$root" bash -c 'ldd "${@:2}" "$1"/xtables/*.so || true' ldd "$libraries" "${programs[@]}" |
+		grep -o '/[^ ]*\.so[^ :]*' | sort -u | while read -r library; do
+		[[ $library = */xtables/* ]] || cp -L "$root$library" "$content$library"
+	done
 	ln -s bash "$content/usr/bin/sh"
 	for name in iptables iptables-save iptables-restore ip6tables ip6tables-save ip6tables-restore; do
 		ln -s xtables-nft-multi "$content/usr/sbin/$name"
 	done
+	# An extension without its library would be noticed by a running cluster only.
+	chroot "$content" iptables -m statistic -h >/dev/null
 }
 
 # Puts the node's root file system together, as kind's own Dockerfile and its node

@@ -1,0 +1,100 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Container is one container as the engine lists it.
+type Container struct {
+	Name string
+	// State is the engine's own word, such as "running" or "exited".
+	State string
+}
+
+// Containers lists the containers, running or not, that carry label ("key" or
+// "key=value").
+func (e *Engine) Containers(ctx context.Context, label string) ([]Container, error) {
+	ids, err := e.Run(ctx, "ps", "--all", "--quiet", "--filter", "label="+label)
+	if err != nil || ids == "" {
+		return nil, err
+	}
+	// What ps calls a state is a sentence in some versions of Podman.
+	args := []string{"inspect", "--type", "container", "--format", "{{.Name}} {{.State.Status}}"}
+	out, err := e.Run(ctx, append(args, strings.Fields(ids)...)...)
+	if err != nil {
+		return nil, err
+	}
+	var containers []Container
+	for line := range strings.Lines(out) {
+		name, state, _ := strings.Cut(strings.TrimSpace(line), " ")
+		containers = append(containers, Container{Name: strings.TrimPrefix(name, "/"), State: state})
+	}
+	return containers, nil
+}
+
+// Running reports whether the container runs. One that does not exist is an error.
+func (e *Engine) Running(ctx context.Context, container string) (bool, error) {
+	running, err := e.Run(ctx, "inspect", "--type", "container", "--format", "{{.State.Running}}", container)
+	return running == "true", err
+}
+
+// ContainerIP returns the container's IPv4 address on network. A container may
+// come back with another one after a restart.
+func (e *Engine) ContainerIP(ctx context.Context, container, network string) (string, error) {
+	format := fmt.Sprintf("{{with index .NetworkSettings.Networks %q}}{{.IPAddress}}{{end}}", network)
+	ip, err := e.Run(ctx, "inspect", "--type", "container", "--format", format, container)
+	if err != nil {
+		return "", err
+	}
+	if ip == "" {
+		return "", fmt.Errorf("container %s has no address on network %s: is it running?", container, network)
+	}
+	return ip, nil
+}
+
+// Start starts a container that has stopped.
+func (e *Engine) Start(ctx context.Context, container string) error {
+	_, err := e.Run(ctx, "start", container)
+	return err
+}
+
+// Kill ends a running container at once with SIGKILL, as a reclaimed machine ends.
+func (e *Engine) Kill(ctx context.Context, container string) error {
+	_, err := e.Run(ctx, "kill", "--signal", "KILL", container)
+	return err
+}
+
+// Remove kills and removes a container with its anonymous volumes. One that does
+// not exist is no error.
+func (e *Engine) Remove(ctx context.Context, container string) error {
+	args := []string{"rm", "--force", "--volumes"}
+	if e.Name == podman {
+		// Podman would wait ten seconds for the container to stop by itself.
+		args = append(args, "--ignore", "--time", "0")
+	}
+	_, err := e.Run(ctx, append(args, container)...)
+	if err != nil && strings.Contains(err.Error(), "No such container") {
+		return nil
+	}
+	return err
+}
+
+// HasImage reports whether the engine holds the image ref.
+func (e *Engine) HasImage(ctx context.Context, ref string) (bool, error) {
+	_, err := e.Run(ctx, "image", "inspect", "--format", "{{.Id}}", ref)
+	if ctx.Err() != nil {
+		return false, err
+	}
+	return err == nil, nil
+}
+
+// LoadImages adds the images of an archive, as `save` writes it, to the engine.
+func (e *Engine) LoadImages(ctx context.Context, archive io.Reader) error {
+	cmd := e.Command(ctx, "load")
+	cmd.Stdin = archive
+	_, err := output(ctx, cmd)
+	return err
+}

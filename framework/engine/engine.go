@@ -1,0 +1,139 @@
+// Package engine drives the container engine that the drill's cluster runs on:
+// a running Docker, or Podman.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+const (
+	docker = "docker"
+	podman = "podman"
+)
+
+// Docker and Podman answer in well under a second; a daemon that hangs does not.
+const infoTimeout = 5 * time.Second
+
+// Engine is a container engine's command line.
+type Engine struct {
+	// Name is the command: "docker" or "podman".
+	Name string
+
+	// containersConf is the configuration that Podman needs on this host, or "".
+	containersConf string
+}
+
+// Options says what Detect may do and where it reports.
+type Options struct {
+	// Log receives every line meant for the user; nil discards them.
+	Log func(format string, args ...any)
+	// Install allows installing Podman from Debian's packages when no engine is found.
+	Install bool
+}
+
+func (o Options) log(format string, args ...any) {
+	if o.Log != nil {
+		o.Log(format, args...)
+	}
+}
+
+// Detect finds the engine to use: Docker if its daemon answers, else Podman, which
+// it installs when that is missing and opts allows it. KIND_EXPERIMENTAL_PROVIDER,
+// when set, decides between the two. The error says what was tried and what to do.
+func Detect(ctx context.Context, opts Options) (*Engine, error) {
+	wanted := os.Getenv("KIND_EXPERIMENTAL_PROVIDER")
+	if wanted != "" && wanted != docker && wanted != podman {
+		return nil, fmt.Errorf("KIND_EXPERIMENTAL_PROVIDER is %q: only docker and podman can be used", wanted)
+	}
+	if wanted != podman {
+		e := &Engine{Name: docker}
+		err := e.answers(ctx)
+		if err == nil {
+			return e, nil
+		}
+		if wanted == docker {
+			return nil, fmt.Errorf("KIND_EXPERIMENTAL_PROVIDER asks for docker: %w", err)
+		}
+		opts.log("Docker cannot be used (%v); trying Podman", err)
+	}
+	if _, err := exec.LookPath(podman); err != nil {
+		if err := installPodman(ctx, opts); err != nil {
+			return nil, err
+		}
+	}
+	e := &Engine{Name: podman}
+	if err := e.configure(); err != nil {
+		return nil, err
+	}
+	if err := e.answers(ctx); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// answers asks the engine for its version.
+func (e *Engine) answers(ctx context.Context) error {
+	if _, err := exec.LookPath(e.Name); err != nil {
+		return fmt.Errorf("%s is not in PATH", e.Name)
+	}
+	ctx, cancel := context.WithTimeout(ctx, infoTimeout)
+	defer cancel()
+	// Docker's client alone prints nothing here, and some versions of it exit with 0.
+	format := "{{.ServerVersion}}"
+	if e.Name == podman {
+		format = "{{.Version.Version}}"
+	}
+	version, err := e.Run(ctx, "info", "--format", format)
+	if err != nil {
+		return err
+	}
+	if version == "" {
+		return fmt.Errorf("%s info names no server: its daemon does not run", e.Name)
+	}
+	return nil
+}
+
+// Environ returns the variables, as KEY=value, that other programs need to use this
+// engine the same way; kind puts its nodes on network unless that is "".
+func (e *Engine) Environ(network string) []string {
+	variables := []string{"KIND_EXPERIMENTAL_PROVIDER=" + e.Name}
+	if network != "" {
+		variables = append(variables, "KIND_EXPERIMENTAL_"+strings.ToUpper(e.Name)+"_NETWORK="+network)
+	}
+	if e.containersConf != "" {
+		variables = append(variables, "CONTAINERS_CONF="+e.containersConf)
+	}
+	return variables
+}
+
+// Apply sets the variables of Environ for this process: kind's library runs the
+// engine's command line itself and takes its network from nowhere else.
+func (e *Engine) Apply(network string) error {
+	for _, variable := range e.Environ(network) {
+		name, value, _ := strings.Cut(variable, "=")
+		if err := os.Setenv(name, value); err != nil {
+			return fmt.Errorf("set %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// StateDir returns the folder for what is worth keeping between runs, which can be
+// deleted at any time: $SPOTDRILL_CACHE, or spotdrill in the user's cache folder.
+func StateDir() (string, error) {
+	if dir := os.Getenv("SPOTDRILL_CACHE"); dir != "" {
+		return filepath.Abs(dir)
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", errors.Join(errors.New("find a folder to keep state in: set SPOTDRILL_CACHE"), err)
+	}
+	return filepath.Join(dir, "spotdrill"), nil
+}

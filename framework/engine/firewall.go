@@ -1,0 +1,155 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// ErrNeedsRoot says that the host's firewall is out of reach: confine the network
+// inside its containers instead.
+var ErrNeedsRoot = errors.New("changing the host's firewall needs root on the engine's own host")
+
+// rule is one line of the firewall, as the words after -A, -C or -D.
+type rule struct {
+	table, chain string
+	match        []string
+}
+
+// confinement returns the rules that keep a network's packets on its bridge. The
+// drop sits in the mangle table, which every forwarded packet passes before the
+// filter table: Docker and Podman put rules of their own at the head of the latter
+// whenever a container starts, and would accept first. The accept is needed where
+// FORWARD's policy is DROP and bridged frames pass through it.
+func confinement(network, bridge, filterChain string) []rule {
+	comment := []string{"-m", "comment", "--comment", ruleComment(network)}
+	return []rule{
+		{"mangle", "FORWARD", slices.Concat([]string{"-i", bridge, "!", "-o", bridge}, comment, []string{"-j", "DROP"})},
+		{"filter", filterChain, slices.Concat([]string{"-i", bridge, "-o", bridge}, comment, []string{"-j", "ACCEPT"})},
+	}
+}
+
+func ruleComment(network string) string { return "spotdrill-" + network }
+
+// ConfineNetwork makes the host drop whatever the network's containers send beyond
+// their own bridge, and pass what they send each other, for IPv4 and, where the
+// kernel has it, IPv6. Doing it again changes nothing. Without root it returns
+// ErrNeedsRoot.
+func (e *Engine) ConfineNetwork(ctx context.Context, network string) error {
+	return e.eachRule(ctx, network, func(tables string, r rule, present bool) error {
+		if present {
+			return nil
+		}
+		return r.apply(ctx, tables, "-I")
+	})
+}
+
+// Confined reports whether all rules of ConfineNetwork are in place.
+func (e *Engine) Confined(ctx context.Context, network string) (bool, error) {
+	confined := true
+	err := e.eachRule(ctx, network, func(_ string, _ rule, present bool) error {
+		confined = confined && present
+		return nil
+	})
+	return confined && err == nil, err
+}
+
+// eachRule calls do with each rule that confines the network.
+func (e *Engine) eachRule(ctx context.Context, network string, do func(tables string, r rule, present bool) error) error {
+	found, err := e.Network(ctx, network)
+	if err != nil {
+		return err
+	}
+	tools, err := e.firewallTools(ctx)
+	if err != nil {
+		return err
+	}
+	if e.Name == docker && !exists("/sys/class/net/"+found.Bridge) {
+		return fmt.Errorf("bridge %s of network %s is not on this host: %w", found.Bridge, network, ErrNeedsRoot)
+	}
+	for _, tables := range tools {
+		chain := "FORWARD"
+		if e.Name == docker && tables.run(ctx, "-n", "-L", "DOCKER-USER") == nil {
+			chain = "DOCKER-USER"
+		}
+		for _, r := range confinement(network, found.Bridge, chain) {
+			if err := do(string(tables), r, r.apply(ctx, string(tables), "-C") == nil); err != nil {
+				return fmt.Errorf("confine network %s: %w", network, err)
+			}
+		}
+	}
+	return nil
+}
+
+// ReleaseNetwork removes every rule that ConfineNetwork made for a network of that
+// name, whether the network is still there or not.
+func (e *Engine) ReleaseNetwork(ctx context.Context, network string) error {
+	tools, err := e.firewallTools(ctx)
+	if err != nil {
+		return err
+	}
+	for _, tables := range tools {
+		for _, table := range []string{"mangle", "filter"} {
+			saved, err := output(ctx, exec.CommandContext(ctx, string(tables), "-w", "-t", table, "-S"))
+			if err != nil {
+				return fmt.Errorf("release network %s: %w", network, err)
+			}
+			for _, r := range ownRules(saved, table, network) {
+				if err := r.apply(ctx, string(tables), "-D"); err != nil {
+					return fmt.Errorf("release network %s: %w", network, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// ownRules picks from what `iptables -S` prints the rules with the network's comment.
+func ownRules(saved, table, network string) []rule {
+	var rules []rule
+	for line := range strings.Lines(saved) {
+		words := strings.Fields(strings.ReplaceAll(line, `"`, ""))
+		at := slices.Index(words, "--comment")
+		if len(words) > 2 && words[0] == "-A" && at > 0 && at+1 < len(words) && words[at+1] == ruleComment(network) {
+			rules = append(rules, rule{table, words[1], words[2:]})
+		}
+	}
+	return rules
+}
+
+func (r rule) apply(ctx context.Context, tables, action string) error {
+	return firewallTool(tables).run(ctx, slices.Concat([]string{"-t", r.table, action, r.chain}, r.match)...)
+}
+
+// firewallTool is a command: iptables or ip6tables.
+type firewallTool string
+
+func (t firewallTool) run(ctx context.Context, args ...string) error {
+	_, err := output(ctx, OwnGroup(exec.CommandContext(ctx, string(t), append([]string{"-w"}, args...)...)))
+	return err
+}
+
+// firewallTools returns the commands for the IP versions that this host speaks.
+func (e *Engine) firewallTools(ctx context.Context) ([]firewallTool, error) {
+	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
+		return nil, ErrNeedsRoot
+	}
+	if _, err := exec.LookPath("iptables"); err != nil {
+		return nil, errors.New("keeping the network to itself needs iptables: install the package iptables")
+	}
+	tools := []firewallTool{"iptables"}
+	if v6 := firewallTool("ip6tables"); v6.run(ctx, "-n", "-L", "FORWARD") == nil {
+		tools = append(tools, v6)
+	}
+	return tools, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

@@ -1,0 +1,198 @@
+package kind
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/kind/pkg/apis/config/defaults"
+
+	"github.com/spotdrill/spotdrill/framework/engine"
+)
+
+// A registry that does not answer within this time is taken as out of reach.
+const registryTimeout = 8 * time.Second
+
+//go:embed images/versions.env
+var versionsFile string
+
+// ImageOptions says where images come from and where progress goes.
+type ImageOptions struct {
+	// Source is the root of a checkout, whose kind/images builds images.
+	Source string
+	// BuildOnly keeps from asking a registry.
+	BuildOnly bool
+	// Log receives every line meant for the user; nil discards them.
+	Log func(format string, args ...any)
+}
+
+func (o ImageOptions) log(format string, args ...any) {
+	if o.Log != nil {
+		o.Log(format, args...)
+	}
+}
+
+// image is an image that can be pulled, or built from the checkout.
+type image struct {
+	// name is also what build.sh calls it.
+	name, public string
+	// sources are the files and folders of kind/images that go into it.
+	sources []string
+	// onlyBuilt: the public image does not run on this host.
+	onlyBuilt bool
+}
+
+// NodeImage returns the reference of a node image that the engine holds. It takes
+// kind's own, pulling it where a registry answers, and builds one otherwise, which
+// takes about ten minutes the first time and needs root.
+func NodeImage(ctx context.Context, eng *engine.Engine, opts ImageOptions) (string, error) {
+	repository, digest, _ := strings.Cut(defaults.Image, "@")
+	repository, _, _ = strings.Cut(repository, ":")
+	return ensure(ctx, eng, opts, image{
+		name:    "node",
+		public:  "docker.io/" + repository + "@" + digest,
+		sources: []string{"node.sh", "kubernetes", "containerd", "cni", "etcd", "coredns", "pause"},
+		// Its systemd does not start on cgroup v1.
+		onlyBuilt: engine.CGroupVersion() == 1,
+	})
+}
+
+// LocalStackImage returns the reference of a LocalStack image that the engine
+// holds, pulled or built as NodeImage does; building it takes about two minutes.
+func LocalStackImage(ctx context.Context, eng *engine.Engine, opts ImageOptions) (string, error) {
+	return ensure(ctx, eng, opts, image{
+		name:    "localstack",
+		public:  "docker.io/localstack/localstack:" + version("LOCALSTACK_VERSION"),
+		sources: []string{"localstack.sh", "localstack"},
+	})
+}
+
+// LocalStackEnv returns the variables, as KEY=value, that the pulled and the built
+// image run with alike.
+func LocalStackEnv() []string {
+	return []string{
+		"DISABLE_EVENTS=1",
+		"SKIP_SSL_CERT_DOWNLOAD=1",
+		"GATEWAY_LISTEN=0.0.0.0:4566",
+		"SERVICES=sqs,events,ec2,cloudformation,iam,sts,s3,ssm",
+	}
+}
+
+// ensure returns the reference under which the engine holds the image.
+func ensure(ctx context.Context, eng *engine.Engine, opts ImageOptions, img image) (string, error) {
+	if !img.onlyBuilt {
+		if held, err := eng.HasImage(ctx, img.public); held || err != nil {
+			return img.public, err
+		}
+	}
+	built, sourceErr := builtReference(opts.Source, img)
+	if sourceErr == nil {
+		if held, err := eng.HasImage(ctx, built); held || err != nil {
+			return built, err
+		}
+	}
+	if !img.onlyBuilt && !opts.BuildOnly {
+		unanswered := askRegistry(ctx, eng, img.public)
+		if unanswered == nil {
+			opts.log("pulling %s", img.public)
+			_, err := eng.Run(ctx, "pull", img.public)
+			return img.public, err
+		}
+		opts.log("no registry has the %s image (%v)", img.name, unanswered)
+	}
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	if sourceErr != nil {
+		return "", fmt.Errorf("the %s image can be had by building it only: %w", img.name, sourceErr)
+	}
+	opts.log("building the %s image as %s", img.name, built)
+	return built, build(ctx, eng, opts, img, built)
+}
+
+// askRegistry asks the image's registry for its manifest.
+func askRegistry(ctx context.Context, eng *engine.Engine, ref string) error {
+	ctx, cancel := context.WithTimeout(ctx, registryTimeout)
+	defer cancel()
+	_, err := eng.Run(ctx, "manifest", "inspect", ref)
+	return err
+}
+
+// build runs build.sh, whose progress goes to the user line by line.
+func build(ctx context.Context, eng *engine.Engine, opts ImageOptions, img image, ref string) error {
+	cmd := engine.OwnGroup(exec.CommandContext(ctx, "bash", filepath.Join(opts.Source, "kind", "images", "build.sh"), img.name, eng.Name, ref))
+	state, err := engine.StateDir()
+	if err != nil {
+		return err
+	}
+	cmd.Env = append(append(os.Environ(), eng.Environ("")...), "SPOTDRILL_CACHE="+state)
+	progress := &lines{log: opts.log}
+	cmd.Stdout, cmd.Stderr = progress, progress
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return fmt.Errorf("build the %s image: %w (the lines above say why)", img.name, err)
+	}
+	return nil
+}
+
+// lines is a writer that logs each full line.
+type lines struct {
+	log  func(format string, args ...any)
+	rest []byte
+}
+
+func (l *lines) Write(text []byte) (int, error) {
+	l.rest = append(l.rest, text...)
+	for {
+		line, rest, found := bytes.Cut(l.rest, []byte("\n"))
+		if !found {
+			return len(text), nil
+		}
+		l.log("%s", line)
+		l.rest = rest
+	}
+}
+
+// builtReference names the built image after everything that goes into it.
+func builtReference(source string, img image) (string, error) {
+	folder := filepath.Join(source, "kind", "images")
+	if _, err := os.Stat(filepath.Join(folder, "build.sh")); err != nil {
+		return "", fmt.Errorf("%s is not there: run spotdrill from a checkout of its source, or where an image registry can be reached", filepath.Join(folder, "build.sh"))
+	}
+	hash := sha256.New()
+	for _, name := range append([]string{"build.sh", "steps.sh", "versions.env"}, img.sources...) {
+		err := filepath.WalkDir(filepath.Join(folder, name), func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			content, err := os.ReadFile(path)
+			fmt.Fprintf(hash, "%s %d\n", strings.TrimPrefix(path, folder), len(content))
+			hash.Write(content)
+			return err
+		})
+		if err != nil {
+			return "", fmt.Errorf("read what the %s image is built from: %w", img.name, err)
+		}
+	}
+	return fmt.Sprintf("localhost/spotdrill/%s:%.6x", img.name, hash.Sum(nil)), nil
+}
+
+// version returns a version from versions.env, which a test checks to be there.
+func version(name string) string {
+	for line := range strings.Lines(versionsFile) {
+		if value, found := strings.CutPrefix(strings.TrimSpace(line), name+"="); found {
+			return value
+		}
+	}
+	return ""
+}

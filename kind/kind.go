@@ -1,0 +1,92 @@
+// Package kind holds the kind cluster that drills run on: its configuration, and
+// the images of its nodes and of LocalStack.
+package kind
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"text/template"
+)
+
+// Where the cluster's nodes claim to be, and the addresses inside the cluster.
+const (
+	Region        = "ap-northeast-2"
+	Zone          = "ap-northeast-2a"
+	PodSubnet     = "10.244.0.0/16"
+	ServiceSubnet = "10.96.0.0/16"
+)
+
+// What a node's label karpenter.sh/capacity-type says.
+const (
+	OnDemand = "on-demand"
+	Spot     = "spot"
+)
+
+//go:embed cluster.yaml
+var clusterTemplate string
+
+// Config is what varies between clusters.
+type Config struct {
+	// NodeImage is the reference of the nodes' image.
+	NodeImage string
+	// KubeProxyMode is "iptables", "nftables" or "ipvs".
+	KubeProxyMode string
+	// Nodes are made in this order; kind names them by role and number.
+	Nodes []Node
+}
+
+// Node is one node of the cluster, which looks like an EC2 instance to its drills.
+type Node struct {
+	// Role is "control-plane" or "worker".
+	Role string
+	// CapacityType is OnDemand or Spot.
+	CapacityType string
+	InstanceType string
+	// InstanceID ends the node's spec.providerID.
+	InstanceID string
+}
+
+// DefaultConfig returns one control plane, one on-demand worker and three spot
+// workers, with made-up instance IDs.
+func DefaultConfig(nodeImage string) Config {
+	return Config{
+		NodeImage:     nodeImage,
+		KubeProxyMode: "iptables",
+		Nodes: []Node{
+			{"control-plane", OnDemand, "m7i.large", "i-0d0000000000000a0"},
+			{"worker", OnDemand, "m7i.large", "i-0d0000000000000a1"},
+			{"worker", Spot, "m7i.xlarge", "i-0d0000000000000b1"},
+			{"worker", Spot, "c7i.xlarge", "i-0d0000000000000b2"},
+			{"worker", Spot, "r7i.xlarge", "i-0d0000000000000b3"},
+		},
+	}
+}
+
+// ProviderID returns the node's spec.providerID, in the form that EC2 nodes have.
+func (n Node) ProviderID() string { return "aws:///" + Zone + "/" + n.InstanceID }
+
+// Render returns the cluster's configuration for kind's create command or library.
+func Render(config Config) ([]byte, error) {
+	if config.NodeImage == "" {
+		return nil, fmt.Errorf("render the cluster's configuration: no node image given")
+	}
+	for _, node := range config.Nodes {
+		if node.Role == "" || node.CapacityType == "" || node.InstanceType == "" || node.InstanceID == "" {
+			return nil, fmt.Errorf("render the cluster's configuration: node %+v leaves a field empty", node)
+		}
+	}
+	parsed, err := template.New("cluster.yaml").Parse(clusterTemplate)
+	if err != nil {
+		return nil, fmt.Errorf("parse the cluster's configuration: %w", err)
+	}
+	var rendered bytes.Buffer
+	data := struct {
+		Config
+		Region, Zone, PodSubnet, ServiceSubnet string
+	}{config, Region, Zone, PodSubnet, ServiceSubnet}
+	if err := parsed.Execute(&rendered, data); err != nil {
+		return nil, fmt.Errorf("render the cluster's configuration: %w", err)
+	}
+	return rendered.Bytes(), nil
+}
