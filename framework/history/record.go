@@ -31,8 +31,9 @@ type Recorder struct {
 	gz      *gzip.Writer
 	buf     *bufio.Writer
 	seen    []Event
-	lastBad time.Duration // intended time of the newest lost service query, -1 for none
-	newest  time.Duration // intended time of the newest service query
+	oldest  time.Duration // intended time of the oldest service query
+	newest  time.Duration // intended time of the newest service query, -1 for none
+	lastBad time.Duration // intended time of the newest lost service query
 	closed  bool
 	err     error
 }
@@ -55,7 +56,7 @@ func Create(dir string, clock *Clock, meta Meta) (*Recorder, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("create query record: %w", err), events.Close(), queries.Close())
 	}
-	r := &Recorder{clock: clock, events: events, queries: queries, gz: gz, buf: bufio.NewWriterSize(gz, 1<<16), lastBad: -1, newest: -1}
+	r := &Recorder{clock: clock, events: events, queries: queries, gz: gz, buf: bufio.NewWriterSize(gz, 1<<16), newest: -1}
 	meta.Format, meta.Base = FormatV1, clock.Start()
 	r.line(meta)
 	return r, r.err
@@ -88,7 +89,10 @@ func (r *Recorder) Query(q Query) {
 		return
 	}
 	if q.Target == Service && q.Outcome != Unsent {
-		r.newest = max(r.newest, q.Intended)
+		if r.newest < 0 {
+			r.oldest = q.Intended
+		}
+		r.oldest, r.newest = min(r.oldest, q.Intended), max(r.newest, q.Intended)
 		if q.Outcome.Lost() {
 			r.lastBad = max(r.lastBad, q.Intended)
 		}
@@ -107,15 +111,15 @@ func (r *Recorder) Events() []Event {
 	return append([]Event(nil), r.seen...)
 }
 
-// AnsweredFor says for how long the service has answered every query, up to the
-// newest one whose fate is known.
+// AnsweredFor says for how long the service has answered every query, from the
+// first one on and up to the newest one whose fate is known.
 func (r *Recorder) AnsweredFor() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.newest < 0 {
 		return 0
 	}
-	return r.newest - max(r.lastBad, 0)
+	return r.newest - max(r.lastBad, r.oldest)
 }
 
 // Close writes the last event and closes the files. Only a history whose run

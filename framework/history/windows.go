@@ -69,7 +69,8 @@ func Windows(stream []Query, quiet time.Duration) []Window {
 		if !q.Outcome.Lost() {
 			continue
 		}
-		if first >= 0 && q.Intended-stream[last].Intended > quiet {
+		// Without an answer in between the window cannot have ended.
+		if first >= 0 && last < i-1 && q.Intended-stream[last].Intended > quiet {
 			closeAt()
 		}
 		if first < 0 {

@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -53,6 +54,11 @@ func TestMarked(t *testing.T) {
 			s.drop(victimCordoned)
 			s.at(7, history.Event{Kind: history.RunError, Note: "lost the watch"})
 		}, want: Unknown, got: "tells no more"},
+		{name: "taken before the time was up, then the harness broke", edit: func(s *story) {
+			s.drop(victimCordoned)
+			s.change(history.Reclaimed, func(e *history.Event) { e.At = sec(7) })
+			s.at(8, history.Event{Kind: history.RunError, Note: "lost the watch"})
+		}, want: Fail, got: "before its instance was taken"},
 		{name: "no role", edit: func(s *story) { s.drop(kind(history.NodeRole)) }, want: Unknown, got: `which node "victim" is`},
 		{name: "node not seen", edit: func(s *story) { s.drop(kind(history.NodePresent)) }, want: Unknown, got: "was not seen"},
 		{name: "notice for another node", edit: func(s *story) {
@@ -74,6 +80,21 @@ func TestMarkedSaysHowLongItTookAndWhereThatStands(t *testing.T) {
 	}
 	if len(v.Evidence) != 2 || h.Events[v.Evidence[0]-1].Kind != history.NoticePut || h.Events[v.Evidence[1]-1].Kind != history.NodeCordoned {
 		t.Errorf("evidence %v", v.Evidence)
+	}
+}
+
+func TestMarkedWantsWhatTheHandlerClaims(t *testing.T) {
+	for want, h := range map[string]history.Handler{
+		"cordoned within":                {Unschedulable: true},
+		"tainted a/b within":             {Taint: "a/b"},
+		"cordoned or tainted a/b within": {Unschedulable: true, Taint: "a/b"},
+		"marked within":                  {},
+	} {
+		s := drainStory()
+		s.meta.Handler = h
+		if v := find(t, s.judge(), "marked victim"); !strings.HasPrefix(v.Want, want) {
+			t.Errorf("wants %q, want %q", v.Want, want)
+		}
 	}
 }
 
@@ -101,6 +122,10 @@ func TestUntouched(t *testing.T) {
 			s.at(7, history.Event{Kind: history.Reclaimed, Node: bystander})
 			s.at(8, history.Event{Kind: history.NodeCordoned, Node: bystander})
 		}, want: Pass},
+		{name: "taken untouched, then the harness broke", edit: func(s *story) {
+			s.at(7, history.Event{Kind: history.Reclaimed, Node: bystander})
+			s.at(8, history.Event{Kind: history.RunError, Note: "x"})
+		}, want: Pass},
 		{name: "no role", edit: func(s *story) {
 			s.drop(func(e history.Event) bool { return e.Kind == history.NodeRole && e.Key == "bystander" })
 		}, want: Unknown},
@@ -121,6 +146,7 @@ func TestNodeEvent(t *testing.T) {
 	for _, x := range []expectation{
 		{name: "told", want: Pass, got: "SpotInterruption by builtin after 0.600s"},
 		{name: "not told", edit: func(s *story) { s.drop(kind(history.ClusterEvent)) }, want: Fail},
+		{name: "told on the edge", edit: when(9), want: Pass},
 		{name: "told late", edit: when(9.5), want: Fail, got: "only after 5.500s"},
 		{name: "told before the notice", edit: when(3), want: Fail},
 		{name: "told by the node controller", edit: by("node-controller"), want: Fail},

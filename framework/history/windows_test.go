@@ -1,0 +1,123 @@
+package history
+
+import (
+	"reflect"
+	"testing"
+	"time"
+)
+
+func ms(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// stream writes a query every 100 ms: . answered, x lost, u unsent, space none.
+func stream(fates string) []Query {
+	var out []Query
+	for i, fate := range fates {
+		q := Query{Target: Service, Mode: Fresh, Intended: ms(i * 100), Outcome: Answered}
+		switch fate {
+		case ' ':
+			continue
+		case 'x':
+			q.Outcome = Timeout
+		case 'u':
+			q.Outcome = Unsent
+		}
+		out = append(out, q)
+	}
+	return out
+}
+
+func TestWindows(t *testing.T) {
+	for name, c := range map[string]struct {
+		fates string
+		want  []Window
+	}{
+		"nothing asked":                       {"", nil},
+		"nothing lost":                        {".....", nil},
+		"one lost":                            {"..x..", []Window{{From: ms(200), To: ms(300), Lost: 1, Asked: 2}}},
+		"the first lost":                      {"x..", []Window{{From: 0, To: ms(100), Lost: 1, Asked: 2}}},
+		"several in a row":                    {".xxx..", []Window{{From: ms(100), To: ms(400), Lost: 3, Asked: 4}}},
+		"every second one":                    {".x.x.x..", []Window{{From: ms(100), To: ms(600), Lost: 3, Asked: 6}}},
+		"a gap of quiet is one window":        {"x....x.", []Window{{From: 0, To: ms(600), Lost: 2, Asked: 7}}},
+		"a gap of more than quiet is two":     {"x.....x.", []Window{{From: 0, To: ms(100), Lost: 1, Asked: 2}, {From: ms(600), To: ms(700), Lost: 1, Asked: 2}}},
+		"open at the end":                     {"..xx", []Window{{From: ms(200), To: ms(300), Lost: 2, Asked: 2, Open: true}}},
+		"one lost at the end":                 {"..x", []Window{{From: ms(200), To: ms(200), Lost: 1, Asked: 1, Open: true}}},
+		"all lost":                            {"xxx", []Window{{From: 0, To: ms(200), Lost: 3, Asked: 3, Open: true}}},
+		"closed, then open":                   {"x.......x", []Window{{From: 0, To: ms(100), Lost: 1, Asked: 2}, {From: ms(800), To: ms(800), Lost: 1, Asked: 1, Open: true}}},
+		"unsent ones neither lose nor answer": {"xux.u.", []Window{{From: 0, To: ms(300), Lost: 2, Asked: 3}}},
+		"unsent ones alone":                   {"uuu", nil},
+		"a hole without queries ends nothing": {"x        x.", []Window{{From: 0, To: ms(1000), Lost: 2, Asked: 3}}},
+		"nor do unsent ones":                  {"xuuuuuuuux.", []Window{{From: 0, To: ms(1000), Lost: 2, Asked: 3}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := Windows(Stream(stream(c.fates), Service, Fresh), Quiet); !reflect.DeepEqual(got, c.want) {
+				t.Errorf("%q: got  %+v\nwant %+v", c.fates, got, c.want)
+			}
+		})
+	}
+}
+
+func TestWindowLength(t *testing.T) {
+	if got := (Window{From: ms(200), To: ms(1500)}).Length(); got != ms(1300) {
+		t.Errorf("length %s", got)
+	}
+}
+
+func TestStream(t *testing.T) {
+	queries := []Query{
+		{Target: Service, Mode: Fresh, Intended: ms(3), Outcome: Answered},
+		{Target: Service, Mode: Fixed, Intended: ms(1), Outcome: Answered},
+		{Target: Control, Mode: Fresh, Intended: ms(1), Outcome: Answered},
+		{Target: Service, Mode: Fresh, Intended: ms(2), Outcome: Unsent},
+		{Target: Service, Mode: Fresh, Intended: ms(1), Outcome: Timeout},
+	}
+	got := Stream(queries, Service, Fresh)
+	if len(got) != 2 || got[0].Intended != ms(1) || got[1].Intended != ms(3) {
+		t.Errorf("stream %+v", got)
+	}
+	if queries[0].Intended != ms(3) {
+		t.Error("the queries themselves were put in order")
+	}
+}
+
+// Whatever is lost lies within a window, and windows do not meet.
+func FuzzWindows(f *testing.F) {
+	f.Add([]byte{1, 0, 1, 0, 0, 0, 0, 0, 0, 1}, uint8(100))
+	f.Fuzz(func(t *testing.T, fates []byte, interval uint8) {
+		var queries []Query
+		for i, fate := range fates {
+			outcomes := Outcomes()
+			queries = append(queries, Query{Target: Service, Mode: Fresh, Intended: time.Duration(i) * ms(int(interval)), Outcome: outcomes[int(fate)%len(outcomes)]})
+		}
+		asked := Stream(queries, Service, Fresh)
+		windows := Windows(asked, Quiet)
+		lost := 0
+		for i, w := range windows {
+			lost += w.Lost
+			if w.Lost < 1 || w.Lost > w.Asked || w.Length() < 0 || w.Open && i != len(windows)-1 {
+				t.Errorf("window %+v", w)
+			}
+			if i > 0 && w.From <= windows[i-1].From {
+				t.Errorf("%+v after %+v", w, windows[i-1])
+			}
+		}
+		for _, q := range asked {
+			if q.Outcome.Lost() {
+				lost--
+			}
+		}
+		if lost != 0 {
+			t.Errorf("%d more lost within windows than there are", lost)
+		}
+	})
+}
+
+func TestOutcomes(t *testing.T) {
+	for _, o := range Outcomes() {
+		if o.Lost() == (o == Answered || o == Unsent) {
+			t.Errorf("%s is lost: %t", o, o.Lost())
+		}
+	}
+	if !Outcome("").Lost() {
+		t.Error("an outcome that nobody set counts as answered")
+	}
+}
