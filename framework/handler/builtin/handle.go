@@ -40,7 +40,8 @@ type dispatcher struct {
 	metrics *metrics
 	log     *slog.Logger
 
-	// drains run past the handling of their message, until drainCtx is done.
+	// drains run past the handling of their message, and past the stop signal,
+	// until drainCtx is done.
 	drainCtx context.Context //nolint:containedctx // the life of the drains, not of a call
 	drains   sync.WaitGroup
 }

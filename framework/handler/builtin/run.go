@@ -38,7 +38,8 @@ type Config struct {
 	// DrainTimeout gives a drain up; 0 never does, so that a drain ends with an
 	// empty, restored or deleted node.
 	DrainTimeout time.Duration
-	// ShutdownGrace is how long running drains may go on after a stop signal.
+	// ShutdownGrace is how long messages in hand and drains may go on after a
+	// stop signal.
 	ShutdownGrace time.Duration
 }
 
@@ -108,12 +109,12 @@ func Run(ctx context.Context, cluster *rest.Config, cfg Config, log *slog.Logger
 			criticalAfter: cfg.CriticalAfter, timeout: cfg.DrainTimeout,
 		},
 	}
+	defer context.AfterFunc(ctx, func() {
+		log.Info("stopping; what is in hand may go on", "for", cfg.ShutdownGrace.String())
+		time.AfterFunc(cfg.ShutdownGrace, stopDrains)
+	})()
 	d.resume()
 	d.receive(ctx, cfg.Workers, &ready)
-
-	log.Info("stopping; drains may go on", "for", cfg.ShutdownGrace.String())
-	timer := time.AfterFunc(cfg.ShutdownGrace, stopDrains)
-	defer timer.Stop()
 	d.drains.Wait()
 	return nil
 }
@@ -141,7 +142,7 @@ func (d *dispatcher) receive(ctx context.Context, workers int, ready *atomic.Boo
 		}
 		for _, message := range messages {
 			group.Go(func() error {
-				d.handle(context.WithoutCancel(ctx), message)
+				d.handle(d.drainCtx, message)
 				return nil
 			})
 		}

@@ -1,0 +1,216 @@
+package handler
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/e2e-framework/klient/k8s/resources"
+	"sigs.k8s.io/e2e-framework/klient/wait"
+)
+
+const (
+	poll = 250 * time.Millisecond
+	// definitionTimeout bounds the wait for a CustomResourceDefinition's kind.
+	definitionTimeout = 20 * time.Second
+	// RemoveTimeout bounds the wait for each object that is deleted. It leaves
+	// room for a pod's grace period.
+	RemoveTimeout = 90 * time.Second
+)
+
+// inventoryName is the ConfigMap in kube-system that lists what is installed,
+// for a later run that knows nothing of this one.
+const inventoryName = "spotdrill-handler"
+
+// reference names an installed object.
+type reference struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Namespace  string `json:"namespace,omitempty"`
+	Name       string `json:"name"`
+}
+
+func (r reference) String() string {
+	return r.Kind + " " + strings.TrimPrefix(r.Namespace+"/"+r.Name, "/")
+}
+
+func referenceTo(obj *unstructured.Unstructured) reference {
+	return reference{obj.GetAPIVersion(), obj.GetKind(), obj.GetNamespace(), obj.GetName()}
+}
+
+// Install installs the handler and returns when it is ready. An object that
+// exists already is an error: it is somebody's. After an error, Uninstall
+// removes what was made. Log receives lines for the user; it may be nil.
+func (d Description) Install(ctx context.Context, cfg *rest.Config, s Settings, log func(format string, args ...any)) error {
+	if log == nil {
+		log = func(string, ...any) {}
+	}
+	objects, err := d.objects(s)
+	if err != nil {
+		return fmt.Errorf("install handler %s: %w", d.Name, err)
+	}
+	if len(objects) == 0 {
+		return nil
+	}
+	api, err := resources.New(cfg)
+	if err != nil {
+		return fmt.Errorf("install handler %s: make a client: %w", d.Name, err)
+	}
+	begun := time.Now()
+	if err := d.writeInventory(ctx, api, objects); err != nil {
+		return fmt.Errorf("install handler %s: %w", d.Name, err)
+	}
+	for _, obj := range objects {
+		if err := create(ctx, api, obj); err != nil {
+			return fmt.Errorf("install handler %s: create %s: %w", d.Name, referenceTo(obj), err)
+		}
+	}
+	if err := d.waitReady(ctx, cfg, s); err != nil {
+		return fmt.Errorf("install handler %s: %w", d.Name, err)
+	}
+	log("handler %s %s ready after %.1fs", d.Name, d.Meta().Version, time.Since(begun).Seconds())
+	return nil
+}
+
+// create makes an object, strictly: a field that its kind does not have is an
+// error. A kind whose definition was made a moment ago is waited for.
+func create(ctx context.Context, api *resources.Resources, obj *unstructured.Unstructured) error {
+	var last error
+	err := wait.For(func(ctx context.Context) (bool, error) {
+		// klient's own Create has no room for field validation.
+		last = api.GetControllerRuntimeClient().Create(ctx, obj, client.FieldValidation("Strict"), client.FieldOwner("spotdrill"))
+		if meta.IsNoMatchError(last) {
+			return false, nil
+		}
+		return true, last
+	}, wait.WithContext(ctx), wait.WithTimeout(definitionTimeout), wait.WithInterval(poll), wait.WithImmediate())
+	if err != nil && last != nil {
+		return last
+	}
+	return err
+}
+
+func (d Description) writeInventory(ctx context.Context, api *resources.Resources, objects []*unstructured.Unstructured) error {
+	references := make([]reference, 0, len(objects))
+	for _, obj := range objects {
+		references = append(references, referenceTo(obj))
+	}
+	list, err := json.Marshal(references)
+	if err != nil {
+		return fmt.Errorf("encode the list of objects: %w", err)
+	}
+	err = api.Create(ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: inventoryName, Namespace: metav1.NamespaceSystem, Labels: map[string]string{ownerLabel: d.Name}},
+		Data:       map[string]string{"handler": d.Name, "objects": string(list)},
+	})
+	if apierrors.IsAlreadyExists(err) {
+		return errors.New("another handler is installed, or was left half removed; remove it first")
+	}
+	if err != nil {
+		return fmt.Errorf("write the list of objects: %w", err)
+	}
+	return nil
+}
+
+// Uninstall deletes exactly what Install made with the same settings, and
+// returns when it is gone, pods included. What is gone already is no error.
+func (d Description) Uninstall(ctx context.Context, cfg *rest.Config, s Settings) error {
+	objects, err := d.objects(s)
+	if err != nil {
+		return fmt.Errorf("uninstall handler %s: %w", d.Name, err)
+	}
+	if len(objects) == 0 {
+		return nil
+	}
+	api, err := resources.New(cfg)
+	if err != nil {
+		return fmt.Errorf("uninstall handler %s: make a client: %w", d.Name, err)
+	}
+	references := make([]reference, 0, len(objects))
+	for _, obj := range objects {
+		references = append(references, referenceTo(obj))
+	}
+	if err := remove(ctx, api, references, d.Name); err != nil {
+		return fmt.Errorf("uninstall handler %s: %w", d.Name, err)
+	}
+	return nil
+}
+
+// RemoveLeftover uninstalls the handler that an earlier run left behind, if any.
+func RemoveLeftover(ctx context.Context, cfg *rest.Config) error {
+	api, err := resources.New(cfg)
+	if err != nil {
+		return fmt.Errorf("remove a left handler: make a client: %w", err)
+	}
+	var inventory corev1.ConfigMap
+	err = api.Get(ctx, inventoryName, metav1.NamespaceSystem, &inventory)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("remove a left handler: read the list of its objects: %w", err)
+	}
+	var references []reference
+	if err := json.Unmarshal([]byte(inventory.Data["objects"]), &references); err != nil {
+		return fmt.Errorf("remove a left handler: read the list of its objects: %w", err)
+	}
+	name := inventory.Data["handler"]
+	if err := remove(ctx, api, references, name); err != nil {
+		return fmt.Errorf("remove handler %s, which an earlier run left: %w", name, err)
+	}
+	return nil
+}
+
+// remove deletes the objects of a handler, the last one made first, and then
+// the list of them.
+func remove(ctx context.Context, api *resources.Resources, references []reference, owner string) error {
+	inventory := reference{"v1", "ConfigMap", metav1.NamespaceSystem, inventoryName}
+	references = append([]reference{inventory}, references...)
+	for _, r := range slices.Backward(references) {
+		if err := removeOne(ctx, api, r, owner); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeOne deletes an object that carries our label and waits until it is gone.
+// Foreground deletion makes a Deployment outlive its pods.
+func removeOne(ctx context.Context, api *resources.Resources, r reference, owner string) error {
+	obj := &unstructured.Unstructured{}
+	obj.SetAPIVersion(r.APIVersion)
+	obj.SetKind(r.Kind)
+	asked := false
+	var last error
+	err := wait.For(func(ctx context.Context) (bool, error) {
+		last = api.Get(ctx, r.Name, r.Namespace, obj)
+		if apierrors.IsNotFound(last) || meta.IsNoMatchError(last) {
+			return true, nil
+		}
+		if last != nil || asked {
+			return false, nil
+		}
+		if obj.GetLabels()[ownerLabel] != owner {
+			return true, nil // not ours: Install failed on it
+		}
+		obj.SetNamespace(r.Namespace)
+		last = api.Delete(ctx, obj, resources.WithDeletePropagation(string(metav1.DeletePropagationForeground)))
+		asked = last == nil
+		return false, nil
+	}, wait.WithContext(ctx), wait.WithTimeout(RemoveTimeout), wait.WithInterval(poll), wait.WithImmediate())
+	if err != nil {
+		return fmt.Errorf("delete %s: not gone within %s; finalizers %v, last error: %w", r, RemoveTimeout, obj.GetFinalizers(), errors.Join(last, err))
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+package handler
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const known = "QUEUE_URL, QUEUE_NAME, AWS_ENDPOINT, AWS_REGION, CLUSTER_NAME, IMAGE, NAMESPACE"
+
+const features = "spot, state-change, scheduled-change, rebalance-event, rebalance-drain, capacity-reservation"
+
+// invalid has a line for each file in testdata/invalid-*.yaml: what is wrong
+// with it, word by word, after the name of the file.
+var invalid = map[string][]string{
+	"invalid-api-version":         {`:1: apiVersion: "spotdrill.dev/v2" is not known; allowed: spotdrill.dev/v1alpha1`},
+	"invalid-kind":                {`:2: kind: "Scenario" is not known; allowed: HandlerUnderTest`},
+	"invalid-name":                {`:3: name: "My Handler" is not a DNS label: up to 63 of a-z, 0-9 and -`},
+	"invalid-field":               {`:8: unknown field "mark" in the document; allowed: apiVersion, deletesNode, features, image, kind, manifests, marks, name, ready, url, version`},
+	"invalid-field-in-marks":      {`:8: unknown field "cordon" in marks; allowed: taint, unschedulable`},
+	"invalid-feature":             {`:9: features[1]: "spots" is not known; allowed: ` + features},
+	"invalid-features-of-nothing": {`:8: features: a handler that installs nothing cannot claim any`},
+	"invalid-image-built":         {`:5: image.built: "other" is not known; allowed: self`},
+	"invalid-image-both":          {`:5: image: wants one of ref and built, not both`},
+	"invalid-no-version":          {`:1: version: must not be empty: a report must say what was tested`},
+	"invalid-no-marks":            {`:1: marks: wants unschedulable, taint or both: how else would a node that is being drained be told?`},
+	"invalid-no-deployment":       {`:7: ready.deployment: "" is not NAMESPACE/NAME; without it nobody knows when the handler works`},
+	"invalid-timeout":             {`:7: "30" is not a duration; write a number with its unit, such as 500ms, 5s or 2m`},
+	"invalid-manifest-outside":    {`:6: manifests[0]: "../valid-manifests.yaml" is not a path beside or below the description`},
+	"invalid-manifest-missing":    {`:6: read manifest: open missing.yaml: no such file or directory`},
+	"invalid-placeholder": {
+		"testdata/manifests/placeholder.yaml:5: unknown placeholder ${QUEUE}; allowed: " + known,
+		"testdata/manifests/placeholder.yaml:6: unknown placeholder ${}; allowed: " + known,
+	},
+	"invalid-yaml-in-manifest":    {`testdata/manifests/not-yaml.yaml:5: decode the document: error converting YAML to JSON: yaml: line 1: did not find expected ',' or ']'`},
+	"invalid-object-without-name": {`testdata/manifests/without-name.yaml:1: the document wants apiVersion, kind and metadata.name`},
+	"invalid-several": {
+		`:2: kind: "Scenario" is not known; allowed: HandlerUnderTest`,
+		`:9: features[0]: "spots" is not known; allowed: ` + features,
+	},
+	"invalid-empty": {`:1: the file is empty`},
+}
+
+func TestLoadRefuses(t *testing.T) {
+	files, err := filepath.Glob("testdata/invalid-*.yaml")
+	if err != nil || len(files) != len(invalid) {
+		t.Fatalf("%d files for %d messages, %v", len(files), len(invalid), err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		t.Run(name, func(t *testing.T) {
+			var want []string
+			for _, message := range invalid[name] {
+				if strings.HasPrefix(message, ":") {
+					message = file + message
+				}
+				want = append(want, message)
+			}
+			_, err := Load(file)
+			if err == nil || err.Error() != strings.Join(want, "\n") {
+				t.Errorf("got\n%v\nwant\n%s", err, strings.Join(want, "\n"))
+			}
+		})
+	}
+}
+
+func TestLoadOfAnUnknownNameSaysWhatIsPossible(t *testing.T) {
+	_, err := Load("karpentre")
+	want := `no handler is named "karpentre"; known: builtin, none, or the path of a description such as ./my-handler/handler.yaml`
+	if err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+	if _, err := Load("testdata/there-is-none.yaml"); err == nil || !strings.Contains(err.Error(), "there-is-none.yaml") {
+		t.Errorf("a missing file: %v", err)
+	}
+}
+
+func TestLoadAFileOfOnesOwn(t *testing.T) {
+	d, err := Load("testdata/valid.yaml")
+	if err != nil {
+		t.Fatalf("Load: %v", err)
+	}
+	if d.Ready.Timeout.D() != 30*time.Second || d.File != "testdata/valid.yaml" || !d.Claims("spot") || d.Claims("rebalance-drain") {
+		t.Errorf("loaded %+v", d)
+	}
+	if m := d.Meta(); m.Name != "mine" || m.Version != "v1" || !m.Unschedulable || m.Taint != "" {
+		t.Errorf("meta %+v", m)
+	}
+	if len(d.documents) != 3 {
+		t.Errorf("%d documents, want 3", len(d.documents))
+	}
+}
+
+func TestTheHandlersOfTheProductLoad(t *testing.T) {
+	for _, name := range Names() {
+		d, err := Load(name)
+		if err != nil || d.Name != name {
+			t.Errorf("Load(%s) = %q, %v", name, d.Name, err)
+		}
+	}
+	none, _ := Load("none")
+	if own := None(); none.File != own.File || own.Name != none.Name || len(own.Features) > 0 {
+		t.Errorf("None() = %+v, the file has %+v", own, none)
+	}
+	if err := errors.Join(install(t, none), nil); err != nil {
+		t.Errorf("installing nothing: %v", err)
+	}
+}
+
+// install uses no cluster: it is for handlers that install nothing.
+func install(t *testing.T, d Description) error {
+	t.Helper()
+	return errors.Join(d.Install(t.Context(), nil, Settings{}, nil), d.Uninstall(t.Context(), nil, Settings{}))
+}
+
+func TestWhatIsLeftOnANode(t *testing.T) {
+	d := Description{Marks: Marks{Taint: "example.org/leaving"}}
+	for key, want := range map[string]bool{
+		"spotdrill.dev/draining":                   true,
+		"karpenter.sh/disrupted":                   true,
+		"aws-node-termination-handler/spot-itn":    true,
+		"example.org/leaving":                      true,
+		"spotdrill.dev/owned":                      false,
+		"karpenter.sh/capacity-type":               false,
+		"node-role.kubernetes.io/control-plane":    false,
+		"kubeadm.alpha.kubernetes.io/cri-socket":   false,
+		"volumes.kubernetes.io/controller-managed": false,
+		"": false,
+	} {
+		if got := d.LeavesBehind(key); got != want {
+			t.Errorf("LeavesBehind(%q) = %v, want %v", key, got, want)
+		}
+	}
+	builtin, err := Load("builtin")
+	if err != nil || !LeavesBehind(builtin.Marks.Taint) {
+		t.Errorf("the built-in handler's taint %q would stay on the node (%v)", builtin.Marks.Taint, err)
+	}
+	if !slices.Equal(slices.Sorted(slices.Values(builtin.Features)), []string{"capacity-reservation", "rebalance-event", "scheduled-change", "spot", "state-change"}) {
+		t.Errorf("the built-in handler claims %v", builtin.Features)
+	}
+}

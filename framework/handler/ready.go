@@ -1,0 +1,194 @@
+package handler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/e2e-framework/klient/wait"
+)
+
+// shownLines is how much of a log an error shows.
+const shownLines = 20
+
+// running is the handler's Deployment in the cluster.
+type running struct {
+	client          kubernetes.Interface
+	namespace, name string
+}
+
+func (d Description) running(cfg *rest.Config, s Settings) (running, error) {
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return running{}, fmt.Errorf("make a client: %w", err)
+	}
+	namespace, name, _ := strings.Cut(d.fill(d.Ready.Deployment, s), "/")
+	return running{client, namespace, name}, nil
+}
+
+// waitReady waits until every replica of the handler's Deployment is available.
+func (d Description) waitReady(ctx context.Context, cfg *rest.Config, s Settings) error {
+	r, err := d.running(cfg, s)
+	if err != nil {
+		return err
+	}
+	timeout := d.Ready.Timeout.D()
+	var deployment *appsv1.Deployment
+	var last error
+	err = wait.For(func(ctx context.Context) (bool, error) {
+		deployment, last = r.client.AppsV1().Deployments(r.namespace).Get(ctx, r.name, metav1.GetOptions{})
+		return last == nil && available(deployment), nil
+	}, wait.WithContext(ctx), wait.WithTimeout(timeout), wait.WithInterval(poll), wait.WithImmediate())
+	if err == nil {
+		return nil
+	}
+	// The wait's own context may be over: what was last seen is asked for anew.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	return fmt.Errorf("Deployment %s/%s is not ready after %s: %w\n%s", r.namespace, r.name, timeout, errors.Join(last, err), r.describe(ctx, deployment))
+}
+
+func available(d *appsv1.Deployment) bool {
+	want := int32(1)
+	if d.Spec.Replicas != nil {
+		want = *d.Spec.Replicas
+	}
+	s := d.Status
+	return s.ObservedGeneration >= d.Generation && s.UpdatedReplicas == want && s.AvailableReplicas == want && s.Replicas == want
+}
+
+// describe tells a reader why the handler is not ready, as far as can be seen.
+func (r running) describe(ctx context.Context, deployment *appsv1.Deployment) string {
+	var b strings.Builder
+	if deployment != nil {
+		for _, c := range deployment.Status.Conditions {
+			fmt.Fprintf(&b, "  condition %s=%s %s: %s\n", c.Type, c.Status, c.Reason, c.Message)
+		}
+	}
+	pods, err := r.pods(ctx)
+	if err != nil {
+		fmt.Fprintf(&b, "  pods: %v\n", err)
+	}
+	for i := range pods {
+		fmt.Fprintf(&b, "  pod %s on %q: %s\n", pods[i].Name, pods[i].Spec.NodeName, state(&pods[i]))
+		log, err := r.podLog(ctx, &pods[i], corev1.PodLogOptions{TailLines: new(int64(shownLines))})
+		if err != nil {
+			log = err.Error()
+		}
+		for line := range strings.Lines(log) {
+			fmt.Fprintf(&b, "    %s\n", strings.TrimRight(line, "\n"))
+		}
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// state is a pod's phase and whatever keeps it from being ready.
+func state(pod *corev1.Pod) string {
+	out := []string{string(pod.Status.Phase)}
+	for _, c := range pod.Status.Conditions {
+		if c.Status != corev1.ConditionTrue && c.Message != "" {
+			out = append(out, c.Message)
+		}
+	}
+	for _, c := range pod.Status.ContainerStatuses {
+		if w := c.State.Waiting; w != nil {
+			out = append(out, strings.TrimSpace(c.Name+" waits: "+w.Reason+" "+w.Message))
+		}
+		if t := c.State.Terminated; t != nil {
+			out = append(out, fmt.Sprintf("%s ended with exit code %d: %s", c.Name, t.ExitCode, t.Reason))
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+func (r running) pods(ctx context.Context) ([]corev1.Pod, error) {
+	deployment, err := r.client.AppsV1().Deployments(r.namespace).Get(ctx, r.name, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("read Deployment %s/%s: %w", r.namespace, r.name, err)
+	}
+	list, err := r.client.CoreV1().Pods(r.namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(deployment.Spec.Selector)})
+	if err != nil {
+		return nil, fmt.Errorf("list the pods of Deployment %s/%s: %w", r.namespace, r.name, err)
+	}
+	return list.Items, nil
+}
+
+// podLog is the log of every container of a pod; of one that was restarted, the
+// log of its previous life comes first.
+func (r running) podLog(ctx context.Context, pod *corev1.Pod, options corev1.PodLogOptions) (string, error) {
+	var b strings.Builder
+	var errs []error
+	for _, status := range pod.Status.ContainerStatuses {
+		for _, previous := range []bool{true, false} {
+			if previous && status.RestartCount == 0 {
+				continue
+			}
+			options.Container, options.Previous = status.Name, previous
+			stream, err := r.client.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &options).Stream(ctx)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("read the log of %s/%s: %w", pod.Name, status.Name, err))
+				continue
+			}
+			_, err = io.Copy(&b, stream)
+			errs = append(errs, err, stream.Close())
+		}
+	}
+	return b.String(), errors.Join(errs...)
+}
+
+// Logs is what the handler has written since a time (whole seconds count), pod
+// by pod. A handler that installs nothing writes nothing.
+func (d Description) Logs(ctx context.Context, cfg *rest.Config, s Settings, since time.Time) (string, error) {
+	if len(d.documents) == 0 {
+		return "", nil
+	}
+	r, err := d.running(cfg, s)
+	if err != nil {
+		return "", fmt.Errorf("logs of handler %s: %w", d.Name, err)
+	}
+	pods, err := r.pods(ctx)
+	if err != nil {
+		return "", fmt.Errorf("logs of handler %s: %w", d.Name, err)
+	}
+	var b strings.Builder
+	var errs []error
+	for i := range pods {
+		log, err := r.podLog(ctx, &pods[i], corev1.PodLogOptions{SinceTime: &metav1.Time{Time: since}})
+		errs = append(errs, err)
+		if len(pods) > 1 {
+			fmt.Fprintf(&b, "==> %s <==\n", pods[i].Name)
+		}
+		b.WriteString(log)
+	}
+	return b.String(), errors.Join(errs...)
+}
+
+// Restarts counts the restarts of the handler's containers.
+func (d Description) Restarts(ctx context.Context, cfg *rest.Config, s Settings) (int, error) {
+	if len(d.documents) == 0 {
+		return 0, nil
+	}
+	r, err := d.running(cfg, s)
+	if err != nil {
+		return 0, fmt.Errorf("restarts of handler %s: %w", d.Name, err)
+	}
+	pods, err := r.pods(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("restarts of handler %s: %w", d.Name, err)
+	}
+	restarts := 0
+	for _, pod := range pods {
+		for _, c := range pod.Status.ContainerStatuses {
+			restarts += int(c.RestartCount)
+		}
+	}
+	return restarts, nil
+}
