@@ -140,7 +140,7 @@ func drainStory() *story {
 		scenario: scenarios.Scenario{
 			Name: "drain", Title: "A drain", Profile: "SPOT",
 			Nodes:  map[string]scenarios.Pick{"victim": {Capacity: "spot"}, "bystander": {Capacity: "spot"}},
-			Probe:  &scenarios.Probe{Fresh: 100, Fixed: 50, Control: 20},
+			Probe:  &scenarios.Probe{Fresh: 40, Fixed: 20, Control: 10},
 			Settle: strict.Duration(sec(5)),
 			Steps: []scenarios.Step{
 				{Notice: &scenarios.Notice{Name: "reclaim", Type: "spot-interruption", Nodes: []string{"victim"}}},
@@ -191,7 +191,7 @@ func incidentStory() *story {
 		scenario: scenarios.Scenario{
 			Name: "incident", Title: "An incident", Profile: "INCIDENT", Handler: scenarios.HandlerNone,
 			Nodes:  map[string]scenarios.Pick{"victim": {Capacity: "spot", Runs: "coredns"}},
-			Probe:  &scenarios.Probe{Fresh: 100, Fixed: 50, Control: 20},
+			Probe:  &scenarios.Probe{Fresh: 40, Fixed: 20, Control: 10},
 			Settle: strict.Duration(sec(2)),
 			Steps: []scenarios.Step{
 				{Notice: &scenarios.Notice{Name: "reclaim", Type: "spot-interruption", Nodes: []string{"victim"}}},

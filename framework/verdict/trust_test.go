@@ -27,9 +27,9 @@ func number(name string, value float64) func(*story) {
 // its own check Unknown and, with it, every check of DNS.
 func distrusted() []expectation {
 	return []expectation{
-		{name: "control lost one", edit: func(s *story) { s.lose(history.Control, fresh, 12, 12, history.Timeout) }, check: "control", got: "1 of 522 lost", noise: true},
+		{name: "control lost one", edit: func(s *story) { s.lose(history.Control, fresh, 12, 12, history.Timeout) }, check: "control", got: "1 of 261 lost", noise: true},
 		{name: "control never asked", edit: without(history.Control, fresh, 0, 99), check: "control", got: "never asked"},
-		{name: "control asked too little", edit: func(s *story) { s.scenario.Probe.Control = 25 }, check: "control", got: "expected", noise: true},
+		{name: "control asked too little", edit: func(s *story) { s.scenario.Probe.Control = 12 }, check: "control", got: "expected", noise: true},
 		{name: "control stopped early", edit: without(history.Control, fresh, 25, 99), check: "control", got: "the drill went on", noise: true},
 
 		{name: "prober did not end", edit: func(s *story) { s.drop(kind(history.ProberEnded)) }, check: "prober", got: "never said"},
@@ -44,14 +44,14 @@ func distrusted() []expectation {
 		{name: "no fixed queries", edit: without(service, fixed, 0, 99), check: "prober", got: "mode fixed"},
 		{name: "no fresh queries", edit: without(service, fresh, 0, 99), check: "prober", got: "mode fresh"},
 		{name: "a hole in the queries", edit: without(service, fresh, 12, 12.3), check: "prober", got: "no query on record between", noise: true},
-		{name: "service asked too little", edit: func(s *story) { s.scenario.Probe.Fixed = 60 }, check: "prober", got: "expected", noise: true},
+		{name: "service asked too little", edit: func(s *story) { s.scenario.Probe.Fixed = 25 }, check: "prober", got: "expected", noise: true},
 		{name: "service asked too late", edit: without(service, fixed, 0, 3.5), check: "prober", got: "too late for the baseline", noise: true},
 		{name: "service stopped early", edit: without(service, fresh, 27.5, 99), check: "prober", got: "the drill went on", noise: true},
 
 		{name: "lost before the notice", edit: losing(fixed, 3.9, 3.95), check: "baseline", got: "was lost (timeout)", noise: true},
 		{name: "no notice", edit: func(s *story) { s.drop(kind(history.NoticePut)) }, check: "baseline", got: "no notice"},
 		{name: "notice too early", edit: func(s *story) { s.change(history.NoticePut, func(e *history.Event) { e.At = sec(0.5) }) }, check: "baseline", got: "0.500s after"},
-		{name: "too little before the notice", edit: without(service, fresh, 3.2, 3.4), check: "baseline", got: "only 80 fresh", noise: true},
+		{name: "too little before the notice", edit: without(service, fresh, 3.2, 3.4), check: "baseline", got: "only 32 fresh", noise: true},
 	}
 }
 
@@ -83,11 +83,11 @@ func TestNoDNSCheckSurvivesDistrust(t *testing.T) {
 
 func TestTrust(t *testing.T) {
 	for _, x := range []expectation{
-		{name: "control", check: "control", got: "none of 522 lost"},
+		{name: "control", check: "control", got: "none of 261 lost"},
 		{name: "prober", check: "prober", got: "0 unsent"},
 		{name: "prober on the edge", edit: number("late_p99", 0.05), check: "prober"},
 		{name: "a few unsent", edit: func(s *story) { s.lose(service, fresh, 12, 12.01, history.Unsent) }, check: "prober"},
-		{name: "baseline", check: "baseline", got: "150 answered"},
+		{name: "baseline", check: "baseline", got: "60 answered"},
 		{name: "lost long before the notice", edit: losing(fresh, 2, 2.9), check: "baseline"},
 	} {
 		x.want = Pass
