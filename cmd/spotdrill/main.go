@@ -39,7 +39,10 @@ func main() {
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exitError{exitUsage, err} })
-	root.AddCommand(newHandlerCommand(), newProbeCommand(), newProxyCommand())
+	root.AddCommand(
+		newUpCommand(), newDownCommand(), newListCommand(), newJudgeCommand(), newProbeCommand(),
+		newHandlerCommand(), newProxyCommand(), newWorkloadCommand(),
+	)
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "spotdrill:", err)
 		code := exitHarness

@@ -1,0 +1,59 @@
+# The scenarios to play, the handler under test, and kube-proxy's mode.
+SET ?= fast
+HANDLER ?= builtin
+SCENARIOS ?=
+PROXY_MODE ?= iptables
+
+SHELL := /bin/bash
+TOOL := go tool -modfile=.ci/tools/go.mod
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show what there is to make
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo "  SET=fast|full  HANDLER=builtin|none|path/to/handler.yaml  SCENARIOS=name,name  PROXY_MODE=iptables|nftables"
+
+.PHONY: conformance
+conformance: build ## Bring the system up, play the drills, judge, write reports
+	@go tool ginkgo run --timeout 85m --grace-period 5m --fail-on-empty --fail-on-pending --silence-skips --succinct \
+		./suites/conformance -- --set=$(SET) --handler=$(abspath-handler) --scenarios=$(SCENARIOS) --proxy-mode=$(PROXY_MODE) \
+		--binary=$(CURDIR)/bin/spotdrill --out=$(CURDIR)/reports/out
+
+# A path is meant from here, not from the suite's folder.
+abspath-handler = $(if $(findstring /,$(HANDLER)),$(abspath $(HANDLER)),$(HANDLER))
+
+.PHONY: build
+build: ## Build bin/spotdrill, one static binary
+	@echo "building bin/spotdrill (up to 3 min the first time, seconds after)"
+	@CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/spotdrill ./cmd/spotdrill
+
+.PHONY: up
+up: build ## Only bring the system up
+	@bin/spotdrill up --proxy-mode=$(PROXY_MODE)
+
+.PHONY: test
+test: cc ## Run every test that needs no cluster, with the race detector
+	@echo "running the tests that need no cluster (about 5 min the first time, most of it compiling)"
+	@go test -race ./cmd/... ./framework/... ./kind/... ./reports/... ./scenarios/...
+
+# The race detector needs a C compiler.
+.PHONY: cc
+cc:
+	@command -v gcc >/dev/null || .ci/install gcc libc6-dev
+
+.PHONY: verify
+verify: ## Check format, lint, import directions, YAML and shell
+	@.ci/verify
+
+.PHONY: fix
+fix: ## Mend what a tool can mend
+	@$(TOOL) gofumpt -w $$(git ls-files '*.go')
+	@$(TOOL) shfmt -w $$(.ci/shell-files)
+	@$(TOOL) golangci-lint run --fix
+
+.PHONY: clean
+clean: build ## Remove the cluster, its containers and its network, and what was built here
+	@bin/spotdrill down
+	@rm -rf bin reports/out

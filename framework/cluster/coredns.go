@@ -1,0 +1,381 @@
+package cluster
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/e2e-framework/klient/wait"
+)
+
+// DNSSettings are the CoreDNS settings of a drill.
+type DNSSettings struct {
+	Placement        string // spot, on-demand or spread
+	Replicas         int
+	Lameduck         time.Duration
+	ReadinessPeriod  time.Duration // whole seconds
+	FailureThreshold int
+	GracePeriod      time.Duration // whole seconds
+}
+
+// DNSPod is a running CoreDNS pod.
+type DNSPod struct {
+	Name, Node, IP string
+}
+
+const (
+	dnsNamespace   = "kube-system"
+	dnsName        = "coredns"
+	dnsLabel       = "k8s-app=kube-dns"
+	dnsService     = "kube-dns"
+	settingsMark   = "spotdrill.dev/settings"
+	dnsContainer   = "coredns"
+	hostnameLabel  = "kubernetes.io/hostname"
+	corefileVolume = "config-volume"
+)
+
+var (
+	lameduckLine = regexp.MustCompile(`(?m)^(\s*lameduck\s+)\S+`)
+	forwardLine  = regexp.MustCompile(`(?m)^(\s*forward\s+\.\s+)\S+`)
+)
+
+// WithLameduck returns the Corefile with another lameduck duration. A Corefile
+// whose health plugin states none is an error: there is nothing to set.
+func WithLameduck(corefile string, d time.Duration) (string, error) {
+	if !lameduckLine.MatchString(corefile) {
+		return "", fmt.Errorf("the Corefile has no `health { lameduck … }`: CoreDNS would stop answering at once when told to end")
+	}
+	return lameduckLine.ReplaceAllString(corefile, fmt.Sprintf("${1}%ds", int(d.Seconds()))), nil
+}
+
+// WithUpstream returns the Corefile with external names forwarded to server
+// instead of the node's resolver, so that no query leaves the cluster.
+func WithUpstream(corefile, server string) (string, error) {
+	if !forwardLine.MatchString(corefile) {
+		return "", fmt.Errorf("the Corefile has no `forward . …` to turn to an upstream inside the cluster")
+	}
+	return forwardLine.ReplaceAllString(corefile, "${1}"+server), nil
+}
+
+// SetDNS gives CoreDNS the settings, replaces its pods, and waits until all of
+// them are Ready, in the EndpointSlices, and seen to run with the settings. The
+// pods are replaced because a changed Corefile reaches running ones up to 90 s
+// late. Where the settings are in force already, nothing is touched.
+func (c *Cluster) SetDNS(ctx context.Context, want DNSSettings) error {
+	cm, err := c.Clientset.CoreV1().ConfigMaps(dnsNamespace).Get(ctx, dnsName, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read Corefile: %w", err)
+	}
+	corefile, err := WithLameduck(cm.Data["Corefile"], want.Lameduck)
+	if err != nil {
+		return err
+	}
+	mark := fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%+v\n%s", want, corefile)))[:16]
+	deploy, err := c.Clientset.AppsV1().Deployments(dnsNamespace).Get(ctx, dnsName, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read Deployment coredns: %w", err)
+	}
+	if deploy.Spec.Template.Annotations[settingsMark] != mark || c.whyDNSNotSet(ctx, mark, corefile, want) != "" {
+		cm.Data["Corefile"] = corefile
+		if _, err := c.Clientset.CoreV1().ConfigMaps(dnsNamespace).Update(ctx, cm, metav1.UpdateOptions{}); err != nil {
+			return fmt.Errorf("set Corefile: %w", err)
+		}
+		setTemplate(deploy, want, mark)
+		if err := c.replaceDNS(ctx, deploy); err != nil {
+			return err
+		}
+	}
+	last := ""
+	err = wait.For(func(ctx context.Context) (bool, error) {
+		last = c.whyDNSNotSet(ctx, mark, corefile, want)
+		return last == "", nil
+	}, wait.WithContext(ctx), wait.WithTimeout(ReadyTimeout), wait.WithInterval(poll), wait.WithImmediate())
+	if err != nil {
+		return fmt.Errorf("wait %s for CoreDNS with %+v: %s: %w", ReadyTimeout, want, last, err)
+	}
+	return nil
+}
+
+func setTemplate(deploy *appsv1.Deployment, want DNSSettings, mark string) {
+	template := &deploy.Spec.Template
+	if template.Annotations == nil {
+		template.Annotations = map[string]string{}
+	}
+	template.Annotations[settingsMark] = mark
+	deploy.Spec.Replicas = ptr.To(int32(want.Replicas))
+
+	spec := &template.Spec
+	spec.TerminationGracePeriodSeconds = ptr.To(int64(want.GracePeriod.Seconds()))
+	delete(spec.NodeSelector, CapacityLabel)
+	self := &metav1.LabelSelector{MatchLabels: map[string]string{"k8s-app": "kube-dns"}}
+	spec.Affinity, spec.TopologySpreadConstraints = nil, nil
+	if want.Placement != OnDemand {
+		spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{LabelSelector: self, TopologyKey: hostnameLabel}},
+		}}
+	}
+	switch want.Placement {
+	case OnDemand, Spot:
+		if spec.NodeSelector == nil {
+			spec.NodeSelector = map[string]string{}
+		}
+		spec.NodeSelector[CapacityLabel] = want.Placement
+	default: // spread
+		spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+			MaxSkew: 1, TopologyKey: CapacityLabel, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: self,
+		}}
+	}
+	for i := range spec.Containers {
+		if spec.Containers[i].Name == dnsContainer && spec.Containers[i].ReadinessProbe != nil {
+			spec.Containers[i].ReadinessProbe.PeriodSeconds = int32(want.ReadinessPeriod.Seconds())
+			spec.Containers[i].ReadinessProbe.FailureThreshold = int32(want.FailureThreshold)
+		}
+	}
+}
+
+// replaceDNS updates the Deployment and removes the old pods at once: nobody
+// measures yet, and a rollout would wait for every old lameduck.
+func (c *Cluster) replaceDNS(ctx context.Context, deploy *appsv1.Deployment) error {
+	old, err := c.dnsPods(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := c.Clientset.AppsV1().Deployments(dnsNamespace).Update(ctx, deploy, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("set Deployment coredns: %w", err)
+	}
+	mark := deploy.Spec.Template.Annotations[settingsMark]
+	for _, p := range old {
+		if p.Annotations[settingsMark] != mark || p.DeletionTimestamp != nil {
+			if err := c.forceDelete(ctx, p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) dnsPods(ctx context.Context) ([]corev1.Pod, error) {
+	list, err := c.Clientset.CoreV1().Pods(dnsNamespace).List(ctx, metav1.ListOptions{LabelSelector: dnsLabel})
+	if err != nil {
+		return nil, fmt.Errorf("list CoreDNS pods: %w", err)
+	}
+	return list.Items, nil
+}
+
+// whyDNSNotSet says what keeps the settings from being in force, or "".
+func (c *Cluster) whyDNSNotSet(ctx context.Context, mark, corefile string, want DNSSettings) string {
+	pods, err := c.dnsPods(ctx)
+	if err != nil {
+		return err.Error()
+	}
+	var ips []string
+	for i := range pods {
+		p := &pods[i]
+		switch {
+		case p.Annotations[settingsMark] != mark || p.DeletionTimestamp != nil:
+			// One whose node was drained may linger while its grace period lasts.
+			if err := c.forceDelete(ctx, *p); err != nil {
+				return err.Error()
+			}
+			return fmt.Sprintf("pod %s of before is still there", p.Name)
+		case !podReady(p):
+			return fmt.Sprintf("pod %s on %q is not Ready (phase %s)", p.Name, p.Spec.NodeName, p.Status.Phase)
+		}
+		ips = append(ips, p.Status.PodIP)
+	}
+	if len(ips) != want.Replicas {
+		return fmt.Sprintf("%d pods, want %d", len(ips), want.Replicas)
+	}
+	if why := c.whyNotServed(ctx, ips); why != "" {
+		return why
+	}
+	for i := range pods {
+		if why := c.whyOtherCorefile(ctx, &pods[i], corefile); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// whyNotServed compares the ready addresses of the EndpointSlices with the pods.
+func (c *Cluster) whyNotServed(ctx context.Context, want []string) string {
+	slicesOf, err := c.Clientset.DiscoveryV1().EndpointSlices(dnsNamespace).List(ctx, metav1.ListOptions{
+		LabelSelector: discoveryv1.LabelServiceName + "=" + dnsService,
+	})
+	if err != nil {
+		return err.Error()
+	}
+	var got []string
+	for _, s := range slicesOf.Items {
+		for _, e := range s.Endpoints {
+			if ptr.Deref(e.Conditions.Ready, true) {
+				got = append(got, e.Addresses...)
+			}
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		return fmt.Sprintf("the EndpointSlices have %v, the pods %v", got, want)
+	}
+	return ""
+}
+
+// whyOtherCorefile reads the file that the pod's CoreDNS was started with, where
+// the kubelet put it.
+func (c *Cluster) whyOtherCorefile(ctx context.Context, p *corev1.Pod, want string) string {
+	file := fmt.Sprintf("/var/lib/kubelet/pods/%s/volumes/kubernetes.io~configmap/%s/Corefile", p.UID, corefileVolume)
+	got, err := c.engine.Exec(ctx, p.Spec.NodeName, nil, "cat", file)
+	if err != nil {
+		return fmt.Sprintf("pod %s: read its Corefile: %v", p.Name, err)
+	}
+	if strings.TrimSpace(got) != strings.TrimSpace(want) {
+		return fmt.Sprintf("pod %s runs with another Corefile", p.Name)
+	}
+	return ""
+}
+
+// DNSPods are the Ready CoreDNS pods, by node and name.
+func (c *Cluster) DNSPods(ctx context.Context) ([]DNSPod, error) {
+	pods, err := c.dnsPods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []DNSPod
+	for i := range pods {
+		if p := &pods[i]; podReady(p) && p.DeletionTimestamp == nil {
+			out = append(out, DNSPod{Name: p.Namespace + "/" + p.Name, Node: p.Spec.NodeName, IP: p.Status.PodIP})
+		}
+	}
+	slices.SortFunc(out, func(a, b DNSPod) int { return strings.Compare(a.Node+a.Name, b.Node+b.Name) })
+	return out, nil
+}
+
+// DNSServiceIP is the cluster IP that pods resolve with.
+func (c *Cluster) DNSServiceIP(ctx context.Context) (string, error) {
+	svc, err := c.Clientset.CoreV1().Services(dnsNamespace).Get(ctx, dnsService, metav1.GetOptions{})
+	if err != nil {
+		return "", fmt.Errorf("read Service kube-dns: %w", err)
+	}
+	return svc.Spec.ClusterIP, nil
+}
+
+// OriginalDNS is what SetDNS changes, as it was when the cluster was made.
+type OriginalDNS struct {
+	Corefile   string                `json:"corefile"`
+	Deployment appsv1.DeploymentSpec `json:"deployment"`
+}
+
+// ReadDNS reads what SetDNS changes, to be put back by RestoreDNS.
+func (c *Cluster) ReadDNS(ctx context.Context) (OriginalDNS, error) {
+	cm, err := c.Clientset.CoreV1().ConfigMaps(dnsNamespace).Get(ctx, dnsName, metav1.GetOptions{})
+	if err != nil {
+		return OriginalDNS{}, fmt.Errorf("read Corefile: %w", err)
+	}
+	deploy, err := c.Clientset.AppsV1().Deployments(dnsNamespace).Get(ctx, dnsName, metav1.GetOptions{})
+	if err != nil {
+		return OriginalDNS{}, fmt.Errorf("read Deployment coredns: %w", err)
+	}
+	return OriginalDNS{Corefile: cm.Data["Corefile"], Deployment: deploy.Spec}, nil
+}
+
+// RestoreDNS puts CoreDNS back as it was when the cluster was made and waits
+// until its pods are Ready.
+func (c *Cluster) RestoreDNS(ctx context.Context) error {
+	original, err := c.originalDNS(ctx)
+	if err != nil {
+		return err
+	}
+	now, err := c.ReadDNS(ctx)
+	if err != nil {
+		return err
+	}
+	if same(now, original) {
+		return nil
+	}
+	cm, err := c.Clientset.CoreV1().ConfigMaps(dnsNamespace).Get(ctx, dnsName, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read Corefile: %w", err)
+	}
+	cm.Data["Corefile"] = original.Corefile
+	if _, err := c.Clientset.CoreV1().ConfigMaps(dnsNamespace).Update(ctx, cm, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("put the Corefile back: %w", err)
+	}
+	deploy, err := c.Clientset.AppsV1().Deployments(dnsNamespace).Get(ctx, dnsName, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read Deployment coredns: %w", err)
+	}
+	deploy.Spec = original.Deployment
+	if err := c.replaceDNS(ctx, deploy); err != nil {
+		return err
+	}
+	return c.waitDNS(ctx, int(ptr.Deref(original.Deployment.Replicas, 1)))
+}
+
+// waitDNS waits until so many CoreDNS pods are Ready and served.
+func (c *Cluster) waitDNS(ctx context.Context, replicas int) error {
+	last := ""
+	err := wait.For(func(ctx context.Context) (bool, error) {
+		pods, err := c.DNSPods(ctx)
+		if err != nil {
+			last = err.Error()
+			return false, nil
+		}
+		var ips []string
+		for _, p := range pods {
+			ips = append(ips, p.IP)
+		}
+		if last = fmt.Sprintf("%d of %d pods are Ready", len(ips), replicas); len(ips) != replicas {
+			return false, nil
+		}
+		last = c.whyNotServed(ctx, ips)
+		return last == "", nil
+	}, wait.WithContext(ctx), wait.WithTimeout(ReadyTimeout), wait.WithInterval(poll), wait.WithImmediate())
+	if err != nil {
+		return fmt.Errorf("wait %s for CoreDNS: %s: %w", ReadyTimeout, last, err)
+	}
+	return nil
+}
+
+func same(a, b OriginalDNS) bool {
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return errX == nil && errY == nil && string(x) == string(y)
+}
+
+// ForwardDNS turns external names to the resolver at server, so that no query
+// leaves the cluster, and returns the image that CoreDNS runs from. It is part
+// of making a cluster; the pods read the Corefile when they first start, or
+// reload it.
+func (c *Cluster) ForwardDNS(ctx context.Context, server string) (image string, err error) {
+	cm, err := c.Clientset.CoreV1().ConfigMaps(dnsNamespace).Get(ctx, dnsName, metav1.GetOptions{})
+	if err != nil {
+		return "", fmt.Errorf("read Corefile: %w", err)
+	}
+	if cm.Data["Corefile"], err = WithUpstream(cm.Data["Corefile"], server); err != nil {
+		return "", err
+	}
+	if _, err := c.Clientset.CoreV1().ConfigMaps(dnsNamespace).Update(ctx, cm, metav1.UpdateOptions{}); err != nil {
+		return "", fmt.Errorf("set Corefile: %w", err)
+	}
+	deploy, err := c.Clientset.AppsV1().Deployments(dnsNamespace).Get(ctx, dnsName, metav1.GetOptions{})
+	if err != nil {
+		return "", fmt.Errorf("read Deployment coredns: %w", err)
+	}
+	for _, container := range deploy.Spec.Template.Spec.Containers {
+		if container.Name == dnsContainer {
+			return container.Image, nil
+		}
+	}
+	return "", fmt.Errorf("Deployment coredns has no container named %s", dnsContainer)
+}

@@ -1,0 +1,130 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"text/template"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/e2e-framework/klient/wait"
+
+	"github.com/spotdrill/spotdrill/kind"
+)
+
+// conflist gives each pod a point-to-point link: the plugins that both the
+// pulled and the built node image carry. One path serves both.
+var conflist = template.Must(template.New("cni").Parse(`{
+  "cniVersion": "1.0.0",
+  "name": "spotdrill",
+  "plugins": [
+    {
+      "type": "ptp",
+      "ipMasq": false,
+      "mtu": 1500,
+      "ipam": {
+        "type": "host-local",
+        "dataDir": "/run/cni-ipam-state",
+        "routes": [{"dst": "0.0.0.0/0"}],
+        "ranges": [[{"subnet": "{{.}}"}]]
+      }
+    },
+    {"type": "portmap", "capabilities": {"portMappings": true}}
+  ]
+}
+`))
+
+type wiring struct {
+	node, podCIDR, ip string
+}
+
+// Wire confines every running node to our own networks, and then gives pods
+// their network: a CNI configuration with the node's pod range, and a route to
+// every other node's range. It can be repeated.
+func (c *Cluster) Wire(ctx context.Context) error {
+	nodes, err := c.wirings(ctx)
+	if err != nil {
+		return err
+	}
+	network, err := c.engine.Network(ctx, c.Network)
+	if err != nil {
+		return fmt.Errorf("read the cluster's network: %w", err)
+	}
+	var errs []error
+	for _, n := range nodes {
+		var conf bytes.Buffer
+		if err := conflist.Execute(&conf, n.podCIDR); err != nil {
+			return fmt.Errorf("render CNI configuration: %w", err)
+		}
+		script := confine(network.Subnets) + masquerade + "cat > /etc/cni/net.d/10-spotdrill.conflist\n"
+		for _, peer := range nodes {
+			if peer.node != n.node {
+				script += fmt.Sprintf("ip route replace %s via %s\n", peer.podCIDR, peer.ip)
+			}
+		}
+		if _, err := c.engine.Exec(ctx, n.node, &conf, "sh", "-ec", script); err != nil {
+			errs = append(errs, fmt.Errorf("wire node %s: %w", n.node, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// confine is a script that drops what would leave the node for anywhere but the
+// cluster's own networks. With kube-proxy not running, queries to the cluster
+// IP have been seen to follow the default route out to a resolver that answered
+// them. The rules live in the node, so they need no rights on the host, and
+// they go away with it.
+func confine(subnets []string) string {
+	var b strings.Builder
+	b.WriteString("for t in iptables ip6tables; do $t -w -N SPOTDRILL 2>/dev/null || $t -w -F SPOTDRILL || continue\n")
+	b.WriteString("for h in OUTPUT FORWARD; do $t -w -C $h -o eth0 -j SPOTDRILL 2>/dev/null || $t -w -I $h -o eth0 -j SPOTDRILL; done; done\n")
+	for _, subnet := range append([]string{kind.PodSubnet}, subnets...) {
+		tool := "iptables"
+		if strings.Contains(subnet, ":") {
+			tool = "ip6tables"
+		}
+		fmt.Fprintf(&b, "%s -w -A SPOTDRILL -d %s -j RETURN\n", tool, subnet)
+	}
+	// Neighbour discovery is what makes the IPv6 subnet usable at all.
+	b.WriteString("ip6tables -w -A SPOTDRILL -d ff02::/16 -j RETURN || true\n")
+	b.WriteString("iptables -w -A SPOTDRILL -j DROP; ip6tables -w -A SPOTDRILL -j DROP || true\n")
+	return b.String()
+}
+
+// masquerade lets pods reach what shares the nodes' network and has no route
+// back to them, such as LocalStack: there they appear as their node.
+var masquerade = strings.ReplaceAll(`iptables -w -t nat -N SPOTDRILL 2>/dev/null || iptables -w -t nat -F SPOTDRILL
+iptables -w -t nat -C POSTROUTING -o eth0 -j SPOTDRILL 2>/dev/null || iptables -w -t nat -A POSTROUTING -o eth0 -j SPOTDRILL
+iptables -w -t nat -A SPOTDRILL -s PODS ! -d PODS -j MASQUERADE
+`, "PODS", kind.PodSubnet)
+
+// wirings waits until every node has its pod range and address.
+func (c *Cluster) wirings(ctx context.Context) ([]wiring, error) {
+	var out []wiring
+	last := ""
+	err := wait.For(func(ctx context.Context) (bool, error) {
+		list, err := c.Clientset.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			last = err.Error()
+			return false, nil
+		}
+		out = nil
+		for _, n := range list.Items {
+			// The engine knows the address now; the API may still hold the one
+			// of before a restart.
+			ip, err := c.engine.ContainerIP(ctx, n.Name, c.Network)
+			if err != nil || n.Spec.PodCIDR == "" {
+				last = fmt.Sprintf("node %s: pod range %q, address %q: %v", n.Name, n.Spec.PodCIDR, ip, err)
+				return false, nil
+			}
+			out = append(out, wiring{node: n.Name, podCIDR: n.Spec.PodCIDR, ip: ip})
+		}
+		return len(out) > 0, nil
+	}, wait.WithContext(ctx), wait.WithTimeout(ReadyTimeout), wait.WithInterval(poll), wait.WithImmediate())
+	if err != nil {
+		return nil, fmt.Errorf("wait %s for pod ranges: %s: %w", ReadyTimeout, last, err)
+	}
+	return out, nil
+}

@@ -1,0 +1,334 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/e2e-framework/klient/wait"
+)
+
+// Capacities of a node.
+const (
+	ControlPlane = "control-plane"
+	OnDemand     = "on-demand"
+	Spot         = "spot"
+)
+
+// CapacityLabel is Karpenter's well-known label for the capacity type.
+const CapacityLabel = "karpenter.sh/capacity-type"
+
+// capacityOf reads a node's capacity off its labels.
+func capacityOf(n *corev1.Node) string {
+	if _, ok := n.Labels["node-role.kubernetes.io/control-plane"]; ok {
+		return ControlPlane
+	}
+	return n.Labels[CapacityLabel]
+}
+
+// InstanceOf reads the EC2 instance id off a providerID, aws:///<zone>/<id>.
+func InstanceOf(n *corev1.Node) string {
+	rest, ok := strings.CutPrefix(n.Spec.ProviderID, "aws:///")
+	if !ok {
+		return ""
+	}
+	_, id, _ := strings.Cut(rest, "/")
+	return id
+}
+
+func (c *Cluster) loadNodes(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	list, err := c.Clientset.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list nodes of cluster %s: %w", c.Name, err)
+	}
+	c.Nodes = nil
+	for i := range list.Items {
+		n := &list.Items[i]
+		if _, ours := n.Labels[Label]; !ours {
+			return fmt.Errorf("node %s of cluster %s lacks the label %s: spotdrill did not make this cluster", n.Name, c.Name, Label)
+		}
+		c.Nodes = append(c.Nodes, Node{Name: n.Name, Capacity: capacityOf(n), Instance: InstanceOf(n)})
+	}
+	if len(c.Nodes) != len(WorkerNames(c.Name))+1 {
+		return fmt.Errorf("cluster %s has %d nodes, want %d", c.Name, len(c.Nodes), len(WorkerNames(c.Name))+1)
+	}
+	return nil
+}
+
+// NodesOf returns the nodes of a capacity.
+func (c *Cluster) NodesOf(capacity string) []Node {
+	var out []Node
+	for _, n := range c.Nodes {
+		if n.Capacity == capacity {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// Reclaim takes a node's instance as EC2 does at the end of a notice: its
+// container is killed, with everything on it, without warning.
+func (c *Cluster) Reclaim(ctx context.Context, node string) error {
+	if err := c.engine.Kill(ctx, node); err != nil {
+		return fmt.Errorf("reclaim node %s: %w", node, err)
+	}
+	return nil
+}
+
+// Restore brings every node back to an empty slate: running, wired, Ready,
+// schedulable, without the taints and annotations that a drain left, and
+// without pods of before. It returns what it had to mend, in words.
+func (c *Cluster) Restore(ctx context.Context, leftovers func(key string) bool) ([]string, error) {
+	var mended []string
+	var errs []error
+	for _, n := range c.Nodes {
+		running, err := c.engine.Running(ctx, n.Name)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if running {
+			continue
+		}
+		if n.Capacity == ControlPlane {
+			errs = append(errs, fmt.Errorf("node %s: the control plane's container is not running", n.Name))
+			continue
+		}
+		if err := c.giveBack(ctx, n); err != nil {
+			errs = append(errs, fmt.Errorf("give node %s back: %w", n.Name, err))
+			continue
+		}
+		mended = append(mended, n.Name+" started again")
+	}
+	if len(mended) > 0 {
+		// A started container has an empty network namespace, perhaps a new
+		// address: routes are written everywhere.
+		if err := c.Wire(ctx); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	for _, n := range c.Nodes {
+		what, err := c.unmark(ctx, n.Name, leftovers)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		mended = append(mended, what...)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return mended, err
+	}
+	return mended, c.WaitReady(ctx)
+}
+
+// giveBack starts a reclaimed node's container. Pods that were bound to it are
+// removed first, so that the kubelet that comes back finds an empty slate.
+func (c *Cluster) giveBack(ctx context.Context, n Node) error {
+	pods, err := c.podsOn(ctx, n.Name)
+	if err != nil {
+		return err
+	}
+	for _, p := range pods {
+		if err := c.forceDelete(ctx, p); err != nil {
+			return err
+		}
+	}
+	started := time.Now()
+	if err := c.engine.Start(ctx, n.Name); err != nil {
+		return err
+	}
+	return c.waitHeartbeat(ctx, n.Name, started)
+}
+
+// waitHeartbeat waits until the node's kubelet renewed its lease. A node killed
+// within the node controller's grace period still says Ready=True, so its
+// condition proves nothing.
+func (c *Cluster) waitHeartbeat(ctx context.Context, node string, since time.Time) error {
+	last := "no lease seen"
+	err := wait.For(func(ctx context.Context) (bool, error) {
+		lease, err := c.Clientset.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, node, metav1.GetOptions{})
+		if err != nil {
+			last = err.Error()
+			return false, nil
+		}
+		if lease.Spec.RenewTime == nil {
+			return false, nil
+		}
+		last = "lease last renewed " + lease.Spec.RenewTime.Format(time.RFC3339Nano)
+		return lease.Spec.RenewTime.After(since), nil
+	}, wait.WithContext(ctx), wait.WithTimeout(ReadyTimeout), wait.WithInterval(poll), wait.WithImmediate())
+	if err != nil {
+		return fmt.Errorf("wait %s for the kubelet of %s: %s: %w", ReadyTimeout, node, last, err)
+	}
+	return nil
+}
+
+func (c *Cluster) podsOn(ctx context.Context, node string) ([]corev1.Pod, error) {
+	list, err := c.Clientset.CoreV1().Pods("").List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list pods on %s: %w", node, err)
+	}
+	return list.Items, nil
+}
+
+// forceDelete removes a pod from the API without waiting for its kubelet.
+func (c *Cluster) forceDelete(ctx context.Context, p corev1.Pod) error {
+	now := int64(0)
+	err := c.Clientset.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{
+		GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &p.UID},
+	})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("remove pod %s/%s: %w", p.Namespace, p.Name, err)
+	}
+	return nil
+}
+
+// unmark uncordons a node and removes the taints and annotations that leftovers
+// accepts. Kubernetes' own taints go away by themselves.
+func (c *Cluster) unmark(ctx context.Context, name string, leftovers func(key string) bool) ([]string, error) {
+	n, err := c.Clientset.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("read node %s: %w", name, err)
+	}
+	var mended []string
+	taints := slices.DeleteFunc(slices.Clone(n.Spec.Taints), func(t corev1.Taint) bool {
+		return leftovers(t.Key) || t.Key == corev1.TaintNodeUnschedulable
+	})
+	annotations := map[string]any{}
+	for key := range n.Annotations {
+		if leftovers(key) {
+			annotations[key] = nil
+		}
+	}
+	if n.Spec.Unschedulable {
+		mended = append(mended, name+" uncordoned")
+	}
+	for _, t := range n.Spec.Taints {
+		if leftovers(t.Key) {
+			mended = append(mended, name+" untainted")
+		}
+	}
+	if len(mended) == 0 && len(annotations) == 0 {
+		return nil, nil
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"annotations": annotations},
+		"spec":     map[string]any{"unschedulable": nil, "taints": taints},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode patch of node %s: %w", name, err)
+	}
+	if _, err := c.Clientset.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		return nil, fmt.Errorf("uncordon node %s: %w", name, err)
+	}
+	return mended, nil
+}
+
+// WaitReady waits until every node is Ready and carries no taint but the
+// control plane's own, and until kube-proxy runs on each.
+func (c *Cluster) WaitReady(ctx context.Context) error {
+	last := ""
+	err := wait.For(func(ctx context.Context) (bool, error) {
+		list, err := c.Clientset.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			last = err.Error()
+			return false, nil
+		}
+		for i := range list.Items {
+			if last = whyNotReady(&list.Items[i]); last != "" {
+				return false, nil
+			}
+		}
+		last, err = c.whyNoProxy(ctx, len(list.Items))
+		return err == nil && last == "", nil
+	}, wait.WithContext(ctx), wait.WithTimeout(ReadyTimeout), wait.WithInterval(poll), wait.WithImmediate())
+	if err != nil {
+		return fmt.Errorf("wait %s for nodes to be ready: %s: %w", ReadyTimeout, last, err)
+	}
+	return nil
+}
+
+func whyNotReady(n *corev1.Node) string {
+	if status := readyStatus(n); status != corev1.ConditionTrue {
+		return fmt.Sprintf("node %s has Ready=%s", n.Name, status)
+	}
+	for _, t := range n.Spec.Taints {
+		if t.Key != "node-role.kubernetes.io/control-plane" {
+			return fmt.Sprintf("node %s has taint %s", n.Name, t.Key)
+		}
+	}
+	if n.Spec.Unschedulable {
+		return fmt.Sprintf("node %s is cordoned", n.Name)
+	}
+	return ""
+}
+
+func readyStatus(n *corev1.Node) corev1.ConditionStatus {
+	for _, cond := range n.Status.Conditions {
+		if cond.Type == corev1.NodeReady {
+			return cond.Status
+		}
+	}
+	return corev1.ConditionUnknown
+}
+
+// whyNoProxy says which node lacks a Ready kube-proxy: without one, queries to
+// the cluster IP go nowhere that the drill would notice as its own fault.
+func (c *Cluster) whyNoProxy(ctx context.Context, nodes int) (string, error) {
+	list, err := c.Clientset.CoreV1().Pods("kube-system").List(ctx, metav1.ListOptions{LabelSelector: "k8s-app=kube-proxy"})
+	if err != nil {
+		return "", err
+	}
+	ready := 0
+	for i := range list.Items {
+		if podReady(&list.Items[i]) {
+			ready++
+		}
+	}
+	if ready != nodes {
+		return fmt.Sprintf("%d of %d kube-proxy pods are Ready", ready, nodes), nil
+	}
+	return "", nil
+}
+
+func podReady(p *corev1.Pod) bool {
+	for _, cond := range p.Status.Conditions {
+		if cond.Type == corev1.PodReady {
+			return cond.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// Evictable counts the pods on a node that a drain has to move: neither of a
+// DaemonSet, nor mirrored from a file, nor finished.
+func (c *Cluster) Evictable(ctx context.Context, node string) (int, error) {
+	pods, err := c.podsOn(ctx, node)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for i := range pods {
+		p := &pods[i]
+		_, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]
+		ref := metav1.GetControllerOf(p)
+		daemon := ref != nil && ref.Kind == "DaemonSet"
+		finished := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+		if !mirror && !daemon && !finished {
+			n++
+		}
+	}
+	return n, nil
+}

@@ -1,0 +1,246 @@
+package cluster
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+func (o observer) nodeAdded(n *corev1.Node, _ bool) {
+	o.rec.Record(history.Event{Kind: history.NodePresent, Node: n.Name, Key: capacityOf(n), Instance: InstanceOf(n)})
+	o.nodeChanged(&corev1.Node{ObjectMeta: n.ObjectMeta, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}, n)
+}
+
+func (o observer) nodeChanged(before, after *corev1.Node) {
+	record := func(e history.Event) {
+		e.Node, e.Instance = after.Name, InstanceOf(after)
+		o.rec.Record(e)
+	}
+	if before.Spec.Unschedulable != after.Spec.Unschedulable {
+		kind := history.NodeUncordoned
+		if after.Spec.Unschedulable {
+			kind = history.NodeCordoned
+		}
+		record(history.Event{Kind: kind})
+	}
+	taint := func(t corev1.Taint) string { return t.Key + ":" + string(t.Effect) }
+	was, is := keyed(before.Spec.Taints, taint), keyed(after.Spec.Taints, taint)
+	for id, t := range is {
+		if _, ok := was[id]; !ok {
+			record(history.Event{Kind: history.NodeTainted, Key: t.Key, Reason: string(t.Effect)})
+		}
+	}
+	for id, t := range was {
+		if _, ok := is[id]; !ok {
+			record(history.Event{Kind: history.NodeUntainted, Key: t.Key, Reason: string(t.Effect)})
+		}
+	}
+	if b, a := readyStatus(before), readyStatus(after); b != a {
+		kind := history.NodeNotReady
+		if a == corev1.ConditionTrue {
+			kind = history.NodeReady
+		}
+		record(history.Event{Kind: kind, Reason: string(a)})
+	}
+}
+
+func (o observer) nodeDeleted(n *corev1.Node) {
+	o.rec.Record(history.Event{Kind: history.NodeDeleted, Node: n.Name, Instance: InstanceOf(n)})
+}
+
+// owner is the pod's controller as kind/name; empty for a bare pod.
+func owner(p *corev1.Pod) string {
+	if ref := metav1.GetControllerOf(p); ref != nil {
+		return ref.Kind + "/" + ref.Name
+	}
+	return ""
+}
+
+func podEvent(kind history.Kind, p *corev1.Pod) history.Event {
+	return history.Event{Kind: kind, Pod: p.Namespace + "/" + p.Name, UID: string(p.UID), Node: p.Spec.NodeName, Owner: owner(p), IP: p.Status.PodIP}
+}
+
+func (o observer) podAdded(p *corev1.Pod, initial bool) {
+	if initial {
+		e := podEvent(history.PodPresent, p)
+		e.Reason = string(p.Status.Phase)
+		o.rec.Record(e)
+	} else {
+		o.rec.Record(podEvent(history.PodCreated, p))
+	}
+	o.podChanged(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: p.UID}}, p)
+}
+
+func (o observer) podChanged(before, after *corev1.Pod) {
+	if before.UID != after.UID {
+		o.podDeleted(before)
+		o.podAdded(after, false)
+		return
+	}
+	if before.Spec.NodeName == "" && after.Spec.NodeName != "" {
+		o.rec.Record(podEvent(history.PodScheduled, after))
+	}
+	if b, a := podReady(before), podReady(after); b != a {
+		kind := history.PodNotReady
+		if a {
+			kind = history.PodReady
+		}
+		o.rec.Record(podEvent(kind, after))
+	}
+	if b, a := disruption(before), disruption(after); b == nil && a != nil {
+		e := podEvent(history.PodEvicted, after)
+		e.Reason, e.Note, e.Said = a.Reason, a.Message, o.said(a.LastTransitionTime)
+		o.rec.Record(e)
+	}
+	if before.DeletionTimestamp == nil && after.DeletionTimestamp != nil {
+		e := podEvent(history.PodTerminating, after)
+		grace := ptr.Deref(after.DeletionGracePeriodSeconds, 0)
+		// deletionTimestamp is when the grace period ends, not when it began.
+		e.Said = o.said(metav1.NewTime(after.DeletionTimestamp.Add(-time.Duration(grace) * time.Second)))
+		e.Numbers = map[string]float64{"grace": float64(grace)}
+		o.rec.Record(e)
+	}
+	if _, was := exited(before); !was {
+		if at, is := exited(after); is {
+			e := podEvent(history.PodExited, after)
+			e.Said = o.said(at)
+			o.rec.Record(e)
+		}
+	}
+}
+
+func (o observer) podDeleted(p *corev1.Pod) {
+	o.rec.Record(podEvent(history.PodDeleted, p))
+}
+
+// disruption is the condition that says who ended the pod (KEP-3329).
+func disruption(p *corev1.Pod) *corev1.PodCondition {
+	for i := range p.Status.Conditions {
+		if c := &p.Status.Conditions[i]; c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+			return c
+		}
+	}
+	return nil
+}
+
+// exited is true when every container has terminated, and says when the last did.
+func exited(p *corev1.Pod) (metav1.Time, bool) {
+	var last metav1.Time
+	for _, s := range p.Status.ContainerStatuses {
+		if s.State.Terminated == nil {
+			return last, false
+		}
+		if t := s.State.Terminated.FinishedAt; t.After(last.Time) {
+			last = t
+		}
+	}
+	return last, len(p.Status.ContainerStatuses) > 0
+}
+
+func (o observer) eventAdded(e *corev1.Event, initial bool) {
+	if initial || (e.InvolvedObject.Kind != "Node" && e.InvolvedObject.Kind != "Pod") {
+		return
+	}
+	out := history.Event{
+		Kind: history.ClusterEvent, Key: e.InvolvedObject.Kind, Reason: e.Reason, Note: e.Message,
+		Owner: cmp.Or(e.ReportingController, e.Source.Component),
+	}
+	switch {
+	case !e.EventTime.IsZero():
+		out.Said = o.said(metav1.NewTime(e.EventTime.Time))
+	default:
+		out.Said = o.said(e.LastTimestamp)
+	}
+	if e.InvolvedObject.Kind == "Node" {
+		out.Node = e.InvolvedObject.Name
+	} else {
+		out.Pod = e.InvolvedObject.Namespace + "/" + e.InvolvedObject.Name
+	}
+	o.rec.Record(out)
+}
+
+// eventChanged records a repetition: recorders raise the count of an event
+// instead of writing it again.
+func (o observer) eventChanged(before, after *corev1.Event) {
+	if before.Count != after.Count || (after.Series != nil && (before.Series == nil || before.Series.Count != after.Series.Count)) {
+		o.eventAdded(after, false)
+	}
+}
+
+// endpoint is one address of an EndpointSlice in the states that kube-proxy
+// looks at.
+type endpoint struct {
+	ip, pod                     string
+	ready, serving, terminating bool
+}
+
+func endpoints(s *discoveryv1.EndpointSlice) []endpoint {
+	var out []endpoint
+	for _, e := range s.Endpoints {
+		pod := ""
+		if e.TargetRef != nil {
+			pod = e.TargetRef.Namespace + "/" + e.TargetRef.Name
+		}
+		for _, ip := range e.Addresses {
+			out = append(out, endpoint{
+				ip: ip, pod: pod,
+				ready:       ptr.Deref(e.Conditions.Ready, true),
+				serving:     ptr.Deref(e.Conditions.Serving, true),
+				terminating: ptr.Deref(e.Conditions.Terminating, false),
+			})
+		}
+	}
+	return out
+}
+
+func (o observer) sliceAdded(s *discoveryv1.EndpointSlice, _ bool) {
+	o.sliceChanged(&discoveryv1.EndpointSlice{}, s)
+}
+
+func (o observer) sliceDeleted(s *discoveryv1.EndpointSlice) {
+	o.sliceChanged(s, &discoveryv1.EndpointSlice{})
+}
+
+func (o observer) sliceChanged(before, after *discoveryv1.EndpointSlice) {
+	id := func(e endpoint) string { return e.ip + " " + e.pod }
+	was, is := keyed(endpoints(before), id), keyed(endpoints(after), id)
+	for k, a := range is {
+		b, known := was[k]
+		record := func(kind history.Kind, reason string) {
+			o.rec.Record(history.Event{Kind: kind, IP: a.ip, Pod: a.pod, Reason: reason})
+		}
+		if a.terminating && (!known || !b.terminating || b.serving != a.serving) {
+			reason := "not-serving"
+			if a.serving {
+				reason = "serving"
+			}
+			record(history.EndpointTerminating, reason)
+		}
+		if a.ready && (!known || !b.ready) {
+			record(history.EndpointReady, "")
+		}
+		if !a.ready && (!known || b.ready) {
+			record(history.EndpointNotReady, fmt.Sprintf("serving=%t terminating=%t", a.serving, a.terminating))
+		}
+	}
+	for k, b := range was {
+		if _, ok := is[k]; !ok {
+			o.rec.Record(history.Event{Kind: history.EndpointGone, IP: b.ip, Pod: b.pod})
+		}
+	}
+}
+
+func keyed[T any](items []T, key func(T) string) map[string]T {
+	out := make(map[string]T, len(items))
+	for _, item := range items {
+		out[key(item)] = item
+	}
+	return out
+}

@@ -1,0 +1,58 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// stateName is the ConfigMap in kube-system that tells a later run what this
+// cluster is and how it was before any drill.
+const stateName = "spotdrill-state"
+
+// WriteState finishes the creation of a cluster: only a cluster that carries it
+// is ever used again. Digest stands for everything that the cluster was made
+// from.
+func (c *Cluster) WriteState(ctx context.Context, digest string) error {
+	original, err := c.ReadDNS(ctx)
+	if err != nil {
+		return err
+	}
+	dns, err := json.Marshal(original)
+	if err != nil {
+		return fmt.Errorf("encode state: %w", err)
+	}
+	cm := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: stateName, Namespace: metav1.NamespaceSystem},
+		Data:       map[string]string{"digest": digest, "coredns": string(dns)},
+	}
+	if _, err := c.Clientset.CoreV1().ConfigMaps(cm.Namespace).Create(ctx, cm, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("write the cluster's state: %w", err)
+	}
+	return nil
+}
+
+// Digest is what WriteState was given. A cluster that was never finished has
+// none, which is an error.
+func (c *Cluster) Digest(ctx context.Context) (string, error) {
+	cm, err := c.Clientset.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, stateName, metav1.GetOptions{})
+	if err != nil {
+		return "", fmt.Errorf("read the cluster's state: %w", err)
+	}
+	return cm.Data["digest"], nil
+}
+
+func (c *Cluster) originalDNS(ctx context.Context) (OriginalDNS, error) {
+	var original OriginalDNS
+	cm, err := c.Clientset.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, stateName, metav1.GetOptions{})
+	if err != nil {
+		return original, fmt.Errorf("read the cluster's state: %w", err)
+	}
+	if err := json.Unmarshal([]byte(cm.Data["coredns"]), &original); err != nil {
+		return original, fmt.Errorf("read CoreDNS's settings of before: %w", err)
+	}
+	return original, nil
+}

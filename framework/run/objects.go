@@ -1,0 +1,181 @@
+package run
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/e2e-framework/klient/decoder"
+	"sigs.k8s.io/e2e-framework/klient/k8s"
+	"sigs.k8s.io/e2e-framework/klient/wait"
+)
+
+//go:embed manifests
+var manifests embed.FS
+
+// Namespaces of ours in the cluster. What is in Workload belongs to one drill.
+const (
+	Namespace = "spotdrill"
+	Workload  = "spotdrill-workload"
+)
+
+// startTimeout bounds the start of pods of ours; images are on the nodes.
+const startTimeout = 60 * time.Second
+
+// objects decodes one of the embedded manifests with ${NAME} filled in.
+func objects(ctx context.Context, file string, values map[string]string) ([]k8s.Object, error) {
+	text, err := manifests.ReadFile("manifests/" + file)
+	if err != nil {
+		return nil, fmt.Errorf("read manifest: %w", err)
+	}
+	missing := ""
+	filled := os.Expand(string(text), func(name string) string {
+		v, ok := values[name]
+		if !ok {
+			missing = name
+		}
+		return v
+	})
+	if missing != "" {
+		return nil, fmt.Errorf("manifest %s: no value for ${%s}", file, missing)
+	}
+	objs, err := decoder.DecodeAll(ctx, strings.NewReader(filled))
+	if err != nil {
+		return nil, fmt.Errorf("decode manifest %s: %w", file, err)
+	}
+	return objs, nil
+}
+
+// create makes the objects of a manifest. Ones that exist already are an error:
+// leftovers of an earlier drill are removed before, not adopted.
+func (s *System) create(ctx context.Context, file string, values map[string]string) error {
+	objs, err := objects(ctx, file, values)
+	if err != nil {
+		return err
+	}
+	for _, obj := range objs {
+		if err := s.Cluster.Klient.Resources().Create(ctx, obj); err != nil {
+			return fmt.Errorf("create %s %s: %w", obj.GetObjectKind().GroupVersionKind().Kind, obj.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// ensureNamespace makes a namespace, waiting for one that is going away.
+func (s *System) ensureNamespace(ctx context.Context, name string) error {
+	last := ""
+	err := wait.For(func(ctx context.Context) (bool, error) {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		err := s.Cluster.Klient.Resources().Create(ctx, ns)
+		if apierrors.IsAlreadyExists(err) {
+			err = s.Cluster.Klient.Resources().Get(ctx, name, "", ns)
+			if err == nil && ns.DeletionTimestamp != nil {
+				err = fmt.Errorf("it is being deleted")
+			}
+		}
+		if err != nil {
+			last = err.Error()
+		}
+		return err == nil, nil
+	}, wait.WithContext(ctx), wait.WithTimeout(startTimeout), wait.WithInterval(poll), wait.WithImmediate())
+	if err != nil {
+		return fmt.Errorf("make namespace %s: %s: %w", name, last, err)
+	}
+	return nil
+}
+
+// removePod deletes a pod of ours at once and waits until it is gone.
+func (s *System) removePod(ctx context.Context, namespace, name string) error {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}}
+	now := int64(0)
+	pods := s.Cluster.Clientset.CoreV1().Pods(namespace)
+	if err := pods.Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("remove pod %s: %w", name, err)
+	}
+	err := wait.For(func(ctx context.Context) (bool, error) {
+		err := s.Cluster.Klient.Resources().Get(ctx, name, namespace, pod)
+		return apierrors.IsNotFound(err), nil
+	}, wait.WithContext(ctx), wait.WithTimeout(startTimeout), wait.WithInterval(poll), wait.WithImmediate())
+	if err != nil {
+		return fmt.Errorf("wait %s for pod %s to be gone: %w", startTimeout, name, err)
+	}
+	return nil
+}
+
+// podReady waits until a pod of ours is Ready.
+func (s *System) podReady(ctx context.Context, namespace, name string) error {
+	last := "not seen"
+	err := wait.For(func(ctx context.Context) (bool, error) {
+		var pod corev1.Pod
+		if err := s.Cluster.Klient.Resources().Get(ctx, name, namespace, &pod); err != nil {
+			last = err.Error()
+			return false, nil
+		}
+		last = fmt.Sprintf("phase %s", pod.Status.Phase)
+		for _, st := range pod.Status.ContainerStatuses {
+			if st.State.Waiting != nil {
+				last += ", " + st.State.Waiting.Reason + ": " + st.State.Waiting.Message
+			}
+			if st.State.Terminated != nil {
+				return false, fmt.Errorf("it ended with exit code %d", st.State.Terminated.ExitCode)
+			}
+		}
+		for _, cond := range pod.Status.Conditions {
+			if cond.Type == corev1.PodReady && cond.Status == corev1.ConditionTrue {
+				return true, nil
+			}
+		}
+		return false, nil
+	}, wait.WithContext(ctx), wait.WithTimeout(startTimeout), wait.WithInterval(poll), wait.WithImmediate())
+	if err != nil {
+		return fmt.Errorf("wait %s for pod %s/%s to be Ready: %s: %w", startTimeout, namespace, name, last, err)
+	}
+	return nil
+}
+
+// deploymentReady waits until every replica is available and no other is left.
+func (s *System) deploymentReady(ctx context.Context, namespace, name string) error {
+	last := "not seen"
+	err := wait.For(func(ctx context.Context) (bool, error) {
+		var d appsv1.Deployment
+		if err := s.Cluster.Klient.Resources().Get(ctx, name, namespace, &d); err != nil {
+			last = err.Error()
+			return false, nil
+		}
+		want := int32(1)
+		if d.Spec.Replicas != nil {
+			want = *d.Spec.Replicas
+		}
+		last = fmt.Sprintf("%d of %d replicas are available", d.Status.AvailableReplicas, want)
+		return d.Status.ObservedGeneration >= d.Generation && d.Status.AvailableReplicas == want && d.Status.Replicas == want, nil
+	}, wait.WithContext(ctx), wait.WithTimeout(startTimeout), wait.WithInterval(poll), wait.WithImmediate())
+	if err != nil {
+		return fmt.Errorf("wait %s for Deployment %s/%s: %s: %w", startTimeout, namespace, name, last, err)
+	}
+	return nil
+}
+
+// daemonReady waits until the DaemonSet runs on every worker.
+func (s *System) daemonReady(ctx context.Context, namespace, name string) error {
+	last := "not seen"
+	err := wait.For(func(ctx context.Context) (bool, error) {
+		var d appsv1.DaemonSet
+		if err := s.Cluster.Klient.Resources().Get(ctx, name, namespace, &d); err != nil {
+			last = err.Error()
+			return false, nil
+		}
+		last = fmt.Sprintf("%d of %d pods are Ready", d.Status.NumberReady, d.Status.DesiredNumberScheduled)
+		return d.Status.DesiredNumberScheduled > 0 && d.Status.NumberReady == d.Status.DesiredNumberScheduled, nil
+	}, wait.WithContext(ctx), wait.WithTimeout(startTimeout), wait.WithInterval(poll), wait.WithImmediate())
+	if err != nil {
+		return fmt.Errorf("wait %s for DaemonSet %s/%s: %s: %w", startTimeout, namespace, name, last, err)
+	}
+	return nil
+}

@@ -1,0 +1,288 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/e2e-framework/klient/wait"
+
+	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/handler"
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// RestoreTimeout bounds putting everything back, also after a Ctrl-C.
+const RestoreTimeout = 4 * time.Minute
+
+// Drill is one scenario to be played.
+type Drill struct {
+	Scenario scenarios.Scenario
+	Set      scenarios.Set
+	Handler  handler.Description // the handler under test
+	Attempt  int                 // from 1
+	Dir      string              // where the history goes
+	// Phase, if not nil, is told what the drill is doing now.
+	Phase func(phase string)
+}
+
+// drilling is a drill in progress.
+type drilling struct {
+	*System
+	Drill
+	rec     *history.Recorder
+	nodes   map[string]cluster.Node // by the scenario's names
+	notices map[string]*sent        // by the step's name
+	probe   *probing
+	// broken is closed, with cause set, when a stream of records ends early.
+	broken chan error
+}
+
+// sent is what a notice or message step put into the queue.
+type sent struct {
+	notices, messages []string // ids
+	deadline          time.Duration
+}
+
+// Play runs the scenario and leaves its history in Dir. Afterwards everything
+// is as it was before, also when ctx ends early. An error means that the
+// harness could not do its part; the history then says so too.
+func (s *System) Play(ctx context.Context, d Drill) error {
+	clock := history.NewClock()
+	rec, err := history.Create(d.Dir, clock, history.Meta{
+		Scenario: d.Scenario.Name, Set: string(d.Set), Attempt: d.Attempt,
+		Handler: d.handler().Meta(), Environment: s.Environment,
+	})
+	if err != nil {
+		return err
+	}
+	r := &drilling{System: s, Drill: d, rec: rec, notices: map[string]*sent{}, broken: make(chan error, 4)}
+	played := r.play(ctx)
+	if played != nil {
+		rec.Record(history.Event{Kind: history.RunError, Note: played.Error()})
+	}
+	r.phase("restore")
+	restored := r.putBack(ctx)
+	if restored != nil {
+		rec.Record(history.Event{Kind: history.RunError, Note: restored.Error()})
+	}
+	closed := rec.Close(played == nil && restored == nil)
+	if err := errors.Join(played, restored, closed); err != nil {
+		return fmt.Errorf("scenario %s: %w", d.Scenario.Name, err)
+	}
+	return nil
+}
+
+// handler is the one that runs during this drill.
+func (d Drill) handler() handler.Description {
+	if d.Scenario.Handler == scenarios.HandlerNone {
+		return handler.None()
+	}
+	return d.Handler
+}
+
+func (r *drilling) phase(name string) {
+	r.rec.Record(history.Event{Kind: history.RunPhase, Key: name})
+	if r.Phase != nil {
+		r.Phase(name)
+	}
+}
+
+func (r *drilling) play(ctx context.Context) error {
+	r.phase("arrange")
+	if err := r.arrange(ctx); err != nil {
+		return fmt.Errorf("arrange: %w", err)
+	}
+	r.phase("record")
+	stop, err := r.record(ctx)
+	if err != nil {
+		return fmt.Errorf("start recording: %w", err)
+	}
+	steps := r.steps(ctx)
+	if steps == nil {
+		r.phase("settle")
+		steps = r.sleepUntil(ctx, r.rec.Clock().Now()+r.Scenario.Settle.D())
+	}
+	return errors.Join(steps, stop(ctx))
+}
+
+func (r *drilling) steps(ctx context.Context) error {
+	if r.Scenario.Probe != nil {
+		if err := r.baseline(ctx); err != nil {
+			return fmt.Errorf("before the first step: %w", err)
+		}
+	}
+	r.phase("steps")
+	for i, step := range r.Scenario.Steps {
+		if err := r.step(ctx, step); err != nil {
+			return fmt.Errorf("step %d: %w", i+1, err)
+		}
+	}
+	return nil
+}
+
+// arrange makes the cluster look as the scenario wants it.
+func (r *drilling) arrange(ctx context.Context) error {
+	if err := r.Restore(ctx); err != nil {
+		return err
+	}
+	if err := r.AWS.Purge(ctx); err != nil {
+		return err
+	}
+	if err := r.Install(ctx, r.handler()); err != nil {
+		return err
+	}
+	dns := r.Scenario.CoreDNS
+	err := r.Cluster.SetDNS(ctx, cluster.DNSSettings{
+		Placement: string(dns.Placement), Replicas: dns.Replicas, Lameduck: dns.Lameduck.D(),
+		ReadinessPeriod: dns.Readiness.Period.D(), FailureThreshold: dns.Readiness.FailureThreshold,
+		GracePeriod: dns.GracePeriod.D(),
+	})
+	if err != nil {
+		return err
+	}
+	if err := r.startWorkload(ctx); err != nil {
+		return err
+	}
+	if r.nodes, err = r.pickNodes(ctx); err != nil {
+		return err
+	}
+	if r.Scenario.Probe != nil {
+		r.probe, err = r.startProber(ctx)
+	}
+	return err
+}
+
+func (r *drilling) startWorkload(ctx context.Context) error {
+	w := r.Scenario.Workload
+	if w.Replicas == 0 && !w.Daemon {
+		return nil
+	}
+	if err := r.ensureNamespace(ctx, Workload); err != nil {
+		return err
+	}
+	values := map[string]string{"NAMESPACE": Workload, "IMAGE": r.image, "REPLICAS": fmt.Sprint(w.Replicas)}
+	if w.Daemon {
+		if err := r.create(ctx, "daemon.yaml", values); err != nil {
+			return err
+		}
+		if err := r.daemonReady(ctx, Workload, "daemon"); err != nil {
+			return err
+		}
+	}
+	if w.Replicas == 0 {
+		return nil
+	}
+	if err := r.create(ctx, "workload.yaml", values); err != nil {
+		return err
+	}
+	return r.deploymentReady(ctx, Workload, "app")
+}
+
+// record starts the watcher, the proxy's record and the prober. What it returns
+// ends them in an order that loses nothing.
+func (r *drilling) record(ctx context.Context) (stop func(context.Context) error, err error) {
+	watcher, err := r.Cluster.Watch(ctx, r.rec)
+	if err != nil {
+		return nil, err
+	}
+	for name, n := range r.nodes {
+		r.rec.Record(history.Event{Kind: history.NodeRole, Key: name, Node: n.Name, Instance: n.Instance})
+	}
+	stopQueue, err := r.recordQueue(ctx)
+	if err != nil {
+		watcher.Stop()
+		return nil, err
+	}
+	stopProbe := func(context.Context) error { return nil }
+	if r.probe != nil {
+		if stopProbe, err = r.recordProbe(ctx); err != nil {
+			stopQueue()
+			watcher.Stop()
+			return nil, err
+		}
+	}
+	return func(ctx context.Context) error {
+		depth := r.recordDepth(ctx)
+		probed := stopProbe(ctx)
+		stopQueue()
+		watcher.Stop()
+		return errors.Join(depth, probed)
+	}, nil
+}
+
+func (r *drilling) recordDepth(ctx context.Context) error {
+	visible, invisible, err := r.AWS.Depth(ctx)
+	if err != nil {
+		return err
+	}
+	r.rec.Record(history.Event{Kind: history.QueueDepth, Numbers: map[string]float64{"visible": float64(visible), "invisible": float64(invisible)}})
+	return nil
+}
+
+// putBack undoes the drill, however it ended. CoreDNS keeps its settings for the
+// next scenario; Restore and RestoreDNS at the end of the run put them back.
+func (r *drilling) putBack(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), RestoreTimeout)
+	defer cancel()
+	logs := r.saveHandlerLog(ctx)
+	mended, err := r.restore(ctx)
+	if err != nil {
+		return errors.Join(fmt.Errorf("restore: %w", err), logs)
+	}
+	note := ""
+	for i, m := range mended {
+		if i > 0 {
+			note += ", "
+		}
+		note += m
+	}
+	r.rec.Record(history.Event{Kind: history.Restored, Note: note})
+	return logs
+}
+
+// Restore brings the cluster back to where a drill can start.
+func (s *System) Restore(ctx context.Context) error {
+	_, err := s.restore(ctx)
+	return err
+}
+
+func (s *System) restore(ctx context.Context) ([]string, error) {
+	if err := s.removePod(ctx, Namespace, "prober"); err != nil {
+		return nil, err
+	}
+	if err := s.removeWorkload(ctx); err != nil {
+		return nil, err
+	}
+	return s.Cluster.Restore(ctx, handler.LeavesBehind)
+}
+
+// removeWorkload deletes the drill's namespace with all that is in it, without
+// waiting for pods whose node is gone.
+func (s *System) removeWorkload(ctx context.Context) error {
+	var ns corev1.Namespace
+	err := s.Cluster.Klient.Resources().Get(ctx, Workload, "", &ns)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read namespace %s: %w", Workload, err)
+	}
+	if err := s.Cluster.Klient.Resources().Delete(ctx, &ns); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete namespace %s: %w", Workload, err)
+	}
+	now := int64(0)
+	err = wait.For(func(ctx context.Context) (bool, error) {
+		_ = s.Cluster.Clientset.CoreV1().Pods(Workload).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{})
+		return apierrors.IsNotFound(s.Cluster.Klient.Resources().Get(ctx, Workload, "", &ns)), nil
+	}, wait.WithContext(ctx), wait.WithTimeout(startTimeout), wait.WithInterval(500*time.Millisecond), wait.WithImmediate())
+	if err != nil {
+		return fmt.Errorf("wait %s for namespace %s to be gone: %w", startTimeout, Workload, err)
+	}
+	return nil
+}

@@ -1,0 +1,274 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/prober"
+	"github.com/spotdrill/spotdrill/framework/queue"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// pickNodes finds a node for each name of the scenario. The same scenario on
+// the same cluster picks the same nodes.
+func (r *drilling) pickNodes(ctx context.Context) (map[string]cluster.Node, error) {
+	pods, err := r.Cluster.DNSPods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	runsDNS := func(n cluster.Node) bool {
+		return slices.ContainsFunc(pods, func(p cluster.DNSPod) bool { return p.Node == n.Name })
+	}
+	names := make([]string, 0, len(r.Scenario.Nodes))
+	for name := range r.Scenario.Nodes {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	picked, taken := map[string]cluster.Node{}, map[string]bool{}
+	for _, wantDNS := range []bool{true, false} {
+		for _, name := range names {
+			pick := r.Scenario.Nodes[name]
+			if (pick.Runs == "coredns") != wantDNS {
+				continue
+			}
+			candidates := slices.DeleteFunc(r.Cluster.NodesOf(pick.Capacity), func(n cluster.Node) bool {
+				return taken[n.Name] || (wantDNS && !runsDNS(n))
+			})
+			if len(candidates) == 0 {
+				return nil, fmt.Errorf("no node left for %q: capacity %s, runs %q", name, pick.Capacity, pick.Runs)
+			}
+			slices.SortStableFunc(candidates, func(a, b cluster.Node) int {
+				return boolOrder(runsDNS(a)) - boolOrder(runsDNS(b))
+			})
+			picked[name], taken[candidates[0].Name] = candidates[0], true
+		}
+	}
+	return picked, nil
+}
+
+func boolOrder(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (r *drilling) step(ctx context.Context, step scenarios.Step) error {
+	switch {
+	case step.Notice != nil:
+		return r.putNotice(ctx, *step.Notice)
+	case step.Message != nil:
+		return r.putMessage(ctx, *step.Message)
+	case step.Await != nil:
+		return r.await(ctx, *step.Await)
+	case step.Reclaim != nil:
+		return r.reclaim(ctx, *step.Reclaim)
+	}
+	return fmt.Errorf("it says nothing to do")
+}
+
+func (r *drilling) putNotice(ctx context.Context, n scenarios.Notice) error {
+	notice := queue.Notice{Type: queue.NoticeType(n.Type), Detail: map[string]any{}}
+	if n.Action != "" {
+		notice.Detail["instance-action"] = n.Action
+	}
+	if n.State != "" {
+		notice.Detail["state"] = n.State
+	}
+	nodes := make([]cluster.Node, 0, len(n.Nodes)+1)
+	for _, name := range n.Nodes {
+		nodes = append(nodes, r.nodes[name])
+	}
+	if n.Instance != "" {
+		nodes = append(nodes, cluster.Node{Instance: n.Instance})
+	}
+	for _, node := range nodes {
+		notice.Instances = append(notice.Instances, node.Instance)
+	}
+	at := r.rec.Clock().Now()
+	ids, err := r.AWS.Put(ctx, notice)
+	if err != nil {
+		return err
+	}
+	until := at + r.Scenario.Deadline.For(r.Set)
+	r.notices[n.Name] = &sent{notices: ids, deadline: until}
+	for i, node := range nodes {
+		// A scheduled change is one event for all of its instances.
+		id := ids[min(i, len(ids)-1)]
+		r.rec.Record(history.Event{Kind: history.NoticePut, At: at, Until: &until, Key: n.Name, Notice: id, Node: node.Name, Instance: node.Instance, Reason: n.Type})
+	}
+	return nil
+}
+
+var instanceRef = regexp.MustCompile(`\$\{INSTANCE:([^}]*)\}`)
+
+func (r *drilling) putMessage(ctx context.Context, m scenarios.Message) error {
+	unknown := ""
+	body := instanceRef.ReplaceAllStringFunc(m.Body, func(ref string) string {
+		name := instanceRef.FindStringSubmatch(ref)[1]
+		node, ok := r.nodes[name]
+		if !ok {
+			unknown = name
+		}
+		return node.Instance
+	})
+	if unknown != "" {
+		return fmt.Errorf("message %s: ${INSTANCE:%s} names no node of the scenario", m.Name, unknown)
+	}
+	at := r.rec.Clock().Now()
+	id, err := r.AWS.SendRaw(ctx, body)
+	if err != nil {
+		return err
+	}
+	r.notices[m.Name] = &sent{messages: []string{id}}
+	r.rec.Record(history.Event{Kind: history.MessagePut, At: at, Key: m.Name, Message: id})
+	return nil
+}
+
+// reclaim waits for the notice's deadline and takes the node.
+func (r *drilling) reclaim(ctx context.Context, step scenarios.Reclaim) error {
+	if err := r.sleepUntil(ctx, r.notices[step.At].deadline); err != nil {
+		return err
+	}
+	node := r.nodes[step.Node]
+	at := r.rec.Clock().Now()
+	if err := r.Cluster.Reclaim(ctx, node.Name); err != nil {
+		return err
+	}
+	done := r.rec.Clock().Now()
+	r.rec.Record(history.Event{Kind: history.Reclaimed, At: at, Node: node.Name, Instance: node.Instance, Numbers: map[string]float64{"took": (done - at).Seconds()}})
+	return nil
+}
+
+// sleepUntil waits for an offset of the run, unless a record breaks off first.
+func (r *drilling) sleepUntil(ctx context.Context, until time.Duration) error {
+	timer := time.NewTimer(until - r.rec.Clock().Now())
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("interrupted: %w", context.Cause(ctx))
+	case err := <-r.broken:
+		return err
+	case <-timer.C:
+		return nil
+	}
+}
+
+// await waits for the condition; when it does not come in time, that is
+// recorded, and for the checks to judge.
+func (r *drilling) await(ctx context.Context, a scenarios.Await) error {
+	name, holds := r.condition(a)
+	limit := r.rec.Clock().Now() + a.Timeout.D()
+	for {
+		ok, err := holds(ctx)
+		if err != nil {
+			return fmt.Errorf("await %s: %w", name, err)
+		}
+		if ok {
+			r.rec.Record(history.Event{Kind: history.AwaitDone, Key: name})
+			return nil
+		}
+		if r.rec.Clock().Now() > limit {
+			r.rec.Record(history.Event{Kind: history.AwaitLate, Key: name, Note: fmt.Sprintf("not within %s", a.Timeout.D())})
+			return nil
+		}
+		if err := r.sleepUntil(ctx, r.rec.Clock().Now()+poll); err != nil {
+			return err
+		}
+	}
+}
+
+func (r *drilling) condition(a scenarios.Await) (name string, holds func(context.Context) (bool, error)) {
+	switch {
+	case a.Deleted != "":
+		want := r.notices[a.Deleted]
+		return "deleted " + a.Deleted, func(context.Context) (bool, error) { return r.deleted(want), nil }
+	case a.Drained != "":
+		node := r.nodes[a.Drained].Name
+		return "drained " + a.Drained, func(ctx context.Context) (bool, error) {
+			left, err := r.Cluster.Evictable(ctx, node)
+			return left == 0, err
+		}
+	default:
+		// A query's loss is known only when its timeout is over.
+		quiet, from := a.Answering.D()+prober.DefaultTimeout, r.rec.Clock().Now()
+		return "answering", func(context.Context) (bool, error) {
+			return r.rec.Clock().Now()-from >= quiet && r.rec.AnsweredFor() >= quiet, nil
+		}
+	}
+}
+
+func (r *drilling) deleted(want *sent) bool {
+	var gone []string
+	for _, e := range r.rec.Events() {
+		if e.Kind == history.SQSDeleted {
+			gone = append(gone, e.Notice, e.Message)
+		}
+	}
+	for _, id := range slices.Concat(want.notices, want.messages) {
+		if !slices.Contains(gone, id) {
+			return false
+		}
+	}
+	return true
+}
+
+// baselineQuiet is how long the service must have answered every query before
+// the first step: an outage found later is then not one of before.
+const (
+	baselineQuiet   = 3 * time.Second
+	baselineTimeout = 30 * time.Second
+)
+
+func (r *drilling) baseline(ctx context.Context) error {
+	limit := r.rec.Clock().Now() + baselineTimeout
+	for r.rec.AnsweredFor() < baselineQuiet || r.rec.Clock().Now()-r.probe.began < baselineQuiet {
+		if r.rec.Clock().Now() > limit {
+			return fmt.Errorf("DNS did not answer every query for %s on end within %s; it answered the last %s", baselineQuiet, baselineTimeout, r.rec.AnsweredFor().Round(time.Millisecond))
+		}
+		if err := r.sleepUntil(ctx, r.rec.Clock().Now()+poll); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// controlPod is a CoreDNS pod on a node that the scenario does nothing to.
+func (r *drilling) controlPod(ctx context.Context) (cluster.DNSPod, error) {
+	pods, err := r.Cluster.DNSPods(ctx)
+	if err != nil {
+		return cluster.DNSPod{}, err
+	}
+	for _, p := range pods {
+		if !slices.ContainsFunc(r.targets(), func(n string) bool { return n == p.Node }) {
+			return p, nil
+		}
+	}
+	var where []string
+	for _, p := range pods {
+		where = append(where, p.Node)
+	}
+	return cluster.DNSPod{}, fmt.Errorf("no CoreDNS pod stays to be the control: all are on nodes that are drained (%s)", strings.Join(where, ", "))
+}
+
+// targets are the nodes that notices and reclaims of the scenario name.
+func (r *drilling) targets() []string {
+	var out []string
+	for _, step := range r.Scenario.Steps {
+		if step.Notice != nil {
+			for _, name := range step.Notice.Nodes {
+				out = append(out, r.nodes[name].Name)
+			}
+		}
+		if step.Reclaim != nil {
+			out = append(out, r.nodes[step.Reclaim.Node].Name)
+		}
+	}
+	return out
+}
