@@ -90,9 +90,13 @@ func (d drill) causeless() Verdict {
 
 // untouchedAll wants no touch of the chosen nodes before a cause for it.
 func (d drill) untouchedAll(v Verdict, chosen func(history.Event) bool) Verdict {
-	nodes := d.all(func(e history.Event) bool { return e.Kind == history.NodePresent && chosen(e) })
+	nodes := map[string]bool{}
 	var touched []history.Event
-	for _, n := range nodes {
+	for _, n := range d.events {
+		if n.Kind != history.NodePresent || nodes[n.Node] || !chosen(n) {
+			continue
+		}
+		nodes[n.Node] = true
 		cause, caused := d.cause(n.Node)
 		for _, e := range d.touches(n.Node) {
 			if !caused || e.At < cause.At {

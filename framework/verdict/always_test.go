@@ -29,6 +29,14 @@ func TestAlways(t *testing.T) {
 
 		{name: "reserved cordoned", edit: other(history.Event{Kind: history.NodeCordoned, Node: reserved}), check: "reserved nodes untouched", want: Fail, got: reserved},
 		{name: "reserved tainted", edit: other(history.Event{Kind: history.NodeTainted, Node: plane, Key: "example.com/disrupted"}), check: "reserved nodes untouched", want: Fail, got: plane},
+		{name: "reserved tainted by the handler before the steps", edit: func(s *story) {
+			s.at(1.5, history.Event{Kind: history.NodeTainted, Node: plane, Key: "example.com/disrupted"})
+		}, check: "reserved nodes untouched", want: Fail, got: plane},
+		{name: "reserved tainted during the steps", edit: other(history.Event{Kind: history.NodeTainted, Node: plane, Key: "node-role.kubernetes.io/x"}), check: "reserved nodes untouched", want: Fail, got: plane},
+		{name: "reserved came back", edit: func(s *story) {
+			s.at(8, history.Event{Kind: history.NodeDeleted, Node: reserved})
+			s.at(9, history.Event{Kind: history.NodePresent, Node: reserved, Key: "on-demand"})
+		}, check: "reserved nodes untouched", want: Fail, got: reserved + ": node.deleted"},
 		{name: "reserved deleted", edit: other(history.Event{Kind: history.NodeDeleted, Node: reserved}), check: "reserved nodes untouched", want: Fail},
 		{name: "reserved drained", edit: func(s *story) { s.pod(8, history.PodEvicted, "proxy-"+reserved, reserved, "DaemonSet/kube-proxy") }, check: "reserved nodes untouched", want: Fail, got: "pod.evicted"},
 		{name: "reserved tainted by Kubernetes", edit: other(history.Event{Kind: history.NodeTainted, Node: reserved, Key: "node.kubernetes.io/not-ready"}), check: "reserved nodes untouched", want: Pass},

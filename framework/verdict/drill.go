@@ -19,6 +19,8 @@ type drill struct {
 	// events are those of the drill itself in order of time: what happens once
 	// the cluster is being put back is the harness's doing.
 	events []history.Event
+	// begun is where the steps begin: what was found before is not the drill's.
+	begun time.Duration
 	// end is where putting back begins.
 	end time.Duration
 	// observed is up to where the absence of an event means that it did not
@@ -29,11 +31,14 @@ type drill struct {
 }
 
 func newDrill(s scenarios.Scenario, h history.History) drill {
-	d := drill{scenario: s, history: h, end: math.MaxInt64}
+	d := drill{scenario: s, history: h, begun: math.MaxInt64, end: math.MaxInt64}
 	last := time.Duration(0)
 	for _, e := range h.Events {
 		last = max(last, e.At)
-		if e.Kind == history.RunPhase && e.Key == "restore" {
+		switch {
+		case e.Kind == history.RunPhase && e.Key == "steps":
+			d.begun = min(d.begun, e.At)
+		case e.Kind == history.RunPhase && e.Key == "restore":
 			d.end = min(d.end, e.At)
 		}
 	}
@@ -131,26 +136,28 @@ func ownTaint(key string) bool {
 }
 
 // touch is true for an event by which somebody other than Kubernetes interferes
-// with a node or the pods on it.
-func touch(e history.Event) bool {
+// with a node or the pods on it. Nodes may have taints of their own and pods may
+// have been evicted when recording starts; cordons and the handler's taint are
+// never there before a drill.
+func (d drill) touch(e history.Event) bool {
 	switch e.Kind {
 	case history.NodeCordoned, history.NodeDeleted:
 		return true
 	case history.NodeTainted:
-		return !ownTaint(e.Key)
-	case history.PodEvicted:
-		return e.Reason == evictionAPI
+		return e.Key == d.history.Meta.Handler.Taint || e.At >= d.begun && !ownTaint(e.Key)
 	}
-	return false
+	return d.evicts(e)
 }
 
-// evictionAPI is the DisruptionTarget reason that the Eviction API leaves.
-const evictionAPI = "EvictionByEvictionAPI"
+// evicts is true for an eviction by way of the Eviction API during the drill.
+func (d drill) evicts(e history.Event) bool {
+	return e.Kind == history.PodEvicted && e.Reason == "EvictionByEvictionAPI" && e.At >= d.begun
+}
 
 // touches are the interferences with a node while its instance is there.
 func (d drill) touches(node string) []history.Event {
 	gone := d.gone(node)
-	return d.all(func(e history.Event) bool { return e.Node == node && e.At < gone && touch(e) })
+	return d.all(func(e history.Event) bool { return e.Node == node && e.At < gone && d.touch(e) })
 }
 
 // describe names events for a verdict's Got: "node.cordoned, pod.evicted x 3".

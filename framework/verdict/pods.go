@@ -99,7 +99,7 @@ func (d drill) drained(c scenarios.Drained) Verdict {
 			continue
 		}
 		pods++
-		if _, ok := p.first(func(e history.Event) bool { return e.Kind == history.PodEvicted && e.Reason == evictionAPI }); ok {
+		if _, ok := p.first(d.evicts); ok {
 			evicted++
 		}
 		deleted, ok := p.deleted()
@@ -168,7 +168,7 @@ func (d drill) daemonPodsLeft(c scenarios.DaemonPodsLeft) Verdict {
 
 func (d drill) noEviction() Verdict {
 	v := Verdict{Check: "no eviction", Want: "no pod evicted anywhere"}
-	evicted := d.all(func(e history.Event) bool { return e.Kind == history.PodEvicted && e.Reason == evictionAPI })
+	evicted := d.all(d.evicts)
 	switch {
 	case len(evicted) > 0:
 		return v.fail(describe(evicted), capped(evicted)...)

@@ -20,7 +20,10 @@ func (d drill) deleted(c scenarios.Deleted) Verdict {
 	var slowest time.Duration
 	messages := 0
 	evidence := slices.Clone(puts)
-	for _, put := range puts {
+	for i, put := range puts {
+		if put.Notice != "" && slices.ContainsFunc(puts[:i], func(e history.Event) bool { return e.Notice == put.Notice }) {
+			continue // one notice for several nodes
+		}
 		ids := d.messagesOf(put)
 		if len(ids) == 0 {
 			return d.neverReceived(v, put, put.At+c.Within.D())

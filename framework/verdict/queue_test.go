@@ -37,6 +37,9 @@ func TestDeletedNotice(t *testing.T) {
 			s.at(4.1, history.Event{Kind: history.NoticePut, Key: "reclaim", Notice: "n-2", Node: bystander})
 			s.at(4.3, history.Event{Kind: history.SQSReceived, Message: "m-2", Notice: "n-2"})
 		}, want: Fail, got: "m-2"},
+		{name: "one notice for two nodes", edit: func(s *story) {
+			s.at(4, history.Event{Kind: history.NoticePut, Key: "reclaim", Notice: "n-1", Node: bystander})
+		}, want: Pass, got: "1 deleted"},
 		{name: "never put", edit: func(s *story) { s.drop(kind(history.NoticePut)) }, want: Unknown},
 		{name: "recording ends too soon", edit: func(s *story) {
 			s.drop(kind(history.SQSDeleted))

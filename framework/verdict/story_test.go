@@ -116,6 +116,11 @@ func (s *story) arrange() {
 		s.at(1, history.Event{Kind: history.NodePresent, Node: n.name, Key: n.capacity})
 		s.pod(1, history.PodPresent, "proxy-"+n.name, n.name, "DaemonSet/kube-proxy")
 	}
+	// What was there before the drill is nobody's doing.
+	s.at(1, history.Event{Kind: history.NodeTainted, Node: plane, Key: "node-role.kubernetes.io/control-plane", Reason: "NoSchedule"})
+	s.pod(1, history.PodPresent, "ending", bystander, "ReplicaSet/ending")
+	s.pod(1, history.PodEvicted, "ending", bystander, "ReplicaSet/ending")
+	s.pod(1, history.PodTerminating, "ending", bystander, "ReplicaSet/ending")
 	s.pod(1, history.PodPresent, "static", victim, "Node/"+victim)
 	s.pod(1, history.PodPresent, "coredns-a", victim, "ReplicaSet/coredns")
 	s.at(1, history.Event{Kind: history.EndpointReady, Pod: "default/coredns-a", IP: "10.0.0.1"})
