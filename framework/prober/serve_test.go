@@ -61,7 +61,7 @@ func TestServiceStreamsAProbeIntoAHistory(t *testing.T) {
 	control.Target = history.Control
 	plan := Plan{
 		Streams: []Stream{freshStream(server.addr, 500), fixedStream(server.addr, 250, 4), control},
-		Timeout: 200 * time.Millisecond, For: time.Second,
+		Timeout: time.Second, For: time.Second,
 	}
 	began := clock.Now()
 	response := post(t, t.Context(), startService(t)+"/probe", plan)
@@ -90,7 +90,7 @@ func TestServiceStreamsAtOnce(t *testing.T) {
 	lines := bufio.NewScanner(response.Body)
 	for i := 0; i < 4 && lines.Scan(); i++ { // the first line and three queries, 100 ms apart
 	}
-	if took := time.Since(began); took > 2*time.Second {
+	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("the first queries came after %v", took)
 	}
 	stopped := post(t, t.Context(), url+"/stop", nil)
@@ -104,7 +104,7 @@ func TestServiceStreamsAtOnce(t *testing.T) {
 	if !strings.HasPrefix(last, `{"summary":{"asked":`) {
 		t.Errorf("the record of a stopped probe ends in %q", last)
 	}
-	if took := time.Since(began); took > 10*time.Second {
+	if took := time.Since(began); took > 15*time.Second {
 		t.Errorf("the probe went on for %v", took)
 	}
 }
@@ -125,7 +125,7 @@ func TestServiceRunsOneProbeAtATimeAndEndsItWithItsClient(t *testing.T) {
 	}
 	gone()
 	plan.For = 100 * time.Millisecond
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		response := post(t, t.Context(), url+"/probe", plan)
 		if response.StatusCode == http.StatusOK {
 			break
@@ -185,7 +185,7 @@ func TestServeEndsARunningProbeWithItsSummary(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(15 * time.Second):
 		t.Error("Serve did not return")
 	}
 }
