@@ -158,7 +158,7 @@ func (l *lines) Write(text []byte) (int, error) {
 		if !found {
 			return len(text), nil
 		}
-		l.log("%s", line)
+		l.log("%s", string(line))
 		l.rest = rest
 	}
 }
@@ -176,8 +176,9 @@ func builtReference(source string, img image) (string, error) {
 				return err
 			}
 			content, err := os.ReadFile(path)
-			fmt.Fprintf(hash, "%s %d\n", strings.TrimPrefix(path, folder), len(content))
-			hash.Write(content)
+			if err == nil {
+				_, err = fmt.Fprintf(hash, "%s %d\n%s", strings.TrimPrefix(path, folder), len(content), content)
+			}
 			return err
 		})
 		if err != nil {

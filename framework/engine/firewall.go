@@ -41,18 +41,19 @@ func ruleComment(network string) string { return "spotdrill-" + network }
 // kernel has it, IPv6. Doing it again changes nothing. Without root it returns
 // ErrNeedsRoot.
 func (e *Engine) ConfineNetwork(ctx context.Context, network string) error {
-	return e.eachRule(ctx, network, func(tables string, r rule, present bool) error {
+	return e.eachRule(ctx, network, func(tables firewallTool, r rule, present bool) error {
 		if present {
 			return nil
 		}
-		return r.apply(ctx, tables, "-I")
+		_, err := tables.run(ctx, r.words("-I")...)
+		return err
 	})
 }
 
 // Confined reports whether all rules of ConfineNetwork are in place.
 func (e *Engine) Confined(ctx context.Context, network string) (bool, error) {
 	confined := true
-	err := e.eachRule(ctx, network, func(_ string, _ rule, present bool) error {
+	err := e.eachRule(ctx, network, func(_ firewallTool, _ rule, present bool) error {
 		confined = confined && present
 		return nil
 	})
@@ -60,7 +61,7 @@ func (e *Engine) Confined(ctx context.Context, network string) (bool, error) {
 }
 
 // eachRule calls do with each rule that confines the network.
-func (e *Engine) eachRule(ctx context.Context, network string, do func(tables string, r rule, present bool) error) error {
+func (e *Engine) eachRule(ctx context.Context, network string, do func(tables firewallTool, r rule, present bool) error) error {
 	found, err := e.Network(ctx, network)
 	if err != nil {
 		return err
@@ -74,11 +75,11 @@ func (e *Engine) eachRule(ctx context.Context, network string, do func(tables st
 	}
 	for _, tables := range tools {
 		chain := "FORWARD"
-		if e.Name == docker && tables.run(ctx, "-n", "-L", "DOCKER-USER") == nil {
+		if e.Name == docker && tables.works(ctx, "-n", "-L", "DOCKER-USER") {
 			chain = "DOCKER-USER"
 		}
 		for _, r := range confinement(network, found.Bridge, chain) {
-			if err := do(string(tables), r, r.apply(ctx, string(tables), "-C") == nil); err != nil {
+			if err := do(tables, r, tables.works(ctx, r.words("-C")...)); err != nil {
 				return fmt.Errorf("confine network %s: %w", network, err)
 			}
 		}
@@ -95,12 +96,12 @@ func (e *Engine) ReleaseNetwork(ctx context.Context, network string) error {
 	}
 	for _, tables := range tools {
 		for _, table := range []string{"mangle", "filter"} {
-			saved, err := output(ctx, exec.CommandContext(ctx, string(tables), "-w", "-t", table, "-S"))
+			saved, err := tables.run(ctx, "-t", table, "-S")
 			if err != nil {
 				return fmt.Errorf("release network %s: %w", network, err)
 			}
 			for _, r := range ownRules(saved, table, network) {
-				if err := r.apply(ctx, string(tables), "-D"); err != nil {
+				if _, err := tables.run(ctx, r.words("-D")...); err != nil {
 					return fmt.Errorf("release network %s: %w", network, err)
 				}
 			}
@@ -122,16 +123,21 @@ func ownRules(saved, table, network string) []rule {
 	return rules
 }
 
-func (r rule) apply(ctx context.Context, tables, action string) error {
-	return firewallTool(tables).run(ctx, slices.Concat([]string{"-t", r.table, action, r.chain}, r.match)...)
+// words returns the rule as the firewall tools take it, after the action (-I, -C or -D).
+func (r rule) words(action string) []string {
+	return slices.Concat([]string{"-t", r.table, action, r.chain}, r.match)
 }
 
 // firewallTool is a command: iptables or ip6tables.
 type firewallTool string
 
-func (t firewallTool) run(ctx context.Context, args ...string) error {
-	_, err := output(ctx, OwnGroup(exec.CommandContext(ctx, string(t), append([]string{"-w"}, args...)...)))
-	return err
+func (t firewallTool) run(ctx context.Context, args ...string) (string, error) {
+	return output(ctx, OwnGroup(exec.CommandContext(ctx, string(t), append([]string{"-w"}, args...)...)))
+}
+
+func (t firewallTool) works(ctx context.Context, args ...string) bool {
+	_, err := t.run(ctx, args...)
+	return err == nil
 }
 
 // firewallTools returns the commands for the IP versions that this host speaks.
@@ -143,7 +149,7 @@ func (e *Engine) firewallTools(ctx context.Context) ([]firewallTool, error) {
 		return nil, errors.New("keeping the network to itself needs iptables: install the package iptables")
 	}
 	tools := []firewallTool{"iptables"}
-	if v6 := firewallTool("ip6tables"); v6.run(ctx, "-n", "-L", "FORWARD") == nil {
+	if v6 := firewallTool("ip6tables"); v6.works(ctx, "-n", "-L", "FORWARD") {
 		tools = append(tools, v6)
 	}
 	return tools, nil

@@ -23,6 +23,9 @@ main() {
 
 	cache=${SPOTDRILL_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/spotdrill}/images
 	mkdir -p "$cache/steps" "$cache/logs"
+	exec 9>"$cache/lock"
+	flock -n 9 || { echo "waiting for another build in $cache" >&2 && flock 9; }
+	rm -rf --one-file-system "$cache"/work.* # of a build that was killed
 	work=$(mktemp -d "$cache/work.XXXXXX")
 	trap cleanup EXIT
 	trap 'exit 130' INT TERM

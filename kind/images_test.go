@@ -1,0 +1,131 @@
+package kind
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/mod/modfile"
+	"sigs.k8s.io/kind/pkg/apis/config/defaults"
+)
+
+// What is built must be what is pulled: one version each, everywhere.
+func TestVersionsAgree(t *testing.T) {
+	kubernetes := version("KUBERNETES_VERSION")
+	if !strings.HasPrefix(defaults.Image, "kindest/node:"+kubernetes+"@sha256:") {
+		t.Errorf("kind's own node image is %s, versions.env says %s", defaults.Image, kubernetes)
+	}
+	for file, modules := range map[string]map[string]string{
+		"../go.mod":                {"sigs.k8s.io/kind": "KIND_VERSION"},
+		"images/kubernetes/go.mod": {"k8s.io/kubernetes": "KUBERNETES_VERSION"},
+		"images/containerd/go.mod": {"github.com/containerd/containerd/v2": "CONTAINERD_VERSION"},
+		"images/cni/go.mod":        {"github.com/containernetworking/plugins": "CNI_VERSION"},
+		"images/etcd/go.mod":       {"go.etcd.io/etcd/server/v3": "ETCD_VERSION"},
+		"images/coredns/go.mod":    {"github.com/coredns/coredns": "COREDNS_VERSION"},
+	} {
+		content := read(t, file)
+		parsed, err := modfile.Parse(file, []byte(content), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		required := map[string]string{}
+		for _, require := range parsed.Require {
+			required[require.Mod.Path] = require.Mod.Version
+		}
+		for module, name := range modules {
+			if want := version(name); required[module] != want || want == "" {
+				t.Errorf("%s has %s %q, versions.env has %s=%s", file, module, required[module], name, want)
+			}
+		}
+		for _, replaced := range parsed.Replace {
+			if want := "v0" + strings.TrimPrefix(kubernetes, "v1"); replaced.New.Version != want {
+				t.Errorf("%s replaces %s by %s, want %s", file, replaced.Old.Path, replaced.New.Version, want)
+			}
+		}
+	}
+	lock := read(t, "images/localstack/requirements.txt")
+	if !strings.Contains(lock, "\nlocalstack-core=="+version("LOCALSTACK_VERSION")+" ") {
+		t.Errorf("requirements.txt has no localstack-core==%s", version("LOCALSTACK_VERSION"))
+	}
+}
+
+func TestLockNamesNoIndex(t *testing.T) {
+	if lock := read(t, "images/localstack/requirements.txt"); strings.Contains(lock, "://") {
+		t.Error("requirements.txt names an address")
+	}
+}
+
+func TestBuiltLocalStackRunsAsThePulledOne(t *testing.T) {
+	script := read(t, "images/localstack.sh")
+	for _, variable := range LocalStackEnv() {
+		if !strings.Contains(script, "'ENV "+variable+"'") {
+			t.Errorf("localstack.sh does not set %s", variable)
+		}
+	}
+}
+
+func TestBuiltReference(t *testing.T) {
+	source := t.TempDir()
+	folder := filepath.Join(source, "kind", "images")
+	one := image{name: "one", sources: []string{"one.sh", "module"}}
+	if _, err := builtReference(source, one); err == nil || !strings.Contains(err.Error(), "checkout") {
+		t.Errorf("outside a checkout: %v", err)
+	}
+	for _, name := range []string{"build.sh", "steps.sh", "versions.env", "one.sh", "module/go.mod", "two.sh"} {
+		write(t, filepath.Join(folder, name), name)
+	}
+	first := reference(t, source, one)
+	if !strings.HasPrefix(first, "localhost/spotdrill/one:") || len(first) != len("localhost/spotdrill/one:")+12 {
+		t.Errorf("got %s", first)
+	}
+	write(t, filepath.Join(folder, "two.sh"), "changed")
+	if again := reference(t, source, one); again != first {
+		t.Error("another image's script changes it")
+	}
+	write(t, filepath.Join(folder, "module", "go.mod"), "changed")
+	if again := reference(t, source, one); again == first {
+		t.Error("a changed module leaves it as it was")
+	}
+}
+
+func TestLines(t *testing.T) {
+	var logged []string
+	writer := &lines{log: func(_ string, args ...any) { logged = append(logged, args[0].(string)) }}
+	for _, part := range []string{"one\ntw", "o\n", "rest"} {
+		if n, err := writer.Write([]byte(part)); n != len(part) || err != nil {
+			t.Errorf("wrote %d of %d: %v", n, len(part), err)
+		}
+	}
+	if got := strings.Join(logged, "|"); got != "one|two" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func reference(t *testing.T, source string, img image) string {
+	t.Helper()
+	ref, err := builtReference(source, img)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ref
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

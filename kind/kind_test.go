@@ -1,0 +1,53 @@
+package kind
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
+	"sigs.k8s.io/yaml"
+)
+
+var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
+
+func TestRender(t *testing.T) {
+	got, err := Render(DefaultConfig("localhost/spotdrill/node:tag"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden := filepath.Join("testdata", "cluster.yaml")
+	if *update {
+		if err := os.WriteFile(golden, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s differs (go test ./kind -update writes it); got\n%s", golden, got)
+	}
+
+	var parsed v1alpha4.Cluster
+	if err := yaml.UnmarshalStrict(got, &parsed); err != nil {
+		t.Fatalf("kind cannot read it: %v", err)
+	}
+	if roles := len(parsed.Nodes); roles != 5 {
+		t.Errorf("kind reads %d nodes", roles)
+	}
+}
+
+func TestRenderWantsEveryField(t *testing.T) {
+	if _, err := Render(DefaultConfig("")); err == nil {
+		t.Error("no node image is no error")
+	}
+	config := DefaultConfig("image")
+	config.Nodes[3].InstanceID = ""
+	if _, err := Render(config); err == nil {
+		t.Error("a node without an instance ID is no error")
+	}
+}
