@@ -191,28 +191,6 @@ func TestSourcePorts(t *testing.T) {
 	}
 }
 
-func TestLateAnswersOnFixedPortsAreNoMismatch(t *testing.T) {
-	t.Parallel()
-	began := time.Now()
-	server := startServer(t, func(q *dns.Msg) *dns.Msg {
-		if time.Since(began) < 500*time.Millisecond {
-			time.Sleep(600 * time.Millisecond)
-		}
-		return answer(q)
-	})
-	summary, _ := run(t, t.Context(), Plan{
-		Streams: []Stream{fixedStream(server.addr, 200, 2)},
-		Timeout: 300 * time.Millisecond, For: 1500 * time.Millisecond,
-	})
-	late := summary.Outcomes[history.Timeout]
-	if late == 0 || late+summary.Outcomes[history.Answered]+summary.Unsent != summary.Asked {
-		t.Errorf("got %v, want only timeouts and answers", summary.Outcomes)
-	}
-	if summary.Ignored < late/2 || summary.Ignored > late {
-		t.Errorf("%d queries timed out and were answered later, %d answers were ignored", late, summary.Ignored)
-	}
-}
-
 func TestAnAnswerThatDoesNotFitIsNoEnd(t *testing.T) {
 	t.Parallel()
 	client, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -243,78 +221,6 @@ func TestAnAnswerThatDoesNotFitIsNoEnd(t *testing.T) {
 		For:     300 * time.Millisecond,
 	})
 	wantOnly(t, summary.Figures, history.Answered)
-}
-
-func TestAServerThatGoesAndComesBackIsOneWindow(t *testing.T) {
-	t.Parallel()
-	at := net.UDPAddrFromAddrPort(closedPort(t))
-	conn := listenAt(t, at)
-	time.AfterFunc(300*time.Millisecond, func() { _ = conn.Close() })
-	time.AfterFunc(600*time.Millisecond, func() { listenAt(t, at) })
-	summary, queries := run(t, t.Context(), Plan{Streams: []Stream{fixedStream(at.AddrPort(), 1000, 2)}, For: time.Second})
-	if icmp := summary.Outcomes[history.ICMP]; icmp < 10 || icmp > 500 {
-		t.Errorf("got %v, want about 300 icmp", summary.Outcomes)
-	}
-	// Queries that lay in the server's socket when it was closed are timeouts.
-	stream := history.Stream(queries, history.Service, history.Fixed)
-	if w := history.Windows(stream, history.Quiet); len(w) != 1 || w[0].Lost < w[0].Asked/2 {
-		t.Errorf("want one window, most of it lost: %+v", w)
-	}
-}
-
-// listenAt answers at an address until the test ends or its socket is closed.
-func listenAt(t *testing.T, at *net.UDPAddr) *net.UDPConn {
-	conn, err := net.ListenUDP("udp", at)
-	if err != nil {
-		t.Error(err)
-		return nil
-	}
-	server := &dns.Server{PacketConn: conn, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) { _ = w.WriteMsg(answer(q)) })}
-	go func() { _ = server.ActivateAndServe() }()
-	t.Cleanup(func() { _ = conn.Close() })
-	return conn
-}
-
-// Host unreachable comes seconds after the query that it is about, when that
-// has timed out and newer ones are doing fine.
-func TestALateICMPErrorOnAFixedPortBlamesNoNewerQuery(t *testing.T) {
-	for _, c := range []struct {
-		name           string
-		reportedToRead bool // or to the write of the newer query
-	}{{"reported to a write", false}, {"reported to a read", true}} {
-		t.Run(c.name, func(t *testing.T) {
-			server := closedPort(t)
-			q, err := newQuestion("a.example.", dns.TypeA)
-			if err != nil {
-				t.Fatal(err)
-			}
-			s, clock := fixedStream(server, 1, 1), history.NewClock()
-			ledger := newLedger(Plan{Streams: []Stream{s}}, func(history.Query) {})
-			p, err := openPort(s, q, time.Second, clock, ledger.accounts[0])
-			if err != nil {
-				t.Fatal(err)
-			}
-			for range 3 {
-				_, _ = p.conn.Write(q.withID(4711)) // no query of this id is under way
-			}
-			time.Sleep(50 * time.Millisecond)
-			listenAt(t, net.UDPAddrFromAddrPort(server))
-			if c.reportedToRead {
-				go p.listen()
-				p.send(clock.Now())
-			} else {
-				p.send(clock.Now())
-				go p.listen()
-			}
-			(&fixedPorts{ports: []*port{p}}).finish()
-			settled := make(chan struct{})
-			close(settled)
-			ledger.write(settled)
-			if got := ledger.summary().Outcomes; got[history.Answered] != 1 {
-				t.Errorf("the newer query was %v, want answered", got)
-			}
-		})
-	}
 }
 
 func TestStopEndsTheSendingAndWaitsForAnswers(t *testing.T) {
