@@ -252,7 +252,7 @@ func TestAnEventGetsThePresentTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.Close(true)
+	defer func() { _ = r.Close(true) }()
 	before := r.Clock().Now()
 	r.Record(Event{Kind: SQSCall})
 	r.Record(Event{Kind: SQSCall, At: ms(7)})
@@ -281,7 +281,7 @@ func TestAnsweredFor(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer r.Close(true)
+			defer func() { _ = r.Close(true) }()
 			for _, q := range c.queries {
 				if q.Target == "" {
 					q.Target = Service

@@ -97,13 +97,17 @@ func (d drill) prober() Verdict {
 			missed++
 		}
 	}
-	// Written so that NaN fails every one of them.
-	switch total := float64(len(d.history.Queries)); {
-	case !(asked > 0 && total >= asked):
+	// NaN keeps none of these.
+	total := float64(len(d.history.Queries))
+	onRecord := asked > 0 && total >= asked
+	sent := unsent/asked <= unsentShare && float64(missed)/total <= unsentShare
+	inTime := late <= lateP99.Seconds()
+	switch {
+	case !onRecord:
 		return v.unknown(fmt.Sprintf("%.0f queries asked and %.0f on record", asked, total), evidence...)
-	case !(unsent/asked <= unsentShare && float64(missed)/total <= unsentShare):
+	case !sent:
 		return v.noise(fmt.Sprintf("%.0f of %.0f queries could not leave", max(unsent, float64(missed)), asked), evidence...)
-	case !(late <= lateP99.Seconds()):
+	case !inTime:
 		return v.noise(fmt.Sprintf("the 99th percentile left %.0f ms late", late*1000), evidence...)
 	}
 	for _, s := range []struct {
@@ -178,7 +182,7 @@ func (d drill) thin(s Stream, rate int) string {
 			return fmt.Sprintf("no query on record between +%s and +%s", history.Seconds(s.queries[i-1].Intended), history.Seconds(q.Intended))
 		}
 	}
-	if expected := float64(rate) * (to - from).Seconds(); !(float64(asked) >= askedShare*expected) {
+	if expected := float64(rate) * (to - from).Seconds(); float64(asked) < askedShare*expected {
 		return fmt.Sprintf("%d queries on record, %.0f expected", asked, expected)
 	}
 	return ""

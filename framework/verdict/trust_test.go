@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -38,8 +39,9 @@ func distrusted() []expectation {
 		}, check: "prober", got: "late_p99"},
 		{name: "prober asked nothing", edit: number("asked", 0), check: "prober", got: "0 queries asked"},
 		{name: "queries lost on the way to the record", edit: number("asked", 99999), check: "prober", got: "99999 queries asked"},
-		{name: "prober could not send", edit: number("unsent", 20), check: "prober", got: "could not leave", noise: true},
+		{name: "prober could not send", edit: number("unsent", 20), check: "prober", got: "20 of 1897 queries could not leave", noise: true},
 		{name: "unsent queries on record", edit: func(s *story) { s.lose(service, fresh, 12, 12.2, history.Unsent) }, check: "prober", got: "could not leave", noise: true},
+		{name: "prober says what is no number", edit: number("late_p99", math.NaN()), check: "prober", got: "late", noise: true},
 		{name: "prober late", edit: number("late_p99", 0.0501), check: "prober", got: "late", noise: true},
 		{name: "no fixed queries", edit: without(service, fixed, 0, 99), check: "prober", got: "mode fixed"},
 		{name: "no fresh queries", edit: without(service, fresh, 0, 99), check: "prober", got: "mode fresh"},
@@ -86,6 +88,12 @@ func TestTrust(t *testing.T) {
 		{name: "control", check: "control", got: "none of 261 lost"},
 		{name: "prober", check: "prober", got: "0 unsent"},
 		{name: "prober on the edge", edit: number("late_p99", 0.05), check: "prober"},
+		{name: "prober stopped with the harness", edit: func(s *story) {
+			s.at(26, history.Event{Kind: history.RunError, Note: "x"})
+			for _, mode := range []history.Mode{fresh, fixed} {
+				without(service, mode, 26, 99)(s)
+			}
+		}, check: "prober"},
 		{name: "a few unsent", edit: func(s *story) { s.lose(service, fresh, 12, 12.01, history.Unsent) }, check: "prober"},
 		{name: "baseline", check: "baseline", got: "60 answered"},
 		{name: "lost long before the notice", edit: losing(fresh, 2, 2.9), check: "baseline"},
