@@ -168,7 +168,7 @@ func (x *exchange) inspect(resp *http.Response) error {
 func (x *exchange) fail(w http.ResponseWriter, _ *http.Request, err error) {
 	x.err = err
 	if errors.Is(err, errClientGone) {
-		return
+		panic(http.ErrAbortHandler) // an empty answer would be a wrong one
 	}
 	x.status, x.note = http.StatusBadGateway, err.Error()
 	http.Error(w, "spotdrill proxy: "+err.Error(), http.StatusBadGateway)
