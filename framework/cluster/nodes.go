@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,7 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/e2e-framework/klient/wait"
 )
 
@@ -198,42 +197,45 @@ func (c *Cluster) forceDelete(ctx context.Context, p corev1.Pod) error {
 // unmark uncordons a node and removes the taints and annotations that leftovers
 // accepts. Kubernetes' own taints go away by themselves.
 func (c *Cluster) unmark(ctx context.Context, name string, leftovers func(key string) bool) ([]string, error) {
-	n, err := c.Clientset.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("read node %s: %w", name, err)
-	}
 	var mended []string
-	taints := slices.DeleteFunc(slices.Clone(n.Spec.Taints), func(t corev1.Taint) bool {
-		return leftovers(t.Key) || t.Key == corev1.TaintNodeUnschedulable
-	})
-	annotations := map[string]any{}
-	for key := range n.Annotations {
-		if leftovers(key) {
-			annotations[key] = nil
+	// A handler that still drains, or the node controller, may write as well.
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		n, err := c.Clientset.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
 		}
-	}
-	if n.Spec.Unschedulable {
-		mended = append(mended, name+" uncordoned")
-	}
-	for _, t := range n.Spec.Taints {
-		if leftovers(t.Key) {
-			mended = append(mended, name+" untainted")
+		if mended = clean(n, leftovers); len(mended) == 0 {
+			return nil
 		}
-	}
-	if len(mended) == 0 && len(annotations) == 0 {
-		return nil, nil
-	}
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"annotations": annotations},
-		"spec":     map[string]any{"unschedulable": nil, "taints": taints},
+		_, err = c.Clientset.CoreV1().Nodes().Update(ctx, n, metav1.UpdateOptions{})
+		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("encode patch of node %s: %w", name, err)
-	}
-	if _, err := c.Clientset.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		return nil, fmt.Errorf("uncordon node %s: %w", name, err)
+		return nil, fmt.Errorf("uncordon and untaint node %s: %w", name, err)
 	}
 	return mended, nil
+}
+
+// clean takes a drain's marks off a node object and says which.
+func clean(n *corev1.Node, leftovers func(key string) bool) []string {
+	var mended []string
+	if n.Spec.Unschedulable {
+		n.Spec.Unschedulable = false
+		mended = append(mended, n.Name+" uncordoned")
+	}
+	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool {
+		if leftovers(t.Key) {
+			mended = append(mended, n.Name+" untainted of "+t.Key)
+		}
+		return leftovers(t.Key) || t.Key == corev1.TaintNodeUnschedulable
+	})
+	for key := range n.Annotations {
+		if leftovers(key) {
+			delete(n.Annotations, key)
+			mended = append(mended, n.Name+" freed of annotation "+key)
+		}
+	}
+	return mended
 }
 
 // WaitReady waits until every node is Ready and carries no taint but the

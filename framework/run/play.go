@@ -259,7 +259,11 @@ func (s *System) restore(ctx context.Context) ([]string, error) {
 	if err := s.removeWorkload(ctx); err != nil {
 		return nil, err
 	}
-	return s.Cluster.Restore(ctx, handler.LeavesBehind)
+	leftovers := handler.LeavesBehind
+	if s.installed != nil {
+		leftovers = s.installed.LeavesBehind
+	}
+	return s.Cluster.Restore(ctx, leftovers)
 }
 
 // removeWorkload deletes the drill's namespace with all that is in it, without
