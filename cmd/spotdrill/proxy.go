@@ -30,10 +30,7 @@ func newProxyCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&listen, "listen", ":4566", "address for the API")
 	cmd.Flags().StringVar(&records, "records", ":8080", "address for GET /records and GET /healthz")
-	cmd.Flags().StringVar(&upstream, "upstream", "", "URL of LocalStack, for instance http://172.18.0.9:4566")
-	if err := cmd.MarkFlagRequired("upstream"); err != nil {
-		panic(err) // only for a flag that does not exist
-	}
+	cmd.Flags().StringVar(&upstream, "upstream", "", "URL of LocalStack (required), for instance http://172.18.0.9:4566")
 	return cmd
 }
 
