@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spotdrill/spotdrill/framework/handler"
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 // Install makes d the one handler in the cluster. One that is there already is
@@ -20,7 +22,17 @@ func (s *System) Install(ctx context.Context, d handler.Description) error {
 	}
 	// Recorded first: what is half installed is to be removed as well.
 	s.installed = &d
-	return d.Install(ctx, s.Cluster.Config, s.settings, s.opts.Log)
+	return d.Install(ctx, s.Cluster.Config, s.settings, func(string, ...any) {})
+}
+
+// Meta is what histories say of the handler. One that is part of this product
+// has the version of its image.
+func (s *System) Meta(d handler.Description) history.Handler {
+	meta := d.Meta()
+	if meta.Version == "" || meta.Version == "(devel)" {
+		_, meta.Version, _ = strings.Cut(s.image, ":")
+	}
+	return meta
 }
 
 // Uninstall removes the handler that Install made, or one that an earlier run

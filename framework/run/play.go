@@ -56,7 +56,7 @@ func (s *System) Play(ctx context.Context, d Drill) error {
 	clock := history.NewClock()
 	rec, err := history.Create(d.Dir, clock, history.Meta{
 		Scenario: d.Scenario.Name, Set: string(d.Set), Attempt: d.Attempt,
-		Handler: d.handler().Meta(), Environment: s.Environment,
+		Handler: s.Meta(d.handler()), Environment: s.Environment,
 	})
 	if err != nil {
 		return err

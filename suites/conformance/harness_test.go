@@ -9,7 +9,6 @@ import (
 	"time"
 
 	. "github.com/onsi/ginkgo/v2" //nolint:revive,staticcheck // Ginkgo specs read as they are meant to
-	. "github.com/onsi/gomega"    //nolint:revive,staticcheck // so do Gomega's matchers
 	"github.com/onsi/gomega/gcustom"
 	"github.com/onsi/gomega/types"
 
@@ -66,12 +65,13 @@ func names(list string) []string {
 func (c *conformance) setUp(ctx SpecContext) {
 	var err error
 	c.folder, err = reports.NewFolder(c.out, c.started)
-	Expect(err).NotTo(HaveOccurred())
+	must("make the run's folder", err)
 	c.report = reports.New(c.folder, reports.Handler{Name: c.handler.Name, Version: c.handler.Version}, c.set, nil)
 	c.opts.Log("setting the system up (about 10 min where images must be built, else less than a minute)")
 	c.system, err = run.Up(ctx, c.opts)
-	Expect(err).NotTo(HaveOccurred(), "set-up")
+	must("set-up", err)
 	c.report.Environment = c.system.Environment
+	c.report.Handler.Version = c.system.Meta(c.handler).Version
 	c.report.Timings.Setup = reports.Seconds(time.Since(c.started))
 	c.opts.Log("set-up took %.0f s; the drills ask for about %.0f s", time.Since(c.started).Seconds(), c.expected().Seconds())
 	c.drills = time.Now()
@@ -109,9 +109,17 @@ func (c *conformance) finish(ctx SpecContext) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 		defer cancel()
 		c.opts.Log("putting the cluster back as it was made")
-		Expect(c.system.Finish(ctx)).To(Succeed())
+		must("put the cluster back", c.system.Finish(ctx))
 	}
-	Expect(written).To(Succeed())
+	must("write the reports", written)
+}
+
+// must fails the spec with an error that users can read.
+func must(doing string, err error) {
+	GinkgoHelper()
+	if err != nil {
+		Fail(fmt.Sprintf("%s: %v", doing, err))
+	}
 }
 
 // notClaimed says why the scenario does not apply to the handler, or "".
@@ -132,21 +140,21 @@ func (c *conformance) skipped(s scenarios.Scenario, reason string) {
 // drill plays and judges one scenario, reports it, and returns its result. A
 // drill whose control failed is played again, and the last attempt counts.
 func (c *conformance) drill(ctx context.Context, s scenarios.Scenario) verdict.Result {
+	c.console.Begin(s.Name)
 	entry, err := c.play(ctx, c.folder, s, c.handler)
 	c.report.Add(entry)
-	Expect(err).NotTo(HaveOccurred())
+	c.console.End(entry)
+	must("drill", err)
 	return entry.Result
 }
 
 func (c *conformance) play(ctx context.Context, folder reports.Folder, s scenarios.Scenario, under handler.Description) (reports.Entry, error) {
 	start := time.Now()
-	c.console.Begin(s.Name)
 	for attempt := 1; ; attempt++ {
 		entry, err := c.attempt(ctx, folder, s, under, attempt)
 		entry.Attempts = attempt
 		entry.Expected, entry.Measured = reports.Seconds(expected(s, c.set)), reports.Seconds(time.Since(start))
 		if err != nil || attempt == attempts || !verdict.NeedsRerun(entry.Result) {
-			c.console.End(entry)
 			return entry, err
 		}
 		c.console.Note(fmt.Sprintf("attempt %d could not be judged, playing it again: %s", attempt, noise(entry.Result)))
@@ -196,13 +204,19 @@ func (c *conformance) noSelfCheck() string {
 // selfCheck plays a scenario with a handler that never reads the queue.
 func (c *conformance) selfCheck(ctx context.Context) verdict.Result {
 	idle, err := handler.Load(filepath.Join("testdata", "idle", "handler.yaml"))
-	Expect(err).NotTo(HaveOccurred())
+	must("load the idle handler", err)
 	chosen, err := scenarios.Select(c.set, []string{idleScenario})
-	Expect(err).NotTo(HaveOccurred())
+	must("find "+idleScenario, err)
 	folder := c.folder
 	folder.Path = filepath.Join(folder.Path, "self-check")
+	c.console.Begin("self-check: a handler that does nothing")
 	entry, err := c.play(ctx, folder, chosen[0], idle)
-	Expect(err).NotTo(HaveOccurred())
+	must("drill", err)
+	if entry.Outcome == verdict.Fail {
+		c.console.Note(fmt.Sprintf("fails %s, as it must, after %.0f s", idleScenario, time.Duration(entry.Measured).Seconds()))
+	} else {
+		c.console.End(entry)
+	}
 	return entry.Result
 }
 
