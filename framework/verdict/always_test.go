@@ -24,7 +24,16 @@ func TestAlways(t *testing.T) {
 		{name: "harness whole", check: "harness", want: Pass},
 		{name: "harness broke", edit: other(history.Event{Kind: history.RunError, Note: "lost the queue"}), check: "harness", want: Unknown, got: "lost the queue"},
 
-		{name: "restored", check: "restored", want: Pass},
+		{name: "restored", check: "restored", want: Pass, got: "restored"},
+		{name: "restored with effort", edit: func(s *story) {
+			s.change(history.Restored, func(e *history.Event) { e.Note = "uncordoned " + victim })
+		}, check: "restored", want: Pass, got: "restored: uncordoned " + victim},
+		{name: "touches are counted", edit: func(s *story) {
+			other(history.Event{Kind: history.NodeCordoned, Node: reserved})(s)
+			for range 2 {
+				s.pod(9, history.PodEvicted, "proxy-"+reserved, reserved, "DaemonSet/kube-proxy")
+			}
+		}, check: "reserved nodes untouched", want: Fail, got: reserved + ": node.cordoned, pod.evicted x 2"},
 		{name: "not restored", edit: func(s *story) { s.drop(kind(history.Restored)) }, check: "restored", want: Unknown},
 
 		{name: "reserved cordoned", edit: other(history.Event{Kind: history.NodeCordoned, Node: reserved}), check: "reserved nodes untouched", want: Fail, got: reserved},
