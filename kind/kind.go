@@ -40,7 +40,8 @@ type Config struct {
 type Node struct {
 	// Role is "control-plane" or "worker".
 	Role string
-	// CapacityType is OnDemand or Spot.
+	// CapacityType is OnDemand or Spot; empty for a control plane, so that what
+	// asks for on-demand capacity does not land there.
 	CapacityType string
 	InstanceType string
 	// InstanceID ends the node's spec.providerID.
@@ -54,7 +55,7 @@ func DefaultConfig(nodeImage string) Config {
 		NodeImage:     nodeImage,
 		KubeProxyMode: "iptables",
 		Nodes: []Node{
-			{"control-plane", OnDemand, "m7i.large", "i-0d0000000000000a0"},
+			{"control-plane", "", "m7i.large", "i-0d0000000000000a0"},
 			{"worker", OnDemand, "m7i.large", "i-0d0000000000000a1"},
 			{"worker", Spot, "m7i.xlarge", "i-0d0000000000000b1"},
 			{"worker", Spot, "c7i.xlarge", "i-0d0000000000000b2"},
@@ -72,7 +73,7 @@ func Render(config Config) ([]byte, error) {
 		return nil, fmt.Errorf("render the cluster's configuration: no node image given")
 	}
 	for _, node := range config.Nodes {
-		if node.Role == "" || node.CapacityType == "" || node.InstanceType == "" || node.InstanceID == "" {
+		if node.Role == "" || (node.Role == "worker" && node.CapacityType == "") || node.InstanceType == "" || node.InstanceID == "" {
 			return nil, fmt.Errorf("render the cluster's configuration: node %+v leaves a field empty", node)
 		}
 	}

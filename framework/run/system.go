@@ -104,6 +104,9 @@ func detect(ctx context.Context, opts Options) (*engine.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := eng.PrepareHost(engine.Options{Log: opts.Log}); err != nil {
+		return nil, err
+	}
 	return eng, eng.Apply(opts.Cluster)
 }
 
@@ -183,7 +186,15 @@ func (s *System) reuse(ctx context.Context, opts cluster.Options, digest string)
 		return err.Error(), nil
 	}
 	s.Cluster, s.AWS = c, aws
-	if err := s.step("cluster of the last run, restored", func() error { return s.Restore(ctx) }); err != nil {
+	err = s.step("cluster of the last run, restored", func() error {
+		// First the nodes that are down, then the wiring, which nodes may have
+		// lost or a newer version may do differently.
+		if err := s.Restore(ctx); err != nil {
+			return err
+		}
+		return c.Wire(ctx)
+	})
+	if err != nil {
 		s.Cluster, s.AWS = nil, nil
 		return err.Error(), nil
 	}
