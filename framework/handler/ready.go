@@ -41,11 +41,19 @@ func (d Description) waitReady(ctx context.Context, cfg *rest.Config, s Settings
 		return err
 	}
 	timeout := d.Ready.Timeout.D()
-	var deployment *appsv1.Deployment
+	var deployment *appsv1.Deployment // as last seen
 	var last error
 	err = wait.For(func(ctx context.Context) (bool, error) {
-		deployment, last = r.client.AppsV1().Deployments(r.namespace).Get(ctx, r.name, metav1.GetOptions{})
-		return last == nil && available(deployment), nil
+		seen, err := r.client.AppsV1().Deployments(r.namespace).Get(ctx, r.name, metav1.GetOptions{})
+		if ctx.Err() != nil {
+			return false, nil // cut short: that says nothing of the Deployment
+		}
+		last = err
+		if err != nil {
+			return false, nil
+		}
+		deployment = seen
+		return available(seen), nil
 	}, wait.WithContext(ctx), wait.WithTimeout(timeout), wait.WithInterval(poll), wait.WithImmediate())
 	if err == nil {
 		return nil

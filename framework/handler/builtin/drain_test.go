@@ -120,6 +120,23 @@ func TestADrainEnds(t *testing.T) {
 	}
 }
 
+func TestANodeRestoredAndInterruptedAgainWithinASecondIsDrainedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(spotNode("spot-1", victim), pod("db"))
+		c.blocked["db"] = time.Now().Add(time.Hour)
+		d, _ := start(t, c)
+		time.Sleep(500 * time.Millisecond)
+		c.restore(t, "spot-1")
+		d.handle(t.Context(), message(state("stopping")))
+		time.Sleep(10 * time.Second)
+		if n := len(c.evicted); n != 12 { // once by the first drain, 11 times by the second
+			t.Errorf("asked %d times in ten seconds", n)
+		}
+		c.restore(t, "spot-1")
+		d.drains.Wait()
+	})
+}
+
 func TestADrainTimesOutAndTheNextNoticeStartsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(spotNode("spot-1", victim), pod("db"))
