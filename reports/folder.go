@@ -14,15 +14,16 @@ import (
 
 // Names in a run's folder.
 const (
-	YAMLFile  = "report.yaml"
-	JUnitFile = "junit.xml"
-	Latest    = "latest" // next to the run folders, a link to the newest with reports
+	YAMLFile    = "report.yaml"
+	JUnitFile   = "junit.xml"
+	SummaryFile = "summary.txt" // the counts, one line
+	Latest      = "latest"      // next to the run folders, a link to the newest with reports
 )
 
 // Folder is where one run leaves everything:
 //
 //	<root>/latest -> 20260102-150405
-//	<root>/20260102-150405/report.yaml, junit.xml
+//	<root>/20260102-150405/report.yaml, junit.xml, summary.txt
 //	<root>/20260102-150405/<scenario>/attempt-1/history.jsonl, queries.jsonl.gz, <scenario>.yaml
 type Folder struct {
 	Path string // of the run's folder
@@ -86,6 +87,10 @@ func (f Folder) Write(r *Report) error {
 	return errors.Join(
 		writeFile(filepath.Join(f.Path, YAMLFile), r.WriteYAML),
 		writeFile(filepath.Join(f.Path, JUnitFile), r.WriteJUnit),
+		writeFile(filepath.Join(f.Path, SummaryFile), func(w io.Writer) error {
+			_, err := fmt.Fprintln(w, r.Summary)
+			return err
+		}),
 		f.link(),
 	)
 }

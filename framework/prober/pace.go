@@ -8,7 +8,7 @@ import (
 // Tolerance is how far behind its intended time a query may leave. Later than
 // that it is not sent but recorded as unsent: a burst of overdue queries is not
 // the load that was asked for.
-const Tolerance = 100 * time.Millisecond
+const Tolerance = 250 * time.Millisecond
 
 // tick is the shortest sleep between batches where queries are due more often.
 const tick = time.Millisecond

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/prober"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -38,8 +40,8 @@ type drilling struct {
 	rec     *history.Recorder
 	nodes   map[string]cluster.Node // by the scenario's names
 	notices map[string]*sent        // by the step's name
-	probe   *probing
-	// broken is closed, with cause set, when a stream of records ends early.
+	probe   *prober.Plan            // nil without a probe
+	// broken tells why a stream of records ended early.
 	broken chan error
 }
 
@@ -235,14 +237,7 @@ func (r *drilling) putBack(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("restore: %w", err), logs)
 	}
-	note := ""
-	for i, m := range mended {
-		if i > 0 {
-			note += ", "
-		}
-		note += m
-	}
-	r.rec.Record(history.Event{Kind: history.Restored, Note: note})
+	r.rec.Record(history.Event{Kind: history.Restored, Note: strings.Join(mended, ", ")})
 	return logs
 }
 

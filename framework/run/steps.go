@@ -219,18 +219,21 @@ func (r *drilling) deleted(want *sent) bool {
 	return true
 }
 
-// baselineQuiet is how long the service must have answered every query before
+// baselineQuiet is how long the service should have answered every query before
 // the first step: an outage found later is then not one of before.
 const (
 	baselineQuiet   = 3 * time.Second
 	baselineTimeout = 30 * time.Second
 )
 
+// baseline waits until DNS answers. Where it does not, the drill goes on and its
+// verdict will be Unknown: a machine too busy to answer calls for a repeat.
 func (r *drilling) baseline(ctx context.Context) error {
 	limit := r.rec.Clock().Now() + baselineTimeout
-	for r.rec.AnsweredFor() < baselineQuiet || r.rec.Clock().Now()-r.probe.began < baselineQuiet {
+	for r.rec.AnsweredFor() < baselineQuiet {
 		if r.rec.Clock().Now() > limit {
-			return fmt.Errorf("DNS did not answer every query for %s on end within %s; it answered the last %s", baselineQuiet, baselineTimeout, r.rec.AnsweredFor().Round(time.Millisecond))
+			r.rec.Record(history.Event{Kind: history.AwaitLate, Key: "baseline", Note: fmt.Sprintf("DNS did not answer every query for %s on end within %s", baselineQuiet, baselineTimeout)})
+			return nil
 		}
 		if err := r.sleepUntil(ctx, r.rec.Clock().Now()+poll); err != nil {
 			return err

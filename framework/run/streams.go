@@ -59,19 +59,13 @@ func (r *drilling) recordQueue(ctx context.Context) (stop func(), err error) {
 	return func() { cancel(); <-done }, nil
 }
 
-// probing is the prober's pod and its plan.
-type probing struct {
-	plan  prober.Plan
-	began time.Duration
-}
-
 // probeLimit bounds a probe that nobody stops; the longest scenario takes five
 // minutes.
 const probeLimit = 15 * time.Minute
 
 // startProber makes the pod and its plan: the service by its cluster IP in both
 // port modes, and a CoreDNS pod that stays as the control.
-func (r *drilling) startProber(ctx context.Context) (*probing, error) {
+func (r *drilling) startProber(ctx context.Context) (*prober.Plan, error) {
 	service, err := r.Cluster.DNSServiceIP(ctx)
 	if err != nil {
 		return nil, err
@@ -107,13 +101,13 @@ func (r *drilling) startProber(ctx context.Context) (*probing, error) {
 	if err := r.create(ctx, "prober.yaml", map[string]string{"NAMESPACE": Namespace, "IMAGE": r.image}); err != nil {
 		return nil, err
 	}
-	return &probing{plan: plan}, r.podReady(ctx, Namespace, "prober")
+	return &plan, r.podReady(ctx, Namespace, "prober")
 }
 
 // recordProbe starts probing and takes the record into the history. Stop ends
 // the load and waits for the answers that are still out.
 func (r *drilling) recordProbe(ctx context.Context) (stop func(context.Context) error, err error) {
-	plan, err := json.Marshal(r.probe.plan)
+	plan, err := json.Marshal(r.probe)
 	if err != nil {
 		return nil, fmt.Errorf("encode the prober's plan: %w", err)
 	}
@@ -121,7 +115,6 @@ func (r *drilling) recordProbe(ctx context.Context) (stop func(context.Context) 
 	if err != nil {
 		return nil, err
 	}
-	r.probe.began = r.rec.Clock().Now()
 	ended := make(chan error, 1)
 	go func() {
 		_, err := prober.Collect(ctx, body, r.rec.Clock(), r.rec)

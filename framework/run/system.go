@@ -270,6 +270,9 @@ func (s *System) furnish(ctx context.Context, digest string) error {
 	if err := s.deploymentReady(ctx, Namespace, "upstream"); err != nil {
 		return err
 	}
+	if err := s.Cluster.FavourOnDemand(ctx); err != nil {
+		return err
+	}
 	return s.Cluster.WriteState(ctx, digest)
 }
 

@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"net/http"
@@ -28,8 +29,10 @@ func TestTheQueueIsReachedAtTheConfiguredEndpoint(t *testing.T) {
 	defer server.Close()
 	t.Setenv("AWS_ACCESS_KEY_ID", "test")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
 	cfg := Config{QueueName: "drill", Endpoint: server.URL, Region: "eu-west-1"}
-	q, err := openQueue(t.Context(), cfg, newMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler))
+	q, err := openQueue(ctx, cfg, newMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatalf("openQueue: %v", err)
 	}
@@ -37,11 +40,11 @@ func TestTheQueueIsReachedAtTheConfiguredEndpoint(t *testing.T) {
 		t.Errorf("the queue's URL is %s", q.url)
 	}
 	s.put(spot)
-	messages, err := q.receive(t.Context(), longPoll)
+	messages, err := q.receive(ctx, longPoll)
 	if err != nil || len(messages) != 1 {
 		t.Fatalf("receive: %d messages, %v", len(messages), err)
 	}
-	if err := q.delete(t.Context(), messages[0]); err != nil {
+	if err := q.delete(ctx, messages[0]); err != nil {
 		t.Fatalf("delete: %v", err)
 	}
 	for _, call := range s.calls {
