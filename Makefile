@@ -17,12 +17,12 @@ help: ## Show what there is to make
 
 .PHONY: conformance
 conformance: build ## Bring the system up, play the drills, judge, write reports
-	@go tool ginkgo run --timeout 85m --grace-period 5m --fail-on-empty --fail-on-pending --silence-skips --succinct $(COLOUR) \
+	@# The suite tells its progress on stderr; Ginkgo's own words go to a file.
+	@go tool ginkgo run --timeout 85m --grace-period 5m --fail-on-empty --fail-on-pending --no-color -v \
 		./suites/conformance -- --set=$(SET) --handler=$(abspath-handler) --scenarios=$(SCENARIOS) --proxy-mode=$(PROXY_MODE) \
-		--binary=$(CURDIR)/bin/spotdrill --out=$(CURDIR)/reports/out
-
-# Colours are for terminals whose owner wants them, see no-color.org.
-COLOUR = $(shell [ -t 2 ] && [ -z "$$NO_COLOR" ] || echo --no-color)
+		--binary=$(CURDIR)/bin/spotdrill --out=$(CURDIR)/reports/out >bin/ginkgo.log || { code=$$?; \
+		grep -q 'Running Suite' bin/ginkgo.log || cat bin/ginkgo.log >&2; \
+		echo "make conformance: not passed; Ginkgo's own words are in bin/ginkgo.log" >&2; exit $$code; }
 
 # A path is meant from here, not from the suite's folder.
 abspath-handler = $(if $(findstring /,$(HANDLER)),$(abspath $(HANDLER)),$(HANDLER))

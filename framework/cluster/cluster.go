@@ -213,7 +213,16 @@ func (c *Cluster) Connect(ctx context.Context) error {
 }
 
 // Delete removes the cluster's containers.
-func (c *Cluster) Delete() error {
+func (c *Cluster) Delete(ctx context.Context) error {
+	containers, err := c.provider.ListNodes(c.Name)
+	if err != nil {
+		return fmt.Errorf("list nodes of kind cluster %s: %w", c.Name, err)
+	}
+	for _, n := range containers {
+		// Podman would give each ten seconds to stop; one that is down already
+		// is an error here and none for what follows.
+		_ = c.engine.Kill(ctx, n.String())
+	}
 	if err := c.provider.Delete(c.Name, filepath.Join(os.TempDir(), "spotdrill-no-kubeconfig")); err != nil {
 		return fmt.Errorf("delete kind cluster %s: %w", c.Name, err)
 	}

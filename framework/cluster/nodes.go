@@ -76,13 +76,17 @@ func (c *Cluster) NodesOf(capacity string) []Node {
 	return out
 }
 
-// FavourOnDemand gives the on-demand worker, where the prober runs, most of the
-// processor while others want it too: an instrument that starves measures its
-// own starving.
-func (c *Cluster) FavourOnDemand(ctx context.Context) error {
-	for _, n := range c.NodesOf(OnDemand) {
-		// 1024 is every container's share unless told otherwise.
-		if _, err := c.engine.Run(ctx, "update", "--cpu-shares", "8192", n.Name); err != nil {
+// Favour gives the nodes most of the processor while other programs of the host
+// want it too, and the on-demand worker, where the prober runs, most of that: a
+// CoreDNS that is starved for a tenth of a second drops queries, and a prober
+// that starves measures its own starving.
+func (c *Cluster) Favour(ctx context.Context) error {
+	for _, n := range c.Nodes {
+		shares := "16384" // 1024 is a container's share unless told otherwise
+		if n.Capacity == OnDemand {
+			shares = "65536"
+		}
+		if _, err := c.engine.Run(ctx, "update", "--cpu-shares", shares, n.Name); err != nil {
 			return fmt.Errorf("favour node %s: %w", n.Name, err)
 		}
 	}

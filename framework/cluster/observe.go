@@ -75,7 +75,11 @@ func (o observer) podAdded(p *corev1.Pod, initial bool) {
 	} else {
 		o.rec.Record(podEvent(history.PodCreated, p))
 	}
-	o.podChanged(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: p.UID}}, p)
+	before := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: p.UID}}
+	if initial {
+		before.Spec.NodeName = p.Spec.NodeName // said by pod.present
+	}
+	o.podChanged(before, p)
 }
 
 func (o observer) podChanged(before, after *corev1.Pod) {

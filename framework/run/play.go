@@ -110,8 +110,15 @@ func (r *drilling) play(ctx context.Context) error {
 		r.phase("settle")
 		steps = r.sleepUntil(ctx, r.rec.Clock().Now()+r.Scenario.Settle.D())
 	}
+	// Also a drill that was interrupted leaves what it has seen.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
 	return errors.Join(steps, stop(ctx))
 }
+
+// stopTimeout bounds the end of the recording: the prober waits for answers that
+// are still out.
+const stopTimeout = 30 * time.Second
 
 func (r *drilling) steps(ctx context.Context) error {
 	if r.Scenario.Probe != nil {

@@ -43,7 +43,8 @@ func (s *System) post(ctx context.Context, pod, path string, body []byte) (io.Re
 
 // recordQueue takes the proxy's record into the history until stop is called.
 func (r *drilling) recordQueue(ctx context.Context) (stop func(), err error) {
-	ctx, cancel := context.WithCancel(ctx)
+	// The record outlives an interrupt: stop ends it.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	body, err := r.get(ctx, "queue-proxy", "records")
 	if err != nil {
 		cancel()
@@ -111,13 +112,15 @@ func (r *drilling) recordProbe(ctx context.Context) (stop func(context.Context) 
 	if err != nil {
 		return nil, fmt.Errorf("encode the prober's plan: %w", err)
 	}
-	body, err := r.post(ctx, "prober", "probe", plan)
+	streaming, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	body, err := r.post(streaming, "prober", "probe", plan)
 	if err != nil {
+		cancel()
 		return nil, err
 	}
 	ended := make(chan error, 1)
 	go func() {
-		_, err := prober.Collect(ctx, body, r.rec.Clock(), r.rec)
+		_, err := prober.Collect(streaming, body, r.rec.Clock(), r.rec)
 		if err != nil {
 			err = fmt.Errorf("the record of the prober broke off: %w", err)
 			r.broken <- err
@@ -125,6 +128,7 @@ func (r *drilling) recordProbe(ctx context.Context) (stop func(context.Context) 
 		ended <- err
 	}()
 	return func(ctx context.Context) error {
+		defer cancel()
 		answer, err := r.post(ctx, "prober", "stop", nil)
 		if err != nil {
 			return err
@@ -134,11 +138,8 @@ func (r *drilling) recordProbe(ctx context.Context) (stop func(context.Context) 
 		select {
 		case err := <-ended:
 			return err
-		case <-time.After(probeStopTimeout):
-			return fmt.Errorf("the prober did not end its record within %s", probeStopTimeout)
+		case <-ctx.Done():
+			return fmt.Errorf("the prober did not end its record within %s", stopTimeout)
 		}
 	}, nil
 }
-
-// probeStopTimeout is the query timeout and room for the record to arrive.
-const probeStopTimeout = 30 * time.Second

@@ -270,7 +270,7 @@ func (s *System) furnish(ctx context.Context, digest string) error {
 	if err := s.deploymentReady(ctx, Namespace, "upstream"); err != nil {
 		return err
 	}
-	if err := s.Cluster.FavourOnDemand(ctx); err != nil {
+	if err := s.Cluster.Favour(ctx); err != nil {
 		return err
 	}
 	return s.Cluster.WriteState(ctx, digest)
@@ -361,7 +361,7 @@ func remove(ctx context.Context, eng *engine.Engine, opts cluster.Options) error
 		return err
 	}
 	if c != nil {
-		if err := c.Delete(); err != nil {
+		if err := c.Delete(ctx); err != nil {
 			return err
 		}
 	}
