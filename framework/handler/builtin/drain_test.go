@@ -26,8 +26,8 @@ func TestABudgetIsRespectedAndAskedAgain(t *testing.T) {
 		begun := time.Now()
 		d, events := start(t, c)
 		d.drains.Wait()
-		if n := len(c.evicted); n != 13 { // web once, db refused at 0..10 s and accepted at 11 s
-			t.Errorf("%d evictions asked for: %v", n, c.evicted)
+		if n := len(c.asked()); n != 13 { // web once, db refused at 0..10 s and accepted at 11 s
+			t.Errorf("%d evictions asked for: %v", n, c.asked())
 		}
 		if took := time.Since(begun); took < 11*time.Second || took > 13*time.Second {
 			t.Errorf("drained after %s", took)
@@ -45,8 +45,8 @@ func TestASlowPodHoldsUpNoOther(t *testing.T) {
 		c.grace["a-stubborn"] = 5 * time.Minute
 		d, _ := start(t, c)
 		time.Sleep(3 * time.Second)
-		if !slices.Contains(c.evicted, "b") || !slices.Contains(c.evicted, "c") {
-			t.Errorf("after 3 s only %v were asked to leave", c.evicted)
+		if !slices.Contains(c.asked(), "b") || !slices.Contains(c.asked(), "c") {
+			t.Errorf("after 3 s only %v were asked to leave", c.asked())
 		}
 		d.drains.Wait()
 	})
@@ -60,12 +60,12 @@ func TestCriticalPodsFollow(t *testing.T) {
 			c.grace["web"] = 8 * time.Second
 			d, _ := start(t, c)
 			time.Sleep(7 * time.Second)
-			if slices.Contains(c.evicted, "dns") {
+			if slices.Contains(c.asked(), "dns") {
 				t.Error("dns was evicted while web still used it")
 			}
 			d.drains.Wait()
-			if !slices.Equal(c.evicted, []string{"web", "dns"}) {
-				t.Errorf("evicted %v", c.evicted)
+			if !slices.Equal(c.asked(), []string{"web", "dns"}) {
+				t.Errorf("evicted %v", c.asked())
 			}
 		})
 	})
@@ -75,7 +75,7 @@ func TestCriticalPodsFollow(t *testing.T) {
 			c.blocked["web"] = time.Now().Add(time.Hour)
 			d, _ := start(t, c)
 			time.Sleep(32 * time.Second)
-			if !slices.Contains(c.evicted, "dns") {
+			if !slices.Contains(c.asked(), "dns") {
 				t.Error("dns waits for ever behind a blocked pod")
 			}
 			c.restore(t, "spot-1")
@@ -110,9 +110,9 @@ func TestADrainEnds(t *testing.T) {
 				d, _ := start(t, c)
 				time.Sleep(3500 * time.Millisecond)
 				change(t, c)
-				asked := len(c.evicted)
+				asked := len(c.asked())
 				d.drains.Wait()
-				if len(c.evicted) != asked {
+				if len(c.asked()) != asked {
 					t.Error("evictions went on")
 				}
 			})
@@ -129,7 +129,7 @@ func TestANodeRestoredAndInterruptedAgainWithinASecondIsDrainedOnce(t *testing.T
 		c.restore(t, "spot-1")
 		d.handle(t.Context(), message(state("stopping")))
 		time.Sleep(9800 * time.Millisecond)
-		if n := len(c.evicted); n != 11 { // once by the first drain, ten times by the second
+		if n := len(c.asked()); n != 11 { // once by the first drain, ten times by the second
 			t.Errorf("asked %d times in ten seconds", n)
 		}
 		c.restore(t, "spot-1")
@@ -163,7 +163,7 @@ func TestALongDrainLooksSeldom(t *testing.T) {
 		defer stop()
 		d.drainCtx = ctx
 		settled(t, d, spot)
-		if n := len(c.evicted); n < 170 || n > 190 { // 121 in the first two minutes, 60 in ten more
+		if n := len(c.asked()); n < 170 || n > 190 { // 121 in the first two minutes, 60 in ten more
 			t.Errorf("asked %d times in 12 minutes", n)
 		}
 	})

@@ -128,6 +128,7 @@ func (s *sqsServer) queue(m *metrics) *queue {
 // client-go's fake does not: resourceVersion conflicts, and evictions.
 type cluster struct {
 	*fake.Clientset
+	mu      sync.Mutex
 	evicted []string             // pod names, in their order; repeated calls too
 	blocked map[string]time.Time // pod: until when a disruption budget refuses it
 	grace   map[string]time.Duration
@@ -181,7 +182,9 @@ func (c *cluster) store(node *corev1.Node) *corev1.Node {
 
 func (c *cluster) evict(e *policyv1.Eviction) error {
 	pods := corev1.SchemeGroupVersion.WithResource("pods")
+	c.mu.Lock()
 	c.evicted = append(c.evicted, e.Name)
+	c.mu.Unlock()
 	obj, err := c.Tracker().Get(pods, e.Namespace, e.Name)
 	if err != nil {
 		return err
@@ -200,6 +203,13 @@ func (c *cluster) evict(e *policyv1.Eviction) error {
 	}
 	time.AfterFunc(c.grace[e.Name], func() { _ = c.Tracker().Delete(pods, e.Namespace, e.Name) })
 	return nil
+}
+
+// asked is every pod whose eviction was asked for so far.
+func (c *cluster) asked() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.evicted)
 }
 
 func (c *cluster) node(t *testing.T, name string) *corev1.Node {

@@ -52,8 +52,8 @@ func TestASpotNoticeDrainsItsNode(t *testing.T) {
 		if r, ok := recordOf(node); !ok || r.State != Drained || r.Cause != SpotInterrupted || r.Notice != "notice-1" || r.Instance != victim {
 			t.Errorf("record = %+v", r)
 		}
-		if !slices.Equal(c.evicted, []string{"web"}) {
-			t.Errorf("evicted %v, want web", c.evicted)
+		if !slices.Equal(c.asked(), []string{"web"}) {
+			t.Errorf("evicted %v, want web", c.asked())
 		}
 		if !s.hasDeleted(spot) {
 			t.Error("the message was not deleted")
@@ -97,8 +97,8 @@ func TestWhatBecomesOfOtherMessages(t *testing.T) {
 				if !s.hasDeleted(c.body) {
 					t.Error("the message was not deleted")
 				}
-				if node := k.node(t, "spot-1"); node.ResourceVersion != "1" || len(k.evicted) > 0 {
-					t.Errorf("the node was touched: %+v, evicted %v", node.Spec, k.evicted)
+				if node := k.node(t, "spot-1"); node.ResourceVersion != "1" || len(k.asked()) > 0 {
+					t.Errorf("the node was touched: %+v, evicted %v", node.Spec, k.asked())
 				}
 				if got := strings.Join(sent(events), ""); !strings.Contains(got, c.events) || (c.events == "") != (got == "") {
 					t.Errorf("events %q, want %q", got, c.events)
@@ -118,8 +118,8 @@ func TestADuplicateStartsNoSecondDrain(t *testing.T) {
 		d.handle(t.Context(), message(state("stopping"))) // another notice for the same instance
 		d.drains.Wait()
 		settled(t, d, state("terminated")) // and one after the drain
-		if len(c.evicted) != 1 || len(s.deleted) != 3 {
-			t.Errorf("evicted %v, deleted %d of 3", c.evicted, len(s.deleted))
+		if len(c.asked()) != 1 || len(s.deleted) != 3 {
+			t.Errorf("evicted %v, deleted %d of 3", c.asked(), len(s.deleted))
 		}
 		if r, _ := recordOf(c.node(t, "spot-1")); r.Cause != SpotInterrupted {
 			t.Errorf("the first notice's record was replaced: %+v", r)
@@ -135,8 +135,8 @@ func TestARestoredNodeIsDrainedAgain(t *testing.T) {
 		c.restore(t, "spot-1")
 		_ = c.Tracker().Add(pod("web"))
 		settled(t, d, spot)
-		if len(c.evicted) != 2 {
-			t.Errorf("evicted %v, want web twice", c.evicted)
+		if len(c.asked()) != 2 {
+			t.Errorf("evicted %v, want web twice", c.asked())
 		}
 	})
 }
@@ -152,13 +152,13 @@ func TestAnAPIErrorLeavesTheMessageInTheQueue(t *testing.T) {
 				})
 				d, _ := newHandler(t, c, s)
 				settled(t, d, spot)
-				if len(s.deleted) != 0 || len(c.evicted) != 0 {
-					t.Fatalf("deleted %v, evicted %v", s.deleted, c.evicted)
+				if len(s.deleted) != 0 || len(c.asked()) != 0 {
+					t.Fatalf("deleted %v, evicted %v", s.deleted, c.asked())
 				}
 				failing = false
 				settled(t, d, spot) // as SQS hands it out again
-				if !s.hasDeleted(spot) || len(c.evicted) != 1 {
-					t.Errorf("redelivered: deleted %v, evicted %v", s.deleted, c.evicted)
+				if !s.hasDeleted(spot) || len(c.asked()) != 1 {
+					t.Errorf("redelivered: deleted %v, evicted %v", s.deleted, c.asked())
 				}
 			})
 		})
@@ -176,8 +176,8 @@ func TestOfTwoReplicasOneDrains(t *testing.T) {
 		}
 		d, _ := newHandler(t, c, s)
 		settled(t, d, spot)
-		if len(c.evicted) != 0 || !s.hasDeleted(spot) {
-			t.Errorf("evicted %v, deleted %v; want the loser to delete its message and leave the drain alone", c.evicted, s.deleted)
+		if len(c.asked()) != 0 || !s.hasDeleted(spot) {
+			t.Errorf("evicted %v, deleted %v; want the loser to delete its message and leave the drain alone", c.asked(), s.deleted)
 		}
 	})
 }
@@ -188,8 +188,8 @@ func TestAConflictWithSomebodyElsesChangeIsTriedAgain(t *testing.T) {
 		c.beforePatch = func() { c.store(c.node(t, "spot-1")) } // a kubelet's heartbeat
 		d, _ := newHandler(t, c, s)
 		settled(t, d, spot)
-		if len(c.evicted) != 1 {
-			t.Errorf("evicted %v, want web", c.evicted)
+		if len(c.asked()) != 1 {
+			t.Errorf("evicted %v, want web", c.asked())
 		}
 	})
 }
