@@ -12,6 +12,13 @@ const (
 	// controlLost is how many queries the control may lose: none, because one
 	// lost to the prober's own noise is as large as the loss that checks look for.
 	controlLost = 0
+	// controlLag is how late the control may answer while service queries are
+	// lost: an unladen pod answers within a few milliseconds. Whatever is in
+	// flight when kube-proxy drops a pod's conntrack entries is lost, and a busy
+	// machine has ten times as much in flight; such losses are not CoreDNS's.
+	controlLag = 25 * time.Millisecond
+	// lagReach is how far from a lost query such an answer counts.
+	lagReach = history.Quiet / 2
 	// askedShare is how much of a stream's schedule must be on record.
 	askedShare = 0.9
 	// gapMax is the longest time without a query on record in a stream. A longer

@@ -42,7 +42,7 @@ func distrusted() []expectation {
 		{name: "prober could not send", edit: number("unsent", 20), check: "prober", got: "20 of 1897 queries could not leave", noise: true},
 		{name: "unsent queries on record", edit: func(s *story) { s.lose(service, fresh, 12, 12.2, history.Unsent) }, check: "prober", got: "could not leave", noise: true},
 		{name: "prober says what is no number", edit: number("late_p99", math.NaN()), check: "prober", got: "late", noise: true},
-		{name: "prober late", edit: number("late_p99", 0.0501), check: "prober", got: "late", noise: true},
+		{name: "prober late", edit: number("late_p99", 0.1001), check: "prober", got: "late", noise: true},
 		{name: "no fixed queries", edit: without(service, fixed, 0, 99), check: "prober", got: "mode fixed"},
 		{name: "no fresh queries", edit: without(service, fresh, 0, 99), check: "prober", got: "mode fresh"},
 		{name: "a hole in the queries", edit: without(service, fresh, 12, 12.3), check: "prober", got: "no query on record between", noise: true},
