@@ -77,15 +77,11 @@ func (c *Cluster) NodesOf(capacity string) []Node {
 }
 
 // Favour gives the nodes most of the processor while other programs of the host
-// want it too, and the on-demand worker, where the prober runs, most of that: a
-// CoreDNS that is starved for a tenth of a second drops queries, and a prober
-// that starves measures its own starving.
+// want it too: a CoreDNS that is starved for a tenth of a second drops queries,
+// and a prober that starves measures its own starving.
 func (c *Cluster) Favour(ctx context.Context) error {
+	const shares = "16384" // 1024 is a container's share unless told otherwise
 	for _, n := range c.Nodes {
-		shares := "16384" // 1024 is a container's share unless told otherwise
-		if n.Capacity == OnDemand {
-			shares = "65536"
-		}
 		if _, err := c.engine.Run(ctx, "update", "--cpu-shares", shares, n.Name); err != nil {
 			return fmt.Errorf("favour node %s: %w", n.Name, err)
 		}

@@ -34,7 +34,7 @@ type Mode string
 
 // The closed list of modes.
 const (
-	Fresh Mode = "fresh" // an ephemeral port of its own, as a stub resolver does
+	Fresh Mode = "fresh" // a port that no earlier query used within 30 s: a new flow to kube-proxy
 	Fixed Mode = "fixed" // one of a few long-lived ports, as NodeLocal DNSCache does
 )
 

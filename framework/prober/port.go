@@ -48,7 +48,7 @@ type flight struct {
 }
 
 func openPort(s Stream, q question, timeout time.Duration, clock *history.Clock, a *account) (*port, error) {
-	conn, number, err := dial(s.Server)
+	conn, number, err := dial(s.Server, 0)
 	if err != nil {
 		return nil, err
 	}

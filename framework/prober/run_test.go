@@ -270,7 +270,7 @@ func TestTooFewOpenFilesAreToldBeforehand(t *testing.T) {
 	}
 	plan := Plan{Streams: []Stream{freshStream(closedPort(t), MaxRate)}, Timeout: MaxTimeout, For: time.Second}
 	_, err := Run(t.Context(), plan, history.NewClock(), func(history.Query) {})
-	if err == nil || !strings.Contains(err.Error(), "ulimit -n 1010064") {
+	if err == nil || !strings.Contains(err.Error(), "ulimit -n 1025064") {
 		t.Errorf("got %v, want an error that tells what to do", err)
 	}
 }

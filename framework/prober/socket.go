@@ -11,9 +11,10 @@ import (
 )
 
 // dial opens a connected UDP socket, so that the kernel hands ICMP errors to it.
-func dial(server netip.AddrPort) (conn *net.UDPConn, port int, err error) {
+// It leaves the source port to the kernel where from is 0.
+func dial(server netip.AddrPort, from int) (conn *net.UDPConn, port int, err error) {
 	server = netip.AddrPortFrom(server.Addr().Unmap(), server.Port())
-	conn, err = net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(server))
+	conn, err = net.DialUDP("udp", &net.UDPAddr{Port: from}, net.UDPAddrFromAddrPort(server))
 	if err != nil {
 		return nil, 0, fmt.Errorf("open socket to %s: %w", server, err)
 	}
