@@ -54,6 +54,7 @@ verify: ## Check format, lint, import directions, YAML and shell
 .PHONY: fix
 fix: ## Mend what a tool can mend
 	@$(TOOL) gofumpt -w $$(git ls-files '*.go')
+	@git ls-files "*.yaml" "*.yml" | grep -v -e /testdata/ -e "^kind/cluster.yaml$$" | xargs $(TOOL) yamlfmt -conf .ci/yamlfmt.yaml
 	@$(TOOL) shfmt -w $$(.ci/shell-files)
 	@$(TOOL) golangci-lint run --fix
 

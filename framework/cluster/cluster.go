@@ -6,6 +6,7 @@ package cluster
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -147,8 +148,7 @@ func Create(ctx context.Context, eng *engine.Engine, opts Options) (*Cluster, er
 	select {
 	case err = <-done:
 	case <-ctx.Done():
-		<-done
-		err = ctx.Err()
+		err = errors.Join(ctx.Err(), <-done, c.Delete(context.WithoutCancel(ctx)))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("create kind cluster %s: %w", opts.Name, err)

@@ -377,5 +377,5 @@ func (c *Cluster) ForwardDNS(ctx context.Context, server string) (image string, 
 			return container.Image, nil
 		}
 	}
-	return "", fmt.Errorf("Deployment coredns has no container named %s", dnsContainer)
+	return "", fmt.Errorf("the Deployment coredns has no container named %s", dnsContainer)
 }

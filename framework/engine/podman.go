@@ -92,8 +92,8 @@ func inspectPodmanHost() (podmanHost, error) {
 	return podmanHost{
 		cgroupVersion:  CGroupVersion(),
 		mayRaiseLimits: hasCapability(string(status), capSysResource),
-		maxFiles:       uint64(files.Max),
+		maxFiles:       files.Max,
 		// Podman lowers its own limit of processes to pid_max.
-		maxProcesses: min(uint64(processes.Max), uint64(pidMax)),
+		maxProcesses: min(processes.Max, uint64(pidMax)),
 	}, nil
 }

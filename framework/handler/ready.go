@@ -61,7 +61,7 @@ func (d Description) waitReady(ctx context.Context, cfg *rest.Config, s Settings
 	// The wait's own context may be over: what was last seen is asked for anew.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	return fmt.Errorf("Deployment %s/%s is not ready after %s: %w\n%s", r.namespace, r.name, timeout, errors.Join(last, err), r.describe(ctx, deployment))
+	return fmt.Errorf("deployment %s/%s is not ready after %s: %w\n%s", r.namespace, r.name, timeout, errors.Join(last, err), r.describe(ctx, deployment))
 }
 
 func available(d *appsv1.Deployment) bool {

@@ -75,7 +75,7 @@ func checkOpenFiles(p Plan) error {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return fmt.Errorf("read the limit of open files: %w", err)
 	}
-	if uint64(need) > uint64(limit.Cur) {
+	if uint64(need) > limit.Cur {
 		return fmt.Errorf("an outage would leave %d sockets open (rate × timeout of fresh streams), but this process may open %d: "+
 			"lower the rate or the timeout, or raise the limit (ulimit -n %d)", need, limit.Cur, need)
 	}

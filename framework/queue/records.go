@@ -2,6 +2,7 @@ package queue
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 	"sync"
@@ -158,7 +159,7 @@ func (x *exchange) deletions() []history.Event {
 // describe is the note of the call's record.
 func (x *exchange) describe() string {
 	switch {
-	case x.err == errClientGone:
+	case errors.Is(x.err, errClientGone):
 		return "the client left before the answer"
 	case x.err == nil && !x.passedOn:
 		return "the client left while it was answered"
