@@ -15,7 +15,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/e2e-framework/klient/wait"
 )
 
 // DNSSettings are the CoreDNS settings of a drill.
@@ -95,15 +94,9 @@ func (c *Cluster) SetDNS(ctx context.Context, want DNSSettings) error {
 			return err
 		}
 	}
-	last := ""
-	err = wait.For(func(ctx context.Context) (bool, error) {
-		last = c.whyDNSNotSet(ctx, mark, corefile, want)
-		return last == "", nil
-	}, wait.WithContext(ctx), wait.WithTimeout(ReadyTimeout), wait.WithInterval(poll), wait.WithImmediate())
-	if err != nil {
-		return fmt.Errorf("wait %s for CoreDNS with %+v: %s: %w", ReadyTimeout, want, last, err)
-	}
-	return nil
+	return Until(ctx, ReadyTimeout, fmt.Sprintf("CoreDNS with %+v", want), func(ctx context.Context) string {
+		return c.whyDNSNotSet(ctx, mark, corefile, want)
+	})
 }
 
 func setTemplate(deploy *appsv1.Deployment, want DNSSettings, mark string) {
@@ -324,27 +317,20 @@ func (c *Cluster) RestoreDNS(ctx context.Context) error {
 
 // waitDNS waits until so many CoreDNS pods are Ready and served.
 func (c *Cluster) waitDNS(ctx context.Context, replicas int) error {
-	last := ""
-	err := wait.For(func(ctx context.Context) (bool, error) {
+	return Until(ctx, ReadyTimeout, "CoreDNS", func(ctx context.Context) string {
 		pods, err := c.DNSPods(ctx)
 		if err != nil {
-			last = err.Error()
-			return false, nil
+			return err.Error()
+		}
+		if len(pods) != replicas {
+			return fmt.Sprintf("%d of %d pods are Ready", len(pods), replicas)
 		}
 		var ips []string
 		for _, p := range pods {
 			ips = append(ips, p.IP)
 		}
-		if last = fmt.Sprintf("%d of %d pods are Ready", len(ips), replicas); len(ips) != replicas {
-			return false, nil
-		}
-		last = c.whyNotServed(ctx, ips)
-		return last == "", nil
-	}, wait.WithContext(ctx), wait.WithTimeout(ReadyTimeout), wait.WithInterval(poll), wait.WithImmediate())
-	if err != nil {
-		return fmt.Errorf("wait %s for CoreDNS: %s: %w", ReadyTimeout, last, err)
-	}
-	return nil
+		return c.whyNotServed(ctx, ips)
+	})
 }
 
 func same(a, b OriginalDNS) bool {

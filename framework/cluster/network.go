@@ -9,7 +9,6 @@ import (
 	"text/template"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/e2e-framework/klient/wait"
 
 	"github.com/spotdrill/spotdrill/kind"
 )
@@ -103,28 +102,25 @@ iptables -w -t nat -A SPOTDRILL -s PODS ! -d PODS -j MASQUERADE
 // wirings waits until every node has its pod range and address.
 func (c *Cluster) wirings(ctx context.Context) ([]wiring, error) {
 	var out []wiring
-	last := ""
-	err := wait.For(func(ctx context.Context) (bool, error) {
+	err := Until(ctx, ReadyTimeout, "the nodes' pod ranges", func(ctx context.Context) string {
 		list, err := c.Clientset.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		if err != nil {
-			last = err.Error()
-			return false, nil
+			return err.Error()
 		}
 		out = nil
 		for _, n := range list.Items {
 			// The engine knows the address now; the API may still hold the one
 			// of before a restart.
 			ip, err := c.engine.ContainerIP(ctx, n.Name, c.Network)
-			if err != nil || n.Spec.PodCIDR == "" {
-				last = fmt.Sprintf("node %s: pod range %q, address %q: %v", n.Name, n.Spec.PodCIDR, ip, err)
-				return false, nil
+			if err != nil {
+				return err.Error()
+			}
+			if n.Spec.PodCIDR == "" {
+				return "node " + n.Name + " has none"
 			}
 			out = append(out, wiring{node: n.Name, podCIDR: n.Spec.PodCIDR, ip: ip})
 		}
-		return len(out) > 0, nil
-	}, wait.WithContext(ctx), wait.WithTimeout(ReadyTimeout), wait.WithInterval(poll), wait.WithImmediate())
-	if err != nil {
-		return nil, fmt.Errorf("wait %s for pod ranges: %s: %w", ReadyTimeout, last, err)
-	}
-	return out, nil
+		return ""
+	})
+	return out, err
 }

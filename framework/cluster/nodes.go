@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/util/retry"
-	"sigs.k8s.io/e2e-framework/klient/wait"
 )
 
 // Capacities of a node.
@@ -166,23 +165,18 @@ func (c *Cluster) giveBack(ctx context.Context, n Node) error {
 // within the node controller's grace period still says Ready=True, so its
 // condition proves nothing.
 func (c *Cluster) waitHeartbeat(ctx context.Context, node string, since time.Time) error {
-	last := "no lease seen"
-	err := wait.For(func(ctx context.Context) (bool, error) {
+	return Until(ctx, ReadyTimeout, "the kubelet of "+node, func(ctx context.Context) string {
 		lease, err := c.Clientset.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, node, metav1.GetOptions{})
-		if err != nil {
-			last = err.Error()
-			return false, nil
+		switch {
+		case err != nil:
+			return err.Error()
+		case lease.Spec.RenewTime == nil:
+			return "its lease was never renewed"
+		case !lease.Spec.RenewTime.After(since):
+			return "its lease was last renewed at " + lease.Spec.RenewTime.Format(time.RFC3339Nano)
 		}
-		if lease.Spec.RenewTime == nil {
-			return false, nil
-		}
-		last = "lease last renewed " + lease.Spec.RenewTime.Format(time.RFC3339Nano)
-		return lease.Spec.RenewTime.After(since), nil
-	}, wait.WithContext(ctx), wait.WithTimeout(ReadyTimeout), wait.WithInterval(poll), wait.WithImmediate())
-	if err != nil {
-		return fmt.Errorf("wait %s for the kubelet of %s: %s: %w", ReadyTimeout, node, last, err)
-	}
-	return nil
+		return ""
+	})
 }
 
 func (c *Cluster) podsOn(ctx context.Context, node string) ([]corev1.Pod, error) {
@@ -254,25 +248,18 @@ func clean(n *corev1.Node, leftovers func(key string) bool) []string {
 // WaitReady waits until every node is Ready and carries no taint but the
 // control plane's own, and until kube-proxy runs on each.
 func (c *Cluster) WaitReady(ctx context.Context) error {
-	last := ""
-	err := wait.For(func(ctx context.Context) (bool, error) {
+	return Until(ctx, ReadyTimeout, "nodes to be ready", func(ctx context.Context) string {
 		list, err := c.Clientset.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		if err != nil {
-			last = err.Error()
-			return false, nil
+			return err.Error()
 		}
 		for i := range list.Items {
-			if last = whyNotReady(&list.Items[i]); last != "" {
-				return false, nil
+			if why := whyNotReady(&list.Items[i]); why != "" {
+				return why
 			}
 		}
-		last, err = c.whyNoProxy(ctx, len(list.Items))
-		return err == nil && last == "", nil
-	}, wait.WithContext(ctx), wait.WithTimeout(ReadyTimeout), wait.WithInterval(poll), wait.WithImmediate())
-	if err != nil {
-		return fmt.Errorf("wait %s for nodes to be ready: %s: %w", ReadyTimeout, last, err)
-	}
-	return nil
+		return c.whyNoProxy(ctx, len(list.Items))
+	})
 }
 
 func whyNotReady(n *corev1.Node) string {
@@ -301,10 +288,10 @@ func readyStatus(n *corev1.Node) corev1.ConditionStatus {
 
 // whyNoProxy says which node lacks a Ready kube-proxy: without one, queries to
 // the cluster IP go nowhere that the drill would notice as its own fault.
-func (c *Cluster) whyNoProxy(ctx context.Context, nodes int) (string, error) {
+func (c *Cluster) whyNoProxy(ctx context.Context, nodes int) string {
 	list, err := c.Clientset.CoreV1().Pods("kube-system").List(ctx, metav1.ListOptions{LabelSelector: "k8s-app=kube-proxy"})
 	if err != nil {
-		return "", err
+		return err.Error()
 	}
 	ready := 0
 	for i := range list.Items {
@@ -313,9 +300,9 @@ func (c *Cluster) whyNoProxy(ctx context.Context, nodes int) (string, error) {
 		}
 	}
 	if ready != nodes {
-		return fmt.Sprintf("%d of %d kube-proxy pods are Ready", ready, nodes), nil
+		return fmt.Sprintf("%d of %d kube-proxy pods are Ready", ready, nodes)
 	}
-	return "", nil
+	return ""
 }
 
 func podReady(p *corev1.Pod) bool {

@@ -12,9 +12,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/e2e-framework/klient/decoder"
 	"sigs.k8s.io/e2e-framework/klient/k8s"
-	"sigs.k8s.io/e2e-framework/klient/wait"
+
+	"github.com/spotdrill/spotdrill/framework/cluster"
 )
 
 //go:embed manifests
@@ -70,112 +72,96 @@ func (s *System) create(ctx context.Context, file string, values map[string]stri
 
 // ensureNamespace makes a namespace, waiting for one that is going away.
 func (s *System) ensureNamespace(ctx context.Context, name string) error {
-	last := ""
-	err := wait.For(func(ctx context.Context) (bool, error) {
+	return cluster.Until(ctx, startTimeout, "namespace "+name, func(ctx context.Context) string {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		err := s.Cluster.Klient.Resources().Create(ctx, ns)
 		if apierrors.IsAlreadyExists(err) {
 			err = s.Cluster.Klient.Resources().Get(ctx, name, "", ns)
-			if err == nil && ns.DeletionTimestamp != nil {
-				err = fmt.Errorf("it is being deleted")
-			}
 		}
-		if err != nil {
-			last = err.Error()
+		switch {
+		case err != nil:
+			return err.Error()
+		case ns.DeletionTimestamp != nil:
+			return "it is being deleted"
 		}
-		return err == nil, nil
-	}, wait.WithContext(ctx), wait.WithTimeout(startTimeout), wait.WithInterval(poll), wait.WithImmediate())
-	if err != nil {
-		return fmt.Errorf("make namespace %s: %s: %w", name, last, err)
-	}
-	return nil
+		return ""
+	})
 }
 
 // removePod deletes a pod of ours at once and waits until it is gone.
 func (s *System) removePod(ctx context.Context, namespace, name string) error {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}}
 	now := int64(0)
 	pods := s.Cluster.Clientset.CoreV1().Pods(namespace)
 	if err := pods.Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("remove pod %s: %w", name, err)
 	}
-	err := wait.For(func(ctx context.Context) (bool, error) {
-		err := s.Cluster.Klient.Resources().Get(ctx, name, namespace, pod)
-		return apierrors.IsNotFound(err), nil
-	}, wait.WithContext(ctx), wait.WithTimeout(startTimeout), wait.WithInterval(poll), wait.WithImmediate())
-	if err != nil {
-		return fmt.Errorf("wait %s for pod %s to be gone: %w", startTimeout, name, err)
+	return cluster.Until(ctx, startTimeout, "pod "+name+" to be gone", func(ctx context.Context) string {
+		return s.whyThere(ctx, name, namespace, &corev1.Pod{})
+	})
+}
+
+// whyThere says that an object is still there, or "".
+func (s *System) whyThere(ctx context.Context, name, namespace string, into k8s.Object) string {
+	err := s.Cluster.Klient.Resources().Get(ctx, name, namespace, into)
+	switch {
+	case apierrors.IsNotFound(err):
+		return ""
+	case err != nil:
+		return err.Error()
 	}
-	return nil
+	return "it is still there"
 }
 
 // podReady waits until a pod of ours is Ready.
 func (s *System) podReady(ctx context.Context, namespace, name string) error {
-	last := "not seen"
-	err := wait.For(func(ctx context.Context) (bool, error) {
+	return cluster.Until(ctx, startTimeout, "pod "+namespace+"/"+name+" to be Ready", func(ctx context.Context) string {
 		var pod corev1.Pod
 		if err := s.Cluster.Klient.Resources().Get(ctx, name, namespace, &pod); err != nil {
-			last = err.Error()
-			return false, nil
-		}
-		last = fmt.Sprintf("phase %s", pod.Status.Phase)
-		for _, st := range pod.Status.ContainerStatuses {
-			if st.State.Waiting != nil {
-				last += ", " + st.State.Waiting.Reason + ": " + st.State.Waiting.Message
-			}
-			if st.State.Terminated != nil {
-				return false, fmt.Errorf("it ended with exit code %d", st.State.Terminated.ExitCode)
-			}
+			return err.Error()
 		}
 		for _, cond := range pod.Status.Conditions {
 			if cond.Type == corev1.PodReady && cond.Status == corev1.ConditionTrue {
-				return true, nil
+				return ""
 			}
 		}
-		return false, nil
-	}, wait.WithContext(ctx), wait.WithTimeout(startTimeout), wait.WithInterval(poll), wait.WithImmediate())
-	if err != nil {
-		return fmt.Errorf("wait %s for pod %s/%s to be Ready: %s: %w", startTimeout, namespace, name, last, err)
-	}
-	return nil
+		why := fmt.Sprintf("phase %s", pod.Status.Phase)
+		for _, st := range pod.Status.ContainerStatuses {
+			if st.State.Waiting != nil {
+				why += ", " + st.State.Waiting.Reason + ": " + st.State.Waiting.Message
+			}
+			if st.State.Terminated != nil {
+				why += fmt.Sprintf(", ended with exit code %d", st.State.Terminated.ExitCode)
+			}
+		}
+		return why
+	})
 }
 
 // deploymentReady waits until every replica is available and no other is left.
 func (s *System) deploymentReady(ctx context.Context, namespace, name string) error {
-	last := "not seen"
-	err := wait.For(func(ctx context.Context) (bool, error) {
+	return cluster.Until(ctx, startTimeout, "Deployment "+namespace+"/"+name, func(ctx context.Context) string {
 		var d appsv1.Deployment
 		if err := s.Cluster.Klient.Resources().Get(ctx, name, namespace, &d); err != nil {
-			last = err.Error()
-			return false, nil
+			return err.Error()
 		}
-		want := int32(1)
-		if d.Spec.Replicas != nil {
-			want = *d.Spec.Replicas
+		want := ptr.Deref(d.Spec.Replicas, 1)
+		if d.Status.ObservedGeneration < d.Generation || d.Status.AvailableReplicas != want || d.Status.Replicas != want {
+			return fmt.Sprintf("%d of %d replicas are available", d.Status.AvailableReplicas, want)
 		}
-		last = fmt.Sprintf("%d of %d replicas are available", d.Status.AvailableReplicas, want)
-		return d.Status.ObservedGeneration >= d.Generation && d.Status.AvailableReplicas == want && d.Status.Replicas == want, nil
-	}, wait.WithContext(ctx), wait.WithTimeout(startTimeout), wait.WithInterval(poll), wait.WithImmediate())
-	if err != nil {
-		return fmt.Errorf("wait %s for Deployment %s/%s: %s: %w", startTimeout, namespace, name, last, err)
-	}
-	return nil
+		return ""
+	})
 }
 
 // daemonReady waits until the DaemonSet runs on every worker.
 func (s *System) daemonReady(ctx context.Context, namespace, name string) error {
-	last := "not seen"
-	err := wait.For(func(ctx context.Context) (bool, error) {
+	return cluster.Until(ctx, startTimeout, "DaemonSet "+namespace+"/"+name, func(ctx context.Context) string {
 		var d appsv1.DaemonSet
 		if err := s.Cluster.Klient.Resources().Get(ctx, name, namespace, &d); err != nil {
-			last = err.Error()
-			return false, nil
+			return err.Error()
 		}
-		last = fmt.Sprintf("%d of %d pods are Ready", d.Status.NumberReady, d.Status.DesiredNumberScheduled)
-		return d.Status.DesiredNumberScheduled > 0 && d.Status.NumberReady == d.Status.DesiredNumberScheduled, nil
-	}, wait.WithContext(ctx), wait.WithTimeout(startTimeout), wait.WithInterval(poll), wait.WithImmediate())
-	if err != nil {
-		return fmt.Errorf("wait %s for DaemonSet %s/%s: %s: %w", startTimeout, namespace, name, last, err)
-	}
-	return nil
+		if want := d.Status.DesiredNumberScheduled; want == 0 || d.Status.NumberReady != want {
+			return fmt.Sprintf("%d of %d pods are Ready", d.Status.NumberReady, want)
+		}
+		return ""
+	})
 }

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/e2e-framework/klient/wait"
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/handler"
@@ -283,12 +282,11 @@ func (s *System) removeWorkload(ctx context.Context) error {
 		return fmt.Errorf("delete namespace %s: %w", Workload, err)
 	}
 	now := int64(0)
-	err = wait.For(func(ctx context.Context) (bool, error) {
-		_ = s.Cluster.Clientset.CoreV1().Pods(Workload).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{})
-		return apierrors.IsNotFound(s.Cluster.Klient.Resources().Get(ctx, Workload, "", &ns)), nil
-	}, wait.WithContext(ctx), wait.WithTimeout(startTimeout), wait.WithInterval(500*time.Millisecond), wait.WithImmediate())
-	if err != nil {
-		return fmt.Errorf("wait %s for namespace %s to be gone: %w", startTimeout, Workload, err)
-	}
-	return nil
+	return cluster.Until(ctx, startTimeout, "namespace "+Workload+" to be gone", func(ctx context.Context) string {
+		err := s.Cluster.Clientset.CoreV1().Pods(Workload).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return err.Error()
+		}
+		return s.whyThere(ctx, Workload, "", &ns)
+	})
 }

@@ -1,0 +1,23 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"sigs.k8s.io/e2e-framework/klient/wait"
+)
+
+// Until waits until why returns "". When timeout passes first, the error says
+// what was waited for and what why returned last.
+func Until(ctx context.Context, timeout time.Duration, what string, why func(context.Context) string) error {
+	last := "nothing seen"
+	err := wait.For(func(ctx context.Context) (bool, error) {
+		last = why(ctx)
+		return last == "", nil
+	}, wait.WithContext(ctx), wait.WithTimeout(timeout), wait.WithInterval(poll), wait.WithImmediate())
+	if err != nil {
+		return fmt.Errorf("wait %s for %s: %s: %w", timeout, what, last, err)
+	}
+	return nil
+}
