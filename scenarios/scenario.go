@@ -72,9 +72,10 @@ const (
 )
 
 // Profiles lists the groups of clauses, in the order in which they are drilled:
-// those that share cluster settings follow each other.
+// those that share cluster settings follow each other, and those that measure
+// DNS come when a new cluster has calmed down.
 func Profiles() []string {
-	return []string{"SPOT", "STATE-CHANGE", "SCHEDULED-CHANGE", "REBALANCE", "QUEUE-HYGIENE", "DNS", "INCIDENT"}
+	return []string{"STATE-CHANGE", "SCHEDULED-CHANGE", "REBALANCE", "QUEUE-HYGIENE", "SPOT", "DNS", "INCIDENT"}
 }
 
 // Features lists what a handler can claim.

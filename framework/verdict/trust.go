@@ -24,9 +24,10 @@ const (
 	// gapMax is the longest time without a query on record in a stream. A longer
 	// one could hide a whole window's edge, see history.Quiet.
 	gapMax = history.Quiet / 2
-	// unsentShare is how many queries may have failed to leave: at 1000/s over
-	// a minute these are 60 ms, below the shortest window that was ever seen.
-	unsentShare = 0.001
+	// unsentShare is how many queries may have failed to leave: at 1000/s over a
+	// minute these are 180 ms in all, below the shortest window that was ever seen
+	// (230 ms); gapMax bounds each hole that they leave.
+	unsentShare = 0.003
 	// lateP99 is how late a query may leave: well below a resolver's timeout, and
 	// a fifth of history.Quiet. Shared machines stall everything on them for tens
 	// of milliseconds; a late query still meets the outage that it was meant for.
