@@ -13,13 +13,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/util/retry"
+
+	"github.com/spotdrill/spotdrill/kind"
 )
 
 // Capacities of a node.
 const (
 	ControlPlane = "control-plane"
-	OnDemand     = "on-demand"
-	Spot         = "spot"
+	OnDemand     = kind.OnDemand
+	Spot         = kind.Spot
 )
 
 // CapacityLabel is Karpenter's well-known label for the capacity type.

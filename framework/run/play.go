@@ -28,8 +28,6 @@ type Drill struct {
 	Handler  handler.Description // the handler under test
 	Attempt  int                 // from 1
 	Dir      string              // where the history goes
-	// Phase, if not nil, is told what the drill is doing now.
-	Phase func(phase string)
 }
 
 // drilling is a drill in progress.
@@ -89,9 +87,6 @@ func (d Drill) handler() handler.Description {
 
 func (r *drilling) phase(name string) {
 	r.rec.Record(history.Event{Kind: history.RunPhase, Key: name})
-	if r.Phase != nil {
-		r.Phase(name)
-	}
 }
 
 func (r *drilling) play(ctx context.Context) error {

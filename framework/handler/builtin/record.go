@@ -67,30 +67,29 @@ func markPatch(node *corev1.Node, r Record) ([]byte, error) {
 	if !tainted(node) {
 		taints = append(slices.Clone(taints), disruptedTaint())
 	}
-	annotation, err := json.Marshal(r)
-	if err != nil {
-		return nil, fmt.Errorf("write the record: %w", err)
-	}
-	return json.Marshal(map[string]any{
-		"metadata": map[string]any{
-			"resourceVersion": node.ResourceVersion,
-			"annotations":     map[string]string{DrainingAnnotation: string(annotation)},
-		},
-		"spec": map[string]any{"unschedulable": true, "taints": taints},
-	})
+	return recordPatch(node, r, map[string]any{"unschedulable": true, "taints": taints})
 }
 
 // endPatch writes only the record: cordon and taint stay until the instance goes
 // or somebody restores the node.
 func endPatch(node *corev1.Node, r Record) ([]byte, error) {
+	return recordPatch(node, r, nil)
+}
+
+// recordPatch writes the record and, where there is one, a change of the spec.
+func recordPatch(node *corev1.Node, r Record, spec map[string]any) ([]byte, error) {
 	annotation, err := json.Marshal(r)
 	if err != nil {
 		return nil, fmt.Errorf("write the record: %w", err)
 	}
-	return json.Marshal(map[string]any{
+	patch := map[string]any{
 		"metadata": map[string]any{
 			"resourceVersion": node.ResourceVersion,
 			"annotations":     map[string]string{DrainingAnnotation: string(annotation)},
 		},
-	})
+	}
+	if spec != nil {
+		patch["spec"] = spec
+	}
+	return json.Marshal(patch)
 }
