@@ -5,8 +5,10 @@ SCENARIOS ?=
 PROXY_MODE ?= iptables
 
 SHELL := /bin/bash
-# Binary and suite are built alike, so that they share what is compiled.
-GO_STATIC := CGO_ENABLED=0 go
+# Binary, suite and the binaries in the node image are built alike, so that they
+# share what is compiled; kind/images/steps.sh says why in this way.
+GO_STATIC := CGO_ENABLED=0 GOGC=400 go
+LEAN := -trimpath -gcflags=all=-dwarf=false -ldflags '-s -w'
 TOOL := go tool -modfile=.ci/tools/go.mod
 
 .DEFAULT_GOAL := help
@@ -20,7 +22,7 @@ help: ## Show what there is to make
 .PHONY: conformance
 conformance: build ## Bring the system up, play the drills, judge, write reports
 	@# The suite tells its progress on stderr; Ginkgo's own words go to a file.
-	@$(GO_STATIC) test -c -trimpath -o bin/conformance.test ./suites/conformance
+	@$(GO_STATIC) test -c $(LEAN) -o bin/conformance.test ./suites/conformance
 	@cd suites/conformance && ../../bin/conformance.test --test.timeout=0 --ginkgo.timeout=85m --ginkgo.grace-period=5m \
 		--ginkgo.fail-on-empty --ginkgo.fail-on-pending --ginkgo.no-color --ginkgo.v \
 		--set=$(SET) --handler=$(abspath-handler) --scenarios=$(SCENARIOS) --proxy-mode=$(PROXY_MODE) >../../bin/ginkgo.log || { code=$$?; \
@@ -33,7 +35,7 @@ abspath-handler = $(if $(findstring /,$(HANDLER)),$(abspath $(HANDLER)),$(HANDLE
 .PHONY: build
 build: ## Build bin/spotdrill, one static binary
 	@echo "building bin/spotdrill (up to 3 min the first time, seconds after)"
-	@$(GO_STATIC) build -trimpath -ldflags '-s -w' -o bin/spotdrill ./cmd/spotdrill
+	@$(GO_STATIC) build $(LEAN) -o bin/spotdrill ./cmd/spotdrill
 
 .PHONY: up
 up: build ## Only bring the system up

@@ -24,21 +24,13 @@ func TestVersionsAgree(t *testing.T) {
 		"images/etcd/go.mod":       {"go.etcd.io/etcd/server/v3": "ETCD_VERSION"},
 		"images/coredns/go.mod":    {"github.com/coredns/coredns": "COREDNS_VERSION"},
 	} {
-		content := read(t, file)
-		parsed, err := modfile.Parse(file, []byte(content), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		required := map[string]string{}
-		for _, require := range parsed.Require {
-			required[require.Mod.Path] = require.Mod.Version
-		}
+		list := buildList(t, file)
 		for module, name := range modules {
-			if want := version(name); required[module] != want || want == "" {
-				t.Errorf("%s has %s %q, versions.env has %s=%s", file, module, required[module], name, want)
+			if want := version(name); list[module] != want || want == "" {
+				t.Errorf("%s has %s %q, versions.env has %s=%s", file, module, list[module], name, want)
 			}
 		}
-		for _, replaced := range parsed.Replace {
+		for _, replaced := range parse(t, file).Replace {
 			if want := "v0" + strings.TrimPrefix(kubernetes, "v1"); replaced.New.Version != want {
 				t.Errorf("%s replaces %s by %s, want %s", file, replaced.Old.Path, replaced.New.Version, want)
 			}
@@ -48,6 +40,40 @@ func TestVersionsAgree(t *testing.T) {
 	if !strings.Contains(lock, "\nlocalstack-core=="+version("LOCALSTACK_VERSION")+" ") {
 		t.Errorf("requirements.txt has no localstack-core==%s", version("LOCALSTACK_VERSION"))
 	}
+}
+
+// What the product and the built Kubernetes both need is compiled once only where
+// both need one version: nothing asks for another, and it takes minutes.
+func TestProductSharesModulesWithKubernetes(t *testing.T) {
+	product, built := buildList(t, "../go.mod"), buildList(t, "images/kubernetes/go.mod")
+	for module, version := range product {
+		if other, shared := built[module]; shared && other != version {
+			t.Errorf("go.mod requires %s %s, images/kubernetes/go.mod %s", module, version, other)
+		}
+	}
+}
+
+// buildList is the version of every module that a go.mod requires.
+func buildList(t *testing.T, file string) map[string]string {
+	t.Helper()
+	parsed := parse(t, file)
+	list := map[string]string{}
+	for _, require := range parsed.Require {
+		list[require.Mod.Path] = require.Mod.Version
+	}
+	for _, replace := range parsed.Replace {
+		list[replace.Old.Path] = replace.New.Version
+	}
+	return list
+}
+
+func parse(t *testing.T, file string) *modfile.File {
+	t.Helper()
+	parsed, err := modfile.Parse(file, []byte(read(t, file)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed
 }
 
 func TestLockNamesNoIndex(t *testing.T) {

@@ -15,7 +15,7 @@ func localStackName(cluster string) string { return cluster + "-localstack" }
 func (s *System) localStackName() string { return localStackName(s.opts.Cluster) }
 
 // startLocalStack runs LocalStack on the cluster's network, reachable from this
-// host on a loopback port only, and deploys the stack of queue and rules.
+// host on a loopback port only.
 func (s *System) startLocalStack(ctx context.Context, image string) error {
 	args := []string{
 		"run", "--detach", "--name", s.localStackName(), "--network", s.opts.Cluster,
@@ -32,10 +32,7 @@ func (s *System) startLocalStack(ctx context.Context, image string) error {
 		return err
 	}
 	s.AWS = queue.Connect(endpoint, kind.Region)
-	if err := s.AWS.WaitReady(ctx); err != nil {
-		return err
-	}
-	return s.AWS.DeployStack(ctx, s.opts.Cluster)
+	return s.AWS.WaitReady(ctx)
 }
 
 // localStackEndpoint is LocalStack's URL as seen from this host.

@@ -23,10 +23,10 @@ main() {
 
 	cache=${SPOTDRILL_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/spotdrill}/images
 	mkdir -p "$cache/steps" "$cache/logs"
-	exec 9>"$cache/lock"
-	flock -n 9 || { echo "waiting for another build in $cache" >&2 && flock 9; }
-	rm -rf --one-file-system "$cache"/work.* # of a build that was killed
-	work=$(mktemp -d "$cache/work.XXXXXX")
+	exec 9>"$cache/$image.lock"
+	flock -n 9 || { echo "waiting for another build of the $image image in $cache" >&2 && flock 9; }
+	rm -rf --one-file-system "$cache/work.$image".* # of a build that was killed
+	work=$(mktemp -d "$cache/work.$image.XXXXXX")
 	trap cleanup EXIT
 	trap 'exit 130' INT TERM
 

@@ -25,7 +25,7 @@ build_node() {
 	step 9 containerd 65 go_build "$go" "$images"/containerd/go.{mod,sum} "$CONTAINERD_VERSION"
 	step 10 cni 5 go_build "$go" "$images"/cni/go.{mod,sum}
 	step 11 etcd 17 go_build "$go" "$images"/etcd/go.{mod,sum}
-	step 12 coredns 100 go_build "$go" "$images"/coredns/go.{mod,sum}
+	step 12 coredns 60 go_build "$go" "$images"/coredns/{go.mod,go.sum,main.go}
 	step 13 pause 1 go_build "$go" "$images/pause/main.go"
 	step 14 container_images 15 add_image kube_proxy_userland kind_files "$KIND_VERSION" "$PAUSE_VERSION" \
 		"$(made node_root)" "$(made kube_apiserver)" "$(made kube_controller_manager)" "$(made kube_scheduler)" \
@@ -65,7 +65,7 @@ make_cni() {
 }
 
 make_etcd() { go_build etcd etcd "" go.etcd.io/etcd/server/v3; }
-make_coredns() { go_build coredns coredns "" github.com/coredns/coredns; }
+make_coredns() { go_build coredns coredns "" .; }
 make_pause() { go_build pause pause "" main.go; }
 
 # kind_files prints the folder of the files that kind's own base image is made of.
