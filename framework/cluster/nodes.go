@@ -325,14 +325,17 @@ func (c *Cluster) Evictable(ctx context.Context, node string) (int, error) {
 	}
 	n := 0
 	for i := range pods {
-		p := &pods[i]
-		_, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]
-		ref := metav1.GetControllerOf(p)
-		daemon := ref != nil && ref.Kind == "DaemonSet"
-		finished := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
-		if !mirror && !daemon && !finished {
+		if evictable(&pods[i]) {
 			n++
 		}
 	}
 	return n, nil
+}
+
+func evictable(p *corev1.Pod) bool {
+	_, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]
+	ref := metav1.GetControllerOf(p)
+	daemon := ref != nil && ref.Kind == "DaemonSet"
+	finished := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+	return !mirror && !daemon && !finished
 }

@@ -2,8 +2,10 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/queue"
@@ -51,4 +53,39 @@ func (s *System) localStackEndpoint(ctx context.Context) (string, error) {
 	}
 	first, _, _ := strings.Cut(port, "\n")
 	return "http://" + strings.TrimSpace(first), nil
+}
+
+// aliveTimeout bounds the question whether LocalStack and the cluster still run.
+const aliveTimeout = 10 * time.Second
+
+// Alive is an error where LocalStack or the cluster's control plane has died:
+// it says which, with the last lines it wrote. No further drill can be played
+// then.
+func (s *System) Alive(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, aliveTimeout)
+	defer cancel()
+	var errs []error
+	for _, part := range []struct{ what, container string }{
+		{"LocalStack", s.localStackName()},
+		{"the cluster's control plane", s.opts.Cluster + "-control-plane"},
+	} {
+		running, err := s.engine.Running(ctx, part.container)
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("ask whether %s still runs: %w", part.what, err))
+		case !running:
+			errs = append(errs, fmt.Errorf("%s died: its container %s is not running (the next run makes a new one); it said last:\n%s",
+				part.what, part.container, s.lastWords(ctx, part.container)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// lastWords are the last lines of a container's log.
+func (s *System) lastWords(ctx context.Context, container string) string {
+	words, err := s.engine.Run(ctx, "logs", "--tail", "5", container)
+	if err != nil {
+		return err.Error()
+	}
+	return words
 }

@@ -63,6 +63,7 @@ func (s *System) Play(ctx context.Context, d Drill) error {
 	r := &drilling{System: s, Drill: d, rec: rec, notices: map[string]*sent{}, broken: make(chan error, 4)}
 	played := r.play(ctx)
 	if played != nil {
+		played = errors.Join(played, s.Alive(context.WithoutCancel(ctx)))
 		rec.Record(history.Event{Kind: history.RunError, Note: played.Error()})
 	}
 	r.phase("restore")

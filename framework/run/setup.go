@@ -50,10 +50,10 @@ func (s *System) reuse(ctx context.Context, opts cluster.Options, digest string)
 	if c == nil {
 		return "there is none yet", nil
 	}
-	if err := c.Connect(ctx); err != nil {
-		return err.Error(), nil
+	was, err := ask(ctx, c)
+	if err != nil && ctx.Err() != nil {
+		return "", err
 	}
-	was, err := c.Digest(ctx)
 	if err != nil {
 		return err.Error(), nil
 	}
@@ -94,6 +94,20 @@ func (s *System) reuse(ctx context.Context, opts cluster.Options, digest string)
 		return err.Error(), nil
 	}
 	return "", nil
+}
+
+// answerTimeout bounds the questions to a cluster that an earlier run left: one
+// that is dead may also be silent.
+const answerTimeout = 20 * time.Second
+
+// ask connects to a cluster of before and reads what it was made from.
+func ask(ctx context.Context, c *cluster.Cluster) (digest string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	if err := c.Connect(ctx); err != nil {
+		return "", err
+	}
+	return c.Digest(ctx)
 }
 
 // makeAnew removes what there is of ours and makes the system from nothing.

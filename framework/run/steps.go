@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,30 +16,31 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// pickNodes finds a node for each name of the scenario. The same scenario on
-// the same cluster picks the same nodes.
+// pickNodes finds a node for each name of the scenario.
 func (r *drilling) pickNodes(ctx context.Context) (map[string]cluster.Node, error) {
 	pods, err := r.Cluster.DNSPods(ctx)
 	if err != nil {
 		return nil, err
 	}
-	runsDNS := func(n cluster.Node) bool {
+	return pick(r.Scenario.Nodes, r.Cluster.Nodes, func(n cluster.Node) bool {
 		return slices.ContainsFunc(pods, func(p cluster.DNSPod) bool { return p.Node == n.Name })
-	}
-	names := make([]string, 0, len(r.Scenario.Nodes))
-	for name := range r.Scenario.Nodes {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	})
+}
+
+// pick chooses a node for each name: first for those that must run CoreDNS, so
+// that no other name takes theirs. The same wishes on the same nodes always
+// get the same answer.
+func pick(wanted map[string]scenarios.Pick, nodes []cluster.Node, runsDNS func(cluster.Node) bool) (map[string]cluster.Node, error) {
+	names := slices.Sorted(maps.Keys(wanted))
 	picked, taken := map[string]cluster.Node{}, map[string]bool{}
 	for _, wantDNS := range []bool{true, false} {
 		for _, name := range names {
-			pick := r.Scenario.Nodes[name]
+			pick := wanted[name]
 			if (pick.Runs == "coredns") != wantDNS {
 				continue
 			}
-			candidates := slices.DeleteFunc(r.Cluster.NodesOf(pick.Capacity), func(n cluster.Node) bool {
-				return taken[n.Name] || (wantDNS && !runsDNS(n))
+			candidates := slices.DeleteFunc(slices.Clone(nodes), func(n cluster.Node) bool {
+				return n.Capacity != pick.Capacity || taken[n.Name] || (wantDNS && !runsDNS(n))
 			})
 			if len(candidates) == 0 {
 				return nil, fmt.Errorf("no node left for %q: capacity %s, runs %q", name, pick.Capacity, pick.Runs)

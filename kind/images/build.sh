@@ -4,7 +4,7 @@
 #
 #	build.sh node|localstack docker|podman IMAGE
 #
-# Needs root (debootstrap, chroot) on Debian or Ubuntu. Every step is kept in
+# Needs root (mmdebstrap, chroot) on Debian or Ubuntu. Every step is kept in
 # ${SPOTDRILL_CACHE:-~/.cache/spotdrill}/images under a key of what goes into it.
 set -euo pipefail
 
@@ -19,7 +19,7 @@ main() {
 	*) fail "usage: build.sh node|localstack docker|podman IMAGE" ;;
 	esac
 	[[ -n $engine && -n $ref ]] || fail "usage: build.sh $image docker|podman IMAGE"
-	[[ $(id -u) = 0 ]] || fail "building the $image image needs root (debootstrap and chroot): run it as root, or where an image registry can be reached"
+	[[ $(id -u) = 0 ]] || fail "building the $image image needs root (mmdebstrap and chroot): run it as root, or where an image registry can be reached"
 
 	cache=${SPOTDRILL_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/spotdrill}/images
 	mkdir -p "$cache/steps" "$cache/logs"

@@ -2,7 +2,7 @@
 
 build_localstack() {
 	local engine=$1 ref=$2 steps=3
-	need_packages debootstrap debian-archive-keyring
+	need_packages mmdebstrap debian-archive-keyring
 	python3 -c 'import ensurepip, venv' 2>/dev/null || need_packages python3-venv
 	step 1 localstack_root 40 bootstrap "$DEBIAN_SUITE"
 	step 2 localstack_packages 20 "$images/localstack/requirements.txt"

@@ -2,66 +2,58 @@
 # container images of the control plane and the cluster's add-ons.
 
 build_node() {
-	local engine=$1 ref=$2 steps=16 go root_job
+	local engine=$1 ref=$2 steps=10 go others
 	go=$(go env GOVERSION) || fail "building the node image needs Go: put go in PATH"
-	local kubernetes=(go_build kubernetes_binary "$go" "$images"/kubernetes/go.{mod,sum} "$KUBERNETES_VERSION")
-	need_packages debootstrap debian-archive-keyring
+	need_packages mmdebstrap debian-archive-keyring
 
-	# debootstrap mostly waits for downloads, the compiler does not. A process
-	# group of its own (set -m) lets cleanup end all of it.
+	# Kubernetes takes half of the time, with pauses for its linker; the others
+	# fill them. A process group of its own (set -m) lets cleanup end all of it.
 	set -m
-	step 1 node_root 60 bootstrap "$DEBIAN_SUITE" &
-	root_job=$!
+	build_others "$go" &
+	others=$!
 	set +m
-	# First the step that compiles most of what the next ones share.
-	step 2 kube_apiserver 240 "${kubernetes[@]}"
-	wait "$root_job" || exit 1
-	step 3 kube_controller_manager 100 "${kubernetes[@]}"
-	step 4 kube_scheduler 8 "${kubernetes[@]}"
-	step 5 kube_proxy 10 "${kubernetes[@]}"
-	step 6 kubelet 20 "${kubernetes[@]}"
-	step 7 kubeadm 14 "${kubernetes[@]}"
-	step 8 kubectl 16 "${kubernetes[@]}"
-	step 9 containerd 65 go_build "$go" "$images"/containerd/go.{mod,sum} "$CONTAINERD_VERSION"
-	step 10 cni 5 go_build "$go" "$images"/cni/go.{mod,sum}
-	step 11 etcd 17 go_build "$go" "$images"/etcd/go.{mod,sum}
-	step 12 coredns 60 go_build "$go" "$images"/coredns/{go.mod,go.sum,main.go}
-	step 13 pause 1 go_build "$go" "$images/pause/main.go"
-	step 14 container_images 15 add_image kube_proxy_userland kind_files "$KIND_VERSION" "$PAUSE_VERSION" \
-		"$(made node_root)" "$(made kube_apiserver)" "$(made kube_controller_manager)" "$(made kube_scheduler)" \
-		"$(made kube_proxy)" "$(made kubeadm)" "$(made etcd)" "$(made coredns)" "$(made pause)"
-	perform 15 node_files 20
-	perform 16 node_image 20 "$engine" "$ref"
+	step 1 kubernetes 330 "${kubernetes_binaries[*]}" go_build "$go" "$images"/kubernetes/go.{mod,sum} "$KUBERNETES_VERSION"
+	wait "$others" || exit 1
+	step 8 container_images 20 add_image kube_proxy_userland kind_files "$KIND_VERSION" "$PAUSE_VERSION" \
+		"$(made node_root)" "$(made kubernetes)" "$(made etcd)" "$(made coredns)" "$(made pause)"
+	perform 9 node_files 30
+	perform 10 node_image 30 "$engine" "$ref"
+}
+
+# build_others GO performs the steps that need nothing of Kubernetes.
+build_others() {
+	set +m
+	step 2 node_root 40 bootstrap "$DEBIAN_SUITE"
+	step 3 containerd 90 go_build "$1" "$images"/containerd/go.{mod,sum} "$CONTAINERD_VERSION"
+	step 4 cni 10 go_build "$1" "$images"/cni/go.{mod,sum}
+	step 5 etcd 40 go_build "$1" "$images"/etcd/go.{mod,sum}
+	step 6 coredns 60 go_build "$1" "$images"/coredns/{go.mod,go.sum,main.go}
+	step 7 pause 1 go_build "$1" "$images/pause/main.go"
 }
 
 make_node_root() {
 	bootstrap systemd,dbus,conntrack,iptables,nftables,iproute2,ethtool,util-linux,mount,kmod,libseccomp2,runc,bash,ca-certificates,curl,jq,procps,hostname,openssl,socat
 }
 
-kubernetes_binary() {
+# What of Kubernetes runs in a node, in one build: it compiles what they share
+# once, and goes on compiling while it links.
+kubernetes_binaries=(kube-apiserver kube-controller-manager kube-scheduler kube-proxy kubelet kubeadm kubectl)
+
+make_kubernetes() {
 	local minor=${KUBERNETES_VERSION#v1.} version=k8s.io/component-base/version
-	go_build kubernetes "$1" "-X $version.gitVersion=$KUBERNETES_VERSION -X $version.gitMajor=1 -X $version.gitMinor=${minor%%.*}" "k8s.io/kubernetes/cmd/$1"
+	go_build kubernetes "" "-X $version.gitVersion=$KUBERNETES_VERSION -X $version.gitMajor=1 -X $version.gitMinor=${minor%%.*}" \
+		"${kubernetes_binaries[@]/#/k8s.io/kubernetes/cmd/}"
 }
-make_kube_apiserver() { kubernetes_binary kube-apiserver; }
-make_kube_controller_manager() { kubernetes_binary kube-controller-manager; }
-make_kube_scheduler() { kubernetes_binary kube-scheduler; }
-make_kube_proxy() { kubernetes_binary kube-proxy; }
-make_kubelet() { kubernetes_binary kubelet; }
-make_kubeadm() { kubernetes_binary kubeadm; }
-make_kubectl() { kubernetes_binary kubectl; }
 
 make_containerd() {
-	local name
-	for name in containerd containerd-shim-runc-v2 ctr; do
-		go_build containerd "$name" "-X github.com/containerd/containerd/v2/version.Version=$CONTAINERD_VERSION" "github.com/containerd/containerd/v2/cmd/$name"
-	done
+	local commands=(containerd containerd-shim-runc-v2 ctr)
+	go_build containerd "" "-X github.com/containerd/containerd/v2/version.Version=$CONTAINERD_VERSION" \
+		"${commands[@]/#/github.com/containerd/containerd/v2/cmd/}"
 }
 
 make_cni() {
-	local plugin
-	for plugin in main/ptp main/loopback ipam/host-local meta/portmap; do
-		go_build cni "${plugin##*/}" "" "github.com/containernetworking/plugins/plugins/$plugin"
-	done
+	local plugins=(main/ptp main/loopback ipam/host-local meta/portmap)
+	go_build cni "" "" "${plugins[@]/#/github.com/containernetworking/plugins/plugins/}"
 }
 
 make_etcd() { go_build etcd etcd "" go.etcd.io/etcd/server/v3; }
@@ -82,20 +74,20 @@ make_container_images() {
 	mkdir "$files" "$root"
 	: >"$files/manifest.json"
 	tar -C "$root" -xf "$(made node_root)/root.tar"
-	"$(made kubeadm)/kubeadm" config images list --kubernetes-version "$KUBERNETES_VERSION" >"$work/names"
+	"$(made kubernetes)/kubeadm" config images list --kubernetes-version "$KUBERNETES_VERSION" >"$work/names"
 	while read -r name; do
 		local content=$work/content
 		mkdir -p "$content/usr/local/bin"
 		case $name in
 		*/kube-proxy:*)
 			kube_proxy_userland "$root" "$content"
-			cp "$(made kube_proxy)/kube-proxy" "$content/usr/local/bin/"
+			cp "$(made kubernetes)/kube-proxy" "$content/usr/local/bin/"
 			add_image /usr/local/bin/kube-proxy "$name"
 			;;
 		*/kube-*)
 			local binary=${name##*/}
 			binary=${binary%:*}
-			cp "$(made "${binary//-/_}")/$binary" "$content/usr/local/bin/"
+			cp "$(made kubernetes)/$binary" "$content/usr/local/bin/"
 			add_image "/usr/local/bin/$binary" "$name"
 			;;
 		*/etcd:"${ETCD_VERSION#v}"-*)
@@ -185,7 +177,7 @@ install_files() {
 	cp "$(made cni)"/* "$root/opt/cni/bin/"
 	cp "$(made containerd)"/* "$root/usr/local/bin/"
 	for name in kubelet kubeadm kubectl; do
-		cp "$(made "$name")/$name" "$root/usr/bin/"
+		cp "$(made kubernetes)/$name" "$root/usr/bin/"
 	done
 	printf '%s' "$KUBERNETES_VERSION" >"$root/kind/version"
 	# No storage driver and no kindnet: a drill needs neither.

@@ -144,6 +144,11 @@ func (c *conformance) drill(ctx context.Context, s scenarios.Scenario) verdict.R
 	entry, err := c.play(ctx, c.folder, s, c.handler)
 	c.report.Add(entry)
 	c.console.End(entry)
+	if err != nil {
+		if dead := c.system.Alive(ctx); dead != nil {
+			AbortSuite(fmt.Sprintf("the run ends here: %v", dead))
+		}
+	}
 	must("drill", err)
 	return entry.Result
 }

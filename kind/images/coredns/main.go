@@ -2,6 +2,8 @@
 // services than Kubernetes (Azure, Google, Amazon, etcd, Nomad), for tracing and for signing:
 // no drill can use them, and they take longer to compile than all the rest.
 // Leaving plugins out this way is CoreDNS's own: https://coredns.io/manual/plugins/
+// Its go.mod takes the modules that Kubernetes needs too, such as client-go, at
+// Kubernetes' versions, for the same reason.
 package main
 
 import (

@@ -1,0 +1,121 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+)
+
+// As kubeadm writes it.
+const corefile = `.:53 {
+    errors
+    health {
+       lameduck 5s
+    }
+    ready
+    kubernetes cluster.local in-addr.arpa ip6.arpa {
+       pods insecure
+       fallthrough in-addr.arpa ip6.arpa
+       ttl 30
+    }
+    forward . /etc/resolv.conf {
+       max_concurrent 1000
+    }
+    cache 30
+}
+`
+
+func TestCorefileEdits(t *testing.T) {
+	lameduck := func(d time.Duration) func(string) (string, error) {
+		return func(c string) (string, error) { return WithLameduck(c, d) }
+	}
+	upstream := func(c string) (string, error) { return WithUpstream(c, "10.96.0.53") }
+	tests := []struct {
+		name         string
+		edit         func(string) (string, error)
+		corefile     string
+		was, becomes string
+		err          string
+	}{
+		{name: "lameduck", edit: lameduck(30 * time.Second), corefile: corefile, was: "lameduck 5s", becomes: "lameduck 30s"},
+		{name: "lameduck of 0 s is written, not left out", edit: lameduck(0), corefile: corefile, was: "lameduck 5s", becomes: "lameduck 0s"},
+		{name: "no health plugin", edit: lameduck(0), corefile: ".:53 {\n    ready\n}\n", err: "no `health { lameduck"},
+		{name: "health without lameduck", edit: lameduck(0), corefile: ".:53 {\n    health\n}\n", err: "no `health { lameduck"},
+		{name: "a comment about lameduck is no setting", edit: lameduck(0), corefile: ".:53 {\n    # lameduck 5s\n    health\n}\n", err: "no `health { lameduck"},
+		{name: "upstream keeps the block", edit: upstream, corefile: corefile, was: "forward . /etc/resolv.conf {", becomes: "forward . 10.96.0.53 {"},
+		{name: "upstream without a block", edit: upstream, corefile: ".:53 {\n  forward . 8.8.8.8\n}\n", was: "forward . 8.8.8.8", becomes: "forward . 10.96.0.53"},
+		{name: "a zone's own forward is left alone", edit: upstream, corefile: ".:53 {\n  forward corp.example 10.1.1.1\n}\n", err: "no `forward . "},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := test.edit(test.corefile)
+			if test.err != "" {
+				if err == nil || !strings.Contains(err.Error(), test.err) {
+					t.Fatalf("error %v, want %q", err, test.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := strings.Replace(test.corefile, test.was, test.becomes, 1); got != want {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}
+
+func TestCoreDNSIsPlaced(t *testing.T) {
+	tests := []struct {
+		placement string
+		selector  string // of the capacity label
+		apart     bool   // no two on one node
+		spread    bool   // over capacities
+	}{
+		{placement: OnDemand, selector: OnDemand},
+		{placement: Spot, selector: Spot, apart: true},
+		{placement: "spread", apart: true, spread: true},
+	}
+	for _, test := range tests {
+		// Each is set after each other one: nothing of the last drill may stay.
+		for _, before := range tests {
+			t.Run(test.placement+" after "+before.placement, func(t *testing.T) {
+				deploy := &appsv1.Deployment{}
+				deploy.Spec.Template.Spec.NodeSelector = map[string]string{"kubernetes.io/os": "linux"}
+				deploy.Spec.Template.Spec.Containers = []corev1.Container{{Name: dnsContainer, ReadinessProbe: &corev1.Probe{PeriodSeconds: 10, FailureThreshold: 3}}}
+				setTemplate(deploy, DNSSettings{Placement: before.placement, Replicas: 2}, "before")
+				setTemplate(deploy, DNSSettings{
+					Placement: test.placement, Replicas: 3, ReadinessPeriod: time.Second, FailureThreshold: 1, GracePeriod: time.Minute,
+				}, "now")
+
+				spec := deploy.Spec.Template.Spec
+				if got := spec.NodeSelector[CapacityLabel]; got != test.selector {
+					t.Errorf("node selector %q, want %q", got, test.selector)
+				}
+				if spec.NodeSelector["kubernetes.io/os"] != "linux" {
+					t.Error("the Deployment's own node selector is gone")
+				}
+				if got := spec.Affinity != nil; got != test.apart {
+					t.Errorf("kept apart: %t, want %t", got, test.apart)
+				}
+				if got := len(spec.TopologySpreadConstraints) > 0; got != test.spread {
+					t.Errorf("spread: %t, want %t", got, test.spread)
+				}
+				probe := spec.Containers[0].ReadinessProbe
+				if probe.PeriodSeconds != 1 || probe.FailureThreshold != 1 {
+					t.Errorf("readiness %d s x %d, want 1 s x 1", probe.PeriodSeconds, probe.FailureThreshold)
+				}
+				if ptr.Deref(spec.TerminationGracePeriodSeconds, 0) != 60 || ptr.Deref(deploy.Spec.Replicas, 0) != 3 {
+					t.Error("grace period or replicas are not those of now")
+				}
+				if deploy.Spec.Template.Annotations[settingsMark] != "now" {
+					t.Error("the pods would not be told from those of before")
+				}
+			})
+		}
+	}
+}
