@@ -46,6 +46,10 @@ test: cc ## Run every test that needs no cluster, with the race detector
 	@echo "running the tests that need no cluster (about 5 min the first time, most of it compiling)"
 	@go test -race ./cmd/... ./framework/... ./kind/... ./reports/... ./scenarios/...
 
+.PHONY: report-test
+report-test: ## Open the HTML report in Chromium with axe-core, read JUnit with junitparser
+	@.ci/reports/test
+
 # The race detector needs a C compiler.
 .PHONY: cc
 cc:

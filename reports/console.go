@@ -96,7 +96,7 @@ func (c *Console) Summary(r *Report) {
 	c.Windows(r.Results)
 	c.printf("\nhandler %s %s, set %s: setup %s, drills %s\n", r.Handler.Name, r.Handler.Version, r.Set,
 		wholeSeconds(r.Timings.Setup), wholeSeconds(r.Timings.Drills))
-	for _, file := range []string{YAMLFile, JUnitFile} {
+	for _, file := range []string{HTMLFile, YAMLFile, JUnitFile} {
 		c.printf("%s\n", filepath.Join(r.folder.Path, file))
 	}
 	for _, e := range r.Results {

@@ -16,6 +16,7 @@ import (
 const (
 	YAMLFile    = "report.yaml"
 	JUnitFile   = "junit.xml"
+	HTMLFile    = "report.html"
 	SummaryFile = "summary.txt" // the counts, one line
 	Latest      = "latest"      // next to the run folders, a link to the newest with reports
 )
@@ -23,7 +24,7 @@ const (
 // Folder is where one run leaves everything:
 //
 //	<root>/latest -> 20260102-150405
-//	<root>/20260102-150405/report.yaml, junit.xml, summary.txt
+//	<root>/20260102-150405/report.html, report.yaml, junit.xml, summary.txt
 //	<root>/20260102-150405/<scenario>/attempt-1/history.jsonl, queries.jsonl.gz, <scenario>.yaml
 type Folder struct {
 	Path string // of the run's folder
@@ -87,6 +88,7 @@ func (f Folder) Write(r *Report) error {
 	return errors.Join(
 		writeFile(filepath.Join(f.Path, YAMLFile), r.WriteYAML),
 		writeFile(filepath.Join(f.Path, JUnitFile), r.WriteJUnit),
+		writeFile(filepath.Join(f.Path, HTMLFile), r.WriteHTML),
 		writeFile(filepath.Join(f.Path, SummaryFile), func(w io.Writer) error {
 			_, err := fmt.Fprintln(w, r.Summary)
 			return err

@@ -1,7 +1,9 @@
 package reports
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,41 +16,85 @@ import (
 )
 
 // Judge judges what a run recorded once more. The folder is that of a run, of a
-// scenario (its last attempt counts, as in the run) or of one attempt.
-func Judge(dir string) ([]Entry, error) {
+// scenario (its last attempt counts, as in the run) or of one attempt. What a run
+// says besides its histories (set-up, skipped scenarios) is taken from its YAML
+// report.
+func Judge(dir string) (*Report, error) {
 	attempts, err := attemptsIn(dir)
 	if err != nil {
 		return nil, err
 	}
 	entries := make([]Entry, 0, len(attempts))
+	var first history.Meta
 	for _, attempt := range attempts {
-		e, err := judgeAttempt(attempt)
+		e, meta, err := judgeAttempt(dir, attempt)
 		if err != nil {
 			return nil, fmt.Errorf("judge %s: %w", attempt, err)
+		}
+		if len(entries) == 0 {
+			first = meta
 		}
 		entries = append(entries, e)
 	}
 	slices.SortStableFunc(entries, func(a, b Entry) int {
 		return slices.Index(scenarios.Profiles(), a.Profile) - slices.Index(scenarios.Profiles(), b.Profile)
 	})
-	return entries, nil
+	saved, err := Load(filepath.Join(dir, YAMLFile))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return judgedAlone(dir, first, entries), nil
+	case err != nil:
+		return nil, fmt.Errorf("%w; without that file the histories are judged alone", err)
+	}
+	return judgedAnew(dir, saved, entries), nil
 }
 
-func judgeAttempt(dir string) (Entry, error) {
+// judgedAlone is the report of histories that no run's report goes with.
+func judgedAlone(dir string, meta history.Meta, entries []Entry) *Report {
+	folder := Folder{Path: dir, Run: filepath.Base(dir), started: meta.Base}
+	r := New(folder, Handler{Name: meta.Handler.Name, Version: meta.Handler.Version}, scenarios.Set(meta.Set), meta.Environment)
+	for _, e := range entries {
+		r.Add(e)
+	}
+	return r
+}
+
+// judgedAnew is a run's report with the new verdicts in it. What has no history
+// stays as it was.
+func judgedAnew(dir string, saved *Report, entries []Entry) *Report {
+	r := New(Folder{Path: dir, Run: saved.Run, started: saved.Started}, saved.Handler, saved.Set, saved.Environment)
+	for _, was := range saved.Results {
+		i := slices.IndexFunc(entries, func(e Entry) bool { return e.Scenario == was.Scenario })
+		if i < 0 {
+			r.Add(was)
+			continue
+		}
+		entries[i].Attempts, entries[i].Measured = was.Attempts, was.Measured
+		r.Add(entries[i])
+		entries = slices.Delete(entries, i, i+1)
+	}
+	for _, e := range entries {
+		r.Add(e)
+	}
+	r.Timings = saved.Timings
+	return r
+}
+
+func judgeAttempt(run, dir string) (Entry, history.Meta, error) {
 	h, err := history.Load(dir)
 	if err != nil {
-		return Entry{}, err
+		return Entry{}, history.Meta{}, err
 	}
 	s, err := scenarios.LoadFile(ScenarioFile(dir, h.Meta.Scenario))
 	if err != nil {
-		return Entry{}, err
+		return Entry{}, history.Meta{}, err
 	}
 	e := NewEntry(verdict.Judge(s, h), h)
-	e.History = dir
+	e.History = Folder{Path: run}.Relative(dir)
 	if n := len(h.Events); n > 0 {
 		e.Measured = Seconds(h.Events[n-1].At)
 	}
-	return e, nil
+	return e, h.Meta, nil
 }
 
 // attemptsIn finds the attempts to judge in a folder, in order of their names.

@@ -93,16 +93,16 @@ func TestASavedRunIsJudgedAsItWas(t *testing.T) {
 	if *update {
 		recordRun(t, savedRun)
 	}
-	entries, err := Judge(savedRun)
+	judged, err := Judge(savedRun)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	c := NewConsole(&b, len(entries))
-	for _, e := range entries {
+	c := NewConsole(&b, len(judged.Results))
+	for _, e := range judged.Results {
 		c.Verdicts(e)
 	}
-	c.Windows(entries)
+	c.Windows(judged.Results)
 	golden(t, "judged.txt", b.Bytes())
 }
 
@@ -123,10 +123,11 @@ func TestJudgingFromDiskGivesTheVerdictsOfMemory(t *testing.T) {
 		t.Errorf("the drill was meant to fail, it is %s", first.Outcome)
 	}
 	for _, name := range []string{run, filepath.Join(run, savedScenario), dir} {
-		entries, err := Judge(name)
+		judged, err := Judge(name)
 		if err != nil {
 			t.Fatal(err)
 		}
+		entries := judged.Results
 		if len(entries) != 1 || !reflect.DeepEqual(entries[0].Verdicts, first.Verdicts) || entries[0].Outcome != first.Outcome {
 			t.Errorf("%s: judged as %+v", name, entries)
 		}
@@ -139,12 +140,12 @@ func TestTheLastAttemptOfAScenarioCounts(t *testing.T) {
 		filepath.Join(savedRun, savedScenario): 2,
 		filepath.Join(savedRun, savedScenario, "attempt-1"): 1,
 	} {
-		entries, err := Judge(dir)
+		judged, err := Judge(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if entries[0].Attempt != want {
-			t.Errorf("%s: attempt %d, want %d", dir, entries[0].Attempt, want)
+		if judged.Results[0].Attempt != want {
+			t.Errorf("%s: attempt %d, want %d", dir, judged.Results[0].Attempt, want)
 		}
 	}
 }
@@ -154,9 +155,9 @@ func TestAttemptTenComesAfterAttemptTwo(t *testing.T) {
 	for _, n := range []int{1, 2, 10} {
 		record(t, filepath.Join(dir, attemptName(n)), n, false)
 	}
-	entries, err := Judge(dir)
-	if err != nil || entries[0].Attempt != 10 {
-		t.Errorf("judged %+v (%v)", entries, err)
+	judged, err := Judge(dir)
+	if err != nil || judged.Results[0].Attempt != 10 {
+		t.Errorf("judged %+v (%v)", judged, err)
 	}
 }
 
@@ -203,11 +204,11 @@ func TestATruncatedHistoryIsUnknown(t *testing.T) {
 	if err := os.Truncate(queries, 500); err != nil {
 		t.Fatal(err)
 	}
-	entries, err := Judge(dir)
+	judged, err := Judge(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if entries[0].Outcome != verdict.Unknown {
-		t.Errorf("judged %s", entries[0].Outcome)
+	if judged.Results[0].Outcome != verdict.Unknown {
+		t.Errorf("judged %s", judged.Results[0].Outcome)
 	}
 }

@@ -23,26 +23,26 @@ type junitSuite struct {
 	Name      string `xml:"name,attr"`
 	Timestamp string `xml:"timestamp,attr"`
 	junitCounts
-	Properties *junitProperties `xml:"properties"`
-	Cases      []junitCase      `xml:"testcase"`
+	// The schema has Skipped here, and not at testsuites.
+	Skipped    int             `xml:"skipped,attr"`
+	Properties junitProperties `xml:"properties"`
+	Cases      []junitCase     `xml:"testcase"`
 }
 
 type junitCounts struct {
 	Tests    int    `xml:"tests,attr"`
 	Failures int    `xml:"failures,attr"`
 	Errors   int    `xml:"errors,attr"`
-	Skipped  int    `xml:"skipped,attr"`
 	Time     string `xml:"time,attr"`
 }
 
 type junitCase struct {
-	Name       string           `xml:"name,attr"`
-	Class      string           `xml:"classname,attr"`
-	Time       string           `xml:"time,attr"`
-	Properties *junitProperties `xml:"properties"`
-	Failure    *junitText       `xml:"failure"`
-	Error      *junitText       `xml:"error"`
-	Skipped    *junitSkipped    `xml:"skipped"`
+	Name    string        `xml:"name,attr"`
+	Class   string        `xml:"classname,attr"`
+	Time    string        `xml:"time,attr"`
+	Failure *junitText    `xml:"failure"`
+	Error   *junitText    `xml:"error"`
+	Skipped *junitSkipped `xml:"skipped"`
 }
 
 type junitProperties struct {
@@ -66,7 +66,9 @@ type junitSkipped struct {
 
 // WriteJUnit writes the report as JUnit XML: a suite for each profile, a test
 // case for each scenario. A Fail is a failure, an Unknown an error, so that
-// neither goes green; measured numbers are properties of their test case.
+// neither goes green. It keeps to the schema of Jenkins' xUnit plugin, junit-10,
+// which has properties at suites only: measured numbers are properties of their
+// suite, named scenario/check/number.
 func (r *Report) WriteJUnit(w io.Writer) error {
 	all := junitSuites{Name: "spotdrill", junitCounts: countsOf(r.Summary, r.Results)}
 	for _, p := range r.Profiles {
@@ -75,11 +77,13 @@ func (r *Report) WriteJUnit(w io.Writer) error {
 			Name:        r.Handler.Name + "." + p.Profile,
 			Timestamp:   r.Started.UTC().Format("2006-01-02T15:04:05"),
 			junitCounts: countsOf(p.Counts, entries),
-			Properties: &junitProperties{[]junitProperty{
+			Skipped:     p.Skipped,
+			Properties: junitProperties{[]junitProperty{
 				{"handler", r.Handler.Name}, {"version", r.Handler.Version}, {"set", string(r.Set)}, {"run", r.Run},
 			}},
 		}
 		for _, e := range entries {
+			suite.Properties.Properties = append(suite.Properties.Properties, numbersOf(e)...)
 			suite.Cases = append(suite.Cases, r.junitCase(e))
 		}
 		all.Suites = append(all.Suites, suite)
@@ -98,15 +102,6 @@ func (r *Report) WriteJUnit(w io.Writer) error {
 
 func (r *Report) junitCase(e Entry) junitCase {
 	c := junitCase{Name: e.Scenario, Class: r.Handler.Name + "." + e.Profile, Time: junitTime(time.Duration(e.Measured))}
-	var properties []junitProperty
-	for _, v := range e.Verdicts {
-		for _, name := range sortedKeys(v.Numbers) {
-			properties = append(properties, junitProperty{v.Check + "/" + name, strconv.FormatFloat(v.Numbers[name], 'f', -1, 64)})
-		}
-	}
-	if len(properties) > 0 {
-		c.Properties = &junitProperties{properties}
-	}
 	switch e.Outcome {
 	case verdict.Pass:
 	case verdict.Skipped:
@@ -117,6 +112,18 @@ func (r *Report) junitCase(e Entry) junitCase {
 		c.Error = &junitText{Message: reason(e, verdict.Unknown), Type: "unknown", Text: r.details(e)}
 	}
 	return c
+}
+
+func numbersOf(e Entry) []junitProperty {
+	var properties []junitProperty
+	for _, v := range e.Verdicts {
+		for _, name := range sortedKeys(v.Numbers) {
+			properties = append(properties, junitProperty{
+				printable(e.Scenario + "/" + v.Check + "/" + name), strconv.FormatFloat(v.Numbers[name], 'f', -1, 64),
+			})
+		}
+	}
+	return properties
 }
 
 // reason is the first verdict with the outcome, in one line.
@@ -132,7 +139,8 @@ func reason(e Entry, o verdict.Outcome) string {
 	return "no check was evaluated"
 }
 
-// details tells every verdict other than a pass, and how to judge again.
+// details tells every verdict other than a pass, and how to judge and to play it
+// again.
 func (r *Report) details(e Entry) string {
 	var b strings.Builder
 	b.WriteString("\n" + e.Title + "\n")
@@ -140,6 +148,7 @@ func (r *Report) details(e Entry) string {
 	if command := r.rejudge(e); command != "" {
 		b.WriteString("judge again: " + command + "\n")
 	}
+	b.WriteString("reproduce: " + r.reproduce(e) + "\n")
 	return b.String()
 }
 
@@ -148,7 +157,7 @@ func countsOf(c Counts, entries []Entry) junitCounts {
 	for _, e := range entries {
 		total += time.Duration(e.Measured)
 	}
-	return junitCounts{Tests: c.Total, Failures: c.Failed, Errors: c.Unknown, Skipped: c.Skipped, Time: junitTime(total)}
+	return junitCounts{Tests: c.Total, Failures: c.Failed, Errors: c.Unknown, Time: junitTime(total)}
 }
 
 func junitTime(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 3, 64) }

@@ -67,7 +67,7 @@ func writeFindings(w io.Writer, e Entry, indent string) {
 func writeFinding(w io.Writer, e Entry, v verdict.Verdict, indent string) {
 	_, _ = fmt.Fprintf(w, "%s%s: %s\n%s  want: %s\n%s  got:  %s\n", indent, v.Check, v.Outcome.Known(), indent, v.Want, indent, printable(v.Got))
 	for _, seq := range v.Evidence {
-		if line := e.evidence[seq]; line != "" {
+		if line := e.evidence[seq].line; line != "" {
 			_, _ = fmt.Fprintf(w, "%s  #%d %s\n", indent, seq, line)
 		}
 	}

@@ -3,17 +3,23 @@
 package reports
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
 	"go.yaml.in/yaml/v4"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/framework/verdict"
+	"github.com/spotdrill/spotdrill/reports/timeline"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -25,17 +31,23 @@ const (
 
 // Report is what one run found out about one handler.
 type Report struct {
-	APIVersion  string            `yaml:"apiVersion"`
-	Kind        string            `yaml:"kind"`
-	Handler     Handler           `yaml:"handler"`
-	Set         scenarios.Set     `yaml:"set"`
-	Run         string            `yaml:"run"` // see Folder
-	Started     time.Time         `yaml:"started"`
+	APIVersion string        `yaml:"apiVersion"`
+	Kind       string        `yaml:"kind"`
+	Handler    Handler       `yaml:"handler"`
+	Set        scenarios.Set `yaml:"set"`
+	Run        string        `yaml:"run"` // see Folder
+	Started    time.Time     `yaml:"started"`
+	// Environment holds versions of the parts, digests of images, kernel, cores,
+	// kube-proxy's mode: what figures depend on besides handler and scenarios.
 	Environment map[string]string `yaml:"environment"`
-	Timings     Timings           `yaml:"timings"`
-	Summary     Counts            `yaml:"summary"`
-	Profiles    []ProfileCounts   `yaml:"profiles"`
-	Results     []Entry           `yaml:"results"`
+	// EnvironmentDigest is the same for two runs whose environments are the same.
+	EnvironmentDigest string `yaml:"environmentDigest"`
+	// Tolerances are what the verdicts were given by, see verdict.Tolerances.
+	Tolerances map[string]float64 `yaml:"tolerances"`
+	Timings    Timings            `yaml:"timings"`
+	Summary    Counts             `yaml:"summary"`
+	Profiles   []ProfileCounts    `yaml:"profiles"` // in the order in which they were drilled
+	Results    []Entry            `yaml:"results"`  // in the order in which they were drilled
 
 	folder Folder
 }
@@ -68,6 +80,19 @@ func (s Seconds) MarshalYAML() (any, error) {
 	return math.Round(time.Duration(s).Seconds()*1000) / 1000, nil
 }
 
+// UnmarshalYAML reads what MarshalYAML writes.
+func (s *Seconds) UnmarshalYAML(node *yaml.Node) error {
+	v, err := strconv.ParseFloat(node.Value, 64)
+	if err != nil || math.IsNaN(v) || v < 0 || v > maxSeconds {
+		return fmt.Errorf("%q is not a number of seconds", node.Value)
+	}
+	*s = Seconds(math.Round(v*1000) * float64(time.Millisecond))
+	return nil
+}
+
+// maxSeconds is a year: no run takes longer, and a Duration holds it.
+const maxSeconds = 366 * 24 * 3600
+
 // Entry is the outcome of one scenario in a report.
 type Entry struct {
 	verdict.Result `yaml:",inline"`
@@ -78,25 +103,33 @@ type Entry struct {
 	// where nothing was recorded.
 	History string `yaml:"history,omitempty"`
 
-	// evidence renders the events that verdicts cite, by Seq.
-	evidence map[int]string
+	// evidence holds the events that verdicts cite, by Seq.
+	evidence map[int]cited
+	timeline *timeline.Timeline // nil where nothing was recorded
 }
 
-// NewEntry prepares a result for the reports. The history is only read for the
-// events that its verdicts cite; a drill that left none passes the zero value.
+// cited is an event as reports show it.
+type cited struct {
+	at   time.Duration
+	line string
+}
+
+// NewEntry prepares a result for the reports. Of the history it keeps the events
+// that verdicts cite and what the timeline shows; a drill that left none passes
+// the zero value.
 func NewEntry(r verdict.Result, h history.History) Entry {
-	cited := map[int]string{}
+	evidence := map[int]cited{}
 	for _, v := range r.Verdicts {
 		for _, seq := range v.Evidence {
-			cited[seq] = ""
+			evidence[seq] = cited{}
 		}
 	}
 	for _, e := range h.Events {
-		if _, ok := cited[e.Seq]; ok {
-			cited[e.Seq] = eventLine(e)
+		if _, ok := evidence[e.Seq]; ok {
+			evidence[e.Seq] = cited{e.At, eventLine(e)}
 		}
 	}
-	return Entry{Result: r, Attempts: max(1, r.Attempt), evidence: cited}
+	return Entry{Result: r, Attempts: max(1, r.Attempt), evidence: evidence, timeline: timeline.New(r, h)}
 }
 
 // New starts a report of a run in the folder.
@@ -104,8 +137,18 @@ func New(folder Folder, handler Handler, set scenarios.Set, environment map[stri
 	return &Report{
 		APIVersion: APIVersion, Kind: Kind, Handler: handler, Set: set,
 		Run: folder.Run, Started: folder.started.UTC().Truncate(time.Second), Environment: environment,
-		folder: folder,
+		Tolerances: verdict.Tolerances(), folder: folder,
 	}
+}
+
+// environmentDigest is over the sorted pairs, each part with its length, so that
+// no two environments are written alike.
+func environmentDigest(environment map[string]string) string {
+	sum := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(environment)) {
+		fmt.Fprintf(sum, "%d:%s=%d:%s\n", len(name), name, len(environment[name]), environment[name])
+	}
+	return fmt.Sprintf("sha256:%x", sum.Sum(nil))
 }
 
 // Add appends an entry and counts it.
@@ -132,11 +175,47 @@ func (r *Report) rejudge(e Entry) string {
 	return "spotdrill judge " + filepath.ToSlash(filepath.Join(r.folder.Path, e.History))
 }
 
+// reproduce is the command that plays an entry's scenario again.
+func (r *Report) reproduce(e Entry) string {
+	handler := r.Handler.Name
+	if handler != "builtin" && handler != "none" {
+		handler = "<description of " + handler + ">"
+	}
+	return fmt.Sprintf("make conformance SET=%s HANDLER=%s SCENARIOS=%s", r.Set, handler, e.Scenario)
+}
+
+// WritePage writes the HTML report into the folder that the report is of, and
+// says where.
+func (r *Report) WritePage() (string, error) {
+	file := filepath.Join(r.folder.Path, HTMLFile)
+	return file, writeFile(file, r.WriteHTML)
+}
+
+// Load reads a YAML report. An unknown field is an error that names file, line
+// and what would be allowed.
+func Load(file string) (*Report, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read report: %w", err)
+	}
+	r := &Report{folder: Folder{Path: filepath.Dir(file)}}
+	if err := strict.Decode(file, data, r); err != nil {
+		return nil, fmt.Errorf("read report: %w", err)
+	}
+	if r.APIVersion != APIVersion || r.Kind != Kind {
+		return nil, fmt.Errorf("read report: %s: it is of %q, kind %q; this version reads %s, kind %s", file, r.APIVersion, r.Kind, APIVersion, Kind)
+	}
+	r.folder.Run, r.folder.started = r.Run, r.Started
+	return r, nil
+}
+
 // WriteYAML writes the report, fields in a stable order.
 func (r *Report) WriteYAML(w io.Writer) error {
+	written := *r
+	written.EnvironmentDigest = environmentDigest(r.Environment)
 	enc := yaml.NewEncoder(w)
 	enc.SetIndent(2)
-	if err := enc.Encode(r); err != nil {
+	if err := enc.Encode(written); err != nil {
 		return fmt.Errorf("write YAML report: %w", err)
 	}
 	return enc.Close()

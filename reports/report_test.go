@@ -3,6 +3,7 @@ package reports
 import (
 	"bytes"
 	"encoding/xml"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,10 +36,11 @@ func TestJUnit(t *testing.T) {
 	if err := xml.Unmarshal(b.Bytes(), &read); err != nil {
 		t.Fatalf("is not XML: %v", err)
 	}
-	if read.Tests != 4 || read.Failures != 1 || read.Errors != 1 || read.Skipped != 1 {
+	if read.Tests != 4 || read.Failures != 1 || read.Errors != 1 {
 		t.Errorf("counts %+v", read.junitCounts)
 	}
 	cases := map[string]junitCase{}
+	var properties []junitProperty
 	for _, suite := range read.Suites {
 		if suite.Tests != len(suite.Cases) {
 			t.Errorf("suite %s has %d tests and says %d", suite.Name, len(suite.Cases), suite.Tests)
@@ -46,6 +48,7 @@ func TestJUnit(t *testing.T) {
 		for _, c := range suite.Cases {
 			cases[c.Name] = c
 		}
+		properties = append(properties, suite.Properties.Properties...)
 	}
 	fail := cases["spot-notice-drains-node"]
 	if fail.Failure == nil || fail.Error != nil || fail.Class != "builtin.SPOT" {
@@ -53,6 +56,7 @@ func TestJUnit(t *testing.T) {
 	}
 	for _, part := range []string{
 		`want: cordoned within 5s of notice "reclaim"`, "got:  spotdrill-worker3 marked after 8.345s", "#2 +12.345s node.cordoned spotdrill-worker3",
+		"reproduce: make conformance SET=fast HANDLER=builtin SCENARIOS=spot-notice-drains-node",
 		"spotdrill judge reports/out/20260102-150405/spot-notice-drains-node/attempt-1", "a note with a \ufffd in it & a \"quote\"",
 	} {
 		if !strings.Contains(fail.Failure.Text, part) {
@@ -69,8 +73,8 @@ func TestJUnit(t *testing.T) {
 	if pass.Failure != nil || pass.Error != nil || pass.Skipped != nil {
 		t.Errorf("the passed scenario is %+v", pass)
 	}
-	if p := pass.Properties.Properties; len(p) != 2 || p[1] != (junitProperty{"dns window (fresh)/window_fresh_max_ms", "1300.25"}) {
-		t.Errorf("properties %+v", p)
+	if want := (junitProperty{"coredns-drained-lameduck-0s/dns window (fresh)/window_fresh_max_ms", "1300.25"}); !slices.Contains(properties, want) {
+		t.Errorf("properties %+v, want %+v", properties, want)
 	}
 }
 

@@ -3,6 +3,8 @@
 package scenarios
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/strict"
@@ -63,6 +65,15 @@ type Scenario struct {
 	// File is where the scenario was read from, Text what stands there.
 	File string `yaml:"-"`
 	Text []byte `yaml:"-"`
+}
+
+// Digest identifies the scenario's text, comments included; empty for one that
+// was not read from anywhere.
+func (s Scenario) Digest() string {
+	if len(s.Text) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("sha256:%x", sha256.Sum256(s.Text))
 }
 
 // HandlerNone in Scenario.Handler takes the handler away for the drill.

@@ -13,26 +13,31 @@ func newJudgeCommand() *cobra.Command {
 		Use:   "judge DIR",
 		Short: "Judge a recorded run once more, without a cluster",
 		Long: `Judge evaluates every check of a recorded drill again. DIR is the folder of a
-run, of a scenario in it (its last attempt counts) or of one attempt.
+run, of a scenario in it (its last attempt counts) or of one attempt. The page
+report.html in it is written anew.
 
 Exit code 0: everything passed; 1: something failed; 2: nothing failed, but
 something could not be judged.`,
 		Example: "  spotdrill judge reports/out/latest",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			entries, err := reports.Judge(args[0])
+			report, err := reports.Judge(args[0])
 			if err != nil {
 				return exitError{exitUsage, err}
 			}
-			console := reports.NewConsole(cmd.OutOrStdout(), len(entries))
-			var counts reports.Counts
-			for _, e := range entries {
+			console := reports.NewConsole(cmd.OutOrStdout(), len(report.Results))
+			for _, e := range report.Results {
 				console.Verdicts(e)
-				counts.Add(e.Outcome)
 			}
-			console.Windows(entries)
-			fmt.Fprintln(cmd.OutOrStdout(), counts)
-			return judged(counts)
+			console.Windows(report.Results)
+			fmt.Fprintln(cmd.OutOrStdout(), report.Summary)
+			// A folder that cannot be written to is judged all the same.
+			if page, err := report.WritePage(); err != nil {
+				fmt.Fprintln(cmd.ErrOrStderr(), "no page written:", err)
+			} else {
+				fmt.Fprintln(cmd.ErrOrStderr(), page)
+			}
+			return judged(report.Summary)
 		},
 	}
 }

@@ -16,9 +16,14 @@ const savedRun = "../../reports/testdata/run"
 func TestJudgeCommand(t *testing.T) {
 	cmd := newJudgeCommand()
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true // as the root command does
-	var out strings.Builder
+	run := t.TempDir()
+	if err := os.CopyFS(run, os.DirFS(savedRun)); err != nil {
+		t.Fatal(err)
+	}
+	var out, log strings.Builder
 	cmd.SetOut(&out)
-	cmd.SetArgs([]string{savedRun})
+	cmd.SetErr(&log)
+	cmd.SetArgs([]string{run})
 	err := cmd.Execute()
 	if exitCode(err) != exitFailed || err.Error() != "1 of 1 scenarios failed" {
 		t.Errorf("error %v", err)
@@ -29,6 +34,10 @@ func TestJudgeCommand(t *testing.T) {
 	}
 	if out.String() != string(want)+"0 passed, 1 failed\n" {
 		t.Errorf("printed:\n%s", out.String())
+	}
+	page := filepath.Join(run, reports.HTMLFile)
+	if _, err := os.Stat(page); err != nil || log.String() != page+"\n" {
+		t.Errorf("the page is not written anew (%v), and told as %q", err, log.String())
 	}
 }
 

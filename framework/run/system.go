@@ -11,8 +11,6 @@ import (
 	"path/filepath"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/engine"
 	"github.com/spotdrill/spotdrill/framework/handler"
@@ -71,7 +69,10 @@ func Up(ctx context.Context, opts Options) (*System, error) {
 	images := kind.ImageOptions{Source: opts.Source, Log: opts.Log}
 	err = both(ctx,
 		func(ctx context.Context) (err error) { nodes, err = kind.NodeImage(ctx, s.engine, images); return err },
-		func(ctx context.Context) (err error) { localstack, err = kind.LocalStackImage(ctx, s.engine, images); return err })
+		func(ctx context.Context) (err error) {
+			localstack, err = kind.LocalStackImage(ctx, s.engine, images)
+			return err
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -120,23 +121,6 @@ func (s *System) clusterOptions(nodes string) (cluster.Options, error) {
 		Name: s.opts.Cluster, Network: s.opts.Cluster, Image: nodes, ProxyMode: s.opts.ProxyMode,
 		KubeconfigDir: filepath.Join(state, "kubeconfig"), Log: s.opts.Log,
 	}, nil
-}
-
-// environment collects what a reader must know to repeat the run.
-func (s *System) environment(ctx context.Context, nodes, localstack string) map[string]string {
-	env := map[string]string{
-		"cluster": s.opts.Cluster, "node-image": nodes, "localstack-image": localstack,
-		"engine": s.engine.Name, "kube-proxy": s.opts.ProxyMode,
-	}
-	if v, err := s.engine.Run(ctx, "version", "--format", "{{.Client.Version}}"); err == nil {
-		env["engine"] += " " + v
-	}
-	if list, err := s.Cluster.Clientset.CoreV1().Nodes().List(ctx, metav1.ListOptions{}); err == nil && len(list.Items) > 0 {
-		info := list.Items[0].Status.NodeInfo
-		env["kubernetes"], env["kernel"], env["container-runtime"] = info.KubeletVersion, info.KernelVersion, info.ContainerRuntimeVersion
-		env["cores"] = list.Items[0].Status.Capacity.Cpu().String()
-	}
-	return env
 }
 
 // Down removes the cluster, LocalStack and their network, and nothing else.

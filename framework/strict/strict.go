@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"reflect"
 	"sort"
 	"strconv"
@@ -104,7 +105,7 @@ func check(node *yaml.Node, t reflect.Type, where string) error {
 	if node.Kind == yaml.AliasNode {
 		node = node.Alias
 	}
-	if t.Implements(unmarshaler) || reflect.PointerTo(t).Implements(unmarshaler) {
+	if t == reflect.TypeFor[time.Time]() || t.Implements(unmarshaler) || reflect.PointerTo(t).Implements(unmarshaler) {
 		return nil
 	}
 	switch {
@@ -144,12 +145,16 @@ func check(node *yaml.Node, t reflect.Type, where string) error {
 	return nil
 }
 
-// Fields maps the YAML names of a struct's fields to their types.
+// Fields maps the YAML names of a struct's fields to their types; those of
+// inline structs count as its own.
 func Fields(t reflect.Type) map[string]reflect.Type {
 	out := map[string]reflect.Type{}
 	for i := range t.NumField() {
 		f := t.Field(i)
-		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		name, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if options == "inline" {
+			maps.Copy(out, Fields(f.Type))
+		}
 		if name == "" || name == "-" {
 			continue
 		}

@@ -105,6 +105,25 @@ func TestDecodeErrors(t *testing.T) {
 	}
 }
 
+// The fields of an inline struct are written among those of the one around it,
+// and a time is a value.
+func TestInlineFieldsAndTimes(t *testing.T) {
+	type menu struct {
+		Main   recipe    `yaml:",inline"`
+		Served time.Time `yaml:"served"`
+	}
+	var m menu
+	if err := Decode("menu.yaml", []byte("name: bread\nserved: 2026-01-02T15:04:05Z\n"), &m); err != nil {
+		t.Fatal(err)
+	}
+	if m.Main.Name != "bread" || m.Served.Year() != 2026 {
+		t.Errorf("read %+v", m)
+	}
+	if err := Decode("menu.yaml", []byte("nmae: bread\n"), &m); err == nil || !strings.Contains(err.Error(), `unknown field "nmae" in the document; allowed: bowls, name`) {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestDuration(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"500ms": 500 * time.Millisecond, "5s": 5 * time.Second, "1m30s": 90 * time.Second, "0s": 0, "1.5s": 1500 * time.Millisecond,

@@ -144,7 +144,7 @@ func (d drill) nodeEvent(c scenarios.NodeEvent) Verdict {
 	}
 	until := min(put.At+c.Within.D(), d.gone(node))
 	e, ok := d.first(func(e history.Event) bool {
-		return e.Kind == history.ClusterEvent && e.Key == "Node" && e.Node == node && e.At >= put.At && !kubernetesComponent(e.Owner)
+		return e.Kind == history.ClusterEvent && e.Key == "Node" && e.Node == node && e.At >= put.At && !KubernetesComponent(e.Owner)
 	})
 	switch {
 	case ok && e.At <= until:
@@ -159,10 +159,10 @@ func (d drill) nodeEvent(c scenarios.NodeEvent) Verdict {
 	return v.fail("no event on "+node+" but those of Kubernetes itself", put)
 }
 
-// kubernetesComponent is true for the reporters of events that appear on nodes
+// KubernetesComponent is true for the reporters of events that appear on nodes
 // whether or not a handler acts. An event without a reporter proves nothing
 // either.
-func kubernetesComponent(reporter string) bool {
+func KubernetesComponent(reporter string) bool {
 	return slices.Contains([]string{
 		"", "kubelet", "kube-proxy", "default-scheduler", "node-controller", "cloud-node-controller",
 		"cloud-node-lifecycle-controller", "cidrAllocator", "attachdetach-controller", "taint-eviction-controller",

@@ -40,6 +40,16 @@ const (
 	edge = time.Second
 )
 
+// Tolerances are the bounds above by name, each with its unit. A report holds
+// them: with others, the same history may be judged otherwise.
+func Tolerances() map[string]float64 {
+	return map[string]float64{
+		"control_lost_share": controlLostShare, "control_lag_ms": milliseconds(controlLag), "control_lag_reach_ms": milliseconds(lagReach),
+		"asked_share": askedShare, "gap_max_ms": milliseconds(gapMax), "unsent_share": unsentShare, "late_p99_ms": milliseconds(lateP99),
+		"baseline_ms": milliseconds(baselineTime), "edge_ms": milliseconds(edge), "window_quiet_ms": milliseconds(history.Quiet),
+	}
+}
+
 // judgeable returns the streams that a check of the service asks for, or the
 // verdict with the reason why they cannot be believed.
 func (d drill) judgeable(v Verdict, mode string) (Verdict, map[history.Mode]Stream, bool) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -82,6 +83,12 @@ type Result struct {
 	Attempt  int               `yaml:"-"` // from 1
 	Handler  history.Handler   `yaml:"-"`
 	CoreDNS  scenarios.CoreDNS `yaml:"coredns"`
+	// Deadline, Settle and Probe are the scenario's other settings that times and
+	// counts depend on; Digest is that of its whole text.
+	Deadline scenarios.Deadline `yaml:"deadline,omitempty"`
+	Settle   strict.Duration    `yaml:"settle,omitempty"`
+	Probe    *scenarios.Probe   `yaml:"probe,omitempty"`
+	Digest   string             `yaml:"scenarioDigest,omitempty"`
 
 	Outcome  Outcome   `yaml:"outcome"`
 	Verdicts []Verdict `yaml:"verdicts"`
@@ -106,7 +113,10 @@ func NotRun(s scenarios.Scenario, reason string) Result {
 }
 
 func resultOf(s scenarios.Scenario) Result {
-	return Result{Scenario: s.Name, Title: s.Title, Profile: s.Profile, CoreDNS: s.CoreDNS}
+	return Result{
+		Scenario: s.Name, Title: s.Title, Profile: s.Profile, CoreDNS: s.CoreDNS,
+		Deadline: s.Deadline, Settle: s.Settle, Probe: s.Probe, Digest: s.Digest(),
+	}
 }
 
 // NeedsRerun is true when all that stands between the result and a pass is

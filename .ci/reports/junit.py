@@ -1,0 +1,28 @@
+"""Reads the golden JUnit report with junitparser and says whether it means what we mean."""
+
+import sys
+
+from junitparser import Error, Failure, JUnitXml, Skipped
+
+WANT = {
+    "coredns-drained-lameduck-0s": ("builtin.DNS", None, ""),
+    "spot-notice-drains-node": ("builtin.SPOT", Failure, "reproduce: make conformance SET=fast"),
+    "state-stopping-drains-node": ("builtin.STATE-CHANGE", Error, "the cluster went away"),
+    "rebalance-recommendation-is-only-told": ("builtin.REBALANCE", Skipped, "does not claim rebalance-event"),
+}
+
+report = JUnitXml.fromfile(sys.argv[1])
+assert (report.tests, report.failures, report.errors) == (4, 1, 1), report
+numbers, seen = {}, set()
+for suite in report:
+    numbers.update((p.name, p.value) for p in suite.properties())
+    for case in suite:
+        classname, kind, text = WANT[case.name]
+        seen.add(case.name)
+        assert case.classname == classname, (case.name, case.classname)
+        assert [type(r) for r in case.result] == ([kind] if kind else []), (case.name, case.result)
+        said = "".join((r.message or "") + (r.text or "") for r in case.result)
+        assert text in said, (case.name, said)
+assert seen == set(WANT), seen
+assert numbers["coredns-drained-lameduck-0s/dns window (fresh)/window_fresh_max_ms"] == "1300.25", numbers
+print(f"ok   junitparser reads {len(seen)} test cases and {len(numbers)} properties as meant")

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spotdrill/spotdrill/reports"
+)
+
+func newReportCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "report",
+		Short: "Work with reports of runs",
+		Args:  cobra.NoArgs,
+	}
+	cmd.AddCommand(newReportVerifyCommand())
+	return cmd
+}
+
+func newReportVerifyCommand() *cobra.Command {
+	var withoutHistories bool
+	cmd := &cobra.Command{
+		Use:   "verify FILE",
+		Short: "Check that a YAML report is well formed, agrees with itself, and can be reproduced",
+		Long: `Verify reads a run's report.yaml and rejects it where a field is unknown or
+missing, where counts and outcomes do not follow from the verdicts, where the
+environment does not say what a repetition would need, and where the histories
+beside it, judged again, come to other verdicts.
+
+Exit code 0: nothing is wrong; 1: something is, each finding on a line.`,
+		Example: "  spotdrill report verify reports/out/latest/report.yaml",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := reports.Verify(args[0], withoutHistories)
+			if errors.Is(err, fs.ErrNotExist) {
+				return exitError{exitUsage, err}
+			}
+			if err != nil {
+				return exitError{exitFailed, fmt.Errorf("%s is rejected:\n%w", args[0], err)}
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), args[0]+": verified")
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&withoutHistories, "without-histories", false, "do not judge again: for a report that was published without its histories")
+	return cmd
+}

@@ -1,0 +1,37 @@
+package run
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// environment collects what a reader must know to repeat the run, and what its
+// figures depend on. What cannot be found out is left out; a report that lacks
+// what a repetition needs is rejected when it is verified.
+func (s *System) environment(ctx context.Context, nodes, localstack string) map[string]string {
+	env := map[string]string{
+		"cluster": s.opts.Cluster, "node-image": nodes, "localstack-image": localstack, "spotdrill-image": s.image,
+		"engine": s.engine.Name, "kube-proxy": s.opts.ProxyMode,
+	}
+	if v, err := s.engine.Run(ctx, "version", "--format", "{{.Client.Version}}"); err == nil {
+		env["engine"] += " " + v
+	}
+	// Names can be moved to other images, ids cannot.
+	for name, ref := range map[string]string{"node-image-id": nodes, "localstack-image-id": localstack} {
+		if id, err := s.engine.Run(ctx, "image", "inspect", "--format", "{{.Id}}", ref); err == nil {
+			env[name] = id
+		}
+	}
+	if list, err := s.Cluster.Clientset.CoreV1().Nodes().List(ctx, metav1.ListOptions{}); err == nil && len(list.Items) > 0 {
+		info := list.Items[0].Status.NodeInfo
+		env["kubernetes"], env["kernel"], env["container-runtime"] = info.KubeletVersion, info.KernelVersion, info.ContainerRuntimeVersion
+		env["cores"] = list.Items[0].Status.Capacity.Cpu().String()
+	}
+	if dns, err := s.Cluster.Clientset.AppsV1().Deployments("kube-system").Get(ctx, "coredns", metav1.GetOptions{}); err == nil {
+		for _, c := range dns.Spec.Template.Spec.Containers {
+			env["coredns"] = c.Image
+		}
+	}
+	return env
+}

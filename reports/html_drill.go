@@ -1,0 +1,289 @@
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/verdict"
+	"github.com/spotdrill/spotdrill/reports/timeline"
+)
+
+// Ids of lanes on the page, after the drill's own.
+const (
+	laneNode      = "node"
+	lanePods      = "pods"
+	laneHandler   = "handler"
+	laneEndpoints = "endpoints"
+	laneDNS       = "dns"
+)
+
+func laneID(name string) string {
+	return map[string]string{
+		timeline.Notices: "notice", timeline.Handler: laneHandler, timeline.Nodes: laneNode, timeline.Pods: lanePods,
+		timeline.Endpoints: laneEndpoints, timeline.CoreDNS: "coredns", timeline.Answers: laneDNS,
+	}[name]
+}
+
+// drillPart is what the template drill.html shows.
+type drillPart struct {
+	ID string
+	Entry
+	Open     bool
+	Brief    string // what it came to, beside its name
+	Settings string
+	Findings []finding
+	Passes   []verdict.Verdict
+	Files    []string
+	Command  string
+	Timeline *timelinePart
+}
+
+// finding is a verdict other than a pass, with the records that show it.
+type finding struct {
+	verdict.Verdict
+	Records []citation
+}
+
+type citation struct {
+	Seq    int
+	Line   string
+	At     string // on the timeline's axis
+	Placed bool   // on the timeline
+}
+
+func (r *Report) drillPart(e Entry) drillPart {
+	d := drillPart{ID: anchor(e), Entry: e, Settings: settings(e), Command: r.rejudge(e), Files: r.filesOf(e)}
+	for _, v := range e.Verdicts {
+		if v.Outcome.Known() == verdict.Pass {
+			d.Passes = append(d.Passes, v)
+			continue
+		}
+		f := finding{Verdict: v}
+		for _, seq := range v.Evidence {
+			c, ok := e.evidence[seq]
+			if !ok || c.line == "" {
+				continue
+			}
+			rec := citation{Seq: seq, Line: c.line}
+			if t := e.timeline; t != nil && c.at >= t.From && c.at <= t.To {
+				rec.At, rec.Placed = axisTime(t, c.at), true
+			}
+			f.Records = append(f.Records, rec)
+		}
+		d.Findings = append(d.Findings, f)
+	}
+	d.Brief = brief(e)
+	if e.timeline != nil {
+		d.Timeline = newTimelinePart(d.ID, e.timeline)
+	}
+	return d
+}
+
+// brief is a drill's result beside its name.
+func brief(e Entry) string {
+	switch e.Outcome.Known() {
+	case verdict.Skipped, verdict.Fail, verdict.Unknown:
+		return reason(e, e.Outcome.Known())
+	}
+	if e.DNS == nil {
+		return e.Title
+	}
+	longest, any := history.Window{}, false
+	for _, s := range []verdict.Stream{e.DNS.Fresh, e.DNS.Fixed} {
+		if w, ok := s.Longest(); ok && (!any || w.Length() > longest.Length()) {
+			longest, any = w, true
+		}
+	}
+	if !any {
+		return "DNS answered every query"
+	}
+	return "DNS broke for up to " + windowLength(longest)
+}
+
+func settings(e Entry) string {
+	c := e.CoreDNS
+	if c.Replicas == 0 {
+		return ""
+	}
+	return fmt.Sprintf("CoreDNS: %d replicas, %s; lameduck %s; readiness every %s, %d failures; grace %s",
+		c.Replicas, c.Placement, c.Lameduck.D(), c.Readiness.Period.D(), c.Readiness.FailureThreshold, c.GracePeriod.D())
+}
+
+// filesOf lists what the drill left, relative to the report.
+func (r *Report) filesOf(e Entry) []string {
+	if e.History == "" {
+		return nil
+	}
+	entries, err := os.ReadDir(filepath.Join(r.folder.Path, e.History))
+	if err != nil {
+		return nil // a report that was moved away from its histories
+	}
+	var files []string
+	for _, f := range entries {
+		if name := f.Name(); !f.IsDir() && name != HTMLFile {
+			files = append(files, historyHref(e.History, name))
+		}
+	}
+	return files
+}
+
+// timelinePart is what the template timeline.html shows.
+type timelinePart struct {
+	*timeline.Timeline
+	ID      string
+	Lanes   []lanePart
+	Ticks   []tick
+	Bands   []windowPart // the service's longest windows, through all lanes
+	Streams []streamPart
+	Jumps   []jump
+	Falls   []fallPart
+	List    []listed
+}
+
+type lanePart struct {
+	ID string
+	timeline.Lane
+}
+
+type tick struct{ At, Text string }
+
+type windowPart struct {
+	At, Width, Label, Text string
+	Key                    bool // the stream's longest
+}
+
+// jump is a part of the timeline to go to.
+type jump struct{ From, Span, Text string }
+
+// listed is a moment in the list below the picture.
+type listed struct {
+	at          time.Duration
+	At, Run     string
+	Where, Text string
+	Seq         int
+}
+
+// bandsMax bounds the windows that are drawn through all lanes.
+const bandsMax = 8
+
+func newTimelinePart(id string, t *timeline.Timeline) *timelinePart {
+	p := &timelinePart{Timeline: t, ID: id, Ticks: ticks(t)}
+	for _, l := range t.Lanes {
+		p.Lanes = append(p.Lanes, lanePart{id + "-" + laneID(l.Name), l})
+		for _, row := range l.Rows {
+			for _, m := range row.Marks {
+				p.List = append(p.List, listed{m.At, exact(t, m.At), runTime(m.At), l.Name + ", " + row.Name, m.Text, m.Seq})
+			}
+		}
+	}
+	p.Jumps = append(p.Jumps, jump{axisTime(t, t.From), width(t.To - t.From), "whole drill"})
+	if len(t.Waterfalls) > 0 {
+		p.Jumps = append(p.Jumps, jump{axisTime(t, t.Zero-200*time.Millisecond), width(6 * time.Second), "the handler's first seconds"})
+	}
+	var service []history.Window
+	for i, s := range t.Streams {
+		part := newStreamPart(t, s)
+		p.Streams = append(p.Streams, part)
+		for _, w := range s.Measured.Windows {
+			p.List = append(p.List, listed{w.From, exact(t, w.From), runTime(w.From), timeline.Answers + ", " + s.Name, windowText(w), 0})
+		}
+		if i < 2 {
+			service = append(service, s.Measured.Windows...)
+			if w, ok := s.Measured.Longest(); ok {
+				margin := w.Length()/2 + 50*time.Millisecond
+				p.Jumps = append(p.Jumps, jump{axisTime(t, w.From-margin), width(w.Length() + 2*margin), s.Name + ": " + windowLength(w)})
+			}
+		}
+	}
+	slices.SortStableFunc(service, func(a, b history.Window) int { return cmp.Compare(b.Length(), a.Length()) })
+	for _, w := range service[:min(len(service), bandsMax)] {
+		p.Bands = append(p.Bands, windowPart{At: axisTime(t, w.From), Width: width(w.Length())})
+	}
+	slices.SortStableFunc(p.List, func(a, b listed) int { return cmp.Compare(a.at, b.at) })
+	p.List = p.List[:min(len(p.List), listMax)]
+	for _, w := range t.Waterfalls {
+		p.Falls = append(p.Falls, newFallPart(t, w))
+	}
+	return p
+}
+
+// listMax bounds the list below the picture; the history has everything.
+const listMax = 500
+
+// Left is where a span begins on the axis, Long how long it is.
+func (p *timelinePart) Left(s timeline.Span) string { return axisTime(p.Timeline, s.From) }
+
+// Long is a span's length on the axis.
+func (p *timelinePart) Long(s timeline.Span) string { return width(s.To - s.From) }
+
+// Lasting tells a span with its length.
+func (p *timelinePart) Lasting(s timeline.Span) string {
+	return fmt.Sprintf("%s, %s", s.Text, history.Seconds(s.To-s.From))
+}
+
+// Shown is the length of the axis.
+func (p *timelinePart) Shown() string { return width(p.To - p.From) }
+
+// ticks are round times, about eight of them.
+func ticks(t *timeline.Timeline) []tick {
+	step := tickStep(t.To - t.From)
+	var out []tick
+	for at := (t.From - t.Zero).Truncate(step); at <= t.To-t.Zero; at += step {
+		if t.Zero+at >= t.From {
+			out = append(out, tick{axisTime(t, t.Zero+at), fmt.Sprintf("%g s", at.Seconds())})
+		}
+	}
+	return out
+}
+
+func tickStep(shown time.Duration) time.Duration {
+	for _, s := range []time.Duration{1, 2, 5, 10, 15, 20, 30, 60, 120, 300} {
+		if shown <= 9*s*time.Second {
+			return s * time.Second
+		}
+	}
+	return shown / 9
+}
+
+// axisTime is a time on the timeline's axis: milliseconds since its zero.
+func axisTime(t *timeline.Timeline, at time.Duration) string { return width(at - t.Zero) }
+
+func width(d time.Duration) string {
+	return strconv.FormatFloat(float64(d.Microseconds())/1000, 'f', -1, 64)
+}
+
+// exact is a time since the notice, for people.
+func exact(t *timeline.Timeline, at time.Duration) string {
+	return strings.Replace(fmt.Sprintf("%.3f s", (at-t.Zero).Seconds()), "-", "−", 1)
+}
+
+// runTime is a time as the history and the verdicts write it.
+func runTime(at time.Duration) string { return "+" + history.Seconds(at) }
+
+// windowLength is a window's length in milliseconds.
+func windowLength(w history.Window) string {
+	text := thousands(w.Length().Round(time.Millisecond).Milliseconds()) + " ms"
+	if w.Open {
+		text += " or more"
+	}
+	return text
+}
+
+func windowText(w history.Window) string {
+	return fmt.Sprintf("window of %s, %s of %s lost", windowLength(w), thousands(int64(w.Lost)), thousands(int64(w.Asked)))
+}
+
+func thousands(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

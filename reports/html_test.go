@@ -1,0 +1,265 @@
+package reports
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/verdict"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+var pages = flag.String("pages", "", "write the pages of the tests into this folder, for a browser")
+
+// render writes a report's page, and keeps it where a browser test wants it.
+func render(t testing.TB, name string, r *Report) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := r.WriteHTML(&b); err != nil {
+		t.Fatal(err)
+	}
+	if *pages != "" {
+		if err := os.WriteFile(filepath.Join(*pages, name+".html"), b.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.String()
+}
+
+// played is a drained CoreDNS pod at the rates of a real drill, for so long.
+// Queries of the window are lost at fresh ports.
+type played struct {
+	length, from, window time.Duration
+	rate                 int // queries a second at fresh ports; half at fixed, a fifth at the control
+	unsent               bool
+	pod                  string
+}
+
+// entry judges the drill by the scenario of the saved run.
+func (p played) entry(t testing.TB) Entry {
+	t.Helper()
+	s, err := scenarios.LoadFile(filepath.Join("testdata", savedScenario+".yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Probe = &scenarios.Probe{Fresh: p.rate, Fixed: p.rate / 2, Control: p.rate / 5}
+	return NewEntry(verdict.Judge(s, p.history(s)), p.history(s))
+}
+
+func (p played) history(s scenarios.Scenario) history.History {
+	h := history.History{Complete: true, Meta: history.Meta{
+		Format: history.FormatV1, Scenario: s.Name, Set: "fast", Attempt: 1,
+		Handler: history.Handler{Name: "builtin", Version: "0.1.0", Unschedulable: true, Taint: "karpenter.sh/disrupted"},
+	}}
+	at := func(seconds float64, e history.Event) {
+		e.At, e.Seq = sec(seconds), len(h.Events)+1
+		h.Events = append(h.Events, e)
+	}
+	pod := func(seconds float64, kind history.Kind, name, node, owner string) {
+		at(seconds, history.Event{Kind: kind, Pod: name, UID: "uid-" + name, Node: node, Owner: owner})
+	}
+	dns, fresh := "kube-system/"+p.pod, "kube-system/coredns-new"
+	end := p.length.Seconds()
+	until := sec(end - 5)
+	at(0.1, history.Event{Kind: history.NodeRole, Key: "victim", Node: "w-1", Instance: "i-1"})
+	at(0.2, history.Event{Kind: history.NodePresent, Key: "spot", Node: "w-1"})
+	at(0.2, history.Event{Kind: history.NodePresent, Key: "spot", Node: "w-2"})
+	at(0.2, history.Event{Kind: history.NodePresent, Key: "control-plane", Node: "cp"})
+	pod(0.3, history.PodPresent, dns, "w-1", "ReplicaSet/coredns")
+	pod(0.3, history.PodPresent, "kube-system/coredns-stays", "cp", "ReplicaSet/coredns")
+	pod(0.3, history.PodPresent, "default/app", "w-1", "ReplicaSet/app")
+	at(0.4, history.Event{Kind: history.EndpointReady, Pod: dns, IP: "10.0.0.1"})
+	at(0.4, history.Event{Kind: history.EndpointReady, Pod: "kube-system/coredns-stays", IP: "10.0.0.2"})
+	at(0.5, history.Event{Kind: history.RunPhase, Key: "steps"})
+	at(3, history.Event{Kind: history.NoticePut, Key: "reclaim", Notice: "n-1", Node: "w-1", Instance: "i-1", Until: &until, Reason: "spot-interruption"})
+	at(3.02, history.Event{Kind: history.SQSReceived, Message: "m-1", Notice: "n-1"})
+	at(3.1, history.Event{Kind: history.NodeCordoned, Node: "w-1"})
+	at(3.1, history.Event{Kind: history.NodeTainted, Node: "w-1", Key: "karpenter.sh/disrupted", Reason: "NoSchedule"})
+	at(3.15, history.Event{Kind: history.SQSDeleted, Message: "m-1", Notice: "n-1"})
+	at(3.2, history.Event{Kind: history.ClusterEvent, Key: "Node", Node: "w-1", Reason: "Draining", Owner: "builtin"})
+	for _, name := range []string{"default/app", dns} {
+		at(3.3, history.Event{Kind: history.PodEvicted, Pod: name, UID: "uid-" + name, Node: "w-1", Owner: map[bool]string{true: "ReplicaSet/app", false: "ReplicaSet/coredns"}[name == "default/app"], Reason: "EvictionByEvictionAPI"})
+		at(3.31, history.Event{Kind: history.PodTerminating, Pod: name, UID: "uid-" + name, Node: "w-1", Numbers: map[string]float64{"grace": 30}})
+	}
+	at(3.33, history.Event{Kind: history.EndpointTerminating, Pod: dns, IP: "10.0.0.1", Reason: "serving"})
+	at(3.33, history.Event{Kind: history.EndpointNotReady, Pod: dns, IP: "10.0.0.1", Reason: "serving=true terminating=true"})
+	pod(3.4, history.PodCreated, fresh, "", "ReplicaSet/coredns")
+	pod(3.5, history.PodScheduled, fresh, "w-2", "ReplicaSet/coredns")
+	pod(3.6, history.PodCreated, "default/app-new", "", "ReplicaSet/app")
+	pod(4.4, history.PodExited, "default/app", "w-1", "ReplicaSet/app")
+	pod(4.6, history.PodDeleted, "default/app", "w-1", "ReplicaSet/app")
+	pod(5.1, history.PodReady, "default/app-new", "w-2", "ReplicaSet/app")
+	pod(6.2, history.PodReady, fresh, "w-2", "ReplicaSet/coredns")
+	at(6.25, history.Event{Kind: history.EndpointReady, Pod: fresh, IP: "10.0.0.3"})
+	pod(8.4, history.PodExited, dns, "w-1", "ReplicaSet/coredns")
+	at(8.41, history.Event{Kind: history.EndpointTerminating, Pod: dns, IP: "10.0.0.1", Reason: "not-serving"})
+	pod(8.6, history.PodDeleted, dns, "w-1", "ReplicaSet/coredns")
+	at(8.61, history.Event{Kind: history.EndpointGone, Pod: dns, IP: "10.0.0.1"})
+	at(end-5, history.Event{Kind: history.Reclaimed, Node: "w-1"})
+	at(end-4.9, history.Event{Kind: history.RunPhase, Key: "settle"})
+	unsent := 0
+	for _, stream := range []struct {
+		target string
+		mode   history.Mode
+		rate   int
+	}{{history.Service, history.Fresh, p.rate}, {history.Service, history.Fixed, p.rate / 2}, {history.Control, history.Fresh, p.rate / 5}} {
+		interval := time.Second / time.Duration(stream.rate)
+		for intended := sec(0.5); intended < p.length; intended += interval {
+			q := history.Query{Target: stream.target, Mode: stream.mode, Port: 40000, Intended: intended, Sent: intended, Done: intended + time.Millisecond, Outcome: history.Answered}
+			inside := intended >= p.from && intended < p.from+p.window
+			switch {
+			case inside && p.unsent:
+				q.Outcome = history.Unsent
+				unsent++
+			case inside && stream.mode == history.Fresh && stream.target == history.Service && (intended/interval)%2 == 0:
+				q.Outcome = history.Timeout
+			}
+			h.Queries = append(h.Queries, q)
+		}
+	}
+	at(end+0.2, history.Event{Kind: history.ProberEnded, Numbers: map[string]float64{"asked": float64(len(h.Queries)), "unsent": float64(unsent), "late_p99": 0.001, "late_max": 0.002}})
+	at(end+0.3, history.Event{Kind: history.RunPhase, Key: "restore"})
+	at(end+9, history.Event{Kind: history.Restored})
+	at(end+9, history.Event{Kind: history.RunEnded})
+	return h
+}
+
+// aRun is a report of drills of that scenario.
+func aRun(entries ...Entry) *Report {
+	r := New(Folder{Path: "reports/out/20260102-150405", Run: "20260102-150405", started: time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)},
+		Handler{Name: "builtin", Version: "0.1.0"}, scenarios.Fast, map[string]string{"kubernetes": "v1.37.0", "kube-proxy": "iptables", "cores": "2"})
+	for i, e := range entries {
+		if i > 0 {
+			e.Scenario = fmt.Sprintf("%s-%d", e.Scenario, i+1)
+		}
+		r.Add(e)
+	}
+	return r
+}
+
+func aDrill() played { return played{length: 30 * time.Second, rate: 1000, pod: "coredns-old"} }
+
+func aFailedDrill() played {
+	p := aDrill()
+	p.from, p.window = sec(8.4), sec(1.3)
+	return p
+}
+
+func anUnknownDrill() played {
+	p := aFailedDrill()
+	p.unsent = true
+	return p
+}
+
+func TestThePageTellsWhatHappened(t *testing.T) {
+	for name, c := range map[string]struct {
+		entry Entry
+		want  []string
+	}{
+		"pass":    {aDrill().entry(t), []string{`<span class="verdict">pass</span>`, "1 passed", "0 of 28000"}},
+		"fail":    {aFailedDrill().entry(t), []string{`<span class="verdict">fail</span>`, "1 failed", "dns lost (fresh):", "1,299 ms", "wanted at most 0 queries lost"}},
+		"unknown": {anUnknownDrill().entry(t), []string{`<span class="verdict">unknown</span>`, "1 could not be judged", "never left", "this machine was too busy"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			page := render(t, name, aRun(c.entry))
+			for _, part := range append(c.want, "builtin 0.1.0", "v1.37.0", "iptables") {
+				if !strings.Contains(page, part) {
+					t.Errorf("the page does not say %q", part)
+				}
+			}
+		})
+	}
+}
+
+// own is what every page has alike: its style, script and policy.
+var own = regexp.MustCompile(`(?s)(<style>).*?(</style>)|(<script>).*?(</script>)|('sha256-)[^']*(')`)
+
+func TestThePagesStructure(t *testing.T) {
+	page := render(t, "sample", sampleReport())
+	golden(t, "report.html", []byte(own.ReplaceAllString(page, "$1$3$5…$2$4$6")))
+	drill := render(t, "drill", aRun(aFailedDrill().entry(t)))
+	golden(t, "drill.html", []byte(own.ReplaceAllString(drill, "$1$3$5…$2$4$6")))
+}
+
+// What comes from a cluster, a handler or a scenario is text, whatever it holds.
+func TestHostileNamesStayText(t *testing.T) {
+	const hostile = `"><script>alert(1)</script><img src=x onerror=alert(2)>'</style></title>{{.}}javascript:alert(3)`
+	e := func() Entry {
+		p := aFailedDrill()
+		p.pod = hostile
+		e := p.entry(t)
+		e.Scenario, e.Title, e.History = hostile, hostile, hostile
+		for i := range e.Verdicts {
+			e.Verdicts[i].Check, e.Verdicts[i].Want, e.Verdicts[i].Got = hostile, hostile, hostile
+		}
+		e.Verdicts[0].Outcome = verdict.Fail
+		return e
+	}()
+	r := aRun(e)
+	r.Handler = Handler{Name: hostile, Version: hostile}
+	r.Run = hostile
+	r.Environment = map[string]string{hostile: hostile, "kubernetes": hostile}
+	page := own.ReplaceAllString(render(t, "hostile", r), "")
+	for _, bad := range []string{"<script>", "<img", "</style>", `href="javascript:`, "onerror=alert(2)>"} {
+		if strings.Contains(page, bad) {
+			i := strings.Index(page, bad)
+			t.Errorf("the page holds %q: …%s…", bad, page[max(0, i-120):i+len(bad)+20])
+		}
+	}
+}
+
+// The page must need nothing but itself, and its policy lets nothing else in.
+func TestThePageIsSelfContained(t *testing.T) {
+	page := render(t, "fail", aRun(aFailedDrill().entry(t)))
+	if !strings.Contains(page, `content="default-src &#39;none&#39;;`) {
+		t.Error("the page has no policy")
+	}
+	if found := regexp.MustCompile(`(src|href)="(https?:)?//|url\(|@import`).FindString(page); found != "" {
+		t.Errorf("the page asks for something else: %s", found)
+	}
+}
+
+func TestAMillionQueriesMakeASmallPage(t *testing.T) {
+	p := played{length: 150 * time.Second, from: sec(10), window: sec(45), rate: 4000, pod: "coredns-old"}
+	s, err := scenarios.LoadFile(filepath.Join("testdata", savedScenario+".yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Probe = &scenarios.Probe{Fresh: p.rate, Fixed: p.rate / 2, Control: p.rate / 5}
+	h := p.history(s)
+	if len(h.Queries) < 1e6 {
+		t.Fatalf("only %d queries", len(h.Queries))
+	}
+	result := verdict.Judge(s, h)
+	start := time.Now()
+	r := aRun(NewEntry(result, h))
+	page := render(t, "million", r)
+	took := time.Since(start)
+	t.Logf("%d queries: %d bytes in %s", len(h.Queries), len(page), took)
+	if len(page) > 5<<20 {
+		t.Errorf("%d bytes", len(page))
+	}
+	if took > 10*time.Second { // a fraction of a second without the race detector
+		t.Errorf("took %s", took)
+	}
+}
+
+// A night's run: forty drills of the full set, every one with a long outage.
+func TestARunOfManyDrillsMakesASmallPage(t *testing.T) {
+	p := played{length: 130 * time.Second, from: sec(10), window: sec(45), rate: 100, pod: "coredns-old"}
+	e := p.entry(t)
+	entries := make([]Entry, 40)
+	for i := range entries {
+		entries[i] = e
+	}
+	if page := render(t, "many", aRun(entries...)); len(page) > 5<<20 {
+		t.Errorf("%d bytes", len(page))
+	}
+}

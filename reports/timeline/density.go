@@ -1,0 +1,88 @@
+package timeline
+
+import (
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/verdict"
+)
+
+// Stream is what became of the queries at one target, in bins.
+type Stream struct {
+	Name string
+	Note string
+	// Width is a bin's; the first begins at the timeline's From.
+	Width time.Duration
+	Bins  []Bin
+	// Peak is the largest number of queries in a bin.
+	Peak int
+	// Measured is what verdicts go by: counts, windows and latencies.
+	Measured verdict.Stream
+	Unsent   int
+}
+
+// Bin counts the queries that were meant to be sent within it.
+type Bin struct{ Asked, Lost, Unsent int }
+
+// maxBins keeps the file small: a bin is at most two pixels wide on a screen,
+// and the windows have their exact edges anyway.
+const maxBins = 2000
+
+// binWidth is the smallest round width that needs no more bins than that.
+func binWidth(shown time.Duration) time.Duration {
+	for unit := time.Millisecond; ; unit *= 10 {
+		for _, n := range []time.Duration{1, 2, 5} {
+			if shown <= n*unit*maxBins {
+				return n * unit
+			}
+		}
+	}
+}
+
+// streams has the service by port mode, then the control; none without a probe.
+func (d drill) streams() []Stream {
+	dns := d.result.DNS
+	if dns == nil {
+		return nil
+	}
+	width := binWidth(d.to - d.from)
+	count := int((d.to-d.from)/width) + 1
+	streams := []Stream{
+		{Name: "fresh ports", Note: "service, a new flow each", Measured: dns.Fresh},
+		{Name: "fixed ports", Note: "service, long-lived flows", Measured: dns.Fixed},
+		{Name: "control", Note: "a CoreDNS pod that stays", Measured: dns.Control},
+	}
+	for i := range streams {
+		streams[i].Width, streams[i].Bins = width, make([]Bin, count)
+	}
+	for _, q := range d.history.Queries {
+		if q.Intended < d.from || q.Intended > d.to {
+			continue
+		}
+		s := &streams[streamOf(q)]
+		b := &s.Bins[(q.Intended-d.from)/width]
+		switch {
+		case q.Outcome == history.Unsent:
+			b.Unsent++
+			s.Unsent++
+		case q.Outcome.Lost():
+			b.Lost++
+			b.Asked++
+		default:
+			b.Asked++
+		}
+		s.Peak = max(s.Peak, b.Asked+b.Unsent)
+	}
+	return streams
+}
+
+// streamOf is the index of a query's stream: fresh, fixed, control.
+func streamOf(q history.Query) int {
+	switch {
+	case q.Target == history.Control:
+		return 2
+	case q.Mode == history.Fixed:
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,214 @@
+package timeline
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/verdict"
+)
+
+// notices has a row for each notice or message step, with the time that it
+// leaves.
+func (d drill) notices() []Row {
+	var rows []Row
+	var seen []string
+	for _, put := range d.all(history.NoticePut, history.MessagePut) {
+		if slices.Contains(seen, put.Key) {
+			continue
+		}
+		seen = append(seen, put.Key)
+		r := row{drill: d, Row: Row{Name: put.Key, Note: put.Reason}}
+		r.mark(put, Put, "put")
+		if put.Until != nil {
+			r.span(put.At, *put.Until, Leaving, "time to leave: "+(*put.Until-put.At).String())
+			r.mark(history.Event{At: *put.Until, Seq: put.Seq}, Ended, "deadline")
+		}
+		rows = append(rows, r.Row)
+	}
+	return rows
+}
+
+// handler shows what went between the handler and the queue, and what it said
+// of nodes.
+func (d drill) handler() []Row {
+	messages := row{drill: d, Row: Row{Name: "queue"}}
+	received := map[string]time.Duration{}
+	for _, e := range d.all(history.SQSReceived, history.SQSDeleted) {
+		if e.At < d.zero {
+			continue // left by an earlier drill
+		}
+		if e.Kind == history.SQSReceived {
+			received[e.Message] = e.At
+			messages.mark(e, Came, "received")
+			continue
+		}
+		if at, ok := received[e.Message]; ok {
+			messages.span(at, e.At, InHand, "message in hand")
+			delete(received, e.Message)
+		}
+		messages.mark(e, Ended, "deleted")
+	}
+	for _, id := range slices.Sorted(maps.Keys(received)) {
+		messages.span(received[id], d.to, InHand, "message never deleted")
+	}
+	said := row{drill: d, Row: Row{Name: "events", Note: "that it wrote"}}
+	for _, e := range d.all(history.ClusterEvent) {
+		if e.Key == "Node" && e.At >= d.zero && !verdict.KubernetesComponent(e.Owner) {
+			said.mark(e, Told, e.Reason)
+		}
+	}
+	var rows []Row
+	for _, r := range []row{messages, said} {
+		if len(r.Spans)+len(r.Marks) > 0 {
+			rows = append(rows, r.Row)
+		}
+	}
+	return rows
+}
+
+// nodes has a row for each node to which something happened, or that the
+// scenario gave a name.
+func (d drill) nodes() []Row {
+	type subject struct {
+		name   string
+		events []history.Event
+	}
+	var subjects []*subject
+	for _, e := range d.events {
+		if e.Node == "" {
+			continue
+		}
+		change := (strings.HasPrefix(string(e.Kind), "node.") && e.Kind != history.NodePresent && e.At >= d.zero) ||
+			e.Kind == history.NodeRole || e.Kind == history.Reclaimed
+		if !change {
+			continue
+		}
+		i := slices.IndexFunc(subjects, func(s *subject) bool { return s.name == e.Node })
+		if i < 0 {
+			i = len(subjects)
+			subjects = append(subjects, &subject{name: e.Node})
+		}
+		subjects[i].events = append(subjects[i].events, e)
+	}
+	// Those to which more happened come first.
+	slices.SortStableFunc(subjects, func(a, b *subject) int { return cmp.Compare(len(b.events), len(a.events)) })
+	var rows []Row
+	for _, s := range subjects {
+		rows = append(rows, d.node(s.name, s.events))
+	}
+	return rows
+}
+
+func (d drill) node(name string, events []history.Event) Row {
+	r := row{drill: d, Row: Row{Name: name, Note: d.role(name)}}
+	taken := d.to
+	if i := slices.IndexFunc(events, func(e history.Event) bool { return e.Kind == history.Reclaimed }); i >= 0 {
+		taken = events[i].At
+	}
+	r.span(0, taken, Running, "there")
+	since := map[State]time.Duration{}
+	end := func(state State, at time.Duration, text string) {
+		if from, ok := since[state]; ok {
+			r.span(from, at, state, text)
+			delete(since, state)
+		}
+	}
+	begin := func(state State, at time.Duration) {
+		if _, ok := since[state]; !ok {
+			since[state] = at
+		}
+	}
+	for _, e := range events {
+		switch e.Kind {
+		case history.NodeCordoned:
+			begin(Cordoned, e.At)
+			r.mark(e, Act, "cordoned")
+		case history.NodeUncordoned:
+			end(Cordoned, e.At, "cordoned")
+			r.mark(e, Act, "uncordoned")
+		case history.NodeTainted:
+			r.mark(e, Act, "taint "+lastPart(e.Key))
+		case history.NodeUntainted:
+			r.mark(e, Act, "taint "+lastPart(e.Key)+" off")
+		case history.NodeNotReady:
+			begin(NotReady, e.At)
+			r.mark(e, Ended, "not ready ("+e.Reason+")")
+		case history.NodeReady:
+			end(NotReady, e.At, "not ready")
+			r.mark(e, Came, "ready")
+		case history.Reclaimed:
+			begin(Gone, e.At)
+			r.mark(e, Ended, "instance taken")
+		case history.NodeDeleted:
+			r.mark(e, Ended, "node object deleted")
+		}
+	}
+	end(Cordoned, taken, "cordoned")
+	end(NotReady, d.to, "not ready")
+	end(Gone, d.to, "instance gone")
+	return r.Row
+}
+
+// lastPart is a taint's key or a pod's name without what stands before the
+// slash.
+func lastPart(s string) string { return s[strings.LastIndexByte(s, '/')+1:] }
+
+// endpoints has a row for each address of kube-dns in the states that
+// kube-proxy looks at.
+func (d drill) endpoints() []Row {
+	type endpoint struct {
+		row
+		state State // "" while it is not there
+		since time.Duration
+	}
+	texts := map[State]string{
+		Ready: "ready", Serving: "terminating, still serving",
+		Terminating: "terminating, not serving", NotReady: "not ready",
+	}
+	var all []*endpoint
+	for _, e := range d.all(history.EndpointReady, history.EndpointNotReady, history.EndpointTerminating, history.EndpointGone) {
+		i := slices.IndexFunc(all, func(p *endpoint) bool { return p.Note == e.IP && p.Name == lastPart(e.Pod) })
+		if i < 0 {
+			i = len(all)
+			all = append(all, &endpoint{row: row{drill: d, Row: Row{Name: lastPart(e.Pod), Note: e.IP}}})
+		}
+		p := all[i]
+		state, sign, text := endpointState(e)
+		if state == p.state {
+			continue
+		}
+		if p.state != "" {
+			p.span(p.since, e.At, p.state, texts[p.state])
+		}
+		p.mark(e, sign, text)
+		p.state, p.since = state, e.At
+	}
+	var rows []Row
+	for _, p := range all {
+		if p.state != "" {
+			p.span(p.since, d.to, p.state, texts[p.state])
+		}
+		rows = append(rows, p.Row)
+	}
+	return rows
+}
+
+func endpointState(e history.Event) (State, Sign, string) {
+	switch {
+	case e.Kind == history.EndpointReady:
+		return Ready, Came, "ready"
+	case e.Kind == history.EndpointGone:
+		return "", Ended, "gone"
+	case e.Kind == history.EndpointTerminating && e.Reason == "serving",
+		e.Kind == history.EndpointNotReady && e.Reason == "serving=true terminating=true":
+		return Serving, Act, "terminating, serving"
+	case e.Kind == history.EndpointTerminating, e.Reason == "serving=false terminating=true":
+		return Terminating, Act, "terminating, not serving"
+	}
+	return NotReady, Ended, fmt.Sprintf("not ready (%s)", e.Reason)
+}

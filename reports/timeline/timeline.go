@@ -1,0 +1,228 @@
+// Package timeline makes a picture's worth of a history: lanes with spans and
+// marks on one time axis, DNS answers in bins, and the waterfall of each notice.
+// What it returns is small however many queries were asked, so a report can
+// keep it for every drill of a run.
+package timeline
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/verdict"
+)
+
+// Timeline is one drill. All its times are since the history's base.
+type Timeline struct {
+	// Zero is where the clock that people look at begins: the first notice or
+	// message; the first step where there was none.
+	Zero time.Duration
+	// From and To bound what is shown: a moment before the first notice, and the
+	// time at which putting back began.
+	From, To time.Duration
+	Lanes    []Lane
+	Streams  []Stream
+	// Waterfalls holds one for each notice that names a node.
+	Waterfalls []Waterfall
+}
+
+// Lane groups the rows of one subject.
+type Lane struct {
+	Name string
+	Rows []Row
+	// Omitted counts the rows that are not shown, see maxRows.
+	Omitted int
+}
+
+// The lanes' names, in the order of the picture.
+const (
+	Notices   = "Notice"
+	Handler   = "Handler"
+	Nodes     = "Node"
+	Pods      = "Pods"
+	Endpoints = "kube-dns endpoints"
+	CoreDNS   = "CoreDNS pods"
+	Answers   = "DNS answers"
+)
+
+// Row is what became of one thing.
+type Row struct {
+	Name  string // of the thing, for people
+	Note  string // what else to know of it
+	Spans []Span
+	Marks []Mark
+}
+
+// Span is a state that lasted.
+type Span struct {
+	From, To time.Duration
+	State    State
+	Text     string
+}
+
+// State says how a span is drawn.
+type State string
+
+// The states. Each is also a class of the report's style sheet.
+const (
+	Leaving     State = "leaving"     // between a notice and its deadline
+	InHand      State = "in-hand"     // a message, between receipt and deletion
+	Cordoned    State = "cordoned"    // a node
+	NotReady    State = "not-ready"   // a node, or an endpoint that is not terminating
+	Gone        State = "gone"        // a node whose instance was taken
+	Pending     State = "pending"     // a pod, until it is ready
+	Running     State = "running"     // a pod
+	Lameduck    State = "lameduck"    // a terminating CoreDNS pod that still answers
+	Grace       State = "grace"       // a terminating pod
+	Exited      State = "exited"      // a pod whose containers ended, until it is gone from the API
+	Ready       State = "ready"       // an endpoint
+	Serving     State = "serving"     // an endpoint that terminates and serves
+	Terminating State = "terminating" // an endpoint that terminates and does not serve
+)
+
+// Mark is a moment.
+type Mark struct {
+	At   time.Duration
+	Sign Sign
+	Text string
+	// Seq is the event's number, for the evidence that verdicts cite.
+	Seq int
+}
+
+// Sign says how a mark is drawn.
+type Sign string
+
+// The signs. Each is also a class of the report's style sheet.
+const (
+	Put   Sign = "put"   // something was handed in
+	Act   Sign = "act"   // somebody did something
+	Came  Sign = "came"  // something came into being or became ready
+	Ended Sign = "ended" // something ended
+	Told  Sign = "told"  // somebody reported something
+)
+
+// New makes the timeline of a judged drill; nil where nothing was recorded.
+func New(r verdict.Result, h history.History) *Timeline {
+	if len(h.Events) == 0 {
+		return nil
+	}
+	d := newDrill(r, h)
+	t := &Timeline{Zero: d.zero, From: d.from, To: d.to, Streams: d.streams(), Waterfalls: d.waterfalls()}
+	for _, lane := range []Lane{
+		{Name: Notices, Rows: d.notices()},
+		{Name: Handler, Rows: d.handler()},
+		{Name: Nodes, Rows: d.nodes()},
+		{Name: Pods, Rows: d.workload()},
+		{Name: Endpoints, Rows: d.endpoints()},
+		{Name: CoreDNS, Rows: d.coreDNS()},
+	} {
+		if len(lane.Rows) == 0 {
+			continue
+		}
+		if n := len(lane.Rows); n > maxRows {
+			lane.Rows, lane.Omitted = lane.Rows[:maxRows], n-maxRows
+		}
+		t.Lanes = append(t.Lanes, lane)
+	}
+	return t
+}
+
+// maxRows keeps the picture of a big cluster readable, and its file small.
+const maxRows = 24
+
+// lead is how much of the quiet before the first notice is shown.
+const lead = 2 * time.Second
+
+// drill is a history prepared for drawing.
+type drill struct {
+	result  verdict.Result
+	history history.History
+	// events are those up to the restoring, in order of time.
+	events         []history.Event
+	zero, from, to time.Duration
+	pods           []pod
+	dns            map[string]bool // pods that are or were endpoints of kube-dns
+}
+
+func newDrill(r verdict.Result, h history.History) drill {
+	d := drill{result: r, history: h, zero: -1, dns: map[string]bool{}}
+	begun, last := time.Duration(0), time.Duration(0)
+	d.to = -1
+	for _, e := range h.Events {
+		last = max(last, e.At)
+		switch {
+		case e.Kind == history.RunPhase && e.Key == "steps":
+			begun = e.At
+		case e.Kind == history.RunPhase && e.Key == "restore" && d.to < 0:
+			d.to = e.At
+		case (e.Kind == history.NoticePut || e.Kind == history.MessagePut) && (d.zero < 0 || e.At < d.zero):
+			d.zero = e.At
+		}
+	}
+	if d.to < 0 {
+		d.to = last
+	}
+	if d.zero < 0 {
+		d.zero = begun
+	}
+	d.from = max(0, d.zero-lead)
+	d.to = max(d.to, d.from+time.Second)
+	for _, e := range h.Events {
+		if e.At <= d.to {
+			d.events = append(d.events, e)
+		}
+		if strings.HasPrefix(string(e.Kind), "endpoint.") && e.Pod != "" {
+			d.dns[e.Pod] = true
+		}
+	}
+	slices.SortStableFunc(d.events, func(a, b history.Event) int { return cmp.Compare(a.At, b.At) })
+	d.pods = podsOf(d.events)
+	return d
+}
+
+// all are the drill's events of one of the kinds.
+func (d drill) all(kinds ...history.Kind) []history.Event {
+	var out []history.Event
+	for _, e := range d.events {
+		if slices.Contains(kinds, e.Kind) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// role is the scenario's name for a node, or "".
+func (d drill) role(node string) string {
+	for _, e := range d.all(history.NodeRole) {
+		if e.Node == node {
+			return e.Key
+		}
+	}
+	return ""
+}
+
+// span cuts a span to what is shown; ok is false where nothing of it is.
+func (d drill) span(from, to time.Duration, state State, text string) (Span, bool) {
+	from, to = max(from, d.from), min(to, d.to)
+	return Span{From: from, To: to, State: state, Text: text}, to > from
+}
+
+// row adds spans and marks of one thing, cut to what is shown.
+type row struct {
+	drill
+	Row
+}
+
+func (r *row) span(from, to time.Duration, state State, text string) {
+	if s, ok := r.drill.span(from, to, state, text); ok {
+		r.Spans = append(r.Spans, s)
+	}
+}
+
+func (r *row) mark(e history.Event, sign Sign, text string) {
+	if e.At >= r.from && e.At <= r.to {
+		r.Marks = append(r.Marks, Mark{At: e.At, Sign: sign, Text: text, Seq: e.Seq})
+	}
+}

@@ -1,0 +1,246 @@
+package timeline
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/strict"
+	"github.com/spotdrill/spotdrill/framework/verdict"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+func sec(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// told is a history of these events, numbered, with a notice at 10 s and the
+// restoring at 40 s.
+func told(events ...history.Event) history.History {
+	until := sec(35)
+	h := history.History{Complete: true}
+	h.Events = append(events,
+		history.Event{At: sec(9), Kind: history.RunPhase, Key: "steps"},
+		history.Event{At: sec(10), Kind: history.NoticePut, Key: "reclaim", Notice: "n-1", Node: "w-1", Until: &until},
+		history.Event{At: sec(40), Kind: history.RunPhase, Key: "restore"},
+	)
+	slices.SortStableFunc(h.Events, func(a, b history.Event) int { return int(a.At - b.At) })
+	for i := range h.Events {
+		h.Events[i].Seq = i + 1
+	}
+	return h
+}
+
+func podAt(at float64, kind history.Kind, name, node string) history.Event {
+	return history.Event{At: sec(at), Kind: kind, Pod: "ns/" + name, UID: name, Node: node, Owner: "ReplicaSet/app"}
+}
+
+func lane(t *testing.T, tl *Timeline, name string) Lane {
+	t.Helper()
+	i := slices.IndexFunc(tl.Lanes, func(l Lane) bool { return l.Name == name })
+	if i < 0 {
+		t.Fatalf("no lane %q", name)
+	}
+	return tl.Lanes[i]
+}
+
+// spans writes a row as "state from-to" in seconds, for comparison.
+func spans(r Row) string {
+	var out []string
+	for _, s := range r.Spans {
+		out = append(out, string(s.State)+" "+s.From.String()+"-"+s.To.String())
+	}
+	return strings.Join(out, ", ")
+}
+
+func TestNothingRecordedHasNoTimeline(t *testing.T) {
+	if tl := New(verdict.Result{}, history.History{}); tl != nil {
+		t.Errorf("got %+v", tl)
+	}
+}
+
+func TestTheClockBeginsAtTheNotice(t *testing.T) {
+	tl := New(verdict.Result{}, told())
+	if tl.Zero != sec(10) || tl.From != sec(8) || tl.To != sec(40) {
+		t.Errorf("zero %s, shown %s to %s", tl.Zero, tl.From, tl.To)
+	}
+}
+
+func TestARunThatWasCutShortIsShownToItsLastEvent(t *testing.T) {
+	h := told()
+	h.Events = h.Events[:2]
+	if tl := New(verdict.Result{}, h); tl.To != sec(10) {
+		t.Errorf("shown to %s", tl.To)
+	}
+}
+
+func TestWhatRestoringDoesIsNotShown(t *testing.T) {
+	tl := New(verdict.Result{}, told(
+		history.Event{At: sec(11), Kind: history.NodeCordoned, Node: "w-1"},
+		history.Event{At: sec(41), Kind: history.NodeUncordoned, Node: "w-1"},
+	))
+	row := lane(t, tl, Nodes).Rows[0]
+	if got := spans(row); got != "running 8s-40s, cordoned 11s-40s" || len(row.Marks) != 1 {
+		t.Errorf("%s; marks %+v", got, row.Marks)
+	}
+}
+
+func TestANodeWhoseInstanceWasTaken(t *testing.T) {
+	tl := New(verdict.Result{}, told(
+		history.Event{At: sec(9), Kind: history.NodeRole, Key: "victim", Node: "w-1"},
+		history.Event{At: sec(11), Kind: history.NodeCordoned, Node: "w-1"},
+		history.Event{At: sec(35), Kind: history.Reclaimed, Node: "w-1"},
+	))
+	row := lane(t, tl, Nodes).Rows[0]
+	if got := spans(row); got != "running 8s-35s, cordoned 11s-35s, gone 35s-40s" || row.Note != "victim" {
+		t.Errorf("%s (%s)", got, row.Note)
+	}
+}
+
+func TestAnEvictedPodAndItsReplacement(t *testing.T) {
+	tl := New(verdict.Result{}, told(
+		podAt(1, history.PodPresent, "old", "w-1"), podAt(1, history.PodPresent, "calm", "w-2"),
+		podAt(11, history.PodEvicted, "old", "w-1"), podAt(12, history.PodTerminating, "old", "w-1"),
+		podAt(12, history.PodCreated, "new", ""), podAt(13, history.PodScheduled, "new", "w-2"), podAt(15, history.PodReady, "new", "w-2"),
+		podAt(20, history.PodExited, "old", "w-1"), podAt(21, history.PodDeleted, "old", "w-1"),
+	))
+	rows := lane(t, tl, Pods).Rows
+	if len(rows) != 2 {
+		t.Fatalf("rows %+v: a pod to which nothing happened is not shown", rows)
+	}
+	if got := spans(rows[0]); got != "running 8s-12s, grace 12s-20s, exited 20s-21s" {
+		t.Errorf("old: %s", got)
+	}
+	if got := spans(rows[1]); got != "pending 12s-15s, running 15s-40s" || rows[1].Note != "w-2" {
+		t.Errorf("new: %s (%s)", got, rows[1].Note)
+	}
+	if seq := rows[0].Marks[0].Seq; tl.Lanes[0].Rows[0].Marks[0].Seq == seq || seq == 0 {
+		t.Errorf("mark cites event %d", seq)
+	}
+}
+
+func TestALameduckIsTheFirstPartOfADNSPodsGrace(t *testing.T) {
+	dns := scenarios.CoreDNS{Lameduck: strict.Duration(sec(5))}
+	tl := New(verdict.Result{CoreDNS: dns}, told(
+		podAt(1, history.PodPresent, "coredns", "w-1"),
+		history.Event{At: sec(2), Kind: history.EndpointReady, Pod: "ns/coredns", IP: "10.0.0.1"},
+		podAt(12, history.PodTerminating, "coredns", "w-1"), podAt(18, history.PodExited, "coredns", "w-1"), podAt(19, history.PodDeleted, "coredns", "w-1"),
+	))
+	if got := spans(lane(t, tl, CoreDNS).Rows[0]); got != "running 8s-12s, lameduck 12s-17s, grace 17s-18s, exited 18s-19s" {
+		t.Error(got)
+	}
+	if slices.ContainsFunc(tl.Lanes, func(l Lane) bool { return l.Name == Pods }) {
+		t.Error("a DNS pod is among the others as well")
+	}
+}
+
+func TestAnEndpointThatTerminatesServingAndThenNot(t *testing.T) {
+	endpoint := func(at float64, kind history.Kind, reason string) history.Event {
+		return history.Event{At: sec(at), Kind: kind, Pod: "ns/coredns", IP: "10.0.0.1", Reason: reason}
+	}
+	tl := New(verdict.Result{}, told(
+		endpoint(2, history.EndpointReady, ""),
+		endpoint(12, history.EndpointTerminating, "serving"), endpoint(12, history.EndpointNotReady, "serving=true terminating=true"),
+		endpoint(17, history.EndpointTerminating, "not-serving"), endpoint(18, history.EndpointGone, ""),
+		history.Event{At: sec(20), Kind: history.EndpointReady, Pod: "ns/new", IP: "10.0.0.2"},
+	))
+	if got := spans(lane(t, tl, Endpoints).Rows[1]); got != "ready 20s-40s" {
+		t.Errorf("new: %s", got)
+	}
+	if got := spans(lane(t, tl, Endpoints).Rows[0]); got != "ready 8s-12s, serving 12s-17s, terminating 17s-18s" {
+		t.Error(got)
+	}
+}
+
+func TestAMessageIsInHandUntilItIsDeleted(t *testing.T) {
+	sqs := func(at float64, kind history.Kind, message string) history.Event {
+		return history.Event{At: sec(at), Kind: kind, Message: message, Notice: "n-1"}
+	}
+	tl := New(verdict.Result{}, told(
+		sqs(11, history.SQSReceived, "m-1"), sqs(12, history.SQSDeleted, "m-1"), sqs(13, history.SQSReceived, "m-2"),
+	))
+	if got := spans(lane(t, tl, Handler).Rows[0]); got != "in-hand 11s-12s, in-hand 13s-40s" {
+		t.Error(got)
+	}
+}
+
+func TestManyRowsAreLeftOutAndCounted(t *testing.T) {
+	var events []history.Event
+	for i := range 40 {
+		events = append(events, podAt(11, history.PodCreated, strings.Repeat("p", i+1), "w-1"))
+	}
+	if l := lane(t, New(verdict.Result{}, told(events...)), Pods); len(l.Rows) != maxRows || l.Omitted != 40-maxRows {
+		t.Errorf("%d rows, %d omitted", len(l.Rows), l.Omitted)
+	}
+}
+
+func TestTheWaterfallOfANotice(t *testing.T) {
+	w := New(verdict.Result{}, told(
+		podAt(1, history.PodPresent, "a", "w-1"), podAt(1, history.PodPresent, "b", "w-1"),
+		history.Event{At: sec(1), Kind: history.PodPresent, Pod: "ns/daemon", UID: "daemon", Node: "w-1", Owner: "DaemonSet/daemon"},
+		history.Event{At: sec(10.1), Kind: history.SQSReceived, Message: "m-1", Notice: "n-1"},
+		history.Event{At: sec(10.2), Kind: history.NodeCordoned, Node: "w-1"},
+		podAt(10.3, history.PodEvicted, "a", "w-1"), podAt(10.4, history.PodEvicted, "b", "w-1"),
+		podAt(11, history.PodCreated, "c", ""), podAt(11, history.PodCreated, "d", ""),
+		podAt(12, history.PodReady, "c", "w-2"), podAt(14, history.PodReady, "d", "w-2"),
+		podAt(15, history.PodDeleted, "b", "w-1"), podAt(16, history.PodDeleted, "a", "w-1"),
+		history.Event{At: sec(17), Kind: history.SQSDeleted, Message: "m-1", Notice: "n-1"},
+	)).Waterfalls[0]
+	if w.Notice != "reclaim" || w.Node != "w-1" || w.Deadline != sec(35) {
+		t.Errorf("%+v", w)
+	}
+	want := map[string]time.Duration{
+		"notice put": 0, "received": sec(0.1), "cordoned": sec(0.2), "first eviction": sec(0.3),
+		"last pod gone": sec(6), "replacements ready": sec(4), "message deleted": sec(7),
+	}
+	if len(w.Steps) != len(want) {
+		t.Errorf("steps %+v", w.Steps)
+	}
+	for _, s := range w.Steps {
+		if !s.Seen || s.After != want[s.Name] {
+			t.Errorf("%s after %s (seen %t), want %s", s.Name, s.After, s.Seen, want[s.Name])
+		}
+	}
+}
+
+func TestAWaterfallSaysWhatNeverCame(t *testing.T) {
+	w := New(verdict.Result{}, told(podAt(1, history.PodPresent, "a", "w-1"), podAt(11, history.PodEvicted, "a", "w-1"))).Waterfalls[0]
+	for _, s := range w.Steps {
+		if want := s.Name == "notice put" || s.Name == "first eviction"; s.Seen != want {
+			t.Errorf("%s: seen %t", s.Name, s.Seen)
+		}
+	}
+}
+
+func TestQueriesAreCountedInBins(t *testing.T) {
+	h := told()
+	add := func(at float64, target string, mode history.Mode, o history.Outcome) {
+		h.Queries = append(h.Queries, history.Query{Target: target, Mode: mode, Intended: sec(at), Outcome: o})
+	}
+	add(7, history.Service, history.Fresh, history.Timeout) // before what is shown
+	add(8, history.Service, history.Fresh, history.Answered)
+	add(8.01, history.Service, history.Fresh, history.Timeout)
+	add(8.03, history.Service, history.Fresh, history.Unsent)
+	add(9, history.Service, history.Fixed, history.Answered)
+	add(9, history.Control, history.Fresh, history.ServFail)
+	s := New(verdict.Result{DNS: &verdict.DNS{}}, h).Streams
+	if s[0].Width != 20*time.Millisecond {
+		t.Fatalf("a bin of %s", s[0].Width)
+	}
+	if s[0].Bins[0] != (Bin{Asked: 2, Lost: 1}) || s[0].Bins[1] != (Bin{Unsent: 1}) || s[0].Unsent != 1 {
+		t.Errorf("fresh: %+v", s[0].Bins[:2])
+	}
+	if s[1].Bins[50] != (Bin{Asked: 1}) || s[2].Bins[50] != (Bin{Asked: 1, Lost: 1}) {
+		t.Errorf("fixed %+v, control %+v", s[1].Bins[50], s[2].Bins[50])
+	}
+}
+
+func TestBinsAreRoundAndFew(t *testing.T) {
+	for shown, want := range map[time.Duration]time.Duration{
+		time.Second: time.Millisecond, 35 * time.Second: 20 * time.Millisecond, 2 * time.Minute: 100 * time.Millisecond, time.Hour: 2 * time.Second,
+	} {
+		if got := binWidth(shown); got != want {
+			t.Errorf("%s: bins of %s, want %s", shown, got, want)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package reports
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+// verifiable leaves a run whose report can be reproduced, and returns the file.
+func verifiable(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(savedRun)); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Judge(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Environment = map[string]string{}
+	for _, name := range needed() {
+		r.Environment[name] = "v1"
+	}
+	r.Add(skipped())
+	last := &r.Results[len(r.Results)-1]
+	last.Digest = r.Results[0].Digest
+	file := filepath.Join(dir, YAMLFile)
+	if err := writeFile(file, r.WriteYAML); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestAReportThatCanBeReproducedIsVerified(t *testing.T) {
+	if err := Verify(verifiable(t), false); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestVerifyRejects(t *testing.T) {
+	for name, c := range map[string]struct{ old, new, want string }{
+		"an unknown field":                 {"kind: DrillReport", "kind: DrillReport\nlucky: true", `:3: unknown field "lucky"`},
+		"another version":                  {"spotdrill.dev/v1alpha1", "spotdrill.dev/v9", `it is of "spotdrill.dev/v9"`},
+		"what is not YAML":                 {"kind: DrillReport", "kind: [", "report.yaml:"},
+		"a handler without a version":      {"version: 0.1.0", `version: ""`, "names no build"},
+		"a build that nobody has":          {"version: 0.1.0", "version: (devel)", "names no build"},
+		"an unknown set":                   {"set: fast", "set: quick", `set: "quick"; allowed: fast, full`},
+		"a set-up that is left out":        {"  kernel: v1\n", "", "environment: kernel is missing"},
+		"an edited environment":            {"kernel: v1", "kernel: v2", "environmentDigest:"},
+		"other tolerances":                 {"unsent_share: 0.003", "unsent_share: 0.5", "tolerances: unsent_share is 0.5, this version judges by 0.003"},
+		"a missing tolerance":              {"  edge_ms: 1000\n", "", "tolerances: edge_ms is missing"},
+		"a polished summary":               {"summary:\n  passed: 0\n  failed: 1", "summary:\n  passed: 1\n  failed: 0", "the results come to"},
+		"a polished outcome":               {"    outcome: fail\n    verdicts:", "    outcome: pass\n    verdicts:", "outcome pass does not follow from its"},
+		"an outcome of its own":            {"    outcome: fail\n    verdicts:", "    outcome: fine\n    verdicts:", `outcome "fine" is none of`},
+		"a number that is none":            {"lost_control: 0", "lost_control: .nan", "lost_control is NaN"},
+		"a polished verdict":               {"12 of 532 lost", "1 of 532 lost", "judged again dns lost (fresh) is fail: 12 of 532 lost"},
+		"a negative duration":              {"setupSeconds: 0", "setupSeconds: -1", "is not a number of seconds"},
+		"a history from elsewhere":         {"history: dns-lost-at-exit", "history: ../dns-lost-at-exit", "is not within the run's folder"},
+		"another text of the scenario":     {"scenarioDigest: sha256:", "scenarioDigest: sha256:0", "does not identify the scenario's text"},
+		"a scenario that is told twice":    {"scenario: rebalance-recommendation-is-only-told\n    title", "scenario: dns-lost-at-exit\n    title", "is there twice"},
+		"a profile that there is not":      {"profile: REBALANCE\n    coredns", "profile: LUCK\n    coredns", `profile "LUCK"; allowed:`},
+		"a check that does not say enough": {"want: no error of the harness", `want: ""`, `check "harness" does not say what was wanted`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := verifiable(t)
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			edited := bytes.Replace(text, []byte(c.old), []byte(c.new), 1)
+			if bytes.Equal(edited, text) {
+				t.Fatalf("%q is not in the report:\n%s", c.old, text)
+			}
+			if err := os.WriteFile(file, edited, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := Verify(file, false); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want one with %q", err, c.want)
+			}
+		})
+	}
+}
+
+// A published report has no histories beside it: whoever verifies it must say
+// that it is so.
+func TestVerifyWantsTheHistoriesUnlessToldOtherwise(t *testing.T) {
+	file := verifiable(t)
+	if err := os.RemoveAll(filepath.Join(filepath.Dir(file), savedScenario)); err != nil {
+		t.Fatal(err)
+	}
+	if err := Verify(file, false); err == nil || !strings.Contains(err.Error(), "cannot be judged again") {
+		t.Errorf("error %v", err)
+	}
+	if err := Verify(file, true); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestVerifyNoticesAnEditedHistory(t *testing.T) {
+	file := verifiable(t)
+	events := filepath.Join(filepath.Dir(file), savedScenario, "attempt-2", history.EventsFile)
+	text, err := os.ReadFile(events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(events, bytes.Replace(text, []byte(`"kind":"restored"`), []byte(`"kind":"run.error"`), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Verify(file, false); err == nil || !strings.Contains(err.Error(), "check harness: reported as pass") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// Judging a run again keeps what only its report tells.
+func TestJudgingARunKeepsWhatItsReportTells(t *testing.T) {
+	file := verifiable(t)
+	r, err := Judge(filepath.Dir(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (Counts{Failed: 1, Skipped: 1, Total: 2}); r.Summary != want {
+		t.Errorf("%+v, want %+v", r.Summary, want)
+	}
+	if r.Environment["kernel"] != "v1" || r.Results[0].Attempts != 2 {
+		t.Errorf("environment %v, attempts %d", r.Environment, r.Results[0].Attempts)
+	}
+}
