@@ -16,13 +16,19 @@ type Check struct {
 	DNSLost        *DNSLost        `yaml:"dnsLost,omitempty"`
 	DNSWindow      *DNSWindow      `yaml:"dnsWindow,omitempty"`
 	EndpointLeft   *EndpointLeft   `yaml:"endpointLeft,omitempty"`
+	DrainedOnce    *DrainedOnce    `yaml:"drainedOnce,omitempty"`
+	NotRestarted   *NotRestarted   `yaml:"notRestarted,omitempty"`
+	QueueEmpty     *QueueEmpty     `yaml:"queueEmpty,omitempty"`
 }
 
 // Marked wants the node cordoned, or tainted with the taint that the handler's
 // description names, within a time of the notice's being put.
 type Marked struct {
-	Node   string          `yaml:"node"`
-	Notice string          `yaml:"notice"`
+	Node   string `yaml:"node"`
+	Notice string `yaml:"notice"`
+	// After, where given, is a fault: Within then counts from the fault's end,
+	// where that is later than the notice.
+	After  string          `yaml:"after,omitempty"`
 	Within strict.Duration `yaml:"within"`
 }
 
@@ -35,6 +41,21 @@ type Drained struct {
 	Within strict.Duration `yaml:"within,omitempty"`
 }
 
+// DrainedOnce wants every mark that the handler's description names put on the
+// node at most once and one of them at least; and, where it names an event that
+// announces a drain, that event exactly once.
+type DrainedOnce struct {
+	Node string `yaml:"node"`
+}
+
+// NotRestarted wants the handler's pods there from the first step to the end of
+// settling, with no container that ended or was started again.
+type NotRestarted struct{}
+
+// QueueEmpty wants no message in the queue at the end, neither visible nor
+// handed out.
+type QueueEmpty struct{}
+
 // DaemonPodsLeft wants the daemon pods of the node neither evicted nor deleted
 // before its instance goes (or, where it never goes, at all).
 type DaemonPodsLeft struct {
@@ -44,7 +65,9 @@ type DaemonPodsLeft struct {
 // Deleted wants every message of the notice or message deleted from the queue,
 // within a time of its being put.
 type Deleted struct {
-	Of     string          `yaml:"of"` // name of a notice or message step
+	Of string `yaml:"of"` // name of a notice or message step
+	// After is a fault, as in Marked.
+	After  string          `yaml:"after,omitempty"`
 	Within strict.Duration `yaml:"within"`
 }
 

@@ -149,6 +149,10 @@ func (s Scenario) Expected(set Set) time.Duration {
 		if step.Await != nil && step.Await.Answering > 0 {
 			total += 60 * time.Second // node-monitor-grace-period is 50 s since Kubernetes 1.32
 		}
+		if step.Await != nil {
+			f, _ := s.fault(step.Await.Ended)
+			total += f.For.D()
+		}
 	}
 	return total
 }

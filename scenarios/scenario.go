@@ -86,7 +86,7 @@ const (
 // those that share cluster settings follow each other, and those that measure
 // DNS come when a new cluster has calmed down.
 func Profiles() []string {
-	return []string{"STATE-CHANGE", "SCHEDULED-CHANGE", "REBALANCE", "QUEUE-HYGIENE", "SPOT", "DNS", "INCIDENT"}
+	return []string{"STATE-CHANGE", "SCHEDULED-CHANGE", "REBALANCE", "QUEUE-HYGIENE", "RESILIENCE", "SPOT", "DNS", "INCIDENT"}
 }
 
 // Features lists what a handler can claim.
@@ -171,6 +171,7 @@ type Step struct {
 	Message *Message `yaml:"message,omitempty"`
 	Await   *Await   `yaml:"await,omitempty"`
 	Reclaim *Reclaim `yaml:"reclaim,omitempty"`
+	Fault   *Fault   `yaml:"fault,omitempty"`
 }
 
 // Notice puts a notice into EventBridge; its deadline starts to run.
@@ -194,10 +195,14 @@ func NoticeTypes() []string {
 	return []string{"spot-interruption", "rebalance-recommendation", "state-change", "scheduled-change", "capacity-reservation-interruption"}
 }
 
-// Message puts a body straight into SQS, past EventBridge's rules.
+// Message puts a body straight into SQS, past EventBridge's rules. In the body,
+// ${INSTANCE:name} stands for the instance of a named node, and ${REPEAT:n:text}
+// for text n times over.
 type Message struct {
 	Name string `yaml:"name"`
-	Body string `yaml:"body"` // ${INSTANCE:name} stands for the instance of a named node
+	Body string `yaml:"body"`
+	// Times is how many such messages are put; 0 means one.
+	Times int `yaml:"times,omitempty"`
 }
 
 // Await goes on once a condition holds. When Timeout passes first the run goes
@@ -210,7 +215,11 @@ type Await struct {
 	Drained string `yaml:"drained,omitempty"`
 	// Answering waits until the DNS service answered every query for so long.
 	Answering strict.Duration `yaml:"answering,omitempty"`
-	Timeout   strict.Duration `yaml:"timeout"`
+	// Hit waits until the fault has hit a call.
+	Hit string `yaml:"hit,omitempty"`
+	// Ended waits until the fault is over.
+	Ended   string          `yaml:"ended,omitempty"`
+	Timeout strict.Duration `yaml:"timeout"`
 }
 
 // Reclaim kills the node's container without warning, as EC2 does: at the

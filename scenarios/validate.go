@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -118,9 +117,6 @@ func (r Probe) validate(p *problems) {
 	}
 }
 
-// instancePlaceholder stands in a message's body for the instance of a node.
-var instancePlaceholder = regexp.MustCompile(`\$\{INSTANCE:([^}]*)\}`)
-
 func (s Scenario) validateSteps(p *problems) {
 	if len(s.Steps) == 0 {
 		p.add("steps", "must not be empty")
@@ -167,22 +163,26 @@ func (s Scenario) validateSteps(p *problems) {
 			}
 		case step.Message != nil:
 			named(where+".message", step.Message.Name)
-			if step.Message.Body == "" {
-				p.add(where+".message.body", "must not be empty: SQS refuses it")
-			}
-			for _, name := range instancePlaceholder.FindAllStringSubmatch(step.Message.Body, -1) {
-				p.oneOf(where+".message.body", name[1], s.nodeNames())
-			}
+			step.Message.validate(where+".message", s.nodeNames(), p)
 		case step.Reclaim != nil:
 			p.oneOf(where+".reclaim.node", step.Reclaim.Node, s.nodeNames())
 			p.oneOf(where+".reclaim.at", step.Reclaim.At, notices)
 		case step.Await != nil:
-			s.validateAwait(where+".await", *step.Await, sent, p)
+			s.validateAwait(where+".await", *step.Await, sent, faultNames(s.Steps[:i]), p)
+		case step.Fault != nil:
+			f := step.Fault
+			switch {
+			case f.Name == "":
+				p.add(where+".fault.name", "must not be empty")
+			case slices.Contains(faultNames(s.Steps[:i]), f.Name):
+				p.add(where+".fault.name", "%q is used twice", f.Name)
+			}
+			f.validate(where+".fault", p)
 		}
 	}
 }
 
-func (s Scenario) validateAwait(where string, a Await, sent []string, p *problems) {
+func (s Scenario) validateAwait(where string, a Await, sent, faults []string, p *problems) {
 	conditions := 0
 	if a.Deleted != "" {
 		conditions++
@@ -198,8 +198,14 @@ func (s Scenario) validateAwait(where string, a Await, sent []string, p *problem
 			p.add(where+".answering", "needs a probe")
 		}
 	}
+	for field, name := range map[string]string{"hit": a.Hit, "ended": a.Ended} {
+		if name != "" {
+			conditions++
+			p.oneOf(where+"."+field, name, faults)
+		}
+	}
 	if conditions != 1 {
-		p.add(where, "wants exactly one of: answering, deleted, drained")
+		p.add(where, "wants exactly one of: answering, deleted, drained, ended, hit")
 	}
 	if a.Timeout <= 0 {
 		p.add(where+".timeout", "must be more than 0s")
@@ -235,6 +241,9 @@ func (s Scenario) validateChecks(p *problems) {
 			if f := v.FieldByName(field); f.IsValid() {
 				p.oneOf(where+"."+strings.ToLower(field), f.String(), allowed)
 			}
+		}
+		if f := v.FieldByName("After"); f.IsValid() && f.String() != "" {
+			p.oneOf(where+".after", f.String(), faultNames(s.Steps))
 		}
 		if f := v.FieldByName("Within"); f.IsValid() && f.Int() <= 0 && check.Drained == nil {
 			p.add(where+".within", "must be more than 0s")

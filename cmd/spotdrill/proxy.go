@@ -29,7 +29,7 @@ func newProxyCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", ":4566", "address for the API")
-	cmd.Flags().StringVar(&records, "records", ":8080", "address for GET /records and GET /healthz")
+	cmd.Flags().StringVar(&records, "records", ":8080", "address for GET /records, POST and DELETE /faults, and GET /healthz")
 	cmd.Flags().StringVar(&upstream, "upstream", "", "URL of LocalStack (required), for instance http://172.18.0.9:4566")
 	return cmd
 }
@@ -43,7 +43,7 @@ func serveProxy(ctx context.Context, proxy *queue.Proxy, listen, records string)
 	recordsCtx, stopRecords := context.WithCancel(background)
 	defer stopRecords()
 	apiServer := serve(apiCtx, listen, proxy, failed)
-	recordsServer := serve(recordsCtx, records, proxy.Records(), failed)
+	recordsServer := serve(recordsCtx, records, proxy.Admin(), failed)
 	var err error
 	select {
 	case <-ctx.Done():

@@ -111,6 +111,9 @@ func (o observer) podChanged(before, after *corev1.Pod) {
 		e.Numbers = map[string]float64{"grace": float64(grace)}
 		o.rec.Record(e)
 	}
+	if b, a := restarts(before), restarts(after); a > b && len(before.Status.ContainerStatuses) > 0 {
+		o.rec.Record(restarted(after, a))
+	}
 	if _, was := exited(before); !was {
 		if at, is := exited(after); is {
 			e := podEvent(history.PodExited, after)
@@ -146,6 +149,28 @@ func exited(p *corev1.Pod) (metav1.Time, bool) {
 		}
 	}
 	return last, len(p.Status.ContainerStatuses) > 0
+}
+
+func restarts(p *corev1.Pod) int32 {
+	n := int32(0)
+	for _, s := range p.Status.ContainerStatuses {
+		n += s.RestartCount
+	}
+	return n
+}
+
+// restarted says how the container that was started again last had ended.
+func restarted(p *corev1.Pod, restarts int32) history.Event {
+	e := podEvent(history.PodRestarted, p)
+	e.Numbers = map[string]float64{"restarts": float64(restarts)}
+	var last metav1.Time
+	for _, s := range p.Status.ContainerStatuses {
+		if t := s.LastTerminationState.Terminated; t != nil && !t.FinishedAt.Before(&last) {
+			last = t.FinishedAt
+			e.Reason, e.Note, e.Numbers["exit_code"] = t.Reason, t.Message, float64(t.ExitCode)
+		}
+	}
+	return e
 }
 
 func (o observer) eventAdded(e *corev1.Event, initial bool) {

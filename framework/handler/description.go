@@ -68,6 +68,10 @@ type Ready struct {
 type Marks struct {
 	Unschedulable bool   `yaml:"unschedulable,omitempty"`
 	Taint         string `yaml:"taint,omitempty"` // key, without effect
+	// Event is the reason of the Kubernetes event on the node with which the
+	// handler says that it starts a drain, once for each: a drain that was done
+	// twice shows by it. Empty where the handler tells of none.
+	Event string `yaml:"event,omitempty"`
 }
 
 // Features lists what a handler can claim.
@@ -82,7 +86,7 @@ func (d Description) Claims(feature string) bool { return slices.Contains(d.Feat
 func (d Description) Meta() history.Handler {
 	return history.Handler{
 		Name: d.Name, Version: cmp.Or(d.Version, d.ownVersion()),
-		Unschedulable: d.Marks.Unschedulable, Taint: d.Marks.Taint, DeletesNode: d.DeletesNode,
+		Unschedulable: d.Marks.Unschedulable, Taint: d.Marks.Taint, DrainEvent: d.Marks.Event, DeletesNode: d.DeletesNode,
 	}
 }
 

@@ -121,7 +121,7 @@ func (d Description) validate(text []byte) error {
 	if strings.Count(d.Ready.Deployment, "/") != 1 {
 		wrong("ready.deployment", "%q is not NAMESPACE/NAME; without it nobody knows when the handler works", d.Ready.Deployment)
 	}
-	if d.Marks == (Marks{}) {
+	if !d.Marks.Unschedulable && d.Marks.Taint == "" {
 		wrong("marks", "wants unschedulable, taint or both: how else would a node that is being drained be told?")
 	}
 	return errors.Join(errs...)

@@ -25,12 +25,16 @@ type running struct {
 	namespace, name string
 }
 
+// Deployment is the NAMESPACE/NAME that the handler's pods belong to; empty for
+// one that installs nothing.
+func (d Description) Deployment(s Settings) string { return d.fill(d.Ready.Deployment, s) }
+
 func (d Description) running(cfg *rest.Config, s Settings) (running, error) {
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return running{}, fmt.Errorf("make a client: %w", err)
 	}
-	namespace, name, _ := strings.Cut(d.fill(d.Ready.Deployment, s), "/")
+	namespace, name, _ := strings.Cut(d.Deployment(s), "/")
 	return running{client, namespace, name}, nil
 }
 

@@ -41,6 +41,7 @@ const (
 	PodEvicted     Kind = "pod.evicted"     // the DisruptionTarget condition; Reason: EvictionByEvictionAPI, …
 	PodTerminating Kind = "pod.terminating" // deletionTimestamp set; Numbers: grace (s)
 	PodExited      Kind = "pod.exited"      // every container terminated
+	PodRestarted   Kind = "pod.restarted"   // a container was started again; Reason: why it had ended; Numbers: restarts, exit_code
 	PodDeleted     Kind = "pod.deleted"     // gone from the API
 
 	EndpointReady       Kind = "endpoint.ready" // IP, Pod: an address of the kube-dns EndpointSlices
@@ -56,6 +57,13 @@ const (
 	SQSCall     Kind = "sqs.call"    // Action, Status; one for each API call
 	SQSReceived Kind = "sqs.receive" // Message, Notice; one for each message handed out
 	SQSDeleted  Kind = "sqs.delete"  // Message, Notice
+)
+
+// What the recording proxy did wrong because the scenario asked for it.
+const (
+	FaultBegun Kind = "fault.begun" // Key: the step's name; Reason: its type
+	FaultHit   Kind = "fault.hit"   // Key, Reason; Action: the call that it hit; Message, Notice: what was delivered twice
+	FaultEnded Kind = "fault.ended" // Key; Reason: time, count or cleared
 )
 
 // What the prober said of itself.
@@ -118,4 +126,9 @@ type Handler struct {
 	Taint         string `json:"taint,omitempty"` // key, without effect
 	// DeletesNode is true where the handler removes the Node object itself.
 	DeletesNode bool `json:"deletes_node,omitempty"`
+	// Deployment is the NAMESPACE/NAME that the handler's pods belong to.
+	Deployment string `json:"deployment,omitempty"`
+	// DrainEvent is the reason of the Kubernetes event on the node that says that
+	// a drain starts; empty where the handler tells of none.
+	DrainEvent string `json:"drain_event,omitempty"`
 }

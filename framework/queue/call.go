@@ -23,6 +23,7 @@ type call struct {
 	queue    string // name
 	queueURL string
 	wait     int // seconds of long poll that ReceiveMessage asks for
+	most     int // messages that ReceiveMessage takes
 	entries  []entry
 
 	body  []byte
@@ -100,6 +101,7 @@ func (c *call) parseJSON() {
 		QueueURL        string `json:"QueueUrl"`
 		QueueName       string
 		WaitTimeSeconds *int
+		MaxNumber       *int `json:"MaxNumberOfMessages"`
 		ReceiptHandle   string
 		Entries         []struct {
 			ID            string `json:"Id"`
@@ -111,6 +113,10 @@ func (c *call) parseJSON() {
 	c.setQueue(in.QueueURL, in.QueueName)
 	if in.WaitTimeSeconds != nil {
 		c.wait = *in.WaitTimeSeconds
+	}
+	c.most = 1
+	if in.MaxNumber != nil {
+		c.most = *in.MaxNumber
 	}
 	c.addEntry("", in.ReceiptHandle)
 	for _, e := range in.Entries {
@@ -126,6 +132,10 @@ func (c *call) parseForm(r *http.Request) {
 	c.setQueue(queueURL, c.form.Get("QueueName"))
 	if wait, err := strconv.Atoi(c.form.Get("WaitTimeSeconds")); err == nil {
 		c.wait = wait
+	}
+	c.most = 1
+	if most, err := strconv.Atoi(c.form.Get("MaxNumberOfMessages")); err == nil {
+		c.most = most
 	}
 	c.addEntry("", c.form.Get("ReceiptHandle"))
 	for _, list := range []string{"DeleteMessageBatchRequestEntry", "ChangeMessageVisibilityBatchRequestEntry"} {

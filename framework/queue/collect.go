@@ -104,7 +104,7 @@ func (c *collector) take(l line) error {
 
 func (c *collector) record(e history.Event) error {
 	switch e.Kind {
-	case history.SQSCall, history.SQSReceived, history.SQSDeleted:
+	case history.SQSCall, history.SQSReceived, history.SQSDeleted, history.FaultBegun, history.FaultHit, history.FaultEnded:
 	default:
 		return fmt.Errorf("event of unexpected kind %q", e.Kind)
 	}

@@ -29,7 +29,7 @@ func newRecorder(t *testing.T) *history.Recorder {
 func recorded(t *testing.T, proxy *Proxy) *history.Recorder {
 	t.Helper()
 	rec := newRecorder(t)
-	server := httptest.NewServer(proxy.Records())
+	server := httptest.NewServer(proxy.Admin())
 	ctx, cancel := context.WithCancel(context.Background())
 	resp, err := http.Get(server.URL + "/records")
 	if err != nil {
@@ -139,7 +139,7 @@ func TestCollectEndsWellWhenCancelled(t *testing.T) {
 
 func TestRecordsBeatAndCutAReaderThatLags(t *testing.T) {
 	proxy := NewProxy(nil)
-	server := httptest.NewServer(proxy.Records())
+	server := httptest.NewServer(proxy.Admin())
 	defer server.Close()
 	resp, err := http.Get(server.URL + "/records")
 	if err != nil {

@@ -29,6 +29,7 @@ type drillQueue struct {
 	proxy  *httptest.Server
 	client *sqs.Client // a handler's, through the proxy
 	rec    *history.Recorder
+	faults *faults
 }
 
 func realQueue(t *testing.T) drillQueue {
@@ -52,7 +53,7 @@ func realQueue(t *testing.T) drillQueue {
 		t.Fatal(err)
 	}
 	proxy := NewProxy(upstream)
-	d := drillQueue{AWS: a, proxy: httptest.NewServer(proxy), rec: recorded(t, proxy)}
+	d := drillQueue{AWS: a, proxy: httptest.NewServer(proxy), rec: recorded(t, proxy), faults: proxy.faults}
 	t.Cleanup(d.proxy.Close)
 	d.client = sqsClient(d.proxy.URL)
 	return d

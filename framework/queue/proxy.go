@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 const (
@@ -28,7 +31,8 @@ var errClientGone = errors.New("the client is gone")
 
 // Proxy stands between a handler and LocalStack. It passes every API call on,
 // records it, and waits on the handler's behalf where the handler long-polls,
-// so that a handler that was killed takes no message with it.
+// so that a handler that was killed takes no message with it. On request it
+// does things wrong: see Fault.
 //
 // It knows that a client is gone when its connection closes, which the kernel
 // of a killed process sees to. A machine that vanishes from the network closes
@@ -39,11 +43,13 @@ type Proxy struct {
 	transport *http.Transport
 	records   *records
 	handles   *handles
+	faults    *faults
 }
 
 // NewProxy returns a proxy for the LocalStack at upstream. It is an
-// http.Handler for the API; Records serves what it sees.
+// http.Handler for the API; Admin serves what it sees and sets its faults.
 func NewProxy(upstream *url.URL) *Proxy {
+	records := newRecords()
 	return &Proxy{
 		upstream: upstream,
 		transport: &http.Transport{
@@ -53,8 +59,9 @@ func NewProxy(upstream *url.URL) *Proxy {
 			ResponseHeaderTimeout: upstreamTimeout,
 			DisableCompression:    true,
 		},
-		records: newRecords(),
+		records: records,
 		handles: newHandles(),
+		faults:  &faults{records: records},
 	}
 }
 
@@ -107,8 +114,12 @@ type exchange struct {
 	answer   answer
 	header   http.Header // of the request to the upstream
 	note     string
-	err      error // why there is no answer for the client
+	err      error // why the client does not get the upstream's answer
 	passedOn bool  // the client's connection took the whole answer
+
+	hits    []*activeFault  // that the call met
+	lost    *faulted        // why the answer is not to be passed on
+	spoiled []history.Event // hits that count once the answer was passed on
 }
 
 // RoundTrip asks the upstream, for as long as a long poll calls for. Once a
@@ -116,8 +127,25 @@ type exchange struct {
 // upstream has to be known.
 func (x *exchange) RoundTrip(out *http.Request) (*http.Response, error) {
 	x.header = out.Header
-	if x.call.longPolls() {
-		return x.longPoll(out)
+	poll := x.longPoll
+	if !x.call.longPolls() {
+		poll = x.shortPoll
+	}
+	resp, err := poll(out)
+	if err != nil {
+		return nil, err
+	}
+	if err := x.spoil(resp); err != nil {
+		resp.Body.Close()
+		return nil, err
+	}
+	return resp, nil
+}
+
+// shortPoll asks the upstream once, unless a fault refuses the call.
+func (x *exchange) shortPoll(out *http.Request) (*http.Response, error) {
+	if err := x.refuse(); err != nil {
+		return nil, err
 	}
 	return x.ask(out, x.call.body, out.URL.RawQuery)
 }
@@ -125,6 +153,7 @@ func (x *exchange) RoundTrip(out *http.Request) (*http.Response, error) {
 // ask sends one request upstream.
 func (x *exchange) ask(out *http.Request, body []byte, query string) (*http.Response, error) {
 	req := out.Clone(context.WithoutCancel(out.Context()))
+	body, query = x.proxy.handles.resolve(&x.call, body, query)
 	req.URL.RawQuery = query
 	if x.call.inspected {
 		req.Body, req.ContentLength = http.NoBody, int64(len(body))
@@ -144,12 +173,11 @@ func (x *exchange) inspect(resp *http.Response) error {
 	if !x.call.isSQS() {
 		return nil
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxInspected+1))
+	body, whole, err := peek(resp)
 	if err != nil {
 		return err
 	}
-	resp.Body = rest{io.MultiReader(bytes.NewReader(body), resp.Body), resp.Body}
-	if len(body) > maxInspected {
+	if !whole {
 		x.note = "answer not inspected: larger than 1 MiB"
 		return nil
 	}
@@ -158,10 +186,24 @@ func (x *exchange) inspect(resp *http.Response) error {
 		return nil
 	}
 	x.proxy.handles.add(x.answer.messages)
+	if x.lost != nil {
+		return *x.lost
+	}
 	if len(x.answer.messages) > 0 && x.client.Err() != nil {
 		return errClientGone
 	}
 	return nil
+}
+
+// peek reads an answer's body and leaves it to be read again. One that is too
+// large to inspect is not whole.
+func peek(resp *http.Response) (body []byte, whole bool, err error) {
+	body, err = io.ReadAll(io.LimitReader(resp.Body, maxInspected+1))
+	if err != nil {
+		return nil, false, fmt.Errorf("read answer: %w", err)
+	}
+	resp.Body = rest{io.MultiReader(bytes.NewReader(body), resp.Body), resp.Body}
+	return body, len(body) <= maxInspected, nil
 }
 
 // fail is called where there is no answer to pass on.
@@ -169,6 +211,10 @@ func (x *exchange) fail(w http.ResponseWriter, _ *http.Request, err error) {
 	x.err = err
 	if errors.Is(err, errClientGone) {
 		panic(http.ErrAbortHandler) // an empty answer would be a wrong one
+	}
+	if f, ok := asFault(err); ok {
+		x.answerFault(w, f)
+		return
 	}
 	x.status, x.note = http.StatusBadGateway, err.Error()
 	http.Error(w, "spotdrill proxy: "+err.Error(), http.StatusBadGateway)
@@ -180,15 +226,23 @@ func (x *exchange) finish() {
 		x.answered = x.proxy.records.now()
 	}
 	x.proxy.records.add(x.events()...)
-	if len(x.answer.messages) > 0 && !x.passedOn {
-		x.proxy.records.add(x.giveBack())
+	if x.lost == nil && !x.passedOn {
+		if messages := x.proxy.handles.own(x.answer.messages); len(messages) > 0 {
+			x.proxy.records.add(x.giveBack(messages))
+		}
+	}
+	for _, f := range x.hits {
+		x.proxy.faults.done(f)
 	}
 }
 
-// Records serves GET /records and GET /healthz.
-func (p *Proxy) Records() http.Handler {
+// Admin serves GET /records, POST /faults (a Fault as JSON, which begins), DELETE
+// /faults (all of them end) and GET /healthz.
+func (p *Proxy) Admin() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /records", p.records.serve)
+	mux.HandleFunc("POST /faults", p.faults.serveBegin)
+	mux.HandleFunc("DELETE /faults", p.faults.serveClear)
 	mux.HandleFunc("GET /healthz", p.serveHealth)
 	return mux
 }

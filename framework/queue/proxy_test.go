@@ -226,7 +226,7 @@ func TestProxyHealth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(NewProxy(target).Records())
+	server := httptest.NewServer(NewProxy(target).Admin())
 	defer server.Close()
 	resp, err := http.Get(server.URL + "/healthz")
 	if status, _ := read(t, resp, err); status != http.StatusOK {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -34,6 +33,9 @@ func (x *exchange) longPoll(out *http.Request) (*http.Response, error) {
 	}
 	deadline := time.Now().Add(time.Duration(x.call.wait) * time.Second)
 	for {
+		if err := x.refuse(); err != nil {
+			return nil, err
+		}
 		began := time.Now()
 		resp, err := x.ask(out, body, query)
 		if err != nil {
@@ -43,7 +45,7 @@ func (x *exchange) longPoll(out *http.Request) (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !idle || time.Until(deadline) < pollSeconds*time.Second/2 {
+		if !idle || x.proxy.faults.isDue(&x.call) || time.Until(deadline) < pollSeconds*time.Second/2 {
 			return resp, nil
 		}
 		if rest := minPoll - time.Since(began); rest > 0 {
@@ -61,13 +63,12 @@ func isIdle(c *call, resp *http.Response) (bool, error) {
 	if resp.StatusCode != http.StatusOK {
 		return false, nil
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxInspected+1))
+	body, whole, err := peek(resp)
 	if err != nil {
 		resp.Body.Close()
-		return false, fmt.Errorf("read answer: %w", err)
+		return false, err
 	}
-	resp.Body = rest{io.MultiReader(bytes.NewReader(body), resp.Body), resp.Body}
-	if len(body) > maxInspected {
+	if !whole {
 		return false, nil
 	}
 	a, err := parseAnswer(c, resp.StatusCode, resp.Header, body)
@@ -77,16 +78,16 @@ func isIdle(c *call, resp *http.Response) (bool, error) {
 // giveBack makes messages visible again that nobody was there to take, and
 // returns the record of it. It asks in JSON, whatever the client spoke, with
 // the client's own credentials.
-func (x *exchange) giveBack() history.Event {
+func (x *exchange) giveBack(messages []message) history.Event {
 	const action = "ChangeMessageVisibilityBatch"
 	e := history.Event{
 		Kind: history.SQSCall, Key: x.call.queue, Action: action, Owner: ProxyOwner,
-		Reason: "client-gone", Numbers: map[string]float64{"messages": float64(len(x.answer.messages))},
+		Reason: "client-gone", Numbers: map[string]float64{"messages": float64(len(messages))},
 	}
-	if len(x.answer.messages) == 1 {
-		e.Message, e.Notice = x.answer.messages[0].id, x.answer.messages[0].notice
+	if len(messages) == 1 {
+		e.Message, e.Notice = messages[0].id, messages[0].notice
 	}
-	status, err := x.makeVisible(action)
+	status, err := x.makeVisible(action, messages)
 	e.Status, e.At = status, x.proxy.records.now()
 	if err != nil {
 		e.Note = "messages stay invisible for their timeout: " + err.Error()
@@ -94,7 +95,7 @@ func (x *exchange) giveBack() history.Event {
 	return e
 }
 
-func (x *exchange) makeVisible(action string) (status int, err error) {
+func (x *exchange) makeVisible(action string, messages []message) (status int, err error) {
 	type visibility struct {
 		Id, ReceiptHandle string //nolint:revive // names of the API
 		VisibilityTimeout int
@@ -103,7 +104,7 @@ func (x *exchange) makeVisible(action string) (status int, err error) {
 		QueueUrl string //nolint:revive // name of the API
 		Entries  []visibility
 	}{QueueUrl: x.call.queueURL}
-	for i, m := range x.answer.messages {
+	for i, m := range messages {
 		in.Entries = append(in.Entries, visibility{Id: fmt.Sprintf("m%d", i), ReceiptHandle: m.handle})
 	}
 	body, err := json.Marshal(in)
@@ -142,38 +143,4 @@ func (x *exchange) makeVisible(action string) (status int, err error) {
 		return resp.StatusCode, fmt.Errorf("refused for %d of them", len(a.refused))
 	}
 	return resp.StatusCode, nil
-}
-
-// handles remembers which message a receipt handle stands for. The oldest are
-// forgotten first; a drill hands out far fewer than it holds.
-type handles struct {
-	mu      sync.Mutex
-	byValue map[string]message
-	order   []string
-}
-
-const maxHandles = 20000
-
-func newHandles() *handles { return &handles{byValue: map[string]message{}} }
-
-func (h *handles) add(messages []message) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, m := range messages {
-		if _, known := h.byValue[m.handle]; !known {
-			h.order = append(h.order, m.handle)
-		}
-		h.byValue[m.handle] = m
-	}
-	for len(h.order) > maxHandles {
-		delete(h.byValue, h.order[0])
-		h.order = h.order[1:]
-	}
-}
-
-func (h *handles) find(handle string) (m message, known bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	m, known = h.byValue[handle]
-	return m, known
 }

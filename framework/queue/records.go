@@ -127,6 +127,10 @@ func (x *exchange) events() []history.Event {
 	}
 	events := []history.Event{e}
 	if x.passedOn {
+		for _, hit := range x.spoiled {
+			hit.At, hit.Action = x.answered, x.call.action
+			events = append(events, hit)
+		}
 		for _, m := range x.answer.messages {
 			events = append(events, history.Event{
 				Kind: history.SQSReceived, At: x.answered, Key: x.call.queue, Message: m.id, Notice: m.notice,
@@ -159,6 +163,8 @@ func (x *exchange) deletions() []history.Event {
 // describe is the note of the call's record.
 func (x *exchange) describe() string {
 	switch {
+	case x.lost != nil:
+		return x.lost.Error()
 	case errors.Is(x.err, errClientGone):
 		return "the client left before the answer"
 	case x.err == nil && !x.passedOn:

@@ -25,13 +25,14 @@ func (s *System) Install(ctx context.Context, d handler.Description) error {
 	return d.Install(ctx, s.Cluster.Config, s.settings, func(string, ...any) {})
 }
 
-// Meta is what histories say of the handler. One that is part of this product
-// has the version of its image.
+// Meta is what histories say of the handler: what its description says, with the
+// version of its image where it is part of this product, and where it runs.
 func (s *System) Meta(d handler.Description) history.Handler {
 	meta := d.Meta()
 	if meta.Version == "" || meta.Version == "(devel)" {
 		_, meta.Version, _ = strings.Cut(s.image, ":")
 	}
+	meta.Deployment = d.Deployment(s.settings)
 	return meta
 }
 

@@ -135,6 +135,9 @@ func (r *drilling) arrange(ctx context.Context) error {
 	if err := r.Restore(ctx); err != nil {
 		return err
 	}
+	if err := r.clearFaults(ctx); err != nil {
+		return err
+	}
 	if err := r.AWS.Purge(ctx); err != nil {
 		return err
 	}
@@ -234,13 +237,14 @@ func (r *drilling) recordDepth(ctx context.Context) error {
 func (r *drilling) putBack(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), RestoreTimeout)
 	defer cancel()
+	cleared := r.clearFaults(ctx)
 	logs := r.saveHandlerLog(ctx)
 	mended, err := r.restore(ctx)
 	if err != nil {
-		return errors.Join(fmt.Errorf("restore: %w", err), logs)
+		return errors.Join(fmt.Errorf("restore: %w", err), cleared, logs)
 	}
 	r.rec.Record(history.Event{Kind: history.Restored, Note: strings.Join(mended, ", ")})
-	return logs
+	return errors.Join(cleared, logs)
 }
 
 // Restore brings the cluster back to where a drill can start.

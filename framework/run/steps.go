@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -71,6 +70,8 @@ func (r *drilling) step(ctx context.Context, step scenarios.Step) error {
 		return r.await(ctx, *step.Await)
 	case step.Reclaim != nil:
 		return r.reclaim(ctx, *step.Reclaim)
+	case step.Fault != nil:
+		return r.beginFault(ctx, *step.Fault)
 	}
 	return fmt.Errorf("it says nothing to do")
 }
@@ -108,28 +109,26 @@ func (r *drilling) putNotice(ctx context.Context, n scenarios.Notice) error {
 	return nil
 }
 
-var instanceRef = regexp.MustCompile(`\$\{INSTANCE:([^}]*)\}`)
-
 func (r *drilling) putMessage(ctx context.Context, m scenarios.Message) error {
-	unknown := ""
-	body := instanceRef.ReplaceAllStringFunc(m.Body, func(ref string) string {
-		name := instanceRef.FindStringSubmatch(ref)[1]
-		node, ok := r.nodes[name]
-		if !ok {
-			unknown = name
-		}
-		return node.Instance
-	})
-	if unknown != "" {
-		return fmt.Errorf("message %s: ${INSTANCE:%s} names no node of the scenario", m.Name, unknown)
+	instances := make(map[string]string, len(r.nodes))
+	for name, node := range r.nodes {
+		instances[name] = node.Instance
 	}
-	at := r.rec.Clock().Now()
-	id, err := r.AWS.SendRaw(ctx, body)
+	body, err := m.Text(instances)
 	if err != nil {
-		return err
+		return fmt.Errorf("message %s: %w", m.Name, err)
 	}
-	r.notices[m.Name] = &sent{messages: []string{id}}
-	r.rec.Record(history.Event{Kind: history.MessagePut, At: at, Key: m.Name, Message: id})
+	put := &sent{}
+	r.notices[m.Name] = put
+	for range max(1, m.Times) {
+		at := r.rec.Clock().Now()
+		id, err := r.AWS.SendRaw(ctx, body)
+		if err != nil {
+			return fmt.Errorf("message %s: %w", m.Name, err)
+		}
+		put.messages = append(put.messages, id)
+		r.rec.Record(history.Event{Kind: history.MessagePut, At: at, Key: m.Name, Message: id})
+	}
 	return nil
 }
 
@@ -197,6 +196,10 @@ func (r *drilling) condition(a scenarios.Await) (name string, holds func(context
 			left, err := r.Cluster.Evictable(ctx, node)
 			return left == 0, err
 		}
+	case a.Hit != "":
+		return "hit " + a.Hit, func(context.Context) (bool, error) { return r.recorded(history.FaultHit, a.Hit), nil }
+	case a.Ended != "":
+		return "ended " + a.Ended, func(context.Context) (bool, error) { return r.recorded(history.FaultEnded, a.Ended), nil }
 	default:
 		// A query's loss is known only when its timeout is over.
 		quiet, from := a.Answering.D()+prober.DefaultTimeout, r.rec.Clock().Now()

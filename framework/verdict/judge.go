@@ -1,6 +1,8 @@
 package verdict
 
 import (
+	"slices"
+
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -54,6 +56,15 @@ func (d drill) check(c scenarios.Check) []Verdict {
 	if c.EndpointLeft != nil {
 		out = append(out, d.endpointLeft(*c.EndpointLeft))
 	}
+	if c.DrainedOnce != nil {
+		out = append(out, d.drainedOnce(*c.DrainedOnce))
+	}
+	if c.NotRestarted != nil {
+		out = append(out, d.notRestarted())
+	}
+	if c.QueueEmpty != nil {
+		out = append(out, d.queueEmpty())
+	}
 	if len(out) == 0 {
 		v := Verdict{Check: "unknown check", Want: "a check that this version can evaluate"}
 		return []Verdict{v.unknown("none of the checks that it knows")}
@@ -64,6 +75,9 @@ func (d drill) check(c scenarios.Check) []Verdict {
 // always are the checks that every drill is held to.
 func (d drill) always() []Verdict {
 	out := []Verdict{d.recorded(), d.harness(), d.reservedUntouched(), d.causeless(), d.restored()}
+	if slices.ContainsFunc(d.scenario.Steps, func(step scenarios.Step) bool { return step.Fault != nil }) {
+		out = append(out, d.faults())
+	}
 	if d.scenario.Probe != nil {
 		out = append(out, d.control(), d.prober(), d.baseline())
 	}

@@ -14,7 +14,7 @@ func (d drill) marked(c scenarios.Marked) Verdict {
 	handler := d.history.Meta.Handler
 	v := Verdict{
 		Check: "marked " + c.Node,
-		Want:  fmt.Sprintf("%s within %s of notice %q", claimedMarks(handler), c.Within.D(), c.Notice),
+		Want:  fmt.Sprintf("%s within %s of notice %q", claimedMarks(handler), c.Within.D(), c.Notice) + wantAfter(c.After),
 	}
 	if !handler.Unschedulable && handler.Taint == "" {
 		return v.unknown(fmt.Sprintf("the description of handler %q claims no mark", handler.Name))
@@ -22,6 +22,10 @@ func (d drill) marked(c scenarios.Marked) Verdict {
 	node, put, why := d.noticed(c.Node, c.Notice)
 	if why != "" {
 		return v.unknown(why)
+	}
+	limit, why := d.limitOf(put, c.After)
+	if why != "" {
+		return v.unknown(why, put)
 	}
 	gone := d.gone(node)
 	changes := d.all(func(e history.Event) bool { return e.Node == node && e.At < gone && markChange(e, handler) })
@@ -39,32 +43,32 @@ func (d drill) marked(c scenarios.Marked) Verdict {
 	} else {
 		i := slices.IndexFunc(changes, func(e history.Event) bool { return e.At >= put.At && isMark(e) })
 		if i < 0 {
-			return d.unmarked(v, put, node, c.Within.D())
+			return d.unmarked(v, limit, node, c.Within.D())
 		}
 		mark = changes[i]
 	}
-	after := max(0, mark.At-put.At)
+	after := max(0, mark.At-limit.from)
 	v.Numbers = map[string]float64{"marked_seconds": after.Seconds()}
 	if after > c.Within.D() {
-		return v.fail(fmt.Sprintf("%s marked after %s", node, history.Seconds(after)), put, mark)
+		return v.fail(fmt.Sprintf("%s marked after %s", node, history.Seconds(after)), append(limit.evidence, mark)...)
 	}
 	if marks, _ := marksAfter(changes); len(marks) == 0 {
 		off := changes[len(changes)-1]
 		return v.fail(fmt.Sprintf("%s marked after %s, and the mark taken off again at +%s", node, history.Seconds(after), history.Seconds(off.At)), put, mark, off)
 	}
-	return v.pass(fmt.Sprintf("%s marked after %s", node, history.Seconds(after)), put, mark)
+	return v.pass(fmt.Sprintf("%s marked after %s", node, history.Seconds(after)), append(limit.evidence, mark)...)
 }
 
 // unmarked tells a mark that did not come from one that was not waited for.
-func (d drill) unmarked(v Verdict, put history.Event, node string, within time.Duration) Verdict {
-	until := min(put.At+within, d.gone(node))
+func (d drill) unmarked(v Verdict, l limit, node string, within time.Duration) Verdict {
+	until := min(l.from+within, d.gone(node))
 	if why := d.unseen(until); why != "" {
-		return v.unknown(node+" not marked: "+why, put)
+		return v.unknown(node+" not marked: "+why, l.evidence...)
 	}
 	if taken, ok := d.reclaimed(node); ok {
-		return v.fail(node+" not marked before its instance was taken", put, taken)
+		return v.fail(node+" not marked before its instance was taken", append(l.evidence, taken)...)
 	}
-	return v.fail(node+" not marked", put)
+	return v.fail(node+" not marked", l.evidence...)
 }
 
 func claimedMarks(h history.Handler) string {

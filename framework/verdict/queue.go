@@ -10,7 +10,7 @@ import (
 )
 
 func (d drill) deleted(c scenarios.Deleted) Verdict {
-	v := Verdict{Check: "deleted " + c.Of, Want: fmt.Sprintf("every message of %q deleted from the queue within %s", c.Of, c.Within.D())}
+	v := Verdict{Check: "deleted " + c.Of, Want: fmt.Sprintf("every message of %q deleted from the queue within %s", c.Of, c.Within.D()) + wantAfter(c.After)}
 	puts := d.all(func(e history.Event) bool {
 		return (e.Kind == history.NoticePut || e.Kind == history.MessagePut) && e.Key == c.Of
 	})
@@ -24,23 +24,28 @@ func (d drill) deleted(c scenarios.Deleted) Verdict {
 		if put.Notice != "" && slices.ContainsFunc(puts[:i], func(e history.Event) bool { return e.Notice == put.Notice }) {
 			continue // one notice for several nodes
 		}
+		limit, why := d.limitOf(put, c.After)
+		if why != "" {
+			return v.unknown(why, put)
+		}
+		until := limit.from + c.Within.D()
 		ids := d.messagesOf(put)
 		if len(ids) == 0 {
-			return d.neverReceived(v, put, put.At+c.Within.D())
+			return d.neverReceived(v, put, until)
 		}
 		for _, id := range ids {
 			messages++
 			received, deleted, ok := d.lastDeletion(id)
 			switch {
-			case !ok && d.unseen(put.At+c.Within.D()) != "":
-				return v.unknown("not deleted: "+d.unseen(put.At+c.Within.D()), put, received)
+			case !ok && d.unseen(until) != "":
+				return v.unknown("not deleted: "+d.unseen(until), put, received)
 			case !ok && deleted.Seq > 0:
 				return v.fail(fmt.Sprintf("message %s received again after it was deleted, and not deleted since", id), put, deleted, received)
 			case !ok:
 				return v.fail(fmt.Sprintf("message %s received and not deleted", id), put, received)
 			}
 			evidence = append(evidence, received, deleted)
-			if slowest = max(slowest, deleted.At-put.At); deleted.At-put.At > c.Within.D() {
+			if slowest = max(slowest, deleted.At-limit.from); deleted.At > until {
 				v.Numbers = map[string]float64{"deleted_seconds": slowest.Seconds()}
 				return v.fail(fmt.Sprintf("message %s deleted after %s", id, history.Seconds(slowest)), put, received, deleted)
 			}

@@ -1,0 +1,258 @@
+package queue
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+// FaultType is a way in which SQS goes wrong.
+type FaultType string
+
+// The closed list of faults.
+const (
+	// Delay gives each answer only after Fault.By.
+	Delay FaultType = "delay"
+	// Throttle refuses calls with Fault.Code: ThrottlingException (HTTP 400) or
+	// RequestThrottled (403).
+	Throttle FaultType = "throttle"
+	// ServerError refuses calls with Fault.Status: 500 InternalFailure or 503
+	// ServiceUnavailable.
+	ServerError FaultType = "error"
+	// Reset resets the connection (TCP RST) in place of an answer. The call has no
+	// effect.
+	Reset FaultType = "reset"
+	// BlackHole accepts calls and says nothing while it lasts. The calls have no
+	// effect; at its end their connections are reset.
+	BlackHole FaultType = "black-hole"
+	// Duplicate delivers what is received a second time, under a receipt handle of
+	// its own: in the same batch where it has room and Fault.After is 0, else in
+	// the first receive after that time.
+	Duplicate FaultType = "duplicate"
+	// Reorder reverses the order within a batch of two messages or more.
+	Reorder FaultType = "reorder"
+	// LostAnswer lets a call take effect and resets the connection in place of
+	// the answer.
+	LostAnswer FaultType = "lost-answer"
+)
+
+// Fault is something that the proxy does wrong on purpose. It ends when its
+// time is over or when the last of its calls is done, whichever comes first.
+type Fault struct {
+	Name string    `json:"name"` // as events call it
+	Type FaultType `json:"type"`
+	// Actions are the API actions that it hits. None: all of them, but only
+	// deletions with LostAnswer. Duplicate and Reorder hit ReceiveMessage.
+	Actions []string      `json:"actions,omitempty"`
+	Count   int           `json:"count,omitempty"` // calls that it hits; 0 for any number
+	For     time.Duration `json:"for,omitempty"`   // 0 for no limit of time
+
+	By     time.Duration `json:"by,omitempty"`     // Delay
+	Code   string        `json:"code,omitempty"`   // Throttle
+	Status int           `json:"status,omitempty"` // ServerError
+	After  time.Duration `json:"after,omitempty"`  // Duplicate
+}
+
+func (f Fault) validate() error {
+	known := []FaultType{Delay, Throttle, ServerError, Reset, BlackHole, Duplicate, Reorder, LostAnswer}
+	switch {
+	case !slices.Contains(known, f.Type):
+		return fmt.Errorf("unknown fault type %q, allowed: %q", f.Type, known)
+	case f.Name == "":
+		return errors.New("a fault needs a name")
+	case f.Count <= 0 && f.For <= 0:
+		return fmt.Errorf("fault %s needs a count or a time", f.Name)
+	}
+	return nil
+}
+
+func (f Fault) hits(action string) bool {
+	switch {
+	case f.Type == Duplicate || f.Type == Reorder:
+		return action == "ReceiveMessage"
+	case len(f.Actions) > 0:
+		return slices.Contains(f.Actions, action)
+	case f.Type == LostAnswer:
+		return strings.HasPrefix(action, "DeleteMessage")
+	}
+	return true
+}
+
+// activeFault is a fault that is on.
+type activeFault struct {
+	Fault
+	left  int           // calls that it may still hit, where Count is set
+	open  int           // calls that it has hit and copies that it holds back
+	over  chan struct{} // closed at its end
+	timer *time.Timer   // nil without a limit of time
+}
+
+// faults are those that are on, in the order in which they were set. Of those
+// that refuse a call the first one does; the others add up.
+type faults struct {
+	records *records
+
+	mu     sync.Mutex
+	active []*activeFault
+	copies []copied
+}
+
+// begin sets a fault.
+func (fs *faults) begin(f Fault) error {
+	if err := f.validate(); err != nil {
+		return err
+	}
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if slices.ContainsFunc(fs.active, func(a *activeFault) bool { return a.Name == f.Name }) {
+		return fmt.Errorf("fault %s is on already", f.Name)
+	}
+	a := &activeFault{Fault: f, left: f.Count, over: make(chan struct{})}
+	fs.active = append(fs.active, a)
+	fs.records.add(a.event(history.FaultBegun, fs.records.now()))
+	if f.For > 0 {
+		a.timer = time.AfterFunc(f.For, func() {
+			fs.mu.Lock()
+			defer fs.mu.Unlock()
+			fs.end(a, "time")
+		})
+	}
+	return nil
+}
+
+// clear ends every fault.
+func (fs *faults) clear() {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	for len(fs.active) > 0 {
+		fs.end(fs.active[0], "cleared")
+	}
+}
+
+// end needs mu. One that has ended already is left alone.
+func (fs *faults) end(a *activeFault, why string) {
+	i := slices.Index(fs.active, a)
+	if i < 0 {
+		return
+	}
+	fs.active = slices.Delete(fs.active, i, i+1)
+	fs.copies = slices.DeleteFunc(fs.copies, func(c copied) bool { return c.fault == a })
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+	close(a.over)
+	e := a.event(history.FaultEnded, fs.records.now())
+	e.Reason = why
+	fs.records.add(e)
+}
+
+func (a *activeFault) event(kind history.Kind, at time.Duration) history.Event {
+	return history.Event{Kind: kind, At: at, Key: a.Name, Reason: string(a.Type)}
+}
+
+// take finds the first fault of these types that hits the action, and counts
+// the hit; nil where there is none. The caller reports the call's end to done.
+func (fs *faults) take(action string, types ...FaultType) *activeFault {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	for _, a := range fs.active {
+		if slices.Contains(types, a.Type) && (a.Count == 0 || a.left > 0) && a.hits(action) {
+			a.left--
+			a.open++
+			return a
+		}
+	}
+	return nil
+}
+
+// done says that a call which the fault hit, or a copy that it held back, is
+// out of the proxy.
+func (fs *faults) done(a *activeFault) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if a.open--; a.Count > 0 && a.left <= 0 && a.open == 0 {
+		fs.end(a, "count")
+	}
+}
+
+// copied is a message that is to be delivered a second time.
+type copied struct {
+	fault *activeFault
+	json  bool   // the protocol that raw is of
+	queue string // name
+	raw   []byte // the message as it stands in an answer
+	message
+	due time.Time
+}
+
+// hold keeps a copy until it is due.
+func (fs *faults) hold(c copied) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if !slices.Contains(fs.active, c.fault) {
+		return // it has ended meanwhile
+	}
+	c.fault.open++
+	fs.copies = append(fs.copies, c)
+}
+
+// due takes up to so many copies that this call may be given.
+func (fs *faults) due(c *call, most int) []copied {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	var out []copied
+	fs.copies = slices.DeleteFunc(fs.copies, func(held copied) bool {
+		if len(out) >= most || held.json != c.json || held.queue != c.queue || time.Now().Before(held.due) {
+			return false
+		}
+		out = append(out, held)
+		return true
+	})
+	return out
+}
+
+// isDue is true where a copy waits for this call.
+func (fs *faults) isDue(c *call) bool {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	return slices.ContainsFunc(fs.copies, func(held copied) bool {
+		return held.json == c.json && held.queue == c.queue && !time.Now().Before(held.due)
+	})
+}
+
+// on is false where nothing may happen to messages that are received.
+func (fs *faults) on() bool {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	return len(fs.active) > 0
+}
+
+// serveBegin sets the fault that the request's body describes.
+func (fs *faults) serveBegin(w http.ResponseWriter, r *http.Request) {
+	decoder := json.NewDecoder(io.LimitReader(r.Body, maxInspected))
+	decoder.DisallowUnknownFields()
+	var f Fault
+	err := decoder.Decode(&f)
+	if err == nil {
+		err = fs.begin(f)
+	}
+	if err != nil {
+		http.Error(w, "set a fault: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// serveClear ends every fault.
+func (fs *faults) serveClear(w http.ResponseWriter, _ *http.Request) {
+	fs.clear()
+	w.WriteHeader(http.StatusNoContent)
+}

@@ -1,0 +1,45 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/queue"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// beginFault sets a fault at the recording proxy, whose record then says when it
+// began, what it hit and when it ended.
+func (s *System) beginFault(ctx context.Context, f scenarios.Fault) error {
+	body, err := json.Marshal(queue.Fault{
+		Name: f.Name, Type: queue.FaultType(f.Type), Actions: f.Actions, Count: f.Count, For: f.For.D(),
+		By: f.By.D(), Code: f.Code, Status: f.Status, After: f.After.D(),
+	})
+	if err != nil {
+		return fmt.Errorf("encode fault %s: %w", f.Name, err)
+	}
+	answer, err := s.post(ctx, "queue-proxy", "faults", body)
+	if err != nil {
+		return fmt.Errorf("begin fault %s: %w", f.Name, err)
+	}
+	return answer.Close()
+}
+
+// clearFaults ends every fault at the recording proxy.
+func (s *System) clearFaults(ctx context.Context) error {
+	err := s.Cluster.Clientset.CoreV1().RESTClient().Delete().
+		Namespace(Namespace).Resource("pods").Name("queue-proxy:" + recordsPort).SubResource("proxy").Suffix("faults").
+		Do(ctx).Error()
+	if err != nil {
+		return fmt.Errorf("clear the faults of the recording proxy: %w", err)
+	}
+	return nil
+}
+
+// recorded is true where an event of that kind and key is in the history.
+func (r *drilling) recorded(kind history.Kind, key string) bool {
+	return slices.ContainsFunc(r.rec.Events(), func(e history.Event) bool { return e.Kind == kind && e.Key == key })
+}

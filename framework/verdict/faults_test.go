@@ -1,0 +1,188 @@
+package verdict
+
+import (
+	"testing"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/strict"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// outageStory is a drain whose notice came while the queue was out of order,
+// from +3 to +5. It passes.
+func outageStory() *story {
+	s := drainStory()
+	s.scenario.Steps = append([]scenarios.Step{{Fault: &scenarios.Fault{Name: "outage", Type: "error", Status: 500, For: strict.Duration(sec(2))}}}, s.scenario.Steps...)
+	s.scenario.Checks = []scenarios.Check{
+		{Marked: &scenarios.Marked{Node: "victim", Notice: "reclaim", After: "outage", Within: strict.Duration(sec(5))}},
+		{Deleted: &scenarios.Deleted{Of: "reclaim", After: "outage", Within: strict.Duration(sec(10))}},
+		{DrainedOnce: &scenarios.DrainedOnce{Node: "victim"}},
+		{Untouched: &scenarios.Untouched{Node: "bystander"}},
+		{NotRestarted: &scenarios.NotRestarted{}},
+		{QueueEmpty: &scenarios.QueueEmpty{}},
+	}
+	s.meta.Handler.Deployment, s.meta.Handler.DrainEvent = "default/handler", "Draining"
+	s.pod(1, history.PodPresent, "handler-5d8f-x", reserved, "ReplicaSet/handler-5d8f")
+	s.at(3, history.Event{Kind: history.FaultBegun, Key: "outage", Reason: "error"})
+	s.at(3.4, history.Event{Kind: history.FaultHit, Key: "outage", Reason: "error", Action: "ReceiveMessage"})
+	s.at(5, history.Event{Kind: history.FaultEnded, Key: "outage", Reason: "time"})
+	s.change(history.SQSReceived, func(e *history.Event) { e.At = sec(5.2) })
+	s.change(history.NodeCordoned, func(e *history.Event) {
+		if e.Node == victim {
+			e.At = sec(5.5)
+		}
+	})
+	s.at(5.6, history.Event{Kind: history.ClusterEvent, Key: "Node", Node: victim, Reason: "Draining", Owner: "handler"})
+	return s
+}
+
+func cordonedAt(seconds float64) func(*story) {
+	return func(s *story) {
+		s.change(history.NodeCordoned, func(e *history.Event) {
+			if e.Node == victim {
+				e.At = sec(seconds)
+			}
+		})
+	}
+}
+
+func TestMarkedAfterAFault(t *testing.T) {
+	for _, x := range []expectation{
+		{name: "in time", want: Pass, got: "after 0.500s"},
+		{name: "later than the time after the notice, not after the fault", edit: cordonedAt(9.9), want: Pass, got: "after 4.900s"},
+		{name: "too late after the fault's end", edit: cordonedAt(10.1), want: Fail, got: "after 5.100s"},
+		{name: "while the fault was on", edit: cordonedAt(4.5), want: Pass, got: "after 0.000s"},
+		{name: "not marked", edit: func(s *story) { s.drop(kind(history.NodeCordoned)) }, want: Fail, got: "not marked"},
+		{name: "the fault ended before the notice", edit: func(s *story) {
+			s.change(history.FaultEnded, func(e *history.Event) { e.At = sec(3.5) })
+			cordonedAt(9.1)(s)
+		}, want: Fail, got: "after 5.100s"},
+		{name: "the fault hit nothing", edit: func(s *story) { s.drop(kind(history.FaultHit)) }, want: Unknown, got: "hit no call"},
+		{name: "the fault did not end", edit: func(s *story) { s.drop(kind(history.FaultEnded)) }, want: Unknown, got: "did not end"},
+		{name: "another fault ended", edit: func(s *story) { s.change(history.FaultEnded, func(e *history.Event) { e.Key = "other" }) }, want: Unknown, got: "did not end"},
+		{name: "the recording ends within the time", edit: func(s *story) {
+			s.drop(kind(history.NodeCordoned))
+			s.at(9.5, history.Event{Kind: history.RunError, Note: "x"})
+		}, want: Unknown, got: "tells no more"},
+	} {
+		x.check = "marked victim"
+		x.run(t, outageStory)
+	}
+}
+
+func TestDeletedAfterAFault(t *testing.T) {
+	deletedAt := func(seconds float64) func(*story) {
+		return func(s *story) { s.change(history.SQSDeleted, func(e *history.Event) { e.At = sec(seconds) }) }
+	}
+	for _, x := range []expectation{
+		{name: "in time", want: Pass, got: "after 1.000s"},
+		{name: "later than the time after the notice, not after the fault", edit: deletedAt(14.9), want: Pass, got: "after 9.900s"},
+		{name: "too late after the fault's end", edit: deletedAt(15.1), want: Fail, got: "after 10.100s"},
+		{name: "not deleted", edit: func(s *story) { s.drop(kind(history.SQSDeleted)) }, want: Fail, got: "not deleted"},
+		{name: "the fault did not end", edit: func(s *story) { s.drop(kind(history.FaultEnded)) }, want: Unknown, got: "did not end"},
+	} {
+		x.check = "deleted reclaim"
+		x.run(t, outageStory)
+	}
+}
+
+func TestFaultsInjected(t *testing.T) {
+	for _, x := range []expectation{
+		{name: "hit", want: Pass, got: "1 hits"},
+		{name: "never begun", edit: func(s *story) { s.drop(kind(history.FaultBegun)) }, want: Unknown, got: `"outage" never began`},
+		{name: "nothing hit", edit: func(s *story) { s.drop(kind(history.FaultHit)) }, want: Unknown, got: `"outage" hit no call`},
+		{name: "one of two hit", edit: func(s *story) {
+			s.scenario.Steps = append(s.scenario.Steps, scenarios.Step{Fault: &scenarios.Fault{Name: "twice", Type: "duplicate", Count: 1}})
+			s.at(7, history.Event{Kind: history.FaultBegun, Key: "twice"})
+		}, want: Unknown, got: `"twice" hit no call`},
+	} {
+		x.check = "faults injected"
+		x.run(t, outageStory)
+	}
+}
+
+func TestDrainedOnce(t *testing.T) {
+	announced := func(seconds float64) func(*story) {
+		return func(s *story) {
+			s.at(seconds, history.Event{Kind: history.ClusterEvent, Key: "Node", Node: victim, Reason: "Draining", Owner: "handler"})
+		}
+	}
+	silent := func(s *story) { s.meta.Handler.DrainEvent = "" }
+	for _, x := range []expectation{
+		{name: "once", want: Pass, got: "drained once"},
+		{name: "announced twice", edit: announced(12), want: Fail, got: "Draining 2 times, the last at +12.000s"},
+		{name: "announced twice by a handler that claims no such event", edit: func(s *story) { announced(12)(s); silent(s) }, want: Pass},
+		{name: "announced on another node", edit: func(s *story) {
+			s.at(12, history.Event{Kind: history.ClusterEvent, Key: "Node", Node: bystander, Reason: "Draining", Owner: "handler"})
+		}, want: Pass},
+		{name: "announced again once the instance is gone", edit: announced(25), want: Pass},
+		{name: "told of something else", edit: func(s *story) {
+			s.at(12, history.Event{Kind: history.ClusterEvent, Key: "Node", Node: victim, Reason: "DrainResumed", Owner: "handler"})
+		}, want: Pass},
+		{name: "cordoned twice", edit: func(s *story) {
+			s.at(8, history.Event{Kind: history.NodeUncordoned, Node: victim})
+			s.at(9, history.Event{Kind: history.NodeCordoned, Node: victim})
+		}, want: Fail, got: "node.cordoned 2 times"},
+		{name: "tainted twice", edit: func(s *story) {
+			for _, at := range []float64{5.5, 9} {
+				s.at(at, history.Event{Kind: history.NodeTainted, Node: victim, Key: "example.com/disrupted"})
+			}
+		}, want: Fail, got: "node.tainted 2 times"},
+		{name: "cordoned and tainted", edit: func(s *story) {
+			s.at(5.5, history.Event{Kind: history.NodeTainted, Node: victim, Key: "example.com/disrupted"})
+		}, want: Pass},
+		{name: "not drained at all", edit: func(s *story) { s.drop(kind(history.NodeCordoned)) }, want: Fail, got: "never marked"},
+		{name: "not announced", edit: func(s *story) {
+			s.drop(func(e history.Event) bool { return e.Reason == "Draining" })
+		}, want: Unknown, got: "would not show"},
+		{name: "the recording ends too soon", edit: func(s *story) { s.at(12, history.Event{Kind: history.RunError, Note: "x"}) }, want: Unknown, got: "tells no more"},
+		{name: "which node is not known", edit: func(s *story) { s.drop(kind(history.NodeRole)) }, want: Unknown},
+	} {
+		x.check = "drained once victim"
+		x.run(t, outageStory)
+	}
+}
+
+func TestNotRestarted(t *testing.T) {
+	happens := func(k history.Kind, name, owner string) func(*story) {
+		return func(s *story) { s.pod(8, k, name, reserved, owner) }
+	}
+	const pod, set = "handler-5d8f-x", "ReplicaSet/handler-5d8f"
+	for _, x := range []expectation{
+		{name: "there throughout", want: Pass, got: "1 pods, none restarted"},
+		{name: "crashed", edit: func(s *story) {
+			s.at(8, history.Event{Kind: history.PodRestarted, Pod: "default/" + pod, UID: "uid-" + pod, Node: reserved, Owner: set, Reason: "Error", Numbers: map[string]float64{"exit_code": 2}})
+		}, want: Fail, got: "pod.restarted (Error, exit code 2)"},
+		{name: "ended", edit: happens(history.PodExited, pod, set), want: Fail, got: "pod.exited"},
+		{name: "deleted", edit: happens(history.PodDeleted, pod, set), want: Fail, got: "pod.deleted"},
+		{name: "replaced", edit: happens(history.PodCreated, "handler-5d8f-y", set), want: Fail, got: "pod.created"},
+		{name: "restarted before the steps", edit: func(s *story) { s.pod(1.5, history.PodRestarted, pod, reserved, set) }, want: Pass},
+		{name: "another Deployment's", edit: func(s *story) {
+			s.pod(1, history.PodPresent, "handler-web-5d8f-x", reserved, "ReplicaSet/handler-web-5d8f")
+			s.pod(8, history.PodRestarted, "handler-web-5d8f-x", reserved, "ReplicaSet/handler-web-5d8f")
+		}, want: Pass},
+		{name: "another namespace", edit: func(s *story) { s.meta.Handler.Deployment = "elsewhere/handler" }, want: Unknown, got: "no pod of elsewhere/handler"},
+		{name: "no handler", edit: func(s *story) { s.meta.Handler.Deployment = "" }, want: Unknown, got: "does not say where"},
+		{name: "the recording ends too soon", edit: func(s *story) { s.at(12, history.Event{Kind: history.RunError, Note: "x"}) }, want: Unknown, got: "tells no more"},
+	} {
+		x.check = "handler not restarted"
+		x.run(t, outageStory)
+	}
+}
+
+func TestQueueEmpty(t *testing.T) {
+	depth := func(visible, invisible float64) func(*story) {
+		return func(s *story) {
+			s.change(history.QueueDepth, func(e *history.Event) { e.Numbers = map[string]float64{"visible": visible, "invisible": invisible} })
+		}
+	}
+	for _, x := range []expectation{
+		{name: "empty", want: Pass, got: "none"},
+		{name: "one waits", edit: depth(1, 0), want: Fail, got: "1 visible and 0 handed out"},
+		{name: "one handed out", edit: depth(0, 1), want: Fail, got: "0 visible and 1 handed out"},
+		{name: "not counted", edit: func(s *story) { s.drop(kind(history.QueueDepth)) }, want: Unknown, got: "does not say"},
+	} {
+		x.check = "queue empty"
+		x.run(t, outageStory)
+	}
+}
