@@ -118,4 +118,10 @@ type Handler struct {
 	Taint         string `json:"taint,omitempty"` // key, without effect
 	// DeletesNode is true where the handler removes the Node object itself.
 	DeletesNode bool `json:"deletes_node,omitempty"`
+	// CommitPoint is when it may delete a message: received, recorded or drained.
+	CommitPoint string `json:"commit_point,omitempty"`
+	// SQSActions are all that it may call.
+	SQSActions []string `json:"sqs_actions,omitempty"`
+	// Deviations are the scenarios that it is known not to keep, and why.
+	Deviations map[string]string `json:"deviations,omitempty"`
 }
