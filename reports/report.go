@@ -8,6 +8,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v4"
@@ -77,6 +78,9 @@ type Entry struct {
 	// History is the folder of the judged attempt, relative to the run's; empty
 	// where nothing was recorded.
 	History string `yaml:"history,omitempty"`
+	// Deviation is what the handler's description says of a clause that it is
+	// known not to keep. It excuses nothing.
+	Deviation string `yaml:"deviation,omitempty"`
 
 	// evidence renders the events that verdicts cite, by Seq.
 	evidence map[int]string
@@ -96,7 +100,11 @@ func NewEntry(r verdict.Result, h history.History) Entry {
 			cited[e.Seq] = eventLine(e)
 		}
 	}
-	return Entry{Result: r, Attempts: max(1, r.Attempt), evidence: cited}
+	e := Entry{Result: r, Attempts: max(1, r.Attempt), evidence: cited}
+	if r.Outcome.Known() == verdict.Fail {
+		e.Deviation = strings.TrimSpace(r.Handler.Deviations[r.Scenario])
+	}
+	return e
 }
 
 // New starts a report of a run in the folder.
