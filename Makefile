@@ -1,6 +1,7 @@
 # The scenarios to play, the handler under test, and kube-proxy's mode.
 SET ?= fast
 HANDLER ?= builtin
+HANDLER_IMAGE ?=
 SCENARIOS ?=
 PROXY_MODE ?= iptables
 
@@ -17,7 +18,8 @@ TOOL := go tool -modfile=.ci/tools/go.mod
 help: ## Show what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
-	@echo "  SET=fast|full  HANDLER=builtin|none|path/to/handler.yaml  SCENARIOS=name,name  PROXY_MODE=iptables|nftables"
+	@echo "  SET=fast|full  HANDLER=builtin|karpenter|nth|none|path/to/handler.yaml  HANDLER_IMAGE=ref"
+	@echo "  SCENARIOS=name,name  PROXY_MODE=iptables|nftables"
 
 .PHONY: conformance
 conformance: build ## Bring the system up, play the drills, judge, write reports
@@ -25,7 +27,7 @@ conformance: build ## Bring the system up, play the drills, judge, write reports
 	@$(GO_STATIC) test -c $(LEAN) -o bin/conformance.test ./suites/conformance
 	@cd suites/conformance && ../../bin/conformance.test --test.timeout=0 --ginkgo.timeout=85m --ginkgo.grace-period=5m \
 		--ginkgo.fail-on-empty --ginkgo.fail-on-pending --ginkgo.no-color --ginkgo.v \
-		--set=$(SET) --handler=$(abspath-handler) --scenarios=$(SCENARIOS) --proxy-mode=$(PROXY_MODE) >../../bin/ginkgo.log || { code=$$?; \
+		--set=$(SET) --handler=$(abspath-handler) --handler-image=$(HANDLER_IMAGE) --scenarios=$(SCENARIOS) --proxy-mode=$(PROXY_MODE) >../../bin/ginkgo.log || { code=$$?; \
 		grep -q 'Running Suite' ../../bin/ginkgo.log || cat ../../bin/ginkgo.log >&2; \
 		echo "make conformance: not passed; Ginkgo's own words are in bin/ginkgo.log" >&2; exit $$code; }
 
@@ -62,7 +64,7 @@ verify: ## Check format, lint, import directions, YAML and shell
 .PHONY: fix
 fix: ## Mend what a tool can mend
 	@$(TOOL) gofumpt -w $$(git ls-files '*.go')
-	@git ls-files "*.yaml" "*.yml" | grep -v -e /testdata/ -e "^kind/cluster.yaml$$" | xargs $(TOOL) yamlfmt -conf .ci/yamlfmt.yaml
+	@git ls-files "*.yaml" "*.yml" | grep -v -e /testdata/ -e /crds/ -e "^kind/cluster.yaml$$" | xargs $(TOOL) yamlfmt -conf .ci/yamlfmt.yaml
 	@$(TOOL) shfmt -w $$(.ci/shell-files)
 	@$(TOOL) golangci-lint run --fix
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	_ "embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -75,6 +76,33 @@ func LocalStackImage(ctx context.Context, eng *engine.Engine, opts ImageOptions)
 	})
 }
 
+// ErrNotAvailable is why there is no image: no registry gives it, and nothing
+// here says how to build it.
+var ErrNotAvailable = errors.New("image not available")
+
+// Recipes lists the handlers' images that can be built.
+func Recipes() []string { return []string{"karpenter"} }
+
+// HandlerImage returns the reference under which the engine holds the image of a
+// handler, pulled or, where recipe is one of Recipes, built as NodeImage does;
+// Karpenter takes about five minutes. Without a recipe an image that no registry
+// gives is ErrNotAvailable.
+func HandlerImage(ctx context.Context, eng *engine.Engine, opts ImageOptions, public, recipe string) (string, error) {
+	if recipe != "" {
+		return ensure(ctx, eng, opts, image{name: recipe, public: public, sources: []string{recipe + ".sh", recipe}})
+	}
+	if held, err := eng.HasImage(ctx, public); held || err != nil {
+		return public, err
+	}
+	if unanswered := askRegistry(ctx, eng, public); unanswered != nil {
+		if ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+		return "", fmt.Errorf("%w: %s: %w", ErrNotAvailable, public, unanswered)
+	}
+	return public, pull(ctx, eng, opts, public)
+}
+
 // LocalStackEnv returns the variables, as KEY=value, that the pulled and the built
 // image run with alike.
 func LocalStackEnv() []string {
@@ -102,9 +130,7 @@ func ensure(ctx context.Context, eng *engine.Engine, opts ImageOptions, img imag
 	if !img.onlyBuilt && !opts.BuildOnly {
 		unanswered := askRegistry(ctx, eng, img.public)
 		if unanswered == nil {
-			opts.log("pulling %s", img.public)
-			_, err := eng.Run(ctx, "pull", img.public)
-			return img.public, err
+			return img.public, pull(ctx, eng, opts, img.public)
 		}
 		opts.log("no registry has the %s image (%v)", img.name, unanswered)
 	}
@@ -116,6 +142,12 @@ func ensure(ctx context.Context, eng *engine.Engine, opts ImageOptions, img imag
 	}
 	opts.log("building the %s image as %s", img.name, built)
 	return built, build(ctx, eng, opts, img, built)
+}
+
+func pull(ctx context.Context, eng *engine.Engine, opts ImageOptions, ref string) error {
+	opts.log("pulling %s", ref)
+	_, err := eng.Run(ctx, "pull", ref)
+	return err
 }
 
 // askRegistry asks the image's registry for its manifest.

@@ -23,6 +23,9 @@ func TestVersionsAgree(t *testing.T) {
 		"images/cni/go.mod":        {"github.com/containernetworking/plugins": "CNI_VERSION"},
 		"images/etcd/go.mod":       {"go.etcd.io/etcd/server/v3": "ETCD_VERSION"},
 		"images/coredns/go.mod":    {"github.com/coredns/coredns": "COREDNS_VERSION"},
+		"images/karpenter/go.mod": {
+			"github.com/aws/karpenter-provider-aws": "KARPENTER_VERSION", "sigs.k8s.io/karpenter": "KARPENTER_VERSION",
+		},
 	} {
 		list := buildList(t, file)
 		for module, name := range modules {
@@ -79,6 +82,17 @@ func parse(t *testing.T, file string) *modfile.File {
 		t.Fatal(err)
 	}
 	return parsed
+}
+
+func TestEveryRecipeIsThere(t *testing.T) {
+	for _, recipe := range Recipes() {
+		if script := read(t, "images/"+recipe+".sh"); !strings.Contains(script, "\nbuild_"+recipe+"() {") {
+			t.Errorf("%s.sh has no build_%s", recipe, recipe)
+		}
+		if script := read(t, "images/build.sh"); !strings.Contains(script, "|"+recipe) {
+			t.Errorf("build.sh does not know %s", recipe)
+		}
+	}
 }
 
 func TestLockNamesNoIndex(t *testing.T) {

@@ -57,6 +57,9 @@ func sortedKeys(m map[string]float64) []string { return slices.Sorted(maps.Keys(
 // writeFindings tells every verdict other than a pass: what was wanted, what
 // was seen and which records show it. The writer keeps its own errors.
 func writeFindings(w io.Writer, e Entry, indent string) {
+	if e.Deviation != "" {
+		_, _ = fmt.Fprintf(w, "%sdocumented deviation of %s: %s\n", indent, e.Handler.Name, printable(e.Deviation))
+	}
 	for _, v := range e.Verdicts {
 		if v.Outcome != verdict.Pass {
 			writeFinding(w, e, v, indent)

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v4"
@@ -102,6 +103,9 @@ type Entry struct {
 	// History is the folder of the judged attempt, relative to the run's; empty
 	// where nothing was recorded.
 	History string `yaml:"history,omitempty"`
+	// Deviation is what the handler's description says of a clause that it is
+	// known not to keep. It excuses nothing.
+	Deviation string `yaml:"deviation,omitempty"`
 
 	// evidence holds the events that verdicts cite, by Seq.
 	evidence map[int]cited
@@ -129,7 +133,11 @@ func NewEntry(r verdict.Result, h history.History) Entry {
 			evidence[e.Seq] = cited{e.At, eventLine(e)}
 		}
 	}
-	return Entry{Result: r, Attempts: max(1, r.Attempt), evidence: evidence, timeline: timeline.New(r, h)}
+	e := Entry{Result: r, Attempts: max(1, r.Attempt), evidence: evidence, timeline: timeline.New(r, h)}
+	if r.Outcome.Known() == verdict.Fail {
+		e.Deviation = strings.TrimSpace(r.Handler.Deviations[r.Scenario])
+	}
+	return e
 }
 
 // New starts a report of a run in the folder.

@@ -136,3 +136,27 @@ func TestEventLine(t *testing.T) {
 }
 
 func ptr[T any](v T) *T { return &v }
+
+func TestADocumentedDeviationStandsBesideTheFailure(t *testing.T) {
+	known := history.Handler{Name: "nth", Deviations: map[string]string{"garbage-is-deleted": "It is kept.\n"}}
+	for _, c := range []struct {
+		scenario string
+		outcome  verdict.Outcome
+		want     string
+	}{
+		{"garbage-is-deleted", verdict.Fail, "It is kept."},
+		{"garbage-is-deleted", verdict.Pass, ""},
+		{"garbage-is-deleted", verdict.Unknown, ""}, // which says nothing of the handler
+		{"another", verdict.Fail, ""},
+	} {
+		e := NewEntry(verdict.Result{Scenario: c.scenario, Outcome: c.outcome, Handler: known}, history.History{})
+		if e.Deviation != c.want {
+			t.Errorf("%s, %s: %q, want %q", c.scenario, c.outcome, e.Deviation, c.want)
+		}
+		var b bytes.Buffer
+		writeFindings(&b, e, "  ")
+		if told := strings.Contains(b.String(), "  documented deviation of nth: It is kept.\n"); told != (c.want != "") {
+			t.Errorf("%s, %s: %q", c.scenario, c.outcome, b.String())
+		}
+	}
+}

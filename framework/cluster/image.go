@@ -6,13 +6,16 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
@@ -28,30 +31,77 @@ func (c *Cluster) LoadBinary(ctx context.Context, path string) (string, error) {
 		return "", fmt.Errorf("read the product's binary: %w", err)
 	}
 	ref := fmt.Sprintf("localhost/spotdrill/spotdrill:%x", sha256.Sum256(binary))[:len("localhost/spotdrill/spotdrill:")+12]
-	var archive []byte
-	group, ctx := errgroup.WithContext(ctx)
+	return ref, c.load(ctx, ref, func() ([]byte, error) { return imageArchive(ref, binary) })
+}
+
+// LoadImage puts an image that the engine holds into the workers, and returns the
+// name that it has there. The name is ours and holds the image's id, so that it
+// stands for this image alone whatever the engine calls it.
+func (c *Cluster) LoadImage(ctx context.Context, image string) (string, error) {
+	id, err := c.engine.Run(ctx, "image", "inspect", "--format", "{{.Id}}", image)
+	if err != nil {
+		return "", fmt.Errorf("find image %s: %w", image, err)
+	}
+	id = strings.TrimPrefix(id, "sha256:")
+	ref := "localhost/spotdrill/handler:" + id[:min(12, len(id))]
+	return ref, c.load(ctx, ref, func() ([]byte, error) { return c.savedArchive(ctx, image, ref) })
+}
+
+// load imports an archive into the workers that do not have its image yet.
+func (c *Cluster) load(ctx context.Context, ref string, archive func() ([]byte, error)) error {
+	var content []byte
+	group, groupCtx := errgroup.WithContext(ctx)
 	for _, node := range WorkerNames(c.Name) {
 		present, err := c.engine.Exec(ctx, node, nil, "ctr", "-n", "k8s.io", "images", "ls", "-q", "name=="+ref)
 		if err != nil {
-			return "", fmt.Errorf("list images of node %s: %w", node, err)
+			return errors.Join(fmt.Errorf("list images of node %s: %w", node, err), group.Wait())
 		}
 		if strings.TrimSpace(present) != "" {
 			continue
 		}
-		if archive == nil {
-			if archive, err = imageArchive(ref, binary); err != nil {
-				return "", fmt.Errorf("pack %s as an image: %w", path, err)
+		if content == nil {
+			if content, err = archive(); err != nil {
+				return errors.Join(fmt.Errorf("pack image %s: %w", ref, err), group.Wait())
 			}
 		}
 		group.Go(func() error {
-			_, err := c.engine.Exec(ctx, node, bytes.NewReader(archive), "ctr", "-n", "k8s.io", "images", "import", "-")
+			_, err := c.engine.Exec(groupCtx, node, bytes.NewReader(content), "ctr", "-n", "k8s.io", "images", "import", "-")
 			if err != nil {
-				return fmt.Errorf("load the product's image into node %s: %w", node, err)
+				return fmt.Errorf("load image %s into node %s: %w", ref, node, err)
 			}
 			return nil
 		})
 	}
-	return ref, group.Wait()
+	return group.Wait()
+}
+
+// savedArchive is a docker archive of an image of the engine under another name.
+func (c *Cluster) savedArchive(ctx context.Context, image, ref string) ([]byte, error) {
+	dir, err := os.MkdirTemp("", "spotdrill-image-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "image.tar")
+	if _, err := c.engine.Run(ctx, "save", "--output", path, image); err != nil {
+		return nil, err
+	}
+	saved, err := tarball.ImageFromPath(path, nil)
+	if err != nil {
+		return nil, err
+	}
+	return named(ref, saved)
+}
+
+// named is a docker archive of an image under a name.
+func named(ref string, image v1.Image) ([]byte, error) {
+	tag, err := name.NewTag(ref)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	err = tarball.Write(tag, image, &out)
+	return out.Bytes(), err
 }
 
 // imageArchive is a docker archive of an image that holds only the binary.
@@ -87,11 +137,5 @@ func imageArchive(ref string, binary []byte) ([]byte, error) {
 	if image, err = mutate.ConfigFile(image, config); err != nil {
 		return nil, err
 	}
-	tag, err := name.NewTag(ref)
-	if err != nil {
-		return nil, err
-	}
-	var out bytes.Buffer
-	err = tarball.Write(tag, image, &out)
-	return out.Bytes(), err
+	return named(ref, image)
 }

@@ -58,6 +58,8 @@ func (c *Cluster) Wire(ctx context.Context) error {
 			return fmt.Errorf("render CNI configuration: %w", err)
 		}
 		script := confine(network.Subnets) + masquerade + "cat > /etc/cni/net.d/10-spotdrill.conflist\n"
+		// A node that registered anew may have got the range of another.
+		script += fmt.Sprintf("ip route del %s 2>/dev/null || true\n", n.podCIDR)
 		for _, peer := range nodes {
 			if peer.node != n.node {
 				script += fmt.Sprintf("ip route replace %s via %s\n", peer.podCIDR, peer.ip)

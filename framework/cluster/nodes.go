@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/client-go/util/retry"
 
 	"github.com/spotdrill/spotdrill/kind"
 )
@@ -45,6 +43,8 @@ func InstanceOf(n *corev1.Node) string {
 	return id
 }
 
+// loadNodes reads what nodes there are. A worker whose Node object is gone or
+// being deleted has no instance: Restore gives it one.
 func (c *Cluster) loadNodes(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -58,8 +58,23 @@ func (c *Cluster) loadNodes(ctx context.Context) error {
 		if _, ours := n.Labels[Label]; !ours {
 			return fmt.Errorf("node %s of cluster %s lacks the label %s: spotdrill did not make this cluster", n.Name, c.Name, Label)
 		}
-		c.Nodes = append(c.Nodes, Node{Name: n.Name, Capacity: capacityOf(n), Instance: InstanceOf(n)})
+		instance := InstanceOf(n)
+		if n.DeletionTimestamp != nil {
+			instance = ""
+		}
+		c.Nodes = append(c.Nodes, Node{Name: n.Name, Capacity: capacityOf(n), Instance: instance})
 	}
+	for i, name := range WorkerNames(c.Name) {
+		if slices.ContainsFunc(c.Nodes, func(n Node) bool { return n.Name == name }) {
+			continue
+		}
+		capacity := Spot
+		if i == 0 {
+			capacity = OnDemand
+		}
+		c.Nodes = append(c.Nodes, Node{Name: name, Capacity: capacity})
+	}
+	slices.SortFunc(c.Nodes, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
 	if len(c.Nodes) != len(WorkerNames(c.Name))+1 {
 		return fmt.Errorf("cluster %s has %d nodes, want %d", c.Name, len(c.Nodes), len(WorkerNames(c.Name))+1)
 	}
@@ -99,88 +114,6 @@ func (c *Cluster) Reclaim(ctx context.Context, node string) error {
 	return nil
 }
 
-// Restore brings every node back to an empty slate: running, wired, Ready,
-// schedulable, without the taints and annotations that a drain left, and
-// without pods of before. It returns what it had to mend, in words.
-func (c *Cluster) Restore(ctx context.Context, leftovers func(key string) bool) ([]string, error) {
-	var mended []string
-	var errs []error
-	for _, n := range c.Nodes {
-		running, err := c.engine.Running(ctx, n.Name)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		if running {
-			continue
-		}
-		if n.Capacity == ControlPlane {
-			errs = append(errs, fmt.Errorf("node %s: the control plane's container is not running", n.Name))
-			continue
-		}
-		if err := c.giveBack(ctx, n); err != nil {
-			errs = append(errs, fmt.Errorf("give node %s back: %w", n.Name, err))
-			continue
-		}
-		mended = append(mended, n.Name+" started again")
-	}
-	if len(mended) > 0 {
-		// A started container has an empty network namespace, perhaps a new
-		// address: routes are written everywhere.
-		if err := c.Wire(ctx); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	for _, n := range c.Nodes {
-		what, err := c.unmark(ctx, n.Name, leftovers)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		mended = append(mended, what...)
-	}
-	if err := errors.Join(errs...); err != nil {
-		return mended, err
-	}
-	return mended, c.WaitReady(ctx)
-}
-
-// giveBack starts a reclaimed node's container. Pods that were bound to it are
-// removed first, so that the kubelet that comes back finds an empty slate.
-func (c *Cluster) giveBack(ctx context.Context, n Node) error {
-	pods, err := c.podsOn(ctx, n.Name)
-	if err != nil {
-		return err
-	}
-	for _, p := range pods {
-		if err := c.forceDelete(ctx, p); err != nil {
-			return err
-		}
-	}
-	started := time.Now()
-	if err := c.engine.Start(ctx, n.Name); err != nil {
-		return err
-	}
-	return c.waitHeartbeat(ctx, n.Name, started)
-}
-
-// waitHeartbeat waits until the node's kubelet renewed its lease. A node killed
-// within the node controller's grace period still says Ready=True, so its
-// condition proves nothing.
-func (c *Cluster) waitHeartbeat(ctx context.Context, node string, since time.Time) error {
-	return Until(ctx, ReadyTimeout, "the kubelet of "+node, func(ctx context.Context) string {
-		lease, err := c.Clientset.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, node, metav1.GetOptions{})
-		switch {
-		case err != nil:
-			return err.Error()
-		case lease.Spec.RenewTime == nil:
-			return "its lease was never renewed"
-		case !lease.Spec.RenewTime.After(since):
-			return "its lease was last renewed at " + lease.Spec.RenewTime.Format(time.RFC3339Nano)
-		}
-		return ""
-	})
-}
-
 func (c *Cluster) podsOn(ctx context.Context, node string) ([]corev1.Pod, error) {
 	list, err := c.Clientset.CoreV1().Pods("").List(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String(),
@@ -201,50 +134,6 @@ func (c *Cluster) forceDelete(ctx context.Context, p corev1.Pod) error {
 		return fmt.Errorf("remove pod %s/%s: %w", p.Namespace, p.Name, err)
 	}
 	return nil
-}
-
-// unmark uncordons a node and removes the taints and annotations that leftovers
-// accepts. Kubernetes' own taints go away by themselves.
-func (c *Cluster) unmark(ctx context.Context, name string, leftovers func(key string) bool) ([]string, error) {
-	var mended []string
-	// A handler that still drains, or the node controller, may write as well.
-	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		n, err := c.Clientset.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		if mended = clean(n, leftovers); len(mended) == 0 {
-			return nil
-		}
-		_, err = c.Clientset.CoreV1().Nodes().Update(ctx, n, metav1.UpdateOptions{})
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("uncordon and untaint node %s: %w", name, err)
-	}
-	return mended, nil
-}
-
-// clean takes a drain's marks off a node object and says which.
-func clean(n *corev1.Node, leftovers func(key string) bool) []string {
-	var mended []string
-	if n.Spec.Unschedulable {
-		n.Spec.Unschedulable = false
-		mended = append(mended, n.Name+" uncordoned")
-	}
-	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool {
-		if leftovers(t.Key) {
-			mended = append(mended, n.Name+" untainted of "+t.Key)
-		}
-		return leftovers(t.Key) || t.Key == corev1.TaintNodeUnschedulable
-	})
-	for key := range n.Annotations {
-		if leftovers(key) {
-			delete(n.Annotations, key)
-			mended = append(mended, n.Name+" freed of annotation "+key)
-		}
-	}
-	return mended
 }
 
 // WaitReady waits until every node is Ready and carries no taint but the

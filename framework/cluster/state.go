@@ -25,14 +25,35 @@ func (c *Cluster) WriteState(ctx context.Context, digest string) error {
 	if err != nil {
 		return fmt.Errorf("encode state: %w", err)
 	}
+	labels, err := c.readLabels(ctx)
+	if err != nil {
+		return err
+	}
 	cm := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: stateName, Namespace: metav1.NamespaceSystem},
-		Data:       map[string]string{"digest": digest, "coredns": string(dns)},
+		Data:       map[string]string{"digest": digest, "coredns": string(dns), "labels": labels},
 	}
 	if _, err := c.Clientset.CoreV1().ConfigMaps(cm.Namespace).Create(ctx, cm, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("write the cluster's state: %w", err)
 	}
 	return nil
+}
+
+// readLabels encodes the nodes' labels, by node.
+func (c *Cluster) readLabels(ctx context.Context) (string, error) {
+	list, err := c.Clientset.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return "", fmt.Errorf("list nodes of cluster %s: %w", c.Name, err)
+	}
+	labels := map[string]map[string]string{}
+	for _, n := range list.Items {
+		labels[n.Name] = n.Labels
+	}
+	text, err := json.Marshal(labels)
+	if err != nil {
+		return "", fmt.Errorf("encode state: %w", err)
+	}
+	return string(text), nil
 }
 
 // Digest is what WriteState was given. A cluster that was never finished has
@@ -43,6 +64,19 @@ func (c *Cluster) Digest(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("read the cluster's state: %w", err)
 	}
 	return cm.Data["digest"], nil
+}
+
+// originalLabels are those that the nodes had when the cluster was made, by node.
+func (c *Cluster) originalLabels(ctx context.Context) (map[string]map[string]string, error) {
+	cm, err := c.Clientset.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, stateName, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("read the cluster's state: %w", err)
+	}
+	labels := map[string]map[string]string{}
+	if err := json.Unmarshal([]byte(cm.Data["labels"]), &labels); err != nil {
+		return nil, fmt.Errorf("read the nodes' labels of before: %w", err)
+	}
+	return labels, nil
 }
 
 func (c *Cluster) originalDNS(ctx context.Context) (OriginalDNS, error) {

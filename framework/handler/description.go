@@ -5,6 +5,9 @@ package handler
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -32,28 +35,63 @@ type Description struct {
 	// Manifests are files beside or below the description. They may hold the
 	// placeholders of Placeholders. None: nothing is installed.
 	Manifests []string `yaml:"manifests,omitempty"`
+	Workers   Workers  `yaml:"workers,omitempty"`
 	Ready     Ready    `yaml:"ready,omitempty"`
 	Marks     Marks    `yaml:"marks,omitempty"`
 	// DeletesNode is true where the handler removes the Node object itself.
 	DeletesNode bool `yaml:"deletesNode,omitempty"`
+	// CommitPoint is when it may delete a message; DefaultCommitPoint where it is
+	// left out.
+	CommitPoint string `yaml:"commitPoint,omitempty"`
 	// Features is what the handler claims: see Features.
 	Features []string `yaml:"features,omitempty"`
+	// Settings holds, by a feature that is claimed, environment variables that the
+	// handler's containers get for the drills of that feature.
+	Settings map[string]map[string]string `yaml:"settings,omitempty"`
+	// SQSActions are those that it may call beyond PolicyActions.
+	SQSActions []string `yaml:"sqsActions,omitempty"`
+	// Deviations are the clauses (names of scenarios) that the handler is known
+	// not to keep, each with a sentence that says so. They still fail: the report
+	// puts the sentence beside the failure.
+	Deviations map[string]string `yaml:"deviations,omitempty"`
 
 	// File is where the description was read from.
 	File string `yaml:"-"`
 
+	text      []byte // of File
 	documents []document
+	perWorker []document
+	env       map[string]string // of the feature that is drilled, see For
 }
 
-// Image is what ${IMAGE} stands for: a reference, or the product's own image.
-// Exactly one is set where a manifest uses the placeholder.
+// Image is what ${IMAGE} stands for: a reference, which is pulled unless the
+// engine holds it, or the product's own image.
 type Image struct {
-	Ref   string `yaml:"ref,omitempty"`
-	Built string `yaml:"built,omitempty"` // self
+	Ref string `yaml:"ref,omitempty"`
+	// Recipe builds the image of Ref where no registry gives it: see kind.Recipes.
+	Recipe string `yaml:"recipe,omitempty"`
+	Built  string `yaml:"built,omitempty"` // self
 }
 
 // builtSelf in Image.Built is the image of this very program.
 const builtSelf = "self"
+
+// Workers is what the handler wants of the workers that it looks after, such as
+// a NodeClaim for each.
+type Workers struct {
+	// Capacity chooses them: spot or on-demand. Empty: all.
+	Capacity string `yaml:"capacity,omitempty"`
+	// Manifests are rendered once for each worker, with the placeholders of
+	// Placeholders and WorkerPlaceholders. The objects are made before the handler
+	// starts, their status included, and removed after it has ended, whatever
+	// finalizers they have.
+	Manifests []string `yaml:"manifests,omitempty"`
+	// Condition is what the status of each of these objects shows as True once
+	// the handler knows the worker. Empty: nothing is waited for.
+	Condition string `yaml:"condition,omitempty"`
+	// Tags are given to the workers' EC2 instances; values may hold placeholders.
+	Tags map[string]string `yaml:"tags,omitempty"`
+}
 
 // Ready says when the handler works.
 type Ready struct {
@@ -79,6 +117,27 @@ func Features() []string {
 	return []string{"spot", "state-change", "scheduled-change", "rebalance-event", "rebalance-drain", "capacity-reservation"}
 }
 
+// The points from which on a handler may delete a message.
+const (
+	// CommitReceived: at once; a handler that dies then has lost the notice.
+	CommitReceived = "received"
+	// CommitRecorded: when the drain is under way and recorded in the cluster, so
+	// that it goes on after a restart.
+	CommitRecorded = "recorded"
+	// CommitDrained: when the node is drained.
+	CommitDrained = "drained"
+
+	DefaultCommitPoint = CommitRecorded
+)
+
+// CommitPoints lists what commitPoint may say.
+func CommitPoints() []string { return []string{CommitReceived, CommitRecorded, CommitDrained} }
+
+// PolicyActions are the SQS actions of the usual IAM policy of a handler.
+func PolicyActions() []string {
+	return []string{"DeleteMessage", "GetQueueAttributes", "GetQueueUrl", "ReceiveMessage"}
+}
+
 // Claims is true where the handler says that it has the feature.
 func (d Description) Claims(feature string) bool { return slices.Contains(d.Features, feature) }
 
@@ -87,7 +146,48 @@ func (d Description) Meta() history.Handler {
 	return history.Handler{
 		Name: d.Name, Version: cmp.Or(d.Version, d.ownVersion()),
 		Unschedulable: d.Marks.Unschedulable, Taint: d.Marks.Taint, DrainEvent: d.Marks.Event, DeletesNode: d.DeletesNode,
+		CommitPoint: d.CommitPoint, SQSActions: d.sqsActions(), Deviations: d.Deviations,
 	}
+}
+
+// sqsActions are all that the handler may call; none where it reads no queue.
+func (d Description) sqsActions() []string {
+	if len(d.documents) == 0 {
+		return nil
+	}
+	return slices.Concat(PolicyActions(), d.SQSActions)
+}
+
+// For is the handler as it is set for the drills of a feature.
+func (d Description) For(feature string) Description {
+	d.env = d.Settings[feature]
+	return d
+}
+
+// Same is true where o is this handler with the same settings.
+func (d Description) Same(o Description) bool {
+	return d.Name == o.Name && d.File == o.File && maps.Equal(d.env, o.env)
+}
+
+// At names the place of a field in the description: "FILE:LINE: field".
+func (d Description) At(field string) string {
+	return fmt.Sprintf("%s:%d: %s", d.File, strict.Line(d.text, field), field)
+}
+
+// Embedded is true for a handler that comes with the product.
+func (d Description) Embedded() bool {
+	return slices.Contains(Names(), d.Name) && d.File == embedded(d.Name)
+}
+
+// CheckDeviations is an error where a deviation names none of the clauses.
+func (d Description) CheckDeviations(clauses []string) error {
+	var errs []error
+	for _, clause := range slices.Sorted(maps.Keys(d.Deviations)) {
+		if !slices.Contains(clauses, clause) {
+			errs = append(errs, fmt.Errorf("%s: no scenario has this name", d.At("deviations."+clause)))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // ownVersion is the version of this program, where the handler is a part of it.

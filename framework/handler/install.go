@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/e2e-framework/klient/k8s/resources"
@@ -84,8 +86,10 @@ func (d Description) Install(ctx context.Context, cfg *rest.Config, s Settings, 
 }
 
 // create makes an object, strictly: a field that its kind does not have is an
-// error. A kind whose definition was made a moment ago is waited for.
+// error. A kind whose definition was made a moment ago is waited for. The status
+// is written as well.
 func create(ctx context.Context, api *resources.Resources, obj *unstructured.Unstructured) error {
+	status, hasStatus := obj.Object["status"]
 	var last error
 	err := wait.For(func(ctx context.Context) (bool, error) {
 		// klient's own Create has no room for field validation.
@@ -95,10 +99,13 @@ func create(ctx context.Context, api *resources.Resources, obj *unstructured.Uns
 		}
 		return true, last
 	}, wait.WithContext(ctx), wait.WithTimeout(definitionTimeout), wait.WithInterval(poll), wait.WithImmediate())
-	if err != nil && last != nil {
-		return last
+	if err != nil {
+		return cmp.Or(last, err)
 	}
-	return err
+	if hasStatus {
+		return createStatus(ctx, api.GetControllerRuntimeClient(), obj, status)
+	}
+	return nil
 }
 
 func (d Description) writeInventory(ctx context.Context, api *resources.Resources, objects []*unstructured.Unstructured) error {
@@ -186,7 +193,8 @@ func remove(ctx context.Context, api *resources.Resources, references []referenc
 }
 
 // removeOne deletes an object that carries our label and waits until it is gone.
-// Foreground deletion makes a Deployment outlive its pods.
+// Foreground deletion makes a Deployment outlive its pods. Finalizers of the
+// handler are cleared: it is gone, and nobody else will.
 func removeOne(ctx context.Context, api *resources.Resources, r reference, owner string) error {
 	obj := &unstructured.Unstructured{}
 	obj.SetAPIVersion(r.APIVersion)
@@ -198,14 +206,27 @@ func removeOne(ctx context.Context, api *resources.Resources, r reference, owner
 		if apierrors.IsNotFound(last) || meta.IsNoMatchError(last) {
 			return true, nil
 		}
-		if last != nil || asked {
+		if last != nil {
+			return false, nil
+		}
+		if asked {
+			last = clearFinalizers(ctx, api.GetControllerRuntimeClient(), obj)
 			return false, nil
 		}
 		if obj.GetLabels()[ownerLabel] != owner {
 			return true, nil // not ours: Install failed on it
 		}
 		obj.SetNamespace(r.Namespace)
-		last = api.Delete(ctx, obj, resources.WithDeletePropagation(string(metav1.DeletePropagationForeground)))
+		if worker := obj.GetLabels()[workerLabel]; worker != "" {
+			if last = releaseNode(ctx, api, worker, obj.GetUID()); last != nil {
+				return false, nil
+			}
+		}
+		propagation := metav1.DeletePropagationBackground
+		if runs(obj) {
+			propagation = metav1.DeletePropagationForeground
+		}
+		last = api.Delete(ctx, obj, resources.WithDeletePropagation(string(propagation)))
 		asked = last == nil
 		return false, nil
 	}, wait.WithContext(ctx), wait.WithTimeout(RemoveTimeout), wait.WithInterval(poll), wait.WithImmediate())
@@ -213,4 +234,48 @@ func removeOne(ctx context.Context, api *resources.Resources, r reference, owner
 		return fmt.Errorf("delete %s: not gone within %s; finalizers %v, last error: %w", r, RemoveTimeout, obj.GetFinalizers(), errors.Join(last, err))
 	}
 	return nil
+}
+
+// releaseNode ends an object's ownership of a Node, which would be deleted along
+// with it.
+func releaseNode(ctx context.Context, api *resources.Resources, name string, owner types.UID) error {
+	var node corev1.Node
+	err := api.Get(ctx, name, "", &node)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read node %s: %w", name, err)
+	}
+	before := node.DeepCopy()
+	node.OwnerReferences = slices.DeleteFunc(node.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == owner })
+	if len(node.OwnerReferences) == len(before.OwnerReferences) {
+		return nil
+	}
+	err = api.GetControllerRuntimeClient().Patch(ctx, &node, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if err != nil {
+		return fmt.Errorf("release node %s: %w", name, err)
+	}
+	return nil
+}
+
+// clearFinalizers removes those that are not Kubernetes' own.
+func clearFinalizers(ctx context.Context, api client.Client, obj *unstructured.Unstructured) error {
+	before := obj.DeepCopy()
+	kept := slices.DeleteFunc(obj.GetFinalizers(), func(f string) bool { return !kubernetesFinalizer(f) })
+	if len(kept) == len(before.GetFinalizers()) {
+		return nil
+	}
+	obj.SetFinalizers(kept)
+	err := api.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if err != nil {
+		return fmt.Errorf("clear its finalizers %v: %w", before.GetFinalizers(), err)
+	}
+	return nil
+}
+
+func kubernetesFinalizer(f string) bool {
+	domain, _, _ := strings.Cut(f, "/")
+	return f == metav1.FinalizerDeleteDependents || f == metav1.FinalizerOrphanDependents || domain == "kubernetes" ||
+		strings.HasSuffix(domain, "kubernetes.io") || strings.HasSuffix(domain, ".k8s.io")
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -23,7 +22,7 @@ var descriptions embed.FS
 const DefaultReadyTimeout = 60 * time.Second
 
 // Names lists the handlers that come with the product.
-func Names() []string { return []string{"builtin", "none"} }
+func Names() []string { return []string{"builtin", "karpenter", "nth", "none"} }
 
 // None is the handler that does nothing: what happens without one.
 func None() Description {
@@ -52,77 +51,60 @@ func read(files fs.FS, name, shown string) (Description, error) {
 	if err != nil {
 		return Description{}, fmt.Errorf("read the handler's description: %w", err)
 	}
-	d := Description{File: shown}
+	d := Description{File: shown, text: data}
 	if err := strict.Decode(shown, data, &d); err != nil {
 		return Description{}, err
 	}
 	if d.Ready.Timeout == 0 {
 		d.Ready.Timeout = strict.Duration(DefaultReadyTimeout)
 	}
-	if err := d.validate(data); err != nil {
+	if d.CommitPoint == "" && len(d.Manifests) > 0 {
+		d.CommitPoint = DefaultCommitPoint
+	}
+	if err := d.validate(); err != nil {
 		return Description{}, err
 	}
-	var errs []error
-	for i, file := range d.Manifests {
-		text, err := fs.ReadFile(files, path.Join(path.Dir(name), file))
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s:%d: read manifest: %w", shown, strict.Line(data, fmt.Sprintf("manifests[%d]", i)), err))
-			continue
-		}
-		documents, err := split(filepath.Join(filepath.Dir(shown), file), string(text))
-		d.documents = append(d.documents, documents...)
-		errs = append(errs, err)
-	}
-	return d, errors.Join(errs...)
+	folder := manifestFolder{files: files, dir: path.Dir(name), shown: filepath.Dir(shown)}
+	var once, perWorker error
+	d.documents, once = folder.read(d, "manifests", d.Manifests, Placeholders())
+	d.perWorker, perWorker = folder.read(d, "workers.manifests", d.Workers.Manifests, slices.Concat(Placeholders(), WorkerPlaceholders()))
+	return d, errors.Join(once, perWorker, ownNames(d.perWorker))
 }
 
-var label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
-
-// validate reports all that is wrong at once.
-func (d Description) validate(text []byte) error {
+// ownNames wants objects for each worker to be called differently for each.
+func ownNames(documents []document) error {
 	var errs []error
-	wrong := func(field, format string, args ...any) {
-		errs = append(errs, fmt.Errorf("%s:%d: %s: %s", d.File, strict.Line(text, field), field, fmt.Sprintf(format, args...)))
-	}
-	if d.APIVersion != APIVersion {
-		wrong("apiVersion", "%q is not known; allowed: %s", d.APIVersion, APIVersion)
-	}
-	if d.Kind != Kind {
-		wrong("kind", "%q is not known; allowed: %s", d.Kind, Kind)
-	}
-	if !label.MatchString(d.Name) {
-		wrong("name", "%q is not a DNS label: up to 63 of a-z, 0-9 and -", d.Name)
-	}
-	if d.Image.Built != "" && d.Image.Built != builtSelf {
-		wrong("image.built", "%q is not known; allowed: %s", d.Image.Built, builtSelf)
-	}
-	if d.Image.Ref != "" && d.Image.Built != "" {
-		wrong("image", "wants one of ref and built, not both")
-	}
-	for i, feature := range d.Features {
-		if !slices.Contains(Features(), feature) {
-			wrong(fmt.Sprintf("features[%d]", i), "%q is not known; allowed: %s", feature, strings.Join(Features(), ", "))
+	for _, doc := range documents {
+		obj, err := doc.decode(doc.text)
+		if err != nil {
+			continue // split has said so
 		}
-	}
-	for i, file := range d.Manifests {
-		if !fs.ValidPath(file) {
-			wrong(fmt.Sprintf("manifests[%d]", i), "%q is not a path beside or below the description", file)
+		if !strings.Contains(obj.GetName(), "${NODE_NAME}") && !strings.Contains(obj.GetName(), "${INSTANCE_ID}") {
+			errs = append(errs, fmt.Errorf("%s:%d: metadata.name %q wants ${NODE_NAME} or ${INSTANCE_ID}: there is one for each worker", doc.file, doc.line, obj.GetName()))
 		}
-	}
-	if len(d.Manifests) == 0 {
-		if len(d.Features) > 0 {
-			wrong("features", "a handler that installs nothing cannot claim any")
-		}
-		return errors.Join(errs...)
-	}
-	if d.Version == "" && d.Image.Built == "" {
-		wrong("version", "must not be empty: a report must say what was tested")
-	}
-	if strings.Count(d.Ready.Deployment, "/") != 1 {
-		wrong("ready.deployment", "%q is not NAMESPACE/NAME; without it nobody knows when the handler works", d.Ready.Deployment)
-	}
-	if !d.Marks.Unschedulable && d.Marks.Taint == "" {
-		wrong("marks", "wants unschedulable, taint or both: how else would a node that is being drained be told?")
 	}
 	return errors.Join(errs...)
+}
+
+// manifestFolder is where the files that a description names are.
+type manifestFolder struct {
+	files      fs.FS
+	dir, shown string
+}
+
+// read reads the manifests that a field lists.
+func (m manifestFolder) read(d Description, field string, names, placeholders []string) ([]document, error) {
+	var out []document
+	var errs []error
+	for i, name := range names {
+		text, err := fs.ReadFile(m.files, path.Join(m.dir, name))
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: read manifest: %w", d.At(fmt.Sprintf("%s[%d]", field, i)), err))
+			continue
+		}
+		documents, err := split(filepath.Join(m.shown, name), string(text), placeholders)
+		out = append(out, documents...)
+		errs = append(errs, err)
+	}
+	return out, errors.Join(errs...)
 }

@@ -3,34 +3,55 @@ package handler
 import (
 	"errors"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-const known = "QUEUE_URL, QUEUE_NAME, AWS_ENDPOINT, AWS_REGION, CLUSTER_NAME, IMAGE, NAMESPACE"
+const known = "QUEUE_URL, QUEUE_NAME, AWS_ENDPOINT, AWS_REGION, CLUSTER_NAME, CLUSTER_ENDPOINT, IMAGE, NAMESPACE, AMI_ID, SUBNET_ID, SECURITY_GROUP_ID"
+
+const knownToWorkers = known + ", NODE_NAME, INSTANCE_ID, PROVIDER_ID, INSTANCE_TYPE, CAPACITY_TYPE, ZONE, CPU, MEMORY, PODS, NOW"
 
 const features = "spot, state-change, scheduled-change, rebalance-event, rebalance-drain, capacity-reservation"
 
 // invalid has a line for each file in testdata/invalid-*.yaml: what is wrong
 // with it, word by word, after the name of the file.
 var invalid = map[string][]string{
-	"invalid-api-version":         {`:1: apiVersion: "spotdrill.dev/v2" is not known; allowed: spotdrill.dev/v1alpha1`},
-	"invalid-kind":                {`:2: kind: "Scenario" is not known; allowed: HandlerUnderTest`},
-	"invalid-name":                {`:3: name: "My Handler" is not a DNS label: up to 63 of a-z, 0-9 and -`},
-	"invalid-field":               {`:8: unknown field "mark" in the document; allowed: apiVersion, deletesNode, features, image, kind, manifests, marks, name, ready, url, version`},
-	"invalid-field-in-marks":      {`:8: unknown field "cordon" in marks; allowed: event, taint, unschedulable`},
-	"invalid-feature":             {`:9: features[1]: "spots" is not known; allowed: ` + features},
-	"invalid-features-of-nothing": {`:8: features: a handler that installs nothing cannot claim any`},
-	"invalid-image-built":         {`:5: image.built: "other" is not known; allowed: self`},
-	"invalid-image-both":          {`:5: image: wants one of ref and built, not both`},
-	"invalid-no-version":          {`:1: version: must not be empty: a report must say what was tested`},
-	"invalid-no-marks":            {`:1: marks: wants unschedulable, taint or both: how else would a node that is being drained be told?`},
-	"invalid-no-deployment":       {`:7: ready.deployment: "" is not NAMESPACE/NAME; without it nobody knows when the handler works`},
-	"invalid-timeout":             {`:7: "30" is not a duration; write a number with its unit, such as 500ms, 5s or 2m`},
-	"invalid-manifest-outside":    {`:6: manifests[0]: "../valid-manifests.yaml" is not a path beside or below the description`},
-	"invalid-manifest-missing":    {`:6: read manifest: open missing.yaml: no such file or directory`},
+	"invalid-api-version":              {`:1: apiVersion: "spotdrill.dev/v2" is not known; allowed: spotdrill.dev/v1alpha1`},
+	"invalid-kind":                     {`:2: kind: "Scenario" is not known; allowed: HandlerUnderTest`},
+	"invalid-name":                     {`:3: name: "My Handler" is not a DNS label: up to 63 of a-z, 0-9 and -`},
+	"invalid-field":                    {`:8: unknown field "mark" in the document; allowed: apiVersion, commitPoint, deletesNode, deviations, features, image, kind, manifests, marks, name, ready, settings, sqsActions, url, version, workers`},
+	"invalid-field-in-marks":           {`:8: unknown field "cordon" in marks; allowed: event, taint, unschedulable`},
+	"invalid-feature":                  {`:9: features[1]: "spots" is not known; allowed: ` + features},
+	"invalid-features-of-nothing":      {`:8: features: a handler that installs nothing cannot claim any`},
+	"invalid-image-built":              {`:5: image.built: "other" is not known; allowed: self`},
+	"invalid-image-both":               {`:5: image: wants one of ref and built, not both`},
+	"invalid-image-recipe":             {`:5: image.recipe: "other" is not known; allowed: karpenter`},
+	"invalid-image-recipe-without-ref": {`:5: image.recipe: wants ref as well: the image is built only where no registry gives it`},
+	"invalid-commit-point":             {`:10: commitPoint: "later" is not known; allowed: received, recorded, drained`},
+	"invalid-settings":                 {`:11: settings.rebalance-drain: is not among the features that the handler claims`},
+	"invalid-sqs-action":               {`:10: sqsActions[1]: ReceiveMessage is part of the policy anyway: DeleteMessage, GetQueueAttributes, GetQueueUrl, ReceiveMessage`},
+	"invalid-deviation":                {`:11: deviations.spot-notice-drains-node: wants a sentence that says how the handler deviates`},
+	"invalid-workers": {
+		`:11: workers.capacity: "reserved" is not known; allowed: spot, on-demand`,
+		`:12: workers.condition: there are no manifests whose objects could have it`,
+		`:13: workers.tags.cluster: "CLUSTER" is not known; allowed: ` + knownToWorkers,
+	},
+	"invalid-workers-field":            {`:11: unknown field "label" in workers; allowed: capacity, condition, manifests, tags`},
+	"invalid-workers-of-nothing":       {`:4: workers: a handler that installs nothing needs nothing of a worker`},
+	"invalid-workers-manifest-missing": {`:10: workers.manifests[0]: read manifest: open missing.yaml: no such file or directory`},
+	"invalid-workers-one-name":         {`testdata/manifests/one-name.yaml:1: metadata.name "mine" wants ${NODE_NAME} or ${INSTANCE_ID}: there is one for each worker`},
+	"invalid-workers-placeholder":      {`testdata/manifests/one-worker.yaml:3: unknown placeholder ${NODE_NAME}; allowed: ` + known},
+	"invalid-no-version":               {`:1: version: must not be empty: a report must say what was tested`},
+	"invalid-no-marks":                 {`:1: marks: wants unschedulable, taint or both: how else would a node that is being drained be told?`},
+	"invalid-no-deployment":            {`:7: ready.deployment: "" is not NAMESPACE/NAME; without it nobody knows when the handler works`},
+	"invalid-timeout":                  {`:7: "30" is not a duration; write a number with its unit, such as 500ms, 5s or 2m`},
+	"invalid-manifest-outside":         {`:6: manifests[0]: "../valid-manifests.yaml" is not a path beside or below the description`},
+	"invalid-manifest-missing":         {`:6: manifests[0]: read manifest: open missing.yaml: no such file or directory`},
 	"invalid-placeholder": {
 		"testdata/manifests/placeholder.yaml:5: unknown placeholder ${QUEUE}; allowed: " + known,
 		"testdata/manifests/placeholder.yaml:6: unknown placeholder ${}; allowed: " + known,
@@ -69,7 +90,7 @@ func TestLoadRefuses(t *testing.T) {
 
 func TestLoadOfAnUnknownNameSaysWhatIsPossible(t *testing.T) {
 	_, err := Load("karpentre")
-	want := `no handler is named "karpentre"; known: builtin, none, or the path of a description such as ./my-handler/handler.yaml`
+	want := `no handler is named "karpentre"; known: builtin, karpenter, nth, none, or the path of a description such as ./my-handler/handler.yaml`
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
@@ -94,11 +115,42 @@ func TestLoadAFileOfOnesOwn(t *testing.T) {
 	}
 }
 
+func TestWhatAJudgeMustKnow(t *testing.T) {
+	for file, want := range map[string]history.Handler{
+		"testdata/valid.yaml": {Name: "mine", Version: "v1", Unschedulable: true, CommitPoint: "recorded", SQSActions: PolicyActions()},
+		"testdata/valid-workers.yaml": {
+			Name: "mine", Version: "v1", Taint: "example.org/leaving", DeletesNode: true, CommitPoint: "drained",
+			SQSActions: append(PolicyActions(), "ChangeMessageVisibility"),
+			Deviations: map[string]string{"invalid-json-does-not-stop-the-next-notice": "It is kept."},
+		},
+		"none": {Name: "none"},
+	} {
+		d, err := Load(file)
+		if got := d.Meta(); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %v\ngot  %+v\nwant %+v", file, err, got, want)
+		}
+	}
+}
+
+func TestADeviationNamesAClause(t *testing.T) {
+	d, err := Load("testdata/valid-workers.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.CheckDeviations([]string{"a", "invalid-json-does-not-stop-the-next-notice"}); err != nil {
+		t.Error(err)
+	}
+	want := "testdata/valid-workers.yaml:21: deviations.invalid-json-does-not-stop-the-next-notice: no scenario has this name"
+	if err := d.CheckDeviations([]string{"a"}); err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
 func TestTheHandlersOfTheProductLoad(t *testing.T) {
 	for _, name := range Names() {
 		d, err := Load(name)
-		if err != nil || d.Name != name {
-			t.Errorf("Load(%s) = %q, %v", name, d.Name, err)
+		if err != nil || d.Name != name || !d.Embedded() {
+			t.Errorf("Load(%s) = %q, embedded %v, %v", name, d.Name, d.Embedded(), err)
 		}
 	}
 	none, _ := Load("none")

@@ -3,7 +3,7 @@ package handler
 import (
 	"errors"
 	"fmt"
-	"regexp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -14,74 +14,6 @@ import (
 	"sigs.k8s.io/e2e-framework/klient/decoder"
 )
 
-// Settings is what a handler must be told of the system that it runs in. Each
-// field but the keys stands behind a placeholder: see Placeholders.
-type Settings struct {
-	QueueURL    string
-	QueueName   string
-	Endpoint    string // of SQS, as a pod reaches it
-	Region      string
-	ClusterName string
-	Image       string // the product's own, for descriptions with built: self
-	Namespace   string // DefaultNamespace where it is empty
-
-	// AccessKeyID and SecretAccessKey go into the Secret; "test" where empty,
-	// which is what LocalStack takes.
-	AccessKeyID     string
-	SecretAccessKey string
-}
-
-// DefaultNamespace is where a handler is installed.
-const DefaultNamespace = "spotdrill-handler"
-
-// CredentialsSecret is the Secret that Install makes in the namespace, with the
-// keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: use it with envFrom.
-const CredentialsSecret = "aws-credentials"
-
-// Placeholders lists what manifests may hold, as ${NAME}.
-func Placeholders() []string {
-	return []string{"QUEUE_URL", "QUEUE_NAME", "AWS_ENDPOINT", "AWS_REGION", "CLUSTER_NAME", "IMAGE", "NAMESPACE"}
-}
-
-func (s Settings) value(placeholder, image string) string {
-	switch placeholder {
-	case "QUEUE_URL":
-		return s.QueueURL
-	case "QUEUE_NAME":
-		return s.QueueName
-	case "AWS_ENDPOINT":
-		return s.Endpoint
-	case "AWS_REGION":
-		return s.Region
-	case "CLUSTER_NAME":
-		return s.ClusterName
-	case "IMAGE":
-		return image
-	default: // NAMESPACE: split has refused all others
-		return s.namespace()
-	}
-}
-
-func (s Settings) namespace() string {
-	if s.Namespace == "" {
-		return DefaultNamespace
-	}
-	return s.Namespace
-}
-
-// fill replaces every placeholder in text.
-func (d Description) fill(text string, s Settings) string {
-	image := d.Image.Ref
-	if d.Image.Built == builtSelf {
-		image = s.Image
-	}
-	return placeholder.ReplaceAllStringFunc(text, func(found string) string {
-		return s.value(placeholder.FindStringSubmatch(found)[1], image)
-	})
-}
-
-var placeholder = regexp.MustCompile(`\$\{([A-Za-z0-9_]*)\}`)
-
 // document is one YAML document of a manifest, with its placeholders.
 type document struct {
 	file string
@@ -90,8 +22,8 @@ type document struct {
 }
 
 // split cuts a manifest into its documents, leaving out empty ones, and reports
-// every line with a placeholder that does not exist.
-func split(file, text string) ([]document, error) {
+// every line with a placeholder that is not allowed.
+func split(file, text string, allowed []string) ([]document, error) {
 	var out []document
 	var errs []error
 	current := document{file: file, line: 1}
@@ -108,8 +40,8 @@ func split(file, text string) ([]document, error) {
 		}
 		current.text += line
 		for _, found := range placeholder.FindAllStringSubmatch(line, -1) {
-			if !slices.Contains(Placeholders(), found[1]) {
-				errs = append(errs, fmt.Errorf("%s:%d: unknown placeholder %s; allowed: %s", file, i+1, found[0], strings.Join(Placeholders(), ", ")))
+			if !slices.Contains(allowed, found[1]) {
+				errs = append(errs, fmt.Errorf("%s:%d: unknown placeholder %s; allowed: %s", file, i+1, found[0], strings.Join(allowed, ", ")))
 			}
 		}
 	}
@@ -146,18 +78,12 @@ func (doc document) decode(filled string) (*unstructured.Unstructured, error) {
 }
 
 // objects is all that is to be installed, in order: namespaces, definitions, the
-// credentials, then the rest as the manifests have it.
+// rest as the manifests have it with the credentials before, what each worker
+// needs, and last what runs.
 func (d Description) objects(s Settings) ([]*unstructured.Unstructured, error) {
-	var out []*unstructured.Unstructured
-	for _, doc := range d.documents {
-		obj, err := doc.decode(d.fill(doc.text, s))
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, obj)
-	}
-	if len(out) == 0 {
-		return nil, nil
+	out, err := d.rendered(d.documents, s.value)
+	if err != nil || len(out) == 0 {
+		return nil, err
 	}
 	own := []runtime.Object{&corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
@@ -176,33 +102,101 @@ func (d Description) objects(s Settings) ([]*unstructured.Unstructured, error) {
 		if err != nil {
 			return nil, fmt.Errorf("encode %T: %w", o, err)
 		}
-		out = slices.Insert(out, 0, &unstructured.Unstructured{Object: fields})
+		obj := &unstructured.Unstructured{Object: fields}
+		setLabel(obj, ownerLabel, d.Name)
+		out = slices.Insert(out, 0, obj)
 	}
-	for _, obj := range out {
-		labels := obj.GetLabels()
-		if labels == nil {
-			labels = map[string]string{}
-		}
-		labels[ownerLabel] = d.Name
-		obj.SetLabels(labels)
+	perWorker, err := d.workerObjects(s)
+	if err != nil {
+		return nil, err
 	}
+	out = append(out, perWorker...)
 	slices.SortStableFunc(out, func(a, b *unstructured.Unstructured) int { return rank(a) - rank(b) })
 	return out, nil
+}
+
+// rendered makes the objects of documents, with their placeholders filled.
+func (d Description) rendered(documents []document, value func(placeholder string) string) ([]*unstructured.Unstructured, error) {
+	var out []*unstructured.Unstructured
+	for _, doc := range documents {
+		obj, err := doc.decode(fill(doc.text, value))
+		if err != nil {
+			return nil, err
+		}
+		setLabel(obj, ownerLabel, d.Name)
+		if err := d.setEnv(obj); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", doc.file, doc.line, err)
+		}
+		out = append(out, obj)
+	}
+	return out, nil
+}
+
+// setEnv gives a Deployment's containers the variables of the feature that is
+// drilled; they replace what the manifest says.
+func (d Description) setEnv(obj *unstructured.Unstructured) error {
+	if obj.GetKind() != "Deployment" || len(d.env) == 0 {
+		return nil
+	}
+	path := []string{"spec", "template", "spec", "containers"}
+	containers, _, err := unstructured.NestedSlice(obj.Object, path...)
+	if err != nil {
+		return fmt.Errorf("set the feature's variables: %w", err)
+	}
+	for _, c := range containers {
+		container, ok := c.(map[string]any)
+		if !ok {
+			return errors.New("set the feature's variables: a container is no mapping")
+		}
+		env, _, err := unstructured.NestedSlice(container, "env")
+		if err != nil {
+			return fmt.Errorf("set the feature's variables: %w", err)
+		}
+		env = slices.DeleteFunc(env, func(v any) bool {
+			variable, _ := v.(map[string]any)
+			name, _ := variable["name"].(string)
+			_, replaced := d.env[name]
+			return replaced
+		})
+		for _, name := range slices.Sorted(maps.Keys(d.env)) {
+			env = append(env, map[string]any{"name": name, "value": d.env[name]})
+		}
+		container["env"] = env
+	}
+	return unstructured.SetNestedSlice(obj.Object, containers, path...)
+}
+
+func setLabel(obj *unstructured.Unstructured, key, value string) {
+	labels := obj.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[key] = value
+	obj.SetLabels(labels)
 }
 
 // ownerLabel marks every object that Install made: only those are ever deleted.
 const ownerLabel = "spotdrill.dev/handler"
 
-// rank is the order of kinds that others need.
+// rank is the order of kinds that others need. What runs comes last: it must
+// find everything else.
 func rank(obj *unstructured.Unstructured) int {
-	switch obj.GetKind() {
-	case "Namespace":
+	switch {
+	case obj.GetKind() == "Namespace":
 		return 0
-	case "CustomResourceDefinition":
+	case obj.GetKind() == "CustomResourceDefinition":
 		return 1
-	default:
-		return 2
+	case runs(obj):
+		return 4
+	case obj.GetLabels()[workerLabel] != "":
+		return 3
 	}
+	return 2
+}
+
+// runs is true for what has pods.
+func runs(obj *unstructured.Unstructured) bool {
+	return slices.Contains([]string{"Deployment", "DaemonSet", "StatefulSet", "ReplicaSet", "Job", "CronJob", "Pod"}, obj.GetKind())
 }
 
 func orTest(s string) string {

@@ -1,6 +1,12 @@
 package handler
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -13,6 +19,10 @@ import (
 var settings = Settings{
 	QueueURL: "http://queue/1", QueueName: "drill", Endpoint: "http://10.96.0.9:4566", Region: "eu-west-1",
 	ClusterName: "spotdrill", Image: "localhost/spotdrill:1",
+	Workers: []Worker{
+		{Node: "worker2", Instance: "i-2", ProviderID: "aws:///a/i-2", InstanceType: "m", Zone: "a", Capacity: "spot", CPU: "2", Memory: "8Gi", Pods: "110"},
+		{Node: "worker3", Instance: "i-3", ProviderID: "aws:///a/i-3", InstanceType: "c", Zone: "a", Capacity: "spot", CPU: "2", Memory: "4Gi", Pods: "110"},
+	},
 }
 
 func loaded(t *testing.T, name string) []*unstructured.Unstructured {
@@ -48,12 +58,146 @@ func TestPlaceholdersAreFilled(t *testing.T) {
 	var d appsv1.Deployment
 	convert(t, objects[len(objects)-1], &d)
 	c := d.Spec.Template.Spec.Containers[0]
-	if c.Image != "example.org/mine:v1" || d.Labels["app"] != "mine" {
+	if c.Image != "localhost/spotdrill:1" || d.Labels["app"] != "mine" {
 		t.Errorf("image %q, labels %v", c.Image, d.Labels)
 	}
 	want := "--queue=http://queue/1 --name=drill --at=http://10.96.0.9:4566 --region=eu-west-1 --cluster=spotdrill $(KUBERNETES) $HOME"
 	if got := strings.Join(c.Args, " "); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestEachWorkerGetsItsOwn(t *testing.T) {
+	var got []string
+	for _, obj := range loaded(t, "testdata/valid-workers.yaml") {
+		if obj.GetKind() == "Claim" || obj.GetKind() == "Deployment" {
+			got = append(got, fmt.Sprintf("%s of %q: %v %v", referenceTo(obj), obj.GetLabels()[workerLabel], obj.Object["spec"], obj.Object["status"]))
+		}
+	}
+	want := []string{
+		`Claim worker2 of "worker2": map[cluster:spotdrill type:m zone:a] map[capacity:map[cpu:2 memory:8Gi pods:110] id:aws:///a/i-2]`,
+		`Claim worker3 of "worker3": map[cluster:spotdrill type:c zone:a] map[capacity:map[cpu:2 memory:4Gi pods:110] id:aws:///a/i-3]`,
+		`Deployment spotdrill-handler/mine of ""`, // only when all else is there
+	}
+	if len(got) != 3 || got[0] != want[0] || got[1] != want[1] || !strings.HasPrefix(got[2], want[2]) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestTagsOfAWorkersInstance(t *testing.T) {
+	d, err := Load("testdata/valid-workers.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(d.Tags(settings, settings.Workers[1])); got != "map[cluster:spotdrill node:worker3]" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestSettingsOfAFeature(t *testing.T) {
+	d, err := Load("testdata/valid-workers.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for feature, want := range map[string]string{"": "[]", "spot": "[]", "rebalance-drain": "[{DRAIN true} {HOME /}]"} {
+		objects, err := d.For(feature).objects(settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var deployment appsv1.Deployment
+		convert(t, objects[len(objects)-1], &deployment)
+		got := "["
+		for i, v := range deployment.Spec.Template.Spec.Containers[0].Env {
+			if i > 0 {
+				got += " "
+			}
+			got += fmt.Sprintf("{%s %s}", v.Name, v.Value)
+		}
+		if got += "]"; got != want {
+			t.Errorf("feature %q: %s, want %s", feature, got, want)
+		}
+		if same := d.Same(d.For(feature)); same != (want == "[]") {
+			t.Errorf("feature %q: the handler need not be installed anew: %v", feature, same)
+		}
+	}
+}
+
+func TestHandlersOfOthersAreInstalledInOrder(t *testing.T) {
+	for name, want := range map[string]string{
+		"karpenter": "Namespace, 5 CustomResourceDefinition, Secret, ServiceAccount, ClusterRole, ClusterRoleBinding, ClusterRole, ClusterRoleBinding, " +
+			"Role, RoleBinding, Role, RoleBinding, EC2NodeClass, NodePool, 2 NodeClaim, Deployment",
+		"nth": "Namespace, Secret, ServiceAccount, ClusterRole, ClusterRoleBinding, Deployment",
+	} {
+		var kinds []string
+		count := 0
+		objects := loaded(t, name)
+		for i, obj := range objects {
+			count++
+			if i+1 < len(objects) && objects[i+1].GetKind() == obj.GetKind() {
+				continue
+			}
+			kind := obj.GetKind()
+			if count > 1 {
+				kind = fmt.Sprint(count, " ", kind)
+			}
+			kinds, count = append(kinds, kind), 0
+		}
+		if got := strings.Join(kinds, ", "); got != want {
+			t.Errorf("%s:\ngot  %s\nwant %s", name, got, want)
+		}
+		var d appsv1.Deployment
+		convert(t, objects[len(objects)-1], &d)
+		if pod := d.Spec.Template.Spec; pod.Containers[0].Image != settings.Image || pod.NodeSelector["nodegroup"] != "on-demand" {
+			t.Errorf("%s: image %s, on %v", name, pod.Containers[0].Image, pod.NodeSelector)
+		}
+	}
+}
+
+// The definitions must be those of the version that is built.
+func TestDefinitionsAreKarpentersOwn(t *testing.T) {
+	cmd := exec.Command("go", "mod", "download", "-json", "github.com/aws/karpenter-provider-aws")
+	cmd.Dir = filepath.Join("..", "..", "kind", "images", "karpenter")
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+	out, err := cmd.Output()
+	var module struct{ Dir string }
+	if err != nil || json.Unmarshal(out, &module) != nil {
+		t.Skipf("the module cannot be had: %v", err)
+	}
+	theirs, err := filepath.Glob(filepath.Join(module.Dir, "pkg", "apis", "crds", "*.yaml"))
+	if err != nil || len(theirs) == 0 {
+		t.Fatalf("no definitions in %s, %v", module.Dir, err)
+	}
+	ours, _ := filepath.Glob("descriptions/karpenter/crds/*.yaml")
+	if len(ours) != len(theirs) {
+		t.Errorf("%d definitions, the module has %d", len(ours), len(theirs))
+	}
+	for _, file := range theirs {
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(filepath.Join("descriptions", "karpenter", "crds", filepath.Base(file)))
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s is not the module's: %v", filepath.Base(file), err)
+		}
+	}
+}
+
+func TestAHandlersFinalizersAreNobodyElses(t *testing.T) {
+	for finalizer, kubernetes := range map[string]bool{
+		"karpenter.sh/termination":                    false,
+		"karpenter.k8s.aws/termination":               false,
+		"example.org/mine":                            false,
+		"foregroundDeletion":                          true,
+		"orphan":                                      true,
+		"kubernetes":                                  true,
+		"kubernetes.io/pvc-protection":                true,
+		"customresourcecleanup.apiextensions.k8s.io":  true,
+		"service.kubernetes.io/load-balancer-cleanup": true,
+	} {
+		if got := kubernetesFinalizer(finalizer); got != kubernetes {
+			t.Errorf("kubernetesFinalizer(%q) = %v", finalizer, got)
+		}
 	}
 }
 

@@ -27,7 +27,7 @@ type running struct {
 
 // Deployment is the NAMESPACE/NAME that the handler's pods belong to; empty for
 // one that installs nothing.
-func (d Description) Deployment(s Settings) string { return d.fill(d.Ready.Deployment, s) }
+func (d Description) Deployment(s Settings) string { return fill(d.Ready.Deployment, s.value) }
 
 func (d Description) running(cfg *rest.Config, s Settings) (running, error) {
 	client, err := kubernetes.NewForConfig(cfg)
@@ -38,16 +38,33 @@ func (d Description) running(cfg *rest.Config, s Settings) (running, error) {
 	return running{client, namespace, name}, nil
 }
 
-// waitReady waits until every replica of the handler's Deployment is available.
+// waitReady waits until every replica of the handler's Deployment is available
+// and the handler knows its workers.
 func (d Description) waitReady(ctx context.Context, cfg *rest.Config, s Settings) error {
 	r, err := d.running(cfg, s)
 	if err != nil {
 		return err
 	}
+	deployment, err := d.waitAvailable(ctx, r)
+	if err == nil {
+		err = d.waitWorkers(ctx, cfg, s)
+	}
+	if err == nil {
+		return nil
+	}
+	// The wait's own context may be over: what was last seen is asked for anew.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	return fmt.Errorf("%w\n%s", err, r.describe(ctx, deployment))
+}
+
+// waitAvailable waits until every replica is available, and returns the
+// Deployment as last seen.
+func (d Description) waitAvailable(ctx context.Context, r running) (*appsv1.Deployment, error) {
 	timeout := d.Ready.Timeout.D()
 	var deployment *appsv1.Deployment // as last seen
 	var last error
-	err = wait.For(func(ctx context.Context) (bool, error) {
+	err := wait.For(func(ctx context.Context) (bool, error) {
 		seen, err := r.client.AppsV1().Deployments(r.namespace).Get(ctx, r.name, metav1.GetOptions{})
 		if ctx.Err() != nil {
 			return false, nil // cut short: that says nothing of the Deployment
@@ -59,21 +76,15 @@ func (d Description) waitReady(ctx context.Context, cfg *rest.Config, s Settings
 		deployment = seen
 		return available(seen), nil
 	}, wait.WithContext(ctx), wait.WithTimeout(timeout), wait.WithInterval(poll), wait.WithImmediate())
-	if err == nil {
-		return nil
+	if err != nil {
+		return deployment, fmt.Errorf("%s: deployment %s/%s is not ready after %s: %w",
+			d.At("ready.deployment"), r.namespace, r.name, timeout, errors.Join(last, err))
 	}
-	// The wait's own context may be over: what was last seen is asked for anew.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	return fmt.Errorf("deployment %s/%s is not ready after %s: %w\n%s", r.namespace, r.name, timeout, errors.Join(last, err), r.describe(ctx, deployment))
+	return deployment, nil
 }
 
 func available(d *appsv1.Deployment) bool {
-	want := int32(1)
-	if d.Spec.Replicas != nil {
-		want = *d.Spec.Replicas
-	}
-	s := d.Status
+	want, s := replicasOf(d), d.Status
 	return s.ObservedGeneration >= d.Generation && s.UpdatedReplicas == want && s.AvailableReplicas == want && s.Replicas == want
 }
 

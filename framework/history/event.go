@@ -131,4 +131,10 @@ type Handler struct {
 	// DrainEvent is the reason of the Kubernetes event on the node that says that
 	// a drain starts; empty where the handler tells of none.
 	DrainEvent string `json:"drain_event,omitempty"`
+	// CommitPoint is when it may delete a message: received, recorded or drained.
+	CommitPoint string `json:"commit_point,omitempty"`
+	// SQSActions are all that it may call.
+	SQSActions []string `json:"sqs_actions,omitempty"`
+	// Deviations are the scenarios that it is known not to keep, and why.
+	Deviations map[string]string `json:"deviations,omitempty"`
 }

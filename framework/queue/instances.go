@@ -3,6 +3,8 @@ package queue
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -76,6 +78,63 @@ func (a *AWS) Instances(ctx context.Context, cluster string) (map[string]string,
 		}
 	}
 	return found, nil
+}
+
+// Tag gives an instance tags, in place of those that it has of the same keys.
+func (a *AWS) Tag(ctx context.Context, id string, tags map[string]string) error {
+	if len(tags) == 0 {
+		return nil
+	}
+	in := &ec2.CreateTagsInput{Resources: []string{id}}
+	for _, key := range slices.Sorted(maps.Keys(tags)) {
+		in.Tags = append(in.Tags, types.Tag{Key: aws.String(key), Value: aws.String(tags[key])})
+	}
+	if _, err := a.ec2.CreateTags(ctx, in); err != nil {
+		return fmt.Errorf("tag instance %s: %w", id, err)
+	}
+	return nil
+}
+
+// Network is what an instance of this LocalStack can be launched with.
+type Network struct {
+	AMI, Subnet, SecurityGroup string
+}
+
+// Network finds an AMI, and the default subnet and security group of the zone.
+// LocalStack makes up other ids at each start.
+func (a *AWS) Network(ctx context.Context) (Network, error) {
+	filter := func(name, value string) types.Filter {
+		return types.Filter{Name: aws.String(name), Values: []string{value}}
+	}
+	images, err := a.ec2.DescribeImages(ctx, &ec2.DescribeImagesInput{
+		Owners: []string{"amazon"}, Filters: []types.Filter{filter("architecture", "x86_64"), filter("root-device-type", "ebs")},
+	})
+	if err != nil {
+		return Network{}, fmt.Errorf("list images: %w", err)
+	}
+	subnets, err := a.ec2.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{
+		Filters: []types.Filter{filter("availability-zone", a.Zone()), filter("default-for-az", "true")},
+	})
+	if err != nil {
+		return Network{}, fmt.Errorf("list subnets: %w", err)
+	}
+	if len(images.Images) == 0 || len(subnets.Subnets) == 0 {
+		return Network{}, fmt.Errorf("LocalStack has %d images and %d default subnets in %s, want one of each", len(images.Images), len(subnets.Subnets), a.Zone())
+	}
+	subnet := subnets.Subnets[0]
+	groups, err := a.ec2.DescribeSecurityGroups(ctx, &ec2.DescribeSecurityGroupsInput{
+		Filters: []types.Filter{filter("vpc-id", aws.ToString(subnet.VpcId)), filter("group-name", "default")},
+	})
+	if err != nil {
+		return Network{}, fmt.Errorf("list security groups: %w", err)
+	}
+	if len(groups.SecurityGroups) == 0 {
+		return Network{}, fmt.Errorf("LocalStack's network %s has no default security group", aws.ToString(subnet.VpcId))
+	}
+	return Network{
+		AMI: aws.ToString(images.Images[0].ImageId), Subnet: aws.ToString(subnet.SubnetId),
+		SecurityGroup: aws.ToString(groups.SecurityGroups[0].GroupId),
+	}, nil
 }
 
 // Terminate ends the instances of these ids; without any it does nothing.

@@ -1,20 +1,62 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/kind"
 )
 
-// Install makes d the one handler in the cluster. One that is there already is
-// kept, so that scenarios share it.
-func (s *System) Install(ctx context.Context, d handler.Description) error {
-	if s.installed != nil && s.installed.Name == d.Name && s.installed.File == d.File {
+// ErrNoImage is why a handler cannot be drilled on this machine.
+var ErrNoImage = kind.ErrNotAvailable
+
+// Provide brings the image of a handler into the nodes: the product's own, one
+// that the engine holds already, where override names it, or that of the
+// description, pulled or built. One that no registry gives is ErrNoImage.
+func (s *System) Provide(ctx context.Context, d handler.Description, override string) error {
+	held := override
+	switch {
+	case override != "":
+		ok, err := s.engine.HasImage(ctx, override)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return fmt.Errorf("--handler-image=%s: %s does not hold this image", override, s.engine.Name)
+		}
+	case d.Image.Ref == "":
+		return nil // the product's own, which the nodes have, or none
+	default:
+		var err error
+		held, err = kind.HandlerImage(ctx, s.engine, kind.ImageOptions{Source: s.opts.Source, Log: s.opts.Log}, d.Image.Ref, d.Image.Recipe)
+		if err != nil {
+			return fmt.Errorf("%s: %w", d.At("image.ref"), err)
+		}
+	}
+	return s.step("handler's image in the nodes", func() error {
+		ref, err := s.Cluster.LoadImage(ctx, held)
+		s.images[d.File] = ref
+		s.Environment["handler-image"] = held + " as " + ref
+		return err
+	})
+}
+
+// Install makes d, as it is set for the drills of a feature, the one handler in
+// the cluster. One that is there already is kept, so that scenarios share it.
+func (s *System) Install(ctx context.Context, d handler.Description, feature string) error {
+	d = d.For(feature)
+	if s.installed != nil && s.installed.Same(d) {
 		return nil
 	}
 	if err := s.Uninstall(ctx); err != nil {
@@ -22,7 +64,109 @@ func (s *System) Install(ctx context.Context, d handler.Description) error {
 	}
 	// Recorded first: what is half installed is to be removed as well.
 	s.installed = &d
-	return d.Install(ctx, s.Cluster.Config, s.settings, func(string, ...any) {})
+	settings, err := s.equip(ctx, d)
+	if err != nil {
+		return err
+	}
+	return d.Install(ctx, s.Cluster.Config, settings, func(string, ...any) {})
+}
+
+// equip tags the workers' instances as the handler wants them, and returns its
+// settings. The tags stay: nobody else reads them.
+func (s *System) equip(ctx context.Context, d handler.Description) (handler.Settings, error) {
+	settings, err := s.settingsOf(ctx, d)
+	if err != nil {
+		return settings, err
+	}
+	for _, w := range settings.Workers {
+		if err := s.AWS.Tag(ctx, w.Instance, d.Tags(settings, w)); err != nil {
+			return settings, err
+		}
+	}
+	return settings, nil
+}
+
+// settingsOf are the settings for a handler with the workers as they are now.
+func (s *System) settingsOf(ctx context.Context, d handler.Description) (handler.Settings, error) {
+	settings := s.settings
+	if ref, ok := s.images[d.File]; ok {
+		settings.Image = ref
+	}
+	for _, n := range s.Cluster.Nodes {
+		if n.Capacity == cluster.ControlPlane || d.Workers.Capacity != "" && n.Capacity != d.Workers.Capacity {
+			continue
+		}
+		w := handler.Worker{
+			Node: n.Name, Instance: n.Instance, ProviderID: kind.Node{InstanceID: n.Instance}.ProviderID(),
+			Capacity: n.Capacity, Zone: kind.Zone,
+		}
+		node, err := s.Cluster.Clientset.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return settings, fmt.Errorf("read node %s: %w", n.Name, err)
+		}
+		if err == nil {
+			w.InstanceType = node.Labels[corev1.LabelInstanceTypeStable]
+			w.CPU, w.Memory, w.Pods = node.Status.Capacity.Cpu().String(), node.Status.Capacity.Memory().String(), node.Status.Capacity.Pods().String()
+		}
+		settings.Workers = append(settings.Workers, w)
+	}
+	return settings, nil
+}
+
+// pause stops a handler that knows workers of its own, where one of them is lost:
+// it would act on what is given back before it is complete. Resume starts it
+// again; where that fails, the next restore begins anew.
+func (s *System) pause(ctx context.Context) error {
+	if s.paused || s.installed == nil || !s.installed.KnowsWorkers() {
+		return nil
+	}
+	settings, err := s.settingsOf(ctx, *s.installed)
+	if err != nil {
+		return err
+	}
+	lost, err := s.Cluster.Lost(ctx)
+	if err != nil {
+		return err
+	}
+	intact, err := s.installed.Intact(ctx, s.Cluster.Config, settings)
+	if err != nil || intact && len(lost) == 0 {
+		return err
+	}
+	if err := s.installed.Stop(ctx, s.Cluster.Config, settings); err != nil {
+		return err
+	}
+	s.paused = true
+	return nil
+}
+
+func (s *System) resume(ctx context.Context) error {
+	if !s.paused {
+		return nil
+	}
+	settings, err := s.equip(ctx, *s.installed)
+	if err != nil {
+		return err
+	}
+	if err := s.installed.Start(ctx, s.Cluster.Config, settings); err != nil {
+		return err
+	}
+	s.paused = false
+	return nil
+}
+
+// newInstance starts another instance for a worker and ends the one that it had.
+func (s *System) newInstance(ctx context.Context, worker string) (string, error) {
+	running, err := s.AWS.Instances(ctx, s.opts.Cluster)
+	if err != nil {
+		return "", err
+	}
+	if old := running[worker]; old != "" {
+		if err := s.AWS.Terminate(ctx, []string{old}); err != nil {
+			return "", err
+		}
+	}
+	started, err := s.AWS.RunInstances(ctx, s.opts.Cluster, []string{worker})
+	return started[worker], err
 }
 
 // Meta is what histories say of the handler: what its description says, with the
@@ -30,7 +174,7 @@ func (s *System) Install(ctx context.Context, d handler.Description) error {
 func (s *System) Meta(d handler.Description) history.Handler {
 	meta := d.Meta()
 	if meta.Version == "" || meta.Version == "(devel)" {
-		_, meta.Version, _ = strings.Cut(s.image, ":")
+		_, meta.Version, _ = strings.Cut(cmp.Or(s.images[d.File], s.image), ":")
 	}
 	meta.Deployment = d.Deployment(s.settings)
 	return meta
@@ -40,13 +184,20 @@ func (s *System) Meta(d handler.Description) history.Handler {
 // left.
 func (s *System) Uninstall(ctx context.Context) error {
 	if s.installed == nil {
-		return handler.RemoveLeftover(ctx, s.Cluster.Config)
+		if err := handler.RemoveLeftover(ctx, s.Cluster.Config); err != nil {
+			return err
+		}
+		return s.Cluster.Disown(ctx)
 	}
-	if err := s.installed.Uninstall(ctx, s.Cluster.Config, s.settings); err != nil {
+	settings, err := s.settingsOf(ctx, *s.installed)
+	if err != nil {
 		return err
 	}
-	s.installed = nil
-	return nil
+	if err := s.installed.Uninstall(ctx, s.Cluster.Config, settings); err != nil {
+		return err
+	}
+	s.installed, s.paused = nil, false
+	return s.Cluster.Disown(ctx)
 }
 
 // Finish puts the cluster back as it was made: no handler, CoreDNS as it came.

@@ -141,7 +141,7 @@ func (r *drilling) arrange(ctx context.Context) error {
 	if err := r.AWS.Purge(ctx); err != nil {
 		return err
 	}
-	if err := r.Install(ctx, r.handler()); err != nil {
+	if err := r.Install(ctx, r.handler(), r.Scenario.Feature); err != nil {
 		return err
 	}
 	dns := r.Scenario.CoreDNS
@@ -261,10 +261,22 @@ func (s *System) restore(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	leftovers := handler.LeavesBehind
-	if s.installed != nil {
+	if s.installed == nil {
+		// One that an earlier run left would go on with what it was at.
+		if err := s.Uninstall(ctx); err != nil {
+			return nil, err
+		}
+	} else {
 		leftovers = s.installed.LeavesBehind
+		if err := s.pause(ctx); err != nil {
+			return nil, err
+		}
 	}
-	return s.Cluster.Restore(ctx, leftovers)
+	mended, err := s.Cluster.Restore(ctx, leftovers, s.newInstance)
+	if err != nil {
+		return mended, err
+	}
+	return mended, s.resume(ctx)
 }
 
 // removeWorkload deletes the drill's namespace with all that is in it, without

@@ -73,7 +73,8 @@ func (s *System) reuse(ctx context.Context, opts cluster.Options, digest string)
 		return err.Error(), nil
 	}
 	for _, n := range c.Nodes {
-		if n.Capacity != cluster.ControlPlane && (n.Instance == "" || instances[n.Name] != n.Instance) {
+		// One without an instance is given another below.
+		if n.Capacity != cluster.ControlPlane && n.Instance != "" && instances[n.Name] != n.Instance {
 			return fmt.Sprintf("LocalStack does not know instance %s of node %s: it was restarted", n.Instance, n.Name), nil
 		}
 	}
@@ -238,10 +239,26 @@ func (s *System) startProxy(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read Service queue-proxy: %w", err)
 	}
-	endpoint := "http://" + svc.Spec.ClusterIP + ":4566"
-	s.settings = handler.Settings{
-		QueueURL: s.AWS.QueueURL(endpoint), QueueName: s.opts.Cluster, Endpoint: endpoint,
-		Region: kind.Region, ClusterName: s.opts.Cluster, Image: s.image,
+	if s.settings, err = s.findSettings(ctx, "http://"+svc.Spec.ClusterIP+":4566"); err != nil {
+		return err
 	}
 	return s.podReady(ctx, Namespace, "queue-proxy")
+}
+
+// findSettings collects what handlers are told of the system, AWS being at
+// endpoint.
+func (s *System) findSettings(ctx context.Context, endpoint string) (handler.Settings, error) {
+	api, err := s.Cluster.Clientset.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, "kubernetes", metav1.GetOptions{})
+	if err != nil {
+		return handler.Settings{}, fmt.Errorf("read Service kubernetes: %w", err)
+	}
+	network, err := s.AWS.Network(ctx)
+	if err != nil {
+		return handler.Settings{}, err
+	}
+	return handler.Settings{
+		QueueURL: s.AWS.QueueURL(endpoint), QueueName: s.opts.Cluster, Endpoint: endpoint,
+		Region: kind.Region, ClusterName: s.opts.Cluster, ClusterEndpoint: "https://" + api.Spec.ClusterIP,
+		AMI: network.AMI, Subnet: network.Subnet, SecurityGroup: network.SecurityGroup, Image: s.image,
+	}, nil
 }

@@ -51,15 +51,17 @@ type System struct {
 
 	opts      Options
 	engine    *engine.Engine
-	image     string // of our own binary, as the nodes know it
+	image     string            // of our own binary, as the nodes know it
+	images    map[string]string // of handlers, by the file of their description
 	installed *handler.Description
+	paused    bool // installed is stopped while its workers are given back
 	settings  handler.Settings
 }
 
 // Up brings the system up, or finds the one that an earlier run left in good
 // order. What an earlier run left dead, half made or outdated is made anew.
 func Up(ctx context.Context, opts Options) (*System, error) {
-	s := &System{opts: opts}
+	s := &System{opts: opts, images: map[string]string{}}
 	var err error
 	if s.engine, err = detect(ctx, opts); err != nil {
 		return nil, err

@@ -96,11 +96,15 @@ type Result struct {
 	DNS *DNS `yaml:"-"`
 }
 
-// Skip is the result of a scenario that does not apply to the handler.
+// Skip is the result of a scenario that is not played with the handler.
 func Skip(s scenarios.Scenario, reason string) Result {
 	r := resultOf(s)
 	r.Outcome = Skipped
-	r.Verdicts = []Verdict{{Check: "applies", Outcome: Skipped, Want: "the handler claims " + s.Feature, Got: reason}}
+	want := "a handler that can be drilled here"
+	if s.Feature != "" {
+		want = "the handler claims " + s.Feature
+	}
+	r.Verdicts = []Verdict{{Check: "applies", Outcome: Skipped, Want: want, Got: reason}}
 	return r
 }
 

@@ -2,10 +2,11 @@
 # Builds a container image from Go modules, Debian packages and PyPI, for hosts
 # that reach no image registry, and hands it to the container engine:
 #
-#	build.sh node|localstack docker|podman IMAGE
+#	build.sh node|localstack|karpenter docker|podman IMAGE
 #
-# Needs root (mmdebstrap, chroot) on Debian or Ubuntu. Every step is kept in
-# ${SPOTDRILL_CACHE:-~/.cache/spotdrill}/images under a key of what goes into it.
+# Runs on Debian or Ubuntu; node and localstack need root (mmdebstrap, chroot).
+# Every step is kept in ${SPOTDRILL_CACHE:-~/.cache/spotdrill}/images under a key
+# of what goes into it.
 set -euo pipefail
 
 images=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -15,11 +16,13 @@ source "$images/steps.sh"
 main() {
 	local image=${1-} engine=${2-} ref=${3-}
 	case $image in
-	node | localstack) ;;
-	*) fail "usage: build.sh node|localstack docker|podman IMAGE" ;;
+	node | localstack)
+		[[ $(id -u) = 0 ]] || fail "building the $image image needs root (mmdebstrap and chroot): run it as root, or where an image registry can be reached"
+		;;
+	karpenter) ;;
+	*) fail "usage: build.sh node|localstack|karpenter docker|podman IMAGE" ;;
 	esac
 	[[ -n $engine && -n $ref ]] || fail "usage: build.sh $image docker|podman IMAGE"
-	[[ $(id -u) = 0 ]] || fail "building the $image image needs root (mmdebstrap and chroot): run it as root, or where an image registry can be reached"
 
 	cache=${SPOTDRILL_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/spotdrill}/images
 	mkdir -p "$cache/steps" "$cache/logs"

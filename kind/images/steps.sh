@@ -1,4 +1,4 @@
-# The step runner and the steps that both images share.
+# The step runner and the steps that several images share.
 
 # step NUMBER NAME SECONDS INPUT... performs a step whose result is kept: make_NAME
 # fills the empty folder $out, which becomes $(made NAME) when it succeeds. With the

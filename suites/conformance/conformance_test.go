@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/ginkgo/v2" //nolint:revive,staticcheck // Ginkgo specs read as they are meant to
@@ -32,6 +33,9 @@ func TestConformance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := checkDeviations(under, chosen); err != nil {
+		t.Fatal(err)
+	}
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +55,8 @@ func TestConformance(t *testing.T) {
 // The flags of the suite; `make conformance` sets them from SET, HANDLER, …
 var (
 	setFlag       = flag.String("set", "fast", "the set of scenarios: fast or full")
-	handlerFlag   = flag.String("handler", "builtin", "the handler under test: builtin, none, or a path to a description")
+	handlerFlag   = flag.String("handler", "builtin", "the handler under test: "+strings.Join(handler.Names(), ", ")+", or a path to a description")
+	imageFlag     = flag.String("handler-image", "", "an image that the container engine holds, instead of the description's")
 	scenariosFlag = flag.String("scenarios", "", "names of scenarios, by comma, instead of a set")
 	clusterFlag   = flag.String("cluster", run.DefaultCluster, "the name of the kind cluster")
 	proxyModeFlag = flag.String("proxy-mode", "iptables", "kube-proxy's mode: iptables or nftables")
@@ -65,7 +70,7 @@ func (c *conformance) specs() {
 		AfterAll(c.finish, NodeTimeout(finishTimeout))
 		for _, s := range c.scenarios {
 			It(s.Name+": "+s.Title, func(ctx SpecContext) {
-				if reason := c.notClaimed(s); reason != "" {
+				if reason := c.notApplicable(s); reason != "" {
 					c.skipped(s, reason)
 					Skip(reason)
 				}

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -44,6 +45,7 @@ type conformance struct {
 	console *reports.Console
 	started time.Time
 	drills  time.Time // the first drill's start
+	noImage string    // why the handler cannot be drilled here, or ""
 }
 
 func newConformance(under handler.Description, set scenarios.Set, chosen []scenarios.Scenario, opts run.Options, out string) *conformance {
@@ -54,6 +56,20 @@ func newConformance(under handler.Description, set scenarios.Set, chosen []scena
 	}
 	c.console = reports.NewConsole(os.Stderr, total)
 	return c
+}
+
+// checkDeviations is an error where the description names a clause that is
+// neither in the catalogue nor among the chosen ones.
+func checkDeviations(under handler.Description, chosen []scenarios.Scenario) error {
+	all, err := scenarios.Catalogue()
+	if err != nil {
+		return err
+	}
+	var clauses []string
+	for _, s := range append(all, chosen...) {
+		clauses = append(clauses, s.Name)
+	}
+	return under.CheckDeviations(clauses)
 }
 
 func names(list string) []string {
@@ -70,6 +86,12 @@ func (c *conformance) setUp(ctx SpecContext) {
 	c.opts.Log("setting the system up (about 10 min where images must be built, else less than a minute)")
 	c.system, err = run.Up(ctx, c.opts)
 	must("set-up", err)
+	err = c.system.Provide(ctx, c.handler, *imageFlag)
+	// In a description of one's own the reference may as well be misspelt.
+	if errors.Is(err, run.ErrNoImage) && c.handler.Embedded() {
+		c.noImage, err = err.Error(), nil
+	}
+	must("set-up: the handler's image", err)
 	c.report.Environment = c.system.Environment
 	c.report.Handler.Version = c.system.Meta(c.handler).Version
 	c.report.Timings.Setup = reports.Seconds(time.Since(c.started))
@@ -122,8 +144,11 @@ func must(doing string, err error) {
 	}
 }
 
-// notClaimed says why the scenario does not apply to the handler, or "".
-func (c *conformance) notClaimed(s scenarios.Scenario) string {
+// notApplicable says why the scenario is not played with the handler, or "".
+func (c *conformance) notApplicable(s scenarios.Scenario) string {
+	if c.noImage != "" {
+		return c.noImage
+	}
 	if s.Handler == scenarios.HandlerNone || s.Feature == "" || c.handler.Claims(s.Feature) {
 		return ""
 	}

@@ -1,0 +1,93 @@
+package cluster
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+)
+
+// five is a cluster as it was made; change may do something to its nodes first.
+func five(t *testing.T, change func(map[string]*corev1.Node)) *Cluster {
+	t.Helper()
+	nodes := map[string]*corev1.Node{}
+	for _, name := range append([]string{"c-control-plane"}, WorkerNames("c")...) {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{Label: "true", CapacityLabel: Spot}}}
+		n.Spec.ProviderID = "aws:///zone/i-" + name
+		nodes[name] = n
+	}
+	nodes["c-worker"].Labels[CapacityLabel] = OnDemand
+	nodes["c-control-plane"].Labels = map[string]string{Label: "true", "node-role.kubernetes.io/control-plane": ""}
+	state := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: stateName, Namespace: metav1.NamespaceSystem},
+		Data:       map[string]string{"labels": `{"c-worker2":{"spotdrill.dev/owned":"true","karpenter.sh/capacity-type":"spot"}}`},
+	}
+	change(nodes)
+	client := fake.NewClientset(state)
+	for _, n := range nodes {
+		if err := client.Tracker().Add(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := &Cluster{Name: "c", Clientset: client}
+	if err := c.loadNodes(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestAWorkerWithoutItsNodeObjectIsLost(t *testing.T) {
+	now := metav1.NewTime(time.Now())
+	c := five(t, func(nodes map[string]*corev1.Node) {
+		delete(nodes, "c-worker3")
+		nodes["c-worker4"].DeletionTimestamp, nodes["c-worker4"].Finalizers = &now, []string{"example.org/mine"}
+	})
+	lost, err := c.Lost(t.Context())
+	if err != nil || !slices.Equal(lost, []string{"c-worker3", "c-worker4"}) {
+		t.Errorf("lost %v, %v", lost, err)
+	}
+	var got []string
+	for _, n := range c.Nodes {
+		got = append(got, n.Name+" "+n.Capacity+" "+n.Instance)
+	}
+	want := "c-control-plane control-plane i-c-control-plane, c-worker on-demand i-c-worker, c-worker2 spot i-c-worker2, c-worker3 spot , c-worker4 spot "
+	if strings.Join(got, ", ") != want {
+		t.Errorf("got  %s\nwant %s", strings.Join(got, ", "), want)
+	}
+}
+
+func TestANodeIsDisownedWhenItsHandlerIsGone(t *testing.T) {
+	c := five(t, func(nodes map[string]*corev1.Node) {
+		n := nodes["c-worker2"]
+		n.Labels["karpenter.sh/registered"] = "true"
+		n.Finalizers = []string{"karpenter.sh/termination"}
+		n.OwnerReferences = []metav1.OwnerReference{{Kind: "NodeClaim", Name: "c-worker2"}}
+	})
+	if err := c.Disown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n, err := c.Clientset.CoreV1().Nodes().Get(t.Context(), "c-worker2", metav1.GetOptions{})
+	if err != nil || len(n.Finalizers) > 0 || len(n.OwnerReferences) > 0 || len(n.Labels) != 2 || n.Labels[CapacityLabel] != Spot {
+		t.Errorf("%+v, %v", n.ObjectMeta, err)
+	}
+}
+
+func TestWhatADrainLeavesIsCleaned(t *testing.T) {
+	n := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: map[string]string{"example.org/drained": "1", "keep": "1"}},
+		Spec: corev1.NodeSpec{Unschedulable: true, Taints: []corev1.Taint{
+			{Key: "example.org/draining"}, {Key: corev1.TaintNodeUnschedulable}, {Key: corev1.TaintNodeNotReady},
+		}},
+	}
+	mended := clean(n, func(key string) bool { return strings.HasPrefix(key, "example.org/") })
+	if got := strings.Join(mended, ", "); got != "n uncordoned, n untainted of example.org/draining, n freed of annotation example.org/drained" {
+		t.Errorf("mended %s", got)
+	}
+	if n.Spec.Unschedulable || len(n.Spec.Taints) != 1 || n.Spec.Taints[0].Key != corev1.TaintNodeNotReady || len(n.Annotations) != 1 {
+		t.Errorf("left %+v, %v", n.Spec, n.Annotations)
+	}
+}

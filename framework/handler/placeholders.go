@@ -1,0 +1,144 @@
+package handler
+
+import (
+	"regexp"
+	"time"
+)
+
+// Settings is what a handler must be told of the system that it runs in. Each
+// field but the keys and the workers stands behind a placeholder: see
+// Placeholders.
+type Settings struct {
+	QueueURL        string
+	QueueName       string
+	Endpoint        string // of AWS's API, as a pod reaches it
+	Region          string
+	ClusterName     string
+	ClusterEndpoint string // of the Kubernetes API, as a pod reaches it
+	Image           string // the handler's
+	Namespace       string // DefaultNamespace where it is empty
+	// AMI, Subnet and SecurityGroup are what instances in LocalStack's EC2 are
+	// launched with.
+	AMI           string
+	Subnet        string
+	SecurityGroup string
+
+	// Workers are those that the handler looks after.
+	Workers []Worker
+
+	// AccessKeyID and SecretAccessKey go into the Secret; "test" where empty,
+	// which is what LocalStack takes.
+	AccessKeyID     string
+	SecretAccessKey string
+}
+
+// Worker is a node of the cluster as the manifests for each worker know it.
+type Worker struct {
+	Node         string
+	Instance     string // id of its EC2 instance
+	ProviderID   string // aws:///ZONE/INSTANCE
+	InstanceType string
+	Capacity     string // spot or on-demand
+	Zone         string
+	// CPU, Memory and Pods are the node's capacity, as quantities.
+	CPU    string
+	Memory string
+	Pods   string
+}
+
+// DefaultNamespace is where a handler is installed.
+const DefaultNamespace = "spotdrill-handler"
+
+// CredentialsSecret is the Secret that Install makes in the namespace, with the
+// keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: use it with envFrom.
+const CredentialsSecret = "aws-credentials"
+
+// Placeholders lists what manifests may hold, as ${NAME}.
+func Placeholders() []string {
+	return []string{
+		"QUEUE_URL", "QUEUE_NAME", "AWS_ENDPOINT", "AWS_REGION", "CLUSTER_NAME", "CLUSTER_ENDPOINT",
+		"IMAGE", "NAMESPACE", "AMI_ID", "SUBNET_ID", "SECURITY_GROUP_ID",
+	}
+}
+
+// WorkerPlaceholders lists what the manifests for each worker may hold as well.
+// NOW is the time at which they are rendered, as conditions want it.
+func WorkerPlaceholders() []string {
+	return []string{
+		"NODE_NAME", "INSTANCE_ID", "PROVIDER_ID", "INSTANCE_TYPE", "CAPACITY_TYPE", "ZONE",
+		"CPU", "MEMORY", "PODS", "NOW",
+	}
+}
+
+// value is what a placeholder stands for: split has refused unknown ones.
+func (s Settings) value(placeholder string) string {
+	switch placeholder {
+	case "QUEUE_URL":
+		return s.QueueURL
+	case "QUEUE_NAME":
+		return s.QueueName
+	case "AWS_ENDPOINT":
+		return s.Endpoint
+	case "AWS_REGION":
+		return s.Region
+	case "CLUSTER_NAME":
+		return s.ClusterName
+	case "CLUSTER_ENDPOINT":
+		return s.ClusterEndpoint
+	case "IMAGE":
+		return s.Image
+	case "AMI_ID":
+		return s.AMI
+	case "SUBNET_ID":
+		return s.Subnet
+	case "SECURITY_GROUP_ID":
+		return s.SecurityGroup
+	default: // NAMESPACE
+		return s.namespace()
+	}
+}
+
+// valueFor is value for what is rendered for a worker.
+func (s Settings) valueFor(w Worker) func(placeholder string) string {
+	return func(placeholder string) string {
+		switch placeholder {
+		case "NODE_NAME":
+			return w.Node
+		case "INSTANCE_ID":
+			return w.Instance
+		case "PROVIDER_ID":
+			return w.ProviderID
+		case "INSTANCE_TYPE":
+			return w.InstanceType
+		case "CAPACITY_TYPE":
+			return w.Capacity
+		case "ZONE":
+			return w.Zone
+		case "CPU":
+			return w.CPU
+		case "MEMORY":
+			return w.Memory
+		case "PODS":
+			return w.Pods
+		case "NOW":
+			return time.Now().UTC().Format(time.RFC3339)
+		}
+		return s.value(placeholder)
+	}
+}
+
+func (s Settings) namespace() string {
+	if s.Namespace == "" {
+		return DefaultNamespace
+	}
+	return s.Namespace
+}
+
+var placeholder = regexp.MustCompile(`\$\{([A-Za-z0-9_]*)\}`)
+
+// fill replaces every placeholder in text.
+func fill(text string, value func(placeholder string) string) string {
+	return placeholder.ReplaceAllStringFunc(text, func(found string) string {
+		return value(placeholder.FindStringSubmatch(found)[1])
+	})
+}
