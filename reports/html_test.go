@@ -50,7 +50,8 @@ func (p played) entry(t testing.TB) Entry {
 		t.Fatal(err)
 	}
 	s.Probe = &scenarios.Probe{Fresh: p.rate, Fixed: p.rate / 2, Control: p.rate / 5}
-	return NewEntry(verdict.Judge(s, p.history(s)), p.history(s))
+	h := p.history(s)
+	return NewEntry(verdict.Judge(s, h), h)
 }
 
 func (p played) history(s scenarios.Scenario) history.History {
