@@ -37,12 +37,13 @@ type junitCounts struct {
 }
 
 type junitCase struct {
-	Name    string        `xml:"name,attr"`
-	Class   string        `xml:"classname,attr"`
-	Time    string        `xml:"time,attr"`
-	Failure *junitText    `xml:"failure"`
-	Error   *junitText    `xml:"error"`
-	Skipped *junitSkipped `xml:"skipped"`
+	Name       string           `xml:"name,attr"`
+	Class      string           `xml:"classname,attr"`
+	Time       string           `xml:"time,attr"`
+	Properties *junitProperties `xml:"properties"`
+	Failure    *junitText       `xml:"failure"`
+	Error      *junitText       `xml:"error"`
+	Skipped    *junitSkipped    `xml:"skipped"`
 }
 
 type junitProperties struct {
@@ -66,9 +67,10 @@ type junitSkipped struct {
 
 // WriteJUnit writes the report as JUnit XML: a suite for each profile, a test
 // case for each scenario. A Fail is a failure, an Unknown an error, so that
-// neither goes green. It keeps to the schema of Jenkins' xUnit plugin, junit-10,
-// which has properties at suites only: measured numbers are properties of their
-// suite, named scenario/check/number.
+// neither goes green. Measured numbers are properties of their test case, named
+// check/number. It keeps to the schema of Jenkins' xUnit plugin, junit-10, but
+// for these: there only suites have properties, while pytest and Maven write
+// them at test cases too, and readers take them.
 func (r *Report) WriteJUnit(w io.Writer) error {
 	all := junitSuites{Name: "spotdrill", junitCounts: countsOf(r.Summary, r.Results)}
 	for _, p := range r.Profiles {
@@ -83,7 +85,6 @@ func (r *Report) WriteJUnit(w io.Writer) error {
 			}},
 		}
 		for _, e := range entries {
-			suite.Properties.Properties = append(suite.Properties.Properties, numbersOf(e)...)
 			suite.Cases = append(suite.Cases, r.junitCase(e))
 		}
 		all.Suites = append(all.Suites, suite)
@@ -101,7 +102,7 @@ func (r *Report) WriteJUnit(w io.Writer) error {
 }
 
 func (r *Report) junitCase(e Entry) junitCase {
-	c := junitCase{Name: e.Scenario, Class: r.Handler.Name + "." + e.Profile, Time: junitTime(time.Duration(e.Measured))}
+	c := junitCase{Name: e.Scenario, Class: r.Handler.Name + "." + e.Profile, Time: junitTime(time.Duration(e.Measured)), Properties: numbersOf(e)}
 	switch e.Outcome {
 	case verdict.Pass:
 	case verdict.Skipped:
@@ -114,16 +115,20 @@ func (r *Report) junitCase(e Entry) junitCase {
 	return c
 }
 
-func numbersOf(e Entry) []junitProperty {
+// numbersOf are what the checks of a scenario measured, nil where nothing.
+func numbersOf(e Entry) *junitProperties {
 	var properties []junitProperty
 	for _, v := range e.Verdicts {
 		for _, name := range sortedKeys(v.Numbers) {
 			properties = append(properties, junitProperty{
-				printable(e.Scenario + "/" + v.Check + "/" + name), strconv.FormatFloat(v.Numbers[name], 'f', -1, 64),
+				printable(v.Check + "/" + name), strconv.FormatFloat(v.Numbers[name], 'f', -1, 64),
 			})
 		}
 	}
-	return properties
+	if len(properties) == 0 {
+		return nil
+	}
+	return &junitProperties{properties}
 }
 
 // reason is the first verdict with the outcome, in one line.
