@@ -89,11 +89,6 @@ func Profiles() []string {
 	return []string{"STATE-CHANGE", "SCHEDULED-CHANGE", "REBALANCE", "QUEUE-HYGIENE", "RESILIENCE", "SPOT", "DNS", "INCIDENT"}
 }
 
-// Features lists what a handler can claim.
-func Features() []string {
-	return []string{"spot", "state-change", "scheduled-change", "rebalance-event", "rebalance-drain", "capacity-reservation"}
-}
-
 // CoreDNS is how cluster DNS is set for the drill; it is put back afterwards.
 type CoreDNS struct {
 	Placement Placement       `yaml:"placement"`

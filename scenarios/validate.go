@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/feature"
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
@@ -72,7 +73,7 @@ func (s Scenario) validate(fileName string) problems {
 		p.oneOf("sets", string(set), []string{string(Fast), string(Full)})
 	}
 	if s.Feature != "" {
-		p.oneOf("feature", s.Feature, Features())
+		p.oneOf("feature", s.Feature, feature.Names())
 	}
 	p.oneOf("handler", s.Handler, []string{HandlerUnderTest, HandlerNone})
 	for name, pick := range s.Nodes {

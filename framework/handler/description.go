@@ -43,7 +43,7 @@ type Description struct {
 	// CommitPoint is when it may delete a message; DefaultCommitPoint where it is
 	// left out.
 	CommitPoint string `yaml:"commitPoint,omitempty"`
-	// Features is what the handler claims: see Features.
+	// Features is what the handler claims: see package feature.
 	Features []string `yaml:"features,omitempty"`
 	// Settings holds, by a feature that is claimed, environment variables that the
 	// handler's containers get for the drills of that feature.
@@ -110,11 +110,6 @@ type Marks struct {
 	// handler says that it starts a drain, once for each: a drain that was done
 	// twice shows by it. Empty where the handler tells of none.
 	Event string `yaml:"event,omitempty"`
-}
-
-// Features lists what a handler can claim.
-func Features() []string {
-	return []string{"spot", "state-change", "scheduled-change", "rebalance-event", "rebalance-drain", "capacity-reservation"}
 }
 
 // The points from which on a handler may delete a message.

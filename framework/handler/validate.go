@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spotdrill/spotdrill/framework/feature"
 	"github.com/spotdrill/spotdrill/kind"
 )
 
@@ -85,8 +86,8 @@ func (f *findings) image(i Image) {
 
 // claims looks at what the handler says of its behaviour.
 func (f *findings) claims() {
-	for i, feature := range f.d.Features {
-		f.oneOf(fmt.Sprintf("features[%d]", i), feature, Features())
+	for i, claimed := range f.d.Features {
+		f.oneOf(fmt.Sprintf("features[%d]", i), claimed, feature.Names())
 	}
 	for _, feature := range slices.Sorted(maps.Keys(f.d.Settings)) {
 		if !f.d.Claims(feature) {

@@ -1,0 +1,10 @@
+// Package feature names what an interruption handler can claim to act on.
+// Scenarios say which feature they need, descriptions of handlers which they
+// claim.
+package feature
+
+// Names lists the features. "rebalance-event" tells of a recommendation,
+// "rebalance-drain" acts on it.
+func Names() []string {
+	return []string{"spot", "state-change", "scheduled-change", "rebalance-event", "rebalance-drain", "capacity-reservation"}
+}
