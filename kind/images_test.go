@@ -49,7 +49,7 @@ func TestVersionsAgree(t *testing.T) {
 // they need one version of it: that saves minutes.
 func TestModulesAreSharedWithKubernetes(t *testing.T) {
 	built := buildList(t, "images/kubernetes/go.mod")
-	for _, file := range []string{"../go.mod", "images/coredns/go.mod"} {
+	for _, file := range []string{"../go.mod", "images/coredns/go.mod", "images/etcd/go.mod"} {
 		for module, version := range buildList(t, file) {
 			if strings.HasPrefix(module, "github.com/coredns/") {
 				continue // kubeadm reads Corefiles with a Caddy of before

@@ -44,28 +44,27 @@ type Node struct {
 	// asks for on-demand capacity does not land there.
 	CapacityType string
 	InstanceType string
-	// InstanceID ends the node's spec.providerID.
-	InstanceID string
 }
 
 // DefaultConfig returns one control plane, one on-demand worker and three spot
-// workers, with made-up instance IDs.
+// workers.
 func DefaultConfig(nodeImage string) Config {
 	return Config{
 		NodeImage:     nodeImage,
 		KubeProxyMode: "iptables",
 		Nodes: []Node{
-			{"control-plane", "", "m7i.large", "i-0d0000000000000a0"},
-			{"worker", OnDemand, "m7i.large", "i-0d0000000000000a1"},
-			{"worker", Spot, "m7i.xlarge", "i-0d0000000000000b1"},
-			{"worker", Spot, "c7i.xlarge", "i-0d0000000000000b2"},
-			{"worker", Spot, "r7i.xlarge", "i-0d0000000000000b3"},
+			{"control-plane", "", "m7i.large"},
+			{"worker", OnDemand, "m7i.large"},
+			{"worker", Spot, "m7i.xlarge"},
+			{"worker", Spot, "c7i.xlarge"},
+			{"worker", Spot, "r7i.xlarge"},
 		},
 	}
 }
 
-// ProviderID returns the node's spec.providerID, in the form that EC2 nodes have.
-func (n Node) ProviderID() string { return "aws:///" + Zone + "/" + n.InstanceID }
+// ProviderID returns the spec.providerID of an instance's node, in the form that
+// EC2 nodes have.
+func ProviderID(instance string) string { return "aws:///" + Zone + "/" + instance }
 
 // Render returns the cluster's configuration for kind's create command or library.
 func Render(config Config) ([]byte, error) {
@@ -73,7 +72,7 @@ func Render(config Config) ([]byte, error) {
 		return nil, fmt.Errorf("render the cluster's configuration: no node image given")
 	}
 	for _, node := range config.Nodes {
-		if node.Role == "" || (node.Role == "worker" && node.CapacityType == "") || node.InstanceType == "" || node.InstanceID == "" {
+		if node.Role == "" || (node.Role == "worker" && node.CapacityType == "") || node.InstanceType == "" {
 			return nil, fmt.Errorf("render the cluster's configuration: node %+v leaves a field empty", node)
 		}
 	}

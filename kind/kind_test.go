@@ -46,8 +46,8 @@ func TestRenderWantsEveryField(t *testing.T) {
 		t.Error("no node image is no error")
 	}
 	config := DefaultConfig("image")
-	config.Nodes[3].InstanceID = ""
+	config.Nodes[3].InstanceType = ""
 	if _, err := Render(config); err == nil {
-		t.Error("a node without an instance ID is no error")
+		t.Error("a node without an instance type is no error")
 	}
 }

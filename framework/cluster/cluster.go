@@ -64,11 +64,9 @@ type Node struct {
 
 // Options describe the cluster that is wanted.
 type Options struct {
-	Name    string
-	Network string // the engine's network; exists, and is ours
-	Image   string // of the nodes
-	// Instances maps each worker's node name to its EC2 instance id.
-	Instances map[string]string
+	Name      string
+	Network   string // the engine's network; exists, and is ours
+	Image     string // of the nodes
 	ProxyMode string // iptables or nftables
 	// KubeconfigDir is where the kubeconfig is written; the user's own is never
 	// touched.
@@ -79,7 +77,7 @@ type Options struct {
 // Open finds the kind cluster of that name without asking whether it works.
 // It returns nil and no error when there is none.
 func Open(ctx context.Context, eng *engine.Engine, opts Options) (*Cluster, error) {
-	c := newCluster(eng, opts)
+	c := New(eng, opts)
 	names, err := c.provider.List()
 	if err != nil {
 		return nil, fmt.Errorf("list kind clusters: %w", err)
@@ -92,7 +90,8 @@ func Open(ctx context.Context, eng *engine.Engine, opts Options) (*Cluster, erro
 	return nil, nil
 }
 
-func newCluster(eng *engine.Engine, opts Options) *Cluster {
+// New is a cluster that is to be created.
+func New(eng *engine.Engine, opts Options) *Cluster {
 	use := kindcluster.ProviderWithDocker()
 	if eng.Name == "podman" {
 		use = kindcluster.ProviderWithPodman()
@@ -122,16 +121,15 @@ func (c *Cluster) refuseForeign(ctx context.Context) error {
 	return nil
 }
 
-// Create makes the cluster anew, wires its network, and waits until every node
-// and CoreDNS are Ready.
-func Create(ctx context.Context, eng *engine.Engine, opts Options) (*Cluster, error) {
-	c := newCluster(eng, opts)
+// Create makes the cluster's nodes and its control plane. They are without a
+// network, and without instances, until Wire and SetInstances.
+func (c *Cluster) Create(ctx context.Context, opts Options) error {
 	config, err := opts.render()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := os.MkdirAll(opts.KubeconfigDir, 0o755); err != nil {
-		return nil, fmt.Errorf("make kubeconfig folder: %w", err)
+		return fmt.Errorf("make kubeconfig folder: %w", err)
 	}
 	done := make(chan error, 1)
 	go func() {
@@ -151,32 +149,20 @@ func Create(ctx context.Context, eng *engine.Engine, opts Options) (*Cluster, er
 		err = errors.Join(ctx.Err(), <-done, c.Delete(context.WithoutCancel(ctx)))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("create kind cluster %s: %w", opts.Name, err)
+		return fmt.Errorf("create kind cluster %s: %w", opts.Name, err)
 	}
-	return c, nil
+	return nil
 }
 
 // render is kind's configuration for the cluster.
 func (o Options) render() ([]byte, error) {
 	config := kind.DefaultConfig(o.Image)
 	config.KubeProxyMode = o.ProxyMode
-	worker := 0
-	for i := range config.Nodes {
-		if config.Nodes[i].Role != "worker" {
-			continue
-		}
-		if id := o.Instances[WorkerNames(o.Name)[worker]]; id != "" {
-			config.Nodes[i].InstanceID = id
-		}
-		worker++
-	}
 	return kind.Render(config)
 }
 
-// Digest stands for everything that the cluster is made from but the instance
-// ids, which are new each time.
+// Digest stands for everything that the cluster is made from.
 func (o Options) Digest() (string, error) {
-	o.Instances = nil
 	config, err := o.render()
 	if err != nil {
 		return "", err

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/spotdrill/spotdrill/kind"
 )
@@ -41,6 +42,18 @@ func InstanceOf(n *corev1.Node) string {
 	}
 	_, id, _ := strings.Cut(rest, "/")
 	return id
+}
+
+// SetInstances gives the nodes of a new cluster their instances, by node name, as
+// a cloud's controller does. A providerID is set once.
+func (c *Cluster) SetInstances(ctx context.Context, instances map[string]string) error {
+	for name, instance := range instances {
+		patch := fmt.Appendf(nil, `{"spec":{"providerID":%q}}`, kind.ProviderID(instance))
+		if _, err := c.Clientset.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			return fmt.Errorf("give node %s its instance %s: %w", name, instance, err)
+		}
+	}
+	return c.loadNodes(ctx)
 }
 
 // loadNodes reads what nodes there are. A worker whose Node object is gone or

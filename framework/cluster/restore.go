@@ -139,7 +139,7 @@ func (c *Cluster) replace(ctx context.Context, n *Node, newInstance NewInstance)
 		return err
 	}
 	n.Instance = instance
-	provider := kind.Node{InstanceID: instance}.ProviderID()
+	provider := kind.ProviderID(instance)
 	if _, err := c.engine.Exec(ctx, n.Name, nil, "sh", "-ec", startKubelet, "sh", provider); err != nil {
 		return fmt.Errorf("start its kubelet as %s: %w", provider, err)
 	}

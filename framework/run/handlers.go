@@ -97,7 +97,7 @@ func (s *System) settingsOf(ctx context.Context, d handler.Description) (handler
 			continue
 		}
 		w := handler.Worker{
-			Node: n.Name, Instance: n.Instance, ProviderID: kind.Node{InstanceID: n.Instance}.ProviderID(),
+			Node: n.Name, Instance: n.Instance, ProviderID: kind.ProviderID(n.Instance),
 			Capacity: n.Capacity, Zone: kind.Zone,
 		}
 		node, err := s.Cluster.Clientset.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})

@@ -124,36 +124,56 @@ func (s *System) makeAnew(ctx context.Context, opts cluster.Options, localstack,
 		if err := s.confine(ctx); err != nil {
 			return err
 		}
-		// The nodes carry the ids of LocalStack's instances, which is why it starts
-		// first. Its stack is wanted by the drills only.
-		if err := s.step("LocalStack", func() error { return s.startLocalStack(ctx, localstack) }); err != nil {
-			return err
-		}
-		var err error
-		if opts.Instances, err = s.AWS.RunInstances(ctx, opts.Name, cluster.WorkerNames(opts.Name)); err != nil {
-			return err
-		}
-		err = both(ctx,
-			func(ctx context.Context) error { return s.AWS.DeployStack(ctx, opts.Name) },
+		var instances map[string]string
+		s.Cluster = cluster.New(s.engine, opts)
+		err := together(ctx,
 			func(ctx context.Context) error {
-				return s.step("kind cluster", func() (err error) { s.Cluster, err = cluster.Create(ctx, s.engine, opts); return err })
-			})
+				return s.step("LocalStack", func() (err error) { instances, err = s.makeQueue(ctx, localstack); return err })
+			},
+			func(ctx context.Context) error {
+				return s.step("kind cluster", func() error { return s.Cluster.Create(ctx, opts) })
+			},
+			s.loadImageEarly)
 		if err != nil {
 			return err
 		}
-		return both(ctx,
-			func(ctx context.Context) error { return s.loadImage(ctx) },
-			func(ctx context.Context) error {
-				return s.step("network, CoreDNS and upstream", func() error { return s.furnish(ctx, digest) })
-			})
+		return s.step("network, instances and CoreDNS", func() error { return s.furnish(ctx, instances, digest) })
 	})
 }
 
-// both runs two parts of the set-up at the same time.
-func both(ctx context.Context, a, b func(context.Context) error) error {
+// makeQueue starts LocalStack with the workers' instances, and with the queue and
+// its rules.
+func (s *System) makeQueue(ctx context.Context, image string) (instances map[string]string, err error) {
+	if err := s.startLocalStack(ctx, image); err != nil {
+		return nil, err
+	}
+	if instances, err = s.AWS.RunInstances(ctx, s.opts.Cluster, cluster.WorkerNames(s.opts.Cluster)); err != nil {
+		return nil, err
+	}
+	return instances, s.AWS.DeployStack(ctx, s.opts.Cluster)
+}
+
+// loadImageEarly puts the product's image into nodes that are still being made:
+// as soon as the containerd in them answers, which kind restarts once.
+func (s *System) loadImageEarly(ctx context.Context) error {
+	return s.step("product image in the nodes", func() error {
+		return cluster.Until(ctx, cluster.CreateTimeout, "nodes to take the product's image", func(ctx context.Context) string {
+			ref, err := s.Cluster.LoadBinary(ctx, s.opts.Binary)
+			if err != nil {
+				return err.Error()
+			}
+			s.image = ref
+			return ""
+		})
+	})
+}
+
+// together runs parts of the set-up at the same time.
+func together(ctx context.Context, parts ...func(context.Context) error) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return a(ctx) })
-	group.Go(func() error { return b(ctx) })
+	for _, part := range parts {
+		group.Go(func() error { return part(ctx) })
+	}
 	return group.Wait()
 }
 
@@ -172,8 +192,11 @@ func (s *System) confine(ctx context.Context) error {
 }
 
 // furnish turns a bare kind cluster into the one that drills expect.
-func (s *System) furnish(ctx context.Context, digest string) error {
+func (s *System) furnish(ctx context.Context, instances map[string]string, digest string) error {
 	if err := s.Cluster.Connect(ctx); err != nil {
+		return err
+	}
+	if err := s.Cluster.SetInstances(ctx, instances); err != nil {
 		return err
 	}
 	image, err := s.Cluster.ForwardDNS(ctx, upstreamIP)

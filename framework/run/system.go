@@ -69,7 +69,7 @@ func Up(ctx context.Context, opts Options) (*System, error) {
 	// Building one of them mostly waits for downloads, the other for the compiler.
 	var nodes, localstack string
 	images := kind.ImageOptions{Source: opts.Source, Log: opts.Log}
-	err = both(ctx,
+	err = together(ctx,
 		func(ctx context.Context) (err error) { nodes, err = kind.NodeImage(ctx, s.engine, images); return err },
 		func(ctx context.Context) (err error) {
 			localstack, err = kind.LocalStackImage(ctx, s.engine, images)

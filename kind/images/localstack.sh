@@ -5,7 +5,7 @@ build_localstack() {
 	need_packages mmdebstrap debian-archive-keyring
 	python3 -c 'import ensurepip, venv' 2>/dev/null || need_packages python3-venv
 	step 1 localstack_root 40 bootstrap "$DEBIAN_SUITE"
-	step 2 localstack_packages 20 "$images/localstack/requirements.txt"
+	step 2 localstack_packages 20 "$images"/localstack/{uv,requirements}.txt
 	perform 3 localstack_image 20 "$engine" "$ref"
 }
 
@@ -13,17 +13,13 @@ make_localstack_root() {
 	bootstrap python3-minimal,python3,ca-certificates,libexpat1
 }
 
-# The host's own Python may be another version than the image's, so that pip is
-# told what to choose for; --no-deps is what it asks for then, and the lock file
-# is complete.
+# The host's own Python may be another version than the image's, so that uv is
+# told what to choose for. The lock file is complete: nothing is resolved.
 make_localstack_packages() {
-	local platforms=() tag
-	for tag in manylinux2014 manylinux_2_17 manylinux_2_28 manylinux_2_34; do
-		platforms+=(--platform "${tag}_$(uname -m)")
-	done
 	python3 -m venv "$work/venv"
-	"$work/venv/bin/pip" install --require-hashes --no-deps --no-compile \
-		--python-version 3.11 --implementation cp "${platforms[@]}" \
+	"$work/venv/bin/pip" install --disable-pip-version-check --require-hashes --no-deps --no-compile -r "$images/localstack/uv.txt"
+	"$work/venv/bin/uv" pip install --no-config --no-cache --require-hashes --no-deps --python "$work/venv/bin/python" \
+		--python-version 3.11 --python-platform "$(uname -m)-manylinux_2_34" \
 		--target "$out/localstack" -r "$images/localstack/requirements.txt"
 }
 
