@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -185,8 +186,8 @@ func (c *Cluster) waitHeartbeat(ctx context.Context, node string, since time.Tim
 }
 
 // Disown takes off the nodes what a handler that is gone has made of them: its
-// finalizers and owners, and labels that they did not have when the cluster was
-// made.
+// finalizers, owners and annotations, and labels that they did not have when the
+// cluster was made.
 func (c *Cluster) Disown(ctx context.Context) error {
 	labels, err := c.originalLabels(ctx)
 	if err != nil {
@@ -252,7 +253,8 @@ func clean(n *corev1.Node, leftovers func(key string) bool) []string {
 }
 
 // disown takes off a node object what makes it a handler's: finalizers, owners,
-// and labels that it did not have when the cluster was made.
+// annotations other than Kubernetes' own, and labels that it did not have when the
+// cluster was made.
 func disown(n *corev1.Node, labels map[string]string) []string {
 	var mended []string
 	for _, f := range n.Finalizers {
@@ -262,6 +264,12 @@ func disown(n *corev1.Node, labels map[string]string) []string {
 		mended = append(mended, n.Name+" freed of owner "+o.Kind+" "+o.Name)
 	}
 	n.Finalizers, n.OwnerReferences = nil, nil
+	for key := range n.Annotations {
+		if domain, _, _ := strings.Cut(key, "/"); !strings.HasSuffix(domain, ".kubernetes.io") && !strings.HasSuffix(domain, ".k8s.io") {
+			delete(n.Annotations, key)
+			mended = append(mended, n.Name+" freed of annotation "+key)
+		}
+	}
 	if len(labels) > 0 && !maps.Equal(n.Labels, labels) {
 		n.Labels = maps.Clone(labels)
 		mended = append(mended, n.Name+" labelled as it was made")

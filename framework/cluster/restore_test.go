@@ -64,6 +64,7 @@ func TestANodeIsDisownedWhenItsHandlerIsGone(t *testing.T) {
 	c := five(t, func(nodes map[string]*corev1.Node) {
 		n := nodes["c-worker2"]
 		n.Labels["karpenter.sh/registered"] = "true"
+		n.Annotations = map[string]string{"karpenter.sh/nodepool-hash": "1", "node.alpha.kubernetes.io/ttl": "0"}
 		n.Finalizers = []string{"karpenter.sh/termination"}
 		n.OwnerReferences = []metav1.OwnerReference{{Kind: "NodeClaim", Name: "c-worker2"}}
 	})
@@ -71,7 +72,7 @@ func TestANodeIsDisownedWhenItsHandlerIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	n, err := c.Clientset.CoreV1().Nodes().Get(t.Context(), "c-worker2", metav1.GetOptions{})
-	if err != nil || len(n.Finalizers) > 0 || len(n.OwnerReferences) > 0 || len(n.Labels) != 2 || n.Labels[CapacityLabel] != Spot {
+	if err != nil || len(n.Finalizers) > 0 || len(n.OwnerReferences) > 0 || len(n.Labels) != 2 || n.Labels[CapacityLabel] != Spot || len(n.Annotations) != 1 {
 		t.Errorf("%+v, %v", n.ObjectMeta, err)
 	}
 }

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/spotdrill/spotdrill/framework/handler"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// A deviation that names no clause would stand beside no failure.
+func TestDescriptionsDeviateFromClausesThatExist(t *testing.T) {
+	all, err := scenarios.Catalogue()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var clauses []string
+	for _, s := range all {
+		clauses = append(clauses, s.Name)
+	}
+	for _, name := range handler.Names() {
+		d, err := handler.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.CheckDeviations(clauses); err != nil {
+			t.Error(err)
+		}
+	}
+}
