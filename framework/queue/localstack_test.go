@@ -220,7 +220,7 @@ func TestLocalStackKilledClientTakesNothing(t *testing.T) {
 		d.delete(t, handle)
 	}
 	for _, e := range d.rec.Events() {
-		if e.Owner == ProxyOwner {
+		if e.Owner == history.ProxyOwner {
 			t.Logf("given back: %+v", e)
 		}
 	}

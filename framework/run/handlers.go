@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -209,6 +210,24 @@ func (s *System) Finish(ctx context.Context) error {
 		return err
 	}
 	return s.Cluster.RestoreDNS(ctx)
+}
+
+// recordRights takes into the history what the handler may do in the cluster.
+func (r *drilling) recordRights(ctx context.Context) error {
+	rights, err := r.handler().Rights(ctx, r.Cluster.Config, r.settings)
+	if err != nil {
+		return err
+	}
+	for _, right := range rights {
+		of := slices.Clone(right.NonResourceURLs)
+		for _, group := range right.APIGroups {
+			for _, resource := range right.Resources {
+				of = append(of, group+"/"+resource)
+			}
+		}
+		r.rec.Record(history.Event{Kind: history.RBACRule, Key: right.Role, Action: strings.Join(right.Verbs, ","), Reason: strings.Join(of, ",")})
+	}
+	return nil
 }
 
 // saveHandlerLog keeps what the handler said during the drill beside the
