@@ -53,6 +53,29 @@ func (s *System) Provide(ctx context.Context, d handler.Description, override st
 	})
 }
 
+// ProvideBinary brings a static binary into the nodes as the image of a handler.
+func (s *System) ProvideBinary(ctx context.Context, d handler.Description, binary string) error {
+	ref, err := s.Cluster.LoadBinary(ctx, binary)
+	if err != nil {
+		return err
+	}
+	s.images[d.File] = ref
+	return nil
+}
+
+// Withdraw removes a handler and the image that ProvideBinary brought.
+func (s *System) Withdraw(ctx context.Context, d handler.Description) error {
+	if err := s.Uninstall(ctx); err != nil {
+		return err
+	}
+	ref, ok := s.images[d.File]
+	if !ok || ref == s.image {
+		return nil
+	}
+	delete(s.images, d.File)
+	return s.Cluster.RemoveImage(ctx, ref)
+}
+
 // Install makes d, as it is set for the drills of a feature, the one handler in
 // the cluster. One that is there already is kept, so that scenarios share it.
 func (s *System) Install(ctx context.Context, d handler.Description, feature string) error {
