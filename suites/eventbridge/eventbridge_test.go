@@ -57,11 +57,12 @@ func TestEventBridge(t *testing.T) {
 func specs() {
 	Describe("The rules of "+cmp.Or(*rulesFlag, "the stack"), Ordered, ContinueOnFailure, func() {
 		var (
+			table    = events(time.Now())
 			arrivals map[string][]queue.Envelope // by the id that EventBridge gave
 			ids      map[string]string           // by the event's name
 			report   *reports.Report
 			folder   reports.Folder
-			console  = reports.NewConsole(os.Stderr, len(events()))
+			console  = reports.NewConsole(os.Stderr, len(table))
 			started  = time.Now()
 		)
 
@@ -88,7 +89,7 @@ func specs() {
 			Expect(err).NotTo(HaveOccurred())
 			report = reports.New(folder, reports.Handler{Name: "rules", Version: version}, scenarios.Fast, nil)
 			report.Timings.Setup = reports.Seconds(time.Since(started))
-			ids, arrivals, err = putAndCollect(ctx, aws)
+			ids, arrivals, err = putAndCollect(ctx, aws, table)
 			Expect(err).NotTo(HaveOccurred())
 		}, NodeTimeout(setUpTimeout))
 
@@ -102,7 +103,7 @@ func specs() {
 			Expect(written).To(Succeed())
 		})
 
-		for _, e := range events() {
+		for _, e := range table {
 			It(e.name, func() {
 				console.Begin(e.name)
 				found := e.judge(ids[e.name], arrivals[ids[e.name]])
@@ -131,11 +132,11 @@ func readTemplate(file string) (string, error) {
 
 // putAndCollect puts all events, those last that must arrive, and takes what gets
 // to the queue until all of these are there and nothing more comes.
-func putAndCollect(ctx context.Context, aws *queue.AWS) (ids map[string]string, arrivals map[string][]queue.Envelope, err error) {
+func putAndCollect(ctx context.Context, aws *queue.AWS, table []event) (ids map[string]string, arrivals map[string][]queue.Envelope, err error) {
 	ids, arrivals = map[string]string{}, map[string][]queue.Envelope{}
 	missing := map[string]bool{}
 	for _, wanted := range []bool{false, true} {
-		for _, e := range events() {
+		for _, e := range table {
 			if e.arrives != wanted {
 				continue
 			}

@@ -21,14 +21,14 @@ type event struct {
 	arrives  bool
 }
 
-// events are what the rules are judged by. What handlers differ in is not here:
+// events are what the rules are judged by, given at that time. What handlers differ in is not here:
 // rules may or may not let through the state running, health events of other
 // services or categories, and Auto Scaling's lifecycle actions.
-func events() []event {
+func events(at time.Time) []event {
 	spot := func(action string) queue.Envelope {
-		return notice(queue.SpotInterruption, map[string]any{"instance-action": action})
+		return notice(queue.SpotInterruption, at, map[string]any{"instance-action": action})
 	}
-	state := func(s string) queue.Envelope { return notice(queue.StateChange, map[string]any{"state": s}) }
+	state := func(s string) queue.Envelope { return notice(queue.StateChange, at, map[string]any{"state": s}) }
 	// other is a spot notice under another source or type.
 	other := func(source, detailType string) queue.Envelope {
 		e := spot("terminate")
@@ -43,13 +43,13 @@ func events() []event {
 		{"spot-interruption-terminate", spot("terminate"), true},
 		{"spot-interruption-stop", spot("stop"), true},
 		{"spot-interruption-hibernate", spot("hibernate"), true},
-		{"rebalance-recommendation", notice(queue.RebalanceRecommendation, nil), true},
+		{"rebalance-recommendation", notice(queue.RebalanceRecommendation, at, nil), true},
 		{"state-stopping", state("stopping"), true},
 		{"state-stopped", state("stopped"), true},
 		{"state-shutting-down", state("shutting-down"), true},
 		{"state-terminated", state("terminated"), true},
-		{"health-scheduled-change", notice(queue.ScheduledChange, nil), true},
-		{"capacity-reservation-interruption", notice(queue.CapacityReservationInterruption, nil), true},
+		{"health-scheduled-change", notice(queue.ScheduledChange, at, nil), true},
+		{"capacity-reservation-interruption", notice(queue.CapacityReservationInterruption, at, nil), true},
 
 		{"another-event-of-ec2", other("aws.ec2", "EBS Volume Notification"), false},
 		{"spot-notice-of-an-application", other("com.example.app", spotType), false},
@@ -65,8 +65,8 @@ func events() []event {
 }
 
 // notice is the event of a notice about the one instance.
-func notice(t queue.NoticeType, detail map[string]any) queue.Envelope {
-	envelopes, err := queue.Notice{Type: t, Instances: []string{instance}, Detail: detail}.Envelopes(kind.Region, time.Now())
+func notice(t queue.NoticeType, at time.Time, detail map[string]any) queue.Envelope {
+	envelopes, err := queue.Notice{Type: t, Instances: []string{instance}, Detail: detail}.Envelopes(kind.Region, at)
 	if err != nil {
 		panic(fmt.Sprintf("notice %s: %v", t, err)) // a type that is not on its own list
 	}
