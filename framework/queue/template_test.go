@@ -17,11 +17,15 @@ func TestQueueParts(t *testing.T) {
 		},
 		"roles and outputs are left out": {
 			`{"Parameters": {"Stage": {"Type": "String", "Default": "test"}}, "Resources": {"Role": {"Type": "AWS::IAM::Role"}, "Notices": {"Type": "AWS::SQS::Queue"}}, "Outputs": {"Arn": {"Value": {"Ref": "Role"}}}}`,
-			false, []string{"Notices", "Stage"}, []string{"Role", "Outputs"},
+			false,
+			[]string{"Notices", "Stage"},
+			[]string{"Role", "Outputs"},
 		},
 		"a function's short form stays": {
 			"Parameters: {ClusterName: {Type: String}}\nResources:\n  Q:\n    Type: AWS::SQS::Queue\n    Properties: {QueueName: !Sub \"${ClusterName}-notices\"}\n",
-			true, []string{"!Sub"}, nil,
+			true,
+			[]string{"!Sub"},
+			nil,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
