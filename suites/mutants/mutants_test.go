@@ -252,7 +252,7 @@ func (s *suite) grant(ctx context.Context, m defects.Mutant) error {
 	_, err := rbac.ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: extra},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: extra},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: run.Namespace, Name: "handler"}},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: handler.DefaultNamespace, Name: "handler"}},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		return fmt.Errorf("grant rights to mutant %s: %w", m.Name, err)
