@@ -4,6 +4,10 @@ HANDLER ?= builtin
 HANDLER_IMAGE ?=
 SCENARIOS ?=
 PROXY_MODE ?= iptables
+# A CloudFormation template of one's own for make eventbridge.
+RULES ?=
+# Names of suites/mutants/mutants.yaml for make mutants; all without it.
+MUTANTS ?=
 
 SHELL := /bin/bash
 # Binary, suite and the binaries in the node image are built alike, so that they
@@ -19,7 +23,7 @@ help: ## Show what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "  SET=fast|full  HANDLER=builtin|karpenter|nth|none|path/to/handler.yaml  HANDLER_IMAGE=ref"
-	@echo "  SCENARIOS=name,name  PROXY_MODE=iptables|nftables"
+	@echo "  SCENARIOS=name,name  PROXY_MODE=iptables|nftables  RULES=path/to/template.yaml  MUTANTS=name,name"
 
 .PHONY: conformance
 conformance: build ## Bring the system up, play the drills, judge, write reports
@@ -34,6 +38,22 @@ conformance: build ## Bring the system up, play the drills, judge, write reports
 # A path is meant from here, not from the suite's folder.
 abspath-handler = $(if $(findstring /,$(HANDLER)),$(abspath $(HANDLER)),$(HANDLER))
 
+.PHONY: mutants
+mutants: build ## Plant defects in the built-in handler; each must be caught
+	@$(GO_STATIC) test -c $(LEAN) -o bin/mutants.test ./suites/mutants
+	@cd suites/mutants && ../../bin/mutants.test --test.timeout=0 --ginkgo.timeout=85m --ginkgo.grace-period=5m \
+		--ginkgo.fail-on-empty --ginkgo.no-color --ginkgo.v --mutants=$(MUTANTS) --proxy-mode=$(PROXY_MODE) >../../bin/ginkgo.log || { code=$$?; \
+		grep -q 'Running Suite' ../../bin/ginkgo.log || cat ../../bin/ginkgo.log >&2; \
+		echo "make mutants: not all were caught; Ginkgo's own words are in bin/ginkgo.log" >&2; exit $$code; }
+
+.PHONY: eventbridge
+eventbridge: ## Judge the EventBridge rules by 20 events; needs no cluster
+	@$(GO_STATIC) test -c $(LEAN) -o bin/eventbridge.test ./suites/eventbridge
+	@cd suites/eventbridge && ../../bin/eventbridge.test --test.timeout=0 --ginkgo.timeout=30m --ginkgo.no-color --ginkgo.v \
+		--rules=$(if $(RULES),$(abspath $(RULES))) >../../bin/ginkgo.log || { code=$$?; \
+		grep -q 'Running Suite' ../../bin/ginkgo.log || cat ../../bin/ginkgo.log >&2; \
+		echo "make eventbridge: not passed; Ginkgo's own words are in bin/ginkgo.log" >&2; exit $$code; }
+
 .PHONY: build
 build: ## Build bin/spotdrill, one static binary
 	@echo "building bin/spotdrill (up to 3 min the first time, seconds after)"
@@ -46,7 +66,7 @@ up: build ## Only bring the system up
 .PHONY: test
 test: cc ## Run every test that needs no cluster, with the race detector
 	@echo "running the tests that need no cluster (about 5 min the first time, most of it compiling)"
-	@go test -race ./cmd/... ./framework/... ./kind/... ./reports/... ./scenarios/...
+	@go test -race ./cmd/... ./framework/... ./kind/... ./reports/... ./scenarios/... ./suites/mutants/defects
 
 .PHONY: report-test
 report-test: ## Open the HTML report in Chromium with axe-core, read JUnit with junitparser

@@ -40,7 +40,7 @@ func main() {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exitError{exitUsage, err} })
 	root.AddCommand(
-		newUpCommand(), newDownCommand(), newListCommand(), newJudgeCommand(), newReportCommand(), newProbeCommand(),
+		newUpCommand(), newDownCommand(), newListCommand(), newJudgeCommand(), newReportCommand(), newCompareCommand(), newProbeCommand(),
 		newHandlerCommand(), newProxyCommand(), newWorkloadCommand(),
 	)
 	if err := root.ExecuteContext(ctx); err != nil {

@@ -75,6 +75,16 @@ func (c *Cluster) load(ctx context.Context, ref string, archive func() ([]byte, 
 	return group.Wait()
 }
 
+// RemoveImage removes an image that was loaded from the workers that hold it.
+func (c *Cluster) RemoveImage(ctx context.Context, ref string) error {
+	for _, node := range WorkerNames(c.Name) {
+		if _, err := c.engine.Exec(ctx, node, nil, "ctr", "-n", "k8s.io", "images", "rm", ref); err != nil {
+			return fmt.Errorf("remove image %s from node %s: %w", ref, node, err)
+		}
+	}
+	return nil
+}
+
 // savedArchive is a docker archive of an image of the engine under another name.
 func (c *Cluster) savedArchive(ctx context.Context, image, ref string) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "spotdrill-image-")

@@ -11,6 +11,7 @@ const (
 	RunPhase   Kind = "run.phase"   // Key: arrange, record, steps, settle, restore
 	RunError   Kind = "run.error"   // Note: what broke in the harness; such a history is never a pass
 	RunEnded   Kind = "run.ended"   // the last event of a complete history
+	RBACRule   Kind = "rbac.rule"   // Key: a role of the handler's; Action: verbs, Reason: group/resources or URLs; all by comma
 	NodeRole   Kind = "node.role"   // Key: the scenario's name for Node (Instance)
 	NoticePut  Kind = "notice.put"  // Key: the step's name; Notice: EventBridge id; Node, Instance; Until: its deadline
 	MessagePut Kind = "message.put" // Key: the step's name; Message: SQS id; put straight into the queue
@@ -54,10 +55,14 @@ const (
 
 // What went through the recording proxy between handler and SQS.
 const (
-	SQSCall     Kind = "sqs.call"    // Action, Status; one for each API call
+	SQSCall     Kind = "sqs.call"    // Action, Status; Key: the queue; Owner: ProxyOwner or empty; one for each API call
 	SQSReceived Kind = "sqs.receive" // Message, Notice; one for each message handed out
 	SQSDeleted  Kind = "sqs.delete"  // Message, Notice
 )
+
+// ProxyOwner is the Owner of an event that tells of a call the proxy made for
+// itself. Such a call is no action of the handler's.
+const ProxyOwner = "proxy"
 
 // What the recording proxy did wrong because the scenario asked for it.
 const (

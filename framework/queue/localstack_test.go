@@ -152,7 +152,7 @@ func TestLocalStackFailedStackIsMadeAnew(t *testing.T) {
 	d := realQueue(t)
 	cluster := fmt.Sprintf("broken-%d", time.Now().Unix())
 	broken := *d.AWS
-	if err := broken.createStack(t.Context(), "spotdrill-"+cluster, cluster, "Resources:\n  Queue:\n    Type: AWS::SQS::QueuePolicy\n    Properties: {Queues: [nowhere], PolicyDocument: {}}\n"); err == nil {
+	if err := broken.createStack(t.Context(), "spotdrill-"+cluster, "Resources:\n  Queue:\n    Type: AWS::SQS::QueuePolicy\n    Properties: {Queues: [nowhere], PolicyDocument: {}}\n", nil); err == nil {
 		t.Fatal("a broken template was accepted")
 	} else {
 		t.Log(err)
@@ -220,7 +220,7 @@ func TestLocalStackKilledClientTakesNothing(t *testing.T) {
 		d.delete(t, handle)
 	}
 	for _, e := range d.rec.Events() {
-		if e.Owner == ProxyOwner {
+		if e.Owner == history.ProxyOwner {
 			t.Logf("given back: %+v", e)
 		}
 	}

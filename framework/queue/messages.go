@@ -31,12 +31,22 @@ func (a *AWS) Put(ctx context.Context, n Notice) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("put notice: %w", err)
 	}
+	ids, err := a.PutEvents(ctx, envelopes)
+	if err != nil {
+		return ids, fmt.Errorf("put notice %s: %w", n.Type, err)
+	}
+	return ids, nil
+}
+
+// PutEvents gives events to EventBridge as they are, and returns their ids as
+// Put does. Version, id, account and region are EventBridge's to fill in.
+func (a *AWS) PutEvents(ctx context.Context, envelopes []Envelope) ([]string, error) {
 	var ids []string
 	for chunk := range slices.Chunk(envelopes, maxEntries) {
 		put, err := a.putChunk(ctx, chunk)
 		ids = append(ids, put...)
 		if err != nil {
-			return ids, fmt.Errorf("put notice %s: %w", n.Type, err)
+			return ids, err
 		}
 	}
 	return ids, nil
@@ -90,6 +100,27 @@ func (a *AWS) SendRaw(ctx context.Context, body string) (messageID string, err e
 		return "", fmt.Errorf("send message: %w", err)
 	}
 	return aws.ToString(out.MessageId), nil
+}
+
+// Take receives up to ten messages, waits so long for the first of them (whole
+// seconds), deletes them and returns their bodies.
+func (a *AWS) Take(ctx context.Context, wait time.Duration) (bodies []string, err error) {
+	if a.queueURL == "" {
+		return nil, fmt.Errorf("take messages: %w", errNoQueue)
+	}
+	out, err := a.queues.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
+		QueueUrl: &a.queueURL, MaxNumberOfMessages: maxEntries, WaitTimeSeconds: int32(wait.Seconds()),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("take messages: %w", err)
+	}
+	for _, m := range out.Messages {
+		if _, err := a.queues.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &a.queueURL, ReceiptHandle: m.ReceiptHandle}); err != nil {
+			return bodies, fmt.Errorf("delete a message that was taken: %w", err)
+		}
+		bodies = append(bodies, aws.ToString(m.Body))
+	}
+	return bodies, nil
 }
 
 // Purge empties the queue, messages in flight included, and checks that it did.

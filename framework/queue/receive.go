@@ -81,7 +81,7 @@ func isIdle(c *call, resp *http.Response) (bool, error) {
 func (x *exchange) giveBack(messages []message) history.Event {
 	const action = "ChangeMessageVisibilityBatch"
 	e := history.Event{
-		Kind: history.SQSCall, Key: x.call.queue, Action: action, Owner: ProxyOwner,
+		Kind: history.SQSCall, Key: x.call.queue, Action: action, Owner: history.ProxyOwner,
 		Reason: "client-gone", Numbers: map[string]float64{"messages": float64(len(messages))},
 	}
 	if len(messages) == 1 {

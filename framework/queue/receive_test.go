@@ -76,7 +76,7 @@ func TestProxyGivesBackWhatADeadClientCannotTake(t *testing.T) {
 				t.Fatal("the client got an answer")
 			}
 			close(gone)
-			back := awaitEvent(t, rec, func(e history.Event) bool { return e.Owner == ProxyOwner })
+			back := awaitEvent(t, rec, func(e history.Event) bool { return e.Owner == history.ProxyOwner })
 			if back.Status != http.StatusOK || back.Note != "" || back.Numbers["messages"] != 2 {
 				t.Errorf("recorded %+v", back)
 			}

@@ -11,10 +11,6 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// ProxyOwner is the Owner of an event that tells of a call the proxy made for
-// itself. Such a call is no action of the handler's.
-const ProxyOwner = "proxy"
-
 const (
 	heartbeatInterval = time.Second
 	// maxBehind is how many records a reader may lag behind before its stream is

@@ -77,15 +77,15 @@ func (a *AWS) ensureStack(ctx context.Context, stack, cluster string) error {
 			return fmt.Errorf("delete the failed one: it is %s: %s", status, a.stackEvents(ctx, stack))
 		}
 	}
-	return a.createStack(ctx, stack, cluster, stackTemplate)
+	return a.createStack(ctx, stack, stackTemplate, parametersOf(cluster))
 }
 
-func (a *AWS) createStack(ctx context.Context, stack, cluster, template string) error {
-	_, err := a.stacks.CreateStack(ctx, &cloudformation.CreateStackInput{
-		StackName:    &stack,
-		TemplateBody: &template,
-		Parameters:   []types.Parameter{{ParameterKey: aws.String("ClusterName"), ParameterValue: &cluster}},
-	})
+func parametersOf(cluster string) []types.Parameter {
+	return []types.Parameter{{ParameterKey: aws.String(clusterParameter), ParameterValue: &cluster}}
+}
+
+func (a *AWS) createStack(ctx context.Context, stack, template string, parameters []types.Parameter) error {
+	_, err := a.stacks.CreateStack(ctx, &cloudformation.CreateStackInput{StackName: &stack, TemplateBody: &template, Parameters: parameters})
 	if err != nil {
 		return fmt.Errorf("create: %w", err)
 	}

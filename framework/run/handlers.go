@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,6 +51,29 @@ func (s *System) Provide(ctx context.Context, d handler.Description, override st
 		s.Environment["handler-image"] = held + " as " + ref
 		return err
 	})
+}
+
+// ProvideBinary brings a static binary into the nodes as the image of a handler.
+func (s *System) ProvideBinary(ctx context.Context, d handler.Description, binary string) error {
+	ref, err := s.Cluster.LoadBinary(ctx, binary)
+	if err != nil {
+		return err
+	}
+	s.images[d.File] = ref
+	return nil
+}
+
+// Withdraw removes a handler and the image that ProvideBinary brought.
+func (s *System) Withdraw(ctx context.Context, d handler.Description) error {
+	if err := s.Uninstall(ctx); err != nil {
+		return err
+	}
+	ref, ok := s.images[d.File]
+	if !ok || ref == s.image {
+		return nil
+	}
+	delete(s.images, d.File)
+	return s.Cluster.RemoveImage(ctx, ref)
 }
 
 // Install makes d, as it is set for the drills of a feature, the one handler in
@@ -209,6 +233,24 @@ func (s *System) Finish(ctx context.Context) error {
 		return err
 	}
 	return s.Cluster.RestoreDNS(ctx)
+}
+
+// recordRights takes into the history what the handler may do in the cluster.
+func (r *drilling) recordRights(ctx context.Context) error {
+	rights, err := r.handler().Rights(ctx, r.Cluster.Config, r.settings)
+	if err != nil {
+		return err
+	}
+	for _, right := range rights {
+		of := slices.Clone(right.NonResourceURLs)
+		for _, group := range right.APIGroups {
+			for _, resource := range right.Resources {
+				of = append(of, group+"/"+resource)
+			}
+		}
+		r.rec.Record(history.Event{Kind: history.RBACRule, Key: right.Role, Action: strings.Join(right.Verbs, ","), Reason: strings.Join(of, ",")})
+	}
+	return nil
 }
 
 // saveHandlerLog keeps what the handler said during the drill beside the

@@ -89,3 +89,37 @@ func (s *System) lastWords(ctx context.Context, container string) string {
 	}
 	return words
 }
+
+// LocalStack runs one by itself, with no cluster, on a network of its own that is
+// named as opts.Cluster. Stop removes both, as does the next call after a run that
+// was killed.
+func LocalStack(ctx context.Context, opts Options) (aws *queue.AWS, stop func(context.Context) error, err error) {
+	s := &System{opts: opts}
+	if s.engine, err = detect(ctx, opts); err != nil {
+		return nil, nil, err
+	}
+	image, err := kind.LocalStackImage(ctx, s.engine, kind.ImageOptions{Source: opts.Source, Log: opts.Log})
+	if err != nil {
+		return nil, nil, err
+	}
+	stop = func(ctx context.Context) error {
+		return remove(ctx, s.engine, cluster.Options{Name: opts.Cluster, Network: opts.Cluster, Log: opts.Log})
+	}
+	if err := stop(ctx); err != nil {
+		return nil, nil, err
+	}
+	if err := s.startAlone(ctx, image); err != nil {
+		return nil, nil, errors.Join(err, stop(context.WithoutCancel(ctx)))
+	}
+	return s.AWS, stop, nil
+}
+
+func (s *System) startAlone(ctx context.Context, image string) error {
+	if _, err := s.engine.EnsureNetwork(ctx, s.opts.Cluster, map[string]string{cluster.Label: "true"}); err != nil {
+		return err
+	}
+	if err := s.confine(ctx); err != nil {
+		return err
+	}
+	return s.step("LocalStack", func() error { return s.startLocalStack(ctx, image) })
+}

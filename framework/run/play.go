@@ -201,6 +201,10 @@ func (r *drilling) record(ctx context.Context) (stop func(context.Context) error
 	for name, n := range r.nodes {
 		r.rec.Record(history.Event{Kind: history.NodeRole, Key: name, Node: n.Name, Instance: n.Instance})
 	}
+	if err := r.recordRights(ctx); err != nil {
+		watcher.Stop()
+		return nil, err
+	}
 	stopQueue, err := r.recordQueue(ctx)
 	if err != nil {
 		watcher.Stop()

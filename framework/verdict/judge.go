@@ -74,7 +74,10 @@ func (d drill) check(c scenarios.Check) []Verdict {
 
 // always are the checks that every drill is held to.
 func (d drill) always() []Verdict {
-	out := []Verdict{d.recorded(), d.harness(), d.reservedUntouched(), d.causeless(), d.restored()}
+	out := []Verdict{d.recorded(), d.harness(), d.reservedUntouched(), d.causeless(), d.privileges(), d.restored()}
+	if v, ok := d.wildcards(); ok {
+		out = append(out, v)
+	}
 	if slices.ContainsFunc(d.scenario.Steps, func(step scenarios.Step) bool { return step.Fault != nil }) {
 		out = append(out, d.faults())
 	}

@@ -1,0 +1,104 @@
+package handler
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+)
+
+// Right is a rule of a role that the handler's service account is bound to.
+type Right struct {
+	Role string // "ClusterRole NAME" or "Role NAMESPACE/NAME"
+	rbacv1.PolicyRule
+}
+
+// Rights are what the handler may do in the cluster, read from there: the rules
+// of every role that names its service account. Rights that all service accounts
+// have are not among them. None for a handler that installs nothing.
+func (d Description) Rights(ctx context.Context, cfg *rest.Config, s Settings) ([]Right, error) {
+	if d.Deployment(s) == "" {
+		return nil, nil
+	}
+	r, err := d.running(cfg, s)
+	if err != nil {
+		return nil, fmt.Errorf("read rights of handler %s: %w", d.Name, err)
+	}
+	rights, err := r.rights(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read rights of handler %s: %w", d.Name, err)
+	}
+	return rights, nil
+}
+
+func (r running) rights(ctx context.Context) ([]Right, error) {
+	deployment, err := r.client.AppsV1().Deployments(r.namespace).Get(ctx, r.name, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("read its Deployment: %w", err)
+	}
+	account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: r.namespace, Name: cmp.Or(deployment.Spec.Template.Spec.ServiceAccountName, "default")}
+	clusterWide, err := r.client.RbacV1().ClusterRoleBindings().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list ClusterRoleBindings: %w", err)
+	}
+	namespaced, err := r.client.RbacV1().RoleBindings(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list RoleBindings: %w", err)
+	}
+	var out []Right
+	for _, b := range clusterWide.Items {
+		if names(b.Subjects, account, "") {
+			rules, err := r.rules(ctx, b.RoleRef, "")
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, rules...)
+		}
+	}
+	for _, b := range namespaced.Items {
+		if names(b.Subjects, account, b.Namespace) {
+			rules, err := r.rules(ctx, b.RoleRef, b.Namespace)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, rules...)
+		}
+	}
+	return out, nil
+}
+
+// names is true where a binding in the namespace is for the service account.
+func names(subjects []rbacv1.Subject, account rbacv1.Subject, namespace string) bool {
+	return slices.ContainsFunc(subjects, func(s rbacv1.Subject) bool {
+		return s.Kind == account.Kind && s.Name == account.Name && cmp.Or(s.Namespace, namespace) == account.Namespace
+	})
+}
+
+// rules are those of a role, bound in the namespace.
+func (r running) rules(ctx context.Context, ref rbacv1.RoleRef, namespace string) ([]Right, error) {
+	var rules []rbacv1.PolicyRule
+	role := ref.Kind + " " + ref.Name
+	if ref.Kind == "ClusterRole" {
+		found, err := r.client.RbacV1().ClusterRoles().Get(ctx, ref.Name, metav1.GetOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", role, err)
+		}
+		rules = found.Rules
+	} else {
+		role = ref.Kind + " " + namespace + "/" + ref.Name
+		found, err := r.client.RbacV1().Roles(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", role, err)
+		}
+		rules = found.Rules
+	}
+	out := make([]Right, len(rules))
+	for i, rule := range rules {
+		out[i] = Right{role, rule}
+	}
+	return out, nil
+}

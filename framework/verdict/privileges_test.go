@@ -1,0 +1,86 @@
+package verdict
+
+import (
+	"testing"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+func TestLeastPrivilege(t *testing.T) {
+	reading := func() *story {
+		s := drainStory()
+		s.meta.Handler.SQSActions = []string{"DeleteMessage", "ReceiveMessage"}
+		s.meta.Environment = map[string]string{"cluster": "drill"}
+		s.at(4.2, history.Event{Kind: history.SQSCall, Action: "ReceiveMessage", Key: "drill", Status: 200})
+		s.at(6, history.Event{Kind: history.SQSCall, Action: "DeleteMessage", Key: "drill", Status: 200})
+		return s
+	}
+	call := func(action, queue, owner string) func(*story) {
+		return func(s *story) {
+			s.at(7, history.Event{Kind: history.SQSCall, Action: action, Key: queue, Owner: owner})
+		}
+	}
+	for _, x := range []expectation{
+		{name: "only what is allowed", want: Pass, got: "2 calls"},
+		{name: "another action", edit: call("PurgeQueue", "drill", ""), want: Fail, got: "1 of 3 calls: PurgeQueue"},
+		{name: "another action that was refused", edit: func(s *story) {
+			s.at(7, history.Event{Kind: history.SQSCall, Action: "ListQueues", Status: 403})
+		}, want: Fail, got: "ListQueues"},
+		{name: "another action while the cluster is put back", edit: func(s *story) {
+			s.at(30, history.Event{Kind: history.SQSCall, Action: "PurgeQueue", Key: "drill"})
+		}, want: Fail, got: "PurgeQueue"},
+		{name: "each action is told once", edit: func(s *story) {
+			call("PurgeQueue", "drill", "")(s)
+			call("PurgeQueue", "drill", "")(s)
+		}, want: Fail, got: "2 of 4 calls: PurgeQueue"},
+		{name: "another queue", edit: call("ReceiveMessage", "other", ""), want: Fail, got: `ReceiveMessage on queue "other"`},
+		{name: "a request that is no API call", edit: call("GET /", "", ""), want: Fail, got: "GET /"},
+		{name: "a call of the proxy's own", edit: call("ChangeMessageVisibilityBatch", "drill", history.ProxyOwner), want: Pass, got: "2 calls"},
+		{name: "another service", edit: call("ec2:DescribeInstances", "", ""), want: Pass, got: "2 calls"},
+		{name: "no call at all", edit: func(s *story) { s.drop(kind(history.SQSCall)) }, want: Pass, got: "0 calls"},
+		{name: "what is allowed is not known", edit: func(s *story) { s.meta.Handler.SQSActions = nil }, want: Unknown, got: "does not say"},
+		{name: "its queue is not known", edit: func(s *story) { s.meta.Environment = nil }, want: Unknown, got: "does not say"},
+		{name: "recording ends too soon", edit: func(s *story) {
+			s.at(9, history.Event{Kind: history.RunError, Note: "x"})
+		}, want: Unknown, got: "tells no more"},
+	} {
+		x.check = "least privilege"
+		x.run(t, reading)
+	}
+}
+
+func TestWildcards(t *testing.T) {
+	granted := func(verbs, of string) func(*story) {
+		return func(s *story) {
+			s.at(0.3, history.Event{Kind: history.RBACRule, Key: "ClusterRole handler", Action: verbs, Reason: of})
+		}
+	}
+	others := func(edit func(*story)) func(*story) {
+		return func(s *story) {
+			s.meta.Handler.Name = "karpenter"
+			edit(s)
+		}
+	}
+	for _, x := range []expectation{
+		{name: "none", want: Pass, got: "1 rules"},
+		{name: "every verb", edit: granted("*", "/nodes"), want: Fail, got: "1 of 2 rules: ClusterRole handler: verbs * of /nodes"},
+		{name: "every resource", edit: granted("get", "apps/*"), want: Fail, got: "apps/*"},
+		{name: "every group", edit: granted("get", "*/pods"), want: Fail, got: "*/pods"},
+		{name: "every URL", edit: granted("get", "/metrics/*"), want: Fail, got: "/metrics/*"},
+		{name: "of a handler that is not ours", edit: others(granted("*", "/nodes")), want: Pass, got: "1 of 2 rules"},
+	} {
+		x.check = "no RBAC wildcard"
+		x.run(t, func() *story {
+			s := drainStory()
+			granted("get,list", "/nodes,/pods")(s)
+			return s
+		})
+	}
+	t.Run("not told of where the rights are not on record", func(t *testing.T) {
+		for _, v := range drainStory().judge().Verdicts {
+			if v.Check == "no RBAC wildcard" {
+				t.Errorf("judged all the same: %+v", v)
+			}
+		}
+	})
+}

@@ -1,0 +1,193 @@
+package reports
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spotdrill/spotdrill/framework/verdict"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// Matrix sets several reports against each other: a column for each report, a
+// row for each scenario that any of them has.
+type Matrix struct {
+	Reports   []Column `json:"reports"`
+	Scenarios []Row    `json:"scenarios"` // by profile, else in the order of the reports
+}
+
+// Column is one of the reports.
+type Column struct {
+	Handler string `json:"handler"`
+	Version string `json:"version"`
+	Set     string `json:"set"`
+	Run     string `json:"run"`
+	Passed  int    `json:"passed"`
+	Failed  int    `json:"failed"`
+	Unknown int    `json:"unknown"`
+	Skipped int    `json:"skipped"`
+	// Differs names what in the environment is not as in the first report: figures
+	// are comparable only as far as the machines are.
+	Differs []string `json:"differs,omitempty"`
+}
+
+// Row is one scenario, with a cell for each report in their order.
+type Row struct {
+	Profile  string `json:"profile"`
+	Scenario string `json:"scenario"`
+	Cells    []Cell `json:"cells"`
+}
+
+// Cell is what became of a scenario in one report.
+type Cell struct {
+	// Outcome is empty where the report does not have the scenario.
+	Outcome verdict.Outcome `json:"outcome,omitempty"`
+	// Figure is the scenario's headline figure, nil where it was not measured.
+	Figure *Figure `json:"figure,omitempty"`
+}
+
+// Figure is a number that a check measured; its name ends in its unit.
+type Figure struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+}
+
+// Compare makes the matrix of reports.
+func Compare(reports []*Report) Matrix {
+	var m Matrix
+	for i, r := range reports {
+		c := Column{
+			Handler: r.Handler.Name, Version: r.Handler.Version, Set: string(r.Set), Run: r.Run,
+			Passed: r.Summary.Passed, Failed: r.Summary.Failed, Unknown: r.Summary.Unknown, Skipped: r.Summary.Skipped,
+		}
+		if i > 0 {
+			c.Differs = differing(reports[0].Environment, r.Environment)
+		}
+		m.Reports = append(m.Reports, c)
+		for _, e := range r.Results {
+			m.row(e, len(reports)).Cells[i] = Cell{e.Outcome.Known(), headlineOf(e)}
+		}
+	}
+	slices.SortStableFunc(m.Scenarios, func(a, b Row) int {
+		return slices.Index(scenarios.Profiles(), a.Profile) - slices.Index(scenarios.Profiles(), b.Profile)
+	})
+	return m
+}
+
+// row is the entry's row, which is made where there is none yet.
+func (m *Matrix) row(e Entry, columns int) *Row {
+	i := slices.IndexFunc(m.Scenarios, func(r Row) bool { return r.Scenario == e.Scenario })
+	if i < 0 {
+		i = len(m.Scenarios)
+		m.Scenarios = append(m.Scenarios, Row{Profile: e.Profile, Scenario: e.Scenario, Cells: make([]Cell, columns)})
+	}
+	return &m.Scenarios[i]
+}
+
+// differing are the names under which two environments do not say the same.
+func differing(a, b map[string]string) []string {
+	names := maps.Clone(a)
+	if names == nil {
+		names = map[string]string{}
+	}
+	maps.Copy(names, b)
+	maps.DeleteFunc(names, func(name, _ string) bool { return a[name] == b[name] })
+	return slices.Sorted(maps.Keys(names))
+}
+
+// headlineOf is the figure that a scenario is about: where DNS is the question its
+// longest window, else how long the drain took, or what stands for it where
+// nothing is drained. Of several nodes the slowest counts.
+func headlineOf(e Entry) *Figure {
+	names := []string{"drained_seconds", "event_seconds", "deleted_seconds", "marked_seconds"}
+	if e.Profile == "DNS" || e.Profile == "INCIDENT" {
+		names = []string{"window_fresh_max_ms"}
+	}
+	for _, name := range names {
+		var found *Figure
+		for _, v := range e.Verdicts {
+			if value, ok := v.Numbers[name]; ok && (found == nil || value > found.Value) {
+				found = &Figure{name, value}
+			}
+		}
+		if found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// String is the figure as people read it: "drained 5.012 s".
+func (f Figure) String() string {
+	for _, unit := range []struct{ suffix, shown string }{{"_seconds", " s"}, {"_ms", " ms"}} {
+		if name, ok := strings.CutSuffix(f.Name, unit.suffix); ok {
+			return strings.ReplaceAll(name, "_", " ") + " " + strconv.FormatFloat(f.Value, 'f', 3, 64) + unit.shown
+		}
+	}
+	return strings.ReplaceAll(f.Name, "_", " ") + " " + strconv.FormatFloat(f.Value, 'g', -1, 64)
+}
+
+func (c Cell) String() string {
+	switch {
+	case c.Outcome == "":
+		return "-"
+	case c.Figure == nil:
+		return string(c.Outcome)
+	}
+	return string(c.Outcome) + ", " + c.Figure.String()
+}
+
+// letter names a column; a 27th is called AA.
+func letter(i int) string {
+	if i < 26 {
+		return string(rune('A' + i))
+	}
+	return letter(i/26-1) + letter(i%26)
+}
+
+// WriteText writes the matrix as a table, and under it what its columns are.
+func (m Matrix) WriteText(w io.Writer) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	head := []string{"PROFILE", "SCENARIO"}
+	for i := range m.Reports {
+		head = append(head, letter(i))
+	}
+	fmt.Fprintln(table, strings.Join(head, "\t"))
+	for _, r := range m.Scenarios {
+		line := []string{printable(r.Profile), printable(r.Scenario)}
+		for _, c := range r.Cells {
+			line = append(line, printable(c.String()))
+		}
+		fmt.Fprintln(table, strings.Join(line, "\t"))
+	}
+	if err := table.Flush(); err != nil {
+		return fmt.Errorf("write comparison: %w", err)
+	}
+	fmt.Fprintln(w)
+	for i, c := range m.Reports {
+		line := fmt.Sprintf("%s: %s %s, set %s, run %s: %d passed, %d failed, %d unknown, %d skipped",
+			letter(i), c.Handler, c.Version, c.Set, c.Run, c.Passed, c.Failed, c.Unknown, c.Skipped)
+		if len(c.Differs) > 0 {
+			line += "; not as in A: " + strings.Join(c.Differs, ", ")
+		}
+		if _, err := fmt.Fprintln(w, printable(line)); err != nil {
+			return fmt.Errorf("write comparison: %w", err)
+		}
+	}
+	return nil
+}
+
+// WriteJSON writes the matrix as one JSON object.
+func (m Matrix) WriteJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(m); err != nil {
+		return fmt.Errorf("write comparison: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,174 @@
+// Package eventbridge holds the rules that feed an interruption queue to what
+// they are for: each event that a handler must hear of arrives once, and nothing
+// else does. It needs a LocalStack and no cluster.
+package eventbridge
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2" //nolint:revive,staticcheck // Ginkgo specs read as they are meant to
+	. "github.com/onsi/gomega"    //nolint:revive,staticcheck // so do Gomega's matchers
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/queue"
+	"github.com/spotdrill/spotdrill/framework/run"
+	"github.com/spotdrill/spotdrill/framework/verdict"
+	"github.com/spotdrill/spotdrill/reports"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// Limits of the suite.
+const (
+	setUpTimeout  = 15 * time.Minute // LocalStack's image may have to be built
+	finishTimeout = 2 * time.Minute
+	// arrivalTimeout is how long every event may take that must arrive; LocalStack
+	// delivers in tens of milliseconds.
+	arrivalTimeout = 20 * time.Second
+	// quiet is how long the queue stays empty before what has not come is absent.
+	quiet = 3 * time.Second
+)
+
+// profile groups these clauses in the reports.
+const profile = "EVENTBRIDGE"
+
+// The flags of the suite; `make eventbridge` sets them.
+var (
+	rulesFlag = flag.String("rules", "", "a CloudFormation template with a queue and rules; empty: the one that drills use")
+	outFlag   = flag.String("out", "../../reports/out/eventbridge", "the folder that reports are written to")
+)
+
+// network is LocalStack's; a drill's is another one, so that both may be there.
+const network = "spotdrill-rules"
+
+func TestEventBridge(t *testing.T) {
+	specs()
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "spotdrill eventbridge")
+}
+
+func specs() {
+	Describe("The rules of "+cmp.Or(*rulesFlag, "the stack"), Ordered, ContinueOnFailure, func() {
+		var (
+			table    = events(time.Now())
+			arrivals map[string][]queue.Envelope // by the id that EventBridge gave
+			ids      map[string]string           // by the event's name
+			report   *reports.Report
+			folder   reports.Folder
+			console  = reports.NewConsole(os.Stderr, len(table))
+			started  = time.Now()
+		)
+
+		BeforeAll(func(ctx SpecContext) {
+			template, err := readTemplate(*rulesFlag)
+			Expect(err).NotTo(HaveOccurred())
+			folder, err = reports.NewFolder(*outFlag, started)
+			Expect(err).NotTo(HaveOccurred())
+			source, err := filepath.Abs("../..")
+			Expect(err).NotTo(HaveOccurred())
+			aws, stop, err := run.LocalStack(ctx, run.Options{
+				Cluster: network, Source: source,
+				Log: func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
+			})
+			Expect(err).NotTo(HaveOccurred(), "start LocalStack")
+			DeferCleanup(func(ctx SpecContext) { Expect(stop(ctx)).To(Succeed()) }, NodeTimeout(finishTimeout))
+			version := "built in"
+			if template == "" {
+				err = aws.DeployStack(ctx, network)
+			} else {
+				version = fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(template)))
+				err = aws.DeployTemplate(ctx, network, template)
+			}
+			Expect(err).NotTo(HaveOccurred())
+			report = reports.New(folder, reports.Handler{Name: "rules", Version: version}, scenarios.Fast, nil)
+			report.Timings.Setup = reports.Seconds(time.Since(started))
+			ids, arrivals, err = putAndCollect(ctx, aws, table)
+			Expect(err).NotTo(HaveOccurred())
+		}, NodeTimeout(setUpTimeout))
+
+		AfterAll(func() {
+			if report == nil {
+				return
+			}
+			report.Timings.Drills = reports.Seconds(time.Since(started)) - report.Timings.Setup
+			written := folder.Write(report)
+			console.Summary(report)
+			Expect(written).To(Succeed())
+		})
+
+		for _, e := range table {
+			It(e.name, func() {
+				console.Begin(e.name)
+				found := e.judge(ids[e.name], arrivals[ids[e.name]])
+				entry := reports.NewEntry(verdict.Result{
+					Scenario: e.name, Title: e.title(), Profile: profile, Attempt: 1, Outcome: found.Outcome, Verdicts: []verdict.Verdict{found},
+				}, history.History{})
+				console.End(entry)
+				report.Add(entry)
+				Expect(found.Outcome).To(Equal(verdict.Pass), found.Got)
+			})
+		}
+	})
+}
+
+// readTemplate reads the user's template; none is an empty one.
+func readTemplate(file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("--rules: %w", err)
+	}
+	return string(text), nil
+}
+
+// putAndCollect puts all events, those last that must arrive, and takes what gets
+// to the queue until all of these are there and nothing more comes.
+func putAndCollect(ctx context.Context, aws *queue.AWS, table []event) (ids map[string]string, arrivals map[string][]queue.Envelope, err error) {
+	ids, arrivals = map[string]string{}, map[string][]queue.Envelope{}
+	missing := map[string]bool{}
+	for _, wanted := range []bool{false, true} {
+		for _, e := range table {
+			if e.arrives != wanted {
+				continue
+			}
+			put, err := aws.PutEvents(ctx, []queue.Envelope{e.envelope})
+			if err != nil {
+				return nil, nil, fmt.Errorf("put %s: %w", e.name, err)
+			}
+			ids[e.name] = put[0]
+			missing[put[0]] = wanted
+		}
+	}
+	deadline, last := time.Now().Add(arrivalTimeout), time.Now()
+	for time.Since(last) < quiet || anyTrue(missing) && time.Now().Before(deadline) {
+		bodies, err := aws.Take(ctx, time.Second)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, body := range bodies {
+			last = time.Now()
+			envelope := parse(body)
+			arrivals[envelope.ID] = append(arrivals[envelope.ID], envelope)
+			missing[envelope.ID] = false
+		}
+	}
+	return ids, arrivals, nil
+}
+
+func anyTrue(m map[string]bool) bool {
+	for _, v := range m {
+		if v {
+			return true
+		}
+	}
+	return false
+}

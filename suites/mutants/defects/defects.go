@@ -1,0 +1,192 @@
+// Package defects plants defects in the built-in handler: it turns the edits of
+// mutants.yaml into overlay files for `go build -overlay`, and tells whether a
+// drill caught the defect.
+package defects
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/strict"
+	"github.com/spotdrill/spotdrill/framework/verdict"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// Mutant is the built-in handler with one defect.
+type Mutant struct {
+	Name   string `yaml:"name"`
+	Defect string `yaml:"defect"` // what it does wrong, a sentence
+	// CaughtBy is what must find the defect.
+	CaughtBy Check  `yaml:"caughtBy"`
+	Edits    []Edit `yaml:"edits,omitempty"`
+	// Grants are rights in the cluster that it has beyond the sound handler's.
+	Grants []Grant `yaml:"grants,omitempty"`
+}
+
+// Grant is a rule of RBAC. No groups: the core group.
+type Grant struct {
+	Groups    []string `yaml:"groups,omitempty"`
+	Resources []string `yaml:"resources"`
+	Verbs     []string `yaml:"verbs"`
+}
+
+// Check names a check of a scenario, as verdicts are called.
+type Check struct {
+	Scenario string `yaml:"scenario"`
+	Check    string `yaml:"check"`
+}
+
+// Edit replaces the only place in a file (relative to the module's root) where
+// the old text stands.
+type Edit struct {
+	File string `yaml:"file"`
+	Old  string `yaml:"old"`
+	New  string `yaml:"new"`
+}
+
+// Load reads the mutants of a file. One that names a scenario which is not in the
+// catalogue, or is called as another one, is an error.
+func Load(file string) ([]Mutant, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read mutants: %w", err)
+	}
+	var doc struct {
+		Mutants []Mutant `yaml:"mutants"`
+	}
+	if err := strict.Decode(file, data, &doc); err != nil {
+		return nil, fmt.Errorf("read mutants: %w", err)
+	}
+	catalogue, err := scenarios.Catalogue()
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	for i, m := range doc.Mutants {
+		known := slices.ContainsFunc(catalogue, func(s scenarios.Scenario) bool { return s.Name == m.CaughtBy.Scenario })
+		switch {
+		case m.Name == "" || m.Defect == "" || m.CaughtBy.Check == "" || len(m.Edits)+len(m.Grants) == 0:
+			errs = append(errs, fmt.Errorf("%s: mutant %d (%s) wants a name, a defect, a check that catches it, and edits or grants", file, i+1, m.Name))
+		case slices.ContainsFunc(doc.Mutants[:i], func(o Mutant) bool { return o.Name == m.Name }):
+			errs = append(errs, fmt.Errorf("%s: mutant %s is there twice", file, m.Name))
+		case !known:
+			errs = append(errs, fmt.Errorf("%s: mutant %s: no scenario is named %q", file, m.Name, m.CaughtBy.Scenario))
+		}
+	}
+	return doc.Mutants, errors.Join(errs...)
+}
+
+// Overlay writes the edited files of a mutant of the module at root into dir, and
+// the list of them that `go build -overlay` takes, whose path it returns. An edit
+// that does not apply is an error.
+func (m Mutant) Overlay(root, dir string) (string, error) {
+	texts, err := m.apply(root)
+	if err != nil {
+		return "", fmt.Errorf("mutant %s: %w", m.Name, err)
+	}
+	overlay := struct{ Replace map[string]string }{map[string]string{}}
+	for file, text := range texts {
+		edited := filepath.Join(dir, filepath.Base(file))
+		if err := os.WriteFile(edited, []byte(text), 0o644); err != nil {
+			return "", fmt.Errorf("mutant %s: write overlay file: %w", m.Name, err)
+		}
+		overlay.Replace[filepath.Join(root, file)] = edited
+	}
+	list, err := json.Marshal(overlay)
+	if err != nil {
+		return "", fmt.Errorf("mutant %s: list overlay files: %w", m.Name, err)
+	}
+	path := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(path, list, 0o644); err != nil {
+		return "", fmt.Errorf("mutant %s: list overlay files: %w", m.Name, err)
+	}
+	return path, nil
+}
+
+// apply returns the edited files by their names.
+func (m Mutant) apply(root string) (map[string]string, error) {
+	texts := map[string]string{}
+	for i, e := range m.Edits {
+		text, ok := texts[e.File]
+		if !ok {
+			data, err := os.ReadFile(filepath.Join(root, e.File))
+			if err != nil {
+				return nil, fmt.Errorf("edit %d: %w", i+1, err)
+			}
+			text = string(data)
+		}
+		// A YAML block ends its last line, where the text may go on.
+		before, after := strings.TrimSuffix(e.Old, "\n"), strings.TrimSuffix(e.New, "\n")
+		if n := strings.Count(text, before); before == "" || n != 1 {
+			return nil, fmt.Errorf("edit %d: the old text stands %d times in %s, not once: write the edit anew\n%s", i+1, n, e.File, before)
+		}
+		texts[e.File] = strings.Replace(text, before, after, 1)
+	}
+	return texts, nil
+}
+
+// Finding is what a drill found out about a mutant.
+type Finding string
+
+// The findings. All but Caught are bad news for the catalogue of scenarios.
+const (
+	Caught    Finding = "caught"
+	Survived  Finding = "survived"
+	NotJudged Finding = "not judged"
+)
+
+// Judge tells whether the mutant's check found the defect, and what it saw. That
+// another check failed is not enough: it may have had another reason.
+func (m Mutant) Judge(r verdict.Result) (Finding, string) {
+	i := slices.IndexFunc(r.Verdicts, func(v verdict.Verdict) bool { return v.Check == m.CaughtBy.Check })
+	if i < 0 {
+		return NotJudged, fmt.Sprintf("%s has no check %q", r.Scenario, m.CaughtBy.Check)
+	}
+	v := r.Verdicts[i]
+	switch v.Outcome {
+	case verdict.Fail:
+		return Caught, v.Got
+	case verdict.Pass:
+		return Survived, v.Got + others(r)
+	}
+	return NotJudged, v.Got
+}
+
+// others names the checks that did fail.
+func others(r verdict.Result) string {
+	var failed []string
+	for _, v := range r.Verdicts {
+		if v.Outcome == verdict.Fail {
+			failed = append(failed, v.Check)
+		}
+	}
+	if len(failed) == 0 {
+		return ""
+	}
+	return "; failed: " + strings.Join(failed, ", ")
+}
+
+// pastDeadline is how long a drill waits for a mutant beyond the notice's
+// deadline: what a check bounds has happened by then, or never will.
+const pastDeadline = 5 * time.Second
+
+// Impatient is the scenario of the fast set with waits that end soon after its
+// deadline, and the same checks: a mutant may never do what is waited for.
+func Impatient(s scenarios.Scenario) scenarios.Scenario {
+	s.Steps = slices.Clone(s.Steps)
+	limit := strict.Duration(s.Deadline.For(scenarios.Fast) + pastDeadline)
+	for i, step := range s.Steps {
+		if step.Await != nil {
+			await := *step.Await
+			await.Timeout = min(await.Timeout, limit)
+			s.Steps[i].Await = &await
+		}
+	}
+	return s
+}
