@@ -172,7 +172,7 @@ func (r *drilling) record(ctx context.Context) (stop func(context.Context) error
 		r.rec.Record(history.Event{Kind: history.NodeRole, Key: name, Node: n.Name, Instance: n.Instance})
 	}
 	for _, budget := range r.Scenario.Workload.Budgets {
-		r.recordBudget(budget.Pods, "", budget.MinAvailable)
+		r.recordBudget(r.rec.Clock().Now(), budget.Pods, "", budget.MinAvailable)
 	}
 	stopQueue, err := r.recordQueue(ctx)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -180,17 +181,19 @@ func (r *drilling) changeBudget(ctx context.Context, c scenarios.BudgetChange) e
 	if err := r.sleepUntil(ctx, r.notices[c.At].put+c.After.D()); err != nil {
 		return err
 	}
+	// A pod that goes because of the change goes after it also on the record.
+	at := r.rec.Clock().Now()
 	patch := fmt.Appendf(nil, `{"spec":{"minAvailable":%d}}`, c.MinAvailable)
 	_, err := r.Cluster.Clientset.PolicyV1().PodDisruptionBudgets(Workload).Patch(ctx, c.Pods, types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil {
 		return fmt.Errorf("change PodDisruptionBudget %s: %w", c.Pods, err)
 	}
-	r.recordBudget(c.Pods, c.Name, c.MinAvailable)
+	r.recordBudget(at, c.Pods, c.Name, c.MinAvailable)
 	return nil
 }
 
-func (r *drilling) recordBudget(pods, step string, minAvailable int) {
-	r.rec.Record(history.Event{Kind: history.BudgetSet, Key: pods, Reason: step, Numbers: map[string]float64{"min_available": float64(minAvailable)}})
+func (r *drilling) recordBudget(at time.Duration, pods, step string, minAvailable int) {
+	r.rec.Record(history.Event{Kind: history.BudgetSet, At: at, Key: pods, Reason: step, Numbers: map[string]float64{"min_available": float64(minAvailable)}})
 }
 
 // removeWorkload deletes the drill's namespace with all that is in it, without
