@@ -19,6 +19,16 @@ type Check struct {
 	DrainedOnce    *DrainedOnce    `yaml:"drainedOnce,omitempty"`
 	NotRestarted   *NotRestarted   `yaml:"notRestarted,omitempty"`
 	QueueEmpty     *QueueEmpty     `yaml:"queueEmpty,omitempty"`
+
+	NotScheduled    *NotScheduled    `yaml:"notScheduled,omitempty"`
+	Replaced        *Replaced        `yaml:"replaced,omitempty"`
+	GraceHonoured   *GraceHonoured   `yaml:"graceHonoured,omitempty"`
+	NotStalled      *NotStalled      `yaml:"notStalled,omitempty"`
+	CriticalLast    *CriticalLast    `yaml:"criticalLast,omitempty"`
+	PodsLeft        *PodsLeft        `yaml:"podsLeft,omitempty"`
+	BudgetKept      *BudgetKept      `yaml:"budgetKept,omitempty"`
+	Resumed         *Resumed         `yaml:"resumed,omitempty"`
+	BlockedReported *BlockedReported `yaml:"blockedReported,omitempty"`
 }
 
 // Marked wants the node cordoned, or tainted with the taint that the handler's
@@ -34,11 +44,13 @@ type Marked struct {
 
 // Drained wants every evictable pod that was on the node when the notice was
 // put gone before the notice's deadline, or sooner where Within says so.
-// Daemon, mirror and finished pods do not count.
+// Daemon, mirror and finished pods and those that tolerate a cordon do not count;
+// where Pods is given, no others than these do.
 type Drained struct {
 	Node   string          `yaml:"node"`
 	Notice string          `yaml:"notice"`
 	Within strict.Duration `yaml:"within,omitempty"`
+	Pods   string          `yaml:"pods,omitempty"`
 }
 
 // DrainedOnce wants every mark that the handler's description names put on the

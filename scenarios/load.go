@@ -139,12 +139,16 @@ func (p *Probe) fillDefaults() {
 // may end early count in full only where the scenario goes to its deadline.
 func (s Scenario) Expected(set Set) time.Duration {
 	total := s.Settle.D()
+	byDeadline := time.Duration(0) // what waits for a time after a notice
 	for _, step := range s.Steps {
-		if step.Reclaim != nil {
-			total += s.Deadline.For(set)
-			break
+		switch {
+		case step.Reclaim != nil:
+			byDeadline = max(byDeadline, s.Deadline.For(set))
+		case step.Budget != nil:
+			byDeadline = max(byDeadline, step.Budget.After.D())
 		}
 	}
+	total += byDeadline
 	for _, step := range s.Steps {
 		if step.Await != nil && step.Await.Answering > 0 {
 			total += 60 * time.Second // node-monitor-grace-period is 50 s since Kubernetes 1.32

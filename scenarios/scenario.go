@@ -86,7 +86,7 @@ const (
 // those that share cluster settings follow each other, and those that measure
 // DNS come when a new cluster has calmed down.
 func Profiles() []string {
-	return []string{"STATE-CHANGE", "SCHEDULED-CHANGE", "REBALANCE", "QUEUE-HYGIENE", "RESILIENCE", "SPOT", "DNS", "INCIDENT"}
+	return []string{"STATE-CHANGE", "SCHEDULED-CHANGE", "REBALANCE", "QUEUE-HYGIENE", "RESILIENCE", "PDB", "SPOT", "DNS", "INCIDENT"}
 }
 
 // CoreDNS is how cluster DNS is set for the drill; it is put back afterwards.
@@ -113,14 +113,6 @@ const (
 type Readiness struct {
 	Period           strict.Duration `yaml:"period"` // whole seconds, at least 1s
 	FailureThreshold int             `yaml:"failureThreshold"`
-}
-
-// Workload is what else runs on the spot nodes: pods that may be evicted.
-type Workload struct {
-	// Replicas of a Deployment spread over the spot nodes.
-	Replicas int `yaml:"replicas,omitempty"`
-	// Daemon adds a DaemonSet on every worker, whose pods a drain must leave.
-	Daemon bool `yaml:"daemon,omitempty"`
 }
 
 // Pick chooses the node that a name in steps and checks stands for.
@@ -167,6 +159,8 @@ type Step struct {
 	Await   *Await   `yaml:"await,omitempty"`
 	Reclaim *Reclaim `yaml:"reclaim,omitempty"`
 	Fault   *Fault   `yaml:"fault,omitempty"`
+	// Budget changes a PodDisruptionBudget.
+	Budget *BudgetChange `yaml:"budget,omitempty"`
 }
 
 // Notice puts a notice into EventBridge; its deadline starts to run.
@@ -213,7 +207,10 @@ type Await struct {
 	// Hit waits until the fault has hit a call.
 	Hit string `yaml:"hit,omitempty"`
 	// Ended waits until the fault is over.
-	Ended   string          `yaml:"ended,omitempty"`
+	Ended string `yaml:"ended,omitempty"`
+	// Ready waits until the pods of the workload that go by this name are there
+	// again: Ready, and none of them on its way out.
+	Ready   string          `yaml:"ready,omitempty"`
 	Timeout strict.Duration `yaml:"timeout"`
 }
 

@@ -83,9 +83,7 @@ func (s Scenario) validate(fileName string) problems {
 		}
 	}
 	s.CoreDNS.validate(&p)
-	if s.Workload.Replicas < 0 {
-		p.add("workload.replicas", "%d is less than 0", s.Workload.Replicas)
-	}
+	s.Workload.validate(s.Nodes, &p)
 	if s.Probe != nil {
 		s.Probe.validate(&p)
 	}
@@ -179,6 +177,8 @@ func (s Scenario) validateSteps(p *problems) {
 				p.add(where+".fault.name", "%q is used twice", f.Name)
 			}
 			f.validate(where+".fault", p)
+		case step.Budget != nil:
+			step.Budget.validate(where+".budget", s.Workload.budgeted(), notices, changeNames(s.Steps[:i]), p)
 		}
 	}
 }
@@ -205,8 +205,12 @@ func (s Scenario) validateAwait(where string, a Await, sent, faults []string, p 
 			p.oneOf(where+"."+field, name, faults)
 		}
 	}
+	if a.Ready != "" {
+		conditions++
+		p.oneOf(where+".ready", a.Ready, s.Workload.groups())
+	}
 	if conditions != 1 {
-		p.add(where, "wants exactly one of: answering, deleted, drained, ended, hit")
+		p.add(where, "wants exactly one of: answering, deleted, drained, ended, hit, ready")
 	}
 	if a.Timeout <= 0 {
 		p.add(where+".timeout", "must be more than 0s")
@@ -214,7 +218,8 @@ func (s Scenario) validateAwait(where string, a Await, sent, faults []string, p 
 }
 
 // validateChecks holds the fields that checks share to the same rules: node,
-// notice and of must name something of the scenario, within must be given.
+// notice, of, pods and budget must name something of the scenario, within must
+// be given.
 func (s Scenario) validateChecks(p *problems) {
 	if len(s.Checks) == 0 {
 		p.add("checks", "must not be empty: a drill that checks nothing cannot fail")
@@ -246,6 +251,16 @@ func (s Scenario) validateChecks(p *problems) {
 		if f := v.FieldByName("After"); f.IsValid() && f.String() != "" {
 			p.oneOf(where+".after", f.String(), faultNames(s.Steps))
 		}
+		if f := v.FieldByName("Pods"); f.IsValid() && (f.String() != "" || check.Drained == nil) {
+			allowed := s.Workload.groups()
+			if check.BudgetKept != nil {
+				allowed = s.Workload.budgeted()
+			}
+			p.oneOf(where+".pods", f.String(), allowed)
+		}
+		if f := v.FieldByName("Budget"); f.IsValid() {
+			p.oneOf(where+".budget", f.String(), changeNames(s.Steps))
+		}
 		if f := v.FieldByName("Within"); f.IsValid() && f.Int() <= 0 && check.Drained == nil {
 			p.add(where+".within", "must be more than 0s")
 		}
@@ -273,6 +288,9 @@ func (c Check) validateBounds(where string, probed bool, p *problems) {
 		case w.Max > 0 && w.Min > w.Max:
 			p.add(where+".min", "%s is more than max (%s)", w.Min.D(), w.Max.D())
 		}
+	}
+	if c.GraceHonoured != nil && c.GraceHonoured.AtLeast == 0 {
+		p.add(where+".atLeast", "must be more than 0s")
 	}
 	if c.EndpointLeft != nil && c.EndpointLeft.AtLeast == 0 {
 		p.add(where+".atLeast", "must be more than 0s")

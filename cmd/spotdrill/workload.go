@@ -1,18 +1,40 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/spf13/cobra"
+)
 
 // newWorkloadCommand is what the pods run that drills evict: it waits to be
-// told to end, and ends.
+// told to end, and ends as its flags say.
 func newWorkloadCommand() *cobra.Command {
-	return &cobra.Command{
+	var (
+		stopAfter time.Duration
+		deaf      bool
+		code      int
+	)
+	cmd := &cobra.Command{
 		Use:    "workload",
 		Short:  "Wait for SIGTERM, as the pods that drills evict do",
 		Args:   cobra.NoArgs,
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			<-cmd.Context().Done()
+			if deaf {
+				stopAfter = math.MaxInt64 // that is until SIGKILL
+			}
+			time.Sleep(stopAfter)
+			if code != 0 {
+				return exitError{code, fmt.Errorf("stopped with exit code %d, as it was told to", code)}
+			}
 			return nil
 		},
 	}
+	cmd.Flags().DurationVar(&stopAfter, "stop-after", 0, "end so long after SIGTERM")
+	cmd.Flags().BoolVar(&deaf, "deaf", false, "ignore SIGTERM")
+	cmd.Flags().IntVar(&code, "exit-code", 0, "exit code after SIGTERM")
+	return cmd
 }

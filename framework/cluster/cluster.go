@@ -53,6 +53,8 @@ type Cluster struct {
 	engine   *engine.Engine
 	provider *kindcluster.Provider
 	log      func(format string, args ...any)
+	// staticFree is true where no node has a static pod of ours.
+	staticFree bool
 }
 
 // Node is a kind node dressed as an EC2 instance.

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 
 	"github.com/spotdrill/spotdrill/kind"
 )
@@ -219,7 +220,8 @@ func podReady(p *corev1.Pod) bool {
 }
 
 // Evictable counts the pods on a node that a drain has to move: neither of a
-// DaemonSet, nor mirrored from a file, nor finished.
+// DaemonSet, nor mirrored from a file, nor finished, nor such as tolerate a
+// cordon.
 func (c *Cluster) Evictable(ctx context.Context, node string) (int, error) {
 	pods, err := c.podsOn(ctx, node)
 	if err != nil {
@@ -239,5 +241,14 @@ func evictable(p *corev1.Pod) bool {
 	ref := metav1.GetControllerOf(p)
 	daemon := ref != nil && ref.Kind == "DaemonSet"
 	finished := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
-	return !mirror && !daemon && !finished
+	return !mirror && !daemon && !finished && !toleratesCordon(p)
+}
+
+// toleratesCordon is true for a pod that a cordon does not keep away: where it is
+// evicted, it may come back to the node.
+func toleratesCordon(p *corev1.Pod) bool {
+	cordon := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
+	return slices.ContainsFunc(p.Spec.Tolerations, func(t corev1.Toleration) bool {
+		return t.ToleratesTaint(klog.Background(), &cordon, false)
+	})
 }

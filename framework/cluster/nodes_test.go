@@ -95,6 +95,9 @@ func TestEvictable(t *testing.T) {
 	owned := func(kind string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: kind, Controller: ptr.To(true)}}}
 	}
+	tolerating := func(key string) corev1.Pod {
+		return corev1.Pod{Spec: corev1.PodSpec{Tolerations: []corev1.Toleration{{Key: key, Operator: corev1.TolerationOpExists}}}}
+	}
 	tests := []struct {
 		name string
 		pod  corev1.Pod
@@ -103,6 +106,9 @@ func TestEvictable(t *testing.T) {
 		{name: "bare pod", want: true},
 		{name: "of a ReplicaSet", pod: corev1.Pod{ObjectMeta: owned("ReplicaSet")}, want: true},
 		{name: "of a running Job", pod: corev1.Pod{ObjectMeta: owned("Job"), Status: corev1.PodStatus{Phase: corev1.PodRunning}}, want: true},
+		{name: "tolerating a dead node", pod: tolerating(corev1.TaintNodeUnreachable), want: true},
+		{name: "tolerating a cordon", pod: tolerating(corev1.TaintNodeUnschedulable)},
+		{name: "tolerating everything", pod: tolerating("")},
 		{name: "of a DaemonSet", pod: corev1.Pod{ObjectMeta: owned("DaemonSet")}},
 		{name: "mirror of a file", pod: corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{corev1.MirrorPodAnnotationKey: "x"}}}},
 		{name: "succeeded", pod: corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodSucceeded}}},

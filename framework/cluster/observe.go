@@ -67,14 +67,25 @@ func podEvent(kind history.Kind, p *corev1.Pod) history.Event {
 	return history.Event{Kind: kind, Pod: p.Namespace + "/" + p.Name, UID: string(p.UID), Node: p.Spec.NodeName, Owner: owner(p), IP: p.Status.PodIP}
 }
 
-func (o observer) podAdded(p *corev1.Pod, initial bool) {
+// foundEvent is how a pod enters the history: with what its drain depends on.
+func foundEvent(p *corev1.Pod, initial bool) history.Event {
+	e := podEvent(history.PodCreated, p)
 	if initial {
-		e := podEvent(history.PodPresent, p)
-		e.Reason = string(p.Status.Phase)
-		o.rec.Record(e)
-	} else {
-		o.rec.Record(podEvent(history.PodCreated, p))
+		e.Kind, e.Reason = history.PodPresent, string(p.Status.Phase)
 	}
+	e.Key = p.Labels["app"]
+	e.Numbers = map[string]float64{
+		"priority": float64(ptr.Deref(p.Spec.Priority, 0)),
+		"grace":    float64(ptr.Deref(p.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)),
+	}
+	if toleratesCordon(p) {
+		e.Numbers["tolerates_cordon"] = 1
+	}
+	return e
+}
+
+func (o observer) podAdded(p *corev1.Pod, initial bool) {
+	o.rec.Record(foundEvent(p, initial))
 	before := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: p.UID}}
 	if initial {
 		before.Spec.NodeName = p.Spec.NodeName // said by pod.present
@@ -103,7 +114,7 @@ func (o observer) podChanged(before, after *corev1.Pod) {
 		e.Reason, e.Note, e.Said = a.Reason, a.Message, o.said(a.LastTransitionTime)
 		o.rec.Record(e)
 	}
-	if before.DeletionTimestamp == nil && after.DeletionTimestamp != nil {
+	if after.DeletionTimestamp != nil && (before.DeletionTimestamp == nil || after.DeletionTimestamp.Before(before.DeletionTimestamp)) {
 		e := podEvent(history.PodTerminating, after)
 		grace := ptr.Deref(after.DeletionGracePeriodSeconds, 0)
 		// deletionTimestamp is when the grace period ends, not when it began.

@@ -1,10 +1,13 @@
 package cluster
 
 import (
+	"maps"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 )
@@ -51,6 +54,77 @@ func TestARestartIsRecorded(t *testing.T) {
 			if len(events) != 1 || events[0].Kind != history.PodRestarted || events[0].Pod != "ns/handler" ||
 				events[0].Reason != "Error" || events[0].Numbers["restarts"] != c.want || events[0].Numbers["exit_code"] != 2 {
 				t.Errorf("recorded %+v", events)
+			}
+		})
+	}
+}
+
+// recorded are the events of one change of a pod, or of its being found where
+// before is nil.
+func recorded(t *testing.T, before, after *corev1.Pod) []history.Event {
+	t.Helper()
+	rec, err := history.Create(t.TempDir(), history.NewClock(), history.Meta{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rec.Close(false)
+	o := observer{rec: rec, clock: rec.Clock()}
+	if before == nil {
+		o.podAdded(after, true)
+	} else {
+		o.podChanged(before, after)
+	}
+	return rec.Events()
+}
+
+func TestAPodIsFoundWithWhatItsDrainDependsOn(t *testing.T) {
+	p := pod(0, 0)
+	p.Labels = map[string]string{"app": "slow"}
+	p.Spec.Priority, p.Spec.TerminationGracePeriodSeconds = ptr.To(int32(2_000_000_000)), ptr.To(int64(10))
+	p.Spec.Tolerations = []corev1.Toleration{{Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists}}
+	for name, c := range map[string]struct {
+		pod  *corev1.Pod
+		key  string
+		want map[string]float64
+	}{
+		"a plain one":         {pod(0, 0), "", map[string]float64{"priority": 0, "grace": 30}},
+		"one with everything": {p, "slow", map[string]float64{"priority": 2_000_000_000, "grace": 10, "tolerates_cordon": 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			events := recorded(t, nil, c.pod)
+			if len(events) == 0 || events[0].Kind != history.PodPresent || events[0].Key != c.key || !maps.Equal(events[0].Numbers, c.want) {
+				t.Errorf("recorded %+v, want %q and %v", events, c.key, c.want)
+			}
+		})
+	}
+}
+
+func TestAPodToldToEndIsRecorded(t *testing.T) {
+	now := time.Now().Truncate(time.Second)
+	told := func(grace int64) *corev1.Pod {
+		p := pod(0, 0)
+		p.DeletionTimestamp, p.DeletionGracePeriodSeconds = ptr.To(metav1.NewTime(now.Add(time.Duration(grace)*time.Second))), &grace
+		return p
+	}
+	for name, c := range map[string]struct {
+		before, after *corev1.Pod
+		want          float64 // the grace on record; -1 for no event
+	}{
+		"first":           {pod(0, 0), told(30), 30},
+		"at once":         {pod(0, 0), told(0), 0},
+		"still":           {told(30), told(30), -1},
+		"with less grace": {told(30), told(1), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			events := recorded(t, c.before, c.after)
+			if c.want < 0 {
+				if len(events) > 0 {
+					t.Errorf("recorded %+v", events)
+				}
+				return
+			}
+			if len(events) != 1 || events[0].Kind != history.PodTerminating || events[0].Numbers["grace"] != c.want {
+				t.Errorf("recorded %+v, want grace %g", events, c.want)
 			}
 		})
 	}

@@ -20,6 +20,7 @@ const (
 	AwaitLate  Kind = "await.late"  // Key: what was awaited and did not come in time
 	Restored   Kind = "restored"    // every node Ready, schedulable, untainted; Note says what had to be mended
 	QueueDepth Kind = "queue.depth" // Numbers: visible, invisible; at the end of recording
+	BudgetSet  Kind = "budget.set"  // Key: whose PodDisruptionBudget; Reason: the step's name, empty for what the drill began with; Numbers: min_available
 )
 
 // What the watcher saw in the cluster. The objects that exist when recording
@@ -34,13 +35,13 @@ const (
 	NodeNotReady   Kind = "node.notready" // Reason: False or Unknown
 	NodeDeleted    Kind = "node.deleted"
 
-	PodPresent     Kind = "pod.present"   // Node, Owner, IP; existed when recording started
-	PodCreated     Kind = "pod.created"   // Owner
+	PodPresent     Kind = "pod.present"   // Node, Owner, IP; as pod.created; existed when recording started
+	PodCreated     Kind = "pod.created"   // Owner; Key: its label app; Numbers: priority, grace (s, its own), tolerates_cordon (1, or left out)
 	PodScheduled   Kind = "pod.scheduled" // Node
 	PodReady       Kind = "pod.ready"     // IP
 	PodNotReady    Kind = "pod.notready"
 	PodEvicted     Kind = "pod.evicted"     // the DisruptionTarget condition; Reason: EvictionByEvictionAPI, …
-	PodTerminating Kind = "pod.terminating" // deletionTimestamp set; Numbers: grace (s)
+	PodTerminating Kind = "pod.terminating" // deletionTimestamp set, or its grace period cut short; Numbers: grace (s)
 	PodExited      Kind = "pod.exited"      // every container terminated
 	PodRestarted   Kind = "pod.restarted"   // a container was started again; Reason: why it had ended; Numbers: restarts, exit_code
 	PodDeleted     Kind = "pod.deleted"     // gone from the API

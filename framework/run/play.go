@@ -7,10 +7,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -44,8 +40,8 @@ type drilling struct {
 
 // sent is what a notice or message step put into the queue.
 type sent struct {
-	notices, messages []string // ids
-	deadline          time.Duration
+	notices, messages []string      // ids
+	put, deadline     time.Duration // of a notice
 }
 
 // Play runs the scenario and leaves its history in Dir. Afterwards everything
@@ -153,42 +149,16 @@ func (r *drilling) arrange(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.startWorkload(ctx); err != nil {
+	if r.nodes, err = r.pickNodes(ctx); err != nil {
 		return err
 	}
-	if r.nodes, err = r.pickNodes(ctx); err != nil {
+	if err := r.startWorkload(ctx); err != nil {
 		return err
 	}
 	if r.Scenario.Probe != nil {
 		r.probe, err = r.startProber(ctx)
 	}
 	return err
-}
-
-func (r *drilling) startWorkload(ctx context.Context) error {
-	w := r.Scenario.Workload
-	if w.Replicas == 0 && !w.Daemon {
-		return nil
-	}
-	if err := r.ensureNamespace(ctx, Workload); err != nil {
-		return err
-	}
-	values := map[string]string{"NAMESPACE": Workload, "IMAGE": r.image, "REPLICAS": fmt.Sprint(w.Replicas)}
-	if w.Daemon {
-		if err := r.create(ctx, "daemon.yaml", values); err != nil {
-			return err
-		}
-		if err := r.daemonReady(ctx, Workload, "daemon"); err != nil {
-			return err
-		}
-	}
-	if w.Replicas == 0 {
-		return nil
-	}
-	if err := r.create(ctx, "workload.yaml", values); err != nil {
-		return err
-	}
-	return r.deploymentReady(ctx, Workload, "app")
 }
 
 // record starts the watcher, the proxy's record and the prober. What it returns
@@ -204,6 +174,9 @@ func (r *drilling) record(ctx context.Context) (stop func(context.Context) error
 	if err := r.recordRights(ctx); err != nil {
 		watcher.Stop()
 		return nil, err
+	}
+	for _, budget := range r.Scenario.Workload.Budgets {
+		r.recordBudget(r.rec.Clock().Now(), budget.Pods, "", budget.MinAvailable)
 	}
 	stopQueue, err := r.recordQueue(ctx)
 	if err != nil {
@@ -264,6 +237,9 @@ func (s *System) restore(ctx context.Context) ([]string, error) {
 	if err := s.removeWorkload(ctx); err != nil {
 		return nil, err
 	}
+	if err := s.Cluster.RemoveStatic(ctx); err != nil {
+		return nil, err
+	}
 	leftovers := handler.LeavesBehind
 	if s.installed == nil {
 		// One that an earlier run left would go on with what it was at.
@@ -281,28 +257,4 @@ func (s *System) restore(ctx context.Context) ([]string, error) {
 		return mended, err
 	}
 	return mended, s.resume(ctx)
-}
-
-// removeWorkload deletes the drill's namespace with all that is in it, without
-// waiting for pods whose node is gone.
-func (s *System) removeWorkload(ctx context.Context) error {
-	var ns corev1.Namespace
-	err := s.Cluster.Klient.Resources().Get(ctx, Workload, "", &ns)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read namespace %s: %w", Workload, err)
-	}
-	if err := s.Cluster.Klient.Resources().Delete(ctx, &ns); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete namespace %s: %w", Workload, err)
-	}
-	now := int64(0)
-	return cluster.Until(ctx, startTimeout, "namespace "+Workload+" to be gone", func(ctx context.Context) string {
-		err := s.Cluster.Clientset.CoreV1().Pods(Workload).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return err.Error()
-		}
-		return s.whyThere(ctx, Workload, "", &ns)
-	})
 }

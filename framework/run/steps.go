@@ -72,6 +72,8 @@ func (r *drilling) step(ctx context.Context, step scenarios.Step) error {
 		return r.reclaim(ctx, *step.Reclaim)
 	case step.Fault != nil:
 		return r.beginFault(ctx, *step.Fault)
+	case step.Budget != nil:
+		return r.changeBudget(ctx, *step.Budget)
 	}
 	return fmt.Errorf("it says nothing to do")
 }
@@ -100,7 +102,7 @@ func (r *drilling) putNotice(ctx context.Context, n scenarios.Notice) error {
 		return err
 	}
 	until := at + r.Scenario.Deadline.For(r.Set)
-	r.notices[n.Name] = &sent{notices: ids, deadline: until}
+	r.notices[n.Name] = &sent{notices: ids, put: at, deadline: until}
 	for i, node := range nodes {
 		// A scheduled change is one event for all of its instances.
 		id := ids[min(i, len(ids)-1)]
@@ -200,6 +202,8 @@ func (r *drilling) condition(a scenarios.Await) (name string, holds func(context
 		return "hit " + a.Hit, func(context.Context) (bool, error) { return r.recorded(history.FaultHit, a.Hit), nil }
 	case a.Ended != "":
 		return "ended " + a.Ended, func(context.Context) (bool, error) { return r.recorded(history.FaultEnded, a.Ended), nil }
+	case a.Ready != "":
+		return "ready " + a.Ready, func(ctx context.Context) (bool, error) { return r.readyAgain(ctx, a.Ready) }
 	default:
 		// A query's loss is known only when its timeout is over.
 		quiet, from := a.Answering.D()+prober.DefaultTimeout, r.rec.Clock().Now()

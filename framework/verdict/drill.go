@@ -183,3 +183,8 @@ func capped(events []history.Event) []history.Event {
 }
 
 const evidenceMax = 12
+
+// known leaves out the events that were not found.
+func known(events ...history.Event) []history.Event {
+	return slices.DeleteFunc(events, func(e history.Event) bool { return e.Kind == "" })
+}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 // vocabulary is what a fuzzed history is made of: what the stories say, and
@@ -73,10 +74,14 @@ func FuzzJudge(f *testing.F) {
 	f.Add(all, true)
 	f.Add([]byte{255, 0, 1, 255, 1, 0, 5, 0, 255, 3, 2}, false)
 	f.Add([]byte{}, true)
-	drain, incident := drainStory().scenario, incidentStory().scenario
+	var played []scenarios.Scenario
+	for _, name := range []string{"drain", "incident", "workload", "budget"} {
+		played = append(played, stories()[name]().scenario)
+	}
 	f.Fuzz(func(t *testing.T, data []byte, complete bool) {
 		h := words.history(data, complete)
-		for _, r := range []Result{Judge(drain, h), Judge(incident, h)} {
+		for _, s := range played {
+			r := Judge(s, h)
 			if !complete && r.Outcome == Pass {
 				t.Errorf("%s passes on an incomplete history", r.Scenario)
 			}

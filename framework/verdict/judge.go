@@ -65,9 +65,43 @@ func (d drill) check(c scenarios.Check) []Verdict {
 	if c.QueueEmpty != nil {
 		out = append(out, d.queueEmpty())
 	}
+	out = append(out, d.checkPods(c)...)
 	if len(out) == 0 {
 		v := Verdict{Check: "unknown check", Want: "a check that this version can evaluate"}
 		return []Verdict{v.unknown("none of the checks that it knows")}
+	}
+	return out
+}
+
+// checkPods are the alternatives that ask for what became of certain pods.
+func (d drill) checkPods(c scenarios.Check) []Verdict {
+	var out []Verdict
+	if c.NotScheduled != nil {
+		out = append(out, d.notScheduled(*c.NotScheduled))
+	}
+	if c.Replaced != nil {
+		out = append(out, d.replaced(*c.Replaced))
+	}
+	if c.GraceHonoured != nil {
+		out = append(out, d.graceHonoured(*c.GraceHonoured))
+	}
+	if c.NotStalled != nil {
+		out = append(out, d.notStalled(*c.NotStalled))
+	}
+	if c.CriticalLast != nil {
+		out = append(out, d.criticalLast(*c.CriticalLast))
+	}
+	if c.PodsLeft != nil {
+		out = append(out, d.podsLeft(*c.PodsLeft))
+	}
+	if c.BudgetKept != nil {
+		out = append(out, d.budgetKept(*c.BudgetKept))
+	}
+	if c.Resumed != nil {
+		out = append(out, d.resumed(*c.Resumed))
+	}
+	if c.BlockedReported != nil {
+		out = append(out, d.blockedReported(*c.BlockedReported))
 	}
 	return out
 }

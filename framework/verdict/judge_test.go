@@ -11,7 +11,7 @@ import (
 )
 
 func stories() map[string]func() *story {
-	return map[string]func() *story{"drain": drainStory, "incident": incidentStory, "outage": outageStory}
+	return map[string]func() *story{"drain": drainStory, "incident": incidentStory, "outage": outageStory, "workload": workloadStory, "budget": budgetStory}
 }
 
 func TestStoriesPass(t *testing.T) {

@@ -66,15 +66,41 @@ func (p pod) ownedBy(kind string) bool {
 	return ok
 }
 
-// evictable is false for daemon and mirror pods, which a drain leaves, and for
-// pods that had finished when recording started.
+// evictable is false for daemon and mirror pods and those that tolerate a cordon,
+// which a drain leaves, and for pods that had finished when recording started.
 func (p pod) evictable() bool {
 	finished := p.events[0].Kind == history.PodPresent && slices.Contains([]string{"Succeeded", "Failed"}, p.events[0].Reason)
-	return !finished && !p.ownedBy("DaemonSet") && !p.ownedBy("Node")
+	return !finished && !p.ownedBy("DaemonSet") && !p.ownedBy("Node") && p.number("tolerates_cordon") == 0
+}
+
+// number is one that the history gave the pod when it first told of it.
+func (p pod) number(name string) float64 { return p.events[0].Numbers[name] }
+
+// in is true for a pod that goes by this name in the scenario's workload.
+func (p pod) in(group string) bool { return p.events[0].Key == group }
+
+// criticalPriority is where the system's own priority classes begin.
+const criticalPriority = 2_000_000_000
+
+func (p pod) critical() bool { return p.number("priority") >= criticalPriority }
+
+// told is when the pod was told to end.
+func (p pod) told() (history.Event, bool) {
+	return p.first(func(e history.Event) bool { return e.Kind == history.PodTerminating })
+}
+
+// stopped is when its containers had ended, or where that was not seen, when the
+// pod was gone.
+func (p pod) stopped() (history.Event, bool) {
+	return p.first(func(e history.Event) bool { return e.Kind == history.PodExited || e.Kind == history.PodDeleted })
 }
 
 func (d drill) drained(c scenarios.Drained) Verdict {
 	v := Verdict{Check: "drained " + c.Node, Want: fmt.Sprintf("every evictable pod gone before the deadline of notice %q", c.Notice)}
+	if c.Pods != "" {
+		v.Check += " of " + c.Pods
+		v.Want = strings.Replace(v.Want, "every evictable", "every evictable "+c.Pods, 1)
+	}
 	if c.Within > 0 {
 		v.Want += fmt.Sprintf(" and within %s", c.Within.D())
 	}
@@ -95,7 +121,7 @@ func (d drill) drained(c scenarios.Drained) Verdict {
 	var last time.Duration
 	evicted, pods := 0, 0
 	for _, p := range d.pods {
-		if !p.on(node, put.At) || !p.evictable() {
+		if !p.on(node, put.At) || !p.evictable() || c.Pods != "" && !p.in(c.Pods) {
 			continue
 		}
 		pods++
@@ -129,7 +155,20 @@ func (d drill) drained(c scenarios.Drained) Verdict {
 
 func (d drill) daemonPodsLeft(c scenarios.DaemonPodsLeft) Verdict {
 	v := Verdict{Check: "daemon pods left on " + c.Node, Want: "daemon pods neither evicted nor deleted while the node is there"}
-	node, why := d.node(c.Node)
+	return d.left(v, c.Node, "daemon", func(p pod) bool { return p.ownedBy("DaemonSet") })
+}
+
+func (d drill) podsLeft(c scenarios.PodsLeft) Verdict {
+	v := Verdict{
+		Check: fmt.Sprintf("%s pods left on %s", c.Pods, c.Node),
+		Want:  c.Pods + " pods neither evicted nor deleted while the node is there",
+	}
+	return d.left(v, c.Node, c.Pods, func(p pod) bool { return p.in(c.Pods) })
+}
+
+// left wants the chosen pods of the node left alone.
+func (d drill) left(v Verdict, name, what string, chosen func(pod) bool) Verdict {
+	node, why := d.node(name)
 	if why != "" {
 		return v.unknown(why)
 	}
@@ -144,7 +183,7 @@ func (d drill) daemonPodsLeft(c scenarios.DaemonPodsLeft) Verdict {
 	pods := 0
 	for _, p := range d.pods {
 		arrived, ok := p.arrived(node)
-		if !ok || arrived.At >= until || !p.ownedBy("DaemonSet") {
+		if !ok || arrived.At >= until || !chosen(p) {
 			continue
 		}
 		pods++
@@ -154,16 +193,16 @@ func (d drill) daemonPodsLeft(c scenarios.DaemonPodsLeft) Verdict {
 			taken = append(taken, e)
 		}
 	}
-	v.Numbers = map[string]float64{"daemon_pods": float64(pods), "taken": float64(len(taken))}
+	v.Numbers = map[string]float64{strings.ReplaceAll(what, "-", "_") + "_pods": float64(pods), "taken": float64(len(taken))}
 	switch {
 	case pods == 0:
-		return v.unknown("no daemon pod was on " + node)
+		return v.unknown(fmt.Sprintf("no %s pod was on %s", what, node))
 	case len(taken) > 0:
-		return v.fail(fmt.Sprintf("%d of %d daemon pods taken: %s", len(taken), pods, describe(taken)), capped(taken)...)
+		return v.fail(fmt.Sprintf("%d of %d %s pods taken: %s", len(taken), pods, what, describe(taken)), capped(taken)...)
 	case d.unseen(until) != "":
 		return v.unknown("none taken: " + d.unseen(until))
 	}
-	return v.pass(fmt.Sprintf("%d daemon pods left alone", pods))
+	return v.pass(fmt.Sprintf("%d %s pods left alone", pods, what))
 }
 
 func (d drill) noEviction() Verdict {

@@ -40,6 +40,10 @@ const (
 	edge = time.Second
 )
 
+// inFlight is how long after a mark a pod may still be bound to the node: the
+// scheduler had decided before it heard of the mark.
+const inFlight = 500 * time.Millisecond
+
 // Tolerances are the bounds above by name, each with its unit. A report holds
 // them: with others, the same history may be judged otherwise.
 func Tolerances() map[string]float64 {
@@ -47,6 +51,7 @@ func Tolerances() map[string]float64 {
 		"control_lost_share": controlLostShare, "control_lag_ms": milliseconds(controlLag), "control_lag_reach_ms": milliseconds(lagReach),
 		"asked_share": askedShare, "gap_max_ms": milliseconds(gapMax), "unsent_share": unsentShare, "late_p99_ms": milliseconds(lateP99),
 		"baseline_ms": milliseconds(baselineTime), "edge_ms": milliseconds(edge), "window_quiet_ms": milliseconds(history.Quiet),
+		"binding_in_flight_ms": milliseconds(inFlight),
 	}
 }
 

@@ -84,7 +84,7 @@ func (d drill) leavers(put history.Event) (evicted, left history.Event, owners m
 	for _, p := range d.pods {
 		deleted, gone := p.first(history.PodDeleted)
 		there := p.node() == put.Node && p.since() <= put.At && (!gone || deleted.At > put.At)
-		if !there || strings.HasPrefix(p.owner(), "DaemonSet/") || strings.HasPrefix(p.owner(), "Node/") {
+		if !there || strings.HasPrefix(p.owner(), "DaemonSet/") || strings.HasPrefix(p.owner(), "Node/") || p[0].Numbers["tolerates_cordon"] > 0 {
 			continue
 		}
 		owners[p.owner()]++

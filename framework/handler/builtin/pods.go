@@ -1,6 +1,8 @@
 package builtin
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
@@ -11,11 +13,11 @@ import (
 const criticalPriority = 2_000_000_000
 
 // leaving says whether a drain has to see the pod gone. Unlike kubectl drain it
-// leaves finished pods, which hold nothing, and pods that tolerate the taint,
-// which asked to stay (as Karpenter does); and it needs no right to read
-// DaemonSets, because a daemon pod whose DaemonSet was deleted is on its way out.
+// leaves finished pods, which hold nothing, and pods that tolerate the taint or
+// the cordon, which asked to stay; and it needs no right to read DaemonSets,
+// because a daemon pod whose DaemonSet was deleted is on its way out.
 func leaving(pod *corev1.Pod) bool {
-	return !finished(pod) && !mirror(pod) && !daemon(pod) && !toleratesDisruption(pod)
+	return !finished(pod) && !mirror(pod) && !daemon(pod) && !tolerates(pod, disruptedTaint()) && !tolerates(pod, cordonTaint())
 }
 
 func finished(pod *corev1.Pod) bool {
@@ -34,14 +36,15 @@ func daemon(pod *corev1.Pod) bool {
 	return owner != nil && owner.Kind == "DaemonSet"
 }
 
-func toleratesDisruption(pod *corev1.Pod) bool {
-	taint := disruptedTaint()
-	for i := range pod.Spec.Tolerations {
-		if pod.Spec.Tolerations[i].ToleratesTaint(klog.Background(), &taint, false) {
-			return true
-		}
-	}
-	return false
+// cordonTaint is what Kubernetes puts on a node that is marked unschedulable.
+func cordonTaint() corev1.Taint {
+	return corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
+}
+
+func tolerates(pod *corev1.Pod, taint corev1.Taint) bool {
+	return slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
+		return t.ToleratesTaint(klog.Background(), &taint, false)
+	})
 }
 
 func critical(pod *corev1.Pod) bool {

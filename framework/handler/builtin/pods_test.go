@@ -78,6 +78,9 @@ func TestWhichPodsHaveToLeave(t *testing.T) {
 		"a succeeded pod stays":       {phase(corev1.PodSucceeded), false},
 		"a failed pod stays":          {phase(corev1.PodFailed), false},
 		"a pod that tolerates it all": {tolerating(corev1.Toleration{Operator: corev1.TolerationOpExists}), false},
+		"a pod that tolerates a cordon stays": {
+			tolerating(corev1.Toleration{Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}), false,
+		},
 		"a pod that tolerates the taint stays": {
 			tolerating(corev1.Toleration{Key: DisruptedTaint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}), false,
 		},

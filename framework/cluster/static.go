@@ -1,0 +1,44 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// staticFile is the one static pod of ours in a node.
+const staticFile = "/etc/kubernetes/manifests/spotdrill.yaml"
+
+// PutStatic has the node's kubelet run the pod of a manifest, until RemoveStatic.
+// The file appears at once and whole: a kubelet reads what it finds.
+func (c *Cluster) PutStatic(ctx context.Context, node, manifest string) error {
+	const write = `mkdir -p /etc/kubernetes/manifests; cat >/etc/kubernetes/spotdrill.yaml; mv /etc/kubernetes/spotdrill.yaml "$1"`
+	c.staticFree = false
+	if _, err := c.engine.Exec(ctx, node, strings.NewReader(manifest), "sh", "-ec", write, "sh", staticFile); err != nil {
+		return fmt.Errorf("put a static pod on node %s: %w", node, err)
+	}
+	return nil
+}
+
+// RemoveStatic takes the static pods of ours off the nodes that run, also one that
+// an earlier run left. A node that does not run is looked at the next time.
+func (c *Cluster) RemoveStatic(ctx context.Context) error {
+	if c.staticFree {
+		return nil
+	}
+	var errs []error
+	free := true
+	for _, n := range c.NodesOf(Spot) {
+		running, err := c.engine.Running(ctx, n.Name)
+		if err == nil && running {
+			_, err = c.engine.Exec(ctx, n.Name, nil, "rm", "-f", staticFile)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("remove the static pod from node %s: %w", n.Name, err))
+		}
+		free = free && running
+	}
+	c.staticFree = free && len(errs) == 0
+	return errors.Join(errs...)
+}

@@ -1,0 +1,70 @@
+package run
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+func TestEveryKindOfPodsHasAManifest(t *testing.T) {
+	values := map[string]string{"NAMESPACE": Workload, "IMAGE": "image", "NODE": "spot-1"}
+	for _, kind := range scenarios.PodKinds() {
+		objs, err := objects(t.Context(), "pods/"+kind+".yaml", values)
+		if err != nil || len(objs) == 0 {
+			t.Errorf("%s: %d objects (%v)", kind, len(objs), err)
+			continue
+		}
+		text, err := manifests.ReadFile("manifests/pods/" + kind + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if label := "labels: {app: " + kind + "}"; !strings.Contains(string(text), label) {
+			t.Errorf("%s: its pods lack %s, by which budgets and checks find them", kind, label)
+		}
+	}
+	files, err := manifests.ReadDir("manifests/pods")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) != len(scenarios.PodKinds()) {
+		t.Errorf("%d manifests for %d kinds", len(files), len(scenarios.PodKinds()))
+	}
+}
+
+func TestABudgetsManifest(t *testing.T) {
+	objs, err := objects(t.Context(), "budget.yaml", map[string]string{"NAMESPACE": Workload, "PODS": "app", "MIN_AVAILABLE": "5", "POLICY": "AlwaysAllow"})
+	if err != nil || len(objs) != 1 || objs[0].GetName() != "app" {
+		t.Errorf("%+v (%v)", objs, err)
+	}
+}
+
+func TestWhyAPodHasNotStarted(t *testing.T) {
+	running := func(node string, ready corev1.ConditionStatus) *corev1.Pod {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: "p"},
+			Spec:       corev1.PodSpec{NodeName: node},
+			Status:     corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}},
+		}
+	}
+	pending := running("", corev1.ConditionFalse)
+	pending.Status.Phase = corev1.PodPending
+	for name, c := range map[string]struct {
+		pod   *corev1.Pod
+		ready bool
+		want  string
+	}{
+		"it has":                         {running("spot-1", corev1.ConditionTrue), true, ""},
+		"not put anywhere":               {pending, true, "p has phase Pending"},
+		"put elsewhere":                  {running("spot-2", corev1.ConditionTrue), true, "p was put on spot-2"},
+		"not Ready":                      {running("spot-1", corev1.ConditionFalse), true, "p is not Ready"},
+		"not Ready, and not meant to be": {running("spot-1", corev1.ConditionFalse), false, ""},
+	} {
+		if got := whyNotStarted(c.pod, "spot-1", c.ready); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,209 @@
+package verdict
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// count follows how many pods of a group are Ready and not told to end, and how
+// many their budget wants, through the events of a drill.
+type count struct {
+	group   map[string]bool // by UID
+	healthy map[string]bool
+	wanted  int
+	set     bool // a budget was seen
+}
+
+func (d drill) count(group string) *count {
+	c := &count{group: map[string]bool{}, healthy: map[string]bool{}}
+	for _, p := range d.pods {
+		if p.in(group) {
+			c.group[p.events[0].UID] = true
+		}
+	}
+	return c
+}
+
+func (c *count) follow(e history.Event, group string) {
+	if e.Kind == history.BudgetSet && e.Key == group {
+		c.wanted, c.set = int(e.Numbers["min_available"]), true
+	}
+	if !c.group[e.UID] {
+		return
+	}
+	switch e.Kind {
+	case history.PodReady:
+		c.healthy[e.UID] = true
+	case history.PodNotReady, history.PodTerminating, history.PodExited, history.PodDeleted:
+		delete(c.healthy, e.UID)
+	}
+}
+
+func (d drill) budgetKept(c scenarios.BudgetKept) Verdict {
+	v := Verdict{Check: "budget of " + c.Pods + " kept", Want: "never fewer pods Ready than their PodDisruptionBudget wants"}
+	node, put, why := d.noticed(c.Node, c.Notice)
+	if why != "" {
+		return v.unknown(why)
+	}
+	until := d.gone(node)
+	n := d.count(c.Pods)
+	lowest, before := -1, history.Event{}
+	for _, e := range d.events {
+		if e.At >= until {
+			break
+		}
+		if e.At >= put.At && lowest < 0 {
+			here := 0
+			for _, p := range d.toLeave(node, put.At) {
+				if p.in(c.Pods) {
+					here++
+				}
+			}
+			switch room := len(n.healthy) - n.wanted; {
+			case !n.set:
+				return v.unknown("the history tells of no budget")
+			case room < 0:
+				return v.unknown(fmt.Sprintf("%d were Ready before the notice, and the budget wants %d", len(n.healthy), n.wanted), put)
+			case here <= room:
+				return v.unknown(fmt.Sprintf("the budget had room for all %d pods on %s, so that it was kept shows nothing", here, node), put)
+			}
+			lowest = len(n.healthy)
+		}
+		n.follow(e, c.Pods)
+		if lowest < 0 {
+			continue
+		}
+		if lowest = min(lowest, len(n.healthy)); len(n.healthy) < n.wanted {
+			v.Numbers = map[string]float64{"lowest": float64(lowest), "min_available": float64(n.wanted)}
+			return v.fail(fmt.Sprintf("%d Ready of %d wanted, %s after the notice: %s %s", len(n.healthy), n.wanted,
+				history.Seconds(e.At-put.At), e.Pod, e.Kind), append([]history.Event{put}, known(before, e)...)...)
+		}
+		if n.group[e.UID] {
+			before = e
+		}
+	}
+	v.Numbers = map[string]float64{"lowest": float64(lowest), "min_available": float64(n.wanted)}
+	switch {
+	case lowest < 0:
+		return v.unknown("the node was gone when the notice was put", put)
+	case d.unseen(until) != "":
+		return v.unknown("kept: "+d.unseen(until), put)
+	}
+	return v.pass(fmt.Sprintf("never fewer than %d Ready", lowest), put)
+}
+
+func (d drill) resumed(c scenarios.Resumed) Verdict {
+	v := Verdict{
+		Check: "drain of " + c.Node + " resumed",
+		Want:  fmt.Sprintf("a pod that the budget kept told to end within %s of its change %q", c.Within.D(), c.Budget),
+	}
+	node, why := d.node(c.Node)
+	if why != "" {
+		return v.unknown(why)
+	}
+	change, ok := d.first(func(e history.Event) bool { return e.Kind == history.BudgetSet && e.Reason == c.Budget })
+	if !ok {
+		return v.unknown(fmt.Sprintf("the budget was never changed by %q", c.Budget))
+	}
+	waiting := 0
+	next := history.Event{}
+	for _, p := range d.toLeave(node, change.At) {
+		told, ok := p.told()
+		if !p.in(change.Key) || ok && told.At < change.At {
+			continue
+		}
+		waiting++
+		if ok && (next.Kind == "" || told.At < next.At) {
+			next = told
+		}
+	}
+	limit := min(change.At+c.Within.D(), d.gone(node))
+	v.Numbers = map[string]float64{"waiting": float64(waiting)}
+	switch {
+	case waiting == 0:
+		return v.unknown("no pod was waiting for the budget", change)
+	case next.Kind != "" && next.At <= limit:
+		v.Numbers["resumed_seconds"] = (next.At - change.At).Seconds()
+		return v.pass(fmt.Sprintf("%s told to end after %s", next.Pod, history.Seconds(next.At-change.At)), change, next)
+	case d.unseen(limit) != "":
+		return v.unknown("not resumed: "+d.unseen(limit), change)
+	case next.Kind != "":
+		return v.fail(fmt.Sprintf("%s told to end only after %s", next.Pod, history.Seconds(next.At-change.At)), change, next)
+	}
+	return v.fail("no pod told to end", change)
+}
+
+func (d drill) blockedReported(c scenarios.BlockedReported) Verdict {
+	v := Verdict{
+		Check: "blocked drain of " + c.Node + " reported",
+		Want:  fmt.Sprintf("an event on the node, or on a pod kept there, that names pod or budget, before the deadline of notice %q", c.Notice),
+	}
+	node, put, why := d.noticed(c.Node, c.Notice)
+	if why != "" {
+		return v.unknown(why)
+	}
+	if put.Until == nil || *put.Until <= put.At {
+		return v.unknown("the notice was put without a deadline", put)
+	}
+	until := min(*put.Until, d.gone(node))
+	var kept []pod
+	for _, p := range d.toLeave(node, put.At) {
+		if p.in(c.Pods) {
+			kept = append(kept, p)
+		}
+	}
+	report, ok := d.first(func(e history.Event) bool {
+		return e.Kind == history.ClusterEvent && e.At >= put.At && e.At <= until && !KubernetesComponent(e.Owner) && tells(e, node, kept)
+	})
+	left, atDeadline := atDeadline(kept, until)
+	v.Numbers = map[string]float64{"pods": float64(len(kept)), "left": float64(left)}
+	switch {
+	case len(kept) == 0:
+		return v.unknown(fmt.Sprintf("no %s pod was on %s", c.Pods, node), put)
+	case d.unseen(until) != "":
+		return v.unknown("the deadline was not seen: "+d.unseen(until), put)
+	case !ok:
+		return v.fail("no event tells of it; "+atDeadline, put)
+	}
+	v.Numbers["reported_seconds"] = (report.At - put.At).Seconds()
+	return v.pass(fmt.Sprintf("%s by %s after %s; %s", report.Reason, report.Owner, history.Seconds(report.At-put.At), atDeadline), put, report)
+}
+
+// tells is true for an event about the node or a pod kept on it that says which
+// pod it is, or that a budget keeps it.
+func tells(e history.Event, node string, kept []pod) bool {
+	about := e.Key == "Node" && e.Node == node
+	note := strings.ToLower(e.Note)
+	says := slices.ContainsFunc([]string{"disruption budget", "disruptionbudget", "pdb"}, func(s string) bool { return strings.Contains(note, s) })
+	for _, p := range kept {
+		_, name, _ := strings.Cut(p.name(), "/")
+		about = about || e.Key == "Pod" && e.Pod == p.name()
+		says = says || name != "" && strings.Contains(note, name)
+	}
+	return about && says
+}
+
+// atDeadline says what the handler had done with the pods until then.
+func atDeadline(kept []pod, until time.Duration) (left int, got string) {
+	first := history.Event{}
+	for _, p := range kept {
+		told, ok := p.told()
+		if !ok || told.At > until {
+			left++
+			continue
+		}
+		if first.Kind == "" || told.At < first.At {
+			first = told
+		}
+	}
+	got = fmt.Sprintf("at the deadline %d of %d pods were still there", left, len(kept))
+	if first.Kind != "" {
+		got += fmt.Sprintf(", the first of the others was told to end %s before it", history.Seconds(until-first.At))
+	}
+	return left, got
+}

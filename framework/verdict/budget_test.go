@@ -1,0 +1,124 @@
+package verdict
+
+import (
+	"testing"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/strict"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// budgetStory is a drain of a node with two of three pods, of which three must be
+// available, and from +16 on two; an event at +5 tells that it is held up. It
+// passes.
+func budgetStory() *story {
+	s := workloadStory()
+	s.scenario.Name, s.meta.Scenario = "budget", "budget"
+	s.scenario.Profile = "PDB"
+	s.scenario.Checks = []scenarios.Check{
+		{BudgetKept: &scenarios.BudgetKept{Node: "victim", Notice: "reclaim", Pods: "app"}},
+		{Resumed: &scenarios.Resumed{Node: "victim", Budget: "freed", Within: strict.Duration(sec(15))}},
+		{BlockedReported: &scenarios.BlockedReported{Node: "victim", Notice: "reclaim", Pods: "app"}},
+	}
+	s.drop(func(e history.Event) bool { return e.At >= sec(4.5) })
+	s.at(0.4, history.Event{Kind: history.BudgetSet, Key: "app", Numbers: map[string]float64{"min_available": 3}})
+	s.workloadPod(1, "app", "app-1", victim, nil)
+	s.workloadPod(1, "app", "app-2", victim, nil)
+	s.workloadPod(1, "app", "app-3", bystander, nil)
+	s.at(4.5, history.Event{Kind: history.NodeCordoned, Node: victim})
+	s.at(5, history.Event{
+		Kind: history.ClusterEvent, Key: "Node", Node: victim, Reason: "EvictionBlocked", Owner: "handler",
+		Note: "Pod w/app-1: Cannot evict pod as it would violate the pod's disruption budget.",
+	})
+	s.at(16, history.Event{Kind: history.BudgetSet, Key: "app", Reason: "freed", Numbers: map[string]float64{"min_available": 2}})
+	s.leaves("app-1", victim, 17, 18, 30)
+	s.workloadPod(17.1, "app", "app-4", bystander, nil)
+	s.leaves("app-2", victim, 18, 19, 30)
+	s.workloadPod(18.1, "app", "app-5", bystander, nil)
+	s.at(59, history.Event{Kind: history.RunPhase, Key: "settle"})
+	s.restore(64)
+	return s
+}
+
+func TestBudgetKept(t *testing.T) {
+	check(t, "budget of app kept", budgetStory, []expectation{
+		{name: "kept", want: Pass, got: "never fewer than 2 Ready"},
+		{name: "evicted before it was freed", edit: func(s *story) { s.move(of("app-1", history.PodTerminating), 15) }, want: Fail, got: "2 Ready of 3 wanted, 11.000s after the notice: w/app-1 pod.terminating"},
+		{name: "both at once", edit: func(s *story) { s.move(of("app-2", history.PodTerminating), 17.1) }, want: Fail, got: "1 Ready of 2 wanted"},
+		{name: "deleted with no grace", edit: func(s *story) {
+			s.drop(of("app-1", history.PodTerminating))
+			s.move(of("app-1", history.PodDeleted), 10)
+		}, want: Fail, got: "2 Ready of 3 wanted"},
+		{name: "lost with the instance", edit: func(s *story) {
+			s.at(10, history.Event{Kind: history.Reclaimed, Node: victim})
+			s.at(11, history.Event{Kind: history.PodNotReady, Pod: "w/app-1", UID: "uid-app-1", Node: victim})
+		}, want: Pass},
+		{name: "another's pods", edit: func(s *story) { s.leaves("slow-a", victim, 5, 6, 30) }, want: Pass},
+		{name: "room for all", edit: func(s *story) {
+			s.change(history.BudgetSet, func(e *history.Event) { e.Numbers = map[string]float64{"min_available": 1} })
+		}, want: Unknown, got: "room for all 2 pods"},
+		{name: "not met before", edit: func(s *story) { s.drop(of("app-3", history.PodReady)) }, want: Unknown, got: "2 were Ready before the notice"},
+		{name: "no budget", edit: func(s *story) { s.drop(kind(history.BudgetSet)) }, want: Unknown, got: "tells of no budget"},
+		{name: "recording ends too soon", edit: cutAt(30), want: Unknown, got: "tells no more"},
+	})
+}
+
+func TestResumed(t *testing.T) {
+	later := func(seconds float64) func(*story) {
+		return func(s *story) {
+			s.move(of("app-1", history.PodTerminating), seconds)
+			s.move(of("app-2", history.PodTerminating), seconds+1)
+			for _, pod := range []string{"app-1", "app-2"} {
+				s.move(of(pod, history.PodExited), seconds+2)
+				s.move(of(pod, history.PodDeleted), seconds+2)
+			}
+		}
+	}
+	check(t, "drain of victim resumed", budgetStory, []expectation{
+		{name: "a second later", want: Pass, got: "w/app-1 told to end after 1.000s"},
+		{name: "on the edge", edit: later(31), want: Pass},
+		{name: "later", edit: later(31.1), want: Fail, got: "only after 15.100s"},
+		{name: "never", edit: func(s *story) {
+			for _, pod := range []string{"app-1", "app-2"} {
+				s.drop(of(pod, history.PodTerminating))
+				s.drop(of(pod, history.PodDeleted))
+			}
+		}, want: Fail, got: "no pod told to end"},
+		{name: "the budget held nothing up", edit: later(6), want: Unknown, got: "no pod was waiting"},
+		{name: "not changed", edit: func(s *story) {
+			s.drop(func(e history.Event) bool { return e.Kind == history.BudgetSet && e.Reason != "" })
+		}, want: Unknown, got: "never changed"},
+		{name: "recording ends too soon", edit: func(s *story) { later(40)(s); cutAt(20)(s) }, want: Unknown, got: "tells no more"},
+	})
+}
+
+func TestBlockedReported(t *testing.T) {
+	report := func(edit func(*history.Event)) func(*story) {
+		return func(s *story) { s.change(history.ClusterEvent, edit) }
+	}
+	stay := func(s *story) {
+		for _, pod := range []string{"app-1", "app-2"} {
+			s.drop(of(pod, history.PodTerminating))
+			s.drop(of(pod, history.PodExited))
+			s.drop(of(pod, history.PodDeleted))
+		}
+	}
+	check(t, "blocked drain of victim reported", budgetStory, []expectation{
+		{name: "and left in the end", edit: stay, want: Pass, got: "EvictionBlocked by handler after 1.000s; at the deadline 2 of 2 pods were still there"},
+		{name: "and taken in the end", want: Pass, got: "0 of 2 pods were still there, the first of the others was told to end 43.000s before it"},
+		{name: "on the pod", edit: report(func(e *history.Event) { e.Key, e.Node, e.Pod, e.Note = "Pod", "", "w/app-2", "blocked by a PDB" }), want: Pass},
+		{name: "on the pod, of something else", edit: report(func(e *history.Event) { e.Key, e.Node, e.Pod, e.Note = "Pod", "", "w/app-2", "still here" }), want: Fail},
+		{name: "by the pod's name alone", edit: report(func(e *history.Event) { e.Note = "cannot evict w/app-2" }), want: Pass},
+		{name: "on another node", edit: report(func(e *history.Event) { e.Node = bystander }), want: Fail, got: "no event tells of it"},
+		{name: "of something else", edit: report(func(e *history.Event) { e.Note = "Evicting pods" }), want: Fail},
+		{name: "by Kubernetes", edit: report(func(e *history.Event) { e.Owner = "kubelet" }), want: Fail},
+		{name: "not at all", edit: func(s *story) { s.drop(kind(history.ClusterEvent)) }, want: Fail},
+		{name: "before the notice", edit: report(func(e *history.Event) { e.At = sec(3) }), want: Fail},
+		{name: "after the deadline", edit: report(func(e *history.Event) { e.At = sec(60.1) }), want: Fail},
+		{name: "nothing was kept there", edit: func(s *story) {
+			stay(s)
+			s.drop(func(e history.Event) bool { return e.Pod == "w/app-1" || e.Pod == "w/app-2" })
+		}, want: Unknown},
+		{name: "the deadline was not reached", edit: cutAt(20), want: Unknown, got: "the deadline was not seen"},
+	})
+}
