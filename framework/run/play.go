@@ -60,12 +60,12 @@ func (s *System) Play(ctx context.Context, d Drill) error {
 	played := r.play(ctx)
 	if played != nil {
 		played = errors.Join(played, s.Alive(context.WithoutCancel(ctx)))
-		rec.Record(history.Event{Kind: history.RunError, Note: played.Error()})
+		rec.Record(history.Event{Kind: history.RunError, Note: oneLine(played)})
 	}
 	r.phase("restore")
 	restored := r.putBack(ctx)
 	if restored != nil {
-		rec.Record(history.Event{Kind: history.RunError, Note: restored.Error()})
+		rec.Record(history.Event{Kind: history.RunError, Note: oneLine(restored)})
 	}
 	closed := rec.Close(played == nil && restored == nil)
 	if err := errors.Join(played, restored, closed); err != nil {
@@ -73,6 +73,9 @@ func (s *System) Play(ctx context.Context, d Drill) error {
 	}
 	return nil
 }
+
+// oneLine is an error as reports can show it.
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
 // handler is the one that runs during this drill.
 func (d Drill) handler() handler.Description {
