@@ -13,7 +13,7 @@ SHELL := /bin/bash
 # Binary, suite and the binaries in the node image are built alike, so that they
 # share what is compiled; kind/images/steps.sh says why in this way.
 GO_STATIC := CGO_ENABLED=0 GOGC=400 go
-LEAN := -trimpath -gcflags=all=-dwarf=false -ldflags '-s -w'
+LEAN := -trimpath -gcflags=all=-dwarf=false -gcflags='k8s.io/...=-dwarf=false -l' -ldflags '-s -w'
 TOOL := go tool -modfile=.ci/tools/go.mod
 
 .DEFAULT_GOAL := help

@@ -158,7 +158,7 @@ func (s *suite) build(ctx context.Context, m defects.Mutant) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-overlay", overlay, "-trimpath", "-gcflags=all=-dwarf=false", "-ldflags=-s -w", "-o", s.binary(m), "./cmd/spotdrill")
+	cmd := exec.CommandContext(ctx, "go", "build", "-overlay", overlay, "-trimpath", "-gcflags=all=-dwarf=false", "-gcflags=k8s.io/...=-dwarf=false -l", "-ldflags=-s -w", "-o", s.binary(m), "./cmd/spotdrill")
 	cmd.Dir = s.root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOGC=400")
 	if out, err := cmd.CombinedOutput(); err != nil {
