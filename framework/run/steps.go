@@ -251,22 +251,26 @@ func (r *drilling) baseline(ctx context.Context) error {
 	return nil
 }
 
-// controlPod is a CoreDNS pod on a node that the scenario does nothing to.
-func (r *drilling) controlPod(ctx context.Context) (cluster.DNSPod, error) {
-	pods, err := r.Cluster.DNSPods(ctx)
-	if err != nil {
-		return cluster.DNSPod{}, err
-	}
-	for _, p := range pods {
-		if !slices.ContainsFunc(r.targets(), func(n string) bool { return n == p.Node }) {
-			return p, nil
+// controlPod is a CoreDNS pod on a node that the scenario does nothing to. It is
+// waited for: a pod on a node that has just come back may be told not Ready once
+// more.
+func (r *drilling) controlPod(ctx context.Context) (control cluster.DNSPod, err error) {
+	err = cluster.Until(ctx, startTimeout, "a CoreDNS pod that stays, to be the control", func(ctx context.Context) string {
+		pods, err := r.Cluster.DNSPods(ctx)
+		if err != nil {
+			return err.Error()
 		}
-	}
-	var where []string
-	for _, p := range pods {
-		where = append(where, p.Node)
-	}
-	return cluster.DNSPod{}, fmt.Errorf("no CoreDNS pod stays to be the control: all are on nodes that are drained (%s)", strings.Join(where, ", "))
+		var where []string
+		for _, p := range pods {
+			if !slices.Contains(r.targets(), p.Node) {
+				control = p
+				return ""
+			}
+			where = append(where, p.Node)
+		}
+		return fmt.Sprintf("the Ready ones are on nodes that are drained (%s)", strings.Join(where, ", "))
+	})
+	return control, err
 }
 
 // targets are the nodes that notices and reclaims of the scenario name.
