@@ -123,10 +123,9 @@ func (s *suite) specs() {
 		AfterAll(s.finish, NodeTimeout(finishTimeout))
 		for _, m := range s.mutants {
 			It(m.Name+": "+m.Defect, func(ctx SpecContext) {
-				r := row{mutant: m, found: defects.NotJudged, got: "the run ended before it was drilled"}
-				defer func() { s.rows = append(s.rows, r) }()
-				r = s.drill(ctx, m)
-				say("[%d/%d] %s: %s by %s of %s, %.0f s: %s", len(s.rows)+1, len(s.mutants), m.Name, r.found, m.CaughtBy.Check, m.CaughtBy.Scenario, r.took.Seconds(), r.got)
+				r := s.drill(ctx, m)
+				s.rows = append(s.rows, r)
+				say("[%d/%d] %s: %s in %.0f s (%s of %s: %s)", len(s.rows), len(s.mutants), m.Name, r.found, r.took.Seconds(), m.CaughtBy.Check, m.CaughtBy.Scenario, r.got)
 				Expect(r.found).To(Equal(defects.Caught), r.got)
 			}, NodeTimeout(mutantTimeout))
 		}
@@ -278,6 +277,9 @@ func (s *suite) revoke(ctx context.Context) error {
 func (s *suite) finish(ctx SpecContext) {
 	if s.system == nil {
 		return
+	}
+	for _, m := range s.mutants[len(s.rows):] { // the run ended before them
+		s.rows = append(s.rows, row{mutant: m, found: defects.NotJudged})
 	}
 	writeTable(os.Stderr, s.rows)
 	file, err := os.Create(filepath.Join(s.folder.Path, "table.txt"))
