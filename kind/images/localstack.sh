@@ -4,9 +4,9 @@ build_localstack() {
 	local engine=$1 ref=$2 steps=3
 	need_packages mmdebstrap debian-archive-keyring
 	python3 -c 'import ensurepip, venv' 2>/dev/null || need_packages python3-venv
-	step 1 localstack_root 40 bootstrap "$DEBIAN_SUITE"
-	step 2 localstack_packages 20 "$images"/localstack/{uv,requirements}.txt
-	perform 3 localstack_image 20 "$engine" "$ref"
+	step 1 localstack_root 65 bootstrap "$DEBIAN_SUITE"
+	step 2 localstack_packages 40 "$images"/localstack/{uv,requirements}.txt
+	perform 3 localstack_image 140 "$engine" "$ref"
 }
 
 make_localstack_root() {

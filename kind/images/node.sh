@@ -12,22 +12,22 @@ build_node() {
 	build_others "$go" &
 	others=$!
 	set +m
-	step 1 kubernetes 330 "${kubernetes_binaries[*]}" go_build "$go" "$images"/kubernetes/go.{mod,sum} "$KUBERNETES_VERSION"
+	step 1 kubernetes 520 "${kubernetes_binaries[*]}" go_build "$go" "$images"/kubernetes/go.{mod,sum} "$KUBERNETES_VERSION"
 	wait "$others" || exit 1
-	step 8 container_images 20 add_image kube_proxy_userland kind_files "$KIND_VERSION" "$PAUSE_VERSION" \
+	step 8 container_images 6 add_image kube_proxy_userland kind_files "$KIND_VERSION" "$PAUSE_VERSION" \
 		"$(made node_root)" "$(made kubernetes)" "$(made etcd)" "$(made coredns)" "$(made pause)"
-	perform 9 node_files 30
+	perform 9 node_files 10
 	perform 10 node_image 30 "$engine" "$ref"
 }
 
 # build_others GO performs the steps that need nothing of Kubernetes.
 build_others() {
 	set +m
-	step 2 node_root 40 bootstrap "$DEBIAN_SUITE"
-	step 3 containerd 90 go_build "$1" "$images"/containerd/go.{mod,sum} "$CONTAINERD_VERSION"
+	step 2 node_root 65 bootstrap "$DEBIAN_SUITE"
+	step 3 containerd 210 go_build "$1" "$images"/containerd/go.{mod,sum} "$CONTAINERD_VERSION"
 	step 4 cni 10 go_build "$1" "$images"/cni/go.{mod,sum}
-	step 5 etcd 40 go_build "$1" "$images"/etcd/go.{mod,sum}
-	step 6 coredns 60 go_build "$1" "$images"/coredns/{go.mod,go.sum,main.go}
+	step 5 etcd 25 go_build "$1" "$images"/etcd/go.{mod,sum}
+	step 6 coredns 35 go_build "$1" "$images"/coredns/{go.mod,go.sum,main.go}
 	step 7 pause 1 go_build "$1" "$images/pause/main.go"
 }
 

@@ -18,7 +18,7 @@ step() {
 }
 
 # perform NUMBER NAME SECONDS ARG... runs make_NAME with its output in a log file.
-# SECONDS is what it took on two cores.
+# SECONDS is what it took on two cores, beside the other steps.
 perform() {
 	local number=$1 name=$2 seconds=$3 started=$SECONDS log=$cache/logs/$2.log status beat
 	shift 3
