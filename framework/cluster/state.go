@@ -59,21 +59,18 @@ func (c *Cluster) readLabels(ctx context.Context) (string, error) {
 // Digest is what WriteState was given. A cluster that was never finished has
 // none, which is an error.
 func (c *Cluster) Digest(ctx context.Context) (string, error) {
-	cm, err := c.Clientset.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, stateName, metav1.GetOptions{})
-	if err != nil {
-		return "", fmt.Errorf("read the cluster's state: %w", err)
-	}
-	return cm.Data["digest"], nil
+	state, err := c.readState(ctx)
+	return state["digest"], err
 }
 
 // originalLabels are those that the nodes had when the cluster was made, by node.
 func (c *Cluster) originalLabels(ctx context.Context) (map[string]map[string]string, error) {
-	cm, err := c.Clientset.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, stateName, metav1.GetOptions{})
+	state, err := c.readState(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read the cluster's state: %w", err)
+		return nil, err
 	}
 	labels := map[string]map[string]string{}
-	if err := json.Unmarshal([]byte(cm.Data["labels"]), &labels); err != nil {
+	if err := json.Unmarshal([]byte(state["labels"]), &labels); err != nil {
 		return nil, fmt.Errorf("read the nodes' labels of before: %w", err)
 	}
 	return labels, nil
@@ -81,12 +78,21 @@ func (c *Cluster) originalLabels(ctx context.Context) (map[string]map[string]str
 
 func (c *Cluster) originalDNS(ctx context.Context) (OriginalDNS, error) {
 	var original OriginalDNS
-	cm, err := c.Clientset.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, stateName, metav1.GetOptions{})
+	state, err := c.readState(ctx)
 	if err != nil {
-		return original, fmt.Errorf("read the cluster's state: %w", err)
+		return original, err
 	}
-	if err := json.Unmarshal([]byte(cm.Data["coredns"]), &original); err != nil {
+	if err := json.Unmarshal([]byte(state["coredns"]), &original); err != nil {
 		return original, fmt.Errorf("read CoreDNS's settings of before: %w", err)
 	}
 	return original, nil
+}
+
+// readState is what WriteState wrote.
+func (c *Cluster) readState(ctx context.Context) (map[string]string, error) {
+	cm, err := c.Clientset.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, stateName, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("read the cluster's state: %w", err)
+	}
+	return cm.Data, nil
 }

@@ -193,25 +193,3 @@ func (d Description) Logs(ctx context.Context, cfg *rest.Config, s Settings, sin
 	}
 	return b.String(), errors.Join(errs...)
 }
-
-// Restarts counts the restarts of the handler's containers.
-func (d Description) Restarts(ctx context.Context, cfg *rest.Config, s Settings) (int, error) {
-	if len(d.documents) == 0 {
-		return 0, nil
-	}
-	r, err := d.running(cfg, s)
-	if err != nil {
-		return 0, fmt.Errorf("restarts of handler %s: %w", d.Name, err)
-	}
-	pods, err := r.pods(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("restarts of handler %s: %w", d.Name, err)
-	}
-	restarts := 0
-	for _, pod := range pods {
-		for _, c := range pod.Status.ContainerStatuses {
-			restarts += int(c.RestartCount)
-		}
-	}
-	return restarts, nil
-}

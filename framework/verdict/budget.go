@@ -143,12 +143,9 @@ func (d drill) blockedReported(c scenarios.BlockedReported) Verdict {
 		Check: "blocked drain of " + c.Node + " reported",
 		Want:  fmt.Sprintf("an event on the node, or on a pod kept there, that names pod or budget, before the deadline of notice %q", c.Notice),
 	}
-	node, put, why := d.noticed(c.Node, c.Notice)
+	node, put, why := d.deadlined(c.Node, c.Notice)
 	if why != "" {
-		return v.unknown(why)
-	}
-	if put.Until == nil || *put.Until <= put.At {
-		return v.unknown("the notice was put without a deadline", put)
+		return v.unknown(why, known(put)...)
 	}
 	until := min(*put.Until, d.gone(node))
 	var kept []pod

@@ -102,6 +102,15 @@ func (d drill) noticed(name, notice string) (node string, put history.Event, why
 	return node, put, ""
 }
 
+// deadlined is noticed for a notice that must have a deadline, put.Until.
+func (d drill) deadlined(name, notice string) (node string, put history.Event, why string) {
+	node, put, why = d.noticed(name, notice)
+	if why == "" && (put.Until == nil || *put.Until <= put.At) {
+		why = "the notice was put without a deadline"
+	}
+	return node, put, why
+}
+
 // gone is when the node's instance was taken; the end of the drill where it
 // never was. What happens to the node later is not the handler's doing.
 func (d drill) gone(node string) time.Duration {

@@ -67,12 +67,9 @@ func (d drill) replaced(c scenarios.Replaced) Verdict {
 		Check: "pods of " + c.Node + " replaced",
 		Want:  fmt.Sprintf("as many new pods Ready elsewhere before the deadline of notice %q", c.Notice),
 	}
-	node, put, why := d.noticed(c.Node, c.Notice)
+	node, put, why := d.deadlined(c.Node, c.Notice)
 	if why != "" {
-		return v.unknown(why)
-	}
-	if put.Until == nil || *put.Until <= put.At {
-		return v.unknown("the notice was put without a deadline", put)
+		return v.unknown(why, known(put)...)
 	}
 	missing := map[string]int{} // by controller
 	for _, p := range d.toLeave(node, put.At) {

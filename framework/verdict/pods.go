@@ -15,20 +15,10 @@ type pod struct {
 	events []history.Event // in order of time, never empty
 }
 
-// podsOf gathers the pods of events that are in order of time.
 func podsOf(events []history.Event) []pod {
 	var pods []pod
-	index := map[string]int{}
-	for _, e := range events {
-		if e.UID == "" || !strings.HasPrefix(string(e.Kind), "pod.") {
-			continue
-		}
-		i, ok := index[e.UID]
-		if !ok {
-			i = len(pods)
-			index[e.UID], pods = i, append(pods, pod{})
-		}
-		pods[i].events = append(pods[i].events, e)
+	for _, group := range history.Pods(events) {
+		pods = append(pods, pod{group})
 	}
 	return pods
 }
@@ -104,12 +94,9 @@ func (d drill) drained(c scenarios.Drained) Verdict {
 	if c.Within > 0 {
 		v.Want += fmt.Sprintf(" and within %s", c.Within.D())
 	}
-	node, put, why := d.noticed(c.Node, c.Notice)
+	node, put, why := d.deadlined(c.Node, c.Notice)
 	if why != "" {
-		return v.unknown(why)
-	}
-	if put.Until == nil || *put.Until <= put.At {
-		return v.unknown("the notice was put without a deadline", put)
+		return v.unknown(why, known(put)...)
 	}
 	until := min(*put.Until, d.gone(node))
 	if c.Within > 0 {
@@ -120,8 +107,8 @@ func (d drill) drained(c scenarios.Drained) Verdict {
 	var left []string
 	var last time.Duration
 	evicted, pods := 0, 0
-	for _, p := range d.pods {
-		if !p.on(node, put.At) || !p.evictable() || c.Pods != "" && !p.in(c.Pods) {
+	for _, p := range d.toLeave(node, put.At) {
+		if c.Pods != "" && !p.in(c.Pods) {
 			continue
 		}
 		pods++

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -15,17 +14,8 @@ type pod []history.Event
 
 func podsOf(events []history.Event) []pod {
 	var pods []pod
-	index := map[string]int{}
-	for _, e := range events {
-		if e.UID == "" || !strings.HasPrefix(string(e.Kind), "pod.") {
-			continue
-		}
-		i, ok := index[e.UID]
-		if !ok {
-			i = len(pods)
-			index[e.UID], pods = i, append(pods, nil)
-		}
-		pods[i] = append(pods[i], e)
+	for _, group := range history.Pods(events) {
+		pods = append(pods, group)
 	}
 	return pods
 }
