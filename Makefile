@@ -25,34 +25,30 @@ help: ## Show what there is to make
 	@echo "  SET=fast|full  HANDLER=builtin|karpenter|nth|none|path/to/handler.yaml  HANDLER_IMAGE=ref"
 	@echo "  SCENARIOS=name,name  PROXY_MODE=iptables|nftables  RULES=path/to/template.yaml  MUTANTS=name,name"
 
+# run-suite NAME,TIMEOUT,FAILED,FLAGS compiles and runs a suite; FAILED is said where
+# it does not pass. It tells its progress on stderr; Ginkgo's own words go to a file.
+define run-suite
+	@$(GO_STATIC) test -c $(LEAN) -o bin/$(1).test ./suites/$(1)
+	@cd suites/$(1) && ../../bin/$(1).test --test.timeout=0 --ginkgo.timeout=$(2) --ginkgo.grace-period=5m \
+		--ginkgo.fail-on-empty --ginkgo.fail-on-pending --ginkgo.no-color --ginkgo.v $(4) >../../bin/ginkgo.log || { code=$$?; \
+		grep -q 'Running Suite' ../../bin/ginkgo.log || cat ../../bin/ginkgo.log >&2; \
+		echo "make $(1): $(3); Ginkgo's own words are in bin/ginkgo.log" >&2; exit $$code; }
+endef
+
 .PHONY: conformance
 conformance: build ## Bring the system up, play the drills, judge, write reports
-	@# The suite tells its progress on stderr; Ginkgo's own words go to a file.
-	@$(GO_STATIC) test -c $(LEAN) -o bin/conformance.test ./suites/conformance
-	@cd suites/conformance && ../../bin/conformance.test --test.timeout=0 --ginkgo.timeout=85m --ginkgo.grace-period=5m \
-		--ginkgo.fail-on-empty --ginkgo.fail-on-pending --ginkgo.no-color --ginkgo.v \
-		--set=$(SET) --handler=$(abspath-handler) --handler-image=$(HANDLER_IMAGE) --scenarios=$(SCENARIOS) --proxy-mode=$(PROXY_MODE) >../../bin/ginkgo.log || { code=$$?; \
-		grep -q 'Running Suite' ../../bin/ginkgo.log || cat ../../bin/ginkgo.log >&2; \
-		echo "make conformance: not passed; Ginkgo's own words are in bin/ginkgo.log" >&2; exit $$code; }
+	$(call run-suite,conformance,85m,not passed,--set=$(SET) --handler=$(abspath-handler) --handler-image=$(HANDLER_IMAGE) "--scenarios=$(SCENARIOS)" --proxy-mode=$(PROXY_MODE))
 
 # A path is meant from here, not from the suite's folder.
 abspath-handler = $(if $(findstring /,$(HANDLER)),$(abspath $(HANDLER)),$(HANDLER))
 
 .PHONY: mutants
 mutants: build ## Plant defects in the built-in handler; each must be caught
-	@$(GO_STATIC) test -c $(LEAN) -o bin/mutants.test ./suites/mutants
-	@cd suites/mutants && ../../bin/mutants.test --test.timeout=0 --ginkgo.timeout=85m --ginkgo.grace-period=5m \
-		--ginkgo.fail-on-empty --ginkgo.no-color --ginkgo.v --mutants=$(MUTANTS) --proxy-mode=$(PROXY_MODE) >../../bin/ginkgo.log || { code=$$?; \
-		grep -q 'Running Suite' ../../bin/ginkgo.log || cat ../../bin/ginkgo.log >&2; \
-		echo "make mutants: not all were caught; Ginkgo's own words are in bin/ginkgo.log" >&2; exit $$code; }
+	$(call run-suite,mutants,85m,not all were caught,"--mutants=$(MUTANTS)" --proxy-mode=$(PROXY_MODE))
 
 .PHONY: eventbridge
 eventbridge: ## Judge the EventBridge rules by 20 events; needs no cluster
-	@$(GO_STATIC) test -c $(LEAN) -o bin/eventbridge.test ./suites/eventbridge
-	@cd suites/eventbridge && ../../bin/eventbridge.test --test.timeout=0 --ginkgo.timeout=30m --ginkgo.no-color --ginkgo.v \
-		--rules=$(if $(RULES),$(abspath $(RULES))) >../../bin/ginkgo.log || { code=$$?; \
-		grep -q 'Running Suite' ../../bin/ginkgo.log || cat ../../bin/ginkgo.log >&2; \
-		echo "make eventbridge: not passed; Ginkgo's own words are in bin/ginkgo.log" >&2; exit $$code; }
+	$(call run-suite,eventbridge,30m,not passed,--rules=$(if $(RULES),$(abspath $(RULES))))
 
 .PHONY: build
 build: ## Build bin/spotdrill, one static binary
