@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 )
 
@@ -136,23 +137,40 @@ func setTemplate(deploy *appsv1.Deployment, want DNSSettings, mark string) {
 	}
 }
 
-// replaceDNS updates the Deployment and removes the old pods at once: nobody
-// measures yet, and a rollout would wait for every old lameduck.
+// replaceDNS updates the Deployment and replaces all of its pods. It takes the old
+// ones away first, without their lameduck: nobody measures yet. A rolling update
+// would make pods of the old template again for those that are taken away.
 func (c *Cluster) replaceDNS(ctx context.Context, deploy *appsv1.Deployment) error {
-	old, err := c.dnsPods(ctx)
+	replicas := ptr.Deref(deploy.Spec.Replicas, 1)
+	deploy.Spec.Replicas = ptr.To(int32(0))
+	deployments := c.Clientset.AppsV1().Deployments(dnsNamespace)
+	if _, err := deployments.Update(ctx, deploy, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("set Deployment coredns: %w", err)
+	}
+	err := Until(ctx, ReadyTimeout, "the CoreDNS pods of before to be gone", func(ctx context.Context) string {
+		pods, err := c.dnsPods(ctx)
+		if err != nil {
+			return err.Error()
+		}
+		for _, p := range pods {
+			if p.DeletionTimestamp == nil {
+				continue // its ReplicaSet would make another
+			}
+			if err := c.forceDelete(ctx, p); err != nil {
+				return err.Error()
+			}
+		}
+		if len(pods) > 0 {
+			return fmt.Sprintf("%d are there", len(pods))
+		}
+		return ""
+	})
 	if err != nil {
 		return err
 	}
-	if _, err := c.Clientset.AppsV1().Deployments(dnsNamespace).Update(ctx, deploy, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("set Deployment coredns: %w", err)
-	}
-	mark := deploy.Spec.Template.Annotations[settingsMark]
-	for _, p := range old {
-		if p.Annotations[settingsMark] != mark || p.DeletionTimestamp != nil {
-			if err := c.forceDelete(ctx, p); err != nil {
-				return err
-			}
-		}
+	scale := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
+	if _, err := deployments.Patch(ctx, dnsName, types.MergePatchType, scale, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("scale Deployment coredns to %d: %w", replicas, err)
 	}
 	return nil
 }
@@ -176,10 +194,6 @@ func (c *Cluster) whyDNSNotSet(ctx context.Context, mark, corefile string, want 
 		p := &pods[i]
 		switch {
 		case p.Annotations[settingsMark] != mark || p.DeletionTimestamp != nil:
-			// One whose node was drained may linger while its grace period lasts.
-			if err := c.forceDelete(ctx, *p); err != nil {
-				return err.Error()
-			}
 			return fmt.Sprintf("pod %s of before is still there", p.Name)
 		case !podReady(p):
 			return fmt.Sprintf("pod %s on %q is not Ready (phase %s)", p.Name, p.Spec.NodeName, p.Status.Phase)

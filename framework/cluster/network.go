@@ -57,7 +57,7 @@ func (c *Cluster) Wire(ctx context.Context) error {
 		if err := conflist.Execute(&conf, n.podCIDR); err != nil {
 			return fmt.Errorf("render CNI configuration: %w", err)
 		}
-		script := confine(network.Subnets) + masquerade + "cat > /etc/cni/net.d/10-spotdrill.conflist\n"
+		script := confine(network.Subnets) + masquerade + writeConflist
 		// A node that registered anew may have got the range of another.
 		script += fmt.Sprintf("ip route del %s 2>/dev/null || true\n", n.podCIDR)
 		for _, peer := range nodes {
@@ -71,6 +71,14 @@ func (c *Cluster) Wire(ctx context.Context) error {
 	}
 	return errors.Join(errs...)
 }
+
+// writeConflist leaves the file alone where it is the same, and never half
+// written: a network that containerd cannot read turns the node not ready. The
+// new one is written beside it, since containerd looks again at a rename within
+// the folder, not at a file that is moved into it.
+const writeConflist = `cd /etc/cni/net.d; cat > spotdrill.new
+if cmp -s spotdrill.new 10-spotdrill.conflist; then rm spotdrill.new; else mv spotdrill.new 10-spotdrill.conflist; fi
+`
 
 // confine is a script that drops what would leave the node for anywhere but the
 // cluster's own networks. With kube-proxy not running, queries to the cluster
