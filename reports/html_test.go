@@ -126,6 +126,7 @@ func (p played) history(s scenarios.Scenario) history.History {
 		}
 	}
 	at(end+0.2, history.Event{Kind: history.ProberEnded, Numbers: map[string]float64{"asked": float64(len(h.Queries)), "unsent": float64(unsent), "late_p99": 0.001, "late_max": 0.002}})
+	at(end+0.3, history.Event{Kind: history.QueueDepth, Numbers: map[string]float64{"visible": 0, "invisible": 0}})
 	at(end+0.3, history.Event{Kind: history.RunPhase, Key: "restore"})
 	at(end+9, history.Event{Kind: history.Restored})
 	at(end+9, history.Event{Kind: history.RunEnded})

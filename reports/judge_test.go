@@ -51,6 +51,8 @@ func record(t *testing.T, dir string, attempt int, lostAtControl bool) {
 	at(0.5, history.Event{Kind: history.RunPhase, Key: "steps"})
 	at(2, history.Event{Kind: history.NoticePut, Key: "reclaim", Notice: "n-1", Node: "w-1", Instance: "i-1", Until: &until})
 	at(2.5, history.Event{Kind: history.NodeCordoned, Node: "w-1"})
+	at(2.5, history.Event{Kind: history.SQSDeleted, Message: "m-1", Notice: "n-1"})
+	at(2.6, history.Event{Kind: history.QueueDepth, Numbers: map[string]float64{"visible": 0, "invisible": 0}})
 	at(2.6, pod(history.PodEvicted, "EvictionByEvictionAPI"))
 	at(2.6, pod(history.PodTerminating, ""))
 	at(7.7, pod(history.PodExited, ""))

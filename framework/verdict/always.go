@@ -115,8 +115,16 @@ func (d drill) untouchedAll(v Verdict, chosen func(history.Event) bool) Verdict 
 	return v.pass(fmt.Sprintf("none of %d touched", len(nodes)))
 }
 
-// cause is the first notice that names the node, or message whose body does.
+// cause is the first of the node's causes.
 func (d drill) cause(node string) (history.Event, bool) {
+	if causes := d.causes(node); len(causes) > 0 {
+		return causes[0], true
+	}
+	return history.Event{}, false
+}
+
+// causes are the notices that name the node, and the messages whose body does.
+func (d drill) causes(node string) []history.Event {
 	naming := map[string]bool{}
 	for _, step := range d.scenario.Steps {
 		if m := step.Message; m != nil {
@@ -127,7 +135,7 @@ func (d drill) cause(node string) (history.Event, bool) {
 			}
 		}
 	}
-	return d.first(func(e history.Event) bool {
+	return d.all(func(e history.Event) bool {
 		return e.Kind == history.NoticePut && e.Node == node || e.Kind == history.MessagePut && naming[e.Key]
 	})
 }

@@ -61,6 +61,47 @@ func TestAlways(t *testing.T) {
 		}, check: "reserved nodes untouched", want: Unknown},
 		{name: "harness broke before the end", edit: other(history.Event{Kind: history.RunError, Note: "lost the watch"}), check: "reserved nodes untouched", want: Unknown, got: "tells no more"},
 
+		{name: "one drain", check: "one drain per node and cause", want: Pass, got: "1 drains"},
+		{name: "a second drain of its own accord", edit: func(s *story) {
+			other(history.Event{Kind: history.NodeUncordoned, Node: victim})(s)
+			s.at(9, history.Event{Kind: history.NodeCordoned, Node: victim})
+		}, check: "one drain per node and cause", want: Fail, got: victim + ": node.cordoned 2 times, and named 1 times"},
+		{name: "a second drain for a second notice", edit: func(s *story) {
+			other(history.Event{Kind: history.NodeUncordoned, Node: victim})(s)
+			s.at(8.5, history.Event{Kind: history.NoticePut, Key: "again", Node: victim})
+			s.at(9, history.Event{Kind: history.NodeCordoned, Node: victim})
+		}, check: "one drain per node and cause", want: Pass, got: "2 drains"},
+		{name: "drained for whom nobody saw", edit: func(s *story) { s.drop(kind(history.NodePresent)) }, check: "one drain per node and cause", want: Unknown},
+
+		{name: "the notice's message was deleted", check: "no message lost", want: Pass, got: "1 put, 1 deleted, 0 left"},
+		{name: "a message vanished", edit: func(s *story) { s.drop(kind(history.SQSDeleted)) }, check: "no message lost", want: Fail, got: "1 of 1 were not deleted, and 0 were in the queue"},
+		{name: "a message was left", edit: func(s *story) {
+			s.drop(kind(history.SQSDeleted))
+			s.change(history.QueueDepth, func(e *history.Event) { e.Numbers["invisible"] = 1 })
+		}, check: "no message lost", want: Pass, got: "0 deleted, 1 left"},
+		{name: "nobody counted the queue", edit: func(s *story) { s.drop(kind(history.QueueDepth)) }, check: "no message lost", want: Unknown},
+		{name: "the record broke off before a deletion", edit: func(s *story) {
+			s.drop(kind(history.SQSDeleted))
+			other(history.Event{Kind: history.RunError, Note: "lost the queue"})(s)
+		}, check: "no message lost", want: Unknown},
+
+		{name: "deleted once the drain was recorded", edit: committing("recorded", 6), check: "commit point", want: Pass, got: "1 messages"},
+		{name: "deleted before the drain was recorded", edit: func(s *story) {
+			committing("recorded", 4.3)(s)
+			s.change(history.NodeCordoned, func(e *history.Event) {
+				if e.Node == victim {
+					e.At = sec(5)
+				}
+			})
+		}, check: "commit point", want: Fail, got: "0.700s before"},
+		{name: "the mark was on its way", edit: committing("recorded", 4.3), check: "commit point", want: Pass},
+		{name: "deleted and never drained", edit: func(s *story) {
+			committing("recorded", 6)(s)
+			s.drop(kind(history.NodeCordoned))
+		}, check: "commit point", want: Fail, got: "never recorded"},
+		{name: "deleted once the node was empty", edit: committing("drained", 10.1), check: "commit point", want: Pass},
+		{name: "deleted before the node was empty", edit: committing("drained", 6), check: "commit point", want: Fail, got: "4.000s before"},
+
 		{name: "victim has a cause", check: "no node touched without a cause", want: Pass},
 		{name: "bystander cordoned", edit: other(history.Event{Kind: history.NodeCordoned, Node: bystander}), check: "no node touched without a cause", want: Fail, got: bystander},
 		{name: "victim cordoned before its notice", edit: func(s *story) { s.at(3, history.Event{Kind: history.NodeCordoned, Node: victim}) }, check: "no node touched without a cause", want: Fail, got: victim},
@@ -76,5 +117,13 @@ func TestAlways(t *testing.T) {
 		}, check: "no node touched without a cause", want: Fail},
 	} {
 		x.run(t, drainStory)
+	}
+}
+
+// committing has the handler claim a commit point, and delete its message then.
+func committing(point string, seconds float64) func(*story) {
+	return func(s *story) {
+		s.meta.Handler.CommitPoint = point
+		s.change(history.SQSDeleted, func(e *history.Event) { e.At = sec(seconds) })
 	}
 }

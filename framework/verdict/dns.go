@@ -129,15 +129,22 @@ func (d drill) dnsLost(c scenarios.DNSLost) Verdict {
 	return v.pass(fmt.Sprintf("%d of %d lost", lost, asked))
 }
 
-// steady are the streams without the losses that nobody can be blamed for:
-// those during which the control was lost or late as well.
-func (n DNS) steady(streams map[history.Mode]Stream) map[history.Mode]Stream {
-	var lags []time.Duration // intended times of late or lost control queries, ascending
+// lags are the intended times of the control's queries that were lost or late,
+// ascending.
+func (n DNS) lags() []time.Duration {
+	var lags []time.Duration
 	for _, q := range n.Control.queries {
 		if q.Outcome.Lost() || q.Done-q.Intended > controlLag {
 			lags = append(lags, q.Intended)
 		}
 	}
+	return lags
+}
+
+// steady are the streams without the losses that nobody can be blamed for:
+// those during which the control was lost or late as well.
+func (n DNS) steady(streams map[history.Mode]Stream) map[history.Mode]Stream {
+	lags := n.lags()
 	out := map[history.Mode]Stream{}
 	for mode, s := range streams {
 		out[mode] = newStream(slices.DeleteFunc(slices.Clone(s.queries), func(q history.Query) bool {
@@ -146,6 +153,20 @@ func (n DNS) steady(streams map[history.Mode]Stream) map[history.Mode]Stream {
 		}))
 	}
 	return out
+}
+
+// undisturbed is how much of a window is left without the time around each lag of
+// the control: an outage is shown by what was lost while the control answered.
+func (n DNS) undisturbed(w history.Window) time.Duration {
+	left, from := w.Length(), w.From
+	for _, lag := range n.lags() {
+		to := min(lag+lagReach, w.To)
+		if from = max(from, lag-lagReach); from < to {
+			left -= to - from
+			from = to
+		}
+	}
+	return left
 }
 
 // longest is the longest window of the streams, and whether any is open.
@@ -185,7 +206,7 @@ func (d drill) dnsWindow(c scenarios.DNSWindow) Verdict {
 	switch {
 	case c.Max > 0 && steady.Length() > c.Max.D():
 		return v.fail(got, evidence...)
-	case c.Max > 0 && all.Length() > c.Max.D(), steady.Length() < c.Min.D() && all.Length() >= c.Min.D():
+	case c.Max > 0 && all.Length() > c.Max.D(), d.dns.undisturbed(all) < c.Min.D() && all.Length() >= c.Min.D():
 		return v.noise("the control was lost or late at the same time: "+got, evidence...)
 	case c.Max > 0 && open:
 		return v.unknown("a window was still open when the recording ended: "+got, evidence...)

@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -81,21 +82,9 @@ func (d drill) drainedOnce(c scenarios.DrainedOnce) Verdict {
 	if why != "" {
 		return v.unknown(why)
 	}
-	gone := d.gone(node)
-	signs := map[string][]history.Event{}
-	for _, e := range d.events {
-		switch {
-		case e.Node != node || e.At >= gone:
-		case markChange(e, handler) && isMark(e):
-			signs[string(e.Kind)] = append(signs[string(e.Kind)], e)
-		case handler.DrainEvent != "" && e.Kind == history.ClusterEvent && e.Key == "Node" && e.Reason == handler.DrainEvent:
-			signs[e.Reason] = append(signs[e.Reason], e)
-		}
-	}
-	for _, sign := range []string{string(history.NodeCordoned), string(history.NodeTainted), handler.DrainEvent} {
-		if n := len(signs[sign]); n > 1 {
-			return v.fail(fmt.Sprintf("%s: %s %d times, the last at +%s", node, sign, n, history.Seconds(signs[sign][n-1].At)), capped(signs[sign])...)
-		}
+	gone, signs := d.gone(node), d.signs(node)
+	if sign, n := most(signs); n > 1 {
+		return v.fail(fmt.Sprintf("%s: %s %d times, the last at +%s", node, sign, n, history.Seconds(signs[sign][n-1].At)), capped(signs[sign])...)
 	}
 	marked := slices.Concat(signs[string(history.NodeCordoned)], signs[string(history.NodeTainted)])
 	announced := signs[handler.DrainEvent]
@@ -108,6 +97,59 @@ func (d drill) drainedOnce(c scenarios.DrainedOnce) Verdict {
 		return v.unknown(fmt.Sprintf("%s marked, and no event %s: a second drain would not show", node, handler.DrainEvent), marked...)
 	}
 	return v.pass(node+" drained once", slices.Concat(marked, announced)...)
+}
+
+// signs are what shows that the handler drains the node, by name: its marks being
+// put on, and the event by which it announces a drain.
+func (d drill) signs(node string) map[string][]history.Event {
+	handler, gone := d.history.Meta.Handler, d.gone(node)
+	signs := map[string][]history.Event{}
+	for _, e := range d.events {
+		switch {
+		case e.Node != node || e.At >= gone:
+		case markChange(e, handler) && isMark(e):
+			signs[string(e.Kind)] = append(signs[string(e.Kind)], e)
+		case handler.DrainEvent != "" && e.Kind == history.ClusterEvent && e.Key == "Node" && e.Reason == handler.DrainEvent:
+			signs[e.Reason] = append(signs[e.Reason], e)
+		}
+	}
+	return signs
+}
+
+// most is the sign that was given most often, the first by name among equals.
+func most(signs map[string][]history.Event) (sign string, n int) {
+	for _, name := range slices.Sorted(maps.Keys(signs)) {
+		if len(signs[name]) > n {
+			sign, n = name, len(signs[name])
+		}
+	}
+	return sign, n
+}
+
+// oneDrainPerCause asks whether no node was drained more often than something
+// called for it. Which notices call for a drain is for other checks to say.
+func (d drill) oneDrainPerCause() Verdict {
+	v := Verdict{Check: "one drain per node and cause", Want: "no node marked, or a drain of it announced, more often than it was named"}
+	nodes := map[string]bool{}
+	drains := 0
+	for _, e := range d.events {
+		if e.Kind != history.NodePresent || nodes[e.Node] {
+			continue
+		}
+		nodes[e.Node] = true
+		signs, causes := d.signs(e.Node), d.causes(e.Node)
+		sign, n := most(signs)
+		if drains += n; n > max(1, len(causes)) {
+			return v.fail(fmt.Sprintf("%s: %s %d times, and named %d times", e.Node, sign, n, len(causes)), capped(slices.Concat(causes, signs[sign]))...)
+		}
+	}
+	switch {
+	case len(nodes) == 0:
+		return v.unknown("no node was seen")
+	case d.unseen(d.end) != "":
+		return v.unknown("no other drain: " + d.unseen(d.end))
+	}
+	return v.pass(fmt.Sprintf("%d drains", drains))
 }
 
 // of is true for a pod of the Deployment NAMESPACE/NAME.

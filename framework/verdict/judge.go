@@ -108,9 +108,14 @@ func (d drill) checkPods(c scenarios.Check) []Verdict {
 
 // always are the checks that every drill is held to.
 func (d drill) always() []Verdict {
-	out := []Verdict{d.recorded(), d.harness(), d.reservedUntouched(), d.causeless(), d.privileges(), d.restored()}
-	if v, ok := d.wildcards(); ok {
-		out = append(out, v)
+	out := []Verdict{
+		d.recorded(), d.harness(), d.reservedUntouched(), d.causeless(), d.oneDrainPerCause(),
+		d.noneLost(), d.privileges(), d.restored(),
+	}
+	for _, where := range []func() (Verdict, bool){d.commitPoint, d.wildcards} {
+		if v, ok := where(); ok {
+			out = append(out, v)
+		}
 	}
 	if slices.ContainsFunc(d.scenario.Steps, func(step scenarios.Step) bool { return step.Fault != nil }) {
 		out = append(out, d.faults())

@@ -1,7 +1,9 @@
 package verdict
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -99,4 +101,119 @@ func (d drill) neverReceived(v Verdict, put history.Event, until time.Duration) 
 		}
 	}
 	return v.unknown("never received, and none was left in the queue: it may never have got there", put)
+}
+
+// noneLost asks whether every message is accounted for: deleted by the handler,
+// or in the queue at the end.
+func (d drill) noneLost() Verdict {
+	v := Verdict{Check: "no message lost", Want: "every message deleted by the handler, or in the queue at the end"}
+	depth, ok := history.Event{}, false
+	for _, e := range d.history.Events {
+		if e.Kind == history.QueueDepth {
+			depth, ok = e, true
+		}
+	}
+	if !ok {
+		return v.unknown("the history does not say how many messages were left")
+	}
+	put := map[string]history.Event{}
+	for _, e := range d.events {
+		if id := cmp.Or(e.Notice, e.Message); id != "" && (e.Kind == history.NoticePut || e.Kind == history.MessagePut) {
+			put[id] = e
+		}
+	}
+	total := len(put)
+	for _, e := range d.history.Events {
+		if e.Kind == history.SQSDeleted {
+			delete(put, e.Notice)
+			delete(put, e.Message)
+		}
+	}
+	left := depth.Numbers["visible"] + depth.Numbers["invisible"]
+	v.Numbers = map[string]float64{"put": float64(total), "deleted": float64(total - len(put)), "left": left}
+	if why := d.unseen(d.end); why != "" {
+		return v.unknown("deletions: "+why, depth)
+	}
+	if float64(len(put)) > left {
+		evidence := slices.SortedFunc(maps.Values(put), func(a, b history.Event) int { return a.Seq - b.Seq })
+		return v.fail(fmt.Sprintf("%d of %d were not deleted, and %.0f were in the queue", len(put), total, left), append(capped(evidence), depth)...)
+	}
+	return v.pass(fmt.Sprintf("%d put, %d deleted, %.0f left", total, total-len(put), left), depth)
+}
+
+// commitPoint asks whether the handler let a message go only when its description
+// says that it may: once the drain is recorded, which shows as a mark on the
+// node, or once it is done. It is asked of the notices that call for a drain in
+// this scenario; ok is false where there is none, or a handler may delete what it
+// has received.
+func (d drill) commitPoint() (v Verdict, ok bool) {
+	point := d.history.Meta.Handler.CommitPoint
+	reached, known := map[string]func(node string, put history.Event) (history.Event, bool){
+		commitRecorded: d.recordedOn, commitDrained: d.emptied,
+	}[point]
+	if !known {
+		return v, false
+	}
+	v = Verdict{Check: "commit point", Want: "no message deleted before the drain that it calls for is " + point}
+	judged := 0
+	for _, put := range d.all(func(e history.Event) bool { return e.Kind == history.NoticePut && d.callsForDrain(e) }) {
+		for _, id := range d.messagesOf(put) {
+			_, deleted, ok := d.lastDeletion(id)
+			if !ok {
+				continue
+			}
+			judged++
+			at, ok := reached(put.Node, put)
+			switch {
+			case !ok:
+				return v.fail(fmt.Sprintf("message of %q deleted, and the drain of %s never %s", put.Key, put.Node, point), put, deleted), true
+			case at.At > deleted.At+seenLate:
+				return v.fail(fmt.Sprintf("message of %q deleted %s before the drain of %s was %s", put.Key, history.Seconds(at.At-deleted.At), put.Node, point), put, deleted, at), true
+			}
+		}
+	}
+	v.Numbers = map[string]float64{"messages": float64(judged)}
+	return v.pass(fmt.Sprintf("%d messages deleted in time", judged)), judged > 0
+}
+
+// The commit points of a handler's description that can be broken.
+const (
+	commitRecorded = "recorded"
+	commitDrained  = "drained"
+)
+
+// callsForDrain is true for a notice that the scenario wants the node drained for.
+func (d drill) callsForDrain(put history.Event) bool {
+	return slices.ContainsFunc(d.scenario.Checks, func(c scenarios.Check) bool {
+		if c.Drained == nil || c.Drained.Notice != put.Key {
+			return false
+		}
+		node, why := d.node(c.Drained.Node)
+		return why == "" && node == put.Node
+	})
+}
+
+// recordedOn is the first sign of a drain on the node.
+func (d drill) recordedOn(node string, _ history.Event) (first history.Event, ok bool) {
+	for _, events := range d.signs(node) {
+		if !ok || events[0].At < first.At {
+			first, ok = events[0], true
+		}
+	}
+	return first, ok
+}
+
+// emptied is when the last pod that had to leave the node was gone.
+func (d drill) emptied(node string, put history.Event) (last history.Event, ok bool) {
+	last = put
+	for _, p := range d.toLeave(node, put.At) {
+		gone, ok := p.deleted()
+		if !ok {
+			return gone, false
+		}
+		if gone.At > last.At {
+			last = gone
+		}
+	}
+	return last, true
 }

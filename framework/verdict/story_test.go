@@ -130,13 +130,27 @@ func (s *story) arrange() {
 // restore tells how a drill ends, from the end of settling on.
 func (s *story) restore(seconds float64) {
 	s.at(seconds, history.Event{Kind: history.RunPhase, Key: "restore"})
-	s.at(seconds+1, history.Event{Kind: history.QueueDepth, Numbers: map[string]float64{"visible": 0, "invisible": 0}})
+	s.at(seconds+1, history.Event{Kind: history.QueueDepth, Numbers: map[string]float64{"visible": s.undeleted(), "invisible": 0}})
 	// What putting back does to nodes and pods is not the handler's doing.
 	s.at(seconds+2, history.Event{Kind: history.NodeUncordoned, Node: victim})
 	s.pod(seconds+2, history.PodTerminating, "proxy-"+bystander, bystander, "DaemonSet/kube-proxy")
 	s.at(seconds+3, history.Event{Kind: history.NodeCordoned, Node: reserved})
 	s.at(seconds+5, history.Event{Kind: history.Restored})
 	s.at(seconds+6, history.Event{Kind: history.RunEnded})
+}
+
+// undeleted is how many of the messages that were put nobody has deleted.
+func (s *story) undeleted() float64 {
+	left := 0
+	for _, e := range s.events {
+		switch e.Kind {
+		case history.NoticePut, history.MessagePut:
+			left++
+		case history.SQSDeleted:
+			left--
+		}
+	}
+	return float64(left)
 }
 
 // drainStory is a spot notice handled as it should be. It passes.

@@ -44,6 +44,11 @@ const (
 // scheduler had decided before it heard of the mark.
 const inFlight = 500 * time.Millisecond
 
+// seenLate is how much later than it happened a change of the cluster may be on
+// record, compared with a call that went through the proxy: the watch has to
+// deliver it first.
+const seenLate = 500 * time.Millisecond
+
 // Tolerances are the bounds above by name, each with its unit. A report holds
 // them: with others, the same history may be judged otherwise.
 func Tolerances() map[string]float64 {
@@ -51,7 +56,7 @@ func Tolerances() map[string]float64 {
 		"control_lost_share": controlLostShare, "control_lag_ms": milliseconds(controlLag), "control_lag_reach_ms": milliseconds(lagReach),
 		"asked_share": askedShare, "gap_max_ms": milliseconds(gapMax), "unsent_share": unsentShare, "late_p99_ms": milliseconds(lateP99),
 		"baseline_ms": milliseconds(baselineTime), "edge_ms": milliseconds(edge), "window_quiet_ms": milliseconds(history.Quiet),
-		"binding_in_flight_ms": milliseconds(inFlight),
+		"binding_in_flight_ms": milliseconds(inFlight), "watch_late_ms": milliseconds(seenLate),
 	}
 }
 
