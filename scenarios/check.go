@@ -19,6 +19,7 @@ type Check struct {
 	DrainedOnce    *DrainedOnce    `yaml:"drainedOnce,omitempty"`
 	NotRestarted   *NotRestarted   `yaml:"notRestarted,omitempty"`
 	QueueEmpty     *QueueEmpty     `yaml:"queueEmpty,omitempty"`
+	MidDrain       *MidDrain       `yaml:"midDrain,omitempty"`
 
 	NotScheduled    *NotScheduled    `yaml:"notScheduled,omitempty"`
 	Replaced        *Replaced        `yaml:"replaced,omitempty"`
@@ -67,6 +68,13 @@ type NotRestarted struct{}
 // QueueEmpty wants no message in the queue at the end, neither visible nor
 // handed out.
 type QueueEmpty struct{}
+
+// MidDrain wants the handler disturbed in the middle: the node's drain had begun
+// and pods were still on it. Unless that is so, surviving it shows nothing.
+type MidDrain struct {
+	Disturbance string `yaml:"disturbance"` // name of a disturb step
+	Node        string `yaml:"node"`
+}
 
 // DaemonPodsLeft wants the daemon pods of the node neither evicted nor deleted
 // before its instance goes (or, where it never goes, at all).

@@ -86,7 +86,7 @@ const (
 // those that share cluster settings follow each other, and those that measure
 // DNS come when a new cluster has calmed down.
 func Profiles() []string {
-	return []string{"STATE-CHANGE", "SCHEDULED-CHANGE", "REBALANCE", "QUEUE-HYGIENE", "RESILIENCE", "PDB", "SPOT", "DNS", "INCIDENT"}
+	return []string{"STATE-CHANGE", "SCHEDULED-CHANGE", "REBALANCE", "CAPACITY-RESERVATION", "QUEUE-HYGIENE", "RESILIENCE", "PDB", "SPOT", "STORM", "DNS", "INCIDENT"}
 }
 
 // CoreDNS is how cluster DNS is set for the drill; it is put back afterwards.
@@ -161,6 +161,8 @@ type Step struct {
 	Fault   *Fault   `yaml:"fault,omitempty"`
 	// Budget changes a PodDisruptionBudget.
 	Budget *BudgetChange `yaml:"budget,omitempty"`
+	// Disturb does something to the handler.
+	Disturb *Disturb `yaml:"disturb,omitempty"`
 }
 
 // Notice puts a notice into EventBridge; its deadline starts to run.
@@ -200,6 +202,10 @@ type Message struct {
 type Await struct {
 	// Deleted waits until the messages of a notice or message were deleted.
 	Deleted string `yaml:"deleted,omitempty"`
+	// Received waits until the messages of a notice or message were handed out.
+	Received string `yaml:"received,omitempty"`
+	// Evicting waits until a pod of the node is told to end.
+	Evicting string `yaml:"evicting,omitempty"`
 	// Drained waits until no evictable pod is left on the node.
 	Drained string `yaml:"drained,omitempty"`
 	// Answering waits until the DNS service answered every query for so long.

@@ -179,19 +179,29 @@ func (s Scenario) validateSteps(p *problems) {
 			f.validate(where+".fault", p)
 		case step.Budget != nil:
 			step.Budget.validate(where+".budget", s.Workload.budgeted(), notices, changeNames(s.Steps[:i]), p)
+		case step.Disturb != nil:
+			step.Disturb.validate(where+".disturb", disturbanceNames(s.Steps[:i]), p)
+			if s.Handler == HandlerNone {
+				p.add(where+".disturb", "the scenario has no handler")
+			}
 		}
 	}
 }
 
 func (s Scenario) validateAwait(where string, a Await, sent, faults []string, p *problems) {
 	conditions := 0
-	if a.Deleted != "" {
-		conditions++
-		p.oneOf(where+".deleted", a.Deleted, sent)
-	}
-	if a.Drained != "" {
-		conditions++
-		p.oneOf(where+".drained", a.Drained, s.nodeNames())
+	for field, of := range map[string]struct {
+		name    string
+		allowed []string
+	}{
+		"deleted": {a.Deleted, sent}, "received": {a.Received, sent},
+		"evicting": {a.Evicting, s.nodeNames()}, "drained": {a.Drained, s.nodeNames()},
+		"hit": {a.Hit, faults}, "ended": {a.Ended, faults}, "ready": {a.Ready, s.Workload.groups()},
+	} {
+		if of.name != "" {
+			conditions++
+			p.oneOf(where+"."+field, of.name, of.allowed)
+		}
 	}
 	if a.Answering > 0 {
 		conditions++
@@ -199,18 +209,8 @@ func (s Scenario) validateAwait(where string, a Await, sent, faults []string, p 
 			p.add(where+".answering", "needs a probe")
 		}
 	}
-	for field, name := range map[string]string{"hit": a.Hit, "ended": a.Ended} {
-		if name != "" {
-			conditions++
-			p.oneOf(where+"."+field, name, faults)
-		}
-	}
-	if a.Ready != "" {
-		conditions++
-		p.oneOf(where+".ready", a.Ready, s.Workload.groups())
-	}
 	if conditions != 1 {
-		p.add(where, "wants exactly one of: answering, deleted, drained, ended, hit, ready")
+		p.add(where, "wants exactly one of: answering, deleted, drained, ended, evicting, hit, ready, received")
 	}
 	if a.Timeout <= 0 {
 		p.add(where+".timeout", "must be more than 0s")
@@ -257,6 +257,9 @@ func (s Scenario) validateChecks(p *problems) {
 				allowed = s.Workload.budgeted()
 			}
 			p.oneOf(where+".pods", f.String(), allowed)
+		}
+		if f := v.FieldByName("Disturbance"); f.IsValid() {
+			p.oneOf(where+".disturbance", f.String(), disturbanceNames(s.Steps))
 		}
 		if f := v.FieldByName("Budget"); f.IsValid() {
 			p.oneOf(where+".budget", f.String(), changeNames(s.Steps))

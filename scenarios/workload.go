@@ -12,6 +12,8 @@ import (
 type Workload struct {
 	// Replicas of a Deployment, "app", spread over the spot nodes.
 	Replicas int `yaml:"replicas,omitempty"`
+	// Spill lets them run on the on-demand node too, for when no spot node is left.
+	Spill bool `yaml:"spill,omitempty"`
 	// Daemon adds a DaemonSet on every worker, whose pods a drain must leave.
 	Daemon bool `yaml:"daemon,omitempty"`
 	// Pods are further ones, each of a kind of its own.

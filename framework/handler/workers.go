@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -156,8 +155,7 @@ func (d Description) Start(ctx context.Context, cfg *rest.Config, s Settings) er
 	if err != nil {
 		return fmt.Errorf("start handler %s: %w", d.Name, err)
 	}
-	deployments := r.client.AppsV1().Deployments(r.namespace)
-	deployment, err := deployments.Get(ctx, r.name, metav1.GetOptions{})
+	deployment, err := r.client.AppsV1().Deployments(r.namespace).Get(ctx, r.name, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("start handler %s: read Deployment %s/%s: %w", d.Name, r.namespace, r.name, err)
 	}
@@ -165,9 +163,8 @@ func (d Description) Start(ctx context.Context, cfg *rest.Config, s Settings) er
 	if _, err := fmt.Sscan(deployment.Annotations[replicasAnnotation], &replicas); err != nil {
 		return fmt.Errorf("start handler %s: annotation %s: %w", d.Name, replicasAnnotation, err)
 	}
-	scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: r.name, Namespace: r.namespace}, Spec: autoscalingv1.ScaleSpec{Replicas: replicas}}
-	if _, err := deployments.UpdateScale(ctx, r.name, scale, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("start handler %s: scale to %d: %w", d.Name, replicas, err)
+	if err := r.scale(ctx, replicas); err != nil {
+		return fmt.Errorf("start handler %s: %w", d.Name, err)
 	}
 	if err := d.waitReady(ctx, cfg, s); err != nil {
 		return fmt.Errorf("start handler %s: %w", d.Name, err)

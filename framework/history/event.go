@@ -72,6 +72,12 @@ const (
 	FaultEnded Kind = "fault.ended" // Key; Reason: time, count or cleared
 )
 
+// What was done to the handler itself.
+const (
+	HandlerDisturbed Kind = "handler.disturbed"  // Key: the step's name; Reason: kill, update, cut-off, scale; Pod: one for each pod that it was done to
+	HandlerLeftAlone Kind = "handler.left-alone" // Key, Reason; Numbers: dropped (packets of one that was cut off)
+)
+
 // What the prober said of itself.
 const (
 	ProberStarted Kind = "prober.started" // Numbers: rate per target, clock_bound (s)

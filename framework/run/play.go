@@ -219,6 +219,11 @@ func (r *drilling) putBack(ctx context.Context) error {
 	defer cancel()
 	cleared := r.clearFaults(ctx)
 	logs := r.saveHandlerLog(ctx)
+	if r.Scenario.Disturbed() {
+		if err := r.Uninstall(ctx); err != nil {
+			logs = errors.Join(logs, err)
+		}
+	}
 	mended, err := r.restore(ctx)
 	if err != nil {
 		return errors.Join(fmt.Errorf("restore: %w", err), cleared, logs)

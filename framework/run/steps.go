@@ -74,6 +74,8 @@ func (r *drilling) step(ctx context.Context, step scenarios.Step) error {
 		return r.beginFault(ctx, *step.Fault)
 	case step.Budget != nil:
 		return r.changeBudget(ctx, *step.Budget)
+	case step.Disturb != nil:
+		return r.disturb(ctx, *step.Disturb)
 	}
 	return fmt.Errorf("it says nothing to do")
 }
@@ -191,7 +193,12 @@ func (r *drilling) condition(a scenarios.Await) (name string, holds func(context
 	switch {
 	case a.Deleted != "":
 		want := r.notices[a.Deleted]
-		return "deleted " + a.Deleted, func(context.Context) (bool, error) { return r.deleted(want), nil }
+		return "deleted " + a.Deleted, func(context.Context) (bool, error) { return r.told(history.SQSDeleted, want), nil }
+	case a.Received != "":
+		want := r.notices[a.Received]
+		return "received " + a.Received, func(context.Context) (bool, error) { return r.told(history.SQSReceived, want), nil }
+	case a.Evicting != "":
+		return "evicting " + a.Evicting, func(context.Context) (bool, error) { return r.evicting(r.nodes[a.Evicting].Name), nil }
 	case a.Drained != "":
 		node := r.nodes[a.Drained].Name
 		return "drained " + a.Drained, func(ctx context.Context) (bool, error) {
@@ -213,19 +220,29 @@ func (r *drilling) condition(a scenarios.Await) (name string, holds func(context
 	}
 }
 
-func (r *drilling) deleted(want *sent) bool {
-	var gone []string
+// told is true when all that was put was received, or deleted: the kind says.
+func (r *drilling) told(kind history.Kind, put *sent) bool {
+	var seen []string
 	for _, e := range r.rec.Events() {
-		if e.Kind == history.SQSDeleted {
-			gone = append(gone, e.Notice, e.Message)
+		if e.Kind == kind {
+			seen = append(seen, e.Notice, e.Message)
 		}
 	}
-	for _, id := range slices.Concat(want.notices, want.messages) {
-		if !slices.Contains(gone, id) {
+	for _, id := range slices.Concat(put.notices, put.messages) {
+		if !slices.Contains(seen, id) {
 			return false
 		}
 	}
 	return true
+}
+
+// evicting is true once a pod of the node was told to end since the first step.
+func (r *drilling) evicting(node string) bool {
+	events := r.rec.Events()
+	begun := slices.IndexFunc(events, func(e history.Event) bool { return e.Kind == history.RunPhase && e.Key == "steps" })
+	return slices.ContainsFunc(events[max(0, begun):], func(e history.Event) bool {
+		return e.Kind == history.PodTerminating && e.Node == node
+	})
 }
 
 // baselineQuiet is how long the service should have answered every query before

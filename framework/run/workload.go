@@ -28,7 +28,10 @@ func (r *drilling) startWorkload(ctx context.Context) error {
 	if err := r.ensureNamespace(ctx, Workload); err != nil {
 		return err
 	}
-	values := map[string]string{"NAMESPACE": Workload, "IMAGE": r.image, "REPLICAS": fmt.Sprint(w.Replicas)}
+	values := map[string]string{"NAMESPACE": Workload, "IMAGE": r.image, "REPLICAS": fmt.Sprint(w.Replicas), "WHERE": onSpot}
+	if w.Spill {
+		values["WHERE"] = firstOnSpot
+	}
 	if w.Daemon {
 		if err := r.create(ctx, "daemon.yaml", values); err != nil {
 			return err
@@ -54,6 +57,13 @@ func (r *drilling) startWorkload(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Where the pods of Workload.Replicas run, as fields of their spec.
+const (
+	onSpot      = "nodeSelector: {" + cluster.CapacityLabel + ": " + cluster.Spot + "}"
+	firstOnSpot = "affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: " +
+		"[{weight: 100, preference: {matchExpressions: [{key: " + cluster.CapacityLabel + ", operator: In, values: [" + cluster.Spot + "]}]}}]}}"
+)
 
 func (r *drilling) workloadReady(ctx context.Context) error {
 	w := r.Scenario.Workload

@@ -212,3 +212,55 @@ func (d drill) queueEmpty() Verdict {
 	}
 	return v.unknown("the history does not say how many messages were left")
 }
+
+func (d drill) midDrain(c scenarios.MidDrain) Verdict {
+	v := Verdict{Check: fmt.Sprintf("%s in the middle of the drain of %s", c.Disturbance, c.Node), Want: "the handler disturbed once the drain had begun, and before the last pod was gone"}
+	node, why := d.node(c.Node)
+	if why != "" {
+		return v.unknown(why)
+	}
+	done := d.all(func(e history.Event) bool { return e.Kind == history.HandlerDisturbed && e.Key == c.Disturbance })
+	if len(done) == 0 {
+		return v.unknown(fmt.Sprintf("disturbance %q never began", c.Disturbance))
+	}
+	at := done[0]
+	if why := d.withoutEffect(done); why != "" {
+		return v.unknown(why, at)
+	}
+	begun, ok := d.recordedOn(node, at)
+	if !ok || begun.At > at.At {
+		return v.unknown("no drain of "+node+" had begun", at)
+	}
+	left := 0
+	for _, p := range d.toLeave(node, begun.At) {
+		if gone, ok := p.deleted(); !ok || gone.At > at.At {
+			left++
+		}
+	}
+	v.Numbers = map[string]float64{"left": float64(left), "into_drain_seconds": (at.At - begun.At).Seconds()}
+	if left == 0 {
+		return v.unknown("no pod was left on "+node+" that a drain has to move", begun, at)
+	}
+	return v.pass(fmt.Sprintf("%s into the drain, with %d pods left", history.Seconds(at.At-begun.At), left), begun, at)
+}
+
+// withoutEffect says why a disturbance of the handler's pods did nothing to it, or
+// "".
+func (d drill) withoutEffect(done []history.Event) string {
+	if done[0].Reason == scenarios.CutOff {
+		left, ok := d.first(func(e history.Event) bool { return e.Kind == history.HandlerLeftAlone && e.Key == done[0].Key })
+		if !ok || left.Numbers["dropped"] == 0 {
+			return "not a packet of the handler's was dropped"
+		}
+		return ""
+	}
+	for _, was := range done {
+		_, ok := d.first(func(e history.Event) bool {
+			return e.At >= was.At && e.UID == was.UID && slices.Contains([]history.Kind{history.PodRestarted, history.PodExited, history.PodTerminating, history.PodDeleted}, e.Kind)
+		})
+		if !ok {
+			return was.Pod + " went on as before"
+		}
+	}
+	return ""
+}

@@ -186,3 +186,42 @@ func TestQueueEmpty(t *testing.T) {
 		x.run(t, outageStory)
 	}
 }
+
+func TestMidDrain(t *testing.T) {
+	disturb := func(seconds float64, reason string) func(*story) {
+		return func(s *story) {
+			s.meta.Handler.DrainEvent = ""
+			s.pod(1, history.PodPresent, "handler-5d8f-x", reserved, "ReplicaSet/handler-5d8f")
+			s.at(seconds, history.Event{Kind: history.HandlerDisturbed, Key: "crash", Reason: reason, Pod: "default/handler-5d8f-x", UID: "uid-handler-5d8f-x"})
+		}
+	}
+	killed := func(seconds float64) func(*story) {
+		return func(s *story) {
+			disturb(seconds, "kill")(s)
+			s.pod(seconds+1, history.PodRestarted, "handler-5d8f-x", reserved, "ReplicaSet/handler-5d8f")
+		}
+	}
+	for _, x := range []expectation{
+		{name: "killed while a pod was left", edit: killed(6), want: Pass, got: "1.500s into the drain, with 1 pods left"},
+		{name: "killed before the drain", edit: killed(4.4), want: Unknown, got: "no drain"},
+		{name: "killed when all was done", edit: killed(10.5), want: Unknown, got: "no pod was left"},
+		{name: "killed and went on", edit: disturb(6, "kill"), want: Unknown, got: "went on as before"},
+		{name: "never killed", edit: func(*story) {}, want: Unknown, got: "never began"},
+		{name: "cut off", edit: func(s *story) {
+			disturb(6, "cut-off")(s)
+			s.at(8, history.Event{Kind: history.HandlerLeftAlone, Key: "crash", Numbers: map[string]float64{"dropped": 3}})
+		}, want: Pass},
+		{name: "cut off and had nothing to say", edit: func(s *story) {
+			disturb(6, "cut-off")(s)
+			s.at(8, history.Event{Kind: history.HandlerLeftAlone, Key: "crash", Numbers: map[string]float64{"dropped": 0}})
+		}, want: Unknown, got: "not a packet"},
+	} {
+		x.check = "crash in the middle of the drain of victim"
+		edit := x.edit
+		x.edit = func(s *story) {
+			s.only(scenarios.Check{MidDrain: &scenarios.MidDrain{Disturbance: "crash", Node: "victim"}})
+			edit(s)
+		}
+		x.run(t, drainStory)
+	}
+}

@@ -65,6 +65,9 @@ func (d drill) check(c scenarios.Check) []Verdict {
 	if c.QueueEmpty != nil {
 		out = append(out, d.queueEmpty())
 	}
+	if c.MidDrain != nil {
+		out = append(out, d.midDrain(*c.MidDrain))
+	}
 	out = append(out, d.checkPods(c)...)
 	if len(out) == 0 {
 		v := Verdict{Check: "unknown check", Want: "a check that this version can evaluate"}

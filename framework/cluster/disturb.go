@@ -1,0 +1,60 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// killAll ends the processes whose cgroup names one of the containers, its
+// arguments. The API would end them gracefully, or not at once.
+const killAll = `n=0
+for id; do for f in $(grep -ls "$id" /proc/[0-9]*/cgroup); do kill -KILL "$(echo "$f" | cut -d/ -f3)" && n=$((n+1)); done; done
+test $n -gt 0`
+
+// Kill sends SIGKILL to every process of the pod's containers. Their kubelet
+// starts them again.
+func (c *Cluster) Kill(ctx context.Context, p corev1.Pod) error {
+	argv := []string{"sh", "-c", killAll, "sh"}
+	for _, s := range p.Status.ContainerStatuses {
+		_, id, _ := strings.Cut(s.ContainerID, "://")
+		if s.State.Running == nil || id == "" {
+			continue
+		}
+		argv = append(argv, id)
+	}
+	if _, err := c.engine.Exec(ctx, p.Spec.NodeName, nil, argv...); err != nil {
+		return fmt.Errorf("kill the containers of pod %s/%s on node %s: %w", p.Namespace, p.Name, p.Spec.NodeName, err)
+	}
+	return nil
+}
+
+// cutOffRule matches what a pod sends to the API server, past kube-proxy.
+func cutOffRule(p corev1.Pod) string {
+	return "FORWARD -s " + p.Status.PodIP + " -p tcp --dport 6443 -m comment --comment spotdrill-cut-off -j DROP"
+}
+
+// CutOff drops every packet from the pod to the Kubernetes API, also of open
+// connections, until Reconnect.
+func (c *Cluster) CutOff(ctx context.Context, p corev1.Pod) error {
+	if _, err := c.engine.Exec(ctx, p.Spec.NodeName, nil, "sh", "-ec", "iptables -w -I "+cutOffRule(p)); err != nil {
+		return fmt.Errorf("cut pod %s/%s off from the API: %w", p.Namespace, p.Name, err)
+	}
+	return nil
+}
+
+// Reconnect undoes CutOff and says how many packets were dropped.
+func (c *Cluster) Reconnect(ctx context.Context, p corev1.Pod) (dropped int, err error) {
+	count := fmt.Sprintf("iptables -w -nvxL FORWARD | awk '/spotdrill-cut-off/ && $8 == \"%s\" {n += $1} END {print n+0}'; while iptables -w -D %s 2>/dev/null; do :; done",
+		p.Status.PodIP, cutOffRule(p))
+	out, err := c.engine.Exec(ctx, p.Spec.NodeName, nil, "sh", "-ec", count)
+	if err != nil {
+		return 0, fmt.Errorf("connect pod %s/%s to the API again: %w", p.Namespace, p.Name, err)
+	}
+	if _, err := fmt.Sscan(out, &dropped); err != nil {
+		return 0, fmt.Errorf("read how many packets of pod %s/%s were dropped from %q: %w", p.Namespace, p.Name, out, err)
+	}
+	return dropped, nil
+}

@@ -1,0 +1,70 @@
+package handler
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+)
+
+// updatedAnnotation on the pods of a Deployment makes it roll over.
+const updatedAnnotation = "spotdrill.dev/updated"
+
+// Pods are the handler's pods; none for one that installs nothing.
+func (d Description) Pods(ctx context.Context, cfg *rest.Config, s Settings) ([]corev1.Pod, error) {
+	if d.Ready.Deployment == "" {
+		return nil, nil
+	}
+	r, err := d.running(cfg, s)
+	if err != nil {
+		return nil, err
+	}
+	return r.pods(ctx)
+}
+
+// Update rolls the handler's Deployment over to the same template, and returns
+// when every replica is available and no old one is left to start with.
+func (d Description) Update(ctx context.Context, cfg *rest.Config, s Settings) error {
+	r, err := d.running(cfg, s)
+	if err != nil {
+		return fmt.Errorf("update handler %s: %w", d.Name, err)
+	}
+	patch := fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{%q:%q}}}}}`, updatedAnnotation, time.Now().Format(time.RFC3339Nano))
+	_, err = r.client.AppsV1().Deployments(r.namespace).Patch(ctx, r.name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		return fmt.Errorf("update handler %s: %w", d.Name, err)
+	}
+	if err := d.waitReady(ctx, cfg, s); err != nil {
+		return fmt.Errorf("update handler %s: %w", d.Name, err)
+	}
+	return nil
+}
+
+// Scale gives the handler another number of replicas, and returns when they are
+// available.
+func (d Description) Scale(ctx context.Context, cfg *rest.Config, s Settings, replicas int) error {
+	r, err := d.running(cfg, s)
+	if err != nil {
+		return fmt.Errorf("scale handler %s: %w", d.Name, err)
+	}
+	if err := r.scale(ctx, int32(replicas)); err != nil {
+		return fmt.Errorf("scale handler %s: %w", d.Name, err)
+	}
+	if err := d.waitReady(ctx, cfg, s); err != nil {
+		return fmt.Errorf("scale handler %s: %w", d.Name, err)
+	}
+	return nil
+}
+
+func (r running) scale(ctx context.Context, replicas int32) error {
+	scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: r.name, Namespace: r.namespace}, Spec: autoscalingv1.ScaleSpec{Replicas: replicas}}
+	if _, err := r.client.AppsV1().Deployments(r.namespace).UpdateScale(ctx, r.name, scale, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("scale Deployment %s/%s to %d: %w", r.namespace, r.name, replicas, err)
+	}
+	return nil
+}
