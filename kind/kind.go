@@ -26,12 +26,27 @@ const (
 //go:embed cluster.yaml
 var clusterTemplate string
 
+// AuditPolicy says which requests the API server keeps on record. It has to lie
+// in a file that Config.AuditPolicy names.
+//
+//go:embed audit-policy.yaml
+var AuditPolicy string
+
+// Where the control plane's node has the audit policy, and the log.
+const (
+	auditPolicyPath = "/etc/kubernetes/audit/policy.yaml"
+	auditLogDir     = "/var/log/kubernetes/audit"
+	AuditLog        = auditLogDir + "/audit.log"
+)
+
 // Config is what varies between clusters.
 type Config struct {
 	// NodeImage is the reference of the nodes' image.
 	NodeImage string
 	// KubeProxyMode is "iptables", "nftables" or "ipvs".
 	KubeProxyMode string
+	// AuditPolicy is the file with the policy of that name, on the engine's host.
+	AuditPolicy string
 	// Nodes are made in this order; kind names them by role and number.
 	Nodes []Node
 }
@@ -48,9 +63,10 @@ type Node struct {
 
 // DefaultConfig returns one control plane, one on-demand worker and three spot
 // workers.
-func DefaultConfig(nodeImage string) Config {
+func DefaultConfig(nodeImage, auditPolicy string) Config {
 	return Config{
 		NodeImage:     nodeImage,
+		AuditPolicy:   auditPolicy,
 		KubeProxyMode: "iptables",
 		Nodes: []Node{
 			{"control-plane", "", "m7i.large"},
@@ -68,8 +84,8 @@ func ProviderID(instance string) string { return "aws:///" + Zone + "/" + instan
 
 // Render returns the cluster's configuration for kind's create command or library.
 func Render(config Config) ([]byte, error) {
-	if config.NodeImage == "" {
-		return nil, fmt.Errorf("render the cluster's configuration: no node image given")
+	if config.NodeImage == "" || config.AuditPolicy == "" {
+		return nil, fmt.Errorf("render the cluster's configuration: no node image, or no audit policy given")
 	}
 	for _, node := range config.Nodes {
 		if node.Role == "" || (node.Role == "worker" && node.CapacityType == "") || node.InstanceType == "" {
@@ -83,8 +99,9 @@ func Render(config Config) ([]byte, error) {
 	var rendered bytes.Buffer
 	data := struct {
 		Config
-		Region, Zone, PodSubnet, ServiceSubnet string
-	}{config, Region, Zone, PodSubnet, ServiceSubnet}
+		Region, Zone, PodSubnet, ServiceSubnet     string
+		AuditPolicyPath, AuditLogDir, AuditLogPath string
+	}{config, Region, Zone, PodSubnet, ServiceSubnet, auditPolicyPath, auditLogDir, AuditLog}
 	if err := parsed.Execute(&rendered, data); err != nil {
 		return nil, fmt.Errorf("render the cluster's configuration: %w", err)
 	}

@@ -14,7 +14,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
 
 func TestRender(t *testing.T) {
-	got, err := Render(DefaultConfig("localhost/spotdrill/node:tag"))
+	got, err := Render(DefaultConfig("localhost/spotdrill/node:tag", "/state/audit-policy.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,10 +42,10 @@ func TestRender(t *testing.T) {
 }
 
 func TestRenderWantsEveryField(t *testing.T) {
-	if _, err := Render(DefaultConfig("")); err == nil {
+	if _, err := Render(DefaultConfig("", "/state/audit-policy.yaml")); err == nil {
 		t.Error("no node image is no error")
 	}
-	config := DefaultConfig("image")
+	config := DefaultConfig("image", "/state/audit-policy.yaml")
 	config.Nodes[3].InstanceType = ""
 	if _, err := Render(config); err == nil {
 		t.Error("a node without an instance type is no error")

@@ -35,12 +35,37 @@ func (d Description) Rights(ctx context.Context, cfg *rest.Config, s Settings) (
 	return rights, nil
 }
 
-func (r running) rights(ctx context.Context) ([]Right, error) {
+// User is the name by which the API server knows the handler; empty for one that
+// installs nothing.
+func (d Description) User(ctx context.Context, cfg *rest.Config, s Settings) (string, error) {
+	if d.Deployment(s) == "" {
+		return "", nil
+	}
+	r, err := d.running(cfg, s)
+	if err != nil {
+		return "", fmt.Errorf("find the user of handler %s: %w", d.Name, err)
+	}
+	account, err := r.account(ctx)
+	if err != nil {
+		return "", fmt.Errorf("find the user of handler %s: %w", d.Name, err)
+	}
+	return "system:serviceaccount:" + account.Namespace + ":" + account.Name, nil
+}
+
+// account is the service account of the handler's pods.
+func (r running) account(ctx context.Context) (rbacv1.Subject, error) {
 	deployment, err := r.client.AppsV1().Deployments(r.namespace).Get(ctx, r.name, metav1.GetOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("read its Deployment: %w", err)
+		return rbacv1.Subject{}, fmt.Errorf("read its Deployment: %w", err)
 	}
-	account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: r.namespace, Name: cmp.Or(deployment.Spec.Template.Spec.ServiceAccountName, "default")}
+	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: r.namespace, Name: cmp.Or(deployment.Spec.Template.Spec.ServiceAccountName, "default")}, nil
+}
+
+func (r running) rights(ctx context.Context) ([]Right, error) {
+	account, err := r.account(ctx)
+	if err != nil {
+		return nil, err
+	}
 	clusterWide, err := r.client.RbacV1().ClusterRoleBindings().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("list ClusterRoleBindings: %w", err)

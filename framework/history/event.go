@@ -12,6 +12,7 @@ const (
 	RunError   Kind = "run.error"   // Note: what broke in the harness; such a history is never a pass
 	RunEnded   Kind = "run.ended"   // the last event of a complete history
 	RBACRule   Kind = "rbac.rule"   // Key: a role of the handler's; Action: verbs, Reason: group/resources or URLs; all by comma
+	RBACUsed   Kind = "rbac.used"   // Owner: the handler's user; Action: a verb, Reason: group/resource or a URL; Numbers: requests, from the handler's installation on
 	NodeRole   Kind = "node.role"   // Key: the scenario's name for Node (Instance)
 	NoticePut  Kind = "notice.put"  // Key: the step's name; Notice: EventBridge id; Node, Instance; Until: its deadline
 	MessagePut Kind = "message.put" // Key: the step's name; Message: SQS id; put straight into the queue

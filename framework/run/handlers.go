@@ -253,6 +253,19 @@ func (r *drilling) recordRights(ctx context.Context) error {
 	return nil
 }
 
+// recordUse takes into the history what the handler asked of the API server.
+func (r *drilling) recordUse(ctx context.Context, since cluster.AuditMark) error {
+	user, err := r.handler().User(ctx, r.Cluster.Config, r.settings)
+	if err != nil || user == "" {
+		return err
+	}
+	used, err := r.Cluster.AuditSince(ctx, since, user)
+	for _, e := range used {
+		r.rec.Record(e)
+	}
+	return err
+}
+
 // saveHandlerLog keeps what the handler said during the drill beside the
 // history.
 func (r *drilling) saveHandlerLog(ctx context.Context) error {

@@ -91,6 +91,10 @@ func (r *drilling) phase(name string) {
 
 func (r *drilling) play(ctx context.Context) error {
 	r.phase("arrange")
+	audit, err := r.Cluster.MarkAudit(ctx)
+	if err != nil {
+		return err
+	}
 	if err := r.arrange(ctx); err != nil {
 		return fmt.Errorf("arrange: %w", err)
 	}
@@ -107,7 +111,7 @@ func (r *drilling) play(ctx context.Context) error {
 	// Also a drill that was interrupted leaves what it has seen.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
-	return errors.Join(steps, stop(ctx))
+	return errors.Join(steps, stop(ctx), r.recordUse(ctx, audit))
 }
 
 // stopTimeout bounds the end of the recording: the prober waits for answers that

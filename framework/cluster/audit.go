@@ -1,0 +1,101 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/kind"
+)
+
+// AuditMark is a place in the API server's audit log.
+type AuditMark struct{ offset int64 }
+
+// MarkAudit is the audit log's present end.
+func (c *Cluster) MarkAudit(ctx context.Context) (AuditMark, error) {
+	out, err := c.engine.Exec(ctx, c.controlPlane(), nil, "stat", "-c", "%s", kind.AuditLog)
+	if err != nil {
+		return AuditMark{}, fmt.Errorf("read the size of the audit log: %w", err)
+	}
+	var mark AuditMark
+	if _, err := fmt.Sscan(out, &mark.offset); err != nil {
+		return AuditMark{}, fmt.Errorf("read the size of the audit log from %q: %w", out, err)
+	}
+	return mark, nil
+}
+
+// AuditSince counts what the user asked of the API server since the mark, and was
+// allowed: one event for each verb and resource. A log that was rotated meanwhile
+// is read from its beginning.
+func (c *Cluster) AuditSince(ctx context.Context, mark AuditMark, user string) ([]history.Event, error) {
+	const tail = `test "$(stat -c %s "$1")" -ge "$2" || set -- "$1" 0; tail -c +"$(($2 + 1))" "$1"`
+	out, err := c.engine.Exec(ctx, c.controlPlane(), nil, "sh", "-ec", tail, "sh", kind.AuditLog, fmt.Sprint(mark.offset))
+	if err != nil {
+		return nil, fmt.Errorf("read the audit log: %w", err)
+	}
+	return countRequests(strings.NewReader(out), user)
+}
+
+func (c *Cluster) controlPlane() string { return c.NodesOf(ControlPlane)[0].Name }
+
+// request is what the audit log says of one: audit.k8s.io/v1, Event.
+type request struct {
+	Verb string `json:"verb"`
+	User struct {
+		Username string `json:"username"`
+	} `json:"user"`
+	RequestURI string `json:"requestURI"`
+	Object     *struct {
+		Group       string `json:"apiGroup"`
+		Resource    string `json:"resource"`
+		Subresource string `json:"subresource"`
+	} `json:"objectRef"`
+	Annotations map[string]string `json:"annotations"`
+}
+
+// countRequests reads the lines of an audit log, the last of which may be in the
+// writing.
+func countRequests(log io.Reader, user string) ([]history.Event, error) {
+	type asked struct{ verb, of string }
+	var order []asked
+	count := map[asked]float64{}
+	for decoder := json.NewDecoder(log); ; {
+		var r request
+		err := decoder.Decode(&r)
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the audit log: %w", err)
+		}
+		if r.User.Username != user || r.Annotations["authorization.k8s.io/decision"] != "allow" {
+			continue
+		}
+		a := asked{r.Verb, r.of()}
+		if count[a]++; count[a] == 1 {
+			order = append(order, a)
+		}
+	}
+	out := make([]history.Event, 0, len(order))
+	for _, a := range order {
+		out = append(out, history.Event{Kind: history.RBACUsed, Owner: user, Action: a.verb, Reason: a.of, Numbers: map[string]float64{"requests": count[a]}})
+	}
+	return out, nil
+}
+
+// of is what was asked for, as RBAC names it: group/resource, or a URL.
+func (r request) of() string {
+	if r.Object == nil {
+		url, _, _ := strings.Cut(r.RequestURI, "?")
+		return url
+	}
+	of := r.Object.Group + "/" + r.Object.Resource
+	if r.Object.Subresource != "" {
+		of += "/" + r.Object.Subresource
+	}
+	return of
+}

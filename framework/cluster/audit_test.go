@@ -1,0 +1,39 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestCountRequests(t *testing.T) {
+	const mine, allow = `"user":{"username":"system:serviceaccount:x:handler"}`, `"annotations":{"authorization.k8s.io/decision":"allow"}`
+	log := strings.Join([]string{
+		`{"verb":"watch","requestURI":"/api/v1/nodes?watch=true",` + mine + `,"objectRef":{"resource":"nodes","apiVersion":"v1"},` + allow + `}`,
+		`{"verb":"create",` + mine + `,"objectRef":{"resource":"pods","namespace":"a","name":"b","apiVersion":"v1","subresource":"eviction"},` + allow + `}`,
+		`{"verb":"create",` + mine + `,"objectRef":{"resource":"pods","namespace":"a","name":"c","apiVersion":"v1","subresource":"eviction"},` + allow + `}`,
+		`{"verb":"list",` + mine + `,"objectRef":{"resource":"deployments","apiGroup":"apps"},` + allow + `}`,
+		`{"verb":"delete",` + mine + `,"objectRef":{"resource":"nodes"},"annotations":{"authorization.k8s.io/decision":"forbid"}}`,
+		`{"verb":"get","requestURI":"/version?timeout=32s",` + mine + `,` + allow + `}`,
+		`{"verb":"list","user":{"username":"system:serviceaccount:x:other"},"objectRef":{"resource":"secrets"},` + allow + `}`,
+		`{"verb":"patch",` + mine, // in the writing
+	}, "\n")
+	events, err := countRequests(strings.NewReader(log), "system:serviceaccount:x:handler")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []struct {
+		verb, of string
+		requests float64
+	}{{"watch", "/nodes", 1}, {"create", "/pods/eviction", 2}, {"list", "apps/deployments", 1}, {"get", "/version", 1}}
+	if len(events) != len(want) {
+		t.Fatalf("got %d kinds of request, want %d: %+v", len(events), len(want), events)
+	}
+	for i, w := range want {
+		if e := events[i]; e.Action != w.verb || e.Reason != w.of || e.Numbers["requests"] != w.requests {
+			t.Errorf("got %s of %s, %v times; want %s of %s, %v times", e.Action, e.Reason, e.Numbers["requests"], w.verb, w.of, w.requests)
+		}
+	}
+	if _, err := countRequests(strings.NewReader("{\"verb\":1}"), ""); err == nil {
+		t.Error("a line that is no request of the audit log is read without an error")
+	}
+}
