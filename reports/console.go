@@ -96,6 +96,12 @@ func (c *Console) Summary(r *Report) {
 	c.Windows(r.Results)
 	c.printf("\nhandler %s %s, set %s: setup %s, drills %s\n", r.Handler.Name, r.Handler.Version, r.Set,
 		wholeSeconds(r.Timings.Setup), wholeSeconds(r.Timings.Drills))
+	if unused := r.unused(); len(unused) > 0 {
+		c.printf("%d of %d rights that no request of this run used:\n", len(unused), len(r.Rights))
+		for _, right := range unused {
+			c.printf("    %s\n", printable(right.String()))
+		}
+	}
 	for _, file := range []string{HTMLFile, YAMLFile, JUnitFile} {
 		c.printf("%s\n", filepath.Join(r.folder.Path, file))
 	}

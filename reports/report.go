@@ -48,7 +48,10 @@ type Report struct {
 	Timings    Timings            `yaml:"timings"`
 	Summary    Counts             `yaml:"summary"`
 	Profiles   []ProfileCounts    `yaml:"profiles"` // in the order in which they were drilled
-	Results    []Entry            `yaml:"results"`  // in the order in which they were drilled
+	// Rights are what the handler may do in the cluster, with what it did; none
+	// where no audit log was read.
+	Rights  []Right `yaml:"rights,omitempty"`
+	Results []Entry `yaml:"results"` // in the order in which they were drilled
 
 	folder Folder
 }
@@ -110,6 +113,7 @@ type Entry struct {
 	// evidence holds the events that verdicts cite, by Seq.
 	evidence map[int]cited
 	timeline *timeline.Timeline // nil where nothing was recorded
+	rights   []Right
 }
 
 // cited is an event as reports show it.
@@ -133,7 +137,7 @@ func NewEntry(r verdict.Result, h history.History) Entry {
 			evidence[e.Seq] = cited{e.At, eventLine(e)}
 		}
 	}
-	e := Entry{Result: r, Attempts: max(1, r.Attempt), evidence: evidence, timeline: timeline.New(r, h)}
+	e := Entry{Result: r, Attempts: max(1, r.Attempt), evidence: evidence, timeline: timeline.New(r, h), rights: rightsOf(h)}
 	if r.Outcome.Known() == verdict.Fail {
 		e.Deviation = strings.TrimSpace(r.Handler.Deviations[r.Scenario])
 	}
@@ -164,6 +168,7 @@ func (r *Report) Add(e Entry) {
 	e.Outcome = e.Outcome.Known()
 	r.Results = append(r.Results, e)
 	r.Summary.Add(e.Outcome)
+	r.Rights = sumRights(r.Rights, e.rights)
 	if e.Outcome != verdict.Skipped {
 		r.Timings.Scenarios = append(r.Timings.Scenarios, ScenarioTiming{e.Scenario, e.Expected, e.Measured})
 	}

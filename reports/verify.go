@@ -175,6 +175,12 @@ func valid(o verdict.Outcome) bool { return o == verdict.Unknown || o.Known() ==
 // histories judges what the run recorded again.
 func (v *verification) histories() {
 	dir := v.report.folder.Path
+	var rights []Right
+	defer func() {
+		if !slices.Equal(rights, v.report.Rights) {
+			v.wrong("rights: %d with their requests; the histories come to %d others", len(v.report.Rights), len(rights))
+		}
+	}()
 	for _, e := range v.report.Results {
 		if e.History == "" {
 			continue // skipped, or broken before anything was recorded
@@ -184,6 +190,7 @@ func (v *verification) histories() {
 			continue
 		}
 		again, _, err := judgeAttempt(dir, filepath.Join(dir, filepath.FromSlash(e.History)))
+		rights = sumRights(rights, again.rights)
 		switch {
 		case err != nil:
 			v.wrong("%s: cannot be judged again: %v", e.Scenario, err)
