@@ -41,6 +41,9 @@ func (o ImageOptions) log(format string, args ...any) {
 	}
 }
 
+// BuiltImages is how the references of all images begin that are built here.
+const BuiltImages = "localhost/spotdrill/"
+
 // image is an image that can be pulled, or built from the checkout.
 type image struct {
 	// name is also what build.sh calls it.
@@ -51,29 +54,47 @@ type image struct {
 	onlyBuilt bool
 }
 
+// PublicNodeImage is kind's own node image, by its digest.
+func PublicNodeImage() string {
+	repository, digest, _ := strings.Cut(defaults.Image, "@")
+	repository, _, _ = strings.Cut(repository, ":")
+	return "docker.io/" + repository + "@" + digest
+}
+
+// PublicLocalStackImage is LocalStack's own image, by its version.
+func PublicLocalStackImage() string {
+	return "docker.io/localstack/localstack:" + version("LOCALSTACK_VERSION")
+}
+
 // NodeImage returns the reference of a node image that the engine holds. It takes
 // kind's own, pulling it where a registry answers, and builds one otherwise, which
 // takes about ten minutes the first time and needs root.
 func NodeImage(ctx context.Context, eng *engine.Engine, opts ImageOptions) (string, error) {
-	repository, digest, _ := strings.Cut(defaults.Image, "@")
-	repository, _, _ = strings.Cut(repository, ":")
-	return ensure(ctx, eng, opts, image{
+	return ensure(ctx, eng, opts, nodeImage())
+}
+
+func nodeImage() image {
+	return image{
 		name:    "node",
-		public:  "docker.io/" + repository + "@" + digest,
+		public:  PublicNodeImage(),
 		sources: []string{"node.sh", "kubernetes", "containerd", "cni", "etcd", "coredns", "pause"},
 		// Its systemd does not start on cgroup v1.
 		onlyBuilt: engine.CGroupVersion() == 1,
-	})
+	}
 }
 
 // LocalStackImage returns the reference of a LocalStack image that the engine
 // holds, pulled or built as NodeImage does; building it takes about two minutes.
 func LocalStackImage(ctx context.Context, eng *engine.Engine, opts ImageOptions) (string, error) {
-	return ensure(ctx, eng, opts, image{
+	return ensure(ctx, eng, opts, localStackImage())
+}
+
+func localStackImage() image {
+	return image{
 		name:    "localstack",
-		public:  "docker.io/localstack/localstack:" + version("LOCALSTACK_VERSION"),
+		public:  PublicLocalStackImage(),
 		sources: []string{"localstack.sh", "localstack"},
-	})
+	}
 }
 
 // ErrNotAvailable is why there is no image: no registry gives it, and nothing
@@ -217,7 +238,7 @@ func builtReference(source string, img image) (string, error) {
 			return "", fmt.Errorf("read what the %s image is built from: %w", img.name, err)
 		}
 	}
-	return fmt.Sprintf("localhost/spotdrill/%s:%.6x", img.name, hash.Sum(nil)), nil
+	return fmt.Sprintf("%s%s:%.6x", BuiltImages, img.name, hash.Sum(nil)), nil
 }
 
 // version returns a version from versions.env, which a test checks to be there.

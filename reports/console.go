@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -14,13 +15,17 @@ import (
 	"github.com/spotdrill/spotdrill/framework/verdict"
 )
 
-// Console prints a run as it goes. It is not safe for concurrent use.
+// Console prints a run as it goes. On a terminal the scenario that runs has a line
+// that is kept up to date; elsewhere every line is written once.
 type Console struct {
-	out    io.Writer
 	colour bool
 	total  int
 	begun  int
-	open   bool // the progress line waits for its end
+	open   bool  // the progress line waits for its end
+	live   *live // nil where out is no terminal, or nothing runs
+
+	mu  sync.Mutex // of out, with which a live line is written
+	out io.Writer
 }
 
 // NewConsole prints to out, which announces total scenarios.
@@ -30,17 +35,35 @@ func NewConsole(out io.Writer, total int) *Console {
 
 // coloured is true for a terminal whose owner did not ask for plain text, see
 // no-color.org.
-func coloured(out io.Writer) bool {
+func coloured(out io.Writer) bool { return os.Getenv("NO_COLOR") == "" && terminal(out) }
+
+func terminal(out io.Writer) bool {
 	f, ok := out.(*os.File)
-	return ok && os.Getenv("NO_COLOR") == "" && term.IsTerminal(int(f.Fd()))
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-func (c *Console) printf(format string, args ...any) { _, _ = fmt.Fprintf(c.out, format, args...) }
+// Write prints what others have to say, so that it does not end up within a live
+// line.
+func (c *Console) Write(text []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.live != nil {
+		_, _ = io.WriteString(c.out, wipe)
+	}
+	return c.out.Write(text)
+}
+
+func (c *Console) printf(format string, args ...any) { _, _ = fmt.Fprintf(c, format, args...) }
 
 // Begin announces a scenario: "[3/13] name …".
 func (c *Console) Begin(scenario string) {
 	c.begun++
-	c.printf("[%d/%d] %s … ", c.begun, c.total, scenario)
+	head := fmt.Sprintf("[%d/%d] %s", c.begun, c.total, scenario)
+	if terminal(c.out) {
+		c.follow(head)
+		return
+	}
+	c.printf("%s … ", head)
 	c.open = true
 }
 
@@ -56,7 +79,10 @@ func (c *Console) Note(line string) {
 // End tells how the announced scenario went; verdicts other than a pass follow
 // in detail.
 func (c *Console) End(e Entry) {
-	if !c.open {
+	switch head := c.unfollow(); {
+	case head != "":
+		c.printf("%s … ", head)
+	case !c.open:
 		c.printf("    ")
 	}
 	c.open = false
@@ -74,7 +100,7 @@ func (c *Console) End(e Entry) {
 	}
 	c.printf("\n")
 	if e.Outcome != verdict.Pass {
-		writeFindings(c.out, e, "    ")
+		writeFindings(c, e, "    ")
 	}
 }
 
@@ -86,7 +112,7 @@ func (c *Console) Verdicts(e Entry) {
 			c.printf("    %s: pass: %s\n", v.Check, printable(v.Got))
 			continue
 		}
-		writeFinding(c.out, e, v, "    ")
+		writeFinding(c, e, v, "    ")
 	}
 }
 
@@ -115,7 +141,7 @@ func (c *Console) Summary(r *Report) {
 
 // Windows tabulates what DNS lost where a prober ran.
 func (c *Console) Windows(entries []Entry) {
-	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	table := tabwriter.NewWriter(c, 0, 0, 2, ' ', 0)
 	head := "\nDNS\tlameduck\treadiness\tfresh: lost, window\tfixed: lost, window\tcontrol lost\n"
 	for _, e := range entries {
 		if e.DNS == nil {

@@ -3,7 +3,10 @@
 package reports
 
 import (
+	"bytes"
+	"cmp"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -16,6 +19,7 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v4"
+	k8syaml "sigs.k8s.io/yaml"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
@@ -60,6 +64,9 @@ type Report struct {
 type Handler struct {
 	Name    string `yaml:"name"`
 	Version string `yaml:"version"`
+	// Description is what --handler said: the name of one that comes with the
+	// product, or the path of a file.
+	Description string `yaml:"description,omitempty"`
 }
 
 // Timings says where the time went.
@@ -188,13 +195,14 @@ func (r *Report) rejudge(e Entry) string {
 	return "spotdrill judge " + filepath.ToSlash(filepath.Join(r.folder.Path, e.History))
 }
 
-// reproduce is the command that plays an entry's scenario again.
+// reproduce is the command that plays an entry's scenario again: one of the
+// catalogue by its name, another one from where its attempt saved it.
 func (r *Report) reproduce(e Entry) string {
-	handler := r.Handler.Name
-	if handler != "builtin" && handler != "none" {
-		handler = "<description of " + handler + ">"
+	scenario := e.Scenario
+	if !scenarios.InCatalogue(scenario) && e.History != "" {
+		scenario = filepath.ToSlash(ScenarioFile(filepath.Join(r.folder.Path, e.History), e.Scenario))
 	}
-	return fmt.Sprintf("make conformance SET=%s HANDLER=%s SCENARIOS=%s", r.Set, handler, e.Scenario)
+	return fmt.Sprintf("spotdrill run %s --handler %s --set %s", scenario, cmp.Or(r.Handler.Description, r.Handler.Name), r.Set)
 }
 
 // WritePage writes the HTML report into the folder that the report is of, and
@@ -232,6 +240,25 @@ func (r *Report) WriteYAML(w io.Writer) error {
 		return fmt.Errorf("write YAML report: %w", err)
 	}
 	return enc.Close()
+}
+
+// WriteJSON writes the report as WriteYAML does, in JSON.
+func (r *Report) WriteJSON(w io.Writer) error {
+	var text bytes.Buffer
+	if err := r.WriteYAML(&text); err != nil {
+		return err
+	}
+	asJSON, err := k8syaml.YAMLToJSON(text.Bytes())
+	if err != nil {
+		return fmt.Errorf("write JSON report: %w", err)
+	}
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, asJSON, "", "  "); err != nil {
+		return fmt.Errorf("write JSON report: %w", err)
+	}
+	indented.WriteByte('\n')
+	_, err = indented.WriteTo(w)
+	return err
 }
 
 // Counts says how many scenarios came to which outcome.

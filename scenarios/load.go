@@ -53,6 +53,12 @@ func Catalogue() ([]Scenario, error) {
 	return out, nil
 }
 
+// InCatalogue is true for the name of a scenario of the product.
+func InCatalogue(name string) bool {
+	found, err := fs.Glob(catalogue, "catalogue/*/"+name+".yaml")
+	return err == nil && len(found) > 0
+}
+
 // Select picks scenarios of the catalogue by set, or by name where names are
 // given. A name that does not exist is an error that lists those that do; a
 // name that ends in .yaml is a file of the user's own.

@@ -9,7 +9,8 @@ import (
 )
 
 func newJudgeCommand() *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use:   "judge DIR",
 		Short: "Judge a recorded run once more, without a cluster",
 		Long: `Judge evaluates every check of a recorded drill again. DIR is the folder of a
@@ -24,6 +25,12 @@ something could not be judged.`,
 			report, err := reports.Judge(args[0])
 			if err != nil {
 				return exitError{exitUsage, err}
+			}
+			if asJSON {
+				if err := report.WriteJSON(cmd.OutOrStdout()); err != nil {
+					return err
+				}
+				return judged(report.Summary)
 			}
 			console := reports.NewConsole(cmd.OutOrStdout(), len(report.Results))
 			for _, e := range report.Results {
@@ -40,15 +47,6 @@ something could not be judged.`,
 			return judged(report.Summary)
 		},
 	}
-}
-
-// judged is the error, and so the exit code, that the outcomes of drills call for.
-func judged(c reports.Counts) error {
-	switch {
-	case c.Failed > 0:
-		return exitError{exitFailed, fmt.Errorf("%d of %d scenarios failed", c.Failed, c.Total)}
-	case c.Unknown > 0:
-		return exitError{exitUnknown, fmt.Errorf("%d of %d scenarios could not be judged", c.Unknown, c.Total)}
-	}
-	return nil
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON, and write no page")
+	return cmd
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 func newListCommand() *cobra.Command {
 	var set, profile string
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the scenarios of the catalogue",
@@ -23,25 +25,44 @@ func newListCommand() *cobra.Command {
 			if err != nil {
 				return exitError{exitUsage, err}
 			}
-			if profile != "" && !slices.Contains(scenarios.Profiles(), profile) {
-				return exitError{exitUsage, fmt.Errorf("unknown profile %q; allowed: %s", profile, strings.Join(scenarios.Profiles(), ", "))}
+			if profile != "" {
+				if err := knownProfile(profile); err != nil {
+					return exitError{exitUsage, err}
+				}
+				selected = slices.DeleteFunc(selected, func(s scenarios.Scenario) bool { return s.Profile != profile })
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), listed(selected, scenarios.Set(set)))
 			}
 			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(table, "PROFILE\tSCENARIO\tAT LEAST\tNEEDS\tTITLE")
 			for _, s := range selected {
-				if profile != "" && s.Profile != profile {
-					continue
-				}
-				needs := s.Feature
-				if needs == "" {
-					needs = "-"
-				}
-				fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", s.Profile, s.Name, s.Expected(scenarios.Set(set)).Round(time.Second), needs, s.Title)
+				fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", s.Profile, s.Name, s.Expected(scenarios.Set(set)).Round(time.Second), cmp.Or(s.Feature, "-"), s.Title)
 			}
 			return table.Flush()
 		},
 	}
 	cmd.Flags().StringVar(&set, "set", string(scenarios.Fast), "list the scenarios of this set: fast or full")
 	cmd.Flags().StringVar(&profile, "profile", "", "list only this profile: "+strings.Join(scenarios.Profiles(), ", "))
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
 	return cmd
+}
+
+// listing is a scenario as list --json tells of it.
+type listing struct {
+	Name    string          `json:"name"`
+	Profile string          `json:"profile"`
+	Title   string          `json:"title"`
+	Sets    []scenarios.Set `json:"sets"`
+	Feature string          `json:"feature,omitempty"` // what a handler must claim
+	Source  string          `json:"source"`
+	AtLeast float64         `json:"atLeastSeconds"` // how long a drill takes
+}
+
+func listed(selected []scenarios.Scenario, set scenarios.Set) []listing {
+	out := make([]listing, 0, len(selected))
+	for _, s := range selected {
+		out = append(out, listing{s.Name, s.Profile, s.Title, s.Sets, s.Feature, s.Source, s.Expected(set).Seconds()})
+	}
+	return out
 }

@@ -3,13 +3,18 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/spotdrill/spotdrill/reports"
 )
 
 // Exit codes of every command.
@@ -29,28 +34,113 @@ type exitError struct {
 func (e exitError) Error() string { return e.err.Error() }
 func (e exitError) Unwrap() error { return e.err }
 
-func main() {
+// usage is an error of whoever gave the command.
+func usage(format string, args ...any) error {
+	return exitError{exitUsage, fmt.Errorf(format, args...)}
+}
+
+// judged is the error, and so the exit code, that the outcomes of drills call for.
+func judged(c reports.Counts) error {
+	switch {
+	case c.Failed > 0:
+		return exitError{exitFailed, fmt.Errorf("%d of %d scenarios failed", c.Failed, c.Total)}
+	case c.Unknown > 0:
+		return exitError{exitUnknown, fmt.Errorf("%d of %d scenarios could not be judged", c.Unknown, c.Total)}
+	}
+	return nil
+}
+
+func main() { os.Exit(execute()) }
+
+// execute runs the command of this process and returns its exit code.
+func execute() (code int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	root := &cobra.Command{
-		Use:           "spotdrill",
-		Short:         "Fire drills for spot nodes and cluster DNS",
-		SilenceErrors: true,
-		SilenceUsage:  true,
+	// Go's own code for a panic is 2, which here means something else.
+	defer func() {
+		if broken := recover(); broken != nil {
+			fmt.Fprintf(os.Stderr, "spotdrill: panic: %v\n%s", broken, debug.Stack())
+			code = exitHarness
+		}
+	}()
+	err := newRoot().ExecuteContext(ctx)
+	if err == nil {
+		return 0
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exitError{exitUsage, err} })
-	root.AddCommand(
-		newUpCommand(), newDownCommand(), newListCommand(), newJudgeCommand(), newReportCommand(), newCompareCommand(), newProbeCommand(),
+	fmt.Fprintln(os.Stderr, "spotdrill:", err)
+	return codeOf(err)
+}
+
+func codeOf(err error) int {
+	var coded exitError
+	if errors.As(err, &coded) {
+		return coded.code
+	}
+	return exitHarness
+}
+
+func newRoot() *cobra.Command {
+	root := group("spotdrill", "Fire drills for spot nodes and cluster DNS",
+		newRunCommand(), newListCommand(), newExplainCommand(), newJudgeCommand(), newCompareCommand(), newReportCommand(),
+		newUpCommand(), newDownCommand(), newCleanCommand(), newDoctorCommand(),
+		newProbeCommand(), newSendCommand(), newVersionCommand(),
 		newHandlerCommand(), newProxyCommand(), newWorkloadCommand(),
 	)
-	if err := root.ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "spotdrill:", err)
-		code := exitHarness
-		var coded exitError
-		if errors.As(err, &coded) {
-			code = coded.code
-		}
-		stop()
-		os.Exit(code) //nolint:gocritic // stop has run
+	root.Long = `Fire drills for spot nodes and cluster DNS.
+
+Exit codes: 0, all passed; 1, something failed; 2, nothing failed, but something
+could not be judged; 64, wrong usage; 70, the harness itself broke. Standard
+output is for data; all else goes to standard error.`
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exitError{exitUsage, err} })
+	root.InitDefaultCompletionCmd()
+	misused(root)
+	return root
+}
+
+// group is a command that only holds others. Without one it shows what there is.
+func group(use, short string, commands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, Short: short,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			err := fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
+			if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
+				err = fmt.Errorf("%w; did you mean %q?", err, like[0])
+			}
+			return err
+		},
+		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		SuggestionsMinimumDistance: 2,
 	}
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
+// misused makes wrong arguments of a command, and of those below it, wrong usage.
+func misused(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return usage("%w; see %s --help", err, cmd.CommandPath())
+			}
+			return nil
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		misused(sub)
+	}
+}
+
+// stderrLine writes a line for the user; standard output is for data.
+func stderrLine(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+
+// writeJSON writes one indented JSON document.
+func writeJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
 }

@@ -11,13 +11,7 @@ import (
 )
 
 func newReportCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "report",
-		Short: "Work with reports of runs",
-		Args:  cobra.NoArgs,
-	}
-	cmd.AddCommand(newReportVerifyCommand())
-	return cmd
+	return group("report", "Work with reports of runs", newReportVerifyCommand())
 }
 
 func newReportVerifyCommand() *cobra.Command {
@@ -41,7 +35,7 @@ Exit code 0: nothing is wrong; 1: something is, each finding on a line.`,
 			if err != nil {
 				return exitError{exitFailed, fmt.Errorf("%s is rejected:\n%w", args[0], err)}
 			}
-			fmt.Fprintln(cmd.OutOrStdout(), args[0]+": verified")
+			fmt.Fprintln(cmd.ErrOrStderr(), args[0]+": verified")
 			return nil
 		},
 	}

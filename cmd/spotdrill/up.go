@@ -1,17 +1,14 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/spotdrill/spotdrill/framework/run"
 )
-
-// stderrLine writes a line for the user; standard output is for data.
-func stderrLine(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
 func newUpCommand() *cobra.Command {
 	opts := run.Options{Log: stderrLine}
@@ -28,15 +25,25 @@ func newUpCommand() *cobra.Command {
 			return nil
 		},
 	}
+	systemFlags(cmd.Flags(), &opts)
+	return cmd
+}
+
+// systemFlags say which system is brought up, and from what.
+func systemFlags(flags *pflag.FlagSet, opts *run.Options) {
 	self, err := os.Executable()
 	if err != nil {
 		self = ""
 	}
-	cmd.Flags().StringVar(&opts.Cluster, "cluster", run.DefaultCluster, "name of the kind cluster")
-	cmd.Flags().StringVar(&opts.ProxyMode, "proxy-mode", "iptables", "kube-proxy's mode: iptables or nftables")
-	cmd.Flags().StringVar(&opts.Source, "source", ".", "checkout to build images from where no registry answers")
-	cmd.Flags().StringVar(&opts.Binary, "binary", self, "static spotdrill binary to run in the cluster")
-	return cmd
+	clusterFlag(flags, opts)
+	flags.StringVar(&opts.ProxyMode, "proxy-mode", "iptables", "kube-proxy's mode: iptables or nftables")
+	flags.StringVar(&opts.Source, "source", ".", "checkout to build images from where no registry answers")
+	flags.StringVar(&opts.Binary, "binary", self, "static spotdrill binary to run in the cluster")
+	flags.Lookup("binary").DefValue = "this program"
+}
+
+func clusterFlag(flags *pflag.FlagSet, opts *run.Options) {
+	flags.StringVar(&opts.Cluster, "cluster", run.DefaultCluster, "`name` of the kind cluster")
 }
 
 func newDownCommand() *cobra.Command {
@@ -53,6 +60,6 @@ func newDownCommand() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&opts.Cluster, "cluster", run.DefaultCluster, "name of the kind cluster")
+	clusterFlag(cmd.Flags(), &opts)
 	return cmd
 }

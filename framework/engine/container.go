@@ -82,6 +82,28 @@ func (e *Engine) Remove(ctx context.Context, container string) error {
 	return err
 }
 
+// Images lists the references of the images that the engine holds and whose names
+// begin with a prefix.
+func (e *Engine) Images(ctx context.Context, prefix string) ([]string, error) {
+	out, err := e.Run(ctx, "images", "--format", "{{.Repository}}:{{.Tag}}")
+	if err != nil {
+		return nil, err
+	}
+	var refs []string
+	for line := range strings.Lines(out) {
+		if ref := strings.TrimSpace(line); strings.HasPrefix(ref, prefix) {
+			refs = append(refs, ref)
+		}
+	}
+	return refs, nil
+}
+
+// RemoveImage takes an image from the engine.
+func (e *Engine) RemoveImage(ctx context.Context, ref string) error {
+	_, err := e.Run(ctx, "rmi", ref)
+	return err
+}
+
 // HasImage reports whether the engine holds the image ref.
 func (e *Engine) HasImage(ctx context.Context, ref string) (bool, error) {
 	_, err := e.Run(ctx, "image", "inspect", "--format", "{{.Id}}", ref)

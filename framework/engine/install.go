@@ -20,23 +20,25 @@ func installCommand(packages ...string) string {
 	return "apt-get install -y --no-install-recommends " + strings.Join(packages, " ")
 }
 
+// errNoEngine is why nothing can be run in containers here.
+var errNoEngine = errors.New("no container engine: Docker does not answer and Podman is not installed")
+
 // installPodman installs Podman as root on Debian or Ubuntu. Anywhere else the
 // error says what to install.
 func installPodman(ctx context.Context, opts Options) error {
-	missing := errors.New("no container engine: Docker does not answer and Podman is not installed")
 	if release, err := os.ReadFile("/etc/os-release"); err != nil || !debianLike(string(release)) {
-		return fmt.Errorf("%w; install Docker or Podman", missing)
+		return fmt.Errorf("%w; install Docker or Podman", errNoEngine)
 	}
 	if os.Geteuid() != 0 || !opts.Install {
-		return fmt.Errorf("%w; start Docker, or run as root: %s", missing, installCommand(podmanPackages()...))
+		return fmt.Errorf("%w; start Docker, or run as root: %s", errNoEngine, installCommand(podmanPackages()...))
 	}
 	opts.log("installing Podman, as no container engine is here: %s", installCommand(podmanPackages()...))
 	if err := aptGet(ctx, "update"); err != nil {
-		return fmt.Errorf("%w; installing Podman failed: %w", missing, err)
+		return fmt.Errorf("%w; installing Podman failed: %w", errNoEngine, err)
 	}
 	install := append([]string{"install", "-y", "--no-install-recommends"}, podmanPackages()...)
 	if err := aptGet(ctx, install...); err != nil {
-		return fmt.Errorf("%w; installing Podman failed: %w", missing, err)
+		return fmt.Errorf("%w; installing Podman failed: %w", errNoEngine, err)
 	}
 	opts.log("installed Podman")
 	return nil

@@ -174,6 +174,14 @@ func (d Description) Embedded() bool {
 	return slices.Contains(Names(), d.Name) && d.File == embedded(d.Name)
 }
 
+// Reference is what Load finds the handler by: its name, or the path of its file.
+func (d Description) Reference() string {
+	if d.Embedded() {
+		return d.Name
+	}
+	return d.File
+}
+
 // CheckDeviations is an error where a deviation names none of the clauses.
 func (d Description) CheckDeviations(clauses []string) error {
 	var errs []error

@@ -122,6 +122,17 @@ func (r *Recorder) AnsweredFor() time.Duration {
 	return r.newest - max(r.lastBad, r.oldest)
 }
 
+// Flush brings what was recorded so far to disk, where Load finds all of it and
+// says that the end is missing.
+func (r *Recorder) Flush() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.closed {
+		r.keep(r.buf.Flush())
+		r.keep(r.gz.Flush())
+	}
+}
+
 // Close writes the last event and closes the files. Only a history whose run
 // came to its end has that event: complete is false for one that was cut short.
 func (r *Recorder) Close(complete bool) error {

@@ -41,9 +41,16 @@ func (a *AWS) Put(ctx context.Context, n Notice) ([]string, error) {
 // PutEvents gives events to EventBridge as they are, and returns their ids as
 // Put does. Version, id, account and region are EventBridge's to fill in.
 func (a *AWS) PutEvents(ctx context.Context, envelopes []Envelope) ([]string, error) {
+	return putEvents(ctx, a.events, defaultBus, envelopes)
+}
+
+// defaultBus is the bus that AWS's own events arrive on.
+const defaultBus = "default"
+
+func putEvents(ctx context.Context, client *eventbridge.Client, bus string, envelopes []Envelope) ([]string, error) {
 	var ids []string
 	for chunk := range slices.Chunk(envelopes, maxEntries) {
-		put, err := a.putChunk(ctx, chunk)
+		put, err := putChunk(ctx, client, bus, chunk)
 		ids = append(ids, put...)
 		if err != nil {
 			return ids, err
@@ -52,7 +59,7 @@ func (a *AWS) PutEvents(ctx context.Context, envelopes []Envelope) ([]string, er
 	return ids, nil
 }
 
-func (a *AWS) putChunk(ctx context.Context, envelopes []Envelope) ([]string, error) {
+func putChunk(ctx context.Context, client *eventbridge.Client, bus string, envelopes []Envelope) ([]string, error) {
 	entries := make([]ebtypes.PutEventsRequestEntry, len(envelopes))
 	for i, e := range envelopes {
 		detail, err := json.Marshal(e.Detail)
@@ -64,10 +71,10 @@ func (a *AWS) putChunk(ctx context.Context, envelopes []Envelope) ([]string, err
 			return nil, fmt.Errorf("time of the event: %w", err)
 		}
 		entries[i] = ebtypes.PutEventsRequestEntry{
-			Source: &e.Source, DetailType: &e.DetailType, Time: &at, Resources: e.Resources, Detail: aws.String(string(detail)),
+			EventBusName: &bus, Source: &e.Source, DetailType: &e.DetailType, Time: &at, Resources: e.Resources, Detail: aws.String(string(detail)),
 		}
 	}
-	out, err := a.events.PutEvents(ctx, &eventbridge.PutEventsInput{Entries: entries})
+	out, err := client.PutEvents(ctx, &eventbridge.PutEventsInput{Entries: entries})
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +86,11 @@ func (a *AWS) putChunk(ctx context.Context, envelopes []Envelope) ([]string, err
 	for i, entry := range out.Entries {
 		ids[i] = aws.ToString(entry.EventId)
 		if entry.ErrorCode != nil || ids[i] == "" {
-			refused = append(refused, fmt.Errorf("event %d refused: %s: %s", i, aws.ToString(entry.ErrorCode), aws.ToString(entry.ErrorMessage)))
+			err := fmt.Errorf("event %d refused: %s: %s", i, aws.ToString(entry.ErrorCode), aws.ToString(entry.ErrorMessage))
+			if aws.ToString(entry.ErrorCode) == "NotAuthorizedForSourceException" {
+				err = fmt.Errorf("%w: %w", err, ErrReservedSource)
+			}
+			refused = append(refused, err)
 		}
 	}
 	if out.FailedEntryCount > 0 && refused == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -24,7 +25,27 @@ type Drill struct {
 	Handler  handler.Description // the handler under test
 	Attempt  int                 // from 1
 	Dir      string              // where the history goes
+
+	// Tell, where given, hears of every phase that begins and of every notice with
+	// its deadline, as they are recorded. It must return at once.
+	Tell func(history.Event)
+	// Ended, where given, is asked when the recording is over, with all of it on
+	// disk but the last events, what is to become of the cluster.
+	Ended func() Aftermath
 }
+
+// Aftermath is what becomes of the cluster when a drill's recording is over.
+type Aftermath int
+
+// The aftermaths. State is saved in the folder StateFolder of the drill's own.
+const (
+	PutBack        Aftermath = iota // as it was before
+	SaveAndPutBack                  // its state is saved first
+	SaveAndLeave                    // its state is saved, and it stays as it is
+)
+
+// StateFolder is where a drill's aftermath saves the state of the cluster.
+const StateFolder = "state"
 
 // drilling is a drill in progress.
 type drilling struct {
@@ -45,8 +66,9 @@ type sent struct {
 }
 
 // Play runs the scenario and leaves its history in Dir. Afterwards everything
-// is as it was before, also when ctx ends early. An error means that the
-// harness could not do its part; the history then says so too.
+// is as it was before, also when ctx ends early, unless Ended asks for another
+// aftermath. An error means that the harness could not do its part; the history
+// then says so too.
 func (s *System) Play(ctx context.Context, d Drill) error {
 	clock := history.NewClock()
 	rec, err := history.Create(d.Dir, clock, history.Meta{
@@ -63,15 +85,48 @@ func (s *System) Play(ctx context.Context, d Drill) error {
 		rec.Record(history.Event{Kind: history.RunError, Note: oneLine(played)})
 	}
 	r.phase("restore")
-	restored := r.putBack(ctx)
+	after := r.ended()
+	if after != PutBack {
+		r.saveState(ctx)
+	}
+	left := after == SaveAndLeave
+	var restored error
+	if !left {
+		restored = r.putBack(ctx)
+	}
 	if restored != nil {
 		rec.Record(history.Event{Kind: history.RunError, Note: oneLine(restored)})
 	}
-	closed := rec.Close(played == nil && restored == nil)
+	closed := rec.Close(played == nil && restored == nil && !left)
 	if err := errors.Join(played, restored, closed); err != nil {
 		return fmt.Errorf("scenario %s: %w", d.Scenario.Name, err)
 	}
 	return nil
+}
+
+// ended asks what is to become of the cluster. What cannot be read of the
+// recording is for the final judgement to tell.
+func (r *drilling) ended() Aftermath {
+	if r.Ended == nil {
+		return PutBack
+	}
+	r.rec.Flush()
+	return r.Ended()
+}
+
+// saveTimeout bounds the saving of the cluster's state: some of it is asked of
+// kubelets that are gone.
+const saveTimeout = 20 * time.Second
+
+// saveState keeps what a reader of a failure looks at first. What is missing of
+// it changes no verdict, so it is only told.
+func (r *drilling) saveState(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
+	defer cancel()
+	err := errors.Join(r.saveHandlerLog(ctx), r.Cluster.SaveState(ctx, filepath.Join(r.Dir, StateFolder), r.rec.Clock().Start(), Namespace))
+	if err != nil {
+		r.opts.Log("    the cluster's state is saved in part only: %s", oneLine(err))
+	}
 }
 
 // oneLine is an error as reports can show it.
@@ -85,8 +140,14 @@ func (d Drill) handler() handler.Description {
 	return d.Handler
 }
 
-func (r *drilling) phase(name string) {
-	r.rec.Record(history.Event{Kind: history.RunPhase, Key: name})
+func (r *drilling) phase(name string) { r.tell(history.Event{Kind: history.RunPhase, Key: name}) }
+
+// tell records an event and lets whoever watches the drill know.
+func (r *drilling) tell(e history.Event) {
+	r.rec.Record(e)
+	if r.Tell != nil {
+		r.Tell(e)
+	}
 }
 
 func (r *drilling) play(ctx context.Context) error {

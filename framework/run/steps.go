@@ -108,7 +108,7 @@ func (r *drilling) putNotice(ctx context.Context, n scenarios.Notice) error {
 	for i, node := range nodes {
 		// A scheduled change is one event for all of its instances.
 		id := ids[min(i, len(ids)-1)]
-		r.rec.Record(history.Event{Kind: history.NoticePut, At: at, Until: &until, Key: n.Name, Notice: id, Node: node.Name, Instance: node.Instance, Reason: n.Type})
+		r.tell(history.Event{Kind: history.NoticePut, At: at, Until: &until, Key: n.Name, Notice: id, Node: node.Name, Instance: node.Instance, Reason: n.Type})
 	}
 	return nil
 }

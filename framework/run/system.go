@@ -115,14 +115,23 @@ func detect(ctx context.Context, opts Options) (*engine.Engine, error) {
 }
 
 func (s *System) clusterOptions(nodes string) (cluster.Options, error) {
-	state, err := engine.StateDir()
+	kubeconfig, err := Kubeconfig(s.opts.Cluster)
 	if err != nil {
 		return cluster.Options{}, err
 	}
 	return cluster.Options{
 		Name: s.opts.Cluster, Network: s.opts.Cluster, Image: nodes, ProxyMode: s.opts.ProxyMode,
-		KubeconfigDir: filepath.Join(state, "kubeconfig"), Log: s.opts.Log,
+		KubeconfigDir: filepath.Dir(kubeconfig), Log: s.opts.Log,
 	}, nil
+}
+
+// Kubeconfig is the file that gives access to a cluster of ours.
+func Kubeconfig(cluster string) (string, error) {
+	state, err := engine.StateDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(state, "kubeconfig", cluster+".kubeconfig"), nil
 }
 
 // Down removes the cluster, LocalStack and their network, and nothing else.
@@ -134,12 +143,11 @@ func Down(ctx context.Context, opts Options) error {
 	if err := eng.Apply(opts.Cluster); err != nil {
 		return err
 	}
-	state, err := engine.StateDir()
+	kubeconfig, err := Kubeconfig(opts.Cluster)
 	if err != nil {
 		return err
 	}
 	err = remove(ctx, eng, cluster.Options{Name: opts.Cluster, Network: opts.Cluster, Log: opts.Log})
-	kubeconfig := filepath.Join(state, "kubeconfig", opts.Cluster+".kubeconfig")
 	if rm := os.Remove(kubeconfig); rm != nil && !errors.Is(rm, os.ErrNotExist) {
 		err = errors.Join(err, fmt.Errorf("remove kubeconfig: %w", rm))
 	}

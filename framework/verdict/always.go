@@ -8,10 +8,16 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
+// The checks of what only the end of a history shows.
+const (
+	checkRecorded = "recording complete"
+	checkRestored = "restored"
+)
+
 // recorded asks whether the history is whole and of one piece: nothing can be
 // concluded from what an incomplete record does not hold.
 func (d drill) recorded() Verdict {
-	v := Verdict{Check: "recording complete", Want: "a whole history of this scenario, from its first event to its last"}
+	v := Verdict{Check: checkRecorded, Want: "a whole history of this scenario, from its first event to its last"}
 	h := d.history
 	if !h.Complete {
 		if h.Damage == "" {
@@ -143,7 +149,7 @@ func (d drill) causes(node string) []history.Event {
 // restored asks whether the cluster was given back as it was found. If not, the
 // harness failed and not the handler, but the next drill starts on a ruin.
 func (d drill) restored() Verdict {
-	v := Verdict{Check: "restored", Want: "every node ready, schedulable and untainted again"}
+	v := Verdict{Check: checkRestored, Want: "every node ready, schedulable and untainted again"}
 	for _, e := range d.history.Events {
 		if e.Kind == history.Restored {
 			got := "restored"

@@ -21,6 +21,16 @@ func Judge(s scenarios.Scenario, h history.History) Result {
 	return r
 }
 
+// Ahead judges a drill whose recording is over and whose cluster has not been put
+// back: as Judge does, but for the two checks that ask for the history's end. What
+// it says is for deciding what to do next, never for a report.
+func Ahead(s scenarios.Scenario, h history.History) Result {
+	r := Judge(s, h)
+	r.Verdicts = slices.DeleteFunc(r.Verdicts, func(v Verdict) bool { return v.Check == checkRecorded || v.Check == checkRestored })
+	r.Outcome = overall(r.Verdicts, true)
+	return r
+}
+
 // check evaluates every alternative that is set. The loader lets exactly one
 // through; one that no line below knows is Unknown, so a new kind of check
 // cannot pass before it is evaluated.

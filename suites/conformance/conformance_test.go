@@ -4,24 +4,25 @@ package conformance
 
 import (
 	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2" //nolint:revive,staticcheck // Ginkgo specs read as they are meant to
 	. "github.com/onsi/gomega"    //nolint:revive,staticcheck // so do Gomega's matchers
 
+	"github.com/spotdrill/spotdrill/framework/conformance"
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/run"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// attempts is how often a drill is played whose control failed: what is still
-// noise then stays Unknown, and red.
-const attempts = 3
+// Limits of the suite; a drill takes one to four minutes, and three attempts at
+// the most.
+const setUpTimeout = 40 * time.Minute // images may have to be built
 
 func TestConformance(t *testing.T) {
 	set := scenarios.Set(*setFlag)
@@ -33,9 +34,6 @@ func TestConformance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := checkDeviations(under, chosen); err != nil {
-		t.Fatal(err)
-	}
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
@@ -43,11 +41,18 @@ func TestConformance(t *testing.T) {
 	if _, err := os.Stat(*binaryFlag); err != nil {
 		t.Fatalf("the static spotdrill binary is not at --binary=%s: run `make conformance`, or build it first: %v", *binaryFlag, err)
 	}
-	c := newConformance(under, set, chosen, run.Options{
-		Cluster: *clusterFlag, ProxyMode: *proxyModeFlag, Source: root, Binary: *binaryFlag,
-		Log: func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
-	}, *outFlag)
-	c.specs()
+	more := 0
+	if noSelfCheck(under, chosen) == "" {
+		more = 1
+	}
+	session, err := conformance.New(conformance.Options{
+		Handler: under, HandlerImage: *imageFlag, Set: set, Scenarios: chosen, Out: *outFlag, Console: os.Stderr, More: more,
+		System: run.Options{Cluster: *clusterFlag, ProxyMode: *proxyModeFlag, Source: root, Binary: *binaryFlag},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	suite{session}.specs()
 	RegisterFailHandler(Fail)
 	RunSpecs(t, "spotdrill conformance")
 }
@@ -64,24 +69,28 @@ var (
 	outFlag       = flag.String("out", "../../reports/out", "the folder that runs are written to")
 )
 
-func (c *conformance) specs() {
-	Describe("Handler "+c.handler.Name, Ordered, ContinueOnFailure, func() {
-		BeforeAll(c.setUp, NodeTimeout(setUpTimeout))
-		AfterAll(c.finish, NodeTimeout(finishTimeout))
-		for _, s := range c.scenarios {
-			It(s.Name+": "+s.Title, func(ctx SpecContext) {
-				if reason := c.notApplicable(s); reason != "" {
-					c.skipped(s, reason)
-					Skip(reason)
+func names(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+func (s suite) specs() {
+	Describe("Handler "+s.Handler.Name, Ordered, ContinueOnFailure, func() {
+		BeforeAll(func(ctx SpecContext) { Expect(s.SetUp(ctx)).To(Succeed()) }, NodeTimeout(setUpTimeout))
+		AfterAll(func(ctx SpecContext) { Expect(s.Finish(ctx)).To(Succeed()) }, NodeTimeout(conformance.FinishTimeout))
+		for _, scenario := range s.Scenarios {
+			It(scenario.Name+": "+scenario.Title, func(ctx SpecContext) {
+				result := s.drill(ctx, scenario)
+				if result.Outcome == verdict.Skipped {
+					Skip(result.Verdicts[0].Got)
 				}
-				Expect(c.drill(ctx, s)).To(passed())
+				Expect(result).To(passed())
 			})
 		}
 		It("self-check: a handler that does nothing fails "+idleScenario, func(ctx SpecContext) {
-			if reason := c.noSelfCheck(); reason != "" {
+			if reason := noSelfCheck(s.Handler, s.Scenarios); reason != "" {
 				Skip(reason)
 			}
-			Expect(c.selfCheck(ctx).Outcome).To(Equal(verdict.Fail), "a harness that passes a handler which never acts proves nothing")
+			Expect(s.selfCheck(ctx).Outcome).To(Equal(verdict.Fail), "a harness that passes a handler which never acts proves nothing")
 		})
 	})
 }

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spotdrill/spotdrill/framework/run"
+)
+
+func newCleanCommand() *cobra.Command {
+	opts := run.Options{Log: stderrLine}
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use:   "clean",
+		Short: "Remove the cluster, and the images and files that the next one would be made from",
+		Long: `Clean does what spotdrill down does, and then removes the images that were built
+here and what spotdrill keeps in its cache folder. Reports of runs stay. The next
+run takes as long as the first one.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			kept, err := run.Keeps(cmd.Context(), opts)
+			if err != nil {
+				return err
+			}
+			if dryRun {
+				fmt.Fprintf(cmd.OutOrStdout(), "cluster %s\n%s", opts.Cluster, kept)
+				return nil
+			}
+			if err := run.Down(cmd.Context(), opts); err != nil {
+				return err
+			}
+			if err := kept.Remove(cmd.Context()); err != nil {
+				return err
+			}
+			stderrLine("cluster %s, %d images and %d files and folders are gone", opts.Cluster, len(kept.Images), len(kept.Files))
+			return nil
+		},
+	}
+	clusterFlag(cmd.Flags(), &opts)
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only print what would be removed")
+	return cmd
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/verdict"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// explanation is what there is to know of a clause before its drill.
+type explanation struct {
+	Clause   string      `json:"clause"`
+	Title    string      `json:"title"`
+	Profile  string      `json:"profile"`
+	Why      string      `json:"why"`
+	Source   string      `json:"source"`
+	Feature  string      `json:"feature,omitempty"` // what a handler must claim
+	Steps    []string    `json:"steps"`
+	Checks   []explained `json:"checks"`
+	PlayedBy string      `json:"playedBy"` // the command
+}
+
+// explained is one check of a clause, with what to do where it fails.
+type explained struct {
+	Check string `json:"check"`
+	Want  string `json:"want"`
+	Fix   string `json:"fix"`
+}
+
+func newExplainCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "explain CLAUSE",
+		Short: "Tell what a scenario asks of a handler, why, and what to do where it fails",
+		Long: `Explain tells what a scenario (a clause, as reports call it) asks of a handler,
+why and by which source, what happens in its drill, what every check wants, and
+what to do where one fails. CLAUSE is a name of the catalogue (see spotdrill list)
+or a path that ends in .yaml.`,
+		Example: "  spotdrill explain spot-notice-drains-node",
+		Args:    cobra.ExactArgs(1),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return scenarioNames(), cobra.ShellCompDirectiveDefault
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			chosen, err := scenarios.Select(scenarios.Fast, args)
+			if err != nil {
+				return exitError{exitUsage, err}
+			}
+			e := explain(chosen[0], args[0])
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), e)
+			}
+			return e.print(cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
+}
+
+func explain(s scenarios.Scenario, called string) explanation {
+	e := explanation{
+		Clause: s.Name, Title: s.Title, Profile: s.Profile, Why: strings.Join(strings.Fields(s.Description), " "),
+		Source: s.Source, Feature: s.Feature, PlayedBy: "spotdrill run " + called,
+	}
+	for _, step := range s.Steps {
+		e.Steps = append(e.Steps, step.String())
+	}
+	// A drill of which nothing is known says of every check what it wants.
+	for _, v := range verdict.Judge(s, history.History{}).Verdicts {
+		e.Checks = append(e.Checks, explained{v.Check, v.Want, verdict.Fix(v.Check)})
+	}
+	return e
+}
+
+func (e explanation) print(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s (%s)\n%s\n\nwhy:    %s\nsource: %s\n", e.Clause, e.Profile, e.Title, e.Why, e.Source)
+	if e.Feature != "" {
+		fmt.Fprintf(&b, "needs:  a handler that claims %s\n", e.Feature)
+	}
+	fmt.Fprintf(&b, "\nwhat happens:\n")
+	for i, step := range e.Steps {
+		fmt.Fprintf(&b, "  %d. %s\n", i+1, step)
+	}
+	fmt.Fprintf(&b, "\nwhat must be found, and what to do where it is not:\n")
+	for _, c := range e.Checks {
+		fmt.Fprintf(&b, "  %s: %s\n      %s\n", c.Check, c.Want, c.Fix)
+	}
+	fmt.Fprintf(&b, "\nplay it: %s\n", e.PlayedBy)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// scenarioNames are those of the catalogue, for the shell.
+func scenarioNames() []string {
+	all, err := scenarios.Catalogue()
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, s := range all {
+		names = append(names, s.Name+"\t"+s.Title)
+	}
+	return names
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spotdrill/spotdrill/framework/conformance"
+	"github.com/spotdrill/spotdrill/framework/handler"
+	"github.com/spotdrill/spotdrill/framework/run"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// runOptions are the flags of spotdrill run.
+type runOptions struct {
+	selection
+	set, handler, image, out string
+	keep, dryRun             bool
+	system                   run.Options
+}
+
+func newRunCommand() *cobra.Command {
+	var o runOptions
+	cmd := &cobra.Command{
+		Use:   "run [SCENARIO...]",
+		Short: "Bring the system up, play drills, judge them, write reports",
+		Long: `Run plays scenarios with a handler on a real cluster, and judges them. A SCENARIO
+is a name of the catalogue (see spotdrill list) or a path that ends in .yaml;
+without one the whole set is played. The cluster is made where there is none, and
+put back as it was made at the end.
+
+Exit code 0: all passed; 1: something failed; 2: nothing failed, but something
+could not be judged; 70: the harness itself broke.`,
+		Example: `  spotdrill run spot-notice-drains-node
+  spotdrill run --handler ./my-handler/handler.yaml --profile SPOT
+  spotdrill run ./my-scenario.yaml --keep
+  spotdrill run --rerun-failed`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.rerunFailed {
+				was, err := lastRun(o.out)
+				if err != nil {
+					return exitError{exitUsage, err}
+				}
+				if !cmd.Flags().Changed("set") {
+					o.set = string(was.Set)
+				}
+				if !cmd.Flags().Changed("handler") {
+					o.handler = was.Handler.Description
+				}
+			}
+			opts, err := o.options(args, cmd.ErrOrStderr())
+			if err != nil {
+				return exitError{exitUsage, err}
+			}
+			if len(opts.Scenarios) == 0 {
+				return usage("nothing to play: no scenario of set %s is left by what was asked for; see spotdrill list", o.set)
+			}
+			session, err := conformance.New(opts)
+			if err != nil {
+				return exitError{exitUsage, err}
+			}
+			if o.dryRun {
+				return plan(cmd.OutOrStdout(), session)
+			}
+			return play(cmd.Context(), session)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.set, "set", string(scenarios.Fast), "the `set` of scenarios and their deadlines: fast or full")
+	flags.StringVar(&o.handler, "handler", "builtin", "the `handler` under test: "+strings.Join(handler.Names(), ", ")+", or the path of a description")
+	flags.StringVar(&o.image, "handler-image", "", "an `image` that the container engine holds, instead of the description's")
+	flags.StringSliceVar(&o.only, "only", nil, "play only scenarios whose name matches a `pattern`, such as 'coredns-*'")
+	flags.StringSliceVar(&o.skip, "skip", nil, "leave out scenarios whose name matches a `pattern`")
+	flags.StringSliceVar(&o.profiles, "profile", nil, "play only scenarios of a `profile`: "+strings.Join(scenarios.Profiles(), ", "))
+	flags.BoolVar(&o.rerunFailed, "rerun-failed", false, "play what did not pass in the latest run, with its handler and set")
+	flags.BoolVar(&o.keep, "keep", false, "stop at the first drill that does not pass, and leave the cluster as it is then")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "only print what would be played")
+	flags.StringVar(&o.out, "out", "reports/out", "`folder` in which the run gets a folder of its own")
+	systemFlags(flags, &o.system)
+	return cmd
+}
+
+// options are those of a session.
+func (o runOptions) options(args []string, console io.Writer) (conformance.Options, error) {
+	chosen, err := o.choose(scenarios.Set(o.set), args, o.out)
+	if err != nil {
+		return conformance.Options{}, err
+	}
+	under, err := handler.Load(o.handler)
+	if err != nil {
+		return conformance.Options{}, err
+	}
+	return conformance.Options{
+		Handler: under, HandlerImage: o.image, Set: scenarios.Set(o.set), Scenarios: chosen,
+		System: o.system, Out: o.out, Keep: o.keep, Console: console,
+	}, nil
+}
+
+// plan prints what a session would do.
+func plan(w io.Writer, s *conformance.Session) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	total := time.Duration(0)
+	fmt.Fprintln(table, "SCENARIO\tABOUT\tWHAT")
+	for _, scenario := range s.Scenarios {
+		if reason := s.NotApplicable(scenario); reason != "" {
+			fmt.Fprintf(table, "%s\t-\tskipped: %s\n", scenario.Name, reason)
+			continue
+		}
+		about := conformance.Expected(scenario, s.Set)
+		total += about
+		fmt.Fprintf(table, "%s\t%.0f s\t%s\n", scenario.Name, about.Seconds(), scenario.Title)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	meta := s.Handler.Meta()
+	_, err := fmt.Fprintf(w, "handler %s %s, set %s, cluster %s: about %.0f s and the set-up\n", meta.Name, meta.Version, s.Set, s.System.Cluster, total.Seconds())
+	return err
+}
+
+// play runs a session to its end.
+func play(ctx context.Context, s *conformance.Session) error {
+	broken := s.SetUp(ctx)
+	if broken == nil {
+		broken = drillAll(ctx, s)
+	}
+	broken = errors.Join(broken, s.Finish(context.WithoutCancel(ctx)))
+	if s.Left() != "" {
+		fmt.Fprint(s.Console, howToGoOn(s))
+	}
+	if broken != nil {
+		return broken
+	}
+	return judged(s.Report().Summary)
+}
+
+// drillAll plays every scenario until no further one can be. The error is the
+// harness's own; what the handler failed is in the report.
+func drillAll(ctx context.Context, s *conformance.Session) error {
+	var broken []error
+	for _, scenario := range s.Scenarios {
+		if ctx.Err() != nil {
+			break // what is left is reported as not run
+		}
+		_, err := s.Drill(ctx, scenario)
+		if err != nil && ctx.Err() == nil {
+			broken = append(broken, err)
+		}
+		if errors.Is(err, conformance.ErrOver) || s.Left() != "" {
+			break
+		}
+	}
+	return errors.Join(broken...)
+}
+
+// howToGoOn tells the owner of a cluster that was left as it was.
+func howToGoOn(s *conformance.Session) string {
+	kubeconfig, err := run.Kubeconfig(s.System.Cluster)
+	if err != nil {
+		kubeconfig = err.Error()
+	}
+	cluster := ""
+	if s.System.Cluster != run.DefaultCluster {
+		cluster = " --cluster " + s.System.Cluster
+	}
+	return fmt.Sprintf(`
+the cluster is left as the drill left it; to go on:
+  export KUBECONFIG=%s   # then kubectl get pods -A -o wide
+  spotdrill judge %s     # what was found, once more
+  spotdrill run --rerun-failed --keep%[3]s   # the same again; the cluster is put back first
+  spotdrill up%[3]s     # put it back
+  spotdrill down%[3]s   # remove it
+`, kubeconfig, s.Left(), cluster)
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spotdrill/spotdrill/framework/verdict"
+	"github.com/spotdrill/spotdrill/reports"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// selection narrows down which scenarios are played.
+type selection struct {
+	only, skip, profiles []string
+	rerunFailed          bool
+}
+
+// choose are the scenarios of a set, or those that are named, as far as the
+// selection lets them through. Out is where runs are.
+func (sel selection) choose(set scenarios.Set, names []string, out string) ([]scenarios.Scenario, error) {
+	if err := sel.check(); err != nil {
+		return nil, err
+	}
+	if sel.rerunFailed {
+		if len(names) > 0 {
+			return nil, fmt.Errorf("--rerun-failed says what to play, and so does %q: give one of them", names)
+		}
+		was, err := lastRun(out)
+		if err != nil {
+			return nil, err
+		}
+		if names = failedIn(was, filepath.Join(out, reports.Latest)); len(names) == 0 {
+			return nil, fmt.Errorf("everything passed in %s: there is nothing to play again", filepath.Join(out, reports.Latest))
+		}
+	}
+	chosen, err := scenarios.Select(set, names)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(chosen, func(s scenarios.Scenario) bool { return !sel.lets(s) }), nil
+}
+
+func (sel selection) check() error {
+	for _, pattern := range slices.Concat(sel.only, sel.skip) {
+		if _, err := path.Match(pattern, ""); err != nil {
+			return fmt.Errorf("pattern %q: %w; * stands for any text, ? for a letter, [ab] for one of some", pattern, err)
+		}
+	}
+	for _, profile := range sel.profiles {
+		if err := knownProfile(profile); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func knownProfile(profile string) error {
+	if slices.Contains(scenarios.Profiles(), profile) {
+		return nil
+	}
+	return fmt.Errorf("unknown profile %q; allowed: %s", profile, strings.Join(scenarios.Profiles(), ", "))
+}
+
+func (sel selection) lets(s scenarios.Scenario) bool {
+	matches := func(pattern string) bool {
+		ok, _ := path.Match(pattern, s.Name) // check has looked at it
+		return ok
+	}
+	return (len(sel.only) == 0 || slices.ContainsFunc(sel.only, matches)) &&
+		!slices.ContainsFunc(sel.skip, matches) &&
+		(len(sel.profiles) == 0 || slices.Contains(sel.profiles, s.Profile))
+}
+
+// lastRun is the report of the latest run.
+func lastRun(out string) (*reports.Report, error) {
+	r, err := reports.Load(filepath.Join(out, reports.Latest, reports.YAMLFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no earlier run in %s (%w); name the folder of runs with --out", out, err)
+	}
+	return r, err
+}
+
+// failedIn names the scenarios of a run that neither passed nor were skipped: one
+// of the user's own by the copy that its drill saved.
+func failedIn(r *reports.Report, run string) []string {
+	var names []string
+	for _, e := range r.Results {
+		switch {
+		case e.Outcome == verdict.Pass, e.Outcome == verdict.Skipped:
+		case !scenarios.InCatalogue(e.Scenario) && e.History != "":
+			names = append(names, reports.ScenarioFile(filepath.Join(run, filepath.FromSlash(e.History)), e.Scenario))
+		default:
+			names = append(names, e.Scenario)
+		}
+	}
+	return names
+}

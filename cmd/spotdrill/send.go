@@ -1,0 +1,157 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/spf13/cobra"
+
+	"github.com/spotdrill/spotdrill/framework/queue"
+)
+
+// sendOptions are the flags of spotdrill send.
+type sendOptions struct {
+	instances, details              []string
+	queueURL, bus, endpoint, region string
+	dryRun                          bool
+}
+
+func newSendCommand() *cobra.Command {
+	var o sendOptions
+	cmd := &cobra.Command{
+		Use:   "send KIND --instance ID",
+		Short: "Send a synthetic interruption notice to any SQS queue, event bus or LocalStack",
+		Long: `Send makes the notice that AWS would give of an instance and puts it into an SQS
+queue, as EventBridge would deliver it, or on an event bus. KIND is one of:
+
+  ` + strings.Join(noticeKinds(), "\n  ") + `
+
+What handler there is acts on it: the node of that instance is drained. AWS
+credentials come from the AWS SDK's default chain; LocalStack takes any. AWS's own
+event buses refuse these events from anybody but AWS, so use --queue-url there.
+
+It prints the id of each message or event, one a line.`,
+		Example: `  spotdrill send spot-interruption --instance i-0123456789abcdef0 --queue-url https://sqs.eu-west-1.amazonaws.com/123456789012/interruptions
+  spotdrill send state-change --detail state=stopping --instance i-0123456789abcdef0 --event-bus default --endpoint-url http://localhost:4566 --region us-east-1
+  spotdrill send rebalance-recommendation --instance i-0123456789abcdef0 --dry-run`,
+		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+		ValidArgs: noticeKinds(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			notice, err := o.notice(args[0])
+			if err != nil {
+				return exitError{exitUsage, err}
+			}
+			ids, err := o.send(cmd.Context(), notice)
+			for _, id := range ids {
+				fmt.Fprintln(cmd.OutOrStdout(), cmp.Or(id, "refused"))
+			}
+			return err
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&o.instances, "instance", nil, "`id` of the EC2 instance; may be given several times")
+	flags.StringArrayVar(&o.details, "detail", nil, "a `field=value` of the event's detail, such as state=stopping or instance-action=stop")
+	flags.StringVar(&o.queueURL, "queue-url", "", "`URL` of the SQS queue to put it into")
+	flags.StringVar(&o.bus, "event-bus", "", "`name` or ARN of the event bus to put it on")
+	flags.StringVar(&o.endpoint, "endpoint-url", "", "`URL` of the API, such as http://localhost:4566; AWS's own when empty")
+	flags.StringVar(&o.region, "region", "", "AWS `region`; that of the AWS SDK's default chain when empty")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "only print what would be sent, one message body a line")
+	return cmd
+}
+
+func noticeKinds() []string {
+	var out []string
+	for _, t := range queue.Types() {
+		out = append(out, string(t))
+	}
+	return out
+}
+
+var instanceID = regexp.MustCompile(`^i-[0-9a-f]{8,17}$`)
+
+// notice is what is to be sent.
+func (o sendOptions) notice(kind string) (queue.Notice, error) {
+	n := queue.Notice{Type: queue.NoticeType(kind), Instances: o.instances, Detail: map[string]any{}}
+	switch {
+	case len(o.instances) == 0:
+		return n, fmt.Errorf("--instance is missing: give the instance's id, such as i-0123456789abcdef0 (kubectl get nodes -o custom-columns=NAME:.metadata.name,ID:.spec.providerID)")
+	case !o.dryRun && (o.queueURL == "") == (o.bus == ""):
+		return n, fmt.Errorf("where to? Give one of --queue-url and --event-bus, or --dry-run")
+	}
+	if i := slices.IndexFunc(o.instances, func(id string) bool { return !instanceID.MatchString(id) }); i >= 0 {
+		return n, fmt.Errorf("--instance %q is no instance id, such as i-0123456789abcdef0", o.instances[i])
+	}
+	for _, detail := range o.details {
+		name, value, ok := strings.Cut(detail, "=")
+		if !ok || name == "" {
+			return n, fmt.Errorf("--detail %q is not field=value", detail)
+		}
+		n.Detail[name] = value
+	}
+	return n, nil
+}
+
+// send sends the notice and returns the ids that it got, or what it would send.
+func (o sendOptions) send(ctx context.Context, n queue.Notice) ([]string, error) {
+	if o.dryRun {
+		return bodies(n, o.region)
+	}
+	var options []func(*config.LoadOptions) error
+	if o.region != "" {
+		options = append(options, config.WithRegion(o.region))
+	}
+	if o.endpoint != "" {
+		options = append(options, config.WithBaseEndpoint(o.endpoint))
+	}
+	cfg, err := config.LoadDefaultConfig(ctx, options...)
+	if err != nil {
+		return nil, usage("read the AWS configuration: %w", err)
+	}
+	if cfg.Region == "" {
+		return nil, usage("no AWS region: give --region, or set AWS_REGION")
+	}
+	if err := haveCredentials(ctx, cfg); err != nil {
+		return nil, err
+	}
+	if o.queueURL != "" {
+		return queue.SendToQueue(ctx, cfg, o.queueURL, n)
+	}
+	return queue.SendToBus(ctx, cfg, o.bus, n)
+}
+
+// credentialsTimeout bounds the search for credentials, whose last place is the
+// instance metadata that most machines do not have.
+const credentialsTimeout = 10 * time.Second
+
+func haveCredentials(ctx context.Context, cfg aws.Config) error {
+	ctx, cancel := context.WithTimeout(ctx, credentialsTimeout)
+	defer cancel()
+	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
+		return usage("no AWS credentials: log in, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (LocalStack takes any, such as test and test): %w", err)
+	}
+	return nil
+}
+
+// bodies are the messages of a notice as they would arrive in a queue.
+func bodies(n queue.Notice, region string) ([]string, error) {
+	envelopes, err := n.Envelopes(cmp.Or(region, "us-east-1"), time.Now())
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, e := range envelopes {
+		body, err := e.Body()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, body)
+	}
+	return out, nil
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spotdrill/spotdrill/kind"
+)
+
+// version says which build this is, and what it drills with.
+type version struct {
+	Version    string `json:"version"`            // of the module, or "(devel)"
+	Revision   string `json:"revision,omitempty"` // of git, where the build knew one
+	Modified   bool   `json:"modified,omitempty"` // beyond that revision
+	Go         string `json:"go"`
+	Platform   string `json:"platform"`
+	NodeImage  string `json:"nodeImage"` // the one that is pulled, or built alike
+	LocalStack string `json:"localStack"`
+}
+
+func newVersionCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Tell which build this is",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			v := thisVersion()
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), v)
+			}
+			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			revision := v.Revision
+			if v.Modified {
+				revision += ", modified"
+			}
+			for _, row := range [][2]string{
+				{"spotdrill", v.Version}, {"revision", revision}, {"go", v.Go + " " + v.Platform}, {"node image", v.NodeImage}, {"LocalStack", v.LocalStack},
+			} {
+				fmt.Fprintf(table, "%s\t%s\n", row[0], row[1])
+			}
+			return table.Flush()
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
+}
+
+func thisVersion() version {
+	v := version{
+		Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+		NodeImage: kind.PublicNodeImage(), LocalStack: kind.PublicLocalStackImage(),
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return v
+	}
+	v.Version = info.Main.Version
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			v.Revision = s.Value
+		case "vcs.modified":
+			v.Modified = s.Value == "true"
+		}
+	}
+	return v
+}

@@ -1,0 +1,121 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// Names of what SaveState writes.
+const (
+	nodesFile  = "nodes.yaml"
+	podsFile   = "pods.yaml"
+	eventsFile = "events.txt"
+	logsFolder = "logs"
+)
+
+// logTimeout bounds the reading of one pod's logs: the kubelet of a node that was
+// taken does not answer.
+const logTimeout = 5 * time.Second
+
+// SaveState writes what a reader of a failure looks at first into a folder, which
+// is made: every node and pod, the events since a time, and since then the logs of
+// CoreDNS, of kube-proxy and of the pods in some namespaces. The error says what is
+// missing; the rest is there.
+func (c *Cluster) SaveState(ctx context.Context, dir string, since time.Time, namespaces ...string) error {
+	if err := os.MkdirAll(filepath.Join(dir, logsFolder), 0o755); err != nil {
+		return fmt.Errorf("save the cluster's state: %w", err)
+	}
+	core := c.Clientset.CoreV1()
+	nodes, nodesErr := core.Nodes().List(ctx, metav1.ListOptions{})
+	pods, podsErr := core.Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	events, eventsErr := core.Events(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err := errors.Join(nodesErr, podsErr, eventsErr); err != nil {
+		return fmt.Errorf("save the cluster's state: %w", err)
+	}
+	err := errors.Join(
+		saveYAML(filepath.Join(dir, nodesFile), nodes.Items),
+		saveYAML(filepath.Join(dir, podsFile), pods.Items),
+		os.WriteFile(filepath.Join(dir, eventsFile), []byte(eventLines(events.Items, since)), 0o644),
+		c.saveLogs(ctx, filepath.Join(dir, logsFolder), pods.Items, since, namespaces),
+	)
+	if err != nil {
+		return fmt.Errorf("save the cluster's state: %w", err)
+	}
+	return nil
+}
+
+func saveYAML(file string, v any) error {
+	text, err := yaml.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", filepath.Base(file), err)
+	}
+	return os.WriteFile(file, text, 0o644)
+}
+
+// eventLines are the events since a time, oldest first, a line each.
+func eventLines(events []corev1.Event, since time.Time) string {
+	last := func(e corev1.Event) time.Time {
+		if !e.LastTimestamp.IsZero() {
+			return e.LastTimestamp.Time
+		}
+		return e.EventTime.Time
+	}
+	// The API's times are whole seconds.
+	events = slices.DeleteFunc(slices.Clone(events), func(e corev1.Event) bool { return last(e).Before(since.Truncate(time.Second)) })
+	slices.SortStableFunc(events, func(a, b corev1.Event) int { return last(a).Compare(last(b)) })
+	var b strings.Builder
+	for _, e := range events {
+		fmt.Fprintf(&b, "%s %s %s %s/%s: %s\n", last(e).UTC().Format(time.RFC3339), e.Type, e.Reason,
+			e.InvolvedObject.Kind, strings.TrimPrefix(e.InvolvedObject.Namespace+"/"+e.InvolvedObject.Name, "/"), e.Message)
+	}
+	return b.String()
+}
+
+// saveLogs writes a file for each container of the pods whose logs explain a
+// failure. What cannot be read says so in its place: where a node was taken there
+// is always some of that.
+func (c *Cluster) saveLogs(ctx context.Context, dir string, pods []corev1.Pod, since time.Time, namespaces []string) error {
+	group := new(errgroup.Group)
+	for _, p := range pods {
+		app := p.Labels["k8s-app"]
+		system := p.Namespace == metav1.NamespaceSystem && (app == "kube-dns" || app == "kube-proxy")
+		if !system && !slices.Contains(namespaces, p.Namespace) {
+			continue
+		}
+		for _, container := range p.Spec.Containers {
+			group.Go(func() error {
+				text, err := c.containerLog(ctx, p, container.Name, since)
+				if err != nil {
+					text = append(text, fmt.Sprintf("the log could not be read: %v\n", err)...)
+				}
+				file := fmt.Sprintf("%s_%s_%s.log", p.Namespace, p.Name, container.Name)
+				return os.WriteFile(filepath.Join(dir, file), text, 0o644)
+			})
+		}
+	}
+	return group.Wait()
+}
+
+func (c *Cluster) containerLog(ctx context.Context, p corev1.Pod, container string, since time.Time) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, logTimeout)
+	defer cancel()
+	options := &corev1.PodLogOptions{Container: container, SinceTime: &metav1.Time{Time: since}}
+	stream, err := c.Clientset.CoreV1().Pods(p.Namespace).GetLogs(p.Name, options).Stream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer stream.Close()
+	return io.ReadAll(stream)
+}

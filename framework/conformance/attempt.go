@@ -1,0 +1,93 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/handler"
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/run"
+	"github.com/spotdrill/spotdrill/framework/verdict"
+	"github.com/spotdrill/spotdrill/reports"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// attempts is how often a drill is played whose control failed: what is still
+// noise then stays Unknown, and red.
+const attempts = 3
+
+func (s *Session) play(ctx context.Context, folder reports.Folder, scenario scenarios.Scenario, under handler.Description, keep bool) (reports.Entry, error) {
+	start := time.Now()
+	for attempt := 1; ; attempt++ {
+		entry, err := s.attempt(ctx, folder, scenario, under, attempt, keep)
+		entry.Attempts = attempt
+		entry.Expected, entry.Measured = reports.Seconds(Expected(scenario, s.Set)), reports.Seconds(time.Since(start))
+		if err != nil || s.left != "" || !again(entry.Result, attempt) {
+			return entry, err
+		}
+		s.console.Note(fmt.Sprintf("attempt %d could not be judged, playing it again: %s", attempt, noise(entry.Result)))
+	}
+}
+
+// again is true where another attempt may say more.
+func again(r verdict.Result, attempt int) bool { return attempt < attempts && verdict.NeedsRerun(r) }
+
+func noise(r verdict.Result) string {
+	for _, v := range r.Verdicts {
+		if v.Noise {
+			return v.Check + ": " + v.Got
+		}
+	}
+	return "noise"
+}
+
+// attempt plays a scenario once. The error is the harness's own; the entry says
+// it too.
+func (s *Session) attempt(ctx context.Context, folder reports.Folder, scenario scenarios.Scenario, under handler.Description, attempt int, keep bool) (reports.Entry, error) {
+	dir, err := folder.Attempt(scenario, attempt)
+	if err != nil {
+		return reports.NewEntry(verdict.NotRun(scenario, err.Error()), history.History{}), err
+	}
+	drill := run.Drill{Scenario: scenario, Set: s.Set, Handler: under, Attempt: attempt, Dir: dir, Tell: s.tell}
+	drill.Ended = func() run.Aftermath {
+		h, err := history.Load(dir)
+		if err != nil {
+			return run.SaveAndPutBack
+		}
+		after := aftermath(verdict.Ahead(scenario, h), attempt, keep && ctx.Err() == nil)
+		if after == run.SaveAndLeave {
+			s.left = dir
+		}
+		return after
+	}
+	played := s.system.Play(ctx, drill)
+	h, err := history.Load(dir)
+	if err != nil {
+		return reports.NewEntry(verdict.NotRun(scenario, err.Error()), history.History{}), err
+	}
+	entry := reports.NewEntry(verdict.Judge(scenario, h), h)
+	entry.History = folder.Relative(dir)
+	return entry, played
+}
+
+// aftermath is what becomes of the cluster after a drill that looks like this.
+func aftermath(r verdict.Result, attempt int, keep bool) run.Aftermath {
+	switch {
+	case r.Outcome == verdict.Pass:
+		return run.PutBack
+	case keep && !again(r, attempt):
+		return run.SaveAndLeave
+	}
+	return run.SaveAndPutBack
+}
+
+// tell shows on the console how far a drill is.
+func (s *Session) tell(e history.Event) {
+	switch {
+	case e.Kind == history.RunPhase:
+		s.console.Phase(e.Key)
+	case e.Kind == history.NoticePut && e.Until != nil:
+		s.console.Deadline(time.Now().Add(*e.Until - e.At))
+	}
+}

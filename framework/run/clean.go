@@ -1,0 +1,72 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spotdrill/spotdrill/framework/engine"
+	"github.com/spotdrill/spotdrill/kind"
+)
+
+// Kept is what spotdrill keeps on a machine besides a cluster, so that the next
+// one takes a minute to make.
+type Kept struct {
+	Images []string // that the engine holds, by their references
+	Files  []string // files and folders of the state folder
+
+	engine *engine.Engine
+}
+
+// Keeps lists what there is to clean.
+func Keeps(ctx context.Context, opts Options) (Kept, error) {
+	var k Kept
+	var err error
+	if k.engine, err = engine.Detect(ctx, engine.Options{Log: opts.Log}); err != nil {
+		return k, err
+	}
+	if k.Images, err = k.engine.Images(ctx, kind.BuiltImages); err != nil {
+		return k, err
+	}
+	dir, err := engine.StateDir()
+	if err != nil {
+		return k, err
+	}
+	// The folder may be shared, where SPOTDRILL_CACHE says so: only ours goes.
+	for _, name := range []string{"images", "kubeconfig", "report-test", "containers.conf"} {
+		if file := filepath.Join(dir, name); exists(file) {
+			k.Files = append(k.Files, file)
+		}
+	}
+	return k, nil
+}
+
+// Remove deletes all of it. Images that a container uses are errors: the cluster
+// goes first, see Down.
+func (k Kept) Remove(ctx context.Context) error {
+	var errs []error
+	for _, image := range k.Images {
+		errs = append(errs, k.engine.RemoveImage(ctx, image))
+	}
+	for _, file := range k.Files {
+		if err := os.RemoveAll(file); err != nil {
+			errs = append(errs, fmt.Errorf("clean: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// String lists it, a line each.
+func (k Kept) String() string {
+	var b strings.Builder
+	for _, image := range k.Images {
+		fmt.Fprintln(&b, "image", image)
+	}
+	for _, file := range k.Files {
+		fmt.Fprintln(&b, "files", file)
+	}
+	return b.String()
+}

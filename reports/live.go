@@ -1,0 +1,125 @@
+package reports
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// wipe empties the line that the cursor is on.
+const wipe = "\r\x1b[K"
+
+// liveEvery is how often a live line is written anew: its seconds are whole.
+const liveEvery = 500 * time.Millisecond
+
+// live is the line of the scenario that runs. Console.mu guards it.
+type live struct {
+	head     string
+	phase    string
+	begun    time.Time
+	deadline time.Time // of the latest notice; zero before it
+
+	stop    chan struct{}
+	stopped sync.WaitGroup
+}
+
+// follow keeps a line up to date until unfollow.
+func (c *Console) follow(head string) {
+	l := &live{head: head, begun: time.Now(), stop: make(chan struct{})}
+	c.mu.Lock()
+	c.live = l
+	c.mu.Unlock()
+	l.stopped.Go(func() {
+		tick := time.NewTicker(liveEvery)
+		defer tick.Stop()
+		for {
+			c.mu.Lock()
+			_, _ = io.WriteString(c.out, wipe+fit(l.line(time.Now()), columnsOf(c.out)))
+			c.mu.Unlock()
+			select {
+			case <-l.stop:
+				return
+			case <-tick.C:
+			}
+		}
+	})
+}
+
+// unfollow takes the live line away and returns its head; empty where there is
+// none.
+func (c *Console) unfollow() string {
+	c.mu.Lock()
+	l := c.live
+	c.mu.Unlock()
+	if l == nil {
+		return ""
+	}
+	close(l.stop)
+	l.stopped.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.live = nil
+	_, _ = io.WriteString(c.out, wipe)
+	return l.head
+}
+
+// Phase shows what the scenario that runs is at.
+func (c *Console) Phase(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.live == nil {
+		return
+	}
+	if c.live.phase = name; name == "arrange" { // of the next attempt, perhaps
+		c.live.deadline = time.Time{}
+	}
+}
+
+// Deadline shows how much time a notice leaves.
+func (c *Console) Deadline(at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.live != nil {
+		c.live.deadline = at
+	}
+}
+
+// line is "[3/13] name … steps, 12 s, deadline in 13 s".
+func (l *live) line(now time.Time) string {
+	text := l.head + " … "
+	if l.phase != "" {
+		text += l.phase + ", "
+	}
+	text += fmt.Sprintf("%.0f s", now.Sub(l.begun).Truncate(time.Second).Seconds())
+	switch left := l.deadline.Sub(now); {
+	case l.deadline.IsZero():
+	case left > 0:
+		text += fmt.Sprintf(", deadline in %.0f s", left.Seconds())
+	default:
+		text += fmt.Sprintf(", deadline %.0f s ago", -left.Seconds())
+	}
+	return text
+}
+
+// columnsOf is how many columns the terminal has.
+func columnsOf(out io.Writer) int {
+	const usual = 80
+	if f, ok := out.(*os.File); ok {
+		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
+			return columns
+		}
+	}
+	return usual
+}
+
+// fit cuts a line that would wrap: a wrapped one cannot be wiped.
+func fit(line string, columns int) string {
+	if text := []rune(line); len(text) >= columns {
+		return string(text[:max(0, columns-2)]) + "…"
+	}
+	return line
+}
