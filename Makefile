@@ -3,6 +3,9 @@ SET ?= fast
 HANDLER ?= builtin
 HANDLER_IMAGE ?=
 SCENARIOS ?=
+REPEAT ?= 1
+# How long make conformance may take in all; a repeated or full run needs more.
+TIMEOUT ?= 85m
 PROXY_MODE ?= iptables
 # A CloudFormation template of one's own for make eventbridge.
 RULES ?=
@@ -23,7 +26,7 @@ help: ## Show what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "  SET=fast|full  HANDLER=builtin|karpenter|nth|none|path/to/handler.yaml  HANDLER_IMAGE=ref"
-	@echo "  SCENARIOS=name,name  PROXY_MODE=iptables|nftables  RULES=path/to/template.yaml  MUTANTS=name,name"
+	@echo "  SCENARIOS=name,name  REPEAT=n  TIMEOUT=85m  PROXY_MODE=iptables|nftables  RULES=path/to/template.yaml  MUTANTS=name,name"
 
 # run-suite NAME,TIMEOUT,FAILED,FLAGS compiles and runs a suite; FAILED is said where
 # it does not pass. It tells its progress on stderr; Ginkgo's own words go to a file.
@@ -37,7 +40,7 @@ endef
 
 .PHONY: conformance
 conformance: build ## Bring the system up, play the drills, judge, write reports
-	$(call run-suite,conformance,85m,not passed,--set=$(SET) --handler=$(abspath-handler) --handler-image=$(HANDLER_IMAGE) "--scenarios=$(SCENARIOS)" --proxy-mode=$(PROXY_MODE))
+	$(call run-suite,conformance,$(TIMEOUT),not passed,--set=$(SET) --handler=$(abspath-handler) --handler-image=$(HANDLER_IMAGE) "--scenarios=$(SCENARIOS)" --repeat=$(REPEAT) --proxy-mode=$(PROXY_MODE))
 
 # A path is meant from here, not from the suite's folder.
 abspath-handler = $(if $(findstring /,$(HANDLER)),$(abspath $(HANDLER)),$(HANDLER))

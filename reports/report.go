@@ -107,9 +107,12 @@ const maxSeconds = 366 * 24 * 3600
 // Entry is the outcome of one scenario in a report.
 type Entry struct {
 	verdict.Result `yaml:",inline"`
-	Attempts       int     `yaml:"attempts"` // how many were made; the last one is judged
-	Measured       Seconds `yaml:"seconds"`  // all attempts together
-	Expected       Seconds `yaml:"-"`        // of one attempt
+	Attempts       int `yaml:"attempts"` // how many were made; the last one is judged
+	// Repeats are the outcomes where the scenario was played several times; the
+	// worst is the entry's own, and its first history is cited.
+	Repeats  []verdict.Outcome `yaml:"repeats,omitempty,flow"`
+	Measured Seconds           `yaml:"seconds"` // all attempts together
+	Expected Seconds           `yaml:"-"`       // of one attempt
 	// History is the folder of the judged attempt, relative to the run's; empty
 	// where nothing was recorded.
 	History string `yaml:"history,omitempty"`

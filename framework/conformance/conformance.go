@@ -30,6 +30,8 @@ type Options struct {
 	HandlerImage string
 	Set          scenarios.Set
 	Scenarios    []scenarios.Scenario // in the order in which they are drilled
+	// Repeat is how often each is drilled, so that a flake shows; 0 means once.
+	Repeat int
 	// System is brought up; its Log is the session's.
 	System run.Options
 	// Out is the folder in which the run gets a folder of its own.
@@ -116,7 +118,7 @@ func (s *Session) expected() time.Duration {
 	total := time.Duration(0)
 	for _, scenario := range s.Scenarios {
 		if s.NotApplicable(scenario) == "" {
-			total += Expected(scenario, s.Set)
+			total += Expected(scenario, s.Set) * time.Duration(max(1, s.Repeat))
 		}
 	}
 	return total
@@ -153,7 +155,7 @@ func (s *Session) Drill(ctx context.Context, scenario scenarios.Scenario) (repor
 		s.report.Add(entry)
 		return entry, nil
 	}
-	entry, err := s.play(ctx, s.folder, scenario, s.Handler, s.Keep)
+	entry, err := s.repeat(ctx, scenario)
 	s.report.Add(entry)
 	s.console.End(entry)
 	if err != nil {

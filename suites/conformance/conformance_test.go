@@ -46,7 +46,7 @@ func TestConformance(t *testing.T) {
 		more = 1
 	}
 	session, err := conformance.New(conformance.Options{
-		Handler: under, HandlerImage: *imageFlag, Set: set, Scenarios: chosen, Out: *outFlag, Console: os.Stderr, More: more,
+		Handler: under, HandlerImage: *imageFlag, Set: set, Scenarios: chosen, Repeat: *repeatFlag, Out: *outFlag, Console: os.Stderr, More: more,
 		System: run.Options{Cluster: *clusterFlag, ProxyMode: *proxyModeFlag, Source: root, Binary: *binaryFlag},
 	})
 	if err != nil {
@@ -63,6 +63,7 @@ var (
 	handlerFlag   = flag.String("handler", "builtin", "the handler under test: "+strings.Join(handler.Names(), ", ")+", or a path to a description")
 	imageFlag     = flag.String("handler-image", "", "an image that the container engine holds, instead of the description's")
 	scenariosFlag = flag.String("scenarios", "", "names of scenarios, by comma, instead of a set")
+	repeatFlag    = flag.Int("repeat", 1, "how often each scenario is played")
 	clusterFlag   = flag.String("cluster", run.DefaultCluster, "the name of the kind cluster")
 	proxyModeFlag = flag.String("proxy-mode", "iptables", "kube-proxy's mode: iptables or nftables")
 	binaryFlag    = flag.String("binary", "../../bin/spotdrill", "the static spotdrill binary that runs in the cluster")
