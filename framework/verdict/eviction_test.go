@@ -204,6 +204,9 @@ func TestGraceHonoured(t *testing.T) {
 		{name: "cut short later", edit: func(s *story) {
 			s.at(10, history.Event{Kind: history.PodTerminating, Pod: "w/slow-a", UID: "uid-slow-a", Node: victim, Numbers: map[string]float64{"grace": 1}})
 		}, want: Fail, got: "given 1 s of its 30 s"},
+		{name: "let go by its kubelet once it had stopped", edit: func(s *story) {
+			s.at(25.55, history.Event{Kind: history.PodTerminating, Pod: "w/slow-a", UID: "uid-slow-a", Node: victim, Numbers: map[string]float64{"grace": 0}})
+		}, want: Pass},
 		{name: "stopped before it was done", edit: func(s *story) { s.move(of("slow-a", history.PodExited), 15) }, want: Fail, got: "had 10.000s to stop"},
 		{name: "the instance went first", edit: func(s *story) { s.at(20, history.Event{Kind: history.Reclaimed, Node: victim}) }, want: Fail, got: "had 15.000s"},
 		{name: "never told to end", edit: func(s *story) { s.drop(of("slow-a", history.PodTerminating)) }, want: Fail, got: "never told to end"},
