@@ -129,8 +129,8 @@ func (s *story) arrange() {
 
 // restore tells how a drill ends, from the end of settling on.
 func (s *story) restore(seconds float64) {
+	s.at(seconds, history.Event{Kind: history.QueueDepth, Numbers: map[string]float64{"visible": s.undeleted(), "invisible": 0}})
 	s.at(seconds, history.Event{Kind: history.RunPhase, Key: "restore"})
-	s.at(seconds+1, history.Event{Kind: history.QueueDepth, Numbers: map[string]float64{"visible": s.undeleted(), "invisible": 0}})
 	// What putting back does to nodes and pods is not the handler's doing.
 	s.at(seconds+2, history.Event{Kind: history.NodeUncordoned, Node: victim})
 	s.pod(seconds+2, history.PodTerminating, "proxy-"+bystander, bystander, "DaemonSet/kube-proxy")
