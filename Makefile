@@ -65,7 +65,7 @@ up: build ## Only bring the system up
 .PHONY: test
 test: cc ## Run every test that needs no cluster, with the race detector
 	@echo "running the tests that need no cluster (about 5 min the first time, most of it compiling)"
-	@go test -race ./cmd/... ./framework/... ./kind/... ./reports/... ./scenarios/... ./suites/mutants/defects
+	@go test -race ./cmd/... ./framework/... ./kind/... ./reports/... ./scenarios/... ./suites/mutants/defects ./docs/...
 
 .PHONY: report-test
 report-test: ## Open the HTML report in Chromium with axe-core, read JUnit with junitparser

@@ -124,12 +124,29 @@ func headlineOf(e Entry) *Figure {
 
 // String is the figure as people read it: "drained 5.012 s".
 func (f Figure) String() string {
-	for _, unit := range []struct{ suffix, shown string }{{"_seconds", " s"}, {"_ms", " ms"}} {
-		if name, ok := strings.CutSuffix(f.Name, unit.suffix); ok {
-			return strings.ReplaceAll(name, "_", " ") + " " + strconv.FormatFloat(f.Value, 'f', 3, 64) + unit.shown
+	name, _ := strings.CutSuffix(f.Name, f.unit())
+	return strings.ReplaceAll(name, "_", " ") + " " + f.with(f.Value)
+}
+
+// with is another value as people read it, in the figure's unit.
+func (f Figure) with(value float64) string {
+	switch f.unit() {
+	case "_seconds":
+		return strconv.FormatFloat(value, 'f', 3, 64) + " s"
+	case "_ms":
+		return strconv.FormatFloat(value, 'f', 3, 64) + " ms"
+	}
+	return strconv.FormatFloat(value, 'g', -1, 64)
+}
+
+// unit is how the figure's name ends; empty for a count.
+func (f Figure) unit() string {
+	for _, unit := range []string{"_seconds", "_ms"} {
+		if strings.HasSuffix(f.Name, unit) {
+			return unit
 		}
 	}
-	return strings.ReplaceAll(f.Name, "_", " ") + " " + strconv.FormatFloat(f.Value, 'g', -1, 64)
+	return ""
 }
 
 func (c Cell) String() string {

@@ -2,12 +2,16 @@ package reports
 
 import (
 	"bytes"
+	"encoding/json"
 	"encoding/xml"
+	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v4"
+	k8syaml "sigs.k8s.io/yaml"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/verdict"
@@ -54,7 +58,7 @@ func TestJUnit(t *testing.T) {
 	}
 	for _, part := range []string{
 		`want: cordoned within 5s of notice "reclaim"`, "got:  spotdrill-worker3 marked after 8.345s", "#2 +12.345s node.cordoned spotdrill-worker3",
-		"reproduce: make conformance SET=fast HANDLER=builtin SCENARIOS=spot-notice-drains-node",
+		"reproduce: spotdrill run spot-notice-drains-node --handler builtin --set fast",
 		"spotdrill judge reports/out/20260102-150405/spot-notice-drains-node/attempt-1", "a note with a \ufffd in it & a \"quote\"",
 	} {
 		if !strings.Contains(fail.Failure.Text, part) {
@@ -156,5 +160,40 @@ func TestADocumentedDeviationStandsBesideTheFailure(t *testing.T) {
 		if told := strings.Contains(b.String(), "  documented deviation of nth: It is kept.\n"); told != (c.want != "") {
 			t.Errorf("%s, %s: %q", c.scenario, c.outcome, b.String())
 		}
+	}
+}
+
+func TestReproduceNamesWhatWasPlayed(t *testing.T) {
+	own := Handler{Name: "mine", Version: "v1", Description: "./mine/handler.yaml"}
+	for name, c := range map[string]struct {
+		handler Handler
+		entry   Entry
+		want    string
+	}{
+		"of the catalogue": {Handler{Name: "builtin"}, failed(), "spotdrill run spot-notice-drains-node --handler builtin --set fast"},
+		"own handler":      {own, failed(), "spotdrill run spot-notice-drains-node --handler ./mine/handler.yaml --set fast"},
+		"own scenario": {
+			own,
+			Entry{Result: verdict.Result{Scenario: "mine"}, History: "mine/attempt-2"},
+			"spotdrill run out/1/mine/attempt-2/mine.yaml --handler ./mine/handler.yaml --set fast",
+		},
+	} {
+		if got := New(Folder{Path: "out/1"}, c.handler, "fast", nil).reproduce(c.entry); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+func TestJSONSaysWhatYAMLSays(t *testing.T) {
+	var text, asJSON bytes.Buffer
+	if err := errors.Join(sampleReport().WriteYAML(&text), sampleReport().WriteJSON(&asJSON)); err != nil {
+		t.Fatal(err)
+	}
+	var fromYAML, fromJSON any
+	if err := errors.Join(k8syaml.Unmarshal(text.Bytes(), &fromYAML), json.Unmarshal(asJSON.Bytes(), &fromJSON)); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(fromYAML, fromJSON) {
+		t.Errorf("as JSON:\n%s", asJSON.String())
 	}
 }

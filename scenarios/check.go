@@ -3,8 +3,7 @@ package scenarios
 import "github.com/spotdrill/spotdrill/framework/strict"
 
 // Check is one thing that must be found in the history. Exactly one field is
-// set. Next to these, every scenario is held to the checks that always apply:
-// see package verdict.
+// set. Next to these, every scenario is held to the checks that always apply.
 type Check struct {
 	Marked         *Marked         `yaml:"marked,omitempty"`
 	Drained        *Drained        `yaml:"drained,omitempty"`
@@ -108,16 +107,16 @@ type NodeEvent struct {
 	Within strict.Duration `yaml:"within"`
 }
 
-// DNSLost bounds the lost queries at the service. Mode is fresh, fixed or all.
+// DNSLost bounds the lost queries at the service.
 type DNSLost struct {
-	Mode string `yaml:"mode"`
-	Max  int    `yaml:"max"`
+	Mode string `yaml:"mode"` // which of the prober's queries
+	Max  int    `yaml:"max"`  // how many may be lost
 }
 
 // DNSWindow wants the longest window in which service queries were lost to be
-// at least Min long, or at most Max, or both. Mode is fresh, fixed or all.
+// at least Min long, or at most Max, or both.
 type DNSWindow struct {
-	Mode string          `yaml:"mode"`
+	Mode string          `yaml:"mode"` // which of the prober's queries
 	Min  strict.Duration `yaml:"min,omitempty"`
 	Max  strict.Duration `yaml:"max,omitempty"`
 }

@@ -17,16 +17,16 @@ type Fault struct {
 	// or for a lost answer the deletions. What is done to messages is done to
 	// ReceiveMessage.
 	Actions []string `yaml:"actions,omitempty"`
-	// Count is how many calls it hits, For how long it lasts; one is needed.
-	Count int             `yaml:"count,omitempty"`
-	For   strict.Duration `yaml:"for,omitempty"`
+	// Count is how many calls it hits. Without it For is needed.
+	Count int `yaml:"count,omitempty"`
+	// For is how long it lasts. Without it Count is needed.
+	For strict.Duration `yaml:"for,omitempty"`
 
 	// By is how late a delay makes every answer.
 	By strict.Duration `yaml:"by,omitempty"`
-	// Code is what throttling says: ThrottlingException (where it is left out) or
-	// RequestThrottled.
+	// Code is what throttling says, ThrottlingException where it is left out.
 	Code string `yaml:"code,omitempty"`
-	// Status is that of an error: 500 or 503.
+	// Status is that of an error.
 	Status int `yaml:"status,omitempty"`
 	// After is how much later a duplicate comes; left out, it comes in the same
 	// batch, or in the next one where that is full.

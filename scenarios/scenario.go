@@ -35,9 +35,10 @@ type Scenario struct {
 	Name string `yaml:"name"`
 	// Title is the clause in one sentence.
 	Title string `yaml:"title"`
-	// Description says why the clause is there; Source where it comes from.
+	// Description says why the clause is there.
 	Description string `yaml:"description"`
-	Source      string `yaml:"source"`
+	// Source is the page that the rule comes from.
+	Source string `yaml:"source"`
 	// Profile groups clauses: see Profiles.
 	Profile string `yaml:"profile"`
 	// Sets names the sets that the scenario belongs to.
@@ -49,18 +50,21 @@ type Scenario struct {
 	// what happens without one.
 	Handler string `yaml:"handler,omitempty"`
 
-	CoreDNS  CoreDNS         `yaml:"coredns"`
-	Workload Workload        `yaml:"workload,omitempty"`
-	Nodes    map[string]Pick `yaml:"nodes,omitempty"`
+	CoreDNS  CoreDNS  `yaml:"coredns"`
+	Workload Workload `yaml:"workload,omitempty"`
+	// Nodes chooses the nodes that steps and checks name, by these names.
+	Nodes map[string]Pick `yaml:"nodes,omitempty"`
 	// Deadline is the time from a notice to the loss of its instance.
 	Deadline Deadline `yaml:"deadline,omitempty"`
 	// Probe turns the DNS prober on.
 	Probe *Probe `yaml:"probe,omitempty"`
 
+	// Steps happen one after the other.
 	Steps []Step `yaml:"steps"`
 	// Settle is how long the recording goes on after the last step.
 	Settle strict.Duration `yaml:"settle"`
-	Checks []Check         `yaml:"checks"`
+	// Checks are judged on what was recorded.
+	Checks []Check `yaml:"checks"`
 
 	// File is where the scenario was read from, Text what stands there.
 	File string `yaml:"-"`
@@ -91,11 +95,15 @@ func Profiles() []string {
 
 // CoreDNS is how cluster DNS is set for the drill; it is put back afterwards.
 type CoreDNS struct {
-	Placement Placement       `yaml:"placement"`
-	Replicas  int             `yaml:"replicas"` // 1 to 10
+	// Placement is the capacity of the nodes that the pods run on; spread takes spot
+	// and on-demand in turn.
+	Placement Placement `yaml:"placement"`
+	Replicas  int       `yaml:"replicas"` // 1 to 10
+	// Lameduck is for how long a pod that is told to end goes on to answer: that of
+	// the health plugin.
 	Lameduck  strict.Duration `yaml:"lameduck"`
 	Readiness Readiness       `yaml:"readiness"`
-	// GracePeriod is the pods' terminationGracePeriodSeconds.
+	// GracePeriod is the pods' terminationGracePeriodSeconds, longer than Lameduck.
 	GracePeriod strict.Duration `yaml:"gracePeriod"`
 }
 
@@ -111,21 +119,25 @@ const (
 
 // Readiness is the readiness probe of the CoreDNS pods, on /ready.
 type Readiness struct {
-	Period           strict.Duration `yaml:"period"` // whole seconds, at least 1s
-	FailureThreshold int             `yaml:"failureThreshold"`
+	Period strict.Duration `yaml:"period"` // whole seconds, at least 1s
+	// FailureThreshold is after how many failures a pod is not Ready.
+	FailureThreshold int `yaml:"failureThreshold"`
 }
 
 // Pick chooses the node that a name in steps and checks stands for.
 type Pick struct {
-	Capacity string `yaml:"capacity"` // spot or on-demand
-	// Runs, where given, must be "coredns": a node with a CoreDNS pod on it.
-	// Nodes that run none come first otherwise.
+	// Capacity is what the node was bought as.
+	Capacity string `yaml:"capacity"`
+	// Runs, where given, asks for a node with a CoreDNS pod on it. Nodes that run
+	// none come first otherwise.
 	Runs string `yaml:"runs,omitempty"`
 }
 
 // Deadline is the time that a notice leaves, by set.
 type Deadline struct {
+	// Fast is that of the fast set.
 	Fast strict.Duration `yaml:"fast"`
+	// Full is that of the full set: the two minutes that EC2 gives.
 	Full strict.Duration `yaml:"full"`
 }
 
@@ -137,14 +149,20 @@ func (d Deadline) For(set Set) time.Duration {
 	return d.Fast.D()
 }
 
-// Probe is the load of the DNS prober, in queries per second. The zero values
-// stand for the defaults of DefaultProbe.
+// Probe is the load of the DNS prober. What is left out has its default.
 type Probe struct {
-	Fresh      int    `yaml:"fresh,omitempty"`
-	Fixed      int    `yaml:"fixed,omitempty"`
-	FixedPorts int    `yaml:"fixedPorts,omitempty"`
-	Control    int    `yaml:"control,omitempty"`
-	Name       string `yaml:"name,omitempty"`
+	// Fresh is how many queries a second leave from a port of their own, as those of
+	// a stub resolver do.
+	Fresh int `yaml:"fresh,omitempty"`
+	// Fixed is how many a second leave from a few ports, as those of a node-local
+	// cache do.
+	Fixed int `yaml:"fixed,omitempty"`
+	// FixedPorts is how many ports these are.
+	FixedPorts int `yaml:"fixedPorts,omitempty"`
+	// Control is how many a second are asked of a CoreDNS pod that stays.
+	Control int `yaml:"control,omitempty"`
+	// Name is what is asked for.
+	Name string `yaml:"name,omitempty"`
 }
 
 // DefaultProbe is a busy node's DNS load, small enough for two shared cores.
@@ -190,7 +208,9 @@ func NoticeTypes() []string {
 // ${INSTANCE:name} stands for the instance of a named node, and ${REPEAT:n:text}
 // for text n times over.
 type Message struct {
+	// Name is how awaits and checks refer to it.
 	Name string `yaml:"name"`
+	// Body is the message's text, at most 256 KiB.
 	Body string `yaml:"body"`
 	// Times is how many such messages are put; 0 means one.
 	Times int `yaml:"times,omitempty"`
@@ -216,7 +236,8 @@ type Await struct {
 	Ended string `yaml:"ended,omitempty"`
 	// Ready waits until the pods of the workload that go by this name are there
 	// again: Ready, and none of them on its way out.
-	Ready   string          `yaml:"ready,omitempty"`
+	Ready string `yaml:"ready,omitempty"`
+	// Timeout is for how long it waits at most.
 	Timeout strict.Duration `yaml:"timeout"`
 }
 

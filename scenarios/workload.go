@@ -52,10 +52,11 @@ func PodKinds() []string {
 
 // Budget is a PodDisruptionBudget.
 type Budget struct {
-	Pods         string `yaml:"pods"` // app, or a kind of further pods
-	MinAvailable int    `yaml:"minAvailable"`
+	Pods string `yaml:"pods"` // app, or a kind of further pods
+	// MinAvailable is how many of the pods must stay Ready.
+	MinAvailable int `yaml:"minAvailable"`
 	// UnhealthyPodEvictionPolicy is Kubernetes' own, IfHealthyBudget where it is
-	// left out, or AlwaysAllow.
+	// left out.
 	UnhealthyPodEvictionPolicy string `yaml:"unhealthyPodEvictionPolicy,omitempty"`
 }
 

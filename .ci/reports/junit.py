@@ -6,7 +6,7 @@ from junitparser import Error, Failure, JUnitXml, Skipped
 
 WANT = {
     "coredns-drained-lameduck-0s": ("builtin.DNS", None, ""),
-    "spot-notice-drains-node": ("builtin.SPOT", Failure, "reproduce: make conformance SET=fast"),
+    "spot-notice-drains-node": ("builtin.SPOT", Failure, "reproduce: spotdrill run spot-notice-drains-node --handler builtin --set fast"),
     "state-stopping-drains-node": ("builtin.STATE-CHANGE", Error, "the cluster went away"),
     "rebalance-recommendation-is-only-told": ("builtin.REBALANCE", Skipped, "does not claim rebalance-event"),
 }

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"fmt"
+	"io"
+
 	"github.com/spf13/cobra"
 
 	"github.com/spotdrill/spotdrill/reports"
@@ -8,24 +11,41 @@ import (
 
 func newCompareCommand() *cobra.Command {
 	var asJSON bool
+	var against []string
+	var atLeast int
 	cmd := &cobra.Command{
 		Use:   "compare REPORT...",
-		Short: "Set the reports of several runs against each other",
+		Short: "Set the reports of several runs against each other, or one against earlier nights",
 		Long: `Compare prints a table of scenarios and reports: each outcome, and the figure
 that the scenario is about (the longest DNS window, or how long the drain took).
 A report that does not have a scenario shows "-". What differs between the
 environments stands under the table: figures are comparable only as far as the
-machines are.`,
-		Example: "  spotdrill compare reports/published/*/report.yaml",
-		Args:    cobra.MinimumNArgs(1),
+machines are.
+
+With --against, which may be given several times, one report is held to earlier
+ones, of the same handler and set on as many cores: a figure beyond their 95th
+percentile is a warning, one beyond the 99th has drifted. What lies within a
+tenth, or within 100 ms, of a percentile is not beyond it.
+
+Exit code with --against 0: nothing drifted; 1: something did; 2: too few earlier
+nights to say so of any figure.`,
+		Example: `  spotdrill compare reports/published/*/report.yaml
+  spotdrill compare reports/out/latest/report.yaml --against nights/`,
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var loaded []*reports.Report
-			for _, file := range args {
-				r, err := reports.Load(file)
-				if err != nil {
-					return exitError{exitUsage, err}
+			loaded, err := reports.LoadAll(args)
+			if err != nil {
+				return exitError{exitUsage, err}
+			}
+			if len(against) > 0 {
+				if len(loaded) != 1 {
+					return usage("--against holds one report to earlier ones, and %d are given", len(loaded))
 				}
-				loaded = append(loaded, r)
+				earlier, err := reports.LoadAll(against)
+				if err != nil {
+					return exitError{exitUsage, fmt.Errorf("--against: %w", err)}
+				}
+				return printDrift(cmd, reports.FindDrift(loaded[0], earlier, atLeast), asJSON)
 			}
 			matrix := reports.Compare(loaded)
 			if asJSON {
@@ -35,5 +55,24 @@ machines are.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.Flags().StringArrayVar(&against, "against", nil, "`folder` of earlier runs, or one of their reports")
+	cmd.Flags().IntVar(&atLeast, "at-least", 20, "how many earlier figures there must be to hold one to them")
 	return cmd
+}
+
+func printDrift(cmd *cobra.Command, d reports.Drift, asJSON bool) error {
+	write := d.WriteText
+	if asJSON {
+		write = func(w io.Writer) error { return writeJSON(w, d) }
+	}
+	if err := write(cmd.OutOrStdout()); err != nil {
+		return err
+	}
+	switch drifted := d.Count(reports.Drifted); {
+	case drifted > 0:
+		return exitError{exitFailed, fmt.Errorf("%d of %d figures have drifted", drifted, len(d.Figures))}
+	case d.Count(reports.TooFew) == len(d.Figures):
+		return exitError{exitUnknown, fmt.Errorf("no figure has the %d earlier nights that it takes to speak of drift", d.AtLeast)}
+	}
+	return nil
 }

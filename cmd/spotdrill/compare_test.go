@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -45,6 +48,44 @@ func TestCompareCommandErrors(t *testing.T) {
 		cmd.SetArgs(args)
 		if err := cmd.Execute(); exitCode(err) != exitUsage {
 			t.Errorf("%s: %v (exit code %d)", name, err, exitCode(err))
+		}
+	}
+}
+
+// The sample's own copies are the nights: what passed is as ever, and one night is
+// too few.
+func TestCompareAgainstEarlierNights(t *testing.T) {
+	nights := t.TempDir()
+	text, err := os.ReadFile(savedReport)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		dir := filepath.Join(nights, fmt.Sprint(i))
+		another := strings.Replace(string(text), "run: 20260102-150405", fmt.Sprintf("run: night-%d", i), 1)
+		if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, "report.yaml"), []byte(another), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	slow := filepath.Join(t.TempDir(), "report.yaml")
+	if err := os.WriteFile(slow, []byte(strings.ReplaceAll(string(text), "window_fresh_max_ms: 1300.25", "window_fresh_max_ms: 9300.25")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"steady":      {[]string{savedReport, "--against", nights, "--at-least", "3"}, 0, "1 figures steady, 0 warnings, 0 drifted"},
+		"drifted":     {[]string{slow, "--against", nights, "--at-least", "3"}, exitFailed, "drifted  coredns-drained-lameduck-0s  window fresh max 9300.250 ms  1300.250 ms"},
+		"too few":     {[]string{savedReport, "--against", nights}, exitUnknown, "1 with fewer than 20 earlier nights"},
+		"as JSON":     {[]string{slow, "--against", nights, "--at-least", "3", "--json"}, exitFailed, `"state": "drifted"`},
+		"two reports": {[]string{savedReport, savedReport, "--against", nights}, exitUsage, ""},
+		"no folder":   {[]string{savedReport, "--against", "none"}, exitUsage, ""},
+	} {
+		stdout, stderr, code := spotdrill(t, append([]string{"compare"}, c.args...)...)
+		if code != c.code || !strings.Contains(stdout, c.want) {
+			t.Errorf("%s: exit code %d, want %d and %q; printed\n%s%s", name, code, c.code, c.want, stdout, stderr)
 		}
 	}
 }

@@ -49,7 +49,7 @@ It prints the id of each message or event, one a line.`,
 				return exitError{exitUsage, err}
 			}
 			ids, err := o.send(cmd.Context(), notice)
-			for _, id := range ids {
+			for _, id := range ids { // also those from before an error
 				fmt.Fprintln(cmd.OutOrStdout(), cmp.Or(id, "refused"))
 			}
 			return err
@@ -120,10 +120,16 @@ func (o sendOptions) send(ctx context.Context, n queue.Notice) ([]string, error)
 	if err := haveCredentials(ctx, cfg); err != nil {
 		return nil, err
 	}
+	var ids []string
 	if o.queueURL != "" {
-		return queue.SendToQueue(ctx, cfg, o.queueURL, n)
+		ids, err = queue.SendToQueue(ctx, cfg, o.queueURL, n)
+	} else {
+		ids, err = queue.SendToBus(ctx, cfg, o.bus, n)
 	}
-	return queue.SendToBus(ctx, cfg, o.bus, n)
+	if err != nil {
+		return ids, exitError{exitFailed, err}
+	}
+	return ids, nil
 }
 
 // credentialsTimeout bounds the search for credentials, whose last place is the

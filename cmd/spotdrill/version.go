@@ -2,18 +2,21 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/kind"
 )
 
 // version says which build this is, and what it drills with.
 type version struct {
 	Version    string `json:"version"`            // of the module, or "(devel)"
+	Build      string `json:"build,omitempty"`    // digest of this program, by which reports call it
 	Revision   string `json:"revision,omitempty"` // of git, where the build knew one
 	Modified   bool   `json:"modified,omitempty"` // beyond that revision
 	Go         string `json:"go"`
@@ -39,8 +42,11 @@ func newVersionCommand() *cobra.Command {
 				revision += ", modified"
 			}
 			for _, row := range [][2]string{
-				{"spotdrill", v.Version}, {"revision", revision}, {"go", v.Go + " " + v.Platform}, {"node image", v.NodeImage}, {"LocalStack", v.LocalStack},
+				{"spotdrill", v.Version}, {"build", v.Build}, {"revision", revision}, {"go", v.Go + " " + v.Platform}, {"node image", v.NodeImage}, {"LocalStack", v.LocalStack},
 			} {
+				if row[1] == "" {
+					continue // not known of this build
+				}
 				fmt.Fprintf(table, "%s\t%s\n", row[0], row[1])
 			}
 			return table.Flush()
@@ -54,6 +60,9 @@ func thisVersion() version {
 	v := version{
 		Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 		NodeImage: kind.PublicNodeImage(), LocalStack: kind.PublicLocalStackImage(),
+	}
+	if self, err := os.Executable(); err == nil {
+		v.Build, _ = cluster.BinaryDigest(self) // told where it can be read
 	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -30,9 +30,20 @@ func (c *Cluster) LoadBinary(ctx context.Context, path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read the product's binary: %w", err)
 	}
-	ref := fmt.Sprintf("localhost/spotdrill/spotdrill:%x", sha256.Sum256(binary))[:len("localhost/spotdrill/spotdrill:")+12]
+	ref := "localhost/spotdrill/spotdrill:" + digestOf(binary)
 	return ref, c.load(ctx, ref, func() ([]byte, error) { return imageArchive(ref, binary) })
 }
+
+// BinaryDigest is the tag that LoadBinary gives to a binary.
+func BinaryDigest(path string) (string, error) {
+	binary, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("read the product's binary: %w", err)
+	}
+	return digestOf(binary), nil
+}
+
+func digestOf(binary []byte) string { return fmt.Sprintf("%x", sha256.Sum256(binary))[:12] }
 
 // LoadImage puts an image that the engine holds into the workers, and returns the
 // name that it has there. The name is ours and holds the image's id, so that it

@@ -30,25 +30,27 @@ type Description struct {
 	Name string `yaml:"name"`
 	// Version of the handler; may be left out where the image is our own.
 	Version string `yaml:"version,omitempty"`
-	URL     string `yaml:"url,omitempty"`
-	Image   Image  `yaml:"image,omitempty"`
-	// Manifests are files beside or below the description. They may hold the
-	// placeholders of Placeholders. None: nothing is installed.
+	// URL is where the handler comes from.
+	URL   string `yaml:"url,omitempty"`
+	Image Image  `yaml:"image,omitempty"`
+	// Manifests are files beside or below the description. They may hold
+	// placeholders such as ${QUEUE_URL}. None: nothing is installed.
 	Manifests []string `yaml:"manifests,omitempty"`
 	Workers   Workers  `yaml:"workers,omitempty"`
 	Ready     Ready    `yaml:"ready,omitempty"`
 	Marks     Marks    `yaml:"marks,omitempty"`
 	// DeletesNode is true where the handler removes the Node object itself.
 	DeletesNode bool `yaml:"deletesNode,omitempty"`
-	// CommitPoint is when it may delete a message; DefaultCommitPoint where it is
-	// left out.
+	// CommitPoint is when it may delete a message: as soon as it is received, when
+	// the drain is recorded in the cluster, or when the node is drained.
 	CommitPoint string `yaml:"commitPoint,omitempty"`
-	// Features is what the handler claims: see package feature.
+	// Features is what the handler claims; a claim that fails is a failure.
 	Features []string `yaml:"features,omitempty"`
 	// Settings holds, by a feature that is claimed, environment variables that the
 	// handler's containers get for the drills of that feature.
 	Settings map[string]map[string]string `yaml:"settings,omitempty"`
-	// SQSActions are those that it may call beyond PolicyActions.
+	// SQSActions are those that it may call beyond DeleteMessage, GetQueueAttributes,
+	// GetQueueUrl and ReceiveMessage.
 	SQSActions []string `yaml:"sqsActions,omitempty"`
 	// Deviations are the clauses (names of scenarios) that the handler is known
 	// not to keep, each with a sentence that says so. They still fail: the report
@@ -67,10 +69,12 @@ type Description struct {
 // Image is what ${IMAGE} stands for: a reference, which is pulled unless the
 // engine holds it, or the product's own image.
 type Image struct {
+	// Ref is what the container engine pulls, unless it holds it.
 	Ref string `yaml:"ref,omitempty"`
-	// Recipe builds the image of Ref where no registry gives it: see kind.Recipes.
+	// Recipe builds the image of Ref where no registry gives it.
 	Recipe string `yaml:"recipe,omitempty"`
-	Built  string `yaml:"built,omitempty"` // self
+	// Built is self for the product's own image.
+	Built string `yaml:"built,omitempty"`
 }
 
 // builtSelf in Image.Built is the image of this very program.
@@ -79,12 +83,12 @@ const builtSelf = "self"
 // Workers is what the handler wants of the workers that it looks after, such as
 // a NodeClaim for each.
 type Workers struct {
-	// Capacity chooses them: spot or on-demand. Empty: all.
+	// Capacity chooses them. Empty: all.
 	Capacity string `yaml:"capacity,omitempty"`
-	// Manifests are rendered once for each worker, with the placeholders of
-	// Placeholders and WorkerPlaceholders. The objects are made before the handler
-	// starts, their status included, and removed after it has ended, whatever
-	// finalizers they have.
+	// Manifests are rendered once for each worker, with the placeholders of the
+	// handler's manifests and those of a worker, such as ${NODE_NAME}. The objects
+	// are made before the handler starts, their status included, and removed after
+	// it has ended, whatever finalizers they have.
 	Manifests []string `yaml:"manifests,omitempty"`
 	// Condition is what the status of each of these objects shows as True once
 	// the handler knows the worker. Empty: nothing is waited for.
@@ -98,14 +102,16 @@ type Ready struct {
 	// Deployment is NAMESPACE/NAME, with placeholders. All its replicas must be
 	// available.
 	Deployment string `yaml:"deployment,omitempty"`
-	// Timeout of the wait; DefaultReadyTimeout where it is left out.
+	// Timeout of the wait.
 	Timeout strict.Duration `yaml:"timeout,omitempty"`
 }
 
 // Marks is what the handler puts on a node that it drains.
 type Marks struct {
-	Unschedulable bool   `yaml:"unschedulable,omitempty"`
-	Taint         string `yaml:"taint,omitempty"` // key, without effect
+	// Unschedulable is true where it cordons the node.
+	Unschedulable bool `yaml:"unschedulable,omitempty"`
+	// Taint is the key of its taint, without effect.
+	Taint string `yaml:"taint,omitempty"`
 	// Event is the reason of the Kubernetes event on the node with which the
 	// handler says that it starts a drain, once for each: a drain that was done
 	// twice shows by it. Empty where the handler tells of none.

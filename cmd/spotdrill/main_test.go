@@ -1,0 +1,109 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// spotdrill runs the whole command line and returns what it says.
+func spotdrill(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	root := newRoot()
+	var out, log bytes.Buffer
+	root.SetOut(&out)
+	root.SetErr(&log)
+	root.SetArgs(args)
+	err := root.ExecuteContext(t.Context())
+	if err != nil {
+		log.WriteString(err.Error())
+	}
+	return out.String(), log.String(), exitCode(err)
+}
+
+func TestWrongUsageIs64AndPrintsNoData(t *testing.T) {
+	for want, args := range map[string][]string{
+		`unknown command "paly" for "spotdrill"`:              {"paly"},
+		`did you mean "list"?`:                                {"lits"},
+		`unknown command "chek" for "spotdrill report"`:       {"report", "chek"},
+		`unknown flag: --sett`:                                {"run", "--sett", "fast"},
+		`invalid argument "soon" for "--for"`:                 {"probe", "--for", "soon"},
+		`accepts 1 arg(s), received 0; see spotdrill judge`:   {"judge"},
+		`accepts 1 arg(s), received 2; see spotdrill explain`: {"explain", "a", "b"},
+		`unknown command "now" for "spotdrill up"`:            {"up", "now"},
+		`requires at least 1 arg(s), only received 0`:         {"compare"},
+		`no handler is named "bultin"`:                        {"run", "--handler", "bultin", "--dry-run"},
+		`unknown scenario "spot-notice"`:                      {"run", "spot-notice", "--dry-run"},
+		`unknown set "slow"`:                                  {"run", "--set", "slow", "--dry-run"},
+		`unknown profile "SPORT"; allowed: STATE-CHANGE`:      {"run", "--profile", "SPORT", "--dry-run"},
+		`pattern "[": syntax error in pattern`:                {"run", "--only", "[", "--dry-run"},
+		`nothing to play: no scenario of set fast is left`:    {"run", "--only", "no-such-*", "--dry-run"},
+		`there is no earlier run in none`:                     {"run", "--rerun-failed", "--out", "none"},
+		`unknown scenario "none"`:                             {"explain", "none"},
+		`invalid argument "spot" for "spotdrill send"`:        {"send", "spot"},
+		`--instance is missing`:                               {"send", "state-change"},
+		`where to? Give one of --queue-url and --event-bus`:   {"send", "state-change", "--instance", "i-0123456789abcdef0"},
+		`--instance "worker-1" is no instance id`:             {"send", "state-change", "--instance", "worker-1", "--dry-run"},
+		`--detail "stopping" is not field=value`:              {"send", "state-change", "--instance", "i-0123456789abcdef0", "--detail", "stopping", "--dry-run"},
+	} {
+		stdout, stderr, code := spotdrill(t, args...)
+		if code != exitUsage || !strings.Contains(stderr, want) || stdout != "" {
+			t.Errorf("%v: exit code %d, want %q; said %q and printed %q", args, code, want, stderr, stdout)
+		}
+	}
+}
+
+// What broke with no code of its own is the harness's.
+func TestErrorsWithoutACodeAreTheHarnesss(t *testing.T) {
+	if code := codeOf(json.Unmarshal([]byte("{"), new(int))); code != exitHarness {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+func TestEveryCommandIsDocumented(t *testing.T) {
+	walk(newRoot(), func(cmd *cobra.Command) {
+		if cmd.Short == "" {
+			t.Errorf("%s says nothing of itself", cmd.CommandPath())
+		}
+		if cmd.Args == nil && cmd.Runnable() && cmd.Name() != "run" && !strings.HasPrefix(cmd.CommandPath(), "spotdrill completion") {
+			t.Errorf("%s takes arguments that it does not look at", cmd.CommandPath())
+		}
+	})
+}
+
+func walk(cmd *cobra.Command, visit func(*cobra.Command)) {
+	visit(cmd)
+	for _, sub := range cmd.Commands() {
+		walk(sub, visit)
+	}
+}
+
+func TestJSONIsOneDocument(t *testing.T) {
+	for name, args := range map[string][]string{
+		"list":    {"list", "--json", "--profile", "DNS"},
+		"version": {"version", "--json"},
+		"explain": {"explain", "spot-notice-drains-node", "--json"},
+		"compare": {"compare", "--json", savedReport},
+		"judge":   {"judge", "--json", savedRun},
+	} {
+		stdout, stderr, _ := spotdrill(t, args...)
+		if !json.Valid([]byte(stdout)) || len(stdout) < 20 {
+			t.Errorf("%s: %s\nprinted %s", name, stderr, stdout)
+		}
+	}
+}
+
+func TestCompletionKnowsScenarios(t *testing.T) {
+	stdout, _, code := spotdrill(t, "__complete", "explain", "spot-notice")
+	if code != 0 || !strings.Contains(stdout, "spot-notice-drains-node\tA spot notice drains its node") {
+		t.Errorf("exit code %d, printed %s", code, stdout)
+	}
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		if cmd, _, err := newRoot().Find([]string{"completion", shell}); err != nil || cmd.Name() != shell {
+			t.Errorf("no completion for %s: %v", shell, err)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spotdrill/spotdrill/reports"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+func TestDryRunSaysWhatWouldBePlayed(t *testing.T) {
+	for name, c := range map[string]struct {
+		args      []string
+		want, not []string
+	}{
+		"the set":     {nil, []string{"spot-notice-drains-node  42 s", "handler builtin", "set fast, cluster spotdrill: about "}, []string{"critical-pods-go-last"}},
+		"by name":     {[]string{"critical-pods-go-last"}, []string{"critical-pods-go-last"}, []string{"spot-notice-drains-node"}},
+		"by pattern":  {[]string{"--only", "coredns-*", "--skip", "*-lameduck-0s"}, []string{"coredns-drained-lameduck-5s "}, []string{"spot-notice", "lameduck-0s"}},
+		"by profile":  {[]string{"--profile", "INCIDENT,PDB", "--set", "full"}, []string{"coredns-lost-without-handler", "budget-is-kept"}, []string{"spot-notice"}},
+		"not claimed": {[]string{"--handler", "none"}, []string{"spot-notice-drains-node      -      skipped: not supported: the description of none does not claim spot"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stdout, stderr, code := spotdrill(t, append([]string{"run", "--dry-run"}, c.args...)...)
+			if code != 0 {
+				t.Fatalf("exit code %d: %s", code, stderr)
+			}
+			// Columns are as wide as their texts.
+			squeezed := strings.Join(strings.Fields(stdout), " ")
+			for _, part := range c.want {
+				if !strings.Contains(squeezed, strings.Join(strings.Fields(part), " ")) {
+					t.Errorf("%q is not in:\n%s", part, stdout)
+				}
+			}
+			for _, part := range c.not {
+				if strings.Contains(stdout, part) {
+					t.Errorf("%q is in:\n%s", part, stdout)
+				}
+			}
+		})
+	}
+}
+
+func TestRerunFailedPlaysWhatDidNotPass(t *testing.T) {
+	out := t.TempDir()
+	latest := filepath.Join(out, reports.Latest)
+	if err := os.Mkdir(latest, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(savedReport)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(latest, reports.YAMLFile), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	chosen, err := selection{rerunFailed: true}.choose(scenarios.Fast, nil, out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, s := range chosen {
+		names = append(names, s.Name)
+	}
+	if want := []string{"spot-notice-drains-node", "state-stopping-drains-node"}; !slices.Equal(names, want) {
+		t.Errorf("%v, want %v", names, want)
+	}
+	if _, err := (selection{rerunFailed: true}).choose(scenarios.Fast, []string{"a"}, out); err == nil || !strings.Contains(err.Error(), "give one of them") {
+		t.Errorf("with names as well: %v", err)
+	}
+}
+
+// A scenario that is not in the catalogue is played again from its copy.
+func TestRerunFailedFindsScenariosOfOnesOwn(t *testing.T) {
+	r := reports.New(reports.Folder{}, reports.Handler{Name: "builtin"}, scenarios.Fast, nil)
+	r.Results = []reports.Entry{{History: "mine/attempt-2"}}
+	r.Results[0].Scenario, r.Results[0].Outcome = "mine", "unknown"
+	want := []string{filepath.Join("out", "latest", "mine", "attempt-2", "mine.yaml")}
+	if got := failedIn(r, filepath.Join("out", "latest")); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+func TestExplain(t *testing.T) {
+	stdout, stderr, code := spotdrill(t, "explain", "invalid-json-does-not-stop-the-next-notice")
+	if code != 0 {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	for _, part := range []string{
+		"why:    A message that cannot be read must neither crash", "source: https://docs.aws.amazon.com/",
+		"1. message garbage straight into the queue", "3. notice reclaim: spot-interruption for victim",
+		"4. wait until no evictable pod is left on victim, at most 2m0s",
+		"  handler not restarted: ", "look in handler.log for the panic", "play it: spotdrill run invalid-json-does-not-stop-the-next-notice",
+	} {
+		if !strings.Contains(stdout, part) {
+			t.Errorf("%q is not in:\n%s", part, stdout)
+		}
+	}
+}

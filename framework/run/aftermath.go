@@ -1,0 +1,47 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"time"
+)
+
+// Aftermath is what becomes of the cluster when a drill's recording is over.
+type Aftermath int
+
+// The aftermaths. State is saved in the folder StateFolder of the drill's own.
+const (
+	PutBack        Aftermath = iota // as it was before
+	SaveAndPutBack                  // its state is saved first
+	SaveAndLeave                    // its state is saved, and it stays as it is
+)
+
+// StateFolder is where a drill's aftermath saves the state of the cluster.
+const StateFolder = "state"
+
+// ended asks what is to become of the cluster. What cannot be read of the
+// recording is for the final judgement to tell.
+func (r *drilling) ended() Aftermath {
+	if r.Ended == nil {
+		return PutBack
+	}
+	r.rec.Flush()
+	return r.Ended()
+}
+
+// saveTimeout bounds the saving of the cluster's state: some of it is asked of
+// kubelets that are gone.
+const saveTimeout = 20 * time.Second
+
+// saveState keeps what a reader of a failure looks at first. What is missing of
+// it changes no verdict, so it is only told.
+func (r *drilling) saveState(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
+	defer cancel()
+	err := errors.Join(r.saveHandlerLog(ctx), r.Cluster.SaveState(ctx, filepath.Join(r.Dir, StateFolder), r.rec.Clock().Start(), Namespace))
+	if err != nil {
+		r.opts.Log("    the cluster's state is saved in part only: %s", oneLine(err))
+	}
+}
+

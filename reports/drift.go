@@ -1,0 +1,193 @@
+package reports
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/spotdrill/spotdrill/framework/verdict"
+)
+
+// What a figure is held to: beyond the first percentile of earlier nights it is
+// worth a look, beyond the second it has drifted.
+const (
+	warnPercentile = 95
+	failPercentile = 99
+)
+
+// A figure is beyond a percentile only where it is so by more than what one machine
+// differs by from night to night: a tenth, and never less than the time that a
+// query or a poll may be late, see verdict.Tolerances.
+const slackShare = 0.1
+
+// DriftState says how a figure stands to those of earlier nights.
+type DriftState string
+
+// The states of a figure.
+const (
+	Steady  DriftState = "steady"
+	Warned  DriftState = "warning" // beyond the 95th percentile
+	Drifted DriftState = "drifted" // beyond the 99th
+	TooFew  DriftState = "too few" // earlier nights to say anything
+)
+
+// Drift sets the headline figures of a report against those of earlier ones.
+type Drift struct {
+	Run     string        `json:"run"`
+	AtLeast int           `json:"atLeast"` // so many earlier figures are needed
+	Figures []DriftFigure `json:"figures"` // of what passed and was measured
+}
+
+// DriftFigure is one figure of a scenario.
+type DriftFigure struct {
+	Scenario string     `json:"scenario"`
+	Figure   Figure     `json:"figure"`
+	State    DriftState `json:"state"`
+	Nights   int        `json:"nights"` // earlier figures that it is comparable to
+	// Warn and Fail are the percentiles in the figure's unit; 0 where there are too
+	// few nights.
+	Warn float64 `json:"p95"`
+	Fail float64 `json:"p99"`
+}
+
+// FindDrift compares each scenario that passed with what it was measured at where
+// it passed earlier: by the same handler and set, with the same text of the
+// scenario, on as many cores and with the same kube-proxy mode. AtLeast is how many
+// such figures there must be.
+func FindDrift(now *Report, earlier []*Report, atLeast int) Drift {
+	d := Drift{Run: now.Run, AtLeast: atLeast}
+	for _, e := range now.Results {
+		figure := headlineOf(e)
+		if e.Outcome != verdict.Pass || figure == nil {
+			continue
+		}
+		d.Figures = append(d.Figures, figure.against(e.Scenario, earlierFigures(now, e, figure.Name, earlier), atLeast))
+	}
+	return d
+}
+
+// earlierFigures are those that a figure of an entry is comparable to.
+func earlierFigures(now *Report, e Entry, name string, earlier []*Report) []float64 {
+	var values []float64
+	for _, r := range earlier {
+		same := r.Run != now.Run && r.Set == now.Set && r.Handler.Name == now.Handler.Name &&
+			r.Environment["cores"] == now.Environment["cores"] && r.Environment["kube-proxy"] == now.Environment["kube-proxy"]
+		if !same {
+			continue
+		}
+		for _, was := range r.Results {
+			if was.Scenario != e.Scenario || was.Digest != e.Digest || was.Outcome != verdict.Pass {
+				continue
+			}
+			if f := headlineOf(was); f != nil && f.Name == name {
+				values = append(values, f.Value)
+			}
+		}
+	}
+	return values
+}
+
+func (f Figure) against(scenario string, earlier []float64, atLeast int) DriftFigure {
+	d := DriftFigure{Scenario: scenario, Figure: f, State: TooFew, Nights: len(earlier)}
+	if len(earlier) < max(1, atLeast) {
+		return d
+	}
+	slices.Sort(earlier)
+	d.Warn, d.Fail = percentile(earlier, warnPercentile), percentile(earlier, failPercentile)
+	switch {
+	case f.beyond(d.Fail):
+		d.State = Drifted
+	case f.beyond(d.Warn):
+		d.State = Warned
+	default:
+		d.State = Steady
+	}
+	return d
+}
+
+// beyond is true where the figure is larger than a bound by more than the slack.
+func (f Figure) beyond(bound float64) bool {
+	least := verdict.Tolerances()["late_p99_ms"]
+	if f.unit() == "_seconds" {
+		least /= 1000
+	}
+	return f.Value > bound+max(least, slackShare*bound)
+}
+
+// percentile is interpolated between the two values of a sorted list that are
+// nearest to it.
+func percentile(sorted []float64, p float64) float64 {
+	at := p / 100 * float64(len(sorted)-1)
+	low := int(math.Floor(at))
+	if low+1 >= len(sorted) {
+		return sorted[len(sorted)-1]
+	}
+	return sorted[low] + (at-float64(low))*(sorted[low+1]-sorted[low])
+}
+
+// Count is how many figures are in a state.
+func (d Drift) Count(state DriftState) int {
+	n := 0
+	for _, f := range d.Figures {
+		if f.State == state {
+			n++
+		}
+	}
+	return n
+}
+
+// WriteText writes what is not steady as a table, worst first, and a line with the
+// counts.
+func (d Drift) WriteText(w io.Writer) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	head := "STATE\tSCENARIO\tFIGURE\tP95\tP99\tNIGHTS\n"
+	order := []DriftState{Drifted, Warned}
+	figures := slices.DeleteFunc(slices.Clone(d.Figures), func(f DriftFigure) bool { return !slices.Contains(order, f.State) })
+	slices.SortStableFunc(figures, func(a, b DriftFigure) int {
+		return cmp.Compare(slices.Index(order, a.State), slices.Index(order, b.State))
+	})
+	for _, f := range figures {
+		fmt.Fprintf(table, "%s%s\t%s\t%s\t%s\t%s\t%d\n", head, f.State, printable(f.Scenario), f.Figure,
+			f.Figure.with(f.Warn), f.Figure.with(f.Fail), f.Nights)
+		head = ""
+	}
+	if err := table.Flush(); err != nil {
+		return fmt.Errorf("write drift: %w", err)
+	}
+	_, err := fmt.Fprintf(w, "run %s: %d figures steady, %d warnings, %d drifted, %d with fewer than %d earlier nights\n",
+		printable(d.Run), d.Count(Steady), d.Count(Warned), d.Count(Drifted), d.Count(TooFew), d.AtLeast)
+	return err
+}
+
+// LoadAll loads reports, and of folders every file in them that is named as runs
+// name theirs.
+func LoadAll(places []string) ([]*Report, error) {
+	var loaded []*Report
+	var errs []error
+	for _, place := range places {
+		err := filepath.WalkDir(place, func(file string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || file != place && entry.Name() != YAMLFile {
+				return err
+			}
+			r, err := Load(file)
+			if err != nil {
+				errs = append(errs, err)
+				return nil
+			}
+			loaded = append(loaded, r)
+			return nil
+		})
+		if errors.Is(err, os.ErrNotExist) {
+			err = fmt.Errorf("%w: name a report, or a folder of runs such as reports/out", err)
+		}
+		errs = append(errs, err)
+	}
+	return loaded, errors.Join(errs...)
+}

@@ -1,0 +1,63 @@
+package reports
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestTheLiveLineTellsPhaseElapsedAndDeadline(t *testing.T) {
+	begun := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
+	now := begun.Add(12900 * time.Millisecond)
+	for want, l := range map[string]*live{
+		"[3/13] a … 12 s":                           {},
+		"[3/13] a … arrange, 12 s":                  {phase: "arrange"},
+		"[3/13] a … steps, 12 s, deadline in 13 s":  {phase: "steps", deadline: now.Add(13 * time.Second)},
+		"[3/13] a … settle, 12 s, deadline 2 s ago": {phase: "settle", deadline: now.Add(-2 * time.Second)},
+	} {
+		l.head, l.begun = "[3/13] a", begun
+		if got := l.line(now); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// A line that wraps can no longer be taken back.
+func TestTheLiveLineStaysOnOneLine(t *testing.T) {
+	for columns, want := range map[int]string{40: "naïve … 12 s", 13: "naïve … 12 s", 12: "naïve … 12…", 8: "naïve …", 1: "…"} {
+		if got := fit("naïve … 12 s", columns); got != want {
+			t.Errorf("in %d columns: %q, want %q", columns, got, want)
+		}
+	}
+}
+
+// What is followed is wiped before anything else is written, and its end starts a
+// line of its own.
+func TestNothingIsWrittenIntoTheLiveLine(t *testing.T) {
+	var out bytes.Buffer
+	c := NewConsole(&out, 1)
+	c.follow("[1/1] a")
+	c.Phase("steps")
+	c.Deadline(time.Now().Add(time.Minute))
+	c.Note("a note")
+	c.End(passed())
+	if text := out.String(); !strings.Contains(text, wipe+"    a note\n") || !strings.Contains(text, wipe+"[1/1] a … pass 96 s") {
+		t.Errorf("%q", text)
+	}
+	if strings.Contains(out.String()[strings.LastIndex(out.String(), wipe):], "steps") {
+		t.Error("the live line was left behind")
+	}
+}
+
+func TestProgressWithoutATerminalIsPlain(t *testing.T) {
+	var out bytes.Buffer
+	c := NewConsole(&out, 1)
+	c.Begin("a")
+	c.Phase("steps")
+	c.Deadline(time.Now())
+	c.End(passed())
+	if want := "[1/1] a … pass 96 s (expected 25 s), attempt 2\n"; out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
+}
