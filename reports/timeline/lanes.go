@@ -62,8 +62,17 @@ func (d drill) handler() []Row {
 			said.mark(e, Told, e.Reason)
 		}
 	}
+	disturbed := row{drill: d, Row: Row{Name: "disturbed", Note: "by the drill"}}
+	for _, e := range d.all(history.HandlerDisturbed, history.HandlerLeftAlone) {
+		switch {
+		case e.Kind == history.HandlerDisturbed:
+			disturbed.mark(e, Act, e.Reason)
+		default:
+			disturbed.mark(e, Came, e.Reason+" is over")
+		}
+	}
 	var rows []Row
-	for _, r := range []row{messages, said} {
+	for _, r := range []row{messages, said, disturbed} {
 		if len(r.Spans)+len(r.Marks) > 0 {
 			rows = append(rows, r.Row)
 		}
