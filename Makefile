@@ -12,6 +12,11 @@ RULES ?=
 # Names of suites/mutants/mutants.yaml for make mutants; all without it.
 MUTANTS ?=
 
+# Where make build puts the binary, and files to compile in place of others, as go
+# help build says of -overlay: a mutant is built in this way.
+BINARY ?= bin/spotdrill
+OVERLAY ?=
+
 SHELL := /bin/bash
 # Binary, suite and the binaries in the node image are built alike, so that they
 # share what is compiled; kind/images/steps.sh says why in this way.
@@ -32,7 +37,7 @@ help: ## Show what there is to make
 # it does not pass. It tells its progress on stderr; Ginkgo's own words go to a file.
 define run-suite
 	@$(GO_STATIC) test -c $(LEAN) -o bin/$(1).test ./suites/$(1)
-	@cd suites/$(1) && ../../bin/$(1).test --test.timeout=0 --ginkgo.timeout=$(2) --ginkgo.grace-period=5m \
+	@cd suites/$(1) && ../../bin/$(1).test --drill --test.timeout=0 --ginkgo.timeout=$(2) --ginkgo.grace-period=5m \
 		--ginkgo.fail-on-empty --ginkgo.fail-on-pending --ginkgo.no-color --ginkgo.v $(4) >../../bin/ginkgo.log || { code=$$?; \
 		grep -q 'Running Suite' ../../bin/ginkgo.log || cat ../../bin/ginkgo.log >&2; \
 		echo "make $(1): $(3); Ginkgo's own words are in bin/ginkgo.log" >&2; exit $$code; }
@@ -55,8 +60,8 @@ eventbridge: ## Judge the EventBridge rules by 20 events; needs no cluster
 
 .PHONY: build
 build: ## Build bin/spotdrill, one static binary
-	@echo "building bin/spotdrill (up to 3 min the first time, seconds after)"
-	@$(GO_STATIC) build $(LEAN) -o bin/spotdrill ./cmd/spotdrill
+	@echo "building $(BINARY) (up to 3 min the first time, seconds after)"
+	@$(GO_STATIC) build $(LEAN) $(if $(OVERLAY),-overlay $(OVERLAY)) -o $(BINARY) ./cmd/spotdrill
 
 .PHONY: up
 up: build ## Only bring the system up

@@ -25,6 +25,9 @@ import (
 const setUpTimeout = 40 * time.Minute // images may have to be built
 
 func TestConformance(t *testing.T) {
+	if !*drillFlag {
+		t.Skip("it drills a real system: run `make conformance`")
+	}
 	set := scenarios.Set(*setFlag)
 	chosen, err := scenarios.Select(set, names(*scenariosFlag))
 	if err != nil {
@@ -59,6 +62,7 @@ func TestConformance(t *testing.T) {
 
 // The flags of the suite; `make conformance` sets them from SET, HANDLER, …
 var (
+	drillFlag     = flag.Bool("drill", false, "really drill: go test ./... must not")
 	setFlag       = flag.String("set", "fast", "the set of scenarios: fast or full")
 	handlerFlag   = flag.String("handler", "builtin", "the handler under test: "+strings.Join(handler.Names(), ", ")+", or a path to a description")
 	imageFlag     = flag.String("handler-image", "", "an image that the container engine holds, instead of the description's")

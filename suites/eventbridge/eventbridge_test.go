@@ -41,6 +41,7 @@ const profile = "EVENTBRIDGE"
 
 // The flags of the suite; `make eventbridge` sets them.
 var (
+	drillFlag = flag.Bool("drill", false, "really drill: go test ./... must not")
 	rulesFlag = flag.String("rules", "", "a CloudFormation template with a queue and rules; empty: the one that drills use")
 	outFlag   = flag.String("out", "../../reports/out/eventbridge", "the folder that reports are written to")
 )
@@ -49,6 +50,9 @@ var (
 const network = "spotdrill-rules"
 
 func TestEventBridge(t *testing.T) {
+	if !*drillFlag {
+		t.Skip("it drills a real system: run `make eventbridge`")
+	}
 	specs()
 	RegisterFailHandler(Fail)
 	RunSpecs(t, "spotdrill eventbridge")

@@ -44,6 +44,7 @@ const attempts = 2
 
 // The flags of the suite; `make mutants` sets them.
 var (
+	drillFlag     = flag.Bool("drill", false, "really drill: go test ./... must not")
 	mutantsFlag   = flag.String("mutants", "", "names of mutants, by comma; empty: all")
 	clusterFlag   = flag.String("cluster", run.DefaultCluster, "the name of the kind cluster")
 	proxyModeFlag = flag.String("proxy-mode", "iptables", "kube-proxy's mode: iptables or nftables")
@@ -52,6 +53,9 @@ var (
 )
 
 func TestMutants(t *testing.T) {
+	if !*drillFlag {
+		t.Skip("it drills a real system: run `make mutants`")
+	}
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
@@ -146,8 +150,8 @@ func (s *suite) setUp(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred(), "set-up")
 }
 
-// build compiles the product with the mutant's files in place of its own, with
-// the flags of `make build`, so that all else is compiled already.
+// build compiles the product with the mutant's files in place of its own, as all
+// else of it is compiled already.
 func (s *suite) build(ctx context.Context, m defects.Mutant) error {
 	dir := filepath.Join(s.dir, m.Name)
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -157,9 +161,8 @@ func (s *suite) build(ctx context.Context, m defects.Mutant) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-overlay", overlay, "-trimpath", "-gcflags=all=-dwarf=false", "-gcflags=k8s.io/...=-dwarf=false -l", "-ldflags=-s -w", "-o", s.binary(m), "./cmd/spotdrill")
+	cmd := exec.CommandContext(ctx, "make", "build", "OVERLAY="+overlay, "BINARY="+s.binary(m))
 	cmd.Dir = s.root
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOGC=400")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build mutant %s: %w\n%s", m.Name, err, out)
 	}
