@@ -169,12 +169,18 @@ func howToGoOn(s *conformance.Session) string {
 	if s.System.Cluster != run.DefaultCluster {
 		cluster = " --cluster " + s.System.Cluster
 	}
-	return fmt.Sprintf(`
-the cluster is left as the drill left it; to go on:
-  export KUBECONFIG=%s   # then kubectl get pods -A -o wide
-  spotdrill judge %s     # what was found, once more
-  spotdrill run --rerun-failed --keep%[3]s   # the same again; the cluster is put back first
-  spotdrill up%[3]s     # put it back
-  spotdrill down%[3]s   # remove it
-`, kubeconfig, s.Left(), cluster)
+	var b strings.Builder
+	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "\nthe cluster is left as the drill left it; to go on:")
+	for _, line := range [][2]string{
+		{"export KUBECONFIG=" + kubeconfig, "and look: kubectl get pods -A -o wide"},
+		{"spotdrill judge " + s.Left(), "what was found, once more"},
+		{s.Again() + " --keep" + cluster, "the same again; the cluster is put back first"},
+		{"spotdrill up" + cluster, "put it back"},
+		{"spotdrill down" + cluster, "remove it"},
+	} {
+		fmt.Fprintf(table, "  %s\t# %s\n", line[0], line[1])
+	}
+	_ = table.Flush() // into memory
+	return b.String()
 }
