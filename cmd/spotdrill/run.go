@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,6 +42,7 @@ could not be judged; 70: the harness itself broke.`,
   spotdrill run --handler ./my-handler/handler.yaml --profile SPOT
   spotdrill run ./my-scenario.yaml --keep
   spotdrill run --rerun-failed`,
+		ValidArgsFunction: completeScenarios,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.rerunFailed {
 				was, err := lastRun(o.out)
@@ -51,7 +53,7 @@ could not be judged; 70: the harness itself broke.`,
 					o.set = string(was.Set)
 				}
 				if !cmd.Flags().Changed("handler") {
-					o.handler = was.Handler.Description
+					o.handler = cmp.Or(was.Handler.Description, was.Handler.Name)
 				}
 			}
 			opts, err := o.options(args, cmd.ErrOrStderr())
@@ -83,6 +85,9 @@ could not be judged; 70: the harness itself broke.`,
 	flags.BoolVar(&o.dryRun, "dry-run", false, "only print what would be played")
 	flags.StringVar(&o.out, "out", "reports/out", "`folder` in which the run gets a folder of its own")
 	systemFlags(flags, &o.system)
+	completeFlag(cmd, "set", string(scenarios.Fast), string(scenarios.Full))
+	completeFlag(cmd, "handler", handler.Names()...)
+	completeFlag(cmd, "profile", scenarios.Profiles()...)
 	return cmd
 }
 
