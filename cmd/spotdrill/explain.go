@@ -41,8 +41,8 @@ func newExplainCommand() *cobra.Command {
 why and by which source, what happens in its drill, what every check wants, and
 what to do where one fails. CLAUSE is a name of the catalogue (see spotdrill list)
 or a path that ends in .yaml.`,
-		Example: "  spotdrill explain spot-notice-drains-node",
-		Args:    cobra.ExactArgs(1),
+		Example:           "  spotdrill explain spot-notice-drains-node",
+		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeScenarios,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			chosen, err := scenarios.Select(scenarios.Fast, args)

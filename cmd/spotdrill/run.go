@@ -22,6 +22,7 @@ import (
 type runOptions struct {
 	selection
 	set, handler, image, out string
+	repeat                   int
 	keep, dryRun             bool
 	system                   run.Options
 }
@@ -81,6 +82,7 @@ could not be judged; 70: the harness itself broke.`,
 	flags.StringSliceVar(&o.skip, "skip", nil, "leave out scenarios whose name matches a `pattern`")
 	flags.StringSliceVar(&o.profiles, "profile", nil, "play only scenarios of a `profile`: "+strings.Join(scenarios.Profiles(), ", "))
 	flags.BoolVar(&o.rerunFailed, "rerun-failed", false, "play what did not pass in the latest run, with its handler and set")
+	flags.IntVar(&o.repeat, "repeat", 1, "play each scenario so often; the worst outcome counts")
 	flags.BoolVar(&o.keep, "keep", false, "stop at the first drill that does not pass, and leave the cluster as it is then")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "only print what would be played")
 	flags.StringVar(&o.out, "out", "reports/out", "`folder` in which the run gets a folder of its own")
@@ -102,7 +104,7 @@ func (o runOptions) options(args []string, console io.Writer) (conformance.Optio
 		return conformance.Options{}, err
 	}
 	return conformance.Options{
-		Handler: under, HandlerImage: o.image, Set: scenarios.Set(o.set), Scenarios: chosen,
+		Handler: under, HandlerImage: o.image, Set: scenarios.Set(o.set), Scenarios: chosen, Repeat: o.repeat,
 		System: o.system, Out: o.out, Keep: o.keep, Console: console,
 	}, nil
 }
