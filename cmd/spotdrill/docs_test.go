@@ -84,7 +84,7 @@ func (c command) wrong(t *testing.T) string {
 		return err.Error()
 	}
 	args := cmd.Flags().Args()
-	if err := cmd.ValidateArgs(args); err != nil && !(c.named && len(rest) == 0) {
+	if err := cmd.ValidateArgs(args); err != nil && (!c.named || len(rest) > 0) {
 		return err.Error()
 	}
 	if cmd.Name() == "run" || cmd.Name() == "explain" {
