@@ -37,9 +37,10 @@ func NewConsole(out io.Writer, total int) *Console {
 // no-color.org.
 func coloured(out io.Writer) bool { return os.Getenv("NO_COLOR") == "" && terminal(out) }
 
+// terminal is true where a line can be taken back.
 func terminal(out io.Writer) bool {
 	f, ok := out.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
+	return ok && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
 }
 
 // Write prints what others have to say, so that it does not end up within a live

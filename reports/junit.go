@@ -153,7 +153,7 @@ func (r *Report) details(e Entry) string {
 	if command := r.rejudge(e); command != "" {
 		b.WriteString("judge again: " + command + "\n")
 	}
-	b.WriteString("reproduce: " + r.reproduce(e) + "\n")
+	b.WriteString("reproduce: " + r.Reproduce(e) + "\n")
 	return b.String()
 }
 

@@ -198,9 +198,9 @@ func (r *Report) rejudge(e Entry) string {
 	return "spotdrill judge " + filepath.ToSlash(filepath.Join(r.folder.Path, e.History))
 }
 
-// reproduce is the command that plays an entry's scenario again: one of the
+// Reproduce is the command that plays an entry's scenario again: one of the
 // catalogue by its name, another one from where its attempt saved it.
-func (r *Report) reproduce(e Entry) string {
+func (r *Report) Reproduce(e Entry) string {
 	scenario := e.Scenario
 	if !scenarios.InCatalogue(scenario) && e.History != "" {
 		scenario = filepath.ToSlash(ScenarioFile(filepath.Join(r.folder.Path, e.History), e.Scenario))

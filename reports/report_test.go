@@ -178,7 +178,7 @@ func TestReproduceNamesWhatWasPlayed(t *testing.T) {
 			"spotdrill run out/1/mine/attempt-2/mine.yaml --handler ./mine/handler.yaml --set fast",
 		},
 	} {
-		if got := New(Folder{Path: "out/1"}, c.handler, "fast", nil).reproduce(c.entry); got != c.want {
+		if got := New(Folder{Path: "out/1"}, c.handler, "fast", nil).Reproduce(c.entry); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}

@@ -10,8 +10,9 @@ import (
 // The handler is installed anew before the next scenario.
 type Disturb struct {
 	// Name is how checks refer to it.
-	Name    string `yaml:"name"`
-	Handler string `yaml:"handler"` // one of Disturbances
+	Name string `yaml:"name"`
+	// Handler is what it meets.
+	Handler string `yaml:"handler"`
 	// For is how long a handler is cut off.
 	For strict.Duration `yaml:"for,omitempty"`
 	// Replicas is what a handler is scaled to, 1 to 5.

@@ -27,8 +27,10 @@ func (s Step) String() string {
 	case s.Budget != nil:
 		b := s.Budget
 		return fmt.Sprintf("budget of %s: minAvailable %d, %s after %s", b.Pods, b.MinAvailable, b.After.D(), b.At)
+	case s.Disturb != nil:
+		return s.Disturb.String()
 	}
-	return "nothing"
+	return ""
 }
 
 // String is the notice in words.
@@ -50,6 +52,10 @@ func (a Await) String() string {
 	switch {
 	case a.Deleted != "":
 		what = "the messages of " + a.Deleted + " are deleted"
+	case a.Received != "":
+		what = "the messages of " + a.Received + " are handed out"
+	case a.Evicting != "":
+		what = "a pod of " + a.Evicting + " is told to end"
 	case a.Drained != "":
 		what = "no evictable pod is left on " + a.Drained
 	case a.Answering > 0:
@@ -62,6 +68,21 @@ func (a Await) String() string {
 		what = "the pods of " + a.Ready + " are Ready again"
 	}
 	return fmt.Sprintf("wait until %s, at most %s", what, a.Timeout.D())
+}
+
+// String is what is done to the handler, in words.
+func (d Disturb) String() string {
+	what := map[string]string{
+		Kill: "is killed", Update: "is updated", CutOff: "is cut off from the Kubernetes API", Scale: "is scaled",
+	}[d.Handler]
+	text := fmt.Sprintf("disturbance %s: the handler %s", d.Name, what)
+	if d.For > 0 {
+		text += " for " + d.For.D().String()
+	}
+	if d.Replicas > 0 {
+		text += fmt.Sprintf(" to %d replicas", d.Replicas)
+	}
+	return text
 }
 
 // String is the fault in words.

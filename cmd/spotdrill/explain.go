@@ -41,11 +41,9 @@ func newExplainCommand() *cobra.Command {
 why and by which source, what happens in its drill, what every check wants, and
 what to do where one fails. CLAUSE is a name of the catalogue (see spotdrill list)
 or a path that ends in .yaml.`,
-		Example: "  spotdrill explain spot-notice-drains-node",
-		Args:    cobra.ExactArgs(1),
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return scenarioNames(), cobra.ShellCompDirectiveDefault
-		},
+		Example:           "  spotdrill explain spot-notice-drains-node",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeScenarios,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			chosen, err := scenarios.Select(scenarios.Fast, args)
 			if err != nil {
@@ -94,17 +92,4 @@ func (e explanation) print(w io.Writer) error {
 	fmt.Fprintf(&b, "\nplay it: %s\n", e.PlayedBy)
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// scenarioNames are those of the catalogue, for the shell.
-func scenarioNames() []string {
-	all, err := scenarios.Catalogue()
-	if err != nil {
-		return nil
-	}
-	var names []string
-	for _, s := range all {
-		names = append(names, s.Name+"\t"+s.Title)
-	}
-	return names
 }

@@ -44,6 +44,8 @@ func newListCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&set, "set", string(scenarios.Fast), "list the scenarios of this set: fast or full")
 	cmd.Flags().StringVar(&profile, "profile", "", "list only this profile: "+strings.Join(scenarios.Profiles(), ", "))
+	completeFlag(cmd, "set", string(scenarios.Fast), string(scenarios.Full))
+	completeFlag(cmd, "profile", scenarios.Profiles()...)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
 	return cmd
 }

@@ -101,6 +101,9 @@ func TestCompletionKnowsScenarios(t *testing.T) {
 	if code != 0 || !strings.Contains(stdout, "spot-notice-drains-node\tA spot notice drains its node") {
 		t.Errorf("exit code %d, printed %s", code, stdout)
 	}
+	if stdout, _, code := spotdrill(t, "__complete", "run", "--profile", ""); code != 0 || !strings.Contains(stdout, "QUEUE-HYGIENE\n") {
+		t.Errorf("exit code %d, printed %s", code, stdout)
+	}
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		if cmd, _, err := newRoot().Find([]string{"completion", shell}); err != nil || cmd.Name() != shell {
 			t.Errorf("no completion for %s: %v", shell, err)

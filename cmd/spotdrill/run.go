@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 type runOptions struct {
 	selection
 	set, handler, image, out string
+	repeat                   int
 	keep, dryRun             bool
 	system                   run.Options
 }
@@ -41,6 +43,7 @@ could not be judged; 70: the harness itself broke.`,
   spotdrill run --handler ./my-handler/handler.yaml --profile SPOT
   spotdrill run ./my-scenario.yaml --keep
   spotdrill run --rerun-failed`,
+		ValidArgsFunction: completeScenarios,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.rerunFailed {
 				was, err := lastRun(o.out)
@@ -51,7 +54,7 @@ could not be judged; 70: the harness itself broke.`,
 					o.set = string(was.Set)
 				}
 				if !cmd.Flags().Changed("handler") {
-					o.handler = was.Handler.Description
+					o.handler = cmp.Or(was.Handler.Description, was.Handler.Name)
 				}
 			}
 			opts, err := o.options(args, cmd.ErrOrStderr())
@@ -79,10 +82,14 @@ could not be judged; 70: the harness itself broke.`,
 	flags.StringSliceVar(&o.skip, "skip", nil, "leave out scenarios whose name matches a `pattern`")
 	flags.StringSliceVar(&o.profiles, "profile", nil, "play only scenarios of a `profile`: "+strings.Join(scenarios.Profiles(), ", "))
 	flags.BoolVar(&o.rerunFailed, "rerun-failed", false, "play what did not pass in the latest run, with its handler and set")
+	flags.IntVar(&o.repeat, "repeat", 1, "play each scenario so often; the worst outcome counts")
 	flags.BoolVar(&o.keep, "keep", false, "stop at the first drill that does not pass, and leave the cluster as it is then")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "only print what would be played")
 	flags.StringVar(&o.out, "out", "reports/out", "`folder` in which the run gets a folder of its own")
 	systemFlags(flags, &o.system)
+	completeFlag(cmd, "set", string(scenarios.Fast), string(scenarios.Full))
+	completeFlag(cmd, "handler", handler.Names()...)
+	completeFlag(cmd, "profile", scenarios.Profiles()...)
 	return cmd
 }
 
@@ -97,7 +104,7 @@ func (o runOptions) options(args []string, console io.Writer) (conformance.Optio
 		return conformance.Options{}, err
 	}
 	return conformance.Options{
-		Handler: under, HandlerImage: o.image, Set: scenarios.Set(o.set), Scenarios: chosen,
+		Handler: under, HandlerImage: o.image, Set: scenarios.Set(o.set), Scenarios: chosen, Repeat: o.repeat,
 		System: o.system, Out: o.out, Keep: o.keep, Console: console,
 	}, nil
 }
@@ -169,12 +176,18 @@ func howToGoOn(s *conformance.Session) string {
 	if s.System.Cluster != run.DefaultCluster {
 		cluster = " --cluster " + s.System.Cluster
 	}
-	return fmt.Sprintf(`
-the cluster is left as the drill left it; to go on:
-  export KUBECONFIG=%s   # then kubectl get pods -A -o wide
-  spotdrill judge %s     # what was found, once more
-  spotdrill run --rerun-failed --keep%[3]s   # the same again; the cluster is put back first
-  spotdrill up%[3]s     # put it back
-  spotdrill down%[3]s   # remove it
-`, kubeconfig, s.Left(), cluster)
+	var b strings.Builder
+	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "\nthe cluster is left as the drill left it; to go on:")
+	for _, line := range [][2]string{
+		{"export KUBECONFIG=" + kubeconfig, "and look: kubectl get pods -A -o wide"},
+		{"spotdrill judge " + s.Left(), "what was found, once more"},
+		{s.Again() + " --keep" + cluster, "the same again; the cluster is put back first"},
+		{"spotdrill up" + cluster, "put it back"},
+		{"spotdrill down" + cluster, "remove it"},
+	} {
+		fmt.Fprintf(table, "  %s\t# %s\n", line[0], line[1])
+	}
+	_ = table.Flush() // into memory
+	return b.String()
 }

@@ -52,8 +52,8 @@ func documents() []document {
 				"CoreDNS.placement": {string(scenarios.OnSpot), string(scenarios.OnOnDemand), string(scenarios.Spread)},
 				"Pick.capacity":     capacities, "Pick.runs": {"coredns"}, "Notice.type": scenarios.NoticeTypes(),
 				"Fault.type": scenarios.FaultTypes(), "Fault.actions": scenarios.FaultActions(),
-				"Fault.code": {"ThrottlingException", "RequestThrottled"},
-				"Pods.kind":  scenarios.PodKinds(), "Budget.unhealthyPodEvictionPolicy": {"IfHealthyBudget", "AlwaysAllow"},
+				"Disturb.handler": scenarios.Disturbances(), "Fault.code": {"ThrottlingException", "RequestThrottled"},
+				"Pods.kind": scenarios.PodKinds(), "Budget.unhealthyPodEvictionPolicy": {"IfHealthyBudget", "AlwaysAllow"},
 				"DNSLost.mode": modes, "DNSWindow.mode": modes,
 			},
 			defaults: map[string]any{

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -64,6 +65,11 @@ func verdictOn(t *testing.T, s *validator.Schema, file string) error {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return validate(t, s, text)
+}
+
+func validate(t *testing.T, s *validator.Schema, text []byte) error {
+	t.Helper()
 	asJSON, err := yaml.YAMLToJSON(text)
 	if err != nil {
 		return err
@@ -146,5 +152,32 @@ func TestDescriptionsSpeakOfYAML(t *testing.T) {
 				t.Errorf("%s: the schema speaks of %s, which is Go", d.name, name)
 			}
 		}
+	}
+}
+
+var block = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
+
+// What readers copy from a page is taken.
+func TestExamplesInTheDocsKeepToTheSchemas(t *testing.T) {
+	seen := map[string]int{}
+	for _, page := range append(files(t, "../*.md"), "../../README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range block.FindAllStringSubmatch(string(text), -1) {
+			for kind, name := range map[string]string{"kind: Scenario\n": "scenario", "kind: HandlerUnderTest\n": "handler"} {
+				if !strings.Contains(m[1], kind) {
+					continue
+				}
+				seen[name]++
+				if err := validate(t, compiled(t, name), []byte(m[1])); err != nil {
+					t.Errorf("%s: a %s: %v", page, name, err)
+				}
+			}
+		}
+	}
+	if seen["scenario"] < 2 || seen["handler"] < 2 {
+		t.Errorf("examples that were found: %v", seen)
 	}
 }

@@ -212,3 +212,17 @@ func (s *Session) Report() *reports.Report { return s.report }
 
 // Left is the folder of the attempt that the cluster was left after, or "".
 func (s *Session) Left() string { return s.left }
+
+// Again is the command that plays the latest drill once more; "" before there was
+// one.
+func (s *Session) Again() string {
+	if s.report == nil {
+		return ""
+	}
+	for _, e := range slices.Backward(s.report.Results) {
+		if e.History != "" {
+			return s.report.Reproduce(e)
+		}
+	}
+	return ""
+}

@@ -294,3 +294,28 @@ func TestAnsweredFor(t *testing.T) {
 		})
 	}
 }
+
+// Whoever looks at a recording before its end finds all of it so far, and is told
+// that it goes on.
+func TestFlushBringsWhatThereIsToDisk(t *testing.T) {
+	dir := t.TempDir()
+	rec, err := Create(dir, NewClock(), Meta{Scenario: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec.Record(Event{Kind: RunPhase, Key: "restore"})
+	rec.Query(Query{Target: Service, Mode: Fresh, Outcome: Answered})
+	rec.Query(Query{Target: Service, Mode: Fresh, Outcome: Timeout})
+	rec.Flush()
+	h, err := Load(dir)
+	if err != nil || len(h.Events) != 1 || len(h.Queries) != 2 || h.Complete || h.Damage == "" {
+		t.Errorf("%d events, %d queries, complete %t, damage %q (%v)", len(h.Events), len(h.Queries), h.Complete, h.Damage, err)
+	}
+	if err := rec.Close(true); err != nil {
+		t.Fatal(err)
+	}
+	rec.Flush() // does nothing any more
+	if h, err := Load(dir); err != nil || !h.Complete || len(h.Queries) != 2 {
+		t.Errorf("closed: complete %t, %d queries (%v)", h.Complete, len(h.Queries), err)
+	}
+}

@@ -44,4 +44,3 @@ func (r *drilling) saveState(ctx context.Context) {
 		r.opts.Log("    the cluster's state is saved in part only: %s", oneLine(err))
 	}
 }
-

@@ -31,17 +31,24 @@ func Keeps(ctx context.Context, opts Options) (Kept, error) {
 	if k.Images, err = k.engine.Images(ctx, kind.BuiltImages); err != nil {
 		return k, err
 	}
+	k.Files, err = keptFiles()
+	return k, err
+}
+
+// keptFiles are ours in the state folder, which may be shared where SPOTDRILL_CACHE
+// says so.
+func keptFiles() ([]string, error) {
 	dir, err := engine.StateDir()
 	if err != nil {
-		return k, err
+		return nil, err
 	}
-	// The folder may be shared, where SPOTDRILL_CACHE says so: only ours goes.
+	var files []string
 	for _, name := range []string{"images", "kubeconfig", "report-test", "containers.conf"} {
 		if file := filepath.Join(dir, name); exists(file) {
-			k.Files = append(k.Files, file)
+			files = append(files, file)
 		}
 	}
-	return k, nil
+	return files, nil
 }
 
 // Remove deletes all of it. Images that a container uses are errors: the cluster

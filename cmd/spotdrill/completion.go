@@ -1,0 +1,28 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// completeScenarios offers the shell the names of the catalogue, and files.
+func completeScenarios(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	all, err := scenarios.Catalogue()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var names []string
+	for _, s := range all {
+		names = append(names, cobra.CompletionWithDesc(s.Name, s.Title))
+	}
+	return names, cobra.ShellCompDirectiveDefault
+}
+
+// completeFlag offers the shell the values of a flag. A flag that does not exist is
+// a mistake in this program.
+func completeFlag(cmd *cobra.Command, name string, values ...string) {
+	if err := cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveDefault)); err != nil {
+		panic(err)
+	}
+}

@@ -1,0 +1,101 @@
+package conformance
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/spotdrill/spotdrill/framework/handler"
+	"github.com/spotdrill/spotdrill/framework/run"
+	"github.com/spotdrill/spotdrill/framework/verdict"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+func TestAftermath(t *testing.T) {
+	noise := verdict.Result{Outcome: verdict.Unknown, Verdicts: []verdict.Verdict{{Outcome: verdict.Unknown, Noise: true}}}
+	failed := verdict.Result{Outcome: verdict.Fail, Verdicts: []verdict.Verdict{{Outcome: verdict.Fail}}}
+	broken := verdict.Result{Outcome: verdict.Unknown, Verdicts: []verdict.Verdict{{Outcome: verdict.Unknown}}}
+	for name, c := range map[string]struct {
+		result  verdict.Result
+		attempt int
+		keep    bool
+		want    run.Aftermath
+	}{
+		"a pass":                             {verdict.Result{Outcome: verdict.Pass}, 1, true, run.PutBack},
+		"a failure":                          {failed, 1, false, run.SaveAndPutBack},
+		"a failure, to be kept":              {failed, 1, true, run.SaveAndLeave},
+		"what broke, to be kept":             {broken, 1, true, run.SaveAndLeave},
+		"noise, which is played again":       {noise, 1, true, run.SaveAndPutBack},
+		"noise that stays, to be kept":       {noise, attempts, true, run.SaveAndLeave},
+		"noise that stays, not to be kept":   {noise, attempts, false, run.SaveAndPutBack},
+		"an outcome that is not of the list": {verdict.Result{Outcome: "nonsense"}, 1, true, run.SaveAndLeave},
+	} {
+		if got := aftermath(c.result, c.attempt, c.keep); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+func session(t *testing.T, name string) *Session {
+	t.Helper()
+	under, err := handler.Load(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := scenarios.Catalogue()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(Options{Handler: under, Set: scenarios.Fast, Scenarios: all, Console: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// What is not claimed is skipped and says so; what needs no handler is played with
+// any.
+func TestNotApplicable(t *testing.T) {
+	for name, c := range map[string]struct {
+		handler, scenario, noImage, want string
+	}{
+		"claimed":                {handler: "builtin", scenario: "spot-notice-drains-node"},
+		"not claimed":            {handler: "none", scenario: "spot-notice-drains-node", want: "not supported: the description of none does not claim spot"},
+		"played without one":     {handler: "none", scenario: "coredns-lost-without-handler"},
+		"no image of it is here": {handler: "nth", scenario: "spot-notice-drains-node", noImage: "no registry", want: "no registry"},
+	} {
+		s := session(t, c.handler)
+		s.noImage = c.noImage
+		chosen, err := scenarios.Select(scenarios.Full, []string{c.scenario})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.NotApplicable(chosen[0]); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestADeviationFromNoClauseIsAnError(t *testing.T) {
+	under, err := handler.Load("builtin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	under.Deviations = map[string]string{"my-own-clause": "It is not kept."}
+	opts := Options{Handler: under, Console: io.Discard}
+	if _, err := New(opts); err == nil || !strings.Contains(err.Error(), "no scenario has this name") {
+		t.Errorf("error %v", err)
+	}
+	opts.Scenarios = []scenarios.Scenario{{Name: "my-own-clause"}}
+	if _, err := New(opts); err != nil {
+		t.Errorf("of a clause that is played: %v", err)
+	}
+}
+
+// A session that never came to anything has nothing to put back or to write.
+func TestFinishBeforeSetUp(t *testing.T) {
+	s := session(t, "builtin")
+	if err := s.Finish(t.Context()); err != nil || s.Again() != "" || s.Left() != "" || s.Report() != nil {
+		t.Errorf("error %v, again %q, left %q", err, s.Again(), s.Left())
+	}
+}

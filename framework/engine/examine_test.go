@@ -1,0 +1,28 @@
+package engine
+
+import "testing"
+
+func TestMemoryOf(t *testing.T) {
+	for meminfo, want := range map[string]uint64{
+		"MemTotal:       24683896 kB\nMemFree:         1000000 kB\n": 24683896 << 10,
+		"MemFree: 1 kB\n": 0,
+		"":                0,
+	} {
+		if got := memoryOf(meminfo); got != want {
+			t.Errorf("%q: %d, want %d", meminfo, got, want)
+		}
+	}
+}
+
+// A finding that stands in the way says how to get past it.
+func TestWhatIsMissingIsMended(t *testing.T) {
+	_, found := Examine(t.Context())
+	if len(found) < 3 {
+		t.Errorf("found only %+v", found)
+	}
+	for _, f := range found {
+		if f.What == "" || f.Detail == "" || f.State == Missing && f.Mend == "" && f.What != "container engine" {
+			t.Errorf("%+v", f)
+		}
+	}
+}
