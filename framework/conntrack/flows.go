@@ -49,7 +49,7 @@ func (f *flows) add(at time.Duration, changes []change) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, c := range changes {
-		if c.protocol != protocolUDP || c.service != f.service || c.client.Addr() != f.client {
+		if !f.ours(c) {
 			continue
 		}
 		port := int(c.client.Port())
@@ -67,6 +67,22 @@ func (f *flows) add(at time.Duration, changes []change) {
 			delete(f.open, port)
 		}
 	}
+}
+
+// living takes what the kernel lists: it tells only of ended flows by itself
+// whether an answer came.
+func (f *flows) living(entries []change) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range entries {
+		if i, ok := f.open[int(c.client.Port())]; ok && f.ours(c) {
+			f.all[i].Replied = c.replied
+		}
+	}
+}
+
+func (f *flows) ours(c change) bool {
+	return c.protocol == protocolUDP && c.service == f.service && c.client.Addr() == f.client
 }
 
 // name is the backend's address, one string for all of its flows.

@@ -74,3 +74,21 @@ func TestFlows(t *testing.T) {
 		})
 	}
 }
+
+// Of a flow that goes on, the kernel says only when asked whether it was
+// answered.
+func TestLivingFlows(t *testing.T) {
+	f := newFlows(here, dns)
+	f.add(0, []change{began(1, "10.244.2.5"), began(2, "10.244.2.5"), began(3, "10.244.2.5")})
+	f.add(ms(10), []change{over(3, false, false)})
+	answered, elsewhere := began(1, "10.244.2.5"), began(2, "10.244.2.5")
+	answered.replied, elsewhere.replied = true, true
+	elsewhere.service = netip.AddrPortFrom(dns.Addr(), 54)
+	f.living([]change{answered, elsewhere, began(4, "10.244.2.5")})
+	all, _ := f.snapshot()
+	for i, want := range []bool{true, false, false} {
+		if all[i].Replied != want {
+			t.Errorf("port %d answered: %t, want %t", all[i].Port, all[i].Replied, want)
+		}
+	}
+}

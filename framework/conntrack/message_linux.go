@@ -13,6 +13,7 @@ import (
 // linux/netfilter/nfnetlink_conntrack.h.
 const (
 	messageNew    = unix.NFNL_SUBSYS_CTNETLINK << 8
+	messageGet    = unix.NFNL_SUBSYS_CTNETLINK<<8 | 1
 	messageDelete = unix.NFNL_SUBSYS_CTNETLINK<<8 | 2
 
 	attrOriginal, attrReply, attrStatus    = 1, 2, 3
@@ -32,35 +33,40 @@ const (
 
 var errShort = errors.New("it ends too soon")
 
-// parse tells every change in what was read from the socket. An error means
-// that the kernel writes otherwise than this reads.
-func parse(b []byte, tell func(change)) error {
+// parse tells every change in what was read from the socket, and whether it was
+// the end of a list. An error means that the kernel writes otherwise than this
+// reads.
+func parse(b []byte, tell func(change)) (done bool, err error) {
 	for len(b) > 0 {
 		if len(b) < unix.SizeofNlMsghdr {
-			return fmt.Errorf("ctnetlink message of %d bytes: %w", len(b), errShort)
+			return done, fmt.Errorf("ctnetlink message of %d bytes: %w", len(b), errShort)
 		}
 		length := int(binary.NativeEndian.Uint32(b))
 		kind, sender := binary.NativeEndian.Uint16(b[4:]), binary.NativeEndian.Uint32(b[12:])
 		if length < unix.SizeofNlMsghdr || length > len(b) {
-			return fmt.Errorf("ctnetlink message says that it has %d bytes, %d were read", length, len(b))
+			return done, fmt.Errorf("ctnetlink message says that it has %d bytes, %d were read", length, len(b))
 		}
 		body := b[unix.SizeofNlMsghdr:length]
 		b = b[min(aligned(length), len(b)):]
+		if kind == unix.NLMSG_ERROR && len(body) >= 4 {
+			return done, fmt.Errorf("ctnetlink says: %w", unix.Errno(-int32(binary.NativeEndian.Uint32(body))))
+		}
 		if kind != messageNew && kind != messageDelete {
+			done = done || kind == unix.NLMSG_DONE
 			continue
 		}
 		if len(body) < familyBytes {
-			return fmt.Errorf("ctnetlink message of type %#x: %w", kind, errShort)
+			return done, fmt.Errorf("ctnetlink message of type %#x: %w", kind, errShort)
 		}
 		c := change{ended: kind == messageDelete}
 		// The kernel's own doing, such as an entry's expiry, has no sender.
 		c.removed = c.ended && sender != 0
 		if err := c.read(body[familyBytes:]); err != nil {
-			return fmt.Errorf("ctnetlink message of type %#x: %w", kind, err)
+			return done, fmt.Errorf("ctnetlink message of type %#x: %w", kind, err)
 		}
 		tell(c)
 	}
-	return nil
+	return done, nil
 }
 
 func aligned(n int) int { return (n + unix.NLMSG_ALIGNTO - 1) &^ (unix.NLMSG_ALIGNTO - 1) }

@@ -60,6 +60,13 @@ func status(bits uint32) attribute {
 	return attribute{attrStatus, binary.BigEndian.AppendUint32(nil, bits)}
 }
 
+// refusal is a struct nlmsgerr without the message that it is about.
+func refusal(why unix.Errno) []byte {
+	b := message(unix.NLMSG_ERROR, 0, 0)
+	binary.NativeEndian.PutUint32(b[unix.SizeofNlMsghdr:], uint32(-int32(why)))
+	return b
+}
+
 var (
 	client  = netip.MustParseAddrPort("10.244.1.9:40000")
 	service = netip.MustParseAddrPort("10.96.0.10:53")
@@ -92,7 +99,7 @@ func TestParse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []change
-			if err := parse(c.read, func(c change) { got = append(got, c) }); err != nil || !reflect.DeepEqual(got, c.want) {
+			if _, err := parse(c.read, func(c change) { got = append(got, c) }); err != nil || !reflect.DeepEqual(got, c.want) {
 				t.Errorf("got  %+v (%v)\nwant %+v", got, err, c.want)
 			}
 		})
@@ -107,6 +114,7 @@ func TestParseRefuses(t *testing.T) {
 		read []byte
 		want string
 	}{
+		"a refusal":            {refusal(unix.EPERM), "ctnetlink says: operation not permitted"},
 		"half a header":        {whole[:10], "it ends too soon"},
 		"half a message":       {whole[:40], "were read"},
 		"more than there is":   {longer, "were read"},
@@ -115,7 +123,7 @@ func TestParseRefuses(t *testing.T) {
 		"an attribute too big": {message(messageNew, 0, 0, attribute{attrOriginal, []byte{9, 0, 1, 0}}), "attribute says that it has 9 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := parse(c.read, func(c change) { t.Errorf("told %+v", c) })
+			_, err := parse(c.read, func(c change) { t.Errorf("told %+v", c) })
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
@@ -130,11 +138,11 @@ func FuzzParse(f *testing.F) {
 	f.Add(message(messageDelete, 0, 1, entry(6, status(statusSeenReply))...))
 	f.Fuzz(func(t *testing.T, read []byte) {
 		told := 0
-		err := parse(read, func(change) { told++ })
+		_, err := parse(read, func(change) { told++ })
 		if told > len(read)/unix.SizeofNlMsghdr {
 			t.Errorf("%d changes in %d bytes", told, len(read))
 		}
-		if again := parse(read, func(change) { told-- }); (err == nil) != (again == nil) || told != 0 {
+		if _, again := parse(read, func(change) { told-- }); (err == nil) != (again == nil) || told != 0 {
 			t.Errorf("read twice: %v, then %v, and %d more", err, again, told)
 		}
 	})
@@ -144,7 +152,7 @@ func FuzzParse(f *testing.F) {
 func BenchmarkParse(b *testing.B) {
 	read := message(messageNew, 0, 0, entry(protocolUDP, status(0))...)
 	for b.Loop() {
-		if err := parse(read, func(change) {}); err != nil {
+		if _, err := parse(read, func(change) {}); err != nil {
 			b.Fatal(err)
 		}
 	}

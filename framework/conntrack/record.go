@@ -23,9 +23,11 @@ type end struct {
 	Flows int `json:"flows"`
 	// Overflows is how often events came faster than they were read.
 	Overflows int `json:"overflows"`
+	// CPU is the processor time that recording took.
+	CPU time.Duration `json:"cpu"`
 }
 
-func writeRecord(w io.Writer, anchor history.Anchor, all []history.Flow, overflows int) error {
+func writeRecord(w io.Writer, anchor history.Anchor, all []history.Flow, last end) error {
 	buf := bufio.NewWriter(w)
 	enc := json.NewEncoder(buf)
 	if err := enc.Encode(line{Anchor: &anchor}); err != nil {
@@ -36,7 +38,7 @@ func writeRecord(w io.Writer, anchor history.Anchor, all []history.Flow, overflo
 			return err
 		}
 	}
-	if err := enc.Encode(line{End: &end{len(all), overflows}}); err != nil {
+	if err := enc.Encode(line{End: &last}); err != nil {
 		return err
 	}
 	return buf.Flush()
@@ -61,6 +63,7 @@ func Collect(body io.Reader, rec *history.Recorder) error {
 	}
 	rec.Record(history.Event{Kind: history.FlowsRecorded, Numbers: map[string]float64{
 		"flows": float64(last.Flows), "overflows": float64(last.Overflows), "resolution": batch.Seconds(), "clock_bound": bound.Seconds(),
+		"cpu": last.CPU.Seconds(),
 	}})
 	return nil
 }

@@ -31,7 +31,7 @@ func TestCollectTakesTheRecordIntoTheHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	var record bytes.Buffer
-	if err := writeRecord(&record, laterBy(1000, clock), someFlows, 2); err != nil {
+	if err := writeRecord(&record, laterBy(1000, clock), someFlows, end{3, 2, ms(70)}); err != nil {
 		t.Fatal(err)
 	}
 	if err := Collect(&record, rec); err != nil {
@@ -52,14 +52,14 @@ func TestCollectTakesTheRecordIntoTheHistory(t *testing.T) {
 	if !reflect.DeepEqual(h.Flows, want) {
 		t.Errorf("got  %+v\nwant %+v", h.Flows, want)
 	}
-	if e := h.Events[0]; e.Kind != history.FlowsRecorded || e.Numbers["flows"] != 3 || e.Numbers["overflows"] != 2 || e.Numbers["resolution"] != 0.005 || e.Numbers["clock_bound"] != 0 {
+	if e := h.Events[0]; e.Kind != history.FlowsRecorded || e.Numbers["flows"] != 3 || e.Numbers["overflows"] != 2 || e.Numbers["resolution"] != 0.005 || e.Numbers["clock_bound"] != 0 || e.Numbers["cpu"] != 0.07 {
 		t.Errorf("event %+v", e)
 	}
 }
 
 func TestARecordThatIsNotWholeIsAnError(t *testing.T) {
 	var whole bytes.Buffer
-	if err := writeRecord(&whole, history.NewAnchor(), someFlows, 0); err != nil {
+	if err := writeRecord(&whole, history.NewAnchor(), someFlows, end{Flows: 3}); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.SplitAfter(whole.String(), "\n")
@@ -97,7 +97,7 @@ func TestARecordThatIsNotWholeIsAnError(t *testing.T) {
 // What is read as a record says the same when it is written and read again.
 func FuzzReadRecord(f *testing.F) {
 	var whole bytes.Buffer
-	if err := writeRecord(&whole, history.NewAnchor(), someFlows, 1); err != nil {
+	if err := writeRecord(&whole, history.NewAnchor(), someFlows, end{3, 1, 1}); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(whole.Bytes())
@@ -109,7 +109,7 @@ func FuzzReadRecord(f *testing.F) {
 			return
 		}
 		var written bytes.Buffer
-		if err := writeRecord(&written, history.NewAnchor(), all, last.Overflows); err != nil {
+		if err := writeRecord(&written, history.NewAnchor(), all, last); err != nil {
 			t.Fatal(err)
 		}
 		again, lastAgain, _, _, err := readRecord(&written, clock)

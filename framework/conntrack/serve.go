@@ -34,9 +34,16 @@ func Serve(ctx context.Context, l net.Listener, client netip.Addr, service netip
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /flows", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/jsonl")
+		used := processorTime()
+		var entries []change
+		if err := list(func(c change) { entries = append(entries, c) }); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		recorded.living(entries)
 		all, overflows := recorded.snapshot()
-		_ = writeRecord(w, anchor, all, overflows) // fails only where the client is gone
+		w.Header().Set("Content-Type", "application/jsonl")
+		_ = writeRecord(w, anchor, all, end{len(all), overflows, used}) // fails only where the client is gone
 	})
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	failed := make(chan error, 2)

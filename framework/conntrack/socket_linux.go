@@ -1,9 +1,11 @@
 package conntrack
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -12,7 +14,7 @@ const (
 	// buffered is what the socket may hold, in bytes: some seconds of events, for
 	// a machine that stalls.
 	buffered = 16 << 20
-	// readSize holds the longest message, see NLMSG_GOODSIZE in linux/netlink.h.
+	// readSize holds the longest message that netlink_dump() of the kernel writes.
 	readSize = 32 << 10
 )
 
@@ -57,8 +59,42 @@ func (s *socket) drain(buf []byte, tell func(change)) (overflowed bool, err erro
 		case err != nil:
 			return overflowed, fmt.Errorf("read connection tracking events: %w", os.NewSyscallError("recvfrom", err))
 		}
-		if err := parse(buf[:n], tell); err != nil {
+		if _, err := parse(buf[:n], tell); err != nil {
 			return overflowed, err
 		}
 	}
+}
+
+// list tells every entry of the network namespace that there is, as if new.
+func list(tell func(change)) error {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_NETFILTER)
+	if err != nil {
+		return fmt.Errorf("open a netlink socket: %w", os.NewSyscallError("socket", err))
+	}
+	defer func() { _ = unix.Close(fd) }()
+	request := binary.NativeEndian.AppendUint32(nil, unix.SizeofNlMsghdr+familyBytes)
+	request = binary.NativeEndian.AppendUint16(request, messageGet)
+	request = binary.NativeEndian.AppendUint16(request, unix.NLM_F_REQUEST|unix.NLM_F_DUMP)
+	request = append(request, make([]byte, 4+4+familyBytes)...) // number, sender and family: any
+	if err := unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return fmt.Errorf("ask for the connection tracking entries: %w", os.NewSyscallError("sendto", err))
+	}
+	buf := make([]byte, readSize)
+	for done := false; !done; {
+		n, _, err := unix.Recvfrom(fd, buf, 0)
+		if err == nil {
+			done, err = parse(buf[:n], tell)
+		}
+		if err != nil {
+			return fmt.Errorf("list the connection tracking entries: %w", err)
+		}
+	}
+	return nil
+}
+
+// processorTime is what this process has used.
+func processorTime() time.Duration {
+	var u unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &u) // fails only for a wrong argument
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

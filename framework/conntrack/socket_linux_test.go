@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel itself tells of an entry that a process made and took away.
+// The kernel itself tells of an entry that a process made and took away, and
+// lists it while it is there.
 func TestTheKernelsEvents(t *testing.T) {
 	inOwnNetwork(t, func() error {
 		s, err := listen()
@@ -20,11 +21,12 @@ func TestTheKernelsEvents(t *testing.T) {
 		}
 		const confirmed = 1 << 3
 		timeout := attribute{7, binary.BigEndian.AppendUint32(nil, 30)}
+		var listed []change
 		for _, request := range [][]byte{
 			message(messageNew, unix.NLM_F_REQUEST|unix.NLM_F_ACK|unix.NLM_F_CREATE|unix.NLM_F_EXCL, 0, entry(protocolUDP, status(confirmed|statusSeenReply), timeout)...),
 			message(messageDelete, unix.NLM_F_REQUEST|unix.NLM_F_ACK, 0, tupleOf(attrOriginal, protocolUDP, client, service)),
 		} {
-			if err := ask(request); err != nil {
+			if err := errors.Join(ask(request), list(func(c change) { listed = append(listed, c) })); err != nil {
 				return errors.Join(err, s.close())
 			}
 		}
@@ -35,6 +37,9 @@ func TestTheKernelsEvents(t *testing.T) {
 		removed.ended, removed.removed = true, true
 		if want := []change{created, removed}; overflowed || !slices.Equal(got, want) {
 			t.Errorf("got  %+v (overflow %t)\nwant %+v", got, overflowed, want)
+		}
+		if want := []change{created}; !slices.Equal(listed, want) {
+			t.Errorf("listed while it was there, and after: %+v, want %+v", listed, want)
 		}
 		return errors.Join(err, s.close())
 	})

@@ -2,7 +2,10 @@
 
 package conntrack
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 const readSize = 0
 
@@ -15,3 +18,7 @@ func listen() (*socket, error) {
 func (*socket) close() error { return nil }
 
 func (*socket) drain([]byte, func(change)) (bool, error) { return false, nil }
+
+func list(func(change)) error { return nil }
+
+func processorTime() time.Duration { return 0 }

@@ -87,7 +87,7 @@ const (
 
 // FlowsRecorded ends the record of the prober's flows. Numbers: flows, overflows
 // (how often events were lost because they came too fast), resolution (s, how
-// late a flow's times may be), clock_bound (s).
+// late a flow's times may be), clock_bound (s), cpu (s, what recording used).
 const FlowsRecorded Kind = "flows.recorded"
 
 // Event is one thing that happened. At is when we saw it; Said is when the one

@@ -28,7 +28,7 @@ type Flow struct {
 	// Removed is true where a process took the entry away, as kube-proxy does with
 	// those of endpoints that are gone; else its time was up.
 	Removed bool `json:"x,omitempty"`
-	// Replied is true where any answer came back; known only of an ended flow.
+	// Replied is true where any answer came back to the prober's node.
 	Replied bool `json:"r,omitempty"`
 }
 

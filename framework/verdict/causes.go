@@ -61,20 +61,25 @@ type Loss struct {
 	// Lag is for how long after its last answer queries were sent to a pod that had
 	// ended; 0 for other causes.
 	Lag strict.Duration `yaml:"lag,omitempty"`
+	// RulesLeft is when kube-proxy's rules on the prober's node last chose that pod
+	// for a new flow, for as long as fresh queries tell: its resolution is some of
+	// their intervals. 0 where they never did, or go on.
+	RulesLeft strict.Duration `yaml:"rulesLeft,omitempty"`
 }
 
 // Lost is how many queries it was.
 func (l Loss) Lost() int { return l.Fresh + l.Fixed }
 
 // Why tells what became of the queries: "sent to 10.244.1.5 up to 1.800s after
-// its last answer, by conntrack entries older than that".
+// its last answer, by conntrack entries older than that (the rules had left it at
+// +6.164s)".
 func (l Loss) Why() string {
 	sent := fmt.Sprintf("sent to %s up to %s after its last answer, ", l.Backend, history.Seconds(l.Lag.D()))
 	switch l.Cause {
 	case NodeGone:
 		return sent + "its node being gone"
 	case OldEntry:
-		return sent + "by conntrack entries older than that"
+		return sent + fmt.Sprintf("by conntrack entries older than that (the rules had left it at +%s)", history.Seconds(l.RulesLeft.D()))
 	case BackendEnded:
 		return sent + "where the rules still led"
 	case EntryRemoved:
@@ -129,7 +134,11 @@ func (d drill) losses() []Loss {
 			key := Loss{Cause: cause, Backend: backend}
 			l := byCause[key]
 			if l == nil {
-				l = &Loss{Cause: cause, Backend: backend, Pod: t.backends[backend].name(), From: strict.Duration(q.Intended)}
+				b := t.backends[backend]
+				l = &Loss{Cause: cause, Backend: backend, Pod: b.name(), From: strict.Duration(q.Intended)}
+				if b != nil && len(b.silences) > 0 {
+					l.RulesLeft = strict.Duration(b.chosen)
+				}
 				byCause[key] = l
 			}
 			if q.Mode == history.Fresh {

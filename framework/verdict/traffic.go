@@ -24,6 +24,7 @@ type traffic struct {
 // backend is a pod that queries were sent to.
 type backend struct {
 	pod      *pod            // nil where the history tells of none with its IP
+	chosen   time.Duration   // when the rules last chose it for a new flow
 	answered []time.Duration // when the queries left that it answered, ascending
 	silences []silence
 }
@@ -67,6 +68,7 @@ func newTraffic(d drill) traffic {
 		if t.backends[f.Backend] == nil {
 			t.backends[f.Backend] = &backend{pod: d.podAt(f.Backend)}
 		}
+		t.backends[f.Backend].chosen = max(t.backends[f.Backend].chosen, f.From)
 	}
 	for _, flows := range t.flows {
 		slices.SortStableFunc(flows, func(a, b history.Flow) int { return cmp.Compare(a.From, b.From) })
