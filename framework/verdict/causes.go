@@ -18,11 +18,12 @@ type Cause string
 const (
 	// NodeGone: it was sent to a pod whose node had been taken.
 	NodeGone Cause = "node-gone"
-	// OldEntry: it was sent to a pod that had ended, by a connection tracking entry
-	// of its port that was older than that; kube-proxy's rules had no say.
+	// OldEntry: it was sent to a pod that had ended, or was with it when it did, by
+	// a connection tracking entry of its port from before; kube-proxy's rules had no
+	// say.
 	OldEntry Cause = "old-entry"
-	// BackendEnded: it was sent to a pod that had ended, or was with it when it
-	// did, because the rules still chose that pod.
+	// BackendEnded: it was sent to a pod that had ended, or was with it when it did,
+	// because the rules chose that pod.
 	BackendEnded Cause = "backend-ended"
 	// EntryRemoved: kube-proxy took the entry away while the answer was under way,
 	// so that nothing translated it back.
@@ -179,7 +180,7 @@ func (t traffic) cause(q history.Query) (cause Cause, backend string, lag time.D
 		switch {
 		case s.nodeGone:
 			return NodeGone, flow.Backend, lag
-		case flow.From < s.from && q.Sent > s.from && q.Sent-flow.From > underWay:
+		case flow.From < s.from && q.Sent-flow.From > underWay:
 			return OldEntry, flow.Backend, lag
 		}
 		return BackendEnded, flow.Backend, lag

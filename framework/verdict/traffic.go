@@ -131,22 +131,28 @@ func (d drill) silences(b *backend) []silence {
 			}
 		}
 	}
-	ended, ok := b.pod.first(func(e history.Event) bool {
-		return e.Kind == history.PodTerminating || e.Kind == history.PodExited || e.Kind == history.PodDeleted
-	})
-	taken, gone := d.reclaimed(node)
-	gone = gone && (!ok || taken.At < ended.At || len(b.answered) > 0 && b.answered[len(b.answered)-1] >= taken.At-underWay)
-	if gone {
-		ended = taken
+	stopped, ok := b.pod.stopped()
+	last, any := b.last()
+	if taken, gone := d.reclaimed(node); gone && (!ok || taken.At < stopped.At) && (!any || last <= taken.At+underWay) {
+		return append(out, silence{from: cmp.Or(last, taken.At), to: math.MaxInt64, nodeGone: true})
 	}
-	if !ok && !gone {
+	if !ok {
 		return out
 	}
-	last := ended.At
-	if n := len(b.answered); n > 0 {
-		last = b.answered[n-1]
+	// The API tells of an exit late, and says when it was in whole seconds.
+	from := cmp.Or(last, stopped.At)
+	if stopped.Said != nil {
+		from = max(from, *stopped.Said)
 	}
-	return append(out, silence{from: last, to: math.MaxInt64, nodeGone: gone})
+	return append(out, silence{from: from, to: math.MaxInt64})
+}
+
+// last is when the last query left that the backend answered.
+func (b *backend) last() (time.Duration, bool) {
+	if len(b.answered) == 0 {
+		return 0, false
+	}
+	return b.answered[len(b.answered)-1], true
 }
 
 // Around the time at which a restart was seen, the container may have ended up to
