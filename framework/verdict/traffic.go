@@ -62,7 +62,7 @@ func (b *backend) silent(sent time.Duration) (silence, bool) {
 }
 
 func newTraffic(d drill) traffic {
-	t := traffic{drill: d, flows: map[int][]history.Flow{}, backends: map[string]*backend{}, lags: d.dns.Control.lags()}
+	t := traffic{drill: d, flows: map[int][]history.Flow{}, backends: map[string]*backend{}, lags: d.dns.lags()}
 	for _, f := range d.history.Flows {
 		t.flows[f.Port] = append(t.flows[f.Port], f)
 		if t.backends[f.Backend] == nil {
@@ -221,17 +221,6 @@ func (t traffic) withoutEndpoint(at time.Duration) bool {
 // late as well, or the query itself left late.
 func (t traffic) busy(q history.Query) bool {
 	return q.Sent-q.Intended > lateP99 || near(t.lags, q.Intended)
-}
-
-// lags are the intended times of the stream's late or lost queries, ascending.
-func (s Stream) lags() []time.Duration {
-	var lags []time.Duration
-	for _, q := range s.queries {
-		if q.Outcome.Lost() || q.Done-q.Intended > controlLag {
-			lags = append(lags, q.Intended)
-		}
-	}
-	return lags
 }
 
 // near is true where one of the times, which ascend, is close to at.
