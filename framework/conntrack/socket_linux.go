@@ -47,7 +47,7 @@ func (s *socket) close() error { return os.NewSyscallError("close", unix.Close(s
 // could not hold all: then some are missing.
 func (s *socket) drain(buf []byte, tell func(change)) (overflowed bool, err error) {
 	for {
-		n, _, err := unix.Recvfrom(s.fd, buf, unix.MSG_DONTWAIT)
+		n, err := unix.Read(s.fd, buf) // recvfrom would say who sent it, at the cost of an allocation
 		switch {
 		case errors.Is(err, unix.EAGAIN):
 			return overflowed, nil
@@ -57,7 +57,7 @@ func (s *socket) drain(buf []byte, tell func(change)) (overflowed bool, err erro
 			overflowed = true
 			continue
 		case err != nil:
-			return overflowed, fmt.Errorf("read connection tracking events: %w", os.NewSyscallError("recvfrom", err))
+			return overflowed, fmt.Errorf("read connection tracking events: %w", os.NewSyscallError("read", err))
 		}
 		if _, err := parse(buf[:n], tell); err != nil {
 			return overflowed, err

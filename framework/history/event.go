@@ -17,6 +17,7 @@ const (
 	NoticePut  Kind = "notice.put"  // Key: the step's name; Notice: EventBridge id; Node, Instance; Until: its deadline
 	MessagePut Kind = "message.put" // Key: the step's name; Message: SQS id; put straight into the queue
 	Reclaimed  Kind = "reclaimed"   // Node: its container was killed without warning
+	DNSDisrupted Kind = "dns.disrupted" // Reason: delete, kill, restart, drain, scale; Node: whose pods, empty for all; Numbers: replicas
 	AwaitDone  Kind = "await.done"  // Key: what was awaited
 	AwaitLate  Kind = "await.late"  // Key: what was awaited and did not come in time
 	Restored   Kind = "restored"    // every node Ready, schedulable, untainted; Note says what had to be mended

@@ -271,7 +271,7 @@ func (s *System) Restore(ctx context.Context) error {
 }
 
 func (s *System) restore(ctx context.Context) ([]string, error) {
-	for _, pod := range []string{"prober", "conntrack"} {
+	for _, pod := range []string{"prober", "conntrack", "control"} {
 		if err := s.removePod(ctx, Namespace, pod); err != nil {
 			return nil, err
 		}

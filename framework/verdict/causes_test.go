@@ -130,7 +130,7 @@ func TestCauses(t *testing.T) {
 		},
 		"the node is taken": {
 			func(s *story) {
-				s.at(10, history.Event{Kind: history.Reclaimed, Node: victim})
+				s.at(9.7, history.Event{Kind: history.Reclaimed, Node: victim, Numbers: map[string]float64{"took": 0.3}})
 				s.sent(history.Fixed, 1, 12, history.Timeout)
 			},
 			Loss{Cause: NodeGone, Fixed: 1, Backend: ending, Lag: 2000},
@@ -217,6 +217,14 @@ func TestCauses(t *testing.T) {
 		"where it went is not on record": {
 			func(s *story) { exit(s); s.flows = nil; s.sent(history.Fixed, 1, 12, history.Timeout) },
 			Loss{Cause: Unexplained, Fixed: 1},
+		},
+		"the recorder heard late of where it went": {
+			func(s *story) { exit(s); s.flow(3, ending, 11.8, 0); s.sent(history.Fresh, 3, 11, history.Timeout) },
+			Loss{Cause: BackendEnded, Fresh: 1, Backend: ending, Lag: 1000, RulesLeft: 11800},
+		},
+		"another query's entry is not its own": {
+			func(s *story) { exit(s); s.flow(3, ending, 12.1, 0); s.sent(history.Fresh, 3, 11, history.Timeout) },
+			Loss{Cause: Unexplained, Fresh: 1},
 		},
 		"its port's entry had ended": {
 			func(s *story) { exit(s); s.sent(history.Fixed, 1, 13.1, history.Timeout) },

@@ -124,9 +124,12 @@ func (d drill) reclaimed(node string) (history.Event, bool) {
 	return d.first(func(e history.Event) bool { return e.Kind == history.Reclaimed && e.Node == node })
 }
 
-// started is when the first notice or message went in: the fault.
+// started is when the first notice or message went in, or whatever else the
+// scenario begins with was done: the fault.
 func (d drill) started() (time.Duration, bool) {
-	e, ok := d.first(func(e history.Event) bool { return e.Kind == history.NoticePut || e.Kind == history.MessagePut })
+	e, ok := d.first(func(e history.Event) bool {
+		return slices.Contains([]history.Kind{history.NoticePut, history.MessagePut, history.DNSDisrupted, history.Reclaimed}, e.Kind)
+	})
 	return e.At, ok
 }
 

@@ -100,19 +100,24 @@ func (d drill) podAt(ip string) *pod {
 }
 
 // flow is the entry by which a query went: the last of its port's that began
-// before it, or because of it. A query refused at once has none.
+// before it or with it, and where there was none any more, the one that began
+// because of it, of which a busy recorder heard late. A query that was rejected
+// has none.
 func (t traffic) flow(q history.Query) (history.Flow, bool) {
 	flows := t.flows[q.Port]
 	i, _ := slices.BinarySearchFunc(flows, q.Sent+t.late, func(f history.Flow, at time.Duration) int { return cmp.Compare(f.From, at) })
-	if i == 0 {
-		return history.Flow{}, false
+	if i > 0 && (flows[i-1].To == 0 || flows[i-1].To >= q.Sent) {
+		return flows[i-1], true
 	}
-	f := flows[i-1]
-	if f.To != 0 && f.To < q.Sent {
-		return history.Flow{}, false
+	if i < len(flows) && flows[i].From <= q.Sent+recorderStall {
+		return flows[i], true
 	}
-	return f, true
+	return history.Flow{}, false
 }
+
+// recorderStall is how late a recorder without processor time may hear of a flow.
+// No port is used twice in that time but the fixed ones, which have a flow.
+const recorderStall = time.Second
 
 // silences finds when the backend fell silent: for good where its pod ended or
 // its node was taken, and until its next answer where its container was started
@@ -133,7 +138,10 @@ func (d drill) silences(b *backend) []silence {
 	}
 	stopped, ok := b.pod.stopped()
 	last, any := b.last()
-	if taken, gone := d.reclaimed(node); gone && (!ok || taken.At < stopped.At) && (!any || last <= taken.At+underWay) {
+	taken, gone := d.reclaimed(node)
+	// Killing a node's container takes a moment.
+	killed := taken.At + time.Duration(taken.Numbers["took"]*float64(time.Second))
+	if gone && (!ok || taken.At < stopped.At) && (!any || last <= killed+underWay) {
 		return append(out, silence{from: cmp.Or(last, taken.At), to: math.MaxInt64, nodeGone: true})
 	}
 	if !ok {
