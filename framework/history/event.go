@@ -17,7 +17,6 @@ const (
 	NoticePut  Kind = "notice.put"  // Key: the step's name; Notice: EventBridge id; Node, Instance; Until: its deadline
 	MessagePut Kind = "message.put" // Key: the step's name; Message: SQS id; put straight into the queue
 	Reclaimed  Kind = "reclaimed"   // Node: its container was killed without warning
-	DNSDisrupted Kind = "dns.disrupted" // Reason: delete, kill, restart, drain, scale; Node: whose pods, empty for all; Numbers: replicas
 	AwaitDone  Kind = "await.done"  // Key: what was awaited
 	AwaitLate  Kind = "await.late"  // Key: what was awaited and did not come in time
 	Restored   Kind = "restored"    // every node Ready, schedulable, untainted; Note says what had to be mended
@@ -85,6 +84,10 @@ const (
 	ProberStarted Kind = "prober.started" // Numbers: rate per target, clock_bound (s)
 	ProberEnded   Kind = "prober.ended"   // Numbers: asked, unsent, late_p99 (s), late_max (s)
 )
+
+// DNSDisrupted tells what the run did to CoreDNS. Reason: delete, kill, restart,
+// drain, scale; Node: whose pods, empty for all; Numbers: replicas.
+const DNSDisrupted Kind = "dns.disrupted"
 
 // FlowsRecorded ends the record of the prober's flows. Numbers: flows, overflows
 // (how often events were lost because they came too fast), resolution (s, how

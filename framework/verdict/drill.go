@@ -124,11 +124,16 @@ func (d drill) reclaimed(node string) (history.Event, bool) {
 	return d.first(func(e history.Event) bool { return e.Kind == history.Reclaimed && e.Node == node })
 }
 
-// started is when the first notice or message went in, or whatever else the
-// scenario begins with was done: the fault.
+// started is when the fault began: when the first notice or message went in, when
+// CoreDNS was disrupted, or a node taken without a notice.
 func (d drill) started() (time.Duration, bool) {
+	unannounced := slices.ContainsFunc(d.scenario.Steps, func(step scenarios.Step) bool { return step.Reclaim != nil && step.Reclaim.At == "" })
 	e, ok := d.first(func(e history.Event) bool {
-		return slices.Contains([]history.Kind{history.NoticePut, history.MessagePut, history.DNSDisrupted, history.Reclaimed}, e.Kind)
+		switch e.Kind {
+		case history.NoticePut, history.MessagePut, history.DNSDisrupted:
+			return true
+		}
+		return e.Kind == history.Reclaimed && unannounced
 	})
 	return e.At, ok
 }
