@@ -52,7 +52,7 @@ func TestCollectTakesTheRecordIntoTheHistory(t *testing.T) {
 	if !reflect.DeepEqual(h.Flows, want) {
 		t.Errorf("got  %+v\nwant %+v", h.Flows, want)
 	}
-	if e := h.Events[0]; e.Kind != history.FlowsRecorded || e.Numbers["flows"] != 3 || e.Numbers["overflows"] != 2 || e.Numbers["resolution"] != 0.005 || e.Numbers["clock_bound"] != 0 || e.Numbers["cpu"] != 0.07 {
+	if e := h.Events[0]; e.Kind != history.FlowsRecorded || e.Numbers["flows"] != 3 || e.Numbers["overflows"] != 2 || e.Numbers["resolution"] != 0.01 || e.Numbers["clock_bound"] != 0 || e.Numbers["cpu"] != 0.07 {
 		t.Errorf("event %+v", e)
 	}
 }

@@ -62,9 +62,9 @@ type Loss struct {
 	// Lag is for how long after its last answer queries were sent to a pod that had
 	// ended; 0 for other causes.
 	Lag strict.Duration `yaml:"lag,omitempty"`
-	// RulesLeft is when kube-proxy's rules on the prober's node last chose that pod
-	// for a new flow, for as long as fresh queries tell: its resolution is some of
-	// their intervals. 0 where they never did, or go on.
+	// RulesLeft is when the last query left for which kube-proxy's rules on the
+	// prober's node chose that pod; its resolution is some intervals of the fresh
+	// queries. 0 where they chose it for none.
 	RulesLeft strict.Duration `yaml:"rulesLeft,omitempty"`
 }
 
@@ -72,7 +72,7 @@ type Loss struct {
 func (l Loss) Lost() int { return l.Fresh + l.Fixed }
 
 // Why tells what became of the queries: "sent to 10.244.1.5 up to 1.800s after
-// its last answer, by conntrack entries older than that (the rules had left it at
+// its last answer, by conntrack entries older than that (the rules last chose it at
 // +6.164s)".
 func (l Loss) Why() string {
 	sent := fmt.Sprintf("sent to %s up to %s after its last answer, ", l.Backend, history.Seconds(l.Lag.D()))
@@ -80,7 +80,7 @@ func (l Loss) Why() string {
 	case NodeGone:
 		return sent + "its node being gone"
 	case OldEntry:
-		return sent + fmt.Sprintf("by conntrack entries older than that (the rules had left it at +%s)", history.Seconds(l.RulesLeft.D()))
+		return sent + fmt.Sprintf("by conntrack entries older than that (the rules last chose it at +%s)", history.Seconds(l.RulesLeft.D()))
 	case BackendEnded:
 		return sent + "where the rules still led"
 	case EntryRemoved:

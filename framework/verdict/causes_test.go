@@ -33,6 +33,7 @@ func lossStory() *story {
 	s.at(59.9, history.Event{Kind: history.FlowsRecorded, Numbers: map[string]float64{"resolution": 0.005}})
 	s.flow(1, ending, 3, 13)
 	s.flow(2, staying, 3, 0)
+	s.sent(history.Fixed, 1, 3, history.Answered)
 	s.sent(history.Fixed, 1, 9.8, history.Answered)
 	s.sent(history.Fixed, 1, 10, history.Answered)
 	s.sent(history.Fixed, 2, 14, history.Answered)
@@ -80,7 +81,7 @@ func TestCauses(t *testing.T) {
 		},
 		"the rules choose a pod that exited": {
 			func(s *story) { exit(s); s.flow(3, ending, 11.003, 0); s.sent(history.Fresh, 3, 11, history.Timeout) },
-			Loss{Cause: BackendEnded, Fresh: 1, Backend: ending, Lag: 1000, RulesLeft: 11003},
+			Loss{Cause: BackendEnded, Fresh: 1, Backend: ending, Lag: 1000, RulesLeft: 11000},
 		},
 		"it is with the pod when that exits": {
 			func(s *story) { exit(s); s.sent(history.Fixed, 1, 9.99, history.Timeout) },
@@ -88,11 +89,11 @@ func TestCauses(t *testing.T) {
 		},
 		"it is with the pod that the rules chose when that exits": {
 			func(s *story) { exit(s); s.flow(3, ending, 9.993, 0); s.sent(history.Fresh, 3, 9.99, history.Timeout) },
-			Loss{Cause: BackendEnded, Fresh: 1, Backend: ending, RulesLeft: 9993},
+			Loss{Cause: BackendEnded, Fresh: 1, Backend: ending, RulesLeft: 9990},
 		},
 		"the rules chose that pod after the exit, and the port is used again": {
 			func(s *story) { exit(s); s.flow(3, ending, 10.5, 0); s.sent(history.Fixed, 3, 11, history.Timeout) },
-			Loss{Cause: BackendEnded, Fixed: 1, Backend: ending, Lag: 1000, RulesLeft: 10500},
+			Loss{Cause: BackendEnded, Fixed: 1, Backend: ending, Lag: 1000},
 		},
 		"the API says that the exit was later than the last answer": {
 			func(s *story) {
@@ -220,7 +221,7 @@ func TestCauses(t *testing.T) {
 		},
 		"the recorder heard late of where it went": {
 			func(s *story) { exit(s); s.flow(3, ending, 11.8, 0); s.sent(history.Fresh, 3, 11, history.Timeout) },
-			Loss{Cause: BackendEnded, Fresh: 1, Backend: ending, Lag: 1000, RulesLeft: 11800},
+			Loss{Cause: BackendEnded, Fresh: 1, Backend: ending, Lag: 1000, RulesLeft: 11000},
 		},
 		"another query's entry is not its own": {
 			func(s *story) { exit(s); s.flow(3, ending, 12.1, 0); s.sent(history.Fresh, 3, 11, history.Timeout) },
@@ -268,14 +269,14 @@ func TestLossesAreCountedByCauseAndPod(t *testing.T) {
 	s.sent(history.Fixed, 2, 15, history.ServFail)
 	got := s.judge().Losses
 	want := []Loss{
-		{Cause: OldEntry, Fixed: 3, Backend: ending, Pod: "default/coredns-a", From: strict.Duration(sec(11)), To: strict.Duration(sec(12.5)), Lag: strict.Duration(sec(2.5)), RulesLeft: strict.Duration(sec(11.003))},
-		{Cause: BackendEnded, Fresh: 1, Backend: ending, Pod: "default/coredns-a", From: strict.Duration(sec(11)), To: strict.Duration(sec(11)), Lag: strict.Duration(sec(1)), RulesLeft: strict.Duration(sec(11.003))},
+		{Cause: OldEntry, Fixed: 3, Backend: ending, Pod: "default/coredns-a", From: strict.Duration(sec(11)), To: strict.Duration(sec(12.5)), Lag: strict.Duration(sec(2.5)), RulesLeft: strict.Duration(sec(11))},
+		{Cause: BackendEnded, Fresh: 1, Backend: ending, Pod: "default/coredns-a", From: strict.Duration(sec(11)), To: strict.Duration(sec(11)), Lag: strict.Duration(sec(1)), RulesLeft: strict.Duration(sec(11))},
 		{Cause: Refused, Fixed: 1, Backend: staying, Pod: "default/coredns-z", From: strict.Duration(sec(15)), To: strict.Duration(sec(15))},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	const line = "5 lost: 3 sent to 10.0.0.1 up to 2.500s after its last answer, by conntrack entries older than that (the rules had left it at +11.003s); " +
+	const line = "5 lost: 3 sent to 10.0.0.1 up to 2.500s after its last answer, by conntrack entries older than that (the rules last chose it at +11.000s); " +
 		"1 sent to 10.0.0.1 up to 1.000s after its last answer, where the rules still led; 1 refused by 10.0.0.2"
 	if told := Explain(got); told != line {
 		t.Errorf("told as %q\nwant %q", told, line)

@@ -68,7 +68,6 @@ func newTraffic(d drill) traffic {
 		if t.backends[f.Backend] == nil {
 			t.backends[f.Backend] = &backend{pod: d.podAt(f.Backend)}
 		}
-		t.backends[f.Backend].chosen = max(t.backends[f.Backend].chosen, f.From)
 	}
 	for _, flows := range t.flows {
 		slices.SortStableFunc(flows, func(a, b history.Flow) int { return cmp.Compare(a.From, b.From) })
@@ -77,8 +76,16 @@ func newTraffic(d drill) traffic {
 		t.late = 2 * time.Duration(e.Numbers["resolution"]*float64(time.Second))
 	}
 	for _, q := range d.history.Queries {
-		if f, ok := t.flow(q); ok && q.Target == history.Service && q.Outcome == history.Answered {
-			t.backends[f.Backend].answered = append(t.backends[f.Backend].answered, q.Sent)
+		f, ok := t.flow(q)
+		if !ok || q.Target != history.Service {
+			continue
+		}
+		b := t.backends[f.Backend]
+		if q.Outcome == history.Answered {
+			b.answered = append(b.answered, q.Sent)
+		}
+		if f.From >= q.Sent-t.late {
+			b.chosen = max(b.chosen, q.Sent) // its flow is new
 		}
 	}
 	for _, b := range t.backends {
@@ -174,7 +181,7 @@ const (
 func (b *backend) gap(seen time.Duration) (longest silence, ok bool) {
 	for i, from := range b.answered[:max(0, len(b.answered)-1)] {
 		to := b.answered[i+1]
-		if to >= seen-restartBefore && from <= seen+restartAfter && to-from > longest.to-longest.from {
+		if from >= seen-restartBefore && from <= seen+restartAfter && to-from > longest.to-longest.from {
 			longest = silence{from: from, to: to}
 		}
 	}
