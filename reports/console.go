@@ -103,6 +103,14 @@ func (c *Console) End(e Entry) {
 	if e.Outcome != verdict.Pass {
 		writeFindings(c, e, "    ")
 	}
+	c.losses(e)
+}
+
+// losses tells what the service's lost queries were lost to, where there are any.
+func (c *Console) losses(e Entry) {
+	if len(e.Losses) > 0 {
+		c.printf("    dns: %s\n", verdict.Explain(e.Losses))
+	}
 }
 
 // Verdicts tells all of an entry, passes included.
@@ -115,6 +123,7 @@ func (c *Console) Verdicts(e Entry) {
 		}
 		writeFinding(c, e, v, "    ")
 	}
+	c.losses(e)
 }
 
 // Summary tells the DNS windows, the counts and where the reports are. Its last

@@ -74,6 +74,11 @@ func (p played) history(s scenarios.Scenario) history.History {
 	at(0.2, history.Event{Kind: history.NodePresent, Key: "spot", Node: "w-2"})
 	at(0.2, history.Event{Kind: history.NodePresent, Key: "control-plane", Node: "cp"})
 	pod(0.3, history.PodPresent, dns, "w-1", "ReplicaSet/coredns")
+	h.Events[len(h.Events)-1].IP = "10.0.0.1"
+	h.Flows = []history.Flow{
+		{Port: 40000, Backend: "10.0.0.2", From: sec(0.4)},
+		{Port: 40001, Backend: "10.0.0.1", From: sec(0.4), To: sec(end - 5), Removed: true},
+	}
 	pod(0.3, history.PodPresent, "kube-system/coredns-stays", "cp", "ReplicaSet/coredns")
 	pod(0.3, history.PodPresent, "default/app", "w-1", "ReplicaSet/app")
 	at(0.4, history.Event{Kind: history.EndpointReady, Pod: dns, IP: "10.0.0.1"})
@@ -120,7 +125,7 @@ func (p played) history(s scenarios.Scenario) history.History {
 				q.Outcome = history.Unsent
 				unsent++
 			case inside && stream.mode == history.Fresh && stream.target == history.Service && (intended/interval)%2 == 0:
-				q.Outcome = history.Timeout
+				q.Port, q.Outcome = 40001, history.Timeout
 			}
 			h.Queries = append(h.Queries, q)
 		}

@@ -41,7 +41,7 @@ func record(t *testing.T, dir string, attempt int, lostAtControl bool) {
 		r.Record(e)
 	}
 	pod := func(kind history.Kind, reason string) history.Event {
-		return history.Event{Kind: kind, Pod: "kube-system/coredns-a", UID: "u-1", Node: "w-1", Owner: "ReplicaSet/coredns", Reason: reason}
+		return history.Event{Kind: kind, Pod: "kube-system/coredns-a", UID: "u-1", Node: "w-1", Owner: "ReplicaSet/coredns", IP: "10.0.0.1", Reason: reason}
 	}
 	until := sec(12)
 	at(0.1, history.Event{Kind: history.NodeRole, Key: "victim", Node: "w-1", Instance: "i-1"})
@@ -71,12 +71,20 @@ func record(t *testing.T, dir string, attempt int, lostAtControl bool) {
 			q := history.Query{Target: stream.target, Mode: stream.mode, Port: 40000, Intended: intended, Sent: intended, Done: intended + sec(0.001), Outcome: history.Answered}
 			exit := intended >= sec(7.7) && intended < sec(8)
 			if exit && (stream.mode == history.Fresh && stream.target == history.Service || stream.target == history.Control && lostAtControl) {
-				q.Done, q.Outcome = intended+sec(2), history.Timeout
+				q.Port, q.Done, q.Outcome = 40001, intended+sec(2), history.Timeout
 			}
 			r.Query(q)
 		}
 	}
 	at(14.2, history.Event{Kind: history.ProberEnded, Numbers: map[string]float64{"asked": float64(asked), "unsent": 0, "late_p99": 0.001, "late_max": 0.002}})
+	err = r.Flows([]history.Flow{
+		{Port: 40000, Backend: "10.0.0.2", From: sec(0.5)},
+		{Port: 40001, Backend: "10.0.0.1", From: sec(0.5), To: sec(8), Removed: true},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at(14.2, history.Event{Kind: history.FlowsRecorded, Numbers: map[string]float64{"flows": 2, "overflows": 0, "resolution": 0.005, "clock_bound": 0, "cpu": 0.1}})
 	at(14.3, history.Event{Kind: history.RunPhase, Key: "restore"})
 	at(20, history.Event{Kind: history.Restored})
 	if err := r.Close(true); err != nil {

@@ -57,7 +57,9 @@ func TestProgressWithoutATerminalIsPlain(t *testing.T) {
 	c.Phase("steps")
 	c.Deadline(time.Now())
 	c.End(passed())
-	if want := "[1/1] a … pass 96 s (expected 25 s), attempt 2\n"; out.String() != want {
+	const want = "[1/1] a … pass 96 s (expected 25 s), attempt 2\n" +
+		"    dns: 662 lost: 652 sent to 10.244.1.5 up to 1.299s after its last answer, by conntrack entries older than that (the rules last chose it at +9.031s); 10 unexplained\n"
+	if out.String() != want {
 		t.Errorf("%q, want %q", out.String(), want)
 	}
 }

@@ -140,6 +140,11 @@ func (v *verification) entry(e Entry) {
 	if !digest.MatchString(e.Digest) {
 		wrong("scenarioDigest: %q does not identify the scenario's text", e.Digest)
 	}
+	for _, l := range e.Losses {
+		if !slices.Contains(verdict.Causes(), l.Cause) || l.Fresh < 0 || l.Fixed < 0 || l.Lost() == 0 {
+			wrong("losses: %d fresh and %d fixed to cause %q; allowed: %v, each with a count", l.Fresh, l.Fixed, l.Cause, verdict.Causes())
+		}
+	}
 	outcomes := map[verdict.Outcome]int{}
 	for _, c := range e.Verdicts {
 		outcomes[c.Outcome]++
@@ -207,6 +212,9 @@ func (v *verification) histories() {
 }
 
 func (v *verification) verdicts(was, again Entry) {
+	if told, now := verdict.Explain(was.Losses), verdict.Explain(again.Losses); told != now || !slices.Equal(was.Losses, again.Losses) {
+		v.wrong("%s: losses reported as %q, judged again as %q", was.Scenario, told, now)
+	}
 	if len(was.Verdicts) != len(again.Verdicts) {
 		v.wrong("%s: reported with %d checks, judged again there are %d", was.Scenario, len(was.Verdicts), len(again.Verdicts))
 		return

@@ -63,6 +63,8 @@ func TestVerifyRejects(t *testing.T) {
 		"another text of the scenario":     {"scenarioDigest: sha256:", "scenarioDigest: sha256:0", "does not identify the scenario's text"},
 		"a scenario that is told twice":    {"scenario: rebalance-recommendation-is-only-told\n    title", "scenario: dns-lost-at-exit\n    title", "is there twice"},
 		"a profile that there is not":      {"profile: REBALANCE\n    coredns", "profile: LUCK\n    coredns", `profile "LUCK"; allowed:`},
+		"a cause that there is not":        {"cause: old-entry", "cause: bad-luck", `12 fresh and 0 fixed to cause "bad-luck"; allowed: [node-gone old-entry`},
+		"a polished cause":                 {"cause: old-entry", "cause: prober", `losses reported as "12 lost: 12 lost or late at the control`},
 		"a check that does not say enough": {"want: no error of the harness", `want: ""`, `check "harness" does not say what was wanted`},
 	} {
 		t.Run(name, func(t *testing.T) {

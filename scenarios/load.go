@@ -148,7 +148,9 @@ func (s Scenario) Expected(set Set) time.Duration {
 	byDeadline := time.Duration(0) // what waits for a time after a notice
 	for _, step := range s.Steps {
 		switch {
-		case step.Reclaim != nil:
+		case step.Disrupt != nil:
+			total += step.Disrupt.After.D()
+		case step.Reclaim != nil && step.Reclaim.At != "":
 			byDeadline = max(byDeadline, s.Deadline.For(set))
 		case step.Budget != nil:
 			byDeadline = max(byDeadline, step.Budget.After.D())

@@ -110,11 +110,13 @@ type CoreDNS struct {
 // Placement says on which capacity the CoreDNS pods run.
 type Placement string
 
-// The placements. Spread puts replicas on spot and on-demand nodes in turn.
+// The placements. Spread puts replicas on spot and on-demand nodes in turn;
+// anywhere is as kubeadm sets it, on any node, preferably apart.
 const (
 	OnSpot     Placement = "spot"
 	OnOnDemand Placement = "on-demand"
 	Spread     Placement = "spread"
+	Anywhere   Placement = "anywhere"
 )
 
 // Readiness is the readiness probe of the CoreDNS pods, on /ready.
@@ -181,6 +183,8 @@ type Step struct {
 	Budget *BudgetChange `yaml:"budget,omitempty"`
 	// Disturb does something to the handler.
 	Disturb *Disturb `yaml:"disturb,omitempty"`
+	// Disrupt does something to CoreDNS.
+	Disrupt *Disrupt `yaml:"disrupt,omitempty"`
 }
 
 // Notice puts a notice into EventBridge; its deadline starts to run.
@@ -242,8 +246,8 @@ type Await struct {
 }
 
 // Reclaim kills the node's container without warning, as EC2 does: at the
-// deadline of the notice that it names.
+// deadline of the notice that it names, or at once where it names none.
 type Reclaim struct {
 	Node string `yaml:"node"`
-	At   string `yaml:"at"` // name of a notice
+	At   string `yaml:"at,omitempty"` // name of a notice
 }

@@ -93,7 +93,7 @@ func (s Scenario) validate(fileName string) problems {
 }
 
 func (c CoreDNS) validate(p *problems) {
-	p.oneOf("coredns.placement", string(c.Placement), []string{string(OnSpot), string(OnOnDemand), string(Spread)})
+	p.oneOf("coredns.placement", string(c.Placement), []string{string(OnSpot), string(OnOnDemand), string(Spread), string(Anywhere)})
 	if c.Replicas < 1 || c.Replicas > 10 {
 		p.add("coredns.replicas", "%d is not within 1 to 10", c.Replicas)
 	}
@@ -165,7 +165,9 @@ func (s Scenario) validateSteps(p *problems) {
 			step.Message.validate(where+".message", s.nodeNames(), p)
 		case step.Reclaim != nil:
 			p.oneOf(where+".reclaim.node", step.Reclaim.Node, s.nodeNames())
-			p.oneOf(where+".reclaim.at", step.Reclaim.At, notices)
+			if step.Reclaim.At != "" {
+				p.oneOf(where+".reclaim.at", step.Reclaim.At, notices)
+			}
 		case step.Await != nil:
 			s.validateAwait(where+".await", *step.Await, sent, faultNames(s.Steps[:i]), p)
 		case step.Fault != nil:
@@ -179,6 +181,8 @@ func (s Scenario) validateSteps(p *problems) {
 			f.validate(where+".fault", p)
 		case step.Budget != nil:
 			step.Budget.validate(where+".budget", s.Workload.budgeted(), notices, changeNames(s.Steps[:i]), p)
+		case step.Disrupt != nil:
+			step.Disrupt.validate(where+".disrupt", s.nodeNames(), p)
 		case step.Disturb != nil:
 			step.Disturb.validate(where+".disturb", disturbanceNames(s.Steps[:i]), p)
 			if s.Handler == HandlerNone {

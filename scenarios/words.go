@@ -21,7 +21,12 @@ func (s Step) String() string {
 	case s.Await != nil:
 		return s.Await.String()
 	case s.Reclaim != nil:
+		if s.Reclaim.At == "" {
+			return fmt.Sprintf("the instance of %s is taken without a notice", s.Reclaim.Node)
+		}
 		return fmt.Sprintf("the instance of %s is taken at the deadline of %s", s.Reclaim.Node, s.Reclaim.At)
+	case s.Disrupt != nil:
+		return s.Disrupt.String()
 	case s.Fault != nil:
 		return s.Fault.String()
 	case s.Budget != nil:

@@ -84,7 +84,7 @@ func newRoot() *cobra.Command {
 		newRunCommand(), newListCommand(), newExplainCommand(), newJudgeCommand(), newCompareCommand(), newReportCommand(),
 		newUpCommand(), newDownCommand(), newCleanCommand(), newDoctorCommand(),
 		newProbeCommand(), newSendCommand(), newVersionCommand(),
-		newHandlerCommand(), newProxyCommand(), newWorkloadCommand(),
+		newHandlerCommand(), newProxyCommand(), newWorkloadCommand(), newConntrackCommand(),
 	)
 	root.Long = `Fire drills for spot nodes and cluster DNS.
 

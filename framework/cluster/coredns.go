@@ -20,7 +20,7 @@ import (
 
 // DNSSettings are the CoreDNS settings of a drill.
 type DNSSettings struct {
-	Placement        string // spot, on-demand or spread
+	Placement        string // Spot, OnDemand, Spread or Anywhere
 	Replicas         int
 	Lameduck         time.Duration
 	ReadinessPeriod  time.Duration // whole seconds
@@ -42,6 +42,12 @@ const (
 	dnsContainer   = "coredns"
 	hostnameLabel  = "kubernetes.io/hostname"
 	corefileVolume = "config-volume"
+)
+
+// Placements of CoreDNS besides those on nodes of one capacity.
+const (
+	Spread   = "spread"   // on spot and on-demand nodes in turn
+	Anywhere = "anywhere" // on any node, preferably apart, as kubeadm sets it
 )
 
 var (
@@ -113,9 +119,14 @@ func setTemplate(deploy *appsv1.Deployment, want DNSSettings, mark string) {
 	delete(spec.NodeSelector, CapacityLabel)
 	self := &metav1.LabelSelector{MatchLabels: map[string]string{"k8s-app": "kube-dns"}}
 	spec.Affinity, spec.TopologySpreadConstraints = nil, nil
-	if want.Placement != OnDemand {
+	apart := corev1.PodAffinityTerm{LabelSelector: self, TopologyKey: hostnameLabel}
+	if want.Placement == Anywhere {
 		spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{LabelSelector: self, TopologyKey: hostnameLabel}},
+			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 100, PodAffinityTerm: apart}},
+		}}
+	} else if want.Placement != OnDemand {
+		spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{apart},
 		}}
 	}
 	switch want.Placement {
@@ -124,7 +135,7 @@ func setTemplate(deploy *appsv1.Deployment, want DNSSettings, mark string) {
 			spec.NodeSelector = map[string]string{}
 		}
 		spec.NodeSelector[CapacityLabel] = want.Placement
-	default: // spread
+	case Spread:
 		spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
 			MaxSkew: 1, TopologyKey: CapacityLabel, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: self,
 		}}

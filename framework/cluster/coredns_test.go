@@ -74,11 +74,13 @@ func TestCoreDNSIsPlaced(t *testing.T) {
 		placement string
 		selector  string // of the capacity label
 		apart     bool   // no two on one node
+		rather    bool   // apart where there is room
 		spread    bool   // over capacities
 	}{
 		{placement: OnDemand, selector: OnDemand},
 		{placement: Spot, selector: Spot, apart: true},
-		{placement: "spread", apart: true, spread: true},
+		{placement: Spread, apart: true, spread: true},
+		{placement: Anywhere, rather: true},
 	}
 	for _, test := range tests {
 		// Each is set after each other one: nothing of the last drill may stay.
@@ -99,8 +101,15 @@ func TestCoreDNSIsPlaced(t *testing.T) {
 				if spec.NodeSelector["kubernetes.io/os"] != "linux" {
 					t.Error("the Deployment's own node selector is gone")
 				}
-				if got := spec.Affinity != nil; got != test.apart {
+				var apart corev1.PodAntiAffinity
+				if spec.Affinity != nil {
+					apart = *spec.Affinity.PodAntiAffinity
+				}
+				if got := len(apart.RequiredDuringSchedulingIgnoredDuringExecution) > 0; got != test.apart {
 					t.Errorf("kept apart: %t, want %t", got, test.apart)
+				}
+				if got := len(apart.PreferredDuringSchedulingIgnoredDuringExecution) > 0; got != test.rather {
+					t.Errorf("rather apart: %t, want %t", got, test.rather)
 				}
 				if got := len(spec.TopologySpreadConstraints) > 0; got != test.spread {
 					t.Errorf("spread: %t, want %t", got, test.spread)

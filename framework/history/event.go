@@ -85,6 +85,15 @@ const (
 	ProberEnded   Kind = "prober.ended"   // Numbers: asked, unsent, late_p99 (s), late_max (s)
 )
 
+// DNSDisrupted tells what the run did to CoreDNS. Reason: delete, kill, restart,
+// drain, scale; Node: whose pods, empty for all; Numbers: replicas.
+const DNSDisrupted Kind = "dns.disrupted"
+
+// FlowsRecorded ends the record of the prober's flows. Numbers: flows, overflows
+// (how often events were lost because they came too fast), resolution (s, how
+// late a flow's times may be), clock_bound (s), cpu (s, what recording used).
+const FlowsRecorded Kind = "flows.recorded"
+
 // Event is one thing that happened. At is when we saw it; Said is when the one
 // who reported it says that it happened. Fields that a kind does not use stay
 // empty; the comments at the kinds say which it uses.

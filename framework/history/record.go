@@ -171,6 +171,7 @@ type History struct {
 	Meta    Meta
 	Events  []Event
 	Queries []Query
+	Flows   []Flow // in the order in which they began
 	// Complete is true where the run came to its end and both files are whole.
 	// Nothing passes on a history that is not.
 	Complete bool
@@ -201,6 +202,10 @@ func Load(dir string) (History, error) {
 	}
 	if h.Queries, err = loadQueries(dir); err != nil {
 		h.Damage = fmt.Sprintf("%s: after query %d: %v", QueriesFile, len(h.Queries), err)
+		return h, nil
+	}
+	if h.Flows, err = loadFlows(dir, h.Events); err != nil {
+		h.Damage = fmt.Sprintf("%s: after flow %d: %v", FlowsFile, len(h.Flows), err)
 		return h, nil
 	}
 	if n := len(h.Events); n == 0 || h.Events[n-1].Kind != RunEnded {

@@ -185,9 +185,12 @@ func (r *drilling) arrange(ctx context.Context) error {
 		return err
 	}
 	if r.Scenario.Probe != nil {
-		r.probe, err = r.startProber(ctx)
+		if r.probe, err = r.startProber(ctx); err != nil {
+			return err
+		}
+		return r.startFlows(ctx, r.probe.Streams[0].Server.Addr())
 	}
-	return err
+	return nil
 }
 
 // record starts the watcher, the proxy's record and the prober. What it returns
@@ -223,6 +226,9 @@ func (r *drilling) record(ctx context.Context) (stop func(context.Context) error
 	return func(ctx context.Context) error {
 		depth := r.recordDepth(ctx)
 		probed := stopProbe(ctx)
+		if r.probe != nil {
+			probed = errors.Join(probed, r.collectFlows(ctx))
+		}
 		stopQueue()
 		watcher.Stop()
 		return errors.Join(depth, probed)
@@ -265,8 +271,10 @@ func (s *System) Restore(ctx context.Context) error {
 }
 
 func (s *System) restore(ctx context.Context) ([]string, error) {
-	if err := s.removePod(ctx, Namespace, "prober"); err != nil {
-		return nil, err
+	for _, pod := range []string{"prober", "conntrack", "control"} {
+		if err := s.removePod(ctx, Namespace, pod); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.removeWorkload(ctx); err != nil {
 		return nil, err

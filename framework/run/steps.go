@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/prober"
@@ -76,6 +78,8 @@ func (r *drilling) step(ctx context.Context, step scenarios.Step) error {
 		return r.changeBudget(ctx, *step.Budget)
 	case step.Disturb != nil:
 		return r.disturb(ctx, *step.Disturb)
+	case step.Disrupt != nil:
+		return r.disrupt(ctx, *step.Disrupt)
 	}
 	return fmt.Errorf("it says nothing to do")
 }
@@ -136,10 +140,12 @@ func (r *drilling) putMessage(ctx context.Context, m scenarios.Message) error {
 	return nil
 }
 
-// reclaim waits for the notice's deadline and takes the node.
+// reclaim waits for the notice's deadline, if there is one, and takes the node.
 func (r *drilling) reclaim(ctx context.Context, step scenarios.Reclaim) error {
-	if err := r.sleepUntil(ctx, r.notices[step.At].deadline); err != nil {
-		return err
+	if notice, ok := r.notices[step.At]; ok {
+		if err := r.sleepUntil(ctx, notice.deadline); err != nil {
+			return err
+		}
 	}
 	node := r.nodes[step.Node]
 	at := r.rec.Clock().Now()
@@ -268,6 +274,26 @@ func (r *drilling) baseline(ctx context.Context) error {
 	return nil
 }
 
+// control is the IP of a CoreDNS pod that stays: one of the cluster's, or where the
+// scenario does something to all of them, one of our own.
+func (r *drilling) control(ctx context.Context) (string, error) {
+	if r.Scenario.KeepsDNSPod() {
+		pod, err := r.controlPod(ctx)
+		return pod.IP, err
+	}
+	if err := r.create(ctx, "control.yaml", map[string]string{"NAMESPACE": Namespace, "COREDNS_IMAGE": r.Environment["coredns"]}); err != nil {
+		return "", err
+	}
+	if err := r.podReady(ctx, Namespace, "control"); err != nil {
+		return "", err
+	}
+	pod, err := r.Cluster.Clientset.CoreV1().Pods(Namespace).Get(ctx, "control", metav1.GetOptions{})
+	if err != nil {
+		return "", fmt.Errorf("find out where the control is: %w", err)
+	}
+	return pod.Status.PodIP, nil
+}
+
 // controlPod is a CoreDNS pod on a node that the scenario does nothing to. It is
 // waited for: a pod on a node that has just come back may be told not Ready once
 // more.
@@ -290,7 +316,8 @@ func (r *drilling) controlPod(ctx context.Context) (control cluster.DNSPod, err 
 	return control, err
 }
 
-// targets are the nodes that notices and reclaims of the scenario name.
+// targets are the nodes that notices, reclaims and disruptions of the scenario
+// name.
 func (r *drilling) targets() []string {
 	var out []string
 	for _, step := range r.Scenario.Steps {
@@ -301,6 +328,9 @@ func (r *drilling) targets() []string {
 		}
 		if step.Reclaim != nil {
 			out = append(out, r.nodes[step.Reclaim.Node].Name)
+		}
+		if step.Disrupt != nil && step.Disrupt.Node != "" {
+			out = append(out, r.nodes[step.Disrupt.Node].Name)
 		}
 	}
 	return out

@@ -71,7 +71,7 @@ func (r *drilling) startProber(ctx context.Context) (*prober.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	control, err := r.controlPod(ctx)
+	control, err := r.control(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (r *drilling) startProber(ctx context.Context) (*prober.Plan, error) {
 	}{
 		{history.Service, service, history.Fresh, p.Fresh, 0},
 		{history.Service, service, history.Fixed, p.Fixed, p.FixedPorts},
-		{history.Control, control.IP, history.Fresh, p.Control, 0},
+		{history.Control, control, history.Fresh, p.Control, 0},
 	} {
 		ip, err := netip.ParseAddr(s.ip)
 		if err != nil {

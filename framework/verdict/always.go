@@ -142,7 +142,8 @@ func (d drill) causes(node string) []history.Event {
 		}
 	}
 	return d.all(func(e history.Event) bool {
-		return e.Kind == history.NoticePut && e.Node == node || e.Kind == history.MessagePut && naming[e.Key]
+		return e.Kind == history.NoticePut && e.Node == node || e.Kind == history.MessagePut && naming[e.Key] ||
+			e.Kind == history.DNSDisrupted && e.Node == node
 	})
 }
 

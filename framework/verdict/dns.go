@@ -148,8 +148,7 @@ func (n DNS) steady(streams map[history.Mode]Stream) map[history.Mode]Stream {
 	out := map[history.Mode]Stream{}
 	for mode, s := range streams {
 		out[mode] = newStream(slices.DeleteFunc(slices.Clone(s.queries), func(q history.Query) bool {
-			i, _ := slices.BinarySearch(lags, q.Intended-lagReach)
-			return q.Outcome.Lost() && i < len(lags) && lags[i] <= q.Intended+lagReach
+			return q.Outcome.Lost() && near(lags, q.Intended)
 		}))
 	}
 	return out

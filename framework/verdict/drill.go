@@ -124,9 +124,17 @@ func (d drill) reclaimed(node string) (history.Event, bool) {
 	return d.first(func(e history.Event) bool { return e.Kind == history.Reclaimed && e.Node == node })
 }
 
-// started is when the first notice or message went in: the fault.
+// started is when the fault began: when the first notice or message went in, when
+// CoreDNS was disrupted, or a node taken without a notice.
 func (d drill) started() (time.Duration, bool) {
-	e, ok := d.first(func(e history.Event) bool { return e.Kind == history.NoticePut || e.Kind == history.MessagePut })
+	unannounced := slices.ContainsFunc(d.scenario.Steps, func(step scenarios.Step) bool { return step.Reclaim != nil && step.Reclaim.At == "" })
+	e, ok := d.first(func(e history.Event) bool {
+		switch e.Kind {
+		case history.NoticePut, history.MessagePut, history.DNSDisrupted:
+			return true
+		}
+		return e.Kind == history.Reclaimed && unannounced
+	})
 	return e.At, ok
 }
 

@@ -12,7 +12,7 @@ import (
 func Judge(s scenarios.Scenario, h history.History) Result {
 	d := newDrill(s, h)
 	r := resultOf(s)
-	r.Set, r.Attempt, r.Handler, r.DNS = h.Meta.Set, h.Meta.Attempt, h.Meta.Handler, d.dns
+	r.Set, r.Attempt, r.Handler, r.DNS, r.Losses = h.Meta.Set, h.Meta.Attempt, h.Meta.Handler, d.dns, d.losses()
 	for _, c := range s.Checks {
 		r.Verdicts = append(r.Verdicts, d.check(c)...)
 	}

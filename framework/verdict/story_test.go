@@ -19,6 +19,7 @@ type story struct {
 	meta     history.Meta
 	events   []history.Event
 	queries  []history.Query
+	flows    []history.Flow
 	cut      string // damage of an incomplete history
 }
 
@@ -95,7 +96,7 @@ func (s *story) probe(from, to float64) {
 // history puts the events in order and numbers them.
 func (s *story) history() history.History {
 	h := history.History{
-		Meta: s.meta, Events: slices.Clone(s.events), Queries: s.queries,
+		Meta: s.meta, Events: slices.Clone(s.events), Queries: s.queries, Flows: s.flows,
 		Complete: s.cut == "", Damage: s.cut,
 	}
 	slices.SortStableFunc(h.Events, func(a, b history.Event) int { return cmp.Compare(a.At, b.At) })

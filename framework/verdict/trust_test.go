@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 // without takes the queries of a target and mode in a time off the record.
@@ -52,6 +53,10 @@ func distrusted() []expectation {
 
 		{name: "lost before the notice", edit: losing(fixed, 3.9, 3.95), check: "baseline", got: "was lost (timeout)", noise: true},
 		{name: "no notice", edit: func(s *story) { s.drop(kind(history.NoticePut)) }, check: "baseline", got: "no notice"},
+		{name: "a node that was to be taken by notice was taken without", edit: func(s *story) {
+			s.drop(kind(history.NoticePut))
+			s.at(5, history.Event{Kind: history.Reclaimed, Node: victim})
+		}, check: "baseline", got: "no notice"},
 		{name: "notice too early", edit: func(s *story) { s.change(history.NoticePut, func(e *history.Event) { e.At = sec(0.5) }) }, check: "baseline", got: "0.500s after"},
 		{name: "too little before the notice", edit: without(service, fresh, 3.2, 3.4), check: "baseline", got: "only 32 fresh", noise: true},
 	}
@@ -96,6 +101,13 @@ func TestTrust(t *testing.T) {
 		}, check: "prober"},
 		{name: "a few unsent", edit: func(s *story) { s.lose(service, fresh, 12, 12.01, history.Unsent) }, check: "prober"},
 		{name: "baseline", check: "baseline", got: "60 answered"},
+		{name: "CoreDNS is disrupted without a notice", edit: func(s *story) {
+			s.change(history.NoticePut, func(e *history.Event) { e.Kind = history.DNSDisrupted })
+		}, check: "baseline", got: "60 answered"},
+		{name: "the node is taken without a notice", edit: func(s *story) {
+			s.scenario.Steps = []scenarios.Step{{Reclaim: &scenarios.Reclaim{Node: "victim"}}}
+			s.change(history.NoticePut, func(e *history.Event) { e.Kind = history.Reclaimed })
+		}, check: "baseline", got: "60 answered"},
 		{name: "lost long before the notice", edit: losing(fresh, 2, 2.9), check: "baseline"},
 	} {
 		x.want = Pass

@@ -92,6 +92,8 @@ type Result struct {
 
 	Outcome  Outcome   `yaml:"outcome"`
 	Verdicts []Verdict `yaml:"verdicts"`
+	// Losses tells what the service's lost queries were lost to, most first.
+	Losses []Loss `yaml:"losses,omitempty"`
 	// DNS is what was measured at the prober's targets; nil without a probe.
 	DNS *DNS `yaml:"-"`
 }

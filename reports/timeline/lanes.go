@@ -13,7 +13,7 @@ import (
 )
 
 // notices has a row for each notice or message step, with the time that it
-// leaves.
+// leaves, and one for what was done to CoreDNS.
 func (d drill) notices() []Row {
 	var rows []Row
 	var seen []string
@@ -29,6 +29,13 @@ func (d drill) notices() []Row {
 			r.mark(history.Event{At: *put.Until, Seq: put.Seq}, Ended, "deadline")
 		}
 		rows = append(rows, r.Row)
+	}
+	disrupted := row{drill: d, Row: Row{Name: "CoreDNS", Note: "what was done to it"}}
+	for _, e := range d.all(history.DNSDisrupted) {
+		disrupted.mark(e, Put, e.Reason)
+	}
+	if len(disrupted.Marks) > 0 {
+		rows = append(rows, disrupted.Row)
 	}
 	return rows
 }

@@ -146,6 +146,11 @@ type drill struct {
 	dns            map[string]bool // pods that are or were endpoints of kube-dns
 }
 
+// begins is true for what a scenario can begin with.
+func begins(e history.Event) bool {
+	return slices.Contains([]history.Kind{history.NoticePut, history.MessagePut, history.DNSDisrupted, history.Reclaimed}, e.Kind)
+}
+
 func newDrill(r verdict.Result, h history.History) drill {
 	d := drill{result: r, history: h, zero: -1, dns: map[string]bool{}}
 	begun, last := time.Duration(0), time.Duration(0)
@@ -157,7 +162,7 @@ func newDrill(r verdict.Result, h history.History) drill {
 			begun = e.At
 		case e.Kind == history.RunPhase && e.Key == "restore" && d.to < 0:
 			d.to = e.At
-		case (e.Kind == history.NoticePut || e.Kind == history.MessagePut) && (d.zero < 0 || e.At < d.zero):
+		case begins(e) && (d.zero < 0 || e.At < d.zero):
 			d.zero = e.At
 		}
 	}

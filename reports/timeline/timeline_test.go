@@ -119,6 +119,19 @@ func TestAnEvictedPodAndItsReplacement(t *testing.T) {
 	}
 }
 
+func TestWhatWasDoneToCoreDNSBeginsADrill(t *testing.T) {
+	tl := New(verdict.Result{}, history.History{Events: []history.Event{
+		{Seq: 1, At: sec(1), Kind: history.RunPhase, Key: "steps"},
+		{Seq: 2, At: sec(8), Kind: history.DNSDisrupted, Reason: "kill", Node: "w-1"},
+		{Seq: 3, At: sec(9), Kind: history.DNSDisrupted, Reason: "scale"},
+		{Seq: 4, At: sec(20), Kind: history.RunPhase, Key: "restore"},
+	}})
+	rows := lane(t, tl, Notices).Rows
+	if tl.Zero != sec(8) || len(rows) != 1 || len(rows[0].Marks) != 2 || rows[0].Marks[0].Text != "kill" || rows[0].Marks[1].At != sec(9) {
+		t.Errorf("zero %s, rows %+v", tl.Zero, rows)
+	}
+}
+
 func TestALameduckIsTheFirstPartOfADNSPodsGrace(t *testing.T) {
 	dns := scenarios.CoreDNS{Lameduck: strict.Duration(sec(5))}
 	tl := New(verdict.Result{CoreDNS: dns}, told(

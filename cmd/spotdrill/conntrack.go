@@ -1,0 +1,40 @@
+package main
+
+import (
+	"net"
+	"net/netip"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spotdrill/spotdrill/framework/conntrack"
+)
+
+// newConntrackCommand is what runs on the prober's node, in its network.
+func newConntrackCommand() *cobra.Command {
+	var listen, client, service string
+	cmd := &cobra.Command{
+		Use:    "conntrack",
+		Short:  "Record which pods this node sends a client's queries to",
+		Args:   cobra.NoArgs,
+		Hidden: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			from, err := netip.ParseAddr(client)
+			if err != nil {
+				return usage("--client is %q: want an IP address", client)
+			}
+			to, err := netip.ParseAddrPort(service)
+			if err != nil {
+				return usage("--service is %q: want an IP address and port, such as 10.96.0.10:53", service)
+			}
+			listener, err := new(net.ListenConfig).Listen(cmd.Context(), "tcp", listen)
+			if err != nil {
+				return usage("--listen %s: %w", listen, err)
+			}
+			return conntrack.Serve(cmd.Context(), listener, from, to)
+		},
+	}
+	cmd.Flags().StringVar(&listen, "listen", ":8080", "`address` for GET /flows and GET /healthz")
+	cmd.Flags().StringVar(&client, "client", "", "the client's IP `address`")
+	cmd.Flags().StringVar(&service, "service", "", "the service's `address:port`")
+	return cmd
+}

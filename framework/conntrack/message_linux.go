@@ -1,0 +1,149 @@
+package conntrack
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+)
+
+// Messages and attributes of ctnetlink that matter here, see
+// linux/netfilter/nfnetlink_conntrack.h.
+const (
+	messageNew    = unix.NFNL_SUBSYS_CTNETLINK << 8
+	messageGet    = unix.NFNL_SUBSYS_CTNETLINK<<8 | 1
+	messageDelete = unix.NFNL_SUBSYS_CTNETLINK<<8 | 2
+
+	attrOriginal, attrReply, attrStatus    = 1, 2, 3
+	attrTupleIP, attrTupleProtocol         = 1, 2
+	attrSource4, attrDestination4          = 1, 2
+	attrSource6, attrDestination6          = 3, 4
+	attrProtocol, attrSource, attrDestPort = 1, 2, 3
+
+	// attrType leaves the flags out of an attribute's type.
+	attrType = ^uint16(unix.NLA_F_NESTED | unix.NLA_F_NET_BYTEORDER)
+
+	statusSeenReply = 1 << 1
+
+	attrHeader  = unix.SizeofNlAttr
+	familyBytes = 4 // struct nfgenmsg
+)
+
+var errShort = errors.New("it ends too soon")
+
+// parse tells every change in what was read from the socket, and whether it was
+// the end of a list. An error means that the kernel writes otherwise than this
+// reads.
+func parse(b []byte, tell func(change)) (done bool, err error) {
+	for len(b) > 0 {
+		if len(b) < unix.SizeofNlMsghdr {
+			return done, fmt.Errorf("ctnetlink message of %d bytes: %w", len(b), errShort)
+		}
+		length := int(binary.NativeEndian.Uint32(b))
+		kind, sender := binary.NativeEndian.Uint16(b[4:]), binary.NativeEndian.Uint32(b[12:])
+		if length < unix.SizeofNlMsghdr || length > len(b) {
+			return done, fmt.Errorf("ctnetlink message says that it has %d bytes, %d were read", length, len(b))
+		}
+		body := b[unix.SizeofNlMsghdr:length]
+		b = b[min(aligned(length), len(b)):]
+		if kind == unix.NLMSG_ERROR && len(body) >= 4 {
+			return done, fmt.Errorf("ctnetlink says: %w", unix.Errno(-int32(binary.NativeEndian.Uint32(body))))
+		}
+		if kind != messageNew && kind != messageDelete {
+			done = done || kind == unix.NLMSG_DONE
+			continue
+		}
+		if len(body) < familyBytes {
+			return done, fmt.Errorf("ctnetlink message of type %#x: %w", kind, errShort)
+		}
+		c := change{ended: kind == messageDelete}
+		// The kernel's own doing, such as an entry's expiry, has no sender.
+		c.removed = c.ended && sender != 0
+		if err := c.read(body[familyBytes:]); err != nil {
+			return done, fmt.Errorf("ctnetlink message of type %#x: %w", kind, err)
+		}
+		tell(c)
+	}
+	return done, nil
+}
+
+func aligned(n int) int { return (n + unix.NLMSG_ALIGNTO - 1) &^ (unix.NLMSG_ALIGNTO - 1) }
+
+func (c *change) read(b []byte) error {
+	return attributes(b, func(kind uint16, value []byte) (err error) {
+		switch kind {
+		case attrOriginal:
+			c.client, c.service, c.protocol, err = tuple(value)
+		case attrReply:
+			c.backend, _, _, err = tuple(value)
+		case attrStatus:
+			if len(value) != 4 {
+				return fmt.Errorf("status of %d bytes", len(value))
+			}
+			c.replied = binary.BigEndian.Uint32(value)&statusSeenReply != 0
+		}
+		return err
+	})
+}
+
+// tuple reads one direction of an entry.
+func tuple(b []byte) (source, destination netip.AddrPort, protocol uint8, err error) {
+	var from, to netip.Addr
+	var fromPort, toPort uint16
+	err = attributes(b, func(kind uint16, value []byte) error {
+		switch kind {
+		case attrTupleIP:
+			return attributes(value, func(kind uint16, value []byte) error {
+				var into *netip.Addr
+				switch kind {
+				case attrSource4, attrSource6:
+					into = &from
+				case attrDestination4, attrDestination6:
+					into = &to
+				default:
+					return nil
+				}
+				addr, ok := netip.AddrFromSlice(value)
+				if !ok {
+					return fmt.Errorf("address of %d bytes", len(value))
+				}
+				*into = addr
+				return nil
+			})
+		case attrTupleProtocol:
+			return attributes(value, func(kind uint16, value []byte) error {
+				switch {
+				case kind == attrProtocol && len(value) == 1:
+					protocol = value[0]
+				case kind == attrSource && len(value) == 2:
+					fromPort = binary.BigEndian.Uint16(value)
+				case kind == attrDestPort && len(value) == 2:
+					toPort = binary.BigEndian.Uint16(value)
+				}
+				return nil
+			})
+		}
+		return nil
+	})
+	return netip.AddrPortFrom(from, fromPort), netip.AddrPortFrom(to, toPort), protocol, err
+}
+
+// attributes tells each of b in order, up to the first error.
+func attributes(b []byte, tell func(kind uint16, value []byte) error) error {
+	for len(b) > 0 {
+		if len(b) < attrHeader {
+			return fmt.Errorf("attribute of %d bytes: %w", len(b), errShort)
+		}
+		length := int(binary.NativeEndian.Uint16(b))
+		if length < attrHeader || length > len(b) {
+			return fmt.Errorf("attribute says that it has %d bytes, %d are left", length, len(b))
+		}
+		if err := tell(binary.NativeEndian.Uint16(b[2:])&attrType, b[attrHeader:length]); err != nil {
+			return err
+		}
+		b = b[min(aligned(length), len(b)):]
+	}
+	return nil
+}

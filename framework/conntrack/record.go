@@ -1,0 +1,99 @@
+package conntrack
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+// line is one line of a record as JSON Lines: the first holds the anchor, then
+// each holds a flow with times relative to it, and the last holds the end.
+type line struct {
+	Anchor *history.Anchor `json:"anchor,omitempty"`
+	End    *end            `json:"summary,omitempty"`
+	*history.Flow
+}
+
+type end struct {
+	Flows int `json:"flows"`
+	// Overflows is how often events came faster than they were read.
+	Overflows int `json:"overflows"`
+	// CPU is the processor time that recording took.
+	CPU time.Duration `json:"cpu"`
+}
+
+func writeRecord(w io.Writer, anchor history.Anchor, all []history.Flow, last end) error {
+	buf := bufio.NewWriter(w)
+	enc := json.NewEncoder(buf)
+	if err := enc.Encode(line{Anchor: &anchor}); err != nil {
+		return err
+	}
+	for _, f := range all {
+		if err := enc.Encode(f); err != nil {
+			return err
+		}
+	}
+	if err := enc.Encode(line{End: &last}); err != nil {
+		return err
+	}
+	return buf.Flush()
+}
+
+// Collect reads a record as GET /flows gives it and puts it into rec, in terms of
+// its clock. A record that does not end in its summary, or does not hold as many
+// flows as that says, is an error.
+func Collect(body io.Reader, rec *history.Recorder) error {
+	all, last, shift, bound, err := readRecord(body, rec.Clock())
+	if err != nil {
+		return fmt.Errorf("collect the record of flows: after %d: %w", len(all), err)
+	}
+	for i := range all {
+		all[i].From += shift
+		if all[i].To != 0 {
+			all[i].To += shift
+		}
+	}
+	if err := rec.Flows(all); err != nil {
+		return err
+	}
+	rec.Record(history.Event{Kind: history.FlowsRecorded, Numbers: map[string]float64{
+		"flows": float64(last.Flows), "overflows": float64(last.Overflows), "resolution": batch.Seconds(), "clock_bound": bound.Seconds(),
+		"cpu": last.CPU.Seconds(),
+	}})
+	return nil
+}
+
+func readRecord(body io.Reader, clock *history.Clock) (all []history.Flow, last end, shift, bound time.Duration, err error) {
+	dec := json.NewDecoder(body)
+	var first line
+	if err = dec.Decode(&first); err != nil {
+		return all, last, shift, bound, err
+	}
+	if first.Anchor == nil {
+		return all, last, shift, bound, errors.New("want the anchor first")
+	}
+	shift, bound = clock.Rebase(*first.Anchor)
+	for {
+		var l line
+		if err = dec.Decode(&l); err != nil {
+			if errors.Is(err, io.EOF) {
+				err = fmt.Errorf("it ends without a summary: the recorder or the connection to it broke: %w", io.ErrUnexpectedEOF)
+			}
+			return all, last, shift, bound, err
+		}
+		switch {
+		case l.End != nil && l.End.Flows != len(all):
+			return all, last, shift, bound, fmt.Errorf("the recorder told of %d, but %d arrived", l.End.Flows, len(all))
+		case l.End != nil:
+			return all, *l.End, shift, bound, nil
+		case l.Flow == nil || l.Flow.Port < 1 || l.Flow.Port > 1<<16-1 || l.Flow.Backend == "":
+			return all, last, shift, bound, errors.New("a line holds no flow")
+		}
+		all = append(all, *l.Flow)
+	}
+}

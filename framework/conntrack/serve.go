@@ -1,0 +1,87 @@
+package conntrack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+// batch is how long events wait in the socket. They could be had at once, but at
+// 1,000 new queries/s that wakes a process 2,000 times a second beside what it
+// measures; so a flow's times may be this much late. Waking costs more than the
+// 1.6 us that an event takes.
+const batch = 10 * time.Millisecond
+
+// Serve records the UDP flows from client to service and offers them on l until
+// ctx ends:
+//
+//	GET /flows    all flows since the start, as Collect reads them
+//	GET /healthz  200
+//
+// It has subscribed to the kernel's events before it answers anything.
+func Serve(ctx context.Context, l net.Listener, client netip.Addr, service netip.AddrPort) error {
+	s, err := listen()
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	anchor := history.NewAnchor()
+	recorded := newFlows(client, service)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /flows", func(w http.ResponseWriter, _ *http.Request) {
+		used := processorTime()
+		var entries []change
+		if err := list(func(c change) { entries = append(entries, c) }); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		recorded.living(entries)
+		all, overflows := recorded.snapshot()
+		w.Header().Set("Content-Type", "application/jsonl")
+		_ = writeRecord(w, anchor, all, end{len(all), overflows, used}) // fails only where the client is gone
+	})
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	failed := make(chan error, 2)
+	go func() { failed <- server.Serve(l) }()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		failed <- record(ctx, s, anchor.Wall, recorded)
+	}()
+	err = <-failed
+	stop()
+	<-ended
+	return errors.Join(err, s.close(), server.Close())
+}
+
+// record reads events in batches until ctx ends.
+func record(ctx context.Context, s *socket, start time.Time, into *flows) error {
+	ticker := time.NewTicker(batch)
+	defer ticker.Stop()
+	buf := make([]byte, readSize)
+	var changes []change
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		changes = changes[:0]
+		overflowed, err := s.drain(buf, func(c change) { changes = append(changes, c) })
+		if err != nil {
+			return err
+		}
+		if overflowed {
+			into.overflow()
+		}
+		into.add(time.Since(start), changes)
+	}
+}

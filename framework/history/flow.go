@@ -1,0 +1,81 @@
+package history
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// FlowsFile is the name of the file that holds the flows in a history's folder.
+const FlowsFile = "flows.jsonl.gz"
+
+// Flow is the life of a connection tracking entry between the prober and the
+// service, on the prober's node: every query that left from Port in this time
+// went to Backend, whatever kube-proxy's rules said by then. Times are
+// nanoseconds since the history's base and may be as much too late as the event
+// flows.recorded says.
+type Flow struct {
+	Port    int           `json:"p"` // the prober's source port
+	Backend string        `json:"b"` // IP of the pod that the rules chose for the first query
+	From    time.Duration `json:"at"`
+	To      time.Duration `json:"end,omitempty"` // 0 where it was still there when the recording ended
+	// Removed is true where a process took the entry away, as kube-proxy does with
+	// those of endpoints that are gone; else its time was up.
+	Removed bool `json:"x,omitempty"`
+	// Replied is true where any answer came back to the prober's node.
+	Replied bool `json:"r,omitempty"`
+}
+
+// Flows writes the flows of the whole drill, at its end: writing them as they
+// come would cost time beside what is measured.
+func (r *Recorder) Flows(flows []Flow) error {
+	f, err := os.Create(filepath.Join(filepath.Dir(r.events.Name()), FlowsFile))
+	if err != nil {
+		return fmt.Errorf("create the record of flows: %w", err)
+	}
+	gz := gzip.NewWriter(f)
+	buf := bufio.NewWriter(gz)
+	enc := json.NewEncoder(buf)
+	for _, flow := range flows {
+		if err = enc.Encode(flow); err != nil {
+			break
+		}
+	}
+	if err := errors.Join(err, buf.Flush(), gz.Close(), f.Close()); err != nil {
+		return fmt.Errorf("write the record of flows: %w", err)
+	}
+	return nil
+}
+
+// loadFlows reads the flows of a history. One whose events do not speak of them
+// has none.
+func loadFlows(dir string, events []Event) ([]Flow, error) {
+	f, err := os.Open(filepath.Join(dir, FlowsFile))
+	if errors.Is(err, fs.ErrNotExist) && !recordedFlows(events) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	gz, err := gzip.NewReader(f)
+	if err != nil {
+		return nil, err
+	}
+	return decodeAll[Flow](json.NewDecoder(gz))
+}
+
+func recordedFlows(events []Event) bool {
+	for _, e := range events {
+		if e.Kind == FlowsRecorded {
+			return true
+		}
+	}
+	return false
+}

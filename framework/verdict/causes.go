@@ -1,0 +1,199 @@
+package verdict
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/strict"
+)
+
+// Cause is why a query was lost. Each lost query has one.
+type Cause string
+
+// The closed list of causes.
+const (
+	// NodeGone: it was sent to a pod whose node had been taken.
+	NodeGone Cause = "node-gone"
+	// OldEntry: it was sent to a pod that had ended, or was with it when it did, by
+	// a connection tracking entry of its port from before; kube-proxy's rules had no
+	// say.
+	OldEntry Cause = "old-entry"
+	// BackendEnded: it was sent to a pod that had ended, or was with it when it did,
+	// because the rules chose that pod.
+	BackendEnded Cause = "backend-ended"
+	// EntryRemoved: kube-proxy took the entry away while the answer was under way,
+	// so that nothing translated it back.
+	EntryRemoved Cause = "entry-removed"
+	// NoEndpoint: the rules had no pod to choose from.
+	NoEndpoint Cause = "no-endpoint"
+	// Refused: a pod that was there said no, by DNS or by ICMP.
+	Refused Cause = "refused"
+	// AnsweredLate: an answer came back, after the prober's timeout.
+	AnsweredLate Cause = "answered-late"
+	// ProberBusy: the control was lost or late at the same time, or the query left
+	// late: the prober's machine, not CoreDNS.
+	ProberBusy Cause = "prober"
+	// Unexplained: none of the above is on record.
+	Unexplained Cause = "unexplained"
+)
+
+// Causes lists every cause, in the order in which reports tell them.
+func Causes() []Cause {
+	return []Cause{NodeGone, OldEntry, BackendEnded, EntryRemoved, NoEndpoint, Refused, AnsweredLate, ProberBusy, Unexplained}
+}
+
+// Loss is what queries were lost to one cause at one pod.
+type Loss struct {
+	Cause Cause `yaml:"cause"`
+	// Fresh and Fixed count the lost queries by the prober's mode.
+	Fresh int `yaml:"fresh"`
+	Fixed int `yaml:"fixed"`
+	// Backend is the IP of the pod that the queries were sent to, Pod its
+	// namespace/name; empty where the cause is not one pod's.
+	Backend string `yaml:"backend,omitempty"`
+	Pod     string `yaml:"pod,omitempty"`
+	// From and To are when the first and the last of them was to leave.
+	From strict.Duration `yaml:"from"`
+	To   strict.Duration `yaml:"to"`
+	// Lag is for how long after its last answer queries were sent to a pod that had
+	// ended; 0 for other causes.
+	Lag strict.Duration `yaml:"lag,omitempty"`
+	// RulesLeft is when the last query left for which kube-proxy's rules on the
+	// prober's node chose that pod; its resolution is some intervals of the fresh
+	// queries. 0 where they chose it for none.
+	RulesLeft strict.Duration `yaml:"rulesLeft,omitempty"`
+}
+
+// Lost is how many queries it was.
+func (l Loss) Lost() int { return l.Fresh + l.Fixed }
+
+// Why tells what became of the queries: "sent to 10.244.1.5 up to 1.800s after
+// its last answer, by conntrack entries older than that (the rules last chose it at
+// +6.164s)".
+func (l Loss) Why() string {
+	sent := fmt.Sprintf("sent to %s up to %s after its last answer, ", l.Backend, history.Seconds(l.Lag.D()))
+	switch l.Cause {
+	case NodeGone:
+		return sent + "its node being gone"
+	case OldEntry:
+		return sent + fmt.Sprintf("by conntrack entries older than that (the rules last chose it at +%s)", history.Seconds(l.RulesLeft.D()))
+	case BackendEnded:
+		return sent + "where the rules still led"
+	case EntryRemoved:
+		return fmt.Sprintf("under way at %s when kube-proxy removed their conntrack entries", l.Backend)
+	case NoEndpoint:
+		return "asked while the service had no endpoint"
+	case Refused:
+		return "refused by " + cmp.Or(l.Backend, "the service")
+	case AnsweredLate:
+		return fmt.Sprintf("answered by %s after the prober's timeout", l.Backend)
+	case ProberBusy:
+		return "lost or late at the control as well: this machine was too busy"
+	}
+	return "unexplained"
+}
+
+// Explain tells all losses in one line: "81 lost: 73 sent to …; 8 refused by …".
+func Explain(losses []Loss) string {
+	all := 0
+	for _, l := range losses {
+		all += l.Lost()
+	}
+	clauses := make([]string, len(losses))
+	for i, l := range losses {
+		clauses[i] = fmt.Sprintf("%d %s", l.Lost(), l.Why())
+	}
+	return fmt.Sprintf("%d lost: %s", all, strings.Join(clauses, "; "))
+}
+
+const (
+	// underWay is how long a query may have been with a pod that answered later
+	// ones before it ended.
+	underWay = 100 * time.Millisecond
+	// rulesLag is how much later than the API server kube-proxy may know of
+	// endpoints; on a machine at rest it is below 100 ms.
+	rulesLag = 5 * time.Second
+)
+
+// losses tells what every lost query of the service was lost to: most first.
+func (d drill) losses() []Loss {
+	if d.dns == nil {
+		return nil
+	}
+	t := newTraffic(d)
+	byCause := map[Loss]*Loss{}
+	for _, s := range d.dns.modes("all") {
+		for _, q := range s.queries {
+			if !q.Outcome.Lost() {
+				continue
+			}
+			cause, backend, lag := t.cause(q)
+			key := Loss{Cause: cause, Backend: backend}
+			l := byCause[key]
+			if l == nil {
+				b := t.backends[backend]
+				l = &Loss{Cause: cause, Backend: backend, Pod: b.name(), From: strict.Duration(q.Intended)}
+				if b != nil && len(b.silences) > 0 {
+					l.RulesLeft = strict.Duration(b.chosen)
+				}
+				byCause[key] = l
+			}
+			if q.Mode == history.Fresh {
+				l.Fresh++
+			} else {
+				l.Fixed++
+			}
+			l.From, l.To = min(l.From, strict.Duration(q.Intended)), max(l.To, strict.Duration(q.Intended))
+			l.Lag = max(l.Lag, strict.Duration(lag))
+		}
+	}
+	var out []Loss
+	for _, l := range byCause {
+		out = append(out, *l)
+	}
+	slices.SortFunc(out, func(a, b Loss) int {
+		return cmp.Or(cmp.Compare(b.Lost(), a.Lost()), cmp.Compare(slices.Index(Causes(), a.Cause), slices.Index(Causes(), b.Cause)), cmp.Compare(a.Backend, b.Backend))
+	})
+	return out
+}
+
+// cause is what a lost query was lost to, at which backend, and how long after
+// the backend's last answer it was sent.
+func (t traffic) cause(q history.Query) (cause Cause, backend string, lag time.Duration) {
+	flow, known := t.flow(q)
+	if !known {
+		switch {
+		case q.Outcome == history.ICMP && t.withoutEndpoint(q.Sent):
+			return NoEndpoint, "", 0
+		case t.busy(q):
+			return ProberBusy, "", 0
+		}
+		return Unexplained, "", 0
+	}
+	b := t.backends[flow.Backend]
+	if s, ok := b.silent(q.Sent); ok {
+		lag = max(0, q.Sent-s.from)
+		switch {
+		case s.nodeGone:
+			return NodeGone, flow.Backend, lag
+		case flow.From < s.from && q.Sent-flow.From > underWay:
+			return OldEntry, flow.Backend, lag
+		}
+		return BackendEnded, flow.Backend, lag
+	}
+	switch {
+	case flow.Removed && q.Sent <= flow.To && flow.To <= q.Sent+underWay:
+		return EntryRemoved, flow.Backend, 0
+	case q.Outcome != history.Timeout:
+		return Refused, flow.Backend, 0
+	case flow.Replied && q.Mode == history.Fresh:
+		return AnsweredLate, flow.Backend, 0
+	case t.busy(q):
+		return ProberBusy, "", 0
+	}
+	return Unexplained, flow.Backend, 0
+}

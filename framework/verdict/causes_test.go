@@ -1,0 +1,295 @@
+package verdict
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/strict"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+const (
+	ending  = "10.0.0.1" // of default/coredns-a on the victim
+	staying = "10.0.0.2" // of default/coredns-z on the bystander
+)
+
+// lossStory has two CoreDNS pods that answer; what is lost, and to what, is for a
+// test to tell. The first one's last answer is to a query of 10 s.
+func lossStory() *story {
+	s := &story{
+		scenario: scenarios.Scenario{Probe: &scenarios.Probe{Fresh: 40, Fixed: 20, Control: 10}},
+		meta:     history.Meta{Format: history.FormatV1},
+	}
+	s.arrange()
+	s.at(0.2, history.Event{Kind: history.NodeRole, Key: "bystander", Node: bystander, Instance: "i-b"})
+	s.at(1, history.Event{Kind: history.PodReady, Pod: "default/coredns-a", UID: "uid-coredns-a", Node: victim, IP: ending})
+	s.at(1, history.Event{Kind: history.PodReady, Pod: "default/coredns-z", UID: "uid-coredns-z", Node: bystander, IP: staying})
+	s.at(1, history.Event{Kind: history.EndpointReady, Pod: "default/coredns-z", IP: staying})
+	s.at(4, history.Event{Kind: history.NoticePut, Key: "reclaim", Notice: "n-1", Node: victim, Instance: "i-a"})
+	s.at(60, history.Event{Kind: history.RunPhase, Key: "restore"})
+	s.at(59.9, history.Event{Kind: history.FlowsRecorded, Numbers: map[string]float64{"resolution": 0.005}})
+	s.flow(1, ending, 3, 13)
+	s.flow(2, staying, 3, 0)
+	s.sent(history.Fixed, 1, 3, history.Answered)
+	s.sent(history.Fixed, 1, 9.8, history.Answered)
+	s.sent(history.Fixed, 1, 10, history.Answered)
+	s.sent(history.Fixed, 2, 14, history.Answered)
+	return s
+}
+
+// flow is an entry from one second on to another; 0 is the end of the recording.
+// One that ends was removed and had been answered.
+func (s *story) flow(port int, backend string, from, to float64) {
+	s.flows = append(s.flows, history.Flow{Port: port, Backend: backend, From: sec(from), To: sec(to), Removed: to != 0, Replied: to != 0})
+}
+
+// sent is a query that left on time and whose end came after 2 ms, or the
+// prober's timeout.
+func (s *story) sent(mode history.Mode, port int, at float64, o history.Outcome) {
+	done := sec(at) + 2*time.Millisecond
+	if o == history.Timeout {
+		done = sec(at + 2)
+	}
+	s.queries = append(s.queries, history.Query{Target: history.Service, Mode: mode, Port: port, Intended: sec(at), Sent: sec(at), Done: done, Outcome: o})
+}
+
+func (s *story) ended(kind history.Kind, at float64) {
+	s.at(at, history.Event{Kind: kind, Pod: "default/coredns-a", UID: "uid-coredns-a", Node: victim, IP: ending})
+}
+
+func TestCauses(t *testing.T) {
+	exit := func(s *story) { s.ended(history.PodExited, 10.4) }
+	endpointsGone := func(s *story) {
+		for _, ip := range []string{ending, staying} {
+			s.at(9, history.Event{Kind: history.EndpointGone, IP: ip})
+		}
+	}
+	for name, c := range map[string]struct {
+		tell func(*story)
+		want Loss // but for the times of the queries
+	}{
+		"a used port's entry leads to a pod that exited": {
+			func(s *story) { exit(s); s.sent(history.Fixed, 1, 12.5, history.Timeout) },
+			Loss{Cause: OldEntry, Fixed: 1, Backend: ending, Lag: 2500},
+		},
+		"a port is used again after the exit": {
+			func(s *story) { exit(s); s.sent(history.Fresh, 1, 11, history.ICMP) },
+			Loss{Cause: OldEntry, Fresh: 1, Backend: ending, Lag: 1000},
+		},
+		"the rules choose a pod that exited": {
+			func(s *story) { exit(s); s.flow(3, ending, 11.003, 0); s.sent(history.Fresh, 3, 11, history.Timeout) },
+			Loss{Cause: BackendEnded, Fresh: 1, Backend: ending, Lag: 1000, RulesLeft: 11000},
+		},
+		"it is with the pod when that exits": {
+			func(s *story) { exit(s); s.sent(history.Fixed, 1, 9.99, history.Timeout) },
+			Loss{Cause: OldEntry, Fixed: 1, Backend: ending},
+		},
+		"it is with the pod that the rules chose when that exits": {
+			func(s *story) { exit(s); s.flow(3, ending, 9.993, 0); s.sent(history.Fresh, 3, 9.99, history.Timeout) },
+			Loss{Cause: BackendEnded, Fresh: 1, Backend: ending, RulesLeft: 9990},
+		},
+		"the rules chose that pod after the exit, and the port is used again": {
+			func(s *story) { exit(s); s.flow(3, ending, 10.5, 0); s.sent(history.Fixed, 3, 11, history.Timeout) },
+			Loss{Cause: BackendEnded, Fixed: 1, Backend: ending, Lag: 1000},
+		},
+		"the API says that the exit was later than the last answer": {
+			func(s *story) {
+				exit(s)
+				said := sec(10.2)
+				s.change(history.PodExited, func(e *history.Event) { e.Said = &said })
+				s.sent(history.Fixed, 1, 12.5, history.Timeout)
+			},
+			Loss{Cause: OldEntry, Fixed: 1, Backend: ending, Lag: 2300},
+		},
+		"a pod that is told to end does not answer": {
+			func(s *story) { s.ended(history.PodTerminating, 9); s.sent(history.Fixed, 1, 11, history.Timeout) },
+			Loss{Cause: Unexplained, Fixed: 1, Backend: ending},
+		},
+		"a pod that was deleted by force answers no more": {
+			func(s *story) { s.ended(history.PodDeleted, 10.1); s.sent(history.Fixed, 1, 11, history.Timeout) },
+			Loss{Cause: OldEntry, Fixed: 1, Backend: ending, Lag: 1000},
+		},
+		"the container is started again": {
+			func(s *story) {
+				s.ended(history.PodRestarted, 11.5)
+				s.sent(history.Fixed, 1, 10.7, history.ICMP)
+				s.sent(history.Fixed, 1, 11, history.Answered)
+			},
+			Loss{Cause: OldEntry, Fixed: 1, Backend: ending, Lag: 700},
+		},
+		"the container was started again long before": {
+			func(s *story) {
+				s.ended(history.PodRestarted, 11.5)
+				s.sent(history.Fixed, 1, 10.7, history.Answered)
+				s.sent(history.Fixed, 1, 11, history.Answered)
+				s.sent(history.Fixed, 1, 12, history.Timeout)
+			},
+			Loss{Cause: Unexplained, Fixed: 1, Backend: ending},
+		},
+		"the node is taken": {
+			func(s *story) {
+				s.at(9.7, history.Event{Kind: history.Reclaimed, Node: victim, Numbers: map[string]float64{"took": 0.3}})
+				s.sent(history.Fixed, 1, 12, history.Timeout)
+			},
+			Loss{Cause: NodeGone, Fixed: 1, Backend: ending, Lag: 2000},
+		},
+		"the node is taken and the pod deleted in the end": {
+			func(s *story) {
+				s.at(10, history.Event{Kind: history.Reclaimed, Node: victim})
+				s.ended(history.PodDeleted, 50)
+				s.sent(history.Fixed, 1, 12, history.Timeout)
+			},
+			Loss{Cause: NodeGone, Fixed: 1, Backend: ending, Lag: 2000},
+		},
+		"the node is taken long after the exit": {
+			func(s *story) {
+				exit(s)
+				s.at(12, history.Event{Kind: history.Reclaimed, Node: victim})
+				s.sent(history.Fixed, 1, 12.5, history.Timeout)
+			},
+			Loss{Cause: OldEntry, Fixed: 1, Backend: ending, Lag: 2500},
+		},
+		"the entry is removed before the answer is back": {
+			func(s *story) { s.flow(3, staying, 5, 11.01); s.sent(history.Fixed, 3, 11, history.Timeout) },
+			Loss{Cause: EntryRemoved, Fixed: 1, Backend: staying},
+		},
+		"there is no endpoint": {
+			func(s *story) { endpointsGone(s); s.sent(history.Fresh, 3, 11, history.ICMP) },
+			Loss{Cause: NoEndpoint, Fresh: 1},
+		},
+		"there was none until lately": {
+			func(s *story) {
+				endpointsGone(s)
+				s.at(10.9, history.Event{Kind: history.EndpointReady, IP: staying})
+				s.sent(history.Fresh, 3, 11, history.ICMP)
+			},
+			Loss{Cause: NoEndpoint, Fresh: 1},
+		},
+		"endpoints that end still serve": {
+			func(s *story) {
+				endpointsGone(s)
+				s.at(10, history.Event{Kind: history.EndpointTerminating, IP: ending, Reason: "serving"})
+				s.at(10, history.Event{Kind: history.EndpointNotReady, IP: ending, Reason: "serving=true terminating=true"})
+				s.sent(history.Fresh, 3, 16, history.ICMP)
+			},
+			Loss{Cause: Unexplained, Fresh: 1},
+		},
+		"it is rejected although there are endpoints": {
+			func(s *story) { s.sent(history.Fresh, 3, 11, history.ICMP) },
+			Loss{Cause: Unexplained, Fresh: 1},
+		},
+		"a pod that stays says no": {
+			func(s *story) { s.sent(history.Fixed, 2, 11, history.ServFail) },
+			Loss{Cause: Refused, Fixed: 1, Backend: staying},
+		},
+		"a pod that stays has nobody at its port": {
+			func(s *story) { s.sent(history.Fixed, 2, 11, history.ICMP) },
+			Loss{Cause: Refused, Fixed: 1, Backend: staying},
+		},
+		"the answer came after the timeout": {
+			func(s *story) { s.flow(3, staying, 11, 41); s.sent(history.Fresh, 3, 11, history.Timeout) },
+			Loss{Cause: AnsweredLate, Fresh: 1, Backend: staying},
+		},
+		"of many on one port nobody knows whose answer came": {
+			func(s *story) { s.flow(3, staying, 11, 41); s.sent(history.Fixed, 3, 11, history.Timeout) },
+			Loss{Cause: Unexplained, Fixed: 1, Backend: staying},
+		},
+		"the control is lost as well": {
+			func(s *story) {
+				s.sent(history.Fixed, 2, 11, history.Timeout)
+				s.queries = append(s.queries, history.Query{Target: history.Control, Mode: history.Fresh, Port: 9, Intended: sec(11.2), Outcome: history.Timeout})
+			},
+			Loss{Cause: ProberBusy, Fixed: 1},
+		},
+		"it left late": {
+			func(s *story) {
+				s.sent(history.Fixed, 2, 11, history.Timeout)
+				s.queries[len(s.queries)-1].Sent += sec(0.2)
+			},
+			Loss{Cause: ProberBusy, Fixed: 1},
+		},
+		"a pod that stays does not answer": {
+			func(s *story) { s.sent(history.Fixed, 2, 11, history.Timeout) },
+			Loss{Cause: Unexplained, Fixed: 1, Backend: staying},
+		},
+		"where it went is not on record": {
+			func(s *story) { exit(s); s.flows = nil; s.sent(history.Fixed, 1, 12, history.Timeout) },
+			Loss{Cause: Unexplained, Fixed: 1},
+		},
+		"the recorder heard late of where it went": {
+			func(s *story) { exit(s); s.flow(3, ending, 11.8, 0); s.sent(history.Fresh, 3, 11, history.Timeout) },
+			Loss{Cause: BackendEnded, Fresh: 1, Backend: ending, Lag: 1000, RulesLeft: 11000},
+		},
+		"another query's entry is not its own": {
+			func(s *story) { exit(s); s.flow(3, ending, 12.1, 0); s.sent(history.Fresh, 3, 11, history.Timeout) },
+			Loss{Cause: Unexplained, Fresh: 1},
+		},
+		"its port's entry had ended": {
+			func(s *story) { exit(s); s.sent(history.Fixed, 1, 13.1, history.Timeout) },
+			Loss{Cause: Unexplained, Fixed: 1},
+		},
+		"the pod is not on record": {
+			func(s *story) { s.flow(3, "10.0.0.3", 11, 0); s.sent(history.Fresh, 3, 11, history.Timeout) },
+			Loss{Cause: Unexplained, Fresh: 1, Backend: "10.0.0.3"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := lossStory()
+			c.tell(s)
+			got := s.judge().Losses
+			if len(got) != 1 {
+				t.Fatalf("losses %+v", got)
+			}
+			want := c.want
+			want.Lag *= strict.Duration(time.Millisecond)
+			want.RulesLeft *= strict.Duration(time.Millisecond)
+			want.Pod = map[string]string{ending: "default/coredns-a", staying: "default/coredns-z"}[want.Backend]
+			if ends := slices.Contains([]Cause{OldEntry, BackendEnded, NodeGone}, want.Cause) || strings.HasSuffix(name, "long before"); ends && want.RulesLeft == 0 {
+				want.RulesLeft = strict.Duration(sec(3))
+			}
+			want.From, want.To = got[0].From, got[0].To
+			if got[0] != want {
+				t.Errorf("got  %+v\nwant %+v", got[0], want)
+			}
+		})
+	}
+}
+
+func TestLossesAreCountedByCauseAndPod(t *testing.T) {
+	s := lossStory()
+	s.ended(history.PodExited, 10.4)
+	s.flow(3, ending, 11.003, 0)
+	s.sent(history.Fresh, 3, 11, history.Timeout)
+	for _, at := range []float64{11, 12.5, 12} {
+		s.sent(history.Fixed, 1, at, history.Timeout)
+	}
+	s.sent(history.Fixed, 2, 15, history.ServFail)
+	got := s.judge().Losses
+	want := []Loss{
+		{Cause: OldEntry, Fixed: 3, Backend: ending, Pod: "default/coredns-a", From: strict.Duration(sec(11)), To: strict.Duration(sec(12.5)), Lag: strict.Duration(sec(2.5)), RulesLeft: strict.Duration(sec(11))},
+		{Cause: BackendEnded, Fresh: 1, Backend: ending, Pod: "default/coredns-a", From: strict.Duration(sec(11)), To: strict.Duration(sec(11)), Lag: strict.Duration(sec(1)), RulesLeft: strict.Duration(sec(11))},
+		{Cause: Refused, Fixed: 1, Backend: staying, Pod: "default/coredns-z", From: strict.Duration(sec(15)), To: strict.Duration(sec(15))},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	const line = "5 lost: 3 sent to 10.0.0.1 up to 2.500s after its last answer, by conntrack entries older than that (the rules last chose it at +11.000s); " +
+		"1 sent to 10.0.0.1 up to 1.000s after its last answer, where the rules still led; 1 refused by 10.0.0.2"
+	if told := Explain(got); told != line {
+		t.Errorf("told as %q\nwant %q", told, line)
+	}
+}
+
+func TestEveryCauseIsTold(t *testing.T) {
+	told := map[string]Cause{}
+	for _, c := range Causes() {
+		why := Loss{Cause: c, Backend: ending}.Why()
+		if was, ok := told[why]; ok || why == "" {
+			t.Errorf("%s is told as %s: %q", c, was, why)
+		}
+		told[why] = c
+	}
+}

@@ -1,0 +1,245 @@
+package verdict
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+// traffic is where the prober's queries went, and what is known of the pods
+// that they went to.
+type traffic struct {
+	drill
+	flows    map[int][]history.Flow // by port, in order of time
+	backends map[string]*backend    // by IP
+	late     time.Duration          // how late a flow's times may be
+	lags     []time.Duration        // when the control was lost or late, ascending
+	ready    []readiness            // how many endpoints the service had, in order of time
+}
+
+// backend is a pod that queries were sent to.
+type backend struct {
+	pod      *pod            // nil where the history tells of none with its IP
+	chosen   time.Duration   // when the rules last chose it for a new flow
+	answered []time.Duration // when the queries left that it answered, ascending
+	silences []silence
+}
+
+// silence is a time in which a pod answers nothing since it, or its container,
+// has ended: from its last answer, which is more precise than what the API says
+// of an exit, to its next.
+type silence struct {
+	from, to time.Duration
+	nodeGone bool
+}
+
+type readiness struct {
+	at    time.Duration
+	ready int
+}
+
+// name is the pod's namespace/name; empty where it is not known.
+func (b *backend) name() string {
+	if b == nil || b.pod == nil {
+		return ""
+	}
+	return b.pod.name()
+}
+
+// silent is the silence in which a query was sent, or which began while it was
+// under way.
+func (b *backend) silent(sent time.Duration) (silence, bool) {
+	for _, s := range b.silences {
+		if sent > s.from-underWay && sent < s.to {
+			return s, true
+		}
+	}
+	return silence{}, false
+}
+
+func newTraffic(d drill) traffic {
+	t := traffic{drill: d, flows: map[int][]history.Flow{}, backends: map[string]*backend{}, lags: d.dns.lags()}
+	for _, f := range d.history.Flows {
+		t.flows[f.Port] = append(t.flows[f.Port], f)
+		if t.backends[f.Backend] == nil {
+			t.backends[f.Backend] = &backend{pod: d.podAt(f.Backend)}
+		}
+	}
+	for _, flows := range t.flows {
+		slices.SortStableFunc(flows, func(a, b history.Flow) int { return cmp.Compare(a.From, b.From) })
+	}
+	if e, ok := d.first(func(e history.Event) bool { return e.Kind == history.FlowsRecorded }); ok {
+		t.late = 2 * time.Duration(e.Numbers["resolution"]*float64(time.Second))
+	}
+	for _, q := range d.history.Queries {
+		f, ok := t.flow(q)
+		if !ok || q.Target != history.Service {
+			continue
+		}
+		b := t.backends[f.Backend]
+		if q.Outcome == history.Answered {
+			b.answered = append(b.answered, q.Sent)
+		}
+		if f.From >= q.Sent-t.late {
+			b.chosen = max(b.chosen, q.Sent) // its flow is new
+		}
+	}
+	for _, b := range t.backends {
+		slices.Sort(b.answered)
+		b.silences = d.silences(b)
+	}
+	t.ready = d.readiness()
+	return t
+}
+
+// podAt is the pod with an IP; the last one where several had it in turn.
+func (d drill) podAt(ip string) *pod {
+	for _, p := range slices.Backward(d.pods) {
+		if _, ok := p.first(func(e history.Event) bool { return e.IP == ip }); ok {
+			return &p
+		}
+	}
+	return nil
+}
+
+// flow is the entry by which a query went: the last of its port's that began
+// before it or with it, and where there was none any more, the one that began
+// because of it, of which a busy recorder heard late. A query that was rejected
+// has none.
+func (t traffic) flow(q history.Query) (history.Flow, bool) {
+	flows := t.flows[q.Port]
+	i, _ := slices.BinarySearchFunc(flows, q.Sent+t.late, func(f history.Flow, at time.Duration) int { return cmp.Compare(f.From, at) })
+	if i > 0 && (flows[i-1].To == 0 || flows[i-1].To >= q.Sent) {
+		return flows[i-1], true
+	}
+	if i < len(flows) && flows[i].From <= q.Sent+recorderStall {
+		return flows[i], true
+	}
+	return history.Flow{}, false
+}
+
+// recorderStall is how late a recorder without processor time may hear of a flow.
+// No port is used twice in that time but the fixed ones, which have a flow.
+const recorderStall = time.Second
+
+// silences finds when the backend fell silent: for good where its pod ended or
+// its node was taken, and until its next answer where its container was started
+// again.
+func (d drill) silences(b *backend) []silence {
+	if b.pod == nil {
+		return nil
+	}
+	var out []silence
+	node := ""
+	for _, e := range b.pod.events {
+		node = cmp.Or(e.Node, node)
+		if e.Kind == history.PodRestarted {
+			if s, ok := b.gap(e.At); ok {
+				out = append(out, s)
+			}
+		}
+	}
+	stopped, ok := b.pod.stopped()
+	last, any := b.last()
+	taken, gone := d.reclaimed(node)
+	// Killing a node's container takes a moment.
+	killed := taken.At + time.Duration(taken.Numbers["took"]*float64(time.Second))
+	if gone && (!ok || taken.At < stopped.At) && (!any || last <= killed+underWay) {
+		return append(out, silence{from: cmp.Or(last, taken.At), to: math.MaxInt64, nodeGone: true})
+	}
+	if !ok {
+		return out
+	}
+	// The API tells of an exit late, and says when it was in whole seconds.
+	from := cmp.Or(last, stopped.At)
+	if stopped.Said != nil {
+		from = max(from, *stopped.Said)
+	}
+	return append(out, silence{from: from, to: math.MaxInt64})
+}
+
+// last is when the last query left that the backend answered.
+func (b *backend) last() (time.Duration, bool) {
+	if len(b.answered) == 0 {
+		return 0, false
+	}
+	return b.answered[len(b.answered)-1], true
+}
+
+// Around the time at which a restart was seen, the container may have ended up to
+// so much before, and answered again up to so much after it.
+const (
+	restartBefore = 5 * time.Second
+	restartAfter  = 2 * time.Second
+)
+
+// gap is the longest time without an answer around a restart.
+func (b *backend) gap(seen time.Duration) (longest silence, ok bool) {
+	for i, from := range b.answered[:max(0, len(b.answered)-1)] {
+		to := b.answered[i+1]
+		if from >= seen-restartBefore && from <= seen+restartAfter && to-from > longest.to-longest.from {
+			longest = silence{from: from, to: to}
+		}
+	}
+	return longest, longest.to > longest.from
+}
+
+// readiness follows how many endpoints kube-proxy could use: the ready ones, and
+// where there is none, those that end but still serve (KEP-1669).
+func (d drill) readiness() []readiness {
+	ready := map[string]bool{}
+	var out []readiness
+	for _, e := range d.events {
+		switch e.Kind {
+		case history.EndpointReady:
+			ready[e.IP] = true
+		case history.EndpointTerminating:
+			ready[e.IP] = e.Reason == "serving"
+		case history.EndpointNotReady:
+			ready[e.IP] = strings.HasPrefix(e.Reason, "serving=true terminating=true")
+		case history.EndpointGone:
+			delete(ready, e.IP)
+		default:
+			continue
+		}
+		n := 0
+		for _, is := range ready {
+			if is {
+				n++
+			}
+		}
+		out = append(out, readiness{e.At, n})
+	}
+	return out
+}
+
+// withoutEndpoint is true where the service had no endpoint then or shortly
+// before, since kube-proxy follows late.
+func (t traffic) withoutEndpoint(at time.Duration) bool {
+	now := 0
+	for _, r := range t.ready {
+		if r.at > at {
+			break
+		}
+		if now = r.ready; now == 0 && r.at >= at-rulesLag {
+			return true
+		}
+	}
+	return len(t.ready) > 0 && now == 0
+}
+
+// busy is true where the prober's machine had no time: the control was lost or
+// late as well, or the query itself left late.
+func (t traffic) busy(q history.Query) bool {
+	return q.Sent-q.Intended > lateP99 || near(t.lags, q.Intended)
+}
+
+// near is true where one of the times, which ascend, is close to at.
+func near(times []time.Duration, at time.Duration) bool {
+	i, _ := slices.BinarySearch(times, at-lagReach)
+	return i < len(times) && times[i] <= at+lagReach
+}
