@@ -72,6 +72,10 @@ test: cc ## Run every test that needs no cluster, with the race detector
 	@echo "running the tests that need no cluster (about 5 min the first time, most of it compiling)"
 	@go test -race ./cmd/... ./framework/... ./kind/... ./reports/... ./scenarios/... ./suites/mutants/defects ./docs/...
 
+.PHONY: queue-test
+queue-test: build ## Test queue, rules and the proxy's faults with a real LocalStack
+	@eval "$$(bin/spotdrill up --proxy-mode=$(PROXY_MODE))" && go test -count=1 -v -run LocalStack ./framework/queue
+
 .PHONY: report-test
 report-test: ## Open the HTML report in Chromium with axe-core, read JUnit with junitparser
 	@.ci/reports/test

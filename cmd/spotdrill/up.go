@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"time"
 
@@ -15,14 +16,27 @@ func newUpCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Bring up the cluster, LocalStack and what belongs to them",
-		Args:  cobra.NoArgs,
+		Long: `Up brings the system up, or finds it, and prints where it is as lines for a shell.
+It stays until spotdrill down.`,
+		Example: `  eval "$(spotdrill up)"; kubectl get nodes`,
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			start := time.Now()
-			if _, err := run.Up(cmd.Context(), opts); err != nil {
+			system, err := run.Up(cmd.Context(), opts)
+			if err != nil {
+				return err
+			}
+			endpoint, err := system.LocalStack(cmd.Context())
+			if err != nil {
+				return err
+			}
+			kubeconfig, err := run.Kubeconfig(opts.Cluster)
+			if err != nil {
 				return err
 			}
 			stderrLine("up after %.0f s", time.Since(start).Seconds())
-			return nil
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "export KUBECONFIG='%s'\nexport SPOTDRILL_LOCALSTACK='%s'\n", kubeconfig, endpoint)
+			return err
 		},
 	}
 	systemFlags(cmd.Flags(), &opts)

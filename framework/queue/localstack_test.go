@@ -54,7 +54,14 @@ func realQueue(t *testing.T) drillQueue {
 	}
 	proxy := NewProxy(upstream)
 	d := drillQueue{AWS: a, proxy: httptest.NewServer(proxy), rec: recorded(t, proxy), faults: proxy.faults}
-	t.Cleanup(d.proxy.Close)
+	t.Cleanup(func() {
+		d.proxy.Close()
+		// The LocalStack may be one that somebody drills with.
+		_, err := a.stacks.DeleteStack(context.WithoutCancel(t.Context()), &cloudformation.DeleteStackInput{StackName: aws.String("spotdrill-drill")})
+		if err != nil {
+			t.Errorf("remove the stack: %v", err)
+		}
+	})
 	d.client = sqsClient(d.proxy.URL)
 	return d
 }

@@ -29,7 +29,7 @@ func (s *System) startLocalStack(ctx context.Context, image string) error {
 	if _, err := s.engine.Run(ctx, append(args, image)...); err != nil {
 		return fmt.Errorf("start LocalStack: %w", err)
 	}
-	endpoint, err := s.localStackEndpoint(ctx)
+	endpoint, err := s.LocalStack(ctx)
 	if err != nil {
 		return err
 	}
@@ -37,8 +37,8 @@ func (s *System) startLocalStack(ctx context.Context, image string) error {
 	return s.AWS.WaitReady(ctx)
 }
 
-// localStackEndpoint is LocalStack's URL as seen from this host.
-func (s *System) localStackEndpoint(ctx context.Context) (string, error) {
+// LocalStack is LocalStack's URL as seen from this host.
+func (s *System) LocalStack(ctx context.Context) (string, error) {
 	name := s.localStackName()
 	running, err := s.engine.Running(ctx, name)
 	if err != nil {

@@ -63,7 +63,7 @@ func (s *System) reuse(ctx context.Context, opts cluster.Options, digest string)
 	if err := s.confine(ctx); err != nil {
 		return "", err
 	}
-	endpoint, err := s.localStackEndpoint(ctx)
+	endpoint, err := s.LocalStack(ctx)
 	if err != nil {
 		return err.Error(), nil
 	}
