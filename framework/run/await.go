@@ -1,0 +1,91 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/prober"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// await waits for the condition; when it does not come in time, that is
+// recorded, and for the checks to judge.
+func (r *drilling) await(ctx context.Context, a scenarios.Await) error {
+	name, holds := r.condition(a)
+	limit := r.rec.Clock().Now() + a.Timeout.D()
+	for {
+		ok, err := holds(ctx)
+		if err != nil {
+			return fmt.Errorf("await %s: %w", name, err)
+		}
+		if ok {
+			r.rec.Record(history.Event{Kind: history.AwaitDone, Key: name})
+			return nil
+		}
+		if r.rec.Clock().Now() > limit {
+			r.rec.Record(history.Event{Kind: history.AwaitLate, Key: name, Note: fmt.Sprintf("not within %s", a.Timeout.D())})
+			return nil
+		}
+		if err := r.sleepUntil(ctx, r.rec.Clock().Now()+poll); err != nil {
+			return err
+		}
+	}
+}
+
+func (r *drilling) condition(a scenarios.Await) (name string, holds func(context.Context) (bool, error)) {
+	switch {
+	case a.Deleted != "":
+		want := r.notices[a.Deleted]
+		return "deleted " + a.Deleted, func(context.Context) (bool, error) { return r.told(history.SQSDeleted, want), nil }
+	case a.Received != "":
+		want := r.notices[a.Received]
+		return "received " + a.Received, func(context.Context) (bool, error) { return r.told(history.SQSReceived, want), nil }
+	case a.Evicting != "":
+		return "evicting " + a.Evicting, func(context.Context) (bool, error) { return r.evicting(r.nodes[a.Evicting].Name), nil }
+	case a.Drained != "":
+		node := r.nodes[a.Drained].Name
+		return "drained " + a.Drained, func(ctx context.Context) (bool, error) {
+			left, err := r.Cluster.Evictable(ctx, node)
+			return left == 0, err
+		}
+	case a.Hit != "":
+		return "hit " + a.Hit, func(context.Context) (bool, error) { return r.recorded(history.FaultHit, a.Hit), nil }
+	case a.Ended != "":
+		return "ended " + a.Ended, func(context.Context) (bool, error) { return r.recorded(history.FaultEnded, a.Ended), nil }
+	case a.Ready != "":
+		return "ready " + a.Ready, func(ctx context.Context) (bool, error) { return r.readyAgain(ctx, a.Ready) }
+	default:
+		// A query's loss is known only when its timeout is over.
+		quiet, from := a.Answering.D()+prober.DefaultTimeout, r.rec.Clock().Now()
+		return "answering", func(context.Context) (bool, error) {
+			return r.rec.Clock().Now()-from >= quiet && r.rec.AnsweredFor() >= quiet, nil
+		}
+	}
+}
+
+// told is true when all that was put was received, or deleted: the kind says.
+func (r *drilling) told(kind history.Kind, put *sent) bool {
+	var seen []string
+	for _, e := range r.rec.Events() {
+		if e.Kind == kind {
+			seen = append(seen, e.Notice, e.Message)
+		}
+	}
+	for _, id := range slices.Concat(put.notices, put.messages) {
+		if !slices.Contains(seen, id) {
+			return false
+		}
+	}
+	return true
+}
+
+// evicting is true once a pod of the node was told to end since the first step.
+func (r *drilling) evicting(node string) bool {
+	events := r.rec.Events()
+	begun := slices.IndexFunc(events, func(e history.Event) bool { return e.Kind == history.RunPhase && e.Key == "steps" })
+	return slices.ContainsFunc(events[max(0, begun):], func(e history.Event) bool {
+		return e.Kind == history.PodTerminating && e.Node == node
+	})
+}
