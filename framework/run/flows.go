@@ -24,7 +24,7 @@ func (r *drilling) startFlows(ctx context.Context, service netip.Addr) error {
 	if err != nil {
 		return err
 	}
-	return r.podReady(ctx, Namespace, "conntrack")
+	return r.podReady(ctx, "conntrack")
 }
 
 // collectFlows takes the record into the history, once the prober is silent.

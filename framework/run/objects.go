@@ -113,10 +113,10 @@ func (s *System) whyThere(ctx context.Context, name, namespace string, into k8s.
 }
 
 // podReady waits until a pod of ours is Ready.
-func (s *System) podReady(ctx context.Context, namespace, name string) error {
-	return cluster.Until(ctx, startTimeout, "pod "+namespace+"/"+name+" to be Ready", func(ctx context.Context) string {
+func (s *System) podReady(ctx context.Context, name string) error {
+	return cluster.Until(ctx, startTimeout, "pod "+Namespace+"/"+name+" to be Ready", func(ctx context.Context) string {
 		var pod corev1.Pod
-		if err := s.Cluster.Klient.Resources().Get(ctx, name, namespace, &pod); err != nil {
+		if err := s.Cluster.Klient.Resources().Get(ctx, name, Namespace, &pod); err != nil {
 			return err.Error()
 		}
 		for _, cond := range pod.Status.Conditions {

@@ -265,7 +265,7 @@ func (s *System) startProxy(ctx context.Context) error {
 	if s.settings, err = s.findSettings(ctx, "http://"+svc.Spec.ClusterIP+":4566"); err != nil {
 		return err
 	}
-	return s.podReady(ctx, Namespace, "queue-proxy")
+	return s.podReady(ctx, "queue-proxy")
 }
 
 // findSettings collects what handlers are told of the system, AWS being at

@@ -203,7 +203,7 @@ func (r *drilling) control(ctx context.Context) (string, error) {
 	if err := r.create(ctx, "control.yaml", map[string]string{"NAMESPACE": Namespace, "COREDNS_IMAGE": r.Environment["coredns"]}); err != nil {
 		return "", err
 	}
-	if err := r.podReady(ctx, Namespace, "control"); err != nil {
+	if err := r.podReady(ctx, "control"); err != nil {
 		return "", err
 	}
 	pod, err := r.Cluster.Clientset.CoreV1().Pods(Namespace).Get(ctx, "control", metav1.GetOptions{})

@@ -102,7 +102,7 @@ func (r *drilling) startProber(ctx context.Context) (*prober.Plan, error) {
 	if err := r.create(ctx, "prober.yaml", map[string]string{"NAMESPACE": Namespace, "IMAGE": r.image}); err != nil {
 		return nil, err
 	}
-	return &plan, r.podReady(ctx, Namespace, "prober")
+	return &plan, r.podReady(ctx, "prober")
 }
 
 // recordProbe starts probing and takes the record into the history. Stop ends

@@ -135,7 +135,7 @@ func (d drill) graceHonoured(c scenarios.GraceHonoured) Verdict {
 		stopped, ok := p.stopped()
 		// A kubelet sets it to 0 itself, to let the pod go whose containers have ended.
 		if cut, found := p.first(func(e history.Event) bool {
-			return e.Kind == history.PodTerminating && e.Numbers["grace"] < own && !(ok && e.At >= stopped.At)
+			return e.Kind == history.PodTerminating && e.Numbers["grace"] < own && (!ok || e.At < stopped.At)
 		}); found {
 			return v.fail(fmt.Sprintf("%s was given %.0f s of its %.0f s", p.name(), cut.Numbers["grace"], own), cut)
 		}

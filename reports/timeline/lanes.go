@@ -71,12 +71,11 @@ func (d drill) handler() []Row {
 	}
 	disturbed := row{drill: d, Row: Row{Name: "disturbed", Note: "by the drill"}}
 	for _, e := range d.all(history.HandlerDisturbed, history.HandlerLeftAlone) {
-		switch {
-		case e.Kind == history.HandlerDisturbed:
+		if e.Kind == history.HandlerDisturbed {
 			disturbed.mark(e, Act, e.Reason)
-		default:
-			disturbed.mark(e, Came, e.Reason+" is over")
+			continue
 		}
+		disturbed.mark(e, Came, e.Reason+" is over")
 	}
 	var rows []Row
 	for _, r := range []row{messages, said, disturbed} {
