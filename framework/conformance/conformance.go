@@ -45,7 +45,8 @@ type Options struct {
 	More    int
 }
 
-// ErrOver is why no further drill can be played: a part of the system has died.
+// ErrOver is why no further drill can be played: a part of the system has died, or
+// the handler cannot be installed.
 var ErrOver = errors.New("the run ends here")
 
 // Session is one run over scenarios. Its methods are called in this order: SetUp,
@@ -161,6 +162,9 @@ func (s *Session) Drill(ctx context.Context, scenario scenarios.Scenario) (repor
 	if err != nil {
 		if dead := s.system.Alive(ctx); dead != nil {
 			return entry, fmt.Errorf("%w: %w", ErrOver, dead)
+		}
+		if errors.Is(err, run.ErrNotInstalled) {
+			return entry, fmt.Errorf("%w: %w", ErrOver, err)
 		}
 		err = fmt.Errorf("drill: %w", err)
 	}

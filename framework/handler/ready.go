@@ -66,8 +66,8 @@ func (d Description) waitAvailable(ctx context.Context, r running) (*appsv1.Depl
 	var last error
 	err := wait.For(func(ctx context.Context) (bool, error) {
 		seen, err := r.client.AppsV1().Deployments(r.namespace).Get(ctx, r.name, metav1.GetOptions{})
-		if ctx.Err() != nil {
-			return false, nil // cut short: that says nothing of the Deployment
+		if ctx.Err() != nil || err != nil && strings.Contains(err.Error(), "would exceed context deadline") {
+			return false, nil // cut short, the latter by client-go: that says nothing of the Deployment
 		}
 		last = err
 		if err != nil {

@@ -3,6 +3,7 @@ package run
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,6 +22,10 @@ import (
 
 // ErrNoImage is why a handler cannot be drilled on this machine.
 var ErrNoImage = kind.ErrNotAvailable
+
+// ErrNotInstalled is why no drill can be played with a handler: it does not become
+// ready, or its manifests are refused.
+var ErrNotInstalled = errors.New("the handler cannot be installed")
 
 // Provide brings the image of a handler into the nodes: the product's own, one
 // that the engine holds already, where override names it, or that of the
@@ -92,7 +97,13 @@ func (s *System) Install(ctx context.Context, d handler.Description, feature str
 	if err != nil {
 		return err
 	}
-	return d.Install(ctx, s.Cluster.Config, settings, func(string, ...any) {})
+	if err := d.Install(ctx, s.Cluster.Config, settings, func(string, ...any) {}); err != nil {
+		if ctx.Err() == nil {
+			err = fmt.Errorf("%w: %w", ErrNotInstalled, err)
+		}
+		return errors.Join(err, s.Uninstall(context.WithoutCancel(ctx)))
+	}
+	return nil
 }
 
 // equip tags the workers' instances as the handler wants them, and returns its
