@@ -142,7 +142,12 @@ func TestLocalStackHasDoneWhatALostAnswerWouldHaveSaid(t *testing.T) {
 // The bodies of the scenario on text that is no Unicode rest on this.
 func TestLocalStackHoldsNothingButUTF8(t *testing.T) {
 	d := realQueue(t)
-	d.send(t, "<\xff\xfe>")
+	// The SDK compares checksums, and says that the body was changed on its way.
+	_, err := d.client.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: aws.String(d.QueueURL("")), MessageBody: aws.String("<\xff\xfe>")},
+		func(o *sqs.Options) { o.DisableMessageChecksumValidation = true })
+	if err != nil {
+		t.Fatal(err)
+	}
 	_, body, handle := d.receiveOne(t, 1)
 	if body != "<\uFFFD\uFFFD>" {
 		t.Errorf("the SDK's message arrives as %q", body)
