@@ -50,6 +50,11 @@ func (b *backend) name() string {
 	return b.pod.name()
 }
 
+// gone is true where the pod ended for good.
+func (b *backend) gone() bool {
+	return b != nil && slices.ContainsFunc(b.silences, func(s silence) bool { return s.to == math.MaxInt64 })
+}
+
 // silent is the silence in which a query was sent, or which began while it was
 // under way.
 func (b *backend) silent(sent time.Duration) (silence, bool) {
