@@ -75,6 +75,15 @@ func TestCauses(t *testing.T) {
 			func(s *story) { exit(s); s.sent(history.Fixed, 1, 12.5, history.Timeout) },
 			Loss{Cause: OldEntry, Fixed: 1, Backend: ending, Lag: 2500},
 		},
+		"the recorder heard late that the entry was removed": {
+			func(s *story) {
+				exit(s)
+				s.flow(1, staying, 13, 0)
+				s.sent(history.Fixed, 1, 12.5, history.Timeout)
+				s.sent(history.Fixed, 1, 12.9, history.Answered)
+			},
+			Loss{Cause: OldEntry, Fixed: 1, Backend: ending, Lag: 2500},
+		},
 		"a port is used again after the exit": {
 			func(s *story) { exit(s); s.sent(history.Fresh, 1, 11, history.ICMP) },
 			Loss{Cause: OldEntry, Fresh: 1, Backend: ending, Lag: 1000},
@@ -114,6 +123,7 @@ func TestCauses(t *testing.T) {
 		},
 		"the container is started again": {
 			func(s *story) {
+				exit(s)
 				s.ended(history.PodRestarted, 11.5)
 				s.sent(history.Fixed, 1, 10.7, history.ICMP)
 				s.sent(history.Fixed, 1, 11, history.Answered)
