@@ -192,7 +192,7 @@ func (t traffic) cause(q history.Query) (cause Cause, backend string, lag time.D
 		return BackendEnded, flow.Backend, lag
 	}
 	switch {
-	case flow.Removed && q.Sent <= flow.To && flow.To <= q.Sent+underWay:
+	case flow.Removed && q.Sent <= flow.To && flow.To <= q.Done:
 		return EntryRemoved, flow.Backend, 0
 	case q.Outcome != history.Timeout:
 		return Refused, flow.Backend, 0
