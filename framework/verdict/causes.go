@@ -97,6 +97,9 @@ func (l Loss) Why() string {
 	case ProberBusy:
 		return "lost or late at the control as well: this machine was too busy"
 	}
+	if l.Backend != "" {
+		return fmt.Sprintf("sent to %s, which answered others: unexplained", l.Backend)
+	}
 	return "unexplained"
 }
 
