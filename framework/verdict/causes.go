@@ -63,8 +63,8 @@ type Loss struct {
 	// ended; 0 for other causes.
 	Lag strict.Duration `yaml:"lag,omitempty"`
 	// RulesLeft is when the last query left for which kube-proxy's rules on the
-	// prober's node chose that pod; its resolution is some intervals of the fresh
-	// queries. 0 where they chose it for none.
+	// prober's node chose a pod that ended for good; its resolution is some intervals
+	// of the fresh queries. 0 where they chose it for none.
 	RulesLeft strict.Duration `yaml:"rulesLeft,omitempty"`
 }
 
@@ -80,7 +80,10 @@ func (l Loss) Why() string {
 	case NodeGone:
 		return sent + "its node being gone"
 	case OldEntry:
-		return sent + fmt.Sprintf("by conntrack entries older than that (the rules last chose it at +%s)", history.Seconds(l.RulesLeft.D()))
+		if l.RulesLeft > 0 {
+			return sent + fmt.Sprintf("by conntrack entries older than that (the rules last chose it at +%s)", history.Seconds(l.RulesLeft.D()))
+		}
+		return sent + "by conntrack entries older than that"
 	case BackendEnded:
 		return sent + "where the rules still led"
 	case EntryRemoved:
@@ -93,6 +96,9 @@ func (l Loss) Why() string {
 		return fmt.Sprintf("answered by %s after the prober's timeout", l.Backend)
 	case ProberBusy:
 		return "lost or late at the control as well: this machine was too busy"
+	}
+	if l.Backend != "" {
+		return fmt.Sprintf("sent to %s, which answered others: unexplained", l.Backend)
 	}
 	return "unexplained"
 }
@@ -136,9 +142,9 @@ func (d drill) losses() []Loss {
 			l := byCause[key]
 			if l == nil {
 				b := t.backends[backend]
-				l = &Loss{Cause: cause, Backend: backend, Pod: b.name(), From: strict.Duration(q.Intended)}
-				if b != nil && len(b.silences) > 0 {
-					l.RulesLeft = strict.Duration(b.chosen)
+				l = &Loss{Cause: cause, Backend: backend, Pod: b.name(), From: whole(q.Intended)}
+				if b.gone() {
+					l.RulesLeft = whole(b.chosen)
 				}
 				byCause[key] = l
 			}
@@ -147,8 +153,8 @@ func (d drill) losses() []Loss {
 			} else {
 				l.Fixed++
 			}
-			l.From, l.To = min(l.From, strict.Duration(q.Intended)), max(l.To, strict.Duration(q.Intended))
-			l.Lag = max(l.Lag, strict.Duration(lag))
+			l.From, l.To = min(l.From, whole(q.Intended)), max(l.To, whole(q.Intended))
+			l.Lag = max(l.Lag, whole(lag))
 		}
 	}
 	var out []Loss
@@ -160,6 +166,9 @@ func (d drill) losses() []Loss {
 	})
 	return out
 }
+
+// whole is a duration in milliseconds: there is one fresh query in each.
+func whole(d time.Duration) strict.Duration { return strict.Duration(d.Round(time.Millisecond)) }
 
 // cause is what a lost query was lost to, at which backend, and how long after
 // the backend's last answer it was sent.
@@ -186,7 +195,7 @@ func (t traffic) cause(q history.Query) (cause Cause, backend string, lag time.D
 		return BackendEnded, flow.Backend, lag
 	}
 	switch {
-	case flow.Removed && q.Sent <= flow.To && flow.To <= q.Sent+underWay:
+	case flow.Removed && q.Sent <= flow.To && flow.To <= q.Done:
 		return EntryRemoved, flow.Backend, 0
 	case q.Outcome != history.Timeout:
 		return Refused, flow.Backend, 0

@@ -31,7 +31,7 @@ func lossStory() *story {
 	s.at(4, history.Event{Kind: history.NoticePut, Key: "reclaim", Notice: "n-1", Node: victim, Instance: "i-a"})
 	s.at(60, history.Event{Kind: history.RunPhase, Key: "restore"})
 	s.at(59.9, history.Event{Kind: history.FlowsRecorded, Numbers: map[string]float64{"resolution": 0.005}})
-	s.flow(1, ending, 3, 13)
+	s.flow(1, ending, 3, 16)
 	s.flow(2, staying, 3, 0)
 	s.sent(history.Fixed, 1, 3, history.Answered)
 	s.sent(history.Fixed, 1, 9.8, history.Answered)
@@ -75,6 +75,15 @@ func TestCauses(t *testing.T) {
 			func(s *story) { exit(s); s.sent(history.Fixed, 1, 12.5, history.Timeout) },
 			Loss{Cause: OldEntry, Fixed: 1, Backend: ending, Lag: 2500},
 		},
+		"the recorder heard late that the entry was removed": {
+			func(s *story) {
+				exit(s)
+				s.flow(1, staying, 16, 0)
+				s.sent(history.Fixed, 1, 15.5, history.Timeout)
+				s.sent(history.Fixed, 1, 15.9, history.Answered)
+			},
+			Loss{Cause: OldEntry, Fixed: 1, Backend: ending, Lag: 5500},
+		},
 		"a port is used again after the exit": {
 			func(s *story) { exit(s); s.sent(history.Fresh, 1, 11, history.ICMP) },
 			Loss{Cause: OldEntry, Fresh: 1, Backend: ending, Lag: 1000},
@@ -114,6 +123,7 @@ func TestCauses(t *testing.T) {
 		},
 		"the container is started again": {
 			func(s *story) {
+				exit(s)
 				s.ended(history.PodRestarted, 11.5)
 				s.sent(history.Fixed, 1, 10.7, history.ICMP)
 				s.sent(history.Fixed, 1, 11, history.Answered)
@@ -155,6 +165,14 @@ func TestCauses(t *testing.T) {
 		"the entry is removed before the answer is back": {
 			func(s *story) { s.flow(3, staying, 5, 11.01); s.sent(history.Fixed, 3, 11, history.Timeout) },
 			Loss{Cause: EntryRemoved, Fixed: 1, Backend: staying},
+		},
+		"a pod without processor time answers after the removal": {
+			func(s *story) { s.flow(3, staying, 5, 12.9); s.sent(history.Fixed, 3, 11, history.Timeout) },
+			Loss{Cause: EntryRemoved, Fixed: 1, Backend: staying},
+		},
+		"the entry is removed after the timeout": {
+			func(s *story) { s.flow(3, staying, 5, 13.1); s.sent(history.Fixed, 3, 11, history.Timeout) },
+			Loss{Cause: Unexplained, Fixed: 1, Backend: staying},
 		},
 		"there is no endpoint": {
 			func(s *story) { endpointsGone(s); s.sent(history.Fresh, 3, 11, history.ICMP) },
@@ -228,7 +246,7 @@ func TestCauses(t *testing.T) {
 			Loss{Cause: Unexplained, Fresh: 1},
 		},
 		"its port's entry had ended": {
-			func(s *story) { exit(s); s.sent(history.Fixed, 1, 13.1, history.Timeout) },
+			func(s *story) { exit(s); s.sent(history.Fixed, 1, 16.1, history.Timeout) },
 			Loss{Cause: Unexplained, Fixed: 1},
 		},
 		"the pod is not on record": {
@@ -247,7 +265,7 @@ func TestCauses(t *testing.T) {
 			want.Lag *= strict.Duration(time.Millisecond)
 			want.RulesLeft *= strict.Duration(time.Millisecond)
 			want.Pod = map[string]string{ending: "default/coredns-a", staying: "default/coredns-z"}[want.Backend]
-			if ends := slices.Contains([]Cause{OldEntry, BackendEnded, NodeGone}, want.Cause) || strings.HasSuffix(name, "long before"); ends && want.RulesLeft == 0 {
+			if ends := slices.Contains([]Cause{OldEntry, BackendEnded, NodeGone}, want.Cause); ends && want.RulesLeft == 0 && !strings.Contains(name, "started again") {
 				want.RulesLeft = strict.Duration(sec(3))
 			}
 			want.From, want.To = got[0].From, got[0].To

@@ -50,6 +50,11 @@ func (b *backend) name() string {
 	return b.pod.name()
 }
 
+// gone is true where the pod ended for good.
+func (b *backend) gone() bool {
+	return b != nil && slices.ContainsFunc(b.silences, func(s silence) bool { return s.to == math.MaxInt64 })
+}
+
 // silent is the silence in which a query was sent, or which began while it was
 // under way.
 func (b *backend) silent(sent time.Duration) (silence, bool) {
@@ -75,17 +80,26 @@ func newTraffic(d drill) traffic {
 	if e, ok := d.first(func(e history.Event) bool { return e.Kind == history.FlowsRecorded }); ok {
 		t.late = 2 * time.Duration(e.Numbers["resolution"]*float64(time.Second))
 	}
+	lost := map[history.Flow]time.Duration{} // when the last query left that a flow lost
+	for _, q := range d.history.Queries {
+		if f, ok := t.flow(q); ok && q.Target == history.Service && q.Outcome.Lost() {
+			lost[f] = max(lost[f], q.Sent)
+		}
+	}
 	for _, q := range d.history.Queries {
 		f, ok := t.flow(q)
 		if !ok || q.Target != history.Service {
 			continue
 		}
 		b := t.backends[f.Backend]
-		if q.Outcome == history.Answered {
-			b.answered = append(b.answered, q.Sent)
-		}
 		if f.From >= q.Sent-t.late {
 			b.chosen = max(b.chosen, q.Sent) // its flow is new
+		}
+		// After a loss, the answers just before an entry is told to be removed are of
+		// the next one: a busy recorder hears late of both.
+		next := f.Removed && lost[f] >= f.To-recorderStall && q.Sent > lost[f]
+		if q.Outcome == history.Answered && !next {
+			b.answered = append(b.answered, q.Sent)
 		}
 	}
 	for _, b := range t.backends {
@@ -135,23 +149,29 @@ func (d drill) silences(b *backend) []silence {
 	}
 	var out []silence
 	node := ""
+	var stopped *history.Event
 	for _, e := range b.pod.events {
 		node = cmp.Or(e.Node, node)
-		if e.Kind == history.PodRestarted {
+		switch e.Kind {
+		case history.PodExited, history.PodDeleted:
+			if stopped == nil {
+				stopped = &e
+			}
+		case history.PodRestarted:
+			stopped = nil
 			if s, ok := b.gap(e.At); ok {
 				out = append(out, s)
 			}
 		}
 	}
-	stopped, ok := b.pod.stopped()
 	last, any := b.last()
 	taken, gone := d.reclaimed(node)
 	// Killing a node's container takes a moment.
 	killed := taken.At + time.Duration(taken.Numbers["took"]*float64(time.Second))
-	if gone && (!ok || taken.At < stopped.At) && (!any || last <= killed+underWay) {
+	if gone && (stopped == nil || taken.At < stopped.At) && (!any || last <= killed+underWay) {
 		return append(out, silence{from: cmp.Or(last, taken.At), to: math.MaxInt64, nodeGone: true})
 	}
-	if !ok {
+	if stopped == nil {
 		return out
 	}
 	// The API tells of an exit late, and says when it was in whole seconds.

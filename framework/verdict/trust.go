@@ -57,6 +57,8 @@ func Tolerances() map[string]float64 {
 		"asked_share": askedShare, "gap_max_ms": milliseconds(gapMax), "unsent_share": unsentShare, "late_p99_ms": milliseconds(lateP99),
 		"baseline_ms": milliseconds(baselineTime), "edge_ms": milliseconds(edge), "window_quiet_ms": milliseconds(history.Quiet),
 		"binding_in_flight_ms": milliseconds(inFlight), "watch_late_ms": milliseconds(seenLate),
+		"loss_under_way_ms": milliseconds(underWay), "loss_rules_lag_ms": milliseconds(rulesLag), "loss_recorder_stall_ms": milliseconds(recorderStall),
+		"loss_restart_before_ms": milliseconds(restartBefore), "loss_restart_after_ms": milliseconds(restartAfter),
 	}
 }
 
