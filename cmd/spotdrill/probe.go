@@ -181,7 +181,8 @@ func probe(ctx context.Context, o probeOptions, plan prober.Plan, stdout, stderr
 	if err := errors.Join(err, out.End(summary, err)); err != nil {
 		return err
 	}
-	report := probeReport{Plan: plan, Summary: summary, Windows: live.windows.Windows(), Interrupted: ctx.Err() != nil}
+	live.watch.Finish()
+	report := probeReport{Plan: plan, Summary: summary, Windows: live.watch.Windows(), Doubts: live.watch.Doubts(), Interrupted: ctx.Err() != nil}
 	if o.json {
 		enc := json.NewEncoder(stdout)
 		enc.SetIndent("", "  ")
@@ -202,7 +203,7 @@ func checkAnswers(ctx context.Context, plan prober.Plan) error {
 	defer stop()
 	answered := false
 	summary, err := prober.Run(asking, plan, history.NewClock(), func(q history.Query) {
-		if q.Outcome == history.Answered {
+		if q.Target != history.Echo && q.Outcome == history.Answered {
 			answered = true
 			stop()
 		}

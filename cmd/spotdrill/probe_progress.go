@@ -16,10 +16,10 @@ import (
 
 // probeProgress follows a probe and tells how it goes.
 type probeProgress struct {
-	clock   *history.Clock
-	plan    prober.Plan
-	out     io.Writer
-	windows *prober.WindowLog
+	clock *history.Clock
+	plan  prober.Plan
+	out   io.Writer
+	watch *prober.Watch
 
 	mu        sync.Mutex
 	seen      map[history.Outcome]int
@@ -34,14 +34,17 @@ type probeProgress struct {
 func newProbeProgress(plan prober.Plan, clock *history.Clock, out io.Writer) *probeProgress {
 	return &probeProgress{
 		clock: clock, plan: plan, out: out, seen: map[history.Outcome]int{},
-		windows: prober.NewWindowLog(plan, plan.Streams[0]),
+		watch: prober.NewWatch(plan, plan.Streams[0]),
 	}
 }
 
 func (p *probeProgress) add(q history.Query) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.windows.Add(q)
+	p.watch.Add(q)
+	if q.Target == history.Echo {
+		return
+	}
 	p.seen[q.Outcome]++
 	p.asked++
 	if !q.Outcome.Lost() {
@@ -71,7 +74,7 @@ func (p *probeProgress) show() (stop func()) {
 			select {
 			case <-settle.C:
 				p.mu.Lock()
-				p.windows.Settle(p.clock.Now())
+				p.watch.Settle(p.clock.Now())
 				p.mu.Unlock()
 			case <-show.C:
 				fmt.Fprintf(p.out, format, p.line())

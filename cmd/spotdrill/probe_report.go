@@ -19,6 +19,7 @@ type probeReport struct {
 	Plan        prober.Plan      `json:"plan"`
 	Summary     prober.Summary   `json:"summary"`
 	Windows     []history.Window `json:"windows"`
+	Doubts      []history.Doubt  `json:"doubts"` // nothing is known of these intervals
 	Interrupted bool             `json:"interrupted"`
 }
 
@@ -48,6 +49,8 @@ func (r probeReport) print(w io.Writer) error {
 	row("queries", "%d: %s", sum.Asked, outcomes(sum.Outcomes))
 	l := sum.Latency
 	row("latency", "p50 %v, p90 %v, p99 %v, p99.9 %v, max %v", short(l.P50), short(l.P90), short(l.P99), short(l.P999), short(l.Max))
+	l = sum.Service
+	row("from sending", "p50 %v, p90 %v, p99 %v, p99.9 %v, max %v", short(l.P50), short(l.P90), short(l.P99), short(l.P999), short(l.Max))
 	row("schedule", "sent late by p99 %v, max %v; %d unsent", short(sum.LateP99), short(sum.LateMax), sum.Unsent)
 	if sum.Ignored > 0 {
 		row("ignored", "%d answers that came after their query's timeout", sum.Ignored)
@@ -58,23 +61,41 @@ func (r probeReport) print(w io.Writer) error {
 	if len(r.Windows) == 0 {
 		row("windows", "none")
 	} else {
-		row("windows", "%d, to within %v at either edge", len(r.Windows), r.resolution())
+		row("windows", "%d, each edge that early at most", len(r.Windows))
 	}
 	if err := tw.Flush(); err != nil {
 		return err
 	}
 	for i, window := range r.Windows {
 		if i == 0 {
-			fmt.Fprintln(tw, "  from\tto\tlength\tlost\tof\t")
+			fmt.Fprintln(tw, "  from\tearlier by\tto\tearlier by\tlength\tlost\tof\t")
 		}
 		open := ""
 		if window.Open {
 			open = "still lost at the end"
 		}
-		fmt.Fprintf(tw, "  %s\t%s\t%s\t%d\t%d\t%s\n", history.Seconds(window.From), history.Seconds(window.To),
+		fmt.Fprintf(tw, "  %s\t%v\t%s\t%v\t%s\t%d\t%d\t%s\n", history.Seconds(window.From), short(window.FromMargin),
+			history.Seconds(window.To), short(window.ToMargin),
 			history.Seconds(window.Length()), window.Lost, window.Asked, open)
 	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	for i, d := range r.Doubts {
+		if i == 0 {
+			fmt.Fprintf(tw, "unknown: %d intervals, %v in all, of which this prober can say nothing\n", len(r.Doubts), short(r.doubted()))
+		}
+		fmt.Fprintf(tw, "  %s\t%s\t%s\n", history.Seconds(d.From), history.Seconds(d.To), d.Reason)
+	}
 	return tw.Flush()
+}
+
+// doubted is how long nothing was known in all.
+func (r probeReport) doubted() (sum time.Duration) {
+	for _, d := range r.Doubts {
+		sum += d.To - d.From
+	}
+	return sum
 }
 
 // judge holds the report against the limits given.
@@ -93,7 +114,12 @@ func (r probeReport) judge(o probeOptions) error {
 		return exitError{exitFailed, errors.Join(passed...)}
 	case r.Interrupted:
 		return exitError{exitUnknown, fmt.Errorf("interrupted: %d queries of %v planned were asked", r.Summary.Asked, r.Plan.For)}
-	case r.Summary.Behind != "" && (o.maxWindow.given || o.maxLost.given):
+	case !o.maxWindow.given && !o.maxLost.given:
+		return nil
+	case len(r.Doubts) > 0:
+		return exitError{exitUnknown, fmt.Errorf("the limits cannot be judged: nothing is known of %d intervals, %v in all, the first at %s (%s); use a machine with less to do",
+			len(r.Doubts), short(r.doubted()), history.Seconds(r.Doubts[0].From), r.Doubts[0].Reason)}
+	case r.Summary.Behind != "":
 		return exitError{exitUnknown, fmt.Errorf("the limits cannot be judged: %s; lower --rate or use a machine with less to do", r.Summary.Behind)}
 	}
 	return nil

@@ -39,10 +39,13 @@ const (
 )
 
 // Targets of the prober. Service is what a pod would ask; Control is a CoreDNS
-// pod that stays, asked by its own IP: a failure there is the prober's noise.
+// pod that stays, asked by its own IP: a failure there is the prober's noise. Echo
+// is a responder in the prober's own process, over loopback: it fails or lags only
+// where that process or its machine does.
 const (
 	Service = "service"
 	Control = "control"
+	Echo    = "echo"
 )
 
 // Query is one DNS query. All times are nanoseconds since the history's base;
@@ -55,4 +58,12 @@ type Query struct {
 	Sent     time.Duration `json:"sent,omitempty"`
 	Done     time.Duration `json:"done,omitempty"` // answer, error, or the end of the timeout
 	Outcome  Outcome       `json:"o"`
+}
+
+// Left is when the query left, or should have where the record does not say.
+func (q Query) Left() time.Duration {
+	if q.Sent == 0 {
+		return q.Intended
+	}
+	return q.Sent
 }

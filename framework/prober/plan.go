@@ -17,8 +17,17 @@ const (
 	MinTimeout     = 10 * time.Millisecond
 	MaxTimeout     = 10 * time.Second
 	MaxFor         = 30 * time.Minute
-	MaxRate        = 100_000 // queries/s of one stream
+	MaxRate        = 200_000 // queries/s of one stream
 	MaxPorts       = 1024    // fixed ports of one stream
+)
+
+// The ids of a fixed port's queries.
+const (
+	// rememberFor is how long after its timeout a query's id is kept from being
+	// used again on its port, so that a late answer is known as one.
+	rememberFor = 10 * time.Second
+	// maxRememberedIDs keeps half of the 65,536 ids free.
+	maxRememberedIDs = 1 << 15
 )
 
 // Plan is what to ask, and for how long.
@@ -84,6 +93,9 @@ func (p Plan) timeout() time.Duration {
 func (s Stream) validate(timeout time.Duration) error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if s.Target == history.Echo {
+		bad("target is %q: that is the prober's own responder, which is asked in any case", s.Target)
+	}
 	if s.Target == "" {
 		bad("target is empty: name what is asked, such as %q", history.Service)
 	}

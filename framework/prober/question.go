@@ -17,26 +17,24 @@ const maxAnswer = 1232
 // headerSize is the size of a DNS message's header (RFC 1035, 4.1.1).
 const headerSize = 12
 
+// maxKnown bounds how many different answers a question keeps in mind.
+const maxKnown = 1024
+
 // question is a query that was packed once; only its id differs from one
-// sending to the next.
+// sending to the next. It is not safe for concurrent use.
 type question struct {
 	asked dns.Question
 	wire  []byte
+	known map[string]history.Outcome // by the answer, without its id
 }
 
-func newQuestion(name string, rrtype uint16) (question, error) {
+func newQuestion(name string, rrtype uint16) (*question, error) {
 	m := new(dns.Msg).SetQuestion(name, rrtype)
 	wire, err := m.Pack()
 	if err != nil {
-		return question{}, fmt.Errorf("pack question %s %s: %w", name, dns.TypeToString[rrtype], err)
+		return nil, fmt.Errorf("pack question %s %s: %w", name, dns.TypeToString[rrtype], err)
 	}
-	return question{asked: m.Question[0], wire: wire}, nil
-}
-
-// withID returns the packet for id. The next call overwrites it.
-func (q question) withID(id uint16) []byte {
-	binary.BigEndian.PutUint16(q.wire, id)
-	return q.wire
+	return &question{asked: m.Question[0], wire: wire, known: map[string]history.Outcome{}}, nil
 }
 
 // idOf reads a message's id, or that of a query which an ICMP error quotes.
@@ -49,10 +47,28 @@ func idOf(message []byte) (id uint16, ok bool) {
 
 // judge tells the outcome of an answer to the query of that id. It is Mismatch
 // for a message that is not DNS, has another id, or answers something else.
-func (q question) judge(answer []byte, id uint16) history.Outcome {
+//
+// A server that is asked the same says the same, mostly: what but for its id is
+// an answer that was judged before needs no unpacking.
+func (q *question) judge(answer []byte, id uint16) history.Outcome {
+	if got, _ := idOf(answer); len(answer) < headerSize || got != id {
+		return history.Mismatch
+	}
+	outcome, ok := q.known[string(answer[2:])]
+	if !ok {
+		outcome = q.unpack(answer)
+		if len(q.known) == maxKnown {
+			clear(q.known)
+		}
+		q.known[string(answer[2:])] = outcome
+	}
+	return outcome
+}
+
+func (q *question) unpack(answer []byte) history.Outcome {
 	var m dns.Msg
 	err := m.Unpack(answer)
-	if len(answer) < headerSize || m.Id != id || !m.Response {
+	if !m.Response {
 		return history.Mismatch
 	}
 	// Some servers answer REFUSED or FORMERR with nothing but a header.
@@ -86,7 +102,7 @@ func (q question) judge(answer []byte, id uint16) history.Outcome {
 }
 
 // same ignores case, as names do (RFC 1035, 2.3.3).
-func (q question) same(other dns.Question) bool {
+func (q *question) same(other dns.Question) bool {
 	return other.Qtype == q.asked.Qtype && other.Qclass == q.asked.Qclass &&
 		strings.EqualFold(other.Name, q.asked.Name)
 }

@@ -88,11 +88,21 @@ func run(t *testing.T, ctx context.Context, plan Plan) (Summary, []history.Query
 
 func runOn(t *testing.T, ctx context.Context, plan Plan, clock *history.Clock) (Summary, []history.Query) {
 	t.Helper()
-	var queries []history.Query
-	summary, err := Run(ctx, plan, clock, func(q history.Query) { queries = append(queries, q) })
+	var queries, echoes []history.Query
+	summary, err := Run(ctx, plan, clock, func(q history.Query) {
+		if q.Target == history.Echo {
+			echoes = append(echoes, q)
+		} else {
+			queries = append(queries, q)
+		}
+	})
 	if err != nil {
 		t.Fatalf("run: %v", err)
 	}
+	if summary.Echo.Asked != len(echoes) || len(echoes) == 0 {
+		t.Errorf("the summary says %d asked of the echo, the sink got %d", summary.Echo.Asked, len(echoes))
+	}
+	wantOnly(t, summary.Echo, history.Answered)
 	if summary.Asked != len(queries) {
 		t.Errorf("the summary says %d asked, the sink got %d", summary.Asked, len(queries))
 	}

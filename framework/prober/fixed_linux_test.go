@@ -10,6 +10,29 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
+func TestIDsGoBackToTheirQueries(t *testing.T) {
+	for _, factor := range []uint16{1, 3, 0x8001, 0xffff, 40503} {
+		p := port{factor: factor, inverse: inverse(factor), shift: 77, flights: make([]flight, batchSize)}
+		p.loop = &loop{}
+		p.stream.Rate = 1
+		p.next, p.oldest, p.first = 1<<32-5, 1<<32-5, 1<<32-5 // numbers may wrap
+		for i := range 3000 {
+			p.took(i, 0)
+		}
+		for n := p.oldest; n != p.next; n++ {
+			if p.of(p.id(n)) != p.at(n) {
+				t.Fatalf("factor %d: the id of query %d is another's", factor, n)
+			}
+		}
+		if f := p.of(p.id(p.next)); f != nil {
+			t.Errorf("factor %d: the next query's id is known already: %+v", factor, f)
+		}
+		if f := p.of(p.id(p.oldest - 1)); f != nil {
+			t.Errorf("factor %d: a forgotten query's id is known: %+v", factor, f)
+		}
+	}
+}
+
 func TestLateAnswersOnFixedPortsAreNoMismatch(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
@@ -71,29 +94,34 @@ func TestALateICMPErrorOnAFixedPortBlamesNoNewerQuery(t *testing.T) {
 	}{{"reported to a write", false}, {"reported to a read", true}} {
 		t.Run(c.name, func(t *testing.T) {
 			server := closedPort(t)
+			clock := history.NewClock()
+			l, err := newLoop(clock)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.close()
+			s := fixedStream(server, 1, 1)
+			ledger := newLedger([]Stream{s}, func(history.Query) {})
 			q, err := newQuestion("a.example.", dns.TypeA)
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, clock := fixedStream(server, 1, 1), history.NewClock()
-			ledger := newLedger(Plan{Streams: []Stream{s}}, func(history.Query) {})
-			p, err := openPort(s, q, time.Second, clock, ledger.accounts[0])
+			f, err := newFixedPorts(l, s, q, time.Second, ledger.accounts[0])
 			if err != nil {
 				t.Fatal(err)
 			}
+			defer f.close()
 			for range 3 {
-				_, _ = p.conn.Write(q.withID(4711)) // no query of this id is under way
+				l.out.put(0, q.wire, 4711) // no query of this id is under way
+				_, _ = l.out.send(f.ports[0].fd, 0, 1)
 			}
 			time.Sleep(50 * time.Millisecond)
 			listenAt(t, net.UDPAddrFromAddrPort(server))
 			if c.reportedToRead {
-				go p.listen()
-				p.send(clock.Now())
-			} else {
-				p.send(clock.Now())
-				go p.listen()
+				l.receive()
 			}
-			(&fixedPorts{ports: []*port{p}}).finish()
+			l.base = clock.Now()
+			l.run(t.Context(), []*course{newCourse(s, time.Second, f, ledger.accounts[0])})
 			settled := make(chan struct{})
 			close(settled)
 			ledger.write(settled)
