@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"os"
 	"strings"
 	"time"
 
@@ -75,7 +74,7 @@ cannot be judged because this machine did not keep the rate, 64 for wrong usage.
 	flags.IntVar(&o.ports, "ports", 8, "how many source ports in fixed mode")
 	flags.DurationVar(&o.timeout, "timeout", prober.DefaultTimeout, "how long to wait for each answer")
 	flags.BoolVar(&o.json, "json", false, "print the summary as JSON")
-	flags.StringVar(&o.out, "out", "", "write every query to `FILE` as JSON lines")
+	flags.StringVar(&o.out, "out", "", "write every query to `FILE`: JSON lines as .jsonl, CSV as .csv, else as spotdrill's binary record")
 	flags.DurationVar(&maxWindow, "max-window", 0, "exit 1 if a window of lost queries is longer")
 	flags.IntVar(&maxLost, "max-lost", 0, "exit 1 if more queries are lost")
 	flags.BoolVar(&o.noCheck, "no-check", false, "do not ask first whether the server answers at all")
@@ -154,35 +153,29 @@ func parseServer(s string) (netip.AddrPort, error) {
 }
 
 // probe runs the plan and reports.
-func probe(ctx context.Context, o probeOptions, plan prober.Plan, stdout, stderr io.Writer) (err error) {
+func probe(ctx context.Context, o probeOptions, plan prober.Plan, stdout, stderr io.Writer) error {
 	if !o.noCheck {
 		if err := checkAnswers(ctx, plan); err != nil {
 			return err
 		}
 	}
-	record := io.Discard
-	if o.out != "" {
-		file, err := os.Create(o.out)
-		if err != nil {
-			return exitError{exitUsage, fmt.Errorf("--out: %w", err)}
-		}
-		defer func() { err = errors.Join(err, file.Close()) }()
-		record = file
-	}
 	clock := history.NewClock()
-	out := prober.NewStreamWriter(record, clock, plan)
+	out, err := createQueryFile(o.out, clock, plan)
+	if err != nil {
+		return err
+	}
 	live := newProbeProgress(plan, clock, stderr)
 	stopShowing := live.show()
 	summary, err := prober.Run(ctx, plan, clock, func(q history.Query) {
-		out.Query(q)
+		out.write(q)
 		live.add(q)
 	})
 	stopShowing()
-	if err := errors.Join(err, out.End(summary, err)); err != nil {
+	if err := errors.Join(err, out.end(summary, err)); err != nil {
 		return err
 	}
 	live.watch.Finish()
-	report := probeReport{Plan: plan, Summary: summary, Windows: live.watch.Windows(), Doubts: live.watch.Doubts(), Interrupted: ctx.Err() != nil}
+	report := probeReport{Plan: plan, Start: clock.Anchor(), Summary: summary, Windows: live.watch.Windows(), Doubts: live.watch.Doubts(), Interrupted: ctx.Err() != nil}
 	if o.json {
 		enc := json.NewEncoder(stdout)
 		enc.SetIndent("", "  ")

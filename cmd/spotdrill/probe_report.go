@@ -17,6 +17,7 @@ import (
 // of windows since the start of the probe.
 type probeReport struct {
 	Plan        prober.Plan      `json:"plan"`
+	Start       history.Anchor   `json:"start"` // what times are relative to
 	Summary     prober.Summary   `json:"summary"`
 	Windows     []history.Window `json:"windows"`
 	Doubts      []history.Doubt  `json:"doubts"` // nothing is known of these intervals
@@ -50,7 +51,7 @@ func (r probeReport) print(w io.Writer) error {
 	l := sum.Latency
 	row("latency", "p50 %v, p90 %v, p99 %v, p99.9 %v, max %v", short(l.P50), short(l.P90), short(l.P99), short(l.P999), short(l.Max))
 	l = sum.Service
-	row("from sending", "p50 %v, p90 %v, p99 %v, p99.9 %v, max %v", short(l.P50), short(l.P90), short(l.P99), short(l.P999), short(l.Max))
+	row("response", "p50 %v, p90 %v, p99 %v, p99.9 %v, max %v", short(l.P50), short(l.P90), short(l.P99), short(l.P999), short(l.Max))
 	row("schedule", "sent late by p99 %v, max %v; %d unsent", short(sum.LateP99), short(sum.LateMax), sum.Unsent)
 	if sum.Ignored > 0 {
 		row("ignored", "%d answers that came after their query's timeout", sum.Ignored)

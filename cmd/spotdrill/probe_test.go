@@ -115,18 +115,20 @@ func TestProbeReportsWindowsAndHoldsThemAgainstTheLimits(t *testing.T) {
 		n := asked.Add(1)
 		return dns.RcodeSuccess, n > 100 && n <= 200
 	})
-	out := filepath.Join(t.TempDir(), "queries.jsonl")
+	out := filepath.Join(t.TempDir(), "queries.bin")
 	stdout, code, err := runProbe(t.Context(), "--server", server, "--name", "a.b", "--rate", "500", "--mode", "fixed",
 		"--for", "1s", "--json", "--out", out, "--max-window", "50ms", "--max-lost", "99")
-	if code != exitFailed || !strings.Contains(err.Error(), "--max-window allows 50ms") || !strings.Contains(err.Error(), "100 queries were lost, --max-lost allows 99") {
+	if code != exitFailed || !strings.Contains(err.Error(), "100 queries were lost, --max-lost allows 99") {
 		t.Errorf("exit %d: %v", code, err)
 	}
+	passed := strings.Contains(err.Error(), "--max-window allows 50ms")
 	var report probeReport
 	if err := json.Unmarshal([]byte(stdout), &report); err != nil {
 		t.Fatal(err)
 	}
-	if len(report.Windows) == 0 || report.Summary.Lost() != 100 {
-		t.Errorf("got windows %+v, %v", report.Windows, report.Summary.Outcomes)
+	// A machine with much else to do may hide the window in an interval of doubt.
+	if passed != (len(report.Windows) > 0) || !passed && len(report.Doubts) == 0 || report.Summary.Lost() != 100 {
+		t.Errorf("got windows %+v, doubts %+v, %v", report.Windows, report.Doubts, report.Summary.Outcomes)
 	}
 	file, err := os.Open(out)
 	if err != nil {
@@ -140,6 +142,28 @@ func TestProbeReportsWindowsAndHoldsThemAgainstTheLimits(t *testing.T) {
 	back, err := prober.Collect(t.Context(), file, clock, rec)
 	if err != nil || back.Asked != report.Summary.Asked {
 		t.Errorf("the file has %d queries, the report %d: %v", back.Asked, report.Summary.Asked, err)
+	}
+}
+
+func TestProbeWritesQueriesInTheFormatOfTheExtension(t *testing.T) {
+	t.Parallel()
+	server := startDNS(t, healthy)
+	for extension, want := range map[string]string{
+		".jsonl": `{"t":"server","m":"fresh","p":`,
+		".csv":   "target,mode,port,intended_ns,sent_ns,done_ns,outcome\n",
+		".bin":   "spotdrQ1",
+	} {
+		out := filepath.Join(t.TempDir(), "queries"+extension)
+		if _, code, err := runProbe(t.Context(), "--server", server, "--name", "a.b", "--rate", "100", "--for", "200ms", "--out", out); code != 0 {
+			t.Errorf("exit %d: %v", code, err)
+		}
+		text, err := os.ReadFile(out)
+		if err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s holds %.200q (%v), want %q", extension, text, err, want)
+		}
+		if lines := strings.Count(string(text), "server"); extension != ".bin" && lines != 20 {
+			t.Errorf("%s holds %d queries to the server, want 20", extension, lines)
+		}
 	}
 }
 
@@ -172,8 +196,14 @@ func TestProbeReportThatCannotBeJudgedIsUnknown(t *testing.T) {
 	if err := behind.judge(probeOptions{maxLost: limit{given: true}}); !errors.As(err, &coded) || coded.code != exitUnknown {
 		t.Errorf("got %v, want exit %d", err, exitUnknown)
 	}
-	if err := behind.judge(probeOptions{}); err != nil {
-		t.Errorf("without limits got %v", err)
+	doubtful := probeReport{Doubts: []history.Doubt{{From: 1, To: 2, Reason: "echo: timeout"}}}
+	if err := doubtful.judge(probeOptions{maxLost: limit{given: true}}); !errors.As(err, &coded) || coded.code != exitUnknown || !strings.Contains(err.Error(), "echo: timeout") {
+		t.Errorf("got %v, want exit %d", err, exitUnknown)
+	}
+	for _, r := range []probeReport{behind, doubtful} {
+		if err := r.judge(probeOptions{}); err != nil {
+			t.Errorf("without limits got %v", err)
+		}
 	}
 }
 

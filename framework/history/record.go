@@ -121,8 +121,7 @@ func (r *Recorder) Flush() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.closed {
-		r.keep(r.buf.Flush())
-		r.keep(r.gz.Flush())
+		r.keep(r.queries.Flush())
 	}
 }
 

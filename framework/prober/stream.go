@@ -32,17 +32,8 @@ type StreamWriter struct {
 
 // NewStreamWriter begins a record. The clock is the one that Run gets.
 func NewStreamWriter(w io.Writer, clock *history.Clock, plan Plan) *StreamWriter {
-	anchor := anchorOf(clock)
+	anchor := clock.Anchor()
 	return &StreamWriter{out: history.NewQueryWriter(w, preface{&anchor, &plan})}
-}
-
-// anchorOf is the anchor of the clock's base.
-func anchorOf(clock *history.Clock) history.Anchor {
-	anchor := history.NewAnchor()
-	since, _ := clock.Rebase(anchor)
-	anchor.Wall = clock.Start()
-	anchor.Monotonic -= since.Nanoseconds()
-	return anchor
 }
 
 // Query writes a query.

@@ -104,7 +104,7 @@ func TestCollectMovesARecordIntoTheHistory(t *testing.T) {
 func TestCollectOfAnotherMachineStatesItsClocksBound(t *testing.T) {
 	theirs := history.NewClock()
 	text, _, _ := sampleRecord(t, theirs)
-	anchor := anchorOf(theirs)
+	anchor := theirs.Anchor()
 	// The header is not what the checksum is for here.
 	r, err := history.NewQueryReader(strings.NewReader(text))
 	if err != nil {
@@ -131,7 +131,7 @@ func TestCollectOfAnotherMachineStatesItsClocksBound(t *testing.T) {
 
 func TestCollectTakesNoDamagedRecord(t *testing.T) {
 	text, queries, summary := sampleRecord(t, history.NewClock())
-	anchor := anchorOf(history.NewClock())
+	anchor := history.NewClock().Anchor()
 	record := func(header, trailer any, queries ...history.Query) string {
 		var b bytes.Buffer
 		w := history.NewQueryWriter(&b, header)
