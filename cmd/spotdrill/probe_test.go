@@ -88,6 +88,8 @@ func TestProbeTellsWhatIsWrong(t *testing.T) {
 		{"--server SERVER --name a.b --for 1s --ports 4", exitUsage, "fresh mode takes a port for each query"},
 		{"--server SERVER --name a.b --for 1s --type B", exitUsage, `--type is "B"`},
 		{"--server SERVER --name a.b --for 1s --timeout 0s", exitUsage, "--timeout is 0s: want 10ms to 10s"},
+		{"--server SERVER --name a.b --for 1s --bufsize 5000", exitUsage, "--bufsize is 5000: want 512 to 4096 octets"},
+		{"--server SERVER --server SERVER --name a.b --for 1s", exitUsage, "there is a stream"},
 		{"--server SERVER --name a.b --for 1s --out /nowhere/x", exitUsage, "--out: open /nowhere/x"},
 		{"--server SERVER a.b", exitUsage, "takes no arguments"},
 		{"serve --listen nowhere", exitUsage, "--listen nowhere"},
@@ -95,6 +97,8 @@ func TestProbeTellsWhatIsWrong(t *testing.T) {
 		{"--server NOTHING --name a.b --for 1s", exitFailed, "Nothing listens there"},
 		{"--server SERVER --name missing --for 1s", exitFailed, "The server has no such record"},
 		{"--server SERVER --name foreign --for 1s", exitFailed, "The server is there but"},
+		{"--server SERVER --name a.b --name missing --type A --type AAAA --for 1s", exitFailed, "missing. AAAA"},
+		{"--server SERVER --name a.b --for 1s --mode tcp", exitFailed, "dig +tcp @127.0.0.1"},
 		{"--server SERVER --name silent --for 1s --timeout 100ms", exitFailed, "No answer came"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
@@ -127,8 +131,8 @@ func TestProbeReportsWindowsAndHoldsThemAgainstTheLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A machine with much else to do may hide the window in an interval of doubt.
-	if passed != (len(report.Windows) > 0) || !passed && len(report.Doubts) == 0 || report.Summary.Lost() != 100 {
-		t.Errorf("got windows %+v, doubts %+v, %v", report.Windows, report.Doubts, report.Summary.Outcomes)
+	if passed != (len(report.Streams[0].Windows) > 0) || !passed && len(report.Streams[0].Doubts) == 0 || report.Summary.Lost() != 100 {
+		t.Errorf("got windows %+v, doubts %+v, %v", report.Streams[0].Windows, report.Streams[0].Doubts, report.Summary.Outcomes)
 	}
 	file, err := os.Open(out)
 	if err != nil {
@@ -167,6 +171,20 @@ func TestProbeWritesQueriesInTheFormatOfTheExtension(t *testing.T) {
 	}
 }
 
+func TestProbeAsksSeveralServers(t *testing.T) {
+	t.Parallel()
+	well, ill := startDNS(t, healthy), startDNS(t, func(string) (int, bool) { return dns.RcodeServerFailure, false })
+	stdout, code, err := runProbe(t.Context(), "--server", well, "--server", ill, "--name", "a.b", "--name", "b.b", "--rate", "100", "--for", "300ms", "--no-check")
+	if code != 0 {
+		t.Errorf("exit %d: %v", code, err)
+	}
+	for _, want := range []string{well + " for a.b. A, b.b. A, 100/s from a fresh port each", "queries   30: 30 answered", ill + " for a.b. A", "queries   30: 30 servfail"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("%q is missing in:\n%s", want, stdout)
+		}
+	}
+}
+
 func TestProbePrintsATable(t *testing.T) {
 	t.Parallel()
 	stdout, code, err := runProbe(t.Context(), "--server", startDNS(t, healthy), "--name", "a.b", "--rate", "100", "--for", "300ms", "--max-lost", "0")
@@ -196,7 +214,7 @@ func TestProbeReportThatCannotBeJudgedIsUnknown(t *testing.T) {
 	if err := behind.judge(probeOptions{maxLost: limit{given: true}}); !errors.As(err, &coded) || coded.code != exitUnknown {
 		t.Errorf("got %v, want exit %d", err, exitUnknown)
 	}
-	doubtful := probeReport{Doubts: []history.Doubt{{From: 1, To: 2, Reason: "echo: timeout"}}}
+	doubtful := probeReport{Streams: []probeStream{{Doubts: []history.Doubt{{From: 1, To: 2, Reason: "echo: timeout"}}}}}
 	if err := doubtful.judge(probeOptions{maxLost: limit{given: true}}); !errors.As(err, &coded) || coded.code != exitUnknown || !strings.Contains(err.Error(), "echo: timeout") {
 		t.Errorf("got %v, want exit %d", err, exitUnknown)
 	}

@@ -25,11 +25,11 @@ func startEcho(ctx context.Context) (at Stream, stop func(), err error) {
 	}
 	at = Stream{
 		Target: history.Echo, Server: conn.LocalAddr().(*net.UDPAddr).AddrPort(), Mode: history.Fixed,
-		Rate: echoRate, Ports: 1, Name: "echo.", Type: dns.TypeA,
+		Rate: echoRate, Ports: 1, Questions: []Question{{"echo.", dns.TypeA}},
 	}
-	query := new(dns.Msg).SetQuestion(at.Name, at.Type)
+	query := new(dns.Msg).SetQuestion(at.Questions[0].Name, at.Questions[0].Type)
 	reply := new(dns.Msg).SetReply(query)
-	reply.Answer = []dns.RR{&dns.A{Hdr: dns.RR_Header{Name: at.Name, Rrtype: at.Type, Class: dns.ClassINET}, A: net.IPv4(127, 0, 0, 1)}}
+	reply.Answer = []dns.RR{&dns.A{Hdr: dns.RR_Header{Name: query.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET}, A: net.IPv4(127, 0, 0, 1)}}
 	answer, err := reply.Pack()
 	if err != nil {
 		return Stream{}, nil, fmt.Errorf("pack the echo responder's answer: %w", err)

@@ -19,10 +19,10 @@ type fixedPorts struct {
 	turn  int // queries in a row from one port
 }
 
-func newFixedPorts(l *loop, s Stream, q *question, timeout time.Duration, a *account) (*fixedPorts, error) {
+func newFixedPorts(l *loop, s Stream, asked []*question, timeout time.Duration, a *account) (*fixedPorts, error) {
 	f := &fixedPorts{loop: l, turn: min(max(1, s.Rate/int(time.Second/tick)), batchSize)}
 	for range s.Ports {
-		p, err := openPort(l, s, q, timeout, a)
+		p, err := openPort(l, s, asked, timeout, a)
 		if err != nil {
 			f.close()
 			return nil, err
@@ -69,13 +69,13 @@ func (f *fixedPorts) close() {
 // way round, by a multiplication that keeps neighbours' ids far apart: an answer
 // with a wrong id must not look like that of another query under way.
 type port struct {
-	loop     *loop
-	fd       int
-	number   int
-	stream   Stream
-	question *question
-	timeout  time.Duration
-	account  *account
+	loop    *loop
+	fd      int
+	number  int
+	stream  Stream
+	asked   []*question
+	timeout time.Duration
+	account *account
 
 	factor, inverse, shift uint16
 
@@ -91,16 +91,17 @@ type port struct {
 // flight is a query that was sent.
 type flight struct {
 	intended, sent time.Duration
+	question       uint16
 	settled        bool
 	mismatched     bool // an answer with its id, but to another question, came
 }
 
-func openPort(l *loop, s Stream, q *question, timeout time.Duration, a *account) (*port, error) {
+func openPort(l *loop, s Stream, asked []*question, timeout time.Duration, a *account) (*port, error) {
 	fd, err := dial(s.Server, 0)
 	if err != nil {
 		return nil, err
 	}
-	p := &port{loop: l, fd: fd, stream: s, question: q, timeout: timeout, account: a, flights: make([]flight, batchSize)}
+	p := &port{loop: l, fd: fd, stream: s, asked: asked, timeout: timeout, account: a, flights: make([]flight, batchSize)}
 	p.factor, p.shift = randomID()|1, randomID()
 	p.inverse = inverse(p.factor)
 	if p.number, err = sourcePort(fd); err == nil {
@@ -145,7 +146,7 @@ func (p *port) at(number uint32) *flight { return &p.flights[int(number)&(len(p.
 func (p *port) send(from, to int) int {
 	out := p.loop.out
 	for i := range to - from {
-		out.put(i, p.question.wire, p.id(p.next+uint32(i)))
+		out.put(i, p.asked[(from+i)%len(p.asked)].wire, p.id(p.next+uint32(i)))
 	}
 	for sent, tries := 0, 0; from < to; {
 		began := p.loop.clock.Now()
@@ -185,7 +186,7 @@ func (p *port) took(i int, sent time.Duration) {
 	if int(p.next-p.oldest) == len(p.flights) {
 		p.grow()
 	}
-	*p.at(p.next) = flight{intended: p.intended(i), sent: sent}
+	*p.at(p.next) = flight{intended: p.intended(i), sent: sent, question: uint16(i % len(p.asked))}
 	p.next++
 	p.open++
 }
@@ -220,18 +221,23 @@ func (p *port) receive(fd int) {
 
 func (p *port) take(message []byte, at time.Duration) {
 	id, _ := idOf(message)
-	outcome := p.question.judge(message, id)
 	f := p.of(id)
 	switch {
-	case f != nil && (f.settled || at-f.sent > p.timeout): // late, or a duplicate: it says nothing of newer queries
+	case f == nil:
+		if len(p.strays) < p.open {
+			p.strays = append(p.strays, at)
+		}
+		return
+	case f.settled || at-f.sent > p.timeout: // late, or a duplicate: it says nothing of newer queries
 		p.account.ignore()
-	case f != nil && outcome == history.Mismatch:
-		f.mismatched = true
-	case f != nil:
-		p.settle(f, outcome, at)
-	case len(p.strays) < p.open:
-		p.strays = append(p.strays, at)
+		return
 	}
+	outcome := p.asked[f.question].judge(message, id)
+	if outcome == history.Mismatch {
+		f.mismatched = true
+		return
+	}
+	p.settle(f, outcome, at)
 }
 
 // settleReported settles the queries that ICMP errors name. On a port with several

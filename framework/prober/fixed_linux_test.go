@@ -14,7 +14,7 @@ func TestIDsGoBackToTheirQueries(t *testing.T) {
 	for _, factor := range []uint16{1, 3, 0x8001, 0xffff, 40503} {
 		p := port{factor: factor, inverse: inverse(factor), shift: 77, flights: make([]flight, batchSize)}
 		p.loop = &loop{}
-		p.stream.Rate = 1
+		p.stream.Rate, p.asked = 1, make([]*question, 1)
 		p.next, p.oldest, p.first = 1<<32-5, 1<<32-5, 1<<32-5 // numbers may wrap
 		for i := range 3000 {
 			p.took(i, 0)
@@ -102,11 +102,11 @@ func TestALateICMPErrorOnAFixedPortBlamesNoNewerQuery(t *testing.T) {
 			defer l.close()
 			s := fixedStream(server, 1, 1)
 			ledger := newLedger([]Stream{s}, func(history.Query) {})
-			q, err := newQuestion("a.example.", dns.TypeA)
+			q, err := newQuestion(Question{"a.example.", dns.TypeA}, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
-			f, err := newFixedPorts(l, s, q, time.Second, ledger.accounts[0])
+			f, err := newFixedPorts(l, s, []*question{q}, time.Second, ledger.accounts[0])
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -16,12 +16,12 @@ import (
 // within seconds at 1,000/s, and a used one stays pinned to the pod that it had
 // then (kubernetes#129617); that is what the fixed ports are there to show.
 type freshPorts struct {
-	loop     *loop
-	stream   Stream
-	question *question
-	timeout  time.Duration
-	account  *account
-	port     int // the one that comes next, less firstFresh
+	loop    *loop
+	stream  Stream
+	asked   []*question
+	timeout time.Duration
+	account *account
+	port    int // the one that comes next, less firstFresh
 
 	byFile  []uint32 // the number of the query that each open file is for
 	flights []single // a ring by number, its length a power of two
@@ -45,9 +45,9 @@ const (
 	freshCount = 1<<16 - firstFresh
 )
 
-func newFreshPorts(l *loop, s Stream, q *question, timeout time.Duration, a *account) *freshPorts {
+func newFreshPorts(l *loop, s Stream, asked []*question, timeout time.Duration, a *account) *freshPorts {
 	return &freshPorts{
-		loop: l, stream: s, question: q, timeout: timeout, account: a,
+		loop: l, stream: s, asked: asked, timeout: timeout, account: a,
 		port: rand.IntN(freshCount), flights: make([]single, batchSize),
 	}
 }
@@ -57,7 +57,7 @@ func (f *freshPorts) send(from, to int) (next int) {
 		intended := f.loop.base + schedule{f.stream.Rate}.intended(from)
 		fd, port, err := f.dial()
 		if err == nil {
-			err = f.ask(fd, port, intended)
+			err = f.ask(fd, port, from%len(f.asked), intended)
 		}
 		switch {
 		case err == nil:
@@ -85,9 +85,9 @@ func (f *freshPorts) dial() (fd, port int, err error) {
 }
 
 // ask sends the query, or closes the socket and tells why not.
-func (f *freshPorts) ask(fd, port int, intended time.Duration) error {
+func (f *freshPorts) ask(fd, port, question int, intended time.Duration) error {
 	id := randomID()
-	f.loop.out.put(0, f.question.wire, id)
+	f.loop.out.put(0, f.asked[question].wire, id)
 	err := f.loop.watch(fd, f)
 	sent := f.loop.clock.Now()
 	if err == nil {
@@ -99,7 +99,7 @@ func (f *freshPorts) ask(fd, port int, intended time.Duration) error {
 	if int(f.next-f.first) == len(f.flights) {
 		f.grow()
 	}
-	*f.at(f.next) = single{flight: flight{intended: intended, sent: sent}, fd: fd, port: port, id: id}
+	*f.at(f.next) = single{flight: flight{intended: intended, sent: sent, question: uint16(question)}, fd: fd, port: port, id: id}
 	for fd >= len(f.byFile) {
 		f.byFile = append(f.byFile, 0)
 	}
@@ -137,7 +137,7 @@ func (f *freshPorts) receive(fd int) {
 			f.account.ignore()
 			continue
 		}
-		outcome := f.question.judge(in.message(i), q.id)
+		outcome := f.asked[q.question].judge(in.message(i), q.id)
 		if outcome != history.Mismatch {
 			f.settle(q, outcome, at)
 			return

@@ -10,9 +10,8 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// maxAnswer is more than a server may send over UDP to a question without
-// EDNS0, which is 512 bytes (RFC 1035, 4.2.1).
-const maxAnswer = 1232
+// maxAnswer is the longest answer over UDP that is read whole.
+const maxAnswer = MaxBufferSize
 
 // headerSize is the size of a DNS message's header (RFC 1035, 4.1.1).
 const headerSize = 12
@@ -28,11 +27,27 @@ type question struct {
 	known map[string]history.Outcome // by the answer, without its id
 }
 
-func newQuestion(name string, rrtype uint16) (*question, error) {
-	m := new(dns.Msg).SetQuestion(name, rrtype)
+// newQuestions packs what a stream asks.
+func newQuestions(s Stream) ([]*question, error) {
+	var all []*question
+	for _, asked := range s.Questions {
+		q, err := newQuestion(asked, s.BufferSize)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, q)
+	}
+	return all, nil
+}
+
+func newQuestion(asked Question, bufferSize uint16) (*question, error) {
+	m := new(dns.Msg).SetQuestion(asked.Name, asked.Type)
+	if bufferSize > 0 {
+		m.SetEdns0(bufferSize, false)
+	}
 	wire, err := m.Pack()
 	if err != nil {
-		return nil, fmt.Errorf("pack question %s %s: %w", name, dns.TypeToString[rrtype], err)
+		return nil, fmt.Errorf("pack question %s %s: %w", asked.Name, dns.TypeToString[asked.Type], err)
 	}
 	return &question{asked: m.Question[0], wire: wire, known: map[string]history.Outcome{}}, nil
 }

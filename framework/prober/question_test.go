@@ -9,7 +9,7 @@ import (
 )
 
 func TestJudgeTellsEveryOutcome(t *testing.T) {
-	q, err := newQuestion("a.example.", dns.TypeA)
+	q, err := newQuestion(Question{"a.example.", dns.TypeA}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

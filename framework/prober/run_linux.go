@@ -65,12 +65,16 @@ func Run(ctx context.Context, plan Plan, clock *history.Clock, sink func(history
 }
 
 func newSender(l *loop, s Stream, timeout time.Duration, a *account) (sender, error) {
-	q, err := newQuestion(s.Name, s.Type)
+	asked, err := newQuestions(s)
 	if err != nil {
 		return nil, err
 	}
-	if s.Mode == history.Fresh {
-		return newFreshPorts(l, s, q, timeout, a), nil
+	switch s.Mode {
+	case history.Fresh:
+		return newFreshPorts(l, s, asked, timeout, a), nil
+	case history.Fixed:
+		return newFixedPorts(l, s, asked, timeout, a)
+	default:
+		return newConnections(l, s, asked, timeout, a), nil
 	}
-	return newFixedPorts(l, s, q, timeout, a)
 }

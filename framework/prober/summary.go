@@ -36,9 +36,9 @@ type Figures struct {
 	// Outcomes holds no outcome that did not occur.
 	Outcomes map[history.Outcome]int `json:"outcomes"`
 	// Latency counts from the intended sending: a prober that is late cannot flatter
-	// the server. Service counts from the actual one.
+	// the server. Response counts from the actual one.
 	Latency Latency `json:"latency"`
-	Service Latency `json:"service"`
+	Response Latency `json:"response"`
 	// Ignored counts late and duplicate answers.
 	Ignored int `json:"ignored,omitempty"`
 	// Dropped counts answers that reached this machine but that the kernel had no
@@ -104,14 +104,14 @@ type tally struct {
 	stream                 Stream
 	asked, unsent          int
 	outcomes               map[history.Outcome]int
-	latency, service, late times
+	latency, response, late times
 	ignored                int
 	dropped                int
 	trouble                error
 }
 
 func newTally(s Stream) *tally {
-	return &tally{stream: s, outcomes: map[history.Outcome]int{}, latency: newTimes(), service: newTimes(), late: newTimes()}
+	return &tally{stream: s, outcomes: map[history.Outcome]int{}, latency: newTimes(), response: newTimes(), late: newTimes()}
 }
 
 func (t *tally) add(q history.Query) {
@@ -124,7 +124,7 @@ func (t *tally) add(q history.Query) {
 		left = q.Done
 	case history.Answered:
 		t.latency.add(q.Done - q.Intended)
-		t.service.add(q.Done - q.Sent)
+		t.response.add(q.Done - q.Sent)
 	}
 	t.late.add(left - q.Intended)
 }
@@ -137,7 +137,7 @@ func (t *tally) merge(a *account) {
 		t.outcomes[outcome] += n
 	}
 	t.latency.merge(other.latency)
-	t.service.merge(other.service)
+	t.response.merge(other.response)
 	t.late.merge(other.late)
 	t.ignored += a.ignored
 	t.dropped += a.drops
@@ -151,7 +151,7 @@ func (t *tally) figures() Figures {
 		Asked: t.asked, Unsent: t.unsent, Ignored: t.ignored, Dropped: t.dropped,
 		LateP99: t.late.at(99), LateMax: t.late.most,
 		Outcomes: maps.Clone(t.outcomes),
-		Latency:  t.latency.latency(), Service: t.service.latency(),
+		Latency:  t.latency.latency(), Response: t.response.latency(),
 	}
 	switch {
 	case t.unsent > 0:

@@ -21,8 +21,10 @@ import (
 type report struct {
 	Start   history.Anchor
 	Summary prober.Summary
-	Windows []history.Window
-	Doubts  []history.Doubt
+	Streams []struct {
+		Windows []history.Window
+		Doubts  []history.Doubt
+	}
 }
 
 // usage is what a program took of the machine.
@@ -74,13 +76,17 @@ func (p probing) run(ctx context.Context) (report, usage, error) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		return report{}, took, fmt.Errorf("read the report of %q: %w", args, err)
 	}
-	for i := range r.Windows {
-		r.Windows[i].From += time.Duration(r.Start.Monotonic)
-		r.Windows[i].To += time.Duration(r.Start.Monotonic)
+	if len(r.Streams) != 1 {
+		return report{}, took, fmt.Errorf("%q told of %d streams, want 1", args, len(r.Streams))
 	}
-	for i := range r.Doubts {
-		r.Doubts[i].From += time.Duration(r.Start.Monotonic)
-		r.Doubts[i].To += time.Duration(r.Start.Monotonic)
+	base := time.Duration(r.Start.Monotonic)
+	for i := range r.Streams[0].Windows {
+		w := &r.Streams[0].Windows[i]
+		w.From, w.To = w.From+base, w.To+base
+	}
+	for i := range r.Streams[0].Doubts {
+		d := &r.Streams[0].Doubts[i]
+		d.From, d.To = d.From+base, d.To+base
 	}
 	return r, took, nil
 }

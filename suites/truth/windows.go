@@ -112,12 +112,12 @@ func (t trial) session(ctx context.Context, rate int, mode history.Mode, plan []
 	if err != nil {
 		return tally{}, err
 	}
-	result := compare(t.server.played(), r.Windows, r.Doubts, rate)
+	result := compare(t.server.played(), r.Streams[0].Windows, r.Streams[0].Doubts, rate)
 	if result.outages != len(plan) {
 		return tally{}, fmt.Errorf("the server played %d of %d outages: it was too busy", result.outages, len(plan))
 	}
 	for i, d := range result.details {
-		result.details[i] = fmt.Sprintf("%d/s %s: %s (%d unsent, sent late by p99 %v; unknown %v)", rate, mode, d, r.Summary.Unsent, r.Summary.LateP99, r.Doubts)
+		result.details[i] = fmt.Sprintf("%d/s %s: %s (%d unsent, sent late by p99 %v; unknown %v)", rate, mode, d, r.Summary.Unsent, r.Summary.LateP99, r.Streams[0].Doubts)
 	}
 	return result, nil
 }
@@ -163,16 +163,16 @@ func (t trial) starved(ctx context.Context) (tally, error) {
 		return tally{}, err
 	}
 	var unknown time.Duration
-	for _, d := range r.Doubts {
+	for _, d := range r.Streams[0].Doubts {
 		unknown += d.To - d.From
 	}
 	fmt.Printf("\nStarved of processor time for 10 s, with a server that was well: %d windows, %d intervals of %v in all unknown, %d of %d queries unsent.\n",
-		len(r.Windows), len(r.Doubts), unknown.Round(time.Millisecond), r.Summary.Unsent, r.Summary.Asked)
-	result := tally{invented: len(r.Windows)}
-	if len(r.Doubts) == 0 {
+		len(r.Streams[0].Windows), len(r.Streams[0].Doubts), unknown.Round(time.Millisecond), r.Summary.Unsent, r.Summary.Asked)
+	result := tally{invented: len(r.Streams[0].Windows)}
+	if len(r.Streams[0].Doubts) == 0 {
 		return result, errors.New("a starved prober doubted nothing")
 	}
-	for _, w := range r.Windows {
+	for _, w := range r.Streams[0].Windows {
 		result.details = append(result.details, fmt.Sprintf("starved: invented %v with %d lost", w.Length(), w.Lost))
 	}
 	return result, nil
