@@ -89,7 +89,7 @@ up: build ## Only bring the system up
 .PHONY: test
 test: cc ## Run every test that needs no cluster, with the race detector
 	@echo "running the tests that need no cluster (about 5 min the first time, most of it compiling)"
-	@go test -race ./cmd/... ./framework/... ./kind/... ./reports/... ./scenarios/... ./suites/mutants/defects ./docs/...
+	@go test -race ./cmd/... ./framework/... ./kind/... ./reports/... ./scenarios/... ./suites/mutants/defects ./suites/truth ./docs/...
 
 .PHONY: queue-test
 queue-test: build ## Test queue, rules and the proxy's faults with a real LocalStack
