@@ -37,7 +37,7 @@ type Figures struct {
 	Outcomes map[history.Outcome]int `json:"outcomes"`
 	// Latency counts from the intended sending: a prober that is late cannot flatter
 	// the server. Response counts from the actual one.
-	Latency Latency `json:"latency"`
+	Latency  Latency `json:"latency"`
 	Response Latency `json:"response"`
 	// Ignored counts late and duplicate answers.
 	Ignored int `json:"ignored,omitempty"`
@@ -101,13 +101,13 @@ func (t *times) latency() Latency {
 
 // tally counts queries. It is not safe for concurrent use.
 type tally struct {
-	stream                 Stream
-	asked, unsent          int
-	outcomes               map[history.Outcome]int
+	stream                  Stream
+	asked, unsent           int
+	outcomes                map[history.Outcome]int
 	latency, response, late times
-	ignored                int
-	dropped                int
-	trouble                error
+	ignored                 int
+	dropped                 int
+	trouble                 error
 }
 
 func newTally(s Stream) *tally {

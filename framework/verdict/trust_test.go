@@ -93,7 +93,10 @@ func TestTrust(t *testing.T) {
 	for _, x := range []expectation{
 		{name: "control", check: "control", got: "0 of 261 lost"},
 		{name: "prober", check: "prober", got: "0 unsent"},
-		{name: "its own echo unsent", edit: func(s *story) { s.ask(history.Echo, fixed, 100, 3, 29); s.lose(history.Echo, fixed, 3, 29, history.Unsent) }, check: "prober", got: "0 unsent"},
+		{name: "its own echo unsent", edit: func(s *story) {
+			s.ask(history.Echo, fixed, 100, 3, 29)
+			s.lose(history.Echo, fixed, 3, 29, history.Unsent)
+		}, check: "prober", got: "0 unsent"},
 		{name: "prober on the edge", edit: number("late_p99", 0.05), check: "prober"},
 		{name: "prober stopped with the harness", edit: func(s *story) {
 			s.at(26, history.Event{Kind: history.RunError, Note: "x"})
