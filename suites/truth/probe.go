@@ -50,6 +50,10 @@ func command(ctx context.Context, args ...string) (string, usage, error) {
 	return out.String(), u, err
 }
 
+// patience is how long an answer is waited for: a fresh port at 20,000/s keeps as
+// many sockets open as this, within the 20,000 files that are commonly allowed.
+const patience = 700 * time.Millisecond
+
 // probing is one run of spotdrill probe.
 type probing struct {
 	binary string
@@ -64,7 +68,7 @@ type probing struct {
 
 func (p probing) run(ctx context.Context) (report, usage, error) {
 	args := append(p.under[:len(p.under):len(p.under)], p.binary, "probe", "--server", p.server, "--name", p.name,
-		"--rate", strconv.Itoa(p.rate), "--mode", string(p.mode), "--for", p.length.String(), "--json", "--no-check")
+		"--rate", strconv.Itoa(p.rate), "--mode", string(p.mode), "--for", p.length.String(), "--timeout", patience.String(), "--json", "--no-check")
 	if p.mode == history.Fixed {
 		args = append(args, "--ports", strconv.Itoa(p.ports))
 	}
