@@ -147,7 +147,7 @@ func (t trial) starved(ctx context.Context) (tally, error) {
 	spinning, stop := context.WithCancel(ctx)
 	defer stop()
 	for range 4 {
-		spinner := exec.CommandContext(spinning, "sh", "-c", "while :; do :; done")
+		spinner := exec.CommandContext(spinning, "chrt", "--other", "0", "sh", "-c", "while :; do :; done")
 		if err := spinner.Start(); err != nil {
 			return tally{}, fmt.Errorf("start a neighbour that spins: %w", err)
 		}
