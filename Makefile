@@ -68,13 +68,13 @@ punctual = $(shell chrt --fifo 1 true 2>/dev/null && echo chrt --fifo 1)
 .PHONY: truth
 truth: build dnsperf ## Hold the prober's windows against outages at known times (10 min, quiet machine)
 	@$(GO_STATIC) build $(LEAN) -o bin/truth ./suites/truth
-	@$(punctual) bin/truth windows -repeats=$(SESSIONS) $(if $(SEED),-seed=$(SEED))
+	@$(punctual) bin/truth windows -spotdrill=$(BINARY) -sessions=$(SESSIONS) $(if $(SEED),-seed=$(SEED))
 
 .PHONY: bench
 bench: build dnsperf ## Measure the prober beside dnsperf, against one CoreDNS (5 min, quiet machine)
 	@$(GO_STATIC) build $(LEAN) -o bin/truth ./suites/truth
 	@cd kind/images/coredns && GOWORK=off GOFLAGS= $(GO_STATIC) build -mod=readonly -buildvcs=false $(LEAN) -o ../../../bin/coredns .
-	@$(punctual) bin/truth bench
+	@$(punctual) bin/truth bench -spotdrill=$(BINARY)
 
 .PHONY: dnsperf
 dnsperf:

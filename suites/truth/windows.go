@@ -30,7 +30,7 @@ type trial struct {
 
 func windows(ctx context.Context, args []string) error {
 	set, binary := flagSet("windows")
-	repeats := set.Int("repeats", 20, "sessions at each rate")
+	sessions := set.Int("sessions", 20, "sessions at each rate")
 	rates := set.String("rates", "1000,5000,20000", "queries/s, by comma")
 	seed := set.Uint64("seed", uint64(time.Now().UnixNano()), "of the outages' kinds, times and lengths")
 	quiet := set.Duration("quiet", 20*time.Second, "how long nothing fails, at each rate")
@@ -51,7 +51,7 @@ func windows(ctx context.Context, args []string) error {
 		if err != nil {
 			return fmt.Errorf("-rates: %w", err)
 		}
-		result, err := t.rate(ctx, rate, *repeats, *seed, *quiet)
+		result, err := t.rate(ctx, rate, *sessions, *seed, *quiet)
 		if err != nil {
 			return err
 		}
@@ -76,11 +76,11 @@ func windows(ctx context.Context, args []string) error {
 
 // rate plays the sessions of one rate, a quiet time, and the last session again
 // for dnsperf.
-func (t trial) rate(ctx context.Context, rate, repeats int, seed uint64, quiet time.Duration) (tally, error) {
+func (t trial) rate(ctx context.Context, rate, sessions int, seed uint64, quiet time.Duration) (tally, error) {
 	random := rand.New(rand.NewPCG(seed, uint64(rate)))
 	var sum tally
 	var last []outage
-	for n := range repeats {
+	for n := range sessions {
 		plan, length := session(n, random)
 		last = plan
 		one, err := t.session(ctx, rate, []history.Mode{history.Fixed, history.Fresh}[n%2], plan, length)
