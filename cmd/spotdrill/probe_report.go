@@ -53,7 +53,8 @@ func (r probeReport) print(w io.Writer) error {
 		}{{"latency", sum.Latency}, {"response", sum.Response}} {
 			row(l.name, "p50 %v, p90 %v, p99 %v, p99.9 %v, max %v", short(l.P50), short(l.P90), short(l.P99), short(l.P999), short(l.Max))
 		}
-		row("schedule", "sent late by p99 %v, max %v; %d unsent", short(sum.LateP99), short(sum.LateMax), sum.Unsent)
+		row("schedule", "sent late by p99 %v, max %v; %d unsent, %d socket errors, %d answers dropped by the kernel",
+			short(sum.LateP99), short(sum.LateMax), sum.Unsent, sum.SocketErrors, sum.Dropped)
 		if sum.Ignored > 0 {
 			row("ignored", "%d answers that came after their query's timeout", sum.Ignored)
 		}

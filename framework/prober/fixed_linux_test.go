@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+	"golang.org/x/sys/unix"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 )
@@ -30,6 +31,47 @@ func TestIDsGoBackToTheirQueries(t *testing.T) {
 		if f := p.of(p.id(p.oldest - 1)); f != nil {
 			t.Errorf("factor %d: a forgotten query's id is known: %+v", factor, f)
 		}
+	}
+}
+
+func TestAnswersThatTheKernelDroppedAreCounted(t *testing.T) {
+	server, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	l, err := newLoop(history.NewClock())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	s := fixedStream(server.LocalAddr().(*net.UDPAddr).AddrPort(), 1, 1)
+	ledger := newLedger([]Stream{s}, func(history.Query) {})
+	q, err := newQuestion(s.Questions[0], 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := openPort(l, s, []*question{q}, time.Second, ledger.accounts[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	_ = unix.SetsockoptInt(p.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 4096)
+	answer := func(n int) {
+		for range n {
+			_, _ = server.WriteTo(make([]byte, 500), &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: p.number})
+		}
+	}
+	answer(100)
+	l.receive()
+	answer(1) // the kernel tells of drops with the next message that it had room for
+	l.receive()
+	ledger.accounts[0].handOver()
+	settled := make(chan struct{})
+	close(settled)
+	ledger.write(settled)
+	if got := ledger.summary(); got.Dropped < 10 || got.Dropped > 100 || got.Behind == "" {
+		t.Errorf("%d answers were dropped: %q", got.Dropped, got.Behind)
 	}
 }
 

@@ -38,6 +38,7 @@ type account struct {
 	settled []history.Query
 	ignored int
 	drops   int
+	errs    int   // how often a socket could not be had, or did not take a query
 	reason  error // why the first unsent query was not sent
 }
 
@@ -80,6 +81,9 @@ func (a *account) unsent(intended, now time.Duration, why error) {
 func (a *account) trouble(why error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if !errors.Is(why, errLate) {
+		a.errs++
+	}
 	if a.reason == nil || errors.Is(a.reason, errLate) {
 		a.reason = why
 	}

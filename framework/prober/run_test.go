@@ -386,7 +386,7 @@ func TestWhyQueriesWereNotSentIsTold(t *testing.T) {
 	settled := make(chan struct{})
 	close(settled)
 	ledger.write(settled)
-	if got := ledger.summary(); got.Unsent != 2 || !strings.Contains(got.Behind, "too many open files") {
+	if got := ledger.summary(); got.Unsent != 2 || got.SocketErrors != 1 || !strings.Contains(got.Behind, "too many open files") {
 		t.Errorf("got %+v", got.Figures)
 	}
 }

@@ -30,6 +30,9 @@ type StreamSummary struct {
 type Figures struct {
 	Asked  int `json:"asked"`  // every query of the schedule, the unsent included
 	Unsent int `json:"unsent"` // those that this prober could not send
+	// SocketErrors counts how often this machine gave no socket or did not take a
+	// query. Where it did a moment later, the query was only late.
+	SocketErrors int `json:"socket_errors,omitempty"`
 	// Late is how long after its intended time a query left or was given up.
 	LateP99 time.Duration `json:"late_p99"`
 	LateMax time.Duration `json:"late_max"`
@@ -107,6 +110,7 @@ type tally struct {
 	latency, response, late times
 	ignored                 int
 	dropped                 int
+	errs                    int
 	trouble                 error
 }
 
@@ -141,6 +145,7 @@ func (t *tally) merge(a *account) {
 	t.late.merge(other.late)
 	t.ignored += a.ignored
 	t.dropped += a.drops
+	t.errs += a.errs
 	if t.trouble == nil {
 		t.trouble = a.reason
 	}
@@ -148,7 +153,7 @@ func (t *tally) merge(a *account) {
 
 func (t *tally) figures() Figures {
 	f := Figures{
-		Asked: t.asked, Unsent: t.unsent, Ignored: t.ignored, Dropped: t.dropped,
+		Asked: t.asked, Unsent: t.unsent, SocketErrors: t.errs, Ignored: t.ignored, Dropped: t.dropped,
 		LateP99: t.late.at(99), LateMax: t.late.most,
 		Outcomes: maps.Clone(t.outcomes),
 		Latency:  t.latency.latency(), Response: t.response.latency(),
