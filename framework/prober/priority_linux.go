@@ -1,6 +1,7 @@
 package prober
 
 import (
+	"errors"
 	"os"
 	"strconv"
 
@@ -33,7 +34,7 @@ func setPriority(policy, priority uint32) bool {
 		if err == nil {
 			err = unix.SchedSetAttr(id, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: policy, Priority: priority}, 0)
 		}
-		if err != nil && err != unix.ESRCH { // gone meanwhile
+		if err != nil && !errors.Is(err, unix.ESRCH) { // gone meanwhile
 			return false
 		}
 	}
