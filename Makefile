@@ -9,6 +9,9 @@ TIMEOUT ?= 85m
 PROXY_MODE ?= iptables
 # A CloudFormation template of one's own for make eventbridge.
 RULES ?=
+# How many sessions make truth plays at each rate, and the seed to play them again.
+SESSIONS ?= 20
+SEED ?=
 # Names of suites/mutants/mutants.yaml for make mutants; all without it.
 MUTANTS ?=
 
@@ -32,6 +35,7 @@ help: ## Show what there is to make
 	@echo
 	@echo "  SET=fast|full  HANDLER=builtin|karpenter|nth|none|path/to/handler.yaml  HANDLER_IMAGE=ref"
 	@echo "  SCENARIOS=name,name  REPEAT=n  TIMEOUT=85m  PROXY_MODE=iptables|nftables  RULES=path/to/template.yaml  MUTANTS=name,name"
+	@echo "  SESSIONS=n  SEED=n"
 
 # run-suite NAME,TIMEOUT,FAILED,FLAGS compiles and runs a suite; FAILED is said where
 # it does not pass. It tells its progress on stderr; Ginkgo's own words go to a file.
@@ -58,6 +62,24 @@ mutants: build ## Plant defects in the built-in handler; each must be caught
 eventbridge: ## Judge the EventBridge rules by 20 events; needs no cluster
 	$(call run-suite,eventbridge,30m,not passed,--rules=$(if $(RULES),$(abspath $(RULES))))
 
+# Servers and peers get the priority that the prober takes for itself.
+punctual = $(shell chrt --fifo 1 true 2>/dev/null && echo chrt --fifo 1)
+
+.PHONY: truth
+truth: build dnsperf ## Hold the prober's windows against outages at known times (10 min, quiet machine)
+	@$(GO_STATIC) build $(LEAN) -o bin/truth ./suites/truth
+	@$(punctual) bin/truth windows -spotdrill=$(BINARY) -sessions=$(SESSIONS) $(if $(SEED),-seed=$(SEED))
+
+.PHONY: bench
+bench: build dnsperf ## Measure the prober beside dnsperf, against one CoreDNS (5 min, quiet machine)
+	@$(GO_STATIC) build $(LEAN) -o bin/truth ./suites/truth
+	@cd kind/images/coredns && GOWORK=off GOFLAGS= $(GO_STATIC) build -mod=readonly -buildvcs=false $(LEAN) -o ../../../bin/coredns .
+	@$(punctual) bin/truth bench -spotdrill=$(BINARY)
+
+.PHONY: dnsperf
+dnsperf:
+	@command -v dnsperf >/dev/null || .ci/install dnsperf
+
 .PHONY: build
 build: ## Build bin/spotdrill, one static binary
 	@echo "building $(BINARY) (up to 3 min the first time, seconds after)"
@@ -70,7 +92,7 @@ up: build ## Only bring the system up
 .PHONY: test
 test: cc ## Run every test that needs no cluster, with the race detector
 	@echo "running the tests that need no cluster (about 5 min the first time, most of it compiling)"
-	@go test -race ./cmd/... ./framework/... ./kind/... ./reports/... ./scenarios/... ./suites/mutants/defects ./docs/...
+	@go test -race ./cmd/... ./framework/... ./kind/... ./reports/... ./scenarios/... ./suites/mutants/defects ./suites/truth ./docs/...
 
 .PHONY: queue-test
 queue-test: build ## Test queue, rules and the proxy's faults with a real LocalStack

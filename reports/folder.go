@@ -25,7 +25,7 @@ const (
 //
 //	<root>/latest -> 20260102-150405
 //	<root>/20260102-150405/report.html, report.yaml, junit.xml, summary.txt
-//	<root>/20260102-150405/<scenario>/attempt-1/history.jsonl, queries.jsonl.gz, <scenario>.yaml
+//	<root>/20260102-150405/<scenario>/attempt-1/history.jsonl, queries.bin, <scenario>.yaml
 //	<root>/20260102-150405/repeat-2/<scenario>/attempt-1/… where scenarios are repeated
 type Folder struct {
 	Path string // of the run's folder

@@ -19,7 +19,7 @@ type probeProgress struct {
 	clock   *history.Clock
 	plan    prober.Plan
 	out     io.Writer
-	windows *prober.WindowLog
+	watches []*prober.Watch // one a stream
 
 	mu        sync.Mutex
 	seen      map[history.Outcome]int
@@ -32,16 +32,22 @@ type probeProgress struct {
 }
 
 func newProbeProgress(plan prober.Plan, clock *history.Clock, out io.Writer) *probeProgress {
-	return &probeProgress{
-		clock: clock, plan: plan, out: out, seen: map[history.Outcome]int{},
-		windows: prober.NewWindowLog(plan, plan.Streams[0]),
+	p := &probeProgress{clock: clock, plan: plan, out: out, seen: map[history.Outcome]int{}}
+	for _, s := range plan.Streams {
+		p.watches = append(p.watches, prober.NewWatch(plan, s))
 	}
+	return p
 }
 
 func (p *probeProgress) add(q history.Query) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.windows.Add(q)
+	for _, w := range p.watches {
+		w.Add(q)
+	}
+	if q.Target == history.Echo {
+		return
+	}
 	p.seen[q.Outcome]++
 	p.asked++
 	if !q.Outcome.Lost() {
@@ -52,6 +58,19 @@ func (p *probeProgress) add(q history.Query) {
 	}
 	p.lostUntil = max(p.lostUntil, q.Intended)
 	p.lost++
+}
+
+// finish is what was found in each stream.
+func (p *probeProgress) finish() []probeStream {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var found []probeStream
+	for i, s := range p.plan.Streams {
+		w := p.watches[i]
+		w.Finish()
+		found = append(found, probeStream{Target: s.Target, Windows: w.Windows(), Doubts: w.Doubts()})
+	}
+	return found
 }
 
 // show writes progress until the returned function is called: one line that is
@@ -71,7 +90,9 @@ func (p *probeProgress) show() (stop func()) {
 			select {
 			case <-settle.C:
 				p.mu.Lock()
-				p.windows.Settle(p.clock.Now())
+				for _, w := range p.watches {
+					w.Settle(p.clock.Now())
+				}
 				p.mu.Unlock()
 			case <-show.C:
 				fmt.Fprintf(p.out, format, p.line())

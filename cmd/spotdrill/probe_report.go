@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -14,75 +15,133 @@ import (
 )
 
 // probeReport is what spotdrill probe prints. All times are nanoseconds, those
-// of windows since the start of the probe.
+// of windows and doubts since the start of the probe.
 type probeReport struct {
-	Plan        prober.Plan      `json:"plan"`
-	Summary     prober.Summary   `json:"summary"`
-	Windows     []history.Window `json:"windows"`
-	Interrupted bool             `json:"interrupted"`
+	Plan        prober.Plan    `json:"plan"`
+	Start       history.Anchor `json:"start"` // what times are relative to
+	Summary     prober.Summary `json:"summary"`
+	Streams     []probeStream  `json:"streams"` // in the order of the plan
+	Interrupted bool           `json:"interrupted"`
 }
 
-// resolution is how far off a window's edges may be.
-func (r probeReport) resolution() time.Duration {
-	return time.Second / time.Duration(r.Plan.Streams[0].Rate)
+// probeStream is what was found in one stream.
+type probeStream struct {
+	Target  string           `json:"target"`
+	Windows []history.Window `json:"windows"`
+	Doubts  []history.Doubt  `json:"doubts"` // nothing is known of these intervals
 }
 
 // length counts a window that was still open as if the next query had closed it.
 func (r probeReport) length(w history.Window) time.Duration {
 	if w.Open {
-		return w.Length() + r.resolution()
+		return w.Length() + time.Second/time.Duration(r.Plan.Streams[0].Rate)
 	}
 	return w.Length()
 }
 
-// print writes the report as a table.
+// print writes the report as tables.
 func (r probeReport) print(w io.Writer) error {
-	s, sum := r.Plan.Streams[0], r.Summary
-	ports := "a fresh port each"
-	if s.Mode == history.Fixed {
-		ports = fmt.Sprintf("%d fixed ports", s.Ports)
-	}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) { fmt.Fprintf(tw, name+"\t"+format+"\n", args...) }
-	row("asked", "%s for %s %s, %d/s from %s", s.Server, s.Name, dns.Type(s.Type), s.Rate, ports)
-	row("queries", "%d: %s", sum.Asked, outcomes(sum.Outcomes))
-	l := sum.Latency
-	row("latency", "p50 %v, p90 %v, p99 %v, p99.9 %v, max %v", short(l.P50), short(l.P90), short(l.P99), short(l.P999), short(l.Max))
-	row("schedule", "sent late by p99 %v, max %v; %d unsent", short(sum.LateP99), short(sum.LateMax), sum.Unsent)
-	if sum.Ignored > 0 {
-		row("ignored", "%d answers that came after their query's timeout", sum.Ignored)
+	for i, s := range r.Plan.Streams {
+		sum := r.Summary.Streams[i]
+		row("asked", "%s for %s, %d/s %s", s.Server, questions(s), s.Rate, means(s))
+		row("queries", "%d: %s", sum.Asked, outcomes(sum.Outcomes))
+		for _, l := range []struct {
+			name string
+			prober.Latency
+		}{{"latency", sum.Latency}, {"response", sum.Response}} {
+			row(l.name, "p50 %v, p90 %v, p99 %v, p99.9 %v, max %v", short(l.P50), short(l.P90), short(l.P99), short(l.P999), short(l.Max))
+		}
+		row("schedule", "sent late by p99 %v, max %v; %d unsent, %d socket errors, %d answers dropped by the kernel",
+			short(sum.LateP99), short(sum.LateMax), sum.Unsent, sum.SocketErrors, sum.Dropped)
+		if sum.Ignored > 0 {
+			row("ignored", "%d answers that came after their query's timeout", sum.Ignored)
+		}
+		if sum.Behind != "" {
+			row("WARNING", "%s", sum.Behind)
+		}
+		if n := len(r.Streams[i].Windows); n == 0 {
+			row("windows", "none")
+		} else {
+			row("windows", "%d", n)
+		}
+		if doubts := r.Streams[i].Doubts; len(doubts) > 0 {
+			row("unknown", "%d intervals, %v in all, in which this machine stalled", len(doubts), short(doubted(doubts)))
+		}
+		if err := errors.Join(tw.Flush(), r.Streams[i].print(tw)); err != nil {
+			return err
+		}
 	}
-	if sum.Behind != "" {
-		row("WARNING", "%s", sum.Behind)
-	}
-	if len(r.Windows) == 0 {
-		row("windows", "none")
-	} else {
-		row("windows", "%d, to within %v at either edge", len(r.Windows), r.resolution())
+	return nil
+}
+
+// print writes windows and doubts.
+func (s probeStream) print(tw *tabwriter.Writer) error {
+	for i, w := range s.Windows {
+		if i == 0 {
+			fmt.Fprintln(tw, "  from\tor earlier by\tto\tor earlier by\tlength\tlost\tof\t")
+		}
+		open := ""
+		if w.Open {
+			open = "still lost at the end"
+		}
+		fmt.Fprintf(tw, "  %s\t%v\t%s\t%v\t%s\t%d\t%d\t%s\n", history.Seconds(w.From), short(w.FromMargin),
+			history.Seconds(w.To), short(w.ToMargin), history.Seconds(w.Length()), w.Lost, w.Asked, open)
 	}
 	if err := tw.Flush(); err != nil {
 		return err
 	}
-	for i, window := range r.Windows {
+	for i, d := range s.Doubts {
 		if i == 0 {
-			fmt.Fprintln(tw, "  from\tto\tlength\tlost\tof\t")
+			fmt.Fprintln(tw, "  unknown from\tto\tbecause\t")
 		}
-		open := ""
-		if window.Open {
-			open = "still lost at the end"
-		}
-		fmt.Fprintf(tw, "  %s\t%s\t%s\t%d\t%d\t%s\n", history.Seconds(window.From), history.Seconds(window.To),
-			history.Seconds(window.Length()), window.Lost, window.Asked, open)
+		fmt.Fprintf(tw, "  %s\t%s\t%s\n", history.Seconds(d.From), history.Seconds(d.To), d.Reason)
 	}
 	return tw.Flush()
+}
+
+// questions names what a stream asks for.
+func questions(s prober.Stream) string {
+	var all []string
+	for _, q := range s.Questions {
+		all = append(all, fmt.Sprintf("%s %s", q.Name, dns.Type(q.Type)))
+	}
+	return strings.Join(all, ", ")
+}
+
+// means tells how a stream's queries travel.
+func means(s prober.Stream) string {
+	switch s.Mode {
+	case history.Fixed:
+		return fmt.Sprintf("from %d fixed ports", s.Ports)
+	case history.Connect:
+		return "over TCP, a connection each"
+	case history.Kept:
+		return fmt.Sprintf("over %d TCP connections", s.Ports)
+	default:
+		return "from a fresh port each"
+	}
+}
+
+// doubted is how long nothing was known in all.
+func doubted(doubts []history.Doubt) (sum time.Duration) {
+	for _, d := range doubts {
+		sum += d.To - d.From
+	}
+	return sum
 }
 
 // judge holds the report against the limits given.
 func (r probeReport) judge(o probeOptions) error {
 	var passed []error
-	for _, w := range r.Windows {
-		if allowed := time.Duration(o.maxWindow.value); o.maxWindow.given && r.length(w) > allowed {
-			passed = append(passed, fmt.Errorf("the window at %s lasted %v or more, --max-window allows %v", history.Seconds(w.From), short(w.Length()), allowed))
+	var doubts []history.Doubt
+	for _, s := range r.Streams {
+		doubts = append(doubts, s.Doubts...)
+		for _, w := range s.Windows {
+			if allowed := time.Duration(o.maxWindow.value); o.maxWindow.given && r.length(w) > allowed {
+				passed = append(passed, fmt.Errorf("%s: the window at %s lasted %v or more, --max-window allows %v", s.Target, history.Seconds(w.From), short(w.Length()), allowed))
+			}
 		}
 	}
 	if lost := r.Summary.Lost(); o.maxLost.given && int64(lost) > o.maxLost.value {
@@ -93,7 +152,12 @@ func (r probeReport) judge(o probeOptions) error {
 		return exitError{exitFailed, errors.Join(passed...)}
 	case r.Interrupted:
 		return exitError{exitUnknown, fmt.Errorf("interrupted: %d queries of %v planned were asked", r.Summary.Asked, r.Plan.For)}
-	case r.Summary.Behind != "" && (o.maxWindow.given || o.maxLost.given):
+	case !o.maxWindow.given && !o.maxLost.given:
+		return nil
+	case len(doubts) > 0:
+		return exitError{exitUnknown, fmt.Errorf("the limits cannot be judged: nothing is known of %d intervals, %v in all, the first at %s (%s); use a machine with less to do",
+			len(doubts), short(doubted(doubts)), history.Seconds(doubts[0].From), doubts[0].Reason)}
+	case r.Summary.Behind != "":
 		return exitError{exitUnknown, fmt.Errorf("the limits cannot be judged: %s; lower --rate or use a machine with less to do", r.Summary.Behind)}
 	}
 	return nil

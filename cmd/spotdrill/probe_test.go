@@ -83,11 +83,13 @@ func TestProbeTellsWhatIsWrong(t *testing.T) {
 		{"--server SERVER --name a..b --for 1s", exitUsage, `name is "a..b."`},
 		{"--server SERVER --name a.b", exitUsage, "for is 0s: want more than 0"},
 		{"--server SERVER --name a.b --for 31m", exitUsage, "at most 30m0s"},
-		{"--server SERVER --name a.b --for 1s --rate 0", exitUsage, "rate is 0: want 1 to 100000 queries/s"},
+		{"--server SERVER --name a.b --for 1s --rate 0", exitUsage, "rate is 0: want 1 to 200000 queries/s"},
 		{"--server SERVER --name a.b --for 1s --mode both", exitUsage, `mode is "both"`},
 		{"--server SERVER --name a.b --for 1s --ports 4", exitUsage, "fresh mode takes a port for each query"},
 		{"--server SERVER --name a.b --for 1s --type B", exitUsage, `--type is "B"`},
 		{"--server SERVER --name a.b --for 1s --timeout 0s", exitUsage, "--timeout is 0s: want 10ms to 10s"},
+		{"--server SERVER --name a.b --for 1s --bufsize 5000", exitUsage, "--bufsize is 5000: want 512 to 4096 octets"},
+		{"--server SERVER --server SERVER --name a.b --for 1s", exitUsage, "there is a stream"},
 		{"--server SERVER --name a.b --for 1s --out /nowhere/x", exitUsage, "--out: open /nowhere/x"},
 		{"--server SERVER a.b", exitUsage, "takes no arguments"},
 		{"serve --listen nowhere", exitUsage, "--listen nowhere"},
@@ -95,6 +97,8 @@ func TestProbeTellsWhatIsWrong(t *testing.T) {
 		{"--server NOTHING --name a.b --for 1s", exitFailed, "Nothing listens there"},
 		{"--server SERVER --name missing --for 1s", exitFailed, "The server has no such record"},
 		{"--server SERVER --name foreign --for 1s", exitFailed, "The server is there but"},
+		{"--server SERVER --name a.b --name missing --type A --type AAAA --for 1s", exitFailed, "missing. AAAA"},
+		{"--server SERVER --name a.b --for 1s --mode tcp", exitFailed, "dig +tcp @127.0.0.1"},
 		{"--server SERVER --name silent --for 1s --timeout 100ms", exitFailed, "No answer came"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
@@ -115,18 +119,20 @@ func TestProbeReportsWindowsAndHoldsThemAgainstTheLimits(t *testing.T) {
 		n := asked.Add(1)
 		return dns.RcodeSuccess, n > 100 && n <= 200
 	})
-	out := filepath.Join(t.TempDir(), "queries.jsonl")
+	out := filepath.Join(t.TempDir(), "queries.bin")
 	stdout, code, err := runProbe(t.Context(), "--server", server, "--name", "a.b", "--rate", "500", "--mode", "fixed",
 		"--for", "1s", "--json", "--out", out, "--max-window", "50ms", "--max-lost", "99")
-	if code != exitFailed || !strings.Contains(err.Error(), "--max-window allows 50ms") || !strings.Contains(err.Error(), "100 queries were lost, --max-lost allows 99") {
+	if code != exitFailed || !strings.Contains(err.Error(), "100 queries were lost, --max-lost allows 99") {
 		t.Errorf("exit %d: %v", code, err)
 	}
+	passed := strings.Contains(err.Error(), "--max-window allows 50ms")
 	var report probeReport
 	if err := json.Unmarshal([]byte(stdout), &report); err != nil {
 		t.Fatal(err)
 	}
-	if len(report.Windows) == 0 || report.Summary.Lost() != 100 {
-		t.Errorf("got windows %+v, %v", report.Windows, report.Summary.Outcomes)
+	// A machine with much else to do may hide the window in an interval of doubt.
+	if passed != (len(report.Streams[0].Windows) > 0) || !passed && len(report.Streams[0].Doubts) == 0 || report.Summary.Lost() != 100 {
+		t.Errorf("got windows %+v, doubts %+v, %v", report.Streams[0].Windows, report.Streams[0].Doubts, report.Summary.Outcomes)
 	}
 	file, err := os.Open(out)
 	if err != nil {
@@ -140,6 +146,42 @@ func TestProbeReportsWindowsAndHoldsThemAgainstTheLimits(t *testing.T) {
 	back, err := prober.Collect(t.Context(), file, clock, rec)
 	if err != nil || back.Asked != report.Summary.Asked {
 		t.Errorf("the file has %d queries, the report %d: %v", back.Asked, report.Summary.Asked, err)
+	}
+}
+
+func TestProbeWritesQueriesInTheFormatOfTheExtension(t *testing.T) {
+	t.Parallel()
+	server := startDNS(t, healthy)
+	for extension, want := range map[string]string{
+		".jsonl": `{"t":"server","m":"fresh","p":`,
+		".csv":   "target,mode,port,intended_ns,sent_ns,done_ns,outcome\n",
+		".bin":   "spotdrQ1",
+	} {
+		out := filepath.Join(t.TempDir(), "queries"+extension)
+		if _, code, err := runProbe(t.Context(), "--server", server, "--name", "a.b", "--rate", "100", "--for", "200ms", "--out", out); code != 0 {
+			t.Errorf("exit %d: %v", code, err)
+		}
+		text, err := os.ReadFile(out)
+		if err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s holds %.200q (%v), want %q", extension, text, err, want)
+		}
+		if lines := strings.Count(string(text), "server"); extension != ".bin" && lines != 20 {
+			t.Errorf("%s holds %d queries to the server, want 20", extension, lines)
+		}
+	}
+}
+
+func TestProbeAsksSeveralServers(t *testing.T) {
+	t.Parallel()
+	well, ill := startDNS(t, healthy), startDNS(t, func(string) (int, bool) { return dns.RcodeServerFailure, false })
+	stdout, code, err := runProbe(t.Context(), "--server", well, "--server", ill, "--name", "a.b", "--name", "b.b", "--rate", "100", "--for", "300ms", "--no-check")
+	if code != 0 {
+		t.Errorf("exit %d: %v", code, err)
+	}
+	for _, want := range []string{well + " for a.b. A, b.b. A, 100/s from a fresh port each", "queries   30: 30 answered", ill + " for a.b. A", "queries   30: 30 servfail"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("%q is missing in:\n%s", want, stdout)
+		}
 	}
 }
 
@@ -172,8 +214,14 @@ func TestProbeReportThatCannotBeJudgedIsUnknown(t *testing.T) {
 	if err := behind.judge(probeOptions{maxLost: limit{given: true}}); !errors.As(err, &coded) || coded.code != exitUnknown {
 		t.Errorf("got %v, want exit %d", err, exitUnknown)
 	}
-	if err := behind.judge(probeOptions{}); err != nil {
-		t.Errorf("without limits got %v", err)
+	doubtful := probeReport{Streams: []probeStream{{Doubts: []history.Doubt{{From: 1, To: 2, Reason: "echo: timeout"}}}}}
+	if err := doubtful.judge(probeOptions{maxLost: limit{given: true}}); !errors.As(err, &coded) || coded.code != exitUnknown || !strings.Contains(err.Error(), "echo: timeout") {
+		t.Errorf("got %v, want exit %d", err, exitUnknown)
+	}
+	for _, r := range []probeReport{behind, doubtful} {
+		if err := r.judge(probeOptions{}); err != nil {
+			t.Errorf("without limits got %v", err)
+		}
 	}
 }
 

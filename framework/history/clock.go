@@ -48,6 +48,9 @@ func NewAnchor() Anchor {
 	return Anchor{Wall: now, Monotonic: monotonic, BootID: bootID}
 }
 
+// Anchor is where the base lies.
+func (c *Clock) Anchor() Anchor { return c.anchor }
+
 // Start is the base as wall clock time.
 func (c *Clock) Start() time.Time { return c.start }
 

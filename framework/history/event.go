@@ -82,7 +82,7 @@ const (
 // What the prober said of itself.
 const (
 	ProberStarted Kind = "prober.started" // Numbers: rate per target, clock_bound (s)
-	ProberEnded   Kind = "prober.ended"   // Numbers: asked, unsent, late_p99 (s), late_max (s)
+	ProberEnded   Kind = "prober.ended"   // Numbers: asked, unsent, dropped (answers), late_p99 (s), late_max (s); without Echo
 )
 
 // DNSDisrupted tells what the run did to CoreDNS. Reason: delete, kill, restart,

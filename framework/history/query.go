@@ -15,7 +15,7 @@ const (
 	OtherCode Outcome = "rcode"     // any other response code
 	Truncated Outcome = "truncated" // TC bit
 	Timeout   Outcome = "timeout"   // no answer within the prober's timeout
-	ICMP      Outcome = "icmp"      // connection refused or unreachable, reported by the kernel
+	ICMP      Outcome = "icmp"      // refused or unreachable, as the kernel reports; over TCP also a connection that ended
 	Mismatch  Outcome = "mismatch"  // an answer that does not fit its question or is not DNS
 	Unsent    Outcome = "unsent"    // could not leave on schedule: the prober's own failure
 )
@@ -29,20 +29,28 @@ func Outcomes() []Outcome {
 // Unsent is not among them: it says something of the prober only.
 func (o Outcome) Lost() bool { return o != Answered && o != Unsent }
 
-// Mode is how a query chose its source port.
+// Mode is how a query travels.
 type Mode string
 
 // The closed list of modes.
 const (
-	Fresh Mode = "fresh" // a port that no earlier query used within 30 s: a new flow to kube-proxy
-	Fixed Mode = "fixed" // one of a few long-lived ports, as NodeLocal DNSCache does
+	Fresh   Mode = "fresh"    // UDP from a port that no earlier query used within 30 s: a new flow to kube-proxy
+	Fixed   Mode = "fixed"    // UDP from one of a few long-lived ports, as NodeLocal DNSCache does
+	Connect Mode = "tcp"      // TCP, a new connection for each query
+	Kept    Mode = "tcp-kept" // TCP, over one of a few connections that are kept, and made again where they break
 )
 
+// Modes lists every valid mode.
+func Modes() []Mode { return []Mode{Fresh, Fixed, Connect, Kept} }
+
 // Targets of the prober. Service is what a pod would ask; Control is a CoreDNS
-// pod that stays, asked by its own IP: a failure there is the prober's noise.
+// pod that stays, asked by its own IP: a failure there is the prober's noise. Echo
+// is a responder in the prober's own process, over loopback: it fails or lags only
+// where that process or its machine does.
 const (
 	Service = "service"
 	Control = "control"
+	Echo    = "echo"
 )
 
 // Query is one DNS query. All times are nanoseconds since the history's base;
@@ -55,4 +63,12 @@ type Query struct {
 	Sent     time.Duration `json:"sent,omitempty"`
 	Done     time.Duration `json:"done,omitempty"` // answer, error, or the end of the timeout
 	Outcome  Outcome       `json:"o"`
+}
+
+// Left is when the query left, or should have where the record does not say.
+func (q Query) Left() time.Duration {
+	if q.Sent == 0 {
+		return q.Intended
+	}
+	return q.Sent
 }

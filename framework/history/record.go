@@ -1,12 +1,12 @@
 package history
 
 import (
-	"bufio"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -16,7 +16,9 @@ import (
 // Names of the files in a history's folder.
 const (
 	EventsFile  = "history.jsonl"
-	QueriesFile = "queries.jsonl.gz"
+	QueriesFile = "queries.bin" // see docs/query-record.md
+	// textQueriesFile is where histories had their queries before, as JSON lines.
+	textQueriesFile = "queries.jsonl.gz"
 )
 
 // Recorder writes a history as it happens. It is safe for concurrent use; the
@@ -27,9 +29,8 @@ type Recorder struct {
 	mu      sync.Mutex
 	seq     int
 	events  *os.File
-	queries *os.File
-	gz      *gzip.Writer
-	buf     *bufio.Writer
+	file    *os.File // of the queries
+	queries *QueryWriter
 	seen    []Event
 	oldest  time.Duration // intended time of the oldest service query
 	newest  time.Duration // intended time of the newest service query, -1 for none
@@ -48,15 +49,11 @@ func Create(dir string, clock *Clock, meta Meta) (*Recorder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create history: %w", err)
 	}
-	queries, err := os.Create(filepath.Join(dir, QueriesFile))
+	file, err := os.Create(filepath.Join(dir, QueriesFile))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("create query record: %w", err), events.Close())
 	}
-	gz, err := gzip.NewWriterLevel(queries, gzip.BestSpeed)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("create query record: %w", err), events.Close(), queries.Close())
-	}
-	r := &Recorder{clock: clock, events: events, queries: queries, gz: gz, buf: bufio.NewWriterSize(gz, 1<<16), newest: -1}
+	r := &Recorder{clock: clock, events: events, file: file, queries: NewQueryWriter(file, struct{}{}), newest: -1}
 	meta.Format, meta.Base = FormatV1, clock.Start()
 	r.line(meta)
 	return r, r.err
@@ -97,11 +94,7 @@ func (r *Recorder) Query(q Query) {
 			r.lastBad = max(r.lastBad, q.Intended)
 		}
 	}
-	b, err := json.Marshal(q)
-	if err == nil {
-		_, err = r.buf.Write(append(b, '\n'))
-	}
-	r.keep(err)
+	r.keep(r.queries.Write(q))
 }
 
 // Events is a copy of what was recorded so far, for steps that wait for it.
@@ -128,8 +121,7 @@ func (r *Recorder) Flush() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.closed {
-		r.keep(r.buf.Flush())
-		r.keep(r.gz.Flush())
+		r.keep(r.queries.Flush())
 	}
 }
 
@@ -145,9 +137,8 @@ func (r *Recorder) Close(complete bool) error {
 		return r.err
 	}
 	r.closed = true
-	r.keep(r.buf.Flush())
-	r.keep(r.gz.Close())
-	r.keep(r.queries.Close())
+	r.keep(r.queries.Close(struct{}{}))
+	r.keep(r.file.Close())
 	r.keep(r.events.Close())
 	return r.err
 }
@@ -200,8 +191,9 @@ func Load(dir string) (History, error) {
 		h.Damage = fmt.Sprintf("%s: after event %d: %v", EventsFile, len(h.Events), err)
 		return h, nil
 	}
-	if h.Queries, err = loadQueries(dir); err != nil {
-		h.Damage = fmt.Sprintf("%s: after query %d: %v", QueriesFile, len(h.Queries), err)
+	var name string
+	if h.Queries, name, err = loadQueries(dir); err != nil {
+		h.Damage = fmt.Sprintf("%s: after query %d: %v", name, len(h.Queries), err)
 		return h, nil
 	}
 	if h.Flows, err = loadFlows(dir, h.Events); err != nil {
@@ -216,12 +208,37 @@ func Load(dir string) (History, error) {
 	return h, nil
 }
 
-func loadQueries(dir string) ([]Query, error) {
+// loadQueries reads the queries of a history, and says from which file.
+func loadQueries(dir string) (queries []Query, name string, err error) {
 	f, err := os.Open(filepath.Join(dir, QueriesFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		if text, err := os.Open(filepath.Join(dir, textQueriesFile)); err == nil {
+			defer text.Close()
+			queries, err = loadTextQueries(text)
+			return queries, textQueriesFile, err
+		}
+	}
 	if err != nil {
-		return nil, err
+		return nil, QueriesFile, err
 	}
 	defer f.Close()
+	r, err := NewQueryReader(f)
+	if err != nil {
+		return nil, QueriesFile, err
+	}
+	for {
+		q, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return queries, QueriesFile, nil
+		}
+		if err != nil {
+			return queries, QueriesFile, err
+		}
+		queries = append(queries, q)
+	}
+}
+
+func loadTextQueries(f io.Reader) ([]Query, error) {
 	gz, err := gzip.NewReader(f)
 	if err != nil {
 		return nil, err

@@ -5,23 +5,28 @@ import (
 	"time"
 )
 
-// Window is a closed interval in which queries of one stream were lost: from
-// the intended send time of the first lost query to that of the first answered
-// one after the last lost one. Behind a service with one dead backend of two,
-// lost and answered queries alternate, so losses less than quiet apart belong
-// to one window; Lost of Asked says how dense it was.
+// Window is an interval in which queries of one stream were lost: from when the
+// first lost query left to when the first answered one after the last lost one
+// did. Behind a service with one dead backend of two, lost and answered queries
+// alternate, so losses less than quiet apart belong to one window; Lost of Asked
+// says how dense it was.
 type Window struct {
-	From  time.Duration `json:"from"`
-	To    time.Duration `json:"to"`
-	Lost  int           `json:"lost"`
-	Asked int           `json:"asked"` // queries intended within the window, the closing answer included
+	From time.Duration `json:"from"`
+	To   time.Duration `json:"to"`
+	// FromMargin and ToMargin say how much earlier each edge may lie: the last
+	// answered query before From left by FromMargin before it, the last lost one
+	// before To by ToMargin. Commonly that is a query interval; it is more where the
+	// prober stalled. FromMargin is 0 where nothing was answered before.
+	FromMargin time.Duration `json:"from_margin"`
+	ToMargin   time.Duration `json:"to_margin"`
+	Lost       int           `json:"lost"`
+	Asked      int           `json:"asked"` // queries within the window, the closing answer included
 	// Open is true where no answered query came after the last lost one: the
 	// window is at least this long.
 	Open bool `json:"open,omitempty"`
 }
 
-// Length is the window's duration. Its resolution is one query interval at
-// either edge.
+// Length is the window's duration.
 func (w Window) Length() time.Duration { return w.To - w.From }
 
 // Quiet is the default gap that ends a window. It is far above a query interval
@@ -44,40 +49,60 @@ func Stream(queries []Query, target string, mode Mode) []Query {
 
 // Windows finds the windows of a stream as Stream returns it.
 func Windows(stream []Query, quiet time.Duration) []Window {
-	var windows []Window
-	first, last := -1, -1 // indexes of the first and last lost query of the current window
-	closeAt := func() {
-		if first < 0 {
-			return
-		}
-		w := Window{From: stream[first].Intended, To: stream[last].Intended, Open: last == len(stream)-1}
-		end := last
-		if !w.Open {
-			end = last + 1
-			w.To = stream[end].Intended
-		}
-		for _, q := range stream[first : end+1] {
-			w.Asked++
-			if q.Outcome.Lost() {
-				w.Lost++
-			}
-		}
-		windows = append(windows, w)
-		first, last = -1, -1
+	f := Finder{Quiet: quiet}
+	for _, q := range stream {
+		f.Add(q)
 	}
-	for i, q := range stream {
-		if !q.Outcome.Lost() {
-			continue
-		}
-		// Without an answer in between the window cannot have ended.
-		if first >= 0 && last < i-1 && q.Intended-stream[last].Intended > quiet {
-			closeAt()
-		}
-		if first < 0 {
-			first = i
-		}
-		last = i
+	return f.Windows()
+}
+
+// Finder finds windows while the queries of a stream come in. It keeps no queries.
+type Finder struct {
+	Quiet time.Duration // the gap that ends a window
+
+	past     []Window
+	now      Window // the one that may go on; Lost is 0 where there is none
+	asked    int    // queries since now began; its own are those up to its end
+	lost     time.Duration
+	answered time.Duration
+	any      bool // something was answered
+}
+
+// Add takes the next query in order of intended times. Those that were never sent
+// say nothing.
+func (f *Finder) Add(q Query) {
+	if q.Outcome == Unsent {
+		return
 	}
-	closeAt()
-	return windows
+	left := q.Left()
+	f.asked++
+	if !q.Outcome.Lost() {
+		f.answered, f.any = left, true
+		if f.now.Lost > 0 && f.now.Open {
+			f.now.To, f.now.ToMargin, f.now.Asked, f.now.Open = left, left-f.lost, f.asked, false
+		}
+		return
+	}
+	// Without an answer in between the window cannot have ended.
+	if f.now.Lost > 0 && !f.now.Open && left-f.lost > f.Quiet {
+		f.past = append(f.past, f.now)
+		f.now = Window{}
+	}
+	if f.now.Lost == 0 {
+		f.now.From, f.asked = left, 1
+		if f.any {
+			f.now.FromMargin = left - f.answered
+		}
+	}
+	f.now.To, f.now.ToMargin, f.now.Open = left, 0, true
+	f.now.Lost, f.now.Asked = f.now.Lost+1, f.asked
+	f.lost = left
+}
+
+// Windows are those found so far, the last of which may go on.
+func (f *Finder) Windows() []Window {
+	if f.now.Lost == 0 {
+		return f.past
+	}
+	return append(f.past[:len(f.past):len(f.past)], f.now)
 }

@@ -33,26 +33,40 @@ func TestWindows(t *testing.T) {
 	}{
 		"nothing asked":                       {"", nil},
 		"nothing lost":                        {".....", nil},
-		"one lost":                            {"..x..", []Window{{From: ms(200), To: ms(300), Lost: 1, Asked: 2}}},
-		"the first lost":                      {"x..", []Window{{From: 0, To: ms(100), Lost: 1, Asked: 2}}},
-		"several in a row":                    {".xxx..", []Window{{From: ms(100), To: ms(400), Lost: 3, Asked: 4}}},
-		"every second one":                    {".x.x.x..", []Window{{From: ms(100), To: ms(600), Lost: 3, Asked: 6}}},
-		"a gap of quiet is one window":        {"x....x.", []Window{{From: 0, To: ms(600), Lost: 2, Asked: 7}}},
-		"a gap of more than quiet is two":     {"x.....x.", []Window{{From: 0, To: ms(100), Lost: 1, Asked: 2}, {From: ms(600), To: ms(700), Lost: 1, Asked: 2}}},
-		"open at the end":                     {"..xx", []Window{{From: ms(200), To: ms(300), Lost: 2, Asked: 2, Open: true}}},
-		"one lost at the end":                 {"..x", []Window{{From: ms(200), To: ms(200), Lost: 1, Asked: 1, Open: true}}},
+		"one lost":                            {"..x..", []Window{{From: ms(200), To: ms(300), FromMargin: ms(100), ToMargin: ms(100), Lost: 1, Asked: 2}}},
+		"the first lost":                      {"x..", []Window{{From: 0, To: ms(100), ToMargin: ms(100), Lost: 1, Asked: 2}}},
+		"several in a row":                    {".xxx..", []Window{{From: ms(100), To: ms(400), FromMargin: ms(100), ToMargin: ms(100), Lost: 3, Asked: 4}}},
+		"every second one":                    {".x.x.x..", []Window{{From: ms(100), To: ms(600), FromMargin: ms(100), ToMargin: ms(100), Lost: 3, Asked: 6}}},
+		"a gap of quiet is one window":        {"x....x.", []Window{{From: 0, To: ms(600), ToMargin: ms(100), Lost: 2, Asked: 7}}},
+		"a gap of more than quiet is two":     {"x.....x.", []Window{{From: 0, To: ms(100), ToMargin: ms(100), Lost: 1, Asked: 2}, {From: ms(600), To: ms(700), FromMargin: ms(100), ToMargin: ms(100), Lost: 1, Asked: 2}}},
+		"open at the end":                     {"..xx", []Window{{From: ms(200), To: ms(300), FromMargin: ms(100), Lost: 2, Asked: 2, Open: true}}},
+		"one lost at the end":                 {"..x", []Window{{From: ms(200), To: ms(200), FromMargin: ms(100), Lost: 1, Asked: 1, Open: true}}},
 		"all lost":                            {"xxx", []Window{{From: 0, To: ms(200), Lost: 3, Asked: 3, Open: true}}},
-		"closed, then open":                   {"x.......x", []Window{{From: 0, To: ms(100), Lost: 1, Asked: 2}, {From: ms(800), To: ms(800), Lost: 1, Asked: 1, Open: true}}},
-		"unsent ones neither lose nor answer": {"xux.u.", []Window{{From: 0, To: ms(300), Lost: 2, Asked: 3}}},
+		"closed, then open":                   {"x.......x", []Window{{From: 0, To: ms(100), ToMargin: ms(100), Lost: 1, Asked: 2}, {From: ms(800), To: ms(800), FromMargin: ms(100), Lost: 1, Asked: 1, Open: true}}},
+		"unsent ones neither lose nor answer": {"xux.u.", []Window{{From: 0, To: ms(300), ToMargin: ms(100), Lost: 2, Asked: 3}}},
 		"unsent ones alone":                   {"uuu", nil},
-		"a hole without queries ends nothing": {"x        x.", []Window{{From: 0, To: ms(1000), Lost: 2, Asked: 3}}},
-		"nor do unsent ones":                  {"xuuuuuuuux.", []Window{{From: 0, To: ms(1000), Lost: 2, Asked: 3}}},
+		"a hole without queries ends nothing": {"x        x.", []Window{{From: 0, To: ms(1000), ToMargin: ms(100), Lost: 2, Asked: 3}}},
+		"nor do unsent ones":                  {"xuuuuuuuux.", []Window{{From: 0, To: ms(1000), ToMargin: ms(100), Lost: 2, Asked: 3}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := Windows(Stream(stream(c.fates), Service, Fresh), Quiet); !reflect.DeepEqual(got, c.want) {
 				t.Errorf("%q: got  %+v\nwant %+v", c.fates, got, c.want)
 			}
 		})
+	}
+}
+
+func TestAWindowsMarginsSayWhatAStalledProberDidNotAsk(t *testing.T) {
+	var queries []Query
+	for _, q := range []struct {
+		intended, sent int
+		outcome        Outcome
+	}{{0, 0, Answered}, {10, 40, Timeout}, {20, 41, Timeout}, {30, 42, Timeout}, {50, 50, Timeout}, {60, 95, Answered}, {70, 96, Answered}} {
+		queries = append(queries, Query{Target: Service, Mode: Fresh, Intended: ms(q.intended), Sent: ms(q.sent), Outcome: q.outcome})
+	}
+	want := []Window{{From: ms(40), FromMargin: ms(40), To: ms(95), ToMargin: ms(45), Lost: 4, Asked: 5}}
+	if got := Windows(Stream(queries, Service, Fresh), Quiet); !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 }
 
@@ -93,7 +107,7 @@ func FuzzWindows(f *testing.F) {
 		lost := 0
 		for i, w := range windows {
 			lost += w.Lost
-			if w.Lost < 1 || w.Lost > w.Asked || w.Length() < 0 || w.Open && i != len(windows)-1 {
+			if w.Lost < 1 || w.Lost > w.Asked || w.Length() < 0 || w.FromMargin < 0 || w.ToMargin < 0 || w.Open && i != len(windows)-1 {
 				t.Errorf("window %+v", w)
 			}
 			if i > 0 && w.From <= windows[i-1].From {

@@ -2,79 +2,90 @@ package prober
 
 import (
 	"errors"
-	"fmt"
 	"sync"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// errLate is why most unsent queries were not sent.
-var errLate = fmt.Errorf("more than %v behind their time: this machine was too busy", Tolerance)
-
-// writeEvery is how long a settled query may wait to be written. Writing them
-// in batches saves most of the wakeups.
-const writeEvery = 20 * time.Millisecond
-
-// ledger takes settled queries from many goroutines without making any of them
-// wait, and hands them to the sink in one.
+// ledger takes settled queries without making anybody wait, and hands them to
+// the sink in one goroutine.
 type ledger struct {
 	sink     func(history.Query)
 	accounts []*account
 
 	mu    sync.Mutex
-	queue []entry
+	full  []batch
+	spare [][]history.Query
+	wake  chan struct{}
 }
 
-type entry struct {
+// batch is what one account handed over.
+type batch struct {
 	account *account
-	query   history.Query
+	queries []history.Query
 }
 
-// account is where one stream settles its queries.
+// account is where one stream settles its queries. It is safe for concurrent use.
 type account struct {
 	ledger *ledger
 	tally  *tally
 
 	mu      sync.Mutex
+	settled []history.Query
 	ignored int
-	trouble error // why the first unsent query was not sent
+	drops   int
+	errs    int   // how often a socket could not be had, or did not take a query
+	reason  error // why the first unsent query was not sent
 }
 
-func newLedger(plan Plan, sink func(history.Query)) *ledger {
-	l := &ledger{sink: sink}
-	for _, s := range plan.Streams {
+func newLedger(streams []Stream, sink func(history.Query)) *ledger {
+	l := &ledger{sink: sink, wake: make(chan struct{}, 1)}
+	for _, s := range streams {
 		l.accounts = append(l.accounts, &account{ledger: l, tally: newTally(s)})
 	}
 	return l
 }
 
-// settle takes a query whose outcome is known, at the given time.
-func (a *account) settle(q history.Query, now time.Duration) {
-	q.Done = now
-	a.ledger.mu.Lock()
-	defer a.ledger.mu.Unlock()
-	a.ledger.queue = append(a.ledger.queue, entry{a, q})
+// settle takes a query whose outcome is known; the stream's target and mode are
+// set from here.
+func (a *account) settle(q history.Query) {
+	q.Target, q.Mode = a.tally.stream.Target, a.tally.stream.Mode
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.settled = append(a.settled, q)
 }
 
 // failed takes a query that could not be sent. It counts as lost where the
 // network refused it, and as unsent where this machine did.
 func (a *account) failed(q history.Query, now time.Duration, err error) {
 	if unreachable(err) {
-		q.Outcome = history.ICMP
-		if q.Sent == 0 {
-			q.Sent = now
-		}
-		a.settle(q, now)
+		q.Outcome, q.Sent, q.Done = history.ICMP, now, now
+		a.settle(q)
 		return
 	}
-	q.Outcome, q.Sent, q.Port = history.Unsent, 0, 0
-	a.settle(q, now)
+	a.unsent(q.Intended, now, err)
+}
+
+// unsent takes a query that this machine could not send.
+func (a *account) unsent(intended, now time.Duration, why error) {
+	a.settle(history.Query{Intended: intended, Done: now, Outcome: history.Unsent})
+	a.trouble(why)
+}
+
+// trouble notes why queries do not leave. Any other reason tells more than
+// lateness, which may follow from it.
+func (a *account) trouble(why error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	// Any other reason tells more than lateness, which may follow from it.
-	if a.trouble == nil || errors.Is(a.trouble, errLate) {
-		a.trouble = err
+	if !errors.Is(why, errLate) {
+		a.errs++
+	}
+	if a.reason == nil || errors.Is(a.reason, errLate) {
+		a.reason = why
 	}
 }
 
@@ -85,30 +96,59 @@ func (a *account) ignore() {
 	a.ignored++
 }
 
+// dropped counts answers that the kernel had no room for.
+func (a *account) dropped(n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.drops += n
+}
+
+// handOver gives what is settled to the ledger. One hand-over of many queries
+// saves most of the wake-ups.
+func (a *account) handOver() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.settled) == 0 {
+		return
+	}
+	l := a.ledger
+	l.mu.Lock()
+	l.full = append(l.full, batch{a, a.settled})
+	a.settled = nil
+	if n := len(l.spare); n > 0 {
+		a.settled, l.spare = l.spare[n-1], l.spare[:n-1]
+	}
+	l.mu.Unlock()
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
 // write hands settled queries to the sink until settled is closed and none is
 // left.
 func (l *ledger) write(settled <-chan struct{}) {
-	ticker := time.NewTicker(writeEvery)
-	defer ticker.Stop()
-	var spare []entry
-	for last := false; ; {
+	for last := false; !last; {
 		select {
-		case <-ticker.C:
+		case <-l.wake:
 		case <-settled:
 			last = true
 		}
 		l.mu.Lock()
-		batch := l.queue
-		l.queue = spare[:0]
+		full := l.full
+		l.full = nil
 		l.mu.Unlock()
-		for _, e := range batch {
-			e.account.tally.add(e.query)
-			l.sink(e.query)
+		for _, b := range full {
+			for _, q := range b.queries {
+				b.account.tally.add(q)
+				l.sink(q)
+			}
 		}
-		spare = batch
-		if last {
-			return
+		l.mu.Lock()
+		for _, b := range full {
+			l.spare = append(l.spare, b.queries[:0])
 		}
+		l.mu.Unlock()
 	}
 }
 
@@ -117,11 +157,31 @@ func (l *ledger) summary() Summary {
 	all := newTally(Stream{})
 	var s Summary
 	for _, a := range l.accounts {
-		all.merge(a.tally, a.ignored, a.trouble)
 		one := newTally(a.tally.stream)
-		one.merge(a.tally, a.ignored, a.trouble)
-		s.Streams = append(s.Streams, StreamSummary{Target: a.tally.stream.Target, Mode: a.tally.stream.Mode, Figures: one.figures()})
+		one.merge(a)
+		if one.stream.Target == history.Echo {
+			s.Echo = one.figures()
+			continue
+		}
+		all.merge(a)
+		s.Streams = append(s.Streams, StreamSummary{Target: one.stream.Target, Mode: one.stream.Mode, Figures: one.figures()})
 	}
 	s.Figures = all.figures()
 	return s
+}
+
+// unreachable is true for an error of the network that the kernel reports when
+// a socket is connected or written to. EPERM is a packet filter's drop or
+// reject on its way out. Any other error is this machine's own, such as too
+// many open files.
+func unreachable(err error) bool {
+	for _, errno := range []syscall.Errno{
+		unix.ECONNREFUSED, unix.EHOSTUNREACH, unix.ENETUNREACH, unix.EHOSTDOWN,
+		unix.ENETDOWN, unix.ENOPROTOOPT, unix.EPERM, unix.EACCES,
+	} {
+		if errors.Is(err, errno) {
+			return true
+		}
+	}
+	return false
 }

@@ -17,8 +17,20 @@ const (
 	MinTimeout     = 10 * time.Millisecond
 	MaxTimeout     = 10 * time.Second
 	MaxFor         = 30 * time.Minute
-	MaxRate        = 100_000 // queries/s of one stream
-	MaxPorts       = 1024    // fixed ports of one stream
+	MaxRate        = 200_000 // queries/s of one stream
+	MaxPorts       = 1024    // fixed ports, or kept connections, of one stream
+	MaxQuestions   = 1024    // of one stream
+	MinBufferSize  = 512     // octets; what EDNS0 may not go below (RFC 6891, 6.2.3)
+	MaxBufferSize  = 4096    // octets
+)
+
+// The ids of a fixed port's queries.
+const (
+	// rememberFor is how long after its timeout a query's id is kept from being
+	// used again on its port, so that a late answer is known as one.
+	rememberFor = 10 * time.Second
+	// maxRememberedIDs keeps half of the 65,536 ids free.
+	maxRememberedIDs = 1 << 15
 )
 
 // Plan is what to ask, and for how long.
@@ -31,16 +43,25 @@ type Plan struct {
 	For time.Duration `json:"for"` // nanoseconds
 }
 
-// Stream is one question, asked of one server at one rate. A plan has at most
+// Stream is what is asked of one server at one rate. A plan has at most
 // one stream of a target and mode, because records are told apart by these.
 type Stream struct {
 	Target string         `json:"target"` // history.Service, history.Control, or any other name
 	Server netip.AddrPort `json:"server"`
 	Mode   history.Mode   `json:"mode"`
 	Rate   int            `json:"rate"`            // queries/s, 1 to MaxRate
-	Ports  int            `json:"ports,omitempty"` // fixed mode: how many source ports, 1 to MaxPorts
-	Name   string         `json:"name"`            // fully qualified: ends in a dot
-	Type   uint16         `json:"type"`            // RR type, such as dns.TypeA
+	Ports  int            `json:"ports,omitempty"` // fixed and kept mode: how many source ports, 1 to MaxPorts
+	// Questions take turns.
+	Questions []Question `json:"questions"`
+	// BufferSize is the size of answer that EDNS0 offers to take over UDP, in octets,
+	// up to MaxBufferSize; 0 for a question without EDNS0.
+	BufferSize uint16 `json:"buffer_size,omitempty"`
+}
+
+// Question is a name and the type of record that is asked for.
+type Question struct {
+	Name string `json:"name"` // fully qualified: ends in a dot
+	Type uint16 `json:"type"` // RR type, such as dns.TypeA
 }
 
 // Validate says everything that is wrong with a plan.
@@ -84,6 +105,9 @@ func (p Plan) timeout() time.Duration {
 func (s Stream) validate(timeout time.Duration) error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if s.Target == history.Echo {
+		bad("target is %q: that is the prober's own responder, which is asked in any case", s.Target)
+	}
 	if s.Target == "" {
 		bad("target is empty: name what is asked, such as %q", history.Service)
 	}
@@ -94,24 +118,32 @@ func (s Stream) validate(timeout time.Duration) error {
 		bad("rate is %d: want 1 to %d queries/s", s.Rate, MaxRate)
 	}
 	switch s.Mode {
-	case history.Fresh:
+	case history.Fresh, history.Connect:
 		if s.Ports != 0 {
-			bad("ports is %d: fresh mode takes a port for each query, leave it out", s.Ports)
+			bad("ports is %d: %s mode takes a port for each query, leave it out", s.Ports, s.Mode)
 		}
-	case history.Fixed:
+	case history.Fixed, history.Kept:
 		if s.Ports < 1 || s.Ports > MaxPorts {
-			bad("ports is %d: want 1 to %d in fixed mode", s.Ports, MaxPorts)
+			bad("ports is %d: want 1 to %d in %s mode", s.Ports, MaxPorts, s.Mode)
 		} else if ids := s.Rate * int((timeout+rememberFor)/time.Millisecond) / 1000 / s.Ports; ids > maxRememberedIDs {
 			bad("%d queries/s over %d ports would run out of query ids: use %d ports or more", s.Rate, s.Ports, s.Ports*ids/maxRememberedIDs+1)
 		}
 	default:
-		bad("mode is %q: want %q or %q", s.Mode, history.Fresh, history.Fixed)
+		bad("mode is %q: want one of %v", s.Mode, history.Modes())
 	}
-	if _, ok := dns.IsDomainName(s.Name); !ok || !dns.IsFqdn(s.Name) {
-		bad("name is %q: want a fully qualified domain name, such as kubernetes.default.svc.cluster.local.", s.Name)
+	if len(s.Questions) == 0 || len(s.Questions) > MaxQuestions {
+		bad("%d questions: want 1 to %d", len(s.Questions), MaxQuestions)
 	}
-	if _, ok := dns.TypeToString[s.Type]; !ok || s.Type == dns.TypeNone {
-		bad("type is %d: want an RR type, such as %d for A", s.Type, dns.TypeA)
+	if s.BufferSize != 0 && (s.BufferSize < MinBufferSize || s.BufferSize > MaxBufferSize) {
+		bad("buffer size is %d: want %d to %d octets, or 0 for no EDNS0", s.BufferSize, MinBufferSize, MaxBufferSize)
+	}
+	for _, q := range s.Questions {
+		if _, ok := dns.IsDomainName(q.Name); !ok || !dns.IsFqdn(q.Name) {
+			bad("name is %q: want a fully qualified domain name, such as kubernetes.default.svc.cluster.local.", q.Name)
+		}
+		if _, ok := dns.TypeToString[q.Type]; !ok || q.Type == dns.TypeNone {
+			bad("type is %d: want an RR type, such as %d for A", q.Type, dns.TypeA)
+		}
 	}
 	return errors.Join(errs...)
 }

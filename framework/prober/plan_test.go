@@ -14,7 +14,7 @@ import (
 )
 
 func freshStream(server netip.AddrPort, rate int) Stream {
-	return Stream{Target: history.Service, Server: server, Mode: history.Fresh, Rate: rate, Name: "a.example.", Type: dns.TypeA}
+	return Stream{Target: history.Service, Server: server, Mode: history.Fresh, Rate: rate, Questions: []Question{{"a.example.", dns.TypeA}}}
 }
 
 func fixedStream(server netip.AddrPort, rate, ports int) Stream {
@@ -34,7 +34,7 @@ func TestPlanValidate(t *testing.T) {
 		{"two streams", func(p *Plan) { p.Streams = append(p.Streams, fixedStream(server, 500, 8)) }, ""},
 		{"longest", func(p *Plan) { p.For = MaxFor }, ""},
 		{"IPv6", func(p *Plan) { p.Streams[0].Server = netip.MustParseAddrPort("[fd00::a]:53") }, ""},
-		{"root", func(p *Plan) { p.Streams[0].Name, p.Streams[0].Type = ".", dns.TypeNS }, ""},
+		{"root", func(p *Plan) { p.Streams[0].Questions[0] = Question{".", dns.TypeNS} }, ""},
 
 		{"no streams", func(p *Plan) { p.Streams = nil }, "plan has no streams"},
 		{"no bound", func(p *Plan) { p.For = 0 }, "for is 0s: want more than 0 and at most 30m0s"},
@@ -43,18 +43,26 @@ func TestPlanValidate(t *testing.T) {
 		{"long timeout", func(p *Plan) { p.Timeout = time.Minute }, "timeout is 1m0s"},
 		{"twice the same", func(p *Plan) { p.Streams = append(p.Streams, p.Streams[0]) }, "stream 2: there is a stream service/fresh already"},
 		{"no target", func(p *Plan) { p.Streams[0].Target = "" }, "target is empty"},
+		{"the echo", func(p *Plan) { p.Streams[0].Target = history.Echo }, "that is the prober's own responder"},
 		{"no server", func(p *Plan) { p.Streams[0].Server = netip.AddrPort{} }, "server is"},
 		{"any server", func(p *Plan) { p.Streams[0].Server = netip.MustParseAddrPort("0.0.0.0:53") }, "want an address and port"},
 		{"port 0", func(p *Plan) { p.Streams[0].Server = netip.MustParseAddrPort("10.0.0.1:0") }, "want an address and port"},
-		{"rate 0", func(p *Plan) { p.Streams[0].Rate = 0 }, "rate is 0: want 1 to 100000 queries/s"},
-		{"rate too high", func(p *Plan) { p.Streams[0].Rate = MaxRate + 1 }, "rate is 100001"},
-		{"unknown mode", func(p *Plan) { p.Streams[0].Mode = "random" }, `mode is "random": want "fresh" or "fixed"`},
+		{"rate 0", func(p *Plan) { p.Streams[0].Rate = 0 }, "rate is 0: want 1 to 200000 queries/s"},
+		{"rate too high", func(p *Plan) { p.Streams[0].Rate = MaxRate + 1 }, "rate is 200001"},
+		{"unknown mode", func(p *Plan) { p.Streams[0].Mode = "random" }, `mode is "random": want one of [fresh fixed tcp tcp-kept]`},
 		{"fresh with ports", func(p *Plan) { p.Streams[0].Ports = 8 }, "ports is 8: fresh mode takes a port for each query"},
 		{"fixed without", func(p *Plan) { p.Streams[0] = fixedStream(server, 500, 0) }, "ports is 0: want 1 to 1024"},
 		{"too few ids", func(p *Plan) { p.Streams[0] = fixedStream(server, 50_000, 8) }, "would run out of query ids: use 19 ports or more"},
-		{"relative name", func(p *Plan) { p.Streams[0].Name = "a.example" }, `name is "a.example": want a fully qualified`},
-		{"bad name", func(p *Plan) { p.Streams[0].Name = "a..example." }, "want a fully qualified"},
-		{"no type", func(p *Plan) { p.Streams[0].Type = 0 }, "type is 0"},
+		{"TCP", func(p *Plan) { p.Streams[0].Mode = history.Connect }, ""},
+		{"TCP, kept", func(p *Plan) { p.Streams[0].Mode, p.Streams[0].Ports = history.Kept, 4 }, ""},
+		{"TCP with ports", func(p *Plan) { p.Streams[0].Mode, p.Streams[0].Ports = history.Connect, 4 }, "tcp mode takes a port for each query"},
+		{"TCP, none kept", func(p *Plan) { p.Streams[0].Mode = history.Kept }, "ports is 0: want 1 to 1024 in tcp-kept mode"},
+		{"EDNS0", func(p *Plan) { p.Streams[0].BufferSize = 1232 }, ""},
+		{"little EDNS0", func(p *Plan) { p.Streams[0].BufferSize = 511 }, "buffer size is 511: want 512 to 4096"},
+		{"no question", func(p *Plan) { p.Streams[0].Questions = nil }, "0 questions: want 1 to 1024"},
+		{"relative name", func(p *Plan) { p.Streams[0].Questions[0].Name = "a.example" }, `name is "a.example": want a fully qualified`},
+		{"bad name", func(p *Plan) { p.Streams[0].Questions[0].Name = "a..example." }, "want a fully qualified"},
+		{"no type", func(p *Plan) { p.Streams[0].Questions[0].Type = 0 }, "type is 0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := Plan{Streams: []Stream{freshStream(server, 1000)}, For: time.Minute}
@@ -72,7 +80,7 @@ func TestPlanValidate(t *testing.T) {
 
 func TestPlanTellsEverythingThatIsWrong(t *testing.T) {
 	err := Plan{Streams: []Stream{{}}}.Validate()
-	for _, want := range []string{"for is", "target is", "server is", "rate is", "mode is", "name is", "type is"} {
+	for _, want := range []string{"for is", "target is", "server is", "rate is", "mode is", "0 questions"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in: %v", want, err)
 		}

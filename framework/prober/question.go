@@ -10,33 +10,46 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// maxAnswer is more than a server may send over UDP to a question without
-// EDNS0, which is 512 bytes (RFC 1035, 4.2.1).
-const maxAnswer = 1232
+// maxAnswer is the longest answer over UDP that is read whole.
+const maxAnswer = MaxBufferSize
 
 // headerSize is the size of a DNS message's header (RFC 1035, 4.1.1).
 const headerSize = 12
 
+// maxKnown bounds how many different answers a question keeps in mind.
+const maxKnown = 1024
+
 // question is a query that was packed once; only its id differs from one
-// sending to the next.
+// sending to the next. It is not safe for concurrent use.
 type question struct {
 	asked dns.Question
 	wire  []byte
+	known map[string]history.Outcome // by the answer, without its id
 }
 
-func newQuestion(name string, rrtype uint16) (question, error) {
-	m := new(dns.Msg).SetQuestion(name, rrtype)
+// newQuestions packs what a stream asks.
+func newQuestions(s Stream) ([]*question, error) {
+	var all []*question
+	for _, asked := range s.Questions {
+		q, err := newQuestion(asked, s.BufferSize)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, q)
+	}
+	return all, nil
+}
+
+func newQuestion(asked Question, bufferSize uint16) (*question, error) {
+	m := new(dns.Msg).SetQuestion(asked.Name, asked.Type)
+	if bufferSize > 0 {
+		m.SetEdns0(bufferSize, false)
+	}
 	wire, err := m.Pack()
 	if err != nil {
-		return question{}, fmt.Errorf("pack question %s %s: %w", name, dns.TypeToString[rrtype], err)
+		return nil, fmt.Errorf("pack question %s %s: %w", asked.Name, dns.TypeToString[asked.Type], err)
 	}
-	return question{asked: m.Question[0], wire: wire}, nil
-}
-
-// withID returns the packet for id. The next call overwrites it.
-func (q question) withID(id uint16) []byte {
-	binary.BigEndian.PutUint16(q.wire, id)
-	return q.wire
+	return &question{asked: m.Question[0], wire: wire, known: map[string]history.Outcome{}}, nil
 }
 
 // idOf reads a message's id, or that of a query which an ICMP error quotes.
@@ -49,10 +62,28 @@ func idOf(message []byte) (id uint16, ok bool) {
 
 // judge tells the outcome of an answer to the query of that id. It is Mismatch
 // for a message that is not DNS, has another id, or answers something else.
-func (q question) judge(answer []byte, id uint16) history.Outcome {
+//
+// A server that is asked the same says the same, mostly: what but for its id is
+// an answer that was judged before needs no unpacking.
+func (q *question) judge(answer []byte, id uint16) history.Outcome {
+	if got, _ := idOf(answer); len(answer) < headerSize || got != id {
+		return history.Mismatch
+	}
+	outcome, ok := q.known[string(answer[2:])]
+	if !ok {
+		outcome = q.unpack(answer)
+		if len(q.known) == maxKnown {
+			clear(q.known)
+		}
+		q.known[string(answer[2:])] = outcome
+	}
+	return outcome
+}
+
+func (q *question) unpack(answer []byte) history.Outcome {
 	var m dns.Msg
 	err := m.Unpack(answer)
-	if len(answer) < headerSize || m.Id != id || !m.Response {
+	if !m.Response {
 		return history.Mismatch
 	}
 	// Some servers answer REFUSED or FORMERR with nothing but a header.
@@ -86,7 +117,7 @@ func (q question) judge(answer []byte, id uint16) history.Outcome {
 }
 
 // same ignores case, as names do (RFC 1035, 2.3.3).
-func (q question) same(other dns.Question) bool {
+func (q *question) same(other dns.Question) bool {
 	return other.Qtype == q.asked.Qtype && other.Qclass == q.asked.Qclass &&
 		strings.EqualFold(other.Name, q.asked.Name)
 }

@@ -9,16 +9,17 @@ import (
 )
 
 func TestJudgeTellsEveryOutcome(t *testing.T) {
-	q, err := newQuestion("a.example.", dns.TypeA)
+	q, err := newQuestion(Question{"a.example.", dns.TypeA}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const id = 4711
 	reply := func(change func(*dns.Msg)) []byte {
 		var asked dns.Msg
-		if err := asked.Unpack(q.withID(id)); err != nil {
+		if err := asked.Unpack(q.wire); err != nil {
 			t.Fatal(err)
 		}
+		asked.Id = id
 		m := new(dns.Msg).SetReply(&asked)
 		m.Answer = append(m.Answer, &dns.A{Hdr: dns.RR_Header{Name: "a.example.", Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 5}, A: []byte{10, 0, 0, 1}})
 		change(m)
@@ -59,8 +60,18 @@ func TestJudgeTellsEveryOutcome(t *testing.T) {
 		{"not DNS", []byte("hello"), history.Mismatch},
 		{"nothing", nil, history.Mismatch},
 	} {
-		if got := q.judge(c.answer, id); got != c.want {
-			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
+		for _, when := range []string{"first", "again"} {
+			if got := q.judge(c.answer, id); got != c.want {
+				t.Errorf("%s, judged %s: got %s, want %s", c.name, when, got, c.want)
+			}
 		}
+	}
+	for n := range 2 * maxKnown {
+		if got := q.judge(reply(func(m *dns.Msg) { m.Answer[0].Header().Ttl = uint32(n) }), id); got != history.Answered {
+			t.Fatalf("answer %d: got %s", n, got)
+		}
+	}
+	if len(q.known) > maxKnown {
+		t.Errorf("keeps %d answers in mind, want %d at most", len(q.known), maxKnown)
 	}
 }

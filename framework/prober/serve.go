@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	// flushEvery is below the 100 ms within which a reader may expect news.
-	flushEvery = 50 * time.Millisecond
+	// flushEvery is how long a settled query may wait: each time wakes every process
+	// on the way to the reader.
+	flushEvery = 100 * time.Millisecond
 	// writeWithin is how long a reader may take nothing before it counts as gone.
 	writeWithin = 30 * time.Second
 	// endWithin is how long a stopped probe may take to write its summary. A pod
@@ -88,7 +89,7 @@ func (s *service) probe(w http.ResponseWriter, r *http.Request) {
 	defer s.end()
 	defer context.AfterFunc(s.ctx, quit)()
 
-	w.Header().Set("Content-Type", "application/jsonl")
+	w.Header().Set("Content-Type", "application/octet-stream")
 	clock := history.NewClock()
 	control := http.NewResponseController(w)
 	defer func() { _ = control.SetWriteDeadline(time.Time{}) }() // the connection may be used again

@@ -1,7 +1,6 @@
 package prober
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -69,8 +68,8 @@ func TestServiceStreamsAProbeIntoAHistory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if summary.Asked != 800 || len(h.Queries) != 800 {
-		t.Errorf("asked %d, recorded %d, want 800", summary.Asked, len(h.Queries))
+	if summary.Asked != 800 || len(h.Queries) != 800+summary.Echo.Asked {
+		t.Errorf("asked %d, recorded %d, want 800 and the echo's %d", summary.Asked, len(h.Queries), summary.Echo.Asked)
 	}
 	wantOnly(t, summary.Streams[0].Figures, history.Answered)
 	wantOnly(t, summary.Streams[2].Figures, history.Timeout)
@@ -87,22 +86,23 @@ func TestServiceStreamsAtOnce(t *testing.T) {
 	server := startServer(t, answer)
 	response := post(t, t.Context(), url+"/probe", Plan{Streams: []Stream{freshStream(server.addr, 10)}, For: 20 * time.Second})
 	began := time.Now()
-	lines := bufio.NewScanner(response.Body)
-	for i := 0; i < 4 && lines.Scan(); i++ { // the first line and three queries, 100 ms apart
+	record, err := history.NewQueryReader(response.Body)
+	for i := 0; i < 4 && err == nil; i++ {
+		_, err = record.Next()
 	}
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("the first queries came after %v", took)
+	if took := time.Since(began); err != nil || took > 5*time.Second {
+		t.Errorf("the first queries came after %v: %v", took, err)
 	}
 	stopped := post(t, t.Context(), url+"/stop", nil)
 	if got := text(t, stopped.Body); got != "stopping\n" {
 		t.Errorf("stop said %q", got)
 	}
-	last := ""
-	for lines.Scan() {
-		last = lines.Text()
+	for err == nil {
+		_, err = record.Next()
 	}
-	if !strings.HasPrefix(last, `{"summary":{"asked":`) {
-		t.Errorf("the record of a stopped probe ends in %q", last)
+	var last closing
+	if err := record.Trailer(&last); err != nil || last.Summary == nil || last.Summary.Asked == 0 {
+		t.Errorf("the record of a stopped probe ends in %+v: %v", last, err)
 	}
 	if took := time.Since(began); took > 15*time.Second {
 		t.Errorf("the probe went on for %v", took)

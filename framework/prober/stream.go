@@ -1,85 +1,63 @@
 package prober
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// line is one line of a probe's record as JSON Lines. The first holds anchor
-// and plan, then each holds a query with times relative to the anchor, and the
-// last holds the summary, or the error that ended the probe.
-type line struct {
-	Anchor  *history.Anchor `json:"anchor,omitempty"`
-	Plan    *Plan           `json:"plan,omitempty"`
-	Summary *Summary        `json:"summary,omitempty"`
-	Error   string          `json:"error,omitempty"`
+// A probe's record on its way is a query record (docs/query-record.md) with a
+// preface as header and a closing as trailer. Its times are relative to the anchor.
+type preface struct {
+	Anchor *history.Anchor `json:"anchor"`
+	Plan   *Plan           `json:"plan"`
+}
+
+type closing struct {
+	Summary *Summary `json:"summary,omitempty"`
+	Error   string   `json:"error,omitempty"` // what ended the probe
 }
 
 // StreamWriter writes a probe's record as Collect reads it. It is safe for
 // concurrent use. It keeps the first error and returns it from then on.
 type StreamWriter struct {
 	mu  sync.Mutex
-	buf *bufio.Writer
-	enc *json.Encoder
-	err error
+	out *history.QueryWriter
 }
 
-// NewStreamWriter writes the first line. The clock is the one that Run gets.
+// NewStreamWriter begins a record. The clock is the one that Run gets.
 func NewStreamWriter(w io.Writer, clock *history.Clock, plan Plan) *StreamWriter {
-	s := &StreamWriter{buf: bufio.NewWriterSize(w, 1<<16)}
-	s.enc = json.NewEncoder(s.buf)
-	anchor := anchorOf(clock)
-	s.write(line{Anchor: &anchor, Plan: &plan})
-	return s
-}
-
-// anchorOf is the anchor of the clock's base.
-func anchorOf(clock *history.Clock) history.Anchor {
-	anchor := history.NewAnchor()
-	since, _ := clock.Rebase(anchor)
-	anchor.Wall = clock.Start()
-	anchor.Monotonic -= since.Nanoseconds()
-	return anchor
+	anchor := clock.Anchor()
+	return &StreamWriter{out: history.NewQueryWriter(w, preface{&anchor, &plan})}
 }
 
 // Query writes a query.
-func (s *StreamWriter) Query(q history.Query) { s.write(q) }
+func (s *StreamWriter) Query(q history.Query) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_ = s.out.Write(q) // kept, and returned by Flush
+}
 
-// End writes the last line, the summary or else what Run failed of, and flushes.
+// End writes the summary, or else what Run failed of, and flushes.
 func (s *StreamWriter) End(summary Summary, failed error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if failed != nil {
-		s.write(line{Error: failed.Error()})
-	} else {
-		s.write(line{Summary: &summary})
+		return s.out.Close(closing{Error: failed.Error()})
 	}
-	return s.Flush()
+	return s.out.Close(closing{Summary: &summary})
 }
 
 // Flush hands what was written so far to the underlying writer.
 func (s *StreamWriter) Flush() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.err == nil {
-		s.err = s.buf.Flush()
-	}
-	return s.err
-}
-
-func (s *StreamWriter) write(v any) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err == nil {
-		s.err = s.enc.Encode(v)
-	}
+	return s.out.Flush()
 }
 
 // Collect reads a probe's record from another process to its end, records each
@@ -94,70 +72,68 @@ func Collect(ctx context.Context, body io.Reader, clock *history.Clock, rec *his
 		defer stop()
 	}
 	c := collector{clock: clock, rec: rec}
-	lines := bufio.NewReaderSize(body, 1<<16)
-	for number := 1; ; number++ {
-		text, err := lines.ReadBytes('\n')
-		if ctx.Err() != nil {
-			return Summary{}, fmt.Errorf("collect probe record: after %d queries: %w", c.queries, context.Cause(ctx))
-		}
-		if errors.Is(err, io.EOF) {
-			return Summary{}, fmt.Errorf("collect probe record: it ends after %d queries without a summary: "+
-				"the prober or the connection to it broke: %w", c.queries, io.ErrUnexpectedEOF)
-		}
-		if err != nil {
-			return Summary{}, fmt.Errorf("collect probe record: after %d queries: %w", c.queries, err)
-		}
-		summary, err := c.take(text)
-		if err != nil {
-			return Summary{}, fmt.Errorf("collect probe record: line %d: %w", number, err)
-		}
-		if summary != nil {
-			return *summary, nil
-		}
+	summary, err := c.collect(body)
+	switch {
+	case ctx.Err() != nil:
+		return Summary{}, fmt.Errorf("collect probe record: after %d queries: %w", c.queries, context.Cause(ctx))
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return Summary{}, fmt.Errorf("collect probe record: it ends after %d queries without a summary: "+
+			"the prober or the connection to it broke: %w", c.queries, err)
+	case err != nil:
+		return Summary{}, fmt.Errorf("collect probe record: after %d queries: %w", c.queries, err)
 	}
+	return summary, nil
 }
 
 type collector struct {
 	clock   *history.Clock
 	rec     *history.Recorder
-	started bool
 	shift   time.Duration // from the prober's times to the clock's
 	queries int
 }
 
-// take returns the summary if text is the last line.
-func (c *collector) take(text []byte) (*Summary, error) {
-	var l struct {
-		line
-		history.Query
+func (c *collector) collect(body io.Reader) (Summary, error) {
+	r, err := history.NewQueryReader(body)
+	if err != nil {
+		return Summary{}, err
 	}
-	if err := json.Unmarshal(text, &l); err != nil {
-		return nil, err
+	var first preface
+	if err := r.Header(&first); err != nil {
+		return Summary{}, err
 	}
-	switch {
-	case l.Error != "":
-		return nil, fmt.Errorf("the prober failed: %s", l.Error)
-	case !c.started:
-		if l.Anchor == nil || l.Plan == nil {
-			return nil, errors.New("want anchor and plan first")
+	if first.Anchor == nil || first.Plan == nil {
+		return Summary{}, errors.New("its header has no anchor or no plan")
+	}
+	c.start(*first.Anchor, *first.Plan)
+	for {
+		q, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
 		}
-		c.start(*l.Anchor, *l.Plan)
-	case l.Summary != nil:
-		if l.Summary.Asked != c.queries {
-			return nil, fmt.Errorf("the prober asked %d queries, but %d arrived", l.Summary.Asked, c.queries)
+		if err != nil {
+			return Summary{}, err
 		}
-		c.end(l.Summary)
-		return l.Summary, nil
-	default:
-		return nil, c.query(l.Query)
+		c.query(q)
 	}
-	return nil, nil
+	var last closing
+	if err := r.Trailer(&last); err != nil {
+		return Summary{}, err
+	}
+	switch s := last.Summary; {
+	case last.Error != "":
+		return Summary{}, fmt.Errorf("the prober failed: %s", last.Error)
+	case s == nil:
+		return Summary{}, errors.New("its trailer has no summary")
+	case s.Asked+s.Echo.Asked != c.queries:
+		return Summary{}, fmt.Errorf("the prober asked %d queries, but %d arrived", s.Asked+s.Echo.Asked, c.queries)
+	}
+	c.end(last.Summary)
+	return *last.Summary, nil
 }
 
 func (c *collector) start(anchor history.Anchor, plan Plan) {
 	var bound time.Duration
 	c.shift, bound = c.clock.Rebase(anchor)
-	c.started = true
 	numbers := map[string]float64{"clock_bound": bound.Seconds()}
 	for _, s := range plan.Streams {
 		numbers[s.Target] += float64(s.Rate)
@@ -165,10 +141,7 @@ func (c *collector) start(anchor history.Anchor, plan Plan) {
 	c.rec.Record(history.Event{Kind: history.ProberStarted, Numbers: numbers})
 }
 
-func (c *collector) query(q history.Query) error {
-	if !slices.Contains(history.Outcomes(), q.Outcome) {
-		return fmt.Errorf("query has outcome %q, want one of %v", q.Outcome, history.Outcomes())
-	}
+func (c *collector) query(q history.Query) {
 	q.Intended += c.shift
 	q.Done += c.shift
 	if q.Outcome != history.Unsent {
@@ -176,7 +149,6 @@ func (c *collector) query(q history.Query) error {
 	}
 	c.rec.Query(q)
 	c.queries++
-	return nil
 }
 
 func (c *collector) end(s *Summary) {
@@ -184,7 +156,7 @@ func (c *collector) end(s *Summary) {
 		Kind: history.ProberEnded,
 		Note: s.Behind,
 		Numbers: map[string]float64{
-			"asked": float64(s.Asked), "unsent": float64(s.Unsent),
+			"asked": float64(s.Asked), "unsent": float64(s.Unsent), "dropped": float64(s.Dropped),
 			"late_p99": s.LateP99.Seconds(), "late_max": s.LateMax.Seconds(),
 		},
 	})

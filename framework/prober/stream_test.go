@@ -25,13 +25,16 @@ func sampleRecord(t *testing.T, clock *history.Clock) (text string, queries []hi
 		if outcome == history.Unsent {
 			q.Port, q.Sent = 0, 0
 		}
+		if outcome == history.Mismatch {
+			q.Target, q.Mode = history.Echo, history.Fixed
+		}
 		w.Query(q)
 		queries = append(queries, q)
 	}
 	summary = Summary{Figures: Figures{
-		Asked: len(queries), Unsent: 1, LateP99: time.Millisecond, LateMax: time.Second,
-		Outcomes: map[history.Outcome]int{history.Answered: 1}, Behind: "1 of 11 queries were not sent",
-	}}
+		Asked: len(queries) - 1, Unsent: 1, LateP99: time.Millisecond, LateMax: time.Second,
+		Outcomes: map[history.Outcome]int{history.Answered: 1}, Behind: "1 of 10 queries were not sent",
+	}, Echo: Figures{Asked: 1}}
 	if err := w.End(summary, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +96,7 @@ func TestCollectMovesARecordIntoTheHistory(t *testing.T) {
 		t.Errorf("got %+v", started)
 	}
 	if ended.Kind != history.ProberEnded || ended.Note != summary.Behind ||
-		!reflect.DeepEqual(ended.Numbers, map[string]float64{"asked": 11, "unsent": 1, "late_p99": 0.001, "late_max": 1}) {
+		!reflect.DeepEqual(ended.Numbers, map[string]float64{"asked": 10, "unsent": 1, "dropped": 0, "late_p99": 0.001, "late_max": 1}) {
 		t.Errorf("got %+v", ended)
 	}
 }
@@ -101,9 +104,23 @@ func TestCollectMovesARecordIntoTheHistory(t *testing.T) {
 func TestCollectOfAnotherMachineStatesItsClocksBound(t *testing.T) {
 	theirs := history.NewClock()
 	text, _, _ := sampleRecord(t, theirs)
-	anchor := anchorOf(theirs)
-	text = strings.ReplaceAll(text, anchor.BootID, "another")
-	_, h, err := collect(t, t.Context(), strings.NewReader(text), history.NewClock())
+	anchor := theirs.Anchor()
+	// The header is not what the checksum is for here.
+	r, err := history.NewQueryReader(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var first preface
+	if err := r.Header(&first); err != nil || first.Anchor.BootID != anchor.BootID {
+		t.Fatalf("anchor %+v: %v", first.Anchor, err)
+	}
+	first.Anchor.BootID = "another"
+	var b bytes.Buffer
+	w := history.NewQueryWriter(&b, first)
+	if err := w.Close(closing{Summary: &Summary{}}); err != nil {
+		t.Fatal(err)
+	}
+	_, h, err := collect(t, t.Context(), &b, history.NewClock())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,22 +130,31 @@ func TestCollectOfAnotherMachineStatesItsClocksBound(t *testing.T) {
 }
 
 func TestCollectTakesNoDamagedRecord(t *testing.T) {
-	text, queries, _ := sampleRecord(t, history.NewClock())
-	lines := strings.SplitAfter(text, "\n")
-	last := len(lines) - 2 // the summary; behind its newline is nothing
+	text, queries, summary := sampleRecord(t, history.NewClock())
+	anchor := history.NewClock().Anchor()
+	record := func(header, trailer any, queries ...history.Query) string {
+		var b bytes.Buffer
+		w := history.NewQueryWriter(&b, header)
+		for _, q := range queries {
+			_ = w.Write(q)
+		}
+		if err := w.Close(trailer); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	whole := preface{&anchor, &Plan{}}
 	for _, c := range []struct {
 		name, text, want string
 	}{
 		{"nothing", "", "ends after 0 queries without a summary"},
-		{"no summary", strings.Join(lines[:last], ""), "ends after 11 queries without a summary"},
-		{"cut within a line", text[:len(text)-10], "without a summary"},
-		{"cut within a query", strings.Join(lines[:4], "") + lines[4][:20], "without a summary"},
-		{"a query is missing", lines[0] + strings.Join(lines[2:], ""), "asked 11 queries, but 10 arrived"},
-		{"no anchor", strings.Join(lines[1:], ""), "line 1: want anchor and plan first"},
-		{"not JSON", lines[0] + "hello\n", "line 2:"},
-		{"an empty object", lines[0] + "{}\n", `line 2: query has outcome ""`},
-		{"an unknown outcome", strings.Replace(text, `"o":"answered"`, `"o":"fine"`, 1), `outcome "fine"`},
-		{"the prober failed", lines[0] + `{"error":"no sockets"}` + "\n", "the prober failed: no sockets"},
+		{"cut within the summary", text[:len(text)-10], "ends after 11 queries without a summary"},
+		{"cut within a query", text[:len(text)/2], "without a summary"},
+		{"a query is missing", record(whole, closing{Summary: &summary}, queries[1:]...), "asked 11 queries, but 10 arrived"},
+		{"no anchor", record(preface{Plan: &Plan{}}, closing{Summary: &summary}), "its header has no anchor or no plan"},
+		{"no summary", record(whole, closing{}), "its trailer has no summary"},
+		{"another format", "hello, this is no record", `it begins with "hello, t"`},
+		{"the prober failed", record(whole, closing{Error: "no sockets"}), "the prober failed: no sockets"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, h, err := collect(t, t.Context(), strings.NewReader(c.text), history.NewClock())

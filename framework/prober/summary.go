@@ -14,6 +14,9 @@ import (
 type Summary struct {
 	Figures
 	Streams []StreamSummary `json:"streams"` // in the order of the plan
+	// Echo is what the responder in the prober's own process answered; it is not
+	// among the figures of all streams.
+	Echo Figures `json:"echo"`
 }
 
 // StreamSummary holds the figures of one stream.
@@ -27,14 +30,23 @@ type StreamSummary struct {
 type Figures struct {
 	Asked  int `json:"asked"`  // every query of the schedule, the unsent included
 	Unsent int `json:"unsent"` // those that this prober could not send
+	// SocketErrors counts how often this machine gave no socket or did not take a
+	// query. Where it did a moment later, the query was only late.
+	SocketErrors int `json:"socket_errors,omitempty"`
 	// Late is how long after its intended time a query left or was given up.
 	LateP99 time.Duration `json:"late_p99"`
 	LateMax time.Duration `json:"late_max"`
 	// Outcomes holds no outcome that did not occur.
 	Outcomes map[history.Outcome]int `json:"outcomes"`
-	Latency  Latency                 `json:"latency"`
-	// Ignored counts late and duplicate answers on fixed ports.
+	// Latency counts from the intended sending: a prober that is late cannot flatter
+	// the server. Response counts from the actual one.
+	Latency  Latency `json:"latency"`
+	Response Latency `json:"response"`
+	// Ignored counts late and duplicate answers.
 	Ignored int `json:"ignored,omitempty"`
+	// Dropped counts answers that reached this machine but that the kernel had no
+	// room for, as SO_RXQ_OVFL tells: their queries time out all the same.
+	Dropped int `json:"dropped,omitempty"`
 	// Behind says why the schedule was not kept, and is empty where it was.
 	Behind string `json:"behind,omitempty"`
 }
@@ -50,8 +62,8 @@ func (f Figures) Lost() int {
 	return lost
 }
 
-// Latency is the time from the intended sending to the answer, of answered
-// queries only. Percentiles are exact to three digits.
+// Latency is the time until the answer came, of answered queries only.
+// Percentiles are exact to three digits.
 type Latency struct {
 	P50  time.Duration `json:"p50"`
 	P90  time.Duration `json:"p90"`
@@ -63,21 +75,47 @@ type Latency struct {
 // longest is what the histograms hold; longer times count as this.
 const longest = time.Minute
 
+// times is a histogram that knows its greatest value exactly.
+type times struct {
+	*hdrhistogram.Histogram // microseconds
+	most                    time.Duration
+}
+
+func newTimes() times { return times{Histogram: hdrhistogram.New(1, longest.Microseconds(), 3)} }
+
+// add rounds up: a time of 0.4 µs is not 0.
+func (t *times) add(d time.Duration) {
+	_ = t.RecordValue(min(max(d, 1)+time.Microsecond-1, longest).Microseconds()) // in range
+	t.most = max(t.most, d)
+}
+
+func (t *times) merge(other times) {
+	t.Merge(other.Histogram)
+	t.most = max(t.most, other.most)
+}
+
+func (t *times) at(percentile float64) time.Duration {
+	return min(time.Duration(t.ValueAtPercentile(percentile))*time.Microsecond, t.most)
+}
+
+func (t *times) latency() Latency {
+	return Latency{P50: t.at(50), P90: t.at(90), P99: t.at(99), P999: t.at(99.9), Max: t.most}
+}
+
 // tally counts queries. It is not safe for concurrent use.
 type tally struct {
-	stream        Stream
-	asked, unsent int
-	outcomes      map[history.Outcome]int
-	latency, late *hdrhistogram.Histogram // microseconds
-	latencyMax    time.Duration
-	lateMax       time.Duration
-	ignored       int
-	trouble       error
+	stream                  Stream
+	asked, unsent           int
+	outcomes                map[history.Outcome]int
+	latency, response, late times
+	ignored                 int
+	dropped                 int
+	errs                    int
+	trouble                 error
 }
 
 func newTally(s Stream) *tally {
-	histogram := func() *hdrhistogram.Histogram { return hdrhistogram.New(1, longest.Microseconds(), 3) }
-	return &tally{stream: s, outcomes: map[history.Outcome]int{}, latency: histogram(), late: histogram()}
+	return &tally{stream: s, outcomes: map[history.Outcome]int{}, latency: newTimes(), response: newTimes(), late: newTimes()}
 }
 
 func (t *tally) add(q history.Query) {
@@ -89,52 +127,42 @@ func (t *tally) add(q history.Query) {
 		t.unsent++
 		left = q.Done
 	case history.Answered:
-		t.latencyMax = max(t.latencyMax, record(t.latency, q.Done-q.Intended))
+		t.latency.add(q.Done - q.Intended)
+		t.response.add(q.Done - q.Sent)
 	}
-	t.lateMax = max(t.lateMax, record(t.late, left-q.Intended))
+	t.late.add(left - q.Intended)
 }
 
-// record rounds up: a time of 0.4 µs is not 0.
-func record(h *hdrhistogram.Histogram, d time.Duration) time.Duration {
-	rounded := min(max(d, 1)+time.Microsecond-1, longest).Microseconds()
-	_ = h.RecordValue(rounded) // in range by the line above
-	return d
-}
-
-func (t *tally) merge(other *tally, ignored int, trouble error) {
+func (t *tally) merge(a *account) {
+	other := a.tally
 	t.asked += other.asked
 	t.unsent += other.unsent
 	for outcome, n := range other.outcomes {
 		t.outcomes[outcome] += n
 	}
-	t.latency.Merge(other.latency)
-	t.late.Merge(other.late)
-	t.latencyMax = max(t.latencyMax, other.latencyMax)
-	t.lateMax = max(t.lateMax, other.lateMax)
-	t.ignored += ignored
+	t.latency.merge(other.latency)
+	t.response.merge(other.response)
+	t.late.merge(other.late)
+	t.ignored += a.ignored
+	t.dropped += a.drops
+	t.errs += a.errs
 	if t.trouble == nil {
-		t.trouble = trouble
+		t.trouble = a.reason
 	}
 }
 
 func (t *tally) figures() Figures {
-	at := func(h *hdrhistogram.Histogram, percentile float64, most time.Duration) time.Duration {
-		return min(time.Duration(h.ValueAtPercentile(percentile))*time.Microsecond, most)
-	}
 	f := Figures{
-		Asked: t.asked, Unsent: t.unsent, Ignored: t.ignored,
-		LateP99: at(t.late, 99, t.lateMax), LateMax: t.lateMax,
+		Asked: t.asked, Unsent: t.unsent, SocketErrors: t.errs, Ignored: t.ignored, Dropped: t.dropped,
+		LateP99: t.late.at(99), LateMax: t.late.most,
 		Outcomes: maps.Clone(t.outcomes),
-		Latency: Latency{
-			P50:  at(t.latency, 50, t.latencyMax),
-			P90:  at(t.latency, 90, t.latencyMax),
-			P99:  at(t.latency, 99, t.latencyMax),
-			P999: at(t.latency, 99.9, t.latencyMax),
-			Max:  t.latencyMax,
-		},
+		Latency:  t.latency.latency(), Response: t.response.latency(),
 	}
-	if t.unsent > 0 {
+	switch {
+	case t.unsent > 0:
 		f.Behind = fmt.Sprintf("%d of %d queries were not sent: %v", t.unsent, t.asked, t.trouble)
+	case t.dropped > 0:
+		f.Behind = fmt.Sprintf("%d answers came but were dropped: they were not taken in time, this machine was too busy", t.dropped)
 	}
 	return f
 }

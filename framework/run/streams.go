@@ -92,7 +92,7 @@ func (r *drilling) startProber(ctx context.Context) (*prober.Plan, error) {
 		}
 		plan.Streams = append(plan.Streams, prober.Stream{
 			Target: s.target, Server: netip.AddrPortFrom(ip, 53), Mode: s.mode, Rate: s.rate, Ports: s.ports,
-			Name: p.Name, Type: dns.TypeA,
+			Questions: []prober.Question{{Name: p.Name, Type: dns.TypeA}},
 		})
 	}
 	plan.For, plan.Timeout = probeLimit, prober.DefaultTimeout

@@ -17,6 +17,7 @@ type DNS struct {
 	Fresh   Stream
 	Fixed   Stream
 	Control Stream // both modes
+	Echo    Stream // the responder in the prober's own process
 }
 
 // Stream is what became of the queries of one target and mode.
@@ -59,6 +60,7 @@ func (d drill) measure() *DNS {
 		Fresh:   newStream(history.Stream(queries, history.Service, history.Fresh)),
 		Fixed:   newStream(history.Stream(queries, history.Service, history.Fixed)),
 		Control: newStream(control),
+		Echo:    newStream(history.Stream(queries, history.Echo, history.Fixed)),
 	}
 }
 
@@ -129,20 +131,21 @@ func (d drill) dnsLost(c scenarios.DNSLost) Verdict {
 	return v.pass(fmt.Sprintf("%d of %d lost", lost, asked))
 }
 
-// lags are the intended times of the control's queries that were lost or late,
-// ascending.
+// lags are the intended times of queries to the control, or to the prober's own
+// echo, that were lost or late, ascending.
 func (n DNS) lags() []time.Duration {
 	var lags []time.Duration
-	for _, q := range n.Control.queries {
+	for _, q := range slices.Concat(n.Control.queries, n.Echo.queries) {
 		if q.Outcome.Lost() || q.Done-q.Intended > controlLag {
 			lags = append(lags, q.Intended)
 		}
 	}
+	slices.Sort(lags)
 	return lags
 }
 
 // steady are the streams without the losses that nobody can be blamed for:
-// those during which the control was lost or late as well.
+// those during which the control or the echo was lost or late as well.
 func (n DNS) steady(streams map[history.Mode]Stream) map[history.Mode]Stream {
 	lags := n.lags()
 	out := map[history.Mode]Stream{}

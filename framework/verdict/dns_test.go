@@ -29,6 +29,18 @@ func withLost(mode string, most int, edit func(*story)) func(*story) {
 	}
 }
 
+// echoing has the prober's own responder asked as well, and answer late in a time.
+func echoing(from, to, by float64) func(*story) {
+	return func(s *story) {
+		s.ask(history.Echo, fixed, 100, 3, 29)
+		for i := range s.queries {
+			if q := &s.queries[i]; q.Target == history.Echo && q.Intended >= sec(from) && q.Intended <= sec(to) {
+				q.Done = q.Intended + sec(by)
+			}
+		}
+	}
+}
+
 // lagging has the control answer late in a time.
 func lagging(from, to, by float64) func(*story) {
 	return func(s *story) {
@@ -53,6 +65,8 @@ func TestDNSLost(t *testing.T) {
 		{name: "one lost", edit: withLost("fresh", 0, losing(fresh, 9, 9)), check: "dns lost (fresh)", want: Fail, got: "1 of 1"},
 		{name: "as many lost as allowed", edit: withLost("fresh", 1, losing(fresh, 9, 9)), check: "dns lost (fresh)", want: Pass},
 		{name: "lost while the control lagged", edit: withLost("fresh", 0, func(s *story) { losing(fresh, 9, 9)(s); lagging(9.1, 9.1, 0.05)(s) }), check: "dns lost (fresh)", want: Unknown, noise: true, got: "while the control itself was lost or took over"},
+		{name: "lost while the prober's own echo lagged", edit: withLost("fresh", 0, func(s *story) { losing(fresh, 9, 9)(s); echoing(9.1, 9.1, 0.05)(s) }), check: "dns lost (fresh)", want: Unknown, noise: true},
+		{name: "lost while its own echo was prompt", edit: withLost("fresh", 0, func(s *story) { losing(fresh, 9, 9)(s); echoing(0, 99, 0.02)(s) }), check: "dns lost (fresh)", want: Fail, got: "1 of 1"},
 		{name: "lost while the control was lost", edit: withLost("fresh", 0, func(s *story) { losing(fresh, 9, 9)(s); s.lose(history.Control, fresh, 9, 9.1, history.Timeout) }), check: "dns lost (fresh)", want: Unknown, noise: true},
 		{name: "lost long after the control lagged", edit: withLost("fresh", 0, func(s *story) { losing(fresh, 9, 9)(s); lagging(8.5, 8.6, 0.05)(s) }), check: "dns lost (fresh)", want: Fail},
 		{name: "lost while the control was prompt", edit: withLost("fresh", 0, func(s *story) { losing(fresh, 9, 9)(s); lagging(8.9, 9.1, 0.02)(s) }), check: "dns lost (fresh)", want: Fail},

@@ -41,6 +41,7 @@ func distrusted() []expectation {
 		{name: "prober asked nothing", edit: number("asked", 0), check: "prober", got: "0 queries asked"},
 		{name: "queries lost on the way to the record", edit: number("asked", 99999), check: "prober", got: "99999 queries asked"},
 		{name: "prober could not send", edit: number("unsent", 20), check: "prober", got: "20 of 1897 queries could not leave", noise: true},
+		{name: "prober could not take answers", edit: number("dropped", 1), check: "prober", got: "1 answers came", noise: true},
 		{name: "unsent queries on record", edit: func(s *story) { s.lose(service, fresh, 12, 12.2, history.Unsent) }, check: "prober", got: "could not leave", noise: true},
 		{name: "prober says what is no number", edit: number("late_p99", math.NaN()), check: "prober", got: "late", noise: true},
 		{name: "prober late", edit: number("late_p99", 0.1001), check: "prober", got: "late", noise: true},
@@ -92,6 +93,10 @@ func TestTrust(t *testing.T) {
 	for _, x := range []expectation{
 		{name: "control", check: "control", got: "0 of 261 lost"},
 		{name: "prober", check: "prober", got: "0 unsent"},
+		{name: "its own echo unsent", edit: func(s *story) {
+			s.ask(history.Echo, fixed, 100, 3, 29)
+			s.lose(history.Echo, fixed, 3, 29, history.Unsent)
+		}, check: "prober", got: "0 unsent"},
 		{name: "prober on the edge", edit: number("late_p99", 0.05), check: "prober"},
 		{name: "prober stopped with the harness", edit: func(s *story) {
 			s.at(26, history.Event{Kind: history.RunError, Note: "x"})

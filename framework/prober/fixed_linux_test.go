@@ -6,9 +6,74 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+	"golang.org/x/sys/unix"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 )
+
+func TestIDsGoBackToTheirQueries(t *testing.T) {
+	for _, factor := range []uint16{1, 3, 0x8001, 0xffff, 40503} {
+		p := port{factor: factor, inverse: inverse(factor), shift: 77, flights: make([]flight, batchSize)}
+		p.loop = &loop{}
+		p.stream.Rate, p.asked = 1, make([]*question, 1)
+		p.next, p.oldest, p.first = 1<<32-5, 1<<32-5, 1<<32-5 // numbers may wrap
+		for i := range 3000 {
+			p.took(i, 0)
+		}
+		for n := p.oldest; n != p.next; n++ {
+			if p.of(p.id(n)) != p.at(n) {
+				t.Fatalf("factor %d: the id of query %d is another's", factor, n)
+			}
+		}
+		if f := p.of(p.id(p.next)); f != nil {
+			t.Errorf("factor %d: the next query's id is known already: %+v", factor, f)
+		}
+		if f := p.of(p.id(p.oldest - 1)); f != nil {
+			t.Errorf("factor %d: a forgotten query's id is known: %+v", factor, f)
+		}
+	}
+}
+
+func TestAnswersThatTheKernelDroppedAreCounted(t *testing.T) {
+	server, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	l, err := newLoop(history.NewClock())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	s := fixedStream(server.LocalAddr().(*net.UDPAddr).AddrPort(), 1, 1)
+	ledger := newLedger([]Stream{s}, func(history.Query) {})
+	q, err := newQuestion(s.Questions[0], 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := openPort(l, s, []*question{q}, time.Second, ledger.accounts[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	_ = unix.SetsockoptInt(p.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 4096)
+	answer := func(n int) {
+		for range n {
+			_, _ = server.WriteTo(make([]byte, 500), &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: p.number})
+		}
+	}
+	answer(100)
+	l.receive()
+	answer(1) // the kernel tells of drops with the next message that it had room for
+	l.receive()
+	ledger.accounts[0].handOver()
+	settled := make(chan struct{})
+	close(settled)
+	ledger.write(settled)
+	if got := ledger.summary(); got.Dropped < 10 || got.Dropped > 100 || got.Behind == "" {
+		t.Errorf("%d answers were dropped: %q", got.Dropped, got.Behind)
+	}
+}
 
 func TestLateAnswersOnFixedPortsAreNoMismatch(t *testing.T) {
 	t.Parallel()
@@ -71,29 +136,34 @@ func TestALateICMPErrorOnAFixedPortBlamesNoNewerQuery(t *testing.T) {
 	}{{"reported to a write", false}, {"reported to a read", true}} {
 		t.Run(c.name, func(t *testing.T) {
 			server := closedPort(t)
-			q, err := newQuestion("a.example.", dns.TypeA)
+			clock := history.NewClock()
+			l, err := newLoop(clock)
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, clock := fixedStream(server, 1, 1), history.NewClock()
-			ledger := newLedger(Plan{Streams: []Stream{s}}, func(history.Query) {})
-			p, err := openPort(s, q, time.Second, clock, ledger.accounts[0])
+			defer l.close()
+			s := fixedStream(server, 1, 1)
+			ledger := newLedger([]Stream{s}, func(history.Query) {})
+			q, err := newQuestion(Question{"a.example.", dns.TypeA}, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
+			f, err := newFixedPorts(l, s, []*question{q}, time.Second, ledger.accounts[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.close()
 			for range 3 {
-				_, _ = p.conn.Write(q.withID(4711)) // no query of this id is under way
+				l.out.put(0, q.wire, 4711) // no query of this id is under way
+				_, _ = l.out.send(f.ports[0].fd, 0, 1)
 			}
 			time.Sleep(50 * time.Millisecond)
 			listenAt(t, net.UDPAddrFromAddrPort(server))
 			if c.reportedToRead {
-				go p.listen()
-				p.send(clock.Now())
-			} else {
-				p.send(clock.Now())
-				go p.listen()
+				l.receive()
 			}
-			(&fixedPorts{ports: []*port{p}}).finish()
+			l.base = clock.Now()
+			l.run(t.Context(), []*course{newCourse(s, time.Second, f, ledger.accounts[0])})
 			settled := make(chan struct{})
 			close(settled)
 			ledger.write(settled)

@@ -1,0 +1,297 @@
+package prober
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+// fixedPorts sends queries from a few long-lived ports, as a forwarder such as
+// NodeLocal DNSCache does. The ports take turns: with each query, or with each
+// tick's worth of queries, which then need one system call.
+type fixedPorts struct {
+	loop  *loop
+	ports []*port
+	turn  int // queries in a row from one port
+}
+
+func newFixedPorts(l *loop, s Stream, asked []*question, timeout time.Duration, a *account) (*fixedPorts, error) {
+	f := &fixedPorts{loop: l, turn: min(max(1, s.Rate/int(time.Second/tick)), batchSize)}
+	for range s.Ports {
+		p, err := openPort(l, s, asked, timeout, a)
+		if err != nil {
+			f.close()
+			return nil, err
+		}
+		f.ports = append(f.ports, p)
+	}
+	return f, nil
+}
+
+func (f *fixedPorts) send(from, to int) (next int) {
+	for from < to {
+		turn := from / f.turn
+		end := min(to, (turn+1)*f.turn)
+		if sent := f.ports[turn%len(f.ports)].send(from, end); sent < end {
+			return sent
+		}
+		from = end
+	}
+	return to
+}
+
+func (f *fixedPorts) expire(now time.Duration) {
+	for _, p := range f.ports {
+		p.expire(now)
+	}
+}
+
+func (f *fixedPorts) waiting() (n int) {
+	for _, p := range f.ports {
+		n += p.open
+	}
+	return n
+}
+
+func (f *fixedPorts) close() {
+	for _, p := range f.ports {
+		p.close()
+	}
+}
+
+// port is a long-lived connected socket with any number of queries under way.
+//
+// The queries of a port are numbered. From a number follows its id and the other
+// way round, by a multiplication that keeps neighbours' ids far apart: an answer
+// with a wrong id must not look like that of another query under way.
+type port struct {
+	loop    *loop
+	fd      int
+	number  int
+	stream  Stream
+	asked   []*question
+	timeout time.Duration
+	account *account
+
+	factor, inverse, shift uint16
+
+	flights []flight // a ring by number, its length a power of two
+	oldest  uint32   // the first that is remembered
+	first   uint32   // the first that may be open
+	next    uint32   // that of the next query
+	open    int      // flights not yet settled
+	strays  []time.Duration
+	dropped uint32
+}
+
+// flight is a query that was sent.
+type flight struct {
+	intended, sent time.Duration
+	question       uint16
+	settled        bool
+	mismatched     bool // an answer with its id, but to another question, came
+}
+
+func openPort(l *loop, s Stream, asked []*question, timeout time.Duration, a *account) (*port, error) {
+	fd, err := dial(s.Server, 0)
+	if err != nil {
+		return nil, err
+	}
+	p := &port{loop: l, fd: fd, stream: s, asked: asked, timeout: timeout, account: a, flights: make([]flight, batchSize)}
+	p.factor, p.shift = randomID()|1, randomID()
+	p.inverse = inverse(p.factor)
+	if p.number, err = sourcePort(fd); err == nil {
+		err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RXQ_OVFL, 1)
+	}
+	if err == nil {
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer)
+		err = l.watch(fd, p)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("set up socket to %s: %w", s.Server, err), unix.Close(fd))
+	}
+	return p, nil
+}
+
+// inverse is the number by which an odd one multiplies to 1, modulo 2^16: every
+// step of Newton's doubles the bits that are right, of which n itself has three.
+func inverse(n uint16) uint16 {
+	x := n
+	for range 3 {
+		x *= 2 - n*x
+	}
+	return x
+}
+
+func (p *port) id(number uint32) uint16 { return uint16(number)*p.factor + p.shift }
+
+// of finds the query of an id among those that are remembered.
+func (p *port) of(id uint16) *flight {
+	number := (id - p.shift) * p.inverse
+	back := uint32(uint16(p.next) - number)
+	if back == 0 || back > p.next-p.oldest {
+		return nil
+	}
+	return p.at(p.next - back)
+}
+
+func (p *port) at(number uint32) *flight { return &p.flights[int(number)&(len(p.flights)-1)] }
+
+// send sends queries from..to of the stream and returns the first that did not
+// leave.
+func (p *port) send(from, to int) int {
+	out := p.loop.out
+	for i := range to - from {
+		out.put(i, p.asked[(from+i)%len(p.asked)].wire, p.id(p.next+uint32(i)))
+	}
+	for sent, tries := 0, 0; from < to; {
+		began := p.loop.clock.Now()
+		n, err := out.send(p.fd, sent, sent+to-from)
+		ended := p.loop.clock.Now()
+		switch {
+		case err == nil:
+			for i := range n {
+				p.took(from+i, began+(ended-began)*time.Duration(i)/time.Duration(n))
+			}
+			sent, from, tries = sent+n, from+n, 0
+		case full(err):
+			p.account.trouble(err)
+			return from
+		case unreachable(err) && tries < 3:
+			// A write also returns, instead of sending, an error that an earlier query
+			// brought about. Those are taken away first, then it is this one's own.
+			p.settleReported()
+			tries++
+		default:
+			p.account.failed(history.Query{Port: p.number, Intended: p.intended(from)}, began, err)
+			p.took(from, began)
+			p.at(p.next - 1).settled = true
+			p.open--
+			sent, from, tries = sent+1, from+1, 0
+		}
+	}
+	return to
+}
+
+func (p *port) intended(i int) time.Duration {
+	return p.loop.base + schedule{p.stream.Rate}.intended(i)
+}
+
+// took notes that query i of the stream has left.
+func (p *port) took(i int, sent time.Duration) {
+	if int(p.next-p.oldest) == len(p.flights) {
+		p.grow()
+	}
+	*p.at(p.next) = flight{intended: p.intended(i), sent: sent, question: uint16(i % len(p.asked))}
+	p.next++
+	p.open++
+}
+
+func (p *port) grow() {
+	bigger := make([]flight, 2*len(p.flights))
+	for n := p.oldest; n != p.next; n++ {
+		bigger[int(n)&(len(bigger)-1)] = *p.at(n)
+	}
+	p.flights = bigger
+}
+
+// receive takes what has come on the port.
+func (p *port) receive(fd int) {
+	p.settleReported()
+	in := p.loop.in
+	for n := batchSize; n == batchSize; {
+		var err error
+		if n, err = in.receive(fd, batchSize); err != nil {
+			return // what is wrong with it was reported, or the next query will tell
+		}
+		for i := range n {
+			at, dropped := in.arrived(i)
+			if dropped > p.dropped {
+				p.account.dropped(int(dropped - p.dropped))
+				p.dropped = dropped
+			}
+			p.take(in.message(i), p.loop.arrived(at))
+		}
+	}
+}
+
+func (p *port) take(message []byte, at time.Duration) {
+	id, _ := idOf(message)
+	f := p.of(id)
+	switch {
+	case f == nil:
+		if len(p.strays) < p.open {
+			p.strays = append(p.strays, at)
+		}
+		return
+	case f.settled || at-f.sent > p.timeout: // late, or a duplicate: it says nothing of newer queries
+		p.account.ignore()
+		return
+	}
+	outcome := p.asked[f.question].judge(message, id)
+	if outcome == history.Mismatch {
+		f.mismatched = true
+		return
+	}
+	p.settle(f, outcome, at)
+}
+
+// settleReported settles the queries that ICMP errors name. On a port with several
+// queries under way there is no other way to know whose error it is: host
+// unreachable comes seconds later, when a newer query may be doing fine.
+func (p *port) settleReported() {
+	in := p.loop.in
+	for in.receiveReported(p.fd) {
+		id, ok := idOf(in.message(0))
+		if f := p.of(id); ok && f != nil && !f.settled {
+			p.settle(f, history.ICMP, p.loop.clock.Now())
+		}
+	}
+}
+
+// expire settles the queries whose timeout has passed and forgets ids that may be
+// used again.
+func (p *port) expire(now time.Duration) {
+	for ; p.first != p.next; p.first++ {
+		f := p.at(p.first)
+		if f.settled {
+			continue
+		}
+		if f.sent+p.timeout >= now {
+			break
+		}
+		p.settle(f, p.unanswered(f), now)
+	}
+	for p.oldest != p.first && p.at(p.oldest).sent+p.timeout+rememberFor < now {
+		p.oldest++
+	}
+}
+
+// unanswered tells a timeout from a query that got an answer which did not fit.
+// A message with an unknown id belongs to the oldest query that was under way
+// when it came and never got a better one.
+func (p *port) unanswered(f *flight) history.Outcome {
+	if f.mismatched {
+		return history.Mismatch
+	}
+	for len(p.strays) > 0 && p.strays[0] < f.sent {
+		p.strays = p.strays[1:]
+	}
+	if len(p.strays) == 0 {
+		return history.Timeout
+	}
+	p.strays = p.strays[1:]
+	return history.Mismatch
+}
+
+func (p *port) settle(f *flight, outcome history.Outcome, at time.Duration) {
+	f.settled = true
+	p.open--
+	p.account.settle(history.Query{Port: p.number, Intended: f.intended, Sent: f.sent, Done: max(at, f.sent), Outcome: outcome})
+}
+
+func (p *port) close() { _ = unix.Close(p.fd) }

@@ -1,0 +1,181 @@
+package prober
+
+import (
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+// freshPorts sends every query from a source port that no connection tracking
+// entry is left of, so that each is a new flow to kube-proxy: it goes where the
+// rules of that moment send it. Ports chosen at random would be used again
+// within seconds at 1,000/s, and a used one stays pinned to the pod that it had
+// then (kubernetes#129617); that is what the fixed ports are there to show.
+type freshPorts struct {
+	loop    *loop
+	stream  Stream
+	asked   []*question
+	timeout time.Duration
+	account *account
+	port    int // the one that comes next, less firstFresh
+
+	byFile  []uint32 // the number of the query that each open file is for
+	flights []single // a ring by number, its length a power of two
+	first   uint32   // the first that may be open
+	next    uint32
+	open    int
+}
+
+// single is a query that was sent from a port of its own.
+type single struct {
+	flight
+	fd, port int
+	id       uint16
+}
+
+// The range that fresh ports are taken from in turn. A single exchange is
+// forgotten after 30 s (nf_conntrack_udp_timeout), so up to 1,800 queries/s none
+// meets a port's earlier use.
+const (
+	firstFresh = 10000
+	freshCount = 1<<16 - firstFresh
+)
+
+func newFreshPorts(l *loop, s Stream, asked []*question, timeout time.Duration, a *account) *freshPorts {
+	return &freshPorts{
+		loop: l, stream: s, asked: asked, timeout: timeout, account: a,
+		port: rand.IntN(freshCount), flights: make([]single, batchSize),
+	}
+}
+
+func (f *freshPorts) send(from, to int) (next int) {
+	for ; from < to; from++ {
+		intended := f.loop.base + schedule{f.stream.Rate}.intended(from)
+		fd, port, err := f.dial()
+		if err == nil {
+			err = f.ask(fd, port, from%len(f.asked), intended)
+		}
+		switch {
+		case err == nil:
+		case full(err):
+			f.account.trouble(err)
+			return from
+		default:
+			f.account.failed(history.Query{Port: port, Intended: intended}, f.loop.clock.Now(), err)
+		}
+	}
+	return to
+}
+
+// dial takes the next port that nobody else has.
+func (f *freshPorts) dial() (fd, port int, err error) {
+	for range freshCount {
+		port = firstFresh + f.port
+		f.port = (f.port + 1) % freshCount
+		fd, err = dial(f.stream.Server, port)
+		if !errors.Is(err, unix.EADDRINUSE) {
+			break
+		}
+	}
+	return fd, port, err
+}
+
+// ask sends the query, or closes the socket and tells why not.
+func (f *freshPorts) ask(fd, port, question int, intended time.Duration) error {
+	id := randomID()
+	f.loop.out.put(0, f.asked[question].wire, id)
+	err := f.loop.watch(fd, f)
+	sent := f.loop.clock.Now()
+	if err == nil {
+		_, err = f.loop.out.send(fd, 0, 1)
+	}
+	if err != nil {
+		return errors.Join(err, unix.Close(fd))
+	}
+	if int(f.next-f.first) == len(f.flights) {
+		f.grow()
+	}
+	*f.at(f.next) = single{flight: flight{intended: intended, sent: sent, question: uint16(question)}, fd: fd, port: port, id: id}
+	for fd >= len(f.byFile) {
+		f.byFile = append(f.byFile, 0)
+	}
+	f.byFile[fd] = f.next
+	f.next++
+	f.open++
+	return nil
+}
+
+func (f *freshPorts) at(number uint32) *single { return &f.flights[int(number)&(len(f.flights)-1)] }
+
+func (f *freshPorts) grow() {
+	bigger := make([]single, 2*len(f.flights))
+	for n := f.first; n != f.next; n++ {
+		bigger[int(n)&(len(bigger)-1)] = *f.at(n)
+	}
+	f.flights = bigger
+}
+
+// receive takes what has come for one query. A message that does not fit is no
+// end: a resolver goes on waiting for the true answer. Only where none comes does
+// it tell what happened.
+func (f *freshPorts) receive(fd int) {
+	q := f.at(f.byFile[fd])
+	in := f.loop.in
+	n, err := in.receive(fd, batchSize)
+	if err != nil && unreachable(err) {
+		f.settle(q, history.ICMP, f.loop.clock.Now())
+		return
+	}
+	for i := range n {
+		wall, _ := in.arrived(i)
+		at := f.loop.arrived(wall)
+		if at-q.sent > f.timeout {
+			f.account.ignore()
+			continue
+		}
+		outcome := f.asked[q.question].judge(in.message(i), q.id)
+		if outcome != history.Mismatch {
+			f.settle(q, outcome, at)
+			return
+		}
+		q.mismatched = true
+	}
+}
+
+func (f *freshPorts) expire(now time.Duration) {
+	for ; f.first != f.next; f.first++ {
+		q := f.at(f.first)
+		if q.settled {
+			continue
+		}
+		if q.sent+f.timeout >= now {
+			break
+		}
+		outcome := history.Timeout
+		if q.mismatched {
+			outcome = history.Mismatch
+		}
+		f.settle(q, outcome, now)
+	}
+}
+
+func (f *freshPorts) settle(q *single, outcome history.Outcome, at time.Duration) {
+	q.settled = true
+	f.open--
+	_ = unix.Close(q.fd)
+	f.account.settle(history.Query{Port: q.port, Intended: q.intended, Sent: q.sent, Done: max(at, q.sent), Outcome: outcome})
+}
+
+func (f *freshPorts) waiting() int { return f.open }
+
+func (f *freshPorts) close() {
+	for ; f.first != f.next; f.first++ {
+		if q := f.at(f.first); !q.settled {
+			_ = unix.Close(q.fd)
+		}
+	}
+}

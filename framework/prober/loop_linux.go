@@ -1,0 +1,219 @@
+package prober
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+const (
+	// maxSleep bounds how long an answer that has come waits to be settled.
+	maxSleep = 20 * time.Millisecond
+	// handOverEvery is how often settled queries go to the ledger.
+	handOverEvery = 50 * time.Millisecond
+)
+
+// loop sends the queries of all streams and takes their answers, in one thread
+// that gets up once a tick: a wake-up for every answer would cost more than all
+// the rest. Nothing is lost by that, since the kernel says when an answer came.
+type loop struct {
+	clock  *history.Clock
+	base   time.Duration // when the schedules start
+	epoll  int
+	events [256]unix.EpollEvent
+	owners []receiver // by file descriptor
+	in     *inbox
+	out    *outbox
+	now    time.Duration // when the answers were last looked for
+	wall   time.Duration // the same moment by the wall clock
+}
+
+// receiver takes what has come on a socket.
+type receiver interface{ receive(fd int) }
+
+// sender sends the queries of one stream and settles each with its account.
+type sender interface {
+	// send sends queries from..to of the schedule, which are due, and returns the
+	// first one that could not leave yet.
+	send(from, to int) (next int)
+	// expire settles the queries whose timeout had passed before now.
+	expire(now time.Duration)
+	// waiting is how many queries are not settled.
+	waiting() int
+	close()
+}
+
+func newLoop(clock *history.Clock) (*loop, error) {
+	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("watch sockets: %w", err)
+	}
+	return &loop{clock: clock, epoll: epoll, in: newInbox(), out: newOutbox()}, nil
+}
+
+// watch has r take what comes on a socket until that is closed.
+func (l *loop) watch(fd int, r receiver) error {
+	for fd >= len(l.owners) {
+		l.owners = append(l.owners, nil)
+	}
+	l.owners[fd] = r
+	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}
+	if err := unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
+		return fmt.Errorf("watch a socket: %w", err)
+	}
+	return nil
+}
+
+// course is how far a stream has come.
+type course struct {
+	schedule
+	sender
+	account *account
+	count   int // queries intended before the end
+	next    int // the first that has neither left nor been given up
+
+	tick time.Duration // when it was last seen to
+	room int           // queries that may still leave in that tick
+}
+
+func newCourse(s Stream, total time.Duration, sender sender, a *account) *course {
+	c := &course{schedule: schedule{s.Rate}, sender: sender, account: a, tick: -tick}
+	c.count = c.due(total - 1)
+	return c
+}
+
+// run returns when every query of every stream is settled. When ctx ends it first
+// deals with the queries that were due by then: being stopped does not excuse
+// being late.
+func (l *loop) run(ctx context.Context, courses []*course) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // sleeps end on time, not up to 50 µs later
+	for stopped, handedOver := false, l.clock.Now(); ; {
+		if !stopped && ctx.Err() != nil {
+			stopped = true
+			for _, c := range courses {
+				c.count = min(c.count, max(c.next, c.due(l.clock.Now()-l.base)))
+			}
+		}
+		behind, over := false, true
+		for _, c := range courses {
+			behind = l.advance(c) || behind
+		}
+		l.receive()
+		for _, c := range courses {
+			c.expire(l.now)
+			over = over && c.next == c.count && c.waiting() == 0
+		}
+		if over || l.now-handedOver > handOverEvery {
+			handedOver = l.now
+			for _, c := range courses {
+				c.account.handOver()
+			}
+		}
+		if over {
+			return
+		}
+		if !behind {
+			now := l.clock.Now()
+			sleep(l.wake(courses, now) - now)
+		}
+	}
+}
+
+// catchUp is how many overdue queries may leave in a tick. All at once would be
+// more than a server's socket holds (some 270 queries on Linux), and a loss of the
+// prober's making.
+const catchUp = 32
+
+// advance sends a batch of what is due and says whether more is.
+func (l *loop) advance(c *course) (more bool) {
+	elapsed := l.clock.Now() - l.base
+	if now := elapsed.Truncate(tick); now != c.tick {
+		c.tick, c.room = now, c.rate/int(time.Second/tick)+catchUp
+	}
+	ready := min(c.due(elapsed), c.count)
+	for ; c.next < ready && elapsed-c.intended(c.next) > Tolerance; c.next++ {
+		c.account.unsent(l.base+c.intended(c.next), l.base+elapsed, errLate)
+	}
+	to := min(ready, c.next+min(batchSize, c.room))
+	if c.next == to {
+		return false
+	}
+	left := c.send(c.next, to) - c.next
+	c.next, c.room = c.next+left, c.room-left
+	return c.next == to && to < ready && c.room > 0
+}
+
+// receive takes everything that has come.
+func (l *loop) receive() {
+	for n := len(l.events); n == len(l.events); {
+		t := time.Now()
+		l.now, l.wall = l.clock.Of(t), time.Duration(t.UnixNano())
+		var err error
+		if n, err = l.poll(); err != nil {
+			return
+		}
+		for _, e := range l.events[:n] {
+			l.owners[e.Fd].receive(int(e.Fd))
+		}
+	}
+}
+
+func (l *loop) poll() (int, error) {
+	for {
+		n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(l.epoll), uintptr(unsafe.Pointer(&l.events[0])), uintptr(len(l.events)), 0, 0, 0)
+		switch errno {
+		case 0:
+			return int(n), nil
+		case unix.EINTR:
+		default:
+			return 0, errno
+		}
+	}
+}
+
+// arrived turns the kernel's time of an arrival into the clock's.
+func (l *loop) arrived(wall time.Duration) time.Duration {
+	if wall == 0 {
+		return l.clock.Now()
+	}
+	return l.now + wall - l.wall
+}
+
+// wake is when something is to be done next, within maxSleep.
+func (l *loop) wake(courses []*course, now time.Duration) time.Duration {
+	wake := now + maxSleep
+	for _, c := range courses {
+		if c.next == c.count {
+			continue
+		}
+		at := l.base + c.wake(c.next)
+		if at <= now { // it is behind, or its socket was full
+			at = l.base + c.tick + tick
+		}
+		wake = min(wake, at)
+	}
+	return wake
+}
+
+// sleep leaves Go's scheduler out of it: to give the processor back and ask for
+// it again costs more than a tick's work.
+func sleep(d time.Duration) {
+	if d > 0 {
+		pause := unix.NsecToTimespec(int64(d))
+		_, _, _ = unix.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, 0, uintptr(unsafe.Pointer(&pause)), 0, 0, 0)
+	}
+}
+
+func (l *loop) close() { _ = unix.Close(l.epoll) }
+
+// randomID is where a port's query ids start; a guess at them is a guess at 16 bits.
+func randomID() uint16 { return uint16(rand.Uint32()) }

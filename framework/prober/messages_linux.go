@@ -1,0 +1,141 @@
+package prober
+
+import (
+	"encoding/binary"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// batchSize is how many datagrams one system call sends or takes.
+	batchSize = 64
+	// maxQuery is more than a packed question can have: header 12, name 255, type
+	// and class 4, EDNS0 record 11 octets.
+	maxQuery = 288
+	// controlSize holds what the kernel says of a datagram: its time of arrival
+	// and how many it dropped before.
+	controlSize = 128
+)
+
+// mmsghdr is one datagram of sendmmsg(2) and recvmmsg(2).
+type mmsghdr struct {
+	hdr unix.Msghdr
+	n   uint32 // octets of it
+}
+
+// outbox is what the next sendmmsg sends.
+type outbox struct {
+	headers [batchSize]mmsghdr
+	parts   [batchSize]unix.Iovec
+	content [batchSize][maxQuery]byte
+}
+
+func newOutbox() *outbox {
+	o := new(outbox)
+	for i := range o.headers {
+		o.parts[i].Base = &o.content[i][0]
+		o.headers[i].hdr.Iov = &o.parts[i]
+		o.headers[i].hdr.SetIovlen(1)
+	}
+	return o
+}
+
+// put makes query wire with that id the batch's message i.
+func (o *outbox) put(i int, wire []byte, id uint16) {
+	n := copy(o.content[i][:], wire)
+	binary.BigEndian.PutUint16(o.content[i][:], id)
+	o.parts[i].SetLen(n)
+}
+
+// send sends messages from..to on a connected socket and returns how many left.
+// The error is that of the first one that did not, where none did.
+func (o *outbox) send(fd, from, to int) (int, error) {
+	for {
+		n, _, errno := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd), uintptr(unsafe.Pointer(&o.headers[from])),
+			uintptr(to-from), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
+		switch errno {
+		case 0:
+			return int(n), nil
+		case unix.EINTR:
+		default:
+			return 0, errno
+		}
+	}
+}
+
+// inbox is what the last recvmmsg took.
+type inbox struct {
+	headers [batchSize]mmsghdr
+	parts   [batchSize]unix.Iovec
+	content [batchSize][maxAnswer]byte
+	control [batchSize][controlSize]byte
+}
+
+func newInbox() *inbox {
+	in := new(inbox)
+	for i := range in.headers {
+		in.parts[i].Base = &in.content[i][0]
+		in.parts[i].SetLen(maxAnswer)
+		in.headers[i].hdr.Iov = &in.parts[i]
+		in.headers[i].hdr.SetIovlen(1)
+		in.headers[i].hdr.Control = &in.control[i][0]
+	}
+	return in
+}
+
+// receive takes up to limit messages that wait in the socket.
+func (in *inbox) receive(fd, limit int) (int, error) {
+	limit = min(limit, batchSize)
+	for i := range limit {
+		in.headers[i].hdr.SetControllen(controlSize)
+	}
+	for {
+		n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(fd), uintptr(unsafe.Pointer(&in.headers[0])),
+			uintptr(limit), unix.MSG_DONTWAIT, 0, 0)
+		switch errno {
+		case 0:
+			return int(n), nil
+		case unix.EINTR:
+		default:
+			return 0, errno
+		}
+	}
+}
+
+// receiveReported takes one ICMP error that waits in the socket: the query that
+// it quotes is then message 0. See IP_RECVERR in ip(7).
+func (in *inbox) receiveReported(fd int) bool {
+	h := &in.headers[0]
+	h.hdr.SetControllen(controlSize)
+	n, _, errno := unix.RawSyscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&h.hdr)), unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
+	h.n = uint32(n)
+	return errno == 0
+}
+
+func (in *inbox) message(i int) []byte { return in.content[i][:min(in.headers[i].n, maxAnswer)] }
+
+// arrived is when the kernel took message i in, in wall clock time; zero where it
+// does not say. dropped is how many it had to drop for want of room since the
+// socket was opened.
+func (in *inbox) arrived(i int) (at time.Duration, dropped uint32) {
+	rest := in.control[i][:in.headers[i].hdr.Controllen]
+	for len(rest) >= unix.SizeofCmsghdr {
+		header, data, after, err := unix.ParseOneSocketControlMessage(rest)
+		if err != nil {
+			break
+		}
+		rest = after
+		if header.Level != unix.SOL_SOCKET {
+			continue
+		}
+		switch {
+		case header.Type == unix.SO_TIMESTAMPNS_NEW && len(data) >= 16:
+			at = time.Duration(binary.NativeEndian.Uint64(data))*time.Second + time.Duration(binary.NativeEndian.Uint64(data[8:]))
+		case header.Type == unix.SO_RXQ_OVFL && len(data) >= 4:
+			dropped = binary.NativeEndian.Uint32(data)
+		}
+	}
+	return at, dropped
+}

@@ -1,0 +1,120 @@
+package prober
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// receiveBuffer is how many octets of answers a fixed port holds until they are
+// taken, as far as net.core.rmem_max allows; a second's worth at 20,000/s.
+const receiveBuffer = 4 << 20
+
+// dial opens a connected UDP socket that never blocks, so that the kernel hands
+// ICMP errors to it. It leaves the source port to the kernel where from is 0.
+func dial(server netip.AddrPort, from int) (fd int, err error) {
+	family := unix.AF_INET6
+	if server.Addr().Unmap().Is4() {
+		family = unix.AF_INET
+	}
+	fd, err = unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return -1, fmt.Errorf("open socket to %s: %w", server, err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("open socket to %s: %w", server, err), unix.Close(fd))
+		}
+	}()
+	if from != 0 {
+		anywhere := netip.IPv6Unspecified()
+		if family == unix.AF_INET {
+			anywhere = netip.IPv4Unspecified()
+		}
+		if err = unix.Bind(fd, sockaddr(netip.AddrPortFrom(anywhere, uint16(from)))); err != nil {
+			return -1, err
+		}
+	}
+	// Every ICMP error, host unreachable included, with the packet that caused it.
+	level, option := unix.IPPROTO_IPV6, unix.IPV6_RECVERR
+	if family == unix.AF_INET {
+		level, option = unix.IPPROTO_IP, unix.IP_RECVERR
+	}
+	if err = unix.SetsockoptInt(fd, level, option, 1); err != nil {
+		return -1, err
+	}
+	// When an answer came is for the kernel to say: this process may get no
+	// processor for a while after that.
+	if err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS_NEW, 1); err != nil {
+		return -1, err
+	}
+	err = unix.Connect(fd, sockaddr(server))
+	return fd, err
+}
+
+func sockaddr(at netip.AddrPort) unix.Sockaddr {
+	addr := at.Addr().Unmap()
+	if addr.Is4() {
+		return &unix.SockaddrInet4{Port: int(at.Port()), Addr: addr.As4()}
+	}
+	return &unix.SockaddrInet6{Port: int(at.Port()), Addr: addr.As16(), ZoneId: zone(addr.Zone())}
+}
+
+// zone is an interface's number, by its number or name.
+func zone(name string) uint32 {
+	if n, err := strconv.ParseUint(name, 10, 32); err == nil {
+		return uint32(n)
+	}
+	if i, err := net.InterfaceByName(name); err == nil {
+		return uint32(i.Index)
+	}
+	return 0
+}
+
+// sourcePort is the port that a connected socket sends from.
+func sourcePort(fd int) (int, error) {
+	at, err := unix.Getsockname(fd)
+	if err != nil {
+		return 0, fmt.Errorf("read a socket's port: %w", err)
+	}
+	switch at := at.(type) {
+	case *unix.SockaddrInet4:
+		return at.Port, nil
+	case *unix.SockaddrInet6:
+		return at.Port, nil
+	}
+	return 0, fmt.Errorf("a socket's address is a %T", at)
+}
+
+// full is true where a socket takes nothing more for now.
+func full(err error) bool { return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ENOBUFS) }
+
+// checkOpenFiles raises the limit of open files where an outage would leave more
+// sockets waiting for their timeout than this process may open, and fails where
+// it may not be raised.
+func checkOpenFiles(p Plan) error {
+	need := uint64(64) // for everything else
+	for _, s := range p.Streams {
+		need += uint64(s.Ports)
+		if s.Ports == 0 {
+			need += uint64(float64(s.Rate) * (p.timeout() + Tolerance).Seconds())
+		}
+	}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return fmt.Errorf("read the limit of open files: %w", err)
+	}
+	if need <= limit.Cur {
+		return nil
+	}
+	raised := unix.Rlimit{Cur: need, Max: max(need, limit.Max)}
+	if unix.Setrlimit(unix.RLIMIT_NOFILE, &raised) == nil {
+		return nil
+	}
+	return fmt.Errorf("an outage would leave %d sockets open (rate × timeout of fresh streams), but this process may open %d: "+
+		"lower the rate or the timeout, or raise the limit (ulimit -n %d)", need, limit.Cur, need)
+}

@@ -1,0 +1,285 @@
+package prober
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+// connections sends queries over TCP: each over a connection of its own, or over a
+// few that are kept. A query leaves when its connection is asked for: to make one
+// is part of what a client waits for. Every connection has a goroutine; TCP is
+// measured at rates at which that costs little.
+type connections struct {
+	loop    *loop
+	stream  Stream
+	asked   []*question
+	timeout time.Duration
+	account *account
+	kept    []*slot
+	ended   sync.WaitGroup
+
+	mu     sync.Mutex
+	open   int                      // queries not settled
+	dialed map[*connection]struct{} // connections not closed
+}
+
+// request is a query that is under way over TCP.
+type request struct {
+	intended, sent time.Duration
+	question       int
+	port           int
+}
+
+func newConnections(l *loop, s Stream, asked []*question, timeout time.Duration, a *account) *connections {
+	c := &connections{loop: l, stream: s, asked: asked, timeout: timeout, account: a, dialed: map[*connection]struct{}{}}
+	for range s.Ports {
+		c.kept = append(c.kept, new(slot))
+	}
+	return c
+}
+
+func (c *connections) send(from, to int) (next int) {
+	for ; from < to; from++ {
+		r := request{
+			intended: c.loop.base + schedule{c.stream.Rate}.intended(from), sent: c.loop.clock.Now(), question: from % len(c.asked),
+		}
+		c.mu.Lock()
+		c.open++
+		c.mu.Unlock()
+		in := &slot{once: true}
+		if len(c.kept) > 0 {
+			in = c.kept[from%len(c.kept)]
+		}
+		c.ended.Go(func() { c.ask(in, r) })
+	}
+	return to
+}
+
+// expire has nothing to do: every connection has a deadline.
+func (c *connections) expire(time.Duration) {}
+
+func (c *connections) waiting() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.open
+}
+
+func (c *connections) close() {
+	c.mu.Lock()
+	for k := range c.dialed {
+		_ = k.conn.Close()
+	}
+	c.mu.Unlock()
+	c.ended.Wait()
+}
+
+func (c *connections) settle(r request, outcome history.Outcome) {
+	c.account.settle(history.Query{Port: r.port, Intended: r.intended, Sent: r.sent, Done: c.loop.clock.Now(), Outcome: outcome})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open--
+}
+
+// deadline is when a request times out.
+func (c *connections) deadline(r request) time.Time {
+	return c.loop.clock.Start().Add(r.sent + c.timeout)
+}
+
+// judge holds an answer against the question of r. A question keeps in mind what
+// was answered, and many connections ask it.
+func (c *connections) judge(r request, answer []byte, id uint16) history.Outcome {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.asked[r.question].judge(answer, id)
+}
+
+// slot is the place of a connection that is kept until it breaks or a request on
+// it times out. The next request then makes another.
+type slot struct {
+	once bool // for one query, not to be kept
+
+	mu  sync.Mutex
+	now *connection
+}
+
+// leave has the next request make another connection.
+func (s *slot) leave(k *connection) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.now == k {
+		s.now = nil
+	}
+}
+
+// connection is an open TCP connection with what is pending on it.
+type connection struct {
+	of   *connections
+	in   *slot
+	conn net.Conn
+	port int
+
+	mu      sync.Mutex
+	pending map[uint16]request
+	next    uint16
+	broken  bool
+}
+
+// ask sends a request on the slot's connection, which it makes if need be.
+func (c *connections) ask(in *slot, r request) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.now == nil {
+		dialer := net.Dialer{Deadline: c.deadline(r)}
+		conn, err := dialer.Dial("tcp", c.stream.Server.String())
+		if err != nil {
+			c.settle(r, broken(err))
+			return
+		}
+		in.now = c.keep(in, conn)
+	}
+	in.now.write(r)
+}
+
+func (c *connections) keep(in *slot, conn net.Conn) *connection {
+	k := &connection{of: c, in: in, conn: conn, port: conn.LocalAddr().(*net.TCPAddr).Port, pending: map[uint16]request{}, next: randomID()}
+	c.mu.Lock()
+	c.dialed[k] = struct{}{}
+	c.mu.Unlock()
+	c.ended.Go(k.read)
+	return k
+}
+
+func (k *connection) write(r request) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	r.port = k.port
+	if k.broken { // its reader has just found out
+		k.of.settle(r, history.ICMP)
+		return
+	}
+	k.next += idStep
+	k.pending[k.next] = r
+	wire := k.of.asked[r.question].wire
+	packet := binary.BigEndian.AppendUint16(make([]byte, 0, 2+len(wire)), uint16(len(wire)))
+	packet = append(packet, wire...)
+	binary.BigEndian.PutUint16(packet[2:], k.next)
+	_ = k.conn.SetWriteDeadline(k.of.deadline(r))
+	_ = k.conn.SetReadDeadline(k.first())
+	if _, err := k.conn.Write(packet); err != nil {
+		_ = k.conn.Close() // its reader settles what is pending
+	}
+}
+
+// read settles requests until the connection breaks, or the last one is settled
+// of a connection that is not kept any longer.
+func (k *connection) read() {
+	length, answer := make([]byte, 2), make([]byte, 1<<16)
+	for {
+		_, err := io.ReadFull(k.conn, length)
+		message := answer[:binary.BigEndian.Uint16(length)]
+		if err == nil {
+			_, err = io.ReadFull(k.conn, message)
+		}
+		switch {
+		case err == nil:
+			k.take(message)
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			k.in.leave(k)
+			k.expire()
+		default:
+			k.in.leave(k)
+			k.end(history.ICMP)
+			return
+		}
+		if (err != nil || k.in.once) && k.done() {
+			k.end(history.Timeout)
+			return
+		}
+	}
+}
+
+// idStep keeps the ids of requests in a row far apart, and odd it comes to each of
+// them: an answer with a wrong id must not look like the next request's.
+const idStep = 40503
+
+// take settles the request of an answer. One that fits none says nothing, but
+// where only one can be meant.
+func (k *connection) take(message []byte) {
+	id, _ := idOf(message)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	r, ok := k.pending[id]
+	switch {
+	case ok:
+		delete(k.pending, id)
+		k.of.settle(r, k.of.judge(r, message, id))
+	case k.in.once:
+		for id, r := range k.pending {
+			delete(k.pending, id)
+			k.of.settle(r, history.Mismatch)
+		}
+	default:
+		k.of.account.ignore()
+	}
+	_ = k.conn.SetReadDeadline(k.first())
+}
+
+// expire settles the requests that have timed out.
+func (k *connection) expire() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := time.Now()
+	for id, r := range k.pending {
+		if !k.of.deadline(r).After(now) {
+			delete(k.pending, id)
+			k.of.settle(r, history.Timeout)
+		}
+	}
+	_ = k.conn.SetReadDeadline(k.first())
+}
+
+// first is when the first pending request times out, never where none is.
+func (k *connection) first() (at time.Time) {
+	for _, r := range k.pending {
+		if d := k.of.deadline(r); at.IsZero() || d.Before(at) {
+			at = d
+		}
+	}
+	return at
+}
+
+func (k *connection) done() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.pending) == 0
+}
+
+// end closes the connection and settles what is pending.
+func (k *connection) end(outcome history.Outcome) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.broken = true
+	_ = k.conn.Close()
+	for id, r := range k.pending {
+		delete(k.pending, id)
+		k.of.settle(r, outcome)
+	}
+	k.of.mu.Lock()
+	defer k.of.mu.Unlock()
+	delete(k.of.dialed, k)
+}
+
+// broken is the outcome that an error of a connection means.
+func broken(err error) history.Outcome {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return history.Timeout
+	}
+	return history.ICMP
+}

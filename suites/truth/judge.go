@@ -1,0 +1,97 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+// tally is how a prober's windows compare with the truth.
+type tally struct {
+	outages  int
+	exact    int // both edges within the bound
+	wide     int // an edge is off by more, but the window says by how much at most, and is right
+	wrong    int // an edge is off by more than the window says
+	missed   int
+	invented int
+	unknown  int // an edge lies in an interval of which the prober says it knows nothing
+	worst    time.Duration
+	details  []string
+}
+
+func (t *tally) add(other tally) {
+	t.outages += other.outages
+	t.exact += other.exact
+	t.wide += other.wide
+	t.wrong += other.wrong
+	t.missed += other.missed
+	t.invented += other.invented
+	t.unknown += other.unknown
+	t.worst = max(t.worst, other.worst)
+	t.details = append(t.details, other.details...)
+}
+
+// bound is how far off a window's edge may be.
+func bound(rate int) time.Duration { return 2*time.Second/time.Duration(rate) + time.Millisecond }
+
+// slack is how long a query may be on its way to the server, on loopback.
+const slack = time.Millisecond
+
+// compare holds windows against the outages that there were, all on one clock.
+func compare(truth []outage, windows []history.Window, doubts []history.Doubt, rate int) tally {
+	t := tally{outages: len(truth)}
+	used := make([]bool, len(windows))
+	for _, o := range truth {
+		found := -1
+		for i, w := range windows {
+			if !used[i] && w.From-w.FromMargin < o.to+slack && w.To > o.from-slack {
+				found = i
+				break
+			}
+		}
+		doubtful := within(doubts, o.from) || within(doubts, o.to)
+		if found < 0 {
+			if doubtful {
+				t.unknown++
+			} else {
+				t.missed++
+				t.details = append(t.details, fmt.Sprintf("missed: %s for %v", o.kind, o.to-o.from))
+			}
+			continue
+		}
+		used[found] = true
+		w := windows[found]
+		off := max((w.From - o.from).Abs(), (w.To - o.to).Abs())
+		stated := o.from <= w.From+slack && o.from >= w.From-w.FromMargin-slack && o.to <= w.To+slack && o.to >= w.To-w.ToMargin-slack
+		switch {
+		case off <= bound(rate):
+			t.exact++
+			t.worst = max(t.worst, off)
+		case stated:
+			t.wide++
+		case doubtful:
+			t.unknown++
+		default:
+			t.wrong++
+			t.details = append(t.details, fmt.Sprintf("wrong: %s for %v: begins %v and ends %v off, margins %v and %v",
+				o.kind, o.to-o.from, w.From-o.from, w.To-o.to, w.FromMargin, w.ToMargin))
+		}
+	}
+	for i, w := range windows {
+		if !used[i] {
+			t.invented++
+			t.details = append(t.details, fmt.Sprintf("invented: %v with %d lost", w.Length(), w.Lost))
+		}
+	}
+	return t
+}
+
+func within(doubts []history.Doubt, at time.Duration) bool {
+	for _, d := range doubts {
+		if d.From-slack <= at && at <= d.To+slack {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+func at(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// window has margins of 1 ms.
+func window(from, to int) history.Window {
+	return history.Window{From: at(from), To: at(to), FromMargin: at(1), ToMargin: at(1), Lost: 1}
+}
+
+func TestCompare(t *testing.T) {
+	truth := []outage{{silent, at(1000), at(1100)}}
+	stalled := window(1000, 1140)
+	stalled.ToMargin = at(45)
+	for name, c := range map[string]struct {
+		windows []history.Window
+		doubts  []history.Doubt
+		want    tally
+	}{
+		"both edges right":              {windows: []history.Window{window(1001, 1100)}, want: tally{outages: 1, exact: 1, worst: at(1)}},
+		"off by the bound":              {windows: []history.Window{window(1003, 1103)}, want: tally{outages: 1, exact: 1, worst: at(3)}},
+		"off by more":                   {windows: []history.Window{window(1000, 1140)}, want: tally{outages: 1, wrong: 1}},
+		"off by more, as it says":       {windows: []history.Window{stalled}, want: tally{outages: 1, wide: 1}},
+		"off by more, in doubt":         {windows: []history.Window{window(1000, 1140)}, doubts: []history.Doubt{{From: at(1090), To: at(1140)}}, want: tally{outages: 1, unknown: 1}},
+		"none":                          {want: tally{outages: 1, missed: 1}},
+		"none, in doubt":                {doubts: []history.Doubt{{From: at(990), To: at(1110)}}, want: tally{outages: 1, unknown: 1}},
+		"none, the doubt is another's":  {doubts: []history.Doubt{{From: at(500), To: at(600)}}, want: tally{outages: 1, missed: 1}},
+		"another window where none was": {windows: []history.Window{window(1000, 1100), window(3000, 3100)}, want: tally{outages: 1, exact: 1, invented: 1}},
+		"one in two":                    {windows: []history.Window{window(1000, 1040), window(1080, 1100)}, want: tally{outages: 1, wrong: 1, invented: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := compare(truth, c.windows, c.doubts, 1000)
+			got.details = nil
+			if !reflect.DeepEqual(got, c.want) {
+				t.Errorf("got  %+v\nwant %+v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestSessionsKeepTheirBounds(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	long := false
+	for n := range 500 {
+		plan, length := session(n, random)
+		end := time.Duration(0)
+		for _, o := range plan {
+			took := o.to - o.from
+			if took < shortest || took > longest || o.from-end < quietLeast {
+				t.Errorf("session %d: %+v after %v", n, o, end)
+			}
+			end, long = o.to, long || took > 5*time.Second
+		}
+		if len(plan) != outages || length != end+quietLeast {
+			t.Errorf("session %d lasts %v: %+v", n, length, plan)
+		}
+	}
+	if !long {
+		t.Error("no outage is long")
+	}
+}

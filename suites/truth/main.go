@@ -1,0 +1,42 @@
+// Command truth holds the prober against what is known to be true. Its windows
+// command has a DNS server fail at known times and compares the windows that
+// spotdrill probe reports. Its bench command measures what probing costs. Both
+// have dnsperf do the same.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "truth:", err)
+		os.Exit(1) //nolint:gocritic // nothing is left to stop
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	commands := map[string]func(context.Context, []string) error{"windows": windows, "bench": bench}
+	if len(args) > 0 && commands[args[0]] != nil {
+		return commands[args[0]](ctx, args[1:])
+	}
+	return errors.New("want a command: windows or bench")
+}
+
+// flagSet has the flags of one command.
+func flagSet(name string) (set *flag.FlagSet, binary *string) {
+	set = flag.NewFlagSet(name, flag.ContinueOnError)
+	return set, set.String("spotdrill", "bin/spotdrill", "the binary to measure")
+}
+
+// row writes a line of a Markdown table.
+func row(cells ...string) { fmt.Println("| " + strings.Join(cells, " | ") + " |") }

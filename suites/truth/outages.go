@@ -1,0 +1,52 @@
+package main
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// kind is how a server fails.
+type kind string
+
+const (
+	silent  kind = "silent"  // it takes queries and says nothing
+	refuses kind = "refuses" // its socket is closed: ICMP port unreachable
+	fails   kind = "fails"   // it answers SERVFAIL
+)
+
+// outage is an interval in which every query is lost. Planned ones count from the
+// session's start, true ones are CLOCK_MONOTONIC.
+type outage struct {
+	kind     kind
+	from, to time.Duration
+}
+
+// What a session holds. Between outages lies more than the half second that two
+// windows must be apart.
+const (
+	shortest   = 20 * time.Millisecond
+	longest    = 10 * time.Second
+	shortMost  = time.Second
+	outages    = 3
+	quietLeast = 700 * time.Millisecond
+	// longEvery is how many sessions have one whose last outage may be the longest.
+	longEvery = 5
+)
+
+// session plans the outages of one, and how long it lasts.
+func session(number int, random *rand.Rand) (plan []outage, length time.Duration) {
+	at := quietLeast
+	for i := range outages {
+		at += time.Duration(random.Float64() * float64(300*time.Millisecond))
+		most := shortMost
+		if number%longEvery == longEvery-1 && i == outages-1 {
+			most = longest
+		}
+		// Every length's order of magnitude comes as often as any other.
+		took := time.Duration(float64(shortest) * math.Pow(float64(most)/float64(shortest), random.Float64()))
+		plan = append(plan, outage{[]kind{silent, refuses, fails}[random.IntN(3)], at, at + took})
+		at += took + quietLeast
+	}
+	return plan, at
+}

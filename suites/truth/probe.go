@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/prober"
+)
+
+// report is what spotdrill probe --json says.
+type report struct {
+	Start   history.Anchor
+	Summary prober.Summary
+	Streams []struct {
+		Windows []history.Window
+		Doubts  []history.Doubt
+	}
+}
+
+// usage is what a program took of the machine.
+type usage struct {
+	cpu    time.Duration
+	memory int64 // bytes, at most
+}
+
+// command runs a program and says what it printed and took.
+func command(ctx context.Context, args ...string) (string, usage, error) {
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	if cmd.ProcessState == nil {
+		return "", usage{}, err
+	}
+	took := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	u := usage{cpu: time.Duration(took.Utime.Nano() + took.Stime.Nano()), memory: took.Maxrss << 10}
+	if err != nil {
+		err = fmt.Errorf("%q: %w: %s", args, err, errs.String())
+	}
+	return out.String(), u, err
+}
+
+// patience is how long an answer is waited for: a fresh port at 20,000/s keeps as
+// many sockets open as this, within the 20,000 files that are commonly allowed.
+const patience = 700 * time.Millisecond
+
+// probing is one run of spotdrill probe.
+type probing struct {
+	binary string
+	server string
+	name   string
+	rate   int
+	mode   history.Mode
+	ports  int // in fixed mode
+	length time.Duration
+	under  []string // a command that it is run by
+}
+
+func (p probing) run(ctx context.Context) (report, usage, error) {
+	args := append(p.under[:len(p.under):len(p.under)], p.binary, "probe", "--server", p.server, "--name", p.name,
+		"--rate", strconv.Itoa(p.rate), "--mode", string(p.mode), "--for", p.length.String(), "--timeout", patience.String(), "--json", "--no-check")
+	if p.mode == history.Fixed {
+		args = append(args, "--ports", strconv.Itoa(p.ports))
+	}
+	out, took, err := command(ctx, args...)
+	if err != nil {
+		return report{}, took, err
+	}
+	var r report
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		return report{}, took, fmt.Errorf("read the report of %q: %w", args, err)
+	}
+	if len(r.Streams) != 1 {
+		return report{}, took, fmt.Errorf("%q told of %d streams, want 1", args, len(r.Streams))
+	}
+	base := time.Duration(r.Start.Monotonic)
+	for i := range r.Streams[0].Windows {
+		w := &r.Streams[0].Windows[i]
+		w.From, w.To = w.From+base, w.To+base
+	}
+	for i := range r.Streams[0].Doubts {
+		d := &r.Streams[0].Doubts[i]
+		d.From, d.To = d.From+base, d.To+base
+	}
+	return r, took, nil
+}
+
+// told is what dnsperf says.
+type told struct {
+	sent, completed, lost int
+	failed                int // answered with another code than NOERROR
+	rate                  float64
+	took                  usage
+}
+
+var dnsperfLines = map[string]*regexp.Regexp{
+	"sent":      regexp.MustCompile(`Queries sent:\s+(\d+)`),
+	"completed": regexp.MustCompile(`Queries completed:\s+(\d+)`),
+	"lost":      regexp.MustCompile(`Queries lost:\s+(\d+)`),
+	"failed":    regexp.MustCompile(`SERVFAIL (\d+)`),
+	"rate":      regexp.MustCompile(`Queries per second:\s+([\d.]+)`),
+}
+
+// dnsperf asks the same with dnsperf: at a rate, or as fast as it can where that
+// is 0.
+func dnsperf(ctx context.Context, host, port, asked string, rate int, length time.Duration, more ...string) (told, error) {
+	file, err := os.CreateTemp("", "dnsperf-*.txt")
+	if err != nil {
+		return told{}, err
+	}
+	defer func() { _ = os.Remove(file.Name()) }()
+	_, err = fmt.Fprintf(file, "%s A\n", asked)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return told{}, err
+	}
+	args := append([]string{"dnsperf", "-s", host, "-p", port, "-d", file.Name(), "-l", strconv.Itoa(int((length + time.Second - 1) / time.Second)), "-t", "2"}, more...)
+	if rate > 0 {
+		args = append(args, "-Q", strconv.Itoa(rate))
+	}
+	out, took, err := command(ctx, args...)
+	if err != nil {
+		return told{}, err
+	}
+	number := func(what string) float64 {
+		if m := dnsperfLines[what].FindStringSubmatch(out); m != nil {
+			n, _ := strconv.ParseFloat(m[1], 64)
+			return n
+		}
+		return 0
+	}
+	return told{int(number("sent")), int(number("completed")), int(number("lost")), int(number("failed")), number("rate"), took}, nil
+}

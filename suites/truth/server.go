@@ -1,0 +1,238 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/miekg/dns"
+	"golang.org/x/net/ipv4"
+	"golang.org/x/sys/unix"
+)
+
+// server is a DNS server whose outages are known exactly: by when the kernel took
+// a query in, not by when this process came to read it.
+type server struct {
+	at *net.UDPAddr
+
+	mu    sync.Mutex
+	conn  *net.UDPConn
+	plan  []outage // CLOCK_MONOTONIC
+	truth []outage
+}
+
+const (
+	name       = "truth.example."
+	bufferSize = 4 << 20
+	batch      = 64
+)
+
+func startServer(ctx context.Context) (*server, error) {
+	s := &server{at: &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}}
+	if err := s.open(); err != nil {
+		return nil, err
+	}
+	s.at = s.conn.LocalAddr().(*net.UDPAddr)
+	go s.serve(ctx)
+	return s, nil
+}
+
+func (s *server) open() error {
+	conn, err := net.ListenUDP("udp4", s.at)
+	if err != nil {
+		return fmt.Errorf("listen as the server: %w", err)
+	}
+	_ = conn.SetReadBuffer(bufferSize)
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS_NEW, 1)
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.conn = conn
+	return errors.Join(err, failed)
+}
+
+// fail has the server play outages from a moment on.
+func (s *server) fail(from time.Duration, plan []outage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.plan, s.truth = nil, nil
+	for _, o := range plan {
+		s.plan = append(s.plan, outage{o.kind, from + o.from, from + o.to})
+	}
+	_ = s.conn.SetReadDeadline(time.Now()) // so that it looks at the plan
+}
+
+// played are the outages as they were.
+func (s *server) played() []outage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]outage(nil), s.truth...)
+}
+
+func (s *server) failing(moment time.Duration) kind {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range s.plan {
+		if o.from <= moment && moment < o.to && o.kind != refuses {
+			return o.kind
+		}
+	}
+	return ""
+}
+
+// next is the next outage that ends the socket, and whether its time has come.
+func (s *server) next() (o outage, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := monotonic()
+	for len(s.plan) > 0 && s.plan[0].to < now {
+		if s.plan[0].kind != refuses {
+			s.truth = append(s.truth, s.plan[0])
+		}
+		s.plan = s.plan[1:]
+	}
+	if len(s.plan) == 0 {
+		return outage{}, false
+	}
+	return s.plan[0], s.plan[0].kind == refuses
+}
+
+func (s *server) serve(ctx context.Context) {
+	defer func() { _ = s.conn.Close() }()
+	a := newAnswerer()
+	for ctx.Err() == nil {
+		o, refusing := s.next()
+		now := monotonic()
+		wait := 50 * time.Millisecond
+		if refusing {
+			if wait = min(wait, o.from-now); wait <= 0 {
+				a.drain(s)
+				if err := s.refuse(o); err != nil {
+					fmt.Fprintln(os.Stderr, "truth: the server:", err)
+					return
+				}
+				continue
+			}
+		}
+		_ = s.conn.SetReadDeadline(time.Now().Add(wait))
+		for a.round(s) == nil {
+			if refusing && monotonic() >= o.from {
+				break
+			}
+		}
+	}
+}
+
+// refuse closes the socket for an outage. What is true of it is what was done.
+func (s *server) refuse(o outage) error {
+	if err := s.conn.Close(); err != nil {
+		return err
+	}
+	from := monotonic()
+	time.Sleep(o.to - from)
+	to := monotonic()
+	if err := s.open(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.truth = append(s.truth, outage{refuses, from, to})
+	s.plan = s.plan[1:]
+	return nil
+}
+
+// answerer takes queries in batches and answers each as of its arrival.
+type answerer struct {
+	of               *net.UDPConn
+	conn             *ipv4.PacketConn // over of
+	in, out          []ipv4.Message
+	answer, servfail []byte
+}
+
+func newAnswerer() *answerer {
+	a := new(answerer)
+	for range batch {
+		a.in = append(a.in, ipv4.Message{Buffers: [][]byte{make([]byte, 512)}, OOB: make([]byte, 128)})
+	}
+	query := new(dns.Msg).SetQuestion(name, dns.TypeA)
+	reply := new(dns.Msg).SetReply(query)
+	reply.Answer = []dns.RR{&dns.A{Hdr: dns.RR_Header{Name: name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 30}, A: net.IPv4(10, 0, 0, 1)}}
+	a.answer, _ = reply.Pack()
+	a.servfail, _ = new(dns.Msg).SetRcode(query, dns.RcodeServerFailure).Pack()
+	return a
+}
+
+func (a *answerer) drain(s *server) {
+	_ = s.conn.SetReadDeadline(time.Now().Add(time.Microsecond))
+	for a.round(s) == nil {
+	}
+}
+
+// round takes what has come and answers it.
+func (a *answerer) round(s *server) error {
+	if a.of != s.conn {
+		a.of, a.conn = s.conn, ipv4.NewPacketConn(s.conn)
+	}
+	n, err := a.conn.ReadBatch(a.in, 0)
+	if err != nil {
+		return err
+	}
+	wall, now := time.Duration(time.Now().UnixNano()), monotonic()
+	a.out = a.out[:0]
+	for _, m := range a.in[:n] {
+		if m.N < 12 {
+			continue
+		}
+		text := a.answer
+		switch s.failing(now + arrival(m.OOB[:m.NN], wall) - wall) {
+		case silent:
+			continue
+		case fails:
+			text = a.servfail
+		}
+		reply := append([]byte(nil), text...)
+		copy(reply, m.Buffers[0][:2])
+		a.out = append(a.out, ipv4.Message{Buffers: [][]byte{reply}, Addr: m.Addr})
+	}
+	for out := a.out; len(out) > 0; {
+		n, err := a.conn.WriteBatch(out, 0)
+		if err != nil {
+			n = 1 // a client that is gone
+		}
+		out = out[n:]
+	}
+	return nil
+}
+
+// arrival is when the kernel took a message in, by the wall clock.
+func arrival(oob []byte, otherwise time.Duration) time.Duration {
+	for len(oob) >= unix.SizeofCmsghdr {
+		header, data, rest, err := unix.ParseOneSocketControlMessage(oob)
+		if err != nil {
+			break
+		}
+		if header.Level == unix.SOL_SOCKET && header.Type == unix.SO_TIMESTAMPNS_NEW && len(data) >= 16 {
+			return time.Duration(binary.NativeEndian.Uint64(data))*time.Second + time.Duration(binary.NativeEndian.Uint64(data[8:]))
+		}
+		oob = rest
+	}
+	return otherwise
+}
+
+// monotonic is the kernel's clock that spotdrill's anchor names.
+func monotonic() time.Duration {
+	var ts unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // always there
+	return time.Duration(ts.Nano())
+}
