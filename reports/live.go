@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 )
@@ -38,7 +39,7 @@ func (c *Console) follow(head string) {
 		defer tick.Stop()
 		for {
 			c.mu.Lock()
-			_, _ = io.WriteString(c.out, wipe+fit(l.line(time.Now()), columnsOf(c.out)))
+			_, _ = io.WriteString(c.out, wipe+l.line(time.Now(), columnsOf(c.out)))
 			c.mu.Unlock()
 			select {
 			case <-l.stop:
@@ -74,7 +75,8 @@ func (c *Console) Phase(name string) {
 	if c.live == nil {
 		return
 	}
-	if c.live.phase = name; name == "arrange" { // of the next attempt, perhaps
+	// Once it is over, and in the next attempt, no notice runs.
+	if c.live.phase = name; name == "restore" || name == "arrange" {
 		c.live.deadline = time.Time{}
 	}
 }
@@ -88,9 +90,10 @@ func (c *Console) Deadline(at time.Time) {
 	}
 }
 
-// line is "[3/13] name … steps, 12 s, deadline in 13 s".
-func (l *live) line(now time.Time) string {
-	text := l.head + " … "
+// line is "[3/13] name … steps, 12 s, deadline in 13 s". Where the terminal is too
+// narrow the name is cut: what changes comes last.
+func (l *live) line(now time.Time, columns int) string {
+	text := " … "
 	if l.phase != "" {
 		text += l.phase + ", "
 	}
@@ -102,7 +105,7 @@ func (l *live) line(now time.Time) string {
 	default:
 		text += fmt.Sprintf(", deadline %.0f s ago", -left.Seconds())
 	}
-	return text
+	return fit(fit(l.head, columns-utf8.RuneCountInString(text))+text, columns)
 }
 
 // columnsOf is how many columns the terminal has.
@@ -116,10 +119,11 @@ func columnsOf(out io.Writer) int {
 	return usual
 }
 
-// fit cuts a line that would wrap: a wrapped one cannot be wiped.
-func fit(line string, columns int) string {
-	if text := []rune(line); len(text) >= columns {
-		return string(text[:max(0, columns-2)]) + "…"
+// fit cuts a text that would fill so many columns: a line that wraps cannot be
+// wiped.
+func fit(text string, columns int) string {
+	if letters := []rune(text); len(letters) >= columns {
+		return string(letters[:max(0, columns-2)]) + "…"
 	}
-	return line
+	return text
 }

@@ -17,8 +17,23 @@ func TestTheLiveLineTellsPhaseElapsedAndDeadline(t *testing.T) {
 		"[3/13] a … settle, 12 s, deadline 2 s ago": {phase: "settle", deadline: now.Add(-2 * time.Second)},
 	} {
 		l.head, l.begun = "[3/13] a", begun
-		if got := l.line(now); got != want {
+		if got := l.line(now, 80); got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// What changes is seen on a narrow terminal too.
+func TestTheLiveLineCutsTheName(t *testing.T) {
+	now := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
+	l := &live{head: "[3/13] invalid-json-does-not-stop-the-next-notice", phase: "steps", begun: now.Add(-9 * time.Second), deadline: now.Add(13 * time.Second)}
+	for columns, want := range map[int]string{
+		100: "[3/13] invalid-json-does-not-stop-the-next-notice … steps, 9 s, deadline in 13 s",
+		60:  "[3/13] invalid-json-does-no… … steps, 9 s, deadline in 13 s",
+		20:  "… … steps, 9 s, de…",
+	} {
+		if got := l.line(now, columns); got != want {
+			t.Errorf("in %d columns: %q, want %q", columns, got, want)
 		}
 	}
 }

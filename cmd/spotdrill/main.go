@@ -80,12 +80,25 @@ func codeOf(err error) int {
 }
 
 func newRoot() *cobra.Command {
-	root := group("spotdrill", "Fire drills for spot nodes and cluster DNS",
-		newRunCommand(), newListCommand(), newExplainCommand(), newJudgeCommand(), newCompareCommand(), newReportCommand(),
-		newUpCommand(), newDownCommand(), newCleanCommand(), newDoctorCommand(),
-		newProbeCommand(), newSendCommand(), newVersionCommand(),
-		newHandlerCommand(), newProxyCommand(), newWorkloadCommand(), newConntrackCommand(),
-	)
+	root := group("spotdrill", "Fire drills for spot nodes and cluster DNS")
+	for _, part := range []struct {
+		id, title string
+		commands  []*cobra.Command
+	}{
+		{"drills", "Drills:", []*cobra.Command{
+			newRunCommand(), newListCommand(), newExplainCommand(), newJudgeCommand(), newCompareCommand(), newReportCommand(),
+		}},
+		{"system", "The system that they run on:", []*cobra.Command{newDoctorCommand(), newUpCommand(), newDownCommand(), newCleanCommand()}},
+		{"alone", "Without it:", []*cobra.Command{newProbeCommand(), newSendCommand()}},
+		{"pods", "What runs in its pods:", []*cobra.Command{newHandlerCommand(), newProxyCommand(), newWorkloadCommand(), newConntrackCommand()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: part.id, Title: part.title})
+		for _, cmd := range part.commands {
+			cmd.GroupID = part.id
+			root.AddCommand(cmd)
+		}
+	}
+	root.AddCommand(newVersionCommand())
 	root.Long = `Fire drills for spot nodes and cluster DNS.
 
 Exit codes: 0, all passed; 1, something failed; 2, nothing failed, but something

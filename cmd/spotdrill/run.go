@@ -45,6 +45,12 @@ could not be judged; 70: the harness itself broke.`,
   spotdrill run --rerun-failed`,
 		ValidArgsFunction: completeScenarios,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkSystem(o.system); err != nil {
+				return err
+			}
+			if o.repeat < 1 {
+				return usage("--repeat %d: each scenario is played at least once", o.repeat)
+			}
 			if o.rerunFailed {
 				was, err := lastRun(o.out)
 				if err != nil {

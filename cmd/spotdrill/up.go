@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,6 +23,9 @@ It stays until spotdrill down.`,
 		Example: `  eval "$(spotdrill up)"; kubectl get nodes`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkSystem(opts); err != nil {
+				return err
+			}
 			start := time.Now()
 			system, err := run.Up(cmd.Context(), opts)
 			if err != nil {
@@ -54,6 +59,14 @@ func systemFlags(flags *pflag.FlagSet, opts *run.Options) {
 	flags.StringVar(&opts.Source, "source", ".", "checkout to build images from where no registry answers")
 	flags.StringVar(&opts.Binary, "binary", self, "static spotdrill binary to run in the cluster")
 	flags.Lookup("binary").DefValue = "this program"
+}
+
+// checkSystem sees what would only fail minutes later.
+func checkSystem(opts run.Options) error {
+	if modes := []string{"iptables", "nftables"}; !slices.Contains(modes, opts.ProxyMode) {
+		return usage("--proxy-mode %q is not known; allowed: %s", opts.ProxyMode, strings.Join(modes, ", "))
+	}
+	return nil
 }
 
 func clusterFlag(flags *pflag.FlagSet, opts *run.Options) {

@@ -115,12 +115,19 @@ func cannotBuild() (why, mend string) {
 	return "", ""
 }
 
+// kindLabel is what kind puts on its nodes.
+const kindLabel = "io.x-k8s.kind.cluster"
+
 func examineCluster(ctx context.Context, eng *engine.Engine, opts Options) engine.Finding {
 	f := engine.Finding{What: "cluster " + opts.Cluster, State: engine.Mended, Detail: "there is none; a run makes it"}
-	containers, err := eng.Containers(ctx, cluster.Label)
-	if err != nil {
-		f.State, f.Detail = engine.Warning, err.Error()
-		return f
+	var containers []engine.Container
+	for _, label := range []string{cluster.Label, kindLabel + "=" + opts.Cluster} {
+		with, err := eng.Containers(ctx, label)
+		if err != nil {
+			f.State, f.Detail = engine.Warning, err.Error()
+			return f
+		}
+		containers = append(containers, with...)
 	}
 	containers = slices.DeleteFunc(containers, func(c engine.Container) bool { return !strings.HasPrefix(c.Name, opts.Cluster+"-") })
 	stopped := slices.DeleteFunc(slices.Clone(containers), func(c engine.Container) bool { return c.State == "running" })
