@@ -67,6 +67,8 @@ type Handler struct {
 	// Description is what --handler said: the name of one that comes with the
 	// product, or the path of a file.
 	Description string `yaml:"description,omitempty"`
+	// Image is what --handler-image said, if anything.
+	Image string `yaml:"image,omitempty"`
 }
 
 // Timings says where the time went.
@@ -205,7 +207,11 @@ func (r *Report) Reproduce(e Entry) string {
 	if !scenarios.InCatalogue(scenario) && e.History != "" {
 		scenario = filepath.ToSlash(ScenarioFile(filepath.Join(r.folder.Path, e.History), e.Scenario))
 	}
-	return fmt.Sprintf("spotdrill run %s --handler %s --set %s", scenario, cmp.Or(r.Handler.Description, r.Handler.Name), r.Set)
+	command := fmt.Sprintf("spotdrill run %s --handler %s --set %s", scenario, cmp.Or(r.Handler.Description, r.Handler.Name), r.Set)
+	if r.Handler.Image != "" {
+		command += " --handler-image " + r.Handler.Image
+	}
+	return command
 }
 
 // WritePage writes the HTML report into the folder that the report is of, and

@@ -172,6 +172,7 @@ func TestReproduceNamesWhatWasPlayed(t *testing.T) {
 	}{
 		"of the catalogue": {Handler{Name: "builtin"}, failed(), "spotdrill run spot-notice-drains-node --handler builtin --set fast"},
 		"own handler":      {own, failed(), "spotdrill run spot-notice-drains-node --handler ./mine/handler.yaml --set fast"},
+		"own image":        {Handler{Name: "nth", Image: "nth:dev"}, failed(), "spotdrill run spot-notice-drains-node --handler nth --set fast --handler-image nth:dev"},
 		"own scenario": {
 			own,
 			Entry{Result: verdict.Result{Scenario: "mine"}, History: "mine/attempt-2"},

@@ -61,9 +61,14 @@ could not be judged; 70: the harness itself broke.`,
 				}
 				if !cmd.Flags().Changed("handler") {
 					o.handler = cmp.Or(was.Handler.Description, was.Handler.Name)
+					o.image = cmp.Or(o.image, was.Handler.Image)
 				}
 			}
 			opts, err := o.options(args, cmd.ErrOrStderr())
+			if errors.Is(err, errAllPassed) {
+				fmt.Fprintln(cmd.ErrOrStderr(), err)
+				return nil
+			}
 			if err != nil {
 				return exitError{exitUsage, err}
 			}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spotdrill/spotdrill/reports"
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -69,6 +70,21 @@ func TestRerunFailedPlaysWhatDidNotPass(t *testing.T) {
 	}
 	if _, err := (selection{rerunFailed: true}).choose(scenarios.Fast, []string{"a"}, out); err == nil || !strings.Contains(err.Error(), "give one of them") {
 		t.Errorf("with names as well: %v", err)
+	}
+}
+
+func TestRerunFailedHasNothingToDoWhereAllPassed(t *testing.T) {
+	out := t.TempDir()
+	folder, err := reports.NewFolder(out, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := folder.Write(reports.New(folder, reports.Handler{Name: "builtin"}, scenarios.Fast, nil)); err != nil {
+		t.Fatal(err)
+	}
+	stdout, stderr, code := spotdrill(t, "run", "--rerun-failed", "--out", out)
+	if code != 0 || stdout != "" || !strings.Contains(stderr, "nothing to play again") {
+		t.Errorf("exit code %d, printed %q, said %q", code, stdout, stderr)
 	}
 }
 

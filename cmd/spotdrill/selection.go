@@ -14,6 +14,9 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
+// errAllPassed is why there is nothing to play again.
+var errAllPassed = errors.New("everything passed in the latest run: there is nothing to play again")
+
 // selection narrows down which scenarios are played.
 type selection struct {
 	only, skip, profiles []string
@@ -35,7 +38,7 @@ func (sel selection) choose(set scenarios.Set, names []string, out string) ([]sc
 			return nil, err
 		}
 		if names = failedIn(was, filepath.Join(out, reports.Latest)); len(names) == 0 {
-			return nil, fmt.Errorf("everything passed in %s: there is nothing to play again", filepath.Join(out, reports.Latest))
+			return nil, errAllPassed
 		}
 	}
 	chosen, err := scenarios.Select(set, names)

@@ -94,7 +94,7 @@ func (s *Session) SetUp(ctx context.Context) error {
 		return err
 	}
 	meta := s.Handler.Meta()
-	s.report = reports.New(s.folder, reports.Handler{Name: meta.Name, Version: meta.Version, Description: s.Handler.Reference()}, s.Set, nil)
+	s.report = reports.New(s.folder, reports.Handler{Name: meta.Name, Version: meta.Version, Description: s.Handler.Reference(), Image: s.HandlerImage}, s.Set, nil)
 	s.System.Log("setting the system up (about 10 min where images must be built, else less than a minute)")
 	if s.system, err = run.Up(ctx, s.System); err != nil {
 		return fmt.Errorf("set-up: %w", err)
