@@ -116,6 +116,7 @@ fix: ## Mend what a tool can mend
 	@$(TOOL) gofumpt -w $$(git ls-files '*.go')
 	@git ls-files "*.yaml" "*.yml" | grep -v -e /testdata/ -e /crds/ -e "^kind/cluster.yaml$$" | xargs $(TOOL) yamlfmt -conf .ci/yamlfmt.yaml
 	@$(TOOL) shfmt -w $$(.ci/shell-files)
+	@go test ./docs/schema -update
 	@$(TOOL) golangci-lint run --fix
 
 .PHONY: clean

@@ -9,7 +9,8 @@ import (
 // Disrupt does something to CoreDNS that no notice announces, and goes on once
 // the API has taken it.
 type Disrupt struct {
-	CoreDNS string `yaml:"coredns"` // one of Disruptions
+	// CoreDNS is what it meets.
+	CoreDNS string `yaml:"coredns"`
 	// Node is the one whose CoreDNS pods it is done to; empty means all of them, at
 	// once.
 	Node string `yaml:"node,omitempty"`

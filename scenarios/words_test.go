@@ -16,7 +16,7 @@ func TestEveryStepHasWords(t *testing.T) {
 	}
 	for _, s := range all {
 		for i, step := range s.Steps {
-			if text := step.String(); text == "" || strings.Contains(text, "  ") || strings.Contains(text, "until ,") || strings.HasSuffix(text, "the handler ") {
+			if text := step.String(); text == "" || strings.Contains(text, "  ") || strings.Contains(text, "until ,") || strings.HasSuffix(text, " ") {
 				t.Errorf("%s: step %d is told as %q", s.Name, i+1, text)
 			}
 		}
@@ -33,6 +33,7 @@ func TestStepsInWords(t *testing.T) {
 		"wait until a pod of a is told to end, at most 1s":                          {Await: &Await{Evicting: "a", Timeout: second}},
 		"the instance of a is taken at the deadline of n":                           {Reclaim: &Reclaim{Node: "a", At: "n"}},
 		"fault f: error for 1s with status 500, 3 calls of ReceiveMessage":          {Fault: &Fault{Name: "f", Type: "error", For: second, Status: 500, Count: 3, Actions: []string{"ReceiveMessage"}}},
+		"the instance of a is taken without a notice":                               {Reclaim: &Reclaim{Node: "a"}},
 		"fault f: delay by 1s":                                                      {Fault: &Fault{Name: "f", Type: "delay", By: second}},
 		"budget of app: minAvailable 4, 1s after n":                                 {Budget: &BudgetChange{Pods: "app", MinAvailable: 4, At: "n", After: second}},
 		"disturbance d: the handler is cut off from the Kubernetes API for 1s":      {Disturb: &Disturb{Name: "d", Handler: CutOff, For: second}},

@@ -49,10 +49,10 @@ func documents() []document {
 			values: map[string][]string{
 				"Scenario.apiVersion": {scenarios.APIVersion}, "Scenario.kind": {scenarios.Kind}, "Scenario.profile": scenarios.Profiles(),
 				"Scenario.sets": sets, "Scenario.feature": feature.Names(), "Scenario.handler": {scenarios.HandlerUnderTest, scenarios.HandlerNone},
-				"CoreDNS.placement": {string(scenarios.OnSpot), string(scenarios.OnOnDemand), string(scenarios.Spread)},
+				"CoreDNS.placement": {string(scenarios.OnSpot), string(scenarios.OnOnDemand), string(scenarios.Spread), string(scenarios.Anywhere)},
 				"Pick.capacity":     capacities, "Pick.runs": {"coredns"}, "Notice.type": scenarios.NoticeTypes(),
 				"Fault.type": scenarios.FaultTypes(), "Fault.actions": scenarios.FaultActions(),
-				"Disturb.handler": scenarios.Disturbances(), "Fault.code": {"ThrottlingException", "RequestThrottled"},
+				"Disturb.handler": scenarios.Disturbances(), "Disrupt.coredns": scenarios.Disruptions(), "Fault.code": {"ThrottlingException", "RequestThrottled"},
 				"Pods.kind": scenarios.PodKinds(), "Budget.unhealthyPodEvictionPolicy": {"IfHealthyBudget", "AlwaysAllow"},
 				"DNSLost.mode": modes, "DNSWindow.mode": modes,
 			},
@@ -174,7 +174,7 @@ func plain(comment string, fields map[string]string) string {
 		return ""
 	})
 	text = word.ReplaceAllStringFunc(text, func(w string) string {
-		if name, ok := fields[w]; ok {
+		if name, ok := fields[w]; ok && w != "CoreDNS" && w != "Ready" { // which are names of their own
 			return name
 		}
 		return w
