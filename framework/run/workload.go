@@ -58,11 +58,11 @@ func (r *drilling) startWorkload(ctx context.Context) error {
 	return nil
 }
 
-// Where the pods of Workload.Replicas run, as fields of their spec.
+// Where the pods of Workload.Replicas run, as their node affinity.
 const (
-	onSpot      = "nodeSelector: {" + cluster.CapacityLabel + ": " + cluster.Spot + "}"
-	firstOnSpot = "affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: " +
-		"[{weight: 100, preference: {matchExpressions: [{key: " + cluster.CapacityLabel + ", operator: In, values: [" + cluster.Spot + "]}]}}]}}"
+	ofSpot      = "matchExpressions: [{key: " + cluster.CapacityLabel + ", operator: In, values: [" + cluster.Spot + "]}]"
+	onSpot      = "{requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{" + ofSpot + "}]}}"
+	firstOnSpot = "{preferredDuringSchedulingIgnoredDuringExecution: [{weight: 100, preference: {" + ofSpot + "}}]}"
 )
 
 func (r *drilling) workloadReady(ctx context.Context) error {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -65,6 +66,20 @@ func TestWhyAPodHasNotStarted(t *testing.T) {
 	} {
 		if got := whyNotStarted(c.pod, "spot-1", c.ready); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestWhereTheWorkloadRuns(t *testing.T) {
+	for where, required := range map[string]bool{onSpot: true, firstOnSpot: false} {
+		objs, err := objects(t.Context(), "workload.yaml", map[string]string{"NAMESPACE": Workload, "IMAGE": "image", "REPLICAS": "3", "WHERE": where})
+		if err != nil || len(objs) != 1 {
+			t.Fatalf("%s: %d objects (%v)", where, len(objs), err)
+		}
+		affinity := objs[0].(*appsv1.Deployment).Spec.Template.Spec.Affinity.NodeAffinity
+		needed, preferred := affinity.RequiredDuringSchedulingIgnoredDuringExecution, affinity.PreferredDuringSchedulingIgnoredDuringExecution
+		if (needed != nil) != required || (len(preferred) == 1) == required {
+			t.Errorf("%s: %+v", where, affinity)
 		}
 	}
 }
