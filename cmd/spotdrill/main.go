@@ -83,7 +83,7 @@ func newRoot() *cobra.Command {
 	root := group("spotdrill", "Fire drills for spot nodes and cluster DNS",
 		newRunCommand(), newListCommand(), newExplainCommand(), newJudgeCommand(), newCompareCommand(), newReportCommand(),
 		newUpCommand(), newDownCommand(), newCleanCommand(), newDoctorCommand(),
-		newRecommendCommand(), newProbeCommand(), newSendCommand(), newVersionCommand(),
+		newSweepCommand(), newRecommendCommand(), newProbeCommand(), newSendCommand(), newVersionCommand(),
 		newHandlerCommand(), newProxyCommand(), newWorkloadCommand(), newConntrackCommand(),
 	)
 	root.Long = `Fire drills for spot nodes and cluster DNS.
