@@ -9,6 +9,8 @@ TIMEOUT ?= 85m
 PROXY_MODE ?= iptables
 # A CloudFormation template of one's own for make eventbridge.
 RULES ?=
+# The matrix of DNS settings for make sweep.
+SWEEP ?= scenarios/sweeps/lameduck-by-readiness.yaml
 # Names of suites/mutants/mutants.yaml for make mutants; all without it.
 MUTANTS ?=
 
@@ -31,7 +33,7 @@ help: ## Show what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "  SET=fast|full  HANDLER=builtin|karpenter|nth|none|path/to/handler.yaml  HANDLER_IMAGE=ref"
-	@echo "  SCENARIOS=name,name  REPEAT=n  TIMEOUT=85m  PROXY_MODE=iptables|nftables  RULES=path/to/template.yaml  MUTANTS=name,name"
+	@echo "  SCENARIOS=name,name  REPEAT=n  TIMEOUT=85m  PROXY_MODE=iptables|nftables  RULES=path/to/template.yaml  SWEEP=path/to/matrix.yaml  MUTANTS=name,name"
 
 # run-suite NAME,TIMEOUT,FAILED,FLAGS compiles and runs a suite; FAILED is said where
 # it does not pass. It tells its progress on stderr; Ginkgo's own words go to a file.
@@ -57,6 +59,10 @@ mutants: build ## Plant defects in the built-in handler; each must be caught
 .PHONY: eventbridge
 eventbridge: ## Judge the EventBridge rules by 20 events; needs no cluster
 	$(call run-suite,eventbridge,30m,not passed,--rules=$(if $(RULES),$(abspath $(RULES))))
+
+.PHONY: sweep
+sweep: build ## Drill a matrix of DNS settings, and say which of them lose no query
+	@bin/spotdrill sweep $(SWEEP) --proxy-mode=$(PROXY_MODE)
 
 .PHONY: build
 build: ## Build bin/spotdrill, one static binary
