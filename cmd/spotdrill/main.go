@@ -86,10 +86,10 @@ func newRoot() *cobra.Command {
 		commands  []*cobra.Command
 	}{
 		{"drills", "Drills:", []*cobra.Command{
-			newRunCommand(), newListCommand(), newExplainCommand(), newJudgeCommand(), newCompareCommand(), newReportCommand(),
+			newRunCommand(), newListCommand(), newExplainCommand(), newJudgeCommand(), newCompareCommand(), newReportCommand(), newSweepCommand(),
 		}},
 		{"system", "The system that they run on:", []*cobra.Command{newDoctorCommand(), newUpCommand(), newDownCommand(), newCleanCommand()}},
-		{"alone", "Without it:", []*cobra.Command{newProbeCommand(), newSendCommand()}},
+		{"alone", "Without it:", []*cobra.Command{newProbeCommand(), newSendCommand(), newRecommendCommand()}},
 		{"pods", "What runs in its pods:", []*cobra.Command{newHandlerCommand(), newProxyCommand(), newWorkloadCommand(), newConntrackCommand()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: part.id, Title: part.title})
