@@ -94,6 +94,10 @@ func TestAlways(t *testing.T) {
 				}
 			})
 		}, check: "commit point", want: Fail, got: "0.700s before"},
+		{name: "deleted once more when the drain was recorded", edit: func(s *story) {
+			committing("drained", 6)(s)
+			s.at(10.2, history.Event{Kind: history.SQSDeleted, Message: "m-1", Notice: "n-1"})
+		}, check: "commit point", want: Fail, got: "4.000s before"},
 		{name: "the mark was on its way", edit: committing("recorded", 4.3), check: "commit point", want: Pass},
 		{name: "deleted and never drained", edit: func(s *story) {
 			committing("recorded", 6)(s)

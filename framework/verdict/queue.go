@@ -158,7 +158,8 @@ func (d drill) commitPoint() (v Verdict, ok bool) {
 	judged := 0
 	for _, put := range d.all(func(e history.Event) bool { return e.Kind == history.NoticePut && d.callsForDrain(e) }) {
 		for _, id := range d.messagesOf(put) {
-			_, deleted, ok := d.lastDeletion(id)
+			// The first one lets it go; another does nothing.
+			deleted, ok := d.first(func(e history.Event) bool { return e.Kind == history.SQSDeleted && e.Message == id })
 			if !ok {
 				continue
 			}
