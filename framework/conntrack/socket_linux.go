@@ -29,9 +29,13 @@ func listen() (*socket, error) {
 		return nil, fmt.Errorf("open a netlink socket: %w", os.NewSyscallError("socket", err))
 	}
 	s := &socket{fd}
-	// The buffer comes first: events arrive as soon as the socket is bound.
-	err = os.NewSyscallError("set SO_RCVBUFFORCE", unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, buffered))
-	if err == nil {
+	// The buffer comes first: events arrive as soon as the socket is bound. In a user
+	// namespace it is what the host allows.
+	err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, buffered)
+	if errors.Is(err, unix.EPERM) {
+		err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, buffered)
+	}
+	if err = os.NewSyscallError("set SO_RCVBUF", err); err == nil {
 		groups := uint32(1<<(unix.NFNLGRP_CONNTRACK_NEW-1) | 1<<(unix.NFNLGRP_CONNTRACK_DESTROY-1))
 		err = os.NewSyscallError("bind", unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: groups}))
 	}
