@@ -52,14 +52,18 @@ func (d drill) streams() []Stream {
 		{Name: "fixed ports", Note: "service, long-lived flows", Measured: dns.Fixed},
 		{Name: "control", Note: "a CoreDNS pod that stays", Measured: dns.Control},
 	}
+	if dns.Echo.Asked > 0 {
+		streams = append(streams, Stream{Name: "echo", Note: "the prober's own process", Measured: dns.Echo})
+	}
 	for i := range streams {
 		streams[i].Width, streams[i].Bins = width, make([]Bin, count)
 	}
 	for _, q := range d.history.Queries {
-		if q.Intended < d.from || q.Intended > d.to {
+		lane := streamOf(q)
+		if q.Intended < d.from || q.Intended > d.to || lane >= len(streams) {
 			continue
 		}
-		s := &streams[streamOf(q)]
+		s := &streams[lane]
 		b := &s.Bins[(q.Intended-d.from)/width]
 		switch {
 		case q.Outcome == history.Unsent:
@@ -81,6 +85,8 @@ func streamOf(q history.Query) int {
 	switch {
 	case q.Target == history.Control:
 		return 2
+	case q.Target == history.Echo:
+		return 3
 	case q.Mode == history.Fixed:
 		return 1
 	}

@@ -236,15 +236,19 @@ func TestQueriesAreCountedInBins(t *testing.T) {
 	add(8.03, history.Service, history.Fresh, history.Unsent)
 	add(9, history.Service, history.Fixed, history.Answered)
 	add(9, history.Control, history.Fresh, history.ServFail)
-	s := New(verdict.Result{DNS: &verdict.DNS{}}, h).Streams
+	add(9, history.Echo, history.Fixed, history.Timeout)
+	if s := New(verdict.Result{DNS: &verdict.DNS{}}, h).Streams; len(s) != 3 {
+		t.Errorf("%d lanes of answers where the echo was not asked, want 3", len(s))
+	}
+	s := New(verdict.Result{DNS: &verdict.DNS{Echo: verdict.Stream{Asked: 1}}}, h).Streams
 	if s[0].Width != 20*time.Millisecond {
 		t.Fatalf("a bin of %s", s[0].Width)
 	}
 	if s[0].Bins[0] != (Bin{Asked: 2, Lost: 1}) || s[0].Bins[1] != (Bin{Unsent: 1}) || s[0].Unsent != 1 {
 		t.Errorf("fresh: %+v", s[0].Bins[:2])
 	}
-	if s[1].Bins[50] != (Bin{Asked: 1}) || s[2].Bins[50] != (Bin{Asked: 1, Lost: 1}) {
-		t.Errorf("fixed %+v, control %+v", s[1].Bins[50], s[2].Bins[50])
+	if s[1].Bins[50] != (Bin{Asked: 1}) || s[2].Bins[50] != (Bin{Asked: 1, Lost: 1}) || s[3].Bins[50] != (Bin{Asked: 1, Lost: 1}) {
+		t.Errorf("fixed %+v, control %+v, echo %+v", s[1].Bins[50], s[2].Bins[50], s[3].Bins[50])
 	}
 }
 
