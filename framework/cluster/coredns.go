@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+
+	"github.com/spotdrill/spotdrill/framework/corefile"
 )
 
 // DNSSettings are the CoreDNS settings of a drill.
@@ -49,19 +51,7 @@ const (
 	Anywhere = "anywhere" // on any node, preferably apart, as kubeadm sets it
 )
 
-var (
-	lameduckLine = regexp.MustCompile(`(?m)^(\s*lameduck\s+)\S+`)
-	forwardLine  = regexp.MustCompile(`(?m)^(\s*forward\s+\.\s+)\S+`)
-)
-
-// WithLameduck returns the Corefile with another lameduck duration. A Corefile
-// whose health plugin states none is an error: there is nothing to set.
-func WithLameduck(corefile string, d time.Duration) (string, error) {
-	if !lameduckLine.MatchString(corefile) {
-		return "", fmt.Errorf("the Corefile has no `health { lameduck … }`: CoreDNS would stop answering at once when told to end")
-	}
-	return lameduckLine.ReplaceAllString(corefile, fmt.Sprintf("${1}%ds", int(d.Seconds()))), nil
-}
+var forwardLine = regexp.MustCompile(`(?m)^(\s*forward\s+\.\s+)\S+`)
 
 // WithUpstream returns the Corefile with external names forwarded to server
 // instead of the node's resolver, so that no query leaves the cluster.
@@ -81,17 +71,17 @@ func (c *Cluster) SetDNS(ctx context.Context, want DNSSettings) error {
 	if err != nil {
 		return fmt.Errorf("read Corefile: %w", err)
 	}
-	corefile, err := WithLameduck(cm.Data["Corefile"], want.Lameduck)
+	text, err := corefile.WithLameduck(cm.Data["Corefile"], want.Lameduck)
 	if err != nil {
 		return err
 	}
-	mark := fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%+v\n%s", want, corefile)))[:16]
+	mark := fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%+v\n%s", want, text)))[:16]
 	deploy, err := c.Clientset.AppsV1().Deployments(dnsNamespace).Get(ctx, dnsName, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("read Deployment coredns: %w", err)
 	}
-	if deploy.Spec.Template.Annotations[settingsMark] != mark || c.whyDNSNotSet(ctx, mark, corefile, want) != "" {
-		cm.Data["Corefile"] = corefile
+	if deploy.Spec.Template.Annotations[settingsMark] != mark || c.whyDNSNotSet(ctx, mark, text, want) != "" {
+		cm.Data["Corefile"] = text
 		if _, err := c.Clientset.CoreV1().ConfigMaps(dnsNamespace).Update(ctx, cm, metav1.UpdateOptions{}); err != nil {
 			return fmt.Errorf("set Corefile: %w", err)
 		}
@@ -101,7 +91,7 @@ func (c *Cluster) SetDNS(ctx context.Context, want DNSSettings) error {
 		}
 	}
 	return Until(ctx, ReadyTimeout, fmt.Sprintf("CoreDNS with %+v", want), func(ctx context.Context) string {
-		return c.whyDNSNotSet(ctx, mark, corefile, want)
+		return c.whyDNSNotSet(ctx, mark, text, want)
 	})
 }
 
@@ -194,7 +184,7 @@ func (c *Cluster) dnsPods(ctx context.Context) ([]corev1.Pod, error) {
 }
 
 // whyDNSNotSet says what keeps the settings from being in force, or "".
-func (c *Cluster) whyDNSNotSet(ctx context.Context, mark, corefile string, want DNSSettings) string {
+func (c *Cluster) whyDNSNotSet(ctx context.Context, mark, text string, want DNSSettings) string {
 	pods, err := c.dnsPods(ctx)
 	if err != nil {
 		return err.Error()
@@ -217,7 +207,7 @@ func (c *Cluster) whyDNSNotSet(ctx context.Context, mark, corefile string, want 
 		return why
 	}
 	for i := range pods {
-		if why := c.whyOtherCorefile(ctx, &pods[i], corefile); why != "" {
+		if why := c.whyOtherCorefile(ctx, &pods[i], text); why != "" {
 			return why
 		}
 	}

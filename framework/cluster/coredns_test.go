@@ -11,7 +11,7 @@ import (
 )
 
 // As kubeadm writes it.
-const corefile = `.:53 {
+const kubeadmCorefile = `.:53 {
     errors
     health {
        lameduck 5s
@@ -30,9 +30,6 @@ const corefile = `.:53 {
 `
 
 func TestCorefileEdits(t *testing.T) {
-	lameduck := func(d time.Duration) func(string) (string, error) {
-		return func(c string) (string, error) { return WithLameduck(c, d) }
-	}
 	upstream := func(c string) (string, error) { return WithUpstream(c, "10.96.0.53") }
 	tests := []struct {
 		name         string
@@ -41,12 +38,7 @@ func TestCorefileEdits(t *testing.T) {
 		was, becomes string
 		err          string
 	}{
-		{name: "lameduck", edit: lameduck(30 * time.Second), corefile: corefile, was: "lameduck 5s", becomes: "lameduck 30s"},
-		{name: "lameduck of 0 s is written, not left out", edit: lameduck(0), corefile: corefile, was: "lameduck 5s", becomes: "lameduck 0s"},
-		{name: "no health plugin", edit: lameduck(0), corefile: ".:53 {\n    ready\n}\n", err: "no `health { lameduck"},
-		{name: "health without lameduck", edit: lameduck(0), corefile: ".:53 {\n    health\n}\n", err: "no `health { lameduck"},
-		{name: "a comment about lameduck is no setting", edit: lameduck(0), corefile: ".:53 {\n    # lameduck 5s\n    health\n}\n", err: "no `health { lameduck"},
-		{name: "upstream keeps the block", edit: upstream, corefile: corefile, was: "forward . /etc/resolv.conf {", becomes: "forward . 10.96.0.53 {"},
+		{name: "upstream keeps the block", edit: upstream, corefile: kubeadmCorefile, was: "forward . /etc/resolv.conf {", becomes: "forward . 10.96.0.53 {"},
 		{name: "upstream without a block", edit: upstream, corefile: ".:53 {\n  forward . 8.8.8.8\n}\n", was: "forward . 8.8.8.8", becomes: "forward . 10.96.0.53"},
 		{name: "a zone's own forward is left alone", edit: upstream, corefile: ".:53 {\n  forward corp.example 10.1.1.1\n}\n", err: "no `forward . "},
 	}
