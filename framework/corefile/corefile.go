@@ -50,25 +50,41 @@ func Parse(text string) (Corefile, error) {
 
 // WithLameduck returns the configuration with CoreDNS answering for another time
 // after it was told to end, and nothing else changed. Of several health plugins the
-// first one waits. One without any is an error: there is nothing to set.
+// first one waits. One without any is an error, there is nothing to set; and so is
+// one that writes the plugin and its braces on one line.
 func WithLameduck(text string, d time.Duration) (string, error) {
 	all, _, err := plugins(text)
 	if err != nil {
 		return "", err
 	}
-	health := slices.DeleteFunc(all, func(p directive) bool { return p.name != "health" })
+	health := slices.DeleteFunc(slices.Clone(all), func(p directive) bool { return p.name != "health" })
 	if len(health) == 0 {
 		return "", fmt.Errorf("the Corefile has no `health { lameduck … }`: CoreDNS would stop answering at once when told to end; add the health plugin to the server block of the cluster's zone")
 	}
 	lines := strings.SplitAfter(text, "\n")
-	set := map[int]bool{} // a snippet's plugin is in several server blocks
+	set, left := map[int]bool{}, d // a snippet's plugin is in several server blocks
 	for _, h := range health {
 		if !set[h.line] {
-			h.setLameduck(lines, d)
-			d, set[h.line] = 0, true
+			h.setLameduck(lines, left)
+			left, set[h.line] = 0, true
 		}
 	}
-	return strings.Join(lines, ""), nil
+	out := strings.Join(lines, "")
+	if after, _, err := plugins(out); err != nil || !waits(after, all, d) {
+		return "", fmt.Errorf("Corefile:%d: the lameduck of this health plugin cannot be set here; write the plugin, its properties and its closing brace on lines of their own", health[0].line)
+	}
+	return out, nil
+}
+
+// waits is true where the plugins are those of before, and the first health plugin
+// waits for so long.
+func waits(after, before []directive, d time.Duration) bool {
+	if !slices.EqualFunc(after, before, func(a, b directive) bool { return a.name == b.name && slices.Equal(a.args, b.args) }) {
+		return false
+	}
+	first := slices.IndexFunc(after, func(p directive) bool { return p.name == "health" })
+	got, err := after[first].lameduck()
+	return err == nil && got == d
 }
 
 // lameduck is 0 where the health plugin states none.

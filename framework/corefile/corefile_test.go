@@ -91,8 +91,14 @@ func TestOnlyTheLameduckChanges(t *testing.T) {
 			}
 		})
 	}
-	if got, err := WithLameduck(".:53 {\n    ready\n}\n", 0); err == nil || got != "" || !strings.Contains(err.Error(), "no `health { lameduck") {
-		t.Errorf("without the health plugin: %q, %v", got, err)
+	for text, want := range map[string]string{
+		".:53 {\n    ready\n}\n":   "no `health { lameduck",
+		". {\n  health { }\n}\n":   "Corefile:2: the lameduck of this health plugin cannot be set here",
+		". {\n  health {\n  }\n\n": "Corefile:1: an opening brace",
+	} {
+		if got, err := WithLameduck(text, 0); err == nil || got != "" || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q became %q, %v, want %q", text, got, err, want)
+		}
 	}
 }
 
@@ -107,6 +113,9 @@ func FuzzWithLameduck(f *testing.F) {
 			return
 		}
 		set, err := WithLameduck(text, 7*time.Second)
+		if err != nil && strings.Contains(err.Error(), "cannot be set here") {
+			return
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,281 @@
+package advice
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/utils/ptr"
+)
+
+const corefileText = ".:53 {\n    errors\n    health {\n       lameduck 5s\n    }\n    ready\n    cache 30\n}\n"
+
+// sound is a DNS that keeps every rule; change makes one that does not.
+func sound(change ...func(*DNS)) DNS {
+	labels := map[string]string{"k8s-app": "kube-dns"}
+	d := DNS{
+		Corefile: corefileText, ConfigMap: "kube-system/coredns",
+		Deployment: &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Name: "coredns", Namespace: "kube-system"},
+			Spec: appsv1.DeploymentSpec{
+				Replicas: ptr.To(int32(2)), Selector: &metav1.LabelSelector{MatchLabels: labels},
+				Template: corev1.PodTemplateSpec{
+					ObjectMeta: metav1.ObjectMeta{Labels: labels},
+					Spec: corev1.PodSpec{
+						TerminationGracePeriodSeconds: ptr.To(int64(30)),
+						Volumes:                       []corev1.Volume{{VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "coredns"}}}}},
+						Containers: []corev1.Container{{Name: "coredns", ReadinessProbe: &corev1.Probe{
+							PeriodSeconds: 1, FailureThreshold: 3,
+							ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/ready", Port: intstr.FromInt32(8181)}},
+						}}},
+					},
+				},
+			},
+		},
+		Budgets: []policyv1.PodDisruptionBudget{budget("coredns", ptr.To(intstr.FromInt32(1)), nil)},
+		Pods:    []Pod{{"coredns-a", "node-1", Spot}, {"coredns-b", "node-2", Lasting}},
+	}
+	for _, c := range change {
+		c(&d)
+	}
+	return d
+}
+
+func budget(name string, maxUnavailable, minAvailable *intstr.IntOrString) policyv1.PodDisruptionBudget {
+	return policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "kube-system"},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MaxUnavailable: maxUnavailable, MinAvailable: minAvailable,
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"k8s-app": "kube-dns"}},
+		},
+	}
+}
+
+func lameduck(d string) func(*DNS) {
+	return func(dns *DNS) { dns.Corefile = strings.Replace(corefileText, "lameduck 5s", "lameduck "+d, 1) }
+}
+
+func corefileOf(text string) func(*DNS) { return func(dns *DNS) { dns.Corefile = text } }
+
+func readiness(period, threshold int32) func(*DNS) {
+	return func(d *DNS) { d.readiness().PeriodSeconds, d.readiness().FailureThreshold = period, threshold }
+}
+
+func grace(seconds int64) func(*DNS) {
+	return func(d *DNS) { d.Deployment.Spec.Template.Spec.TerminationGracePeriodSeconds = ptr.To(seconds) }
+}
+
+func budgets(of ...policyv1.PodDisruptionBudget) func(*DNS) {
+	return func(d *DNS) { d.Budgets = of }
+}
+
+func pods(capacities ...Capacity) func(*DNS) {
+	return func(d *DNS) {
+		d.Pods = nil
+		for i, c := range capacities {
+			d.Pods = append(d.Pods, Pod{"coredns-" + string(rune('a'+i)), "node-" + string(rune('1'+i)), c})
+		}
+	}
+}
+
+func TestLint(t *testing.T) {
+	asks := func(path string) func(*DNS) { return func(d *DNS) { d.readiness().HTTPGet.Path = path } }
+	replicas := func(n int32) func(*DNS) { return func(d *DNS) { d.Deployment.Spec.Replicas = ptr.To(n) } }
+	percent := func(p string) *intstr.IntOrString { return ptr.To(intstr.FromString(p)) }
+	number := func(n int32) *intstr.IntOrString { return ptr.To(intstr.FromInt32(n)) }
+	unhealthy := budget("coredns", number(1), nil)
+	unhealthy.Status = policyv1.PodDisruptionBudgetStatus{ExpectedPods: 2, CurrentHealthy: 1, DesiredHealthy: 1}
+	settled := unhealthy
+	settled.Status.DisruptionsAllowed = 1
+	foreign := budget("app", number(0), nil)
+	foreign.Spec.Selector.MatchLabels["k8s-app"] = "app"
+	for name, c := range map[string]struct {
+		dns  DNS
+		want []string // rules, ? after those that are unknown
+	}{
+		"sound": {sound(), nil},
+
+		"as kubeadm sets it":                       {sound(readiness(10, 3)), []string{"lameduck-outlasts-readiness"}},
+		"as the EKS best-practice guide once said": {sound(lameduck("30s"), readiness(10, 3)), []string{"lameduck-within-grace-period", "lameduck-outlasts-readiness"}},
+		"as OpenShift set it":                      {sound(lameduck("60s"), readiness(3, 3), grace(120)), nil},
+		"just long enough for readiness":           {sound(readiness(3, 1)), nil},
+		"a second too short for readiness":         {sound(readiness(4, 1)), []string{"lameduck-outlasts-readiness"}},
+		"just short enough for the grace period":   {sound(lameduck("19s")), nil},
+		"no time for the end within grace":         {sound(lameduck("20s")), []string{"lameduck-within-grace-period"}},
+		"two lameducks add up":                     {sound(corefileOf(corefileText + "b:54 {\n health :8081 {\n lameduck 15s\n }\n}\n")), []string{"lameduck-within-grace-period"}},
+		"no lameduck":                              {sound(corefileOf(". {\n health\n ready\n}\n")), []string{"lameduck"}},
+		"lameduck 0 s":                             {sound(lameduck("0s")), []string{"lameduck"}},
+		"no health plugin":                         {sound(corefileOf(". {\n ready\n}\n")), []string{"health-plugin"}},
+		"no health plugin, but an import":          {sound(corefileOf(". {\n ready\n import custom/*\n}\n")), []string{"health-plugin?"}},
+		"no ready plugin":                          {sound(corefileOf(". {\n health {\n lameduck 5s\n }\n}\n")), []string{"ready-plugin"}},
+		"no ready plugin, but an import":           {sound(corefileOf(". {\n health {\n lameduck 5s\n }\n import custom/*\n}\n")), []string{"ready-plugin?"}},
+
+		"readiness on /health":          {sound(asks("/health")), []string{"readiness-asks-ready"}},
+		"readiness by TCP":              {sound(func(d *DNS) { d.readiness().HTTPGet = nil }), []string{"readiness-asks-ready"}},
+		"no readiness probe":            {sound(lameduck("15s"), grace(60), func(d *DNS) { d.container().ReadinessProbe = nil }), []string{"lameduck-outlasts-readiness", "readiness-probe"}},
+		"Kubernetes' defaults count":    {sound(readiness(0, 0)), []string{"lameduck-outlasts-readiness"}},
+		"the default grace period does": {sound(lameduck("20s"), func(d *DNS) { d.Deployment.Spec.Template.Spec.TerminationGracePeriodSeconds = nil }), []string{"lameduck-within-grace-period"}},
+
+		"one replica":                  {sound(replicas(1), pods(Lasting), budgets(budget("b", number(1), nil))), []string{"replicas"}},
+		"all on spot":                  {sound(pods(Spot, Spot)), []string{"not-all-on-spot"}},
+		"unlabelled nodes":             {sound(pods(Spot, UnknownCapacity)), []string{"not-all-on-spot?"}},
+		"unlabelled, but one is known": {sound(pods(Lasting, UnknownCapacity)), nil},
+		"no pods":                      {sound(pods()), []string{"not-all-on-spot?"}},
+
+		"no budget":                     {sound(budgets()), []string{"budget"}},
+		"a budget for others":           {sound(budgets(foreign)), []string{"budget"}},
+		"two budgets":                   {sound(budgets(budget("a", number(1), nil), budget("b", number(1), nil))), []string{"one-budget"}},
+		"maxUnavailable 0":              {sound(budgets(budget("b", number(0), nil))), []string{"budget-lets-one-go"}},
+		"minAvailable all":              {sound(budgets(budget("b", nil, number(2)))), []string{"budget-lets-one-go"}},
+		"minAvailable 1":                {sound(budgets(budget("b", nil, number(1)))), nil},
+		"minAvailable 51% of 2 is 2":    {sound(budgets(budget("b", nil, percent("51%")))), []string{"budget-lets-one-go"}},
+		"maxUnavailable 1% of 2 is 1":   {sound(budgets(budget("b", percent("1%"), nil))), nil},
+		"maxUnavailable 0%":             {sound(budgets(budget("b", percent("0%"), nil))), []string{"budget-lets-one-go"}},
+		"a percentage that is none":     {sound(budgets(budget("b", percent("half"), nil))), []string{"budget-lets-one-go?"}},
+		"a budget that says nothing":    {sound(budgets(budget("b", nil, nil))), nil},
+		"unhealthy pods use it up":      {sound(budgets(unhealthy)), []string{"budget-lets-one-go"}},
+		"healthy pods leave it be":      {sound(budgets(settled)), nil},
+		"one replica and minAvailable 1": {sound(replicas(1), pods(Lasting), budgets(budget("b", nil, number(1)))), []string{"replicas", "budget-lets-one-go"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found, err := Lint(c.dns)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, f := range found {
+				if f.Got == "" || f.Why == "" || f.Fix == "" || !strings.HasPrefix(f.Source, "https://") {
+					t.Errorf("%s lacks a part: %+v", f.Rule, f)
+				}
+				if f.Unknown {
+					f.Rule += "?"
+				}
+				got = append(got, f.Rule)
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got %v, want %v\n%+v", got, c.want, found)
+			}
+		})
+	}
+	if _, err := Lint(sound(lameduck("soon"))); err == nil || !strings.Contains(err.Error(), `ConfigMap kube-system/coredns: Corefile:4: lameduck "soon"`) {
+		t.Errorf("a lameduck that is no duration: %v", err)
+	}
+}
+
+func TestProposalsKeepTheRulesAndChangeLittle(t *testing.T) {
+	s := func(lameduck, period time.Duration, threshold int, grace time.Duration, replicas int) Settings {
+		return Settings{lameduck * time.Second, period * time.Second, threshold, grace * time.Second, replicas}
+	}
+	for name, c := range map[string]struct{ given, want Settings }{
+		"what keeps them stays":                  {s(5, 1, 1, 30, 2), s(5, 1, 1, 30, 2)},
+		"a longer lameduck, where it fits":       {s(5, 10, 3, 60, 3), s(32, 10, 3, 60, 3)},
+		"else a quicker probe":                   {s(5, 10, 3, 30, 2), s(5, 1, 3, 30, 2)},
+		"no longer than kubeadm's":               {s(0, 1, 1, 30, 2), s(5, 1, 1, 30, 2)},
+		"a shorter lameduck than the guide's":    {s(30, 10, 3, 30, 2), s(5, 1, 3, 30, 2)},
+		"a longer grace period, last of all":     {s(5, 1, 30, 30, 2), s(32, 1, 30, 47, 2)},
+		"a second replica":                       {s(5, 1, 1, 30, 1), s(5, 1, 1, 30, 2)},
+		"a grace period that kills at once goes": {s(5, 1, 1, 1, 2), s(5, 1, 1, 20, 2)},
+	} {
+		got := propose(c.given)
+		if got != c.want {
+			t.Errorf("%s: %+v became %+v, want %+v", name, c.given, got, c.want)
+		}
+		if got.Lameduck+ShutdownTime >= got.GracePeriod || got.Lameduck < got.Unready()+ProxySync {
+			t.Errorf("%s: %+v keeps not all rules", name, got)
+		}
+	}
+}
+
+func TestPatch(t *testing.T) {
+	none := func(d *DNS) { d.container().ReadinessProbe = nil }
+	for name, c := range map[string]struct {
+		dns  DNS
+		want Patch
+	}{
+		"nothing to change": {sound(), Patch{}},
+		"kubeadm's": {sound(readiness(10, 3)), Patch{
+			Deployment: "spec:\n  template:\n    spec:\n      containers:\n      - name: coredns\n        readinessProbe:\n          periodSeconds: 1\n",
+		}},
+		"lameduck alone": {sound(lameduck("1s")), Patch{Corefile: corefileText, EKSAddOn: `{"corefile":".:53 {\n    errors\n    health {\n       lameduck 5s\n    }\n    ready\n    cache 30\n}\n"}`}},
+		"no health plugin: the Corefile stays": {sound(corefileOf(". {\n ready\n}\n")), Patch{}},
+		"another path": {sound(func(d *DNS) { d.readiness().HTTPGet.Path = "/health" }), Patch{
+			Deployment: "spec:\n  template:\n    spec:\n      containers:\n      - name: coredns\n        readinessProbe:\n          httpGet:\n            path: /ready\n            port: 8181\n            scheme: HTTP\n",
+		}},
+		"the path stays where nothing serves /ready": {sound(corefileOf(". {\n health {\n lameduck 5s\n }\n}\n"), func(d *DNS) { d.readiness().HTTPGet.Path = "/health" }), Patch{}},
+		"a probe where there is none": {sound(none, grace(120), lameduck("32s")), Patch{
+			Deployment: "spec:\n  template:\n    spec:\n      containers:\n      - name: coredns\n        readinessProbe:\n          failureThreshold: 3\n          httpGet:\n            path: /ready\n            port: 8181\n            scheme: HTTP\n          periodSeconds: 10\n",
+		}},
+		"replicas": {sound(func(d *DNS) { d.Deployment.Spec.Replicas = ptr.To(int32(1)) }), Patch{Deployment: "spec:\n  replicas: 2\n", EKSAddOn: `{"replicaCount":2}`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, got, err := Propose(c.dns)
+			if err != nil || got != c.want {
+				t.Errorf("got %v\n%+v\nwant\n%+v", err, got, c.want)
+			}
+		})
+	}
+}
+
+func TestCapacityIsReadOffTheLabels(t *testing.T) {
+	for want, of := range map[Capacity][]map[string]string{
+		Spot: {
+			{"karpenter.sh/capacity-type": "spot"}, {"eks.amazonaws.com/capacityType": "SPOT"}, {"cloud.google.com/gke-spot": "true"},
+			{"kubernetes.azure.com/scalesetpriority": "spot"}, {"karpenter.sh/capacity-type": "on-demand", "node.kubernetes.io/lifecycle": "spot"},
+		},
+		Lasting:         {{"karpenter.sh/capacity-type": "on-demand"}, {"karpenter.sh/capacity-type": "reserved"}, {"eks.amazonaws.com/capacityType": "ON_DEMAND"}},
+		UnknownCapacity: {nil, {"kubernetes.io/hostname": "spot"}},
+	} {
+		for _, labels := range of {
+			if got := CapacityOf(labels); got != want {
+				t.Errorf("%v is %s, want %s", labels, got, want)
+			}
+		}
+	}
+}
+
+func TestReadOnlyReads(t *testing.T) {
+	d := sound()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: map[string]string{"karpenter.sh/capacity-type": "spot"}}}
+	on := func(name, node string, change func(*corev1.Pod)) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "kube-system", Labels: map[string]string{"k8s-app": "kube-dns"}}, Spec: corev1.PodSpec{NodeName: node}}
+		change(p)
+		return p
+	}
+	same := func(*corev1.Pod) {}
+	configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "coredns", Namespace: "kube-system"}, Data: map[string]string{"Corefile": corefileText}}
+	client := fake.NewClientset(
+		d.Deployment, &d.Budgets[0], node, configMap,
+		on("a", "node-1", same), on("b", "node-gone", same), on("waits", "", same),
+		on("ends", "node-1", func(p *corev1.Pod) {
+			p.DeletionTimestamp, p.Finalizers = ptr.To(metav1.Now()), []string{"a/b"}
+		}),
+		on("app", "node-1", func(p *corev1.Pod) { p.Labels = nil }),
+	)
+	got, err := Read(t.Context(), client, "kube-system", "coredns")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []Pod{{"a", "node-1", Spot}, {"b", "node-gone", UnknownCapacity}}; !slices.Equal(got.Pods, want) || got.Corefile != corefileText || len(got.Budgets) != 1 {
+		t.Errorf("read %+v, want pods %+v", got, want)
+	}
+	for _, action := range client.Actions() {
+		if verb := action.GetVerb(); verb != "get" && verb != "list" {
+			t.Errorf("%s %s", verb, action.GetResource().Resource)
+		}
+	}
+	for name, want := range map[string]string{"kube-dns": "named by --namespace and --deployment"} {
+		if _, err := Read(t.Context(), client, "kube-system", name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+	if _, err := Read(t.Context(), fake.NewClientset(d.Deployment, &corev1.ConfigMap{ObjectMeta: configMap.ObjectMeta}), "kube-system", "coredns"); err == nil || !strings.Contains(err.Error(), "has a Corefile; it mounts: coredns") {
+		t.Errorf("no Corefile: %v", err)
+	}
+}

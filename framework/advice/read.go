@@ -1,0 +1,87 @@
+package advice
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// Read reads the CoreDNS Deployment of that name, and what belongs to it. It only
+// gets and lists: ConfigMaps, Deployments, PodDisruptionBudgets and Pods of the
+// namespace, and Nodes.
+func Read(ctx context.Context, client kubernetes.Interface, namespace, name string) (DNS, error) {
+	deploy, err := client.AppsV1().Deployments(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return DNS{}, fmt.Errorf("read Deployment %s/%s: %w; CoreDNS under another name is named by --namespace and --deployment", namespace, name, err)
+	}
+	d := DNS{Deployment: deploy}
+	if err := d.readCorefile(ctx, client); err != nil {
+		return DNS{}, err
+	}
+	budgets, err := client.PolicyV1().PodDisruptionBudgets(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return DNS{}, fmt.Errorf("list PodDisruptionBudgets in %s: %w", namespace, err)
+	}
+	d.Budgets = budgets.Items
+	return d, d.readPods(ctx, client)
+}
+
+// readCorefile looks for the file in the ConfigMaps that the pods mount.
+func (d *DNS) readCorefile(ctx context.Context, client kubernetes.Interface) error {
+	namespace := d.Deployment.Namespace
+	var seen []string
+	for _, v := range d.Deployment.Spec.Template.Spec.Volumes {
+		if v.ConfigMap == nil {
+			continue
+		}
+		key := "Corefile"
+		for _, item := range v.ConfigMap.Items {
+			if item.Path == "Corefile" {
+				key = item.Key
+			}
+		}
+		cm, err := client.CoreV1().ConfigMaps(namespace).Get(ctx, v.ConfigMap.Name, metav1.GetOptions{})
+		if err != nil {
+			return fmt.Errorf("read ConfigMap %s/%s: %w", namespace, v.ConfigMap.Name, err)
+		}
+		if text, ok := cm.Data[key]; ok {
+			d.Corefile, d.ConfigMap = text, namespace+"/"+cm.Name
+			return nil
+		}
+		seen = append(seen, cm.Name)
+	}
+	return fmt.Errorf("no ConfigMap that Deployment %s/%s mounts has a Corefile; it mounts: %s", namespace, d.Deployment.Name, strings.Join(seen, ", "))
+}
+
+// readPods reads on which capacity the pods are; those that end do not count.
+func (d *DNS) readPods(ctx context.Context, client kubernetes.Interface) error {
+	namespace := d.Deployment.Namespace
+	pods, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(d.Deployment.Spec.Selector)})
+	if err != nil {
+		return fmt.Errorf("list the pods of Deployment %s/%s: %w", namespace, d.Deployment.Name, err)
+	}
+	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list nodes: %w", err)
+	}
+	capacity := map[string]Capacity{"": UnknownCapacity}
+	for i := range nodes.Items {
+		capacity[nodes.Items[i].Name] = CapacityOf(nodes.Items[i].Labels)
+	}
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		if p.DeletionTimestamp != nil || p.Spec.NodeName == "" || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		of, ok := capacity[p.Spec.NodeName]
+		if !ok {
+			of = UnknownCapacity
+		}
+		d.Pods = append(d.Pods, Pod{Name: p.Name, Node: p.Spec.NodeName, Capacity: of})
+	}
+	return nil
+}
