@@ -89,7 +89,7 @@ func newRoot() *cobra.Command {
 			newRunCommand(), newListCommand(), newExplainCommand(), newJudgeCommand(), newCompareCommand(), newReportCommand(),
 		}},
 		{"system", "The system that they run on:", []*cobra.Command{newDoctorCommand(), newUpCommand(), newDownCommand(), newCleanCommand()}},
-		{"alone", "Without it:", []*cobra.Command{newProbeCommand(), newSendCommand()}},
+		{"alone", "Without it:", []*cobra.Command{newRecommendCommand(), newProbeCommand(), newSendCommand()}},
 		{"pods", "What runs in its pods:", []*cobra.Command{newHandlerCommand(), newProxyCommand(), newWorkloadCommand(), newConntrackCommand()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: part.id, Title: part.title})

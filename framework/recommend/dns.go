@@ -1,7 +1,7 @@
-// Package advice holds the CoreDNS of a cluster to the rules by which a pod of it
-// can go away without a query being lost, and says what to change. Lint and
-// Propose are functions of what Read found; nothing here writes to a cluster.
-package advice
+// Package recommend holds the CoreDNS of a cluster to the rules by which a pod of it
+// can go away without a query being lost, and says what to change. All but Read are
+// functions of what Read found; nothing here writes to a cluster.
+package recommend
 
 import (
 	"strings"

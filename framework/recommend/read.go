@@ -1,4 +1,4 @@
-package advice
+package recommend
 
 import (
 	"context"

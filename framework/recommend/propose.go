@@ -1,4 +1,4 @@
-package advice
+package recommend
 
 import (
 	"encoding/json"
@@ -46,19 +46,6 @@ func propose(s Settings) Settings {
 		out.GracePeriod = out.Lameduck + ShutdownTime + 5*time.Second
 	}
 	return out
-}
-
-// Propose returns settings that keep every rule of settings, and the patch that
-// brings them into force. Where all is kept the patch is empty. A Corefile without
-// the health plugin stays as it is.
-func Propose(d DNS) (Settings, Patch, error) {
-	c, err := corefile.Parse(d.Corefile)
-	if err != nil {
-		return Settings{}, Patch{}, fmt.Errorf("read the Corefile in ConfigMap %s: %w", d.ConfigMap, err)
-	}
-	want := propose(d.settings(c))
-	patch, err := NewPatch(d, want)
-	return want, patch, err
 }
 
 // NewPatch is the patch that brings the settings into force.

@@ -1,6 +1,8 @@
-package advice
+package recommend
 
 import (
+	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -215,9 +217,49 @@ func TestPatch(t *testing.T) {
 		"replicas": {sound(func(d *DNS) { d.Deployment.Spec.Replicas = ptr.To(int32(1)) }), Patch{Deployment: "spec:\n  replicas: 2\n", EKSAddOn: `{"replicaCount":2}`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, got, err := Propose(c.dns)
-			if err != nil || got != c.want {
-				t.Errorf("got %v\n%+v\nwant\n%+v", err, got, c.want)
+			got, err := New(c.dns)
+			if err != nil || got.Patch != c.want {
+				t.Errorf("got %v\n%+v\nwant\n%+v", err, got.Patch, c.want)
+			}
+		})
+	}
+}
+
+func TestAdviceForPeople(t *testing.T) {
+	for name, c := range map[string]struct {
+		dns       DNS
+		want, not []string
+	}{
+		"sound": {sound(), []string{"kube-system/coredns: lameduck 5s, readiness 1s x 3, grace period 30s, replicas 2\nnothing to warn of\n"}, []string{"proposed", "#"}},
+		"kubeadm's": {
+			sound(readiness(10, 3), budgets(), pods(Spot, UnknownCapacity)),
+			[]string{
+				"warning lameduck-outlasts-readiness: lameduck 5s, and a pod that ends is Ready for up to 30s (10s x 3)", "  source: https://github.com/kubernetes/kubernetes/issues/129617",
+				"warning budget: no PodDisruptionBudget", "unknown not-all-on-spot: no label tells the capacity of node-2",
+				"proposed: lameduck 5s, readiness 1s x 3", "# Deployment: kubectl -n kube-system patch deployment coredns --patch-file FILE\nspec:\n",
+			}, []string{"# Corefile", "# EKS"},
+		},
+		"no lameduck": {sound(lameduck("0s")), []string{"# Corefile, the whole of it, for ConfigMap kube-system/coredns\n.:53 {", `# EKS add-on coredns`}, []string{"# Deployment"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, err := New(c.dns)
+			var b strings.Builder
+			if err = errors.Join(err, a.WriteText(&b)); err != nil {
+				t.Fatal(err)
+			}
+			for _, part := range c.want {
+				if !strings.Contains(b.String(), part) {
+					t.Errorf("%q is not in:\n%s", part, b.String())
+				}
+			}
+			for _, part := range c.not {
+				if strings.Contains(b.String(), part) {
+					t.Errorf("%q is in:\n%s", part, b.String())
+				}
+			}
+			text, err := json.Marshal(a)
+			if err != nil || !strings.Contains(string(text), `"lameduck":"`) {
+				t.Errorf("as JSON: %s, %v", text, err)
 			}
 		})
 	}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/spotdrill/spotdrill/framework/recommend"
+)
+
+// deployed says where a cluster's CoreDNS is.
+type deployed struct {
+	kubeconfig, context, namespace, name string
+}
+
+func newRecommendCommand() *cobra.Command {
+	var dns deployed
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "recommend",
+		Short: "Hold a cluster's CoreDNS to the rules of going away unnoticed, and print the patch",
+		Long: `Recommend reads the CoreDNS of any cluster: its Corefile, Deployment, disruption
+budgets, and the capacity of its pods' nodes. It changes nothing. What does not
+keep a rule is printed with the reason, the rule's source and the fix, and then
+the settings that keep them all, as a Corefile, as a patch of the Deployment, and
+as configuration of the EKS add-on.
+
+Exit code 0: nothing to warn of; 1: a rule is not kept; 2: of some rule nobody can
+tell; 70: the cluster could not be read.`,
+		Example: `  spotdrill recommend
+  spotdrill recommend --context production --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			found, err := dns.read(cmd.Context())
+			if err != nil {
+				return err
+			}
+			a, err := recommend.New(found)
+			if err != nil {
+				return err
+			}
+			return printAdvice(cmd, a, asJSON)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&dns.kubeconfig, "kubeconfig", "", "`file` that gives access to the cluster; kubectl's own without it")
+	flags.StringVar(&dns.context, "context", "", "`context` in it; the current one without it")
+	flags.StringVar(&dns.namespace, "namespace", "kube-system", "`namespace` of CoreDNS")
+	flags.StringVar(&dns.name, "deployment", "coredns", "`name` of CoreDNS's Deployment")
+	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
+}
+
+// printAdvice prints the advice; its error is the exit code that it calls for.
+func printAdvice(cmd *cobra.Command, a recommend.Advice, asJSON bool) error {
+	write := a.WriteText
+	if asJSON {
+		write = func(w io.Writer) error { return writeJSON(w, a) }
+	}
+	if err := write(cmd.OutOrStdout()); err != nil {
+		return err
+	}
+	switch broken, unknown := a.Broken(); {
+	case broken > 0:
+		return exitError{exitFailed, fmt.Errorf("%d rules are not kept by %s", broken, a.Deployment)}
+	case unknown > 0:
+		return exitError{exitUnknown, fmt.Errorf("of %d rules nobody can tell whether %s keeps them", unknown, a.Deployment)}
+	}
+	return nil
+}
+
+// answerTimeout bounds each question to the cluster.
+const answerTimeout = 15 * time.Second
+
+// read reads the cluster's CoreDNS. A kubeconfig that cannot be used is wrong
+// usage.
+func (d deployed) read(ctx context.Context) (recommend.DNS, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = d.kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: d.context}).ClientConfig()
+	if err != nil {
+		return recommend.DNS{}, usage("no access to a cluster: %w; name one with --kubeconfig and --context", err)
+	}
+	config.Timeout = answerTimeout
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return recommend.DNS{}, usage("no access to the cluster at %s: %w", config.Host, err)
+	}
+	found, err := recommend.Read(ctx, client, d.namespace, d.name)
+	if err != nil {
+		return recommend.DNS{}, fmt.Errorf("cluster at %s: %w", config.Host, err)
+	}
+	return found, nil
+}
