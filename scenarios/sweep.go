@@ -1,0 +1,246 @@
+package scenarios
+
+import (
+	"cmp"
+	"embed"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/spotdrill/spotdrill/framework/strict"
+)
+
+// SweepKind is the kind of a matrix file.
+const SweepKind = "Sweep"
+
+// Sweep is a matrix of DNS settings, each of which is drilled several times: which
+// of them lose no query? What a list leaves out is as in the base scenario.
+type Sweep struct {
+	APIVersion string `yaml:"apiVersion"`
+	Kind       string `yaml:"kind"`
+	// Name is the file's name without .yaml.
+	Name string `yaml:"name"`
+	// Base is the scenario that is played with each of the settings: a name of the
+	// catalogue, or a path beside this file that ends in .yaml. It must have a probe.
+	Base string `yaml:"base"`
+	Set  Set    `yaml:"set"`
+	// Mode is which queries count: fresh, fixed or all.
+	Mode string `yaml:"mode"`
+	// Repeats is how often each cell is drilled.
+	Repeats int `yaml:"repeats"` // 1 to 100
+	// Confidence is that of the upper bound of a cell's loss rate.
+	Confidence float64 `yaml:"confidence"` // 0.5 to less than 1
+	// LossRate is what that bound may be in a safe cell, as a share of the queries.
+	LossRate float64 `yaml:"lossRate"` // more than 0, less than 1
+
+	Lameduck    []strict.Duration `yaml:"lameduck,omitempty"` // whole seconds
+	Readiness   []Readiness       `yaml:"readiness,omitempty"`
+	GracePeriod []strict.Duration `yaml:"gracePeriod,omitempty"`
+	Replicas    []int             `yaml:"replicas,omitempty"`
+	Placement   []Placement       `yaml:"placement,omitempty"`
+
+	base Scenario
+}
+
+// Cell is one combination of the settings.
+type Cell struct {
+	CoreDNS
+	// Impossible says why it cannot be drilled, or is empty.
+	Impossible string
+}
+
+//go:embed sweeps
+var sweeps embed.FS
+
+// BuiltInSweep is the matrix of that name that comes with the product.
+func BuiltInSweep(name string) (Sweep, error) {
+	file := "sweeps/" + name + ".yaml"
+	data, err := sweeps.ReadFile(file)
+	if err != nil {
+		return Sweep{}, fmt.Errorf("read the matrix %s: %w", name, err)
+	}
+	return ParseSweep(file, data)
+}
+
+// LoadSweep reads and validates one matrix file.
+func LoadSweep(file string) (Sweep, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return Sweep{}, fmt.Errorf("read matrix: %w", err)
+	}
+	return ParseSweep(filepath.ToSlash(file), data)
+}
+
+// ParseSweep reads one matrix. Errors name the file, the line, and what would be
+// allowed.
+func ParseSweep(file string, data []byte) (Sweep, error) {
+	var s Sweep
+	if err := strict.Decode(file, data, &s); err != nil {
+		return Sweep{}, err
+	}
+	p := s.validate(strings.TrimSuffix(path.Base(file), ".yaml"))
+	if err := s.loadBase(path.Dir(file)); err != nil {
+		p.add("base", "%v", err)
+	} else if s.base.Probe == nil {
+		p.add("base", "%s has no probe: there would be nothing to count", s.Base)
+	}
+	if err := p.in(file, data); err != nil {
+		return Sweep{}, err
+	}
+	s.fillFromBase()
+	return s, nil
+}
+
+func (s *Sweep) loadBase(dir string) error {
+	name := s.Base
+	if strings.HasSuffix(name, ".yaml") && !filepath.IsAbs(name) {
+		name = path.Join(dir, name)
+	}
+	found, err := Select(Full, []string{name})
+	if err != nil {
+		return err
+	}
+	s.base = found[0]
+	return nil
+}
+
+func (s *Sweep) validate(fileName string) problems {
+	var p problems
+	p.oneOf("apiVersion", s.APIVersion, []string{APIVersion})
+	p.oneOf("kind", s.Kind, []string{SweepKind})
+	if s.Name != fileName {
+		p.add("name", "%q must be the file's name, %q", s.Name, fileName)
+	}
+	p.oneOf("set", string(s.Set), []string{string(Fast), string(Full)})
+	p.oneOf("mode", s.Mode, []string{"all", "fixed", "fresh"})
+	if s.Repeats < 1 || s.Repeats > 100 {
+		p.add("repeats", "%d is not within 1 to 100", s.Repeats)
+	}
+	// NaN is within nothing.
+	if !(s.Confidence >= 0.5 && s.Confidence < 1) {
+		p.add("confidence", "%v is not within 0.5 and less than 1", s.Confidence)
+	}
+	if !(s.LossRate > 0 && s.LossRate < 1) {
+		p.add("lossRate", "%v is not more than 0 and less than 1: no number of answered queries shows a rate of 0", s.LossRate)
+	}
+	for i, d := range s.Lameduck {
+		if d.D()%time.Second != 0 {
+			p.add(fmt.Sprintf("lameduck[%d]", i), "%s is not a whole number of seconds", d.D())
+		}
+	}
+	for i, r := range s.Readiness {
+		if r.Period.D() < time.Second || r.Period.D()%time.Second != 0 {
+			p.add(fmt.Sprintf("readiness[%d].period", i), "%s is not a whole number of seconds, at least 1s", r.Period.D())
+		}
+		if r.FailureThreshold < 1 {
+			p.add(fmt.Sprintf("readiness[%d].failureThreshold", i), "%d is less than 1", r.FailureThreshold)
+		}
+	}
+	for i, g := range s.GracePeriod {
+		if g.D() < time.Second || g.D()%time.Second != 0 {
+			p.add(fmt.Sprintf("gracePeriod[%d]", i), "%s is not a whole number of seconds, at least 1s", g.D())
+		}
+	}
+	for i, n := range s.Replicas {
+		if n < 1 || n > 10 {
+			p.add(fmt.Sprintf("replicas[%d]", i), "%d is not within 1 to 10", n)
+		}
+	}
+	for i, of := range s.Placement {
+		p.oneOf(fmt.Sprintf("placement[%d]", i), string(of), []string{string(OnSpot), string(OnOnDemand), string(Spread)})
+	}
+	return p
+}
+
+func (s *Sweep) fillFromBase() {
+	b := s.base.CoreDNS
+	s.Lameduck = orElse(s.Lameduck, b.Lameduck)
+	s.Readiness = orElse(s.Readiness, b.Readiness)
+	s.GracePeriod = orElse(s.GracePeriod, b.GracePeriod)
+	s.Replicas = orElse(s.Replicas, b.Replicas)
+	s.Placement = orElse(s.Placement, b.Placement)
+}
+
+// orElse is the list, or the one element where it is empty.
+func orElse[T any](list []T, one T) []T {
+	if len(list) == 0 {
+		return []T{one}
+	}
+	return list
+}
+
+// BaseDigest identifies the base scenario's text.
+func (s Sweep) BaseDigest() string { return s.base.Digest() }
+
+// Cells are all combinations, the smallest first: a short lameduck before a long
+// one, then a slow readiness probe before a quick one, then a short grace period
+// and few replicas.
+func (s Sweep) Cells() []Cell {
+	var out []Cell
+	for _, placement := range s.Placement {
+		for _, replicas := range s.Replicas {
+			for _, grace := range s.GracePeriod {
+				for _, readiness := range s.Readiness {
+					for _, lameduck := range s.Lameduck {
+						c := Cell{CoreDNS: CoreDNS{Placement: placement, Replicas: replicas, Lameduck: lameduck, Readiness: readiness, GracePeriod: grace}}
+						c.Impossible = s.impossible(c.CoreDNS)
+						out = append(out, c)
+					}
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Cell) int {
+		return cmp.Or(
+			cmp.Compare(a.Lameduck, b.Lameduck), cmp.Compare(b.Readiness.Unready(), a.Readiness.Unready()),
+			cmp.Compare(a.GracePeriod, b.GracePeriod), cmp.Compare(a.Replicas, b.Replicas),
+		)
+	})
+	return slices.CompactFunc(out, func(a, b Cell) bool { return a.CoreDNS == b.CoreDNS })
+}
+
+// Unready is how long a pod that answers no more is Ready at most.
+func (r Readiness) Unready() time.Duration {
+	return r.Period.D() * time.Duration(r.FailureThreshold)
+}
+
+// impossible says why the base cannot be played with these settings.
+func (s Sweep) impossible(c CoreDNS) string {
+	if c.GracePeriod <= c.Lameduck {
+		return fmt.Sprintf("the grace period %s ends before lameduck %s does", c.GracePeriod.D(), c.Lameduck.D())
+	}
+	if c.Replicas < 2 {
+		return "a single pod leaves none to be the control"
+	}
+	for name, pick := range s.base.Nodes {
+		if pick.Runs == "coredns" && c.Placement != Spread && pick.Capacity != string(c.Placement) {
+			return fmt.Sprintf("node %s is to be %s with a CoreDNS pod, and all pods are %s", name, pick.Capacity, c.Placement)
+		}
+	}
+	return ""
+}
+
+// Name is the cell's in scenarios and reports.
+func (c Cell) Name() string {
+	return fmt.Sprintf("lameduck-%s-readiness-%sx%d-grace-%s-%d-on-%s", c.Lameduck.D(), c.Readiness.Period.D(), c.Readiness.FailureThreshold, c.GracePeriod.D(), c.Replicas, c.Placement)
+}
+
+// Scenario is the base with the cell's settings, for the repeat that is counted
+// from 1. It asks one thing alone: was a query lost?
+func (s Sweep) Scenario(c Cell, repeat int) (Scenario, error) {
+	out := s.base
+	out.Name = fmt.Sprintf("%s-%d", c.Name(), repeat)
+	out.CoreDNS = c.CoreDNS
+	out.Checks = []Check{{DNSLost: &DNSLost{Mode: s.Mode}}}
+	text, err := yaml.Marshal(out)
+	if err != nil {
+		return Scenario{}, fmt.Errorf("write scenario %s: %w", out.Name, err)
+	}
+	return Parse(out.Name+".yaml", text)
+}

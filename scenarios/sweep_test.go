@@ -1,0 +1,155 @@
+package scenarios
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const matrix = `apiVersion: spotdrill.dev/v1alpha1
+kind: Sweep
+name: mine
+base: coredns-drained-lameduck-5s
+set: fast
+mode: fresh
+repeats: 2
+confidence: 0.95
+lossRate: 0.001
+lameduck: [5s, 0s]
+readiness: [{period: 1s, failureThreshold: 1}, {period: 10s, failureThreshold: 3}]
+`
+
+func TestCellsAreAllCombinationsSmallestFirst(t *testing.T) {
+	s, err := ParseSweep("mine.yaml", []byte(matrix+"replicas: [2, 1]\nplacement: [spot, on-demand]\ngracePeriod: [30s, 5s]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cells := s.Cells()
+	if len(cells) != 2*2*2*2*2 {
+		t.Errorf("%d cells, want 32", len(cells))
+	}
+	why := map[string]int{}
+	var possible []string
+	for _, c := range cells {
+		if c.Impossible != "" {
+			why[strings.Fields(c.Impossible)[1]]++
+			continue
+		}
+		possible = append(possible, c.Name())
+	}
+	want := []string{
+		"lameduck-0s-readiness-10sx3-grace-5s-2-on-spot", "lameduck-0s-readiness-10sx3-grace-30s-2-on-spot",
+		"lameduck-0s-readiness-1sx1-grace-5s-2-on-spot", "lameduck-0s-readiness-1sx1-grace-30s-2-on-spot",
+		"lameduck-5s-readiness-10sx3-grace-30s-2-on-spot", "lameduck-5s-readiness-1sx1-grace-30s-2-on-spot",
+	}
+	if !slices.Equal(possible, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(possible, "\n"), strings.Join(want, "\n"))
+	}
+	if why["grace"] != 8 || why["single"] != 12 || why["victim"] != 6 {
+		t.Errorf("impossible: %v", why)
+	}
+}
+
+// What is generated goes the way of every scenario file.
+func TestCellsAreScenarios(t *testing.T) {
+	s, err := ParseSweep("mine.yaml", []byte(matrix))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Scenario(s.Cells()[0], 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := s.base
+	if got.Name != "lameduck-0s-readiness-10sx3-grace-30s-2-on-spot-2" || got.CoreDNS.Lameduck != 0 || got.CoreDNS.Readiness.Period.D() != 10*time.Second {
+		t.Errorf("%s with %+v", got.Name, got.CoreDNS)
+	}
+	if len(got.Checks) != 1 || got.Checks[0].DNSLost == nil || got.Checks[0].DNSLost.Mode != "fresh" || got.Checks[0].DNSLost.Max != 0 {
+		t.Errorf("checks %+v", got.Checks)
+	}
+	if got.Source != base.Source || len(got.Steps) != len(base.Steps) || *got.Probe != *base.Probe || got.Deadline != base.Deadline || got.Settle != base.Settle || got.Nodes["victim"] != base.Nodes["victim"] {
+		t.Errorf("%+v is not the base beyond its settings", got)
+	}
+	again, err := Parse(got.Name+".yaml", got.Text)
+	if err != nil || again.Digest() == "" || again.Digest() != got.Digest() {
+		t.Errorf("its saved text is read back as %s, %v", again.Digest(), err)
+	}
+}
+
+func TestInvalidSweep(t *testing.T) {
+	for want, change := range map[string][2]string{
+		`mine.yaml:7: unknown field "repeat" in the document; allowed: apiVersion, base, confidence`: {"repeats:", "repeat:"},
+		`mine.yaml:2: kind: "Scenario" is not known; allowed: Sweep`:                                   {"kind: Sweep", "kind: Scenario"},
+		`mine.yaml:3: name: "other" must be the file's name, "mine"`:                                   {"name: mine", "name: other"},
+		`mine.yaml:4: base: unknown scenario "coredns"`:                                                {"base: coredns-drained-lameduck-5s", "base: coredns"},
+		`mine.yaml:4: base: rebalance-recommendation-drains-node has no probe`:                         {"base: coredns-drained-lameduck-5s", "base: rebalance-recommendation-drains-node"},
+		`mine.yaml:4: base: read scenario: open none.yaml`:                                             {"base: coredns-drained-lameduck-5s", "base: none.yaml"},
+		`mine.yaml:5: set: "slow" is not known; allowed: fast, full`:                                   {"set: fast", "set: slow"},
+		`mine.yaml:6: mode: "" is not known; allowed: all, fixed, fresh`:                               {"mode: fresh", "mode: ''"},
+		`mine.yaml:7: repeats: 0 is not within 1 to 100`:                                               {"repeats: 2", "repeats: 0"},
+		`mine.yaml:8: confidence: 1 is not within 0.5 and less than 1`:                                 {"confidence: 0.95", "confidence: 1"},
+		`mine.yaml:8: confidence: NaN is not within`:                                                   {"confidence: 0.95", "confidence: .nan"},
+		`mine.yaml:9: lossRate: 0 is not more than 0 and less than 1`:                                  {"lossRate: 0.001", "lossRate: 0"},
+		`mine.yaml:10: lameduck[1]: 1.5s is not a whole number of seconds`:                             {"5s, 0s", "5s, 1500ms"},
+		`mine.yaml:10: "5" is not a duration`:                                                          {"5s, 0s", "5"},
+		`mine.yaml:11: readiness[0].period: 0s is not a whole number`:                                  {"period: 1s", "period: 0s"},
+		`mine.yaml:11: readiness[0].failureThreshold: 0 is less than 1`:                                {"failureThreshold: 1", "failureThreshold: 0"},
+		`mine.yaml:11: unknown field "threshold" in readiness; allowed: failureThreshold, period`:      {"failureThreshold: 1", "threshold: 1"},
+		`mine.yaml:12: replicas[0]: 0 is not within 1 to 10`:                                           {"}]\n", "}]\nreplicas: [0]\n"},
+		`mine.yaml:12: placement[0]: "anywhere" is not known; allowed: spot, on-demand, spread`:        {"}]\n", "}]\nplacement: [anywhere]\n"},
+		`mine.yaml:12: gracePeriod[0]: 0s is not a whole number of seconds, at least 1s`:               {"}]\n", "}]\ngracePeriod: [0s]\n"},
+	} {
+		text := strings.Replace(matrix, change[0], change[1], 1)
+		if text == matrix {
+			t.Errorf("nothing to replace: %q", change[0])
+		}
+		if _, err := ParseSweep("mine.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want %q", change[1], err, want)
+		}
+	}
+}
+
+func TestSweepsOfTheProductAreValid(t *testing.T) {
+	files, err := filepath.Glob("sweeps/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, file := range files {
+		s, err := LoadSweep(file)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, c := range s.Cells() {
+			if _, err := s.Scenario(c, 1); c.Impossible == "" && err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := BuiltInSweep(s.Name); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A base of one's own lies beside the matrix.
+func TestBaseBesideTheMatrix(t *testing.T) {
+	dir := t.TempDir()
+	text, err := os.ReadFile("catalogue/dns/coredns-drained-lameduck-5s.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"own.yaml":  strings.Replace(string(text), "name: coredns-drained-lameduck-5s", "name: own", 1),
+		"mine.yaml": strings.Replace(matrix, "base: coredns-drained-lameduck-5s", "base: own.yaml", 1),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := LoadSweep(filepath.Join(dir, "mine.yaml")); err != nil {
+		t.Error(err)
+	}
+}
