@@ -210,10 +210,17 @@ func (r Readiness) Unready() time.Duration {
 	return r.Period.D() * time.Duration(r.FailureThreshold)
 }
 
+// afterLameduck is how long after lameduck the instance stays at least: a pod that
+// ends is to be measured to its end, and what follows as well.
+const afterLameduck = 15 * time.Second
+
 // impossible says why the base cannot be played with these settings.
 func (s Sweep) impossible(c CoreDNS) string {
 	if c.GracePeriod <= c.Lameduck {
 		return fmt.Sprintf("the grace period %s ends before lameduck %s does", c.GracePeriod.D(), c.Lameduck.D())
+	}
+	if ends := c.Lameduck.D() + afterLameduck; ends > s.base.Deadline.Full.D() {
+		return fmt.Sprintf("a pod takes up to %s to end, and the instance goes after %s", ends, s.base.Deadline.Full.D())
 	}
 	if c.Replicas < 2 {
 		return "a single pod leaves none to be the control"
@@ -232,11 +239,13 @@ func (c Cell) Name() string {
 }
 
 // Scenario is the base with the cell's settings, for the repeat that is counted
-// from 1. It asks one thing alone: was a query lost?
+// from 1. It asks one thing alone: was a query lost? Where the fast set's deadline
+// would cut lameduck short, which that of life does not, it is longer.
 func (s Sweep) Scenario(c Cell, repeat int) (Scenario, error) {
 	out := s.base
 	out.Name = fmt.Sprintf("%s-%d", c.Name(), repeat)
 	out.CoreDNS = c.CoreDNS
+	out.Deadline.Fast = max(out.Deadline.Fast, c.Lameduck+strict.Duration(afterLameduck))
 	out.Checks = []Check{{DNSLost: &DNSLost{Mode: s.Mode}}}
 	text, err := yaml.Marshal(out)
 	if err != nil {

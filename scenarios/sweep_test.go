@@ -53,6 +53,28 @@ func TestCellsAreAllCombinationsSmallestFirst(t *testing.T) {
 	}
 }
 
+// The instance must not go while the pod is in lameduck: of that the matrix would
+// say nothing.
+func TestDeadlineOutlastsLameduck(t *testing.T) {
+	s, err := ParseSweep("mine.yaml", []byte(strings.Replace(matrix, "[5s, 0s]", "[5s, 35s, 110s]", 1)+"gracePeriod: [200s]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range s.Cells() {
+		want := map[time.Duration]time.Duration{5 * time.Second: 20 * time.Second, 35 * time.Second: 50 * time.Second}[c.Lameduck.D()]
+		if want == 0 {
+			if c.Impossible != "a pod takes up to 2m5s to end, and the instance goes after 2m0s" {
+				t.Errorf("%s: %q", c.Name(), c.Impossible)
+			}
+			continue
+		}
+		got, err := s.Scenario(c, 1)
+		if err != nil || got.Deadline.Fast.D() != want {
+			t.Errorf("%s: deadline %s, %v, want %s", c.Name(), got.Deadline.Fast.D(), err, want)
+		}
+	}
+}
+
 // What is generated goes the way of every scenario file.
 func TestCellsAreScenarios(t *testing.T) {
 	s, err := ParseSweep("mine.yaml", []byte(matrix))
@@ -70,7 +92,7 @@ func TestCellsAreScenarios(t *testing.T) {
 	if len(got.Checks) != 1 || got.Checks[0].DNSLost == nil || got.Checks[0].DNSLost.Mode != "fresh" || got.Checks[0].DNSLost.Max != 0 {
 		t.Errorf("checks %+v", got.Checks)
 	}
-	if got.Source != base.Source || len(got.Steps) != len(base.Steps) || *got.Probe != *base.Probe || got.Deadline != base.Deadline || got.Settle != base.Settle || got.Nodes["victim"] != base.Nodes["victim"] {
+	if got.Source != base.Source || len(got.Steps) != len(base.Steps) || *got.Probe != *base.Probe || got.Deadline.Full != base.Deadline.Full || got.Settle != base.Settle || got.Nodes["victim"] != base.Nodes["victim"] {
 		t.Errorf("%+v is not the base beyond its settings", got)
 	}
 	again, err := Parse(got.Name+".yaml", got.Text)

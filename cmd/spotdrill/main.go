@@ -86,7 +86,7 @@ func newRoot() *cobra.Command {
 		commands  []*cobra.Command
 	}{
 		{"drills", "Drills:", []*cobra.Command{
-			newRunCommand(), newListCommand(), newExplainCommand(), newJudgeCommand(), newCompareCommand(), newReportCommand(),
+			newRunCommand(), newSweepCommand(), newListCommand(), newExplainCommand(), newJudgeCommand(), newCompareCommand(), newReportCommand(),
 		}},
 		{"system", "The system that they run on:", []*cobra.Command{newDoctorCommand(), newUpCommand(), newDownCommand(), newCleanCommand()}},
 		{"alone", "Without it:", []*cobra.Command{newRecommendCommand(), newProbeCommand(), newSendCommand()}},

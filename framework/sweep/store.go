@@ -1,0 +1,123 @@
+package sweep
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/verdict"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// Play is what one drill of a cell measured, a line of the results.
+type Play struct {
+	// Matrix is the digest of what all cells share, see Digest.
+	Matrix string `json:"matrix"`
+	Cell   string `json:"cell"`
+	Repeat int    `json:"repeat"` // from 1
+	// Outcome is pass where no query was lost, fail where one was, and unknown where
+	// the drill does not say: Why tells.
+	Outcome  verdict.Outcome `json:"outcome"`
+	Why      string          `json:"why,omitempty"`
+	Fresh    Count           `json:"fresh"`
+	Fixed    Count           `json:"fixed"`
+	Control  Count           `json:"control"`
+	Attempts int             `json:"attempts"`
+	History  string          `json:"history"` // its folder, relative to the results
+	Played   time.Time       `json:"played"`
+}
+
+// Count is what became of a stream of queries.
+type Count struct {
+	Asked int `json:"asked"`
+	Lost  int `json:"lost"`
+	// Window is the longest in which queries were lost, in milliseconds.
+	Window float64 `json:"windowMs"`
+}
+
+// ResultsFile is the name of the results in a sweep's folder.
+const ResultsFile = "results.jsonl"
+
+// Digest identifies what all cells of a matrix share: results of one matrix count
+// for another one with more cells or repeats where it is the same.
+func Digest(s scenarios.Sweep, handler, proxyMode string) string {
+	return fmt.Sprintf("sha256:%x", sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %q", s.BaseDigest(), s.Set, s.Mode, handler, proxyMode)))
+}
+
+// store holds results on disk, one line each, added as they come.
+type store struct {
+	file   string
+	digest string
+	plays  map[key]Play
+}
+
+type key struct {
+	cell   string
+	repeat int
+}
+
+// openStore reads what there is. A last line that was cut off is dropped; results
+// of another matrix are an error.
+func openStore(dir, digest string) (*store, error) {
+	s := &store{file: filepath.Join(dir, ResultsFile), digest: digest, plays: map[key]Play{}}
+	data, err := os.ReadFile(s.file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read results: %w", err)
+	}
+	whole := bytes.LastIndexByte(data, '\n') + 1
+	for i, line := range bytes.Split(data[:whole], []byte("\n")) {
+		if len(line) == 0 {
+			continue
+		}
+		var p Play
+		dec := json.NewDecoder(bytes.NewReader(line))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(&p); err != nil {
+			return nil, fmt.Errorf("read results: %s:%d: %w; remove the file to begin anew", s.file, i+1, err)
+		}
+		if p.Matrix != digest {
+			return nil, fmt.Errorf("the results in %s (line %d) are of another base, set, mode, handler or kube-proxy mode; give another --out, or remove the file to begin anew", s.file, i+1)
+		}
+		s.plays[key{p.Cell, p.Repeat}] = p
+	}
+	if whole < len(data) {
+		if err := os.Truncate(s.file, int64(whole)); err != nil {
+			return nil, fmt.Errorf("drop the line of %s that was cut off: %w", s.file, err)
+		}
+	}
+	return s, nil
+}
+
+// add writes a result before it counts.
+func (s *store) add(p Play) error {
+	p.Matrix = s.digest
+	line, err := json.Marshal(p)
+	if err != nil {
+		return fmt.Errorf("write result: %w", err)
+	}
+	f, err := os.OpenFile(s.file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("write result: %w", err)
+	}
+	_, err = f.Write(append(line, '\n'))
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("write result to %s: %w", s.file, err)
+	}
+	s.plays[key{p.Cell, p.Repeat}] = p
+	return nil
+}
+
+// known is the cell's result of that repeat, where it says something.
+func (s *store) known(cell string, repeat int) (Play, bool) {
+	p, ok := s.plays[key{cell, repeat}]
+	return p, ok && (p.Outcome == verdict.Pass || p.Outcome == verdict.Fail)
+}

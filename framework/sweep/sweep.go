@@ -1,0 +1,176 @@
+// Package sweep drills a matrix of DNS settings by way of conformance sessions,
+// keeps what it measured so that it can be interrupted, and says which settings
+// are safe.
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/conformance"
+	"github.com/spotdrill/spotdrill/framework/handler"
+	"github.com/spotdrill/spotdrill/framework/run"
+	"github.com/spotdrill/spotdrill/framework/verdict"
+	"github.com/spotdrill/spotdrill/reports"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// Options say what is drilled, and where.
+type Options struct {
+	Sweep   scenarios.Sweep
+	Handler handler.Description
+	System  run.Options
+	// Out is the folder of the results. What lies there already is not drilled again.
+	Out string
+	// FirstSafe ends with the smallest cell that is safe, and leaves a cell as soon as
+	// it lost a query.
+	FirstSafe bool
+	Console   io.Writer
+}
+
+// drill is a repeat of a cell.
+type drill struct {
+	cell     scenarios.Cell
+	repeat   int
+	scenario scenarios.Scenario
+}
+
+// pending are the drills without a result yet: those of a cell after each other,
+// since CoreDNS keeps its settings between them.
+func (o Options) pending(results *store) ([]drill, error) {
+	var out []drill
+	for _, cell := range o.Sweep.Cells() {
+		if cell.Impossible != "" {
+			continue
+		}
+		for n := 1; n <= o.Sweep.Repeats; n++ {
+			if _, ok := results.known(cell.Name(), n); ok {
+				continue
+			}
+			scenario, err := o.Sweep.Scenario(cell, n)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, drill{cell, n, scenario})
+		}
+	}
+	return out, nil
+}
+
+func (o Options) results() (*store, error) {
+	return openStore(o.Out, Digest(o.Sweep, o.Handler.Name+" "+o.Handler.Version, o.System.ProxyMode))
+}
+
+// Known is what earlier runs found out, without a drill; left is about how long
+// the drills that are missing take.
+func Known(o Options) (t Table, left time.Duration, err error) {
+	results, err := o.results()
+	if err != nil {
+		return Table{}, 0, err
+	}
+	pending, err := o.pending(results)
+	for _, d := range pending {
+		left += conformance.Expected(d.scenario, o.Sweep.Set)
+	}
+	return newTable(o.Sweep, results), left, err
+}
+
+// Run drills what has no result yet. The table holds what is known, also where the
+// run ended early; a context that is done is no error of its own.
+func Run(ctx context.Context, o Options) (Table, error) {
+	if err := os.MkdirAll(o.Out, 0o755); err != nil {
+		return Table{}, fmt.Errorf("make the sweep's folder: %w", err)
+	}
+	results, err := o.results()
+	if err != nil {
+		return Table{}, err
+	}
+	pending, err := o.pending(results)
+	if err != nil {
+		return Table{}, err
+	}
+	if len(pending) > 0 && !(o.FirstSafe && newTable(o.Sweep, results).found()) {
+		err = o.drill(ctx, pending, results)
+	}
+	return newTable(o.Sweep, results), err
+}
+
+// drill plays the drills in one session.
+func (o Options) drill(ctx context.Context, pending []drill, results *store) error {
+	opts := conformance.Options{Handler: o.Handler, Set: o.Sweep.Set, System: o.System, Out: filepath.Join(o.Out, "runs"), Console: o.Console}
+	for _, d := range pending {
+		opts.Scenarios = append(opts.Scenarios, d.scenario)
+	}
+	session, err := conformance.New(opts)
+	if err != nil {
+		return err
+	}
+	var played []scenarios.Scenario
+	broken := session.SetUp(ctx)
+	if broken == nil {
+		played, broken = o.drillAll(ctx, session, pending, results)
+	}
+	// What was left out, by choice or with an interrupt, is not missing in the report.
+	session.Scenarios = played
+	return errors.Join(broken, session.Finish(context.WithoutCancel(ctx)))
+}
+
+func (o Options) drillAll(ctx context.Context, session *conformance.Session, pending []drill, results *store) (played []scenarios.Scenario, err error) {
+	if reason := session.NotApplicable(pending[0].scenario); reason != "" {
+		return nil, fmt.Errorf("the matrix cannot be drilled: %s", reason)
+	}
+	for _, d := range pending {
+		if ctx.Err() != nil || o.FirstSafe && newTable(o.Sweep, results).found() {
+			break
+		}
+		if o.FirstSafe && newResult(o.Sweep, d.cell, results).State == Loses {
+			continue
+		}
+		played = append(played, d.scenario)
+		entry, broke := session.Drill(ctx, d.scenario)
+		if ctx.Err() != nil {
+			break // it was cut short, and says nothing
+		}
+		if broke == nil {
+			broke = results.add(newPlay(d, entry, session.Report().Run))
+		}
+		if err = errors.Join(err, broke); errors.Is(broke, conformance.ErrOver) {
+			break
+		}
+	}
+	return played, err
+}
+
+// newPlay is the result of a drill. A drill that failed for another reason than a
+// lost query says nothing of the settings.
+func newPlay(d drill, e reports.Entry, run string) Play {
+	p := Play{Cell: d.cell.Name(), Repeat: d.repeat, Outcome: verdict.Unknown, Attempts: e.Attempts, Played: time.Now().UTC().Truncate(time.Second)}
+	p.History = filepath.ToSlash(filepath.Join("runs", run, e.History))
+	if e.DNS != nil {
+		p.Fresh, p.Fixed, p.Control = newCount(e.DNS.Fresh), newCount(e.DNS.Fixed), newCount(e.DNS.Control)
+	}
+	for _, v := range e.Verdicts {
+		if strings.HasPrefix(v.Check, "dns lost") && v.Outcome == verdict.Fail {
+			p.Outcome, p.Why = verdict.Fail, v.Got
+			return p
+		}
+		if v.Outcome != verdict.Pass && p.Why == "" {
+			p.Why = v.Check + ": " + v.Got
+		}
+	}
+	if e.Outcome == verdict.Pass {
+		p.Outcome = verdict.Pass
+	}
+	return p
+}
+
+func newCount(s verdict.Stream) Count {
+	longest, _ := s.Longest()
+	return Count{s.Asked, s.Lost, float64(longest.Length().Microseconds()) / 1000}
+}

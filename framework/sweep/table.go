@@ -1,0 +1,151 @@
+package sweep
+
+import (
+	"slices"
+
+	"github.com/spotdrill/spotdrill/framework/verdict"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// State is what is known of a cell.
+type State string
+
+// The states of a cell. Only one of which everything is known can be safe.
+const (
+	Safe       State = "safe"       // all repeats were judged, none lost a query, and the bound is low enough
+	Loses      State = "loses"      // a query was lost
+	Unknown    State = "unknown"    // not drilled often enough, or not judged
+	Impossible State = "impossible" // the base cannot be played with it
+)
+
+// Table is what is known of a matrix.
+type Table struct {
+	Sweep scenarios.Sweep
+	Cells []Result // the smallest first
+}
+
+// Result is what is known of a cell.
+type Result struct {
+	scenarios.Cell
+	State State
+	Why   string // of one that is unknown or impossible
+	// Judged is how many drills say something, Lossy how many of them lost a query.
+	Judged, Lossy int
+	// DrillBound is the upper confidence bound of the share of drills that lose any.
+	DrillBound float64
+	// Counted is of the queries that the matrix counts, of both modes or of one.
+	Counted, Fresh, Fixed Figures
+}
+
+// Figures sum up a stream of queries over a cell's drills.
+type Figures struct {
+	Asked, Lost             int
+	LostMedian, LostWorst   float64 // queries a drill
+	WindowMedian, WindowMax float64 // longest window of a drill, in milliseconds
+	// Bound is the upper confidence bound of the loss rate, see Bound.
+	Bound float64
+}
+
+func newTable(s scenarios.Sweep, results *store) Table {
+	t := Table{Sweep: s}
+	for _, c := range s.Cells() {
+		t.Cells = append(t.Cells, newResult(s, c, results))
+	}
+	return t
+}
+
+func newResult(s scenarios.Sweep, c scenarios.Cell, results *store) Result {
+	r := Result{Cell: c, State: Impossible, Why: c.Impossible}
+	var fresh, fixed, counted []Count
+	why := ""
+	for n := 1; n <= s.Repeats; n++ {
+		p, ok := results.known(c.Name(), n)
+		if !ok {
+			if was, played := results.plays[key{c.Name(), n}]; played {
+				why = was.Why
+			}
+			continue
+		}
+		r.Judged++
+		if p.Outcome == verdict.Fail {
+			r.Lossy++
+		}
+		fresh, fixed, counted = append(fresh, p.Fresh), append(fixed, p.Fixed), append(counted, p.counted(s.Mode))
+	}
+	r.DrillBound = Bound(r.Lossy, r.Judged, s.Confidence)
+	r.Fresh, r.Fixed, r.Counted = figures(fresh, s.Confidence), figures(fixed, s.Confidence), figures(counted, s.Confidence)
+	switch {
+	case c.Impossible != "":
+	case r.Lossy > 0:
+		r.State = Loses
+	case r.Judged < s.Repeats && why != "":
+		r.State, r.Why = Unknown, why
+	case r.Judged < s.Repeats:
+		r.State, r.Why = Unknown, "not drilled"
+	case r.Counted.Lost > 0 || r.Counted.Asked == 0:
+		r.State, r.Why = Unknown, "the drills contradict their counts"
+	case r.Counted.Bound > s.LossRate:
+		r.State, r.Why = Unknown, "nothing lost, but of too few queries for the loss rate asked for: raise repeats"
+	default:
+		r.State = Safe
+	}
+	return r
+}
+
+// counted are the queries that a mode asks for: fresh, fixed, or all.
+func (p Play) counted(mode string) Count {
+	switch mode {
+	case "fresh":
+		return p.Fresh
+	case "fixed":
+		return p.Fixed
+	}
+	return Count{p.Fresh.Asked + p.Fixed.Asked, p.Fresh.Lost + p.Fixed.Lost, max(p.Fresh.Window, p.Fixed.Window)}
+}
+
+func figures(counts []Count, confidence float64) Figures {
+	var f Figures
+	var lost, windows []float64
+	for _, c := range counts {
+		f.Asked, f.Lost = f.Asked+c.Asked, f.Lost+c.Lost
+		lost, windows = append(lost, float64(c.Lost)), append(windows, c.Window)
+	}
+	f.LostMedian, f.LostWorst = medianAndMax(lost)
+	f.WindowMedian, f.WindowMax = medianAndMax(windows)
+	f.Bound = Bound(f.Lost, f.Asked, confidence)
+	return f
+}
+
+func medianAndMax(values []float64) (median, most float64) {
+	n := len(values)
+	if n == 0 {
+		return 0, 0
+	}
+	slices.Sort(values)
+	return (values[(n-1)/2] + values[n/2]) / 2, values[n-1]
+}
+
+// Smallest is the first safe cell, the smallest, or false where none is known to be.
+func (t Table) Smallest() (Result, bool) {
+	i := slices.IndexFunc(t.Cells, func(r Result) bool { return r.State == Safe })
+	if i < 0 {
+		return Result{}, false
+	}
+	return t.Cells[i], true
+}
+
+func (t Table) found() bool {
+	_, ok := t.Smallest()
+	return ok
+}
+
+// Count is how many cells are in a state.
+func (t Table) Count(of State) int {
+	n := 0
+	for _, r := range t.Cells {
+		if r.State == of {
+			n++
+		}
+	}
+	return n
+}

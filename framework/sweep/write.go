@@ -1,0 +1,118 @@
+package sweep
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"text/tabwriter"
+)
+
+// Names of what Write leaves in a sweep's folder.
+const (
+	CSVFile  = "cells.csv"
+	MapFile  = "heatmap.json"
+	PageFile = "heatmap.html"
+)
+
+// Write leaves the table in a folder: as CSV, as the data of a heat map, and as a
+// page that shows it.
+func (t Table) Write(dir string) error {
+	var errs []error
+	for name, write := range map[string]func(io.Writer) error{CSVFile: t.WriteCSV, MapFile: t.writeMap, PageFile: t.writePage} {
+		f, err := os.Create(filepath.Join(dir, name))
+		if err != nil {
+			errs = append(errs, fmt.Errorf("write the sweep's table: %w", err))
+			continue
+		}
+		errs = append(errs, write(f), f.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// WriteText writes a line for each cell, and what is safe.
+func (t Table) WriteText(w io.Writer) error {
+	s := t.Sweep
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "LAMEDUCK\tREADINESS\tGRACE\tPODS\tDRILLS\tLOST: MEDIAN, WORST\tWINDOW: MEDIAN, WORST\tLOSS RATE AT MOST\tDRILLS THAT LOSE AT MOST\tSTATE")
+	for _, r := range t.Cells {
+		settings := fmt.Sprintf("%s\t%s\t%s\t%d on %s", r.Lameduck.D(), readiness(r), r.GracePeriod.D(), r.Replicas, r.Placement)
+		state := string(r.State)
+		if r.Why != "" {
+			state += ": " + r.Why
+		}
+		if r.Judged == 0 {
+			fmt.Fprintf(table, "%s\t%d of %d\t-\t-\t-\t-\t%s\n", settings, r.Judged, s.Repeats, state)
+			continue
+		}
+		f := r.Counted
+		fmt.Fprintf(table, "%s\t%d of %d\t%g, %g of %d\t%s, %s\t%.3g %%\t%.0f %%\t%s\n", settings, r.Judged, s.Repeats,
+			f.LostMedian, f.LostWorst, f.Asked/r.Judged, milliseconds(f.WindowMedian), milliseconds(f.WindowMax), f.Bound*100, r.DrillBound*100, state)
+	}
+	if err := table.Flush(); err != nil {
+		return fmt.Errorf("write the sweep's table: %w", err)
+	}
+	_, err := fmt.Fprintf(w, "%s queries, confidence %g, a safe loss rate is at most %g %%: %d safe, %d lose, %d unknown, %d impossible\n%s\n",
+		s.Mode, s.Confidence, s.LossRate*100, t.Count(Safe), t.Count(Loses), t.Count(Unknown), t.Count(Impossible), t.Verdict())
+	return err
+}
+
+// Verdict says in a sentence which setting is safe.
+func (t Table) Verdict() string {
+	r, ok := t.Smallest()
+	switch {
+	case ok:
+		return fmt.Sprintf("smallest safe setting: lameduck %s, readiness %s, grace period %s, %d on %s: nothing lost in %d drills with %d queries",
+			r.Lameduck.D(), readiness(r), r.GracePeriod.D(), r.Replicas, r.Placement, r.Judged, r.Counted.Asked)
+	case t.Count(Unknown) > 0:
+		return "no setting is known to be safe yet"
+	}
+	return "no setting of the matrix is safe"
+}
+
+func readiness(r Result) string {
+	return fmt.Sprintf("%s x %d", r.Readiness.Period.D(), r.Readiness.FailureThreshold)
+}
+
+// milliseconds tells a time to the millisecond: "0.440 s".
+func milliseconds(ms float64) string { return strconv.FormatFloat(ms/1000, 'f', 3, 64) + " s" }
+
+// WriteCSV writes a line for each cell, with both modes apart.
+func (t Table) WriteCSV(w io.Writer) error {
+	out := csv.NewWriter(w)
+	head := []string{"lameduck_s", "readiness_period_s", "failure_threshold", "grace_period_s", "replicas", "placement", "state", "why", "drills", "drills_that_lost", "drill_bound"}
+	for _, mode := range []string{"counted", "fresh", "fixed"} {
+		for _, name := range []string{"asked", "lost", "lost_median", "lost_worst", "window_median_ms", "window_worst_ms", "loss_rate_bound"} {
+			head = append(head, mode+"_"+name)
+		}
+	}
+	lines := [][]string{head}
+	number := func(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
+	for _, r := range t.Cells {
+		line := []string{
+			number(r.Lameduck.D().Seconds()), number(r.Readiness.Period.D().Seconds()), strconv.Itoa(r.Readiness.FailureThreshold), number(r.GracePeriod.D().Seconds()),
+			strconv.Itoa(r.Replicas), string(r.Placement), string(r.State), r.Why, strconv.Itoa(r.Judged), strconv.Itoa(r.Lossy), number(r.DrillBound),
+		}
+		for _, f := range []Figures{r.Counted, r.Fresh, r.Fixed} {
+			line = append(line, strconv.Itoa(f.Asked), strconv.Itoa(f.Lost), number(f.LostMedian), number(f.LostWorst), number(f.WindowMedian), number(f.WindowMax), number(f.Bound))
+		}
+		lines = append(lines, line)
+	}
+	if err := out.WriteAll(lines); err != nil {
+		return fmt.Errorf("write CSV: %w", err)
+	}
+	return nil
+}
+
+func (t Table) writeMap(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(t.heatMap()); err != nil {
+		return fmt.Errorf("write heat map: %w", err)
+	}
+	return nil
+}
