@@ -3,6 +3,7 @@ package scenarios
 import (
 	"cmp"
 	"embed"
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -110,7 +111,17 @@ func (s *Sweep) loadBase(dir string) error {
 	return nil
 }
 
-func (s *Sweep) validate(fileName string) problems {
+// Check is an error that tells all that is wrong with a matrix whose fields were
+// changed after it was read.
+func (s Sweep) Check() error {
+	var errs []error
+	for _, p := range s.validate(s.Name) {
+		errs = append(errs, fmt.Errorf("matrix %s: %s: %s", s.Name, p.field, p.what))
+	}
+	return errors.Join(errs...)
+}
+
+func (s Sweep) validate(fileName string) problems {
 	var p problems
 	p.oneOf("apiVersion", s.APIVersion, []string{APIVersion})
 	p.oneOf("kind", s.Kind, []string{SweepKind})

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/recommend"
 )
 
@@ -20,6 +21,7 @@ type deployed struct {
 
 func newRecommendCommand() *cobra.Command {
 	var dns deployed
+	var drills drillOptions
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "recommend",
@@ -30,17 +32,31 @@ keep a rule is printed with the reason, the rule's source and the fix, and then
 the settings that keep them all, as a Corefile, as a patch of the Deployment, and
 as configuration of the EKS add-on.
 
+With --drill the settings are measured: a matrix is drilled on spotdrill's own
+cluster, the smallest setting first, until one loses nothing at the confidence
+asked for; and the patch is for that one. The cluster that is drilled is the one
+that is read. Another one's nodes are never taken away: with --stand-in
+spotdrill's own is drilled in its place.
+
 Exit code 0: nothing to warn of; 1: a rule is not kept; 2: of some rule nobody can
 tell; 70: the cluster could not be read.`,
 		Example: `  spotdrill recommend
-  spotdrill recommend --context production --json`,
+  spotdrill recommend --context production --json
+  spotdrill recommend --drill --confidence 0.99`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			found, err := dns.read(cmd.Context())
-			if err != nil {
-				return err
+			if !drills.wanted {
+				found, err := dns.read(cmd.Context())
+				if err != nil {
+					return err
+				}
+				a, err := recommend.New(found.DNS)
+				if err != nil {
+					return err
+				}
+				return printAdvice(cmd, a, asJSON)
 			}
-			a, err := recommend.New(found)
+			a, err := drills.advise(cmd, dns)
 			if err != nil {
 				return err
 			}
@@ -48,11 +64,12 @@ tell; 70: the cluster could not be read.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&dns.kubeconfig, "kubeconfig", "", "`file` that gives access to the cluster; kubectl's own without it")
+	flags.StringVar(&dns.kubeconfig, "kubeconfig", "", "`file` that gives access to the cluster; kubectl's own without it, and with --drill spotdrill's")
 	flags.StringVar(&dns.context, "context", "", "`context` in it; the current one without it")
 	flags.StringVar(&dns.namespace, "namespace", "kube-system", "`namespace` of CoreDNS")
 	flags.StringVar(&dns.name, "deployment", "coredns", "`name` of CoreDNS's Deployment")
 	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
+	drills.flags(flags)
 	return cmd
 }
 
@@ -77,23 +94,30 @@ func printAdvice(cmd *cobra.Command, a recommend.Advice, asJSON bool) error {
 // answerTimeout bounds each question to the cluster.
 const answerTimeout = 15 * time.Second
 
+// reading is what was read of a cluster.
+type reading struct {
+	recommend.DNS
+	own bool // all nodes are spotdrill's
+}
+
 // read reads the cluster's CoreDNS. A kubeconfig that cannot be used is wrong
 // usage.
-func (d deployed) read(ctx context.Context) (recommend.DNS, error) {
+func (d deployed) read(ctx context.Context) (reading, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = d.kubeconfig
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: d.context}).ClientConfig()
 	if err != nil {
-		return recommend.DNS{}, usage("no access to a cluster: %w; name one with --kubeconfig and --context", err)
+		return reading{}, usage("no access to a cluster: %w; name one with --kubeconfig and --context", err)
 	}
 	config.Timeout = answerTimeout
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return recommend.DNS{}, usage("no access to the cluster at %s: %w", config.Host, err)
+		return reading{}, usage("no access to the cluster at %s: %w", config.Host, err)
 	}
 	found, err := recommend.Read(ctx, client, d.namespace, d.name)
 	if err != nil {
-		return recommend.DNS{}, fmt.Errorf("cluster at %s: %w", config.Host, err)
+		return reading{}, fmt.Errorf("cluster at %s: %w", config.Host, err)
 	}
-	return found, nil
+	own, err := cluster.AllOurs(ctx, client)
+	return reading{found, own}, err
 }

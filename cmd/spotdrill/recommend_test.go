@@ -1,37 +1,101 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 )
 
-const unreachable = `apiVersion: v1
+// kubeconfig gives access to a server.
+func kubeconfig(t *testing.T, server string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	text := fmt.Sprintf(`apiVersion: v1
 kind: Config
-clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]
+clusters: [{name: c, cluster: {server: %q}}]
 users: [{name: u, user: {token: t}}]
 contexts: [{name: here, context: {cluster: c, user: u}}]
 current-context: here
-`
-
-func TestRecommendSaysWhichClusterItCannotRead(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(file, []byte(unreachable), 0o600); err != nil {
+`, server)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return file
+}
+
+// foreign answers as the API server of a cluster that is not spotdrill's own, and
+// fails the test where it is asked to change anything.
+func foreign(t *testing.T, lameduck string) string {
+	t.Helper()
+	named := func(name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Name: name, Namespace: "kube-system", Labels: map[string]string{"k8s-app": "kube-dns"}}
+	}
+	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"k8s-app": "kube-dns"}}
+	probe := &corev1.Probe{PeriodSeconds: 1, FailureThreshold: 3, ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/ready", Port: intstr.FromInt32(8181)}}}
+	objects := map[string]any{
+		"/apis/apps/v1/namespaces/kube-system/deployments/coredns": appsv1.Deployment{ObjectMeta: named("coredns"), Spec: appsv1.DeploymentSpec{
+			Replicas: ptr.To(int32(2)), Selector: selector,
+			Template: corev1.PodTemplateSpec{ObjectMeta: named(""), Spec: corev1.PodSpec{
+				Volumes:    []corev1.Volume{{VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "dns"}}}}},
+				Containers: []corev1.Container{{Name: "coredns", ReadinessProbe: probe}},
+			}},
+		}},
+		"/api/v1/namespaces/kube-system/configmaps/dns": corev1.ConfigMap{Data: map[string]string{"Corefile": ".:53 {\n  health {\n    lameduck " + lameduck + "\n  }\n  ready\n}\n"}, ObjectMeta: named("dns")},
+		"/apis/policy/v1/namespaces/kube-system/poddisruptionbudgets": policyv1.PodDisruptionBudgetList{Items: []policyv1.PodDisruptionBudget{
+			{ObjectMeta: named("dns"), Spec: policyv1.PodDisruptionBudgetSpec{Selector: selector, MaxUnavailable: ptr.To(intstr.FromInt32(1))}},
+		}},
+		"/api/v1/namespaces/kube-system/pods": corev1.PodList{Items: []corev1.Pod{{ObjectMeta: named("a"), Spec: corev1.PodSpec{NodeName: "n"}}, {ObjectMeta: named("b"), Spec: corev1.PodSpec{NodeName: "n"}}}},
+		"/api/v1/nodes":                       corev1.NodeList{Items: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"eks.amazonaws.com/capacityType": "ON_DEMAND"}}}}},
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		object, ok := objects[r.URL.Path]
+		if !ok || r.Method != http.MethodGet {
+			t.Errorf("%s %s", r.Method, r.URL)
+			http.Error(w, "no", http.StatusForbidden)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if err := json.NewEncoder(w).Encode(object); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return kubeconfig(t, server.URL)
+}
+
+func TestRecommend(t *testing.T) {
+	nobody := kubeconfig(t, "https://127.0.0.1:1")
+	sound, short := foreign(t, "5s"), foreign(t, "1s")
 	for name, c := range map[string]struct {
-		args []string
-		code int
-		want string
+		args         []string
+		code         int
+		stdout, want string
 	}{
-		"nobody answers":  {[]string{"--kubeconfig", file}, exitHarness, "cluster at https://127.0.0.1:1: read Deployment kube-system/coredns: "},
-		"no such file":    {[]string{"--kubeconfig", filepath.Join(filepath.Dir(file), "none")}, exitUsage, "name one with --kubeconfig and --context"},
-		"no such context": {[]string{"--kubeconfig", file, "--context", "there"}, exitUsage, `context "there" does not exist`},
+		"nothing to warn of": {[]string{"--kubeconfig", sound}, 0, "nothing to warn of", ""},
+		"a short lameduck":   {[]string{"--kubeconfig", short}, exitFailed, "    lameduck 5s\n", "1 rules are not kept by kube-system/coredns"},
+		"as JSON":            {[]string{"--kubeconfig", short, "--json"}, exitFailed, `"rule": "lameduck-outlasts-readiness"`, ""},
+		"nobody answers":     {[]string{"--kubeconfig", nobody}, exitHarness, "", "cluster at https://127.0.0.1:1: read Deployment kube-system/coredns: "},
+		"no such file":       {[]string{"--kubeconfig", nobody + "-none"}, exitUsage, "", "name one with --kubeconfig and --context"},
+		"no such context":    {[]string{"--kubeconfig", nobody, "--context", "there"}, exitUsage, "", `context "there" does not exist`},
+		"drill of another's": {[]string{"--kubeconfig", sound, "--drill"}, exitUsage, "", "this cluster is not spotdrill's own: nothing was drilled; with --stand-in"},
+		"confidence of 1":    {[]string{"--drill", "--confidence", "1"}, exitUsage, "", "matrix lameduck-by-readiness: confidence: 1 is not within 0.5"},
+		"no such matrix":     {[]string{"--drill", "--matrix", "none.yaml"}, exitUsage, "", "read matrix: open none.yaml"},
 	} {
 		stdout, stderr, code := spotdrill(t, append([]string{"recommend"}, c.args...)...)
-		if code != c.code || !strings.Contains(stderr, c.want) || stdout != "" {
-			t.Errorf("%s: exit code %d, want %d and %q; said %q and printed %q", name, code, c.code, c.want, stderr, stdout)
+		if code != c.code || !strings.Contains(stdout, c.stdout) || !strings.Contains(stderr, c.want) || c.stdout == "" && stdout != "" {
+			t.Errorf("%s: exit code %d, want %d, %q and %q; said %q and printed\n%s", name, code, c.code, c.stdout, c.want, stderr, stdout)
 		}
 	}
 }

@@ -85,6 +85,9 @@ func sweepAll(ctx context.Context, opts sweep.Options) (sweep.Table, error) {
 		return sweep.Table{}, exitError{exitUsage, err}
 	}
 	table, err := sweep.Run(ctx, opts)
+	if len(table.Cells) == 0 {
+		return table, err
+	}
 	return table, errors.Join(err, table.Write(opts.Out))
 }
 

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
 	"github.com/spotdrill/spotdrill/kind"
@@ -93,6 +94,16 @@ func (c *Cluster) loadNodes(ctx context.Context) error {
 		return fmt.Errorf("cluster %s has %d nodes, want %d", c.Name, len(c.Nodes), len(WorkerNames(c.Name))+1)
 	}
 	return nil
+}
+
+// AllOurs is true for a cluster of which every node is spotdrill's own.
+func AllOurs(ctx context.Context, client kubernetes.Interface) (bool, error) {
+	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return false, fmt.Errorf("list nodes: %w", err)
+	}
+	foreign := slices.ContainsFunc(list.Items, func(n corev1.Node) bool { return n.Labels[Label] != "true" })
+	return len(list.Items) > 0 && !foreign, nil
 }
 
 // NodesOf returns the nodes of a capacity.

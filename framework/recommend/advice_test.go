@@ -195,6 +195,31 @@ func TestProposalsKeepTheRulesAndChangeLittle(t *testing.T) {
 	}
 }
 
+func TestMeasuredSettingsArePatched(t *testing.T) {
+	d := sound(lameduck("1s"), readiness(10, 3))
+	a, err := New(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		lameduck, period time.Duration
+		want             Settings
+		evidence         string
+	}{
+		"the grace period is enough": {5 * time.Second, time.Second, Settings{5 * time.Second, time.Second, 1, 30 * time.Second, 2}, "nothing lost"},
+		"it is not":                  {35 * time.Second, 10 * time.Second, Settings{35 * time.Second, 10 * time.Second, 1, 50 * time.Second, 2}, "nothing lost"},
+		"less than the rule":         {5 * time.Second, 10 * time.Second, Settings{5 * time.Second, 10 * time.Second, 1, 30 * time.Second, 2}, "nothing lost; the rule lameduck-outlasts-readiness wants at least 12s"},
+	} {
+		got, err := a.Measured(d, c.lameduck, c.period, 1, "nothing lost")
+		if err != nil || got.Proposed != c.want || !strings.HasPrefix(got.Evidence, c.evidence) || (got.Evidence != c.evidence) != (c.lameduck < c.period) {
+			t.Errorf("%s: %v\n%+v, %q\nwant %+v, %q", name, err, got.Proposed, got.Evidence, c.want, c.evidence)
+		}
+		if !strings.Contains(got.Patch.Corefile, "lameduck "+c.lameduck.String()) || !strings.Contains(got.Patch.Deployment, "failureThreshold: 1") {
+			t.Errorf("%s: patch %+v", name, got.Patch)
+		}
+	}
+}
+
 func TestPatch(t *testing.T) {
 	none := func(d *DNS) { d.container().ReadinessProbe = nil }
 	for name, c := range map[string]struct {

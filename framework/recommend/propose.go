@@ -27,6 +27,9 @@ type Patch struct {
 // set, and what was measured.
 const leastLameduck = 5 * time.Second
 
+// spare is how much longer than needed a grace period is proposed.
+const spare = 5 * time.Second
+
 // propose are settings that keep the rules, as near to the given ones as can be: a
 // longer lameduck where it fits into the grace period, else a quicker readiness
 // probe, and a longer grace period where even that does not fit.
@@ -43,9 +46,25 @@ func propose(s Settings) Settings {
 		return out
 	}
 	if out.Lameduck = least(); !fits() {
-		out.GracePeriod = out.Lameduck + ShutdownTime + 5*time.Second
+		out.GracePeriod = out.Lameduck + ShutdownTime + spare
 	}
 	return out
+}
+
+// Measured is the advice with settings that drills have shown to lose nothing. Of
+// the grace period and the replicas it changes what the rules want.
+func (a Advice) Measured(d DNS, lameduck, period time.Duration, threshold int, evidence string) (Advice, error) {
+	want := a.Now
+	want.Lameduck, want.ReadinessPeriod, want.FailureThreshold, want.Replicas = lameduck, period, threshold, max(want.Replicas, 2)
+	if least := lameduck + ShutdownTime; want.GracePeriod <= least {
+		want.GracePeriod = least + spare
+	}
+	if rule := want.Unready() + ProxySync; lameduck < rule {
+		evidence += fmt.Sprintf("; the rule lameduck-outlasts-readiness wants at least %s all the same: drills with other connections may lose some", rule)
+	}
+	patch, err := NewPatch(d, want)
+	a.Proposed, a.Patch, a.Evidence = want, patch, evidence
+	return a, err
 }
 
 // NewPatch is the patch that brings the settings into force.

@@ -34,9 +34,13 @@ func (t Table) Write(dir string) error {
 	return errors.Join(errs...)
 }
 
-// WriteText writes a line for each cell, and what is safe.
+// WriteText writes a line for each cell, and what is safe; nothing for a table that
+// could not be made.
 func (t Table) WriteText(w io.Writer) error {
 	s := t.Sweep
+	if len(t.Cells) == 0 {
+		return nil
+	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "LAMEDUCK\tREADINESS\tGRACE\tPODS\tDRILLS\tLOST: MEDIAN, WORST\tWINDOW: MEDIAN, WORST\tLOSS RATE AT MOST\tDRILLS THAT LOSE AT MOST\tSTATE")
 	for _, r := range t.Cells {
@@ -66,8 +70,8 @@ func (t Table) Verdict() string {
 	r, ok := t.Smallest()
 	switch {
 	case ok:
-		return fmt.Sprintf("smallest safe setting: lameduck %s, readiness %s, grace period %s, %d on %s: nothing lost in %d drills with %d queries",
-			r.Lameduck.D(), readiness(r), r.GracePeriod.D(), r.Replicas, r.Placement, r.Judged, r.Counted.Asked)
+		return fmt.Sprintf("smallest safe setting: lameduck %s, readiness %s, grace period %s, %d on %s: nothing lost of %d queries (%s) in %d drills, so at confidence %g at most %.3g %% of queries and %.0f %% of drills",
+			r.Lameduck.D(), readiness(r), r.GracePeriod.D(), r.Replicas, r.Placement, r.Counted.Asked, t.Sweep.Mode, r.Judged, t.Sweep.Confidence, r.Counted.Bound*100, r.DrillBound*100)
 	case t.Count(Unknown) > 0:
 		return "no setting is known to be safe yet"
 	}
