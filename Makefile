@@ -12,6 +12,8 @@ RULES ?=
 # How many sessions make truth plays at each rate, and the seed to play them again.
 SESSIONS ?= 20
 SEED ?=
+# The matrix of DNS settings for make sweep.
+SWEEP ?= scenarios/sweeps/lameduck-by-readiness.yaml
 # Names of suites/mutants/mutants.yaml for make mutants; all without it.
 MUTANTS ?=
 
@@ -34,7 +36,7 @@ help: ## Show what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "  SET=fast|full  HANDLER=builtin|karpenter|nth|none|path/to/handler.yaml  HANDLER_IMAGE=ref"
-	@echo "  SCENARIOS=name,name  REPEAT=n  TIMEOUT=85m  PROXY_MODE=iptables|nftables  RULES=path/to/template.yaml  MUTANTS=name,name"
+	@echo "  SCENARIOS=name,name  REPEAT=n  TIMEOUT=85m  PROXY_MODE=iptables|nftables  RULES=path/to/template.yaml  SWEEP=path/to/matrix.yaml  MUTANTS=name,name"
 	@echo "  SESSIONS=n  SEED=n"
 
 # run-suite NAME,TIMEOUT,FAILED,FLAGS compiles and runs a suite; FAILED is said where
@@ -79,6 +81,10 @@ bench: build dnsperf ## Measure the prober beside dnsperf, against one CoreDNS (
 .PHONY: dnsperf
 dnsperf:
 	@command -v dnsperf >/dev/null || .ci/install dnsperf
+
+.PHONY: sweep
+sweep: build ## Drill a matrix of DNS settings, and say which of them lose no query
+	@$(BINARY) sweep $(SWEEP) --proxy-mode=$(PROXY_MODE)
 
 .PHONY: build
 build: ## Build bin/spotdrill, one static binary

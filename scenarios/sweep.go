@@ -30,21 +30,27 @@ type Sweep struct {
 	// Base is the scenario that is played with each of the settings: a name of the
 	// catalogue, or a path beside this file that ends in .yaml. It must have a probe.
 	Base string `yaml:"base"`
-	Set  Set    `yaml:"set"`
-	// Mode is which queries count: fresh, fixed or all.
+	// Set is whose deadline is taken; longer where it would cut lameduck short.
+	Set Set `yaml:"set"`
+	// Mode is which queries count.
 	Mode string `yaml:"mode"`
-	// Repeats is how often each cell is drilled.
-	Repeats int `yaml:"repeats"` // 1 to 100
-	// Confidence is that of the upper bound of a cell's loss rate.
-	Confidence float64 `yaml:"confidence"` // 0.5 to less than 1
-	// LossRate is what that bound may be in a safe cell, as a share of the queries.
-	LossRate float64 `yaml:"lossRate"` // more than 0, less than 1
+	// Repeats is how often each cell is drilled, 1 to 100.
+	Repeats int `yaml:"repeats"`
+	// Confidence is that of the upper bound of a cell's loss rate, 0.5 to less than 1.
+	Confidence float64 `yaml:"confidence"`
+	// LossRate is what that bound may be in a safe cell, as a share of the queries:
+	// more than 0, less than 1.
+	LossRate float64 `yaml:"lossRate"`
 
-	Lameduck    []strict.Duration `yaml:"lameduck,omitempty"` // whole seconds
-	Readiness   []Readiness       `yaml:"readiness,omitempty"`
+	// Lameduck in whole seconds.
+	Lameduck  []strict.Duration `yaml:"lameduck,omitempty"`
+	Readiness []Readiness       `yaml:"readiness,omitempty"`
+	// GracePeriod in whole seconds, longer than the lameduck of the cell.
 	GracePeriod []strict.Duration `yaml:"gracePeriod,omitempty"`
-	Replicas    []int             `yaml:"replicas,omitempty"`
-	Placement   []Placement       `yaml:"placement,omitempty"`
+	// Replicas are 2 to 10: a single pod leaves none to be the control.
+	Replicas []int `yaml:"replicas,omitempty"`
+	// Placement is on which capacity the pods run.
+	Placement []Placement `yaml:"placement,omitempty"`
 
 	base Scenario
 }

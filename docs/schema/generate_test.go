@@ -77,6 +77,14 @@ func documents() []document {
 			},
 			defaults: map[string]any{"Description.commitPoint": handler.DefaultCommitPoint, "Ready.timeout": handler.DefaultReadyTimeout.String()},
 		},
+		{
+			name: "sweep", title: "spotdrill matrix", root: scenarios.Sweep{}, packages: []string{"scenarios"},
+			intro: "A matrix of DNS settings is one YAML file, see [Which lameduck is safe](advice.md); here is every field.",
+			values: map[string][]string{
+				"Sweep.apiVersion": {scenarios.APIVersion}, "Sweep.kind": {scenarios.SweepKind}, "Sweep.set": sets, "Sweep.mode": modes,
+				"Sweep.placement": {string(scenarios.OnSpot), string(scenarios.OnOnDemand), string(scenarios.Spread)},
+			},
+		},
 	}
 }
 
