@@ -131,19 +131,19 @@ func TestLint(t *testing.T) {
 		"unlabelled, but one is known": {sound(pods(Lasting, UnknownCapacity)), nil},
 		"no pods":                      {sound(pods()), []string{"not-all-on-spot?"}},
 
-		"no budget":                     {sound(budgets()), []string{"budget"}},
-		"a budget for others":           {sound(budgets(foreign)), []string{"budget"}},
-		"two budgets":                   {sound(budgets(budget("a", number(1), nil), budget("b", number(1), nil))), []string{"one-budget"}},
-		"maxUnavailable 0":              {sound(budgets(budget("b", number(0), nil))), []string{"budget-lets-one-go"}},
-		"minAvailable all":              {sound(budgets(budget("b", nil, number(2)))), []string{"budget-lets-one-go"}},
-		"minAvailable 1":                {sound(budgets(budget("b", nil, number(1)))), nil},
-		"minAvailable 51% of 2 is 2":    {sound(budgets(budget("b", nil, percent("51%")))), []string{"budget-lets-one-go"}},
-		"maxUnavailable 1% of 2 is 1":   {sound(budgets(budget("b", percent("1%"), nil))), nil},
-		"maxUnavailable 0%":             {sound(budgets(budget("b", percent("0%"), nil))), []string{"budget-lets-one-go"}},
-		"a percentage that is none":     {sound(budgets(budget("b", percent("half"), nil))), []string{"budget-lets-one-go?"}},
-		"a budget that says nothing":    {sound(budgets(budget("b", nil, nil))), nil},
-		"unhealthy pods use it up":      {sound(budgets(unhealthy)), []string{"budget-lets-one-go"}},
-		"healthy pods leave it be":      {sound(budgets(settled)), nil},
+		"no budget":                      {sound(budgets()), []string{"budget"}},
+		"a budget for others":            {sound(budgets(foreign)), []string{"budget"}},
+		"two budgets":                    {sound(budgets(budget("a", number(1), nil), budget("b", number(1), nil))), []string{"one-budget"}},
+		"maxUnavailable 0":               {sound(budgets(budget("b", number(0), nil))), []string{"budget-lets-one-go"}},
+		"minAvailable all":               {sound(budgets(budget("b", nil, number(2)))), []string{"budget-lets-one-go"}},
+		"minAvailable 1":                 {sound(budgets(budget("b", nil, number(1)))), nil},
+		"minAvailable 51% of 2 is 2":     {sound(budgets(budget("b", nil, percent("51%")))), []string{"budget-lets-one-go"}},
+		"maxUnavailable 1% of 2 is 1":    {sound(budgets(budget("b", percent("1%"), nil))), nil},
+		"maxUnavailable 0%":              {sound(budgets(budget("b", percent("0%"), nil))), []string{"budget-lets-one-go"}},
+		"a percentage that is none":      {sound(budgets(budget("b", percent("half"), nil))), []string{"budget-lets-one-go?"}},
+		"a budget that says nothing":     {sound(budgets(budget("b", nil, nil))), nil},
+		"unhealthy pods use it up":       {sound(budgets(unhealthy)), []string{"budget-lets-one-go"}},
+		"healthy pods leave it be":       {sound(budgets(settled)), nil},
 		"one replica and minAvailable 1": {sound(replicas(1), pods(Lasting), budgets(budget("b", nil, number(1)))), []string{"replicas", "budget-lets-one-go"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -230,7 +230,7 @@ func TestPatch(t *testing.T) {
 		"kubeadm's": {sound(readiness(10, 3)), Patch{
 			Deployment: "spec:\n  template:\n    spec:\n      containers:\n      - name: coredns\n        readinessProbe:\n          periodSeconds: 1\n",
 		}},
-		"lameduck alone": {sound(lameduck("1s")), Patch{Corefile: corefileText, EKSAddOn: `{"corefile":".:53 {\n    errors\n    health {\n       lameduck 5s\n    }\n    ready\n    cache 30\n}\n"}`}},
+		"lameduck alone":                       {sound(lameduck("1s")), Patch{Corefile: corefileText, EKSAddOn: `{"corefile":".:53 {\n    errors\n    health {\n       lameduck 5s\n    }\n    ready\n    cache 30\n}\n"}`}},
 		"no health plugin: the Corefile stays": {sound(corefileOf(". {\n ready\n}\n")), Patch{}},
 		"another path": {sound(func(d *DNS) { d.readiness().HTTPGet.Path = "/health" }), Patch{
 			Deployment: "spec:\n  template:\n    spec:\n      containers:\n      - name: coredns\n        readinessProbe:\n          httpGet:\n            path: /ready\n            port: 8181\n            scheme: HTTP\n",
@@ -262,7 +262,8 @@ func TestAdviceForPeople(t *testing.T) {
 				"warning lameduck-outlasts-readiness: lameduck 5s, and a pod that ends is Ready for up to 30s (10s x 3)", "  source: https://github.com/kubernetes/kubernetes/issues/129617",
 				"warning budget: no PodDisruptionBudget", "unknown not-all-on-spot: no label tells the capacity of node-2",
 				"proposed: lameduck 5s, readiness 1s x 3", "# Deployment: kubectl -n kube-system patch deployment coredns --patch-file FILE\nspec:\n",
-			}, []string{"# Corefile", "# EKS"},
+			},
+			[]string{"# Corefile", "# EKS"},
 		},
 		"no lameduck": {sound(lameduck("0s")), []string{"# Corefile, the whole of it, for ConfigMap kube-system/coredns\n.:53 {", `# EKS add-on coredns`}, []string{"# Deployment"}},
 	} {
@@ -293,8 +294,11 @@ func TestAdviceForPeople(t *testing.T) {
 func TestCapacityIsReadOffTheLabels(t *testing.T) {
 	for want, of := range map[Capacity][]map[string]string{
 		Spot: {
-			{"karpenter.sh/capacity-type": "spot"}, {"eks.amazonaws.com/capacityType": "SPOT"}, {"cloud.google.com/gke-spot": "true"},
-			{"kubernetes.azure.com/scalesetpriority": "spot"}, {"karpenter.sh/capacity-type": "on-demand", "node.kubernetes.io/lifecycle": "spot"},
+			{"karpenter.sh/capacity-type": "spot"},
+			{"eks.amazonaws.com/capacityType": "SPOT"},
+			{"cloud.google.com/gke-spot": "true"},
+			{"kubernetes.azure.com/scalesetpriority": "spot"},
+			{"karpenter.sh/capacity-type": "on-demand", "node.kubernetes.io/lifecycle": "spot"},
 		},
 		Lasting:         {{"karpenter.sh/capacity-type": "on-demand"}, {"karpenter.sh/capacity-type": "reserved"}, {"eks.amazonaws.com/capacityType": "ON_DEMAND"}},
 		UnknownCapacity: {nil, {"kubernetes.io/hostname": "spot"}},

@@ -102,7 +102,7 @@ var page = template.Must(template.New("heatmap").Funcs(template.FuncMap{
 	"width":  func(m heatMap) int { return marginX + len(m.Lameduck)*cellX + 2 },
 	"height": func(m heatMap) int { return marginY + len(m.Readiness)*cellY + 2 },
 	"seconds": func(ms float64) string {
-		return (time.Duration(ms * float64(time.Millisecond))).Round(time.Millisecond).String()
+		return time.Duration(ms * float64(time.Millisecond)).Round(time.Millisecond).String()
 	},
 }).Parse(pageText))
 
