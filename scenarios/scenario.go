@@ -119,6 +119,11 @@ const (
 	Anywhere   Placement = "anywhere"
 )
 
+// Placements lists them.
+func Placements() []string {
+	return []string{string(OnSpot), string(OnOnDemand), string(Spread), string(Anywhere)}
+}
+
 // Readiness is the readiness probe of the CoreDNS pods, on /ready.
 type Readiness struct {
 	Period strict.Duration `yaml:"period"` // whole seconds, at least 1s

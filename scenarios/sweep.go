@@ -170,7 +170,7 @@ func (s Sweep) validate(fileName string) problems {
 		}
 	}
 	for i, of := range s.Placement {
-		p.oneOf(fmt.Sprintf("placement[%d]", i), string(of), []string{string(OnSpot), string(OnOnDemand), string(Spread)})
+		p.oneOf(fmt.Sprintf("placement[%d]", i), string(of), Placements())
 	}
 	return p
 }
@@ -244,7 +244,7 @@ func (s Sweep) impossible(c CoreDNS) string {
 	}
 	for name, pick := range s.base.Nodes {
 		if pick.Runs == "coredns" && c.Placement != Spread && pick.Capacity != string(c.Placement) {
-			return fmt.Sprintf("node %s is to be %s with a CoreDNS pod, and all pods are %s", name, pick.Capacity, c.Placement)
+			return fmt.Sprintf("node %s is to be %s with a CoreDNS pod, which placement %s does not see to", name, pick.Capacity, c.Placement)
 		}
 	}
 	return ""

@@ -121,7 +121,7 @@ func TestInvalidSweep(t *testing.T) {
 		`mine.yaml:11: readiness[0].failureThreshold: 0 is less than 1`:                              {"failureThreshold: 1", "failureThreshold: 0"},
 		`mine.yaml:11: unknown field "threshold" in readiness; allowed: failureThreshold, period`:    {"failureThreshold: 1", "threshold: 1"},
 		`mine.yaml:12: replicas[0]: 0 is not within 1 to 10`:                                         {"}]\n", "}]\nreplicas: [0]\n"},
-		`mine.yaml:12: placement[0]: "anywhere" is not known; allowed: spot, on-demand, spread`:      {"}]\n", "}]\nplacement: [anywhere]\n"},
+		`mine.yaml:12: placement[0]: "nowhere" is not known; allowed: spot, on-demand, spread, anywhere`:      {"}]\n", "}]\nplacement: [nowhere]\n"},
 		`mine.yaml:12: gracePeriod[0]: 0s is not a whole number of seconds, at least 1s`:             {"}]\n", "}]\ngracePeriod: [0s]\n"},
 	} {
 		text := strings.Replace(matrix, change[0], change[1], 1)

@@ -93,7 +93,7 @@ func (s Scenario) validate(fileName string) problems {
 }
 
 func (c CoreDNS) validate(p *problems) {
-	p.oneOf("coredns.placement", string(c.Placement), []string{string(OnSpot), string(OnOnDemand), string(Spread), string(Anywhere)})
+	p.oneOf("coredns.placement", string(c.Placement), Placements())
 	if c.Replicas < 1 || c.Replicas > 10 {
 		p.add("coredns.replicas", "%d is not within 1 to 10", c.Replicas)
 	}

@@ -49,7 +49,7 @@ func documents() []document {
 			values: map[string][]string{
 				"Scenario.apiVersion": {scenarios.APIVersion}, "Scenario.kind": {scenarios.Kind}, "Scenario.profile": scenarios.Profiles(),
 				"Scenario.sets": sets, "Scenario.feature": feature.Names(), "Scenario.handler": {scenarios.HandlerUnderTest, scenarios.HandlerNone},
-				"CoreDNS.placement": {string(scenarios.OnSpot), string(scenarios.OnOnDemand), string(scenarios.Spread), string(scenarios.Anywhere)},
+				"CoreDNS.placement": scenarios.Placements(),
 				"Pick.capacity":     capacities, "Pick.runs": {"coredns"}, "Notice.type": scenarios.NoticeTypes(),
 				"Fault.type": scenarios.FaultTypes(), "Fault.actions": scenarios.FaultActions(),
 				"Disturb.handler": scenarios.Disturbances(), "Disrupt.coredns": scenarios.Disruptions(), "Fault.code": {"ThrottlingException", "RequestThrottled"},
@@ -82,7 +82,7 @@ func documents() []document {
 			intro: "A matrix of DNS settings is one YAML file, see [Which lameduck is safe](advice.md); here is every field.",
 			values: map[string][]string{
 				"Sweep.apiVersion": {scenarios.APIVersion}, "Sweep.kind": {scenarios.SweepKind}, "Sweep.set": sets, "Sweep.mode": modes,
-				"Sweep.placement": {string(scenarios.OnSpot), string(scenarios.OnOnDemand), string(scenarios.Spread)},
+				"Sweep.placement": scenarios.Placements(),
 			},
 		},
 	}
