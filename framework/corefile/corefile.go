@@ -71,7 +71,7 @@ func WithLameduck(text string, d time.Duration) (string, error) {
 	}
 	out := strings.Join(lines, "")
 	if after, _, err := plugins(out); err != nil || !waits(after, all, d) {
-		return "", fmt.Errorf("Corefile:%d: the lameduck of this health plugin cannot be set here; write the plugin, its properties and its closing brace on lines of their own", health[0].line)
+		return "", fmt.Errorf("line %d: the lameduck of this health plugin cannot be set here; write the plugin, its properties and its closing brace on lines of their own", health[0].line)
 	}
 	return out, nil
 }
@@ -96,7 +96,7 @@ func (h directive) lameduck() (time.Duration, error) {
 		}
 		d, err := time.ParseDuration(strings.Join(property.args, " "))
 		if err != nil || d < 0 {
-			return 0, fmt.Errorf("Corefile:%d: lameduck %q is no duration that can be read here; want a number with its unit, such as 5s", property.line, strings.Join(property.args, " "))
+			return 0, fmt.Errorf("line %d: lameduck %q is no duration that can be read here; want a number with its unit, such as 5s", property.line, strings.Join(property.args, " "))
 		}
 		total = d // CoreDNS takes the last one
 	}

@@ -45,11 +45,11 @@ func TestWhatACorefileSaysOfItsEnd(t *testing.T) {
 		"files are named, not read":       {". {\n  import custom/*.override\n}\nimport custom/*.server\n", Corefile{Imports: []string{"custom/*.override", "custom/*.server"}}, ""},
 		"the last lameduck counts":        {". {\n health {\n lameduck 5s\n lameduck 6s\n }\n}\n", Corefile{Health: true, Lameduck: 6 * time.Second}, ""},
 		"an empty one":                    {"", Corefile{}, ""},
-		"lameduck without a unit":         {". {\n health {\n lameduck 5\n }\n}\n", Corefile{}, `Corefile:3: lameduck "5" is no duration`},
-		"lameduck of the environment":     {". {\n health {\n lameduck {$LAMEDUCK}\n }\n}\n", Corefile{}, `Corefile:3: lameduck "{$LAMEDUCK}" is no duration`},
-		"a brace too few":                 {". {\n health {\n}\n", Corefile{}, "Corefile:1: an opening brace"},
-		"a brace too many":                {". {\n}\n}\n", Corefile{}, "Corefile:3: a closing brace"},
-		"a snippet that imports itself":   {"(a) {\n import a\n}\n. {\n import a\n}\n", Corefile{}, "Corefile:2: import a: snippets that import each other"},
+		"lameduck without a unit":         {". {\n health {\n lameduck 5\n }\n}\n", Corefile{}, `line 3: lameduck "5" is no duration`},
+		"lameduck of the environment":     {". {\n health {\n lameduck {$LAMEDUCK}\n }\n}\n", Corefile{}, `line 3: lameduck "{$LAMEDUCK}" is no duration`},
+		"a brace too few":                 {". {\n health {\n}\n", Corefile{}, "line 1: an opening brace"},
+		"a brace too many":                {". {\n}\n}\n", Corefile{}, "line 3: a closing brace"},
+		"a snippet that imports itself":   {"(a) {\n import a\n}\n. {\n import a\n}\n", Corefile{}, "line 2: import a: snippets that import each other"},
 		"an import of nothing is nothing": {". {\n import\n}\n", Corefile{}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -93,8 +93,8 @@ func TestOnlyTheLameduckChanges(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		".:53 {\n    ready\n}\n":   "no `health { lameduck",
-		". {\n  health { }\n}\n":   "Corefile:2: the lameduck of this health plugin cannot be set here",
-		". {\n  health {\n  }\n\n": "Corefile:1: an opening brace",
+		". {\n  health { }\n}\n":   "line 2: the lameduck of this health plugin cannot be set here",
+		". {\n  health {\n  }\n\n": "line 1: an opening brace",
 	} {
 		if got, err := WithLameduck(text, 0); err == nil || got != "" || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q became %q, %v, want %q", text, got, err, want)

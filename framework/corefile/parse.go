@@ -59,7 +59,7 @@ func (e *expansion) add(block []directive, depth int) error {
 			continue
 		}
 		if depth == depthMax || len(e.found) > 10_000 {
-			return fmt.Errorf("Corefile:%d: import %s: snippets that import each other without an end", d.line, strings.Join(d.args, " "))
+			return fmt.Errorf("line %d: import %s: snippets that import each other without an end", d.line, strings.Join(d.args, " "))
 		}
 		for _, name := range d.args[:min(1, len(d.args))] {
 			if snippet, ok := e.snippets[name]; ok {
@@ -82,12 +82,12 @@ func (r *reader) block(depth int) ([]directive, error) {
 	out := []directive{}
 	opened := r.Line()
 	if depth > depthMax {
-		return nil, fmt.Errorf("Corefile:%d: more than %d braces within each other", opened, depthMax)
+		return nil, fmt.Errorf("line %d: more than %d braces within each other", opened, depthMax)
 	}
 	for r.Next() {
 		if r.Val() == "}" {
 			if depth == 0 {
-				return nil, fmt.Errorf("Corefile:%d: a closing brace without an opening one", r.Line())
+				return nil, fmt.Errorf("line %d: a closing brace without an opening one", r.Line())
 			}
 			return out, nil
 		}
@@ -106,7 +106,7 @@ func (r *reader) block(depth int) ([]directive, error) {
 		out = append(out, d)
 	}
 	if depth > 0 {
-		return nil, fmt.Errorf("Corefile:%d: an opening brace without a closing one", opened)
+		return nil, fmt.Errorf("line %d: an opening brace without a closing one", opened)
 	}
 	return out, nil
 }

@@ -166,7 +166,7 @@ func TestLint(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Lint(sound(lameduck("soon"))); err == nil || !strings.Contains(err.Error(), `ConfigMap kube-system/coredns: Corefile:4: lameduck "soon"`) {
+	if _, err := Lint(sound(lameduck("soon"))); err == nil || !strings.Contains(err.Error(), `ConfigMap kube-system/coredns: line 4: lameduck "soon"`) {
 		t.Errorf("a lameduck that is no duration: %v", err)
 	}
 }

@@ -95,9 +95,10 @@ func Run(ctx context.Context, o Options) (Table, error) {
 	if err != nil {
 		return Table{}, err
 	}
-	if len(pending) > 0 && !(o.FirstSafe && newTable(o.Sweep, results).found()) {
-		err = o.drill(ctx, pending, results)
+	if known := newTable(o.Sweep, results); len(pending) == 0 || o.FirstSafe && known.found() {
+		return known, nil
 	}
+	err = o.drill(ctx, pending, results)
 	return newTable(o.Sweep, results), err
 }
 
