@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // ErrNoNetwork says that the engine has no network of that name.
@@ -112,6 +113,19 @@ func (e *Engine) RemoveNetwork(ctx context.Context, name string) error {
 		}
 		return err
 	}
-	_, err := e.Run(ctx, "network", "rm", name)
-	return err
+	// Podman counts a container for a moment after it was removed.
+	for try := 1; ; try++ {
+		_, err := e.Run(ctx, "network", "rm", name)
+		if err == nil || try == networkTries {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(err, ctx.Err())
+		case <-time.After(time.Second):
+		}
+	}
 }
+
+// networkTries is how often the removal of a network is tried, a second apart.
+const networkTries = 5

@@ -101,8 +101,10 @@ func TestAServerThatGoesAndComesBackIsOneWindow(t *testing.T) {
 	t.Parallel()
 	at := net.UDPAddrFromAddrPort(closedPort(t))
 	conn := listenAt(t, at)
-	time.AfterFunc(300*time.Millisecond, func() { _ = conn.Close() })
-	time.AfterFunc(600*time.Millisecond, func() { listenAt(t, at) })
+	time.AfterFunc(300*time.Millisecond, func() {
+		_ = conn.Close()
+		time.AfterFunc(300*time.Millisecond, func() { listenAt(t, at) })
+	})
 	summary, queries := run(t, t.Context(), Plan{Streams: []Stream{fixedStream(at.AddrPort(), 1000, 2)}, For: time.Second})
 	if icmp := summary.Outcomes[history.ICMP]; icmp < 10 || icmp > 500 {
 		t.Errorf("got %v, want about 300 icmp", summary.Outcomes)
