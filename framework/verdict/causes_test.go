@@ -84,6 +84,14 @@ func TestCauses(t *testing.T) {
 			},
 			Loss{Cause: OldEntry, Fixed: 1, Backend: ending, Lag: 5500},
 		},
+		"a TCP connection from the same port says nothing": {
+			func(s *story) {
+				exit(s)
+				s.sent(history.Fixed, 1, 12.5, history.Timeout)
+				s.sent(history.Connect, 1, 12.6, history.Answered)
+			},
+			Loss{Cause: OldEntry, Fixed: 1, Backend: ending, Lag: 2500},
+		},
 		"a port is used again after the exit": {
 			func(s *story) { exit(s); s.sent(history.Fresh, 1, 11, history.ICMP) },
 			Loss{Cause: OldEntry, Fresh: 1, Backend: ending, Lag: 1000},
