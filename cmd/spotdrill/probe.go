@@ -77,7 +77,7 @@ judged because this machine stalled or did not keep the rate, 64 for wrong usage
 	flags.DurationVar(&maxWindow, "max-window", 0, "exit 1 if a window of lost queries is longer")
 	flags.IntVar(&maxLost, "max-lost", 0, "exit 1 if more queries are lost")
 	flags.BoolVar(&o.noCheck, "no-check", false, "do not ask first whether the server answers at all")
-	cmd.AddCommand(newProbeServeCommand())
+	cmd.AddCommand(newProbeServeCommand(), newProbeConvertCommand())
 	return cmd
 }
 

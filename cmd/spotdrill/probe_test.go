@@ -171,6 +171,41 @@ func TestProbeWritesQueriesInTheFormatOfTheExtension(t *testing.T) {
 	}
 }
 
+func TestProbeConvertsARecord(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	record := filepath.Join(dir, "queries.bin")
+	if _, code, err := runProbe(t.Context(), "--server", startDNS(t, healthy), "--name", "a.b", "--rate", "100", "--for", "200ms", "--out", record); code != 0 {
+		t.Fatalf("exit %d: %v", code, err)
+	}
+	whole, err := os.ReadFile(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := filepath.Join(dir, "cut.bin")
+	if err := os.WriteFile(cut, whole[:len(whole)/2], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		from, to string
+		code     int
+		holds    string
+	}{
+		{record, "queries.csv", 0, "server,fresh,"},
+		{record, "queries.jsonl", 0, `{"t":"server","m":"fresh","p":`},
+		{cut, "cut.csv", exitFailed, "fresh,"},
+		{record, "queries.txt", exitUsage, ""},
+		{filepath.Join(dir, "none.bin"), "queries.csv", exitUsage, "server,fresh,"},
+	} {
+		to := filepath.Join(dir, c.to)
+		_, code, err := runProbe(t.Context(), "convert", c.from, to)
+		text, _ := os.ReadFile(to)
+		if code != c.code || !strings.Contains(string(text), c.holds) {
+			t.Errorf("%s to %s: exit %d, want %d: %v; it holds %.100q", c.from, c.to, code, c.code, err, text)
+		}
+	}
+}
+
 func TestProbeAsksSeveralServers(t *testing.T) {
 	t.Parallel()
 	well, ill := startDNS(t, healthy), startDNS(t, func(string) (int, bool) { return dns.RcodeServerFailure, false })
