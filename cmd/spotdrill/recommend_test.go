@@ -89,7 +89,8 @@ func TestRecommend(t *testing.T) {
 		"nobody answers":     {[]string{"--kubeconfig", nobody}, exitHarness, "", "cluster at https://127.0.0.1:1: read Deployment kube-system/coredns: "},
 		"no such file":       {[]string{"--kubeconfig", nobody + "-none"}, exitUsage, "", "name one with --kubeconfig and --context"},
 		"no such context":    {[]string{"--kubeconfig", nobody, "--context", "there"}, exitUsage, "", `context "there" does not exist`},
-		"drill of another's": {[]string{"--kubeconfig", sound, "--drill"}, exitUsage, "", "this cluster is not spotdrill's own: nothing was drilled; with --stand-in"},
+		// Were it not refused, it should not meet a cluster that is there.
+		"drill of another's": {[]string{"--kubeconfig", sound, "--drill", "--cluster", "none", "--source", t.TempDir(), "--out", t.TempDir()}, exitUsage, "", "this cluster is not spotdrill's own: nothing was drilled; with --stand-in"},
 		"confidence of 1":    {[]string{"--drill", "--confidence", "1"}, exitUsage, "", "matrix lameduck-by-readiness: confidence: 1 is not within 0.5"},
 		"no such matrix":     {[]string{"--drill", "--matrix", "none.yaml"}, exitUsage, "", "read matrix: open none.yaml"},
 	} {

@@ -114,7 +114,10 @@ func (o Options) drill(ctx context.Context, pending []drill, results *store) err
 	}
 	var played []scenarios.Scenario
 	broken := session.SetUp(ctx)
-	if broken == nil {
+	switch {
+	case ctx.Err() != nil:
+		broken = nil
+	case broken == nil:
 		played, broken = o.drillAll(ctx, session, pending, results)
 	}
 	// What was left out, by choice or with an interrupt, is not missing in the report.
