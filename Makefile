@@ -64,19 +64,16 @@ mutants: build ## Plant defects in the built-in handler; each must be caught
 eventbridge: ## Judge the EventBridge rules by 20 events; needs no cluster
 	$(call run-suite,eventbridge,30m,not passed,--rules=$(if $(RULES),$(abspath $(RULES))))
 
-# Servers and peers get the priority that the prober takes for itself.
-punctual = $(shell chrt --fifo 1 true 2>/dev/null && echo chrt --fifo 1)
-
 .PHONY: truth
 truth: build dnsperf ## Hold the prober's windows against outages at known times (10 min, quiet machine)
 	@$(GO_STATIC) build $(LEAN) -o bin/truth ./suites/truth
-	@$(punctual) bin/truth windows -spotdrill=$(BINARY) -sessions=$(SESSIONS) $(if $(SEED),-seed=$(SEED))
+	@bin/truth windows -spotdrill=$(BINARY) -sessions=$(SESSIONS) $(if $(SEED),-seed=$(SEED))
 
 .PHONY: bench
 bench: build dnsperf ## Measure the prober beside dnsperf, against one CoreDNS (5 min, quiet machine)
 	@$(GO_STATIC) build $(LEAN) -o bin/truth ./suites/truth
 	@cd kind/images/coredns && GOWORK=off GOFLAGS= $(GO_STATIC) build -mod=readonly -buildvcs=false $(LEAN) -o ../../../bin/coredns .
-	@$(punctual) bin/truth bench -spotdrill=$(BINARY)
+	@bin/truth bench -spotdrill=$(BINARY)
 
 .PHONY: dnsperf
 dnsperf:

@@ -57,7 +57,6 @@ func Run(ctx context.Context, plan Plan, clock *history.Clock, sink func(history
 		defer close(written)
 		ledger.write(settled)
 	}()
-	defer raisePriority()()
 	l.base = clock.Now() + time.Millisecond
 	l.run(ctx, courses)
 	close(settled)
