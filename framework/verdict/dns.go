@@ -132,16 +132,20 @@ func (d drill) dnsLost(c scenarios.DNSLost) Verdict {
 }
 
 // lags are the intended times of queries to the control, or to the prober's own
-// echo, that were lost or late, ascending.
-func (n DNS) lags() []time.Duration {
-	var lags []time.Duration
+// echo, that were lost or later than controlLag, ascending.
+func (n DNS) lags() []time.Duration { return n.controls(controlLag) }
+
+// controls are the intended times of queries to the control, or to the prober's
+// own echo, that were lost or later than that, ascending.
+func (n DNS) controls(later time.Duration) []time.Duration {
+	var out []time.Duration
 	for _, q := range slices.Concat(n.Control.queries, n.Echo.queries) {
-		if q.Outcome.Lost() || q.Done-q.Intended > controlLag {
-			lags = append(lags, q.Intended)
+		if q.Outcome.Lost() || q.Done-q.Intended > later {
+			out = append(out, q.Intended)
 		}
 	}
-	slices.Sort(lags)
-	return lags
+	slices.Sort(out)
+	return out
 }
 
 // steady are the streams without the losses that nobody can be blamed for:
@@ -157,11 +161,12 @@ func (n DNS) steady(streams map[history.Mode]Stream) map[history.Mode]Stream {
 	return out
 }
 
-// undisturbed is how much of a window is left without the time around each lag of
-// the control: an outage is shown by what was lost while the control answered.
+// undisturbed is how much of a window is left without the time around each query
+// that the control lost, or answered by shownLag late: an outage is shown by what
+// was lost while the control answered, be it slowly.
 func (n DNS) undisturbed(w history.Window) time.Duration {
 	left, from := w.Length(), w.From
-	for _, lag := range n.lags() {
+	for _, lag := range n.controls(shownLag) {
 		to := min(lag+lagReach, w.To)
 		if from = max(from, lag-lagReach); from < to {
 			left -= to - from

@@ -18,6 +18,9 @@ const (
 	// flight when kube-proxy drops a pod's conntrack entries is lost, and a busy
 	// machine has ten times as much in flight; such losses are not CoreDNS's.
 	controlLag = 25 * time.Millisecond
+	// shownLag is how late the control may answer while an outage is shown: half of
+	// what resolvers wait, so that what was lost meanwhile was not only late as well.
+	shownLag = time.Second
 	// lagReach is how far from a lost query such an answer counts.
 	lagReach = history.Quiet / 2
 	// askedShare is how much of a stream's schedule must be on record.
@@ -53,7 +56,7 @@ const seenLate = 500 * time.Millisecond
 // them: with others, the same history may be judged otherwise.
 func Tolerances() map[string]float64 {
 	return map[string]float64{
-		"control_lost_share": controlLostShare, "control_lag_ms": milliseconds(controlLag), "control_lag_reach_ms": milliseconds(lagReach),
+		"control_lost_share": controlLostShare, "control_lag_ms": milliseconds(controlLag), "shown_lag_ms": milliseconds(shownLag), "control_lag_reach_ms": milliseconds(lagReach),
 		"asked_share": askedShare, "gap_max_ms": milliseconds(gapMax), "unsent_share": unsentShare, "late_p99_ms": milliseconds(lateP99),
 		"baseline_ms": milliseconds(baselineTime), "edge_ms": milliseconds(edge), "window_quiet_ms": milliseconds(history.Quiet),
 		"binding_in_flight_ms": milliseconds(inFlight), "watch_late_ms": milliseconds(seenLate),
