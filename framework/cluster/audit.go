@@ -44,8 +44,9 @@ func (c *Cluster) controlPlane() string { return c.NodesOf(ControlPlane)[0].Name
 
 // request is what the audit log says of one: audit.k8s.io/v1, Event.
 type request struct {
-	Verb string `json:"verb"`
-	User struct {
+	Stage string `json:"stage"`
+	Verb  string `json:"verb"`
+	User  struct {
 		Username string `json:"username"`
 	} `json:"user"`
 	RequestURI string `json:"requestURI"`
@@ -72,7 +73,8 @@ func countRequests(log io.Reader, user string) ([]history.Event, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read the audit log: %w", err)
 		}
-		if r.User.Username != user || r.Annotations["authorization.k8s.io/decision"] != "allow" {
+		// A watch is told of when it starts and, minutes later, when it ends.
+		if (r.Stage == "ResponseStarted") != (r.Verb == "watch") || r.User.Username != user || r.Annotations["authorization.k8s.io/decision"] != "allow" {
 			continue
 		}
 		a := asked{r.Verb, r.of()}

@@ -8,7 +8,8 @@ import (
 func TestCountRequests(t *testing.T) {
 	const mine, allow = `"user":{"username":"system:serviceaccount:x:handler"}`, `"annotations":{"authorization.k8s.io/decision":"allow"}`
 	log := strings.Join([]string{
-		`{"verb":"watch","requestURI":"/api/v1/nodes?watch=true",` + mine + `,"objectRef":{"resource":"nodes","apiVersion":"v1"},` + allow + `}`,
+		`{"stage":"ResponseComplete","verb":"watch",` + mine + `,"objectRef":{"resource":"nodes"},` + allow + `}`,
+		`{"stage":"ResponseStarted","verb":"watch","requestURI":"/api/v1/nodes?watch=true",` + mine + `,"objectRef":{"resource":"nodes","apiVersion":"v1"},` + allow + `}`,
 		`{"verb":"create",` + mine + `,"objectRef":{"resource":"pods","namespace":"a","name":"b","apiVersion":"v1","subresource":"eviction"},` + allow + `}`,
 		`{"verb":"create",` + mine + `,"objectRef":{"resource":"pods","namespace":"a","name":"c","apiVersion":"v1","subresource":"eviction"},` + allow + `}`,
 		`{"verb":"list",` + mine + `,"objectRef":{"resource":"deployments","apiGroup":"apps"},` + allow + `}`,
