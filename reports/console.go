@@ -134,8 +134,11 @@ func (c *Console) Summary(r *Report) {
 		wholeSeconds(r.Timings.Setup), wholeSeconds(r.Timings.Drills))
 	if unused := r.unused(); len(unused) > 0 {
 		c.printf("%d of %d rights that no request of this run used:\n", len(unused), len(r.Rights))
-		for _, right := range unused {
+		for _, right := range unused[:min(len(unused), rightsShown)] {
 			c.printf("    %s\n", printable(right.String()))
+		}
+		if more := len(unused) - rightsShown; more > 0 {
+			c.printf("    and %d more, in %s\n", more, HTMLFile)
 		}
 	}
 	for _, file := range []string{HTMLFile, YAMLFile, JUnitFile} {
@@ -148,6 +151,9 @@ func (c *Console) Summary(r *Report) {
 	}
 	c.printf("%s\n", r.Summary)
 }
+
+// rightsShown is how many unused rights the console lists.
+const rightsShown = 8
 
 // Windows tabulates what DNS lost where a prober ran.
 func (c *Console) Windows(entries []Entry) {
