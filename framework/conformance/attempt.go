@@ -24,7 +24,7 @@ const attempts = 3
 func (s *Session) repeat(ctx context.Context, scenario scenarios.Scenario) (worst reports.Entry, err error) {
 	start, repeats := time.Now(), max(1, s.Repeat)
 	var outcomes []verdict.Outcome
-	for n := 1; n <= repeats && err == nil && ctx.Err() == nil && s.left == ""; n++ {
+	for n := 1; n == 1 || n <= repeats && err == nil && ctx.Err() == nil && s.left == ""; n++ {
 		folder := s.folder
 		if n > 1 {
 			folder.Path = filepath.Join(folder.Path, fmt.Sprintf("repeat-%d", n))
