@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/spotdrill/spotdrill/framework/corefile"
@@ -143,8 +142,7 @@ func setTemplate(deploy *appsv1.Deployment, want DNSSettings, mark string) {
 func (c *Cluster) replaceDNS(ctx context.Context, deploy *appsv1.Deployment) error {
 	replicas := ptr.Deref(deploy.Spec.Replicas, 1)
 	deploy.Spec.Replicas = ptr.To(int32(0))
-	deployments := c.Clientset.AppsV1().Deployments(dnsNamespace)
-	if _, err := deployments.Update(ctx, deploy, metav1.UpdateOptions{}); err != nil {
+	if _, err := c.Clientset.AppsV1().Deployments(dnsNamespace).Update(ctx, deploy, metav1.UpdateOptions{}); err != nil {
 		return fmt.Errorf("set Deployment coredns: %w", err)
 	}
 	err := Until(ctx, ReadyTimeout, "the CoreDNS pods of before to be gone", func(ctx context.Context) string {
@@ -168,11 +166,7 @@ func (c *Cluster) replaceDNS(ctx context.Context, deploy *appsv1.Deployment) err
 	if err != nil {
 		return err
 	}
-	scale := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
-	if _, err := deployments.Patch(ctx, dnsName, types.MergePatchType, scale, metav1.PatchOptions{}); err != nil {
-		return fmt.Errorf("scale Deployment coredns to %d: %w", replicas, err)
-	}
-	return nil
+	return c.ScaleDNS(ctx, int(replicas))
 }
 
 func (c *Cluster) dnsPods(ctx context.Context) ([]corev1.Pod, error) {

@@ -28,7 +28,7 @@ func (r *drilling) disturb(ctx context.Context, d scenarios.Disturb) error {
 	dropped := 0
 	switch d.Handler {
 	case scenarios.Kill:
-		err = r.eachPod(pods, func(p corev1.Pod) error { return r.Cluster.Kill(ctx, p) })
+		err = together(ctx, each(pods, r.Cluster.Kill)...)
 	case scenarios.Update:
 		err = r.installed.Update(ctx, r.Cluster.Config, r.settings)
 	case scenarios.Scale:
@@ -43,15 +43,6 @@ func (r *drilling) disturb(ctx context.Context, d scenarios.Disturb) error {
 	return nil
 }
 
-func (r *drilling) eachPod(pods []corev1.Pod, do func(corev1.Pod) error) error {
-	for _, p := range pods {
-		if err := do(p); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // cutOff drops what the pods send to the Kubernetes API for the time that is
 // asked for, and says how many packets that were. It is undone however it ends.
 func (r *drilling) cutOff(ctx context.Context, pods []corev1.Pod, d scenarios.Disturb) (dropped int, err error) {
@@ -63,7 +54,7 @@ func (r *drilling) cutOff(ctx context.Context, pods []corev1.Pod, d scenarios.Di
 			}
 		}
 	}()
-	if err := r.eachPod(pods, func(p corev1.Pod) error { return r.Cluster.CutOff(ctx, p) }); err != nil {
+	if err := together(ctx, each(pods, r.Cluster.CutOff)...); err != nil {
 		return 0, err
 	}
 	return 0, r.sleepUntil(ctx, r.rec.Clock().Now()+d.For.D())
