@@ -110,6 +110,10 @@ report-test: ## Open the HTML report in Chromium with axe-core, read JUnit with 
 cc:
 	@command -v gcc >/dev/null || .ci/install gcc libc6-dev
 
+.PHONY: demo
+demo: build ## Record a terminal session as docs/demo.cast and docs/demo.svg
+	@.ci/demo/record
+
 .PHONY: verify
 verify: ## Check format, lint, import directions, YAML and shell
 	@.ci/verify

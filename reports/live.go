@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/term"
+
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 // wipe empties the line that the cursor is on.
@@ -23,6 +25,7 @@ type live struct {
 	phase    string
 	begun    time.Time
 	deadline time.Time // of the latest notice; zero before it
+	losing   func() history.Latest
 
 	stop    chan struct{}
 	stopped sync.WaitGroup
@@ -90,7 +93,16 @@ func (c *Console) Deadline(at time.Time) {
 	}
 }
 
-// line is "[3/13] name … steps, 12 s, deadline in 13 s". Where the terminal is too
+// Losing shows the newest run of lost queries, as latest tells it.
+func (c *Console) Losing(latest func() history.Latest) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.live != nil {
+		c.live.losing = latest
+	}
+}
+
+// line is "[3/13] name … steps, 12 s, deadline in 13 s, 41 queries lost in 0.2 s". Where the terminal is too
 // narrow the name is cut: what changes comes last.
 func (l *live) line(now time.Time, columns int) string {
 	text := " … "
@@ -104,6 +116,11 @@ func (l *live) line(now time.Time, columns int) string {
 		text += fmt.Sprintf(", deadline in %.0f s", left.Seconds())
 	default:
 		text += fmt.Sprintf(", deadline %.0f s ago", -left.Seconds())
+	}
+	if l.losing != nil {
+		if latest := l.losing(); latest.Lost > 0 {
+			text += fmt.Sprintf(", %d queries lost in %.1f s", latest.Lost, latest.Length().Seconds())
+		}
 	}
 	return fit(fit(l.head, columns-utf8.RuneCountInString(text))+text, columns)
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 func TestTheLiveLineTellsPhaseElapsedAndDeadline(t *testing.T) {
@@ -15,6 +17,10 @@ func TestTheLiveLineTellsPhaseElapsedAndDeadline(t *testing.T) {
 		"[3/13] a … arrange, 12 s":                  {phase: "arrange"},
 		"[3/13] a … steps, 12 s, deadline in 13 s":  {phase: "steps", deadline: now.Add(13 * time.Second)},
 		"[3/13] a … settle, 12 s, deadline 2 s ago": {phase: "settle", deadline: now.Add(-2 * time.Second)},
+		"[3/13] a … settle, 12 s":                   {phase: "settle", losing: func() history.Latest { return history.Latest{} }},
+		"[3/13] a … settle, 12 s, 41 queries lost in 0.2 s": {phase: "settle", losing: func() history.Latest {
+			return history.Latest{From: time.Second, Until: 1230 * time.Millisecond, Lost: 41}
+		}},
 	} {
 		l.head, l.begun = "[3/13] a", begun
 		if got := l.line(now, 80); got != want {
@@ -71,6 +77,7 @@ func TestProgressWithoutATerminalIsPlain(t *testing.T) {
 	c.Begin("a")
 	c.Phase("steps")
 	c.Deadline(time.Now())
+	c.Losing(func() history.Latest { return history.Latest{Lost: 1} })
 	c.End(passed())
 	const want = "[1/1] a … pass 96 s (expected 25 s), attempt 2\n" +
 		"    dns: 662 lost: 652 sent to 10.244.1.5 up to 1.299s after its last answer, by conntrack entries older than that (the rules last chose it at +9.031s); 10 unexplained\n"

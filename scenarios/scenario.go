@@ -168,13 +168,19 @@ type Probe struct {
 	FixedPorts int `yaml:"fixedPorts,omitempty"`
 	// Control is how many a second are asked of a CoreDNS pod that stays.
 	Control int `yaml:"control,omitempty"`
+	// Probers is how many share these rates, each on a node of its own that nothing
+	// happens to, 1 to MaxProbers: each node has rules and conntrack entries of its own.
+	Probers int `yaml:"probers,omitempty"`
 	// Name is what is asked for.
 	Name string `yaml:"name,omitempty"`
 }
 
+// MaxProbers leaves a node of the cluster's five for something to happen to.
+const MaxProbers = 4
+
 // DefaultProbe is a busy node's DNS load, small enough for two shared cores.
 func DefaultProbe() Probe {
-	return Probe{Fresh: 1000, Fixed: 500, FixedPorts: 8, Control: 200, Name: "kubernetes.default.svc.cluster.local."}
+	return Probe{Fresh: 1000, Fixed: 500, FixedPorts: 8, Control: 200, Probers: 1, Name: "kubernetes.default.svc.cluster.local."}
 }
 
 // Step is one thing that happens. Exactly one field is set.

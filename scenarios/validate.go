@@ -109,9 +109,13 @@ func (c CoreDNS) validate(p *problems) {
 }
 
 func (r Probe) validate(p *problems) {
+	if r.Probers < 1 || r.Probers > MaxProbers {
+		p.add("probe.probers", "%d is not within 1 to %d", r.Probers, MaxProbers)
+		return
+	}
 	for field, value := range map[string]int{"fresh": r.Fresh, "fixed": r.Fixed, "fixedPorts": r.FixedPorts, "control": r.Control} {
-		if value < 1 {
-			p.add("probe."+field, "%d is less than 1", value)
+		if value < r.Probers {
+			p.add("probe."+field, "%d is less than 1 for each prober", value)
 		}
 	}
 }

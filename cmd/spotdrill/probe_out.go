@@ -67,12 +67,12 @@ func rowFormat(extension string) func(io.Writer) func(history.Query) error {
 	case ".csv":
 		return func(w io.Writer) func(history.Query) error {
 			out := csv.NewWriter(w)
-			titles := []string{"target", "mode", "port", "intended_ns", "sent_ns", "done_ns", "outcome"}
+			titles := []string{"target", "mode", "port", "intended_ns", "sent_ns", "done_ns", "outcome", "node"}
 			err := out.Write(titles)
 			return func(q history.Query) error {
 				number := func(d time.Duration) string { return strconv.FormatInt(int64(d), 10) }
 				err = errors.Join(err, out.Write([]string{
-					q.Target, string(q.Mode), strconv.Itoa(q.Port), number(q.Intended), number(q.Sent), number(q.Done), string(q.Outcome),
+					q.Target, string(q.Mode), strconv.Itoa(q.Port), number(q.Intended), number(q.Sent), number(q.Done), string(q.Outcome), q.Node,
 				}))
 				out.Flush()
 				return errors.Join(err, out.Error())

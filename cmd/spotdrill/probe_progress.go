@@ -24,9 +24,7 @@ type probeProgress struct {
 	mu        sync.Mutex
 	seen      map[history.Outcome]int
 	asked     int
-	lostFrom  time.Duration // intended time of the first lost query of the newest window
-	lostUntil time.Duration // of its last one; 0 if none was lost
-	lost      int           // in that window
+	latest    history.Latest
 	lastAsked int
 	lastAt    time.Duration
 }
@@ -50,14 +48,7 @@ func (p *probeProgress) add(q history.Query) {
 	}
 	p.seen[q.Outcome]++
 	p.asked++
-	if !q.Outcome.Lost() {
-		return
-	}
-	if p.lostUntil == 0 || q.Intended-p.lostUntil > history.Quiet {
-		p.lostFrom, p.lost = q.Intended, 0
-	}
-	p.lostUntil = max(p.lostUntil, q.Intended)
-	p.lost++
+	p.latest.Add(q)
 }
 
 // finish is what was found in each stream.
@@ -115,11 +106,11 @@ func (p *probeProgress) line() string {
 	rate := float64(p.asked-p.lastAsked) / (now - p.lastAt).Seconds()
 	p.lastAsked, p.lastAt = p.asked, now
 	window := "no loss so far"
-	if p.lostUntil > 0 {
-		window = fmt.Sprintf("last loss at %s", history.Seconds(p.lostUntil))
+	if l := p.latest; l.Lost > 0 {
+		window = fmt.Sprintf("last loss at %s", history.Seconds(l.Until))
 		// A lost query is known as one only after the timeout.
-		if now-p.lostUntil < p.plan.Timeout+history.Quiet {
-			window = fmt.Sprintf("losing since %s, %d lost", history.Seconds(p.lostFrom), p.lost)
+		if now-l.Until < p.plan.Timeout+history.Quiet {
+			window = fmt.Sprintf("losing since %s, %d lost", history.Seconds(l.From), l.Lost)
 		}
 	}
 	return fmt.Sprintf("%4.0fs of %v  %.0f/s  %s  %s", now.Seconds(), p.plan.For, rate, outcomes(p.seen), window)

@@ -143,7 +143,7 @@ func TestProbeReportsWindowsAndHoldsThemAgainstTheLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	back, err := prober.Collect(t.Context(), file, clock, rec)
+	back, err := prober.Collect(t.Context(), file, rec, "")
 	if err != nil || back.Asked != report.Summary.Asked {
 		t.Errorf("the file has %d queries, the report %d: %v", back.Asked, report.Summary.Asked, err)
 	}

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -10,26 +11,12 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// As kubeadm writes it.
-const kubeadmCorefile = `.:53 {
-    errors
-    health {
-       lameduck 5s
-    }
-    ready
-    kubernetes cluster.local in-addr.arpa ip6.arpa {
-       pods insecure
-       fallthrough in-addr.arpa ip6.arpa
-       ttl 30
-    }
-    forward . /etc/resolv.conf {
-       max_concurrent 1000
-    }
-    cache 30
-}
-`
-
 func TestCorefileEdits(t *testing.T) {
+	text, err := os.ReadFile("../corefile/testdata/kubeadm.Corefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeadm := string(text)
 	upstream := func(c string) (string, error) { return WithUpstream(c, "10.96.0.53") }
 	tests := []struct {
 		name         string
@@ -38,7 +25,7 @@ func TestCorefileEdits(t *testing.T) {
 		was, becomes string
 		err          string
 	}{
-		{name: "upstream keeps the block", edit: upstream, corefile: kubeadmCorefile, was: "forward . /etc/resolv.conf {", becomes: "forward . 10.96.0.53 {"},
+		{name: "upstream keeps the block", edit: upstream, corefile: kubeadm, was: "forward . /etc/resolv.conf {", becomes: "forward . 10.96.0.53 {"},
 		{name: "upstream without a block", edit: upstream, corefile: ".:53 {\n  forward . 8.8.8.8\n}\n", was: "forward . 8.8.8.8", becomes: "forward . 10.96.0.53"},
 		{name: "a zone's own forward is left alone", edit: upstream, corefile: ".:53 {\n  forward corp.example 10.1.1.1\n}\n", err: "no `forward . "},
 	}

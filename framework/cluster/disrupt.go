@@ -3,13 +3,13 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubectl/pkg/drain"
 )
 
 // RunningDNS are the CoreDNS pods of a node that are not on their way out; of all
@@ -54,29 +54,26 @@ func (c *Cluster) patchDNS(ctx context.Context, patch string) error {
 	return nil
 }
 
-// Drain cordons a node and evicts its pods, as kubectl drain does with
-// --ignore-daemonsets, --delete-emptydir-data and --force. It does not wait until
-// they are gone.
+// Drain drains a node by kubectl's own code, as kubectl drain does with
+// --ignore-daemonsets, --delete-emptydir-data and --force. It waits until the pods
+// are gone, at most ReadyTimeout.
 func (c *Cluster) Drain(ctx context.Context, node string) error {
-	cordon := []byte(`{"spec":{"unschedulable":true}}`)
-	if _, err := c.Clientset.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, cordon, metav1.PatchOptions{}); err != nil {
+	ctx, cancel := context.WithTimeout(ctx, ReadyTimeout)
+	defer cancel()
+	const ofThePod = -1 // the grace period
+	drainer := &drain.Helper{
+		Ctx: ctx, Client: c.Clientset, Force: true, IgnoreAllDaemonSets: true, DeleteEmptyDirData: true,
+		GracePeriodSeconds: ofThePod, Timeout: ReadyTimeout, Out: io.Discard, ErrOut: io.Discard,
+	}
+	n, err := c.Clientset.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("drain node %s: %w", node, err)
+	}
+	if err := drain.RunCordonOrUncordon(drainer, n, true); err != nil {
 		return fmt.Errorf("drain node %s: cordon it: %w", node, err)
 	}
-	return Until(ctx, ReadyTimeout, "every pod of "+node+" to be evicted", func(ctx context.Context) string {
-		pods, err := c.podsOn(ctx, node)
-		if err != nil {
-			return err.Error()
-		}
-		for i := range pods {
-			p := &pods[i]
-			if p.DeletionTimestamp != nil || !evictable(p) {
-				continue
-			}
-			err := c.Clientset.PolicyV1().Evictions(p.Namespace).Evict(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}})
-			if err != nil && !apierrors.IsNotFound(err) {
-				return fmt.Sprintf("pod %s/%s: %v", p.Namespace, p.Name, err)
-			}
-		}
-		return ""
-	})
+	if err := drain.RunNodeDrain(drainer, node); err != nil {
+		return fmt.Errorf("drain node %s: %w", node, err)
+	}
+	return nil
 }

@@ -84,6 +84,7 @@ func (s *Session) attempt(ctx context.Context, folder reports.Folder, scenario s
 		return reports.NewEntry(verdict.NotRun(scenario, err.Error()), history.History{}), err
 	}
 	drill := run.Drill{Scenario: scenario, Set: s.Set, Handler: under, Attempt: attempt, Dir: dir, Tell: s.tell}
+	drill.Recording = func(rec *history.Recorder) { s.console.Losing(rec.Latest) }
 	drill.Ended = func() run.Aftermath {
 		h, err := history.Load(dir)
 		if err != nil {

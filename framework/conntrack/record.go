@@ -44,28 +44,26 @@ func writeRecord(w io.Writer, anchor history.Anchor, all []history.Flow, last en
 	return buf.Flush()
 }
 
-// Collect reads a record as GET /flows gives it and puts it into rec, in terms of
-// its clock. A record that does not end in its summary, or does not hold as many
+// Collect reads the flows of the prober on node from a record as GET /flows gives
+// it, in terms of rec's clock, and says in rec that it did. A record that does not end in its summary, or does not hold as many
 // flows as that says, is an error.
-func Collect(body io.Reader, rec *history.Recorder) error {
+func Collect(body io.Reader, rec *history.Recorder, node string) ([]history.Flow, error) {
 	all, last, shift, bound, err := readRecord(body, rec.Clock())
 	if err != nil {
-		return fmt.Errorf("collect the record of flows: after %d: %w", len(all), err)
+		return nil, fmt.Errorf("collect the record of flows of %s: after %d: %w", node, len(all), err)
 	}
 	for i := range all {
+		all[i].Node = node
 		all[i].From += shift
 		if all[i].To != 0 {
 			all[i].To += shift
 		}
 	}
-	if err := rec.Flows(all); err != nil {
-		return err
-	}
-	rec.Record(history.Event{Kind: history.FlowsRecorded, Numbers: map[string]float64{
+	rec.Record(history.Event{Kind: history.FlowsRecorded, Node: node, Numbers: map[string]float64{
 		"flows": float64(last.Flows), "overflows": float64(last.Overflows), "resolution": batch.Seconds(), "clock_bound": bound.Seconds(),
 		"cpu": last.CPU.Seconds(),
 	}})
-	return nil
+	return all, nil
 }
 
 func readRecord(body io.Reader, clock *history.Clock) (all []history.Flow, last end, shift, bound time.Duration, err error) {

@@ -34,7 +34,8 @@ func TestCollectTakesTheRecordIntoTheHistory(t *testing.T) {
 	if err := writeRecord(&record, laterBy(1000, clock), someFlows, end{3, 2, ms(70)}); err != nil {
 		t.Fatal(err)
 	}
-	if err := Collect(&record, rec); err != nil {
+	flows, err := Collect(&record, rec, "worker")
+	if err != nil {
 		t.Fatal(err)
 	}
 	if err := rec.Close(true); err != nil {
@@ -45,14 +46,14 @@ func TestCollectTakesTheRecordIntoTheHistory(t *testing.T) {
 		t.Fatalf("damage %q (%v)", h.Damage, err)
 	}
 	want := []history.Flow{
-		{Port: 40000, Backend: "10.244.2.5", From: ms(1005), To: ms(1900), Removed: true},
-		{Port: 40001, Backend: "10.244.3.7", From: ms(1010), To: ms(1800), Replied: true},
-		{Port: 40000, Backend: "10.244.3.7", From: ms(1905)},
+		{Node: "worker", Port: 40000, Backend: "10.244.2.5", From: ms(1005), To: ms(1900), Removed: true},
+		{Node: "worker", Port: 40001, Backend: "10.244.3.7", From: ms(1010), To: ms(1800), Replied: true},
+		{Node: "worker", Port: 40000, Backend: "10.244.3.7", From: ms(1905)},
 	}
-	if !reflect.DeepEqual(h.Flows, want) {
-		t.Errorf("got  %+v\nwant %+v", h.Flows, want)
+	if !reflect.DeepEqual(flows, want) {
+		t.Errorf("got  %+v\nwant %+v", flows, want)
 	}
-	if e := h.Events[0]; e.Kind != history.FlowsRecorded || e.Numbers["flows"] != 3 || e.Numbers["overflows"] != 2 || e.Numbers["resolution"] != 0.01 || e.Numbers["clock_bound"] != 0 || e.Numbers["cpu"] != 0.07 {
+	if e := h.Events[0]; e.Kind != history.FlowsRecorded || e.Node != "worker" || e.Numbers["flows"] != 3 || e.Numbers["overflows"] != 2 || e.Numbers["resolution"] != 0.01 || e.Numbers["clock_bound"] != 0 || e.Numbers["cpu"] != 0.07 {
 		t.Errorf("event %+v", e)
 	}
 }
@@ -87,7 +88,7 @@ func TestARecordThatIsNotWholeIsAnError(t *testing.T) {
 				t.Fatal(created)
 			}
 			defer func() { _ = rec.Close(false) }()
-			if err := Collect(strings.NewReader(c.record), rec); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := Collect(strings.NewReader(c.record), rec, "worker"); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
 		})

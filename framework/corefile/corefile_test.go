@@ -1,6 +1,7 @@
 package corefile
 
 import (
+	_ "embed"
 	"reflect"
 	"strings"
 	"testing"
@@ -8,23 +9,9 @@ import (
 )
 
 // As kubeadm writes it.
-const kubeadm = `.:53 {
-    errors
-    health {
-       lameduck 5s
-    }
-    ready
-    kubernetes cluster.local in-addr.arpa ip6.arpa {
-       pods insecure
-       fallthrough in-addr.arpa ip6.arpa
-       ttl 30
-    }
-    forward . /etc/resolv.conf {
-       max_concurrent 1000
-    }
-    cache 30
-}
-`
+//
+//go:embed testdata/kubeadm.Corefile
+var kubeadm string
 
 func TestWhatACorefileSaysOfItsEnd(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -79,7 +79,7 @@ const (
 	HandlerLeftAlone Kind = "handler.left-alone" // Key, Reason; Numbers: dropped (packets of one that was cut off)
 )
 
-// What the prober said of itself.
+// What a prober said of itself. Node: where it was.
 const (
 	ProberStarted Kind = "prober.started" // Numbers: rate per target, clock_bound (s)
 	ProberEnded   Kind = "prober.ended"   // Numbers: asked, unsent, dropped (answers), late_p99 (s), late_max (s); without Echo
@@ -89,7 +89,7 @@ const (
 // drain, scale; Node: whose pods, empty for all; Numbers: replicas.
 const DNSDisrupted Kind = "dns.disrupted"
 
-// FlowsRecorded ends the record of the prober's flows. Numbers: flows, overflows
+// FlowsRecorded ends the record of a prober's flows. Node: where it was. Numbers: flows, overflows
 // (how often events were lost because they came too fast), resolution (s, how
 // late a flow's times may be), clock_bound (s), cpu (s, what recording used).
 const FlowsRecorded Kind = "flows.recorded"

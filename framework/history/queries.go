@@ -34,6 +34,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 type streamKey struct {
 	Target string `json:"target"`
 	Mode   Mode   `json:"mode"`
+	Node   string `json:"node,omitempty"`
 }
 
 // QueryWriter writes a query record. It keeps the first error and returns it from
@@ -81,7 +82,7 @@ func (w *QueryWriter) Write(q Query) error {
 		w.keep(fmt.Errorf("query does not fit a record: %+v", q))
 		return w.err
 	}
-	stream, err := w.stream(streamKey{q.Target, q.Mode})
+	stream, err := w.stream(streamKey{q.Target, q.Mode, q.Node})
 	if err != nil {
 		w.keep(err)
 		return w.err
@@ -239,7 +240,7 @@ func (r *QueryReader) query(b []byte, stream int, code byte) (Query, error) {
 		return Query{}, fmt.Errorf("stream %d, of which nothing was said", stream)
 	}
 	key, intended, late, took := r.streams[stream], time.Duration(binary.LittleEndian.Uint64(b)), span(b[8:]), span(b[13:])
-	q := Query{Target: key.Target, Mode: key.Mode, Port: int(binary.LittleEndian.Uint16(b[18:])), Intended: intended, Outcome: outcomes[code-1]}
+	q := Query{Target: key.Target, Node: key.Node, Mode: key.Mode, Port: int(binary.LittleEndian.Uint16(b[18:])), Intended: intended, Outcome: outcomes[code-1]}
 	if q.Outcome == Unsent {
 		q.Done = intended + late
 		return q, nil

@@ -57,6 +57,7 @@ const (
 // latency counts from Intended, so that a late prober cannot flatter the server.
 type Query struct {
 	Target   string        `json:"t"`
+	Node     string        `json:"n,omitempty"` // where the prober was; empty outside a drill
 	Mode     Mode          `json:"m"`
 	Port     int           `json:"p,omitempty"` // source port; 0 when unsent
 	Intended time.Duration `json:"at"`

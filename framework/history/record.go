@@ -34,7 +34,7 @@ type Recorder struct {
 	seen    []Event
 	oldest  time.Duration // intended time of the oldest service query
 	newest  time.Duration // intended time of the newest service query, -1 for none
-	lastBad time.Duration // intended time of the newest lost service query
+	latest  Latest        // of the service's queries
 	closed  bool
 	err     error
 }
@@ -90,9 +90,7 @@ func (r *Recorder) Query(q Query) {
 			r.oldest = q.Intended
 		}
 		r.oldest, r.newest = min(r.oldest, q.Intended), max(r.newest, q.Intended)
-		if q.Outcome.Lost() {
-			r.lastBad = max(r.lastBad, q.Intended)
-		}
+		r.latest.Add(q)
 	}
 	r.keep(r.queries.Write(q))
 }
@@ -112,7 +110,14 @@ func (r *Recorder) AnsweredFor() time.Duration {
 	if r.newest < 0 {
 		return 0
 	}
-	return r.newest - max(r.lastBad, r.oldest)
+	return r.newest - max(r.latest.Until, r.oldest)
+}
+
+// Latest is the newest run of lost queries to the service.
+func (r *Recorder) Latest() Latest {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.latest
 }
 
 // Flush brings what was recorded so far to disk, where Load finds all of it and

@@ -61,17 +61,17 @@ func (s *StreamWriter) Flush() error {
 }
 
 // Collect reads a probe's record from another process to its end, records each
-// query and the prober's start and end in rec, all in terms of clock, and
-// returns the summary. A body that is an io.Closer is closed when ctx ends.
+// query and the prober's start and end in rec, all in terms of its clock and as
+// those of the prober on node, and returns the summary. A body that is an io.Closer is closed when ctx ends.
 //
 // A record that does not end in its summary, or does not hold as many queries
 // as the summary says, is an error: what is missing could be the outage.
-func Collect(ctx context.Context, body io.Reader, clock *history.Clock, rec *history.Recorder) (Summary, error) {
+func Collect(ctx context.Context, body io.Reader, rec *history.Recorder, node string) (Summary, error) {
 	if closer, ok := body.(io.Closer); ok {
 		stop := context.AfterFunc(ctx, func() { _ = closer.Close() })
 		defer stop()
 	}
-	c := collector{clock: clock, rec: rec}
+	c := collector{rec: rec, node: node}
 	summary, err := c.collect(body)
 	switch {
 	case ctx.Err() != nil:
@@ -86,8 +86,8 @@ func Collect(ctx context.Context, body io.Reader, clock *history.Clock, rec *his
 }
 
 type collector struct {
-	clock   *history.Clock
 	rec     *history.Recorder
+	node    string
 	shift   time.Duration // from the prober's times to the clock's
 	queries int
 }
@@ -133,15 +133,16 @@ func (c *collector) collect(body io.Reader) (Summary, error) {
 
 func (c *collector) start(anchor history.Anchor, plan Plan) {
 	var bound time.Duration
-	c.shift, bound = c.clock.Rebase(anchor)
+	c.shift, bound = c.rec.Clock().Rebase(anchor)
 	numbers := map[string]float64{"clock_bound": bound.Seconds()}
 	for _, s := range plan.Streams {
 		numbers[s.Target] += float64(s.Rate)
 	}
-	c.rec.Record(history.Event{Kind: history.ProberStarted, Numbers: numbers})
+	c.rec.Record(history.Event{Kind: history.ProberStarted, Node: c.node, Numbers: numbers})
 }
 
 func (c *collector) query(q history.Query) {
+	q.Node = c.node
 	q.Intended += c.shift
 	q.Done += c.shift
 	if q.Outcome != history.Unsent {
@@ -153,7 +154,7 @@ func (c *collector) query(q history.Query) {
 
 func (c *collector) end(s *Summary) {
 	c.rec.Record(history.Event{
-		Kind: history.ProberEnded,
+		Kind: history.ProberEnded, Node: c.node,
 		Note: s.Behind,
 		Numbers: map[string]float64{
 			"asked": float64(s.Asked), "unsent": float64(s.Unsent), "dropped": float64(s.Dropped),

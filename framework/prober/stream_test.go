@@ -49,7 +49,7 @@ func collect(t *testing.T, ctx context.Context, body io.Reader, clock *history.C
 	if err != nil {
 		t.Fatal(err)
 	}
-	summary, failed := Collect(ctx, body, clock, rec)
+	summary, failed := Collect(ctx, body, rec, "worker")
 	if err := rec.Close(true); err != nil {
 		t.Fatal(err)
 	}
@@ -83,6 +83,7 @@ func TestCollectMovesARecordIntoTheHistory(t *testing.T) {
 			t.Errorf("query %d is off by %v", i, off)
 		}
 		moved := queries[i]
+		moved.Node = "worker"
 		moved.Intended, moved.Done = q.Intended, moved.Done+q.Intended-queries[i].Intended
 		if moved.Outcome != history.Unsent {
 			moved.Sent += q.Intended - queries[i].Intended
@@ -92,10 +93,10 @@ func TestCollectMovesARecordIntoTheHistory(t *testing.T) {
 		}
 	}
 	started, ended := h.Events[0], h.Events[1]
-	if started.Kind != history.ProberStarted || !reflect.DeepEqual(started.Numbers, map[string]float64{"service": 1500, "clock_bound": 0}) {
+	if started.Kind != history.ProberStarted || started.Node != "worker" || !reflect.DeepEqual(started.Numbers, map[string]float64{"service": 1500, "clock_bound": 0}) {
 		t.Errorf("got %+v", started)
 	}
-	if ended.Kind != history.ProberEnded || ended.Note != summary.Behind ||
+	if ended.Kind != history.ProberEnded || ended.Node != "worker" || ended.Note != summary.Behind ||
 		!reflect.DeepEqual(ended.Numbers, map[string]float64{"asked": 10, "unsent": 1, "dropped": 0, "late_p99": 0.001, "late_max": 1}) {
 		t.Errorf("got %+v", ended)
 	}

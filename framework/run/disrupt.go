@@ -8,7 +8,8 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// disrupt does something to CoreDNS, and returns when the API has taken it.
+// disrupt does something to CoreDNS. It returns when the API has taken it, a drain
+// when the pods are gone.
 func (r *drilling) disrupt(ctx context.Context, d scenarios.Disrupt) error {
 	if d.After > 0 {
 		if err := r.sleepUntil(ctx, r.rec.Clock().Now()+d.After.D()); err != nil {

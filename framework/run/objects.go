@@ -119,22 +119,30 @@ func (s *System) podReady(ctx context.Context, name string) error {
 		if err := s.Cluster.Klient.Resources().Get(ctx, name, Namespace, &pod); err != nil {
 			return err.Error()
 		}
-		for _, cond := range pod.Status.Conditions {
-			if cond.Type == corev1.PodReady && cond.Status == corev1.ConditionTrue {
-				return ""
-			}
-		}
-		why := fmt.Sprintf("phase %s", pod.Status.Phase)
-		for _, st := range pod.Status.ContainerStatuses {
-			if st.State.Waiting != nil {
-				why += ", " + st.State.Waiting.Reason + ": " + st.State.Waiting.Message
-			}
-			if st.State.Terminated != nil {
-				why += fmt.Sprintf(", ended with exit code %d", st.State.Terminated.ExitCode)
-			}
-		}
-		return why
+		return whyNotReady(pod)
 	})
+}
+
+// whyNotReady says what a pod is at instead of being Ready, or "".
+func whyNotReady(pod corev1.Pod) string {
+	why := fmt.Sprintf("phase %s", pod.Status.Phase)
+	for _, cond := range pod.Status.Conditions {
+		if cond.Type == corev1.PodReady && cond.Status == corev1.ConditionTrue {
+			return ""
+		}
+		if cond.Type == corev1.PodScheduled && cond.Status == corev1.ConditionFalse {
+			why += ", " + cond.Message
+		}
+	}
+	for _, st := range pod.Status.ContainerStatuses {
+		if st.State.Waiting != nil {
+			why += ", " + st.State.Waiting.Reason + ": " + st.State.Waiting.Message
+		}
+		if st.State.Terminated != nil {
+			why += fmt.Sprintf(", ended with exit code %d", st.State.Terminated.ExitCode)
+		}
+	}
+	return why
 }
 
 // deploymentReady waits until every replica is available and no other is left.

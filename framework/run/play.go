@@ -10,7 +10,6 @@ import (
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/history"
-	"github.com/spotdrill/spotdrill/framework/prober"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -28,6 +27,8 @@ type Drill struct {
 	// Tell, where given, hears of every phase that begins and of every notice with
 	// its deadline, as they are recorded. It must return at once.
 	Tell func(history.Event)
+	// Recording, where given, gets the recorder before anything is recorded.
+	Recording func(*history.Recorder)
 	// Ended, where given, is asked when the recording is over, with all of it on
 	// disk but the last events, what is to become of the cluster.
 	Ended func() Aftermath
@@ -40,8 +41,8 @@ type drilling struct {
 	rec     *history.Recorder
 	nodes   map[string]cluster.Node // by the scenario's names
 	notices map[string]*sent        // by the step's name
-	probe   *prober.Plan            // nil without a probe
-	// broken tells why a stream of records ended early.
+	probers []probing               // none without a probe
+	// broken tells why a stream of records ended early; there is room for all.
 	broken chan error
 }
 
@@ -64,7 +65,10 @@ func (s *System) Play(ctx context.Context, d Drill) error {
 	if err != nil {
 		return err
 	}
-	r := &drilling{System: s, Drill: d, rec: rec, notices: map[string]*sent{}, broken: make(chan error, 4)}
+	if d.Recording != nil {
+		d.Recording(rec)
+	}
+	r := &drilling{System: s, Drill: d, rec: rec, notices: map[string]*sent{}, broken: make(chan error, 1+scenarios.MaxProbers)}
 	played := r.play(ctx)
 	if played != nil {
 		played = errors.Join(played, s.Alive(context.WithoutCancel(ctx)))
@@ -185,10 +189,7 @@ func (r *drilling) arrange(ctx context.Context) error {
 		return err
 	}
 	if r.Scenario.Probe != nil {
-		if r.probe, err = r.startProber(ctx); err != nil {
-			return err
-		}
-		return r.startFlows(ctx, r.probe.Streams[0].Server.Addr())
+		return r.startProbers(ctx)
 	}
 	return nil
 }
@@ -215,20 +216,15 @@ func (r *drilling) record(ctx context.Context) (stop func(context.Context) error
 		watcher.Stop()
 		return nil, err
 	}
-	stopProbe := func(context.Context) error { return nil }
-	if r.probe != nil {
-		if stopProbe, err = r.recordProbe(ctx); err != nil {
-			stopQueue()
-			watcher.Stop()
-			return nil, err
-		}
+	stopProbers, err := r.recordProbers(ctx)
+	if err != nil {
+		stopQueue()
+		watcher.Stop()
+		return nil, err
 	}
 	return func(ctx context.Context) error {
 		depth := r.recordDepth(ctx)
-		probed := stopProbe(ctx)
-		if r.probe != nil {
-			probed = errors.Join(probed, r.collectFlows(ctx))
-		}
+		probed := stopProbers(ctx)
 		stopQueue()
 		watcher.Stop()
 		return errors.Join(depth, probed)
@@ -271,10 +267,8 @@ func (s *System) Restore(ctx context.Context) error {
 }
 
 func (s *System) restore(ctx context.Context) ([]string, error) {
-	for _, pod := range []string{"prober", "conntrack", "control"} {
-		if err := s.removePod(ctx, Namespace, pod); err != nil {
-			return nil, err
-		}
+	if err := s.removeProbers(ctx); err != nil {
+		return nil, err
 	}
 	if err := s.removeWorkload(ctx); err != nil {
 		return nil, err

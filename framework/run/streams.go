@@ -2,16 +2,9 @@ package run
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"net/netip"
-	"time"
 
-	"github.com/miekg/dns"
-
-	"github.com/spotdrill/spotdrill/framework/history"
-	"github.com/spotdrill/spotdrill/framework/prober"
 	"github.com/spotdrill/spotdrill/framework/queue"
 )
 
@@ -58,88 +51,4 @@ func (r *drilling) recordQueue(ctx context.Context) (stop func(), err error) {
 		}
 	}()
 	return func() { cancel(); <-done }, nil
-}
-
-// probeLimit bounds a probe that nobody stops; the longest scenario takes five
-// minutes.
-const probeLimit = 15 * time.Minute
-
-// startProber makes the pod and its plan: the service by its cluster IP in both
-// port modes, and a CoreDNS pod that stays as the control.
-func (r *drilling) startProber(ctx context.Context) (*prober.Plan, error) {
-	service, err := r.Cluster.DNSServiceIP(ctx)
-	if err != nil {
-		return nil, err
-	}
-	control, err := r.control(ctx)
-	if err != nil {
-		return nil, err
-	}
-	p := r.Scenario.Probe
-	var plan prober.Plan
-	for _, s := range []struct {
-		target, ip  string
-		mode        history.Mode
-		rate, ports int
-	}{
-		{history.Service, service, history.Fresh, p.Fresh, 0},
-		{history.Service, service, history.Fixed, p.Fixed, p.FixedPorts},
-		{history.Control, control, history.Fresh, p.Control, 0},
-	} {
-		ip, err := netip.ParseAddr(s.ip)
-		if err != nil {
-			return nil, fmt.Errorf("address of the %s: %w", s.target, err)
-		}
-		plan.Streams = append(plan.Streams, prober.Stream{
-			Target: s.target, Server: netip.AddrPortFrom(ip, 53), Mode: s.mode, Rate: s.rate, Ports: s.ports,
-			Questions: []prober.Question{{Name: p.Name, Type: dns.TypeA}},
-		})
-	}
-	plan.For, plan.Timeout = probeLimit, prober.DefaultTimeout
-	if err := plan.Validate(); err != nil {
-		return nil, fmt.Errorf("plan of the prober: %w", err)
-	}
-	if err := r.create(ctx, "prober.yaml", map[string]string{"NAMESPACE": Namespace, "IMAGE": r.image}); err != nil {
-		return nil, err
-	}
-	return &plan, r.podReady(ctx, "prober")
-}
-
-// recordProbe starts probing and takes the record into the history. Stop ends
-// the load and waits for the answers that are still out.
-func (r *drilling) recordProbe(ctx context.Context) (stop func(context.Context) error, err error) {
-	plan, err := json.Marshal(r.probe)
-	if err != nil {
-		return nil, fmt.Errorf("encode the prober's plan: %w", err)
-	}
-	streaming, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	body, err := r.post(streaming, "prober", "probe", plan)
-	if err != nil {
-		cancel()
-		return nil, err
-	}
-	ended := make(chan error, 1)
-	go func() {
-		_, err := prober.Collect(streaming, body, r.rec.Clock(), r.rec)
-		if err != nil {
-			err = fmt.Errorf("the record of the prober broke off: %w", err)
-			r.broken <- err
-		}
-		ended <- err
-	}()
-	return func(ctx context.Context) error {
-		defer cancel()
-		answer, err := r.post(ctx, "prober", "stop", nil)
-		if err != nil {
-			return err
-		}
-		_, _ = io.Copy(io.Discard, answer)
-		_ = answer.Close()
-		select {
-		case err := <-ended:
-			return err
-		case <-ctx.Done():
-			return fmt.Errorf("the prober did not end its record within %s", stopTimeout)
-		}
-	}, nil
 }

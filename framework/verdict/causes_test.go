@@ -92,6 +92,16 @@ func TestCauses(t *testing.T) {
 			},
 			Loss{Cause: OldEntry, Fixed: 1, Backend: ending, Lag: 2500},
 		},
+		"the same port on another prober's node is another one": {
+			func(s *story) {
+				exit(s)
+				s.flows = append(s.flows, history.Flow{Node: "other", Port: 1, Backend: staying, From: sec(3)})
+				s.sent(history.Fixed, 1, 12.5, history.Timeout)
+				s.sent(history.Fixed, 1, 12.6, history.Answered)
+				s.queries[len(s.queries)-1].Node = "other"
+			},
+			Loss{Cause: OldEntry, Fixed: 1, Backend: ending, Lag: 2500},
+		},
 		"a port is used again after the exit": {
 			func(s *story) { exit(s); s.sent(history.Fresh, 1, 11, history.ICMP) },
 			Loss{Cause: OldEntry, Fresh: 1, Backend: ending, Lag: 1000},

@@ -14,11 +14,17 @@ import (
 // that they went to.
 type traffic struct {
 	drill
-	flows    map[int][]history.Flow // by port, in order of time
-	backends map[string]*backend    // by IP
-	late     time.Duration          // how late a flow's times may be
-	lags     []time.Duration        // when the control was lost or late, ascending
-	ready    []readiness            // how many endpoints the service had, in order of time
+	flows    map[source][]history.Flow // in order of time
+	backends map[string]*backend       // by IP
+	late     time.Duration             // how late a flow's times may be
+	lags     []time.Duration           // when the control was lost or late, ascending
+	ready    []readiness               // how many endpoints the service had, in order of time
+}
+
+// source is where queries come from.
+type source struct {
+	node string
+	port int
 }
 
 // backend is a pod that queries were sent to.
@@ -67,9 +73,10 @@ func (b *backend) silent(sent time.Duration) (silence, bool) {
 }
 
 func newTraffic(d drill) traffic {
-	t := traffic{drill: d, flows: map[int][]history.Flow{}, backends: map[string]*backend{}, lags: d.dns.lags()}
+	t := traffic{drill: d, flows: map[source][]history.Flow{}, backends: map[string]*backend{}, lags: d.dns.lags()}
 	for _, f := range d.history.Flows {
-		t.flows[f.Port] = append(t.flows[f.Port], f)
+		from := source{f.Node, f.Port}
+		t.flows[from] = append(t.flows[from], f)
 		if t.backends[f.Backend] == nil {
 			t.backends[f.Backend] = &backend{pod: d.podAt(f.Backend)}
 		}
@@ -128,7 +135,7 @@ func (t traffic) flow(q history.Query) (history.Flow, bool) {
 	if q.Mode != history.Fresh && q.Mode != history.Fixed {
 		return history.Flow{}, false
 	}
-	flows := t.flows[q.Port]
+	flows := t.flows[source{q.Node, q.Port}]
 	i, _ := slices.BinarySearchFunc(flows, q.Sent+t.late, func(f history.Flow, at time.Duration) int { return cmp.Compare(f.From, at) })
 	if i > 0 && (flows[i-1].To == 0 || flows[i-1].To >= q.Sent) {
 		return flows[i-1], true

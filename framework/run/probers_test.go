@@ -1,0 +1,60 @@
+package run
+
+import (
+	"net/netip"
+	"reflect"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+func TestProbersShareTheLoad(t *testing.T) {
+	address := netip.MustParseAddr("10.96.0.10")
+	whole := scenarios.DefaultProbe()
+	for whole.Probers = 1; whole.Probers <= scenarios.MaxProbers; whole.Probers++ {
+		rates, ports := make([]int, 3), 0
+		for i := range whole.Probers {
+			plan := probePlan(whole, i, address, address)
+			if err := plan.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			for n, s := range plan.Streams {
+				rates[n] += s.Rate
+				ports += s.Ports
+			}
+		}
+		if want := []int{whole.Fresh, whole.Fixed, whole.Control}; !reflect.DeepEqual(rates, want) || ports != whole.FixedPorts {
+			t.Errorf("%d probers ask %v from %d ports in all, want %v from %d", whole.Probers, rates, ports, want, whole.FixedPorts)
+		}
+	}
+}
+
+// One prober is where nothing ever happens; several keep off the nodes that
+// something is done to.
+func TestProbersKeepOffTheScenariosNodes(t *testing.T) {
+	for name, c := range map[string]struct {
+		probers int
+		targets []string
+		want    corev1.NodeSelectorRequirement
+	}{
+		"one":                  {1, []string{"worker2"}, corev1.NodeSelectorRequirement{Key: "karpenter.sh/capacity-type", Operator: corev1.NodeSelectorOpIn, Values: []string{"on-demand"}}},
+		"several":              {3, []string{"worker2", "worker4"}, corev1.NodeSelectorRequirement{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpNotIn, Values: []string{"worker2", "worker4"}}},
+		"several, on no nodes": {3, nil, corev1.NodeSelectorRequirement{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpExists}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objs, err := objects(t.Context(), "prober.yaml", map[string]string{
+				"NAMESPACE": Namespace, "IMAGE": "image", "PROBERS": "3", "WHERE": whereToProbe(c.probers, c.targets),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			terms := objs[0].(*batchv1.Job).Spec.Template.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+			if got := terms[0].MatchExpressions[0]; len(terms) != 1 || !reflect.DeepEqual(got, c.want) {
+				t.Errorf("got %+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
