@@ -160,6 +160,9 @@ func newPlay(d drill, e reports.Entry, run string) Play {
 		p.Fresh, p.Fixed, p.Control = newCount(e.DNS.Fresh), newCount(e.DNS.Fixed), newCount(e.DNS.Control)
 	}
 	for _, v := range e.Verdicts {
+		if counted := v.Counted; counted != nil {
+			p.Fresh, p.Fixed = newCount(counted.Fresh), newCount(counted.Fixed)
+		}
 		if strings.HasPrefix(v.Check, "dns lost") && v.Outcome == verdict.Fail {
 			p.Outcome, p.Why = verdict.Fail, v.Got
 			return p

@@ -291,22 +291,25 @@ func TestWhatADrillSays(t *testing.T) {
 	}
 	lost := verdict.Verdict{Check: "dns lost (fresh)", Outcome: verdict.Fail, Got: "7 of 100 lost"}
 	none := verdict.Verdict{Check: "dns lost (fresh)", Outcome: verdict.Pass}
+	uncounted := verdict.Verdict{Check: "dns lost (fresh)", Outcome: verdict.Pass, Counted: &verdict.DNS{Fresh: verdict.Stream{Asked: 93}}}
 	noise := verdict.Verdict{Check: "dns lost (fresh)", Outcome: verdict.Unknown, Got: "the control was lost"}
 	broken := verdict.Verdict{Check: "untouched", Outcome: verdict.Fail, Got: "worker was cordoned"}
 	for name, c := range map[string]struct {
 		entry reports.Entry
 		want  verdict.Outcome
 		why   string
+		lost  int
 	}{
-		"nothing lost":                    {entry(verdict.Pass, none), verdict.Pass, ""},
-		"something lost":                  {entry(verdict.Fail, lost), verdict.Fail, "7 of 100 lost"},
-		"lost, and more is wrong":         {entry(verdict.Fail, broken, lost), verdict.Fail, "7 of 100 lost"},
-		"nothing lost, but more is wrong": {entry(verdict.Fail, none, broken), verdict.Unknown, "untouched: worker was cordoned"},
-		"noise":                           {entry(verdict.Unknown, noise), verdict.Unknown, "dns lost (fresh): the control was lost"},
-		"skipped":                         {entry(verdict.Skipped), verdict.Unknown, ""},
+		"nothing lost":                    {entry(verdict.Pass, none), verdict.Pass, "", 7},
+		"nothing that counts":             {entry(verdict.Pass, uncounted), verdict.Pass, "", 0},
+		"something lost":                  {entry(verdict.Fail, lost), verdict.Fail, "7 of 100 lost", 7},
+		"lost, and more is wrong":         {entry(verdict.Fail, broken, lost), verdict.Fail, "7 of 100 lost", 7},
+		"nothing lost, but more is wrong": {entry(verdict.Fail, none, broken), verdict.Unknown, "untouched: worker was cordoned", 7},
+		"noise":                           {entry(verdict.Unknown, noise), verdict.Unknown, "dns lost (fresh): the control was lost", 7},
+		"skipped":                         {entry(verdict.Skipped), verdict.Unknown, "", 7},
 	} {
 		p := newPlay(drill{cell: scenarios.Cell{}, repeat: 1}, c.entry, "20260102-150405")
-		if p.Outcome != c.want || p.Why != c.why || p.Fresh.Lost != 7 || p.History != "runs/20260102-150405/cell/attempt-2" {
+		if p.Outcome != c.want || p.Why != c.why || p.Fresh.Lost != c.lost || p.History != "runs/20260102-150405/cell/attempt-2" {
 			t.Errorf("%s: %+v, want %s (%s)", name, p, c.want, c.why)
 		}
 	}

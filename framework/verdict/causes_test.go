@@ -60,6 +60,35 @@ func (s *story) ended(kind history.Kind, at float64) {
 	s.at(at, history.Event{Kind: kind, Pod: "default/coredns-a", UID: "uid-coredns-a", Node: victim, IP: ending})
 }
 
+// What was under way when kube-proxy removed an entry is told, and counts where
+// the check does not except it.
+func TestLossesUnderWayMayNotCount(t *testing.T) {
+	for name, c := range map[string]struct {
+		except bool
+		more   float64 // when another query is sent that nobody answers; 0 for none
+		want   int
+	}{
+		"they count": {want: 1},
+		"they do not": {except: true},
+		"others do":   {except: true, more: 14.5, want: 1},
+	} {
+		s := lossStory()
+		s.flow(3, staying, 5, 11.01)
+		s.sent(history.Fixed, 3, 11, history.Timeout)
+		if c.more > 0 {
+			s.sent(history.Fixed, 2, c.more, history.Timeout)
+		}
+		d := newDrill(s.scenario, s.history())
+		counted := d.dns
+		if c.except {
+			counted, _ = d.exceptUnderWay()
+		}
+		if counted.Fixed.Lost != c.want {
+			t.Errorf("%s: %d lost, want %d", name, counted.Fixed.Lost, c.want)
+		}
+	}
+}
+
 func TestCauses(t *testing.T) {
 	exit := func(s *story) { s.ended(history.PodExited, 10.4) }
 	endpointsGone := func(s *story) {

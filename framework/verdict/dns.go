@@ -114,6 +114,14 @@ func (d drill) dnsLost(c scenarios.DNSLost) Verdict {
 	if !ok {
 		return v
 	}
+	told := ""
+	if c.ExceptUnderWay {
+		var left int
+		v.Counted, left = d.exceptUnderWay()
+		streams = v.Counted.modes(c.Mode)
+		v.Numbers["lost_under_way"] = float64(left)
+		told = fmt.Sprintf(", without %d under way when kube-proxy removed their conntrack entries", left)
+	}
 	lost, asked := 0, 0
 	for _, s := range streams {
 		lost, asked = lost+s.Lost, asked+s.Asked
@@ -126,9 +134,29 @@ func (d drill) dnsLost(c scenarios.DNSLost) Verdict {
 		return v.noise(fmt.Sprintf("%d of %d lost, all but %d while the control itself was lost or took over %s to answer: this machine was too busy; %s", lost, asked, steady, controlLag, d.windowsOf(streams)), d.around(streams)...)
 	}
 	if lost > c.Max {
-		return v.fail(fmt.Sprintf("%d of %d lost; %s", lost, asked, d.windowsOf(streams)), d.around(streams)...)
+		return v.fail(fmt.Sprintf("%d of %d lost%s; %s", lost, asked, told, d.windowsOf(streams)), d.around(streams)...)
 	}
-	return v.pass(fmt.Sprintf("%d of %d lost", lost, asked))
+	return v.pass(fmt.Sprintf("%d of %d lost%s", lost, asked, told))
+}
+
+// exceptUnderWay is the measurement without the queries that were lost because
+// kube-proxy removed their entries, and how many these are.
+func (d drill) exceptUnderWay() (rest *DNS, left int) {
+	t := newTraffic(d)
+	without := func(s Stream) Stream {
+		queries := slices.DeleteFunc(slices.Clone(s.queries), func(q history.Query) bool {
+			if !q.Outcome.Lost() {
+				return false
+			}
+			cause, _, _ := t.cause(q)
+			return cause == EntryRemoved
+		})
+		left += len(s.queries) - len(queries)
+		return newStream(queries)
+	}
+	counted := *d.dns
+	counted.Fresh, counted.Fixed = without(counted.Fresh), without(counted.Fixed)
+	return &counted, left
 }
 
 // lags are the intended times of queries to the control, or to the prober's own

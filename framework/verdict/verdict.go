@@ -46,6 +46,9 @@ type Verdict struct {
 	// Noise is true where the outcome is Unknown because the prober, its control
 	// or the traffic before the fault could not be trusted: a repeat may settle it.
 	Noise bool `yaml:"noise,omitempty"`
+	// Counted is, of a check that does not count every lost query, what it did count
+	// of the service's streams; else nil.
+	Counted *DNS `yaml:"-"`
 }
 
 func (v Verdict) pass(got string, evidence ...history.Event) Verdict {
