@@ -106,6 +106,9 @@ func (o observer) podChanged(before, after *corev1.Pod) {
 		kind := history.PodNotReady
 		if a {
 			kind = history.PodReady
+			if after.Labels["k8s-app"] == dnsService {
+				o.dnsReady(after)
+			}
 		}
 		o.rec.Record(podEvent(kind, after))
 	}

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
@@ -33,7 +34,8 @@ func (c *Cluster) Watch(ctx context.Context, rec *history.Recorder) (*Watcher, e
 		informers.WithNamespace(dnsNamespace),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = discoveryv1.LabelServiceName + "=" + dnsService }))
 
-	o := observer{rec: rec, clock: rec.Clock()}
+	logs := &dnsLogs{ctx: ctx, clientset: c.Clientset, rec: rec, open: map[types.UID]bool{}}
+	o := observer{rec: rec, clock: rec.Clock(), dnsReady: logs.follow}
 	var synced []cache.InformerSynced
 	for _, w := range []struct {
 		informer cache.SharedIndexInformer
@@ -53,7 +55,7 @@ func (c *Cluster) Watch(ctx context.Context, rec *history.Recorder) (*Watcher, e
 	}
 	all.Start(ctx.Done())
 	dns.Start(ctx.Done())
-	w := &Watcher{stop: stop, done: []func(){all.Shutdown, dns.Shutdown}}
+	w := &Watcher{stop: stop, done: []func(){all.Shutdown, dns.Shutdown, logs.running.Wait}}
 	limit, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
 	if !cache.WaitForCacheSync(limit.Done(), synced...) {
@@ -101,6 +103,8 @@ func on[T any](added func(obj T, initial bool), changed func(before, after T), d
 type observer struct {
 	rec   *history.Recorder
 	clock *history.Clock
+	// dnsReady hears of every pod of cluster DNS that becomes Ready.
+	dnsReady func(*corev1.Pod)
 }
 
 // said converts an API time, which has whole seconds, to an offset.

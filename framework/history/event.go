@@ -43,6 +43,8 @@ const (
 	PodNotReady    Kind = "pod.notready"
 	PodEvicted     Kind = "pod.evicted"     // the DisruptionTarget condition; Reason: EvictionByEvictionAPI, …
 	PodTerminating Kind = "pod.terminating" // deletionTimestamp set, or its grace period cut short; Numbers: grace (s)
+	PodSignalled   Kind = "pod.sigterm"     // a CoreDNS pod logged SIGTERM
+	PodLameduck    Kind = "pod.lameduck"    // a CoreDNS pod logged that its lameduck begins; Numbers: seconds
 	PodExited      Kind = "pod.exited"      // every container terminated
 	PodRestarted   Kind = "pod.restarted"   // a container was started again; Reason: why it had ended; Numbers: restarts, exit_code
 	PodDeleted     Kind = "pod.deleted"     // gone from the API

@@ -68,7 +68,7 @@ func TestLossesUnderWayMayNotCount(t *testing.T) {
 		more   float64 // when another query is sent that nobody answers; 0 for none
 		want   int
 	}{
-		"they count": {want: 1},
+		"they count":  {want: 1},
 		"they do not": {except: true},
 		"others do":   {except: true, more: 14.5, want: 1},
 	} {

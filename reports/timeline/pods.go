@@ -101,8 +101,8 @@ func (d drill) byFirstChange() []pod {
 	return pods
 }
 
-// pod draws one pod. A lameduck above zero is shown as the first part of its
-// grace period, as set: CoreDNS does not say when it begins and ends.
+// pod draws one pod. A lameduck above zero is shown where CoreDNS's log says that it
+// began; where it does not, as the first part of the grace period, as set.
 func (d drill) pod(p pod, lameduck time.Duration) Row {
 	r := row{drill: d, Row: Row{Name: lastPart(p.name()), Note: p.node()}}
 	for _, e := range p {
@@ -117,6 +117,8 @@ func (d drill) pod(p pod, lameduck time.Duration) Row {
 			r.mark(e, Act, "evicted")
 		case history.PodTerminating:
 			r.mark(e, Act, graceText(e))
+		case history.PodSignalled:
+			r.mark(e, Act, "SIGTERM")
 		case history.PodExited:
 			r.mark(e, Ended, "exited")
 		case history.PodDeleted:
@@ -147,8 +149,13 @@ func (d drill) pod(p pod, lameduck time.Duration) Row {
 	if !isDeleted {
 		deleted.At = d.to
 	}
-	lame := min(terminating.At+lameduck, exited.At)
-	r.span(terminating.At, lame, Lameduck, fmt.Sprintf("lameduck %s, as set", lameduck))
+	begun, text := terminating.At, fmt.Sprintf("lameduck %s, as set", lameduck)
+	if e, ok := p.first(history.PodLameduck); ok {
+		begun, text = e.At, fmt.Sprintf("lameduck %s", lameduck)
+	}
+	lame := min(begun+lameduck, exited.At)
+	r.span(terminating.At, begun, Grace, "terminating")
+	r.span(begun, lame, Lameduck, text)
 	r.span(lame, exited.At, Grace, "terminating")
 	r.span(exited.At, deleted.At, Exited, "exited")
 	return r.Row
