@@ -135,6 +135,7 @@ func (p *Probe) fillDefaults() {
 	fill(&p.Fresh, d.Fresh)
 	fill(&p.Fixed, d.Fixed)
 	fill(&p.FixedPorts, d.FixedPorts)
+	fill(&p.Probers, d.Probers)
 	fill(&p.Control, d.Control)
 	if p.Name == "" {
 		p.Name = d.Name

@@ -154,7 +154,7 @@ func TestProbeWritesQueriesInTheFormatOfTheExtension(t *testing.T) {
 	server := startDNS(t, healthy)
 	for extension, want := range map[string]string{
 		".jsonl": `{"t":"server","m":"fresh","p":`,
-		".csv":   "target,mode,port,intended_ns,sent_ns,done_ns,outcome\n",
+		".csv":   "target,mode,port,intended_ns,sent_ns,done_ns,outcome,node\n",
 		".bin":   "spotdrQ1",
 	} {
 		out := filepath.Join(t.TempDir(), "queries"+extension)

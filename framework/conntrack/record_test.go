@@ -38,6 +38,9 @@ func TestCollectTakesTheRecordIntoTheHistory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := rec.Flows(flows); err != nil {
+		t.Fatal(err)
+	}
 	if err := rec.Close(true); err != nil {
 		t.Fatal(err)
 	}
@@ -50,8 +53,8 @@ func TestCollectTakesTheRecordIntoTheHistory(t *testing.T) {
 		{Node: "worker", Port: 40001, Backend: "10.244.3.7", From: ms(1010), To: ms(1800), Replied: true},
 		{Node: "worker", Port: 40000, Backend: "10.244.3.7", From: ms(1905)},
 	}
-	if !reflect.DeepEqual(flows, want) {
-		t.Errorf("got  %+v\nwant %+v", flows, want)
+	if !reflect.DeepEqual(h.Flows, want) {
+		t.Errorf("got  %+v\nwant %+v", h.Flows, want)
 	}
 	if e := h.Events[0]; e.Kind != history.FlowsRecorded || e.Node != "worker" || e.Numbers["flows"] != 3 || e.Numbers["overflows"] != 2 || e.Numbers["resolution"] != 0.01 || e.Numbers["clock_bound"] != 0 || e.Numbers["cpu"] != 0.07 {
 		t.Errorf("event %+v", e)

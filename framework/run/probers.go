@@ -109,7 +109,7 @@ func (r *drilling) proberPods(ctx context.Context, want int) (pods []corev1.Pod,
 		}
 		return ""
 	})
-	index := func(p corev1.Pod) string { return p.Labels[batchv1.PodCompletionIndexLabel] } // one digit
+	index := func(p corev1.Pod) string { return p.Annotations[batchv1.JobCompletionIndexAnnotation] } // one digit
 	slices.SortFunc(pods, func(a, b corev1.Pod) int { return strings.Compare(index(a), index(b)) })
 	return pods, err
 }
