@@ -140,15 +140,14 @@ func probePlan(p scenarios.Probe, i int, service, control netip.Addr) prober.Pla
 // queries went.
 func (r *drilling) recordProbers(ctx context.Context) (stop func(context.Context) error, err error) {
 	var stops []func(context.Context) error
-	stop = func(ctx context.Context) error { return together(ctx, stops...) }
 	for _, p := range r.probers {
-		stopOne, err := r.recordProber(ctx, p)
+		stop, err := r.recordProber(ctx, p)
 		if err != nil {
-			return nil, errors.Join(err, stop(ctx))
+			return nil, errors.Join(err, together(ctx, stops...))
 		}
-		stops = append(stops, stopOne)
+		stops = append(stops, stop)
 	}
-	return func(ctx context.Context) error { return errors.Join(stop(ctx), r.collectFlows(ctx)) }, nil
+	return func(ctx context.Context) error { return errors.Join(together(ctx, stops...), r.collectFlows(ctx)) }, nil
 }
 
 func (r *drilling) recordProber(ctx context.Context, p probing) (stop func(context.Context) error, err error) {
