@@ -65,12 +65,12 @@ eventbridge: ## Judge the EventBridge rules by 20 events; needs no cluster
 	$(call run-suite,eventbridge,30m,not passed,--rules=$(if $(RULES),$(abspath $(RULES))))
 
 .PHONY: truth
-truth: build dnsperf ## Hold the prober's windows against outages at known times (10 min, quiet machine)
+truth: build dnsperf ## Hold the prober's windows against outages at known times (9 min, quiet machine)
 	@$(GO_STATIC) build $(LEAN) -o bin/truth ./suites/truth
 	@bin/truth windows -spotdrill=$(BINARY) -sessions=$(SESSIONS) $(if $(SEED),-seed=$(SEED))
 
 .PHONY: bench
-bench: build dnsperf ## Measure the prober beside dnsperf, against one CoreDNS (5 min, quiet machine)
+bench: build dnsperf ## Measure the prober beside dnsperf, against one CoreDNS (3 min, quiet machine)
 	@$(GO_STATIC) build $(LEAN) -o bin/truth ./suites/truth
 	@cd kind/images/coredns && GOWORK=off GOFLAGS= $(GO_STATIC) build -mod=readonly -buildvcs=false $(LEAN) -o ../../../bin/coredns .
 	@bin/truth bench -spotdrill=$(BINARY)

@@ -33,13 +33,17 @@ const (
 )
 
 func startServer(ctx context.Context) (*server, error) {
-	s := &server{at: &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}}
-	if err := s.open(); err != nil {
-		return nil, err
+	var err error
+	// Ports that no client asks from: while the server's socket is closed one of them
+	// might take another.
+	for port := 5400; port < 10000; port++ {
+		s := &server{at: &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port}}
+		if err = s.open(); err == nil {
+			go s.serve(ctx)
+			return s, nil
+		}
 	}
-	s.at = s.conn.LocalAddr().(*net.UDPAddr)
-	go s.serve(ctx)
-	return s, nil
+	return nil, err
 }
 
 func (s *server) open() error {

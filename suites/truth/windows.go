@@ -33,7 +33,7 @@ func windows(ctx context.Context, args []string) error {
 	sessions := set.Int("sessions", 20, "sessions at each rate")
 	rates := set.String("rates", "1000,5000,20000", "queries/s, by comma")
 	seed := set.Uint64("seed", uint64(time.Now().UnixNano()), "of the outages' kinds, times and lengths")
-	quiet := set.Duration("quiet", 20*time.Second, "how long nothing fails, at each rate")
+	quiet := set.Duration("quiet", time.Minute, "how long nothing fails, at each rate")
 	if err := set.Parse(args); err != nil {
 		return err
 	}
