@@ -194,13 +194,16 @@ func (t traffic) cause(q history.Query) (cause Cause, backend string, lag time.D
 		}
 		return BackendEnded, flow.Backend, lag
 	}
+	removed, under := t.removedUnder(q)
 	switch {
-	case flow.Removed && q.Sent <= flow.To && flow.To <= q.Done:
-		return EntryRemoved, flow.Backend, 0
+	case under && removed.Backend == flow.Backend:
+		return EntryRemoved, removed.Backend, 0
 	case q.Outcome != history.Timeout:
 		return Refused, flow.Backend, 0
 	case flow.Replied && q.Mode == history.Fresh:
 		return AnsweredLate, flow.Backend, 0
+	case under: // and the next query, not this one, began the flow that follows
+		return EntryRemoved, removed.Backend, 0
 	case t.busy(q):
 		return ProberBusy, "", 0
 	}

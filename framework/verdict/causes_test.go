@@ -213,6 +213,14 @@ func TestCauses(t *testing.T) {
 			func(s *story) { s.flow(3, staying, 5, 11.01); s.sent(history.Fixed, 3, 11, history.Timeout) },
 			Loss{Cause: EntryRemoved, Fixed: 1, Backend: staying},
 		},
+		"the next query begins another entry at once": {
+			func(s *story) {
+				s.flow(3, ending, 5, 11.009)
+				s.flow(3, staying, 11.009, 0)
+				s.sent(history.Fixed, 3, 11, history.Timeout)
+			},
+			Loss{Cause: EntryRemoved, Fixed: 1, Backend: ending},
+		},
 		"a pod without processor time answers after the removal": {
 			func(s *story) { s.flow(3, staying, 5, 12.9); s.sent(history.Fixed, 3, 11, history.Timeout) },
 			Loss{Cause: EntryRemoved, Fixed: 1, Backend: staying},

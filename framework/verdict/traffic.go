@@ -127,6 +127,19 @@ func (d drill) podAt(ip string) *pod {
 	return nil
 }
 
+// removedUnder is the entry of the query's port that was removed while the query
+// was under way.
+func (t traffic) removedUnder(q history.Query) (history.Flow, bool) {
+	flows := t.flows[source{q.Node, q.Port}]
+	i := slices.IndexFunc(flows, func(f history.Flow) bool {
+		return f.Removed && f.From < q.Sent && q.Sent <= f.To && f.To <= q.Done
+	})
+	if i < 0 {
+		return history.Flow{}, false
+	}
+	return flows[i], true
+}
+
 // flow is the entry by which a query went: the last of its port's that began
 // before it or with it, and where there was none any more, the one that began
 // because of it, of which a busy recorder heard late. A query that was rejected
