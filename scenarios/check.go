@@ -111,9 +111,10 @@ type NodeEvent struct {
 type DNSLost struct {
 	Mode string `yaml:"mode"` // which of the prober's queries
 	Max  int    `yaml:"max"`  // how many may be lost
-	// ExceptUnderWay does not count a query that was under way at a pod when kube-proxy
-	// removed its connection tracking entry: no setting of CoreDNS spares that.
-	ExceptUnderWay bool `yaml:"exceptUnderWay,omitempty"`
+	// ExceptConntrack does not count what connection tracking itself lost: a query under
+	// way at a pod when kube-proxy removed its entry, or whose entry the kernel could not
+	// insert. No setting of CoreDNS spares these.
+	ExceptConntrack bool `yaml:"exceptConntrack,omitempty"`
 }
 
 // DNSWindow wants the longest window in which service queries were lost to be

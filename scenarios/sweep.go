@@ -34,9 +34,10 @@ type Sweep struct {
 	Set Set `yaml:"set"`
 	// Mode is which queries count.
 	Mode string `yaml:"mode"`
-	// ExceptUnderWay does not count a query that was under way at a pod when kube-proxy
-	// removed its connection tracking entry: no setting of CoreDNS spares that.
-	ExceptUnderWay bool `yaml:"exceptUnderWay,omitempty"`
+	// ExceptConntrack does not count what connection tracking itself lost: a query under
+	// way at a pod when kube-proxy removed its entry, or whose entry the kernel could not
+	// insert. No setting of CoreDNS spares these.
+	ExceptConntrack bool `yaml:"exceptConntrack,omitempty"`
 	// Repeats is how often each cell is drilled, 1 to 100.
 	Repeats int `yaml:"repeats"`
 	// Confidence is that of the upper bound of a cell's loss rate, 0.5 to less than 1.
@@ -266,7 +267,7 @@ func (s Sweep) Scenario(c Cell, repeat int) (Scenario, error) {
 	out.Name = fmt.Sprintf("%s-%d", c.Name(), repeat)
 	out.CoreDNS = c.CoreDNS
 	out.Deadline.Fast = max(out.Deadline.Fast, c.Lameduck+strict.Duration(afterLameduck))
-	out.Checks = []Check{{DNSLost: &DNSLost{Mode: s.Mode, ExceptUnderWay: s.ExceptUnderWay}}}
+	out.Checks = []Check{{DNSLost: &DNSLost{Mode: s.Mode, ExceptConntrack: s.ExceptConntrack}}}
 	text, err := yaml.Marshal(out)
 	if err != nil {
 		return Scenario{}, fmt.Errorf("write scenario %s: %w", out.Name, err)

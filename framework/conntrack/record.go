@@ -23,6 +23,8 @@ type end struct {
 	Flows int `json:"flows"`
 	// Overflows is how often events came faster than they were read.
 	Overflows int `json:"overflows"`
+	// InsertFailed is how many packets the kernel dropped for want of an entry.
+	InsertFailed int `json:"insert_failed"`
 	// CPU is the processor time that recording took.
 	CPU time.Duration `json:"cpu"`
 }
@@ -60,7 +62,7 @@ func Collect(body io.Reader, rec *history.Recorder, node string) ([]history.Flow
 		}
 	}
 	rec.Record(history.Event{Kind: history.FlowsRecorded, Node: node, Numbers: map[string]float64{
-		"flows": float64(last.Flows), "overflows": float64(last.Overflows), "resolution": batch.Seconds(), "clock_bound": bound.Seconds(),
+		"flows": float64(last.Flows), "overflows": float64(last.Overflows), "insert_failed": float64(last.InsertFailed), "resolution": batch.Seconds(), "clock_bound": bound.Seconds(),
 		"cpu": last.CPU.Seconds(),
 	}})
 	return all, nil

@@ -31,7 +31,7 @@ func TestCollectTakesTheRecordIntoTheHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	var record bytes.Buffer
-	if err := writeRecord(&record, laterBy(1000, clock), someFlows, end{3, 2, ms(70)}); err != nil {
+	if err := writeRecord(&record, laterBy(1000, clock), someFlows, end{3, 2, 1, ms(70)}); err != nil {
 		t.Fatal(err)
 	}
 	flows, err := Collect(&record, rec, "worker")
@@ -56,7 +56,7 @@ func TestCollectTakesTheRecordIntoTheHistory(t *testing.T) {
 	if !reflect.DeepEqual(h.Flows, want) {
 		t.Errorf("got  %+v\nwant %+v", h.Flows, want)
 	}
-	if e := h.Events[0]; e.Kind != history.FlowsRecorded || e.Node != "worker" || e.Numbers["flows"] != 3 || e.Numbers["overflows"] != 2 || e.Numbers["resolution"] != 0.01 || e.Numbers["clock_bound"] != 0 || e.Numbers["cpu"] != 0.07 {
+	if e := h.Events[0]; e.Kind != history.FlowsRecorded || e.Node != "worker" || e.Numbers["flows"] != 3 || e.Numbers["overflows"] != 2 || e.Numbers["insert_failed"] != 1 || e.Numbers["resolution"] != 0.01 || e.Numbers["clock_bound"] != 0 || e.Numbers["cpu"] != 0.07 {
 		t.Errorf("event %+v", e)
 	}
 }
@@ -101,7 +101,7 @@ func TestARecordThatIsNotWholeIsAnError(t *testing.T) {
 // What is read as a record says the same when it is written and read again.
 func FuzzReadRecord(f *testing.F) {
 	var whole bytes.Buffer
-	if err := writeRecord(&whole, history.NewAnchor(), someFlows, end{3, 1, 1}); err != nil {
+	if err := writeRecord(&whole, history.NewAnchor(), someFlows, end{3, 1, 1, 1}); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(whole.Bytes())

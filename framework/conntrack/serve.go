@@ -30,6 +30,10 @@ func Serve(ctx context.Context, l net.Listener, client netip.Addr, service netip
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
+	failedBefore, err := insertFailed()
+	if err != nil {
+		return errors.Join(err, s.close(), l.Close())
+	}
 	anchor := history.NewAnchor()
 	recorded := newFlows(client, service)
 	mux := http.NewServeMux()
@@ -41,10 +45,15 @@ func Serve(ctx context.Context, l net.Listener, client netip.Addr, service netip
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
+		failed, err := insertFailed()
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
 		recorded.living(entries)
 		all, overflows := recorded.snapshot()
 		w.Header().Set("Content-Type", "application/jsonl")
-		_ = writeRecord(w, anchor, all, end{len(all), overflows, used}) // fails only where the client is gone
+		_ = writeRecord(w, anchor, all, end{len(all), overflows, failed - failedBefore, used}) // fails only where the client is gone
 	})
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	failed := make(chan error, 2)

@@ -47,7 +47,7 @@ const ResultsFile = "results.jsonl"
 // Digest identifies what all cells of a matrix share: results of one matrix count
 // for another one with more cells or repeats where it is the same.
 func Digest(s scenarios.Sweep, handler, proxyMode string) string {
-	return fmt.Sprintf("sha256:%x", sha256.Sum256(fmt.Appendf(nil, "%q %q %q %t %q %q", s.BaseDigest(), s.Set, s.Mode, s.ExceptUnderWay, handler, proxyMode)))
+	return fmt.Sprintf("sha256:%x", sha256.Sum256(fmt.Appendf(nil, "%q %q %q %t %q %q", s.BaseDigest(), s.Set, s.Mode, s.ExceptConntrack, handler, proxyMode)))
 }
 
 // store holds results on disk, one line each, added as they come.

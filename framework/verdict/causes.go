@@ -28,6 +28,9 @@ const (
 	// EntryRemoved: kube-proxy took the entry away while the answer was under way,
 	// so that nothing translated it back.
 	EntryRemoved Cause = "entry-removed"
+	// InsertFailed: the kernel dropped it, because two packets wanted the same
+	// connection tracking entry at once (kubernetes#56903).
+	InsertFailed Cause = "insert-failed"
 	// NoEndpoint: the rules had no pod to choose from.
 	NoEndpoint Cause = "no-endpoint"
 	// Refused: a pod that was there said no, by DNS or by ICMP.
@@ -43,7 +46,7 @@ const (
 
 // Causes lists every cause, in the order in which reports tell them.
 func Causes() []Cause {
-	return []Cause{NodeGone, OldEntry, BackendEnded, EntryRemoved, NoEndpoint, Refused, AnsweredLate, ProberBusy, Unexplained}
+	return []Cause{NodeGone, OldEntry, BackendEnded, EntryRemoved, InsertFailed, NoEndpoint, Refused, AnsweredLate, ProberBusy, Unexplained}
 }
 
 // Loss is what queries were lost to one cause at one pod.
@@ -88,6 +91,8 @@ func (l Loss) Why() string {
 		return sent + "where the rules still led"
 	case EntryRemoved:
 		return fmt.Sprintf("under way at %s when kube-proxy removed their conntrack entries", l.Backend)
+	case InsertFailed:
+		return "dropped by the kernel, which could not insert their conntrack entries"
 	case NoEndpoint:
 		return "asked while the service had no endpoint"
 	case Refused:
@@ -178,6 +183,8 @@ func (t traffic) cause(q history.Query) (cause Cause, backend string, lag time.D
 		switch {
 		case q.Outcome == history.ICMP && t.withoutEndpoint(q.Sent):
 			return NoEndpoint, "", 0
+		case t.insertFailed[q.Node] && q.Outcome == history.Timeout:
+			return InsertFailed, "", 0
 		case t.busy(q):
 			return ProberBusy, "", 0
 		}

@@ -46,6 +46,11 @@ func (s *story) flow(port int, backend string, from, to float64) {
 	s.flows = append(s.flows, history.Flow{Port: port, Backend: backend, From: sec(from), To: sec(to), Removed: to != 0, Replied: to != 0})
 }
 
+// insertFailed has the kernel drop packets on the prober's node.
+func (s *story) insertFailed(packets float64) {
+	s.change(history.FlowsRecorded, func(e *history.Event) { e.Numbers["insert_failed"] = packets })
+}
+
 // sent is a query that left on time and whose end came after 2 ms, or the
 // prober's timeout.
 func (s *story) sent(mode history.Mode, port int, at float64, o history.Outcome) {
@@ -60,9 +65,9 @@ func (s *story) ended(kind history.Kind, at float64) {
 	s.at(at, history.Event{Kind: kind, Pod: "default/coredns-a", UID: "uid-coredns-a", Node: victim, IP: ending})
 }
 
-// What was under way when kube-proxy removed an entry is told, and counts where
-// the check does not except it.
-func TestLossesUnderWayMayNotCount(t *testing.T) {
+// What connection tracking itself lost is told, and counts where the check does not
+// except it.
+func TestWhatConnectionTrackingLostMayNotCount(t *testing.T) {
 	for name, c := range map[string]struct {
 		except bool
 		more   float64 // when another query is sent that nobody answers; 0 for none
@@ -81,7 +86,7 @@ func TestLossesUnderWayMayNotCount(t *testing.T) {
 		d := newDrill(s.scenario, s.history())
 		counted := d.dns
 		if c.except {
-			counted, _ = d.exceptUnderWay()
+			counted, _ = d.exceptConntrack()
 		}
 		if counted.Fixed.Lost != c.want {
 			t.Errorf("%s: %d lost, want %d", name, counted.Fixed.Lost, c.want)
@@ -287,6 +292,26 @@ func TestCauses(t *testing.T) {
 		"a pod that stays does not answer": {
 			func(s *story) { s.sent(history.Fixed, 2, 11, history.Timeout) },
 			Loss{Cause: Unexplained, Fixed: 1, Backend: staying},
+		},
+		"the kernel dropped one, and one has no entry": {
+			func(s *story) { s.insertFailed(1); s.sent(history.Fresh, 4, 12, history.Timeout) },
+			Loss{Cause: InsertFailed, Fresh: 1},
+		},
+		"the kernel dropped one, and two have no entry": {
+			func(s *story) {
+				s.insertFailed(1)
+				s.sent(history.Fresh, 4, 12, history.Timeout)
+				s.sent(history.Fresh, 5, 12, history.Timeout)
+			},
+			Loss{Cause: Unexplained, Fresh: 2},
+		},
+		"the kernel dropped one, but not all entries are on record": {
+			func(s *story) {
+				s.insertFailed(1)
+				s.change(history.FlowsRecorded, func(e *history.Event) { e.Numbers["overflows"] = 1 })
+				s.sent(history.Fresh, 4, 12, history.Timeout)
+			},
+			Loss{Cause: Unexplained, Fresh: 1},
 		},
 		"where it went is not on record": {
 			func(s *story) { exit(s); s.flows = nil; s.sent(history.Fixed, 1, 12, history.Timeout) },

@@ -115,12 +115,12 @@ func (d drill) dnsLost(c scenarios.DNSLost) Verdict {
 		return v
 	}
 	told := ""
-	if c.ExceptUnderWay {
+	if c.ExceptConntrack {
 		var left int
-		v.Counted, left = d.exceptUnderWay()
+		v.Counted, left = d.exceptConntrack()
 		streams = v.Counted.modes(c.Mode)
-		v.Numbers["lost_under_way"] = float64(left)
-		told = fmt.Sprintf(", without %d under way when kube-proxy removed their conntrack entries", left)
+		v.Numbers["lost_conntrack"] = float64(left)
+		told = fmt.Sprintf(", without %d that connection tracking itself lost", left)
 	}
 	lost, asked := 0, 0
 	for _, s := range streams {
@@ -139,9 +139,10 @@ func (d drill) dnsLost(c scenarios.DNSLost) Verdict {
 	return v.pass(fmt.Sprintf("%d of %d lost%s", lost, asked, told))
 }
 
-// exceptUnderWay is the measurement without the queries that were lost because
-// kube-proxy removed their entries, and how many these are.
-func (d drill) exceptUnderWay() (rest *DNS, left int) {
+// exceptConntrack is the measurement without the queries that were lost because
+// kube-proxy removed their entries or the kernel could not insert them, and how many
+// these are.
+func (d drill) exceptConntrack() (rest *DNS, left int) {
 	t := newTraffic(d)
 	without := func(s Stream) Stream {
 		queries := slices.DeleteFunc(slices.Clone(s.queries), func(q history.Query) bool {
@@ -149,7 +150,7 @@ func (d drill) exceptUnderWay() (rest *DNS, left int) {
 				return false
 			}
 			cause, _, _ := t.cause(q)
-			return cause == EntryRemoved
+			return cause == EntryRemoved || cause == InsertFailed
 		})
 		left += len(s.queries) - len(queries)
 		return newStream(queries)

@@ -18,7 +18,10 @@ type traffic struct {
 	backends map[string]*backend       // by IP
 	late     time.Duration             // how late a flow's times may be
 	lags     []time.Duration           // when the control was lost or late, ascending
-	ready    []readiness               // how many endpoints the service had, in order of time
+	// insertFailed is true for a node whose kernel dropped at least as many packets for
+	// want of an entry as queries from there are without one.
+	insertFailed map[string]bool
+	ready        []readiness // how many endpoints the service had, in order of time
 }
 
 // source is where queries come from.
@@ -87,6 +90,7 @@ func newTraffic(d drill) traffic {
 	if e, ok := d.first(func(e history.Event) bool { return e.Kind == history.FlowsRecorded }); ok {
 		t.late = 2 * time.Duration(e.Numbers["resolution"]*float64(time.Second))
 	}
+	t.insertFailed = t.dropping()
 	lost := map[history.Flow]time.Duration{} // when the last query left that a flow lost
 	for _, q := range d.history.Queries {
 		if f, ok := t.flow(q); ok && q.Target == history.Service && q.Outcome.Lost() {
@@ -115,6 +119,21 @@ func newTraffic(d drill) traffic {
 	}
 	t.ready = d.readiness()
 	return t
+}
+
+func (t traffic) dropping() map[string]bool {
+	without, out := map[string]int{}, map[string]bool{}
+	for _, q := range t.history.Queries {
+		if _, ok := t.flow(q); !ok && q.Target == history.Service && q.Outcome == history.Timeout {
+			without[q.Node]++
+		}
+	}
+	for _, e := range t.history.Events {
+		if e.Kind == history.FlowsRecorded && e.Numbers["overflows"] == 0 {
+			out[e.Node] = float64(without[e.Node]) <= e.Numbers["insert_failed"]
+		}
+	}
+	return out
 }
 
 // podAt is the pod with an IP; the last one where several had it in turn.
