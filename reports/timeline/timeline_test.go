@@ -132,18 +132,31 @@ func TestWhatWasDoneToCoreDNSBeginsADrill(t *testing.T) {
 	}
 }
 
-func TestALameduckIsTheFirstPartOfADNSPodsGrace(t *testing.T) {
-	dns := scenarios.CoreDNS{Lameduck: strict.Duration(sec(5))}
-	tl := New(verdict.Result{CoreDNS: dns}, told(
-		podAt(1, history.PodPresent, "coredns", "w-1"),
-		history.Event{At: sec(2), Kind: history.EndpointReady, Pod: "ns/coredns", IP: "10.0.0.1"},
-		podAt(12, history.PodTerminating, "coredns", "w-1"), podAt(18, history.PodExited, "coredns", "w-1"), podAt(19, history.PodDeleted, "coredns", "w-1"),
-	))
-	if got := spans(lane(t, tl, CoreDNS).Rows[0]); got != "running 8s-12s, lameduck 12s-17s, grace 17s-18s, exited 18s-19s" {
-		t.Error(got)
-	}
-	if slices.ContainsFunc(tl.Lanes, func(l Lane) bool { return l.Name == Pods }) {
-		t.Error("a DNS pod is among the others as well")
+// CoreDNS's log tells when it begins; without it, it is the first part of the grace
+// period.
+func TestTheLameduckOfADNSPod(t *testing.T) {
+	for want, logged := range map[string][]history.Event{
+		"running 8s-12s, lameduck 12s-17s, grace 17s-18s, exited 18s-19s": nil,
+		"running 8s-12s, grace 12s-12.5s, lameduck 12.5s-17.5s, grace 17.5s-18s, exited 18s-19s": {
+			podAt(12.4, history.PodSignalled, "coredns", "w-1"), podAt(12.5, history.PodLameduck, "coredns", "w-1"),
+		},
+	} {
+		dns := scenarios.CoreDNS{Lameduck: strict.Duration(sec(5))}
+		tl := New(verdict.Result{CoreDNS: dns}, told(append(logged,
+			podAt(1, history.PodPresent, "coredns", "w-1"),
+			history.Event{At: sec(2), Kind: history.EndpointReady, Pod: "ns/coredns", IP: "10.0.0.1"},
+			podAt(12, history.PodTerminating, "coredns", "w-1"), podAt(18, history.PodExited, "coredns", "w-1"), podAt(19, history.PodDeleted, "coredns", "w-1"),
+		)...))
+		row := lane(t, tl, CoreDNS).Rows[0]
+		if got := spans(row); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+		if signalled := slices.ContainsFunc(row.Marks, func(m Mark) bool { return m.Text == "SIGTERM" }); signalled != (logged != nil) {
+			t.Errorf("SIGTERM is marked: %t", signalled)
+		}
+		if slices.ContainsFunc(tl.Lanes, func(l Lane) bool { return l.Name == Pods }) {
+			t.Error("a DNS pod is among the others as well")
+		}
 	}
 }
 
