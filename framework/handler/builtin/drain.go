@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,8 +26,14 @@ const (
 	// urgent any more, the instance is gone or was kept.
 	lookSeldomEvery = 10 * time.Second
 	noticeLife      = 2 * time.Minute
-	evictWithin     = 5 * time.Second
 	lookWithin      = 15 * time.Second // an API server that does not answer is asked anew
+	// evictWithin is well above the 10 s for which an API server tries to write a
+	// contended budget. One whose client has gone may have counted the eviction and not
+	// done it; the budget then waits for that pod for two minutes, the whole notice
+	// (DeletionTimeout of the disruption controller).
+	evictWithin = 30 * time.Second
+	// evictAtOnce bounds the evictions of a node that contend for one budget.
+	evictAtOnce = 5
 )
 
 // The ways in which a drain ends.
@@ -114,9 +120,9 @@ func (d *drainer) drain(ctx context.Context, name string, r Record) {
 // or nothing while it goes on. told holds the pods whose blocked eviction has
 // been reported.
 func (d *drainer) look(ctx context.Context, log *slog.Logger, name string, r Record, told map[types.UID]bool) (end string) {
-	ctx, cancel := context.WithTimeout(ctx, lookWithin)
+	looking, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
-	node, err := d.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	node, err := d.client.CoreV1().Nodes().Get(looking, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return endGone
 	} else if err != nil {
@@ -130,17 +136,17 @@ func (d *drainer) look(ctx context.Context, log *slog.Logger, name string, r Rec
 	case current.State != Draining:
 		return endElsewhere
 	}
-	pods, err := d.podsToLeave(ctx, name)
+	pods, err := d.podsToLeave(looking, name)
 	if err != nil {
 		log.Warn("list pods", "error", err)
 		return ""
 	}
 	if len(pods) == 0 {
-		return d.end(ctx, log, node, r, Drained)
+		return d.end(looking, log, node, r, Drained)
 	}
 	age := time.Since(r.Since)
 	if d.timeout > 0 && age > d.timeout {
-		return d.end(ctx, log, node, r, TimedOut)
+		return d.end(looking, log, node, r, TimedOut)
 	}
 	d.evict(ctx, log, node, due(pods, age > d.criticalAfter), told)
 	return ""
@@ -184,14 +190,21 @@ func (d *drainer) end(ctx context.Context, log *slog.Logger, node *corev1.Node, 
 	return endDrained
 }
 
-// evict asks for all of the pods at once, so that a slow one holds up no other.
+// evict asks for all of the pods, evictAtOnce at a time, without waiting for their
+// ends: a slow one holds up no other.
 func (d *drainer) evict(ctx context.Context, log *slog.Logger, node *corev1.Node, pods []corev1.Pod, told map[types.UID]bool) {
 	refused := make([]error, len(pods))
-	var wg sync.WaitGroup
+	var group errgroup.Group
+	group.SetLimit(evictAtOnce)
 	for i := range pods {
-		wg.Go(func() { refused[i] = d.evictPod(ctx, log, &pods[i]) })
+		group.Go(func() error {
+			if ctx.Err() == nil {
+				refused[i] = d.evictPod(ctx, log, &pods[i])
+			}
+			return nil
+		})
 	}
-	wg.Wait()
+	_ = group.Wait() // what went wrong is in refused
 	for i, err := range refused {
 		pod := &pods[i]
 		if err == nil || told[pod.UID] {
@@ -205,9 +218,10 @@ func (d *drainer) evict(ctx context.Context, log *slog.Logger, node *corev1.Node
 
 // evictPod asks the Eviction API once. It returns an error only where a
 // disruption budget stands in the way. A Retry-After of the API server is waited
-// for by client-go within the call, as long as evictWithin allows.
+// for by client-go within the call, as long as evictWithin allows. An eviction that
+// was asked for is waited for, also where ctx ends.
 func (d *drainer) evictPod(ctx context.Context, log *slog.Logger, pod *corev1.Pod) error {
-	ctx, cancel := context.WithTimeout(ctx, evictWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), evictWithin)
 	defer cancel()
 	err := d.client.PolicyV1().Evictions(pod.Namespace).Evict(ctx, &policyv1.Eviction{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},

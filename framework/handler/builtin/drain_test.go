@@ -2,13 +2,22 @@ package builtin
 
 import (
 	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 )
 
 // start handles a spot notice for the victim; its drain goes on in the bubble.
@@ -37,6 +46,34 @@ func TestABudgetIsRespectedAndAskedAgain(t *testing.T) {
 			t.Errorf("a blocked pod is to be told of once: %q", blocked)
 		}
 	})
+}
+
+// One that is given up may be counted against the budget and never be done.
+func TestAnEvictionThatWasAskedForIsWaitedFor(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var abandoned atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // only then does the server notice that a client is gone
+		stop()
+		select {
+		case <-r.Context().Done():
+			abandoned.Store(true)
+		case <-time.After(200 * time.Millisecond):
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"kind": "Status", "apiVersion": "v1", "status": "Success"}`)
+	}))
+	defer server.Close()
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &drainer{client: client, metrics: newMetrics(prometheus.NewRegistry()), log: slog.New(slog.DiscardHandler)}
+	db := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db"}}
+	if err := d.evictPod(ctx, d.log, &db); err != nil || abandoned.Load() {
+		t.Errorf("abandoned: %t (%v)", abandoned.Load(), err)
+	}
 }
 
 func TestASlowPodHoldsUpNoOther(t *testing.T) {
