@@ -6,7 +6,7 @@ import "path"
 var fixes = []struct{ check, fix string }{
 	{"marked *", "cordon or taint the node as soon as the notice is read, before the first eviction; if the handler does, name its mark under marks in its description"},
 	{"drained once *", "remember on the node that its drain has begun (a taint, an annotation), and only delete the message of a notice that comes again"},
-	{"drained *", "evict every pod by the Eviction API at once and side by side, try those again that a budget refuses, and wait for none before the next is told"},
+	{"drained *", "evict every pod by the Eviction API at once and side by side, try those again that a budget refuses, wait for none before the next is told, and give no request up before the API server answers: it may have been counted, and then holds the budget for two minutes"},
 	{"daemon pods left on *", "leave pods that a DaemonSet owns: they come back on the same node, and the others need them until the end"},
 	{"deleted *", "delete a message once its drain is recorded on the node, and delete also what cannot be read or is about no node of this cluster"},
 	{"untouched *", "find the node by the instance id in its providerID, and touch no other; a notice about a foreign instance is only deleted"},
