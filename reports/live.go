@@ -102,8 +102,8 @@ func (c *Console) Losing(latest func() history.Latest) {
 	}
 }
 
-// line is "[3/13] name … steps, 12 s, deadline in 13 s, 41 queries lost in 0.2 s". Where the terminal is too
-// narrow the name is cut: what changes comes last.
+// line is "[3/13] name … steps, 12 s, deadline in 13 s, 41 queries lost in 0.2 s".
+// Where the terminal is too narrow the name is cut: what changes comes last.
 func (l *live) line(now time.Time, columns int) string {
 	text := " … "
 	if l.phase != "" {

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/kubectl/pkg/util/podutils"
 	"k8s.io/utils/ptr"
 
 	"github.com/spotdrill/spotdrill/framework/corefile"
@@ -36,7 +37,8 @@ type DNSPod struct {
 const (
 	dnsNamespace   = "kube-system"
 	dnsName        = "coredns"
-	dnsLabel       = "k8s-app=kube-dns"
+	appLabel       = "k8s-app"
+	dnsLabel       = appLabel + "=" + dnsService
 	dnsService     = "kube-dns"
 	settingsMark   = "spotdrill.dev/settings"
 	dnsContainer   = "coredns"
@@ -105,7 +107,7 @@ func setTemplate(deploy *appsv1.Deployment, want DNSSettings, mark string) {
 	spec := &template.Spec
 	spec.TerminationGracePeriodSeconds = ptr.To(int64(want.GracePeriod.Seconds()))
 	delete(spec.NodeSelector, CapacityLabel)
-	self := &metav1.LabelSelector{MatchLabels: map[string]string{"k8s-app": "kube-dns"}}
+	self := &metav1.LabelSelector{MatchLabels: map[string]string{appLabel: dnsService}}
 	spec.Affinity, spec.TopologySpreadConstraints = nil, nil
 	apart := corev1.PodAffinityTerm{LabelSelector: self, TopologyKey: hostnameLabel}
 	if want.Placement == Anywhere {
@@ -189,7 +191,7 @@ func (c *Cluster) whyDNSNotSet(ctx context.Context, mark, text string, want DNSS
 		switch {
 		case p.Annotations[settingsMark] != mark || p.DeletionTimestamp != nil:
 			return fmt.Sprintf("pod %s of before is still there", p.Name)
-		case !podReady(p):
+		case !podutils.IsPodReady(p):
 			return fmt.Sprintf("pod %s on %q is not Ready (phase %s)", p.Name, p.Spec.NodeName, p.Status.Phase)
 		}
 		ips = append(ips, p.Status.PodIP)
@@ -254,7 +256,7 @@ func (c *Cluster) DNSPods(ctx context.Context) ([]DNSPod, error) {
 	}
 	var out []DNSPod
 	for i := range pods {
-		if p := &pods[i]; podReady(p) && p.DeletionTimestamp == nil {
+		if p := &pods[i]; podutils.IsPodReady(p) && p.DeletionTimestamp == nil {
 			out = append(out, DNSPod{Name: p.Namespace + "/" + p.Name, Node: p.Spec.NodeName, IP: p.Status.PodIP})
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
+	"k8s.io/kubectl/pkg/util/podutils"
 
 	"github.com/spotdrill/spotdrill/kind"
 )
@@ -205,13 +206,13 @@ func readyStatus(n *corev1.Node) corev1.ConditionStatus {
 // whyNoProxy says which node lacks a Ready kube-proxy: without one, queries to
 // the cluster IP go nowhere that the drill would notice as its own fault.
 func (c *Cluster) whyNoProxy(ctx context.Context, nodes int) string {
-	list, err := c.Clientset.CoreV1().Pods("kube-system").List(ctx, metav1.ListOptions{LabelSelector: "k8s-app=kube-proxy"})
+	list, err := c.Clientset.CoreV1().Pods("kube-system").List(ctx, metav1.ListOptions{LabelSelector: appLabel + "=kube-proxy"})
 	if err != nil {
 		return err.Error()
 	}
 	ready := 0
 	for i := range list.Items {
-		if podReady(&list.Items[i]) {
+		if podutils.IsPodReady(&list.Items[i]) {
 			ready++
 		}
 	}
@@ -219,15 +220,6 @@ func (c *Cluster) whyNoProxy(ctx context.Context, nodes int) string {
 		return fmt.Sprintf("%d of %d kube-proxy pods are Ready", ready, nodes)
 	}
 	return ""
-}
-
-func podReady(p *corev1.Pod) bool {
-	for _, cond := range p.Status.Conditions {
-		if cond.Type == corev1.PodReady {
-			return cond.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }
 
 // Evictable counts the pods on a node that a drain has to move: neither of a

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/kubectl/pkg/util/podutils"
 	"k8s.io/utils/ptr"
 
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -102,11 +103,11 @@ func (o observer) podChanged(before, after *corev1.Pod) {
 	if before.Spec.NodeName == "" && after.Spec.NodeName != "" {
 		o.rec.Record(podEvent(history.PodScheduled, after))
 	}
-	if b, a := podReady(before), podReady(after); b != a {
+	if b, a := podutils.IsPodReady(before), podutils.IsPodReady(after); b != a {
 		kind := history.PodNotReady
 		if a {
 			kind = history.PodReady
-			if after.Labels["k8s-app"] == dnsService {
+			if after.Labels[appLabel] == dnsService {
 				o.dnsReady(after)
 			}
 		}

@@ -89,7 +89,7 @@ func eventLines(events []corev1.Event, since time.Time) string {
 func (c *Cluster) saveLogs(ctx context.Context, dir string, pods []corev1.Pod, since time.Time, namespaces []string) error {
 	group := new(errgroup.Group)
 	for _, p := range pods {
-		app := p.Labels["k8s-app"]
+		app := p.Labels[appLabel]
 		system := p.Namespace == metav1.NamespaceSystem && (app == "kube-dns" || app == "kube-proxy")
 		if !system && !slices.Contains(namespaces, p.Namespace) {
 			continue

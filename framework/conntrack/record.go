@@ -47,8 +47,8 @@ func writeRecord(w io.Writer, anchor history.Anchor, all []history.Flow, last en
 }
 
 // Collect reads the flows of the prober on node from a record as GET /flows gives
-// it, in terms of rec's clock, and says in rec that it did. A record that does not end in its summary, or does not hold as many
-// flows as that says, is an error.
+// it, in terms of rec's clock, and says in rec that it did. A record that does not
+// end in its summary, or does not hold as many flows as that says, is an error.
 func Collect(body io.Reader, rec *history.Recorder, node string) ([]history.Flow, error) {
 	all, last, shift, bound, err := readRecord(body, rec.Clock())
 	if err != nil {

@@ -91,10 +91,11 @@ const (
 // drain, scale; Node: whose pods, empty for all; Numbers: replicas.
 const DNSDisrupted Kind = "dns.disrupted"
 
-// FlowsRecorded ends the record of a prober's flows. Node: where it was. Numbers: flows, overflows
-// (how often events were lost because they came too fast), insert_failed (packets
-// that the kernel dropped, of any flow, because it could not make an entry), resolution (s, how
-// late a flow's times may be), clock_bound (s), cpu (s, what recording used).
+// FlowsRecorded ends the record of a prober's flows. Node: where it was. Numbers:
+// flows, overflows (how often events were lost because they came too fast),
+// insert_failed (packets that the kernel dropped, of any flow, because it could not
+// make an entry), resolution (s, how late a flow's times may be), clock_bound (s),
+// cpu (s, what recording used).
 const FlowsRecorded Kind = "flows.recorded"
 
 // Event is one thing that happened. At is when we saw it; Said is when the one

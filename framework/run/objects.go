@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/kubectl/pkg/util/podutils"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/e2e-framework/klient/decoder"
 	"sigs.k8s.io/e2e-framework/klient/k8s"
@@ -125,11 +126,11 @@ func (s *System) podReady(ctx context.Context, name string) error {
 
 // whyNotReady says what a pod is at instead of being Ready, or "".
 func whyNotReady(pod corev1.Pod) string {
+	if podutils.IsPodReady(&pod) {
+		return ""
+	}
 	why := fmt.Sprintf("phase %s", pod.Status.Phase)
 	for _, cond := range pod.Status.Conditions {
-		if cond.Type == corev1.PodReady && cond.Status == corev1.ConditionTrue {
-			return ""
-		}
 		if cond.Type == corev1.PodScheduled && cond.Status == corev1.ConditionFalse {
 			why += ", " + cond.Message
 		}

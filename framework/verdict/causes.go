@@ -135,7 +135,7 @@ func (d drill) losses() []Loss {
 	if d.dns == nil {
 		return nil
 	}
-	t := newTraffic(d)
+	t := d.traffic()
 	byCause := map[Loss]*Loss{}
 	for _, s := range d.dns.modes("all") {
 		for _, q := range s.queries {

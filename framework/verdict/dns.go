@@ -143,7 +143,7 @@ func (d drill) dnsLost(c scenarios.DNSLost) Verdict {
 // kube-proxy removed their entries or the kernel could not insert them, and how many
 // these are.
 func (d drill) exceptConntrack() (rest *DNS, left int) {
-	t := newTraffic(d)
+	t := d.traffic()
 	without := func(s Stream) Stream {
 		queries := slices.DeleteFunc(slices.Clone(s.queries), func(q history.Query) bool {
 			if !q.Outcome.Lost() {

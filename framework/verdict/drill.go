@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -28,6 +29,8 @@ type drill struct {
 	observed time.Duration
 	pods     []pod
 	dns      *DNS
+	// traffic is worked out once, by the first who asks: it looks at every query.
+	traffic func() traffic
 }
 
 func newDrill(s scenarios.Scenario, h history.History) drill {
@@ -54,6 +57,7 @@ func newDrill(s scenarios.Scenario, h history.History) drill {
 	slices.SortStableFunc(d.events, func(a, b history.Event) int { return cmp.Compare(a.At, b.At) })
 	d.pods = podsOf(d.events)
 	d.dns = d.measure()
+	d.traffic = sync.OnceValue(func() traffic { return newTraffic(d) })
 	return d
 }
 

@@ -90,13 +90,19 @@ func newTraffic(d drill) traffic {
 	if e, ok := d.first(func(e history.Event) bool { return e.Kind == history.FlowsRecorded }); ok {
 		t.late = 2 * time.Duration(e.Numbers["resolution"]*float64(time.Second))
 	}
-	t.insertFailed = t.dropping()
 	lost := map[history.Flow]time.Duration{} // when the last query left that a flow lost
+	without := map[string]int{}              // unanswered queries without an entry, by node
 	for _, q := range d.history.Queries {
-		if f, ok := t.flow(q); ok && q.Target == history.Service && q.Outcome.Lost() {
+		if q.Target != history.Service || !q.Outcome.Lost() {
+			continue
+		}
+		if f, ok := t.flow(q); ok {
 			lost[f] = max(lost[f], q.Sent)
+		} else if q.Outcome == history.Timeout {
+			without[q.Node]++
 		}
 	}
+	t.insertFailed = d.dropping(without)
 	for _, q := range d.history.Queries {
 		f, ok := t.flow(q)
 		if !ok || q.Target != history.Service {
@@ -121,14 +127,10 @@ func newTraffic(d drill) traffic {
 	return t
 }
 
-func (t traffic) dropping() map[string]bool {
-	without, out := map[string]int{}, map[string]bool{}
-	for _, q := range t.history.Queries {
-		if _, ok := t.flow(q); !ok && q.Target == history.Service && q.Outcome == history.Timeout {
-			without[q.Node]++
-		}
-	}
-	for _, e := range t.history.Events {
+// dropping are the nodes whose kernel accounts for the queries without an entry.
+func (d drill) dropping(without map[string]int) map[string]bool {
+	out := map[string]bool{}
+	for _, e := range d.history.Events {
 		if e.Kind == history.FlowsRecorded && e.Numbers["overflows"] == 0 {
 			out[e.Node] = float64(without[e.Node]) <= e.Numbers["insert_failed"]
 		}
