@@ -140,6 +140,9 @@ func (p *Probe) fillDefaults() {
 	if p.Name == "" {
 		p.Name = d.Name
 	}
+	if p.Transport == "" {
+		p.Transport = d.Transport
+	}
 }
 
 // Expected is a lower bound of the time that the scenario asks for: waits that

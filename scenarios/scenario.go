@@ -158,13 +158,15 @@ func (d Deadline) For(set Set) time.Duration {
 
 // Probe is the load of the DNS prober. What is left out has its default.
 type Probe struct {
+	// Transport is how the service is asked; the control is asked by UDP.
+	Transport Transport `yaml:"transport,omitempty"`
 	// Fresh is how many queries a second leave from a port of their own, as those of
-	// a stub resolver do.
+	// a stub resolver do; by TCP, over a connection of their own.
 	Fresh int `yaml:"fresh,omitempty"`
 	// Fixed is how many a second leave from a few ports, as those of a node-local
-	// cache do.
+	// cache do; by TCP, over connections that are kept.
 	Fixed int `yaml:"fixed,omitempty"`
-	// FixedPorts is how many ports these are.
+	// FixedPorts is how many ports, or kept connections, these are.
 	FixedPorts int `yaml:"fixedPorts,omitempty"`
 	// Control is how many a second are asked of a CoreDNS pod that stays.
 	Control int `yaml:"control,omitempty"`
@@ -175,12 +177,24 @@ type Probe struct {
 	Name string `yaml:"name,omitempty"`
 }
 
+// Transport is what carries the queries.
+type Transport string
+
+// The transports.
+const (
+	UDP Transport = "udp"
+	TCP Transport = "tcp"
+)
+
+// Transports lists them.
+func Transports() []string { return []string{string(UDP), string(TCP)} }
+
 // MaxProbers leaves a node of the cluster's five for something to happen to.
 const MaxProbers = 4
 
 // DefaultProbe is a busy node's DNS load, small enough for two shared cores.
 func DefaultProbe() Probe {
-	return Probe{Fresh: 1000, Fixed: 500, FixedPorts: 8, Control: 200, Probers: 1, Name: "kubernetes.default.svc.cluster.local."}
+	return Probe{Transport: UDP, Fresh: 1000, Fixed: 500, FixedPorts: 8, Control: 200, Probers: 1, Name: "kubernetes.default.svc.cluster.local."}
 }
 
 // Step is one thing that happens. Exactly one field is set.

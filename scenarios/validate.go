@@ -109,6 +109,7 @@ func (c CoreDNS) validate(p *problems) {
 }
 
 func (r Probe) validate(p *problems) {
+	p.oneOf("probe.transport", string(r.Transport), Transports())
 	if r.Probers < 1 || r.Probers > MaxProbers {
 		p.add("probe.probers", "%d is not within 1 to %d", r.Probers, MaxProbers)
 		return

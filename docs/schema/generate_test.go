@@ -49,15 +49,15 @@ func documents() []document {
 			values: map[string][]string{
 				"Scenario.apiVersion": {scenarios.APIVersion}, "Scenario.kind": {scenarios.Kind}, "Scenario.profile": scenarios.Profiles(),
 				"Scenario.sets": sets, "Scenario.feature": feature.Names(), "Scenario.handler": {scenarios.HandlerUnderTest, scenarios.HandlerNone},
-				"CoreDNS.placement": scenarios.Placements(),
-				"Pick.capacity":     capacities, "Pick.runs": {"coredns"}, "Notice.type": scenarios.NoticeTypes(),
+				"CoreDNS.placement": scenarios.Placements(), "Probe.transport": scenarios.Transports(),
+				"Pick.capacity": capacities, "Pick.runs": {"coredns"}, "Notice.type": scenarios.NoticeTypes(),
 				"Fault.type": scenarios.FaultTypes(), "Fault.actions": scenarios.FaultActions(),
 				"Disturb.handler": scenarios.Disturbances(), "Disrupt.coredns": scenarios.Disruptions(), "Fault.code": {"ThrottlingException", "RequestThrottled"},
 				"Pods.kind": scenarios.PodKinds(), "Budget.unhealthyPodEvictionPolicy": {"IfHealthyBudget", "AlwaysAllow"},
 				"DNSLost.mode": modes, "DNSWindow.mode": modes,
 			},
 			defaults: map[string]any{
-				"Scenario.handler": scenarios.HandlerUnderTest, "Probe.fresh": probe.Fresh, "Probe.fixed": probe.Fixed,
+				"Scenario.handler": scenarios.HandlerUnderTest, "Probe.transport": string(probe.Transport), "Probe.fresh": probe.Fresh, "Probe.fixed": probe.Fixed,
 				"Probe.fixedPorts": probe.FixedPorts, "Probe.control": probe.Control, "Probe.name": probe.Name,
 			},
 			exactly: map[string]uint64{"Step": 1, "Check": 1, "Await": 2}, // its condition, and timeout

@@ -22,10 +22,14 @@ type change struct {
 	backend         netip.AddrPort // whence the replies come
 }
 
-// protocolUDP is its number in IP headers.
-const protocolUDP = 17
+// The protocols that carry DNS, by their numbers in IP headers.
+const (
+	protocolTCP = 6
+	protocolUDP = 17
+)
 
-// flows are those of one client to one service. They are kept in memory until
+// flows are those of one client to one service, which it asks by UDP or by TCP:
+// ports of both could not be told apart. They are kept in memory until
 // somebody asks: 48 bytes each, 4 MB for a minute of 1,000/s. It is safe for
 // concurrent use.
 type flows struct {
@@ -82,7 +86,7 @@ func (f *flows) living(entries []change) {
 }
 
 func (f *flows) ours(c change) bool {
-	return c.protocol == protocolUDP && c.service == f.service && c.client.Addr() == f.client
+	return (c.protocol == protocolUDP || c.protocol == protocolTCP) && c.service == f.service && c.client.Addr() == f.client
 }
 
 // name is the backend's address, one string for all of its flows.

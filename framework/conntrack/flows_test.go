@@ -55,7 +55,8 @@ func TestFlows(t *testing.T) {
 			[]history.Flow{{Port: 1, Backend: "10.244.2.5", From: ms(0), To: ms(10)}, {Port: 1, Backend: "10.244.3.7", From: ms(10)}},
 		},
 		"an end of what began before the record": {[][]change{{over(1, false, false)}}, nil},
-		"another protocol":                       {[][]change{{other(func(c *change) { c.protocol = 6 })}}, nil},
+		"another protocol":                       {[][]change{{other(func(c *change) { c.protocol = 132 })}}, nil},
+		"a connection":                           {[][]change{{other(func(c *change) { c.protocol = protocolTCP })}}, []history.Flow{{Port: 1, Backend: "10.244.2.5", From: ms(0)}}},
 		"another client": {[][]change{{other(func(c *change) {
 			c.client = netip.MustParseAddrPort("10.244.1.10:1")
 		})}}, nil},

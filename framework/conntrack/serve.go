@@ -18,7 +18,7 @@ import (
 // 1.6 us that an event takes.
 const batch = 10 * time.Millisecond
 
-// Serve records the UDP flows from client to service and offers them on l until
+// Serve records the flows from client to service and offers them on l until
 // ctx ends:
 //
 //	GET /flows    all flows since the start, as Collect reads them

@@ -40,6 +40,10 @@ const (
 	Kept    Mode = "tcp-kept" // TCP, over one of a few connections that are kept, and made again where they break
 )
 
+// PortEach is true for a mode in which every query leaves from a port of its own,
+// so that kube-proxy's rules choose its backend; else its flow's entry does.
+func (m Mode) PortEach() bool { return m == Fresh || m == Connect }
+
 // Modes lists every valid mode.
 func Modes() []Mode { return []Mode{Fresh, Fixed, Connect, Kept} }
 

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"slices"
 	"sort"
 	"time"
 )
@@ -34,12 +35,12 @@ func (w Window) Length() time.Duration { return w.To - w.From }
 // (endpoint gone, pod exit, reconciliation of conntrack entries).
 const Quiet = 500 * time.Millisecond
 
-// Stream selects the queries of one target and mode, in order of their intended
+// Stream selects the queries of one target in these modes, in order of their intended
 // time, without those that were never sent.
-func Stream(queries []Query, target string, mode Mode) []Query {
+func Stream(queries []Query, target string, modes ...Mode) []Query {
 	var out []Query
 	for _, q := range queries {
-		if q.Target == target && q.Mode == mode && q.Outcome != Unsent {
+		if q.Target == target && slices.Contains(modes, q.Mode) && q.Outcome != Unsent {
 			out = append(out, q)
 		}
 	}

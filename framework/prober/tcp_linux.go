@@ -7,7 +7,10 @@ import (
 	"net"
 	"os"
 	"sync"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 )
@@ -136,7 +139,11 @@ func (c *connections) ask(in *slot, r request) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.now == nil {
-		dialer := net.Dialer{Deadline: c.deadline(r)}
+		// Bound first: of a connection that is never made the port is to be known too.
+		dialer := net.Dialer{Deadline: c.deadline(r), Control: func(network, _ string, fd syscall.RawConn) (err error) {
+			r.port, err = bound(network, fd)
+			return err
+		}}
 		conn, err := dialer.Dial("tcp", c.stream.Server.String())
 		if err != nil {
 			c.settle(r, broken(err))
@@ -145,6 +152,28 @@ func (c *connections) ask(in *slot, r request) {
 		in.now = c.keep(in, conn)
 	}
 	in.now.write(r)
+}
+
+// bound binds a socket to a port of the kernel's choice.
+func bound(network string, fd syscall.RawConn) (port int, err error) {
+	var any unix.Sockaddr = &unix.SockaddrInet4{}
+	if network == "tcp6" {
+		any = &unix.SockaddrInet6{}
+	}
+	failed := fd.Control(func(fd uintptr) {
+		if err = unix.Bind(int(fd), any); err != nil {
+			return
+		}
+		var name unix.Sockaddr
+		name, err = unix.Getsockname(int(fd))
+		switch name := name.(type) {
+		case *unix.SockaddrInet4:
+			port = name.Port
+		case *unix.SockaddrInet6:
+			port = name.Port
+		}
+	})
+	return port, errors.Join(failed, err)
 }
 
 func (c *connections) keep(in *slot, conn net.Conn) *connection {

@@ -124,9 +124,13 @@ func probePlan(p scenarios.Probe, i int, service, control netip.Addr) prober.Pla
 		return n / p.Probers
 	}
 	plan := prober.Plan{For: probeLimit, Timeout: prober.DefaultTimeout}
+	each, few := history.Fresh, history.Fixed
+	if p.Transport == scenarios.TCP {
+		each, few = history.Connect, history.Kept
+	}
 	for _, s := range []prober.Stream{
-		{Target: history.Service, Server: netip.AddrPortFrom(service, 53), Mode: history.Fresh, Rate: share(p.Fresh)},
-		{Target: history.Service, Server: netip.AddrPortFrom(service, 53), Mode: history.Fixed, Rate: share(p.Fixed), Ports: share(p.FixedPorts)},
+		{Target: history.Service, Server: netip.AddrPortFrom(service, 53), Mode: each, Rate: share(p.Fresh)},
+		{Target: history.Service, Server: netip.AddrPortFrom(service, 53), Mode: few, Rate: share(p.Fixed), Ports: share(p.FixedPorts)},
 		{Target: history.Control, Server: netip.AddrPortFrom(control, 53), Mode: history.Fresh, Rate: share(p.Control)},
 	} {
 		s.Questions = []prober.Question{{Name: p.Name, Type: dns.TypeA}}

@@ -8,6 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -28,6 +29,26 @@ func TestProbersShareTheLoad(t *testing.T) {
 		}
 		if want := []int{whole.Fresh, whole.Fixed, whole.Control}; !reflect.DeepEqual(rates, want) || ports != whole.FixedPorts {
 			t.Errorf("%d probers ask %v from %d ports in all, want %v from %d", whole.Probers, rates, ports, want, whole.FixedPorts)
+		}
+	}
+}
+
+// By TCP the service is asked over connections of their own and kept ones; the
+// control still by UDP.
+func TestTheServiceIsAskedByTheScenariosTransport(t *testing.T) {
+	address, probe := netip.MustParseAddr("10.96.0.10"), scenarios.DefaultProbe()
+	for transport, want := range map[scenarios.Transport][]history.Mode{
+		scenarios.UDP: {history.Fresh, history.Fixed, history.Fresh},
+		scenarios.TCP: {history.Connect, history.Kept, history.Fresh},
+	} {
+		probe.Transport = transport
+		plan := probePlan(probe, 0, address, address)
+		var got []history.Mode
+		for _, s := range plan.Streams {
+			got = append(got, s.Mode)
+		}
+		if err := plan.Validate(); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %v, want %v (%v)", transport, got, want, err)
 		}
 	}
 }

@@ -153,7 +153,7 @@ func (d drill) losses() []Loss {
 				}
 				byCause[key] = l
 			}
-			if q.Mode == history.Fresh {
+			if q.Mode.PortEach() {
 				l.Fresh++
 			} else {
 				l.Fixed++

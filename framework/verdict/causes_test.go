@@ -118,11 +118,10 @@ func TestCauses(t *testing.T) {
 			},
 			Loss{Cause: OldEntry, Fixed: 1, Backend: ending, Lag: 5500},
 		},
-		"a TCP connection from the same port says nothing": {
+		"a connection that is kept": {
 			func(s *story) {
 				exit(s)
-				s.sent(history.Fixed, 1, 12.5, history.Timeout)
-				s.sent(history.Connect, 1, 12.6, history.Answered)
+				s.sent(history.Kept, 1, 12.5, history.Timeout)
 			},
 			Loss{Cause: OldEntry, Fixed: 1, Backend: ending, Lag: 2500},
 		},

@@ -14,8 +14,8 @@ import (
 // DNS is what the prober measured from the second before the first notice until
 // the cluster was being put back.
 type DNS struct {
-	Fresh   Stream
-	Fixed   Stream
+	Fresh   Stream // a port for each query
+	Fixed   Stream // a few ports
 	Control Stream // both modes
 	Echo    Stream // the responder in the prober's own process
 }
@@ -54,12 +54,12 @@ func (d drill) measure() *DNS {
 			queries = append(queries, q)
 		}
 	}
-	control := append(history.Stream(queries, history.Control, history.Fresh), history.Stream(queries, history.Control, history.Fixed)...)
-	slices.SortStableFunc(control, func(a, b history.Query) int { return cmp.Compare(a.Intended, b.Intended) })
+	// By UDP or TCP: a scenario asks the service by one of them.
+	each, few := []history.Mode{history.Fresh, history.Connect}, []history.Mode{history.Fixed, history.Kept}
 	return &DNS{
-		Fresh:   newStream(history.Stream(queries, history.Service, history.Fresh)),
-		Fixed:   newStream(history.Stream(queries, history.Service, history.Fixed)),
-		Control: newStream(control),
+		Fresh:   newStream(history.Stream(queries, history.Service, each...)),
+		Fixed:   newStream(history.Stream(queries, history.Service, few...)),
+		Control: newStream(history.Stream(queries, history.Control, history.Modes()...)),
 		Echo:    newStream(history.Stream(queries, history.Echo, history.Fixed)),
 	}
 }

@@ -164,11 +164,8 @@ func (t traffic) removedUnder(q history.Query) (history.Flow, bool) {
 // flow is the entry by which a query went: the last of its port's that began
 // before it or with it, and where there was none any more, the one that began
 // because of it, of which a busy recorder heard late. A query that was rejected
-// has none, and neither has one by TCP.
+// has none.
 func (t traffic) flow(q history.Query) (history.Flow, bool) {
-	if q.Mode != history.Fresh && q.Mode != history.Fixed {
-		return history.Flow{}, false
-	}
 	flows := t.flows[source{q.Node, q.Port}]
 	i, _ := slices.BinarySearchFunc(flows, q.Sent+t.late, func(f history.Flow, at time.Duration) int { return cmp.Compare(f.From, at) })
 	if i > 0 && (flows[i-1].To == 0 || flows[i-1].To >= q.Sent) {

@@ -87,7 +87,7 @@ func streamOf(q history.Query) int {
 		return 2
 	case q.Target == history.Echo:
 		return 3
-	case q.Mode == history.Fixed:
+	case !q.Mode.PortEach():
 		return 1
 	}
 	return 0
