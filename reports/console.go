@@ -99,6 +99,9 @@ func (c *Console) End(e Entry) {
 	if e.Attempts > 1 {
 		c.printf(", attempt %d", e.Attempts)
 	}
+	if e.Beside != "" {
+		c.printf(", beside %s", e.Beside)
+	}
 	c.printf("\n")
 	if e.Outcome != verdict.Pass {
 		writeFindings(c, e, "    ")

@@ -69,7 +69,7 @@ func judgedAnew(dir string, saved *Report, entries []Entry) *Report {
 			r.Add(was)
 			continue
 		}
-		entries[i].Attempts, entries[i].Measured = was.Attempts, was.Measured
+		entries[i].Attempts, entries[i].Measured, entries[i].Beside = was.Attempts, was.Measured, was.Beside
 		r.Add(entries[i])
 		entries = slices.Delete(entries, i, i+1)
 	}

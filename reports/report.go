@@ -112,9 +112,11 @@ type Entry struct {
 	Attempts       int `yaml:"attempts"` // how many were made; the last one is judged
 	// Repeats are the outcomes where the scenario was played several times; the
 	// worst is the entry's own, and its first history is cited.
-	Repeats  []verdict.Outcome `yaml:"repeats,omitempty,flow"`
-	Measured Seconds           `yaml:"seconds"` // all attempts together
-	Expected Seconds           `yaml:"-"`       // of one attempt
+	Repeats []verdict.Outcome `yaml:"repeats,omitempty,flow"`
+	// Beside is the scenario that was played at the same time.
+	Beside   string  `yaml:"beside,omitempty"`
+	Measured Seconds `yaml:"seconds"` // all attempts together
+	Expected Seconds `yaml:"-"`       // of one attempt
 	// History is the folder of the judged attempt, relative to the run's; empty
 	// where nothing was recorded.
 	History string `yaml:"history,omitempty"`
@@ -301,9 +303,12 @@ func (c *Counts) Add(o verdict.Outcome) {
 }
 
 // String is the closing line of a run: "13 passed, 0 failed". What could not be
-// judged counts as failed.
+// judged counts as failed, and is told.
 func (c Counts) String() string {
 	line := fmt.Sprintf("%d passed, %d failed", c.Passed, c.Failed+c.Unknown)
+	if c.Unknown > 0 {
+		line += fmt.Sprintf(" (%d of these unknown)", c.Unknown)
+	}
 	if c.Skipped > 0 {
 		line += fmt.Sprintf(", %d skipped", c.Skipped)
 	}

@@ -107,10 +107,16 @@ func said(v float64, ok bool) string {
 // counts holds the summary and the profiles to the results.
 func (v *verification) counts() {
 	again := New(v.report.folder, v.report.Handler, v.report.Set, nil)
-	names := map[string]bool{}
+	names, beside := map[string]bool{}, map[string]string{}
+	for _, e := range v.report.Results {
+		beside[e.Scenario] = e.Beside
+	}
 	for _, e := range v.report.Results {
 		if names[e.Scenario] {
 			v.wrong("results: scenario %s is there twice", e.Scenario)
+		}
+		if e.Beside != "" && beside[e.Beside] != e.Scenario {
+			v.wrong("results: scenario %s was played beside %s, which does not say so", e.Scenario, e.Beside)
 		}
 		names[e.Scenario] = true
 		again.Add(e)

@@ -22,7 +22,10 @@ const attempts = 3
 // repeat plays a scenario as often as the session wants it, and returns the worst
 // of what came out.
 func (s *Session) repeat(ctx context.Context, scenario scenarios.Scenario) (worst reports.Entry, err error) {
-	start, repeats := time.Now(), max(1, s.Repeat)
+	start, repeats, first := time.Now(), max(1, s.Repeat), 1
+	if s.played[scenario.Name] {
+		first = 2
+	}
 	var outcomes []verdict.Outcome
 	for n := 1; n == 1 || n <= repeats && err == nil && ctx.Err() == nil && s.left == ""; n++ {
 		folder := s.folder
@@ -30,7 +33,7 @@ func (s *Session) repeat(ctx context.Context, scenario scenarios.Scenario) (wors
 			folder.Path = filepath.Join(folder.Path, fmt.Sprintf("repeat-%d", n))
 		}
 		var entry reports.Entry
-		if entry, err = s.play(ctx, folder, scenario, s.Handler, s.Keep); n == 1 || worse(entry.Outcome, worst.Outcome) {
+		if entry, err = s.play(ctx, folder, scenario, s.Handler, first, s.Keep); n == 1 || worse(entry.Outcome, worst.Outcome) {
 			worst = entry
 		}
 		if outcomes = append(outcomes, entry.Outcome); repeats > 1 {
@@ -51,13 +54,14 @@ func worse(a, b verdict.Outcome) bool {
 	return slices.Index(order, a.Known()) > slices.Index(order, b.Known())
 }
 
-func (s *Session) play(ctx context.Context, folder reports.Folder, scenario scenarios.Scenario, under handler.Description, keep bool) (reports.Entry, error) {
+// play plays a scenario alone; first is the number of its first attempt.
+func (s *Session) play(ctx context.Context, folder reports.Folder, scenario scenarios.Scenario, under handler.Description, first int, keep bool) (reports.Entry, error) {
 	start := time.Now()
-	for attempt := 1; ; attempt++ {
+	for attempt := first; ; attempt++ {
 		entry, err := s.attempt(ctx, folder, scenario, under, attempt, keep)
 		entry.Attempts = attempt
 		entry.Expected, entry.Measured = reports.Seconds(Expected(scenario, s.Set)), reports.Seconds(time.Since(start))
-		if err != nil || s.left != "" || !again(entry.Result, attempt) {
+		if err != nil || s.left != "" || !again(entry.Result, attempt-first+1) {
 			return entry, err
 		}
 		s.console.Note(fmt.Sprintf("attempt %d could not be judged, playing it again: %s", attempt, noise(entry.Result)))
@@ -79,31 +83,45 @@ func noise(r verdict.Result) string {
 // attempt plays a scenario once. The error is the harness's own; the entry says
 // it too.
 func (s *Session) attempt(ctx context.Context, folder reports.Folder, scenario scenarios.Scenario, under handler.Description, attempt int, keep bool) (reports.Entry, error) {
-	dir, err := folder.Attempt(scenario, attempt)
+	drill, err := s.prepare(folder, scenario, under, attempt)
 	if err != nil {
 		return reports.NewEntry(verdict.NotRun(scenario, err.Error()), history.History{}), err
 	}
-	drill := run.Drill{Scenario: scenario, Set: s.Set, Handler: under, Attempt: attempt, Dir: dir, Tell: s.tell}
+	drill.Tell = s.tell
 	drill.Recording = func(rec *history.Recorder) { s.console.Losing(rec.Latest) }
 	drill.Ended = func() run.Aftermath {
-		h, err := history.Load(dir)
+		h, err := history.Load(drill.Dir)
 		if err != nil {
 			return run.SaveAndPutBack
 		}
 		after := aftermath(verdict.Ahead(scenario, h), attempt, keep && ctx.Err() == nil)
 		if after == run.SaveAndLeave {
-			s.left = dir
+			s.left = drill.Dir
 		}
 		return after
 	}
 	played := s.system.Play(ctx, drill)
-	h, err := history.Load(dir)
+	entry, err := s.judge(drill)
 	if err != nil {
-		return reports.NewEntry(verdict.NotRun(scenario, err.Error()), history.History{}), err
+		return entry, err
 	}
-	entry := reports.NewEntry(verdict.Judge(scenario, h), h)
-	entry.History = s.folder.Relative(dir)
 	return entry, played
+}
+
+func (s *Session) prepare(folder reports.Folder, scenario scenarios.Scenario, under handler.Description, attempt int) (run.Drill, error) {
+	dir, err := folder.Attempt(scenario, attempt)
+	return run.Drill{Scenario: scenario, Set: s.Set, Handler: under, Attempt: attempt, Dir: dir}, err
+}
+
+// judge is the entry of a drill that was played.
+func (s *Session) judge(drill run.Drill) (reports.Entry, error) {
+	h, err := history.Load(drill.Dir)
+	if err != nil {
+		return reports.NewEntry(verdict.NotRun(drill.Scenario, err.Error()), history.History{}), err
+	}
+	entry := reports.NewEntry(verdict.Judge(drill.Scenario, h), h)
+	entry.History = s.folder.Relative(drill.Dir)
+	return entry, nil
 }
 
 // aftermath is what becomes of the cluster after a drill that looks like this.

@@ -62,6 +62,11 @@ type Session struct {
 	drills  time.Time // the first drill's start
 	noImage string    // why the handler cannot be drilled here, or ""
 	left    string    // the folder of the attempt that the cluster was left after
+
+	// played are the scenarios that had an attempt beside another; ahead are the
+	// entries of those that passed so before their turn came.
+	played map[string]bool
+	ahead  map[string]reports.Entry
 }
 
 // New is a session that has not begun. A deviation in the handler's description
@@ -81,6 +86,7 @@ func New(opts Options) (*Session, error) {
 	s := &Session{
 		Options: opts, started: time.Now(),
 		console: reports.NewConsole(opts.Console, len(opts.Scenarios)+opts.More),
+		played:  map[string]bool{}, ahead: map[string]reports.Entry{},
 	}
 	s.System.Log = func(format string, args ...any) { fmt.Fprintf(s.console, format+"\n", args...) }
 	return s, nil
@@ -128,7 +134,7 @@ func (s *Session) expected() time.Duration {
 // Expected is what the scenario asks for, and what arranging and restoring
 // usually take.
 func Expected(scenario scenarios.Scenario, set scenarios.Set) time.Duration {
-	const around = 12 * time.Second
+	const around = 9 * time.Second
 	return scenario.Expected(set) + around
 }
 
@@ -144,8 +150,9 @@ func (s *Session) NotApplicable(scenario scenarios.Scenario) string {
 }
 
 // Drill plays and judges one scenario and reports it, or skips it where it does
-// not apply. A drill that could not be judged is played again, and the last
-// attempt counts. The error is the harness's own; it is ErrOver where no further
+// not apply. It may play another at the same time, which its own turn then finds
+// done. A drill that could not be judged is played again, and the last attempt
+// counts. The error is the harness's own; it is ErrOver where no further
 // drill can be played, and neither can one be once Left says something. The entry
 // is in the report in every case.
 func (s *Session) Drill(ctx context.Context, scenario scenarios.Scenario) (reports.Entry, error) {
@@ -156,7 +163,7 @@ func (s *Session) Drill(ctx context.Context, scenario scenarios.Scenario) (repor
 		s.report.Add(entry)
 		return entry, nil
 	}
-	entry, err := s.repeat(ctx, scenario)
+	entry, err := s.drill(ctx, scenario)
 	s.report.Add(entry)
 	s.console.End(entry)
 	if err != nil {
@@ -171,13 +178,26 @@ func (s *Session) Drill(ctx context.Context, scenario scenarios.Scenario) (repor
 	return entry, err
 }
 
+// drill plays a scenario, beside another where that can be, else or again alone.
+func (s *Session) drill(ctx context.Context, scenario scenarios.Scenario) (reports.Entry, error) {
+	if entry, ok := s.ahead[scenario.Name]; ok {
+		return entry, nil
+	}
+	if partner, ok := s.partner(scenario); ok {
+		if entry, done, err := s.together(ctx, scenario, partner); done || err != nil {
+			return entry, err
+		}
+	}
+	return s.repeat(ctx, scenario)
+}
+
 // SelfCheck plays a scenario with a handler that never acts, under the announced
 // name. It is not in the report.
 func (s *Session) SelfCheck(ctx context.Context, scenario scenarios.Scenario, idle handler.Description) (reports.Entry, error) {
 	folder := s.folder
 	folder.Path = filepath.Join(folder.Path, "self-check")
 	s.console.Begin("self-check: a handler that does nothing")
-	entry, err := s.play(ctx, folder, scenario, idle, false)
+	entry, err := s.play(ctx, folder, scenario, idle, 1, false)
 	if err == nil && entry.Outcome == verdict.Fail {
 		s.console.Note(fmt.Sprintf("fails %s, as it must, after %.0f s", scenario.Name, time.Duration(entry.Measured).Seconds()))
 	} else {

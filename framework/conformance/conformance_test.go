@@ -99,3 +99,52 @@ func TestFinishBeforeSetUp(t *testing.T) {
 		t.Errorf("error %v, again %q, left %q", err, s.Again(), s.Left())
 	}
 }
+
+// A scenario is played beside the one still to come that takes most nearly as long,
+// and beside none where each is to be seen for itself.
+func TestPartner(t *testing.T) {
+	s := session(t, "builtin")
+	find := func(name string) scenarios.Scenario {
+		for _, one := range s.Scenarios {
+			if one.Name == name {
+				return one
+			}
+		}
+		t.Fatalf("no scenario %s", name)
+		return scenarios.Scenario{}
+	}
+	first := find("bare-pod-is-evicted")
+	partner, ok := s.partner(first)
+	if !ok || !first.SharesWith(partner) || partner.Name == first.Name {
+		t.Fatalf("%s, %t", partner.Name, ok)
+	}
+	apart := func(o scenarios.Scenario) float64 {
+		return (Expected(o, s.Set) - Expected(first, s.Set)).Abs().Seconds()
+	}
+	later := false
+	for _, o := range s.Scenarios {
+		if later && first.SharesWith(o) && apart(o) < apart(partner) {
+			t.Errorf("%s is nearer to it than %s", o.Name, partner.Name)
+		}
+		later = later || o.Name == first.Name
+	}
+	s.played[partner.Name] = true
+	if next, _ := s.partner(first); next.Name == partner.Name {
+		t.Error("a scenario that was played is played again")
+	}
+	for name, edit := range map[string]func(){
+		"it was played beside another": func() { s.played[first.Name] = true },
+		"the first failure is kept":    func() { s.Keep = true },
+		"each is repeated":             func() { s.Repeat = 5 },
+		"the others are not supported": func() { s.noImage = "no registry" },
+	} {
+		s = session(t, "builtin")
+		edit()
+		if partner, ok := s.partner(first); ok {
+			t.Errorf("%s, and it is played beside %s", name, partner.Name)
+		}
+	}
+	if partner, ok := session(t, "builtin").partner(find("coredns-drained-lameduck-0s")); ok {
+		t.Errorf("what measures DNS is played beside %s", partner.Name)
+	}
+}

@@ -11,6 +11,7 @@ const (
 	RunPhase   Kind = "run.phase"   // Key: arrange, record, steps, settle, restore
 	RunError   Kind = "run.error"   // Note: what broke in the harness; such a history is never a pass
 	RunEnded   Kind = "run.ended"   // the last event of a complete history
+	RunBeside  Kind = "run.beside"  // Key: a scenario played at the same time; Node, Pod (a namespace), Notice or Message: what of it is that one's
 	RBACRule   Kind = "rbac.rule"   // Key: a role of the handler's; Action: verbs, Reason: group/resources or URLs; all by comma
 	RBACUsed   Kind = "rbac.used"   // Owner: the handler's user; Action: a verb, Reason: group/resource or a URL; Numbers: requests, from the handler's installation on
 	NodeRole   Kind = "node.role"   // Key: the scenario's name for Node (Instance)

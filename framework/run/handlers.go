@@ -243,6 +243,9 @@ func (s *System) Finish(ctx context.Context) error {
 	if err := s.Restore(ctx); err != nil {
 		return err
 	}
+	if err := s.workloadGone(ctx); err != nil {
+		return err
+	}
 	return s.Cluster.RestoreDNS(ctx)
 }
 

@@ -23,7 +23,7 @@ import (
 //go:embed manifests
 var manifests embed.FS
 
-// Namespaces of ours in the cluster. What is in Workload belongs to one drill.
+// Namespaces of ours in the cluster. Those of drills' workloads begin with Workload.
 const (
 	Namespace = "spotdrill"
 	Workload  = "spotdrill-workload"
@@ -71,10 +71,13 @@ func (s *System) create(ctx context.Context, file string, values map[string]stri
 	return nil
 }
 
-// ensureNamespace makes a namespace, waiting for one that is going away.
-func (s *System) ensureNamespace(ctx context.Context, name string) error {
+// ensureNamespace makes a namespace with labels, waiting for one that is going away.
+func (s *System) ensureNamespace(ctx context.Context, name string, labels ...string) error {
 	return cluster.Until(ctx, startTimeout, "namespace "+name, func(ctx context.Context) string {
-		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}}
+		for _, label := range labels {
+			ns.Labels[label] = "true"
+		}
 		err := s.Cluster.Klient.Resources().Create(ctx, ns)
 		if apierrors.IsAlreadyExists(err) {
 			err = s.Cluster.Klient.Resources().Get(ctx, name, "", ns)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,10 +39,12 @@ type Drill struct {
 type drilling struct {
 	*System
 	Drill
-	rec     *history.Recorder
-	nodes   map[string]cluster.Node // by the scenario's names
-	notices map[string]*sent        // by the step's name
-	probers []probing               // none without a probe
+	rec       *history.Recorder
+	beside    []*drilling             // those that are in progress at the same time
+	namespace string                  // of its workload
+	nodes     map[string]cluster.Node // by the scenario's names
+	notices   map[string]*sent        // by the step's name
+	probers   []probing               // none without a probe
 	// broken tells why a stream of records ended early; there is room for all.
 	broken chan error
 }
@@ -52,46 +55,69 @@ type sent struct {
 	put, deadline     time.Duration // of a notice
 }
 
-// Play runs the scenario and leaves its history in Dir. Afterwards everything
-// is as it was before, also when ctx ends early, unless Ended asks for another
-// aftermath. An error means that the harness could not do its part; the history
-// then says so too.
-func (s *System) Play(ctx context.Context, d Drill) error {
+// Play runs scenarios and leaves the history of each in its Dir. Two are run at the
+// same time, and must share the cluster as SharesWith says they can: each has one of
+// the three spot workers for itself, and the pods of both move to the one that is
+// left. Afterwards everything is as it was before, also when ctx ends early,
+// unless an Ended asks for another aftermath. An error means that the harness could
+// not do its part; the histories then say so too.
+func (s *System) Play(ctx context.Context, drills ...Drill) error {
+	var all []*drilling
+	for _, d := range drills {
+		r, err := s.begin(d)
+		if err != nil {
+			return errors.Join(err, closeAll(all, false))
+		}
+		all = append(all, r)
+	}
+	for _, r := range all {
+		r.beside = slices.DeleteFunc(slices.Clone(all), func(o *drilling) bool { return o == r })
+	}
+	played := s.play(ctx, all)
+	if played != nil {
+		played = errors.Join(played, s.Alive(context.WithoutCancel(ctx)))
+		recordAll(all, history.Event{Kind: history.RunError, Note: oneLine(played)})
+	}
+	phase(all, "restore")
+	left := false
+	for _, r := range all {
+		after := r.ended()
+		if after != PutBack {
+			r.saveState(ctx)
+		}
+		left = left || after == SaveAndLeave
+	}
+	var restored error
+	if !left {
+		restored = s.putBack(ctx, all)
+	}
+	if restored != nil {
+		recordAll(all, history.Event{Kind: history.RunError, Note: oneLine(restored)})
+	}
+	closed := closeAll(all, played == nil && restored == nil && !left)
+	if err := errors.Join(played, restored, closed); err != nil {
+		return fmt.Errorf("scenario %s: %w", names(all), err)
+	}
+	return nil
+}
+
+// begin begins a drill's history.
+func (s *System) begin(d Drill) (*drilling, error) {
 	clock := history.NewClock()
 	rec, err := history.Create(d.Dir, clock, history.Meta{
 		Scenario: d.Scenario.Name, Set: string(d.Set), Attempt: d.Attempt,
 		Handler: s.Meta(d.handler()), Environment: s.Environment,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if d.Recording != nil {
 		d.Recording(rec)
 	}
-	r := &drilling{System: s, Drill: d, rec: rec, notices: map[string]*sent{}, broken: make(chan error, 1+scenarios.MaxProbers)}
-	played := r.play(ctx)
-	if played != nil {
-		played = errors.Join(played, s.Alive(context.WithoutCancel(ctx)))
-		rec.Record(history.Event{Kind: history.RunError, Note: oneLine(played)})
-	}
-	r.phase("restore")
-	after := r.ended()
-	if after != PutBack {
-		r.saveState(ctx)
-	}
-	left := after == SaveAndLeave
-	var restored error
-	if !left {
-		restored = r.putBack(ctx)
-	}
-	if restored != nil {
-		rec.Record(history.Event{Kind: history.RunError, Note: oneLine(restored)})
-	}
-	closed := rec.Close(played == nil && restored == nil && !left)
-	if err := errors.Join(played, restored, closed); err != nil {
-		return fmt.Errorf("scenario %s: %w", d.Scenario.Name, err)
-	}
-	return nil
+	return &drilling{
+		System: s, Drill: d, rec: rec, namespace: s.newNamespace(),
+		nodes: map[string]cluster.Node{}, notices: map[string]*sent{}, broken: make(chan error, 1+scenarios.MaxProbers),
+	}, nil
 }
 
 // oneLine is an error as reports can show it.
@@ -105,8 +131,6 @@ func (d Drill) handler() handler.Description {
 	return d.Handler
 }
 
-func (r *drilling) phase(name string) { r.tell(history.Event{Kind: history.RunPhase, Key: name}) }
-
 // tell records an event and lets whoever watches the drill know.
 func (r *drilling) tell(e history.Event) {
 	r.rec.Record(e)
@@ -115,29 +139,26 @@ func (r *drilling) tell(e history.Event) {
 	}
 }
 
-func (r *drilling) play(ctx context.Context) error {
-	r.phase("arrange")
-	audit, err := r.Cluster.MarkAudit(ctx)
+func (s *System) play(ctx context.Context, all []*drilling) error {
+	phase(all, "arrange")
+	audit, err := s.Cluster.MarkAudit(ctx)
 	if err != nil {
 		return err
 	}
-	if err := r.arrange(ctx); err != nil {
+	if err := s.arrange(ctx, all); err != nil {
 		return fmt.Errorf("arrange: %w", err)
 	}
-	r.phase("record")
-	stop, err := r.record(ctx)
+	phase(all, "record")
+	stop, err := recordThem(ctx, all)
 	if err != nil {
 		return fmt.Errorf("start recording: %w", err)
 	}
-	steps := r.steps(ctx)
-	if steps == nil {
-		r.phase("settle")
-		steps = r.sleepUntil(ctx, r.rec.Clock().Now()+r.Scenario.Settle.D())
-	}
+	stepped := together(ctx, each(all, func(ctx context.Context, r *drilling) error { return r.steps(ctx) })...)
 	// Also a drill that was interrupted leaves what it has seen.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
-	return errors.Join(steps, stop(ctx), r.recordUse(ctx, audit))
+	// What the handler used it used for all: it is told once.
+	return errors.Join(stepped, stop(ctx), all[0].recordUse(ctx, audit))
 }
 
 // stopTimeout bounds the end of the recording: the prober waits for answers that
@@ -156,25 +177,27 @@ func (r *drilling) steps(ctx context.Context) error {
 			return fmt.Errorf("step %d: %w", i+1, err)
 		}
 	}
-	return nil
+	r.phase("settle")
+	return r.sleepUntil(ctx, r.rec.Clock().Now()+r.Scenario.Settle.D())
 }
 
-// arrange makes the cluster look as the scenario wants it.
-func (r *drilling) arrange(ctx context.Context) error {
-	if err := r.Restore(ctx); err != nil {
+// arrange makes the cluster look as the scenarios want it, which agree about the
+// handler and CoreDNS.
+func (s *System) arrange(ctx context.Context, all []*drilling) error {
+	if err := s.Restore(ctx); err != nil {
 		return err
 	}
-	if err := r.clearFaults(ctx); err != nil {
+	if err := s.clearFaults(ctx); err != nil {
 		return err
 	}
-	if err := r.AWS.Purge(ctx); err != nil {
+	if err := s.AWS.Purge(ctx); err != nil {
 		return err
 	}
-	if err := r.Install(ctx, r.handler(), r.Scenario.Feature); err != nil {
+	if err := s.Install(ctx, all[0].handler(), all[0].Scenario.Feature); err != nil {
 		return err
 	}
-	dns := r.Scenario.CoreDNS
-	err := r.Cluster.SetDNS(ctx, cluster.DNSSettings{
+	dns := all[0].Scenario.CoreDNS
+	err := s.Cluster.SetDNS(ctx, cluster.DNSSettings{
 		Placement: string(dns.Placement), Replicas: dns.Replicas, Lameduck: dns.Lameduck.D(),
 		ReadinessPeriod: dns.Readiness.Period.D(), FailureThreshold: dns.Readiness.FailureThreshold,
 		GracePeriod: dns.GracePeriod.D(),
@@ -182,16 +205,15 @@ func (r *drilling) arrange(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.nodes, err = r.pickNodes(ctx); err != nil {
+	if err := s.pickNodes(ctx, all); err != nil {
 		return err
 	}
-	if err := r.startWorkload(ctx); err != nil {
-		return err
-	}
-	if r.Scenario.Probe != nil {
+	return together(ctx, each(all, func(ctx context.Context, r *drilling) error {
+		if err := r.startWorkload(ctx); err != nil || r.Scenario.Probe == nil {
+			return err
+		}
 		return r.startProbers(ctx)
-	}
-	return nil
+	})...)
 }
 
 // record starts the watcher, the proxy's record and the prober. What it returns
@@ -203,6 +225,12 @@ func (r *drilling) record(ctx context.Context) (stop func(context.Context) error
 	}
 	for name, n := range r.nodes {
 		r.rec.Record(history.Event{Kind: history.NodeRole, Key: name, Node: n.Name, Instance: n.Instance})
+	}
+	for _, o := range r.beside {
+		r.recordBeside(o, history.Event{Pod: o.namespace})
+		for _, node := range o.targets() {
+			r.recordBeside(o, history.Event{Node: node})
+		}
 	}
 	if err := r.recordRights(ctx); err != nil {
 		watcher.Stop()
@@ -240,24 +268,24 @@ func (r *drilling) recordDepth(ctx context.Context) error {
 	return nil
 }
 
-// putBack undoes the drill, however it ended. CoreDNS keeps its settings for the
+// putBack undoes the drills, however they ended. CoreDNS keeps its settings for the
 // next scenario; Restore and RestoreDNS at the end of the run put them back.
-func (r *drilling) putBack(ctx context.Context) error {
+func (s *System) putBack(ctx context.Context, all []*drilling) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), RestoreTimeout)
 	defer cancel()
-	cleared := r.clearFaults(ctx)
-	logs := r.saveHandlerLog(ctx)
-	if r.Scenario.Disturbed() {
-		if err := r.Uninstall(ctx); err != nil {
-			logs = errors.Join(logs, err)
-		}
+	errs := []error{s.clearFaults(ctx)}
+	for _, r := range all {
+		errs = append(errs, r.saveHandlerLog(ctx))
 	}
-	mended, err := r.restore(ctx)
+	if slices.ContainsFunc(all, func(r *drilling) bool { return r.Scenario.Disturbed() }) {
+		errs = append(errs, s.Uninstall(ctx))
+	}
+	mended, err := s.restore(ctx)
 	if err != nil {
-		return errors.Join(fmt.Errorf("restore: %w", err), cleared, logs)
+		return errors.Join(append([]error{fmt.Errorf("restore: %w", err)}, errs...)...)
 	}
-	r.rec.Record(history.Event{Kind: history.Restored, Note: strings.Join(mended, ", ")})
-	return errors.Join(cleared, logs)
+	recordAll(all, history.Event{Kind: history.Restored, Note: strings.Join(mended, ", ")})
+	return errors.Join(errs...)
 }
 
 // Restore brings the cluster back to where a drill can start.

@@ -16,15 +16,34 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// pickNodes finds a node for each name of the scenario.
-func (r *drilling) pickNodes(ctx context.Context) (map[string]cluster.Node, error) {
-	pods, err := r.Cluster.DNSPods(ctx)
+// pickNodes finds a node for each name of the scenarios: first those that something
+// is done to, each a node of its own, then those that are only looked at.
+func (s *System) pickNodes(ctx context.Context, all []*drilling) error {
+	pods, err := s.Cluster.DNSPods(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return pick(r.Scenario.Nodes, r.Cluster.Nodes, func(n cluster.Node) bool {
+	runsDNS := func(n cluster.Node) bool {
 		return slices.ContainsFunc(pods, func(p cluster.DNSPod) bool { return p.Node == n.Name })
-	})
+	}
+	free := slices.Clone(s.Cluster.Nodes)
+	for _, targets := range []bool{true, false} {
+		for _, r := range all {
+			wanted := maps.Clone(r.Scenario.Nodes)
+			maps.DeleteFunc(wanted, func(name string, _ scenarios.Pick) bool {
+				return slices.Contains(r.Scenario.Targets(), name) != targets
+			})
+			picked, err := pick(wanted, free, runsDNS)
+			if err != nil {
+				return fmt.Errorf("%s: %w", r.Scenario.Name, err)
+			}
+			maps.Copy(r.nodes, picked)
+			if targets {
+				free = slices.DeleteFunc(free, func(n cluster.Node) bool { return slices.Contains(r.targets(), n.Name) })
+			}
+		}
+	}
+	return nil
 }
 
 // pick chooses a node for each name: first for those that must run CoreDNS, so
@@ -107,6 +126,9 @@ func (r *drilling) putNotice(ctx context.Context, n scenarios.Notice) error {
 		return err
 	}
 	until := at + r.Scenario.Deadline.For(r.Set)
+	for _, id := range ids {
+		r.mine(history.Event{Notice: id})
+	}
 	r.notices[n.Name] = &sent{notices: ids, put: at, deadline: until}
 	for i, node := range nodes {
 		// A scheduled change is one event for all of its instances.
@@ -133,6 +155,7 @@ func (r *drilling) putMessage(ctx context.Context, m scenarios.Message) error {
 		if err != nil {
 			return fmt.Errorf("message %s: %w", m.Name, err)
 		}
+		r.mine(history.Event{Message: id})
 		put.messages = append(put.messages, id)
 		r.rec.Record(history.Event{Kind: history.MessagePut, At: at, Key: m.Name, Message: id})
 	}
@@ -235,22 +258,11 @@ func (r *drilling) controlPod(ctx context.Context) (control cluster.DNSPod, err 
 	return control, err
 }
 
-// targets are the nodes that notices, reclaims and disruptions of the scenario
-// name.
+// targets are the nodes that the scenario does something to.
 func (r *drilling) targets() []string {
 	var out []string
-	for _, step := range r.Scenario.Steps {
-		if step.Notice != nil {
-			for _, name := range step.Notice.Nodes {
-				out = append(out, r.nodes[name].Name)
-			}
-		}
-		if step.Reclaim != nil {
-			out = append(out, r.nodes[step.Reclaim.Node].Name)
-		}
-		if step.Disrupt != nil && step.Disrupt.Node != "" {
-			out = append(out, r.nodes[step.Disrupt.Node].Name)
-		}
+	for _, name := range r.Scenario.Targets() {
+		out = append(out, r.nodes[name].Name)
 	}
 	return out
 }

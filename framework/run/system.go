@@ -56,6 +56,7 @@ type System struct {
 	installed *handler.Description
 	paused    bool // installed is stopped while its workers are given back
 	settings  handler.Settings
+	drills    int // begun so far
 }
 
 // Up brings the system up, or finds the one that an earlier run left in good

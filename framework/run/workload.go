@@ -25,10 +25,10 @@ func (r *drilling) startWorkload(ctx context.Context) error {
 	if w.Replicas == 0 && !w.Daemon && len(w.Pods) == 0 {
 		return nil
 	}
-	if err := r.ensureNamespace(ctx, Workload); err != nil {
+	if err := r.ensureNamespace(ctx, r.namespace, workloadLabel); err != nil {
 		return err
 	}
-	values := map[string]string{"NAMESPACE": Workload, "IMAGE": r.image, "REPLICAS": fmt.Sprint(w.Replicas), "WHERE": onSpot}
+	values := map[string]string{"NAMESPACE": r.namespace, "IMAGE": r.image, "REPLICAS": fmt.Sprint(w.Replicas), "WHERE": onSpot(r.other()), "OTHER": r.other()}
 	if w.Spill {
 		values["WHERE"] = firstOnSpot
 	}
@@ -60,20 +60,36 @@ func (r *drilling) startWorkload(ctx context.Context) error {
 
 // Where the pods of Workload.Replicas run, as their node affinity.
 const (
-	ofSpot      = "matchExpressions: [{key: " + cluster.CapacityLabel + ", operator: In, values: [" + cluster.Spot + "]}]"
-	onSpot      = "{requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{" + ofSpot + "}]}}"
-	firstOnSpot = "{preferredDuringSchedulingIgnoredDuringExecution: [{weight: 100, preference: {" + ofSpot + "}}]}"
+	ofSpot      = "{key: " + cluster.CapacityLabel + ", operator: In, values: [" + cluster.Spot + "]}"
+	firstOnSpot = "{preferredDuringSchedulingIgnoredDuringExecution: [{weight: 100, preference: {matchExpressions: [" + ofSpot + "]}}]}"
 )
+
+// onSpot is any spot node but one.
+func onSpot(other string) string {
+	return "{requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [" +
+		ofSpot + ", {key: " + corev1.LabelHostname + `, operator: NotIn, values: ["` + other + `"]}]}]}}`
+}
+
+// other is the target of the drill beside this one: a pod that moved there would be
+// evicted a second time. No node is named "".
+func (r *drilling) other() string {
+	for _, o := range r.beside {
+		for _, node := range o.targets() {
+			return node
+		}
+	}
+	return ""
+}
 
 func (r *drilling) workloadReady(ctx context.Context) error {
 	w := r.Scenario.Workload
 	if w.Daemon {
-		if err := r.daemonReady(ctx, Workload, "daemon"); err != nil {
+		if err := r.daemonReady(ctx, r.namespace, "daemon"); err != nil {
 			return err
 		}
 	}
 	if w.Replicas > 0 {
-		if err := r.deploymentReady(ctx, Workload, scenarios.App); err != nil {
+		if err := r.deploymentReady(ctx, r.namespace, scenarios.App); err != nil {
 			return err
 		}
 	}
@@ -93,7 +109,7 @@ const (
 
 func (r *drilling) createPods(ctx context.Context, pods scenarios.Pods, values map[string]string) error {
 	node := r.nodes[pods.Node].Name
-	values = map[string]string{"NAMESPACE": values["NAMESPACE"], "IMAGE": values["IMAGE"], "NODE": node}
+	values = map[string]string{"NAMESPACE": values["NAMESPACE"], "IMAGE": values["IMAGE"], "NODE": node, "OTHER": values["OTHER"]}
 	file := "pods/" + pods.Kind + ".yaml"
 	if pods.Kind != staticPods {
 		return r.create(ctx, file, values)
@@ -109,7 +125,7 @@ func (r *drilling) createPods(ctx context.Context, pods scenarios.Pods, values m
 func (r *drilling) podsReady(ctx context.Context, pods scenarios.Pods) error {
 	node := r.nodes[pods.Node].Name
 	return cluster.Until(ctx, startTimeout, fmt.Sprintf("pods %s on %s", pods.Kind, node), func(ctx context.Context) string {
-		list, err := r.Cluster.Clientset.CoreV1().Pods(Workload).List(ctx, metav1.ListOptions{LabelSelector: "app=" + pods.Kind})
+		list, err := r.Cluster.Clientset.CoreV1().Pods(r.namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + pods.Kind})
 		if err != nil {
 			return err.Error()
 		}
@@ -128,7 +144,7 @@ func (r *drilling) podsReady(ctx context.Context, pods scenarios.Pods) error {
 // readyAgain is true when the pods of the workload that go by the name are as many
 // as they were, Ready, and none is on its way out.
 func (r *drilling) readyAgain(ctx context.Context, name string) (bool, error) {
-	list, err := r.Cluster.Clientset.CoreV1().Pods(Workload).List(ctx, metav1.ListOptions{LabelSelector: "app=" + name})
+	list, err := r.Cluster.Clientset.CoreV1().Pods(r.namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + name})
 	if err != nil {
 		return false, fmt.Errorf("list pods %s: %w", name, err)
 	}
@@ -165,14 +181,14 @@ func whyNotStarted(p *corev1.Pod, node string, ready bool) string {
 // its controller has counted the pods, it lets none go.
 func (r *drilling) createBudget(ctx context.Context, b scenarios.Budget) error {
 	err := r.create(ctx, "budget.yaml", map[string]string{
-		"NAMESPACE": Workload, "PODS": b.Pods, "MIN_AVAILABLE": fmt.Sprint(b.MinAvailable),
+		"NAMESPACE": r.namespace, "PODS": b.Pods, "MIN_AVAILABLE": fmt.Sprint(b.MinAvailable),
 		"POLICY": cmp.Or(b.UnhealthyPodEvictionPolicy, string(policyv1.IfHealthyBudget)),
 	})
 	if err != nil {
 		return err
 	}
 	return cluster.Until(ctx, startTimeout, "PodDisruptionBudget "+b.Pods, func(ctx context.Context) string {
-		pdb, err := r.Cluster.Clientset.PolicyV1().PodDisruptionBudgets(Workload).Get(ctx, b.Pods, metav1.GetOptions{})
+		pdb, err := r.Cluster.Clientset.PolicyV1().PodDisruptionBudgets(r.namespace).Get(ctx, b.Pods, metav1.GetOptions{})
 		switch {
 		case err != nil:
 			return err.Error()
@@ -194,7 +210,7 @@ func (r *drilling) changeBudget(ctx context.Context, c scenarios.BudgetChange) e
 	// A pod that goes because of the change goes after it also on the record.
 	at := r.rec.Clock().Now()
 	patch := fmt.Appendf(nil, `{"spec":{"minAvailable":%d}}`, c.MinAvailable)
-	_, err := r.Cluster.Clientset.PolicyV1().PodDisruptionBudgets(Workload).Patch(ctx, c.Pods, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err := r.Cluster.Clientset.PolicyV1().PodDisruptionBudgets(r.namespace).Patch(ctx, c.Pods, types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil {
 		return fmt.Errorf("change PodDisruptionBudget %s: %w", c.Pods, err)
 	}
@@ -206,26 +222,60 @@ func (r *drilling) recordBudget(at time.Duration, pods, step string, minAvailabl
 	r.rec.Record(history.Event{Kind: history.BudgetSet, At: at, Key: pods, Reason: step, Numbers: map[string]float64{"min_available": float64(minAvailable)}})
 }
 
-// removeWorkload deletes the drill's namespace with all that is in it, without
-// waiting for pods whose node is gone.
+// workloadLabel marks the namespaces of workloads.
+const workloadLabel = "spotdrill.dev/workload"
+
+// newNamespace names that of the next drill's workload. Each gets another: the one
+// before may take some seconds to be gone.
+func (s *System) newNamespace() string {
+	s.drills++
+	return fmt.Sprintf("%s-%d", Workload, s.drills)
+}
+
+// removeWorkload deletes the namespaces of all drills, and waits until no pod is left
+// in them, but not for pods whose node is gone. What else is in them goes by itself:
+// nothing can be made in a namespace that is being deleted.
 func (s *System) removeWorkload(ctx context.Context) error {
-	var ns corev1.Namespace
-	err := s.Cluster.Klient.Resources().Get(ctx, Workload, "", &ns)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
+	namespaces, pods := s.Cluster.Clientset.CoreV1().Namespaces(), s.Cluster.Clientset.CoreV1().Pods
+	list, err := namespaces.List(ctx, metav1.ListOptions{LabelSelector: workloadLabel})
 	if err != nil {
-		return fmt.Errorf("read namespace %s: %w", Workload, err)
-	}
-	if err := s.Cluster.Klient.Resources().Delete(ctx, &ns); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete namespace %s: %w", Workload, err)
+		return fmt.Errorf("list the namespaces of drills: %w", err)
 	}
 	now := int64(0)
-	return cluster.Until(ctx, startTimeout, "namespace "+Workload+" to be gone", func(ctx context.Context) string {
-		err := s.Cluster.Clientset.CoreV1().Pods(Workload).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
+	for _, ns := range list.Items {
+		if err := namespaces.Delete(ctx, ns.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			return fmt.Errorf("delete namespace %s: %w", ns.Name, err)
+		}
+		err := cluster.Until(ctx, startTimeout, "the pods of namespace "+ns.Name+" to be gone", func(ctx context.Context) string {
+			if err := pods(ns.Name).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{}); err != nil && !apierrors.IsNotFound(err) {
+				return err.Error()
+			}
+			left, err := pods(ns.Name).List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return err.Error()
+			}
+			if len(left.Items) > 0 {
+				return fmt.Sprintf("%d are still there", len(left.Items))
+			}
+			return ""
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// workloadGone waits until the namespaces of all drills are gone.
+func (s *System) workloadGone(ctx context.Context) error {
+	return cluster.Until(ctx, startTimeout, "the namespaces of drills to be gone", func(ctx context.Context) string {
+		list, err := s.Cluster.Clientset.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: workloadLabel})
+		if err != nil {
 			return err.Error()
 		}
-		return s.whyThere(ctx, Workload, "", &ns)
+		if len(list.Items) > 0 {
+			return fmt.Sprintf("%s is still there", list.Items[0].Name)
+		}
+		return ""
 	})
 }

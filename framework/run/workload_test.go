@@ -1,18 +1,21 @@
 package run
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 func TestEveryKindOfPodsHasAManifest(t *testing.T) {
-	values := map[string]string{"NAMESPACE": Workload, "IMAGE": "image", "NODE": "spot-1"}
+	values := map[string]string{"NAMESPACE": Workload, "IMAGE": "image", "NODE": "spot-1", "OTHER": "spot-2"}
 	for _, kind := range scenarios.PodKinds() {
 		objs, err := objects(t.Context(), "pods/"+kind+".yaml", values)
 		if err != nil || len(objs) == 0 {
@@ -71,7 +74,7 @@ func TestWhyAPodHasNotStarted(t *testing.T) {
 }
 
 func TestWhereTheWorkloadRuns(t *testing.T) {
-	for where, required := range map[string]bool{onSpot: true, firstOnSpot: false} {
+	for where, required := range map[string]bool{onSpot(""): true, onSpot("spot-2"): true, firstOnSpot: false} {
 		objs, err := objects(t.Context(), "workload.yaml", map[string]string{"NAMESPACE": Workload, "IMAGE": "image", "REPLICAS": "3", "WHERE": where})
 		if err != nil || len(objs) != 1 {
 			t.Fatalf("%s: %d objects (%v)", where, len(objs), err)
@@ -80,6 +83,38 @@ func TestWhereTheWorkloadRuns(t *testing.T) {
 		needed, preferred := affinity.RequiredDuringSchedulingIgnoredDuringExecution, affinity.PreferredDuringSchedulingIgnoredDuringExecution
 		if (needed != nil) != required || (len(preferred) == 1) == required {
 			t.Errorf("%s: %+v", where, affinity)
+		}
+	}
+}
+
+// What moves off a drill's node must not move onto that of the drill beside it.
+func TestPodsOfADrillKeepOffTheNodesOfTheOther(t *testing.T) {
+	other := &drilling{nodes: map[string]cluster.Node{"victim": {Name: "spot-2"}, "bystander": {Name: "spot-3"}}}
+	other.Scenario.Steps = []scenarios.Step{{Notice: &scenarios.Notice{Nodes: []string{"victim"}}}}
+	one := &drilling{beside: []*drilling{other}}
+	values := map[string]string{"NAMESPACE": Workload, "IMAGE": "image", "NODE": "spot-1", "OTHER": one.other()}
+	for _, kind := range scenarios.PodKinds() {
+		objs, err := objects(t.Context(), "pods/"+kind+".yaml", values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, obj := range objs {
+			var pod corev1.PodSpec
+			switch o := obj.(type) {
+			case *appsv1.Deployment:
+				pod = o.Spec.Template.Spec
+			case *appsv1.StatefulSet:
+				pod = o.Spec.Template.Spec
+			case *batchv1.Job:
+				pod = o.Spec.Template.Spec
+			default:
+				continue // a pod that nothing brings back
+			}
+			required := pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+			want := corev1.NodeSelectorRequirement{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpNotIn, Values: []string{"spot-2"}}
+			if required == nil || !reflect.DeepEqual(required.NodeSelectorTerms[0].MatchExpressions[0], want) {
+				t.Errorf("%s: %+v", kind, required)
+			}
 		}
 	}
 }

@@ -79,6 +79,19 @@ func TestAlways(t *testing.T) {
 			s.drop(kind(history.SQSDeleted))
 			s.change(history.QueueDepth, func(e *history.Event) { e.Numbers["invisible"] = 1 })
 		}, check: "no message lost", want: Pass, got: "0 deleted, 1 left"},
+		{name: "a message was left, which may be the other drill's", edit: func(s *story) {
+			s.drop(kind(history.SQSDeleted))
+			s.change(history.QueueDepth, func(e *history.Event) { e.Numbers["invisible"] = 1 })
+			s.at(0, history.Event{Kind: history.RunBeside, Key: "another-scenario", Notice: "n-2"})
+		}, check: "no message lost", want: Unknown, got: "may be another drill's"},
+		{name: "the other drill's node is touched", edit: func(s *story) {
+			s.at(0, history.Event{Kind: history.RunBeside, Key: "another-scenario", Node: bystander})
+			s.at(5, history.Event{Kind: history.NodeCordoned, Node: bystander})
+		}, check: "no node touched without a cause", want: Pass},
+		{name: "a node that is neither's is touched", edit: func(s *story) {
+			s.at(0, history.Event{Kind: history.RunBeside, Key: "another-scenario", Node: "another-worker"})
+			s.at(5, history.Event{Kind: history.NodeCordoned, Node: bystander})
+		}, check: "no node touched without a cause", want: Fail},
 		{name: "nobody counted the queue", edit: func(s *story) { s.drop(kind(history.QueueDepth)) }, check: "no message lost", want: Unknown},
 		{name: "the record broke off before a deletion", edit: func(s *story) {
 			s.drop(kind(history.SQSDeleted))

@@ -18,7 +18,8 @@ type drill struct {
 	scenario scenarios.Scenario
 	history  history.History
 	// events are those of the drill itself in order of time: what happens once
-	// the cluster is being put back is the harness's doing.
+	// the cluster is being put back is the harness's doing, and what happens to
+	// drills that were played beside it is theirs.
 	events []history.Event
 	// begun is where the steps begin: what was found before is not the drill's.
 	begun time.Duration
@@ -47,11 +48,13 @@ func newDrill(s scenarios.Scenario, h history.History) drill {
 	}
 	d.observed = min(d.end, last)
 	for _, e := range h.Events {
-		if e.At < d.end {
-			d.events = append(d.events, e)
-		}
 		if e.Kind == history.RunError {
 			d.observed = min(d.observed, e.At)
+		}
+	}
+	for _, e := range history.Own(h.Events) {
+		if e.At < d.end {
+			d.events = append(d.events, e)
 		}
 	}
 	slices.SortStableFunc(d.events, func(a, b history.Event) int { return cmp.Compare(a.At, b.At) })

@@ -134,6 +134,9 @@ func (d drill) noneLost() Verdict {
 	if why := d.unseen(d.end); why != "" {
 		return v.unknown("deletions: "+why, depth)
 	}
+	if len(put) > 0 && left > 0 && history.BesideOthers(d.events) {
+		return v.unknown(fmt.Sprintf("%d of %d were not deleted, and the %.0f in the queue may be another drill's", len(put), total, left), depth)
+	}
 	if float64(len(put)) > left {
 		evidence := slices.SortedFunc(maps.Values(put), func(a, b history.Event) int { return a.Seq - b.Seq })
 		return v.fail(fmt.Sprintf("%d of %d were not deleted, and %.0f were in the queue", len(put), total, left), append(capped(evidence), depth)...)

@@ -174,7 +174,7 @@ func newDrill(r verdict.Result, h history.History) drill {
 	}
 	d.from = max(0, d.zero-lead)
 	d.to = max(d.to, d.from+time.Second)
-	for _, e := range h.Events {
+	for _, e := range history.Own(h.Events) {
 		if e.At <= d.to {
 			d.events = append(d.events, e)
 		}
