@@ -17,7 +17,7 @@ func TestDryRunSaysWhatWouldBePlayed(t *testing.T) {
 		args      []string
 		want, not []string
 	}{
-		"the set":     {nil, []string{"spot-notice-drains-node  42 s", "handler builtin", "set fast, cluster spotdrill: about "}, []string{"critical-pods-go-last"}},
+		"the set":     {nil, []string{"spot-notice-drains-node  39 s", "handler builtin", "set fast, cluster spotdrill: about "}, []string{"critical-pods-go-last"}},
 		"by name":     {[]string{"critical-pods-go-last"}, []string{"critical-pods-go-last"}, []string{"spot-notice-drains-node"}},
 		"by pattern":  {[]string{"--only", "coredns-*", "--skip", "*-lameduck-0s"}, []string{"coredns-drained-lameduck-5s "}, []string{"spot-notice", "lameduck-0s"}},
 		"by profile":  {[]string{"--profile", "INCIDENT,PDB", "--set", "full"}, []string{"coredns-lost-without-handler", "budget-is-kept"}, []string{"spot-notice"}},
