@@ -179,10 +179,14 @@ func whole(d time.Duration) strict.Duration { return strict.Duration(d.Round(tim
 // the backend's last answer it was sent.
 func (t traffic) cause(q history.Query) (cause Cause, backend string, lag time.Duration) {
 	flow, known := t.flow(q)
+	// The entry of a used port may be one that a later query began. The kernel says
+	// port unreachable some six times at once and then once a second (icmp(7)).
+	nowhere := !known || flow.From > q.Sent+t.late
+	if nowhere && (q.Outcome == history.ICMP || q.Outcome == history.Timeout) && t.withoutEndpoint(q.Sent) {
+		return NoEndpoint, "", 0
+	}
 	if !known {
 		switch {
-		case q.Outcome == history.ICMP && t.withoutEndpoint(q.Sent):
-			return NoEndpoint, "", 0
 		case t.insertFailed[q.Node] && q.Outcome == history.Timeout:
 			return InsertFailed, "", 0
 		case t.busy(q):
