@@ -242,11 +242,19 @@ func TestCauses(t *testing.T) {
 			Loss{Cause: NoEndpoint, Fresh: 1},
 		},
 		"there is no endpoint, and the next query of the port finds one": {
-			func(s *story) { endpointsGone(s); s.flow(3, staying, 11.5, 0); s.sent(history.Fixed, 3, 11, history.Timeout) },
+			func(s *story) {
+				endpointsGone(s)
+				s.flow(3, staying, 11.5, 0)
+				s.sent(history.Fixed, 3, 11, history.Timeout)
+			},
 			Loss{Cause: NoEndpoint, Fixed: 1},
 		},
 		"there is no endpoint, and an old entry knows one": {
-			func(s *story) { endpointsGone(s); s.flow(3, staying, 5, 0); s.sent(history.Fixed, 3, 11, history.Timeout) },
+			func(s *story) {
+				endpointsGone(s)
+				s.flow(3, staying, 5, 0)
+				s.sent(history.Fixed, 3, 11, history.Timeout)
+			},
 			Loss{Cause: Unexplained, Fixed: 1, Backend: staying},
 		},
 		"there was none until lately": {
