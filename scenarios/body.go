@@ -41,6 +41,11 @@ func (m Message) Text(instances map[string]string) (string, error) {
 	}), nil
 }
 
+// Names is true where the body has the instance of the scenario's node of that name.
+func (m Message) Names(node string) bool {
+	return strings.Contains(m.Body, "${INSTANCE:"+node+"}")
+}
+
 // repeated reads a placeholder; n is above maxBody where the number is beyond
 // reason.
 func repeated(ref string) (n int, text string) {

@@ -3,7 +3,6 @@ package scenarios
 import (
 	"maps"
 	"slices"
-	"strings"
 )
 
 // SharesWith is true for scenarios that can be drilled at the same time: they want
@@ -55,7 +54,7 @@ func (s Scenario) Targets() []string {
 		}
 		if step.Message != nil {
 			for name := range s.Nodes {
-				if strings.Contains(step.Message.Body, "${INSTANCE:"+name+"}") {
+				if step.Message.Names(name) {
 					targets[name] = true
 				}
 			}

@@ -75,7 +75,7 @@ func zone(name string) uint32 {
 	return 0
 }
 
-// sourcePort is the port that a connected socket sends from.
+// sourcePort is the port that a bound or connected socket sends from.
 func sourcePort(fd int) (int, error) {
 	at, err := unix.Getsockname(fd)
 	if err != nil {

@@ -140,8 +140,8 @@ func (c *connections) ask(in *slot, r request) {
 	defer in.mu.Unlock()
 	if in.now == nil {
 		// Bound first: of a connection that is never made the port is to be known too.
-		dialer := net.Dialer{Deadline: c.deadline(r), Control: func(network, _ string, fd syscall.RawConn) (err error) {
-			r.port, err = bound(network, fd)
+		dialer := net.Dialer{Deadline: c.deadline(r), Control: func(network, _ string, socket syscall.RawConn) (err error) {
+			r.port, err = bound(network, socket)
 			return err
 		}}
 		conn, err := dialer.Dial("tcp", c.stream.Server.String())
@@ -155,22 +155,14 @@ func (c *connections) ask(in *slot, r request) {
 }
 
 // bound binds a socket to a port of the kernel's choice.
-func bound(network string, fd syscall.RawConn) (port int, err error) {
-	var any unix.Sockaddr = &unix.SockaddrInet4{}
+func bound(network string, socket syscall.RawConn) (port int, err error) {
+	var anywhere unix.Sockaddr = &unix.SockaddrInet4{}
 	if network == "tcp6" {
-		any = &unix.SockaddrInet6{}
+		anywhere = &unix.SockaddrInet6{}
 	}
-	failed := fd.Control(func(fd uintptr) {
-		if err = unix.Bind(int(fd), any); err != nil {
-			return
-		}
-		var name unix.Sockaddr
-		name, err = unix.Getsockname(int(fd))
-		switch name := name.(type) {
-		case *unix.SockaddrInet4:
-			port = name.Port
-		case *unix.SockaddrInet6:
-			port = name.Port
+	failed := socket.Control(func(fd uintptr) {
+		if err = unix.Bind(int(fd), anywhere); err == nil {
+			port, err = sourcePort(int(fd))
 		}
 	})
 	return port, errors.Join(failed, err)

@@ -104,6 +104,26 @@ func (s *System) removePod(ctx context.Context, namespace, name string) error {
 	})
 }
 
+// removePods deletes the chosen pods of a namespace at once and waits until they are
+// gone; what names them. It asks again and again: a controller may have been about to
+// make another.
+func (s *System) removePods(ctx context.Context, namespace string, chosen metav1.ListOptions, what string) error {
+	now, pods := int64(0), s.Cluster.Clientset.CoreV1().Pods(namespace)
+	return cluster.Until(ctx, startTimeout, what+" to be gone", func(ctx context.Context) string {
+		if err := pods.DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, chosen); err != nil && !apierrors.IsNotFound(err) {
+			return err.Error()
+		}
+		list, err := pods.List(ctx, chosen)
+		if err != nil {
+			return err.Error()
+		}
+		if len(list.Items) > 0 {
+			return fmt.Sprintf("%d pods are still there", len(list.Items))
+		}
+		return ""
+	})
+}
+
 // whyThere says that an object is still there, or "".
 func (s *System) whyThere(ctx context.Context, name, namespace string, into k8s.Object) string {
 	err := s.Cluster.Klient.Resources().Get(ctx, name, namespace, into)

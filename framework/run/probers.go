@@ -216,24 +216,10 @@ func (r *drilling) collectFlows(ctx context.Context) error {
 
 // removeProbers takes away what an earlier drill asked and listened with.
 func (s *System) removeProbers(ctx context.Context) error {
-	now, background := int64(0), metav1.DeletePropagationBackground
+	background := metav1.DeletePropagationBackground
 	ours := metav1.ListOptions{LabelSelector: "spotdrill.dev/part-of=probe"}
 	if err := s.Cluster.Clientset.BatchV1().Jobs(Namespace).DeleteCollection(ctx, metav1.DeleteOptions{PropagationPolicy: &background}, ours); err != nil {
 		return fmt.Errorf("remove the probers: %w", err)
 	}
-	pods := s.Cluster.Clientset.CoreV1().Pods(Namespace)
-	return cluster.Until(ctx, startTimeout, "the probers to be gone", func(ctx context.Context) string {
-		// Again and again: the Job's controller may have been about to make another.
-		if err := pods.DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, ours); err != nil {
-			return err.Error()
-		}
-		list, err := pods.List(ctx, ours)
-		if err != nil {
-			return err.Error()
-		}
-		if len(list.Items) > 0 {
-			return fmt.Sprintf("%d pods are still there", len(list.Items))
-		}
-		return ""
-	})
+	return s.removePods(ctx, Namespace, ours, "the probers")
 }

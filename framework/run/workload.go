@@ -236,30 +236,16 @@ func (s *System) newNamespace() string {
 // in them, but not for pods whose node is gone. What else is in them goes by itself:
 // nothing can be made in a namespace that is being deleted.
 func (s *System) removeWorkload(ctx context.Context) error {
-	namespaces, pods := s.Cluster.Clientset.CoreV1().Namespaces(), s.Cluster.Clientset.CoreV1().Pods
+	namespaces := s.Cluster.Clientset.CoreV1().Namespaces()
 	list, err := namespaces.List(ctx, metav1.ListOptions{LabelSelector: workloadLabel})
 	if err != nil {
 		return fmt.Errorf("list the namespaces of drills: %w", err)
 	}
-	now := int64(0)
 	for _, ns := range list.Items {
 		if err := namespaces.Delete(ctx, ns.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			return fmt.Errorf("delete namespace %s: %w", ns.Name, err)
 		}
-		err := cluster.Until(ctx, startTimeout, "the pods of namespace "+ns.Name+" to be gone", func(ctx context.Context) string {
-			if err := pods(ns.Name).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{}); err != nil && !apierrors.IsNotFound(err) {
-				return err.Error()
-			}
-			left, err := pods(ns.Name).List(ctx, metav1.ListOptions{})
-			if err != nil {
-				return err.Error()
-			}
-			if len(left.Items) > 0 {
-				return fmt.Sprintf("%d are still there", len(left.Items))
-			}
-			return ""
-		})
-		if err != nil {
+		if err := s.removePods(ctx, ns.Name, metav1.ListOptions{}, "the pods of namespace "+ns.Name); err != nil {
 			return err
 		}
 	}

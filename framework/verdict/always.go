@@ -135,7 +135,7 @@ func (d drill) causes(node string) []history.Event {
 	for _, step := range d.scenario.Steps {
 		if m := step.Message; m != nil {
 			for name := range d.scenario.Nodes {
-				if n, why := d.node(name); why == "" && n == node && strings.Contains(m.Body, "${INSTANCE:"+name+"}") {
+				if n, why := d.node(name); why == "" && n == node && m.Names(name) {
 					naming[m.Name] = true
 				}
 			}

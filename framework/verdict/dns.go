@@ -55,7 +55,8 @@ func (d drill) measure() *DNS {
 		}
 	}
 	// By UDP or TCP: a scenario asks the service by one of them.
-	each, few := []history.Mode{history.Fresh, history.Connect}, []history.Mode{history.Fixed, history.Kept}
+	few := slices.DeleteFunc(history.Modes(), history.Mode.PortEach)
+	each := slices.DeleteFunc(history.Modes(), func(m history.Mode) bool { return !m.PortEach() })
 	return &DNS{
 		Fresh:   newStream(history.Stream(queries, history.Service, each...)),
 		Fixed:   newStream(history.Stream(queries, history.Service, few...)),
