@@ -215,7 +215,11 @@ func (s *Session) Finish(ctx context.Context) error {
 		s.report.Timings.Drills = reports.Seconds(time.Since(s.drills))
 	}
 	for _, scenario := range s.Scenarios[len(s.report.Results):] {
-		s.report.Add(reports.NewEntry(verdict.NotRun(scenario, "the run ended before it"), history.History{}))
+		entry, ok := s.ahead[scenario.Name]
+		if !ok {
+			entry = reports.NewEntry(verdict.NotRun(scenario, "the run ended before it"), history.History{})
+		}
+		s.report.Add(entry)
 	}
 	written := s.folder.Write(s.report)
 	s.console.Summary(s.report)

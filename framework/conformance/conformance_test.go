@@ -8,6 +8,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/run"
 	"github.com/spotdrill/spotdrill/framework/verdict"
+	"github.com/spotdrill/spotdrill/reports"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -73,6 +74,25 @@ func TestNotApplicable(t *testing.T) {
 		if got := s.NotApplicable(chosen[0]); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// A run that is interrupted tells also of what was played before its turn came.
+func TestFinishTellsWhatWasPlayedAhead(t *testing.T) {
+	s := session(t, "builtin")
+	s.Scenarios = s.Scenarios[:2]
+	var err error
+	if s.folder, err = reports.NewFolder(t.TempDir(), s.started); err != nil {
+		t.Fatal(err)
+	}
+	s.report = reports.New(s.folder, reports.Handler{Name: "builtin"}, s.Set, nil)
+	ahead := s.Scenarios[1].Name
+	s.ahead[ahead] = reports.Entry{Result: verdict.Result{Scenario: ahead, Outcome: verdict.Pass}}
+	if err := s.Finish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.report.Results; len(r) != 2 || r[0].Outcome != verdict.Unknown || r[1].Outcome != verdict.Pass {
+		t.Errorf("results %+v", r)
 	}
 }
 

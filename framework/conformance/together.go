@@ -60,7 +60,6 @@ func (s *Session) together(ctx context.Context, scenario, partner scenarios.Scen
 			passed = false
 			s.console.Note(fmt.Sprintf("%s beside %s: %s, so both are played alone", e.Scenario, both[1-i].Name, e.Outcome))
 		}
-		e.Beside = both[1-i].Name
 		e.Expected, e.Measured = reports.Seconds(Expected(both[i], s.Set)), reports.Seconds(time.Since(start))
 		entries = append(entries, e)
 	}
@@ -68,6 +67,7 @@ func (s *Session) together(ctx context.Context, scenario, partner scenarios.Scen
 		return entry, false, nil
 	}
 	if passed {
+		entries[0].Beside, entries[1].Beside = partner.Name, scenario.Name
 		s.ahead[partner.Name] = entries[1]
 	}
 	return entries[0], true, played
