@@ -115,19 +115,21 @@ make_container_images() {
 }
 
 # add_image ENTRYPOINT NAME... adds $content as an image of one layer to the
-# archive in $files (the format of `docker save`).
+# archive in $files (the format of `docker save`, its layers compressed: the engine
+# copies them all for each node that it makes).
 add_image() {
 	local entrypoint=$1 layer config tags
 	shift
 	tar -C "$content" --sort=name --mtime=@0 --owner=0 --group=0 -cf "$files/layer.tar" .
 	layer=$(sha256sum "$files/layer.tar" | cut -d' ' -f1)
-	mv "$files/layer.tar" "$files/$layer.tar"
+	gzip -n1 "$files/layer.tar"
+	mv "$files/layer.tar.gz" "$files/$layer.tar.gz"
 	printf '{"architecture":"%s","os":"linux","config":{"Entrypoint":["%s"],"Env":["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]},"rootfs":{"type":"layers","diff_ids":["sha256:%s"]}}' \
 		"$(dpkg --print-architecture)" "$entrypoint" "$layer" >"$files/config"
 	config=$(sha256sum "$files/config" | cut -d' ' -f1)
 	mv "$files/config" "$files/$config.json"
 	tags=$(printf '"%s",' "$@")
-	printf '{"Config":"%s.json","RepoTags":[%s],"Layers":["%s.tar"]}\n' "$config" "${tags%,}" "$layer" >>"$files/manifest.json"
+	printf '{"Config":"%s.json","RepoTags":[%s],"Layers":["%s.tar.gz"]}\n' "$config" "${tags%,}" "$layer" >>"$files/manifest.json"
 }
 
 # kube_proxy_userland ROOT CONTENT copies what kube-proxy runs (iptables with its
