@@ -37,6 +37,9 @@ const (
 	Refused Cause = "refused"
 	// AnsweredLate: an answer came back, after the prober's timeout.
 	AnsweredLate Cause = "answered-late"
+	// BackendBehind: it was sent to a pod in which an earlier query still waited for
+	// its answer: what the pod's receive buffer cannot hold, the kernel drops (udp(7)).
+	BackendBehind Cause = "backend-behind"
 	// ProberBusy: the control was lost or late at the same time, or the query left
 	// late: the prober's machine, not CoreDNS.
 	ProberBusy Cause = "prober"
@@ -46,7 +49,7 @@ const (
 
 // Causes lists every cause, in the order in which reports tell them.
 func Causes() []Cause {
-	return []Cause{NodeGone, OldEntry, BackendEnded, EntryRemoved, InsertFailed, NoEndpoint, Refused, AnsweredLate, ProberBusy, Unexplained}
+	return []Cause{NodeGone, OldEntry, BackendEnded, EntryRemoved, InsertFailed, NoEndpoint, Refused, AnsweredLate, BackendBehind, ProberBusy, Unexplained}
 }
 
 // Loss is what queries were lost to one cause at one pod.
@@ -65,6 +68,9 @@ type Loss struct {
 	// Lag is for how long after its last answer queries were sent to a pod that had
 	// ended; 0 for other causes.
 	Lag strict.Duration `yaml:"lag,omitempty"`
+	// Waited is the longest that a query waited for its answer from a pod that was
+	// behind, while one was lost; 0 for other causes.
+	Waited strict.Duration `yaml:"waited,omitempty"`
 	// RulesLeft is when the last query left for which kube-proxy's rules on the
 	// prober's node chose a pod that ended for good; its resolution is some intervals
 	// of the fresh queries. 0 where they chose it for none.
@@ -99,6 +105,8 @@ func (l Loss) Why() string {
 		return "refused by " + cmp.Or(l.Backend, "the service")
 	case AnsweredLate:
 		return fmt.Sprintf("answered by %s after the prober's timeout", l.Backend)
+	case BackendBehind:
+		return fmt.Sprintf("dropped at %s, which was behind: earlier queries waited there for up to %s", l.Backend, history.Seconds(l.Waited.D()))
 	case ProberBusy:
 		return "lost or late at the control as well: this machine was too busy"
 	}
@@ -142,7 +150,7 @@ func (d drill) losses() []Loss {
 			if !q.Outcome.Lost() {
 				continue
 			}
-			cause, backend, lag := t.cause(q)
+			cause, backend, took := t.cause(q)
 			key := Loss{Cause: cause, Backend: backend}
 			l := byCause[key]
 			if l == nil {
@@ -159,7 +167,11 @@ func (d drill) losses() []Loss {
 				l.Fixed++
 			}
 			l.From, l.To = min(l.From, whole(q.Intended)), max(l.To, whole(q.Intended))
-			l.Lag = max(l.Lag, whole(lag))
+			if cause == BackendBehind {
+				l.Waited = max(l.Waited, whole(took))
+			} else {
+				l.Lag = max(l.Lag, whole(took))
+			}
 		}
 	}
 	var out []Loss
@@ -176,8 +188,8 @@ func (d drill) losses() []Loss {
 func whole(d time.Duration) strict.Duration { return strict.Duration(d.Round(time.Millisecond)) }
 
 // cause is what a lost query was lost to, at which backend, and how long after
-// the backend's last answer it was sent.
-func (t traffic) cause(q history.Query) (cause Cause, backend string, lag time.Duration) {
+// the backend's last answer it was sent, or for how long earlier ones waited there.
+func (t traffic) cause(q history.Query) (cause Cause, backend string, took time.Duration) {
 	flow, known := t.flow(q)
 	// The entry of a used port may be one that a later query began. The kernel says
 	// port unreachable some six times at once and then once a second (icmp(7)).
@@ -196,7 +208,7 @@ func (t traffic) cause(q history.Query) (cause Cause, backend string, lag time.D
 	}
 	b := t.backends[flow.Backend]
 	if s, ok := b.silent(q.Sent); ok {
-		lag = max(0, q.Sent-s.from)
+		lag := max(0, q.Sent-s.from)
 		switch {
 		case s.nodeGone:
 			return NodeGone, flow.Backend, lag
@@ -217,6 +229,9 @@ func (t traffic) cause(q history.Query) (cause Cause, backend string, lag time.D
 		return EntryRemoved, removed.Backend, 0
 	case t.busy(q):
 		return ProberBusy, "", 0
+	}
+	if waited := b.behind(q.Sent); waited > 0 {
+		return BackendBehind, flow.Backend, waited
 	}
 	return Unexplained, flow.Backend, 0
 }

@@ -61,6 +61,12 @@ func (s *story) sent(mode history.Mode, port int, at float64, o history.Outcome)
 	s.queries = append(s.queries, history.Query{Target: history.Service, Mode: mode, Port: port, Intended: sec(at), Sent: sec(at), Done: done, Outcome: o})
 }
 
+// waited is a query of a fixed port whose answer took so long.
+func (s *story) waited(port int, at float64, took time.Duration) {
+	s.sent(history.Fixed, port, at, history.Answered)
+	s.queries[len(s.queries)-1].Done = sec(at) + took
+}
+
 func (s *story) ended(kind history.Kind, at float64) {
 	s.at(at, history.Event{Kind: kind, Pod: "default/coredns-a", UID: "uid-coredns-a", Node: victim, IP: ending})
 }
@@ -105,6 +111,27 @@ func TestCauses(t *testing.T) {
 		tell func(*story)
 		want Loss // but for the times of the queries
 	}{
+		"the pod is behind: an earlier query still waits there": {
+			func(s *story) {
+				s.waited(2, 12, 400*time.Millisecond)
+				s.sent(history.Fixed, 2, 12.3, history.Timeout)
+			},
+			Loss{Cause: BackendBehind, Fixed: 1, Backend: staying, Waited: 400},
+		},
+		"the pod has caught up": {
+			func(s *story) {
+				s.waited(2, 12, 400*time.Millisecond)
+				s.sent(history.Fixed, 2, 12.5, history.Timeout)
+			},
+			Loss{Cause: Unexplained, Fixed: 1, Backend: staying},
+		},
+		"another pod is behind": {
+			func(s *story) {
+				s.waited(1, 9, 400*time.Millisecond)
+				s.sent(history.Fixed, 2, 9.3, history.Timeout)
+			},
+			Loss{Cause: Unexplained, Fixed: 1, Backend: staying},
+		},
 		"a used port's entry leads to a pod that exited": {
 			func(s *story) { exit(s); s.sent(history.Fixed, 1, 12.5, history.Timeout) },
 			Loss{Cause: OldEntry, Fixed: 1, Backend: ending, Lag: 2500},
@@ -362,6 +389,7 @@ func TestCauses(t *testing.T) {
 			}
 			want := c.want
 			want.Lag *= strict.Duration(time.Millisecond)
+			want.Waited *= strict.Duration(time.Millisecond)
 			want.RulesLeft *= strict.Duration(time.Millisecond)
 			want.Pod = map[string]string{ending: "default/coredns-a", staying: "default/coredns-z"}[want.Backend]
 			if ends := slices.Contains([]Cause{OldEntry, BackendEnded, NodeGone}, want.Cause); ends && want.RulesLeft == 0 && !strings.Contains(name, "started again") {

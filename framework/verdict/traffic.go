@@ -36,6 +36,25 @@ type backend struct {
 	chosen   time.Duration   // when the rules last chose it for a new flow
 	answered []time.Duration // when the queries left that it answered, ascending
 	silences []silence
+	waits    []wait
+}
+
+// wait is the time in which a query waited for its answer, longer than a pod that
+// has nothing else to do takes.
+type wait struct{ from, to time.Duration }
+
+// longWait is some hundred times what CoreDNS takes for a name of the cluster.
+const longWait = 50 * time.Millisecond
+
+// behind is the longest that a query which waited at the pod when another was
+// sent there had to wait, 0 where none did.
+func (b *backend) behind(sent time.Duration) (longest time.Duration) {
+	for _, w := range b.waits {
+		if w.from <= sent && sent <= w.to {
+			longest = max(longest, w.to-w.from)
+		}
+	}
+	return longest
 }
 
 // silence is a time in which a pod answers nothing since it, or its container,
@@ -117,6 +136,9 @@ func newTraffic(d drill) traffic {
 		next := f.Removed && lost[f] >= f.To-recorderStall && q.Sent > lost[f]
 		if q.Outcome == history.Answered && !next {
 			b.answered = append(b.answered, q.Sent)
+			if q.Done-q.Sent > longWait {
+				b.waits = append(b.waits, wait{q.Sent, q.Done})
+			}
 		}
 	}
 	for _, b := range t.backends {
