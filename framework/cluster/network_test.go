@@ -1,0 +1,46 @@
+package cluster
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// The script runs in a network namespace of its own, behind whose eth0 nobody answers.
+func TestConfinedNodeReachesItsNetworksOnly(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("a network namespace of its own needs root")
+	}
+	for _, program := range []string{"unshare", "ip", "iptables", "ip6tables", "bash"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("the node's script needs %s: %v", program, err)
+		}
+	}
+	const node = `
+ip link set lo up; ip link add eth0 type veth peer name beyond; ip address add 172.18.0.5/16 dev eth0; ip link set beyond up; ip link set eth0 up
+ip route add default via 172.18.0.1
+# As Docker has it in its containers: its resolver in place of the host's.
+iptables -w -t nat -A OUTPUT -d 172.18.0.1 -p udp --dport 53 -j DNAT --to-destination 127.0.0.11:47057
+`
+	for name, c := range map[string]struct {
+		to      string
+		dropped bool
+	}{
+		"another node":       {to: "172.18.0.6/4567"},
+		"a pod":              {to: "10.244.3.2/53"},
+		"Docker's resolver":  {to: "172.18.0.1/53"},
+		"a service":          {to: "10.96.0.10/53", dropped: true},
+		"a public resolver":  {to: "198.51.100.53/53", dropped: true},
+		"the link's gateway": {to: "172.18.0.1/4567"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			script := node + confine([]string{"172.18.0.0/16"}) + "echo > /dev/udp/" + c.to
+			out, err := exec.CommandContext(t.Context(), "unshare", "--net", "bash", "-ec", script).CombinedOutput()
+			dropped := strings.Contains(string(out), "Operation not permitted")
+			if (err != nil && !dropped) || dropped != c.dropped {
+				t.Errorf("dropped: %v, want %v: %v\n%s", dropped, c.dropped, err, out)
+			}
+		})
+	}
+}
