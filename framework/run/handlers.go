@@ -82,17 +82,19 @@ func (s *System) Withdraw(ctx context.Context, d handler.Description) error {
 }
 
 // Install makes d, as it is set for the drills of a feature, the one handler in
-// the cluster. One that is there already is kept, so that scenarios share it.
+// the cluster. One that is there already is kept, so that scenarios share it; one
+// that does not become ready is left for Uninstall.
 func (s *System) Install(ctx context.Context, d handler.Description, feature string) error {
 	d = d.For(feature)
-	if s.installed != nil && s.installed.Same(d) {
+	if s.installed != nil && !s.unready && s.installed.Same(d) {
 		return nil
 	}
 	if err := s.Uninstall(ctx); err != nil {
 		return err
 	}
-	// Recorded first: what is half installed is to be removed as well.
-	s.installed = &d
+	// Recorded first: what is half installed is to be removed as well, once its state
+	// is saved.
+	s.installed, s.unready = &d, true
 	settings, err := s.equip(ctx, d)
 	if err != nil {
 		return err
@@ -101,8 +103,9 @@ func (s *System) Install(ctx context.Context, d handler.Description, feature str
 		if ctx.Err() == nil {
 			err = fmt.Errorf("%w: %w", ErrNotInstalled, err)
 		}
-		return errors.Join(err, s.Uninstall(context.WithoutCancel(ctx)))
+		return err
 	}
+	s.unready = false
 	return nil
 }
 
@@ -231,7 +234,7 @@ func (s *System) Uninstall(ctx context.Context) error {
 	if err := s.installed.Uninstall(ctx, s.Cluster.Config, settings); err != nil {
 		return err
 	}
-	s.installed, s.paused = nil, false
+	s.installed, s.unready, s.paused = nil, false, false
 	return s.Cluster.Disown(ctx)
 }
 

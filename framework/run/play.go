@@ -277,7 +277,7 @@ func (s *System) putBack(ctx context.Context, all []*drilling) error {
 	for _, r := range all {
 		errs = append(errs, r.saveHandlerLog(ctx))
 	}
-	if slices.ContainsFunc(all, func(r *drilling) bool { return r.Scenario.Disturbed() }) {
+	if s.unready || slices.ContainsFunc(all, func(r *drilling) bool { return r.Scenario.Disturbed() }) {
 		errs = append(errs, s.Uninstall(ctx))
 	}
 	mended, err := s.restore(ctx)

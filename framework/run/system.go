@@ -54,6 +54,7 @@ type System struct {
 	image     string            // of our own binary, as the nodes know it
 	images    map[string]string // of handlers, by the file of their description
 	installed *handler.Description
+	unready   bool // installed is not ready: not yet, or it failed
 	paused    bool // installed is stopped while its workers are given back
 	settings  handler.Settings
 	drills    int // begun so far
