@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -252,5 +253,21 @@ func TestTroubleshootingQuotesWhatIsSaid(t *testing.T) {
 				t.Errorf("nothing says %q, of %q", strings.TrimSpace(part), quote[1])
 			}
 		}
+	}
+}
+
+var causeRow = regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\| ")
+
+func TestEveryCauseOfALostQueryIsInTheDocs(t *testing.T) {
+	page, err := os.ReadFile("../../docs/measuring.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var documented []verdict.Cause
+	for _, row := range causeRow.FindAllStringSubmatch(string(page), -1) {
+		documented = append(documented, verdict.Cause(row[1]))
+	}
+	if !slices.Equal(documented, verdict.Causes()) {
+		t.Errorf("docs/measuring.md has  %v\nthe judge has %v", documented, verdict.Causes())
 	}
 }
