@@ -123,6 +123,17 @@ func (c *Cluster) refuseForeign(ctx context.Context) error {
 	return nil
 }
 
+// Configured waits until kind, in Create, is done with the nodes' containerd, which
+// it starts a second time: kubeadm comes next, and first makes a folder for keys.
+func (c *Cluster) Configured(ctx context.Context) error {
+	return Until(ctx, CreateTimeout, "kubeadm to begin", func(ctx context.Context) string {
+		if _, err := c.engine.Exec(ctx, c.Name+"-control-plane", nil, "test", "-e", "/etc/kubernetes/pki"); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+}
+
 // Create makes the cluster's nodes and its control plane. They are without a
 // network, and without instances, until Wire and SetInstances.
 func (c *Cluster) Create(ctx context.Context, opts Options) error {

@@ -153,19 +153,12 @@ func (s *System) makeQueue(ctx context.Context, image string) (instances map[str
 	return instances, s.AWS.DeployStack(ctx, s.opts.Cluster)
 }
 
-// loadImageEarly puts the product's image into nodes that are still being made:
-// as soon as the containerd in them answers, which kind restarts once.
+// loadImageEarly puts the product's image into nodes that are still being made.
 func (s *System) loadImageEarly(ctx context.Context) error {
-	return s.step("product image in the nodes", func() error {
-		return cluster.Until(ctx, cluster.CreateTimeout, "nodes to take the product's image", func(ctx context.Context) string {
-			ref, err := s.Cluster.LoadBinary(ctx, s.opts.Binary)
-			if err != nil {
-				return err.Error()
-			}
-			s.image = ref
-			return ""
-		})
-	})
+	if err := s.Cluster.Configured(ctx); err != nil {
+		return err
+	}
+	return s.loadImage(ctx)
 }
 
 // together runs parts of the set-up at the same time.
