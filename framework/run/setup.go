@@ -128,12 +128,17 @@ func (s *System) makeAnew(ctx context.Context, opts cluster.Options, localstack,
 		s.Cluster = cluster.New(s.engine, opts)
 		err := together(ctx,
 			func(ctx context.Context) error {
-				return s.step("LocalStack", func() (err error) { instances, err = s.makeQueue(ctx, localstack); return err })
-			},
-			func(ctx context.Context) error {
 				return s.step("kind cluster", func() error { return s.Cluster.Create(ctx, opts) })
 			},
-			s.loadImageEarly)
+			func(ctx context.Context) error {
+				// What comes before keeps every core busy, kubeadm does not.
+				if err := s.Cluster.Configured(ctx); err != nil {
+					return err
+				}
+				return together(ctx, s.loadImage, func(ctx context.Context) error {
+					return s.step("LocalStack", func() (err error) { instances, err = s.makeQueue(ctx, localstack); return err })
+				})
+			})
 		if err != nil {
 			return err
 		}
@@ -151,14 +156,6 @@ func (s *System) makeQueue(ctx context.Context, image string) (instances map[str
 		return nil, err
 	}
 	return instances, s.AWS.DeployStack(ctx, s.opts.Cluster)
-}
-
-// loadImageEarly puts the product's image into nodes that are still being made.
-func (s *System) loadImageEarly(ctx context.Context) error {
-	if err := s.Cluster.Configured(ctx); err != nil {
-		return err
-	}
-	return s.loadImage(ctx)
 }
 
 // together runs parts of the set-up at the same time.
