@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,10 +92,13 @@ func Run(ctx context.Context, cluster *rest.Config, cfg Config, log *slog.Logger
 	defer broadcaster.Shutdown()
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
 
+	// Whoever waits for readiness sees what it is that does not answer.
+	log.Info("waiting for the Kubernetes API", "server", cluster.Host)
 	nodes, err := watchNodes(ctx, client)
 	if err != nil {
 		return stopped(ctx, err)
 	}
+	log.Info("waiting for the queue", "queue", cmp.Or(cfg.QueueURL, cfg.QueueName), "endpoint", cfg.Endpoint)
 	q, err := openQueue(ctx, cfg, m, log)
 	if err != nil {
 		return stopped(ctx, err)
