@@ -13,7 +13,7 @@ import (
 // podmanPackages are Debian's and Ubuntu's packages of Podman, of the runtime that
 // also runs on cgroup v1, and of its networks with name resolution.
 func podmanPackages() []string {
-	return []string{"podman", "runc", "netavark", "aardvark-dns", "iptables"}
+	return []string{"podman", "runc", "netavark", "aardvark-dns", "iptables", "iproute2"}
 }
 
 func installCommand(packages ...string) string {

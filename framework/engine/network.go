@@ -5,6 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -103,6 +107,35 @@ func (e *Engine) EnsureNetwork(ctx context.Context, name string, labels map[stri
 		}
 	}
 	return network, nil
+}
+
+// KeepBridgeAddress has the network's bridge keep the hardware address that it has,
+// once there is one. Linux gives a bridge the lowest of its ports' addresses, and
+// Podman leaves it at that: when the container with that port is killed, the bridge
+// has another address, and what containers answer to this host is lost for seconds,
+// until they ask for it anew. Docker sets one. Without root it returns ErrNeedsRoot.
+func (e *Engine) KeepBridgeAddress(ctx context.Context, network string) error {
+	found, err := e.Network(ctx, network)
+	if err != nil {
+		return err
+	}
+	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
+		return ErrNeedsRoot
+	}
+	return keepAddress(ctx, found.Bridge)
+}
+
+func keepAddress(ctx context.Context, bridge string) error {
+	found, err := net.InterfaceByName(bridge)
+	if err != nil {
+		return nil //nolint:nilerr // no container has joined yet, or the engine's host is another
+	}
+	if _, err := exec.LookPath("ip"); err != nil {
+		return errors.New("keeping a bridge's address needs the command ip: install the package iproute2")
+	}
+	// What is set is kept, also where it is the same (NET_ADDR_SET).
+	_, err = output(ctx, OwnGroup(exec.CommandContext(ctx, "ip", "link", "set", "dev", bridge, "address", found.HardwareAddr.String())))
+	return err
 }
 
 // RemoveNetwork removes a network; one that does not exist is no error.
