@@ -7,22 +7,25 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 const (
-	// heartbeatTimeout is how long the stream may be silent.
-	heartbeatTimeout = 5 * time.Second
+	// heartbeatTimeout is how long the stream may be silent. On a machine with too few
+	// cores it has been for 5 s, and went on.
+	heartbeatTimeout = 10 * time.Second
 	maxLine          = 1 << 20 // bytes
 )
 
 // CollectRecords reads the stream of GET /records into rec, with every time
-// rebased to clock, until ctx is cancelled, which is the only good end: it then
-// returns nil. A stream that ends by itself, lacks its anchor, skips a record
-// or is silent for five seconds is an error. The caller closes body.
-func CollectRecords(ctx context.Context, body io.Reader, clock *history.Clock, rec *history.Recorder) error {
+// rebased to clock, until stop is closed and everything of before is read: it then
+// returns nil, as it does at once when ctx is cancelled. A stream that ends by
+// itself, lacks its anchor, skips a record or is silent for ten seconds is an error.
+// The caller closes body.
+func CollectRecords(ctx context.Context, stop <-chan struct{}, body io.Reader, clock *history.Clock, rec *history.Recorder) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	lines := make(chan line)
@@ -32,13 +35,19 @@ func CollectRecords(ctx context.Context, body io.Reader, clock *history.Clock, r
 	c := collector{clock: clock, rec: rec}
 	silence := time.NewTimer(heartbeatTimeout)
 	defer silence.Stop()
+	until := time.Duration(math.MaxInt64)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-stop:
+			stop, until = nil, clock.Now()
 		case l := <-lines:
 			if err := c.take(l); err != nil {
 				return fmt.Errorf("proxy's records: %w", err)
+			}
+			if l.Heartbeat != nil && *l.Heartbeat+c.shift-c.bound > until {
+				return nil
 			}
 			silence.Reset(heartbeatTimeout)
 		case err := <-broken:

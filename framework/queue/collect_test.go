@@ -30,15 +30,15 @@ func recorded(t *testing.T, proxy *Proxy) *history.Recorder {
 	t.Helper()
 	rec := newRecorder(t)
 	server := httptest.NewServer(proxy.Admin())
-	ctx, cancel := context.WithCancel(context.Background())
+	stop := make(chan struct{})
 	resp, err := http.Get(server.URL + "/records")
 	if err != nil {
 		t.Fatal(err)
 	}
 	collected := make(chan error, 1)
-	go func() { collected <- CollectRecords(ctx, resp.Body, rec.Clock(), rec) }()
+	go func() { collected <- CollectRecords(context.Background(), stop, resp.Body, rec.Clock(), rec) }()
 	t.Cleanup(func() {
-		cancel()
+		close(stop)
 		if err := <-collected; err != nil {
 			t.Error(err)
 		}
@@ -66,7 +66,7 @@ func TestCollectRebasesToTheRecordersClock(t *testing.T) {
 	anchor := history.NewAnchor()
 	anchor.BootID, anchor.Wall = "another machine", rec.Clock().Start().Add(3*time.Second)
 	stream := lines(t, line{Anchor: &anchor}, line{Event: &history.Event{Seq: 7, At: time.Second, Kind: history.SQSCall, Action: "GetQueueUrl"}})
-	if err := CollectRecords(t.Context(), strings.NewReader(stream), rec.Clock(), rec); err == nil || !strings.Contains(err.Error(), "the stream ended") {
+	if err := CollectRecords(t.Context(), nil, strings.NewReader(stream), rec.Clock(), rec); err == nil || !strings.Contains(err.Error(), "the stream ended") {
 		t.Errorf("a stream that ends: %v", err)
 	}
 	events := rec.Events()
@@ -94,7 +94,7 @@ func TestCollectRefusesADamagedStream(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rec := newRecorder(t)
-			err := CollectRecords(t.Context(), strings.NewReader(tc.stream), rec.Clock(), rec)
+			err := CollectRecords(t.Context(), nil, strings.NewReader(tc.stream), rec.Clock(), rec)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("want %q in %v", tc.want, err)
 			}
@@ -107,7 +107,7 @@ func TestCollectWantsHeartbeats(t *testing.T) {
 		rec := newRecorder(t)
 		body, stream := io.Pipe()
 		collected := make(chan error, 1)
-		go func() { collected <- CollectRecords(t.Context(), body, rec.Clock(), rec) }()
+		go func() { collected <- CollectRecords(t.Context(), nil, body, rec.Clock(), rec) }()
 		anchor := history.NewAnchor()
 		fmt.Fprint(stream, lines(t, line{Anchor: &anchor}))
 		for beat := time.Duration(0); beat < 10*time.Second; beat += heartbeatInterval {
@@ -126,13 +126,38 @@ func TestCollectWantsHeartbeats(t *testing.T) {
 	})
 }
 
+// What a slow stream still holds when the drill ends belongs to its history.
+func TestCollectStopsOnceItHasReadWhatWasBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rec := newRecorder(t)
+		body, stream := io.Pipe()
+		defer stream.Close()
+		stop, collected := make(chan struct{}), make(chan error, 1)
+		go func() { collected <- CollectRecords(t.Context(), stop, body, rec.Clock(), rec) }()
+		anchor := history.NewAnchor()
+		fmt.Fprint(stream, lines(t, line{Anchor: &anchor}))
+		time.Sleep(3 * time.Second)
+		close(stop)
+		before, after := 2*time.Second, 4*time.Second
+		fmt.Fprint(stream, lines(t, line{Heartbeat: &before}))
+		time.Sleep(2 * time.Second)
+		fmt.Fprint(stream, lines(t, line{Event: &history.Event{Seq: 1, At: 2500 * time.Millisecond, Kind: history.SQSCall}}, line{Heartbeat: &after}))
+		if err := <-collected; err != nil {
+			t.Error(err)
+		}
+		if events := rec.Events(); len(events) != 1 {
+			t.Errorf("recorded %+v", events)
+		}
+	})
+}
+
 func TestCollectEndsWellWhenCancelled(t *testing.T) {
 	rec := newRecorder(t)
 	body, stream := io.Pipe()
 	defer stream.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := CollectRecords(ctx, body, rec.Clock(), rec); err != nil {
+	if err := CollectRecords(ctx, nil, body, rec.Clock(), rec); err != nil {
 		t.Error(err)
 	}
 }
@@ -181,7 +206,7 @@ func FuzzCollectRecords(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer rec.Close(false)
-		if err := CollectRecords(t.Context(), strings.NewReader(string(stream)), rec.Clock(), rec); err == nil {
+		if err := CollectRecords(t.Context(), nil, strings.NewReader(string(stream)), rec.Clock(), rec); err == nil {
 			t.Error("a stream that ended was accepted")
 		}
 	})

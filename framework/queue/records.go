@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	heartbeatInterval = time.Second
+	heartbeatInterval = 250 * time.Millisecond
 	// maxBehind is how many records a reader may lag behind before its stream is
 	// cut: a gap that nobody knows of would be worse.
 	maxBehind = 4096
 )
 
-// line is one line of the record stream: the anchor first, then events and a
-// heartbeat every second.
+// line is one line of the record stream: the anchor first, then events, and
+// heartbeats, which say that there are no more events of before.
 type line struct {
 	Anchor    *history.Anchor `json:"anchor,omitempty"`
 	Heartbeat *time.Duration  `json:"heartbeat,omitempty"` // ns since the anchor
@@ -85,22 +85,30 @@ func (r *records) serve(w http.ResponseWriter, req *http.Request) {
 	}
 	beat := time.NewTicker(heartbeatInterval)
 	defer beat.Stop()
+	event := func(e history.Event, ok bool) bool {
+		if !ok { // it lagged too far behind: the stream must not end cleanly
+			panic(http.ErrAbortHandler)
+		}
+		return send(line{Event: &e})
+	}
 	for {
-		var next line
 		select {
 		case <-req.Context().Done():
 			return
 		case e, ok := <-events:
-			if !ok { // it lagged too far behind: the stream must not end cleanly
-				panic(http.ErrAbortHandler)
+			if !event(e, ok) {
+				return
 			}
-			next.Event = &e
 		case <-beat.C:
 			now := r.now()
-			next.Heartbeat = &now
-		}
-		if !send(next) {
-			return
+			for range len(events) {
+				if e, ok := <-events; !event(e, ok) {
+					return
+				}
+			}
+			if !send(line{Heartbeat: &now}) {
+				return
+			}
 		}
 	}
 }

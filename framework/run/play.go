@@ -246,16 +246,16 @@ func (r *drilling) record(ctx context.Context) (stop func(context.Context) error
 	}
 	stopProbers, err := r.recordProbers(ctx)
 	if err != nil {
-		stopQueue()
+		err = errors.Join(err, stopQueue())
 		watcher.Stop()
 		return nil, err
 	}
 	return func(ctx context.Context) error {
 		depth := r.recordDepth(ctx)
 		probed := stopProbers(ctx)
-		stopQueue()
+		queued := stopQueue()
 		watcher.Stop()
-		return errors.Join(depth, probed)
+		return errors.Join(depth, probed, queued)
 	}, nil
 }
 

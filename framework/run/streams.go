@@ -34,8 +34,9 @@ func (s *System) post(ctx context.Context, pod, path string, body []byte) (io.Re
 	return answer, nil
 }
 
-// recordQueue takes the proxy's record into the history until stop is called.
-func (r *drilling) recordQueue(ctx context.Context) (stop func(), err error) {
+// recordQueue takes the proxy's record into the history until stop is called, which
+// waits for what there is of before.
+func (r *drilling) recordQueue(ctx context.Context) (stop func() error, err error) {
 	// The record outlives an interrupt: stop ends it.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	body, err := r.get(ctx, "queue-proxy", "records")
@@ -43,12 +44,18 @@ func (r *drilling) recordQueue(ctx context.Context) (stop func(), err error) {
 		cancel()
 		return nil, err
 	}
-	done := make(chan struct{})
+	enough, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
-		defer close(done)
-		if err := queue.CollectRecords(ctx, body, r.rec.Clock(), r.rec); err != nil && ctx.Err() == nil {
-			r.broken <- fmt.Errorf("the record of the queue broke off: %w", err)
+		err := queue.CollectRecords(ctx, enough, body, r.rec.Clock(), r.rec)
+		if err != nil {
+			err = fmt.Errorf("the record of the queue broke off: %w", err)
+			r.broken <- err
 		}
+		ended <- err
 	}()
-	return func() { cancel(); <-done }, nil
+	return func() error {
+		defer cancel()
+		close(enough)
+		return <-ended
+	}, nil
 }
