@@ -117,9 +117,12 @@ func (d drill) dnsLost(c scenarios.DNSLost) Verdict {
 	}
 	told := ""
 	if c.ExceptConntrack {
-		var left int
-		v.Counted, left = d.exceptConntrack()
-		streams = v.Counted.modes(c.Mode)
+		v.Counted = d.exceptConntrack()
+		counted, left := v.Counted.modes(c.Mode), 0
+		for mode, s := range streams {
+			left += s.Lost - counted[mode].Lost
+		}
+		streams = counted
 		v.Numbers["lost_conntrack"] = float64(left)
 		told = fmt.Sprintf(", without %d that connection tracking itself lost", left)
 	}
@@ -141,24 +144,21 @@ func (d drill) dnsLost(c scenarios.DNSLost) Verdict {
 }
 
 // exceptConntrack is the measurement without the queries that were lost because
-// kube-proxy removed their entries or the kernel could not insert them, and how many
-// these are.
-func (d drill) exceptConntrack() (rest *DNS, left int) {
+// kube-proxy removed their entries or the kernel could not insert them.
+func (d drill) exceptConntrack() *DNS {
 	t := d.traffic()
 	without := func(s Stream) Stream {
-		queries := slices.DeleteFunc(slices.Clone(s.queries), func(q history.Query) bool {
+		return newStream(slices.DeleteFunc(slices.Clone(s.queries), func(q history.Query) bool {
 			if !q.Outcome.Lost() {
 				return false
 			}
 			cause, _, _ := t.cause(q)
 			return cause == EntryRemoved || cause == InsertFailed
-		})
-		left += len(s.queries) - len(queries)
-		return newStream(queries)
+		}))
 	}
 	counted := *d.dns
 	counted.Fresh, counted.Fixed = without(counted.Fresh), without(counted.Fixed)
-	return &counted, left
+	return &counted
 }
 
 // lags are the intended times of queries to the control, or to the prober's own

@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -139,6 +140,19 @@ func TestDNSNumbersAreOfBothModes(t *testing.T) {
 	} {
 		if v.Numbers[name] != want {
 			t.Errorf("%s is %g, want %g", name, v.Numbers[name], want)
+		}
+	}
+}
+
+func TestLeftOutLossesAreOfTheModeThatCounts(t *testing.T) {
+	for mode, want := range map[string]float64{"all": 1, "fixed": 1, "fresh": 0} {
+		s := drainStory()
+		s.only(scenarios.Check{DNSLost: &scenarios.DNSLost{Mode: mode, ExceptConntrack: true}})
+		losing(fixed, 9, 9)(s)
+		s.flows = append(s.flows, history.Flow{Port: 40000, Backend: staying, From: sec(3), To: sec(9.001), Removed: true, Replied: true})
+		v := find(t, s.judge(), fmt.Sprintf("dns lost (%s)", mode))
+		if left, told := v.Numbers["lost_conntrack"]; !told || left != want || v.Outcome != Pass {
+			t.Errorf("%s: %s, %v left out, want %v: %s", mode, v.Outcome, left, want, v.Got)
 		}
 	}
 }
