@@ -142,8 +142,8 @@ func (t firewallTool) works(ctx context.Context, args ...string) bool {
 
 // firewallTools returns the commands for the IP versions that this host speaks.
 func (e *Engine) firewallTools(ctx context.Context) ([]firewallTool, error) {
-	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
-		return nil, ErrNeedsRoot
+	if err := mayChangeHost(); err != nil {
+		return nil, err
 	}
 	if _, err := exec.LookPath("iptables"); err != nil {
 		return nil, errors.New("keeping the network to itself needs iptables: install the package iptables")
@@ -153,6 +153,14 @@ func (e *Engine) firewallTools(ctx context.Context) ([]firewallTool, error) {
 		tools = append(tools, v6)
 	}
 	return tools, nil
+}
+
+// mayChangeHost is ErrNeedsRoot where this process cannot change the host's network.
+func mayChangeHost() error {
+	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
+		return ErrNeedsRoot
+	}
+	return nil
 }
 
 func exists(path string) bool {

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"os/exec"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -115,12 +113,12 @@ func (e *Engine) EnsureNetwork(ctx context.Context, name string, labels map[stri
 // has another address, and what containers answer to this host is lost for seconds,
 // until they ask for it anew. Docker sets one. Without root it returns ErrNeedsRoot.
 func (e *Engine) KeepBridgeAddress(ctx context.Context, network string) error {
+	if err := mayChangeHost(); err != nil {
+		return err
+	}
 	found, err := e.Network(ctx, network)
 	if err != nil {
 		return err
-	}
-	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
-		return ErrNeedsRoot
 	}
 	return keepAddress(ctx, found.Bridge)
 }

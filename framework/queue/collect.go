@@ -14,16 +14,15 @@ import (
 )
 
 const (
-	// heartbeatTimeout is how long the stream may be silent. On a machine with too few
-	// cores it has been for 5 s, and went on.
-	heartbeatTimeout = 10 * time.Second
+	// heartbeatTimeout is how long the stream may be silent.
+	heartbeatTimeout = 5 * time.Second
 	maxLine          = 1 << 20 // bytes
 )
 
 // CollectRecords reads the stream of GET /records into rec, with every time
 // rebased to clock, until stop is closed and everything of before is read: it then
 // returns nil, as it does at once when ctx is cancelled. A stream that ends by
-// itself, lacks its anchor, skips a record or is silent for ten seconds is an error.
+// itself, lacks its anchor, skips a record or is silent for five seconds is an error.
 // The caller closes body.
 func CollectRecords(ctx context.Context, stop <-chan struct{}, body io.Reader, clock *history.Clock, rec *history.Recorder) error {
 	ctx, cancel := context.WithCancel(ctx)

@@ -143,7 +143,7 @@ func (s *System) makeAnew(ctx context.Context, opts cluster.Options, localstack,
 			return err
 		}
 		// Podman made the bridge with the first container.
-		if err := s.confine(ctx); err != nil {
+		if err := s.engine.KeepBridgeAddress(ctx, opts.Network); err != nil && !errors.Is(err, engine.ErrNeedsRoot) {
 			return err
 		}
 		return s.step("network, instances and CoreDNS", func() error { return s.furnish(ctx, instances, digest) })
@@ -172,13 +172,9 @@ func together(ctx context.Context, parts ...func(context.Context) error) error {
 }
 
 // confine keeps the network's packets on this machine before the first one is
-// sent, and its bridge as it is. Without root on the engine's host, the rules inside
-// each node do.
+// sent. Without root on the engine's host, the rules inside each node do.
 func (s *System) confine(ctx context.Context) error {
 	err := s.engine.ConfineNetwork(ctx, s.opts.Cluster)
-	if err == nil {
-		err = s.engine.KeepBridgeAddress(ctx, s.opts.Cluster)
-	}
 	if errors.Is(err, engine.ErrNeedsRoot) {
 		s.opts.Log("  not root on the engine's host: packets are kept in by rules inside each node")
 		return nil
