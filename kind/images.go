@@ -22,6 +22,10 @@ import (
 // A registry that does not answer within this time is taken as out of reach.
 const registryTimeout = 8 * time.Second
 
+// pullNews is how often a pull says that it goes on: an engine that writes to no
+// terminal does not.
+const pullNews = 20 * time.Second
+
 //go:embed images/versions.env
 var versionsFile string
 
@@ -149,11 +153,14 @@ func ensure(ctx context.Context, eng *engine.Engine, opts ImageOptions, img imag
 		}
 	}
 	if !img.onlyBuilt && !opts.BuildOnly {
-		unanswered := askRegistry(ctx, eng, img.public)
-		if unanswered == nil {
-			return img.public, pull(ctx, eng, opts, img.public)
+		err := askRegistry(ctx, eng, img.public)
+		if err == nil {
+			err = pull(ctx, eng, opts, img.public)
 		}
-		opts.log("no registry has the %s image (%v)", img.name, unanswered)
+		if err == nil {
+			return img.public, nil
+		}
+		opts.log("no registry gives the %s image (%v)", img.name, err)
 	}
 	if ctx.Err() != nil {
 		return "", ctx.Err()
@@ -167,8 +174,25 @@ func ensure(ctx context.Context, eng *engine.Engine, opts ImageOptions, img imag
 
 func pull(ctx context.Context, eng *engine.Engine, opts ImageOptions, ref string) error {
 	opts.log("pulling %s", ref)
-	_, err := eng.Run(ctx, "pull", ref)
-	return err
+	start := time.Now()
+	pulled := make(chan error, 1)
+	go func() {
+		_, err := eng.Run(ctx, "pull", ref)
+		pulled <- err
+	}()
+	news := time.NewTicker(pullNews)
+	defer news.Stop()
+	for {
+		select {
+		case err := <-pulled:
+			if err == nil {
+				opts.log("pulled after %.0f s", time.Since(start).Seconds())
+			}
+			return err
+		case <-news.C:
+			opts.log("still pulling after %.0f s", time.Since(start).Seconds())
+		}
+	}
 }
 
 // askRegistry asks the image's registry for its manifest.

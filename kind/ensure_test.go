@@ -1,0 +1,92 @@
+package kind
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spotdrill/spotdrill/framework/engine"
+)
+
+// An image comes from where it costs least: held already, pulled, built. The engine
+// and the build are scripts here, which write down what they are asked to do.
+func TestWhereAnImageComesFrom(t *testing.T) {
+	const public = "docker.io/some/image@sha256:1"
+	for _, c := range []struct {
+		name         string
+		holds, fails string // the references that the engine holds, the command that fails
+		img          image
+		opts         ImageOptions
+		sourceless   bool
+		did          string // in this order
+		from, said   string // how the reference begins, what the user is told
+		err          string
+	}{
+		{name: "the public one is held", holds: public, from: public},
+		{name: "the built one is held", holds: BuiltImages, from: BuiltImages},
+		{name: "a registry answers", did: "manifest pull ", from: public, said: "pulled after"},
+		{name: "no registry answers", fails: "manifest", did: "manifest build ", from: BuiltImages, said: "manifest is refused"},
+		{name: "the pull fails", fails: "pull", did: "manifest pull build ", from: BuiltImages, said: "pull is refused"},
+		{name: "the pull fails away from the source", fails: "pull", sourceless: true, did: "manifest pull ", err: "checkout"},
+		{name: "the public one does not run here", holds: public, img: image{onlyBuilt: true}, did: "build ", from: BuiltImages},
+		{name: "no registry is to be asked", opts: ImageOptions{BuildOnly: true}, did: "build ", from: BuiltImages},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			folder := t.TempDir()
+			record := filepath.Join(folder, "record")
+			executable(t, filepath.Join(folder, "podman"), `
+if [ "$1" = image ]; then
+	case "$5" in "${holds:-none}"*) exit 0 ;; *) exit 1 ;; esac
+fi
+printf '%s ' "$1" >>"$record"
+[ "$1" != "$fails" ] || { echo "$1 is refused" >&2; exit 1; }`)
+			images := filepath.Join(folder, "kind", "images")
+			for _, name := range []string{"steps.sh", "versions.env", "one.sh"} {
+				write(t, filepath.Join(images, name), "")
+			}
+			if !c.sourceless {
+				executable(t, filepath.Join(images, "build.sh"), `printf 'build ' >>"$record"`)
+			}
+			for name, value := range map[string]string{
+				"PATH": folder + ":" + os.Getenv("PATH"), "SPOTDRILL_CACHE": folder,
+				"record": record, "holds": c.holds, "fails": c.fails,
+			} {
+				t.Setenv(name, value)
+			}
+			var said strings.Builder
+			c.opts.Source = folder
+			c.opts.Log = func(format string, args ...any) { fmt.Fprintf(&said, format+"\n", args...) }
+			c.img.name, c.img.public, c.img.sources = "one", public, []string{"one.sh"}
+
+			ref, err := ensure(context.Background(), &engine.Engine{Name: "podman"}, c.opts, c.img)
+
+			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+				t.Fatalf("error %v, want %q", err, c.err)
+			}
+			did, err := os.ReadFile(record)
+			if err != nil && !os.IsNotExist(err) {
+				t.Fatal(err)
+			}
+			if string(did) != c.did {
+				t.Errorf("it did %q, want %q", did, c.did)
+			}
+			if !strings.HasPrefix(ref, c.from) {
+				t.Errorf("the image is %s, want %s…", ref, c.from)
+			}
+			if !strings.Contains(said.String(), c.said) {
+				t.Errorf("%q is not in what it said: %s", c.said, said.String())
+			}
+		})
+	}
+}
+
+func executable(t *testing.T, path, script string) {
+	t.Helper()
+	write(t, path, "#!/bin/sh\n"+script+"\n")
+	if err := os.Chmod(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
