@@ -79,6 +79,20 @@ func Compare(reports []*Report) Matrix {
 	return m
 }
 
+// Differing are the scenarios that did not end alike in every report: with another
+// outcome, in a part of the reports only, or Unknown, which is like nothing.
+func (m Matrix) Differing() []string {
+	var names []string
+	for _, r := range m.Scenarios {
+		first := r.Cells[0].Outcome
+		alike := first != verdict.Unknown && !slices.ContainsFunc(r.Cells, func(c Cell) bool { return c.Outcome != first })
+		if !alike {
+			names = append(names, r.Scenario)
+		}
+	}
+	return names
+}
+
 // row is the entry's row, which is made where there is none yet.
 func (m *Matrix) row(e Entry, columns int) *Row {
 	i := slices.IndexFunc(m.Scenarios, func(r Row) bool { return r.Scenario == e.Scenario })

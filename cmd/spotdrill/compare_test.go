@@ -52,6 +52,43 @@ func TestCompareCommandErrors(t *testing.T) {
 	}
 }
 
+// A handler is held to what is known of it: what it breaks, it may go on to break.
+func TestCompareHoldsOutcomesToEachOther(t *testing.T) {
+	text, err := os.ReadFile(savedReport)
+	if err != nil {
+		t.Fatal(err)
+	}
+	edited := func(old, new string) string {
+		file := filepath.Join(t.TempDir(), "report.yaml")
+		changed := strings.Replace(string(text), old, new, 1)
+		if changed == string(text) {
+			t.Fatalf("%q is not in %s", old, savedReport)
+		}
+		if err := os.WriteFile(file, []byte(changed), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	known := edited("    outcome: unknown\n    verdicts", "    outcome: pass\n    verdicts")
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		said string
+	}{
+		"alike, failures included": {[]string{known, known}, 0, ""},
+		"one passes now":           {[]string{known, savedReport}, exitFailed, "1 of 4 scenarios did not end alike: state-stopping-drains-node"},
+		"unknown in both":          {[]string{savedReport, savedReport}, exitFailed, "1 of 4 scenarios did not end alike: state-stopping-drains-node"},
+		"one is not there":         {[]string{known, edited("scenario: spot-notice-drains-node\n    title", "scenario: another\n    title")}, exitFailed, "spot-notice-drains-node"},
+		"one report":               {[]string{known}, exitUsage, "one is given"},
+		"with --against":           {[]string{known, "--against", known}, exitUsage, "give one of the two"},
+	} {
+		stdout, stderr, code := spotdrill(t, append([]string{"compare", "--same"}, c.args...)...)
+		if code != c.code || !strings.Contains(stderr, c.said) {
+			t.Errorf("%s: exit code %d, want %d and %q; printed\n%s%s", name, code, c.code, c.said, stdout, stderr)
+		}
+	}
+}
+
 // The sample's own copies are the nights: what passed is as ever, and one night is
 // too few.
 func TestCompareAgainstEarlierNights(t *testing.T) {
