@@ -165,15 +165,10 @@ func (r *drilling) recordProber(ctx context.Context, p probing) (stop func(conte
 		cancel()
 		return nil, err
 	}
-	ended := make(chan error, 1)
-	go func() {
+	ended := r.collect("the prober on "+p.node, func() error {
 		_, err := prober.Collect(streaming, body, r.rec, p.node)
-		if err != nil {
-			err = fmt.Errorf("the record of the prober on %s broke off: %w", p.node, err)
-			r.broken <- err
-		}
-		ended <- err
-	}()
+		return err
+	})
 	return func(ctx context.Context) error {
 		defer cancel()
 		answer, err := r.post(ctx, p.pod, "stop", nil)

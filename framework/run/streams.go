@@ -44,18 +44,26 @@ func (r *drilling) recordQueue(ctx context.Context) (stop func() error, err erro
 		cancel()
 		return nil, err
 	}
-	enough, ended := make(chan struct{}), make(chan error, 1)
-	go func() {
-		err := queue.CollectRecords(ctx, enough, body, r.rec.Clock(), r.rec)
-		if err != nil {
-			err = fmt.Errorf("the record of the queue broke off: %w", err)
-			r.broken <- err
-		}
-		ended <- err
-	}()
+	enough := make(chan struct{})
+	ended := r.collect("the queue", func() error { return queue.CollectRecords(ctx, enough, body, r.rec.Clock(), r.rec) })
 	return func() error {
 		defer cancel()
 		close(enough)
 		return <-ended
 	}, nil
+}
+
+// collect takes a stream into the history in the background. What breaks it off ends
+// the steps, and is what ended gives.
+func (r *drilling) collect(of string, stream func() error) (ended <-chan error) {
+	done := make(chan error, 1)
+	go func() {
+		err := stream()
+		if err != nil {
+			err = fmt.Errorf("the record of %s broke off: %w", of, err)
+			r.broken <- err
+		}
+		done <- err
+	}()
+	return done
 }
