@@ -46,6 +46,22 @@ func reported(t *testing.T, dir string) string {
 	return file
 }
 
+// edit puts a text in a file in place of the first that is like old.
+func edit(t *testing.T, file, old, new string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	edited := bytes.Replace(text, []byte(old), []byte(new), 1)
+	if bytes.Equal(edited, text) {
+		t.Fatalf("%q is not in %s:\n%s", old, file, text)
+	}
+	if err := os.WriteFile(file, edited, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestAReportThatCanBeReproducedIsVerified(t *testing.T) {
 	if err := Verify(verifiable(t), false); err != nil {
 		t.Error(err)
@@ -55,17 +71,9 @@ func TestAReportThatCanBeReproducedIsVerified(t *testing.T) {
 // What a check counted lives as long as the judgement: it is in no file.
 func TestAReportOfACheckThatLeavesLossesOutIsVerified(t *testing.T) {
 	dir := copyOfRun(t)
-	scenario := filepath.Join(dir, savedScenario, "attempt-2", savedScenario+".yaml")
-	text, err := os.ReadFile(scenario)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text = bytes.Replace(text, []byte("{mode: fresh, max: 0}"), []byte("{mode: fresh, max: 0, exceptConntrack: true}"), 1)
-	if err := os.WriteFile(scenario, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	edit(t, filepath.Join(dir, savedScenario, "attempt-2", savedScenario+".yaml"), "{mode: fresh, max: 0}", "{mode: fresh, max: 0, exceptConntrack: true}")
 	file := reported(t, dir)
-	if text, err = os.ReadFile(file); err != nil || !bytes.Contains(text, []byte("that connection tracking itself lost")) {
+	if text, err := os.ReadFile(file); err != nil || !bytes.Contains(text, []byte("that connection tracking itself lost")) {
 		t.Fatalf("%v; the check leaves nothing out:\n%s", err, text)
 	}
 	if err := Verify(file, false); err != nil {
@@ -103,17 +111,7 @@ func TestVerifyRejects(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			file := verifiable(t)
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			edited := bytes.Replace(text, []byte(c.old), []byte(c.new), 1)
-			if bytes.Equal(edited, text) {
-				t.Fatalf("%q is not in the report:\n%s", c.old, text)
-			}
-			if err := os.WriteFile(file, edited, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			edit(t, file, c.old, c.new)
 			if err := Verify(file, false); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want one with %q", err, c.want)
 			}
@@ -138,14 +136,7 @@ func TestVerifyWantsTheHistoriesUnlessToldOtherwise(t *testing.T) {
 
 func TestVerifyNoticesAnEditedHistory(t *testing.T) {
 	file := verifiable(t)
-	events := filepath.Join(filepath.Dir(file), savedScenario, "attempt-2", history.EventsFile)
-	text, err := os.ReadFile(events)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(events, bytes.Replace(text, []byte(`"kind":"restored"`), []byte(`"kind":"run.error"`), 1), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	edit(t, filepath.Join(filepath.Dir(file), savedScenario, "attempt-2", history.EventsFile), `"kind":"restored"`, `"kind":"run.error"`)
 	if err := Verify(file, false); err == nil || !strings.Contains(err.Error(), "check harness: reported as pass") {
 		t.Errorf("error %v", err)
 	}

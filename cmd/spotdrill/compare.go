@@ -76,7 +76,10 @@ func printMatrix(cmd *cobra.Command, m reports.Matrix, asJSON, same bool) error 
 	if err := write(cmd.OutOrStdout()); err != nil {
 		return err
 	}
-	if differing := m.Differing(); same && len(differing) > 0 {
+	if !same {
+		return nil
+	}
+	if differing := m.Differing(); len(differing) > 0 {
 		return exitError{exitFailed, fmt.Errorf("%d of %d scenarios did not end alike: %s", len(differing), len(m.Scenarios), strings.Join(differing, ", "))}
 	}
 	return nil

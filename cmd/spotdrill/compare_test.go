@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -52,24 +51,28 @@ func TestCompareCommandErrors(t *testing.T) {
 	}
 }
 
-// A handler is held to what is known of it: what it breaks, it may go on to break.
-func TestCompareHoldsOutcomesToEachOther(t *testing.T) {
+// edited leaves the saved report in a folder, with one text in place of another
+// wherever that stands, and returns the file.
+func edited(t *testing.T, dir, old, new string) string {
+	t.Helper()
 	text, err := os.ReadFile(savedReport)
 	if err != nil {
 		t.Fatal(err)
 	}
-	edited := func(old, new string) string {
-		file := filepath.Join(t.TempDir(), "report.yaml")
-		changed := strings.Replace(string(text), old, new, 1)
-		if changed == string(text) {
-			t.Fatalf("%q is not in %s", old, savedReport)
-		}
-		if err := os.WriteFile(file, []byte(changed), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return file
+	changed := strings.ReplaceAll(string(text), old, new)
+	if changed == string(text) {
+		t.Fatalf("%q is not in %s", old, savedReport)
 	}
-	known := edited("    outcome: unknown\n    verdicts", "    outcome: pass\n    verdicts")
+	file := filepath.Join(dir, "report.yaml")
+	if err := os.WriteFile(file, []byte(changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// A handler is held to what is known of it: what it breaks, it may go on to break.
+func TestCompareHoldsOutcomesToEachOther(t *testing.T) {
+	known := edited(t, t.TempDir(), "    outcome: unknown\n    verdicts", "    outcome: pass\n    verdicts")
 	for name, c := range map[string]struct {
 		args []string
 		code int
@@ -78,7 +81,7 @@ func TestCompareHoldsOutcomesToEachOther(t *testing.T) {
 		"alike, failures included": {[]string{known, known}, 0, ""},
 		"one passes now":           {[]string{known, savedReport}, exitFailed, "1 of 4 scenarios did not end alike: state-stopping-drains-node"},
 		"unknown in both":          {[]string{savedReport, savedReport}, exitFailed, "1 of 4 scenarios did not end alike: state-stopping-drains-node"},
-		"one is not there":         {[]string{known, edited("scenario: spot-notice-drains-node\n    title", "scenario: another\n    title")}, exitFailed, "spot-notice-drains-node"},
+		"one is not there":         {[]string{known, edited(t, t.TempDir(), "scenario: spot-notice-drains-node\n    title", "scenario: another\n    title")}, exitFailed, "spot-notice-drains-node"},
 		"one report":               {[]string{known}, exitUsage, "one is given"},
 		"with --against":           {[]string{known, "--against", known}, exitUsage, "give one of the two"},
 	} {
@@ -93,21 +96,14 @@ func TestCompareHoldsOutcomesToEachOther(t *testing.T) {
 // too few.
 func TestCompareAgainstEarlierNights(t *testing.T) {
 	nights := t.TempDir()
-	text, err := os.ReadFile(savedReport)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for i := range 3 {
 		dir := filepath.Join(nights, fmt.Sprint(i))
-		another := strings.Replace(string(text), "run: 20260102-150405", fmt.Sprintf("run: night-%d", i), 1)
-		if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, "report.yaml"), []byte(another), 0o600)); err != nil {
+		if err := os.Mkdir(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
+		edited(t, dir, "run: 20260102-150405", fmt.Sprintf("run: night-%d", i))
 	}
-	slow := filepath.Join(t.TempDir(), "report.yaml")
-	if err := os.WriteFile(slow, []byte(strings.ReplaceAll(string(text), "window_fresh_max_ms: 1300.25", "window_fresh_max_ms: 9300.25")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	slow := edited(t, t.TempDir(), "window_fresh_max_ms: 1300.25", "window_fresh_max_ms: 9300.25")
 	for name, c := range map[string]struct {
 		args []string
 		code int
