@@ -25,10 +25,7 @@ type dnsServer struct {
 // startServer answers with what reply makes of each query; nil is silence.
 func startServer(t *testing.T, reply func(query *dns.Msg) *dns.Msg) *dnsServer {
 	t.Helper()
-	conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.MustParseAddrPort("127.0.0.1:0")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn, listener := listenOnOnePort(t)
 	_ = conn.SetReadBuffer(4 << 20) // the server's losses are not what is tested
 	s := &dnsServer{addr: conn.LocalAddr().(*net.UDPAddr).AddrPort(), asked: map[int]int{}}
 	started := make(chan struct{})
@@ -47,12 +44,31 @@ func startServer(t *testing.T, reply func(query *dns.Msg) *dns.Msg) *dnsServer {
 	go func() { _ = server.ActivateAndServe() }()
 	<-started
 	t.Cleanup(func() { _ = server.Shutdown() })
-	if listener, err := net.Listen("tcp", s.addr.String()); err == nil { // the port may be taken; who needs it will see
-		overTCP := &dns.Server{Listener: listener, Handler: server.Handler}
-		go func() { _ = overTCP.ActivateAndServe() }()
-		t.Cleanup(func() { _ = listener.Close() })
-	}
+	overTCP := &dns.Server{Listener: listener, Handler: server.Handler}
+	go func() { _ = overTCP.ActivateAndServe() }()
+	t.Cleanup(func() { _ = listener.Close() })
 	return s
+}
+
+// listenOnOnePort takes a port that is free for UDP and for TCP: the kernel
+// picks one for the first alone, which a connection of another test may hold.
+func listenOnOnePort(t *testing.T) (*net.UDPConn, net.Listener) {
+	t.Helper()
+	var taken error
+	for range 50 {
+		conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.MustParseAddrPort("127.0.0.1:0")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		listener, err := net.Listen("tcp", conn.LocalAddr().String())
+		if err == nil {
+			return conn, listener
+		}
+		taken = err
+		_ = conn.Close()
+	}
+	t.Fatalf("no port is free for both UDP and TCP in 50 attempts: %v", taken)
+	return nil, nil
 }
 
 func (s *dnsServer) ports() map[int]int {
