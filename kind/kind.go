@@ -26,11 +26,23 @@ const (
 //go:embed cluster.yaml
 var clusterTemplate string
 
-// AuditPolicy says which requests the API server keeps on record. It has to lie
-// in a file that Config.AuditPolicy names.
-//
 //go:embed audit-policy.yaml
-var AuditPolicy string
+var auditPolicy string
+
+//go:embed collector.conf
+var collectorConf string
+
+// Collector is the GOGC of the control plane, the kubelets and containerd, not of
+// what is measured: neither of CoreDNS and kube-proxy nor of handlers. The reason is
+// in collector.conf.
+const Collector = "400"
+
+// Mounted returns the files that the nodes mount, by name: which requests the API
+// server keeps on record, and the systemd drop-in with the Collector. They have to
+// lie in the folder that Config.Mounts names.
+func Mounted() map[string]string {
+	return map[string]string{"audit-policy.yaml": auditPolicy, "collector.conf": collectorConf}
+}
 
 // Where the control plane's node has the audit policy, and the log.
 const (
@@ -45,8 +57,8 @@ type Config struct {
 	NodeImage string
 	// KubeProxyMode is "iptables", "nftables" or "ipvs".
 	KubeProxyMode string
-	// AuditPolicy is the file with the policy of that name, on the engine's host.
-	AuditPolicy string
+	// Mounts is the folder with the files of Mounted, on the engine's host.
+	Mounts string
 	// Nodes are made in this order; kind names them by role and number.
 	Nodes []Node
 }
@@ -63,10 +75,10 @@ type Node struct {
 
 // DefaultConfig returns one control plane, one on-demand worker and three spot
 // workers.
-func DefaultConfig(nodeImage, auditPolicy string) Config {
+func DefaultConfig(nodeImage, mounts string) Config {
 	return Config{
 		NodeImage:     nodeImage,
-		AuditPolicy:   auditPolicy,
+		Mounts:        mounts,
 		KubeProxyMode: "iptables",
 		Nodes: []Node{
 			{"control-plane", "", "m7i.large"},
@@ -84,8 +96,8 @@ func ProviderID(instance string) string { return "aws:///" + Zone + "/" + instan
 
 // Render returns the cluster's configuration for kind's create command or library.
 func Render(config Config) ([]byte, error) {
-	if config.NodeImage == "" || config.AuditPolicy == "" {
-		return nil, fmt.Errorf("render the cluster's configuration: no node image, or no audit policy given")
+	if config.NodeImage == "" || config.Mounts == "" {
+		return nil, fmt.Errorf("render the cluster's configuration: no node image, or no folder of mounted files given")
 	}
 	for _, node := range config.Nodes {
 		if node.Role == "" || (node.Role == "worker" && node.CapacityType == "") || node.InstanceType == "" {
@@ -101,7 +113,8 @@ func Render(config Config) ([]byte, error) {
 		Config
 		Region, Zone, PodSubnet, ServiceSubnet     string
 		AuditPolicyPath, AuditLogDir, AuditLogPath string
-	}{config, Region, Zone, PodSubnet, ServiceSubnet, auditPolicyPath, auditLogDir, AuditLog}
+		Collector                                  string
+	}{config, Region, Zone, PodSubnet, ServiceSubnet, auditPolicyPath, auditLogDir, AuditLog, Collector}
 	if err := parsed.Execute(&rendered, data); err != nil {
 		return nil, fmt.Errorf("render the cluster's configuration: %w", err)
 	}

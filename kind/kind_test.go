@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
@@ -14,7 +15,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
 
 func TestRender(t *testing.T) {
-	got, err := Render(DefaultConfig("localhost/spotdrill/node:tag", "/state/audit-policy.yaml"))
+	got, err := Render(DefaultConfig("localhost/spotdrill/node:tag", "/state"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,11 +42,26 @@ func TestRender(t *testing.T) {
 	}
 }
 
+func TestMountedFilesAreAsConfigured(t *testing.T) {
+	config, err := Render(DefaultConfig("image", "/state"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range Mounted() {
+		if !bytes.Contains(config, []byte("hostPath: /state/"+name+"\n")) {
+			t.Errorf("no node mounts %s", name)
+		}
+	}
+	if !strings.Contains(Mounted()["collector.conf"], "GOGC="+Collector+"\n") {
+		t.Errorf("collector.conf says another GOGC than %s", Collector)
+	}
+}
+
 func TestRenderWantsEveryField(t *testing.T) {
-	if _, err := Render(DefaultConfig("", "/state/audit-policy.yaml")); err == nil {
+	if _, err := Render(DefaultConfig("", "/state")); err == nil {
 		t.Error("no node image is no error")
 	}
-	config := DefaultConfig("image", "/state/audit-policy.yaml")
+	config := DefaultConfig("image", "/state")
 	config.Nodes[3].InstanceType = ""
 	if _, err := Render(config); err == nil {
 		t.Error("a node without an instance type is no error")

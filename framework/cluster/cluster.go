@@ -70,8 +70,8 @@ type Options struct {
 	Network   string // the engine's network; exists, and is ours
 	Image     string // of the nodes
 	ProxyMode string // iptables or nftables
-	// KubeconfigDir is where the kubeconfig is written, and the audit policy; the
-	// user's own is never touched.
+	// KubeconfigDir is where the kubeconfig is written, and the files that nodes
+	// mount; the user's own kubeconfig is never touched.
 	KubeconfigDir string
 	Log           func(format string, args ...any)
 }
@@ -144,8 +144,10 @@ func (c *Cluster) Create(ctx context.Context, opts Options) error {
 	if err := os.MkdirAll(opts.KubeconfigDir, 0o755); err != nil {
 		return fmt.Errorf("make kubeconfig folder: %w", err)
 	}
-	if err := os.WriteFile(opts.auditPolicy(), []byte(kind.AuditPolicy), 0o644); err != nil {
-		return fmt.Errorf("write the audit policy: %w", err)
+	for name, content := range kind.Mounted() {
+		if err := os.WriteFile(filepath.Join(opts.KubeconfigDir, name), []byte(content), 0o644); err != nil {
+			return fmt.Errorf("write a file that nodes mount: %w", err)
+		}
 	}
 	done := make(chan error, 1)
 	go func() {
@@ -172,13 +174,10 @@ func (c *Cluster) Create(ctx context.Context, opts Options) error {
 
 // render is kind's configuration for the cluster.
 func (o Options) render() ([]byte, error) {
-	config := kind.DefaultConfig(o.Image, o.auditPolicy())
+	config := kind.DefaultConfig(o.Image, o.KubeconfigDir)
 	config.KubeProxyMode = o.ProxyMode
 	return kind.Render(config)
 }
-
-// auditPolicy is the file on the host that the control plane mounts.
-func (o Options) auditPolicy() string { return filepath.Join(o.KubeconfigDir, "audit-policy.yaml") }
 
 // Digest stands for everything that the cluster is made from.
 func (o Options) Digest() (string, error) {
@@ -186,7 +185,7 @@ func (o Options) Digest() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%x", sha256.Sum256(append(config, kind.AuditPolicy...)))[:16], nil
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Append(config, kind.Mounted())))[:16], nil
 }
 
 // WorkerNames are the names that kind gives to the workers: the first is the

@@ -120,13 +120,26 @@ func (c *Cluster) NodesOf(capacity string) []Node {
 
 // Favour gives the nodes most of the processor while other programs of the host
 // want it too: a CoreDNS that is starved for a tenth of a second drops queries,
-// and a prober that starves measures its own starving.
+// and a prober that starves measures its own starving. No query passes the control
+// plane, so workers go before it.
 func (c *Cluster) Favour(ctx context.Context) error {
-	const shares = "16384" // 1024 is a container's share unless told otherwise
 	for _, n := range c.Nodes {
-		if _, err := c.engine.Run(ctx, "update", "--cpu-shares", shares, n.Name); err != nil {
-			return fmt.Errorf("favour node %s: %w", n.Name, err)
+		if err := c.favour(ctx, n); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// favour has to be said again after each start: Podman forgets what it was told
+// of a running container.
+func (c *Cluster) favour(ctx context.Context, n Node) error {
+	shares := "16384" // 1024 is a container's share unless told otherwise
+	if n.Capacity == ControlPlane {
+		shares = "4096"
+	}
+	if _, err := c.engine.Run(ctx, "update", "--cpu-shares", shares, n.Name); err != nil {
+		return fmt.Errorf("favour node %s: %w", n.Name, err)
 	}
 	return nil
 }

@@ -104,6 +104,9 @@ func (c *Cluster) giveBack(ctx context.Context, n *Node, lost bool, newInstance 
 		if err := c.engine.Start(ctx, n.Name); err != nil {
 			return "", err
 		}
+		if err := c.favour(ctx, *n); err != nil {
+			return "", err
+		}
 	}
 	if !lost {
 		return "started again", c.waitHeartbeat(ctx, n.Name, started)
