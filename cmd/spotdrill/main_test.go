@@ -41,7 +41,7 @@ func TestWrongUsageIs64AndPrintsNoData(t *testing.T) {
 		`unknown profile "SPORT"; allowed: STATE-CHANGE`:      {"run", "--profile", "SPORT", "--dry-run"},
 		`pattern "[": syntax error in pattern`:                {"run", "--only", "[", "--dry-run"},
 		`nothing to play: no scenario of set fast is left`:    {"run", "--only", "no-such-*", "--dry-run"},
-		`--proxy-mode "ipvs" is not known; allowed: iptables`: {"up", "--proxy-mode", "ipvs"},
+		`--proxy-mode "eBPF" is not known; allowed: iptables`: {"up", "--proxy-mode", "eBPF"},
 		`--repeat 0: each scenario is played`:                 {"run", "--repeat", "0"},
 		`there is no earlier run in none`:                     {"run", "--rerun-failed", "--out", "none"},
 		`unknown scenario "none"`:                             {"explain", "none"},

@@ -55,7 +55,7 @@ func systemFlags(flags *pflag.FlagSet, opts *run.Options) {
 		self = ""
 	}
 	clusterFlag(flags, opts)
-	flags.StringVar(&opts.ProxyMode, "proxy-mode", "iptables", "kube-proxy's mode: iptables or nftables")
+	flags.StringVar(&opts.ProxyMode, "proxy-mode", run.IPTables, "kube-proxy's `mode`: "+strings.Join(run.ProxyModes(), ", "))
 	flags.StringVar(&opts.Source, "source", ".", "checkout to build images from where no registry answers")
 	flags.StringVar(&opts.Binary, "binary", self, "static spotdrill binary to run in the cluster")
 	flags.Lookup("binary").DefValue = "this program"
@@ -63,7 +63,7 @@ func systemFlags(flags *pflag.FlagSet, opts *run.Options) {
 
 // checkSystem sees what would only fail minutes later.
 func checkSystem(opts run.Options) error {
-	if modes := []string{"iptables", "nftables"}; !slices.Contains(modes, opts.ProxyMode) {
+	if modes := run.ProxyModes(); !slices.Contains(modes, opts.ProxyMode) {
 		return usage("--proxy-mode %q is not known; allowed: %s", opts.ProxyMode, strings.Join(modes, ", "))
 	}
 	return nil

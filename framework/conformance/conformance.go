@@ -60,7 +60,7 @@ type Session struct {
 	console *reports.Console
 	started time.Time
 	drills  time.Time // the first drill's start
-	noImage string    // why the handler cannot be drilled here, or ""
+	cannot  string    // why nothing can be drilled here, or ""
 	left    string    // the folder of the attempt that the cluster was left after
 
 	// played are the scenarios that had an attempt beside another; ahead are the
@@ -102,13 +102,19 @@ func (s *Session) SetUp(ctx context.Context) error {
 	meta := s.Handler.Meta()
 	s.report = reports.New(s.folder, reports.Handler{Name: meta.Name, Version: meta.Version, Description: s.Handler.Reference(), Image: s.HandlerImage}, s.Set, nil)
 	s.System.Log("setting the system up (about 10 min where images must be built, else less than a minute)")
-	if s.system, err = run.Up(ctx, s.System); err != nil {
+	s.system, err = run.Up(ctx, s.System)
+	if errors.Is(err, run.ErrNoIPVS) {
+		s.cannot = err.Error()
+		s.report.Environment = map[string]string{"kube-proxy": s.System.ProxyMode}
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("set-up: %w", err)
 	}
 	err = s.system.Provide(ctx, s.Handler, s.HandlerImage)
 	// In a description of one's own the reference may as well be misspelt.
 	if errors.Is(err, run.ErrNoImage) && s.Handler.Embedded() {
-		s.noImage, err = err.Error(), nil
+		s.cannot, err = err.Error(), nil
 	}
 	if err != nil {
 		return fmt.Errorf("set-up: the handler's image: %w", err)
@@ -141,8 +147,8 @@ func Expected(scenario scenarios.Scenario, set scenarios.Set) time.Duration {
 // NotApplicable says why the scenario is not played with the handler, or "".
 func (s *Session) NotApplicable(scenario scenarios.Scenario) string {
 	switch {
-	case s.noImage != "":
-		return s.noImage
+	case s.cannot != "":
+		return s.cannot
 	case scenario.Handler == scenarios.HandlerNone, scenario.Feature == "", s.Handler.Claims(scenario.Feature):
 		return ""
 	}
@@ -237,6 +243,15 @@ func (s *Session) Finish(ctx context.Context) error {
 
 // Report is what was found so far; nil before SetUp.
 func (s *Session) Report() *reports.Report { return s.report }
+
+// NoSystem says why no drill can be played at all, not even with another handler,
+// or "".
+func (s *Session) NoSystem() string {
+	if s.system != nil {
+		return ""
+	}
+	return s.cannot
+}
 
 // Left is the folder of the attempt that the cluster was left after, or "".
 func (s *Session) Left() string { return s.left }

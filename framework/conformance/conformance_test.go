@@ -66,13 +66,27 @@ func TestNotApplicable(t *testing.T) {
 		"no image of it is here": {handler: "nth", scenario: "spot-notice-drains-node", noImage: "no registry", want: "no registry"},
 	} {
 		s := session(t, c.handler)
-		s.noImage = c.noImage
+		s.cannot = c.noImage
 		chosen, err := scenarios.Select(scenarios.Full, []string{c.scenario})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := s.NotApplicable(chosen[0]); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// Where no system can be brought up, nothing is played, and nothing passes.
+func TestWithoutASystemAllIsSkipped(t *testing.T) {
+	s := session(t, "builtin")
+	if reason := s.NoSystem(); reason != "" {
+		t.Errorf("before the set-up: %q", reason)
+	}
+	s.cannot = run.ErrNoIPVS.Error()
+	for _, scenario := range s.Scenarios {
+		if reason := s.NotApplicable(scenario); reason != s.cannot || s.NoSystem() != s.cannot {
+			t.Errorf("%s is not skipped: %q, %q", scenario.Name, reason, s.NoSystem())
 		}
 	}
 }
@@ -156,7 +170,7 @@ func TestPartner(t *testing.T) {
 		"it was played beside another": func() { s.played[first.Name] = true },
 		"the first failure is kept":    func() { s.Keep = true },
 		"each is repeated":             func() { s.Repeat = 5 },
-		"the others are not supported": func() { s.noImage = "no registry" },
+		"the others are not supported": func() { s.cannot = "no registry" },
 	} {
 		s = session(t, "builtin")
 		edit()

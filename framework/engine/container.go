@@ -55,6 +55,17 @@ func (e *Engine) ContainerIP(ctx context.Context, container, network string) (st
 	return ip, nil
 }
 
+// HasIPVS is whether the kernel that containers run on has IPVS, for which it loads
+// the module as kube-proxy would. The image is one with sh and modprobe.
+func (e *Engine) HasIPVS(ctx context.Context, image string) (bool, error) {
+	const ask = "modprobe ip_vs 2>/dev/null; if test -e /proc/net/ip_vs; then echo yes; else echo no; fi"
+	out, err := e.Run(ctx, "run", "--rm", "--privileged", "--network=none", "--volume=/lib/modules:/lib/modules:ro", "--entrypoint=sh", image, "-c", ask)
+	if err != nil {
+		return false, fmt.Errorf("ask the kernel for IPVS: %w", err)
+	}
+	return out == "yes", nil
+}
+
 // Start starts a container that has stopped.
 func (e *Engine) Start(ctx context.Context, container string) error {
 	_, err := e.Run(ctx, "start", container)

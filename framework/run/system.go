@@ -28,7 +28,7 @@ const poll = 100 * time.Millisecond
 type Options struct {
 	// Cluster names the kind cluster, the queue, and what belongs to them.
 	Cluster string
-	// ProxyMode is kube-proxy's: iptables or nftables.
+	// ProxyMode is kube-proxy's, one of ProxyModes.
 	ProxyMode string
 	// Source is the checkout that images are built from where no registry
 	// answers.
@@ -80,6 +80,9 @@ func Up(ctx context.Context, opts Options) (*System, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.checkProxyMode(ctx, nodes); err != nil {
+		return nil, err
+	}
 	clusterOpts, err := s.clusterOptions(nodes)
 	if err != nil {
 		return nil, err
@@ -103,6 +106,30 @@ func Up(ctx context.Context, opts Options) (*System, error) {
 	}
 	s.Environment = s.environment(ctx, nodes, localstack)
 	return s, nil
+}
+
+// The modes that kube-proxy can be put into; IPVS only where the kernel has it.
+const (
+	IPTables = "iptables"
+	NFTables = "nftables"
+	IPVS     = "ipvs"
+)
+
+// ProxyModes are all of them, the default first.
+func ProxyModes() []string { return []string{IPTables, NFTables, IPVS} }
+
+// ErrNoIPVS is why no system can be brought up with kube-proxy in mode IPVS.
+var ErrNoIPVS = errors.New("kube-proxy's mode ipvs: this machine's kernel has no IPVS")
+
+func (s *System) checkProxyMode(ctx context.Context, nodes string) error {
+	if s.opts.ProxyMode != IPVS {
+		return nil
+	}
+	has, err := s.engine.HasIPVS(ctx, nodes)
+	if err == nil && !has {
+		err = ErrNoIPVS
+	}
+	return err
 }
 
 func detect(ctx context.Context, opts Options) (*engine.Engine, error) {
