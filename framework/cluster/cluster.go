@@ -69,7 +69,7 @@ type Options struct {
 	Name      string
 	Network   string // the engine's network; exists, and is ours
 	Image     string // of the nodes
-	ProxyMode string // iptables or nftables
+	ProxyMode string // iptables, nftables or ipvs
 	// KubeconfigDir is where the kubeconfig is written, and the files that nodes
 	// mount; the user's own kubeconfig is never touched.
 	KubeconfigDir string

@@ -70,7 +70,7 @@ var (
 	scenariosFlag = flag.String("scenarios", "", "names of scenarios, by comma, instead of a set")
 	repeatFlag    = flag.Int("repeat", 1, "how often each scenario is played")
 	clusterFlag   = flag.String("cluster", run.DefaultCluster, "the name of the kind cluster")
-	proxyModeFlag = flag.String("proxy-mode", "iptables", "kube-proxy's mode: "+strings.Join(run.ProxyModes(), ", "))
+	proxyModeFlag = flag.String("proxy-mode", run.IPTables, "kube-proxy's mode: "+strings.Join(run.ProxyModes(), ", "))
 	binaryFlag    = flag.String("binary", "../../bin/spotdrill", "the static spotdrill binary that runs in the cluster")
 	outFlag       = flag.String("out", "../../reports/out", "the folder that runs are written to")
 )
