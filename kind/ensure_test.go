@@ -19,7 +19,6 @@ func TestWhereAnImageComesFrom(t *testing.T) {
 		name         string
 		holds, fails string // the references that the engine holds, the command that fails
 		img          image
-		opts         ImageOptions
 		sourceless   bool
 		did          string // in this order
 		from, said   string // how the reference begins, what the user is told
@@ -30,9 +29,9 @@ func TestWhereAnImageComesFrom(t *testing.T) {
 		{name: "a registry answers", did: "manifest pull ", from: public, said: "pulled after"},
 		{name: "no registry answers", fails: "manifest", did: "manifest build ", from: BuiltImages, said: "manifest is refused"},
 		{name: "the pull fails", fails: "pull", did: "manifest pull build ", from: BuiltImages, said: "pull is refused"},
-		{name: "the pull fails away from the source", fails: "pull", sourceless: true, did: "manifest pull ", err: "checkout"},
-		{name: "the public one does not run here", holds: public, img: image{onlyBuilt: true}, did: "build ", from: BuiltImages},
-		{name: "no registry is to be asked", opts: ImageOptions{BuildOnly: true}, did: "build ", from: BuiltImages},
+		{name: "the pull fails away from the source", fails: "pull", sourceless: true, did: "manifest pull ", err: "pull is refused"},
+		{name: "the pull fails, and nothing builds it", fails: "pull", img: image{name: "handler's"}, did: "manifest pull ", err: "image not available: no registry gives the handler's image"},
+		{name: "the public one does not run here", holds: public, img: image{notPublic: "no cgroup v1"}, did: "build ", from: BuiltImages, said: "no cgroup v1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			folder := t.TempDir()
@@ -57,11 +56,13 @@ printf '%s ' "$1" >>"$record"
 				t.Setenv(name, value)
 			}
 			var said strings.Builder
-			c.opts.Source = folder
-			c.opts.Log = func(format string, args ...any) { fmt.Fprintf(&said, format+"\n", args...) }
-			c.img.name, c.img.public, c.img.sources = "one", public, []string{"one.sh"}
+			opts := ImageOptions{Source: folder, Log: func(format string, args ...any) { fmt.Fprintf(&said, format+"\n", args...) }}
+			c.img.public = public
+			if c.img.name == "" {
+				c.img.name, c.img.sources = "one", []string{"one.sh"}
+			}
 
-			ref, err := ensure(context.Background(), &engine.Engine{Name: "podman"}, c.opts, c.img)
+			ref, err := ensure(context.Background(), &engine.Engine{Name: "podman"}, opts, c.img)
 
 			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 				t.Fatalf("error %v, want %q", err, c.err)

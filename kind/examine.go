@@ -2,6 +2,7 @@ package kind
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spotdrill/spotdrill/framework/engine"
 )
@@ -27,38 +28,44 @@ type Source struct {
 
 // Examine finds out where the images that every drill needs come from, and
 // neither pulls nor builds any.
-func Examine(ctx context.Context, eng *engine.Engine, opts ImageOptions) []Source {
+func Examine(ctx context.Context, eng *engine.Engine, opts ImageOptions) ([]Source, error) {
 	var found []Source
 	for _, img := range []image{nodeImage(), localStackImage()} {
-		found = append(found, examine(ctx, eng, opts, img))
+		source, err := examine(ctx, eng, opts, img)
+		if err != nil {
+			return found, fmt.Errorf("look for the %s image: %w", img.name, err)
+		}
+		found = append(found, source)
 	}
-	return found
+	return found, nil
 }
 
-// examine goes the way of ensure.
-func examine(ctx context.Context, eng *engine.Engine, opts ImageOptions, img image) Source {
-	s := Source{Name: img.name, Ref: img.public, From: Held}
-	if held, err := eng.HasImage(ctx, img.public); held && err == nil && !img.onlyBuilt {
-		return s
-	}
-	built, sourceErr := builtReference(opts.Source, img)
-	if held, err := eng.HasImage(ctx, built); sourceErr == nil && held && err == nil {
-		s.Ref = built
-		return s
-	}
-	s.Why = "the public one does not run on this host"
-	if !img.onlyBuilt {
-		unanswered := askRegistry(ctx, eng, img.public)
-		if unanswered == nil {
-			s.From = Pulled
-			return s
+func examine(ctx context.Context, eng *engine.Engine, opts ImageOptions, img image) (Source, error) {
+	why := img.notPublic
+	if why == "" {
+		if held, err := eng.HasImage(ctx, img.public); held || err != nil {
+			return Source{Name: img.name, Ref: img.public, From: Held}, err
 		}
-		s.Why = "no registry has it (" + unanswered.Error() + ")"
 	}
-	if sourceErr != nil {
-		s.From, s.Why = Nowhere, s.Why+"; "+sourceErr.Error()
-		return s
+	built, unbuildable := builtReference(opts.Source, img)
+	if unbuildable == nil {
+		if held, err := eng.HasImage(ctx, built); held || err != nil {
+			return Source{Name: img.name, Ref: built, From: Held}, err
+		}
 	}
-	s.Ref, s.From = built, Built
-	return s
+	if why == "" {
+		unanswered := askRegistry(ctx, eng, img.public)
+		if unanswered == nil || ctx.Err() != nil {
+			return Source{Name: img.name, Ref: img.public, From: Pulled}, ctx.Err()
+		}
+		why = ungiven(img, unanswered)
+	}
+	if unbuildable != nil {
+		return Source{Name: img.name, From: Nowhere, Why: why + "; " + unbuildable.Error()}, nil
+	}
+	return Source{Name: img.name, Ref: built, From: Built, Why: why}, nil
+}
+
+func ungiven(img image, err error) string {
+	return fmt.Sprintf("no registry gives the %s image (%v)", img.name, err)
 }

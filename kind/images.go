@@ -33,8 +33,6 @@ var versionsFile string
 type ImageOptions struct {
 	// Source is the root of a checkout, whose kind/images builds images.
 	Source string
-	// BuildOnly keeps from asking a registry.
-	BuildOnly bool
 	// Log receives every line meant for the user; nil discards them.
 	Log func(format string, args ...any)
 }
@@ -52,10 +50,11 @@ const BuiltImages = "localhost/spotdrill/"
 type image struct {
 	// name is also what build.sh calls it.
 	name, public string
-	// sources are the files and folders of kind/images that go into it.
+	// sources are the files and folders of kind/images that go into it; without any
+	// it cannot be built.
 	sources []string
-	// onlyBuilt: the public image does not run on this host.
-	onlyBuilt bool
+	// notPublic is why the public image is not to be taken, or "".
+	notPublic string
 }
 
 // PublicNodeImage is kind's own node image, by its digest.
@@ -78,13 +77,15 @@ func NodeImage(ctx context.Context, eng *engine.Engine, opts ImageOptions) (stri
 }
 
 func nodeImage() image {
-	return image{
+	img := image{
 		name:    "node",
 		public:  PublicNodeImage(),
 		sources: []string{"node.sh", "kubernetes", "containerd", "cni", "etcd", "coredns", "pause"},
-		// Its systemd does not start on cgroup v1.
-		onlyBuilt: engine.CGroupVersion() == 1,
 	}
+	if engine.CGroupVersion() == 1 {
+		img.notPublic = "the public one's systemd does not start on cgroup v1"
+	}
+	return img
 }
 
 // LocalStackImage returns the reference of a LocalStack image that the engine
@@ -102,7 +103,7 @@ func localStackImage() image {
 }
 
 // ErrNotAvailable is why there is no image: no registry gives it, and nothing
-// here says how to build it.
+// here says how to build it. Every function that returns an image may return it.
 var ErrNotAvailable = errors.New("image not available")
 
 // Recipes lists the handlers' images that can be built.
@@ -110,22 +111,13 @@ func Recipes() []string { return []string{"karpenter"} }
 
 // HandlerImage returns the reference under which the engine holds the image of a
 // handler, pulled or, where recipe is one of Recipes, built as NodeImage does;
-// Karpenter takes about five minutes. Without a recipe an image that no registry
-// gives is ErrNotAvailable.
+// Karpenter takes about five minutes.
 func HandlerImage(ctx context.Context, eng *engine.Engine, opts ImageOptions, public, recipe string) (string, error) {
+	img := image{name: "handler's", public: public}
 	if recipe != "" {
-		return ensure(ctx, eng, opts, image{name: recipe, public: public, sources: []string{recipe + ".sh", recipe}})
+		img.name, img.sources = recipe, []string{recipe + ".sh", recipe}
 	}
-	if held, err := eng.HasImage(ctx, public); held || err != nil {
-		return public, err
-	}
-	if unanswered := askRegistry(ctx, eng, public); unanswered != nil {
-		if ctx.Err() != nil {
-			return "", ctx.Err()
-		}
-		return "", fmt.Errorf("%w: %s: %w", ErrNotAvailable, public, unanswered)
-	}
-	return public, pull(ctx, eng, opts, public)
+	return ensure(ctx, eng, opts, img)
 }
 
 // LocalStackEnv returns the variables, as KEY=value, that the pulled and the built
@@ -141,35 +133,25 @@ func LocalStackEnv() []string {
 
 // ensure returns the reference under which the engine holds the image.
 func ensure(ctx context.Context, eng *engine.Engine, opts ImageOptions, img image) (string, error) {
-	if !img.onlyBuilt {
-		if held, err := eng.HasImage(ctx, img.public); held || err != nil {
-			return img.public, err
+	found, err := examine(ctx, eng, opts, img)
+	if err == nil && found.From == Pulled {
+		unpulled := pull(ctx, eng, opts, img.public)
+		if unpulled == nil || ctx.Err() != nil {
+			return img.public, unpulled
 		}
+		img.notPublic = ungiven(img, unpulled)
+		found, err = examine(ctx, eng, opts, img)
 	}
-	built, sourceErr := builtReference(opts.Source, img)
-	if sourceErr == nil {
-		if held, err := eng.HasImage(ctx, built); held || err != nil {
-			return built, err
-		}
+	switch {
+	case err != nil:
+		return "", err
+	case found.From == Nowhere:
+		return "", fmt.Errorf("%w: %s", ErrNotAvailable, found.Why)
+	case found.From == Built:
+		opts.log("building the %s image as %s: %s", img.name, found.Ref, found.Why)
+		return found.Ref, build(ctx, eng, opts, img, found.Ref)
 	}
-	if !img.onlyBuilt && !opts.BuildOnly {
-		err := askRegistry(ctx, eng, img.public)
-		if err == nil {
-			err = pull(ctx, eng, opts, img.public)
-		}
-		if err == nil {
-			return img.public, nil
-		}
-		opts.log("no registry gives the %s image (%v)", img.name, err)
-	}
-	if ctx.Err() != nil {
-		return "", ctx.Err()
-	}
-	if sourceErr != nil {
-		return "", fmt.Errorf("the %s image can be had by building it only: %w", img.name, sourceErr)
-	}
-	opts.log("building the %s image as %s", img.name, built)
-	return built, build(ctx, eng, opts, img, built)
+	return found.Ref, nil
 }
 
 func pull(ctx context.Context, eng *engine.Engine, opts ImageOptions, ref string) error {
@@ -246,6 +228,9 @@ func (l *lines) Write(text []byte) (int, error) {
 
 // builtReference names the built image after everything that goes into it.
 func builtReference(source string, img image) (string, error) {
+	if len(img.sources) == 0 {
+		return "", errors.New("nothing here builds it")
+	}
 	folder := filepath.Join(source, "kind", "images")
 	if _, err := os.Stat(filepath.Join(folder, "build.sh")); err != nil {
 		return "", fmt.Errorf("%s is not there: run spotdrill from a checkout of its source, or where an image registry can be reached", filepath.Join(folder, "build.sh"))

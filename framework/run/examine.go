@@ -80,8 +80,12 @@ func examineBinary(binary string) engine.Finding {
 
 // examineImages looks where the images of the nodes and of LocalStack come from.
 func examineImages(ctx context.Context, eng *engine.Engine, opts Options) []engine.Finding {
+	images, err := kind.Examine(ctx, eng, kind.ImageOptions{Source: opts.Source})
+	if err != nil {
+		return []engine.Finding{{What: "images", State: engine.Missing, Detail: err.Error()}}
+	}
 	var found []engine.Finding
-	for _, image := range kind.Examine(ctx, eng, kind.ImageOptions{Source: opts.Source}) {
+	for _, image := range images {
 		f := engine.Finding{What: "image " + image.Name, State: engine.OK, Detail: image.Ref}
 		switch image.From {
 		case kind.Held:
