@@ -31,6 +31,9 @@ type Fault struct {
 	// After is how much later a duplicate comes; left out, it comes in the same
 	// batch, or in the next one where that is full.
 	After strict.Duration `yaml:"after,omitempty"`
+	// ToAnother gives duplicates to another replica than the one that had the message
+	// first.
+	ToAnother bool `yaml:"toAnother,omitempty"`
 }
 
 // FaultTypes lists what can go wrong; docs/faults.md says what each does.
@@ -72,6 +75,7 @@ func (f Fault) validate(where string, p *problems) {
 		{"code", "throttle", f.Code != "", false},
 		{"status", "error", f.Status != 0, true},
 		{"after", "duplicate", f.After > 0, false},
+		{"toAnother", "duplicate", f.ToAnother, false},
 	} {
 		switch {
 		case only.given && f.Type != only.of:

@@ -45,8 +45,8 @@ func (n Notice) String() string {
 		text += " (" + detail + ")"
 	}
 	whom := n.Nodes
-	if n.Instance != "" {
-		whom = append(whom[:len(whom):len(whom)], "instance "+n.Instance+", which is not in the cluster")
+	if n.InstanceLike != "" {
+		whom = append(whom[:len(whom):len(whom)], "an instance which is not in the cluster, its id almost that of "+n.InstanceLike)
 	}
 	return text + " for " + strings.Join(whom, ", ")
 }
@@ -100,6 +100,9 @@ func (f Fault) String() string {
 		if detail.value > 0 {
 			text += fmt.Sprintf(" %s %s", detail.name, detail.value)
 		}
+	}
+	if f.ToAnother {
+		text += " to another replica"
 	}
 	if f.Status != 0 {
 		text += fmt.Sprintf(" with status %d", f.Status)

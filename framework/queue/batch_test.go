@@ -2,12 +2,15 @@ package queue
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 )
@@ -67,6 +70,24 @@ func TestADuplicateIsDeliveredUnderAHandleOfItsOwn(t *testing.T) {
 				t.Errorf("%d handles, %d hits and %d deletions on record", len(handles), hits, deletions)
 			}
 		})
+	}
+}
+
+// With toAnother a copy waits until a client of another address asks.
+func TestADuplicateCanBeForAnotherClient(t *testing.T) {
+	q := newFaultyQueue(t, "a")
+	q.set(t, Fault{Name: "f", Type: Duplicate, Count: 1, ToAnother: true})
+	for i, want := range []string{"m-0", ""} {
+		if messages, err := q.receive(t.Context(), 10, 1); err != nil || ids(messages) != want {
+			t.Fatalf("receive %d: %q, %v; want %q", i, ids(messages), err, want)
+		}
+	}
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	q.client = sqs.New(q.client.Options(), func(o *sqs.Options) {
+		o.HTTPClient = &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext}}
+	})
+	if messages, err := q.receive(t.Context(), 10, 1); err != nil || ids(messages) != "m-0" {
+		t.Fatalf("the other client receives %q, %v", ids(messages), err)
 	}
 }
 

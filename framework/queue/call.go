@@ -3,6 +3,7 @@ package queue
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"path"
@@ -19,6 +20,7 @@ type call struct {
 	action    string // API action, else "METHOD /path"
 	json      bool   // the JSON protocol of SQS, not the form
 	inspected bool   // the request's body was small enough to be read
+	client    string // the address that it came from, without its port
 
 	queue    string // name
 	queueURL string
@@ -47,6 +49,7 @@ var credentialScope = regexp.MustCompile(`Credential=[^/,\s]*/\d+/[^/,\s]*/([a-z
 // is valid is for the upstream to judge.
 func parseCall(r *http.Request, body []byte, inspected bool) call {
 	c := call{body: body, inspected: inspected}
+	c.client, _, _ = net.SplitHostPort(r.RemoteAddr)
 	if m := credentialScope.FindStringSubmatch(r.Header.Get("Authorization")); m != nil {
 		c.service = m[1]
 	}

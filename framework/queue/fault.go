@@ -59,6 +59,8 @@ type Fault struct {
 	Code   string        `json:"code,omitempty"`   // Throttle
 	Status int           `json:"status,omitempty"` // ServerError
 	After  time.Duration `json:"after,omitempty"`  // Duplicate
+	// ToAnother gives what Duplicate copies to clients of another address only.
+	ToAnother bool `json:"toAnother,omitempty"`
 }
 
 func (f Fault) validate() error {
@@ -190,7 +192,13 @@ type copied struct {
 	queue string // name
 	raw   []byte // the message as it stands in an answer
 	message
-	due time.Time
+	due    time.Time
+	client string // the address that it was first delivered to
+}
+
+// isFor is true where the call may be given the copy.
+func (held copied) isFor(c *call) bool {
+	return held.json == c.json && held.queue == c.queue && !time.Now().Before(held.due) && (!held.fault.ToAnother || held.client != c.client)
 }
 
 // hold keeps a copy until it is due.
@@ -210,7 +218,7 @@ func (fs *faults) due(c *call, most int) []copied {
 	defer fs.mu.Unlock()
 	var out []copied
 	fs.copies = slices.DeleteFunc(fs.copies, func(held copied) bool {
-		if len(out) >= most || held.json != c.json || held.queue != c.queue || time.Now().Before(held.due) {
+		if len(out) >= most || !held.isFor(c) {
 			return false
 		}
 		out = append(out, held)
@@ -223,9 +231,7 @@ func (fs *faults) due(c *call, most int) []copied {
 func (fs *faults) isDue(c *call) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	return slices.ContainsFunc(fs.copies, func(held copied) bool {
-		return held.json == c.json && held.queue == c.queue && !time.Now().Before(held.due)
-	})
+	return slices.ContainsFunc(fs.copies, func(held copied) bool { return held.isFor(c) })
 }
 
 // on is false where nothing may happen to messages that are received.

@@ -145,7 +145,7 @@ func (x *exchange) duplicate(f *activeFault, b batch) {
 		}
 		x.proxy.handles.alias(m.handle, original)
 		x.proxy.faults.hold(copied{
-			fault: f, json: x.call.json, queue: x.call.queue, raw: again, message: m, due: time.Now().Add(f.After),
+			fault: f, json: x.call.json, queue: x.call.queue, raw: again, message: m, due: time.Now().Add(f.After), client: x.call.client,
 		})
 	}
 }

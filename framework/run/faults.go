@@ -16,7 +16,7 @@ import (
 func (s *System) beginFault(ctx context.Context, f scenarios.Fault) error {
 	body, err := json.Marshal(queue.Fault{
 		Name: f.Name, Type: queue.FaultType(f.Type), Actions: f.Actions, Count: f.Count, For: f.For.D(),
-		By: f.By.D(), Code: f.Code, Status: f.Status, After: f.After.D(),
+		By: f.By.D(), Code: f.Code, Status: f.Status, After: f.After.D(), ToAnother: f.ToAnother,
 	})
 	if err != nil {
 		return fmt.Errorf("encode fault %s: %w", f.Name, err)
