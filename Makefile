@@ -127,6 +127,5 @@ fix: ## Mend what a tool can mend
 	@$(TOOL) golangci-lint run --fix
 
 .PHONY: clean
-clean: build ## Remove the cluster, its containers and its network, and what was built here
+clean: build ## Remove the cluster, its containers and its network; reports stay
 	@bin/spotdrill down
-	@rm -rf bin reports/out
