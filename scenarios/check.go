@@ -43,7 +43,8 @@ type Marked struct {
 }
 
 // Drained wants every evictable pod that was on the node when the notice was
-// put gone before the notice's deadline, or sooner where Within says so.
+// put, or came before the handler marked it, gone before the notice's deadline, or
+// sooner where Within says so.
 // Daemon, mirror and finished pods and those that tolerate a cordon do not count;
 // where Pods is given, no others than these do.
 type Drained struct {

@@ -5,6 +5,7 @@ package scenarios
 import (
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/strict"
@@ -43,8 +44,9 @@ type Scenario struct {
 	Profile string `yaml:"profile"`
 	// Sets names the sets that the scenario belongs to.
 	Sets []Set `yaml:"sets"`
-	// Feature is what a handler must claim for the scenario to apply to it;
-	// empty means that it applies to every handler.
+	// Feature is what a handler must claim for the scenario to apply to it; empty
+	// means that it applies to every handler, as those of SPOT, PDB and QUEUE-HYGIENE
+	// do in any case. The handler is set as its description says for the feature.
 	Feature string `yaml:"feature,omitempty"`
 	// Handler is "under-test" (the default) or "none" for a drill that shows
 	// what happens without one.
@@ -92,6 +94,13 @@ const (
 func Profiles() []string {
 	return []string{"STATE-CHANGE", "SCHEDULED-CHANGE", "REBALANCE", "CAPACITY-RESERVATION", "QUEUE-HYGIENE", "RESILIENCE", "PDB", "SPOT", "STORM", "DNS", "INCIDENT"}
 }
+
+// CoreProfiles lists the groups of clauses that every handler is held to. Those of
+// the others, extended ones, apply where the handler claims their feature.
+func CoreProfiles() []string { return []string{"QUEUE-HYGIENE", "PDB", "SPOT"} }
+
+// Core is true for a clause that every handler is held to, whatever it claims.
+func (s Scenario) Core() bool { return slices.Contains(CoreProfiles(), s.Profile) }
 
 // CoreDNS is how cluster DNS is set for the drill; it is put back afterwards.
 type CoreDNS struct {
@@ -220,8 +229,9 @@ type Notice struct {
 	// Nodes whose instances it names. A type that names one instance sends one
 	// notice a node.
 	Nodes []string `yaml:"nodes,omitempty"`
-	// Instance names an instance that is not in the cluster.
-	Instance string `yaml:"instance,omitempty"`
+	// InstanceLike is a node: the notice names an instance that is not in the cluster,
+	// and whose id differs from that node's in its last character alone.
+	InstanceLike string `yaml:"instanceLike,omitempty"`
 	// Action of a spot interruption: terminate (default), stop, hibernate.
 	Action string `yaml:"action,omitempty"`
 	// State of a state change, such as stopping or running.

@@ -153,8 +153,11 @@ func (s Scenario) validateSteps(p *problems) {
 			for _, node := range n.Nodes {
 				p.oneOf(where+".notice.nodes", node, s.nodeNames())
 			}
-			if (len(n.Nodes) == 0) == (n.Instance == "") {
-				p.add(where+".notice", "wants either nodes or instance")
+			if (len(n.Nodes) == 0) == (n.InstanceLike == "") {
+				p.add(where+".notice", "wants either nodes or instanceLike")
+			}
+			if n.InstanceLike != "" {
+				p.oneOf(where+".notice.instanceLike", n.InstanceLike, s.nodeNames())
 			}
 			if n.Action != "" {
 				p.oneOf(where+".notice.action", n.Action, []string{"terminate", "stop", "hibernate"})
@@ -205,7 +208,7 @@ func (s Scenario) validateAwait(where string, a Await, sent, faults []string, p 
 	}{
 		"deleted": {a.Deleted, sent}, "received": {a.Received, sent},
 		"evicting": {a.Evicting, s.nodeNames()}, "drained": {a.Drained, s.nodeNames()},
-		"hit": {a.Hit, faults}, "ended": {a.Ended, faults}, "ready": {a.Ready, s.Workload.groups()},
+		"hit": {a.Hit, faults}, "ended": {a.Ended, faults}, "ready": {a.Ready, s.Workload.Groups()},
 	} {
 		if of.name != "" {
 			conditions++
@@ -261,7 +264,7 @@ func (s Scenario) validateChecks(p *problems) {
 			p.oneOf(where+".after", f.String(), faultNames(s.Steps))
 		}
 		if f := v.FieldByName("Pods"); f.IsValid() && (f.String() != "" || check.Drained == nil) {
-			allowed := s.Workload.groups()
+			allowed := s.Workload.Groups()
 			if check.BudgetKept != nil {
 				allowed = s.Workload.budgeted()
 			}

@@ -71,8 +71,8 @@ type BudgetChange struct {
 	After        strict.Duration `yaml:"after"`
 }
 
-// groups are the names that pods go by in this workload.
-func (w Workload) groups() []string {
+// Groups are the names that pods go by in this workload.
+func (w Workload) Groups() []string {
 	var out []string
 	if w.Replicas > 0 {
 		out = append(out, App)
@@ -100,7 +100,7 @@ func (w Workload) validate(nodes map[string]Pick, p *problems) {
 	}
 	for i, budget := range w.Budgets {
 		where := fmt.Sprintf("workload.budgets[%d]", i)
-		p.oneOf(where+".pods", budget.Pods, w.groups())
+		p.oneOf(where+".pods", budget.Pods, w.Groups())
 		if slices.ContainsFunc(w.Budgets[:i], func(other Budget) bool { return other.Pods == budget.Pods }) {
 			p.add(where+".pods", "%q has a budget already, and a pod of two cannot be evicted", budget.Pods)
 		}

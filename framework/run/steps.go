@@ -114,8 +114,8 @@ func (r *drilling) putNotice(ctx context.Context, n scenarios.Notice) error {
 	for _, name := range n.Nodes {
 		nodes = append(nodes, r.nodes[name])
 	}
-	if n.Instance != "" {
-		nodes = append(nodes, cluster.Node{Instance: n.Instance})
+	if n.InstanceLike != "" {
+		nodes = append(nodes, cluster.Node{Instance: almost(r.nodes[n.InstanceLike].Instance)})
 	}
 	for _, node := range nodes {
 		notice.Instances = append(notice.Instances, node.Instance)
@@ -136,6 +136,16 @@ func (r *drilling) putNotice(ctx context.Context, n scenarios.Notice) error {
 		r.tell(history.Event{Kind: history.NoticePut, At: at, Until: &until, Key: n.Name, Notice: id, Node: node.Name, Instance: node.Instance, Reason: n.Type})
 	}
 	return nil
+}
+
+// almost is an instance id that differs from this one in its last digit, which is
+// hexadecimal.
+func almost(id string) string {
+	last := len(id) - 1
+	if id[last] == '0' {
+		return id[:last] + "1"
+	}
+	return id[:last] + "0"
 }
 
 func (r *drilling) putMessage(ctx context.Context, m scenarios.Message) error {
