@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
+	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/kind"
@@ -29,15 +31,15 @@ func (c *Cluster) MarkAudit(ctx context.Context) (AuditMark, error) {
 }
 
 // AuditSince counts what the user asked of the API server since the mark, and was
-// allowed: one event for each verb and resource. A log that was rotated meanwhile
-// is read from its beginning.
-func (c *Cluster) AuditSince(ctx context.Context, mark AuditMark, user string) ([]history.Event, error) {
+// allowed: one event for each verb and resource, and one for each change of a node.
+// A log that was rotated meanwhile is read from its beginning.
+func (c *Cluster) AuditSince(ctx context.Context, mark AuditMark, user string, clock *history.Clock) ([]history.Event, error) {
 	const tail = `test "$(stat -c %s "$1")" -ge "$2" || set -- "$1" 0; tail -c +"$(($2 + 1))" "$1"`
 	out, err := c.engine.Exec(ctx, c.controlPlane(), nil, "sh", "-ec", tail, "sh", kind.AuditLog, fmt.Sprint(mark.offset))
 	if err != nil {
 		return nil, fmt.Errorf("read the audit log: %w", err)
 	}
-	return countRequests(strings.NewReader(out), user)
+	return requests(strings.NewReader(out), user, clock)
 }
 
 func (c *Cluster) controlPlane() string { return c.NodesOf(ControlPlane)[0].Name }
@@ -50,7 +52,13 @@ type request struct {
 		Username string `json:"username"`
 	} `json:"user"`
 	RequestURI string `json:"requestURI"`
-	Object     *struct {
+	// Ended is when the stage was reached, in microseconds.
+	Ended  time.Time `json:"stageTimestamp"`
+	Status struct {
+		Code int `json:"code"`
+	} `json:"responseStatus"`
+	Object *struct {
+		Name        string `json:"name"`
 		Group       string `json:"apiGroup"`
 		Resource    string `json:"resource"`
 		Subresource string `json:"subresource"`
@@ -58,12 +66,13 @@ type request struct {
 	Annotations map[string]string `json:"annotations"`
 }
 
-// countRequests reads the lines of an audit log, the last of which may be in the
+// requests reads the lines of an audit log, the last of which may be in the
 // writing.
-func countRequests(log io.Reader, user string) ([]history.Event, error) {
+func requests(log io.Reader, user string, clock *history.Clock) ([]history.Event, error) {
 	type asked struct{ verb, of string }
 	var order []asked
 	count := map[asked]float64{}
+	var writes []history.Event
 	for decoder := json.NewDecoder(log); ; {
 		var r request
 		err := decoder.Decode(&r)
@@ -81,12 +90,20 @@ func countRequests(log io.Reader, user string) ([]history.Event, error) {
 		if count[a]++; count[a] == 1 {
 			order = append(order, a)
 		}
+		if r.changesNode() {
+			said := clock.Of(r.Ended)
+			writes = append(writes, history.Event{Kind: history.HandlerWrote, Owner: user, Action: r.Verb, Node: r.Object.Name, Said: &said})
+		}
 	}
-	out := make([]history.Event, 0, len(order))
+	out := writes
 	for _, a := range order {
 		out = append(out, history.Event{Kind: history.RBACUsed, Owner: user, Action: a.verb, Reason: a.of, Numbers: map[string]float64{"requests": count[a]}})
 	}
 	return out, nil
+}
+
+func (r request) changesNode() bool {
+	return r.Object != nil && r.Object.Group == "" && r.Object.Resource == "nodes" && (r.Verb == "patch" || r.Verb == "update") && r.Status.Code < http.StatusBadRequest
 }
 
 // of is what was asked for, as RBAC names it: group/resource, or a URL.

@@ -3,9 +3,14 @@ package cluster
 import (
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-func TestCountRequests(t *testing.T) {
+func TestRequests(t *testing.T) {
+	clock := history.NewClock()
+	at := clock.Start().Add(1500 * time.Millisecond).UTC().Format("2006-01-02T15:04:05.000000Z07:00")
 	const mine, allow = `"user":{"username":"system:serviceaccount:x:handler"}`, `"annotations":{"authorization.k8s.io/decision":"allow"}`
 	log := strings.Join([]string{
 		`{"stage":"ResponseComplete","verb":"watch",` + mine + `,"objectRef":{"resource":"nodes"},` + allow + `}`,
@@ -16,16 +21,23 @@ func TestCountRequests(t *testing.T) {
 		`{"verb":"delete",` + mine + `,"objectRef":{"resource":"nodes"},"annotations":{"authorization.k8s.io/decision":"forbid"}}`,
 		`{"verb":"get","requestURI":"/version?timeout=32s",` + mine + `,` + allow + `}`,
 		`{"verb":"list","user":{"username":"system:serviceaccount:x:other"},"objectRef":{"resource":"secrets"},` + allow + `}`,
+		`{"stage":"ResponseComplete","verb":"patch","stageTimestamp":"` + at + `",` + mine + `,"objectRef":{"resource":"nodes","name":"worker"},"responseStatus":{"code":200},` + allow + `}`,
+		`{"stage":"ResponseComplete","verb":"patch","stageTimestamp":"` + at + `",` + mine + `,"objectRef":{"resource":"nodes","name":"other"},"responseStatus":{"code":409},` + allow + `}`,
 		`{"verb":"patch",` + mine, // in the writing
 	}, "\n")
-	events, err := countRequests(strings.NewReader(log), "system:serviceaccount:x:handler")
+	events, err := requests(strings.NewReader(log), "system:serviceaccount:x:handler", clock)
 	if err != nil {
 		t.Fatal(err)
 	}
+	if wrote := events[0]; wrote.Kind != history.HandlerWrote || wrote.Node != "worker" || wrote.Action != "patch" || wrote.Said == nil ||
+		(*wrote.Said-1500*time.Millisecond).Abs() > time.Microsecond {
+		t.Errorf("the change of a node is %+v", wrote)
+	}
+	events = events[1:]
 	want := []struct {
 		verb, of string
 		requests float64
-	}{{"watch", "/nodes", 1}, {"create", "/pods/eviction", 2}, {"list", "apps/deployments", 1}, {"get", "/version", 1}}
+	}{{"watch", "/nodes", 1}, {"create", "/pods/eviction", 2}, {"list", "apps/deployments", 1}, {"get", "/version", 1}, {"patch", "/nodes", 2}}
 	if len(events) != len(want) {
 		t.Fatalf("got %d kinds of request, want %d: %+v", len(events), len(want), events)
 	}
@@ -34,7 +46,7 @@ func TestCountRequests(t *testing.T) {
 			t.Errorf("got %s of %s, %v times; want %s of %s, %v times", e.Action, e.Reason, e.Numbers["requests"], w.verb, w.of, w.requests)
 		}
 	}
-	if _, err := countRequests(strings.NewReader("{\"verb\":1}"), ""); err == nil {
+	if _, err := requests(strings.NewReader("{\"verb\":1}"), "", clock); err == nil {
 		t.Error("a line that is no request of the audit log is read without an error")
 	}
 }

@@ -56,6 +56,9 @@ type Description struct {
 	// not to keep, each with a sentence that says so. They still fail: the report
 	// puts the sentence beside the failure.
 	Deviations map[string]string `yaml:"deviations,omitempty"`
+	// Keeps are the clauses in which the handler leaves a message in the queue that
+	// calls for no drain, each with the reason: it goes on to a dead-letter queue.
+	Keeps map[string]string `yaml:"keeps,omitempty"`
 
 	// File is where the description was read from.
 	File string `yaml:"-"`
@@ -147,7 +150,7 @@ func (d Description) Meta() history.Handler {
 	return history.Handler{
 		Name: d.Name, Version: cmp.Or(d.Version, d.ownVersion()),
 		Unschedulable: d.Marks.Unschedulable, Taint: d.Marks.Taint, DrainEvent: d.Marks.Event, DeletesNode: d.DeletesNode,
-		CommitPoint: d.CommitPoint, SQSActions: d.sqsActions(), Deviations: d.Deviations,
+		CommitPoint: d.CommitPoint, SQSActions: d.sqsActions(), Deviations: d.Deviations, Keeps: d.Keeps,
 	}
 }
 
@@ -188,15 +191,27 @@ func (d Description) Reference() string {
 	return d.File
 }
 
-// CheckDeviations is an error where a deviation names none of the clauses.
-func (d Description) CheckDeviations(clauses []string) error {
+// CheckClauses is an error where deviations or keeps name none of the clauses.
+func (d Description) CheckClauses(clauses []string) error {
 	var errs []error
-	for _, clause := range slices.Sorted(maps.Keys(d.Deviations)) {
-		if !slices.Contains(clauses, clause) {
-			errs = append(errs, fmt.Errorf("%s: no scenario has this name", d.At("deviations."+clause)))
+	for _, of := range d.byClause() {
+		for _, clause := range slices.Sorted(maps.Keys(of.said)) {
+			if !slices.Contains(clauses, clause) {
+				errs = append(errs, fmt.Errorf("%s: no scenario has this name", d.At(of.field+"."+clause)))
+			}
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// saidByClause is a field that says something of some clauses.
+type saidByClause struct {
+	field string
+	said  map[string]string
+}
+
+func (d Description) byClause() []saidByClause {
+	return []saidByClause{{"deviations", d.Deviations}, {"keeps", d.Keeps}}
 }
 
 // ownVersion is the version of this program, where the handler is a part of it.

@@ -24,7 +24,7 @@ var invalid = map[string][]string{
 	"invalid-api-version":              {`:1: apiVersion: "spotdrill.dev/v2" is not known; allowed: spotdrill.dev/v1alpha1`},
 	"invalid-kind":                     {`:2: kind: "Scenario" is not known; allowed: HandlerUnderTest`},
 	"invalid-name":                     {`:3: name: "My Handler" is not a DNS label: up to 63 of a-z, 0-9 and -`},
-	"invalid-field":                    {`:8: unknown field "mark" in the document; allowed: apiVersion, commitPoint, deletesNode, deviations, features, image, kind, manifests, marks, name, ready, settings, sqsActions, url, version, workers`},
+	"invalid-field":                    {`:8: unknown field "mark" in the document; allowed: apiVersion, commitPoint, deletesNode, deviations, features, image, keeps, kind, manifests, marks, name, ready, settings, sqsActions, url, version, workers`},
 	"invalid-field-in-marks":           {`:8: unknown field "cordon" in marks; allowed: event, taint, unschedulable`},
 	"invalid-feature":                  {`:9: features[1]: "spots" is not known; allowed: ` + features},
 	"invalid-features-of-nothing":      {`:8: features: a handler that installs nothing cannot claim any`},
@@ -35,7 +35,7 @@ var invalid = map[string][]string{
 	"invalid-commit-point":             {`:10: commitPoint: "later" is not known; allowed: received, recorded, drained`},
 	"invalid-settings":                 {`:11: settings.rebalance-drain: is not among the features that the handler claims`},
 	"invalid-sqs-action":               {`:10: sqsActions[1]: ReceiveMessage is part of the policy anyway: DeleteMessage, GetQueueAttributes, GetQueueUrl, ReceiveMessage`},
-	"invalid-deviation":                {`:11: deviations.spot-notice-drains-node: wants a sentence that says how the handler deviates`},
+	"invalid-deviation":                {`:11: deviations.spot-notice-drains-node: wants a sentence that says how, or why`},
 	"invalid-workers": {
 		`:11: workers.capacity: "reserved" is not known; allowed: spot, on-demand`,
 		`:12: workers.condition: there are no manifests whose objects could have it`,
@@ -137,11 +137,11 @@ func TestADeviationNamesAClause(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.CheckDeviations([]string{"a", "invalid-json-does-not-stop-the-next-notice"}); err != nil {
+	if err := d.CheckClauses([]string{"a", "invalid-json-does-not-stop-the-next-notice"}); err != nil {
 		t.Error(err)
 	}
 	want := "testdata/valid-workers.yaml:21: deviations.invalid-json-does-not-stop-the-next-notice: no scenario has this name"
-	if err := d.CheckDeviations([]string{"a"}); err == nil || err.Error() != want {
+	if err := d.CheckClauses([]string{"a"}); err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
 }

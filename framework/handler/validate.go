@@ -100,9 +100,11 @@ func (f *findings) claims() {
 			f.wrong(fmt.Sprintf("sqsActions[%d]", i), "%s is part of the policy anyway: %s", action, strings.Join(PolicyActions(), ", "))
 		}
 	}
-	for _, clause := range slices.Sorted(maps.Keys(f.d.Deviations)) {
-		if strings.TrimSpace(f.d.Deviations[clause]) == "" {
-			f.wrong("deviations."+clause, "wants a sentence that says how the handler deviates")
+	for _, of := range f.d.byClause() {
+		for _, clause := range slices.Sorted(maps.Keys(of.said)) {
+			if strings.TrimSpace(of.said[clause]) == "" {
+				f.wrong(of.field+"."+clause, "wants a sentence that says how, or why")
+			}
 		}
 	}
 }

@@ -82,6 +82,10 @@ const (
 	HandlerLeftAlone Kind = "handler.left-alone" // Key, Reason; Numbers: dropped (packets of one that was cut off)
 )
 
+// HandlerWrote is a change of a Node object, as the API server's audit log has it.
+// Owner: the handler's user; Action: the verb; Node; Said: when it had been done.
+const HandlerWrote Kind = "handler.wrote"
+
 // What a prober said of itself. Node: where it was.
 const (
 	ProberStarted Kind = "prober.started" // Numbers: rate per target, clock_bound (s)
@@ -164,4 +168,7 @@ type Handler struct {
 	SQSActions []string `json:"sqs_actions,omitempty"`
 	// Deviations are the scenarios that it is known not to keep, and why.
 	Deviations map[string]string `json:"deviations,omitempty"`
+	// Keeps are the scenarios in which it leaves what it cannot use in the queue, and
+	// why.
+	Keeps map[string]string `json:"keeps,omitempty"`
 }

@@ -1,6 +1,9 @@
 package history
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Pods gathers the events of each pod, by UID, from events in order of time: one
 // group a pod, in the order in which they appear, none empty.
@@ -19,4 +22,18 @@ func Pods(events []Event) [][]Event {
 		pods[i] = append(pods[i], e)
 	}
 	return pods
+}
+
+// Evictable is false for daemon and mirror pods and those that tolerate a cordon,
+// which a drain leaves, and for pods that had finished when recording started. The
+// pod is one of those that Pods returns.
+func Evictable(pod []Event) bool {
+	first := pod[0]
+	finished := first.Kind == PodPresent && slices.Contains([]string{"Succeeded", "Failed"}, first.Reason)
+	return !finished && !OwnedBy(pod, "DaemonSet") && !OwnedBy(pod, "Node") && first.Numbers["tolerates_cordon"] == 0
+}
+
+// OwnedBy is true for a pod whose controller is of that kind; Node for a mirror pod.
+func OwnedBy(pod []Event, kind string) bool {
+	return slices.ContainsFunc(pod, func(e Event) bool { return strings.HasPrefix(e.Owner, kind+"/") })
 }

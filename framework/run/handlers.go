@@ -276,7 +276,7 @@ func (r *drilling) recordUse(ctx context.Context, since cluster.AuditMark) error
 	if err != nil || user == "" {
 		return err
 	}
-	used, err := r.Cluster.AuditSince(ctx, since, user)
+	used, err := r.Cluster.AuditSince(ctx, since, user, r.rec.Clock())
 	for _, e := range used {
 		r.rec.Record(e)
 	}

@@ -112,6 +112,18 @@ func TestAlways(t *testing.T) {
 			s.at(10.2, history.Event{Kind: history.SQSDeleted, Message: "m-1", Notice: "n-1"})
 		}, check: "commit point", want: Fail, got: "4.000s before"},
 		{name: "the mark was on its way", edit: committing("recorded", 4.3), check: "commit point", want: Pass},
+		{name: "the audit log has the mark before the deletion", edit: func(s *story) {
+			committing("recorded", 4.3)(s)
+			wrote(s, 4.29)
+		}, check: "commit point", want: Pass},
+		{name: "the audit log has the mark after the deletion", edit: func(s *story) {
+			committing("recorded", 4.3)(s)
+			wrote(s, 4.32)
+		}, check: "commit point", want: Fail, got: "0.020s before"},
+		{name: "the audit log has a write of long before, and none of the mark", edit: func(s *story) {
+			committing("recorded", 4.3)(s)
+			wrote(s, 3)
+		}, check: "commit point", want: Pass},
 		{name: "deleted and never drained", edit: func(s *story) {
 			committing("recorded", 6)(s)
 			s.drop(kind(history.NodeCordoned))
@@ -135,6 +147,13 @@ func TestAlways(t *testing.T) {
 	} {
 		x.run(t, drainStory)
 	}
+}
+
+// wrote has the API server's audit log tell, at the end, when the handler had changed
+// the victim.
+func wrote(s *story, seconds float64) {
+	said := sec(seconds)
+	s.at(30, history.Event{Kind: history.HandlerWrote, Action: "patch", Node: victim, Said: &said})
 }
 
 // committing has the handler claim a commit point, and delete its message then.

@@ -131,7 +131,7 @@ func Explain(losses []Loss) string {
 
 const (
 	// underWay is how long a query may have been with a pod that answered later
-	// ones before it ended.
+	// ones before it ended, or before kube-proxy removed its entry.
 	underWay = 100 * time.Millisecond
 	// rulesLag is how much later than the API server kube-proxy may know of
 	// endpoints; on a machine at rest it is below 100 ms.
@@ -182,6 +182,35 @@ func (d drill) losses() []Loss {
 		return cmp.Or(cmp.Compare(b.Lost(), a.Lost()), cmp.Compare(slices.Index(Causes(), a.Cause), slices.Index(Causes(), b.Cause)), cmp.Compare(a.Backend, b.Backend))
 	})
 	return out
+}
+
+const (
+	// unexplainedShare is how many of the lost queries may be without a cause.
+	unexplainedShare = 0.05
+	// explainedFrom is how many must be lost for a share of them to say anything.
+	explainedFrom = 100
+)
+
+// explained asks whether the record tells why queries were lost: where it does not,
+// something happened in the drill that nobody knows of. Ok is false where no flows
+// were recorded.
+func (d drill) explained(losses []Loss) (v Verdict, ok bool) {
+	if _, ok := d.first(func(e history.Event) bool { return e.Kind == history.FlowsRecorded }); !ok || d.dns == nil {
+		return v, false
+	}
+	v = Verdict{Check: "losses explained", Want: fmt.Sprintf("at most %.0f %% of %d lost queries or more without a cause", unexplainedShare*100, explainedFrom)}
+	lost, without := 0, 0
+	for _, l := range losses {
+		if lost += l.Lost(); l.Cause == Unexplained {
+			without += l.Lost()
+		}
+	}
+	v.Numbers = map[string]float64{"lost": float64(lost), "unexplained": float64(without)}
+	got := fmt.Sprintf("%d of %d lost without a cause", without, lost)
+	if lost >= explainedFrom && float64(without) > unexplainedShare*float64(lost) {
+		return v.noise(got), true
+	}
+	return v.pass(got), true
 }
 
 // whole is a duration in milliseconds: there is one fresh query in each.

@@ -100,6 +100,31 @@ func TestWhatConnectionTrackingLostMayNotCount(t *testing.T) {
 	}
 }
 
+// A drill that lost many queries and knows of too few why cannot be judged.
+func TestLossesExplained(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		lost, unknown int
+		want          Outcome
+	}{
+		{"none", 0, 0, Pass},
+		{"few, and none of them explained", 20, 20, Pass},
+		{"many, some of them not explained", 100, 5, Pass},
+		{"many, too many of them not explained", 100, 6, Unknown},
+	} {
+		s := lossStory()
+		d := newDrill(s.scenario, s.history())
+		losses := []Loss{{Cause: OldEntry, Fixed: c.lost - c.unknown}, {Cause: Unexplained, Fixed: c.unknown}}
+		if v, ok := d.explained(losses); !ok || v.Outcome != c.want || v.Noise != (c.want == Unknown) {
+			t.Errorf("%s: %s (noise %t), want %s: %s", c.name, v.Outcome, v.Noise, c.want, v.Got)
+		}
+		s.drop(kind(history.FlowsRecorded))
+		if _, ok := newDrill(s.scenario, s.history()).explained(losses); ok {
+			t.Errorf("%s: asked without a record of flows", c.name)
+		}
+	}
+}
+
 func TestCauses(t *testing.T) {
 	exit := func(s *story) { s.ended(history.PodExited, 10.4) }
 	endpointsGone := func(s *story) {
@@ -253,8 +278,16 @@ func TestCauses(t *testing.T) {
 			Loss{Cause: EntryRemoved, Fixed: 1, Backend: ending},
 		},
 		"a pod without processor time answers after the removal": {
-			func(s *story) { s.flow(3, staying, 5, 12.9); s.sent(history.Fixed, 3, 11, history.Timeout) },
+			func(s *story) {
+				s.flow(3, staying, 5, 12.9)
+				s.sent(history.Fixed, 3, 11, history.Timeout)
+				s.waited(2, 10.9, 2500*time.Millisecond)
+			},
 			Loss{Cause: EntryRemoved, Fixed: 1, Backend: staying},
+		},
+		"the entry is removed when an answer would long have been back": {
+			func(s *story) { s.flow(3, staying, 5, 11.2); s.sent(history.Fixed, 3, 11, history.Timeout) },
+			Loss{Cause: Unexplained, Fixed: 1, Backend: staying},
 		},
 		"the entry is removed after the timeout": {
 			func(s *story) { s.flow(3, staying, 5, 13.1); s.sent(history.Fixed, 3, 11, history.Timeout) },

@@ -206,10 +206,14 @@ func (n DNS) undisturbed(w history.Window) time.Duration {
 	return left
 }
 
+// inTurn are the modes of the service's streams, in the order in which they are
+// told.
+func inTurn() []history.Mode { return []history.Mode{history.Fresh, history.Fixed} }
+
 // longest is the longest window of the streams, and whether any is open.
 func longest(streams map[history.Mode]Stream) (w history.Window, open bool) {
-	for _, s := range streams {
-		for _, other := range s.Windows {
+	for _, mode := range inTurn() {
+		for _, other := range streams[mode].Windows {
 			open = open || other.Open
 			if other.Length() >= w.Length() {
 				w = other
@@ -258,7 +262,7 @@ func (d drill) dnsWindow(c scenarios.DNSWindow) Verdict {
 // windowsOf tells each mode's longest window.
 func (d drill) windowsOf(streams map[history.Mode]Stream) string {
 	var parts []string
-	for _, mode := range []history.Mode{history.Fresh, history.Fixed} {
+	for _, mode := range inTurn() {
 		s, ok := streams[mode]
 		if !ok {
 			continue
@@ -284,8 +288,8 @@ func (d drill) windowsOf(streams map[history.Mode]Stream) string {
 // endpoints of DNS shortly before and within.
 func (d drill) around(streams map[history.Mode]Stream) []history.Event {
 	var windows []history.Window
-	for _, s := range streams {
-		windows = append(windows, s.Windows...)
+	for _, mode := range inTurn() {
+		windows = append(windows, streams[mode].Windows...)
 	}
 	return capped(d.all(func(e history.Event) bool {
 		switch e.Kind {

@@ -29,7 +29,9 @@ type drill struct {
 	// happen: the end, or the first time that the harness itself broke.
 	observed time.Duration
 	pods     []pod
-	dns      *DNS
+	// movable are the workload's pods that a drain has to move, by UID.
+	movable map[string]bool
+	dns     *DNS
 	// traffic is worked out once, by the first who asks: it looks at every query.
 	traffic func() traffic
 }
@@ -58,7 +60,10 @@ func newDrill(s scenarios.Scenario, h history.History) drill {
 		}
 	}
 	slices.SortStableFunc(d.events, func(a, b history.Event) int { return cmp.Compare(a.At, b.At) })
-	d.pods = podsOf(d.events)
+	d.pods, d.movable = podsOf(d.events), map[string]bool{}
+	for _, p := range d.pods {
+		d.movable[p.events[0].UID] = p.evictable() && slices.ContainsFunc(s.Workload.Groups(), p.in)
+	}
 	d.dns = d.measure()
 	d.traffic = sync.OnceValue(func() traffic { return newTraffic(d) })
 	return d
@@ -170,7 +175,20 @@ func (d drill) touch(e history.Event) bool {
 	case history.NodeTainted:
 		return e.Key == d.history.Meta.Handler.Taint || e.At >= d.begun && !ownTaint(e.Key)
 	}
-	return d.evicts(e)
+	return d.takes(e)
+}
+
+// takes is true for an event by which somebody takes a pod away: an eviction, or
+// the deletion of one of the workload's without any.
+func (d drill) takes(e history.Event) bool {
+	return d.evicts(e) || e.Kind == history.PodTerminating && e.At >= d.begun && d.movable[e.UID] && !d.disrupted(e)
+}
+
+// disrupted is true where Kubernetes says why it took the pod, or that it was
+// evicted: the DisruptionTarget condition.
+func (d drill) disrupted(of history.Event) bool {
+	_, ok := d.first(func(e history.Event) bool { return e.Kind == history.PodEvicted && e.UID == of.UID })
+	return ok
 }
 
 // evicts is true for an eviction by way of the Eviction API during the drill.

@@ -23,6 +23,21 @@ func (d drill) toLeave(node string, at time.Duration) []pod {
 	return out
 }
 
+// toDrain are the evictable pods that were on the node when the notice was put, or
+// came before the handler marked it: what it finds there then is for it to move.
+func (d drill) toDrain(node string, put history.Event) []pod {
+	out := d.toLeave(node, put.At)
+	mark, ok := d.first(func(e history.Event) bool {
+		return e.Node == node && e.At >= put.At && isMark(e) && markChange(e, d.history.Meta.Handler)
+	})
+	for _, p := range d.pods {
+		if came, there := p.arrived(node); ok && there && came.At > put.At && came.At < mark.At && p.evictable() {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
 func (d drill) notScheduled(c scenarios.NotScheduled) Verdict {
 	v := Verdict{Check: "no pod comes to " + c.Node, Want: fmt.Sprintf("no pod bound to the node once it is marked for notice %q", c.Notice)}
 	node, put, why := d.noticed(c.Node, c.Notice)

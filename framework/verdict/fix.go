@@ -40,6 +40,7 @@ var fixes = []struct{ check, fix string }{
 	{"faults injected", "the handler made no call that the fault could hit while it lasted: see that it polls the queue all the time"},
 	{"control", "the machine was too busy to measure: free it of other work, give it more cores, or lower the probe's rates"},
 	{"prober", "the machine was too busy to ask on time: free it of other work, give it more cores, or lower the probe's rates"},
+	{"losses explained", "open the drill's report: queries were lost, and neither connection tracking nor the life of pods says why; save the folder, it is worth an issue"},
 	{"baseline", "DNS lost queries before the first notice: free the machine of other work; if it goes on, make the cluster anew with spotdrill down"},
 }
 

@@ -19,7 +19,7 @@ func TestEveryCheckSaysWhatToDo(t *testing.T) {
 	for _, s := range all {
 		verdicts := Judge(s, history.History{}).Verdicts
 		// These need a handler whose rights and commit point are known.
-		verdicts = append(verdicts, Verdict{Check: "no RBAC wildcard", Want: "none"}, Verdict{Check: "commit point", Want: "kept"})
+		verdicts = append(verdicts, Verdict{Check: "no RBAC wildcard", Want: "none"}, Verdict{Check: "commit point", Want: "kept"}, Verdict{Check: "losses explained", Want: "all"})
 		for _, v := range verdicts {
 			fix := Fix(v.Check)
 			if fix == "" || v.Want == "" {

@@ -17,6 +17,9 @@ func Judge(s scenarios.Scenario, h history.History) Result {
 		r.Verdicts = append(r.Verdicts, d.check(c)...)
 	}
 	r.Verdicts = append(r.Verdicts, d.always()...)
+	if v, ok := d.explained(r.Losses); ok {
+		r.Verdicts = append(r.Verdicts, v)
+	}
 	r.Outcome = overall(r.Verdicts, h.Complete)
 	return r
 }

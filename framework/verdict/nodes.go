@@ -123,7 +123,7 @@ func marksAfter(changes []history.Event) (marks map[string]bool, mark history.Ev
 }
 
 func (d drill) untouched(c scenarios.Untouched) Verdict {
-	v := Verdict{Check: "untouched " + c.Node, Want: "neither cordoned, tainted nor deleted, and no pod evicted"}
+	v := Verdict{Check: "untouched " + c.Node, Want: "neither cordoned, tainted nor deleted, and no pod evicted or deleted"}
 	node, why := d.node(c.Node)
 	if why != "" {
 		return v.unknown(why)

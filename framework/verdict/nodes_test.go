@@ -117,6 +117,7 @@ func TestUntouched(t *testing.T) {
 		{name: "deleted", edit: touch(history.Event{Kind: history.NodeDeleted}), want: Fail},
 		{name: "pod evicted", edit: touch(history.Event{Kind: history.PodEvicted, Pod: "default/proxy-" + bystander, UID: "uid-proxy-" + bystander, Reason: "EvictionByEvictionAPI"}), want: Fail},
 		{name: "pod taken by the node controller", edit: touch(history.Event{Kind: history.PodEvicted, Pod: "default/proxy-" + bystander, UID: "uid-proxy-" + bystander, Reason: "DeletionByTaintManager"}), want: Pass},
+		{name: "pod of the workload deleted", edit: deletes("ReplicaSet/web", ""), want: Fail, got: "pod.terminating"},
 		{name: "cordoned while putting back", edit: func(s *story) { s.at(33, history.Event{Kind: history.NodeCordoned, Node: bystander}) }, want: Pass},
 		{name: "cordoned after it was taken", edit: func(s *story) {
 			s.at(7, history.Event{Kind: history.Reclaimed, Node: bystander})

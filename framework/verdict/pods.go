@@ -51,17 +51,7 @@ func (p pod) on(node string, at time.Duration) bool {
 	return !ok || deleted.At > at
 }
 
-func (p pod) ownedBy(kind string) bool {
-	_, ok := p.first(func(e history.Event) bool { return strings.HasPrefix(e.Owner, kind+"/") })
-	return ok
-}
-
-// evictable is false for daemon and mirror pods and those that tolerate a cordon,
-// which a drain leaves, and for pods that had finished when recording started.
-func (p pod) evictable() bool {
-	finished := p.events[0].Kind == history.PodPresent && slices.Contains([]string{"Succeeded", "Failed"}, p.events[0].Reason)
-	return !finished && !p.ownedBy("DaemonSet") && !p.ownedBy("Node") && p.number("tolerates_cordon") == 0
-}
+func (p pod) evictable() bool { return history.Evictable(p.events) }
 
 // number is one that the history gave the pod when it first told of it.
 func (p pod) number(name string) float64 { return p.events[0].Numbers[name] }
@@ -107,7 +97,7 @@ func (d drill) drained(c scenarios.Drained) Verdict {
 	var left []string
 	var last time.Duration
 	evicted, pods := 0, 0
-	for _, p := range d.toLeave(node, put.At) {
+	for _, p := range d.toDrain(node, put) {
 		if c.Pods != "" && !p.in(c.Pods) {
 			continue
 		}
@@ -142,7 +132,7 @@ func (d drill) drained(c scenarios.Drained) Verdict {
 
 func (d drill) daemonPodsLeft(c scenarios.DaemonPodsLeft) Verdict {
 	v := Verdict{Check: "daemon pods left on " + c.Node, Want: "daemon pods neither evicted nor deleted while the node is there"}
-	return d.left(v, c.Node, "daemon", func(p pod) bool { return p.ownedBy("DaemonSet") })
+	return d.left(v, c.Node, "daemon", func(p pod) bool { return history.OwnedBy(p.events, "DaemonSet") })
 }
 
 func (d drill) podsLeft(c scenarios.PodsLeft) Verdict {
@@ -193,11 +183,11 @@ func (d drill) left(v Verdict, name, what string, chosen func(pod) bool) Verdict
 }
 
 func (d drill) noEviction() Verdict {
-	v := Verdict{Check: "no eviction", Want: "no pod evicted anywhere"}
-	evicted := d.all(d.evicts)
+	v := Verdict{Check: "no eviction", Want: "no pod evicted anywhere, and none of the workload deleted"}
+	taken := d.all(d.takes)
 	switch {
-	case len(evicted) > 0:
-		return v.fail(describe(evicted), capped(evicted)...)
+	case len(taken) > 0:
+		return v.fail(describe(taken), capped(taken)...)
 	case !slices.ContainsFunc(d.events, func(e history.Event) bool { return e.Kind == history.PodPresent }):
 		return v.unknown("no pod was seen at all")
 	case d.unseen(d.end) != "":

@@ -38,9 +38,13 @@ func TestDrained(t *testing.T) {
 			s.pod(3, history.PodCreated, "late", "", "ReplicaSet/web")
 			s.pod(3.1, history.PodScheduled, "late", victim, "ReplicaSet/web")
 		}, want: Fail, got: "default/late"},
-		{name: "a pod that came after the notice stays", edit: func(s *story) {
+		{name: "a pod that came before the mark stays", edit: func(s *story) {
 			s.pod(4.1, history.PodCreated, "later", "", "ReplicaSet/web")
 			s.pod(4.2, history.PodScheduled, "later", victim, "ReplicaSet/web")
+		}, want: Fail, got: "default/later"},
+		{name: "a pod that came after the mark stays", edit: func(s *story) {
+			s.pod(4.6, history.PodCreated, "later", "", "ReplicaSet/web")
+			s.pod(4.7, history.PodScheduled, "later", victim, "ReplicaSet/web")
 		}, want: Pass},
 		{name: "a pod of the same name came back", edit: func(s *story) {
 			s.at(11, history.Event{Kind: history.PodCreated, Pod: "default/coredns-a", UID: "another", Node: bystander, Owner: "StatefulSet/x"})
@@ -104,6 +108,25 @@ func TestDaemonPodsLeft(t *testing.T) {
 	}
 }
 
+// workloadPod is one of the drill's own on the bystander.
+func workloadPod(s *story, owner string) {
+	s.scenario.Workload.Replicas = 1
+	s.pod(1, history.PodPresent, "web", bystander, owner)
+	s.events[len(s.events)-1].Key = scenarios.App
+}
+
+// deletes has a pod of the workload deleted without an eviction; reason is what
+// Kubernetes says of it, if anything.
+func deletes(owner, reason string) func(*story) {
+	return func(s *story) {
+		workloadPod(s, owner)
+		s.pod(8, history.PodTerminating, "web", bystander, owner)
+		if reason != "" {
+			s.at(8, history.Event{Kind: history.PodEvicted, Pod: "default/web", UID: "uid-web", Node: bystander, Reason: reason})
+		}
+	}
+}
+
 func TestNoEviction(t *testing.T) {
 	evicted := func(reason string) func(*story) {
 		return func(s *story) {
@@ -114,6 +137,13 @@ func TestNoEviction(t *testing.T) {
 		{name: "none", want: Pass},
 		{name: "one", edit: evicted("EvictionByEvictionAPI"), want: Fail},
 		{name: "by the node controller", edit: evicted("DeletionByTaintManager"), want: Pass},
+		{name: "one of the workload deleted", edit: deletes("ReplicaSet/web", ""), want: Fail, got: "pod.terminating"},
+		{name: "one deleted by the node controller", edit: deletes("ReplicaSet/web", "DeletionByTaintManager"), want: Pass},
+		{name: "a daemon pod deleted", edit: deletes("DaemonSet/web", ""), want: Pass},
+		{name: "one deleted while putting back", edit: func(s *story) {
+			workloadPod(s, "ReplicaSet/web")
+			s.pod(75, history.PodTerminating, "web", bystander, "ReplicaSet/web")
+		}, want: Pass},
 		{name: "no pods", edit: func(s *story) { s.drop(kind(history.PodPresent)) }, want: Unknown},
 		{name: "recording ends too soon", edit: func(s *story) { s.at(20, history.Event{Kind: history.RunError, Note: "x"}) }, want: Unknown},
 	} {

@@ -56,6 +56,38 @@ func TestDeletedNotice(t *testing.T) {
 	}
 }
 
+// A handler may leave what it cannot use in the queue, where its description says
+// why, but no notice that calls for a drain.
+func TestKeptMessage(t *testing.T) {
+	const why = "it goes on to the dead-letter queue"
+	keeping := func() *story {
+		s := drainStory()
+		s.scenario.Checks = []scenarios.Check{
+			{Deleted: &scenarios.Deleted{Of: "garbage", Within: strict.Duration(sec(5))}},
+			{Deleted: &scenarios.Deleted{Of: "reclaim", Within: strict.Duration(sec(10))}},
+			{QueueEmpty: &scenarios.QueueEmpty{}},
+		}
+		s.meta.Handler.Keeps = map[string]string{"drain": why}
+		s.at(10, history.Event{Kind: history.MessagePut, Key: "garbage", Message: "m-7"})
+		s.at(10.5, history.Event{Kind: history.SQSReceived, Message: "m-7"})
+		s.change(history.QueueDepth, func(e *history.Event) { e.Numbers = map[string]float64{"visible": 1, "invisible": 0} })
+		return s
+	}
+	unsaid := func(s *story) { s.meta.Handler.Keeps = nil }
+	for _, x := range []expectation{
+		{name: "kept", check: "deleted garbage", want: Pass, got: "1 kept: " + why},
+		{name: "kept, and its description says nothing", edit: unsaid, check: "deleted garbage", want: Fail},
+		{name: "the notice kept", edit: func(s *story) { s.drop(kind(history.SQSDeleted)) }, check: "deleted reclaim", want: Fail},
+		{name: "in the queue", check: "queue empty", want: Pass, got: "1 kept: " + why},
+		{name: "in the queue, and its description says nothing", edit: unsaid, check: "queue empty", want: Fail},
+		{name: "more in the queue than may be", edit: func(s *story) {
+			s.change(history.QueueDepth, func(e *history.Event) { e.Numbers = map[string]float64{"visible": 2, "invisible": 0} })
+		}, check: "queue empty", want: Fail},
+	} {
+		x.run(t, keeping)
+	}
+}
+
 func TestDeletedMessage(t *testing.T) {
 	garbage := func() *story {
 		s := drainStory()

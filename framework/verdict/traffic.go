@@ -171,11 +171,13 @@ func (d drill) podAt(ip string) *pod {
 }
 
 // removedUnder is the entry of the query's port that was removed while the query
-// was under way.
+// was under way: no longer than an answer takes, or a query waited at that pod. A
+// lost query is on record as under way for its whole timeout.
 func (t traffic) removedUnder(q history.Query) (history.Flow, bool) {
 	flows := t.flows[source{q.Node, q.Port}]
 	i := slices.IndexFunc(flows, func(f history.Flow) bool {
-		return f.Removed && f.From < q.Sent && q.Sent <= f.To && f.To <= q.Done
+		return f.Removed && f.From < q.Sent && q.Sent <= f.To && f.To <= q.Done &&
+			(f.To-q.Sent <= underWay+t.late || t.backends[f.Backend].behind(q.Sent) > 0)
 	})
 	if i < 0 {
 		return history.Flow{}, false

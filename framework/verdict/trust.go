@@ -11,7 +11,7 @@ import (
 const (
 	// controlLostShare is how much the control may lose: beyond it the prober
 	// measures the machine. Up to it, what the service lost at the same time as
-	// the control is not held against CoreDNS, see lostSteadily.
+	// the control is not held against CoreDNS, see DNS.steady.
 	controlLostShare = 0.01
 	// controlLag is how late the control may answer while service queries are
 	// lost: an unladen pod answers within a few milliseconds. Whatever is in
@@ -61,6 +61,7 @@ func Tolerances() map[string]float64 {
 		"baseline_ms": milliseconds(baselineTime), "edge_ms": milliseconds(edge), "window_quiet_ms": milliseconds(history.Quiet),
 		"binding_in_flight_ms": milliseconds(inFlight), "watch_late_ms": milliseconds(seenLate),
 		"loss_under_way_ms": milliseconds(underWay), "loss_rules_lag_ms": milliseconds(rulesLag), "loss_recorder_stall_ms": milliseconds(recorderStall),
+		"unexplained_share": unexplainedShare, "unexplained_from": explainedFrom,
 		"loss_restart_before_ms": milliseconds(restartBefore), "loss_restart_after_ms": milliseconds(restartAfter),
 	}
 }
@@ -177,9 +178,10 @@ func (d drill) baseline() Verdict {
 		return v.unknown(fmt.Sprintf("the first notice was put only %s after the recording's start", history.Seconds(at)))
 	}
 	asked := 0
-	for mode, s := range d.dns.modes("all") {
+	streams := d.dns.modes("all")
+	for _, mode := range inTurn() {
 		inMode := 0
-		for _, q := range s.queries {
+		for _, q := range streams[mode].queries {
 			if q.Intended >= at {
 				break
 			}
