@@ -114,26 +114,33 @@ func differing(a, b map[string]string) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// headlineOf is the figure that a scenario is about: where DNS is the question its
-// longest window, else how long the drain took, or what stands for it where
+// headlineOf is the figure that a scenario is about: where DNS is the question the
+// longest window of either mode, else how long the drain took, or what stands for it where
 // nothing is drained. Of several nodes the slowest counts.
 func headlineOf(e Entry) *Figure {
 	names := []string{"drained_seconds", "event_seconds", "deleted_seconds", "marked_seconds"}
 	if e.Profile == "DNS" || e.Profile == "INCIDENT" {
-		names = []string{"window_fresh_max_ms"}
+		return worst(e, "window_max_ms", "window_fresh_max_ms", "window_fixed_max_ms")
 	}
 	for _, name := range names {
-		var found *Figure
-		for _, v := range e.Verdicts {
-			if value, ok := v.Numbers[name]; ok && (found == nil || value > found.Value) {
-				found = &Figure{name, value}
-			}
-		}
-		if found != nil {
+		if found := worst(e, name, name); found != nil {
 			return found
 		}
 	}
 	return nil
+}
+
+// worst is the largest of the entry's numbers of these names; nil where none is on
+// record.
+func worst(e Entry, figure string, names ...string) (found *Figure) {
+	for _, v := range e.Verdicts {
+		for _, name := range names {
+			if value, ok := v.Numbers[name]; ok && (found == nil || value > found.Value) {
+				found = &Figure{figure, value}
+			}
+		}
+	}
+	return found
 }
 
 // String is the figure as people read it: "drained 5.012 s".

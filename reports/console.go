@@ -152,7 +152,7 @@ func (c *Console) Summary(r *Report) {
 			c.printf("judge again: %s\n", command)
 		}
 	}
-	c.printf("%s\n", r.Summary)
+	c.printf("core: %s; extended: %s\n%s\n", r.Core, r.Extended, r.Summary)
 }
 
 // rightsShown is how many unused rights the console lists.

@@ -188,6 +188,14 @@ func (r *Report) facts() []fact {
 			facts = append(facts, fact{f.name, v})
 		}
 	}
+	for _, level := range []struct {
+		name   string
+		counts Counts
+	}{{"Core clauses", r.Core}, {"Extended clauses", r.Extended}} {
+		if level.counts.Total > 0 {
+			facts = append(facts, fact{level.name, headline(level.counts)})
+		}
+	}
 	facts = append(facts, fact{"Set", string(r.Set)})
 	if !r.Started.IsZero() {
 		facts = append(facts, fact{"Started", r.Started.Format("2006-01-02 15:04:05 UTC")})

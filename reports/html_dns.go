@@ -131,6 +131,7 @@ type fallPart struct {
 	Rows  []fallRow
 	Ticks []fallTick
 	Limit string // the time that the notice leaves
+	Share string // LocalStack's, of the time until the notice was received
 	// Place is where the deadline is on the axis, in percent.
 	Place float64
 }
@@ -164,6 +165,9 @@ func newFallPart(t *timeline.Timeline, w timeline.Waterfall) fallPart {
 		if place := logPlace(unit, whole); p.Limit == "" || place < p.Place-tickRoom {
 			p.Ticks = append(p.Ticks, fallTick{place, took(unit)})
 		}
+	}
+	if w.Queue > 0 {
+		p.Share = took(w.Queue)
 	}
 	for _, s := range w.Steps {
 		row := fallRow{Step: s, Took: "not seen"}

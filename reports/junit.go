@@ -125,6 +125,14 @@ func numbersOf(e Entry) *junitProperties {
 			})
 		}
 	}
+	for _, w := range e.Waterfalls {
+		for _, step := range w.Steps {
+			properties = append(properties, junitProperty{
+				printable(fmt.Sprintf("waterfall %s %s/%s_seconds", w.Notice, w.Node, strings.ReplaceAll(step.Name, " ", "_"))),
+				strconv.FormatFloat(time.Duration(step.After).Round(time.Millisecond).Seconds(), 'f', -1, 64),
+			})
+		}
+	}
 	if len(properties) == 0 {
 		return nil
 	}

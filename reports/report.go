@@ -51,7 +51,11 @@ type Report struct {
 	Tolerances map[string]float64 `yaml:"tolerances"`
 	Timings    Timings            `yaml:"timings"`
 	Summary    Counts             `yaml:"summary"`
-	Profiles   []ProfileCounts    `yaml:"profiles"` // in the order in which they were drilled
+	// Core and Extended are the summary's two parts: the clauses that every handler is
+	// held to, see scenarios.CoreProfiles, and those of features that it may claim.
+	Core     Counts          `yaml:"core"`
+	Extended Counts          `yaml:"extended"`
+	Profiles []ProfileCounts `yaml:"profiles"` // in the order in which they were drilled
 	// Rights are what the handler may do in the cluster, with what it did; none
 	// where no audit log was read.
 	Rights  []Right `yaml:"rights,omitempty"`
@@ -120,6 +124,8 @@ type Entry struct {
 	// History is the folder of the judged attempt, relative to the run's; empty
 	// where nothing was recorded.
 	History string `yaml:"history,omitempty"`
+	// Waterfalls are the way of each notice, for each node that it names.
+	Waterfalls []Waterfall `yaml:"waterfalls,omitempty"`
 	// Deviation is what the handler's description says of a clause that it is
 	// known not to keep. It excuses nothing.
 	Deviation string `yaml:"deviation,omitempty"`
@@ -152,6 +158,7 @@ func NewEntry(r verdict.Result, h history.History) Entry {
 		}
 	}
 	e := Entry{Result: r, Attempts: max(1, r.Attempt), evidence: evidence, timeline: timeline.New(r, h), rights: rightsOf(h)}
+	e.Waterfalls = waterfalls(e.timeline)
 	if r.Outcome.Known() == verdict.Fail {
 		e.Deviation = strings.TrimSpace(r.Handler.Deviations[r.Scenario])
 	}
@@ -182,6 +189,7 @@ func (r *Report) Add(e Entry) {
 	e.Outcome = e.Outcome.Known()
 	r.Results = append(r.Results, e)
 	r.Summary.Add(e.Outcome)
+	r.level(e.Profile).Add(e.Outcome)
 	r.Rights = sumRights(r.Rights, e.rights)
 	if e.Outcome != verdict.Skipped {
 		r.Timings.Scenarios = append(r.Timings.Scenarios, ScenarioTiming{e.Scenario, e.Expected, e.Measured})
@@ -192,6 +200,14 @@ func (r *Report) Add(e Entry) {
 		r.Profiles = append(r.Profiles, ProfileCounts{Profile: e.Profile})
 	}
 	r.Profiles[i].Add(e.Outcome)
+}
+
+// level are the counts of the core, or of the extended clauses.
+func (r *Report) level(profile string) *Counts {
+	if slices.Contains(scenarios.CoreProfiles(), profile) {
+		return &r.Core
+	}
+	return &r.Extended
 }
 
 // rejudge is the command that judges an entry again.
@@ -213,8 +229,15 @@ func (r *Report) Reproduce(e Entry) string {
 	if r.Handler.Image != "" {
 		command += " --handler-image " + r.Handler.Image
 	}
+	// With another mode of kube-proxy the cluster would be made anew.
+	if mode := r.Environment["kube-proxy"]; mode != "" && mode != usualProxyMode {
+		command += " --proxy-mode " + mode
+	}
 	return command
 }
+
+// usualProxyMode is that of a command which names none.
+const usualProxyMode = "iptables"
 
 // WritePage writes the HTML report into the folder that the report is of, and
 // says where.

@@ -124,6 +124,9 @@ func (v *verification) counts() {
 	if again.Summary != v.report.Summary {
 		v.wrong("summary: %+v; the results come to %+v", v.report.Summary, again.Summary)
 	}
+	if again.Core != v.report.Core || again.Extended != v.report.Extended {
+		v.wrong("core and extended: %+v and %+v; the results come to %+v and %+v", v.report.Core, v.report.Extended, again.Core, again.Extended)
+	}
 	if !slices.Equal(again.Profiles, v.report.Profiles) {
 		v.wrong("profiles: %+v; the results come to %+v", v.report.Profiles, again.Profiles)
 	}

@@ -22,7 +22,7 @@ func TestDescriptionsDeviateFromClausesThatExist(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := d.CheckDeviations(clauses); err != nil {
+		if err := d.CheckClauses(clauses); err != nil {
 			t.Error(err)
 		}
 	}

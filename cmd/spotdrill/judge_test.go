@@ -67,6 +67,7 @@ func TestJudged(t *testing.T) {
 		{reports.Counts{Passed: 3, Skipped: 1, Total: 4}, 0},
 		{reports.Counts{Passed: 3, Unknown: 1, Total: 4}, exitUnknown},
 		{reports.Counts{Failed: 1, Unknown: 1, Total: 2}, exitFailed},
+		{reports.Counts{Skipped: 2, Total: 2}, exitUnknown},
 	} {
 		if got := exitCode(judged(c.counts)); got != c.want {
 			t.Errorf("%s: exit code %d, want %d", c.counts, got, c.want)

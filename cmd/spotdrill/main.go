@@ -46,6 +46,8 @@ func judged(c reports.Counts) error {
 		return exitError{exitFailed, fmt.Errorf("%d of %d scenarios failed", c.Failed, c.Total)}
 	case c.Unknown > 0:
 		return exitError{exitUnknown, fmt.Errorf("%d of %d scenarios could not be judged", c.Unknown, c.Total)}
+	case c.Total > 0 && c.Skipped == c.Total:
+		return exitError{exitUnknown, fmt.Errorf("none of %d scenarios was judged: all were skipped", c.Total)}
 	}
 	return nil
 }

@@ -38,16 +38,13 @@ without one the whole set is played. The cluster is made where there is none, an
 put back as it was made at the end.
 
 Exit code 0: all passed; 1: something failed; 2: nothing failed, but something
-could not be judged; 70: the harness itself broke.`,
+could not be judged, or all was skipped; 70: the harness itself broke.`,
 		Example: `  spotdrill run spot-notice-drains-node
   spotdrill run --handler ./my-handler/handler.yaml --profile SPOT
   spotdrill run ./my-scenario.yaml --keep
   spotdrill run --rerun-failed`,
 		ValidArgsFunction: completeScenarios,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkSystem(o.system); err != nil {
-				return err
-			}
 			if o.repeat < 1 {
 				return usage("--repeat %d: each scenario is played at least once", o.repeat)
 			}
@@ -63,6 +60,12 @@ could not be judged; 70: the harness itself broke.`,
 					o.handler = cmp.Or(was.Handler.Description, was.Handler.Name)
 					o.image = cmp.Or(o.image, was.Handler.Image)
 				}
+				if mode := was.Environment["kube-proxy"]; mode != "" && !cmd.Flags().Changed("proxy-mode") {
+					o.system.ProxyMode = mode
+				}
+			}
+			if err := checkSystem(o.system); err != nil {
+				return err
 			}
 			opts, err := o.options(args, cmd.ErrOrStderr())
 			if errors.Is(err, errAllPassed) {
@@ -92,7 +95,7 @@ could not be judged; 70: the harness itself broke.`,
 	flags.StringSliceVar(&o.only, "only", nil, "play only scenarios whose name matches a `pattern`, such as 'coredns-*'")
 	flags.StringSliceVar(&o.skip, "skip", nil, "leave out scenarios whose name matches a `pattern`")
 	flags.StringSliceVar(&o.profiles, "profile", nil, "play only scenarios of a `profile`: "+strings.Join(scenarios.Profiles(), ", "))
-	flags.BoolVar(&o.rerunFailed, "rerun-failed", false, "play what did not pass in the latest run, with its handler and set")
+	flags.BoolVar(&o.rerunFailed, "rerun-failed", false, "play what did not pass in the latest run, with its handler, set and kube-proxy mode")
 	flags.IntVar(&o.repeat, "repeat", 1, "play each scenario so often; the worst outcome counts")
 	flags.BoolVar(&o.keep, "keep", false, "stop at the first drill that does not pass, and leave the cluster as it is then")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "only print what would be played")
@@ -183,9 +186,12 @@ func howToGoOn(s *conformance.Session) string {
 	if err != nil {
 		kubeconfig = err.Error()
 	}
-	cluster := ""
+	cluster, mode := "", ""
 	if s.System.Cluster != run.DefaultCluster {
 		cluster = " --cluster " + s.System.Cluster
+	}
+	if s.System.ProxyMode != run.IPTables {
+		mode = " --proxy-mode " + s.System.ProxyMode
 	}
 	var b strings.Builder
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -194,7 +200,7 @@ func howToGoOn(s *conformance.Session) string {
 		{"export KUBECONFIG=" + kubeconfig, "and look: kubectl get pods -A -o wide"},
 		{"spotdrill judge " + s.Left(), "what was found, once more"},
 		{s.Again() + " --keep" + cluster, "the same again; the cluster is put back first"},
-		{"spotdrill up" + cluster, "put it back"},
+		{"spotdrill up" + cluster + mode, "put it back"},
 		{"spotdrill down" + cluster, "remove it"},
 	} {
 		fmt.Fprintf(table, "  %s\t# %s\n", line[0], line[1])

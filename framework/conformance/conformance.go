@@ -69,8 +69,8 @@ type Session struct {
 	ahead  map[string]reports.Entry
 }
 
-// New is a session that has not begun. A deviation in the handler's description
-// that names no clause is an error.
+// New is a session that has not begun. A deviation, or a reason to keep messages, in
+// the handler's description that names no clause is an error.
 func New(opts Options) (*Session, error) {
 	all, err := scenarios.Catalogue()
 	if err != nil {
@@ -80,7 +80,7 @@ func New(opts Options) (*Session, error) {
 	for _, s := range slices.Concat(all, opts.Scenarios) {
 		clauses = append(clauses, s.Name)
 	}
-	if err := opts.Handler.CheckDeviations(clauses); err != nil {
+	if err := opts.Handler.CheckClauses(clauses); err != nil {
 		return nil, err
 	}
 	s := &Session{
@@ -149,7 +149,7 @@ func (s *Session) NotApplicable(scenario scenarios.Scenario) string {
 	switch {
 	case s.cannot != "":
 		return s.cannot
-	case scenario.Handler == scenarios.HandlerNone, scenario.Feature == "", s.Handler.Claims(scenario.Feature):
+	case scenario.Handler == scenarios.HandlerNone, scenario.Core(), scenario.Feature == "", s.Handler.Claims(scenario.Feature):
 		return ""
 	}
 	return fmt.Sprintf("not supported: the description of %s does not claim %s", s.Handler.Name, scenario.Feature)

@@ -60,8 +60,9 @@ func TestNotApplicable(t *testing.T) {
 	for name, c := range map[string]struct {
 		handler, scenario, noImage, want string
 	}{
-		"claimed":                {handler: "builtin", scenario: "spot-notice-drains-node"},
-		"not claimed":            {handler: "none", scenario: "spot-notice-drains-node", want: "not supported: the description of none does not claim spot"},
+		"claimed":                {handler: "builtin", scenario: "state-stopping-drains-node"},
+		"not claimed":            {handler: "none", scenario: "state-stopping-drains-node", want: "not supported: the description of none does not claim state-change"},
+		"core, claimed or not":   {handler: "none", scenario: "spot-notice-drains-node"},
 		"played without one":     {handler: "none", scenario: "coredns-lost-without-handler"},
 		"no image of it is here": {handler: "nth", scenario: "spot-notice-drains-node", noImage: "no registry", want: "no registry"},
 	} {

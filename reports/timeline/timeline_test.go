@@ -200,10 +200,16 @@ func TestManyRowsAreLeftOutAndCounted(t *testing.T) {
 	}
 }
 
+func poll(from, to float64) history.Event {
+	return history.Event{At: sec(to), Kind: history.SQSCall, Action: "ReceiveMessage", Numbers: map[string]float64{"took": to - from}}
+}
+
 func TestTheWaterfallOfANotice(t *testing.T) {
 	w := New(verdict.Result{}, told(
 		podAt(1, history.PodPresent, "a", "w-1"), podAt(1, history.PodPresent, "b", "w-1"),
 		history.Event{At: sec(1), Kind: history.PodPresent, Pod: "ns/daemon", UID: "daemon", Node: "w-1", Owner: "DaemonSet/daemon"},
+		// Two pollers, one of them in the middle of its work for some of the time.
+		poll(9, 10.02), poll(10.01, 10.04), poll(10.07, 10.1),
 		history.Event{At: sec(10.1), Kind: history.SQSReceived, Message: "m-1", Notice: "n-1"},
 		history.Event{At: sec(10.2), Kind: history.NodeCordoned, Node: "w-1"},
 		podAt(10.3, history.PodEvicted, "a", "w-1"), podAt(10.4, history.PodEvicted, "b", "w-1"),
@@ -212,6 +218,9 @@ func TestTheWaterfallOfANotice(t *testing.T) {
 		podAt(15, history.PodDeleted, "b", "w-1"), podAt(16, history.PodDeleted, "a", "w-1"),
 		history.Event{At: sec(17), Kind: history.SQSDeleted, Message: "m-1", Notice: "n-1"},
 	)).Waterfalls[0]
+	if w.Queue.Round(time.Millisecond) != 70*time.Millisecond {
+		t.Errorf("LocalStack's share is %s, want 70ms", w.Queue)
+	}
 	if w.Notice != "reclaim" || w.Node != "w-1" || w.Deadline != sec(35) {
 		t.Errorf("%+v", w)
 	}

@@ -1,7 +1,8 @@
 package timeline
 
 import (
-	"strings"
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -15,6 +16,9 @@ type Waterfall struct {
 	Steps  []Step
 	// Deadline is when the instance goes; zero where the notice has none.
 	Deadline time.Duration
+	// Queue is LocalStack's own share of the time until the notice was received: for
+	// how long of it a poll of the handler's was open and got no answer.
+	Queue time.Duration
 }
 
 // Step is a station of the waterfall.
@@ -49,6 +53,9 @@ func (d drill) waterfall(put history.Event) Waterfall {
 	step("notice put", put, true)
 	e, ok := d.after(put, func(e history.Event) bool { return e.Kind == history.SQSReceived && e.Notice == put.Notice })
 	step("received", e, ok)
+	if ok {
+		w.Queue = d.polled(put.At, e.At)
+	}
 	e, ok = d.after(put, func(e history.Event) bool { return e.Node == put.Node && d.marks(e) })
 	step("cordoned", e, ok)
 	step("first eviction", evicted, evicted.Seq > 0)
@@ -58,6 +65,27 @@ func (d drill) waterfall(put history.Event) Waterfall {
 	e, ok = d.after(put, func(e history.Event) bool { return e.Kind == history.SQSDeleted && e.Notice == put.Notice })
 	step("message deleted", e, ok)
 	return w
+}
+
+// polled is for how long of that time the handler had asked the queue and had no
+// answer.
+func (d drill) polled(from, to time.Duration) (open time.Duration) {
+	var polls []history.Event
+	for _, e := range d.all(history.SQSCall) {
+		if e.Action == "ReceiveMessage" && e.Owner != history.ProxyOwner {
+			polls = append(polls, e)
+		}
+	}
+	began := func(e history.Event) time.Duration {
+		return e.At - time.Duration(e.Numbers["took"]*float64(time.Second))
+	}
+	slices.SortFunc(polls, func(a, b history.Event) int { return cmp.Compare(began(a), began(b)) })
+	for _, e := range polls {
+		if begin, end := max(from, began(e)), min(to, e.At); end > begin {
+			open, from = open+end-begin, end
+		}
+	}
+	return open
 }
 
 func (d drill) after(put history.Event, ok func(history.Event) bool) (history.Event, bool) {
@@ -84,7 +112,7 @@ func (d drill) leavers(put history.Event) (evicted, left history.Event, owners m
 	for _, p := range d.pods {
 		deleted, gone := p.first(history.PodDeleted)
 		there := p.node() == put.Node && p.since() <= put.At && (!gone || deleted.At > put.At)
-		if !there || strings.HasPrefix(p.owner(), "DaemonSet/") || strings.HasPrefix(p.owner(), "Node/") || p[0].Numbers["tolerates_cordon"] > 0 {
+		if !there || !history.Evictable(p) {
 			continue
 		}
 		owners[p.owner()]++

@@ -92,6 +92,10 @@ func (s suite) specs() {
 				Expect(result).To(passed())
 			})
 		}
+		It("judges at least one scenario", func() {
+			counts := s.Report().Summary
+			Expect(counts.Skipped).To(BeNumerically("<", counts.Total), "nothing was judged: all were skipped")
+		})
 		It("self-check: a handler that does nothing fails "+idleScenario, func(ctx SpecContext) {
 			if reason := cmp.Or(s.NoSystem(), noSelfCheck(s.Handler, s.Scenarios)); reason != "" {
 				Skip(reason)
