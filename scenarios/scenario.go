@@ -229,6 +229,8 @@ type Notice struct {
 	// Nodes whose instances it names. A type that names one instance sends one
 	// notice a node.
 	Nodes []string `yaml:"nodes,omitempty"`
+	// Instance names an instance that is not in the cluster.
+	Instance string `yaml:"instance,omitempty"`
 	// InstanceLike is a node: the notice names an instance that is not in the cluster,
 	// and whose id differs from that node's in its last character alone.
 	InstanceLike string `yaml:"instanceLike,omitempty"`

@@ -153,8 +153,8 @@ func (s Scenario) validateSteps(p *problems) {
 			for _, node := range n.Nodes {
 				p.oneOf(where+".notice.nodes", node, s.nodeNames())
 			}
-			if (len(n.Nodes) == 0) == (n.InstanceLike == "") {
-				p.add(where+".notice", "wants either nodes or instanceLike")
+			if given := []bool{len(n.Nodes) > 0, n.Instance != "", n.InstanceLike != ""}; count(given) != 1 {
+				p.add(where+".notice", "wants one of nodes, instance and instanceLike")
 			}
 			if n.InstanceLike != "" {
 				p.oneOf(where+".notice.instanceLike", n.InstanceLike, s.nodeNames())
@@ -330,4 +330,14 @@ func (s Scenario) nodeNames() []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// count is how many of these hold.
+func count(given []bool) (n int) {
+	for _, is := range given {
+		if is {
+			n++
+		}
+	}
+	return n
 }

@@ -45,6 +45,9 @@ func (n Notice) String() string {
 		text += " (" + detail + ")"
 	}
 	whom := n.Nodes
+	if n.Instance != "" {
+		whom = append(whom[:len(whom):len(whom)], "instance "+n.Instance+", which is not in the cluster")
+	}
 	if n.InstanceLike != "" {
 		whom = append(whom[:len(whom):len(whom)], "an instance which is not in the cluster, its id almost that of "+n.InstanceLike)
 	}

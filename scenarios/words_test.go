@@ -27,6 +27,7 @@ func TestStepsInWords(t *testing.T) {
 	second := strict.Duration(time.Second)
 	for want, step := range map[string]Step{
 		"notice n: state-change (stopping) for a, b":                                                       {Notice: &Notice{Name: "n", Type: "state-change", State: "stopping", Nodes: []string{"a", "b"}}},
+		"notice n: spot-interruption for instance i-1, which is not in the cluster":                        {Notice: &Notice{Name: "n", Type: "spot-interruption", Instance: "i-1"}},
 		"notice n: spot-interruption for an instance which is not in the cluster, its id almost that of a": {Notice: &Notice{Name: "n", Type: "spot-interruption", InstanceLike: "a"}},
 		"message m straight into the queue, 10 times":                                                      {Message: &Message{Name: "m", Times: 10}},
 		"wait until DNS has answered every query for 1s, at most 1s":                                       {Await: &Await{Answering: second, Timeout: second}},

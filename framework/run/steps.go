@@ -114,6 +114,9 @@ func (r *drilling) putNotice(ctx context.Context, n scenarios.Notice) error {
 	for _, name := range n.Nodes {
 		nodes = append(nodes, r.nodes[name])
 	}
+	if n.Instance != "" {
+		nodes = append(nodes, cluster.Node{Instance: n.Instance})
+	}
 	if n.InstanceLike != "" {
 		nodes = append(nodes, cluster.Node{Instance: almost(r.nodes[n.InstanceLike].Instance)})
 	}
