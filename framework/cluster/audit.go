@@ -30,16 +30,27 @@ func (c *Cluster) MarkAudit(ctx context.Context) (AuditMark, error) {
 	return mark, nil
 }
 
-// AuditSince counts what the user asked of the API server since the mark, and was
-// allowed: one event for each verb and resource, and one for each change of a node.
-// A log that was rotated meanwhile is read from its beginning.
-func (c *Cluster) AuditSince(ctx context.Context, mark AuditMark, user string, clock *history.Clock) ([]history.Event, error) {
+// Requests are what a user asked of the API server and was allowed.
+type Requests struct {
+	Used   []history.Event // one RBACUsed for each verb and resource
+	Writes []NodeWrite
+}
+
+// NodeWrite is a change of a Node object that was made.
+type NodeWrite struct {
+	Asked      time.Time // when the API server heard of it, in microseconds
+	Verb, Node string
+}
+
+// AuditSince tells what the user asked of the API server since the mark. A log that
+// was rotated meanwhile is read from its beginning.
+func (c *Cluster) AuditSince(ctx context.Context, mark AuditMark, user string) (Requests, error) {
 	const tail = `test "$(stat -c %s "$1")" -ge "$2" || set -- "$1" 0; tail -c +"$(($2 + 1))" "$1"`
 	out, err := c.engine.Exec(ctx, c.controlPlane(), nil, "sh", "-ec", tail, "sh", kind.AuditLog, fmt.Sprint(mark.offset))
 	if err != nil {
-		return nil, fmt.Errorf("read the audit log: %w", err)
+		return Requests{}, fmt.Errorf("read the audit log: %w", err)
 	}
-	return requests(strings.NewReader(out), user, clock)
+	return requestsOf(strings.NewReader(out), user)
 }
 
 func (c *Cluster) controlPlane() string { return c.NodesOf(ControlPlane)[0].Name }
@@ -51,10 +62,9 @@ type request struct {
 	User  struct {
 		Username string `json:"username"`
 	} `json:"user"`
-	RequestURI string `json:"requestURI"`
-	// Ended is when the stage was reached, in microseconds.
-	Ended  time.Time `json:"stageTimestamp"`
-	Status struct {
+	RequestURI string    `json:"requestURI"`
+	Asked      time.Time `json:"requestReceivedTimestamp"`
+	Status     struct {
 		Code int `json:"code"`
 	} `json:"responseStatus"`
 	Object *struct {
@@ -66,13 +76,13 @@ type request struct {
 	Annotations map[string]string `json:"annotations"`
 }
 
-// requests reads the lines of an audit log, the last of which may be in the
+// requestsOf reads the lines of an audit log, the last of which may be in the
 // writing.
-func requests(log io.Reader, user string, clock *history.Clock) ([]history.Event, error) {
+func requestsOf(log io.Reader, user string) (Requests, error) {
 	type asked struct{ verb, of string }
 	var order []asked
 	count := map[asked]float64{}
-	var writes []history.Event
+	var out Requests
 	for decoder := json.NewDecoder(log); ; {
 		var r request
 		err := decoder.Decode(&r)
@@ -80,7 +90,7 @@ func requests(log io.Reader, user string, clock *history.Clock) ([]history.Event
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read the audit log: %w", err)
+			return Requests{}, fmt.Errorf("read the audit log: %w", err)
 		}
 		// A watch is told of when it starts and, minutes later, when it ends.
 		if (r.Stage == "ResponseStarted") != (r.Verb == "watch") || r.User.Username != user || r.Annotations["authorization.k8s.io/decision"] != "allow" {
@@ -91,13 +101,11 @@ func requests(log io.Reader, user string, clock *history.Clock) ([]history.Event
 			order = append(order, a)
 		}
 		if r.changesNode() {
-			said := clock.Of(r.Ended)
-			writes = append(writes, history.Event{Kind: history.HandlerWrote, Owner: user, Action: r.Verb, Node: r.Object.Name, Said: &said})
+			out.Writes = append(out.Writes, NodeWrite{r.Asked, r.Verb, r.Object.Name})
 		}
 	}
-	out := writes
 	for _, a := range order {
-		out = append(out, history.Event{Kind: history.RBACUsed, Owner: user, Action: a.verb, Reason: a.of, Numbers: map[string]float64{"requests": count[a]}})
+		out.Used = append(out.Used, history.Event{Kind: history.RBACUsed, Owner: user, Action: a.verb, Reason: a.of, Numbers: map[string]float64{"requests": count[a]}})
 	}
 	return out, nil
 }

@@ -1,16 +1,13 @@
 package cluster
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 func TestRequests(t *testing.T) {
-	clock := history.NewClock()
-	at := clock.Start().Add(1500 * time.Millisecond).UTC().Format("2006-01-02T15:04:05.000000Z07:00")
 	const mine, allow = `"user":{"username":"system:serviceaccount:x:handler"}`, `"annotations":{"authorization.k8s.io/decision":"allow"}`
 	log := strings.Join([]string{
 		`{"stage":"ResponseComplete","verb":"watch",` + mine + `,"objectRef":{"resource":"nodes"},` + allow + `}`,
@@ -21,19 +18,18 @@ func TestRequests(t *testing.T) {
 		`{"verb":"delete",` + mine + `,"objectRef":{"resource":"nodes"},"annotations":{"authorization.k8s.io/decision":"forbid"}}`,
 		`{"verb":"get","requestURI":"/version?timeout=32s",` + mine + `,` + allow + `}`,
 		`{"verb":"list","user":{"username":"system:serviceaccount:x:other"},"objectRef":{"resource":"secrets"},` + allow + `}`,
-		`{"stage":"ResponseComplete","verb":"patch","stageTimestamp":"` + at + `",` + mine + `,"objectRef":{"resource":"nodes","name":"worker"},"responseStatus":{"code":200},` + allow + `}`,
-		`{"stage":"ResponseComplete","verb":"patch","stageTimestamp":"` + at + `",` + mine + `,"objectRef":{"resource":"nodes","name":"other"},"responseStatus":{"code":409},` + allow + `}`,
+		`{"stage":"ResponseComplete","verb":"patch","requestReceivedTimestamp":"2026-01-02T15:04:05.000006Z",` + mine + `,"objectRef":{"resource":"nodes","name":"worker"},"responseStatus":{"code":200},` + allow + `}`,
+		`{"stage":"ResponseComplete","verb":"patch","requestReceivedTimestamp":"2026-01-02T15:04:06.000006Z",` + mine + `,"objectRef":{"resource":"nodes","name":"other"},"responseStatus":{"code":409},` + allow + `}`,
 		`{"verb":"patch",` + mine, // in the writing
 	}, "\n")
-	events, err := requests(strings.NewReader(log), "system:serviceaccount:x:handler", clock)
+	asked, err := requestsOf(strings.NewReader(log), "system:serviceaccount:x:handler")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if wrote := events[0]; wrote.Kind != history.HandlerWrote || wrote.Node != "worker" || wrote.Action != "patch" || wrote.Said == nil ||
-		(*wrote.Said-1500*time.Millisecond).Abs() > time.Microsecond {
-		t.Errorf("the change of a node is %+v", wrote)
+	if want := (NodeWrite{time.Date(2026, 1, 2, 15, 4, 5, 6000, time.UTC), "patch", "worker"}); !slices.Equal(asked.Writes, []NodeWrite{want}) {
+		t.Errorf("the changes of nodes are %+v, want %+v", asked.Writes, want)
 	}
-	events = events[1:]
+	events := asked.Used
 	want := []struct {
 		verb, of string
 		requests float64
@@ -46,7 +42,7 @@ func TestRequests(t *testing.T) {
 			t.Errorf("got %s of %s, %v times; want %s of %s, %v times", e.Action, e.Reason, e.Numbers["requests"], w.verb, w.of, w.requests)
 		}
 	}
-	if _, err := requests(strings.NewReader("{\"verb\":1}"), "", clock); err == nil {
+	if _, err := requestsOf(strings.NewReader("{\"verb\":1}"), ""); err == nil {
 		t.Error("a line that is no request of the audit log is read without an error")
 	}
 }

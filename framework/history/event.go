@@ -83,7 +83,7 @@ const (
 )
 
 // HandlerWrote is a change of a Node object, as the API server's audit log has it.
-// Owner: the handler's user; Action: the verb; Node; Said: when it had been done.
+// Owner: the handler's user; Action: the verb; Node; Said: when it was asked for.
 const HandlerWrote Kind = "handler.wrote"
 
 // What a prober said of itself. Node: where it was.

@@ -270,15 +270,23 @@ func (r *drilling) recordRights(ctx context.Context) error {
 	return nil
 }
 
-// recordUse takes into the history what the handler asked of the API server.
-func (r *drilling) recordUse(ctx context.Context, since cluster.AuditMark) error {
-	user, err := r.handler().User(ctx, r.Cluster.Config, r.settings)
+// recordUse takes into the histories what the handler asked of the API server. What
+// it used it used for all drills, so one of them tells it.
+func recordUse(ctx context.Context, all []*drilling, since cluster.AuditMark) error {
+	first := all[0]
+	user, err := first.handler().User(ctx, first.Cluster.Config, first.settings)
 	if err != nil || user == "" {
 		return err
 	}
-	used, err := r.Cluster.AuditSince(ctx, since, user, r.rec.Clock())
-	for _, e := range used {
-		r.rec.Record(e)
+	asked, err := first.Cluster.AuditSince(ctx, since, user)
+	for _, e := range asked.Used {
+		first.rec.Record(e)
+	}
+	for _, r := range all {
+		for _, w := range asked.Writes {
+			said := r.rec.Clock().Of(w.Asked)
+			r.rec.Record(history.Event{Kind: history.HandlerWrote, Owner: user, Action: w.Verb, Node: w.Node, Said: &said})
+		}
 	}
 	return err
 }

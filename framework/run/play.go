@@ -157,8 +157,7 @@ func (s *System) play(ctx context.Context, all []*drilling) error {
 	// Also a drill that was interrupted leaves what it has seen.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
-	// What the handler used it used for all: it is told once.
-	return errors.Join(stepped, stop(ctx), all[0].recordUse(ctx, audit))
+	return errors.Join(stepped, stop(ctx), recordUse(ctx, all, audit))
 }
 
 // stopTimeout bounds the end of the recording: the prober waits for answers that

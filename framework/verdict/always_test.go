@@ -149,8 +149,8 @@ func TestAlways(t *testing.T) {
 	}
 }
 
-// wrote has the API server's audit log tell, at the end, when the handler had changed
-// the victim.
+// wrote has the API server's audit log tell, at the end, when the handler asked to
+// change the victim.
 func wrote(s *story, seconds float64) {
 	said := sec(seconds)
 	s.at(30, history.Event{Kind: history.HandlerWrote, Action: "patch", Node: victim, Said: &said})

@@ -230,8 +230,9 @@ func (d drill) callsForDrain(put history.Event) bool {
 }
 
 // recordedBy is when the drain of the node was recorded, at the earliest that the
-// history allows: when the API server had done what shows as the first sign of it,
-// or, where its audit log does not tell, when that sign was seen, which may be late.
+// history allows: when the API server was asked for what shows as the first sign of
+// it, or, where its audit log does not tell, when that sign was seen, which may be
+// late.
 func (d drill) recordedBy(node string, put history.Event) (at history.Event, late time.Duration, ok bool) {
 	sign, ok := d.recordedOn(node, put)
 	if !ok {
