@@ -84,6 +84,32 @@ printf '%s ' "$1" >>"$record"
 	}
 }
 
+// An image of one's own is made by a command, in the folder that names it.
+func TestBuildImage(t *testing.T) {
+	for _, c := range []struct{ name, script, err string }{
+		{name: "it makes the image", script: `echo "making $IMAGE"; echo "$IMAGE $ENGINE" >held`},
+		{name: "it makes another", script: `echo other >held`, err: "does not hold my/handler:dev"},
+		{name: "it fails", script: `echo no compiler; exit 3`, err: "exit status 3"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			folder := t.TempDir()
+			executable(t, filepath.Join(folder, "podman"), `grep -q "^$5 podman$" "`+folder+`/held"`)
+			executable(t, filepath.Join(folder, "make-image"), c.script)
+			t.Setenv("PATH", folder+":"+os.Getenv("PATH"))
+			t.Setenv("SPOTDRILL_CACHE", folder)
+			var said strings.Builder
+			opts := ImageOptions{Log: func(format string, args ...any) { fmt.Fprintf(&said, format+"\n", args...) }}
+			err := BuildImage(t.Context(), &engine.Engine{Name: "podman"}, opts, folder, []string{"./make-image"}, "my/handler:dev")
+			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+				t.Fatalf("error %v, want %q", err, c.err)
+			}
+			if c.err == "" && !strings.Contains(said.String(), "making my/handler:dev") {
+				t.Errorf("what it printed is not told: %q", said.String())
+			}
+		})
+	}
+}
+
 func executable(t *testing.T, path, script string) {
 	t.Helper()
 	write(t, path, "#!/bin/sh\n"+script+"\n")

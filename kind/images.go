@@ -197,13 +197,38 @@ func build(ctx context.Context, eng *engine.Engine, opts ImageOptions, img image
 		return err
 	}
 	cmd.Env = append(append(os.Environ(), eng.Environ("")...), "SPOTDRILL_CACHE="+state)
+	return tell(ctx, cmd, opts, fmt.Sprintf("build the %s image", img.name))
+}
+
+// BuildImage runs a command in a folder that makes the image ref, which the engine
+// holds then; its output goes to the user line by line. The command finds ref in
+// IMAGE, and docker or podman in ENGINE.
+func BuildImage(ctx context.Context, eng *engine.Engine, opts ImageOptions, folder string, command []string, ref string) error {
+	opts.log("building %s: %s", ref, strings.Join(command, " "))
+	cmd := engine.OwnGroup(exec.CommandContext(ctx, command[0], command[1:]...))
+	cmd.Dir = folder
+	cmd.Env = append(append(os.Environ(), eng.Environ("")...), "IMAGE="+ref, "ENGINE="+eng.Name)
+	what := strings.Join(command, " ") + ", in " + folder
+	if err := tell(ctx, cmd, opts, what); err != nil {
+		return err
+	}
+	held, err := eng.HasImage(ctx, ref)
+	if err == nil && !held {
+		err = fmt.Errorf("%s, has ended well, and %s does not hold %s", what, eng.Name, ref)
+	}
+	return err
+}
+
+// tell runs a command whose output goes to the user line by line; what is how its
+// error calls it.
+func tell(ctx context.Context, cmd *exec.Cmd, opts ImageOptions, what string) error {
 	progress := &lines{log: opts.log}
 	cmd.Stdout, cmd.Stderr = progress, progress
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
-		return fmt.Errorf("build the %s image: %w (the lines above say why)", img.name, err)
+		return fmt.Errorf("%s: %w (the lines above say why)", what, err)
 	}
 	return nil
 }

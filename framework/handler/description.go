@@ -76,6 +76,10 @@ type Image struct {
 	Ref string `yaml:"ref,omitempty"`
 	// Recipe builds the image of Ref where no registry gives it.
 	Recipe string `yaml:"recipe,omitempty"`
+	// Build is a command and its arguments, run in the description's folder before the
+	// drills: it makes the image of Ref. In its environment are IMAGE, which is Ref, and
+	// ENGINE, docker or podman, which has to hold the image then.
+	Build []string `yaml:"build,omitempty"`
 	// Built is self for the product's own image.
 	Built string `yaml:"built,omitempty"`
 }

@@ -31,6 +31,7 @@ var invalid = map[string][]string{
 	"invalid-image-built":              {`:5: image.built: "other" is not known; allowed: self`},
 	"invalid-image-both":               {`:5: image: wants one of ref and built, not both`},
 	"invalid-image-recipe":             {`:5: image.recipe: "other" is not known; allowed: karpenter`},
+	"invalid-image-build":              {`:5: image.build: wants ref, which is what it makes, and no recipe`},
 	"invalid-image-recipe-without-ref": {`:5: image.recipe: wants ref as well: the image is built only where no registry gives it`},
 	"invalid-commit-point":             {`:10: commitPoint: "later" is not known; allowed: received, recorded, drained`},
 	"invalid-settings":                 {`:11: settings.rebalance-drain: is not among the features that the handler claims`},

@@ -79,6 +79,9 @@ func (f *findings) image(i Image) {
 	if i.Ref != "" && i.Built != "" {
 		f.wrong("image", "wants one of ref and built, not both")
 	}
+	if len(i.Build) > 0 && (i.Ref == "" || i.Recipe != "") {
+		f.wrong("image.build", "wants ref, which is what it makes, and no recipe")
+	}
 	if i.Recipe != "" && i.Ref == "" {
 		f.wrong("image.recipe", "wants ref as well: the image is built only where no registry gives it")
 	}

@@ -29,7 +29,7 @@ var ErrNotInstalled = errors.New("the handler cannot be installed")
 
 // Provide brings the image of a handler into the nodes: the product's own, one
 // that the engine holds already, where override names it, or that of the
-// description, pulled or built. One that no registry gives is ErrNoImage.
+// description, pulled, or built. One that no registry gives is ErrNoImage.
 func (s *System) Provide(ctx context.Context, d handler.Description, override string) error {
 	held := override
 	switch {
@@ -43,6 +43,11 @@ func (s *System) Provide(ctx context.Context, d handler.Description, override st
 		}
 	case d.Image.Ref == "":
 		return nil // the product's own, which the nodes have, or none
+	case len(d.Image.Build) > 0:
+		held = d.Image.Ref
+		if err := kind.BuildImage(ctx, s.engine, kind.ImageOptions{Log: s.opts.Log}, filepath.Dir(d.File), d.Image.Build, held); err != nil {
+			return fmt.Errorf("%s: %w", d.At("image.build"), err)
+		}
 	default:
 		var err error
 		held, err = kind.HandlerImage(ctx, s.engine, kind.ImageOptions{Source: s.opts.Source, Log: s.opts.Log}, d.Image.Ref, d.Image.Recipe)
