@@ -205,7 +205,7 @@ func (p *port) receive(fd int) {
 	in := p.loop.in
 	for n := batchSize; n == batchSize; {
 		var err error
-		if n, err = in.receive(fd, batchSize); err != nil {
+		if n, err = in.receive(fd); err != nil {
 			return // what is wrong with it was reported, or the next query will tell
 		}
 		for i := range n {

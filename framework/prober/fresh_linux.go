@@ -125,7 +125,7 @@ func (f *freshPorts) grow() {
 func (f *freshPorts) receive(fd int) {
 	q := f.at(f.byFile[fd])
 	in := f.loop.in
-	n, err := in.receive(fd, batchSize)
+	n, err := in.receive(fd)
 	if err != nil && unreachable(err) {
 		f.settle(q, history.ICMP, f.loop.clock.Now())
 		return

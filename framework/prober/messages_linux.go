@@ -85,15 +85,14 @@ func newInbox() *inbox {
 	return in
 }
 
-// receive takes up to limit messages that wait in the socket.
-func (in *inbox) receive(fd, limit int) (int, error) {
-	limit = min(limit, batchSize)
-	for i := range limit {
+// receive takes up to batchSize messages that wait in the socket.
+func (in *inbox) receive(fd int) (int, error) {
+	for i := range in.headers {
 		in.headers[i].hdr.SetControllen(controlSize)
 	}
 	for {
 		n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(fd), uintptr(unsafe.Pointer(&in.headers[0])),
-			uintptr(limit), unix.MSG_DONTWAIT, 0, 0)
+			batchSize, unix.MSG_DONTWAIT, 0, 0)
 		switch errno {
 		case 0:
 			return int(n), nil
