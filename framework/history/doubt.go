@@ -25,7 +25,7 @@ type Doubter struct {
 	Hole time.Duration
 
 	doubts []Doubt
-	last   time.Duration
+	last   time.Duration // when a query left last, or the first was due
 	begun  bool
 }
 
@@ -41,16 +41,19 @@ func (d *Doubter) Control(q Query) {
 	}
 }
 
-// Sent takes the next query of the stream that is watched, in order of intended
-// times.
+// Sent takes the next query of the stream that is watched, unsent ones included, in
+// order of intended times.
 func (d *Doubter) Sent(q Query) {
-	if q.Outcome == Unsent {
-		return
+	if !d.begun { // a hole may be there from the start
+		d.last, d.begun = q.Intended, true
 	}
-	if left := q.Left(); d.begun && left-d.last > d.Hole {
+	left := q.Left()
+	if left-d.last > d.Hole {
 		d.add(d.last, left, "nothing was sent")
 	}
-	d.last, d.begun = q.Left(), true
+	if q.Outcome != Unsent {
+		d.last = left
+	}
 }
 
 func (d *Doubter) add(from, to time.Duration, reason string) {

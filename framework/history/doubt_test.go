@@ -1,7 +1,9 @@
 package history
 
 import (
+	"cmp"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 )
@@ -13,6 +15,7 @@ func TestDoubts(t *testing.T) {
 	for name, c := range map[string]struct {
 		controls []Query
 		sent     []int // ms
+		unsent   []int // ms
 		want     []Doubt
 	}{
 		"nothing asked":            {},
@@ -35,14 +38,27 @@ func TestDoubts(t *testing.T) {
 		},
 		"an unsent one says nothing": {controls: []Query{control(100, 400, Unsent)}},
 		"a hole in what was sent":    {sent: []int{0, 10, 21, 30}, want: []Doubt{{ms(10), ms(21), "nothing was sent"}}},
+		"unsent ones between":        {sent: []int{0, 30}, unsent: []int{5, 10, 15, 20, 25}, want: []Doubt{{0, ms(30), "nothing was sent"}}},
+		"unsent ones at the start":   {sent: []int{20, 25}, unsent: []int{0, 5, 10, 15}, want: []Doubt{{0, ms(20), "nothing was sent"}}},
+		"unsent ones at the end":     {sent: []int{0, 5}, unsent: []int{10, 15, 20}, want: []Doubt{{ms(5), ms(20), "nothing was sent"}}},
+		"nothing but unsent ones":    {unsent: []int{0, 5, 10, 15}, want: []Doubt{{0, ms(15), "nothing was sent"}}},
+		"too few to make a hole":     {sent: []int{5, 15}, unsent: []int{0, 10, 20, 25}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := Doubter{Lag: 25 * time.Millisecond, Reach: 20 * time.Millisecond, Hole: 10 * time.Millisecond}
 			for _, q := range c.controls {
 				d.Control(q)
 			}
+			var stream []Query
 			for _, at := range c.sent {
-				d.Sent(Query{Intended: ms(at), Sent: ms(at), Outcome: Answered})
+				stream = append(stream, Query{Intended: ms(at), Sent: ms(at), Outcome: Answered})
+			}
+			for _, at := range c.unsent {
+				stream = append(stream, Query{Intended: ms(at), Done: ms(at + 250), Outcome: Unsent})
+			}
+			slices.SortFunc(stream, func(a, b Query) int { return cmp.Compare(a.Intended, b.Intended) })
+			for _, q := range stream {
+				d.Sent(q)
 			}
 			if got := d.Doubts(); !reflect.DeepEqual(got, c.want) {
 				t.Errorf("got  %+v\nwant %+v", got, c.want)
