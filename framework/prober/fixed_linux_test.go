@@ -66,11 +66,7 @@ func TestAnswersThatTheKernelDroppedAreCounted(t *testing.T) {
 	l.receive()
 	answer(1) // the kernel tells of drops with the next message that it had room for
 	l.receive()
-	ledger.accounts[0].handOver()
-	settled := make(chan struct{})
-	close(settled)
-	ledger.write(settled)
-	if got := ledger.summary(); got.Dropped < 10 || got.Dropped > 100 || got.Behind == "" {
+	if got := written(ledger); got.Dropped < 10 || got.Dropped > 100 || got.Behind == "" {
 		t.Errorf("%d answers were dropped: %q", got.Dropped, got.Behind)
 	}
 }
@@ -165,11 +161,10 @@ func TestALateICMPErrorOnAFixedPortBlamesNoNewerQuery(t *testing.T) {
 				l.receive()
 			}
 			l.base = clock.Now()
-			l.run(t.Context(), []*course{newCourse(s, time.Second, f, ledger.accounts[0])})
-			settled := make(chan struct{})
-			close(settled)
-			ledger.write(settled)
-			if got := ledger.summary().Outcomes; got[history.Answered] != 1 {
+			if err := l.run(t.Context(), []*course{newCourse(s, time.Second, f, ledger.accounts[0])}); err != nil {
+				t.Fatal(err)
+			}
+			if got := written(ledger).Outcomes; got[history.Answered] != 1 {
 				t.Errorf("the newer query was %v, want answered", got)
 			}
 		})

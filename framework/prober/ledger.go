@@ -2,6 +2,7 @@ package prober
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"syscall"
 	"time"
@@ -10,6 +11,11 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/history"
 )
+
+// maxUnwritten is how many settled queries are kept for the sink, in 100 MB: half a
+// minute's at 35,000/s, which is for how long a reader may take nothing
+// (writeWithin).
+const maxUnwritten = 1 << 20
 
 // ledger takes settled queries without making anybody wait, and hands them to
 // the sink in one goroutine.
@@ -20,6 +26,7 @@ type ledger struct {
 	mu    sync.Mutex
 	full  []batch
 	spare [][]history.Query
+	room  int // how many more queries it keeps; less than none where it gave up
 	wake  chan struct{}
 }
 
@@ -43,7 +50,7 @@ type account struct {
 }
 
 func newLedger(streams []Stream, sink func(history.Query)) *ledger {
-	l := &ledger{sink: sink, wake: make(chan struct{}, 1)}
+	l := &ledger{sink: sink, room: maxUnwritten, wake: make(chan struct{}, 1)}
 	for _, s := range streams {
 		l.accounts = append(l.accounts, &account{ledger: l, tally: newTally(s)})
 	}
@@ -104,29 +111,35 @@ func (a *account) dropped(n int) {
 }
 
 // handOver gives what is settled to the ledger. One hand-over of many queries
-// saves most of the wake-ups.
-func (a *account) handOver() {
+// saves most of the wake-ups. It fails where the sink is so slow that the ledger
+// has no room for them.
+func (a *account) handOver() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.settled) == 0 {
-		return
+		return nil
 	}
 	l := a.ledger
 	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.room -= len(a.settled); l.room < 0 {
+		l.full = nil
+		return fmt.Errorf("the record could not be written as fast as queries were settled, and more than %d wait for it: lower the rate, or write to something faster", maxUnwritten)
+	}
 	l.full = append(l.full, batch{a, a.settled})
 	a.settled = nil
 	if n := len(l.spare); n > 0 {
 		a.settled, l.spare = l.spare[n-1], l.spare[:n-1]
 	}
-	l.mu.Unlock()
 	select {
 	case l.wake <- struct{}{}:
 	default:
 	}
+	return nil
 }
 
 // write hands settled queries to the sink until settled is closed and none is
-// left.
+// left, or the ledger gave up.
 func (l *ledger) write(settled <-chan struct{}) {
 	for last := false; !last; {
 		select {
@@ -143,13 +156,23 @@ func (l *ledger) write(settled <-chan struct{}) {
 				b.account.tally.add(q)
 				l.sink(q)
 			}
+			if !l.written(b) {
+				return
+			}
 		}
-		l.mu.Lock()
-		for _, b := range full {
-			l.spare = append(l.spare, b.queries[:0])
-		}
-		l.mu.Unlock()
 	}
+}
+
+// written makes room where a batch was, and is false where the ledger gave up.
+func (l *ledger) written(b batch) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.room < 0 {
+		return false
+	}
+	l.room += len(b.queries)
+	l.spare = append(l.spare, b.queries[:0])
+	return true
 }
 
 // summary may be called once write has returned.

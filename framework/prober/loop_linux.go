@@ -91,8 +91,8 @@ func newCourse(s Stream, total time.Duration, sender sender, a *account) *course
 
 // run returns when every query of every stream is settled. When ctx ends it first
 // deals with the queries that were due by then: being stopped does not excuse
-// being late.
-func (l *loop) run(ctx context.Context, courses []*course) {
+// being late. It fails at once where their ledger has no room for more.
+func (l *loop) run(ctx context.Context, courses []*course) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // sleeps end on time, not up to 50 µs later
@@ -115,11 +115,13 @@ func (l *loop) run(ctx context.Context, courses []*course) {
 		if over || l.now-handedOver > handOverEvery {
 			handedOver = l.now
 			for _, c := range courses {
-				c.account.handOver()
+				if err := c.account.handOver(); err != nil {
+					return err
+				}
 			}
 		}
 		if over {
-			return
+			return nil
 		}
 		if !behind {
 			now := l.clock.Now()

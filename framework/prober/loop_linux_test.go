@@ -1,6 +1,7 @@
 package prober
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -54,5 +55,42 @@ func TestAnAnswerCameWhenTheKernelTookItIn(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// What waits for a sink that takes nothing is bounded. A run with holes in its
+// record would prove nothing: it ends.
+func TestARecordThatIsNotWrittenFastEnoughEndsTheRun(t *testing.T) {
+	t.Parallel()
+	l, err := newLoop(history.NewClock())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	s := fixedStream(startServer(t, answer).addr, 1000, 1)
+	released, taken := make(chan struct{}), 0
+	ledger := newLedger([]Stream{s}, func(history.Query) { <-released; taken++ })
+	ledger.room = 200
+	sender, err := newSender(l, s, time.Second, ledger.accounts[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sender.close()
+	settled, written := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(written)
+		ledger.write(settled)
+	}()
+	began := time.Now()
+	l.base = l.clock.Now()
+	err = l.run(t.Context(), []*course{newCourse(s, 20*time.Second, sender, ledger.accounts[0])})
+	if err == nil || !strings.Contains(err.Error(), "could not be written as fast") || time.Since(began) > 10*time.Second {
+		t.Errorf("after %v: %v", time.Since(began), err)
+	}
+	close(released)
+	close(settled)
+	<-written
+	if taken > 200 {
+		t.Errorf("the sink got %d queries, and there was room for 200", taken)
 	}
 }

@@ -16,10 +16,12 @@ import (
 // that loses or delays is not the server's doing.
 //
 // sink gets every query once its fate is known, not in order of their times, in
-// one goroutine that Run waits for. A slow sink costs memory but delays no query.
+// one goroutine that Run waits for. A slow sink costs memory but delays no query,
+// up to maxUnwritten of them.
 //
 // The end of ctx is no error. It fails where the plan is invalid or this
-// machine cannot carry it: too few open files, no socket to be had.
+// machine cannot carry it: too few open files, no socket to be had, or a sink that
+// falls behind by more than maxUnwritten queries. The sink then does not get all.
 func Run(ctx context.Context, plan Plan, clock *history.Clock, sink func(history.Query)) (Summary, error) {
 	if err := plan.Validate(); err != nil {
 		return Summary{}, fmt.Errorf("probe plan: %w", err)
@@ -58,9 +60,12 @@ func Run(ctx context.Context, plan Plan, clock *history.Clock, sink func(history
 		ledger.write(settled)
 	}()
 	l.base = clock.Now() + time.Millisecond
-	l.run(ctx, courses)
+	err = l.run(ctx, courses)
 	close(settled)
 	<-written
+	if err != nil {
+		return Summary{}, fmt.Errorf("probe: %w", err)
+	}
 	return ledger.summary(), nil
 }
 

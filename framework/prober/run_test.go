@@ -382,11 +382,7 @@ func TestWhyQueriesWereNotSentIsTold(t *testing.T) {
 	a := ledger.accounts[0]
 	a.failed(history.Query{Intended: 1}, 2, unix.EMFILE)
 	a.failed(history.Query{Intended: 1}, 2, errLate)
-	a.handOver()
-	settled := make(chan struct{})
-	close(settled)
-	ledger.write(settled)
-	if got := ledger.summary(); got.Unsent != 2 || got.SocketErrors != 1 || !strings.Contains(got.Behind, "too many open files") {
+	if got := written(ledger); got.Unsent != 2 || got.SocketErrors != 1 || !strings.Contains(got.Behind, "too many open files") {
 		t.Errorf("got %+v", got.Figures)
 	}
 }

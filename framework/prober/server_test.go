@@ -155,6 +155,17 @@ func runOn(t *testing.T, ctx context.Context, plan Plan, clock *history.Clock) (
 	return summary, queries
 }
 
+// written is the summary of what a ledger's accounts have settled so far.
+func written(l *ledger) Summary {
+	for _, a := range l.accounts {
+		_ = a.handOver()
+	}
+	settled := make(chan struct{})
+	close(settled)
+	l.write(settled)
+	return l.summary()
+}
+
 // wantOnly allows no outcome but one. Queries may be unsent, but only where this
 // machine, which may be busy with other work, really was behind.
 func wantOnly(t *testing.T, f Figures, want history.Outcome) {
