@@ -55,6 +55,9 @@ func (r probeReport) print(w io.Writer) error {
 		}
 		row("schedule", "sent late by p99 %v, max %v; %d unsent, %d socket errors, %d answers dropped by the kernel",
 			short(sum.LateP99), short(sum.LateMax), sum.Unsent, sum.SocketErrors, sum.Dropped)
+		if sum.Reused > 0 {
+			row("ports", "%d queries left from a port that was used less than 30s before, which is not fresh to connection tracking: lower --rate to 1800", sum.Reused)
+		}
 		if sum.Ignored > 0 {
 			row("ignored", "%d answers that came after their query's timeout", sum.Ignored)
 		}

@@ -243,6 +243,20 @@ func TestProbeInterruptedPrintsWhatItHas(t *testing.T) {
 	}
 }
 
+func TestProbeTellsOfPortsThatAreNotFresh(t *testing.T) {
+	plan := prober.Plan{Streams: []prober.Stream{{Mode: history.Fresh, Rate: 5000}}}
+	for reused, want := range map[int]bool{0: false, 7: true} {
+		sum := prober.StreamSummary{Figures: prober.Figures{Reused: reused}}
+		var b strings.Builder
+		if err := (probeReport{Plan: plan, Summary: prober.Summary{Streams: []prober.StreamSummary{sum}}, Streams: []probeStream{{}}}).print(&b); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(b.String(), "7 queries left from a port that was used less than 30s before"); got != want {
+			t.Errorf("with %d reused the report says:\n%s", reused, b.String())
+		}
+	}
+}
+
 func TestProbeReportThatCannotBeJudgedIsUnknown(t *testing.T) {
 	behind := probeReport{Summary: prober.Summary{Figures: prober.Figures{Asked: 10, Unsent: 1, Behind: "1 of 10 queries were not sent"}}}
 	var coded exitError

@@ -21,7 +21,7 @@ type freshPorts struct {
 	asked   []*question
 	timeout time.Duration
 	account *account
-	port    int // the one that comes next, less firstFresh
+	turns   turns
 
 	byFile  []uint32 // the number of the query that each open file is for
 	flights []single // a ring by number, its length a power of two
@@ -37,18 +37,38 @@ type single struct {
 	id       uint16
 }
 
-// The range that fresh ports are taken from in turn. A single exchange is
-// forgotten after 30 s (nf_conntrack_udp_timeout), so up to 1,800 queries/s none
+// The range that fresh ports are taken from in turn. Connection tracking forgets a
+// single exchange after nf_conntrack_udp_timeout, so up to 1,850 queries/s none
 // meets a port's earlier use.
 const (
-	firstFresh = 10000
-	freshCount = 1<<16 - firstFresh
+	firstFresh     = 10000
+	freshCount     = 1<<16 - firstFresh
+	forgottenAfter = 30 * time.Second
 )
+
+// turns hands out the ports of the range in turn, from one chosen at random.
+type turns struct {
+	first, taken int
+	began        time.Duration // when the round did
+	again        bool          // its ports were used less than forgottenAfter before
+}
+
+func newTurns() turns { return turns{first: rand.IntN(freshCount)} }
+
+func (t *turns) next(now time.Duration) (port int) {
+	if t.taken%freshCount == 0 {
+		t.again = t.taken > 0 && now-t.began < forgottenAfter
+		t.began = now
+	}
+	port = firstFresh + (t.first+t.taken)%freshCount
+	t.taken++
+	return port
+}
 
 func newFreshPorts(l *loop, s Stream, asked []*question, timeout time.Duration, a *account) *freshPorts {
 	return &freshPorts{
 		loop: l, stream: s, asked: asked, timeout: timeout, account: a,
-		port: rand.IntN(freshCount), flights: make([]single, batchSize),
+		turns: newTurns(), flights: make([]single, batchSize),
 	}
 }
 
@@ -61,6 +81,9 @@ func (f *freshPorts) send(from, to int) (next int) {
 		}
 		switch {
 		case err == nil:
+			if f.turns.again {
+				f.account.reuse()
+			}
 		case full(err):
 			f.account.trouble(err)
 			return from
@@ -74,8 +97,7 @@ func (f *freshPorts) send(from, to int) (next int) {
 // dial takes the next port that nobody else has.
 func (f *freshPorts) dial() (fd, port int, err error) {
 	for range freshCount {
-		port = firstFresh + f.port
-		f.port = (f.port + 1) % freshCount
+		port = f.turns.next(f.loop.clock.Now())
 		fd, err = dial(f.stream.Server, port)
 		if !errors.Is(err, unix.EADDRINUSE) {
 			break
@@ -158,6 +180,9 @@ func (f *freshPorts) expire(now time.Duration) {
 		outcome := history.Timeout
 		if q.mismatched {
 			outcome = history.Mismatch
+		}
+		if n := drops(q.fd); n > 0 {
+			f.account.dropped(n)
 		}
 		f.settle(q, outcome, now)
 	}

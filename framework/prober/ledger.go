@@ -45,6 +45,7 @@ type account struct {
 	settled []history.Query
 	ignored int
 	drops   int
+	reused  int
 	errs    int   // how often a socket could not be had, or did not take a query
 	reason  error // why the first unsent query was not sent
 }
@@ -108,6 +109,13 @@ func (a *account) dropped(n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.drops += n
+}
+
+// reuse counts a query from a port that is not fresh to connection tracking.
+func (a *account) reuse() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.reused++
 }
 
 // handOver gives what is settled to the ledger. One hand-over of many queries

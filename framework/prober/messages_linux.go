@@ -115,6 +115,19 @@ func (in *inbox) receiveReported(fd int) bool {
 
 func (in *inbox) message(i int) []byte { return in.content[i][:min(in.headers[i].n, maxAnswer)] }
 
+// drops is how many messages the kernel had no room for on a socket. It tells of
+// them with the next message; where none may come, it is to be asked.
+func drops(fd int) int {
+	var info [unix.SK_MEMINFO_DROPS + 1]uint32
+	size := uint32(unsafe.Sizeof(info))
+	_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
+		uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
+	if errno != 0 {
+		return 0
+	}
+	return int(info[unix.SK_MEMINFO_DROPS])
+}
+
 // arrived is when the kernel took message i in, in wall clock time; zero where it
 // does not say. dropped is how many it had to drop for want of room since the
 // socket was opened.

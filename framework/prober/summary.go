@@ -45,8 +45,12 @@ type Figures struct {
 	// Ignored counts late and duplicate answers.
 	Ignored int `json:"ignored,omitempty"`
 	// Dropped counts answers that reached this machine but that the kernel had no
-	// room for, as SO_RXQ_OVFL tells: their queries time out all the same.
+	// room for, as it says of each socket: their queries time out all the same. Over
+	// TCP it drops none.
 	Dropped int `json:"dropped,omitempty"`
+	// Reused counts queries in fresh mode from a port that came round again within
+	// 30 s: connection tracking may remember it, and send them where its entry says.
+	Reused int `json:"reused,omitempty"`
 	// Behind says why the schedule was not kept, and is empty where it was.
 	Behind string `json:"behind,omitempty"`
 }
@@ -110,6 +114,7 @@ type tally struct {
 	latency, response, late times
 	ignored                 int
 	dropped                 int
+	reused                  int
 	errs                    int
 	trouble                 error
 }
@@ -145,6 +150,7 @@ func (t *tally) merge(a *account) {
 	t.late.merge(other.late)
 	t.ignored += a.ignored
 	t.dropped += a.drops
+	t.reused += a.reused
 	t.errs += a.errs
 	if t.trouble == nil {
 		t.trouble = a.reason
@@ -153,7 +159,7 @@ func (t *tally) merge(a *account) {
 
 func (t *tally) figures() Figures {
 	f := Figures{
-		Asked: t.asked, Unsent: t.unsent, SocketErrors: t.errs, Ignored: t.ignored, Dropped: t.dropped,
+		Asked: t.asked, Unsent: t.unsent, SocketErrors: t.errs, Ignored: t.ignored, Dropped: t.dropped, Reused: t.reused,
 		LateP99: t.late.at(99), LateMax: t.late.most,
 		Outcomes: maps.Clone(t.outcomes),
 		Latency:  t.latency.latency(), Response: t.response.latency(),
