@@ -31,11 +31,7 @@ func dial(server netip.AddrPort, from int) (fd int, err error) {
 		}
 	}()
 	if from != 0 {
-		anywhere := netip.IPv6Unspecified()
-		if family == unix.AF_INET {
-			anywhere = netip.IPv4Unspecified()
-		}
-		if err = unix.Bind(fd, sockaddr(netip.AddrPortFrom(anywhere, uint16(from)))); err != nil {
+		if err = unix.Bind(fd, anywhere(family, from)); err != nil {
 			return -1, err
 		}
 	}
@@ -54,6 +50,14 @@ func dial(server netip.AddrPort, from int) (fd int, err error) {
 	}
 	err = unix.Connect(fd, sockaddr(server))
 	return fd, err
+}
+
+// anywhere is a port at every address of this machine.
+func anywhere(family, port int) unix.Sockaddr {
+	if family == unix.AF_INET {
+		return &unix.SockaddrInet4{Port: port}
+	}
+	return &unix.SockaddrInet6{Port: port}
 }
 
 func sockaddr(at netip.AddrPort) unix.Sockaddr {

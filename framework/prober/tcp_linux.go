@@ -1,6 +1,7 @@
 package prober
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -29,6 +30,7 @@ type connections struct {
 	ended   sync.WaitGroup
 
 	mu     sync.Mutex
+	turns  turns
 	open   int                      // queries not settled
 	dialed map[*connection]struct{} // connections not closed
 }
@@ -41,7 +43,7 @@ type request struct {
 }
 
 func newConnections(l *loop, s Stream, asked []*question, timeout time.Duration, a *account) *connections {
-	c := &connections{loop: l, stream: s, asked: asked, timeout: timeout, account: a, dialed: map[*connection]struct{}{}}
+	c := &connections{loop: l, stream: s, asked: asked, timeout: timeout, account: a, turns: newTurns(), dialed: map[*connection]struct{}{}}
 	for range s.Ports {
 		c.kept = append(c.kept, new(slot))
 	}
@@ -85,9 +87,27 @@ func (c *connections) close() {
 
 func (c *connections) settle(r request, outcome history.Outcome) {
 	c.account.settle(history.Query{Port: r.port, Intended: r.intended, Sent: r.sent, Done: c.loop.clock.Now(), Outcome: outcome})
+	c.settled()
+}
+
+func (c *connections) settled() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.open--
+}
+
+// failed settles a request whose connection could not be made: lost where the
+// network or the server did not let it, unsent where this machine did not.
+func (c *connections) failed(r request, err error) {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded), errors.Is(err, unix.ETIMEDOUT):
+		c.settle(r, history.Timeout)
+	case unreachable(err), errors.Is(err, unix.ECONNRESET):
+		c.settle(r, history.ICMP)
+	default:
+		c.account.unsent(r.intended, c.loop.clock.Now(), err)
+		c.settled()
+	}
 }
 
 // deadline is when a request times out.
@@ -141,12 +161,12 @@ func (c *connections) ask(in *slot, r request) {
 	if in.now == nil {
 		// Bound first: of a connection that is never made the port is to be known too.
 		dialer := net.Dialer{Deadline: c.deadline(r), Control: func(network, _ string, socket syscall.RawConn) (err error) {
-			r.port, err = bound(network, socket)
+			r.port, err = c.bind(network, socket)
 			return err
 		}}
 		conn, err := dialer.Dial("tcp", c.stream.Server.String())
 		if err != nil {
-			c.settle(r, broken(err))
+			c.failed(r, err)
 			return
 		}
 		in.now = c.keep(in, conn)
@@ -154,21 +174,33 @@ func (c *connections) ask(in *slot, r request) {
 	in.now.write(r)
 }
 
-// bound binds a socket to a port of the kernel's choice.
-func bound(network string, socket syscall.RawConn) (port int, err error) {
-	var anywhere unix.Sockaddr = &unix.SockaddrInet4{}
+// bind takes the next port that nobody else has. They take turns as fresh ports
+// do, so that where a connection went is known by its port.
+func (c *connections) bind(network string, socket syscall.RawConn) (port int, err error) {
+	family := unix.AF_INET
 	if network == "tcp6" {
-		anywhere = &unix.SockaddrInet6{}
+		family = unix.AF_INET6
 	}
 	failed := socket.Control(func(fd uintptr) {
-		if err = unix.Bind(int(fd), anywhere); err == nil {
-			port, err = sourcePort(int(fd))
+		for range freshCount {
+			c.mu.Lock()
+			port = c.turns.next(c.loop.clock.Now())
+			c.mu.Unlock()
+			if err = unix.Bind(int(fd), anywhere(family, port)); !errors.Is(err, unix.EADDRINUSE) {
+				return
+			}
 		}
 	})
 	return port, errors.Join(failed, err)
 }
 
 func (c *connections) keep(in *slot, conn net.Conn) *connection {
+	if in.once {
+		// Its end is a reset (RST), which leaves no trace: after a FIN of ours the kernel
+		// would hold the port for a minute (TIME_WAIT), and all ports within one at
+		// 930/s. By then the query is settled, so that it cannot change its outcome.
+		_ = conn.(*net.TCPConn).SetLinger(0)
+	}
 	k := &connection{of: c, in: in, conn: conn, port: conn.LocalAddr().(*net.TCPAddr).Port, pending: map[uint16]request{}, next: randomID()}
 	c.mu.Lock()
 	c.dialed[k] = struct{}{}
@@ -295,12 +327,4 @@ func (k *connection) end(outcome history.Outcome) {
 	k.of.mu.Lock()
 	defer k.of.mu.Unlock()
 	delete(k.of.dialed, k)
-}
-
-// broken is the outcome that an error of a connection means.
-func broken(err error) history.Outcome {
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return history.Timeout
-	}
-	return history.ICMP
 }
