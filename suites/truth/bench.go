@@ -27,6 +27,13 @@ const (
 	lostMost = 0.001
 )
 
+// What is promised of the processor time per query at benchRate, as a share of
+// dnsperf's from fixed ports. The highest rate is no promise: it is only told.
+const (
+	fixedMost = 0.7
+	freshMost = 1.5
+)
+
 // corefile has CoreDNS answer one name from memory, and read from so many sockets.
 const corefile = `.:` + benchPort + ` {
 	bind 127.0.0.1
@@ -51,7 +58,7 @@ type bencher struct {
 type cost struct {
 	perQuery time.Duration // processor time
 	memory   int64
-	lost     int
+	lost     int           // or not sent
 	latest   time.Duration // the 99th percentile of how late queries left
 	reached  float64       // queries/s
 }
@@ -114,7 +121,25 @@ func bench(ctx context.Context, args []string) error {
 	row("sent late, p99, 1,000/s", ms(slow.latest), "does not say", "")
 	row("sent late, p99, 20,000/s", ms(fixed.latest), "does not say", "")
 	row("memory at 20,000/s", fmt.Sprintf("%d MiB", fixed.memory>>20), fmt.Sprintf("%d MiB", peer.memory>>20), ratio(float64(fixed.memory), float64(peer.memory)))
-	return nil
+	return broken(fixed, fresh, peer)
+}
+
+// broken says which promises are.
+func broken(fixed, fresh, peer cost) error {
+	var errs []error
+	for _, c := range []struct {
+		ports string
+		cost
+		most float64
+	}{{"fixed ports", fixed, fixedMost}, {"a fresh port each", fresh, freshMost}} {
+		if share := float64(c.perQuery) / float64(peer.perQuery); share > c.most {
+			errs = append(errs, fmt.Errorf("a query at %d/s, %s, takes %.2f of dnsperf's processor time, promised is at most %.2f", benchRate, c.ports, share, c.most))
+		}
+		if c.lost > 0 {
+			errs = append(errs, fmt.Errorf("%d queries at %d/s, %s, were lost or not sent, promised is none", c.lost, benchRate, c.ports))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // startCoreDNS returns when it answers; it runs until stop is called.

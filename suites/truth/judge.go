@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/prober"
 )
 
 // tally is how a prober's windows compare with the truth.
 type tally struct {
 	outages  int
 	exact    int // both edges within the bound
-	wide     int // an edge is off by more, but the window says by how much at most, and is right
+	wide     int // an edge is off by more, but the window says by how much at most, within widest, and is right
 	wrong    int // an edge is off by more than the window says
 	missed   int
 	invented int
@@ -31,6 +32,22 @@ func (t *tally) add(other tally) {
 	t.worst = max(t.worst, other.worst)
 	t.details = append(t.details, other.details...)
 }
+
+// unknownMost is the share of a rate's outages that may be called unknown: three of
+// 60. A prober that says so of more tells too little.
+const unknownMost = 0.05
+
+// known fails where too many outages of one rate are called unknown.
+func (t tally) known(rate int) error {
+	if float64(t.unknown) <= unknownMost*float64(t.outages) {
+		return nil
+	}
+	return fmt.Errorf("not known: %d of %d outages at %d/s; this machine was too busy", t.unknown, t.outages, rate)
+}
+
+// widest is how wide a margin may be stated: a prober that stalled for longer gives
+// queries up, and what it says of an edge then is that it does not know.
+const widest = prober.Tolerance
 
 // bound is how far off a window's edge may be.
 func bound(rate int) time.Duration { return 2*time.Second/time.Duration(rate) + time.Millisecond }
@@ -63,7 +80,7 @@ func compare(truth []outage, windows []history.Window, doubts []history.Doubt, r
 		used[found] = true
 		w := windows[found]
 		off := max((w.From - o.from).Abs(), (w.To - o.to).Abs())
-		stated := o.from <= w.From+slack && o.from >= w.From-w.FromMargin-slack && o.to <= w.To+slack && o.to >= w.To-w.ToMargin-slack
+		stated := max(w.FromMargin, w.ToMargin) <= widest && o.from <= w.From+slack && o.from >= w.From-w.FromMargin-slack && o.to <= w.To+slack && o.to >= w.To-w.ToMargin-slack
 		switch {
 		case off <= bound(rate):
 			t.exact++

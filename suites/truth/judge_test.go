@@ -20,6 +20,8 @@ func TestCompare(t *testing.T) {
 	truth := []outage{{silent, at(1000), at(1100)}}
 	stalled := window(1000, 1140)
 	stalled.ToMargin = at(45)
+	vague := window(1000, 1360)
+	vague.ToMargin = at(265)
 	for name, c := range map[string]struct {
 		windows []history.Window
 		doubts  []history.Doubt
@@ -29,6 +31,8 @@ func TestCompare(t *testing.T) {
 		"off by the bound":              {windows: []history.Window{window(1003, 1103)}, want: tally{outages: 1, exact: 1, worst: at(3)}},
 		"off by more":                   {windows: []history.Window{window(1000, 1140)}, want: tally{outages: 1, wrong: 1}},
 		"off by more, as it says":       {windows: []history.Window{stalled}, want: tally{outages: 1, wide: 1}},
+		"off by more, too vaguely":      {windows: []history.Window{vague}, want: tally{outages: 1, wrong: 1}},
+		"too vaguely, in doubt":         {windows: []history.Window{vague}, doubts: []history.Doubt{{From: at(1095), To: at(1360)}}, want: tally{outages: 1, unknown: 1}},
 		"off by more, in doubt":         {windows: []history.Window{window(1000, 1140)}, doubts: []history.Doubt{{From: at(1090), To: at(1140)}}, want: tally{outages: 1, unknown: 1}},
 		"none":                          {want: tally{outages: 1, missed: 1}},
 		"none, in doubt":                {doubts: []history.Doubt{{From: at(990), To: at(1110)}}, want: tally{outages: 1, unknown: 1}},
@@ -43,6 +47,14 @@ func TestCompare(t *testing.T) {
 				t.Errorf("got  %+v\nwant %+v", got, c.want)
 			}
 		})
+	}
+}
+
+func TestTooManyUnknownOutagesOfARateFail(t *testing.T) {
+	for unknown, ok := range map[int]bool{0: true, 3: true, 4: false, 60: false} {
+		if err := (tally{outages: 60, unknown: unknown}).known(5000); (err == nil) != ok {
+			t.Errorf("%d of 60: %v", unknown, err)
+		}
 	}
 }
 
