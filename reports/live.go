@@ -125,6 +125,16 @@ func (l *live) line(now time.Time, columns int) string {
 	return fit(fit(l.head, columns-utf8.RuneCountInString(text))+text, columns)
 }
 
+// Rewriting returns what writes a text in place of the line that a terminal shows,
+// cut where it would wrap; the empty text takes the line back. It is nil where out is
+// no terminal that can.
+func Rewriting(out io.Writer) func(text string) {
+	if !terminal(out) {
+		return nil
+	}
+	return func(text string) { _, _ = io.WriteString(out, wipe+fit(text, columnsOf(out))) }
+}
+
 // columnsOf is how many columns the terminal has.
 func columnsOf(out io.Writer) int {
 	const usual = 80

@@ -3,15 +3,13 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync"
 	"time"
 
-	"golang.org/x/term"
-
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/prober"
+	"github.com/spotdrill/spotdrill/reports"
 )
 
 // probeProgress follows a probe and tells how it goes.
@@ -67,9 +65,9 @@ func (p *probeProgress) finish() []probeStream {
 // show writes progress until the returned function is called: one line that is
 // rewritten on a terminal, else a line every ten seconds.
 func (p *probeProgress) show() (stop func()) {
-	every, format, wipe := 10*time.Second, "%s\n", ""
-	if file, ok := p.out.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
-		every, format, wipe = time.Second, "\r\x1b[K%s", "\r\x1b[K"
+	every, write, end := 10*time.Second, func(line string) { fmt.Fprintln(p.out, line) }, func() {}
+	if rewrite := reports.Rewriting(p.out); rewrite != nil {
+		every, write, end = time.Second, rewrite, func() { rewrite("") }
 	}
 	done := make(chan struct{})
 	var shown sync.WaitGroup
@@ -86,9 +84,9 @@ func (p *probeProgress) show() (stop func()) {
 				}
 				p.mu.Unlock()
 			case <-show.C:
-				fmt.Fprintf(p.out, format, p.line())
+				write(p.line())
 			case <-done:
-				fmt.Fprint(p.out, wipe)
+				end()
 				return
 			}
 		}
