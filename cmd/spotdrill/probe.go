@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -51,7 +50,7 @@ judged because this machine stalled or did not keep the rate, 64 for wrong usage
 		Example: `  spotdrill probe --server 10.96.0.10 --name kubernetes.default.svc.cluster.local --for 60s
   spotdrill probe --server 127.0.0.1:1053 --name example.org --rate 500 --mode fixed --for 10m --max-window 100ms
   spotdrill probe --server 10.0.0.2 --server 10.0.0.3 --name a.example --name b.example --type A --type AAAA --for 60s --out queries.csv`,
-		Args: noArguments,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.maxWindow = limit{cmd.Flags().Changed("max-window"), int64(maxWindow)}
 			o.maxLost = limit{cmd.Flags().Changed("max-lost"), int64(maxLost)}
@@ -86,14 +85,15 @@ func newProbeServeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Probe on request over HTTP, as the prober's pod does",
-		Long: `Probe on request over HTTP: POST /probe with a plan as JSON streams its record
-as JSON lines, POST /stop ends it early, GET /healthz says that this runs. There
-is no authentication: whoever reaches the port can have any server probed.`,
-		Args: noArguments,
+		Long: `Probe on request over HTTP: POST /probe with a plan as JSON streams its query
+record as it happens (binary, see docs/query-record.md), POST /stop ends it early,
+GET /healthz says that this runs. There is no authentication: whoever reaches the
+port can have any server probed.`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			listener, err := new(net.ListenConfig).Listen(cmd.Context(), "tcp", listen)
 			if err != nil {
-				return exitError{exitUsage, fmt.Errorf("--listen %s: %w", listen, err)}
+				return usage("--listen %s: %w", listen, err)
 			}
 			fmt.Fprintf(cmd.ErrOrStderr(), "serving probes on %s\n", listener.Addr())
 			return prober.Serve(cmd.Context(), listener)
@@ -101,13 +101,6 @@ is no authentication: whoever reaches the port can have any server probed.`,
 	}
 	cmd.Flags().StringVar(&listen, "listen", ":8080", "`address` to listen on")
 	return cmd
-}
-
-func noArguments(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	return exitError{exitUsage, fmt.Errorf("%s takes no arguments, got %q: see %s --help", cmd.CommandPath(), args, cmd.CommandPath())}
 }
 
 // probe runs the plan and reports.
@@ -134,9 +127,7 @@ func probe(ctx context.Context, o probeOptions, plan prober.Plan, stdout, stderr
 	}
 	report := probeReport{Plan: plan, Start: clock.Anchor(), Summary: summary, Streams: live.finish(), Interrupted: ctx.Err() != nil}
 	if o.json {
-		enc := json.NewEncoder(stdout)
-		enc.SetIndent("", "  ")
-		err = enc.Encode(report)
+		err = writeJSON(stdout, report)
 	} else {
 		err = report.print(stdout)
 	}

@@ -29,7 +29,7 @@ record that was cut short is written, and the exit code is 1.`,
 func convert(from, to string) error {
 	format := rowFormat(filepath.Ext(to))
 	if format == nil {
-		return exitError{exitUsage, fmt.Errorf("%s: want a file that ends in .jsonl or .csv", to)}
+		return usage("%s: want a file that ends in .jsonl or .csv", to)
 	}
 	in, err := os.Open(from)
 	if err != nil {

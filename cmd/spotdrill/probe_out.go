@@ -5,7 +5,6 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -32,7 +31,7 @@ func createQueryFile(name string, clock *history.Clock, plan prober.Plan) (query
 	}
 	file, err := os.Create(name)
 	if err != nil {
-		return queryFile{}, exitError{exitUsage, fmt.Errorf("--out: %w", err)}
+		return queryFile{}, usage("--out: %w", err)
 	}
 	if format := rowFormat(filepath.Ext(name)); format != nil {
 		return rowFile(file, format), nil

@@ -21,12 +21,11 @@ import (
 
 // runProbe runs spotdrill probe as a shell would.
 func runProbe(ctx context.Context, args ...string) (stdout string, code int, err error) {
-	cmd := newProbeCommand()
-	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd := newRoot()
 	var out, progress bytes.Buffer
 	cmd.SetOut(&out)
 	cmd.SetErr(&progress)
-	cmd.SetArgs(args)
+	cmd.SetArgs(append([]string{"probe"}, args...))
 	err = cmd.ExecuteContext(ctx)
 	var coded exitError
 	if errors.As(err, &coded) {
@@ -91,7 +90,7 @@ func TestProbeTellsWhatIsWrong(t *testing.T) {
 		{"--server SERVER --name a.b --for 1s --bufsize 5000", exitUsage, "--bufsize is 5000: want 512 to 4096 octets"},
 		{"--server SERVER --server SERVER --name a.b --for 1s", exitUsage, "there is a stream"},
 		{"--server SERVER --name a.b --for 1s --out /nowhere/x", exitUsage, "--out: open /nowhere/x"},
-		{"--server SERVER a.b", exitUsage, "takes no arguments"},
+		{"--server SERVER a.b", exitUsage, `unknown command "a.b" for "spotdrill probe"`},
 		{"serve --listen nowhere", exitUsage, "--listen nowhere"},
 
 		{"--server NOTHING --name a.b --for 1s", exitFailed, "Nothing listens there"},
