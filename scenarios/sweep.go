@@ -40,10 +40,11 @@ type Sweep struct {
 	ExceptConntrack bool `yaml:"exceptConntrack,omitempty"`
 	// Repeats is how often each cell is drilled, 1 to 100.
 	Repeats int `yaml:"repeats"`
-	// Confidence is that of the upper bound of a cell's loss rate, 0.5 to less than 1.
+	// Confidence is that of the upper bounds of a cell's loss rate and of the share of
+	// its drills that lose any, 0.5 to less than 1.
 	Confidence float64 `yaml:"confidence"`
-	// LossRate is what that bound may be in a safe cell, as a share of the queries:
-	// more than 0, less than 1.
+	// LossRate is what the bound of the loss rate may be in a safe cell, as a share of
+	// the queries: more than 0, less than 1.
 	LossRate float64 `yaml:"lossRate"`
 
 	// Lameduck in whole seconds.
@@ -51,7 +52,8 @@ type Sweep struct {
 	Readiness []Readiness       `yaml:"readiness,omitempty"`
 	// GracePeriod in whole seconds, longer than the lameduck of the cell.
 	GracePeriod []strict.Duration `yaml:"gracePeriod,omitempty"`
-	// Replicas are 2 to 10: a single pod leaves none to be the control.
+	// Replicas are 1 to 10. A cell with one is told to be impossible and not drilled: a
+	// single pod leaves none to be the control.
 	Replicas []int `yaml:"replicas,omitempty"`
 	// Placement is on which capacity the pods run.
 	Placement []Placement `yaml:"placement,omitempty"`
@@ -156,12 +158,7 @@ func (s Sweep) validate(fileName string) problems {
 		}
 	}
 	for i, r := range s.Readiness {
-		if r.Period.D() < time.Second || r.Period.D()%time.Second != 0 {
-			p.add(fmt.Sprintf("readiness[%d].period", i), "%s is not a whole number of seconds, at least 1s", r.Period.D())
-		}
-		if r.FailureThreshold < 1 {
-			p.add(fmt.Sprintf("readiness[%d].failureThreshold", i), "%d is less than 1", r.FailureThreshold)
-		}
+		r.validate(fmt.Sprintf("readiness[%d]", i), &p)
 	}
 	for i, g := range s.GracePeriod {
 		if g.D() < time.Second || g.D()%time.Second != 0 {
@@ -169,12 +166,10 @@ func (s Sweep) validate(fileName string) problems {
 		}
 	}
 	for i, n := range s.Replicas {
-		if n < 1 || n > 10 {
-			p.add(fmt.Sprintf("replicas[%d]", i), "%d is not within 1 to 10", n)
-		}
+		validateReplicas(fmt.Sprintf("replicas[%d]", i), n, &p)
 	}
 	for i, of := range s.Placement {
-		p.oneOf(fmt.Sprintf("placement[%d]", i), string(of), Placements())
+		of.validate(fmt.Sprintf("placement[%d]", i), &p)
 	}
 	return p
 }

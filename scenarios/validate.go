@@ -93,18 +93,30 @@ func (s Scenario) validate(fileName string) problems {
 }
 
 func (c CoreDNS) validate(p *problems) {
-	p.oneOf("coredns.placement", string(c.Placement), Placements())
-	if c.Replicas < 1 || c.Replicas > 10 {
-		p.add("coredns.replicas", "%d is not within 1 to 10", c.Replicas)
-	}
-	if c.Readiness.Period.D() < time.Second || c.Readiness.Period.D()%time.Second != 0 {
-		p.add("coredns.readiness.period", "%s is not a whole number of seconds, at least 1s", c.Readiness.Period.D())
-	}
-	if c.Readiness.FailureThreshold < 1 {
-		p.add("coredns.readiness.failureThreshold", "%d is less than 1", c.Readiness.FailureThreshold)
-	}
+	c.Placement.validate("coredns.placement", p)
+	validateReplicas("coredns.replicas", c.Replicas, p)
+	c.Readiness.validate("coredns.readiness", p)
 	if c.GracePeriod.D() <= c.Lameduck.D() || c.GracePeriod.D()%time.Second != 0 {
 		p.add("coredns.gracePeriod", "%s is not a whole number of seconds above lameduck (%s), so the pod would be killed before it is done", c.GracePeriod.D(), c.Lameduck.D())
+	}
+}
+
+func (of Placement) validate(where string, p *problems) {
+	p.oneOf(where, string(of), Placements())
+}
+
+func validateReplicas(where string, n int, p *problems) {
+	if n < 1 || n > 10 {
+		p.add(where, "%d is not within 1 to 10", n)
+	}
+}
+
+func (r Readiness) validate(where string, p *problems) {
+	if r.Period.D() < time.Second || r.Period.D()%time.Second != 0 {
+		p.add(where+".period", "%s is not a whole number of seconds, at least 1s", r.Period.D())
+	}
+	if r.FailureThreshold < 1 {
+		p.add(where+".failureThreshold", "%d is less than 1", r.FailureThreshold)
 	}
 }
 
