@@ -2,7 +2,7 @@ package sweep
 
 import "math"
 
-// Bound is the upper end of the one-sided confidence interval of a rate, after k
+// bound is the upper end of the one-sided confidence interval of a rate, after k
 // of n draws hit: the p for which k or fewer hits have the probability 1 minus
 // confidence (Clopper and Pearson, Biometrika 26, 1934, doi:10.1093/biomet/26.4.404).
 // Where none hit it is 1 - (1-confidence)^(1/n), about 3/n at 0.95: the rule of
@@ -11,7 +11,7 @@ import "math"
 // The draws are taken as independent. Drills are; queries are not, since lost ones
 // come in windows: their bound tells how much such drills lose on the whole, and
 // that of drills how likely one loses anything.
-func Bound(k, n int, confidence float64) float64 {
+func bound(k, n int, confidence float64) float64 {
 	switch {
 	case n <= 0 || k >= n:
 		return 1
@@ -28,6 +28,13 @@ func Bound(k, n int, confidence float64) float64 {
 		}
 	}
 	return high
+}
+
+// DrillsFor is how many drills, none of which loses a query, put the bound of the
+// share of drills that lose any at or below a share. Share and confidence are above
+// 0 and below 1.
+func DrillsFor(share, confidence float64) int {
+	return int(math.Ceil(math.Log1p(-confidence) / math.Log1p(-share)))
 }
 
 // atMost is the probability of k or fewer hits in n draws of rate p, where p is

@@ -39,8 +39,10 @@ type spot struct {
 	Why    string  `json:"why,omitempty"`
 	Drills int     `json:"drills"`
 	Lost   float64 `json:"lostWorst"`
-	Window float64 `json:"windowWorstMs"`
-	Bound  float64 `json:"lossRateBound"`
+	// Conntrack is how many more all drills lost that the matrix does not count.
+	Conntrack int     `json:"lostConntrack"`
+	Window    float64 `json:"windowWorstMs"`
+	Bound     float64 `json:"lossRateBound"`
 	// Heat is how dark the cell is: 0 to 1 with the logarithm of the worst window,
 	// from a millisecond to ten seconds.
 	Heat float64 `json:"heat"`
@@ -84,7 +86,7 @@ func row(cells map[scenarios.CoreDNS]Result, lameducks []strict.Duration, c scen
 	for _, l := range lameducks {
 		c.Lameduck = l
 		r := cells[c]
-		s := spot{State: r.State, Why: r.Why, Drills: r.Judged, Lost: r.Counted.LostWorst, Window: r.Counted.WindowMax, Bound: r.Counted.Bound}
+		s := spot{State: r.State, Why: r.Why, Drills: r.Judged, Lost: r.Counted.LostWorst, Conntrack: r.Counted.Conntrack, Window: r.Counted.WindowMax, Bound: r.Counted.Bound}
 		if r.Counted.Lost > 0 {
 			s.Heat = min(1, max(0.1, math.Log10(max(1, s.Window))/4))
 		}

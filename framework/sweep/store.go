@@ -15,9 +15,9 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// Play is what one drill of a cell measured, a line of the results.
-type Play struct {
-	// Matrix is the digest of what all cells share, see Digest.
+// play is what one drill of a cell measured, a line of the results.
+type play struct {
+	// Matrix is the digest of what all cells share, see digest.
 	Matrix string `json:"matrix"`
 	Cell   string `json:"cell"`
 	Repeat int    `json:"repeat"` // from 1
@@ -25,36 +25,43 @@ type Play struct {
 	// the drill does not say: Why tells.
 	Outcome  verdict.Outcome `json:"outcome"`
 	Why      string          `json:"why,omitempty"`
-	Fresh    Count           `json:"fresh"`
-	Fixed    Count           `json:"fixed"`
-	Control  Count           `json:"control"`
+	Fresh    count           `json:"fresh"`
+	Fixed    count           `json:"fixed"`
+	Control  count           `json:"control"`
 	Attempts int             `json:"attempts"`
 	History  string          `json:"history"` // its folder, relative to the results
 	Played   time.Time       `json:"played"`
 }
 
-// Count is what became of a stream of queries.
-type Count struct {
+// count is what became of a stream of queries.
+type count struct {
 	Asked int `json:"asked"`
 	Lost  int `json:"lost"`
 	// Window is the longest in which queries were lost, in milliseconds.
 	Window float64 `json:"windowMs"`
+	// Conntrack is how many queries are in neither Asked nor Lost, since connection
+	// tracking itself lost them and the matrix does not count these.
+	Conntrack int `json:"lostConntrack"`
 }
 
 // ResultsFile is the name of the results in a sweep's folder.
 const ResultsFile = "results.jsonl"
 
-// Digest identifies what all cells of a matrix share: results of one matrix count
+// format is that of the results' lines. It changes with what a line tells, so that
+// lines without it are refused: 2 tells what connection tracking lost.
+const format = 2
+
+// digest identifies what all cells of a matrix share: results of one matrix count
 // for another one with more cells or repeats where it is the same.
-func Digest(s scenarios.Sweep, handler, proxyMode string) string {
-	return fmt.Sprintf("sha256:%x", sha256.Sum256(fmt.Appendf(nil, "%q %q %q %t %q %q", s.BaseDigest(), s.Set, s.Mode, s.ExceptConntrack, handler, proxyMode)))
+func digest(s scenarios.Sweep, handler, proxyMode string) string {
+	return fmt.Sprintf("sha256:%x", sha256.Sum256(fmt.Appendf(nil, "%d %q %q %q %t %q %q", format, s.BaseDigest(), s.Set, s.Mode, s.ExceptConntrack, handler, proxyMode)))
 }
 
 // store holds results on disk, one line each, added as they come.
 type store struct {
 	file   string
 	digest string
-	plays  map[key]Play
+	plays  map[key]play
 }
 
 type key struct {
@@ -65,7 +72,7 @@ type key struct {
 // openStore reads what there is. A last line that was cut off is dropped; results
 // of another matrix are an error.
 func openStore(dir, digest string) (*store, error) {
-	s := &store{file: filepath.Join(dir, ResultsFile), digest: digest, plays: map[key]Play{}}
+	s := &store{file: filepath.Join(dir, ResultsFile), digest: digest, plays: map[key]play{}}
 	data, err := os.ReadFile(s.file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil
@@ -78,14 +85,14 @@ func openStore(dir, digest string) (*store, error) {
 		if len(line) == 0 {
 			continue
 		}
-		var p Play
+		var p play
 		dec := json.NewDecoder(bytes.NewReader(line))
 		dec.DisallowUnknownFields()
 		if err := dec.Decode(&p); err != nil {
 			return nil, fmt.Errorf("read results: %s:%d: %w; remove the file to begin anew", s.file, i+1, err)
 		}
 		if p.Matrix != digest {
-			return nil, fmt.Errorf("the results in %s (line %d) are of another base, set, mode, handler or kube-proxy mode; give another --out, or remove the file to begin anew", s.file, i+1)
+			return nil, fmt.Errorf("the results in %s (line %d) are of another base, set, mode, handler or kube-proxy mode, or of an older spotdrill; give another --out, or remove the file to begin anew", s.file, i+1)
 		}
 		s.plays[key{p.Cell, p.Repeat}] = p
 	}
@@ -98,7 +105,7 @@ func openStore(dir, digest string) (*store, error) {
 }
 
 // add writes a result before it counts.
-func (s *store) add(p Play) error {
+func (s *store) add(p play) error {
 	p.Matrix = s.digest
 	line, err := json.Marshal(p)
 	if err != nil {
@@ -117,7 +124,7 @@ func (s *store) add(p Play) error {
 }
 
 // known is the cell's result of that repeat, where it says something.
-func (s *store) known(cell string, repeat int) (Play, bool) {
+func (s *store) known(cell string, repeat int) (play, bool) {
 	p, ok := s.plays[key{cell, repeat}]
 	return p, ok && (p.Outcome == verdict.Pass || p.Outcome == verdict.Fail)
 }

@@ -64,7 +64,7 @@ func (o Options) pending(results *store) ([]drill, error) {
 }
 
 func (o Options) results() (*store, error) {
-	return openStore(o.Out, Digest(o.Sweep, o.Handler.Name+" "+o.Handler.Version, o.System.ProxyMode))
+	return openStore(o.Out, digest(o.Sweep, o.Handler.Name+" "+o.Handler.Version, o.System.ProxyMode))
 }
 
 // Known is what earlier runs found out, without a drill; left is about how long
@@ -153,15 +153,17 @@ func (o Options) drillAll(ctx context.Context, session *conformance.Session, pen
 
 // newPlay is the result of a drill. A drill that failed for another reason than a
 // lost query says nothing of the settings.
-func newPlay(d drill, e reports.Entry, run string) Play {
-	p := Play{Cell: d.cell.Name(), Repeat: d.repeat, Outcome: verdict.Unknown, Attempts: e.Attempts, Played: time.Now().UTC().Truncate(time.Second)}
+func newPlay(d drill, e reports.Entry, run string) play {
+	p := play{Cell: d.cell.Name(), Repeat: d.repeat, Outcome: verdict.Unknown, Attempts: e.Attempts, Played: time.Now().UTC().Truncate(time.Second)}
 	p.History = filepath.ToSlash(filepath.Join("runs", run, e.History))
 	if e.DNS != nil {
 		p.Fresh, p.Fixed, p.Control = newCount(e.DNS.Fresh), newCount(e.DNS.Fixed), newCount(e.DNS.Control)
 	}
 	for _, v := range e.Verdicts {
 		if counted := v.Counted; counted != nil {
-			p.Fresh, p.Fixed = newCount(counted.Fresh), newCount(counted.Fixed)
+			fresh, fixed := newCount(counted.Fresh), newCount(counted.Fixed)
+			fresh.Conntrack, fixed.Conntrack = p.Fresh.Lost-fresh.Lost, p.Fixed.Lost-fixed.Lost
+			p.Fresh, p.Fixed = fresh, fixed
 		}
 		if strings.HasPrefix(v.Check, "dns lost") && v.Outcome == verdict.Fail {
 			p.Outcome, p.Why = verdict.Fail, v.Got
@@ -177,7 +179,7 @@ func newPlay(d drill, e reports.Entry, run string) Play {
 	return p
 }
 
-func newCount(s verdict.Stream) Count {
+func newCount(s verdict.Stream) count {
 	longest, _ := s.Longest()
-	return Count{s.Asked, s.Lost, float64(longest.Length().Microseconds()) / 1000}
+	return count{Asked: s.Asked, Lost: s.Lost, Window: float64(longest.Length().Microseconds()) / 1000}
 }

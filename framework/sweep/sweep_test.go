@@ -1,7 +1,10 @@
 package sweep
 
 import (
+	"crypto/sha256"
+	"encoding/json"
 	"flag"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -33,7 +36,7 @@ func TestBoundIsClopperPearsons(t *testing.T) {
 		{0, 0, 0.95, 1},
 		{3, 3, 0.95, 1},
 	} {
-		if got := Bound(c.k, c.n, c.confidence); math.Abs(got-c.want) > 1e-9 {
+		if got := bound(c.k, c.n, c.confidence); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%d of %d at %g: %.9f, want %.9f", c.k, c.n, c.confidence, got, c.want)
 		}
 	}
@@ -43,14 +46,25 @@ func TestBoundFallsWithQueriesAndRisesWithLosses(t *testing.T) {
 	for _, n := range []int{100, 10_000, 1_000_000} {
 		last := 0.0
 		for k := 0; k < n; k += max(1, n/50) {
-			got := Bound(k, n, 0.95)
+			got := bound(k, n, 0.95)
 			if got <= last || got <= float64(k)/float64(n) || got > 1 {
 				t.Fatalf("%d of %d: %g after %g", k, n, got, last)
 			}
-			if k > 0 && got <= Bound(k, n*2, 0.95) {
+			if k > 0 && got <= bound(k, n*2, 0.95) {
 				t.Fatalf("%d of %d: more queries do not narrow it", k, n)
 			}
 			last = got
+		}
+	}
+}
+
+// None fewer will do, and none more is played.
+func TestDrillsForAShare(t *testing.T) {
+	for _, share := range []float64{0.05, 0.3} {
+		for _, confidence := range []float64{0.5, 0.9, 0.95, 0.99, 0.999} {
+			if n := DrillsFor(share, confidence); bound(0, n, confidence) > share || bound(0, n-1, confidence) <= share {
+				t.Errorf("%d drills for a share of %g at %g: bound %g, and %g with one fewer", n, share, confidence, bound(0, n, confidence), bound(0, n-1, confidence))
+			}
 		}
 	}
 }
@@ -78,7 +92,7 @@ func parsed(t *testing.T, text string) scenarios.Sweep {
 }
 
 // played is a store in which drills of cells are found by the start of their names.
-func played(t *testing.T, s scenarios.Sweep, plays map[string][]Play) *store {
+func played(t *testing.T, s scenarios.Sweep, plays map[string][]play) *store {
 	t.Helper()
 	results, err := openStore(t.TempDir(), "d")
 	if err != nil {
@@ -98,12 +112,12 @@ func played(t *testing.T, s scenarios.Sweep, plays map[string][]Play) *store {
 	return results
 }
 
-func clean(asked int) Play {
-	return Play{Outcome: verdict.Pass, Fresh: Count{Asked: asked}, Fixed: Count{Asked: asked / 2, Lost: 3, Window: 12}}
+func clean(asked int) play {
+	return play{Outcome: verdict.Pass, Fresh: count{Asked: asked, Conntrack: 2}, Fixed: count{Asked: asked / 2, Lost: 3, Window: 12}}
 }
 
-func lossy(lost int, window float64) Play {
-	return Play{Outcome: verdict.Fail, Fresh: Count{26000, lost, window}, Fixed: Count{13000, 2 * lost, window}}
+func lossy(lost int, window float64) play {
+	return play{Outcome: verdict.Fail, Fresh: count{Asked: 26000, Lost: lost, Window: window}, Fixed: count{Asked: 13000, Lost: 2 * lost, Window: window, Conntrack: 5}}
 }
 
 // Unknown is never safe: not one drill too few, not one that was not judged, not
@@ -115,25 +129,25 @@ func TestOnlyWhatIsKnownIsSafe(t *testing.T) {
 	contradictory.Fresh.Lost = 1
 	const cell = "lameduck-5s-readiness-1sx1"
 	for name, c := range map[string]struct {
-		plays []Play
+		plays []play
 		want  State
 		why   string
 	}{
-		"every repeat without a loss":         {[]Play{clean(26000), clean(26000)}, Safe, ""},
-		"one repeat":                          {[]Play{clean(26000)}, Unknown, "not drilled"},
+		"every repeat without a loss":         {[]play{clean(26000), clean(26000)}, Safe, ""},
+		"one repeat":                          {[]play{clean(26000)}, Unknown, "not drilled"},
 		"none":                                {nil, Unknown, "not drilled"},
-		"one repeat that was not judged":      {[]Play{clean(26000), unjudged}, Unknown, "control: 900 of 5000 lost"},
-		"one query lost":                      {[]Play{clean(26000), lossy(1, 1)}, Loses, ""},
-		"lost, the other not judged":          {[]Play{unjudged, lossy(1, 1)}, Loses, ""},
-		"too few queries for the rate":        {[]Play{clean(1400), clean(1400)}, Unknown, "nothing lost, but of too few queries for the loss rate asked for: raise repeats"},
-		"just enough of them":                 {[]Play{clean(1500), clean(1500)}, Safe, ""},
-		"no query at all":                     {[]Play{clean(0), clean(0)}, Unknown, "the drills contradict their counts"},
-		"a pass that lost":                    {[]Play{clean(26000), contradictory}, Unknown, "the drills contradict their counts"},
-		"a skipped drill":                     {[]Play{{Outcome: verdict.Skipped}, clean(26000)}, Unknown, "not drilled"},
-		"an outcome that nobody ever defined": {[]Play{{Outcome: "fine"}, clean(26000)}, Unknown, "not drilled"},
+		"one repeat that was not judged":      {[]play{clean(26000), unjudged}, Unknown, "control: 900 of 5000 lost"},
+		"one query lost":                      {[]play{clean(26000), lossy(1, 1)}, Loses, ""},
+		"lost, the other not judged":          {[]play{unjudged, lossy(1, 1)}, Loses, ""},
+		"too few queries for the rate":        {[]play{clean(1400), clean(1400)}, Unknown, "nothing lost, but of too few queries for the loss rate asked for: raise repeats"},
+		"just enough of them":                 {[]play{clean(1500), clean(1500)}, Safe, ""},
+		"no query at all":                     {[]play{clean(0), clean(0)}, Unknown, "the drills contradict their counts"},
+		"a pass that lost":                    {[]play{clean(26000), contradictory}, Unknown, "the drills contradict their counts"},
+		"a skipped drill":                     {[]play{{Outcome: verdict.Skipped}, clean(26000)}, Unknown, "not drilled"},
+		"an outcome that nobody ever defined": {[]play{{Outcome: "fine"}, clean(26000)}, Unknown, "not drilled"},
 	} {
 		s := parsed(t, matrix)
-		table := newTable(s, played(t, s, map[string][]Play{cell: c.plays}))
+		table := newTable(s, played(t, s, map[string][]play{cell: c.plays}))
 		i := slices.IndexFunc(table.Cells, func(r Result) bool { return strings.HasPrefix(r.Name(), cell) })
 		if got := table.Cells[i]; got.State != c.want || got.Why != c.why {
 			t.Errorf("%s: %s (%s), want %s (%s)", name, got.State, got.Why, c.want, c.why)
@@ -145,8 +159,8 @@ func TestOnlyWhatIsKnownIsSafe(t *testing.T) {
 }
 
 func sample(t *testing.T) Table {
-	s := parsed(t, matrix)
-	return newTable(s, played(t, s, map[string][]Play{
+	s := parsed(t, matrix+"exceptConntrack: true\n")
+	return newTable(s, played(t, s, map[string][]play{
 		"lameduck-0s-readiness-1sx1":  {lossy(40, 100), lossy(60, 200)},
 		"lameduck-0s-readiness-10sx3": {lossy(900, 1300), lossy(700, 1100)},
 		"lameduck-5s-readiness-1sx1":  {clean(26000), clean(26000)},
@@ -169,10 +183,46 @@ func TestSmallestSafeSetting(t *testing.T) {
 }
 
 func TestModesCountTheirOwnQueries(t *testing.T) {
-	p := Play{Fresh: Count{10, 1, 5}, Fixed: Count{20, 2, 7}}
-	for mode, want := range map[string]Count{"fresh": p.Fresh, "fixed": p.Fixed, "all": {30, 3, 7}} {
+	p := play{Fresh: count{10, 1, 5, 3}, Fixed: count{20, 2, 7, 4}}
+	for mode, want := range map[string]count{"fresh": p.Fresh, "fixed": p.Fixed, "all": {30, 3, 7, 7}} {
 		if got := p.counted(mode); got != want {
 			t.Errorf("%s: %+v, want %+v", mode, got, want)
+		}
+	}
+}
+
+// What is left out of the counts is told, and that nothing is.
+func TestWhatConntrackLostIsTold(t *testing.T) {
+	for text, want := range map[string][2]string{
+		matrix + "exceptConntrack: true\n": {" of 26000        4   ", "in 2 drills, without 4 that connection tracking itself lost; so"},
+		matrix:                             {" of 26000        counted   ", "in 2 drills; so"},
+	} {
+		s := parsed(t, text)
+		var got strings.Builder
+		if err := newTable(s, played(t, s, map[string][]play{"lameduck-5s-readiness-1sx1": {clean(26000), clean(26000)}})).WriteText(&got); err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range want {
+			if !strings.Contains(got.String(), part) {
+				t.Errorf("exceptConntrack %t: %q is not in:\n%s", s.ExceptConntrack, part, got.String())
+			}
+		}
+	}
+}
+
+// Whoever reads the cells by a program finds their names, and no drill's bound is 1.
+func TestCellsAsJSON(t *testing.T) {
+	text, err := json.Marshal(sample(t).Cells)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{
+		`[{"lameduckSeconds":0,"readinessPeriodSeconds":10,"failureThreshold":3,"gracePeriodSeconds":30,"replicas":2,"placement":"spot","state":"loses","drills":2,"drillsThatLost":2,"drillBound":1,` +
+			`"counted":{"asked":52000,"lost":1600,"lostConntrack":0,"lostMedian":800,"lostWorst":900,"windowMedianMs":1200,"windowWorstMs":1300,"lossRateBound":0.032`,
+		`"state":"impossible","why":"the grace period 30s ends before lameduck 40s does","drills":0,"drillsThatLost":0,"drillBound":1,`,
+	} {
+		if !strings.Contains(string(text), part) {
+			t.Errorf("%s is not in:\n%s", part, text)
 		}
 	}
 }
@@ -190,7 +240,7 @@ func TestGolden(t *testing.T) {
 	if err := table.Write(dir); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"table.txt", CSVFile, MapFile, PageFile} {
+	for _, name := range []string{"table.txt", CSVFile, mapFile, PageFile} {
 		got, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
@@ -234,7 +284,7 @@ func TestResultsOutliveTheirRun(t *testing.T) {
 	first.Cell, first.Repeat = s.Cells()[0].Name(), 1
 	noisy := first
 	noisy.Repeat, noisy.Outcome = 2, verdict.Unknown
-	for _, p := range []Play{first, noisy} {
+	for _, p := range []play{first, noisy} {
 		if err := results.add(p); err != nil {
 			t.Fatal(err)
 		}
@@ -274,6 +324,14 @@ func TestResultsOutliveTheirRun(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	// Its lines do not tell what connection tracking lost.
+	older := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %t %q %q", s.BaseDigest(), s.Set, s.Mode, s.ExceptConntrack, " ", "iptables"))
+	if err := os.WriteFile(results.file, fmt.Appendf(nil, "{\"matrix\": \"sha256:%x\"}\n", older), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.results(); err == nil || !strings.Contains(err.Error(), "or of an older spotdrill") {
+		t.Errorf("an older spotdrill's: %v", err)
+	}
 	if err := os.WriteFile(results.file, []byte("{\"cells\": 1}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -299,17 +357,18 @@ func TestWhatADrillSays(t *testing.T) {
 		want  verdict.Outcome
 		why   string
 		lost  int
+		left  int // out of the count
 	}{
-		"nothing lost":                    {entry(verdict.Pass, none), verdict.Pass, "", 7},
-		"nothing that counts":             {entry(verdict.Pass, uncounted), verdict.Pass, "", 0},
-		"something lost":                  {entry(verdict.Fail, lost), verdict.Fail, "7 of 100 lost", 7},
-		"lost, and more is wrong":         {entry(verdict.Fail, broken, lost), verdict.Fail, "7 of 100 lost", 7},
-		"nothing lost, but more is wrong": {entry(verdict.Fail, none, broken), verdict.Unknown, "untouched: worker was cordoned", 7},
-		"noise":                           {entry(verdict.Unknown, noise), verdict.Unknown, "dns lost (fresh): the control was lost", 7},
-		"skipped":                         {entry(verdict.Skipped), verdict.Unknown, "", 7},
+		"nothing lost":                    {entry(verdict.Pass, none), verdict.Pass, "", 7, 0},
+		"nothing that counts":             {entry(verdict.Pass, uncounted), verdict.Pass, "", 0, 7},
+		"something lost":                  {entry(verdict.Fail, lost), verdict.Fail, "7 of 100 lost", 7, 0},
+		"lost, and more is wrong":         {entry(verdict.Fail, broken, lost), verdict.Fail, "7 of 100 lost", 7, 0},
+		"nothing lost, but more is wrong": {entry(verdict.Fail, none, broken), verdict.Unknown, "untouched: worker was cordoned", 7, 0},
+		"noise":                           {entry(verdict.Unknown, noise), verdict.Unknown, "dns lost (fresh): the control was lost", 7, 0},
+		"skipped":                         {entry(verdict.Skipped), verdict.Unknown, "", 7, 0},
 	} {
 		p := newPlay(drill{cell: scenarios.Cell{}, repeat: 1}, c.entry, "20260102-150405")
-		if p.Outcome != c.want || p.Why != c.why || p.Fresh.Lost != c.lost || p.History != "runs/20260102-150405/cell/attempt-2" {
+		if p.Outcome != c.want || p.Why != c.why || p.Fresh.Lost != c.lost || p.Fresh.Conntrack != c.left || p.History != "runs/20260102-150405/cell/attempt-2" {
 			t.Errorf("%s: %+v, want %s (%s)", name, p, c.want, c.why)
 		}
 	}

@@ -39,11 +39,18 @@ type Result struct {
 
 // Figures sum up a stream of queries over a cell's drills.
 type Figures struct {
-	Asked, Lost             int
-	LostMedian, LostWorst   float64 // queries a drill
-	WindowMedian, WindowMax float64 // longest window of a drill, in milliseconds
-	// Bound is the upper confidence bound of the loss rate, see Bound.
-	Bound float64
+	Asked int `json:"asked"`
+	Lost  int `json:"lost"`
+	// Conntrack is how many more were lost that the matrix does not count: by
+	// connection tracking itself.
+	Conntrack  int     `json:"lostConntrack"`
+	LostMedian float64 `json:"lostMedian"` // queries a drill
+	LostWorst  float64 `json:"lostWorst"`
+	// WindowMedian and WindowMax are of the longest window of a drill, in milliseconds.
+	WindowMedian float64 `json:"windowMedianMs"`
+	WindowMax    float64 `json:"windowWorstMs"`
+	// Bound is the upper confidence bound of the loss rate, see bound.
+	Bound float64 `json:"lossRateBound"`
 }
 
 func newTable(s scenarios.Sweep, results *store) Table {
@@ -56,7 +63,7 @@ func newTable(s scenarios.Sweep, results *store) Table {
 
 func newResult(s scenarios.Sweep, c scenarios.Cell, results *store) Result {
 	r := Result{Cell: c, State: Impossible, Why: c.Impossible}
-	var fresh, fixed, counted []Count
+	var fresh, fixed, counted []count
 	why := ""
 	for n := 1; n <= s.Repeats; n++ {
 		p, ok := results.known(c.Name(), n)
@@ -72,7 +79,7 @@ func newResult(s scenarios.Sweep, c scenarios.Cell, results *store) Result {
 		}
 		fresh, fixed, counted = append(fresh, p.Fresh), append(fixed, p.Fixed), append(counted, p.counted(s.Mode))
 	}
-	r.DrillBound = Bound(r.Lossy, r.Judged, s.Confidence)
+	r.DrillBound = bound(r.Lossy, r.Judged, s.Confidence)
 	r.Fresh, r.Fixed, r.Counted = figures(fresh, s.Confidence), figures(fixed, s.Confidence), figures(counted, s.Confidence)
 	switch {
 	case c.Impossible != "":
@@ -93,26 +100,26 @@ func newResult(s scenarios.Sweep, c scenarios.Cell, results *store) Result {
 }
 
 // counted are the queries that a mode asks for: fresh, fixed, or all.
-func (p Play) counted(mode string) Count {
+func (p play) counted(mode string) count {
 	switch mode {
 	case "fresh":
 		return p.Fresh
 	case "fixed":
 		return p.Fixed
 	}
-	return Count{p.Fresh.Asked + p.Fixed.Asked, p.Fresh.Lost + p.Fixed.Lost, max(p.Fresh.Window, p.Fixed.Window)}
+	return count{p.Fresh.Asked + p.Fixed.Asked, p.Fresh.Lost + p.Fixed.Lost, max(p.Fresh.Window, p.Fixed.Window), p.Fresh.Conntrack + p.Fixed.Conntrack}
 }
 
-func figures(counts []Count, confidence float64) Figures {
+func figures(counts []count, confidence float64) Figures {
 	var f Figures
 	var lost, windows []float64
 	for _, c := range counts {
-		f.Asked, f.Lost = f.Asked+c.Asked, f.Lost+c.Lost
+		f.Asked, f.Lost, f.Conntrack = f.Asked+c.Asked, f.Lost+c.Lost, f.Conntrack+c.Conntrack
 		lost, windows = append(lost, float64(c.Lost)), append(windows, c.Window)
 	}
 	f.LostMedian, f.LostWorst = medianAndMax(lost)
 	f.WindowMedian, f.WindowMax = medianAndMax(windows)
-	f.Bound = Bound(f.Lost, f.Asked, confidence)
+	f.Bound = bound(f.Lost, f.Asked, confidence)
 	return f
 }
 

@@ -10,12 +10,14 @@ import (
 	"path/filepath"
 	"strconv"
 	"text/tabwriter"
+
+	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 // Names of what Write leaves in a sweep's folder.
 const (
 	CSVFile  = "cells.csv"
-	MapFile  = "heatmap.json"
+	mapFile  = "heatmap.json"
 	PageFile = "heatmap.html"
 )
 
@@ -23,7 +25,7 @@ const (
 // page that shows it.
 func (t Table) Write(dir string) error {
 	var errs []error
-	for name, write := range map[string]func(io.Writer) error{CSVFile: t.WriteCSV, MapFile: t.writeMap, PageFile: t.writePage} {
+	for name, write := range map[string]func(io.Writer) error{CSVFile: t.writeCSV, mapFile: t.writeMap, PageFile: t.writePage} {
 		f, err := os.Create(filepath.Join(dir, name))
 		if err != nil {
 			errs = append(errs, fmt.Errorf("write the sweep's table: %w", err))
@@ -42,7 +44,7 @@ func (t Table) WriteText(w io.Writer) error {
 		return nil
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "LAMEDUCK\tREADINESS\tGRACE\tPODS\tDRILLS\tLOST: MEDIAN, WORST\tWINDOW: MEDIAN, WORST\tLOSS RATE AT MOST\tDRILLS THAT LOSE AT MOST\tSTATE")
+	fmt.Fprintln(table, "LAMEDUCK\tREADINESS\tGRACE\tPODS\tDRILLS\tLOST: MEDIAN, WORST\tLOST BY CONNTRACK\tWINDOW: MEDIAN, WORST\tLOSS RATE AT MOST\tDRILLS THAT LOSE AT MOST\tSTATE")
 	for _, r := range t.Cells {
 		settings := fmt.Sprintf("%s\t%s\t%s\t%d on %s", r.Lameduck.D(), readiness(r), r.GracePeriod.D(), r.Replicas, r.Placement)
 		state := string(r.State)
@@ -50,12 +52,15 @@ func (t Table) WriteText(w io.Writer) error {
 			state += ": " + r.Why
 		}
 		if r.Judged == 0 {
-			fmt.Fprintf(table, "%s\t%d of %d\t-\t-\t-\t-\t%s\n", settings, r.Judged, s.Repeats, state)
+			fmt.Fprintf(table, "%s\t%d of %d\t-\t-\t-\t-\t-\t%s\n", settings, r.Judged, s.Repeats, state)
 			continue
 		}
-		f := r.Counted
-		fmt.Fprintf(table, "%s\t%d of %d\t%g, %g of %d\t%s, %s\t%.3g %%\t%.0f %%\t%s\n", settings, r.Judged, s.Repeats,
-			f.LostMedian, f.LostWorst, f.Asked/r.Judged, milliseconds(f.WindowMedian), milliseconds(f.WindowMax), f.Bound*100, r.DrillBound*100, state)
+		f, conntrack := r.Counted, "counted"
+		if s.ExceptConntrack {
+			conntrack = strconv.Itoa(f.Conntrack)
+		}
+		fmt.Fprintf(table, "%s\t%d of %d\t%g, %g of %d\t%s\t%s, %s\t%.3g %%\t%.0f %%\t%s\n", settings, r.Judged, s.Repeats,
+			f.LostMedian, f.LostWorst, f.Asked/r.Judged, conntrack, milliseconds(f.WindowMedian), milliseconds(f.WindowMax), f.Bound*100, r.DrillBound*100, state)
 	}
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("write the sweep's table: %w", err)
@@ -70,8 +75,12 @@ func (t Table) Verdict() string {
 	r, ok := t.Smallest()
 	switch {
 	case ok:
-		return fmt.Sprintf("smallest safe setting: lameduck %s, readiness %s, grace period %s, %d on %s: nothing lost of %d queries (%s) in %d drills, so at confidence %g at most %.3g %% of queries and %.0f %% of drills",
-			r.Lameduck.D(), readiness(r), r.GracePeriod.D(), r.Replicas, r.Placement, r.Counted.Asked, t.Sweep.Mode, r.Judged, t.Sweep.Confidence, r.Counted.Bound*100, r.DrillBound*100)
+		conntrack := ""
+		if t.Sweep.ExceptConntrack {
+			conntrack = fmt.Sprintf(", without %d that connection tracking itself lost", r.Counted.Conntrack)
+		}
+		return fmt.Sprintf("smallest safe setting: lameduck %s, readiness %s, grace period %s, %d on %s: nothing lost of %d queries (%s) in %d drills%s; so at confidence %g at most %.3g %% of queries are lost, and at most %.0f %% of drills lose any",
+			r.Lameduck.D(), readiness(r), r.GracePeriod.D(), r.Replicas, r.Placement, r.Counted.Asked, t.Sweep.Mode, r.Judged, conntrack, t.Sweep.Confidence, r.Counted.Bound*100, r.DrillBound*100)
 	case t.Count(Unknown) > 0:
 		return "no setting is known to be safe yet"
 	}
@@ -85,12 +94,36 @@ func readiness(r Result) string {
 // milliseconds tells a time to the millisecond: "0.440 s".
 func milliseconds(ms float64) string { return strconv.FormatFloat(ms/1000, 'f', 3, 64) + " s" }
 
-// WriteCSV writes a line for each cell, with both modes apart.
-func (t Table) WriteCSV(w io.Writer) error {
+// MarshalJSON writes what is known of a cell, with the units in the names. Bounds are
+// shares, 0 to 1, and 1 without drills.
+func (r Result) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Lameduck         float64             `json:"lameduckSeconds"`
+		ReadinessPeriod  float64             `json:"readinessPeriodSeconds"`
+		FailureThreshold int                 `json:"failureThreshold"`
+		GracePeriod      float64             `json:"gracePeriodSeconds"`
+		Replicas         int                 `json:"replicas"`
+		Placement        scenarios.Placement `json:"placement"`
+		State            State               `json:"state"`
+		Why              string              `json:"why,omitempty"`
+		Drills           int                 `json:"drills"`
+		Lossy            int                 `json:"drillsThatLost"`
+		DrillBound       float64             `json:"drillBound"`
+		Counted          Figures             `json:"counted"`
+		Fresh            Figures             `json:"fresh"`
+		Fixed            Figures             `json:"fixed"`
+	}{
+		r.Lameduck.D().Seconds(), r.Readiness.Period.D().Seconds(), r.Readiness.FailureThreshold, r.GracePeriod.D().Seconds(),
+		r.Replicas, r.Placement, r.State, r.Why, r.Judged, r.Lossy, r.DrillBound, r.Counted, r.Fresh, r.Fixed,
+	})
+}
+
+// writeCSV writes a line for each cell, with both modes apart.
+func (t Table) writeCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	head := []string{"lameduck_s", "readiness_period_s", "failure_threshold", "grace_period_s", "replicas", "placement", "state", "why", "drills", "drills_that_lost", "drill_bound"}
 	for _, mode := range []string{"counted", "fresh", "fixed"} {
-		for _, name := range []string{"asked", "lost", "lost_median", "lost_worst", "window_median_ms", "window_worst_ms", "loss_rate_bound"} {
+		for _, name := range []string{"asked", "lost", "lost_conntrack", "lost_median", "lost_worst", "window_median_ms", "window_worst_ms", "loss_rate_bound"} {
 			head = append(head, mode+"_"+name)
 		}
 	}
@@ -102,7 +135,7 @@ func (t Table) WriteCSV(w io.Writer) error {
 			strconv.Itoa(r.Replicas), string(r.Placement), string(r.State), r.Why, strconv.Itoa(r.Judged), strconv.Itoa(r.Lossy), number(r.DrillBound),
 		}
 		for _, f := range []Figures{r.Counted, r.Fresh, r.Fixed} {
-			line = append(line, strconv.Itoa(f.Asked), strconv.Itoa(f.Lost), number(f.LostMedian), number(f.LostWorst), number(f.WindowMedian), number(f.WindowMax), number(f.Bound))
+			line = append(line, strconv.Itoa(f.Asked), strconv.Itoa(f.Lost), strconv.Itoa(f.Conntrack), number(f.LostMedian), number(f.LostWorst), number(f.WindowMedian), number(f.WindowMax), number(f.Bound))
 		}
 		lines = append(lines, line)
 	}
