@@ -17,7 +17,7 @@ import (
 func newSweepCommand() *cobra.Command {
 	var opts sweep.Options
 	var under string
-	var dryRun bool
+	var dryRun, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "sweep FILE",
 		Short: "Drill a matrix of DNS settings, and say which of them lose no query",
@@ -35,6 +35,9 @@ not known and none of the others is safe; 70: the harness itself broke.`,
   spotdrill sweep my-matrix.yaml`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkSystem(opts.System); err != nil {
+				return err
+			}
 			matrix, err := scenarios.LoadSweep(args[0])
 			if err != nil {
 				return exitError{exitUsage, err}
@@ -45,10 +48,10 @@ not known and none of the others is safe; 70: the harness itself broke.`,
 			opts.Sweep, opts.Console = matrix, cmd.ErrOrStderr()
 			opts.Out = filepath.Join(opts.Out, matrix.Name)
 			if dryRun {
-				return planSweep(cmd, opts)
+				return planSweep(cmd, opts, asJSON)
 			}
 			table, err := sweepAll(cmd.Context(), opts)
-			if shown := table.WriteText(cmd.OutOrStdout()); err == nil {
+			if shown := printSweep(cmd, table, asJSON); err == nil {
 				err = shown
 			}
 			if err != nil {
@@ -60,6 +63,7 @@ not known and none of the others is safe; 70: the harness itself broke.`,
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&dryRun, "dry-run", false, "only print the cells and what is known of them")
+	flags.BoolVar(&asJSON, "json", false, "print the cells as a JSON array")
 	flags.StringVar(&opts.Out, "out", "reports/out/sweeps", "`folder` in which each matrix has a folder of its own")
 	flags.StringVar(&under, "handler", "builtin", "the `handler` that drains: "+strings.Join(handler.Names(), ", ")+", or the path of a description")
 	systemFlags(flags, &opts.System)
@@ -67,16 +71,24 @@ not known and none of the others is safe; 70: the harness itself broke.`,
 }
 
 // planSweep prints what is known, and what a run would add to it.
-func planSweep(cmd *cobra.Command, opts sweep.Options) error {
+func planSweep(cmd *cobra.Command, opts sweep.Options, asJSON bool) error {
 	table, left, err := sweep.Known(opts)
 	if err != nil {
 		return exitError{exitUsage, err}
 	}
-	if err := table.WriteText(cmd.OutOrStdout()); err != nil {
+	if err := printSweep(cmd, table, asJSON); err != nil {
 		return err
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "what is missing takes about %.0f s and the set-up\n", left.Seconds())
 	return nil
+}
+
+// printSweep prints the table; nothing where it could not be made.
+func printSweep(cmd *cobra.Command, t sweep.Table, asJSON bool) error {
+	if asJSON && len(t.Cells) > 0 {
+		return writeJSON(cmd.OutOrStdout(), t.Cells)
+	}
+	return t.WriteText(cmd.OutOrStdout())
 }
 
 // sweepAll drills what is missing, and leaves the table in the sweep's folder.

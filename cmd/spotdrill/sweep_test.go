@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,6 +21,20 @@ func TestSweepSaysWhatItWouldDrill(t *testing.T) {
 		if !strings.Contains(stdout, part) {
 			t.Errorf("%q is not in:\n%s", part, stdout)
 		}
+	}
+}
+
+func TestSweepAsJSON(t *testing.T) {
+	stdout, stderr, code := spotdrill(t, "sweep", exampleSweep, "--dry-run", "--json", "--out", t.TempDir())
+	var cells []struct {
+		Lameduck float64 `json:"lameduckSeconds"`
+		State    string  `json:"state"`
+	}
+	if err := json.Unmarshal([]byte(stdout), &cells); code != 0 || err != nil {
+		t.Fatalf("exit code %d, %v: %s\n%s", code, err, stderr, stdout)
+	}
+	if last := len(cells) - 1; last != 15 || cells[last].Lameduck != 35 || cells[last].State != "unknown" {
+		t.Errorf("%+v", cells)
 	}
 }
 
@@ -46,6 +61,7 @@ func TestSweepRefusesWhatItCannotDrill(t *testing.T) {
 		"accepts 1 arg(s), received 0":                      {},
 		"read matrix: open none.yaml":                       {"none.yaml"},
 		"lossRate: 0 is not more than 0 and less than 1":    {own},
+		`--proxy-mode "iptabels" is not known; allowed: `:   {exampleSweep, "--dry-run", "--proxy-mode", "iptabels"},
 		`no handler is named "bultin"`:                      {exampleSweep, "--handler", "bultin"},
 		"(line 1) are of another base, set, mode, handler ": {exampleSweep, "--out", dir},
 	} {
