@@ -95,5 +95,5 @@ func (o drillOptions) advise(cmd *cobra.Command, dns deployed) (recommend.Advice
 	}
 	r, _ := table.Smallest()
 	evidence := fmt.Sprintf("%s; drills in %s", table.Verdict(), filepath.Join(o.out, matrix.Name))
-	return a.Measured(found.DNS, r.Lameduck.D(), r.Readiness.Period.D(), r.Readiness.FailureThreshold, evidence)
+	return a.Measured(r.Lameduck.D(), r.Readiness.Period.D(), r.Readiness.FailureThreshold, evidence)
 }

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spotdrill/spotdrill/framework/corefile"
 )
@@ -20,25 +22,47 @@ type Advice struct {
 	// Evidence is what was measured with the proposed settings; without it they
 	// follow from the rules alone.
 	Evidence string `json:"evidence,omitempty"`
+
+	dns      DNS // that it is for
+	corefile corefile.Corefile
 }
 
-// New holds a cluster's DNS to the rules and proposes settings that keep them.
+// New holds a cluster's DNS to the rules and proposes settings that keep them. A
+// Corefile that cannot be read is an error.
 func New(d DNS) (Advice, error) {
-	found, err := Lint(d)
-	if err != nil {
-		return Advice{}, err
-	}
 	c, err := corefile.Parse(d.Corefile)
 	if err != nil {
 		return Advice{}, fmt.Errorf("read the Corefile in ConfigMap %s: %w", d.ConfigMap, err)
 	}
 	now := d.settings(c)
-	want := propose(now)
-	patch, err := NewPatch(d, want)
-	return Advice{
+	a := Advice{
 		Deployment: d.Deployment.Namespace + "/" + d.Deployment.Name, ConfigMap: d.ConfigMap,
-		Now: now, Findings: found, Proposed: want, Patch: patch,
-	}, err
+		Now: now, Findings: d.lint(c, now), Proposed: propose(now), dns: d, corefile: c,
+	}
+	a.Patch, err = a.patch()
+	return a, err
+}
+
+// Measured is the advice with settings that drills have shown to lose nothing. Of
+// the grace period and the replicas it changes what the rules want.
+func (a Advice) Measured(lameduck, period time.Duration, threshold int, evidence string) (Advice, error) {
+	want := a.Now
+	want.Lameduck, want.ReadinessPeriod, want.FailureThreshold, want.Replicas = lameduck, period, threshold, max(want.Replicas, 2)
+	if least := lameduck + ShutdownTime; want.GracePeriod <= least {
+		want.GracePeriod = least + spare
+	}
+	if rule := want.Unready() + ProxySync; lameduck < rule {
+		evidence += fmt.Sprintf("; the rule lameduck-outlasts-readiness wants at least %s all the same: drills with other connections may lose some", rule)
+	}
+	a.Proposed, a.Evidence = want, evidence
+	var err error
+	a.Patch, err = a.patch()
+	return a, err
+}
+
+// breaks tells whether a rule is known not to be kept.
+func (a Advice) breaks(rule string) bool {
+	return slices.ContainsFunc(a.Findings, func(f Finding) bool { return f.Rule == rule && !f.Unknown })
 }
 
 // Broken counts the rules that are not kept, and those that nobody can tell of.
@@ -91,6 +115,7 @@ func (a Advice) WriteText(w io.Writer) error {
 	for _, part := range []struct{ head, text string }{
 		{"Corefile, the whole of it, for ConfigMap " + a.ConfigMap, a.Patch.Corefile},
 		{fmt.Sprintf("Deployment: kubectl -n %s patch deployment %s --patch-file FILE", namespace, name), a.Patch.Deployment},
+		{"PodDisruptionBudget: kubectl apply -f FILE; not where the EKS add-on makes its own, since a pod of two is never evicted", a.Patch.Budget},
 		{"EKS add-on coredns, configurationValues (the add-on sets neither readiness nor grace period)", a.Patch.EKSAddOn},
 	} {
 		if part.text != "" {

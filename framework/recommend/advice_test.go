@@ -17,6 +17,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
+const karpenter = "karpenter.sh/capacity-type"
+
 const corefileText = ".:53 {\n    errors\n    health {\n       lameduck 5s\n    }\n    ready\n    cache 30\n}\n"
 
 // sound is a DNS that keeps every rule; change makes one that does not.
@@ -42,7 +44,7 @@ func sound(change ...func(*DNS)) DNS {
 			},
 		},
 		Budgets: []policyv1.PodDisruptionBudget{budget("coredns", ptr.To(intstr.FromInt32(1)), nil)},
-		Pods:    []Pod{{"coredns-a", "node-1", Spot}, {"coredns-b", "node-2", Lasting}},
+		Pods:    []Pod{{"coredns-a", "node-1", Spot, karpenter}, {"coredns-b", "node-2", Lasting, ""}},
 	}
 	for _, c := range change {
 		c(&d)
@@ -82,7 +84,11 @@ func pods(capacities ...Capacity) func(*DNS) {
 	return func(d *DNS) {
 		d.Pods = nil
 		for i, c := range capacities {
-			d.Pods = append(d.Pods, Pod{"coredns-" + string(rune('a'+i)), "node-" + string(rune('1'+i)), c})
+			label := ""
+			if c == Spot {
+				label = karpenter
+			}
+			d.Pods = append(d.Pods, Pod{"coredns-" + string(rune('a'+i)), "node-" + string(rune('1'+i)), c, label})
 		}
 	}
 }
@@ -147,12 +153,12 @@ func TestLint(t *testing.T) {
 		"one replica and minAvailable 1": {sound(replicas(1), pods(Lasting), budgets(budget("b", nil, number(1)))), []string{"replicas", "budget-lets-one-go"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			found, err := Lint(c.dns)
+			a, err := New(c.dns)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var got []string
-			for _, f := range found {
+			for _, f := range a.Findings {
 				if f.Got == "" || f.Why == "" || f.Fix == "" || !strings.HasPrefix(f.Source, "https://") {
 					t.Errorf("%s lacks a part: %+v", f.Rule, f)
 				}
@@ -162,11 +168,11 @@ func TestLint(t *testing.T) {
 				got = append(got, f.Rule)
 			}
 			if !slices.Equal(got, c.want) {
-				t.Errorf("got %v, want %v\n%+v", got, c.want, found)
+				t.Errorf("got %v, want %v\n%+v", got, c.want, a.Findings)
 			}
 		})
 	}
-	if _, err := Lint(sound(lameduck("soon"))); err == nil || !strings.Contains(err.Error(), `ConfigMap kube-system/coredns: line 4: lameduck "soon"`) {
+	if _, err := New(sound(lameduck("soon"))); err == nil || !strings.Contains(err.Error(), `ConfigMap kube-system/coredns: line 4: lameduck "soon"`) {
 		t.Errorf("a lameduck that is no duration: %v", err)
 	}
 }
@@ -196,8 +202,7 @@ func TestProposalsKeepTheRulesAndChangeLittle(t *testing.T) {
 }
 
 func TestMeasuredSettingsArePatched(t *testing.T) {
-	d := sound(lameduck("1s"), readiness(10, 3))
-	a, err := New(d)
+	a, err := New(sound(lameduck("1s"), readiness(10, 3)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +215,7 @@ func TestMeasuredSettingsArePatched(t *testing.T) {
 		"it is not":                  {35 * time.Second, 10 * time.Second, Settings{35 * time.Second, 10 * time.Second, 1, 50 * time.Second, 2}, "nothing lost"},
 		"less than the rule":         {5 * time.Second, 10 * time.Second, Settings{5 * time.Second, 10 * time.Second, 1, 30 * time.Second, 2}, "nothing lost; the rule lameduck-outlasts-readiness wants at least 12s"},
 	} {
-		got, err := a.Measured(d, c.lameduck, c.period, 1, "nothing lost")
+		got, err := a.Measured(c.lameduck, c.period, 1, "nothing lost")
 		if err != nil || got.Proposed != c.want || !strings.HasPrefix(got.Evidence, c.evidence) || (got.Evidence != c.evidence) != (c.lameduck < c.period) {
 			t.Errorf("%s: %v\n%+v, %q\nwant %+v, %q", name, err, got.Proposed, got.Evidence, c.want, c.evidence)
 		}
@@ -222,6 +227,7 @@ func TestMeasuredSettingsArePatched(t *testing.T) {
 
 func TestPatch(t *testing.T) {
 	none := func(d *DNS) { d.container().ReadinessProbe = nil }
+	const preference = "          - preference:\n              matchExpressions:\n              - key: karpenter.sh/capacity-type\n                operator: NotIn\n                values:\n                - spot\n            weight: 100\n"
 	for name, c := range map[string]struct {
 		dns  DNS
 		want Patch
@@ -238,6 +244,25 @@ func TestPatch(t *testing.T) {
 		"the path stays where nothing serves /ready": {sound(corefileOf(". {\n health {\n lameduck 5s\n }\n}\n"), func(d *DNS) { d.readiness().HTTPGet.Path = "/health" }), Patch{}},
 		"a probe where there is none": {sound(none, grace(120), lameduck("32s")), Patch{
 			Deployment: "spec:\n  template:\n    spec:\n      containers:\n      - name: coredns\n        readinessProbe:\n          failureThreshold: 3\n          httpGet:\n            path: /ready\n            port: 8181\n            scheme: HTTP\n          periodSeconds: 10\n",
+		}},
+		"no budget": {sound(budgets()), Patch{
+			Budget:   "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata:\n  name: coredns\n  namespace: kube-system\nspec:\n  maxUnavailable: 1\n  selector:\n    matchLabels:\n      k8s-app: kube-dns\n",
+			EKSAddOn: `{"podDisruptionBudget":{"enabled":true,"maxUnavailable":1}}`,
+		}},
+		"a budget that blocks stays":         {sound(budgets(budget("b", ptr.To(intstr.FromInt32(0)), nil))), Patch{}},
+		"nodes that nobody knows to be spot": {sound(pods(Spot, UnknownCapacity)), Patch{}},
+		"all on spot": {sound(pods(Spot, Spot)), Patch{
+			Deployment: "spec:\n  template:\n    spec:\n      affinity:\n        nodeAffinity:\n          preferredDuringSchedulingIgnoredDuringExecution:\n" + preference,
+			EKSAddOn:   `{"affinity":{"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":100,"preference":{"matchExpressions":[{"key":"karpenter.sh/capacity-type","operator":"NotIn","values":["spot"]}]}}]}}}`,
+		}},
+		"all on spot, with preferences of its own": {sound(pods(Spot, Spot), func(d *DNS) {
+			d.Deployment.Spec.Template.Spec.Affinity = &corev1.Affinity{
+				NodeAffinity:    &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 1}}},
+				PodAntiAffinity: &corev1.PodAntiAffinity{},
+			}
+		}), Patch{
+			Deployment: "spec:\n  template:\n    spec:\n      affinity:\n        nodeAffinity:\n          preferredDuringSchedulingIgnoredDuringExecution:\n          - preference: {}\n            weight: 1\n" + preference,
+			EKSAddOn:   `{"affinity":{"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":1,"preference":{}},{"weight":100,"preference":{"matchExpressions":[{"key":"karpenter.sh/capacity-type","operator":"NotIn","values":["spot"]}]}}]},"podAntiAffinity":{}}}`,
 		}},
 		"replicas": {sound(func(d *DNS) { d.Deployment.Spec.Replicas = ptr.To(int32(1)) }), Patch{Deployment: "spec:\n  replicas: 2\n", EKSAddOn: `{"replicaCount":2}`}},
 	} {
@@ -262,8 +287,9 @@ func TestAdviceForPeople(t *testing.T) {
 				"warning lameduck-outlasts-readiness: lameduck 5s, and a pod that ends is Ready for up to 30s (10s x 3)", "  source: https://github.com/kubernetes/kubernetes/issues/129617",
 				"warning budget: no PodDisruptionBudget", "unknown not-all-on-spot: no label tells the capacity of node-2",
 				"proposed: lameduck 5s, readiness 1s x 3", "# Deployment: kubectl -n kube-system patch deployment coredns --patch-file FILE\nspec:\n",
+				"# PodDisruptionBudget: kubectl apply -f FILE; not where the EKS add-on makes its own", `{"podDisruptionBudget":`,
 			},
-			[]string{"# Corefile", "# EKS"},
+			[]string{"# Corefile", "affinity"},
 		},
 		"no lameduck": {sound(lameduck("0s")), []string{"# Corefile, the whole of it, for ConfigMap kube-system/coredns\n.:53 {", `# EKS add-on coredns`}, []string{"# Deployment"}},
 	} {
@@ -304,8 +330,9 @@ func TestCapacityIsReadOffTheLabels(t *testing.T) {
 		UnknownCapacity: {nil, {"kubernetes.io/hostname": "spot"}},
 	} {
 		for _, labels := range of {
-			if got := CapacityOf(labels); got != want {
-				t.Errorf("%v is %s, want %s", labels, got, want)
+			got, label := CapacityOf(labels)
+			if got != want || (label != "") != (want == Spot) || label != "" && labels[label] == "on-demand" {
+				t.Errorf("%v is %s by %q, want %s", labels, got, label, want)
 			}
 		}
 	}
@@ -333,7 +360,7 @@ func TestReadOnlyReads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []Pod{{"a", "node-1", Spot}, {"b", "node-gone", UnknownCapacity}}; !slices.Equal(got.Pods, want) || got.Corefile != corefileText || len(got.Budgets) != 1 {
+	if want := []Pod{{"a", "node-1", Spot, karpenter}, {"b", "node-gone", UnknownCapacity, ""}}; !slices.Equal(got.Pods, want) || got.Corefile != corefileText || len(got.Budgets) != 1 {
 		t.Errorf("read %+v, want pods %+v", got, want)
 	}
 	for _, action := range client.Actions() {

@@ -28,6 +28,7 @@ type DNS struct {
 type Pod struct {
 	Name, Node string
 	Capacity   Capacity
+	Label      string // of its node, that tells of spot; empty of any other
 }
 
 // Capacity is what a node was bought as.
@@ -52,20 +53,20 @@ var capacityLabels = []struct{ key, spot string }{
 	{"kubernetes.azure.com/scalesetpriority", "spot"},
 }
 
-// CapacityOf reads a node's capacity off its labels. Where two contradict each
-// other it counts as spot.
-func CapacityOf(labels map[string]string) Capacity {
-	found := UnknownCapacity
+// CapacityOf reads a node's capacity off its labels, and says which of them told of
+// spot. Where two contradict each other it counts as spot.
+func CapacityOf(labels map[string]string) (of Capacity, label string) {
+	of = UnknownCapacity
 	for _, l := range capacityLabels {
 		value, ok := labels[l.key]
 		switch {
 		case ok && strings.EqualFold(value, l.spot):
-			return Spot
+			return Spot, l.key
 		case ok && value != "":
-			found = Lasting
+			of = Lasting
 		}
 	}
-	return found
+	return of, ""
 }
 
 // Settings are those that decide whether queries are lost when a pod goes away.

@@ -44,19 +44,14 @@ const (
 	sourceBudget   = "https://kubernetes.io/docs/tasks/run-application/configure-pdb/"
 )
 
-// Lint holds a cluster's DNS to the rules, and returns those that it does not keep,
-// the worst first. A Corefile that cannot be read is an error.
-func Lint(d DNS) ([]Finding, error) {
-	c, err := corefile.Parse(d.Corefile)
-	if err != nil {
-		return nil, fmt.Errorf("read the Corefile in ConfigMap %s: %w", d.ConfigMap, err)
-	}
-	s := d.settings(c)
+// lint holds a cluster's DNS to the rules, and returns those that it does not keep,
+// the worst first.
+func (d DNS) lint(c corefile.Corefile, s Settings) []Finding {
 	var found []Finding
 	found = append(found, lintEnd(c, s)...)
 	found = append(found, d.lintReadiness(c)...)
 	found = append(found, d.lintReplicas(s)...)
-	return append(found, d.lintBudgets(s)...), nil
+	return append(found, d.lintBudgets(s)...)
 }
 
 // lintEnd asks what a pod does from when it is told to end.

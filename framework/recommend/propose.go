@@ -3,20 +3,25 @@ package recommend
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"github.com/spotdrill/spotdrill/framework/corefile"
 )
 
-// Patch is what brings settings into force. A part is empty where there is nothing
-// to change.
+// Patch is what brings settings into force, and what of budget and placement is
+// missing. A part is empty where there is nothing to change.
 type Patch struct {
 	// Corefile is the whole text.
 	Corefile string `json:"corefile,omitempty"`
 	// Deployment is a strategic merge patch in YAML.
 	Deployment string `json:"deployment,omitempty"`
+	// Budget is the manifest of a PodDisruptionBudget, in YAML.
+	Budget string `json:"budget,omitempty"`
 	// EKSAddOn is the JSON of configurationValues of the EKS add-on coredns. The
 	// add-on can set neither the readiness probe nor the grace period: see
 	// https://github.com/aws/containers-roadmap/issues/2595.
@@ -51,32 +56,12 @@ func propose(s Settings) Settings {
 	return out
 }
 
-// Measured is the advice with settings that drills have shown to lose nothing. Of
-// the grace period and the replicas it changes what the rules want.
-func (a Advice) Measured(d DNS, lameduck, period time.Duration, threshold int, evidence string) (Advice, error) {
-	want := a.Now
-	want.Lameduck, want.ReadinessPeriod, want.FailureThreshold, want.Replicas = lameduck, period, threshold, max(want.Replicas, 2)
-	if least := lameduck + ShutdownTime; want.GracePeriod <= least {
-		want.GracePeriod = least + spare
-	}
-	if rule := want.Unready() + ProxySync; lameduck < rule {
-		evidence += fmt.Sprintf("; the rule lameduck-outlasts-readiness wants at least %s all the same: drills with other connections may lose some", rule)
-	}
-	patch, err := NewPatch(d, want)
-	a.Proposed, a.Patch, a.Evidence = want, patch, evidence
-	return a, err
-}
-
-// NewPatch is the patch that brings the settings into force.
-func NewPatch(d DNS, want Settings) (Patch, error) {
-	c, err := corefile.Parse(d.Corefile)
-	if err != nil {
-		return Patch{}, fmt.Errorf("read the Corefile in ConfigMap %s: %w", d.ConfigMap, err)
-	}
-	var p Patch
-	now := d.settings(c)
+// patch is what brings the proposed settings into force, and adds what the findings
+// miss.
+func (a Advice) patch() (p Patch, err error) {
+	d, now, want := a.dns, a.Now, a.Proposed
 	addOn := map[string]any{}
-	if c.Health && now.Lameduck != want.Lameduck {
+	if a.corefile.Health && now.Lameduck != want.Lameduck {
 		if p.Corefile, err = corefile.WithLameduck(d.Corefile, want.Lameduck); err != nil {
 			return Patch{}, err
 		}
@@ -85,6 +70,17 @@ func NewPatch(d DNS, want Settings) (Patch, error) {
 	if now.Replicas != want.Replicas {
 		addOn["replicaCount"] = want.Replicas
 	}
+	if a.breaks("budget") {
+		if p.Budget, err = d.newBudget(); err != nil {
+			return Patch{}, fmt.Errorf("write the PodDisruptionBudget: %w", err)
+		}
+		addOn["podDisruptionBudget"] = map[string]any{"enabled": true, "maxUnavailable": 1}
+	}
+	var affinity *corev1.Affinity
+	if a.breaks("not-all-on-spot") {
+		affinity = d.awayFromSpot()
+		addOn["affinity"] = affinity // the add-on's own is replaced by it
+	}
 	if len(addOn) > 0 {
 		text, err := json.Marshal(addOn)
 		if err != nil {
@@ -92,16 +88,51 @@ func NewPatch(d DNS, want Settings) (Patch, error) {
 		}
 		p.EKSAddOn = string(text)
 	}
-	if p.Deployment, err = d.patchDeployment(now, want, c.Ready); err != nil {
+	if p.Deployment, err = d.patchDeployment(now, want, affinity, a.corefile.Ready); err != nil {
 		return Patch{}, fmt.Errorf("write the Deployment's patch: %w", err)
 	}
 	return p, nil
 }
 
+// newBudget is the manifest of a PodDisruptionBudget, named as the Deployment, that
+// lets one pod go.
+func (d DNS) newBudget() (string, error) {
+	text, err := yaml.Marshal(map[string]any{
+		"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+		"metadata": map[string]any{"name": d.Deployment.Name, "namespace": d.Deployment.Namespace},
+		"spec":     map[string]any{"maxUnavailable": 1, "selector": d.Deployment.Spec.Selector},
+	})
+	return string(text), err
+}
+
+// awayFromSpot is the pods' affinity, and that they prefer nodes without the labels
+// that told of spot. They do not require it: a pod that no other node has room for
+// would wait, and answer nothing.
+func (d DNS) awayFromSpot() *corev1.Affinity {
+	affinity := ptr.Deref(d.Deployment.Spec.Template.Spec.Affinity.DeepCopy(), corev1.Affinity{})
+	node := ptr.Deref(affinity.NodeAffinity, corev1.NodeAffinity{})
+	var not []corev1.NodeSelectorRequirement
+	for _, l := range capacityLabels {
+		if slices.ContainsFunc(d.Pods, func(p Pod) bool { return p.Label == l.key }) {
+			not = append(not, corev1.NodeSelectorRequirement{Key: l.key, Operator: corev1.NodeSelectorOpNotIn, Values: []string{l.spot}})
+		}
+	}
+	node.PreferredDuringSchedulingIgnoredDuringExecution = append(node.PreferredDuringSchedulingIgnoredDuringExecution,
+		corev1.PreferredSchedulingTerm{Weight: 100, Preference: corev1.NodeSelectorTerm{MatchExpressions: not}})
+	affinity.NodeAffinity = &node
+	return &affinity
+}
+
 // patchDeployment changes what is not as wanted. The probe is turned to /ready only
 // where the Corefile serves it: no pod would be Ready otherwise.
-func (d DNS) patchDeployment(now, want Settings, ready bool) (string, error) {
+func (d DNS) patchDeployment(now, want Settings, affinity *corev1.Affinity, ready bool) (string, error) {
 	spec, pod, probe := map[string]any{}, map[string]any{}, map[string]any{}
+	if affinity != nil {
+		// A list is replaced as a whole, and so told with what it holds already.
+		pod["affinity"] = map[string]any{"nodeAffinity": map[string]any{
+			"preferredDuringSchedulingIgnoredDuringExecution": affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution,
+		}}
+	}
 	if now.Replicas != want.Replicas {
 		spec["replicas"] = want.Replicas
 	}

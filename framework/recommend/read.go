@@ -68,20 +68,17 @@ func (d *DNS) readPods(ctx context.Context, client kubernetes.Interface) error {
 	if err != nil {
 		return fmt.Errorf("list nodes: %w", err)
 	}
-	capacity := map[string]Capacity{"": UnknownCapacity}
+	labels := map[string]map[string]string{} // of a node that is gone, none
 	for i := range nodes.Items {
-		capacity[nodes.Items[i].Name] = CapacityOf(nodes.Items[i].Labels)
+		labels[nodes.Items[i].Name] = nodes.Items[i].Labels
 	}
 	for i := range pods.Items {
 		p := &pods.Items[i]
 		if p.DeletionTimestamp != nil || p.Spec.NodeName == "" || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 			continue
 		}
-		of, ok := capacity[p.Spec.NodeName]
-		if !ok {
-			of = UnknownCapacity
-		}
-		d.Pods = append(d.Pods, Pod{Name: p.Name, Node: p.Spec.NodeName, Capacity: of})
+		of, label := CapacityOf(labels[p.Spec.NodeName])
+		d.Pods = append(d.Pods, Pod{p.Name, p.Spec.NodeName, of, label})
 	}
 	return nil
 }
