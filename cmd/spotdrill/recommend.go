@@ -29,34 +29,35 @@ func newRecommendCommand() *cobra.Command {
 		Long: `Recommend reads the CoreDNS of any cluster: its Corefile, Deployment, disruption
 budgets, and the capacity of its pods' nodes. It changes nothing. What does not
 keep a rule is printed with the reason, the rule's source and the fix, and then
-the settings that keep them all, as a Corefile, as a patch of the Deployment, and
-as configuration of the EKS add-on.
+what puts it right: a Corefile, a patch of the Deployment, a PodDisruptionBudget,
+and configuration of the EKS add-on. What these leave, the fix says.
 
 With --drill the settings are measured: a matrix is drilled on spotdrill's own
-cluster, the smallest setting first, until one loses nothing at the confidence
-asked for; and the patch is for that one. The cluster that is drilled is the one
-that is read. Another one's nodes are never taken away: with --stand-in
-spotdrill's own is drilled in its place.
+cluster, the smallest setting first, until one loses nothing in as many drills as
+show, at the confidence asked for, that at most 30 % of drills lose anything; and
+the patch is for that one. The cluster that is drilled is the one that is read.
+Another one's nodes are never taken away: with --stand-in spotdrill's own is
+drilled in its place.
 
-Exit code 0: nothing to warn of; 1: a rule is not kept; 2: of some rule nobody can
-tell; 70: the cluster could not be read.`,
+Exit code 0: nothing to warn of; 1: a rule is not kept, or no setting of the matrix
+is safe; 2: of some rule, or whether a setting is safe, nobody can tell; 70: the
+cluster could not be read.`,
 		Example: `  spotdrill recommend
   spotdrill recommend --context production --json
   spotdrill recommend --drill --confidence 0.99`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !drills.wanted {
-				found, err := dns.read(cmd.Context())
-				if err != nil {
-					return err
-				}
-				a, err := recommend.New(found.DNS)
-				if err != nil {
-					return err
-				}
-				return printAdvice(cmd, a, asJSON)
+			if drills.wanted {
+				return drills.advise(cmd, dns, asJSON)
 			}
-			a, err := drills.advise(cmd, dns)
+			if err := drills.unused(); err != nil {
+				return err
+			}
+			found, err := dns.read(cmd.Context())
+			if err != nil {
+				return err
+			}
+			a, err := recommend.New(found.DNS)
 			if err != nil {
 				return err
 			}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -78,6 +79,23 @@ func foreign(t *testing.T, lameduck string) string {
 func TestRecommend(t *testing.T) {
 	nobody := kubeconfig(t, "https://127.0.0.1:1")
 	sound, short := foreign(t, "5s"), foreign(t, "1s")
+	impossible := filepath.Join(t.TempDir(), "impossible.yaml")
+	if err := os.WriteFile(impossible, []byte(`apiVersion: spotdrill.dev/v1alpha1
+kind: Sweep
+name: impossible
+base: coredns-drained-lameduck-5s
+set: fast
+mode: all
+repeats: 1
+confidence: 0.95
+lossRate: 0.001
+replicas: [1]
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	standIn := func(kubeconfig string) []string {
+		return []string{"--kubeconfig", kubeconfig, "--drill", "--stand-in", "--matrix", impossible, "--out", t.TempDir()}
+	}
 	for name, c := range map[string]struct {
 		args         []string
 		code         int
@@ -92,11 +110,41 @@ func TestRecommend(t *testing.T) {
 		// Were it not refused, it should not meet a cluster that is there.
 		"drill of another's": {[]string{"--kubeconfig", sound, "--drill", "--cluster", "none", "--source", t.TempDir(), "--out", t.TempDir()}, exitUsage, "", "this cluster is not spotdrill's own: nothing was drilled; with --stand-in"},
 		"confidence of 1":    {[]string{"--drill", "--confidence", "1"}, exitUsage, "", "matrix lameduck-by-readiness: confidence: 1 is not within 0.5"},
-		"no such matrix":     {[]string{"--drill", "--matrix", "none.yaml"}, exitUsage, "", "read matrix: open none.yaml"},
+		"confidence of 0":    {[]string{"--kubeconfig", sound, "--drill", "--confidence", "0"}, exitUsage, "", "matrix lameduck-by-readiness: confidence: 0 is not within 0.5"},
+		"no repeats":         {[]string{"--kubeconfig", sound, "--drill", "--repeats", "0"}, exitUsage, "", "matrix lameduck-by-readiness: repeats: 0 is not within 1 to 100"},
+		"no such proxy mode": {[]string{"--kubeconfig", sound, "--drill", "--proxy-mode", "iptabels"}, exitUsage, "", `--proxy-mode "iptabels" is not known`},
+		"without a drill":    {[]string{"--kubeconfig", sound, "--confidence", "0.99", "--stand-in"}, exitUsage, "", "--confidence, --stand-in: only with --drill"},
+		// What the rules say is told all the same.
+		"no safe setting":                   {standIn(short), exitFailed, `warning lameduck-outlasts-readiness`, "no setting of the matrix is safe\n1 rules are not kept by kube-system/coredns"},
+		"no safe setting, and none to warn": {standIn(sound), exitFailed, "nothing to warn of", "no setting of the matrix is safe"},
+		"no such matrix":                    {[]string{"--drill", "--matrix", "none.yaml"}, exitUsage, "", "read matrix: open none.yaml"},
 	} {
 		stdout, stderr, code := spotdrill(t, append([]string{"recommend"}, c.args...)...)
 		if code != c.code || !strings.Contains(stdout, c.stdout) || !strings.Contains(stderr, c.want) || c.stdout == "" && stdout != "" {
 			t.Errorf("%s: exit code %d, want %d, %q and %q; said %q and printed\n%s", name, code, c.code, c.stdout, c.want, stderr, stdout)
+		}
+	}
+}
+
+// More confidence takes more drills, unless their number is given.
+func TestConfidenceAsksForDrills(t *testing.T) {
+	const ten = "../../scenarios/sweeps/kubeadm-and-advice.yaml" // has repeats: 10
+	for args, want := range map[string]int{
+		"":                                       9,
+		"--confidence=0.9":                       7,
+		"--confidence=0.99":                      13,
+		"--confidence=0.99 --repeats=2":          2,
+		"--matrix=" + ten:                        10,
+		"--matrix=" + ten + " --confidence=0.99": 13,
+	} {
+		var o drillOptions
+		flags := pflag.NewFlagSet("recommend", pflag.ContinueOnError)
+		o.flags(flags)
+		if err := flags.Parse(strings.Fields(args)); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := o.sweep(); err != nil || s.Repeats != want {
+			t.Errorf("%q: %d drills of each setting, %v, want %d", args, s.Repeats, err, want)
 		}
 	}
 }
