@@ -8,9 +8,12 @@
 //   - A notice is settled once the drain is recorded on the node: cordon, taint
 //     and the annotation DrainingAnnotation in one patch. Only then is its
 //     message deleted, so a handler that is killed at any moment either sees the
-//     message again or finds the record when it starts, and goes on.
+//     message again or finds the record when it starts, and goes on. Who drains
+//     says so in the record every few seconds; a drain of which nobody does, other
+//     replicas take over.
 //   - The record is also what makes a second notice a duplicate, across replicas
-//     too, because the patch names the node's resourceVersion. Taking the
+//     too, because the patch names the node's resourceVersion. Another notice
+//     after the drain's end drains again where pods are left. Taking the
 //     annotation away, or cordon and taint, restores the node: its drain ends,
 //     and the next notice drains it again.
 //   - The Eviction API decides; what a PodDisruptionBudget refuses is asked for

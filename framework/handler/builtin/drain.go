@@ -34,6 +34,8 @@ const (
 	evictWithin = 30 * time.Second
 	// evictAtOnce bounds the evictions of a node that contend for one budget.
 	evictAtOnce = 5
+	// sayEvery is the time between two words in the record that its drain is worked on.
+	sayEvery = 5 * time.Second
 )
 
 // The ways in which a drain ends.
@@ -56,38 +58,59 @@ type drainer struct {
 	timeout       time.Duration // 0: none
 }
 
-// mark cordons and taints the node and records the drain, in one patch. It
-// returns nil where there is nothing to do: a drain is recorded already, or the
-// node is not that instance any more. On an error nothing was recorded.
-func (d *drainer) mark(ctx context.Context, name string, r Record) (*corev1.Node, error) {
-	var marked *corev1.Node
-	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		node, err := d.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+// mark cordons and taints the node and records the drain, in one patch. It returns
+// the node and the record that is on it now: r itself, or the one that is there
+// already and covers r. It returns no node where that instance is gone. On an error
+// the drain may be recorded or not: the answer to the patch may have been lost.
+func (d *drainer) mark(ctx context.Context, name string, r Record) (node *corev1.Node, recorded Record, err error) {
+	// After any error the node is read again: that tells whether the patch was done.
+	again := func(error) bool { return ctx.Err() == nil }
+	err = retry.OnError(retry.DefaultRetry, again, func() error {
+		node, recorded = nil, r
+		found, err := d.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
 		} else if err != nil {
 			return err
 		}
-		if instanceOf(node) != r.Instance {
+		if instanceOf(found) != r.Instance {
 			return nil
 		}
-		if recorded, ok := recordOf(node); ok && recorded.State != TimedOut {
-			return nil
+		if old, ok := recordOf(found); ok {
+			covered, err := d.covers(ctx, name, old, r)
+			if err != nil {
+				return err
+			}
+			if covered {
+				node, recorded = found, old
+				return nil
+			}
 		}
-		patch, err := markPatch(node, r)
+		patch, err := markPatch(found, r)
 		if err != nil {
 			return err
 		}
-		marked, err = d.client.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
-		if err != nil {
-			marked = nil
-		}
+		node, err = d.client.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("mark node %s: %w", name, err)
+		return nil, r, fmt.Errorf("mark node %s: %w", name, err)
 	}
-	return marked, nil
+	return node, recorded, nil
+}
+
+// covers says whether the recorded drain leaves nothing to do for another one: it
+// goes on, is of the same notice, or has left no pod on the node that would have to
+// go. A drain that was given up is no reason against another one of its notice.
+func (d *drainer) covers(ctx context.Context, node string, old, r Record) (bool, error) {
+	if old.State == Draining || old.State == Drained && old.Notice == r.Notice {
+		return true, nil
+	}
+	pods, err := d.podsToLeave(ctx, node)
+	if err != nil {
+		return false, fmt.Errorf("list its pods: %w", err)
+	}
+	return len(pods) == 0, nil
 }
 
 // drain evicts what has to leave the node until nothing is left, the node is
@@ -110,7 +133,7 @@ func (d *drainer) drain(ctx context.Context, name string, r Record) {
 		}
 		if !sleep(ctx, pause) {
 			d.metrics.drains.WithLabelValues(endInterrupted).Inc()
-			log.Info("drain interrupted; whoever starts next resumes it")
+			log.Info("drain interrupted; another handler, or the next one, resumes it")
 			return
 		}
 	}
@@ -148,6 +171,11 @@ func (d *drainer) look(ctx context.Context, log *slog.Logger, name string, r Rec
 	if d.timeout > 0 && age > d.timeout {
 		return d.end(looking, log, node, r, TimedOut)
 	}
+	if current.idle() > sayEvery {
+		if err := d.say(looking, node, current); err != nil && !apierrors.IsConflict(err) {
+			log.Warn("record that the drain goes on", "error", err)
+		}
+	}
 	d.evict(ctx, log, node, due(pods, age > d.criticalAfter), told)
 	return ""
 }
@@ -168,15 +196,30 @@ func (d *drainer) podsToLeave(ctx context.Context, node string) ([]corev1.Pod, e
 	return out, nil
 }
 
+// say records that a handler is at work on the drain.
+func (d *drainer) say(ctx context.Context, node *corev1.Node, r Record) error {
+	r.Seen = time.Now().UTC()
+	return d.write(ctx, node, &r)
+}
+
+// write replaces the node's record, or takes it away where there is none to write. It
+// fails where the node was changed since it was read.
+func (d *drainer) write(ctx context.Context, node *corev1.Node, r *Record) error {
+	ctx, cancel := context.WithTimeout(ctx, lookWithin)
+	defer cancel()
+	patch, err := recordPatch(node, r, nil)
+	if err != nil {
+		return err
+	}
+	_, err = d.client.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	return err
+}
+
 // end writes the last state into the record. Where that fails the drain goes on,
 // and the next look finds the node as it is then.
 func (d *drainer) end(ctx context.Context, log *slog.Logger, node *corev1.Node, r Record, state State) string {
 	r.State, r.Ended = state, time.Now().UTC()
-	patch, err := endPatch(node, r)
-	if err == nil {
-		_, err = d.client.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-	}
-	if err != nil {
+	if err := d.write(ctx, node, &r); err != nil {
 		log.Warn("record the drain's end", "error", err)
 		return ""
 	}

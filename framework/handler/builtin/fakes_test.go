@@ -134,6 +134,8 @@ type cluster struct {
 	grace   map[string]time.Duration
 	// beforePatch runs before the next patch of a node; another replica, say.
 	beforePatch func()
+	// afterPatch is what becomes of the answer to the next patch of a node.
+	afterPatch func() error
 }
 
 func newCluster(objects ...runtime.Object) *cluster {
@@ -159,7 +161,12 @@ func newCluster(objects ...runtime.Object) *cluster {
 		if err != nil {
 			return true, nil, err
 		}
-		return true, c.store(obj.(*corev1.Node)), nil
+		node := c.store(obj.(*corev1.Node))
+		if lose := c.afterPatch; lose != nil {
+			c.afterPatch = nil
+			return true, nil, lose()
+		}
+		return true, node, nil
 	})
 	c.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		if action.GetSubresource() != "eviction" {
@@ -230,6 +237,53 @@ func (c *cluster) restore(t *testing.T, name string) {
 	c.store(node)
 }
 
+// uncordon takes cordon and taint away and leaves the annotation.
+func (c *cluster) uncordon(t *testing.T, name string) {
+	t.Helper()
+	node := c.node(t, name).DeepCopy()
+	node.Spec = corev1.NodeSpec{ProviderID: node.Spec.ProviderID}
+	c.store(node)
+}
+
+// cordon is for a reason that has nothing to do with a notice.
+func (c *cluster) cordon(t *testing.T, name string) {
+	t.Helper()
+	node := c.node(t, name).DeepCopy()
+	node.Spec.Unschedulable = true
+	c.store(node)
+}
+
+// record marks the node as another handler would.
+func (c *cluster) record(t *testing.T, name string, r Record) {
+	t.Helper()
+	data, err := json.Marshal(r)
+	if err != nil {
+		t.Fatalf("write the record: %v", err)
+	}
+	node := c.node(t, name).DeepCopy()
+	node.Spec.Unschedulable = true
+	node.Annotations = map[string]string{DrainingAnnotation: string(data)}
+	c.store(node)
+}
+
+// nodes is the store of an informer that is always up to date.
+type nodes struct {
+	cache.Indexer
+	c *cluster
+}
+
+func (n nodes) List() []any {
+	list, err := n.c.Tracker().List(corev1.SchemeGroupVersion.WithResource("nodes"), corev1.SchemeGroupVersion.WithKind("Node"), "")
+	if err != nil {
+		return nil
+	}
+	var out []any
+	for _, node := range list.(*corev1.NodeList).Items {
+		out = append(out, &node)
+	}
+	return out
+}
+
 func spotNode(name, instance string) *corev1.Node {
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "1"},
@@ -246,16 +300,12 @@ func newHandler(t *testing.T, c *cluster, s *sqsServer) (*dispatcher, *record.Fa
 	m := newMetrics(prometheus.NewRegistry())
 	log := slog.New(slog.DiscardHandler)
 	events := record.NewFakeRecorder(100)
-	nodes := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{byInstance: indexByInstance})
-	list, err := c.Tracker().List(corev1.SchemeGroupVersion.WithResource("nodes"), corev1.SchemeGroupVersion.WithKind("Node"), "")
-	if err != nil {
-		t.Fatalf("list nodes: %v", err)
-	}
-	for _, node := range list.(*corev1.NodeList).Items {
-		_ = nodes.Add(&node)
+	known := nodes{cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{byInstance: indexByInstance}), c}
+	for _, node := range known.List() {
+		_ = known.Add(node)
 	}
 	return &dispatcher{
-		queue: s.queue(m), nodes: nodes, metrics: m, log: log, drainCtx: t.Context(),
+		queue: s.queue(m), nodes: known, metrics: m, log: log, drainCtx: t.Context(),
 		drainer: &drainer{client: c, events: events, metrics: m, log: log, criticalAfter: 30 * time.Second},
 	}, events
 }
@@ -271,4 +321,13 @@ func sent(events *record.FakeRecorder) []string {
 			return out
 		}
 	}
+}
+
+// reasons are those of events, in their order.
+func reasons(events []string) []string {
+	var out []string
+	for _, e := range events {
+		out = append(out, strings.Fields(e)[1])
+	}
+	return out
 }

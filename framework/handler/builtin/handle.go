@@ -24,7 +24,7 @@ const byInstance = "instance"
 // What can come of a message. All but failed end in its deletion.
 const (
 	resultDraining  = "draining"
-	resultDuplicate = "duplicate" // a drain is recorded already
+	resultDuplicate = "duplicate" // a drain is recorded that covers it
 	resultTold      = "told"
 	resultForeign   = "foreign" // no such instance in this cluster
 	resultIgnored   = "ignored"
@@ -44,6 +44,7 @@ type dispatcher struct {
 	// until drainCtx is done.
 	drainCtx context.Context //nolint:containedctx // the life of the drains, not of a call
 	drains   sync.WaitGroup
+	running  sync.Map // the drains of this process, by node and Record.drain
 }
 
 // instanceOf reads the EC2 instance id from spec.providerID, which is
@@ -127,11 +128,14 @@ func (d *dispatcher) act(ctx context.Context, log *slog.Logger, node *corev1.Nod
 		return resultTold, nil
 	}
 	r := Record{State: Draining, Cause: n.Cause, Notice: n.ID, Instance: instance, Since: time.Now().UTC()}
-	marked, err := d.drainer.mark(ctx, node.Name, r)
-	if err != nil {
+	marked, recorded, err := d.drainer.mark(ctx, node.Name, r)
+	switch {
+	case err != nil:
 		return resultFailed, err
-	}
-	if marked == nil {
+	case marked == nil:
+		return resultDuplicate, nil
+	case recorded.drain() != r.drain():
+		d.adopt(ctx, marked, recorded, abandonedAfter)
 		return resultDuplicate, nil
 	}
 	log.Info("node cordoned and tainted", "node", marked.Name, "instance", instance)
@@ -141,20 +145,15 @@ func (d *dispatcher) act(ctx context.Context, log *slog.Logger, node *corev1.Nod
 	return resultDraining, nil
 }
 
-func (d *dispatcher) start(node string, r Record) {
-	d.drains.Go(func() { d.drainer.drain(d.drainCtx, node, r) })
-}
-
-// resume starts again every drain that is recorded and not ended: those of a
-// handler that was killed. Where that one is alive after all, both evict the
-// same pods, which harms nobody.
-func (d *dispatcher) resume() {
-	for _, obj := range d.nodes.List() {
-		node := obj.(*corev1.Node)
-		if r, ok := recordOf(node); ok && r.State == Draining {
-			d.log.Info("drain resumed", "node", node.Name, "instance", r.Instance, "notice", r.Notice)
-			d.drainer.events.Eventf(node, corev1.EventTypeNormal, "DrainResumed", "Evicting pods again after a restart of the handler (notice %s)", r.Notice)
-			d.start(node.Name, r)
-		}
+// start drains the node. It returns false where this process is at it already.
+func (d *dispatcher) start(node string, r Record) bool {
+	key := node + " " + r.drain()
+	if _, running := d.running.LoadOrStore(key, true); running {
+		return false
 	}
+	d.drains.Go(func() {
+		defer d.running.Delete(key)
+		d.drainer.drain(d.drainCtx, node, r)
+	})
+	return true
 }

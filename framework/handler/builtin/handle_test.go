@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -58,12 +59,8 @@ func TestASpotNoticeDrainsItsNode(t *testing.T) {
 		if !s.hasDeleted(spot) {
 			t.Error("the message was not deleted")
 		}
-		var reasons []string
-		for _, e := range sent(events) {
-			reasons = append(reasons, strings.Fields(e)[1])
-		}
-		if want := []string{"SpotInterrupted", "Draining", "Drained"}; !slices.Equal(reasons, want) {
-			t.Errorf("events %v, want %v", reasons, want)
+		if got, want := reasons(sent(events)), []string{"SpotInterrupted", "Draining", "Drained"}; !slices.Equal(got, want) {
+			t.Errorf("events %v, want %v", got, want)
 		}
 	})
 }
@@ -115,9 +112,9 @@ func TestADuplicateStartsNoSecondDrain(t *testing.T) {
 		d, _ := newHandler(t, c, s)
 		d.handle(t.Context(), message(spot))
 		time.Sleep(2 * time.Second)
-		d.handle(t.Context(), message(state("stopping"))) // another notice for the same instance
+		d.handle(t.Context(), message(another(state("stopping"))))
 		d.drains.Wait()
-		settled(t, d, state("terminated")) // and one after the drain
+		settled(t, d, another(state("terminated"))) // and one after the drain
 		if len(c.asked()) != 1 || len(s.deleted) != 3 {
 			t.Errorf("evicted %v, deleted %d of 3", c.asked(), len(s.deleted))
 		}
@@ -169,17 +166,92 @@ func TestOfTwoReplicasOneDrains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, s := newCluster(spotNode("spot-1", victim), pod("web")), &sqsServer{}
 		c.beforePatch = func() { // the other replica is a little faster
-			other := c.node(t, "spot-1").DeepCopy()
-			other.Spec.Unschedulable = true
-			other.Annotations = map[string]string{DrainingAnnotation: `{"state":"draining","notice":"notice-1"}`}
-			c.store(other)
+			c.record(t, "spot-1", Record{State: Draining, Notice: "notice-1", Since: time.Now().Add(-time.Millisecond).UTC()})
 		}
-		d, _ := newHandler(t, c, s)
+		d, events := newHandler(t, c, s)
 		settled(t, d, spot)
 		if len(c.asked()) != 0 || !s.hasDeleted(spot) {
 			t.Errorf("evicted %v, deleted %v; want the loser to delete its message and leave the drain alone", c.asked(), s.deleted)
 		}
+		if got := sent(events); len(got) > 0 {
+			t.Errorf("the loser announced %q", got)
+		}
 	})
+}
+
+// The API server may have done what it was asked for although its answer never comes.
+func TestALostAnswerLosesNoDrain(t *testing.T) {
+	drainedAs := func(t *testing.T, c *cluster, events []string, want ...string) {
+		t.Helper()
+		if r, ok := recordOf(c.node(t, "spot-1")); !ok || r.State != Drained || !slices.Equal(c.asked(), []string{"web"}) {
+			t.Errorf("record %+v, evicted %v", r, c.asked())
+		}
+		if got := reasons(events); !slices.Equal(got, want) {
+			t.Errorf("events %v, want %v", got, want)
+		}
+	}
+	t.Run("where the API server answers the next call", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c, s := newCluster(spotNode("spot-1", victim), pod("web")), &sqsServer{}
+			c.afterPatch = func() error { return io.ErrUnexpectedEOF }
+			d, events := newHandler(t, c, s)
+			settled(t, d, spot)
+			drainedAs(t, c, sent(events), "SpotInterrupted", "Draining", "Drained")
+		})
+	})
+	t.Run("where it is silent until the message comes again", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c, s := newCluster(spotNode("spot-1", victim), pod("web")), &sqsServer{}
+			silent := false
+			c.afterPatch = func() error { silent = true; return io.ErrUnexpectedEOF }
+			c.PrependReactor("get", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return silent, nil, io.ErrUnexpectedEOF
+			})
+			d, events := newHandler(t, c, s)
+			settled(t, d, spot)
+			if len(s.deleted) != 0 || len(c.asked()) != 0 {
+				t.Fatalf("deleted %v, evicted %v", s.deleted, c.asked())
+			}
+			silent = false
+			time.Sleep(visibility)
+			settled(t, d, spot)
+			drainedAs(t, c, sent(events), "DrainResumed", "Drained")
+			if !s.hasDeleted(spot) {
+				t.Error("the message that came again was not deleted")
+			}
+		})
+	})
+}
+
+func TestANoticeAfterTheDrainsEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		body  string
+		left  bool // a pod came to the node meanwhile
+		again bool
+	}{
+		"the same one":                            {spot, true, false},
+		"another one, where pods are left":        {another(spot), true, true},
+		"another one, where none is left to move": {another(spot), false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k, s := newCluster(spotNode("spot-1", victim), pod("web")), &sqsServer{}
+				d, events := newHandler(t, k, s)
+				settled(t, d, spot)
+				sent(events)
+				if c.left {
+					_ = k.Tracker().Add(pod("late"))
+				}
+				settled(t, d, c.body)
+				if again := slices.Contains(k.asked(), "late"); again != c.again || !s.hasDeleted(c.body) {
+					t.Errorf("drained again: %t, evicted %v, deleted %v", again, k.asked(), s.deleted)
+				}
+				if announced := slices.Contains(reasons(sent(events)), "Draining"); announced != c.again {
+					t.Errorf("announced again: %t, want %t", announced, c.again)
+				}
+			})
+		})
+	}
 }
 
 func TestAConflictWithSomebodyElsesChangeIsTriedAgain(t *testing.T) {
@@ -203,36 +275,6 @@ func TestAScheduledChangeDrainsEveryEntity(t *testing.T) {
 			if _, got := recordOf(c.node(t, name)); got != want {
 				t.Errorf("%s drained: %v, want %v", name, got, want)
 			}
-		}
-	})
-}
-
-func TestARestartResumesUnfinishedDrains(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, s := newCluster(spotNode("spot-1", victim), spotNode("spot-2", "i-2"), pod("web"), pod("db")), &sqsServer{}
-		c.blocked["db"] = time.Now().Add(time.Minute)
-		d, _ := newHandler(t, c, s)
-		var killed context.CancelFunc
-		d.drainCtx, killed = context.WithCancel(t.Context())
-		d.handle(t.Context(), message(spot))
-		time.Sleep(5 * time.Second)
-		killed()
-		d.drains.Wait()
-
-		next, events := newHandler(t, c, s)
-		next.resume()
-		next.drains.Wait()
-		if r, _ := recordOf(c.node(t, "spot-1")); r.State != Drained {
-			t.Errorf("record = %+v, want it drained", r)
-		}
-		if got := strings.Join(sent(events), " "); !strings.Contains(got, "DrainResumed") {
-			t.Errorf("events %q", got)
-		}
-		last, _ := newHandler(t, c, s)
-		last.resume()
-		last.drains.Wait()
-		if n := len(c.Actions()); last.metrics == nil || n == 0 || tainted(c.node(t, "spot-2")) {
-			t.Error("a drained or untouched node was taken up again")
 		}
 	})
 }

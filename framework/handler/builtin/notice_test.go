@@ -3,6 +3,7 @@ package builtin
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -23,6 +24,9 @@ func state(s string) string {
 func health(service, category, entities string) string {
 	return event("0", "aws.health", "AWS Health Event", fmt.Sprintf(`{"service":%q,"eventTypeCategory":%q,"affectedEntities":%s}`, service, category, entities))
 }
+
+// another is the same event under an id of its own.
+func another(body string) string { return strings.Replace(body, "notice-1", "notice-2", 1) }
 
 const (
 	spotType = "EC2 Spot Instance Interruption Warning"

@@ -33,11 +33,21 @@ type Record struct {
 	Notice   string    `json:"notice,omitempty"` // id of the EventBridge envelope
 	Instance string    `json:"instance"`
 	Since    time.Time `json:"since"`
+	Seen     time.Time `json:"seen,omitzero"` // when a handler last said that it is at work
 	Ended    time.Time `json:"ended,omitzero"`
 }
 
 // drain tells one drain of a node from another one before or after it.
 func (r Record) drain() string { return r.Notice + "@" + r.Since.Format(time.RFC3339Nano) }
+
+// idle is for how long no handler has said that it works on the drain. Where the
+// clocks of two of them differ by more than that, both do, which harms nobody.
+func (r Record) idle() time.Duration {
+	if r.Seen.After(r.Since) {
+		return time.Since(r.Seen)
+	}
+	return time.Since(r.Since)
+}
 
 func disruptedTaint() corev1.Taint {
 	return corev1.Taint{Key: DisruptedTaint, Effect: corev1.TaintEffectNoSchedule}
@@ -67,25 +77,25 @@ func markPatch(node *corev1.Node, r Record) ([]byte, error) {
 	if !tainted(node) {
 		taints = append(slices.Clone(taints), disruptedTaint())
 	}
-	return recordPatch(node, r, map[string]any{"unschedulable": true, "taints": taints})
+	return recordPatch(node, &r, map[string]any{"unschedulable": true, "taints": taints})
 }
 
-// endPatch writes only the record: cordon and taint stay until the instance goes
-// or somebody restores the node.
-func endPatch(node *corev1.Node, r Record) ([]byte, error) {
-	return recordPatch(node, r, nil)
-}
-
-// recordPatch writes the record and, where there is one, a change of the spec.
-func recordPatch(node *corev1.Node, r Record, spec map[string]any) ([]byte, error) {
-	annotation, err := json.Marshal(r)
-	if err != nil {
-		return nil, fmt.Errorf("write the record: %w", err)
+// recordPatch writes the record, or takes it away where there is none to write, and,
+// where there is one, a change of the spec. Cordon and taint stay until the instance
+// goes or somebody restores the node.
+func recordPatch(node *corev1.Node, r *Record, spec map[string]any) ([]byte, error) {
+	var annotation any
+	if r != nil {
+		data, err := json.Marshal(r)
+		if err != nil {
+			return nil, fmt.Errorf("write the record: %w", err)
+		}
+		annotation = string(data)
 	}
 	patch := map[string]any{
 		"metadata": map[string]any{
 			"resourceVersion": node.ResourceVersion,
-			"annotations":     map[string]string{DrainingAnnotation: string(annotation)},
+			"annotations":     map[string]any{DrainingAnnotation: annotation},
 		},
 	}
 	if spec != nil {

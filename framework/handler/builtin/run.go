@@ -117,7 +117,7 @@ func Run(ctx context.Context, cluster *rest.Config, cfg Config, log *slog.Logger
 		log.Info("stopping; what is in hand may go on", "for", cfg.ShutdownGrace.String())
 		time.AfterFunc(cfg.ShutdownGrace, stopDrains)
 	})()
-	d.resume()
+	d.drains.Go(func() { d.resume(ctx) })
 	d.receive(ctx, cfg.Workers, &ready)
 	d.drains.Wait()
 	return nil
