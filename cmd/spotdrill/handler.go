@@ -57,6 +57,6 @@ queue is given by name.`,
 	flags.IntVar(&cfg.Workers, "workers", 10, "messages handled at a time")
 	flags.DurationVar(&cfg.CriticalAfter, "critical-after", 30*time.Second, "how long critical pods wait for the others to be gone")
 	flags.DurationVar(&cfg.DrainTimeout, "drain-timeout", 0, "give a drain up after this time; 0 never does")
-	flags.DurationVar(&cfg.ShutdownGrace, "shutdown-grace", 20*time.Second, "how long running drains may go on after SIGTERM; keep it under the pod's grace period")
+	flags.DurationVar(&cfg.ShutdownGrace, "shutdown-grace", 20*time.Second, "how long running drains may go on after SIGTERM; an eviction that was asked for may take 30s more, so keep it at least 30s under the pod's grace period")
 	return cmd
 }

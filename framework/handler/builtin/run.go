@@ -40,7 +40,7 @@ type Config struct {
 	// empty, restored or deleted node.
 	DrainTimeout time.Duration
 	// ShutdownGrace is how long messages in hand and drains may go on after a
-	// stop signal.
+	// stop signal. An eviction that was asked for by then is waited for, up to 30 s.
 	ShutdownGrace time.Duration
 }
 
