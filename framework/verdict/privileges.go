@@ -11,7 +11,8 @@ import (
 // privileges asks whether the handler called of SQS only what its policy allows,
 // and only on its own queue, which has the cluster's name. Calls of other AWS
 // services go through the proxy too; no policy is known for them. LocalStack
-// refuses nothing: what AWS would is found here.
+// refuses nothing: what AWS would is found here. In the cluster a right to delete
+// nodes is one too many where the handler does not say that it does so.
 func (d drill) privileges() Verdict {
 	meta := d.history.Meta
 	allowed, queue := meta.Handler.SQSActions, meta.Environment["cluster"]
@@ -42,19 +43,46 @@ func (d drill) privileges() Verdict {
 		}
 	}
 	v.Numbers = map[string]float64{"sqs_calls": float64(calls), "sqs_calls_denied": float64(len(bad))}
+	deleting := d.mayDeleteNodes()
+	if len(deleting) > 0 {
+		v.Want += "; no right to delete nodes, as it says that it deletes none"
+	}
 	switch {
 	case calls > 0 && (len(allowed) == 0 || queue == ""):
 		return v.unknown("the history does not say what the handler may call, and on which queue")
 	case len(bad) > 0:
 		return v.fail(fmt.Sprintf("%d of %d calls: %s", len(bad), calls, strings.Join(what, ", ")), capped(bad)...)
+	case len(deleting) > 0 && d.ours():
+		return v.fail(fmt.Sprintf("%s: verbs %s of %s", deleting[0].Key, deleting[0].Action, deleting[0].Reason), capped(deleting)...)
 	case d.unseen(d.end) != "":
 		return v.unknown("no other call: " + d.unseen(d.end))
+	case len(deleting) > 0:
+		v.Want += toldOnly
+		return v.pass(fmt.Sprintf("%d calls; %s: verbs %s of %s", calls, deleting[0].Key, deleting[0].Action, deleting[0].Reason), capped(deleting)...)
 	}
 	return v.pass(fmt.Sprintf("%d calls", calls))
 }
 
+// mayDeleteNodes are the rules that let a handler delete nodes that does not say that
+// it deletes them. Those that do so by a wildcard are for another check.
+func (d drill) mayDeleteNodes() []history.Event {
+	if d.history.Meta.Handler.DeletesNode {
+		return nil
+	}
+	return d.all(func(e history.Event) bool {
+		verbs := strings.Split(e.Action, ",")
+		return e.Kind == history.RBACRule && slices.Contains(strings.Split(e.Reason, ","), "/nodes") &&
+			(slices.Contains(verbs, "delete") || slices.Contains(verbs, "deletecollection"))
+	})
+}
+
 // ourHandler is the one whose rights are ours to answer for.
 const ourHandler = "builtin"
+
+// toldOnly ends what is wanted of another's rights: who installs it decides.
+const toldOnly = "; where the handler is not ours, it is only told"
+
+func (d drill) ours() bool { return d.history.Meta.Handler.Name == ourHandler }
 
 // wildcards asks whether the handler was given rights by "*". In another's it is
 // told and no fault of the handler: who installs it decides. ok is false where the
@@ -75,9 +103,9 @@ func (d drill) wildcards() (v Verdict, ok bool) {
 		return v.pass(fmt.Sprintf("%d rules", len(rules))), true
 	}
 	got := fmt.Sprintf("%d of %d rules: %s: verbs %s of %s", len(wild), len(rules), wild[0].Key, wild[0].Action, wild[0].Reason)
-	if d.history.Meta.Handler.Name == ourHandler {
+	if d.ours() {
 		return v.fail(got, capped(wild)...), true
 	}
-	v.Want += "; where the handler is not ours, it is only told"
+	v.Want += toldOnly
 	return v.pass(got, capped(wild)...), true
 }

@@ -40,6 +40,15 @@ func TestLeastPrivilege(t *testing.T) {
 		{name: "no call at all", edit: func(s *story) { s.drop(kind(history.SQSCall)) }, want: Pass, got: "0 calls"},
 		{name: "what is allowed is not known", edit: func(s *story) { s.meta.Handler.SQSActions = nil }, want: Unknown, got: "does not say"},
 		{name: "its queue is not known", edit: func(s *story) { s.meta.Environment = nil }, want: Unknown, got: "does not say"},
+		{name: "the right to delete nodes", edit: granted("get,delete", "/nodes,/pods"), want: Fail, got: "ClusterRole handler: verbs get,delete of /nodes,/pods"},
+		{name: "the right to delete them all", edit: granted("deletecollection", "/nodes"), want: Fail, got: "deletecollection"},
+		{name: "the right to delete what only sounds like nodes", edit: granted("delete", "karpenter.sh/nodes,/nodes/status"), want: Pass, got: "2 calls"},
+		{name: "the right to read nodes", edit: granted("get,list", "/nodes"), want: Pass, got: "2 calls"},
+		{name: "the right to delete nodes, of a handler that says it does", edit: func(s *story) {
+			s.meta.Handler.DeletesNode = true
+			granted("delete", "/nodes")(s)
+		}, want: Pass, got: "2 calls"},
+		{name: "the right to delete nodes, of a handler that is not ours", edit: others(granted("delete", "/nodes")), want: Pass, got: "2 calls; ClusterRole handler: verbs delete of /nodes"},
 		{name: "recording ends too soon", edit: func(s *story) {
 			s.at(9, history.Event{Kind: history.RunError, Note: "x"})
 		}, want: Unknown, got: "tells no more"},
@@ -49,18 +58,22 @@ func TestLeastPrivilege(t *testing.T) {
 	}
 }
 
+// granted puts a rule of the handler's on record.
+func granted(verbs, of string) func(*story) {
+	return func(s *story) {
+		s.at(0.3, history.Event{Kind: history.RBACRule, Key: "ClusterRole handler", Action: verbs, Reason: of})
+	}
+}
+
+// others makes the handler one that is not ours.
+func others(edit func(*story)) func(*story) {
+	return func(s *story) {
+		s.meta.Handler.Name = "karpenter"
+		edit(s)
+	}
+}
+
 func TestWildcards(t *testing.T) {
-	granted := func(verbs, of string) func(*story) {
-		return func(s *story) {
-			s.at(0.3, history.Event{Kind: history.RBACRule, Key: "ClusterRole handler", Action: verbs, Reason: of})
-		}
-	}
-	others := func(edit func(*story)) func(*story) {
-		return func(s *story) {
-			s.meta.Handler.Name = "karpenter"
-			edit(s)
-		}
-	}
 	for _, x := range []expectation{
 		{name: "none", want: Pass, got: "1 rules"},
 		{name: "every verb", edit: granted("*", "/nodes"), want: Fail, got: "1 of 2 rules: ClusterRole handler: verbs * of /nodes"},
