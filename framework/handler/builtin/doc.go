@@ -6,7 +6,7 @@
 // on and what it deletes, and `kubectl drain` in how it evicts. Its own rules:
 //
 //   - A notice is settled once the drain is recorded on the node: cordon, taint
-//     and the annotation DrainingAnnotation in one patch. Only then is its
+//     and the annotation spotdrill.dev/draining in one patch. Only then is its
 //     message deleted, so a handler that is killed at any moment either sees the
 //     message again or finds the record when it starts, and goes on. Who drains
 //     says so in the record every few seconds; a drain of which nobody does, other

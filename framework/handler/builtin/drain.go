@@ -62,7 +62,7 @@ type drainer struct {
 // the node and the record that is on it now: r itself, or the one that is there
 // already and covers r. It returns no node where that instance is gone. On an error
 // the drain may be recorded or not: the answer to the patch may have been lost.
-func (d *drainer) mark(ctx context.Context, name string, r Record) (node *corev1.Node, recorded Record, err error) {
+func (d *drainer) mark(ctx context.Context, name string, r drainRecord) (node *corev1.Node, recorded drainRecord, err error) {
 	// After any error the node is read again: that tells whether the patch was done.
 	again := func(error) bool { return ctx.Err() == nil }
 	err = retry.OnError(retry.DefaultRetry, again, func() error {
@@ -102,8 +102,8 @@ func (d *drainer) mark(ctx context.Context, name string, r Record) (node *corev1
 // covers says whether the recorded drain leaves nothing to do for another one: it
 // goes on, is of the same notice, or has left no pod on the node that would have to
 // go. A drain that was given up is no reason against another one of its notice.
-func (d *drainer) covers(ctx context.Context, node string, old, r Record) (bool, error) {
-	if old.State == Draining || old.State == Drained && old.Notice == r.Notice {
+func (d *drainer) covers(ctx context.Context, node string, old, r drainRecord) (bool, error) {
+	if old.State == stateDraining || old.State == stateDrained && old.Notice == r.Notice {
 		return true, nil
 	}
 	pods, err := d.podsToLeave(ctx, node)
@@ -116,7 +116,7 @@ func (d *drainer) covers(ctx context.Context, node string, old, r Record) (bool,
 // drain evicts what has to leave the node until nothing is left, the node is
 // gone or restored, or ctx is done. It never fails: what goes wrong is tried
 // again at the next look.
-func (d *drainer) drain(ctx context.Context, name string, r Record) {
+func (d *drainer) drain(ctx context.Context, name string, r drainRecord) {
 	log := d.log.With("node", name, "instance", r.Instance, "notice", r.Notice)
 	d.metrics.draining.Inc()
 	defer d.metrics.draining.Dec()
@@ -142,7 +142,7 @@ func (d *drainer) drain(ctx context.Context, name string, r Record) {
 // look does what is to be done on the node now. It returns how the drain ended,
 // or nothing while it goes on. told holds the pods whose blocked eviction has
 // been reported.
-func (d *drainer) look(ctx context.Context, log *slog.Logger, name string, r Record, told map[types.UID]bool) (end string) {
+func (d *drainer) look(ctx context.Context, log *slog.Logger, name string, r drainRecord, told map[types.UID]bool) (end string) {
 	looking, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
 	node, err := d.client.CoreV1().Nodes().Get(looking, name, metav1.GetOptions{})
@@ -156,7 +156,7 @@ func (d *drainer) look(ctx context.Context, log *slog.Logger, name string, r Rec
 	switch {
 	case !ok || current.drain() != r.drain():
 		return endRestored
-	case current.State != Draining:
+	case current.State != stateDraining:
 		return endElsewhere
 	}
 	pods, err := d.podsToLeave(looking, name)
@@ -165,11 +165,11 @@ func (d *drainer) look(ctx context.Context, log *slog.Logger, name string, r Rec
 		return ""
 	}
 	if len(pods) == 0 {
-		return d.end(looking, log, node, r, Drained)
+		return d.end(looking, log, node, r, stateDrained)
 	}
 	age := time.Since(r.Since)
 	if d.timeout > 0 && age > d.timeout {
-		return d.end(looking, log, node, r, TimedOut)
+		return d.end(looking, log, node, r, stateTimedOut)
 	}
 	if current.idle() > sayEvery {
 		if err := d.say(looking, node, current); err != nil && !apierrors.IsConflict(err) {
@@ -197,14 +197,14 @@ func (d *drainer) podsToLeave(ctx context.Context, node string) ([]corev1.Pod, e
 }
 
 // say records that a handler is at work on the drain.
-func (d *drainer) say(ctx context.Context, node *corev1.Node, r Record) error {
+func (d *drainer) say(ctx context.Context, node *corev1.Node, r drainRecord) error {
 	r.Seen = time.Now().UTC()
 	return d.write(ctx, node, &r)
 }
 
 // write replaces the node's record, or takes it away where there is none to write. It
 // fails where the node was changed since it was read.
-func (d *drainer) write(ctx context.Context, node *corev1.Node, r *Record) error {
+func (d *drainer) write(ctx context.Context, node *corev1.Node, r *drainRecord) error {
 	ctx, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
 	patch, err := recordPatch(node, r, nil)
@@ -217,14 +217,14 @@ func (d *drainer) write(ctx context.Context, node *corev1.Node, r *Record) error
 
 // end writes the last state into the record. Where that fails the drain goes on,
 // and the next look finds the node as it is then.
-func (d *drainer) end(ctx context.Context, log *slog.Logger, node *corev1.Node, r Record, state State) string {
+func (d *drainer) end(ctx context.Context, log *slog.Logger, node *corev1.Node, r drainRecord, state drainState) string {
 	r.State, r.Ended = state, time.Now().UTC()
 	if err := d.write(ctx, node, &r); err != nil {
 		log.Warn("record the drain's end", "error", err)
 		return ""
 	}
 	after := r.Ended.Sub(r.Since)
-	if state == TimedOut {
+	if state == stateTimedOut {
 		d.events.Eventf(node, corev1.EventTypeWarning, "DrainTimedOut", "Gave up draining after %s (notice %s)", after.Round(time.Second), r.Notice)
 		return endTimedOut
 	}

@@ -181,11 +181,11 @@ func TestADrainTimesOutAndTheNextNoticeStartsAgain(t *testing.T) {
 		d, _ := newHandler(t, c, &sqsServer{})
 		d.drainer.timeout = 20 * time.Second
 		settled(t, d, spot)
-		if r, _ := recordOf(c.node(t, "spot-1")); r.State != TimedOut {
+		if r, _ := recordOf(c.node(t, "spot-1")); r.State != stateTimedOut {
 			t.Fatalf("record = %+v", r)
 		}
 		settled(t, d, state("stopping"))
-		if r, _ := recordOf(c.node(t, "spot-1")); r.State != Drained || r.Cause != InstanceStopping {
+		if r, _ := recordOf(c.node(t, "spot-1")); r.State != stateDrained || r.Cause != instanceStopping {
 			t.Errorf("record = %+v", r)
 		}
 	})

@@ -233,7 +233,7 @@ func (c *cluster) restore(t *testing.T, name string) {
 	t.Helper()
 	node := c.node(t, name).DeepCopy()
 	node.Spec = corev1.NodeSpec{ProviderID: node.Spec.ProviderID}
-	delete(node.Annotations, DrainingAnnotation)
+	delete(node.Annotations, drainingAnnotation)
 	c.store(node)
 }
 
@@ -254,7 +254,7 @@ func (c *cluster) cordon(t *testing.T, name string) {
 }
 
 // record marks the node as another handler would.
-func (c *cluster) record(t *testing.T, name string, r Record) {
+func (c *cluster) record(t *testing.T, name string, r drainRecord) {
 	t.Helper()
 	data, err := json.Marshal(r)
 	if err != nil {
@@ -262,7 +262,7 @@ func (c *cluster) record(t *testing.T, name string, r Record) {
 	}
 	node := c.node(t, name).DeepCopy()
 	node.Spec.Unschedulable = true
-	node.Annotations = map[string]string{DrainingAnnotation: string(data)}
+	node.Annotations = map[string]string{drainingAnnotation: string(data)}
 	c.store(node)
 }
 

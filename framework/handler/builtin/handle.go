@@ -44,7 +44,7 @@ type dispatcher struct {
 	// until drainCtx is done.
 	drainCtx context.Context //nolint:containedctx // the life of the drains, not of a call
 	drains   sync.WaitGroup
-	running  sync.Map // the drains of this process, by node and Record.drain
+	running  sync.Map // the drains of this process, by node and drainRecord.drain
 }
 
 // instanceOf reads the EC2 instance id from spec.providerID, which is
@@ -72,7 +72,7 @@ func indexByInstance(obj any) ([]string, error) {
 // way that may pass: then SQS hands it out again.
 func (d *dispatcher) handle(ctx context.Context, m types.Message) {
 	log := d.log.With("message", aws.ToString(m.MessageId))
-	notice, err := Parse(aws.ToString(m.Body))
+	notice, err := parseNotice(aws.ToString(m.Body))
 	result := resultInvalid
 	if err == nil {
 		log = log.With("notice", notice.ID, "type", notice.Type, "cause", string(notice.Cause))
@@ -96,8 +96,8 @@ func (d *dispatcher) handle(ctx context.Context, m types.Message) {
 
 // settle acts on every instance of the notice. One that fails does not keep the
 // others from being acted on, but the notice then fails as a whole.
-func (d *dispatcher) settle(ctx context.Context, log *slog.Logger, n Notice) (string, error) {
-	if n.Action == Ignore {
+func (d *dispatcher) settle(ctx context.Context, log *slog.Logger, n notice) (string, error) {
+	if n.Action == ignore {
 		return resultIgnored, nil
 	}
 	result := resultForeign
@@ -122,12 +122,12 @@ func (d *dispatcher) settle(ctx context.Context, log *slog.Logger, n Notice) (st
 	return result, nil
 }
 
-func (d *dispatcher) act(ctx context.Context, log *slog.Logger, node *corev1.Node, instance string, n Notice) (string, error) {
-	if n.Action == Tell {
+func (d *dispatcher) act(ctx context.Context, log *slog.Logger, node *corev1.Node, instance string, n notice) (string, error) {
+	if n.Action == tell {
 		d.drainer.events.Eventf(node, corev1.EventTypeNormal, string(n.Cause), "Instance %s: %s (notice %s)", instance, n.Type, n.ID)
 		return resultTold, nil
 	}
-	r := Record{State: Draining, Cause: n.Cause, Notice: n.ID, Instance: instance, Since: time.Now().UTC()}
+	r := drainRecord{State: stateDraining, Cause: n.Cause, Notice: n.ID, Instance: instance, Since: time.Now().UTC()}
 	marked, recorded, err := d.drainer.mark(ctx, node.Name, r)
 	switch {
 	case err != nil:
@@ -146,7 +146,7 @@ func (d *dispatcher) act(ctx context.Context, log *slog.Logger, node *corev1.Nod
 }
 
 // start drains the node. It returns false where this process is at it already.
-func (d *dispatcher) start(node string, r Record) bool {
+func (d *dispatcher) start(node string, r drainRecord) bool {
 	key := node + " " + r.drain()
 	if _, running := d.running.LoadOrStore(key, true); running {
 		return false

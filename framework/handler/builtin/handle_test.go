@@ -50,7 +50,7 @@ func TestASpotNoticeDrainsItsNode(t *testing.T) {
 		if node.Spec.Taints[0].Key != "own" {
 			t.Errorf("the node's own taint is gone: %v", node.Spec.Taints)
 		}
-		if r, ok := recordOf(node); !ok || r.State != Drained || r.Cause != SpotInterrupted || r.Notice != "notice-1" || r.Instance != victim {
+		if r, ok := recordOf(node); !ok || r.State != stateDrained || r.Cause != spotInterrupted || r.Notice != "notice-1" || r.Instance != victim {
 			t.Errorf("record = %+v", r)
 		}
 		if !slices.Equal(c.asked(), []string{"web"}) {
@@ -118,7 +118,7 @@ func TestADuplicateStartsNoSecondDrain(t *testing.T) {
 		if len(c.asked()) != 1 || len(s.deleted) != 3 {
 			t.Errorf("evicted %v, deleted %d of 3", c.asked(), len(s.deleted))
 		}
-		if r, _ := recordOf(c.node(t, "spot-1")); r.Cause != SpotInterrupted {
+		if r, _ := recordOf(c.node(t, "spot-1")); r.Cause != spotInterrupted {
 			t.Errorf("the first notice's record was replaced: %+v", r)
 		}
 	})
@@ -166,7 +166,7 @@ func TestOfTwoReplicasOneDrains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, s := newCluster(spotNode("spot-1", victim), pod("web")), &sqsServer{}
 		c.beforePatch = func() { // the other replica is a little faster
-			c.record(t, "spot-1", Record{State: Draining, Notice: "notice-1", Since: time.Now().Add(-time.Millisecond).UTC()})
+			c.record(t, "spot-1", drainRecord{State: stateDraining, Notice: "notice-1", Since: time.Now().Add(-time.Millisecond).UTC()})
 		}
 		d, events := newHandler(t, c, s)
 		settled(t, d, spot)
@@ -183,7 +183,7 @@ func TestOfTwoReplicasOneDrains(t *testing.T) {
 func TestALostAnswerLosesNoDrain(t *testing.T) {
 	drainedAs := func(t *testing.T, c *cluster, events []string, want ...string) {
 		t.Helper()
-		if r, ok := recordOf(c.node(t, "spot-1")); !ok || r.State != Drained || !slices.Equal(c.asked(), []string{"web"}) {
+		if r, ok := recordOf(c.node(t, "spot-1")); !ok || r.State != stateDrained || !slices.Equal(c.asked(), []string{"web"}) {
 			t.Errorf("record %+v, evicted %v", r, c.asked())
 		}
 		if got := reasons(events); !slices.Equal(got, want) {

@@ -7,35 +7,35 @@ import (
 	"strings"
 )
 
-// Action is what a notice calls for.
-type Action string
+// action is what a notice calls for.
+type action string
 
 // The closed list of actions.
 const (
-	Ignore Action = "ignore" // nothing; the message is deleted
-	Tell   Action = "tell"   // a Kubernetes event on the node
-	Drain  Action = "drain"  // an event, then cordon, taint and evict
+	ignore action = "ignore" // nothing; the message is deleted
+	tell   action = "tell"   // a Kubernetes event on the node
+	drain  action = "drain"  // an event, then cordon, taint and evict
 )
 
-// Cause names what happened, as the reason of Kubernetes events spells it.
-type Cause string
+// cause names what happened, as the reason of Kubernetes events spells it.
+type cause string
 
 // The causes that a notice can have. A notice that is ignored has none.
 const (
-	SpotInterrupted                Cause = "SpotInterrupted"
-	RebalanceRecommended           Cause = "RebalanceRecommended"
-	InstanceStopping               Cause = "InstanceStopping"
-	InstanceTerminating            Cause = "InstanceTerminating"
-	ScheduledChange                Cause = "ScheduledChange"
-	CapacityReservationInterrupted Cause = "CapacityReservationInterrupted"
+	spotInterrupted                cause = "SpotInterrupted"
+	rebalanceRecommended           cause = "RebalanceRecommended"
+	instanceStopping               cause = "InstanceStopping"
+	instanceTerminating            cause = "InstanceTerminating"
+	scheduledChange                cause = "ScheduledChange"
+	capacityReservationInterrupted cause = "CapacityReservationInterrupted"
 )
 
-// Notice is what the handler understood of a message.
-type Notice struct {
+// notice is what the handler understood of a message.
+type notice struct {
 	ID     string // of the EventBridge envelope; may be empty
 	Type   string // detail-type, as it came
-	Action Action
-	Cause  Cause
+	Action action
+	Cause  cause
 	// Instances are the EC2 instance ids concerned, each once, in their order.
 	Instances []string
 }
@@ -55,17 +55,17 @@ type envelope struct {
 type signature struct{ version, source, detailType string }
 
 // detailParser reads the detail of one kind of event into a notice.
-type detailParser func(detail json.RawMessage, n *Notice) error
+type detailParser func(detail json.RawMessage, n *notice) error
 
 // parserFor is the dispatch table; nil for an event that means nothing to us.
 func parserFor(s signature) detailParser {
 	switch s {
 	case signature{"0", "aws.ec2", "EC2 Spot Instance Interruption Warning"}:
-		return parseInstance(Drain, SpotInterrupted)
+		return parseInstance(drain, spotInterrupted)
 	case signature{"0", "aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning"}:
-		return parseInstance(Drain, CapacityReservationInterrupted)
+		return parseInstance(drain, capacityReservationInterrupted)
 	case signature{"0", "aws.ec2", "EC2 Instance Rebalance Recommendation"}:
-		return parseInstance(Tell, RebalanceRecommended)
+		return parseInstance(tell, rebalanceRecommended)
 	case signature{"0", "aws.ec2", "EC2 Instance State-change Notification"}:
 		return parseStateChange
 	case signature{"0", "aws.health", "AWS Health Event"}:
@@ -74,42 +74,42 @@ func parserFor(s signature) detailParser {
 	return nil
 }
 
-// Parse reads a message's body. An error means that the body is not what its
+// parseNotice reads a message's body. An error means that the body is not what its
 // own envelope says it is, so that reading it again cannot help.
-func Parse(body string) (Notice, error) {
+func parseNotice(body string) (notice, error) {
 	var e envelope
 	if err := json.Unmarshal([]byte(body), &e); err != nil {
-		return Notice{}, fmt.Errorf("read the envelope: %w", err)
+		return notice{}, fmt.Errorf("read the envelope: %w", err)
 	}
-	n := Notice{ID: e.ID, Type: e.DetailType, Action: Ignore}
+	n := notice{ID: e.ID, Type: e.DetailType, Action: ignore}
 	parse := parserFor(signature{e.Version, e.Source, e.DetailType})
 	if parse == nil {
 		return n, nil
 	}
 	if err := parse(e.Detail, &n); err != nil {
-		return Notice{}, fmt.Errorf("read the detail of %q: %w", e.DetailType, err)
+		return notice{}, fmt.Errorf("read the detail of %q: %w", e.DetailType, err)
 	}
-	if n.Action != Ignore && len(n.Instances) == 0 {
-		return Notice{}, fmt.Errorf("read the detail of %q: it names no instance", e.DetailType)
+	if n.Action != ignore && len(n.Instances) == 0 {
+		return notice{}, fmt.Errorf("read the detail of %q: it names no instance", e.DetailType)
 	}
 	return n, nil
 }
 
-func parseInstance(action Action, cause Cause) detailParser {
-	return func(detail json.RawMessage, n *Notice) error {
+func parseInstance(what action, why cause) detailParser {
+	return func(detail json.RawMessage, n *notice) error {
 		var d struct {
 			Instance string `json:"instance-id"`
 		}
 		if err := json.Unmarshal(detail, &d); err != nil {
 			return err
 		}
-		n.Action, n.Cause = action, cause
+		n.Action, n.Cause = what, why
 		n.add(d.Instance)
 		return nil
 	}
 }
 
-func parseStateChange(detail json.RawMessage, n *Notice) error {
+func parseStateChange(detail json.RawMessage, n *notice) error {
 	var d struct {
 		Instance string `json:"instance-id"`
 		State    string `json:"state"`
@@ -119,18 +119,18 @@ func parseStateChange(detail json.RawMessage, n *Notice) error {
 	}
 	switch strings.ToLower(d.State) {
 	case "stopping", "stopped":
-		n.Cause = InstanceStopping
+		n.Cause = instanceStopping
 	case "shutting-down", "terminated":
-		n.Cause = InstanceTerminating
+		n.Cause = instanceTerminating
 	default: // pending, running: the instance is here to stay
 		return nil
 	}
-	n.Action = Drain
+	n.Action = drain
 	n.add(d.Instance)
 	return nil
 }
 
-func parseHealth(detail json.RawMessage, n *Notice) error {
+func parseHealth(detail json.RawMessage, n *notice) error {
 	var d struct {
 		Service  string `json:"service"`
 		Category string `json:"eventTypeCategory"`
@@ -144,14 +144,14 @@ func parseHealth(detail json.RawMessage, n *Notice) error {
 	if d.Service != "EC2" || d.Category != "scheduledChange" {
 		return nil
 	}
-	n.Action, n.Cause = Drain, ScheduledChange
+	n.Action, n.Cause = drain, scheduledChange
 	for _, entity := range d.Entities {
 		n.add(entity.Value)
 	}
 	return nil
 }
 
-func (n *Notice) add(instance string) {
+func (n *notice) add(instance string) {
 	if instance != "" && !slices.Contains(n.Instances, instance) {
 		n.Instances = append(n.Instances, instance)
 	}

@@ -36,37 +36,37 @@ const (
 func TestParse(t *testing.T) {
 	for name, c := range map[string]struct {
 		body      string
-		action    Action
-		cause     Cause
+		action    action
+		cause     cause
 		instances []string
 	}{
-		"a spot notice drains":                   {ec2(spotType, one), Drain, SpotInterrupted, []string{victim}},
-		"a capacity reservation notice drains":   {ec2("EC2 Capacity Reservation Instance Interruption Warning", one), Drain, CapacityReservationInterrupted, []string{victim}},
-		"a rebalance recommendation is told":     {ec2("EC2 Instance Rebalance Recommendation", one), Tell, RebalanceRecommended, []string{victim}},
-		"state stopping drains":                  {state("stopping"), Drain, InstanceStopping, []string{victim}},
-		"state stopped drains":                   {state("stopped"), Drain, InstanceStopping, []string{victim}},
-		"state shutting-down drains":             {state("shutting-down"), Drain, InstanceTerminating, []string{victim}},
-		"state terminated drains":                {state("terminated"), Drain, InstanceTerminating, []string{victim}},
-		"a state's case does not matter":         {state("STOPPING"), Drain, InstanceStopping, []string{victim}},
-		"state pending is ignored":               {state("pending"), Ignore, "", nil},
-		"state running is ignored":               {state("running"), Ignore, "", nil},
-		"an empty state is ignored":              {state(""), Ignore, "", nil},
-		"a part of a state's name is ignored":    {state("stop"), Ignore, "", nil},
-		"a scheduled change drains all entities": {health("EC2", "scheduledChange", `[{"entityValue":"i-1"},{"entityValue":"i-2"},{"entityValue":"i-1"}]`), Drain, ScheduledChange, []string{"i-1", "i-2"}},
-		"a health issue is ignored":              {health("EC2", "issue", `[{"entityValue":"i-1"}]`), Ignore, "", nil},
-		"another service's change is ignored":    {health("RDS", "scheduledChange", `[{"entityValue":"i-1"}]`), Ignore, "", nil},
-		"an unknown detail-type is ignored":      {ec2("EC2 Something Else", one), Ignore, "", nil},
-		"a detail-type of another case is":       {ec2("ec2 spot instance interruption warning", one), Ignore, "", nil},
-		"an unknown version is ignored":          {event("1", "aws.ec2", spotType, one), Ignore, "", nil},
-		"an unknown source is ignored":           {event("0", "my.app", spotType, one), Ignore, "", nil},
-		"an empty object is ignored":             {`{}`, Ignore, "", nil},
-		"a detail of unknown type is not read":   {ec2("EC2 Something Else", `"text"`), Ignore, "", nil},
+		"a spot notice drains":                   {ec2(spotType, one), drain, spotInterrupted, []string{victim}},
+		"a capacity reservation notice drains":   {ec2("EC2 Capacity Reservation Instance Interruption Warning", one), drain, capacityReservationInterrupted, []string{victim}},
+		"a rebalance recommendation is told":     {ec2("EC2 Instance Rebalance Recommendation", one), tell, rebalanceRecommended, []string{victim}},
+		"state stopping drains":                  {state("stopping"), drain, instanceStopping, []string{victim}},
+		"state stopped drains":                   {state("stopped"), drain, instanceStopping, []string{victim}},
+		"state shutting-down drains":             {state("shutting-down"), drain, instanceTerminating, []string{victim}},
+		"state terminated drains":                {state("terminated"), drain, instanceTerminating, []string{victim}},
+		"a state's case does not matter":         {state("STOPPING"), drain, instanceStopping, []string{victim}},
+		"state pending is ignored":               {state("pending"), ignore, "", nil},
+		"state running is ignored":               {state("running"), ignore, "", nil},
+		"an empty state is ignored":              {state(""), ignore, "", nil},
+		"a part of a state's name is ignored":    {state("stop"), ignore, "", nil},
+		"a scheduled change drains all entities": {health("EC2", "scheduledChange", `[{"entityValue":"i-1"},{"entityValue":"i-2"},{"entityValue":"i-1"}]`), drain, scheduledChange, []string{"i-1", "i-2"}},
+		"a health issue is ignored":              {health("EC2", "issue", `[{"entityValue":"i-1"}]`), ignore, "", nil},
+		"another service's change is ignored":    {health("RDS", "scheduledChange", `[{"entityValue":"i-1"}]`), ignore, "", nil},
+		"an unknown detail-type is ignored":      {ec2("EC2 Something Else", one), ignore, "", nil},
+		"a detail-type of another case is":       {ec2("ec2 spot instance interruption warning", one), ignore, "", nil},
+		"an unknown version is ignored":          {event("1", "aws.ec2", spotType, one), ignore, "", nil},
+		"an unknown source is ignored":           {event("0", "my.app", spotType, one), ignore, "", nil},
+		"an empty object is ignored":             {`{}`, ignore, "", nil},
+		"a detail of unknown type is not read":   {ec2("EC2 Something Else", `"text"`), ignore, "", nil},
 		"an odd time does not hide a spot notice": {
-			`{"version":"0","source":"aws.ec2","time":"yesterday","detail-type":"` + spotType + `","detail":` + one + `}`, Drain, SpotInterrupted, []string{victim},
+			`{"version":"0","source":"aws.ec2","time":"yesterday","detail-type":"` + spotType + `","detail":` + one + `}`, drain, spotInterrupted, []string{victim},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n, err := Parse(c.body)
+			n, err := parseNotice(c.body)
 			if err != nil {
 				t.Fatalf("Parse: %v", err)
 			}
@@ -88,7 +88,7 @@ func TestParseRefuses(t *testing.T) {
 		"no entity":                  {health("EC2", "scheduledChange", `[]`), `read the detail of "AWS Health Event": it names no instance`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Parse(c.body)
+			_, err := parseNotice(c.body)
 			if err == nil || err.Error() != c.want {
 				t.Errorf("got  %v\nwant %s", err, c.want)
 			}
@@ -103,16 +103,16 @@ func FuzzParse(f *testing.F) {
 		f.Add(body)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
-		n, err := Parse(body)
+		n, err := parseNotice(body)
 		if err != nil {
 			return
 		}
 		switch n.Action {
-		case Ignore:
+		case ignore:
 			if len(n.Instances) != 0 || n.Cause != "" {
 				t.Errorf("an ignored notice has cause %q and instances %v", n.Cause, n.Instances)
 			}
-		case Tell, Drain:
+		case tell, drain:
 			if n.Cause == "" || len(n.Instances) == 0 || slices.Contains(n.Instances, "") {
 				t.Errorf("a notice to %s has cause %q and instances %q", n.Action, n.Cause, n.Instances)
 			}

@@ -71,7 +71,7 @@ func TestWhichPodsHaveToLeave(t *testing.T) {
 			tolerating(corev1.Toleration{Key: "node.kubernetes.io/not-ready", Operator: corev1.TolerationOpExists}), true,
 		},
 		"a pod that tolerates the taint's NoExecute only leaves": {
-			tolerating(corev1.Toleration{Key: DisruptedTaint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}), true,
+			tolerating(corev1.Toleration{Key: disruptedKey, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}), true,
 		},
 		"a daemon pod stays":          {ownedBy("DaemonSet"), false},
 		"a static pod stays":          {mirrored, false},
@@ -82,7 +82,7 @@ func TestWhichPodsHaveToLeave(t *testing.T) {
 			tolerating(corev1.Toleration{Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}), false,
 		},
 		"a pod that tolerates the taint stays": {
-			tolerating(corev1.Toleration{Key: DisruptedTaint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}), false,
+			tolerating(corev1.Toleration{Key: disruptedKey, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}), false,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -9,40 +9,40 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// DrainingAnnotation holds the node's Record as JSON.
-const DrainingAnnotation = "spotdrill.dev/draining"
+// drainingAnnotation holds the node's record as JSON.
+const drainingAnnotation = "spotdrill.dev/draining"
 
-// DisruptedTaint is the key of the taint that a node gets with its cordon. It is
+// disruptedKey is the key of the taint that a node gets with its cordon. It is
 // Karpenter's, so that what tolerates one handler tolerates the other.
-const DisruptedTaint = "karpenter.sh/disrupted"
+const disruptedKey = "karpenter.sh/disrupted"
 
-// State says how far a drain is.
-type State string
+// drainState says how far a drain is.
+type drainState string
 
 // The states of a drain.
 const (
-	Draining State = "draining"
-	Drained  State = "drained"   // nothing evictable is left
-	TimedOut State = "timed-out" // given up after Config.DrainTimeout
+	stateDraining drainState = "draining"
+	stateDrained  drainState = "drained"   // nothing evictable is left
+	stateTimedOut drainState = "timed-out" // given up after Config.DrainTimeout
 )
 
-// Record is what is kept of a drain, on the node itself.
-type Record struct {
-	State    State     `json:"state"`
-	Cause    Cause     `json:"cause"`
-	Notice   string    `json:"notice,omitempty"` // id of the EventBridge envelope
-	Instance string    `json:"instance"`
-	Since    time.Time `json:"since"`
-	Seen     time.Time `json:"seen,omitzero"` // when a handler last said that it is at work
-	Ended    time.Time `json:"ended,omitzero"`
+// drainRecord is what is kept of a drain, on the node itself.
+type drainRecord struct {
+	State    drainState `json:"state"`
+	Cause    cause      `json:"cause"`
+	Notice   string     `json:"notice,omitempty"` // id of the EventBridge envelope
+	Instance string     `json:"instance"`
+	Since    time.Time  `json:"since"`
+	Seen     time.Time  `json:"seen,omitzero"` // when a handler last said that it is at work
+	Ended    time.Time  `json:"ended,omitzero"`
 }
 
 // drain tells one drain of a node from another one before or after it.
-func (r Record) drain() string { return r.Notice + "@" + r.Since.Format(time.RFC3339Nano) }
+func (r drainRecord) drain() string { return r.Notice + "@" + r.Since.Format(time.RFC3339Nano) }
 
 // idle is for how long no handler has said that it works on the drain. Where the
 // clocks of two of them differ by more than that, both do, which harms nobody.
-func (r Record) idle() time.Duration {
+func (r drainRecord) idle() time.Duration {
 	if r.Seen.After(r.Since) {
 		return time.Since(r.Seen)
 	}
@@ -50,29 +50,29 @@ func (r Record) idle() time.Duration {
 }
 
 func disruptedTaint() corev1.Taint {
-	return corev1.Taint{Key: DisruptedTaint, Effect: corev1.TaintEffectNoSchedule}
+	return corev1.Taint{Key: disruptedKey, Effect: corev1.TaintEffectNoSchedule}
 }
 
 // recordOf reads the drain that a node is in or has been through. There is none
 // where the annotation is missing or unreadable, and none on a node that is
 // schedulable and untainted: somebody has restored it.
-func recordOf(node *corev1.Node) (Record, bool) {
-	var r Record
-	value, ok := node.Annotations[DrainingAnnotation]
+func recordOf(node *corev1.Node) (drainRecord, bool) {
+	var r drainRecord
+	value, ok := node.Annotations[drainingAnnotation]
 	if !ok || json.Unmarshal([]byte(value), &r) != nil {
-		return Record{}, false
+		return drainRecord{}, false
 	}
 	return r, node.Spec.Unschedulable || tainted(node)
 }
 
 func tainted(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == DisruptedTaint })
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == disruptedKey })
 }
 
 // markPatch is the JSON merge patch that cordons and taints the node and writes
 // the record. It names the resourceVersion that it is based on: a merge patch
 // replaces the whole list of taints, and of two handlers only one may win.
-func markPatch(node *corev1.Node, r Record) ([]byte, error) {
+func markPatch(node *corev1.Node, r drainRecord) ([]byte, error) {
 	taints := node.Spec.Taints
 	if !tainted(node) {
 		taints = append(slices.Clone(taints), disruptedTaint())
@@ -83,7 +83,7 @@ func markPatch(node *corev1.Node, r Record) ([]byte, error) {
 // recordPatch writes the record, or takes it away where there is none to write, and,
 // where there is one, a change of the spec. Cordon and taint stay until the instance
 // goes or somebody restores the node.
-func recordPatch(node *corev1.Node, r *Record, spec map[string]any) ([]byte, error) {
+func recordPatch(node *corev1.Node, r *drainRecord, spec map[string]any) ([]byte, error) {
 	var annotation any
 	if r != nil {
 		data, err := json.Marshal(r)
@@ -95,7 +95,7 @@ func recordPatch(node *corev1.Node, r *Record, spec map[string]any) ([]byte, err
 	patch := map[string]any{
 		"metadata": map[string]any{
 			"resourceVersion": node.ResourceVersion,
-			"annotations":     map[string]any{DrainingAnnotation: annotation},
+			"annotations":     map[string]any{drainingAnnotation: annotation},
 		},
 	}
 	if spec != nil {

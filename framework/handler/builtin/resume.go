@@ -48,8 +48,8 @@ func (d *dispatcher) adoptAll(ctx context.Context, idle time.Duration) {
 // adopt goes on with the drain where it was idle for so long. It says so in the record
 // first, so that of several handlers one does. For a drain of this process, whose
 // evictions take that long, that is all.
-func (d *dispatcher) adopt(ctx context.Context, node *corev1.Node, r Record, idle time.Duration) {
-	if r.State != Draining || r.idle() < idle {
+func (d *dispatcher) adopt(ctx context.Context, node *corev1.Node, r drainRecord, idle time.Duration) {
+	if r.State != stateDraining || r.idle() < idle {
 		return
 	}
 	log := d.log.With("node", node.Name, "instance", r.Instance, "notice", r.Notice)

@@ -38,7 +38,7 @@ func TestARestartResumesUnfinishedDrains(t *testing.T) {
 		}
 		time.Sleep(7 * time.Second)
 		stop()
-		if r, _ := recordOf(c.node(t, "spot-1")); r.State != Drained {
+		if r, _ := recordOf(c.node(t, "spot-1")); r.State != stateDrained {
 			t.Errorf("record = %+v, want it drained", r)
 		}
 
@@ -71,7 +71,7 @@ func TestOneReplicaTakesOverWhatAnotherOneLeaves(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		stopFirst()
 		stopSecond()
-		if r, _ := recordOf(c.node(t, "spot-1")); r.State != Drained {
+		if r, _ := recordOf(c.node(t, "spot-1")); r.State != stateDrained {
 			t.Errorf("record = %+v, want it drained", r)
 		}
 		got := slices.Sorted(slices.Values(reasons(slices.Concat(sent(first), sent(second)))))
@@ -125,7 +125,7 @@ func TestARestoredNodeLosesItsRecord(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		c.uncordon(t, "spot-1")
 		time.Sleep(resumeEvery)
-		if left, ok := c.node(t, "spot-1").Annotations[DrainingAnnotation]; ok {
+		if left, ok := c.node(t, "spot-1").Annotations[drainingAnnotation]; ok {
 			t.Errorf("the record is left: %s", left)
 		}
 		c.cordon(t, "spot-1")
