@@ -87,7 +87,7 @@ func foundEvent(p *corev1.Pod, initial bool) history.Event {
 
 func (o observer) podAdded(p *corev1.Pod, initial bool) {
 	o.rec.Record(foundEvent(p, initial))
-	before := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: p.UID}}
+	before := &corev1.Pod{}
 	if initial {
 		before.Spec.NodeName = p.Spec.NodeName // said by pod.present
 	}
@@ -95,11 +95,6 @@ func (o observer) podAdded(p *corev1.Pod, initial bool) {
 }
 
 func (o observer) podChanged(before, after *corev1.Pod) {
-	if before.UID != after.UID {
-		o.podDeleted(before)
-		o.podAdded(after, false)
-		return
-	}
 	if before.Spec.NodeName == "" && after.Spec.NodeName != "" {
 		o.rec.Record(podEvent(history.PodScheduled, after))
 	}

@@ -3,13 +3,13 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -18,62 +18,76 @@ import (
 // Watcher records what changes in the cluster: nodes, pods, the endpoints of
 // kube-dns, and Kubernetes events about nodes and pods.
 type Watcher struct {
-	stop context.CancelFunc
-	done []func()
+	stop    context.CancelFunc
+	sights  []*sight
+	logs    *dnsLogs
+	running sync.WaitGroup
 }
 
-// syncTimeout bounds the first listing; it takes milliseconds.
-const syncTimeout = 20 * time.Second
+const (
+	// syncTimeout bounds the first listing; it takes milliseconds.
+	syncTimeout = 20 * time.Second
+	// completeTimeout bounds the wait for what a watch has yet to tell; that takes
+	// milliseconds, too.
+	completeTimeout = 10 * time.Second
+)
 
 // Watch records the objects that exist, then every change, until Stop. When it
 // returns, all present objects are in the history.
 func (c *Cluster) Watch(ctx context.Context, rec *history.Recorder) (*Watcher, error) {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	all := informers.NewSharedInformerFactory(c.Clientset, 0)
-	dns := informers.NewSharedInformerFactoryWithOptions(c.Clientset, 0,
-		informers.WithNamespace(dnsNamespace),
-		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = discoveryv1.LabelServiceName + "=" + dnsService }))
-
 	logs := &dnsLogs{ctx: ctx, clientset: c.Clientset, rec: rec, open: map[types.UID]bool{}}
 	o := observer{rec: rec, clock: rec.Clock(), dnsReady: logs.follow}
-	var synced []cache.InformerSynced
-	for _, w := range []struct {
-		informer cache.SharedIndexInformer
-		handler  cache.ResourceEventHandler
-	}{
-		{all.Core().V1().Nodes().Informer(), on(o.nodeAdded, o.nodeChanged, o.nodeDeleted)},
-		{all.Core().V1().Pods().Informer(), on(o.podAdded, o.podChanged, o.podDeleted)},
-		{all.Core().V1().Events().Informer(), on(o.eventAdded, o.eventChanged, func(*corev1.Event) {})},
-		{dns.Discovery().V1().EndpointSlices().Informer(), on(o.sliceAdded, o.sliceChanged, o.sliceDeleted)},
-	} {
-		reg, err := w.informer.AddEventHandler(w.handler)
-		if err != nil {
-			stop()
-			return nil, fmt.Errorf("watch the cluster: %w", err)
-		}
-		synced = append(synced, reg.HasSynced)
+	core, discovery := c.Clientset.CoreV1(), c.Clientset.DiscoveryV1()
+	w := &Watcher{stop: stop, logs: logs, sights: []*sight{
+		newSight("nodes", core.Nodes(), "", on(o.nodeAdded, o.nodeChanged, o.nodeDeleted)),
+		newSight("pods", core.Pods(metav1.NamespaceAll), "", on(o.podAdded, o.podChanged, o.podDeleted)),
+		newSight("events", core.Events(metav1.NamespaceAll), "", on(o.eventAdded, o.eventChanged, func(*corev1.Event) {})),
+		newSight("EndpointSlices of "+dnsService, discovery.EndpointSlices(dnsNamespace), discoveryv1.LabelServiceName+"="+dnsService,
+			on(o.sliceAdded, o.sliceChanged, o.sliceDeleted)),
+	}}
+	for _, s := range w.sights {
+		s.clock = rec.Clock()
+		reflector := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(&s.source, c.Clientset), nil, s,
+			cache.ReflectorOptions{Name: "recording", TypeDescription: s.what})
+		s.newest = reflector.LastSyncResourceVersion
+		w.running.Go(func() { reflector.RunWithContext(ctx) })
 	}
-	all.Start(ctx.Done())
-	dns.Start(ctx.Done())
-	w := &Watcher{stop: stop, done: []func(){all.Shutdown, dns.Shutdown, logs.running.Wait}}
 	limit, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
-	if !cache.WaitForCacheSync(limit.Done(), synced...) {
-		w.Stop()
-		return nil, fmt.Errorf("watch the cluster: the first listing did not come within %s", syncTimeout)
+	for _, s := range w.sights {
+		select {
+		case <-s.listed:
+		case <-limit.Done():
+			w.Stop()
+			return nil, fmt.Errorf("watch the cluster: the first listing of %s did not come within %s", s.what, syncTimeout)
+		}
 	}
 	return w, nil
+}
+
+// Complete waits until all that has happened in the cluster is on record. It is an
+// error where that does not come, at most 10 s, or where a watch had broken off:
+// something may be missing then.
+func (w *Watcher) Complete(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
+	defer cancel()
+	for _, s := range w.sights {
+		if err := s.complete(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Stop ends the recording and waits until nothing is written any more.
 func (w *Watcher) Stop() {
 	w.stop()
-	for _, f := range w.done {
-		f()
-	}
+	w.running.Wait()
+	w.logs.running.Wait()
 }
 
-// on adapts typed functions to client-go's handler, tombstones included.
+// on adapts typed functions to client-go's handler.
 func on[T any](added func(obj T, initial bool), changed func(before, after T), deleted func(T)) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(obj any, initial bool) {
@@ -89,9 +103,6 @@ func on[T any](added func(obj T, initial bool), changed func(before, after T), d
 			}
 		},
 		DeleteFunc: func(obj any) {
-			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = gone.Obj
-			}
 			if t, ok := obj.(T); ok {
 				deleted(t)
 			}

@@ -253,8 +253,9 @@ func (r *drilling) record(ctx context.Context) (stop func(context.Context) error
 		depth := r.recordDepth(ctx)
 		probed := stopProbers(ctx)
 		queued := stopQueue()
+		watched := watcher.Complete(ctx)
 		watcher.Stop()
-		return errors.Join(depth, probed, queued)
+		return errors.Join(depth, probed, queued, watched)
 	}, nil
 }
 

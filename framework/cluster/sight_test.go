@@ -1,0 +1,131 @@
+package cluster
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+func nodeOf(name, uid, version string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uid), ResourceVersion: version}}
+}
+
+func TestAWatchThatBeginsAnewIsNotComplete(t *testing.T) {
+	expired := metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonExpired, Code: 410}
+	for name, c := range map[string]struct {
+		end    func(*watch.FakeWatcher)
+		broken bool
+	}{
+		"it goes on":               {},
+		"it ends and is taken up":  {end: func(w *watch.FakeWatcher) { w.Stop() }},
+		"what was next is too old": {end: func(w *watch.FakeWatcher) { w.Error(&expired) }, broken: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rec, err := history.Create(t.TempDir(), history.NewClock(), history.Meta{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer rec.Close(false)
+			client := fake.NewClientset(nodeOf("a", "1", "10"))
+			watches := make(chan *watch.FakeWatcher, 2)
+			client.PrependWatchReactor("nodes", func(clienttesting.Action) (bool, watch.Interface, error) {
+				w := watch.NewFake()
+				watches <- w
+				return true, w, nil
+			})
+			w, err := (&Cluster{Clientset: client}).Watch(t.Context(), rec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Stop()
+			nodes := <-watches
+			later := nodeOf("b", "2", "11")
+			if err := client.Tracker().Add(later); err != nil {
+				t.Fatal(err)
+			}
+			nodes.Add(later)
+			if c.end != nil {
+				c.end(nodes)
+				<-watches
+			}
+			if err := w.Complete(t.Context()); (err != nil) != c.broken || c.broken && !strings.Contains(err.Error(), "the watch of nodes broke off") {
+				t.Errorf("broken %t, want %t: %v", err != nil, c.broken, err)
+			}
+			var present []string
+			for _, e := range rec.Events() {
+				if e.Kind == history.NodePresent {
+					present = append(present, e.Node)
+				}
+			}
+			if !slices.Equal(present, []string{"a", "b"}) {
+				t.Errorf("nodes on record: %v", present)
+			}
+		})
+	}
+}
+
+func TestARecordIsCompleteOnceItHasComeToTheList(t *testing.T) {
+	for name, c := range map[string]struct {
+		recorded []any
+		newest   string
+		why      string
+	}{
+		"the same":                       {recorded: []any{nodeOf("a", "1", "10"), nodeOf("b", "2", "11")}, newest: "11"},
+		"an object was not seen yet":     {recorded: []any{nodeOf("a", "1", "10")}, newest: "10", why: "b has changed"},
+		"a change was not seen yet":      {recorded: []any{nodeOf("a", "1", "10"), nodeOf("b", "2", "9")}, newest: "10", why: "b has changed"},
+		"an end was not seen yet":        {recorded: []any{nodeOf("a", "1", "10"), nodeOf("b", "2", "11"), nodeOf("c", "3", "5")}, newest: "11", why: "3 are on record, 2 are there"},
+		"more has happened since":        {recorded: []any{nodeOf("a", "1", "14")}, newest: "15"},
+		"the name is another's by now":   {recorded: []any{nodeOf("a", "1", "10"), nodeOf("b", "8", "7")}, newest: "10", why: "b has changed"},
+		"nothing, and nothing was ended": {newest: "9", why: "has changed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &sight{
+				handler: on(func(*corev1.Node, bool) {}, func(_, _ *corev1.Node) {}, func(*corev1.Node) {}),
+				newest:  func() string { return c.newest }, listed: make(chan struct{}),
+			}
+			if err := s.Replace(c.recorded, ""); err != nil {
+				t.Fatal(err)
+			}
+			list := &corev1.NodeList{ListMeta: metav1.ListMeta{ResourceVersion: "12"}, Items: []corev1.Node{*nodeOf("a", "1", "10"), *nodeOf("b", "2", "11")}}
+			if why := s.whyBehind(list); why != c.why && (c.why == "" || !strings.HasSuffix(why, c.why)) {
+				t.Errorf("got %q, want %q", why, c.why)
+			}
+		})
+	}
+}
+
+// A list that a watch begins anew with is put on record as far as it tells.
+func TestAnotherListIsRecordedByItsDifference(t *testing.T) {
+	var seen []string
+	s := &sight{
+		handler: on(func(n *corev1.Node, initial bool) {
+			what := "added "
+			if initial {
+				what = "present "
+			}
+			seen = append(seen, what+n.Name)
+		}, func(_, n *corev1.Node) { seen = append(seen, "changed "+n.Name) }, func(n *corev1.Node) { seen = append(seen, "gone "+n.Name) }),
+		clock: history.NewClock(), listed: make(chan struct{}),
+	}
+	for _, list := range [][]any{{nodeOf("a", "1", "1"), nodeOf("b", "2", "2")}, {nodeOf("b", "3", "4"), nodeOf("a", "1", "5")}} {
+		if err := s.Replace(list, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{"present a", "present b", "gone b", "added b", "changed a"}
+	if !slices.Equal(seen, want) {
+		t.Errorf("got  %q\nwant %q", seen, want)
+	}
+	if s.broken == nil {
+		t.Error("nobody says that the watch had broken off")
+	}
+}
