@@ -55,6 +55,8 @@ type Cluster struct {
 	log      func(format string, args ...any)
 	// staticFree is true where no node has a static pod of ours.
 	staticFree bool
+	// unwired is true where a node may have no network, or one of before.
+	unwired bool
 }
 
 // Node is a kind node dressed as an EC2 instance.

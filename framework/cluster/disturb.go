@@ -31,10 +31,17 @@ func (c *Cluster) Kill(ctx context.Context, p corev1.Pod) error {
 	return nil
 }
 
+// cutOffComment marks the rules of CutOff.
+const cutOffComment = "spotdrill-cut-off"
+
 // cutOffRule matches what a pod sends to the API server, past kube-proxy.
 func cutOffRule(p corev1.Pod) string {
-	return "FORWARD -s " + p.Status.PodIP + " -p tcp --dport 6443 -m comment --comment spotdrill-cut-off -j DROP"
+	return "FORWARD -s " + p.Status.PodIP + " -p tcp --dport 6443 -m comment --comment " + cutOffComment + " -j DROP"
 }
+
+// reconnectAll undoes every CutOff on a node: a run that was killed has undone none.
+const reconnectAll = `iptables -w -S FORWARD | sed -n '/` + cutOffComment + `/{s/^-A/-D/;s/"//g;p}' | while read -r rule; do iptables -w $rule; done
+`
 
 // CutOff drops every packet from the pod to the Kubernetes API, also of open
 // connections, until Reconnect.
@@ -47,7 +54,7 @@ func (c *Cluster) CutOff(ctx context.Context, p corev1.Pod) error {
 
 // Reconnect undoes CutOff and says how many packets were dropped.
 func (c *Cluster) Reconnect(ctx context.Context, p corev1.Pod) (dropped int, err error) {
-	count := fmt.Sprintf("iptables -w -nvxL FORWARD | awk '/spotdrill-cut-off/ && $8 == \"%s\" {n += $1} END {print n+0}'; while iptables -w -D %s 2>/dev/null; do :; done",
+	count := fmt.Sprintf("iptables -w -nvxL FORWARD | awk '/"+cutOffComment+"/ && $8 == \"%s\" {n += $1} END {print n+0}'; while iptables -w -D %s 2>/dev/null; do :; done",
 		p.Status.PodIP, cutOffRule(p))
 	out, err := c.engine.Exec(ctx, p.Spec.NodeName, nil, "sh", "-ec", count)
 	if err != nil {

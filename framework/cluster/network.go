@@ -39,9 +39,9 @@ type wiring struct {
 	node, podCIDR, ip string
 }
 
-// Wire confines every running node to our own networks, and then gives pods
-// their network: a CNI configuration with the node's pod range, and a route to
-// every other node's range. It can be repeated.
+// Wire confines every running node to our own networks, undoes every CutOff, and
+// then gives pods their network: a CNI configuration with the node's pod range, and
+// a route to every other node's range. It can be repeated.
 func (c *Cluster) Wire(ctx context.Context) error {
 	nodes, err := c.wirings(ctx)
 	if err != nil {
@@ -57,7 +57,7 @@ func (c *Cluster) Wire(ctx context.Context) error {
 		if err := conflist.Execute(&conf, n.podCIDR); err != nil {
 			return fmt.Errorf("render CNI configuration: %w", err)
 		}
-		script := confine(network.Subnets) + masquerade + writeConflist
+		script := confine(network.Subnets) + masquerade + reconnectAll + writeConflist
 		// A node that registered anew may have got the range of another.
 		script += fmt.Sprintf("ip route del %s 2>/dev/null || true\n", n.podCIDR)
 		for _, peer := range nodes {
@@ -69,6 +69,7 @@ func (c *Cluster) Wire(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("wire node %s: %w", n.node, err))
 		}
 	}
+	c.unwired = len(errs) > 0
 	return errors.Join(errs...)
 }
 

@@ -5,10 +5,13 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
-// The script runs in a network namespace of its own, behind whose eth0 nobody answers.
-func TestConfinedNodeReachesItsNetworksOnly(t *testing.T) {
+// onANode runs a script in a network namespace of its own.
+func onANode(t *testing.T, script string) (string, error) {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("a network namespace of its own needs root")
 	}
@@ -17,6 +20,21 @@ func TestConfinedNodeReachesItsNetworksOnly(t *testing.T) {
 			t.Skipf("the node's script needs %s: %v", program, err)
 		}
 	}
+	out, err := exec.CommandContext(t.Context(), "unshare", "--net", "bash", "-ec", script).CombinedOutput()
+	return string(out), err
+}
+
+func TestWiringConnectsPodsThatWereCutOff(t *testing.T) {
+	one, other := corev1.Pod{Status: corev1.PodStatus{PodIP: "10.244.1.2"}}, corev1.Pod{Status: corev1.PodStatus{PodIP: "10.244.1.3"}}
+	out, err := onANode(t, "iptables -w -A FORWARD -s 10.244.1.4 -m comment --comment mine -j DROP; iptables -w -I "+cutOffRule(one)+"; iptables -w -I "+cutOffRule(other)+
+		"\n"+reconnectAll+reconnectAll+"iptables -w -S FORWARD")
+	if err != nil || strings.Contains(out, cutOffComment) || !strings.Contains(out, "mine") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// Behind the node's eth0 nobody answers.
+func TestConfinedNodeReachesItsNetworksOnly(t *testing.T) {
 	const node = `
 ip link set lo up; ip link add eth0 type veth peer name beyond; ip address add 172.18.0.5/16 dev eth0; ip link set beyond up; ip link set eth0 up
 ip route add default via 172.18.0.1
@@ -35,9 +53,8 @@ iptables -w -t nat -A OUTPUT -d 172.18.0.1 -p udp --dport 53 -j DNAT --to-destin
 		"the link's gateway": {to: "172.18.0.1/4567"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			script := node + confine([]string{"172.18.0.0/16"}) + "echo > /dev/udp/" + c.to
-			out, err := exec.CommandContext(t.Context(), "unshare", "--net", "bash", "-ec", script).CombinedOutput()
-			dropped := strings.Contains(string(out), "Operation not permitted")
+			out, err := onANode(t, node+confine([]string{"172.18.0.0/16"})+"echo > /dev/udp/"+c.to)
+			dropped := strings.Contains(out, "Operation not permitted")
 			if (err != nil && !dropped) || dropped != c.dropped {
 				t.Errorf("dropped: %v, want %v: %v\n%s", dropped, c.dropped, err, out)
 			}

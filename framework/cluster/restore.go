@@ -42,10 +42,7 @@ func (c *Cluster) Restore(ctx context.Context, leftovers func(key string) bool, 
 			mended = append(mended, c.Nodes[i].Name+" "+what)
 		}
 	}
-	if len(mended) > 0 {
-		// A started container has an empty network namespace, perhaps a new
-		// address, and a new Node object a new pod range: routes are written
-		// everywhere.
+	if c.unwired && len(errs) == 0 {
 		if err := c.Wire(ctx); err != nil {
 			errs = append(errs, err)
 		}
@@ -99,6 +96,10 @@ func (c *Cluster) giveBack(ctx context.Context, n *Node, lost bool, newInstance 
 			return "", err
 		}
 	}
+	// A started container has an empty network namespace, perhaps a new address, and
+	// a new Node object a new pod range: routes are written everywhere, by a later
+	// Restore where this one does not come so far.
+	c.unwired = true
 	started := time.Now()
 	if !running {
 		if err := c.engine.Start(ctx, n.Name); err != nil {

@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/spotdrill/spotdrill/framework/engine"
 )
 
 // five is a cluster as it was made; change may do something to its nodes first.
@@ -90,5 +94,61 @@ func TestWhatADrainLeavesIsCleaned(t *testing.T) {
 	}
 	if n.Spec.Unschedulable || len(n.Spec.Taints) != 1 || n.Spec.Taints[0].Key != corev1.TaintNodeNotReady || len(n.Annotations) != 1 {
 		t.Errorf("left %+v, %v", n.Spec, n.Annotations)
+	}
+}
+
+// docker is in place of the real one, on whose nodes nothing of a test is done: it
+// runs one node, and keeps a record.
+const docker = `#!/bin/sh
+printf '%s\n' "$*" >>DIR/record
+case "$*" in
+*State.Running*) test -e DIR/started && echo true || echo false ;;
+start*) touch DIR/started ;;
+update*) test -e DIR/mended ;;
+"network ls"*) echo drill ;;
+"network inspect"*) echo '[{"Name": "drill", "IPAM": {"Config": [{"Subnet": "172.18.0.0/16"}]}}]' ;;
+inspect*) echo 172.18.0.5 ;;
+esac
+`
+
+func TestANodeThatWasStartedIsWiredByALaterRestore(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "docker"), []byte(strings.ReplaceAll(docker, "DIR", dir)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{PodCIDR: "10.244.1.0/24"}}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	client := fake.NewClientset(node)
+	c := &Cluster{Network: "drill", Nodes: []Node{{Name: "n", Capacity: Spot}}, Clientset: client, engine: &engine.Engine{Name: "docker"}}
+	restore := func() error {
+		_, err := c.Restore(t.Context(), func(string) bool { return false }, nil)
+		return err
+	}
+	wired := func() int {
+		record, err := os.ReadFile(filepath.Join(dir, "record"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(string(record), "exec --interactive n sh -ec "+confine([]string{"172.18.0.0/16"})+masquerade+reconnectAll)
+	}
+	if err := restore(); err == nil || wired() > 0 {
+		t.Fatalf("docker update fails, and Restore with %v; wired %d times", err, wired())
+	}
+	if err := os.WriteFile(filepath.Join(dir, "mended"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	proxy := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "p", Labels: map[string]string{appLabel: "kube-proxy"}}}
+	proxy.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	if err := client.Tracker().Add(proxy); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := restore(); err != nil {
+			t.Fatal(err)
+		}
+		if wired() != 1 {
+			t.Fatalf("wired %d times", wired())
+		}
 	}
 }
