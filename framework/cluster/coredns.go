@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/kubectl/pkg/util/podutils"
 	"k8s.io/utils/ptr"
 
@@ -54,9 +55,9 @@ const (
 
 var forwardLine = regexp.MustCompile(`(?m)^(\s*forward\s+\.\s+)\S+`)
 
-// WithUpstream returns the Corefile with external names forwarded to server
+// withUpstream returns the Corefile with external names forwarded to server
 // instead of the node's resolver, so that no query leaves the cluster.
-func WithUpstream(corefile, server string) (string, error) {
+func withUpstream(corefile, server string) (string, error) {
 	if !forwardLine.MatchString(corefile) {
 		return "", fmt.Errorf("the Corefile has no `forward . …` to turn to an upstream inside the cluster")
 	}
@@ -68,26 +69,18 @@ func WithUpstream(corefile, server string) (string, error) {
 // pods are replaced because a changed Corefile reaches running ones up to 90 s
 // late. Where the settings are in force already, nothing is touched.
 func (c *Cluster) SetDNS(ctx context.Context, want DNSSettings) error {
-	cm, err := c.Clientset.CoreV1().ConfigMaps(dnsNamespace).Get(ctx, dnsName, metav1.GetOptions{})
+	cm, deploy, err := c.readDNS(ctx)
 	if err != nil {
-		return fmt.Errorf("read Corefile: %w", err)
+		return err
 	}
 	text, err := corefile.WithLameduck(cm.Data["Corefile"], want.Lameduck)
 	if err != nil {
 		return err
 	}
 	mark := fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%+v\n%s", want, text)))[:16]
-	deploy, err := c.Clientset.AppsV1().Deployments(dnsNamespace).Get(ctx, dnsName, metav1.GetOptions{})
-	if err != nil {
-		return fmt.Errorf("read Deployment coredns: %w", err)
-	}
 	if deploy.Spec.Template.Annotations[settingsMark] != mark || c.whyDNSNotSet(ctx, mark, text, want) != "" {
-		cm.Data["Corefile"] = text
-		if _, err := c.Clientset.CoreV1().ConfigMaps(dnsNamespace).Update(ctx, cm, metav1.UpdateOptions{}); err != nil {
-			return fmt.Errorf("set Corefile: %w", err)
-		}
-		setTemplate(deploy, want, mark)
-		if err := c.replaceDNS(ctx, deploy); err != nil {
+		err := c.replaceDNS(ctx, text, func(deploy *appsv1.Deployment) { setTemplate(deploy, want, mark) })
+		if err != nil {
 			return err
 		}
 	}
@@ -138,16 +131,46 @@ func setTemplate(deploy *appsv1.Deployment, want DNSSettings, mark string) {
 	}
 }
 
-// replaceDNS updates the Deployment and replaces all of its pods. It takes the old
-// ones away first, without their lameduck: nobody measures yet. A rolling update
-// would make pods of the old template again for those that are taken away.
-func (c *Cluster) replaceDNS(ctx context.Context, deploy *appsv1.Deployment) error {
-	replicas := ptr.Deref(deploy.Spec.Replicas, 1)
-	deploy.Spec.Replicas = ptr.To(int32(0))
-	if _, err := c.Clientset.AppsV1().Deployments(dnsNamespace).Update(ctx, deploy, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("set Deployment coredns: %w", err)
+// readDNS reads the two objects that CoreDNS is made from.
+func (c *Cluster) readDNS(ctx context.Context) (*corev1.ConfigMap, *appsv1.Deployment, error) {
+	cm, err := c.Clientset.CoreV1().ConfigMaps(dnsNamespace).Get(ctx, dnsName, metav1.GetOptions{})
+	if err != nil {
+		return nil, nil, fmt.Errorf("read Corefile: %w", err)
 	}
-	err := Until(ctx, ReadyTimeout, "the CoreDNS pods of before to be gone", func(ctx context.Context) string {
+	deploy, err := c.Clientset.AppsV1().Deployments(dnsNamespace).Get(ctx, dnsName, metav1.GetOptions{})
+	if err != nil {
+		return nil, nil, fmt.Errorf("read Deployment coredns: %w", err)
+	}
+	return cm, deploy, nil
+}
+
+// replaceDNS sets the Corefile, changes the Deployment and replaces all of its pods.
+// It takes the old ones away first, without their lameduck: nobody measures yet. A
+// rolling update would make pods of the old template again for those that are taken
+// away.
+func (c *Cluster) replaceDNS(ctx context.Context, text string, change func(*appsv1.Deployment)) error {
+	var replicas int32
+	// The Deployment's controller writes as well.
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		cm, deploy, err := c.readDNS(ctx)
+		if err != nil {
+			return err
+		}
+		cm.Data["Corefile"] = text
+		if _, err := c.Clientset.CoreV1().ConfigMaps(dnsNamespace).Update(ctx, cm, metav1.UpdateOptions{}); err != nil {
+			return fmt.Errorf("set Corefile: %w", err)
+		}
+		change(deploy)
+		replicas, deploy.Spec.Replicas = ptr.Deref(deploy.Spec.Replicas, 1), ptr.To(int32(0))
+		if _, err := c.Clientset.AppsV1().Deployments(dnsNamespace).Update(ctx, deploy, metav1.UpdateOptions{}); err != nil {
+			return fmt.Errorf("set Deployment coredns: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	err = Until(ctx, ReadyTimeout, "the CoreDNS pods of before to be gone", func(ctx context.Context) string {
 		pods, err := c.dnsPods(ctx)
 		if err != nil {
 			return err.Error()

@@ -10,23 +10,19 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// OriginalDNS is what SetDNS changes, as it was when the cluster was made.
-type OriginalDNS struct {
+// dnsState is what SetDNS changes.
+type dnsState struct {
 	Corefile   string                `json:"corefile"`
 	Deployment appsv1.DeploymentSpec `json:"deployment"`
 }
 
-// ReadDNS reads what SetDNS changes, to be put back by RestoreDNS.
-func (c *Cluster) ReadDNS(ctx context.Context) (OriginalDNS, error) {
-	cm, err := c.Clientset.CoreV1().ConfigMaps(dnsNamespace).Get(ctx, dnsName, metav1.GetOptions{})
+// presentDNS is what SetDNS changes, as it is now.
+func (c *Cluster) presentDNS(ctx context.Context) (dnsState, error) {
+	cm, deploy, err := c.readDNS(ctx)
 	if err != nil {
-		return OriginalDNS{}, fmt.Errorf("read Corefile: %w", err)
+		return dnsState{}, err
 	}
-	deploy, err := c.Clientset.AppsV1().Deployments(dnsNamespace).Get(ctx, dnsName, metav1.GetOptions{})
-	if err != nil {
-		return OriginalDNS{}, fmt.Errorf("read Deployment coredns: %w", err)
-	}
-	return OriginalDNS{Corefile: cm.Data["Corefile"], Deployment: deploy.Spec}, nil
+	return dnsState{Corefile: cm.Data["Corefile"], Deployment: deploy.Spec}, nil
 }
 
 // RestoreDNS puts CoreDNS back as it was when the cluster was made and waits
@@ -36,28 +32,16 @@ func (c *Cluster) RestoreDNS(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now, err := c.ReadDNS(ctx)
+	now, err := c.presentDNS(ctx)
 	if err != nil {
 		return err
 	}
 	if same(now, original) {
 		return nil
 	}
-	cm, err := c.Clientset.CoreV1().ConfigMaps(dnsNamespace).Get(ctx, dnsName, metav1.GetOptions{})
+	err = c.replaceDNS(ctx, original.Corefile, func(deploy *appsv1.Deployment) { deploy.Spec = original.Deployment })
 	if err != nil {
-		return fmt.Errorf("read Corefile: %w", err)
-	}
-	cm.Data["Corefile"] = original.Corefile
-	if _, err := c.Clientset.CoreV1().ConfigMaps(dnsNamespace).Update(ctx, cm, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("put the Corefile back: %w", err)
-	}
-	deploy, err := c.Clientset.AppsV1().Deployments(dnsNamespace).Get(ctx, dnsName, metav1.GetOptions{})
-	if err != nil {
-		return fmt.Errorf("read Deployment coredns: %w", err)
-	}
-	deploy.Spec = original.Deployment
-	if err := c.replaceDNS(ctx, deploy); err != nil {
-		return err
+		return fmt.Errorf("put CoreDNS back: %w", err)
 	}
 	return c.waitDNS(ctx, int(ptr.Deref(original.Deployment.Replicas, 1)))
 }
@@ -80,7 +64,7 @@ func (c *Cluster) waitDNS(ctx context.Context, replicas int) error {
 	})
 }
 
-func same(a, b OriginalDNS) bool {
+func same(a, b dnsState) bool {
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)
 	return errX == nil && errY == nil && string(x) == string(y)
@@ -91,19 +75,15 @@ func same(a, b OriginalDNS) bool {
 // of making a cluster; the pods read the Corefile when they first start, or
 // reload it.
 func (c *Cluster) ForwardDNS(ctx context.Context, server string) (image string, err error) {
-	cm, err := c.Clientset.CoreV1().ConfigMaps(dnsNamespace).Get(ctx, dnsName, metav1.GetOptions{})
+	cm, deploy, err := c.readDNS(ctx)
 	if err != nil {
-		return "", fmt.Errorf("read Corefile: %w", err)
+		return "", err
 	}
-	if cm.Data["Corefile"], err = WithUpstream(cm.Data["Corefile"], server); err != nil {
+	if cm.Data["Corefile"], err = withUpstream(cm.Data["Corefile"], server); err != nil {
 		return "", err
 	}
 	if _, err := c.Clientset.CoreV1().ConfigMaps(dnsNamespace).Update(ctx, cm, metav1.UpdateOptions{}); err != nil {
 		return "", fmt.Errorf("set Corefile: %w", err)
-	}
-	deploy, err := c.Clientset.AppsV1().Deployments(dnsNamespace).Get(ctx, dnsName, metav1.GetOptions{})
-	if err != nil {
-		return "", fmt.Errorf("read Deployment coredns: %w", err)
 	}
 	for _, container := range deploy.Spec.Template.Spec.Containers {
 		if container.Name == dnsContainer {

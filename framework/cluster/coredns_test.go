@@ -8,6 +8,12 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 )
 
@@ -17,7 +23,7 @@ func TestCorefileEdits(t *testing.T) {
 		t.Fatal(err)
 	}
 	kubeadm := string(text)
-	upstream := func(c string) (string, error) { return WithUpstream(c, "10.96.0.53") }
+	upstream := func(c string) (string, error) { return withUpstream(c, "10.96.0.53") }
 	tests := []struct {
 		name         string
 		edit         func(string) (string, error)
@@ -105,5 +111,26 @@ func TestCoreDNSIsPlaced(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+func TestCoreDNSIsSetThoughItsControllerWrites(t *testing.T) {
+	client := fake.NewClientset(
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: dnsNamespace, Name: dnsName}, Data: map[string]string{"Corefile": "before"}},
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: dnsNamespace, Name: dnsName}},
+	)
+	updates := 0
+	client.PrependReactor("update", "deployments", func(clienttesting.Action) (bool, runtime.Object, error) {
+		updates++
+		return updates == 1, nil, apierrors.NewConflict(schema.GroupResource{Resource: "deployments"}, dnsName, nil)
+	})
+	c := &Cluster{Clientset: client}
+	err := c.replaceDNS(t.Context(), "now", func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To(int32(3)) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	cm, deploy, err := c.readDNS(t.Context())
+	if err != nil || cm.Data["Corefile"] != "now" || ptr.Deref(deploy.Spec.Replicas, 0) != 3 {
+		t.Errorf("Corefile %q, %d replicas, %v", cm.Data["Corefile"], ptr.Deref(deploy.Spec.Replicas, 0), err)
 	}
 }

@@ -17,11 +17,11 @@ const stateName = "spotdrill-state"
 // is ever used again. Digest stands for everything that the cluster was made
 // from.
 func (c *Cluster) WriteState(ctx context.Context, digest string) error {
-	original, err := c.ReadDNS(ctx)
+	present, err := c.presentDNS(ctx)
 	if err != nil {
 		return err
 	}
-	dns, err := json.Marshal(original)
+	dns, err := json.Marshal(present)
 	if err != nil {
 		return fmt.Errorf("encode state: %w", err)
 	}
@@ -76,8 +76,8 @@ func (c *Cluster) originalLabels(ctx context.Context) (map[string]map[string]str
 	return labels, nil
 }
 
-func (c *Cluster) originalDNS(ctx context.Context) (OriginalDNS, error) {
-	var original OriginalDNS
+func (c *Cluster) originalDNS(ctx context.Context) (dnsState, error) {
+	var original dnsState
 	state, err := c.readState(ctx)
 	if err != nil {
 		return original, err
