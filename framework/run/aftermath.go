@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"errors"
 	"path/filepath"
 	"time"
 )
@@ -30,8 +29,8 @@ func (r *drilling) ended() Aftermath {
 	return r.Ended()
 }
 
-// saveTimeout bounds the saving of the cluster's state: some of it is asked of
-// kubelets that are gone.
+// saveTimeout bounds the saving of the handler's log and of the cluster's state, each:
+// some of it is asked of kubelets that are gone.
 const saveTimeout = 20 * time.Second
 
 // saveState keeps what a reader of a failure looks at first. What is missing of
@@ -39,8 +38,7 @@ const saveTimeout = 20 * time.Second
 func (r *drilling) saveState(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
 	defer cancel()
-	err := errors.Join(r.saveHandlerLog(ctx), r.Cluster.SaveState(ctx, filepath.Join(r.Dir, StateFolder), r.rec.Clock().Start(), Namespace))
-	if err != nil {
+	if err := r.Cluster.SaveState(ctx, filepath.Join(r.Dir, StateFolder), r.rec.Clock().Start(), Namespace); err != nil {
 		r.opts.Log("    the cluster's state is saved in part only: %s", oneLine(err))
 	}
 }

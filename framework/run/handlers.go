@@ -302,6 +302,8 @@ func (r *drilling) saveHandlerLog(ctx context.Context) error {
 	if r.installed == nil {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
+	defer cancel()
 	text, err := r.installed.Logs(ctx, r.Cluster.Config, r.settings, r.rec.Clock().Start())
 	if err != nil {
 		text = fmt.Sprintf("the handler's log could not be read: %v\n", err)

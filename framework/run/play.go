@@ -80,16 +80,17 @@ func (s *System) Play(ctx context.Context, drills ...Drill) error {
 	}
 	phase(all, "restore")
 	left := false
+	var restored error
 	for _, r := range all {
+		restored = errors.Join(restored, r.saveHandlerLog(ctx))
 		after := r.ended()
 		if after != PutBack {
 			r.saveState(ctx)
 		}
 		left = left || after == SaveAndLeave
 	}
-	var restored error
 	if !left {
-		restored = s.putBack(ctx, all)
+		restored = errors.Join(restored, s.putBack(ctx, all))
 	}
 	if restored != nil {
 		recordAll(all, history.Event{Kind: history.RunError, Note: oneLine(restored)})
@@ -183,13 +184,15 @@ func (r *drilling) steps(ctx context.Context) error {
 // arrange makes the cluster look as the scenarios want it, which agree about the
 // handler and CoreDNS.
 func (s *System) arrange(ctx context.Context, all []*drilling) error {
+	// First the queue: a handler that is there would mark a node for a message that
+	// becomes visible after the node is put back.
+	if err := s.AWS.Purge(ctx); err != nil {
+		return err
+	}
 	if err := s.Restore(ctx); err != nil {
 		return err
 	}
 	if err := s.clearFaults(ctx); err != nil {
-		return err
-	}
-	if err := s.AWS.Purge(ctx); err != nil {
 		return err
 	}
 	if err := s.Install(ctx, all[0].handler(), all[0].Scenario.Feature); err != nil {
@@ -273,10 +276,8 @@ func (r *drilling) recordDepth(ctx context.Context) error {
 func (s *System) putBack(ctx context.Context, all []*drilling) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), RestoreTimeout)
 	defer cancel()
-	errs := []error{s.clearFaults(ctx)}
-	for _, r := range all {
-		errs = append(errs, r.saveHandlerLog(ctx))
-	}
+	// The queue goes before the nodes, as in arrange.
+	errs := []error{s.clearFaults(ctx), s.AWS.Purge(ctx)}
 	if s.unready || slices.ContainsFunc(all, func(r *drilling) bool { return r.Scenario.Disturbed() }) {
 		errs = append(errs, s.Uninstall(ctx))
 	}
