@@ -14,7 +14,7 @@ const (
 	Region        = "ap-northeast-2"
 	Zone          = "ap-northeast-2a"
 	PodSubnet     = "10.244.0.0/16"
-	ServiceSubnet = "10.96.0.0/16"
+	serviceSubnet = "10.96.0.0/16"
 )
 
 // What a node's label karpenter.sh/capacity-type says.
@@ -29,19 +29,19 @@ var clusterTemplate string
 //go:embed audit-policy.yaml
 var auditPolicy string
 
-// Collector is the GOGC of the control plane, the kubelets and containerd, not of
+// collector is the GOGC of the control plane, the kubelets and containerd, not of
 // what is measured: neither of CoreDNS and kube-proxy nor of handlers. Five nodes
 // share the cores of one machine: in the seconds after a notice, collecting garbage
 // in all of them keeps a CoreDNS waiting that has cores of its own on real nodes.
-const Collector = "400"
+const collector = "400"
 
 // Mounted returns the files that the nodes mount, by name: which requests the API
-// server keeps on record, and the systemd drop-in with the Collector. They have to
-// lie in the folder that Config.Mounts names.
+// server keeps on record, and the systemd drop-in with the collector. They have to
+// lie in the folder that Render is given.
 func Mounted() map[string]string {
 	return map[string]string{
 		"audit-policy.yaml": auditPolicy,
-		"collector.conf":    "[Service]\nEnvironment=GOGC=" + Collector + "\n",
+		"collector.conf":    "[Service]\nEnvironment=GOGC=" + collector + "\n",
 	}
 }
 
@@ -52,58 +52,37 @@ const (
 	AuditLog        = auditLogDir + "/audit.log"
 )
 
-// Config is what varies between clusters.
-type Config struct {
-	// NodeImage is the reference of the nodes' image.
-	NodeImage string
-	// KubeProxyMode is "iptables", "nftables" or "ipvs".
-	KubeProxyMode string
-	// Mounts is the folder with the files of Mounted, on the engine's host.
-	Mounts string
-	// Nodes are made in this order; kind names them by role and number.
-	Nodes []Node
-}
+// ProviderID returns the spec.providerID of an instance's node, in the form that
+// EC2 nodes have.
+func ProviderID(instance string) string { return "aws:///" + Zone + "/" + instance }
 
-// Node is one node of the cluster, which looks like an EC2 instance to its drills.
-type Node struct {
-	// Role is "control-plane" or "worker".
-	Role string
+// node is one node of the cluster, which looks like an EC2 instance to its drills.
+type node struct {
+	Role string // control-plane or worker
 	// CapacityType is OnDemand or Spot; empty for a control plane, so that what
 	// asks for on-demand capacity does not land there.
 	CapacityType string
 	InstanceType string
 }
 
-// DefaultConfig returns one control plane, one on-demand worker and three spot
-// workers.
-func DefaultConfig(nodeImage, mounts string) Config {
-	return Config{
-		NodeImage:     nodeImage,
-		Mounts:        mounts,
-		KubeProxyMode: "iptables",
-		Nodes: []Node{
-			{"control-plane", "", "m7i.large"},
-			{"worker", OnDemand, "m7i.large"},
-			{"worker", Spot, "m7i.xlarge"},
-			{"worker", Spot, "c7i.xlarge"},
-			{"worker", Spot, "r7i.xlarge"},
-		},
+// nodes are made in this order; kind names them by role and number.
+func nodes() []node {
+	return []node{
+		{"control-plane", "", "m7i.large"},
+		{"worker", OnDemand, "m7i.large"},
+		{"worker", Spot, "m7i.xlarge"},
+		{"worker", Spot, "c7i.xlarge"},
+		{"worker", Spot, "r7i.xlarge"},
 	}
 }
 
-// ProviderID returns the spec.providerID of an instance's node, in the form that
-// EC2 nodes have.
-func ProviderID(instance string) string { return "aws:///" + Zone + "/" + instance }
-
-// Render returns the cluster's configuration for kind's create command or library.
-func Render(config Config) ([]byte, error) {
-	if config.NodeImage == "" || config.Mounts == "" {
-		return nil, fmt.Errorf("render the cluster's configuration: no node image, or no folder of mounted files given")
-	}
-	for _, node := range config.Nodes {
-		if node.Role == "" || (node.Role == "worker" && node.CapacityType == "") || node.InstanceType == "" {
-			return nil, fmt.Errorf("render the cluster's configuration: node %+v leaves a field empty", node)
-		}
+// Render returns the cluster's configuration for kind's create command or library:
+// one control plane, one on-demand worker and three spot workers, all of the image,
+// with kube-proxy in the mode iptables, nftables or ipvs. Mounts is the folder with
+// the files of Mounted, on the engine's host.
+func Render(nodeImage, mounts, proxyMode string) ([]byte, error) {
+	if nodeImage == "" || mounts == "" || proxyMode == "" {
+		return nil, fmt.Errorf("render the cluster's configuration: no node image, no folder of mounted files, or no mode of kube-proxy given")
 	}
 	parsed, err := template.New("cluster.yaml").Parse(clusterTemplate)
 	if err != nil {
@@ -111,11 +90,12 @@ func Render(config Config) ([]byte, error) {
 	}
 	var rendered bytes.Buffer
 	data := struct {
-		Config
+		NodeImage, Mounts, KubeProxyMode           string
+		Nodes                                      []node
 		Region, Zone, PodSubnet, ServiceSubnet     string
 		AuditPolicyPath, AuditLogDir, AuditLogPath string
 		Collector                                  string
-	}{config, Region, Zone, PodSubnet, ServiceSubnet, auditPolicyPath, auditLogDir, AuditLog, Collector}
+	}{nodeImage, mounts, proxyMode, nodes(), Region, Zone, PodSubnet, serviceSubnet, auditPolicyPath, auditLogDir, AuditLog, collector}
 	if err := parsed.Execute(&rendered, data); err != nil {
 		return nil, fmt.Errorf("render the cluster's configuration: %w", err)
 	}

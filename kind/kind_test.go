@@ -15,7 +15,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
 
 func TestRender(t *testing.T) {
-	got, err := Render(DefaultConfig("localhost/spotdrill/node:tag", "/state"))
+	got, err := Render("localhost/spotdrill/node:tag", "/state", "iptables")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestRender(t *testing.T) {
 }
 
 func TestMountedFilesAreAsConfigured(t *testing.T) {
-	config, err := Render(DefaultConfig("image", "/state"))
+	config, err := Render("image", "/state", "iptables")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,18 +52,15 @@ func TestMountedFilesAreAsConfigured(t *testing.T) {
 			t.Errorf("no node mounts %s", name)
 		}
 	}
-	if !strings.Contains(Mounted()["collector.conf"], "GOGC="+Collector+"\n") {
-		t.Errorf("collector.conf says another GOGC than %s", Collector)
+	if !strings.Contains(Mounted()["collector.conf"], "GOGC="+collector+"\n") {
+		t.Errorf("collector.conf says another GOGC than %s", collector)
 	}
 }
 
-func TestRenderWantsEveryField(t *testing.T) {
-	if _, err := Render(DefaultConfig("", "/state")); err == nil {
-		t.Error("no node image is no error")
-	}
-	config := DefaultConfig("image", "/state")
-	config.Nodes[3].InstanceType = ""
-	if _, err := Render(config); err == nil {
-		t.Error("a node without an instance type is no error")
+func TestRenderWantsAllOfIt(t *testing.T) {
+	for _, missing := range [][3]string{{"", "/state", "iptables"}, {"image", "", "iptables"}, {"image", "/state", ""}} {
+		if _, err := Render(missing[0], missing[1], missing[2]); err == nil {
+			t.Errorf("%q is no error", missing)
+		}
 	}
 }

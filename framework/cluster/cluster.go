@@ -176,9 +176,7 @@ func (c *Cluster) Create(ctx context.Context, opts Options) error {
 
 // render is kind's configuration for the cluster.
 func (o Options) render() ([]byte, error) {
-	config := kind.DefaultConfig(o.Image, o.KubeconfigDir)
-	config.KubeProxyMode = o.ProxyMode
-	return kind.Render(config)
+	return kind.Render(o.Image, o.KubeconfigDir, o.ProxyMode)
 }
 
 // Digest stands for everything that the cluster is made from.
