@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -30,10 +31,7 @@ func (s *System) beginFault(ctx context.Context, f scenarios.Fault) error {
 
 // clearFaults ends every fault at the recording proxy.
 func (s *System) clearFaults(ctx context.Context) error {
-	err := s.Cluster.Clientset.CoreV1().RESTClient().Delete().
-		Namespace(Namespace).Resource("pods").Name("queue-proxy:" + recordsPort).SubResource("proxy").Suffix("faults").
-		Do(ctx).Error()
-	if err != nil {
+	if err := s.proxied(http.MethodDelete, "queue-proxy", "faults").Do(ctx).Error(); err != nil {
 		return fmt.Errorf("clear the faults of the recording proxy: %w", err)
 	}
 	return nil

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
+
+	"k8s.io/client-go/rest"
 
 	"github.com/spotdrill/spotdrill/framework/queue"
 )
@@ -11,12 +14,15 @@ import (
 // recordsPort is where our pods serve their records.
 const recordsPort = "8080"
 
-// get and post reach one of our pods through the API server's pod proxy: the
+// proxied is a request to one of our pods through the API server's pod proxy: the
 // one way in that every cluster has.
+func (s *System) proxied(verb, pod, path string) *rest.Request {
+	return s.Cluster.Clientset.CoreV1().RESTClient().Verb(verb).
+		Namespace(Namespace).Resource("pods").Name(pod + ":" + recordsPort).SubResource("proxy").Suffix(path)
+}
+
 func (s *System) get(ctx context.Context, pod, path string) (io.ReadCloser, error) {
-	body, err := s.Cluster.Clientset.CoreV1().RESTClient().Get().
-		Namespace(Namespace).Resource("pods").Name(pod + ":" + recordsPort).SubResource("proxy").Suffix(path).
-		Stream(ctx)
+	body, err := s.proxied(http.MethodGet, pod, path).Stream(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read %s of pod %s: %w", path, pod, err)
 	}
@@ -24,10 +30,7 @@ func (s *System) get(ctx context.Context, pod, path string) (io.ReadCloser, erro
 }
 
 func (s *System) post(ctx context.Context, pod, path string, body []byte) (io.ReadCloser, error) {
-	answer, err := s.Cluster.Clientset.CoreV1().RESTClient().Post().
-		Namespace(Namespace).Resource("pods").Name(pod+":"+recordsPort).SubResource("proxy").Suffix(path).
-		SetHeader("Content-Type", "application/json").Body(body).
-		Stream(ctx)
+	answer, err := s.proxied(http.MethodPost, pod, path).SetHeader("Content-Type", "application/json").Body(body).Stream(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("post %s to pod %s: %w", path, pod, err)
 	}
