@@ -121,7 +121,7 @@ verify: ## Check format, lint, import directions, YAML and shell
 .PHONY: fix
 fix: ## Mend what a tool can mend
 	@$(TOOL) gofumpt -w $$(git ls-files '*.go')
-	@git ls-files "*.yaml" "*.yml" | grep -v -e /testdata/ -e /crds/ -e "^kind/cluster.yaml$$" -e ^reports/published/ | xargs $(TOOL) yamlfmt -conf .ci/yamlfmt.yaml
+	@.ci/yaml-files | xargs $(TOOL) yamlfmt -conf .ci/yamlfmt.yaml
 	@$(TOOL) shfmt -w $$(.ci/shell-files)
 	@go test ./docs/schema -update
 	@$(TOOL) golangci-lint run --fix

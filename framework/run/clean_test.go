@@ -11,8 +11,8 @@ import (
 // The folder may hold what is somebody else's: only what is listed goes.
 func TestCleanRemovesWhatItLists(t *testing.T) {
 	dir := t.TempDir()
-	ours, theirs := filepath.Join(dir, "images"), filepath.Join(dir, "thesis")
-	for _, folder := range []string{ours, theirs} {
+	images, demo, theirs := filepath.Join(dir, "images"), filepath.Join(dir, "demo"), filepath.Join(dir, "thesis")
+	for _, folder := range []string{images, demo, theirs} {
 		if err := os.MkdirAll(filepath.Join(folder, "deep"), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -23,13 +23,13 @@ func TestCleanRemovesWhatItLists(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := Kept{Files: files}
-	if got := k.String(); got != "files "+ours+"\n" {
+	if got := k.String(); got != "files "+images+"\nfiles "+demo+"\n" {
 		t.Errorf("lists %q", got)
 	}
 	if err := k.Remove(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if exists(ours) || !exists(theirs) {
+	if exists(images) || exists(demo) || !exists(theirs) {
 		t.Error("removed something else than it said")
 	}
 }
