@@ -52,7 +52,6 @@ type Cluster struct {
 
 	engine   *engine.Engine
 	provider *kindcluster.Provider
-	log      func(format string, args ...any)
 	// staticFree is true where no node has a static pod of ours.
 	staticFree bool
 	// unwired is true where a node may have no network, or one of before.
@@ -75,7 +74,6 @@ type Options struct {
 	// KubeconfigDir is where the kubeconfig is written, and the files that nodes
 	// mount; the user's own kubeconfig is never touched.
 	KubeconfigDir string
-	Log           func(format string, args ...any)
 }
 
 // Open finds the kind cluster of that name without asking whether it works.
@@ -101,7 +99,7 @@ func New(eng *engine.Engine, opts Options) *Cluster {
 		use = kindcluster.ProviderWithPodman()
 	}
 	return &Cluster{
-		Name: opts.Name, Network: opts.Network, engine: eng, log: opts.Log,
+		Name: opts.Name, Network: opts.Network, engine: eng,
 		provider: kindcluster.NewProvider(use, kindcluster.ProviderWithLogger(kindlog.NoopLogger{})),
 	}
 }

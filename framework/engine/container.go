@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"io"
 	"strings"
 )
 
@@ -122,12 +121,4 @@ func (e *Engine) HasImage(ctx context.Context, ref string) (bool, error) {
 		return false, err
 	}
 	return err == nil, nil
-}
-
-// LoadImages adds the images of an archive, as `save` writes it, to the engine.
-func (e *Engine) LoadImages(ctx context.Context, archive io.Reader) error {
-	cmd := e.Command(ctx, "load")
-	cmd.Stdin = archive
-	_, err := output(ctx, cmd)
-	return err
 }

@@ -65,11 +65,11 @@ func TestParseNetwork(t *testing.T) {
 	}{
 		"podman": {
 			`[{"name":"drill","id":"967153bb8ba0ab","driver":"bridge","network_interface":"podman1","subnets":[{"subnet":"10.89.0.0/24","gateway":"10.89.0.1"}],"labels":{"a":"b"},"ipam_options":{"driver":"host-local"}}]`,
-			Network{Name: "drill", Labels: map[string]string{"a": "b"}, Bridge: "podman1", Subnets: []string{"10.89.0.0/24"}, Gateways: []string{"10.89.0.1"}},
+			Network{Name: "drill", Labels: map[string]string{"a": "b"}, Bridge: "podman1", Subnets: []string{"10.89.0.0/24"}},
 		},
 		"docker": {
 			`[{"Name":"drill","Id":"0123456789abcdef","Driver":"bridge","IPAM":{"Driver":"default","Config":[{"Subnet":"172.18.0.0/16","Gateway":"172.18.0.1"},{"Subnet":"fc00:1::/64"}]},"Options":{},"Labels":{"a":"b"}}]`,
-			Network{Name: "drill", Labels: map[string]string{"a": "b"}, Bridge: "br-0123456789ab", Subnets: []string{"172.18.0.0/16", "fc00:1::/64"}, Gateways: []string{"172.18.0.1"}},
+			Network{Name: "drill", Labels: map[string]string{"a": "b"}, Bridge: "br-0123456789ab", Subnets: []string{"172.18.0.0/16", "fc00:1::/64"}},
 		},
 		"docker with a bridge of its own name": {
 			`[{"Name":"drill","Id":"0123456789abcdef","Options":{"com.docker.network.bridge.name":"drill0"}}]`,

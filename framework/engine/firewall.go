@@ -41,27 +41,6 @@ func ruleComment(network string) string { return "spotdrill-" + network }
 // kernel has it, IPv6. Doing it again changes nothing. Without root it returns
 // ErrNeedsRoot.
 func (e *Engine) ConfineNetwork(ctx context.Context, network string) error {
-	return e.eachRule(ctx, network, func(tables firewallTool, r rule, present bool) error {
-		if present {
-			return nil
-		}
-		_, err := tables.run(ctx, r.words("-I")...)
-		return err
-	})
-}
-
-// Confined reports whether all rules of ConfineNetwork are in place.
-func (e *Engine) Confined(ctx context.Context, network string) (bool, error) {
-	confined := true
-	err := e.eachRule(ctx, network, func(_ firewallTool, _ rule, present bool) error {
-		confined = confined && present
-		return nil
-	})
-	return confined && err == nil, err
-}
-
-// eachRule calls do with each rule that confines the network.
-func (e *Engine) eachRule(ctx context.Context, network string, do func(tables firewallTool, r rule, present bool) error) error {
 	found, err := e.Network(ctx, network)
 	if err != nil {
 		return err
@@ -79,7 +58,10 @@ func (e *Engine) eachRule(ctx context.Context, network string, do func(tables fi
 			chain = "DOCKER-USER"
 		}
 		for _, r := range confinement(network, found.Bridge, chain) {
-			if err := do(tables, r, tables.works(ctx, r.words("-C")...)); err != nil {
+			if tables.works(ctx, r.words("-C")...) {
+				continue
+			}
+			if _, err := tables.run(ctx, r.words("-I")...); err != nil {
 				return fmt.Errorf("confine network %s: %w", network, err)
 			}
 		}

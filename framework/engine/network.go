@@ -21,9 +21,8 @@ type Network struct {
 	Labels map[string]string
 	// Bridge is the name of its interface on the engine's host. Podman makes that
 	// interface when the first container joins.
-	Bridge string
-	// Subnets are in CIDR notation; Gateways are the engine's own addresses in them.
-	Subnets, Gateways []string
+	Bridge  string
+	Subnets []string // in CIDR notation
 }
 
 // Network returns what the engine knows about a network, or ErrNoNetwork.
@@ -48,7 +47,7 @@ func (e *Engine) Network(ctx context.Context, name string) (*Network, error) {
 
 // parseNetwork reads the first network of what Docker or Podman print.
 func parseNetwork(inspected []byte) (*Network, error) {
-	type subnet struct{ Subnet, Gateway string }
+	type subnet struct{ Subnet string }
 	var networks []struct {
 		Name, ID string
 		Labels   map[string]string
@@ -75,9 +74,6 @@ func parseNetwork(inspected []byte) (*Network, error) {
 	}
 	for _, s := range append(found.Subnets, found.IPAM.Config...) {
 		network.Subnets = append(network.Subnets, s.Subnet)
-		if s.Gateway != "" {
-			network.Gateways = append(network.Gateways, s.Gateway)
-		}
 	}
 	return network, nil
 }

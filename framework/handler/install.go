@@ -53,11 +53,8 @@ func referenceTo(obj *unstructured.Unstructured) reference {
 
 // Install installs the handler and returns when it is ready. An object that
 // exists already is an error: it is somebody's. After an error, Uninstall
-// removes what was made. Log receives lines for the user; it may be nil.
-func (d Description) Install(ctx context.Context, cfg *rest.Config, s Settings, log func(format string, args ...any)) error {
-	if log == nil {
-		log = func(string, ...any) {}
-	}
+// removes what was made.
+func (d Description) Install(ctx context.Context, cfg *rest.Config, s Settings) error {
 	objects, err := d.objects(s)
 	if err != nil {
 		return fmt.Errorf("install handler %s: %w", d.Name, err)
@@ -69,7 +66,6 @@ func (d Description) Install(ctx context.Context, cfg *rest.Config, s Settings, 
 	if err != nil {
 		return fmt.Errorf("install handler %s: make a client: %w", d.Name, err)
 	}
-	begun := time.Now()
 	if err := d.writeInventory(ctx, api, objects); err != nil {
 		return fmt.Errorf("install handler %s: %w", d.Name, err)
 	}
@@ -81,7 +77,6 @@ func (d Description) Install(ctx context.Context, cfg *rest.Config, s Settings, 
 	if err := d.waitReady(ctx, cfg, s); err != nil {
 		return fmt.Errorf("install handler %s: %w", d.Name, err)
 	}
-	log("handler %s %s ready after %.1fs", d.Name, d.Meta().Version, time.Since(begun).Seconds())
 	return nil
 }
 

@@ -166,7 +166,7 @@ func TestTheHandlersOfTheProductLoad(t *testing.T) {
 // install uses no cluster: it is for handlers that install nothing.
 func install(t *testing.T, d Description) error {
 	t.Helper()
-	return errors.Join(d.Install(t.Context(), nil, Settings{}, nil), d.Uninstall(t.Context(), nil, Settings{}))
+	return errors.Join(d.Install(t.Context(), nil, Settings{}), d.Uninstall(t.Context(), nil, Settings{}))
 }
 
 func TestWhatIsLeftOnANode(t *testing.T) {

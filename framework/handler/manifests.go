@@ -87,14 +87,15 @@ func (d Description) objects(s Settings) ([]*unstructured.Unstructured, error) {
 	}
 	own := []runtime.Object{&corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: metav1.ObjectMeta{Name: CredentialsSecret, Namespace: s.namespace()},
-		StringData: map[string]string{"AWS_ACCESS_KEY_ID": orTest(s.AccessKeyID), "AWS_SECRET_ACCESS_KEY": orTest(s.SecretAccessKey)},
+		ObjectMeta: metav1.ObjectMeta{Name: CredentialsSecret, Namespace: DefaultNamespace},
+		// LocalStack takes any.
+		StringData: map[string]string{"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"},
 	}}
 	if !slices.ContainsFunc(out, func(o *unstructured.Unstructured) bool {
-		return o.GetKind() == "Namespace" && o.GetName() == s.namespace()
+		return o.GetKind() == "Namespace" && o.GetName() == DefaultNamespace
 	}) {
 		own = append(own, &corev1.Namespace{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: s.namespace()},
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: DefaultNamespace},
 		})
 	}
 	for _, o := range own {
@@ -197,11 +198,4 @@ func rank(obj *unstructured.Unstructured) int {
 // runs is true for what has pods.
 func runs(obj *unstructured.Unstructured) bool {
 	return slices.Contains([]string{"Deployment", "DaemonSet", "StatefulSet", "ReplicaSet", "Job", "CronJob", "Pod"}, obj.GetKind())
-}
-
-func orTest(s string) string {
-	if s == "" {
-		return "test"
-	}
-	return s
 }

@@ -6,8 +6,7 @@ import (
 )
 
 // Settings is what a handler must be told of the system that it runs in. Each
-// field but the keys and the workers stands behind a placeholder: see
-// Placeholders.
+// field but the workers stands behind a placeholder: see Placeholders.
 type Settings struct {
 	QueueURL        string
 	QueueName       string
@@ -16,7 +15,6 @@ type Settings struct {
 	ClusterName     string
 	ClusterEndpoint string // of the Kubernetes API, as a pod reaches it
 	Image           string // the handler's
-	Namespace       string // DefaultNamespace where it is empty
 	// AMI, Subnet and SecurityGroup are what instances in LocalStack's EC2 are
 	// launched with.
 	AMI           string
@@ -25,11 +23,6 @@ type Settings struct {
 
 	// Workers are those that the handler looks after.
 	Workers []Worker
-
-	// AccessKeyID and SecretAccessKey go into the Secret; "test" where empty,
-	// which is what LocalStack takes.
-	AccessKeyID     string
-	SecretAccessKey string
 }
 
 // Worker is a node of the cluster as the manifests for each worker know it.
@@ -94,7 +87,7 @@ func (s Settings) value(placeholder string) string {
 	case "SECURITY_GROUP_ID":
 		return s.SecurityGroup
 	default: // NAMESPACE
-		return s.namespace()
+		return DefaultNamespace
 	}
 }
 
@@ -125,13 +118,6 @@ func (s Settings) valueFor(w Worker) func(placeholder string) string {
 		}
 		return s.value(placeholder)
 	}
-}
-
-func (s Settings) namespace() string {
-	if s.Namespace == "" {
-		return DefaultNamespace
-	}
-	return s.Namespace
 }
 
 var placeholder = regexp.MustCompile(`\$\{([A-Za-z0-9_]*)\}`)

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/e2e-framework/klient/wait"
 )
 
@@ -84,7 +85,7 @@ func (d Description) waitAvailable(ctx context.Context, r running) (*appsv1.Depl
 }
 
 func available(d *appsv1.Deployment) bool {
-	want, s := replicasOf(d), d.Status
+	want, s := ptr.Deref(d.Spec.Replicas, 1), d.Status
 	return s.ObservedGeneration >= d.Generation && s.UpdatedReplicas == want && s.AvailableReplicas == want && s.Replicas == want
 }
 

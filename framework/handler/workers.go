@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/e2e-framework/klient/k8s/resources"
 	"sigs.k8s.io/e2e-framework/klient/wait"
@@ -111,7 +111,7 @@ func (d Description) scaleToZero(ctx context.Context, cfg *rest.Config, s Settin
 			last = err.Error()
 			return false, nil
 		}
-		if replicas := replicasOf(deployment); replicas != 0 {
+		if replicas := ptr.Deref(deployment.Spec.Replicas, 1); replicas != 0 {
 			metav1.SetMetaDataAnnotation(&deployment.ObjectMeta, replicasAnnotation, fmt.Sprint(replicas))
 			deployment.Spec.Replicas = new(int32(0))
 			_, err := r.client.AppsV1().Deployments(r.namespace).Update(ctx, deployment, metav1.UpdateOptions{})
@@ -130,13 +130,6 @@ func (d Description) scaleToZero(ctx context.Context, cfg *rest.Config, s Settin
 		return fmt.Errorf("deployment %s/%s: not ended within %s: %s: %w", r.namespace, r.name, RemoveTimeout, last, err)
 	}
 	return nil
-}
-
-func replicasOf(d *appsv1.Deployment) int32 {
-	if d.Spec.Replicas == nil {
-		return 1
-	}
-	return *d.Spec.Replicas
 }
 
 // Start makes what each worker needs, now of these settings, starts the handler

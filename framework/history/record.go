@@ -1,14 +1,13 @@
 package history
 
 import (
-	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 )
@@ -17,8 +16,6 @@ import (
 const (
 	EventsFile  = "history.jsonl"
 	QueriesFile = "queries.bin" // see docs/query-record.md
-	// textQueriesFile is where histories had their queries before, as JSON lines.
-	textQueriesFile = "queries.jsonl.gz"
 )
 
 // Recorder writes a history as it happens. It is safe for concurrent use; the
@@ -99,7 +96,7 @@ func (r *Recorder) Query(q Query) {
 func (r *Recorder) Events() []Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return append([]Event(nil), r.seen...)
+	return slices.Clone(r.seen)
 }
 
 // AnsweredFor says for how long the service has answered every query, from the
@@ -196,9 +193,8 @@ func Load(dir string) (History, error) {
 		h.Damage = fmt.Sprintf("%s: after event %d: %v", EventsFile, len(h.Events), err)
 		return h, nil
 	}
-	var name string
-	if h.Queries, name, err = loadQueries(dir); err != nil {
-		h.Damage = fmt.Sprintf("%s: after query %d: %v", name, len(h.Queries), err)
+	if h.Queries, err = loadQueries(dir); err != nil {
+		h.Damage = fmt.Sprintf("%s: after query %d: %v", QueriesFile, len(h.Queries), err)
 		return h, nil
 	}
 	if h.Flows, err = loadFlows(dir, h.Events); err != nil {
@@ -213,42 +209,28 @@ func Load(dir string) (History, error) {
 	return h, nil
 }
 
-// loadQueries reads the queries of a history, and says from which file.
-func loadQueries(dir string) (queries []Query, name string, err error) {
+// loadQueries reads the queries of a history.
+func loadQueries(dir string) ([]Query, error) {
 	f, err := os.Open(filepath.Join(dir, QueriesFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		if text, err := os.Open(filepath.Join(dir, textQueriesFile)); err == nil {
-			defer text.Close()
-			queries, err = loadTextQueries(text)
-			return queries, textQueriesFile, err
-		}
-	}
 	if err != nil {
-		return nil, QueriesFile, err
+		return nil, err
 	}
 	defer f.Close()
 	r, err := NewQueryReader(f)
 	if err != nil {
-		return nil, QueriesFile, err
+		return nil, err
 	}
+	var queries []Query
 	for {
 		q, err := r.Next()
 		if errors.Is(err, io.EOF) {
-			return queries, QueriesFile, nil
+			return queries, nil
 		}
 		if err != nil {
-			return queries, QueriesFile, err
+			return queries, err
 		}
 		queries = append(queries, q)
 	}
-}
-
-func loadTextQueries(f io.Reader) ([]Query, error) {
-	gz, err := gzip.NewReader(f)
-	if err != nil {
-		return nil, err
-	}
-	return decodeAll[Query](json.NewDecoder(gz))
 }
 
 func decodeAll[T any](dec *json.Decoder) ([]T, error) {

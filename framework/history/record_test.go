@@ -2,8 +2,6 @@ package history
 
 import (
 	"bytes"
-	"compress/gzip"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -59,35 +57,6 @@ func TestRoundTrip(t *testing.T) {
 	}
 	if !reflect.DeepEqual(h.Queries, queries) {
 		t.Errorf("%d queries of %d came back, or changed", len(h.Queries), len(queries))
-	}
-}
-
-// Histories of before had their queries as JSON lines.
-func TestQueriesAsJSONLinesAreRead(t *testing.T) {
-	dir, _, queries := recorded(t, true)
-	if err := os.Remove(filepath.Join(dir, QueriesFile)); err != nil {
-		t.Fatal(err)
-	}
-	var b bytes.Buffer
-	gz := gzip.NewWriter(&b)
-	for _, q := range queries {
-		_ = json.NewEncoder(gz).Encode(q)
-	}
-	_ = gz.Close()
-	for name, c := range map[string]struct {
-		content  []byte
-		complete bool
-	}{"whole": {b.Bytes(), true}, "cut short": {b.Bytes()[:b.Len()-9], false}} {
-		if err := os.WriteFile(filepath.Join(dir, textQueriesFile), c.content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		h, err := Load(dir)
-		if err != nil || h.Complete != c.complete || !c.complete && !strings.HasPrefix(h.Damage, textQueriesFile) {
-			t.Errorf("%s: complete %t, damage %q (%v)", name, h.Complete, h.Damage, err)
-		}
-		if c.complete && !reflect.DeepEqual(h.Queries, queries) {
-			t.Errorf("%d queries of %d came back, or changed", len(h.Queries), len(queries))
-		}
 	}
 }
 

@@ -104,7 +104,7 @@ func (s *System) Install(ctx context.Context, d handler.Description, feature str
 	if err != nil {
 		return err
 	}
-	if err := d.Install(ctx, s.Cluster.Config, settings, func(string, ...any) {}); err != nil {
+	if err := d.Install(ctx, s.Cluster.Config, settings); err != nil {
 		if ctx.Err() == nil {
 			err = fmt.Errorf("%w: %w", ErrNotInstalled, err)
 		}

@@ -103,7 +103,7 @@ func LocalStack(ctx context.Context, opts Options) (aws *queue.AWS, stop func(co
 		return nil, nil, err
 	}
 	stop = func(ctx context.Context) error {
-		return remove(ctx, s.engine, cluster.Options{Name: opts.Cluster, Network: opts.Cluster, Log: opts.Log})
+		return remove(ctx, s.engine, cluster.Options{Name: opts.Cluster, Network: opts.Cluster})
 	}
 	if err := stop(ctx); err != nil {
 		return nil, nil, err

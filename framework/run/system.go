@@ -150,7 +150,7 @@ func (s *System) clusterOptions(nodes string) (cluster.Options, error) {
 	}
 	return cluster.Options{
 		Name: s.opts.Cluster, Network: s.opts.Cluster, Image: nodes, ProxyMode: s.opts.ProxyMode,
-		KubeconfigDir: filepath.Dir(kubeconfig), Log: s.opts.Log,
+		KubeconfigDir: filepath.Dir(kubeconfig),
 	}, nil
 }
 
@@ -176,7 +176,7 @@ func Down(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	err = remove(ctx, eng, cluster.Options{Name: opts.Cluster, Network: opts.Cluster, Log: opts.Log})
+	err = remove(ctx, eng, cluster.Options{Name: opts.Cluster, Network: opts.Cluster})
 	if rm := os.Remove(kubeconfig); rm != nil && !errors.Is(rm, os.ErrNotExist) {
 		err = errors.Join(err, fmt.Errorf("remove kubeconfig: %w", rm))
 	}
