@@ -62,7 +62,7 @@ type Cluster struct {
 type Node struct {
 	Name     string
 	Capacity string // control-plane, on-demand or spot
-	Instance string // EC2 instance id; empty for the control plane
+	Instance string // EC2 instance id; empty for the control plane and for a worker that is lost
 }
 
 // Options describe the cluster that is wanted.

@@ -17,7 +17,7 @@ const (
 	NodeRole   Kind = "node.role"   // Key: the scenario's name for Node (Instance)
 	NoticePut  Kind = "notice.put"  // Key: the step's name; Notice: EventBridge id; Node, Instance; Until: its deadline
 	MessagePut Kind = "message.put" // Key: the step's name; Message: SQS id; put straight into the queue
-	Reclaimed  Kind = "reclaimed"   // Node: its container was killed without warning
+	Reclaimed  Kind = "reclaimed"   // Node, Instance: its container was killed without warning; Numbers: took (s)
 	AwaitDone  Kind = "await.done"  // Key: what was awaited
 	AwaitLate  Kind = "await.late"  // Key: what was awaited and did not come in time
 	Restored   Kind = "restored"    // every node Ready, schedulable, untainted; Note says what had to be mended
@@ -50,15 +50,17 @@ const (
 	PodRestarted   Kind = "pod.restarted"   // a container was started again; Reason: why it had ended; Numbers: restarts, exit_code
 	PodDeleted     Kind = "pod.deleted"     // gone from the API
 
-	EndpointReady       Kind = "endpoint.ready" // IP, Pod: an address of the kube-dns EndpointSlices
-	EndpointNotReady    Kind = "endpoint.notready"
+	EndpointReady       Kind = "endpoint.ready"       // IP, Pod: an address of the kube-dns EndpointSlices
+	EndpointNotReady    Kind = "endpoint.notready"    // Reason: serving=… terminating=…
 	EndpointTerminating Kind = "endpoint.terminating" // Reason: serving or not-serving
 	EndpointGone        Kind = "endpoint.gone"
 
 	ClusterEvent Kind = "event" // Key: object kind; Node or Pod: object; Reason, Note; Owner: reporting component
 )
 
-// What went through the recording proxy between handler and SQS.
+// What went through the recording proxy between handler and SQS. Of an sqs.call, Reason
+// is the error's code, Note what the proxy says of it, Message and Notice whose
+// visibility it changed, and Numbers took (s), of a receive also messages and polls.
 const (
 	SQSCall     Kind = "sqs.call"    // Action, Status; Key: the queue; Owner: ProxyOwner or empty; one for each API call
 	SQSReceived Kind = "sqs.receive" // Message, Notice; one for each message handed out

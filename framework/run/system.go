@@ -35,7 +35,7 @@ type Options struct {
 	Source string
 	// Binary is the static spotdrill binary that runs in the cluster.
 	Binary string
-	// Log receives lines for the user.
+	// Log receives lines for the user; it must be set.
 	Log func(format string, args ...any)
 }
 
