@@ -84,12 +84,10 @@ func Open(ctx context.Context, eng *engine.Engine, opts Options) (*Cluster, erro
 	if err != nil {
 		return nil, fmt.Errorf("list kind clusters: %w", err)
 	}
-	for _, name := range names {
-		if name == opts.Name {
-			return c, c.refuseForeign(ctx)
-		}
+	if !slices.Contains(names, opts.Name) {
+		return nil, nil
 	}
-	return nil, nil
+	return c, c.refuseForeign(ctx)
 }
 
 // New is a cluster that is to be created.

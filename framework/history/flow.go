@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -73,10 +74,5 @@ func loadFlows(dir string, events []Event) ([]Flow, error) {
 }
 
 func recordedFlows(events []Event) bool {
-	for _, e := range events {
-		if e.Kind == FlowsRecorded {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(events, func(e Event) bool { return e.Kind == FlowsRecorded })
 }

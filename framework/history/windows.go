@@ -1,8 +1,8 @@
 package history
 
 import (
+	"cmp"
 	"slices"
-	"sort"
 	"time"
 )
 
@@ -44,7 +44,7 @@ func Stream(queries []Query, target string, modes ...Mode) []Query {
 			out = append(out, q)
 		}
 	}
-	sort.SliceStable(out, func(i, j int) bool { return out[i].Intended < out[j].Intended })
+	slices.SortStableFunc(out, func(a, b Query) int { return cmp.Compare(a.Intended, b.Intended) })
 	return out
 }
 

@@ -9,7 +9,7 @@ import (
 	"io"
 	"maps"
 	"reflect"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -110,12 +110,12 @@ func check(node *yaml.Node, t reflect.Type, where string) error {
 	}
 	switch {
 	case t.Kind() == reflect.Struct && node.Kind == yaml.MappingNode:
-		fields := Fields(t)
+		fields := fieldsOf(t)
 		for i := 0; i+1 < len(node.Content); i += 2 {
 			key, value := node.Content[i], node.Content[i+1]
 			ft, ok := fields[key.Value]
 			if !ok {
-				return fmt.Errorf("%d: unknown field %q in %s; allowed: %s", key.Line, key.Value, where, strings.Join(names(fields), ", "))
+				return fmt.Errorf("%d: unknown field %q in %s; allowed: %s", key.Line, key.Value, where, allowed(fields))
 			}
 			if err := check(value, ft, key.Value); err != nil {
 				return err
@@ -124,7 +124,7 @@ func check(node *yaml.Node, t reflect.Type, where string) error {
 	case node.Kind == yaml.ScalarNode && node.Tag == "!!null":
 		return nil
 	case t.Kind() == reflect.Struct:
-		return fmt.Errorf("%d: %s must be a mapping with any of: %s", node.Line, where, strings.Join(names(Fields(t)), ", "))
+		return fmt.Errorf("%d: %s must be a mapping with any of: %s", node.Line, where, allowed(fieldsOf(t)))
 	case t.Kind() == reflect.Slice && node.Kind != yaml.SequenceNode:
 		return fmt.Errorf("%d: %s must be a list", node.Line, where)
 	case t.Kind() == reflect.Map && node.Kind != yaml.MappingNode:
@@ -145,15 +145,15 @@ func check(node *yaml.Node, t reflect.Type, where string) error {
 	return nil
 }
 
-// Fields maps the YAML names of a struct's fields to their types; those of
+// fieldsOf maps the YAML names of a struct's fields to their types; those of
 // inline structs count as its own.
-func Fields(t reflect.Type) map[string]reflect.Type {
+func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	out := map[string]reflect.Type{}
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 		if options == "inline" {
-			maps.Copy(out, Fields(f.Type))
+			maps.Copy(out, fieldsOf(f.Type))
 		}
 		if name == "" || name == "-" {
 			continue
@@ -163,13 +163,9 @@ func Fields(t reflect.Type) map[string]reflect.Type {
 	return out
 }
 
-func names(fields map[string]reflect.Type) []string {
-	out := make([]string, 0, len(fields))
-	for name := range fields {
-		out = append(out, name)
-	}
-	sort.Strings(out)
-	return out
+// allowed lists the names of fields as an error shows them.
+func allowed(fields map[string]reflect.Type) string {
+	return strings.Join(slices.Sorted(maps.Keys(fields)), ", ")
 }
 
 // One returns the name of the only non-nil pointer field of a struct that holds
@@ -187,11 +183,11 @@ func One(v any) (string, error) {
 	if len(set) == 1 {
 		return set[0], nil
 	}
-	allowed := strings.Join(names(Fields(rv.Type())), ", ")
+	fields := allowed(fieldsOf(rv.Type()))
 	if len(set) == 0 {
-		return "", fmt.Errorf("wants exactly one of: %s", allowed)
+		return "", fmt.Errorf("wants exactly one of: %s", fields)
 	}
-	return "", fmt.Errorf("wants exactly one of %s; has %s", allowed, strings.Join(set, " and "))
+	return "", fmt.Errorf("wants exactly one of %s; has %s", fields, strings.Join(set, " and "))
 }
 
 // Duration is a time.Duration that YAML writes with its unit: 250ms, 5s, 2m.
