@@ -53,7 +53,7 @@ func (c *Cluster) AuditSince(ctx context.Context, mark AuditMark, user string) (
 	return requestsOf(strings.NewReader(out), user)
 }
 
-func (c *Cluster) controlPlane() string { return c.NodesOf(ControlPlane)[0].Name }
+func (c *Cluster) controlPlane() string { return c.nodesOf(ControlPlane)[0].Name }
 
 // request is what the audit log says of one: audit.k8s.io/v1, Event.
 type request struct {

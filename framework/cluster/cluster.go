@@ -31,11 +31,11 @@ const Label = "spotdrill.dev/owned"
 // Timeouts of the cluster's life. They bound waits for conditions; nothing
 // sleeps for as long.
 const (
-	// CreateTimeout bounds the creation of the kind cluster; 35 s is usual on
+	// createTimeout bounds the creation of the kind cluster; 35 s is usual on
 	// two cores.
-	CreateTimeout = 5 * time.Minute
-	// ReadyTimeout bounds the wait for nodes and CoreDNS after a change.
-	ReadyTimeout = 2 * time.Minute
+	createTimeout = 5 * time.Minute
+	// readyTimeout bounds the wait for nodes and CoreDNS after a change.
+	readyTimeout = 2 * time.Minute
 	poll         = 200 * time.Millisecond
 )
 
@@ -124,7 +124,7 @@ func (c *Cluster) refuseForeign(ctx context.Context) error {
 // Configured waits until kind, in Create, is done with the nodes' containerd, which
 // it starts a second time: kubeadm comes next, and first makes a folder for keys.
 func (c *Cluster) Configured(ctx context.Context) error {
-	return Until(ctx, CreateTimeout, "kubeadm to begin", func(ctx context.Context) string {
+	return Until(ctx, createTimeout, "kubeadm to begin", func(ctx context.Context) string {
 		if _, err := c.engine.Exec(ctx, c.Name+"-control-plane", nil, "test", "-e", "/etc/kubernetes/pki"); err != nil {
 			return err.Error()
 		}

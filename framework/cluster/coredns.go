@@ -84,7 +84,7 @@ func (c *Cluster) SetDNS(ctx context.Context, want DNSSettings) error {
 			return err
 		}
 	}
-	return Until(ctx, ReadyTimeout, fmt.Sprintf("CoreDNS with %+v", want), func(ctx context.Context) string {
+	return Until(ctx, readyTimeout, fmt.Sprintf("CoreDNS with %+v", want), func(ctx context.Context) string {
 		return c.whyDNSNotSet(ctx, mark, text, want)
 	})
 }
@@ -170,7 +170,7 @@ func (c *Cluster) replaceDNS(ctx context.Context, text string, change func(*apps
 	if err != nil {
 		return err
 	}
-	err = Until(ctx, ReadyTimeout, "the CoreDNS pods of before to be gone", func(ctx context.Context) string {
+	err = Until(ctx, readyTimeout, "the CoreDNS pods of before to be gone", func(ctx context.Context) string {
 		pods, err := c.dnsPods(ctx)
 		if err != nil {
 			return err.Error()

@@ -48,7 +48,7 @@ func (c *Cluster) RestoreDNS(ctx context.Context) error {
 
 // waitDNS waits until so many CoreDNS pods are Ready and served.
 func (c *Cluster) waitDNS(ctx context.Context, replicas int) error {
-	return Until(ctx, ReadyTimeout, "CoreDNS", func(ctx context.Context) string {
+	return Until(ctx, readyTimeout, "CoreDNS", func(ctx context.Context) string {
 		pods, err := c.DNSPods(ctx)
 		if err != nil {
 			return err.Error()

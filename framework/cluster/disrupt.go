@@ -56,14 +56,14 @@ func (c *Cluster) patchDNS(ctx context.Context, patch string) error {
 
 // Drain drains a node by kubectl's own code, as kubectl drain does with
 // --ignore-daemonsets, --delete-emptydir-data and --force. It waits until the pods
-// are gone, at most ReadyTimeout.
+// are gone, at most 2 min.
 func (c *Cluster) Drain(ctx context.Context, node string) error {
-	ctx, cancel := context.WithTimeout(ctx, ReadyTimeout)
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	const ofThePod = -1 // the grace period
 	drainer := &drain.Helper{
 		Ctx: ctx, Client: c.Clientset, Force: true, IgnoreAllDaemonSets: true, DeleteEmptyDirData: true,
-		GracePeriodSeconds: ofThePod, Timeout: ReadyTimeout, Out: io.Discard, ErrOut: io.Discard,
+		GracePeriodSeconds: ofThePod, Timeout: readyTimeout, Out: io.Discard, ErrOut: io.Discard,
 	}
 	n, err := c.Clientset.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
 	if err != nil {

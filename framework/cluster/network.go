@@ -116,7 +116,7 @@ iptables -w -t nat -A SPOTDRILL -s PODS ! -d PODS -j MASQUERADE
 // wirings waits until every node has its pod range and address.
 func (c *Cluster) wirings(ctx context.Context) ([]wiring, error) {
 	var out []wiring
-	err := Until(ctx, ReadyTimeout, "the nodes' pod ranges", func(ctx context.Context) string {
+	err := Until(ctx, readyTimeout, "the nodes' pod ranges", func(ctx context.Context) string {
 		list, err := c.Clientset.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err.Error()

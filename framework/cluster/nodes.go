@@ -37,8 +37,8 @@ func capacityOf(n *corev1.Node) string {
 	return n.Labels[CapacityLabel]
 }
 
-// InstanceOf reads the EC2 instance id off a providerID, aws:///<zone>/<id>.
-func InstanceOf(n *corev1.Node) string {
+// instanceOf reads the EC2 instance id off a providerID, aws:///<zone>/<id>.
+func instanceOf(n *corev1.Node) string {
 	rest, ok := strings.CutPrefix(n.Spec.ProviderID, "aws:///")
 	if !ok {
 		return ""
@@ -74,7 +74,7 @@ func (c *Cluster) loadNodes(ctx context.Context) error {
 		if _, ours := n.Labels[Label]; !ours {
 			return fmt.Errorf("node %s of cluster %s lacks the label %s: spotdrill did not make this cluster", n.Name, c.Name, Label)
 		}
-		instance := InstanceOf(n)
+		instance := instanceOf(n)
 		if n.DeletionTimestamp != nil {
 			instance = ""
 		}
@@ -107,8 +107,8 @@ func AllOurs(ctx context.Context, client kubernetes.Interface) (bool, error) {
 	return len(list.Items) > 0 && !foreign, nil
 }
 
-// NodesOf returns the nodes of a capacity.
-func (c *Cluster) NodesOf(capacity string) []Node {
+// nodesOf returns the nodes of a capacity.
+func (c *Cluster) nodesOf(capacity string) []Node {
 	var out []Node
 	for _, n := range c.Nodes {
 		if n.Capacity == capacity {
@@ -178,7 +178,7 @@ func (c *Cluster) forceDelete(ctx context.Context, p corev1.Pod) error {
 // WaitReady waits until every node is Ready and carries no taint but the
 // control plane's own, and until kube-proxy runs on each.
 func (c *Cluster) WaitReady(ctx context.Context) error {
-	return Until(ctx, ReadyTimeout, "nodes to be ready", func(ctx context.Context) string {
+	return Until(ctx, readyTimeout, "nodes to be ready", func(ctx context.Context) string {
 		list, err := c.Clientset.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err.Error()

@@ -15,13 +15,13 @@ import (
 )
 
 func (o observer) nodeAdded(n *corev1.Node, _ bool) {
-	o.rec.Record(history.Event{Kind: history.NodePresent, Node: n.Name, Key: capacityOf(n), Instance: InstanceOf(n)})
+	o.rec.Record(history.Event{Kind: history.NodePresent, Node: n.Name, Key: capacityOf(n), Instance: instanceOf(n)})
 	o.nodeChanged(&corev1.Node{ObjectMeta: n.ObjectMeta, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}, n)
 }
 
 func (o observer) nodeChanged(before, after *corev1.Node) {
 	record := func(e history.Event) {
-		e.Node, e.Instance = after.Name, InstanceOf(after)
+		e.Node, e.Instance = after.Name, instanceOf(after)
 		o.rec.Record(e)
 	}
 	if before.Spec.Unschedulable != after.Spec.Unschedulable {
@@ -53,7 +53,7 @@ func (o observer) nodeChanged(before, after *corev1.Node) {
 }
 
 func (o observer) nodeDeleted(n *corev1.Node) {
-	o.rec.Record(history.Event{Kind: history.NodeDeleted, Node: n.Name, Instance: InstanceOf(n)})
+	o.rec.Record(history.Event{Kind: history.NodeDeleted, Node: n.Name, Instance: instanceOf(n)})
 }
 
 // owner is the pod's controller as kind/name; empty for a bare pod.

@@ -127,7 +127,7 @@ systemctl start kubelet`
 // replace gives a running node a new instance and a new Node object.
 func (c *Cluster) replace(ctx context.Context, n *Node, newInstance NewInstance) error {
 	// systemd of a container that was just started may not answer yet.
-	err := Until(ctx, ReadyTimeout, "its kubelet to stop", func(ctx context.Context) string {
+	err := Until(ctx, readyTimeout, "its kubelet to stop", func(ctx context.Context) string {
 		if _, err := c.engine.Exec(ctx, n.Name, nil, "systemctl", "stop", "kubelet"); err != nil {
 			return err.Error()
 		}
@@ -155,7 +155,7 @@ func (c *Cluster) replace(ctx context.Context, n *Node, newInstance NewInstance)
 // it is gone.
 func (c *Cluster) deleteNode(ctx context.Context, name string) error {
 	nodes := c.Clientset.CoreV1().Nodes()
-	return Until(ctx, ReadyTimeout, "Node "+name+" to be gone", func(ctx context.Context) string {
+	return Until(ctx, readyTimeout, "Node "+name+" to be gone", func(ctx context.Context) string {
 		n, err := nodes.Get(ctx, name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
@@ -175,7 +175,7 @@ func (c *Cluster) deleteNode(ctx context.Context, name string) error {
 // within the node controller's grace period still says Ready=True, so its
 // condition proves nothing.
 func (c *Cluster) waitHeartbeat(ctx context.Context, node string, since time.Time) error {
-	return Until(ctx, ReadyTimeout, "the kubelet of "+node, func(ctx context.Context) string {
+	return Until(ctx, readyTimeout, "the kubelet of "+node, func(ctx context.Context) string {
 		lease, err := c.Clientset.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, node, metav1.GetOptions{})
 		switch {
 		case err != nil:

@@ -29,7 +29,7 @@ func (c *Cluster) RemoveStatic(ctx context.Context) error {
 	}
 	var errs []error
 	free := true
-	for _, n := range c.NodesOf(Spot) {
+	for _, n := range c.nodesOf(Spot) {
 		running, err := c.engine.Running(ctx, n.Name)
 		if err == nil && running {
 			_, err = c.engine.Exec(ctx, n.Name, nil, "rm", "-f", staticFile)

@@ -9,15 +9,15 @@ import (
 // Aftermath is what becomes of the cluster when a drill's recording is over.
 type Aftermath int
 
-// The aftermaths. State is saved in the folder StateFolder of the drill's own.
+// The aftermaths. State is saved in the folder stateFolder of the drill's own.
 const (
 	PutBack        Aftermath = iota // as it was before
 	SaveAndPutBack                  // its state is saved first
 	SaveAndLeave                    // its state is saved, and it stays as it is
 )
 
-// StateFolder is where a drill's aftermath saves the state of the cluster.
-const StateFolder = "state"
+// stateFolder is where a drill's aftermath saves the state of the cluster.
+const stateFolder = "state"
 
 // ended asks what is to become of the cluster. What cannot be read of the
 // recording is for the final judgement to tell.
@@ -38,7 +38,7 @@ const saveTimeout = 20 * time.Second
 func (r *drilling) saveState(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
 	defer cancel()
-	if err := r.Cluster.SaveState(ctx, filepath.Join(r.Dir, StateFolder), r.rec.Clock().Start(), Namespace); err != nil {
+	if err := r.Cluster.SaveState(ctx, filepath.Join(r.Dir, stateFolder), r.rec.Clock().Start(), Namespace); err != nil {
 		r.opts.Log("    the cluster's state is saved in part only: %s", oneLine(err))
 	}
 }

@@ -23,10 +23,11 @@ import (
 //go:embed manifests
 var manifests embed.FS
 
-// Namespaces of ours in the cluster. Those of drills' workloads begin with Workload.
+// Namespace is ours in the cluster. Those of drills' workloads are others: they begin
+// with workloadPrefix.
 const (
-	Namespace = "spotdrill"
-	Workload  = "spotdrill-workload"
+	Namespace      = "spotdrill"
+	workloadPrefix = "spotdrill-workload"
 )
 
 // startTimeout bounds the start of pods of ours; images are on the nodes.

@@ -14,8 +14,8 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// RestoreTimeout bounds putting everything back, also after a Ctrl-C.
-const RestoreTimeout = 4 * time.Minute
+// restoreTimeout bounds putting everything back, also after a Ctrl-C.
+const restoreTimeout = 4 * time.Minute
 
 // Drill is one scenario to be played.
 type Drill struct {
@@ -274,7 +274,7 @@ func (r *drilling) recordDepth(ctx context.Context) error {
 // putBack undoes the drills, however they ended. CoreDNS keeps its settings for the
 // next scenario; Restore and RestoreDNS at the end of the run put them back.
 func (s *System) putBack(ctx context.Context, all []*drilling) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), RestoreTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restoreTimeout)
 	defer cancel()
 	// The queue goes before the nodes, as in arrange.
 	errs := []error{s.clearFaults(ctx), s.AWS.Purge(ctx)}

@@ -229,7 +229,7 @@ const workloadLabel = "spotdrill.dev/workload"
 // before may take some seconds to be gone.
 func (s *System) newNamespace() string {
 	s.drills++
-	return fmt.Sprintf("%s-%d", Workload, s.drills)
+	return fmt.Sprintf("%s-%d", workloadPrefix, s.drills)
 }
 
 // removeWorkload deletes the namespaces of all drills, and waits until no pod is left

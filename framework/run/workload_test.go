@@ -15,7 +15,7 @@ import (
 )
 
 func TestEveryKindOfPodsHasAManifest(t *testing.T) {
-	values := map[string]string{"NAMESPACE": Workload, "IMAGE": "image", "NODE": "spot-1", "OTHER": "spot-2"}
+	values := map[string]string{"NAMESPACE": workloadPrefix, "IMAGE": "image", "NODE": "spot-1", "OTHER": "spot-2"}
 	for _, kind := range scenarios.PodKinds() {
 		objs, err := objects(t.Context(), "pods/"+kind+".yaml", values)
 		if err != nil || len(objs) == 0 {
@@ -40,7 +40,7 @@ func TestEveryKindOfPodsHasAManifest(t *testing.T) {
 }
 
 func TestABudgetsManifest(t *testing.T) {
-	objs, err := objects(t.Context(), "budget.yaml", map[string]string{"NAMESPACE": Workload, "PODS": "app", "MIN_AVAILABLE": "5", "POLICY": "AlwaysAllow"})
+	objs, err := objects(t.Context(), "budget.yaml", map[string]string{"NAMESPACE": workloadPrefix, "PODS": "app", "MIN_AVAILABLE": "5", "POLICY": "AlwaysAllow"})
 	if err != nil || len(objs) != 1 || objs[0].GetName() != "app" {
 		t.Errorf("%+v (%v)", objs, err)
 	}
@@ -75,7 +75,7 @@ func TestWhyAPodHasNotStarted(t *testing.T) {
 
 func TestWhereTheWorkloadRuns(t *testing.T) {
 	for where, required := range map[string]bool{onSpot(""): true, onSpot("spot-2"): true, firstOnSpot: false} {
-		objs, err := objects(t.Context(), "workload.yaml", map[string]string{"NAMESPACE": Workload, "IMAGE": "image", "REPLICAS": "3", "WHERE": where})
+		objs, err := objects(t.Context(), "workload.yaml", map[string]string{"NAMESPACE": workloadPrefix, "IMAGE": "image", "REPLICAS": "3", "WHERE": where})
 		if err != nil || len(objs) != 1 {
 			t.Fatalf("%s: %d objects (%v)", where, len(objs), err)
 		}
@@ -92,7 +92,7 @@ func TestPodsOfADrillKeepOffTheNodesOfTheOther(t *testing.T) {
 	other := &drilling{nodes: map[string]cluster.Node{"victim": {Name: "spot-2"}, "bystander": {Name: "spot-3"}}}
 	other.Scenario.Steps = []scenarios.Step{{Notice: &scenarios.Notice{Nodes: []string{"victim"}}}}
 	one := &drilling{beside: []*drilling{other}}
-	values := map[string]string{"NAMESPACE": Workload, "IMAGE": "image", "NODE": "spot-1", "OTHER": one.other()}
+	values := map[string]string{"NAMESPACE": workloadPrefix, "IMAGE": "image", "NODE": "spot-1", "OTHER": one.other()}
 	for _, kind := range scenarios.PodKinds() {
 		objs, err := objects(t.Context(), "pods/"+kind+".yaml", values)
 		if err != nil {
