@@ -66,7 +66,8 @@ func specs() {
 			ids      map[string]string           // by the event's name
 			report   *reports.Report
 			folder   reports.Folder
-			console  = reports.NewConsole(os.Stderr, len(table))
+			policy   verdict.Verdict
+			console  = reports.NewConsole(os.Stderr, len(table)+1)
 			started  = time.Now()
 		)
 
@@ -93,6 +94,8 @@ func specs() {
 			Expect(err).NotTo(HaveOccurred())
 			report = reports.New(folder, reports.Handler{Name: "rules", Version: version}, scenarios.Fast, nil)
 			report.Timings.Setup = reports.Seconds(time.Since(started))
+			policy, err = judgePolicy(ctx, aws)
+			Expect(err).NotTo(HaveOccurred())
 			ids, arrivals, err = putAndCollect(ctx, aws, table)
 			Expect(err).NotTo(HaveOccurred())
 		}, NodeTimeout(setUpTimeout))
@@ -107,19 +110,31 @@ func specs() {
 			Expect(written).To(Succeed())
 		})
 
+		tell := func(name, title string, found verdict.Verdict) {
+			console.Begin(name)
+			entry := reports.NewEntry(verdict.Result{
+				Scenario: name, Title: title, Profile: profile, Attempt: 1, Outcome: found.Outcome, Verdicts: []verdict.Verdict{found},
+			}, history.History{})
+			console.End(entry)
+			report.Add(entry)
+			Expect(found.Outcome).To(Equal(verdict.Pass), found.Got)
+		}
+		It("queue-policy", func() { tell("queue-policy", "The queue's policy lets EventBridge send to it", policy) })
 		for _, e := range table {
-			It(e.name, func() {
-				console.Begin(e.name)
-				found := e.judge(ids[e.name], arrivals[ids[e.name]])
-				entry := reports.NewEntry(verdict.Result{
-					Scenario: e.name, Title: e.title(), Profile: profile, Attempt: 1, Outcome: found.Outcome, Verdicts: []verdict.Verdict{found},
-				}, history.History{})
-				console.End(entry)
-				report.Add(entry)
-				Expect(found.Outcome).To(Equal(verdict.Pass), found.Got)
-			})
+			It(e.name, func() { tell(e.name, e.title(), e.judge(ids[e.name], arrivals[ids[e.name]])) })
 		}
 	})
+}
+
+// judgePolicy asks what LocalStack does not: whether the queue's policy lets through
+// what the rules match.
+func judgePolicy(ctx context.Context, aws *queue.AWS) (verdict.Verdict, error) {
+	v := verdict.Verdict{Check: "queue policy", Want: "sqs:SendMessage on the queue allowed to events.amazonaws.com", Outcome: verdict.Pass, Got: "allowed"}
+	refused, err := aws.RefusesEventBridge(ctx)
+	if refused != "" {
+		v.Outcome, v.Got = verdict.Fail, refused
+	}
+	return v, err
 }
 
 // readTemplate reads the user's template; none is an empty one.

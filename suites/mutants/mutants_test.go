@@ -136,11 +136,19 @@ func (s *suite) specs() {
 	})
 }
 
+// buildNews is how often a build of many says how far it is.
+const buildNews = 30 * time.Second
+
 // setUp builds every mutant before the first drill: the compiler would disturb it.
 func (s *suite) setUp(ctx SpecContext) {
-	started := time.Now()
-	for _, m := range s.mutants {
+	started, told := time.Now(), time.Now()
+	say("building %d mutants (6 to 10 s each)", len(s.mutants))
+	for i, m := range s.mutants {
 		Expect(s.build(ctx, m)).To(Succeed())
+		if time.Since(told) > buildNews {
+			told = time.Now()
+			say("  %d of %d built after %.0f s", i+1, len(s.mutants), time.Since(started).Seconds())
+		}
 	}
 	say("built %d mutants in %.0f s", len(s.mutants), time.Since(started).Seconds())
 	var err error
