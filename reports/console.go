@@ -152,7 +152,10 @@ func (c *Console) Summary(r *Report) {
 			c.printf("judge again: %s\n", command)
 		}
 	}
-	c.printf("core: %s; extended: %s\n%s\n", r.Core, r.Extended, r.Summary)
+	if r.Core.Total > 0 && r.Extended.Total > 0 {
+		c.printf("core: %s; extended: %s\n", r.Core, r.Extended)
+	}
+	c.printf("%s\n", r.Summary)
 }
 
 // rightsShown is how many unused rights the console lists.
