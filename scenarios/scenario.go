@@ -45,8 +45,8 @@ type Scenario struct {
 	// Sets names the sets that the scenario belongs to.
 	Sets []Set `yaml:"sets"`
 	// Feature is what a handler must claim for the scenario to apply to it; empty
-	// means that it applies to every handler, as those of SPOT, PDB and QUEUE-HYGIENE
-	// do in any case. The handler is set as its description says for the feature.
+	// means that it applies to every handler, as those of the core
+	// profiles (SPOT, PDB, QUEUE-HYGIENE, RESILIENCE) do in any case. The handler is set as its description says for the feature.
 	Feature string `yaml:"feature,omitempty"`
 	// Handler is "under-test" (the default) or "none" for a drill that shows
 	// what happens without one.
@@ -97,7 +97,7 @@ func Profiles() []string {
 
 // CoreProfiles lists the groups of clauses that every handler is held to. Those of
 // the others, extended ones, apply where the handler claims their feature.
-func CoreProfiles() []string { return []string{"QUEUE-HYGIENE", "PDB", "SPOT"} }
+func CoreProfiles() []string { return []string{"QUEUE-HYGIENE", "RESILIENCE", "PDB", "SPOT"} }
 
 // Core is true for a clause that every handler is held to, whatever it claims.
 func (s Scenario) Core() bool { return slices.Contains(CoreProfiles(), s.Profile) }

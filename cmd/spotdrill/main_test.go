@@ -29,6 +29,7 @@ func TestWrongUsageIs64AndPrintsNoData(t *testing.T) {
 		`unknown command "paly" for "spotdrill"`:              {"paly"},
 		`did you mean "list"?`:                                {"lits"},
 		`unknown command "chek" for "spotdrill report"`:       {"report", "chek"},
+		`--json goes with --dry-run`:                          {"run", "--json"},
 		`unknown flag: --sett`:                                {"run", "--sett", "fast"},
 		`invalid argument "soon" for "--for"`:                 {"probe", "--for", "soon"},
 		`accepts 1 arg(s), received 0; see spotdrill judge`:   {"judge"},

@@ -23,7 +23,7 @@ type runOptions struct {
 	selection
 	set, handler, image, out string
 	repeat                   int
-	keep, dryRun             bool
+	keep, dryRun, json       bool
 	system                   run.Options
 }
 
@@ -45,6 +45,9 @@ could not be judged, or all was skipped; 70: the harness itself broke.`,
   spotdrill run --rerun-failed`,
 		ValidArgsFunction: completeScenarios,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.json && !o.dryRun {
+				return usage("--json goes with --dry-run; what a run finds is in its report.yaml, see spotdrill report")
+			}
 			if o.repeat < 1 {
 				return usage("--repeat %d: each scenario is played at least once", o.repeat)
 			}
@@ -83,7 +86,7 @@ could not be judged, or all was skipped; 70: the harness itself broke.`,
 				return exitError{exitUsage, err}
 			}
 			if o.dryRun {
-				return plan(cmd.OutOrStdout(), session)
+				return plan(cmd.OutOrStdout(), session, o.json)
 			}
 			return play(cmd.Context(), session)
 		},
@@ -99,6 +102,7 @@ could not be judged, or all was skipped; 70: the harness itself broke.`,
 	flags.IntVar(&o.repeat, "repeat", 1, "play each scenario so often; the worst outcome counts")
 	flags.BoolVar(&o.keep, "keep", false, "stop at the first drill that does not pass, and leave the cluster as it is then")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "only print what would be played")
+	flags.BoolVar(&o.json, "json", false, "with --dry-run, print a JSON array")
 	flags.StringVar(&o.out, "out", "reports/out", "`folder` in which the run gets a folder of its own")
 	systemFlags(flags, &o.system)
 	completeFlag(cmd, "set", string(scenarios.Fast), string(scenarios.Full))
@@ -123,19 +127,38 @@ func (o runOptions) options(args []string, console io.Writer) (conformance.Optio
 	}, nil
 }
 
+// planned is what a session would do with a scenario.
+type planned struct {
+	Scenario string  `json:"scenario"`
+	Profile  string  `json:"profile"`
+	Title    string  `json:"title"`
+	Seconds  float64 `json:"seconds"` // about; 0 where it is skipped
+	Skipped  string  `json:"skipped,omitempty"`
+}
+
 // plan prints what a session would do.
-func plan(w io.Writer, s *conformance.Session) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+func plan(w io.Writer, s *conformance.Session, asJSON bool) error {
+	var all []planned
 	total := time.Duration(0)
-	fmt.Fprintln(table, "SCENARIO\tABOUT\tWHAT")
 	for _, scenario := range s.Scenarios {
-		if reason := s.NotApplicable(scenario); reason != "" {
-			fmt.Fprintf(table, "%s\t-\tskipped: %s\n", scenario.Name, reason)
+		p := planned{Scenario: scenario.Name, Profile: scenario.Profile, Title: scenario.Title, Skipped: s.NotApplicable(scenario)}
+		if p.Skipped == "" {
+			about := conformance.Expected(scenario, s.Set)
+			p.Seconds, total = about.Seconds(), total+about
+		}
+		all = append(all, p)
+	}
+	if asJSON {
+		return writeJSON(w, all)
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "SCENARIO\tABOUT\tWHAT")
+	for _, p := range all {
+		if p.Skipped != "" {
+			fmt.Fprintf(table, "%s\t-\tskipped: %s\n", p.Scenario, p.Skipped)
 			continue
 		}
-		about := conformance.Expected(scenario, s.Set)
-		total += about
-		fmt.Fprintf(table, "%s\t%.0f s\t%s\n", scenario.Name, about.Seconds(), scenario.Title)
+		fmt.Fprintf(table, "%s\t%.0f s\t%s\n", p.Scenario, p.Seconds, p.Title)
 	}
 	if err := table.Flush(); err != nil {
 		return err

@@ -21,6 +21,7 @@ func TestDryRunSaysWhatWouldBePlayed(t *testing.T) {
 		"by name":     {[]string{"critical-pods-go-last"}, []string{"critical-pods-go-last"}, []string{"spot-notice-drains-node"}},
 		"by pattern":  {[]string{"--only", "coredns-*", "--skip", "*-lameduck-0s"}, []string{"coredns-drained-lameduck-5s "}, []string{"spot-notice", "lameduck-0s"}},
 		"by profile":  {[]string{"--profile", "INCIDENT,PDB", "--set", "full"}, []string{"coredns-lost-without-handler", "budget-is-kept"}, []string{"spot-notice"}},
+		"as JSON":     {[]string{"--json", "critical-pods-go-last"}, []string{`"scenario": "critical-pods-go-last"`, `"profile": "SPOT"`, `"seconds": `}, []string{"SCENARIO"}},
 		"not claimed": {[]string{"--handler", "none"}, []string{"state-stopping-drains-node - skipped: not supported: the description of none does not claim state-change", "spot-notice-drains-node 39 s"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
