@@ -16,13 +16,13 @@ import (
 )
 
 // Console prints a run as it goes. On a terminal the scenario that runs has a line
-// that is kept up to date; elsewhere every line is written once.
+// that is kept up to date, two where two are played at once; elsewhere every line is written once.
 type Console struct {
 	colour bool
 	total  int
 	begun  int
-	open   bool  // the progress line waits for its end
-	live   *live // nil where out is no terminal, or nothing runs
+	open   bool   // the progress line waits for its end
+	live   *lives // nil where out is no terminal, or nothing runs
 
 	mu  sync.Mutex // of out, with which a live line is written
 	out io.Writer
@@ -49,7 +49,7 @@ func (c *Console) Write(text []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.live != nil {
-		_, _ = io.WriteString(c.out, wipe)
+		_, _ = io.WriteString(c.out, wipe(len(c.live.rows)))
 	}
 	return c.out.Write(text)
 }
@@ -61,7 +61,7 @@ func (c *Console) Begin(scenario string) {
 	c.begun++
 	head := fmt.Sprintf("[%d/%d] %s", c.begun, c.total, scenario)
 	if terminal(c.out) {
-		c.follow(head)
+		c.follow(scenario, head)
 		return
 	}
 	c.printf("%s … ", head)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -13,27 +14,41 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// wipe empties the line that the cursor is on.
-const wipe = "\r\x1b[K"
+// wipe empties so many lines from the cursor's on, and leaves the cursor in the first.
+func wipe(lines int) string {
+	const one = "\r\x1b[K"
+	if lines < 2 {
+		return one
+	}
+	return one + strings.Repeat("\n\x1b[K", lines-1) + up(lines-1)
+}
 
-// liveEvery is how often a live line is written anew: its seconds are whole.
+// up moves the cursor to the beginning of a line above.
+func up(lines int) string { return fmt.Sprintf("\r\x1b[%dA", lines) }
+
+// liveEvery is how often live lines are written anew: their seconds are whole.
 const liveEvery = 500 * time.Millisecond
 
-// live is the line of the scenario that runs. Console.mu guards it.
+// lives are the lines of the scenarios that run, in Console.mu's guard.
+type lives struct {
+	rows    []*live
+	stop    chan struct{}
+	stopped sync.WaitGroup
+}
+
+// live is the line of one of them.
 type live struct {
+	scenario string
 	head     string
 	phase    string
 	begun    time.Time
 	deadline time.Time // of the latest notice; zero before it
 	losing   func() history.Latest
-
-	stop    chan struct{}
-	stopped sync.WaitGroup
 }
 
-// follow keeps a line up to date until unfollow.
-func (c *Console) follow(head string) {
-	l := &live{head: head, begun: time.Now(), stop: make(chan struct{})}
+// follow keeps a scenario's line up to date until unfollow.
+func (c *Console) follow(scenario, head string) {
+	l := &lives{rows: []*live{{scenario: scenario, head: head, begun: time.Now()}}, stop: make(chan struct{})}
 	c.mu.Lock()
 	c.live = l
 	c.mu.Unlock()
@@ -42,7 +57,7 @@ func (c *Console) follow(head string) {
 		defer tick.Stop()
 		for {
 			c.mu.Lock()
-			_, _ = io.WriteString(c.out, wipe+l.line(time.Now(), columnsOf(c.out)))
+			_, _ = io.WriteString(c.out, l.text(time.Now(), columnsOf(c.out)))
 			c.mu.Unlock()
 			select {
 			case <-l.stop:
@@ -53,8 +68,18 @@ func (c *Console) follow(head string) {
 	})
 }
 
-// unfollow takes the live line away and returns its head; empty where there is
-// none.
+// Beside follows another scenario, which is played at the same time as the one that
+// was begun, in a line of its own.
+func (c *Console) Beside(scenario string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.live != nil {
+		c.live.rows = append(c.live.rows, &live{scenario: scenario, head: "beside it, " + scenario, begun: time.Now()})
+	}
+}
+
+// unfollow takes the live lines away and returns the head of the first; empty where
+// there is none.
 func (c *Console) unfollow() string {
 	c.mu.Lock()
 	l := c.live
@@ -67,39 +92,65 @@ func (c *Console) unfollow() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.live = nil
-	_, _ = io.WriteString(c.out, wipe)
-	return l.head
+	_, _ = io.WriteString(c.out, wipe(len(l.rows)))
+	return l.rows[0].head
 }
 
-// Phase shows what the scenario that runs is at.
-func (c *Console) Phase(name string) {
+// row is the live line of a scenario; nil where there is none.
+func (c *Console) row(scenario string) *live {
+	if c.live != nil {
+		for _, l := range c.live.rows {
+			if l.scenario == scenario {
+				return l
+			}
+		}
+	}
+	return nil
+}
+
+// Phase shows what a scenario that runs is at.
+func (c *Console) Phase(scenario, name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.live == nil {
+	l := c.row(scenario)
+	if l == nil {
 		return
 	}
 	// Once it is over, and in the next attempt, no notice runs.
-	if c.live.phase = name; name == "restore" || name == "arrange" {
-		c.live.deadline = time.Time{}
+	if l.phase = name; name == "restore" || name == "arrange" {
+		l.deadline = time.Time{}
 	}
 }
 
 // Deadline shows how much time a notice leaves.
-func (c *Console) Deadline(at time.Time) {
+func (c *Console) Deadline(scenario string, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.live != nil {
-		c.live.deadline = at
+	if l := c.row(scenario); l != nil {
+		l.deadline = at
 	}
 }
 
 // Losing shows the newest run of lost queries, as latest tells it.
-func (c *Console) Losing(latest func() history.Latest) {
+func (c *Console) Losing(scenario string, latest func() history.Latest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.live != nil {
-		c.live.losing = latest
+	if l := c.row(scenario); l != nil {
+		l.losing = latest
 	}
+}
+
+// text writes all lines in place of those that are shown.
+func (l *lives) text(now time.Time, columns int) string {
+	lines := make([]string, len(l.rows))
+	for i, row := range l.rows {
+		lines[i] = row.line(now, columns)
+	}
+	text := wipe(len(lines)) + strings.Join(lines, "\n")
+	if len(lines) > 1 {
+		text += up(len(lines) - 1)
+	}
+	return text
 }
 
 // line is "[3/13] name … steps, 12 s, deadline in 13 s, 41 queries lost in 0.2 s".
@@ -132,7 +183,7 @@ func Rewriting(out io.Writer) func(text string) {
 	if !terminal(out) {
 		return nil
 	}
-	return func(text string) { _, _ = io.WriteString(out, wipe+fit(text, columnsOf(out))) }
+	return func(text string) { _, _ = io.WriteString(out, wipe(1)+fit(text, columnsOf(out))) }
 }
 
 // columnsOf is how many columns the terminal has.

@@ -2,6 +2,7 @@ package reports
 
 import (
 	"bytes"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -58,15 +59,15 @@ func TestTheLiveLineStaysOnOneLine(t *testing.T) {
 func TestNothingIsWrittenIntoTheLiveLine(t *testing.T) {
 	var out bytes.Buffer
 	c := NewConsole(&out, 1)
-	c.follow("[1/1] a")
-	c.Phase("steps")
-	c.Deadline(time.Now().Add(time.Minute))
+	c.follow("a", "[1/1] a")
+	c.Phase("a", "steps")
+	c.Deadline("a", time.Now().Add(time.Minute))
 	c.Note("a note")
 	c.End(passed())
-	if text := out.String(); !strings.Contains(text, wipe+"    a note\n") || !strings.Contains(text, wipe+"[1/1] a … pass 96 s") {
+	if text := out.String(); !strings.Contains(text, wipe(1)+"    a note\n") || !strings.Contains(text, wipe(1)+"[1/1] a … pass 96 s") {
 		t.Errorf("%q", text)
 	}
-	if strings.Contains(out.String()[strings.LastIndex(out.String(), wipe):], "steps") {
+	if strings.Contains(out.String()[strings.LastIndex(out.String(), wipe(1)):], "steps") {
 		t.Error("the live line was left behind")
 	}
 }
@@ -75,13 +76,32 @@ func TestProgressWithoutATerminalIsPlain(t *testing.T) {
 	var out bytes.Buffer
 	c := NewConsole(&out, 1)
 	c.Begin("a")
-	c.Phase("steps")
-	c.Deadline(time.Now())
-	c.Losing(func() history.Latest { return history.Latest{Lost: 1} })
+	c.Phase("a", "steps")
+	c.Deadline("a", time.Now())
+	c.Beside("b")
+	c.Losing("a", func() history.Latest { return history.Latest{Lost: 1} })
 	c.End(passed())
 	const want = "[1/1] a … pass 96 s (expected 25 s), attempt 2\n" +
 		"    dns: 662 lost: 652 sent to 10.244.1.5 up to 1.299s after its last answer, by conntrack entries older than that (the rules last chose it at +9.031s); 10 unexplained\n"
 	if out.String() != want {
 		t.Errorf("%q, want %q", out.String(), want)
+	}
+}
+
+// Two scenarios that are played at once have a line each, and the cursor stays in the
+// first, from where both are wiped.
+func TestScenariosAtTheSameTimeHaveALineEach(t *testing.T) {
+	begun := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
+	c := NewConsole(io.Discard, 2)
+	c.live = &lives{rows: []*live{{scenario: "a", head: "[1/2] a"}}}
+	c.Beside("b")
+	c.Phase("b", "steps")
+	c.Phase("c", "settle") // of none that runs
+	for _, row := range c.live.rows {
+		row.begun = begun
+	}
+	const want = "\r\x1b[K\n\x1b[K\r\x1b[1A" + "[1/2] a … 3 s\nbeside it, b … steps, 3 s" + "\r\x1b[1A"
+	if got := c.live.text(begun.Add(3*time.Second), 80); got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -87,8 +87,8 @@ func (s *Session) attempt(ctx context.Context, folder reports.Folder, scenario s
 	if err != nil {
 		return reports.NewEntry(verdict.NotRun(scenario, err.Error()), history.History{}), err
 	}
-	drill.Tell = s.tell
-	drill.Recording = func(rec *history.Recorder) { s.console.Losing(rec.Latest) }
+	drill.Tell = s.tell(scenario.Name)
+	drill.Recording = func(rec *history.Recorder) { s.console.Losing(scenario.Name, rec.Latest) }
 	drill.Ended = func() run.Aftermath {
 		h, err := history.Load(drill.Dir)
 		if err != nil {
@@ -135,12 +135,14 @@ func aftermath(r verdict.Result, attempt int, keep bool) run.Aftermath {
 	return run.SaveAndPutBack
 }
 
-// tell shows on the console how far a drill is.
-func (s *Session) tell(e history.Event) {
-	switch {
-	case e.Kind == history.RunPhase:
-		s.console.Phase(e.Key)
-	case e.Kind == history.NoticePut && e.Until != nil:
-		s.console.Deadline(time.Now().Add(*e.Until - e.At))
+// tell shows on the console how far a scenario's drill is.
+func (s *Session) tell(scenario string) func(history.Event) {
+	return func(e history.Event) {
+		switch {
+		case e.Kind == history.RunPhase:
+			s.console.Phase(scenario, e.Key)
+		case e.Kind == history.NoticePut && e.Until != nil:
+			s.console.Deadline(scenario, time.Now().Add(*e.Until-e.At))
+		}
 	}
 }

@@ -45,9 +45,10 @@ func (s *Session) together(ctx context.Context, scenario, partner scenarios.Scen
 			return entry, false, err
 		}
 		s.played[one.Name] = true
+		drill.Tell = s.tell(one.Name)
 		drills = append(drills, drill)
 	}
-	drills[0].Tell = s.tell
+	s.console.Beside(partner.Name)
 	played := s.system.Play(ctx, drills...)
 	var entries []reports.Entry
 	passed := played == nil
