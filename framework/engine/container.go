@@ -71,12 +71,6 @@ func (e *Engine) Start(ctx context.Context, container string) error {
 	return err
 }
 
-// Kill ends a running container at once with SIGKILL, as a reclaimed machine ends.
-func (e *Engine) Kill(ctx context.Context, container string) error {
-	_, err := e.Run(ctx, "kill", "--signal", "KILL", container)
-	return err
-}
-
 // Remove kills and removes a container with its anonymous volumes. One that does
 // not exist is no error.
 func (e *Engine) Remove(ctx context.Context, container string) error {
