@@ -44,7 +44,7 @@ func (e *Engine) Kill(ctx context.Context, container string) error {
 
 // thawEvery is the time between two looks for what is frozen, while a container is
 // being killed.
-const thawEvery = 500 * time.Millisecond
+const thawEvery = 100 * time.Millisecond
 
 // freezerOf is the folder of the freezer that a process is in, on cgroup v1; empty
 // where it is in none.
