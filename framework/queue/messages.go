@@ -156,21 +156,28 @@ func (a *AWS) Purge(ctx context.Context) error {
 // Depth counts the messages that wait in the queue and those that were handed
 // out and neither deleted nor redelivered yet.
 func (a *AWS) Depth(ctx context.Context) (visible, invisible int, err error) {
-	if a.queueURL == "" {
-		return 0, 0, fmt.Errorf("queue depth: %w", errNoQueue)
-	}
 	const waiting, inFlight = sqstypes.QueueAttributeNameApproximateNumberOfMessages, sqstypes.QueueAttributeNameApproximateNumberOfMessagesNotVisible
-	out, err := a.queues.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{
-		QueueUrl: &a.queueURL, AttributeNames: []sqstypes.QueueAttributeName{waiting, inFlight},
-	})
+	found, err := a.attributes(ctx, waiting, inFlight)
 	if err != nil {
 		return 0, 0, fmt.Errorf("queue depth: %w", err)
 	}
-	if visible, err = strconv.Atoi(out.Attributes[string(waiting)]); err != nil {
+	if visible, err = strconv.Atoi(found[string(waiting)]); err != nil {
 		return 0, 0, fmt.Errorf("queue depth: %s: %w", waiting, err)
 	}
-	if invisible, err = strconv.Atoi(out.Attributes[string(inFlight)]); err != nil {
+	if invisible, err = strconv.Atoi(found[string(inFlight)]); err != nil {
 		return 0, 0, fmt.Errorf("queue depth: %s: %w", inFlight, err)
 	}
 	return visible, invisible, nil
+}
+
+// attributes reads these of the queue.
+func (a *AWS) attributes(ctx context.Context, names ...sqstypes.QueueAttributeName) (map[string]string, error) {
+	if a.queueURL == "" {
+		return nil, errNoQueue
+	}
+	out, err := a.queues.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: &a.queueURL, AttributeNames: names})
+	if err != nil {
+		return nil, err
+	}
+	return out.Attributes, nil
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 )
 
@@ -20,17 +19,12 @@ const eventBridge = "events.amazonaws.com"
 // or "". LocalStack delivers without asking the policy; AWS does not:
 // https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-use-resource-based.html.
 func (a *AWS) RefusesEventBridge(ctx context.Context) (why string, err error) {
-	if a.queueURL == "" {
-		return "", fmt.Errorf("queue policy: %w", errNoQueue)
-	}
 	const document, arn = sqstypes.QueueAttributeNamePolicy, sqstypes.QueueAttributeNameQueueArn
-	out, err := a.queues.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{
-		QueueUrl: &a.queueURL, AttributeNames: []sqstypes.QueueAttributeName{document, arn},
-	})
+	found, err := a.attributes(ctx, document, arn)
 	if err != nil {
 		return "", fmt.Errorf("queue policy: %w", err)
 	}
-	return whyRefused(out.Attributes[string(document)], out.Attributes[string(arn)]), nil
+	return whyRefused(found[string(document)], found[string(arn)]), nil
 }
 
 // words is what a policy writes as one string or a list of them.

@@ -29,9 +29,11 @@ type drill struct {
 	// happen: the end, or the first time that the harness itself broke.
 	observed time.Duration
 	pods     []pod
-	// movable are the workload's pods that a drain has to move, by UID.
-	movable map[string]bool
-	dns     *DNS
+	// unexcused are the workload's pods that a drain has to move, by UID, but for those
+	// of which Kubernetes says that they were evicted or why else it took them: the
+	// DisruptionTarget condition.
+	unexcused map[string]bool
+	dns       *DNS
 	// traffic is worked out once, by the first who asks: it looks at every query.
 	traffic func() traffic
 }
@@ -60,9 +62,10 @@ func newDrill(s scenarios.Scenario, h history.History) drill {
 		}
 	}
 	slices.SortStableFunc(d.events, func(a, b history.Event) int { return cmp.Compare(a.At, b.At) })
-	d.pods, d.movable = podsOf(d.events), map[string]bool{}
+	d.pods, d.unexcused = podsOf(d.events), map[string]bool{}
 	for _, p := range d.pods {
-		d.movable[p.events[0].UID] = p.evictable() && slices.ContainsFunc(s.Workload.Groups(), p.in)
+		_, excused := p.first(func(e history.Event) bool { return e.Kind == history.PodEvicted })
+		d.unexcused[p.events[0].UID] = !excused && p.evictable() && slices.ContainsFunc(s.Workload.Groups(), p.in)
 	}
 	d.dns = d.measure()
 	d.traffic = sync.OnceValue(func() traffic { return newTraffic(d) })
@@ -181,14 +184,7 @@ func (d drill) touch(e history.Event) bool {
 // takes is true for an event by which somebody takes a pod away: an eviction, or
 // the deletion of one of the workload's without any.
 func (d drill) takes(e history.Event) bool {
-	return d.evicts(e) || e.Kind == history.PodTerminating && e.At >= d.begun && d.movable[e.UID] && !d.disrupted(e)
-}
-
-// disrupted is true where Kubernetes says why it took the pod, or that it was
-// evicted: the DisruptionTarget condition.
-func (d drill) disrupted(of history.Event) bool {
-	_, ok := d.first(func(e history.Event) bool { return e.Kind == history.PodEvicted && e.UID == of.UID })
-	return ok
+	return d.evicts(e) || e.Kind == history.PodTerminating && e.At >= d.begun && d.unexcused[e.UID]
 }
 
 // evicts is true for an eviction by way of the Eviction API during the drill.

@@ -27,9 +27,7 @@ func (d drill) toLeave(node string, at time.Duration) []pod {
 // came before the handler marked it: what it finds there then is for it to move.
 func (d drill) toDrain(node string, put history.Event) []pod {
 	out := d.toLeave(node, put.At)
-	mark, ok := d.first(func(e history.Event) bool {
-		return e.Node == node && e.At >= put.At && isMark(e) && markChange(e, d.history.Meta.Handler)
-	})
+	mark, ok := d.markedAfter(node, put)
 	for _, p := range d.pods {
 		if came, there := p.arrived(node); ok && there && came.At > put.At && came.At < mark.At && p.evictable() {
 			out = append(out, p)
@@ -38,15 +36,20 @@ func (d drill) toDrain(node string, put history.Event) []pod {
 	return out
 }
 
+// markedAfter is the first mark that the handler put on the node after the notice.
+func (d drill) markedAfter(node string, put history.Event) (history.Event, bool) {
+	return d.first(func(e history.Event) bool {
+		return e.Node == node && e.At >= put.At && isMark(e) && markChange(e, d.history.Meta.Handler)
+	})
+}
+
 func (d drill) notScheduled(c scenarios.NotScheduled) Verdict {
 	v := Verdict{Check: "no pod comes to " + c.Node, Want: fmt.Sprintf("no pod bound to the node once it is marked for notice %q", c.Notice)}
 	node, put, why := d.noticed(c.Node, c.Notice)
 	if why != "" {
 		return v.unknown(why)
 	}
-	mark, ok := d.first(func(e history.Event) bool {
-		return e.Node == node && e.At >= put.At && isMark(e) && markChange(e, d.history.Meta.Handler)
-	})
+	mark, ok := d.markedAfter(node, put)
 	if !ok {
 		return v.unknown(node+" was not marked", put)
 	}

@@ -22,6 +22,13 @@ func replica(t *testing.T, c *cluster) (d *dispatcher, events *record.FakeRecord
 	return d, events, func() { cancel(); d.drains.Wait() }
 }
 
+// blockedCluster has a node whose one pod no eviction gets away.
+func blockedCluster() *cluster {
+	c := newCluster(spotNode("spot-1", victim), pod("db"))
+	c.blocked["db"] = time.Now().Add(time.Hour)
+	return c
+}
+
 func TestARestartResumesUnfinishedDrains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(spotNode("spot-1", victim), spotNode("spot-2", "i-2"), pod("web"), pod("db"))
@@ -83,8 +90,7 @@ func TestOneReplicaTakesOverWhatAnotherOneLeaves(t *testing.T) {
 
 func TestAReplicaLeavesADrainThatAnotherOneWorksOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(spotNode("spot-1", victim), pod("db"))
-		c.blocked["db"] = time.Now().Add(time.Hour)
+		c := blockedCluster()
 		d, _, stop := replica(t, c)
 		other, events, stopOther := replica(t, c)
 		d.handle(t.Context(), message(spot))
@@ -102,8 +108,7 @@ func TestAReplicaLeavesADrainThatAnotherOneWorksOn(t *testing.T) {
 
 func TestAHandlerDoesNotResumeWhatItDrains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(spotNode("spot-1", victim), pod("db"))
-		c.blocked["db"] = time.Now().Add(time.Hour)
+		c := blockedCluster()
 		d, events, stop := replica(t, c)
 		d.handle(t.Context(), message(spot))
 		time.Sleep(time.Second / 2)
@@ -118,8 +123,7 @@ func TestAHandlerDoesNotResumeWhatItDrains(t *testing.T) {
 
 func TestARestoredNodeLosesItsRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(spotNode("spot-1", victim), pod("db"))
-		c.blocked["db"] = time.Now().Add(time.Hour)
+		c := blockedCluster()
 		d, events, stop := replica(t, c)
 		d.handle(t.Context(), message(spot))
 		time.Sleep(3 * time.Second)
