@@ -99,20 +99,11 @@ func row(cells map[scenarios.CoreDNS]Result, lameducks []strict.Duration, c scen
 var pageText string
 
 var page = template.Must(template.New("heatmap").Funcs(template.FuncMap{
-	"x": func(column int) int { return marginX + column*cellX }, "y": func(row int) int { return marginY + row*cellY },
-	"add": func(a, b int) int { return a + b }, "percent": func(v float64) string { return fmt.Sprintf("%.3g %%", v*100) },
-	"width":  func(m heatMap) int { return marginX + len(m.Lameduck)*cellX + 2 },
-	"height": func(m heatMap) int { return marginY + len(m.Readiness)*cellY + 2 },
+	"percent": func(v float64) string { return fmt.Sprintf("%.3g %%", v*100) },
 	"seconds": func(ms float64) string {
 		return time.Duration(ms * float64(time.Millisecond)).Round(time.Millisecond).String()
 	},
 }).Parse(pageText))
-
-// Sizes of the map in pixels.
-const (
-	marginX, marginY = 90, 28
-	cellX, cellY     = 118, 54
-)
 
 func (t Table) writePage(w io.Writer) error {
 	if err := page.Execute(w, t.heatMap()); err != nil {
