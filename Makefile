@@ -39,22 +39,20 @@ help: ## Show what there is to make
 	@echo "  SCENARIOS=name,name  REPEAT=n  TIMEOUT=85m  PROXY_MODE=iptables|nftables|ipvs  RULES=path/to/template.yaml  SWEEP=path/to/matrix.yaml  MUTANTS=name,name"
 	@echo "  SESSIONS=n  SEED=n"
 
-# run-suite NAME,TIMEOUT,FAILED,FLAGS compiles and runs a suite; FAILED is said where
-# it does not pass. It tells its progress on stderr; Ginkgo's own words go to a file.
+# run-suite NAME,TIMEOUT,FAILED,FLAGS compiles a suite and runs it in this folder, from
+# which paths are meant; FAILED is said where it does not pass. It tells its progress
+# on stderr; Ginkgo's own words go to a file.
 define run-suite
 	@$(GO_STATIC) test -c $(LEAN) -o bin/$(1).test ./suites/$(1)
-	@cd suites/$(1) && ../../bin/$(1).test --drill --test.timeout=0 --ginkgo.timeout=$(2) --ginkgo.grace-period=5m \
-		--ginkgo.fail-on-empty --ginkgo.fail-on-pending --ginkgo.no-color --ginkgo.v $(4) >../../bin/ginkgo.log || { code=$$?; \
-		grep -q 'Running Suite' ../../bin/ginkgo.log || cat ../../bin/ginkgo.log >&2; \
+	@bin/$(1).test --drill --test.timeout=0 --ginkgo.timeout=$(2) --ginkgo.grace-period=5m \
+		--ginkgo.fail-on-empty --ginkgo.fail-on-pending --ginkgo.no-color --ginkgo.v $(4) >bin/ginkgo.log || { code=$$?; \
+		grep -q 'Running Suite' bin/ginkgo.log || cat bin/ginkgo.log >&2; \
 		echo "make $(1): $(3); Ginkgo's own words are in bin/ginkgo.log" >&2; exit $$code; }
 endef
 
 .PHONY: conformance
 conformance: build ## Bring the system up, play the drills, judge, write reports
-	$(call run-suite,conformance,$(TIMEOUT),not passed,--set=$(SET) --handler=$(abspath-handler) --handler-image=$(HANDLER_IMAGE) "--scenarios=$(SCENARIOS)" --repeat=$(REPEAT) --proxy-mode=$(PROXY_MODE))
-
-# A path is meant from here, not from the suite's folder.
-abspath-handler = $(if $(findstring /,$(HANDLER)),$(abspath $(HANDLER)),$(HANDLER))
+	$(call run-suite,conformance,$(TIMEOUT),not passed,--set=$(SET) --handler=$(HANDLER) --handler-image=$(HANDLER_IMAGE) "--scenarios=$(SCENARIOS)" --repeat=$(REPEAT) --proxy-mode=$(PROXY_MODE))
 
 .PHONY: mutants
 mutants: build ## Plant defects in the built-in handler; each must be caught
@@ -62,7 +60,7 @@ mutants: build ## Plant defects in the built-in handler; each must be caught
 
 .PHONY: eventbridge
 eventbridge: ## Judge the EventBridge rules by 20 events; needs no cluster
-	$(call run-suite,eventbridge,30m,not passed,--rules=$(if $(RULES),$(abspath $(RULES))))
+	$(call run-suite,eventbridge,30m,not passed,--rules=$(RULES))
 
 .PHONY: truth
 truth: build dnsperf ## Hold the prober's windows against outages at known times (9 min, quiet machine)

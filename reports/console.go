@@ -77,9 +77,14 @@ func (c *Console) Note(line string) {
 	c.printf("    %s\n", line)
 }
 
-// End tells how the announced scenario went; verdicts other than a pass follow
-// in detail.
-func (c *Console) End(e Entry) {
+// Conclude tells how an announced drill went that is in no report.
+func (c *Console) Conclude(how string) {
+	c.announced()
+	c.printf("%s\n", how)
+}
+
+// announced leaves the cursor after what Begin announced, in a line that stays.
+func (c *Console) announced() {
 	switch head := c.unfollow(); {
 	case head != "":
 		c.printf("%s … ", head)
@@ -87,6 +92,12 @@ func (c *Console) End(e Entry) {
 		c.printf("    ")
 	}
 	c.open = false
+}
+
+// End tells how the announced scenario went; verdicts other than a pass follow
+// in detail.
+func (c *Console) End(e Entry) {
+	c.announced()
 	c.printf("%s", c.paint(e.Outcome))
 	if e.Outcome == verdict.Skipped {
 		c.printf(": %s\n", reason(e, verdict.Skipped))

@@ -72,6 +72,20 @@ func TestNothingIsWrittenIntoTheLiveLine(t *testing.T) {
 	}
 }
 
+// What is in no report ends its live line as well.
+func TestAConcludedDrillLeavesNoLiveLine(t *testing.T) {
+	var out bytes.Buffer
+	c := NewConsole(&out, 1)
+	c.follow("a", "[1/1] a")
+	c.Conclude("fails b, as it must")
+	if c.live != nil {
+		t.Error("the live line goes on")
+	}
+	if text := out.String(); !strings.HasSuffix(text, wipe(1)+"[1/1] a … fails b, as it must\n") {
+		t.Errorf("%q", text)
+	}
+}
+
 func TestProgressWithoutATerminalIsPlain(t *testing.T) {
 	var out bytes.Buffer
 	c := NewConsole(&out, 1)

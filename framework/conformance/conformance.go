@@ -205,7 +205,7 @@ func (s *Session) SelfCheck(ctx context.Context, scenario scenarios.Scenario, id
 	s.console.Begin("self-check: a handler that does nothing")
 	entry, err := s.play(ctx, folder, scenario, idle, 1, false)
 	if err == nil && entry.Outcome == verdict.Fail {
-		s.console.Note(fmt.Sprintf("fails %s, as it must, after %.0f s", scenario.Name, time.Duration(entry.Measured).Seconds()))
+		s.console.Conclude(fmt.Sprintf("fails %s, as it must, after %.0f s", scenario.Name, time.Duration(entry.Measured).Seconds()))
 	} else {
 		s.console.End(entry)
 	}

@@ -38,7 +38,7 @@ func TestConformance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root, err := filepath.Abs("../..")
+	root, err := filepath.Abs(".")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,8 @@ func TestConformance(t *testing.T) {
 	RunSpecs(t, "spotdrill conformance")
 }
 
-// The flags of the suite; `make conformance` sets them from SET, HANDLER, …
+// The flags of the suite; `make conformance` sets them from SET, HANDLER, …, in the
+// folder of go.mod, from which paths are meant.
 var (
 	drillFlag     = flag.Bool("drill", false, "really drill: go test ./... must not")
 	setFlag       = flag.String("set", "fast", "the set of scenarios: fast or full")
@@ -71,8 +72,8 @@ var (
 	repeatFlag    = flag.Int("repeat", 1, "how often each scenario is played")
 	clusterFlag   = flag.String("cluster", run.DefaultCluster, "the name of the kind cluster")
 	proxyModeFlag = flag.String("proxy-mode", run.IPTables, "kube-proxy's mode: "+strings.Join(run.ProxyModes(), ", "))
-	binaryFlag    = flag.String("binary", "../../bin/spotdrill", "the static spotdrill binary that runs in the cluster")
-	outFlag       = flag.String("out", "../../reports/out", "the folder that runs are written to")
+	binaryFlag    = flag.String("binary", "bin/spotdrill", "the static spotdrill binary that runs in the cluster")
+	outFlag       = flag.String("out", "reports/out", "the folder that runs are written to")
 )
 
 func names(list string) []string {

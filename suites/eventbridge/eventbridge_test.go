@@ -39,11 +39,12 @@ const (
 // profile groups these clauses in the reports.
 const profile = "EVENTBRIDGE"
 
-// The flags of the suite; `make eventbridge` sets them.
+// The flags of the suite; `make eventbridge` sets them, in the folder of go.mod, from
+// which paths are meant.
 var (
 	drillFlag = flag.Bool("drill", false, "really drill: go test ./... must not")
 	rulesFlag = flag.String("rules", "", "a CloudFormation template with a queue and rules; empty: the one that drills use")
-	outFlag   = flag.String("out", "../../reports/out/eventbridge", "the folder that reports are written to")
+	outFlag   = flag.String("out", "reports/out/eventbridge", "the folder that reports are written to")
 )
 
 // network is LocalStack's; a drill's is another one, so that both may be there.
@@ -76,7 +77,7 @@ func specs() {
 			Expect(err).NotTo(HaveOccurred())
 			folder, err = reports.NewFolder(*outFlag, started)
 			Expect(err).NotTo(HaveOccurred())
-			source, err := filepath.Abs("../..")
+			source, err := filepath.Abs(".")
 			Expect(err).NotTo(HaveOccurred())
 			aws, stop, err := run.LocalStack(ctx, run.Options{
 				Cluster: network, Source: source,

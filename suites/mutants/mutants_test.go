@@ -42,21 +42,22 @@ const (
 // attempts is how often a drill is played that could not be judged.
 const attempts = 2
 
-// The flags of the suite; `make mutants` sets them.
+// The flags of the suite; `make mutants` sets them, in the folder of go.mod, from
+// which paths are meant.
 var (
 	drillFlag     = flag.Bool("drill", false, "really drill: go test ./... must not")
 	mutantsFlag   = flag.String("mutants", "", "names of mutants, by comma; empty: all")
 	clusterFlag   = flag.String("cluster", run.DefaultCluster, "the name of the kind cluster")
 	proxyModeFlag = flag.String("proxy-mode", run.IPTables, "kube-proxy's mode: "+strings.Join(run.ProxyModes(), ", "))
-	binaryFlag    = flag.String("binary", "../../bin/spotdrill", "the static spotdrill binary that runs in the cluster")
-	outFlag       = flag.String("out", "../../reports/out/mutants", "the folder that histories and the table are written to")
+	binaryFlag    = flag.String("binary", "bin/spotdrill", "the static spotdrill binary that runs in the cluster")
+	outFlag       = flag.String("out", "reports/out/mutants", "the folder that histories and the table are written to")
 )
 
 func TestMutants(t *testing.T) {
 	if !*drillFlag {
 		t.Skip("it drills a real system: run `make mutants`")
 	}
-	root, err := filepath.Abs("../..")
+	root, err := filepath.Abs(".")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +78,7 @@ func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args.
 // choose picks mutants by name, in the order of the scenarios that catch them:
 // those of a profile share the cluster's settings.
 func choose(list string) ([]defects.Mutant, error) {
-	mutants, err := defects.Load("mutants.yaml")
+	mutants, err := defects.Load("suites/mutants/mutants.yaml")
 	if err != nil {
 		return nil, err
 	}
