@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/kind"
 )
@@ -32,14 +34,16 @@ func (c *Cluster) MarkAudit(ctx context.Context) (AuditMark, error) {
 
 // Requests are what a user asked of the API server and was allowed.
 type Requests struct {
-	Used   []history.Event // one RBACUsed for each verb and resource
-	Writes []NodeWrite
+	Used    []history.Event // one RBACUsed for each verb and resource
+	Changes []Change
 }
 
-// NodeWrite is a change of a Node object that was made.
-type NodeWrite struct {
-	Asked      time.Time // when the API server heard of it, in microseconds
-	Verb, Node string
+// Change is a patch, update or deletion of an object that was made.
+type Change struct {
+	Asked           time.Time // when the API server heard of it, in microseconds
+	Verb            string
+	Of              schema.GroupResource
+	Namespace, Name string
 }
 
 // AuditSince tells what the user asked of the API server since the mark. A log that
@@ -68,6 +72,7 @@ type request struct {
 		Code int `json:"code"`
 	} `json:"responseStatus"`
 	Object *struct {
+		Namespace   string `json:"namespace"`
 		Name        string `json:"name"`
 		Group       string `json:"apiGroup"`
 		Resource    string `json:"resource"`
@@ -100,8 +105,8 @@ func requestsOf(log io.Reader, user string) (Requests, error) {
 		if count[a]++; count[a] == 1 {
 			order = append(order, a)
 		}
-		if r.changesNode() {
-			out.Writes = append(out.Writes, NodeWrite{r.Asked, r.Verb, r.Object.Name})
+		if r.changed() {
+			out.Changes = append(out.Changes, Change{r.Asked, r.Verb, schema.GroupResource{Group: r.Object.Group, Resource: r.Object.Resource}, r.Object.Namespace, r.Object.Name})
 		}
 	}
 	for _, a := range order {
@@ -110,8 +115,9 @@ func requestsOf(log io.Reader, user string) (Requests, error) {
 	return out, nil
 }
 
-func (r request) changesNode() bool {
-	return r.Object != nil && r.Object.Group == "" && r.Object.Resource == "nodes" && (r.Verb == "patch" || r.Verb == "update") && r.Status.Code < http.StatusBadRequest
+// changed is true where an object that was there before is not as it was.
+func (r request) changed() bool {
+	return r.Object != nil && (r.Verb == "patch" || r.Verb == "update" || r.Verb == "delete") && r.Status.Code < http.StatusBadRequest
 }
 
 // of is what was asked for, as RBAC names it: group/resource, or a URL.

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 func TestRequests(t *testing.T) {
@@ -20,20 +22,25 @@ func TestRequests(t *testing.T) {
 		`{"verb":"list","user":{"username":"system:serviceaccount:x:other"},"objectRef":{"resource":"secrets"},` + allow + `}`,
 		`{"stage":"ResponseComplete","verb":"patch","requestReceivedTimestamp":"2026-01-02T15:04:05.000006Z",` + mine + `,"objectRef":{"resource":"nodes","name":"worker"},"responseStatus":{"code":200},` + allow + `}`,
 		`{"stage":"ResponseComplete","verb":"patch","requestReceivedTimestamp":"2026-01-02T15:04:06.000006Z",` + mine + `,"objectRef":{"resource":"nodes","name":"other"},"responseStatus":{"code":409},` + allow + `}`,
+		`{"stage":"ResponseComplete","verb":"delete","requestReceivedTimestamp":"2026-01-02T15:04:07.000006Z",` + mine + `,"objectRef":{"resource":"nodeclaims","apiGroup":"karpenter.sh","name":"worker"},"responseStatus":{"code":200},` + allow + `}`,
 		`{"verb":"patch",` + mine, // in the writing
 	}, "\n")
 	asked, err := requestsOf(strings.NewReader(log), "system:serviceaccount:x:handler")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (NodeWrite{time.Date(2026, 1, 2, 15, 4, 5, 6000, time.UTC), "patch", "worker"}); !slices.Equal(asked.Writes, []NodeWrite{want}) {
-		t.Errorf("the changes of nodes are %+v, want %+v", asked.Writes, want)
+	changes := []Change{
+		{Asked: time.Date(2026, 1, 2, 15, 4, 5, 6000, time.UTC), Verb: "patch", Of: schema.GroupResource{Resource: "nodes"}, Name: "worker"},
+		{Asked: time.Date(2026, 1, 2, 15, 4, 7, 6000, time.UTC), Verb: "delete", Of: schema.GroupResource{Group: "karpenter.sh", Resource: "nodeclaims"}, Name: "worker"},
+	}
+	if !slices.Equal(asked.Changes, changes) {
+		t.Errorf("the changes are %+v, want %+v", asked.Changes, changes)
 	}
 	events := asked.Used
 	want := []struct {
 		verb, of string
 		requests float64
-	}{{"watch", "/nodes", 1}, {"create", "/pods/eviction", 2}, {"list", "apps/deployments", 1}, {"get", "/version", 1}, {"patch", "/nodes", 2}}
+	}{{"watch", "/nodes", 1}, {"create", "/pods/eviction", 2}, {"list", "apps/deployments", 1}, {"get", "/version", 1}, {"patch", "/nodes", 2}, {"delete", "karpenter.sh/nodeclaims", 1}}
 	if len(events) != len(want) {
 		t.Fatalf("got %d kinds of request, want %d: %+v", len(events), len(want), events)
 	}

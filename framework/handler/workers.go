@@ -7,8 +7,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,6 +34,29 @@ func (d Description) Tags(s Settings, w Worker) map[string]string {
 		tags[key] = fill(value, s.valueFor(w))
 	}
 	return tags
+}
+
+// WorkerObject is an object that the handler has for a worker, as the API server's
+// audit log names it.
+type WorkerObject struct {
+	Node            string
+	Of              schema.GroupResource
+	Namespace, Name string
+}
+
+// WorkerObjects are those that were made for the workers of the settings. A handler
+// that deletes one takes the worker's node away.
+func (d Description) WorkerObjects(s Settings) ([]WorkerObject, error) {
+	objects, err := d.workerObjects(s)
+	if err != nil {
+		return nil, fmt.Errorf("handler %s: %w", d.Name, err)
+	}
+	out := make([]WorkerObject, len(objects))
+	for i, obj := range objects {
+		plural, _ := meta.UnsafeGuessKindToResource(obj.GroupVersionKind())
+		out[i] = WorkerObject{Node: obj.GetLabels()[workerLabel], Of: plural.GroupResource(), Namespace: obj.GetNamespace(), Name: obj.GetName()}
+	}
+	return out, nil
 }
 
 func (d Description) workerObjects(s Settings) ([]*unstructured.Unstructured, error) {

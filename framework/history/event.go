@@ -84,8 +84,10 @@ const (
 	HandlerLeftAlone Kind = "handler.left-alone" // Key, Reason; Numbers: dropped (packets of one that was cut off)
 )
 
-// HandlerWrote is a change of a Node object, as the API server's audit log has it.
-// Owner: the handler's user; Action: the verb; Node; Said: when it was asked for.
+// HandlerWrote is a change of a Node object, or the deletion of an object that the
+// handler has for the node, as the API server's audit log has it. Owner: the handler's
+// user; Action: the verb; Node; Reason: which object, where it is not the Node; Said:
+// when it was asked for.
 const HandlerWrote Kind = "handler.wrote"
 
 // What a prober said of itself. Node: where it was.

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/handler"
@@ -287,13 +288,32 @@ func recordUse(ctx context.Context, all []*drilling, since cluster.AuditMark) er
 	for _, e := range asked.Used {
 		first.rec.Record(e)
 	}
+	objects, unknown := first.handler().WorkerObjects(first.settings)
 	for _, r := range all {
-		for _, w := range asked.Writes {
-			said := r.rec.Clock().Of(w.Asked)
-			r.rec.Record(history.Event{Kind: history.HandlerWrote, Owner: user, Action: w.Verb, Node: w.Node, Said: &said})
+		for _, c := range asked.Changes {
+			if node, reason := aboutNode(c, objects); node != "" {
+				said := r.rec.Clock().Of(c.Asked)
+				r.rec.Record(history.Event{Kind: history.HandlerWrote, Owner: user, Action: c.Verb, Node: node, Reason: reason, Said: &said})
+			}
 		}
 	}
-	return err
+	return errors.Join(err, unknown)
+}
+
+// aboutNode is the node that a handler's change is about, and which object it changed
+// where that is not the Node itself; empty where it is about none. What the handler has
+// for a node it writes to at all times; only its deletion says that the node is to go,
+// as that of a NodeClaim does.
+func aboutNode(c cluster.Change, objects []handler.WorkerObject) (node, object string) {
+	if c.Of == (schema.GroupResource{Resource: "nodes"}) && c.Verb != "delete" {
+		return c.Name, ""
+	}
+	for _, o := range objects {
+		if c.Verb == "delete" && c.Of == o.Of && c.Namespace == o.Namespace && c.Name == o.Name {
+			return o.Node, o.Of.String() + " " + o.Name
+		}
+	}
+	return "", ""
 }
 
 // saveHandlerLog keeps what the handler said during the drill beside the

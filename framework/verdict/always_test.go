@@ -101,11 +101,7 @@ func TestAlways(t *testing.T) {
 		{name: "deleted once the drain was recorded", edit: committing("recorded", 6), check: "commit point", want: Pass, got: "1 messages"},
 		{name: "deleted before the drain was recorded", edit: func(s *story) {
 			committing("recorded", 4.3)(s)
-			s.change(history.NodeCordoned, func(e *history.Event) {
-				if e.Node == victim {
-					e.At = sec(5)
-				}
-			})
+			markedAt5(s)
 		}, check: "commit point", want: Fail, got: "0.700s before"},
 		{name: "deleted once more when the drain was recorded", edit: func(s *story) {
 			committing("drained", 6)(s)
@@ -124,6 +120,22 @@ func TestAlways(t *testing.T) {
 			committing("recorded", 4.3)(s)
 			wrote(s, 3)
 		}, check: "commit point", want: Pass},
+		{name: "the node's own object was deleted before the message, long before the mark", edit: func(s *story) {
+			committing("recorded", 4.3)(s)
+			markedAt5(s)
+			deletedObject(s, 4.2)
+			wrote(s, 4.99)
+		}, check: "commit point", want: Pass},
+		{name: "the node's own object was deleted after the message", edit: func(s *story) {
+			committing("recorded", 4.3)(s)
+			deletedObject(s, 4.31)
+			wrote(s, 4.32)
+		}, check: "commit point", want: Fail, got: "0.010s before"},
+		{name: "the node's own object was deleted before the notice", edit: func(s *story) {
+			committing("recorded", 4.3)(s)
+			deletedObject(s, 0.5)
+			wrote(s, 4.32)
+		}, check: "commit point", want: Fail, got: "0.020s before"},
 		{name: "deleted and never drained", edit: func(s *story) {
 			committing("recorded", 6)(s)
 			s.drop(kind(history.NodeCordoned))
@@ -149,11 +161,27 @@ func TestAlways(t *testing.T) {
 	}
 }
 
+// markedAt5 has the victim cordoned at 5 s.
+func markedAt5(s *story) {
+	s.change(history.NodeCordoned, func(e *history.Event) {
+		if e.Node == victim {
+			e.At = sec(5)
+		}
+	})
+}
+
 // wrote has the API server's audit log tell, at the end, when the handler asked to
 // change the victim.
 func wrote(s *story, seconds float64) {
 	said := sec(seconds)
 	s.at(30, history.Event{Kind: history.HandlerWrote, Action: "patch", Node: victim, Said: &said})
+}
+
+// deletedObject has the audit log tell when the handler asked to delete what it has
+// for the victim.
+func deletedObject(s *story, seconds float64) {
+	said := sec(seconds)
+	s.at(30, history.Event{Kind: history.HandlerWrote, Action: "delete", Node: victim, Reason: "nodeclaims.karpenter.sh victim", Said: &said})
 }
 
 // committing has the handler claim a commit point, and delete its message then.

@@ -239,7 +239,14 @@ func (d drill) recordedBy(node string, put history.Event) (at history.Event, lat
 		return sign, 0, false
 	}
 	for _, e := range d.history.Events {
-		if e.Kind != history.HandlerWrote || e.Node != node || e.Said == nil || *e.Said > sign.At || *e.Said < sign.At-seenLate {
+		if e.Kind != history.HandlerWrote || e.Node != node || e.Said == nil {
+			continue
+		}
+		since := sign.At - seenLate // before that it wrote to the Node for another reason
+		if e.Reason != "" {
+			since = put.At
+		}
+		if *e.Said > sign.At || *e.Said < since {
 			continue
 		}
 		if at.Kind == "" || *e.Said < at.At {
