@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 var settings = Settings{
@@ -81,6 +83,21 @@ func TestEachWorkerGetsItsOwn(t *testing.T) {
 	}
 	if len(got) != 3 || got[0] != want[0] || got[1] != want[1] || !strings.HasPrefix(got[2], want[2]) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestAWorkersObjectsAreNamedAsTheAuditLogDoes(t *testing.T) {
+	d, err := Load("karpenter")
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := d.WorkerObjects(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims := schema.GroupResource{Group: "karpenter.sh", Resource: "nodeclaims"}
+	if want := []WorkerObject{{Node: "worker2", Of: claims, Name: "worker2"}, {Node: "worker3", Of: claims, Name: "worker3"}}; !slices.Equal(objects, want) {
+		t.Errorf("got %v, want %v", objects, want)
 	}
 }
 
