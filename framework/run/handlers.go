@@ -288,7 +288,7 @@ func recordUse(ctx context.Context, all []*drilling, since cluster.AuditMark) er
 	for _, e := range asked.Used {
 		first.rec.Record(e)
 	}
-	objects, unknown := first.handler().WorkerObjects(first.settings)
+	objects, unknown := first.workerObjects(ctx)
 	for _, r := range all {
 		for _, c := range asked.Changes {
 			if node, reason := aboutNode(c, objects); node != "" {
@@ -298,6 +298,15 @@ func recordUse(ctx context.Context, all []*drilling, since cluster.AuditMark) er
 		}
 	}
 	return errors.Join(err, unknown)
+}
+
+// workerObjects are what the drill's handler has for each worker.
+func (r *drilling) workerObjects(ctx context.Context) ([]handler.WorkerObject, error) {
+	settings, err := r.settingsOf(ctx, r.handler())
+	if err != nil {
+		return nil, err
+	}
+	return r.handler().WorkerObjects(settings)
 }
 
 // aboutNode is the node that a handler's change is about, and which object it changed
