@@ -3,7 +3,6 @@ package conformance
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"slices"
 
 	. "github.com/onsi/ginkgo/v2" //nolint:revive,staticcheck // Ginkgo specs read as they are meant to
@@ -50,7 +49,7 @@ func noSelfCheck(under handler.Description, chosen []scenarios.Scenario) string 
 // selfCheck plays a scenario with a handler that never reads the queue.
 func (s suite) selfCheck(ctx context.Context) verdict.Result {
 	GinkgoHelper()
-	idle, err := handler.Load(filepath.Join("testdata", "idle", "handler.yaml"))
+	idle, err := handler.Load("suites/conformance/testdata/idle/handler.yaml")
 	Expect(err).NotTo(HaveOccurred())
 	chosen, err := scenarios.Select(s.Set, []string{idleScenario})
 	Expect(err).NotTo(HaveOccurred())
