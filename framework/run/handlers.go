@@ -300,8 +300,12 @@ func recordUse(ctx context.Context, all []*drilling, since cluster.AuditMark) er
 	return errors.Join(err, unknown)
 }
 
-// workerObjects are what the drill's handler has for each worker.
+// workerObjects are what the drill's handler has for each worker, of which most have
+// nothing.
 func (r *drilling) workerObjects(ctx context.Context) ([]handler.WorkerObject, error) {
+	if !r.handler().KnowsWorkers() {
+		return nil, nil
+	}
 	settings, err := r.settingsOf(ctx, r.handler())
 	if err != nil {
 		return nil, err

@@ -173,15 +173,20 @@ func markedAt5(s *story) {
 // wrote has the API server's audit log tell, at the end, when the handler asked to
 // change the victim.
 func wrote(s *story, seconds float64) {
-	said := sec(seconds)
-	s.at(30, history.Event{Kind: history.HandlerWrote, Action: "patch", Node: victim, Said: &said})
+	audited(s, seconds, history.Event{Action: "patch"})
 }
 
 // deletedObject has the audit log tell when the handler asked to delete what it has
 // for the victim.
 func deletedObject(s *story, seconds float64) {
+	audited(s, seconds, history.Event{Action: "delete", Reason: "nodeclaims.karpenter.sh victim"})
+}
+
+// audited has the audit log tell, at the end, what the handler asked for of the victim.
+func audited(s *story, seconds float64, e history.Event) {
 	said := sec(seconds)
-	s.at(30, history.Event{Kind: history.HandlerWrote, Action: "delete", Node: victim, Reason: "nodeclaims.karpenter.sh victim", Said: &said})
+	e.Kind, e.Node, e.Said = history.HandlerWrote, victim, &said
+	s.at(30, e)
 }
 
 // committing has the handler claim a commit point, and delete its message then.

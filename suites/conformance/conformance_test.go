@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"flag"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -38,10 +37,6 @@ func TestConformance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root, err := filepath.Abs(".")
-	if err != nil {
-		t.Fatal(err)
-	}
 	if _, err := os.Stat(*binaryFlag); err != nil {
 		t.Fatalf("the static spotdrill binary is not at --binary=%s: run `make conformance`, or build it first: %v", *binaryFlag, err)
 	}
@@ -51,7 +46,7 @@ func TestConformance(t *testing.T) {
 	}
 	session, err := conformance.New(conformance.Options{
 		Handler: under, HandlerImage: *imageFlag, Set: set, Scenarios: chosen, Repeat: *repeatFlag, Out: *outFlag, Console: os.Stderr, More: more,
-		System: run.Options{Cluster: *clusterFlag, ProxyMode: *proxyModeFlag, Source: root, Binary: *binaryFlag},
+		System: run.Options{Cluster: *clusterFlag, ProxyMode: *proxyModeFlag, Source: ".", Binary: *binaryFlag},
 	})
 	if err != nil {
 		t.Fatal(err)

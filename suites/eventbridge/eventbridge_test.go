@@ -10,7 +10,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -77,10 +76,8 @@ func specs() {
 			Expect(err).NotTo(HaveOccurred())
 			folder, err = reports.NewFolder(*outFlag, started)
 			Expect(err).NotTo(HaveOccurred())
-			source, err := filepath.Abs(".")
-			Expect(err).NotTo(HaveOccurred())
 			aws, stop, err := run.LocalStack(ctx, run.Options{
-				Cluster: network, Source: source,
+				Cluster: network, Source: ".",
 				Log: func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
 			})
 			Expect(err).NotTo(HaveOccurred(), "start LocalStack")
