@@ -68,7 +68,7 @@ truth: build dnsperf ## Hold the prober's windows against outages at known times
 	@bin/truth windows -spotdrill=$(BINARY) -sessions=$(SESSIONS) $(if $(SEED),-seed=$(SEED))
 
 .PHONY: bench
-bench: build dnsperf ## Measure the prober beside dnsperf, against one CoreDNS (3 min, quiet machine)
+bench: build dnsperf ## Measure the prober beside dnsperf, against one CoreDNS (6 min, quiet machine)
 	@$(GO_STATIC) build $(LEAN) -o bin/truth ./suites/truth
 	@cd kind/images/coredns && GOWORK=off GOFLAGS= $(GO_STATIC) build -mod=readonly -buildvcs=false $(LEAN) -o ../../../bin/coredns .
 	@bin/truth bench -spotdrill=$(BINARY)
@@ -83,7 +83,7 @@ sweep: build ## Drill a matrix of DNS settings, and say which of them lose no qu
 
 .PHONY: build
 build: ## Build bin/spotdrill, one static binary
-	@echo "building $(BINARY) (up to 3 min the first time, seconds after)"
+	@echo "building $(BINARY) (up to 5 min the first time, seconds after)"
 	@$(GO_STATIC) build $(LEAN) $(if $(OVERLAY),-overlay $(OVERLAY)) -o $(BINARY) ./cmd/spotdrill
 
 .PHONY: up

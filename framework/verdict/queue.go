@@ -205,6 +205,9 @@ func (d drill) commitPoint() (v Verdict, ok bool) {
 				return v.fail(fmt.Sprintf("message of %q deleted, and the drain of %s never %s", put.Key, put.Node, point), put, deleted), true
 			case at.At > deleted.At+late:
 				return v.fail(fmt.Sprintf("message of %q deleted %s before the drain of %s was %s", put.Key, history.Seconds(at.At-deleted.At), put.Node, point), put, deleted, at), true
+			case at.At > deleted.At && point == commitRecorded:
+				return v.unknown(fmt.Sprintf("message of %q deleted %s before the drain of %s was seen to be recorded, which may have been seen late, and the audit log has no write of the handler's that tells",
+					put.Key, history.Seconds(at.At-deleted.At), put.Node), put, deleted, at), true
 			}
 		}
 	}

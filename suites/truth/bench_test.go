@@ -18,7 +18,7 @@ func TestBrokenPromises(t *testing.T) {
 		"several":                 {fixed: cost{perQuery: 900}, fresh: cost{perQuery: 1500, lost: 2}, want: []string{"takes 0.90", "2 queries at 20000/s, a fresh port each"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := broken(c.fixed, c.fresh, peer)
+			err := costs{peer: peer, fixed: c.fixed, fresh: c.fresh}.broken()
 			if (err != nil) != (len(c.want) > 0) {
 				t.Fatalf("got %v", err)
 			}
