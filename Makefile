@@ -100,7 +100,7 @@ queue-test: build ## Test queue, rules and the proxy's faults with a real LocalS
 	@eval "$$(bin/spotdrill up --proxy-mode=$(PROXY_MODE))" && go test -count=1 -v -run LocalStack ./framework/queue
 
 .PHONY: report-test
-report-test: ## Open the HTML report in Chromium with axe-core, read JUnit with junitparser
+report-test: ## Open the HTML report in Chromium with axe-core, hold JUnit to its schema and read it with junitparser
 	@.ci/reports/test
 
 # The race detector needs a C compiler.

@@ -17,6 +17,7 @@ type tally struct {
 	missed   int
 	invented int
 	unknown  int // an edge lies in an interval of which the prober says it knows nothing
+	again    int // sessions that were set aside and played again
 	worst    time.Duration
 	details  []string
 }
@@ -29,8 +30,15 @@ func (t *tally) add(other tally) {
 	t.missed += other.missed
 	t.invented += other.invented
 	t.unknown += other.unknown
+	t.again += other.again
 	t.worst = max(t.worst, other.worst)
 	t.details = append(t.details, other.details...)
+}
+
+// setAside counts a session that is played again for what was unknown of it. What it
+// got wrong stays: a second try does not undo that.
+func (t *tally) setAside(one tally) {
+	t.add(tally{again: 1, wrong: one.wrong, missed: one.missed, invented: one.invented, details: one.details})
 }
 
 // unknownMost is the share of a rate's outages that may be called unknown: three of

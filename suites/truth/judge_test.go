@@ -58,6 +58,17 @@ func TestTooManyUnknownOutagesOfARateFail(t *testing.T) {
 	}
 }
 
+func TestASessionSetAsideKeepsWhatItGotWrong(t *testing.T) {
+	var sum tally
+	sum.setAside(tally{outages: 3, exact: 1, unknown: 1, wrong: 1, details: []string{"wrong"}})
+	sum.setAside(tally{outages: 3, wide: 2, unknown: 1, missed: 1, invented: 2})
+	sum.add(tally{outages: 3, exact: 3})
+	want := tally{outages: 3, exact: 3, again: 2, wrong: 1, missed: 1, invented: 2, details: []string{"wrong"}}
+	if !reflect.DeepEqual(sum, want) {
+		t.Errorf("got %+v, want %+v", sum, want)
+	}
+}
+
 func TestSessionsKeepTheirBounds(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	long := false
