@@ -9,8 +9,10 @@ TIMEOUT ?= 85m
 PROXY_MODE ?= iptables
 # A CloudFormation template of one's own for make eventbridge.
 RULES ?=
-# How many sessions make truth plays at each rate, and the seed to play them again.
+# How many sessions make truth plays at each rate, how many rounds make chaos does,
+# and the seed to play either again.
 SESSIONS ?= 20
+ROUNDS ?= 5
 SEED ?=
 # The matrix of DNS settings for make sweep.
 SWEEP ?= scenarios/sweeps/lameduck-by-readiness.yaml
@@ -37,7 +39,7 @@ help: ## Show what there is to make
 	@echo
 	@echo "  SET=fast|full  HANDLER=builtin|karpenter|nth|none|path/to/handler.yaml  HANDLER_IMAGE=ref"
 	@echo "  SCENARIOS=name,name  REPEAT=n  TIMEOUT=85m  PROXY_MODE=iptables|nftables|ipvs  RULES=path/to/template.yaml  SWEEP=path/to/matrix.yaml  MUTANTS=name,name"
-	@echo "  SESSIONS=n  SEED=n"
+	@echo "  SESSIONS=n  ROUNDS=n  SEED=n"
 
 # run-suite NAME,TIMEOUT,FAILED,FLAGS compiles a suite and runs it in this folder, from
 # which paths are meant; FAILED is said where it does not pass. It tells its progress
@@ -53,6 +55,10 @@ endef
 .PHONY: conformance
 conformance: build ## Bring the system up, play the drills, judge, write reports
 	$(call run-suite,conformance,$(TIMEOUT),not passed,--set=$(SET) --handler=$(HANDLER) --handler-image=$(HANDLER_IMAGE) "--scenarios=$(SCENARIOS)" --repeat=$(REPEAT) --proxy-mode=$(PROXY_MODE))
+
+.PHONY: chaos
+chaos: build ## Have several things go wrong at once, drawn from a seed (a minute a round)
+	$(call run-suite,chaos,$(TIMEOUT),not passed,--rounds=$(ROUNDS) $(if $(SEED),--seed=$(SEED)) --handler=$(HANDLER) --handler-image=$(HANDLER_IMAGE) --proxy-mode=$(PROXY_MODE))
 
 .PHONY: mutants
 mutants: build ## Plant defects in the built-in handler; each must be caught
@@ -93,7 +99,7 @@ up: build ## Only bring the system up
 .PHONY: test
 test: cc ## Run every test that needs no cluster, with the race detector
 	@echo "running the tests that need no cluster (about 5 min the first time, most of it compiling)"
-	@go test -race ./cmd/... ./framework/... ./kind/... ./reports/... ./scenarios/... ./suites/mutants/defects ./suites/truth ./docs/...
+	@go test -race ./cmd/... ./framework/... ./kind/... ./reports/... ./scenarios/... ./suites/chaos ./suites/mutants/defects ./suites/truth ./docs/...
 
 .PHONY: queue-test
 queue-test: build ## Test queue, rules and the proxy's faults with a real LocalStack

@@ -1,0 +1,159 @@
+package chaos
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/spotdrill/spotdrill/framework/strict"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// marks is within what time a node is marked once the queue is well again, and the
+// longest that a handler may be away: the clauses of RESILIENCE allow as much.
+const (
+	marks  = 30 * time.Second
+	longer = 90 * time.Second
+)
+
+// compose is the round of a seed: the queue goes wrong in some way, what is in it is
+// dirty, and in the middle of the drain something is done to the handler. The same
+// seed and round are the same scenario.
+func compose(seed uint64, round int) scenarios.Scenario {
+	random := rand.New(rand.NewPCG(seed, uint64(round)))
+	s := scenarios.Scenario{
+		APIVersion: scenarios.APIVersion, Kind: scenarios.Kind,
+		Name:        fmt.Sprintf("chaos-%d-%d", seed, round),
+		Title:       "A drain is finished, once, whatever else goes wrong",
+		Description: fmt.Sprintf("Round %d of seed %d: faults of the queue, messages that mean nothing and a disturbance of the handler, each of which it survives alone, at once.", round, seed),
+		Source:      "https://github.com/jepsen-io/jepsen/blob/main/doc/tutorial/05-nemesis.md",
+		Profile:     "RESILIENCE", Sets: []scenarios.Set{scenarios.Fast, scenarios.Full}, Feature: "spot",
+		CoreDNS: scenarios.CoreDNS{
+			Placement: scenarios.OnOnDemand, Replicas: 2, Lameduck: seconds(5),
+			Readiness: scenarios.Readiness{Period: seconds(10), FailureThreshold: 3}, GracePeriod: seconds(30),
+		},
+		// The slow one sees to it that the drain has a middle.
+		Workload: scenarios.Workload{Replicas: 3, Pods: []scenarios.Pods{{Kind: "slow", Node: "victim"}, {Kind: "critical", Node: "victim"}}},
+		Nodes:    map[string]scenarios.Pick{"victim": {Capacity: "spot"}, "bystander": {Capacity: "spot"}},
+		Deadline: scenarios.Deadline{Fast: seconds(120), Full: seconds(120)},
+		Settle:   seconds(5),
+	}
+	then := func(steps ...scenarios.Step) { s.Steps = append(s.Steps, steps...) }
+
+	if random.IntN(3) == 0 {
+		then(scenarios.Step{Disturb: &scenarios.Disturb{Name: "replicas", Handler: scenarios.Scale, Replicas: 2}})
+	}
+	if extra := pick(random, messageFaults()); extra != nil {
+		then(scenarios.Step{Fault: extra})
+	}
+	outage := pick(random, outages(seconds(3+random.IntN(10))))
+	then(scenarios.Step{Fault: outage}, await(scenarios.Await{Hit: outage.Name}, 25))
+	for i := range random.IntN(3) {
+		then(scenarios.Step{Message: &scenarios.Message{Name: fmt.Sprintf("dirt-%d", i), Body: pick(random, dirt())}})
+	}
+	then(
+		scenarios.Step{Notice: &scenarios.Notice{Name: "reclaim", Type: "spot-interruption", Nodes: []string{"victim"}, Action: pick(random, []string{"terminate", "stop", "hibernate"})}},
+		await(scenarios.Await{Evicting: "victim"}, 60),
+		scenarios.Step{Disturb: pick(random, disturbances(seconds(5+random.IntN(10))))},
+		await(scenarios.Await{Ended: outage.Name}, 30),
+		await(scenarios.Await{Drained: "victim"}, 110),
+		await(scenarios.Await{Deleted: "reclaim"}, 90),
+	)
+	s.Checks = []scenarios.Check{
+		{MidDrain: &scenarios.MidDrain{Disturbance: "nemesis", Node: "victim"}},
+		{Marked: &scenarios.Marked{Node: "victim", Notice: "reclaim", After: outage.Name, Within: strict.Duration(marks)}},
+		{Drained: &scenarios.Drained{Node: "victim", Notice: "reclaim"}},
+		{DrainedOnce: &scenarios.DrainedOnce{Node: "victim"}},
+		{Deleted: &scenarios.Deleted{Of: "reclaim", After: outage.Name, Within: strict.Duration(longer)}},
+		{Untouched: &scenarios.Untouched{Node: "bystander"}},
+		{QueueEmpty: &scenarios.QueueEmpty{}},
+	}
+	return s
+}
+
+// outages are what the queue itself can suffer for a time.
+func outages(length strict.Duration) []*scenarios.Fault {
+	return []*scenarios.Fault{
+		{Name: "outage", Type: "error", Status: 500, For: length},
+		{Name: "outage", Type: "error", Status: 503, For: length},
+		{Name: "outage", Type: "throttle", For: length},
+		{Name: "outage", Type: "throttle", Code: "RequestThrottled", For: length},
+		{Name: "outage", Type: "reset", For: length},
+		{Name: "outage", Type: "black-hole", For: length},
+		{Name: "outage", Type: "delay", By: seconds(1), For: length},
+	}
+}
+
+// messageFaults are what can become of one message or answer; nil is nothing.
+func messageFaults() []*scenarios.Fault {
+	return []*scenarios.Fault{
+		nil,
+		{Name: "message", Type: "lost-answer", Count: 1},
+		{Name: "message", Type: "duplicate", Count: 1},
+		{Name: "message", Type: "duplicate", Count: 1, After: seconds(2)},
+	}
+}
+
+// disturbances are what can be done to the handler in the middle of a drain.
+func disturbances(length strict.Duration) []*scenarios.Disturb {
+	return []*scenarios.Disturb{
+		{Name: "nemesis", Handler: scenarios.Kill},
+		{Name: "nemesis", Handler: scenarios.Update},
+		{Name: "nemesis", Handler: scenarios.CutOff, For: length},
+	}
+}
+
+// dirt is what a queue may hold that means nothing.
+func dirt() []string {
+	return []string{"{}", "not JSON", `{"version":"0","source":"aws.ec2","detail-type":"Something New","detail":{}}`}
+}
+
+func pick[T any](random *rand.Rand, of []T) T { return of[random.IntN(len(of))] }
+
+func seconds(n int) strict.Duration { return strict.Duration(time.Duration(n) * time.Second) }
+
+func await(what scenarios.Await, timeout int) scenarios.Step {
+	what.Timeout = seconds(timeout)
+	return scenarios.Step{Await: &what}
+}
+
+// read has a composed scenario go the way of those in files.
+func read(s scenarios.Scenario) (scenarios.Scenario, error) {
+	text, err := yaml.Marshal(s)
+	if err != nil {
+		return s, fmt.Errorf("write %s: %w", s.Name, err)
+	}
+	return scenarios.Parse(s.Name+".yaml", text)
+}
+
+func TestEveryRoundIsAScenarioAndTheSameOneAgain(t *testing.T) {
+	kinds := map[string]bool{}
+	for seed := range uint64(20) {
+		for round := range 20 {
+			s, err := read(compose(seed, round))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again, err := read(compose(seed, round)); err != nil || !reflect.DeepEqual(s, again) {
+				t.Errorf("seed %d, round %d: another scenario the second time: %v", seed, round, err)
+			}
+			for _, step := range s.Steps {
+				switch {
+				case step.Fault != nil:
+					kinds[step.Fault.Type] = true
+				case step.Disturb != nil:
+					kinds[step.Disturb.Handler] = true
+				}
+			}
+		}
+	}
+	for _, want := range []string{"error", "throttle", "reset", "black-hole", "delay", "lost-answer", "duplicate", "kill", "update", "cut-off", "scale"} {
+		if !kinds[want] {
+			t.Errorf("no round of 400 has %q", want)
+		}
+	}
+}
