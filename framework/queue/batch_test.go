@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -71,6 +72,26 @@ func TestADuplicateIsDeliveredUnderAHandleOfItsOwn(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A handler that is killed before it has the answer has not had the copy either.
+func TestADuplicateThatNobodyTookComesAgain(t *testing.T) {
+	q := newFaultyQueue(t, "a")
+	q.set(t, Fault{Name: "twice", Type: Duplicate, Count: 1})
+	if messages, err := q.receive(t.Context(), 1, 0); err != nil || ids(messages) != "m-0" {
+		t.Fatalf("received %q, %v", ids(messages), err)
+	}
+	q.set(t, Fault{Name: "late", Type: Delay, By: 300 * time.Millisecond, Count: 1})
+	leaves, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if messages, err := q.receive(leaves, 1, 0); err == nil {
+		t.Fatalf("received %q in time", ids(messages))
+	}
+	if messages, err := q.receive(t.Context(), 1, 2); err != nil || ids(messages) != "m-0" {
+		t.Fatalf("received %q, %v", ids(messages), err)
+	}
+	awaitEvent(t, q.rec, func(e history.Event) bool { return e.Kind == history.FaultHit && e.Message == "m-0" })
+	awaitEvent(t, q.rec, func(e history.Event) bool { return e.Kind == history.FaultEnded && e.Key == "twice" })
 }
 
 // With toAnother a copy waits until a client of another address asks.

@@ -120,6 +120,7 @@ type exchange struct {
 	hits    []*activeFault  // that the call met
 	lost    *faulted        // why the answer is not to be passed on
 	spoiled []history.Event // hits that count once the answer was passed on
+	copies  []copied        // of messages, in the answer
 }
 
 // RoundTrip asks the upstream, for as long as a long poll calls for. Once a
@@ -230,6 +231,11 @@ func (x *exchange) finish() {
 		if messages := x.proxy.handles.own(x.answer.messages); len(messages) > 0 {
 			x.proxy.records.add(x.giveBack(messages))
 		}
+		x.proxy.faults.holdAgain(x.copies)
+		x.copies = nil
+	}
+	for _, c := range x.copies {
+		x.proxy.faults.done(c.fault)
 	}
 	for _, f := range x.hits {
 		x.proxy.faults.done(f)
