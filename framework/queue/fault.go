@@ -212,18 +212,6 @@ func (fs *faults) hold(c copied) {
 	fs.copies = append(fs.copies, c)
 }
 
-// holdAgain keeps copies that a client was to be given and left before it had them,
-// as messages of SQS come back that nobody took.
-func (fs *faults) holdAgain(copies []copied) {
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	for _, c := range copies {
-		if slices.Contains(fs.active, c.fault) {
-			fs.copies = append(fs.copies, c)
-		}
-	}
-}
-
 // due takes up to so many copies that this call may be given.
 func (fs *faults) due(c *call, most int) []copied {
 	fs.mu.Lock()

@@ -104,6 +104,7 @@ func (x *exchange) spoilBatch(resp *http.Response) error {
 		e := c.fault.event(history.FaultHit, 0)
 		e.Message, e.Notice = c.id, c.notice
 		x.spoiled = append(x.spoiled, e)
+		x.hits = append(x.hits, c.fault)
 		x.copies = append(x.copies, c)
 		changed = true
 	}

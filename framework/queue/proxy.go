@@ -231,11 +231,9 @@ func (x *exchange) finish() {
 		if messages := x.proxy.handles.own(x.answer.messages); len(messages) > 0 {
 			x.proxy.records.add(x.giveBack(messages))
 		}
-		x.proxy.faults.holdAgain(x.copies)
-		x.copies = nil
-	}
-	for _, c := range x.copies {
-		x.proxy.faults.done(c.fault)
+		for _, c := range x.copies { // as messages of SQS come back that nobody took
+			x.proxy.faults.hold(c)
+		}
 	}
 	for _, f := range x.hits {
 		x.proxy.faults.done(f)

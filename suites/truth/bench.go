@@ -209,7 +209,8 @@ func (b bencher) warm(ctx context.Context) error {
 	var err error
 	for range 20 {
 		var c cost
-		short := bencher{b.binary, b.coredns, 200 * time.Millisecond}
+		short := b
+		short.seconds = 200 * time.Millisecond
 		if c, err = short.probe(ctx, 10, history.Fixed); err == nil && c.lost == 0 {
 			return nil
 		}

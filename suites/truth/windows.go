@@ -105,20 +105,17 @@ func (t trial) rate(ctx context.Context, rate, sessions int, seed uint64, quiet 
 // judged plays a session, and plays it again while some of its outages are unknown,
 // as a drill is that could not be judged.
 func (t trial) judged(ctx context.Context, rate int, mode history.Mode, plan []outage, length time.Duration) (sum tally, err error) {
-	for range sessionAttempts - 1 {
+	for attempt := 1; ; attempt++ {
 		one, err := t.session(ctx, rate, mode, plan, length)
 		if err != nil {
 			return tally{}, err
 		}
-		if one.unknown == 0 {
+		if one.unknown == 0 || attempt == sessionAttempts {
 			sum.add(one)
 			return sum, nil
 		}
 		sum.setAside(one)
 	}
-	one, err := t.session(ctx, rate, mode, plan, length)
-	sum.add(one)
-	return sum, err
 }
 
 // session probes while the server fails as planned.
