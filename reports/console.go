@@ -158,15 +158,26 @@ func (c *Console) Summary(r *Report) {
 	for _, file := range []string{HTMLFile, YAMLFile, JUnitFile} {
 		c.printf("%s\n", filepath.Join(r.folder.Path, file))
 	}
-	for _, e := range r.Results {
-		if command := r.rejudge(e); command != "" && e.Outcome != verdict.Pass {
-			c.printf("judge again: %s\n", command)
-		}
-	}
+	c.notPassed(r)
 	if r.Core.Total > 0 && r.Extended.Total > 0 {
 		c.printf("core: %s; extended: %s\n", r.Core, r.Extended)
 	}
 	c.printf("%s\n", r.Summary)
+}
+
+// notPassed tells once more what did not pass and why: of a long log people see the
+// end first. What was skipped is in no need of it.
+func (c *Console) notPassed(r *Report) {
+	for _, e := range r.Results {
+		outcome := e.Outcome.Known()
+		if outcome != verdict.Fail && outcome != verdict.Unknown {
+			continue
+		}
+		c.printf("%s %s: %s\n", c.paint(outcome), e.Scenario, printable(reason(e, outcome)))
+		if command := r.rejudge(e); command != "" {
+			c.printf("    judge again: %s\n", command)
+		}
+	}
 }
 
 // rightsShown is how many unused rights the console lists.
