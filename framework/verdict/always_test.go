@@ -107,7 +107,7 @@ func TestAlways(t *testing.T) {
 			committing("drained", 6)(s)
 			s.at(10.2, history.Event{Kind: history.SQSDeleted, Message: "m-1", Notice: "n-1"})
 		}, check: "commit point", want: Fail, got: "4.000s before"},
-		{name: "the mark was on its way, and no audit log tells since when", edit: committing("recorded", 4.3), check: "commit point", want: Unknown, got: "may have been seen late"},
+		{name: "the mark was on its way, and no audit log tells since when", edit: committing("recorded", 4.3), check: "commit point", want: Unknown, got: "0.200s before the drain of worker-spot-a was surely recorded"},
 		{name: "the audit log has the mark before the deletion", edit: func(s *story) {
 			committing("recorded", 4.3)(s)
 			wrote(s, 4.29)
@@ -116,6 +116,16 @@ func TestAlways(t *testing.T) {
 			committing("recorded", 4.3)(s)
 			wrote(s, 4.32)
 		}, check: "commit point", want: Fail, got: "0.020s before"},
+		{name: "the audit log has the mark before the deletion, and it was seen long after", edit: func(s *story) {
+			committing("recorded", 4.3)(s)
+			markedAt5(s)
+			wrote(s, 4.29)
+		}, check: "commit point", want: Pass},
+		{name: "the audit log has a write on either side of the deletion", edit: func(s *story) {
+			committing("recorded", 4.3)(s)
+			wrote(s, 4.29)
+			wrote(s, 4.32)
+		}, check: "commit point", want: Unknown, got: "0.020s before"},
 		{name: "the audit log has a write of long before, and none of the mark", edit: func(s *story) {
 			committing("recorded", 4.3)(s)
 			wrote(s, 3)

@@ -233,7 +233,7 @@ func (d drill) midDrain(c scenarios.MidDrain) Verdict {
 	if why := d.withoutEffect(done); why != "" {
 		return v.unknown(why, at)
 	}
-	begun, ok := d.recordedOn(node, at)
+	begun, ok := d.recordedOn(node)
 	if !ok || begun.At > at.At {
 		return v.unknown("no drain of "+node+" had begun", at)
 	}

@@ -183,7 +183,7 @@ func (d drill) noneLost() Verdict {
 // has received.
 func (d drill) commitPoint() (v Verdict, ok bool) {
 	point := d.history.Meta.Handler.CommitPoint
-	reached, known := map[string]func(node string, put history.Event) (at history.Event, late time.Duration, ok bool){
+	reached, known := map[string]func(node string, put history.Event) (commit, bool){
 		commitRecorded: d.recordedBy, commitDrained: d.emptied,
 	}[point]
 	if !known {
@@ -199,15 +199,15 @@ func (d drill) commitPoint() (v Verdict, ok bool) {
 				continue
 			}
 			judged++
-			at, late, ok := reached(put.Node, put)
+			at, ok := reached(put.Node, put)
 			switch {
 			case !ok:
 				return v.fail(fmt.Sprintf("message of %q deleted, and the drain of %s never %s", put.Key, put.Node, point), put, deleted), true
-			case at.At > deleted.At+late:
-				return v.fail(fmt.Sprintf("message of %q deleted %s before the drain of %s was %s", put.Key, history.Seconds(at.At-deleted.At), put.Node, point), put, deleted, at), true
-			case at.At > deleted.At && point == commitRecorded:
-				return v.unknown(fmt.Sprintf("message of %q deleted %s before the drain of %s was seen to be recorded, which may have been seen late, and the audit log has no write of the handler's that tells",
-					put.Key, history.Seconds(at.At-deleted.At), put.Node), put, deleted, at), true
+			case deleted.At < at.earliest:
+				return v.fail(fmt.Sprintf("message of %q deleted %s before the drain of %s was %s", put.Key, history.Seconds(at.shown.At-deleted.At), put.Node, point), put, deleted, at.shown), true
+			case deleted.At < at.latest:
+				return v.unknown(fmt.Sprintf("message of %q deleted %s before the drain of %s was surely %s: no write of the handler's in the audit log may have done it, or several may",
+					put.Key, history.Seconds(at.latest-deleted.At), put.Node, point), put, deleted, at.shown), true
 			}
 		}
 	}
@@ -232,38 +232,47 @@ func (d drill) callsForDrain(put history.Event) bool {
 	})
 }
 
-// recordedBy is when the drain of the node was recorded, at the earliest that the
-// history allows: when the API server was asked for what shows as the first sign of
-// it, or, where its audit log does not tell, when that sign was seen, which may be
-// late.
-func (d drill) recordedBy(node string, put history.Event) (at history.Event, late time.Duration, ok bool) {
-	sign, ok := d.recordedOn(node, put)
+// commit is a commit point that a handler reached, and between when.
+type commit struct {
+	shown            history.Event // what shows it, at the time that it had
+	earliest, latest time.Duration
+}
+
+// recordedBy is when the drain of the node was recorded. Its first sign may have been
+// seen late, but a write made it: if all that the audit log has of the handler's since
+// the notice and before the sign are on one side of a moment, so is the record. The
+// deletion of an object that the handler has for the node is a record by itself.
+func (d drill) recordedBy(node string, put history.Event) (commit, bool) {
+	sign, ok := d.recordedOn(node)
 	if !ok {
-		return sign, 0, false
+		return commit{}, false
 	}
+	var wrote []history.Event
+	latest, marked := sign.At, time.Duration(0)
 	for _, e := range d.history.Events {
-		if e.Kind != history.HandlerWrote || e.Node != node || e.Said == nil {
+		if e.Kind != history.HandlerWrote || e.Node != node || e.Said == nil || *e.Said < put.At || *e.Said > sign.At {
 			continue
 		}
-		since := sign.At - seenLate // before that it wrote to the Node for another reason
+		e.At = *e.Said
+		wrote = append(wrote, e)
 		if e.Reason != "" {
-			since = put.At
-		}
-		if *e.Said > sign.At || *e.Said < since {
-			continue
-		}
-		if at.Kind == "" || *e.Said < at.At {
-			at, at.At = e, *e.Said
+			latest = min(latest, e.At)
+		} else {
+			marked = max(marked, e.At)
 		}
 	}
-	if at.Kind != "" {
-		return at, 0, true
+	if len(wrote) == 0 {
+		return commit{sign, sign.At - seenLate, sign.At}, true
 	}
-	return sign, seenLate, true
+	if marked > 0 {
+		latest = min(latest, marked)
+	}
+	first := slices.MinFunc(wrote, func(a, b history.Event) int { return cmp.Compare(a.At, b.At) })
+	return commit{first, first.At, latest}, true
 }
 
 // recordedOn is the first sign of a drain on the node.
-func (d drill) recordedOn(node string, _ history.Event) (first history.Event, ok bool) {
+func (d drill) recordedOn(node string) (first history.Event, ok bool) {
 	for _, events := range d.signs(node) {
 		if !ok || events[0].At < first.At {
 			first, ok = events[0], true
@@ -272,17 +281,18 @@ func (d drill) recordedOn(node string, _ history.Event) (first history.Event, ok
 	return first, ok
 }
 
-// emptied is when the last pod that had to leave the node was seen to be gone.
-func (d drill) emptied(node string, put history.Event) (last history.Event, late time.Duration, ok bool) {
-	last = put
+// emptied is when the last pod that had to leave the node was gone, which may have
+// been seen late.
+func (d drill) emptied(node string, put history.Event) (commit, bool) {
+	last := put
 	for _, p := range d.toDrain(node, put) {
 		gone, ok := p.deleted()
 		if !ok {
-			return gone, 0, false
+			return commit{}, false
 		}
 		if gone.At > last.At {
 			last = gone
 		}
 	}
-	return last, seenLate, true
+	return commit{last, last.At - seenLate, last.At - seenLate}, true
 }

@@ -22,6 +22,9 @@ const (
 	// lookEvery is the time between two looks at a node, and so between two
 	// attempts at a pod that its disruption budget protects.
 	lookEvery = time.Second
+	// bindingInFlight is how long after the mark the scheduler may still bind a pod to
+	// the node: it had decided before it heard of the mark. A node is not empty before.
+	bindingInFlight = time.Second
 	// lookSeldomEvery applies once the notice's two minutes are over: nothing is
 	// urgent any more, the instance is gone or was kept.
 	lookSeldomEvery = 10 * time.Second
@@ -164,10 +167,10 @@ func (d *drainer) look(ctx context.Context, log *slog.Logger, name string, r dra
 		log.Warn("list pods", "error", err)
 		return ""
 	}
-	if len(pods) == 0 {
+	age := time.Since(r.Since)
+	if len(pods) == 0 && age >= bindingInFlight {
 		return d.end(looking, log, node, r, stateDrained)
 	}
-	age := time.Since(r.Since)
 	if d.timeout > 0 && age > d.timeout {
 		return d.end(looking, log, node, r, stateTimedOut)
 	}

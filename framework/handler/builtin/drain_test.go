@@ -76,6 +76,22 @@ func TestAnEvictionThatWasAskedForIsWaitedFor(t *testing.T) {
 	}
 }
 
+// The scheduler may have decided before it heard of the mark.
+func TestAPodThatIsBoundJustAfterTheMarkLeavesToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(spotNode("spot-1", victim))
+		d, _ := start(t, c)
+		time.Sleep(500 * time.Millisecond)
+		if err := c.Tracker().Add(pod("late")); err != nil {
+			t.Fatal(err)
+		}
+		d.drains.Wait()
+		if !slices.Equal(c.asked(), []string{"late"}) {
+			t.Errorf("evicted %v", c.asked())
+		}
+	})
+}
+
 func TestASlowPodHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(spotNode("spot-1", victim), pod("a-stubborn"), pod("b"), pod("c"))
