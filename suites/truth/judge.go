@@ -16,7 +16,7 @@ type tally struct {
 	wrong    int // an edge is off by more than the window says
 	missed   int
 	invented int
-	unknown  int // an edge lies in an interval of which the prober says it knows nothing
+	unknown  int // an edge lies in an interval of which the prober says it knows nothing, or the server cannot say when it was
 	again    int // sessions that were set aside and played again
 	worst    time.Duration
 	details  []string
@@ -64,18 +64,18 @@ func bound(rate int) time.Duration { return 2*time.Second/time.Duration(rate) + 
 const slack = time.Millisecond
 
 // compare holds windows against the outages that there were, all on one clock.
-func compare(truth []outage, windows []history.Window, doubts []history.Doubt, rate int) tally {
+func compare(truth []played, windows []history.Window, doubts []history.Doubt, rate int) tally {
 	t := tally{outages: len(truth)}
 	used := make([]bool, len(windows))
 	for _, o := range truth {
 		found := -1
 		for i, w := range windows {
-			if !used[i] && w.From-w.FromMargin < o.to+slack && w.To > o.from-slack {
+			if !used[i] && w.From-w.FromMargin < o.to+o.after+slack && w.To > o.from-o.before-slack {
 				found = i
 				break
 			}
 		}
-		doubtful := within(doubts, o.from) || within(doubts, o.to)
+		doubtful := within(doubts, o.from) || within(doubts, o.to) || max(o.before, o.after) > slack
 		if found < 0 {
 			if doubtful {
 				t.unknown++
@@ -87,9 +87,13 @@ func compare(truth []outage, windows []history.Window, doubts []history.Doubt, r
 		}
 		used[found] = true
 		w := windows[found]
-		off := max((w.From - o.from).Abs(), (w.To - o.to).Abs())
-		stated := max(w.FromMargin, w.ToMargin) <= widest && o.from <= w.From+slack && o.from >= w.From-w.FromMargin-slack && o.to <= w.To+slack && o.to >= w.To-w.ToMargin-slack
+		off := max(outside(w.From, o.from-o.before, o.from), outside(w.To, o.to, o.to+o.after))
+		stated := max(w.FromMargin, w.ToMargin) <= widest &&
+			o.from-o.before <= w.From+slack && o.from >= w.From-w.FromMargin-slack &&
+			o.to <= w.To+slack && o.to+o.after >= w.To-w.ToMargin-slack
 		switch {
+		case max(o.before, o.after) > slack:
+			t.unknown++
 		case off <= bound(rate):
 			t.exact++
 			t.worst = max(t.worst, off)
@@ -111,6 +115,9 @@ func compare(truth []outage, windows []history.Window, doubts []history.Doubt, r
 	}
 	return t
 }
+
+// outside is how far a moment lies outside an interval.
+func outside(at, from, to time.Duration) time.Duration { return max(from-at, at-to, 0) }
 
 func within(doubts []history.Doubt, at time.Duration) bool {
 	for _, d := range doubts {

@@ -17,7 +17,7 @@ func window(from, to int) history.Window {
 }
 
 func TestCompare(t *testing.T) {
-	truth := []outage{{silent, at(1000), at(1100)}}
+	truth := []played{{outage: outage{silent, at(1000), at(1100)}}}
 	stalled := window(1000, 1140)
 	stalled.ToMargin = at(45)
 	vague := window(1000, 1360)
@@ -42,6 +42,31 @@ func TestCompare(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := compare(truth, c.windows, c.doubts, 1000)
+			got.details = nil
+			if !reflect.DeepEqual(got, c.want) {
+				t.Errorf("got  %+v\nwant %+v", got, c.want)
+			}
+		})
+	}
+}
+
+// The server may lose what came just before it closed its socket, or not be there as
+// soon as it wants to.
+func TestAnEdgeIsHeldToWhatTheServerKnowsOfIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		before, after time.Duration
+		window        history.Window
+		want          tally
+	}{
+		"early by no more than that": {before: at(1), window: window(996, 1100), want: tally{outages: 1, exact: 1, worst: at(3)}},
+		"early by more":              {before: at(1), window: window(994, 1100), want: tally{outages: 1, wrong: 1}},
+		"late by no more than that":  {after: at(1), window: window(1000, 1104), want: tally{outages: 1, exact: 1, worst: at(3)}},
+		"late by more":               {after: at(1), window: window(1000, 1106), want: tally{outages: 1, wrong: 1}},
+		"it hardly knows":            {before: at(6), window: window(1000, 1100), want: tally{outages: 1, unknown: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			truth := []played{{outage{refuses, at(1000), at(1100)}, c.before, c.after}}
+			got := compare(truth, []history.Window{c.window}, nil, 1000)
 			got.details = nil
 			if !reflect.DeepEqual(got, c.want) {
 				t.Errorf("got  %+v\nwant %+v", got, c.want)

@@ -22,6 +22,14 @@ type outage struct {
 	from, to time.Duration
 }
 
+// played is an outage as it was: from and to are when every query was lost for sure,
+// before and after for how long next to that one may have been lost too, because the
+// server did not get the processor while it closed or opened its socket.
+type played struct {
+	outage
+	before, after time.Duration
+}
+
 // What a session holds. Between outages lies more than the half second that two
 // windows must be apart.
 const (

@@ -20,10 +20,11 @@ import (
 type server struct {
 	at *net.UDPAddr
 
-	mu    sync.Mutex
-	conn  *net.UDPConn
-	plan  []outage // CLOCK_MONOTONIC
-	truth []outage
+	mu     sync.Mutex
+	conn   *net.UDPConn
+	opened time.Duration // when conn was surely open
+	plan   []outage      // CLOCK_MONOTONIC
+	truth  []played
 }
 
 const (
@@ -48,6 +49,7 @@ func startServer(ctx context.Context) (*server, error) {
 
 func (s *server) open() error {
 	conn, err := net.ListenUDP("udp4", s.at)
+	opened := monotonic()
 	if err != nil {
 		return fmt.Errorf("listen as the server: %w", err)
 	}
@@ -62,7 +64,7 @@ func (s *server) open() error {
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.conn = conn
+	s.conn, s.opened = conn, opened
 	return errors.Join(err, failed)
 }
 
@@ -78,10 +80,10 @@ func (s *server) fail(from time.Duration, plan []outage) {
 }
 
 // played are the outages as they were.
-func (s *server) played() []outage {
+func (s *server) played() []played {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]outage(nil), s.truth...)
+	return append([]played(nil), s.truth...)
 }
 
 func (s *server) failing(moment time.Duration) kind {
@@ -102,7 +104,7 @@ func (s *server) next() (o outage, ok bool) {
 	now := monotonic()
 	for len(s.plan) > 0 && s.plan[0].to < now {
 		if s.plan[0].kind != refuses {
-			s.truth = append(s.truth, s.plan[0])
+			s.truth = append(s.truth, played{outage: s.plan[0]})
 		}
 		s.plan = s.plan[1:]
 	}
@@ -121,8 +123,7 @@ func (s *server) serve(ctx context.Context) {
 		wait := 50 * time.Millisecond
 		if refusing {
 			if wait = min(wait, o.from-now); wait <= 0 {
-				a.drain(s)
-				if err := s.refuse(o); err != nil {
+				if err := s.refuse(o, a.drain(s)); err != nil {
 					fmt.Fprintln(os.Stderr, "truth: the server:", err)
 					return
 				}
@@ -130,7 +131,7 @@ func (s *server) serve(ctx context.Context) {
 			}
 		}
 		_ = s.conn.SetReadDeadline(time.Now().Add(wait))
-		for a.round(s) == nil {
+		for a.round(s, 0) == nil {
 			if refusing && monotonic() >= o.from {
 				break
 			}
@@ -138,8 +139,9 @@ func (s *server) serve(ctx context.Context) {
 	}
 }
 
-// refuse closes the socket for an outage. What is true of it is what was done.
-func (s *server) refuse(o outage) error {
+// refuse closes the socket for an outage. What is true of it is what was done: what
+// came after the socket was last seen empty may have been lost with it.
+func (s *server) refuse(o outage, empty time.Duration) error {
 	if err := s.conn.Close(); err != nil {
 		return err
 	}
@@ -151,7 +153,7 @@ func (s *server) refuse(o outage) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.truth = append(s.truth, outage{refuses, from, to})
+	s.truth = append(s.truth, played{outage{refuses, from, to}, from - empty, s.opened - to})
 	s.plan = s.plan[1:]
 	return nil
 }
@@ -177,22 +179,27 @@ func newAnswerer() *answerer {
 	return a
 }
 
-func (a *answerer) drain(s *server) {
-	_ = s.conn.SetReadDeadline(time.Now().Add(time.Microsecond))
-	for a.round(s) == nil {
+// drain answers what has come, and returns when nothing more was there.
+func (a *answerer) drain(s *server) (empty time.Duration) {
+	_ = s.conn.SetReadDeadline(time.Time{}) // one that is over forbids reading
+	for {
+		empty = monotonic()
+		if a.round(s, unix.MSG_DONTWAIT) != nil {
+			return empty
+		}
 	}
 }
 
 // round takes what has come and answers it.
-func (a *answerer) round(s *server) error {
+func (a *answerer) round(s *server, flags int) error {
 	if a.of != s.conn {
 		a.of, a.conn = s.conn, ipv4.NewPacketConn(s.conn)
 	}
-	n, err := a.conn.ReadBatch(a.in, 0)
+	n, err := a.conn.ReadBatch(a.in, flags)
 	if err != nil {
 		return err
 	}
-	wall, now := time.Duration(time.Now().UnixNano()), monotonic()
+	wall, now := clocks()
 	a.out = a.out[:0]
 	for _, m := range a.in[:n] {
 		if m.N < 12 {
@@ -232,6 +239,18 @@ func arrival(oob []byte, otherwise time.Duration) time.Duration {
 		oob = rest
 	}
 	return otherwise
+}
+
+// clocks reads the wall clock, by which the kernel tells arrivals, and the monotonic
+// one, at one moment: not before and after this process had to wait for the processor.
+func clocks() (wall, now time.Duration) {
+	for {
+		before := monotonic()
+		wall = time.Duration(time.Now().UnixNano())
+		if now = monotonic(); now-before < slack/10 {
+			return wall, now
+		}
+	}
 }
 
 // monotonic is the kernel's clock that spotdrill's anchor names.
