@@ -15,9 +15,9 @@ type Window struct {
 	From time.Duration `json:"from"`
 	To   time.Duration `json:"to"`
 	// FromMargin and ToMargin say how much earlier each edge may lie: the last
-	// answered query before From left by FromMargin before it, the last lost one
-	// before To by ToMargin. Commonly that is a query interval; it is more where the
-	// prober stalled. FromMargin is 0 where nothing was answered before.
+	// answered query that surely left before From did so by FromMargin, the last lost
+	// one before To by ToMargin. Commonly that is a query interval; it is more where
+	// the prober stalled. FromMargin is 0 where nothing was answered before.
 	FromMargin time.Duration `json:"from_margin"`
 	ToMargin   time.Duration `json:"to_margin"`
 	Lost       int           `json:"lost"`
@@ -64,9 +64,34 @@ type Finder struct {
 	past     []Window
 	now      Window // the one that may go on; Lost is 0 where there is none
 	asked    int    // queries since now began; its own are those up to its end
-	lost     time.Duration
-	answered time.Duration
-	any      bool // something was answered
+	lost     last
+	answered last
+}
+
+// last is when the last queries of a fate left. Of those that left at one moment, in
+// one stalled batch, nobody knows which was first.
+type last struct {
+	at, before time.Duration // the last moment, and the one before it
+	n          int           // how many moments are known, up to 2
+}
+
+func (l *last) add(at time.Duration) {
+	if l.n > 0 && at == l.at {
+		return
+	}
+	l.before, l.at, l.n = l.at, at, min(l.n+1, 2)
+}
+
+// since is how long before a moment the last one was that is surely earlier, 0 where
+// there is none.
+func (l *last) since(at time.Duration) time.Duration {
+	switch {
+	case l.n > 0 && l.at != at:
+		return at - l.at
+	case l.n > 1:
+		return at - l.before
+	}
+	return 0
 }
 
 // Add takes the next query in order of intended times. Those that were never sent
@@ -78,26 +103,23 @@ func (f *Finder) Add(q Query) {
 	left := q.Left()
 	f.asked++
 	if !q.Outcome.Lost() {
-		f.answered, f.any = left, true
+		f.answered.add(left)
 		if f.now.Lost > 0 && f.now.Open {
-			f.now.To, f.now.ToMargin, f.now.Asked, f.now.Open = left, left-f.lost, f.asked, false
+			f.now.To, f.now.ToMargin, f.now.Asked, f.now.Open = left, f.lost.since(left), f.asked, false
 		}
 		return
 	}
 	// Without an answer in between the window cannot have ended.
-	if f.now.Lost > 0 && !f.now.Open && left-f.lost > f.Quiet {
+	if f.now.Lost > 0 && !f.now.Open && left-f.lost.at > f.Quiet {
 		f.past = append(f.past, f.now)
 		f.now = Window{}
 	}
 	if f.now.Lost == 0 {
-		f.now.From, f.asked = left, 1
-		if f.any {
-			f.now.FromMargin = left - f.answered
-		}
+		f.now.From, f.now.FromMargin, f.asked = left, f.answered.since(left), 1
 	}
 	f.now.To, f.now.ToMargin, f.now.Open = left, 0, true
 	f.now.Lost, f.now.Asked = f.now.Lost+1, f.asked
-	f.lost = left
+	f.lost.add(left)
 }
 
 // Windows are those found so far, the last of which may go on.

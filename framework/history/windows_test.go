@@ -70,6 +70,21 @@ func TestAWindowsMarginsSayWhatAStalledProberDidNotAsk(t *testing.T) {
 	}
 }
 
+// Which of a stalled batch left first nobody knows.
+func TestAWindowsMarginsReachBackToAnEarlierMoment(t *testing.T) {
+	var queries []Query
+	for _, q := range []struct {
+		sent    int
+		outcome Outcome
+	}{{10, Answered}, {30, Answered}, {30, Timeout}, {35, Timeout}, {50, Timeout}, {50, Answered}} {
+		queries = append(queries, Query{Target: Service, Mode: Fixed, Sent: ms(q.sent), Outcome: q.outcome})
+	}
+	want := []Window{{From: ms(30), FromMargin: ms(20), To: ms(50), ToMargin: ms(15), Lost: 3, Asked: 4}}
+	if got := Windows(Stream(queries, Service, Fixed), Quiet); !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
 func TestWindowLength(t *testing.T) {
 	if got := (Window{From: ms(200), To: ms(1500)}).Length(); got != ms(1300) {
 		t.Errorf("length %s", got)

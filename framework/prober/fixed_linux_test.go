@@ -170,3 +170,17 @@ func TestALateICMPErrorOnAFixedPortBlamesNoNewerQuery(t *testing.T) {
 		})
 	}
 }
+
+func TestAQueryOfAStalledBatchHasLeftByItsEnd(t *testing.T) {
+	const began = time.Second
+	for took, want := range map[time.Duration][2]time.Duration{
+		400 * time.Microsecond: {began, began + 200*time.Microsecond},
+		2 * time.Millisecond:   {began + 2*time.Millisecond, began + 2*time.Millisecond},
+	} {
+		for i := range 2 {
+			if got := leftAt(began, began+took, i, 2); got != want[i] {
+				t.Errorf("query %d of a batch that took %v: %v", i, took, got)
+			}
+		}
+	}
+}

@@ -111,10 +111,11 @@ func (f *freshPorts) ask(fd, port, question int, intended time.Duration) error {
 	id := randomID()
 	f.loop.out.put(0, f.asked[question].wire, id)
 	err := f.loop.watch(fd, f)
-	sent := f.loop.clock.Now()
+	began := f.loop.clock.Now()
 	if err == nil {
 		_, err = f.loop.out.send(fd, 0, 1)
 	}
+	sent := leftAt(began, f.loop.clock.Now(), 0, 1)
 	if err != nil {
 		return errors.Join(err, unix.Close(fd))
 	}
@@ -192,7 +193,7 @@ func (f *freshPorts) settle(q *single, outcome history.Outcome, at time.Duration
 	q.settled = true
 	f.open--
 	_ = unix.Close(q.fd)
-	f.account.settle(history.Query{Port: q.port, Intended: q.intended, Sent: q.sent, Done: max(at, q.sent), Outcome: outcome})
+	f.account.settle(history.Query{Port: q.port, Intended: q.intended, Sent: min(q.sent, at), Done: at, Outcome: outcome})
 }
 
 func (f *freshPorts) waiting() int { return f.open }
