@@ -20,7 +20,7 @@ import (
 const lead = 300 * time.Millisecond
 
 // sessionAttempts is how often a session is played of which something is unknown.
-const sessionAttempts = 3
+const sessionAttempts = 6
 
 // trial is a server and what is asked of it.
 type trial struct {
