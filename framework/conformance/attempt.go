@@ -17,7 +17,7 @@ import (
 
 // attempts is how often a drill is played whose control failed: what is still
 // noise then stays Unknown, and red.
-const attempts = 3
+const attempts = 4
 
 // repeat plays a scenario as often as the session wants it, and returns the worst
 // of what came out.
