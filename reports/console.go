@@ -166,13 +166,10 @@ func (c *Console) Summary(r *Report) {
 }
 
 // notPassed tells once more what did not pass and why: of a long log people see the
-// end first. What was skipped is in no need of it.
+// end first.
 func (c *Console) notPassed(r *Report) {
-	for _, e := range r.Results {
+	for _, e := range r.notPassed() {
 		outcome := e.Outcome.Known()
-		if outcome != verdict.Fail && outcome != verdict.Unknown {
-			continue
-		}
 		c.printf("%s %s: %s\n", c.paint(outcome), e.Scenario, printable(reason(e, outcome)))
 		if command := r.rejudge(e); command != "" {
 			c.printf("    judge again: %s\n", command)

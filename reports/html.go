@@ -206,27 +206,23 @@ func (r *Report) facts() []fact {
 	return facts
 }
 
-// troubles tells the failures first, then what could not be judged.
+// troubles tells what to look at of each that did not pass.
 func (r *Report) troubles() []trouble {
 	var out []trouble
-	for _, o := range []verdict.Outcome{verdict.Fail, verdict.Unknown} {
-		for _, e := range r.Results {
-			if e.Outcome.Known() != o {
+	for _, e := range r.notPassed() {
+		o := e.Outcome.Known()
+		t := trouble{ID: anchor(e), Scenario: e.Scenario, Verdict: verdict.Verdict{Outcome: o, Check: "run", Got: "no check was evaluated"}, More: -1}
+		for _, v := range e.Verdicts {
+			if v.Outcome.Known() == verdict.Pass {
 				continue
 			}
-			t := trouble{ID: anchor(e), Scenario: e.Scenario, Verdict: verdict.Verdict{Outcome: o, Check: "run", Got: "no check was evaluated"}, More: -1}
-			for _, v := range e.Verdicts {
-				if v.Outcome.Known() == verdict.Pass {
-					continue
-				}
-				if t.More++; v.Outcome.Known() == o && (t.More == 0 || t.Outcome.Known() != o || t.Want == "") {
-					t.Verdict = v
-				}
+			if t.More++; v.Outcome.Known() == o && (t.More == 0 || t.Outcome.Known() != o || t.Want == "") {
+				t.Verdict = v
 			}
-			t.More = max(0, t.More)
-			t.Look = lookFor(t.Verdict)
-			out = append(out, t)
 		}
+		t.More = max(0, t.More)
+		t.Look = lookFor(t.Verdict)
+		out = append(out, t)
 	}
 	return out
 }

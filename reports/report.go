@@ -210,6 +210,20 @@ func (r *Report) level(profile string) *Counts {
 	return &r.Extended
 }
 
+// notPassed are the entries that need a look: the failures first, then what could not
+// be judged. What was skipped is not among them.
+func (r *Report) notPassed() []Entry {
+	var out []Entry
+	for _, o := range []verdict.Outcome{verdict.Fail, verdict.Unknown} {
+		for _, e := range r.Results {
+			if e.Outcome.Known() == o {
+				out = append(out, e)
+			}
+		}
+	}
+	return out
+}
+
 // rejudge is the command that judges an entry again.
 func (r *Report) rejudge(e Entry) string {
 	if e.History == "" {

@@ -177,21 +177,6 @@ func (p *port) send(from, to int) int {
 	return to
 }
 
-// sureWithin is how long a send may take for its queries' times to be told by their
-// place in it.
-const sureWithin = 500 * time.Microsecond
-
-// leftAt is when query i of n left that were sent between two moments. Where this
-// process had to wait for the processor in between nobody knows, and all get the last
-// moment: by then they had left, and a window's edge may lie earlier than it says,
-// by its margin, but not later.
-func leftAt(began, ended time.Duration, i, n int) time.Duration {
-	if ended-began > sureWithin {
-		return ended
-	}
-	return began + (ended-began)*time.Duration(i)/time.Duration(n)
-}
-
 func (p *port) intended(i int) time.Duration {
 	return p.loop.base + schedule{p.stream.Rate}.intended(i)
 }
@@ -306,7 +291,7 @@ func (p *port) unanswered(f *flight) history.Outcome {
 func (p *port) settle(f *flight, outcome history.Outcome, at time.Duration) {
 	f.settled = true
 	p.open--
-	p.account.settle(history.Query{Port: p.number, Intended: f.intended, Sent: min(f.sent, at), Done: at, Outcome: outcome})
+	p.account.settle(history.Query{Port: p.number, Intended: f.intended, Sent: f.sent, Done: max(at, f.sent), Outcome: outcome})
 }
 
 func (p *port) close() { _ = unix.Close(p.fd) }

@@ -154,6 +154,21 @@ func (l *loop) advance(c *course) (more bool) {
 	return c.next == to && to < ready && c.room > 0
 }
 
+// sureWithin is how long a send may take for its queries' times to be told by their
+// place in it.
+const sureWithin = 500 * time.Microsecond
+
+// leftAt is when query i of n left that were sent between two moments. Where this
+// process had to wait for the processor in between nobody knows, and all get the last
+// moment: by then they had left, and a window's edge may lie earlier than it says,
+// by its margin, but not later.
+func leftAt(began, ended time.Duration, i, n int) time.Duration {
+	if ended-began > sureWithin {
+		return ended
+	}
+	return began + (ended-began)*time.Duration(i)/time.Duration(n)
+}
+
 // receive takes everything that has come.
 func (l *loop) receive() {
 	for n := len(l.events); n == len(l.events); {

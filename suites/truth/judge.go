@@ -75,7 +75,8 @@ func compare(truth []played, windows []history.Window, doubts []history.Doubt, r
 				break
 			}
 		}
-		doubtful := within(doubts, o.from) || within(doubts, o.to) || max(o.before, o.after) > slack
+		vague := max(o.before, o.after) > slack
+		doubtful := vague || within(doubts, o.from) || within(doubts, o.to)
 		if found < 0 {
 			if doubtful {
 				t.unknown++
@@ -92,7 +93,7 @@ func compare(truth []played, windows []history.Window, doubts []history.Doubt, r
 			o.from-o.before <= w.From+slack && o.from >= w.From-w.FromMargin-slack &&
 			o.to <= w.To+slack && o.to+o.after >= w.To-w.ToMargin-slack
 		switch {
-		case max(o.before, o.after) > slack:
+		case vague:
 			t.unknown++
 		case off <= bound(rate):
 			t.exact++
