@@ -105,7 +105,8 @@ func (f *Finder) Add(q Query) {
 	if !q.Outcome.Lost() {
 		f.answered.add(left)
 		if f.now.Lost > 0 && f.now.Open {
-			f.now.To, f.now.ToMargin, f.now.Asked, f.now.Open = left, f.lost.since(left), f.asked, false
+			to := max(left, f.lost.at) // in a stalled batch the answer may come before the lost one's stamp
+			f.now.To, f.now.ToMargin, f.now.Asked, f.now.Open = to, f.lost.since(to), f.asked, false
 		}
 		return
 	}

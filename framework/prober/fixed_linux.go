@@ -291,7 +291,7 @@ func (p *port) unanswered(f *flight) history.Outcome {
 func (p *port) settle(f *flight, outcome history.Outcome, at time.Duration) {
 	f.settled = true
 	p.open--
-	p.account.settle(history.Query{Port: p.number, Intended: f.intended, Sent: f.sent, Done: max(at, f.sent), Outcome: outcome})
+	p.account.settle(history.Query{Port: p.number, Intended: f.intended, Sent: min(f.sent, at), Done: at, Outcome: outcome})
 }
 
 func (p *port) close() { _ = unix.Close(p.fd) }

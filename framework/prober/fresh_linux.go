@@ -193,7 +193,7 @@ func (f *freshPorts) settle(q *single, outcome history.Outcome, at time.Duration
 	q.settled = true
 	f.open--
 	_ = unix.Close(q.fd)
-	f.account.settle(history.Query{Port: q.port, Intended: q.intended, Sent: q.sent, Done: max(at, q.sent), Outcome: outcome})
+	f.account.settle(history.Query{Port: q.port, Intended: q.intended, Sent: min(q.sent, at), Done: at, Outcome: outcome})
 }
 
 func (f *freshPorts) waiting() int { return f.open }
