@@ -124,7 +124,7 @@ verify: ## Check format, lint, import directions, YAML and shell
 
 .PHONY: fix
 fix: ## Mend what a tool can mend
-	@$(TOOL) gofumpt -w $$(git ls-files '*.go')
+	@$(TOOL) gofumpt -w $$(git ls-files -co --exclude-standard '*.go')
 	@.ci/yaml-files | xargs $(TOOL) yamlfmt -conf .ci/yamlfmt.yaml
 	@$(TOOL) shfmt -w $$(.ci/shell-files)
 	@go test ./docs/schema -update

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -67,6 +66,7 @@ type bencher struct {
 	binary  string
 	coredns string
 	seconds time.Duration
+	peers   []peer // that are installed; the first is the yardstick
 }
 
 // cost is what one run took, and what became of its queries.
@@ -85,7 +85,11 @@ func bench(ctx context.Context, args []string) error {
 	if err := set.Parse(args); err != nil {
 		return err
 	}
-	b := bencher{*binary, *coredns, *seconds}
+	have, skipped := installed()
+	if len(have) == 0 || have[0].name != peers()[0].name {
+		return fmt.Errorf("nothing to measure the prober by: %s", skipped[0])
+	}
+	b := bencher{*binary, *coredns, *seconds, have}
 	var c costs
 	measure := func() (err error) {
 		c, err = b.costs(ctx)
@@ -102,7 +106,7 @@ func bench(ctx context.Context, args []string) error {
 	highest := make([]rates, len(servings))
 	for i, s := range servings {
 		err := b.serve(ctx, s, func() (err error) {
-			highest[i], err = b.highestOfBoth(ctx)
+			highest[i], err = b.highestOfAll(ctx)
 			return err
 		})
 		if errors.Is(err, unix.EPERM) {
@@ -111,41 +115,33 @@ func bench(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-
 	fmt.Printf("%d cores; CoreDNS on loopback; each figure the median of %d runs of %v\n\n", runtime.NumCPU(), turns, *seconds)
-	row("", "spotdrill probe", "dnsperf", "ratio")
-	row("---", "---:", "---:", "---:")
-	ratio := func(a, b float64) string { return fmt.Sprintf("%.2f", a/b) }
-	us := func(d time.Duration) string { return fmt.Sprintf("%.1f µs", float64(d.Nanoseconds())/1000) }
-	row("processor time a query, 20,000/s, fixed ports", us(c.fixed.perQuery), us(c.peer.perQuery), ratio(float64(c.fixed.perQuery), float64(c.peer.perQuery)))
-	row("processor time a query, 20,000/s, a fresh port each", us(c.fresh.perQuery), us(c.peer.perQuery)+" (fixed)", ratio(float64(c.fresh.perQuery), float64(c.peer.perQuery)))
-	row("processor time a query, 1,000/s, a fresh port each", us(c.slow.perQuery), "", "")
-	row("lost of "+strconv.Itoa(int(benchRate*seconds.Seconds())), fmt.Sprintf("%d fixed, %d fresh", c.fixed.lost, c.fresh.lost), strconv.Itoa(c.peer.lost), "")
-	for i, s := range servings {
-		if why := highest[i].skipped; why != nil {
-			row(s.as, "skipped: "+why.Error(), "", "")
-			continue
-		}
-		row(s.as, fmt.Sprintf("%.0f/s", highest[i].ours), fmt.Sprintf("%.0f/s", highest[i].theirs), ratio(highest[i].ours, highest[i].theirs))
+	b.table(c, highest)
+	for _, why := range skipped {
+		fmt.Println("\n" + why)
 	}
-	row("sent late, p99, 1,000/s", ms(c.slow.latest), "does not say", "")
-	row("sent late, p99, 20,000/s", ms(c.fixed.latest), "does not say", "")
-	row("memory at 20,000/s", fmt.Sprintf("%d MiB", c.fixed.memory>>20), fmt.Sprintf("%d MiB", c.peer.memory>>20), ratio(float64(c.fixed.memory), float64(c.peer.memory)))
 	return c.broken()
 }
 
-// costs are what queries at benchRate cost dnsperf, and the prober from fixed and
+// costs are what queries at benchRate cost the peers, and the prober from fixed and
 // from fresh ports, and what fresh ones cost it at 1,000/s.
 type costs struct {
-	peer, fixed, fresh, slow cost
+	peers              []cost
+	fixed, fresh, slow cost
 }
 
 func (b bencher) costs(ctx context.Context) (c costs, err error) {
+	for _, p := range b.peers {
+		theirs, err := median(func() (cost, error) { return b.peer(ctx, p, benchRate) })
+		if err != nil {
+			return c, err
+		}
+		c.peers = append(c.peers, theirs)
+	}
 	for _, m := range []struct {
 		to  *cost
 		run func() (cost, error)
 	}{
-		{&c.peer, func() (cost, error) { return b.dnsperf(ctx, benchRate) }},
 		{&c.fixed, func() (cost, error) { return b.probe(ctx, benchRate, history.Fixed) }},
 		{&c.fresh, func() (cost, error) { return b.probe(ctx, benchRate, history.Fresh) }},
 		{&c.slow, func() (cost, error) { return b.probe(ctx, 1000, history.Fresh) }},
@@ -165,7 +161,7 @@ func (c costs) broken() error {
 		cost
 		most float64
 	}{{"fixed ports", c.fixed, fixedMost}, {"a fresh port each", c.fresh, freshMost}} {
-		if share := float64(ours.perQuery) / float64(c.peer.perQuery); share > ours.most {
+		if share := float64(ours.perQuery) / float64(c.peers[0].perQuery); share > ours.most {
 			errs = append(errs, fmt.Errorf("a query at %d/s, %s, takes %.2f of dnsperf's processor time, promised is at most %.2f", benchRate, ours.ports, share, ours.most))
 		}
 		if ours.lost > 0 {
@@ -232,32 +228,42 @@ func (b bencher) probe(ctx context.Context, rate int, mode history.Mode) (cost, 
 	}, nil
 }
 
-func (b bencher) dnsperf(ctx context.Context, rate int) (cost, error) {
-	told, err := dnsperf(ctx, "127.0.0.1", benchPort, benchName, rate, b.seconds)
+func (b bencher) peer(ctx context.Context, p peer, rate int) (cost, error) {
+	told, err := p.ask(ctx, query{"127.0.0.1", benchPort, benchName, rate, b.seconds})
 	if err != nil {
-		return cost{}, err
+		return cost{}, fmt.Errorf("measure %s: %w", p.name, err)
 	}
 	return cost{told.took.cpu / time.Duration(max(1, told.sent)), told.took.memory, told.lost, 0, told.rate}, nil
 }
 
 // rates are the highest ones, in queries/s, or why they could not be measured.
 type rates struct {
-	ours, theirs float64
-	skipped      error
+	ours    float64
+	peers   []float64
+	skipped error
 }
 
-func (b bencher) highestOfBoth(ctx context.Context) (r rates, err error) {
+func (b bencher) highestOfAll(ctx context.Context) (r rates, err error) {
 	r.ours, err = b.highest(ctx, func(rate int) (cost, error) { return b.probe(ctx, rate, history.Fixed) })
 	if err != nil {
 		return r, err
 	}
-	r.theirs, err = b.highest(ctx, func(rate int) (cost, error) { return b.dnsperf(ctx, rate) })
-	if err != nil {
-		return r, err
+	for _, p := range b.peers {
+		theirs, err := b.highest(ctx, func(rate int) (cost, error) { return b.peer(ctx, p, rate) })
+		if err != nil {
+			return r, err
+		}
+		// As fast as it can.
+		unbound, err := median(func() (cost, error) { return b.peer(ctx, p, 0) })
+		if err != nil {
+			return r, err
+		}
+		if float64(unbound.lost) < lostMost*unbound.reached*b.seconds.Seconds() {
+			theirs = max(theirs, unbound.reached)
+		}
+		r.peers = append(r.peers, theirs)
 	}
-	unbound, err := median(func() (cost, error) { return b.dnsperf(ctx, 0) })
-	r.theirs = max(r.theirs, unbound.reached)
-	return r, err
+	return r, nil
 }
 
 // highest doubles the distance between rates that are reached and halves it after,

@@ -6,7 +6,7 @@ import (
 )
 
 func TestBrokenPromises(t *testing.T) {
-	peer := cost{perQuery: 1000}
+	peers := []cost{{perQuery: 1000}}
 	for name, c := range map[string]struct {
 		fixed, fresh cost
 		want         []string // what the error says; none for no error
@@ -18,7 +18,7 @@ func TestBrokenPromises(t *testing.T) {
 		"several":                 {fixed: cost{perQuery: 900}, fresh: cost{perQuery: 1500, lost: 2}, want: []string{"takes 0.90", "2 queries at 20000/s, a fresh port each"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := costs{peer: peer, fixed: c.fixed, fresh: c.fresh}.broken()
+			err := costs{peers: peers, fixed: c.fixed, fresh: c.fresh}.broken()
 			if (err != nil) != (len(c.want) > 0) {
 				t.Fatalf("got %v", err)
 			}

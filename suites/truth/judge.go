@@ -18,6 +18,7 @@ type tally struct {
 	invented int
 	unknown  int // an edge lies in an interval of which the prober says it knows nothing, or the server cannot say when it was
 	again    int // sessions that were set aside and played again
+	aside    int // blurred outages in these
 	worst    time.Duration
 	details  []string
 }
@@ -31,26 +32,28 @@ func (t *tally) add(other tally) {
 	t.invented += other.invented
 	t.unknown += other.unknown
 	t.again += other.again
+	t.aside += other.aside
 	t.worst = max(t.worst, other.worst)
 	t.details = append(t.details, other.details...)
 }
 
-// setAside counts a session that is played again for what was unknown of it. What it
+// blurred counts the outages whose edges were not found within the bound though
+// nothing said of them is untrue: this machine stalled there.
+func (t tally) blurred() int { return t.wide + t.unknown }
+
+// setAside counts a session that is played again for what was blurred of it. What it
 // got wrong stays: a second try does not undo that.
 func (t *tally) setAside(one tally) {
-	t.add(tally{again: 1, wrong: one.wrong, missed: one.missed, invented: one.invented, details: one.details})
+	t.add(tally{again: 1, aside: one.blurred(), wrong: one.wrong, missed: one.missed, invented: one.invented, details: one.details})
 }
 
-// unknownMost is the share of a rate's outages that may be called unknown: three of
-// 60. A prober that says so of more tells too little.
-const unknownMost = 0.05
-
-// known fails where too many outages of one rate are called unknown.
-func (t tally) known(rate int) error {
-	if float64(t.unknown) <= unknownMost*float64(t.outages) {
+// sharp fails where an outage of one rate was blurred each time that it was played.
+func (t tally) sharp(rate int) error {
+	if t.blurred() == 0 {
 		return nil
 	}
-	return fmt.Errorf("not known: %d of %d outages at %d/s; this machine was too busy", t.unknown, t.outages, rate)
+	return fmt.Errorf("not within %v: %d of %d outages at %d/s, %d of them unknown, however often they were played; this machine was too busy",
+		bound(rate), t.blurred(), t.outages, rate, t.unknown)
 }
 
 // widest is how wide a margin may be stated: a prober that stalled for longer gives

@@ -75,10 +75,18 @@ func TestAnEdgeIsHeldToWhatTheServerKnowsOfIt(t *testing.T) {
 	}
 }
 
-func TestTooManyUnknownOutagesOfARateFail(t *testing.T) {
-	for unknown, ok := range map[int]bool{0: true, 3: true, 4: false, 60: false} {
-		if err := (tally{outages: 60, unknown: unknown}).known(5000); (err == nil) != ok {
-			t.Errorf("%d of 60: %v", unknown, err)
+func TestAnOutageThatStaysBlurredFails(t *testing.T) {
+	for name, c := range map[string]struct {
+		tally
+		ok bool
+	}{
+		"all within the bound":             {tally{outages: 60, exact: 60}, true},
+		"blurred, and sharp when repeated": {tally{outages: 60, exact: 60, again: 2, aside: 3}, true},
+		"one stated wider":                 {tally{outages: 60, exact: 59, wide: 1}, false},
+		"one unknown":                      {tally{outages: 60, exact: 59, unknown: 1}, false},
+	} {
+		if err := c.sharp(5000); (err == nil) != c.ok {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
@@ -88,7 +96,7 @@ func TestASessionSetAsideKeepsWhatItGotWrong(t *testing.T) {
 	sum.setAside(tally{outages: 3, exact: 1, unknown: 1, wrong: 1, details: []string{"wrong"}})
 	sum.setAside(tally{outages: 3, wide: 2, unknown: 1, missed: 1, invented: 2})
 	sum.add(tally{outages: 3, exact: 3})
-	want := tally{outages: 3, exact: 3, again: 2, wrong: 1, missed: 1, invented: 2, details: []string{"wrong"}}
+	want := tally{outages: 3, exact: 3, again: 2, aside: 4, wrong: 1, missed: 1, invented: 2, details: []string{"wrong"}}
 	if !reflect.DeepEqual(sum, want) {
 		t.Errorf("got %+v, want %+v", sum, want)
 	}

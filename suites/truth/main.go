@@ -1,7 +1,7 @@
 // Command truth holds the prober against what is known to be true. Its windows
 // command has a DNS server fail at known times and compares the windows that
 // spotdrill probe reports. Its bench command measures what probing costs. Both
-// have dnsperf do the same.
+// have other programs do the same.
 package main
 
 import (
@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 )
 
@@ -37,6 +36,3 @@ func flagSet(name string) (set *flag.FlagSet, binary *string) {
 	set = flag.NewFlagSet(name, flag.ContinueOnError)
 	return set, set.String("spotdrill", "bin/spotdrill", "the binary to measure")
 }
-
-// row writes a line of a Markdown table.
-func row(cells ...string) { fmt.Println("| " + strings.Join(cells, " | ") + " |") }

@@ -4,11 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
 	"os/exec"
-	"regexp"
 	"strconv"
 	"syscall"
 	"time"
@@ -93,49 +90,4 @@ func (p probing) run(ctx context.Context) (report, usage, error) {
 		d.From, d.To = d.From+base, d.To+base
 	}
 	return r, took, nil
-}
-
-// told is what dnsperf says.
-type told struct {
-	sent, lost int
-	failed     int // answered with another code than NOERROR
-	rate       float64
-	took       usage
-}
-
-var dnsperfLines = map[string]*regexp.Regexp{
-	"sent":   regexp.MustCompile(`Queries sent:\s+(\d+)`),
-	"lost":   regexp.MustCompile(`Queries lost:\s+(\d+)`),
-	"failed": regexp.MustCompile(`SERVFAIL (\d+)`),
-	"rate":   regexp.MustCompile(`Queries per second:\s+([\d.]+)`),
-}
-
-// dnsperf asks the same with dnsperf: at a rate, or as fast as it can where that
-// is 0.
-func dnsperf(ctx context.Context, host, port, asked string, rate int, length time.Duration, more ...string) (told, error) {
-	file, err := os.CreateTemp("", "dnsperf-*.txt")
-	if err != nil {
-		return told{}, err
-	}
-	defer func() { _ = os.Remove(file.Name()) }()
-	_, err = fmt.Fprintf(file, "%s A\n", asked)
-	if err := errors.Join(err, file.Close()); err != nil {
-		return told{}, err
-	}
-	args := append([]string{"dnsperf", "-s", host, "-p", port, "-d", file.Name(), "-l", strconv.Itoa(int((length + time.Second - 1) / time.Second)), "-t", "2"}, more...)
-	if rate > 0 {
-		args = append(args, "-Q", strconv.Itoa(rate))
-	}
-	out, took, err := command(ctx, args...)
-	if err != nil {
-		return told{}, err
-	}
-	number := func(what string) float64 {
-		if m := dnsperfLines[what].FindStringSubmatch(out); m != nil {
-			n, _ := strconv.ParseFloat(m[1], 64)
-			return n
-		}
-		return 0
-	}
-	return told{int(number("sent")), int(number("lost")), int(number("failed")), number("rate"), took}, nil
 }

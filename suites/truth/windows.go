@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,13 +18,14 @@ import (
 // a moment to start.
 const lead = 300 * time.Millisecond
 
-// sessionAttempts is how often a session is played of which something is unknown.
+// sessionAttempts is how often a session is played of which something is blurred.
 const sessionAttempts = 6
 
 // trial is a server and what is asked of it.
 type trial struct {
 	server *server
 	binary string
+	peers  []peer
 }
 
 func windows(ctx context.Context, args []string) error {
@@ -41,12 +41,17 @@ func windows(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	t := trial{s, *binary}
+	have, skipped := installed()
+	t := trial{s, *binary, have}
 	fmt.Printf("seed %d: make truth SEED=%d plays the same outages\n\n", *seed, *seed)
-	row("rate", "outages", "within 2/rate + 1 ms", "worst of these", "stated wider, rightly", "unknown", "played again", "wrong", "missed", "invented", "quiet", "invented then", "dnsperf: lost, of those due")
-	row(slices.Repeat([]string{"---:"}, 13)...)
+	heads := []string{"rate", "outages", "within 2/rate + 1 ms", "worst of these", "stated wider, rightly", "unknown", "sessions played again", "wrong", "missed", "invented", "quiet", "invented then"}
+	for _, p := range t.peers {
+		heads = append(heads, p.name+": lost, of those due")
+	}
+	row(heads...)
+	row(slices.Repeat([]string{"---:"}, len(heads))...)
 	var all tally
-	var unknown []error
+	var blurred []error
 	for _, text := range strings.Split(*rates, ",") {
 		rate, err := strconv.Atoi(text)
 		if err != nil {
@@ -57,24 +62,29 @@ func windows(ctx context.Context, args []string) error {
 			return err
 		}
 		all.add(result)
-		unknown = append(unknown, result.known(rate))
+		blurred = append(blurred, result.sharp(rate))
 	}
-	starved, err := t.starved(ctx)
-	if err != nil {
-		return err
+	for _, why := range skipped {
+		fmt.Println("\n" + why)
 	}
-	all.add(starved)
+	for _, way := range waysToStarve {
+		starved, err := t.starved(ctx, way)
+		if err != nil {
+			return fmt.Errorf("a prober starved by %s: %w", way.by, err)
+		}
+		all.add(starved)
+	}
 	for _, d := range all.details {
 		fmt.Fprintln(os.Stderr, "truth:", d)
 	}
 	if all.wrong+all.missed+all.invented > 0 {
 		return fmt.Errorf("not true: %d wrong, %d missed, %d invented", all.wrong, all.missed, all.invented)
 	}
-	return errors.Join(unknown...)
+	return errors.Join(blurred...)
 }
 
 // rate plays the sessions of one rate, a quiet time, and the last session again
-// for dnsperf.
+// for the peers.
 func (t trial) rate(ctx context.Context, rate, sessions int, seed uint64, quiet time.Duration) (tally, error) {
 	random := rand.New(rand.NewPCG(seed, uint64(rate)))
 	var sum tally
@@ -92,17 +102,23 @@ func (t trial) rate(ctx context.Context, rate, sessions int, seed uint64, quiet 
 	if err != nil {
 		return sum, err
 	}
-	peer, err := t.peer(ctx, rate, last)
-	if err != nil {
-		return sum, err
+	cells := []string{
+		fmt.Sprintf("%d/s", rate), strconv.Itoa(sum.outages), strconv.Itoa(sum.exact), ms(sum.worst), strconv.Itoa(sum.wide), strconv.Itoa(sum.unknown),
+		playedAgain(sum), strconv.Itoa(sum.wrong), strconv.Itoa(sum.missed), strconv.Itoa(sum.invented), quiet.String(), strconv.Itoa(calm.invented),
 	}
-	row(fmt.Sprintf("%d/s", rate), strconv.Itoa(sum.outages), strconv.Itoa(sum.exact), ms(sum.worst), strconv.Itoa(sum.wide), strconv.Itoa(sum.unknown),
-		strconv.Itoa(sum.again), strconv.Itoa(sum.wrong), strconv.Itoa(sum.missed), strconv.Itoa(sum.invented), quiet.String(), strconv.Itoa(calm.invented), peer)
+	for _, p := range t.peers {
+		told, err := t.peer(ctx, p, rate, last)
+		if err != nil {
+			return sum, err
+		}
+		cells = append(cells, told)
+	}
+	row(cells...)
 	sum.add(calm)
 	return sum, nil
 }
 
-// judged plays a session, and plays it again while some of its outages are unknown,
+// judged plays a session, and plays it again while some of its outages are blurred,
 // as a drill is that could not be judged.
 func (t trial) judged(ctx context.Context, rate int, mode history.Mode, plan []outage, length time.Duration) (sum tally, err error) {
 	for attempt := 1; ; attempt++ {
@@ -110,7 +126,7 @@ func (t trial) judged(ctx context.Context, rate int, mode history.Mode, plan []o
 		if err != nil {
 			return tally{}, err
 		}
-		if one.unknown == 0 || attempt == sessionAttempts {
+		if one.blurred() == 0 || attempt == sessionAttempts {
 			sum.add(one)
 			return sum, nil
 		}
@@ -137,15 +153,20 @@ func (t trial) session(ctx context.Context, rate int, mode history.Mode, plan []
 	return result, nil
 }
 
-// peer has dnsperf ask while the server fails as planned, and says how many of the
-// queries that an open loop would have lost it tells as lost.
-func (t trial) peer(ctx context.Context, rate int, plan []outage) (string, error) {
+// playedAgain says how many sessions were, and for how many outages.
+func playedAgain(t tally) string {
+	if t.again == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%d, for %d outages", t.again, t.aside)
+}
+
+// peer has another program ask while the server fails as planned, and says how many
+// of the queries that an open loop would have lost it tells as lost.
+func (t trial) peer(ctx context.Context, p peer, rate int, plan []outage) (string, error) {
 	t.server.fail(monotonic()+lead, plan)
 	host, port, _ := strings.Cut(t.server.at.String(), ":")
-	told, err := dnsperf(ctx, host, port, name, rate, plan[len(plan)-1].to+quietLeast)
-	if errors.Is(err, exec.ErrNotFound) {
-		return "not installed", nil
-	}
+	told, err := p.ask(ctx, query{host, port, name, rate, plan[len(plan)-1].to + quietLeast})
 	if err != nil {
 		return "", err
 	}
@@ -155,42 +176,3 @@ func (t trial) peer(ctx context.Context, rate int, plan []outage) (string, error
 	}
 	return fmt.Sprintf("%d of %.0f", told.lost+told.failed, lost), nil
 }
-
-// starved probes a server that is well with a prober that gets hardly any
-// processor time.
-func (t trial) starved(ctx context.Context) (tally, error) {
-	spinning, stop := context.WithCancel(ctx)
-	defer stop()
-	for range 4 {
-		spinner := exec.CommandContext(spinning, "chrt", "--other", "0", "sh", "-c", "while :; do :; done")
-		if err := spinner.Start(); err != nil {
-			return tally{}, fmt.Errorf("start a neighbour that spins: %w", err)
-		}
-		defer func() { _ = spinner.Wait() }()
-	}
-	defer stop()
-	t.server.fail(monotonic(), nil)
-	r, _, err := probing{
-		binary: t.binary, server: t.server.at.String(), name: name, rate: 1000, mode: history.Fixed, ports: 8, length: 10 * time.Second,
-		under: []string{"chrt", "--idle", "0", "taskset", "--cpu-list", "0", "env", "GOMAXPROCS=1"},
-	}.run(ctx)
-	if err != nil {
-		return tally{}, err
-	}
-	var unknown time.Duration
-	for _, d := range r.Streams[0].Doubts {
-		unknown += d.To - d.From
-	}
-	fmt.Printf("\nStarved of processor time for 10 s, with a server that was well: %d windows, %d intervals of %v in all unknown, %d of %d queries unsent.\n",
-		len(r.Streams[0].Windows), len(r.Streams[0].Doubts), unknown.Round(time.Millisecond), r.Summary.Unsent, r.Summary.Asked)
-	result := tally{invented: len(r.Streams[0].Windows)}
-	if len(r.Streams[0].Doubts) == 0 {
-		return result, errors.New("a starved prober doubted nothing")
-	}
-	for _, w := range r.Streams[0].Windows {
-		result.details = append(result.details, fmt.Sprintf("starved: invented %v with %d lost", w.Length(), w.Lost))
-	}
-	return result, nil
-}
-
-func ms(d time.Duration) string { return fmt.Sprintf("%.2f ms", float64(d.Microseconds())/1000) }

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"time"
+)
+
+// peer is another program that asks DNS servers at a rate.
+type peer struct {
+	name    string
+	program string // as it is called on the PATH
+	ask     func(context.Context, query) (told, error)
+}
+
+// peers are measured beside the prober. The first is the yardstick of its cost. Debian
+// 12 has no package of flamethrower (github.com/DNS-OARC/flamethrower): who builds it
+// and has it on the PATH sees it too.
+func peers() []peer {
+	return []peer{{"dnsperf", "dnsperf", dnsperf}, {"flamethrower", "flame", flamethrower}}
+}
+
+// installed are the peers that are on the PATH; of the others skipped says so.
+func installed() (have []peer, skipped []string) {
+	for _, p := range peers() {
+		if _, err := exec.LookPath(p.program); err != nil {
+			skipped = append(skipped, fmt.Sprintf("%s: skipped, %s is not on the PATH", p.name, p.program))
+			continue
+		}
+		have = append(have, p)
+	}
+	return have, skipped
+}
+
+// query is what a peer asks, and for how long.
+type query struct {
+	host, port string
+	name       string
+	rate       int // queries/s; 0 for as fast as it can
+	length     time.Duration
+}
+
+// told is what a peer says.
+type told struct {
+	sent, lost int
+	failed     int // answered with another code than NOERROR
+	rate       float64
+	took       usage
+}
+
+// failed are answers that a summary has only where there were some.
+const failed = "failed"
+
+var dnsperfLines = map[string]*regexp.Regexp{
+	"sent": regexp.MustCompile(`Queries sent:\s+(\d+)`),
+	"lost": regexp.MustCompile(`Queries lost:\s+(\d+)`),
+	"rate": regexp.MustCompile(`Queries per second:\s+([\d.]+)`),
+	failed: regexp.MustCompile(`SERVFAIL (\d+)`),
+}
+
+// dnsperf is a closed loop: it asks no more while 100 queries, its default, are
+// outstanding.
+func dnsperf(ctx context.Context, q query) (told, error) {
+	file, err := os.CreateTemp("", "dnsperf-*.txt")
+	if err != nil {
+		return told{}, err
+	}
+	defer func() { _ = os.Remove(file.Name()) }()
+	_, err = fmt.Fprintf(file, "%s A\n", q.name)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return told{}, err
+	}
+	args := []string{"dnsperf", "-s", q.host, "-p", q.port, "-d", file.Name(), "-l", q.seconds(), "-t", "2"}
+	if q.rate > 0 {
+		args = append(args, "-Q", strconv.Itoa(q.rate))
+	}
+	out, took, err := command(ctx, args...)
+	if err != nil {
+		return told{}, err
+	}
+	number, err := numbers(out, dnsperfLines)
+	return told{int(number["sent"]), int(number["lost"]), int(number[failed]), number["rate"], took}, err
+}
+
+var flamethrowerLines = map[string]*regexp.Regexp{
+	"sent":     regexp.MustCompile(`total sent\s*: (\d+)`),
+	"received": regexp.MustCompile(`total rcvd\s*: (\d+)`),
+	failed:     regexp.MustCompile(`SERVFAIL: (\d+)`),
+}
+
+// flamethrower sends at its rate whatever was answered.
+func flamethrower(ctx context.Context, q query) (told, error) {
+	out, took, err := command(ctx, "flame", "-p", q.port, "-r", q.name, "-l", q.seconds(), "-t", "2", "-Q", strconv.Itoa(q.rate), q.host)
+	if err != nil {
+		return told{}, err
+	}
+	number, err := numbers(out, flamethrowerLines)
+	sent, received := number["sent"], number["received"]
+	return told{int(sent), int(sent - received), int(number[failed]), received / q.length.Seconds(), took}, err
+}
+
+// seconds are whole ones, which is all that these programs take.
+func (q query) seconds() string { return strconv.Itoa(int((q.length + time.Second - 1) / time.Second)) }
+
+// numbers reads a summary. Only an answer's code may be missing, where none had it.
+func numbers(summary string, lines map[string]*regexp.Regexp) (map[string]float64, error) {
+	out := map[string]float64{}
+	for what, line := range lines {
+		m := line.FindStringSubmatch(summary)
+		if m == nil && what != failed {
+			return nil, fmt.Errorf("a summary without %q: %s", line, summary)
+		}
+		if m == nil {
+			continue
+		}
+		n, err := strconv.ParseFloat(m[1], 64)
+		if err != nil {
+			return nil, fmt.Errorf("a summary whose %q is no number: %w", m[0], err)
+		}
+		out[what] = n
+	}
+	return out, nil
+}
