@@ -34,6 +34,9 @@ func Run(ctx context.Context, plan Plan, clock *history.Clock, sink func(history
 		return Summary{}, err
 	}
 	defer l.close()
+	if err := growFileTable(l.epoll, openFiles(plan)); err != nil {
+		return Summary{}, err
+	}
 	echo, stopEcho, err := startEcho(ctx)
 	if err != nil {
 		return Summary{}, err

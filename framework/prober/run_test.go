@@ -366,17 +366,6 @@ func TestASlowSinkDelaysNothing(t *testing.T) {
 	}
 }
 
-func TestTooFewOpenFilesAreToldBeforehand(t *testing.T) {
-	plan := Plan{Streams: []Stream{freshStream(closedPort(t), MaxRate)}, Timeout: MaxTimeout, For: time.Second}
-	for range 1000 { // more than any kernel allows (fs.nr_open)
-		plan.Streams = append(plan.Streams, plan.Streams[0])
-	}
-	err := checkOpenFiles(plan)
-	if err == nil || !strings.Contains(err.Error(), "ulimit -n") {
-		t.Errorf("got %v, want an error that tells what to do", err)
-	}
-}
-
 func TestWhyQueriesWereNotSentIsTold(t *testing.T) {
 	ledger := newLedger([]Stream{{}}, func(history.Query) {})
 	a := ledger.accounts[0]

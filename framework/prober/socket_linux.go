@@ -96,29 +96,3 @@ func sourcePort(fd int) (int, error) {
 
 // full is true where a socket takes nothing more for now.
 func full(err error) bool { return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ENOBUFS) }
-
-// checkOpenFiles raises the limit of open files where an outage would leave more
-// sockets waiting for their timeout than this process may open, and fails where
-// it may not be raised.
-func checkOpenFiles(p Plan) error {
-	need := uint64(64) // for everything else
-	for _, s := range p.Streams {
-		need += uint64(s.Ports)
-		if s.Ports == 0 {
-			need += uint64(float64(s.Rate) * (p.timeout() + Tolerance).Seconds())
-		}
-	}
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		return fmt.Errorf("read the limit of open files: %w", err)
-	}
-	if need <= limit.Cur {
-		return nil
-	}
-	raised := unix.Rlimit{Cur: need, Max: max(need, limit.Max)}
-	if unix.Setrlimit(unix.RLIMIT_NOFILE, &raised) == nil {
-		return nil
-	}
-	return fmt.Errorf("an outage would leave %d sockets open (rate × timeout of fresh streams), but this process may open %d: "+
-		"lower the rate or the timeout, or raise the limit (ulimit -n %d)", need, limit.Cur, need)
-}

@@ -91,6 +91,8 @@ func compare(truth []played, windows []history.Window, doubts []history.Doubt, r
 		}
 		used[found] = true
 		w := windows[found]
+		edges := fmt.Sprintf("%s for %v: begins %v and ends %v off, margins %v and %v",
+			o.kind, o.to-o.from, w.From-o.from, w.To-o.to, w.FromMargin, w.ToMargin)
 		off := max(outside(w.From, o.from-o.before, o.from), outside(w.To, o.to, o.to+o.after))
 		stated := max(w.FromMargin, w.ToMargin) <= widest &&
 			o.from-o.before <= w.From+slack && o.from >= w.From-w.FromMargin-slack &&
@@ -103,12 +105,12 @@ func compare(truth []played, windows []history.Window, doubts []history.Doubt, r
 			t.worst = max(t.worst, off)
 		case stated:
 			t.wide++
+			t.details = append(t.details, "stated wider: "+edges)
 		case doubtful:
 			t.unknown++
 		default:
 			t.wrong++
-			t.details = append(t.details, fmt.Sprintf("wrong: %s for %v: begins %v and ends %v off, margins %v and %v",
-				o.kind, o.to-o.from, w.From-o.from, w.To-o.to, w.FromMargin, w.ToMargin))
+			t.details = append(t.details, "wrong: "+edges)
 		}
 	}
 	for i, w := range windows {

@@ -1,0 +1,55 @@
+package prober
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// openFiles is how many files a plan may have open at once: where no answer comes,
+// every query of a fresh stream keeps a socket until its timeout.
+func openFiles(p Plan) uint64 {
+	need := uint64(64) // for everything else
+	for _, s := range p.Streams {
+		need += uint64(s.Ports)
+		if s.Ports == 0 {
+			need += uint64(float64(s.Rate) * (p.timeout() + Tolerance).Seconds())
+		}
+	}
+	return need
+}
+
+// checkOpenFiles raises the limit of open files where a plan may need more than
+// this process may open, and fails where it may not be raised.
+func checkOpenFiles(p Plan) error {
+	need := openFiles(p)
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return fmt.Errorf("read the limit of open files: %w", err)
+	}
+	if need <= limit.Cur {
+		return nil
+	}
+	raised := unix.Rlimit{Cur: need, Max: max(need, limit.Max)}
+	if unix.Setrlimit(unix.RLIMIT_NOFILE, &raised) == nil {
+		return nil
+	}
+	return fmt.Errorf("an outage would leave %d sockets open (rate × timeout of fresh streams), but this process may open %d: "+
+		"lower the rate or the timeout, or raise the limit (ulimit -n %d)", need, limit.Cur, need)
+}
+
+// growFileTable has the kernel's table of this process's files hold as many, by
+// giving an open one the last number for a moment: the table never shrinks. Linux doubles it
+// when it is full, and has a process of several threads wait for an RCU grace period
+// then (expand_fdtable in fs/file.c), some 15 ms in which no query leaves. That would
+// be when the sockets pile up: as an outage begins.
+func growFileTable(open int, files uint64) error {
+	last, err := unix.FcntlInt(uintptr(open), unix.F_DUPFD_CLOEXEC, int(files)-1)
+	if err == nil {
+		err = unix.Close(last)
+	}
+	if err != nil {
+		return fmt.Errorf("have room for %d open files: %w", files, err)
+	}
+	return nil
+}
