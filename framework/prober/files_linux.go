@@ -2,21 +2,27 @@ package prober
 
 import (
 	"fmt"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// openFiles is how many files a plan may have open at once: where no answer comes,
-// every query of a fresh stream keeps a socket until its timeout.
+// openFiles is how many files a plan may have open at once.
 func openFiles(p Plan) uint64 {
 	need := uint64(64) // for everything else
 	for _, s := range p.Streams {
-		need += uint64(s.Ports)
-		if s.Ports == 0 {
-			need += uint64(float64(s.Rate) * (p.timeout() + Tolerance).Seconds())
-		}
+		need += s.sockets(p.timeout())
 	}
 	return need
+}
+
+// sockets is how many a stream may have open at once: where no answer comes, every
+// query from a fresh port keeps one until its timeout.
+func (s Stream) sockets(timeout time.Duration) uint64 {
+	if s.Ports > 0 {
+		return uint64(s.Ports)
+	}
+	return uint64(float64(s.Rate) * (timeout + Tolerance).Seconds())
 }
 
 // checkOpenFiles raises the limit of open files where a plan may need more than

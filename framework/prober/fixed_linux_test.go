@@ -40,7 +40,7 @@ func TestAnswersThatTheKernelDroppedAreCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.Close()
-	l, err := newLoop(history.NewClock())
+	l, err := newLoop(history.NewClock(), 64)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package prober
 
 import (
 	"errors"
+	"math/bits"
 	"math/rand/v2"
 	"time"
 
@@ -68,7 +69,7 @@ func (t *turns) next(now time.Duration) (port int) {
 func newFreshPorts(l *loop, s Stream, asked []*question, timeout time.Duration, a *account) *freshPorts {
 	return &freshPorts{
 		loop: l, stream: s, asked: asked, timeout: timeout, account: a,
-		turns: newTurns(), flights: make([]single, batchSize),
+		turns: newTurns(), byFile: make([]uint32, len(l.owners)), flights: make([]single, 1<<bits.Len64(s.sockets(timeout))),
 	}
 }
 

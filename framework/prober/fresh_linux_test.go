@@ -14,7 +14,7 @@ import (
 // newFresh asks a server from fresh ports, in no hurry.
 func newFresh(t *testing.T, server netip.AddrPort) (*freshPorts, *ledger) {
 	t.Helper()
-	l, err := newLoop(history.NewClock())
+	l, err := newLoop(history.NewClock(), 64)
 	if err != nil {
 		t.Fatal(err)
 	}

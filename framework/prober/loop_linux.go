@@ -2,6 +2,7 @@ package prober
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -50,12 +51,16 @@ type sender interface {
 	close()
 }
 
-func newLoop(clock *history.Clock) (*loop, error) {
+// newLoop has room for so many open files from the start.
+func newLoop(clock *history.Clock, files uint64) (*loop, error) {
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("watch sockets: %w", err)
 	}
-	return &loop{clock: clock, epoll: epoll, in: newInbox(), out: newOutbox()}, nil
+	if err := growFileTable(epoll, files); err != nil {
+		return nil, errors.Join(err, unix.Close(epoll))
+	}
+	return &loop{clock: clock, epoll: epoll, owners: make([]receiver, files), in: newInbox(), out: newOutbox()}, nil
 }
 
 // watch has r take what comes on a socket until that is closed.

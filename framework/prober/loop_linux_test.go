@@ -34,7 +34,7 @@ func TestAnAnswerCameWhenTheKernelTookItIn(t *testing.T) {
 				if ports > 0 {
 					s = fixedStream(server.addr, 1, ports)
 				}
-				l, err := newLoop(history.NewClock())
+				l, err := newLoop(history.NewClock(), 64)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -62,7 +62,7 @@ func TestAnAnswerCameWhenTheKernelTookItIn(t *testing.T) {
 // record would prove nothing: it ends.
 func TestARecordThatIsNotWrittenFastEnoughEndsTheRun(t *testing.T) {
 	t.Parallel()
-	l, err := newLoop(history.NewClock())
+	l, err := newLoop(history.NewClock(), 64)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,14 +29,11 @@ func Run(ctx context.Context, plan Plan, clock *history.Clock, sink func(history
 	if err := checkOpenFiles(plan); err != nil {
 		return Summary{}, err
 	}
-	l, err := newLoop(clock)
+	l, err := newLoop(clock, openFiles(plan))
 	if err != nil {
 		return Summary{}, err
 	}
 	defer l.close()
-	if err := growFileTable(l.epoll, openFiles(plan)); err != nil {
-		return Summary{}, err
-	}
 	echo, stopEcho, err := startEcho(ctx)
 	if err != nil {
 		return Summary{}, err
