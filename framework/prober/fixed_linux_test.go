@@ -135,7 +135,7 @@ func TestALateICMPErrorOnAFixedPortBlamesNoNewerQuery(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			server := closedPort(t)
 			clock := history.NewClock()
-			l, err := newLoop(clock)
+			l, err := newLoop(clock, 64)
 			if err != nil {
 				t.Fatal(err)
 			}
