@@ -45,10 +45,10 @@ func checkOpenFiles(p Plan) error {
 }
 
 // growFileTable has the kernel's table of this process's files hold as many, by
-// giving an open one the last number for a moment: the table never shrinks. Linux doubles it
-// when it is full, and has a process of several threads wait for an RCU grace period
-// then (expand_fdtable in fs/file.c), some 15 ms in which no query leaves. That would
-// be when the sockets pile up: as an outage begins.
+// giving an open one the last number for a moment: the table never shrinks. Linux
+// doubles it when it is full, and has a process of several threads wait for an RCU
+// grace period then (expand_fdtable in fs/file.c), some 15 ms in which no query
+// leaves. That would be when the sockets pile up: as an outage begins.
 func growFileTable(open int, files uint64) error {
 	last, err := unix.FcntlInt(uintptr(open), unix.F_DUPFD_CLOEXEC, int(files)-1)
 	if err == nil {

@@ -86,3 +86,23 @@ func TestAnswersThatTheKernelDroppedOnFreshPortsAreCounted(t *testing.T) {
 		t.Errorf("%d answers were dropped: %q", got.Dropped, got.Behind)
 	}
 }
+
+func TestMoreQueriesUnderWayThanForeseenAreAllKept(t *testing.T) {
+	f, _ := newFresh(t, closedPort(t))
+	f.flights = make([]single, 2)
+	f.byFile = nil
+	if next := f.send(0, 10); next != 10 || f.waiting() != 10 {
+		t.Fatalf("sent up to %d, %d are under way", next, f.waiting())
+	}
+	ports := map[int]bool{}
+	for number := uint32(0); number < 10; number++ {
+		q := f.at(number)
+		if f.byFile[q.fd] != number {
+			t.Errorf("the file of query %d is said to be that of %d", number, f.byFile[q.fd])
+		}
+		ports[q.port] = true
+	}
+	if len(ports) != 10 {
+		t.Errorf("10 queries are kept with %d ports", len(ports))
+	}
+}

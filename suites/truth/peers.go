@@ -75,7 +75,7 @@ func dnsperf(ctx context.Context, q query) (told, error) {
 	if err := errors.Join(err, file.Close()); err != nil {
 		return told{}, err
 	}
-	args := []string{"dnsperf", "-s", q.host, "-p", q.port, "-d", file.Name(), "-l", q.seconds(), "-t", "2"}
+	args := []string{"dnsperf", "-s", q.host, "-p", q.port, "-d", file.Name(), "-l", strconv.Itoa(q.seconds()), "-t", "2"}
 	if q.rate > 0 {
 		args = append(args, "-Q", strconv.Itoa(q.rate))
 	}
@@ -95,17 +95,17 @@ var flamethrowerLines = map[string]*regexp.Regexp{
 
 // flamethrower sends at its rate whatever was answered.
 func flamethrower(ctx context.Context, q query) (told, error) {
-	out, took, err := command(ctx, "flame", "-p", q.port, "-r", q.name, "-l", q.seconds(), "-t", "2", "-Q", strconv.Itoa(q.rate), q.host)
+	out, took, err := command(ctx, "flame", "-p", q.port, "-r", q.name, "-l", strconv.Itoa(q.seconds()), "-t", "2", "-Q", strconv.Itoa(q.rate), q.host)
 	if err != nil {
 		return told{}, err
 	}
 	number, err := numbers(out, flamethrowerLines)
 	sent, received := number["sent"], number["received"]
-	return told{int(sent), int(sent - received), int(number[failed]), received / q.length.Seconds(), took}, err
+	return told{int(sent), int(sent - received), int(number[failed]), received / float64(q.seconds()), took}, err
 }
 
 // seconds are whole ones, which is all that these programs take.
-func (q query) seconds() string { return strconv.Itoa(int((q.length + time.Second - 1) / time.Second)) }
+func (q query) seconds() int { return int((q.length + time.Second - 1) / time.Second) }
 
 // numbers reads a summary. Only an answer's code may be missing, where none had it.
 func numbers(summary string, lines map[string]*regexp.Regexp) (map[string]float64, error) {

@@ -64,7 +64,7 @@ const (
 )
 
 // limited puts the command in a control group of its own, with a quota of processor
-// time: version 2 if the machine has its cpu controller, else version 1.
+// time: of version 2 where that is what is mounted, else of version 1.
 func limited(context.Context) ([]string, func(), error) {
 	dir, files := filepath.Join("/sys/fs/cgroup", fmt.Sprintf("spotdrill-truth-%d", os.Getpid())), map[string]string{
 		"cpu.max": fmt.Sprintf("%d %d", quota.Microseconds(), period.Microseconds()),
