@@ -103,7 +103,7 @@ test: cc ## Run every test that needs no cluster, with the race detector
 
 .PHONY: queue-test
 queue-test: build ## Test queue, rules and the proxy's faults with a real LocalStack
-	@eval "$$(bin/spotdrill up --proxy-mode=$(PROXY_MODE))" && go test -count=1 -v -run LocalStack ./framework/queue
+	@eval "$$(bin/spotdrill up --proxy-mode=$(PROXY_MODE))" && go test -count=1 -v -run LocalStack ./framework/proxy ./framework/cloud
 
 .PHONY: report-test
 report-test: ## Open the HTML report in Chromium with axe-core, hold JUnit to its schema and read it with junitparser

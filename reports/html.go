@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/verdict"
-	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 //go:embed page
@@ -87,7 +87,7 @@ type trouble struct {
 // dnsRow is what DNS lost in a scenario.
 type dnsRow struct {
 	ID, Scenario string
-	CoreDNS      scenarios.CoreDNS
+	CoreDNS      coredns.Settings
 	Streams      []dnsCell
 }
 

@@ -92,7 +92,7 @@ func (p played) history(s scenarios.Scenario) history.History {
 	at(3.2, history.Event{Kind: history.ClusterEvent, Key: "Node", Node: "w-1", Reason: "Draining", Owner: "builtin"})
 	for _, name := range []string{"default/app", dns} {
 		at(3.3, history.Event{Kind: history.PodEvicted, Pod: name, UID: "uid-" + name, Node: "w-1", Owner: map[bool]string{true: "ReplicaSet/app", false: "ReplicaSet/coredns"}[name == "default/app"], Reason: "EvictionByEvictionAPI"})
-		at(3.31, history.Event{Kind: history.PodTerminating, Pod: name, UID: "uid-" + name, Node: "w-1", Numbers: map[string]float64{"grace": 30}})
+		at(3.31, history.Event{Kind: history.PodTerminating, Pod: name, UID: "uid-" + name, Node: "w-1", Numbers: history.Numbers{history.Grace: 30}})
 	}
 	at(3.33, history.Event{Kind: history.EndpointTerminating, Pod: dns, IP: "10.0.0.1", Reason: "serving"})
 	at(3.33, history.Event{Kind: history.EndpointNotReady, Pod: dns, IP: "10.0.0.1", Reason: "serving=true terminating=true"})
@@ -130,8 +130,8 @@ func (p played) history(s scenarios.Scenario) history.History {
 			h.Queries = append(h.Queries, q)
 		}
 	}
-	at(end+0.2, history.Event{Kind: history.ProberEnded, Numbers: map[string]float64{"asked": float64(len(h.Queries)), "unsent": float64(unsent), "late_p99": 0.001, "late_max": 0.002}})
-	at(end+0.3, history.Event{Kind: history.QueueDepth, Numbers: map[string]float64{"visible": 0, "invisible": 0}})
+	at(end+0.2, history.Event{Kind: history.ProberEnded, Numbers: history.Numbers{history.Asked: float64(len(h.Queries)), history.UnsentQueries: float64(unsent), history.LateP99: 0.001, history.LateMax: 0.002}})
+	at(end+0.3, history.Event{Kind: history.QueueDepth, Numbers: history.Numbers{history.Visible: 0, history.Invisible: 0}})
 	at(end+0.3, history.Event{Kind: history.RunPhase, Key: "restore"})
 	at(end+9, history.Event{Kind: history.Restored})
 	at(end+9, history.Event{Kind: history.RunEnded})

@@ -52,7 +52,7 @@ func record(t *testing.T, dir string, attempt int, lostAtControl bool) {
 	at(2, history.Event{Kind: history.NoticePut, Key: "reclaim", Notice: "n-1", Node: "w-1", Instance: "i-1", Until: &until})
 	at(2.5, history.Event{Kind: history.NodeCordoned, Node: "w-1"})
 	at(2.5, history.Event{Kind: history.SQSDeleted, Message: "m-1", Notice: "n-1"})
-	at(2.6, history.Event{Kind: history.QueueDepth, Numbers: map[string]float64{"visible": 0, "invisible": 0}})
+	at(2.6, history.Event{Kind: history.QueueDepth, Numbers: history.Numbers{history.Visible: 0, history.Invisible: 0}})
 	at(2.6, pod(history.PodEvicted, "EvictionByEvictionAPI"))
 	at(2.6, pod(history.PodTerminating, ""))
 	at(7.7, pod(history.PodExited, ""))
@@ -76,7 +76,7 @@ func record(t *testing.T, dir string, attempt int, lostAtControl bool) {
 			r.Query(q)
 		}
 	}
-	at(14.2, history.Event{Kind: history.ProberEnded, Numbers: map[string]float64{"asked": float64(asked), "unsent": 0, "late_p99": 0.001, "late_max": 0.002}})
+	at(14.2, history.Event{Kind: history.ProberEnded, Numbers: history.Numbers{history.Asked: float64(asked), history.UnsentQueries: 0, history.LateP99: 0.001, history.LateMax: 0.002}})
 	err = r.Flows([]history.Flow{
 		{Port: 40000, Backend: "10.0.0.2", From: sec(0.5)},
 		{Port: 40001, Backend: "10.0.0.1", From: sec(0.5), To: sec(8), Removed: true},
@@ -84,7 +84,7 @@ func record(t *testing.T, dir string, attempt int, lostAtControl bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at(14.2, history.Event{Kind: history.FlowsRecorded, Numbers: map[string]float64{"flows": 2, "overflows": 0, "resolution": 0.005, "clock_bound": 0, "cpu": 0.1}})
+	at(14.2, history.Event{Kind: history.FlowsRecorded, Numbers: history.Numbers{history.FlowCount: 2, history.Overflows: 0, history.Resolution: 0.005, history.ClockBound: 0, history.RecorderCPU: 0.1}})
 	at(14.3, history.Event{Kind: history.RunPhase, Key: "restore"})
 	at(20, history.Event{Kind: history.Restored})
 	if err := r.Close(true); err != nil {

@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -52,7 +53,7 @@ func printable(s string) string {
 	}, s)
 }
 
-func sortedKeys(m map[string]float64) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[K cmp.Ordered](m map[K]float64) []K { return slices.Sorted(maps.Keys(m)) }
 
 // writeFindings tells every verdict other than a pass: what was wanted, what
 // was seen and which records show it. The writer keeps its own errors.

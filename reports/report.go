@@ -243,15 +243,12 @@ func (r *Report) Reproduce(e Entry) string {
 	if r.Handler.Image != "" {
 		command += " --handler-image " + r.Handler.Image
 	}
-	// With another mode of kube-proxy the cluster would be made anew.
-	if mode := r.Environment["kube-proxy"]; mode != "" && mode != usualProxyMode {
+	// With another mode of kube-proxy than the default the cluster would be made anew.
+	if mode := r.Environment["kube-proxy"]; mode != "" && mode != string(history.ProxyModes()[0]) {
 		command += " --proxy-mode " + mode
 	}
 	return command
 }
-
-// usualProxyMode is that of a command which names none.
-const usualProxyMode = "iptables"
 
 // WritePage writes the HTML report into the folder that the report is of, and
 // says where.

@@ -123,7 +123,7 @@ func TestEventLine(t *testing.T) {
 		"+12.345s node.cordoned spotdrill-worker3":                      {At: sec(12.345), Kind: history.NodeCordoned, Node: "spotdrill-worker3"},
 		"+1.000s pod.evicted kube-system/coredns-x w3 Eviction":         {At: sec(1), Kind: history.PodEvicted, Pod: "kube-system/coredns-x", Node: "w3", Reason: "Eviction", UID: "u"},
 		"+2.000s sqs.call ReceiveMessage status 503":                    {At: sec(2), Kind: history.SQSCall, Action: "ReceiveMessage", Status: 503},
-		"+3.000s queue.depth invisible=0 visible=2":                     {At: sec(3), Kind: history.QueueDepth, Numbers: map[string]float64{"visible": 2, "invisible": 0}},
+		"+3.000s queue.depth invisible=0 visible=2":                     {At: sec(3), Kind: history.QueueDepth, Numbers: history.Numbers{history.Visible: 2, history.Invisible: 0}},
 		"+4.000s notice.put reclaim w3 until +24.000s notice n-1":       {At: sec(4), Kind: history.NoticePut, Key: "reclaim", Node: "w3", Notice: "n-1", Until: ptr(sec(24))},
 		"+5.000s node.tainted node.kubernetes.io/x w3 NoSchedule":       {At: sec(5), Kind: history.NodeTainted, Key: "node.kubernetes.io/x", Node: "w3", Reason: "NoSchedule"},
 		"+6.000s run.error lost the watch":                              {At: sec(6), Kind: history.RunError, Note: "lost the watch"},

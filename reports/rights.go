@@ -57,7 +57,7 @@ func rightsOf(h history.History) []Right {
 		audited = true
 		for i := range rights {
 			if rights[i].covers(e.Action, e.Reason) {
-				rights[i].Requests += int(e.Numbers["requests"])
+				rights[i].Requests += int(e.Numbers[history.Requests])
 			}
 		}
 	}

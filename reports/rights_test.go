@@ -12,7 +12,7 @@ func TestRightsThatNobodyUsed(t *testing.T) {
 		return history.Event{Kind: history.RBACRule, Key: role, Action: verbs, Reason: of}
 	}
 	used := func(verb, of string, requests float64) history.Event {
-		return history.Event{Kind: history.RBACUsed, Action: verb, Reason: of, Numbers: map[string]float64{"requests": requests}}
+		return history.Event{Kind: history.RBACUsed, Action: verb, Reason: of, Numbers: history.Numbers{history.Requests: requests}}
 	}
 	rules := []history.Event{
 		rule("ClusterRole h", "get,patch,delete", "/nodes"),

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/framework/verdict"
@@ -52,9 +53,9 @@ func sampleReport() *Report {
 func passed() Entry {
 	e := NewEntry(verdict.Result{
 		Scenario: "coredns-drained-lameduck-0s", Title: "Without lameduck a drained CoreDNS pod costs answers", Profile: "DNS", Attempt: 2,
-		CoreDNS: scenarios.CoreDNS{
-			Placement: scenarios.OnSpot, Replicas: 2, GracePeriod: strict.Duration(sec(30)),
-			Readiness: scenarios.Readiness{Period: strict.Duration(sec(10)), FailureThreshold: 3},
+		CoreDNS: coredns.Settings{
+			Placement: coredns.OnSpot, Replicas: 2, GracePeriod: strict.Duration(sec(30)),
+			Readiness: coredns.Readiness{Period: strict.Duration(sec(10)), FailureThreshold: 3},
 		},
 		Outcome: verdict.Pass,
 		Verdicts: []verdict.Verdict{{

@@ -3,6 +3,7 @@ package scenarios
 import (
 	"fmt"
 
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
@@ -10,7 +11,7 @@ import (
 // the API has taken it.
 type Disrupt struct {
 	// CoreDNS is what it meets.
-	CoreDNS string `yaml:"coredns"`
+	CoreDNS history.Disruption `yaml:"coredns"`
 	// Node is the one whose CoreDNS pods it is done to; empty means all of them, at
 	// once.
 	Node string `yaml:"node,omitempty"`
@@ -20,36 +21,24 @@ type Disrupt struct {
 	After strict.Duration `yaml:"after,omitempty"`
 }
 
-// What can be done to CoreDNS.
-const (
-	DeletePods = "delete"  // its pods are deleted, as kubectl delete does
-	KillPods   = "kill"    // SIGKILL for the processes of its containers; the kubelet starts them again
-	Restart    = "restart" // a rolling restart of the Deployment
-	Drain      = "drain"   // the node is cordoned and all its pods evicted, as kubectl drain does
-	ScaleDNS   = "scale"   // another number of replicas
-)
-
-// Disruptions lists what can be done to CoreDNS.
-func Disruptions() []string { return []string{DeletePods, KillPods, Restart, Drain, ScaleDNS} }
-
 func (d Disrupt) validate(where string, nodes []string, p *problems) {
-	p.oneOf(where+".coredns", d.CoreDNS, Disruptions())
+	p.oneOf(where+".coredns", string(d.CoreDNS), history.Words(history.Disruptions()))
 	if d.Node != "" {
 		p.oneOf(where+".node", d.Node, nodes)
 	}
 	switch d.CoreDNS {
-	case Drain:
+	case history.DrainDNSNode:
 		if d.Node == "" {
-			p.add(where+".node", "%s needs it", Drain)
+			p.add(where+".node", "%s needs it", history.DrainDNSNode)
 		}
-	case Restart, ScaleDNS:
+	case history.RestartDNS, history.ScaleDNS:
 		if d.Node != "" {
 			p.add(where+".node", "%s is done to all pods", d.CoreDNS)
 		}
 	}
 	switch {
-	case (d.Replicas != 0) != (d.CoreDNS == ScaleDNS):
-		p.add(where+".replicas", "goes with %s, and that one needs it", ScaleDNS)
+	case (d.Replicas != 0) != (d.CoreDNS == history.ScaleDNS):
+		p.add(where+".replicas", "goes with %s, and that one needs it", history.ScaleDNS)
 	case d.Replicas < 0 || d.Replicas > 10:
 		p.add(where+".replicas", "%d is not within 1 to 10", d.Replicas)
 	}
@@ -61,12 +50,12 @@ func (d Disrupt) String() string {
 	if d.Node != "" {
 		whose = "the CoreDNS pods of " + d.Node
 	}
-	text := map[string]string{
-		DeletePods: whose + " are deleted",
-		KillPods:   whose + " get SIGKILL",
-		Restart:    "CoreDNS is restarted pod by pod",
-		Drain:      d.Node + " is drained as kubectl does",
-		ScaleDNS:   fmt.Sprintf("CoreDNS is scaled to %d", d.Replicas),
+	text := map[history.Disruption]string{
+		history.DeleteDNSPods: whose + " are deleted",
+		history.KillDNSPods:   whose + " get SIGKILL",
+		history.RestartDNS:    "CoreDNS is restarted pod by pod",
+		history.DrainDNSNode:  d.Node + " is drained as kubectl does",
+		history.ScaleDNS:      fmt.Sprintf("CoreDNS is scaled to %d", d.Replicas),
 	}[d.CoreDNS]
 	if d.After > 0 {
 		text += fmt.Sprintf(" after %s", d.After.D())

@@ -3,16 +3,18 @@ package scenarios
 import (
 	"slices"
 
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
-// Fault makes SQS go wrong between the queue and the handler: see FaultTypes. It
+// Fault makes SQS go wrong between the queue and the handler. It
 // begins with its step and ends when its time is over or when the last of its
 // calls is done, whichever comes first; the end of the drill ends it too.
 type Fault struct {
 	// Name is how awaits and checks refer to it.
 	Name string `yaml:"name"`
-	Type string `yaml:"type"` // one of FaultTypes
+	// Type is what goes wrong; docs/faults.md says what a client sees of each.
+	Type history.FaultType `yaml:"type"`
 	// Actions are the calls that it hits, of FaultActions. Left out: all of them,
 	// or for a lost answer the deletions. What is done to messages is done to
 	// ReceiveMessage.
@@ -36,11 +38,6 @@ type Fault struct {
 	ToAnother bool `yaml:"toAnother,omitempty"`
 }
 
-// FaultTypes lists what can go wrong; docs/faults.md says what each does.
-func FaultTypes() []string {
-	return []string{"delay", "throttle", "error", "reset", "black-hole", "duplicate", "reorder", "lost-answer"}
-}
-
 // FaultActions lists the calls that a fault can be confined to: those that a
 // handler makes.
 func FaultActions() []string {
@@ -51,11 +48,11 @@ func FaultActions() []string {
 }
 
 func (f Fault) validate(where string, p *problems) {
-	p.oneOf(where+".type", f.Type, FaultTypes())
+	p.oneOf(where+".type", string(f.Type), history.Words(history.FaultTypes()))
 	for _, action := range f.Actions {
 		p.oneOf(where+".actions", action, FaultActions())
 	}
-	if len(f.Actions) > 0 && (f.Type == "duplicate" || f.Type == "reorder") {
+	if len(f.Actions) > 0 && (f.Type == history.Duplicate || f.Type == history.Reorder) {
 		p.add(where+".actions", "does not go with type %s, which is done to ReceiveMessage", f.Type)
 	}
 	switch {
@@ -67,15 +64,16 @@ func (f Fault) validate(where string, p *problems) {
 		p.add(where+".after", "%s is not less than for (%s), so no duplicate would come", f.After.D(), f.For.D())
 	}
 	for _, only := range []struct {
-		field, of string
-		given     bool
-		needed    bool
+		field  string
+		of     history.FaultType
+		given  bool
+		needed bool
 	}{
-		{"by", "delay", f.By > 0, true},
-		{"code", "throttle", f.Code != "", false},
-		{"status", "error", f.Status != 0, true},
-		{"after", "duplicate", f.After > 0, false},
-		{"toAnother", "duplicate", f.ToAnother, false},
+		{"by", history.Delay, f.By > 0, true},
+		{"code", history.Throttle, f.Code != "", false},
+		{"status", history.ServerError, f.Status != 0, true},
+		{"after", history.Duplicate, f.After > 0, false},
+		{"toAnother", history.Duplicate, f.ToAnother, false},
 	} {
 		switch {
 		case only.given && f.Type != only.of:

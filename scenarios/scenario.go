@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/coredns"
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
@@ -52,8 +54,9 @@ type Scenario struct {
 	// what happens without one.
 	Handler string `yaml:"handler,omitempty"`
 
-	CoreDNS  CoreDNS  `yaml:"coredns"`
-	Workload Workload `yaml:"workload,omitempty"`
+	// CoreDNS is how cluster DNS is set for the drill; it is put back afterwards.
+	CoreDNS  coredns.Settings `yaml:"coredns"`
+	Workload Workload         `yaml:"workload,omitempty"`
 	// Nodes chooses the nodes that steps and checks name, by these names.
 	Nodes map[string]Pick `yaml:"nodes,omitempty"`
 	// Deadline is the time from a notice to the loss of its instance.
@@ -101,44 +104,6 @@ func CoreProfiles() []string { return []string{"QUEUE-HYGIENE", "RESILIENCE", "P
 
 // Core is true for a clause that every handler is held to, whatever it claims.
 func (s Scenario) Core() bool { return slices.Contains(CoreProfiles(), s.Profile) }
-
-// CoreDNS is how cluster DNS is set for the drill; it is put back afterwards.
-type CoreDNS struct {
-	// Placement is the capacity of the nodes that the pods run on; spread takes spot
-	// and on-demand in turn.
-	Placement Placement `yaml:"placement"`
-	Replicas  int       `yaml:"replicas"` // 1 to 10
-	// Lameduck is for how long a pod that is told to end goes on to answer: that of
-	// the health plugin.
-	Lameduck  strict.Duration `yaml:"lameduck"`
-	Readiness Readiness       `yaml:"readiness"`
-	// GracePeriod is the pods' terminationGracePeriodSeconds, longer than Lameduck.
-	GracePeriod strict.Duration `yaml:"gracePeriod"`
-}
-
-// Placement says on which capacity the CoreDNS pods run.
-type Placement string
-
-// The placements. Spread puts replicas on spot and on-demand nodes in turn;
-// anywhere is as kubeadm sets it, on any node, preferably apart.
-const (
-	OnSpot     Placement = "spot"
-	OnOnDemand Placement = "on-demand"
-	Spread     Placement = "spread"
-	Anywhere   Placement = "anywhere"
-)
-
-// Placements lists them.
-func Placements() []string {
-	return []string{string(OnSpot), string(OnOnDemand), string(Spread), string(Anywhere)}
-}
-
-// Readiness is the readiness probe of the CoreDNS pods, on /ready.
-type Readiness struct {
-	Period strict.Duration `yaml:"period"` // whole seconds, at least 1s
-	// FailureThreshold is after how many failures a pod is not Ready.
-	FailureThreshold int `yaml:"failureThreshold"`
-}
 
 // Pick chooses the node that a name in steps and checks stands for.
 type Pick struct {
@@ -224,8 +189,8 @@ type Step struct {
 // Notice puts a notice into EventBridge; its deadline starts to run.
 type Notice struct {
 	// Name is how checks refer to it.
-	Name string `yaml:"name"`
-	Type string `yaml:"type"` // one of NoticeTypes
+	Name string             `yaml:"name"`
+	Type history.NoticeType `yaml:"type"`
 	// Nodes whose instances it names. A type that names one instance sends one
 	// notice a node.
 	Nodes []string `yaml:"nodes,omitempty"`
@@ -238,11 +203,6 @@ type Notice struct {
 	Action string `yaml:"action,omitempty"`
 	// State of a state change, such as stopping or running.
 	State string `yaml:"state,omitempty"`
-}
-
-// NoticeTypes lists the notices that EventBridge's rules let through.
-func NoticeTypes() []string {
-	return []string{"spot-interruption", "rebalance-recommendation", "state-change", "scheduled-change", "capacity-reservation-interruption"}
 }
 
 // Message puts a body straight into SQS, past EventBridge's rules. In the body,

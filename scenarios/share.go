@@ -3,6 +3,8 @@ package scenarios
 import (
 	"maps"
 	"slices"
+
+	"github.com/spotdrill/spotdrill/framework/coredns"
 )
 
 // SharesWith is true for scenarios that can be drilled at the same time: they want
@@ -19,7 +21,7 @@ func (s Scenario) shareable() bool {
 		return false
 	}
 	for name, pick := range s.Nodes {
-		isSpot := pick.Capacity == string(OnSpot)
+		isSpot := pick.Capacity == string(coredns.OnSpot)
 		if pick.Runs != "" || slices.Contains(targets, name) && !isSpot {
 			return false
 		}

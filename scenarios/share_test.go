@@ -1,11 +1,15 @@
 package scenarios
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/spotdrill/spotdrill/framework/coredns"
+)
 
 func TestSharesWith(t *testing.T) {
 	one := func(edit func(*Scenario)) Scenario {
 		s := Scenario{
-			CoreDNS: CoreDNS{Placement: OnOnDemand, Replicas: 2},
+			CoreDNS: coredns.Settings{Placement: coredns.OnOnDemand, Replicas: 2},
 			Nodes:   map[string]Pick{"victim": {Capacity: "spot"}},
 			Steps:   []Step{{Notice: &Notice{Name: "reclaim"}}, {Message: &Message{Name: "bad"}}, {Reclaim: &Reclaim{Node: "victim"}}},
 		}

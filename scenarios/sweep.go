@@ -14,6 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
@@ -48,22 +49,22 @@ type Sweep struct {
 	LossRate float64 `yaml:"lossRate"`
 
 	// Lameduck in whole seconds.
-	Lameduck  []strict.Duration `yaml:"lameduck,omitempty"`
-	Readiness []Readiness       `yaml:"readiness,omitempty"`
+	Lameduck  []strict.Duration   `yaml:"lameduck,omitempty"`
+	Readiness []coredns.Readiness `yaml:"readiness,omitempty"`
 	// GracePeriod in whole seconds, longer than the lameduck of the cell.
 	GracePeriod []strict.Duration `yaml:"gracePeriod,omitempty"`
 	// Replicas are 1 to 10. A cell with one is told to be impossible and not drilled: a
 	// single pod leaves none to be the control.
 	Replicas []int `yaml:"replicas,omitempty"`
 	// Placement is on which capacity the pods run.
-	Placement []Placement `yaml:"placement,omitempty"`
+	Placement []coredns.Placement `yaml:"placement,omitempty"`
 
 	base Scenario
 }
 
 // Cell is one combination of the settings.
 type Cell struct {
-	CoreDNS
+	coredns.Settings
 	// Impossible says why it cannot be drilled, or is empty.
 	Impossible string
 }
@@ -158,7 +159,7 @@ func (s Sweep) validate(fileName string) problems {
 		}
 	}
 	for i, r := range s.Readiness {
-		r.validate(fmt.Sprintf("readiness[%d]", i), &p)
+		validateReadiness(fmt.Sprintf("readiness[%d]", i), r, &p)
 	}
 	for i, g := range s.GracePeriod {
 		if g.D() < time.Second || g.D()%time.Second != 0 {
@@ -169,7 +170,7 @@ func (s Sweep) validate(fileName string) problems {
 		validateReplicas(fmt.Sprintf("replicas[%d]", i), n, &p)
 	}
 	for i, of := range s.Placement {
-		of.validate(fmt.Sprintf("placement[%d]", i), &p)
+		validatePlacement(fmt.Sprintf("placement[%d]", i), of, &p)
 	}
 	return p
 }
@@ -204,8 +205,8 @@ func (s Sweep) Cells() []Cell {
 			for _, grace := range s.GracePeriod {
 				for _, readiness := range s.Readiness {
 					for _, lameduck := range s.Lameduck {
-						c := Cell{CoreDNS: CoreDNS{Placement: placement, Replicas: replicas, Lameduck: lameduck, Readiness: readiness, GracePeriod: grace}}
-						c.Impossible = s.impossible(c.CoreDNS)
+						c := Cell{Settings: coredns.Settings{Placement: placement, Replicas: replicas, Lameduck: lameduck, Readiness: readiness, GracePeriod: grace}}
+						c.Impossible = s.impossible(c.Settings)
 						out = append(out, c)
 					}
 				}
@@ -218,12 +219,7 @@ func (s Sweep) Cells() []Cell {
 			cmp.Compare(a.GracePeriod, b.GracePeriod), cmp.Compare(a.Replicas, b.Replicas),
 		)
 	})
-	return slices.CompactFunc(out, func(a, b Cell) bool { return a.CoreDNS == b.CoreDNS })
-}
-
-// Unready is how long a pod that answers no more is Ready at most.
-func (r Readiness) Unready() time.Duration {
-	return r.Period.D() * time.Duration(r.FailureThreshold)
+	return slices.CompactFunc(out, func(a, b Cell) bool { return a.Settings == b.Settings })
 }
 
 // afterLameduck is how long after lameduck the instance stays at least: a pod that
@@ -231,7 +227,7 @@ func (r Readiness) Unready() time.Duration {
 const afterLameduck = 15 * time.Second
 
 // impossible says why the base cannot be played with these settings.
-func (s Sweep) impossible(c CoreDNS) string {
+func (s Sweep) impossible(c coredns.Settings) string {
 	if c.GracePeriod <= c.Lameduck {
 		return fmt.Sprintf("the grace period %s ends before lameduck %s does", c.GracePeriod.D(), c.Lameduck.D())
 	}
@@ -242,7 +238,7 @@ func (s Sweep) impossible(c CoreDNS) string {
 		return "a single pod leaves none to be the control"
 	}
 	for name, pick := range s.base.Nodes {
-		if pick.Runs == "coredns" && c.Placement != Spread && pick.Capacity != string(c.Placement) {
+		if pick.Runs == "coredns" && c.Placement != coredns.Spread && pick.Capacity != string(c.Placement) {
 			return fmt.Sprintf("node %s is to be %s with a CoreDNS pod, which placement %s does not see to", name, pick.Capacity, c.Placement)
 		}
 	}
@@ -260,7 +256,7 @@ func (c Cell) Name() string {
 func (s Sweep) Scenario(c Cell, repeat int) (Scenario, error) {
 	out := s.base
 	out.Name = fmt.Sprintf("%s-%d", c.Name(), repeat)
-	out.CoreDNS = c.CoreDNS
+	out.CoreDNS = c.Settings
 	out.Deadline.Fast = max(out.Deadline.Fast, c.Lameduck+strict.Duration(afterLameduck))
 	out.Checks = []Check{{DNSLost: &DNSLost{Mode: s.Mode, ExceptConntrack: s.ExceptConntrack}}}
 	text, err := yaml.Marshal(out)

@@ -9,7 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/feature"
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
@@ -82,7 +84,7 @@ func (s Scenario) validate(fileName string) problems {
 			p.oneOf("nodes."+name+".runs", pick.Runs, []string{"coredns"})
 		}
 	}
-	s.CoreDNS.validate(&p)
+	validateDNS(s.CoreDNS, &p)
 	s.Workload.validate(s.Nodes, &p)
 	if s.Probe != nil {
 		s.Probe.validate(&p)
@@ -92,17 +94,17 @@ func (s Scenario) validate(fileName string) problems {
 	return p
 }
 
-func (c CoreDNS) validate(p *problems) {
-	c.Placement.validate("coredns.placement", p)
+func validateDNS(c coredns.Settings, p *problems) {
+	validatePlacement("coredns.placement", c.Placement, p)
 	validateReplicas("coredns.replicas", c.Replicas, p)
-	c.Readiness.validate("coredns.readiness", p)
+	validateReadiness("coredns.readiness", c.Readiness, p)
 	if c.GracePeriod.D() <= c.Lameduck.D() || c.GracePeriod.D()%time.Second != 0 {
 		p.add("coredns.gracePeriod", "%s is not a whole number of seconds above lameduck (%s), so the pod would be killed before it is done", c.GracePeriod.D(), c.Lameduck.D())
 	}
 }
 
-func (of Placement) validate(where string, p *problems) {
-	p.oneOf(where, string(of), Placements())
+func validatePlacement(where string, of coredns.Placement, p *problems) {
+	p.oneOf(where, string(of), history.Words(coredns.Placements()))
 }
 
 func validateReplicas(where string, n int, p *problems) {
@@ -111,7 +113,7 @@ func validateReplicas(where string, n int, p *problems) {
 	}
 }
 
-func (r Readiness) validate(where string, p *problems) {
+func validateReadiness(where string, r coredns.Readiness, p *problems) {
 	if r.Period.D() < time.Second || r.Period.D()%time.Second != 0 {
 		p.add(where+".period", "%s is not a whole number of seconds, at least 1s", r.Period.D())
 	}
@@ -161,7 +163,7 @@ func (s Scenario) validateSteps(p *problems) {
 			n := step.Notice
 			named(where+".notice", n.Name)
 			notices = append(notices, n.Name)
-			p.oneOf(where+".notice.type", n.Type, NoticeTypes())
+			p.oneOf(where+".notice.type", string(n.Type), history.Words(history.NoticeTypes()))
 			for _, node := range n.Nodes {
 				p.oneOf(where+".notice.nodes", node, s.nodeNames())
 			}
@@ -174,7 +176,7 @@ func (s Scenario) validateSteps(p *problems) {
 			if n.Action != "" {
 				p.oneOf(where+".notice.action", n.Action, []string{"terminate", "stop", "hibernate"})
 			}
-			if (n.Type == "state-change") != (n.State != "") {
+			if (n.Type == history.StateChange) != (n.State != "") {
 				p.add(where+".notice.state", "goes with type state-change, and that one needs it")
 			}
 			if s.Deadline.Fast <= 0 || s.Deadline.Full <= 0 {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 // String is the step in words: "notice reclaim: spot-interruption for victim".
@@ -80,8 +82,9 @@ func (a Await) String() string {
 
 // String is what is done to the handler, in words.
 func (d Disturb) String() string {
-	what := map[string]string{
-		Kill: "is killed", Update: "is updated", CutOff: "is cut off from the Kubernetes API", Scale: "is scaled",
+	what := map[history.Disturbance]string{
+		history.KillHandler: "is killed", history.UpdateHandler: "is updated",
+		history.CutOffHandler: "is cut off from the Kubernetes API", history.ScaleHandler: "is scaled",
 	}[d.Handler]
 	text := fmt.Sprintf("disturbance %s: the handler %s", d.Name, what)
 	if d.For > 0 {

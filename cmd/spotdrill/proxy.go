@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/spotdrill/spotdrill/framework/queue"
+	"github.com/spotdrill/spotdrill/framework/proxy"
 )
 
 func newProxyCommand() *cobra.Command {
@@ -25,7 +25,7 @@ func newProxyCommand() *cobra.Command {
 			if err != nil || target.Scheme != "http" || target.Host == "" {
 				return exitError{exitUsage, fmt.Errorf("--upstream %q is not an http:// URL", upstream)}
 			}
-			return serveProxy(cmd.Context(), queue.NewProxy(target), listen, records)
+			return serveProxy(cmd.Context(), proxy.New(target), listen, records)
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", ":4566", "address for the API")
@@ -35,7 +35,7 @@ func newProxyCommand() *cobra.Command {
 }
 
 // serveProxy runs both servers until ctx ends or one of them fails.
-func serveProxy(ctx context.Context, proxy *queue.Proxy, listen, records string) error {
+func serveProxy(ctx context.Context, proxy *proxy.Proxy, listen, records string) error {
 	failed := make(chan error, 2)
 	background := context.WithoutCancel(ctx)
 	apiCtx, stopAPI := context.WithCancel(background)

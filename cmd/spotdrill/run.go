@@ -12,9 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/spotdrill/spotdrill/framework/conformance"
 	"github.com/spotdrill/spotdrill/framework/handler"
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/run"
+	"github.com/spotdrill/spotdrill/framework/session"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -64,7 +65,7 @@ could not be judged, or all was skipped; 70: the harness itself broke.`,
 					o.image = cmp.Or(o.image, was.Handler.Image)
 				}
 				if mode := was.Environment["kube-proxy"]; mode != "" && !cmd.Flags().Changed("proxy-mode") {
-					o.system.ProxyMode = mode
+					o.system.ProxyMode = history.ProxyMode(mode)
 				}
 			}
 			if err := checkSystem(o.system); err != nil {
@@ -81,14 +82,14 @@ could not be judged, or all was skipped; 70: the harness itself broke.`,
 			if len(opts.Scenarios) == 0 {
 				return usage("nothing to play: no scenario of set %s is left by what was asked for; see spotdrill list", o.set)
 			}
-			session, err := conformance.New(opts)
+			run, err := session.New(opts)
 			if err != nil {
 				return exitError{exitUsage, err}
 			}
 			if o.dryRun {
-				return plan(cmd.OutOrStdout(), session, o.json)
+				return plan(cmd.OutOrStdout(), run, o.json)
 			}
-			return play(cmd.Context(), session)
+			return play(cmd.Context(), run)
 		},
 	}
 	flags := cmd.Flags()
@@ -112,22 +113,22 @@ could not be judged, or all was skipped; 70: the harness itself broke.`,
 }
 
 // options are those of a session.
-func (o runOptions) options(args []string, console io.Writer) (conformance.Options, error) {
+func (o runOptions) options(args []string, console io.Writer) (session.Options, error) {
 	chosen, err := o.choose(scenarios.Set(o.set), args, o.out)
 	if err != nil {
-		return conformance.Options{}, err
+		return session.Options{}, err
 	}
 	under, err := handler.Load(o.handler)
 	if err != nil {
-		return conformance.Options{}, err
+		return session.Options{}, err
 	}
-	return conformance.Options{
+	return session.Options{
 		Handler: under, HandlerImage: o.image, Set: scenarios.Set(o.set), Scenarios: chosen, Repeat: o.repeat,
 		System: o.system, Out: o.out, Keep: o.keep, Console: console,
 	}, nil
 }
 
-// planned is what a session would do with a scenario.
+// planned is what a run would do with a scenario.
 type planned struct {
 	Scenario string  `json:"scenario"`
 	Profile  string  `json:"profile"`
@@ -137,13 +138,13 @@ type planned struct {
 }
 
 // plan prints what a session would do.
-func plan(w io.Writer, s *conformance.Session, asJSON bool) error {
+func plan(w io.Writer, s *session.Session, asJSON bool) error {
 	var all []planned
 	total := time.Duration(0)
 	for _, scenario := range s.Scenarios {
 		p := planned{Scenario: scenario.Name, Profile: scenario.Profile, Title: scenario.Title, Skipped: s.NotApplicable(scenario)}
 		if p.Skipped == "" {
-			about := conformance.Expected(scenario, s.Set)
+			about := session.Expected(scenario, s.Set)
 			p.Seconds, total = about.Seconds(), total+about
 		}
 		all = append(all, p)
@@ -169,7 +170,7 @@ func plan(w io.Writer, s *conformance.Session, asJSON bool) error {
 }
 
 // play runs a session to its end.
-func play(ctx context.Context, s *conformance.Session) error {
+func play(ctx context.Context, s *session.Session) error {
 	broken := s.SetUp(ctx)
 	if broken == nil {
 		broken = drillAll(ctx, s)
@@ -186,7 +187,7 @@ func play(ctx context.Context, s *conformance.Session) error {
 
 // drillAll plays every scenario until no further one can be. The error is the
 // harness's own; what the handler failed is in the report.
-func drillAll(ctx context.Context, s *conformance.Session) error {
+func drillAll(ctx context.Context, s *session.Session) error {
 	var broken []error
 	for _, scenario := range s.Scenarios {
 		if ctx.Err() != nil {
@@ -196,7 +197,7 @@ func drillAll(ctx context.Context, s *conformance.Session) error {
 		if err != nil && ctx.Err() == nil {
 			broken = append(broken, err)
 		}
-		if errors.Is(err, conformance.ErrOver) || s.Left() != "" {
+		if errors.Is(err, session.ErrOver) || s.Left() != "" {
 			break
 		}
 	}
@@ -204,7 +205,7 @@ func drillAll(ctx context.Context, s *conformance.Session) error {
 }
 
 // howToGoOn tells the owner of a cluster that was left as it was.
-func howToGoOn(s *conformance.Session) string {
+func howToGoOn(s *session.Session) string {
 	kubeconfig, err := run.Kubeconfig(s.System.Cluster)
 	if err != nil {
 		kubeconfig = err.Error()
@@ -213,8 +214,8 @@ func howToGoOn(s *conformance.Session) string {
 	if s.System.Cluster != run.DefaultCluster {
 		cluster = " --cluster " + s.System.Cluster
 	}
-	if s.System.ProxyMode != run.IPTables {
-		mode = " --proxy-mode " + s.System.ProxyMode
+	if s.System.ProxyMode != history.IPTables {
+		mode = " --proxy-mode " + string(s.System.ProxyMode)
 	}
 	var b strings.Builder
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

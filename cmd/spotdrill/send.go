@@ -13,7 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/spf13/cobra"
 
-	"github.com/spotdrill/spotdrill/framework/queue"
+	"github.com/spotdrill/spotdrill/framework/cloud"
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 // sendOptions are the flags of spotdrill send.
@@ -68,7 +69,7 @@ It prints the id of each message or event, one a line.`,
 
 func noticeKinds() []string {
 	var out []string
-	for _, t := range queue.Types() {
+	for _, t := range history.NoticeTypes() {
 		out = append(out, string(t))
 	}
 	return out
@@ -77,8 +78,8 @@ func noticeKinds() []string {
 var instanceID = regexp.MustCompile(`^i-[0-9a-f]{8,17}$`)
 
 // notice is what is to be sent.
-func (o sendOptions) notice(kind string) (queue.Notice, error) {
-	n := queue.Notice{Type: queue.NoticeType(kind), Instances: o.instances, Detail: map[string]any{}}
+func (o sendOptions) notice(kind string) (cloud.Notice, error) {
+	n := cloud.Notice{Type: history.NoticeType(kind), Instances: o.instances, Detail: map[string]any{}}
 	switch {
 	case len(o.instances) == 0:
 		return n, fmt.Errorf("--instance is missing: give the instance's id, such as i-0123456789abcdef0 (kubectl get nodes -o custom-columns=NAME:.metadata.name,ID:.spec.providerID)")
@@ -99,7 +100,7 @@ func (o sendOptions) notice(kind string) (queue.Notice, error) {
 }
 
 // send sends the notice and returns the ids that it got, or what it would send.
-func (o sendOptions) send(ctx context.Context, n queue.Notice) ([]string, error) {
+func (o sendOptions) send(ctx context.Context, n cloud.Notice) ([]string, error) {
 	if o.dryRun {
 		return bodies(n, o.region)
 	}
@@ -122,9 +123,9 @@ func (o sendOptions) send(ctx context.Context, n queue.Notice) ([]string, error)
 	}
 	var ids []string
 	if o.queueURL != "" {
-		ids, err = queue.SendToQueue(ctx, cfg, o.queueURL, n)
+		ids, err = cloud.SendToQueue(ctx, cfg, o.queueURL, n)
 	} else {
-		ids, err = queue.SendToBus(ctx, cfg, o.bus, n)
+		ids, err = cloud.SendToBus(ctx, cfg, o.bus, n)
 	}
 	if err != nil {
 		return ids, exitError{exitFailed, err}
@@ -146,7 +147,7 @@ func haveCredentials(ctx context.Context, cfg aws.Config) error {
 }
 
 // bodies are the messages of a notice as they would arrive in a queue.
-func bodies(n queue.Notice, region string) ([]string, error) {
+func bodies(n cloud.Notice, region string) ([]string, error) {
 	envelopes, err := n.Envelopes(cmp.Or(region, "us-east-1"), time.Now())
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/run"
 )
 
@@ -55,7 +56,7 @@ func systemFlags(flags *pflag.FlagSet, opts *run.Options) {
 		self = ""
 	}
 	clusterFlag(flags, opts)
-	flags.StringVar(&opts.ProxyMode, "proxy-mode", run.IPTables, "kube-proxy's `mode`: "+strings.Join(run.ProxyModes(), ", "))
+	flags.StringVar((*string)(&opts.ProxyMode), "proxy-mode", string(history.IPTables), "kube-proxy's `mode`: "+strings.Join(history.Words(history.ProxyModes()), ", "))
 	flags.StringVar(&opts.Source, "source", ".", "checkout to build images from where no registry answers")
 	flags.StringVar(&opts.Binary, "binary", self, "static spotdrill binary to run in the cluster")
 	flags.Lookup("binary").DefValue = "this program"
@@ -63,8 +64,8 @@ func systemFlags(flags *pflag.FlagSet, opts *run.Options) {
 
 // checkSystem sees what would only fail minutes later.
 func checkSystem(opts run.Options) error {
-	if modes := run.ProxyModes(); !slices.Contains(modes, opts.ProxyMode) {
-		return usage("--proxy-mode %q is not known; allowed: %s", opts.ProxyMode, strings.Join(modes, ", "))
+	if modes := history.ProxyModes(); !slices.Contains(modes, opts.ProxyMode) {
+		return usage("--proxy-mode %q is not known; allowed: %s", opts.ProxyMode, strings.Join(history.Words(modes), ", "))
 	}
 	return nil
 }

@@ -14,8 +14,10 @@ import (
 
 	"github.com/invopop/jsonschema"
 
+	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/feature"
 	"github.com/spotdrill/spotdrill/framework/handler"
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/kind"
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -49,10 +51,10 @@ func documents() []document {
 			values: map[string][]string{
 				"Scenario.apiVersion": {scenarios.APIVersion}, "Scenario.kind": {scenarios.Kind}, "Scenario.profile": scenarios.Profiles(),
 				"Scenario.sets": sets, "Scenario.feature": feature.Names(), "Scenario.handler": {scenarios.HandlerUnderTest, scenarios.HandlerNone},
-				"CoreDNS.placement": scenarios.Placements(), "Probe.transport": scenarios.Transports(),
-				"Pick.capacity": capacities, "Pick.runs": {"coredns"}, "Notice.type": scenarios.NoticeTypes(),
-				"Fault.type": scenarios.FaultTypes(), "Fault.actions": scenarios.FaultActions(),
-				"Disturb.handler": scenarios.Disturbances(), "Disrupt.coredns": scenarios.Disruptions(), "Fault.code": {"ThrottlingException", "RequestThrottled"},
+				"CoreDNS.placement": history.Words(coredns.Placements()), "Probe.transport": scenarios.Transports(),
+				"Pick.capacity": capacities, "Pick.runs": {"coredns"}, "Notice.type": history.Words(history.NoticeTypes()),
+				"Fault.type": history.Words(history.FaultTypes()), "Fault.actions": scenarios.FaultActions(),
+				"Disturb.handler": history.Words(history.Disturbances()), "Disrupt.coredns": history.Words(history.Disruptions()), "Fault.code": {"ThrottlingException", "RequestThrottled"},
 				"Pods.kind": scenarios.PodKinds(), "Budget.unhealthyPodEvictionPolicy": {"IfHealthyBudget", "AlwaysAllow"},
 				"DNSLost.mode": modes, "DNSWindow.mode": modes,
 			},
@@ -72,17 +74,17 @@ func documents() []document {
 			intro: "A handler under test is described by one YAML file. [Testing your own handler](testing-your-handler.md) shows the way by " +
 				"example; here is every field.",
 			values: map[string][]string{
-				"Description.apiVersion": {handler.APIVersion}, "Description.kind": {handler.Kind}, "Description.commitPoint": handler.CommitPoints(),
+				"Description.apiVersion": {handler.APIVersion}, "Description.kind": {handler.Kind}, "Description.commitPoint": history.Words(history.CommitPoints()),
 				"Description.features": feature.Names(), "Image.built": {"self"}, "Image.recipe": kind.Recipes(), "Workers.capacity": capacities,
 			},
-			defaults: map[string]any{"Description.commitPoint": handler.DefaultCommitPoint, "Ready.timeout": handler.DefaultReadyTimeout.String()},
+			defaults: map[string]any{"Description.commitPoint": string(handler.DefaultCommitPoint), "Ready.timeout": handler.DefaultReadyTimeout.String()},
 		},
 		{
 			name: "sweep", title: "spotdrill matrix", root: scenarios.Sweep{}, packages: []string{"scenarios"},
 			intro: "A matrix of DNS settings is one YAML file, see [Which lameduck is safe](advice.md); here is every field.",
 			values: map[string][]string{
 				"Sweep.apiVersion": {scenarios.APIVersion}, "Sweep.kind": {scenarios.SweepKind}, "Sweep.set": sets, "Sweep.mode": modes,
-				"Sweep.placement": scenarios.Placements(),
+				"Sweep.placement": history.Words(coredns.Placements()),
 			},
 		},
 	}

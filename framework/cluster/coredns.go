@@ -17,7 +17,7 @@ import (
 	"k8s.io/kubectl/pkg/util/podutils"
 	"k8s.io/utils/ptr"
 
-	"github.com/spotdrill/spotdrill/framework/corefile"
+	"github.com/spotdrill/spotdrill/framework/coredns"
 )
 
 // DNSSettings are the CoreDNS settings of a drill.
@@ -73,7 +73,7 @@ func (c *Cluster) SetDNS(ctx context.Context, want DNSSettings) error {
 	if err != nil {
 		return err
 	}
-	text, err := corefile.WithLameduck(cm.Data["Corefile"], want.Lameduck)
+	text, err := coredns.WithLameduck(cm.Data["Corefile"], want.Lameduck)
 	if err != nil {
 		return err
 	}

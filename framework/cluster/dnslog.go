@@ -67,7 +67,7 @@ var lameduckLine = regexp.MustCompile(`Going into lameduck mode for (\S+)$`)
 
 // dnsEnding is what a line of CoreDNS's log, with the kubelet's time in front, tells
 // of its end.
-func dnsEnding(line string) (kind history.Kind, at time.Time, numbers map[string]float64, ok bool) {
+func dnsEnding(line string) (kind history.Kind, at time.Time, numbers history.Numbers, ok bool) {
 	stamp, text, _ := strings.Cut(line, " ")
 	at, err := time.Parse(time.RFC3339Nano, stamp)
 	if err != nil {
@@ -81,5 +81,5 @@ func dnsEnding(line string) (kind history.Kind, at time.Time, numbers map[string
 		return "", at, nil, false
 	}
 	lasts, err := time.ParseDuration(found[1])
-	return history.PodLameduck, at, map[string]float64{"seconds": lasts.Seconds()}, err == nil
+	return history.PodLameduck, at, history.Numbers{history.LameduckTime: lasts.Seconds()}, err == nil
 }

@@ -75,12 +75,12 @@ func foundEvent(p *corev1.Pod, initial bool) history.Event {
 		e.Kind, e.Reason = history.PodPresent, string(p.Status.Phase)
 	}
 	e.Key = p.Labels["app"]
-	e.Numbers = map[string]float64{
-		"priority": float64(ptr.Deref(p.Spec.Priority, 0)),
-		"grace":    float64(ptr.Deref(p.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)),
+	e.Numbers = history.Numbers{
+		history.Priority: float64(ptr.Deref(p.Spec.Priority, 0)),
+		history.Grace:    float64(ptr.Deref(p.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)),
 	}
 	if toleratesCordon(p) {
-		e.Numbers["tolerates_cordon"] = 1
+		e.Numbers[history.ToleratesDrain] = 1
 	}
 	return e
 }
@@ -118,7 +118,7 @@ func (o observer) podChanged(before, after *corev1.Pod) {
 		grace := ptr.Deref(after.DeletionGracePeriodSeconds, 0)
 		// deletionTimestamp is when the grace period ends, not when it began.
 		e.Said = o.said(metav1.NewTime(after.DeletionTimestamp.Add(-time.Duration(grace) * time.Second)))
-		e.Numbers = map[string]float64{"grace": float64(grace)}
+		e.Numbers = history.Numbers{history.Grace: float64(grace)}
 		o.rec.Record(e)
 	}
 	if b, a := restarts(before), restarts(after); a > b && len(before.Status.ContainerStatuses) > 0 {
@@ -172,12 +172,12 @@ func restarts(p *corev1.Pod) int32 {
 // restarted says how the container that was started again last had ended.
 func restarted(p *corev1.Pod, restarts int32) history.Event {
 	e := podEvent(history.PodRestarted, p)
-	e.Numbers = map[string]float64{"restarts": float64(restarts)}
+	e.Numbers = history.Numbers{history.Restarts: float64(restarts)}
 	var last metav1.Time
 	for _, s := range p.Status.ContainerStatuses {
 		if t := s.LastTerminationState.Terminated; t != nil && !t.FinishedAt.Before(&last) {
 			last = t.FinishedAt
-			e.Reason, e.Note, e.Numbers["exit_code"] = t.Reason, t.Message, float64(t.ExitCode)
+			e.Reason, e.Note, e.Numbers[history.ExitCode] = t.Reason, t.Message, float64(t.ExitCode)
 		}
 	}
 	return e

@@ -52,7 +52,7 @@ func TestARestartIsRecorded(t *testing.T) {
 				return
 			}
 			if len(events) != 1 || events[0].Kind != history.PodRestarted || events[0].Pod != "ns/handler" ||
-				events[0].Reason != "Error" || events[0].Numbers["restarts"] != c.want || events[0].Numbers["exit_code"] != 2 {
+				events[0].Reason != "Error" || events[0].Numbers[history.Restarts] != c.want || events[0].Numbers[history.ExitCode] != 2 {
 				t.Errorf("recorded %+v", events)
 			}
 		})
@@ -123,7 +123,7 @@ func TestAPodToldToEndIsRecorded(t *testing.T) {
 				}
 				return
 			}
-			if len(events) != 1 || events[0].Kind != history.PodTerminating || events[0].Numbers["grace"] != c.want {
+			if len(events) != 1 || events[0].Kind != history.PodTerminating || events[0].Numbers[history.Grace] != c.want {
 				t.Errorf("recorded %+v, want grace %g", events, c.want)
 			}
 		})

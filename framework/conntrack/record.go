@@ -61,9 +61,9 @@ func Collect(body io.Reader, rec *history.Recorder, node string) ([]history.Flow
 			all[i].To += shift
 		}
 	}
-	rec.Record(history.Event{Kind: history.FlowsRecorded, Node: node, Numbers: map[string]float64{
-		"flows": float64(last.Flows), "overflows": float64(last.Overflows), "insert_failed": float64(last.InsertFailed), "resolution": batch.Seconds(), "clock_bound": bound.Seconds(),
-		"cpu": last.CPU.Seconds(),
+	rec.Record(history.Event{Kind: history.FlowsRecorded, Node: node, Numbers: history.Numbers{
+		history.FlowCount: float64(last.Flows), history.Overflows: float64(last.Overflows), history.InsertFailed: float64(last.InsertFailed), history.Resolution: batch.Seconds(), history.ClockBound: bound.Seconds(),
+		history.RecorderCPU: last.CPU.Seconds(),
 	}})
 	return all, nil
 }

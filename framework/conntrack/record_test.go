@@ -56,7 +56,7 @@ func TestCollectTakesTheRecordIntoTheHistory(t *testing.T) {
 	if !reflect.DeepEqual(h.Flows, want) {
 		t.Errorf("got  %+v\nwant %+v", h.Flows, want)
 	}
-	if e := h.Events[0]; e.Kind != history.FlowsRecorded || e.Node != "worker" || e.Numbers["flows"] != 3 || e.Numbers["overflows"] != 2 || e.Numbers["insert_failed"] != 1 || e.Numbers["resolution"] != 0.01 || e.Numbers["clock_bound"] != 0 || e.Numbers["cpu"] != 0.07 {
+	if e := h.Events[0]; e.Kind != history.FlowsRecorded || e.Node != "worker" || e.Numbers[history.FlowCount] != 3 || e.Numbers[history.Overflows] != 2 || e.Numbers[history.InsertFailed] != 1 || e.Numbers[history.Resolution] != 0.01 || e.Numbers[history.ClockBound] != 0 || e.Numbers[history.RecorderCPU] != 0.07 {
 		t.Errorf("event %+v", e)
 	}
 }

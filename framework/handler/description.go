@@ -43,7 +43,7 @@ type Description struct {
 	DeletesNode bool `yaml:"deletesNode,omitempty"`
 	// CommitPoint is when it may delete a message: as soon as it is received, when
 	// the drain is recorded in the cluster, or when the node is drained.
-	CommitPoint string `yaml:"commitPoint,omitempty"`
+	CommitPoint history.CommitPoint `yaml:"commitPoint,omitempty"`
 	// Features is what the handler claims; a claim that fails is a failure.
 	Features []string `yaml:"features,omitempty"`
 	// Settings holds, by a feature that is claimed, environment variables that the
@@ -125,21 +125,8 @@ type Marks struct {
 	Event string `yaml:"event,omitempty"`
 }
 
-// The points from which on a handler may delete a message.
-const (
-	// CommitReceived: at once; a handler that dies then has lost the notice.
-	CommitReceived = "received"
-	// CommitRecorded: when the drain is under way and recorded in the cluster, so
-	// that it goes on after a restart.
-	CommitRecorded = "recorded"
-	// CommitDrained: when the node is drained.
-	CommitDrained = "drained"
-
-	DefaultCommitPoint = CommitRecorded
-)
-
-// CommitPoints lists what commitPoint may say.
-func CommitPoints() []string { return []string{CommitReceived, CommitRecorded, CommitDrained} }
+// DefaultCommitPoint is that of a description that names none.
+const DefaultCommitPoint = history.CommitRecorded
 
 // PolicyActions are the SQS actions of the usual IAM policy of a handler.
 func PolicyActions() []string {

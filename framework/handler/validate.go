@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spotdrill/spotdrill/framework/feature"
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/kind"
 )
 
@@ -97,7 +98,7 @@ func (f *findings) claims() {
 			f.wrong("settings."+feature, "is not among the features that the handler claims")
 		}
 	}
-	f.maybe("commitPoint", f.d.CommitPoint, CommitPoints())
+	f.maybe("commitPoint", string(f.d.CommitPoint), history.Words(history.CommitPoints()))
 	for i, action := range f.d.SQSActions {
 		if slices.Contains(PolicyActions(), action) {
 			f.wrong(fmt.Sprintf("sqsActions[%d]", i), "%s is part of the policy anyway: %s", action, strings.Join(PolicyActions(), ", "))

@@ -132,9 +132,9 @@ type Event struct {
 	Action  string `json:"action,omitempty"`  // SQS API action
 	Status  int    `json:"status,omitempty"`  // HTTP status
 
-	Reason  string             `json:"reason,omitempty"`
-	Note    string             `json:"note,omitempty"`
-	Numbers map[string]float64 `json:"numbers,omitempty"`
+	Reason  string  `json:"reason,omitempty"`
+	Note    string  `json:"note,omitempty"`
+	Numbers Numbers `json:"numbers,omitempty"`
 }
 
 // Meta is the first line of a history: what was run, and where.
@@ -166,8 +166,8 @@ type Handler struct {
 	// DrainEvent is the reason of the Kubernetes event on the node that says that
 	// a drain starts; empty where the handler tells of none.
 	DrainEvent string `json:"drain_event,omitempty"`
-	// CommitPoint is when it may delete a message: received, recorded or drained.
-	CommitPoint string `json:"commit_point,omitempty"`
+	// CommitPoint is when it may delete a message.
+	CommitPoint CommitPoint `json:"commit_point,omitempty"`
 	// SQSActions are all that it may call.
 	SQSActions []string `json:"sqs_actions,omitempty"`
 	// Deviations are the scenarios that it is known not to keep, and why.

@@ -30,7 +30,7 @@ func Pods(events []Event) [][]Event {
 func Evictable(pod []Event) bool {
 	first := pod[0]
 	finished := first.Kind == PodPresent && slices.Contains([]string{"Succeeded", "Failed"}, first.Reason)
-	return !finished && !OwnedBy(pod, "DaemonSet") && !OwnedBy(pod, "Node") && first.Numbers["tolerates_cordon"] == 0
+	return !finished && !OwnedBy(pod, "DaemonSet") && !OwnedBy(pod, "Node") && first.Numbers[ToleratesDrain] == 0
 }
 
 // OwnedBy is true for a pod whose controller is of that kind; Node for a mirror pod.

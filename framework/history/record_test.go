@@ -22,7 +22,7 @@ func recorded(t *testing.T, complete bool) (dir string, events []Event, queries 
 	said, until := 90*time.Millisecond, 20*time.Second
 	r.Record(Event{Kind: NodePresent, Node: "n", Key: "spot", At: ms(1)})
 	r.Record(Event{Kind: NoticePut, Node: "n", At: ms(100), Said: &said, Until: &until})
-	r.Record(Event{Kind: QueueDepth, At: ms(200), Numbers: map[string]float64{"visible": 0, "invisible": 1.5}})
+	r.Record(Event{Kind: QueueDepth, At: ms(200), Numbers: Numbers{Visible: 0, Invisible: 1.5}})
 	for i := range 20 {
 		q := Query{Target: Service, Mode: Fixed, Port: 1024 + i, Intended: ms(i), Sent: ms(i), Done: ms(i + 2), Outcome: Answered}
 		r.Query(q)

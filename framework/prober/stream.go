@@ -134,9 +134,9 @@ func (c *collector) collect(body io.Reader) (Summary, error) {
 func (c *collector) start(anchor history.Anchor, plan Plan) {
 	var bound time.Duration
 	c.shift, bound = c.rec.Clock().Rebase(anchor)
-	numbers := map[string]float64{"clock_bound": bound.Seconds()}
+	numbers := history.Numbers{history.ClockBound: bound.Seconds()}
 	for _, s := range plan.Streams {
-		numbers[s.Target] += float64(s.Rate)
+		numbers[history.Number(s.Target)] += float64(s.Rate)
 	}
 	c.rec.Record(history.Event{Kind: history.ProberStarted, Node: c.node, Numbers: numbers})
 }
@@ -156,9 +156,9 @@ func (c *collector) end(s *Summary) {
 	c.rec.Record(history.Event{
 		Kind: history.ProberEnded, Node: c.node,
 		Note: s.Behind,
-		Numbers: map[string]float64{
-			"asked": float64(s.Asked), "unsent": float64(s.Unsent), "dropped": float64(s.Dropped),
-			"late_p99": s.LateP99.Seconds(), "late_max": s.LateMax.Seconds(),
+		Numbers: history.Numbers{
+			history.Asked: float64(s.Asked), history.UnsentQueries: float64(s.Unsent), history.Dropped: float64(s.Dropped),
+			history.LateP99: s.LateP99.Seconds(), history.LateMax: s.LateMax.Seconds(),
 		},
 	})
 }

@@ -93,11 +93,11 @@ func TestCollectMovesARecordIntoTheHistory(t *testing.T) {
 		}
 	}
 	started, ended := h.Events[0], h.Events[1]
-	if started.Kind != history.ProberStarted || started.Node != "worker" || !reflect.DeepEqual(started.Numbers, map[string]float64{"service": 1500, "clock_bound": 0}) {
+	if started.Kind != history.ProberStarted || started.Node != "worker" || !reflect.DeepEqual(started.Numbers, history.Numbers{"service": 1500, history.ClockBound: 0}) {
 		t.Errorf("got %+v", started)
 	}
 	if ended.Kind != history.ProberEnded || ended.Node != "worker" || ended.Note != summary.Behind ||
-		!reflect.DeepEqual(ended.Numbers, map[string]float64{"asked": 10, "unsent": 1, "dropped": 0, "late_p99": 0.001, "late_max": 1}) {
+		!reflect.DeepEqual(ended.Numbers, history.Numbers{history.Asked: 10, history.UnsentQueries: 1, history.Dropped: 0, history.LateP99: 0.001, history.LateMax: 1}) {
 		t.Errorf("got %+v", ended)
 	}
 }
@@ -125,7 +125,7 @@ func TestCollectOfAnotherMachineStatesItsClocksBound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if bound := h.Events[0].Numbers["clock_bound"]; bound <= 0 {
+	if bound := h.Events[0].Numbers[history.ClockBound]; bound <= 0 {
 		t.Errorf("clock_bound is %v, want more than 0", bound)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spotdrill/spotdrill/framework/corefile"
+	"github.com/spotdrill/spotdrill/framework/coredns"
 )
 
 // Advice is what is wrong with a cluster's DNS, and what puts it right.
@@ -24,13 +24,13 @@ type Advice struct {
 	Evidence string `json:"evidence,omitempty"`
 
 	dns      DNS // that it is for
-	corefile corefile.Corefile
+	corefile coredns.Corefile
 }
 
 // New holds a cluster's DNS to the rules and proposes settings that keep them. A
 // Corefile that cannot be read is an error.
 func New(d DNS) (Advice, error) {
-	c, err := corefile.Parse(d.Corefile)
+	c, err := coredns.Parse(d.Corefile)
 	if err != nil {
 		return Advice{}, fmt.Errorf("read the Corefile in ConfigMap %s: %w", d.ConfigMap, err)
 	}

@@ -12,7 +12,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/spotdrill/spotdrill/framework/corefile"
+	"github.com/spotdrill/spotdrill/framework/coredns"
 )
 
 // DNS is the CoreDNS of a cluster, as far as its end depends on it.
@@ -93,7 +93,7 @@ func (s Settings) Unready() time.Duration {
 }
 
 // settings are those in force, the defaults of Kubernetes put in.
-func (d DNS) settings(c corefile.Corefile) Settings {
+func (d DNS) settings(c coredns.Corefile) Settings {
 	spec := d.Deployment.Spec.Template.Spec
 	s := Settings{
 		Lameduck: c.Lameduck, ReadinessPeriod: defaultPeriod, FailureThreshold: defaultThreshold,

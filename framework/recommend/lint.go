@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spotdrill/spotdrill/framework/corefile"
+	"github.com/spotdrill/spotdrill/framework/coredns"
 )
 
 // Finding is a rule that a cluster's DNS does not keep, or that it cannot be held
@@ -46,7 +46,7 @@ const (
 
 // lint holds a cluster's DNS to the rules, and returns those that it does not keep,
 // the worst first.
-func (d DNS) lint(c corefile.Corefile, s Settings) []Finding {
+func (d DNS) lint(c coredns.Corefile, s Settings) []Finding {
 	var found []Finding
 	found = append(found, lintEnd(c, s)...)
 	found = append(found, d.lintReadiness(c)...)
@@ -55,7 +55,7 @@ func (d DNS) lint(c corefile.Corefile, s Settings) []Finding {
 }
 
 // lintEnd asks what a pod does from when it is told to end.
-func lintEnd(c corefile.Corefile, s Settings) []Finding {
+func lintEnd(c coredns.Corefile, s Settings) []Finding {
 	if !c.Health {
 		f := Finding{
 			Rule: "health-plugin", Got: "the Corefile has no health plugin", Source: sourceHealth,
@@ -94,7 +94,7 @@ func lintEnd(c corefile.Corefile, s Settings) []Finding {
 }
 
 // lintReadiness asks whether the readiness probe fails when a pod is told to end.
-func (d DNS) lintReadiness(c corefile.Corefile) []Finding {
+func (d DNS) lintReadiness(c coredns.Corefile) []Finding {
 	var found []Finding
 	if !c.Ready {
 		f := Finding{

@@ -10,7 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
-	"github.com/spotdrill/spotdrill/framework/corefile"
+	"github.com/spotdrill/spotdrill/framework/coredns"
 )
 
 // Patch is what brings settings into force, and what of budget and placement is
@@ -62,7 +62,7 @@ func (a Advice) patch() (p Patch, err error) {
 	d, now, want := a.dns, a.Now, a.Proposed
 	addOn := map[string]any{}
 	if a.corefile.Health && now.Lameduck != want.Lameduck {
-		if p.Corefile, err = corefile.WithLameduck(d.Corefile, want.Lameduck); err != nil {
+		if p.Corefile, err = coredns.WithLameduck(d.Corefile, want.Lameduck); err != nil {
 			return Patch{}, err
 		}
 		addOn["corefile"] = p.Corefile

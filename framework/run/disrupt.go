@@ -27,21 +27,21 @@ func (r *drilling) disrupt(ctx context.Context, d scenarios.Disrupt) error {
 	if len(pods) == 0 {
 		return fmt.Errorf("disrupt CoreDNS: no pod of it runs on %q", node)
 	}
-	e := history.Event{Kind: history.DNSDisrupted, Reason: d.CoreDNS, Node: node}
+	e := history.Event{Kind: history.DNSDisrupted, Reason: string(d.CoreDNS), Node: node}
 	if d.Replicas > 0 {
-		e.Numbers = map[string]float64{"replicas": float64(d.Replicas)}
+		e.Numbers = history.Numbers{history.Replicas: float64(d.Replicas)}
 	}
 	r.rec.Record(e)
 	switch d.CoreDNS {
-	case scenarios.DeletePods:
+	case history.DeleteDNSPods:
 		err = together(ctx, each(pods, r.Cluster.DeletePod)...)
-	case scenarios.KillPods:
+	case history.KillDNSPods:
 		err = together(ctx, each(pods, r.Cluster.Kill)...)
-	case scenarios.Restart:
+	case history.RestartDNS:
 		err = r.Cluster.RestartDNS(ctx)
-	case scenarios.Drain:
+	case history.DrainDNSNode:
 		err = r.Cluster.Drain(ctx, node)
-	case scenarios.ScaleDNS:
+	case history.ScaleDNS:
 		err = r.Cluster.ScaleDNS(ctx, d.Replicas)
 	}
 	if err != nil {

@@ -21,25 +21,25 @@ func (r *drilling) disturb(ctx context.Context, d scenarios.Disturb) error {
 	}
 	for i := range pods {
 		r.rec.Record(history.Event{
-			Kind: history.HandlerDisturbed, Key: d.Name, Reason: d.Handler,
+			Kind: history.HandlerDisturbed, Key: d.Name, Reason: string(d.Handler),
 			Pod: pods[i].Namespace + "/" + pods[i].Name, UID: string(pods[i].UID), Node: pods[i].Spec.NodeName,
 		})
 	}
 	dropped := 0
 	switch d.Handler {
-	case scenarios.Kill:
+	case history.KillHandler:
 		err = together(ctx, each(pods, r.Cluster.Kill)...)
-	case scenarios.Update:
+	case history.UpdateHandler:
 		err = r.installed.Update(ctx, r.Cluster.Config, r.settings)
-	case scenarios.Scale:
+	case history.ScaleHandler:
 		err = r.installed.Scale(ctx, r.Cluster.Config, r.settings, d.Replicas)
-	case scenarios.CutOff:
+	case history.CutOffHandler:
 		dropped, err = r.cutOff(ctx, pods, d)
 	}
 	if err != nil {
 		return fmt.Errorf("disturb %s: %w", d.Name, err)
 	}
-	r.rec.Record(history.Event{Kind: history.HandlerLeftAlone, Key: d.Name, Reason: d.Handler, Numbers: map[string]float64{"dropped": float64(dropped)}})
+	r.rec.Record(history.Event{Kind: history.HandlerLeftAlone, Key: d.Name, Reason: string(d.Handler), Numbers: history.Numbers{history.Dropped: float64(dropped)}})
 	return nil
 }
 

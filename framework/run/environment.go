@@ -12,7 +12,7 @@ import (
 func (s *System) environment(ctx context.Context, nodes, localstack string) map[string]string {
 	env := map[string]string{
 		"cluster": s.opts.Cluster, "node-image": nodes, "localstack-image": localstack, "spotdrill-image": s.image,
-		"engine": s.engine.Name, "kube-proxy": s.opts.ProxyMode,
+		"engine": s.engine.Name, "kube-proxy": string(s.opts.ProxyMode),
 	}
 	if v, err := s.engine.Run(ctx, "version", "--format", "{{.Client.Version}}"); err == nil {
 		env["engine"] += " " + v

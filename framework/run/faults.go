@@ -8,15 +8,15 @@ import (
 	"slices"
 
 	"github.com/spotdrill/spotdrill/framework/history"
-	"github.com/spotdrill/spotdrill/framework/queue"
+	"github.com/spotdrill/spotdrill/framework/proxy"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 // beginFault sets a fault at the recording proxy, whose record then says when it
 // began, what it hit and when it ended.
 func (s *System) beginFault(ctx context.Context, f scenarios.Fault) error {
-	body, err := json.Marshal(queue.Fault{
-		Name: f.Name, Type: queue.FaultType(f.Type), Actions: f.Actions, Count: f.Count, For: f.For.D(),
+	body, err := json.Marshal(proxy.Fault{
+		Name: f.Name, Type: history.FaultType(f.Type), Actions: f.Actions, Count: f.Count, For: f.For.D(),
 		By: f.By.D(), Code: f.Code, Status: f.Status, After: f.After.D(), ToAnother: f.ToAnother,
 	})
 	if err != nil {

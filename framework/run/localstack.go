@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/cloud"
 	"github.com/spotdrill/spotdrill/framework/cluster"
-	"github.com/spotdrill/spotdrill/framework/queue"
 	"github.com/spotdrill/spotdrill/kind"
 )
 
@@ -33,7 +33,7 @@ func (s *System) startLocalStack(ctx context.Context, image string) error {
 	if err != nil {
 		return err
 	}
-	s.AWS = queue.Connect(endpoint, kind.Region)
+	s.AWS = cloud.Connect(endpoint, kind.Region)
 	return s.AWS.WaitReady(ctx)
 }
 
@@ -93,7 +93,7 @@ func (s *System) lastWords(ctx context.Context, container string) string {
 // LocalStack runs one by itself, with no cluster, on a network of its own that is
 // named as opts.Cluster. Stop removes both, as does the next call after a run that
 // was killed.
-func LocalStack(ctx context.Context, opts Options) (aws *queue.AWS, stop func(context.Context) error, err error) {
+func LocalStack(ctx context.Context, opts Options) (aws *cloud.AWS, stop func(context.Context) error, err error) {
 	s := &System{opts: opts}
 	if s.engine, err = detect(ctx, opts); err != nil {
 		return nil, nil, err

@@ -267,7 +267,7 @@ func (r *drilling) recordDepth(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.rec.Record(history.Event{Kind: history.QueueDepth, Numbers: map[string]float64{"visible": float64(visible), "invisible": float64(invisible)}})
+	r.rec.Record(history.Event{Kind: history.QueueDepth, Numbers: history.Numbers{history.Visible: float64(visible), history.Invisible: float64(invisible)}})
 	return nil
 }
 

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/spotdrill/spotdrill/framework/cloud"
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/engine"
 	"github.com/spotdrill/spotdrill/framework/handler"
-	"github.com/spotdrill/spotdrill/framework/queue"
 	"github.com/spotdrill/spotdrill/kind"
 )
 
@@ -67,7 +67,7 @@ func (s *System) reuse(ctx context.Context, opts cluster.Options, digest string)
 	if err != nil {
 		return err.Error(), nil
 	}
-	aws := queue.Connect(endpoint, kind.Region)
+	aws := cloud.Connect(endpoint, kind.Region)
 	instances, err := aws.Instances(ctx, opts.Name)
 	if err != nil {
 		return err.Error(), nil

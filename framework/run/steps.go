@@ -10,9 +10,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/spotdrill/spotdrill/framework/cloud"
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/history"
-	"github.com/spotdrill/spotdrill/framework/queue"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -103,7 +103,7 @@ func (r *drilling) step(ctx context.Context, step scenarios.Step) error {
 }
 
 func (r *drilling) putNotice(ctx context.Context, n scenarios.Notice) error {
-	notice := queue.Notice{Type: queue.NoticeType(n.Type), Detail: map[string]any{}}
+	notice := cloud.Notice{Type: history.NoticeType(n.Type), Detail: map[string]any{}}
 	if n.Action != "" {
 		notice.Detail["instance-action"] = n.Action
 	}
@@ -136,7 +136,7 @@ func (r *drilling) putNotice(ctx context.Context, n scenarios.Notice) error {
 	for i, node := range nodes {
 		// A scheduled change is one event for all of its instances.
 		id := ids[min(i, len(ids)-1)]
-		r.tell(history.Event{Kind: history.NoticePut, At: at, Until: &until, Key: n.Name, Notice: id, Node: node.Name, Instance: node.Instance, Reason: n.Type})
+		r.tell(history.Event{Kind: history.NoticePut, At: at, Until: &until, Key: n.Name, Notice: id, Node: node.Name, Instance: node.Instance, Reason: string(n.Type)})
 	}
 	return nil
 }
@@ -188,7 +188,7 @@ func (r *drilling) reclaim(ctx context.Context, step scenarios.Reclaim) error {
 		return err
 	}
 	done := r.rec.Clock().Now()
-	r.rec.Record(history.Event{Kind: history.Reclaimed, At: at, Node: node.Name, Instance: node.Instance, Numbers: map[string]float64{"took": (done - at).Seconds()}})
+	r.rec.Record(history.Event{Kind: history.Reclaimed, At: at, Node: node.Name, Instance: node.Instance, Numbers: history.Numbers{history.Took: (done - at).Seconds()}})
 	return nil
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/spotdrill/spotdrill/framework/queue"
+	"github.com/spotdrill/spotdrill/framework/proxy"
 )
 
 // recordsPort is where our pods serve their records.
@@ -48,7 +48,7 @@ func (r *drilling) recordQueue(ctx context.Context) (stop func() error, err erro
 		return nil, err
 	}
 	enough := make(chan struct{})
-	ended := r.collect("the queue", func() error { return queue.CollectRecords(ctx, enough, body, r.rec.Clock(), r.rec) })
+	ended := r.collect("the queue", func() error { return proxy.Collect(ctx, enough, body, r.rec.Clock(), r.rec) })
 	return func() error {
 		defer cancel()
 		close(enough)

@@ -11,10 +11,11 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/cloud"
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/engine"
 	"github.com/spotdrill/spotdrill/framework/handler"
-	"github.com/spotdrill/spotdrill/framework/queue"
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/kind"
 )
 
@@ -27,9 +28,8 @@ const poll = 100 * time.Millisecond
 // Options say which system is wanted.
 type Options struct {
 	// Cluster names the kind cluster, the queue, and what belongs to them.
-	Cluster string
-	// ProxyMode is kube-proxy's, one of ProxyModes.
-	ProxyMode string
+	Cluster   string
+	ProxyMode history.ProxyMode
 	// Source is the checkout that images are built from where no registry
 	// answers.
 	Source string
@@ -45,7 +45,7 @@ const DefaultCluster = "spotdrill"
 // System is everything that a drill needs, up and running.
 type System struct {
 	Cluster *cluster.Cluster
-	AWS     *queue.AWS
+	AWS     *cloud.AWS
 	// Environment holds the versions of the parts, for histories and reports.
 	Environment map[string]string
 
@@ -108,21 +108,11 @@ func Up(ctx context.Context, opts Options) (*System, error) {
 	return s, nil
 }
 
-// The modes that kube-proxy can be put into; IPVS only where the kernel has it.
-const (
-	IPTables = "iptables"
-	NFTables = "nftables"
-	IPVS     = "ipvs"
-)
-
-// ProxyModes are all of them, the default first.
-func ProxyModes() []string { return []string{IPTables, NFTables, IPVS} }
-
 // ErrNoIPVS is why no system can be brought up with kube-proxy in mode IPVS.
 var ErrNoIPVS = errors.New("kube-proxy's mode ipvs: this machine's kernel has no IPVS")
 
 func (s *System) checkProxyMode(ctx context.Context, nodes string) error {
-	if s.opts.ProxyMode != IPVS {
+	if s.opts.ProxyMode != history.IPVS {
 		return nil
 	}
 	has, err := s.engine.HasIPVS(ctx, nodes)
@@ -149,7 +139,7 @@ func (s *System) clusterOptions(nodes string) (cluster.Options, error) {
 		return cluster.Options{}, err
 	}
 	return cluster.Options{
-		Name: s.opts.Cluster, Network: s.opts.Cluster, Image: nodes, ProxyMode: s.opts.ProxyMode,
+		Name: s.opts.Cluster, Network: s.opts.Cluster, Image: nodes, ProxyMode: string(s.opts.ProxyMode),
 		KubeconfigDir: filepath.Dir(kubeconfig),
 	}, nil
 }

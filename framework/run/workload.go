@@ -219,7 +219,7 @@ func (r *drilling) changeBudget(ctx context.Context, c scenarios.BudgetChange) e
 }
 
 func (r *drilling) recordBudget(at time.Duration, pods, step string, minAvailable int) {
-	r.rec.Record(history.Event{Kind: history.BudgetSet, At: at, Key: pods, Reason: step, Numbers: map[string]float64{"min_available": float64(minAvailable)}})
+	r.rec.Record(history.Event{Kind: history.BudgetSet, At: at, Key: pods, Reason: step, Numbers: history.Numbers{history.MinAvailable: float64(minAvailable)}})
 }
 
 // workloadLabel marks the namespaces of workloads.

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/strict"
-	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 // heatMap is lameduck by readiness, a panel for all that else is the same.
@@ -52,7 +52,7 @@ func (t Table) heatMap() heatMap {
 	s := t.Sweep
 	lameducks := slices.Compact(slices.Sorted(slices.Values(s.Lameduck)))
 	probes := slices.Clone(s.Readiness)
-	slices.SortStableFunc(probes, func(a, b scenarios.Readiness) int {
+	slices.SortStableFunc(probes, func(a, b coredns.Readiness) int {
 		return cmp.Or(cmp.Compare(a.Unready(), b.Unready()), cmp.Compare(a.Period, b.Period))
 	})
 	probes = slices.Compact(probes)
@@ -63,16 +63,16 @@ func (t Table) heatMap() heatMap {
 	for _, r := range probes {
 		m.Readiness = append(m.Readiness, fmt.Sprintf("%s x %d", r.Period.D(), r.FailureThreshold))
 	}
-	cells := map[scenarios.CoreDNS]Result{}
+	cells := map[coredns.Settings]Result{}
 	for _, r := range t.Cells {
-		cells[r.CoreDNS] = r
+		cells[r.Settings] = r
 	}
 	for _, placement := range s.Placement {
 		for _, replicas := range s.Replicas {
 			for _, grace := range s.GracePeriod {
 				p := panel{GracePeriod: grace.D().String(), Replicas: replicas, Placement: string(placement)}
 				for _, probe := range probes {
-					p.Cells = append(p.Cells, row(cells, lameducks, scenarios.CoreDNS{Placement: placement, Replicas: replicas, Readiness: probe, GracePeriod: grace}))
+					p.Cells = append(p.Cells, row(cells, lameducks, coredns.Settings{Placement: placement, Replicas: replicas, Readiness: probe, GracePeriod: grace}))
 				}
 				m.Panels = append(m.Panels, p)
 			}
@@ -81,7 +81,7 @@ func (t Table) heatMap() heatMap {
 	return m
 }
 
-func row(cells map[scenarios.CoreDNS]Result, lameducks []strict.Duration, c scenarios.CoreDNS) []spot {
+func row(cells map[coredns.Settings]Result, lameducks []strict.Duration, c coredns.Settings) []spot {
 	var out []spot
 	for _, l := range lameducks {
 		c.Lameduck = l

@@ -13,9 +13,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spotdrill/spotdrill/framework/conformance"
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/run"
+	"github.com/spotdrill/spotdrill/framework/session"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/reports"
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -64,7 +64,7 @@ func (o Options) pending(results *store) ([]drill, error) {
 }
 
 func (o Options) results() (*store, error) {
-	return openStore(o.Out, digest(o.Sweep, o.Handler.Name+" "+o.Handler.Version, o.System.ProxyMode))
+	return openStore(o.Out, digest(o.Sweep, o.Handler.Name+" "+o.Handler.Version, string(o.System.ProxyMode)))
 }
 
 // Known is what earlier runs found out, without a drill; left is about how long
@@ -76,7 +76,7 @@ func Known(o Options) (t Table, left time.Duration, err error) {
 	}
 	pending, err := o.pending(results)
 	for _, d := range pending {
-		left += conformance.Expected(d.scenario, o.Sweep.Set)
+		left += session.Expected(d.scenario, o.Sweep.Set)
 	}
 	return newTable(o.Sweep, results), left, err
 }
@@ -104,29 +104,29 @@ func Run(ctx context.Context, o Options) (Table, error) {
 
 // drill plays the drills in one session.
 func (o Options) drill(ctx context.Context, pending []drill, results *store) error {
-	opts := conformance.Options{Handler: o.Handler, Set: o.Sweep.Set, System: o.System, Out: filepath.Join(o.Out, "runs"), Console: o.Console}
+	opts := session.Options{Handler: o.Handler, Set: o.Sweep.Set, System: o.System, Out: filepath.Join(o.Out, "runs"), Console: o.Console}
 	for _, d := range pending {
 		opts.Scenarios = append(opts.Scenarios, d.scenario)
 	}
-	session, err := conformance.New(opts)
+	run, err := session.New(opts)
 	if err != nil {
 		return err
 	}
 	var played []scenarios.Scenario
-	broken := session.SetUp(ctx)
+	broken := run.SetUp(ctx)
 	switch {
 	case ctx.Err() != nil:
 		broken = nil
 	case broken == nil:
-		played, broken = o.drillAll(ctx, session, pending, results)
+		played, broken = o.drillAll(ctx, run, pending, results)
 	}
 	// What was left out, by choice or with an interrupt, is not missing in the report.
-	session.Scenarios = played
-	return errors.Join(broken, session.Finish(context.WithoutCancel(ctx)))
+	run.Scenarios = played
+	return errors.Join(broken, run.Finish(context.WithoutCancel(ctx)))
 }
 
-func (o Options) drillAll(ctx context.Context, session *conformance.Session, pending []drill, results *store) (played []scenarios.Scenario, err error) {
-	if reason := session.NotApplicable(pending[0].scenario); reason != "" {
+func (o Options) drillAll(ctx context.Context, run *session.Session, pending []drill, results *store) (played []scenarios.Scenario, err error) {
+	if reason := run.NotApplicable(pending[0].scenario); reason != "" {
 		return nil, fmt.Errorf("the matrix cannot be drilled: %s", reason)
 	}
 	for _, d := range pending {
@@ -137,14 +137,14 @@ func (o Options) drillAll(ctx context.Context, session *conformance.Session, pen
 			continue
 		}
 		played = append(played, d.scenario)
-		entry, broke := session.Drill(ctx, d.scenario)
+		entry, broke := run.Drill(ctx, d.scenario)
 		if ctx.Err() != nil {
 			break // it was cut short, and says nothing
 		}
 		if broke == nil {
-			broke = results.add(newPlay(d, entry, session.Report().Run))
+			broke = results.add(newPlay(d, entry, run.Report().Run))
 		}
-		if err = errors.Join(err, broke); errors.Is(broke, conformance.ErrOver) {
+		if err = errors.Join(err, broke); errors.Is(broke, session.ErrOver) {
 			break
 		}
 	}

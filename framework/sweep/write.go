@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"text/tabwriter"
 
-	"github.com/spotdrill/spotdrill/scenarios"
+	"github.com/spotdrill/spotdrill/framework/coredns"
 )
 
 // Names of what Write leaves in a sweep's folder.
@@ -98,20 +98,20 @@ func milliseconds(ms float64) string { return strconv.FormatFloat(ms/1000, 'f', 
 // shares, 0 to 1, and 1 without drills.
 func (r Result) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
-		Lameduck         float64             `json:"lameduckSeconds"`
-		ReadinessPeriod  float64             `json:"readinessPeriodSeconds"`
-		FailureThreshold int                 `json:"failureThreshold"`
-		GracePeriod      float64             `json:"gracePeriodSeconds"`
-		Replicas         int                 `json:"replicas"`
-		Placement        scenarios.Placement `json:"placement"`
-		State            State               `json:"state"`
-		Why              string              `json:"why,omitempty"`
-		Drills           int                 `json:"drills"`
-		Lossy            int                 `json:"drillsThatLost"`
-		DrillBound       float64             `json:"drillBound"`
-		Counted          Figures             `json:"counted"`
-		Fresh            Figures             `json:"fresh"`
-		Fixed            Figures             `json:"fixed"`
+		Lameduck         float64           `json:"lameduckSeconds"`
+		ReadinessPeriod  float64           `json:"readinessPeriodSeconds"`
+		FailureThreshold int               `json:"failureThreshold"`
+		GracePeriod      float64           `json:"gracePeriodSeconds"`
+		Replicas         int               `json:"replicas"`
+		Placement        coredns.Placement `json:"placement"`
+		State            State             `json:"state"`
+		Why              string            `json:"why,omitempty"`
+		Drills           int               `json:"drills"`
+		Lossy            int               `json:"drillsThatLost"`
+		DrillBound       float64           `json:"drillBound"`
+		Counted          Figures           `json:"counted"`
+		Fresh            Figures           `json:"fresh"`
+		Fixed            Figures           `json:"fixed"`
 	}{
 		r.Lameduck.D().Seconds(), r.Readiness.Period.D().Seconds(), r.Readiness.FailureThreshold, r.GracePeriod.D().Seconds(),
 		r.Replicas, r.Placement, r.State, r.Why, r.Judged, r.Lossy, r.DrillBound, r.Counted, r.Fresh, r.Fixed,

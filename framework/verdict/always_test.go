@@ -77,11 +77,11 @@ func TestAlways(t *testing.T) {
 		{name: "a message vanished", edit: func(s *story) { s.drop(kind(history.SQSDeleted)) }, check: "no message lost", want: Fail, got: "1 of 1 were not deleted, and 0 were in the queue"},
 		{name: "a message was left", edit: func(s *story) {
 			s.drop(kind(history.SQSDeleted))
-			s.change(history.QueueDepth, func(e *history.Event) { e.Numbers["invisible"] = 1 })
+			s.change(history.QueueDepth, func(e *history.Event) { e.Numbers[history.Invisible] = 1 })
 		}, check: "no message lost", want: Pass, got: "0 deleted, 1 left"},
 		{name: "a message was left, which may be the other drill's", edit: func(s *story) {
 			s.drop(kind(history.SQSDeleted))
-			s.change(history.QueueDepth, func(e *history.Event) { e.Numbers["invisible"] = 1 })
+			s.change(history.QueueDepth, func(e *history.Event) { e.Numbers[history.Invisible] = 1 })
 			s.at(0, history.Event{Kind: history.RunBeside, Key: "another-scenario", Notice: "n-2"})
 		}, check: "no message lost", want: Unknown, got: "may be another drill's"},
 		{name: "the other drill's node is touched", edit: func(s *story) {

@@ -31,7 +31,7 @@ func (d drill) count(group string) *count {
 
 func (c *count) follow(e history.Event, group string) {
 	if e.Kind == history.BudgetSet && e.Key == group {
-		c.wanted, c.set = int(e.Numbers["min_available"]), true
+		c.wanted, c.set = int(e.Numbers[history.MinAvailable]), true
 	}
 	if !c.group[e.UID] {
 		return

@@ -21,7 +21,7 @@ func budgetStory() *story {
 		{BlockedReported: &scenarios.BlockedReported{Node: "victim", Notice: "reclaim", Pods: "app"}},
 	}
 	s.drop(func(e history.Event) bool { return e.At >= sec(4.5) })
-	s.at(0.4, history.Event{Kind: history.BudgetSet, Key: "app", Numbers: map[string]float64{"min_available": 3}})
+	s.at(0.4, history.Event{Kind: history.BudgetSet, Key: "app", Numbers: history.Numbers{history.MinAvailable: 3}})
 	s.workloadPod(1, "app", "app-1", victim, nil)
 	s.workloadPod(1, "app", "app-2", victim, nil)
 	s.workloadPod(1, "app", "app-3", bystander, nil)
@@ -30,7 +30,7 @@ func budgetStory() *story {
 		Kind: history.ClusterEvent, Key: "Node", Node: victim, Reason: "EvictionBlocked", Owner: "handler",
 		Note: "Pod w/app-1: Cannot evict pod as it would violate the pod's disruption budget.",
 	})
-	s.at(16, history.Event{Kind: history.BudgetSet, Key: "app", Reason: "freed", Numbers: map[string]float64{"min_available": 2}})
+	s.at(16, history.Event{Kind: history.BudgetSet, Key: "app", Reason: "freed", Numbers: history.Numbers{history.MinAvailable: 2}})
 	s.leaves("app-1", victim, 17, 18, 30)
 	s.workloadPod(17.1, "app", "app-4", bystander, nil)
 	s.leaves("app-2", victim, 18, 19, 30)
@@ -55,7 +55,7 @@ func TestBudgetKept(t *testing.T) {
 		}, want: Pass},
 		{name: "another's pods", edit: func(s *story) { s.leaves("slow-a", victim, 5, 6, 30) }, want: Pass},
 		{name: "room for all", edit: func(s *story) {
-			s.change(history.BudgetSet, func(e *history.Event) { e.Numbers = map[string]float64{"min_available": 1} })
+			s.change(history.BudgetSet, func(e *history.Event) { e.Numbers = history.Numbers{history.MinAvailable: 1} })
 		}, want: Unknown, got: "room for all 2 pods"},
 		{name: "not met before", edit: func(s *story) { s.drop(of("app-3", history.PodReady)) }, want: Unknown, got: "2 were Ready before the notice"},
 		{name: "no budget", edit: func(s *story) { s.drop(kind(history.BudgetSet)) }, want: Unknown, got: "tells of no budget"},

@@ -30,7 +30,7 @@ func lossStory() *story {
 	s.at(1, history.Event{Kind: history.EndpointReady, Pod: "default/coredns-z", IP: staying})
 	s.at(4, history.Event{Kind: history.NoticePut, Key: "reclaim", Notice: "n-1", Node: victim, Instance: "i-a"})
 	s.at(60, history.Event{Kind: history.RunPhase, Key: "restore"})
-	s.at(59.9, history.Event{Kind: history.FlowsRecorded, Numbers: map[string]float64{"resolution": 0.005}})
+	s.at(59.9, history.Event{Kind: history.FlowsRecorded, Numbers: history.Numbers{history.Resolution: 0.005}})
 	s.flow(1, ending, 3, 16)
 	s.flow(2, staying, 3, 0)
 	s.sent(history.Fixed, 1, 3, history.Answered)
@@ -48,7 +48,7 @@ func (s *story) flow(port int, backend string, from, to float64) {
 
 // insertFailed has the kernel drop packets on the prober's node.
 func (s *story) insertFailed(packets float64) {
-	s.change(history.FlowsRecorded, func(e *history.Event) { e.Numbers["insert_failed"] = packets })
+	s.change(history.FlowsRecorded, func(e *history.Event) { e.Numbers[history.InsertFailed] = packets })
 }
 
 // sent is a query that left on time and whose end came after 2 ms, or the
@@ -244,7 +244,7 @@ func TestCauses(t *testing.T) {
 		},
 		"the node is taken": {
 			func(s *story) {
-				s.at(9.7, history.Event{Kind: history.Reclaimed, Node: victim, Numbers: map[string]float64{"took": 0.3}})
+				s.at(9.7, history.Event{Kind: history.Reclaimed, Node: victim, Numbers: history.Numbers{history.Took: 0.3}})
 				s.sent(history.Fixed, 1, 12, history.Timeout)
 			},
 			Loss{Cause: NodeGone, Fixed: 1, Backend: ending, Lag: 2000},
@@ -387,7 +387,7 @@ func TestCauses(t *testing.T) {
 		"the kernel dropped one, but not all entries are on record": {
 			func(s *story) {
 				s.insertFailed(1)
-				s.change(history.FlowsRecorded, func(e *history.Event) { e.Numbers["overflows"] = 1 })
+				s.change(history.FlowsRecorded, func(e *history.Event) { e.Numbers[history.Overflows] = 1 })
 				s.sent(history.Fresh, 4, 12, history.Timeout)
 			},
 			Loss{Cause: Unexplained, Fresh: 1},

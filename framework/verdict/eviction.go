@@ -149,13 +149,13 @@ func (d drill) graceHonoured(c scenarios.GraceHonoured) Verdict {
 		case !ok:
 			return v.fail(p.name()+" was never told to end", put)
 		}
-		own := p.number("grace")
+		own := p.number(history.Grace)
 		stopped, ok := p.stopped()
 		// A kubelet sets it to 0 itself, to let the pod go whose containers have ended.
 		if cut, found := p.first(func(e history.Event) bool {
-			return e.Kind == history.PodTerminating && e.Numbers["grace"] < own && (!ok || e.At < stopped.At)
+			return e.Kind == history.PodTerminating && e.Numbers[history.Grace] < own && (!ok || e.At < stopped.At)
 		}); found {
-			return v.fail(fmt.Sprintf("%s was given %.0f s of its %.0f s", p.name(), cut.Numbers["grace"], own), cut)
+			return v.fail(fmt.Sprintf("%s was given %.0f s of its %.0f s", p.name(), cut.Numbers[history.Grace], own), cut)
 		}
 		had := min(d.gone(node), d.observed)
 		if ok && stopped.At <= had {

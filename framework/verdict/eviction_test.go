@@ -11,7 +11,7 @@ import (
 // workloadPod tells of a pod of the workload that goes by the name: its first
 // event, and that it became Ready.
 func (s *story) workloadPod(seconds float64, group, name, node string, numbers map[string]float64) {
-	all := map[string]float64{"grace": 30, "priority": 0}
+	all := map[string]float64{"grace": 30, history.Priority: 0}
 	for k, v := range numbers {
 		all[k] = v
 	}
@@ -32,7 +32,7 @@ func (s *story) leaves(name, node string, told, gone, grace float64) {
 	e := history.Event{Pod: "w/" + name, UID: "uid-" + name, Node: node}
 	e.Kind, e.Reason = history.PodEvicted, "EvictionByEvictionAPI"
 	s.at(told, e)
-	e.Kind, e.Reason, e.Numbers = history.PodTerminating, "", map[string]float64{"grace": grace}
+	e.Kind, e.Reason, e.Numbers = history.PodTerminating, "", history.Numbers{history.Grace: grace}
 	s.at(told, e)
 	e.Kind, e.Numbers = history.PodExited, nil
 	s.at(gone, e)
@@ -192,7 +192,7 @@ func TestGraceHonoured(t *testing.T) {
 		return func(s *story) {
 			s.change(history.PodTerminating, func(e *history.Event) {
 				if e.Pod == "w/slow-a" {
-					e.Numbers = map[string]float64{"grace": seconds}
+					e.Numbers = history.Numbers{history.Grace: seconds}
 				}
 			})
 		}
@@ -202,10 +202,10 @@ func TestGraceHonoured(t *testing.T) {
 		{name: "more than its own", edit: grace(60), want: Pass},
 		{name: "less than its own", edit: grace(5), want: Fail, got: "given 5 s of its 30 s"},
 		{name: "cut short later", edit: func(s *story) {
-			s.at(10, history.Event{Kind: history.PodTerminating, Pod: "w/slow-a", UID: "uid-slow-a", Node: victim, Numbers: map[string]float64{"grace": 1}})
+			s.at(10, history.Event{Kind: history.PodTerminating, Pod: "w/slow-a", UID: "uid-slow-a", Node: victim, Numbers: history.Numbers{history.Grace: 1}})
 		}, want: Fail, got: "given 1 s of its 30 s"},
 		{name: "let go by its kubelet once it had stopped", edit: func(s *story) {
-			s.at(25.55, history.Event{Kind: history.PodTerminating, Pod: "w/slow-a", UID: "uid-slow-a", Node: victim, Numbers: map[string]float64{"grace": 0}})
+			s.at(25.55, history.Event{Kind: history.PodTerminating, Pod: "w/slow-a", UID: "uid-slow-a", Node: victim, Numbers: history.Numbers{history.Grace: 0}})
 		}, want: Pass},
 		{name: "stopped before it was done", edit: func(s *story) { s.move(of("slow-a", history.PodExited), 15) }, want: Fail, got: "had 10.000s to stop"},
 		{name: "the instance went first", edit: func(s *story) { s.at(20, history.Event{Kind: history.Reclaimed, Node: victim}) }, want: Fail, got: "had 15.000s"},

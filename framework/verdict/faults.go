@@ -188,7 +188,7 @@ func (d drill) notRestarted() Verdict {
 	switch {
 	case len(bad) > 0:
 		got := fmt.Sprintf("%s: %s", bad[0].Pod, describe(bad))
-		if code, ok := bad[0].Numbers["exit_code"]; ok {
+		if code, ok := bad[0].Numbers[history.ExitCode]; ok {
 			got += fmt.Sprintf(" (%s, exit code %.0f)", bad[0].Reason, code)
 		}
 		return v.fail(got, capped(bad)...)
@@ -206,7 +206,7 @@ func (d drill) queueEmpty() Verdict {
 		if e.Kind != history.QueueDepth {
 			continue
 		}
-		visible, invisible := e.Numbers["visible"], e.Numbers["invisible"]
+		visible, invisible := e.Numbers[history.Visible], e.Numbers[history.Invisible]
 		v.Numbers = map[string]float64{"visible": visible, "invisible": invisible}
 		if left := visible + invisible; left > 0 && left <= float64(d.kept()) {
 			return v.pass(fmt.Sprintf("%.0f kept: %s", left, d.keeps()), e)
@@ -253,9 +253,9 @@ func (d drill) midDrain(c scenarios.MidDrain) Verdict {
 // withoutEffect says why a disturbance of the handler's pods did nothing to it, or
 // "".
 func (d drill) withoutEffect(done []history.Event) string {
-	if done[0].Reason == scenarios.CutOff {
+	if done[0].Reason == string(history.CutOffHandler) {
 		left, ok := d.first(func(e history.Event) bool { return e.Kind == history.HandlerLeftAlone && e.Key == done[0].Key })
-		if !ok || left.Numbers["dropped"] == 0 {
+		if !ok || left.Numbers[history.Dropped] == 0 {
 			return "not a packet of the handler's was dropped"
 		}
 		return ""

@@ -151,7 +151,7 @@ func TestNotRestarted(t *testing.T) {
 	for _, x := range []expectation{
 		{name: "there throughout", want: Pass, got: "1 pods, none restarted"},
 		{name: "crashed", edit: func(s *story) {
-			s.at(8, history.Event{Kind: history.PodRestarted, Pod: "default/" + pod, UID: "uid-" + pod, Node: reserved, Owner: set, Reason: "Error", Numbers: map[string]float64{"exit_code": 2}})
+			s.at(8, history.Event{Kind: history.PodRestarted, Pod: "default/" + pod, UID: "uid-" + pod, Node: reserved, Owner: set, Reason: "Error", Numbers: history.Numbers{history.ExitCode: 2}})
 		}, want: Fail, got: "pod.restarted (Error, exit code 2)"},
 		{name: "ended", edit: happens(history.PodExited, pod, set), want: Fail, got: "pod.exited"},
 		{name: "deleted", edit: happens(history.PodDeleted, pod, set), want: Fail, got: "pod.deleted"},
@@ -173,7 +173,9 @@ func TestNotRestarted(t *testing.T) {
 func TestQueueEmpty(t *testing.T) {
 	depth := func(visible, invisible float64) func(*story) {
 		return func(s *story) {
-			s.change(history.QueueDepth, func(e *history.Event) { e.Numbers = map[string]float64{"visible": visible, "invisible": invisible} })
+			s.change(history.QueueDepth, func(e *history.Event) {
+				e.Numbers = history.Numbers{history.Visible: visible, history.Invisible: invisible}
+			})
 		}
 	}
 	for _, x := range []expectation{
@@ -209,11 +211,11 @@ func TestMidDrain(t *testing.T) {
 		{name: "never killed", edit: func(*story) {}, want: Unknown, got: "never began"},
 		{name: "cut off", edit: func(s *story) {
 			disturb(6, "cut-off")(s)
-			s.at(8, history.Event{Kind: history.HandlerLeftAlone, Key: "crash", Numbers: map[string]float64{"dropped": 3}})
+			s.at(8, history.Event{Kind: history.HandlerLeftAlone, Key: "crash", Numbers: history.Numbers{history.Dropped: 3}})
 		}, want: Pass},
 		{name: "cut off and had nothing to say", edit: func(s *story) {
 			disturb(6, "cut-off")(s)
-			s.at(8, history.Event{Kind: history.HandlerLeftAlone, Key: "crash", Numbers: map[string]float64{"dropped": 0}})
+			s.at(8, history.Event{Kind: history.HandlerLeftAlone, Key: "crash", Numbers: history.Numbers{history.Dropped: 0}})
 		}, want: Unknown, got: "not a packet"},
 	} {
 		x.check = "crash in the middle of the drain of victim"

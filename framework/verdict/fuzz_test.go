@@ -27,7 +27,7 @@ func newVocabulary() vocabulary {
 			{Kind: history.PodDeleted},
 			{Kind: history.RunError},
 			{Kind: history.NodeDeleted, Node: victim},
-			{Kind: history.ProberEnded, Numbers: map[string]float64{"asked": math.NaN(), "unsent": math.Inf(1), "late_p99": -1}},
+			{Kind: history.ProberEnded, Numbers: history.Numbers{history.Asked: math.NaN(), history.UnsentQueries: math.Inf(1), history.LateP99: -1}},
 			{Kind: history.NoticePut, Key: "reclaim", Node: victim},
 			{Kind: history.MessagePut, Key: "reclaim"},
 		},

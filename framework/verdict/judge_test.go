@@ -172,7 +172,9 @@ func TestNeedsRerun(t *testing.T) {
 	}{
 		{"a pass", func(*story) {}, false},
 		{"control lost", func(s *story) { s.lose(history.Control, history.Fresh, 12, 12.3, history.Timeout) }, true},
-		{"prober late", func(s *story) { s.change(history.ProberEnded, func(e *history.Event) { e.Numbers["late_p99"] = 0.2 }) }, true},
+		{"prober late", func(s *story) {
+			s.change(history.ProberEnded, func(e *history.Event) { e.Numbers[history.LateP99] = 0.2 })
+		}, true},
 		{"noise before the notice", func(s *story) { s.lose(history.Service, history.Fixed, 3.5, 3.6, history.Timeout) }, true},
 		{"control lost and not marked", func(s *story) {
 			s.lose(history.Control, history.Fresh, 12, 12.1, history.Timeout)

@@ -54,7 +54,7 @@ func (p pod) on(node string, at time.Duration) bool {
 func (p pod) evictable() bool { return history.Evictable(p.events) }
 
 // number is one that the history gave the pod when it first told of it.
-func (p pod) number(name string) float64 { return p.events[0].Numbers[name] }
+func (p pod) number(name history.Number) float64 { return p.events[0].Numbers[name] }
 
 // in is true for a pod that goes by this name in the scenario's workload.
 func (p pod) in(group string) bool { return p.events[0].Key == group }
@@ -62,7 +62,7 @@ func (p pod) in(group string) bool { return p.events[0].Key == group }
 // criticalPriority is where the system's own priority classes begin.
 const criticalPriority = 2_000_000_000
 
-func (p pod) critical() bool { return p.number("priority") >= criticalPriority }
+func (p pod) critical() bool { return p.number(history.Priority) >= criticalPriority }
 
 // told is when the pod was told to end.
 func (p pod) told() (history.Event, bool) {

@@ -128,7 +128,7 @@ func (d drill) neverReceived(v Verdict, put history.Event, until time.Duration) 
 		return v.unknown("never received: "+why, put)
 	}
 	for _, e := range d.history.Events {
-		if e.Kind == history.QueueDepth && e.Numbers["visible"]+e.Numbers["invisible"] > 0 {
+		if e.Kind == history.QueueDepth && e.Numbers[history.Visible]+e.Numbers[history.Invisible] > 0 {
 			return v.fail("never received; messages were left in the queue at the end", put, e)
 		}
 	}
@@ -161,7 +161,7 @@ func (d drill) noneLost() Verdict {
 			delete(put, e.Message)
 		}
 	}
-	left := depth.Numbers["visible"] + depth.Numbers["invisible"]
+	left := depth.Numbers[history.Visible] + depth.Numbers[history.Invisible]
 	v.Numbers = map[string]float64{"put": float64(total), "deleted": float64(total - len(put)), "left": left}
 	if why := d.unseen(d.end); why != "" {
 		return v.unknown("deletions: "+why, depth)
@@ -183,13 +183,13 @@ func (d drill) noneLost() Verdict {
 // has received.
 func (d drill) commitPoint() (v Verdict, ok bool) {
 	point := d.history.Meta.Handler.CommitPoint
-	reached, known := map[string]func(node string, put history.Event) (commit, bool){
-		commitRecorded: d.recordedBy, commitDrained: d.emptied,
+	reached, known := map[history.CommitPoint]func(node string, put history.Event) (commit, bool){
+		history.CommitRecorded: d.recordedBy, history.CommitDrained: d.emptied,
 	}[point]
 	if !known {
 		return v, false
 	}
-	v = Verdict{Check: "commit point", Want: "no message deleted before the drain that it calls for is " + point}
+	v = Verdict{Check: "commit point", Want: "no message deleted before the drain that it calls for is " + string(point)}
 	judged := 0
 	for _, put := range d.all(func(e history.Event) bool { return e.Kind == history.NoticePut && d.callsForDrain(e) }) {
 		for _, id := range d.messagesOf(put) {
@@ -214,12 +214,6 @@ func (d drill) commitPoint() (v Verdict, ok bool) {
 	v.Numbers = map[string]float64{"messages": float64(judged)}
 	return v.pass(fmt.Sprintf("%d messages deleted in time", judged)), judged > 0
 }
-
-// The commit points of a handler's description that can be broken.
-const (
-	commitRecorded = "recorded"
-	commitDrained  = "drained"
-)
 
 // callsForDrain is true for a notice that the scenario wants the node drained for.
 func (d drill) callsForDrain(put history.Event) bool {

@@ -20,7 +20,7 @@ func TestDeletedNotice(t *testing.T) {
 		}
 	}
 	left := func(s *story) {
-		s.change(history.QueueDepth, func(e *history.Event) { e.Numbers = map[string]float64{"visible": 1, "invisible": 0} })
+		s.change(history.QueueDepth, func(e *history.Event) { e.Numbers = history.Numbers{history.Visible: 1, history.Invisible: 0} })
 	}
 	for _, x := range []expectation{
 		{name: "deleted", want: Pass, got: "2.000s"},
@@ -70,7 +70,7 @@ func TestKeptMessage(t *testing.T) {
 		s.meta.Handler.Keeps = map[string]string{"drain": why}
 		s.at(10, history.Event{Kind: history.MessagePut, Key: "garbage", Message: "m-7"})
 		s.at(10.5, history.Event{Kind: history.SQSReceived, Message: "m-7"})
-		s.change(history.QueueDepth, func(e *history.Event) { e.Numbers = map[string]float64{"visible": 1, "invisible": 0} })
+		s.change(history.QueueDepth, func(e *history.Event) { e.Numbers = history.Numbers{history.Visible: 1, history.Invisible: 0} })
 		return s
 	}
 	unsaid := func(s *story) { s.meta.Handler.Keeps = nil }
@@ -81,7 +81,7 @@ func TestKeptMessage(t *testing.T) {
 		{name: "in the queue", check: "queue empty", want: Pass, got: "1 kept: " + why},
 		{name: "in the queue, and its description says nothing", edit: unsaid, check: "queue empty", want: Fail},
 		{name: "more in the queue than may be", edit: func(s *story) {
-			s.change(history.QueueDepth, func(e *history.Event) { e.Numbers = map[string]float64{"visible": 2, "invisible": 0} })
+			s.change(history.QueueDepth, func(e *history.Event) { e.Numbers = history.Numbers{history.Visible: 2, history.Invisible: 0} })
 		}, check: "queue empty", want: Fail},
 	} {
 		x.run(t, keeping)

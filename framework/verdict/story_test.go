@@ -88,8 +88,8 @@ func (s *story) probe(from, to float64) {
 	s.ask(history.Service, history.Fixed, p.Fixed, from, to)
 	s.ask(history.Control, history.Fresh, p.Control, from, to)
 	s.at(from, history.Event{Kind: history.ProberStarted})
-	s.at(to, history.Event{Kind: history.ProberEnded, Numbers: map[string]float64{
-		"asked": float64(len(s.queries)), "unsent": 0, "late_p99": 0.001, "late_max": 0.002,
+	s.at(to, history.Event{Kind: history.ProberEnded, Numbers: history.Numbers{
+		history.Asked: float64(len(s.queries)), history.UnsentQueries: 0, history.LateP99: 0.001, history.LateMax: 0.002,
 	}})
 }
 
@@ -130,7 +130,7 @@ func (s *story) arrange() {
 
 // restore tells how a drill ends, from the end of settling on.
 func (s *story) restore(seconds float64) {
-	s.at(seconds, history.Event{Kind: history.QueueDepth, Numbers: map[string]float64{"visible": s.undeleted(), "invisible": 0}})
+	s.at(seconds, history.Event{Kind: history.QueueDepth, Numbers: history.Numbers{history.Visible: s.undeleted(), history.Invisible: 0}})
 	s.at(seconds, history.Event{Kind: history.RunPhase, Key: "restore"})
 	// What putting back does to nodes and pods is not the handler's doing.
 	s.at(seconds+2, history.Event{Kind: history.NodeUncordoned, Node: victim})

@@ -107,7 +107,7 @@ func newTraffic(d drill) traffic {
 		slices.SortStableFunc(flows, func(a, b history.Flow) int { return cmp.Compare(a.From, b.From) })
 	}
 	if e, ok := d.first(func(e history.Event) bool { return e.Kind == history.FlowsRecorded }); ok {
-		t.late = 2 * time.Duration(e.Numbers["resolution"]*float64(time.Second))
+		t.late = 2 * time.Duration(e.Numbers[history.Resolution]*float64(time.Second))
 	}
 	lost := map[history.Flow]time.Duration{} // when the last query left that a flow lost
 	without := map[string]int{}              // unanswered queries without an entry, by node
@@ -153,8 +153,8 @@ func newTraffic(d drill) traffic {
 func (d drill) dropping(without map[string]int) map[string]bool {
 	out := map[string]bool{}
 	for _, e := range d.history.Events {
-		if e.Kind == history.FlowsRecorded && e.Numbers["overflows"] == 0 {
-			out[e.Node] = float64(without[e.Node]) <= e.Numbers["insert_failed"]
+		if e.Kind == history.FlowsRecorded && e.Numbers[history.Overflows] == 0 {
+			out[e.Node] = float64(without[e.Node]) <= e.Numbers[history.InsertFailed]
 		}
 	}
 	return out
@@ -232,7 +232,7 @@ func (d drill) silences(b *backend) []silence {
 	last, any := b.last()
 	taken, gone := d.reclaimed(node)
 	// Killing a node's container takes a moment.
-	killed := taken.At + time.Duration(taken.Numbers["took"]*float64(time.Second))
+	killed := taken.At + time.Duration(taken.Numbers[history.Took]*float64(time.Second))
 	if gone && (stopped == nil || taken.At < stopped.At) && (!any || last <= killed+underWay) {
 		return append(out, silence{from: cmp.Or(last, taken.At), to: math.MaxInt64, nodeGone: true})
 	}

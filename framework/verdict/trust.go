@@ -114,16 +114,16 @@ func (d drill) prober() Verdict {
 		if e.Kind != history.ProberEnded {
 			continue
 		}
-		for _, number := range []string{"asked", "unsent", "late_p99"} {
+		for _, number := range []history.Number{history.Asked, history.UnsentQueries, history.LateP99} {
 			if _, ok := e.Numbers[number]; !ok {
 				return v.unknown(fmt.Sprintf("the prober did not say %s", number), e)
 			}
 		}
-		if dropped := e.Numbers["dropped"]; dropped > 0 {
+		if dropped := e.Numbers[history.Dropped]; dropped > 0 {
 			return v.noise(fmt.Sprintf("%.0f answers came, but this machine was too busy to take them", dropped), e)
 		}
 		ended++
-		asked, unsent, late = asked+e.Numbers["asked"], unsent+e.Numbers["unsent"], max(late, e.Numbers["late_p99"])
+		asked, unsent, late = asked+e.Numbers[history.Asked], unsent+e.Numbers[history.UnsentQueries], max(late, e.Numbers[history.LateP99])
 		evidence = append(evidence, e)
 	}
 	if ended == 0 {

@@ -17,7 +17,7 @@ func without(target string, mode history.Mode, from, to float64) func(*story) {
 			return q.Target == target && q.Mode == mode && q.Intended >= sec(from) && q.Intended < sec(to)
 		})
 		missing := float64(before - len(s.queries))
-		s.change(history.ProberEnded, func(e *history.Event) { e.Numbers["asked"] -= missing })
+		s.change(history.ProberEnded, func(e *history.Event) { e.Numbers[history.Asked] -= missing })
 	}
 }
 
@@ -36,7 +36,7 @@ func distrusted() []expectation {
 
 		{name: "prober did not end", edit: func(s *story) { s.drop(kind(history.ProberEnded)) }, check: "prober", got: "never said"},
 		{name: "prober did not say", edit: func(s *story) {
-			s.change(history.ProberEnded, func(e *history.Event) { delete(e.Numbers, "late_p99") })
+			s.change(history.ProberEnded, func(e *history.Event) { delete(e.Numbers, history.LateP99) })
 		}, check: "prober", got: "late_p99"},
 		{name: "prober asked nothing", edit: number("asked", 0), check: "prober", got: "0 queries asked"},
 		{name: "queries lost on the way to the record", edit: number("asked", 99999), check: "prober", got: "99999 queries asked"},

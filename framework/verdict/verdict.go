@@ -6,6 +6,7 @@ package verdict
 import (
 	"slices"
 
+	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -79,13 +80,13 @@ func (v Verdict) found(o Outcome, got string, evidence []history.Event) Verdict 
 
 // Result is a judged drill.
 type Result struct {
-	Scenario string            `yaml:"scenario"`
-	Title    string            `yaml:"title"`
-	Profile  string            `yaml:"profile"`
-	Set      string            `yaml:"-"` // fast or full
-	Attempt  int               `yaml:"-"` // from 1
-	Handler  history.Handler   `yaml:"-"`
-	CoreDNS  scenarios.CoreDNS `yaml:"coredns"`
+	Scenario string           `yaml:"scenario"`
+	Title    string           `yaml:"title"`
+	Profile  string           `yaml:"profile"`
+	Set      string           `yaml:"-"` // fast or full
+	Attempt  int              `yaml:"-"` // from 1
+	Handler  history.Handler  `yaml:"-"`
+	CoreDNS  coredns.Settings `yaml:"coredns"`
 	// Deadline, Settle and Probe are the scenario's other settings that times and
 	// counts depend on; Digest is that of its whole text.
 	Deadline scenarios.Deadline `yaml:"deadline,omitempty"`

@@ -162,7 +162,7 @@ func (d drill) pod(p pod, lameduck time.Duration) Row {
 }
 
 func graceText(e history.Event) string {
-	if grace, ok := e.Numbers["grace"]; ok {
+	if grace, ok := e.Numbers[history.Grace]; ok {
 		return fmt.Sprintf("terminating, grace %gs", grace)
 	}
 	return "terminating"

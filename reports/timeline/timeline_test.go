@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/framework/verdict"
-	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 func sec(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
@@ -141,7 +141,7 @@ func TestTheLameduckOfADNSPod(t *testing.T) {
 			podAt(12.4, history.PodSignalled, "coredns", "w-1"), podAt(12.5, history.PodLameduck, "coredns", "w-1"),
 		},
 	} {
-		dns := scenarios.CoreDNS{Lameduck: strict.Duration(sec(5))}
+		dns := coredns.Settings{Lameduck: strict.Duration(sec(5))}
 		tl := New(verdict.Result{CoreDNS: dns}, told(append(logged,
 			podAt(1, history.PodPresent, "coredns", "w-1"),
 			history.Event{At: sec(2), Kind: history.EndpointReady, Pod: "ns/coredns", IP: "10.0.0.1"},
@@ -201,7 +201,7 @@ func TestManyRowsAreLeftOutAndCounted(t *testing.T) {
 }
 
 func poll(from, to float64) history.Event {
-	return history.Event{At: sec(to), Kind: history.SQSCall, Action: "ReceiveMessage", Numbers: map[string]float64{"took": to - from}}
+	return history.Event{At: sec(to), Kind: history.SQSCall, Action: "ReceiveMessage", Numbers: history.Numbers{history.Took: to - from}}
 }
 
 func TestTheWaterfallOfANotice(t *testing.T) {

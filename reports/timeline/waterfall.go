@@ -77,7 +77,7 @@ func (d drill) polled(from, to time.Duration) (open time.Duration) {
 		}
 	}
 	began := func(e history.Event) time.Duration {
-		return e.At - time.Duration(e.Numbers["took"]*float64(time.Second))
+		return e.At - time.Duration(e.Numbers[history.Took]*float64(time.Second))
 	}
 	slices.SortFunc(polls, func(a, b history.Event) int { return cmp.Compare(began(a), began(b)) })
 	for _, e := range polls {

@@ -15,9 +15,10 @@ import (
 	. "github.com/onsi/ginkgo/v2" //nolint:revive,staticcheck // Ginkgo specs read as they are meant to
 	. "github.com/onsi/gomega"    //nolint:revive,staticcheck // so do Gomega's matchers
 
-	"github.com/spotdrill/spotdrill/framework/conformance"
 	"github.com/spotdrill/spotdrill/framework/handler"
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/run"
+	"github.com/spotdrill/spotdrill/framework/session"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -34,7 +35,7 @@ var (
 	handlerFlag   = flag.String("handler", "builtin", "the handler under test: "+strings.Join(handler.Names(), ", ")+", or a path to a description")
 	imageFlag     = flag.String("handler-image", "", "an image that the container engine holds, instead of the description's")
 	clusterFlag   = flag.String("cluster", run.DefaultCluster, "the name of the kind cluster")
-	proxyModeFlag = flag.String("proxy-mode", run.IPTables, "kube-proxy's mode: "+strings.Join(run.ProxyModes(), ", "))
+	proxyModeFlag = flag.String("proxy-mode", history.IPTables, "kube-proxy's mode: "+strings.Join(history.ProxyModes(), ", "))
 	binaryFlag    = flag.String("binary", "bin/spotdrill", "the static spotdrill binary that runs in the cluster")
 	outFlag       = flag.String("out", "reports/out/chaos", "the folder that runs are written to")
 )
@@ -60,7 +61,7 @@ func TestChaos(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	session, err := conformance.New(conformance.Options{
+	session, err := session.New(session.Options{
 		Handler: under, HandlerImage: *imageFlag, Set: scenarios.Fast, Scenarios: rounds, Out: *outFlag, Console: os.Stderr,
 		System: run.Options{Cluster: *clusterFlag, ProxyMode: *proxyModeFlag, Source: ".", Binary: *binaryFlag},
 	})
@@ -72,14 +73,14 @@ func TestChaos(t *testing.T) {
 	RunSpecs(t, "spotdrill chaos")
 }
 
-func specs(session *conformance.Session) {
+func specs(session *session.Session) {
 	Describe("Handler "+session.Handler.Name, Ordered, ContinueOnFailure, func() {
 		BeforeAll(func(ctx SpecContext) { Expect(session.SetUp(ctx)).To(Succeed()) }, NodeTimeout(setUpTimeout))
-		AfterAll(func(ctx SpecContext) { Expect(session.Finish(ctx)).To(Succeed()) }, NodeTimeout(conformance.FinishTimeout))
+		AfterAll(func(ctx SpecContext) { Expect(session.Finish(ctx)).To(Succeed()) }, NodeTimeout(session.FinishTimeout))
 		for _, round := range session.Scenarios {
 			It(round.Name, func(ctx SpecContext) {
 				entry, err := session.Drill(ctx, round)
-				if errors.Is(err, conformance.ErrOver) {
+				if errors.Is(err, session.ErrOver) {
 					AbortSuite(err.Error())
 				}
 				Expect(err).NotTo(HaveOccurred())

@@ -9,6 +9,8 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/spotdrill/spotdrill/framework/coredns"
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -32,9 +34,9 @@ func compose(seed uint64, round int) scenarios.Scenario {
 		Description: fmt.Sprintf("Round %d of seed %d: faults of the queue, messages that mean nothing and a disturbance of the handler, each of which it survives alone, at once.", round, seed),
 		Source:      "https://github.com/jepsen-io/jepsen/blob/main/doc/tutorial/05-nemesis.md",
 		Profile:     "RESILIENCE", Sets: []scenarios.Set{scenarios.Fast, scenarios.Full}, Feature: "spot",
-		CoreDNS: scenarios.CoreDNS{
-			Placement: scenarios.OnOnDemand, Replicas: 2, Lameduck: seconds(5),
-			Readiness: scenarios.Readiness{Period: seconds(10), FailureThreshold: 3}, GracePeriod: seconds(30),
+		CoreDNS: coredns.Settings{
+			Placement: coredns.OnOnDemand, Replicas: 2, Lameduck: seconds(5),
+			Readiness: coredns.Readiness{Period: seconds(10), FailureThreshold: 3}, GracePeriod: seconds(30),
 		},
 		// The slow one sees to it that the drain has a middle.
 		Workload: scenarios.Workload{Replicas: 3, Pods: []scenarios.Pods{{Kind: "slow", Node: "victim"}, {Kind: "critical", Node: "victim"}}},
@@ -45,7 +47,7 @@ func compose(seed uint64, round int) scenarios.Scenario {
 	then := func(steps ...scenarios.Step) { s.Steps = append(s.Steps, steps...) }
 
 	if random.IntN(3) == 0 {
-		then(scenarios.Step{Disturb: &scenarios.Disturb{Name: "replicas", Handler: scenarios.Scale, Replicas: 2}})
+		then(scenarios.Step{Disturb: &scenarios.Disturb{Name: "replicas", Handler: history.ScaleHandler, Replicas: 2}})
 	}
 	if extra := pick(random, messageFaults()); extra != nil {
 		then(scenarios.Step{Fault: extra})
@@ -104,9 +106,9 @@ func messageFaults() []*scenarios.Fault {
 // disturbances are what can be done to the handler in the middle of a drain.
 func disturbances(length strict.Duration) []*scenarios.Disturb {
 	return []*scenarios.Disturb{
-		{Name: "nemesis", Handler: scenarios.Kill},
-		{Name: "nemesis", Handler: scenarios.Update},
-		{Name: "nemesis", Handler: scenarios.CutOff, For: length},
+		{Name: "nemesis", Handler: history.KillHandler},
+		{Name: "nemesis", Handler: history.UpdateHandler},
+		{Name: "nemesis", Handler: history.CutOffHandler, For: length},
 	}
 }
 

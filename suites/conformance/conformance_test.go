@@ -13,9 +13,10 @@ import (
 	. "github.com/onsi/ginkgo/v2" //nolint:revive,staticcheck // Ginkgo specs read as they are meant to
 	. "github.com/onsi/gomega"    //nolint:revive,staticcheck // so do Gomega's matchers
 
-	"github.com/spotdrill/spotdrill/framework/conformance"
 	"github.com/spotdrill/spotdrill/framework/handler"
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/run"
+	"github.com/spotdrill/spotdrill/framework/session"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -44,7 +45,7 @@ func TestConformance(t *testing.T) {
 	if noSelfCheck(under, chosen) == "" {
 		more = 1
 	}
-	session, err := conformance.New(conformance.Options{
+	session, err := session.New(session.Options{
 		Handler: under, HandlerImage: *imageFlag, Set: set, Scenarios: chosen, Repeat: *repeatFlag, Out: *outFlag, Console: os.Stderr, More: more,
 		System: run.Options{Cluster: *clusterFlag, ProxyMode: *proxyModeFlag, Source: ".", Binary: *binaryFlag},
 	})
@@ -66,7 +67,7 @@ var (
 	scenariosFlag = flag.String("scenarios", "", "names of scenarios, by comma, instead of a set")
 	repeatFlag    = flag.Int("repeat", 1, "how often each scenario is played")
 	clusterFlag   = flag.String("cluster", run.DefaultCluster, "the name of the kind cluster")
-	proxyModeFlag = flag.String("proxy-mode", run.IPTables, "kube-proxy's mode: "+strings.Join(run.ProxyModes(), ", "))
+	proxyModeFlag = flag.String("proxy-mode", history.IPTables, "kube-proxy's mode: "+strings.Join(history.ProxyModes(), ", "))
 	binaryFlag    = flag.String("binary", "bin/spotdrill", "the static spotdrill binary that runs in the cluster")
 	outFlag       = flag.String("out", "reports/out", "the folder that runs are written to")
 )
@@ -78,7 +79,7 @@ func names(list string) []string {
 func (s suite) specs() {
 	Describe("Handler "+s.Handler.Name, Ordered, ContinueOnFailure, func() {
 		BeforeAll(func(ctx SpecContext) { Expect(s.SetUp(ctx)).To(Succeed()) }, NodeTimeout(setUpTimeout))
-		AfterAll(func(ctx SpecContext) { Expect(s.Finish(ctx)).To(Succeed()) }, NodeTimeout(conformance.FinishTimeout))
+		AfterAll(func(ctx SpecContext) { Expect(s.Finish(ctx)).To(Succeed()) }, NodeTimeout(session.FinishTimeout))
 		for _, scenario := range s.Scenarios {
 			It(scenario.Name+": "+scenario.Title, func(ctx SpecContext) {
 				result := s.drill(ctx, scenario)

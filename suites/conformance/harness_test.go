@@ -10,8 +10,8 @@ import (
 	"github.com/onsi/gomega/gcustom"
 	"github.com/onsi/gomega/types"
 
-	"github.com/spotdrill/spotdrill/framework/conformance"
 	"github.com/spotdrill/spotdrill/framework/handler"
+	"github.com/spotdrill/spotdrill/framework/session"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -20,14 +20,14 @@ import (
 const idleScenario = "spot-notice-drains-node"
 
 // suite is one run of the session as specs.
-type suite struct{ *conformance.Session }
+type suite struct{ *session.Session }
 
 // drill plays one scenario; what breaks in the harness fails the spec, and ends
 // the suite where no other drill can be played.
 func (s suite) drill(ctx context.Context, scenario scenarios.Scenario) verdict.Result {
 	GinkgoHelper()
 	entry, err := s.Drill(ctx, scenario)
-	if errors.Is(err, conformance.ErrOver) {
+	if errors.Is(err, session.ErrOver) {
 		AbortSuite(err.Error())
 	}
 	Expect(err).NotTo(HaveOccurred())

@@ -16,8 +16,8 @@ import (
 	. "github.com/onsi/ginkgo/v2" //nolint:revive,staticcheck // Ginkgo specs read as they are meant to
 	. "github.com/onsi/gomega"    //nolint:revive,staticcheck // so do Gomega's matchers
 
+	"github.com/spotdrill/spotdrill/framework/cloud"
 	"github.com/spotdrill/spotdrill/framework/history"
-	"github.com/spotdrill/spotdrill/framework/queue"
 	"github.com/spotdrill/spotdrill/framework/run"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/reports"
@@ -62,7 +62,7 @@ func specs() {
 	Describe("The rules of "+cmp.Or(*rulesFlag, "the stack"), Ordered, ContinueOnFailure, func() {
 		var (
 			table    = events(time.Now())
-			arrivals map[string][]queue.Envelope // by the id that EventBridge gave
+			arrivals map[string][]cloud.Envelope // by the id that EventBridge gave
 			ids      map[string]string           // by the event's name
 			report   *reports.Report
 			folder   reports.Folder
@@ -126,7 +126,7 @@ func specs() {
 
 // judgePolicy asks what LocalStack does not: whether the queue's policy lets through
 // what the rules match.
-func judgePolicy(ctx context.Context, aws *queue.AWS) (verdict.Verdict, error) {
+func judgePolicy(ctx context.Context, aws *cloud.AWS) (verdict.Verdict, error) {
 	v := verdict.Verdict{Check: "queue policy", Want: "sqs:SendMessage on the queue allowed to events.amazonaws.com", Outcome: verdict.Pass, Got: "allowed"}
 	refused, err := aws.RefusesEventBridge(ctx)
 	if refused != "" {
@@ -149,15 +149,15 @@ func readTemplate(file string) (string, error) {
 
 // putAndCollect puts all events, those last that must arrive, and takes what gets
 // to the queue until all of these are there and nothing more comes.
-func putAndCollect(ctx context.Context, aws *queue.AWS, table []event) (ids map[string]string, arrivals map[string][]queue.Envelope, err error) {
-	ids, arrivals = map[string]string{}, map[string][]queue.Envelope{}
+func putAndCollect(ctx context.Context, aws *cloud.AWS, table []event) (ids map[string]string, arrivals map[string][]cloud.Envelope, err error) {
+	ids, arrivals = map[string]string{}, map[string][]cloud.Envelope{}
 	missing := map[string]bool{}
 	for _, wanted := range []bool{false, true} {
 		for _, e := range table {
 			if e.arrives != wanted {
 				continue
 			}
-			put, err := aws.PutEvents(ctx, []queue.Envelope{e.envelope})
+			put, err := aws.PutEvents(ctx, []cloud.Envelope{e.envelope})
 			if err != nil {
 				return nil, nil, fmt.Errorf("put %s: %w", e.name, err)
 			}

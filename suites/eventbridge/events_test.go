@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/spotdrill/spotdrill/framework/queue"
+	"github.com/spotdrill/spotdrill/framework/cloud"
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/kind"
 )
@@ -17,7 +18,7 @@ const instance = "i-0123456789abcdef0"
 // interruption notices is for it.
 type event struct {
 	name     string
-	envelope queue.Envelope
+	envelope cloud.Envelope
 	arrives  bool
 }
 
@@ -25,12 +26,12 @@ type event struct {
 // rules may or may not let through the state running, health events of other
 // services or categories, and Auto Scaling's lifecycle actions.
 func events(at time.Time) []event {
-	spot := func(action string) queue.Envelope {
-		return notice(queue.SpotInterruption, at, map[string]any{"instance-action": action})
+	spot := func(action string) cloud.Envelope {
+		return notice(history.SpotInterruption, at, map[string]any{"instance-action": action})
 	}
-	state := func(s string) queue.Envelope { return notice(queue.StateChange, at, map[string]any{"state": s}) }
+	state := func(s string) cloud.Envelope { return notice(history.StateChange, at, map[string]any{"state": s}) }
 	// other is a spot notice under another source or type.
-	other := func(source, detailType string) queue.Envelope {
+	other := func(source, detailType string) cloud.Envelope {
 		e := spot("terminate")
 		e.Source, e.DetailType = source, detailType
 		return e
@@ -43,13 +44,13 @@ func events(at time.Time) []event {
 		{"spot-interruption-terminate", spot("terminate"), true},
 		{"spot-interruption-stop", spot("stop"), true},
 		{"spot-interruption-hibernate", spot("hibernate"), true},
-		{"rebalance-recommendation", notice(queue.RebalanceRecommendation, at, nil), true},
+		{"rebalance-recommendation", notice(history.RebalanceRecommendation, at, nil), true},
 		{"state-stopping", state("stopping"), true},
 		{"state-stopped", state("stopped"), true},
 		{"state-shutting-down", state("shutting-down"), true},
 		{"state-terminated", state("terminated"), true},
-		{"health-scheduled-change", notice(queue.ScheduledChange, at, nil), true},
-		{"capacity-reservation-interruption", notice(queue.CapacityReservationInterruption, at, nil), true},
+		{"health-scheduled-change", notice(history.ScheduledChange, at, nil), true},
+		{"capacity-reservation-interruption", notice(history.CapacityReservationInterruption, at, nil), true},
 
 		{"another-event-of-ec2", other("aws.ec2", "EBS Volume Notification"), false},
 		{"spot-notice-of-an-application", other("com.example.app", spotType), false},
@@ -65,8 +66,8 @@ func events(at time.Time) []event {
 }
 
 // notice is the event of a notice about the one instance.
-func notice(t queue.NoticeType, at time.Time, detail map[string]any) queue.Envelope {
-	envelopes, err := queue.Notice{Type: t, Instances: []string{instance}, Detail: detail}.Envelopes(kind.Region, at)
+func notice(t history.NoticeType, at time.Time, detail map[string]any) cloud.Envelope {
+	envelopes, err := cloud.Notice{Type: t, Instances: []string{instance}, Detail: detail}.Envelopes(kind.Region, at)
 	if err != nil {
 		panic(fmt.Sprintf("notice %s: %v", t, err)) // a type that is not on its own list
 	}
@@ -82,8 +83,8 @@ func (e event) title() string {
 }
 
 // judge compares what got to the queue under the event's id with what should.
-func (e event) judge(id string, arrived []queue.Envelope) verdict.Verdict {
-	v := verdict.Verdict{Check: "at the queue", Want: "nothing", Got: "nothing", Outcome: verdict.Pass, Numbers: map[string]float64{"messages": float64(len(arrived))}}
+func (e event) judge(id string, arrived []cloud.Envelope) verdict.Verdict {
+	v := verdict.Verdict{Check: "at the queue", Want: "nothing", Got: "nothing", Outcome: verdict.Pass, Numbers: history.Numbers{history.Messages: float64(len(arrived))}}
 	if e.arrives {
 		v.Want = fmt.Sprintf("one message: %q of %s, its detail unchanged", e.envelope.DetailType, e.envelope.Source)
 	}
@@ -106,7 +107,7 @@ func (e event) judge(id string, arrived []queue.Envelope) verdict.Verdict {
 }
 
 // same compares source, type and detail, as JSON writes it: keys sorted.
-func same(a, b queue.Envelope) bool {
+func same(a, b cloud.Envelope) bool {
 	text := func(detail any) string {
 		out, err := json.Marshal(detail)
 		if err != nil {
@@ -119,10 +120,10 @@ func same(a, b queue.Envelope) bool {
 
 // parse reads a message; one that is no envelope (an input transformer may make
 // it so) has no id, and so is none of the events.
-func parse(body string) queue.Envelope {
-	var e queue.Envelope
+func parse(body string) cloud.Envelope {
+	var e cloud.Envelope
 	if err := json.Unmarshal([]byte(body), &e); err != nil {
-		return queue.Envelope{}
+		return cloud.Envelope{}
 	}
 	return e
 }

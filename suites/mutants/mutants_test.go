@@ -48,7 +48,7 @@ var (
 	drillFlag     = flag.Bool("drill", false, "really drill: go test ./... must not")
 	mutantsFlag   = flag.String("mutants", "", "names of mutants, by comma; empty: all")
 	clusterFlag   = flag.String("cluster", run.DefaultCluster, "the name of the kind cluster")
-	proxyModeFlag = flag.String("proxy-mode", run.IPTables, "kube-proxy's mode: "+strings.Join(run.ProxyModes(), ", "))
+	proxyModeFlag = flag.String("proxy-mode", history.IPTables, "kube-proxy's mode: "+strings.Join(history.ProxyModes(), ", "))
 	binaryFlag    = flag.String("binary", "bin/spotdrill", "the static spotdrill binary that runs in the cluster")
 	outFlag       = flag.String("out", "reports/out/mutants", "the folder that histories and the table are written to")
 )

@@ -1,0 +1,130 @@
+package cloud
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+)
+
+const (
+	readyTimeout = 2 * time.Minute
+	pollInterval = 200 * time.Millisecond
+	// idleTimeout is shorter than LocalStack's own: a request must not be sent into
+	// a connection that is being closed.
+	idleTimeout = 15 * time.Second
+)
+
+// AWS is one LocalStack: its EventBridge, SQS, EC2 and CloudFormation.
+// It is safe for concurrent use once DeployStack has returned.
+type AWS struct {
+	endpoint string
+	region   string
+	http     *http.Client
+	stacks   *cloudformation.Client
+	events   *eventbridge.Client
+	queues   *sqs.Client
+	ec2      *ec2.Client
+	queueURL string // set by DeployStack
+}
+
+// Connect returns the clients for the LocalStack at endpoint (a URL). Nothing
+// is sent yet. The configuration is made here and nowhere else: the user's AWS
+// profile, environment, proxy settings and instance metadata are never read, so
+// that a drill can reach no account.
+func Connect(endpoint, region string) *AWS {
+	endpoint = strings.TrimSuffix(endpoint, "/")
+	client := &http.Client{
+		Timeout: 30 * time.Second,
+		Transport: &http.Transport{
+			DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+			MaxIdleConnsPerHost: 8,
+			IdleConnTimeout:     idleTimeout,
+		},
+	}
+	cfg := aws.Config{
+		Region:       region,
+		BaseEndpoint: aws.String(endpoint),
+		Credentials:  credentials.NewStaticCredentialsProvider("test", "test", ""),
+		HTTPClient:   client,
+	}
+	return &AWS{
+		endpoint: endpoint,
+		region:   region,
+		http:     client,
+		stacks:   cloudformation.NewFromConfig(cfg),
+		queues:   sqs.NewFromConfig(cfg),
+		ec2:      ec2.NewFromConfig(cfg),
+		// A retried PutEvents could put a notice twice: better an error.
+		events: eventbridge.NewFromConfig(cfg, func(o *eventbridge.Options) { o.Retryer = aws.NopRetryer{} }),
+	}
+}
+
+// WaitReady returns when LocalStack offers every service that a drill needs,
+// at the latest after two minutes. Its error says what was last seen.
+func (a *AWS) WaitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	for {
+		missing := a.checkHealth(ctx)
+		if missing == nil {
+			return nil
+		}
+		if err := pause(ctx, pollInterval); err != nil {
+			return fmt.Errorf("wait for LocalStack at %s: %w, last seen: %w", a.endpoint, err, missing)
+		}
+	}
+}
+
+// checkHealth says why LocalStack is not ready, nil when it is.
+func (a *AWS) checkHealth(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.endpoint+healthPath, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := a.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("health answers %s", resp.Status)
+	}
+	var health struct{ Services map[string]string }
+	if err := json.NewDecoder(resp.Body).Decode(&health); err != nil {
+		return fmt.Errorf("read health: %w", err)
+	}
+	for _, service := range []string{"cloudformation", "ec2", "events", "sqs"} {
+		if s := health.Services[service]; s != "available" && s != "running" {
+			return fmt.Errorf("service %s is %q", service, s)
+		}
+	}
+	return nil
+}
+
+// healthPath is where LocalStack tells of itself.
+const healthPath = "/_localstack/health"
+
+// pause waits for d, or returns why ctx ended first.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

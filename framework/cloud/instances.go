@@ -1,0 +1,158 @@
+package cloud
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+)
+
+const (
+	clusterTagPrefix = "kubernetes.io/cluster/"
+	// managedTag is what the node termination handler looks for by default.
+	managedTag = "aws-node-termination-handler/managed"
+)
+
+// Zone is the availability zone that instances are in.
+func (a *AWS) Zone() string { return zoneOf(a.region) }
+
+func zoneOf(region string) string { return region + "a" }
+
+// RunInstances starts one instance for each name and returns their ids by name.
+// What was started before an error is returned with it. The instances carry
+// none of Karpenter's tags: it would terminate them for want of a NodeClaim.
+func (a *AWS) RunInstances(ctx context.Context, cluster string, names []string) (map[string]string, error) {
+	started := make(map[string]string, len(names))
+	for _, name := range names {
+		out, err := a.ec2.RunInstances(ctx, &ec2.RunInstancesInput{
+			ImageId:      aws.String("ami-00000000000000001"),
+			InstanceType: types.InstanceTypeM5Large,
+			MinCount:     aws.Int32(1),
+			MaxCount:     aws.Int32(1),
+			Placement:    &types.Placement{AvailabilityZone: aws.String(a.Zone())},
+			TagSpecifications: []types.TagSpecification{{
+				ResourceType: types.ResourceTypeInstance,
+				Tags: []types.Tag{
+					{Key: aws.String("Name"), Value: aws.String(name)},
+					{Key: aws.String(clusterTagPrefix + cluster), Value: aws.String("owned")},
+					{Key: aws.String(managedTag), Value: aws.String("true")},
+				},
+			}},
+		})
+		if err != nil {
+			return started, fmt.Errorf("run instance %s: %w", name, err)
+		}
+		if len(out.Instances) != 1 {
+			return started, fmt.Errorf("run instance %s: got %d instances", name, len(out.Instances))
+		}
+		started[name] = aws.ToString(out.Instances[0].InstanceId)
+	}
+	return started, nil
+}
+
+// Instances returns the ids of the cluster's pending and running instances by
+// name. Two instances of one name are an error.
+func (a *AWS) Instances(ctx context.Context, cluster string) (map[string]string, error) {
+	found := map[string]string{}
+	pages := ec2.NewDescribeInstancesPaginator(a.ec2, &ec2.DescribeInstancesInput{Filters: []types.Filter{
+		{Name: aws.String("tag:" + clusterTagPrefix + cluster), Values: []string{"owned"}},
+		{Name: aws.String("instance-state-name"), Values: []string{"pending", "running"}},
+	}})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("list instances of cluster %s: %w", cluster, err)
+		}
+		for _, reservation := range page.Reservations {
+			for _, instance := range reservation.Instances {
+				name, id := nameOf(instance), aws.ToString(instance.InstanceId)
+				if other, taken := found[name]; taken {
+					return nil, fmt.Errorf("list instances of cluster %s: %s and %s are both called %q", cluster, other, id, name)
+				}
+				found[name] = id
+			}
+		}
+	}
+	return found, nil
+}
+
+// Tag gives an instance tags, in place of those that it has of the same keys.
+func (a *AWS) Tag(ctx context.Context, id string, tags map[string]string) error {
+	if len(tags) == 0 {
+		return nil
+	}
+	in := &ec2.CreateTagsInput{Resources: []string{id}}
+	for _, key := range slices.Sorted(maps.Keys(tags)) {
+		in.Tags = append(in.Tags, types.Tag{Key: aws.String(key), Value: aws.String(tags[key])})
+	}
+	if _, err := a.ec2.CreateTags(ctx, in); err != nil {
+		return fmt.Errorf("tag instance %s: %w", id, err)
+	}
+	return nil
+}
+
+// Network is what an instance of this LocalStack can be launched with.
+type Network struct {
+	AMI, Subnet, SecurityGroup string
+}
+
+// Network finds an AMI, and the default subnet and security group of the zone.
+// LocalStack makes up other ids at each start.
+func (a *AWS) Network(ctx context.Context) (Network, error) {
+	filter := func(name, value string) types.Filter {
+		return types.Filter{Name: aws.String(name), Values: []string{value}}
+	}
+	images, err := a.ec2.DescribeImages(ctx, &ec2.DescribeImagesInput{
+		Owners: []string{"amazon"}, Filters: []types.Filter{filter("architecture", "x86_64"), filter("root-device-type", "ebs")},
+	})
+	if err != nil {
+		return Network{}, fmt.Errorf("list images: %w", err)
+	}
+	subnets, err := a.ec2.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{
+		Filters: []types.Filter{filter("availability-zone", a.Zone()), filter("default-for-az", "true")},
+	})
+	if err != nil {
+		return Network{}, fmt.Errorf("list subnets: %w", err)
+	}
+	if len(images.Images) == 0 || len(subnets.Subnets) == 0 {
+		return Network{}, fmt.Errorf("LocalStack has %d images and %d default subnets in %s, want one of each", len(images.Images), len(subnets.Subnets), a.Zone())
+	}
+	subnet := subnets.Subnets[0]
+	groups, err := a.ec2.DescribeSecurityGroups(ctx, &ec2.DescribeSecurityGroupsInput{
+		Filters: []types.Filter{filter("vpc-id", aws.ToString(subnet.VpcId)), filter("group-name", "default")},
+	})
+	if err != nil {
+		return Network{}, fmt.Errorf("list security groups: %w", err)
+	}
+	if len(groups.SecurityGroups) == 0 {
+		return Network{}, fmt.Errorf("LocalStack's network %s has no default security group", aws.ToString(subnet.VpcId))
+	}
+	return Network{
+		AMI: aws.ToString(images.Images[0].ImageId), Subnet: aws.ToString(subnet.SubnetId),
+		SecurityGroup: aws.ToString(groups.SecurityGroups[0].GroupId),
+	}, nil
+}
+
+// Terminate ends the instances of these ids; without any it does nothing.
+func (a *AWS) Terminate(ctx context.Context, ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	if _, err := a.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids}); err != nil {
+		return fmt.Errorf("terminate instances %v: %w", ids, err)
+	}
+	return nil
+}
+
+func nameOf(instance types.Instance) string {
+	for _, tag := range instance.Tags {
+		if aws.ToString(tag.Key) == "Name" {
+			return aws.ToString(tag.Value)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,183 @@
+package cloud
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
+	ebtypes "github.com/aws/aws-sdk-go-v2/service/eventbridge/types"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
+)
+
+// maxEntries is how many events PutEvents takes in one call.
+const maxEntries = 10
+
+// errNoQueue is the error of whatever needs DeployStack to have run.
+var errNoQueue = errors.New("no queue: the stack is not deployed")
+
+// Put gives the notice to EventBridge and returns the id of each of its events,
+// which is also the id in the envelope that arrives in the queue. Nothing is
+// tried twice. Where EventBridge refused an event its id is empty and the error
+// says why.
+func (a *AWS) Put(ctx context.Context, n Notice) ([]string, error) {
+	envelopes, err := n.Envelopes(a.region, time.Now())
+	if err != nil {
+		return nil, fmt.Errorf("put notice: %w", err)
+	}
+	ids, err := a.PutEvents(ctx, envelopes)
+	if err != nil {
+		return ids, fmt.Errorf("put notice %s: %w", n.Type, err)
+	}
+	return ids, nil
+}
+
+// PutEvents gives events to EventBridge as they are, and returns their ids as
+// Put does. Version, id, account and region are EventBridge's to fill in.
+func (a *AWS) PutEvents(ctx context.Context, envelopes []Envelope) ([]string, error) {
+	return putEvents(ctx, a.events, defaultBus, envelopes)
+}
+
+// defaultBus is the bus that AWS's own events arrive on.
+const defaultBus = "default"
+
+func putEvents(ctx context.Context, client *eventbridge.Client, bus string, envelopes []Envelope) ([]string, error) {
+	var ids []string
+	for chunk := range slices.Chunk(envelopes, maxEntries) {
+		put, err := putChunk(ctx, client, bus, chunk)
+		ids = append(ids, put...)
+		if err != nil {
+			return ids, err
+		}
+	}
+	return ids, nil
+}
+
+func putChunk(ctx context.Context, client *eventbridge.Client, bus string, envelopes []Envelope) ([]string, error) {
+	entries := make([]ebtypes.PutEventsRequestEntry, len(envelopes))
+	for i, e := range envelopes {
+		detail, err := json.Marshal(e.Detail)
+		if err != nil {
+			return nil, fmt.Errorf("encode detail: %w", err)
+		}
+		at, err := time.Parse(time.RFC3339, e.Time)
+		if err != nil {
+			return nil, fmt.Errorf("time of the event: %w", err)
+		}
+		entries[i] = ebtypes.PutEventsRequestEntry{
+			EventBusName: &bus, Source: &e.Source, DetailType: &e.DetailType, Time: &at, Resources: e.Resources, Detail: aws.String(string(detail)),
+		}
+	}
+	out, err := client.PutEvents(ctx, &eventbridge.PutEventsInput{Entries: entries})
+	if err != nil {
+		return nil, err
+	}
+	if len(out.Entries) != len(entries) {
+		return nil, fmt.Errorf("sent %d events, got %d answers", len(entries), len(out.Entries))
+	}
+	ids := make([]string, len(entries))
+	var refused []error
+	for i, entry := range out.Entries {
+		ids[i] = aws.ToString(entry.EventId)
+		if entry.ErrorCode != nil || ids[i] == "" {
+			err := fmt.Errorf("event %d refused: %s: %s", i, aws.ToString(entry.ErrorCode), aws.ToString(entry.ErrorMessage))
+			if aws.ToString(entry.ErrorCode) == "NotAuthorizedForSourceException" {
+				err = fmt.Errorf("%w: %w", err, ErrReservedSource)
+			}
+			refused = append(refused, err)
+		}
+	}
+	if out.FailedEntryCount > 0 && refused == nil {
+		refused = append(refused, fmt.Errorf("%d events refused without a reason", out.FailedEntryCount))
+	}
+	return ids, errors.Join(refused...)
+}
+
+// SendRaw puts body straight into the queue, past EventBridge, and returns the
+// SQS message id. SQS refuses an empty body. Nothing is tried twice.
+func (a *AWS) SendRaw(ctx context.Context, body string) (messageID string, err error) {
+	if a.queueURL == "" {
+		return "", fmt.Errorf("send message: %w", errNoQueue)
+	}
+	out, err := a.queues.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: &a.queueURL, MessageBody: &body},
+		func(o *sqs.Options) { o.Retryer = aws.NopRetryer{} })
+	if err != nil {
+		return "", fmt.Errorf("send message: %w", err)
+	}
+	return aws.ToString(out.MessageId), nil
+}
+
+// Take receives up to ten messages, waits so long for the first of them (whole
+// seconds), deletes them and returns their bodies.
+func (a *AWS) Take(ctx context.Context, wait time.Duration) (bodies []string, err error) {
+	if a.queueURL == "" {
+		return nil, fmt.Errorf("take messages: %w", errNoQueue)
+	}
+	out, err := a.queues.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
+		QueueUrl: &a.queueURL, MaxNumberOfMessages: maxEntries, WaitTimeSeconds: int32(wait.Seconds()),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("take messages: %w", err)
+	}
+	for _, m := range out.Messages {
+		if _, err := a.queues.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &a.queueURL, ReceiptHandle: m.ReceiptHandle}); err != nil {
+			return bodies, fmt.Errorf("delete a message that was taken: %w", err)
+		}
+		bodies = append(bodies, aws.ToString(m.Body))
+	}
+	return bodies, nil
+}
+
+// Purge empties the queue, messages in flight included, and checks that it did.
+// (LocalStack lacks the rule of AWS that allows it once in 60 s.)
+func (a *AWS) Purge(ctx context.Context) error {
+	if a.queueURL == "" {
+		return fmt.Errorf("purge queue: %w", errNoQueue)
+	}
+	if _, err := a.queues.PurgeQueue(ctx, &sqs.PurgeQueueInput{QueueUrl: &a.queueURL}); err != nil {
+		return fmt.Errorf("purge queue: %w", err)
+	}
+	visible, invisible, err := a.Depth(ctx)
+	if err != nil {
+		return fmt.Errorf("purge queue: %w", err)
+	}
+	if visible+invisible > 0 {
+		return fmt.Errorf("purge queue: %d visible and %d invisible messages are left", visible, invisible)
+	}
+	return nil
+}
+
+// Depth counts the messages that wait in the queue and those that were handed
+// out and neither deleted nor redelivered yet.
+func (a *AWS) Depth(ctx context.Context) (visible, invisible int, err error) {
+	const waiting, inFlight = sqstypes.QueueAttributeNameApproximateNumberOfMessages, sqstypes.QueueAttributeNameApproximateNumberOfMessagesNotVisible
+	found, err := a.attributes(ctx, waiting, inFlight)
+	if err != nil {
+		return 0, 0, fmt.Errorf("queue depth: %w", err)
+	}
+	if visible, err = strconv.Atoi(found[string(waiting)]); err != nil {
+		return 0, 0, fmt.Errorf("queue depth: %s: %w", waiting, err)
+	}
+	if invisible, err = strconv.Atoi(found[string(inFlight)]); err != nil {
+		return 0, 0, fmt.Errorf("queue depth: %s: %w", inFlight, err)
+	}
+	return visible, invisible, nil
+}
+
+// attributes reads these of the queue.
+func (a *AWS) attributes(ctx context.Context, names ...sqstypes.QueueAttributeName) (map[string]string, error) {
+	if a.queueURL == "" {
+		return nil, errNoQueue
+	}
+	out, err := a.queues.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: &a.queueURL, AttributeNames: names})
+	if err != nil {
+		return nil, err
+	}
+	return out.Attributes, nil
+}

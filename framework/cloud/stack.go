@@ -1,0 +1,166 @@
+package cloud
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/smithy-go"
+)
+
+//go:embed stack.yaml
+var stackTemplate string
+
+const stackTimeout = 2 * time.Minute
+
+// clusterName is what both a stack and a queue may be called.
+var clusterName = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9-]{0,62}$`)
+
+// DeployStack makes the queue of that name and the rules that feed it. A stack
+// that is complete is used as it is; one that failed is deleted and made anew.
+// The error of a failure carries the stack's own events. It takes two minutes
+// at most.
+func (a *AWS) DeployStack(ctx context.Context, cluster string) error {
+	if !clusterName.MatchString(cluster) {
+		return fmt.Errorf("deploy stack: cluster name %q does not match %s", cluster, clusterName)
+	}
+	ctx, cancel := context.WithTimeout(ctx, stackTimeout)
+	defer cancel()
+	if err := a.ensureStack(ctx, cluster); err != nil {
+		return fmt.Errorf("deploy stack of cluster %s: %w", cluster, err)
+	}
+	out, err := a.queues.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: &cluster})
+	if err != nil {
+		return fmt.Errorf("deploy stack of cluster %s: find its queue: %w", cluster, err)
+	}
+	a.queueURL = aws.ToString(out.QueueUrl)
+	return nil
+}
+
+// QueueURL is the queue's URL for a client that reaches SQS at endpoint, for
+// instance through the proxy. LocalStack's own URL, which an empty endpoint
+// gives, names a host that only public DNS knows. It is empty before DeployStack.
+func (a *AWS) QueueURL(endpoint string) string {
+	own, err := url.Parse(a.queueURL)
+	if err != nil || endpoint == "" || a.queueURL == "" {
+		return a.queueURL
+	}
+	return strings.TrimSuffix(endpoint, "/") + own.Path
+}
+
+func (a *AWS) ensureStack(ctx context.Context, cluster string) error {
+	stack := stackName(cluster)
+	status, err := a.settledStack(ctx, stack)
+	if err != nil {
+		return err
+	}
+	switch status {
+	case types.StackStatusCreateComplete, types.StackStatusUpdateComplete:
+		return nil
+	case absent:
+	default:
+		if err := a.DeleteStack(ctx, cluster); err != nil {
+			return fmt.Errorf("the failed one: %w", err)
+		}
+	}
+	return a.createStack(ctx, stack, stackTemplate, parametersOf(cluster))
+}
+
+// DeleteStack removes the cluster's stack, queue and rules included, and waits until
+// it is gone.
+func (a *AWS) DeleteStack(ctx context.Context, cluster string) error {
+	stack := stackName(cluster)
+	if _, err := a.stacks.DeleteStack(ctx, &cloudformation.DeleteStackInput{StackName: &stack}); err != nil {
+		return fmt.Errorf("delete stack %s: %w", stack, err)
+	}
+	status, err := a.settledStack(ctx, stack)
+	if err != nil {
+		return fmt.Errorf("delete stack %s: %w", stack, err)
+	}
+	if status != absent {
+		return fmt.Errorf("delete stack %s: it is %s: %s", stack, status, a.stackEvents(ctx, stack))
+	}
+	return nil
+}
+
+// stackName is the name of a cluster's stack.
+func stackName(cluster string) string { return "spotdrill-" + cluster }
+
+func parametersOf(cluster string) []types.Parameter {
+	return []types.Parameter{{ParameterKey: aws.String(clusterParameter), ParameterValue: &cluster}}
+}
+
+func (a *AWS) createStack(ctx context.Context, stack, template string, parameters []types.Parameter) error {
+	_, err := a.stacks.CreateStack(ctx, &cloudformation.CreateStackInput{StackName: &stack, TemplateBody: &template, Parameters: parameters})
+	if err != nil {
+		return fmt.Errorf("create: %w", err)
+	}
+	status, err := a.settledStack(ctx, stack)
+	if err != nil {
+		return err
+	}
+	if status != types.StackStatusCreateComplete {
+		return fmt.Errorf("it is %s: %s", status, a.stackEvents(ctx, stack))
+	}
+	return nil
+}
+
+// absent is the status of a stack that is not there.
+const absent types.StackStatus = ""
+
+// settledStack waits until nothing is in progress and returns the status then.
+func (a *AWS) settledStack(ctx context.Context, stack string) (types.StackStatus, error) {
+	for {
+		status, err := a.stackStatus(ctx, stack)
+		if err != nil {
+			return absent, fmt.Errorf("describe: %w", err)
+		}
+		if !strings.HasSuffix(string(status), "_IN_PROGRESS") {
+			return status, nil
+		}
+		if err := pause(ctx, pollInterval); err != nil {
+			return absent, fmt.Errorf("%w, last seen %s: %s", err, status, a.stackEvents(context.WithoutCancel(ctx), stack))
+		}
+	}
+}
+
+func (a *AWS) stackStatus(ctx context.Context, stack string) (types.StackStatus, error) {
+	out, err := a.stacks.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &stack})
+	var refused smithy.APIError
+	if errors.As(err, &refused) && strings.Contains(refused.ErrorMessage(), "does not exist") {
+		return absent, nil
+	}
+	if err != nil {
+		return absent, err
+	}
+	if len(out.Stacks) == 0 || out.Stacks[0].StackStatus == types.StackStatusDeleteComplete {
+		return absent, nil
+	}
+	return out.Stacks[0].StackStatus, nil
+}
+
+// stackEvents tells which resources came to what, newest first.
+func (a *AWS) stackEvents(ctx context.Context, stack string) string {
+	out, err := a.stacks.DescribeStackEvents(ctx, &cloudformation.DescribeStackEventsInput{StackName: &stack})
+	if err != nil {
+		return fmt.Sprintf("its events cannot be read: %v", err)
+	}
+	lines := make([]string, 0, len(out.StackEvents))
+	for _, e := range out.StackEvents {
+		line := fmt.Sprintf("%s %s", aws.ToString(e.LogicalResourceId), e.ResourceStatus)
+		if e.ResourceStatusReason != nil {
+			line += " (" + *e.ResourceStatusReason + ")"
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "; ")
+}

@@ -1,0 +1,174 @@
+package history
+
+import "slices"
+
+// The words that a scenario, a handler's description and a history share. Each
+// closed list stands here and nowhere else.
+
+// Phase is a part of a drill. Its begin is a RunPhase event.
+type Phase string
+
+// The phases, in their order.
+const (
+	Arrange Phase = "arrange" // the cluster is made to look as the scenario wants it
+	Record  Phase = "record"  // watches, prober and queue record; nothing has happened yet
+	Steps   Phase = "steps"   // what the scenario does
+	Settle  Phase = "settle"  // recording goes on after the last step
+	Restore Phase = "restore" // the cluster is put back; what happens now is the harness's doing
+)
+
+// Begins returns the event that begins the phase.
+func (p Phase) Begins() Event { return Event{Kind: RunPhase, Key: string(p)} }
+
+// BegunBy reports whether the event begins the phase.
+func (p Phase) BegunBy(e Event) bool { return e.Kind == RunPhase && e.Key == string(p) }
+
+// NoticeType is a kind of notice that AWS gives of an instance's end.
+type NoticeType string
+
+// The notice types.
+const (
+	SpotInterruption                NoticeType = "spot-interruption"
+	RebalanceRecommendation         NoticeType = "rebalance-recommendation"
+	StateChange                     NoticeType = "state-change"
+	ScheduledChange                 NoticeType = "scheduled-change"
+	CapacityReservationInterruption NoticeType = "capacity-reservation-interruption"
+)
+
+// NoticeTypes lists every notice type: those that EventBridge's rules let through.
+func NoticeTypes() []NoticeType {
+	return []NoticeType{SpotInterruption, RebalanceRecommendation, StateChange, ScheduledChange, CapacityReservationInterruption}
+}
+
+// FaultType is a way in which SQS goes wrong.
+type FaultType string
+
+// The fault types; docs/faults.md says what a client sees of each.
+const (
+	Delay       FaultType = "delay"       // each answer comes late
+	Throttle    FaultType = "throttle"    // calls are refused: ThrottlingException or RequestThrottled
+	ServerError FaultType = "error"       // calls are refused: HTTP 500 or 503
+	Reset       FaultType = "reset"       // the connection is reset in place of an answer; the call has no effect
+	BlackHole   FaultType = "black-hole"  // calls are accepted and not answered; they have no effect
+	Duplicate   FaultType = "duplicate"   // what is received is delivered a second time
+	Reorder     FaultType = "reorder"     // the order within a batch is reversed
+	LostAnswer  FaultType = "lost-answer" // the call takes effect, and the connection is reset in place of the answer
+)
+
+// FaultTypes lists every fault type.
+func FaultTypes() []FaultType {
+	return []FaultType{Delay, Throttle, ServerError, Reset, BlackHole, Duplicate, Reorder, LostAnswer}
+}
+
+// CommitPoint is the point from which on a handler may delete a message.
+type CommitPoint string
+
+// The commit points.
+const (
+	// CommitReceived: at once; a handler that dies then has lost the notice.
+	CommitReceived CommitPoint = "received"
+	// CommitRecorded: when the drain is under way and recorded in the cluster, so
+	// that it goes on after a restart.
+	CommitRecorded CommitPoint = "recorded"
+	// CommitDrained: when the node is drained.
+	CommitDrained CommitPoint = "drained"
+)
+
+// CommitPoints lists every commit point.
+func CommitPoints() []CommitPoint {
+	return []CommitPoint{CommitReceived, CommitRecorded, CommitDrained}
+}
+
+// ProxyMode is kube-proxy's mode.
+type ProxyMode string
+
+// The modes; IPVS only where the kernel has it.
+const (
+	IPTables ProxyMode = "iptables"
+	NFTables ProxyMode = "nftables"
+	IPVS     ProxyMode = "ipvs"
+)
+
+// ProxyModes lists every mode, the default first.
+func ProxyModes() []ProxyMode { return []ProxyMode{IPTables, NFTables, IPVS} }
+
+// Disturbance is what a drill does to the handler under test.
+type Disturbance string
+
+// The disturbances.
+const (
+	KillHandler   Disturbance = "kill"    // SIGKILL for the processes of its containers; the kubelet starts them again
+	UpdateHandler Disturbance = "update"  // a rolling update to the same image
+	CutOffHandler Disturbance = "cut-off" // what it sends to the Kubernetes API is dropped for a time
+	ScaleHandler  Disturbance = "scale"   // another number of replicas
+)
+
+// Disturbances lists every disturbance.
+func Disturbances() []Disturbance {
+	return []Disturbance{KillHandler, UpdateHandler, CutOffHandler, ScaleHandler}
+}
+
+// Disruption is what a drill does to CoreDNS.
+type Disruption string
+
+// The disruptions.
+const (
+	DeleteDNSPods Disruption = "delete"  // its pods are deleted, as kubectl delete does
+	KillDNSPods   Disruption = "kill"    // SIGKILL for the processes of its containers; the kubelet starts them again
+	RestartDNS    Disruption = "restart" // a rolling restart of the Deployment
+	DrainDNSNode  Disruption = "drain"   // the node is cordoned and all its pods evicted, as kubectl drain does
+	ScaleDNS      Disruption = "scale"   // another number of replicas
+)
+
+// Disruptions lists every disruption.
+func Disruptions() []Disruption {
+	return []Disruption{DeleteDNSPods, KillDNSPods, RestartDNS, DrainDNSNode, ScaleDNS}
+}
+
+// Words returns the members of a closed list as strings, for flags and messages.
+func Words[T ~string](list []T) []string {
+	words := make([]string, len(list))
+	for i, word := range list {
+		words[i] = string(word)
+	}
+	return words
+}
+
+// Knows reports whether a closed list has the word.
+func Knows[T ~string](list []T, word string) bool { return slices.Contains(Words(list), word) }
+
+// Number names a figure of an event. The comments at the kinds say which a kind
+// has; the unit is part of what a name means.
+type Number string
+
+// The figures of events. Durations are in seconds.
+const (
+	Took           Number = "took"             // s, of a call, or of killing a node
+	Messages       Number = "messages"         // of a receive
+	Polls          Number = "polls"            // of a receive: requests to the upstream
+	Visible        Number = "visible"          // messages in the queue
+	Invisible      Number = "invisible"        // messages handed out
+	MinAvailable   Number = "min_available"    // of a PodDisruptionBudget
+	Priority       Number = "priority"         // of a pod
+	Grace          Number = "grace"            // s, of a pod or of its termination
+	ToleratesDrain Number = "tolerates_cordon" // 1 for a pod that tolerates node.kubernetes.io/unschedulable
+	Restarts       Number = "restarts"         // of a container
+	ExitCode       Number = "exit_code"        // of a container
+	LameduckTime   Number = "seconds"          // s, that CoreDNS logged
+	Replicas       Number = "replicas"         // that CoreDNS is scaled to
+	Requests       Number = "requests"         // to the API server
+	Asked          Number = "asked"            // queries
+	UnsentQueries  Number = "unsent"           // queries that never left
+	Dropped        Number = "dropped"          // packets of a handler that is cut off; answers that the prober could not take
+	LateP99        Number = "late_p99"         // s, that queries left after their time
+	LateMax        Number = "late_max"         // s
+	ClockBound     Number = "clock_bound"      // s, how far two clocks may be apart
+	FlowCount      Number = "flows"            // on record
+	Overflows      Number = "overflows"        // times that flow events were lost
+	InsertFailed   Number = "insert_failed"    // packets without a connection tracking entry
+	Resolution     Number = "resolution"       // s, of a flow's times
+	RecorderCPU    Number = "cpu"              // s, that recording flows used
+)
+
+// Numbers are the figures of an event.
+type Numbers map[Number]float64

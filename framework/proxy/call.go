@@ -1,0 +1,199 @@
+package proxy
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// call is what the proxy understood of one API request. AWS SDKs speak to SQS
+// in JSON with the action in a header; older ones send a form with an Action
+// field and read XML. Every other service is only named.
+type call struct {
+	service   string // as in the credential scope: sqs, ec2, …; empty where unknown
+	action    string // API action, else "METHOD /path"
+	json      bool   // the JSON protocol of SQS, not the form
+	inspected bool   // the request's body was small enough to be read
+	client    string // the address that it came from, without its port
+
+	queue    string // name
+	queueURL string
+	wait     int // seconds of long poll that ReceiveMessage asks for
+	most     int // messages that ReceiveMessage takes
+	entries  []entry
+
+	body  []byte
+	form  url.Values // of the query protocol
+	inURL bool       // the form came as the URL's query
+}
+
+// entry is one message of a DeleteMessage, ChangeMessageVisibility or batch.
+type entry struct {
+	id     string // within a batch
+	handle string
+}
+
+const sqsTarget = "AmazonSQS."
+
+// credentialScope finds the service in a SigV4 Authorization header.
+var credentialScope = regexp.MustCompile(`Credential=[^/,\s]*/\d+/[^/,\s]*/([a-zA-Z0-9.-]+)/aws4_request`)
+
+// parseCall reads a request and its body, which is nil where it was too large
+// to inspect. What it cannot make sense of it leaves empty: whether a request
+// is valid is for the upstream to judge.
+func parseCall(r *http.Request, body []byte, inspected bool) call {
+	c := call{body: body, inspected: inspected}
+	c.client, _, _ = net.SplitHostPort(r.RemoteAddr)
+	if m := credentialScope.FindStringSubmatch(r.Header.Get("Authorization")); m != nil {
+		c.service = m[1]
+	}
+	target := r.Header.Get("X-Amz-Target")
+	if action, ok := strings.CutPrefix(target, sqsTarget); ok {
+		c.service, c.action, c.json = "sqs", action, true
+		c.parseJSON()
+		return c
+	}
+	if target != "" {
+		c.action = target[strings.LastIndexByte(target, '.')+1:]
+		return c
+	}
+	if c.form = formOf(r, body); c.form.Get("Action") == "" {
+		c.form = r.URL.Query()
+		c.inURL = true
+	}
+	if c.action = c.form.Get("Action"); c.action == "" {
+		c.action = r.Method + " " + r.URL.Path
+		return c
+	}
+	if c.isSQS() {
+		c.parseForm(r)
+	}
+	return c
+}
+
+func formOf(r *http.Request, body []byte) url.Values {
+	if !strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded") {
+		return nil
+	}
+	form, err := url.ParseQuery(string(body))
+	if err != nil {
+		return nil
+	}
+	return form
+}
+
+func (c *call) isSQS() bool { return c.service == "sqs" }
+
+// isReceive is true for a call that may be answered with messages.
+func (c *call) isReceive() bool { return c.isSQS() && c.action == "ReceiveMessage" }
+
+// longPolls is true where the proxy waits in the client's place. A length that
+// SQS does not allow is left for the upstream to refuse.
+func (c *call) longPolls() bool {
+	return c.isReceive() && c.inspected && c.wait >= 1 && c.wait <= 20
+}
+
+func (c *call) parseJSON() {
+	var in struct {
+		QueueURL        string `json:"QueueUrl"`
+		QueueName       string
+		WaitTimeSeconds *int
+		MaxNumber       *int `json:"MaxNumberOfMessages"`
+		ReceiptHandle   string
+		Entries         []struct {
+			ID            string `json:"Id"`
+			ReceiptHandle string
+		}
+	}
+	// A field of the wrong type does not keep the others from being read.
+	_ = json.Unmarshal(c.body, &in)
+	c.setQueue(in.QueueURL, in.QueueName)
+	if in.WaitTimeSeconds != nil {
+		c.wait = *in.WaitTimeSeconds
+	}
+	c.most = 1
+	if in.MaxNumber != nil {
+		c.most = *in.MaxNumber
+	}
+	c.addEntry("", in.ReceiptHandle)
+	for _, e := range in.Entries {
+		c.addEntry(e.ID, e.ReceiptHandle)
+	}
+}
+
+func (c *call) parseForm(r *http.Request) {
+	queueURL := c.form.Get("QueueUrl")
+	if queueURL == "" && strings.Count(r.URL.Path, "/") >= 2 {
+		queueURL = (&url.URL{Scheme: "http", Host: r.Host, Path: r.URL.Path}).String()
+	}
+	c.setQueue(queueURL, c.form.Get("QueueName"))
+	if wait, err := strconv.Atoi(c.form.Get("WaitTimeSeconds")); err == nil {
+		c.wait = wait
+	}
+	c.most = 1
+	if most, err := strconv.Atoi(c.form.Get("MaxNumberOfMessages")); err == nil {
+		c.most = most
+	}
+	c.addEntry("", c.form.Get("ReceiptHandle"))
+	for _, list := range []string{"DeleteMessageBatchRequestEntry", "ChangeMessageVisibilityBatchRequestEntry"} {
+		for i := 1; i <= maxBatch; i++ {
+			prefix := fmt.Sprintf("%s.%d.", list, i)
+			c.addEntry(c.form.Get(prefix+"Id"), c.form.Get(prefix+"ReceiptHandle"))
+		}
+	}
+}
+
+// maxBatch is how many entries SQS takes in one batch.
+const maxBatch = 10
+
+func (c *call) setQueue(queueURL, name string) {
+	c.queueURL, c.queue = queueURL, name
+	if u, err := url.Parse(queueURL); err == nil && queueURL != "" {
+		c.queue = path.Base(u.Path)
+	}
+}
+
+func (c *call) addEntry(id, handle string) {
+	if handle != "" {
+		c.entries = append(c.entries, entry{id: id, handle: handle})
+	}
+}
+
+// withWait is the request's body and URL query for a poll of that many seconds.
+// The rest of the request stays as the client wrote it. (Its signature covers
+// the old body; LocalStack does not check signatures.)
+func (c *call) withWait(seconds int, query string) (body []byte, newQuery string, err error) {
+	if !c.json {
+		form := url.Values{}
+		for k, v := range c.form {
+			form[k] = v
+		}
+		form.Set("WaitTimeSeconds", strconv.Itoa(seconds))
+		if c.inURL {
+			return c.body, form.Encode(), nil
+		}
+		return []byte(form.Encode()), query, nil
+	}
+	fields := map[string]json.RawMessage{}
+	if err := json.Unmarshal(c.body, &fields); err != nil {
+		return nil, "", fmt.Errorf("read ReceiveMessage request: %w", err)
+	}
+	fields["WaitTimeSeconds"] = json.RawMessage(strconv.Itoa(seconds))
+	body, err = json.Marshal(fields)
+	return body, query, err
+}
+
+// name is the call's action for the record: bare for SQS, service:Action as in
+// IAM for any other service.
+func (c *call) name() string {
+	if c.isSQS() || c.service == "" {
+		return c.action
+	}
+	return c.service + ":" + c.action
+}

@@ -1,0 +1,233 @@
+package proxy
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+// Fault is something that the proxy does wrong on purpose. It ends when its
+// time is over or when the last of its calls is done, whichever comes first.
+type Fault struct {
+	Name string            `json:"name"` // as events call it
+	Type history.FaultType `json:"type"`
+	// Actions are the API actions that it hits. None: all of them, but only
+	// deletions with LostAnswer. Duplicate and Reorder hit ReceiveMessage.
+	Actions []string      `json:"actions,omitempty"`
+	Count   int           `json:"count,omitempty"` // calls that it hits; 0 for any number
+	For     time.Duration `json:"for,omitempty"`   // 0 for no limit of time
+
+	By     time.Duration `json:"by,omitempty"`     // Delay
+	Code   string        `json:"code,omitempty"`   // Throttle
+	Status int           `json:"status,omitempty"` // ServerError
+	After  time.Duration `json:"after,omitempty"`  // Duplicate
+	// ToAnother gives what Duplicate copies to clients of another address only.
+	ToAnother bool `json:"toAnother,omitempty"`
+}
+
+func (f Fault) validate() error {
+	switch {
+	case !slices.Contains(history.FaultTypes(), f.Type):
+		return fmt.Errorf("unknown fault type %q, allowed: %q", f.Type, history.FaultTypes())
+	case f.Name == "":
+		return errors.New("a fault needs a name")
+	case f.Count <= 0 && f.For <= 0:
+		return fmt.Errorf("fault %s needs a count or a time", f.Name)
+	}
+	return nil
+}
+
+func (f Fault) hits(action string) bool {
+	switch {
+	case f.Type == history.Duplicate || f.Type == history.Reorder:
+		return action == "ReceiveMessage"
+	case len(f.Actions) > 0:
+		return slices.Contains(f.Actions, action)
+	case f.Type == history.LostAnswer:
+		return strings.HasPrefix(action, "DeleteMessage")
+	}
+	return true
+}
+
+// activeFault is a fault that is on.
+type activeFault struct {
+	Fault
+	left  int           // calls that it may still hit, where Count is set
+	open  int           // calls that it has hit and copies that it holds back
+	over  chan struct{} // closed at its end
+	timer *time.Timer   // nil without a limit of time
+}
+
+// faults are those that are on, in the order in which they were set. Of those
+// that refuse a call the first one does; the others add up.
+type faults struct {
+	records *records
+
+	mu     sync.Mutex
+	active []*activeFault
+	copies []copied
+}
+
+// begin sets a fault.
+func (fs *faults) begin(f Fault) error {
+	if err := f.validate(); err != nil {
+		return err
+	}
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if slices.ContainsFunc(fs.active, func(a *activeFault) bool { return a.Name == f.Name }) {
+		return fmt.Errorf("fault %s is on already", f.Name)
+	}
+	a := &activeFault{Fault: f, left: f.Count, over: make(chan struct{})}
+	fs.active = append(fs.active, a)
+	fs.records.add(a.event(history.FaultBegun, fs.records.now()))
+	if f.For > 0 {
+		a.timer = time.AfterFunc(f.For, func() {
+			fs.mu.Lock()
+			defer fs.mu.Unlock()
+			fs.end(a, "time")
+		})
+	}
+	return nil
+}
+
+// clear ends every fault.
+func (fs *faults) clear() {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	for len(fs.active) > 0 {
+		fs.end(fs.active[0], "cleared")
+	}
+}
+
+// end needs mu. One that has ended already is left alone.
+func (fs *faults) end(a *activeFault, why string) {
+	i := slices.Index(fs.active, a)
+	if i < 0 {
+		return
+	}
+	fs.active = slices.Delete(fs.active, i, i+1)
+	fs.copies = slices.DeleteFunc(fs.copies, func(c copied) bool { return c.fault == a })
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+	close(a.over)
+	e := a.event(history.FaultEnded, fs.records.now())
+	e.Reason = why
+	fs.records.add(e)
+}
+
+func (a *activeFault) event(kind history.Kind, at time.Duration) history.Event {
+	return history.Event{Kind: kind, At: at, Key: a.Name, Reason: string(a.Type)}
+}
+
+// take finds the first fault of these types that hits the action, and counts
+// the hit; nil where there is none. The caller reports the call's end to done.
+func (fs *faults) take(action string, types ...history.FaultType) *activeFault {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	for _, a := range fs.active {
+		if slices.Contains(types, a.Type) && (a.Count == 0 || a.left > 0) && a.hits(action) {
+			a.left--
+			a.open++
+			return a
+		}
+	}
+	return nil
+}
+
+// done says that a call which the fault hit, or a copy that it held back, is
+// out of the proxy.
+func (fs *faults) done(a *activeFault) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if a.open--; a.Count > 0 && a.left <= 0 && a.open == 0 {
+		fs.end(a, "count")
+	}
+}
+
+// copied is a message that is to be delivered a second time.
+type copied struct {
+	fault *activeFault
+	json  bool   // the protocol that raw is of
+	queue string // name
+	raw   []byte // the message as it stands in an answer
+	message
+	due    time.Time
+	client string // the address that it was first delivered to
+}
+
+// isFor is true where the call may be given the copy.
+func (held copied) isFor(c *call) bool {
+	return held.json == c.json && held.queue == c.queue && !time.Now().Before(held.due) && (!held.fault.ToAnother || held.client != c.client)
+}
+
+// hold keeps a copy until it is due.
+func (fs *faults) hold(c copied) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if !slices.Contains(fs.active, c.fault) {
+		return // it has ended meanwhile
+	}
+	c.fault.open++
+	fs.copies = append(fs.copies, c)
+}
+
+// due takes up to so many copies that this call may be given.
+func (fs *faults) due(c *call, most int) []copied {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	var out []copied
+	fs.copies = slices.DeleteFunc(fs.copies, func(held copied) bool {
+		if len(out) >= most || !held.isFor(c) {
+			return false
+		}
+		out = append(out, held)
+		return true
+	})
+	return out
+}
+
+// isDue is true where a copy waits for this call.
+func (fs *faults) isDue(c *call) bool {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	return slices.ContainsFunc(fs.copies, func(held copied) bool { return held.isFor(c) })
+}
+
+// on is false where nothing may happen to messages that are received.
+func (fs *faults) on() bool {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	return len(fs.active) > 0
+}
+
+// serveBegin sets the fault that the request's body describes.
+func (fs *faults) serveBegin(w http.ResponseWriter, r *http.Request) {
+	decoder := json.NewDecoder(io.LimitReader(r.Body, maxInspected))
+	decoder.DisallowUnknownFields()
+	var f Fault
+	err := decoder.Decode(&f)
+	if err == nil {
+		err = fs.begin(f)
+	}
+	if err != nil {
+		http.Error(w, "set a fault: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// serveClear ends every fault.
+func (fs *faults) serveClear(w http.ResponseWriter, _ *http.Request) {
+	fs.clear()
+	w.WriteHeader(http.StatusNoContent)
+}

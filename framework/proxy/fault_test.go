@@ -1,0 +1,272 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+func TestARefusalIsWhatTheSDKKnowsFromSQS(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault     Fault
+		code      string
+		status    int
+		throttles bool
+	}{
+		"throttled":            {Fault{Type: Throttle}, "ThrottlingException", 400, true},
+		"throttled by SQS":     {Fault{Type: Throttle, Code: "RequestThrottled"}, "RequestThrottled", 403, true},
+		"an internal error":    {Fault{Type: ServerError, Status: 500}, "InternalFailure", 500, false},
+		"no service available": {Fault{Type: ServerError, Status: 503}, "ServiceUnavailable", 503, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := newFaultyQueue(t, "a")
+			c.fault.Name, c.fault.Count = "f", 1
+			q.set(t, c.fault)
+			_, err := q.receive(t.Context(), 10, 20)
+			var api smithy.APIError
+			var response *smithyhttp.ResponseError
+			if !errors.As(err, &api) || api.ErrorCode() != c.code || !errors.As(err, &response) || response.HTTPStatusCode() != c.status {
+				t.Fatalf("the SDK says %v", err)
+			}
+			if got := retry.IsErrorThrottles(retry.DefaultThrottles).IsErrorThrottle(err).Bool(); got != c.throttles {
+				t.Errorf("for the SDK it is throttling: %t", got)
+			}
+			if !retry.NewStandard().IsErrorRetryable(err) {
+				t.Error("the SDK would not try again")
+			}
+			if q.reached("ReceiveMessage") {
+				t.Error("the call reached the queue")
+			}
+			call := awaitEvent(t, q.rec, func(e history.Event) bool { return e.Kind == history.SQSCall })
+			if call.Status != c.status || call.Reason != c.code || !strings.Contains(call.Note, "fault f") {
+				t.Errorf("recorded %+v", call)
+			}
+			if messages, err := q.receive(t.Context(), 10, 0); err != nil || ids(messages) != "m-0" {
+				t.Errorf("afterwards: %q, %v", ids(messages), err)
+			}
+		})
+	}
+}
+
+func TestARefusalInTheQueryProtocol(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault  Fault
+		status int
+		want   string
+	}{
+		"throttled":         {Fault{Type: Throttle}, 400, "<Type>Sender</Type><Code>ThrottlingException</Code>"},
+		"throttled by SQS":  {Fault{Type: Throttle, Code: "RequestThrottled"}, 403, "<Type>Sender</Type><Code>RequestThrottled</Code>"},
+		"an internal error": {Fault{Type: ServerError, Status: 500}, 500, "<Type>Receiver</Type><Code>InternalFailure</Code>"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := newFaultyQueue(t)
+			c.fault.Name, c.fault.Count = "f", 1
+			q.set(t, c.fault)
+			resp, err := formCall(t.Context(), q.endpoint+"/000000000000/drill", "sqs", "Action=ReceiveMessage")
+			status, body := read(t, resp, err)
+			if status != c.status || !strings.Contains(body, `<ErrorResponse xmlns="http://queue.amazonaws.com/doc/2012-11-05/"><Error>`+c.want) {
+				t.Errorf("%d %s", status, body)
+			}
+		})
+	}
+}
+
+func TestAResetIsOneForTheClient(t *testing.T) {
+	q := newFaultyQueue(t, "a")
+	q.set(t, Fault{Name: "f", Type: Reset, Count: 1})
+	if _, err := q.receive(t.Context(), 1, 0); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the client says %v", err)
+	}
+	if q.reached("ReceiveMessage") {
+		t.Error("the call reached the queue")
+	}
+	q.wantEvents(t, "fault.begun f reset", "fault.hit f reset ReceiveMessage", "fault.ended f count")
+}
+
+func TestABlackHoleAnswersNothingWhileItLasts(t *testing.T) {
+	const lasts = 400 * time.Millisecond
+	q := newFaultyQueue(t, "a")
+	began := time.Now()
+	q.set(t, Fault{Name: "f", Type: BlackHole, For: lasts})
+	impatient, cancel := context.WithTimeout(t.Context(), lasts/4)
+	defer cancel()
+	if _, err := q.receive(impatient, 1, 20); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("an impatient client hears %v", err)
+	}
+	if _, err := q.receive(t.Context(), 1, 20); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("a patient client hears %v", err)
+	}
+	if took := time.Since(began); took < lasts {
+		t.Errorf("it heard that after %s", took)
+	}
+	if q.reached("ReceiveMessage") {
+		t.Error("a call reached the queue")
+	}
+	if messages, err := q.receive(t.Context(), 1, 0); err != nil || ids(messages) != "m-0" {
+		t.Errorf("afterwards: %q, %v", ids(messages), err)
+	}
+	q.wantEvents(t, "fault.begun f black-hole", "fault.hit f black-hole ReceiveMessage", "fault.hit f black-hole ReceiveMessage", "fault.ended f time")
+}
+
+func TestADelayHoldsTheAnswerBack(t *testing.T) {
+	const by = 200 * time.Millisecond
+	q := newFaultyQueue(t, "a")
+	q.set(t, Fault{Name: "f", Type: Delay, By: by, Count: 1, Actions: []string{"ReceiveMessage"}})
+	if err := q.delete(t.Context(), "h"); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if messages, err := q.receive(t.Context(), 1, 20); err != nil || ids(messages) != "m-0" {
+		t.Fatalf("received %q, %v", ids(messages), err)
+	}
+	if took := time.Since(began); took < by {
+		t.Errorf("it took %s", took)
+	}
+	received := awaitEvent(t, q.rec, func(e history.Event) bool { return e.Kind == history.SQSReceived })
+	hit := awaitEvent(t, q.rec, func(e history.Event) bool { return e.Kind == history.FaultHit })
+	if received.At-hit.At < by {
+		t.Errorf("recorded as received %s after the hit", received.At-hit.At)
+	}
+	q.wantEvents(t, "fault.begun f delay", "fault.hit f delay ReceiveMessage", "fault.ended f count")
+}
+
+func TestALostAnswerIsOneThatTookEffect(t *testing.T) {
+	q := newFaultyQueue(t, "a")
+	q.set(t, Fault{Name: "f", Type: LostAnswer, Count: 1})
+	messages, err := q.receive(t.Context(), 1, 0)
+	if err != nil {
+		t.Fatalf("only deletions were to be hit: %v", err)
+	}
+	handle := *messages[0].ReceiptHandle
+	if err := q.delete(t.Context(), handle); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the client says %v", err)
+	}
+	if !q.reached("DeleteMessage " + handle) {
+		t.Error("the deletion did not reach the queue")
+	}
+	awaitEvent(t, q.rec, func(e history.Event) bool { return e.Kind == history.SQSDeleted && e.Message == "m-0" })
+	if err := q.delete(t.Context(), handle); err != nil {
+		t.Errorf("the second time: %v", err)
+	}
+	q.wantEvents(t, "fault.begun f lost-answer", "fault.hit f lost-answer DeleteMessage", "fault.ended f count")
+}
+
+func TestALostReceiveIsNotGivenBack(t *testing.T) {
+	q := newFaultyQueue(t, "a")
+	q.set(t, Fault{Name: "f", Type: LostAnswer, Count: 1, Actions: []string{"ReceiveMessage"}})
+	if _, err := q.receive(t.Context(), 1, 0); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the client says %v", err)
+	}
+	q.wantEvents(t, "fault.begun f lost-answer", "fault.hit f lost-answer ReceiveMessage", "fault.ended f count")
+	if q.reached("ChangeMessageVisibilityBatch") {
+		t.Error("the messages were given back")
+	}
+	for _, e := range q.rec.Events() {
+		if e.Kind == history.SQSReceived {
+			t.Errorf("recorded as received: %+v", e)
+		}
+	}
+}
+
+func TestAFaultHitsALongPollThatIsUnderWay(t *testing.T) {
+	q := newFaultyQueue(t)
+	refused := make(chan error, 1)
+	go func() {
+		_, err := q.receive(t.Context(), 1, 20)
+		refused <- err
+	}()
+	for !q.reached("ReceiveMessage") {
+		time.Sleep(time.Millisecond)
+	}
+	q.set(t, Fault{Name: "f", Type: ServerError, Status: 500, Count: 1})
+	select {
+	case err := <-refused:
+		var response *smithyhttp.ResponseError
+		if !errors.As(err, &response) || response.HTTPStatusCode() != 500 {
+			t.Errorf("the client hears %v", err)
+		}
+	case <-time.After(3 * time.Second):
+		t.Error("the client still waits")
+	}
+}
+
+func TestAFaultHitsItsActionsOnlyAndEnds(t *testing.T) {
+	q := newFaultyQueue(t)
+	refused := func() string {
+		_, receive := q.receive(t.Context(), 1, 0)
+		return fmt.Sprintf("receive %t, delete %t", receive != nil, q.delete(t.Context(), "h") != nil)
+	}
+	expect := func(when, want string) {
+		t.Helper()
+		if got := refused(); got != want {
+			t.Errorf("%s: %s, want %s", when, got, want)
+		}
+	}
+	const none, both = "receive false, delete false", "receive true, delete true"
+	q.set(t, Fault{Name: "deletions", Type: ServerError, Status: 503, Actions: []string{"DeleteMessage"}, Count: 1})
+	expect("one deletion", "receive false, delete true")
+	expect("its count is spent", none)
+	q.set(t, Fault{Name: "all", Type: Throttle, For: 300 * time.Millisecond})
+	expect("for a time", both)
+	awaitEvent(t, q.rec, func(e history.Event) bool {
+		return e.Kind == history.FaultEnded && e.Key == "all" && e.Reason == "time"
+	})
+	expect("its time is over", none)
+	q.set(t, Fault{Name: "cleared", Type: Reset, For: time.Minute})
+	expect("before it is cleared", both)
+	q.clear(t)
+	expect("after", none)
+	awaitEvent(t, q.rec, func(e history.Event) bool {
+		return e.Kind == history.FaultEnded && e.Key == "cleared" && e.Reason == "cleared"
+	})
+}
+
+func TestAFaultThatMakesNoSenseIsRefused(t *testing.T) {
+	q := newFaultyQueue(t)
+	q.set(t, Fault{Name: "on", Type: Reset, For: time.Minute})
+	for body, want := range map[string]string{
+		`{"name":"f","type":"flood","count":1}`:  `unknown fault type "flood"`,
+		`{"type":"reset","count":1}`:             "needs a name",
+		`{"name":"f","type":"reset"}`:            "needs a count or a time",
+		`{"name":"on","type":"reset","count":1}`: "is on already",
+		`{"name":"f","typ":"reset"}`:             "unknown field",
+		`{`:                                      "unexpected EOF",
+	} {
+		resp, err := http.Post(q.admin+"/faults", "application/json", strings.NewReader(body))
+		if status, text := read(t, resp, err); status != http.StatusBadRequest || !strings.Contains(text, want) {
+			t.Errorf("%s: %d %q, want %q", body, status, text, want)
+		}
+	}
+}
+
+func TestOtherServicesAreNotHit(t *testing.T) {
+	u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ string) { _, _ = io.WriteString(w, "fine") })
+	target, err := url.Parse(u.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := New(target)
+	if err := proxy.faults.begin(Fault{Name: "f", Type: Reset, For: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(proxy)
+	defer server.Close()
+	resp, err := formCall(t.Context(), server.URL, "ec2", "Action=DescribeInstances")
+	if status, body := read(t, resp, err); status != http.StatusOK || body != "fine" {
+		t.Errorf("%d %q", status, body)
+	}
+}

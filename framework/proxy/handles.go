@@ -1,0 +1,85 @@
+package proxy
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// handles remembers which message a receipt handle stands for. The oldest are
+// forgotten first; a drill hands out far fewer than it holds.
+type handles struct {
+	mu      sync.Mutex
+	byValue map[string]message
+	order   []string
+	aliases map[string]string // of copies: the handle that the upstream knows
+}
+
+const maxHandles = 20000
+
+func newHandles() *handles {
+	return &handles{byValue: map[string]message{}, aliases: map[string]string{}}
+}
+
+func (h *handles) add(messages []message) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, m := range messages {
+		if _, known := h.byValue[m.handle]; !known {
+			h.order = append(h.order, m.handle)
+		}
+		h.byValue[m.handle] = m
+	}
+	for len(h.order) > maxHandles {
+		delete(h.byValue, h.order[0])
+		delete(h.aliases, h.order[0])
+		h.order = h.order[1:]
+	}
+}
+
+func (h *handles) find(handle string) (m message, known bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	m, known = h.byValue[handle]
+	return m, known
+}
+
+// alias makes handle stand for original, which the upstream knows.
+func (h *handles) alias(handle, original string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if known, ok := h.aliases[original]; ok {
+		original = known
+	}
+	h.aliases[handle] = original
+}
+
+// own leaves out copies, of which the upstream knows nothing.
+func (h *handles) own(messages []message) []message {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(messages), func(m message) bool { return h.aliases[m.handle] != "" })
+}
+
+// resolve is a request's body and URL query with every handle of a copy
+// replaced. An alias is written alike in JSON and in a form.
+func (h *handles) resolve(c *call, body []byte, query string) (newBody []byte, newQuery string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range c.entries {
+		original := h.aliases[e.handle]
+		switch {
+		case original == "":
+		case c.json:
+			quoted, _ := json.Marshal(original) // a string always encodes
+			body = bytes.ReplaceAll(body, []byte(`"`+e.handle+`"`), quoted)
+		default:
+			body = bytes.ReplaceAll(body, []byte(e.handle), []byte(url.QueryEscape(original)))
+			query = strings.ReplaceAll(query, e.handle, url.QueryEscape(original))
+		}
+	}
+	return body, query
+}

@@ -1,0 +1,228 @@
+package proxy
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+// faulted is why a client does not get the upstream's answer.
+type faulted struct{ *activeFault }
+
+func (f faulted) Error() string { return fmt.Sprintf("fault %s: %s", f.Name, f.Type) }
+
+// hitBy takes a fault that hits the call and records the hit.
+func (x *exchange) hitBy(types ...history.FaultType) *activeFault {
+	f := x.proxy.faults.take(x.call.action, types...)
+	if f == nil {
+		return nil
+	}
+	x.hits = append(x.hits, f)
+	e := f.event(history.FaultHit, x.proxy.records.now())
+	e.Action = x.call.action
+	x.proxy.records.add(e)
+	return f
+}
+
+// refuse is asked before each request to the upstream, so that a fault hits the
+// long polls that are under way when it begins within one poll. Its error is
+// the fault that the call met.
+func (x *exchange) refuse() error {
+	if !x.call.isSQS() {
+		return nil
+	}
+	f := x.hitBy(history.Throttle, history.ServerError, history.Reset, history.BlackHole)
+	if f == nil {
+		return nil
+	}
+	if f.Type == history.BlackHole {
+		select {
+		case <-f.over:
+		case <-x.client.Done():
+		}
+	}
+	return faulted{f}
+}
+
+// spoil does to the upstream's answer what faults ask for.
+func (x *exchange) spoil(resp *http.Response) error {
+	if !x.call.isSQS() || resp.StatusCode != http.StatusOK {
+		return nil
+	}
+	if x.call.isReceive() && x.proxy.faults.on() {
+		if err := x.spoilBatch(resp); err != nil {
+			return err
+		}
+	}
+	if f := x.hitBy(history.LostAnswer); f != nil {
+		x.lost = &faulted{f}
+	}
+	if f := x.hitBy(history.Delay); f != nil {
+		_ = pause(x.client, f.By) // whether the client is gone is seen next
+	}
+	return nil
+}
+
+// spoilBatch turns the messages of an answer round and adds copies.
+func (x *exchange) spoilBatch(resp *http.Response) error {
+	body, whole, err := peek(resp)
+	if err != nil || !whole {
+		return err
+	}
+	b, err := parseBatch(&x.call, body)
+	if err != nil {
+		return nil // the record will say that it cannot be read
+	}
+	changed := false
+	if len(b.messages) > 1 {
+		if f := x.take(history.Reorder); f != nil {
+			slices.Reverse(b.messages)
+			slices.Reverse(b.known)
+			x.spoiled = append(x.spoiled, f.event(history.FaultHit, 0))
+			changed = true
+		}
+	}
+	if len(b.messages) > 0 {
+		if f := x.take(history.Duplicate); f != nil {
+			x.duplicate(f, b)
+		}
+	}
+	for _, c := range x.proxy.faults.due(&x.call, x.call.most-len(b.messages)) {
+		b.messages = append(b.messages, c.raw)
+		e := c.fault.event(history.FaultHit, 0)
+		e.Message, e.Notice = c.id, c.notice
+		x.spoiled = append(x.spoiled, e)
+		x.hits = append(x.hits, c.fault)
+		x.copies = append(x.copies, c)
+		changed = true
+	}
+	if !changed {
+		return nil
+	}
+	if body, err = b.encode(); err != nil {
+		return fmt.Errorf("write the answer anew: %w", err)
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	resp.ContentLength = int64(len(body))
+	resp.Header.Set("Content-Length", strconv.Itoa(len(body)))
+	resp.Header.Del("X-Amz-Crc32")
+	return nil
+}
+
+// take is hitBy for faults whose hit counts only once the client has taken the
+// answer.
+func (x *exchange) take(t history.FaultType) *activeFault {
+	f := x.proxy.faults.take(x.call.action, t)
+	if f != nil {
+		x.hits = append(x.hits, f)
+	}
+	return f
+}
+
+// duplicate holds a copy of each message. SQS gives every delivery a receipt
+// handle of its own and takes each of them for a deletion; the upstream knows
+// only the first.
+func (x *exchange) duplicate(f *activeFault, b batch) {
+	for i, raw := range b.messages {
+		m := b.known[i]
+		original := m.handle
+		m.handle = "copy-" + uuid.NewString()
+		again, err := b.withHandle(raw, m.handle)
+		if err != nil {
+			x.note = "message not duplicated: " + err.Error()
+			continue
+		}
+		x.proxy.handles.alias(m.handle, original)
+		x.proxy.faults.hold(copied{
+			fault: f, json: x.call.json, queue: x.call.queue, raw: again, message: m, due: time.Now().Add(f.After), client: x.call.client,
+		})
+	}
+}
+
+// answerFault says to the client what the fault that refused its call says.
+func (x *exchange) answerFault(w http.ResponseWriter, f faulted) {
+	x.note = f.Error()
+	if f.Type != history.Throttle && f.Type != history.ServerError {
+		reset(w)
+		return
+	}
+	refusal := refusalOf(f.Fault)
+	x.status, x.answer.code = refusal.status, refusal.code
+	body, contentType := refusal.body(x.call.json)
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("X-Amzn-Requestid", uuid.NewString())
+	if x.call.json {
+		w.Header().Set("X-Amzn-Query-Error", refusal.code+";"+refusal.blame)
+	}
+	w.WriteHeader(x.status)
+	_, _ = w.Write(body) // a client that left misses nothing
+}
+
+// reset closes the connection with a TCP RST.
+func reset(w http.ResponseWriter) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler) // closes it with a FIN
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0) // what it fails for, Close fails for too
+	}
+	_ = conn.Close()
+}
+
+// refusal is an error of SQS.
+type refusal struct {
+	status              int
+	code, blame, prefix string // blame is Sender or Receiver
+	message             string
+}
+
+// refusalOf is what SQS says: RequestThrottled is of its own model, the others
+// are common to all of AWS.
+func refusalOf(f Fault) refusal {
+	const common = "com.amazon.coral.service#"
+	switch {
+	case f.Type == history.Throttle && f.Code == "RequestThrottled":
+		return refusal{http.StatusForbidden, f.Code, "Sender", "com.amazonaws.sqs#", "The request was denied due to request throttling."}
+	case f.Type == history.Throttle:
+		return refusal{http.StatusBadRequest, "ThrottlingException", "Sender", "com.amazon.coral.availability#", "Rate exceeded"}
+	case f.Status == http.StatusServiceUnavailable:
+		return refusal{f.Status, "ServiceUnavailable", "Receiver", common, "The service is temporarily unavailable."}
+	}
+	return refusal{http.StatusInternalServerError, "InternalFailure", "Receiver", common, "An internal error has occurred."}
+}
+
+// body is the error in the JSON protocol of SQS or in its query protocol.
+func (r refusal) body(asJSON bool) (body []byte, contentType string) {
+	if asJSON {
+		body, _ = json.Marshal(map[string]string{"__type": r.prefix + r.code, "message": r.message}) // strings always encode
+		return body, "application/x-amz-json-1.0"
+	}
+	type fault struct {
+		Type, Code, Message string
+	}
+	body, _ = xml.Marshal(struct { // strings always encode
+		XMLName   xml.Name `xml:"http://queue.amazonaws.com/doc/2012-11-05/ ErrorResponse"`
+		Error     fault
+		RequestID string `xml:"RequestId"`
+	}{Error: fault{r.blame, r.code, r.message}, RequestID: uuid.NewString()})
+	return append([]byte(xml.Header), body...), "text/xml"
+}
+
+// asFault is the fault behind an error, if one is.
+func asFault(err error) (f faulted, ok bool) {
+	ok = errors.As(err, &f)
+	return f, ok
+}

@@ -1,0 +1,158 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+const (
+	// pollSeconds is the length of one poll upstream. LocalStack ends it at once
+	// when a message comes, so that waiting costs no latency, and a request a
+	// second costs it next to no CPU; a poll that outlives its client takes a
+	// message only to give it back a moment later.
+	pollSeconds = 1
+	// minPoll keeps an upstream that answers without waiting from being flooded.
+	minPoll = 50 * time.Millisecond
+	// giveBackTimeout bounds the attempt to make messages visible again.
+	giveBackTimeout = 5 * time.Second
+)
+
+// longPoll polls the upstream in short steps for as long as the client wants
+// to wait and is there to wait.
+func (x *exchange) longPoll(out *http.Request) (*http.Response, error) {
+	body, query, err := x.call.withWait(pollSeconds, out.URL.RawQuery)
+	if err != nil {
+		return nil, err
+	}
+	deadline := time.Now().Add(time.Duration(x.call.wait) * time.Second)
+	for {
+		if err := x.refuse(); err != nil {
+			return nil, err
+		}
+		began := time.Now()
+		resp, err := x.ask(out, body, query)
+		if err != nil {
+			return nil, err
+		}
+		idle, err := isIdle(&x.call, resp)
+		if err != nil {
+			return nil, err
+		}
+		if !idle || x.proxy.faults.isDue(&x.call) || time.Until(deadline) < pollSeconds*time.Second/2 {
+			return resp, nil
+		}
+		if rest := minPoll - time.Since(began); rest > 0 {
+			_ = pause(x.client, rest) // whether the client is gone is seen next
+		}
+		if x.client.Err() != nil {
+			return nil, errClientGone
+		}
+	}
+}
+
+// isIdle is true for a good answer without messages. It leaves the response
+// as it was.
+func isIdle(c *call, resp *http.Response) (bool, error) {
+	if resp.StatusCode != http.StatusOK {
+		return false, nil
+	}
+	body, whole, err := peek(resp)
+	if err != nil {
+		resp.Body.Close()
+		return false, err
+	}
+	if !whole {
+		return false, nil
+	}
+	a, err := parseAnswer(c, resp.StatusCode, resp.Header, body)
+	return err == nil && len(a.messages) == 0, nil
+}
+
+// giveBack makes messages visible again that nobody was there to take, and
+// returns the record of it. It asks in JSON, whatever the client spoke, with
+// the client's own credentials.
+func (x *exchange) giveBack(messages []message) history.Event {
+	const action = "ChangeMessageVisibilityBatch"
+	e := history.Event{
+		Kind: history.SQSCall, Key: x.call.queue, Action: action, Owner: history.ProxyOwner,
+		Reason: "client-gone", Numbers: history.Numbers{history.Messages: float64(len(messages))},
+	}
+	if len(messages) == 1 {
+		e.Message, e.Notice = messages[0].id, messages[0].notice
+	}
+	status, err := x.makeVisible(action, messages)
+	e.Status, e.At = status, x.proxy.records.now()
+	if err != nil {
+		e.Note = "messages stay invisible for their timeout: " + err.Error()
+	}
+	return e
+}
+
+func (x *exchange) makeVisible(action string, messages []message) (status int, err error) {
+	type visibility struct {
+		Id, ReceiptHandle string //nolint:revive // names of the API
+		VisibilityTimeout int
+	}
+	in := struct {
+		QueueUrl string //nolint:revive // name of the API
+		Entries  []visibility
+	}{QueueUrl: x.call.queueURL}
+	for i, m := range messages {
+		in.Entries = append(in.Entries, visibility{Id: fmt.Sprintf("m%d", i), ReceiptHandle: m.handle})
+	}
+	body, err := json.Marshal(in)
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), giveBackTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, x.proxy.upstream.JoinPath("/").String(), bytes.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range []string{"Authorization", "X-Amz-Date", "X-Amz-Security-Token"} {
+		if v := x.header.Get(name); v != "" {
+			req.Header.Set(name, v)
+		}
+	}
+	req.Header.Set("Content-Type", "application/x-amz-json-1.0")
+	req.Header.Set("X-Amz-Target", sqsTarget+action)
+	resp, err := x.proxy.transport.RoundTrip(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxInspected))
+	if err != nil {
+		return resp.StatusCode, err
+	}
+	a, err := parseAnswer(&call{service: "sqs", action: action, json: true}, resp.StatusCode, resp.Header, text)
+	switch {
+	case err != nil:
+		return resp.StatusCode, err
+	case a.code != "" || resp.StatusCode != http.StatusOK:
+		return resp.StatusCode, fmt.Errorf("%s: %s", resp.Status, a.code)
+	case len(a.refused) > 0:
+		return resp.StatusCode, fmt.Errorf("refused for %d of them", len(a.refused))
+	}
+	return resp.StatusCode, nil
+}
+
+// pause waits for d, or returns why ctx ended first.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

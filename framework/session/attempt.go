@@ -1,0 +1,148 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/handler"
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/run"
+	"github.com/spotdrill/spotdrill/framework/verdict"
+	"github.com/spotdrill/spotdrill/reports"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// attempts is how often a drill is played whose control failed: what is still
+// noise then stays Unknown, and red.
+const attempts = 4
+
+// repeat plays a scenario as often as the session wants it, and returns the worst
+// of what came out.
+func (s *Session) repeat(ctx context.Context, scenario scenarios.Scenario) (worst reports.Entry, err error) {
+	start, repeats, first := time.Now(), max(1, s.Repeat), 1
+	if s.played[scenario.Name] {
+		first = 2
+	}
+	var outcomes []verdict.Outcome
+	for n := 1; n == 1 || n <= repeats && err == nil && ctx.Err() == nil && s.left == ""; n++ {
+		folder := s.folder
+		if n > 1 {
+			folder.Path = filepath.Join(folder.Path, fmt.Sprintf("repeat-%d", n))
+		}
+		var entry reports.Entry
+		if entry, err = s.play(ctx, folder, scenario, s.Handler, first, s.Keep); n == 1 || worse(entry.Outcome, worst.Outcome) {
+			worst = entry
+		}
+		if outcomes = append(outcomes, entry.Outcome); repeats > 1 {
+			s.console.Note(fmt.Sprintf("%d of %d: %s", n, repeats, entry.Outcome))
+		}
+	}
+	if repeats > 1 {
+		worst.Repeats = outcomes
+		worst.Expected *= reports.Seconds(repeats)
+	}
+	worst.Measured = reports.Seconds(time.Since(start))
+	return worst, err
+}
+
+// worse is true where a is a worse outcome than b.
+func worse(a, b verdict.Outcome) bool {
+	order := []verdict.Outcome{verdict.Skipped, verdict.Pass, verdict.Unknown, verdict.Fail}
+	return slices.Index(order, a.Known()) > slices.Index(order, b.Known())
+}
+
+// play plays a scenario alone; first is the number of its first attempt.
+func (s *Session) play(ctx context.Context, folder reports.Folder, scenario scenarios.Scenario, under handler.Description, first int, keep bool) (reports.Entry, error) {
+	start := time.Now()
+	for attempt := first; ; attempt++ {
+		entry, err := s.attempt(ctx, folder, scenario, under, attempt, keep)
+		entry.Attempts = attempt
+		entry.Expected, entry.Measured = reports.Seconds(Expected(scenario, s.Set)), reports.Seconds(time.Since(start))
+		if err != nil || s.left != "" || !again(entry.Result, attempt-first+1) {
+			return entry, err
+		}
+		s.console.Note(fmt.Sprintf("attempt %d could not be judged, playing it again: %s", attempt, noise(entry.Result)))
+	}
+}
+
+// again is true where another attempt may say more.
+func again(r verdict.Result, attempt int) bool { return attempt < attempts && verdict.NeedsRerun(r) }
+
+func noise(r verdict.Result) string {
+	for _, v := range r.Verdicts {
+		if v.Noise {
+			return v.Check + ": " + v.Got
+		}
+	}
+	return "noise"
+}
+
+// attempt plays a scenario once. The error is the harness's own; the entry says
+// it too.
+func (s *Session) attempt(ctx context.Context, folder reports.Folder, scenario scenarios.Scenario, under handler.Description, attempt int, keep bool) (reports.Entry, error) {
+	drill, err := s.prepare(folder, scenario, under, attempt)
+	if err != nil {
+		return reports.NewEntry(verdict.NotRun(scenario, err.Error()), history.History{}), err
+	}
+	drill.Tell = s.tell(scenario.Name)
+	drill.Recording = func(rec *history.Recorder) { s.console.Losing(scenario.Name, rec.Latest) }
+	drill.Ended = func() run.Aftermath {
+		h, err := history.Load(drill.Dir)
+		if err != nil {
+			return run.SaveAndPutBack
+		}
+		after := aftermath(verdict.Ahead(scenario, h), attempt, keep && ctx.Err() == nil)
+		if after == run.SaveAndLeave {
+			s.left = drill.Dir
+		}
+		return after
+	}
+	played := s.system.Play(ctx, drill)
+	entry, err := s.judge(drill)
+	if err != nil {
+		return entry, err
+	}
+	return entry, played
+}
+
+func (s *Session) prepare(folder reports.Folder, scenario scenarios.Scenario, under handler.Description, attempt int) (run.Drill, error) {
+	dir, err := folder.Attempt(scenario, attempt)
+	return run.Drill{Scenario: scenario, Set: s.Set, Handler: under, Attempt: attempt, Dir: dir}, err
+}
+
+// judge is the entry of a drill that was played.
+func (s *Session) judge(drill run.Drill) (reports.Entry, error) {
+	h, err := history.Load(drill.Dir)
+	if err != nil {
+		return reports.NewEntry(verdict.NotRun(drill.Scenario, err.Error()), history.History{}), err
+	}
+	entry := reports.NewEntry(verdict.Judge(drill.Scenario, h), h)
+	entry.History = s.folder.Relative(drill.Dir)
+	return entry, nil
+}
+
+// aftermath is what becomes of the cluster after a drill that looks like this.
+func aftermath(r verdict.Result, attempt int, keep bool) run.Aftermath {
+	switch {
+	case r.Outcome == verdict.Pass:
+		return run.PutBack
+	case keep && !again(r, attempt):
+		return run.SaveAndLeave
+	}
+	return run.SaveAndPutBack
+}
+
+// tell shows on the console how far a scenario's drill is.
+func (s *Session) tell(scenario string) func(history.Event) {
+	return func(e history.Event) {
+		switch {
+		case e.Kind == history.RunPhase:
+			s.console.Phase(scenario, e.Key)
+		case e.Kind == history.NoticePut && e.Until != nil:
+			s.console.Deadline(scenario, time.Now().Add(*e.Until-e.At))
+		}
+	}
+}

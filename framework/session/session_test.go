@@ -1,0 +1,185 @@
+package session
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/spotdrill/spotdrill/framework/handler"
+	"github.com/spotdrill/spotdrill/framework/run"
+	"github.com/spotdrill/spotdrill/framework/verdict"
+	"github.com/spotdrill/spotdrill/reports"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+func TestAftermath(t *testing.T) {
+	noise := verdict.Result{Outcome: verdict.Unknown, Verdicts: []verdict.Verdict{{Outcome: verdict.Unknown, Noise: true}}}
+	failed := verdict.Result{Outcome: verdict.Fail, Verdicts: []verdict.Verdict{{Outcome: verdict.Fail}}}
+	broken := verdict.Result{Outcome: verdict.Unknown, Verdicts: []verdict.Verdict{{Outcome: verdict.Unknown}}}
+	for name, c := range map[string]struct {
+		result  verdict.Result
+		attempt int
+		keep    bool
+		want    run.Aftermath
+	}{
+		"a pass":                             {verdict.Result{Outcome: verdict.Pass}, 1, true, run.PutBack},
+		"a failure":                          {failed, 1, false, run.SaveAndPutBack},
+		"a failure, to be kept":              {failed, 1, true, run.SaveAndLeave},
+		"what broke, to be kept":             {broken, 1, true, run.SaveAndLeave},
+		"noise, which is played again":       {noise, 1, true, run.SaveAndPutBack},
+		"noise that stays, to be kept":       {noise, attempts, true, run.SaveAndLeave},
+		"noise that stays, not to be kept":   {noise, attempts, false, run.SaveAndPutBack},
+		"an outcome that is not of the list": {verdict.Result{Outcome: "nonsense"}, 1, true, run.SaveAndLeave},
+	} {
+		if got := aftermath(c.result, c.attempt, c.keep); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+func session(t *testing.T, name string) *Session {
+	t.Helper()
+	under, err := handler.Load(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := scenarios.Catalogue()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(Options{Handler: under, Set: scenarios.Fast, Scenarios: all, Console: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// What is not claimed is skipped and says so; what needs no handler is played with
+// any.
+func TestNotApplicable(t *testing.T) {
+	for name, c := range map[string]struct {
+		handler, scenario, noImage, want string
+	}{
+		"claimed":                {handler: "builtin", scenario: "state-stopping-drains-node"},
+		"not claimed":            {handler: "none", scenario: "state-stopping-drains-node", want: "not supported: the description of none does not claim state-change"},
+		"core, claimed or not":   {handler: "none", scenario: "spot-notice-drains-node"},
+		"played without one":     {handler: "none", scenario: "coredns-lost-without-handler"},
+		"no image of it is here": {handler: "nth", scenario: "spot-notice-drains-node", noImage: "no registry", want: "no registry"},
+	} {
+		s := session(t, c.handler)
+		s.cannot = c.noImage
+		chosen, err := scenarios.Select(scenarios.Full, []string{c.scenario})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.NotApplicable(chosen[0]); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// Where no system can be brought up, nothing is played, and nothing passes.
+func TestWithoutASystemAllIsSkipped(t *testing.T) {
+	s := session(t, "builtin")
+	if reason := s.NoSystem(); reason != "" {
+		t.Errorf("before the set-up: %q", reason)
+	}
+	s.cannot = run.ErrNoIPVS.Error()
+	for _, scenario := range s.Scenarios {
+		if reason := s.NotApplicable(scenario); reason != s.cannot || s.NoSystem() != s.cannot {
+			t.Errorf("%s is not skipped: %q, %q", scenario.Name, reason, s.NoSystem())
+		}
+	}
+}
+
+// A run that is interrupted tells also of what was played before its turn came.
+func TestFinishTellsWhatWasPlayedAhead(t *testing.T) {
+	s := session(t, "builtin")
+	s.Scenarios = s.Scenarios[:2]
+	var err error
+	if s.folder, err = reports.NewFolder(t.TempDir(), s.started); err != nil {
+		t.Fatal(err)
+	}
+	s.report = reports.New(s.folder, reports.Handler{Name: "builtin"}, s.Set, nil)
+	ahead := s.Scenarios[1].Name
+	s.ahead[ahead] = reports.Entry{Result: verdict.Result{Scenario: ahead, Outcome: verdict.Pass}}
+	if err := s.Finish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.report.Results; len(r) != 2 || r[0].Outcome != verdict.Unknown || r[1].Outcome != verdict.Pass {
+		t.Errorf("results %+v", r)
+	}
+}
+
+func TestADeviationFromNoClauseIsAnError(t *testing.T) {
+	under, err := handler.Load("builtin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	under.Deviations = map[string]string{"my-own-clause": "It is not kept."}
+	opts := Options{Handler: under, Console: io.Discard}
+	if _, err := New(opts); err == nil || !strings.Contains(err.Error(), "no scenario has this name") {
+		t.Errorf("error %v", err)
+	}
+	opts.Scenarios = []scenarios.Scenario{{Name: "my-own-clause"}}
+	if _, err := New(opts); err != nil {
+		t.Errorf("of a clause that is played: %v", err)
+	}
+}
+
+// A session that never came to anything has nothing to put back or to write.
+func TestFinishBeforeSetUp(t *testing.T) {
+	s := session(t, "builtin")
+	if err := s.Finish(t.Context()); err != nil || s.Again() != "" || s.Left() != "" || s.Report() != nil {
+		t.Errorf("error %v, again %q, left %q", err, s.Again(), s.Left())
+	}
+}
+
+// A scenario is played beside the one still to come that takes most nearly as long,
+// and beside none where each is to be seen for itself.
+func TestPartner(t *testing.T) {
+	s := session(t, "builtin")
+	find := func(name string) scenarios.Scenario {
+		for _, one := range s.Scenarios {
+			if one.Name == name {
+				return one
+			}
+		}
+		t.Fatalf("no scenario %s", name)
+		return scenarios.Scenario{}
+	}
+	first := find("bare-pod-is-evicted")
+	partner, ok := s.partner(first)
+	if !ok || !first.SharesWith(partner) || partner.Name == first.Name {
+		t.Fatalf("%s, %t", partner.Name, ok)
+	}
+	apart := func(o scenarios.Scenario) float64 {
+		return (Expected(o, s.Set) - Expected(first, s.Set)).Abs().Seconds()
+	}
+	later := false
+	for _, o := range s.Scenarios {
+		if later && first.SharesWith(o) && apart(o) < apart(partner) {
+			t.Errorf("%s is nearer to it than %s", o.Name, partner.Name)
+		}
+		later = later || o.Name == first.Name
+	}
+	s.played[partner.Name] = true
+	if next, _ := s.partner(first); next.Name == partner.Name {
+		t.Error("a scenario that was played is played again")
+	}
+	for name, edit := range map[string]func(){
+		"it was played beside another": func() { s.played[first.Name] = true },
+		"the first failure is kept":    func() { s.Keep = true },
+		"each is repeated":             func() { s.Repeat = 5 },
+		"the others are not supported": func() { s.cannot = "no registry" },
+	} {
+		s = session(t, "builtin")
+		edit()
+		if partner, ok := s.partner(first); ok {
+			t.Errorf("%s, and it is played beside %s", name, partner.Name)
+		}
+	}
+	if partner, ok := session(t, "builtin").partner(find("coredns-drained-lameduck-0s")); ok {
+		t.Errorf("what measures DNS is played beside %s", partner.Name)
+	}
+}

@@ -1,0 +1,75 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/run"
+	"github.com/spotdrill/spotdrill/framework/verdict"
+	"github.com/spotdrill/spotdrill/reports"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// partner is a scenario still to come that can be played at the same time as this
+// one: of those, the one that takes most nearly as long. There is none where each is
+// to be seen for itself, repeated or kept.
+func (s *Session) partner(scenario scenarios.Scenario) (best scenarios.Scenario, ok bool) {
+	at := slices.IndexFunc(s.Scenarios, func(o scenarios.Scenario) bool { return o.Name == scenario.Name })
+	if s.Keep || s.Repeat > 1 || at < 0 || s.played[scenario.Name] {
+		return best, false
+	}
+	apart := func(o scenarios.Scenario) time.Duration {
+		return (Expected(o, s.Set) - Expected(scenario, s.Set)).Abs()
+	}
+	for _, o := range s.Scenarios[at+1:] {
+		fits := !s.played[o.Name] && s.NotApplicable(o) == "" && scenario.SharesWith(o) &&
+			s.Handler.For(o.Feature).Same(s.Handler.For(scenario.Feature))
+		if fits && (!ok || apart(o) < apart(best)) {
+			best, ok = o, true
+		}
+	}
+	return best, ok
+}
+
+// together plays two scenarios at the same time. Only passes count: a failure must
+// be put down to neither drill that the other may have disturbed, so both are then
+// played again, alone. Done is false there. The partner's entry waits for its turn.
+func (s *Session) together(ctx context.Context, scenario, partner scenarios.Scenario) (entry reports.Entry, done bool, err error) {
+	start, both := time.Now(), []scenarios.Scenario{scenario, partner}
+	var drills []run.Drill
+	for _, one := range both {
+		drill, err := s.prepare(s.folder, one, s.Handler, 1)
+		if err != nil {
+			return entry, false, err
+		}
+		s.played[one.Name] = true
+		drill.Tell = s.tell(one.Name)
+		drills = append(drills, drill)
+	}
+	s.console.Beside(partner.Name)
+	played := s.system.Play(ctx, drills...)
+	var entries []reports.Entry
+	passed := played == nil
+	for i, drill := range drills {
+		e, err := s.judge(drill)
+		if err != nil {
+			return e, false, err
+		}
+		if e.Outcome != verdict.Pass {
+			passed = false
+			s.console.Note(fmt.Sprintf("%s beside %s: %s, so both are played alone", e.Scenario, both[1-i].Name, e.Outcome))
+		}
+		e.Expected, e.Measured = reports.Seconds(Expected(both[i], s.Set)), reports.Seconds(time.Since(start))
+		entries = append(entries, e)
+	}
+	if !passed && ctx.Err() == nil {
+		return entry, false, nil
+	}
+	if passed {
+		entries[0].Beside, entries[1].Beside = partner.Name, scenario.Name
+		s.ahead[partner.Name] = entries[1]
+	}
+	return entries[0], true, played
+}
