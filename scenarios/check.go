@@ -133,3 +133,12 @@ type EndpointLeft struct {
 	Node    string          `yaml:"node"`
 	AtLeast strict.Duration `yaml:"atLeast"`
 }
+
+// Kind returns the check's ID, as it is written in YAML, and its parameters.
+func (c Check) Kind() (id string, value any) {
+	id, err := strict.One(c)
+	if err != nil {
+		return "", nil
+	}
+	return id, c.value().Interface()
+}

@@ -8,24 +8,28 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// The checks of what only the end of a history shows.
-const (
-	checkRecorded = "recording complete"
-	checkRestored = "restored"
-)
+var checkRecorded = check{
+	Kind: Kind{
+		ID: "recordingComplete", Title: "recording complete",
+		Requires: "The history is whole: all phases, every event, and nothing that changes without having been seen to exist.",
+		Fix:      "the run was cut short: play it again; if it was not stopped by hand, the harness's error is reported beside it",
+		Look:     Look{Text: "what the harness itself reported: the note, the console's output and the files of the drill"},
+	},
+	always: everywhere(judge.recorded),
+}
 
 // recorded asks whether the history is whole and of one piece: nothing can be
 // concluded from what an incomplete record does not hold.
-func (d drill) recorded() Verdict {
-	v := Verdict{Check: checkRecorded, Want: "a whole history of this scenario, from its first event to its last"}
-	h := d.history
+func (j judge) recorded(v Verdict) Verdict {
+	v = v.wants("a whole history of this scenario, from its first event to its last")
+	h := j.History
 	if !h.Complete {
 		if h.Damage == "" {
 			return v.unknown("not marked complete")
 		}
 		return v.unknown(h.Damage)
 	}
-	if h.Meta.Scenario != d.scenario.Name {
+	if h.Meta.Scenario != j.Scenario.Name {
 		return v.unknown(fmt.Sprintf("the history is of scenario %q", h.Meta.Scenario))
 	}
 	for i, e := range h.Events {
@@ -33,15 +37,15 @@ func (d drill) recorded() Verdict {
 			return v.unknown(fmt.Sprintf("event %d is missing: %d comes in its place", i+1, e.Seq))
 		}
 	}
-	for _, phase := range []string{"steps", "settle", "restore"} {
-		if !slices.ContainsFunc(h.Events, func(e history.Event) bool { return e.Kind == history.RunPhase && e.Key == phase }) {
+	for _, phase := range []history.Phase{history.Steps, history.Settle, history.Restore} {
+		if !slices.ContainsFunc(h.Events, phase.BegunBy) {
 			return v.unknown(fmt.Sprintf("phase %q was never entered", phase))
 		}
 	}
 	if n := len(h.Events); h.Events[n-1].Kind != history.RunEnded {
 		return v.unknown("its last event is missing", h.Events[n-1])
 	}
-	if e, why := d.outOfNowhere(); why != "" {
+	if e, why := j.outOfNowhere(); why != "" {
 		return v.unknown(why, e)
 	}
 	return v.pass(fmt.Sprintf("%d events and %d queries", len(h.Events), len(h.Queries)))
@@ -49,31 +53,41 @@ func (d drill) recorded() Verdict {
 
 // outOfNowhere finds a node or pod that changes without ever having been seen
 // to exist: the record of what was there at the start has a hole then.
-func (d drill) outOfNowhere() (history.Event, string) {
+func (j judge) outOfNowhere() (history.Event, string) {
 	nodes := map[string]bool{}
-	for _, e := range d.events {
+	for _, e := range j.Events {
 		if e.Kind == history.NodePresent {
 			nodes[e.Node] = true
 		}
 	}
-	for _, e := range d.events {
+	for _, e := range j.Events {
 		of := strings.HasPrefix(string(e.Kind), "node.") || strings.HasPrefix(string(e.Kind), "pod.")
 		if of && e.Node != "" && !nodes[e.Node] {
 			return e, fmt.Sprintf("node %s changed and was never seen to exist", e.Node)
 		}
 	}
-	for _, p := range d.pods {
-		if e := p.events[0]; e.Kind != history.PodPresent && e.Kind != history.PodCreated {
+	for _, p := range j.Pods {
+		if e := p.Events[0]; e.Kind != history.PodPresent && e.Kind != history.PodCreated {
 			return e, fmt.Sprintf("pod %s changed and was never seen to exist", e.Pod)
 		}
 	}
 	return history.Event{}, ""
 }
 
+var checkHarness = check{
+	Kind: Kind{
+		ID: "harness", Title: "harness",
+		Requires: "The harness reported no error of its own.",
+		Fix:      "it is not the handler: the error says which part of the set-up broke; spotdrill doctor checks what this machine lacks",
+		Look:     Look{Text: "what the harness itself reported: the note, the console's output and the files of the drill"},
+	},
+	always: everywhere(judge.harness),
+}
+
 // harness asks whether the run itself broke.
-func (d drill) harness() Verdict {
-	v := Verdict{Check: "harness", Want: "no error of the harness"}
-	for _, e := range d.history.Events {
+func (j judge) harness(v Verdict) Verdict {
+	v = v.wants("no error of the harness")
+	for _, e := range j.History.Events {
 		if e.Kind == history.RunError {
 			return v.unknown(e.Note, e)
 		}
@@ -81,30 +95,50 @@ func (d drill) harness() Verdict {
 	return v.pass("none")
 }
 
+var checkReservedUntouched = check{
+	Kind: Kind{
+		ID: "reservedUntouched", Title: "reserved nodes untouched",
+		Requires: "No on-demand or control-plane node that no notice names is cordoned, tainted, deleted or drained.",
+		Fix:      "act only on nodes that a notice names: on-demand nodes and the control plane are none of them here",
+		Look:     Look{Lane: LaneNode, Text: "the lane Node: what was done, and after which notice? Then handler.log"},
+	},
+	always: everywhere(judge.reservedUntouched),
+}
+
 // reservedUntouched asks whether nodes were left alone that no interruption can
 // be meant for: on-demand and control-plane ones that no notice names.
-func (d drill) reservedUntouched() Verdict {
-	v := Verdict{Check: "reserved nodes untouched", Want: "no on-demand or control-plane node cordoned, tainted, deleted or drained"}
-	return d.untouchedAll(v, func(e history.Event) bool { return e.Key == "on-demand" || e.Key == "control-plane" })
+func (j judge) reservedUntouched(v Verdict) Verdict {
+	v = v.wants("no on-demand or control-plane node cordoned, tainted, deleted or drained")
+	return j.untouchedAll(v, func(e history.Event) bool { return e.Key == "on-demand" || e.Key == "control-plane" })
+}
+
+var checkCauseless = check{
+	Kind: Kind{
+		ID: "untouchedWithoutCause", Title: "no node touched without a cause",
+		Requires: "No spot node is touched before a notice or message named it.",
+		Fix:      "act only on nodes that a notice names; look in handler.log for what made it act",
+		Look:     Look{Lane: LaneNode, Text: "the lane Node: what was done, and after which notice? Then handler.log"},
+	},
+	always: everywhere(judge.causeless),
 }
 
 // causeless asks whether spot nodes were touched that nothing named.
-func (d drill) causeless() Verdict {
-	v := Verdict{Check: "no node touched without a cause", Want: "no spot node touched before a notice named it"}
-	return d.untouchedAll(v, func(e history.Event) bool { return e.Key == "spot" })
+func (j judge) causeless(v Verdict) Verdict {
+	v = v.wants("no spot node touched before a notice named it")
+	return j.untouchedAll(v, func(e history.Event) bool { return e.Key == "spot" })
 }
 
 // untouchedAll wants no touch of the chosen nodes before a cause for it.
-func (d drill) untouchedAll(v Verdict, chosen func(history.Event) bool) Verdict {
+func (j judge) untouchedAll(v Verdict, chosen func(history.Event) bool) Verdict {
 	nodes := map[string]bool{}
 	var touched []history.Event
-	for _, n := range d.events {
+	for _, n := range j.Events {
 		if n.Kind != history.NodePresent || nodes[n.Node] || !chosen(n) {
 			continue
 		}
 		nodes[n.Node] = true
-		cause, caused := d.cause(n.Node)
-		for _, e := range d.touches(n.Node) {
+		cause, caused := j.cause(n.Node)
+		for _, e := range j.Touches(n.Node) {
 			if !caused || e.At < cause.At {
 				touched = append(touched, e)
 			}
@@ -115,43 +149,35 @@ func (d drill) untouchedAll(v Verdict, chosen func(history.Event) bool) Verdict 
 		return v.fail(fmt.Sprintf("%s: %s", touched[0].Node, describe(touched)), capped(touched)...)
 	case len(nodes) == 0:
 		return v.unknown("no such node was seen")
-	case d.unseen(d.end) != "":
-		return v.unknown("none touched: " + d.unseen(d.end))
+	case j.Unseen(j.End) != "":
+		return v.unknown("none touched: " + j.Unseen(j.End))
 	}
 	return v.pass(fmt.Sprintf("none of %d touched", len(nodes)))
 }
 
 // cause is the first of the node's causes.
-func (d drill) cause(node string) (history.Event, bool) {
-	if causes := d.causes(node); len(causes) > 0 {
+func (j judge) cause(node string) (history.Event, bool) {
+	if causes := j.Causes(node); len(causes) > 0 {
 		return causes[0], true
 	}
 	return history.Event{}, false
 }
 
-// causes are the notices that name the node, and the messages whose body does.
-func (d drill) causes(node string) []history.Event {
-	naming := map[string]bool{}
-	for _, step := range d.scenario.Steps {
-		if m := step.Message; m != nil {
-			for name := range d.scenario.Nodes {
-				if n, why := d.node(name); why == "" && n == node && m.Names(name) {
-					naming[m.Name] = true
-				}
-			}
-		}
-	}
-	return d.all(func(e history.Event) bool {
-		return e.Kind == history.NoticePut && e.Node == node || e.Kind == history.MessagePut && naming[e.Key] ||
-			e.Kind == history.DNSDisrupted && e.Node == node
-	})
+var checkRestored = check{
+	Kind: Kind{
+		ID: "restored", Title: "restored",
+		Requires: "Every node is Ready, schedulable and untainted again after the drill.",
+		Fix:      "the cluster could not be put back: spotdrill down removes it, and the next run makes a new one",
+		Look:     Look{Text: "the harness's last events, and state/ of the drill: which node did not come back"},
+	},
+	always: everywhere(judge.restored),
 }
 
 // restored asks whether the cluster was given back as it was found. If not, the
 // harness failed and not the handler, but the next drill starts on a ruin.
-func (d drill) restored() Verdict {
-	v := Verdict{Check: checkRestored, Want: "every node ready, schedulable and untainted again"}
-	for _, e := range d.history.Events {
+func (j judge) restored(v Verdict) Verdict {
+	v = v.wants("every node ready, schedulable and untainted again")
+	for _, e := range j.History.Events {
 		if e.Kind == history.Restored {
 			got := "restored"
 			if e.Note != "" {

@@ -8,145 +8,145 @@ import (
 )
 
 func TestAlways(t *testing.T) {
-	other := func(e history.Event) func(*story) {
-		return func(s *story) { s.at(8, e) }
+	other := func(e history.Event) func(*script) {
+		return func(s *script) { s.at(8, e) }
 	}
 	for _, x := range []expectation{
 		{name: "whole", check: "recording complete", want: Pass, got: "queries"},
-		{name: "other scenario", edit: func(s *story) { s.meta.Scenario = "other" }, check: "recording complete", want: Unknown, got: `"other"`},
-		{name: "no settling", edit: func(s *story) {
+		{name: "other scenario", edit: func(s *script) { s.meta.Scenario = "other" }, check: "recording complete", want: Unknown, got: `"other"`},
+		{name: "no settling", edit: func(s *script) {
 			s.drop(func(e history.Event) bool { return e.Kind == history.RunPhase && e.Key == "settle" })
 		}, check: "recording complete", want: Unknown, got: `"settle"`},
 		{name: "node out of nowhere", edit: other(history.Event{Kind: history.NodeReady, Node: "stranger"}), check: "recording complete", want: Unknown, got: "stranger"},
-		{name: "pod out of nowhere", edit: func(s *story) { s.pod(8, history.PodDeleted, "stranger", victim, "ReplicaSet/x") }, check: "recording complete", want: Unknown, got: "stranger"},
-		{name: "not ended", edit: func(s *story) { s.drop(kind(history.RunEnded)) }, check: "recording complete", want: Unknown, got: "last event"},
+		{name: "pod out of nowhere", edit: func(s *script) { s.pod(8, history.PodDeleted, "stranger", victim, "ReplicaSet/x") }, check: "recording complete", want: Unknown, got: "stranger"},
+		{name: "not ended", edit: func(s *script) { s.drop(kind(history.RunEnded)) }, check: "recording complete", want: Unknown, got: "last event"},
 
 		{name: "harness whole", check: "harness", want: Pass},
 		{name: "harness broke", edit: other(history.Event{Kind: history.RunError, Note: "lost the queue"}), check: "harness", want: Unknown, got: "lost the queue"},
 
 		{name: "restored", check: "restored", want: Pass, got: "restored"},
-		{name: "restored with effort", edit: func(s *story) {
+		{name: "restored with effort", edit: func(s *script) {
 			s.change(history.Restored, func(e *history.Event) { e.Note = "uncordoned " + victim })
 		}, check: "restored", want: Pass, got: "restored: uncordoned " + victim},
-		{name: "touches are counted", edit: func(s *story) {
+		{name: "touches are counted", edit: func(s *script) {
 			other(history.Event{Kind: history.NodeCordoned, Node: reserved})(s)
 			for range 2 {
 				s.pod(9, history.PodEvicted, "proxy-"+reserved, reserved, "DaemonSet/kube-proxy")
 			}
 		}, check: "reserved nodes untouched", want: Fail, got: reserved + ": node.cordoned, pod.evicted x 2"},
-		{name: "not restored", edit: func(s *story) { s.drop(kind(history.Restored)) }, check: "restored", want: Unknown},
+		{name: "not restored", edit: func(s *script) { s.drop(kind(history.Restored)) }, check: "restored", want: Unknown},
 
 		{name: "reserved cordoned", edit: other(history.Event{Kind: history.NodeCordoned, Node: reserved}), check: "reserved nodes untouched", want: Fail, got: reserved},
 		{name: "reserved tainted", edit: other(history.Event{Kind: history.NodeTainted, Node: plane, Key: "example.com/disrupted"}), check: "reserved nodes untouched", want: Fail, got: plane},
-		{name: "reserved tainted by the handler before the steps", edit: func(s *story) {
+		{name: "reserved tainted by the handler before the steps", edit: func(s *script) {
 			s.at(1.5, history.Event{Kind: history.NodeTainted, Node: plane, Key: "example.com/disrupted"})
 		}, check: "reserved nodes untouched", want: Fail, got: plane},
 		{name: "reserved tainted during the steps", edit: other(history.Event{Kind: history.NodeTainted, Node: plane, Key: "node-role.kubernetes.io/x"}), check: "reserved nodes untouched", want: Fail, got: plane},
-		{name: "reserved came back", edit: func(s *story) {
+		{name: "reserved came back", edit: func(s *script) {
 			s.at(8, history.Event{Kind: history.NodeDeleted, Node: reserved})
 			s.at(9, history.Event{Kind: history.NodePresent, Node: reserved, Key: "on-demand"})
 		}, check: "reserved nodes untouched", want: Fail, got: reserved + ": node.deleted"},
 		{name: "reserved deleted", edit: other(history.Event{Kind: history.NodeDeleted, Node: reserved}), check: "reserved nodes untouched", want: Fail},
-		{name: "reserved drained", edit: func(s *story) { s.pod(8, history.PodEvicted, "proxy-"+reserved, reserved, "DaemonSet/kube-proxy") }, check: "reserved nodes untouched", want: Fail, got: "pod.evicted"},
+		{name: "reserved drained", edit: func(s *script) { s.pod(8, history.PodEvicted, "proxy-"+reserved, reserved, "DaemonSet/kube-proxy") }, check: "reserved nodes untouched", want: Fail, got: "pod.evicted"},
 		{name: "reserved tainted by Kubernetes", edit: other(history.Event{Kind: history.NodeTainted, Node: reserved, Key: "node.kubernetes.io/not-ready"}), check: "reserved nodes untouched", want: Pass},
 		{name: "reserved pod preempted", edit: other(history.Event{Kind: history.PodEvicted, Pod: "default/proxy-" + reserved, UID: "uid-proxy-" + reserved, Node: reserved, Reason: "PreemptionByScheduler"}), check: "reserved nodes untouched", want: Pass},
-		{name: "reserved named by a notice", edit: func(s *story) {
+		{name: "reserved named by a notice", edit: func(s *script) {
 			s.at(7, history.Event{Kind: history.NoticePut, Key: "other", Node: reserved})
 			s.at(8, history.Event{Kind: history.NodeCordoned, Node: reserved})
 		}, check: "reserved nodes untouched", want: Pass},
-		{name: "no reserved nodes", edit: func(s *story) {
+		{name: "no reserved nodes", edit: func(s *script) {
 			s.drop(func(e history.Event) bool {
 				return e.Kind == history.NodePresent && (e.Node == reserved || e.Node == plane)
 			})
 		}, check: "reserved nodes untouched", want: Unknown},
-		{name: "harness broke before the end", edit: other(history.Event{Kind: history.RunError, Note: "lost the watch"}), check: "reserved nodes untouched", want: Unknown, got: "tells no more"},
+		{name: "harness broke before the end", edit: other(history.Event{Kind: history.RunError, Note: "lost the watch"}), check: "reserved nodes untouched", want: Unknown, got: "recording ends there"},
 
 		{name: "one drain", check: "one drain per node and cause", want: Pass, got: "1 drains"},
-		{name: "a second drain of its own accord", edit: func(s *story) {
+		{name: "a second drain of its own accord", edit: func(s *script) {
 			other(history.Event{Kind: history.NodeUncordoned, Node: victim})(s)
 			s.at(9, history.Event{Kind: history.NodeCordoned, Node: victim})
 		}, check: "one drain per node and cause", want: Fail, got: victim + ": node.cordoned 2 times, and named 1 times"},
-		{name: "a second drain for a second notice", edit: func(s *story) {
+		{name: "a second drain for a second notice", edit: func(s *script) {
 			other(history.Event{Kind: history.NodeUncordoned, Node: victim})(s)
 			s.at(8.5, history.Event{Kind: history.NoticePut, Key: "again", Node: victim})
 			s.at(9, history.Event{Kind: history.NodeCordoned, Node: victim})
 		}, check: "one drain per node and cause", want: Pass, got: "2 drains"},
-		{name: "drained for whom nobody saw", edit: func(s *story) { s.drop(kind(history.NodePresent)) }, check: "one drain per node and cause", want: Unknown},
+		{name: "drained for whom nobody saw", edit: func(s *script) { s.drop(kind(history.NodePresent)) }, check: "one drain per node and cause", want: Unknown},
 
 		{name: "the notice's message was deleted", check: "no message lost", want: Pass, got: "1 put, 1 deleted, 0 left"},
-		{name: "a message vanished", edit: func(s *story) { s.drop(kind(history.SQSDeleted)) }, check: "no message lost", want: Fail, got: "1 of 1 were not deleted, and 0 were in the queue"},
-		{name: "a message was left", edit: func(s *story) {
+		{name: "a message vanished", edit: func(s *script) { s.drop(kind(history.SQSDeleted)) }, check: "no message lost", want: Fail, got: "1 of 1 were not deleted, and 0 were in the queue"},
+		{name: "a message was left", edit: func(s *script) {
 			s.drop(kind(history.SQSDeleted))
 			s.change(history.QueueDepth, func(e *history.Event) { e.Numbers[history.Invisible] = 1 })
 		}, check: "no message lost", want: Pass, got: "0 deleted, 1 left"},
-		{name: "a message was left, which may be the other drill's", edit: func(s *story) {
+		{name: "a message was left, which may be the other drill's", edit: func(s *script) {
 			s.drop(kind(history.SQSDeleted))
 			s.change(history.QueueDepth, func(e *history.Event) { e.Numbers[history.Invisible] = 1 })
 			s.at(0, history.Event{Kind: history.RunBeside, Key: "another-scenario", Notice: "n-2"})
 		}, check: "no message lost", want: Unknown, got: "may be another drill's"},
-		{name: "the other drill's node is touched", edit: func(s *story) {
+		{name: "the other drill's node is touched", edit: func(s *script) {
 			s.at(0, history.Event{Kind: history.RunBeside, Key: "another-scenario", Node: bystander})
 			s.at(5, history.Event{Kind: history.NodeCordoned, Node: bystander})
 		}, check: "no node touched without a cause", want: Pass},
-		{name: "a node that is neither's is touched", edit: func(s *story) {
+		{name: "a node that is neither's is touched", edit: func(s *script) {
 			s.at(0, history.Event{Kind: history.RunBeside, Key: "another-scenario", Node: "another-worker"})
 			s.at(5, history.Event{Kind: history.NodeCordoned, Node: bystander})
 		}, check: "no node touched without a cause", want: Fail},
-		{name: "nobody counted the queue", edit: func(s *story) { s.drop(kind(history.QueueDepth)) }, check: "no message lost", want: Unknown},
-		{name: "the record broke off before a deletion", edit: func(s *story) {
+		{name: "nobody counted the queue", edit: func(s *script) { s.drop(kind(history.QueueDepth)) }, check: "no message lost", want: Unknown},
+		{name: "the record broke off before a deletion", edit: func(s *script) {
 			s.drop(kind(history.SQSDeleted))
 			other(history.Event{Kind: history.RunError, Note: "lost the queue"})(s)
 		}, check: "no message lost", want: Unknown},
 
 		{name: "deleted once the drain was recorded", edit: committing("recorded", 6), check: "commit point", want: Pass, got: "1 messages"},
-		{name: "deleted before the drain was recorded", edit: func(s *story) {
+		{name: "deleted before the drain was recorded", edit: func(s *script) {
 			committing("recorded", 4.3)(s)
 			markedAt5(s)
 		}, check: "commit point", want: Fail, got: "0.700s before"},
-		{name: "deleted once more when the drain was recorded", edit: func(s *story) {
+		{name: "deleted once more when the drain was recorded", edit: func(s *script) {
 			committing("drained", 6)(s)
 			s.at(10.2, history.Event{Kind: history.SQSDeleted, Message: "m-1", Notice: "n-1"})
 		}, check: "commit point", want: Fail, got: "4.000s before"},
 		{name: "the mark was on its way, and no audit log tells since when", edit: committing("recorded", 4.3), check: "commit point", want: Unknown, got: "0.200s before the drain of worker-spot-a was surely recorded"},
-		{name: "the audit log has the mark before the deletion", edit: func(s *story) {
+		{name: "the audit log has the mark before the deletion", edit: func(s *script) {
 			committing("recorded", 4.3)(s)
 			wrote(s, 4.29)
 		}, check: "commit point", want: Pass},
-		{name: "the audit log has the mark after the deletion", edit: func(s *story) {
+		{name: "the audit log has the mark after the deletion", edit: func(s *script) {
 			committing("recorded", 4.3)(s)
 			wrote(s, 4.32)
 		}, check: "commit point", want: Fail, got: "0.020s before"},
-		{name: "the audit log has the mark before the deletion, and it was seen long after", edit: func(s *story) {
+		{name: "the audit log has the mark before the deletion, and it was seen long after", edit: func(s *script) {
 			committing("recorded", 4.3)(s)
 			markedAt5(s)
 			wrote(s, 4.29)
 		}, check: "commit point", want: Pass},
-		{name: "the audit log has a write on either side of the deletion", edit: func(s *story) {
+		{name: "the audit log has a write on either side of the deletion", edit: func(s *script) {
 			committing("recorded", 4.3)(s)
 			wrote(s, 4.29)
 			wrote(s, 4.32)
 		}, check: "commit point", want: Unknown, got: "0.020s before"},
-		{name: "the audit log has a write of long before, and none of the mark", edit: func(s *story) {
+		{name: "the audit log has a write of long before, and none of the mark", edit: func(s *script) {
 			committing("recorded", 4.3)(s)
 			wrote(s, 3)
 		}, check: "commit point", want: Unknown},
-		{name: "the node's own object was deleted before the message, long before the mark", edit: func(s *story) {
+		{name: "the node's own object was deleted before the message, long before the mark", edit: func(s *script) {
 			committing("recorded", 4.3)(s)
 			markedAt5(s)
 			deletedObject(s, 4.2)
 			wrote(s, 4.99)
 		}, check: "commit point", want: Pass},
-		{name: "the node's own object was deleted after the message", edit: func(s *story) {
+		{name: "the node's own object was deleted after the message", edit: func(s *script) {
 			committing("recorded", 4.3)(s)
 			deletedObject(s, 4.31)
 			wrote(s, 4.32)
 		}, check: "commit point", want: Fail, got: "0.010s before"},
-		{name: "the node's own object was deleted before the notice", edit: func(s *story) {
+		{name: "the node's own object was deleted before the notice", edit: func(s *script) {
 			committing("recorded", 4.3)(s)
 			deletedObject(s, 0.5)
 			wrote(s, 4.32)
 		}, check: "commit point", want: Fail, got: "0.020s before"},
-		{name: "deleted and never drained", edit: func(s *story) {
+		{name: "deleted and never drained", edit: func(s *script) {
 			committing("recorded", 6)(s)
 			s.drop(kind(history.NodeCordoned))
 		}, check: "commit point", want: Fail, got: "never recorded"},
@@ -155,13 +155,13 @@ func TestAlways(t *testing.T) {
 
 		{name: "victim has a cause", check: "no node touched without a cause", want: Pass},
 		{name: "bystander cordoned", edit: other(history.Event{Kind: history.NodeCordoned, Node: bystander}), check: "no node touched without a cause", want: Fail, got: bystander},
-		{name: "victim cordoned before its notice", edit: func(s *story) { s.at(3, history.Event{Kind: history.NodeCordoned, Node: victim}) }, check: "no node touched without a cause", want: Fail, got: victim},
-		{name: "named by a message", edit: func(s *story) {
+		{name: "victim cordoned before its notice", edit: func(s *script) { s.at(3, history.Event{Kind: history.NodeCordoned, Node: victim}) }, check: "no node touched without a cause", want: Fail, got: victim},
+		{name: "named by a message", edit: func(s *script) {
 			s.scenario.Steps = append(s.scenario.Steps, scenarios.Step{Message: &scenarios.Message{Name: "raw", Body: `{"instance-id":"${INSTANCE:bystander}"}`}})
 			s.at(7, history.Event{Kind: history.MessagePut, Key: "raw", Message: "m-9"})
 			s.at(8, history.Event{Kind: history.NodeCordoned, Node: bystander})
 		}, check: "no node touched without a cause", want: Pass},
-		{name: "named by no message", edit: func(s *story) {
+		{name: "named by no message", edit: func(s *script) {
 			s.scenario.Steps = append(s.scenario.Steps, scenarios.Step{Message: &scenarios.Message{Name: "raw", Body: `{}`}})
 			s.at(7, history.Event{Kind: history.MessagePut, Key: "raw", Message: "m-9"})
 			s.at(8, history.Event{Kind: history.NodeCordoned, Node: bystander})
@@ -172,7 +172,7 @@ func TestAlways(t *testing.T) {
 }
 
 // markedAt5 has the victim cordoned at 5 s.
-func markedAt5(s *story) {
+func markedAt5(s *script) {
 	s.change(history.NodeCordoned, func(e *history.Event) {
 		if e.Node == victim {
 			e.At = sec(5)
@@ -182,26 +182,26 @@ func markedAt5(s *story) {
 
 // wrote has the API server's audit log tell, at the end, when the handler asked to
 // change the victim.
-func wrote(s *story, seconds float64) {
+func wrote(s *script, seconds float64) {
 	audited(s, seconds, history.Event{Action: "patch"})
 }
 
 // deletedObject has the audit log tell when the handler asked to delete what it has
 // for the victim.
-func deletedObject(s *story, seconds float64) {
+func deletedObject(s *script, seconds float64) {
 	audited(s, seconds, history.Event{Action: "delete", Reason: "nodeclaims.karpenter.sh victim"})
 }
 
 // audited has the audit log tell, at the end, what the handler asked for of the victim.
-func audited(s *story, seconds float64, e history.Event) {
+func audited(s *script, seconds float64, e history.Event) {
 	said := sec(seconds)
 	e.Kind, e.Node, e.Said = history.HandlerWrote, victim, &said
 	s.at(30, e)
 }
 
 // committing has the handler claim a commit point, and delete its message then.
-func committing(point string, seconds float64) func(*story) {
-	return func(s *story) {
+func committing(point history.CommitPoint, seconds float64) func(*script) {
+	return func(s *script) {
 		s.meta.Handler.CommitPoint = point
 		s.change(history.SQSDeleted, func(e *history.Event) { e.At = sec(seconds) })
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -19,11 +20,11 @@ type count struct {
 	set     bool // a budget was seen
 }
 
-func (d drill) count(group string) *count {
+func (j judge) count(group string) *count {
 	c := &count{group: map[string]bool{}, healthy: map[string]bool{}}
-	for _, p := range d.pods {
-		if p.in(group) {
-			c.group[p.events[0].UID] = true
+	for _, p := range j.Pods {
+		if p.In(group) {
+			c.group[p.UID()] = true
 		}
 	}
 	return c
@@ -44,23 +45,33 @@ func (c *count) follow(e history.Event, group string) {
 	}
 }
 
-func (d drill) budgetKept(c scenarios.BudgetKept) Verdict {
-	v := Verdict{Check: "budget of " + c.Pods + " kept", Want: "never fewer pods Ready than their PodDisruptionBudget wants"}
-	node, put, why := d.noticed(c.Node, c.Notice)
+var checkBudgetKept = check{
+	Kind: Kind{
+		ID: "budgetKept", Title: "budget of %s kept",
+		Requires: "Never fewer of the pods are Ready than their PodDisruptionBudget requires, from the notice until the instance goes.",
+		Fix:      "evict by the Eviction API, which respects budgets, and never by deleting pods",
+		Look:     Look{Lane: LanePods, Text: "the lane Pods: how many were terminating at the same time, and were they evicted or deleted?"},
+	},
+	judge: by(judge.budgetKept),
+}
+
+func (j judge) budgetKept(v Verdict, c scenarios.BudgetKept) Verdict {
+	v = v.wants("never fewer pods Ready than their PodDisruptionBudget requires", c.Pods)
+	node, put, why := j.Noticed(c.Node, c.Notice)
 	if why != "" {
 		return v.unknown(why)
 	}
-	until := d.gone(node)
-	n := d.count(c.Pods)
+	until := j.Gone(node)
+	n := j.count(c.Pods)
 	lowest, before := -1, history.Event{}
-	for _, e := range d.events {
+	for _, e := range j.Events {
 		if e.At >= until {
 			break
 		}
 		if e.At >= put.At && lowest < 0 {
 			here := 0
-			for _, p := range d.toLeave(node, put.At) {
-				if p.in(c.Pods) {
+			for _, p := range j.ToLeave(node, put.At) {
+				if p.In(c.Pods) {
 					here++
 				}
 			}
@@ -91,30 +102,37 @@ func (d drill) budgetKept(c scenarios.BudgetKept) Verdict {
 	switch {
 	case lowest < 0:
 		return v.unknown("the node was gone when the notice was put", put)
-	case d.unseen(until) != "":
-		return v.unknown("kept: "+d.unseen(until), put)
+	case j.Unseen(until) != "":
+		return v.unknown("kept: "+j.Unseen(until), put)
 	}
 	return v.pass(fmt.Sprintf("never fewer than %d Ready", lowest), put)
 }
 
-func (d drill) resumed(c scenarios.Resumed) Verdict {
-	v := Verdict{
-		Check: "drain of " + c.Node + " resumed",
-		Want:  fmt.Sprintf("a pod that the budget kept told to end within %s of its change %q", c.Within.D(), c.Budget),
-	}
-	node, why := d.node(c.Node)
+var checkResumed = check{
+	Kind: Kind{
+		ID: "resumed", Title: "drain of %s resumed",
+		Requires: "A pod that a budget kept on the node begins to terminate within a time of the budget's change.",
+		Fix:      "retry an eviction that a budget refused (429) every few seconds, for as long as the notice leaves",
+		Look:     Look{Lane: LanePods, Text: "the lane Pods: did any eviction follow the change of the budget? Then the retries in handler.log"},
+	},
+	judge: by(judge.resumed),
+}
+
+func (j judge) resumed(v Verdict, c scenarios.Resumed) Verdict {
+	v = v.wants(fmt.Sprintf("a pod that the budget kept terminating within %s of its change %q", c.Within.D(), c.Budget), c.Node)
+	node, why := j.Node(c.Node)
 	if why != "" {
 		return v.unknown(why)
 	}
-	change, ok := d.first(func(e history.Event) bool { return e.Kind == history.BudgetSet && e.Reason == c.Budget })
+	change, ok := j.First(func(e history.Event) bool { return e.Kind == history.BudgetSet && e.Reason == c.Budget })
 	if !ok {
 		return v.unknown(fmt.Sprintf("the budget was never changed by %q", c.Budget))
 	}
 	waiting := 0
 	next := history.Event{}
-	for _, p := range d.toLeave(node, change.At) {
-		told, ok := p.told()
-		if !p.in(change.Key) || ok && told.At < change.At {
+	for _, p := range j.ToLeave(node, change.At) {
+		told, ok := p.Terminating()
+		if !p.In(change.Key) || ok && told.At < change.At {
 			continue
 		}
 		waiting++
@@ -122,7 +140,7 @@ func (d drill) resumed(c scenarios.Resumed) Verdict {
 			next = told
 		}
 	}
-	limit := min(change.At+c.Within.D(), d.gone(node))
+	limit := min(change.At+c.Within.D(), j.Gone(node))
 	v.Numbers = map[string]float64{"waiting": float64(waiting)}
 	switch {
 	case waiting == 0:
@@ -130,40 +148,47 @@ func (d drill) resumed(c scenarios.Resumed) Verdict {
 	case next.Kind != "" && next.At <= limit:
 		v.Numbers["resumed_seconds"] = (next.At - change.At).Seconds()
 		return v.pass(fmt.Sprintf("%s told to end after %s", next.Pod, history.Seconds(next.At-change.At)), change, next)
-	case d.unseen(limit) != "":
-		return v.unknown("not resumed: "+d.unseen(limit), change)
+	case j.Unseen(limit) != "":
+		return v.unknown("not resumed: "+j.Unseen(limit), change)
 	case next.Kind != "":
 		return v.fail(fmt.Sprintf("%s told to end only after %s", next.Pod, history.Seconds(next.At-change.At)), change, next)
 	}
 	return v.fail("no pod told to end", change)
 }
 
-func (d drill) blockedReported(c scenarios.BlockedReported) Verdict {
-	v := Verdict{
-		Check: "blocked drain of " + c.Node + " reported",
-		Want:  fmt.Sprintf("an event on the node, or on a pod kept there, that names pod or budget, before the deadline of notice %q", c.Notice),
-	}
-	node, put, why := d.deadlined(c.Node, c.Notice)
+var checkBlockedReported = check{
+	Kind: Kind{
+		ID: "blockedReported", Title: "blocked drain of %s reported",
+		Requires: "A Kubernetes event on the node, or on a pod that a budget keeps there, names the pod or the budget before the deadline.",
+		Fix:      "create an event on the node or the pod when a budget refuses an eviction, and name the pod or the budget in it",
+		Look:     Look{Lane: LaneHandler, Text: "the lane Handler: which events the handler wrote, and whether one names the pod or the budget"},
+	},
+	judge: by(judge.blockedReported),
+}
+
+func (j judge) blockedReported(v Verdict, c scenarios.BlockedReported) Verdict {
+	v = v.wants(fmt.Sprintf("an event on the node, or on a pod kept there, that names pod or budget, before the deadline of notice %q", c.Notice), c.Node)
+	node, put, why := j.Deadlined(c.Node, c.Notice)
 	if why != "" {
 		return v.unknown(why, known(put)...)
 	}
-	until := min(*put.Until, d.gone(node))
-	var kept []pod
-	for _, p := range d.toLeave(node, put.At) {
-		if p.in(c.Pods) {
+	until := min(*put.Until, j.Gone(node))
+	var kept []story.Pod
+	for _, p := range j.ToLeave(node, put.At) {
+		if p.In(c.Pods) {
 			kept = append(kept, p)
 		}
 	}
-	report, ok := d.first(func(e history.Event) bool {
-		return e.Kind == history.ClusterEvent && e.At >= put.At && e.At <= until && !KubernetesComponent(e.Owner) && tells(e, node, kept)
+	report, ok := j.First(func(e history.Event) bool {
+		return e.Kind == history.ClusterEvent && e.At >= put.At && e.At <= until && !story.KubernetesComponent(e.Owner) && tells(e, node, kept)
 	})
 	left, atDeadline := atDeadline(kept, until)
 	v.Numbers = map[string]float64{"pods": float64(len(kept)), "left": float64(left)}
 	switch {
 	case len(kept) == 0:
 		return v.unknown(fmt.Sprintf("no %s pod was on %s", c.Pods, node), put)
-	case d.unseen(until) != "":
-		return v.unknown("the deadline was not seen: "+d.unseen(until), put)
+	case j.Unseen(until) != "":
+		return v.unknown("the deadline was not seen: "+j.Unseen(until), put)
 	case !ok:
 		return v.fail("no event tells of it; "+atDeadline, put)
 	}
@@ -173,23 +198,23 @@ func (d drill) blockedReported(c scenarios.BlockedReported) Verdict {
 
 // tells is true for an event about the node or a pod kept on it that says which
 // pod it is, or that a budget keeps it.
-func tells(e history.Event, node string, kept []pod) bool {
+func tells(e history.Event, node string, kept []story.Pod) bool {
 	about := e.Key == "Node" && e.Node == node
 	note := strings.ToLower(e.Note)
 	says := slices.ContainsFunc([]string{"disruption budget", "disruptionbudget", "pdb"}, func(s string) bool { return strings.Contains(note, s) })
 	for _, p := range kept {
-		_, name, _ := strings.Cut(p.name(), "/")
-		about = about || e.Key == "Pod" && e.Pod == p.name()
+		_, name, _ := strings.Cut(p.Name(), "/")
+		about = about || e.Key == "Pod" && e.Pod == p.Name()
 		says = says || name != "" && strings.Contains(note, name)
 	}
 	return about && says
 }
 
 // atDeadline says what the handler had done with the pods until then.
-func atDeadline(kept []pod, until time.Duration) (left int, got string) {
+func atDeadline(kept []story.Pod, until time.Duration) (left int, got string) {
 	first := history.Event{}
 	for _, p := range kept {
-		told, ok := p.told()
+		told, ok := p.Terminating()
 		if !ok || told.At > until {
 			left++
 			continue

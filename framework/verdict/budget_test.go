@@ -11,7 +11,7 @@ import (
 // budgetStory is a drain of a node with two of three pods, of which three must be
 // available, and from +16 on two; an event at +5 tells that it is held up. It
 // passes.
-func budgetStory() *story {
+func budgetStory() *script {
 	s := workloadStory()
 	s.scenario.Name, s.meta.Scenario = "budget", "budget"
 	s.scenario.Profile = "PDB"
@@ -41,31 +41,31 @@ func budgetStory() *story {
 }
 
 func TestBudgetKept(t *testing.T) {
-	check(t, "budget of app kept", budgetStory, []expectation{
+	expect(t, "budget of app kept", budgetStory, []expectation{
 		{name: "kept", want: Pass, got: "never fewer than 2 Ready"},
-		{name: "evicted before it was freed", edit: func(s *story) { s.move(of("app-1", history.PodTerminating), 15) }, want: Fail, got: "2 Ready of 3 wanted, 11.000s after the notice: w/app-1 pod.terminating"},
-		{name: "both at once", edit: func(s *story) { s.move(of("app-2", history.PodTerminating), 17.1) }, want: Fail, got: "1 Ready of 2 wanted"},
-		{name: "deleted with no grace", edit: func(s *story) {
+		{name: "evicted before it was freed", edit: func(s *script) { s.move(of("app-1", history.PodTerminating), 15) }, want: Fail, got: "2 Ready of 3 wanted, 11.000s after the notice: w/app-1 pod.terminating"},
+		{name: "both at once", edit: func(s *script) { s.move(of("app-2", history.PodTerminating), 17.1) }, want: Fail, got: "1 Ready of 2 wanted"},
+		{name: "deleted with no grace", edit: func(s *script) {
 			s.drop(of("app-1", history.PodTerminating))
 			s.move(of("app-1", history.PodDeleted), 10)
 		}, want: Fail, got: "2 Ready of 3 wanted"},
-		{name: "lost with the instance", edit: func(s *story) {
+		{name: "lost with the instance", edit: func(s *script) {
 			s.at(10, history.Event{Kind: history.Reclaimed, Node: victim})
 			s.at(11, history.Event{Kind: history.PodNotReady, Pod: "w/app-1", UID: "uid-app-1", Node: victim})
 		}, want: Pass},
-		{name: "another's pods", edit: func(s *story) { s.leaves("slow-a", victim, 5, 6, 30) }, want: Pass},
-		{name: "room for all", edit: func(s *story) {
+		{name: "another's pods", edit: func(s *script) { s.leaves("slow-a", victim, 5, 6, 30) }, want: Pass},
+		{name: "room for all", edit: func(s *script) {
 			s.change(history.BudgetSet, func(e *history.Event) { e.Numbers = history.Numbers{history.MinAvailable: 1} })
 		}, want: Unknown, got: "room for all 2 pods"},
-		{name: "not met before", edit: func(s *story) { s.drop(of("app-3", history.PodReady)) }, want: Unknown, got: "2 were Ready before the notice"},
-		{name: "no budget", edit: func(s *story) { s.drop(kind(history.BudgetSet)) }, want: Unknown, got: "tells of no budget"},
-		{name: "recording ends too soon", edit: cutAt(30), want: Unknown, got: "tells no more"},
+		{name: "not met before", edit: func(s *script) { s.drop(of("app-3", history.PodReady)) }, want: Unknown, got: "2 were Ready before the notice"},
+		{name: "no budget", edit: func(s *script) { s.drop(kind(history.BudgetSet)) }, want: Unknown, got: "tells of no budget"},
+		{name: "recording ends too soon", edit: cutAt(30), want: Unknown, got: "recording ends there"},
 	})
 }
 
 func TestResumed(t *testing.T) {
-	later := func(seconds float64) func(*story) {
-		return func(s *story) {
+	later := func(seconds float64) func(*script) {
+		return func(s *script) {
 			s.move(of("app-1", history.PodTerminating), seconds)
 			s.move(of("app-2", history.PodTerminating), seconds+1)
 			for _, pod := range []string{"app-1", "app-2"} {
@@ -74,36 +74,36 @@ func TestResumed(t *testing.T) {
 			}
 		}
 	}
-	check(t, "drain of victim resumed", budgetStory, []expectation{
+	expect(t, "drain of victim resumed", budgetStory, []expectation{
 		{name: "a second later", want: Pass, got: "w/app-1 told to end after 1.000s"},
 		{name: "on the edge", edit: later(31), want: Pass},
 		{name: "later", edit: later(31.1), want: Fail, got: "only after 15.100s"},
-		{name: "never", edit: func(s *story) {
+		{name: "never", edit: func(s *script) {
 			for _, pod := range []string{"app-1", "app-2"} {
 				s.drop(of(pod, history.PodTerminating))
 				s.drop(of(pod, history.PodDeleted))
 			}
 		}, want: Fail, got: "no pod told to end"},
 		{name: "the budget held nothing up", edit: later(6), want: Unknown, got: "no pod was waiting"},
-		{name: "not changed", edit: func(s *story) {
+		{name: "not changed", edit: func(s *script) {
 			s.drop(func(e history.Event) bool { return e.Kind == history.BudgetSet && e.Reason != "" })
 		}, want: Unknown, got: "never changed"},
-		{name: "recording ends too soon", edit: func(s *story) { later(40)(s); cutAt(20)(s) }, want: Unknown, got: "tells no more"},
+		{name: "recording ends too soon", edit: func(s *script) { later(40)(s); cutAt(20)(s) }, want: Unknown, got: "recording ends there"},
 	})
 }
 
 func TestBlockedReported(t *testing.T) {
-	report := func(edit func(*history.Event)) func(*story) {
-		return func(s *story) { s.change(history.ClusterEvent, edit) }
+	report := func(edit func(*history.Event)) func(*script) {
+		return func(s *script) { s.change(history.ClusterEvent, edit) }
 	}
-	stay := func(s *story) {
+	stay := func(s *script) {
 		for _, pod := range []string{"app-1", "app-2"} {
 			s.drop(of(pod, history.PodTerminating))
 			s.drop(of(pod, history.PodExited))
 			s.drop(of(pod, history.PodDeleted))
 		}
 	}
-	check(t, "blocked drain of victim reported", budgetStory, []expectation{
+	expect(t, "blocked drain of victim reported", budgetStory, []expectation{
 		{name: "and left in the end", edit: stay, want: Pass, got: "EvictionBlocked by handler after 1.000s; at the deadline 2 of 2 pods were still there"},
 		{name: "and taken in the end", want: Pass, got: "0 of 2 pods were still there, the first of the others was told to end 43.000s before it"},
 		{name: "on the pod", edit: report(func(e *history.Event) { e.Key, e.Node, e.Pod, e.Note = "Pod", "", "w/app-2", "blocked by a PDB" }), want: Pass},
@@ -112,10 +112,10 @@ func TestBlockedReported(t *testing.T) {
 		{name: "on another node", edit: report(func(e *history.Event) { e.Node = bystander }), want: Fail, got: "no event tells of it"},
 		{name: "of something else", edit: report(func(e *history.Event) { e.Note = "Evicting pods" }), want: Fail},
 		{name: "by Kubernetes", edit: report(func(e *history.Event) { e.Owner = "kubelet" }), want: Fail},
-		{name: "not at all", edit: func(s *story) { s.drop(kind(history.ClusterEvent)) }, want: Fail},
+		{name: "not at all", edit: func(s *script) { s.drop(kind(history.ClusterEvent)) }, want: Fail},
 		{name: "before the notice", edit: report(func(e *history.Event) { e.At = sec(3) }), want: Fail},
 		{name: "after the deadline", edit: report(func(e *history.Event) { e.At = sec(60.1) }), want: Fail},
-		{name: "nothing was kept there", edit: func(s *story) {
+		{name: "nothing was kept there", edit: func(s *script) {
 			stay(s)
 			s.drop(func(e history.Event) bool { return e.Pod == "w/app-1" || e.Pod == "w/app-2" })
 		}, want: Unknown},

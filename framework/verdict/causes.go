@@ -138,14 +138,14 @@ const (
 	rulesLag = 5 * time.Second
 )
 
-// losses tells what every lost query of the service was lost to: most first.
-func (d drill) losses() []Loss {
-	if d.dns == nil {
+// lossesByCause says what every lost query of the service was lost to: most first.
+func (j judge) lossesByCause() []Loss {
+	if j.dns == nil {
 		return nil
 	}
-	t := d.traffic()
+	t := j.traffic()
 	byCause := map[Loss]*Loss{}
-	for _, s := range d.dns.modes("all") {
+	for _, s := range j.dns.modes("all") {
 		for _, q := range s.queries {
 			if !q.Outcome.Lost() {
 				continue
@@ -191,17 +191,28 @@ const (
 	explainedFrom = 100
 )
 
+var checkExplained = check{
+	Kind: Kind{
+		ID: "lossesExplained", Title: "losses explained",
+		Requires: "The record explains why queries were lost: all but a small share of them have a cause.",
+		Fix:      "open the drill's report: queries were lost, and neither connection tracking nor the life of pods says why; save the folder, it is worth an issue",
+		Look:     Look{Lane: LaneDNS, Text: "the causes below the DNS answers, and flows.jsonl.gz of the drill"},
+	},
+	always: judge.explained,
+}
+
 // explained asks whether the record tells why queries were lost: where it does not,
 // something happened in the drill that nobody knows of. Ok is false where no flows
 // were recorded.
-func (d drill) explained(losses []Loss) (v Verdict, ok bool) {
-	if _, ok := d.first(func(e history.Event) bool { return e.Kind == history.FlowsRecorded }); !ok || d.dns == nil {
+func (j judge) explained(v Verdict) (Verdict, bool) {
+	if _, ok := j.FirstOf(history.FlowsRecorded); !ok || j.dns == nil {
 		return v, false
 	}
-	v = Verdict{Check: "losses explained", Want: fmt.Sprintf("at most %.0f %% of %d lost queries or more without a cause", unexplainedShare*100, explainedFrom)}
+	v = v.wants(fmt.Sprintf("at most %.0f %% of %d lost queries or more without a cause", unexplainedShare*100, explainedFrom))
 	lost, without := 0, 0
-	for _, l := range losses {
-		if lost += l.Lost(); l.Cause == Unexplained {
+	for _, l := range j.losses() {
+		lost += l.Lost()
+		if l.Cause == Unexplained {
 			without += l.Lost()
 		}
 	}

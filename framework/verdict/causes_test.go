@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -18,8 +19,8 @@ const (
 
 // lossStory has two CoreDNS pods that answer; what is lost, and to what, is for a
 // test to tell. The first one's last answer is to a query of 10 s.
-func lossStory() *story {
-	s := &story{
+func lossStory() *script {
+	s := &script{
 		scenario: scenarios.Scenario{Probe: &scenarios.Probe{Fresh: 40, Fixed: 20, Control: 10}},
 		meta:     history.Meta{Format: history.FormatV1},
 	}
@@ -42,18 +43,18 @@ func lossStory() *story {
 
 // flow is an entry from one second on to another; 0 is the end of the recording.
 // One that ends was removed and had been answered.
-func (s *story) flow(port int, backend string, from, to float64) {
+func (s *script) flow(port int, backend string, from, to float64) {
 	s.flows = append(s.flows, history.Flow{Port: port, Backend: backend, From: sec(from), To: sec(to), Removed: to != 0, Replied: to != 0})
 }
 
 // insertFailed has the kernel drop packets on the prober's node.
-func (s *story) insertFailed(packets float64) {
+func (s *script) insertFailed(packets float64) {
 	s.change(history.FlowsRecorded, func(e *history.Event) { e.Numbers[history.InsertFailed] = packets })
 }
 
 // sent is a query that left on time and whose end came after 2 ms, or the
 // prober's timeout.
-func (s *story) sent(mode history.Mode, port int, at float64, o history.Outcome) {
+func (s *script) sent(mode history.Mode, port int, at float64, o history.Outcome) {
 	done := sec(at) + 2*time.Millisecond
 	if o == history.Timeout {
 		done = sec(at + 2)
@@ -62,12 +63,12 @@ func (s *story) sent(mode history.Mode, port int, at float64, o history.Outcome)
 }
 
 // waited is a query of a fixed port whose answer took so long.
-func (s *story) waited(port int, at float64, took time.Duration) {
+func (s *script) waited(port int, at float64, took time.Duration) {
 	s.sent(history.Fixed, port, at, history.Answered)
 	s.queries[len(s.queries)-1].Done = sec(at) + took
 }
 
-func (s *story) ended(kind history.Kind, at float64) {
+func (s *script) ended(kind history.Kind, at float64) {
 	s.at(at, history.Event{Kind: kind, Pod: "default/coredns-a", UID: "uid-coredns-a", Node: victim, IP: ending})
 }
 
@@ -89,7 +90,7 @@ func TestWhatConnectionTrackingLostMayNotCount(t *testing.T) {
 		if c.more > 0 {
 			s.sent(history.Fixed, 2, c.more, history.Timeout)
 		}
-		d := newDrill(s.scenario, s.history())
+		d := newJudge(story.Read(s.scenario, s.history()))
 		counted := d.dns
 		if c.except {
 			counted = d.exceptConntrack()
@@ -113,56 +114,57 @@ func TestLossesExplained(t *testing.T) {
 		{"many, too many of them not explained", 100, 6, Unknown},
 	} {
 		s := lossStory()
-		d := newDrill(s.scenario, s.history())
+		d := newJudge(story.Read(s.scenario, s.history()))
 		losses := []Loss{{Cause: OldEntry, Fixed: c.lost - c.unknown}, {Cause: Unexplained, Fixed: c.unknown}}
-		if v, ok := d.explained(losses); !ok || v.Outcome != c.want || v.Noise != (c.want == Unknown) {
+		d.losses = func() []Loss { return losses }
+		if v, ok := d.explained(checkExplained.verdict()); !ok || v.Outcome != c.want || v.Noise != (c.want == Unknown) {
 			t.Errorf("%s: %s (noise %t), want %s: %s", c.name, v.Outcome, v.Noise, c.want, v.Got)
 		}
 		s.drop(kind(history.FlowsRecorded))
-		if _, ok := newDrill(s.scenario, s.history()).explained(losses); ok {
+		if _, ok := newJudge(story.Read(s.scenario, s.history())).explained(checkExplained.verdict()); ok {
 			t.Errorf("%s: asked without a record of flows", c.name)
 		}
 	}
 }
 
 func TestCauses(t *testing.T) {
-	exit := func(s *story) { s.ended(history.PodExited, 10.4) }
-	endpointsGone := func(s *story) {
+	exit := func(s *script) { s.ended(history.PodExited, 10.4) }
+	endpointsGone := func(s *script) {
 		for _, ip := range []string{ending, staying} {
 			s.at(9, history.Event{Kind: history.EndpointGone, IP: ip})
 		}
 	}
 	for name, c := range map[string]struct {
-		tell func(*story)
+		tell func(*script)
 		want Loss // but for the times of the queries
 	}{
 		"the pod is behind: an earlier query still waits there": {
-			func(s *story) {
+			func(s *script) {
 				s.waited(2, 12, 400*time.Millisecond)
 				s.sent(history.Fixed, 2, 12.3, history.Timeout)
 			},
 			Loss{Cause: BackendBehind, Fixed: 1, Backend: staying, Waited: 400},
 		},
 		"the pod has caught up": {
-			func(s *story) {
+			func(s *script) {
 				s.waited(2, 12, 400*time.Millisecond)
 				s.sent(history.Fixed, 2, 12.5, history.Timeout)
 			},
 			Loss{Cause: Unexplained, Fixed: 1, Backend: staying},
 		},
 		"another pod is behind": {
-			func(s *story) {
+			func(s *script) {
 				s.waited(1, 9, 400*time.Millisecond)
 				s.sent(history.Fixed, 2, 9.3, history.Timeout)
 			},
 			Loss{Cause: Unexplained, Fixed: 1, Backend: staying},
 		},
 		"a used port's entry leads to a pod that exited": {
-			func(s *story) { exit(s); s.sent(history.Fixed, 1, 12.5, history.Timeout) },
+			func(s *script) { exit(s); s.sent(history.Fixed, 1, 12.5, history.Timeout) },
 			Loss{Cause: OldEntry, Fixed: 1, Backend: ending, Lag: 2500},
 		},
 		"the recorder heard late that the entry was removed": {
-			func(s *story) {
+			func(s *script) {
 				exit(s)
 				s.flow(1, staying, 16, 0)
 				s.sent(history.Fixed, 1, 15.5, history.Timeout)
@@ -171,14 +173,14 @@ func TestCauses(t *testing.T) {
 			Loss{Cause: OldEntry, Fixed: 1, Backend: ending, Lag: 5500},
 		},
 		"a connection that is kept": {
-			func(s *story) {
+			func(s *script) {
 				exit(s)
 				s.sent(history.Kept, 1, 12.5, history.Timeout)
 			},
 			Loss{Cause: OldEntry, Fixed: 1, Backend: ending, Lag: 2500},
 		},
 		"the same port on another prober's node is another one": {
-			func(s *story) {
+			func(s *script) {
 				exit(s)
 				s.flows = append(s.flows, history.Flow{Node: "other", Port: 1, Backend: staying, From: sec(3)})
 				s.sent(history.Fixed, 1, 12.5, history.Timeout)
@@ -188,27 +190,27 @@ func TestCauses(t *testing.T) {
 			Loss{Cause: OldEntry, Fixed: 1, Backend: ending, Lag: 2500},
 		},
 		"a port is used again after the exit": {
-			func(s *story) { exit(s); s.sent(history.Fresh, 1, 11, history.ICMP) },
+			func(s *script) { exit(s); s.sent(history.Fresh, 1, 11, history.ICMP) },
 			Loss{Cause: OldEntry, Fresh: 1, Backend: ending, Lag: 1000},
 		},
 		"the rules choose a pod that exited": {
-			func(s *story) { exit(s); s.flow(3, ending, 11.003, 0); s.sent(history.Fresh, 3, 11, history.Timeout) },
+			func(s *script) { exit(s); s.flow(3, ending, 11.003, 0); s.sent(history.Fresh, 3, 11, history.Timeout) },
 			Loss{Cause: BackendEnded, Fresh: 1, Backend: ending, Lag: 1000, RulesLeft: 11000},
 		},
 		"it is with the pod when that exits": {
-			func(s *story) { exit(s); s.sent(history.Fixed, 1, 9.99, history.Timeout) },
+			func(s *script) { exit(s); s.sent(history.Fixed, 1, 9.99, history.Timeout) },
 			Loss{Cause: OldEntry, Fixed: 1, Backend: ending},
 		},
 		"it is with the pod that the rules chose when that exits": {
-			func(s *story) { exit(s); s.flow(3, ending, 9.993, 0); s.sent(history.Fresh, 3, 9.99, history.Timeout) },
+			func(s *script) { exit(s); s.flow(3, ending, 9.993, 0); s.sent(history.Fresh, 3, 9.99, history.Timeout) },
 			Loss{Cause: BackendEnded, Fresh: 1, Backend: ending, RulesLeft: 9990},
 		},
 		"the rules chose that pod after the exit, and the port is used again": {
-			func(s *story) { exit(s); s.flow(3, ending, 10.5, 0); s.sent(history.Fixed, 3, 11, history.Timeout) },
+			func(s *script) { exit(s); s.flow(3, ending, 10.5, 0); s.sent(history.Fixed, 3, 11, history.Timeout) },
 			Loss{Cause: BackendEnded, Fixed: 1, Backend: ending, Lag: 1000},
 		},
 		"the API says that the exit was later than the last answer": {
-			func(s *story) {
+			func(s *script) {
 				exit(s)
 				said := sec(10.2)
 				s.change(history.PodExited, func(e *history.Event) { e.Said = &said })
@@ -217,15 +219,15 @@ func TestCauses(t *testing.T) {
 			Loss{Cause: OldEntry, Fixed: 1, Backend: ending, Lag: 2300},
 		},
 		"a pod that is told to end does not answer": {
-			func(s *story) { s.ended(history.PodTerminating, 9); s.sent(history.Fixed, 1, 11, history.Timeout) },
+			func(s *script) { s.ended(history.PodTerminating, 9); s.sent(history.Fixed, 1, 11, history.Timeout) },
 			Loss{Cause: Unexplained, Fixed: 1, Backend: ending},
 		},
 		"a pod that was deleted by force answers no more": {
-			func(s *story) { s.ended(history.PodDeleted, 10.1); s.sent(history.Fixed, 1, 11, history.Timeout) },
+			func(s *script) { s.ended(history.PodDeleted, 10.1); s.sent(history.Fixed, 1, 11, history.Timeout) },
 			Loss{Cause: OldEntry, Fixed: 1, Backend: ending, Lag: 1000},
 		},
 		"the container is started again": {
-			func(s *story) {
+			func(s *script) {
 				exit(s)
 				s.ended(history.PodRestarted, 11.5)
 				s.sent(history.Fixed, 1, 10.7, history.ICMP)
@@ -234,7 +236,7 @@ func TestCauses(t *testing.T) {
 			Loss{Cause: OldEntry, Fixed: 1, Backend: ending, Lag: 700},
 		},
 		"the container was started again long before": {
-			func(s *story) {
+			func(s *script) {
 				s.ended(history.PodRestarted, 11.5)
 				s.sent(history.Fixed, 1, 10.7, history.Answered)
 				s.sent(history.Fixed, 1, 11, history.Answered)
@@ -243,14 +245,14 @@ func TestCauses(t *testing.T) {
 			Loss{Cause: Unexplained, Fixed: 1, Backend: ending},
 		},
 		"the node is taken": {
-			func(s *story) {
+			func(s *script) {
 				s.at(9.7, history.Event{Kind: history.Reclaimed, Node: victim, Numbers: history.Numbers{history.Took: 0.3}})
 				s.sent(history.Fixed, 1, 12, history.Timeout)
 			},
 			Loss{Cause: NodeGone, Fixed: 1, Backend: ending, Lag: 2000},
 		},
 		"the node is taken and the pod deleted in the end": {
-			func(s *story) {
+			func(s *script) {
 				s.at(10, history.Event{Kind: history.Reclaimed, Node: victim})
 				s.ended(history.PodDeleted, 50)
 				s.sent(history.Fixed, 1, 12, history.Timeout)
@@ -258,7 +260,7 @@ func TestCauses(t *testing.T) {
 			Loss{Cause: NodeGone, Fixed: 1, Backend: ending, Lag: 2000},
 		},
 		"the node is taken long after the exit": {
-			func(s *story) {
+			func(s *script) {
 				exit(s)
 				s.at(12, history.Event{Kind: history.Reclaimed, Node: victim})
 				s.sent(history.Fixed, 1, 12.5, history.Timeout)
@@ -266,11 +268,11 @@ func TestCauses(t *testing.T) {
 			Loss{Cause: OldEntry, Fixed: 1, Backend: ending, Lag: 2500},
 		},
 		"the entry is removed before the answer is back": {
-			func(s *story) { s.flow(3, staying, 5, 11.01); s.sent(history.Fixed, 3, 11, history.Timeout) },
+			func(s *script) { s.flow(3, staying, 5, 11.01); s.sent(history.Fixed, 3, 11, history.Timeout) },
 			Loss{Cause: EntryRemoved, Fixed: 1, Backend: staying},
 		},
 		"the next query begins another entry at once": {
-			func(s *story) {
+			func(s *script) {
 				s.flow(3, ending, 5, 11.009)
 				s.flow(3, staying, 11.009, 0)
 				s.sent(history.Fixed, 3, 11, history.Timeout)
@@ -278,7 +280,7 @@ func TestCauses(t *testing.T) {
 			Loss{Cause: EntryRemoved, Fixed: 1, Backend: ending},
 		},
 		"a pod without processor time answers after the removal": {
-			func(s *story) {
+			func(s *script) {
 				s.flow(3, staying, 5, 12.9)
 				s.sent(history.Fixed, 3, 11, history.Timeout)
 				s.waited(2, 10.9, 2500*time.Millisecond)
@@ -286,23 +288,23 @@ func TestCauses(t *testing.T) {
 			Loss{Cause: EntryRemoved, Fixed: 1, Backend: staying},
 		},
 		"the entry is removed when an answer would long have been back": {
-			func(s *story) { s.flow(3, staying, 5, 11.2); s.sent(history.Fixed, 3, 11, history.Timeout) },
+			func(s *script) { s.flow(3, staying, 5, 11.2); s.sent(history.Fixed, 3, 11, history.Timeout) },
 			Loss{Cause: Unexplained, Fixed: 1, Backend: staying},
 		},
 		"the entry is removed after the timeout": {
-			func(s *story) { s.flow(3, staying, 5, 13.1); s.sent(history.Fixed, 3, 11, history.Timeout) },
+			func(s *script) { s.flow(3, staying, 5, 13.1); s.sent(history.Fixed, 3, 11, history.Timeout) },
 			Loss{Cause: Unexplained, Fixed: 1, Backend: staying},
 		},
 		"there is no endpoint": {
-			func(s *story) { endpointsGone(s); s.sent(history.Fresh, 3, 11, history.ICMP) },
+			func(s *script) { endpointsGone(s); s.sent(history.Fresh, 3, 11, history.ICMP) },
 			Loss{Cause: NoEndpoint, Fresh: 1},
 		},
 		"there is no endpoint, and the kernel does not say so each time": {
-			func(s *story) { endpointsGone(s); s.sent(history.Fresh, 3, 11, history.Timeout) },
+			func(s *script) { endpointsGone(s); s.sent(history.Fresh, 3, 11, history.Timeout) },
 			Loss{Cause: NoEndpoint, Fresh: 1},
 		},
 		"there is no endpoint, and the next query of the port finds one": {
-			func(s *story) {
+			func(s *script) {
 				endpointsGone(s)
 				s.flow(3, staying, 11.5, 0)
 				s.sent(history.Fixed, 3, 11, history.Timeout)
@@ -310,7 +312,7 @@ func TestCauses(t *testing.T) {
 			Loss{Cause: NoEndpoint, Fixed: 1},
 		},
 		"there is no endpoint, and an old entry knows one": {
-			func(s *story) {
+			func(s *script) {
 				endpointsGone(s)
 				s.flow(3, staying, 5, 0)
 				s.sent(history.Fixed, 3, 11, history.Timeout)
@@ -318,7 +320,7 @@ func TestCauses(t *testing.T) {
 			Loss{Cause: Unexplained, Fixed: 1, Backend: staying},
 		},
 		"there was none until lately": {
-			func(s *story) {
+			func(s *script) {
 				endpointsGone(s)
 				s.at(10.9, history.Event{Kind: history.EndpointReady, IP: staying})
 				s.sent(history.Fresh, 3, 11, history.ICMP)
@@ -326,7 +328,7 @@ func TestCauses(t *testing.T) {
 			Loss{Cause: NoEndpoint, Fresh: 1},
 		},
 		"endpoints that end still serve": {
-			func(s *story) {
+			func(s *script) {
 				endpointsGone(s)
 				s.at(10, history.Event{Kind: history.EndpointTerminating, IP: ending, Reason: "serving"})
 				s.at(10, history.Event{Kind: history.EndpointNotReady, IP: ending, Reason: "serving=true terminating=true"})
@@ -335,49 +337,49 @@ func TestCauses(t *testing.T) {
 			Loss{Cause: Unexplained, Fresh: 1},
 		},
 		"it is rejected although there are endpoints": {
-			func(s *story) { s.sent(history.Fresh, 3, 11, history.ICMP) },
+			func(s *script) { s.sent(history.Fresh, 3, 11, history.ICMP) },
 			Loss{Cause: Unexplained, Fresh: 1},
 		},
 		"a pod that stays says no": {
-			func(s *story) { s.sent(history.Fixed, 2, 11, history.ServFail) },
+			func(s *script) { s.sent(history.Fixed, 2, 11, history.ServFail) },
 			Loss{Cause: Refused, Fixed: 1, Backend: staying},
 		},
 		"a pod that stays has nobody at its port": {
-			func(s *story) { s.sent(history.Fixed, 2, 11, history.ICMP) },
+			func(s *script) { s.sent(history.Fixed, 2, 11, history.ICMP) },
 			Loss{Cause: Refused, Fixed: 1, Backend: staying},
 		},
 		"the answer came after the timeout": {
-			func(s *story) { s.flow(3, staying, 11, 41); s.sent(history.Fresh, 3, 11, history.Timeout) },
+			func(s *script) { s.flow(3, staying, 11, 41); s.sent(history.Fresh, 3, 11, history.Timeout) },
 			Loss{Cause: AnsweredLate, Fresh: 1, Backend: staying},
 		},
 		"of many on one port nobody knows whose answer came": {
-			func(s *story) { s.flow(3, staying, 11, 41); s.sent(history.Fixed, 3, 11, history.Timeout) },
+			func(s *script) { s.flow(3, staying, 11, 41); s.sent(history.Fixed, 3, 11, history.Timeout) },
 			Loss{Cause: Unexplained, Fixed: 1, Backend: staying},
 		},
 		"the control is lost as well": {
-			func(s *story) {
+			func(s *script) {
 				s.sent(history.Fixed, 2, 11, history.Timeout)
 				s.queries = append(s.queries, history.Query{Target: history.Control, Mode: history.Fresh, Port: 9, Intended: sec(11.2), Outcome: history.Timeout})
 			},
 			Loss{Cause: ProberBusy, Fixed: 1},
 		},
 		"it left late": {
-			func(s *story) {
+			func(s *script) {
 				s.sent(history.Fixed, 2, 11, history.Timeout)
 				s.queries[len(s.queries)-1].Sent += sec(0.2)
 			},
 			Loss{Cause: ProberBusy, Fixed: 1},
 		},
 		"a pod that stays does not answer": {
-			func(s *story) { s.sent(history.Fixed, 2, 11, history.Timeout) },
+			func(s *script) { s.sent(history.Fixed, 2, 11, history.Timeout) },
 			Loss{Cause: Unexplained, Fixed: 1, Backend: staying},
 		},
 		"the kernel dropped one, and one has no entry": {
-			func(s *story) { s.insertFailed(1); s.sent(history.Fresh, 4, 12, history.Timeout) },
+			func(s *script) { s.insertFailed(1); s.sent(history.Fresh, 4, 12, history.Timeout) },
 			Loss{Cause: InsertFailed, Fresh: 1},
 		},
 		"the kernel dropped one, and two have no entry": {
-			func(s *story) {
+			func(s *script) {
 				s.insertFailed(1)
 				s.sent(history.Fresh, 4, 12, history.Timeout)
 				s.sent(history.Fresh, 5, 12, history.Timeout)
@@ -385,7 +387,7 @@ func TestCauses(t *testing.T) {
 			Loss{Cause: Unexplained, Fresh: 2},
 		},
 		"the kernel dropped one, but not all entries are on record": {
-			func(s *story) {
+			func(s *script) {
 				s.insertFailed(1)
 				s.change(history.FlowsRecorded, func(e *history.Event) { e.Numbers[history.Overflows] = 1 })
 				s.sent(history.Fresh, 4, 12, history.Timeout)
@@ -393,23 +395,23 @@ func TestCauses(t *testing.T) {
 			Loss{Cause: Unexplained, Fresh: 1},
 		},
 		"where it went is not on record": {
-			func(s *story) { exit(s); s.flows = nil; s.sent(history.Fixed, 1, 12, history.Timeout) },
+			func(s *script) { exit(s); s.flows = nil; s.sent(history.Fixed, 1, 12, history.Timeout) },
 			Loss{Cause: Unexplained, Fixed: 1},
 		},
 		"the recorder heard late of where it went": {
-			func(s *story) { exit(s); s.flow(3, ending, 11.8, 0); s.sent(history.Fresh, 3, 11, history.Timeout) },
+			func(s *script) { exit(s); s.flow(3, ending, 11.8, 0); s.sent(history.Fresh, 3, 11, history.Timeout) },
 			Loss{Cause: BackendEnded, Fresh: 1, Backend: ending, Lag: 1000, RulesLeft: 11000},
 		},
 		"another query's entry is not its own": {
-			func(s *story) { exit(s); s.flow(3, ending, 12.1, 0); s.sent(history.Fresh, 3, 11, history.Timeout) },
+			func(s *script) { exit(s); s.flow(3, ending, 12.1, 0); s.sent(history.Fresh, 3, 11, history.Timeout) },
 			Loss{Cause: Unexplained, Fresh: 1},
 		},
 		"its port's entry had ended": {
-			func(s *story) { exit(s); s.sent(history.Fixed, 1, 16.1, history.Timeout) },
+			func(s *script) { exit(s); s.sent(history.Fixed, 1, 16.1, history.Timeout) },
 			Loss{Cause: Unexplained, Fixed: 1},
 		},
 		"the pod is not on record": {
-			func(s *story) { s.flow(3, "10.0.0.3", 11, 0); s.sent(history.Fresh, 3, 11, history.Timeout) },
+			func(s *script) { s.flow(3, "10.0.0.3", 11, 0); s.sent(history.Fresh, 3, 11, history.Timeout) },
 			Loss{Cause: Unexplained, Fresh: 1, Backend: "10.0.0.3"},
 		},
 	} {

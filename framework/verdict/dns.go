@@ -42,15 +42,15 @@ func (s Stream) Longest() (history.Window, bool) {
 }
 
 // measure returns nil where the scenario has no probe.
-func (d drill) measure() *DNS {
-	if d.scenario.Probe == nil {
+func (j judge) measure() *DNS {
+	if j.Scenario.Probe == nil {
 		return nil
 	}
-	from, _ := d.started()
+	from, _ := j.Started()
 	from -= baselineTime
 	var queries []history.Query
-	for _, q := range d.history.Queries {
-		if q.Intended >= from && q.Intended < d.end {
+	for _, q := range j.History.Queries {
+		if q.Intended >= from && q.Intended < j.End {
 			queries = append(queries, q)
 		}
 	}
@@ -109,15 +109,25 @@ func (n DNS) numbers() map[string]float64 {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-func (d drill) dnsLost(c scenarios.DNSLost) Verdict {
-	v := Verdict{Check: fmt.Sprintf("dns lost (%s)", c.Mode), Want: fmt.Sprintf("at most %d queries lost at the service", c.Max)}
-	v, streams, ok := d.judgeable(v, c.Mode)
+var checkDNSLost = check{
+	Kind: Kind{
+		ID: "dnsLost", Title: "dns lost (%s)",
+		Requires: "At most so many queries are lost at the DNS service.",
+		Fix:      "set lameduck longer than kube-proxy and the readiness probe need to take the pod out of the Service, and the grace period longer than that",
+		Look:     Look{Lane: LaneDNS, Text: "the lane DNS answers: where the window opens, and what the endpoint and CoreDNS lanes show just before"},
+	},
+	judge: by(judge.dnsLost),
+}
+
+func (j judge) dnsLost(v Verdict, c scenarios.DNSLost) Verdict {
+	v = v.wants(fmt.Sprintf("at most %d queries lost at the service", c.Max), c.Mode)
+	v, streams, ok := j.judgeable(v, c.Mode)
 	if !ok {
 		return v
 	}
 	told := ""
 	if c.ExceptConntrack {
-		v.Counted = d.exceptConntrack()
+		v.Counted = j.exceptConntrack()
 		counted, left := v.Counted.modes(c.Mode), 0
 		for mode, s := range streams {
 			left += s.Lost - counted[mode].Lost
@@ -131,22 +141,22 @@ func (d drill) dnsLost(c scenarios.DNSLost) Verdict {
 		lost, asked = lost+s.Lost, asked+s.Asked
 	}
 	steady := 0
-	for _, s := range d.dns.steady(streams) {
+	for _, s := range j.dns.steady(streams) {
 		steady += s.Lost
 	}
 	if lost > c.Max && steady <= c.Max {
-		return v.noise(fmt.Sprintf("%d of %d lost, all but %d while the control itself was lost or took over %s to answer: this machine was too busy; %s", lost, asked, steady, controlLag, d.windowsOf(streams)), d.around(streams)...)
+		return v.noise(fmt.Sprintf("%d of %d lost, all but %d while the control itself was lost or took over %s to answer: this machine was too busy; %s", lost, asked, steady, controlLag, j.windowsOf(streams)), j.around(streams)...)
 	}
 	if lost > c.Max {
-		return v.fail(fmt.Sprintf("%d of %d lost%s; %s", lost, asked, told, d.windowsOf(streams)), d.around(streams)...)
+		return v.fail(fmt.Sprintf("%d of %d lost%s; %s", lost, asked, told, j.windowsOf(streams)), j.around(streams)...)
 	}
 	return v.pass(fmt.Sprintf("%d of %d lost%s", lost, asked, told))
 }
 
 // exceptConntrack is the measurement without the queries that were lost because
 // kube-proxy removed their entries or the kernel could not insert them.
-func (d drill) exceptConntrack() *DNS {
-	t := d.traffic()
+func (j judge) exceptConntrack() *DNS {
+	t := j.traffic()
 	without := func(s Stream) Stream {
 		return newStream(slices.DeleteFunc(slices.Clone(s.queries), func(q history.Query) bool {
 			if !q.Outcome.Lost() {
@@ -156,7 +166,7 @@ func (d drill) exceptConntrack() *DNS {
 			return cause == EntryRemoved || cause == InsertFailed
 		}))
 	}
-	counted := *d.dns
+	counted := *j.dns
 	counted.Fresh, counted.Fixed = without(counted.Fresh), without(counted.Fixed)
 	return &counted
 }
@@ -223,8 +233,17 @@ func longest(streams map[history.Mode]Stream) (w history.Window, open bool) {
 	return w, open
 }
 
-func (d drill) dnsWindow(c scenarios.DNSWindow) Verdict {
-	v := Verdict{Check: fmt.Sprintf("dns window (%s)", c.Mode)}
+var checkDNSWindow = check{
+	Kind: Kind{
+		ID: "dnsWindow", Title: "dns window (%s)",
+		Requires: "The longest window of lost queries at the DNS service is within these bounds.",
+		Fix:      "compare the window with lameduck and with the readiness probe's period times its threshold in the report's timeline; the longer of them is what to change",
+		Look:     Look{Lane: LaneDNS, Text: "the lane DNS answers: where the window opens, and what the endpoint and CoreDNS lanes show just before"},
+	},
+	judge: by(judge.dnsWindow),
+}
+
+func (j judge) dnsWindow(v Verdict, c scenarios.DNSWindow) Verdict {
 	var bounds []string
 	if c.Min > 0 {
 		bounds = append(bounds, "at least "+c.Min.D().String())
@@ -232,22 +251,22 @@ func (d drill) dnsWindow(c scenarios.DNSWindow) Verdict {
 	if c.Max > 0 {
 		bounds = append(bounds, "at most "+c.Max.D().String())
 	}
-	v.Want = "the longest window of lost queries " + strings.Join(bounds, " and ") + " long"
+	v = v.wants("the longest window of lost queries "+strings.Join(bounds, " and ")+" long", c.Mode)
 	if len(bounds) == 0 {
 		return v.unknown("the check gives no bound")
 	}
-	v, streams, ok := d.judgeable(v, c.Mode)
+	v, streams, ok := j.judgeable(v, c.Mode)
 	if !ok {
 		return v
 	}
 	all, open := longest(streams)
-	steady, _ := longest(d.dns.steady(streams))
-	evidence := d.around(streams)
-	got := d.windowsOf(streams)
+	steady, _ := longest(j.dns.steady(streams))
+	evidence := j.around(streams)
+	got := j.windowsOf(streams)
 	switch {
 	case c.Max > 0 && steady.Length() > c.Max.D():
 		return v.fail(got, evidence...)
-	case c.Max > 0 && all.Length() > c.Max.D(), d.dns.undisturbed(all) < c.Min.D() && all.Length() >= c.Min.D():
+	case c.Max > 0 && all.Length() > c.Max.D(), j.dns.undisturbed(all) < c.Min.D() && all.Length() >= c.Min.D():
 		return v.noise("the control was lost or late at the same time: "+got, evidence...)
 	case c.Max > 0 && open:
 		return v.unknown("a window was still open when the recording ended: "+got, evidence...)
@@ -260,7 +279,7 @@ func (d drill) dnsWindow(c scenarios.DNSWindow) Verdict {
 }
 
 // windowsOf tells each mode's longest window.
-func (d drill) windowsOf(streams map[history.Mode]Stream) string {
+func (j judge) windowsOf(streams map[history.Mode]Stream) string {
 	var parts []string
 	for _, mode := range inTurn() {
 		s, ok := streams[mode]
@@ -286,12 +305,12 @@ func (d drill) windowsOf(streams map[history.Mode]Stream) string {
 
 // around are the events that belong to the windows: what happened to pods and
 // endpoints of DNS shortly before and within.
-func (d drill) around(streams map[history.Mode]Stream) []history.Event {
+func (j judge) around(streams map[history.Mode]Stream) []history.Event {
 	var windows []history.Window
 	for _, mode := range inTurn() {
 		windows = append(windows, streams[mode].Windows...)
 	}
-	return capped(d.all(func(e history.Event) bool {
+	return capped(j.All(func(e history.Event) bool {
 		switch e.Kind {
 		case history.Reclaimed, history.EndpointReady, history.EndpointNotReady, history.EndpointTerminating, history.EndpointGone,
 			history.PodTerminating, history.PodExited, history.PodDeleted:
@@ -303,27 +322,34 @@ func (d drill) around(streams map[history.Mode]Stream) []history.Event {
 	}))
 }
 
-func (d drill) endpointLeft(c scenarios.EndpointLeft) Verdict {
-	v := Verdict{
-		Check: "endpoint of " + c.Node + " left",
-		Want:  fmt.Sprintf("the node's CoreDNS endpoint ready for at least %s after its instance was taken", c.AtLeast.D()),
-	}
-	node, why := d.node(c.Node)
+var checkEndpointLeft = check{
+	Kind: Kind{
+		ID: "endpointLeft", Title: "endpoint of %s left",
+		Requires: "The kube-dns endpoint of the node's CoreDNS pod stays ready for at least this long after the instance was taken.",
+		Fix:      "something noticed the loss before the node controller did: look for who deleted the pod or changed the EndpointSlice",
+		Look:     Look{Lane: LaneEndpoints, Text: "the lane kube-dns endpoints: when the address left, and who noticed"},
+	},
+	judge: by(judge.endpointLeft),
+}
+
+func (j judge) endpointLeft(v Verdict, c scenarios.EndpointLeft) Verdict {
+	v = v.wants(fmt.Sprintf("the node's CoreDNS endpoint ready for at least %s after its instance was taken", c.AtLeast.D()), c.Node)
+	node, why := j.Node(c.Node)
 	if why != "" {
 		return v.unknown(why)
 	}
-	taken, ok := d.reclaimed(node)
+	taken, ok := j.Reclaimed(node)
 	if !ok {
 		return v.unknown(fmt.Sprintf("the instance of %s was never taken", node))
 	}
 	pods := map[string]bool{}
-	for _, p := range d.pods {
-		if _, ok := p.arrived(node); ok {
-			pods[p.name()] = true
+	for _, p := range j.Pods {
+		if _, ok := p.Arrived(node); ok {
+			pods[p.Name()] = true
 		}
 	}
 	var before, after *history.Event
-	for _, e := range d.events {
+	for _, e := range j.Events {
 		if !strings.HasPrefix(string(e.Kind), "endpoint.") || !pods[e.Pod] {
 			continue
 		}
@@ -339,8 +365,8 @@ func (d drill) endpointLeft(c scenarios.EndpointLeft) Verdict {
 		return v.unknown("no CoreDNS endpoint was seen on "+node, taken)
 	case before.Kind != history.EndpointReady:
 		return v.fail("it was not ready any more when the instance was taken", *before, taken)
-	case after == nil && d.unseen(taken.At+c.AtLeast.D()) != "":
-		return v.unknown("still ready: "+d.unseen(taken.At+c.AtLeast.D()), *before, taken)
+	case after == nil && j.Unseen(taken.At+c.AtLeast.D()) != "":
+		return v.unknown("still ready: "+j.Unseen(taken.At+c.AtLeast.D()), *before, taken)
 	case after == nil:
 		return v.pass("still ready when the recording ended", *before, taken)
 	}

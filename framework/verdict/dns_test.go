@@ -19,20 +19,20 @@ const (
 )
 
 // losing has a stream of the service lose what it asks in a time.
-func losing(mode history.Mode, from, to float64) func(*story) {
-	return func(s *story) { s.lose(service, mode, from, to, history.Timeout) }
+func losing(mode history.Mode, from, to float64) func(*script) {
+	return func(s *script) { s.lose(service, mode, from, to, history.Timeout) }
 }
 
-func withLost(mode string, most int, edit func(*story)) func(*story) {
-	return func(s *story) {
+func withLost(mode string, most int, edit func(*script)) func(*script) {
+	return func(s *script) {
 		s.only(scenarios.Check{DNSLost: &scenarios.DNSLost{Mode: mode, Max: most}})
 		edit(s)
 	}
 }
 
 // echoing has the prober's own responder asked as well, and answer late in a time.
-func echoing(from, to, by float64) func(*story) {
-	return func(s *story) {
+func echoing(from, to, by float64) func(*script) {
+	return func(s *script) {
 		s.ask(history.Echo, fixed, 100, 3, 29)
 		for i := range s.queries {
 			if q := &s.queries[i]; q.Target == history.Echo && q.Intended >= sec(from) && q.Intended <= sec(to) {
@@ -43,8 +43,8 @@ func echoing(from, to, by float64) func(*story) {
 }
 
 // lagging has the control answer late in a time.
-func lagging(from, to, by float64) func(*story) {
-	return func(s *story) {
+func lagging(from, to, by float64) func(*script) {
+	return func(s *script) {
 		for i := range s.queries {
 			if q := &s.queries[i]; q.Target == history.Control && q.Intended >= sec(from) && q.Intended <= sec(to) {
 				q.Done = q.Intended + sec(by)
@@ -53,8 +53,8 @@ func lagging(from, to, by float64) func(*story) {
 	}
 }
 
-func withWindow(mode string, least, most float64, edit func(*story)) func(*story) {
-	return func(s *story) {
+func withWindow(mode string, least, most float64, edit func(*script)) func(*script) {
+	return func(s *script) {
 		s.only(scenarios.Check{DNSWindow: &scenarios.DNSWindow{Mode: mode, Min: strict.Duration(sec(least)), Max: strict.Duration(sec(most))}})
 		edit(s)
 	}
@@ -65,31 +65,31 @@ func TestDNSLost(t *testing.T) {
 		{name: "none lost", edit: withLost("fresh", 0, losing(fixed, 9, 9.1)), check: "dns lost (fresh)", want: Pass, got: "0 of 1"},
 		{name: "one lost", edit: withLost("fresh", 0, losing(fresh, 9, 9)), check: "dns lost (fresh)", want: Fail, got: "1 of 1"},
 		{name: "as many lost as allowed", edit: withLost("fresh", 1, losing(fresh, 9, 9)), check: "dns lost (fresh)", want: Pass},
-		{name: "lost while the control lagged", edit: withLost("fresh", 0, func(s *story) { losing(fresh, 9, 9)(s); lagging(9.1, 9.1, 0.05)(s) }), check: "dns lost (fresh)", want: Unknown, noise: true, got: "while the control itself was lost or took over"},
-		{name: "lost while the prober's own echo lagged", edit: withLost("fresh", 0, func(s *story) { losing(fresh, 9, 9)(s); echoing(9.1, 9.1, 0.05)(s) }), check: "dns lost (fresh)", want: Unknown, noise: true},
-		{name: "lost while its own echo was prompt", edit: withLost("fresh", 0, func(s *story) { losing(fresh, 9, 9)(s); echoing(0, 99, 0.02)(s) }), check: "dns lost (fresh)", want: Fail, got: "1 of 1"},
-		{name: "lost while the control was lost", edit: withLost("fresh", 0, func(s *story) { losing(fresh, 9, 9)(s); s.lose(history.Control, fresh, 9, 9.1, history.Timeout) }), check: "dns lost (fresh)", want: Unknown, noise: true},
-		{name: "lost long after the control lagged", edit: withLost("fresh", 0, func(s *story) { losing(fresh, 9, 9)(s); lagging(8.5, 8.6, 0.05)(s) }), check: "dns lost (fresh)", want: Fail},
-		{name: "lost while the control was prompt", edit: withLost("fresh", 0, func(s *story) { losing(fresh, 9, 9)(s); lagging(8.9, 9.1, 0.02)(s) }), check: "dns lost (fresh)", want: Fail},
-		{name: "an outage that outlasts the lag", edit: withLost("fresh", 0, func(s *story) { losing(fresh, 9, 12)(s); lagging(9, 9.1, 0.05)(s) }), check: "dns lost (fresh)", want: Fail},
+		{name: "lost while the control lagged", edit: withLost("fresh", 0, func(s *script) { losing(fresh, 9, 9)(s); lagging(9.1, 9.1, 0.05)(s) }), check: "dns lost (fresh)", want: Unknown, noise: true, got: "while the control itself was lost or took over"},
+		{name: "lost while the prober's own echo lagged", edit: withLost("fresh", 0, func(s *script) { losing(fresh, 9, 9)(s); echoing(9.1, 9.1, 0.05)(s) }), check: "dns lost (fresh)", want: Unknown, noise: true},
+		{name: "lost while its own echo was prompt", edit: withLost("fresh", 0, func(s *script) { losing(fresh, 9, 9)(s); echoing(0, 99, 0.02)(s) }), check: "dns lost (fresh)", want: Fail, got: "1 of 1"},
+		{name: "lost while the control was lost", edit: withLost("fresh", 0, func(s *script) { losing(fresh, 9, 9)(s); s.lose(history.Control, fresh, 9, 9.1, history.Timeout) }), check: "dns lost (fresh)", want: Unknown, noise: true},
+		{name: "lost long after the control lagged", edit: withLost("fresh", 0, func(s *script) { losing(fresh, 9, 9)(s); lagging(8.5, 8.6, 0.05)(s) }), check: "dns lost (fresh)", want: Fail},
+		{name: "lost while the control was prompt", edit: withLost("fresh", 0, func(s *script) { losing(fresh, 9, 9)(s); lagging(8.9, 9.1, 0.02)(s) }), check: "dns lost (fresh)", want: Fail},
+		{name: "an outage that outlasts the lag", edit: withLost("fresh", 0, func(s *script) { losing(fresh, 9, 12)(s); lagging(9, 9.1, 0.05)(s) }), check: "dns lost (fresh)", want: Fail},
 		{name: "lost on fixed ports", edit: withLost("fixed", 0, losing(fixed, 9, 9.1)), check: "dns lost (fixed)", want: Fail, got: "3 of 522"},
-		{name: "all counts both", edit: withLost("all", 1, func(s *story) { losing(fresh, 9, 9)(s); losing(fixed, 9, 9)(s) }), check: "dns lost (all)", want: Fail, got: "2 of"},
-		{name: "SERVFAIL is lost", edit: withLost("fresh", 0, func(s *story) { s.lose(service, fresh, 9, 9, history.ServFail) }), check: "dns lost (fresh)", want: Fail},
-		{name: "so is an outcome that is none", edit: withLost("fresh", 0, func(s *story) { s.lose(service, fresh, 9, 9, "") }), check: "dns lost (fresh)", want: Fail},
-		{name: "lost while putting back", edit: withLost("fresh", 0, func(s *story) {
+		{name: "all counts both", edit: withLost("all", 1, func(s *script) { losing(fresh, 9, 9)(s); losing(fixed, 9, 9)(s) }), check: "dns lost (all)", want: Fail, got: "2 of"},
+		{name: "SERVFAIL is lost", edit: withLost("fresh", 0, func(s *script) { s.lose(service, fresh, 9, 9, history.ServFail) }), check: "dns lost (fresh)", want: Fail},
+		{name: "so is an outcome that is none", edit: withLost("fresh", 0, func(s *script) { s.lose(service, fresh, 9, 9, "") }), check: "dns lost (fresh)", want: Fail},
+		{name: "lost while putting back", edit: withLost("fresh", 0, func(s *script) {
 			s.ask(service, fresh, 100, 29.3, 31)
 			s.lose(service, fresh, 29.2, 31, history.Timeout)
 		}), check: "dns lost (fresh)", want: Pass},
 		{name: "lost long before the notice", edit: withLost("fresh", 0, losing(fresh, 2, 2.5)), check: "dns lost (fresh)", want: Pass},
-		{name: "no probe", edit: withLost("fresh", 0, func(s *story) { s.scenario.Probe = nil }), check: "dns lost (fresh)", want: Unknown, got: "no probe"},
-		{name: "mode that nobody knows", edit: withLost("sticky", 0, func(*story) {}), check: "dns lost (sticky)", want: Unknown},
+		{name: "no probe", edit: withLost("fresh", 0, func(s *script) { s.scenario.Probe = nil }), check: "dns lost (fresh)", want: Unknown, got: "no probe"},
+		{name: "mode that nobody knows", edit: withLost("sticky", 0, func(*script) {}), check: "dns lost (sticky)", want: Unknown},
 	} {
 		x.run(t, drainStory)
 	}
 }
 
 func TestDNSWindow(t *testing.T) {
-	none := func(*story) {}
+	none := func(*script) {}
 	for _, x := range []expectation{
 		{name: "none, and none wanted", edit: withWindow("fresh", 0, 5, none), want: Pass, got: "no window"},
 		{name: "none, but one wanted", edit: withWindow("fresh", 1, 0, none), want: Fail, got: "no window"},
@@ -98,11 +98,11 @@ func TestDNSWindow(t *testing.T) {
 		{name: "as long as allowed", edit: withWindow("fresh", 0, 1, losing(fresh, 9, 9.99)), want: Pass},
 		{name: "longer than allowed", edit: withWindow("fresh", 0, 1, losing(fresh, 9, 10.1)), want: Fail},
 		{name: "within both", edit: withWindow("fresh", 1, 3, losing(fresh, 9, 11)), want: Pass},
-		{name: "long enough without the moment in which the control lagged", edit: withWindow("fresh", 2, 0, func(s *story) { losing(fresh, 9, 11.6)(s); lagging(10, 10.05, 1.1)(s) }), want: Pass},
-		{name: "long enough only with it", edit: withWindow("fresh", 2.2, 0, func(s *story) { losing(fresh, 9, 11.6)(s); lagging(10, 10.05, 1.1)(s) }), want: Unknown, noise: true},
-		{name: "the control answered slowly all the while", edit: withWindow("fresh", 1, 0, func(s *story) { losing(fresh, 9, 12)(s); lagging(9, 12, 0.3)(s) }), want: Pass},
-		{name: "the control lagged all the while", edit: withWindow("fresh", 1, 0, func(s *story) { losing(fresh, 9, 12)(s); lagging(9, 12, 1.1)(s) }), want: Unknown, noise: true},
-		{name: "two short ones are not a long one", edit: withWindow("fresh", 1, 0, func(s *story) { losing(fresh, 9, 9.5)(s); losing(fresh, 15, 15.5)(s) }), want: Fail, got: "the longest of 2"},
+		{name: "long enough without the moment in which the control lagged", edit: withWindow("fresh", 2, 0, func(s *script) { losing(fresh, 9, 11.6)(s); lagging(10, 10.05, 1.1)(s) }), want: Pass},
+		{name: "long enough only with it", edit: withWindow("fresh", 2.2, 0, func(s *script) { losing(fresh, 9, 11.6)(s); lagging(10, 10.05, 1.1)(s) }), want: Unknown, noise: true},
+		{name: "the control answered slowly all the while", edit: withWindow("fresh", 1, 0, func(s *script) { losing(fresh, 9, 12)(s); lagging(9, 12, 0.3)(s) }), want: Pass},
+		{name: "the control lagged all the while", edit: withWindow("fresh", 1, 0, func(s *script) { losing(fresh, 9, 12)(s); lagging(9, 12, 1.1)(s) }), want: Unknown, noise: true},
+		{name: "two short ones are not a long one", edit: withWindow("fresh", 1, 0, func(s *script) { losing(fresh, 9, 9.5)(s); losing(fresh, 15, 15.5)(s) }), want: Fail, got: "the longest of 2"},
 		{name: "still open at the end, too short so far", edit: withWindow("fresh", 3, 0, losing(fresh, 28, 30)), want: Unknown, got: "still open"},
 		{name: "still open at the end, long enough", edit: withWindow("fresh", 1, 0, losing(fresh, 27, 30)), want: Pass, got: "still open"},
 		{name: "still open at the end, allowed so far", edit: withWindow("fresh", 0, 5, losing(fresh, 28, 30)), want: Unknown, got: "still open"},
@@ -117,8 +117,8 @@ func TestDNSWindow(t *testing.T) {
 
 func TestDNSWindowOfAllModesIsTheLongest(t *testing.T) {
 	s := drainStory()
-	withWindow("all", 0, 1, func(s *story) { losing(fresh, 9, 9.1)(s); losing(fixed, 9, 12)(s) })(s)
-	v := find(t, s.judge(), "dns window (all)")
+	withWindow("all", 0, 1, func(s *script) { losing(fresh, 9, 9.1)(s); losing(fixed, 9, 12)(s) })(s)
+	v := named(t, s.judge(), "dns window (all)")
 	if v.Outcome != Fail || !strings.Contains(v.Got, "fresh: 0.1") || !strings.Contains(v.Got, "fixed: 3.0") {
 		t.Errorf("%s: %s", v.Outcome, v.Got)
 	}
@@ -126,13 +126,13 @@ func TestDNSWindowOfAllModesIsTheLongest(t *testing.T) {
 
 func TestDNSNumbersAreOfBothModes(t *testing.T) {
 	s := drainStory()
-	withLost("fresh", 0, func(s *story) { losing(fresh, 9, 9.09)(s); losing(fixed, 9, 9)(s); losing(fixed, 11, 11)(s) })(s)
+	withLost("fresh", 0, func(s *script) { losing(fresh, 9, 9.09)(s); losing(fixed, 9, 9)(s); losing(fixed, 11, 11)(s) })(s)
 	for i, q := range s.queries {
 		if q.Mode == fixed && q.Intended >= sec(20) {
 			s.queries[i].Done = q.Intended + 70*time.Millisecond
 		}
 	}
-	v := find(t, s.judge(), "dns lost (fresh)")
+	v := named(t, s.judge(), "dns lost (fresh)")
 	for name, want := range map[string]float64{
 		"asked_fresh": 1044, "lost_fresh": 4, "windows_fresh": 1, "window_fresh_max_ms": 100, "latency_fresh_p50_ms": 2, "latency_fresh_p99_ms": 2,
 		"asked_fixed": 522, "lost_fixed": 2, "windows_fixed": 2, "window_fixed_max_ms": 50, "latency_fixed_p50_ms": 2, "latency_fixed_p99_ms": 70,
@@ -150,7 +150,7 @@ func TestLeftOutLossesAreOfTheModeThatCounts(t *testing.T) {
 		s.only(scenarios.Check{DNSLost: &scenarios.DNSLost{Mode: mode, ExceptConntrack: true}})
 		losing(fixed, 9, 9)(s)
 		s.flows = append(s.flows, history.Flow{Port: 40000, Backend: staying, From: sec(3), To: sec(9.001), Removed: true, Replied: true})
-		v := find(t, s.judge(), fmt.Sprintf("dns lost (%s)", mode))
+		v := named(t, s.judge(), fmt.Sprintf("dns lost (%s)", mode))
 		if left, told := v.Numbers["lost_conntrack"]; !told || left != want || v.Outcome != Pass {
 			t.Errorf("%s: %s, %v left out, want %v: %s", mode, v.Outcome, left, want, v.Got)
 		}
@@ -161,7 +161,7 @@ func TestDNSFailureCitesWhatHappenedToTheEndpoints(t *testing.T) {
 	s := drainStory()
 	losing(fresh, 5.2, 6)(s)
 	h := s.history()
-	v := find(t, Judge(s.scenario, h), "dns lost (all)")
+	v := named(t, Judge(s.scenario, h), "dns lost (all)")
 	var kinds []history.Kind
 	for _, seq := range v.Evidence {
 		kinds = append(kinds, h.Events[seq-1].Kind)
@@ -172,8 +172,8 @@ func TestDNSFailureCitesWhatHappenedToTheEndpoints(t *testing.T) {
 }
 
 func TestEndpointLeft(t *testing.T) {
-	gone := func(seconds float64) func(*story) {
-		return func(s *story) {
+	gone := func(seconds float64) func(*script) {
+		return func(s *script) {
 			s.change(history.EndpointNotReady, func(e *history.Event) { e.At = sec(seconds) })
 		}
 	}
@@ -182,16 +182,16 @@ func TestEndpointLeft(t *testing.T) {
 		{name: "left for as long as wanted", edit: gone(30), want: Pass},
 		{name: "left for less", edit: gone(29.9), want: Fail, got: "19.900s"},
 		{name: "gone before", edit: gone(9), want: Fail, got: "not ready any more"},
-		{name: "left to the end", edit: func(s *story) { s.drop(kind(history.EndpointNotReady)) }, want: Pass},
-		{name: "recording ends too soon", edit: func(s *story) {
+		{name: "left to the end", edit: func(s *script) { s.drop(kind(history.EndpointNotReady)) }, want: Pass},
+		{name: "recording ends too soon", edit: func(s *script) {
 			s.drop(kind(history.EndpointNotReady))
 			s.at(20, history.Event{Kind: history.RunError, Note: "x"})
-		}, want: Unknown, got: "tells no more"},
-		{name: "no endpoint on the node", edit: func(s *story) {
+		}, want: Unknown, got: "recording ends there"},
+		{name: "no endpoint on the node", edit: func(s *script) {
 			s.change(history.EndpointReady, func(e *history.Event) { e.Pod = "default/other" })
 		}, want: Unknown},
-		{name: "never taken", edit: func(s *story) { s.drop(kind(history.Reclaimed)) }, want: Unknown},
-		{name: "no role", edit: func(s *story) { s.drop(kind(history.NodeRole)) }, want: Unknown},
+		{name: "never taken", edit: func(s *script) { s.drop(kind(history.Reclaimed)) }, want: Unknown},
+		{name: "no role", edit: func(s *script) { s.drop(kind(history.NodeRole)) }, want: Unknown},
 	} {
 		x.check = "endpoint of victim left"
 		x.run(t, incidentStory)

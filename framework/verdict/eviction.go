@@ -8,57 +8,36 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// toLeave are the pods that a drain of the node has to move: those that were on
-// it at that time and can be evicted.
-func (d drill) toLeave(node string, at time.Duration) []pod {
-	var out []pod
-	for _, p := range d.pods {
-		if p.on(node, at) && p.evictable() {
-			out = append(out, p)
-		}
-	}
-	return out
+var checkNotScheduled = check{
+	Kind: Kind{
+		ID: "notScheduled", Title: "no pod comes to %s",
+		Requires: "No evictable pod is bound to the node after the handler has marked it, while pods are bound elsewhere.",
+		Fix:      "cordon, or taint with NoSchedule, before the first eviction: otherwise the scheduler puts the replacements back on the node",
+		Look:     Look{Lane: LanePods, Text: "the lanes Node and Pods: which pod was scheduled to the node, and how long after its mark?"},
+	},
+	judge: by(judge.notScheduled),
 }
 
-// toDrain are the evictable pods that were on the node when the notice was put, or
-// came before the handler marked it: what it finds there then is for it to move.
-func (d drill) toDrain(node string, put history.Event) []pod {
-	out := d.toLeave(node, put.At)
-	mark, ok := d.markedAfter(node, put)
-	for _, p := range d.pods {
-		if came, there := p.arrived(node); ok && there && came.At > put.At && came.At < mark.At && p.evictable() {
-			out = append(out, p)
-		}
-	}
-	return out
-}
-
-// markedAfter is the first mark that the handler put on the node after the notice.
-func (d drill) markedAfter(node string, put history.Event) (history.Event, bool) {
-	return d.first(func(e history.Event) bool {
-		return e.Node == node && e.At >= put.At && isMark(e) && markChange(e, d.history.Meta.Handler)
-	})
-}
-
-func (d drill) notScheduled(c scenarios.NotScheduled) Verdict {
-	v := Verdict{Check: "no pod comes to " + c.Node, Want: fmt.Sprintf("no pod bound to the node once it is marked for notice %q", c.Notice)}
-	node, put, why := d.noticed(c.Node, c.Notice)
+func (j judge) notScheduled(v Verdict, c scenarios.NotScheduled) Verdict {
+	v = v.wants(fmt.Sprintf("no pod bound to the node once it is marked for notice %q", c.Notice), c.Node)
+	node, put, why := j.Noticed(c.Node, c.Notice)
 	if why != "" {
 		return v.unknown(why)
 	}
-	mark, ok := d.markedAfter(node, put)
+	mark, ok := j.MarkedAfter(node, put)
 	if !ok {
 		return v.unknown(node+" was not marked", put)
 	}
-	until := d.gone(node)
+	until := j.Gone(node)
 	var here []history.Event
 	elsewhere := 0
-	for _, p := range d.pods {
-		bound, ok := p.first(func(e history.Event) bool { return e.Kind == history.PodScheduled })
-		if !ok || bound.At < mark.At || bound.At >= until || !p.evictable() {
+	for _, p := range j.Pods {
+		bound, ok := p.First(func(e history.Event) bool { return e.Kind == history.PodScheduled })
+		if !ok || bound.At < mark.At || bound.At >= until || !p.Evictable() {
 			continue
 		}
 		if bound.Node != node {
@@ -72,26 +51,33 @@ func (d drill) notScheduled(c scenarios.NotScheduled) Verdict {
 	case len(here) > 0:
 		return v.fail(fmt.Sprintf("%d pods came to %s, the first %s %s after the mark", len(here), node, here[0].Pod,
 			history.Seconds(here[0].At-mark.At)), append([]history.Event{mark}, capped(here)...)...)
-	case d.unseen(until) != "":
-		return v.unknown("none came: "+d.unseen(until), mark)
+	case j.Unseen(until) != "":
+		return v.unknown("none came: "+j.Unseen(until), mark)
 	case elsewhere == 0:
 		return v.unknown("no pod was bound anywhere after the mark, so that none came shows nothing", mark)
 	}
 	return v.pass(fmt.Sprintf("none; %d pods were bound elsewhere", elsewhere), mark)
 }
 
-func (d drill) replaced(c scenarios.Replaced) Verdict {
-	v := Verdict{
-		Check: "pods of " + c.Node + " replaced",
-		Want:  fmt.Sprintf("as many new pods Ready elsewhere before the deadline of notice %q", c.Notice),
-	}
-	node, put, why := d.deadlined(c.Node, c.Notice)
+var checkReplaced = check{
+	Kind: Kind{
+		ID: "replaced", Title: "pods of %s replaced",
+		Requires: "As many new pods of every controller are Ready on other nodes before the deadline as it had evictable ones on the node.",
+		Fix:      "begin to evict early enough for replacements to start, and leave their controllers' pods to the Eviction API",
+		Look:     Look{Lane: LanePods, Text: "the lane Pods: when did the first eviction begin, and which replacement was not Ready in time?"},
+	},
+	judge: by(judge.replaced),
+}
+
+func (j judge) replaced(v Verdict, c scenarios.Replaced) Verdict {
+	v = v.wants(fmt.Sprintf("as many new pods Ready elsewhere before the deadline of notice %q", c.Notice), c.Node)
+	node, put, why := j.Deadlined(c.Node, c.Notice)
 	if why != "" {
 		return v.unknown(why, known(put)...)
 	}
 	missing := map[string]int{} // by controller
-	for _, p := range d.toLeave(node, put.At) {
-		if owner := p.events[0].Owner; owner != "" {
+	for _, p := range j.ToLeave(node, put.At) {
+		if owner := p.Controller(); owner != "" {
 			missing[owner]++
 		}
 	}
@@ -99,12 +85,12 @@ func (d drill) replaced(c scenarios.Replaced) Verdict {
 		return v.unknown(fmt.Sprintf("no pod of a controller was on %s", node), put)
 	}
 	pods, last := 0, put
-	for _, p := range d.pods {
-		owner := p.events[0].Owner
-		if p.events[0].At < put.At || missing[owner] == 0 {
+	for _, p := range j.Pods {
+		owner := p.Controller()
+		if p.Events[0].At < put.At || missing[owner] == 0 {
 			continue
 		}
-		ready, ok := p.first(func(e history.Event) bool { return e.Kind == history.PodReady && e.Node != node && e.At <= *put.Until })
+		ready, ok := p.First(func(e history.Event) bool { return e.Kind == history.PodReady && e.Node != node && e.At <= *put.Until })
 		if !ok {
 			continue
 		}
@@ -120,53 +106,60 @@ func (d drill) replaced(c scenarios.Replaced) Verdict {
 	case len(missing) == 0:
 		v.Numbers["replaced_seconds"] = (last.At - put.At).Seconds()
 		return v.pass(fmt.Sprintf("%d pods Ready elsewhere after %s", pods, history.Seconds(last.At-put.At)), put, last)
-	case d.unseen(*put.Until) != "":
-		return v.unknown(fmt.Sprintf("none Ready of %s: %s", strings.Join(slices.Sorted(maps.Keys(missing)), ", "), d.unseen(*put.Until)), put)
+	case j.Unseen(*put.Until) != "":
+		return v.unknown(fmt.Sprintf("none Ready of %s: %s", strings.Join(slices.Sorted(maps.Keys(missing)), ", "), j.Unseen(*put.Until)), put)
 	}
 	return v.fail("none Ready in time of "+strings.Join(slices.Sorted(maps.Keys(missing)), ", "), put)
 }
 
-func (d drill) graceHonoured(c scenarios.GraceHonoured) Verdict {
-	v := Verdict{
-		Check: "grace of " + c.Pods + " honoured",
-		Want:  fmt.Sprintf("told to end with no less than their own grace period, and at least %s to stop", c.AtLeast.D()),
-	}
-	node, put, why := d.noticed(c.Node, c.Notice)
+var checkGraceHonoured = check{
+	Kind: Kind{
+		ID: "graceHonoured", Title: "grace of %s honoured",
+		Requires: "The pods terminate with no less than their own grace period, and have at least this long to stop.",
+		Fix:      "evict with no gracePeriodSeconds of the handler's own, so that each pod gets the one that it declares",
+		Look:     Look{Lane: LanePods, Text: "the lane Pods: the grace period at which the pod began to terminate, and when it exited"},
+	},
+	judge: by(judge.graceHonoured),
+}
+
+func (j judge) graceHonoured(v Verdict, c scenarios.GraceHonoured) Verdict {
+	v = v.wants(fmt.Sprintf("terminating with no less than their own grace period, and at least %s to stop", c.AtLeast.D()), c.Pods)
+	node, put, why := j.Noticed(c.Node, c.Notice)
 	if why != "" {
 		return v.unknown(why)
 	}
 	pods, shortest := 0, time.Duration(-1)
 	var evidence []history.Event
-	for _, p := range d.toLeave(node, put.At) {
-		if !p.in(c.Pods) {
+	for _, p := range j.ToLeave(node, put.At) {
+		if !p.In(c.Pods) {
 			continue
 		}
 		pods++
-		told, ok := p.told()
+		told, ok := p.Terminating()
 		switch {
-		case !ok && d.unseen(d.gone(node)) != "":
-			return v.unknown(fmt.Sprintf("%s not told to end: %s", p.name(), d.unseen(d.gone(node))), put)
+		case !ok && j.Unseen(j.Gone(node)) != "":
+			return v.unknown(fmt.Sprintf("%s not told to end: %s", p.Name(), j.Unseen(j.Gone(node))), put)
 		case !ok:
-			return v.fail(p.name()+" was never told to end", put)
+			return v.fail(p.Name()+" was never told to end", put)
 		}
-		own := p.number(history.Grace)
-		stopped, ok := p.stopped()
+		own := p.Number(history.Grace)
+		stopped, ok := p.Stopped()
 		// A kubelet sets it to 0 itself, to let the pod go whose containers have ended.
-		if cut, found := p.first(func(e history.Event) bool {
+		if cut, found := p.First(func(e history.Event) bool {
 			return e.Kind == history.PodTerminating && e.Numbers[history.Grace] < own && (!ok || e.At < stopped.At)
 		}); found {
-			return v.fail(fmt.Sprintf("%s was given %.0f s of its %.0f s", p.name(), cut.Numbers[history.Grace], own), cut)
+			return v.fail(fmt.Sprintf("%s was given %.0f s of its %.0f s", p.Name(), cut.Numbers[history.Grace], own), cut)
 		}
-		had := min(d.gone(node), d.observed)
+		had := min(j.Gone(node), j.Observed)
 		if ok && stopped.At <= had {
 			had = stopped.At
 		}
 		had -= told.At
 		if had < c.AtLeast.D() {
-			if why := d.unseen(told.At + c.AtLeast.D()); why != "" && !ok {
-				return v.unknown(p.name()+" had not stopped: "+why, told)
+			if why := j.Unseen(told.At + c.AtLeast.D()); why != "" && !ok {
+				return v.unknown(p.Name()+" had not stopped: "+why, told)
 			}
-			return v.fail(fmt.Sprintf("%s had %s to stop", p.name(), history.Seconds(had)), known(told, stopped)...)
+			return v.fail(fmt.Sprintf("%s had %s to stop", p.Name(), history.Seconds(had)), known(told, stopped)...)
 		}
 		if shortest < 0 || had < shortest {
 			shortest = had
@@ -180,22 +173,32 @@ func (d drill) graceHonoured(c scenarios.GraceHonoured) Verdict {
 	return v.pass(fmt.Sprintf("%d pods had %s or more", pods, history.Seconds(shortest)), capped(evidence)...)
 }
 
-func (d drill) notStalled(c scenarios.NotStalled) Verdict {
-	v := Verdict{Check: "not stalled by " + c.Pods, Want: "every other pod told to end before the first of these is gone"}
-	node, put, why := d.noticed(c.Node, c.Notice)
+var checkNotStalled = check{
+	Kind: Kind{
+		ID: "notStalled", Title: "not stalled by %s",
+		Requires: "Every other evictable pod of the node begins to terminate before the first of these slow ones is gone.",
+		Fix:      "evict all pods in parallel: do not wait until one is gone before the next is evicted",
+		Look:     Look{Lane: LanePods, Text: "the lane Pods: which pod began to terminate only after another had gone?"},
+	},
+	judge: by(judge.notStalled),
+}
+
+func (j judge) notStalled(v Verdict, c scenarios.NotStalled) Verdict {
+	v = v.wants("every other pod terminating before the first of these is gone", c.Pods)
+	node, put, why := j.Noticed(c.Node, c.Notice)
 	if why != "" {
 		return v.unknown(why)
 	}
-	limit := d.gone(node)
-	var slow, others []pod
-	for _, p := range d.toLeave(node, put.At) {
+	limit := j.Gone(node)
+	var slow, others []story.Pod
+	for _, p := range j.ToLeave(node, put.At) {
 		switch {
-		case p.in(c.Pods):
+		case p.In(c.Pods):
 			slow = append(slow, p)
-			if e, ok := p.stopped(); ok {
+			if e, ok := p.Stopped(); ok {
 				limit = min(limit, e.At)
 			}
-		case !p.critical():
+		case !p.Critical():
 			others = append(others, p)
 		}
 	}
@@ -206,12 +209,12 @@ func (d drill) notStalled(c scenarios.NotStalled) Verdict {
 	// Those that are slow stall each other too: they come one by one where one is
 	// waited for.
 	for _, p := range append(others, slow...) {
-		told, ok := p.told()
+		told, ok := p.Terminating()
 		if !ok || told.At > limit {
-			if why := d.unseen(limit); why != "" {
-				return v.unknown(fmt.Sprintf("%s not told to end: %s", p.name(), why), put)
+			if why := j.Unseen(limit); why != "" {
+				return v.unknown(fmt.Sprintf("%s not told to end: %s", p.Name(), why), put)
 			}
-			return v.fail(fmt.Sprintf("%s not told to end by %s after the notice, when the first was gone", p.name(), history.Seconds(limit-put.At)), put)
+			return v.fail(fmt.Sprintf("%s not told to end by %s after the notice, when the first was gone", p.Name(), history.Seconds(limit-put.At)), put)
 		}
 		if told.At > last.At {
 			last = told
@@ -221,15 +224,25 @@ func (d drill) notStalled(c scenarios.NotStalled) Verdict {
 	return v.pass(fmt.Sprintf("all %d told to end after %s", len(others)+len(slow), history.Seconds(last.At-put.At)), put, last)
 }
 
-func (d drill) criticalLast(c scenarios.CriticalLast) Verdict {
-	v := Verdict{Check: "critical pods of " + c.Node + " last", Want: "no critical pod told to end before every other has stopped"}
-	node, put, why := d.noticed(c.Node, c.Notice)
+var checkCriticalLast = check{
+	Kind: Kind{
+		ID: "criticalLast", Title: "critical pods of %s last",
+		Requires: "No pod of a system priority class begins to terminate before every other evictable pod of the node has stopped.",
+		Fix:      "evict pods of the system priority classes only after the others have stopped",
+		Look:     Look{Lane: LanePods, Text: "the lane Pods: which critical pod began to terminate while others still ran?"},
+	},
+	judge: by(judge.criticalLast),
+}
+
+func (j judge) criticalLast(v Verdict, c scenarios.CriticalLast) Verdict {
+	v = v.wants("no critical pod terminating before every other has stopped", c.Node)
+	node, put, why := j.Noticed(c.Node, c.Notice)
 	if why != "" {
 		return v.unknown(why)
 	}
-	var critical, others []pod
-	for _, p := range d.toLeave(node, put.At) {
-		if p.critical() {
+	var critical, others []story.Pod
+	for _, p := range j.ToLeave(node, put.At) {
+		if p.Critical() {
 			critical = append(critical, p)
 		} else {
 			others = append(others, p)
@@ -240,7 +253,7 @@ func (d drill) criticalLast(c scenarios.CriticalLast) Verdict {
 	}
 	told := history.Event{}
 	for _, p := range critical {
-		if e, ok := p.told(); ok && (told.Kind == "" || e.At < told.At) {
+		if e, ok := p.Terminating(); ok && (told.Kind == "" || e.At < told.At) {
 			told = e
 		}
 	}
@@ -248,8 +261,8 @@ func (d drill) criticalLast(c scenarios.CriticalLast) Verdict {
 		return v.unknown("no critical pod was told to end", put)
 	}
 	for _, p := range others {
-		if stopped, ok := p.stopped(); !ok || stopped.At > told.At {
-			return v.fail(fmt.Sprintf("%s told to end at +%s, when %s had not stopped", told.Pod, history.Seconds(told.At), p.name()), known(told, stopped)...)
+		if stopped, ok := p.Stopped(); !ok || stopped.At > told.At {
+			return v.fail(fmt.Sprintf("%s told to end at +%s, when %s had not stopped", told.Pod, history.Seconds(told.At), p.Name()), known(told, stopped)...)
 		}
 	}
 	return v.pass(fmt.Sprintf("%d told to end after %d others had stopped", len(critical), len(others)), told)

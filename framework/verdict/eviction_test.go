@@ -10,8 +10,8 @@ import (
 
 // workloadPod tells of a pod of the workload that goes by the name: its first
 // event, and that it became Ready.
-func (s *story) workloadPod(seconds float64, group, name, node string, numbers map[string]float64) {
-	all := map[string]float64{"grace": 30, history.Priority: 0}
+func (s *script) workloadPod(seconds float64, group, name, node string, numbers history.Numbers) {
+	all := history.Numbers{history.Grace: 30, history.Priority: 0}
 	for k, v := range numbers {
 		all[k] = v
 	}
@@ -28,7 +28,7 @@ func (s *story) workloadPod(seconds float64, group, name, node string, numbers m
 }
 
 // leaves tells how a pod is evicted, with that grace, and goes.
-func (s *story) leaves(name, node string, told, gone, grace float64) {
+func (s *script) leaves(name, node string, told, gone, grace float64) {
 	e := history.Event{Pod: "w/" + name, UID: "uid-" + name, Node: node}
 	e.Kind, e.Reason = history.PodEvicted, "EvictionByEvictionAPI"
 	s.at(told, e)
@@ -46,7 +46,7 @@ func of(name string, k history.Kind) func(history.Event) bool {
 }
 
 // move has events happen at another time.
-func (s *story) move(ok func(history.Event) bool, seconds float64) {
+func (s *script) move(ok func(history.Event) bool, seconds float64) {
 	for i := range s.events {
 		if ok(s.events[i]) {
 			s.events[i].At = sec(seconds)
@@ -56,8 +56,8 @@ func (s *story) move(ok func(history.Event) bool, seconds float64) {
 
 // workloadStory is a drain of a node with a slow, a critical and a static pod and
 // two that ignore SIGTERM, by a notice at +4 with a deadline at +60. It passes.
-func workloadStory() *story {
-	s := &story{
+func workloadStory() *script {
+	s := &script{
 		scenario: scenarios.Scenario{
 			Name: "workload", Title: "A drain of many kinds", Profile: "SPOT",
 			Nodes:  map[string]scenarios.Pick{"victim": {Capacity: "spot"}},
@@ -82,10 +82,10 @@ func workloadStory() *story {
 	s.arrange()
 	s.drop(func(e history.Event) bool { return e.Pod == "default/coredns-a" })
 	s.workloadPod(1, "slow", "slow-a", victim, nil)
-	s.workloadPod(1, "deaf", "deaf-0", victim, map[string]float64{"grace": 10})
-	s.workloadPod(1, "deaf", "deaf-1", victim, map[string]float64{"grace": 10})
-	s.workloadPod(1, "critical", "critical-a", victim, map[string]float64{"priority": criticalPriority})
-	s.workloadPod(1, "tolerating", "tolerating-a", victim, map[string]float64{"tolerates_cordon": 1})
+	s.workloadPod(1, "deaf", "deaf-0", victim, history.Numbers{history.Grace: 10})
+	s.workloadPod(1, "deaf", "deaf-1", victim, history.Numbers{history.Grace: 10})
+	s.workloadPod(1, "critical", "critical-a", victim, history.Numbers{history.Priority: 2_000_000_000})
+	s.workloadPod(1, "tolerating", "tolerating-a", victim, history.Numbers{history.ToleratesDrain: 1})
 	s.at(1, history.Event{Kind: history.PodPresent, Pod: "w/static-a", UID: "uid-static-a", Node: victim, Owner: "Node/" + victim, Key: "static", Reason: "Running"})
 	until := sec(60)
 	s.at(4, history.Event{Kind: history.NoticePut, Key: "reclaim", Notice: "n-1", Node: victim, Instance: "i-a", Until: &until})
@@ -97,19 +97,19 @@ func workloadStory() *story {
 	s.workloadPod(5.4, "deaf", "deaf-2", bystander, nil)
 	s.workloadPod(5.5, "deaf", "deaf-3", bystander, nil)
 	s.leaves("critical-a", victim, 26, 27, 30)
-	s.workloadPod(26.2, "critical", "critical-b", bystander, map[string]float64{"priority": criticalPriority})
+	s.workloadPod(26.2, "critical", "critical-b", bystander, history.Numbers{history.Priority: 2_000_000_000})
 	s.at(28, history.Event{Kind: history.RunPhase, Key: "settle"})
 	s.restore(33)
 	return s
 }
 
 // cutAt cuts the story short: what was not seen by then is not known.
-func cutAt(seconds float64) func(*story) {
-	return func(s *story) { s.at(seconds, history.Event{Kind: history.RunError, Note: "x"}) }
+func cutAt(seconds float64) func(*script) {
+	return func(s *script) { s.at(seconds, history.Event{Kind: history.RunError, Note: "x"}) }
 }
 
-// check runs the table against one check of the story.
-func check(t *testing.T, name string, tell func() *story, table []expectation) {
+// expect runs the table against one check of the story.
+func expect(t *testing.T, name string, tell func() *script, table []expectation) {
 	t.Helper()
 	for _, x := range table {
 		x.check = name
@@ -118,23 +118,23 @@ func check(t *testing.T, name string, tell func() *story, table []expectation) {
 }
 
 func TestDrainedOfSomePods(t *testing.T) {
-	check(t, "drained victim of slow", workloadStory, []expectation{
+	expect(t, "drained victim of slow", workloadStory, []expectation{
 		{name: "these are gone", want: Pass, got: "1 pods gone"},
-		{name: "others are not", edit: func(s *story) { s.drop(of("deaf-0", history.PodDeleted)) }, want: Pass},
-		{name: "these are not", edit: func(s *story) { s.drop(of("slow-a", history.PodDeleted)); s.restoreAt(70) }, want: Fail, got: "w/slow-a"},
-		{name: "none was there", edit: func(s *story) { s.drop(func(e history.Event) bool { return e.Pod == "w/slow-a" }) }, want: Unknown},
+		{name: "others are not", edit: func(s *script) { s.drop(of("deaf-0", history.PodDeleted)) }, want: Pass},
+		{name: "these are not", edit: func(s *script) { s.drop(of("slow-a", history.PodDeleted)); s.restoreAt(70) }, want: Fail, got: "w/slow-a"},
+		{name: "none was there", edit: func(s *script) { s.drop(func(e history.Event) bool { return e.Pod == "w/slow-a" }) }, want: Unknown},
 	})
 }
 
 // restoreAt has the drill go on until then.
-func (s *story) restoreAt(seconds float64) {
+func (s *script) restoreAt(seconds float64) {
 	s.drop(func(e history.Event) bool { return e.At >= sec(33) })
 	s.restore(seconds)
 }
 
 func TestNotScheduled(t *testing.T) {
-	comes := func(name string, seconds float64, owner string) func(*story) {
-		return func(s *story) {
+	comes := func(name string, seconds float64, owner string) func(*script) {
+		return func(s *script) {
 			s.workloadPod(seconds, name, name+"-x", victim, nil)
 			s.change(history.PodCreated, func(e *history.Event) {
 				if e.Pod == "w/"+name+"-x" {
@@ -143,28 +143,28 @@ func TestNotScheduled(t *testing.T) {
 			})
 		}
 	}
-	check(t, "no pod comes to victim", workloadStory, []expectation{
+	expect(t, "no pod comes to victim", workloadStory, []expectation{
 		{name: "none came", want: Pass, got: "4 pods were bound elsewhere"},
 		{name: "one came back", edit: comes("slow", 6, "ReplicaSet/slow"), want: Fail, got: "1 pods came to " + victim + ", the first w/slow-x 1.600s"},
 		{name: "before the mark", edit: comes("slow", 4.2, "ReplicaSet/slow"), want: Pass},
 		{name: "the scheduler had decided already", edit: comes("slow", 4.6, "ReplicaSet/slow"), want: Pass},
 		{name: "half a second is no longer so", edit: comes("slow", 4.91, "ReplicaSet/slow"), want: Fail},
 		{name: "a daemon pod came", edit: comes("agent", 6, "DaemonSet/agent"), want: Pass},
-		{name: "not marked", edit: func(s *story) { s.drop(kind(history.NodeCordoned)) }, want: Unknown, got: "was not marked"},
-		{name: "marked by Kubernetes only", edit: func(s *story) {
+		{name: "not marked", edit: func(s *script) { s.drop(kind(history.NodeCordoned)) }, want: Unknown, got: "was not marked"},
+		{name: "marked by Kubernetes only", edit: func(s *script) {
 			s.change(history.NodeCordoned, func(e *history.Event) { e.Kind, e.Key = history.NodeTainted, "node.kubernetes.io/unschedulable" })
 		}, want: Unknown, got: "was not marked"},
-		{name: "no pod came anywhere", edit: func(s *story) { s.drop(kind(history.PodScheduled)) }, want: Unknown, got: "shows nothing"},
-		{name: "recording ends too soon", edit: cutAt(20), want: Unknown, got: "tells no more"},
+		{name: "no pod came anywhere", edit: func(s *script) { s.drop(kind(history.PodScheduled)) }, want: Unknown, got: "shows nothing"},
+		{name: "recording ends too soon", edit: cutAt(20), want: Unknown, got: "recording ends there"},
 	})
 }
 
 func TestReplaced(t *testing.T) {
-	check(t, "pods of victim replaced", workloadStory, []expectation{
+	expect(t, "pods of victim replaced", workloadStory, []expectation{
 		{name: "all", want: Pass, got: "4 pods Ready elsewhere after 22.400s"},
-		{name: "one of two", edit: func(s *story) { s.drop(of("deaf-3", history.PodReady)); s.restoreAt(70) }, want: Fail, got: "ReplicaSet/deaf"},
-		{name: "after the deadline", edit: func(s *story) { s.move(of("slow-b", history.PodReady), 61); s.restoreAt(70) }, want: Fail, got: "ReplicaSet/slow"},
-		{name: "on the same node", edit: func(s *story) {
+		{name: "one of two", edit: func(s *script) { s.drop(of("deaf-3", history.PodReady)); s.restoreAt(70) }, want: Fail, got: "ReplicaSet/deaf"},
+		{name: "after the deadline", edit: func(s *script) { s.move(of("slow-b", history.PodReady), 61); s.restoreAt(70) }, want: Fail, got: "ReplicaSet/slow"},
+		{name: "on the same node", edit: func(s *script) {
 			for i, e := range s.events {
 				if e.Pod == "w/slow-b" {
 					s.events[i].Node = victim
@@ -172,24 +172,24 @@ func TestReplaced(t *testing.T) {
 			}
 			s.restoreAt(70)
 		}, want: Fail, got: "ReplicaSet/slow"},
-		{name: "by one that was there before", edit: func(s *story) {
+		{name: "by one that was there before", edit: func(s *script) {
 			s.drop(func(e history.Event) bool { return e.Pod == "w/slow-b" })
 			s.workloadPod(1, "slow", "slow-0", bystander, nil)
 			s.restoreAt(70)
 		}, want: Fail, got: "ReplicaSet/slow"},
-		{name: "the drill ended before", edit: func(s *story) { s.drop(of("deaf-3", history.PodReady)) }, want: Unknown, got: "tells no more"},
-		{name: "by nobody's pods", edit: func(s *story) {
+		{name: "the drill ended before", edit: func(s *script) { s.drop(of("deaf-3", history.PodReady)) }, want: Unknown, got: "recording ends there"},
+		{name: "by nobody's pods", edit: func(s *script) {
 			for i := range s.events {
 				s.events[i].Owner = ""
 			}
 		}, want: Unknown, got: "no pod of a controller"},
-		{name: "no deadline", edit: func(s *story) { s.change(history.NoticePut, func(e *history.Event) { e.Until = nil }) }, want: Unknown},
+		{name: "no deadline", edit: func(s *script) { s.change(history.NoticePut, func(e *history.Event) { e.Until = nil }) }, want: Unknown},
 	})
 }
 
 func TestGraceHonoured(t *testing.T) {
-	grace := func(seconds float64) func(*story) {
-		return func(s *story) {
+	grace := func(seconds float64) func(*script) {
+		return func(s *script) {
 			s.change(history.PodTerminating, func(e *history.Event) {
 				if e.Pod == "w/slow-a" {
 					e.Numbers = history.Numbers{history.Grace: seconds}
@@ -197,75 +197,75 @@ func TestGraceHonoured(t *testing.T) {
 			})
 		}
 	}
-	check(t, "grace of slow honoured", workloadStory, []expectation{
+	expect(t, "grace of slow honoured", workloadStory, []expectation{
 		{name: "all of it", want: Pass, got: "1 pods had 20.500s or more"},
 		{name: "more than its own", edit: grace(60), want: Pass},
 		{name: "less than its own", edit: grace(5), want: Fail, got: "given 5 s of its 30 s"},
-		{name: "cut short later", edit: func(s *story) {
+		{name: "cut short later", edit: func(s *script) {
 			s.at(10, history.Event{Kind: history.PodTerminating, Pod: "w/slow-a", UID: "uid-slow-a", Node: victim, Numbers: history.Numbers{history.Grace: 1}})
 		}, want: Fail, got: "given 1 s of its 30 s"},
-		{name: "let go by its kubelet once it had stopped", edit: func(s *story) {
+		{name: "let go by its kubelet once it had stopped", edit: func(s *script) {
 			s.at(25.55, history.Event{Kind: history.PodTerminating, Pod: "w/slow-a", UID: "uid-slow-a", Node: victim, Numbers: history.Numbers{history.Grace: 0}})
 		}, want: Pass},
-		{name: "stopped before it was done", edit: func(s *story) { s.move(of("slow-a", history.PodExited), 15) }, want: Fail, got: "had 10.000s to stop"},
-		{name: "the instance went first", edit: func(s *story) { s.at(20, history.Event{Kind: history.Reclaimed, Node: victim}) }, want: Fail, got: "had 15.000s"},
-		{name: "never told to end", edit: func(s *story) { s.drop(of("slow-a", history.PodTerminating)) }, want: Fail, got: "never told to end"},
-		{name: "recording ends too soon", edit: func(s *story) {
+		{name: "stopped before it was done", edit: func(s *script) { s.move(of("slow-a", history.PodExited), 15) }, want: Fail, got: "had 10.000s to stop"},
+		{name: "the instance went first", edit: func(s *script) { s.at(20, history.Event{Kind: history.Reclaimed, Node: victim}) }, want: Fail, got: "had 15.000s"},
+		{name: "never told to end", edit: func(s *script) { s.drop(of("slow-a", history.PodTerminating)) }, want: Fail, got: "never told to end"},
+		{name: "recording ends too soon", edit: func(s *script) {
 			s.drop(of("slow-a", history.PodExited))
 			s.drop(of("slow-a", history.PodDeleted))
 			cutAt(20)(s)
-		}, want: Unknown, got: "tells no more"},
-		{name: "none was there", edit: func(s *story) { s.drop(func(e history.Event) bool { return e.Pod == "w/slow-a" }) }, want: Unknown},
+		}, want: Unknown, got: "recording ends there"},
+		{name: "none was there", edit: func(s *script) { s.drop(func(e history.Event) bool { return e.Pod == "w/slow-a" }) }, want: Unknown},
 	})
 }
 
 func TestNotStalled(t *testing.T) {
-	told := func(pod string, seconds float64) func(*story) {
-		return func(s *story) { s.move(of(pod, history.PodTerminating), seconds) }
+	told := func(pod string, seconds float64) func(*script) {
+		return func(s *script) { s.move(of(pod, history.PodTerminating), seconds) }
 	}
-	check(t, "not stalled by deaf", workloadStory, []expectation{
+	expect(t, "not stalled by deaf", workloadStory, []expectation{
 		{name: "all told at once", want: Pass, got: "all 3 told to end after 1.100s"},
 		{name: "another waits for it", edit: told("slow-a", 15.6), want: Fail, got: "w/slow-a not told to end by 11.500s"},
 		{name: "they wait for each other", edit: told("deaf-1", 15.6), want: Fail, got: "w/deaf-1"},
-		{name: "another is never told", edit: func(s *story) { s.drop(of("slow-a", history.PodTerminating)) }, want: Fail, got: "w/slow-a"},
+		{name: "another is never told", edit: func(s *script) { s.drop(of("slow-a", history.PodTerminating)) }, want: Fail, got: "w/slow-a"},
 		{name: "critical ones may wait", edit: told("critical-a", 30), want: Pass},
-		{name: "no other was there", edit: func(s *story) { s.drop(func(e history.Event) bool { return e.Pod == "w/slow-a" }) }, want: Unknown, got: "2 deaf pods and 0 others"},
-		{name: "recording ends too soon", edit: func(s *story) { told("slow-a", 15.6)(s); cutAt(10)(s) }, want: Unknown, got: "tells no more"},
+		{name: "no other was there", edit: func(s *script) { s.drop(func(e history.Event) bool { return e.Pod == "w/slow-a" }) }, want: Unknown, got: "2 deaf pods and 0 others"},
+		{name: "recording ends too soon", edit: func(s *script) { told("slow-a", 15.6)(s); cutAt(10)(s) }, want: Unknown, got: "recording ends there"},
 	})
 }
 
 func TestCriticalLast(t *testing.T) {
-	told := func(seconds float64) func(*story) {
-		return func(s *story) { s.move(of("critical-a", history.PodTerminating), seconds) }
+	told := func(seconds float64) func(*script) {
+		return func(s *script) { s.move(of("critical-a", history.PodTerminating), seconds) }
 	}
-	check(t, "critical pods of victim last", workloadStory, []expectation{
+	expect(t, "critical pods of victim last", workloadStory, []expectation{
 		{name: "last", want: Pass, got: "1 told to end after 3 others"},
 		{name: "with the others", edit: told(5), want: Fail, got: "w/critical-a told to end at +5.000s, when w/slow-a had not stopped"},
 		{name: "while one still stops", edit: told(25.4), want: Fail, got: "w/slow-a"},
 		{name: "when the last has ended, and is still in the API", edit: told(25.55), want: Pass},
-		{name: "never", edit: func(s *story) { s.drop(of("critical-a", history.PodTerminating)) }, want: Unknown, got: "no critical pod was told"},
-		{name: "one never stops", edit: func(s *story) {
+		{name: "never", edit: func(s *script) { s.drop(of("critical-a", history.PodTerminating)) }, want: Unknown, got: "no critical pod was told"},
+		{name: "one never stops", edit: func(s *script) {
 			s.drop(of("slow-a", history.PodExited))
 			s.drop(of("slow-a", history.PodDeleted))
 		}, want: Fail, got: "w/slow-a"},
-		{name: "those that stay do not count", edit: func(s *story) { s.leaves("tolerating-a", victim, 5, 29, 30) }, want: Pass},
-		{name: "none was there", edit: func(s *story) { s.drop(func(e history.Event) bool { return e.Pod == "w/critical-a" }) }, want: Unknown},
+		{name: "those that stay do not count", edit: func(s *script) { s.leaves("tolerating-a", victim, 5, 29, 30) }, want: Pass},
+		{name: "none was there", edit: func(s *script) { s.drop(func(e history.Event) bool { return e.Pod == "w/critical-a" }) }, want: Unknown},
 	})
 }
 
 func TestPodsLeft(t *testing.T) {
-	check(t, "static pods left on victim", workloadStory, []expectation{
+	expect(t, "static pods left on victim", workloadStory, []expectation{
 		{name: "left", want: Pass, got: "1 static pods left alone"},
-		{name: "its mirror deleted", edit: func(s *story) { s.leaves("static-a", victim, 5, 5.1, 30) }, want: Fail, got: "1 of 1 static pods taken"},
-		{name: "gone with the instance", edit: func(s *story) {
+		{name: "its mirror deleted", edit: func(s *script) { s.leaves("static-a", victim, 5, 5.1, 30) }, want: Fail, got: "1 of 1 static pods taken"},
+		{name: "gone with the instance", edit: func(s *script) {
 			s.at(28, history.Event{Kind: history.Reclaimed, Node: victim})
 			s.leaves("static-a", victim, 29, 29.1, 30)
 		}, want: Pass},
-		{name: "none was there", edit: func(s *story) { s.drop(func(e history.Event) bool { return e.Pod == "w/static-a" }) }, want: Unknown, got: "no static pod"},
-		{name: "recording ends too soon", edit: cutAt(20), want: Unknown, got: "tells no more"},
+		{name: "none was there", edit: func(s *script) { s.drop(func(e history.Event) bool { return e.Pod == "w/static-a" }) }, want: Unknown, got: "no static pod"},
+		{name: "recording ends too soon", edit: cutAt(20), want: Unknown, got: "recording ends there"},
 	})
-	check(t, "tolerating pods left on victim", workloadStory, []expectation{
+	expect(t, "tolerating pods left on victim", workloadStory, []expectation{
 		{name: "left", want: Pass},
-		{name: "evicted", edit: func(s *story) { s.leaves("tolerating-a", victim, 5, 6, 30) }, want: Fail, got: "pod.evicted"},
+		{name: "evicted", edit: func(s *script) { s.leaves("tolerating-a", victim, 5, 6, 30) }, want: Fail, got: "pod.evicted"},
 	})
 }

@@ -10,7 +10,7 @@ import (
 
 // outageStory is a drain whose notice came while the queue was out of order,
 // from +3 to +5. It passes.
-func outageStory() *story {
+func outageStory() *script {
 	s := drainStory()
 	s.scenario.Steps = append([]scenarios.Step{{Fault: &scenarios.Fault{Name: "outage", Type: "error", Status: 500, For: strict.Duration(sec(2))}}}, s.scenario.Steps...)
 	s.scenario.Checks = []scenarios.Check{
@@ -36,8 +36,8 @@ func outageStory() *story {
 	return s
 }
 
-func cordonedAt(seconds float64) func(*story) {
-	return func(s *story) {
+func cordonedAt(seconds float64) func(*script) {
+	return func(s *script) {
 		s.change(history.NodeCordoned, func(e *history.Event) {
 			if e.Node == victim {
 				e.At = sec(seconds)
@@ -52,18 +52,18 @@ func TestMarkedAfterAFault(t *testing.T) {
 		{name: "later than the time after the notice, not after the fault", edit: cordonedAt(9.9), want: Pass, got: "after 4.900s"},
 		{name: "too late after the fault's end", edit: cordonedAt(10.1), want: Fail, got: "after 5.100s"},
 		{name: "while the fault was on", edit: cordonedAt(4.5), want: Pass, got: "after 0.000s"},
-		{name: "not marked", edit: func(s *story) { s.drop(kind(history.NodeCordoned)) }, want: Fail, got: "not marked"},
-		{name: "the fault ended before the notice", edit: func(s *story) {
+		{name: "not marked", edit: func(s *script) { s.drop(kind(history.NodeCordoned)) }, want: Fail, got: "not marked"},
+		{name: "the fault ended before the notice", edit: func(s *script) {
 			s.change(history.FaultEnded, func(e *history.Event) { e.At = sec(3.5) })
 			cordonedAt(9.1)(s)
 		}, want: Fail, got: "after 5.100s"},
-		{name: "the fault hit nothing", edit: func(s *story) { s.drop(kind(history.FaultHit)) }, want: Unknown, got: "hit no call"},
-		{name: "the fault did not end", edit: func(s *story) { s.drop(kind(history.FaultEnded)) }, want: Unknown, got: "did not end"},
-		{name: "another fault ended", edit: func(s *story) { s.change(history.FaultEnded, func(e *history.Event) { e.Key = "other" }) }, want: Unknown, got: "did not end"},
-		{name: "the recording ends within the time", edit: func(s *story) {
+		{name: "the fault hit nothing", edit: func(s *script) { s.drop(kind(history.FaultHit)) }, want: Unknown, got: "hit no call"},
+		{name: "the fault did not end", edit: func(s *script) { s.drop(kind(history.FaultEnded)) }, want: Unknown, got: "did not end"},
+		{name: "another fault ended", edit: func(s *script) { s.change(history.FaultEnded, func(e *history.Event) { e.Key = "other" }) }, want: Unknown, got: "did not end"},
+		{name: "the recording ends within the time", edit: func(s *script) {
 			s.drop(kind(history.NodeCordoned))
 			s.at(9.5, history.Event{Kind: history.RunError, Note: "x"})
-		}, want: Unknown, got: "tells no more"},
+		}, want: Unknown, got: "recording ends there"},
 	} {
 		x.check = "marked victim"
 		x.run(t, outageStory)
@@ -71,15 +71,15 @@ func TestMarkedAfterAFault(t *testing.T) {
 }
 
 func TestDeletedAfterAFault(t *testing.T) {
-	deletedAt := func(seconds float64) func(*story) {
-		return func(s *story) { s.change(history.SQSDeleted, func(e *history.Event) { e.At = sec(seconds) }) }
+	deletedAt := func(seconds float64) func(*script) {
+		return func(s *script) { s.change(history.SQSDeleted, func(e *history.Event) { e.At = sec(seconds) }) }
 	}
 	for _, x := range []expectation{
 		{name: "in time", want: Pass, got: "after 1.000s"},
 		{name: "later than the time after the notice, not after the fault", edit: deletedAt(14.9), want: Pass, got: "after 9.900s"},
 		{name: "too late after the fault's end", edit: deletedAt(15.1), want: Fail, got: "after 10.100s"},
-		{name: "not deleted", edit: func(s *story) { s.drop(kind(history.SQSDeleted)) }, want: Fail, got: "not deleted"},
-		{name: "the fault did not end", edit: func(s *story) { s.drop(kind(history.FaultEnded)) }, want: Unknown, got: "did not end"},
+		{name: "not deleted", edit: func(s *script) { s.drop(kind(history.SQSDeleted)) }, want: Fail, got: "not deleted"},
+		{name: "the fault did not end", edit: func(s *script) { s.drop(kind(history.FaultEnded)) }, want: Unknown, got: "did not end"},
 	} {
 		x.check = "deleted reclaim"
 		x.run(t, outageStory)
@@ -89,9 +89,9 @@ func TestDeletedAfterAFault(t *testing.T) {
 func TestFaultsInjected(t *testing.T) {
 	for _, x := range []expectation{
 		{name: "hit", want: Pass, got: "1 hits"},
-		{name: "never begun", edit: func(s *story) { s.drop(kind(history.FaultBegun)) }, want: Unknown, got: `"outage" never began`},
-		{name: "nothing hit", edit: func(s *story) { s.drop(kind(history.FaultHit)) }, want: Unknown, got: `"outage" hit no call`},
-		{name: "one of two hit", edit: func(s *story) {
+		{name: "never begun", edit: func(s *script) { s.drop(kind(history.FaultBegun)) }, want: Unknown, got: `"outage" never began`},
+		{name: "nothing hit", edit: func(s *script) { s.drop(kind(history.FaultHit)) }, want: Unknown, got: `"outage" hit no call`},
+		{name: "one of two hit", edit: func(s *script) {
 			s.scenario.Steps = append(s.scenario.Steps, scenarios.Step{Fault: &scenarios.Fault{Name: "twice", Type: "duplicate", Count: 1}})
 			s.at(7, history.Event{Kind: history.FaultBegun, Key: "twice"})
 		}, want: Unknown, got: `"twice" hit no call`},
@@ -102,41 +102,41 @@ func TestFaultsInjected(t *testing.T) {
 }
 
 func TestDrainedOnce(t *testing.T) {
-	announced := func(seconds float64) func(*story) {
-		return func(s *story) {
+	announced := func(seconds float64) func(*script) {
+		return func(s *script) {
 			s.at(seconds, history.Event{Kind: history.ClusterEvent, Key: "Node", Node: victim, Reason: "Draining", Owner: "handler"})
 		}
 	}
-	silent := func(s *story) { s.meta.Handler.DrainEvent = "" }
+	silent := func(s *script) { s.meta.Handler.DrainEvent = "" }
 	for _, x := range []expectation{
 		{name: "once", want: Pass, got: "drained once"},
 		{name: "announced twice", edit: announced(12), want: Fail, got: "Draining 2 times, the last at +12.000s"},
-		{name: "announced twice by a handler that claims no such event", edit: func(s *story) { announced(12)(s); silent(s) }, want: Pass},
-		{name: "announced on another node", edit: func(s *story) {
+		{name: "announced twice by a handler that claims no such event", edit: func(s *script) { announced(12)(s); silent(s) }, want: Pass},
+		{name: "announced on another node", edit: func(s *script) {
 			s.at(12, history.Event{Kind: history.ClusterEvent, Key: "Node", Node: bystander, Reason: "Draining", Owner: "handler"})
 		}, want: Pass},
 		{name: "announced again once the instance is gone", edit: announced(25), want: Pass},
-		{name: "told of something else", edit: func(s *story) {
+		{name: "told of something else", edit: func(s *script) {
 			s.at(12, history.Event{Kind: history.ClusterEvent, Key: "Node", Node: victim, Reason: "DrainResumed", Owner: "handler"})
 		}, want: Pass},
-		{name: "cordoned twice", edit: func(s *story) {
+		{name: "cordoned twice", edit: func(s *script) {
 			s.at(8, history.Event{Kind: history.NodeUncordoned, Node: victim})
 			s.at(9, history.Event{Kind: history.NodeCordoned, Node: victim})
 		}, want: Fail, got: "node.cordoned 2 times"},
-		{name: "tainted twice", edit: func(s *story) {
+		{name: "tainted twice", edit: func(s *script) {
 			for _, at := range []float64{5.5, 9} {
 				s.at(at, history.Event{Kind: history.NodeTainted, Node: victim, Key: "example.com/disrupted"})
 			}
 		}, want: Fail, got: "node.tainted 2 times"},
-		{name: "cordoned and tainted", edit: func(s *story) {
+		{name: "cordoned and tainted", edit: func(s *script) {
 			s.at(5.5, history.Event{Kind: history.NodeTainted, Node: victim, Key: "example.com/disrupted"})
 		}, want: Pass},
-		{name: "not drained at all", edit: func(s *story) { s.drop(kind(history.NodeCordoned)) }, want: Fail, got: "never marked"},
-		{name: "not announced", edit: func(s *story) {
+		{name: "not drained at all", edit: func(s *script) { s.drop(kind(history.NodeCordoned)) }, want: Fail, got: "never marked"},
+		{name: "not announced", edit: func(s *script) {
 			s.drop(func(e history.Event) bool { return e.Reason == "Draining" })
 		}, want: Unknown, got: "would not show"},
-		{name: "the recording ends too soon", edit: func(s *story) { s.at(12, history.Event{Kind: history.RunError, Note: "x"}) }, want: Unknown, got: "tells no more"},
-		{name: "which node is not known", edit: func(s *story) { s.drop(kind(history.NodeRole)) }, want: Unknown},
+		{name: "the recording ends too soon", edit: func(s *script) { s.at(12, history.Event{Kind: history.RunError, Note: "x"}) }, want: Unknown, got: "recording ends there"},
+		{name: "which node is not known", edit: func(s *script) { s.drop(kind(history.NodeRole)) }, want: Unknown},
 	} {
 		x.check = "drained once victim"
 		x.run(t, outageStory)
@@ -144,26 +144,26 @@ func TestDrainedOnce(t *testing.T) {
 }
 
 func TestNotRestarted(t *testing.T) {
-	happens := func(k history.Kind, name, owner string) func(*story) {
-		return func(s *story) { s.pod(8, k, name, reserved, owner) }
+	happens := func(k history.Kind, name, owner string) func(*script) {
+		return func(s *script) { s.pod(8, k, name, reserved, owner) }
 	}
 	const pod, set = "handler-5d8f-x", "ReplicaSet/handler-5d8f"
 	for _, x := range []expectation{
 		{name: "there throughout", want: Pass, got: "1 pods, none restarted"},
-		{name: "crashed", edit: func(s *story) {
+		{name: "crashed", edit: func(s *script) {
 			s.at(8, history.Event{Kind: history.PodRestarted, Pod: "default/" + pod, UID: "uid-" + pod, Node: reserved, Owner: set, Reason: "Error", Numbers: history.Numbers{history.ExitCode: 2}})
 		}, want: Fail, got: "pod.restarted (Error, exit code 2)"},
 		{name: "ended", edit: happens(history.PodExited, pod, set), want: Fail, got: "pod.exited"},
 		{name: "deleted", edit: happens(history.PodDeleted, pod, set), want: Fail, got: "pod.deleted"},
 		{name: "replaced", edit: happens(history.PodCreated, "handler-5d8f-y", set), want: Fail, got: "pod.created"},
-		{name: "restarted before the steps", edit: func(s *story) { s.pod(1.5, history.PodRestarted, pod, reserved, set) }, want: Pass},
-		{name: "another Deployment's", edit: func(s *story) {
+		{name: "restarted before the steps", edit: func(s *script) { s.pod(1.5, history.PodRestarted, pod, reserved, set) }, want: Pass},
+		{name: "another Deployment's", edit: func(s *script) {
 			s.pod(1, history.PodPresent, "handler-web-5d8f-x", reserved, "ReplicaSet/handler-web-5d8f")
 			s.pod(8, history.PodRestarted, "handler-web-5d8f-x", reserved, "ReplicaSet/handler-web-5d8f")
 		}, want: Pass},
-		{name: "another namespace", edit: func(s *story) { s.meta.Handler.Deployment = "elsewhere/handler" }, want: Unknown, got: "no pod of elsewhere/handler"},
-		{name: "no handler", edit: func(s *story) { s.meta.Handler.Deployment = "" }, want: Unknown, got: "does not say where"},
-		{name: "the recording ends too soon", edit: func(s *story) { s.at(12, history.Event{Kind: history.RunError, Note: "x"}) }, want: Unknown, got: "tells no more"},
+		{name: "another namespace", edit: func(s *script) { s.meta.Handler.Deployment = "elsewhere/handler" }, want: Unknown, got: "no pod of elsewhere/handler"},
+		{name: "no handler", edit: func(s *script) { s.meta.Handler.Deployment = "" }, want: Unknown, got: "does not say where"},
+		{name: "the recording ends too soon", edit: func(s *script) { s.at(12, history.Event{Kind: history.RunError, Note: "x"}) }, want: Unknown, got: "recording ends there"},
 	} {
 		x.check = "handler not restarted"
 		x.run(t, outageStory)
@@ -171,8 +171,8 @@ func TestNotRestarted(t *testing.T) {
 }
 
 func TestQueueEmpty(t *testing.T) {
-	depth := func(visible, invisible float64) func(*story) {
-		return func(s *story) {
+	depth := func(visible, invisible float64) func(*script) {
+		return func(s *script) {
 			s.change(history.QueueDepth, func(e *history.Event) {
 				e.Numbers = history.Numbers{history.Visible: visible, history.Invisible: invisible}
 			})
@@ -182,7 +182,7 @@ func TestQueueEmpty(t *testing.T) {
 		{name: "empty", want: Pass, got: "none"},
 		{name: "one waits", edit: depth(1, 0), want: Fail, got: "1 visible and 0 handed out"},
 		{name: "one handed out", edit: depth(0, 1), want: Fail, got: "0 visible and 1 handed out"},
-		{name: "not counted", edit: func(s *story) { s.drop(kind(history.QueueDepth)) }, want: Unknown, got: "does not say"},
+		{name: "not counted", edit: func(s *script) { s.drop(kind(history.QueueDepth)) }, want: Unknown, got: "does not say"},
 	} {
 		x.check = "queue empty"
 		x.run(t, outageStory)
@@ -190,15 +190,15 @@ func TestQueueEmpty(t *testing.T) {
 }
 
 func TestMidDrain(t *testing.T) {
-	disturb := func(seconds float64, reason string) func(*story) {
-		return func(s *story) {
+	disturb := func(seconds float64, reason string) func(*script) {
+		return func(s *script) {
 			s.meta.Handler.DrainEvent = ""
 			s.pod(1, history.PodPresent, "handler-5d8f-x", reserved, "ReplicaSet/handler-5d8f")
 			s.at(seconds, history.Event{Kind: history.HandlerDisturbed, Key: "crash", Reason: reason, Pod: "default/handler-5d8f-x", UID: "uid-handler-5d8f-x"})
 		}
 	}
-	killed := func(seconds float64) func(*story) {
-		return func(s *story) {
+	killed := func(seconds float64) func(*script) {
+		return func(s *script) {
 			disturb(seconds, "kill")(s)
 			s.pod(seconds+1, history.PodRestarted, "handler-5d8f-x", reserved, "ReplicaSet/handler-5d8f")
 		}
@@ -208,19 +208,19 @@ func TestMidDrain(t *testing.T) {
 		{name: "killed before the drain", edit: killed(4.4), want: Unknown, got: "no drain"},
 		{name: "killed when all was done", edit: killed(10.5), want: Unknown, got: "no pod was left"},
 		{name: "killed and went on", edit: disturb(6, "kill"), want: Unknown, got: "went on as before"},
-		{name: "never killed", edit: func(*story) {}, want: Unknown, got: "never began"},
-		{name: "cut off", edit: func(s *story) {
+		{name: "never killed", edit: func(*script) {}, want: Unknown, got: "never began"},
+		{name: "cut off", edit: func(s *script) {
 			disturb(6, "cut-off")(s)
 			s.at(8, history.Event{Kind: history.HandlerLeftAlone, Key: "crash", Numbers: history.Numbers{history.Dropped: 3}})
 		}, want: Pass},
-		{name: "cut off and had nothing to say", edit: func(s *story) {
+		{name: "cut off and had nothing to say", edit: func(s *script) {
 			disturb(6, "cut-off")(s)
 			s.at(8, history.Event{Kind: history.HandlerLeftAlone, Key: "crash", Numbers: history.Numbers{history.Dropped: 0}})
 		}, want: Unknown, got: "not a packet"},
 	} {
 		x.check = "crash in the middle of the drain of victim"
 		edit := x.edit
-		x.edit = func(s *story) {
+		x.edit = func(s *script) {
 			s.only(scenarios.Check{MidDrain: &scenarios.MidDrain{Disturbance: "crash", Node: "victim"}})
 			edit(s)
 		}

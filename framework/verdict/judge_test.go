@@ -10,8 +10,8 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-func stories() map[string]func() *story {
-	return map[string]func() *story{"drain": drainStory, "incident": incidentStory, "outage": outageStory, "workload": workloadStory, "budget": budgetStory}
+func stories() map[string]func() *script {
+	return map[string]func() *script{"drain": drainStory, "incident": incidentStory, "outage": outageStory, "workload": workloadStory, "budget": budgetStory}
 }
 
 func TestStoriesPass(t *testing.T) {
@@ -110,7 +110,7 @@ func TestAnIncompleteHistoryNeverPasses(t *testing.T) {
 	s := drainStory()
 	s.cut = "queries.jsonl.gz: after query 12: unexpected EOF"
 	r := s.judge()
-	if v := find(t, r, "recording complete"); r.Outcome != Unknown || v.Got != s.cut {
+	if v := named(t, r, "recording complete"); r.Outcome != Unknown || v.Got != s.cut {
 		t.Errorf("outcome %s, got %q", r.Outcome, v.Got)
 	}
 }
@@ -167,25 +167,25 @@ func TestOverall(t *testing.T) {
 func TestNeedsRerun(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		edit func(*story)
+		edit func(*script)
 		want bool
 	}{
-		{"a pass", func(*story) {}, false},
-		{"control lost", func(s *story) { s.lose(history.Control, history.Fresh, 12, 12.3, history.Timeout) }, true},
-		{"prober late", func(s *story) {
+		{"a pass", func(*script) {}, false},
+		{"control lost", func(s *script) { s.lose(history.Control, history.Fresh, 12, 12.3, history.Timeout) }, true},
+		{"prober late", func(s *script) {
 			s.change(history.ProberEnded, func(e *history.Event) { e.Numbers[history.LateP99] = 0.2 })
 		}, true},
-		{"noise before the notice", func(s *story) { s.lose(history.Service, history.Fixed, 3.5, 3.6, history.Timeout) }, true},
-		{"control lost and not marked", func(s *story) {
+		{"noise before the notice", func(s *script) { s.lose(history.Service, history.Fixed, 3.5, 3.6, history.Timeout) }, true},
+		{"control lost and not marked", func(s *script) {
 			s.lose(history.Control, history.Fresh, 12, 12.1, history.Timeout)
 			s.drop(func(e history.Event) bool { return e.Kind == history.NodeCordoned && e.Node == victim })
 		}, false},
-		{"control lost and the harness broke", func(s *story) {
+		{"control lost and the harness broke", func(s *script) {
 			s.lose(history.Control, history.Fresh, 12, 12.1, history.Timeout)
 			s.at(26, history.Event{Kind: history.RunError, Note: "disk full"})
 		}, false},
-		{"service lost", func(s *story) { s.lose(history.Service, history.Fresh, 12, 12.1, history.Timeout) }, false},
-		{"no prober", func(s *story) { s.drop(kind(history.ProberEnded)) }, false},
+		{"service lost", func(s *script) { s.lose(history.Service, history.Fresh, 12, 12.1, history.Timeout) }, false},
+		{"no prober", func(s *script) { s.drop(kind(history.ProberEnded)) }, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := drainStory()

@@ -7,43 +7,51 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-func (d drill) marked(c scenarios.Marked) Verdict {
-	handler := d.history.Meta.Handler
-	v := Verdict{
-		Check: "marked " + c.Node,
-		Want:  fmt.Sprintf("%s within %s of notice %q", claimedMarks(handler), c.Within.D(), c.Notice) + wantAfter(c.After),
-	}
+var checkMarked = check{
+	Kind: Kind{
+		ID: "marked", Title: "marked %s",
+		Requires: "A node that a notice names carries one of the marks that the handler's description names, within a time of the notice, and keeps it.",
+		Fix:      "cordon or taint the node as soon as the notice is read, before the first eviction; if the handler does, name its mark under marks in its description",
+		Look:     Look{Lane: LaneNode, Text: "the lanes Handler and Node: was the message received, and what followed? Then handler.log"},
+	},
+	judge: by(judge.marked),
+}
+
+func (j judge) marked(v Verdict, c scenarios.Marked) Verdict {
+	handler := j.History.Meta.Handler
+	v = v.wants(fmt.Sprintf("%s within %s of notice %q", claimedMarks(handler), c.Within.D(), c.Notice)+wantAfter(c.After), c.Node)
 	if !handler.Unschedulable && handler.Taint == "" {
 		return v.unknown(fmt.Sprintf("the description of handler %q claims no mark", handler.Name))
 	}
-	node, put, why := d.noticed(c.Node, c.Notice)
+	node, put, why := j.Noticed(c.Node, c.Notice)
 	if why != "" {
 		return v.unknown(why)
 	}
-	limit, why := d.limitOf(put, c.After)
+	limit, why := j.limitOf(put, c.After)
 	if why != "" {
 		return v.unknown(why, put)
 	}
-	gone := d.gone(node)
-	changes := d.all(func(e history.Event) bool { return e.Node == node && e.At < gone && markChange(e, handler) })
+	gone := j.Gone(node)
+	changes := j.All(func(e history.Event) bool { return e.Node == node && e.At < gone && j.MarkChange(e) })
 	before := slices.IndexFunc(changes, func(e history.Event) bool { return e.At >= put.At })
 	if before < 0 {
 		before = len(changes)
 	}
-	marks, mark := marksAfter(changes[:before])
+	marks, mark := j.MarksAfter(changes[:before])
 	if len(marks) > 0 {
-		if _, earlier := d.first(func(e history.Event) bool {
+		if _, earlier := j.First(func(e history.Event) bool {
 			return e.Kind == history.NoticePut && e.Node == node && e.At <= mark.At
 		}); !earlier {
 			return v.unknown(fmt.Sprintf("%s was marked before any notice named it, so its mark shows nothing", node), mark, put)
 		}
 	} else {
-		i := slices.IndexFunc(changes, func(e history.Event) bool { return e.At >= put.At && isMark(e) })
+		i := slices.IndexFunc(changes, func(e history.Event) bool { return e.At >= put.At && j.Marking(e) })
 		if i < 0 {
-			return d.unmarked(v, limit, node, c.Within.D())
+			return j.unmarked(v, limit, node, c.Within.D())
 		}
 		mark = changes[i]
 	}
@@ -52,7 +60,7 @@ func (d drill) marked(c scenarios.Marked) Verdict {
 	if after > c.Within.D() {
 		return v.fail(fmt.Sprintf("%s marked after %s", node, history.Seconds(after)), append(limit.evidence, mark)...)
 	}
-	if marks, _ := marksAfter(changes); len(marks) == 0 {
+	if marks, _ := j.MarksAfter(changes); len(marks) == 0 {
 		off := changes[len(changes)-1]
 		return v.fail(fmt.Sprintf("%s marked after %s, and the mark taken off again at +%s", node, history.Seconds(after), history.Seconds(off.At)), put, mark, off)
 	}
@@ -60,12 +68,12 @@ func (d drill) marked(c scenarios.Marked) Verdict {
 }
 
 // unmarked tells a mark that did not come from one that was not waited for.
-func (d drill) unmarked(v Verdict, l limit, node string, within time.Duration) Verdict {
-	until := min(l.from+within, d.gone(node))
-	if why := d.unseen(until); why != "" {
+func (j judge) unmarked(v Verdict, l limit, node string, within time.Duration) Verdict {
+	until := min(l.from+within, j.Gone(node))
+	if why := j.Unseen(until); why != "" {
 		return v.unknown(node+" not marked: "+why, l.evidence...)
 	}
-	if taken, ok := d.reclaimed(node); ok {
+	if taken, ok := j.Reclaimed(node); ok {
 		return v.fail(node+" not marked before its instance was taken", append(l.evidence, taken)...)
 	}
 	return v.fail(node+" not marked", l.evidence...)
@@ -85,90 +93,60 @@ func claimedMarks(h history.Handler) string {
 	return strings.Join(marks, " or ")
 }
 
-// markChange is true for the events that put on or take off a mark which the
-// handler claims as its own.
-func markChange(e history.Event, h history.Handler) bool {
-	switch e.Kind {
-	case history.NodeCordoned, history.NodeUncordoned:
-		return h.Unschedulable
-	case history.NodeTainted, history.NodeUntainted:
-		return h.Taint != "" && e.Key == h.Taint
-	}
-	return false
+var checkUntouched = check{
+	Kind: Kind{
+		ID: "untouched", Title: "untouched %s",
+		Requires: "The node is neither cordoned, tainted nor deleted, and no pod of it is evicted or deleted.",
+		Fix:      "find the node by the instance id in its providerID, and touch no other; a notice about a foreign instance is only deleted",
+		Look:     Look{Lane: LaneNode, Text: "the lane Node: what was done, and after which notice? Then handler.log"},
+	},
+	judge: by(judge.untouched),
 }
 
-func isMark(e history.Event) bool {
-	return e.Kind == history.NodeCordoned || e.Kind == history.NodeTainted
-}
-
-// marksAfter is the set of marks that is on a node after the changes, and the
-// change that marked it.
-func marksAfter(changes []history.Event) (marks map[string]bool, mark history.Event) {
-	marks = map[string]bool{}
-	for _, e := range changes {
-		name := "taint"
-		if e.Kind == history.NodeCordoned || e.Kind == history.NodeUncordoned {
-			name = "cordon"
-		}
-		if !isMark(e) {
-			delete(marks, name)
-			continue
-		}
-		if len(marks) == 0 {
-			mark = e
-		}
-		marks[name] = true
-	}
-	return marks, mark
-}
-
-func (d drill) untouched(c scenarios.Untouched) Verdict {
-	v := Verdict{Check: "untouched " + c.Node, Want: "neither cordoned, tainted nor deleted, and no pod evicted or deleted"}
-	node, why := d.node(c.Node)
+func (j judge) untouched(v Verdict, c scenarios.Untouched) Verdict {
+	v = v.wants("neither cordoned, tainted nor deleted, and no pod evicted or deleted", c.Node)
+	node, why := j.Node(c.Node)
 	if why != "" {
 		return v.unknown(why)
 	}
-	if touches := d.touches(node); len(touches) > 0 {
+	if touches := j.Touches(node); len(touches) > 0 {
 		return v.fail(node+": "+describe(touches), capped(touches)...)
 	}
-	if why := d.unseen(min(d.end, d.gone(node))); why != "" {
+	if why := j.Unseen(min(j.End, j.Gone(node))); why != "" {
 		return v.unknown(node + " not touched: " + why)
 	}
 	return v.pass(node + " not touched")
 }
 
-func (d drill) nodeEvent(c scenarios.NodeEvent) Verdict {
-	v := Verdict{
-		Check: "event on " + c.Node,
-		Want:  fmt.Sprintf("a Kubernetes event on the node within %s of notice %q", c.Within.D(), c.Notice),
-	}
-	node, put, why := d.noticed(c.Node, c.Notice)
+var checkNodeEvent = check{
+	Kind: Kind{
+		ID: "nodeEvent", Title: "event on %s",
+		Requires: "A Kubernetes event about the node, not by Kubernetes itself, appears within a time of the notice.",
+		Fix:      "create a Kubernetes event on the Node when a notice arrives; if the handler does, check that its RBAC lets it create events",
+		Look:     Look{Lane: LaneHandler, Text: "the lane Handler: what the handler reported about the node, and when"},
+	},
+	judge: by(judge.nodeEvent),
+}
+
+func (j judge) nodeEvent(v Verdict, c scenarios.NodeEvent) Verdict {
+	v = v.wants(fmt.Sprintf("a Kubernetes event on the node within %s of notice %q", c.Within.D(), c.Notice), c.Node)
+	node, put, why := j.Noticed(c.Node, c.Notice)
 	if why != "" {
 		return v.unknown(why)
 	}
-	until := min(put.At+c.Within.D(), d.gone(node))
-	e, ok := d.first(func(e history.Event) bool {
-		return e.Kind == history.ClusterEvent && e.Key == "Node" && e.Node == node && e.At >= put.At && !KubernetesComponent(e.Owner)
+	until := min(put.At+c.Within.D(), j.Gone(node))
+	e, ok := j.First(func(e history.Event) bool {
+		return e.Kind == history.ClusterEvent && e.Key == "Node" && e.Node == node && e.At >= put.At && !story.KubernetesComponent(e.Owner)
 	})
 	switch {
 	case ok && e.At <= until:
 		after := e.At - put.At
 		v.Numbers = map[string]float64{"event_seconds": after.Seconds()}
 		return v.pass(fmt.Sprintf("%s by %s after %s", e.Reason, e.Owner, history.Seconds(after)), put, e)
-	case d.unseen(until) != "":
-		return v.unknown("no event: "+d.unseen(until), put)
+	case j.Unseen(until) != "":
+		return v.unknown("no event: "+j.Unseen(until), put)
 	case ok:
 		return v.fail(fmt.Sprintf("%s by %s, but only after %s", e.Reason, e.Owner, history.Seconds(e.At-put.At)), put, e)
 	}
 	return v.fail("no event on "+node+" but those of Kubernetes itself", put)
-}
-
-// KubernetesComponent is true for the reporters of events that appear on nodes
-// whether or not a handler acts. An event without a reporter proves nothing
-// either.
-func KubernetesComponent(reporter string) bool {
-	return slices.Contains([]string{
-		"", "kubelet", "kube-proxy", "default-scheduler", "node-controller", "cloud-node-controller",
-		"cloud-node-lifecycle-controller", "cidrAllocator", "attachdetach-controller", "taint-eviction-controller",
-	}, reporter)
 }

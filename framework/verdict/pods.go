@@ -7,76 +7,22 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// pod is what the history tells of one pod, from all events with its UID.
-type pod struct {
-	events []history.Event // in order of time, never empty
+var checkDrained = check{
+	Kind: Kind{
+		ID: "drained", Title: "drained %s",
+		Requires: "Every evictable pod that was on the node when the notice was put, or came before the handler marked it, is gone before the deadline.",
+		Fix:      "evict every pod by the Eviction API at once and in parallel; retry those that a budget refuses; do not wait for one before the next; and give no request up before the API server answers: the eviction may have been counted, and then blocks the budget for two minutes",
+		Look:     Look{Lane: LanePods, Text: "the lane Pods: which pod stayed, and was it evicted at all? Then PodDisruptionBudgets and handler.log"},
+	},
+	judge: by(judge.drained),
 }
 
-func podsOf(events []history.Event) []pod {
-	var pods []pod
-	for _, group := range history.Pods(events) {
-		pods = append(pods, pod{group})
-	}
-	return pods
-}
-
-func (p pod) first(ok func(history.Event) bool) (history.Event, bool) {
-	if i := slices.IndexFunc(p.events, ok); i >= 0 {
-		return p.events[i], true
-	}
-	return history.Event{}, false
-}
-
-func (p pod) name() string { return p.events[0].Pod }
-
-func (p pod) deleted() (history.Event, bool) {
-	return p.first(func(e history.Event) bool { return e.Kind == history.PodDeleted })
-}
-
-// arrived is the first event that shows the pod on the node.
-func (p pod) arrived(node string) (history.Event, bool) {
-	return p.first(func(e history.Event) bool { return e.Node == node && e.Kind != history.PodDeleted })
-}
-
-// on is true where the pod was on the node at that time.
-func (p pod) on(node string, at time.Duration) bool {
-	arrived, ok := p.arrived(node)
-	if !ok || arrived.At > at {
-		return false
-	}
-	deleted, ok := p.deleted()
-	return !ok || deleted.At > at
-}
-
-func (p pod) evictable() bool { return history.Evictable(p.events) }
-
-// number is one that the history gave the pod when it first told of it.
-func (p pod) number(name history.Number) float64 { return p.events[0].Numbers[name] }
-
-// in is true for a pod that goes by this name in the scenario's workload.
-func (p pod) in(group string) bool { return p.events[0].Key == group }
-
-// criticalPriority is where the system's own priority classes begin.
-const criticalPriority = 2_000_000_000
-
-func (p pod) critical() bool { return p.number(history.Priority) >= criticalPriority }
-
-// told is when the pod was told to end.
-func (p pod) told() (history.Event, bool) {
-	return p.first(func(e history.Event) bool { return e.Kind == history.PodTerminating })
-}
-
-// stopped is when its containers had ended, or where that was not seen, when the
-// pod was gone.
-func (p pod) stopped() (history.Event, bool) {
-	return p.first(func(e history.Event) bool { return e.Kind == history.PodExited || e.Kind == history.PodDeleted })
-}
-
-func (d drill) drained(c scenarios.Drained) Verdict {
-	v := Verdict{Check: "drained " + c.Node, Want: fmt.Sprintf("every evictable pod gone before the deadline of notice %q", c.Notice)}
+func (j judge) drained(v Verdict, c scenarios.Drained) Verdict {
+	v = v.wants(fmt.Sprintf("every evictable pod gone before the deadline of notice %q", c.Notice), c.Node)
 	if c.Pods != "" {
 		v.Check += " of " + c.Pods
 		v.Want = strings.Replace(v.Want, "every evictable", "every evictable "+c.Pods, 1)
@@ -84,11 +30,11 @@ func (d drill) drained(c scenarios.Drained) Verdict {
 	if c.Within > 0 {
 		v.Want += fmt.Sprintf(" and within %s", c.Within.D())
 	}
-	node, put, why := d.deadlined(c.Node, c.Notice)
+	node, put, why := j.Deadlined(c.Node, c.Notice)
 	if why != "" {
 		return v.unknown(why, known(put)...)
 	}
-	until := min(*put.Until, d.gone(node))
+	until := min(*put.Until, j.Gone(node))
 	if c.Within > 0 {
 		until = min(until, put.At+c.Within.D())
 	}
@@ -97,21 +43,21 @@ func (d drill) drained(c scenarios.Drained) Verdict {
 	var left []string
 	var last time.Duration
 	evicted, pods := 0, 0
-	for _, p := range d.toDrain(node, put) {
-		if c.Pods != "" && !p.in(c.Pods) {
+	for _, p := range j.ToDrain(node, put) {
+		if c.Pods != "" && !p.In(c.Pods) {
 			continue
 		}
 		pods++
-		if _, ok := p.first(d.evicts); ok {
+		if _, ok := p.First(j.Evicts); ok {
 			evicted++
 		}
-		deleted, ok := p.deleted()
+		deleted, ok := p.Deleted()
 		if ok && deleted.At <= until {
 			last = max(last, deleted.At-put.At)
 			continue
 		}
-		left = append(left, p.name())
-		arrived, _ := p.arrived(node)
+		left = append(left, p.Name())
+		arrived, _ := p.Arrived(node)
 		if evidence = append(evidence, arrived); ok {
 			evidence = append(evidence, deleted)
 		}
@@ -123,48 +69,65 @@ func (d drill) drained(c scenarios.Drained) Verdict {
 	case len(left) == 0:
 		v.Numbers["drained_seconds"] = last.Seconds()
 		return v.pass(fmt.Sprintf("%d pods gone from %s after %s", pods, node, history.Seconds(last)), put)
-	case d.unseen(until) != "":
-		return v.unknown(fmt.Sprintf("%d of %d pods left on %s: %s", len(left), pods, node, d.unseen(until)), capped(evidence)...)
+	case j.Unseen(until) != "":
+		return v.unknown(fmt.Sprintf("%d of %d pods left on %s: %s", len(left), pods, node, j.Unseen(until)), capped(evidence)...)
 	}
 	return v.fail(fmt.Sprintf("%d of %d pods still on %s %s after the notice: %s", len(left), pods, node,
 		history.Seconds(until-put.At), strings.Join(left, ", ")), capped(evidence)...)
 }
 
-func (d drill) daemonPodsLeft(c scenarios.DaemonPodsLeft) Verdict {
-	v := Verdict{Check: "daemon pods left on " + c.Node, Want: "daemon pods neither evicted nor deleted while the node is there"}
-	return d.left(v, c.Node, "daemon", func(p pod) bool { return history.OwnedBy(p.events, "DaemonSet") })
+var checkDaemonPodsLeft = check{
+	Kind: Kind{
+		ID: "daemonPodsLeft", Title: "daemon pods left on %s",
+		Requires: "The DaemonSet pods of the node are neither evicted nor deleted while the node is there.",
+		Fix:      "leave pods that a DaemonSet owns: they come back on the same node, and the others need them until the end",
+		Look:     Look{Lane: LanePods, Text: "the lane Pods: who ended a DaemonSet's pod, and when? Then handler.log"},
+	},
+	judge: by(judge.daemonPodsLeft),
 }
 
-func (d drill) podsLeft(c scenarios.PodsLeft) Verdict {
-	v := Verdict{
-		Check: fmt.Sprintf("%s pods left on %s", c.Pods, c.Node),
-		Want:  c.Pods + " pods neither evicted nor deleted while the node is there",
-	}
-	return d.left(v, c.Node, c.Pods, func(p pod) bool { return p.in(c.Pods) })
+func (j judge) daemonPodsLeft(v Verdict, c scenarios.DaemonPodsLeft) Verdict {
+	v = v.wants("daemon pods neither evicted nor deleted while the node is there", c.Node)
+	return j.left(v, c.Node, "daemon", func(p story.Pod) bool { return history.OwnedBy(p.Events, "DaemonSet") })
+}
+
+var checkPodsLeft = check{
+	Kind: Kind{
+		ID: "podsLeft", Title: "%s pods left on %s",
+		Requires: "These pods of the node are neither evicted nor deleted before its instance goes.",
+		Fix:      "leave pods that a drain must leave: mirror pods, DaemonSets' pods, and those that tolerate a cordon",
+		Look:     Look{Lane: LanePods, Text: "the lane Pods: who ended a pod that a drain must leave? Then handler.log"},
+	},
+	judge: by(judge.podsLeft),
+}
+
+func (j judge) podsLeft(v Verdict, c scenarios.PodsLeft) Verdict {
+	v = v.wants(c.Pods+" pods neither evicted nor deleted while the node is there", c.Pods, c.Node)
+	return j.left(v, c.Node, c.Pods, func(p story.Pod) bool { return p.In(c.Pods) })
 }
 
 // left wants the chosen pods of the node left alone.
-func (d drill) left(v Verdict, name, what string, chosen func(pod) bool) Verdict {
-	node, why := d.node(name)
+func (j judge) left(v Verdict, name, what string, chosen func(story.Pod) bool) Verdict {
+	node, why := j.Node(name)
 	if why != "" {
 		return v.unknown(why)
 	}
-	until := d.gone(node)
-	if d.history.Meta.Handler.DeletesNode {
+	until := j.Gone(node)
+	if j.History.Meta.Handler.DeletesNode {
 		// Garbage collection takes the pods of a Node object that is gone.
-		if e, ok := d.first(func(e history.Event) bool { return e.Kind == history.NodeDeleted && e.Node == node }); ok {
+		if e, ok := j.First(func(e history.Event) bool { return e.Kind == history.NodeDeleted && e.Node == node }); ok {
 			until = min(until, e.At)
 		}
 	}
 	var taken []history.Event
 	pods := 0
-	for _, p := range d.pods {
-		arrived, ok := p.arrived(node)
+	for _, p := range j.Pods {
+		arrived, ok := p.Arrived(node)
 		if !ok || arrived.At >= until || !chosen(p) {
 			continue
 		}
 		pods++
-		if e, ok := p.first(func(e history.Event) bool {
+		if e, ok := p.First(func(e history.Event) bool {
 			return e.At < until && slices.Contains([]history.Kind{history.PodEvicted, history.PodTerminating, history.PodDeleted}, e.Kind)
 		}); ok {
 			taken = append(taken, e)
@@ -176,22 +139,32 @@ func (d drill) left(v Verdict, name, what string, chosen func(pod) bool) Verdict
 		return v.unknown(fmt.Sprintf("no %s pod was on %s", what, node))
 	case len(taken) > 0:
 		return v.fail(fmt.Sprintf("%d of %d %s pods taken: %s", len(taken), pods, what, describe(taken)), capped(taken)...)
-	case d.unseen(until) != "":
-		return v.unknown("none taken: " + d.unseen(until))
+	case j.Unseen(until) != "":
+		return v.unknown("none taken: " + j.Unseen(until))
 	}
 	return v.pass(fmt.Sprintf("%d %s pods left alone", pods, what))
 }
 
-func (d drill) noEviction() Verdict {
-	v := Verdict{Check: "no eviction", Want: "no pod evicted anywhere, and none of the workload deleted"}
-	taken := d.all(d.takes)
+var checkNoEviction = check{
+	Kind: Kind{
+		ID: "noEviction", Title: "no eviction",
+		Requires: "No pod is evicted anywhere, and none of the workload is deleted.",
+		Fix:      "nothing may evict in this drill: look whose event or audit record names the eviction",
+		Look:     Look{Lane: LanePods, Text: "the lane Pods: who was evicted? Then handler.log"},
+	},
+	judge: by(judge.noEviction),
+}
+
+func (j judge) noEviction(v Verdict, _ scenarios.NoEviction) Verdict {
+	v = v.wants("no pod evicted anywhere, and none of the workload deleted")
+	taken := j.All(j.Takes)
 	switch {
 	case len(taken) > 0:
 		return v.fail(describe(taken), capped(taken)...)
-	case !slices.ContainsFunc(d.events, func(e history.Event) bool { return e.Kind == history.PodPresent }):
+	case !slices.ContainsFunc(j.Events, func(e history.Event) bool { return e.Kind == history.PodPresent }):
 		return v.unknown("no pod was seen at all")
-	case d.unseen(d.end) != "":
-		return v.unknown("none evicted: " + d.unseen(d.end))
+	case j.Unseen(j.End) != "":
+		return v.unknown("none evicted: " + j.Unseen(j.End))
 	}
 	return v.pass("none evicted")
 }

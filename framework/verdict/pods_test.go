@@ -11,13 +11,13 @@ import (
 func podDeleted(e history.Event) bool { return e.Kind == history.PodDeleted }
 
 // moveDeletion has the evicted pod go at another time.
-func moveDeletion(seconds float64) func(*story) {
-	return func(s *story) { s.change(history.PodDeleted, func(e *history.Event) { e.At = sec(seconds) }) }
+func moveDeletion(seconds float64) func(*script) {
+	return func(s *script) { s.change(history.PodDeleted, func(e *history.Event) { e.At = sec(seconds) }) }
 }
 
 func TestDrained(t *testing.T) {
-	within := func(seconds float64) func(*story) {
-		return func(s *story) {
+	within := func(seconds float64) func(*script) {
+		return func(s *script) {
 			s.only(scenarios.Check{Drained: &scenarios.Drained{Node: "victim", Notice: "reclaim", Within: strict.Duration(sec(seconds))}})
 		}
 	}
@@ -25,40 +25,40 @@ func TestDrained(t *testing.T) {
 		{name: "drained", want: Pass, got: "1 pods gone"},
 		{name: "on the edge of within", edit: within(6), want: Pass},
 		{name: "later than within", edit: within(5.9), want: Fail, got: "1 of 1 pods still on " + victim + " 5.900s"},
-		{name: "never", edit: func(s *story) { s.drop(podDeleted) }, want: Fail, got: "default/coredns-a"},
-		{name: "after the deadline", edit: func(s *story) { s.drop(kind(history.Reclaimed)); moveDeletion(24.1)(s) }, want: Fail},
-		{name: "taken before the deadline", edit: func(s *story) {
+		{name: "never", edit: func(s *script) { s.drop(podDeleted) }, want: Fail, got: "default/coredns-a"},
+		{name: "after the deadline", edit: func(s *script) { s.drop(kind(history.Reclaimed)); moveDeletion(24.1)(s) }, want: Fail},
+		{name: "taken before the deadline", edit: func(s *script) {
 			s.change(history.Reclaimed, func(e *history.Event) { e.At = sec(9) })
 		}, want: Fail},
-		{name: "one of two", edit: func(s *story) { s.pod(1, history.PodPresent, "web", victim, "ReplicaSet/web") }, want: Fail, got: "1 of 2"},
-		{name: "a finished pod stays", edit: func(s *story) {
+		{name: "one of two", edit: func(s *script) { s.pod(1, history.PodPresent, "web", victim, "ReplicaSet/web") }, want: Fail, got: "1 of 2"},
+		{name: "a finished pod stays", edit: func(s *script) {
 			s.at(1, history.Event{Kind: history.PodPresent, Pod: "default/job", UID: "uid-job", Node: victim, Owner: "Job/job", Reason: "Succeeded"})
 		}, want: Pass},
-		{name: "a pod that came before the notice stays", edit: func(s *story) {
+		{name: "a pod that came before the notice stays", edit: func(s *script) {
 			s.pod(3, history.PodCreated, "late", "", "ReplicaSet/web")
 			s.pod(3.1, history.PodScheduled, "late", victim, "ReplicaSet/web")
 		}, want: Fail, got: "default/late"},
-		{name: "a pod that came before the mark stays", edit: func(s *story) {
+		{name: "a pod that came before the mark stays", edit: func(s *script) {
 			s.pod(4.1, history.PodCreated, "later", "", "ReplicaSet/web")
 			s.pod(4.2, history.PodScheduled, "later", victim, "ReplicaSet/web")
 		}, want: Fail, got: "default/later"},
-		{name: "a pod that came after the mark stays", edit: func(s *story) {
+		{name: "a pod that came after the mark stays", edit: func(s *script) {
 			s.pod(4.6, history.PodCreated, "later", "", "ReplicaSet/web")
 			s.pod(4.7, history.PodScheduled, "later", victim, "ReplicaSet/web")
 		}, want: Pass},
-		{name: "a pod of the same name came back", edit: func(s *story) {
+		{name: "a pod of the same name came back", edit: func(s *script) {
 			s.at(11, history.Event{Kind: history.PodCreated, Pod: "default/coredns-a", UID: "another", Node: bystander, Owner: "StatefulSet/x"})
 		}, want: Pass},
-		{name: "nothing to drain", edit: func(s *story) {
+		{name: "nothing to drain", edit: func(s *script) {
 			s.drop(func(e history.Event) bool { return e.Pod == "default/coredns-a" })
 		}, want: Unknown, got: "an empty node shows nothing"},
 		{name: "gone before the notice", edit: moveDeletion(3), want: Unknown, got: "an empty node shows nothing"},
-		{name: "no deadline", edit: func(s *story) { s.change(history.NoticePut, func(e *history.Event) { e.Until = nil }) }, want: Unknown, got: "without a deadline"},
-		{name: "recording ends too soon", edit: func(s *story) {
+		{name: "no deadline", edit: func(s *script) { s.change(history.NoticePut, func(e *history.Event) { e.Until = nil }) }, want: Unknown, got: "without a deadline"},
+		{name: "recording ends too soon", edit: func(s *script) {
 			s.drop(podDeleted)
 			s.at(20, history.Event{Kind: history.RunError, Note: "x"})
-		}, want: Unknown, got: "tells no more"},
-		{name: "notice never put", edit: func(s *story) { s.drop(kind(history.NoticePut)) }, want: Unknown, got: "never put"},
+		}, want: Unknown, got: "recording ends there"},
+		{name: "notice never put", edit: func(s *script) { s.drop(kind(history.NoticePut)) }, want: Unknown, got: "never put"},
 	} {
 		x.check = "drained victim"
 		x.run(t, drainStory)
@@ -66,7 +66,7 @@ func TestDrained(t *testing.T) {
 }
 
 func TestDrainedCountsPods(t *testing.T) {
-	v := find(t, drainStory().judge(), "drained victim")
+	v := named(t, drainStory().judge(), "drained victim")
 	for name, want := range map[string]float64{"pods": 1, "evicted": 1, "left": 0, "drained_seconds": 6} {
 		if v.Numbers[name] != want {
 			t.Errorf("%s is %g, want %g", name, v.Numbers[name], want)
@@ -75,11 +75,11 @@ func TestDrainedCountsPods(t *testing.T) {
 }
 
 func TestDaemonPodsLeft(t *testing.T) {
-	daemon := func(seconds float64, k history.Kind) func(*story) {
-		return func(s *story) { s.pod(seconds, k, "proxy-"+victim, victim, "DaemonSet/kube-proxy") }
+	daemon := func(seconds float64, k history.Kind) func(*script) {
+		return func(s *script) { s.pod(seconds, k, "proxy-"+victim, victim, "DaemonSet/kube-proxy") }
 	}
-	nodeDeleted := func(deletesNode bool) func(*story) {
-		return func(s *story) {
+	nodeDeleted := func(deletesNode bool) func(*script) {
+		return func(s *script) {
 			s.meta.Handler.DeletesNode = deletesNode
 			s.at(15, history.Event{Kind: history.NodeDeleted, Node: victim})
 			daemon(16, history.PodDeleted)(s)
@@ -91,17 +91,17 @@ func TestDaemonPodsLeft(t *testing.T) {
 		{name: "told to end", edit: daemon(8, history.PodTerminating), want: Fail},
 		{name: "deleted", edit: daemon(8, history.PodDeleted), want: Fail},
 		{name: "deleted after the instance was taken", edit: daemon(24.5, history.PodDeleted), want: Pass},
-		{name: "deleted where the instance stays", edit: func(s *story) {
+		{name: "deleted where the instance stays", edit: func(s *script) {
 			s.drop(kind(history.Reclaimed))
 			daemon(24.5, history.PodDeleted)(s)
 		}, want: Fail},
 		{name: "collected with a node that the handler deletes", edit: nodeDeleted(true), want: Pass},
 		{name: "collected with a node that is not the handler's to delete", edit: nodeDeleted(false), want: Fail},
-		{name: "no daemon pods", edit: func(s *story) {
+		{name: "no daemon pods", edit: func(s *script) {
 			s.drop(func(e history.Event) bool { return e.Pod == "default/proxy-"+victim })
 		}, want: Unknown},
-		{name: "recording ends too soon", edit: func(s *story) { s.at(20, history.Event{Kind: history.RunError, Note: "x"}) }, want: Unknown, got: "tells no more"},
-		{name: "no role", edit: func(s *story) { s.drop(kind(history.NodeRole)) }, want: Unknown},
+		{name: "recording ends too soon", edit: func(s *script) { s.at(20, history.Event{Kind: history.RunError, Note: "x"}) }, want: Unknown, got: "recording ends there"},
+		{name: "no role", edit: func(s *script) { s.drop(kind(history.NodeRole)) }, want: Unknown},
 	} {
 		x.check = "daemon pods left on victim"
 		x.run(t, drainStory)
@@ -109,7 +109,7 @@ func TestDaemonPodsLeft(t *testing.T) {
 }
 
 // workloadPod is one of the drill's own on the bystander.
-func workloadPod(s *story, owner string) {
+func workloadPod(s *script, owner string) {
 	s.scenario.Workload.Replicas = 1
 	s.pod(1, history.PodPresent, "web", bystander, owner)
 	s.events[len(s.events)-1].Key = scenarios.App
@@ -117,8 +117,8 @@ func workloadPod(s *story, owner string) {
 
 // deletes has a pod of the workload deleted without an eviction; reason is what
 // Kubernetes says of it, if anything.
-func deletes(owner, reason string) func(*story) {
-	return func(s *story) {
+func deletes(owner, reason string) func(*script) {
+	return func(s *script) {
 		workloadPod(s, owner)
 		s.pod(8, history.PodTerminating, "web", bystander, owner)
 		if reason != "" {
@@ -128,8 +128,8 @@ func deletes(owner, reason string) func(*story) {
 }
 
 func TestNoEviction(t *testing.T) {
-	evicted := func(reason string) func(*story) {
-		return func(s *story) {
+	evicted := func(reason string) func(*script) {
+		return func(s *script) {
 			s.at(8, history.Event{Kind: history.PodEvicted, Pod: "default/coredns-a", UID: "uid-coredns-a", Node: victim, Reason: reason})
 		}
 	}
@@ -140,12 +140,12 @@ func TestNoEviction(t *testing.T) {
 		{name: "one of the workload deleted", edit: deletes("ReplicaSet/web", ""), want: Fail, got: "pod.terminating"},
 		{name: "one deleted by the node controller", edit: deletes("ReplicaSet/web", "DeletionByTaintManager"), want: Pass},
 		{name: "a daemon pod deleted", edit: deletes("DaemonSet/web", ""), want: Pass},
-		{name: "one deleted while putting back", edit: func(s *story) {
+		{name: "one deleted while putting back", edit: func(s *script) {
 			workloadPod(s, "ReplicaSet/web")
 			s.pod(75, history.PodTerminating, "web", bystander, "ReplicaSet/web")
 		}, want: Pass},
-		{name: "no pods", edit: func(s *story) { s.drop(kind(history.PodPresent)) }, want: Unknown},
-		{name: "recording ends too soon", edit: func(s *story) { s.at(20, history.Event{Kind: history.RunError, Note: "x"}) }, want: Unknown},
+		{name: "no pods", edit: func(s *script) { s.drop(kind(history.PodPresent)) }, want: Unknown},
+		{name: "recording ends too soon", edit: func(s *script) { s.at(20, history.Event{Kind: history.RunError, Note: "x"}) }, want: Unknown},
 	} {
 		x.check = "no eviction"
 		x.run(t, incidentStory)

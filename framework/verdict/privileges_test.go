@@ -7,7 +7,7 @@ import (
 )
 
 func TestLeastPrivilege(t *testing.T) {
-	reading := func() *story {
+	reading := func() *script {
 		s := drainStory()
 		s.meta.Handler.SQSActions = []string{"DeleteMessage", "ReceiveMessage"}
 		s.meta.Environment = map[string]string{"cluster": "drill"}
@@ -15,21 +15,21 @@ func TestLeastPrivilege(t *testing.T) {
 		s.at(6, history.Event{Kind: history.SQSCall, Action: "DeleteMessage", Key: "drill", Status: 200})
 		return s
 	}
-	call := func(action, queue, owner string) func(*story) {
-		return func(s *story) {
+	call := func(action, queue, owner string) func(*script) {
+		return func(s *script) {
 			s.at(7, history.Event{Kind: history.SQSCall, Action: action, Key: queue, Owner: owner})
 		}
 	}
 	for _, x := range []expectation{
 		{name: "only what is allowed", want: Pass, got: "2 calls"},
 		{name: "another action", edit: call("PurgeQueue", "drill", ""), want: Fail, got: "1 of 3 calls: PurgeQueue"},
-		{name: "another action that was refused", edit: func(s *story) {
+		{name: "another action that was refused", edit: func(s *script) {
 			s.at(7, history.Event{Kind: history.SQSCall, Action: "ListQueues", Status: 403})
 		}, want: Fail, got: "ListQueues"},
-		{name: "another action while the cluster is put back", edit: func(s *story) {
+		{name: "another action while the cluster is put back", edit: func(s *script) {
 			s.at(30, history.Event{Kind: history.SQSCall, Action: "PurgeQueue", Key: "drill"})
 		}, want: Fail, got: "PurgeQueue"},
-		{name: "each action is told once", edit: func(s *story) {
+		{name: "each action is told once", edit: func(s *script) {
 			call("PurgeQueue", "drill", "")(s)
 			call("PurgeQueue", "drill", "")(s)
 		}, want: Fail, got: "2 of 4 calls: PurgeQueue"},
@@ -37,21 +37,21 @@ func TestLeastPrivilege(t *testing.T) {
 		{name: "a request that is no API call", edit: call("GET /", "", ""), want: Fail, got: "GET /"},
 		{name: "a call of the proxy's own", edit: call("ChangeMessageVisibilityBatch", "drill", history.ProxyOwner), want: Pass, got: "2 calls"},
 		{name: "another service", edit: call("ec2:DescribeInstances", "", ""), want: Pass, got: "2 calls"},
-		{name: "no call at all", edit: func(s *story) { s.drop(kind(history.SQSCall)) }, want: Pass, got: "0 calls"},
-		{name: "what is allowed is not known", edit: func(s *story) { s.meta.Handler.SQSActions = nil }, want: Unknown, got: "does not say"},
-		{name: "its queue is not known", edit: func(s *story) { s.meta.Environment = nil }, want: Unknown, got: "does not say"},
+		{name: "no call at all", edit: func(s *script) { s.drop(kind(history.SQSCall)) }, want: Pass, got: "0 calls"},
+		{name: "what is allowed is not known", edit: func(s *script) { s.meta.Handler.SQSActions = nil }, want: Unknown, got: "does not say"},
+		{name: "its queue is not known", edit: func(s *script) { s.meta.Environment = nil }, want: Unknown, got: "does not say"},
 		{name: "the right to delete nodes", edit: granted("get,delete", "/nodes,/pods"), want: Fail, got: "ClusterRole handler: verbs get,delete of /nodes,/pods"},
 		{name: "the right to delete them all", edit: granted("deletecollection", "/nodes"), want: Fail, got: "deletecollection"},
 		{name: "the right to delete what only sounds like nodes", edit: granted("delete", "karpenter.sh/nodes,/nodes/status"), want: Pass, got: "2 calls"},
 		{name: "the right to read nodes", edit: granted("get,list", "/nodes"), want: Pass, got: "2 calls"},
-		{name: "the right to delete nodes, of a handler that says it does", edit: func(s *story) {
+		{name: "the right to delete nodes, of a handler that says it does", edit: func(s *script) {
 			s.meta.Handler.DeletesNode = true
 			granted("delete", "/nodes")(s)
 		}, want: Pass, got: "2 calls"},
 		{name: "the right to delete nodes, of a handler that is not ours", edit: others(granted("delete", "/nodes")), want: Pass, got: "2 calls; ClusterRole handler: verbs delete of /nodes"},
-		{name: "recording ends too soon", edit: func(s *story) {
+		{name: "recording ends too soon", edit: func(s *script) {
 			s.at(9, history.Event{Kind: history.RunError, Note: "x"})
-		}, want: Unknown, got: "tells no more"},
+		}, want: Unknown, got: "recording ends there"},
 	} {
 		x.check = "least privilege"
 		x.run(t, reading)
@@ -59,15 +59,15 @@ func TestLeastPrivilege(t *testing.T) {
 }
 
 // granted puts a rule of the handler's on record.
-func granted(verbs, of string) func(*story) {
-	return func(s *story) {
+func granted(verbs, of string) func(*script) {
+	return func(s *script) {
 		s.at(0.3, history.Event{Kind: history.RBACRule, Key: "ClusterRole handler", Action: verbs, Reason: of})
 	}
 }
 
 // others makes the handler one that is not ours.
-func others(edit func(*story)) func(*story) {
-	return func(s *story) {
+func others(edit func(*script)) func(*script) {
+	return func(s *script) {
 		s.meta.Handler.Name = "karpenter"
 		edit(s)
 	}
@@ -83,7 +83,7 @@ func TestWildcards(t *testing.T) {
 		{name: "of a handler that is not ours", edit: others(granted("*", "/nodes")), want: Pass, got: "1 of 2 rules"},
 	} {
 		x.check = "no RBAC wildcard"
-		x.run(t, func() *story {
+		x.run(t, func() *script {
 			s := drainStory()
 			granted("get,list", "/nodes,/pods")(s)
 			return s

@@ -11,9 +11,19 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-func (d drill) deleted(c scenarios.Deleted) Verdict {
-	v := Verdict{Check: "deleted " + c.Of, Want: fmt.Sprintf("every message of %q deleted from the queue within %s", c.Of, c.Within.D()) + wantAfter(c.After)}
-	puts := d.all(func(e history.Event) bool {
+var checkDeleted = check{
+	Kind: Kind{
+		ID: "deleted", Title: "deleted %s",
+		Requires: "Every message of the notice or message step is deleted from the queue within a time.",
+		Fix:      "delete a message once its drain is recorded on the node, and delete also what cannot be read or is about no node of this cluster",
+		Look:     Look{Lane: LaneHandler, Text: "the lane Handler: received and never deleted, or never received? Then handler.log"},
+	},
+	judge: by(judge.deleted),
+}
+
+func (j judge) deleted(v Verdict, c scenarios.Deleted) Verdict {
+	v = v.wants(fmt.Sprintf("every message of %q deleted from the queue within %s", c.Of, c.Within.D())+wantAfter(c.After), c.Of)
+	puts := j.All(func(e history.Event) bool {
 		return (e.Kind == history.NoticePut || e.Kind == history.MessagePut) && e.Key == c.Of
 	})
 	if len(puts) == 0 {
@@ -26,25 +36,25 @@ func (d drill) deleted(c scenarios.Deleted) Verdict {
 		if put.Notice != "" && slices.ContainsFunc(puts[:i], func(e history.Event) bool { return e.Notice == put.Notice }) {
 			continue // one notice for several nodes
 		}
-		limit, why := d.limitOf(put, c.After)
+		limit, why := j.limitOf(put, c.After)
 		if why != "" {
 			return v.unknown(why, put)
 		}
 		until := limit.from + c.Within.D()
-		ids := d.messagesOf(put)
+		ids := j.messagesOf(put)
 		if len(ids) == 0 {
-			return d.neverReceived(v, put, until)
+			return j.neverReceived(v, put, until)
 		}
 		for _, id := range ids {
 			messages++
-			received, deleted, ok := d.lastDeletion(id)
-			if !ok && d.mayKeep(put) {
+			received, deleted, ok := j.lastDeletion(id)
+			if !ok && j.mayKeep(put) {
 				kept++
 				continue
 			}
 			switch {
-			case !ok && d.unseen(until) != "":
-				return v.unknown("not deleted: "+d.unseen(until), put, received)
+			case !ok && j.Unseen(until) != "":
+				return v.unknown("not deleted: "+j.Unseen(until), put, received)
 			case !ok && deleted.Seq > 0:
 				return v.fail(fmt.Sprintf("message %s received again after it was deleted, and not deleted since", id), put, deleted, received)
 			case !ok:
@@ -59,29 +69,29 @@ func (d drill) deleted(c scenarios.Deleted) Verdict {
 	}
 	v.Numbers = map[string]float64{"deleted_seconds": slowest.Seconds(), "messages": float64(messages), "kept": float64(kept)}
 	if kept > 0 {
-		return v.pass(fmt.Sprintf("%d deleted, %d kept: %s", messages-kept, kept, d.keeps()), capped(evidence)...)
+		return v.pass(fmt.Sprintf("%d deleted, %d kept: %s", messages-kept, kept, j.keeps()), capped(evidence)...)
 	}
 	return v.pass(fmt.Sprintf("%d deleted, the last after %s", messages, history.Seconds(slowest)), capped(evidence)...)
 }
 
 // keeps is why the handler leaves messages in the queue in this scenario, by its
 // description; empty where it does not say so.
-func (d drill) keeps() string { return d.history.Meta.Handler.Keeps[d.scenario.Name] }
+func (j judge) keeps() string { return j.History.Meta.Handler.Keeps[j.Scenario.Name] }
 
 // mayKeep is true for what may stay in the queue: it names no node of the cluster as
 // a notice.
-func (d drill) mayKeep(put history.Event) bool {
-	return d.keeps() != "" && (put.Kind == history.MessagePut || put.Node == "")
+func (j judge) mayKeep(put history.Event) bool {
+	return j.keeps() != "" && (put.Kind == history.MessagePut || put.Node == "")
 }
 
 // kept is how many messages are still there that may stay in the queue.
-func (d drill) kept() (n int) {
-	for _, put := range d.all(func(e history.Event) bool { return e.Kind == history.NoticePut || e.Kind == history.MessagePut }) {
-		if !d.mayKeep(put) {
+func (j judge) kept() (n int) {
+	for _, put := range j.All(func(e history.Event) bool { return e.Kind == history.NoticePut || e.Kind == history.MessagePut }) {
+		if !j.mayKeep(put) {
 			continue
 		}
-		for _, id := range d.messagesOf(put) {
-			if _, _, gone := d.lastDeletion(id); !gone {
+		for _, id := range j.messagesOf(put) {
+			if _, _, gone := j.lastDeletion(id); !gone {
 				n++
 			}
 		}
@@ -91,9 +101,9 @@ func (d drill) kept() (n int) {
 
 // messagesOf are the SQS messages that carry what was put: EventBridge may
 // deliver a notice more than once. They are known once they were received.
-func (d drill) messagesOf(put history.Event) []string {
+func (j judge) messagesOf(put history.Event) []string {
 	var ids []string
-	for _, e := range d.events {
+	for _, e := range j.Events {
 		if e.Kind != history.SQSReceived || e.Message == "" || slices.Contains(ids, e.Message) {
 			continue
 		}
@@ -108,8 +118,8 @@ func (d drill) messagesOf(put history.Event) []string {
 // lastDeletion finds the last receipt of a message and the deletion after it. A
 // message that is handed out again after a deletion was not gone: ok is false
 // then, and deleted is the deletion that did not hold.
-func (d drill) lastDeletion(id string) (received, deleted history.Event, ok bool) {
-	for _, e := range d.events {
+func (j judge) lastDeletion(id string) (received, deleted history.Event, ok bool) {
+	for _, e := range j.Events {
 		switch {
 		case e.Message != id:
 		case e.Kind == history.SQSReceived:
@@ -123,11 +133,11 @@ func (d drill) lastDeletion(id string) (received, deleted history.Event, ok bool
 
 // neverReceived tells a handler that left the message in the queue from a
 // message that never got there.
-func (d drill) neverReceived(v Verdict, put history.Event, until time.Duration) Verdict {
-	if why := d.unseen(until); why != "" {
+func (j judge) neverReceived(v Verdict, put history.Event, until time.Duration) Verdict {
+	if why := j.Unseen(until); why != "" {
 		return v.unknown("never received: "+why, put)
 	}
-	for _, e := range d.history.Events {
+	for _, e := range j.History.Events {
 		if e.Kind == history.QueueDepth && e.Numbers[history.Visible]+e.Numbers[history.Invisible] > 0 {
 			return v.fail("never received; messages were left in the queue at the end", put, e)
 		}
@@ -135,12 +145,51 @@ func (d drill) neverReceived(v Verdict, put history.Event, until time.Duration) 
 	return v.unknown("never received, and none was left in the queue: it may never have got there", put)
 }
 
+var checkQueueEmpty = check{
+	Kind: Kind{
+		ID: "queueEmpty", Title: "queue empty",
+		Requires: "No message is in the queue at the end, neither visible nor handed out.",
+		Fix:      "delete every message that the handler is done with, also those that it does nothing about, or they come again until the queue's retention ends",
+		Look:     Look{Lane: LaneHandler, Text: "the lane Handler: which message was received and never deleted? Then handler.log"},
+	},
+	judge: by(judge.queueEmpty),
+}
+
+func (j judge) queueEmpty(v Verdict, _ scenarios.QueueEmpty) Verdict {
+	v = v.wants("no message in the queue at the end")
+	for _, e := range slices.Backward(j.History.Events) {
+		if e.Kind != history.QueueDepth {
+			continue
+		}
+		visible, invisible := e.Numbers[history.Visible], e.Numbers[history.Invisible]
+		v.Numbers = map[string]float64{"visible": visible, "invisible": invisible}
+		if left := visible + invisible; left > 0 && left <= float64(j.kept()) {
+			return v.pass(fmt.Sprintf("%.0f kept: %s", left, j.keeps()), e)
+		}
+		if visible+invisible != 0 {
+			return v.fail(fmt.Sprintf("%.0f visible and %.0f handed out", visible, invisible), e)
+		}
+		return v.pass("none", e)
+	}
+	return v.unknown("the history does not say how many messages were left")
+}
+
+var checkNoneLost = check{
+	Kind: Kind{
+		ID: "noMessageLost", Title: "no message lost",
+		Requires: "Every message that was put is deleted by the handler, or is in the queue at the end.",
+		Fix:      "only the handler under test may take messages from its queue: look in the queue's calls for another reader, a purge, or a deletion of what was not handled",
+		Look:     Look{Lane: LaneHandler, Text: "the lane Handler, and the sqs.call and sqs.delete events of history.jsonl: who took the message?"},
+	},
+	always: everywhere(judge.noneLost),
+}
+
 // noneLost asks whether every message is accounted for: deleted by the handler,
 // or in the queue at the end.
-func (d drill) noneLost() Verdict {
-	v := Verdict{Check: "no message lost", Want: "every message deleted by the handler, or in the queue at the end"}
+func (j judge) noneLost(v Verdict) Verdict {
+	v = v.wants("every message deleted by the handler, or in the queue at the end")
 	depth, ok := history.Event{}, false
-	for _, e := range d.history.Events {
+	for _, e := range j.History.Events {
 		if e.Kind == history.QueueDepth {
 			depth, ok = e, true
 		}
@@ -149,13 +198,13 @@ func (d drill) noneLost() Verdict {
 		return v.unknown("the history does not say how many messages were left")
 	}
 	put := map[string]history.Event{}
-	for _, e := range d.events {
+	for _, e := range j.Events {
 		if id := cmp.Or(e.Notice, e.Message); id != "" && (e.Kind == history.NoticePut || e.Kind == history.MessagePut) {
 			put[id] = e
 		}
 	}
 	total := len(put)
-	for _, e := range d.history.Events {
+	for _, e := range j.History.Events {
 		if e.Kind == history.SQSDeleted {
 			delete(put, e.Notice)
 			delete(put, e.Message)
@@ -163,10 +212,10 @@ func (d drill) noneLost() Verdict {
 	}
 	left := depth.Numbers[history.Visible] + depth.Numbers[history.Invisible]
 	v.Numbers = map[string]float64{"put": float64(total), "deleted": float64(total - len(put)), "left": left}
-	if why := d.unseen(d.end); why != "" {
+	if why := j.Unseen(j.End); why != "" {
 		return v.unknown("deletions: "+why, depth)
 	}
-	if len(put) > 0 && left > 0 && history.BesideOthers(d.events) {
+	if len(put) > 0 && left > 0 && history.BesideOthers(j.Events) {
 		return v.unknown(fmt.Sprintf("%d of %d were not deleted, and the %.0f in the queue may be another drill's", len(put), total, left), depth)
 	}
 	if float64(len(put)) > left {
@@ -176,25 +225,35 @@ func (d drill) noneLost() Verdict {
 	return v.pass(fmt.Sprintf("%d put, %d deleted, %.0f left", total, total-len(put), left), depth)
 }
 
+var checkCommitPoint = check{
+	Kind: Kind{
+		ID: "commitPoint", Title: "commit point",
+		Requires: "No message is deleted before the drain that it calls for has reached the commit point of the handler's description.",
+		Fix:      "delete the message only at the commit point that the handler's description names: a handler that is killed before it would forget the notice",
+		Look:     Look{Lane: LaneHandler, Text: "the lanes Handler and Node: was the message deleted before the node was marked or drained?"},
+	},
+	always: judge.commitPoint,
+}
+
 // commitPoint asks whether the handler let a message go only when its description
 // says that it may: once the drain is recorded, which shows as a mark on the
 // node, or once it is done. It is asked of the notices that call for a drain in
 // this scenario; ok is false where there is none, or a handler may delete what it
 // has received.
-func (d drill) commitPoint() (v Verdict, ok bool) {
-	point := d.history.Meta.Handler.CommitPoint
+func (j judge) commitPoint(v Verdict) (Verdict, bool) {
+	point := j.History.Meta.Handler.CommitPoint
 	reached, known := map[history.CommitPoint]func(node string, put history.Event) (commit, bool){
-		history.CommitRecorded: d.recordedBy, history.CommitDrained: d.emptied,
+		history.CommitRecorded: j.recordedBy, history.CommitDrained: j.emptied,
 	}[point]
 	if !known {
 		return v, false
 	}
-	v = Verdict{Check: "commit point", Want: "no message deleted before the drain that it calls for is " + string(point)}
+	v = v.wants("no message deleted before the drain that it calls for is " + string(point))
 	judged := 0
-	for _, put := range d.all(func(e history.Event) bool { return e.Kind == history.NoticePut && d.callsForDrain(e) }) {
-		for _, id := range d.messagesOf(put) {
+	for _, put := range j.All(func(e history.Event) bool { return e.Kind == history.NoticePut && j.callsForDrain(e) }) {
+		for _, id := range j.messagesOf(put) {
 			// The first one lets it go; another does nothing.
-			deleted, ok := d.first(func(e history.Event) bool { return e.Kind == history.SQSDeleted && e.Message == id })
+			deleted, ok := j.First(func(e history.Event) bool { return e.Kind == history.SQSDeleted && e.Message == id })
 			if !ok {
 				continue
 			}
@@ -216,12 +275,12 @@ func (d drill) commitPoint() (v Verdict, ok bool) {
 }
 
 // callsForDrain is true for a notice that the scenario wants the node drained for.
-func (d drill) callsForDrain(put history.Event) bool {
-	return slices.ContainsFunc(d.scenario.Checks, func(c scenarios.Check) bool {
+func (j judge) callsForDrain(put history.Event) bool {
+	return slices.ContainsFunc(j.Scenario.Checks, func(c scenarios.Check) bool {
 		if c.Drained == nil || c.Drained.Notice != put.Key {
 			return false
 		}
-		node, why := d.node(c.Drained.Node)
+		node, why := j.Node(c.Drained.Node)
 		return why == "" && node == put.Node
 	})
 }
@@ -236,14 +295,14 @@ type commit struct {
 // seen late, but a write made it: if all that the audit log has of the handler's since
 // the notice and before the sign are on one side of a moment, so is the record. The
 // deletion of an object that the handler has for the node is a record by itself.
-func (d drill) recordedBy(node string, put history.Event) (commit, bool) {
-	sign, ok := d.recordedOn(node)
+func (j judge) recordedBy(node string, put history.Event) (commit, bool) {
+	sign, ok := j.DrainBegun(node)
 	if !ok {
 		return commit{}, false
 	}
 	var wrote []history.Event
 	latest, marked := sign.At, time.Duration(0)
-	for _, e := range d.history.Events {
+	for _, e := range j.History.Events {
 		if e.Kind != history.HandlerWrote || e.Node != node || e.Said == nil || *e.Said < put.At || *e.Said > sign.At {
 			continue
 		}
@@ -265,22 +324,12 @@ func (d drill) recordedBy(node string, put history.Event) (commit, bool) {
 	return commit{first, first.At, latest}, true
 }
 
-// recordedOn is the first sign of a drain on the node.
-func (d drill) recordedOn(node string) (first history.Event, ok bool) {
-	for _, events := range d.signs(node) {
-		if !ok || events[0].At < first.At {
-			first, ok = events[0], true
-		}
-	}
-	return first, ok
-}
-
 // emptied is when the last pod that had to leave the node was gone, which may have
 // been seen late.
-func (d drill) emptied(node string, put history.Event) (commit, bool) {
+func (j judge) emptied(node string, put history.Event) (commit, bool) {
 	last := put
-	for _, p := range d.toDrain(node, put) {
-		gone, ok := p.deleted()
+	for _, p := range j.ToDrain(node, put) {
+		gone, ok := p.Deleted()
 		if !ok {
 			return commit{}, false
 		}

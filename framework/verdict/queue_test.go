@@ -9,43 +9,43 @@ import (
 )
 
 func TestDeletedNotice(t *testing.T) {
-	received := func(seconds float64, message string) func(*story) {
-		return func(s *story) {
+	received := func(seconds float64, message string) func(*script) {
+		return func(s *script) {
 			s.at(seconds, history.Event{Kind: history.SQSReceived, Message: message, Notice: "n-1"})
 		}
 	}
-	deleted := func(seconds float64, message string) func(*story) {
-		return func(s *story) {
+	deleted := func(seconds float64, message string) func(*script) {
+		return func(s *script) {
 			s.at(seconds, history.Event{Kind: history.SQSDeleted, Message: message, Notice: "n-1"})
 		}
 	}
-	left := func(s *story) {
+	left := func(s *script) {
 		s.change(history.QueueDepth, func(e *history.Event) { e.Numbers = history.Numbers{history.Visible: 1, history.Invisible: 0} })
 	}
 	for _, x := range []expectation{
 		{name: "deleted", want: Pass, got: "2.000s"},
-		{name: "late", edit: func(s *story) { s.drop(kind(history.SQSDeleted)); deleted(14.5, "m-1")(s) }, want: Fail, got: "after 10.500s"},
-		{name: "received and kept", edit: func(s *story) { s.drop(kind(history.SQSDeleted)) }, want: Fail, got: "not deleted"},
-		{name: "another message deleted", edit: func(s *story) { s.drop(kind(history.SQSDeleted)); deleted(6, "m-2")(s) }, want: Fail},
-		{name: "received again and deleted again", edit: func(s *story) { received(7, "m-1")(s); deleted(8, "m-1")(s) }, want: Pass, got: "4.000s"},
+		{name: "late", edit: func(s *script) { s.drop(kind(history.SQSDeleted)); deleted(14.5, "m-1")(s) }, want: Fail, got: "after 10.500s"},
+		{name: "received and kept", edit: func(s *script) { s.drop(kind(history.SQSDeleted)) }, want: Fail, got: "not deleted"},
+		{name: "another message deleted", edit: func(s *script) { s.drop(kind(history.SQSDeleted)); deleted(6, "m-2")(s) }, want: Fail},
+		{name: "received again and deleted again", edit: func(s *script) { received(7, "m-1")(s); deleted(8, "m-1")(s) }, want: Pass, got: "4.000s"},
 		{name: "received again after the deletion", edit: received(7, "m-1"), want: Fail, got: "received again"},
 		{name: "a duplicate kept", edit: received(7, "m-2"), want: Fail, got: "m-2"},
-		{name: "a duplicate deleted", edit: func(s *story) { received(7, "m-2")(s); deleted(8, "m-2")(s) }, want: Pass, got: "2 deleted"},
-		{name: "never received, left in the queue", edit: func(s *story) { s.drop(kind(history.SQSReceived)); left(s) }, want: Fail, got: "left in the queue"},
-		{name: "never received, not in the queue either", edit: func(s *story) { s.drop(kind(history.SQSReceived)) }, want: Unknown, got: "never have got there"},
-		{name: "one of two notices kept", edit: func(s *story) {
+		{name: "a duplicate deleted", edit: func(s *script) { received(7, "m-2")(s); deleted(8, "m-2")(s) }, want: Pass, got: "2 deleted"},
+		{name: "never received, left in the queue", edit: func(s *script) { s.drop(kind(history.SQSReceived)); left(s) }, want: Fail, got: "left in the queue"},
+		{name: "never received, not in the queue either", edit: func(s *script) { s.drop(kind(history.SQSReceived)) }, want: Unknown, got: "never have got there"},
+		{name: "one of two notices kept", edit: func(s *script) {
 			s.at(4.1, history.Event{Kind: history.NoticePut, Key: "reclaim", Notice: "n-2", Node: bystander})
 			s.at(4.3, history.Event{Kind: history.SQSReceived, Message: "m-2", Notice: "n-2"})
 		}, want: Fail, got: "m-2"},
-		{name: "one notice for two nodes", edit: func(s *story) {
+		{name: "one notice for two nodes", edit: func(s *script) {
 			s.at(4, history.Event{Kind: history.NoticePut, Key: "reclaim", Notice: "n-1", Node: bystander})
 		}, want: Pass, got: "1 deleted"},
-		{name: "never put", edit: func(s *story) { s.drop(kind(history.NoticePut)) }, want: Unknown},
-		{name: "recording ends too soon", edit: func(s *story) {
+		{name: "never put", edit: func(s *script) { s.drop(kind(history.NoticePut)) }, want: Unknown},
+		{name: "recording ends too soon", edit: func(s *script) {
 			s.drop(kind(history.SQSDeleted))
 			s.at(9, history.Event{Kind: history.RunError, Note: "x"})
-		}, want: Unknown, got: "tells no more"},
-		{name: "recording ends before it is received", edit: func(s *story) {
+		}, want: Unknown, got: "recording ends there"},
+		{name: "recording ends before it is received", edit: func(s *script) {
 			s.drop(kind(history.SQSReceived))
 			left(s)
 			s.at(9, history.Event{Kind: history.RunError, Note: "x"})
@@ -60,7 +60,7 @@ func TestDeletedNotice(t *testing.T) {
 // why, but no notice that calls for a drain.
 func TestKeptMessage(t *testing.T) {
 	const why = "it goes on to the dead-letter queue"
-	keeping := func() *story {
+	keeping := func() *script {
 		s := drainStory()
 		s.scenario.Checks = []scenarios.Check{
 			{Deleted: &scenarios.Deleted{Of: "garbage", Within: strict.Duration(sec(5))}},
@@ -73,14 +73,14 @@ func TestKeptMessage(t *testing.T) {
 		s.change(history.QueueDepth, func(e *history.Event) { e.Numbers = history.Numbers{history.Visible: 1, history.Invisible: 0} })
 		return s
 	}
-	unsaid := func(s *story) { s.meta.Handler.Keeps = nil }
+	unsaid := func(s *script) { s.meta.Handler.Keeps = nil }
 	for _, x := range []expectation{
 		{name: "kept", check: "deleted garbage", want: Pass, got: "1 kept: " + why},
 		{name: "kept, and its description says nothing", edit: unsaid, check: "deleted garbage", want: Fail},
-		{name: "the notice kept", edit: func(s *story) { s.drop(kind(history.SQSDeleted)) }, check: "deleted reclaim", want: Fail},
+		{name: "the notice kept", edit: func(s *script) { s.drop(kind(history.SQSDeleted)) }, check: "deleted reclaim", want: Fail},
 		{name: "in the queue", check: "queue empty", want: Pass, got: "1 kept: " + why},
 		{name: "in the queue, and its description says nothing", edit: unsaid, check: "queue empty", want: Fail},
-		{name: "more in the queue than may be", edit: func(s *story) {
+		{name: "more in the queue than may be", edit: func(s *script) {
 			s.change(history.QueueDepth, func(e *history.Event) { e.Numbers = history.Numbers{history.Visible: 2, history.Invisible: 0} })
 		}, check: "queue empty", want: Fail},
 	} {
@@ -89,7 +89,7 @@ func TestKeptMessage(t *testing.T) {
 }
 
 func TestDeletedMessage(t *testing.T) {
-	garbage := func() *story {
+	garbage := func() *script {
 		s := drainStory()
 		s.only(scenarios.Check{Deleted: &scenarios.Deleted{Of: "garbage", Within: strict.Duration(sec(5))}})
 		s.at(10, history.Event{Kind: history.MessagePut, Key: "garbage", Message: "m-7"})
@@ -99,13 +99,13 @@ func TestDeletedMessage(t *testing.T) {
 	}
 	for _, x := range []expectation{
 		{name: "deleted", want: Pass, got: "1 deleted"},
-		{name: "kept", edit: func(s *story) {
+		{name: "kept", edit: func(s *script) {
 			s.drop(func(e history.Event) bool { return e.Kind == history.SQSDeleted && e.Message == "m-7" })
 		}, want: Fail},
-		{name: "not received", edit: func(s *story) {
+		{name: "not received", edit: func(s *script) {
 			s.drop(func(e history.Event) bool { return e.Kind == history.SQSReceived && e.Message == "m-7" })
 		}, want: Unknown},
-		{name: "never put", edit: func(s *story) { s.drop(kind(history.MessagePut)) }, want: Unknown},
+		{name: "never put", edit: func(s *script) { s.drop(kind(history.MessagePut)) }, want: Unknown},
 	} {
 		x.check = "deleted garbage"
 		x.run(t, garbage)

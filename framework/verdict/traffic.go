@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
 )
 
 // traffic is where the prober's queries went, and what is known of the pods
 // that they went to.
 type traffic struct {
-	drill
+	judge
 	flows    map[source][]history.Flow // in order of time
 	backends map[string]*backend       // by IP
 	late     time.Duration             // how late a flow's times may be
@@ -32,7 +33,7 @@ type source struct {
 
 // backend is a pod that queries were sent to.
 type backend struct {
-	pod      *pod            // nil where the history tells of none with its IP
+	pod      *story.Pod      // nil where the history tells of none with its IP
 	chosen   time.Duration   // when the rules last chose it for a new flow
 	answered []time.Duration // when the queries left that it answered, ascending
 	silences []silence
@@ -75,7 +76,7 @@ func (b *backend) name() string {
 	if b == nil || b.pod == nil {
 		return ""
 	}
-	return b.pod.name()
+	return b.pod.Name()
 }
 
 // gone is true where the pod ended for good.
@@ -94,24 +95,24 @@ func (b *backend) silent(sent time.Duration) (silence, bool) {
 	return silence{}, false
 }
 
-func newTraffic(d drill) traffic {
-	t := traffic{drill: d, flows: map[source][]history.Flow{}, backends: map[string]*backend{}, lags: d.dns.lags()}
-	for _, f := range d.history.Flows {
+func newTraffic(j judge) traffic {
+	t := traffic{judge: j, flows: map[source][]history.Flow{}, backends: map[string]*backend{}, lags: j.dns.lags()}
+	for _, f := range j.History.Flows {
 		from := source{f.Node, f.Port}
 		t.flows[from] = append(t.flows[from], f)
 		if t.backends[f.Backend] == nil {
-			t.backends[f.Backend] = &backend{pod: d.podAt(f.Backend)}
+			t.backends[f.Backend] = &backend{pod: j.PodAt(f.Backend)}
 		}
 	}
 	for _, flows := range t.flows {
 		slices.SortStableFunc(flows, func(a, b history.Flow) int { return cmp.Compare(a.From, b.From) })
 	}
-	if e, ok := d.first(func(e history.Event) bool { return e.Kind == history.FlowsRecorded }); ok {
+	if e, ok := j.First(func(e history.Event) bool { return e.Kind == history.FlowsRecorded }); ok {
 		t.late = 2 * time.Duration(e.Numbers[history.Resolution]*float64(time.Second))
 	}
 	lost := map[history.Flow]time.Duration{} // when the last query left that a flow lost
 	without := map[string]int{}              // unanswered queries without an entry, by node
-	for _, q := range d.history.Queries {
+	for _, q := range j.History.Queries {
 		if q.Target != history.Service || !q.Outcome.Lost() {
 			continue
 		}
@@ -121,8 +122,8 @@ func newTraffic(d drill) traffic {
 			without[q.Node]++
 		}
 	}
-	t.insertFailed = d.dropping(without)
-	for _, q := range d.history.Queries {
+	t.insertFailed = j.dropping(without)
+	for _, q := range j.History.Queries {
 		f, ok := t.flow(q)
 		if !ok || q.Target != history.Service {
 			continue
@@ -143,31 +144,21 @@ func newTraffic(d drill) traffic {
 	}
 	for _, b := range t.backends {
 		slices.Sort(b.answered)
-		b.silences = d.silences(b)
+		b.silences = j.silences(b)
 	}
-	t.ready = d.readiness()
+	t.ready = j.readiness()
 	return t
 }
 
 // dropping are the nodes whose kernel accounts for the queries without an entry.
-func (d drill) dropping(without map[string]int) map[string]bool {
+func (j judge) dropping(without map[string]int) map[string]bool {
 	out := map[string]bool{}
-	for _, e := range d.history.Events {
+	for _, e := range j.History.Events {
 		if e.Kind == history.FlowsRecorded && e.Numbers[history.Overflows] == 0 {
 			out[e.Node] = float64(without[e.Node]) <= e.Numbers[history.InsertFailed]
 		}
 	}
 	return out
-}
-
-// podAt is the pod with an IP; the last one where several had it in turn.
-func (d drill) podAt(ip string) *pod {
-	for _, p := range slices.Backward(d.pods) {
-		if _, ok := p.first(func(e history.Event) bool { return e.IP == ip }); ok {
-			return &p
-		}
-	}
-	return nil
 }
 
 // removedUnder is the entry of the query's port that was removed while the query
@@ -208,14 +199,14 @@ const recorderStall = time.Second
 // silences finds when the backend fell silent: for good where its pod ended or
 // its node was taken, and until its next answer where its container was started
 // again.
-func (d drill) silences(b *backend) []silence {
+func (j judge) silences(b *backend) []silence {
 	if b.pod == nil {
 		return nil
 	}
 	var out []silence
 	node := ""
 	var stopped *history.Event
-	for _, e := range b.pod.events {
+	for _, e := range b.pod.Events {
 		node = cmp.Or(e.Node, node)
 		switch e.Kind {
 		case history.PodExited, history.PodDeleted:
@@ -230,7 +221,7 @@ func (d drill) silences(b *backend) []silence {
 		}
 	}
 	last, any := b.last()
-	taken, gone := d.reclaimed(node)
+	taken, gone := j.Reclaimed(node)
 	// Killing a node's container takes a moment.
 	killed := taken.At + time.Duration(taken.Numbers[history.Took]*float64(time.Second))
 	if gone && (stopped == nil || taken.At < stopped.At) && (!any || last <= killed+underWay) {
@@ -275,10 +266,10 @@ func (b *backend) gap(seen time.Duration) (longest silence, ok bool) {
 
 // readiness follows how many endpoints kube-proxy could use: the ready ones, and
 // where there is none, those that end but still serve (KEP-1669).
-func (d drill) readiness() []readiness {
+func (j judge) readiness() []readiness {
 	ready := map[string]bool{}
 	var out []readiness
-	for _, e := range d.events {
+	for _, e := range j.Events {
 		switch e.Kind {
 		case history.EndpointReady:
 			ready[e.IP] = true

@@ -68,34 +68,44 @@ func Tolerances() map[string]float64 {
 
 // judgeable returns the streams that a check of the service asks for, or the
 // verdict with the reason why they cannot be believed.
-func (d drill) judgeable(v Verdict, mode string) (Verdict, map[history.Mode]Stream, bool) {
-	if d.dns == nil {
+func (j judge) judgeable(v Verdict, mode string) (Verdict, map[history.Mode]Stream, bool) {
+	if j.dns == nil {
 		return v.unknown("the scenario has no probe"), nil, false
 	}
-	v.Numbers = d.dns.numbers()
-	for _, premise := range []Verdict{d.prober(), d.control(), d.baseline()} {
+	v.Numbers = j.dns.numbers()
+	for _, premise := range []Verdict{j.prober(checkProber.verdict()), j.control(checkControl.verdict()), j.baseline(checkBaseline.verdict())} {
 		if premise.Outcome != Pass {
 			v.Noise, v.Evidence = premise.Noise, premise.Evidence
 			return v.unknown(premise.Check + ": " + premise.Got), nil, false
 		}
 	}
-	streams := d.dns.modes(mode)
+	streams := j.dns.modes(mode)
 	if len(streams) == 0 {
 		return v.unknown(fmt.Sprintf("mode %q is not known", mode)), nil, false
 	}
 	return v, streams, true
 }
 
+var checkControl = check{
+	Kind: Kind{
+		ID: "control", Title: "control",
+		Requires: "A CoreDNS pod that stays answers nearly all queries that it is sent directly.",
+		Fix:      "the machine was too busy to measure: free it of other work, give it more cores, or lower the probe's rates",
+		Look:     Look{Lane: LaneDNS, Text: "the control below the DNS answers: this machine was too busy to measure; repeat with less beside it"},
+	},
+	always: probed(judge.control),
+}
+
 // control asks whether the control target answered everything. Its failure is
 // the prober's noise, so it is never a Fail.
-func (d drill) control() Verdict {
-	v := Verdict{Check: "control", Want: fmt.Sprintf("at most %.0f %% of the queries lost at a CoreDNS pod that stays", controlLostShare*100)}
-	s := d.dns.Control
+func (j judge) control(v Verdict) Verdict {
+	v = v.wants(fmt.Sprintf("at most %.0f %% of the queries lost at a CoreDNS pod that stays", controlLostShare*100))
+	s := j.dns.Control
 	v.Numbers = map[string]float64{"asked_control": float64(s.Asked), "lost_control": float64(s.Lost), "latency_control_p99_ms": milliseconds(s.P99)}
 	if s.Asked == 0 {
 		return v.unknown("the control was never asked")
 	}
-	if why := d.thin(s, d.scenario.Probe.Control); why != "" {
+	if why := j.thin(s, j.Scenario.Probe.Control); why != "" {
 		return v.noise(why)
 	}
 	if float64(s.Lost) > controlLostShare*float64(s.Asked) {
@@ -104,13 +114,23 @@ func (d drill) control() Verdict {
 	return v.pass(fmt.Sprintf("%d of %d lost", s.Lost, s.Asked))
 }
 
+var checkProber = check{
+	Kind: Kind{
+		ID: "prober", Title: "prober",
+		Requires: "The prober sent its queries on time, and all of them are on record.",
+		Fix:      "the machine was too busy to send queries on time: free it of other work, give it more cores, or lower the probe's rates",
+		Look:     Look{Lane: LaneDNS, Text: "the queries that never left (amber): this machine was too busy to measure; repeat with less beside it"},
+	},
+	always: probed(judge.prober),
+}
+
 // prober asks whether the prober kept its schedule and told all of it.
-func (d drill) prober() Verdict {
-	v := Verdict{Check: "prober", Want: fmt.Sprintf("every query on record, at most %.1f %% unsent, the 99th percentile at most %s late", unsentShare*100, lateP99)}
+func (j judge) prober(v Verdict) Verdict {
+	v = v.wants(fmt.Sprintf("every query on record, at most %.1f %% unsent, the 99th percentile at most %s late", unsentShare*100, lateP99))
 	ended := 0
 	asked, unsent, late := 0.0, 0.0, 0.0
 	var evidence []history.Event
-	for _, e := range d.history.Events {
+	for _, e := range j.History.Events {
 		if e.Kind != history.ProberEnded {
 			continue
 		}
@@ -131,7 +151,7 @@ func (d drill) prober() Verdict {
 	}
 	v.Numbers = map[string]float64{"asked": asked, "unsent": unsent, "late_p99_ms": late * 1000}
 	missed, total := 0.0, 0.0
-	for _, q := range d.history.Queries {
+	for _, q := range j.History.Queries {
 		if q.Target == history.Echo {
 			continue // the prober's account is without it
 		}
@@ -156,21 +176,31 @@ func (d drill) prober() Verdict {
 		name   string
 		stream Stream
 		rate   int
-	}{{"fresh", d.dns.Fresh, d.scenario.Probe.Fresh}, {"fixed", d.dns.Fixed, d.scenario.Probe.Fixed}} {
+	}{{"fresh", j.dns.Fresh, j.Scenario.Probe.Fresh}, {"fixed", j.dns.Fixed, j.Scenario.Probe.Fixed}} {
 		if s.stream.Asked == 0 {
 			return v.unknown("no queries in mode "+s.name, evidence...)
 		}
-		if why := d.thin(s.stream, s.rate); why != "" {
+		if why := j.thin(s.stream, s.rate); why != "" {
 			return v.noise(s.name+": "+why, evidence...)
 		}
 	}
 	return v.pass(fmt.Sprintf("%.0f asked, %.0f unsent, 99th percentile %.1f ms late", asked, unsent, late*1000), evidence...)
 }
 
+var checkBaseline = check{
+	Kind: Kind{
+		ID: "baseline", Title: "baseline",
+		Requires: "DNS answered every query for a while before the first notice.",
+		Fix:      "DNS lost queries before the first notice: free the machine of other work; if it continues, make the cluster again with spotdrill down",
+		Look:     Look{Lane: LaneDNS, Text: "the DNS answers before the notice: losses after a fault prove nothing if there were some before"},
+	},
+	always: probed(judge.baseline),
+}
+
 // baseline asks whether the service answered everything before the fault.
-func (d drill) baseline() Verdict {
-	v := Verdict{Check: "baseline", Want: fmt.Sprintf("every query answered for %s before the first notice", baselineTime)}
-	at, ok := d.started()
+func (j judge) baseline(v Verdict) Verdict {
+	v = v.wants(fmt.Sprintf("every query answered for %s before the first notice", baselineTime))
+	at, ok := j.Started()
 	if !ok {
 		return v.unknown("no notice was put")
 	}
@@ -178,7 +208,7 @@ func (d drill) baseline() Verdict {
 		return v.unknown(fmt.Sprintf("the first notice was put only %s after the recording's start", history.Seconds(at)))
 	}
 	asked := 0
-	streams := d.dns.modes("all")
+	streams := j.dns.modes("all")
 	for _, mode := range inTurn() {
 		inMode := 0
 		for _, q := range streams[mode].queries {
@@ -189,7 +219,7 @@ func (d drill) baseline() Verdict {
 				return v.noise(fmt.Sprintf("a %s query of +%s was lost (%s) before the first notice", mode, history.Seconds(q.Intended), q.Outcome))
 			}
 		}
-		rate := map[history.Mode]int{history.Fresh: d.scenario.Probe.Fresh, history.Fixed: d.scenario.Probe.Fixed}[mode]
+		rate := map[history.Mode]int{history.Fresh: j.Scenario.Probe.Fresh, history.Fixed: j.Scenario.Probe.Fixed}[mode]
 		if expected := float64(rate) * baselineTime.Seconds(); inMode == 0 || float64(inMode) < askedShare*expected {
 			return v.noise(fmt.Sprintf("only %d %s queries before the first notice, %.0f expected", inMode, mode, expected))
 		}
@@ -200,13 +230,13 @@ func (d drill) baseline() Verdict {
 
 // thin says why a stream is not dense enough to be believed, given its rate in
 // queries per second.
-func (d drill) thin(s Stream, rate int) string {
-	from, _ := d.started()
+func (j judge) thin(s Stream, rate int) string {
+	from, _ := j.Started()
 	from -= baselineTime
-	to := d.observed
-	for _, e := range d.events {
-		if e.Kind == history.RunPhase && e.Key == "settle" {
-			to = min(to, e.At+d.scenario.Settle.D()) - edge
+	to := j.Observed
+	for _, e := range j.Events {
+		if history.Settle.BegunBy(e) {
+			to = min(to, e.At+j.Scenario.Settle.D()) - edge
 			break
 		}
 	}

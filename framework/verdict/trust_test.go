@@ -10,8 +10,8 @@ import (
 )
 
 // without takes the queries of a target and mode in a time off the record.
-func without(target string, mode history.Mode, from, to float64) func(*story) {
-	return func(s *story) {
+func without(target string, mode history.Mode, from, to float64) func(*script) {
+	return func(s *script) {
 		before := len(s.queries)
 		s.queries = slices.DeleteFunc(s.queries, func(q history.Query) bool {
 			return q.Target == target && q.Mode == mode && q.Intended >= sec(from) && q.Intended < sec(to)
@@ -21,44 +21,44 @@ func without(target string, mode history.Mode, from, to float64) func(*story) {
 	}
 }
 
-func number(name string, value float64) func(*story) {
-	return func(s *story) { s.change(history.ProberEnded, func(e *history.Event) { e.Numbers[name] = value }) }
+func number(name history.Number, value float64) func(*script) {
+	return func(s *script) { s.change(history.ProberEnded, func(e *history.Event) { e.Numbers[name] = value }) }
 }
 
 // distrusted are the ways in which a measurement cannot be believed: each makes
 // its own check Unknown and, with it, every check of DNS.
 func distrusted() []expectation {
 	return []expectation{
-		{name: "control lost more than one in a hundred", edit: func(s *story) { s.lose(history.Control, fresh, 12, 12.2, history.Timeout) }, check: "control", got: "3 of 261 lost", noise: true},
+		{name: "control lost more than one in a hundred", edit: func(s *script) { s.lose(history.Control, fresh, 12, 12.2, history.Timeout) }, check: "control", got: "3 of 261 lost", noise: true},
 		{name: "control never asked", edit: without(history.Control, fresh, 0, 99), check: "control", got: "never asked"},
-		{name: "control asked too little", edit: func(s *story) { s.scenario.Probe.Control = 12 }, check: "control", got: "expected", noise: true},
+		{name: "control asked too little", edit: func(s *script) { s.scenario.Probe.Control = 12 }, check: "control", got: "expected", noise: true},
 		{name: "control stopped early", edit: without(history.Control, fresh, 25, 99), check: "control", got: "the drill went on", noise: true},
 
-		{name: "prober did not end", edit: func(s *story) { s.drop(kind(history.ProberEnded)) }, check: "prober", got: "never said"},
-		{name: "prober did not say", edit: func(s *story) {
+		{name: "prober did not end", edit: func(s *script) { s.drop(kind(history.ProberEnded)) }, check: "prober", got: "never said"},
+		{name: "prober did not say", edit: func(s *script) {
 			s.change(history.ProberEnded, func(e *history.Event) { delete(e.Numbers, history.LateP99) })
 		}, check: "prober", got: "late_p99"},
-		{name: "prober asked nothing", edit: number("asked", 0), check: "prober", got: "0 queries asked"},
-		{name: "queries lost on the way to the record", edit: number("asked", 99999), check: "prober", got: "99999 queries asked"},
-		{name: "prober could not send", edit: number("unsent", 20), check: "prober", got: "20 of 1897 queries could not leave", noise: true},
-		{name: "prober could not take answers", edit: number("dropped", 1), check: "prober", got: "1 answers came", noise: true},
-		{name: "unsent queries on record", edit: func(s *story) { s.lose(service, fresh, 12, 12.2, history.Unsent) }, check: "prober", got: "could not leave", noise: true},
-		{name: "prober says what is no number", edit: number("late_p99", math.NaN()), check: "prober", got: "late", noise: true},
-		{name: "prober late", edit: number("late_p99", 0.1001), check: "prober", got: "late", noise: true},
+		{name: "prober asked nothing", edit: number(history.Asked, 0), check: "prober", got: "0 queries asked"},
+		{name: "queries lost on the way to the record", edit: number(history.Asked, 99999), check: "prober", got: "99999 queries asked"},
+		{name: "prober could not send", edit: number(history.UnsentQueries, 20), check: "prober", got: "20 of 1897 queries could not leave", noise: true},
+		{name: "prober could not take answers", edit: number(history.Dropped, 1), check: "prober", got: "1 answers came", noise: true},
+		{name: "unsent queries on record", edit: func(s *script) { s.lose(service, fresh, 12, 12.2, history.Unsent) }, check: "prober", got: "could not leave", noise: true},
+		{name: "prober says what is no number", edit: number(history.LateP99, math.NaN()), check: "prober", got: "late", noise: true},
+		{name: "prober late", edit: number(history.LateP99, 0.1001), check: "prober", got: "late", noise: true},
 		{name: "no fixed queries", edit: without(service, fixed, 0, 99), check: "prober", got: "mode fixed"},
 		{name: "no fresh queries", edit: without(service, fresh, 0, 99), check: "prober", got: "mode fresh"},
 		{name: "a hole in the queries", edit: without(service, fresh, 12, 12.3), check: "prober", got: "no query on record between", noise: true},
-		{name: "service asked too little", edit: func(s *story) { s.scenario.Probe.Fixed = 25 }, check: "prober", got: "expected", noise: true},
+		{name: "service asked too little", edit: func(s *script) { s.scenario.Probe.Fixed = 25 }, check: "prober", got: "expected", noise: true},
 		{name: "service asked too late", edit: without(service, fixed, 0, 3.5), check: "prober", got: "too late for the baseline", noise: true},
 		{name: "service stopped early", edit: without(service, fresh, 27.5, 99), check: "prober", got: "the drill went on", noise: true},
 
 		{name: "lost before the notice", edit: losing(fixed, 3.9, 3.95), check: "baseline", got: "was lost (timeout)", noise: true},
-		{name: "no notice", edit: func(s *story) { s.drop(kind(history.NoticePut)) }, check: "baseline", got: "no notice"},
-		{name: "a node that was to be taken by notice was taken without", edit: func(s *story) {
+		{name: "no notice", edit: func(s *script) { s.drop(kind(history.NoticePut)) }, check: "baseline", got: "no notice"},
+		{name: "a node that was to be taken by notice was taken without", edit: func(s *script) {
 			s.drop(kind(history.NoticePut))
 			s.at(5, history.Event{Kind: history.Reclaimed, Node: victim})
 		}, check: "baseline", got: "no notice"},
-		{name: "notice too early", edit: func(s *story) { s.change(history.NoticePut, func(e *history.Event) { e.At = sec(0.5) }) }, check: "baseline", got: "0.500s after"},
+		{name: "notice too early", edit: func(s *script) { s.change(history.NoticePut, func(e *history.Event) { e.At = sec(0.5) }) }, check: "baseline", got: "0.500s after"},
 		{name: "too little before the notice", edit: without(service, fresh, 3.2, 3.4), check: "baseline", got: "only 32 fresh", noise: true},
 	}
 }
@@ -80,7 +80,7 @@ func TestNoDNSCheckSurvivesDistrust(t *testing.T) {
 				}
 				x.edit(s)
 				for _, check := range []string{"dns lost (all)", "dns window (fresh)"} {
-					if v := find(t, s.judge(), check); v.Outcome != Unknown {
+					if v := named(t, s.judge(), check); v.Outcome != Unknown {
 						t.Errorf("%s (loses: %t) is %s: %s", check, loses, v.Outcome, v.Got)
 					}
 				}
@@ -93,23 +93,23 @@ func TestTrust(t *testing.T) {
 	for _, x := range []expectation{
 		{name: "control", check: "control", got: "0 of 261 lost"},
 		{name: "prober", check: "prober", got: "0 unsent"},
-		{name: "its own echo unsent", edit: func(s *story) {
+		{name: "its own echo unsent", edit: func(s *script) {
 			s.ask(history.Echo, fixed, 100, 3, 29)
 			s.lose(history.Echo, fixed, 3, 29, history.Unsent)
 		}, check: "prober", got: "0 unsent"},
-		{name: "prober on the edge", edit: number("late_p99", 0.05), check: "prober"},
-		{name: "prober stopped with the harness", edit: func(s *story) {
+		{name: "prober on the edge", edit: number(history.LateP99, 0.05), check: "prober"},
+		{name: "prober stopped with the harness", edit: func(s *script) {
 			s.at(26, history.Event{Kind: history.RunError, Note: "x"})
 			for _, mode := range []history.Mode{fresh, fixed} {
 				without(service, mode, 26, 99)(s)
 			}
 		}, check: "prober"},
-		{name: "a few unsent", edit: func(s *story) { s.lose(service, fresh, 12, 12.01, history.Unsent) }, check: "prober"},
+		{name: "a few unsent", edit: func(s *script) { s.lose(service, fresh, 12, 12.01, history.Unsent) }, check: "prober"},
 		{name: "baseline", check: "baseline", got: "60 answered"},
-		{name: "CoreDNS is disrupted without a notice", edit: func(s *story) {
+		{name: "CoreDNS is disrupted without a notice", edit: func(s *script) {
 			s.change(history.NoticePut, func(e *history.Event) { e.Kind = history.DNSDisrupted })
 		}, check: "baseline", got: "60 answered"},
-		{name: "the node is taken without a notice", edit: func(s *story) {
+		{name: "the node is taken without a notice", edit: func(s *script) {
 			s.scenario.Steps = []scenarios.Step{{Reclaim: &scenarios.Reclaim{Node: "victim"}}}
 			s.change(history.NoticePut, func(e *history.Event) { e.Kind = history.Reclaimed })
 		}, check: "baseline", got: "60 answered"},
@@ -125,10 +125,10 @@ func TestOtherChecksKeepTheirOutcomeWhenTheControlFails(t *testing.T) {
 	s.lose(history.Control, fresh, 12, 12, history.Timeout)
 	s.drop(victimCordoned)
 	r := s.judge()
-	if v := find(t, r, "marked victim"); v.Outcome != Fail || r.Outcome != Fail {
+	if v := named(t, r, "marked victim"); v.Outcome != Fail || r.Outcome != Fail {
 		t.Errorf("marked: %s, drill: %s", v.Outcome, r.Outcome)
 	}
-	if v := find(t, r, "deleted reclaim"); v.Outcome != Pass {
+	if v := named(t, r, "deleted reclaim"); v.Outcome != Pass {
 		t.Errorf("deleted: %s", v.Outcome)
 	}
 }

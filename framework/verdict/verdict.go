@@ -8,6 +8,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -34,6 +35,8 @@ func (o Outcome) Known() Outcome {
 
 // Verdict is what one check found.
 type Verdict struct {
+	// ID is the kind of check.
+	ID ID `yaml:"id"`
 	// Check names the check and its subject: "marked victim".
 	Check   string  `yaml:"check"`
 	Outcome Outcome `yaml:"outcome"`
@@ -100,6 +103,8 @@ type Result struct {
 	Losses []Loss `yaml:"losses,omitempty"`
 	// DNS is what was measured at the prober's targets; nil without a probe.
 	DNS *DNS `yaml:"-"`
+	// Story is the history as it was read; nil for a drill that was not judged.
+	Story *story.Story `yaml:"-"`
 }
 
 // Skip is the result of a scenario that is not played with the handler.
@@ -110,7 +115,8 @@ func Skip(s scenarios.Scenario, reason string) Result {
 	if s.Feature != "" {
 		want = "the handler claims " + s.Feature
 	}
-	r.Verdicts = []Verdict{{Check: "applies", Outcome: Skipped, Want: want, Got: reason}}
+	v := applies.verdict().wants(want)
+	r.Verdicts = []Verdict{v.found(Skipped, reason, nil)}
 	return r
 }
 
@@ -118,7 +124,7 @@ func Skip(s scenarios.Scenario, reason string) Result {
 func NotRun(s scenarios.Scenario, reason string) Result {
 	r := resultOf(s)
 	r.Outcome = Unknown
-	r.Verdicts = []Verdict{{Check: "run", Outcome: Unknown, Want: "a history to judge", Got: reason}}
+	r.Verdicts = []Verdict{notRun.verdict().wants("a history to judge").unknown(reason)}
 	return r
 }
 

@@ -14,7 +14,7 @@ import (
 
 // story is a drill told by hand: a scenario and its history, to be changed by a
 // test before it is judged.
-type story struct {
+type script struct {
 	scenario scenarios.Scenario
 	meta     history.Meta
 	events   []history.Event
@@ -32,12 +32,12 @@ const (
 
 func sec(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-func (s *story) at(seconds float64, e history.Event) {
+func (s *script) at(seconds float64, e history.Event) {
 	e.At = sec(seconds)
 	s.events = append(s.events, e)
 }
 
-func (s *story) pod(seconds float64, kind history.Kind, name, node, owner string) {
+func (s *script) pod(seconds float64, kind history.Kind, name, node, owner string) {
 	e := history.Event{Kind: kind, Pod: "default/" + name, UID: "uid-" + name, Node: node, Owner: owner}
 	switch kind {
 	case history.PodPresent:
@@ -49,14 +49,14 @@ func (s *story) pod(seconds float64, kind history.Kind, name, node, owner string
 }
 
 // drop removes the events for which ok holds.
-func (s *story) drop(ok func(history.Event) bool) { s.events = slices.DeleteFunc(s.events, ok) }
+func (s *script) drop(ok func(history.Event) bool) { s.events = slices.DeleteFunc(s.events, ok) }
 
 func kind(k history.Kind) func(history.Event) bool {
 	return func(e history.Event) bool { return e.Kind == k }
 }
 
 // change edits every event of a kind.
-func (s *story) change(k history.Kind, edit func(*history.Event)) {
+func (s *script) change(k history.Kind, edit func(*history.Event)) {
 	for i := range s.events {
 		if s.events[i].Kind == k {
 			edit(&s.events[i])
@@ -65,7 +65,7 @@ func (s *story) change(k history.Kind, edit func(*history.Event)) {
 }
 
 // lose gives the queries of a target and mode in a time another fate.
-func (s *story) lose(target string, mode history.Mode, from, to float64, o history.Outcome) {
+func (s *script) lose(target string, mode history.Mode, from, to float64, o history.Outcome) {
 	for i, q := range s.queries {
 		if q.Target == target && q.Mode == mode && q.Intended >= sec(from) && q.Intended <= sec(to) {
 			s.queries[i].Outcome = o
@@ -73,7 +73,7 @@ func (s *story) lose(target string, mode history.Mode, from, to float64, o histo
 	}
 }
 
-func (s *story) ask(target string, mode history.Mode, rate int, from, to float64) {
+func (s *script) ask(target string, mode history.Mode, rate int, from, to float64) {
 	interval := time.Second / time.Duration(rate)
 	for at := sec(from); at < sec(to); at += interval {
 		s.queries = append(s.queries, history.Query{
@@ -82,7 +82,7 @@ func (s *story) ask(target string, mode history.Mode, rate int, from, to float64
 	}
 }
 
-func (s *story) probe(from, to float64) {
+func (s *script) probe(from, to float64) {
 	p := s.scenario.Probe
 	s.ask(history.Service, history.Fresh, p.Fresh, from, to)
 	s.ask(history.Service, history.Fixed, p.Fixed, from, to)
@@ -94,7 +94,7 @@ func (s *story) probe(from, to float64) {
 }
 
 // history puts the events in order and numbers them.
-func (s *story) history() history.History {
+func (s *script) history() history.History {
 	h := history.History{
 		Meta: s.meta, Events: slices.Clone(s.events), Queries: s.queries, Flows: s.flows,
 		Complete: s.cut == "", Damage: s.cut,
@@ -106,10 +106,10 @@ func (s *story) history() history.History {
 	return h
 }
 
-func (s *story) judge() Result { return Judge(s.scenario, s.history()) }
+func (s *script) judge() Result { return Judge(s.scenario, s.history()) }
 
 // arrange tells what a drill begins with: nodes, their roles and their pods.
-func (s *story) arrange() {
+func (s *script) arrange() {
 	s.at(0.1, history.Event{Kind: history.RunPhase, Key: "arrange"})
 	s.at(0.2, history.Event{Kind: history.NodeRole, Key: "victim", Node: victim, Instance: "i-a"})
 	s.at(0.3, history.Event{Kind: history.RunPhase, Key: "record"})
@@ -129,7 +129,7 @@ func (s *story) arrange() {
 }
 
 // restore tells how a drill ends, from the end of settling on.
-func (s *story) restore(seconds float64) {
+func (s *script) restore(seconds float64) {
 	s.at(seconds, history.Event{Kind: history.QueueDepth, Numbers: history.Numbers{history.Visible: s.undeleted(), history.Invisible: 0}})
 	s.at(seconds, history.Event{Kind: history.RunPhase, Key: "restore"})
 	// What putting back does to nodes and pods is not the handler's doing.
@@ -141,7 +141,7 @@ func (s *story) restore(seconds float64) {
 }
 
 // undeleted is how many of the messages that were put nobody has deleted.
-func (s *story) undeleted() float64 {
+func (s *script) undeleted() float64 {
 	left := 0
 	for _, e := range s.events {
 		switch e.Kind {
@@ -155,8 +155,8 @@ func (s *story) undeleted() float64 {
 }
 
 // drainStory is a spot notice handled as it should be. It passes.
-func drainStory() *story {
-	s := &story{
+func drainStory() *script {
+	s := &script{
 		scenario: scenarios.Scenario{
 			Name: "drain", Title: "A drain", Profile: "SPOT",
 			Nodes:  map[string]scenarios.Pick{"victim": {Capacity: "spot"}, "bystander": {Capacity: "spot"}},
@@ -206,8 +206,8 @@ func drainStory() *story {
 
 // incidentStory is a node taken with a DNS pod on it and nobody acting. It
 // passes: the outage is what its checks want.
-func incidentStory() *story {
-	s := &story{
+func incidentStory() *script {
+	s := &script{
 		scenario: scenarios.Scenario{
 			Name: "incident", Title: "An incident", Profile: "INCIDENT", Handler: scenarios.HandlerNone,
 			Nodes:  map[string]scenarios.Pick{"victim": {Capacity: "spot", Runs: "coredns"}},
@@ -244,19 +244,19 @@ func incidentStory() *story {
 }
 
 // only keeps one of the scenario's own checks.
-func (s *story) only(c scenarios.Check) { s.scenario.Checks = []scenarios.Check{c} }
+func (s *script) only(c scenarios.Check) { s.scenario.Checks = []scenarios.Check{c} }
 
 // expectation is what one check must find in a changed story.
 type expectation struct {
 	name  string
-	edit  func(*story)
+	edit  func(*script)
 	check string
 	want  Outcome
 	got   string // part of the verdict's Got
 	noise bool
 }
 
-func (x expectation) run(t *testing.T, tell func() *story) {
+func (x expectation) run(t *testing.T, tell func() *script) {
 	t.Helper()
 	t.Run(x.name, func(t *testing.T) {
 		t.Parallel()
@@ -265,7 +265,7 @@ func (x expectation) run(t *testing.T, tell func() *story) {
 			x.edit(s)
 		}
 		r := s.judge()
-		v := find(t, r, x.check)
+		v := named(t, r, x.check)
 		if v.Outcome != x.want || !strings.Contains(v.Got, x.got) || v.Noise != x.noise {
 			t.Errorf("%s: %s (noise %t), got %q; want %s (noise %t) with %q", v.Check, v.Outcome, v.Noise, v.Got, x.want, x.noise, x.got)
 		}
@@ -278,7 +278,7 @@ func (x expectation) run(t *testing.T, tell func() *story) {
 	})
 }
 
-func find(t *testing.T, r Result, check string) Verdict {
+func named(t *testing.T, r Result, check string) Verdict {
 	t.Helper()
 	for _, v := range r.Verdicts {
 		if v.Check == check {

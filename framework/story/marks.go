@@ -1,0 +1,141 @@
+package story
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+// MarkChange reports whether the event puts on or takes off a mark that the
+// handler's description names.
+func (st *Story) MarkChange(e history.Event) bool {
+	handler := st.History.Meta.Handler
+	switch e.Kind {
+	case history.NodeCordoned, history.NodeUncordoned:
+		return handler.Unschedulable
+	case history.NodeTainted, history.NodeUntainted:
+		return handler.Taint != "" && e.Key == handler.Taint
+	}
+	return false
+}
+
+// Marking reports whether the event puts on a mark that the handler's description
+// names.
+func (st *Story) Marking(e history.Event) bool {
+	return (e.Kind == history.NodeCordoned || e.Kind == history.NodeTainted) && st.MarkChange(e)
+}
+
+// MarkedAfter returns the first mark that the handler put on the node after the
+// notice.
+func (st *Story) MarkedAfter(node string, put history.Event) (history.Event, bool) {
+	return st.First(func(e history.Event) bool {
+		return e.Node == node && e.At >= put.At && st.Marking(e)
+	})
+}
+
+// MarksAfter is the set of marks on a node after these changes of them, and the
+// change that marked it.
+func (st *Story) MarksAfter(changes []history.Event) (marks map[string]bool, mark history.Event) {
+	marks = map[string]bool{}
+	for _, e := range changes {
+		name := "taint"
+		if e.Kind == history.NodeCordoned || e.Kind == history.NodeUncordoned {
+			name = "cordon"
+		}
+		if !st.Marking(e) {
+			delete(marks, name)
+			continue
+		}
+		if len(marks) == 0 {
+			mark = e
+		}
+		marks[name] = true
+	}
+	return marks, mark
+}
+
+// Signs are what shows that the handler drains the node, by name: its marks being
+// put on, and the event by which it announces a drain.
+func (st *Story) Signs(node string) map[string][]history.Event {
+	announces, gone := st.History.Meta.Handler.DrainEvent, st.Gone(node)
+	signs := map[string][]history.Event{}
+	for _, e := range st.Events {
+		switch {
+		case e.Node != node || e.At >= gone:
+		case st.Marking(e):
+			signs[string(e.Kind)] = append(signs[string(e.Kind)], e)
+		case announces != "" && e.Kind == history.ClusterEvent && e.Key == "Node" && e.Reason == announces:
+			signs[e.Reason] = append(signs[e.Reason], e)
+		}
+	}
+	return signs
+}
+
+// Most returns the sign that was given most often, the first by name among equals.
+func Most(signs map[string][]history.Event) (sign string, n int) {
+	for _, name := range slices.Sorted(maps.Keys(signs)) {
+		if len(signs[name]) > n {
+			sign, n = name, len(signs[name])
+		}
+	}
+	return sign, n
+}
+
+// DrainBegun returns the first sign of a drain on the node.
+func (st *Story) DrainBegun(node string) (first history.Event, ok bool) {
+	for _, events := range st.Signs(node) {
+		if !ok || events[0].At < first.At {
+			first, ok = events[0], true
+		}
+	}
+	return first, ok
+}
+
+// kubernetesTaint reports whether the taint is one that Kubernetes itself puts on
+// nodes.
+func kubernetesTaint(key string) bool {
+	return strings.HasPrefix(key, "node.kubernetes.io/") || strings.HasPrefix(key, "node.cloudprovider.kubernetes.io/")
+}
+
+// Touch reports whether by this event somebody other than Kubernetes interferes with
+// a node or the pods on it. Nodes may have taints of their own and pods may have been
+// evicted when recording starts; cordons and the handler's taint are never there
+// before a drill.
+func (st *Story) Touch(e history.Event) bool {
+	switch e.Kind {
+	case history.NodeCordoned, history.NodeDeleted:
+		return true
+	case history.NodeTainted:
+		return e.Key == st.History.Meta.Handler.Taint || e.At >= st.Begun && !kubernetesTaint(e.Key)
+	}
+	return st.Takes(e)
+}
+
+// Takes reports whether by this event somebody takes a pod away: an eviction, or
+// the deletion of one of the workload's pods without an eviction.
+func (st *Story) Takes(e history.Event) bool {
+	return st.Evicts(e) || e.Kind == history.PodTerminating && e.At >= st.Begun && st.unexcused[e.UID]
+}
+
+// Evicts reports whether the event is an eviction by the Eviction API during the
+// drill.
+func (st *Story) Evicts(e history.Event) bool {
+	return e.Kind == history.PodEvicted && e.Reason == "EvictionByEvictionAPI" && e.At >= st.Begun
+}
+
+// Touches are the interferences with a node while its instance is there.
+func (st *Story) Touches(node string) []history.Event {
+	gone := st.Gone(node)
+	return st.All(func(e history.Event) bool { return e.Node == node && e.At < gone && st.Touch(e) })
+}
+
+// KubernetesComponent reports whether the reporter's events appear on nodes whether
+// or not a handler acts. An event without a reporter proves nothing either.
+func KubernetesComponent(reporter string) bool {
+	return slices.Contains([]string{
+		"", "kubelet", "kube-proxy", "default-scheduler", "node-controller", "cloud-node-controller",
+		"cloud-node-lifecycle-controller", "cidrAllocator", "attachdetach-controller", "taint-eviction-controller",
+	}, reporter)
+}

@@ -1,0 +1,87 @@
+package story
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+// Node returns the cluster node that a name of the scenario stands for. If it is not
+// known, why says the reason.
+func (st *Story) Node(name string) (node, why string) {
+	role, ok := st.First(func(e history.Event) bool { return e.Kind == history.NodeRole && e.Key == name && e.Node != "" })
+	if !ok {
+		return "", fmt.Sprintf("the history does not say which node %q is", name)
+	}
+	if _, ok := st.First(func(e history.Event) bool { return e.Kind == history.NodePresent && e.Node == role.Node }); !ok {
+		return "", fmt.Sprintf("%s (%s) was not seen in the cluster", role.Node, name)
+	}
+	return role.Node, ""
+}
+
+// Role returns the scenario's name for a node, or "".
+func (st *Story) Role(node string) string {
+	for _, e := range st.AllOf(history.NodeRole) {
+		if e.Node == node {
+			return e.Key
+		}
+	}
+	return ""
+}
+
+// Noticed returns the node behind a name, and the notice that named it.
+func (st *Story) Noticed(name, notice string) (node string, put history.Event, why string) {
+	if node, why = st.Node(name); why != "" {
+		return "", put, why
+	}
+	put, ok := st.First(func(e history.Event) bool {
+		return e.Kind == history.NoticePut && e.Key == notice && e.Node == node
+	})
+	if !ok {
+		return "", put, fmt.Sprintf("notice %q was never put for %s (%s)", notice, node, name)
+	}
+	return node, put, ""
+}
+
+// Deadlined is Noticed for a notice that must have a deadline, put.Until.
+func (st *Story) Deadlined(name, notice string) (node string, put history.Event, why string) {
+	node, put, why = st.Noticed(name, notice)
+	if why == "" && (put.Until == nil || *put.Until <= put.At) {
+		why = "the notice was put without a deadline"
+	}
+	return node, put, why
+}
+
+// Gone is when the node's instance was taken; the end of the drill if it never was.
+// What happens to the node later is not the handler's doing.
+func (st *Story) Gone(node string) time.Duration {
+	if e, ok := st.Reclaimed(node); ok {
+		return e.At
+	}
+	return st.End
+}
+
+// Reclaimed returns the event by which the node's instance was taken.
+func (st *Story) Reclaimed(node string) (history.Event, bool) {
+	return st.First(func(e history.Event) bool { return e.Kind == history.Reclaimed && e.Node == node })
+}
+
+// Causes are what calls for a drain of the node: the notices that name it, the
+// messages whose body does, and a disruption of the DNS pods on it.
+func (st *Story) Causes(node string) []history.Event {
+	naming := map[string]bool{}
+	for _, step := range st.Scenario.Steps {
+		if m := step.Message; m != nil {
+			for name := range st.Scenario.Nodes {
+				if n, why := st.Node(name); why == "" && n == node && m.Names(name) {
+					naming[m.Name] = true
+				}
+			}
+		}
+	}
+	return st.All(func(e history.Event) bool {
+		return e.Kind == history.NoticePut && e.Node == node || e.Kind == history.MessagePut && naming[e.Key] ||
+			e.Kind == history.DNSDisrupted && e.Node == node
+	})
+}

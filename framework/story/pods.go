@@ -1,0 +1,141 @@
+package story
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+// Pod is what the history shows of one pod: all events with its UID.
+type Pod struct {
+	Events []history.Event // in order of time, never empty
+}
+
+// First returns the pod's first event that ok accepts.
+func (p Pod) First(ok func(history.Event) bool) (history.Event, bool) {
+	if i := slices.IndexFunc(p.Events, ok); i >= 0 {
+		return p.Events[i], true
+	}
+	return history.Event{}, false
+}
+
+// FirstOf returns the pod's first event of any of the kinds.
+func (p Pod) FirstOf(kinds ...history.Kind) (history.Event, bool) {
+	return p.First(func(e history.Event) bool { return slices.Contains(kinds, e.Kind) })
+}
+
+// Name is the pod's namespace/name.
+func (p Pod) Name() string { return p.Events[0].Pod }
+
+// UID is the pod's.
+func (p Pod) UID() string { return p.Events[0].UID }
+
+// Controller is the kind/name of the pod's controller, or "".
+func (p Pod) Controller() string { return p.Events[0].Owner }
+
+// Since is when the pod was first seen; 0 if it existed when recording started.
+func (p Pod) Since() time.Duration {
+	if p.Events[0].Kind == history.PodPresent {
+		return 0
+	}
+	return p.Events[0].At
+}
+
+// Node is the node that the pod is or was on, or "".
+func (p Pod) Node() string {
+	for _, e := range p.Events {
+		if e.Node != "" {
+			return e.Node
+		}
+	}
+	return ""
+}
+
+// Arrived returns the first event that shows the pod on the node.
+func (p Pod) Arrived(node string) (history.Event, bool) {
+	return p.First(func(e history.Event) bool { return e.Node == node && e.Kind != history.PodDeleted })
+}
+
+// Deleted returns the event by which the pod was gone from the API.
+func (p Pod) Deleted() (history.Event, bool) { return p.FirstOf(history.PodDeleted) }
+
+// Terminating returns the event by which the pod began to terminate.
+func (p Pod) Terminating() (history.Event, bool) { return p.FirstOf(history.PodTerminating) }
+
+// Stopped returns the event by which the pod's containers had ended, or if that was
+// not seen, by which the pod was gone.
+func (p Pod) Stopped() (history.Event, bool) {
+	return p.FirstOf(history.PodExited, history.PodDeleted)
+}
+
+// On reports whether the pod was on the node at that time.
+func (p Pod) On(node string, at time.Duration) bool {
+	arrived, ok := p.Arrived(node)
+	if !ok || arrived.At > at {
+		return false
+	}
+	deleted, ok := p.Deleted()
+	return !ok || deleted.At > at
+}
+
+// Evictable reports whether a drain has to move the pod.
+func (p Pod) Evictable() bool { return history.Evictable(p.Events) }
+
+// Number is a figure that the history gave the pod when it first reported it.
+func (p Pod) Number(name history.Number) float64 { return p.Events[0].Numbers[name] }
+
+// In reports whether the pod goes by this name in the scenario's workload.
+func (p Pod) In(group string) bool { return p.Events[0].Key == group }
+
+// criticalPriority is where the system's own priority classes begin.
+const criticalPriority = 2_000_000_000
+
+// Critical reports whether the pod has one of the system's priority classes.
+func (p Pod) Critical() bool { return p.Number(history.Priority) >= criticalPriority }
+
+// Of reports whether the pod belongs to the Deployment NAMESPACE/NAME.
+func (p Pod) Of(deployment string) bool {
+	namespace, name, _ := strings.Cut(deployment, "/")
+	_, ok := p.First(func(e history.Event) bool {
+		set, found := strings.CutPrefix(e.Owner, "ReplicaSet/"+name+"-")
+		return found && !strings.Contains(set, "-") && strings.HasPrefix(e.Pod, namespace+"/")
+	})
+	return ok
+}
+
+// ToLeave are the evictable pods that were on the node at that time.
+func (st *Story) ToLeave(node string, at time.Duration) []Pod {
+	var out []Pod
+	for _, p := range st.Pods {
+		if p.On(node, at) && p.Evictable() {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// ToDrain are the pods that a drain for the notice has to move: the evictable ones
+// that were on the node when the notice was put, and those that came before the
+// handler marked the node.
+func (st *Story) ToDrain(node string, put history.Event) []Pod {
+	out := st.ToLeave(node, put.At)
+	mark, ok := st.MarkedAfter(node, put)
+	for _, p := range st.Pods {
+		if came, there := p.Arrived(node); ok && there && came.At > put.At && came.At < mark.At && p.Evictable() {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// PodAt returns the pod with an IP; the last one if several had it in turn.
+func (st *Story) PodAt(ip string) *Pod {
+	for _, p := range slices.Backward(st.Pods) {
+		if _, ok := p.First(func(e history.Event) bool { return e.IP == ip }); ok {
+			return &p
+		}
+	}
+	return nil
+}

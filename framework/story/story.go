@@ -1,0 +1,129 @@
+// Package story reads a drill's history: when the drill began and ended, which node
+// plays which role, what became of each pod, and what the handler did to which node.
+// Verdicts and timelines both read a history through it, so that they cannot
+// contradict each other. It judges nothing.
+package story
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// Story is a drill as its history shows it.
+type Story struct {
+	Scenario scenarios.Scenario
+	History  history.History
+	// Events are those of the drill itself in order of time: what happens after
+	// Restore begins is the harness's doing, and what happens to drills that were
+	// played at the same time is theirs.
+	Events []history.Event
+	// Begun is when the steps begin; what was found before is not the drill's. It is
+	// the largest Duration if they never begin.
+	Begun time.Duration
+	// End is when the cluster begins to be restored; the largest Duration if never.
+	End time.Duration
+	// Last is when the last event was recorded.
+	Last time.Duration
+	// Observed is up to when the absence of an event means that it did not happen:
+	// the end, or the first error of the harness.
+	Observed time.Duration
+	// Pods are all pods of the drill's events, in order of their first event.
+	Pods []Pod
+
+	// unexcused are the workload's pods that a drain has to move, by UID, without
+	// those that Kubernetes says were evicted or disrupted for another reason: the
+	// DisruptionTarget condition.
+	unexcused map[string]bool
+}
+
+// Read reads the history of a scenario that was played.
+func Read(s scenarios.Scenario, h history.History) *Story {
+	st := &Story{Scenario: s, History: h, Begun: math.MaxInt64, End: math.MaxInt64, unexcused: map[string]bool{}}
+	for _, e := range h.Events {
+		st.Last = max(st.Last, e.At)
+		switch {
+		case history.Steps.BegunBy(e):
+			st.Begun = min(st.Begun, e.At)
+		case history.Restore.BegunBy(e):
+			st.End = min(st.End, e.At)
+		}
+	}
+	st.Observed = min(st.End, st.Last)
+	for _, e := range h.Events {
+		if e.Kind == history.RunError {
+			st.Observed = min(st.Observed, e.At)
+		}
+	}
+	for _, e := range history.Own(h.Events) {
+		if e.At < st.End {
+			st.Events = append(st.Events, e)
+		}
+	}
+	slices.SortStableFunc(st.Events, func(a, b history.Event) int { return cmp.Compare(a.At, b.At) })
+	for _, group := range history.Pods(st.Events) {
+		st.Pods = append(st.Pods, Pod{group})
+	}
+	for _, p := range st.Pods {
+		_, excused := p.First(func(e history.Event) bool { return e.Kind == history.PodEvicted })
+		st.unexcused[p.UID()] = !excused && p.Evictable() && slices.ContainsFunc(s.Workload.Groups(), p.In)
+	}
+	return st
+}
+
+// First returns the first of the drill's events that ok accepts.
+func (st *Story) First(ok func(history.Event) bool) (history.Event, bool) {
+	if i := slices.IndexFunc(st.Events, ok); i >= 0 {
+		return st.Events[i], true
+	}
+	return history.Event{}, false
+}
+
+// FirstOf returns the first of the drill's events of a kind.
+func (st *Story) FirstOf(kind history.Kind) (history.Event, bool) {
+	return st.First(func(e history.Event) bool { return e.Kind == kind })
+}
+
+// All returns the drill's events that ok accepts.
+func (st *Story) All(ok func(history.Event) bool) []history.Event {
+	var out []history.Event
+	for _, e := range st.Events {
+		if ok(e) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// AllOf returns the drill's events of any of the kinds.
+func (st *Story) AllOf(kinds ...history.Kind) []history.Event {
+	return st.All(func(e history.Event) bool { return slices.Contains(kinds, e.Kind) })
+}
+
+// Started is when the fault began: when the first notice or message was put, when
+// CoreDNS was disrupted, or a node was taken without a notice.
+func (st *Story) Started() (time.Duration, bool) {
+	unannounced := slices.ContainsFunc(st.Scenario.Steps, func(step scenarios.Step) bool { return step.Reclaim != nil && step.Reclaim.At == "" })
+	e, ok := st.First(func(e history.Event) bool {
+		switch e.Kind {
+		case history.NoticePut, history.MessagePut, history.DNSDisrupted:
+			return true
+		}
+		return e.Kind == history.Reclaimed && unannounced
+	})
+	return e.At, ok
+}
+
+// Unseen is the reason why something that would have to show by then is unknown: the
+// recording ends before. It is empty if the recording goes on until then.
+func (st *Story) Unseen(until time.Duration) string {
+	if st.Observed >= until {
+		return ""
+	}
+	return fmt.Sprintf("not by +%s, and the recording ends there", history.Seconds(st.Observed))
+}

@@ -1,0 +1,132 @@
+package verdict
+
+import "fmt"
+
+// ID identifies a kind of check. IDs are stable: scenarios, reports, JUnit properties
+// and mutants name checks by them. A check that scenarios have is named as there.
+type ID string
+
+// Kind describes a kind of check.
+type Kind struct {
+	ID ID
+	// Title is the name of its verdicts; each %s stands for a subject, such as a node.
+	Title string
+	// Requires is what it requires, in one sentence.
+	Requires string
+	// Fix is what to do if it does not pass.
+	Fix string
+	// Look is where a report shows more of what it found.
+	Look Look
+}
+
+// Look is a place in a report.
+type Look struct {
+	// Lane is the part of the drill's timeline; empty if none shows it.
+	Lane Lane
+	// Text says what to look for.
+	Text string
+}
+
+// Lane identifies a part of a drill's timeline.
+type Lane string
+
+// The lanes that verdicts point to.
+const (
+	LaneHandler   Lane = "handler"   // what went between the handler and the queue, and its events
+	LaneNode      Lane = "node"      // marks, readiness and loss of nodes
+	LanePods      Lane = "pods"      // the workload's pods
+	LaneEndpoints Lane = "endpoints" // the addresses of kube-dns
+	LaneDNS       Lane = "dns"       // the prober's queries
+)
+
+// check is a kind of check with its judge. Only one of the functions is set.
+type check struct {
+	Kind
+	// judge judges a check of a scenario; value is its parameters.
+	judge func(j judge, v Verdict, value any) Verdict
+	// always judges a check that every drill must keep. It reports false if the check
+	// does not apply to the drill.
+	always func(j judge, v Verdict) (Verdict, bool)
+}
+
+// by makes a judge of a check with parameters of type C.
+func by[C any](judgeIt func(judge, Verdict, C) Verdict) func(judge, Verdict, any) Verdict {
+	return func(j judge, v Verdict, value any) Verdict {
+		c, ok := value.(C)
+		if !ok {
+			return v.unknown(fmt.Sprintf("its parameters are a %T", value))
+		}
+		return judgeIt(j, v, c)
+	}
+}
+
+// everywhere makes a judge of a check that applies to every drill.
+func everywhere(judgeIt func(judge, Verdict) Verdict) func(judge, Verdict) (Verdict, bool) {
+	return func(j judge, v Verdict) (Verdict, bool) { return judgeIt(j, v), true }
+}
+
+// probed makes a judge of a check that applies to drills with a prober.
+func probed(judgeIt func(judge, Verdict) Verdict) func(judge, Verdict) (Verdict, bool) {
+	return func(j judge, v Verdict) (Verdict, bool) {
+		if j.Scenario.Probe == nil {
+			return v, false
+		}
+		return judgeIt(j, v), true
+	}
+}
+
+// verdict is a verdict of this check that has no outcome yet.
+func (c check) verdict() Verdict { return Verdict{ID: c.ID, Check: c.Title} }
+
+// wants says what the verdict's check requires here, and of which subjects.
+func (v Verdict) wants(want string, subjects ...any) Verdict {
+	v.Check, v.Want = fmt.Sprintf(v.Check, subjects...), want
+	return v
+}
+
+// Kinds lists every kind of check: those of scenarios, and those that every drill is
+// judged by.
+func Kinds() []Kind {
+	var kinds []Kind
+	for _, c := range catalogue() {
+		kinds = append(kinds, c.Kind)
+	}
+	return kinds
+}
+
+// KindOf returns the kind of check with that ID.
+func KindOf(id ID) (Kind, bool) {
+	c, ok := find(id)
+	return c.Kind, ok
+}
+
+func find(id ID) (check, bool) {
+	for _, c := range catalogue() {
+		if c.ID == id {
+			return c, true
+		}
+	}
+	return check{}, false
+}
+
+// Those that stand in for a drill without a verdict of its own.
+var (
+	applies = check{Kind: Kind{
+		ID: "applies", Title: "applies",
+		Requires: "The drill can be played with this handler on this machine; otherwise it is skipped.",
+		Fix:      "if the handler has the feature, name it under features in its description; if something is missing on this machine, the reason names it",
+		Look:     Look{Text: "the reason beside the clause, and the handler's description"},
+	}}
+	notRun = check{Kind: Kind{
+		ID: "run", Title: "run",
+		Requires: "The drill was played and left a history.",
+		Fix:      "the reason says why there is no history: fix that, and play the drill again; spotdrill doctor checks this machine",
+		Look:     Look{Text: "the console's output of the run"},
+	}}
+	unknownCheck = check{Kind: Kind{
+		ID: "unknownCheck", Title: "unknown check",
+		Requires: "Every check of the scenario is one that this version can evaluate.",
+		Fix:      "judge the history with the version of spotdrill that played it, or with a newer one",
+		Look:     Look{Text: "the scenario's file beside the history"},
+	}}
+)

@@ -1,0 +1,116 @@
+package verdict
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+var checkNotRestarted = check{
+	Kind: Kind{
+		ID: "notRestarted", Title: "handler not restarted",
+		Requires: "The handler's pods stay, and none of their containers ends or starts again.",
+		Fix:      "look in handler.log for the panic or the failed probe; what cannot be parsed must be an error that is handled, not an exit",
+		Look:     Look{Text: "handler.log, its last lines before the restart, and state/ beside it"},
+	},
+	judge: by(judge.notRestarted),
+}
+
+func (j judge) notRestarted(v Verdict, _ scenarios.NotRestarted) Verdict {
+	deployment := j.History.Meta.Handler.Deployment
+	v = v.wants("the handler's pods there throughout, no container ended or started again")
+	if deployment == "" {
+		return v.unknown("the history does not say where the handler runs")
+	}
+	ends := []history.Kind{history.PodRestarted, history.PodExited, history.PodTerminating, history.PodDeleted, history.PodCreated}
+	var bad []history.Event
+	pods := 0
+	for _, p := range j.Pods {
+		if !p.Of(deployment) {
+			continue
+		}
+		pods++
+		for _, e := range p.Events {
+			if e.At >= j.Begun && slices.Contains(ends, e.Kind) {
+				bad = append(bad, e)
+			}
+		}
+	}
+	switch {
+	case len(bad) > 0:
+		got := fmt.Sprintf("%s: %s", bad[0].Pod, describe(bad))
+		if code, ok := bad[0].Numbers[history.ExitCode]; ok {
+			got += fmt.Sprintf(" (%s, exit code %.0f)", bad[0].Reason, code)
+		}
+		return v.fail(got, capped(bad)...)
+	case pods == 0:
+		return v.unknown("no pod of " + deployment + " was seen")
+	case j.Unseen(j.End) != "":
+		return v.unknown("not restarted: " + j.Unseen(j.End))
+	}
+	return v.pass(fmt.Sprintf("%d pods, none restarted", pods))
+}
+
+var checkMidDrain = check{
+	Kind: Kind{
+		ID: "midDrain", Title: "%s in the middle of the drain of %s",
+		Requires: "The handler was disturbed when the drain had begun and pods were still on the node; otherwise surviving it proves nothing.",
+		Fix:      "the drain was over, or had not begun, when the handler was disturbed: play the drill again; if it stays so, the handler drains faster than this clause can see",
+		Look:     Look{Lane: LaneHandler, Text: "the lanes Handler and Pods: when the handler was disturbed, and which pods were left then"},
+	},
+	judge: by(judge.midDrain),
+}
+
+func (j judge) midDrain(v Verdict, c scenarios.MidDrain) Verdict {
+	v = v.wants("the handler disturbed once the drain had begun, and before the last pod was gone", c.Disturbance, c.Node)
+	node, why := j.Node(c.Node)
+	if why != "" {
+		return v.unknown(why)
+	}
+	done := j.All(func(e history.Event) bool { return e.Kind == history.HandlerDisturbed && e.Key == c.Disturbance })
+	if len(done) == 0 {
+		return v.unknown(fmt.Sprintf("disturbance %q never began", c.Disturbance))
+	}
+	at := done[0]
+	if why := j.withoutEffect(done); why != "" {
+		return v.unknown(why, at)
+	}
+	begun, ok := j.DrainBegun(node)
+	if !ok || begun.At > at.At {
+		return v.unknown("no drain of "+node+" had begun", at)
+	}
+	left := 0
+	for _, p := range j.ToLeave(node, begun.At) {
+		if gone, ok := p.Deleted(); !ok || gone.At > at.At {
+			left++
+		}
+	}
+	v.Numbers = map[string]float64{"left": float64(left), "into_drain_seconds": (at.At - begun.At).Seconds()}
+	if left == 0 {
+		return v.unknown("no pod was left on "+node+" that a drain has to move", begun, at)
+	}
+	return v.pass(fmt.Sprintf("%s into the drain, with %d pods left", history.Seconds(at.At-begun.At), left), begun, at)
+}
+
+// withoutEffect says why a disturbance of the handler's pods did nothing to it, or
+// "".
+func (j judge) withoutEffect(done []history.Event) string {
+	if done[0].Reason == string(history.CutOffHandler) {
+		left, ok := j.First(func(e history.Event) bool { return e.Kind == history.HandlerLeftAlone && e.Key == done[0].Key })
+		if !ok || left.Numbers[history.Dropped] == 0 {
+			return "not a packet of the handler's was dropped"
+		}
+		return ""
+	}
+	for _, was := range done {
+		_, ok := j.First(func(e history.Event) bool {
+			return e.At >= was.At && e.UID == was.UID && slices.Contains([]history.Kind{history.PodRestarted, history.PodExited, history.PodTerminating, history.PodDeleted}, e.Kind)
+		})
+		if !ok {
+			return was.Pod + " went on as before"
+		}
+	}
+	return ""
+}
