@@ -2,6 +2,7 @@ package reports
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/verdict"
+	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 //go:embed page
@@ -78,10 +80,9 @@ type matrixCell struct {
 
 // trouble is a scenario that did not pass, told in one sentence.
 type trouble struct {
-	ID, Scenario string
+	Anchor, Scenario string
 	verdict.Verdict
 	More int // verdicts other than a pass besides this one
-	Look lookAt
 }
 
 // dnsRow is what DNS lost in a scenario.
@@ -211,7 +212,7 @@ func (r *Report) troubles() []trouble {
 	var out []trouble
 	for _, e := range r.notPassed() {
 		o := e.Outcome.Known()
-		t := trouble{ID: anchor(e), Scenario: e.Scenario, Verdict: verdict.Verdict{Outcome: o, Check: "run", Got: "no check was evaluated"}, More: -1}
+		t := trouble{Anchor: anchor(e), Scenario: e.Scenario, Verdict: verdict.NotRun(scenarios.Scenario{}, "no check was evaluated").Verdicts[0], More: -1}
 		for _, v := range e.Verdicts {
 			if v.Outcome.Known() == verdict.Pass {
 				continue
@@ -221,7 +222,6 @@ func (r *Report) troubles() []trouble {
 			}
 		}
 		t.More = max(0, t.More)
-		t.Look = lookFor(t.Verdict)
 		out = append(out, t)
 	}
 	return out
@@ -264,52 +264,19 @@ func (r *Report) dnsRows() []dnsRow {
 	return rows
 }
 
-// lookAt says where a reader finds more on a check's finding.
-type lookAt struct {
-	lane string // of the timeline
-	Text string
-}
-
-// lookFor finds by a check's name where to look; the names are those of package
-// verdict, which start with what they check. What a check could not be evaluated
-// for is the premise that its finding starts with.
-func lookFor(v verdict.Verdict) lookAt {
-	check := v.Check
-	if premise, _, ok := strings.Cut(v.Got, ":"); ok && v.Outcome.Known() == verdict.Unknown && slices.Contains([]string{"prober", "control", "baseline"}, premise) {
-		check = premise
-	}
-	for _, l := range []struct {
-		prefix string
-		lookAt
-	}{
-		{"marked", lookAt{laneNode, "the lanes Handler and Node: was the message received, and what came after it? Then handler.log"}},
-		{"drained", lookAt{lanePods, "the lane Pods: which one stayed, and was it evicted at all? Then PodDisruptionBudgets and handler.log"}},
-		{"daemon pods", lookAt{lanePods, "the lane Pods: who ended a pod that a drain must leave? Then handler.log"}},
-		{"deleted", lookAt{laneHandler, "the lane Handler: received and never deleted, or never received? Then handler.log"}},
-		{"untouched", lookAt{laneNode, "the lane Node: what was done, and after which notice? Then handler.log"}},
-		{"reserved nodes", lookAt{laneNode, "the lane Node: what was done, and after which notice? Then handler.log"}},
-		{"no node touched", lookAt{laneNode, "the lane Node: what was done, and after which notice? Then handler.log"}},
-		{"no eviction", lookAt{lanePods, "the lane Pods: who was evicted? Then handler.log"}},
-		{"event on", lookAt{laneHandler, "the lane Handler: what the handler said of the node, and when"}},
-		{"dns", lookAt{laneDNS, "the lane DNS answers: where the window opens, and what the endpoint and CoreDNS lanes show just before"}},
-		{"endpoint", lookAt{laneEndpoints, "the lane kube-dns endpoints: when the address left, and who noticed"}},
-		{"control", lookAt{laneDNS, "the control below the DNS answers: this machine was too busy to measure; repeat with less beside it"}},
-		{"prober", lookAt{laneDNS, "the queries that never left (amber): this machine was too busy to measure; repeat with less beside it"}},
-		{"baseline", lookAt{laneDNS, "the DNS answers before the notice: losses after a fault prove nothing where there were some before"}},
-	} {
-		if strings.HasPrefix(check, l.prefix) {
-			return l.lookAt
-		}
-	}
-	return lookAt{Text: "what the harness itself said: the note, the console's output and the files of the drill"}
+// Look says where a reader finds out more; a report of an earlier version may not have
+// the check's kind.
+func (t trouble) Look() string {
+	return cmp.Or(t.Kind().Look.Text, "the verdict's evidence in the drill's history.jsonl")
 }
 
 // Href is where a trouble's evidence is on the page.
 func (t trouble) Href() string {
-	if t.Look.lane == "" {
-		return "#" + t.ID
+	lane := t.Kind().Look.Lane
+	if lane == "" {
+		return "#" + t.Anchor
 	}
-	return "#" + t.ID + "-" + t.Look.lane
+	return "#" + t.Anchor + "-" + string(lane)
 }
 
 // anchor is an entry's id on the page.

@@ -21,7 +21,7 @@ const columns = 240
 // streamPart is a stream's row: what was asked, what of it was lost, and what
 // never left, as outlines over the axis in milliseconds.
 type streamPart struct {
-	timeline.Stream
+	timeline.AnswerRow
 	Height         int
 	Sent           string // path data of what was asked
 	Broken, Held   string // path data of what was lost, and of what never left
@@ -30,8 +30,8 @@ type streamPart struct {
 	Share, Latency string
 }
 
-func newStreamPart(t *timeline.Timeline, s timeline.Stream) streamPart {
-	p := streamPart{Stream: s, Height: streamHeight, Share: share(s.Measured)}
+func newStreamPart(t *timeline.Timeline, s timeline.AnswerRow) streamPart {
+	p := streamPart{AnswerRow: s, Height: streamHeight, Share: share(s.Measured)}
 	if s.Measured.P99 > 0 {
 		p.Latency = fmt.Sprintf("p50 %.1f ms, p99 %.1f ms", s.Measured.P50.Seconds()*1000, s.Measured.P99.Seconds()*1000)
 	}
@@ -53,7 +53,7 @@ const windowsMax = 200
 
 // asked draws how many queries were sent, and returns how many are usual in a
 // bin: the median of the columns.
-func (p *streamPart) asked(t *timeline.Timeline, s timeline.Stream) float64 {
+func (p *streamPart) asked(t *timeline.Timeline, s timeline.AnswerRow) float64 {
 	per := max(1, (len(s.Bins)+columns-1)/columns)
 	var counts []float64
 	for i := 0; i < len(s.Bins); i += per {
@@ -90,7 +90,7 @@ func (p *streamPart) asked(t *timeline.Timeline, s timeline.Stream) float64 {
 
 // lost draws each bin with a loss, from the base up, and each with queries that
 // never left, from the top down. Neighbours of one height are one shape.
-func (p *streamPart) lost(t *timeline.Timeline, s timeline.Stream, usual float64) {
+func (p *streamPart) lost(t *timeline.Timeline, s timeline.AnswerRow, usual float64) {
 	var lost, unsent, bins strings.Builder
 	fmt.Fprintf(&bins, "%s,%s", axisTime(t, t.From), width(s.Width))
 	height := func(n int) int {
@@ -137,7 +137,7 @@ type fallPart struct {
 }
 
 type fallRow struct {
-	timeline.Step
+	timeline.Station
 	Took  string // since the notice
 	Place float64
 	At    string // on the timeline's axis
@@ -170,7 +170,7 @@ func newFallPart(t *timeline.Timeline, w timeline.Waterfall) fallPart {
 		p.Share = took(w.Queue)
 	}
 	for _, s := range w.Steps {
-		row := fallRow{Step: s, Took: "not seen"}
+		row := fallRow{Station: s, Took: "not seen"}
 		if s.Seen {
 			row.Took, row.Place, row.At = took(s.After), logPlace(s.After, whole), axisTime(t, s.At)
 			row.Late = w.Deadline > 0 && s.At > w.Deadline

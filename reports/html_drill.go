@@ -15,19 +15,12 @@ import (
 	"github.com/spotdrill/spotdrill/reports/timeline"
 )
 
-// Ids of lanes on the page, after the drill's own.
-const (
-	laneNode      = "node"
-	lanePods      = "pods"
-	laneHandler   = "handler"
-	laneEndpoints = "endpoints"
-	laneDNS       = "dns"
-)
-
+// laneID is the id of a lane on the page, after the drill's own.
 func laneID(name string) string {
 	return map[string]string{
-		timeline.Notices: "notice", timeline.Handler: laneHandler, timeline.Nodes: laneNode, timeline.Pods: lanePods,
-		timeline.Endpoints: laneEndpoints, timeline.CoreDNS: "coredns", timeline.Answers: laneDNS,
+		timeline.Notices: "notice", timeline.Handler: string(verdict.LaneHandler), timeline.Nodes: string(verdict.LaneNode),
+		timeline.Pods: string(verdict.LanePods), timeline.Endpoints: string(verdict.LaneEndpoints), timeline.CoreDNS: "coredns",
+		timeline.Answers: string(verdict.LaneDNS),
 	}[name]
 }
 

@@ -51,7 +51,7 @@ func (p played) entry(t testing.TB) Entry {
 	}
 	s.Probe = &scenarios.Probe{Fresh: p.rate, Fixed: p.rate / 2, Control: p.rate / 5}
 	h := p.history(s)
-	return NewEntry(verdict.Judge(s, h), h)
+	return NewEntry(verdict.Judge(s, h))
 }
 
 func (p played) history(s scenarios.Scenario) history.History {
@@ -246,7 +246,7 @@ func TestAMillionQueriesMakeASmallPage(t *testing.T) {
 	}
 	result := verdict.Judge(s, h)
 	start := time.Now()
-	r := aRun(NewEntry(result, h))
+	r := aRun(NewEntry(result))
 	page := render(t, "million", r)
 	took := time.Since(start)
 	t.Logf("%d queries: %d bytes in %s", len(h.Queries), len(page), took)

@@ -89,7 +89,7 @@ func judgeAttempt(run, dir string) (Entry, history.Meta, error) {
 	if err != nil {
 		return Entry{}, history.Meta{}, err
 	}
-	e := NewEntry(verdict.Judge(s, h), h)
+	e := NewEntry(verdict.Judge(s, h))
 	e.History = Folder{Path: run}.Relative(dir)
 	if n := len(h.Events); n > 0 {
 		e.Measured = Seconds(h.Events[n-1].At)

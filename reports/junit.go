@@ -68,7 +68,7 @@ type junitSkipped struct {
 // WriteJUnit writes the report as JUnit XML: a suite for each profile, a test
 // case for each scenario. A Fail is a failure, an Unknown an error, so that
 // neither goes green. Measured numbers are properties of their test case, named
-// check/number. It keeps to the schema of Jenkins' xUnit plugin, junit-10, but
+// check/number, and the ID of each check is check/id. It keeps to the schema of Jenkins' xUnit plugin, junit-10, but
 // for these: there only suites have properties, while pytest and Maven write
 // them at test cases too, and readers take them.
 func (r *Report) WriteJUnit(w io.Writer) error {
@@ -102,7 +102,7 @@ func (r *Report) WriteJUnit(w io.Writer) error {
 }
 
 func (r *Report) junitCase(e Entry) junitCase {
-	c := junitCase{Name: e.Scenario, Class: r.Handler.Name + "." + e.Profile, Time: junitTime(time.Duration(e.Measured)), Properties: numbersOf(e)}
+	c := junitCase{Name: e.Scenario, Class: r.Handler.Name + "." + e.Profile, Time: junitTime(time.Duration(e.Measured)), Properties: propertiesOf(e)}
 	switch e.Outcome {
 	case verdict.Pass:
 	case verdict.Skipped:
@@ -115,10 +115,12 @@ func (r *Report) junitCase(e Entry) junitCase {
 	return c
 }
 
-// numbersOf are what the checks of a scenario measured, nil where nothing.
-func numbersOf(e Entry) *junitProperties {
+// propertiesOf are the IDs of an entry's checks, what they measured, and the ways of
+// its notices; nil if there are none.
+func propertiesOf(e Entry) *junitProperties {
 	var properties []junitProperty
 	for _, v := range e.Verdicts {
+		properties = append(properties, junitProperty{printable(v.Check + "/id"), string(v.ID)})
 		for _, name := range sortedKeys(v.Numbers) {
 			properties = append(properties, junitProperty{
 				printable(v.Check + "/" + name), strconv.FormatFloat(v.Numbers[name], 'f', -1, 64),

@@ -142,10 +142,13 @@ type cited struct {
 	line string
 }
 
-// NewEntry prepares a result for the reports. Of the history it keeps the events
-// that verdicts cite and what the timeline shows; a drill that left none passes
-// the zero value.
-func NewEntry(r verdict.Result, h history.History) Entry {
+// NewEntry prepares a result for the reports. Of its story it keeps the events that
+// verdicts cite and what the timeline shows.
+func NewEntry(r verdict.Result) Entry {
+	var h history.History
+	if r.Story != nil {
+		h = r.Story.History
+	}
 	evidence := map[int]cited{}
 	for _, v := range r.Verdicts {
 		for _, seq := range v.Evidence {
@@ -157,7 +160,8 @@ func NewEntry(r verdict.Result, h history.History) Entry {
 			evidence[e.Seq] = cited{e.At, eventLine(e)}
 		}
 	}
-	e := Entry{Result: r, Attempts: max(1, r.Attempt), evidence: evidence, timeline: timeline.New(r, h), rights: rightsOf(h)}
+	e := Entry{Result: r, Attempts: max(1, r.Attempt), evidence: evidence, timeline: timeline.New(r), rights: rightsOf(h)}
+	e.Story = nil // the report would hold every event of the run
 	e.Waterfalls = waterfalls(e.timeline)
 	if r.Outcome.Known() == verdict.Fail {
 		e.Deviation = strings.TrimSpace(r.Handler.Deviations[r.Scenario])

@@ -151,7 +151,7 @@ func TestADocumentedDeviationStandsBesideTheFailure(t *testing.T) {
 		{"garbage-is-deleted", verdict.Unknown, ""}, // which says nothing of the handler
 		{"another", verdict.Fail, ""},
 	} {
-		e := NewEntry(verdict.Result{Scenario: c.scenario, Outcome: c.outcome, Handler: known}, history.History{})
+		e := NewEntry(verdict.Result{Scenario: c.scenario, Outcome: c.outcome, Handler: known})
 		if e.Deviation != c.want {
 			t.Errorf("%s, %s: %q, want %q", c.scenario, c.outcome, e.Deviation, c.want)
 		}

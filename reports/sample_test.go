@@ -9,6 +9,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -59,7 +60,7 @@ func passed() Entry {
 		},
 		Outcome: verdict.Pass,
 		Verdicts: []verdict.Verdict{{
-			Check: "dns window (fresh)", Outcome: verdict.Pass, Want: "the longest window of lost queries at least 200ms and at most 10s long",
+			ID: "dnsWindow", Subject: "fresh", Check: "dns window (fresh)", Outcome: verdict.Pass, Want: "the longest window of lost queries at least 200ms and at most 10s long",
 			Got: "fresh: 1.300s from +9.000s (650 of 1300 lost)", Evidence: []int{4}, Numbers: map[string]float64{"lost_fresh": 650, "window_fresh_max_ms": 1300.25},
 		}},
 		Losses: []verdict.Loss{
@@ -71,7 +72,7 @@ func passed() Entry {
 			Fixed:   verdict.Stream{Asked: 22000, Lost: 12, Windows: []history.Window{{From: sec(9), To: sec(9.5), Lost: 12, Asked: 250, Open: true}}},
 			Control: verdict.Stream{Asked: 9000},
 		},
-	}, history.History{})
+	})
 	e.Measured, e.Expected, e.History = Seconds(sec(96.1234)), Seconds(sec(25)), "coredns-drained-lameduck-0s/attempt-2"
 	return e
 }
@@ -79,29 +80,33 @@ func passed() Entry {
 func failed() Entry {
 	until := sec(24)
 	e := NewEntry(verdict.Result{
+		Story: story.Read(scenarios.Scenario{}, history.History{
+			Meta: history.Meta{Handler: history.Handler{Unschedulable: true}},
+			Events: []history.Event{
+				{Seq: 1, At: sec(4), Kind: history.NoticePut, Key: "reclaim", Notice: "n-1", Node: "spotdrill-worker3", Until: &until},
+				{Seq: 2, At: sec(12.345), Kind: history.NodeCordoned, Node: "spotdrill-worker3"},
+				{Seq: 3, At: sec(13), Kind: history.SQSCall, Action: "ReceiveMessage", Status: 503},
+				{Seq: 4, At: sec(14), Kind: history.Restored},
+			},
+		}),
 		Scenario: "spot-notice-drains-node", Title: "A spot notice drains its node before the instance goes", Profile: "SPOT", Attempt: 1,
 		Outcome: verdict.Fail,
 		Verdicts: []verdict.Verdict{
-			{Check: "marked victim", Outcome: verdict.Fail, Want: "cordoned within 5s of notice \"reclaim\"", Got: "spotdrill-worker3 marked after 8.345s", Evidence: []int{1, 2}, Numbers: map[string]float64{"marked_seconds": 8.345}},
-			{Check: "deleted reclaim", Outcome: verdict.Pass, Want: "deleted", Got: "1 deleted"},
-			{Check: "untouched bystander", Outcome: verdict.Unknown, Want: "neither <cordoned> nor evicted", Got: "a note with a \x00 in it & a \"quote\"", Evidence: []int{3}},
+			{ID: "marked", Subject: "victim", Check: "marked victim", Outcome: verdict.Fail, Want: "cordoned within 5s of notice \"reclaim\"", Got: "spotdrill-worker3 marked after 8.345s", Evidence: []int{1, 2}, Numbers: map[string]float64{"marked_seconds": 8.345}},
+			{ID: "deleted", Subject: "reclaim", Check: "deleted reclaim", Outcome: verdict.Pass, Want: "deleted", Got: "1 deleted"},
+			{ID: "untouched", Subject: "bystander", Check: "untouched bystander", Outcome: verdict.Unknown, Want: "neither <cordoned> nor evicted", Got: "a note with a \x00 in it & a \"quote\"", Evidence: []int{3}},
 		},
-	}, history.History{Events: []history.Event{
-		{Seq: 1, At: sec(4), Kind: history.NoticePut, Key: "reclaim", Notice: "n-1", Node: "spotdrill-worker3", Until: &until},
-		{Seq: 2, At: sec(12.345), Kind: history.NodeCordoned, Node: "spotdrill-worker3"},
-		{Seq: 3, At: sec(13), Kind: history.SQSCall, Action: "ReceiveMessage", Status: 503},
-		{Seq: 4, At: sec(14), Kind: history.Restored},
-	}})
+	})
 	e.Measured, e.Expected, e.History = Seconds(sec(47.6)), Seconds(sec(30)), "spot-notice-drains-node/attempt-1"
 	return e
 }
 
 func unknown() Entry {
-	e := NewEntry(verdict.NotRun(scenarios.Scenario{Name: "state-stopping-drains-node", Title: "The state change to stopping drains the node", Profile: "STATE-CHANGE"}, "the cluster went away"), history.History{})
+	e := NewEntry(verdict.NotRun(scenarios.Scenario{Name: "state-stopping-drains-node", Title: "The state change to stopping drains the node", Profile: "STATE-CHANGE"}, "the cluster went away"))
 	e.Measured = Seconds(sec(3))
 	return e
 }
 
 func skipped() Entry {
-	return NewEntry(verdict.Skip(scenarios.Scenario{Name: "rebalance-recommendation-is-only-told", Title: "A rebalance recommendation becomes an event", Profile: "REBALANCE", Feature: "rebalance-event"}, "handler builtin does not claim rebalance-event"), history.History{})
+	return NewEntry(verdict.Skip(scenarios.Scenario{Name: "rebalance-recommendation-is-only-told", Title: "A rebalance recommendation becomes an event", Profile: "REBALANCE", Feature: "rebalance-event"}, "handler builtin does not claim rebalance-event"))
 }

@@ -27,6 +27,7 @@ type explanation struct {
 
 // explained is one check of a clause, with what to do where it fails.
 type explained struct {
+	ID    string `json:"id"`
 	Check string `json:"check"`
 	Want  string `json:"want"`
 	Fix   string `json:"fix"`
@@ -68,9 +69,9 @@ func explain(s scenarios.Scenario, called string) explanation {
 	for _, step := range s.Steps {
 		e.Steps = append(e.Steps, step.String())
 	}
-	// A drill of which nothing is known says of every check what it wants.
+	// A drill without a history says of every check what it requires.
 	for _, v := range verdict.Judge(s, history.History{}).Verdicts {
-		e.Checks = append(e.Checks, explained{v.Check, v.Want, verdict.Fix(v.Check)})
+		e.Checks = append(e.Checks, explained{string(v.ID), v.Check, v.Want, v.Kind().Fix})
 	}
 	return e
 }

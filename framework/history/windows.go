@@ -35,9 +35,9 @@ func (w Window) Length() time.Duration { return w.To - w.From }
 // (endpoint gone, pod exit, reconciliation of conntrack entries).
 const Quiet = 500 * time.Millisecond
 
-// Stream selects the queries of one target in these modes, in order of their intended
+// QueriesTo selects the queries of one target in these modes, in order of their intended
 // time, without those that were never sent.
-func Stream(queries []Query, target string, modes ...Mode) []Query {
+func QueriesTo(queries []Query, target string, modes ...Mode) []Query {
 	var out []Query
 	for _, q := range queries {
 		if q.Target == target && slices.Contains(modes, q.Mode) && q.Outcome != Unsent {
@@ -48,7 +48,7 @@ func Stream(queries []Query, target string, modes ...Mode) []Query {
 	return out
 }
 
-// Windows finds the windows of a stream as Stream returns it.
+// Windows finds the windows of a stream, in order of intended times.
 func Windows(stream []Query, quiet time.Duration) []Window {
 	f := Finder{Quiet: quiet}
 	for _, q := range stream {

@@ -49,7 +49,7 @@ func TestWindows(t *testing.T) {
 		"nor do unsent ones":                  {"xuuuuuuuux.", []Window{{From: 0, To: ms(1000), ToMargin: ms(100), Lost: 2, Asked: 3}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := Windows(Stream(stream(c.fates), Service, Fresh), Quiet); !reflect.DeepEqual(got, c.want) {
+			if got := Windows(QueriesTo(stream(c.fates), Service, Fresh), Quiet); !reflect.DeepEqual(got, c.want) {
 				t.Errorf("%q: got  %+v\nwant %+v", c.fates, got, c.want)
 			}
 		})
@@ -65,7 +65,7 @@ func TestAWindowsMarginsSayWhatAStalledProberDidNotAsk(t *testing.T) {
 		queries = append(queries, Query{Target: Service, Mode: Fresh, Intended: ms(q.intended), Sent: ms(q.sent), Outcome: q.outcome})
 	}
 	want := []Window{{From: ms(40), FromMargin: ms(40), To: ms(95), ToMargin: ms(45), Lost: 4, Asked: 5}}
-	if got := Windows(Stream(queries, Service, Fresh), Quiet); !reflect.DeepEqual(got, want) {
+	if got := Windows(QueriesTo(queries, Service, Fresh), Quiet); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 }
@@ -80,7 +80,7 @@ func TestAWindowsMarginsReachBackToAnEarlierMoment(t *testing.T) {
 		queries = append(queries, Query{Target: Service, Mode: Fixed, Sent: ms(q.sent), Outcome: q.outcome})
 	}
 	want := []Window{{From: ms(30), FromMargin: ms(20), To: ms(50), ToMargin: ms(15), Lost: 3, Asked: 4}}
-	if got := Windows(Stream(queries, Service, Fixed), Quiet); !reflect.DeepEqual(got, want) {
+	if got := Windows(QueriesTo(queries, Service, Fixed), Quiet); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 }
@@ -99,7 +99,7 @@ func TestStream(t *testing.T) {
 		{Target: Service, Mode: Fresh, Intended: ms(2), Outcome: Unsent},
 		{Target: Service, Mode: Fresh, Intended: ms(1), Outcome: Timeout},
 	}
-	got := Stream(queries, Service, Fresh)
+	got := QueriesTo(queries, Service, Fresh)
 	if len(got) != 2 || got[0].Intended != ms(1) || got[1].Intended != ms(3) {
 		t.Errorf("stream %+v", got)
 	}
@@ -117,7 +117,7 @@ func FuzzWindows(f *testing.F) {
 			outcomes := Outcomes()
 			queries = append(queries, Query{Target: Service, Mode: Fresh, Intended: time.Duration(i) * ms(int(interval)), Outcome: outcomes[int(fate)%len(outcomes)]})
 		}
-		asked := Stream(queries, Service, Fresh)
+		asked := QueriesTo(queries, Service, Fresh)
 		windows := Windows(asked, Quiet)
 		lost := 0
 		for i, w := range windows {

@@ -85,7 +85,7 @@ func noise(r verdict.Result) string {
 func (s *Session) attempt(ctx context.Context, folder reports.Folder, scenario scenarios.Scenario, under handler.Description, attempt int, keep bool) (reports.Entry, error) {
 	drill, err := s.prepare(folder, scenario, under, attempt)
 	if err != nil {
-		return reports.NewEntry(verdict.NotRun(scenario, err.Error()), history.History{}), err
+		return reports.NewEntry(verdict.NotRun(scenario, err.Error())), err
 	}
 	drill.Tell = s.tell(scenario.Name)
 	drill.Recording = func(rec *history.Recorder) { s.console.Losing(scenario.Name, rec.Latest) }
@@ -117,9 +117,9 @@ func (s *Session) prepare(folder reports.Folder, scenario scenarios.Scenario, un
 func (s *Session) judge(drill run.Drill) (reports.Entry, error) {
 	h, err := history.Load(drill.Dir)
 	if err != nil {
-		return reports.NewEntry(verdict.NotRun(drill.Scenario, err.Error()), history.History{}), err
+		return reports.NewEntry(verdict.NotRun(drill.Scenario, err.Error())), err
 	}
-	entry := reports.NewEntry(verdict.Judge(drill.Scenario, h), h)
+	entry := reports.NewEntry(verdict.Judge(drill.Scenario, h))
 	entry.History = s.folder.Relative(drill.Dir)
 	return entry, nil
 }

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/handler"
-	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/run"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/reports"
@@ -164,7 +163,7 @@ func (s *Session) NotApplicable(scenario scenarios.Scenario) string {
 func (s *Session) Drill(ctx context.Context, scenario scenarios.Scenario) (reports.Entry, error) {
 	s.console.Begin(scenario.Name)
 	if reason := s.NotApplicable(scenario); reason != "" {
-		entry := reports.NewEntry(verdict.Skip(scenario, reason), history.History{})
+		entry := reports.NewEntry(verdict.Skip(scenario, reason))
 		s.console.End(entry)
 		s.report.Add(entry)
 		return entry, nil
@@ -223,7 +222,7 @@ func (s *Session) Finish(ctx context.Context) error {
 	for _, scenario := range s.Scenarios[len(s.report.Results):] {
 		entry, ok := s.ahead[scenario.Name]
 		if !ok {
-			entry = reports.NewEntry(verdict.NotRun(scenario, "the run ended before it"), history.History{})
+			entry = reports.NewEntry(verdict.NotRun(scenario, "the run ended before it"))
 		}
 		s.report.Add(entry)
 	}

@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/handler"
@@ -165,7 +164,7 @@ func newPlay(d drill, e reports.Entry, run string) play {
 			fresh.Conntrack, fixed.Conntrack = p.Fresh.Lost-fresh.Lost, p.Fixed.Lost-fixed.Lost
 			p.Fresh, p.Fixed = fresh, fixed
 		}
-		if strings.HasPrefix(v.Check, "dns lost") && v.Outcome == verdict.Fail {
+		if v.ID == verdict.DNSLost && v.Outcome == verdict.Fail {
 			p.Outcome, p.Why = verdict.Fail, v.Got
 			return p
 		}

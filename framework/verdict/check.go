@@ -1,10 +1,17 @@
 package verdict
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+	"strings"
+)
 
 // ID identifies a kind of check. IDs are stable: scenarios, reports, JUnit properties
 // and mutants name checks by them. A check that scenarios have is named as there.
 type ID string
+
+// DNSLost is the check by which a matrix of DNS settings is judged.
+const DNSLost ID = "dnsLost"
 
 // Kind describes a kind of check.
 type Kind struct {
@@ -17,7 +24,12 @@ type Kind struct {
 	Fix string
 	// Look is where a report shows more of what it found.
 	Look Look
+
+	always bool
 }
+
+// Always reports whether every drill is judged by it; otherwise scenarios have it.
+func (k Kind) Always() bool { return k.always }
 
 // Look is a place in a report.
 type Look struct {
@@ -81,7 +93,15 @@ func (c check) verdict() Verdict { return Verdict{ID: c.ID, Check: c.Title} }
 // wants says what the verdict's check requires here, and of which subjects.
 func (v Verdict) wants(want string, subjects ...any) Verdict {
 	v.Check, v.Want = fmt.Sprintf(v.Check, subjects...), want
+	v.Subject = strings.TrimSpace(fmt.Sprintln(subjects...))
 	return v
+}
+
+// Kind is the kind of check to look at: that of the premise if the verdict has one.
+// It is the zero value if this version does not have it.
+func (v Verdict) Kind() Kind {
+	kind, _ := KindOf(cmp.Or(v.Premise, v.ID))
+	return kind
 }
 
 // Kinds lists every kind of check: those of scenarios, and those that every drill is
@@ -89,7 +109,7 @@ func (v Verdict) wants(want string, subjects ...any) Verdict {
 func Kinds() []Kind {
 	var kinds []Kind
 	for _, c := range catalogue() {
-		kinds = append(kinds, c.Kind)
+		kinds = append(kinds, c.described())
 	}
 	return kinds
 }
@@ -97,7 +117,12 @@ func Kinds() []Kind {
 // KindOf returns the kind of check with that ID.
 func KindOf(id ID) (Kind, bool) {
 	c, ok := find(id)
-	return c.Kind, ok
+	return c.described(), ok
+}
+
+func (c check) described() Kind {
+	c.Kind.always = c.judge == nil
+	return c.Kind
 }
 
 func find(id ID) (check, bool) {

@@ -58,10 +58,10 @@ func (j judge) measure() *DNS {
 	few := slices.DeleteFunc(history.Modes(), history.Mode.PortEach)
 	each := slices.DeleteFunc(history.Modes(), func(m history.Mode) bool { return !m.PortEach() })
 	return &DNS{
-		Fresh:   newStream(history.Stream(queries, history.Service, each...)),
-		Fixed:   newStream(history.Stream(queries, history.Service, few...)),
-		Control: newStream(history.Stream(queries, history.Control, history.Modes()...)),
-		Echo:    newStream(history.Stream(queries, history.Echo, history.Fixed)),
+		Fresh:   newStream(history.QueriesTo(queries, history.Service, each...)),
+		Fixed:   newStream(history.QueriesTo(queries, history.Service, few...)),
+		Control: newStream(history.QueriesTo(queries, history.Control, history.Modes()...)),
+		Echo:    newStream(history.QueriesTo(queries, history.Echo, history.Fixed)),
 	}
 }
 
@@ -111,7 +111,7 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 
 var checkDNSLost = check{
 	Kind: Kind{
-		ID: "dnsLost", Title: "dns lost (%s)",
+		ID: DNSLost, Title: "dns lost (%s)",
 		Requires: "At most so many queries are lost at the DNS service.",
 		Fix:      "set lameduck longer than kube-proxy and the readiness probe need to take the pod out of the Service, and the grace period longer than that",
 		Look:     Look{Lane: LaneDNS, Text: "the lane DNS answers: where the window opens, and what the endpoint and CoreDNS lanes show just before"},

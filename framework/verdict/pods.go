@@ -22,11 +22,11 @@ var checkDrained = check{
 }
 
 func (j judge) drained(v Verdict, c scenarios.Drained) Verdict {
-	v = v.wants(fmt.Sprintf("every evictable pod gone before the deadline of notice %q", c.Notice), c.Node)
+	which, subject := "every evictable pod", c.Node
 	if c.Pods != "" {
-		v.Check += " of " + c.Pods
-		v.Want = strings.Replace(v.Want, "every evictable", "every evictable "+c.Pods, 1)
+		which, subject = "every evictable "+c.Pods+" pod", c.Node+" of "+c.Pods
 	}
+	v = v.wants(fmt.Sprintf("%s gone before the deadline of notice %q", which, c.Notice), subject)
 	if c.Within > 0 {
 		v.Want += fmt.Sprintf(" and within %s", c.Within.D())
 	}

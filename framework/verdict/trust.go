@@ -75,7 +75,7 @@ func (j judge) judgeable(v Verdict, mode string) (Verdict, map[history.Mode]Stre
 	v.Numbers = j.dns.numbers()
 	for _, premise := range []Verdict{j.prober(checkProber.verdict()), j.control(checkControl.verdict()), j.baseline(checkBaseline.verdict())} {
 		if premise.Outcome != Pass {
-			v.Noise, v.Evidence = premise.Noise, premise.Evidence
+			v.Noise, v.Evidence, v.Premise = premise.Noise, premise.Evidence, premise.ID
 			return v.unknown(premise.Check + ": " + premise.Got), nil, false
 		}
 	}

@@ -37,7 +37,12 @@ func (o Outcome) Known() Outcome {
 type Verdict struct {
 	// ID is the kind of check.
 	ID ID `yaml:"id"`
-	// Check names the check and its subject: "marked victim".
+	// Subject is what of the scenario it is about: the name of a node, of pods, of a
+	// notice; empty if it is about the drill.
+	Subject string `yaml:"subject,omitempty"`
+	// Premise is the check whose failure is why this one could not be evaluated.
+	Premise ID `yaml:"premise,omitempty"`
+	// Check is the name for people, of the check and its subject: "marked victim".
 	Check   string  `yaml:"check"`
 	Outcome Outcome `yaml:"outcome"`
 	// Want is what the check asks for, Got what the history shows.

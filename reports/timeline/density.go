@@ -7,8 +7,8 @@ import (
 	"github.com/spotdrill/spotdrill/framework/verdict"
 )
 
-// Stream is what became of the queries at one target, in bins.
-type Stream struct {
+// AnswerRow is what became of the queries at one target, in bins.
+type AnswerRow struct {
 	Name string
 	Note string
 	// Width is a bin's; the first begins at the timeline's From.
@@ -40,25 +40,25 @@ func binWidth(shown time.Duration) time.Duration {
 }
 
 // streams has the service by port mode, then the control; none without a probe.
-func (d drill) streams() []Stream {
+func (d picture) streams() []AnswerRow {
 	dns := d.result.DNS
 	if dns == nil {
 		return nil
 	}
 	width := binWidth(d.to - d.from)
 	count := int((d.to-d.from)/width) + 1
-	streams := []Stream{
+	streams := []AnswerRow{
 		{Name: "fresh ports", Note: "service, a new flow each", Measured: dns.Fresh},
 		{Name: "fixed ports", Note: "service, long-lived flows", Measured: dns.Fixed},
 		{Name: "control", Note: "a CoreDNS pod that stays", Measured: dns.Control},
 	}
 	if dns.Echo.Asked > 0 {
-		streams = append(streams, Stream{Name: "echo", Note: "the prober's own process", Measured: dns.Echo})
+		streams = append(streams, AnswerRow{Name: "echo", Note: "the prober's own process", Measured: dns.Echo})
 	}
 	for i := range streams {
 		streams[i].Width, streams[i].Bins = width, make([]Bin, count)
 	}
-	for _, q := range d.history.Queries {
+	for _, q := range d.History.Queries {
 		lane := streamOf(q)
 		if q.Intended < d.from || q.Intended > d.to || lane >= len(streams) {
 			continue

@@ -9,20 +9,20 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
-	"github.com/spotdrill/spotdrill/framework/verdict"
+	"github.com/spotdrill/spotdrill/framework/story"
 )
 
 // notices has a row for each notice or message step, with the time that it
 // leaves, and one for what was done to CoreDNS.
-func (d drill) notices() []Row {
+func (d picture) notices() []Row {
 	var rows []Row
 	var seen []string
-	for _, put := range d.all(history.NoticePut, history.MessagePut) {
+	for _, put := range d.AllOf(history.NoticePut, history.MessagePut) {
 		if slices.Contains(seen, put.Key) {
 			continue
 		}
 		seen = append(seen, put.Key)
-		r := row{drill: d, Row: Row{Name: put.Key, Note: put.Reason}}
+		r := row{picture: d, Row: Row{Name: put.Key, Note: put.Reason}}
 		r.mark(put, Put, "put")
 		if put.Until != nil {
 			r.span(put.At, *put.Until, Leaving, "time to leave: "+(*put.Until-put.At).String())
@@ -30,8 +30,8 @@ func (d drill) notices() []Row {
 		}
 		rows = append(rows, r.Row)
 	}
-	disrupted := row{drill: d, Row: Row{Name: "CoreDNS", Note: "what was done to it"}}
-	for _, e := range d.all(history.DNSDisrupted) {
+	disrupted := row{picture: d, Row: Row{Name: "CoreDNS", Note: "what was done to it"}}
+	for _, e := range d.AllOf(history.DNSDisrupted) {
 		disrupted.mark(e, Put, e.Reason)
 	}
 	if len(disrupted.Marks) > 0 {
@@ -42,10 +42,10 @@ func (d drill) notices() []Row {
 
 // handler shows what went between the handler and the queue, and what it said
 // of nodes.
-func (d drill) handler() []Row {
-	messages := row{drill: d, Row: Row{Name: "queue"}}
+func (d picture) handler() []Row {
+	messages := row{picture: d, Row: Row{Name: "queue"}}
 	received := map[string]time.Duration{}
-	for _, e := range d.all(history.SQSReceived, history.SQSDeleted) {
+	for _, e := range d.AllOf(history.SQSReceived, history.SQSDeleted) {
 		if e.At < d.zero {
 			continue // left by an earlier drill
 		}
@@ -63,14 +63,14 @@ func (d drill) handler() []Row {
 	for _, id := range slices.Sorted(maps.Keys(received)) {
 		messages.span(received[id], d.to, InHand, "message never deleted")
 	}
-	said := row{drill: d, Row: Row{Name: "events", Note: "that it wrote"}}
-	for _, e := range d.all(history.ClusterEvent) {
-		if e.Key == "Node" && e.At >= d.zero && !verdict.KubernetesComponent(e.Owner) {
+	said := row{picture: d, Row: Row{Name: "events", Note: "that it wrote"}}
+	for _, e := range d.AllOf(history.ClusterEvent) {
+		if e.Key == "Node" && e.At >= d.zero && !story.KubernetesComponent(e.Owner) {
 			said.mark(e, Told, e.Reason)
 		}
 	}
-	disturbed := row{drill: d, Row: Row{Name: "disturbed", Note: "by the drill"}}
-	for _, e := range d.all(history.HandlerDisturbed, history.HandlerLeftAlone) {
+	disturbed := row{picture: d, Row: Row{Name: "disturbed", Note: "by the drill"}}
+	for _, e := range d.AllOf(history.HandlerDisturbed, history.HandlerLeftAlone) {
 		if e.Kind == history.HandlerDisturbed {
 			disturbed.mark(e, Act, e.Reason)
 			continue
@@ -88,13 +88,13 @@ func (d drill) handler() []Row {
 
 // nodes has a row for each node to which something happened, or that the
 // scenario gave a name.
-func (d drill) nodes() []Row {
+func (d picture) nodes() []Row {
 	type subject struct {
 		name   string
 		events []history.Event
 	}
 	var subjects []*subject
-	for _, e := range d.events {
+	for _, e := range d.Events {
 		if e.Node == "" {
 			continue
 		}
@@ -119,8 +119,8 @@ func (d drill) nodes() []Row {
 	return rows
 }
 
-func (d drill) node(name string, events []history.Event) Row {
-	r := row{drill: d, Row: Row{Name: name, Note: d.role(name)}}
+func (d picture) node(name string, events []history.Event) Row {
+	r := row{picture: d, Row: Row{Name: name, Note: d.Role(name)}}
 	taken := d.to
 	if i := slices.IndexFunc(events, func(e history.Event) bool { return e.Kind == history.Reclaimed }); i >= 0 {
 		taken = events[i].At
@@ -175,7 +175,7 @@ func lastPart(s string) string { return s[strings.LastIndexByte(s, '/')+1:] }
 
 // endpoints has a row for each address of kube-dns in the states that
 // kube-proxy looks at.
-func (d drill) endpoints() []Row {
+func (d picture) endpoints() []Row {
 	type endpoint struct {
 		row
 		state State // "" while it is not there
@@ -186,11 +186,11 @@ func (d drill) endpoints() []Row {
 		Terminating: "terminating, not serving", NotReady: "not ready",
 	}
 	var all []*endpoint
-	for _, e := range d.all(history.EndpointReady, history.EndpointNotReady, history.EndpointTerminating, history.EndpointGone) {
+	for _, e := range d.AllOf(history.EndpointReady, history.EndpointNotReady, history.EndpointTerminating, history.EndpointGone) {
 		i := slices.IndexFunc(all, func(p *endpoint) bool { return p.Note == e.IP && p.Name == lastPart(e.Pod) })
 		if i < 0 {
 			i = len(all)
-			all = append(all, &endpoint{row: row{drill: d, Row: Row{Name: lastPart(e.Pod), Note: e.IP}}})
+			all = append(all, &endpoint{row: row{picture: d, Row: Row{Name: lastPart(e.Pod), Note: e.IP}}})
 		}
 		p := all[i]
 		state, sign, text := endpointState(e)

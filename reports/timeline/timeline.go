@@ -5,12 +5,10 @@
 package timeline
 
 import (
-	"cmp"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 )
 
@@ -23,7 +21,7 @@ type Timeline struct {
 	// time at which putting back began.
 	From, To time.Duration
 	Lanes    []Lane
-	Streams  []Stream
+	Streams  []AnswerRow
 	// Waterfalls holds one for each notice that names a node.
 	Waterfalls []Waterfall
 }
@@ -104,11 +102,11 @@ const (
 )
 
 // New makes the timeline of a judged drill; nil where nothing was recorded.
-func New(r verdict.Result, h history.History) *Timeline {
-	if len(h.Events) == 0 {
+func New(r verdict.Result) *Timeline {
+	if r.Story == nil || len(r.Story.History.Events) == 0 {
 		return nil
 	}
-	d := newDrill(r, h)
+	d := newPicture(r)
 	t := &Timeline{Zero: d.zero, From: d.from, To: d.to, Streams: d.streams(), Waterfalls: d.waterfalls()}
 	for _, lane := range []Lane{
 		{Name: Notices, Rows: d.notices()},
@@ -135,93 +133,47 @@ const maxRows = 24
 // lead is how much of the quiet before the first notice is shown.
 const lead = 2 * time.Second
 
-// drill is a history prepared for drawing.
-type drill struct {
-	result  verdict.Result
-	history history.History
-	// events are those up to the restoring, in order of time.
-	events         []history.Event
+// picture is a story prepared for drawing.
+type picture struct {
+	*story.Story
+	result         verdict.Result
 	zero, from, to time.Duration
-	pods           []pod
 	dns            map[string]bool // pods that are or were endpoints of kube-dns
 }
 
-// begins is true for what a scenario can begin with.
-func begins(e history.Event) bool {
-	return slices.Contains([]history.Kind{history.NoticePut, history.MessagePut, history.DNSDisrupted, history.Reclaimed}, e.Kind)
-}
-
-func newDrill(r verdict.Result, h history.History) drill {
-	d := drill{result: r, history: h, zero: -1, dns: map[string]bool{}}
-	begun, last := time.Duration(0), time.Duration(0)
-	d.to = -1
-	for _, e := range h.Events {
-		last = max(last, e.At)
-		switch {
-		case e.Kind == history.RunPhase && e.Key == "steps":
-			begun = e.At
-		case e.Kind == history.RunPhase && e.Key == "restore" && d.to < 0:
-			d.to = e.At
-		case begins(e) && (d.zero < 0 || e.At < d.zero):
-			d.zero = e.At
+func newPicture(r verdict.Result) picture {
+	p := picture{Story: r.Story, result: r, dns: map[string]bool{}}
+	started, ok := p.Started()
+	switch {
+	case ok:
+		p.zero = started
+	case p.Begun <= p.Last:
+		p.zero = p.Begun
+	}
+	p.from = max(0, p.zero-lead)
+	p.to = max(min(p.End, p.Last), p.from+time.Second)
+	for _, e := range p.AllOf(history.EndpointReady, history.EndpointNotReady, history.EndpointTerminating, history.EndpointGone) {
+		if e.Pod != "" {
+			p.dns[e.Pod] = true
 		}
 	}
-	if d.to < 0 {
-		d.to = last
-	}
-	if d.zero < 0 {
-		d.zero = begun
-	}
-	d.from = max(0, d.zero-lead)
-	d.to = max(d.to, d.from+time.Second)
-	for _, e := range history.Own(h.Events) {
-		if e.At <= d.to {
-			d.events = append(d.events, e)
-		}
-		if strings.HasPrefix(string(e.Kind), "endpoint.") && e.Pod != "" {
-			d.dns[e.Pod] = true
-		}
-	}
-	slices.SortStableFunc(d.events, func(a, b history.Event) int { return cmp.Compare(a.At, b.At) })
-	d.pods = podsOf(d.events)
-	return d
-}
-
-// all are the drill's events of one of the kinds.
-func (d drill) all(kinds ...history.Kind) []history.Event {
-	var out []history.Event
-	for _, e := range d.events {
-		if slices.Contains(kinds, e.Kind) {
-			out = append(out, e)
-		}
-	}
-	return out
-}
-
-// role is the scenario's name for a node, or "".
-func (d drill) role(node string) string {
-	for _, e := range d.all(history.NodeRole) {
-		if e.Node == node {
-			return e.Key
-		}
-	}
-	return ""
+	return p
 }
 
 // span cuts a span to what is shown; ok is false where nothing of it is.
-func (d drill) span(from, to time.Duration, state State, text string) (Span, bool) {
+func (d picture) span(from, to time.Duration, state State, text string) (Span, bool) {
 	from, to = max(from, d.from), min(to, d.to)
 	return Span{From: from, To: to, State: state, Text: text}, to > from
 }
 
 // row adds spans and marks of one thing, cut to what is shown.
 type row struct {
-	drill
+	picture
 	Row
 }
 
 func (r *row) span(from, to time.Duration, state State, text string) {
-	if s, ok := r.drill.span(from, to, state, text); ok {
+	if s, ok := r.picture.span(from, to, state, text); ok {
 		r.Spans = append(r.Spans, s)
 	}
 }

@@ -8,9 +8,17 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/framework/verdict"
+	"github.com/spotdrill/spotdrill/scenarios"
 )
+
+// draw makes the timeline of a history that was judged so.
+func draw(r verdict.Result, h history.History) *Timeline {
+	r.Story = story.Read(scenarios.Scenario{}, h)
+	return New(r)
+}
 
 func sec(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
@@ -18,7 +26,7 @@ func sec(s float64) time.Duration { return time.Duration(s * float64(time.Second
 // restoring at 40 s.
 func told(events ...history.Event) history.History {
 	until := sec(35)
-	h := history.History{Complete: true}
+	h := history.History{Complete: true, Meta: history.Meta{Handler: history.Handler{Unschedulable: true}}}
 	h.Events = append(events,
 		history.Event{At: sec(9), Kind: history.RunPhase, Key: "steps"},
 		history.Event{At: sec(10), Kind: history.NoticePut, Key: "reclaim", Notice: "n-1", Node: "w-1", Until: &until},
@@ -54,13 +62,13 @@ func spans(r Row) string {
 }
 
 func TestNothingRecordedHasNoTimeline(t *testing.T) {
-	if tl := New(verdict.Result{}, history.History{}); tl != nil {
+	if tl := draw(verdict.Result{}, history.History{}); tl != nil {
 		t.Errorf("got %+v", tl)
 	}
 }
 
 func TestTheClockBeginsAtTheNotice(t *testing.T) {
-	tl := New(verdict.Result{}, told())
+	tl := draw(verdict.Result{}, told())
 	if tl.Zero != sec(10) || tl.From != sec(8) || tl.To != sec(40) {
 		t.Errorf("zero %s, shown %s to %s", tl.Zero, tl.From, tl.To)
 	}
@@ -69,13 +77,13 @@ func TestTheClockBeginsAtTheNotice(t *testing.T) {
 func TestARunThatWasCutShortIsShownToItsLastEvent(t *testing.T) {
 	h := told()
 	h.Events = h.Events[:2]
-	if tl := New(verdict.Result{}, h); tl.To != sec(10) {
+	if tl := draw(verdict.Result{}, h); tl.To != sec(10) {
 		t.Errorf("shown to %s", tl.To)
 	}
 }
 
 func TestWhatRestoringDoesIsNotShown(t *testing.T) {
-	tl := New(verdict.Result{}, told(
+	tl := draw(verdict.Result{}, told(
 		history.Event{At: sec(11), Kind: history.NodeCordoned, Node: "w-1"},
 		history.Event{At: sec(41), Kind: history.NodeUncordoned, Node: "w-1"},
 	))
@@ -86,7 +94,7 @@ func TestWhatRestoringDoesIsNotShown(t *testing.T) {
 }
 
 func TestANodeWhoseInstanceWasTaken(t *testing.T) {
-	tl := New(verdict.Result{}, told(
+	tl := draw(verdict.Result{}, told(
 		history.Event{At: sec(9), Kind: history.NodeRole, Key: "victim", Node: "w-1"},
 		history.Event{At: sec(11), Kind: history.NodeCordoned, Node: "w-1"},
 		history.Event{At: sec(35), Kind: history.Reclaimed, Node: "w-1"},
@@ -98,7 +106,7 @@ func TestANodeWhoseInstanceWasTaken(t *testing.T) {
 }
 
 func TestAnEvictedPodAndItsReplacement(t *testing.T) {
-	tl := New(verdict.Result{}, told(
+	tl := draw(verdict.Result{}, told(
 		podAt(1, history.PodPresent, "old", "w-1"), podAt(1, history.PodPresent, "calm", "w-2"),
 		podAt(11, history.PodEvicted, "old", "w-1"), podAt(12, history.PodTerminating, "old", "w-1"),
 		podAt(12, history.PodCreated, "new", ""), podAt(13, history.PodScheduled, "new", "w-2"), podAt(15, history.PodReady, "new", "w-2"),
@@ -120,7 +128,7 @@ func TestAnEvictedPodAndItsReplacement(t *testing.T) {
 }
 
 func TestWhatWasDoneToCoreDNSBeginsADrill(t *testing.T) {
-	tl := New(verdict.Result{}, history.History{Events: []history.Event{
+	tl := draw(verdict.Result{}, history.History{Events: []history.Event{
 		{Seq: 1, At: sec(1), Kind: history.RunPhase, Key: "steps"},
 		{Seq: 2, At: sec(8), Kind: history.DNSDisrupted, Reason: "kill", Node: "w-1"},
 		{Seq: 3, At: sec(9), Kind: history.DNSDisrupted, Reason: "scale"},
@@ -142,7 +150,7 @@ func TestTheLameduckOfADNSPod(t *testing.T) {
 		},
 	} {
 		dns := coredns.Settings{Lameduck: strict.Duration(sec(5))}
-		tl := New(verdict.Result{CoreDNS: dns}, told(append(logged,
+		tl := draw(verdict.Result{CoreDNS: dns}, told(append(logged,
 			podAt(1, history.PodPresent, "coredns", "w-1"),
 			history.Event{At: sec(2), Kind: history.EndpointReady, Pod: "ns/coredns", IP: "10.0.0.1"},
 			podAt(12, history.PodTerminating, "coredns", "w-1"), podAt(18, history.PodExited, "coredns", "w-1"), podAt(19, history.PodDeleted, "coredns", "w-1"),
@@ -164,7 +172,7 @@ func TestAnEndpointThatTerminatesServingAndThenNot(t *testing.T) {
 	endpoint := func(at float64, kind history.Kind, reason string) history.Event {
 		return history.Event{At: sec(at), Kind: kind, Pod: "ns/coredns", IP: "10.0.0.1", Reason: reason}
 	}
-	tl := New(verdict.Result{}, told(
+	tl := draw(verdict.Result{}, told(
 		endpoint(2, history.EndpointReady, ""),
 		endpoint(12, history.EndpointTerminating, "serving"), endpoint(12, history.EndpointNotReady, "serving=true terminating=true"),
 		endpoint(17, history.EndpointTerminating, "not-serving"), endpoint(18, history.EndpointGone, ""),
@@ -182,7 +190,7 @@ func TestAMessageIsInHandUntilItIsDeleted(t *testing.T) {
 	sqs := func(at float64, kind history.Kind, message string) history.Event {
 		return history.Event{At: sec(at), Kind: kind, Message: message, Notice: "n-1"}
 	}
-	tl := New(verdict.Result{}, told(
+	tl := draw(verdict.Result{}, told(
 		sqs(11, history.SQSReceived, "m-1"), sqs(12, history.SQSDeleted, "m-1"), sqs(13, history.SQSReceived, "m-2"),
 	))
 	if got := spans(lane(t, tl, Handler).Rows[0]); got != "in-hand 11s-12s, in-hand 13s-40s" {
@@ -195,7 +203,7 @@ func TestManyRowsAreLeftOutAndCounted(t *testing.T) {
 	for i := range 40 {
 		events = append(events, podAt(11, history.PodCreated, strings.Repeat("p", i+1), "w-1"))
 	}
-	if l := lane(t, New(verdict.Result{}, told(events...)), Pods); len(l.Rows) != maxRows || l.Omitted != 40-maxRows {
+	if l := lane(t, draw(verdict.Result{}, told(events...)), Pods); len(l.Rows) != maxRows || l.Omitted != 40-maxRows {
 		t.Errorf("%d rows, %d omitted", len(l.Rows), l.Omitted)
 	}
 }
@@ -205,7 +213,7 @@ func poll(from, to float64) history.Event {
 }
 
 func TestTheWaterfallOfANotice(t *testing.T) {
-	w := New(verdict.Result{}, told(
+	w := draw(verdict.Result{}, told(
 		podAt(1, history.PodPresent, "a", "w-1"), podAt(1, history.PodPresent, "b", "w-1"),
 		history.Event{At: sec(1), Kind: history.PodPresent, Pod: "ns/daemon", UID: "daemon", Node: "w-1", Owner: "DaemonSet/daemon"},
 		// Two pollers, one of them in the middle of its work for some of the time.
@@ -225,7 +233,7 @@ func TestTheWaterfallOfANotice(t *testing.T) {
 		t.Errorf("%+v", w)
 	}
 	want := map[string]time.Duration{
-		"notice put": 0, "received": sec(0.1), "cordoned": sec(0.2), "first eviction": sec(0.3),
+		"notice put": 0, "received": sec(0.1), "marked": sec(0.2), "first eviction": sec(0.3),
 		"last pod gone": sec(6), "replacements ready": sec(4), "message deleted": sec(7),
 	}
 	if len(w.Steps) != len(want) {
@@ -238,8 +246,30 @@ func TestTheWaterfallOfANotice(t *testing.T) {
 	}
 }
 
+// The waterfall and the verdicts read the same drain: only a mark that the handler's
+// description names begins it, and what came to the node before that mark has to leave.
+func TestTheWaterfallGoesByTheHandlersOwnMark(t *testing.T) {
+	h := told(
+		podAt(1, history.PodPresent, "a", "w-1"),
+		history.Event{At: sec(10.2), Kind: history.NodeCordoned, Node: "w-1"}, // somebody else's
+		podAt(10.5, history.PodCreated, "late", ""), podAt(10.6, history.PodScheduled, "late", "w-1"),
+		history.Event{At: sec(11), Kind: history.NodeTainted, Key: "example.com/draining", Node: "w-1"},
+		podAt(12, history.PodDeleted, "a", "w-1"), podAt(20, history.PodDeleted, "late", "w-1"),
+	)
+	h.Meta.Handler = history.Handler{Taint: "example.com/draining"}
+	after := map[string]time.Duration{}
+	for _, s := range draw(verdict.Result{}, h).Waterfalls[0].Steps {
+		if s.Seen {
+			after[s.Name] = s.After
+		}
+	}
+	if after["marked"] != sec(1) || after["last pod gone"] != sec(10) {
+		t.Errorf("marked after %s, last pod gone after %s", after["marked"], after["last pod gone"])
+	}
+}
+
 func TestAWaterfallSaysWhatNeverCame(t *testing.T) {
-	w := New(verdict.Result{}, told(podAt(1, history.PodPresent, "a", "w-1"), podAt(11, history.PodEvicted, "a", "w-1"))).Waterfalls[0]
+	w := draw(verdict.Result{}, told(podAt(1, history.PodPresent, "a", "w-1"), podAt(11, history.PodEvicted, "a", "w-1"))).Waterfalls[0]
 	for _, s := range w.Steps {
 		if want := s.Name == "notice put" || s.Name == "first eviction"; s.Seen != want {
 			t.Errorf("%s: seen %t", s.Name, s.Seen)
@@ -259,10 +289,10 @@ func TestQueriesAreCountedInBins(t *testing.T) {
 	add(9, history.Service, history.Fixed, history.Answered)
 	add(9, history.Control, history.Fresh, history.ServFail)
 	add(9, history.Echo, history.Fixed, history.Timeout)
-	if s := New(verdict.Result{DNS: &verdict.DNS{}}, h).Streams; len(s) != 3 {
+	if s := draw(verdict.Result{DNS: &verdict.DNS{}}, h).Streams; len(s) != 3 {
 		t.Errorf("%d lanes of answers where the echo was not asked, want 3", len(s))
 	}
-	s := New(verdict.Result{DNS: &verdict.DNS{Echo: verdict.Stream{Asked: 1}}}, h).Streams
+	s := draw(verdict.Result{DNS: &verdict.DNS{Echo: verdict.Stream{Asked: 1}}}, h).Streams
 	if s[0].Width != 20*time.Millisecond {
 		t.Fatalf("a bin of %s", s[0].Width)
 	}

@@ -13,7 +13,7 @@ import (
 type Waterfall struct {
 	Notice string // the step's name
 	Node   string
-	Steps  []Step
+	Steps  []Station
 	// Deadline is when the instance goes; zero where the notice has none.
 	Deadline time.Duration
 	// Queue is LocalStack's own share of the time until the notice was received: for
@@ -21,8 +21,8 @@ type Waterfall struct {
 	Queue time.Duration
 }
 
-// Step is a station of the waterfall.
-type Step struct {
+// Station is a moment on the way of a notice.
+type Station struct {
 	Name string
 	// At is since the history's base, After since the notice was put. Both count
 	// only where Seen.
@@ -31,9 +31,9 @@ type Step struct {
 	Seq       int
 }
 
-func (d drill) waterfalls() []Waterfall {
+func (d picture) waterfalls() []Waterfall {
 	var out []Waterfall
-	for _, put := range d.all(history.NoticePut) {
+	for _, put := range d.AllOf(history.NoticePut) {
 		if put.Node != "" {
 			out = append(out, d.waterfall(put))
 		}
@@ -41,13 +41,13 @@ func (d drill) waterfalls() []Waterfall {
 	return out
 }
 
-func (d drill) waterfall(put history.Event) Waterfall {
+func (d picture) waterfall(put history.Event) Waterfall {
 	w := Waterfall{Notice: put.Key, Node: put.Node}
 	if put.Until != nil {
 		w.Deadline = *put.Until
 	}
 	step := func(name string, e history.Event, seen bool) {
-		w.Steps = append(w.Steps, Step{Name: name, At: e.At, After: e.At - put.At, Seen: seen, Seq: e.Seq})
+		w.Steps = append(w.Steps, Station{Name: name, At: e.At, After: e.At - put.At, Seen: seen, Seq: e.Seq})
 	}
 	evicted, left, owners := d.leavers(put)
 	step("notice put", put, true)
@@ -56,8 +56,8 @@ func (d drill) waterfall(put history.Event) Waterfall {
 	if ok {
 		w.Queue = d.polled(put.At, e.At)
 	}
-	e, ok = d.after(put, func(e history.Event) bool { return e.Node == put.Node && d.marks(e) })
-	step("cordoned", e, ok)
+	e, ok = d.MarkedAfter(put.Node, put)
+	step("marked", e, ok)
 	step("first eviction", evicted, evicted.Seq > 0)
 	step("last pod gone", left, left.Seq > 0)
 	ready, all := d.replaced(put, owners)
@@ -69,9 +69,9 @@ func (d drill) waterfall(put history.Event) Waterfall {
 
 // polled is for how long of that time the handler had asked the queue and had no
 // answer.
-func (d drill) polled(from, to time.Duration) (open time.Duration) {
+func (d picture) polled(from, to time.Duration) (open time.Duration) {
 	var polls []history.Event
-	for _, e := range d.all(history.SQSCall) {
+	for _, e := range d.AllOf(history.SQSCall) {
 		if e.Action == "ReceiveMessage" && e.Owner != history.ProxyOwner {
 			polls = append(polls, e)
 		}
@@ -88,8 +88,8 @@ func (d drill) polled(from, to time.Duration) (open time.Duration) {
 	return open
 }
 
-func (d drill) after(put history.Event, ok func(history.Event) bool) (history.Event, bool) {
-	for _, e := range d.events {
+func (d picture) after(put history.Event, ok func(history.Event) bool) (history.Event, bool) {
+	for _, e := range d.Events {
 		if e.At >= put.At && ok(e) {
 			return e, true
 		}
@@ -97,29 +97,21 @@ func (d drill) after(put history.Event, ok func(history.Event) bool) (history.Ev
 	return history.Event{}, false
 }
 
-// marks is true for the event by which the handler marks a node.
-func (d drill) marks(e history.Event) bool {
-	taint := d.history.Meta.Handler.Taint
-	return e.Kind == history.NodeCordoned || e.Kind == history.NodeTainted && taint != "" && e.Key == taint
-}
-
-// leavers tells of the pods that a drain of the notice's node must move: the
-// first eviction, the last deletion (none while any of them is left), and how
-// many of each owner have to be replaced.
-func (d drill) leavers(put history.Event) (evicted, left history.Event, owners map[string]int) {
+// leavers finds, of the pods that a drain for the notice has to move, the first
+// eviction, the last deletion (none while any of them is left), and how many of each
+// controller have to be replaced.
+func (d picture) leavers(put history.Event) (evicted, left history.Event, owners map[string]int) {
 	owners = map[string]int{}
 	stays := false
-	for _, p := range d.pods {
-		deleted, gone := p.first(history.PodDeleted)
-		there := p.node() == put.Node && p.since() <= put.At && (!gone || deleted.At > put.At)
-		if !there || !history.Evictable(p) {
-			continue
-		}
-		owners[p.owner()]++
-		if e, ok := p.first(history.PodEvicted); ok && e.At >= put.At && (evicted.Seq == 0 || e.At < evicted.At) {
+	for _, p := range d.ToDrain(put.Node, put) {
+		owners[p.Controller()]++
+		e, ok := p.First(func(e history.Event) bool { return e.Kind == history.PodEvicted && e.At >= put.At })
+		if ok && (evicted.Seq == 0 || e.At < evicted.At) {
 			evicted = e
 		}
-		if stays = stays || !gone; deleted.At >= left.At {
+		deleted, gone := p.Deleted()
+		stays = stays || !gone
+		if deleted.At >= left.At {
 			left = deleted
 		}
 	}
@@ -131,7 +123,7 @@ func (d drill) leavers(put history.Event) (evicted, left history.Event, owners m
 
 // replaced finds the moment at which as many new pods of each owner were ready
 // as had to leave; false where there were none, or not yet enough.
-func (d drill) replaced(put history.Event, owners map[string]int) (history.Event, bool) {
+func (d picture) replaced(put history.Event, owners map[string]int) (history.Event, bool) {
 	missing := 0
 	for owner, n := range owners {
 		if owner != "" {
@@ -141,22 +133,23 @@ func (d drill) replaced(put history.Event, owners map[string]int) (history.Event
 	if missing == 0 {
 		return history.Event{}, false
 	}
-	for _, e := range d.events {
+	for _, e := range d.Events {
 		if e.Kind != history.PodReady || e.At < put.At || owners[e.Owner] == 0 || !d.isNew(e.UID, put.At) {
 			continue
 		}
 		owners[e.Owner]--
-		if missing--; missing == 0 {
+		missing--
+		if missing == 0 {
 			return e, true
 		}
 	}
 	return history.Event{}, false
 }
 
-func (d drill) isNew(uid string, since time.Duration) bool {
-	for _, p := range d.pods {
-		if p[0].UID == uid {
-			return p[0].Kind == history.PodCreated && p[0].At >= since
+func (d picture) isNew(uid string, since time.Duration) bool {
+	for _, p := range d.Pods {
+		if p.Events[0].UID == uid {
+			return p.Events[0].Kind == history.PodCreated && p.Events[0].At >= since
 		}
 	}
 	return false

@@ -17,7 +17,6 @@ import (
 	. "github.com/onsi/gomega"    //nolint:revive,staticcheck // so do Gomega's matchers
 
 	"github.com/spotdrill/spotdrill/framework/cloud"
-	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/run"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/reports"
@@ -112,7 +111,7 @@ func specs() {
 			console.Begin(name)
 			entry := reports.NewEntry(verdict.Result{
 				Scenario: name, Title: title, Profile: profile, Attempt: 1, Outcome: found.Outcome, Verdicts: []verdict.Verdict{found},
-			}, history.History{})
+			})
 			console.End(entry)
 			report.Add(entry)
 			Expect(found.Outcome).To(Equal(verdict.Pass), found.Got)

@@ -1,0 +1,91 @@
+package reports
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spotdrill/spotdrill/framework/verdict"
+	"github.com/spotdrill/spotdrill/reports/timeline"
+)
+
+// Every kind of check says what it requires, what to do about it and where to look,
+// and the lane that it points to is on the page.
+func TestEveryCheckLeadsItsReaderOn(t *testing.T) {
+	lanes := map[verdict.Lane]bool{"": true}
+	for _, name := range []string{timeline.Handler, timeline.Nodes, timeline.Pods, timeline.Endpoints, timeline.Answers} {
+		lanes[verdict.Lane(laneID(name))] = true
+	}
+	ids := map[verdict.ID]bool{}
+	for _, k := range verdict.Kinds() {
+		if ids[k.ID] {
+			t.Errorf("%s: two checks have this ID", k.ID)
+		}
+		ids[k.ID] = true
+		if !regexp.MustCompile(`^[a-z][A-Za-z]+$`).MatchString(string(k.ID)) || k.Title == "" || !strings.HasSuffix(k.Requires, ".") || k.Fix == "" || k.Look.Text == "" {
+			t.Errorf("%s: title %q, requires %q, fix %q, look %q", k.ID, k.Title, k.Requires, k.Fix, k.Look.Text)
+		}
+		if !lanes[k.Look.Lane] {
+			t.Errorf("%s: the page has no lane %q", k.ID, k.Look.Lane)
+		}
+		if k.Look.Lane == "" && strings.Contains(k.Look.Text, "lane") {
+			t.Errorf("%s: it speaks of a lane and names none: %s", k.ID, k.Look.Text)
+		}
+	}
+}
+
+// A check points to where its own evidence is, also where its name begins as another's
+// does, and what could not be judged points to the premise that failed.
+func TestWhereToLook(t *testing.T) {
+	for _, c := range []struct {
+		verdict verdict.Verdict
+		want    string
+	}{
+		{verdict.Verdict{ID: "drained", Check: "drained victim"}, "which pod stayed"},
+		{verdict.Verdict{ID: "drainedOnce", Check: "drained once victim"}, "second mark"},
+		{verdict.Verdict{ID: "commitPoint", Check: "commit point"}, "deleted before the node was marked"},
+		{verdict.Verdict{ID: "budgetKept", Check: "budget of app kept"}, "terminating at the same time"},
+		{verdict.Verdict{ID: verdict.DNSLost, Check: "dns lost (all)", Outcome: verdict.Unknown, Premise: "prober"}, "never left"},
+		{verdict.Verdict{ID: "of-another-version"}, "history.jsonl"},
+	} {
+		if got := (trouble{Verdict: c.verdict}).Look(); !strings.Contains(got, c.want) {
+			t.Errorf("%s: look at %q, want %q in it", c.verdict.ID, got, c.want)
+		}
+	}
+}
+
+// docs/checks.md is the reference of all checks.
+func TestTheChecksAreDocumented(t *testing.T) {
+	var b bytes.Buffer
+	b.WriteString("# Reference: checks\n\nThis page is generated from the checks themselves. A verdict names its check by `id`; the subject (a node, pods, a\n" +
+		"notice) is beside it. Checks of scenarios have the parameters that the [scenario reference](scenario-reference.md#check) documents;\nthe others apply to every drill that they say something of.\n")
+	for _, group := range []struct {
+		title  string
+		always bool
+	}{{"Checks that scenarios have", false}, {"Checks of every drill", true}} {
+		fmt.Fprintf(&b, "\n## %s\n\n| ID | Verdict | What it requires | If it does not pass |\n|---|---|---|---|\n", group.title)
+		for _, k := range verdict.Kinds() {
+			if k.Always() == group.always {
+				fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", k.ID, strings.ReplaceAll(k.Title, "%s", "…"), k.Requires, sentence(k.Fix))
+			}
+		}
+	}
+	const file = "../docs/checks.md"
+	if *update {
+		if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, b.Bytes()) {
+		t.Errorf("%s is out of date: run `make fix`", file)
+	}
+}
+
+func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] + "." }
