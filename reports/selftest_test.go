@@ -1,0 +1,272 @@
+package reports
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
+	"github.com/spotdrill/spotdrill/framework/verdict"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// spoiling breaks, in a recorded drill that passes, what one check watches.
+type spoiling struct {
+	check  verdict.ID
+	drill  string // of the corpus
+	breaks string // what is broken, in words
+	edit   func(*recorded)
+	want   verdict.Outcome
+}
+
+// recorded is a drill of the corpus that may be edited.
+type recorded struct {
+	*story.Story // as it was
+	history.History
+}
+
+// add puts an event into the history.
+func (r *recorded) add(at time.Duration, e history.Event) {
+	e.At = at
+	r.History.Events = append(r.History.Events, e)
+}
+
+// drop removes the events that chosen accepts.
+func (r *recorded) drop(chosen func(history.Event) bool) {
+	r.History.Events = slices.DeleteFunc(r.History.Events, chosen)
+}
+
+// change edits the events of a kind.
+func (r *recorded) change(kind history.Kind, edit func(*history.Event)) {
+	for i := range r.History.Events {
+		if r.History.Events[i].Kind == kind {
+			edit(&r.History.Events[i])
+		}
+	}
+}
+
+// longer makes the recording go on for so long.
+func (r *recorded) longer(by time.Duration) {
+	for i := range r.History.Events {
+		if e := &r.History.Events[i]; e.At >= r.End {
+			e.At += by
+		}
+	}
+}
+
+// victim is the node of the first notice, and when it was put.
+func (r *recorded) victim() (node string, put history.Event) {
+	put, _ = r.FirstOf(history.NoticePut)
+	return put.Node, put
+}
+
+// lose makes every nth query of a target that was sent in this time time out.
+func (r *recorded) lose(target string, n int, from, to time.Duration) {
+	seen := 0
+	for i := range r.Queries {
+		q := &r.Queries[i]
+		if q.Target != target || q.Intended < from || q.Intended > to {
+			continue
+		}
+		if seen++; seen%n == 0 {
+			q.Outcome, q.Done = history.Timeout, q.Sent+2*time.Second
+		}
+	}
+}
+
+func spoilings() []spoiling {
+	always := time.Hour
+	return []spoiling{
+		{"podsLeft", "unhealthy-pod-stays", "a pod that must stay is evicted", func(r *recorded) {
+			_, put := r.victim()
+			for _, p := range r.Pods {
+				if p.In("unready") {
+					r.add(put.At+time.Second, history.Event{Kind: history.PodEvicted, Pod: p.Name(), UID: p.UID(), Node: p.Node(), Reason: "EvictionByEvictionAPI"})
+				}
+			}
+		}, verdict.Fail},
+		{"noEviction", "dns-lost-with-the-node", "a pod is evicted", func(r *recorded) {
+			p := r.Pods[0]
+			r.add(r.Begun+time.Second, history.Event{Kind: history.PodEvicted, Pod: p.Name(), UID: p.UID(), Node: p.Node(), Reason: "EvictionByEvictionAPI"})
+		}, verdict.Fail},
+		{"notScheduled", "new-pods-do-not-land-on-the-node", "pods are bound to the node that is drained", func(r *recorded) {
+			node, put := r.victim()
+			mark, _ := r.MarkedAfter(node, put)
+			r.change(history.PodScheduled, func(e *history.Event) {
+				if e.At > mark.At+time.Second {
+					e.Node = node
+				}
+			})
+		}, verdict.Fail},
+		{"replaced", "replacements-are-ready-elsewhere", "the replacements never become Ready", func(r *recorded) {
+			_, put := r.victim()
+			r.drop(func(e history.Event) bool { return e.Kind == history.PodReady && e.At > put.At })
+			r.longer(time.Minute) // to the notice's deadline and beyond
+		}, verdict.Fail},
+		{"notStalled", "deaf-pod-stalls-no-other", "the other pods terminate only when the slow ones are gone", func(r *recorded) {
+			node, put := r.victim()
+			for _, p := range r.ToLeave(node, put.At) {
+				if stopped, ok := p.Stopped(); ok && p.In("deaf") {
+					r.change(history.PodTerminating, func(e *history.Event) {
+						if e.Key != "deaf" && e.Node == node && e.UID != p.UID() {
+							e.At = max(e.At, stopped.At+2*time.Second)
+						}
+					})
+				}
+			}
+		}, verdict.Fail},
+		{"oneDrainPerCause", "two-instances-in-one-event", "the node is marked a second time", func(r *recorded) {
+			node, put := r.victim()
+			mark, _ := r.MarkedAfter(node, put)
+			r.add(mark.At+time.Second, mark)
+		}, verdict.Fail},
+		{"queueEmpty", "message-that-is-no-json", "a message is left in the queue", func(r *recorded) {
+			r.change(history.QueueDepth, func(e *history.Event) { e.Numbers[history.Visible] = 1 })
+		}, verdict.Fail},
+		{"noMessageLost", "message-that-is-no-json", "a message is gone that nobody deleted", func(r *recorded) {
+			r.drop(func(e history.Event) bool { return e.Kind == history.SQSDeleted })
+		}, verdict.Fail},
+		{verdict.DNSLost, "spot-notice-drains-node", "queries are lost", func(r *recorded) {
+			_, put := r.victim()
+			r.lose(history.Service, 3, put.At+time.Second, put.At+4*time.Second)
+		}, verdict.Fail},
+		{"dnsWindow", "dns-lost-without-lameduck", "no query is lost", func(r *recorded) {
+			for i := range r.Queries {
+				if q := &r.Queries[i]; q.Outcome.Lost() {
+					q.Outcome, q.Done = history.Answered, q.Sent+time.Millisecond
+				}
+			}
+		}, verdict.Fail},
+		{"endpointLeft", "dns-lost-with-the-node", "the endpoint goes as soon as the node does", func(r *recorded) {
+			taken, _ := r.FirstOf(history.Reclaimed)
+			r.change(history.EndpointReady, func(e *history.Event) {
+				if p := r.PodAt(e.IP); p != nil && p.Node() == taken.Node {
+					gone := *e
+					gone.Kind = history.EndpointGone
+					r.add(taken.At+time.Second, gone)
+				}
+			})
+		}, verdict.Fail},
+		{"midDrain", "killed-handler-finishes-the-drain", "the handler is killed before the drain begins", func(r *recorded) {
+			r.change(history.HandlerDisturbed, func(e *history.Event) { e.At = r.Begun })
+		}, verdict.Unknown},
+		{"faultsInjected", "lost-delete-answer", "the fault hits no call", func(r *recorded) {
+			r.drop(func(e history.Event) bool { return e.Kind == history.FaultHit })
+		}, verdict.Unknown},
+		{"recordingComplete", "spot-notice-drains-node", "an event is missing", func(r *recorded) {
+			r.History.Events = slices.Delete(r.History.Events, 10, 11)
+		}, verdict.Unknown},
+		{"harness", "spot-notice-drains-node", "the harness reports an error", func(r *recorded) {
+			r.add(r.Last, history.Event{Kind: history.RunError, Note: "the disk is full"})
+		}, verdict.Unknown},
+		{"restored", "spot-notice-drains-node", "the cluster was not restored", func(r *recorded) {
+			r.drop(func(e history.Event) bool { return e.Kind == history.Restored })
+		}, verdict.Unknown},
+		{"lossesExplained", "dns-lost-with-the-node", "no flow is on record", func(r *recorded) { r.Flows = nil }, verdict.Unknown},
+		{"control", "dns-answers-throughout", "the control loses queries", func(r *recorded) { r.lose(history.Control, 20, 0, always) }, verdict.Unknown},
+		{"prober", "dns-answers-throughout", "the prober sends its queries late", func(r *recorded) {
+			r.change(history.ProberEnded, func(e *history.Event) { e.Numbers[history.LateP99] = 1 })
+		}, verdict.Unknown},
+		{"baseline", "dns-answers-throughout", "queries are lost before the notice", func(r *recorded) {
+			_, put := r.victim()
+			r.lose(history.Service, 2, put.At-500*time.Millisecond, put.At)
+		}, verdict.Unknown},
+	}
+}
+
+// What a check watches is broken in a recorded drill that passes, and the check finds it.
+func TestEachSpoiledDrillIsFound(t *testing.T) {
+	for _, s := range spoilings() {
+		t.Run(string(s.check)+": "+s.breaks, func(t *testing.T) {
+			t.Parallel()
+			scenario, h := fromCorpus(t, s.drill)
+			if before := outcomeOf(t, verdict.Judge(scenario, h), s.check); before != verdict.Pass {
+				t.Fatalf("%s is %s before anything is broken", s.check, before)
+			}
+			r := recorded{story.Read(scenario, h), h}
+			r.History.Events = slices.Clone(h.Events)
+			s.edit(&r)
+			if got := verdict.Judge(scenario, r.History); outcomeOf(t, got, s.check) != s.want || got.Outcome == verdict.Pass {
+				t.Errorf("%s is %s, want %s; the drill is %s", s.check, outcomeOf(t, got, s.check), s.want, got.Outcome)
+			}
+		})
+	}
+}
+
+// outcomeOf is the worst outcome of a drill's checks of that kind.
+func outcomeOf(t *testing.T, r verdict.Result, id verdict.ID) verdict.Outcome {
+	t.Helper()
+	var found []verdict.Outcome
+	for _, v := range r.Verdicts {
+		if v.ID == id {
+			found = append(found, v.Outcome)
+		}
+	}
+	for _, worst := range []verdict.Outcome{verdict.Fail, verdict.Unknown, verdict.Pass} {
+		if slices.Contains(found, worst) {
+			return worst
+		}
+	}
+	t.Fatalf("%s has no check %s", r.Scenario, id)
+	return ""
+}
+
+func fromCorpus(t *testing.T, name string) (scenarios.Scenario, history.History) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := unpack(filepath.Join(corpus, name+".tar.gz"), dir); err != nil {
+		t.Fatal(err)
+	}
+	h, err := history.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := scenarios.LoadFile(ScenarioFile(dir, h.Meta.Scenario))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, h
+}
+
+// Each check has been seen to find something: a planted defect of the built-in
+// handler, or a recorded drill that was spoiled.
+func TestEveryCheckFindsSomething(t *testing.T) {
+	finds := map[verdict.ID]bool{}
+	for _, s := range spoilings() {
+		finds[s.check] = true
+	}
+	data, err := os.ReadFile("../suites/mutants/mutants.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Mutants []struct {
+			CaughtBy struct{ Check verdict.ID } `yaml:"caughtBy"`
+		}
+	}
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range doc.Mutants {
+		finds[m.CaughtBy.Check] = true
+	}
+	// These stand for a drill that was not judged, and have tests of their own.
+	for _, id := range []verdict.ID{"applies", "run", "unknownCheck"} {
+		finds[id] = true
+	}
+	var never []string
+	for _, k := range verdict.Kinds() {
+		if !finds[k.ID] {
+			never = append(never, string(k.ID))
+		}
+	}
+	if len(never) > 0 {
+		t.Errorf("no planted defect and no spoiled drill is found by %s", strings.Join(never, ", "))
+	}
+}
