@@ -128,6 +128,8 @@ fix: ## Mend what a tool can mend
 	@.ci/yaml-files | xargs $(TOOL) yamlfmt -conf .ci/yamlfmt.yaml
 	@$(TOOL) shfmt -w $$(.ci/shell-files)
 	@go test ./docs/schema -update
+	@go test ./framework/verdict -run TestCatalogueListsEveryCheck -update
+	@go test ./reports -run TestTheChecksAreDocumented -update
 	@$(TOOL) golangci-lint run --fix
 
 .PHONY: clean

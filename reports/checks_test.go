@@ -63,12 +63,12 @@ func TestTheChecksAreDocumented(t *testing.T) {
 	b.WriteString("# Reference: checks\n\nThis page is generated from the checks themselves. A verdict names its check by `id`; the subject (a node, pods, a\n" +
 		"notice) is beside it. Checks of scenarios have the parameters that the [scenario reference](scenario-reference.md#check) documents;\nthe others apply to every drill that they say something of.\n")
 	for _, group := range []struct {
-		title  string
-		always bool
-	}{{"Checks that scenarios have", false}, {"Checks of every drill", true}} {
+		title string
+		place verdict.Place
+	}{{"Checks that scenarios have", verdict.InScenarios}, {"Checks of every drill", verdict.InEveryDrill}, {"Others", verdict.Elsewhere}} {
 		fmt.Fprintf(&b, "\n## %s\n\n| ID | Verdict | What it requires | If it does not pass |\n|---|---|---|---|\n", group.title)
 		for _, k := range verdict.Kinds() {
-			if k.Always() == group.always {
+			if k.Judges == group.place {
 				fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", k.ID, strings.ReplaceAll(k.Title, "%s", "…"), k.Requires, sentence(k.Fix))
 			}
 		}

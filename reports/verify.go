@@ -160,6 +160,9 @@ func (v *verification) entry(e Entry) {
 		if c.Check == "" || c.Want == "" || c.Got == "" {
 			wrong("check %q does not say what was wanted and what was seen", c.Check)
 		}
+		if _, known := verdict.KindOf(c.ID); !known {
+			wrong("check %s: its id %q is not known to this version", c.Check, c.ID)
+		}
 		if !valid(c.Outcome) {
 			wrong("check %s: outcome %q is none of pass, fail, unknown, skipped", c.Check, c.Outcome)
 		}

@@ -22,6 +22,8 @@ func catalogue() []check {
 		checkEndpointLeft,
 		checkDrainedOnce,
 		checkOneDrainPerCause,
+		checkArrival,
+		checkQueuePolicy,
 		checkNotScheduled,
 		checkReplaced,
 		checkGraceHonoured,

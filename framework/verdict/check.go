@@ -24,12 +24,19 @@ type Kind struct {
 	Fix string
 	// Look is where a report shows more of what it found.
 	Look Look
-
-	always bool
+	// Judges is where it is found.
+	Judges Place
 }
 
-// Always reports whether every drill is judged by it; otherwise scenarios have it.
-func (k Kind) Always() bool { return k.always }
+// Place says where a check is found.
+type Place string
+
+// The places of checks.
+const (
+	InScenarios  Place = "scenarios"   // a scenario has it, with parameters
+	InEveryDrill Place = "every drill" // it applies to every drill that it can say something of
+	Elsewhere    Place = "elsewhere"   // of a drill that was not judged, or of the EventBridge rules
+)
 
 // Look is a place in a report.
 type Look struct {
@@ -121,7 +128,13 @@ func KindOf(id ID) (Kind, bool) {
 }
 
 func (c check) described() Kind {
-	c.Kind.always = c.judge == nil
+	c.Judges = Elsewhere
+	switch {
+	case c.judge != nil:
+		c.Judges = InScenarios
+	case c.always != nil:
+		c.Judges = InEveryDrill
+	}
 	return c.Kind
 }
 

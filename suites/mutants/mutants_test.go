@@ -117,7 +117,7 @@ type suite struct {
 // row is a line of the table that the run ends with.
 type row struct {
 	mutant defects.Mutant
-	found  defects.Finding
+	found  defects.Fate
 	got    string
 	took   time.Duration
 }
@@ -130,7 +130,7 @@ func (s *suite) specs() {
 			It(m.Name+": "+m.Defect, func(ctx SpecContext) {
 				r := s.drill(ctx, m)
 				s.rows = append(s.rows, r)
-				say("[%d/%d] %s: %s in %.0f s (%s of %s: %s)", len(s.rows), len(s.mutants), m.Name, r.found, r.took.Seconds(), m.CaughtBy.Check, m.CaughtBy.Scenario, r.got)
+				say("[%d/%d] %s: %s in %.0f s (%s of %s: %s)", len(s.rows), len(s.mutants), m.Name, r.found, r.took.Seconds(), m.CaughtBy, m.CaughtBy.Scenario, r.got)
 				Expect(r.found).To(Equal(defects.Caught), r.got)
 			}, NodeTimeout(mutantTimeout))
 		}
@@ -189,7 +189,7 @@ func (s *suite) drill(ctx context.Context, m defects.Mutant) row {
 }
 
 // play drills the mutant by the scenario that must catch it.
-func (s *suite) play(ctx context.Context, m defects.Mutant) (defects.Finding, string) {
+func (s *suite) play(ctx context.Context, m defects.Mutant) (defects.Fate, string) {
 	under, err := handler.Load("builtin")
 	if err != nil {
 		return defects.NotJudged, err.Error()
@@ -307,10 +307,10 @@ func (s *suite) finish(ctx SpecContext) {
 func writeTable(w io.Writer, rows []row) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "\nMUTANT\tFOUND\tSECONDS\tSCENARIO\tCHECK")
-	count := map[defects.Finding]int{}
+	count := map[defects.Fate]int{}
 	for _, r := range rows {
 		count[r.found]++
-		fmt.Fprintf(table, "%s\t%s\t%.0f\t%s\t%s\n", r.mutant.Name, r.found, r.took.Seconds(), r.mutant.CaughtBy.Scenario, r.mutant.CaughtBy.Check)
+		fmt.Fprintf(table, "%s\t%s\t%.0f\t%s\t%s\n", r.mutant.Name, r.found, r.took.Seconds(), r.mutant.CaughtBy.Scenario, r.mutant.CaughtBy)
 	}
 	_ = table.Flush()
 	fmt.Fprintf(w, "%d caught, %d survived, %d not judged\n", count[defects.Caught], count[defects.Survived], count[defects.NotJudged])

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -36,11 +37,16 @@ type Grant struct {
 	Verbs     []string `yaml:"verbs"`
 }
 
-// Check names a check of a scenario, as verdicts are called.
+// Check identifies a check of a scenario.
 type Check struct {
-	Scenario string `yaml:"scenario"`
-	Check    string `yaml:"check"`
+	Scenario string     `yaml:"scenario"`
+	Check    verdict.ID `yaml:"check"`
+	// Subject is what the check is about, if the scenario has several of its kind.
+	Subject string `yaml:"subject,omitempty"`
 }
+
+// String is the check and its subject.
+func (c Check) String() string { return strings.TrimSpace(string(c.Check) + " " + c.Subject) }
 
 // Edit replaces the only place in a file (relative to the module's root) where
 // the old text stands.
@@ -77,9 +83,31 @@ func Load(file string) ([]Mutant, error) {
 			errs = append(errs, fmt.Errorf("%s: mutant %s is there twice", file, m.Name))
 		case !known:
 			errs = append(errs, fmt.Errorf("%s: mutant %s: no scenario is named %q", file, m.Name, m.CaughtBy.Scenario))
+		default:
+			errs = append(errs, m.checkKnown(file))
 		}
 	}
 	return doc.Mutants, errors.Join(errs...)
+}
+
+// checkKnown is an error if the scenario has no such check.
+func (m Mutant) checkKnown(file string) error {
+	chosen, err := scenarios.Select(scenarios.Fast, []string{m.CaughtBy.Scenario})
+	if err != nil {
+		return fmt.Errorf("%s: mutant %s: %w", file, m.Name, err)
+	}
+	// A check that only some handlers are judged by cannot be looked up without a drill.
+	kind, ok := verdict.KindOf(m.CaughtBy.Check)
+	inScenario := slices.ContainsFunc(verdict.Judge(chosen[0], history.History{}).Verdicts, m.CaughtBy.is)
+	if !ok || kind.Judges == verdict.InScenarios && !inScenario {
+		return fmt.Errorf("%s: mutant %s: %s has no check %q", file, m.Name, m.CaughtBy.Scenario, m.CaughtBy)
+	}
+	return nil
+}
+
+// is reports whether the verdict is one of this check.
+func (c Check) is(v verdict.Verdict) bool {
+	return v.ID == c.Check && (c.Subject == "" || v.Subject == c.Subject)
 }
 
 // Overlay writes the edited files of a mutant of the module at root into dir, and
@@ -131,22 +159,22 @@ func (m Mutant) apply(root string) (map[string]string, error) {
 	return texts, nil
 }
 
-// Finding is what a drill found out about a mutant.
-type Finding string
+// Fate is what became of a mutant.
+type Fate string
 
-// The findings. All but Caught are bad news for the catalogue of scenarios.
+// The fates. All but Caught are bad news for the catalogue of scenarios.
 const (
-	Caught    Finding = "caught"
-	Survived  Finding = "survived"
-	NotJudged Finding = "not judged"
+	Caught    Fate = "caught"
+	Survived  Fate = "survived"
+	NotJudged Fate = "not judged"
 )
 
 // Judge tells whether the mutant's check found the defect, and what it saw. That
 // another check failed is not enough: it may have had another reason.
-func (m Mutant) Judge(r verdict.Result) (Finding, string) {
-	i := slices.IndexFunc(r.Verdicts, func(v verdict.Verdict) bool { return v.Check == m.CaughtBy.Check })
+func (m Mutant) Judge(r verdict.Result) (Fate, string) {
+	i := slices.IndexFunc(r.Verdicts, m.CaughtBy.is)
 	if i < 0 {
-		return NotJudged, fmt.Sprintf("%s has no check %q", r.Scenario, m.CaughtBy.Check)
+		return NotJudged, fmt.Sprintf("%s has no check %q", r.Scenario, m.CaughtBy)
 	}
 	v := r.Verdicts[i]
 	switch v.Outcome {

@@ -77,12 +77,15 @@ func TestAnEditThatDoesNotApplyIsAnError(t *testing.T) {
 }
 
 func TestLoadRefuses(t *testing.T) {
-	const good = "caughtBy: {scenario: spot-notice-drains-node, check: x}, edits: [{file: a.go, old: x, new: y}]"
+	const good = "caughtBy: {scenario: spot-notice-drains-node, check: marked}, edits: [{file: a.go, old: x, new: y}]"
 	for name, c := range map[string]struct{ text, want string }{
 		"an unknown field":    {"mutants:\n  - {nme: m}\n", `:2: unknown field "nme"`},
 		"no defect":           {"mutants:\n  - {name: m, " + good + "}\n", "mutant 1 (m) wants a name, a defect"},
 		"the same name twice": {"mutants:\n  - {name: m, defect: D., " + good + "}\n  - {name: m, defect: D., " + good + "}\n", "mutant m is there twice"},
-		"an unknown scenario": {"mutants:\n  - {name: m, defect: D., caughtBy: {scenario: none, check: x}, edits: [{file: a.go, old: x, new: y}]}\n", `no scenario is named "none"`},
+		"an unknown scenario": {"mutants:\n  - {name: m, defect: D., caughtBy: {scenario: none, check: marked}, edits: [{file: a.go, old: x, new: y}]}\n", `no scenario is named "none"`},
+		"an unknown check":    {"mutants:\n  - {name: m, defect: D., caughtBy: {scenario: spot-notice-drains-node, check: markd}, edits: [{file: a.go, old: x, new: y}]}\n", `spot-notice-drains-node has no check "markd"`},
+		"a check of another":  {"mutants:\n  - {name: m, defect: D., caughtBy: {scenario: spot-notice-drains-node, check: resumed}, edits: [{file: a.go, old: x, new: y}]}\n", `spot-notice-drains-node has no check "resumed"`},
+		"another subject":     {"mutants:\n  - {name: m, defect: D., caughtBy: {scenario: spot-notice-drains-node, check: marked, subject: vctim}, edits: [{file: a.go, old: x, new: y}]}\n", `has no check "marked vctim"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "mutants.yaml")
@@ -97,18 +100,18 @@ func TestLoadRefuses(t *testing.T) {
 }
 
 func TestJudge(t *testing.T) {
-	m := Mutant{CaughtBy: Check{Scenario: "s", Check: "marked victim"}}
+	m := Mutant{CaughtBy: Check{Scenario: "s", Check: "marked", Subject: "victim"}}
 	for name, c := range map[string]struct {
 		verdicts []verdict.Verdict
-		want     Finding
+		want     Fate
 		got      string
 	}{
-		"its check failed":       {[]verdict.Verdict{{Check: "marked victim", Outcome: verdict.Fail, Got: "never"}}, Caught, "never"},
-		"its check passed":       {[]verdict.Verdict{{Check: "marked victim", Outcome: verdict.Pass, Got: "after 1s"}}, Survived, "after 1s"},
-		"another one failed":     {[]verdict.Verdict{{Check: "marked victim", Outcome: verdict.Pass, Got: "after 1s"}, {Check: "queue empty", Outcome: verdict.Fail}}, Survived, "after 1s; failed: queue empty"},
-		"its check is unknown":   {[]verdict.Verdict{{Check: "marked victim", Outcome: verdict.Unknown, Got: "no record"}}, NotJudged, "no record"},
-		"an outcome of no list":  {[]verdict.Verdict{{Check: "marked victim", Got: "nothing"}}, NotJudged, "nothing"},
-		"its check is not there": {[]verdict.Verdict{{Check: "marked other", Outcome: verdict.Fail}}, NotJudged, `s has no check "marked victim"`},
+		"its check failed":       {[]verdict.Verdict{{ID: "marked", Subject: "victim", Check: "marked victim", Outcome: verdict.Fail, Got: "never"}}, Caught, "never"},
+		"its check passed":       {[]verdict.Verdict{{ID: "marked", Subject: "victim", Check: "marked victim", Outcome: verdict.Pass, Got: "after 1s"}}, Survived, "after 1s"},
+		"another one failed":     {[]verdict.Verdict{{ID: "marked", Subject: "victim", Check: "marked victim", Outcome: verdict.Pass, Got: "after 1s"}, {ID: "queueEmpty", Check: "queue empty", Outcome: verdict.Fail}}, Survived, "after 1s; failed: queue empty"},
+		"its check is unknown":   {[]verdict.Verdict{{ID: "marked", Subject: "victim", Check: "marked victim", Outcome: verdict.Unknown, Got: "no record"}}, NotJudged, "no record"},
+		"an outcome of no list":  {[]verdict.Verdict{{ID: "marked", Subject: "victim", Check: "marked victim", Got: "nothing"}}, NotJudged, "nothing"},
+		"its check is not there": {[]verdict.Verdict{{ID: "marked", Subject: "other", Check: "marked other", Outcome: verdict.Fail}}, NotJudged, `s has no check "marked victim"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found, got := m.Judge(verdict.Result{Scenario: "s", Verdicts: c.verdicts})
