@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
@@ -38,7 +39,7 @@ func TestStepsInWords(t *testing.T) {
 		"the instance of a is taken without a notice":                                                      {Reclaim: &Reclaim{Node: "a"}},
 		"fault f: delay by 1s":                                                 {Fault: &Fault{Name: "f", Type: "delay", By: second}},
 		"budget of app: minAvailable 4, 1s after n":                            {Budget: &BudgetChange{Pods: "app", MinAvailable: 4, At: "n", After: second}},
-		"disturbance d: the handler is cut off from the Kubernetes API for 1s": {Disturb: &Disturb{Name: "d", Handler: CutOff, For: second}},
+		"disturbance d: the handler is cut off from the Kubernetes API for 1s": {Disturb: &Disturb{Name: "d", Handler: history.CutOffHandler, For: second}},
 	} {
 		if got := step.String(); got != want {
 			t.Errorf("%q, want %q", got, want)

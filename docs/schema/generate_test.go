@@ -45,7 +45,7 @@ func documents() []document {
 	probe := scenarios.DefaultProbe()
 	return []document{
 		{
-			name: "scenario", title: "spotdrill scenario", root: scenarios.Scenario{}, packages: []string{"scenarios"},
+			name: "scenario", title: "spotdrill scenario", root: scenarios.Scenario{}, packages: []string{"scenarios", "framework/coredns"},
 			intro: "A scenario is one YAML file: how the cluster is arranged, what happens, and what must then be found. " +
 				"[Writing a scenario](writing-a-scenario.md) shows the way by example; here is every field.",
 			values: map[string][]string{
@@ -80,7 +80,7 @@ func documents() []document {
 			defaults: map[string]any{"Description.commitPoint": string(handler.DefaultCommitPoint), "Ready.timeout": handler.DefaultReadyTimeout.String()},
 		},
 		{
-			name: "sweep", title: "spotdrill matrix", root: scenarios.Sweep{}, packages: []string{"scenarios"},
+			name: "sweep", title: "spotdrill matrix", root: scenarios.Sweep{}, packages: []string{"scenarios", "framework/coredns"},
 			intro: "A matrix of DNS settings is one YAML file, see [Which lameduck is safe](advice.md); here is every field.",
 			values: map[string][]string{
 				"Sweep.apiVersion": {scenarios.APIVersion}, "Sweep.kind": {scenarios.SweepKind}, "Sweep.set": sets, "Sweep.mode": modes,
@@ -97,7 +97,7 @@ const duration = `^([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)(([0-9]+(\.[0
 func (d document) schema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	r := &jsonschema.Reflector{
-		Anonymous: true, ExpandedStruct: true, FieldNameTag: "yaml",
+		Anonymous: true, ExpandedStruct: true, FieldNameTag: "yaml", Namer: typeName,
 		Mapper: func(t reflect.Type) *jsonschema.Schema {
 			if t != reflect.TypeFor[strict.Duration]() {
 				return nil
@@ -112,7 +112,7 @@ func (d document) schema(t *testing.T) *jsonschema.Schema {
 	}
 	root := r.Reflect(d.root)
 	root.Title = d.title
-	types := map[string]*jsonschema.Schema{reflect.TypeOf(d.root).Name(): root}
+	types := map[string]*jsonschema.Schema{typeName(reflect.TypeOf(d.root)): root}
 	for name, def := range root.Definitions {
 		types[name] = def
 	}
@@ -147,16 +147,24 @@ func (d document) schema(t *testing.T) *jsonschema.Schema {
 	return root
 }
 
+// typeName is what the reference calls a type.
+func typeName(t reflect.Type) string {
+	if t == reflect.TypeFor[coredns.Settings]() {
+		return "CoreDNS" // on a page, "settings" could be anything's
+	}
+	return t.Name()
+}
+
 // fieldNames are, by the names of types, the YAML names of Go's fields.
 func fieldNames(t reflect.Type, into map[string]map[string]string) map[string]map[string]string {
 	for slices.Contains([]reflect.Kind{reflect.Pointer, reflect.Slice, reflect.Map}, t.Kind()) {
 		t = t.Elem()
 	}
-	if _, known := into[t.Name()]; known || t.Kind() != reflect.Struct {
+	if _, known := into[typeName(t)]; known || t.Kind() != reflect.Struct {
 		return into
 	}
 	names := map[string]string{}
-	into[t.Name()] = names
+	into[typeName(t)] = names
 	for i := range t.NumField() {
 		f := t.Field(i)
 		if name, _, _ := strings.Cut(f.Tag.Get("yaml"), ","); name != "" && name != "-" {
@@ -195,7 +203,7 @@ func plain(comment string, fields map[string]string) string {
 // reference writes the schema as a page for people.
 func reference(d document, root *jsonschema.Schema) string {
 	var b strings.Builder
-	name := reflect.TypeOf(d.root).Name()
+	name := typeName(reflect.TypeOf(d.root))
 	fmt.Fprintf(&b, "# Reference: %s\n\n%s\n\n", strings.TrimPrefix(d.title, "spotdrill "), d.intro)
 	fmt.Fprintf(&b, "This page and [its JSON Schema](schema/%s.schema.json) are generated from the Go types that the files are read into.\n", d.name)
 	order := []string{name}
