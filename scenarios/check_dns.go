@@ -6,7 +6,7 @@ import "github.com/spotdrill/spotdrill/framework/strict"
 // from fixed ports, or all.
 func ProbeModes() []string { return []string{"all", "fixed", "fresh"} }
 
-// DNSLost requires that at most this many queries to the DNS service are lost.
+// DNSLost requires that at most Max queries to the DNS service are lost.
 type DNSLost struct {
 	// Mode selects the queries that count: from fresh ports, from fixed ports, or all.
 	Mode string `yaml:"mode"`

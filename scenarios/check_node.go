@@ -20,9 +20,9 @@ func (c Marked) validate(where string, in *scope, p *problems) {
 }
 
 // Drained requires that every evictable pod is gone from the node by the notice's
-// deadline. These are the pods that were on the node when the notice was sent, or
-// arrived before the handler marked the node. Pods of DaemonSets, static pods, finished
-// pods and pods that tolerate a cordon are not evictable.
+// deadline: every pod that was on the node when the notice was sent, or arrived before
+// the handler marked the node. DaemonSet pods, static pods, finished pods and pods that
+// tolerate a cordon are not evictable.
 type Drained struct {
 	Node   string `yaml:"node"`
 	Notice string `yaml:"notice"`

@@ -54,7 +54,7 @@ func (c Replaced) validate(where string, in *scope, p *problems) {
 }
 
 // GraceHonoured requires that these pods are terminated with at least their own grace
-// period, and that they get some of it to stop.
+// period, and that they get a minimum time to stop.
 type GraceHonoured struct {
 	Node   string `yaml:"node"`
 	Notice string `yaml:"notice"`

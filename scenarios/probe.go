@@ -5,7 +5,7 @@ import "cmp"
 // Probe is the load of the DNS prober, in queries per second. What is left out has
 // its default.
 type Probe struct {
-	// Transport carries the queries to the service. The control is always queried over
+	// Transport is the protocol of the queries to the service. The control is always queried over
 	// UDP.
 	Transport Transport `yaml:"transport,omitempty"`
 	// Fresh is the rate of queries from a new source port each, like those of a stub

@@ -53,7 +53,8 @@ type Scenario struct {
 	// the scenario applies to every handler, as do all scenarios of the core profiles
 	// (SPOT, PDB, QUEUE-HYGIENE, RESILIENCE).
 	Feature string `yaml:"feature,omitempty"`
-	// Handler is none for a drill that shows what happens without a handler.
+	// Handler is the handler in the drill. With none, the drill shows what happens without
+	// a handler.
 	Handler string `yaml:"handler,omitempty"`
 
 	// CoreDNS is the configuration of CoreDNS during the drill. It is restored afterwards.
@@ -67,11 +68,11 @@ type Scenario struct {
 	// Probe turns the DNS prober on.
 	Probe *Probe `yaml:"probe,omitempty"`
 
-	// Steps happen one after the other.
+	// Steps are what happens, one after the other.
 	Steps []Step `yaml:"steps"`
 	// Settle is how long recording continues after the last step.
 	Settle strict.Duration `yaml:"settle"`
-	// Checks judge what was recorded.
+	// Checks are the requirements on what was recorded.
 	Checks []Check `yaml:"checks"`
 
 	// File is where the scenario was read from, and Text its content.

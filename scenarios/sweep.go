@@ -51,17 +51,17 @@ type Sweep struct {
 	// the queries: more than 0 and less than 1.
 	LossRate float64 `yaml:"lossRate"`
 
-	// Lameduck lists values in whole seconds.
+	// Lameduck is a list of values, in whole seconds.
 	Lameduck []strict.Duration `yaml:"lameduck,omitempty"`
-	// Readiness lists readiness probes.
+	// Readiness is a list of readiness probes.
 	Readiness []coredns.Readiness `yaml:"readiness,omitempty"`
-	// GracePeriod lists values in whole seconds. A combination is only possible if its
-	// grace period is longer than its lameduck.
+	// GracePeriod is a list of values, in whole seconds. A combination is only possible if
+	// its grace period is longer than its lameduck.
 	GracePeriod []strict.Duration `yaml:"gracePeriod,omitempty"`
-	// Replicas lists values of 1 to 10. A combination with 1 is reported as impossible and
-	// not drilled: the only pod cannot also be the control.
+	// Replicas is a list of values, 1 to 10. A combination with 1 is reported as impossible
+	// and not drilled: the only pod cannot also be the control.
 	Replicas []int `yaml:"replicas,omitempty"`
-	// Placement lists placements of the pods.
+	// Placement is a list of placements of the pods.
 	Placement []coredns.Placement `yaml:"placement,omitempty"`
 
 	base Scenario
