@@ -2,75 +2,92 @@ package scenarios
 
 import "github.com/spotdrill/spotdrill/framework/strict"
 
-// NotScheduled wants no pod bound to the node once the handler has marked it, but
-// those that a drain leaves: daemon and static pods and those that tolerate the
-// mark of a cordon. Pods must have been bound elsewhere meanwhile.
+// DaemonPodsLeft requires that the node's DaemonSet pods are neither evicted nor deleted
+// before its instance is gone; if the instance stays, not at all.
+type DaemonPodsLeft struct {
+	Node string `yaml:"node"`
+}
+
+func (c DaemonPodsLeft) validate(where string, in *scope, p *problems) { in.node(where, c.Node, p) }
+
+// PodsLeft requires that these pods of the node are neither evicted nor deleted before
+// its instance is gone; if the instance stays, not at all.
+type PodsLeft struct {
+	Node string `yaml:"node"`
+	Pods string `yaml:"pods"`
+}
+
+func (c PodsLeft) validate(where string, in *scope, p *problems) {
+	in.node(where, c.Node, p)
+	oneOf(p, where+".pods", c.Pods, in.pods)
+}
+
+// NoEviction requires that no pod of the cluster is evicted. It is for reproducing an
+// incident in which nothing drains the node.
+type NoEviction struct{}
+
+func (NoEviction) validate(string, *scope, *problems) {}
+
+// NotScheduled requires that no pod is bound to the node after the handler marked it.
+// Pods that a drain leaves are excepted: DaemonSet pods, static pods and pods that
+// tolerate a cordon. The check is Unknown unless pods were bound to other nodes in the
+// meantime.
 type NotScheduled struct {
 	Node   string `yaml:"node"`
 	Notice string `yaml:"notice"`
 }
 
-// Replaced wants as many new pods of every controller Ready on other nodes, before
-// the notice's deadline, as it had evictable ones on the node when the notice was
-// put.
+func (c NotScheduled) validate(where string, in *scope, p *problems) {
+	in.noticeFor(where, c.Node, c.Notice, p)
+}
+
+// Replaced requires that every controller gets a replacement on another node for each of
+// its evictable pods that were on the node when the notice was sent. The replacements
+// must be Ready before the notice's deadline.
 type Replaced struct {
 	Node   string `yaml:"node"`
 	Notice string `yaml:"notice"`
 }
 
-// GraceHonoured wants the pods told to end with no less than their own grace
-// period, and given at least so long to stop.
+func (c Replaced) validate(where string, in *scope, p *problems) {
+	in.noticeFor(where, c.Node, c.Notice, p)
+}
+
+// GraceHonoured requires that these pods are terminated with at least their own grace
+// period, and that they get a minimum time to stop.
 type GraceHonoured struct {
-	Node    string          `yaml:"node"`
-	Notice  string          `yaml:"notice"`
-	Pods    string          `yaml:"pods"`
+	Node   string `yaml:"node"`
+	Notice string `yaml:"notice"`
+	Pods   string `yaml:"pods"`
+	// AtLeast is the shortest time that a pod must get to stop.
 	AtLeast strict.Duration `yaml:"atLeast"`
 }
 
-// NotStalled wants every other evictable pod of the node told to end before the
-// first of these, which are slow to, is gone. Critical pods may wait for them.
+func (c GraceHonoured) validate(where string, in *scope, p *problems) {
+	in.podsFor(where, c.Node, c.Notice, c.Pods, p)
+	p.positive(where+".atLeast", c.AtLeast)
+}
+
+// NotStalled requires that the drain does not wait for these pods, which are slow to
+// stop: every other evictable pod of the node is terminating before the first of them is
+// gone. Critical pods may wait.
 type NotStalled struct {
 	Node   string `yaml:"node"`
 	Notice string `yaml:"notice"`
 	Pods   string `yaml:"pods"`
 }
 
-// CriticalLast wants no critical pod of the node told to end before every other
-// evictable one has stopped.
+func (c NotStalled) validate(where string, in *scope, p *problems) {
+	in.podsFor(where, c.Node, c.Notice, c.Pods, p)
+}
+
+// CriticalLast requires that no critical pod of the node is terminating before all its
+// other evictable pods have stopped.
 type CriticalLast struct {
 	Node   string `yaml:"node"`
 	Notice string `yaml:"notice"`
 }
 
-// PodsLeft wants the pods on the node neither evicted nor deleted before its
-// instance goes (or, where it never goes, at all).
-type PodsLeft struct {
-	Node string `yaml:"node"`
-	Pods string `yaml:"pods"`
-}
-
-// BudgetKept wants never fewer of the pods Ready, and not told to end, than their
-// PodDisruptionBudget asks for at that time, from the notice until the node's
-// instance goes.
-type BudgetKept struct {
-	Node   string `yaml:"node"`
-	Notice string `yaml:"notice"`
-	Pods   string `yaml:"pods"`
-}
-
-// Resumed wants a pod of the node, of those that the budget kept there, told to
-// end within a time of the budget's change.
-type Resumed struct {
-	Node   string          `yaml:"node"`
-	Budget string          `yaml:"budget"` // name of a budget step
-	Within strict.Duration `yaml:"within"`
-}
-
-// BlockedReported wants a Kubernetes event on the node, or on a pod that a budget
-// keeps there, that names such a pod or the budget, before the notice's deadline.
-// What the handler then does at the deadline is told and not judged.
-type BlockedReported struct {
-	Node   string `yaml:"node"`
-	Notice string `yaml:"notice"`
-	Pods   string `yaml:"pods"`
+func (c CriticalLast) validate(where string, in *scope, p *problems) {
+	in.noticeFor(where, c.Node, c.Notice, p)
 }

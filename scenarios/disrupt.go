@@ -2,46 +2,24 @@ package scenarios
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
-// Disrupt does something to CoreDNS that no notice announces, and goes on once
-// the API has taken it.
+// Disrupt disrupts CoreDNS without a notice and continues when the API server has
+// accepted it.
 type Disrupt struct {
-	// CoreDNS is what it meets.
+	// CoreDNS is the disruption; docs/disruptions.md describes each.
 	CoreDNS history.Disruption `yaml:"coredns"`
-	// Node is the one whose CoreDNS pods it is done to; empty means all of them, at
-	// once.
+	// Node is the node whose CoreDNS pods are disrupted; left out, all CoreDNS pods are,
+	// at once.
 	Node string `yaml:"node,omitempty"`
-	// Replicas is what CoreDNS is scaled to, 1 to 10.
+	// Replicas is the number that CoreDNS is scaled to, 1 to 10.
 	Replicas int `yaml:"replicas,omitempty"`
-	// After is how long to wait before.
+	// After is how long to wait before the disruption.
 	After strict.Duration `yaml:"after,omitempty"`
-}
-
-func (d Disrupt) validate(where string, nodes []string, p *problems) {
-	p.oneOf(where+".coredns", string(d.CoreDNS), history.Words(history.Disruptions()))
-	if d.Node != "" {
-		p.oneOf(where+".node", d.Node, nodes)
-	}
-	switch d.CoreDNS {
-	case history.DrainDNSNode:
-		if d.Node == "" {
-			p.add(where+".node", "%s needs it", history.DrainDNSNode)
-		}
-	case history.RestartDNS, history.ScaleDNS:
-		if d.Node != "" {
-			p.add(where+".node", "%s is done to all pods", d.CoreDNS)
-		}
-	}
-	switch {
-	case (d.Replicas != 0) != (d.CoreDNS == history.ScaleDNS):
-		p.add(where+".replicas", "goes with %s, and that one needs it", history.ScaleDNS)
-	case d.Replicas < 0 || d.Replicas > 10:
-		p.add(where+".replicas", "%d is not within 1 to 10", d.Replicas)
-	}
 }
 
 // String is the disruption in words.
@@ -63,13 +41,33 @@ func (d Disrupt) String() string {
 	return text
 }
 
-// KeepsDNSPod is true where some CoreDNS pod stays throughout the drill: nothing
-// is done to all of them.
-func (s Scenario) KeepsDNSPod() bool {
-	for _, step := range s.Steps {
-		if step.Disrupt != nil && step.Disrupt.Node == "" {
-			return false
+func (d Disrupt) validate(where string, in *scope, p *problems) {
+	oneOf(p, where+".coredns", d.CoreDNS, history.Disruptions())
+	if d.Node != "" {
+		oneOf(p, where+".node", d.Node, in.nodes)
+	}
+	switch d.CoreDNS {
+	case history.DrainDNSNode:
+		if d.Node == "" {
+			p.add(where+".node", "is required with %s", d.CoreDNS)
+		}
+	case history.RestartDNS, history.ScaleDNS:
+		if d.Node != "" {
+			p.add(where+".node", "is not allowed with %s, which acts on all pods", d.CoreDNS)
 		}
 	}
-	return true
+	p.onlyWith(where+".replicas", d.Replicas != 0, d.CoreDNS == history.ScaleDNS, history.ScaleDNS)
+	if d.CoreDNS == history.ScaleDNS && d.Replicas != 0 {
+		validateReplicas(where+".replicas", d.Replicas, p)
+	}
+}
+
+func (d Disrupt) effect(Scenario) effect {
+	return effect{nodes: []string{d.Node}, takes: d.After.D(), shared: true, allDNSPods: d.Node == ""}
+}
+
+// KeepsDNSPod reports whether some CoreDNS pod stays throughout the drill: no step
+// acts on all of them.
+func (s Scenario) KeepsDNSPod() bool {
+	return !slices.ContainsFunc(s.effects(), func(e effect) bool { return e.allDNSPods })
 }

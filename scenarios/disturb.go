@@ -1,54 +1,55 @@
 package scenarios
 
 import (
-	"slices"
+	"fmt"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
-// Disturb does something to the handler itself, and goes on once that is done.
-// The handler is installed anew before the next scenario.
+// Disturb disturbs the handler under test and continues when that is done. The
+// handler is installed again before the next drill.
 type Disturb struct {
-	// Name is how checks refer to it.
+	// Name identifies the disturbance in checks.
 	Name string `yaml:"name"`
-	// Handler is what it meets.
+	// Handler is the disturbance; docs/disturbances.md describes each.
 	Handler history.Disturbance `yaml:"handler"`
-	// For is how long a handler is cut off.
+	// For is how long the handler is cut off from the Kubernetes API.
 	For strict.Duration `yaml:"for,omitempty"`
-	// Replicas is what a handler is scaled to, 1 to 5.
+	// Replicas is the number that the handler is scaled to, 1 to 5.
 	Replicas int `yaml:"replicas,omitempty"`
 }
 
-func (d Disturb) validate(where string, earlier []string, p *problems) {
-	switch {
-	case d.Name == "":
-		p.add(where+".name", "must not be empty")
-	case slices.Contains(earlier, d.Name):
-		p.add(where+".name", "%q is used twice", d.Name)
+// String is the disturbance in words.
+func (d Disturb) String() string {
+	what := map[history.Disturbance]string{
+		history.KillHandler: "is killed", history.UpdateHandler: "is updated",
+		history.CutOffHandler: "is cut off from the Kubernetes API", history.ScaleHandler: "is scaled",
+	}[d.Handler]
+	text := fmt.Sprintf("disturbance %s: the handler %s", d.Name, what)
+	if d.For > 0 {
+		text += " for " + d.For.D().String()
 	}
-	p.oneOf(where+".handler", string(d.Handler), history.Words(history.Disturbances()))
-	if (d.For > 0) != (d.Handler == history.CutOffHandler) {
-		p.add(where+".for", "goes with %s, and that one needs it", history.CutOffHandler)
+	if d.Replicas > 0 {
+		text += fmt.Sprintf(" to %d replicas", d.Replicas)
 	}
-	switch {
-	case (d.Replicas != 0) != (d.Handler == history.ScaleHandler):
-		p.add(where+".replicas", "goes with %s, and that one needs it", history.ScaleHandler)
-	case d.Replicas < 0 || d.Replicas > 5:
+	return text
+}
+
+func (d Disturb) validate(where string, in *scope, p *problems) {
+	in.disturbances.define(where, d.Name, p)
+	oneOf(p, where+".handler", d.Handler, history.Disturbances())
+	p.onlyWith(where+".for", d.For > 0, d.Handler == history.CutOffHandler, history.CutOffHandler)
+	p.onlyWith(where+".replicas", d.Replicas != 0, d.Handler == history.ScaleHandler, history.ScaleHandler)
+	if d.Handler == history.ScaleHandler && d.Replicas != 0 && (d.Replicas < 0 || d.Replicas > 5) {
 		p.add(where+".replicas", "%d is not within 1 to 5", d.Replicas)
 	}
-}
-
-// disturbanceNames are those of the disturbances among the steps.
-func disturbanceNames(steps []Step) []string {
-	var out []string
-	for _, step := range steps {
-		if step.Disturb != nil {
-			out = append(out, step.Disturb.Name)
-		}
+	if !in.handler {
+		p.add(where, "the scenario has no handler")
 	}
-	return out
 }
 
-// Disturbed is true where a step does something to the handler.
-func (s Scenario) Disturbed() bool { return len(disturbanceNames(s.Steps)) > 0 }
+func (d Disturb) effect(Scenario) effect { return effect{shared: true} }
+
+// Disturbed reports whether a step disturbs the handler.
+func (s Scenario) Disturbed() bool { return len(stepsOf[Disturb](s)) > 0 }

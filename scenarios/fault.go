@@ -1,45 +1,47 @@
 package scenarios
 
 import (
-	"slices"
+	"fmt"
+	"strings"
+	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
-// Fault makes SQS go wrong between the queue and the handler. It
-// begins with its step and ends when its time is over or when the last of its
-// calls is done, whichever comes first; the end of the drill ends it too.
+// Fault makes SQS fail between the queue and the handler. It begins with its step.
+// It ends when its time is over or when it has affected its last call, whichever
+// comes first, and at the latest when the drill ends.
 type Fault struct {
-	// Name is how awaits and checks refer to it.
+	// Name identifies the fault in later steps and in checks.
 	Name string `yaml:"name"`
-	// Type is what goes wrong; docs/faults.md says what a client sees of each.
+	// Type is what goes wrong; docs/faults.md describes what a client sees.
 	Type history.FaultType `yaml:"type"`
-	// Actions are the calls that it hits, of FaultActions. Left out: all of them,
-	// or for a lost answer the deletions. What is done to messages is done to
+	// Actions are the calls that are affected. Left out, all of them are; with
+	// lost-answer, only deletions. The types duplicate and reorder always affect
 	// ReceiveMessage.
 	Actions []string `yaml:"actions,omitempty"`
-	// Count is how many calls it hits. Without it For is needed.
+	// Count is the number of calls that are affected. Required without for.
 	Count int `yaml:"count,omitempty"`
-	// For is how long it lasts. Without it Count is needed.
+	// For is how long the fault lasts. Required without count.
 	For strict.Duration `yaml:"for,omitempty"`
 
-	// By is how late a delay makes every answer.
+	// By is the delay of each answer, with type delay.
 	By strict.Duration `yaml:"by,omitempty"`
-	// Code is what throttling says, ThrottlingException where it is left out.
+	// Code is the error code, with type throttle; left out, it is ThrottlingException.
 	Code string `yaml:"code,omitempty"`
-	// Status is that of an error.
+	// Status is the HTTP status, with type error: 500 or 503.
 	Status int `yaml:"status,omitempty"`
-	// After is how much later a duplicate comes; left out, it comes in the same
-	// batch, or in the next one where that is full.
+	// After is how much later a duplicate is delivered, with type duplicate. Left out,
+	// it is in the same batch, or in the next one if that is full.
 	After strict.Duration `yaml:"after,omitempty"`
-	// ToAnother gives duplicates to another replica than the one that had the message
-	// first.
+	// ToAnother delivers duplicates to a different replica than the original, with type
+	// duplicate.
 	ToAnother bool `yaml:"toAnother,omitempty"`
 }
 
-// FaultActions lists the calls that a fault can be confined to: those that a
-// handler makes.
+// FaultActions lists the calls that a fault can be limited to: those that a handler
+// makes.
 func FaultActions() []string {
 	return []string{
 		"ReceiveMessage", "DeleteMessage", "DeleteMessageBatch", "ChangeMessageVisibility", "ChangeMessageVisibilityBatch",
@@ -47,27 +49,59 @@ func FaultActions() []string {
 	}
 }
 
-func (f Fault) validate(where string, p *problems) {
-	p.oneOf(where+".type", string(f.Type), history.Words(history.FaultTypes()))
+// ThrottleCodes lists the error codes of type throttle.
+func ThrottleCodes() []string { return []string{"ThrottlingException", "RequestThrottled"} }
+
+// String is the fault in words.
+func (f Fault) String() string {
+	text := fmt.Sprintf("fault %s: %s", f.Name, f.Type)
+	for _, detail := range []struct {
+		name  string
+		value time.Duration
+	}{{"by", f.By.D()}, {"after", f.After.D()}, {"for", f.For.D()}} {
+		if detail.value > 0 {
+			text += fmt.Sprintf(" %s %s", detail.name, detail.value)
+		}
+	}
+	if f.ToAnother {
+		text += " to another replica"
+	}
+	if f.Status != 0 {
+		text += fmt.Sprintf(" with status %d", f.Status)
+	}
+	if f.Code != "" {
+		text += " with " + f.Code
+	}
+	if f.Count > 0 {
+		text += fmt.Sprintf(", %d calls", f.Count)
+	}
+	if len(f.Actions) > 0 {
+		text += " of " + strings.Join(f.Actions, ", ")
+	}
+	return text
+}
+
+func (f Fault) validate(where string, in *scope, p *problems) {
+	in.faults.define(where, f.Name, p)
+	oneOf(p, where+".type", f.Type, history.FaultTypes())
 	for _, action := range f.Actions {
-		p.oneOf(where+".actions", action, FaultActions())
+		oneOf(p, where+".actions", action, FaultActions())
 	}
 	if len(f.Actions) > 0 && (f.Type == history.Duplicate || f.Type == history.Reorder) {
-		p.add(where+".actions", "does not go with type %s, which is done to ReceiveMessage", f.Type)
+		p.add(where+".actions", "is not allowed with type %s, which always affects ReceiveMessage", f.Type)
 	}
+	p.atLeast0(where+".count", f.Count)
 	switch {
-	case f.Count < 0:
-		p.add(where+".count", "%d is less than 0", f.Count)
 	case f.Count == 0 && f.For == 0:
-		p.add(where, "wants count, for or both: a fault has an end")
-	case f.For > 0 && f.After >= f.For:
-		p.add(where+".after", "%s is not less than for (%s), so no duplicate would come", f.After.D(), f.For.D())
+		p.add(where, "requires count, for or both: a fault must end")
+	case f.Count >= 0 && f.For > 0 && f.After >= f.For:
+		p.add(where+".after", "%s is not less than for (%s): no duplicate would be delivered", f.After.D(), f.For.D())
 	}
 	for _, only := range []struct {
-		field  string
-		of     history.FaultType
-		given  bool
-		needed bool
+		field    string
+		with     history.FaultType
+		given    bool
+		required bool
 	}{
 		{"by", history.Delay, f.By > 0, true},
 		{"code", history.Throttle, f.Code != "", false},
@@ -76,36 +110,18 @@ func (f Fault) validate(where string, p *problems) {
 		{"toAnother", history.Duplicate, f.ToAnother, false},
 	} {
 		switch {
-		case only.given && f.Type != only.of:
-			p.add(where+"."+only.field, "goes with type %s only", only.of)
-		case only.needed && !only.given && f.Type == only.of:
-			p.add(where+"."+only.field, "type %s needs it", only.of)
+		case only.given && f.Type != only.with:
+			p.add(where+"."+only.field, "is only allowed with type %s", only.with)
+		case only.required && !only.given && f.Type == only.with:
+			p.add(where+"."+only.field, "is required with type %s", only.with)
 		}
 	}
 	if f.Code != "" {
-		p.oneOf(where+".code", f.Code, []string{"ThrottlingException", "RequestThrottled"})
+		oneOf(p, where+".code", f.Code, ThrottleCodes())
 	}
 	if f.Status != 0 && f.Status != 500 && f.Status != 503 {
 		p.add(where+".status", "%d is not known; allowed: 500, 503", f.Status)
 	}
 }
 
-// faultNames are those of the faults among the steps, in their order.
-func faultNames(steps []Step) []string {
-	var out []string
-	for _, step := range steps {
-		if step.Fault != nil {
-			out = append(out, step.Fault.Name)
-		}
-	}
-	return out
-}
-
-// fault is the fault of that name.
-func (s Scenario) fault(name string) (Fault, bool) {
-	i := slices.IndexFunc(s.Steps, func(step Step) bool { return step.Fault != nil && step.Fault.Name == name })
-	if i < 0 {
-		return Fault{}, false
-	}
-	return *s.Steps[i].Fault, true
-}
+func (f Fault) effect(Scenario) effect { return effect{shared: true} }

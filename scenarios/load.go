@@ -11,7 +11,6 @@ import (
 	"slices"
 	"sort"
 	"strings"
-	"time"
 
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
@@ -19,8 +18,8 @@ import (
 //go:embed catalogue
 var catalogue embed.FS
 
-// Catalogue loads every scenario of the product, sorted by profile and name.
-// Any invalid file is an error, all of them are reported.
+// Catalogue loads every built-in scenario, sorted by profile and name. The error reports
+// all invalid files.
 func Catalogue() ([]Scenario, error) {
 	var out []Scenario
 	var errs []error
@@ -53,17 +52,17 @@ func Catalogue() ([]Scenario, error) {
 	return out, nil
 }
 
-// InCatalogue is true for the name of a scenario of the product.
+// InCatalogue reports whether there is a built-in scenario of that name.
 func InCatalogue(name string) bool {
 	found, err := fs.Glob(catalogue, "catalogue/*/"+name+".yaml")
 	return err == nil && len(found) > 0
 }
 
-// Select picks scenarios of the catalogue by set, or by name where names are
-// given. A name that does not exist is an error that lists those that do; a
-// name that ends in .yaml is a file of the user's own.
+// Select returns the scenarios of a set or, if names are given, those scenarios. A name
+// that ends in .yaml is a file of the user. An unknown name is an error that lists the
+// known ones.
 func Select(set Set, names []string) ([]Scenario, error) {
-	if set != Fast && set != Full {
+	if !slices.Contains(Sets(), set) {
 		return nil, fmt.Errorf("unknown set %q; allowed: %s, %s", set, Fast, Full)
 	}
 	all, err := Catalogue()
@@ -105,8 +104,8 @@ func LoadFile(file string) (Scenario, error) {
 	return Parse(filepath.ToSlash(file), data)
 }
 
-// Parse reads one scenario. Errors name the file, the line where there is one,
-// and what would be allowed.
+// Parse reads and validates one scenario. Errors name the file, the line and what is
+// allowed.
 func Parse(file string, data []byte) (Scenario, error) {
 	var s Scenario
 	if err := strict.Decode(file, data, &s); err != nil {
@@ -117,58 +116,10 @@ func Parse(file string, data []byte) (Scenario, error) {
 		s.Handler = HandlerUnderTest
 	}
 	if s.Probe != nil {
-		s.Probe.fillDefaults()
+		*s.Probe = s.Probe.withDefaults()
 	}
 	if err := s.validate(strings.TrimSuffix(path.Base(file), ".yaml")).in(file, data); err != nil {
 		return Scenario{}, err
 	}
 	return s, nil
-}
-
-func (p *Probe) fillDefaults() {
-	d := DefaultProbe()
-	fill := func(v *int, d int) {
-		if *v == 0 {
-			*v = d
-		}
-	}
-	fill(&p.Fresh, d.Fresh)
-	fill(&p.Fixed, d.Fixed)
-	fill(&p.FixedPorts, d.FixedPorts)
-	fill(&p.Probers, d.Probers)
-	fill(&p.Control, d.Control)
-	if p.Name == "" {
-		p.Name = d.Name
-	}
-	if p.Transport == "" {
-		p.Transport = d.Transport
-	}
-}
-
-// Expected is a lower bound of the time that the scenario asks for: waits that
-// may end early count in full only where the scenario goes to its deadline.
-func (s Scenario) Expected(set Set) time.Duration {
-	total := s.Settle.D()
-	byDeadline := time.Duration(0) // what waits for a time after a notice
-	for _, step := range s.Steps {
-		switch {
-		case step.Disrupt != nil:
-			total += step.Disrupt.After.D()
-		case step.Reclaim != nil && step.Reclaim.At != "":
-			byDeadline = max(byDeadline, s.Deadline.For(set))
-		case step.Budget != nil:
-			byDeadline = max(byDeadline, step.Budget.After.D())
-		}
-	}
-	total += byDeadline
-	for _, step := range s.Steps {
-		if step.Await != nil && step.Await.Answering > 0 {
-			total += 60 * time.Second // node-monitor-grace-period is 50 s since Kubernetes 1.32
-		}
-		if step.Await != nil {
-			f, _ := s.fault(step.Await.Ended)
-			total += f.For.D()
-		}
-	}
-	return total
 }

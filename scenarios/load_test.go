@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// invalid has a line for each file in testdata/invalid-*.yaml: what is wrong
-// with it, word by word, each with its line number.
+// invalid is the error for each file testdata/invalid-*.yaml, line by line.
 var invalid = map[string][]string{
 	"invalid-api-version":                   {`1: apiVersion: "spotdrill.dev/v2" is not known; allowed: spotdrill.dev/v1alpha1`},
 	"invalid-await-answering-without-probe": {`21: steps[1].await.answering: needs a probe`},
@@ -18,8 +17,8 @@ var invalid = map[string][]string{
 	"invalid-await-fault":                   {`22: steps[1].await.ended: "outage" is not known, and nothing is defined to choose from`},
 	"invalid-await-fault-before-it-begins":  {`22: steps[1].await.hit: "f" is not known, and nothing is defined to choose from`},
 	"invalid-await-ready":                   {`24: steps[2].await.ready: "slow" is not known; allowed: app`},
-	"invalid-await-two-conditions":          {`22: steps[1].await: wants exactly one of: answering, deleted, drained, ended, evicting, hit, ready, received`},
-	"invalid-await-without-condition":       {`22: steps[1].await: wants exactly one of: answering, deleted, drained, ended, evicting, hit, ready, received`},
+	"invalid-await-two-conditions":          {`22: steps[1].await: requires exactly one of: answering, deleted, drained, ended, evicting, hit, ready, received`},
+	"invalid-await-without-condition":       {`22: steps[1].await: requires exactly one of: answering, deleted, drained, ended, evicting, hit, ready, received`},
 	"invalid-await-without-timeout":         {`22: steps[1].await.timeout: must be more than 0s`},
 	"invalid-budget-change-at":              {`24: steps[2].budget.at: "other" is not known; allowed: reclaim`},
 	"invalid-budget-change-min-available":   {`24: steps[2].budget.minAvailable: -1 is less than 0`},
@@ -29,7 +28,7 @@ var invalid = map[string][]string{
 	"invalid-budget-min-available":          {`16: workload.budgets[0].minAvailable: -1 is less than 0`},
 	"invalid-budget-pods":                   {`16: workload.budgets[0].pods: "slow" is not known; allowed: app`},
 	"invalid-budget-policy":                 {`16: workload.budgets[0].unhealthyPodEvictionPolicy: "Never" is not known; allowed: IfHealthyBudget, AlwaysAllow`},
-	"invalid-budget-twice":                  {`16: workload.budgets[1].pods: "app" has a budget already, and a pod of two cannot be evicted`},
+	"invalid-budget-twice":                  {`16: workload.budgets[1].pods: "app" has a budget already, and a pod with two budgets cannot be evicted`},
 	"invalid-check":                         {`25: unknown field "cordoned" in checks; allowed: blockedReported, budgetKept, criticalLast, daemonPodsLeft, deleted, dnsLost, dnsWindow, drained, drainedOnce, endpointLeft, graceHonoured, marked, midDrain, noEviction, nodeEvent, notRestarted, notScheduled, notStalled, podsLeft, queueEmpty, replaced, resumed, untouched`},
 	"invalid-check-after":                   {`25: checks[0].marked.after: "outage" is not known, and nothing is defined to choose from`},
 	"invalid-check-budget-kept":             {`26: checks[0].budgetKept.pods: "app" is not known, and nothing is defined to choose from`},
@@ -40,39 +39,39 @@ var invalid = map[string][]string{
 	"invalid-check-without-within":          {`25: checks[0].marked.within: must be more than 0s`},
 	"invalid-dns-check-without-probe":       {`24: checks[0].dnsLost: needs a probe`},
 	"invalid-dns-mode":                      {`25: checks[0].dnsLost.mode: "sticky" is not known; allowed: all, fixed, fresh`},
-	"invalid-dns-window-without-bound":      {`25: checks[0].dnsWindow: wants min, max or both`},
+	"invalid-dns-window-without-bound":      {`25: checks[0].dnsWindow: requires min, max or both`},
 	"invalid-duration-negative":             {`23: "-5s" is not a duration; write a number with its unit, such as 500ms, 5s or 2m`},
 	"invalid-duration-without-unit":         {`23: "5" is not a duration; write a number with its unit, such as 500ms, 5s or 2m`},
 	"invalid-empty":                         {`1: the file is empty`},
 	"invalid-disrupt-coredns":               {`22: steps[1].disrupt.coredns: "pause" is not known; allowed: delete, kill, restart, drain, scale`},
 	"invalid-disrupt-node":                  {`22: steps[1].disrupt.node: "other" is not known; allowed: victim`},
-	"invalid-disrupt-drain":                 {`22: steps[1].disrupt.node: drain needs it`},
-	"invalid-disrupt-restart":               {`22: steps[1].disrupt.node: restart is done to all pods`},
-	"invalid-disrupt-scale":                 {`22: steps[1].disrupt.replicas: goes with scale, and that one needs it`},
-	"invalid-disrupt-kill":                  {`22: steps[1].disrupt.replicas: goes with scale, and that one needs it`},
+	"invalid-disrupt-drain":                 {`22: steps[1].disrupt.node: is required with drain`},
+	"invalid-disrupt-restart":               {`22: steps[1].disrupt.node: is not allowed with restart, which acts on all pods`},
+	"invalid-disrupt-scale":                 {`22: steps[1].disrupt.replicas: is required with scale`},
+	"invalid-disrupt-kill":                  {`22: steps[1].disrupt.replicas: is only allowed with scale`},
 	"invalid-disrupt-replicas":              {`22: steps[1].disrupt.replicas: 11 is not within 1 to 10`},
-	"invalid-disturb-for-of-kill":           {`22: steps[1].disturb.for: goes with cut-off, and that one needs it`},
+	"invalid-disturb-for-of-kill":           {`22: steps[1].disturb.for: is only allowed with cut-off`},
 	"invalid-disturb-handler":               {`22: steps[1].disturb.handler: "pause" is not known; allowed: kill, update, cut-off, scale`},
 	"invalid-disturb-name-twice":            {`23: steps[2].disturb.name: "crash" is used twice`},
 	"invalid-disturb-of-no-handler":         {`23: steps[1].disturb: the scenario has no handler`},
 	"invalid-disturb-replicas":              {`22: steps[1].disturb.replicas: 9 is not within 1 to 5`},
 	"invalid-mid-drain":                     {`25: checks[0].midDrain.disturbance: "crush" is not known; allowed: crash`},
-	"invalid-empty-step":                    {`22: steps[1]: wants exactly one of: await, budget, disrupt, disturb, fault, message, notice, reclaim`},
+	"invalid-empty-step":                    {`22: steps[1]: nothing is set; requires exactly one of: await, budget, disrupt, disturb, fault, message, notice, reclaim`},
 	"invalid-endpoint-bound":                {`25: checks[0].endpointLeft.atLeast: must be more than 0s`},
 	"invalid-fault-action":                  {`22: steps[1].fault.actions: "Receive" is not known; allowed: ReceiveMessage, DeleteMessage, DeleteMessageBatch, ChangeMessageVisibility, ChangeMessageVisibilityBatch, GetQueueUrl, GetQueueAttributes`},
-	"invalid-fault-action-of-duplicate":     {`22: steps[1].fault.actions: does not go with type duplicate, which is done to ReceiveMessage`},
-	"invalid-fault-after":                   {`22: steps[1].fault.after: 5s is not less than for (5s), so no duplicate would come`},
-	"invalid-fault-by-of-reset":             {`22: steps[1].fault.by: goes with type delay only`},
+	"invalid-fault-action-of-duplicate":     {`22: steps[1].fault.actions: is not allowed with type duplicate, which always affects ReceiveMessage`},
+	"invalid-fault-after":                   {`22: steps[1].fault.after: 5s is not less than for (5s): no duplicate would be delivered`},
+	"invalid-fault-by-of-reset":             {`22: steps[1].fault.by: is only allowed with type delay`},
 	"invalid-fault-code":                    {`22: steps[1].fault.code: "SlowDown" is not known; allowed: ThrottlingException, RequestThrottled`},
 	"invalid-fault-count":                   {`22: steps[1].fault.count: -1 is less than 0`},
-	"invalid-fault-delay-without-by":        {`22: steps[1].fault.by: type delay needs it`},
+	"invalid-fault-delay-without-by":        {`22: steps[1].fault.by: is required with type delay`},
 	"invalid-fault-duration-without-unit":   {`22: "30" is not a duration; write a number with its unit, such as 500ms, 5s or 2m`},
-	"invalid-fault-error-without-status":    {`22: steps[1].fault.status: type error needs it`},
+	"invalid-fault-error-without-status":    {`22: steps[1].fault.status: is required with type error`},
 	"invalid-fault-name-twice":              {`23: steps[2].fault.name: "f" is used twice`},
 	"invalid-fault-status":                  {`22: steps[1].fault.status: 404 is not known; allowed: 500, 503`},
 	"invalid-fault-type":                    {`22: steps[1].fault.type: "flood" is not known; allowed: delay, throttle, error, reset, black-hole, duplicate, reorder, lost-answer`},
 	"invalid-fault-unknown-field":           {`22: unknown field "times" in fault; allowed: actions, after, by, code, count, for, name, status, toAnother, type`},
-	"invalid-fault-without-end":             {`22: steps[1].fault: wants count, for or both: a fault has an end`},
+	"invalid-fault-without-end":             {`22: steps[1].fault: requires count, for or both: a fault must end`},
 	"invalid-fault-without-name":            {`22: steps[1].fault.name: must not be empty`},
 	"invalid-feature":                       {`9: feature: "spots" is not known; allowed: spot, state-change, scheduled-change, rebalance-event, rebalance-drain, capacity-reservation`},
 	"invalid-field":                         {`23: unknown field "settel" in the document; allowed: apiVersion, checks, coredns, deadline, description, feature, handler, kind, name, nodes, probe, profile, sets, settle, source, steps, title, workload`},
@@ -94,7 +93,7 @@ var invalid = map[string][]string{
 	"invalid-no-checks":                     {`24: checks: must not be empty: a drill that checks nothing cannot fail`},
 	"invalid-no-deadline":                   {`1: deadline: a scenario with a notice needs fast and full`},
 	"invalid-no-description":                {`1: description: must not be empty`},
-	"invalid-no-sets":                       {`8: sets: wants at least one of: fast, full`},
+	"invalid-no-sets":                       {`8: sets: requires at least one of: fast, full`},
 	"invalid-no-settle":                     {`23: settle: must be more than 0s: what happens after the last step is part of the drill`},
 	"invalid-no-steps":                      {`20: steps: must not be empty`},
 	"invalid-node-capacity":                 {`17: nodes.victim.capacity: "cheap" is not known; allowed: spot, on-demand`},
@@ -108,11 +107,11 @@ var invalid = map[string][]string{
 	"invalid-notice-names-another-node":     {`26: checks[0].marked.notice: "reclaim" does not name node "other"`},
 	"invalid-notice-of-check":               {`25: checks[0].marked.notice: "other" is not known; allowed: reclaim`},
 	"invalid-notice-of-reclaim":             {`22: steps[1].reclaim.at: "other" is not known; allowed: reclaim`},
-	"invalid-notice-state":                  {`21: steps[0].notice.state: goes with type state-change, and that one needs it`},
-	"invalid-notice-target":                 {`21: steps[0].notice: wants one of nodes, instance and instanceLike`},
+	"invalid-notice-state":                  {`21: steps[0].notice.state: is required with type state-change`},
+	"invalid-notice-target":                 {`21: steps[0].notice: requires exactly one of: instance, instanceLike, nodes`},
 	"invalid-notice-type":                   {`21: steps[0].notice.type: "spot" is not known; allowed: spot-interruption, rebalance-recommendation, state-change, scheduled-change, capacity-reservation-interruption`},
 	"invalid-notice-without-name":           {`21: steps[0].notice.name: must not be empty`, `22: steps[1].reclaim.at: "reclaim" is not known, and nothing is defined to choose from`, `25: checks[0].marked.notice: "reclaim" is not known, and nothing is defined to choose from`},
-	"invalid-notice-without-target":         {`21: steps[0].notice: wants one of nodes, instance and instanceLike`, `25: checks[0].marked.notice: "reclaim" does not name node "victim"`},
+	"invalid-notice-without-target":         {`21: steps[0].notice: requires exactly one of: instance, instanceLike, nodes`, `25: checks[0].marked.notice: "reclaim" does not name node "victim"`},
 	"invalid-of-check":                      {`25: checks[0].deleted.of: "other" is not known; allowed: reclaim`},
 	"invalid-only-a-comment":                {`1: the file is empty`},
 	"invalid-placement":                     {`11: coredns.placement: "everywhere" is not known; allowed: spot, on-demand, spread, anywhere`},
@@ -134,9 +133,9 @@ var invalid = map[string][]string{
 	"invalid-step":                          {`22: unknown field "reboot" in steps; allowed: await, budget, disrupt, disturb, fault, message, notice, reclaim`},
 	"invalid-steps-not-a-list":              {`20: steps must be a list`},
 	"invalid-title":                         {`4: title: must not be empty`},
-	"invalid-two-checks-in-one":             {`25: checks[0]: wants exactly one of blockedReported, budgetKept, criticalLast, daemonPodsLeft, deleted, dnsLost, dnsWindow, drained, drainedOnce, endpointLeft, graceHonoured, marked, midDrain, noEviction, nodeEvent, notRestarted, notScheduled, notStalled, podsLeft, queueEmpty, replaced, resumed, untouched; has marked and noEviction`},
+	"invalid-two-checks-in-one":             {`25: checks[0]: marked and noEviction are set; requires exactly one of: blockedReported, budgetKept, criticalLast, daemonPodsLeft, deleted, dnsLost, dnsWindow, drained, drainedOnce, endpointLeft, graceHonoured, marked, midDrain, noEviction, nodeEvent, notRestarted, notScheduled, notStalled, podsLeft, queueEmpty, replaced, resumed, untouched`},
 	"invalid-two-documents":                 {`26: only one YAML document is allowed in a file`},
-	"invalid-two-steps-in-one":              {`22: steps[1]: wants exactly one of await, budget, disrupt, disturb, fault, message, notice, reclaim; has await and reclaim`},
+	"invalid-two-steps-in-one":              {`22: steps[1]: await and reclaim are set; requires exactly one of: await, budget, disrupt, disturb, fault, message, notice, reclaim`},
 	"invalid-window-bounds":                 {`25: checks[0].dnsWindow.min: 5s is more than max (1s)`},
 	"invalid-workload":                      {`16: workload.replicas: -1 is less than 0`},
 	"invalid-yaml":                          {`9: did not find expected ',' or ']'`},
@@ -168,7 +167,7 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// Otherwise every invalid file might be refused for a reason of its own.
+// Otherwise every invalid file could be refused for another reason.
 func TestTheFileThatTheInvalidOnesAreMadeFromLoads(t *testing.T) {
 	s, err := LoadFile("testdata/valid.yaml")
 	if err != nil {
@@ -214,8 +213,8 @@ func TestAFileThatIsNotThereIsAnError(t *testing.T) {
 	}
 }
 
-// FuzzParse asks that no file makes the loader panic, and that what it lets
-// through is what its name says, with something to do and something to check.
+// FuzzParse: no file makes the loader panic, and what it accepts has the file's name, a
+// step and a check.
 func FuzzParse(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.yaml")
 	if err != nil {

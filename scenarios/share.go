@@ -7,10 +7,10 @@ import (
 	"github.com/spotdrill/spotdrill/framework/coredns"
 )
 
-// SharesWith is true for scenarios that can be drilled at the same time: they want
-// cluster DNS alike, neither measures it nor does anything to what both use (the
-// queue's answers, the handler, CoreDNS), and each does something to one spot worker
-// at most. What they only look at may be the same.
+// SharesWith reports whether two scenarios can be drilled at the same time: they need
+// the same CoreDNS settings, neither measures DNS or acts on what both use (queue,
+// handler, CoreDNS), and each acts on at most one spot worker. Nodes that they only
+// observe may be the same.
 func (s Scenario) SharesWith(other Scenario) bool {
 	return s.shareable() && other.shareable() && s.CoreDNS == other.CoreDNS
 }
@@ -29,37 +29,20 @@ func (s Scenario) shareable() bool {
 			spot++
 		}
 	}
-	// One is the other drill's.
-	return spot <= 2 && !slices.ContainsFunc(s.Steps, func(step Step) bool {
-		return step.Fault != nil || step.Disturb != nil || step.Disrupt != nil
-	})
+	// One is left for the other drill.
+	return spot <= 2 && !slices.ContainsFunc(s.effects(), func(e effect) bool { return e.shared })
 }
 
-// Targets are the names of the nodes that the scenario does something to: steps name
-// them, or the workload puts pods on them. They are in order.
+// Targets returns the names of the nodes that the scenario acts on, sorted: steps act on
+// them, or the workload puts pods on them.
 func (s Scenario) Targets() []string {
 	targets := map[string]bool{}
 	for _, pods := range s.Workload.Pods {
 		targets[pods.Node] = true
 	}
-	for _, step := range s.Steps {
-		if step.Notice != nil {
-			for _, name := range step.Notice.Nodes {
-				targets[name] = true
-			}
-		}
-		if step.Reclaim != nil {
-			targets[step.Reclaim.Node] = true
-		}
-		if step.Disrupt != nil {
-			targets[step.Disrupt.Node] = true
-		}
-		if step.Message != nil {
-			for name := range s.Nodes {
-				if step.Message.Names(name) {
-					targets[name] = true
-				}
-			}
+	for _, e := range s.effects() {
+		for _, name := range e.nodes {
+			targets[name] = true
 		}
 	}
 	delete(targets, "")

@@ -18,45 +18,50 @@ import (
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
-// SweepKind is the kind of a matrix file.
+// SweepKind is the kind in the header of a matrix file.
 const SweepKind = "Sweep"
 
-// Sweep is a matrix of DNS settings, each of which is drilled several times: which
-// of them lose no query? What a list leaves out is as in the base scenario.
+// Sweep is a matrix of CoreDNS settings, to find those that lose no query. Each
+// combination is drilled several times. A list that is left out has one element, the
+// setting of the base scenario.
 type Sweep struct {
 	APIVersion string `yaml:"apiVersion"`
 	Kind       string `yaml:"kind"`
 	// Name is the file's name without .yaml.
 	Name string `yaml:"name"`
-	// Base is the scenario that is played with each of the settings: a name of the
-	// catalogue, or a path beside this file that ends in .yaml. It must have a probe.
+	// Base is the scenario that is drilled with each combination: the name of a built-in
+	// one, or a path that ends in .yaml, relative to this file. It must have a probe.
 	Base string `yaml:"base"`
-	// Set is whose deadline is taken; longer where it would cut lameduck short.
+	// Set is the set whose deadline applies. The deadline is extended if it would end
+	// before lameduck does.
 	Set Set `yaml:"set"`
-	// Mode is which queries count.
+	// Mode selects the queries that count: from fresh ports, from fixed ports, or all.
 	Mode string `yaml:"mode"`
-	// ExceptConntrack does not count what connection tracking itself lost: a query under
-	// way at a pod when kube-proxy removed its entry, or whose entry the kernel could not
-	// insert. No setting of CoreDNS spares these.
+	// ExceptConntrack does not count queries that connection tracking lost: those in
+	// flight when kube-proxy removed their entry, and those for which the kernel could
+	// not insert one. No CoreDNS setting prevents these losses.
 	ExceptConntrack bool `yaml:"exceptConntrack,omitempty"`
-	// Repeats is how often each cell is drilled, 1 to 100.
+	// Repeats is how many times each combination is drilled, 1 to 100.
 	Repeats int `yaml:"repeats"`
-	// Confidence is that of the upper bounds of a cell's loss rate and of the share of
-	// its drills that lose any, 0.5 to less than 1.
+	// Confidence is the confidence level of the upper bounds, at least 0.5 and less than
+	// 1. There is a bound on the loss rate of each combination, and one on the share of
+	// its drills that lose a query.
 	Confidence float64 `yaml:"confidence"`
-	// LossRate is what the bound of the loss rate may be in a safe cell, as a share of
-	// the queries: more than 0, less than 1.
+	// LossRate is the highest bound on the loss rate of a safe combination, as a share of
+	// the queries: more than 0 and less than 1.
 	LossRate float64 `yaml:"lossRate"`
 
-	// Lameduck in whole seconds.
-	Lameduck  []strict.Duration   `yaml:"lameduck,omitempty"`
+	// Lameduck is a list of values, in whole seconds.
+	Lameduck []strict.Duration `yaml:"lameduck,omitempty"`
+	// Readiness is a list of readiness probes.
 	Readiness []coredns.Readiness `yaml:"readiness,omitempty"`
-	// GracePeriod in whole seconds, longer than the lameduck of the cell.
+	// GracePeriod is a list of values, in whole seconds. A combination is only possible if
+	// its grace period is longer than its lameduck.
 	GracePeriod []strict.Duration `yaml:"gracePeriod,omitempty"`
-	// Replicas are 1 to 10. A cell with one is told to be impossible and not drilled: a
-	// single pod leaves none to be the control.
+	// Replicas is a list of values, 1 to 10. A combination with 1 is reported as impossible
+	// and not drilled: the only pod cannot also be the control.
 	Replicas []int `yaml:"replicas,omitempty"`
-	// Placement is on which capacity the pods run.
+	// Placement is a list of placements of the pods.
 	Placement []coredns.Placement `yaml:"placement,omitempty"`
 
 	base Scenario
@@ -65,14 +70,14 @@ type Sweep struct {
 // Cell is one combination of the settings.
 type Cell struct {
 	coredns.Settings
-	// Impossible says why it cannot be drilled, or is empty.
+	// Impossible is why it cannot be drilled, or empty.
 	Impossible string
 }
 
 //go:embed sweeps
 var sweeps embed.FS
 
-// BuiltInSweep is the matrix of that name that comes with the product.
+// BuiltInSweep returns the built-in matrix of that name.
 func BuiltInSweep(name string) (Sweep, error) {
 	file := "sweeps/" + name + ".yaml"
 	data, err := sweeps.ReadFile(file)
@@ -91,7 +96,7 @@ func LoadSweep(file string) (Sweep, error) {
 	return ParseSweep(filepath.ToSlash(file), data)
 }
 
-// ParseSweep reads one matrix. Errors name the file, the line, and what would be
+// ParseSweep reads and validates one matrix. Errors name the file, the line and what is
 // allowed.
 func ParseSweep(file string, data []byte) (Sweep, error) {
 	var s Sweep
@@ -102,7 +107,7 @@ func ParseSweep(file string, data []byte) (Sweep, error) {
 	if err := s.loadBase(path.Dir(file)); err != nil {
 		p.add("base", "%v", err)
 	} else if s.base.Probe == nil {
-		p.add("base", "%s has no probe: there would be nothing to count", s.Base)
+		p.add("base", "%s has no probe: no queries would be counted", s.Base)
 	}
 	if err := p.in(file, data); err != nil {
 		return Sweep{}, err
@@ -124,8 +129,7 @@ func (s *Sweep) loadBase(dir string) error {
 	return nil
 }
 
-// Check is an error that tells all that is wrong with a matrix whose fields were
-// changed after it was read.
+// Check validates a matrix whose fields were changed after it was read.
 func (s Sweep) Check() error {
 	var errs []error
 	for _, p := range s.validate(s.Name) {
@@ -136,22 +140,22 @@ func (s Sweep) Check() error {
 
 func (s Sweep) validate(fileName string) problems {
 	var p problems
-	p.oneOf("apiVersion", s.APIVersion, []string{APIVersion})
-	p.oneOf("kind", s.Kind, []string{SweepKind})
+	oneOf(&p, "apiVersion", s.APIVersion, []string{APIVersion})
+	oneOf(&p, "kind", s.Kind, []string{SweepKind})
 	if s.Name != fileName {
 		p.add("name", "%q must be the file's name, %q", s.Name, fileName)
 	}
-	p.oneOf("set", string(s.Set), []string{string(Fast), string(Full)})
-	p.oneOf("mode", s.Mode, []string{"all", "fixed", "fresh"})
+	oneOf(&p, "set", s.Set, Sets())
+	oneOf(&p, "mode", s.Mode, ProbeModes())
 	if s.Repeats < 1 || s.Repeats > 100 {
 		p.add("repeats", "%d is not within 1 to 100", s.Repeats)
 	}
-	// NaN is within nothing.
+	// Written so that NaN is refused.
 	if !(s.Confidence >= 0.5 && s.Confidence < 1) {
-		p.add("confidence", "%v is not within 0.5 and less than 1", s.Confidence)
+		p.add("confidence", "%v is not at least 0.5 and less than 1", s.Confidence)
 	}
 	if !(s.LossRate > 0 && s.LossRate < 1) {
-		p.add("lossRate", "%v is not more than 0 and less than 1: no number of answered queries shows a rate of 0", s.LossRate)
+		p.add("lossRate", "%v is not more than 0 and less than 1: no number of answered queries proves a rate of 0", s.LossRate)
 	}
 	for i, d := range s.Lameduck {
 		if d.D()%time.Second != 0 {
@@ -184,7 +188,7 @@ func (s *Sweep) fillFromBase() {
 	s.Placement = orElse(s.Placement, b.Placement)
 }
 
-// orElse is the list, or the one element where it is empty.
+// orElse returns the list, or the one element if it is empty.
 func orElse[T any](list []T, one T) []T {
 	if len(list) == 0 {
 		return []T{one}
@@ -192,12 +196,11 @@ func orElse[T any](list []T, one T) []T {
 	return list
 }
 
-// BaseDigest identifies the base scenario's text.
+// BaseDigest identifies the text of the base scenario.
 func (s Sweep) BaseDigest() string { return s.base.Digest() }
 
-// Cells are all combinations, the smallest first: a short lameduck before a long
-// one, then a slow readiness probe before a quick one, then a short grace period
-// and few replicas.
+// Cells returns all combinations, ordered by lameduck, shortest first, then by
+// readiness probe, slowest first, then by grace period and by replicas.
 func (s Sweep) Cells() []Cell {
 	var out []Cell
 	for _, placement := range s.Placement {
@@ -222,37 +225,37 @@ func (s Sweep) Cells() []Cell {
 	return slices.CompactFunc(out, func(a, b Cell) bool { return a.Settings == b.Settings })
 }
 
-// afterLameduck is how long after lameduck the instance stays at least: a pod that
-// ends is to be measured to its end, and what follows as well.
+// afterLameduck is how long the instance stays at least when lameduck has ended, so
+// that the exit of the pod and what follows are measured.
 const afterLameduck = 15 * time.Second
 
-// impossible says why the base cannot be played with these settings.
+// impossible returns why the base cannot be drilled with these settings, or "".
 func (s Sweep) impossible(c coredns.Settings) string {
 	if c.GracePeriod <= c.Lameduck {
 		return fmt.Sprintf("the grace period %s ends before lameduck %s does", c.GracePeriod.D(), c.Lameduck.D())
 	}
 	if ends := c.Lameduck.D() + afterLameduck; ends > s.base.Deadline.Full.D() {
-		return fmt.Sprintf("a pod takes up to %s to end, and the instance goes after %s", ends, s.base.Deadline.Full.D())
+		return fmt.Sprintf("a pod takes up to %s to terminate, and the instance is gone after %s", ends, s.base.Deadline.Full.D())
 	}
 	if c.Replicas < 2 {
-		return "a single pod leaves none to be the control"
+		return "a single pod cannot also be the control"
 	}
 	for name, pick := range s.base.Nodes {
 		if pick.Runs == "coredns" && c.Placement != coredns.Spread && pick.Capacity != string(c.Placement) {
-			return fmt.Sprintf("node %s is to be %s with a CoreDNS pod, which placement %s does not see to", name, pick.Capacity, c.Placement)
+			return fmt.Sprintf("node %s must be %s and run a CoreDNS pod, which placement %s does not ensure", name, pick.Capacity, c.Placement)
 		}
 	}
 	return ""
 }
 
-// Name is the cell's in scenarios and reports.
+// Name identifies the cell in scenarios and reports.
 func (c Cell) Name() string {
 	return fmt.Sprintf("lameduck-%s-readiness-%sx%d-grace-%s-%d-on-%s", c.Lameduck.D(), c.Readiness.Period.D(), c.Readiness.FailureThreshold, c.GracePeriod.D(), c.Replicas, c.Placement)
 }
 
-// Scenario is the base with the cell's settings, for the repeat that is counted
-// from 1. It asks one thing alone: was a query lost? Where the fast set's deadline
-// would cut lameduck short, which that of life does not, it is longer.
+// Scenario returns the base with the settings of the cell, for a repeat counted from 1.
+// Its only check is whether a query was lost. The fast deadline is extended if it would
+// end before lameduck does.
 func (s Sweep) Scenario(c Cell, repeat int) (Scenario, error) {
 	out := s.base
 	out.Name = fmt.Sprintf("%s-%d", c.Name(), repeat)

@@ -63,7 +63,7 @@ func TestDeadlineOutlastsLameduck(t *testing.T) {
 	for _, c := range s.Cells() {
 		want := map[time.Duration]time.Duration{5 * time.Second: 20 * time.Second, 35 * time.Second: 50 * time.Second}[c.Lameduck.D()]
 		if want == 0 {
-			if c.Impossible != "a pod takes up to 2m5s to end, and the instance goes after 2m0s" {
+			if c.Impossible != "a pod takes up to 2m5s to terminate, and the instance is gone after 2m0s" {
 				t.Errorf("%s: %q", c.Name(), c.Impossible)
 			}
 			continue
@@ -112,8 +112,8 @@ func TestInvalidSweep(t *testing.T) {
 		`mine.yaml:5: set: "slow" is not known; allowed: fast, full`:                                     {"set: fast", "set: slow"},
 		`mine.yaml:6: mode: "" is not known; allowed: all, fixed, fresh`:                                 {"mode: fresh", "mode: ''"},
 		`mine.yaml:7: repeats: 0 is not within 1 to 100`:                                                 {"repeats: 2", "repeats: 0"},
-		`mine.yaml:8: confidence: 1 is not within 0.5 and less than 1`:                                   {"confidence: 0.95", "confidence: 1"},
-		`mine.yaml:8: confidence: NaN is not within`:                                                     {"confidence: 0.95", "confidence: .nan"},
+		`mine.yaml:8: confidence: 1 is not at least 0.5 and less than 1`:                                 {"confidence: 0.95", "confidence: 1"},
+		`mine.yaml:8: confidence: NaN is not at least`:                                                   {"confidence: 0.95", "confidence: .nan"},
 		`mine.yaml:9: lossRate: 0 is not more than 0 and less than 1`:                                    {"lossRate: 0.001", "lossRate: 0"},
 		`mine.yaml:10: lameduck[1]: 1.5s is not a whole number of seconds`:                               {"5s, 0s", "5s, 1500ms"},
 		`mine.yaml:10: "5" is not a duration`:                                                            {"5s, 0s", "5"},

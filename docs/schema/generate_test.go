@@ -1,6 +1,6 @@
-// Package schema_test generates the JSON Schemas in this folder, and the references
-// beside it, from the Go types that the loaders decode into; and it holds both to
-// what the loaders say. `go test ./docs/schema -update` writes them anew.
+// Package schema_test generates the JSON Schemas in this folder, and the references in
+// the folder above, from the Go types that the loaders decode into. It checks that both
+// are consistent with the loaders. `go test ./docs/schema -update` writes them again.
 package schema_test
 
 import (
@@ -31,79 +31,82 @@ type document struct {
 	title    string
 	intro    string // of the reference
 	root     any
-	packages []string // that its types and their comments are in
-	values   map[string][]string
+	packages []string            // with its types and their comments
+	values   map[string][]string // that are allowed for a field, if its type does not say so
 	defaults map[string]any
-	exactly  map[string]uint64 // how many fields of a type are to be set
-	usual    map[string]string // what fields of that name are, where they do not say it themselves
+	exactly  map[string]uint64 // the number of fields of a type that must be set
+	usual    map[string]string // texts for fields of that name without a comment
+}
+
+// enums are the types with a closed list of values.
+func enums() map[reflect.Type][]string {
+	return map[reflect.Type][]string{
+		reflect.TypeFor[coredns.Placement]():   history.Words(coredns.Placements()),
+		reflect.TypeFor[history.NoticeType]():  history.Words(history.NoticeTypes()),
+		reflect.TypeFor[history.FaultType]():   history.Words(history.FaultTypes()),
+		reflect.TypeFor[history.Disturbance](): history.Words(history.Disturbances()),
+		reflect.TypeFor[history.Disruption]():  history.Words(history.Disruptions()),
+		reflect.TypeFor[history.CommitPoint](): history.Words(history.CommitPoints()),
+		reflect.TypeFor[scenarios.Set]():       history.Words(scenarios.Sets()),
+		reflect.TypeFor[scenarios.Transport](): history.Words(scenarios.Transports()),
+	}
 }
 
 func documents() []document {
-	modes := []string{"fresh", "fixed", "all"}
+	modes := scenarios.ProbeModes()
 	capacities := []string{kind.Spot, kind.OnDemand}
-	sets := []string{string(scenarios.Fast), string(scenarios.Full)}
 	probe := scenarios.DefaultProbe()
 	return []document{
 		{
-			name: "scenario", title: "spotdrill scenario", root: scenarios.Scenario{}, packages: []string{"scenarios"},
-			intro: "A scenario is one YAML file: how the cluster is arranged, what happens, and what must then be found. " +
-				"[Writing a scenario](writing-a-scenario.md) shows the way by example; here is every field.",
+			name: "scenario", title: "spotdrill scenario", root: scenarios.Scenario{}, packages: []string{"scenarios", "framework/coredns"},
+			intro: "A scenario is one YAML file: the state of the cluster, the steps, and the checks. " +
+				"[Writing a scenario](writing-a-scenario.md) is an introduction with examples. This page documents every field.",
 			values: map[string][]string{
 				"Scenario.apiVersion": {scenarios.APIVersion}, "Scenario.kind": {scenarios.Kind}, "Scenario.profile": scenarios.Profiles(),
-				"Scenario.sets": sets, "Scenario.feature": feature.Names(), "Scenario.handler": {scenarios.HandlerUnderTest, scenarios.HandlerNone},
-				"CoreDNS.placement": history.Words(coredns.Placements()), "Probe.transport": scenarios.Transports(),
-				"Pick.capacity": capacities, "Pick.runs": {"coredns"}, "Notice.type": history.Words(history.NoticeTypes()),
-				"Fault.type": history.Words(history.FaultTypes()), "Fault.actions": scenarios.FaultActions(),
-				"Disturb.handler": history.Words(history.Disturbances()), "Disrupt.coredns": history.Words(history.Disruptions()), "Fault.code": {"ThrottlingException", "RequestThrottled"},
-				"Pods.kind": scenarios.PodKinds(), "Budget.unhealthyPodEvictionPolicy": {"IfHealthyBudget", "AlwaysAllow"},
+				"Scenario.feature": feature.Names(), "Scenario.handler": {scenarios.HandlerUnderTest, scenarios.HandlerNone},
+				"Pick.capacity": capacities, "Pick.runs": {"coredns"}, "Notice.action": scenarios.NoticeActions(),
+				"Fault.actions": scenarios.FaultActions(), "Fault.code": scenarios.ThrottleCodes(),
+				"Pods.kind": scenarios.PodKinds(), "Budget.unhealthyPodEvictionPolicy": scenarios.UnhealthyPodEvictionPolicies(),
 				"DNSLost.mode": modes, "DNSWindow.mode": modes,
 			},
 			defaults: map[string]any{
 				"Scenario.handler": scenarios.HandlerUnderTest, "Probe.transport": string(probe.Transport), "Probe.fresh": probe.Fresh, "Probe.fixed": probe.Fixed,
-				"Probe.fixedPorts": probe.FixedPorts, "Probe.control": probe.Control, "Probe.name": probe.Name,
+				"Probe.fixedPorts": probe.FixedPorts, "Probe.control": probe.Control, "Probe.probers": probe.Probers, "Probe.name": probe.Name,
 			},
 			exactly: map[string]uint64{"Step": 1, "Check": 1, "Await": 2}, // its condition, and timeout
 			usual: map[string]string{
-				"node": "A name under nodes.", "notice": "The name of a notice step.", "pods": "app, or a kind of the workload's further pods.",
-				"within": "The longest that it may take.", "atLeast": "The shortest that it may take.", "minAvailable": "The new value.",
-				"after": "How long after the notice.", "min": "The shortest that it may be.", "max": "The longest that it may be.",
+				"node": "A name under nodes.", "notice": "The name of a notice step.",
+				"pods":   "A group of pods in the workload: app, or the kind of an entry under pods.",
+				"within": "The longest time that it may take.",
 			},
 		},
 		{
 			name: "handler", title: "spotdrill handler under test", root: handler.Description{}, packages: []string{"framework/handler"},
-			intro: "A handler under test is described by one YAML file. [Testing your own handler](testing-your-handler.md) shows the way by " +
-				"example; here is every field.",
+			intro: "A handler under test is described by one YAML file. [Testing your own handler](testing-your-handler.md) is an introduction " +
+				"with examples. This page documents every field.",
 			values: map[string][]string{
-				"Description.apiVersion": {handler.APIVersion}, "Description.kind": {handler.Kind}, "Description.commitPoint": history.Words(history.CommitPoints()),
+				"Description.apiVersion": {handler.APIVersion}, "Description.kind": {handler.Kind},
 				"Description.features": feature.Names(), "Image.built": {"self"}, "Image.recipe": kind.Recipes(), "Workers.capacity": capacities,
 			},
 			defaults: map[string]any{"Description.commitPoint": string(handler.DefaultCommitPoint), "Ready.timeout": handler.DefaultReadyTimeout.String()},
 		},
 		{
-			name: "sweep", title: "spotdrill matrix", root: scenarios.Sweep{}, packages: []string{"scenarios"},
-			intro: "A matrix of DNS settings is one YAML file, see [Which lameduck is safe](advice.md); here is every field.",
-			values: map[string][]string{
-				"Sweep.apiVersion": {scenarios.APIVersion}, "Sweep.kind": {scenarios.SweepKind}, "Sweep.set": sets, "Sweep.mode": modes,
-				"Sweep.placement": history.Words(coredns.Placements()),
-			},
+			name: "sweep", title: "spotdrill matrix", root: scenarios.Sweep{}, packages: []string{"scenarios", "framework/coredns"},
+			intro: "A matrix of CoreDNS settings is one YAML file. [Which lameduck is safe](advice.md) is an introduction with an example. " +
+				"This page documents every field.",
+			values: map[string][]string{"Sweep.apiVersion": {scenarios.APIVersion}, "Sweep.kind": {scenarios.SweepKind}, "Sweep.mode": modes},
 		},
 	}
 }
 
-// duration is how strict.Duration reads.
+// duration matches what strict.Duration accepts.
 const duration = `^([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h))*$`
 
 // schema makes the JSON Schema of the document.
 func (d document) schema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	r := &jsonschema.Reflector{
-		Anonymous: true, ExpandedStruct: true, FieldNameTag: "yaml",
-		Mapper: func(t reflect.Type) *jsonschema.Schema {
-			if t != reflect.TypeFor[strict.Duration]() {
-				return nil
-			}
-			return &jsonschema.Schema{Type: "string", Pattern: duration, Examples: []any{"500ms", "5s", "2m"}}
-		},
+		Anonymous: true, ExpandedStruct: true, FieldNameTag: "yaml", Namer: typeName, Mapper: scalar,
 	}
 	for _, folder := range d.packages {
 		if err := r.AddGoComments(module+"docs/schema", "../../"+folder, jsonschema.WithFullComment()); err != nil {
@@ -112,16 +115,21 @@ func (d document) schema(t *testing.T) *jsonschema.Schema {
 	}
 	root := r.Reflect(d.root)
 	root.Title = d.title
-	types := map[string]*jsonschema.Schema{reflect.TypeOf(d.root).Name(): root}
+	types := map[string]*jsonschema.Schema{typeName(reflect.TypeOf(d.root)): root}
 	for name, def := range root.Definitions {
 		types[name] = def
 	}
 	fields := fieldNames(reflect.TypeOf(d.root), map[string]map[string]string{})
 	for name, def := range types {
 		def.Description = plain(def.Description, fields[name])
+		subject, _, _ := strings.Cut(def.Description, " ")
+		def.Description = withoutSubject(def.Description, subject)
 		for pair := def.Properties.Oldest(); pair != nil; pair = pair.Next() {
 			property := pair.Value
-			property.Description = cmp.Or(plain(property.Description, fields[name]), d.usual[pair.Key])
+			property.Description = withoutSubject(plain(property.Description, fields[name]), pair.Key)
+			if property.Ref == "" { // a type of ours has a text of its own
+				property.Description = cmp.Or(property.Description, d.usual[pair.Key])
+			}
 			property.Default = d.defaults[name+"."+pair.Key]
 		}
 		if n, ok := d.exactly[name]; ok {
@@ -132,31 +140,57 @@ func (d document) schema(t *testing.T) *jsonschema.Schema {
 		name, field, _ := strings.Cut(place, ".")
 		property, ok := types[name].Properties.Get(field)
 		if !ok {
-			t.Fatalf("%s is not there", place)
+			t.Fatalf("%s does not exist", place)
 		}
 		if property.Items != nil {
 			property = property.Items
 		}
-		if property.Ref != "" {
-			t.Fatalf("%s is of a type of its own", place)
+		if property.Ref != "" || property.Enum != nil {
+			t.Fatalf("the values of %s follow from its type", place)
 		}
-		for _, value := range values {
-			property.Enum = append(property.Enum, value)
-		}
+		property.Enum = enum(values)
 	}
 	return root
 }
 
-// fieldNames are, by the names of types, the YAML names of Go's fields.
+// scalar is the schema of a type that YAML writes as one word, nil for any other.
+func scalar(t reflect.Type) *jsonschema.Schema {
+	if t == reflect.TypeFor[strict.Duration]() {
+		return &jsonschema.Schema{Type: "string", Pattern: duration, Examples: []any{"500ms", "5s", "2m"}}
+	}
+	if values, ok := enums()[t]; ok {
+		return &jsonschema.Schema{Type: "string", Enum: enum(values)}
+	}
+	return nil
+}
+
+func enum(values []string) []any {
+	out := make([]any, len(values))
+	for i, value := range values {
+		out[i] = value
+	}
+	return out
+}
+
+// typeName is what the reference calls a type.
+func typeName(t reflect.Type) string {
+	if t == reflect.TypeFor[coredns.Settings]() {
+		return "CoreDNS" // on a page, "settings" could be anything's
+	}
+	return t.Name()
+}
+
+// fieldNames maps, for each type by its name, the Go names of its fields to their YAML
+// names.
 func fieldNames(t reflect.Type, into map[string]map[string]string) map[string]map[string]string {
 	for slices.Contains([]reflect.Kind{reflect.Pointer, reflect.Slice, reflect.Map}, t.Kind()) {
 		t = t.Elem()
 	}
-	if _, known := into[t.Name()]; known || t.Kind() != reflect.Struct {
+	if _, known := into[typeName(t)]; known || t.Kind() != reflect.Struct {
 		return into
 	}
 	names := map[string]string{}
-	into[t.Name()] = names
+	into[typeName(t)] = names
 	for i := range t.NumField() {
 		f := t.Field(i)
 		if name, _, _ := strings.Cut(f.Tag.Get("yaml"), ","); name != "" && name != "-" {
@@ -169,12 +203,13 @@ func fieldNames(t reflect.Type, into map[string]map[string]string) map[string]ma
 
 var (
 	word = regexp.MustCompile(`\b[A-Z][A-Za-z]*\b`)
-	// listing is a word on where Go lists the values, which the schema does itself.
+	// listing refers to a Go function that lists the values, which the schema does
+	// itself.
 	listing = regexp.MustCompile(`[:;,(]? ?\(?\b(see|one of|of) [A-Z][A-Za-z]*s\b\)?`)
 )
 
-// plain makes a doc comment a text for those who write YAML: fields by their names
-// there, and no word on Go.
+// plain makes a doc comment a text for those who write YAML: fields have their names
+// there, and Go is not mentioned.
 func plain(comment string, fields map[string]string) string {
 	text := strings.Join(strings.Fields(comment), " ")
 	text = listing.ReplaceAllStringFunc(text, func(said string) string {
@@ -192,12 +227,39 @@ func plain(comment string, fields map[string]string) string {
 	return strings.TrimSpace(text)
 }
 
+// verb is the one that follows the subject of a doc comment.
+var verb = regexp.MustCompile(`^((is|are) |[a-z]+s[ ,]|may |must )`)
+
+// withoutSubject removes the name that a doc comment begins with in Go, which a reader
+// of the page sees beside it: "timeout is the longest wait." becomes "The longest wait."
+func withoutSubject(text, name string) string {
+	rest, ok := cutPrefixFold(text, name+" ")
+	if !ok || !verb.MatchString(rest) {
+		return capital(text)
+	}
+	return capital(strings.TrimPrefix(strings.TrimPrefix(rest, "is "), "are "))
+}
+
+func cutPrefixFold(text, prefix string) (after string, found bool) {
+	if len(text) < len(prefix) || !strings.EqualFold(text[:len(prefix)], prefix) {
+		return text, false
+	}
+	return text[len(prefix):], true
+}
+
+func capital(text string) string {
+	if text == "" || strings.Contains(strings.Fields(text)[0], "/") { // a path stays as it is
+		return text
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
+}
+
 // reference writes the schema as a page for people.
 func reference(d document, root *jsonschema.Schema) string {
 	var b strings.Builder
-	name := reflect.TypeOf(d.root).Name()
+	name := typeName(reflect.TypeOf(d.root))
 	fmt.Fprintf(&b, "# Reference: %s\n\n%s\n\n", strings.TrimPrefix(d.title, "spotdrill "), d.intro)
-	fmt.Fprintf(&b, "This page and [its JSON Schema](schema/%s.schema.json) are generated from the Go types that the files are read into.\n", d.name)
+	fmt.Fprintf(&b, "The page and [the JSON Schema](schema/%s.schema.json) are generated from the Go types that the files are read into.\n", d.name)
 	order := []string{name}
 	for i := 0; i < len(order); i++ {
 		def := root
@@ -212,7 +274,7 @@ func reference(d document, root *jsonschema.Schema) string {
 			b.WriteString("It has no fields: write `{}`.\n")
 			continue
 		}
-		b.WriteString("| Field | Type | What it is |\n|---|---|---|\n")
+		b.WriteString("| Field | Type | Meaning |\n|---|---|---|\n")
 		for pair := def.Properties.Oldest(); pair != nil; pair = pair.Next() {
 			refs := refsOf(pair.Value)
 			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", pair.Key, typeOf(pair.Value), about(def, pair.Key, pair.Value, root))
@@ -226,9 +288,12 @@ func reference(d document, root *jsonschema.Schema) string {
 	return b.String()
 }
 
+// page is a page beside the references.
+var page = regexp.MustCompile(`docs/([a-z-]+\.md)`)
+
 func refName(s *jsonschema.Schema) string { return strings.TrimPrefix(s.Ref, "#/$defs/") }
 
-// refsOf are the types that a field's values are of.
+// refsOf returns the type of a field's values, if it has a section of its own.
 func refsOf(s *jsonschema.Schema) []string {
 	for _, part := range []*jsonschema.Schema{s, s.Items, s.AdditionalProperties} {
 		if part != nil && part.Ref != "" {
@@ -252,15 +317,15 @@ func typeOf(s *jsonschema.Schema) string {
 	return s.Type
 }
 
-// about is what a field is: whether it is needed, what it may say, and why.
+// about is the text on a field: whether it is required, its values, and its meaning.
 func about(def *jsonschema.Schema, name string, s, root *jsonschema.Schema) string {
 	var parts []string
 	if slices.Contains(def.Required, name) {
-		parts = append(parts, "**Needed.**")
+		parts = append(parts, "**Required.**")
 	}
-	values := s.Enum
+	values, oneOf := s.Enum, "One of "
 	if s.Items != nil {
-		values = s.Items.Enum
+		values, oneOf = s.Items.Enum, "Each is one of "
 	}
 	if len(values) == 1 {
 		parts = append(parts, fmt.Sprintf("Only `%v`.", values[0]))
@@ -269,19 +334,19 @@ func about(def *jsonschema.Schema, name string, s, root *jsonschema.Schema) stri
 		for _, v := range values {
 			quoted = append(quoted, fmt.Sprintf("`%v`", v))
 		}
-		parts = append(parts, "One of "+strings.Join(quoted, ", ")+".")
+		parts = append(parts, oneOf+strings.Join(quoted, ", ")+".")
 	}
 	if s.Default != nil {
 		parts = append(parts, fmt.Sprintf("Default `%v`.", s.Default))
 	}
 	text := s.Description
 	if text == "" && s.Ref != "" {
-		// A check or a step is told in the first sentence of its own section.
+		// The first sentence of the type's own section.
 		text, _, _ = strings.Cut(root.Definitions[refName(s)].Description, ". ")
 		text = strings.TrimSuffix(text, ".") + "."
 	}
 	if text != "" && text != "." {
-		parts = append(parts, strings.ReplaceAll(text, "|", `\|`))
+		parts = append(parts, page.ReplaceAllString(strings.ReplaceAll(text, "|", `\|`), "[$1]($1)"))
 	}
 	return strings.Join(parts, " ")
 }

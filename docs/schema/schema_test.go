@@ -16,9 +16,9 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-var update = flag.Bool("update", false, "write the schemas and references anew")
+var update = flag.Bool("update", false, "write the schemas and references again")
 
-// fresh compares a file with what it would be if it were generated now.
+// fresh compares a file with what would be generated now.
 func fresh(t *testing.T, file string, want []byte) {
 	t.Helper()
 	if *update {
@@ -31,7 +31,7 @@ func fresh(t *testing.T, file string, want []byte) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(is, want) {
-		t.Errorf("%s is not as the types are: go test ./docs/schema -update", file)
+		t.Errorf("%s does not match the Go types: go test ./docs/schema -update", file)
 	}
 }
 
@@ -90,7 +90,7 @@ func files(t *testing.T, pattern string) []string {
 	return found
 }
 
-func TestWhatTheLoadersTakeKeepsToTheSchema(t *testing.T) {
+func TestWhatTheLoadersAcceptMatchesTheSchema(t *testing.T) {
 	for name, patterns := range map[string][]string{
 		"scenario": {"../../scenarios/catalogue/*/*.yaml", "../../scenarios/testdata/valid.yaml"},
 		"handler":  {"../../framework/handler/descriptions/*/handler.yaml", "../../framework/handler/testdata/valid.yaml", "../../framework/handler/testdata/valid-workers.yaml"},
@@ -106,28 +106,28 @@ func TestWhatTheLoadersTakeKeepsToTheSchema(t *testing.T) {
 	}
 }
 
-// An editor shows what a schema can tell: fields, values and forms that do not
-// exist. How parts hang together only the loader knows.
+// An editor shows what a schema can express: unknown fields, values and forms. Only the
+// loader knows how the parts depend on each other.
 func TestTheSchemaRejectsWhatAnEditorCanShow(t *testing.T) {
 	scenario, handler := compiled(t, "scenario"), compiled(t, "handler")
 	for _, name := range []string{
 		"api-version", "kind", "field", "field-nested", "field-in-node", "field-in-step", "profile", "set", "feature", "placement", "handler",
 		"duration-without-unit", "duration-negative", "step", "two-steps-in-one", "two-checks-in-one", "empty-step", "check", "notice-type",
-		"node-capacity", "node-runs", "fault-type", "fault-action", "fault-code", "dns-mode", "pods-kind", "budget-policy",
+		"notice-action", "disturb-handler", "disrupt-coredns", "node-capacity", "node-runs", "fault-type", "fault-action", "fault-code", "dns-mode", "pods-kind", "budget-policy",
 		"steps-not-a-list", "nodes-not-a-mapping", "await-without-condition", "await-two-conditions",
 	} {
 		if err := verdictOn(t, scenario, "../../scenarios/testdata/invalid-"+name+".yaml"); err == nil {
-			t.Errorf("the schema takes invalid-%s.yaml", name)
+			t.Errorf("the schema accepts invalid-%s.yaml", name)
 		}
 	}
 	for _, name := range []string{"api-version", "kind", "field", "feature", "commit-point", "image-recipe", "workers-field", "field-in-marks"} {
 		if err := verdictOn(t, handler, "../../framework/handler/testdata/invalid-"+name+".yaml"); err == nil {
-			t.Errorf("the schema takes invalid-%s.yaml", name)
+			t.Errorf("the schema accepts invalid-%s.yaml", name)
 		}
 	}
 }
 
-// The two must not part: what the schema rejects the loader does as well.
+// What the schema rejects, the loader rejects as well.
 func TestTheSchemaIsNoStricterThanTheLoader(t *testing.T) {
 	s := compiled(t, "scenario")
 	for _, file := range files(t, "../../scenarios/testdata/*.yaml") {
@@ -135,21 +135,58 @@ func TestTheSchemaIsNoStricterThanTheLoader(t *testing.T) {
 			continue
 		}
 		if _, err := scenarios.LoadFile(file); err == nil {
-			t.Errorf("%s: the schema rejects what the loader takes", file)
+			t.Errorf("%s: the schema rejects what the loader accepts", file)
 		}
 	}
 }
 
-// A description for those who write YAML does not speak of Go.
-func TestDescriptionsSpeakOfYAML(t *testing.T) {
+// A step or a check is described by its own type, whatever fields elsewhere have the
+// same name: the step notice is not "the name of a notice step".
+func TestStepsAndChecksAreDescribedByTheirTypes(t *testing.T) {
+	for _, d := range documents() {
+		root := d.schema(t)
+		for _, name := range []string{"Step", "Check"} {
+			alternatives, ok := root.Definitions[name]
+			if !ok {
+				continue
+			}
+			for pair := alternatives.Properties.Oldest(); pair != nil; pair = pair.Next() {
+				kind, ok := root.Definitions[refName(pair.Value)]
+				if !ok || kind.Description == "" {
+					t.Errorf("%s.%s has no type with a description", name, pair.Key)
+				}
+				if pair.Value.Description != "" {
+					t.Errorf("%s.%s has the description %q besides that of its type", name, pair.Key, pair.Value.Description)
+				}
+			}
+		}
+	}
+}
+
+// Every field has a text, its own or that of its type.
+func TestEveryFieldIsDescribed(t *testing.T) {
+	for _, d := range documents() {
+		root := d.schema(t)
+		for name, def := range root.Definitions {
+			for pair := def.Properties.Oldest(); pair != nil; pair = pair.Next() {
+				if pair.Value.Description == "" && (pair.Value.Ref == "" || root.Definitions[refName(pair.Value)].Description == "") {
+					t.Errorf("%s: %s.%s is not described", d.name, name, pair.Key)
+				}
+			}
+		}
+	}
+}
+
+// Descriptions are for those who write YAML, and do not mention Go.
+func TestDescriptionsDoNotMentionGo(t *testing.T) {
 	for _, d := range documents() {
 		text, err := json.Marshal(d.schema(t))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range []string{"FaultTypes", "NoticeTypes", "PodKinds", "DefaultProbe", "DefaultReadyTimeout", "WorkerPlaceholders", "PolicyActions", "CommitPoints", "DefaultCommitPoint"} {
+		for _, name := range []string{"FaultTypes", "NoticeTypes", "PodKinds", "DefaultProbe", "MaxProbers", "DefaultReadyTimeout", "WorkerPlaceholders", "PolicyActions", "CommitPoints", "DefaultCommitPoint"} {
 			if strings.Contains(string(text), name) {
-				t.Errorf("%s: the schema speaks of %s, which is Go", d.name, name)
+				t.Errorf("%s: the schema mentions %s, which is Go", d.name, name)
 			}
 		}
 	}
@@ -157,8 +194,8 @@ func TestDescriptionsSpeakOfYAML(t *testing.T) {
 
 var block = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 
-// What readers copy from a page is taken.
-func TestExamplesInTheDocsKeepToTheSchemas(t *testing.T) {
+// Examples that readers copy from a page are valid.
+func TestExamplesInTheDocsMatchTheSchemas(t *testing.T) {
 	seen := map[string]int{}
 	for _, page := range append(files(t, "../*.md"), "../../README.md") {
 		text, err := os.ReadFile(page)
@@ -178,6 +215,6 @@ func TestExamplesInTheDocsKeepToTheSchemas(t *testing.T) {
 		}
 	}
 	if seen["scenario"] < 2 || seen["handler"] < 2 {
-		t.Errorf("examples that were found: %v", seen)
+		t.Errorf("examples found: %v", seen)
 	}
 }

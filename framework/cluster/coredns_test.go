@@ -18,7 +18,7 @@ import (
 )
 
 func TestCorefileEdits(t *testing.T) {
-	text, err := os.ReadFile("../corefile/testdata/kubeadm.Corefile")
+	text, err := os.ReadFile("../coredns/testdata/kubeadm.Corefile")
 	if err != nil {
 		t.Fatal(err)
 	}

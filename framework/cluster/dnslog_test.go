@@ -13,11 +13,11 @@ func TestWhatCoreDNSLogsOfItsEnd(t *testing.T) {
 	const at = "2026-11-21T23:30:18.123456789Z"
 	for line, want := range map[string]struct {
 		kind    history.Kind
-		numbers map[string]float64
+		numbers history.Numbers
 	}{
 		at + " [INFO] SIGTERM: Shutting down servers then terminating":      {kind: history.PodSignalled},
-		at + " [INFO] plugin/health: Going into lameduck mode for 5s":       {kind: history.PodLameduck, numbers: map[string]float64{"seconds": 5}},
-		at + " [INFO] plugin/health: Going into lameduck mode for 1m30s":    {kind: history.PodLameduck, numbers: map[string]float64{"seconds": 90}},
+		at + " [INFO] plugin/health: Going into lameduck mode for 5s":       {kind: history.PodLameduck, numbers: history.Numbers{history.LameduckTime: 5}},
+		at + " [INFO] plugin/health: Going into lameduck mode for 1m30s":    {kind: history.PodLameduck, numbers: history.Numbers{history.LameduckTime: 90}},
 		at + " [INFO] plugin/health: Going into lameduck mode for a while":  {},
 		at + " [INFO] 10.244.1.5:4711 - 4 \"A IN SIGTERM. udp 25\" NOERROR": {},
 		"[INFO] SIGTERM: Shutting down servers then terminating":            {},

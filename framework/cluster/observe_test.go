@@ -85,10 +85,10 @@ func TestAPodIsFoundWithWhatItsDrainDependsOn(t *testing.T) {
 	for name, c := range map[string]struct {
 		pod  *corev1.Pod
 		key  string
-		want map[string]float64
+		want history.Numbers
 	}{
-		"a plain one":         {pod(0, 0), "", map[string]float64{"priority": 0, "grace": 30}},
-		"one with everything": {p, "slow", map[string]float64{"priority": 2_000_000_000, "grace": 10, "tolerates_cordon": 1}},
+		"a plain one":         {pod(0, 0), "", history.Numbers{history.Priority: 0, history.Grace: 30}},
+		"one with everything": {p, "slow", history.Numbers{history.Priority: 2_000_000_000, history.Grace: 10, history.ToleratesDrain: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			events := recorded(t, nil, c.pod)

@@ -1,49 +1,79 @@
 package coredns
 
 import (
+	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
-// Settings are the settings of CoreDNS that decide whether queries are lost when a
-// pod of it terminates.
+// Settings are the settings of CoreDNS that decide whether queries are lost when one of
+// its pods terminates.
 type Settings struct {
-	// Placement is the capacity of the nodes that the pods run on; spread takes spot
-	// and on-demand in turn.
+	// Placement is the capacity type of the nodes that the pods run on. With spread, the
+	// pods are spread evenly over spot and on-demand nodes. With anywhere, they run as
+	// kubeadm places them: on any node, preferably on different ones.
 	Placement Placement `yaml:"placement"`
-	Replicas  int       `yaml:"replicas"` // 1 to 10
-	// Lameduck is for how long a terminating pod continues to answer: that of the
-	// health plugin.
+	// Replicas is the number of pods, 1 to 10.
+	Replicas int `yaml:"replicas"`
+	// Lameduck is how long a terminating pod continues to answer, a setting of the health
+	// plugin.
 	Lameduck  strict.Duration `yaml:"lameduck"`
 	Readiness Readiness       `yaml:"readiness"`
-	// GracePeriod is the pods' terminationGracePeriodSeconds, longer than Lameduck.
+	// GracePeriod is the pods' terminationGracePeriodSeconds, in whole seconds and longer
+	// than lameduck.
 	GracePeriod strict.Duration `yaml:"gracePeriod"`
 }
 
-// Placement says on which capacity the CoreDNS pods run.
+// String is the settings in words. The placement is left out if it is unknown.
+func (s Settings) String() string {
+	text := fmt.Sprintf("lameduck %s, readiness %s x %d, grace period %s, replicas %d",
+		s.Lameduck.D(), s.Readiness.Period.D(), s.Readiness.FailureThreshold, s.GracePeriod.D(), s.Replicas)
+	if s.Placement != "" {
+		text += ", placement " + string(s.Placement)
+	}
+	return text
+}
+
+// MarshalJSON writes durations with their units. The placement is left out if it is
+// unknown.
+func (s Settings) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Lameduck         string    `json:"lameduck"`
+		ReadinessPeriod  string    `json:"readinessPeriod"`
+		FailureThreshold int       `json:"failureThreshold"`
+		GracePeriod      string    `json:"gracePeriod"`
+		Replicas         int       `json:"replicas"`
+		Placement        Placement `json:"placement,omitempty"`
+	}{
+		s.Lameduck.D().String(), s.Readiness.Period.D().String(), s.Readiness.FailureThreshold, s.GracePeriod.D().String(), s.Replicas, s.Placement,
+	})
+}
+
+// Placement is where the CoreDNS pods run.
 type Placement string
 
-// The placements. Spread puts replicas on spot and on-demand nodes in turn;
-// anywhere is as kubeadm sets it, on any node, preferably apart.
+// The placements.
 const (
 	OnSpot     Placement = "spot"
 	OnOnDemand Placement = "on-demand"
-	Spread     Placement = "spread"
-	Anywhere   Placement = "anywhere"
+	Spread     Placement = "spread"   // evenly over spot and on-demand nodes
+	Anywhere   Placement = "anywhere" // on any node, preferably on different ones: as kubeadm sets it
 )
 
 // Placements lists every placement.
 func Placements() []Placement { return []Placement{OnSpot, OnOnDemand, Spread, Anywhere} }
 
-// Readiness is the readiness probe of the CoreDNS pods, on /ready.
+// Readiness is the readiness probe of the CoreDNS pods, an HTTP request for /ready.
 type Readiness struct {
-	Period strict.Duration `yaml:"period"` // whole seconds, at least 1s
-	// FailureThreshold is after how many failures a pod is not Ready.
+	// Period is the time between two probes, in whole seconds and at least 1s.
+	Period strict.Duration `yaml:"period"`
+	// FailureThreshold is the number of failures in a row after which a pod is not Ready.
 	FailureThreshold int `yaml:"failureThreshold"`
 }
 
-// Unready is how long a pod that does not answer the probe stays Ready at most.
+// Unready returns how long a pod that fails the probe stays Ready at most.
 func (r Readiness) Unready() time.Duration {
 	return r.Period.D() * time.Duration(r.FailureThreshold)
 }

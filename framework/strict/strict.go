@@ -1,5 +1,5 @@
-// Package strict reads YAML in which nothing may be misspelt: an unknown field
-// is an error that names file, line and the fields that would be allowed.
+// Package strict reads YAML in which nothing may be misspelt: an unknown field is an
+// error with the file, the line and the allowed fields.
 package strict
 
 import (
@@ -32,7 +32,7 @@ func Decode(file string, data []byte, out any) error {
 	if err := dec.Decode(&second); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%s:%d: only one YAML document is allowed in a file", file, max(1, second.Line))
 	}
-	// An alias that contains itself would be walked for ever below.
+	// An alias that contains itself is refused here: check would follow it forever.
 	if err := doc.Decode(new(any)); err != nil {
 		return located(file, err)
 	}
@@ -45,7 +45,7 @@ func Decode(file string, data []byte, out any) error {
 	return nil
 }
 
-// located writes the YAML package's errors as FILE:LINE: what is wrong.
+// located formats the YAML package's errors as FILE:LINE: what is wrong.
 func located(file string, err error) error {
 	var several *yaml.LoadErrors
 	if errors.As(err, &several) {
@@ -63,8 +63,7 @@ func located(file string, err error) error {
 }
 
 // Line finds the line of a field in the YAML document, given its path such as
-// steps[0].notice.type. Where the field is not there, it is the line of what
-// would hold it.
+// steps[0].notice.type. If the field is missing, it is the line of its parent.
 func Line(data []byte, path string) int {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil || len(doc.Content) == 0 {
@@ -97,7 +96,7 @@ func Line(data []byte, path string) int {
 
 var unmarshaler = reflect.TypeFor[yaml.Unmarshaler]()
 
-// check walks node beside the type that it will be decoded into.
+// check compares a node with the type that it will be decoded into.
 func check(node *yaml.Node, t reflect.Type, where string) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -145,8 +144,8 @@ func check(node *yaml.Node, t reflect.Type, where string) error {
 	return nil
 }
 
-// fieldsOf maps the YAML names of a struct's fields to their types; those of
-// inline structs count as its own.
+// fieldsOf maps the YAML names of a struct's fields to their types, fields of inline
+// structs included.
 func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	out := map[string]reflect.Type{}
 	for i := range t.NumField() {
@@ -168,29 +167,30 @@ func allowed(fields map[string]reflect.Type) string {
 	return strings.Join(slices.Sorted(maps.Keys(fields)), ", ")
 }
 
-// One returns the name of the only non-nil pointer field of a struct that holds
-// one of several alternatives, such as a step or a check. None or several are
-// an error that lists what would be allowed.
-func One(v any) (string, error) {
-	rv := reflect.Indirect(reflect.ValueOf(v))
+// Only returns the name and the value of the only pointer field that is set in a
+// struct of alternatives, such as a step or a check. If none or several are set, the
+// error lists the alternatives.
+func Only(v any) (name string, value any, err error) {
+	alternatives := reflect.Indirect(reflect.ValueOf(v))
 	var set []string
-	for i := range rv.NumField() {
-		name, _, _ := strings.Cut(rv.Type().Field(i).Tag.Get("yaml"), ",")
-		if f := rv.Field(i); name != "" && name != "-" && f.Kind() == reflect.Pointer && !f.IsNil() {
-			set = append(set, name)
+	for i := range alternatives.NumField() {
+		key, _, _ := strings.Cut(alternatives.Type().Field(i).Tag.Get("yaml"), ",")
+		if f := alternatives.Field(i); key != "" && key != "-" && f.Kind() == reflect.Pointer && !f.IsNil() {
+			set = append(set, key)
+			name, value = key, f.Elem().Interface()
 		}
 	}
-	if len(set) == 1 {
-		return set[0], nil
+	fields := allowed(fieldsOf(alternatives.Type()))
+	switch len(set) {
+	case 0:
+		return "", nil, fmt.Errorf("nothing is set; requires exactly one of: %s", fields)
+	case 1:
+		return name, value, nil
 	}
-	fields := allowed(fieldsOf(rv.Type()))
-	if len(set) == 0 {
-		return "", fmt.Errorf("wants exactly one of: %s", fields)
-	}
-	return "", fmt.Errorf("wants exactly one of %s; has %s", fields, strings.Join(set, " and "))
+	return "", nil, fmt.Errorf("%s are set; requires exactly one of: %s", strings.Join(set, " and "), fields)
 }
 
-// Duration is a time.Duration that YAML writes with its unit: 250ms, 5s, 2m.
+// Duration is a time.Duration that has its unit in YAML: 250ms, 5s, 2m.
 type Duration time.Duration
 
 // UnmarshalYAML refuses a number without a unit, and negative durations.
@@ -206,5 +206,5 @@ func (d *Duration) UnmarshalYAML(node *yaml.Node) error {
 // MarshalYAML writes the duration with its unit.
 func (d Duration) MarshalYAML() (any, error) { return time.Duration(d).String(), nil }
 
-// D is the duration itself.
+// D returns the duration as a time.Duration.
 func (d Duration) D() time.Duration { return time.Duration(d) }

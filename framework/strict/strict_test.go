@@ -153,22 +153,23 @@ func TestDuration(t *testing.T) {
 	}
 }
 
-func TestOne(t *testing.T) {
-	for want, s := range map[string]step{
-		"stir":                             {Stir: &stir{}},
-		"wait":                             {Wait: &wait{}},
-		"wants exactly one of: stir, wait": {},
-		"wants exactly one of stir, wait; has stir and wait": {Stir: &stir{}, Wait: &wait{}},
+func TestOnly(t *testing.T) {
+	for name, c := range map[string]struct {
+		of    step
+		name  string
+		value any
+		err   string
+	}{
+		"the first":  {of: step{Stir: &stir{Times: 3}}, name: "stir", value: stir{Times: 3}},
+		"the second": {of: step{Wait: &wait{}}, name: "wait", value: wait{}},
+		"none":       {err: "nothing is set; requires exactly one of: stir, wait"},
+		"both":       {of: step{Stir: &stir{}, Wait: &wait{}}, err: "stir and wait are set; requires exactly one of: stir, wait"},
 	} {
-		got, err := One(s)
-		if err != nil {
-			got = err.Error()
-		}
-		if got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-		if byPointer, err2 := One(&s); byPointer != got && err2.Error() != got {
-			t.Errorf("by pointer %q %v", byPointer, err2)
+		for _, v := range []any{c.of, &c.of} {
+			field, value, err := Only(v)
+			if field != c.name || value != c.value || (err != nil || c.err != "") && (err == nil || err.Error() != c.err) {
+				t.Errorf("%s of %T: %q, %v, %v; want %q, %v, %s", name, v, field, value, err, c.name, c.value, c.err)
+			}
 		}
 	}
 }

@@ -207,14 +207,5 @@ const pastDeadline = 5 * time.Second
 // Impatient is the scenario of the fast set with waits that end soon after its
 // deadline, and the same checks: a mutant may never do what is waited for.
 func Impatient(s scenarios.Scenario) scenarios.Scenario {
-	s.Steps = slices.Clone(s.Steps)
-	limit := strict.Duration(s.Deadline.For(scenarios.Fast) + pastDeadline)
-	for i, step := range s.Steps {
-		if step.Await != nil {
-			await := *step.Await
-			await.Timeout = min(await.Timeout, limit)
-			s.Steps[i].Await = &await
-		}
-	}
-	return s
+	return s.AwaitingAtMost(s.Deadline.For(scenarios.Fast) + pastDeadline)
 }

@@ -1,0 +1,69 @@
+package scenarios
+
+import "github.com/spotdrill/spotdrill/framework/strict"
+
+// Marked requires that the node is cordoned, or tainted with the handler's taint, in
+// time after the notice.
+type Marked struct {
+	Node   string `yaml:"node"`
+	Notice string `yaml:"notice"`
+	// After is a fault. If it ends later than the notice is sent, within counts from its
+	// end.
+	After  string          `yaml:"after,omitempty"`
+	Within strict.Duration `yaml:"within"`
+}
+
+func (c Marked) validate(where string, in *scope, p *problems) {
+	in.noticeFor(where, c.Node, c.Notice, p)
+	in.after(where, c.After, p)
+	p.positive(where+".within", c.Within)
+}
+
+// Drained requires that every evictable pod is gone from the node by the notice's
+// deadline: every pod that was on the node when the notice was sent, or arrived before
+// the handler marked the node. DaemonSet pods, static pods, finished pods and pods that
+// tolerate a cordon are not evictable.
+type Drained struct {
+	Node   string `yaml:"node"`
+	Notice string `yaml:"notice"`
+	// Within is a shorter limit than the notice's deadline.
+	Within strict.Duration `yaml:"within,omitempty"`
+	// Pods limits the check to this group of the workload.
+	Pods string `yaml:"pods,omitempty"`
+}
+
+func (c Drained) validate(where string, in *scope, p *problems) {
+	in.noticeFor(where, c.Node, c.Notice, p)
+	if c.Pods != "" {
+		oneOf(p, where+".pods", c.Pods, in.pods)
+	}
+}
+
+// DrainedOnce requires that the handler drains the node exactly once: it puts at least
+// one of its marks on the node and none of them twice, and sends the event that
+// announces a drain exactly once, if its description names such an event.
+type DrainedOnce struct {
+	Node string `yaml:"node"`
+}
+
+func (c DrainedOnce) validate(where string, in *scope, p *problems) { in.node(where, c.Node, p) }
+
+// Untouched requires that the node is not cordoned, tainted or deleted, and that none of
+// its pods is evicted.
+type Untouched struct {
+	Node string `yaml:"node"`
+}
+
+func (c Untouched) validate(where string, in *scope, p *problems) { in.node(where, c.Node, p) }
+
+// NodeEvent requires a Kubernetes event about the node after the notice.
+type NodeEvent struct {
+	Node   string          `yaml:"node"`
+	Notice string          `yaml:"notice"`
+	Within strict.Duration `yaml:"within"`
+}
+
+func (c NodeEvent) validate(where string, in *scope, p *problems) {
+	in.noticeFor(where, c.Node, c.Notice, p)
+	p.positive(where+".within", c.Within)
+}

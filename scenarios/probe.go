@@ -1,0 +1,70 @@
+package scenarios
+
+import "cmp"
+
+// Probe is the load of the DNS prober, in queries per second. What is left out has
+// its default.
+type Probe struct {
+	// Transport is the protocol of the queries to the service. The control is always queried over
+	// UDP.
+	Transport Transport `yaml:"transport,omitempty"`
+	// Fresh is the rate of queries from a new source port each, like those of a stub
+	// resolver. Over TCP, each opens a connection.
+	Fresh int `yaml:"fresh,omitempty"`
+	// Fixed is the rate of queries from a few source ports, like those of a node-local
+	// cache. Over TCP, the connections are kept open.
+	Fixed int `yaml:"fixed,omitempty"`
+	// FixedPorts is the number of these ports, or of the connections that are kept open.
+	FixedPorts int `yaml:"fixedPorts,omitempty"`
+	// Control is the rate of queries to the control, a CoreDNS pod that no step touches.
+	Control int `yaml:"control,omitempty"`
+	// Probers is the number of pods that share these rates, 1 to 4. Each runs on its own
+	// node, with its own kube-proxy rules and conntrack table, and no step touches that
+	// node.
+	Probers int `yaml:"probers,omitempty"`
+	// Name is the DNS name that is queried.
+	Name string `yaml:"name,omitempty"`
+}
+
+// Transport is what carries the queries.
+type Transport string
+
+// The transports.
+const (
+	UDP Transport = "udp"
+	TCP Transport = "tcp"
+)
+
+// Transports lists every transport.
+func Transports() []Transport { return []Transport{UDP, TCP} }
+
+// MaxProbers leaves one of the cluster's five nodes for the steps to act on.
+const MaxProbers = 4
+
+// DefaultProbe is a busy node's DNS load, small enough for two shared cores.
+func DefaultProbe() Probe {
+	return Probe{Transport: UDP, Fresh: 1000, Fixed: 500, FixedPorts: 8, Control: 200, Probers: 1, Name: "kubernetes.default.svc.cluster.local."}
+}
+
+func (r Probe) withDefaults() Probe {
+	d := DefaultProbe()
+	return Probe{
+		Transport: cmp.Or(r.Transport, d.Transport),
+		Fresh:     cmp.Or(r.Fresh, d.Fresh), Fixed: cmp.Or(r.Fixed, d.Fixed), FixedPorts: cmp.Or(r.FixedPorts, d.FixedPorts),
+		Control: cmp.Or(r.Control, d.Control), Probers: cmp.Or(r.Probers, d.Probers),
+		Name: cmp.Or(r.Name, d.Name),
+	}
+}
+
+func (r Probe) validate(p *problems) {
+	oneOf(p, "probe.transport", r.Transport, Transports())
+	if r.Probers < 1 || r.Probers > MaxProbers {
+		p.add("probe.probers", "%d is not within 1 to %d", r.Probers, MaxProbers)
+		return
+	}
+	for field, value := range map[string]int{"fresh": r.Fresh, "fixed": r.Fixed, "fixedPorts": r.FixedPorts, "control": r.Control} {
+		if value < r.Probers {
+			p.add("probe."+field, "%d is less than 1 for each prober", value)
+		}
+	}
+}

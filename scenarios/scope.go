@@ -1,0 +1,129 @@
+package scenarios
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/spotdrill/spotdrill/framework/strict"
+)
+
+// scope is what the fields of a step or a check can refer to: what the scenario
+// declares, and what the steps before it define. To the checks, all steps are earlier.
+type scope struct {
+	nodes    []string // names under nodes
+	pods     []string // groups of the workload
+	budgeted []string // those with a PodDisruptionBudget
+	deadline bool     // the scenario has one
+	probe    bool     // it has a probe
+	handler  bool     // it has a handler
+
+	sent          names               // notices and messages
+	notices       map[string][]string // their nodes, by their names
+	faults        names
+	budgetChanges names
+	disturbances  names
+}
+
+func (s Scenario) scope() *scope {
+	return &scope{
+		nodes: slices.Sorted(maps.Keys(s.Nodes)), pods: s.Workload.Groups(), budgeted: s.Workload.budgeted(),
+		deadline: s.Deadline.Fast > 0 && s.Deadline.Full > 0, probe: s.Probe != nil, handler: s.Handler != HandlerNone,
+		notices: map[string][]string{},
+	}
+}
+
+// names are those of steps, in the order of the steps.
+type names []string
+
+// define adds the name of the step at that path. Names are unique.
+func (n *names) define(where, name string, p *problems) {
+	switch {
+	case name == "":
+		p.add(where+".name", "must not be empty")
+	case slices.Contains(*n, name):
+		p.add(where+".name", "%q is used twice", name)
+	}
+	*n = append(*n, name)
+}
+
+// noticeNames lists the notices in the order of their steps.
+func (in *scope) noticeNames() []string {
+	return slices.DeleteFunc(slices.Clone(in.sent), func(name string) bool {
+		_, isNotice := in.notices[name]
+		return !isNotice
+	})
+}
+
+// needsProbe reports a problem if the scenario has no probe.
+func (in *scope) needsProbe(where string, p *problems) {
+	if !in.probe {
+		p.add(where, "needs a probe")
+	}
+}
+
+// node checks the field node of a check.
+func (in *scope) node(where, name string, p *problems) { oneOf(p, where+".node", name, in.nodes) }
+
+// noticeFor checks the fields node and notice of a check: the notice must name the
+// node.
+func (in *scope) noticeFor(where, node, notice string, p *problems) {
+	in.node(where, node, p)
+	oneOf(p, where+".notice", notice, in.noticeNames())
+	if named, ok := in.notices[notice]; ok && notice != "" && !slices.Contains(named, node) {
+		p.add(where+".notice", "%q does not name node %q", notice, node)
+	}
+}
+
+// podsFor checks the fields node, notice and pods of a check.
+func (in *scope) podsFor(where, node, notice, pods string, p *problems) {
+	in.noticeFor(where, node, notice, p)
+	oneOf(p, where+".pods", pods, in.pods)
+}
+
+// budgetFor checks the fields node, notice and pods of a check about pods with a
+// budget.
+func (in *scope) budgetFor(where, node, notice, pods string, p *problems) {
+	in.noticeFor(where, node, notice, p)
+	oneOf(p, where+".pods", pods, in.budgeted)
+}
+
+// after checks the field after of a check: a fault, or nothing.
+func (in *scope) after(where, fault string, p *problems) {
+	if fault != "" {
+		oneOf(p, where+".after", fault, in.faults)
+	}
+}
+
+func (s Scenario) validateSteps(in *scope, p *problems) {
+	if len(s.Steps) == 0 {
+		p.add("steps", "must not be empty")
+	}
+	if s.Settle <= 0 {
+		p.add("settle", "must be more than 0s: what happens after the last step is part of the drill")
+	}
+	for i, step := range s.Steps {
+		where := fmt.Sprintf("steps[%d]", i)
+		name, value, err := strict.Only(step)
+		if err != nil {
+			p.add(where, "%v", err)
+			continue
+		}
+		value.(stepKind).validate(where+"."+name, in, p)
+	}
+}
+
+func (s Scenario) validateChecks(in *scope, p *problems) {
+	if len(s.Checks) == 0 {
+		p.add("checks", "must not be empty: a drill that checks nothing cannot fail")
+	}
+	for i, check := range s.Checks {
+		where := fmt.Sprintf("checks[%d]", i)
+		name, value, err := strict.Only(check)
+		if err != nil {
+			p.add(where, "%v", err)
+			continue
+		}
+		value.(checkKind).validate(where+"."+name, in, p)
+	}
+}

@@ -1,0 +1,147 @@
+package scenarios
+
+import (
+	"iter"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/strict"
+)
+
+// Loading and playing a step rely on it.
+func TestEveryStepIsAKindOfStep(t *testing.T) {
+	for field := range fields[Step]() {
+		if !field.Type.Elem().Implements(reflect.TypeFor[stepKind]()) {
+			t.Errorf("%s of a step: %s lacks a method of stepKind", field.Name, field.Type.Elem())
+		}
+	}
+}
+
+// fields yields the fields of a struct of alternatives, each of which is a pointer.
+func fields[T any]() iter.Seq[reflect.StructField] {
+	return func(yield func(reflect.StructField) bool) {
+		of := reflect.TypeFor[T]()
+		for i := range of.NumField() {
+			if !yield(of.Field(i)) {
+				return
+			}
+		}
+	}
+}
+
+func TestWhatAStepDoes(t *testing.T) {
+	notice := Notice{Name: "reclaim"}
+	for name, c := range map[string]struct {
+		step Step
+		want any
+	}{
+		"one":     {Step{Notice: &notice}, notice},
+		"nothing": {Step{}, nil},
+		"two":     {Step{Notice: &notice, Reclaim: &Reclaim{}}, nil},
+	} {
+		if got := c.step.Do(); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+func TestWhatTheStepsOfAScenarioDo(t *testing.T) {
+	s := Scenario{Steps: []Step{
+		{Notice: &Notice{Name: "reclaim"}}, {Fault: &Fault{Name: "outage"}}, {Message: &Message{Name: "garbage"}},
+		{Fault: &Fault{Name: "late"}}, {Reclaim: &Reclaim{Node: "victim", At: "reclaim"}},
+	}}
+	if f := s.Faults(); len(f) != 2 || f[0].Name != "outage" || f[1].Name != "late" {
+		t.Errorf("faults %+v", f)
+	}
+	if m := s.Messages(); len(m) != 1 || m[0].Name != "garbage" {
+		t.Errorf("messages %+v", m)
+	}
+	if s.Unannounced() || s.Disturbed() || !s.KeepsDNSPod() {
+		t.Errorf("unannounced %t, disturbed %t, keeps a DNS pod %t", s.Unannounced(), s.Disturbed(), s.KeepsDNSPod())
+	}
+	s.Steps = append(s.Steps, Step{Reclaim: &Reclaim{Node: "victim"}}, Step{Disturb: &Disturb{}}, Step{Disrupt: &Disrupt{Node: "victim"}})
+	if !s.Unannounced() || !s.Disturbed() || !s.KeepsDNSPod() {
+		t.Errorf("unannounced %t, disturbed %t, keeps a DNS pod %t", s.Unannounced(), s.Disturbed(), s.KeepsDNSPod())
+	}
+	if s.Steps = append(s.Steps, Step{Disrupt: &Disrupt{}}); s.KeepsDNSPod() {
+		t.Error("keeps a DNS pod, though all are disrupted")
+	}
+}
+
+func TestExpected(t *testing.T) {
+	seconds := func(n int) strict.Duration { return strict.Duration(time.Duration(n) * time.Second) }
+	for name, c := range map[string]struct {
+		steps []Step
+		want  int // seconds, of which 5 to settle
+	}{
+		"nothing to wait for":         {[]Step{{Notice: &Notice{}}, {Reclaim: &Reclaim{Node: "victim"}}}, 5},
+		"to the deadline":             {[]Step{{Notice: &Notice{}}, {Reclaim: &Reclaim{At: "reclaim"}}, {Reclaim: &Reclaim{At: "other"}}}, 25},
+		"a budget changes before":     {[]Step{{Budget: &BudgetChange{After: seconds(12)}}, {Reclaim: &Reclaim{At: "reclaim"}}}, 25},
+		"a budget changes later":      {[]Step{{Budget: &BudgetChange{After: seconds(30)}}, {Reclaim: &Reclaim{At: "reclaim"}}}, 35},
+		"a disruption waits":          {[]Step{{Disrupt: &Disrupt{After: seconds(20)}}, {Reclaim: &Reclaim{At: "reclaim"}}}, 45},
+		"a fault ends":                {[]Step{{Fault: &Fault{Name: "outage", For: seconds(30)}}, {Await: &Await{Ended: "outage"}}}, 35},
+		"DNS answers again":           {[]Step{{Await: &Await{Answering: seconds(3)}}}, 65},
+		"other waits may end at once": {[]Step{{Await: &Await{Drained: "victim", Timeout: seconds(100)}}}, 5},
+	} {
+		s := Scenario{Steps: c.steps, Settle: seconds(5), Deadline: Deadline{Fast: seconds(20)}}
+		if got := s.Expected(Fast); got != seconds(c.want).D() {
+			t.Errorf("%s: %s, want %ds", name, got, c.want)
+		}
+	}
+}
+
+func TestAwaitingAtMost(t *testing.T) {
+	s := Scenario{Steps: []Step{
+		{Notice: &Notice{}}, {Await: &Await{Timeout: strict.Duration(time.Minute)}}, {Await: &Await{Timeout: strict.Duration(time.Second)}},
+	}}
+	short := s.AwaitingAtMost(10 * time.Second)
+	if got := []time.Duration{short.Steps[1].Await.Timeout.D(), short.Steps[2].Await.Timeout.D()}; !slices.Equal(got, []time.Duration{10 * time.Second, time.Second}) {
+		t.Errorf("timeouts %s", got)
+	}
+	if s.Steps[1].Await.Timeout.D() != time.Minute {
+		t.Error("the original has changed")
+	}
+}
+
+// A kind of step or of condition without words would not show in a report.
+func TestEveryStepHasWords(t *testing.T) {
+	all, err := Catalogue()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range all {
+		for i, step := range s.Steps {
+			if text := step.String(); text == "" || strings.Contains(text, "  ") || strings.Contains(text, "until ,") || strings.HasSuffix(text, " ") {
+				t.Errorf("%s: step %d reads %q", s.Name, i+1, text)
+			}
+		}
+	}
+}
+
+func TestStepsInWords(t *testing.T) {
+	second := strict.Duration(time.Second)
+	for want, step := range map[string]Step{
+		"no action set": {},
+		"notice n: state-change (stopping) for a, b":                                                        {Notice: &Notice{Name: "n", Type: "state-change", State: "stopping", Nodes: []string{"a", "b"}}},
+		"notice n: spot-interruption for instance i-1, which is not in the cluster":                         {Notice: &Notice{Name: "n", Type: "spot-interruption", Instance: "i-1"}},
+		"notice n: spot-interruption for an instance that is not in the cluster, with an id like that of a": {Notice: &Notice{Name: "n", Type: "spot-interruption", InstanceLike: "a"}},
+		"message m straight into the queue, 10 times":                                                       {Message: &Message{Name: "m", Times: 10}},
+		"wait until DNS has answered every query for 1s, at most 1s":                                        {Await: &Await{Answering: second, Timeout: second}},
+		"wait until a pod of a is terminating, at most 1s":                                                  {Await: &Await{Evicting: "a", Timeout: second}},
+		"the instance of a is taken at the deadline of n":                                                   {Reclaim: &Reclaim{Node: "a", At: "n"}},
+		"fault f: error for 1s with status 500, 3 calls of ReceiveMessage":                                  {Fault: &Fault{Name: "f", Type: "error", For: second, Status: 500, Count: 3, Actions: []string{"ReceiveMessage"}}},
+		"fault f: duplicate after 1s to another replica, 1 calls":                                           {Fault: &Fault{Name: "f", Type: "duplicate", After: second, Count: 1, ToAnother: true}},
+		"the instance of a is taken without a notice":                                                       {Reclaim: &Reclaim{Node: "a"}},
+		"fault f: delay by 1s":                                                 {Fault: &Fault{Name: "f", Type: "delay", By: second}},
+		"budget of app: minAvailable 4, 1s after n":                            {Budget: &BudgetChange{Pods: "app", MinAvailable: 4, At: "n", After: second}},
+		"disturbance d: the handler is cut off from the Kubernetes API for 1s": {Disturb: &Disturb{Name: "d", Handler: history.CutOffHandler, For: second}},
+	} {
+		if got := step.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
