@@ -59,12 +59,3 @@ func (s Scenario) DrainsFor(notice string) []string {
 	}
 	return nodes
 }
-
-// Kind returns the check's ID, as it is written in YAML, and its parameters.
-func (c Check) Kind() (id string, value any) {
-	id, err := strict.One(c)
-	if err != nil {
-		return "", nil
-	}
-	return id, c.value().Interface()
-}

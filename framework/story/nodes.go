@@ -71,12 +71,10 @@ func (st *Story) Reclaimed(node string) (history.Event, bool) {
 // messages whose body does, and a disruption of the DNS pods on it.
 func (st *Story) Causes(node string) []history.Event {
 	naming := map[string]bool{}
-	for _, step := range st.Scenario.Steps {
-		if m := step.Message; m != nil {
-			for name := range st.Scenario.Nodes {
-				if n, why := st.Node(name); why == "" && n == node && m.Names(name) {
-					naming[m.Name] = true
-				}
+	for _, m := range st.Scenario.Messages() {
+		for name := range st.Scenario.Nodes {
+			if n, why := st.Node(name); why == "" && n == node && m.Names(name) {
+				naming[m.Name] = true
 			}
 		}
 	}

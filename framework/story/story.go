@@ -108,7 +108,7 @@ func (st *Story) AllOf(kinds ...history.Kind) []history.Event {
 // Started is when the fault began: when the first notice or message was put, when
 // CoreDNS was disrupted, or a node was taken without a notice.
 func (st *Story) Started() (time.Duration, bool) {
-	unannounced := slices.ContainsFunc(st.Scenario.Steps, func(step scenarios.Step) bool { return step.Reclaim != nil && step.Reclaim.At == "" })
+	unannounced := st.Scenario.Unannounced()
 	e, ok := st.First(func(e history.Event) bool {
 		switch e.Kind {
 		case history.NoticePut, history.MessagePut, history.DNSDisrupted:

@@ -2,11 +2,9 @@ package verdict
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
-	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 var checkFaults = check{
@@ -23,16 +21,14 @@ var checkFaults = check{
 // nothing leaves nothing shown.
 func (j judge) faults(v Verdict) (Verdict, bool) {
 	v = v.wants("every fault of the scenario begun, and a call hit by it")
-	if !slices.ContainsFunc(j.Scenario.Steps, func(step scenarios.Step) bool { return step.Fault != nil }) {
+	faults := j.Scenario.Faults()
+	if len(faults) == 0 {
 		return v, false
 	}
 	var evidence []history.Event
 	hits := 0
-	for _, step := range j.Scenario.Steps {
-		if step.Fault == nil {
-			continue
-		}
-		name := step.Fault.Name
+	for _, fault := range faults {
+		name := fault.Name
 		begun, ok := j.First(func(e history.Event) bool { return e.Kind == history.FaultBegun && e.Key == name })
 		if !ok {
 			return v.unknown(fmt.Sprintf("fault %q never began", name)), true
