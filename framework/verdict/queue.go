@@ -276,11 +276,8 @@ func (j judge) commitPoint(v Verdict) (Verdict, bool) {
 
 // callsForDrain is true for a notice that the scenario wants the node drained for.
 func (j judge) callsForDrain(put history.Event) bool {
-	return slices.ContainsFunc(j.Scenario.Checks, func(c scenarios.Check) bool {
-		if c.Drained == nil || c.Drained.Notice != put.Key {
-			return false
-		}
-		node, why := j.Node(c.Drained.Node)
+	return slices.ContainsFunc(j.Scenario.DrainsFor(put.Key), func(name string) bool {
+		node, why := j.Node(name)
 		return why == "" && node == put.Node
 	})
 }
