@@ -3,15 +3,15 @@ package scenarios
 import "github.com/spotdrill/spotdrill/framework/strict"
 
 // DaemonPodsLeft requires that the node's DaemonSet pods are neither evicted nor deleted
-// before its instance is gone; if the instance stays, not at all.
+// while its instance exists.
 type DaemonPodsLeft struct {
 	Node string `yaml:"node"`
 }
 
 func (c DaemonPodsLeft) validate(where string, in *scope, p *problems) { in.node(where, c.Node, p) }
 
-// PodsLeft requires that these pods of the node are neither evicted nor deleted before
-// its instance is gone; if the instance stays, not at all.
+// PodsLeft requires that these pods of the node are neither evicted nor deleted while
+// its instance exists.
 type PodsLeft struct {
 	Node string `yaml:"node"`
 	Pods string `yaml:"pods"`

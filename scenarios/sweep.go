@@ -152,7 +152,7 @@ func (s Sweep) validate(fileName string) problems {
 	}
 	// Written so that NaN is refused.
 	if !(s.Confidence >= 0.5 && s.Confidence < 1) {
-		p.add("confidence", "%v is not at least 0.5 and less than 1", s.Confidence)
+		p.add("confidence", "%v is not within 0.5 to less than 1", s.Confidence)
 	}
 	if !(s.LossRate > 0 && s.LossRate < 1) {
 		p.add("lossRate", "%v is not more than 0 and less than 1: no number of answered queries proves a rate of 0", s.LossRate)

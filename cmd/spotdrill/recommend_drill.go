@@ -129,7 +129,7 @@ func (o drillOptions) advise(cmd *cobra.Command, dns deployed, asJSON bool) erro
 	}
 	if r, ok := table.Smallest(); ok {
 		evidence := fmt.Sprintf("%s; drills in %s", table.Verdict(), filepath.Join(o.out, matrix.Name))
-		if a, err = a.Measured(r.Lameduck.D(), r.Readiness.Period.D(), r.Readiness.FailureThreshold, evidence); err != nil {
+		if a, err = a.Measured(r.Settings, evidence); err != nil {
 			return err
 		}
 	}

@@ -1,34 +1,33 @@
 package recommend
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
+	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
-// Advice is what is wrong with a cluster's DNS, and what puts it right.
+// Advice is what is wrong with a cluster's DNS, and how to fix it.
 type Advice struct {
-	Deployment string    `json:"deployment"` // namespace/name
-	ConfigMap  string    `json:"configMap"`  // namespace/name
-	Now        Settings  `json:"now"`
-	Findings   []Finding `json:"findings"`
-	Proposed   Settings  `json:"proposed"`
-	Patch      Patch     `json:"patch"`
-	// Evidence is what was measured with the proposed settings; without it they
+	Deployment string           `json:"deployment"` // namespace/name
+	ConfigMap  string           `json:"configMap"`  // namespace/name
+	Now        coredns.Settings `json:"now"`
+	Findings   []Finding        `json:"findings"`
+	Proposed   coredns.Settings `json:"proposed"`
+	Patch      Patch            `json:"patch"`
+	// Evidence is what was measured with the proposed settings. If it is empty, they
 	// follow from the rules alone.
 	Evidence string `json:"evidence,omitempty"`
 
-	dns      DNS // that it is for
+	dns      DNS
 	corefile coredns.Corefile
 }
 
-// New holds a cluster's DNS to the rules and proposes settings that keep them. A
-// Corefile that cannot be read is an error.
+// New checks a cluster's DNS against the rules and proposes settings that follow them.
+// A Corefile that cannot be parsed is an error.
 func New(d DNS) (Advice, error) {
 	c, err := coredns.Parse(d.Corefile)
 	if err != nil {
@@ -43,16 +42,17 @@ func New(d DNS) (Advice, error) {
 	return a, err
 }
 
-// Measured is the advice with settings that drills have shown to lose nothing. Of
-// the grace period and the replicas it changes what the rules want.
-func (a Advice) Measured(lameduck, period time.Duration, threshold int, evidence string) (Advice, error) {
+// Measured returns the advice to use the lameduck and the readiness probe of settings
+// that lost nothing in drills. Grace period and replicas change only as far as the rules
+// require.
+func (a Advice) Measured(safe coredns.Settings, evidence string) (Advice, error) {
 	want := a.Now
-	want.Lameduck, want.ReadinessPeriod, want.FailureThreshold, want.Replicas = lameduck, period, threshold, max(want.Replicas, 2)
-	if least := lameduck + ShutdownTime; want.GracePeriod <= least {
-		want.GracePeriod = least + spare
+	want.Lameduck, want.Readiness, want.Replicas = safe.Lameduck, safe.Readiness, max(want.Replicas, 2)
+	if least := want.Lameduck.D() + ShutdownTime; want.GracePeriod.D() <= least {
+		want.GracePeriod = strict.Duration(least + spare)
 	}
-	if rule := want.Unready() + ProxySync; lameduck < rule {
-		evidence += fmt.Sprintf("; the rule lameduck-outlasts-readiness wants at least %s all the same: drills with other connections may lose some", rule)
+	if rule := want.Readiness.Unready() + ProxySync; want.Lameduck.D() < rule {
+		evidence += fmt.Sprintf("; the rule lameduck-outlasts-readiness still requires at least %s: other connections than those of the drills may lose queries", rule)
 	}
 	a.Proposed, a.Evidence = want, evidence
 	var err error
@@ -60,12 +60,12 @@ func (a Advice) Measured(lameduck, period time.Duration, threshold int, evidence
 	return a, err
 }
 
-// breaks tells whether a rule is known not to be kept.
+// breaks reports whether a rule is known to be broken.
 func (a Advice) breaks(rule string) bool {
 	return slices.ContainsFunc(a.Findings, func(f Finding) bool { return f.Rule == rule && !f.Unknown })
 }
 
-// Broken counts the rules that are not kept, and those that nobody can tell of.
+// Broken counts the rules that are broken, and those that cannot be evaluated.
 func (a Advice) Broken() (broken, unknown int) {
 	for _, f := range a.Findings {
 		if f.Unknown {
@@ -77,21 +77,8 @@ func (a Advice) Broken() (broken, unknown int) {
 	return broken, unknown
 }
 
-// String tells settings as people write them.
-func (s Settings) String() string {
-	return fmt.Sprintf("lameduck %s, readiness %s x %d, grace period %s, replicas %d", s.Lameduck, s.ReadinessPeriod, s.FailureThreshold, s.GracePeriod, s.Replicas)
-}
-
-// MarshalJSON writes durations with their units.
-func (s Settings) MarshalJSON() ([]byte, error) {
-	return json.Marshal(map[string]any{
-		"lameduck": s.Lameduck.String(), "readinessPeriod": s.ReadinessPeriod.String(), "failureThreshold": s.FailureThreshold,
-		"gracePeriod": s.GracePeriod.String(), "replicas": s.Replicas,
-	})
-}
-
-// WriteText writes the advice for people: the findings, and the patch with where
-// its parts go.
+// WriteText writes the advice for people: the findings, and the patch with instructions
+// for each part.
 func (a Advice) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", a.Deployment, a.Now)
@@ -113,10 +100,10 @@ func (a Advice) WriteText(w io.Writer) error {
 	}
 	namespace, name, _ := strings.Cut(a.Deployment, "/")
 	for _, part := range []struct{ head, text string }{
-		{"Corefile, the whole of it, for ConfigMap " + a.ConfigMap, a.Patch.Corefile},
+		{"complete Corefile for ConfigMap " + a.ConfigMap, a.Patch.Corefile},
 		{fmt.Sprintf("Deployment: kubectl -n %s patch deployment %s --patch-file FILE", namespace, name), a.Patch.Deployment},
-		{"PodDisruptionBudget: kubectl apply -f FILE; not where the EKS add-on makes its own, since a pod of two is never evicted", a.Patch.Budget},
-		{"EKS add-on coredns, configurationValues (the add-on sets neither readiness nor grace period)", a.Patch.EKSAddOn},
+		{"PodDisruptionBudget: kubectl apply -f FILE; not if the EKS add-on creates one, since a pod with two budgets is never evicted", a.Patch.Budget},
+		{"EKS add-on coredns, configurationValues (the add-on can set neither readiness probe nor grace period)", a.Patch.EKSAddOn},
 	} {
 		if part.text != "" {
 			fmt.Fprintf(&b, "\n# %s\n%s\n", part.head, strings.TrimSuffix(part.text, "\n"))

@@ -3,6 +3,7 @@ package recommend
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/utils/ptr"
+
+	"github.com/spotdrill/spotdrill/framework/coredns"
+	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
 const karpenter = "karpenter.sh/capacity-type"
@@ -147,7 +151,7 @@ func TestLint(t *testing.T) {
 		"maxUnavailable 1% of 2 is 1":    {sound(budgets(budget("b", percent("1%"), nil))), nil},
 		"maxUnavailable 0%":              {sound(budgets(budget("b", percent("0%"), nil))), []string{"budget-lets-one-go"}},
 		"a percentage that is none":      {sound(budgets(budget("b", percent("half"), nil))), []string{"budget-lets-one-go?"}},
-		"a budget that says nothing":     {sound(budgets(budget("b", nil, nil))), nil},
+		"a budget without a value":       {sound(budgets(budget("b", nil, nil))), nil},
 		"unhealthy pods use it up":       {sound(budgets(unhealthy)), []string{"budget-lets-one-go"}},
 		"healthy pods leave it be":       {sound(budgets(settled)), nil},
 		"one replica and minAvailable 1": {sound(replicas(1), pods(Lasting), budgets(budget("b", nil, number(1)))), []string{"replicas", "budget-lets-one-go"}},
@@ -177,11 +181,18 @@ func TestLint(t *testing.T) {
 	}
 }
 
-func TestProposalsKeepTheRulesAndChangeLittle(t *testing.T) {
-	s := func(lameduck, period time.Duration, threshold int, grace time.Duration, replicas int) Settings {
-		return Settings{lameduck * time.Second, period * time.Second, threshold, grace * time.Second, replicas}
+// settings have their times in seconds.
+func settings(lameduck, period, threshold, grace, replicas int) coredns.Settings {
+	seconds := func(n int) strict.Duration { return strict.Duration(time.Duration(n) * time.Second) }
+	return coredns.Settings{
+		Lameduck: seconds(lameduck), Readiness: coredns.Readiness{Period: seconds(period), FailureThreshold: threshold},
+		GracePeriod: seconds(grace), Replicas: replicas,
 	}
-	for name, c := range map[string]struct{ given, want Settings }{
+}
+
+func TestProposalsKeepTheRulesAndChangeLittle(t *testing.T) {
+	s := settings
+	for name, c := range map[string]struct{ given, want coredns.Settings }{
 		"what keeps them stays":                  {s(5, 1, 1, 30, 2), s(5, 1, 1, 30, 2)},
 		"a longer lameduck, where it fits":       {s(5, 10, 3, 60, 3), s(32, 10, 3, 60, 3)},
 		"else a quicker probe":                   {s(5, 10, 3, 30, 2), s(5, 1, 3, 30, 2)},
@@ -195,8 +206,8 @@ func TestProposalsKeepTheRulesAndChangeLittle(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s: %+v became %+v, want %+v", name, c.given, got, c.want)
 		}
-		if got.Lameduck+ShutdownTime >= got.GracePeriod || got.Lameduck < got.Unready()+ProxySync {
-			t.Errorf("%s: %+v keeps not all rules", name, got)
+		if got.Lameduck.D()+ShutdownTime >= got.GracePeriod.D() || got.Lameduck.D() < got.Readiness.Unready()+ProxySync {
+			t.Errorf("%s: %+v breaks a rule", name, got)
 		}
 	}
 }
@@ -207,19 +218,18 @@ func TestMeasuredSettingsArePatched(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		lameduck, period time.Duration
-		want             Settings
-		evidence         string
+		measured, want coredns.Settings // of the measured ones, lameduck and readiness count
+		evidence       string
 	}{
-		"the grace period is enough": {5 * time.Second, time.Second, Settings{5 * time.Second, time.Second, 1, 30 * time.Second, 2}, "nothing lost"},
-		"it is not":                  {35 * time.Second, 10 * time.Second, Settings{35 * time.Second, 10 * time.Second, 1, 50 * time.Second, 2}, "nothing lost"},
-		"less than the rule":         {5 * time.Second, 10 * time.Second, Settings{5 * time.Second, 10 * time.Second, 1, 30 * time.Second, 2}, "nothing lost; the rule lameduck-outlasts-readiness wants at least 12s"},
+		"the grace period is enough": {settings(5, 1, 1, 99, 9), settings(5, 1, 1, 30, 2), "nothing lost"},
+		"it is not":                  {settings(35, 10, 1, 99, 9), settings(35, 10, 1, 50, 2), "nothing lost"},
+		"less than the rule":         {settings(5, 10, 1, 99, 9), settings(5, 10, 1, 30, 2), "nothing lost; the rule lameduck-outlasts-readiness still requires at least 12s"},
 	} {
-		got, err := a.Measured(c.lameduck, c.period, 1, "nothing lost")
-		if err != nil || got.Proposed != c.want || !strings.HasPrefix(got.Evidence, c.evidence) || (got.Evidence != c.evidence) != (c.lameduck < c.period) {
+		got, err := a.Measured(c.measured, "nothing lost")
+		if err != nil || got.Proposed != c.want || !strings.HasPrefix(got.Evidence, c.evidence) || (got.Evidence != c.evidence) != (c.measured.Lameduck < c.measured.Readiness.Period) {
 			t.Errorf("%s: %v\n%+v, %q\nwant %+v, %q", name, err, got.Proposed, got.Evidence, c.want, c.evidence)
 		}
-		if !strings.Contains(got.Patch.Corefile, "lameduck "+c.lameduck.String()) || !strings.Contains(got.Patch.Deployment, "failureThreshold: 1") {
+		if !strings.Contains(got.Patch.Corefile, "lameduck "+c.want.Lameduck.D().String()) || !strings.Contains(got.Patch.Deployment, "failureThreshold: 1") {
 			t.Errorf("%s: patch %+v", name, got.Patch)
 		}
 	}
@@ -249,8 +259,8 @@ func TestPatch(t *testing.T) {
 			Budget:   "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata:\n  name: coredns\n  namespace: kube-system\nspec:\n  maxUnavailable: 1\n  selector:\n    matchLabels:\n      k8s-app: kube-dns\n",
 			EKSAddOn: `{"podDisruptionBudget":{"enabled":true,"maxUnavailable":1}}`,
 		}},
-		"a budget that blocks stays":         {sound(budgets(budget("b", ptr.To(intstr.FromInt32(0)), nil))), Patch{}},
-		"nodes that nobody knows to be spot": {sound(pods(Spot, UnknownCapacity)), Patch{}},
+		"a budget that blocks stays": {sound(budgets(budget("b", ptr.To(intstr.FromInt32(0)), nil))), Patch{}},
+		"nodes of unknown capacity":  {sound(pods(Spot, UnknownCapacity)), Patch{}},
 		"all on spot": {sound(pods(Spot, Spot)), Patch{
 			Deployment: "spec:\n  template:\n    spec:\n      affinity:\n        nodeAffinity:\n          preferredDuringSchedulingIgnoredDuringExecution:\n" + preference,
 			EKSAddOn:   `{"affinity":{"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":100,"preference":{"matchExpressions":[{"key":"karpenter.sh/capacity-type","operator":"NotIn","values":["spot"]}]}}]}}}`,
@@ -284,14 +294,14 @@ func TestAdviceForPeople(t *testing.T) {
 		"kubeadm's": {
 			sound(readiness(10, 3), budgets(), pods(Spot, UnknownCapacity)),
 			[]string{
-				"warning lameduck-outlasts-readiness: lameduck 5s, and a pod that ends is Ready for up to 30s (10s x 3)", "  source: https://github.com/kubernetes/kubernetes/issues/129617",
-				"warning budget: no PodDisruptionBudget", "unknown not-all-on-spot: no label tells the capacity of node-2",
+				"warning lameduck-outlasts-readiness: lameduck 5s, but a terminating pod stays Ready for up to 30s (10s x 3)", "  source: https://github.com/kubernetes/kubernetes/issues/129617",
+				"warning budget: no PodDisruptionBudget", "unknown not-all-on-spot: no label shows the capacity of node-2",
 				"proposed: lameduck 5s, readiness 1s x 3", "# Deployment: kubectl -n kube-system patch deployment coredns --patch-file FILE\nspec:\n",
-				"# PodDisruptionBudget: kubectl apply -f FILE; not where the EKS add-on makes its own", `{"podDisruptionBudget":`,
+				"# PodDisruptionBudget: kubectl apply -f FILE; not if the EKS add-on creates one", `{"podDisruptionBudget":`,
 			},
-			[]string{"# Corefile", "affinity"},
+			[]string{"Corefile for", "affinity"},
 		},
-		"no lameduck": {sound(lameduck("0s")), []string{"# Corefile, the whole of it, for ConfigMap kube-system/coredns\n.:53 {", `# EKS add-on coredns`}, []string{"# Deployment"}},
+		"no lameduck": {sound(lameduck("0s")), []string{"# complete Corefile for ConfigMap kube-system/coredns\n.:53 {", `# EKS add-on coredns`}, []string{"# Deployment"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, err := New(c.dns)
@@ -310,8 +320,18 @@ func TestAdviceForPeople(t *testing.T) {
 				}
 			}
 			text, err := json.Marshal(a)
-			if err != nil || !strings.Contains(string(text), `"lameduck":"`) {
-				t.Errorf("as JSON: %s, %v", text, err)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var keys struct{ Now, Proposed map[string]any }
+			if err := json.Unmarshal(text, &keys); err != nil {
+				t.Fatal(err)
+			}
+			want := []string{"failureThreshold", "gracePeriod", "lameduck", "readinessPeriod", "replicas"}
+			for _, settings := range []map[string]any{keys.Now, keys.Proposed} {
+				if got := slices.Sorted(maps.Keys(settings)); !slices.Equal(got, want) || settings["gracePeriod"] != "30s" {
+					t.Errorf("as JSON: %v, want the keys %v", settings, want)
+				}
 			}
 		})
 	}
@@ -368,7 +388,7 @@ func TestReadOnlyReads(t *testing.T) {
 			t.Errorf("%s %s", verb, action.GetResource().Resource)
 		}
 	}
-	for name, want := range map[string]string{"kube-dns": "named by --namespace and --deployment"} {
+	for name, want := range map[string]string{"kube-dns": "use --namespace and --deployment"} {
 		if _, err := Read(t.Context(), client, "kube-system", name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}

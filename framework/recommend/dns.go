@@ -1,6 +1,6 @@
-// Package recommend holds the CoreDNS of a cluster to the rules by which a pod of it
-// can go away without a query being lost, and says what to change. All but Read are
-// functions of what Read found; nothing here writes to a cluster.
+// Package recommend checks the CoreDNS of a cluster against the rules by which its pods
+// terminate without losing a query, and proposes changes. Only Read accesses a cluster,
+// and it changes nothing.
 package recommend
 
 import (
@@ -13,12 +13,13 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
+	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
-// DNS is the CoreDNS of a cluster, as far as its end depends on it.
+// DNS is what is known of a cluster's CoreDNS.
 type DNS struct {
 	Corefile   string // the text
-	ConfigMap  string // that holds it
+	ConfigMap  string // of the Corefile: namespace/name
 	Deployment *appsv1.Deployment
 	Budgets    []policyv1.PodDisruptionBudget // of the Deployment's namespace
 	Pods       []Pod
@@ -28,21 +29,21 @@ type DNS struct {
 type Pod struct {
 	Name, Node string
 	Capacity   Capacity
-	Label      string // of its node, that tells of spot; empty of any other
+	Label      string // of its node, by which it is known to be spot; else empty
 }
 
-// Capacity is what a node was bought as.
+// Capacity is the capacity type of a node.
 type Capacity string
 
-// The capacities. A node that bears none of the known labels is of UnknownCapacity.
+// The capacities. A node with none of the known labels has UnknownCapacity.
 const (
 	Spot            Capacity = "spot"
 	Lasting         Capacity = "lasting" // on demand, reserved, a capacity block
 	UnknownCapacity Capacity = "unknown"
 )
 
-// capacityLabels are those by which clouds and provisioners tell spot nodes, each
-// with the value that means it.
+// capacityLabels are the labels by which clouds and provisioners mark spot nodes, each
+// with the value of a spot node.
 var capacityLabels = []struct{ key, spot string }{
 	{"karpenter.sh/capacity-type", "spot"},
 	{"eks.amazonaws.com/capacityType", "SPOT"},
@@ -53,8 +54,8 @@ var capacityLabels = []struct{ key, spot string }{
 	{"kubernetes.azure.com/scalesetpriority", "spot"},
 }
 
-// CapacityOf reads a node's capacity off its labels, and says which of them told of
-// spot. Where two contradict each other it counts as spot.
+// CapacityOf determines a node's capacity from its labels and returns the label that
+// marks it as spot. If labels contradict each other, the node counts as spot.
 func CapacityOf(labels map[string]string) (of Capacity, label string) {
 	of = UnknownCapacity
 	for _, l := range capacityLabels {
@@ -69,16 +70,7 @@ func CapacityOf(labels map[string]string) (of Capacity, label string) {
 	return of, ""
 }
 
-// Settings are those that decide whether queries are lost when a pod goes away.
-type Settings struct {
-	Lameduck         time.Duration
-	ReadinessPeriod  time.Duration // whole seconds
-	FailureThreshold int
-	GracePeriod      time.Duration // whole seconds
-	Replicas         int
-}
-
-// What Kubernetes takes where a Deployment does not say.
+// Kubernetes' defaults for what a Deployment does not specify.
 const (
 	defaultPeriod    = 10 * time.Second
 	defaultThreshold = 3
@@ -86,34 +78,31 @@ const (
 	defaultReplicas  = 1
 )
 
-// Unready is how long a pod that is told to end is Ready at most: the readiness
-// probe must fail so many times in a row.
-func (s Settings) Unready() time.Duration {
-	return s.ReadinessPeriod * time.Duration(s.FailureThreshold)
-}
-
-// settings are those in force, the defaults of Kubernetes put in.
-func (d DNS) settings(c coredns.Corefile) Settings {
+// settings returns the settings in force, including Kubernetes' defaults. The placement
+// is not a setting here, but follows from where the pods are.
+func (d DNS) settings(c coredns.Corefile) coredns.Settings {
 	spec := d.Deployment.Spec.Template.Spec
-	s := Settings{
-		Lameduck: c.Lameduck, ReadinessPeriod: defaultPeriod, FailureThreshold: defaultThreshold,
-		GracePeriod: defaultGrace, Replicas: int(ptr.Deref(d.Deployment.Spec.Replicas, defaultReplicas)),
+	s := coredns.Settings{
+		Replicas:    int(ptr.Deref(d.Deployment.Spec.Replicas, defaultReplicas)),
+		Lameduck:    strict.Duration(c.Lameduck),
+		Readiness:   coredns.Readiness{Period: strict.Duration(defaultPeriod), FailureThreshold: defaultThreshold},
+		GracePeriod: strict.Duration(defaultGrace),
 	}
 	if g := spec.TerminationGracePeriodSeconds; g != nil {
-		s.GracePeriod = time.Duration(*g) * time.Second
+		s.GracePeriod = strict.Duration(time.Duration(*g) * time.Second)
 	}
 	if probe := d.readiness(); probe != nil {
 		if probe.PeriodSeconds > 0 {
-			s.ReadinessPeriod = time.Duration(probe.PeriodSeconds) * time.Second
+			s.Readiness.Period = strict.Duration(time.Duration(probe.PeriodSeconds) * time.Second)
 		}
 		if probe.FailureThreshold > 0 {
-			s.FailureThreshold = int(probe.FailureThreshold)
+			s.Readiness.FailureThreshold = int(probe.FailureThreshold)
 		}
 	}
 	return s
 }
 
-// container is the one that CoreDNS runs in: by its name, else the first.
+// container returns the container of CoreDNS: the one with that name, else the first.
 func (d DNS) container() *corev1.Container {
 	containers := d.Deployment.Spec.Template.Spec.Containers
 	for i := range containers {
@@ -127,7 +116,7 @@ func (d DNS) container() *corev1.Container {
 	return &containers[0]
 }
 
-// readiness is nil without a readiness probe.
+// readiness returns the readiness probe, or nil.
 func (d DNS) readiness() *corev1.Probe {
 	if c := d.container(); c != nil {
 		return c.ReadinessProbe

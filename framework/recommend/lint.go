@@ -8,11 +8,10 @@ import (
 	"github.com/spotdrill/spotdrill/framework/coredns"
 )
 
-// Finding is a rule that a cluster's DNS does not keep, or that it cannot be held
-// to.
+// Finding is a rule that a cluster's DNS breaks, or that cannot be evaluated for it.
 type Finding struct {
 	Rule string `json:"rule"`
-	// Unknown is true where the rule could not be held to what was read.
+	// Unknown is set if the rule could not be evaluated.
 	Unknown bool   `json:"unknown,omitempty"`
 	Got     string `json:"got"`    // what was read
 	Why     string `json:"why"`    // what follows from it
@@ -20,15 +19,16 @@ type Finding struct {
 	Fix     string `json:"fix"`
 }
 
-// The times that a lameduck is held against.
+// The times that lameduck is compared with.
 const (
-	// ShutdownTime is how long CoreDNS takes at most after lameduck: its DNS servers
-	// wait 5 s for queries in flight, and one of the HTTP servers of health, ready and
-	// prometheus waits 5 s for a request that hangs. Usually both take milliseconds.
+	// ShutdownTime is how long CoreDNS takes at most to exit after lameduck: its DNS
+	// servers wait up to 5 s for queries in flight, and one of the HTTP servers of
+	// health, ready and prometheus up to 5 s for a hanging request. Usually both take
+	// milliseconds.
 	ShutdownTime = 10 * time.Second
-	// ProxySync is how long after a pod is no longer Ready kube-proxy still sends
-	// queries to it: its minSyncPeriod, 1 s unless set, and as long for the way of
-	// the change there.
+	// ProxySync is how long kube-proxy still sends queries to a pod that is no longer
+	// Ready: its minSyncPeriod, 1 s by default, and as long again until it hears of the
+	// change.
 	ProxySync = 2 * time.Second
 )
 
@@ -44,9 +44,9 @@ const (
 	sourceBudget   = "https://kubernetes.io/docs/tasks/run-application/configure-pdb/"
 )
 
-// lint holds a cluster's DNS to the rules, and returns those that it does not keep,
-// the worst first.
-func (d DNS) lint(c coredns.Corefile, s Settings) []Finding {
+// lint checks a cluster's DNS against the rules and returns the findings, the worst
+// first.
+func (d DNS) lint(c coredns.Corefile, s coredns.Settings) []Finding {
 	var found []Finding
 	found = append(found, lintEnd(c, s)...)
 	found = append(found, d.lintReadiness(c)...)
@@ -54,53 +54,54 @@ func (d DNS) lint(c coredns.Corefile, s Settings) []Finding {
 	return append(found, d.lintBudgets(s)...)
 }
 
-// lintEnd asks what a pod does from when it is told to end.
-func lintEnd(c coredns.Corefile, s Settings) []Finding {
+// lintEnd checks what a terminating pod does.
+func lintEnd(c coredns.Corefile, s coredns.Settings) []Finding {
 	if !c.Health {
 		f := Finding{
 			Rule: "health-plugin", Got: "the Corefile has no health plugin", Source: sourceHealth,
-			Why: "without it there is no lameduck: a pod that is told to end stops answering at once, while kube-proxy still sends it queries",
-			Fix: fmt.Sprintf("add `health { lameduck %s }` to the server block of the cluster's zone; nothing is changed for you, since nothing tells which block that is", propose(s).Lameduck),
+			Why: "without it there is no lameduck: a terminating pod stops answering at once, while kube-proxy still sends it queries",
+			Fix: fmt.Sprintf("add `health { lameduck %s }` to the server block of the cluster's zone; this is not in the patch, since that block cannot be identified reliably", propose(s).Lameduck.D()),
 		}
 		return []Finding{f.unlessIn(c.Imports)}
 	}
 	if s.Lameduck == 0 {
 		f := Finding{
-			Rule: "lameduck", Got: "the health plugin has no lameduck, or one of 0 s", Source: sourceHealth,
-			Why: "a pod that is told to end stops answering at once, while kube-proxy still sends it queries",
-			Fix: fmt.Sprintf("lameduck %s", propose(s).Lameduck),
+			Rule: "lameduck", Got: "the health plugin has no lameduck, or a lameduck of 0 s", Source: sourceHealth,
+			Why: "a terminating pod stops answering at once, while kube-proxy still sends it queries",
+			Fix: fmt.Sprintf("lameduck %s", propose(s).Lameduck.D()),
 		}
 		return []Finding{f.unlessIn(c.Imports)}
 	}
 	var found []Finding
-	if s.Lameduck+ShutdownTime >= s.GracePeriod {
+	if s.Lameduck.D()+ShutdownTime >= s.GracePeriod.D() {
 		found = append(found, Finding{
 			Rule: "lameduck-within-grace-period", Source: sourceGrace,
-			Got: fmt.Sprintf("lameduck %s and up to %s for CoreDNS's own end, within terminationGracePeriodSeconds %.0f", s.Lameduck, ShutdownTime, s.GracePeriod.Seconds()),
-			Why: "the kubelet kills a pod at the end of its grace period: what it was answering then is lost, and the kill may come while kube-proxy still sends it queries",
-			Fix: fmt.Sprintf("terminationGracePeriodSeconds above %.0f, or a shorter lameduck", (s.Lameduck + ShutdownTime).Seconds()),
+			Got: fmt.Sprintf("lameduck %s and up to %s for CoreDNS to exit, with terminationGracePeriodSeconds %.0f", s.Lameduck.D(), ShutdownTime, s.GracePeriod.D().Seconds()),
+			Why: "the kubelet kills a pod at the end of its grace period: queries that it has not answered are lost, and kube-proxy may still be sending it queries",
+			Fix: fmt.Sprintf("terminationGracePeriodSeconds above %.0f, or a shorter lameduck", (s.Lameduck.D() + ShutdownTime).Seconds()),
 		})
 	}
-	if least := s.Unready() + ProxySync; s.Lameduck < least {
+	if least := s.Readiness.Unready() + ProxySync; s.Lameduck.D() < least {
 		p := propose(s)
 		found = append(found, Finding{
 			Rule: "lameduck-outlasts-readiness", Source: sourceProxy,
-			Got: fmt.Sprintf("lameduck %s, and a pod that ends is Ready for up to %s (%s x %d), and in kube-proxy's rules for up to %s more", s.Lameduck, s.Unready(), s.ReadinessPeriod, s.FailureThreshold, ProxySync),
-			Why: "kube-proxy keeps the connections of a pod that is going away to it until its readiness probe has failed: at its exit their queries are lost, for 0.2 to 0.7 s in drills with 5 s and 10 s x 3",
-			Fix: fmt.Sprintf("lameduck %s with a readiness probe of %s x %d", p.Lameduck, p.ReadinessPeriod, p.FailureThreshold),
+			Got: fmt.Sprintf("lameduck %s, but a terminating pod stays Ready for up to %s (%s x %d) and in kube-proxy's rules for up to %s more",
+				s.Lameduck.D(), s.Readiness.Unready(), s.Readiness.Period.D(), s.Readiness.FailureThreshold, ProxySync),
+			Why: "kube-proxy sends existing connections to a terminating pod until its readiness probe has failed: when the pod exits first, their queries are lost, for 0.2 to 0.7 s in drills with 5 s and 10 s x 3",
+			Fix: fmt.Sprintf("lameduck %s with a readiness probe of %s x %d", p.Lameduck.D(), p.Readiness.Period.D(), p.Readiness.FailureThreshold),
 		})
 	}
 	return found
 }
 
-// lintReadiness asks whether the readiness probe fails when a pod is told to end.
+// lintReadiness checks whether the readiness probe of a terminating pod fails.
 func (d DNS) lintReadiness(c coredns.Corefile) []Finding {
 	var found []Finding
 	if !c.Ready {
 		f := Finding{
 			Rule: "ready-plugin", Got: "the Corefile has no ready plugin", Source: sourceReady,
-			Why: "/ready is the one endpoint that says no as soon as a pod is told to end, and not yes before its zones are loaded",
-			Fix: "add `ready` to the server block of the cluster's zone, before the readiness probe asks for /ready",
+			Why: "/ready is the only endpoint that fails as soon as a pod terminates, and until its zones are loaded",
+			Fix: "add `ready` to the server block of the cluster's zone, before the readiness probe uses /ready",
 		}
 		found = append(found, f.unlessIn(c.Imports))
 	}
@@ -109,31 +110,31 @@ func (d DNS) lintReadiness(c coredns.Corefile) []Finding {
 	case probe == nil:
 		found = append(found, Finding{
 			Rule: "readiness-probe", Got: "the pods have no readiness probe", Source: sourceReady,
-			Why: "kube-proxy keeps sending queries of known connections to a pod that is going away, and new ones to a pod that has not loaded its zones",
-			Fix: "a readiness probe on /ready, port 8181, where the Corefile has the ready plugin",
+			Why: "kube-proxy keeps sending existing connections to a terminating pod, and new ones to a pod that has not loaded its zones",
+			Fix: "a readiness probe on /ready, port 8181, with the ready plugin in the Corefile",
 		})
 	case probe.HTTPGet == nil || probe.HTTPGet.Path != "/ready":
-		asks := "does not ask by HTTP"
+		asks := "does not use HTTP"
 		if probe.HTTPGet != nil {
-			asks = "asks for " + probe.HTTPGet.Path
+			asks = "uses " + probe.HTTPGet.Path
 		}
 		found = append(found, Finding{
 			Rule: "readiness-asks-ready", Got: "the readiness probe " + asks, Source: sourceProbe,
-			Why: "/health says yes until lameduck is over: the pod is Ready until it exits, and its connections stay with it",
-			Fix: "a readiness probe on /ready, port 8181, where the Corefile has the ready plugin",
+			Why: "/health succeeds until lameduck is over: the pod stays Ready until it exits, and keeps its connections",
+			Fix: "a readiness probe on /ready, port 8181, with the ready plugin in the Corefile",
 		})
 	}
 	return found
 }
 
-// lintReplicas asks whether one lost node can be all of DNS.
-func (d DNS) lintReplicas(s Settings) []Finding {
+// lintReplicas checks whether DNS survives the loss of a node, or of all spot nodes.
+func (d DNS) lintReplicas(s coredns.Settings) []Finding {
 	var found []Finding
 	if s.Replicas < 2 {
 		found = append(found, Finding{
 			Rule: "replicas", Got: fmt.Sprintf("replicas %d", s.Replicas), Source: sourceReplicas,
-			Why: "while the only pod is replaced nobody answers, whatever its lameduck",
-			Fix: "at least 2 replicas, on nodes apart",
+			Why: "while the only pod is replaced, no query is answered, whatever its lameduck",
+			Fix: "at least 2 replicas, on different nodes",
 		})
 	}
 	var unknown []string
@@ -148,24 +149,24 @@ func (d DNS) lintReplicas(s Settings) []Finding {
 	}
 	f := Finding{
 		Rule: "not-all-on-spot", Source: sourceSpot,
-		Why: "spot instances of one kind are reclaimed together, with two minutes' notice: every replica may go at once",
-		Fix: "a topologySpreadConstraint over the capacity label, or a node affinity that keeps one replica on demand",
+		Why: "spot instances of one type are often reclaimed together, with two minutes' notice: all replicas can be lost at once",
+		Fix: "a topologySpreadConstraint over the capacity label, or a node affinity that keeps one replica on an on-demand node",
 	}
 	switch {
 	case len(d.Pods) == 0:
-		f.Unknown, f.Got, f.Fix = true, "the Deployment has no pods on nodes", "look why: `kubectl -n "+d.Deployment.Namespace+" describe deployment "+d.Deployment.Name+"`"
+		f.Unknown, f.Got, f.Fix = true, "the Deployment has no pods on nodes", "find out why: `kubectl -n "+d.Deployment.Namespace+" describe deployment "+d.Deployment.Name+"`"
 	case spot == len(d.Pods):
 		f.Got = fmt.Sprintf("all %d pods are on spot nodes: %s", spot, d.places())
 	case spot+len(unknown) == len(d.Pods):
-		f.Unknown, f.Got = true, "no label tells the capacity of "+strings.Join(unknown, ", ")
-		f.Fix = "label nodes with karpenter.sh/capacity-type, or see to it that one of them is not spot"
+		f.Unknown, f.Got = true, "no label shows the capacity of "+strings.Join(unknown, ", ")
+		f.Fix = "label the nodes with karpenter.sh/capacity-type, or ensure that one of them is not spot"
 	default:
 		return found
 	}
 	return append(found, f)
 }
 
-// places tells which pod is where.
+// places lists which pod is on which node.
 func (d DNS) places() string {
 	var out []string
 	for _, p := range d.Pods {
@@ -174,8 +175,8 @@ func (d DNS) places() string {
 	return strings.Join(out, ", ")
 }
 
-// unlessIn makes a finding of something missing an unknown where an imported file
-// may hold it.
+// unlessIn makes a finding that something is missing unknown if an imported file may
+// contain it.
 func (f Finding) unlessIn(imports []string) Finding {
 	if len(imports) > 0 {
 		f.Unknown = true

@@ -11,58 +11,59 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
+	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
-// Patch is what brings settings into force, and what of budget and placement is
-// missing. A part is empty where there is nothing to change.
+// Patch changes the settings, and adds a missing budget and affinity. A part is empty if
+// there is nothing to change.
 type Patch struct {
-	// Corefile is the whole text.
+	// Corefile is the complete text.
 	Corefile string `json:"corefile,omitempty"`
 	// Deployment is a strategic merge patch in YAML.
 	Deployment string `json:"deployment,omitempty"`
 	// Budget is the manifest of a PodDisruptionBudget, in YAML.
 	Budget string `json:"budget,omitempty"`
-	// EKSAddOn is the JSON of configurationValues of the EKS add-on coredns. The
-	// add-on can set neither the readiness probe nor the grace period: see
+	// EKSAddOn is the JSON for configurationValues of the EKS add-on coredns. The add-on
+	// can set neither the readiness probe nor the grace period: see
 	// https://github.com/aws/containers-roadmap/issues/2595.
 	EKSAddOn string `json:"eksAddOn,omitempty"`
 }
 
-// leastLameduck is the shortest that is proposed: what kubeadm and the EKS add-on
-// set, and what was measured.
+// leastLameduck is the shortest lameduck that is proposed: the one that kubeadm and the
+// EKS add-on set, and that was measured.
 const leastLameduck = 5 * time.Second
 
-// spare is how much longer than needed a grace period is proposed.
+// spare is added to the shortest grace period that the rules allow.
 const spare = 5 * time.Second
 
-// propose are settings that keep the rules, as near to the given ones as can be: a
-// longer lameduck where it fits into the grace period, else a quicker readiness
-// probe, and a longer grace period where even that does not fit.
-func propose(s Settings) Settings {
+// propose returns settings that follow the rules and change as little as possible: a
+// longer lameduck if it fits into the grace period, else a faster readiness probe, and a
+// longer grace period if even that does not fit.
+func propose(s coredns.Settings) coredns.Settings {
 	out := s
 	out.Replicas = max(s.Replicas, 2)
-	fits := func() bool { return out.Lameduck+ShutdownTime < out.GracePeriod }
-	least := func() time.Duration { return max(out.Unready()+ProxySync, leastLameduck) }
+	fits := func() bool { return out.Lameduck.D()+ShutdownTime < out.GracePeriod.D() }
+	least := func() strict.Duration { return strict.Duration(max(out.Readiness.Unready()+ProxySync, leastLameduck)) }
 	if out.Lameduck = max(s.Lameduck, least()); fits() {
 		return out
 	}
-	out.ReadinessPeriod = time.Second
+	out.Readiness.Period = strict.Duration(time.Second)
 	if out.Lameduck = max(s.Lameduck, least()); fits() {
 		return out
 	}
 	if out.Lameduck = least(); !fits() {
-		out.GracePeriod = out.Lameduck + ShutdownTime + spare
+		out.GracePeriod = out.Lameduck + strict.Duration(ShutdownTime+spare)
 	}
 	return out
 }
 
-// patch is what brings the proposed settings into force, and adds what the findings
-// miss.
+// patch returns the patch to the proposed settings, with what the findings say is
+// missing.
 func (a Advice) patch() (p Patch, err error) {
 	d, now, want := a.dns, a.Now, a.Proposed
 	addOn := map[string]any{}
 	if a.corefile.Health && now.Lameduck != want.Lameduck {
-		if p.Corefile, err = coredns.WithLameduck(d.Corefile, want.Lameduck); err != nil {
+		if p.Corefile, err = coredns.WithLameduck(d.Corefile, want.Lameduck.D()); err != nil {
 			return Patch{}, err
 		}
 		addOn["corefile"] = p.Corefile
@@ -79,7 +80,7 @@ func (a Advice) patch() (p Patch, err error) {
 	var affinity *corev1.Affinity
 	if a.breaks("not-all-on-spot") {
 		affinity = d.awayFromSpot()
-		addOn["affinity"] = affinity // the add-on's own is replaced by it
+		addOn["affinity"] = affinity // it replaces the add-on's own
 	}
 	if len(addOn) > 0 {
 		text, err := json.Marshal(addOn)
@@ -94,8 +95,8 @@ func (a Advice) patch() (p Patch, err error) {
 	return p, nil
 }
 
-// newBudget is the manifest of a PodDisruptionBudget, named as the Deployment, that
-// lets one pod go.
+// newBudget returns the manifest of a PodDisruptionBudget that allows one eviction. It
+// has the name of the Deployment.
 func (d DNS) newBudget() (string, error) {
 	text, err := yaml.Marshal(map[string]any{
 		"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
@@ -105,9 +106,9 @@ func (d DNS) newBudget() (string, error) {
 	return string(text), err
 }
 
-// awayFromSpot is the pods' affinity, and that they prefer nodes without the labels
-// that told of spot. They do not require it: a pod that no other node has room for
-// would wait, and answer nothing.
+// awayFromSpot returns the pods' affinity with a preference for nodes without the labels
+// that mark spot nodes. It is not a requirement: a pod that fits on no other node would
+// stay pending.
 func (d DNS) awayFromSpot() *corev1.Affinity {
 	affinity := ptr.Deref(d.Deployment.Spec.Template.Spec.Affinity.DeepCopy(), corev1.Affinity{})
 	node := ptr.Deref(affinity.NodeAffinity, corev1.NodeAffinity{})
@@ -123,12 +124,12 @@ func (d DNS) awayFromSpot() *corev1.Affinity {
 	return &affinity
 }
 
-// patchDeployment changes what is not as wanted. The probe is turned to /ready only
-// where the Corefile serves it: no pod would be Ready otherwise.
-func (d DNS) patchDeployment(now, want Settings, affinity *corev1.Affinity, ready bool) (string, error) {
+// patchDeployment returns the patch to the Deployment. The probe is changed to /ready only
+// if the Corefile has the ready plugin: otherwise no pod would become Ready.
+func (d DNS) patchDeployment(now, want coredns.Settings, affinity *corev1.Affinity, ready bool) (string, error) {
 	spec, pod, probe := map[string]any{}, map[string]any{}, map[string]any{}
 	if affinity != nil {
-		// A list is replaced as a whole, and so told with what it holds already.
+		// A list is replaced as a whole, so existing entries are included.
 		pod["affinity"] = map[string]any{"nodeAffinity": map[string]any{
 			"preferredDuringSchedulingIgnoredDuringExecution": affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution,
 		}}
@@ -137,14 +138,14 @@ func (d DNS) patchDeployment(now, want Settings, affinity *corev1.Affinity, read
 		spec["replicas"] = want.Replicas
 	}
 	if now.GracePeriod != want.GracePeriod {
-		pod["terminationGracePeriodSeconds"] = int(want.GracePeriod.Seconds())
+		pod["terminationGracePeriodSeconds"] = int(want.GracePeriod.D().Seconds())
 	}
 	if has := d.readiness(); has != nil || ready {
-		if has == nil || now.ReadinessPeriod != want.ReadinessPeriod {
-			probe["periodSeconds"] = int(want.ReadinessPeriod.Seconds())
+		if has == nil || now.Readiness.Period != want.Readiness.Period {
+			probe["periodSeconds"] = int(want.Readiness.Period.D().Seconds())
 		}
-		if has == nil || now.FailureThreshold != want.FailureThreshold {
-			probe["failureThreshold"] = want.FailureThreshold
+		if has == nil || now.Readiness.FailureThreshold != want.Readiness.FailureThreshold {
+			probe["failureThreshold"] = want.Readiness.FailureThreshold
 		}
 		if ready && (has == nil || has.HTTPGet == nil || has.HTTPGet.Path != "/ready") {
 			probe["httpGet"] = map[string]any{"path": "/ready", "port": 8181, "scheme": "HTTP"}

@@ -10,13 +10,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Read reads the CoreDNS Deployment of that name, and what belongs to it. It only
-// gets and lists: ConfigMaps, Deployments, PodDisruptionBudgets and Pods of the
-// namespace, and Nodes.
+// Read reads the CoreDNS Deployment of that name and what belongs to it. It only gets and
+// lists: ConfigMaps, Deployments, PodDisruptionBudgets and Pods of the namespace, and
+// Nodes.
 func Read(ctx context.Context, client kubernetes.Interface, namespace, name string) (DNS, error) {
 	deploy, err := client.AppsV1().Deployments(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return DNS{}, fmt.Errorf("read Deployment %s/%s: %w; CoreDNS under another name is named by --namespace and --deployment", namespace, name, err)
+		return DNS{}, fmt.Errorf("read Deployment %s/%s: %w; if CoreDNS has another name, use --namespace and --deployment", namespace, name, err)
 	}
 	d := DNS{Deployment: deploy}
 	if err := d.readCorefile(ctx, client); err != nil {
@@ -30,7 +30,7 @@ func Read(ctx context.Context, client kubernetes.Interface, namespace, name stri
 	return d, d.readPods(ctx, client)
 }
 
-// readCorefile looks for the file in the ConfigMaps that the pods mount.
+// readCorefile finds the Corefile in the ConfigMaps that the pods mount.
 func (d *DNS) readCorefile(ctx context.Context, client kubernetes.Interface) error {
 	namespace := d.Deployment.Namespace
 	var seen []string
@@ -57,7 +57,7 @@ func (d *DNS) readCorefile(ctx context.Context, client kubernetes.Interface) err
 	return fmt.Errorf("no ConfigMap that Deployment %s/%s mounts has a Corefile; it mounts: %s", namespace, d.Deployment.Name, strings.Join(seen, ", "))
 }
 
-// readPods reads on which capacity the pods are; those that end do not count.
+// readPods reads the capacity that each pod runs on. Terminating pods do not count.
 func (d *DNS) readPods(ctx context.Context, client kubernetes.Interface) error {
 	namespace := d.Deployment.Namespace
 	pods, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(d.Deployment.Spec.Selector)})
@@ -68,7 +68,7 @@ func (d *DNS) readPods(ctx context.Context, client kubernetes.Interface) error {
 	if err != nil {
 		return fmt.Errorf("list nodes: %w", err)
 	}
-	labels := map[string]map[string]string{} // of a node that is gone, none
+	labels := map[string]map[string]string{} // a node that is gone has none
 	for i := range nodes.Items {
 		labels[nodes.Items[i].Name] = nodes.Items[i].Labels
 	}
