@@ -12,6 +12,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/prober"
+	"github.com/spotdrill/spotdrill/framework/prober/probereport"
 )
 
 // probeTarget names the stream of the command in its records where there is only
@@ -39,7 +40,7 @@ func (o probeOptions) plan(portsGiven bool) (prober.Plan, error) {
 		if err != nil {
 			return plan, err
 		}
-		s := prober.Stream{
+		s := prober.QueryStream{
 			Target: probeTarget, Server: server, Mode: history.Mode(o.mode), Rate: o.rate, Questions: questions, BufferSize: uint16(o.bufsize),
 		}
 		if len(o.servers) > 1 {
@@ -129,13 +130,13 @@ func checkAnswers(ctx context.Context, plan prober.Plan) error {
 }
 
 // unanswered says what was tried and seen, and what to do.
-func unanswered(s prober.Stream, seen prober.StreamSummary) error {
+func unanswered(s prober.QueryStream, seen prober.QueryStreamSummary) error {
 	name, rrtype, over := s.Questions[0].Name, dns.Type(s.Questions[0].Type), ""
 	if s.Mode == history.Connect {
 		over = "+tcp "
 	}
 	return fmt.Errorf("asked %s for %s %s, %d times: %s. %s; try: dig %s@%s -p %d %s %s (--no-check probes all the same)",
-		s.Server, name, rrtype, seen.Asked, outcomes(seen.Outcomes), advice(seen.Outcomes),
+		s.Server, name, rrtype, seen.Asked, probereport.Outcomes(seen.Outcomes), advice(seen.Outcomes),
 		over, s.Server.Addr(), s.Server.Port(), name, rrtype)
 }
 

@@ -69,7 +69,7 @@ func Run(ctx context.Context, plan Plan, clock *history.Clock, sink func(history
 	return ledger.summary(), nil
 }
 
-func newSender(l *loop, s Stream, timeout time.Duration, a *account) (sender, error) {
+func newSender(l *loop, s QueryStream, timeout time.Duration, a *account) (sender, error) {
 	asked, err := newQuestions(s)
 	if err != nil {
 		return nil, err
