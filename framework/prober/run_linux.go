@@ -3,6 +3,7 @@ package prober
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -39,7 +40,7 @@ func Run(ctx context.Context, plan Plan, clock *history.Clock, sink func(history
 		return Summary{}, err
 	}
 	defer stopEcho()
-	streams := append(plan.Streams[:len(plan.Streams):len(plan.Streams)], echo)
+	streams := slices.Concat(plan.Streams, []QueryStream{echo})
 	ledger := newLedger(streams, sink)
 	var courses []*course
 	defer func() {

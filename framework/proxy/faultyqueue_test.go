@@ -114,7 +114,7 @@ func (q *faultyQueue) set(t *testing.T, f Fault) {
 
 func (q *faultyQueue) clear(t *testing.T) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, q.admin+"/faults", nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, q.admin+"/faults", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
