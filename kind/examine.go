@@ -61,7 +61,7 @@ func examine(ctx context.Context, eng *engine.Engine, opts ImageOptions, img ima
 		why = ungiven(img, unanswered)
 	}
 	if unbuildable != nil {
-		return Source{Name: img.name, From: Nowhere, Why: why + "; " + unbuildable.Error()}, nil
+		return Source{Name: img.name, From: Nowhere, Why: why + "; " + unbuildable.Error()}, nil //nolint:nilerr // Why reports it
 	}
 	return Source{Name: img.name, Ref: built, From: Built, Why: why}, nil
 }

@@ -13,9 +13,9 @@ func newCleanCommand() *cobra.Command {
 	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "clean",
-		Short: "Remove the cluster, and the images and files that the next one would be made from",
+		Short: "Remove the cluster, and the images and cached files that the next run would reuse",
 		Long: `Clean does what spotdrill down does, and then removes the images that were built
-here and what spotdrill keeps in its cache folder. Reports of runs stay. The next
+on this machine and the files in spotdrill's cache folder. Reports stay. The next
 run takes as long as the first one.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -33,7 +33,7 @@ run takes as long as the first one.`,
 			if err := kept.Remove(cmd.Context()); err != nil {
 				return err
 			}
-			stderrLine("cluster %s, %d images and %d files and folders are gone", opts.Cluster, len(kept.Images), len(kept.Files))
+			stderrLine("removed cluster %s, %d images, and %d files and folders", opts.Cluster, len(kept.Images), len(kept.Files))
 			return nil
 		},
 	}

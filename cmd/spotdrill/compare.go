@@ -16,24 +16,23 @@ func newCompareCommand() *cobra.Command {
 	var atLeast int
 	cmd := &cobra.Command{
 		Use:   "compare REPORT...",
-		Short: "Set the reports of several runs against each other, or one against earlier nights",
-		Long: `Compare prints a table of scenarios and reports: each outcome, and the figure
-that the scenario is about (the longest DNS window, or how long the drain took).
-A report that does not have a scenario shows "-". What differs between the
-environments stands under the table: figures are comparable only as far as the
-machines are.
+		Short: "Compare the reports of several runs, or one report with earlier nights",
+		Long: `Compare prints a table of scenarios and reports: each outcome, and the scenario's
+main figure (the longest DNS window, or the duration of the drain). "-" means that
+the report does not have the scenario. Differences between the environments are
+listed below the table: figures are only as comparable as the machines.
 
-With --same the exit code is 1 where a scenario did not end alike in every report;
-Unknown is like nothing. So a handler is held to what is known of it, the clauses
-that it breaks included.
+With --same the exit code is 1 if a scenario did not have the same outcome in every
+report. Unknown never matches, not even Unknown. Use it to check that a handler
+still has its known outcomes, including its known failures.
 
-With --against, which may be given several times, one report is held to earlier
-ones, of the same handler and set on as many cores: a figure beyond their 95th
-percentile is a warning, one beyond the 99th has drifted. What lies within a
-tenth, or within 100 ms, of a percentile is not beyond it.
+With --against (repeatable) one report is compared with earlier reports of the same
+handler and set on the same number of cores. A figure above their 95th percentile
+is a warning; above the 99th, it has drifted. A figure counts as above only if it
+exceeds the percentile by more than 10 % and by more than 100 ms.
 
-Exit code with --against 0: nothing drifted; 1: something did; 2: too few earlier
-nights to say so of any figure.`,
+Exit code with --against 0: nothing drifted; 1: something drifted; 2: too few
+earlier nights to evaluate any figure.`,
 		Example: `  spotdrill compare reports/published/*/report.yaml
   spotdrill compare --same reports/published/builtin/report.yaml reports/out/latest/report.yaml
   spotdrill compare reports/out/latest/report.yaml --against nights/`,
@@ -45,12 +44,12 @@ nights to say so of any figure.`,
 			}
 			switch {
 			case same && len(against) > 0:
-				return usage("--same holds reports to each other, --against one to earlier nights: give one of the two")
+				return usage("--same compares reports with each other, --against compares one with earlier nights: use only one of them")
 			case same && len(loaded) < 2:
-				return usage("--same holds reports to each other, and one is given")
+				return usage("--same compares reports with each other, and only one is given")
 			case len(against) > 0:
 				if len(loaded) != 1 {
-					return usage("--against holds one report to earlier ones, and %d are given", len(loaded))
+					return usage("--against compares one report with earlier ones, and %d are given", len(loaded))
 				}
 				earlier, err := reports.LoadAll(against)
 				if err != nil {
@@ -62,9 +61,9 @@ nights to say so of any figure.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	cmd.Flags().BoolVar(&same, "same", false, "fail where a scenario did not end alike in every report")
-	cmd.Flags().StringArrayVar(&against, "against", nil, "`folder` of earlier runs, or one of their reports")
-	cmd.Flags().IntVar(&atLeast, "at-least", 20, "how many earlier figures there must be to hold one to them")
+	cmd.Flags().BoolVar(&same, "same", false, "exit with code 1 unless each scenario has the same outcome in every report")
+	cmd.Flags().StringArrayVar(&against, "against", nil, "`folder` of earlier runs, or one of their reports; repeatable")
+	cmd.Flags().IntVar(&atLeast, "at-least", 20, "number of earlier figures required to evaluate one")
 	return cmd
 }
 
@@ -80,7 +79,7 @@ func printMatrix(cmd *cobra.Command, m reports.Matrix, asJSON, same bool) error 
 		return nil
 	}
 	if differing := m.Differing(); len(differing) > 0 {
-		return exitError{exitFailed, fmt.Errorf("%d of %d scenarios did not end alike: %s", len(differing), len(m.Scenarios), strings.Join(differing, ", "))}
+		return exitError{exitFailed, fmt.Errorf("%d of %d scenarios do not have the same outcome in every report: %s", len(differing), len(m.Scenarios), strings.Join(differing, ", "))}
 	}
 	return nil
 }
@@ -97,7 +96,7 @@ func printDrift(cmd *cobra.Command, d reports.Drift, asJSON bool) error {
 	case drifted > 0:
 		return exitError{exitFailed, fmt.Errorf("%d of %d figures have drifted", drifted, len(d.Figures))}
 	case d.Count(reports.TooFew) == len(d.Figures):
-		return exitError{exitUnknown, fmt.Errorf("no figure has the %d earlier nights that it takes to speak of drift", d.AtLeast)}
+		return exitError{exitUnknown, fmt.Errorf("no figure has %d earlier nights, the number required to evaluate drift", d.AtLeast)}
 	}
 	return nil
 }

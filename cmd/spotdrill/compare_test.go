@@ -53,15 +53,15 @@ func TestCompareCommandErrors(t *testing.T) {
 
 // edited leaves the saved report in a folder, with one text in place of another
 // wherever that stands, and returns the file.
-func edited(t *testing.T, dir, old, new string) string {
+func edited(t *testing.T, dir, before, after string) string {
 	t.Helper()
 	text, err := os.ReadFile(savedReport)
 	if err != nil {
 		t.Fatal(err)
 	}
-	changed := strings.ReplaceAll(string(text), old, new)
+	changed := strings.ReplaceAll(string(text), before, after)
 	if changed == string(text) {
-		t.Fatalf("%q is not in %s", old, savedReport)
+		t.Fatalf("%q is not in %s", before, savedReport)
 	}
 	file := filepath.Join(dir, "report.yaml")
 	if err := os.WriteFile(file, []byte(changed), 0o600); err != nil {
@@ -79,11 +79,11 @@ func TestCompareHoldsOutcomesToEachOther(t *testing.T) {
 		said string
 	}{
 		"alike, failures included": {[]string{known, known}, 0, ""},
-		"one passes now":           {[]string{known, savedReport}, exitFailed, "1 of 4 scenarios did not end alike: state-stopping-drains-node"},
-		"unknown in both":          {[]string{savedReport, savedReport}, exitFailed, "1 of 4 scenarios did not end alike: state-stopping-drains-node"},
+		"one passes now":           {[]string{known, savedReport}, exitFailed, "1 of 4 scenarios do not have the same outcome in every report: state-stopping-drains-node"},
+		"unknown in both":          {[]string{savedReport, savedReport}, exitFailed, "1 of 4 scenarios do not have the same outcome in every report: state-stopping-drains-node"},
 		"one is not there":         {[]string{known, edited(t, t.TempDir(), "scenario: spot-notice-drains-node\n    title", "scenario: another\n    title")}, exitFailed, "spot-notice-drains-node"},
 		"one report":               {[]string{known}, exitUsage, "one is given"},
-		"with --against":           {[]string{known, "--against", known}, exitUsage, "give one of the two"},
+		"with --against":           {[]string{known, "--against", known}, exitUsage, "use only one of them"},
 	} {
 		stdout, stderr, code := spotdrill(t, append([]string{"compare", "--same"}, c.args...)...)
 		if code != c.code || !strings.Contains(stderr, c.said) {

@@ -6,7 +6,7 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// completeScenarios offers the shell the names of the catalogue, and files.
+// completeScenarios completes names of scenarios, and files.
 func completeScenarios(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	all, err := scenarios.Catalogue()
 	if err != nil {
@@ -19,8 +19,7 @@ func completeScenarios(*cobra.Command, []string, string) ([]string, cobra.ShellC
 	return names, cobra.ShellCompDirectiveDefault
 }
 
-// completeFlag offers the shell the values of a flag. A flag that does not exist is
-// a mistake in this program.
+// completeFlag completes the values of a flag. It panics if the flag does not exist.
 func completeFlag(cmd *cobra.Command, name string, values ...string) {
 	if err := cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveDefault)); err != nil {
 		panic(err)

@@ -9,12 +9,12 @@ import (
 	"github.com/spotdrill/spotdrill/framework/conntrack"
 )
 
-// newConntrackCommand is what runs on the prober's node, in its network.
+// newConntrackCommand runs on the prober's node, in the network of its host.
 func newConntrackCommand() *cobra.Command {
 	var listen, client, service string
 	cmd := &cobra.Command{
 		Use:    "conntrack",
-		Short:  "Record which pods this node sends a client's queries to",
+		Short:  "Record to which pods this node sends a client's queries",
 		Args:   cobra.NoArgs,
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {

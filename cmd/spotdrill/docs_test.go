@@ -17,11 +17,11 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// command is one that a page tells readers to give.
+// command is one that a page documents.
 type command struct {
 	where string // FILE:LINE
 	words []string
-	named bool // within a text, where a command's name alone is no command
+	named bool // within a sentence, where a command's name alone is no command
 }
 
 var (

@@ -16,23 +16,23 @@ func newDoctorCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Tell what this machine lacks for drills, with the command that mends it",
-		Long: `Doctor looks at the container engine, the host's settings, its size, the images
-and the cluster, and changes none of them. "mended" is what the next run puts
-right by itself.
+		Short: "Check the prerequisites of drills on this machine and print fixes",
+		Long: `Doctor checks the container engine, the host's settings, its cores, memory and
+disk, the images and the cluster. It changes none of them. "automatic" means that
+the next run provides it without your help.
 
 Exit code 0: drills can run; 1: something is missing.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			found := run.Examine(cmd.Context(), opts)
-			print := printFindings
+			print := printPrerequisites
 			if asJSON {
-				print = func(w io.Writer, found []engine.Finding) error { return writeJSON(w, found) }
+				print = func(w io.Writer, found []engine.Prerequisite) error { return writeJSON(w, found) }
 			}
 			if err := print(cmd.OutOrStdout(), found); err != nil {
 				return err
 			}
-			return lacking(found)
+			return missingError(found)
 		},
 	}
 	systemFlags(cmd.Flags(), &opts)
@@ -40,20 +40,20 @@ Exit code 0: drills can run; 1: something is missing.`,
 	return cmd
 }
 
-func printFindings(w io.Writer, found []engine.Finding) error {
+func printPrerequisites(w io.Writer, found []engine.Prerequisite) error {
 	var b strings.Builder
 	for _, f := range found {
-		fmt.Fprintf(&b, "%-8s %s: %s\n", f.State, f.What, f.Detail)
-		if f.Mend != "" && f.State != engine.OK {
-			fmt.Fprintf(&b, "%-8s   %s\n", "", f.Mend)
+		fmt.Fprintf(&b, "%-9s %s: %s\n", f.State, f.What, f.Detail)
+		if f.Fix != "" && f.State != engine.OK {
+			fmt.Fprintf(&b, "%-9s   %s\n", "", f.Fix)
 		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// lacking is the error that names what no drill runs without.
-func lacking(found []engine.Finding) error {
+// missingError names the missing prerequisites; nil if there are none.
+func missingError(found []engine.Prerequisite) error {
 	var missing []string
 	for _, f := range found {
 		if f.State == engine.Missing {
@@ -63,5 +63,5 @@ func lacking(found []engine.Finding) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return exitError{exitFailed, fmt.Errorf("no drill can run here: missing are %s", strings.Join(missing, ", "))}
+	return exitError{exitFailed, fmt.Errorf("no drill can run here; missing: %s", strings.Join(missing, ", "))}
 }

@@ -7,28 +7,28 @@ import (
 	"github.com/spotdrill/spotdrill/framework/engine"
 )
 
-func TestDoctorSaysWhatMends(t *testing.T) {
-	found := []engine.Finding{
-		{What: "system", State: engine.OK, Detail: "linux/amd64", Mend: "nothing to mend"},
-		{What: "inotify instances", State: engine.Missing, Detail: "128, and 512 are needed", Mend: "sudo sysctl -w fs.inotify.max_user_instances=1024"},
+func TestDoctorPrintsFixes(t *testing.T) {
+	found := []engine.Prerequisite{
+		{What: "system", State: engine.OK, Detail: "linux/amd64", Fix: "nothing to fix"},
+		{What: "inotify instances", State: engine.Missing, Detail: "128, and 512 are needed", Fix: "sudo sysctl -w fs.inotify.max_user_instances=1024"},
 		{What: "root", State: engine.Warning, Detail: "not root"},
 	}
 	var out strings.Builder
-	if err := printFindings(&out, found); err != nil {
+	if err := printPrerequisites(&out, found); err != nil {
 		t.Fatal(err)
 	}
-	want := `ok       system: linux/amd64
-missing  inotify instances: 128, and 512 are needed
-           sudo sysctl -w fs.inotify.max_user_instances=1024
-warning  root: not root
+	want := `ok        system: linux/amd64
+missing   inotify instances: 128, and 512 are needed
+            sudo sysctl -w fs.inotify.max_user_instances=1024
+warning   root: not root
 `
 	if out.String() != want {
 		t.Errorf("printed\n%s", out.String())
 	}
-	if err := lacking(found); exitCode(err) != exitFailed || err.Error() != "no drill can run here: missing are inotify instances" {
+	if err := missingError(found); exitCode(err) != exitFailed || err.Error() != "no drill can run here; missing: inotify instances" {
 		t.Errorf("%v", err)
 	}
-	if err := lacking(found[2:]); err != nil {
-		t.Errorf("a warning keeps from drilling: %v", err)
+	if err := missingError(found[2:]); err != nil {
+		t.Errorf("a warning counts as missing: %v", err)
 	}
 }

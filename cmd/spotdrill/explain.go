@@ -12,7 +12,7 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// explanation is what there is to know of a clause before its drill.
+// explanation documents a clause.
 type explanation struct {
 	Clause   string      `json:"clause"`
 	Title    string      `json:"title"`
@@ -25,7 +25,7 @@ type explanation struct {
 	PlayedBy string      `json:"playedBy"` // the command
 }
 
-// explained is one check of a clause, with what to do where it fails.
+// explained is one check of a clause, with how to fix a failure.
 type explained struct {
 	ID    string `json:"id"`
 	Check string `json:"check"`
@@ -37,11 +37,11 @@ func newExplainCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "explain CLAUSE",
-		Short: "Tell what a scenario asks of a handler, why, and what to do where it fails",
-		Long: `Explain tells what a scenario (a clause, as reports call it) asks of a handler,
-why and by which source, what happens in its drill, what every check wants, and
-what to do where one fails. CLAUSE is a name of the catalogue (see spotdrill list)
-or a path that ends in .yaml.`,
+		Short: "Show what a clause requires, why, and how to fix a failure",
+		Long: `Explain shows what a clause (the name of a scenario in reports) requires of a
+handler, why, and by which source; what happens in its drill; what each check
+requires; and how to fix a failure. CLAUSE is the name of a scenario (see
+spotdrill list) or a path that ends in .yaml.`,
 		Example:           "  spotdrill explain spot-notice-drains-node",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeScenarios,
@@ -69,7 +69,7 @@ func explain(s scenarios.Scenario, called string) explanation {
 	for _, step := range s.Steps {
 		e.Steps = append(e.Steps, step.String())
 	}
-	// A drill without a history says of every check what it requires.
+	// The verdicts on an empty history list what every check requires.
 	for _, v := range verdict.Judge(s, history.History{}).Verdicts {
 		e.Checks = append(e.Checks, explained{string(v.ID), v.Check, v.Want, v.Kind().Fix})
 	}
@@ -80,13 +80,13 @@ func (e explanation) print(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s (%s)\n%s\n\nwhy:    %s\nsource: %s\n", e.Clause, e.Profile, e.Title, e.Why, e.Source)
 	if e.Feature != "" {
-		fmt.Fprintf(&b, "needs:  a handler that claims %s\n", e.Feature)
+		fmt.Fprintf(&b, "needs:  a handler that claims the feature %s\n", e.Feature)
 	}
 	fmt.Fprintf(&b, "\nwhat happens:\n")
 	for i, step := range e.Steps {
 		fmt.Fprintf(&b, "  %d. %s\n", i+1, step)
 	}
-	fmt.Fprintf(&b, "\nwhat must be found, and what to do where it is not:\n")
+	fmt.Fprintf(&b, "\nwhat each check requires, and how to fix a failure:\n")
 	for _, c := range e.Checks {
 		fmt.Fprintf(&b, "  %s: %s\n      %s\n", c.Check, c.Want, c.Fix)
 	}

@@ -21,13 +21,13 @@ func newHandlerCommand() *cobra.Command {
 	var kubeconfig string
 	cmd := &cobra.Command{
 		Use:   "handler",
-		Short: "Handle interruption notices: the built-in handler, run in a Deployment",
-		Long: `Take EC2 interruption notices from an SQS queue and drain the nodes whose
-instances they name: cordon, taint karpenter.sh/disrupted:NoSchedule, evict by
-the Eviction API. Logs are JSON lines on stderr.
+		Short: "Handle interruption notices: the built-in handler, which runs in a Deployment",
+		Long: `Receive EC2 interruption notices from an SQS queue and drain the nodes of the
+instances that they name: cordon, taint karpenter.sh/disrupted:NoSchedule, evict
+with the Eviction API. Logs are JSON lines on standard error.
 
 AWS credentials come from the AWS SDK's default chain. The queue's policy must
-allow sqs:ReceiveMessage and sqs:DeleteMessage, and sqs:GetQueueUrl where the
+allow sqs:ReceiveMessage and sqs:DeleteMessage, and also sqs:GetQueueUrl if the
 queue is given by name.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -49,14 +49,14 @@ queue is given by name.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&cfg.QueueURL, "queue-url", os.Getenv("QUEUE_URL"), "URL of the SQS queue [QUEUE_URL]")
-	flags.StringVar(&cfg.QueueName, "queue-name", os.Getenv("QUEUE_NAME"), "name of the SQS queue, where its URL is not given [QUEUE_NAME]")
-	flags.StringVar(&cfg.Endpoint, "endpoint", os.Getenv("AWS_ENDPOINT_URL"), "where to reach SQS; AWS's own when empty [AWS_ENDPOINT_URL]")
+	flags.StringVar(&cfg.QueueName, "queue-name", os.Getenv("QUEUE_NAME"), "name of the SQS queue, instead of its URL [QUEUE_NAME]")
+	flags.StringVar(&cfg.Endpoint, "endpoint", os.Getenv("AWS_ENDPOINT_URL"), "URL of SQS; empty for AWS [AWS_ENDPOINT_URL]")
 	flags.StringVar(&cfg.Region, "region", os.Getenv("AWS_REGION"), "AWS region [AWS_REGION]")
-	flags.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file, for running outside of a cluster")
+	flags.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig `file`, to run outside of the cluster")
 	flags.StringVar(&cfg.Listen, "listen", ":8080", "address of /metrics, /healthz and /readyz")
-	flags.IntVar(&cfg.Workers, "workers", 10, "messages handled at a time")
-	flags.DurationVar(&cfg.CriticalAfter, "critical-after", 30*time.Second, "how long critical pods wait for the others to be gone")
-	flags.DurationVar(&cfg.DrainTimeout, "drain-timeout", 0, "give a drain up after this time; 0 never does")
-	flags.DurationVar(&cfg.ShutdownGrace, "shutdown-grace", 20*time.Second, "how long running drains may go on after SIGTERM; an eviction that was asked for may take 30s more, so keep it at least 30s under the pod's grace period")
+	flags.IntVar(&cfg.Workers, "workers", 10, "number of messages handled at the same time")
+	flags.DurationVar(&cfg.CriticalAfter, "critical-after", 30*time.Second, "how long critical pods wait until the other pods are gone")
+	flags.DurationVar(&cfg.DrainTimeout, "drain-timeout", 0, "time after which a drain is given up; 0 for never")
+	flags.DurationVar(&cfg.ShutdownGrace, "shutdown-grace", 20*time.Second, "how long drains may continue after SIGTERM; an eviction that was already requested may take 30s more, so keep this at least 30s below the pod's grace period")
 	return cmd
 }

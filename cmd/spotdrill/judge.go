@@ -12,10 +12,10 @@ func newJudgeCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "judge DIR",
-		Short: "Judge a recorded run once more, without a cluster",
+		Short: "Judge a recorded run again, without a cluster",
 		Long: `Judge evaluates every check of a recorded drill again. DIR is the folder of a
-run, of a scenario in it (its last attempt counts) or of one attempt. The page
-report.html in it is written anew.
+run, of one of its scenarios (the last attempt counts) or of one attempt. The page
+report.html in that folder is replaced.
 
 Exit code 0: everything passed; 1: something failed; 2: nothing failed, but
 something could not be judged.`,
@@ -38,9 +38,9 @@ something could not be judged.`,
 			}
 			console.Windows(report.Results)
 			fmt.Fprintln(cmd.OutOrStdout(), report.Summary)
-			// A folder that cannot be written to is judged all the same.
+			// A read-only folder can be judged, too.
 			if page, err := report.WritePage(); err != nil {
-				fmt.Fprintln(cmd.ErrOrStderr(), "no page written:", err)
+				fmt.Fprintln(cmd.ErrOrStderr(), "report.html was not written:", err)
 			} else {
 				fmt.Fprintln(cmd.ErrOrStderr(), page)
 			}

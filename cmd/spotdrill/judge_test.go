@@ -36,7 +36,7 @@ func TestJudgeCommand(t *testing.T) {
 	}
 	page := filepath.Join(run, reports.HTMLFile)
 	if _, err := os.Stat(page); err != nil || log.String() != page+"\n" {
-		t.Errorf("the page is not written anew (%v), and told as %q", err, log.String())
+		t.Errorf("the page is not replaced (%v), or reported as %q", err, log.String())
 	}
 }
 

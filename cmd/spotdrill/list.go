@@ -50,7 +50,7 @@ func newListCommand() *cobra.Command {
 	return cmd
 }
 
-// listing is a scenario as list --json tells of it.
+// listing is a scenario in list --json.
 type listing struct {
 	Name    string          `json:"name"`
 	Profile string          `json:"profile"`

@@ -25,7 +25,7 @@ const (
 	exitHarness = 70 // EX_SOFTWARE: the harness itself broke
 )
 
-// exitError carries the exit code that an error calls for.
+// exitError is an error with an exit code.
 type exitError struct {
 	code int
 	err  error
@@ -34,12 +34,12 @@ type exitError struct {
 func (e exitError) Error() string { return e.err.Error() }
 func (e exitError) Unwrap() error { return e.err }
 
-// usage is an error of whoever gave the command.
+// usage is an error in how the command was used.
 func usage(format string, args ...any) error {
 	return exitError{exitUsage, fmt.Errorf(format, args...)}
 }
 
-// judged is the error, and so the exit code, that the outcomes of drills call for.
+// judged turns the outcomes of drills into an error with the exit code.
 func judged(c reports.Counts) error {
 	switch {
 	case c.Failed > 0:
@@ -58,7 +58,7 @@ func main() { os.Exit(execute()) }
 func execute() (code int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// Go's own code for a panic is 2, which here means something else.
+	// Go exits with 2 on a panic, which means something else here.
 	defer func() {
 		if broken := recover(); broken != nil {
 			fmt.Fprintf(os.Stderr, "spotdrill: panic: %v\n%s", broken, debug.Stack())
@@ -90,9 +90,9 @@ func newRoot() *cobra.Command {
 		{"drills", "Drills:", []*cobra.Command{
 			newRunCommand(), newListCommand(), newExplainCommand(), newJudgeCommand(), newCompareCommand(), newReportCommand(), newSweepCommand(),
 		}},
-		{"system", "The system that they run on:", []*cobra.Command{newDoctorCommand(), newUpCommand(), newDownCommand(), newCleanCommand()}},
-		{"alone", "Without it:", []*cobra.Command{newProbeCommand(), newSendCommand(), newRecommendCommand()}},
-		{"pods", "What runs in its pods:", []*cobra.Command{newHandlerCommand(), newProxyCommand(), newWorkloadCommand(), newConntrackCommand()}},
+		{"system", "The system that drills run on:", []*cobra.Command{newDoctorCommand(), newUpCommand(), newDownCommand(), newCleanCommand()}},
+		{"alone", "Without that system:", []*cobra.Command{newProbeCommand(), newSendCommand(), newRecommendCommand()}},
+		{"pods", "What runs in the pods of the system:", []*cobra.Command{newHandlerCommand(), newProxyCommand(), newWorkloadCommand(), newConntrackCommand()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: part.id, Title: part.title})
 		for _, cmd := range part.commands {
@@ -103,9 +103,9 @@ func newRoot() *cobra.Command {
 	root.AddCommand(newVersionCommand())
 	root.Long = `Fire drills for spot nodes and cluster DNS.
 
-Exit codes: 0, all passed; 1, something failed; 2, nothing failed, but something
-could not be judged; 64, wrong usage; 70, the harness itself broke. Standard
-output is for data; all else goes to standard error.`
+Exit codes: 0, everything passed; 1, something failed; 2, nothing failed, but
+something could not be judged; 64, wrong usage; 70, spotdrill itself broke.
+Standard output is for data; everything else goes to standard error.`
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exitError{exitUsage, err} })
 	root.InitDefaultCompletionCmd()
@@ -113,7 +113,7 @@ output is for data; all else goes to standard error.`
 	return root
 }
 
-// group is a command that only holds others. Without one it shows what there is.
+// group is a command that only has subcommands. Without one it prints its help.
 func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: short,
@@ -134,7 +134,7 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// misused makes wrong arguments of a command, and of those below it, wrong usage.
+// misused makes wrong arguments of a command and its subcommands a usage error.
 func misused(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {

@@ -5,21 +5,22 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/prober"
+	"github.com/spotdrill/spotdrill/framework/prober/probereport"
 )
 
 func newProbeConvertCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "convert RECORD FILE",
-		Short: "Turn a query record into JSON lines or CSV",
-		Long: `Turn a query record, such as queries.bin in a drill's folder or what --out wrote,
-into JSON lines or CSV: as FILE ends in .jsonl or .csv. What can be read of a
-record that was cut short is written, and the exit code is 1.`,
+		Short: "Convert a query record to JSON lines or CSV",
+		Long: `Convert a query record, such as queries.bin in a drill's folder or a file that
+--out wrote, to JSON lines or CSV, depending on whether FILE ends in .jsonl or
+.csv. If the record is incomplete, the readable part is converted and the exit
+code is 1.`,
 		Example: `  spotdrill probe convert reports/out/latest/coredns-drained-lameduck-0s/attempt-1/queries.bin queries.csv`,
 		Args:    cobra.ExactArgs(2),
 		RunE:    func(_ *cobra.Command, args []string) error { return convert(args[0], args[1]) },
@@ -27,9 +28,8 @@ record that was cut short is written, and the exit code is 1.`,
 }
 
 func convert(from, to string) error {
-	format := rowFormat(filepath.Ext(to))
-	if format == nil {
-		return usage("%s: want a file that ends in .jsonl or .csv", to)
+	if !probereport.HasRowFormat(to) {
+		return usage("%s: the file's name must end in .jsonl or .csv", to)
 	}
 	in, err := os.Open(from)
 	if err != nil {
@@ -40,15 +40,14 @@ func convert(from, to string) error {
 	if err != nil {
 		return exitError{exitFailed, fmt.Errorf("%s: %w", from, err)}
 	}
-	file, err := os.Create(to)
+	out, err := probereport.CreateRowFile(to)
 	if err != nil {
 		return exitError{exitUsage, err}
 	}
-	out := rowFile(file, format)
 	for {
 		q, err := record.Next()
 		if err == nil {
-			out.write(q)
+			out.Write(q)
 			continue
 		}
 		if errors.Is(err, io.EOF) {
@@ -56,6 +55,6 @@ func convert(from, to string) error {
 		} else {
 			err = exitError{exitFailed, fmt.Errorf("%s: %w", from, err)}
 		}
-		return errors.Join(err, out.end(prober.Summary{}, nil))
+		return errors.Join(err, out.Close(prober.Summary{}, nil))
 	}
 }

@@ -12,13 +12,14 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/prober"
+	"github.com/spotdrill/spotdrill/framework/prober/probereport"
 )
 
-// probeTarget names the stream of the command in its records where there is only
-// one server; else their addresses do.
+// probeTarget is the target in records if there is only one server; several servers
+// are named by their addresses.
 const probeTarget = "server"
 
-// plan turns the flags into a plan, or says what is wrong with them.
+// plan turns the flags into a plan.
 func (o probeOptions) plan(portsGiven bool) (prober.Plan, error) {
 	plan := prober.Plan{Timeout: o.timeout, For: o.duration}
 	if o.timeout <= 0 {
@@ -39,7 +40,7 @@ func (o probeOptions) plan(portsGiven bool) (prober.Plan, error) {
 		if err != nil {
 			return plan, err
 		}
-		s := prober.Stream{
+		s := prober.QueryStream{
 			Target: probeTarget, Server: server, Mode: history.Mode(o.mode), Rate: o.rate, Questions: questions, BufferSize: uint16(o.bufsize),
 		}
 		if len(o.servers) > 1 {
@@ -86,8 +87,8 @@ func parseServer(s string) (netip.AddrPort, error) {
 	return server, nil
 }
 
-// checkAnswers asks each question a few times first, so that a wrong address or
-// name is told at once and not as an outage that lasted for the whole run.
+// checkAnswers sends each question a few times first, so that a wrong address or name
+// is an error at once and not an outage that lasts for the whole run.
 func checkAnswers(ctx context.Context, plan prober.Plan) error {
 	check := prober.Plan{Timeout: plan.Timeout, For: 1500 * time.Millisecond}
 	for _, s := range plan.Streams {
@@ -117,7 +118,7 @@ func checkAnswers(ctx context.Context, plan prober.Plan) error {
 	case len(answered) == len(check.Streams):
 		return nil
 	case ctx.Err() != nil:
-		return exitError{exitUnknown, errors.New("interrupted before the server had answered")}
+		return exitError{exitUnknown, errors.New("interrupted before the server answered")}
 	}
 	var errs []error
 	for i, s := range check.Streams {
@@ -128,18 +129,18 @@ func checkAnswers(ctx context.Context, plan prober.Plan) error {
 	return exitError{exitFailed, errors.Join(errs...)}
 }
 
-// unanswered says what was tried and seen, and what to do.
-func unanswered(s prober.Stream, seen prober.StreamSummary) error {
+// unanswered reports what was tried, what happened and what to do.
+func unanswered(s prober.QueryStream, seen prober.QueryStreamSummary) error {
 	name, rrtype, over := s.Questions[0].Name, dns.Type(s.Questions[0].Type), ""
 	if s.Mode == history.Connect {
 		over = "+tcp "
 	}
-	return fmt.Errorf("asked %s for %s %s, %d times: %s. %s; try: dig %s@%s -p %d %s %s (--no-check probes all the same)",
-		s.Server, name, rrtype, seen.Asked, outcomes(seen.Outcomes), advice(seen.Outcomes),
+	return fmt.Errorf("queried %s for %s %s, %d times: %s. %s; try: dig %s@%s -p %d %s %s (--no-check skips this check)",
+		s.Server, name, rrtype, seen.Asked, probereport.Outcomes(seen.Outcomes), advice(seen.Outcomes),
 		over, s.Server.Addr(), s.Server.Port(), name, rrtype)
 }
 
-// advice tells what an outcome at the very start usually means.
+// advice is what an outcome at the very start usually means.
 func advice(seen map[history.Outcome]int) string {
 	switch {
 	case seen[history.NXDomain]+seen[history.Empty] > 0:
@@ -149,10 +150,10 @@ func advice(seen map[history.Outcome]int) string {
 	case seen[history.Truncated] > 0:
 		return "The answer is too long for UDP: give a --name with fewer records, a --bufsize, or --mode tcp"
 	case seen[history.ICMP] > 0:
-		return "Nothing listens there, or there is no way to it: check --server and its port"
+		return "Nothing listens there, or the network has no route to it: check --server and its port"
 	case seen[history.Unsent] > 0:
-		return "This machine could not send in time: it is too busy to measure anything"
+		return "This machine could not send in time: it has too much load to measure anything"
 	default:
-		return "No answer came: check --server, its port, and the firewalls on the way"
+		return "No answer came: check --server, its port, and the firewalls in between"
 	}
 }

@@ -13,9 +13,11 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/prober"
+	"github.com/spotdrill/spotdrill/framework/prober/probereport"
+	"github.com/spotdrill/spotdrill/reports"
 )
 
-// onTerminal is what f writes to a terminal of so many columns.
+// onTerminal returns what f writes to a terminal with that many columns.
 func onTerminal(t *testing.T, columns uint16, f func(terminal *os.File)) string {
 	t.Helper()
 	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -45,14 +47,14 @@ func onTerminal(t *testing.T, columns uint16, f func(terminal *os.File)) string 
 
 func TestProgressIsOneLineThatIsRewritten(t *testing.T) {
 	t.Setenv("TERM", "xterm")
-	progress := func(terminal *os.File) *probeProgress {
-		p := newProbeProgress(prober.Plan{For: time.Minute}, history.NewClock(), terminal)
-		p.add(history.Query{Outcome: history.Answered})
-		return p
+	show := func(terminal *os.File) (stop func()) {
+		p := probereport.NewProgress(prober.Plan{For: time.Minute}, history.NewClock())
+		p.Add(history.Query{Outcome: history.Answered})
+		return p.Show(terminal, reports.Rewriting(terminal))
 	}
 	const columns, wipe = 20, "\r\x1b[K"
 	text := onTerminal(t, columns, func(terminal *os.File) {
-		stop := progress(terminal).show()
+		stop := show(terminal)
 		time.Sleep(1500 * time.Millisecond)
 		stop()
 	})
@@ -67,7 +69,7 @@ func TestProgressIsOneLineThatIsRewritten(t *testing.T) {
 	}
 
 	t.Setenv("TERM", "dumb")
-	if text := onTerminal(t, columns, func(terminal *os.File) { progress(terminal).show()() }); text != "" {
-		t.Errorf("a dumb terminal was told to rewrite: %q", text)
+	if text := onTerminal(t, columns, func(terminal *os.File) { show(terminal)() }); text != "" {
+		t.Errorf("a dumb terminal gets a line that is rewritten: %q", text)
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/prober"
+	"github.com/spotdrill/spotdrill/framework/prober/probereport"
 )
 
 // runProbe runs spotdrill probe as a shell would.
@@ -125,7 +126,7 @@ func TestProbeReportsWindowsAndHoldsThemAgainstTheLimits(t *testing.T) {
 		t.Errorf("exit %d: %v", code, err)
 	}
 	passed := strings.Contains(err.Error(), "--max-window allows 50ms")
-	var report probeReport
+	var report probereport.Report
 	if err := json.Unmarshal([]byte(stdout), &report); err != nil {
 		t.Fatal(err)
 	}
@@ -242,34 +243,14 @@ func TestProbeInterruptedPrintsWhatItHas(t *testing.T) {
 	}
 }
 
-func TestProbeTellsOfPortsThatAreNotFresh(t *testing.T) {
-	plan := prober.Plan{Streams: []prober.Stream{{Mode: history.Fresh, Rate: 5000}}}
-	for reused, want := range map[int]bool{0: false, 7: true} {
-		sum := prober.StreamSummary{Figures: prober.Figures{Reused: reused}}
-		var b strings.Builder
-		if err := (probeReport{Plan: plan, Summary: prober.Summary{Streams: []prober.StreamSummary{sum}}, Streams: []probeStream{{}}}).print(&b); err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.Contains(b.String(), "7 queries left from a port that was used less than 30s before"); got != want {
-			t.Errorf("with %d reused the report says:\n%s", reused, b.String())
-		}
-	}
-}
-
-func TestProbeReportThatCannotBeJudgedIsUnknown(t *testing.T) {
-	behind := probeReport{Summary: prober.Summary{Figures: prober.Figures{Asked: 10, Unsent: 1, Behind: "1 of 10 queries were not sent"}}}
-	var coded exitError
-	if err := behind.judge(probeOptions{maxLost: limit{given: true}}); !errors.As(err, &coded) || coded.code != exitUnknown {
+func TestProbeThatCannotBeJudgedExitsWithUnknown(t *testing.T) {
+	none := 0
+	behind := probereport.Report{Summary: prober.Summary{Figures: prober.Figures{Asked: 10, Unsent: 1, Behind: "1 of 10 queries were not sent"}}}
+	if err := judgedProbe(behind, probereport.Limits{MaxLost: &none}); codeOf(err) != exitUnknown {
 		t.Errorf("got %v, want exit %d", err, exitUnknown)
 	}
-	doubtful := probeReport{Streams: []probeStream{{Doubts: []history.Doubt{{From: 1, To: 2, Reason: "echo: timeout"}}}}}
-	if err := doubtful.judge(probeOptions{maxLost: limit{given: true}}); !errors.As(err, &coded) || coded.code != exitUnknown || !strings.Contains(err.Error(), "echo: timeout") {
-		t.Errorf("got %v, want exit %d", err, exitUnknown)
-	}
-	for _, r := range []probeReport{behind, doubtful} {
-		if err := r.judge(probeOptions{}); err != nil {
-			t.Errorf("without limits got %v", err)
-		}
+	if err := judgedProbe(behind, probereport.Limits{}); err != nil {
+		t.Errorf("without limits got %v", err)
 	}
 }
 

@@ -18,7 +18,7 @@ func newProxyCommand() *cobra.Command {
 	var listen, records, upstream string
 	cmd := &cobra.Command{
 		Use:   "proxy",
-		Short: "Stand between a handler and LocalStack, and record every API call",
+		Short: "Forward a handler's API calls to LocalStack and record each of them",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			target, err := url.Parse(upstream)
@@ -28,9 +28,9 @@ func newProxyCommand() *cobra.Command {
 			return serveProxy(cmd.Context(), proxy.New(target), listen, records)
 		},
 	}
-	cmd.Flags().StringVar(&listen, "listen", ":4566", "address for the API")
-	cmd.Flags().StringVar(&records, "records", ":8080", "address for GET /records, POST and DELETE /faults, and GET /healthz")
-	cmd.Flags().StringVar(&upstream, "upstream", "", "URL of LocalStack (required), for instance http://172.18.0.9:4566")
+	cmd.Flags().StringVar(&listen, "listen", ":4566", "`address` of the API")
+	cmd.Flags().StringVar(&records, "records", ":8080", "`address` of GET /records, POST and DELETE /faults, and GET /healthz")
+	cmd.Flags().StringVar(&upstream, "upstream", "", "`URL` of LocalStack (required), such as http://172.18.0.9:4566")
 	return cmd
 }
 
@@ -51,8 +51,8 @@ func serveProxy(ctx context.Context, proxy *proxy.Proxy, listen, records string)
 	}
 	grace, stop := context.WithTimeout(background, 5*time.Second)
 	defer stop()
-	// Open long polls end and give back what they get; only when all of that is
-	// recorded do the streams of records end.
+	// Open long polls end first and give back the messages that they still receive.
+	// The streams of records end when all of that is recorded.
 	stopAPI()
 	err = errors.Join(err, apiServer.Shutdown(grace))
 	stopRecords()

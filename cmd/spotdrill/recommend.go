@@ -14,7 +14,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/recommend"
 )
 
-// deployed says where a cluster's CoreDNS is.
+// deployed names a cluster's CoreDNS.
 type deployed struct {
 	kubeconfig, context, namespace, name string
 }
@@ -25,23 +25,24 @@ func newRecommendCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "recommend",
-		Short: "Hold a cluster's CoreDNS to the rules of going away unnoticed, and print the patch",
-		Long: `Recommend reads the CoreDNS of any cluster: its Corefile, Deployment, disruption
-budgets, and the capacity of its pods' nodes. It changes nothing. What does not
-keep a rule is printed with the reason, the rule's source and the fix, and then
-what puts it right: a Corefile, a patch of the Deployment, a PodDisruptionBudget,
-and configuration of the EKS add-on. What these leave, the fix says.
+		Short: "Find settings of a cluster's CoreDNS that lose queries at shutdown, and print a patch",
+		Long: `Recommend reads the CoreDNS of any cluster: its Corefile, its Deployment, its
+PodDisruptionBudgets, and the capacity of its nodes. It changes nothing. Each
+violation of a rule is printed with the reason, the source of the rule and the
+fix. A patch follows: a Corefile, a patch of the Deployment, a
+PodDisruptionBudget, and the configuration of the EKS add-on. What a patch cannot
+change is described in the fix.
 
-With --drill the settings are measured: a matrix is drilled on spotdrill's own
-cluster, the smallest setting first, until one loses nothing in as many drills as
-show, at the confidence asked for, that at most 30 % of drills lose anything; and
-the patch is for that one. The cluster that is drilled is the one that is read.
-Another one's nodes are never taken away: with --stand-in spotdrill's own is
-drilled in its place.
+With --drill the settings are measured on spotdrill's own cluster. Drills start
+with the smallest setting of a matrix and stop at the first one that loses nothing
+in enough drills: enough to show, with the given confidence, that at most 30 % of
+drills lose anything. The patch is for that setting. Normally the cluster that is
+read is the one that is drilled. Nodes of any other cluster are never taken away:
+with --stand-in spotdrill's own cluster is drilled in its place.
 
-Exit code 0: nothing to warn of; 1: a rule is not kept, or no setting of the matrix
-is safe; 2: of some rule, or whether a setting is safe, nobody can tell; 70: the
-cluster could not be read.`,
+Exit code 0: nothing to report; 1: a rule is violated, or no setting of the matrix
+is safe; 2: a rule could not be evaluated, or it is unknown whether a setting is
+safe; 70: the cluster could not be read.`,
 		Example: `  spotdrill recommend
   spotdrill recommend --context production --json
   spotdrill recommend --drill --confidence 0.99`,
@@ -65,8 +66,8 @@ cluster could not be read.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&dns.kubeconfig, "kubeconfig", "", "`file` that gives access to the cluster; kubectl's own without it, and with --drill spotdrill's")
-	flags.StringVar(&dns.context, "context", "", "`context` in it; the current one without it")
+	flags.StringVar(&dns.kubeconfig, "kubeconfig", "", "kubeconfig `file`; the default is that of kubectl, or with --drill that of spotdrill's cluster")
+	flags.StringVar(&dns.context, "context", "", "`context` of the kubeconfig; the default is the current one")
 	flags.StringVar(&dns.namespace, "namespace", "kube-system", "`namespace` of CoreDNS")
 	flags.StringVar(&dns.name, "deployment", "coredns", "`name` of CoreDNS's Deployment")
 	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
@@ -74,7 +75,7 @@ cluster could not be read.`,
 	return cmd
 }
 
-// printAdvice prints the advice; its error is the exit code that it calls for.
+// printAdvice prints the advice. Its error has the exit code.
 func printAdvice(cmd *cobra.Command, a recommend.Advice, asJSON bool) error {
 	write := a.WriteText
 	if asJSON {
@@ -85,14 +86,14 @@ func printAdvice(cmd *cobra.Command, a recommend.Advice, asJSON bool) error {
 	}
 	switch broken, unknown := a.Broken(); {
 	case broken > 0:
-		return exitError{exitFailed, fmt.Errorf("%d rules are not kept by %s", broken, a.Deployment)}
+		return exitError{exitFailed, fmt.Errorf("%d rules are violated by %s", broken, a.Deployment)}
 	case unknown > 0:
-		return exitError{exitUnknown, fmt.Errorf("of %d rules nobody can tell whether %s keeps them", unknown, a.Deployment)}
+		return exitError{exitUnknown, fmt.Errorf("%d rules could not be evaluated for %s", unknown, a.Deployment)}
 	}
 	return nil
 }
 
-// answerTimeout bounds each question to the cluster.
+// answerTimeout bounds each request to the cluster.
 const answerTimeout = 15 * time.Second
 
 // reading is what was read of a cluster.
@@ -101,14 +102,14 @@ type reading struct {
 	own bool // all nodes are spotdrill's
 }
 
-// read reads the cluster's CoreDNS. A kubeconfig that cannot be used is wrong
-// usage.
+// read reads the cluster's CoreDNS. A kubeconfig that cannot be used is a usage
+// error.
 func (d deployed) read(ctx context.Context) (reading, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = d.kubeconfig
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: d.context}).ClientConfig()
 	if err != nil {
-		return reading{}, usage("no access to a cluster: %w; name one with --kubeconfig and --context", err)
+		return reading{}, usage("no access to a cluster: %w; choose one with --kubeconfig and --context", err)
 	}
 	config.Timeout = answerTimeout
 	client, err := kubernetes.NewForConfig(config)

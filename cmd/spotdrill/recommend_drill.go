@@ -16,17 +16,17 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// builtInSweep is drilled where no matrix is named.
+// builtInSweep is the default matrix.
 const builtInSweep = "lameduck-by-readiness"
 
-// lossyDrills is which share of drills may lose anything, as far as the drills of a
-// setting show: 9 without a loss show it at confidence 0.95, 13 at 0.99. A drill takes
-// about a minute; 59 would show a share of 5 % at 0.95.
+// lossyDrills is the share of drills that may lose anything with a setting that counts
+// as safe. 9 drills without a loss show it at confidence 0.95, 13 at 0.99. A drill
+// takes about a minute; a share of 5 % at 0.95 would take 59.
 const lossyDrills = 0.3
 
 // drillOptions are the flags of recommend --drill.
 type drillOptions struct {
-	given           *pflag.FlagSet // those that only --drill has a use for
+	given           *pflag.FlagSet // flags that only apply with --drill
 	wanted, standIn bool
 	matrix, out     string
 	confidence      float64
@@ -35,18 +35,18 @@ type drillOptions struct {
 }
 
 func (o *drillOptions) flags(flags *pflag.FlagSet) {
-	flags.BoolVar(&o.wanted, "drill", false, "measure, on spotdrill's own cluster, which setting loses nothing")
+	flags.BoolVar(&o.wanted, "drill", false, "measure on spotdrill's own cluster which setting loses nothing")
 	o.given = pflag.NewFlagSet("drill", pflag.ContinueOnError)
-	o.given.BoolVar(&o.standIn, "stand-in", false, "with --drill: drill spotdrill's own cluster in the place of the one that is read")
-	o.given.StringVar(&o.matrix, "matrix", "", "with --drill: `file` of the matrix; "+builtInSweep+" without it")
-	o.given.Float64Var(&o.confidence, "confidence", 0, "with --drill: the confidence of both bounds, 0.5 to less than 1; the matrix's without it")
-	o.given.IntVar(&o.repeats, "repeats", 0, fmt.Sprintf("with --drill: drills of each setting; without it the matrix's, and at least what the confidence takes for %.0f %% of drills", lossyDrills*100))
-	o.given.StringVar(&o.out, "out", "reports/out/sweeps", "with --drill: `folder` in which each matrix has a folder of its own")
+	o.given.BoolVar(&o.standIn, "stand-in", false, "with --drill: drill spotdrill's own cluster instead of the one that is read")
+	o.given.StringVar(&o.matrix, "matrix", "", "with --drill: `file` of the matrix; the default is "+builtInSweep)
+	o.given.Float64Var(&o.confidence, "confidence", 0, "with --drill: confidence of both bounds, 0.5 to less than 1; the default is that of the matrix")
+	o.given.IntVar(&o.repeats, "repeats", 0, fmt.Sprintf("with --drill: drills of each setting; the default is that of the matrix, and at least the number that the confidence requires for %.0f %% of drills", lossyDrills*100))
+	o.given.StringVar(&o.out, "out", "reports/out/sweeps", "with --drill: `folder` for results; each matrix gets its own subfolder")
 	systemFlags(o.given, &o.system)
 	flags.AddFlagSet(o.given)
 }
 
-// unused is an error that names the flags that say nothing without --drill.
+// unused returns an error that names the given flags that require --drill.
 func (o drillOptions) unused() error {
 	var names []string
 	o.given.VisitAll(func(f *pflag.Flag) {
@@ -57,10 +57,10 @@ func (o drillOptions) unused() error {
 	if len(names) == 0 {
 		return nil
 	}
-	return usage("%s: only with --drill", strings.Join(names, ", "))
+	return usage("%s: requires --drill", strings.Join(names, ", "))
 }
 
-// sweep is the matrix as the flags want it.
+// sweep is the matrix with the changes of the flags.
 func (o drillOptions) sweep() (scenarios.Sweep, error) {
 	load := func() (scenarios.Sweep, error) { return scenarios.LoadSweep(o.matrix) }
 	if o.matrix == "" {
@@ -75,14 +75,14 @@ func (o drillOptions) sweep() (scenarios.Sweep, error) {
 	}
 	if o.given.Lookup("repeats").Changed {
 		s.Repeats = o.repeats
-	} else if s.Check() == nil { // of a confidence of 1 no number of drills is enough
+	} else if s.Check() == nil { // no number of drills shows a confidence of 1
 		s.Repeats = max(s.Repeats, sweep.DrillsFor(lossyDrills, s.Confidence))
 	}
 	return s, s.Check()
 }
 
-// advise drills the matrix up to the first safe setting, and prints the advice for
-// that one; where none is safe, for settings that keep the rules.
+// advise drills the matrix up to the first safe setting and prints the advice for it.
+// If none is safe, the advice is for settings that keep the rules.
 func (o drillOptions) advise(cmd *cobra.Command, dns deployed, asJSON bool) error {
 	if err := checkSystem(o.system); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (o drillOptions) advise(cmd *cobra.Command, dns deployed, asJSON bool) erro
 			return err
 		}
 		if !found.own && !o.standIn {
-			return usage("--drill takes nodes away, and this cluster is not spotdrill's own: nothing was drilled; with --stand-in spotdrill's own cluster is drilled in its place, and this one is only read")
+			return usage("--drill takes nodes away, and this cluster is not spotdrill's own, so nothing was drilled; use --stand-in to drill spotdrill's own cluster and only read this one")
 		}
 	}
 	under, err := handler.Load("builtin")

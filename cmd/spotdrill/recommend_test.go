@@ -37,7 +37,7 @@ current-context: here
 }
 
 // foreign answers as the API server of a cluster that is not spotdrill's own, and
-// fails the test where it is asked to change anything.
+// fails the test if a request would change anything.
 func foreign(t *testing.T, lameduck string) string {
 	t.Helper()
 	named := func(name string) metav1.ObjectMeta {
@@ -102,20 +102,20 @@ replicas: [1]
 		stdout, want string
 	}{
 		"nothing to warn of": {[]string{"--kubeconfig", sound}, 0, "nothing to warn of", ""},
-		"a short lameduck":   {[]string{"--kubeconfig", short}, exitFailed, "    lameduck 5s\n", "1 rules are not kept by kube-system/coredns"},
+		"a short lameduck":   {[]string{"--kubeconfig", short}, exitFailed, "    lameduck 5s\n", "1 rules are violated by kube-system/coredns"},
 		"as JSON":            {[]string{"--kubeconfig", short, "--json"}, exitFailed, `"rule": "lameduck-outlasts-readiness"`, ""},
 		"nobody answers":     {[]string{"--kubeconfig", nobody}, exitHarness, "", "cluster at https://127.0.0.1:1: read Deployment kube-system/coredns: "},
-		"no such file":       {[]string{"--kubeconfig", nobody + "-none"}, exitUsage, "", "name one with --kubeconfig and --context"},
+		"no such file":       {[]string{"--kubeconfig", nobody + "-none"}, exitUsage, "", "choose one with --kubeconfig and --context"},
 		"no such context":    {[]string{"--kubeconfig", nobody, "--context", "there"}, exitUsage, "", `context "there" does not exist`},
 		// Were it not refused, it should not meet a cluster that is there.
-		"drill of another's": {[]string{"--kubeconfig", sound, "--drill", "--cluster", "none", "--source", t.TempDir(), "--out", t.TempDir()}, exitUsage, "", "this cluster is not spotdrill's own: nothing was drilled; with --stand-in"},
+		"drill of another's": {[]string{"--kubeconfig", sound, "--drill", "--cluster", "none", "--source", t.TempDir(), "--out", t.TempDir()}, exitUsage, "", "this cluster is not spotdrill's own, so nothing was drilled; use --stand-in"},
 		"confidence of 1":    {[]string{"--drill", "--confidence", "1"}, exitUsage, "", "matrix lameduck-by-readiness: confidence: 1 is not within 0.5"},
 		"confidence of 0":    {[]string{"--kubeconfig", sound, "--drill", "--confidence", "0"}, exitUsage, "", "matrix lameduck-by-readiness: confidence: 0 is not within 0.5"},
 		"no repeats":         {[]string{"--kubeconfig", sound, "--drill", "--repeats", "0"}, exitUsage, "", "matrix lameduck-by-readiness: repeats: 0 is not within 1 to 100"},
-		"no such proxy mode": {[]string{"--kubeconfig", sound, "--drill", "--proxy-mode", "iptabels"}, exitUsage, "", `--proxy-mode "iptabels" is not known`},
-		"without a drill":    {[]string{"--kubeconfig", sound, "--confidence", "0.99", "--stand-in"}, exitUsage, "", "--confidence, --stand-in: only with --drill"},
-		// What the rules say is told all the same.
-		"no safe setting":                   {standIn(short), exitFailed, `warning lameduck-outlasts-readiness`, "no setting of the matrix is safe\n1 rules are not kept by kube-system/coredns"},
+		"no such proxy mode": {[]string{"--kubeconfig", sound, "--drill", "--proxy-mode", "iptabels"}, exitUsage, "", `--proxy-mode is "iptabels"`},
+		"without a drill":    {[]string{"--kubeconfig", sound, "--confidence", "0.99", "--stand-in"}, exitUsage, "", "--confidence, --stand-in: requires --drill"},
+		// The advice is printed nevertheless.
+		"no safe setting":                   {standIn(short), exitFailed, `warning lameduck-outlasts-readiness`, "no setting of the matrix is safe\n1 rules are violated by kube-system/coredns"},
 		"no safe setting, and none to warn": {standIn(sound), exitFailed, "nothing to warn of", "no setting of the matrix is safe"},
 		"no such matrix":                    {[]string{"--drill", "--matrix", "none.yaml"}, exitUsage, "", "read matrix: open none.yaml"},
 	} {

@@ -18,13 +18,15 @@ func newReportVerifyCommand() *cobra.Command {
 	var withoutHistories bool
 	cmd := &cobra.Command{
 		Use:   "verify FILE",
-		Short: "Check that a YAML report is well formed, agrees with itself, and can be reproduced",
-		Long: `Verify reads a run's report.yaml and rejects it where a field is unknown or
-missing, where counts and outcomes do not follow from the verdicts, where the
-environment does not say what a repetition would need, and where the histories
-beside it, judged again, come to other verdicts.
+		Short: "Check that a YAML report is well formed, consistent and reproducible",
+		Long: `Verify reads a run's report.yaml and rejects it if
 
-Exit code 0: nothing is wrong; 1: something is, each finding on a line.`,
+  - a field is unknown or missing,
+  - counts and outcomes do not follow from the verdicts,
+  - the environment lacks what is needed to repeat the run, or
+  - judging the histories in the same folder again gives other verdicts.
+
+Exit code 0: nothing is wrong; 1: something is wrong, one line for each problem.`,
 		Example: "  spotdrill report verify reports/out/latest/report.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -39,6 +41,6 @@ Exit code 0: nothing is wrong; 1: something is, each finding on a line.`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&withoutHistories, "without-histories", false, "do not judge again: for a report that was published without its histories")
+	cmd.Flags().BoolVar(&withoutHistories, "without-histories", false, "do not judge again; for reports that were published without their histories")
 	return cmd
 }

@@ -33,13 +33,14 @@ func newRunCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [SCENARIO...]",
 		Short: "Bring the system up, play drills, judge them, write reports",
-		Long: `Run plays scenarios with a handler on a real cluster, and judges them. A SCENARIO
-is a name of the catalogue (see spotdrill list) or a path that ends in .yaml;
-without one the whole set is played. The cluster is made where there is none, and
-put back as it was made at the end.
+		Long: `Run plays scenarios with a handler on a real cluster and judges them. SCENARIO is
+the name of a scenario (see spotdrill list) or a path that ends in .yaml; the
+default is the whole set. The cluster is created if there is none, and restored at
+the end.
 
-Exit code 0: all passed; 1: something failed; 2: nothing failed, but something
-could not be judged, or all was skipped; 70: the harness itself broke.`,
+Exit code 0: everything passed; 1: something failed; 2: nothing failed, but
+something could not be judged, or everything was skipped; 70: spotdrill itself
+broke.`,
 		Example: `  spotdrill run spot-notice-drains-node
   spotdrill run --handler ./my-handler/handler.yaml --profile SPOT
   spotdrill run ./my-scenario.yaml --keep
@@ -47,10 +48,10 @@ could not be judged, or all was skipped; 70: the harness itself broke.`,
 		ValidArgsFunction: completeScenarios,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.json && !o.dryRun {
-				return usage("--json goes with --dry-run; what a run finds is in its report.yaml, see spotdrill report")
+				return usage("--json requires --dry-run; the results of a run are in its report.yaml, see spotdrill report")
 			}
 			if o.repeat < 1 {
-				return usage("--repeat %d: each scenario is played at least once", o.repeat)
+				return usage("--repeat is %d: want at least 1", o.repeat)
 			}
 			if o.rerunFailed {
 				was, err := lastRun(o.out)
@@ -80,7 +81,7 @@ could not be judged, or all was skipped; 70: the harness itself broke.`,
 				return exitError{exitUsage, err}
 			}
 			if len(opts.Scenarios) == 0 {
-				return usage("nothing to play: no scenario of set %s is left by what was asked for; see spotdrill list", o.set)
+				return usage("nothing to play: no scenario of set %s matches the arguments and flags; see spotdrill list", o.set)
 			}
 			run, err := session.New(opts)
 			if err != nil {
@@ -95,16 +96,16 @@ could not be judged, or all was skipped; 70: the harness itself broke.`,
 	flags := cmd.Flags()
 	flags.StringVar(&o.set, "set", string(scenarios.Fast), "the `set` of scenarios and their deadlines: fast or full")
 	flags.StringVar(&o.handler, "handler", "builtin", "the `handler` under test: "+strings.Join(handler.Names(), ", ")+", or the path of a description")
-	flags.StringVar(&o.image, "handler-image", "", "an `image` that the container engine holds, instead of the description's")
+	flags.StringVar(&o.image, "handler-image", "", "an `image` that the container engine has, instead of the one in the description")
 	flags.StringSliceVar(&o.only, "only", nil, "play only scenarios whose name matches a `pattern`, such as 'coredns-*'")
 	flags.StringSliceVar(&o.skip, "skip", nil, "leave out scenarios whose name matches a `pattern`")
 	flags.StringSliceVar(&o.profiles, "profile", nil, "play only scenarios of a `profile`: "+strings.Join(scenarios.Profiles(), ", "))
-	flags.BoolVar(&o.rerunFailed, "rerun-failed", false, "play what did not pass in the latest run, with its handler, set and kube-proxy mode")
-	flags.IntVar(&o.repeat, "repeat", 1, "play each scenario so often; the worst outcome counts")
-	flags.BoolVar(&o.keep, "keep", false, "stop at the first drill that does not pass, and leave the cluster as it is then")
+	flags.BoolVar(&o.rerunFailed, "rerun-failed", false, "play only what did not pass in the latest run, with its handler, set and kube-proxy mode")
+	flags.IntVar(&o.repeat, "repeat", 1, "times to play each scenario; the worst outcome counts")
+	flags.BoolVar(&o.keep, "keep", false, "stop at the first drill that does not pass, and leave the cluster as it is")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "only print what would be played")
 	flags.BoolVar(&o.json, "json", false, "with --dry-run, print a JSON array")
-	flags.StringVar(&o.out, "out", "reports/out", "`folder` in which the run gets a folder of its own")
+	flags.StringVar(&o.out, "out", "reports/out", "`folder` for results; each run gets its own subfolder")
 	systemFlags(flags, &o.system)
 	completeFlag(cmd, "set", string(scenarios.Fast), string(scenarios.Full))
 	completeFlag(cmd, "handler", handler.Names()...)
@@ -128,12 +129,12 @@ func (o runOptions) options(args []string, console io.Writer) (session.Options, 
 	}, nil
 }
 
-// planned is what a run would do with a scenario.
+// planned is a scenario in run --dry-run.
 type planned struct {
 	Scenario string  `json:"scenario"`
 	Profile  string  `json:"profile"`
 	Title    string  `json:"title"`
-	Seconds  float64 `json:"seconds"` // about; 0 where it is skipped
+	Seconds  float64 `json:"seconds"` // estimate; 0 if it is skipped
 	Skipped  string  `json:"skipped,omitempty"`
 }
 
@@ -165,11 +166,11 @@ func plan(w io.Writer, s *session.Session, asJSON bool) error {
 		return err
 	}
 	meta := s.Handler.Meta()
-	_, err := fmt.Fprintf(w, "handler %s %s, set %s, cluster %s: about %.0f s and the set-up\n", meta.Name, meta.Version, s.Set, s.System.Cluster, total.Seconds())
+	_, err := fmt.Fprintf(w, "handler %s %s, set %s, cluster %s: about %.0f s plus the set-up\n", meta.Name, meta.Version, s.Set, s.System.Cluster, total.Seconds())
 	return err
 }
 
-// play runs a session to its end.
+// play runs a session.
 func play(ctx context.Context, s *session.Session) error {
 	broken := s.SetUp(ctx)
 	if broken == nil {
@@ -185,8 +186,8 @@ func play(ctx context.Context, s *session.Session) error {
 	return judged(s.Report().Summary)
 }
 
-// drillAll plays every scenario until no further one can be. The error is the
-// harness's own; what the handler failed is in the report.
+// drillAll plays every scenario, or stops when no further one can be played. The error
+// is spotdrill's own; failures of the handler are in the report.
 func drillAll(ctx context.Context, s *session.Session) error {
 	var broken []error
 	for _, scenario := range s.Scenarios {
@@ -204,7 +205,7 @@ func drillAll(ctx context.Context, s *session.Session) error {
 	return errors.Join(broken...)
 }
 
-// howToGoOn tells the owner of a cluster that was left as it was.
+// howToGoOn lists what can be done with a cluster that --keep left as it was.
 func howToGoOn(s *session.Session) string {
 	kubeconfig, err := run.Kubeconfig(s.System.Cluster)
 	if err != nil {
@@ -219,13 +220,13 @@ func howToGoOn(s *session.Session) string {
 	}
 	var b strings.Builder
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "\nthe cluster is left as the drill left it; to go on:")
+	fmt.Fprintln(table, "\nthe cluster is left as it was after the drill; to continue:")
 	for _, line := range [][2]string{
-		{"export KUBECONFIG=" + kubeconfig, "and look: kubectl get pods -A -o wide"},
-		{"spotdrill judge " + s.Left(), "what was found, once more"},
-		{s.Again() + " --keep" + cluster, "the same again; the cluster is put back first"},
-		{"spotdrill up" + cluster + mode, "put it back"},
-		{"spotdrill down" + cluster, "remove it"},
+		{"export KUBECONFIG=" + kubeconfig, "then look: kubectl get pods -A -o wide"},
+		{"spotdrill judge " + s.Left(), "show the verdicts again"},
+		{s.Again() + " --keep" + cluster, "play it again; the cluster is restored first"},
+		{"spotdrill up" + cluster + mode, "restore the cluster"},
+		{"spotdrill down" + cluster, "remove the cluster"},
 	} {
 		fmt.Fprintf(table, "  %s\t# %s\n", line[0], line[1])
 	}

@@ -69,7 +69,7 @@ func TestRerunFailedPlaysWhatDidNotPass(t *testing.T) {
 	if want := []string{"spot-notice-drains-node", "state-stopping-drains-node"}; !slices.Equal(names, want) {
 		t.Errorf("%v, want %v", names, want)
 	}
-	if _, err := (selection{rerunFailed: true}).choose(scenarios.Fast, []string{"a"}, out); err == nil || !strings.Contains(err.Error(), "give one of them") {
+	if _, err := (selection{rerunFailed: true}).choose(scenarios.Fast, []string{"a"}, out); err == nil || !strings.Contains(err.Error(), "use only one of them") {
 		t.Errorf("with names as well: %v", err)
 	}
 }

@@ -17,21 +17,21 @@ import (
 // errAllPassed is why there is nothing to play again.
 var errAllPassed = errors.New("everything passed in the latest run: there is nothing to play again")
 
-// selection narrows down which scenarios are played.
+// selection chooses the scenarios that are played.
 type selection struct {
 	only, skip, profiles []string
 	rerunFailed          bool
 }
 
-// choose are the scenarios of a set, or those that are named, as far as the
-// selection lets them through. Out is where runs are.
+// choose returns the scenarios of a set, or the named ones, that match the selection.
+// Out is the folder of runs.
 func (sel selection) choose(set scenarios.Set, names []string, out string) ([]scenarios.Scenario, error) {
 	if err := sel.check(); err != nil {
 		return nil, err
 	}
 	if sel.rerunFailed {
 		if len(names) > 0 {
-			return nil, fmt.Errorf("--rerun-failed says what to play, and so does %q: give one of them", names)
+			return nil, fmt.Errorf("--rerun-failed chooses the scenarios, and %q does, too: use only one of them", names)
 		}
 		was, err := lastRun(out)
 		if err != nil {
@@ -51,7 +51,7 @@ func (sel selection) choose(set scenarios.Set, names []string, out string) ([]sc
 func (sel selection) check() error {
 	for _, pattern := range slices.Concat(sel.only, sel.skip) {
 		if _, err := path.Match(pattern, ""); err != nil {
-			return fmt.Errorf("pattern %q: %w; * stands for any text, ? for a letter, [ab] for one of some", pattern, err)
+			return fmt.Errorf("pattern %q: %w; * matches any text, ? one character, [ab] one of a and b", pattern, err)
 		}
 	}
 	for _, profile := range sel.profiles {
@@ -71,7 +71,7 @@ func knownProfile(profile string) error {
 
 func (sel selection) lets(s scenarios.Scenario) bool {
 	matches := func(pattern string) bool {
-		ok, _ := path.Match(pattern, s.Name) // check has looked at it
+		ok, _ := path.Match(pattern, s.Name) // check has reported it
 		return ok
 	}
 	return (len(sel.only) == 0 || slices.ContainsFunc(sel.only, matches)) &&
@@ -83,13 +83,13 @@ func (sel selection) lets(s scenarios.Scenario) bool {
 func lastRun(out string) (*reports.Report, error) {
 	r, err := reports.Load(filepath.Join(out, reports.Latest, reports.YAMLFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no earlier run in %s (%w); name the folder of runs with --out", out, err)
+		return nil, fmt.Errorf("there is no earlier run in %s (%w); choose the folder of runs with --out", out, err)
 	}
 	return r, err
 }
 
-// failedIn names the scenarios of a run that neither passed nor were skipped: one
-// of the user's own by the copy that its drill saved.
+// failedIn names the scenarios of a run that neither passed nor were skipped. A
+// scenario of the user's own is named by the path of the copy that its drill saved.
 func failedIn(r *reports.Report, run string) []string {
 	var names []string
 	for _, e := range r.Results {

@@ -29,16 +29,17 @@ func newSendCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "send KIND --instance ID",
 		Short: "Send a synthetic interruption notice to any SQS queue, event bus or LocalStack",
-		Long: `Send makes the notice that AWS would give of an instance and puts it into an SQS
-queue, as EventBridge would deliver it, or on an event bus. KIND is one of:
+		Long: `Send creates the notice that AWS would send about an instance. It puts the notice
+into an SQS queue, as EventBridge would deliver it, or on an event bus. KIND is
+one of:
 
   ` + strings.Join(noticeKinds(), "\n  ") + `
 
-What handler there is acts on it: the node of that instance is drained. AWS
-credentials come from the AWS SDK's default chain; LocalStack takes any. AWS's own
-event buses refuse these events from anybody but AWS, so use --queue-url there.
+Handlers act on it: they drain the node of that instance. AWS credentials come from
+the AWS SDK's default chain; LocalStack accepts any. The event buses of AWS refuse
+these events from anybody but AWS, so use --queue-url there.
 
-It prints the id of each message or event, one a line.`,
+Send prints the id of each message or event, one on each line.`,
 		Example: `  spotdrill send spot-interruption --instance i-0123456789abcdef0 --queue-url https://sqs.eu-west-1.amazonaws.com/123456789012/interruptions
   spotdrill send state-change --detail state=stopping --instance i-0123456789abcdef0 --event-bus default --endpoint-url http://localhost:4566 --region us-east-1
   spotdrill send rebalance-recommendation --instance i-0123456789abcdef0 --dry-run`,
@@ -57,13 +58,13 @@ It prints the id of each message or event, one a line.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&o.instances, "instance", nil, "`id` of the EC2 instance; may be given several times")
-	flags.StringArrayVar(&o.details, "detail", nil, "a `field=value` of the event's detail, such as state=stopping or instance-action=stop")
+	flags.StringSliceVar(&o.instances, "instance", nil, "`id` of the EC2 instance; repeatable")
+	flags.StringArrayVar(&o.details, "detail", nil, "`field=value` to set in the event's detail, such as state=stopping or instance-action=stop; repeatable")
 	flags.StringVar(&o.queueURL, "queue-url", "", "`URL` of the SQS queue to put it into")
 	flags.StringVar(&o.bus, "event-bus", "", "`name` or ARN of the event bus to put it on")
-	flags.StringVar(&o.endpoint, "endpoint-url", "", "`URL` of the API, such as http://localhost:4566; AWS's own when empty")
-	flags.StringVar(&o.region, "region", "", "AWS `region`; that of the AWS SDK's default chain when empty")
-	flags.BoolVar(&o.dryRun, "dry-run", false, "only print what would be sent, one message body a line")
+	flags.StringVar(&o.endpoint, "endpoint-url", "", "`URL` of the API, such as http://localhost:4566; empty for AWS")
+	flags.StringVar(&o.region, "region", "", "AWS `region`; the default is that of the AWS SDK's default chain")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "only print what would be sent, one message body on each line")
 	return cmd
 }
 
@@ -77,29 +78,30 @@ func noticeKinds() []string {
 
 var instanceID = regexp.MustCompile(`^i-[0-9a-f]{8,17}$`)
 
-// notice is what is to be sent.
+// notice is the notice that the flags describe.
 func (o sendOptions) notice(kind string) (cloud.Notice, error) {
 	n := cloud.Notice{Type: history.NoticeType(kind), Instances: o.instances, Detail: map[string]any{}}
 	switch {
 	case len(o.instances) == 0:
 		return n, fmt.Errorf("--instance is missing: give the instance's id, such as i-0123456789abcdef0 (kubectl get nodes -o custom-columns=NAME:.metadata.name,ID:.spec.providerID)")
 	case !o.dryRun && (o.queueURL == "") == (o.bus == ""):
-		return n, fmt.Errorf("where to? Give one of --queue-url and --event-bus, or --dry-run")
+		return n, fmt.Errorf("no destination: give either --queue-url or --event-bus, or --dry-run")
 	}
 	if i := slices.IndexFunc(o.instances, func(id string) bool { return !instanceID.MatchString(id) }); i >= 0 {
-		return n, fmt.Errorf("--instance %q is no instance id, such as i-0123456789abcdef0", o.instances[i])
+		return n, fmt.Errorf("--instance is %q: want an instance id, such as i-0123456789abcdef0", o.instances[i])
 	}
 	for _, detail := range o.details {
 		name, value, ok := strings.Cut(detail, "=")
 		if !ok || name == "" {
-			return n, fmt.Errorf("--detail %q is not field=value", detail)
+			return n, fmt.Errorf("--detail is %q: want field=value", detail)
 		}
 		n.Detail[name] = value
 	}
 	return n, nil
 }
 
-// send sends the notice and returns the ids that it got, or what it would send.
+// send sends the notice and returns the ids of its messages or events. With --dry-run
+// it sends nothing and returns the bodies of the messages.
 func (o sendOptions) send(ctx context.Context, n cloud.Notice) ([]string, error) {
 	if o.dryRun {
 		return bodies(n, o.region)
@@ -133,15 +135,15 @@ func (o sendOptions) send(ctx context.Context, n cloud.Notice) ([]string, error)
 	return ids, nil
 }
 
-// credentialsTimeout bounds the search for credentials, whose last place is the
-// instance metadata that most machines do not have.
+// credentialsTimeout bounds the search for credentials. It ends with the instance
+// metadata service, which most machines do not have.
 const credentialsTimeout = 10 * time.Second
 
 func haveCredentials(ctx context.Context, cfg aws.Config) error {
 	ctx, cancel := context.WithTimeout(ctx, credentialsTimeout)
 	defer cancel()
 	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
-		return usage("no AWS credentials: log in, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (LocalStack takes any, such as test and test): %w", err)
+		return usage("no AWS credentials: log in, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (LocalStack accepts any, such as test and test): %w", err)
 	}
 	return nil
 }

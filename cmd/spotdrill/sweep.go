@@ -20,17 +20,18 @@ func newSweepCommand() *cobra.Command {
 	var dryRun, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "sweep FILE",
-		Short: "Drill a matrix of DNS settings, and say which of them lose no query",
-		Long: `Sweep plays a scenario with every combination of the settings in a matrix file,
-each several times, and prints for each cell what was lost, the longest windows,
-and the upper confidence bound of the loss rate. Results are kept as they come:
-with Ctrl-C it ends after putting the cluster back, and the same command goes on
-where it was. More repeats or cells may be added to the file meanwhile.
+		Short: "Drill a matrix of DNS settings and report which of them lose no query",
+		Long: `Sweep plays a scenario several times with every combination of the settings in a
+matrix file. For each cell it prints what was lost, the longest windows, and the
+upper confidence bound of the loss rate. Every result is saved at once. Ctrl-C
+restores the cluster and exits; the same command continues later. You can add
+repeats or cells to the file in between.
 
-The table is also left as CSV, as the data of a heat map, and as a page.
+The table is also written as CSV, as JSON data of a heat map, and as an HTML page.
 
-Exit code 0: a setting is known to be safe; 1: none of the matrix is; 2: some are
-not known and none of the others is safe; 70: the harness itself broke.`,
+Exit code 0: a setting is known to be safe; 1: no setting of the matrix is safe;
+2: some settings are unknown and none of the others is safe; 70: spotdrill itself
+broke.`,
 		Example: `  spotdrill sweep scenarios/sweeps/lameduck-by-readiness.yaml --dry-run
   spotdrill sweep my-matrix.yaml`,
 		Args: cobra.ExactArgs(1),
@@ -57,20 +58,20 @@ not known and none of the others is safe; 70: the harness itself broke.`,
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s, %s and %s are in %s\n", sweep.PageFile, sweep.CSVFile, sweep.ResultsFile, opts.Out)
+			fmt.Fprintf(cmd.ErrOrStderr(), "wrote %s, %s and %s to %s\n", sweep.PageFile, sweep.CSVFile, sweep.ResultsFile, opts.Out)
 			return swept(cmd.Context(), table)
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&dryRun, "dry-run", false, "only print the cells and what is known of them")
+	flags.BoolVar(&dryRun, "dry-run", false, "only print the cells and their known results")
 	flags.BoolVar(&asJSON, "json", false, "print the cells as a JSON array")
-	flags.StringVar(&opts.Out, "out", "reports/out/sweeps", "`folder` in which each matrix has a folder of its own")
-	flags.StringVar(&under, "handler", "builtin", "the `handler` that drains: "+strings.Join(handler.Names(), ", ")+", or the path of a description")
+	flags.StringVar(&opts.Out, "out", "reports/out/sweeps", "`folder` for results; each matrix gets its own subfolder")
+	flags.StringVar(&under, "handler", "builtin", "the `handler` that drains the nodes: "+strings.Join(handler.Names(), ", ")+", or the path of a description")
 	systemFlags(flags, &opts.System)
 	return cmd
 }
 
-// planSweep prints what is known, and what a run would add to it.
+// planSweep prints the known results and how long the missing drills take.
 func planSweep(cmd *cobra.Command, opts sweep.Options, asJSON bool) error {
 	table, left, err := sweep.Known(opts)
 	if err != nil {
@@ -79,11 +80,11 @@ func planSweep(cmd *cobra.Command, opts sweep.Options, asJSON bool) error {
 	if err := printSweep(cmd, table, asJSON); err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "what is missing takes about %.0f s and the set-up\n", left.Seconds())
+	fmt.Fprintf(cmd.ErrOrStderr(), "the missing drills take about %.0f s plus the set-up\n", left.Seconds())
 	return nil
 }
 
-// printSweep prints the table; nothing where it could not be made.
+// printSweep prints the table; nothing if there is none.
 func printSweep(cmd *cobra.Command, t sweep.Table, asJSON bool) error {
 	if asJSON && len(t.Cells) > 0 {
 		return writeJSON(cmd.OutOrStdout(), t.Cells)
@@ -91,7 +92,7 @@ func printSweep(cmd *cobra.Command, t sweep.Table, asJSON bool) error {
 	return t.WriteText(cmd.OutOrStdout())
 }
 
-// sweepAll drills what is missing, and leaves the table in the sweep's folder.
+// sweepAll plays the missing drills and writes the table to the sweep's folder.
 func sweepAll(ctx context.Context, opts sweep.Options) (sweep.Table, error) {
 	if _, _, err := sweep.Known(opts); err != nil {
 		return sweep.Table{}, exitError{exitUsage, err}
@@ -103,11 +104,11 @@ func sweepAll(ctx context.Context, opts sweep.Options) (sweep.Table, error) {
 	return table, errors.Join(err, table.Write(opts.Out))
 }
 
-// swept is the error, and so the exit code, that a table calls for.
+// swept turns a table into an error with the exit code.
 func swept(ctx context.Context, t sweep.Table) error {
 	switch _, ok := t.Smallest(); {
 	case ctx.Err() != nil:
-		return exitError{exitUnknown, errors.New("interrupted; the same command goes on where it was")}
+		return exitError{exitUnknown, errors.New("interrupted; the same command continues")}
 	case ok:
 		return nil
 	case t.Count(sweep.Unknown) > 0:

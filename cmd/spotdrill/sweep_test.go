@@ -14,7 +14,7 @@ const exampleSweep = "../../scenarios/sweeps/lameduck-by-readiness.yaml"
 
 func TestSweepSaysWhatItWouldDrill(t *testing.T) {
 	stdout, stderr, code := spotdrill(t, "sweep", exampleSweep, "--dry-run", "--out", t.TempDir())
-	if code != 0 || !strings.Contains(stderr, "what is missing takes about ") {
+	if code != 0 || !strings.Contains(stderr, "the missing drills take about ") {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	for _, part := range []string{"LAMEDUCK  READINESS", "35s       1s x 1     50s", "0 safe, 0 lose, 16 unknown, 0 impossible", "no setting is known to be safe yet"} {
@@ -61,7 +61,7 @@ func TestSweepRefusesWhatItCannotDrill(t *testing.T) {
 		"accepts 1 arg(s), received 0":                      {},
 		"read matrix: open none.yaml":                       {"none.yaml"},
 		"lossRate: 0 is not more than 0 and less than 1":    {own},
-		`--proxy-mode "iptabels" is not known; allowed: `:   {exampleSweep, "--dry-run", "--proxy-mode", "iptabels"},
+		`--proxy-mode is "iptabels"; allowed: `:             {exampleSweep, "--dry-run", "--proxy-mode", "iptabels"},
 		`no handler is named "bultin"`:                      {exampleSweep, "--handler", "bultin"},
 		"(line 1) are of another base, set, mode, handler ": {exampleSweep, "--out", dir},
 	} {

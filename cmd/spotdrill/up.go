@@ -18,9 +18,9 @@ func newUpCommand() *cobra.Command {
 	opts := run.Options{Log: stderrLine}
 	cmd := &cobra.Command{
 		Use:   "up",
-		Short: "Bring up the cluster, LocalStack and what belongs to them",
-		Long: `Up brings the system up, or finds it, and prints where it is as lines for a shell.
-It stays until spotdrill down.`,
+		Short: "Create or reuse the cluster and LocalStack",
+		Long: `Up creates the system, or reuses the one that is there, and prints its addresses as
+export commands for a shell. The system stays until spotdrill down.`,
 		Example: `  eval "$(spotdrill up)"; kubectl get nodes`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -57,15 +57,15 @@ func systemFlags(flags *pflag.FlagSet, opts *run.Options) {
 	}
 	clusterFlag(flags, opts)
 	flags.StringVar((*string)(&opts.ProxyMode), "proxy-mode", string(history.IPTables), "kube-proxy's `mode`: "+strings.Join(history.Words(history.ProxyModes()), ", "))
-	flags.StringVar(&opts.Source, "source", ".", "checkout to build images from where no registry answers")
-	flags.StringVar(&opts.Binary, "binary", self, "static spotdrill binary to run in the cluster")
+	flags.StringVar(&opts.Source, "source", ".", "`folder` of a checkout, to build images if no registry answers")
+	flags.StringVar(&opts.Binary, "binary", self, "static spotdrill `file` to run in the cluster")
 	flags.Lookup("binary").DefValue = "this program"
 }
 
-// checkSystem sees what would only fail minutes later.
+// checkSystem reports errors that would otherwise show only after minutes.
 func checkSystem(opts run.Options) error {
 	if modes := history.ProxyModes(); !slices.Contains(modes, opts.ProxyMode) {
-		return usage("--proxy-mode %q is not known; allowed: %s", opts.ProxyMode, strings.Join(history.Words(modes), ", "))
+		return usage("--proxy-mode is %q; allowed: %s", opts.ProxyMode, strings.Join(history.Words(modes), ", "))
 	}
 	return nil
 }
@@ -78,13 +78,13 @@ func newDownCommand() *cobra.Command {
 	opts := run.Options{Log: stderrLine}
 	cmd := &cobra.Command{
 		Use:   "down",
-		Short: "Remove the cluster, its containers and its network, and nothing else",
+		Short: "Remove the cluster, its containers and its network",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := run.Down(cmd.Context(), opts); err != nil {
 				return err
 			}
-			stderrLine("cluster %s, its containers and its network are gone", opts.Cluster)
+			stderrLine("removed cluster %s, its containers and its network", opts.Cluster)
 			return nil
 		},
 	}

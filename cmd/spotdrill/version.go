@@ -13,15 +13,15 @@ import (
 	"github.com/spotdrill/spotdrill/kind"
 )
 
-// version says which build this is, and what it drills with.
+// version identifies a build and the images that it uses.
 type version struct {
 	Version    string `json:"version"`            // of the module, or "(devel)"
-	Build      string `json:"build,omitempty"`    // digest of this program, by which reports call it
-	Revision   string `json:"revision,omitempty"` // of git, where the build knew one
+	Build      string `json:"build,omitempty"`    // digest of this program, as in reports
+	Revision   string `json:"revision,omitempty"` // of git, if the build knew it
 	Modified   bool   `json:"modified,omitempty"` // beyond that revision
 	Go         string `json:"go"`
 	Platform   string `json:"platform"`
-	NodeImage  string `json:"nodeImage"` // the one that is pulled, or built alike
+	NodeImage  string `json:"nodeImage"` // pulled, or built with the same content
 	LocalStack string `json:"localStack"`
 }
 
@@ -29,7 +29,7 @@ func newVersionCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Tell which build this is",
+		Short: "Print the version of this build",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v := thisVersion()
@@ -45,7 +45,7 @@ func newVersionCommand() *cobra.Command {
 				{"spotdrill", v.Version}, {"build", v.Build}, {"revision", revision}, {"go", v.Go + " " + v.Platform}, {"node image", v.NodeImage}, {"LocalStack", v.LocalStack},
 			} {
 				if row[1] == "" {
-					continue // not known of this build
+					continue // unknown for this build
 				}
 				fmt.Fprintf(table, "%s\t%s\n", row[0], row[1])
 			}
@@ -62,7 +62,7 @@ func thisVersion() version {
 		NodeImage: kind.PublicNodeImage(), LocalStack: kind.PublicLocalStackImage(),
 	}
 	if self, err := os.Executable(); err == nil {
-		v.Build, _ = cluster.BinaryDigest(self) // told where it can be read
+		v.Build, _ = cluster.BinaryDigest(self) // empty if it cannot be read
 	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newWorkloadCommand is what the pods run that drills evict: it waits to be
-// told to end, and ends as its flags say.
+// newWorkloadCommand runs in the pods that drills evict: it waits for SIGTERM and
+// ends as its flags say.
 func newWorkloadCommand() *cobra.Command {
 	var (
 		stopAfter time.Duration
@@ -24,16 +24,16 @@ func newWorkloadCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			<-cmd.Context().Done()
 			if deaf {
-				stopAfter = math.MaxInt64 // that is until SIGKILL
+				stopAfter = math.MaxInt64 // until SIGKILL
 			}
 			time.Sleep(stopAfter)
 			if code != 0 {
-				return exitError{code, fmt.Errorf("stopped with exit code %d, as it was told to", code)}
+				return exitError{code, fmt.Errorf("stopped with exit code %d, as --exit-code demands", code)}
 			}
 			return nil
 		},
 	}
-	cmd.Flags().DurationVar(&stopAfter, "stop-after", 0, "end so long after SIGTERM")
+	cmd.Flags().DurationVar(&stopAfter, "stop-after", 0, "time from SIGTERM to the end")
 	cmd.Flags().BoolVar(&deaf, "deaf", false, "ignore SIGTERM")
 	cmd.Flags().IntVar(&code, "exit-code", 0, "exit code after SIGTERM")
 	return cmd

@@ -21,19 +21,19 @@ func TestHowAWorkloadEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ctx, tell := context.WithCancel(t.Context())
+				ctx, terminate := context.WithCancel(t.Context())
 				cmd := newWorkloadCommand()
 				cmd.SetArgs(append([]string{}, c.args...))
 				ended := make(chan error, 1)
 				go func() { ended <- cmd.ExecuteContext(ctx) }()
 				time.Sleep(time.Minute)
 				if len(ended) > 0 {
-					t.Fatal("ended before it was told to")
+					t.Fatal("ended before SIGTERM")
 				}
-				told := time.Now()
-				tell()
+				sent := time.Now()
+				terminate()
 				err := <-ended
-				if took := time.Since(told); took != c.took {
+				if took := time.Since(sent); took != c.took {
 					t.Errorf("ended after %s, want %s", took, c.took)
 				}
 				var coded exitError

@@ -90,7 +90,7 @@ func (a *AWS) WaitReady(ctx context.Context) error {
 func (a *AWS) checkHealth(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.endpoint+healthPath, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.endpoint+healthPath, http.NoBody)
 	if err != nil {
 		return err
 	}

@@ -133,7 +133,7 @@ func TestNoticeRefused(t *testing.T) {
 
 func TestEveryTypeHasARule(t *testing.T) {
 	for _, typ := range history.NoticeTypes() {
-		source, detailType := typ.pattern()
+		source, detailType := pattern(typ)
 		rule := `EventPattern: {source: [` + source + `], detail-type: ["` + detailType + `"]}`
 		if strings.Count(stackTemplate, rule) != 1 {
 			t.Errorf("%s: want one rule %s in the stack", typ, rule)

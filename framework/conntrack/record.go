@@ -91,7 +91,7 @@ func readRecord(body io.Reader, clock *history.Clock) (all []history.Flow, last 
 			return all, last, shift, bound, fmt.Errorf("the recorder told of %d, but %d arrived", l.End.Flows, len(all))
 		case l.End != nil:
 			return all, *l.End, shift, bound, nil
-		case l.Flow == nil || l.Port < 1 || l.Port > 1<<16-1 || l.Backend == "":
+		case l.Flow == nil || l.Port < 1 || l.Port >= 1<<16 || l.Backend == "":
 			return all, last, shift, bound, errors.New("a line holds no flow")
 		}
 		all = append(all, *l.Flow)

@@ -14,15 +14,15 @@ func TestMemoryOf(t *testing.T) {
 	}
 }
 
-// A finding that stands in the way says how to get past it.
-func TestWhatIsMissingIsMended(t *testing.T) {
+// A prerequisite that is missing says how to provide it.
+func TestWhatIsMissingHasAFix(t *testing.T) {
 	t.Setenv("SPOTDRILL_CACHE", t.TempDir()) // Podman may need a configuration of ours
 	_, found := Examine(t.Context())
 	if len(found) < 3 {
 		t.Errorf("found only %+v", found)
 	}
 	for _, f := range found {
-		if f.What == "" || f.Detail == "" || f.State == Missing && f.Mend == "" && f.What != "container engine" {
+		if f.What == "" || f.Detail == "" || f.State == Missing && f.Fix == "" && f.What != "container engine" {
 			t.Errorf("%+v", f)
 		}
 	}

@@ -24,14 +24,14 @@ const DefaultReadyTimeout = 60 * time.Second
 // Names lists the handlers that come with the product.
 func Names() []string { return []string{"builtin", "karpenter", "nth", "none"} }
 
-// None is the handler that does nothing: what happens without one.
+// None is the handler that does nothing, to see what happens without one.
 func None() Description {
 	return Description{APIVersion: APIVersion, Kind: Kind, Name: "none", File: embedded("none")}
 }
 
-// Load reads the description of a handler that comes with the product, by its
-// name, or of one's own, by the path of its file. Its manifests are read as
-// well. Errors read "FILE:LINE: what is wrong".
+// Load reads the description of a handler and its manifests: by name for a handler
+// that comes with the product, else by the path of its file. Errors read
+// "FILE:LINE: what is wrong".
 func Load(nameOrPath string) (Description, error) {
 	if slices.Contains(Names(), nameOrPath) {
 		return read(descriptions, embedded(nameOrPath), embedded(nameOrPath))
@@ -45,9 +45,9 @@ func Load(nameOrPath string) (Description, error) {
 
 func embedded(name string) string { return path.Join("descriptions", name, "handler.yaml") }
 
-// read reads the description called name; shown is how errors call it.
+// read reads the description called name; shown is its path in errors.
 func read(files fs.FS, name, shown string) (Description, error) {
-	data, err := fs.ReadFile(files, name)
+	data, err := readFile(files, name, shown)
 	if err != nil {
 		return Description{}, fmt.Errorf("read the handler's description: %w", err)
 	}
@@ -71,22 +71,33 @@ func read(files fs.FS, name, shown string) (Description, error) {
 	return d, errors.Join(once, perWorker, ownNames(d.perWorker))
 }
 
-// ownNames wants objects for each worker to be called differently for each.
+// readFile reads a file of a folder. Its error names the file by the path that the
+// user gave, where fs.ReadFile knows only the path within the folder.
+func readFile(files fs.FS, name, shown string) ([]byte, error) {
+	data, err := fs.ReadFile(files, name)
+	var failed *fs.PathError
+	if errors.As(err, &failed) {
+		err = &fs.PathError{Op: failed.Op, Path: shown, Err: failed.Err}
+	}
+	return data, err
+}
+
+// ownNames requires that each worker's objects have names of their own.
 func ownNames(documents []document) error {
 	var errs []error
 	for _, doc := range documents {
 		obj, err := doc.decode(doc.text)
 		if err != nil {
-			continue // split has said so
+			continue // split has reported it
 		}
 		if !strings.Contains(obj.GetName(), "${NODE_NAME}") && !strings.Contains(obj.GetName(), "${INSTANCE_ID}") {
-			errs = append(errs, fmt.Errorf("%s:%d: metadata.name %q wants ${NODE_NAME} or ${INSTANCE_ID}: there is one for each worker", doc.file, doc.line, obj.GetName()))
+			errs = append(errs, fmt.Errorf("%s:%d: metadata.name %q needs ${NODE_NAME} or ${INSTANCE_ID}: there is one object for each worker", doc.file, doc.line, obj.GetName()))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// manifestFolder is where the files that a description names are.
+// manifestFolder is the folder of a description.
 type manifestFolder struct {
 	files      fs.FS
 	dir, shown string
@@ -97,7 +108,7 @@ func (m manifestFolder) read(d Description, field string, names, placeholders []
 	var out []document
 	var errs []error
 	for i, name := range names {
-		text, err := fs.ReadFile(m.files, path.Join(m.dir, name))
+		text, err := readFile(m.files, path.Join(m.dir, name), filepath.Join(m.shown, name))
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: read manifest: %w", d.At(fmt.Sprintf("%s[%d]", field, i)), err))
 			continue

@@ -2,6 +2,7 @@ package handler
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -44,15 +45,15 @@ var invalid = map[string][]string{
 	},
 	"invalid-workers-field":            {`:11: unknown field "label" in workers; allowed: capacity, condition, manifests, tags`},
 	"invalid-workers-of-nothing":       {`:4: workers: a handler that installs nothing needs nothing of a worker`},
-	"invalid-workers-manifest-missing": {`:10: workers.manifests[0]: read manifest: open missing.yaml: no such file or directory`},
-	"invalid-workers-one-name":         {`testdata/manifests/one-name.yaml:1: metadata.name "mine" wants ${NODE_NAME} or ${INSTANCE_ID}: there is one for each worker`},
+	"invalid-workers-manifest-missing": {`:10: workers.manifests[0]: read manifest: open testdata/missing.yaml: no such file or directory`},
+	"invalid-workers-one-name":         {`testdata/manifests/one-name.yaml:1: metadata.name "mine" needs ${NODE_NAME} or ${INSTANCE_ID}: there is one object for each worker`},
 	"invalid-workers-placeholder":      {`testdata/manifests/one-worker.yaml:3: unknown placeholder ${NODE_NAME}; allowed: ` + known},
 	"invalid-no-version":               {`:1: version: must not be empty: a report must say what was tested`},
 	"invalid-no-marks":                 {`:1: marks: wants unschedulable, taint or both: how else would a node that is being drained be told?`},
 	"invalid-no-deployment":            {`:7: ready.deployment: "" is not NAMESPACE/NAME; without it nobody knows when the handler works`},
 	"invalid-timeout":                  {`:7: "30" is not a duration; write a number with its unit, such as 500ms, 5s or 2m`},
 	"invalid-manifest-outside":         {`:6: manifests[0]: "../valid-manifests.yaml" is not a path beside or below the description`},
-	"invalid-manifest-missing":         {`:6: manifests[0]: read manifest: open missing.yaml: no such file or directory`},
+	"invalid-manifest-missing":         {`:6: manifests[0]: read manifest: open testdata/missing.yaml: no such file or directory`},
 	"invalid-placeholder": {
 		"testdata/manifests/placeholder.yaml:5: unknown placeholder ${QUEUE}; allowed: " + known,
 		"testdata/manifests/placeholder.yaml:6: unknown placeholder ${}; allowed: " + known,
@@ -95,8 +96,27 @@ func TestLoadOfAnUnknownNameSaysWhatIsPossible(t *testing.T) {
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
-	if _, err := Load("testdata/there-is-none.yaml"); err == nil || !strings.Contains(err.Error(), "there-is-none.yaml") {
-		t.Errorf("a missing file: %v", err)
+}
+
+func TestLoadNamesAMissingFileAsTheUserDid(t *testing.T) {
+	folder := t.TempDir()
+	described := filepath.Join(folder, "handler.yaml")
+	text, err := os.ReadFile("testdata/valid.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(described, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{
+		"testdata/there-is-none.yaml":         "open testdata/there-is-none.yaml: no such file",
+		"/there-is-none.yaml":                 "open /there-is-none.yaml: no such file",
+		filepath.Join(folder, "another.yaml"): "open " + folder + "/another.yaml: no such file",
+		described:                             "open " + folder + "/valid-manifests.yaml: no such file", // which lacks its manifests
+	} {
+		if _, err := Load(file); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
 	}
 }
 

@@ -18,12 +18,12 @@ const echoRate = 100
 // startEcho answers DNS queries in this process, as any server would: it sleeps
 // until one comes. What it loses or delays, this process or its machine does. It
 // answers until stop is called.
-func startEcho(ctx context.Context) (at Stream, stop func(), err error) {
+func startEcho(ctx context.Context) (at QueryStream, stop func(), err error) {
 	conn, err := new(net.ListenConfig).ListenPacket(ctx, "udp", "127.0.0.1:0")
 	if err != nil {
-		return Stream{}, nil, fmt.Errorf("open the echo responder's socket: %w", err)
+		return QueryStream{}, nil, fmt.Errorf("open the echo responder's socket: %w", err)
 	}
-	at = Stream{
+	at = QueryStream{
 		Target: history.Echo, Server: conn.LocalAddr().(*net.UDPAddr).AddrPort(), Mode: history.Fixed,
 		Rate: echoRate, Ports: 1, Questions: []Question{{"echo.", dns.TypeA}},
 	}
@@ -32,7 +32,7 @@ func startEcho(ctx context.Context) (at Stream, stop func(), err error) {
 	reply.Answer = []dns.RR{&dns.A{Hdr: dns.RR_Header{Name: query.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET}, A: net.IPv4(127, 0, 0, 1)}}
 	answer, err := reply.Pack()
 	if err != nil {
-		return Stream{}, nil, fmt.Errorf("pack the echo responder's answer: %w", err)
+		return QueryStream{}, nil, fmt.Errorf("pack the echo responder's answer: %w", err)
 	}
 	done := make(chan struct{})
 	go func() {

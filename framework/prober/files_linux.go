@@ -18,7 +18,7 @@ func openFiles(p Plan) uint64 {
 
 // sockets is how many a stream may have open at once: where no answer comes, every
 // query from a fresh port keeps one until its timeout.
-func (s Stream) sockets(timeout time.Duration) uint64 {
+func (s QueryStream) sockets(timeout time.Duration) uint64 {
 	if s.Ports > 0 {
 		return uint64(s.Ports)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 func TestTooFewOpenFilesAreToldBeforehand(t *testing.T) {
-	plan := Plan{Streams: []Stream{freshStream(closedPort(t), MaxRate)}, Timeout: MaxTimeout, For: time.Second}
+	plan := Plan{Streams: []QueryStream{freshStream(closedPort(t), MaxRate)}, Timeout: MaxTimeout, For: time.Second}
 	for range 1000 { // more than any kernel allows (fs.nr_open)
 		plan.Streams = append(plan.Streams, plan.Streams[0])
 	}
@@ -45,7 +45,7 @@ func fileTable(t *testing.T) int {
 func TestTheFileTableHasRoomForAnOutageFromTheStart(t *testing.T) {
 	s := freshStream(closedPort(t), 1000)
 	s.Rate = 2 * fileTable(t)
-	plan := Plan{Streams: []Stream{s}, Timeout: time.Second, For: time.Millisecond}
+	plan := Plan{Streams: []QueryStream{s}, Timeout: time.Second, For: time.Millisecond}
 	if need := int(openFiles(plan)); fileTable(t) >= need {
 		t.Fatalf("it has room for %d already", need)
 	}

@@ -19,7 +19,7 @@ type fixedPorts struct {
 	turn  int // queries in a row from one port
 }
 
-func newFixedPorts(l *loop, s Stream, asked []*question, timeout time.Duration, a *account) (*fixedPorts, error) {
+func newFixedPorts(l *loop, s QueryStream, asked []*question, timeout time.Duration, a *account) (*fixedPorts, error) {
 	f := &fixedPorts{loop: l, turn: min(max(1, s.Rate/int(time.Second/tick)), batchSize)}
 	for range s.Ports {
 		p, err := openPort(l, s, asked, timeout, a)
@@ -72,7 +72,7 @@ type port struct {
 	loop    *loop
 	fd      int
 	number  int
-	stream  Stream
+	stream  QueryStream
 	asked   []*question
 	timeout time.Duration
 	account *account
@@ -96,7 +96,7 @@ type flight struct {
 	mismatched     bool // an answer with its id, but to another question, came
 }
 
-func openPort(l *loop, s Stream, asked []*question, timeout time.Duration, a *account) (*port, error) {
+func openPort(l *loop, s QueryStream, asked []*question, timeout time.Duration, a *account) (*port, error) {
 	fd, err := dial(s.Server, 0)
 	if err != nil {
 		return nil, err

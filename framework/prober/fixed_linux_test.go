@@ -46,7 +46,7 @@ func TestAnswersThatTheKernelDroppedAreCounted(t *testing.T) {
 	}
 	defer l.close()
 	s := fixedStream(server.LocalAddr().(*net.UDPAddr).AddrPort(), 1, 1)
-	ledger := newLedger([]Stream{s}, func(history.Query) {})
+	ledger := newLedger([]QueryStream{s}, func(history.Query) {})
 	q, err := newQuestion(s.Questions[0], 0)
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func TestLateAnswersOnFixedPortsAreNoMismatch(t *testing.T) {
 		return answer(q)
 	})
 	summary, _ := run(t, t.Context(), Plan{
-		Streams: []Stream{fixedStream(server.addr, 200, 2)},
+		Streams: []QueryStream{fixedStream(server.addr, 200, 2)},
 		Timeout: 300 * time.Millisecond, For: 1500 * time.Millisecond,
 	})
 	late := summary.Outcomes[history.Timeout]
@@ -101,7 +101,7 @@ func TestAServerThatGoesAndComesBackIsOneWindow(t *testing.T) {
 		_ = conn.Close()
 		time.AfterFunc(300*time.Millisecond, func() { listenAt(t, at) })
 	})
-	summary, queries := run(t, t.Context(), Plan{Streams: []Stream{fixedStream(at.AddrPort(), 1000, 2)}, For: time.Second})
+	summary, queries := run(t, t.Context(), Plan{Streams: []QueryStream{fixedStream(at.AddrPort(), 1000, 2)}, For: time.Second})
 	if icmp := summary.Outcomes[history.ICMP]; icmp < 10 || icmp > 500 {
 		t.Errorf("got %v, want about 300 icmp", summary.Outcomes)
 	}
@@ -141,7 +141,7 @@ func TestALateICMPErrorOnAFixedPortBlamesNoNewerQuery(t *testing.T) {
 			}
 			defer l.close()
 			s := fixedStream(server, 1, 1)
-			ledger := newLedger([]Stream{s}, func(history.Query) {})
+			ledger := newLedger([]QueryStream{s}, func(history.Query) {})
 			q, err := newQuestion(Question{"a.example.", dns.TypeA}, 0)
 			if err != nil {
 				t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 // then (kubernetes#129617); that is what the fixed ports are there to show.
 type freshPorts struct {
 	loop    *loop
-	stream  Stream
+	stream  QueryStream
 	asked   []*question
 	timeout time.Duration
 	account *account
@@ -66,7 +66,7 @@ func (t *turns) next(now time.Duration) (port int) {
 	return port
 }
 
-func newFreshPorts(l *loop, s Stream, asked []*question, timeout time.Duration, a *account) *freshPorts {
+func newFreshPorts(l *loop, s QueryStream, asked []*question, timeout time.Duration, a *account) *freshPorts {
 	return &freshPorts{
 		loop: l, stream: s, asked: asked, timeout: timeout, account: a,
 		turns: newTurns(), byFile: make([]uint32, len(l.owners)), flights: make([]single, 1<<bits.Len64(s.sockets(timeout))),

@@ -20,7 +20,7 @@ func newFresh(t *testing.T, server netip.AddrPort) (*freshPorts, *ledger) {
 	}
 	t.Cleanup(l.close)
 	s := freshStream(server, 1000)
-	ledger := newLedger([]Stream{s}, func(history.Query) {})
+	ledger := newLedger([]QueryStream{s}, func(history.Query) {})
 	asked, err := newQuestions(s)
 	if err != nil {
 		t.Fatal(err)

@@ -50,7 +50,7 @@ type account struct {
 	reason  error // why the first unsent query was not sent
 }
 
-func newLedger(streams []Stream, sink func(history.Query)) *ledger {
+func newLedger(streams []QueryStream, sink func(history.Query)) *ledger {
 	l := &ledger{sink: sink, room: maxUnwritten, wake: make(chan struct{}, 1)}
 	for _, s := range streams {
 		l.accounts = append(l.accounts, &account{ledger: l, tally: newTally(s)})
@@ -185,7 +185,7 @@ func (l *ledger) written(b batch) bool {
 
 // summary may be called once write has returned.
 func (l *ledger) summary() Summary {
-	all := newTally(Stream{})
+	all := newTally(QueryStream{})
 	var s Summary
 	for _, a := range l.accounts {
 		one := newTally(a.tally.stream)
@@ -195,7 +195,7 @@ func (l *ledger) summary() Summary {
 			continue
 		}
 		all.merge(a)
-		s.Streams = append(s.Streams, StreamSummary{Target: one.stream.Target, Mode: one.stream.Mode, Figures: one.figures()})
+		s.Streams = append(s.Streams, QueryStreamSummary{Target: one.stream.Target, Mode: one.stream.Mode, Figures: one.figures()})
 	}
 	s.Figures = all.figures()
 	return s

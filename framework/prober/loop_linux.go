@@ -88,7 +88,7 @@ type course struct {
 	room int           // queries that may still leave in that tick
 }
 
-func newCourse(s Stream, total time.Duration, sender sender, a *account) *course {
+func newCourse(s QueryStream, total time.Duration, sender sender, a *account) *course {
 	c := &course{schedule: schedule{s.Rate}, sender: sender, account: a, tick: -tick}
 	c.count = c.due(total - 1)
 	return c

@@ -39,7 +39,7 @@ func TestAnAnswerCameWhenTheKernelTookItIn(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer l.close()
-				account := newLedger([]Stream{s}, func(history.Query) {}).accounts[0]
+				account := newLedger([]QueryStream{s}, func(history.Query) {}).accounts[0]
 				sender, err := newSender(l, s, timeout, account)
 				if err != nil {
 					t.Fatal(err)
@@ -69,7 +69,7 @@ func TestARecordThatIsNotWrittenFastEnoughEndsTheRun(t *testing.T) {
 	defer l.close()
 	s := fixedStream(startServer(t, answer).addr, 1000, 1)
 	released, taken := make(chan struct{}), 0
-	ledger := newLedger([]Stream{s}, func(history.Query) { <-released; taken++ })
+	ledger := newLedger([]QueryStream{s}, func(history.Query) { <-released; taken++ })
 	ledger.room = 200
 	sender, err := newSender(l, s, time.Second, ledger.accounts[0])
 	if err != nil {

@@ -35,7 +35,7 @@ const (
 
 // Plan is what to ask, and for how long.
 type Plan struct {
-	Streams []Stream `json:"streams"`
+	Streams []QueryStream `json:"streams"`
 	// Timeout is how long an answer is waited for, counted from the moment the
 	// query left: MinTimeout to MaxTimeout, 0 for DefaultTimeout.
 	Timeout time.Duration `json:"timeout,omitempty"` // nanoseconds
@@ -43,9 +43,9 @@ type Plan struct {
 	For time.Duration `json:"for"` // nanoseconds
 }
 
-// Stream is what is asked of one server at one rate. A plan has at most
+// QueryStream is what is asked of one server at one rate. A plan has at most
 // one stream of a target and mode, because records are told apart by these.
-type Stream struct {
+type QueryStream struct {
 	Target string         `json:"target"` // history.Service, history.Control, or any other name
 	Server netip.AddrPort `json:"server"`
 	Mode   history.Mode   `json:"mode"`
@@ -102,7 +102,7 @@ func (p Plan) timeout() time.Duration {
 	return p.Timeout
 }
 
-func (s Stream) validate(timeout time.Duration) error {
+func (s QueryStream) validate(timeout time.Duration) error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if s.Target == history.Echo {

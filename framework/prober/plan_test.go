@@ -13,11 +13,11 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-func freshStream(server netip.AddrPort, rate int) Stream {
-	return Stream{Target: history.Service, Server: server, Mode: history.Fresh, Rate: rate, Questions: []Question{{"a.example.", dns.TypeA}}}
+func freshStream(server netip.AddrPort, rate int) QueryStream {
+	return QueryStream{Target: history.Service, Server: server, Mode: history.Fresh, Rate: rate, Questions: []Question{{"a.example.", dns.TypeA}}}
 }
 
-func fixedStream(server netip.AddrPort, rate, ports int) Stream {
+func fixedStream(server netip.AddrPort, rate, ports int) QueryStream {
 	s := freshStream(server, rate)
 	s.Mode, s.Ports = history.Fixed, ports
 	return s
@@ -65,7 +65,7 @@ func TestPlanValidate(t *testing.T) {
 		{"no type", func(p *Plan) { p.Streams[0].Questions[0].Type = 0 }, "type is 0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := Plan{Streams: []Stream{freshStream(server, 1000)}, For: time.Minute}
+			p := Plan{Streams: []QueryStream{freshStream(server, 1000)}, For: time.Minute}
 			c.change(&p)
 			err := p.Validate()
 			if c.want == "" && err != nil {
@@ -79,7 +79,7 @@ func TestPlanValidate(t *testing.T) {
 }
 
 func TestPlanTellsEverythingThatIsWrong(t *testing.T) {
-	err := Plan{Streams: []Stream{{}}}.Validate()
+	err := Plan{Streams: []QueryStream{{}}}.Validate()
 	for _, want := range []string{"for is", "target is", "server is", "rate is", "mode is", "0 questions"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in: %v", want, err)
@@ -89,7 +89,7 @@ func TestPlanTellsEverythingThatIsWrong(t *testing.T) {
 
 func TestPlanSurvivesJSON(t *testing.T) {
 	server := netip.MustParseAddrPort("[fd00::a]:5353")
-	p := Plan{Streams: []Stream{freshStream(server, 1000), fixedStream(server, 500, 8)}, Timeout: time.Second, For: time.Minute}
+	p := Plan{Streams: []QueryStream{freshStream(server, 1000), fixedStream(server, 500, 8)}, Timeout: time.Second, For: time.Minute}
 	b, err := json.Marshal(p)
 	if err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ type question struct {
 }
 
 // newQuestions packs what a stream asks.
-func newQuestions(s Stream) ([]*question, error) {
+func newQuestions(s QueryStream) ([]*question, error) {
 	var all []*question
 	for _, asked := range s.Questions {
 		q, err := newQuestion(asked, s.BufferSize)

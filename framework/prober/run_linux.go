@@ -3,6 +3,7 @@ package prober
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -39,7 +40,7 @@ func Run(ctx context.Context, plan Plan, clock *history.Clock, sink func(history
 		return Summary{}, err
 	}
 	defer stopEcho()
-	streams := append(plan.Streams[:len(plan.Streams):len(plan.Streams)], echo)
+	streams := slices.Concat(plan.Streams, []QueryStream{echo})
 	ledger := newLedger(streams, sink)
 	var courses []*course
 	defer func() {
@@ -69,7 +70,7 @@ func Run(ctx context.Context, plan Plan, clock *history.Clock, sink func(history
 	return ledger.summary(), nil
 }
 
-func newSender(l *loop, s Stream, timeout time.Duration, a *account) (sender, error) {
+func newSender(l *loop, s QueryStream, timeout time.Duration, a *account) (sender, error) {
 	asked, err := newQuestions(s)
 	if err != nil {
 		return nil, err

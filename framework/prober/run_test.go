@@ -67,10 +67,10 @@ func TestEveryOutcomeIsTold(t *testing.T) {
 }
 
 // everyMode asks a server in each.
-func everyMode(server netip.AddrPort, rate int) []Stream {
+func everyMode(server netip.AddrPort, rate int) []QueryStream {
 	connect, kept := freshStream(server, rate), fixedStream(server, rate, 2)
 	connect.Mode, kept.Mode = history.Connect, history.Kept
-	return []Stream{freshStream(server, rate), fixedStream(server, rate, 2), connect, kept}
+	return []QueryStream{freshStream(server, rate), fixedStream(server, rate, 2), connect, kept}
 }
 
 func TestQuestionsTakeTurns(t *testing.T) {
@@ -120,7 +120,7 @@ func TestIPv6IsAskedLikeIPv4(t *testing.T) {
 	at := conn.LocalAddr().(*net.UDPAddr).AddrPort()
 	closed := netip.AddrPortFrom(at.Addr(), 1)
 	for want, server := range map[history.Outcome]netip.AddrPort{history.Answered: at, history.ICMP: closed} {
-		summary, _ := run(t, t.Context(), Plan{Streams: []Stream{freshStream(server, 50), fixedStream(server, 50, 2)}, For: 200 * time.Millisecond})
+		summary, _ := run(t, t.Context(), Plan{Streams: []QueryStream{freshStream(server, 50), fixedStream(server, 50, 2)}, For: 200 * time.Millisecond})
 		wantOnly(t, summary.Figures, want)
 	}
 	_ = conn.Close()
@@ -156,7 +156,7 @@ func TestAKeptConnectionThatBreaksIsMadeAgain(t *testing.T) {
 	}()
 	s := fixedStream(listener.Addr().(*net.TCPAddr).AddrPort(), 100, 1)
 	s.Mode = history.Kept
-	summary, _ := run(t, t.Context(), Plan{Streams: []Stream{s}, For: time.Second})
+	summary, _ := run(t, t.Context(), Plan{Streams: []QueryStream{s}, For: time.Second})
 	// Until its end has come, a connection is asked in vain.
 	if summary.Outcomes[history.Answered] < 40 || accepted.Load() < 4 || summary.Outcomes[history.Timeout] > 0 {
 		t.Errorf("%d connections, %v", accepted.Load(), summary.Outcomes)
@@ -168,7 +168,7 @@ func TestLoadIsOpenLoop(t *testing.T) {
 	server := startServer(t, silence)
 	began := time.Now()
 	summary, queries := run(t, t.Context(), Plan{
-		Streams: []Stream{freshStream(server.addr, 200), fixedStream(server.addr, 100, 8)},
+		Streams: []QueryStream{freshStream(server.addr, 200), fixedStream(server.addr, 100, 8)},
 		Timeout: 500 * time.Millisecond, For: time.Second,
 	})
 	if took := time.Since(began); took > 5*time.Second {
@@ -208,7 +208,7 @@ func TestWindowsHaveTheEdgesOfTheOutage(t *testing.T) {
 		return answer(q)
 	})
 	summary, queries := runOn(t, t.Context(), Plan{
-		Streams: []Stream{freshStream(server.addr, 1000), fixedStream(server.addr, 500, 8)},
+		Streams: []QueryStream{freshStream(server.addr, 1000), fixedStream(server.addr, 500, 8)},
 		For:     1500 * time.Millisecond,
 	}, clock)
 	if lost := summary.Lost(); lost != int(dropped.Load()) || lost != summary.Outcomes[history.Timeout] {
@@ -235,7 +235,7 @@ func TestNothingIsInventedInQuiet(t *testing.T) {
 	control := freshStream(server.addr, 200)
 	control.Target = history.Control
 	summary, queries := run(t, t.Context(), Plan{
-		Streams: []Stream{freshStream(server.addr, 1000), fixedStream(server.addr, 500, 8), control},
+		Streams: []QueryStream{freshStream(server.addr, 1000), fixedStream(server.addr, 500, 8), control},
 		For:     2 * time.Second,
 	})
 	if summary.Asked != 3400 {
@@ -257,11 +257,11 @@ func TestNothingIsInventedInQuiet(t *testing.T) {
 func TestSourcePorts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		stream func(s *dnsServer) Stream
+		stream func(s *dnsServer) QueryStream
 		check  func(t *testing.T, ports map[int]int, sent int)
 	}{
 		{
-			func(s *dnsServer) Stream { return freshStream(s.addr, 500) },
+			func(s *dnsServer) QueryStream { return freshStream(s.addr, 500) },
 			func(t *testing.T, ports map[int]int, sent int) {
 				if len(ports) < sent*9/10 { // the kernel may choose a closed socket's port again
 					t.Errorf("fresh: %d ports for %d queries", len(ports), sent)
@@ -269,7 +269,7 @@ func TestSourcePorts(t *testing.T) {
 			},
 		},
 		{
-			func(s *dnsServer) Stream { return fixedStream(s.addr, 400, 8) },
+			func(s *dnsServer) QueryStream { return fixedStream(s.addr, 400, 8) },
 			func(t *testing.T, ports map[int]int, sent int) {
 				if len(ports) != 8 {
 					t.Errorf("fixed: %d ports, want 8", len(ports))
@@ -284,7 +284,7 @@ func TestSourcePorts(t *testing.T) {
 	} {
 		server := startServer(t, answer)
 		s := c.stream(server)
-		summary, queries := run(t, t.Context(), Plan{Streams: []Stream{s}, For: 500 * time.Millisecond})
+		summary, queries := run(t, t.Context(), Plan{Streams: []QueryStream{s}, For: 500 * time.Millisecond})
 		c.check(t, server.ports(), summary.Asked-summary.Unsent)
 		for _, q := range queries {
 			if q.Outcome != history.Unsent && server.ports()[q.Port] == 0 {
@@ -320,7 +320,7 @@ func TestAnAnswerThatDoesNotFitIsNoEnd(t *testing.T) {
 	}()
 	server := client.LocalAddr().(*net.UDPAddr).AddrPort()
 	summary, _ := run(t, t.Context(), Plan{
-		Streams: []Stream{freshStream(server, 100), fixedStream(server, 100, 2)},
+		Streams: []QueryStream{freshStream(server, 100), fixedStream(server, 100, 2)},
 		For:     300 * time.Millisecond,
 	})
 	wantOnly(t, summary.Figures, history.Answered)
@@ -334,7 +334,7 @@ func TestStopEndsTheSendingAndWaitsForAnswers(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
 	defer cancel()
-	summary, _ := run(t, ctx, Plan{Streams: []Stream{freshStream(server.addr, 200), fixedStream(server.addr, 200, 2)}, For: time.Minute})
+	summary, _ := run(t, ctx, Plan{Streams: []QueryStream{freshStream(server.addr, 200), fixedStream(server.addr, 200, 2)}, For: time.Minute})
 	wantOnly(t, summary.Figures, history.Answered)
 	for _, s := range summary.Streams {
 		if s.Asked < 60 || s.Asked > 1000 {
@@ -349,7 +349,7 @@ func TestASlowSinkDelaysNothing(t *testing.T) {
 	clock := history.NewClock()
 	var released time.Duration
 	settled := 0 // while the sink was blocked
-	plan := Plan{Streams: []Stream{fixedStream(server.addr, 200, 1)}, For: 500 * time.Millisecond}
+	plan := Plan{Streams: []QueryStream{fixedStream(server.addr, 200, 1)}, For: 500 * time.Millisecond}
 	summary, err := Run(t.Context(), plan, clock, func(q history.Query) {
 		if released == 0 {
 			time.Sleep(800 * time.Millisecond)
@@ -367,7 +367,7 @@ func TestASlowSinkDelaysNothing(t *testing.T) {
 }
 
 func TestWhyQueriesWereNotSentIsTold(t *testing.T) {
-	ledger := newLedger([]Stream{{}}, func(history.Query) {})
+	ledger := newLedger([]QueryStream{{}}, func(history.Query) {})
 	a := ledger.accounts[0]
 	a.failed(history.Query{Intended: 1}, 2, unix.EMFILE)
 	a.failed(history.Query{Intended: 1}, 2, errLate)

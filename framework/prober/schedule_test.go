@@ -85,8 +85,8 @@ func (tr *trace) close()               {}
 // play runs one stream's schedule in fake time.
 func play(rate int, total time.Duration, inSend func(i int)) (*trace, []history.Query) {
 	l := &loop{clock: history.NewClock()}
-	s := Stream{Rate: rate}
-	ledger := newLedger([]Stream{s}, nil)
+	s := QueryStream{Rate: rate}
+	ledger := newLedger([]QueryStream{s}, nil)
 	tr := &trace{loop: l, inSend: inSend}
 	tr.course = newCourse(s, total, tr, ledger.accounts[0])
 	for tr.course.next < tr.course.count {

@@ -93,7 +93,7 @@ func (s *service) probe(w http.ResponseWriter, r *http.Request) {
 	clock := history.NewClock()
 	control := http.NewResponseController(w)
 	defer func() { _ = control.SetWriteDeadline(time.Time{}) }() // the connection may be used again
-	out := NewStreamWriter(flushed{w, control}, clock, plan)
+	out := NewRecordWriter(flushed{w, control}, clock, plan)
 	ended := make(chan struct{})
 	var flusher sync.WaitGroup
 	flusher.Go(func() {

@@ -59,7 +59,7 @@ func TestServiceStreamsAProbeIntoAHistory(t *testing.T) {
 	control := freshStream(silent.addr, 50)
 	control.Target = history.Control
 	plan := Plan{
-		Streams: []Stream{freshStream(server.addr, 500), fixedStream(server.addr, 250, 4), control},
+		Streams: []QueryStream{freshStream(server.addr, 500), fixedStream(server.addr, 250, 4), control},
 		Timeout: time.Second, For: time.Second,
 	}
 	began := clock.Now()
@@ -84,7 +84,7 @@ func TestServiceStreamsAtOnce(t *testing.T) {
 	t.Parallel()
 	url := startService(t)
 	server := startServer(t, answer)
-	response := post(t, t.Context(), url+"/probe", Plan{Streams: []Stream{freshStream(server.addr, 10)}, For: 20 * time.Second})
+	response := post(t, t.Context(), url+"/probe", Plan{Streams: []QueryStream{freshStream(server.addr, 10)}, For: 20 * time.Second})
 	began := time.Now()
 	record, err := history.NewQueryReader(response.Body)
 	for i := 0; i < 4 && err == nil; i++ {
@@ -113,7 +113,7 @@ func TestServiceRunsOneProbeAtATimeAndEndsItWithItsClient(t *testing.T) {
 	t.Parallel()
 	url := startService(t)
 	server := startServer(t, answer)
-	plan := Plan{Streams: []Stream{freshStream(server.addr, 100)}, Timeout: 100 * time.Millisecond, For: time.Minute}
+	plan := Plan{Streams: []QueryStream{freshStream(server.addr, 100)}, Timeout: 100 * time.Millisecond, For: time.Minute}
 	client, gone := context.WithCancel(t.Context())
 	defer gone()
 	if got := post(t, client, url+"/probe", plan).StatusCode; got != http.StatusOK {
@@ -174,7 +174,7 @@ func TestServeEndsARunningProbeWithItsSummary(t *testing.T) {
 	go func() { ended <- Serve(ctx, listener) }()
 	server := startServer(t, answer)
 	response := post(t, t.Context(), "http://"+listener.Addr().String()+"/probe",
-		Plan{Streams: []Stream{freshStream(server.addr, 100)}, For: time.Minute})
+		Plan{Streams: []QueryStream{freshStream(server.addr, 100)}, For: time.Minute})
 	time.AfterFunc(200*time.Millisecond, terminate)
 	summary, _, err := collect(t, t.Context(), response.Body, history.NewClock())
 	if err != nil || summary.Asked == 0 {

@@ -13,14 +13,14 @@ import (
 // Summary is what Run did: the figures of all streams together, and of each.
 type Summary struct {
 	Figures
-	Streams []StreamSummary `json:"streams"` // in the order of the plan
+	Streams []QueryStreamSummary `json:"streams"` // in the order of the plan
 	// Echo is what the responder in the prober's own process answered; it is not
 	// among the figures of all streams.
 	Echo Figures `json:"echo"`
 }
 
-// StreamSummary holds the figures of one stream.
-type StreamSummary struct {
+// QueryStreamSummary holds the figures of one stream.
+type QueryStreamSummary struct {
 	Target string       `json:"target"`
 	Mode   history.Mode `json:"mode"`
 	Figures
@@ -108,7 +108,7 @@ func (t *times) latency() Latency {
 
 // tally counts queries. It is not safe for concurrent use.
 type tally struct {
-	stream                  Stream
+	stream                  QueryStream
 	asked, unsent           int
 	outcomes                map[history.Outcome]int
 	latency, response, late times
@@ -119,7 +119,7 @@ type tally struct {
 	trouble                 error
 }
 
-func newTally(s Stream) *tally {
+func newTally(s QueryStream) *tally {
 	return &tally{stream: s, outcomes: map[history.Outcome]int{}, latency: newTimes(), response: newTimes(), late: newTimes()}
 }
 

@@ -22,7 +22,7 @@ import (
 // measured at rates at which that costs little.
 type connections struct {
 	loop    *loop
-	stream  Stream
+	stream  QueryStream
 	asked   []*question
 	timeout time.Duration
 	account *account
@@ -42,7 +42,7 @@ type request struct {
 	port           int
 }
 
-func newConnections(l *loop, s Stream, asked []*question, timeout time.Duration, a *account) *connections {
+func newConnections(l *loop, s QueryStream, asked []*question, timeout time.Duration, a *account) *connections {
 	c := &connections{loop: l, stream: s, asked: asked, timeout: timeout, account: a, turns: newTurns(), dialed: map[*connection]struct{}{}}
 	for range s.Ports {
 		c.kept = append(c.kept, new(slot))

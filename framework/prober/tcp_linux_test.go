@@ -36,7 +36,7 @@ func TestAConnectionThatIsNotMadeIsLostOrUnsent(t *testing.T) {
 	} {
 		s := freshStream(closedPort(t), 1)
 		s.Mode = history.Connect
-		ledger := newLedger([]Stream{s}, func(history.Query) {})
+		ledger := newLedger([]QueryStream{s}, func(history.Query) {})
 		connections := newConnections(&loop{clock: history.NewClock()}, s, nil, time.Second, ledger.accounts[0])
 		connections.open = 1
 		connections.failed(request{}, c.err)
@@ -56,7 +56,7 @@ func TestAnAnsweredConnectionHoldsNoPort(t *testing.T) {
 	server := startServer(t, answer).addr
 	s := freshStream(server, 200)
 	s.Mode = history.Connect
-	summary, queries := run(t, t.Context(), Plan{Streams: []Stream{s}, For: 500 * time.Millisecond})
+	summary, queries := run(t, t.Context(), Plan{Streams: []QueryStream{s}, For: 500 * time.Millisecond})
 	wantOnly(t, summary.Figures, history.Answered)
 	ports := map[int]bool{}
 	for _, q := range queries {

@@ -37,7 +37,7 @@ type Watch struct {
 
 // NewWatch follows one stream of the plan, which waits for answers as long as the
 // plan says.
-func NewWatch(plan Plan, s Stream) *Watch {
+func NewWatch(plan Plan, s QueryStream) *Watch {
 	return &Watch{
 		target: s.Target, mode: s.Mode, horizon: plan.timeout() + settleAfter,
 		finder:  history.Finder{Quiet: history.Quiet},

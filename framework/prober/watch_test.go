@@ -14,7 +14,7 @@ import (
 func TestWatchAgreesWithTheWholeStream(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 10 {
-		s := Stream{Target: history.Service, Mode: history.Fresh, Rate: 100}
+		s := QueryStream{Target: history.Service, Mode: history.Fresh, Rate: 100}
 		watch := NewWatch(Plan{Timeout: time.Second}, s)
 		var all, held []history.Query
 		most, losing := 0, false
@@ -56,7 +56,7 @@ func TestWatchAgreesWithTheWholeStream(t *testing.T) {
 }
 
 func TestWhatIsLostInDoubtIsNoWindow(t *testing.T) {
-	s := Stream{Target: history.Service, Mode: history.Fresh, Rate: 1000}
+	s := QueryStream{Target: history.Service, Mode: history.Fresh, Rate: 1000}
 	at := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 	watch := NewWatch(Plan{}, s)
 	for i := range 1000 {

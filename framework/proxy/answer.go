@@ -41,8 +41,8 @@ func (c *call) isBatch() bool { return strings.HasSuffix(c.action, "Batch") }
 
 func parseJSONAnswer(body []byte) (answer, error) {
 	var out struct {
-		Messages []struct{ MessageId, ReceiptHandle, Body string } //nolint:revive // names of the API
-		Failed   []struct{ Id string }                             //nolint:revive // names of the API
+		Messages []struct{ MessageId, ReceiptHandle, Body string }
+		Failed   []struct{ Id string }
 	}
 	if err := json.Unmarshal(body, &out); err != nil {
 		return answer{}, fmt.Errorf("read JSON answer: %w", err)

@@ -149,7 +149,8 @@ func (fs *faults) take(action string, types ...history.FaultType) *activeFault {
 func (fs *faults) done(a *activeFault) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	if a.open--; a.Count > 0 && a.left <= 0 && a.open == 0 {
+	a.open--
+	if a.Count > 0 && a.left <= 0 && a.open == 0 {
 		fs.end(a, "count")
 	}
 }

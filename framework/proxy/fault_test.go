@@ -27,10 +27,10 @@ func TestARefusalIsWhatTheSDKKnowsFromSQS(t *testing.T) {
 		status    int
 		throttles bool
 	}{
-		"throttled":            {Fault{Type: Throttle}, "ThrottlingException", 400, true},
-		"throttled by SQS":     {Fault{Type: Throttle, Code: "RequestThrottled"}, "RequestThrottled", 403, true},
-		"an internal error":    {Fault{Type: ServerError, Status: 500}, "InternalFailure", 500, false},
-		"no service available": {Fault{Type: ServerError, Status: 503}, "ServiceUnavailable", 503, false},
+		"throttled":            {Fault{Type: history.Throttle}, "ThrottlingException", 400, true},
+		"throttled by SQS":     {Fault{Type: history.Throttle, Code: "RequestThrottled"}, "RequestThrottled", 403, true},
+		"an internal error":    {Fault{Type: history.ServerError, Status: 500}, "InternalFailure", 500, false},
+		"no service available": {Fault{Type: history.ServerError, Status: 503}, "ServiceUnavailable", 503, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := newFaultyQueue(t, "a")
@@ -68,9 +68,9 @@ func TestARefusalInTheQueryProtocol(t *testing.T) {
 		status int
 		want   string
 	}{
-		"throttled":         {Fault{Type: Throttle}, 400, "<Type>Sender</Type><Code>ThrottlingException</Code>"},
-		"throttled by SQS":  {Fault{Type: Throttle, Code: "RequestThrottled"}, 403, "<Type>Sender</Type><Code>RequestThrottled</Code>"},
-		"an internal error": {Fault{Type: ServerError, Status: 500}, 500, "<Type>Receiver</Type><Code>InternalFailure</Code>"},
+		"throttled":         {Fault{Type: history.Throttle}, 400, "<Type>Sender</Type><Code>ThrottlingException</Code>"},
+		"throttled by SQS":  {Fault{Type: history.Throttle, Code: "RequestThrottled"}, 403, "<Type>Sender</Type><Code>RequestThrottled</Code>"},
+		"an internal error": {Fault{Type: history.ServerError, Status: 500}, 500, "<Type>Receiver</Type><Code>InternalFailure</Code>"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := newFaultyQueue(t)
@@ -87,7 +87,7 @@ func TestARefusalInTheQueryProtocol(t *testing.T) {
 
 func TestAResetIsOneForTheClient(t *testing.T) {
 	q := newFaultyQueue(t, "a")
-	q.set(t, Fault{Name: "f", Type: Reset, Count: 1})
+	q.set(t, Fault{Name: "f", Type: history.Reset, Count: 1})
 	if _, err := q.receive(t.Context(), 1, 0); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("the client says %v", err)
 	}
@@ -101,7 +101,7 @@ func TestABlackHoleAnswersNothingWhileItLasts(t *testing.T) {
 	const lasts = 400 * time.Millisecond
 	q := newFaultyQueue(t, "a")
 	began := time.Now()
-	q.set(t, Fault{Name: "f", Type: BlackHole, For: lasts})
+	q.set(t, Fault{Name: "f", Type: history.BlackHole, For: lasts})
 	impatient, cancel := context.WithTimeout(t.Context(), lasts/4)
 	defer cancel()
 	if _, err := q.receive(impatient, 1, 20); !errors.Is(err, context.DeadlineExceeded) {
@@ -125,7 +125,7 @@ func TestABlackHoleAnswersNothingWhileItLasts(t *testing.T) {
 func TestADelayHoldsTheAnswerBack(t *testing.T) {
 	const by = 200 * time.Millisecond
 	q := newFaultyQueue(t, "a")
-	q.set(t, Fault{Name: "f", Type: Delay, By: by, Count: 1, Actions: []string{"ReceiveMessage"}})
+	q.set(t, Fault{Name: "f", Type: history.Delay, By: by, Count: 1, Actions: []string{"ReceiveMessage"}})
 	if err := q.delete(t.Context(), "h"); err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestADelayHoldsTheAnswerBack(t *testing.T) {
 
 func TestALostAnswerIsOneThatTookEffect(t *testing.T) {
 	q := newFaultyQueue(t, "a")
-	q.set(t, Fault{Name: "f", Type: LostAnswer, Count: 1})
+	q.set(t, Fault{Name: "f", Type: history.LostAnswer, Count: 1})
 	messages, err := q.receive(t.Context(), 1, 0)
 	if err != nil {
 		t.Fatalf("only deletions were to be hit: %v", err)
@@ -167,7 +167,7 @@ func TestALostAnswerIsOneThatTookEffect(t *testing.T) {
 
 func TestALostReceiveIsNotGivenBack(t *testing.T) {
 	q := newFaultyQueue(t, "a")
-	q.set(t, Fault{Name: "f", Type: LostAnswer, Count: 1, Actions: []string{"ReceiveMessage"}})
+	q.set(t, Fault{Name: "f", Type: history.LostAnswer, Count: 1, Actions: []string{"ReceiveMessage"}})
 	if _, err := q.receive(t.Context(), 1, 0); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("the client says %v", err)
 	}
@@ -192,7 +192,7 @@ func TestAFaultHitsALongPollThatIsUnderWay(t *testing.T) {
 	for !q.reached("ReceiveMessage") {
 		time.Sleep(time.Millisecond)
 	}
-	q.set(t, Fault{Name: "f", Type: ServerError, Status: 500, Count: 1})
+	q.set(t, Fault{Name: "f", Type: history.ServerError, Status: 500, Count: 1})
 	select {
 	case err := <-refused:
 		var response *smithyhttp.ResponseError
@@ -217,16 +217,16 @@ func TestAFaultHitsItsActionsOnlyAndEnds(t *testing.T) {
 		}
 	}
 	const none, both = "receive false, delete false", "receive true, delete true"
-	q.set(t, Fault{Name: "deletions", Type: ServerError, Status: 503, Actions: []string{"DeleteMessage"}, Count: 1})
+	q.set(t, Fault{Name: "deletions", Type: history.ServerError, Status: 503, Actions: []string{"DeleteMessage"}, Count: 1})
 	expect("one deletion", "receive false, delete true")
 	expect("its count is spent", none)
-	q.set(t, Fault{Name: "all", Type: Throttle, For: 300 * time.Millisecond})
+	q.set(t, Fault{Name: "all", Type: history.Throttle, For: 300 * time.Millisecond})
 	expect("for a time", both)
 	awaitEvent(t, q.rec, func(e history.Event) bool {
 		return e.Kind == history.FaultEnded && e.Key == "all" && e.Reason == "time"
 	})
 	expect("its time is over", none)
-	q.set(t, Fault{Name: "cleared", Type: Reset, For: time.Minute})
+	q.set(t, Fault{Name: "cleared", Type: history.Reset, For: time.Minute})
 	expect("before it is cleared", both)
 	q.clear(t)
 	expect("after", none)
@@ -237,7 +237,7 @@ func TestAFaultHitsItsActionsOnlyAndEnds(t *testing.T) {
 
 func TestAFaultThatMakesNoSenseIsRefused(t *testing.T) {
 	q := newFaultyQueue(t)
-	q.set(t, Fault{Name: "on", Type: Reset, For: time.Minute})
+	q.set(t, Fault{Name: "on", Type: history.Reset, For: time.Minute})
 	for body, want := range map[string]string{
 		`{"name":"f","type":"flood","count":1}`:  `unknown fault type "flood"`,
 		`{"type":"reset","count":1}`:             "needs a name",
@@ -260,7 +260,7 @@ func TestOtherServicesAreNotHit(t *testing.T) {
 		t.Fatal(err)
 	}
 	proxy := New(target)
-	if err := proxy.faults.begin(Fault{Name: "f", Type: Reset, For: time.Minute}); err != nil {
+	if err := proxy.faults.begin(Fault{Name: "f", Type: history.Reset, For: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	server := httptest.NewServer(proxy)

@@ -15,14 +15,20 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// faultyQueue is a queue behind a proxy that can be told to fail, and the SDK's
-// own client before it.
+const (
+	testRegion = "ap-northeast-2"
+	testQueue  = "http://sqs.ap-northeast-2.localhost.localstack.cloud:4566/000000000000/drill"
+)
+
+// faultyQueue is a queue behind a proxy that can inject faults, and the SDK's own
+// client that calls the proxy.
 type faultyQueue struct {
 	client   *sqs.Client
 	endpoint string
@@ -80,6 +86,14 @@ func (q *faultyQueue) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(out)
 }
 
+// sqsClient is the SDK's own client, as a handler has one, without retries.
+func sqsClient(endpoint string) *sqs.Client {
+	return sqs.New(sqs.Options{
+		BaseEndpoint: &endpoint, Region: testRegion, Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
+		HTTPClient: &http.Client{Transport: &http.Transport{}}, Retryer: aws.NopRetryer{},
+	})
+}
+
 func (q *faultyQueue) reached(call string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -100,7 +114,7 @@ func (q *faultyQueue) set(t *testing.T, f Fault) {
 
 func (q *faultyQueue) clear(t *testing.T) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, q.admin+"/faults", nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, q.admin+"/faults", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}

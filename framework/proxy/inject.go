@@ -83,7 +83,7 @@ func (x *exchange) spoilBatch(resp *http.Response) error {
 	}
 	b, err := parseBatch(&x.call, body)
 	if err != nil {
-		return nil // the record will say that it cannot be read
+		return nil //nolint:nilerr // inspect reports an answer that cannot be read
 	}
 	changed := false
 	if len(b.messages) > 1 {

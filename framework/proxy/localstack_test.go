@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/spotdrill/spotdrill/framework/cloud"
@@ -64,13 +62,6 @@ func realQueue(t *testing.T) drillQueue {
 	})
 	d.client = sqsClient(d.proxy.URL)
 	return d
-}
-
-func sqsClient(endpoint string) *sqs.Client {
-	return sqs.New(sqs.Options{
-		BaseEndpoint: &endpoint, Region: testRegion, Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
-		HTTPClient: &http.Client{Transport: &http.Transport{}}, Retryer: aws.NopRetryer{},
-	})
 }
 
 func (d drillQueue) receive(ctx context.Context, wait int32) (*sqs.ReceiveMessageOutput, error) {

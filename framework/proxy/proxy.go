@@ -105,7 +105,7 @@ type rest struct {
 // exchange is one API call on its way through the proxy.
 type exchange struct {
 	proxy    *Proxy
-	client   context.Context // ends when the client's connection does
+	client   context.Context //nolint:containedctx // ends with the client's connection, not with a call
 	call     call
 	arrived  time.Duration
 	answered time.Duration // when the upstream's answer was there
@@ -184,7 +184,7 @@ func (x *exchange) inspect(resp *http.Response) error {
 	}
 	if x.answer, err = parseAnswer(&x.call, x.status, resp.Header, body); err != nil {
 		x.note = "answer not inspected: " + err.Error()
-		return nil
+		return nil //nolint:nilerr // the note reports it, and the client gets the answer
 	}
 	x.proxy.handles.add(x.answer.messages)
 	if x.lost != nil {
@@ -255,7 +255,7 @@ func (p *Proxy) Admin() http.Handler {
 func (p *Proxy) serveHealth(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.upstream.JoinPath("/_localstack/health").String(), nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.upstream.JoinPath("/_localstack/health").String(), http.NoBody)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return

@@ -97,11 +97,11 @@ func (x *exchange) giveBack(messages []message) history.Event {
 
 func (x *exchange) makeVisible(action string, messages []message) (status int, err error) {
 	type visibility struct {
-		Id, ReceiptHandle string //nolint:revive // names of the API
+		Id, ReceiptHandle string
 		VisibilityTimeout int
 	}
 	in := struct {
-		QueueUrl string //nolint:revive // name of the API
+		QueueUrl string
 		Entries  []visibility
 	}{QueueUrl: x.call.queueURL}
 	for i, m := range messages {

@@ -40,7 +40,7 @@ func TestABinaryThatNodesCannotRunIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, binary := range []string{text, filepath.Join(t.TempDir(), "none")} {
-		if f := examineBinary(binary); f.State != engine.Missing || f.Mend != "make build" {
+		if f := examineBinary(binary); f.State != engine.Missing || f.Fix != "make build" {
 			t.Errorf("%s: %+v", binary, f)
 		}
 	}

@@ -23,7 +23,7 @@ const diskNeeded = 15 << 30
 
 // Examine says what this machine has and lacks for the system that the options
 // ask for. It changes nothing in it.
-func Examine(ctx context.Context, opts Options) []engine.Finding {
+func Examine(ctx context.Context, opts Options) []engine.Prerequisite {
 	eng, found := engine.Examine(ctx)
 	found = append(found, examineDisk(), examineBinary(opts.Binary))
 	if eng == nil {
@@ -33,11 +33,11 @@ func Examine(ctx context.Context, opts Options) []engine.Finding {
 	return append(found, examineCluster(ctx, eng, opts))
 }
 
-func examineDisk() engine.Finding {
-	f := engine.Finding{What: "disk", State: engine.OK}
+func examineDisk() engine.Prerequisite {
+	f := engine.Prerequisite{What: "disk", State: engine.OK}
 	dir, err := engine.StateDir()
 	if err != nil {
-		f.State, f.Detail, f.Mend = engine.Missing, err.Error(), "export SPOTDRILL_CACHE=/path/to/a/folder"
+		f.State, f.Detail, f.Fix = engine.Missing, err.Error(), "export SPOTDRILL_CACHE=/path/to/a/folder"
 		return f
 	}
 	f.Detail = dir
@@ -52,7 +52,7 @@ func examineDisk() engine.Finding {
 	free := fs.Bavail * uint64(fs.Bsize)
 	f.Detail += fmt.Sprintf(": %.0f GiB free", float64(free)/(1<<30))
 	if free < diskNeeded {
-		f.State, f.Detail, f.Mend = engine.Warning, f.Detail+fmt.Sprintf(", and a first run takes up to %d", diskNeeded>>30), "spotdrill clean --dry-run"
+		f.State, f.Detail, f.Fix = engine.Warning, f.Detail+fmt.Sprintf(", and a first run takes up to %d", diskNeeded>>30), "spotdrill clean --dry-run"
 	}
 	return f
 }
@@ -64,49 +64,49 @@ func exists(path string) bool {
 
 // examineBinary looks whether the nodes can run the binary: they have nothing but
 // their kernel to give it.
-func examineBinary(binary string) engine.Finding {
-	f := engine.Finding{What: "binary for the nodes", State: engine.OK, Detail: binary}
+func examineBinary(binary string) engine.Prerequisite {
+	f := engine.Prerequisite{What: "binary for the nodes", State: engine.OK, Detail: binary}
 	file, err := elf.Open(binary)
 	if err != nil {
-		f.State, f.Detail, f.Mend = engine.Missing, fmt.Sprintf("%s is no Linux binary: %v", binary, err), "make build"
+		f.State, f.Detail, f.Fix = engine.Missing, fmt.Sprintf("%s is no Linux binary: %v", binary, err), "make build"
 		return f
 	}
 	defer file.Close()
 	if libraries, err := file.ImportedLibraries(); err == nil && len(libraries) > 0 {
-		f.State, f.Detail, f.Mend = engine.Missing, fmt.Sprintf("%s is not static: it wants %s", binary, strings.Join(libraries, ", ")), "make build"
+		f.State, f.Detail, f.Fix = engine.Missing, fmt.Sprintf("%s is not static: it wants %s", binary, strings.Join(libraries, ", ")), "make build"
 	}
 	return f
 }
 
 // examineImages looks where the images of the nodes and of LocalStack come from.
-func examineImages(ctx context.Context, eng *engine.Engine, opts Options) []engine.Finding {
+func examineImages(ctx context.Context, eng *engine.Engine, opts Options) []engine.Prerequisite {
 	images, err := kind.Examine(ctx, eng, kind.ImageOptions{Source: opts.Source})
 	if err != nil {
-		return []engine.Finding{{What: "images", State: engine.Missing, Detail: err.Error()}}
+		return []engine.Prerequisite{{What: "images", State: engine.Missing, Detail: err.Error()}}
 	}
-	var found []engine.Finding
+	var found []engine.Prerequisite
 	for _, image := range images {
-		f := engine.Finding{What: "image " + image.Name, State: engine.OK, Detail: image.Ref}
+		f := engine.Prerequisite{What: "image " + image.Name, State: engine.OK, Detail: image.Ref}
 		switch image.From {
 		case kind.Held:
 			f.Detail += ", which the engine holds"
 		case kind.Pulled:
-			f.State, f.Detail = engine.Mended, f.Detail+" is pulled by the first run"
+			f.State, f.Detail = engine.Automatic, f.Detail+" is pulled by the first run"
 		case kind.Built:
-			f.State, f.Detail = engine.Mended, f.Detail+" is built by the first run: "+image.Why
-			if why, mend := cannotBuild(); why != "" {
-				f.State, f.Detail, f.Mend = engine.Missing, f.Detail+"; "+why, mend
+			f.State, f.Detail = engine.Automatic, f.Detail+" is built by the first run: "+image.Why
+			if why, fix := cannotBuild(); why != "" {
+				f.State, f.Detail, f.Fix = engine.Missing, f.Detail+"; "+why, fix
 			}
 		default:
-			f.State, f.Detail, f.Mend = engine.Missing, image.Why, "spotdrill doctor --source /path/to/a/checkout"
+			f.State, f.Detail, f.Fix = engine.Missing, image.Why, "spotdrill doctor --source /path/to/a/checkout"
 		}
 		found = append(found, f)
 	}
 	return found
 }
 
-// cannotBuild says why images cannot be built here, and what mends it.
-func cannotBuild() (why, mend string) {
+// cannotBuild says why images cannot be built here, and how to fix it.
+func cannotBuild() (why, fix string) {
 	if os.Geteuid() != 0 {
 		return "building needs root", "sudo -E spotdrill up"
 	}
@@ -122,8 +122,8 @@ func cannotBuild() (why, mend string) {
 // kindLabel is what kind puts on its nodes.
 const kindLabel = "io.x-k8s.kind.cluster"
 
-func examineCluster(ctx context.Context, eng *engine.Engine, opts Options) engine.Finding {
-	f := engine.Finding{What: "cluster " + opts.Cluster, State: engine.Mended, Detail: "there is none; a run makes it"}
+func examineCluster(ctx context.Context, eng *engine.Engine, opts Options) engine.Prerequisite {
+	f := engine.Prerequisite{What: "cluster " + opts.Cluster, State: engine.Automatic, Detail: "there is none; a run makes it"}
 	var containers []engine.Container
 	for _, label := range []string{cluster.Label, kindLabel + "=" + opts.Cluster} {
 		with, err := eng.Containers(ctx, label)
@@ -138,7 +138,7 @@ func examineCluster(ctx context.Context, eng *engine.Engine, opts Options) engin
 	switch {
 	case len(containers) == 0:
 	case len(stopped) > 0:
-		f.Detail = fmt.Sprintf("%d of its %d containers do not run; the next run mends it or makes it anew", len(stopped), len(containers))
+		f.Detail = fmt.Sprintf("%d of its %d containers do not run; the next run repairs it or makes it again", len(stopped), len(containers))
 	default:
 		f.State, f.Detail = engine.OK, fmt.Sprintf("its %d containers run", len(containers))
 	}

@@ -128,7 +128,7 @@ func probePlan(p scenarios.Probe, i int, service, control netip.Addr) prober.Pla
 	if p.Transport == scenarios.TCP {
 		each, few = history.Connect, history.Kept
 	}
-	for _, s := range []prober.Stream{
+	for _, s := range []prober.QueryStream{
 		{Target: history.Service, Server: netip.AddrPortFrom(service, 53), Mode: each, Rate: share(p.Fresh)},
 		{Target: history.Service, Server: netip.AddrPortFrom(service, 53), Mode: few, Rate: share(p.Fixed), Ports: share(p.FixedPorts)},
 		{Target: history.Control, Server: netip.AddrPortFrom(control, 53), Mode: history.Fresh, Rate: share(p.Control)},

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -64,8 +65,10 @@ type probing struct {
 }
 
 func (p probing) run(ctx context.Context) (report, usage, error) {
-	args := append(p.under[:len(p.under):len(p.under)], p.binary, "probe", "--server", p.server, "--name", p.name,
-		"--rate", strconv.Itoa(p.rate), "--mode", string(p.mode), "--for", p.length.String(), "--timeout", patience.String(), "--json", "--no-check")
+	args := slices.Concat(p.under, []string{
+		p.binary, "probe", "--server", p.server, "--name", p.name,
+		"--rate", strconv.Itoa(p.rate), "--mode", string(p.mode), "--for", p.length.String(), "--timeout", patience.String(), "--json", "--no-check",
+	})
 	if p.mode == history.Fixed {
 		args = append(args, "--ports", strconv.Itoa(p.ports))
 	}

@@ -83,7 +83,7 @@ func Run(ctx context.Context, cluster *rest.Config, cfg Config, log *slog.Logger
 	if err != nil {
 		return err
 	}
-	defer server.Close() //nolint:errcheck // the process ends
+	defer server.Close()
 
 	broadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx)), record.WithCorrelatorOptions(
 		// Every pod whose eviction is blocked gets its event: no spam filter, no merging.
@@ -171,7 +171,7 @@ func watchNodes(ctx context.Context, client kubernetes.Interface) (cache.Indexer
 // stopped turns the error of a start that a stop signal cut short into none.
 func stopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // a stop signal is no failure
 	}
 	return err
 }

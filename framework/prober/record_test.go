@@ -17,8 +17,8 @@ import (
 func sampleRecord(t *testing.T, clock *history.Clock) (text string, queries []history.Query, summary Summary) {
 	t.Helper()
 	var b bytes.Buffer
-	plan := Plan{Streams: []Stream{freshStream(closedPort(t), 1000), fixedStream(closedPort(t), 500, 8)}, For: time.Minute}
-	w := NewStreamWriter(&b, clock, plan)
+	plan := Plan{Streams: []QueryStream{freshStream(closedPort(t), 1000), fixedStream(closedPort(t), 500, 8)}, For: time.Minute}
+	w := NewRecordWriter(&b, clock, plan)
 	for i, outcome := range history.Outcomes() {
 		at := time.Duration(i) * time.Millisecond
 		q := history.Query{Target: history.Service, Mode: history.Fresh, Port: 40_000 + i, Intended: at, Sent: at + 1, Done: at + 2, Outcome: outcome}
@@ -186,7 +186,7 @@ func TestCollectEndsWithItsContext(t *testing.T) {
 
 func TestStreamWriterTellsAFailedRun(t *testing.T) {
 	var b bytes.Buffer
-	w := NewStreamWriter(&b, history.NewClock(), Plan{})
+	w := NewRecordWriter(&b, history.NewClock(), Plan{})
 	if err := w.End(Summary{}, errors.New("no sockets")); err != nil {
 		t.Fatal(err)
 	}

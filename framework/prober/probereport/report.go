@@ -1,4 +1,4 @@
-package main
+package probereport
 
 import (
 	"errors"
@@ -14,39 +14,39 @@ import (
 	"github.com/spotdrill/spotdrill/framework/prober"
 )
 
-// probeReport is what spotdrill probe prints. All times are nanoseconds, those
-// of windows and doubts since the start of the probe.
-type probeReport struct {
+// Report is the result of a probe. All times are nanoseconds; those of windows and
+// doubts count from the start of the probe.
+type Report struct {
 	Plan        prober.Plan    `json:"plan"`
 	Start       history.Anchor `json:"start"` // what times are relative to
 	Summary     prober.Summary `json:"summary"`
-	Streams     []probeStream  `json:"streams"` // in the order of the plan
+	Streams     []Findings     `json:"streams"` // in the order of the plan
 	Interrupted bool           `json:"interrupted"`
 }
 
-// probeStream is what was found in one stream.
-type probeStream struct {
+// Findings are the outage windows of one query stream.
+type Findings struct {
 	Target  string           `json:"target"`
 	Windows []history.Window `json:"windows"`
-	Doubts  []history.Doubt  `json:"doubts"` // nothing is known of these intervals
+	Doubts  []history.Doubt  `json:"doubts"` // intervals in which the server cannot be judged
 }
 
-// length counts a window that was still open as if the next query had closed it.
-func (r probeReport) length(w history.Window) time.Duration {
+// length counts a window that was open at the end as if the next query had closed it.
+func (r Report) length(w history.Window) time.Duration {
 	if w.Open {
 		return w.Length() + time.Second/time.Duration(r.Plan.Streams[0].Rate)
 	}
 	return w.Length()
 }
 
-// print writes the report as tables.
-func (r probeReport) print(w io.Writer) error {
+// WriteText writes the report as tables.
+func (r Report) WriteText(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) { fmt.Fprintf(tw, name+"\t"+format+"\n", args...) }
 	for i, s := range r.Plan.Streams {
 		sum := r.Summary.Streams[i]
-		row("asked", "%s for %s, %d/s %s", s.Server, questions(s), s.Rate, means(s))
-		row("queries", "%d: %s", sum.Asked, outcomes(sum.Outcomes))
+		row("asked", "%s for %s, %d/s %s", s.Server, questions(s), s.Rate, transport(s))
+		row("queries", "%d: %s", sum.Asked, Outcomes(sum.Outcomes))
 		for _, l := range []struct {
 			name string
 			prober.Latency
@@ -56,7 +56,7 @@ func (r probeReport) print(w io.Writer) error {
 		row("schedule", "sent late by p99 %v, max %v; %d unsent, %d socket errors, %d answers dropped by the kernel",
 			short(sum.LateP99), short(sum.LateMax), sum.Unsent, sum.SocketErrors, sum.Dropped)
 		if sum.Reused > 0 {
-			row("ports", "%d queries left from a port that was used less than 30s before, which is not fresh to connection tracking: lower --rate to 1800", sum.Reused)
+			row("ports", "%d queries left from a port that was used less than 30s before, which connection tracking may remember: lower --rate to 1800", sum.Reused)
 		}
 		if sum.Ignored > 0 {
 			row("ignored", "%d answers that came after their query's timeout", sum.Ignored)
@@ -70,18 +70,18 @@ func (r probeReport) print(w io.Writer) error {
 			row("windows", "%d", n)
 		}
 		if doubts := r.Streams[i].Doubts; len(doubts) > 0 {
-			row("unknown", "%d intervals, %v in all, in which this machine stalled", len(doubts), short(doubted(doubts)))
+			row("unknown", "%d intervals, %v in all, in which this machine stalled", len(doubts), short(total(doubts)))
 		}
-		if err := errors.Join(tw.Flush(), r.Streams[i].print(tw)); err != nil {
+		if err := errors.Join(tw.Flush(), r.Streams[i].writeText(tw)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// print writes windows and doubts.
-func (s probeStream) print(tw *tabwriter.Writer) error {
-	for i, w := range s.Windows {
+// writeText writes windows and doubts.
+func (f Findings) writeText(tw *tabwriter.Writer) error {
+	for i, w := range f.Windows {
 		if i == 0 {
 			fmt.Fprintln(tw, "  from\tor earlier by\tto\tor earlier by\tlength\tlost\tof\t")
 		}
@@ -95,7 +95,7 @@ func (s probeStream) print(tw *tabwriter.Writer) error {
 	if err := tw.Flush(); err != nil {
 		return err
 	}
-	for i, d := range s.Doubts {
+	for i, d := range f.Doubts {
 		if i == 0 {
 			fmt.Fprintln(tw, "  unknown from\tto\tbecause\t")
 		}
@@ -104,8 +104,8 @@ func (s probeStream) print(tw *tabwriter.Writer) error {
 	return tw.Flush()
 }
 
-// questions names what a stream asks for.
-func questions(s prober.Stream) string {
+// questions lists the names and types that a stream queries.
+func questions(s prober.QueryStream) string {
 	var all []string
 	for _, q := range s.Questions {
 		all = append(all, fmt.Sprintf("%s %s", q.Name, dns.Type(q.Type)))
@@ -113,8 +113,8 @@ func questions(s prober.Stream) string {
 	return strings.Join(all, ", ")
 }
 
-// means tells how a stream's queries travel.
-func means(s prober.Stream) string {
+// transport describes how a stream's queries travel.
+func transport(s prober.QueryStream) string {
 	switch s.Mode {
 	case history.Fixed:
 		return fmt.Sprintf("from %d fixed ports", s.Ports)
@@ -127,41 +127,53 @@ func means(s prober.Stream) string {
 	}
 }
 
-// doubted is how long nothing was known in all.
-func doubted(doubts []history.Doubt) (sum time.Duration) {
+// total is the length of all the doubts.
+func total(doubts []history.Doubt) (sum time.Duration) {
 	for _, d := range doubts {
 		sum += d.To - d.From
 	}
 	return sum
 }
 
-// judge holds the report against the limits given.
-func (r probeReport) judge(o probeOptions) error {
-	var passed []error
-	var doubts []history.Doubt
+// Limits are what a probe may find without failing; nil: no limit.
+type Limits struct {
+	MaxWindow *time.Duration // length of a window
+	MaxLost   *int           // queries
+}
+
+// Exceeded returns an error for each limit that the probe exceeded.
+func (r Report) Exceeded(l Limits) error {
+	var errs []error
 	for _, s := range r.Streams {
-		doubts = append(doubts, s.Doubts...)
 		for _, w := range s.Windows {
-			if allowed := time.Duration(o.maxWindow.value); o.maxWindow.given && r.length(w) > allowed {
-				passed = append(passed, fmt.Errorf("%s: the window at %s lasted %v or more, --max-window allows %v", s.Target, history.Seconds(w.From), short(w.Length()), allowed))
+			if l.MaxWindow != nil && r.length(w) > *l.MaxWindow {
+				errs = append(errs, fmt.Errorf("%s: the window at %s lasted %v or more, --max-window allows %v", s.Target, history.Seconds(w.From), short(w.Length()), *l.MaxWindow))
 			}
 		}
 	}
-	if lost := r.Summary.Lost(); o.maxLost.given && int64(lost) > o.maxLost.value {
-		passed = append(passed, fmt.Errorf("%d queries were lost, --max-lost allows %d", lost, o.maxLost.value))
+	if lost := r.Summary.Lost(); l.MaxLost != nil && lost > *l.MaxLost {
+		errs = append(errs, fmt.Errorf("%d queries were lost, --max-lost allows %d", lost, *l.MaxLost))
+	}
+	return errors.Join(errs...)
+}
+
+// Inconclusive returns why it is unknown whether the probe kept the limits, nil if it
+// is known. An interrupted probe is inconclusive without limits, too.
+func (r Report) Inconclusive(l Limits) error {
+	var doubts []history.Doubt
+	for _, s := range r.Streams {
+		doubts = append(doubts, s.Doubts...)
 	}
 	switch {
-	case len(passed) > 0:
-		return exitError{exitFailed, errors.Join(passed...)}
 	case r.Interrupted:
-		return exitError{exitUnknown, fmt.Errorf("interrupted: %d queries of %v planned were asked", r.Summary.Asked, r.Plan.For)}
-	case !o.maxWindow.given && !o.maxLost.given:
+		return fmt.Errorf("interrupted after %d queries: %v were planned", r.Summary.Asked, r.Plan.For)
+	case l.MaxWindow == nil && l.MaxLost == nil:
 		return nil
 	case len(doubts) > 0:
-		return exitError{exitUnknown, fmt.Errorf("the limits cannot be judged: nothing is known of %d intervals, %v in all, the first at %s (%s); use a machine with less to do",
-			len(doubts), short(doubted(doubts)), history.Seconds(doubts[0].From), doubts[0].Reason)}
+		return fmt.Errorf("the limits cannot be evaluated: this machine stalled in %d intervals, %v in all, the first at %s (%s); use a machine with less load",
+			len(doubts), short(total(doubts)), history.Seconds(doubts[0].From), doubts[0].Reason)
 	case r.Summary.Behind != "":
-		return exitError{exitUnknown, fmt.Errorf("the limits cannot be judged: %s; lower --rate or use a machine with less to do", r.Summary.Behind)}
+		return fmt.Errorf("the limits cannot be evaluated: %s; lower --rate or use a machine with less load", r.Summary.Behind)
 	}
 	return nil
 }

@@ -23,28 +23,28 @@ type closing struct {
 	Error   string   `json:"error,omitempty"` // what ended the probe
 }
 
-// StreamWriter writes a probe's record as Collect reads it. It is safe for
+// RecordWriter writes a probe's record as Collect reads it. It is safe for
 // concurrent use. It keeps the first error and returns it from then on.
-type StreamWriter struct {
+type RecordWriter struct {
 	mu  sync.Mutex
 	out *history.QueryWriter
 }
 
-// NewStreamWriter begins a record. The clock is the one that Run gets.
-func NewStreamWriter(w io.Writer, clock *history.Clock, plan Plan) *StreamWriter {
+// NewRecordWriter begins a record. The clock is the one that Run gets.
+func NewRecordWriter(w io.Writer, clock *history.Clock, plan Plan) *RecordWriter {
 	anchor := clock.Anchor()
-	return &StreamWriter{out: history.NewQueryWriter(w, preface{&anchor, &plan})}
+	return &RecordWriter{out: history.NewQueryWriter(w, preface{&anchor, &plan})}
 }
 
 // Query writes a query.
-func (s *StreamWriter) Query(q history.Query) {
+func (s *RecordWriter) Query(q history.Query) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_ = s.out.Write(q) // kept, and returned by Flush
 }
 
 // End writes the summary, or else what Run failed of, and flushes.
-func (s *StreamWriter) End(summary Summary, failed error) error {
+func (s *RecordWriter) End(summary Summary, failed error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if failed != nil {
@@ -54,7 +54,7 @@ func (s *StreamWriter) End(summary Summary, failed error) error {
 }
 
 // Flush hands what was written so far to the underlying writer.
-func (s *StreamWriter) Flush() error {
+func (s *RecordWriter) Flush() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.out.Flush()

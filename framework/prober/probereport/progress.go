@@ -1,4 +1,4 @@
-package main
+package probereport
 
 import (
 	"fmt"
@@ -9,15 +9,13 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/prober"
-	"github.com/spotdrill/spotdrill/reports"
 )
 
-// probeProgress follows a probe and tells how it goes.
-type probeProgress struct {
+// Progress follows a probe: it shows how it goes and finds the outage windows.
+type Progress struct {
 	clock   *history.Clock
 	plan    prober.Plan
-	out     io.Writer
-	watches []*prober.Watch // one a stream
+	watches []*prober.Watch // one for each stream
 
 	mu        sync.Mutex
 	seen      map[history.Outcome]int
@@ -27,15 +25,17 @@ type probeProgress struct {
 	lastAt    time.Duration
 }
 
-func newProbeProgress(plan prober.Plan, clock *history.Clock, out io.Writer) *probeProgress {
-	p := &probeProgress{clock: clock, plan: plan, out: out, seen: map[history.Outcome]int{}}
+// NewProgress returns the progress of a probe that is about to start.
+func NewProgress(plan prober.Plan, clock *history.Clock) *Progress {
+	p := &Progress{clock: clock, plan: plan, seen: map[history.Outcome]int{}}
 	for _, s := range plan.Streams {
 		p.watches = append(p.watches, prober.NewWatch(plan, s))
 	}
 	return p
 }
 
-func (p *probeProgress) add(q history.Query) {
+// Add takes every query as Run reports it.
+func (p *Progress) Add(q history.Query) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, w := range p.watches {
@@ -49,24 +49,25 @@ func (p *probeProgress) add(q history.Query) {
 	p.latest.Add(q)
 }
 
-// finish is what was found in each stream.
-func (p *probeProgress) finish() []probeStream {
+// Finish returns the findings of each stream. Call it once, at the end.
+func (p *Progress) Finish() []Findings {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var found []probeStream
+	var found []Findings
 	for i, s := range p.plan.Streams {
 		w := p.watches[i]
 		w.Finish()
-		found = append(found, probeStream{Target: s.Target, Windows: w.Windows(), Doubts: w.Doubts()})
+		found = append(found, Findings{Target: s.Target, Windows: w.Windows(), Doubts: w.Doubts()})
 	}
 	return found
 }
 
-// show writes progress until the returned function is called: one line that is
-// rewritten on a terminal, else a line every ten seconds.
-func (p *probeProgress) show() (stop func()) {
-	every, write, end := 10*time.Second, func(line string) { fmt.Fprintln(p.out, line) }, func() {}
-	if rewrite := reports.Rewriting(p.out); rewrite != nil {
+// Show writes progress until the returned function is called: with rewrite, which
+// replaces the line that a terminal shows, every second; without it (nil) a line to
+// out every ten seconds.
+func (p *Progress) Show(out io.Writer, rewrite func(line string)) (stop func()) {
+	every, write, end := 10*time.Second, func(line string) { fmt.Fprintln(out, line) }, func() {}
+	if rewrite != nil {
 		every, write, end = time.Second, rewrite, func() { rewrite("") }
 	}
 	done := make(chan struct{})
@@ -97,7 +98,7 @@ func (p *probeProgress) show() (stop func()) {
 	}
 }
 
-func (p *probeProgress) line() string {
+func (p *Progress) line() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.clock.Now()
@@ -106,17 +107,17 @@ func (p *probeProgress) line() string {
 	window := "no loss so far"
 	if l := p.latest; l.Lost > 0 {
 		window = fmt.Sprintf("last loss at %s", history.Seconds(l.Until))
-		// A lost query is known as one only after the timeout.
+		// A lost query is known to be lost only after its timeout.
 		if now-l.Until < p.plan.Timeout+history.Quiet {
 			window = fmt.Sprintf("losing since %s, %d lost", history.Seconds(l.From), l.Lost)
 		}
 	}
-	return fmt.Sprintf("%4.0fs of %v  %.0f/s  %s  %s", now.Seconds(), p.plan.For, rate, outcomes(p.seen), window)
+	return fmt.Sprintf("%4.0fs of %v  %.0f/s  %s  %s", now.Seconds(), p.plan.For, rate, Outcomes(p.seen), window)
 }
 
-// outcomes writes counts in the order of history.Outcomes, without those that
-// did not occur.
-func outcomes(seen map[history.Outcome]int) string {
+// Outcomes lists how many queries had each outcome, in the order of
+// history.Outcomes and without zeros.
+func Outcomes(seen map[history.Outcome]int) string {
 	var parts []string
 	for _, outcome := range history.Outcomes() {
 		if n := seen[outcome]; n > 0 {
