@@ -5,11 +5,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/spotdrill/spotdrill/framework/run"
+	"github.com/spotdrill/spotdrill/framework/system"
 )
 
 func newCleanCommand() *cobra.Command {
-	opts := run.Options{Log: stderrLine}
+	opts := system.Options{Log: stderrLine}
 	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "clean",
@@ -19,7 +19,7 @@ on this machine and the files in spotdrill's cache folder. Reports stay. The nex
 run takes as long as the first one.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			kept, err := run.Keeps(cmd.Context(), opts)
+			kept, err := system.Keeps(cmd.Context(), opts)
 			if err != nil {
 				return err
 			}
@@ -27,7 +27,7 @@ run takes as long as the first one.`,
 				fmt.Fprintf(cmd.OutOrStdout(), "cluster %s\n%s", opts.Cluster, kept)
 				return nil
 			}
-			if err := run.Down(cmd.Context(), opts); err != nil {
+			if err := system.Down(cmd.Context(), opts); err != nil {
 				return err
 			}
 			if err := kept.Remove(cmd.Context()); err != nil {

@@ -8,11 +8,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spotdrill/spotdrill/framework/engine"
-	"github.com/spotdrill/spotdrill/framework/run"
+	"github.com/spotdrill/spotdrill/framework/system"
 )
 
 func newDoctorCommand() *cobra.Command {
-	var opts run.Options
+	var opts system.Options
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
@@ -24,7 +24,7 @@ the next run provides it without your help.
 Exit code 0: drills can run; 1: something is missing.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			found := run.Examine(cmd.Context(), opts)
+			found := system.Examine(cmd.Context(), opts)
 			print := printPrerequisites
 			if asJSON {
 				print = func(w io.Writer, found []engine.Prerequisite) error { return writeJSON(w, found) }

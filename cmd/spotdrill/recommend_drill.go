@@ -11,8 +11,8 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/recommend"
-	"github.com/spotdrill/spotdrill/framework/run"
 	"github.com/spotdrill/spotdrill/framework/sweep"
+	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -31,7 +31,7 @@ type drillOptions struct {
 	matrix, out     string
 	confidence      float64
 	repeats         int
-	system          run.Options
+	system          system.Options
 }
 
 func (o *drillOptions) flags(flags *pflag.FlagSet) {
@@ -116,7 +116,7 @@ func (o drillOptions) advise(cmd *cobra.Command, dns deployed, asJSON bool) erro
 		return unsafe
 	}
 	if !named {
-		if dns.kubeconfig, err = run.Kubeconfig(o.system.Cluster); err != nil {
+		if dns.kubeconfig, err = system.Kubeconfig(o.system.Cluster); err != nil {
 			return errors.Join(unsafe, err)
 		}
 		if found, err = dns.read(cmd.Context()); err != nil {

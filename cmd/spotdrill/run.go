@@ -14,8 +14,8 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/history"
-	"github.com/spotdrill/spotdrill/framework/run"
 	"github.com/spotdrill/spotdrill/framework/session"
+	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -25,7 +25,7 @@ type runOptions struct {
 	set, handler, image, out string
 	repeat                   int
 	keep, dryRun, json       bool
-	system                   run.Options
+	system                   system.Options
 }
 
 func newRunCommand() *cobra.Command {
@@ -207,12 +207,12 @@ func drillAll(ctx context.Context, s *session.Session) error {
 
 // howToGoOn lists what can be done with a cluster that --keep left as it was.
 func howToGoOn(s *session.Session) string {
-	kubeconfig, err := run.Kubeconfig(s.System.Cluster)
+	kubeconfig, err := system.Kubeconfig(s.System.Cluster)
 	if err != nil {
 		kubeconfig = err.Error()
 	}
 	cluster, mode := "", ""
-	if s.System.Cluster != run.DefaultCluster {
+	if s.System.Cluster != system.DefaultCluster {
 		cluster = " --cluster " + s.System.Cluster
 	}
 	if s.System.ProxyMode != history.IPTables {

@@ -11,11 +11,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/spotdrill/spotdrill/framework/history"
-	"github.com/spotdrill/spotdrill/framework/run"
+	"github.com/spotdrill/spotdrill/framework/system"
 )
 
 func newUpCommand() *cobra.Command {
-	opts := run.Options{Log: stderrLine}
+	opts := system.Options{Log: stderrLine}
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Create or reuse the cluster and LocalStack",
@@ -28,15 +28,15 @@ export commands for a shell. The system stays until spotdrill down.`,
 				return err
 			}
 			start := time.Now()
-			system, err := run.Up(cmd.Context(), opts)
+			sys, err := system.Up(cmd.Context(), opts)
 			if err != nil {
 				return err
 			}
-			endpoint, err := system.LocalStack(cmd.Context())
+			endpoint, err := sys.LocalStack(cmd.Context())
 			if err != nil {
 				return err
 			}
-			kubeconfig, err := run.Kubeconfig(opts.Cluster)
+			kubeconfig, err := system.Kubeconfig(opts.Cluster)
 			if err != nil {
 				return err
 			}
@@ -50,7 +50,7 @@ export commands for a shell. The system stays until spotdrill down.`,
 }
 
 // systemFlags say which system is brought up, and from what.
-func systemFlags(flags *pflag.FlagSet, opts *run.Options) {
+func systemFlags(flags *pflag.FlagSet, opts *system.Options) {
 	self, err := os.Executable()
 	if err != nil {
 		self = ""
@@ -63,25 +63,25 @@ func systemFlags(flags *pflag.FlagSet, opts *run.Options) {
 }
 
 // checkSystem reports errors that would otherwise show only after minutes.
-func checkSystem(opts run.Options) error {
+func checkSystem(opts system.Options) error {
 	if modes := history.ProxyModes(); !slices.Contains(modes, opts.ProxyMode) {
 		return usage("--proxy-mode is %q; allowed: %s", opts.ProxyMode, strings.Join(history.Words(modes), ", "))
 	}
 	return nil
 }
 
-func clusterFlag(flags *pflag.FlagSet, opts *run.Options) {
-	flags.StringVar(&opts.Cluster, "cluster", run.DefaultCluster, "`name` of the kind cluster")
+func clusterFlag(flags *pflag.FlagSet, opts *system.Options) {
+	flags.StringVar(&opts.Cluster, "cluster", system.DefaultCluster, "`name` of the kind cluster")
 }
 
 func newDownCommand() *cobra.Command {
-	opts := run.Options{Log: stderrLine}
+	opts := system.Options{Log: stderrLine}
 	cmd := &cobra.Command{
 		Use:   "down",
 		Short: "Remove the cluster, its containers and its network",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := run.Down(cmd.Context(), opts); err != nil {
+			if err := system.Down(cmd.Context(), opts); err != nil {
 				return err
 			}
 			stderrLine("removed cluster %s, its containers and its network", opts.Cluster)

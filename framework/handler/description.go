@@ -62,6 +62,9 @@ type Description struct {
 
 	// File is where the description was read from.
 	File string `yaml:"-"`
+	// Binary, where set, is another build of this product, which the handler's image
+	// runs in place of the present one.
+	Binary string `yaml:"-"`
 
 	text      []byte // of File
 	documents []document
@@ -161,7 +164,7 @@ func (d Description) For(feature string) Description {
 
 // Same is true where o is this handler with the same settings.
 func (d Description) Same(o Description) bool {
-	return d.Name == o.Name && d.File == o.File && maps.Equal(d.env, o.env)
+	return d.Name == o.Name && d.File == o.File && d.Binary == o.Binary && maps.Equal(d.env, o.env)
 }
 
 // At names the place of a field in the description: "FILE:LINE: field".

@@ -10,9 +10,9 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// await waits for the condition; when it does not come in time, that is
-// recorded, and for the checks to judge.
-func (r *drilling) await(ctx context.Context, a scenarios.Await) error {
+// await waits for the condition. If it does not hold in time, that is recorded, for
+// the checks to judge.
+func (r *runner) await(ctx context.Context, a scenarios.Await) error {
 	name, holds := r.condition(a)
 	limit := r.rec.Clock().Now() + a.Timeout.D()
 	for {
@@ -34,20 +34,20 @@ func (r *drilling) await(ctx context.Context, a scenarios.Await) error {
 	}
 }
 
-func (r *drilling) condition(a scenarios.Await) (name string, holds func(context.Context) (bool, error)) {
+func (r *runner) condition(a scenarios.Await) (name string, holds func(context.Context) (bool, error)) {
 	switch {
 	case a.Deleted != "":
 		want := r.notices[a.Deleted]
-		return "deleted " + a.Deleted, func(context.Context) (bool, error) { return r.told(history.SQSDeleted, want), nil }
+		return "deleted " + a.Deleted, func(context.Context) (bool, error) { return r.allSeen(history.SQSDeleted, want), nil }
 	case a.Received != "":
 		want := r.notices[a.Received]
-		return "received " + a.Received, func(context.Context) (bool, error) { return r.told(history.SQSReceived, want), nil }
+		return "received " + a.Received, func(context.Context) (bool, error) { return r.allSeen(history.SQSReceived, want), nil }
 	case a.Evicting != "":
 		return "evicting " + a.Evicting, func(context.Context) (bool, error) { return r.evicting(r.nodes[a.Evicting].Name), nil }
 	case a.Drained != "":
 		node := r.nodes[a.Drained].Name
 		return "drained " + a.Drained, func(ctx context.Context) (bool, error) {
-			left, err := r.Cluster.Evictable(ctx, node)
+			left, err := r.sys.Cluster.Evictable(ctx, node)
 			return left == 0, err
 		}
 	case a.Hit != "":
@@ -65,8 +65,8 @@ func (r *drilling) condition(a scenarios.Await) (name string, holds func(context
 	}
 }
 
-// told is true when all that was put was received, or deleted: the kind says.
-func (r *drilling) told(kind history.Kind, put *sent) bool {
+// allSeen reports whether all that was put was received or deleted, by the kind.
+func (r *runner) allSeen(kind history.Kind, put *sent) bool {
 	var seen []string
 	for _, e := range r.rec.Events() {
 		if e.Kind == kind {
@@ -81,10 +81,10 @@ func (r *drilling) told(kind history.Kind, put *sent) bool {
 	return true
 }
 
-// evicting is true once a pod of the node was told to end since the first step.
-func (r *drilling) evicting(node string) bool {
+// evicting reports whether a pod of the node was asked to terminate since the first step.
+func (r *runner) evicting(node string) bool {
 	events := r.rec.Events()
-	begun := slices.IndexFunc(events, func(e history.Event) bool { return e.Kind == history.RunPhase && e.Key == "steps" })
+	begun := slices.IndexFunc(events, history.Steps.BegunBy)
 	return slices.ContainsFunc(events[max(0, begun):], func(e history.Event) bool {
 		return e.Kind == history.PodTerminating && e.Node == node
 	})

@@ -11,13 +11,15 @@ import (
 )
 
 // disturb does something to the handler under test, and returns when it is done.
-func (r *drilling) disturb(ctx context.Context, d scenarios.Disturb) error {
-	pods, err := r.installed.Pods(ctx, r.Cluster.Config, r.settings)
+func (r *runner) disturb(ctx context.Context, d scenarios.Disturb) error {
+	under, _ := r.sys.Installed()
+	config, settings := r.sys.Cluster.Config, r.sys.Settings
+	pods, err := under.Pods(ctx, config, settings)
 	if err != nil {
 		return fmt.Errorf("disturb %s: %w", d.Name, err)
 	}
 	if len(pods) == 0 {
-		return fmt.Errorf("disturb %s: handler %s has no pod", d.Name, r.installed.Name)
+		return fmt.Errorf("disturb %s: handler %s has no pod", d.Name, under.Name)
 	}
 	for i := range pods {
 		r.rec.Record(history.Event{
@@ -28,11 +30,11 @@ func (r *drilling) disturb(ctx context.Context, d scenarios.Disturb) error {
 	dropped := 0
 	switch d.Handler {
 	case history.KillHandler:
-		err = together(ctx, each(pods, r.Cluster.Kill)...)
+		err = inParallel(ctx, pods, r.sys.Cluster.Kill)
 	case history.UpdateHandler:
-		err = r.installed.Update(ctx, r.Cluster.Config, r.settings)
+		err = under.Update(ctx, config, settings)
 	case history.ScaleHandler:
-		err = r.installed.Scale(ctx, r.Cluster.Config, r.settings, d.Replicas)
+		err = under.Scale(ctx, config, settings, d.Replicas)
 	case history.CutOffHandler:
 		dropped, err = r.cutOff(ctx, pods, d)
 	}
@@ -43,18 +45,18 @@ func (r *drilling) disturb(ctx context.Context, d scenarios.Disturb) error {
 	return nil
 }
 
-// cutOff drops what the pods send to the Kubernetes API for the time that is
-// asked for, and says how many packets that were. It is undone however it ends.
-func (r *drilling) cutOff(ctx context.Context, pods []corev1.Pod, d scenarios.Disturb) (dropped int, err error) {
+// cutOff drops what the pods send to the Kubernetes API for the step's time, and
+// returns how many packets that were. It is undone in any case.
+func (r *runner) cutOff(ctx context.Context, pods []corev1.Pod, d scenarios.Disturb) (dropped int, err error) {
 	defer func() {
 		for _, p := range pods {
-			n, undo := r.Cluster.Reconnect(context.WithoutCancel(ctx), p)
+			n, undo := r.sys.Cluster.Reconnect(context.WithoutCancel(ctx), p)
 			if dropped += n; err == nil {
 				err = undo
 			}
 		}
 	}()
-	if err := together(ctx, each(pods, r.Cluster.CutOff)...); err != nil {
+	if err := inParallel(ctx, pods, r.sys.Cluster.CutOff); err != nil {
 		return 0, err
 	}
 	return 0, r.sleepUntil(ctx, r.rec.Clock().Now()+d.For.D())

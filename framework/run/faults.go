@@ -7,14 +7,16 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/proxy"
+	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// beginFault sets a fault at the recording proxy, whose record then says when it
-// began, what it hit and when it ended.
-func (s *System) beginFault(ctx context.Context, f scenarios.Fault) error {
+// beginFault sets a fault at the recording proxy, which then records when it began,
+// what it hit and when it ended.
+func (r *runner) beginFault(ctx context.Context, f scenarios.Fault) error {
 	body, err := json.Marshal(proxy.Fault{
 		Name: f.Name, Type: history.FaultType(f.Type), Actions: f.Actions, Count: f.Count, For: f.For.D(),
 		By: f.By.D(), Code: f.Code, Status: f.Status, After: f.After.D(), ToAnother: f.ToAnother,
@@ -22,7 +24,7 @@ func (s *System) beginFault(ctx context.Context, f scenarios.Fault) error {
 	if err != nil {
 		return fmt.Errorf("encode fault %s: %w", f.Name, err)
 	}
-	answer, err := s.post(ctx, "queue-proxy", "faults", body)
+	answer, err := r.post(ctx, system.ProxyPod, "faults", body)
 	if err != nil {
 		return fmt.Errorf("begin fault %s: %w", f.Name, err)
 	}
@@ -30,14 +32,14 @@ func (s *System) beginFault(ctx context.Context, f scenarios.Fault) error {
 }
 
 // clearFaults ends every fault at the recording proxy.
-func (s *System) clearFaults(ctx context.Context) error {
-	if err := s.proxied(http.MethodDelete, "queue-proxy", "faults").Do(ctx).Error(); err != nil {
+func clearFaults(ctx context.Context, c *cluster.Cluster) error {
+	if err := podRequest(c, http.MethodDelete, system.ProxyPod, "faults").Do(ctx).Error(); err != nil {
 		return fmt.Errorf("clear the faults of the recording proxy: %w", err)
 	}
 	return nil
 }
 
-// recorded is true where an event of that kind and key is in the history.
-func (r *drilling) recorded(kind history.Kind, key string) bool {
+// recorded reports whether the history has an event of that kind and key.
+func (r *runner) recorded(kind history.Kind, key string) bool {
 	return slices.ContainsFunc(r.rec.Events(), func(e history.Event) bool { return e.Kind == kind && e.Key == key })
 }

@@ -19,25 +19,27 @@ import (
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/conntrack"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/objects"
 	"github.com/spotdrill/spotdrill/framework/prober"
+	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// probing is one of the drill's probers, and the pod that records where its
+// probing is one of the drill's probers, and the pod that records where the prober's
 // node sends its queries.
 type probing struct {
 	pod, flows, node string
 	plan             prober.Plan
 }
 
-// probeLimit bounds a probe that nobody stops; the longest scenario takes five
+// probeLimit bounds a probe that is never stopped; the longest scenario takes five
 // minutes.
 const probeLimit = 15 * time.Minute
 
-// startProbers makes the pods of the probers and of the recorders beside them.
-// Nothing is asked yet.
-func (r *drilling) startProbers(ctx context.Context) error {
-	service, err := r.Cluster.DNSServiceIP(ctx)
+// startProbers creates the pods of the probers and of the conntrack recorders beside
+// them. They send no query yet.
+func (r *runner) startProbers(ctx context.Context) error {
+	service, err := r.sys.Cluster.DNSServiceIP(ctx)
 	if err != nil {
 		return err
 	}
@@ -48,12 +50,12 @@ func (r *drilling) startProbers(ctx context.Context) error {
 	var addresses [2]netip.Addr
 	for i, ip := range []string{service, control} {
 		if addresses[i], err = netip.ParseAddr(ip); err != nil {
-			return fmt.Errorf("address to ask: %w", err)
+			return fmt.Errorf("address to query: %w", err)
 		}
 	}
 	all := r.Scenario.Probe.Probers
 	err = r.create(ctx, "prober.yaml", map[string]string{
-		"NAMESPACE": Namespace, "IMAGE": r.image, "PROBERS": fmt.Sprint(all), "WHERE": whereToProbe(all, r.targets()),
+		"NAMESPACE": system.Namespace, "IMAGE": r.sys.Image, "PROBERS": fmt.Sprint(all), "WHERE": whereToProbe(all, r.targets()),
 	})
 	if err != nil {
 		return err
@@ -68,7 +70,7 @@ func (r *drilling) startProbers(ctx context.Context) error {
 			return fmt.Errorf("plan of a prober: %w", err)
 		}
 		err := r.create(ctx, "conntrack.yaml", map[string]string{
-			"NAME": p.flows, "NAMESPACE": Namespace, "IMAGE": r.image, "NODE": p.node,
+			"NAME": p.flows, "NAMESPACE": system.Namespace, "IMAGE": r.sys.Image, "NODE": p.node,
 			"CLIENT_IP": pod.Status.PodIP, "SERVICE_IP": service,
 		})
 		if err != nil {
@@ -76,11 +78,13 @@ func (r *drilling) startProbers(ctx context.Context) error {
 		}
 		r.probers = append(r.probers, p)
 	}
-	return together(ctx, each(r.probers, func(ctx context.Context, p probing) error { return r.podReady(ctx, p.flows) })...)
+	return inParallel(ctx, r.probers, func(ctx context.Context, p probing) error {
+		return objects.PodReady(ctx, r.sys.Cluster, system.Namespace, p.flows)
+	})
 }
 
-// whereToProbe is the rule for the nodes of so many probers: a single one is where
-// nothing ever happens, several are on any nodes that the scenario does nothing to.
+// whereToProbe is the node affinity for that many probers: a single one runs where
+// nothing ever happens, several run on any nodes that the scenario does not act on.
 func whereToProbe(probers int, targets []string) string {
 	switch {
 	case probers == 1:
@@ -93,9 +97,9 @@ func whereToProbe(probers int, targets []string) string {
 
 // proberPods waits for the pods of the Job, and returns them in order of their
 // index.
-func (r *drilling) proberPods(ctx context.Context, want int) (pods []corev1.Pod, err error) {
-	err = cluster.Until(ctx, startTimeout, fmt.Sprintf("%d pods of Job %s/prober to be Ready", want, Namespace), func(ctx context.Context) string {
-		list, err := r.Cluster.Clientset.CoreV1().Pods(Namespace).List(ctx, metav1.ListOptions{LabelSelector: batchv1.JobNameLabel + "=prober"})
+func (r *runner) proberPods(ctx context.Context, want int) (pods []corev1.Pod, err error) {
+	err = cluster.Until(ctx, objects.StartTimeout, fmt.Sprintf("%d pods of Job %s/prober to be Ready", want, system.Namespace), func(ctx context.Context) string {
+		list, err := r.sys.Cluster.Clientset.CoreV1().Pods(system.Namespace).List(ctx, metav1.ListOptions{LabelSelector: batchv1.JobNameLabel + "=prober"})
 		if err != nil {
 			return err.Error()
 		}
@@ -103,7 +107,7 @@ func (r *drilling) proberPods(ctx context.Context, want int) (pods []corev1.Pod,
 			return fmt.Sprintf("there are %d", len(pods))
 		}
 		for _, p := range pods {
-			if why := whyNotReady(p); why != "" {
+			if why := objects.WhyNotReady(p); why != "" {
 				return p.Name + ": " + why
 			}
 		}
@@ -114,8 +118,49 @@ func (r *drilling) proberPods(ctx context.Context, want int) (pods []corev1.Pod,
 	return pods, err
 }
 
-// probePlan is what the i-th prober asks: its share of the service by the cluster
-// IP in both port modes, and of a CoreDNS pod that stays as the control.
+// control is the IP of a CoreDNS pod that stays: one of the cluster's or, if the
+// scenario acts on all of them, one of our own.
+func (r *runner) control(ctx context.Context) (string, error) {
+	if r.Scenario.KeepsDNSPod() {
+		pod, err := r.controlPod(ctx)
+		return pod.IP, err
+	}
+	if err := r.create(ctx, "control.yaml", map[string]string{"NAMESPACE": system.Namespace, "COREDNS_IMAGE": r.sys.Environment["coredns"]}); err != nil {
+		return "", err
+	}
+	if err := objects.PodReady(ctx, r.sys.Cluster, system.Namespace, "control"); err != nil {
+		return "", err
+	}
+	pod, err := r.sys.Cluster.Clientset.CoreV1().Pods(system.Namespace).Get(ctx, "control", metav1.GetOptions{})
+	if err != nil {
+		return "", fmt.Errorf("read the control's address: %w", err)
+	}
+	return pod.Status.PodIP, nil
+}
+
+// controlPod is a CoreDNS pod on a node that the scenario does not act on. It waits for
+// one: a pod on a node that has just come back may be marked not Ready once more.
+func (r *runner) controlPod(ctx context.Context) (control cluster.DNSPod, err error) {
+	err = cluster.Until(ctx, objects.StartTimeout, "a CoreDNS pod that stays, to be the control", func(ctx context.Context) string {
+		pods, err := r.sys.Cluster.DNSPods(ctx)
+		if err != nil {
+			return err.Error()
+		}
+		var where []string
+		for _, p := range pods {
+			if !slices.Contains(r.targets(), p.Node) {
+				control = p
+				return ""
+			}
+			where = append(where, p.Node)
+		}
+		return fmt.Sprintf("the Ready ones are on nodes that are drained (%s)", strings.Join(where, ", "))
+	})
+	return control, err
+}
+
+// probePlan is the load of the i-th prober: its share of the queries to the service's
+// cluster IP in both port modes, and to the control, a CoreDNS pod that stays.
 func probePlan(p scenarios.Probe, i int, service, control netip.Addr) prober.Plan {
 	share := func(n int) int {
 		if i < n%p.Probers {
@@ -140,21 +185,20 @@ func probePlan(p scenarios.Probe, i int, service, control netip.Addr) prober.Pla
 }
 
 // recordProbers starts probing and takes the records into the history. Stop ends
-// the load, waits for the answers that are still out, and then takes in where the
-// queries went.
-func (r *drilling) recordProbers(ctx context.Context) (stop func(context.Context) error, err error) {
-	var stops []func(context.Context) error
+// the load, waits for the outstanding answers, and then reads where the queries went.
+func (r *runner) recordProbers(ctx context.Context) (stop stopFunc, err error) {
+	var starts []startFunc
 	for _, p := range r.probers {
-		stop, err := r.recordProber(ctx, p)
-		if err != nil {
-			return nil, errors.Join(err, together(ctx, stops...))
-		}
-		stops = append(stops, stop)
+		starts = append(starts, func(ctx context.Context) (stopFunc, error) { return r.recordProber(ctx, p) })
 	}
-	return func(ctx context.Context) error { return errors.Join(together(ctx, stops...), r.collectFlows(ctx)) }, nil
+	stops, err := startAll(ctx, starts)
+	return func(ctx context.Context) error {
+		stopped := inParallel(ctx, stops, func(ctx context.Context, stop stopFunc) error { return stop(ctx) })
+		return errors.Join(stopped, r.collectFlows(ctx))
+	}, err
 }
 
-func (r *drilling) recordProber(ctx context.Context, p probing) (stop func(context.Context) error, err error) {
+func (r *runner) recordProber(ctx context.Context, p probing) (stop stopFunc, err error) {
 	plan, err := json.Marshal(p.plan)
 	if err != nil {
 		return nil, fmt.Errorf("encode the prober's plan: %w", err)
@@ -187,9 +231,9 @@ func (r *drilling) recordProber(ctx context.Context, p probing) (stop func(conte
 }
 
 // collectFlows takes into the history where the probers' nodes sent their queries,
-// once the probers are silent: it is on their nodes that a service's address
-// becomes a pod's.
-func (r *drilling) collectFlows(ctx context.Context) error {
+// once the probers are silent: their nodes translate the service's address to a
+// pod's.
+func (r *runner) collectFlows(ctx context.Context) error {
 	if len(r.probers) == 0 {
 		return nil
 	}
@@ -207,14 +251,4 @@ func (r *drilling) collectFlows(ctx context.Context) error {
 		all = append(all, flows...)
 	}
 	return r.rec.Flows(all)
-}
-
-// removeProbers takes away what an earlier drill asked and listened with.
-func (s *System) removeProbers(ctx context.Context) error {
-	background := metav1.DeletePropagationBackground
-	ours := metav1.ListOptions{LabelSelector: "spotdrill.dev/part-of=probe"}
-	if err := s.Cluster.Clientset.BatchV1().Jobs(Namespace).DeleteCollection(ctx, metav1.DeleteOptions{PropagationPolicy: &background}, ours); err != nil {
-		return fmt.Errorf("remove the probers: %w", err)
-	}
-	return s.removePods(ctx, Namespace, ours, "the probers")
 }

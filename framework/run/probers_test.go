@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/objects"
+	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -66,8 +68,8 @@ func TestProbersKeepOffTheScenariosNodes(t *testing.T) {
 		"several, on no nodes": {3, nil, corev1.NodeSelectorRequirement{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpExists}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objs, err := objects(t.Context(), "prober.yaml", map[string]string{
-				"NAMESPACE": Namespace, "IMAGE": "image", "PROBERS": "3", "WHERE": whereToProbe(c.probers, c.targets),
+			objs, err := objects.Decode(t.Context(), manifests, "manifests/prober.yaml", map[string]string{
+				"NAMESPACE": system.Namespace, "IMAGE": "image", "PROBERS": "3", "WHERE": whereToProbe(c.probers, c.targets),
 			})
 			if err != nil {
 				t.Fatal(err)

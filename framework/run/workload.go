@@ -9,26 +9,27 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/objects"
+	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// startWorkload makes the pods that the scenario wants, on the nodes that were
-// picked, and the budgets over them.
-func (r *drilling) startWorkload(ctx context.Context) error {
+// startWorkload creates the scenario's pods on the nodes that were picked, and their
+// PodDisruptionBudgets.
+func (r *runner) startWorkload(ctx context.Context) error {
 	w := r.Scenario.Workload
 	if w.Replicas == 0 && !w.Daemon && len(w.Pods) == 0 {
 		return nil
 	}
-	if err := r.ensureNamespace(ctx, r.namespace, workloadLabel); err != nil {
+	if err := objects.EnsureNamespace(ctx, r.sys.Cluster, r.namespace, system.WorkloadLabel); err != nil {
 		return err
 	}
-	values := map[string]string{"NAMESPACE": r.namespace, "IMAGE": r.image, "REPLICAS": fmt.Sprint(w.Replicas), "WHERE": onSpot(r.other()), "OTHER": r.other()}
+	values := map[string]string{"NAMESPACE": r.namespace, "IMAGE": r.sys.Image, "REPLICAS": fmt.Sprint(w.Replicas), "WHERE": onSpot(r.other()), "OTHER": r.other()}
 	if w.Spill {
 		values["WHERE"] = firstOnSpot
 	}
@@ -58,21 +59,21 @@ func (r *drilling) startWorkload(ctx context.Context) error {
 	return nil
 }
 
-// Where the pods of Workload.Replicas run, as their node affinity.
+// The node affinities of the pods of Workload.Replicas.
 const (
 	ofSpot      = "{key: " + cluster.CapacityLabel + ", operator: In, values: [" + cluster.Spot + "]}"
 	firstOnSpot = "{preferredDuringSchedulingIgnoredDuringExecution: [{weight: 100, preference: {matchExpressions: [" + ofSpot + "]}}]}"
 )
 
-// onSpot is any spot node but one.
+// onSpot is the node affinity for any spot node but one.
 func onSpot(other string) string {
 	return "{requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [" +
 		ofSpot + ", {key: " + corev1.LabelHostname + `, operator: NotIn, values: ["` + other + `"]}]}]}}`
 }
 
-// other is the target of the drill beside this one: a pod that moved there would be
-// evicted a second time. No node is named "".
-func (r *drilling) other() string {
+// other is the target of the drill beside this one, "" without one: a pod that moved
+// there would be evicted a second time.
+func (r *runner) other() string {
 	for _, o := range r.beside {
 		for _, node := range o.targets() {
 			return node
@@ -81,15 +82,15 @@ func (r *drilling) other() string {
 	return ""
 }
 
-func (r *drilling) workloadReady(ctx context.Context) error {
+func (r *runner) workloadReady(ctx context.Context) error {
 	w := r.Scenario.Workload
 	if w.Daemon {
-		if err := r.daemonReady(ctx, r.namespace, "daemon"); err != nil {
+		if err := objects.DaemonSetReady(ctx, r.sys.Cluster, r.namespace, "daemon"); err != nil {
 			return err
 		}
 	}
 	if w.Replicas > 0 {
-		if err := r.deploymentReady(ctx, r.namespace, scenarios.App); err != nil {
+		if err := objects.DeploymentReady(ctx, r.sys.Cluster, r.namespace, scenarios.App); err != nil {
 			return err
 		}
 	}
@@ -101,13 +102,13 @@ func (r *drilling) workloadReady(ctx context.Context) error {
 	return nil
 }
 
-// Kinds of further pods that are not made or waited for as all others are.
+// Kinds of pods that are not created, or not waited for, like all others.
 const (
 	staticPods  = "static"
 	unreadyPods = "unready"
 )
 
-func (r *drilling) createPods(ctx context.Context, pods scenarios.Pods, values map[string]string) error {
+func (r *runner) createPods(ctx context.Context, pods scenarios.Pods, values map[string]string) error {
 	node := r.nodes[pods.Node].Name
 	values = map[string]string{"NAMESPACE": values["NAMESPACE"], "IMAGE": values["IMAGE"], "NODE": node, "OTHER": values["OTHER"]}
 	file := "pods/" + pods.Kind + ".yaml"
@@ -118,14 +119,14 @@ func (r *drilling) createPods(ctx context.Context, pods scenarios.Pods, values m
 	if err != nil {
 		return fmt.Errorf("read manifest: %w", err)
 	}
-	return r.Cluster.PutStatic(ctx, node, os.Expand(string(text), func(name string) string { return values[name] }))
+	return r.sys.Cluster.PutStatic(ctx, node, os.Expand(string(text), func(name string) string { return values[name] }))
 }
 
-// podsReady waits until the further pods run where they are to start.
-func (r *drilling) podsReady(ctx context.Context, pods scenarios.Pods) error {
+// podsReady waits until pods of a kind run on the node where they start.
+func (r *runner) podsReady(ctx context.Context, pods scenarios.Pods) error {
 	node := r.nodes[pods.Node].Name
-	return cluster.Until(ctx, startTimeout, fmt.Sprintf("pods %s on %s", pods.Kind, node), func(ctx context.Context) string {
-		list, err := r.Cluster.Clientset.CoreV1().Pods(r.namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + pods.Kind})
+	return cluster.Until(ctx, objects.StartTimeout, fmt.Sprintf("pods %s on %s", pods.Kind, node), func(ctx context.Context) string {
+		list, err := r.sys.Cluster.Clientset.CoreV1().Pods(r.namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + pods.Kind})
 		if err != nil {
 			return err.Error()
 		}
@@ -141,10 +142,10 @@ func (r *drilling) podsReady(ctx context.Context, pods scenarios.Pods) error {
 	})
 }
 
-// readyAgain is true when the pods of the workload that go by the name are as many
-// as they were, Ready, and none is on its way out.
-func (r *drilling) readyAgain(ctx context.Context, name string) (bool, error) {
-	list, err := r.Cluster.Clientset.CoreV1().Pods(r.namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + name})
+// readyAgain reports whether the workload has as many pods of the name as at first, all
+// Ready and none terminating.
+func (r *runner) readyAgain(ctx context.Context, name string) (bool, error) {
+	list, err := r.sys.Cluster.Clientset.CoreV1().Pods(r.namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + name})
 	if err != nil {
 		return false, fmt.Errorf("list pods %s: %w", name, err)
 	}
@@ -161,11 +162,11 @@ func (r *drilling) readyAgain(ctx context.Context, name string) (bool, error) {
 	return len(list.Items) >= want, nil
 }
 
-// whyNotStarted says what a pod lacks to be running on the node, or "".
+// whyNotStarted is what a pod lacks to be running on the node, or "".
 func whyNotStarted(p *corev1.Pod, node string, ready bool) string {
 	switch {
 	case p.Spec.NodeName != "" && p.Spec.NodeName != node:
-		return fmt.Sprintf("%s was put on %s", p.Name, p.Spec.NodeName)
+		return fmt.Sprintf("%s was scheduled on %s", p.Name, p.Spec.NodeName)
 	case p.Status.Phase != corev1.PodRunning:
 		return fmt.Sprintf("%s has phase %s", p.Name, p.Status.Phase)
 	}
@@ -177,9 +178,9 @@ func whyNotStarted(p *corev1.Pod, node string, ready bool) string {
 	return ""
 }
 
-// createBudget makes a PodDisruptionBudget and waits until it protects: before
-// its controller has counted the pods, it lets none go.
-func (r *drilling) createBudget(ctx context.Context, b scenarios.Budget) error {
+// createBudget creates a PodDisruptionBudget and waits until its controller has counted
+// the pods: before that, it allows no eviction.
+func (r *runner) createBudget(ctx context.Context, b scenarios.Budget) error {
 	err := r.create(ctx, "budget.yaml", map[string]string{
 		"NAMESPACE": r.namespace, "PODS": b.Pods, "MIN_AVAILABLE": fmt.Sprint(b.MinAvailable),
 		"POLICY": cmp.Or(b.UnhealthyPodEvictionPolicy, string(policyv1.IfHealthyBudget)),
@@ -187,8 +188,8 @@ func (r *drilling) createBudget(ctx context.Context, b scenarios.Budget) error {
 	if err != nil {
 		return err
 	}
-	return cluster.Until(ctx, startTimeout, "PodDisruptionBudget "+b.Pods, func(ctx context.Context) string {
-		pdb, err := r.Cluster.Clientset.PolicyV1().PodDisruptionBudgets(r.namespace).Get(ctx, b.Pods, metav1.GetOptions{})
+	return cluster.Until(ctx, objects.StartTimeout, "PodDisruptionBudget "+b.Pods, func(ctx context.Context) string {
+		pdb, err := r.sys.Cluster.Clientset.PolicyV1().PodDisruptionBudgets(r.namespace).Get(ctx, b.Pods, metav1.GetOptions{})
 		switch {
 		case err != nil:
 			return err.Error()
@@ -201,16 +202,16 @@ func (r *drilling) createBudget(ctx context.Context, b scenarios.Budget) error {
 	})
 }
 
-// changeBudget waits for its time after the notice and gives the budget another
+// changeBudget waits for its time after the notice and changes the budget's
 // minAvailable.
-func (r *drilling) changeBudget(ctx context.Context, c scenarios.BudgetChange) error {
+func (r *runner) changeBudget(ctx context.Context, c scenarios.BudgetChange) error {
 	if err := r.sleepUntil(ctx, r.notices[c.At].put+c.After.D()); err != nil {
 		return err
 	}
-	// A pod that goes because of the change goes after it also on the record.
+	// The time before the change: a pod that it lets go must terminate later on the record.
 	at := r.rec.Clock().Now()
 	patch := fmt.Appendf(nil, `{"spec":{"minAvailable":%d}}`, c.MinAvailable)
-	_, err := r.Cluster.Clientset.PolicyV1().PodDisruptionBudgets(r.namespace).Patch(ctx, c.Pods, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err := r.sys.Cluster.Clientset.PolicyV1().PodDisruptionBudgets(r.namespace).Patch(ctx, c.Pods, types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil {
 		return fmt.Errorf("change PodDisruptionBudget %s: %w", c.Pods, err)
 	}
@@ -218,50 +219,6 @@ func (r *drilling) changeBudget(ctx context.Context, c scenarios.BudgetChange) e
 	return nil
 }
 
-func (r *drilling) recordBudget(at time.Duration, pods, step string, minAvailable int) {
+func (r *runner) recordBudget(at time.Duration, pods, step string, minAvailable int) {
 	r.rec.Record(history.Event{Kind: history.BudgetSet, At: at, Key: pods, Reason: step, Numbers: history.Numbers{history.MinAvailable: float64(minAvailable)}})
-}
-
-// workloadLabel marks the namespaces of workloads.
-const workloadLabel = "spotdrill.dev/workload"
-
-// newNamespace names that of the next drill's workload. Each gets another: the one
-// before may take some seconds to be gone.
-func (s *System) newNamespace() string {
-	s.drills++
-	return fmt.Sprintf("%s-%d", workloadPrefix, s.drills)
-}
-
-// removeWorkload deletes the namespaces of all drills, and waits until no pod is left
-// in them, but not for pods whose node is gone. What else is in them goes by itself:
-// nothing can be made in a namespace that is being deleted.
-func (s *System) removeWorkload(ctx context.Context) error {
-	namespaces := s.Cluster.Clientset.CoreV1().Namespaces()
-	list, err := namespaces.List(ctx, metav1.ListOptions{LabelSelector: workloadLabel})
-	if err != nil {
-		return fmt.Errorf("list the namespaces of drills: %w", err)
-	}
-	for _, ns := range list.Items {
-		if err := namespaces.Delete(ctx, ns.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			return fmt.Errorf("delete namespace %s: %w", ns.Name, err)
-		}
-		if err := s.removePods(ctx, ns.Name, metav1.ListOptions{}, "the pods of namespace "+ns.Name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// workloadGone waits until the namespaces of all drills are gone.
-func (s *System) workloadGone(ctx context.Context) error {
-	return cluster.Until(ctx, startTimeout, "the namespaces of drills to be gone", func(ctx context.Context) string {
-		list, err := s.Cluster.Clientset.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: workloadLabel})
-		if err != nil {
-			return err.Error()
-		}
-		if len(list.Items) > 0 {
-			return fmt.Sprintf("%s is still there", list.Items[0].Name)
-		}
-		return ""
-	})
 }

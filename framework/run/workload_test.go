@@ -11,13 +11,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/objects"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 func TestEveryKindOfPodsHasAManifest(t *testing.T) {
-	values := map[string]string{"NAMESPACE": workloadPrefix, "IMAGE": "image", "NODE": "spot-1", "OTHER": "spot-2"}
+	values := map[string]string{"NAMESPACE": "spotdrill-workload-1", "IMAGE": "image", "NODE": "spot-1", "OTHER": "spot-2"}
 	for _, kind := range scenarios.PodKinds() {
-		objs, err := objects(t.Context(), "pods/"+kind+".yaml", values)
+		objs, err := objects.Decode(t.Context(), manifests, "manifests/pods/"+kind+".yaml", values)
 		if err != nil || len(objs) == 0 {
 			t.Errorf("%s: %d objects (%v)", kind, len(objs), err)
 			continue
@@ -40,7 +41,7 @@ func TestEveryKindOfPodsHasAManifest(t *testing.T) {
 }
 
 func TestABudgetsManifest(t *testing.T) {
-	objs, err := objects(t.Context(), "budget.yaml", map[string]string{"NAMESPACE": workloadPrefix, "PODS": "app", "MIN_AVAILABLE": "5", "POLICY": "AlwaysAllow"})
+	objs, err := objects.Decode(t.Context(), manifests, "manifests/budget.yaml", map[string]string{"NAMESPACE": "spotdrill-workload-1", "PODS": "app", "MIN_AVAILABLE": "5", "POLICY": "AlwaysAllow"})
 	if err != nil || len(objs) != 1 || objs[0].GetName() != "app" {
 		t.Errorf("%+v (%v)", objs, err)
 	}
@@ -63,7 +64,7 @@ func TestWhyAPodHasNotStarted(t *testing.T) {
 	}{
 		"it has":                         {running("spot-1", corev1.ConditionTrue), true, ""},
 		"not put anywhere":               {pending, true, "p has phase Pending"},
-		"put elsewhere":                  {running("spot-2", corev1.ConditionTrue), true, "p was put on spot-2"},
+		"put elsewhere":                  {running("spot-2", corev1.ConditionTrue), true, "p was scheduled on spot-2"},
 		"not Ready":                      {running("spot-1", corev1.ConditionFalse), true, "p is not Ready"},
 		"not Ready, and not meant to be": {running("spot-1", corev1.ConditionFalse), false, ""},
 	} {
@@ -75,7 +76,7 @@ func TestWhyAPodHasNotStarted(t *testing.T) {
 
 func TestWhereTheWorkloadRuns(t *testing.T) {
 	for where, required := range map[string]bool{onSpot(""): true, onSpot("spot-2"): true, firstOnSpot: false} {
-		objs, err := objects(t.Context(), "workload.yaml", map[string]string{"NAMESPACE": workloadPrefix, "IMAGE": "image", "REPLICAS": "3", "WHERE": where})
+		objs, err := objects.Decode(t.Context(), manifests, "manifests/workload.yaml", map[string]string{"NAMESPACE": "spotdrill-workload-1", "IMAGE": "image", "REPLICAS": "3", "WHERE": where})
 		if err != nil || len(objs) != 1 {
 			t.Fatalf("%s: %d objects (%v)", where, len(objs), err)
 		}
@@ -89,12 +90,12 @@ func TestWhereTheWorkloadRuns(t *testing.T) {
 
 // What moves off a drill's node must not move onto that of the drill beside it.
 func TestPodsOfADrillKeepOffTheNodesOfTheOther(t *testing.T) {
-	other := &drilling{nodes: map[string]cluster.Node{"victim": {Name: "spot-2"}, "bystander": {Name: "spot-3"}}}
+	other := &runner{nodes: map[string]cluster.Node{"victim": {Name: "spot-2"}, "bystander": {Name: "spot-3"}}}
 	other.Scenario.Steps = []scenarios.Step{{Notice: &scenarios.Notice{Nodes: []string{"victim"}}}}
-	one := &drilling{beside: []*drilling{other}}
-	values := map[string]string{"NAMESPACE": workloadPrefix, "IMAGE": "image", "NODE": "spot-1", "OTHER": one.other()}
+	one := &runner{beside: []*runner{other}}
+	values := map[string]string{"NAMESPACE": "spotdrill-workload-1", "IMAGE": "image", "NODE": "spot-1", "OTHER": one.other()}
 	for _, kind := range scenarios.PodKinds() {
-		objs, err := objects(t.Context(), "pods/"+kind+".yaml", values)
+		objs, err := objects.Decode(t.Context(), manifests, "manifests/pods/"+kind+".yaml", values)
 		if err != nil {
 			t.Fatal(err)
 		}

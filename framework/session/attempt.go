@@ -15,13 +15,13 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// attempts is how often a drill is played whose control failed: what is still
-// noise then stays Unknown, and red.
-const attempts = 4
+// MaxAttempts is how many times a scenario is played at the most if noise keeps it from
+// being judged: what is still noise then stays Unknown, and red.
+const MaxAttempts = 4
 
-// repeat plays a scenario as often as the session wants it, and returns the worst
-// of what came out.
-func (s *Session) repeat(ctx context.Context, scenario scenarios.Scenario) (worst reports.Entry, err error) {
+// playRepeats plays a scenario as many times as the session's Repeat says, and returns
+// the worst entry.
+func (s *Session) playRepeats(ctx context.Context, scenario scenarios.Scenario) (worst reports.Entry, err error) {
 	start, repeats, first := time.Now(), max(1, s.Repeat), 1
 	if s.played[scenario.Name] {
 		first = 2
@@ -33,10 +33,12 @@ func (s *Session) repeat(ctx context.Context, scenario scenarios.Scenario) (wors
 			folder.Path = filepath.Join(folder.Path, fmt.Sprintf("repeat-%d", n))
 		}
 		var entry reports.Entry
-		if entry, err = s.play(ctx, folder, scenario, s.Handler, first, s.Keep); n == 1 || worse(entry.Outcome, worst.Outcome) {
+		entry, err = s.playAttempts(ctx, folder, scenario, s.Handler, first, s.Keep)
+		if n == 1 || worse(entry.Outcome, worst.Outcome) {
 			worst = entry
 		}
-		if outcomes = append(outcomes, entry.Outcome); repeats > 1 {
+		outcomes = append(outcomes, entry.Outcome)
+		if repeats > 1 {
 			s.console.Note(fmt.Sprintf("%d of %d: %s", n, repeats, entry.Outcome))
 		}
 	}
@@ -48,17 +50,18 @@ func (s *Session) repeat(ctx context.Context, scenario scenarios.Scenario) (wors
 	return worst, err
 }
 
-// worse is true where a is a worse outcome than b.
+// worse reports whether a is a worse outcome than b.
 func worse(a, b verdict.Outcome) bool {
 	order := []verdict.Outcome{verdict.Skipped, verdict.Pass, verdict.Unknown, verdict.Fail}
 	return slices.Index(order, a.Known()) > slices.Index(order, b.Known())
 }
 
-// play plays a scenario alone; first is the number of its first attempt.
-func (s *Session) play(ctx context.Context, folder reports.Folder, scenario scenarios.Scenario, under handler.Description, first int, keep bool) (reports.Entry, error) {
+// playAttempts plays a scenario alone, again as long as noise keeps it from being
+// judged; first is the number of the first attempt.
+func (s *Session) playAttempts(ctx context.Context, folder reports.Folder, scenario scenarios.Scenario, under handler.Description, first int, keep bool) (reports.Entry, error) {
 	start := time.Now()
 	for attempt := first; ; attempt++ {
-		entry, err := s.attempt(ctx, folder, scenario, under, attempt, keep)
+		entry, err := s.playOnce(ctx, folder, scenario, under, attempt, keep)
 		entry.Attempts = attempt
 		entry.Expected, entry.Measured = reports.Seconds(Expected(scenario, s.Set)), reports.Seconds(time.Since(start))
 		if err != nil || s.left != "" || !again(entry.Result, attempt-first+1) {
@@ -68,8 +71,10 @@ func (s *Session) play(ctx context.Context, folder reports.Folder, scenario scen
 	}
 }
 
-// again is true where another attempt may say more.
-func again(r verdict.Result, attempt int) bool { return attempt < attempts && verdict.NeedsRerun(r) }
+// again reports whether another attempt may show more.
+func again(r verdict.Result, attempt int) bool {
+	return attempt < MaxAttempts && verdict.NeedsRerun(r)
+}
 
 func noise(r verdict.Result) string {
 	for _, v := range r.Verdicts {
@@ -80,14 +85,12 @@ func noise(r verdict.Result) string {
 	return "noise"
 }
 
-// attempt plays a scenario once. The error is the harness's own; the entry says
-// it too.
-func (s *Session) attempt(ctx context.Context, folder reports.Folder, scenario scenarios.Scenario, under handler.Description, attempt int, keep bool) (reports.Entry, error) {
+// playOnce plays a scenario once. The error is the harness's own; the entry has it too.
+func (s *Session) playOnce(ctx context.Context, folder reports.Folder, scenario scenarios.Scenario, under handler.Description, attempt int, keep bool) (reports.Entry, error) {
 	drill, err := s.prepare(folder, scenario, under, attempt)
 	if err != nil {
 		return reports.NewEntry(verdict.NotRun(scenario, err.Error())), err
 	}
-	drill.Tell = s.tell(scenario.Name)
 	drill.Recording = func(rec *history.Recorder) { s.console.Losing(scenario.Name, rec.Latest) }
 	drill.Ended = func() run.Aftermath {
 		h, err := history.Load(drill.Dir)
@@ -100,7 +103,7 @@ func (s *Session) attempt(ctx context.Context, folder reports.Folder, scenario s
 		}
 		return after
 	}
-	played := s.system.Play(ctx, drill)
+	played := run.Play(ctx, s.system, drill)
 	entry, err := s.judge(drill)
 	if err != nil {
 		return entry, err
@@ -108,9 +111,10 @@ func (s *Session) attempt(ctx context.Context, folder reports.Folder, scenario s
 	return entry, played
 }
 
+// prepare is the drill of an attempt, which reports its progress on the console.
 func (s *Session) prepare(folder reports.Folder, scenario scenarios.Scenario, under handler.Description, attempt int) (run.Drill, error) {
 	dir, err := folder.Attempt(scenario, attempt)
-	return run.Drill{Scenario: scenario, Set: s.Set, Handler: under, Attempt: attempt, Dir: dir}, err
+	return run.Drill{Scenario: scenario, Set: s.Set, Handler: under, Attempt: attempt, Dir: dir, Progress: s.progress(scenario.Name)}, err
 }
 
 // judge is the entry of a drill that was played.
@@ -124,7 +128,7 @@ func (s *Session) judge(drill run.Drill) (reports.Entry, error) {
 	return entry, nil
 }
 
-// aftermath is what becomes of the cluster after a drill that looks like this.
+// aftermath is what happens to the cluster after a drill with this result.
 func aftermath(r verdict.Result, attempt int, keep bool) run.Aftermath {
 	switch {
 	case r.Outcome == verdict.Pass:
@@ -135,8 +139,8 @@ func aftermath(r verdict.Result, attempt int, keep bool) run.Aftermath {
 	return run.SaveAndPutBack
 }
 
-// tell shows on the console how far a scenario's drill is.
-func (s *Session) tell(scenario string) func(history.Event) {
+// progress shows on the console how far a scenario's drill is.
+func (s *Session) progress(scenario string) func(history.Event) {
 	return func(e history.Event) {
 		switch {
 		case e.Kind == history.RunPhase:

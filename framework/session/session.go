@@ -1,6 +1,6 @@
-// Package session holds a handler to scenarios: it brings the system up, plays
+// Package session checks a handler against scenarios: it brings the system up, plays
 // and judges every scenario, repeats what could not be judged, and writes the
-// reports. The command line and the suites both go this way.
+// reports. The command line, the sweeps and the suites all use it.
 package session
 
 import (
@@ -13,63 +13,66 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/handler"
-	"github.com/spotdrill/spotdrill/framework/run"
+	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/reports"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// FinishTimeout bounds putting the cluster back and writing the reports.
-const FinishTimeout = 6 * time.Minute
+const (
+	// SetUpTimeout is long enough for images to be built.
+	SetUpTimeout = 40 * time.Minute
+	// FinishTimeout bounds putting the cluster back and writing the reports.
+	FinishTimeout = 6 * time.Minute
+)
 
-// Options say which handler is held to what, and where.
+// Options define which handler is checked against which scenarios, and where.
 type Options struct {
 	Handler handler.Description
-	// HandlerImage is one that the container engine holds; empty: the description's.
+	// HandlerImage is an image that the container engine holds; empty: the description's.
 	HandlerImage string
 	Set          scenarios.Set
 	Scenarios    []scenarios.Scenario // in the order in which they are drilled
-	// Repeat is how often each is drilled, so that a flake shows; 0 means once.
+	// Repeat is how many times each is drilled, so that a flake shows; 0 means once.
 	Repeat int
 	// System is brought up; its Log is the session's.
-	System run.Options
+	System system.Options
 	// Out is the folder in which the run gets a folder of its own.
 	Out string
-	// Keep leaves the cluster as the first drill left it that did not pass, and
-	// ends the run there.
+	// Keep ends the run at the first drill that does not pass, and leaves the cluster
+	// as it is then.
 	Keep bool
-	// Console is where progress goes. More is how many drills it should announce
-	// beyond Scenarios.
+	// Console gets the progress. More is how many drills to announce beyond Scenarios.
 	Console io.Writer
 	More    int
 }
 
-// ErrOver is why no further drill can be played: a part of the system has died, or
+// ErrOver means that no further drill can be played: a part of the system has died, or
 // the handler cannot be installed.
 var ErrOver = errors.New("the run ends here")
 
-// Session is one run over scenarios. Its methods are called in this order: SetUp,
-// then Drill for the scenarios in theirs, then Finish, whatever became of these.
+// Session is one run over scenarios. Call SetUp, then Drill for the scenarios in their
+// order, then Finish, also after an error.
 type Session struct {
 	Options
 
-	system  *run.System
+	system  *system.System
 	folder  reports.Folder
 	report  *reports.Report
 	console *reports.Console
 	started time.Time
 	drills  time.Time // the first drill's start
 	cannot  string    // why nothing can be drilled here, or ""
-	left    string    // the folder of the attempt that the cluster was left after
+	left    string    // the folder of the attempt after which the cluster was left as it was
 
-	// played are the scenarios that had an attempt beside another; ahead are the
-	// entries of those that passed so before their turn came.
+	// played are the scenarios that had an attempt beside another; ahead has the entries
+	// of those that passed in this way before their turn.
 	played map[string]bool
 	ahead  map[string]reports.Entry
 }
 
-// New is a session that has not begun. A deviation, or a reason to keep messages, in
-// the handler's description that names no clause is an error.
+// New is a session that has not begun. It is an error if the handler's description names
+// an unknown clause in its deviations, or in its reasons to keep messages.
 func New(opts Options) (*Session, error) {
 	all, err := scenarios.Catalogue()
 	if err != nil {
@@ -91,8 +94,8 @@ func New(opts Options) (*Session, error) {
 	return s, nil
 }
 
-// SetUp brings the system up. A report is begun before, so that a set-up that
-// fails leaves one that says so.
+// SetUp brings the system up. It begins the report first, so that a set-up that fails is
+// reported too.
 func (s *Session) SetUp(ctx context.Context) error {
 	var err error
 	if s.folder, err = reports.NewFolder(s.Out, s.started); err != nil {
@@ -100,9 +103,9 @@ func (s *Session) SetUp(ctx context.Context) error {
 	}
 	meta := s.Handler.Meta()
 	s.report = reports.New(s.folder, reports.Handler{Name: meta.Name, Version: meta.Version, Description: s.Handler.Reference(), Image: s.HandlerImage}, s.Set, nil)
-	s.System.Log("setting the system up (about 10 min where images must be built, else less than a minute)")
-	s.system, err = run.Up(ctx, s.System)
-	if errors.Is(err, run.ErrNoIPVS) {
+	s.System.Log("setting the system up (about 10 min if images must be built, else less than a minute)")
+	s.system, err = system.Up(ctx, s.System)
+	if errors.Is(err, system.ErrNoIPVS) {
 		s.cannot = err.Error()
 		s.report.Environment = map[string]string{"kube-proxy": string(s.System.ProxyMode)}
 		return nil
@@ -111,8 +114,8 @@ func (s *Session) SetUp(ctx context.Context) error {
 		return fmt.Errorf("set-up: %w", err)
 	}
 	err = s.system.Provide(ctx, s.Handler, s.HandlerImage)
-	// In a description of one's own the reference may as well be misspelt.
-	if errors.Is(err, run.ErrNoImage) && s.Handler.Embedded() {
+	// In a user's description the reference may as well be misspelt.
+	if errors.Is(err, system.ErrNoImage) && s.Handler.Embedded() {
 		s.cannot, err = err.Error(), nil
 	}
 	if err != nil {
@@ -121,7 +124,7 @@ func (s *Session) SetUp(ctx context.Context) error {
 	s.report.Environment = s.system.Environment
 	s.report.Handler.Version = s.system.Meta(s.Handler).Version
 	s.report.Timings.Setup = reports.Seconds(time.Since(s.started))
-	s.System.Log("set-up took %.0f s; the drills ask for about %.0f s", time.Since(s.started).Seconds(), s.expected().Seconds())
+	s.System.Log("set-up took %.0f s; the drills take about %.0f s", time.Since(s.started).Seconds(), s.expected().Seconds())
 	s.drills = time.Now()
 	return nil
 }
@@ -136,14 +139,14 @@ func (s *Session) expected() time.Duration {
 	return total
 }
 
-// Expected is what the scenario asks for, and what arranging and restoring
-// usually take.
+// Expected is about how long a drill takes: the scenario itself, and what arranging and
+// restoring usually take.
 func Expected(scenario scenarios.Scenario, set scenarios.Set) time.Duration {
 	const around = 9 * time.Second
 	return scenario.Expected(set) + around
 }
 
-// NotApplicable says why the scenario is not played with the handler, or "".
+// NotApplicable is why the scenario is not played with the handler, or "".
 func (s *Session) NotApplicable(scenario scenarios.Scenario) string {
 	switch {
 	case s.cannot != "":
@@ -154,12 +157,11 @@ func (s *Session) NotApplicable(scenario scenarios.Scenario) string {
 	return fmt.Sprintf("not supported: the description of %s does not claim %s", s.Handler.Name, scenario.Feature)
 }
 
-// Drill plays and judges one scenario and reports it, or skips it where it does
-// not apply. It may play another at the same time, which its own turn then finds
-// done. A drill that could not be judged is played again, and the last attempt
-// counts. The error is the harness's own; it is ErrOver where no further
-// drill can be played, and neither can one be once Left says something. The entry
-// is in the report in every case.
+// Drill plays and judges one scenario and reports it, or skips it if it does not apply.
+// It may play a later scenario at the same time, whose own turn then finds it done. A
+// drill that could not be judged is played again, and the last attempt counts. The
+// error is the harness's own. No further drill can be played after ErrOver, or once Left
+// is not empty. The entry is in the report in every case.
 func (s *Session) Drill(ctx context.Context, scenario scenarios.Scenario) (reports.Entry, error) {
 	s.console.Begin(scenario.Name)
 	if reason := s.NotApplicable(scenario); reason != "" {
@@ -168,14 +170,14 @@ func (s *Session) Drill(ctx context.Context, scenario scenarios.Scenario) (repor
 		s.report.Add(entry)
 		return entry, nil
 	}
-	entry, err := s.drill(ctx, scenario)
+	entry, err := s.play(ctx, scenario)
 	s.report.Add(entry)
 	s.console.End(entry)
 	if err != nil {
 		if dead := s.system.Alive(ctx); dead != nil {
 			return entry, fmt.Errorf("%w: %w", ErrOver, dead)
 		}
-		if errors.Is(err, run.ErrNotInstalled) {
+		if errors.Is(err, system.ErrNotInstalled) {
 			return entry, fmt.Errorf("%w: %w", ErrOver, err)
 		}
 		err = fmt.Errorf("drill: %w", err)
@@ -183,26 +185,24 @@ func (s *Session) Drill(ctx context.Context, scenario scenarios.Scenario) (repor
 	return entry, err
 }
 
-// drill plays a scenario, beside another where that can be, else or again alone.
-func (s *Session) drill(ctx context.Context, scenario scenarios.Scenario) (reports.Entry, error) {
+// play plays a scenario beside another if possible. If that is not possible, or did not
+// pass, it plays it alone.
+func (s *Session) play(ctx context.Context, scenario scenarios.Scenario) (reports.Entry, error) {
 	if entry, ok := s.ahead[scenario.Name]; ok {
 		return entry, nil
 	}
 	if partner, ok := s.partner(scenario); ok {
-		if entry, done, err := s.together(ctx, scenario, partner); done || err != nil {
+		if entry, done, err := s.playBeside(ctx, scenario, partner); done || err != nil {
 			return entry, err
 		}
 	}
-	return s.repeat(ctx, scenario)
+	return s.playRepeats(ctx, scenario)
 }
 
-// SelfCheck plays a scenario with a handler that never acts, under the announced
-// name. It is not in the report.
+// SelfCheck plays a scenario with a handler that never acts. It is not in the report.
 func (s *Session) SelfCheck(ctx context.Context, scenario scenarios.Scenario, idle handler.Description) (reports.Entry, error) {
-	folder := s.folder
-	folder.Path = filepath.Join(folder.Path, "self-check")
 	s.console.Begin("self-check: a handler that does nothing")
-	entry, err := s.play(ctx, folder, scenario, idle, 1, false)
+	entry, err := s.Attempts(ctx, "self-check", scenario, idle)
 	if err == nil && entry.Outcome == verdict.Fail {
 		s.console.Conclude(fmt.Sprintf("fails %s, as it must, after %.0f s", scenario.Name, time.Duration(entry.Measured).Seconds()))
 	} else {
@@ -211,7 +211,20 @@ func (s *Session) SelfCheck(ctx context.Context, scenario scenarios.Scenario, id
 	return entry, err
 }
 
-// Finish puts everything back and writes what there is, however the run ended.
+// Attempts plays a scenario with another handler than the session's, which it removes
+// again, until it can be judged. The histories go to a folder of that name. It is not in
+// the report, and can be called without Scenarios.
+func (s *Session) Attempts(ctx context.Context, name string, scenario scenarios.Scenario, under handler.Description) (reports.Entry, error) {
+	folder := s.folder
+	folder.Path = filepath.Join(folder.Path, name)
+	if err := s.system.Provide(ctx, under, ""); err != nil {
+		return reports.NewEntry(verdict.NotRun(scenario, err.Error())), fmt.Errorf("the handler's image: %w", err)
+	}
+	entry, err := s.playAttempts(ctx, folder, scenario, under, 1, false)
+	return entry, errors.Join(err, s.system.Withdraw(context.WithoutCancel(ctx), under))
+}
+
+// Finish writes the report and puts the cluster back, however the run ended.
 func (s *Session) Finish(ctx context.Context) error {
 	if s.report == nil {
 		return nil
@@ -228,23 +241,34 @@ func (s *Session) Finish(ctx context.Context) error {
 	}
 	written := s.folder.Write(s.report)
 	s.console.Summary(s.report)
+	return errors.Join(written, s.PutBack(ctx))
+}
+
+// PutBack brings the cluster back to how it was created, unless a drill left it as it
+// was. Finish does it too; alone it is for a session that has no report of its own.
+func (s *Session) PutBack(ctx context.Context) error {
 	if s.system == nil || s.left != "" {
-		return written
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), FinishTimeout)
 	defer cancel()
-	s.System.Log("putting the cluster back as it was made")
+	s.System.Log("putting the cluster back as it was created")
 	if err := s.system.Finish(ctx); err != nil {
-		return errors.Join(written, fmt.Errorf("put the cluster back: %w", err))
+		return fmt.Errorf("put the cluster back: %w", err)
 	}
-	return written
+	return nil
 }
 
-// Report is what was found so far; nil before SetUp.
+// Running is the system that SetUp brought up; nil before it, or if none can be.
+func (s *Session) Running() *system.System { return s.system }
+
+// Folder is where the run's files go; empty before SetUp.
+func (s *Session) Folder() string { return s.folder.Path }
+
+// Report holds what was found so far; nil before SetUp.
 func (s *Session) Report() *reports.Report { return s.report }
 
-// NoSystem says why no drill can be played at all, not even with another handler,
-// or "".
+// NoSystem is why no drill can be played at all, not even with another handler, or "".
 func (s *Session) NoSystem() string {
 	if s.system != nil {
 		return ""
@@ -252,11 +276,10 @@ func (s *Session) NoSystem() string {
 	return s.cannot
 }
 
-// Left is the folder of the attempt that the cluster was left after, or "".
+// Left is the folder of the attempt after which the cluster was left as it was, or "".
 func (s *Session) Left() string { return s.left }
 
-// Again is the command that plays the latest drill once more; "" before there was
-// one.
+// Again is the command that plays the latest drill again; "" before the first one.
 func (s *Session) Again() string {
 	if s.report == nil {
 		return ""

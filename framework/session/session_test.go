@@ -7,6 +7,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/run"
+	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/reports"
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -27,8 +28,8 @@ func TestAftermath(t *testing.T) {
 		"a failure, to be kept":              {failed, 1, true, run.SaveAndLeave},
 		"what broke, to be kept":             {broken, 1, true, run.SaveAndLeave},
 		"noise, which is played again":       {noise, 1, true, run.SaveAndPutBack},
-		"noise that stays, to be kept":       {noise, attempts, true, run.SaveAndLeave},
-		"noise that stays, not to be kept":   {noise, attempts, false, run.SaveAndPutBack},
+		"noise that stays, to be kept":       {noise, MaxAttempts, true, run.SaveAndLeave},
+		"noise that stays, not to be kept":   {noise, MaxAttempts, false, run.SaveAndPutBack},
 		"an outcome that is not of the list": {verdict.Result{Outcome: "nonsense"}, 1, true, run.SaveAndLeave},
 	} {
 		if got := aftermath(c.result, c.attempt, c.keep); got != c.want {
@@ -54,8 +55,8 @@ func session(t *testing.T, name string) *Session {
 	return s
 }
 
-// What is not claimed is skipped and says so; what needs no handler is played with
-// any.
+// A feature that is not claimed is skipped with that reason; what needs no handler is
+// played with any.
 func TestNotApplicable(t *testing.T) {
 	for name, c := range map[string]struct {
 		handler, scenario, noImage, want string
@@ -78,13 +79,13 @@ func TestNotApplicable(t *testing.T) {
 	}
 }
 
-// Where no system can be brought up, nothing is played, and nothing passes.
+// If no system can be brought up, nothing is played, and nothing passes.
 func TestWithoutASystemAllIsSkipped(t *testing.T) {
 	s := session(t, "builtin")
 	if reason := s.NoSystem(); reason != "" {
 		t.Errorf("before the set-up: %q", reason)
 	}
-	s.cannot = run.ErrNoIPVS.Error()
+	s.cannot = system.ErrNoIPVS.Error()
 	for _, scenario := range s.Scenarios {
 		if reason := s.NotApplicable(scenario); reason != s.cannot || s.NoSystem() != s.cannot {
 			t.Errorf("%s is not skipped: %q, %q", scenario.Name, reason, s.NoSystem())
@@ -92,8 +93,8 @@ func TestWithoutASystemAllIsSkipped(t *testing.T) {
 	}
 }
 
-// A run that is interrupted tells also of what was played before its turn came.
-func TestFinishTellsWhatWasPlayedAhead(t *testing.T) {
+// The report of an interrupted run also has what was played before its turn.
+func TestFinishReportsWhatWasPlayedAhead(t *testing.T) {
 	s := session(t, "builtin")
 	s.Scenarios = s.Scenarios[:2]
 	var err error
@@ -127,7 +128,7 @@ func TestADeviationFromNoClauseIsAnError(t *testing.T) {
 	}
 }
 
-// A session that never came to anything has nothing to put back or to write.
+// A session that was never set up has nothing to put back or to write.
 func TestFinishBeforeSetUp(t *testing.T) {
 	s := session(t, "builtin")
 	if err := s.Finish(t.Context()); err != nil || s.Again() != "" || s.Left() != "" || s.Report() != nil {
@@ -135,8 +136,8 @@ func TestFinishBeforeSetUp(t *testing.T) {
 	}
 }
 
-// A scenario is played beside the one still to come that takes most nearly as long,
-// and beside none where each is to be seen for itself.
+// A scenario is played beside the later one whose duration is nearest, and beside none
+// if each must be played by itself.
 func TestPartner(t *testing.T) {
 	s := session(t, "builtin")
 	find := func(name string) scenarios.Scenario {
@@ -159,7 +160,7 @@ func TestPartner(t *testing.T) {
 	later := false
 	for _, o := range s.Scenarios {
 		if later && first.SharesWith(o) && apart(o) < apart(partner) {
-			t.Errorf("%s is nearer to it than %s", o.Name, partner.Name)
+			t.Errorf("%s is nearer in duration than %s", o.Name, partner.Name)
 		}
 		later = later || o.Name == first.Name
 	}

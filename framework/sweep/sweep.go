@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/handler"
-	"github.com/spotdrill/spotdrill/framework/run"
 	"github.com/spotdrill/spotdrill/framework/session"
+	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/reports"
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -24,7 +24,7 @@ import (
 type Options struct {
 	Sweep   scenarios.Sweep
 	Handler handler.Description
-	System  run.Options
+	System  system.Options
 	// Out is the folder of the results. What lies there already is not drilled again.
 	Out string
 	// FirstSafe ends with the smallest cell that is safe, and leaves a cell as soon as

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/spotdrill/spotdrill/framework/handler"
-	"github.com/spotdrill/spotdrill/framework/run"
+	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/reports"
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -260,7 +260,7 @@ func TestGolden(t *testing.T) {
 
 func TestResultsOutliveTheirRun(t *testing.T) {
 	s := parsed(t, matrix)
-	o := Options{Sweep: s, Out: t.TempDir(), Handler: handler.Description{}, System: run.Options{ProxyMode: "iptables"}}
+	o := Options{Sweep: s, Out: t.TempDir(), Handler: handler.Description{}, System: system.Options{ProxyMode: "iptables"}}
 	drills := func() int {
 		t.Helper()
 		results, err := o.results()

@@ -1,4 +1,4 @@
-package run
+package system
 
 import (
 	"context"
@@ -13,11 +13,12 @@ import (
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/engine"
 	"github.com/spotdrill/spotdrill/framework/handler"
+	"github.com/spotdrill/spotdrill/framework/objects"
 	"github.com/spotdrill/spotdrill/kind"
 )
 
-// step runs a part of the set-up and says how long it took.
-func (s *System) step(name string, f func() error) error {
+// timed runs a part of the set-up and logs how long it took.
+func (s *System) timed(name string, f func() error) error {
 	start := time.Now()
 	if err := f(); err != nil {
 		return err
@@ -26,9 +27,8 @@ func (s *System) step(name string, f func() error) error {
 	return nil
 }
 
-// systemManifests is the text of everything that is put into the cluster when it
-// is made.
-func systemManifests() string {
+// clusterManifests is the text of everything that a new cluster gets.
+func clusterManifests() string {
 	text := ""
 	for _, file := range []string{"upstream.yaml", "proxy-service.yaml"} {
 		b, err := manifests.ReadFile("manifests/" + file)
@@ -40,8 +40,8 @@ func systemManifests() string {
 	return text
 }
 
-// reuse says why the system of an earlier run cannot be used, or "" after it
-// took it over. Its errors are those that making anew would not mend.
+// reuse returns why the system of an earlier run cannot be used, or "" once it is
+// taken over. An error is one that a new system would not fix.
 func (s *System) reuse(ctx context.Context, opts cluster.Options, digest string) (string, error) {
 	c, err := cluster.Open(ctx, s.engine, opts)
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *System) reuse(ctx context.Context, opts cluster.Options, digest string)
 	if c == nil {
 		return "there is none yet", nil
 	}
-	was, err := ask(ctx, c)
+	was, err := digestOf(ctx, c)
 	if err != nil && ctx.Err() != nil {
 		return "", err
 	}
@@ -58,7 +58,7 @@ func (s *System) reuse(ctx context.Context, opts cluster.Options, digest string)
 		return err.Error(), nil
 	}
 	if was != digest {
-		return "it was made from other versions or settings", nil
+		return "it was created from other versions or settings", nil
 	}
 	if err := s.confine(ctx); err != nil {
 		return "", err
@@ -73,7 +73,7 @@ func (s *System) reuse(ctx context.Context, opts cluster.Options, digest string)
 		return err.Error(), nil
 	}
 	for _, n := range c.Nodes {
-		// One without an instance is given another below.
+		// A node without an instance gets another one below.
 		if n.Capacity != cluster.ControlPlane && n.Instance != "" && instances[n.Name] != n.Instance {
 			return fmt.Sprintf("LocalStack does not know instance %s of node %s: it was restarted", n.Instance, n.Name), nil
 		}
@@ -82,10 +82,10 @@ func (s *System) reuse(ctx context.Context, opts cluster.Options, digest string)
 		return err.Error(), nil
 	}
 	s.Cluster, s.AWS = c, aws
-	err = s.step("cluster of the last run, restored", func() error {
+	err = s.timed("cluster of the last run, restored", func() error {
 		// First the nodes that are down, then the wiring, which nodes may have
 		// lost or a newer version may do differently.
-		if err := s.Restore(ctx); err != nil {
+		if _, err := s.Restore(ctx); err != nil {
 			return err
 		}
 		return c.Wire(ctx)
@@ -97,12 +97,12 @@ func (s *System) reuse(ctx context.Context, opts cluster.Options, digest string)
 	return "", nil
 }
 
-// answerTimeout bounds the questions to a cluster that an earlier run left: one
-// that is dead may also be silent.
+// answerTimeout bounds the requests to a cluster that an earlier run left: a dead
+// one may never answer.
 const answerTimeout = 20 * time.Second
 
-// ask connects to a cluster of before and reads what it was made from.
-func ask(ctx context.Context, c *cluster.Cluster) (digest string, err error) {
+// digestOf connects to an existing cluster and reads what it was created from.
+func digestOf(ctx context.Context, c *cluster.Cluster) (digest string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	if err := c.Connect(ctx); err != nil {
@@ -111,48 +111,52 @@ func ask(ctx context.Context, c *cluster.Cluster) (digest string, err error) {
 	return c.Digest(ctx)
 }
 
-// makeAnew removes what there is of ours and makes the system from nothing.
-func (s *System) makeAnew(ctx context.Context, opts cluster.Options, localstack, digest, why string) error {
-	s.opts.Log("making the cluster anew: %s", why)
+// create removes what is left of our system and builds it from nothing.
+func (s *System) create(ctx context.Context, opts cluster.Options, localstack, digest, why string) error {
+	s.opts.Log("creating the cluster: %s", why)
 	if err := remove(ctx, s.engine, opts); err != nil {
 		return err
 	}
-	return s.step("network, LocalStack and cluster", func() error {
+	return s.timed("network, LocalStack and cluster", func() error {
 		if _, err := s.engine.EnsureNetwork(ctx, opts.Network, map[string]string{cluster.Label: "true"}); err != nil {
 			return err
 		}
 		if err := s.confine(ctx); err != nil {
 			return err
 		}
-		var instances map[string]string
-		s.Cluster = cluster.New(s.engine, opts)
-		err := together(ctx,
-			func(ctx context.Context) error {
-				return s.step("kind cluster", func() error { return s.Cluster.Create(ctx, opts) })
-			},
-			func(ctx context.Context) error {
-				// What comes before keeps every core busy, kubeadm does not.
-				if err := s.Cluster.Configured(ctx); err != nil {
-					return err
-				}
-				return together(ctx, s.loadImage, func(ctx context.Context) error {
-					return s.step("LocalStack", func() (err error) { instances, err = s.makeQueue(ctx, localstack); return err })
-				})
-			})
+		instances, err := s.createParts(ctx, opts, localstack)
 		if err != nil {
 			return err
 		}
-		// Podman made the bridge with the first container.
+		// Podman created the bridge with the first container.
 		if err := s.engine.KeepBridgeAddress(ctx, opts.Network); err != nil && !errors.Is(err, engine.ErrNeedsRoot) {
 			return err
 		}
-		return s.step("network, instances and CoreDNS", func() error { return s.furnish(ctx, instances, digest) })
+		return s.timed("network, instances and CoreDNS", func() error { return s.furnish(ctx, instances, digest) })
 	})
 }
 
-// makeQueue starts LocalStack with the workers' instances, and with the queue and
-// its rules.
-func (s *System) makeQueue(ctx context.Context, image string) (instances map[string]string, err error) {
+// createParts creates the cluster, and beside it what does not need its API.
+func (s *System) createParts(ctx context.Context, opts cluster.Options, localstack string) (instances map[string]string, err error) {
+	s.Cluster = cluster.New(s.engine, opts)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return s.timed("kind cluster", func() error { return s.Cluster.Create(ctx, opts) })
+	})
+	group.Go(func() error {
+		// Until the nodes are configured every core is busy; kubeadm then mostly waits.
+		if err := s.Cluster.Configured(ctx); err != nil {
+			return err
+		}
+		group.Go(func() error { return s.loadImage(ctx) })
+		return s.timed("LocalStack", func() (err error) { instances, err = s.createQueue(ctx, localstack); return err })
+	})
+	err = group.Wait()
+	return instances, err
+}
+
+// createQueue starts LocalStack with the workers' instances, the queue and its rules.
+func (s *System) createQueue(ctx context.Context, image string) (instances map[string]string, err error) {
 	if err := s.startLocalStack(ctx, image); err != nil {
 		return nil, err
 	}
@@ -162,21 +166,12 @@ func (s *System) makeQueue(ctx context.Context, image string) (instances map[str
 	return instances, s.AWS.DeployStack(ctx, s.opts.Cluster)
 }
 
-// together runs parts of the set-up at the same time.
-func together(ctx context.Context, parts ...func(context.Context) error) error {
-	group, ctx := errgroup.WithContext(ctx)
-	for _, part := range parts {
-		group.Go(func() error { return part(ctx) })
-	}
-	return group.Wait()
-}
-
 // confine keeps the network's packets on this machine before the first one is
 // sent. Without root on the engine's host, the rules inside each node do.
 func (s *System) confine(ctx context.Context) error {
 	err := s.engine.ConfineNetwork(ctx, s.opts.Cluster)
 	if errors.Is(err, engine.ErrNeedsRoot) {
-		s.opts.Log("  not root on the engine's host: packets are kept in by rules inside each node")
+		s.opts.Log("  not root on the engine's host: rules inside each node keep packets on this machine")
 		return nil
 	}
 	if err != nil {
@@ -185,7 +180,11 @@ func (s *System) confine(ctx context.Context) error {
 	return nil
 }
 
-// furnish turns a bare kind cluster into the one that drills expect.
+// upstreamIP is the cluster IP of the resolver for external names; it lies in
+// kind's service range, in the lower band that Kubernetes leaves for fixed ones.
+const upstreamIP = "10.96.0.53"
+
+// furnish turns a bare kind cluster into the one that drills need.
 func (s *System) furnish(ctx context.Context, instances map[string]string, digest string) error {
 	if err := s.Cluster.Connect(ctx); err != nil {
 		return err
@@ -200,19 +199,19 @@ func (s *System) furnish(ctx context.Context, instances map[string]string, diges
 	if err := s.Cluster.Wire(ctx); err != nil {
 		return err
 	}
-	if err := s.ensureNamespace(ctx, Namespace); err != nil {
+	if err := objects.EnsureNamespace(ctx, s.Cluster, Namespace); err != nil {
 		return err
 	}
-	if err := s.create(ctx, "upstream.yaml", map[string]string{"NAMESPACE": Namespace, "UPSTREAM_IP": upstreamIP, "COREDNS_IMAGE": image}); err != nil {
+	if err := objects.Create(ctx, s.Cluster, manifests, "manifests/upstream.yaml", map[string]string{"NAMESPACE": Namespace, "UPSTREAM_IP": upstreamIP, "COREDNS_IMAGE": image}); err != nil {
 		return err
 	}
-	if err := s.create(ctx, "proxy-service.yaml", map[string]string{"NAMESPACE": Namespace}); err != nil {
+	if err := objects.Create(ctx, s.Cluster, manifests, "manifests/proxy-service.yaml", map[string]string{"NAMESPACE": Namespace}); err != nil {
 		return err
 	}
 	if err := s.Cluster.WaitReady(ctx); err != nil {
 		return err
 	}
-	if err := s.deploymentReady(ctx, Namespace, "upstream"); err != nil {
+	if err := objects.DeploymentReady(ctx, s.Cluster, Namespace, "upstream"); err != nil {
 		return err
 	}
 	if err := s.Cluster.Favour(ctx); err != nil {
@@ -221,21 +220,21 @@ func (s *System) furnish(ctx context.Context, instances map[string]string, diges
 	return s.Cluster.WriteState(ctx, digest)
 }
 
-// prepare brings this build of the product into the cluster.
-func (s *System) prepare(ctx context.Context) error {
+// startProduct brings this build of the product into the cluster.
+func (s *System) startProduct(ctx context.Context) error {
 	if err := s.loadImage(ctx); err != nil {
 		return err
 	}
-	return s.step("recording proxy", func() error { return s.startProxy(ctx) })
+	return s.timed("recording proxy", func() error { return s.startProxy(ctx) })
 }
 
-// loadImage puts the product's image into the nodes, once.
+// loadImage loads the product's image into the nodes, once.
 func (s *System) loadImage(ctx context.Context) error {
-	if s.image != "" {
+	if s.Image != "" {
 		return nil
 	}
-	return s.step("product image in the nodes", func() (err error) {
-		s.image, err = s.Cluster.LoadBinary(ctx, s.opts.Binary)
+	return s.timed("product image in the nodes", func() (err error) {
+		s.Image, err = s.Cluster.LoadBinary(ctx, s.opts.Binary)
 		return err
 	})
 }
@@ -246,24 +245,24 @@ func (s *System) startProxy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.removePod(ctx, Namespace, "queue-proxy"); err != nil {
+	if err := objects.RemovePod(ctx, s.Cluster, Namespace, ProxyPod); err != nil {
 		return err
 	}
-	if err := s.create(ctx, "proxy.yaml", map[string]string{"NAMESPACE": Namespace, "IMAGE": s.image, "UPSTREAM": "http://" + upstream + ":4566"}); err != nil {
+	if err := objects.Create(ctx, s.Cluster, manifests, "manifests/proxy.yaml", map[string]string{"NAMESPACE": Namespace, "IMAGE": s.Image, "UPSTREAM": "http://" + upstream + ":4566"}); err != nil {
 		return err
 	}
-	svc, err := s.Cluster.Clientset.CoreV1().Services(Namespace).Get(ctx, "queue-proxy", metav1.GetOptions{})
+	svc, err := s.Cluster.Clientset.CoreV1().Services(Namespace).Get(ctx, ProxyPod, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("read Service queue-proxy: %w", err)
+		return fmt.Errorf("read Service %s: %w", ProxyPod, err)
 	}
-	if s.settings, err = s.findSettings(ctx, "http://"+svc.Spec.ClusterIP+":4566"); err != nil {
+	if s.Settings, err = s.findSettings(ctx, "http://"+svc.Spec.ClusterIP+":4566"); err != nil {
 		return err
 	}
-	return s.podReady(ctx, "queue-proxy")
+	return objects.PodReady(ctx, s.Cluster, Namespace, ProxyPod)
 }
 
-// findSettings collects what handlers are told of the system, AWS being at
-// endpoint.
+// findSettings collects what every handler gets to know about the system; endpoint
+// is that of AWS.
 func (s *System) findSettings(ctx context.Context, endpoint string) (handler.Settings, error) {
 	api, err := s.Cluster.Clientset.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, "kubernetes", metav1.GetOptions{})
 	if err != nil {
@@ -276,6 +275,6 @@ func (s *System) findSettings(ctx context.Context, endpoint string) (handler.Set
 	return handler.Settings{
 		QueueURL: s.AWS.QueueURL(endpoint), QueueName: s.opts.Cluster, Endpoint: endpoint,
 		Region: kind.Region, ClusterName: s.opts.Cluster, ClusterEndpoint: "https://" + api.Spec.ClusterIP,
-		AMI: network.AMI, Subnet: network.Subnet, SecurityGroup: network.SecurityGroup, Image: s.image,
+		AMI: network.AMI, Subnet: network.Subnet, SecurityGroup: network.SecurityGroup, Image: s.Image,
 	}, nil
 }

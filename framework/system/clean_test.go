@@ -1,4 +1,4 @@
-package run
+package system
 
 import (
 	"os"
@@ -8,7 +8,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/engine"
 )
 
-// The folder may hold what is somebody else's: only what is listed goes.
+// The folder may hold other files: only what is listed is removed.
 func TestCleanRemovesWhatItLists(t *testing.T) {
 	dir := t.TempDir()
 	images, demo, theirs := filepath.Join(dir, "images"), filepath.Join(dir, "demo"), filepath.Join(dir, "thesis")
@@ -30,7 +30,7 @@ func TestCleanRemovesWhatItLists(t *testing.T) {
 		t.Fatal(err)
 	}
 	if exists(images) || exists(demo) || !exists(theirs) {
-		t.Error("removed something else than it said")
+		t.Error("removed something other than what it listed")
 	}
 }
 

@@ -1,4 +1,4 @@
-package run
+package system
 
 import (
 	"context"
@@ -16,8 +16,8 @@ func localStackName(cluster string) string { return cluster + "-localstack" }
 
 func (s *System) localStackName() string { return localStackName(s.opts.Cluster) }
 
-// startLocalStack runs LocalStack on the cluster's network, reachable from this
-// host on a loopback port only.
+// startLocalStack runs LocalStack on the cluster's network; this host reaches it on
+// a loopback port only.
 func (s *System) startLocalStack(ctx context.Context, image string) error {
 	args := []string{
 		"run", "--detach", "--name", s.localStackName(), "--network", s.opts.Cluster,
@@ -55,12 +55,11 @@ func (s *System) LocalStack(ctx context.Context) (string, error) {
 	return "http://" + strings.TrimSpace(first), nil
 }
 
-// aliveTimeout bounds the question whether LocalStack and the cluster still run.
+// aliveTimeout bounds the check whether LocalStack and the cluster still run.
 const aliveTimeout = 10 * time.Second
 
-// Alive is an error where LocalStack or the cluster's control plane has died:
-// it says which, with the last lines it wrote. No further drill can be played
-// then.
+// Alive returns an error if LocalStack or the cluster's control plane has died: which
+// one, and the last lines of its log. No further drill can be played then.
 func (s *System) Alive(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, aliveTimeout)
 	defer cancel()
@@ -72,27 +71,26 @@ func (s *System) Alive(ctx context.Context) error {
 		running, err := s.engine.Running(ctx, part.container)
 		switch {
 		case err != nil:
-			errs = append(errs, fmt.Errorf("ask whether %s still runs: %w", part.what, err))
+			errs = append(errs, fmt.Errorf("check whether %s still runs: %w", part.what, err))
 		case !running:
-			errs = append(errs, fmt.Errorf("%s died: its container %s is not running (the next run makes a new one); it said last:\n%s",
-				part.what, part.container, s.lastWords(ctx, part.container)))
+			errs = append(errs, fmt.Errorf("%s died: its container %s is not running (the next run creates a new one); its last log lines:\n%s",
+				part.what, part.container, s.lastLines(ctx, part.container)))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// lastWords are the last lines of a container's log.
-func (s *System) lastWords(ctx context.Context, container string) string {
-	words, err := s.engine.Run(ctx, "logs", "--tail", "5", container)
+// lastLines are the last lines of a container's log.
+func (s *System) lastLines(ctx context.Context, container string) string {
+	lines, err := s.engine.Run(ctx, "logs", "--tail", "5", container)
 	if err != nil {
 		return err.Error()
 	}
-	return words
+	return lines
 }
 
-// LocalStack runs one by itself, with no cluster, on a network of its own that is
-// named as opts.Cluster. Stop removes both, as does the next call after a run that
-// was killed.
+// LocalStack runs LocalStack without a cluster, on a network of its own with the name
+// opts.Cluster. Stop removes both; so does the next call if a run was killed.
 func LocalStack(ctx context.Context, opts Options) (aws *cloud.AWS, stop func(context.Context) error, err error) {
 	s := &System{opts: opts}
 	if s.engine, err = detect(ctx, opts); err != nil {
@@ -121,5 +119,5 @@ func (s *System) startAlone(ctx context.Context, image string) error {
 	if err := s.confine(ctx); err != nil {
 		return err
 	}
-	return s.step("LocalStack", func() error { return s.startLocalStack(ctx, image) })
+	return s.timed("LocalStack", func() error { return s.startLocalStack(ctx, image) })
 }

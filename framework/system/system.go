@@ -1,15 +1,18 @@
-// Package run plays a scenario on a real cluster and leaves its history. It
-// puts the parts together (cluster, queue, handler, prober), and judges nothing.
-package run
+// Package system brings up what drills need (kind cluster, LocalStack with the
+// queue, recording proxy, handler under test), restores it between drills, examines
+// what this machine lacks for it, and removes it.
+package system
 
 import (
 	"context"
 	"crypto/sha256"
+	"embed"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/spotdrill/spotdrill/framework/cloud"
 	"github.com/spotdrill/spotdrill/framework/cluster"
@@ -19,19 +22,12 @@ import (
 	"github.com/spotdrill/spotdrill/kind"
 )
 
-// upstreamIP is the cluster IP of the resolver for external names; it lies in
-// kind's service range, in the lower band that Kubernetes leaves for fixed ones.
-const upstreamIP = "10.96.0.53"
-
-const poll = 100 * time.Millisecond
-
-// Options say which system is wanted.
+// Options define a system.
 type Options struct {
 	// Cluster names the kind cluster, the queue, and what belongs to them.
 	Cluster   string
 	ProxyMode history.ProxyMode
-	// Source is the checkout that images are built from where no registry
-	// answers.
+	// Source is the checkout that images are built from if no registry answers.
 	Source string
 	// Binary is the static spotdrill binary that runs in the cluster.
 	Binary string
@@ -39,8 +35,14 @@ type Options struct {
 	Log func(format string, args ...any)
 }
 
-// DefaultCluster is the cluster's name unless the user gives another.
+// DefaultCluster is the cluster's name unless the user sets another.
 const DefaultCluster = "spotdrill"
+
+// Namespace holds our own pods: the recording proxy, and the probers of a drill.
+const Namespace = "spotdrill"
+
+// ProxyPod is the recording proxy, between the handler and LocalStack.
+const ProxyPod = "queue-proxy"
 
 // System is everything that a drill needs, up and running.
 type System struct {
@@ -48,35 +50,35 @@ type System struct {
 	AWS     *cloud.AWS
 	// Environment holds the versions of the parts, for histories and reports.
 	Environment map[string]string
+	// Image is the product's own image, as the nodes know it.
+	Image string
+	// Settings are what every handler gets; Equipment adds what depends on the handler.
+	Settings handler.Settings
 
 	opts      Options
 	engine    *engine.Engine
-	image     string            // of our own binary, as the nodes know it
-	images    map[string]string // of handlers, by the file of their description
-	installed *handler.Description
-	unready   bool // installed is not ready: not yet, or it failed
-	paused    bool // installed is stopped while its workers are given back
-	settings  handler.Settings
-	drills    int // begun so far
+	images    map[build]string     // of handlers, as the nodes know them
+	installed *handler.Description // nil: none
+	unready   bool                 // installed is not ready: not yet, or it failed
+	paused    bool                 // installed is stopped while its workers are restored
+	workloads int                  // namespaces named so far
 }
 
-// Up brings the system up, or finds the one that an earlier run left in good
-// order. What an earlier run left dead, half made or outdated is made anew.
+// Log writes a line for the user.
+func (s *System) Log(format string, args ...any) { s.opts.Log(format, args...) }
+
+//go:embed manifests
+var manifests embed.FS
+
+// Up brings the system up, or takes over the one that an earlier run left intact.
+// What an earlier run left dead, incomplete or outdated is created again.
 func Up(ctx context.Context, opts Options) (*System, error) {
-	s := &System{opts: opts, images: map[string]string{}}
+	s := &System{opts: opts, images: map[build]string{}}
 	var err error
 	if s.engine, err = detect(ctx, opts); err != nil {
 		return nil, err
 	}
-	// Building one of them mostly waits for downloads, the other for the compiler.
-	var nodes, localstack string
-	images := kind.ImageOptions{Source: opts.Source, Log: opts.Log}
-	err = together(ctx,
-		func(ctx context.Context) (err error) { nodes, err = kind.NodeImage(ctx, s.engine, images); return err },
-		func(ctx context.Context) (err error) {
-			localstack, err = kind.LocalStackImage(ctx, s.engine, images)
-			return err
-		})
+	nodes, localstack, err := s.buildImages(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -91,21 +93,32 @@ func Up(ctx context.Context, opts Options) (*System, error) {
 	if err != nil {
 		return nil, err
 	}
-	digest = fmt.Sprintf("%x", sha256.Sum256([]byte(digest+localstack+systemManifests())))[:16]
+	digest = fmt.Sprintf("%x", sha256.Sum256([]byte(digest+localstack+clusterManifests())))[:16]
 	why, err := s.reuse(ctx, clusterOpts, digest)
 	if err != nil {
 		return nil, err
 	}
 	if why != "" {
-		if err := s.makeAnew(ctx, clusterOpts, localstack, digest, why); err != nil {
+		if err := s.create(ctx, clusterOpts, localstack, digest, why); err != nil {
 			return nil, err
 		}
 	}
-	if err := s.prepare(ctx); err != nil {
+	if err := s.startProduct(ctx); err != nil {
 		return nil, err
 	}
 	s.Environment = s.environment(ctx, nodes, localstack)
 	return s, nil
+}
+
+// buildImages provides the images of the nodes and of LocalStack, both at once: building
+// one of them mostly waits for downloads, the other for the compiler.
+func (s *System) buildImages(ctx context.Context) (nodes, localstack string, err error) {
+	opts := kind.ImageOptions{Source: s.opts.Source, Log: s.opts.Log}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) { nodes, err = kind.NodeImage(ctx, s.engine, opts); return err })
+	group.Go(func() (err error) { localstack, err = kind.LocalStackImage(ctx, s.engine, opts); return err })
+	err = group.Wait()
+	return nodes, localstack, err
 }
 
 // ErrNoIPVS is why no system can be brought up with kube-proxy in mode IPVS.

@@ -1,4 +1,4 @@
-package run
+package system
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 )
 
 // Kept is what spotdrill keeps on a machine besides a cluster, so that the next
-// one takes a minute to make.
+// cluster takes only a minute to create.
 type Kept struct {
 	Images []string // that the engine holds, by their references
 	Files  []string // files and folders of the state folder
@@ -21,7 +21,7 @@ type Kept struct {
 	engine *engine.Engine
 }
 
-// Keeps lists what there is to clean.
+// Keeps lists what clean would remove.
 func Keeps(ctx context.Context, opts Options) (Kept, error) {
 	var k Kept
 	var err error
@@ -35,8 +35,8 @@ func Keeps(ctx context.Context, opts Options) (Kept, error) {
 	return k, err
 }
 
-// keptFiles are ours in the state folder, which may be shared where SPOTDRILL_CACHE
-// says so.
+// keptFiles are our files in the state folder, which SPOTDRILL_CACHE may place where
+// other files are.
 func keptFiles() ([]string, error) {
 	dir, err := engine.StateDir()
 	if err != nil {
@@ -51,8 +51,8 @@ func keptFiles() ([]string, error) {
 	return files, nil
 }
 
-// Remove deletes all of it. Images that a container uses are errors: the cluster
-// goes first, see Down.
+// Remove deletes all of it. An image that a container uses is an error: call Down
+// first.
 func (k Kept) Remove(ctx context.Context) error {
 	var errs []error
 	for _, image := range k.Images {
@@ -66,7 +66,7 @@ func (k Kept) Remove(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// String lists it, a line each.
+// String lists it, one line each.
 func (k Kept) String() string {
 	var b strings.Builder
 	for _, image := range k.Images {

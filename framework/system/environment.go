@@ -1,4 +1,4 @@
-package run
+package system
 
 import (
 	"context"
@@ -7,17 +7,17 @@ import (
 )
 
 // environment collects what a reader must know to repeat the run, and what its
-// figures depend on. What cannot be found out is left out; a report that lacks
-// what a repetition needs is rejected when it is verified.
+// figures depend on. What cannot be found out is omitted; a report that lacks what a
+// repetition needs is rejected when it is verified.
 func (s *System) environment(ctx context.Context, nodes, localstack string) map[string]string {
 	env := map[string]string{
-		"cluster": s.opts.Cluster, "node-image": nodes, "localstack-image": localstack, "spotdrill-image": s.image,
+		"cluster": s.opts.Cluster, "node-image": nodes, "localstack-image": localstack, "spotdrill-image": s.Image,
 		"engine": s.engine.Name, "kube-proxy": string(s.opts.ProxyMode),
 	}
 	if v, err := s.engine.Run(ctx, "version", "--format", "{{.Client.Version}}"); err == nil {
 		env["engine"] += " " + v
 	}
-	// Names can be moved to other images, ids cannot.
+	// A name can be moved to another image, an id cannot.
 	for name, ref := range map[string]string{"node-image-id": nodes, "localstack-image-id": localstack} {
 		if id, err := s.engine.Run(ctx, "image", "inspect", "--format", "{{.Id}}", ref); err == nil {
 			env[name] = id

@@ -12,9 +12,9 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// partner is a scenario still to come that can be played at the same time as this
-// one: of those, the one that takes most nearly as long. There is none where each is
-// to be seen for itself, repeated or kept.
+// partner is a later scenario that can be played at the same time as this one: of those,
+// the one whose duration is nearest. There is none if scenarios are repeated, or the
+// cluster is to be kept after a failure.
 func (s *Session) partner(scenario scenarios.Scenario) (best scenarios.Scenario, ok bool) {
 	at := slices.IndexFunc(s.Scenarios, func(o scenarios.Scenario) bool { return o.Name == scenario.Name })
 	if s.Keep || s.Repeat > 1 || at < 0 || s.played[scenario.Name] {
@@ -33,10 +33,10 @@ func (s *Session) partner(scenario scenarios.Scenario) (best scenarios.Scenario,
 	return best, ok
 }
 
-// together plays two scenarios at the same time. Only passes count: a failure must
-// be put down to neither drill that the other may have disturbed, so both are then
-// played again, alone. Done is false there. The partner's entry waits for its turn.
-func (s *Session) together(ctx context.Context, scenario, partner scenarios.Scenario) (entry reports.Entry, done bool, err error) {
+// playBeside plays two scenarios at the same time. It counts only if both pass: one drill
+// may have disturbed the other, so after a failure both are played again, alone, and
+// done is false. The partner's entry waits for its turn.
+func (s *Session) playBeside(ctx context.Context, scenario, partner scenarios.Scenario) (entry reports.Entry, done bool, err error) {
 	start, both := time.Now(), []scenarios.Scenario{scenario, partner}
 	var drills []run.Drill
 	for _, one := range both {
@@ -45,11 +45,10 @@ func (s *Session) together(ctx context.Context, scenario, partner scenarios.Scen
 			return entry, false, err
 		}
 		s.played[one.Name] = true
-		drill.Tell = s.tell(one.Name)
 		drills = append(drills, drill)
 	}
 	s.console.Beside(partner.Name)
-	played := s.system.Play(ctx, drills...)
+	played := run.Play(ctx, s.system, drills...)
 	var entries []reports.Entry
 	passed := played == nil
 	for i, drill := range drills {

@@ -1,4 +1,4 @@
-package run
+package system
 
 import (
 	"context"
@@ -17,12 +17,12 @@ import (
 	"github.com/spotdrill/spotdrill/kind"
 )
 
-// diskNeeded is what the images, the volumes of the nodes and, where images are
-// built, what they are built from were seen to take, in bytes.
+// diskNeeded is how many bytes the images, the nodes' volumes and the sources of
+// images that are built here were seen to take.
 const diskNeeded = 15 << 30
 
-// Examine says what this machine has and lacks for the system that the options
-// ask for. It changes nothing in it.
+// Examine reports what this machine has and lacks for a system with these options.
+// It changes nothing.
 func Examine(ctx context.Context, opts Options) []engine.Prerequisite {
 	eng, found := engine.Examine(ctx)
 	found = append(found, examineDisk(), examineBinary(opts.Binary))
@@ -41,7 +41,7 @@ func examineDisk() engine.Prerequisite {
 		return f
 	}
 	f.Detail = dir
-	for !exists(dir) && dir != filepath.Dir(dir) { // is made by the first run
+	for !exists(dir) && dir != filepath.Dir(dir) { // the first run creates it
 		dir = filepath.Dir(dir)
 	}
 	var fs unix.Statfs_t
@@ -62,23 +62,23 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// examineBinary looks whether the nodes can run the binary: they have nothing but
-// their kernel to give it.
+// examineBinary checks that the nodes can run the binary: it must be static, as it
+// gets nothing but their kernel.
 func examineBinary(binary string) engine.Prerequisite {
 	f := engine.Prerequisite{What: "binary for the nodes", State: engine.OK, Detail: binary}
 	file, err := elf.Open(binary)
 	if err != nil {
-		f.State, f.Detail, f.Fix = engine.Missing, fmt.Sprintf("%s is no Linux binary: %v", binary, err), "make build"
+		f.State, f.Detail, f.Fix = engine.Missing, fmt.Sprintf("%s is not a Linux binary: %v", binary, err), "make build"
 		return f
 	}
 	defer file.Close()
 	if libraries, err := file.ImportedLibraries(); err == nil && len(libraries) > 0 {
-		f.State, f.Detail, f.Fix = engine.Missing, fmt.Sprintf("%s is not static: it wants %s", binary, strings.Join(libraries, ", ")), "make build"
+		f.State, f.Detail, f.Fix = engine.Missing, fmt.Sprintf("%s is not static: it needs %s", binary, strings.Join(libraries, ", ")), "make build"
 	}
 	return f
 }
 
-// examineImages looks where the images of the nodes and of LocalStack come from.
+// examineImages reports where the images of the nodes and of LocalStack come from.
 func examineImages(ctx context.Context, eng *engine.Engine, opts Options) []engine.Prerequisite {
 	images, err := kind.Examine(ctx, eng, kind.ImageOptions{Source: opts.Source})
 	if err != nil {
@@ -89,11 +89,11 @@ func examineImages(ctx context.Context, eng *engine.Engine, opts Options) []engi
 		f := engine.Prerequisite{What: "image " + image.Name, State: engine.OK, Detail: image.Ref}
 		switch image.From {
 		case kind.Held:
-			f.Detail += ", which the engine holds"
+			f.Detail += ", which the engine has"
 		case kind.Pulled:
-			f.State, f.Detail = engine.Automatic, f.Detail+" is pulled by the first run"
+			f.State, f.Detail = engine.Automatic, f.Detail+" will be pulled by the first run"
 		case kind.Built:
-			f.State, f.Detail = engine.Automatic, f.Detail+" is built by the first run: "+image.Why
+			f.State, f.Detail = engine.Automatic, f.Detail+" will be built by the first run: "+image.Why
 			if why, fix := cannotBuild(); why != "" {
 				f.State, f.Detail, f.Fix = engine.Missing, f.Detail+"; "+why, fix
 			}
@@ -105,13 +105,13 @@ func examineImages(ctx context.Context, eng *engine.Engine, opts Options) []engi
 	return found
 }
 
-// cannotBuild says why images cannot be built here, and how to fix it.
+// cannotBuild returns why images cannot be built here, and what fixes it.
 func cannotBuild() (why, fix string) {
 	if os.Geteuid() != 0 {
 		return "building needs root", "sudo -E spotdrill up"
 	}
 	if _, err := exec.LookPath("apt-get"); err != nil {
-		return "building needs Debian or Ubuntu: no registry is reached, and apt-get is not here", ""
+		return "building needs Debian or Ubuntu: no registry can be reached, and there is no apt-get", ""
 	}
 	if _, err := exec.LookPath("go"); err != nil {
 		return "building needs Go", "see https://go.dev/doc/install"
@@ -119,11 +119,11 @@ func cannotBuild() (why, fix string) {
 	return "", ""
 }
 
-// kindLabel is what kind puts on its nodes.
+// kindLabel is the label that kind puts on its nodes.
 const kindLabel = "io.x-k8s.kind.cluster"
 
 func examineCluster(ctx context.Context, eng *engine.Engine, opts Options) engine.Prerequisite {
-	f := engine.Prerequisite{What: "cluster " + opts.Cluster, State: engine.Automatic, Detail: "there is none; a run makes it"}
+	f := engine.Prerequisite{What: "cluster " + opts.Cluster, State: engine.Automatic, Detail: "there is none; a run creates it"}
 	var containers []engine.Container
 	for _, label := range []string{cluster.Label, kindLabel + "=" + opts.Cluster} {
 		with, err := eng.Containers(ctx, label)
@@ -138,7 +138,7 @@ func examineCluster(ctx context.Context, eng *engine.Engine, opts Options) engin
 	switch {
 	case len(containers) == 0:
 	case len(stopped) > 0:
-		f.Detail = fmt.Sprintf("%d of its %d containers do not run; the next run repairs it or makes it again", len(stopped), len(containers))
+		f.Detail = fmt.Sprintf("%d of its %d containers do not run; the next run restores or recreates it", len(stopped), len(containers))
 	default:
 		f.State, f.Detail = engine.OK, fmt.Sprintf("its %d containers run", len(containers))
 	}

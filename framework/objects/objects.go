@@ -1,0 +1,187 @@
+// Package objects creates the objects of manifests in a cluster, waits until they
+// are ready, and removes pods.
+package objects
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/kubectl/pkg/util/podutils"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/e2e-framework/klient/decoder"
+	"sigs.k8s.io/e2e-framework/klient/k8s"
+
+	"github.com/spotdrill/spotdrill/framework/cluster"
+)
+
+// StartTimeout bounds the start and the removal of our own pods; their images are
+// on the nodes.
+const StartTimeout = 60 * time.Second
+
+// Decode reads a manifest with ${NAME} filled in.
+func Decode(ctx context.Context, manifests fs.FS, file string, values map[string]string) ([]k8s.Object, error) {
+	text, err := fs.ReadFile(manifests, file)
+	if err != nil {
+		return nil, fmt.Errorf("read manifest: %w", err)
+	}
+	missing := ""
+	filled := os.Expand(string(text), func(name string) string {
+		v, ok := values[name]
+		if !ok {
+			missing = name
+		}
+		return v
+	})
+	if missing != "" {
+		return nil, fmt.Errorf("manifest %s: no value for ${%s}", file, missing)
+	}
+	objs, err := decoder.DecodeAll(ctx, strings.NewReader(filled))
+	if err != nil {
+		return nil, fmt.Errorf("decode manifest %s: %w", file, err)
+	}
+	return objs, nil
+}
+
+// Create creates the objects of a manifest. One that exists already is an error:
+// leftovers of an earlier drill are removed first, not adopted.
+func Create(ctx context.Context, c *cluster.Cluster, manifests fs.FS, file string, values map[string]string) error {
+	objs, err := Decode(ctx, manifests, file, values)
+	if err != nil {
+		return err
+	}
+	for _, obj := range objs {
+		if err := c.Klient.Resources().Create(ctx, obj); err != nil {
+			return fmt.Errorf("create %s %s: %w", obj.GetObjectKind().GroupVersionKind().Kind, obj.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// EnsureNamespace creates a namespace with labels, once an earlier one of that name
+// is deleted.
+func EnsureNamespace(ctx context.Context, c *cluster.Cluster, name string, labels ...string) error {
+	return cluster.Until(ctx, StartTimeout, "namespace "+name, func(ctx context.Context) string {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}}
+		for _, label := range labels {
+			ns.Labels[label] = "true"
+		}
+		err := c.Klient.Resources().Create(ctx, ns)
+		if apierrors.IsAlreadyExists(err) {
+			err = c.Klient.Resources().Get(ctx, name, "", ns)
+		}
+		switch {
+		case err != nil:
+			return err.Error()
+		case ns.DeletionTimestamp != nil:
+			return "it is being deleted"
+		}
+		return ""
+	})
+}
+
+// RemovePod deletes a pod without a grace period and waits until it is gone.
+func RemovePod(ctx context.Context, c *cluster.Cluster, namespace, name string) error {
+	now, pods := int64(0), c.Clientset.CoreV1().Pods(namespace)
+	if err := pods.Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("remove pod %s: %w", name, err)
+	}
+	return cluster.Until(ctx, StartTimeout, "pod "+name+" to be gone", func(ctx context.Context) string {
+		switch _, err := pods.Get(ctx, name, metav1.GetOptions{}); {
+		case apierrors.IsNotFound(err):
+			return ""
+		case err != nil:
+			return err.Error()
+		}
+		return "it is still there"
+	})
+}
+
+// RemovePods deletes the selected pods of a namespace without a grace period and
+// waits until they are gone; what names them in the error. It deletes repeatedly: a
+// controller may have been about to create another pod.
+func RemovePods(ctx context.Context, c *cluster.Cluster, namespace string, selected metav1.ListOptions, what string) error {
+	now, pods := int64(0), c.Clientset.CoreV1().Pods(namespace)
+	return cluster.Until(ctx, StartTimeout, what+" to be gone", func(ctx context.Context) string {
+		if err := pods.DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, selected); err != nil && !apierrors.IsNotFound(err) {
+			return err.Error()
+		}
+		list, err := pods.List(ctx, selected)
+		if err != nil {
+			return err.Error()
+		}
+		if len(list.Items) > 0 {
+			return fmt.Sprintf("%d pods are still there", len(list.Items))
+		}
+		return ""
+	})
+}
+
+// PodReady waits until a pod is Ready.
+func PodReady(ctx context.Context, c *cluster.Cluster, namespace, name string) error {
+	return cluster.Until(ctx, StartTimeout, "pod "+namespace+"/"+name+" to be Ready", func(ctx context.Context) string {
+		var pod corev1.Pod
+		if err := c.Klient.Resources().Get(ctx, name, namespace, &pod); err != nil {
+			return err.Error()
+		}
+		return WhyNotReady(pod)
+	})
+}
+
+// WhyNotReady is the state of a pod that is not Ready, or "".
+func WhyNotReady(pod corev1.Pod) string {
+	if podutils.IsPodReady(&pod) {
+		return ""
+	}
+	why := fmt.Sprintf("phase %s", pod.Status.Phase)
+	for _, cond := range pod.Status.Conditions {
+		if cond.Type == corev1.PodScheduled && cond.Status == corev1.ConditionFalse {
+			why += ", " + cond.Message
+		}
+	}
+	for _, st := range pod.Status.ContainerStatuses {
+		if st.State.Waiting != nil {
+			why += ", " + st.State.Waiting.Reason + ": " + st.State.Waiting.Message
+		}
+		if st.State.Terminated != nil {
+			why += fmt.Sprintf(", ended with exit code %d", st.State.Terminated.ExitCode)
+		}
+	}
+	return why
+}
+
+// DeploymentReady waits until every replica is available and no old one is left.
+func DeploymentReady(ctx context.Context, c *cluster.Cluster, namespace, name string) error {
+	return cluster.Until(ctx, StartTimeout, "Deployment "+namespace+"/"+name, func(ctx context.Context) string {
+		var d appsv1.Deployment
+		if err := c.Klient.Resources().Get(ctx, name, namespace, &d); err != nil {
+			return err.Error()
+		}
+		want := ptr.Deref(d.Spec.Replicas, 1)
+		if d.Status.ObservedGeneration < d.Generation || d.Status.AvailableReplicas != want || d.Status.Replicas != want {
+			return fmt.Sprintf("%d of %d replicas are available", d.Status.AvailableReplicas, want)
+		}
+		return ""
+	})
+}
+
+// DaemonSetReady waits until a DaemonSet runs on every worker.
+func DaemonSetReady(ctx context.Context, c *cluster.Cluster, namespace, name string) error {
+	return cluster.Until(ctx, StartTimeout, "DaemonSet "+namespace+"/"+name, func(ctx context.Context) string {
+		var d appsv1.DaemonSet
+		if err := c.Klient.Resources().Get(ctx, name, namespace, &d); err != nil {
+			return err.Error()
+		}
+		if want := d.Status.DesiredNumberScheduled; want == 0 || d.Status.NumberReady != want {
+			return fmt.Sprintf("%d of %d pods are Ready", d.Status.NumberReady, want)
+		}
+		return ""
+	})
+}

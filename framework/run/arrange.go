@@ -1,0 +1,113 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// arrange brings the cluster into the state that the scenarios start from. They agree
+// about the handler and CoreDNS.
+func (p *players) arrange(ctx context.Context) error {
+	// First the queue: an installed handler would mark a node for a message that
+	// becomes visible after the node is restored.
+	if err := p.sys.AWS.Purge(ctx); err != nil {
+		return err
+	}
+	if _, err := p.sys.Restore(ctx); err != nil {
+		return err
+	}
+	if err := clearFaults(ctx, p.sys.Cluster); err != nil {
+		return err
+	}
+	first := p.all[0]
+	if err := p.sys.Install(ctx, first.handler(), first.Scenario.Feature); err != nil {
+		return err
+	}
+	dns := first.Scenario.CoreDNS
+	err := p.sys.Cluster.SetDNS(ctx, cluster.DNSSettings{
+		Placement: string(dns.Placement), Replicas: dns.Replicas, Lameduck: dns.Lameduck.D(),
+		ReadinessPeriod: dns.Readiness.Period.D(), FailureThreshold: dns.Readiness.FailureThreshold,
+		GracePeriod: dns.GracePeriod.D(),
+	})
+	if err != nil {
+		return err
+	}
+	if err := p.pickNodes(ctx); err != nil {
+		return err
+	}
+	return inParallel(ctx, p.all, func(ctx context.Context, r *runner) error {
+		if err := r.startWorkload(ctx); err != nil || r.Scenario.Probe == nil {
+			return err
+		}
+		return r.startProbers(ctx)
+	})
+}
+
+// pickNodes chooses a node for each name of the scenarios: first for those that the
+// steps act on, each a node of its own, then for those that are only observed.
+func (p *players) pickNodes(ctx context.Context) error {
+	pods, err := p.sys.Cluster.DNSPods(ctx)
+	if err != nil {
+		return err
+	}
+	runsDNS := func(n cluster.Node) bool {
+		return slices.ContainsFunc(pods, func(p cluster.DNSPod) bool { return p.Node == n.Name })
+	}
+	free := slices.Clone(p.sys.Cluster.Nodes)
+	for _, targets := range []bool{true, false} {
+		for _, r := range p.all {
+			wanted := maps.Clone(r.Scenario.Nodes)
+			maps.DeleteFunc(wanted, func(name string, _ scenarios.Pick) bool {
+				return slices.Contains(r.Scenario.Targets(), name) != targets
+			})
+			picked, err := pick(wanted, free, runsDNS)
+			if err != nil {
+				return fmt.Errorf("%s: %w", r.Scenario.Name, err)
+			}
+			maps.Copy(r.nodes, picked)
+			if targets {
+				free = slices.DeleteFunc(free, func(n cluster.Node) bool { return slices.Contains(r.targets(), n.Name) })
+			}
+		}
+	}
+	return nil
+}
+
+// pick chooses a node for each name: first for those that must run CoreDNS, so
+// that no other name takes theirs. The same picks on the same nodes always give the
+// same result.
+func pick(wanted map[string]scenarios.Pick, nodes []cluster.Node, runsDNS func(cluster.Node) bool) (map[string]cluster.Node, error) {
+	names := slices.Sorted(maps.Keys(wanted))
+	picked, taken := map[string]cluster.Node{}, map[string]bool{}
+	for _, needsDNS := range []bool{true, false} {
+		for _, name := range names {
+			pick := wanted[name]
+			if (pick.Runs == "coredns") != needsDNS {
+				continue
+			}
+			candidates := slices.DeleteFunc(slices.Clone(nodes), func(n cluster.Node) bool {
+				return n.Capacity != pick.Capacity || taken[n.Name] || (needsDNS && !runsDNS(n))
+			})
+			if len(candidates) == 0 {
+				return nil, fmt.Errorf("no node left for %q: capacity %s, runs %q", name, pick.Capacity, pick.Runs)
+			}
+			slices.SortStableFunc(candidates, func(a, b cluster.Node) int {
+				return boolOrder(runsDNS(a)) - boolOrder(runsDNS(b))
+			})
+			picked[name], taken[candidates[0].Name] = candidates[0], true
+		}
+	}
+	return picked, nil
+}
+
+func boolOrder(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,106 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/handler"
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+// recordRights records what the handler may do in the cluster.
+func (r *runner) recordRights(ctx context.Context) error {
+	rights, err := r.handler().Rights(ctx, r.sys.Cluster.Config, r.sys.Settings)
+	if err != nil {
+		return err
+	}
+	for _, right := range rights {
+		of := slices.Clone(right.NonResourceURLs)
+		for _, group := range right.APIGroups {
+			for _, resource := range right.Resources {
+				of = append(of, group+"/"+resource)
+			}
+		}
+		r.rec.Record(history.Event{Kind: history.RBACRule, Key: right.Role, Action: strings.Join(right.Verbs, ","), Reason: strings.Join(of, ",")})
+	}
+	return nil
+}
+
+// recordRequests records what the handler requested of the API server. Which rights it
+// used it used for all drills, so the first one records them.
+func (p *players) recordRequests(ctx context.Context) error {
+	first := p.all[0]
+	user, err := first.handler().User(ctx, p.sys.Cluster.Config, p.sys.Settings)
+	if err != nil || user == "" {
+		return err
+	}
+	requests, err := p.sys.Cluster.AuditSince(ctx, p.audit, user)
+	for _, e := range requests.Used {
+		first.rec.Record(e)
+	}
+	objects, unknown := first.workerObjects(ctx)
+	for _, r := range p.all {
+		for _, c := range requests.Changes {
+			if node, reason := aboutNode(c, objects); node != "" {
+				said := r.rec.Clock().Of(c.Asked)
+				r.rec.Record(history.Event{Kind: history.HandlerWrote, Owner: user, Action: c.Verb, Node: node, Reason: reason, Said: &said})
+			}
+		}
+	}
+	return errors.Join(err, unknown)
+}
+
+// workerObjects are the objects that the handler has for each worker; most handlers
+// have none.
+func (r *runner) workerObjects(ctx context.Context) ([]handler.WorkerObject, error) {
+	if !r.handler().KnowsWorkers() {
+		return nil, nil
+	}
+	settings, err := r.sys.Equipment(ctx, r.handler())
+	if err != nil {
+		return nil, err
+	}
+	return r.handler().WorkerObjects(settings)
+}
+
+// aboutNode is the node that a handler's change is about, and which object it changed
+// if not the Node itself; empty if it is about none. A handler writes to its object for
+// a node all the time; only deleting it, such as a NodeClaim, means that the node is to
+// go.
+func aboutNode(c cluster.Change, objects []handler.WorkerObject) (node, object string) {
+	if c.Of == (schema.GroupResource{Resource: "nodes"}) && c.Verb != "delete" {
+		return c.Name, ""
+	}
+	for _, o := range objects {
+		if c.Verb == "delete" && c.Of == o.Of && c.Namespace == o.Namespace && c.Name == o.Name {
+			return o.Node, o.Of.String() + " " + o.Name
+		}
+	}
+	return "", ""
+}
+
+// saveHandlerLog saves the handler's log of the drill beside the history.
+func (r *runner) saveHandlerLog(ctx context.Context) error {
+	under, _ := r.sys.Installed()
+	if under == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
+	defer cancel()
+	text, err := under.Logs(ctx, r.sys.Cluster.Config, r.sys.Settings, r.rec.Clock().Start())
+	if err != nil {
+		text = fmt.Sprintf("the handler's log could not be read: %v\n", err)
+	}
+	if err := os.WriteFile(filepath.Join(r.Dir, "handler.log"), []byte(text), 0o644); err != nil {
+		return fmt.Errorf("save the handler's log: %w", err)
+	}
+	return nil
+}

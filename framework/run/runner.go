@@ -1,0 +1,138 @@
+package run
+
+import (
+	"context"
+	"embed"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/objects"
+	"github.com/spotdrill/spotdrill/framework/system"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+const poll = 100 * time.Millisecond
+
+//go:embed manifests
+var manifests embed.FS
+
+// runner plays one drill.
+type runner struct {
+	Drill
+	sys       *system.System
+	rec       *history.Recorder
+	beside    []*runner               // those that play at the same time
+	namespace string                  // of its workload
+	nodes     map[string]cluster.Node // by the scenario's names
+	notices   map[string]*sent        // by the step's name
+	probers   []probing               // none without a probe
+	// broken gets why a stream of records ended early; it has room for all.
+	broken chan error
+}
+
+// sent is what a notice or message step put into the queue.
+type sent struct {
+	notices, messages []string      // ids
+	put, deadline     time.Duration // of a notice
+}
+
+// newRunner begins a drill's history.
+func newRunner(sys *system.System, d Drill) (*runner, error) {
+	rec, err := history.Create(d.Dir, history.NewClock(), history.Meta{
+		Scenario: d.Scenario.Name, Set: string(d.Set), Attempt: d.Attempt,
+		Handler: sys.Meta(d.handler()), Environment: sys.Environment,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if d.Recording != nil {
+		d.Recording(rec)
+	}
+	return &runner{
+		sys: sys, Drill: d, rec: rec, namespace: sys.WorkloadNamespace(),
+		nodes: map[string]cluster.Node{}, notices: map[string]*sent{}, broken: make(chan error, 1+scenarios.MaxProbers),
+	}, nil
+}
+
+// announce records an event and passes it on as progress.
+func (r *runner) announce(e history.Event) {
+	r.rec.Record(e)
+	if r.Progress != nil {
+		r.Progress(e)
+	}
+}
+
+// create creates the objects of one of the manifests.
+func (r *runner) create(ctx context.Context, file string, values map[string]string) error {
+	return objects.Create(ctx, r.sys.Cluster, manifests, "manifests/"+file, values)
+}
+
+// targets are the nodes that the scenario acts on.
+func (r *runner) targets() []string {
+	var out []string
+	for _, name := range r.Scenario.Targets() {
+		out = append(out, r.nodes[name].Name)
+	}
+	return out
+}
+
+// sources are what the drill is recorded from.
+func (r *runner) sources() sources {
+	return sources{
+		watch: func(ctx context.Context) (watch, error) {
+			watcher, err := r.sys.Cluster.Watch(ctx, r.rec)
+			if err != nil {
+				return watch{}, err
+			}
+			return watch{complete: watcher.Complete, stop: watcher.Stop}, nil
+		},
+		facts:   r.recordFacts,
+		queue:   r.recordQueue,
+		probers: r.recordProbers,
+		depth:   r.recordDepth,
+	}
+}
+
+// recordFacts records the nodes' roles, what belongs to the drill beside this one, the
+// handler's rights and the budgets.
+func (r *runner) recordFacts(ctx context.Context) error {
+	for name, n := range r.nodes {
+		r.rec.Record(history.Event{Kind: history.NodeRole, Key: name, Node: n.Name, Instance: n.Instance})
+	}
+	for _, o := range r.beside {
+		r.recordBeside(o, history.Event{Pod: o.namespace})
+		for _, node := range o.targets() {
+			r.recordBeside(o, history.Event{Node: node})
+		}
+	}
+	if err := r.recordRights(ctx); err != nil {
+		return err
+	}
+	for _, budget := range r.Scenario.Workload.Budgets {
+		r.recordBudget(r.rec.Clock().Now(), budget.Pods, "", budget.MinAvailable)
+	}
+	return nil
+}
+
+func (r *runner) recordDepth(ctx context.Context) error {
+	visible, invisible, err := r.sys.AWS.Depth(ctx)
+	if err != nil {
+		return err
+	}
+	r.rec.Record(history.Event{Kind: history.QueueDepth, Numbers: history.Numbers{history.Visible: float64(visible), history.Invisible: float64(invisible)}})
+	return nil
+}
+
+// recordBeside records that something belongs to another drill.
+func (r *runner) recordBeside(o *runner, what history.Event) {
+	what.Kind, what.Key = history.RunBeside, o.Scenario.Name
+	r.rec.Record(what)
+}
+
+// recordOwn records, in the drills beside this one, that something belongs to this one.
+func (r *runner) recordOwn(what history.Event) {
+	for _, o := range r.beside {
+		o.recordBeside(r, what)
+	}
+}

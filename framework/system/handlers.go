@@ -1,0 +1,245 @@
+package system
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/handler"
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/kind"
+)
+
+// ErrNoImage is why a handler cannot be drilled on this machine: no registry gives
+// its image, and it cannot be built here.
+var ErrNoImage = kind.ErrNotAvailable
+
+// ErrNotInstalled is why no drill can be played with a handler: it does not become
+// ready, or its manifests are rejected.
+var ErrNotInstalled = errors.New("the handler cannot be installed")
+
+// build identifies the image of a handler: its description, and the binary that
+// replaces the product's own, if any.
+type build struct{ file, binary string }
+
+func buildOf(d handler.Description) build { return build{d.File, d.Binary} }
+
+// Provide loads the image of a handler into the nodes: that of its Binary; the one
+// that override names, which the engine must hold; or that of the description, which
+// is pulled or built. Without any of them it is the product's own, which the nodes
+// have. ErrNoImage if no registry gives it.
+func (s *System) Provide(ctx context.Context, d handler.Description, override string) error {
+	if d.Binary != "" {
+		ref, err := s.Cluster.LoadBinary(ctx, d.Binary)
+		if err != nil {
+			return err
+		}
+		s.images[buildOf(d)] = ref
+		return nil
+	}
+	held, err := s.hold(ctx, d, override)
+	if err != nil || held == "" {
+		return err
+	}
+	return s.timed("handler's image in the nodes", func() error {
+		ref, err := s.Cluster.LoadImage(ctx, held)
+		if err != nil {
+			return err
+		}
+		s.images[buildOf(d)] = ref
+		s.Environment["handler-image"] = held + " as " + ref
+		return nil
+	})
+}
+
+// hold makes the container engine hold the image of a handler and returns its
+// reference; "" for the product's own.
+func (s *System) hold(ctx context.Context, d handler.Description, override string) (string, error) {
+	switch {
+	case override != "":
+		ok, err := s.engine.HasImage(ctx, override)
+		if err == nil && !ok {
+			err = fmt.Errorf("--handler-image=%s: %s does not hold this image", override, s.engine.Name)
+		}
+		return override, err
+	case d.Image.Ref == "":
+		return "", nil
+	case len(d.Image.Build) > 0:
+		err := kind.BuildImage(ctx, s.engine, kind.ImageOptions{Log: s.opts.Log}, filepath.Dir(d.File), d.Image.Build, d.Image.Ref)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", d.At("image.build"), err)
+		}
+		return d.Image.Ref, err
+	}
+	held, err := kind.HandlerImage(ctx, s.engine, kind.ImageOptions{Source: s.opts.Source, Log: s.opts.Log}, d.Image.Ref, d.Image.Recipe)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", d.At("image.ref"), err)
+	}
+	return held, err
+}
+
+// Withdraw uninstalls a handler, and removes the image that Provide loaded from its
+// Binary.
+func (s *System) Withdraw(ctx context.Context, d handler.Description) error {
+	if err := s.Uninstall(ctx); err != nil {
+		return err
+	}
+	ref, ok := s.images[buildOf(d)]
+	if !ok || d.Binary == "" || ref == s.Image {
+		return nil
+	}
+	delete(s.images, buildOf(d))
+	return s.Cluster.RemoveImage(ctx, ref)
+}
+
+// Install makes d, with its settings for a feature, the one handler in the cluster. A
+// handler that is installed and the same is kept, so that scenarios share it; one
+// that does not become ready stays until Uninstall.
+func (s *System) Install(ctx context.Context, d handler.Description, feature string) error {
+	d = d.For(feature)
+	if s.installed != nil && !s.unready && s.installed.Same(d) {
+		return nil
+	}
+	if err := s.Uninstall(ctx); err != nil {
+		return err
+	}
+	// Set first: a handler that is half installed must be removed too, once its state
+	// is saved.
+	s.installed, s.unready = &d, true
+	settings, err := s.equip(ctx, d)
+	if err != nil {
+		return err
+	}
+	if err := d.Install(ctx, s.Cluster.Config, settings); err != nil {
+		if ctx.Err() == nil {
+			err = fmt.Errorf("%w: %w", ErrNotInstalled, err)
+		}
+		return err
+	}
+	s.unready = false
+	return nil
+}
+
+// Installed is the handler in the cluster, nil for none, and whether it became ready.
+func (s *System) Installed() (d *handler.Description, ready bool) { return s.installed, !s.unready }
+
+// Uninstall removes the handler that Install created, or one that an earlier run left.
+func (s *System) Uninstall(ctx context.Context) error {
+	if s.installed == nil {
+		if err := handler.RemoveLeftover(ctx, s.Cluster.Config); err != nil {
+			return err
+		}
+		return s.Cluster.Disown(ctx)
+	}
+	settings, err := s.Equipment(ctx, *s.installed)
+	if err != nil {
+		return err
+	}
+	if err := s.installed.Uninstall(ctx, s.Cluster.Config, settings); err != nil {
+		return err
+	}
+	s.installed, s.unready, s.paused = nil, false, false
+	return s.Cluster.Disown(ctx)
+}
+
+// Meta is what histories record about the handler: its description, the version of
+// its image if it is part of this product, and where it runs.
+func (s *System) Meta(d handler.Description) history.Handler {
+	meta := d.Meta()
+	if meta.Version == "" || meta.Version == "(devel)" {
+		_, meta.Version, _ = strings.Cut(cmp.Or(s.images[buildOf(d)], s.Image), ":")
+	}
+	meta.Deployment = d.Deployment(s.Settings)
+	return meta
+}
+
+// equip tags the workers' instances as the handler requires, and returns its
+// settings. The tags stay: nobody else reads them.
+func (s *System) equip(ctx context.Context, d handler.Description) (handler.Settings, error) {
+	settings, err := s.Equipment(ctx, d)
+	if err != nil {
+		return settings, err
+	}
+	for _, w := range settings.Workers {
+		if err := s.AWS.Tag(ctx, w.Instance, d.Tags(settings, w)); err != nil {
+			return settings, err
+		}
+	}
+	return settings, nil
+}
+
+// Equipment is Settings with a handler's image and the workers as they are now.
+func (s *System) Equipment(ctx context.Context, d handler.Description) (handler.Settings, error) {
+	settings := s.Settings
+	if ref, ok := s.images[buildOf(d)]; ok {
+		settings.Image = ref
+	}
+	for _, n := range s.Cluster.Nodes {
+		if n.Capacity == cluster.ControlPlane || d.Workers.Capacity != "" && n.Capacity != d.Workers.Capacity {
+			continue
+		}
+		w := handler.Worker{
+			Node: n.Name, Instance: n.Instance, ProviderID: kind.ProviderID(n.Instance),
+			Capacity: n.Capacity, Zone: kind.Zone,
+		}
+		node, err := s.Cluster.Clientset.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return settings, fmt.Errorf("read node %s: %w", n.Name, err)
+		}
+		if err == nil {
+			w.InstanceType = node.Labels[corev1.LabelInstanceTypeStable]
+			w.CPU, w.Memory, w.Pods = node.Status.Capacity.Cpu().String(), node.Status.Capacity.Memory().String(), node.Status.Capacity.Pods().String()
+		}
+		settings.Workers = append(settings.Workers, w)
+	}
+	return settings, nil
+}
+
+// pause stops a handler that has objects for workers if one of the workers is lost:
+// it would act on a worker that is not yet restored completely. Resume starts the
+// handler again; if that fails, the next Restore starts over.
+func (s *System) pause(ctx context.Context) error {
+	if s.paused || s.installed == nil || !s.installed.KnowsWorkers() {
+		return nil
+	}
+	settings, err := s.Equipment(ctx, *s.installed)
+	if err != nil {
+		return err
+	}
+	lost, err := s.Cluster.Lost(ctx)
+	if err != nil {
+		return err
+	}
+	intact, err := s.installed.Intact(ctx, s.Cluster.Config, settings)
+	if err != nil || intact && len(lost) == 0 {
+		return err
+	}
+	if err := s.installed.Stop(ctx, s.Cluster.Config, settings); err != nil {
+		return err
+	}
+	s.paused = true
+	return nil
+}
+
+func (s *System) resume(ctx context.Context) error {
+	if !s.paused {
+		return nil
+	}
+	settings, err := s.equip(ctx, *s.installed)
+	if err != nil {
+		return err
+	}
+	if err := s.installed.Start(ctx, s.Cluster.Config, settings); err != nil {
+		return err
+	}
+	s.paused = false
+	return nil
+}

@@ -1,0 +1,130 @@
+package system
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/handler"
+	"github.com/spotdrill/spotdrill/framework/objects"
+)
+
+// WorkloadLabel marks the namespaces of workloads, which Restore deletes.
+const WorkloadLabel = "spotdrill.dev/workload"
+
+// proberLabel marks the Jobs and pods that drills query and listen with.
+const proberLabel = "spotdrill.dev/part-of=probe"
+
+// WorkloadNamespace names the namespace of the next drill's workload. Each drill gets
+// another one: the previous one may take some seconds to be deleted.
+func (s *System) WorkloadNamespace() string {
+	s.workloads++
+	return fmt.Sprintf("spotdrill-workload-%d", s.workloads)
+}
+
+// Restore brings the cluster back to where a drill can start, and returns what it had
+// to repair. The handler stays.
+func (s *System) Restore(ctx context.Context) (repaired []string, err error) {
+	if err := s.removeProbers(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.removeWorkloads(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.Cluster.RemoveStatic(ctx); err != nil {
+		return nil, err
+	}
+	leftovers := handler.LeavesBehind
+	if s.installed == nil {
+		// A handler that an earlier run left would go on draining.
+		if err := s.Uninstall(ctx); err != nil {
+			return nil, err
+		}
+	} else {
+		leftovers = s.installed.LeavesBehind
+		if err := s.pause(ctx); err != nil {
+			return nil, err
+		}
+	}
+	repaired, err = s.Cluster.Restore(ctx, leftovers, s.newInstance)
+	if err != nil {
+		return repaired, err
+	}
+	return repaired, s.resume(ctx)
+}
+
+// Finish brings the cluster back to how it was created: no handler, and CoreDNS with
+// its original settings.
+func (s *System) Finish(ctx context.Context) error {
+	if err := s.Uninstall(ctx); err != nil {
+		return err
+	}
+	if _, err := s.Restore(ctx); err != nil {
+		return err
+	}
+	if err := s.workloadsGone(ctx); err != nil {
+		return err
+	}
+	return s.Cluster.RestoreDNS(ctx)
+}
+
+// newInstance starts another instance for a worker and terminates its current one.
+func (s *System) newInstance(ctx context.Context, worker string) (string, error) {
+	running, err := s.AWS.Instances(ctx, s.opts.Cluster)
+	if err != nil {
+		return "", err
+	}
+	if old := running[worker]; old != "" {
+		if err := s.AWS.Terminate(ctx, []string{old}); err != nil {
+			return "", err
+		}
+	}
+	started, err := s.AWS.RunInstances(ctx, s.opts.Cluster, []string{worker})
+	return started[worker], err
+}
+
+func (s *System) removeProbers(ctx context.Context) error {
+	background := metav1.DeletePropagationBackground
+	ours := metav1.ListOptions{LabelSelector: proberLabel}
+	if err := s.Cluster.Clientset.BatchV1().Jobs(Namespace).DeleteCollection(ctx, metav1.DeleteOptions{PropagationPolicy: &background}, ours); err != nil {
+		return fmt.Errorf("remove the probers: %w", err)
+	}
+	return objects.RemovePods(ctx, s.Cluster, Namespace, ours, "the probers")
+}
+
+// removeWorkloads deletes the namespaces of all drills, and waits until no pod is left
+// in them. It does not wait for their other objects: nothing can be created in a
+// namespace that is being deleted.
+func (s *System) removeWorkloads(ctx context.Context) error {
+	namespaces := s.Cluster.Clientset.CoreV1().Namespaces()
+	list, err := namespaces.List(ctx, metav1.ListOptions{LabelSelector: WorkloadLabel})
+	if err != nil {
+		return fmt.Errorf("list the namespaces of drills: %w", err)
+	}
+	for _, ns := range list.Items {
+		if err := namespaces.Delete(ctx, ns.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			return fmt.Errorf("delete namespace %s: %w", ns.Name, err)
+		}
+		if err := objects.RemovePods(ctx, s.Cluster, ns.Name, metav1.ListOptions{}, "the pods of namespace "+ns.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// workloadsGone waits until the namespaces of all drills are deleted.
+func (s *System) workloadsGone(ctx context.Context) error {
+	return cluster.Until(ctx, objects.StartTimeout, "the namespaces of drills to be gone", func(ctx context.Context) string {
+		list, err := s.Cluster.Clientset.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: WorkloadLabel})
+		if err != nil {
+			return err.Error()
+		}
+		if len(list.Items) > 0 {
+			return fmt.Sprintf("%s is still there", list.Items[0].Name)
+		}
+		return ""
+	})
+}
