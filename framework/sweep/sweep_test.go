@@ -347,10 +347,10 @@ func TestWhatADrillSays(t *testing.T) {
 			Outcome: outcome, Verdicts: verdicts, DNS: &verdict.DNS{Fresh: verdict.Stream{Asked: 100, Lost: 7}},
 		}}
 	}
-	lost := verdict.Verdict{Check: "dns lost (fresh)", Outcome: verdict.Fail, Got: "7 of 100 lost"}
-	none := verdict.Verdict{Check: "dns lost (fresh)", Outcome: verdict.Pass}
-	uncounted := verdict.Verdict{Check: "dns lost (fresh)", Outcome: verdict.Pass, Counted: &verdict.DNS{Fresh: verdict.Stream{Asked: 93}}}
-	noise := verdict.Verdict{Check: "dns lost (fresh)", Outcome: verdict.Unknown, Got: "the control was lost"}
+	lost := verdict.Verdict{ID: verdict.DNSLost, Check: "dns lost (fresh)", Outcome: verdict.Fail, Got: "7 of 100 lost"}
+	none := verdict.Verdict{ID: verdict.DNSLost, Check: "dns lost (fresh)", Outcome: verdict.Pass}
+	uncounted := verdict.Verdict{ID: verdict.DNSLost, Check: "dns lost (fresh)", Outcome: verdict.Pass, Counted: &verdict.DNS{Fresh: verdict.Stream{Asked: 93}}}
+	noise := verdict.Verdict{ID: verdict.DNSLost, Check: "dns lost (fresh)", Outcome: verdict.Unknown, Got: "the control was lost"}
 	broken := verdict.Verdict{Check: "untouched", Outcome: verdict.Fail, Got: "worker was cordoned"}
 	for name, c := range map[string]struct {
 		entry reports.Entry
