@@ -127,7 +127,7 @@ func (e *Engine) firewallTools(ctx context.Context) ([]firewallTool, error) {
 		return nil, err
 	}
 	if _, err := exec.LookPath("iptables"); err != nil {
-		return nil, errors.New("confining the network needs iptables: install the package iptables")
+		return nil, errors.New("keeping the network to itself needs iptables: install the package iptables")
 	}
 	tools := []firewallTool{"iptables"}
 	if v6 := firewallTool("ip6tables"); v6.works(ctx, "-n", "-L", "FORWARD") {

@@ -97,7 +97,7 @@ func (e *Engine) EnsureNetwork(ctx context.Context, name string, labels map[stri
 	}
 	for key, value := range labels {
 		if network.Labels[key] != value {
-			return nil, fmt.Errorf("%s network %s exists without the label %s=%s, so it does not belong to spotdrill: remove it, or choose another name", e.Name, name, key, value)
+			return nil, fmt.Errorf("%s network %s is there already without the label %s=%s, so it does not belong to spotdrill: remove it, or choose another name", e.Name, name, key, value)
 		}
 	}
 	return network, nil
