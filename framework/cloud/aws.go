@@ -20,12 +20,12 @@ import (
 const (
 	readyTimeout = 2 * time.Minute
 	pollInterval = 200 * time.Millisecond
-	// idleTimeout is shorter than LocalStack's own: a request must not be sent into
-	// a connection that is being closed.
+	// idleTimeout is shorter than LocalStack's own, so that no request is sent on a
+	// connection that LocalStack is closing.
 	idleTimeout = 15 * time.Second
 )
 
-// AWS is one LocalStack: its EventBridge, SQS, EC2 and CloudFormation.
+// AWS is a client of one LocalStack: of its EventBridge, SQS, EC2 and CloudFormation.
 // It is safe for concurrent use once DeployStack has returned.
 type AWS struct {
 	endpoint string
@@ -38,10 +38,9 @@ type AWS struct {
 	queueURL string // set by DeployStack
 }
 
-// Connect returns the clients for the LocalStack at endpoint (a URL). Nothing
-// is sent yet. The configuration is made here and nowhere else: the user's AWS
-// profile, environment, proxy settings and instance metadata are never read, so
-// that a drill can reach no account.
+// Connect returns a client of the LocalStack at endpoint (a URL) and sends nothing
+// yet. It never reads the user's AWS profile, environment, proxy settings or instance
+// metadata, so that a drill can reach no real account.
 func Connect(endpoint, region string) *AWS {
 	endpoint = strings.TrimSuffix(endpoint, "/")
 	client := &http.Client{
@@ -65,13 +64,13 @@ func Connect(endpoint, region string) *AWS {
 		stacks:   cloudformation.NewFromConfig(cfg),
 		queues:   sqs.NewFromConfig(cfg),
 		ec2:      ec2.NewFromConfig(cfg),
-		// A retried PutEvents could put a notice twice: better an error.
+		// A retried PutEvents could send a notice twice: an error is better.
 		events: eventbridge.NewFromConfig(cfg, func(o *eventbridge.Options) { o.Retryer = aws.NopRetryer{} }),
 	}
 }
 
-// WaitReady returns when LocalStack offers every service that a drill needs,
-// at the latest after two minutes. Its error says what was last seen.
+// WaitReady waits up to two minutes until LocalStack offers every service that a drill
+// needs. Its error includes what was seen last.
 func (a *AWS) WaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -86,7 +85,7 @@ func (a *AWS) WaitReady(ctx context.Context) error {
 	}
 }
 
-// checkHealth says why LocalStack is not ready, nil when it is.
+// checkHealth returns why LocalStack is not ready, nil if it is.
 func (a *AWS) checkHealth(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -114,7 +113,7 @@ func (a *AWS) checkHealth(ctx context.Context) error {
 	return nil
 }
 
-// healthPath is where LocalStack tells of itself.
+// healthPath is LocalStack's health check.
 const healthPath = "/_localstack/health"
 
 // pause waits for d, or returns why ctx ended first.

@@ -13,7 +13,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// fakeAWS answers every API action with what the test says for it.
+// fakeAWS answers every API action as the test says.
 func fakeAWS(t *testing.T, answer func(action, body string) (int, string)) *AWS {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -88,7 +88,7 @@ func TestPutSendsOneEventForEachInstance(t *testing.T) {
 	}
 }
 
-func TestPutTellsOfRefusedEvents(t *testing.T) {
+func TestPutReportsRefusedEvents(t *testing.T) {
 	for name, tc := range map[string]struct {
 		status       int
 		answer, want string

@@ -13,7 +13,7 @@ import (
 
 const (
 	clusterTagPrefix = "kubernetes.io/cluster/"
-	// managedTag is what the node termination handler looks for by default.
+	// managedTag is the tag that the AWS Node Termination Handler looks for by default.
 	managedTag = "aws-node-termination-handler/managed"
 )
 
@@ -23,8 +23,8 @@ func (a *AWS) Zone() string { return zoneOf(a.region) }
 func zoneOf(region string) string { return region + "a" }
 
 // RunInstances starts one instance for each name and returns their ids by name.
-// What was started before an error is returned with it. The instances carry
-// none of Karpenter's tags: it would terminate them for want of a NodeClaim.
+// On an error it also returns the instances that were started before. They have none
+// of Karpenter's tags: it would terminate them, because they have no NodeClaim.
 func (a *AWS) RunInstances(ctx context.Context, cluster string, names []string) (map[string]string, error) {
 	started := make(map[string]string, len(names))
 	for _, name := range names {
@@ -80,7 +80,7 @@ func (a *AWS) Instances(ctx context.Context, cluster string) (map[string]string,
 	return found, nil
 }
 
-// Tag gives an instance tags, in place of those that it has of the same keys.
+// Tag sets tags of an instance and replaces those with the same keys.
 func (a *AWS) Tag(ctx context.Context, id string, tags map[string]string) error {
 	if len(tags) == 0 {
 		return nil
@@ -101,7 +101,7 @@ type Network struct {
 }
 
 // Network finds an AMI, and the default subnet and security group of the zone.
-// LocalStack makes up other ids at each start.
+// LocalStack chooses other ids at each start.
 func (a *AWS) Network(ctx context.Context) (Network, error) {
 	filter := func(name, value string) types.Filter {
 		return types.Filter{Name: aws.String(name), Values: []string{value}}
@@ -119,7 +119,7 @@ func (a *AWS) Network(ctx context.Context) (Network, error) {
 		return Network{}, fmt.Errorf("list subnets: %w", err)
 	}
 	if len(images.Images) == 0 || len(subnets.Subnets) == 0 {
-		return Network{}, fmt.Errorf("LocalStack has %d images and %d default subnets in %s, want one of each", len(images.Images), len(subnets.Subnets), a.Zone())
+		return Network{}, fmt.Errorf("LocalStack has %d images and %d default subnets in %s, need one of each", len(images.Images), len(subnets.Subnets), a.Zone())
 	}
 	subnet := subnets.Subnets[0]
 	groups, err := a.ec2.DescribeSecurityGroups(ctx, &ec2.DescribeSecurityGroupsInput{
@@ -137,7 +137,7 @@ func (a *AWS) Network(ctx context.Context) (Network, error) {
 	}, nil
 }
 
-// Terminate ends the instances of these ids; without any it does nothing.
+// Terminate terminates instances by id; without ids it does nothing.
 func (a *AWS) Terminate(ctx context.Context, ids []string) error {
 	if len(ids) == 0 {
 		return nil

@@ -23,7 +23,7 @@ func realStack(t *testing.T, cluster string) *AWS {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		// The LocalStack may be one that somebody drills with.
+		// Drills may be using this LocalStack.
 		if err := a.DeleteStack(context.WithoutCancel(t.Context()), cluster); err != nil {
 			t.Errorf("remove the stack: %v", err)
 		}
@@ -55,7 +55,7 @@ func TestLocalStackStackIsReusedAndInstancesAreFound(t *testing.T) {
 	}
 }
 
-func TestLocalStackFailedStackIsMadeAnew(t *testing.T) {
+func TestLocalStackFailedStackIsCreatedAgain(t *testing.T) {
 	cluster := fmt.Sprintf("broken-%d", time.Now().Unix())
 	d := realStack(t, "whole")
 	broken := *d

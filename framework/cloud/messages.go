@@ -19,13 +19,12 @@ import (
 // maxEntries is how many events PutEvents takes in one call.
 const maxEntries = 10
 
-// errNoQueue is the error of whatever needs DeployStack to have run.
+// errNoQueue is the error of calls that need DeployStack first.
 var errNoQueue = errors.New("no queue: the stack is not deployed")
 
-// Put gives the notice to EventBridge and returns the id of each of its events,
-// which is also the id in the envelope that arrives in the queue. Nothing is
-// tried twice. Where EventBridge refused an event its id is empty and the error
-// says why.
+// Put sends the notice to EventBridge and returns the id of each of its events. The
+// envelope that arrives in the queue has the same id. Nothing is retried. If
+// EventBridge refused an event, its id is empty and the error has the reason.
 func (a *AWS) Put(ctx context.Context, n Notice) ([]string, error) {
 	envelopes, err := n.Envelopes(a.region, time.Now())
 	if err != nil {
@@ -38,8 +37,8 @@ func (a *AWS) Put(ctx context.Context, n Notice) ([]string, error) {
 	return ids, nil
 }
 
-// PutEvents gives events to EventBridge as they are, and returns their ids as
-// Put does. Version, id, account and region are EventBridge's to fill in.
+// PutEvents sends events to EventBridge unchanged and returns their ids as Put does.
+// EventBridge itself fills in version, id, account and region.
 func (a *AWS) PutEvents(ctx context.Context, envelopes []Envelope) ([]string, error) {
 	return putEvents(ctx, a.events, defaultBus, envelopes)
 }
@@ -99,8 +98,8 @@ func putChunk(ctx context.Context, client *eventbridge.Client, bus string, envel
 	return ids, errors.Join(refused...)
 }
 
-// SendRaw puts body straight into the queue, past EventBridge, and returns the
-// SQS message id. SQS refuses an empty body. Nothing is tried twice.
+// SendRaw sends body directly to the queue, without EventBridge, and returns the SQS
+// message id. SQS refuses an empty body. Nothing is retried.
 func (a *AWS) SendRaw(ctx context.Context, body string) (messageID string, err error) {
 	if a.queueURL == "" {
 		return "", fmt.Errorf("send message: %w", errNoQueue)
@@ -113,8 +112,8 @@ func (a *AWS) SendRaw(ctx context.Context, body string) (messageID string, err e
 	return aws.ToString(out.MessageId), nil
 }
 
-// Take receives up to ten messages, waits so long for the first of them (whole
-// seconds), deletes them and returns their bodies.
+// Take receives up to ten messages, deletes them and returns their bodies. It waits up
+// to wait (whole seconds) for the first one.
 func (a *AWS) Take(ctx context.Context, wait time.Duration) (bodies []string, err error) {
 	if a.queueURL == "" {
 		return nil, fmt.Errorf("take messages: %w", errNoQueue)
@@ -127,15 +126,15 @@ func (a *AWS) Take(ctx context.Context, wait time.Duration) (bodies []string, er
 	}
 	for _, m := range out.Messages {
 		if _, err := a.queues.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &a.queueURL, ReceiptHandle: m.ReceiptHandle}); err != nil {
-			return bodies, fmt.Errorf("delete a message that was taken: %w", err)
+			return bodies, fmt.Errorf("delete a received message: %w", err)
 		}
 		bodies = append(bodies, aws.ToString(m.Body))
 	}
 	return bodies, nil
 }
 
-// Purge empties the queue, messages in flight included, and checks that it did.
-// (LocalStack lacks the rule of AWS that allows it once in 60 s.)
+// Purge empties the queue, including messages in flight, and checks the result.
+// (Unlike AWS, LocalStack allows it more than once in 60 s.)
 func (a *AWS) Purge(ctx context.Context) error {
 	if a.queueURL == "" {
 		return fmt.Errorf("purge queue: %w", errNoQueue)
@@ -153,8 +152,8 @@ func (a *AWS) Purge(ctx context.Context) error {
 	return nil
 }
 
-// Depth counts the messages that wait in the queue and those that were handed
-// out and neither deleted nor redelivered yet.
+// Depth counts the visible messages of the queue and the invisible ones: those that
+// were received and neither deleted nor redelivered yet.
 func (a *AWS) Depth(ctx context.Context) (visible, invisible int, err error) {
 	const waiting, inFlight = sqstypes.QueueAttributeNameApproximateNumberOfMessages, sqstypes.QueueAttributeNameApproximateNumberOfMessagesNotVisible
 	found, err := a.attributes(ctx, waiting, inFlight)
@@ -170,7 +169,7 @@ func (a *AWS) Depth(ctx context.Context) (visible, invisible int, err error) {
 	return visible, invisible, nil
 }
 
-// attributes reads these of the queue.
+// attributes reads attributes of the queue.
 func (a *AWS) attributes(ctx context.Context, names ...sqstypes.QueueAttributeName) (map[string]string, error) {
 	if a.queueURL == "" {
 		return nil, errNoQueue

@@ -13,14 +13,14 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// account is LocalStack's only one.
+// account is LocalStack's only account.
 const account = "000000000000"
 
 // warning is how long before the end AWS gives its notice.
 const warning = 2 * time.Minute
 
-// Notice is what AWS would say of one or more instances. A scheduled change
-// names all of them in one event; of every other type there is an event each.
+// Notice is a notice of AWS about one or more instances. A scheduled change names all
+// of them in one event; every other type has one event for each instance.
 type Notice struct {
 	Type      history.NoticeType
 	Instances []string // instance ids, at least one
@@ -29,8 +29,8 @@ type Notice struct {
 	Detail map[string]any
 }
 
-// Envelope is an EventBridge event as it arrives in the queue. Every field may
-// be changed before Body, for messages that are meant to be wrong.
+// Envelope is an EventBridge event as it arrives in the queue. To make an invalid
+// message, change any field before calling Body.
 type Envelope struct {
 	Version    string   `json:"version"`
 	ID         string   `json:"id"`
@@ -52,8 +52,8 @@ func (e Envelope) Body() (string, error) {
 	return string(b), nil
 }
 
-// Envelopes are the events of the notice, given at that time, each with an id
-// of its own. An unknown type or a notice without instances is an error.
+// Envelopes returns the events of the notice, sent at that time, each with its own id.
+// An unknown type or a notice without instances is an error.
 func (n Notice) Envelopes(region string, at time.Time) ([]Envelope, error) {
 	if !slices.Contains(history.NoticeTypes(), n.Type) {
 		return nil, fmt.Errorf("unknown notice type %q, allowed: %q", n.Type, history.NoticeTypes())
@@ -83,7 +83,7 @@ func (n Notice) envelope(region string, at time.Time, detail map[string]any, res
 	}
 }
 
-// pattern is what the rules of the stack match for a type of notice.
+// pattern is what the rules of the stack match for a notice type.
 func pattern(t history.NoticeType) (source, detailType string) {
 	switch t {
 	case history.SpotInterruption:

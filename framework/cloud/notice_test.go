@@ -13,7 +13,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 const (
 	testRegion = "ap-northeast-2"

@@ -15,8 +15,8 @@ import (
 // eventBridge is the principal that delivers what rules match.
 const eventBridge = "events.amazonaws.com"
 
-// RefusesEventBridge says why by its policy the queue takes nothing from EventBridge,
-// or "". LocalStack delivers without asking the policy; AWS does not:
+// RefusesEventBridge returns why the queue's policy does not let EventBridge send to
+// the queue, or "" if it does. LocalStack ignores the policy; AWS does not:
 // https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-use-resource-based.html.
 func (a *AWS) RefusesEventBridge(ctx context.Context) (why string, err error) {
 	const document, arn = sqstypes.QueueAttributeNamePolicy, sqstypes.QueueAttributeNameQueueArn
@@ -27,7 +27,7 @@ func (a *AWS) RefusesEventBridge(ctx context.Context) (why string, err error) {
 	return whyRefused(found[string(document)], found[string(arn)]), nil
 }
 
-// words is what a policy writes as one string or a list of them.
+// words is a string or a list of strings in a policy.
 type words []string
 
 // UnmarshalJSON reads either.
@@ -40,17 +40,17 @@ func (w *words) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*[]string)(w))
 }
 
-// matches is true where one of the patterns, in which * and ? stand for others, is
-// the word, whatever its case.
+// matches reports whether one of the patterns, which may contain * and ?, matches the
+// word. Case does not matter.
 func (w words) matches(word string) bool {
 	return slices.ContainsFunc(w, func(pattern string) bool {
-		// path.Match stops at slashes, which the ARN of a queue has none of.
+		// path.Match stops at slashes, but the ARN of a queue has none.
 		ok, err := path.Match(strings.ToLower(pattern), strings.ToLower(word))
 		return ok && err == nil
 	})
 }
 
-// principal is whom a statement is about: "*", or by kind.
+// principal is who a statement applies to: "*", or a list for each kind.
 type principal struct {
 	Service words
 	AWS     words
@@ -67,8 +67,8 @@ func (p *principal) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*byKind)(p))
 }
 
-// statement is a part of a policy. Conditions are not worked out: one that allows
-// may have them, one that denies counts without only.
+// statement is a part of a policy. Conditions are not evaluated: a statement that
+// allows counts with any conditions, one that denies only without conditions.
 type statement struct {
 	Effect    string
 	Principal principal
@@ -82,7 +82,7 @@ func (s statement) about(queue string) bool {
 		(s.Principal.Service.matches(eventBridge) || s.Principal.AWS.matches(eventBridge))
 }
 
-// whyRefused says why by its policy the queue takes nothing from EventBridge, or "".
+// whyRefused returns why the policy does not let EventBridge send to the queue, or "".
 func whyRefused(policy, queue string) string {
 	if policy == "" {
 		return "the queue has no policy, and without one " + eventBridge + " may not send to it"

@@ -11,9 +11,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 )
 
-// SendToQueue puts the notice's events straight into any SQS queue, as EventBridge
-// would deliver them, and returns the ids of the SQS messages, also of those that
-// were sent before an error. Nothing is tried twice.
+// SendToQueue sends the notice's events directly to any SQS queue, as EventBridge would
+// deliver them. It returns the ids of the SQS messages, also of those that were sent
+// before an error. Nothing is retried.
 func SendToQueue(ctx context.Context, cfg aws.Config, queueURL string, n Notice) ([]string, error) {
 	envelopes, err := n.Envelopes(cfg.Region, time.Now())
 	if err != nil {
@@ -35,13 +35,13 @@ func SendToQueue(ctx context.Context, cfg aws.Config, queueURL string, n Notice)
 	return ids, nil
 }
 
-// ErrReservedSource is why AWS's own EventBridge takes none of these events: it
-// alone may say that they come from aws.ec2 or aws.health.
-var ErrReservedSource = errors.New("EventBridge refuses events whose source begins with \"aws.\" from anybody but AWS: put them straight into the queue")
+// ErrReservedSource is why EventBridge in AWS refuses these events: only AWS itself may
+// send events with the source aws.ec2 or aws.health.
+var ErrReservedSource = errors.New("EventBridge refuses events whose source begins with \"aws.\" from anybody but AWS: send them directly to the queue")
 
-// SendToBus puts the notice's events on an event bus, by its name or ARN, whose
-// rules then decide, and returns the ids of the events, empty for those that were
-// refused. Nothing is tried twice.
+// SendToBus puts the notice's events on an event bus, given by name or ARN, whose rules
+// then decide. It returns the ids of the events, empty for refused ones. Nothing is
+// retried.
 func SendToBus(ctx context.Context, cfg aws.Config, bus string, n Notice) ([]string, error) {
 	envelopes, err := n.Envelopes(cfg.Region, time.Now())
 	if err != nil {

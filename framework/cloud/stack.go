@@ -22,13 +22,12 @@ var stackTemplate string
 
 const stackTimeout = 2 * time.Minute
 
-// clusterName is what both a stack and a queue may be called.
+// clusterName matches names that are valid for both a stack and a queue.
 var clusterName = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9-]{0,62}$`)
 
-// DeployStack makes the queue of that name and the rules that feed it. A stack
-// that is complete is used as it is; one that failed is deleted and made anew.
-// The error of a failure carries the stack's own events. It takes two minutes
-// at most.
+// DeployStack creates the queue of that name and the rules that send to it. A complete
+// stack is reused; a failed one is deleted and created again. If that fails, the error
+// includes the stack's events. It takes up to two minutes.
 func (a *AWS) DeployStack(ctx context.Context, cluster string) error {
 	if !clusterName.MatchString(cluster) {
 		return fmt.Errorf("deploy stack: cluster name %q does not match %s", cluster, clusterName)
@@ -46,9 +45,9 @@ func (a *AWS) DeployStack(ctx context.Context, cluster string) error {
 	return nil
 }
 
-// QueueURL is the queue's URL for a client that reaches SQS at endpoint, for
-// instance through the proxy. LocalStack's own URL, which an empty endpoint
-// gives, names a host that only public DNS knows. It is empty before DeployStack.
+// QueueURL is the queue's URL for a client that reaches SQS at endpoint, for instance
+// through the proxy. An empty endpoint gives LocalStack's own URL, whose host only
+// public DNS knows. It is empty before DeployStack.
 func (a *AWS) QueueURL(endpoint string) string {
 	own, err := url.Parse(a.queueURL)
 	if err != nil || endpoint == "" || a.queueURL == "" {
@@ -69,14 +68,14 @@ func (a *AWS) ensureStack(ctx context.Context, cluster string) error {
 	case absent:
 	default:
 		if err := a.DeleteStack(ctx, cluster); err != nil {
-			return fmt.Errorf("the failed one: %w", err)
+			return fmt.Errorf("remove the failed one: %w", err)
 		}
 	}
 	return a.createStack(ctx, stack, stackTemplate, parametersOf(cluster))
 }
 
-// DeleteStack removes the cluster's stack, queue and rules included, and waits until
-// it is gone.
+// DeleteStack deletes the cluster's stack with its queue and rules and waits until it
+// is gone.
 func (a *AWS) DeleteStack(ctx context.Context, cluster string) error {
 	stack := stackName(cluster)
 	if _, err := a.stacks.DeleteStack(ctx, &cloudformation.DeleteStackInput{StackName: &stack}); err != nil {
@@ -114,10 +113,10 @@ func (a *AWS) createStack(ctx context.Context, stack, template string, parameter
 	return nil
 }
 
-// absent is the status of a stack that is not there.
+// absent is the status of a stack that does not exist.
 const absent types.StackStatus = ""
 
-// settledStack waits until nothing is in progress and returns the status then.
+// settledStack waits until no operation is in progress and returns the status.
 func (a *AWS) settledStack(ctx context.Context, stack string) (types.StackStatus, error) {
 	for {
 		status, err := a.stackStatus(ctx, stack)
@@ -148,7 +147,7 @@ func (a *AWS) stackStatus(ctx context.Context, stack string) (types.StackStatus,
 	return out.Stacks[0].StackStatus, nil
 }
 
-// stackEvents tells which resources came to what, newest first.
+// stackEvents lists the status of each resource, newest first.
 func (a *AWS) stackEvents(ctx context.Context, stack string) string {
 	out, err := a.stacks.DescribeStackEvents(ctx, &cloudformation.DescribeStackEventsInput{StackName: &stack})
 	if err != nil {

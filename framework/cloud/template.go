@@ -12,22 +12,22 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// clusterParameter is the template's parameter that takes the cluster's name. A
-// template of one's own need not have it.
+// clusterParameter is the template's parameter for the cluster's name, which the
+// user's own template may lack.
 const clusterParameter = "ClusterName"
 
-// queueType is the resource that a template of one's own must have one of.
+// queueType is the resource that a template must have exactly one of.
 const queueType = "AWS::SQS::Queue"
 
-// partTypes are the resources of a template that decide what gets into the queue.
+// partTypes are the resources of a template that decide what reaches the queue.
 func partTypes() []string {
 	return []string{queueType, "AWS::SQS::QueuePolicy", "AWS::Events::Rule"}
 }
 
-// DeployTemplate makes the queue and the rules of a CloudFormation template
-// (YAML or JSON) other than our own. Roles and whatever else it has are left out,
-// and parameters other than ClusterName must have defaults. No stack of that name
-// may be there. It takes two minutes at most.
+// DeployTemplate creates the queue and the rules of the user's own CloudFormation
+// template (YAML or JSON), without its roles and other resources. Parameters other
+// than ClusterName must have defaults. There must be no stack of that name. It takes
+// up to two minutes.
 func (a *AWS) DeployTemplate(ctx context.Context, cluster, template string) error {
 	ctx, cancel := context.WithTimeout(ctx, stackTimeout)
 	defer cancel()
@@ -55,16 +55,16 @@ func (a *AWS) DeployTemplate(ctx context.Context, cluster, template string) erro
 	return nil
 }
 
-// queueParts is a template with nothing in it but what decides what gets into its
-// one queue, and whether it asks for the cluster's name. Intrinsic functions stay
-// as they are.
+// queueParts reduces a template to the resources that decide what reaches its one
+// queue, and reports whether it has the parameter for the cluster's name. Intrinsic
+// functions are kept.
 func queueParts(template string) (parts string, named bool, err error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal([]byte(template), &doc); err != nil {
 		return "", false, err
 	}
 	if len(doc.Content) == 0 || doc.Content[0].Kind != yaml.MappingNode {
-		return "", false, errors.New("it is no mapping")
+		return "", false, errors.New("it is not a mapping")
 	}
 	root := doc.Content[0]
 	resources := field(root, "Resources")
@@ -84,11 +84,11 @@ func queueParts(template string) (parts string, named bool, err error) {
 		kept = append(kept, pair...)
 	}
 	if queues != 1 {
-		return "", false, fmt.Errorf("it has %d resources of type %s; one is wanted", queues, queueType)
+		return "", false, fmt.Errorf("it has %d resources of type %s, want one", queues, queueType)
 	}
 	resources.Content = kept
 	for i := 0; i < len(root.Content); i += 2 {
-		if root.Content[i].Value == "Outputs" { // they may refer to what was left out
+		if root.Content[i].Value == "Outputs" { // they may refer to removed resources
 			root.Content = slices.Delete(root.Content, i, i+2)
 			break
 		}
@@ -101,7 +101,7 @@ func queueParts(template string) (parts string, named bool, err error) {
 	return string(out), parameters != nil && field(parameters, clusterParameter) != nil, nil
 }
 
-// field is the value of a mapping's key, nil where it has none.
+// field is the value of a mapping's key, nil if it has none.
 func field(mapping *yaml.Node, name string) *yaml.Node {
 	if mapping.Kind != yaml.MappingNode {
 		return nil

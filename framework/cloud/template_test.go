@@ -9,7 +9,7 @@ func TestQueueParts(t *testing.T) {
 	for name, c := range map[string]struct {
 		template string
 		named    bool
-		want     []string // each in what is left
+		want     []string // each in the result
 		gone     []string
 	}{
 		"our own stays whole": {
@@ -34,7 +34,7 @@ func TestQueueParts(t *testing.T) {
 				t.Fatal(err)
 			}
 			if named != c.named {
-				t.Errorf("asks for the cluster's name: %t, want %t", named, c.named)
+				t.Errorf("has the parameter for the cluster's name: %t, want %t", named, c.named)
 			}
 			for _, want := range c.want {
 				if !strings.Contains(got, want) {
@@ -53,11 +53,11 @@ func TestQueueParts(t *testing.T) {
 func TestQueuePartsRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ template, want string }{
 		"no YAML":      {"Resources: [", "yaml:"},
-		"a list":       {"- Resources", "it is no mapping"},
-		"nothing":      {"", "it is no mapping"},
+		"a list":       {"- Resources", "it is not a mapping"},
+		"nothing":      {"", "it is not a mapping"},
 		"no resources": {"Parameters: {}", "it has no Resources"},
-		"no queue":     {"Resources: {R: {Type: AWS::Events::Rule}}", "0 resources of type AWS::SQS::Queue; one is wanted"},
-		"two queues":   {"Resources: {A: {Type: AWS::SQS::Queue}, B: {Type: AWS::SQS::Queue}}", "2 resources of type AWS::SQS::Queue; one is wanted"},
+		"no queue":     {"Resources: {R: {Type: AWS::Events::Rule}}", "0 resources of type AWS::SQS::Queue, want one"},
+		"two queues":   {"Resources: {A: {Type: AWS::SQS::Queue}, B: {Type: AWS::SQS::Queue}}", "2 resources of type AWS::SQS::Queue, want one"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, _, err := queueParts(c.template); err == nil || !strings.Contains(err.Error(), c.want) {

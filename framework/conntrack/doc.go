@@ -2,8 +2,8 @@
 // connection tracking entries between the client and a service, with the backend
 // that each was translated to, from the kernel's own events (ctnetlink).
 //
-// An entry decides the fate of every query from its port: kube-proxy's rules are
-// asked for the first one only, and until the entry is gone the rest follow it,
-// also to a pod that is gone. So a query's port and time tell which pod it was
-// sent to, and a new entry tells where the rules sent at that moment.
+// An entry decides where every query from its port goes: kube-proxy's rules apply only
+// to the first one, and until the entry is gone the others follow it, even to a pod
+// that no longer exists. So a query's port and time show to which pod it was sent, and
+// a new entry shows where the rules sent queries at that moment.
 package conntrack

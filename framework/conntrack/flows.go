@@ -9,17 +9,17 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// change is what the kernel says of an entry.
+// change is a change of an entry, as the kernel reports it.
 type change struct {
-	// ended is true where the entry is gone, false where it is new.
+	// ended: the entry is gone; otherwise it is new.
 	ended bool
-	// removed is true where it ended because a process asked for it.
+	// removed: the entry ended because a process removed it.
 	removed bool
-	// replied is true where a packet came back from the backend.
+	// replied: a packet came back from the backend.
 	replied         bool
 	protocol        uint8
 	client, service netip.AddrPort // as the client sent
-	backend         netip.AddrPort // whence the replies come
+	backend         netip.AddrPort // where the replies come from
 }
 
 // The protocols that carry DNS, by their numbers in IP headers.
@@ -28,10 +28,9 @@ const (
 	protocolUDP = 17
 )
 
-// flows are those of one client to one service, which it asks by UDP or by TCP:
-// ports of both could not be told apart. They are kept in memory until
-// somebody asks: 48 bytes each, 4 MB for a minute of 1,000/s. It is safe for
-// concurrent use.
+// flows are the flows of one client to one service, either over UDP or over TCP, because
+// their ports could not be distinguished. They stay in memory until they are requested:
+// 48 bytes each, 4 MB for a minute at 1,000/s. It is safe for concurrent use.
 type flows struct {
 	client  netip.Addr
 	service netip.AddrPort
@@ -48,7 +47,7 @@ func newFlows(client netip.Addr, service netip.AddrPort) *flows {
 	return &flows{client: client, service: service, open: map[int]int{}, backends: map[netip.Addr]string{}}
 }
 
-// add takes what was read at a time since the record's anchor.
+// add takes a change that was read at a time since the record's anchor.
 func (f *flows) add(at time.Duration, changes []change) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -60,7 +59,7 @@ func (f *flows) add(at time.Duration, changes []change) {
 		was, known := f.open[port]
 		switch {
 		case !c.ended:
-			// An end that was not told does not make the next flow another's.
+			// A missing end must not merge this flow with the previous one of the port.
 			if known {
 				f.all[was].To = at
 			}
@@ -73,8 +72,8 @@ func (f *flows) add(at time.Duration, changes []change) {
 	}
 }
 
-// living takes what the kernel lists: it tells only of ended flows by itself
-// whether an answer came.
+// living takes the list of open entries. The kernel reports by itself whether an answer
+// came only when a flow ends.
 func (f *flows) living(entries []change) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -105,7 +104,7 @@ func (f *flows) overflow() {
 	f.overflows++
 }
 
-// snapshot is what was recorded so far.
+// snapshot returns what was recorded so far.
 func (f *flows) snapshot() (all []history.Flow, overflows int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

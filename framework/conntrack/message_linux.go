@@ -31,11 +31,10 @@ const (
 	familyBytes = 4 // struct nfgenmsg
 )
 
-var errShort = errors.New("it ends too soon")
+var errShort = errors.New("it is too short")
 
-// parse tells every change in what was read from the socket, and whether it was
-// the end of a list. An error means that the kernel writes otherwise than this
-// reads.
+// parse reports every change in the bytes that were read from the socket, and whether
+// they end a list. An error means that the kernel's format is not the expected one.
 func parse(b []byte, tell func(change)) (done bool, err error) {
 	for len(b) > 0 {
 		if len(b) < unix.SizeofNlMsghdr {
@@ -44,12 +43,12 @@ func parse(b []byte, tell func(change)) (done bool, err error) {
 		length := int(binary.NativeEndian.Uint32(b))
 		kind, sender := binary.NativeEndian.Uint16(b[4:]), binary.NativeEndian.Uint32(b[12:])
 		if length < unix.SizeofNlMsghdr || length > len(b) {
-			return done, fmt.Errorf("ctnetlink message says that it has %d bytes, %d were read", length, len(b))
+			return done, fmt.Errorf("ctnetlink message has a length of %d bytes, %d were read", length, len(b))
 		}
 		body := b[unix.SizeofNlMsghdr:length]
 		b = b[min(aligned(length), len(b)):]
 		if kind == unix.NLMSG_ERROR && len(body) >= 4 {
-			return done, fmt.Errorf("ctnetlink says: %w", unix.Errno(-int32(binary.NativeEndian.Uint32(body))))
+			return done, fmt.Errorf("ctnetlink error: %w", unix.Errno(-int32(binary.NativeEndian.Uint32(body))))
 		}
 		if kind != messageNew && kind != messageDelete {
 			done = done || kind == unix.NLMSG_DONE
@@ -59,7 +58,7 @@ func parse(b []byte, tell func(change)) (done bool, err error) {
 			return done, fmt.Errorf("ctnetlink message of type %#x: %w", kind, errShort)
 		}
 		c := change{ended: kind == messageDelete}
-		// The kernel's own doing, such as an entry's expiry, has no sender.
+		// A change by the kernel itself, such as an entry's expiry, has no sender.
 		c.removed = c.ended && sender != 0
 		if err := c.read(body[familyBytes:]); err != nil {
 			return done, fmt.Errorf("ctnetlink message of type %#x: %w", kind, err)
@@ -130,7 +129,7 @@ func tuple(b []byte) (source, destination netip.AddrPort, protocol uint8, err er
 	return netip.AddrPortFrom(from, fromPort), netip.AddrPortFrom(to, toPort), protocol, err
 }
 
-// attributes tells each of b in order, up to the first error.
+// attributes reports each attribute of b in order, up to the first error.
 func attributes(b []byte, tell func(kind uint16, value []byte) error) error {
 	for len(b) > 0 {
 		if len(b) < attrHeader {
@@ -138,7 +137,7 @@ func attributes(b []byte, tell func(kind uint16, value []byte) error) error {
 		}
 		length := int(binary.NativeEndian.Uint16(b))
 		if length < attrHeader || length > len(b) {
-			return fmt.Errorf("attribute says that it has %d bytes, %d are left", length, len(b))
+			return fmt.Errorf("attribute has a length of %d bytes, %d are left", length, len(b))
 		}
 		if err := tell(binary.NativeEndian.Uint16(b[2:])&attrType, b[attrHeader:length]); err != nil {
 			return err

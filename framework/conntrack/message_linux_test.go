@@ -114,13 +114,13 @@ func TestParseRefuses(t *testing.T) {
 		read []byte
 		want string
 	}{
-		"a refusal":            {refusal(unix.EPERM), "ctnetlink says: operation not permitted"},
-		"half a header":        {whole[:10], "it ends too soon"},
+		"a refusal":            {refusal(unix.EPERM), "ctnetlink error: operation not permitted"},
+		"half a header":        {whole[:10], "it is too short"},
 		"half a message":       {whole[:40], "were read"},
 		"more than there is":   {longer, "were read"},
 		"an address of 5":      {message(messageNew, 0, 0, attribute{attrOriginal, []attribute{{attrTupleIP, []attribute{{attrSource4, make([]byte, 5)}}}}}), "address of 5 bytes"},
 		"a status of 2":        {message(messageNew, 0, 0, attribute{attrStatus, []byte{0, 1}}), "status of 2 bytes"},
-		"an attribute too big": {message(messageNew, 0, 0, attribute{attrOriginal, []byte{9, 0, 1, 0}}), "attribute says that it has 9 bytes"},
+		"an attribute too big": {message(messageNew, 0, 0, attribute{attrOriginal, []byte{9, 0, 1, 0}}), "attribute has a length of 9 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := parse(c.read, func(c change) { t.Errorf("told %+v", c) })

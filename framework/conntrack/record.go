@@ -11,8 +11,8 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// line is one line of a record as JSON Lines: the first holds the anchor, then
-// each holds a flow with times relative to it, and the last holds the end.
+// line is one line of a record in JSON Lines: first the anchor, then flows with times
+// relative to it, and at last the end.
 type line struct {
 	Anchor *history.Anchor `json:"anchor,omitempty"`
 	End    *end            `json:"summary,omitempty"`
@@ -21,9 +21,10 @@ type line struct {
 
 type end struct {
 	Flows int `json:"flows"`
-	// Overflows is how often events came faster than they were read.
+	// Overflows is how often events arrived faster than they were read.
 	Overflows int `json:"overflows"`
-	// InsertFailed is how many packets the kernel dropped for want of an entry.
+	// InsertFailed is how many packets the kernel dropped because it could not insert an
+	// entry.
 	InsertFailed int `json:"insert_failed"`
 	// CPU is the processor time that recording took.
 	CPU time.Duration `json:"cpu"`
@@ -46,9 +47,9 @@ func writeRecord(w io.Writer, anchor history.Anchor, all []history.Flow, last en
 	return buf.Flush()
 }
 
-// Collect reads the flows of the prober on node from a record as GET /flows gives
-// it, in terms of rec's clock, and says in rec that it did. A record that does not
-// end in its summary, or does not hold as many flows as that says, is an error.
+// Collect reads the flows of the prober on node from the record of GET /flows, with
+// times of rec's clock, and records in rec that it did. A record without a summary, or
+// with another number of flows than the summary says, is an error.
 func Collect(body io.Reader, rec *history.Recorder, node string) ([]history.Flow, error) {
 	all, last, shift, bound, err := readRecord(body, rec.Clock())
 	if err != nil {
@@ -75,7 +76,7 @@ func readRecord(body io.Reader, clock *history.Clock) (all []history.Flow, last 
 		return all, last, shift, bound, err
 	}
 	if first.Anchor == nil {
-		return all, last, shift, bound, errors.New("want the anchor first")
+		return all, last, shift, bound, errors.New("the first line is not the anchor")
 	}
 	shift, bound = clock.Rebase(*first.Anchor)
 	for {
@@ -88,11 +89,11 @@ func readRecord(body io.Reader, clock *history.Clock) (all []history.Flow, last 
 		}
 		switch {
 		case l.End != nil && l.End.Flows != len(all):
-			return all, last, shift, bound, fmt.Errorf("the recorder told of %d, but %d arrived", l.End.Flows, len(all))
+			return all, last, shift, bound, fmt.Errorf("the recorder sent %d, but %d arrived", l.End.Flows, len(all))
 		case l.End != nil:
 			return all, *l.End, shift, bound, nil
 		case l.Flow == nil || l.Port < 1 || l.Port >= 1<<16 || l.Backend == "":
-			return all, last, shift, bound, errors.New("a line holds no flow")
+			return all, last, shift, bound, errors.New("a line is not a flow")
 		}
 		all = append(all, *l.Flow)
 	}

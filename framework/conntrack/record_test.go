@@ -73,13 +73,13 @@ func TestARecordThatIsNotWholeIsAnError(t *testing.T) {
 	}{
 		"nothing":         {"", "after 0: EOF"},
 		"not JSON":        {"hello", "after 0: invalid character"},
-		"no anchor":       {strings.Join(lines[1:], ""), "want the anchor first"},
+		"no anchor":       {strings.Join(lines[1:], ""), "the first line is not the anchor"},
 		"no summary":      {strings.Join(lines[:4], ""), "after 3: it ends without a summary"},
 		"half a line":     {strings.Join(lines[:2], "") + lines[2][:9], "after 1: unexpected EOF"},
-		"a line is gone":  {strings.Join(append(lines[:2:2], lines[3:]...), ""), "the recorder told of 3, but 2 arrived"},
-		"no flow":         {lines[0] + "{}\n" + lines[4], "a line holds no flow"},
-		"no such port":    {lines[0] + `{"p":65536,"b":"10.244.2.5","at":1}` + lines[4], "a line holds no flow"},
-		"without backend": {lines[0] + `{"p":1,"at":1}` + lines[4], "a line holds no flow"},
+		"a line is gone":  {strings.Join(append(lines[:2:2], lines[3:]...), ""), "the recorder sent 3, but 2 arrived"},
+		"no flow":         {lines[0] + "{}\n" + lines[4], "a line is not a flow"},
+		"no such port":    {lines[0] + `{"p":65536,"b":"10.244.2.5","at":1}` + lines[4], "a line is not a flow"},
+		"without backend": {lines[0] + `{"p":1,"at":1}` + lines[4], "a line is not a flow"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, _, _, err := readRecord(strings.NewReader(c.record), history.NewClock())

@@ -12,14 +12,13 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// batch is how long events wait in the socket. They could be had at once, but at
-// 1,000 new queries/s that wakes a process 2,000 times a second beside what it
-// measures; so a flow's times may be this much late. Waking costs more than the
-// 1.6 us that an event takes.
+// batch is how long events wait in the socket, so a flow's times may be this much late.
+// Reading them at once would wake this process 2,000 times a second at 1,000 new
+// queries/s, next to the system that it measures. A wake-up costs more than the 1.6 µs
+// of an event.
 const batch = 10 * time.Millisecond
 
-// Serve records the flows from client to service and offers them on l until
-// ctx ends:
+// Serve records the flows from client to service and serves them on l until ctx ends:
 //
 //	GET /flows    all flows since the start, as Collect reads them
 //	GET /healthz  200
@@ -53,7 +52,7 @@ func Serve(ctx context.Context, l net.Listener, client netip.Addr, service netip
 		recorded.living(entries)
 		all, overflows := recorded.snapshot()
 		w.Header().Set("Content-Type", "application/jsonl")
-		_ = writeRecord(w, anchor, all, end{len(all), overflows, failed - failedBefore, used}) // fails only where the client is gone
+		_ = writeRecord(w, anchor, all, end{len(all), overflows, failed - failedBefore, used}) // fails only if the client is gone
 	})
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	failed := make(chan error, 2)

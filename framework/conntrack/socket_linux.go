@@ -18,8 +18,8 @@ const (
 	readSize = 32 << 10
 )
 
-// socket hears of connection tracking entries that come and go in the network
-// namespace that it was opened in.
+// socket receives the events of connection tracking entries in the network namespace
+// that it was opened in.
 type socket struct{ fd int }
 
 // listen needs CAP_NET_ADMIN.
@@ -29,8 +29,8 @@ func listen() (*socket, error) {
 		return nil, fmt.Errorf("open a netlink socket: %w", os.NewSyscallError("socket", err))
 	}
 	s := &socket{fd}
-	// The buffer comes first: events arrive as soon as the socket is bound. In a user
-	// namespace it is what the host allows.
+	// The buffer is set first, because events arrive as soon as the socket is bound. In a
+	// user namespace the host limits its size.
 	err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, buffered)
 	if errors.Is(err, unix.EPERM) {
 		err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, buffered)
@@ -47,11 +47,11 @@ func listen() (*socket, error) {
 
 func (s *socket) close() error { return os.NewSyscallError("close", unix.Close(s.fd)) }
 
-// drain tells each change that has arrived. It returns true where the socket
-// could not hold all: then some are missing.
-func (s *socket) drain(buf []byte, tell func(change)) (overflowed bool, err error) {
+// drain reports each change that has arrived, and whether the socket overflowed: then
+// some are missing.
+func (s *socket) drain(buf []byte, report func(change)) (overflowed bool, err error) {
 	for {
-		n, err := unix.Read(s.fd, buf) // recvfrom would say who sent it, at the cost of an allocation
+		n, err := unix.Read(s.fd, buf) // recvfrom would allocate memory for the sender
 		switch {
 		case errors.Is(err, unix.EAGAIN):
 			return overflowed, nil
@@ -63,14 +63,14 @@ func (s *socket) drain(buf []byte, tell func(change)) (overflowed bool, err erro
 		case err != nil:
 			return overflowed, fmt.Errorf("read connection tracking events: %w", os.NewSyscallError("read", err))
 		}
-		if _, err := parse(buf[:n], tell); err != nil {
+		if _, err := parse(buf[:n], report); err != nil {
 			return overflowed, err
 		}
 	}
 }
 
-// list tells every entry of the network namespace that there is, as if new.
-func list(tell func(change)) error {
+// list reports every existing entry of the network namespace as if it were new.
+func list(report func(change)) error {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_NETFILTER)
 	if err != nil {
 		return fmt.Errorf("open a netlink socket: %w", os.NewSyscallError("socket", err))
@@ -81,13 +81,13 @@ func list(tell func(change)) error {
 	request = binary.NativeEndian.AppendUint16(request, unix.NLM_F_REQUEST|unix.NLM_F_DUMP)
 	request = append(request, make([]byte, 4+4+familyBytes)...) // number, sender and family: any
 	if err := unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		return fmt.Errorf("ask for the connection tracking entries: %w", os.NewSyscallError("sendto", err))
+		return fmt.Errorf("request the connection tracking entries: %w", os.NewSyscallError("sendto", err))
 	}
 	buf := make([]byte, readSize)
 	for done := false; !done; {
 		n, _, err := unix.Recvfrom(fd, buf, 0)
 		if err == nil {
-			done, err = parse(buf[:n], tell)
+			done, err = parse(buf[:n], report)
 		}
 		if err != nil {
 			return fmt.Errorf("list the connection tracking entries: %w", err)

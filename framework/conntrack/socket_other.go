@@ -12,7 +12,7 @@ const readSize = 0
 type socket struct{}
 
 func listen() (*socket, error) {
-	return nil, errors.New("connection tracking events are told by Linux only")
+	return nil, errors.New("connection tracking events exist on Linux only")
 }
 
 func (*socket) close() error { return nil }

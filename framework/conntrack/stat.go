@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// statFile is where the kernel counts, for the network namespace of whoever reads.
+// statFile has the kernel's counts for the network namespace of the reader.
 const statFile = "/proc/net/stat/nf_conntrack"
 
-// insertFailed is how many packets the kernel has dropped since it started because
-// it could not insert their entries: two that want the same one at the same moment
+// insertFailed is how many packets the kernel has dropped since it started because it
+// could not insert their entries: two packets need the same entry at the same moment
 // (kubernetes#56903).
 func insertFailed() (int, error) {
 	text, err := os.ReadFile(statFile)
@@ -26,7 +26,7 @@ func insertFailed() (int, error) {
 	return n, nil
 }
 
-// sumColumn adds up a column of hexadecimal numbers, a line for each processor.
+// sumColumn adds up a column of hexadecimal numbers, one line for each processor.
 func sumColumn(text, name string) (sum int, err error) {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	column := slices.Index(strings.Fields(lines[0]), name)

@@ -12,13 +12,12 @@ import (
 	"time"
 )
 
-// A cancelled command gets this long to end by itself.
+// cancelGrace is how long a cancelled command may take to end by itself.
 const cancelGrace = 10 * time.Second
 
-// Command returns the engine's command line, ready for its streams to be set. It
-// runs in a process group of its own, so that a Ctrl-C at the terminal, which
-// reaches the whole foreground group, does not break off a command half way; only
-// ctx ends it.
+// Command returns a command of the engine; the caller may set its streams. It runs in
+// its own process group, so that Ctrl-C in the terminal, which reaches the whole
+// foreground group, does not interrupt it halfway; only ctx ends it.
 func (e *Engine) Command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := OwnGroup(exec.CommandContext(ctx, e.Name, args...))
 	if e.containersConf != "" {
@@ -27,8 +26,8 @@ func (e *Engine) Command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// OwnGroup gives cmd, made with exec.CommandContext, a process group of its own,
-// which the end of its context terminates. It returns cmd.
+// OwnGroup gives cmd, made with exec.CommandContext, its own process group, which is
+// terminated when the context ends. It returns cmd.
 func OwnGroup(cmd *exec.Cmd) *exec.Cmd {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
@@ -36,14 +35,14 @@ func OwnGroup(cmd *exec.Cmd) *exec.Cmd {
 	return cmd
 }
 
-// Run runs the engine with args and returns its standard output without the space
-// around it. The error names the command line and the end of its standard error.
+// Run runs the engine with args and returns its trimmed standard output. The error
+// includes the command line and the end of its standard error.
 func (e *Engine) Run(ctx context.Context, args ...string) (string, error) {
 	return output(ctx, e.Command(ctx, args...))
 }
 
-// Exec runs argv in a running container with stdin (nil: none) and returns its
-// standard output without the space around it.
+// Exec runs argv in a running container with stdin (nil: none) and returns its trimmed
+// standard output.
 func (e *Engine) Exec(ctx context.Context, container string, stdin io.Reader, argv ...string) (string, error) {
 	args := []string{"exec"}
 	if stdin != nil {

@@ -20,7 +20,7 @@ func (e *Engine) Containers(ctx context.Context, label string) ([]Container, err
 	if err != nil || ids == "" {
 		return nil, err
 	}
-	// What ps calls a state is a sentence in some versions of Podman.
+	// In some versions of Podman, ps prints the state as a sentence.
 	args := []string{"inspect", "--type", "container", "--format", "{{.Name}} {{.State.Status}}"}
 	out, err := e.Run(ctx, append(args, strings.Fields(ids)...)...)
 	if err != nil {
@@ -54,13 +54,13 @@ func (e *Engine) ContainerIP(ctx context.Context, container, network string) (st
 	return ip, nil
 }
 
-// HasIPVS is whether the kernel that containers run on has IPVS, for which it loads
-// the module as kube-proxy would. The image is one with sh and modprobe.
+// HasIPVS reports whether the kernel of the containers has IPVS. It loads the module as
+// kube-proxy would. The image must have sh and modprobe.
 func (e *Engine) HasIPVS(ctx context.Context, image string) (bool, error) {
-	const ask = "modprobe ip_vs 2>/dev/null; if test -e /proc/net/ip_vs; then echo yes; else echo no; fi"
-	out, err := e.Run(ctx, "run", "--rm", "--privileged", "--network=none", "--volume=/lib/modules:/lib/modules:ro", "--entrypoint=sh", image, "-c", ask)
+	const check = "modprobe ip_vs 2>/dev/null; if test -e /proc/net/ip_vs; then echo yes; else echo no; fi"
+	out, err := e.Run(ctx, "run", "--rm", "--privileged", "--network=none", "--volume=/lib/modules:/lib/modules:ro", "--entrypoint=sh", image, "-c", check)
 	if err != nil {
-		return false, fmt.Errorf("ask the kernel for IPVS: %w", err)
+		return false, fmt.Errorf("check the kernel for IPVS: %w", err)
 	}
 	return out == "yes", nil
 }
@@ -76,7 +76,7 @@ func (e *Engine) Start(ctx context.Context, container string) error {
 func (e *Engine) Remove(ctx context.Context, container string) error {
 	args := []string{"rm", "--force", "--volumes"}
 	if e.Name == podman {
-		// Podman would wait ten seconds for the container to stop by itself.
+		// Otherwise Podman waits ten seconds for the container to stop by itself.
 		args = append(args, "--ignore", "--time", "0")
 	}
 	_, err := e.Run(ctx, append(args, container)...)
@@ -86,8 +86,7 @@ func (e *Engine) Remove(ctx context.Context, container string) error {
 	return err
 }
 
-// Images lists the references of the images that the engine holds and whose names
-// begin with a prefix.
+// Images lists the references of the engine's images that begin with a prefix.
 func (e *Engine) Images(ctx context.Context, prefix string) ([]string, error) {
 	out, err := e.Run(ctx, "images", "--format", "{{.Repository}}:{{.Tag}}")
 	if err != nil {
@@ -102,13 +101,13 @@ func (e *Engine) Images(ctx context.Context, prefix string) ([]string, error) {
 	return refs, nil
 }
 
-// RemoveImage takes an image from the engine.
+// RemoveImage removes an image from the engine.
 func (e *Engine) RemoveImage(ctx context.Context, ref string) error {
 	_, err := e.Run(ctx, "rmi", ref)
 	return err
 }
 
-// HasImage reports whether the engine holds the image ref.
+// HasImage reports whether the engine has the image ref.
 func (e *Engine) HasImage(ctx context.Context, ref string) (bool, error) {
 	_, err := e.Run(ctx, "image", "inspect", "--format", "{{.Id}}", ref)
 	if ctx.Err() != nil {

@@ -21,7 +21,7 @@ func TestDetect(t *testing.T) {
 		{name: "Docker names no server", docker: silent, podman: answers, want: "podman", said: "its daemon does not run"},
 		{name: "Docker is not there", podman: answers, want: "podman", said: "docker is not in PATH"},
 		{name: "Podman is asked for", provider: "podman", docker: answers, podman: answers, want: "podman"},
-		{name: "Docker is asked for and away", provider: "docker", docker: fails, podman: answers, err: "KIND_EXPERIMENTAL_PROVIDER asks for docker: docker info"},
+		{name: "Docker is required and not there", provider: "docker", docker: fails, podman: answers, err: "KIND_EXPERIMENTAL_PROVIDER is docker: docker info"},
 		{name: "another one is asked for", provider: "nerdctl", docker: answers, err: "only docker and podman can be used"},
 		{name: "Podman fails", podman: fails, err: "the daemon is away"},
 		{name: "there is none", err: "no container engine"},

@@ -30,7 +30,7 @@ type Engine struct {
 	containersConf string
 }
 
-// Options says what Detect may do and where it reports.
+// Options control what Detect may do and where it logs.
 type Options struct {
 	// Log receives every line meant for the user; nil discards them.
 	Log func(format string, args ...any)
@@ -44,9 +44,9 @@ func (o Options) log(format string, args ...any) {
 	}
 }
 
-// Detect finds the engine to use: Docker if its daemon answers, else Podman, which
-// it installs when that is missing and opts allows it. KIND_EXPERIMENTAL_PROVIDER,
-// when set, decides between the two. The error says what was tried and what to do.
+// Detect finds the engine to use: Docker if its daemon answers, else Podman. It installs
+// a missing Podman if opts allow it. KIND_EXPERIMENTAL_PROVIDER, if set, decides between
+// the two. The error says what was tried and what to do.
 func Detect(ctx context.Context, opts Options) (*Engine, error) {
 	wanted := os.Getenv("KIND_EXPERIMENTAL_PROVIDER")
 	if wanted != "" && wanted != docker && wanted != podman {
@@ -59,7 +59,7 @@ func Detect(ctx context.Context, opts Options) (*Engine, error) {
 			return e, nil
 		}
 		if wanted == docker {
-			return nil, fmt.Errorf("KIND_EXPERIMENTAL_PROVIDER asks for docker: %w", err)
+			return nil, fmt.Errorf("KIND_EXPERIMENTAL_PROVIDER is docker: %w", err)
 		}
 		opts.log("Docker cannot be used (%v); trying Podman", err)
 	}
@@ -78,14 +78,14 @@ func Detect(ctx context.Context, opts Options) (*Engine, error) {
 	return e, nil
 }
 
-// answers asks the engine for its version.
+// answers checks that the engine answers with its version.
 func (e *Engine) answers(ctx context.Context) error {
 	if _, err := exec.LookPath(e.Name); err != nil {
 		return fmt.Errorf("%s is not in PATH", e.Name)
 	}
 	ctx, cancel := context.WithTimeout(ctx, infoTimeout)
 	defer cancel()
-	// Docker's client alone prints nothing here, and some versions of it exit with 0.
+	// Without a daemon, Docker's client prints nothing here; some versions exit with 0.
 	format := "{{.ServerVersion}}"
 	if e.Name == podman {
 		format = "{{.Version.Version}}"
@@ -100,8 +100,8 @@ func (e *Engine) answers(ctx context.Context) error {
 	return nil
 }
 
-// Environ returns the variables, as KEY=value, that other programs need to use this
-// engine the same way; kind puts its nodes on network unless that is "".
+// Environ returns the variables, as KEY=value, with which other programs use this engine
+// the same way, and with which kind puts its nodes on network unless that is "".
 func (e *Engine) Environ(network string) []string {
 	variables := []string{"KIND_EXPERIMENTAL_PROVIDER=" + e.Name}
 	if network != "" {
@@ -113,8 +113,8 @@ func (e *Engine) Environ(network string) []string {
 	return variables
 }
 
-// Apply sets the variables of Environ for this process: kind's library runs the
-// engine's command line itself and takes its network from nowhere else.
+// Apply sets the variables of Environ for this process: kind's library runs the engine
+// itself and reads its network only from there.
 func (e *Engine) Apply(network string) error {
 	for _, variable := range e.Environ(network) {
 		name, value, _ := strings.Cut(variable, "=")
@@ -125,8 +125,8 @@ func (e *Engine) Apply(network string) error {
 	return nil
 }
 
-// StateDir returns the folder for what is worth keeping between runs, which can be
-// deleted at any time: $SPOTDRILL_CACHE, or spotdrill in the user's cache folder.
+// StateDir returns the folder for files that later runs reuse: $SPOTDRILL_CACHE, or
+// spotdrill in the user's cache folder. It can be deleted at any time.
 func StateDir() (string, error) {
 	if dir := os.Getenv("SPOTDRILL_CACHE"); dir != "" {
 		return filepath.Abs(dir)

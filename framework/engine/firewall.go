@@ -11,21 +11,21 @@ import (
 	"strings"
 )
 
-// ErrNeedsRoot says that the host's firewall is out of reach: confine the network
-// inside its containers instead.
+// ErrNeedsRoot says that this process may not change the host's firewall. The network
+// can be confined inside its containers instead.
 var ErrNeedsRoot = errors.New("changing the host's firewall needs root on the engine's own host")
 
-// rule is one line of the firewall, as the words after -A, -C or -D.
+// rule is one firewall rule: the words after -A, -C or -D.
 type rule struct {
 	table, chain string
 	match        []string
 }
 
-// confinement returns the rules that keep a network's packets on its bridge. The
-// drop sits in the mangle table, which every forwarded packet passes before the
-// filter table: Docker and Podman put rules of their own at the head of the latter
-// whenever a container starts, and would accept first. The accept is needed where
-// FORWARD's policy is DROP and bridged frames pass through it.
+// confinement returns the rules that keep a network's packets on its bridge. The drop is
+// in the mangle table, which every forwarded packet passes before the filter table:
+// Docker and Podman insert their own rules at the head of the filter table whenever a
+// container starts, and those would accept first. The accept is needed if FORWARD's
+// policy is DROP and bridged frames pass through it.
 func confinement(network, bridge, filterChain string) []rule {
 	comment := []string{"-m", "comment", "--comment", ruleComment(network)}
 	return []rule{
@@ -36,10 +36,9 @@ func confinement(network, bridge, filterChain string) []rule {
 
 func ruleComment(network string) string { return "spotdrill-" + network }
 
-// ConfineNetwork makes the host drop whatever the network's containers send beyond
-// their own bridge, and pass what they send each other, for IPv4 and, where the
-// kernel has it, IPv6. Doing it again changes nothing. Without root it returns
-// ErrNeedsRoot.
+// ConfineNetwork makes the host drop packets of the network's containers that leave
+// their bridge, and accept packets between them, for IPv4 and, if the kernel has it,
+// IPv6. It is idempotent. Without root it returns ErrNeedsRoot.
 func (e *Engine) ConfineNetwork(ctx context.Context, network string) error {
 	found, err := e.Network(ctx, network)
 	if err != nil {
@@ -69,8 +68,8 @@ func (e *Engine) ConfineNetwork(ctx context.Context, network string) error {
 	return nil
 }
 
-// ReleaseNetwork removes every rule that ConfineNetwork made for a network of that
-// name, whether the network is still there or not.
+// ReleaseNetwork removes every rule that ConfineNetwork made for a network of that name,
+// even if the network is gone.
 func (e *Engine) ReleaseNetwork(ctx context.Context, network string) error {
 	tools, err := e.firewallTools(ctx)
 	if err != nil {
@@ -105,7 +104,7 @@ func ownRules(saved, table, network string) []rule {
 	return rules
 }
 
-// words returns the rule as the firewall tools take it, after the action (-I, -C or -D).
+// words returns the arguments of the firewall tools for an action (-I, -C or -D).
 func (r rule) words(action string) []string {
 	return slices.Concat([]string{"-t", r.table, action, r.chain}, r.match)
 }
@@ -122,7 +121,7 @@ func (t firewallTool) works(ctx context.Context, args ...string) bool {
 	return err == nil
 }
 
-// firewallTools returns the commands for the IP versions that this host speaks.
+// firewallTools returns the commands for the IP versions of this host.
 func (e *Engine) firewallTools(ctx context.Context) ([]firewallTool, error) {
 	if err := mayChangeHost(); err != nil {
 		return nil, err
@@ -137,7 +136,7 @@ func (e *Engine) firewallTools(ctx context.Context) ([]firewallTool, error) {
 	return tools, nil
 }
 
-// mayChangeHost is ErrNeedsRoot where this process cannot change the host's network.
+// mayChangeHost returns ErrNeedsRoot if this process cannot change the host's network.
 func mayChangeHost() error {
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
 		return ErrNeedsRoot

@@ -11,7 +11,7 @@ import (
 // CAP_SYS_RESOURCE's number in linux/capability.h.
 const capSysResource = 24
 
-// systemd in the third or fourth node fails with Linux's default of 128.
+// With Linux's default of 128, systemd fails in the third or fourth node.
 const (
 	inotifyPath    = "/proc/sys/fs/inotify/max_user_instances"
 	inotifyNeeded  = 512
@@ -20,8 +20,8 @@ const (
 
 const modulesPath = "/lib/modules"
 
-// CGroupVersion returns 1 where the host's control groups are those of version 1,
-// alone or next to an empty hierarchy of version 2, else 2.
+// CGroupVersion returns 1 if the host uses control groups of version 1, alone or next to
+// an empty hierarchy of version 2; else 2.
 func CGroupVersion() int {
 	if exists("/sys/fs/cgroup") && !exists("/sys/fs/cgroup/cgroup.controllers") {
 		return 1
@@ -29,10 +29,9 @@ func CGroupVersion() int {
 	return 2
 }
 
-// PrepareHost sets up what a cluster's nodes need of a Linux host, and says through
-// opts what it changed: enough inotify instances, and the folder /lib/modules,
-// which kind mounts into its nodes. Without the permission to, the error names the
-// command to run.
+// PrepareHost prepares a Linux host for a cluster's nodes: enough inotify instances, and
+// the folder /lib/modules, which kind mounts into its nodes. It logs what it changed.
+// Without the permission, the error names the command to run.
 func (e *Engine) PrepareHost(opts Options) error {
 	if runtime.GOOS != "linux" {
 		return nil
@@ -40,7 +39,7 @@ func (e *Engine) PrepareHost(opts Options) error {
 	if err := raiseInotify(opts); err != nil {
 		return err
 	}
-	// Docker makes what it mounts, Podman does not; minimal hosts have no modules.
+	// Docker creates folders that it mounts, Podman does not; minimal hosts have none.
 	if e.Name == podman && !exists(modulesPath) {
 		if err := os.Mkdir(modulesPath, 0o755); err != nil {
 			return fmt.Errorf("kind mounts %s into its nodes and this host has none; run as root: mkdir %s", modulesPath, modulesPath)

@@ -20,7 +20,7 @@ func installCommand(packages ...string) string {
 	return "apt-get install -y --no-install-recommends " + strings.Join(packages, " ")
 }
 
-// errNoEngine is why nothing can be run in containers here.
+// errNoEngine says that there is no usable container engine.
 var errNoEngine = errors.New("no container engine: Docker does not answer and Podman is not installed")
 
 // installPodman installs Podman as root on Debian or Ubuntu. Anywhere else the
@@ -32,7 +32,7 @@ func installPodman(ctx context.Context, opts Options) error {
 	if os.Geteuid() != 0 || !opts.Install {
 		return fmt.Errorf("%w; start Docker, or run as root: %s", errNoEngine, installCommand(podmanPackages()...))
 	}
-	opts.log("installing Podman, as no container engine is here: %s", installCommand(podmanPackages()...))
+	opts.log("installing Podman, because there is no container engine: %s", installCommand(podmanPackages()...))
 	if err := aptGet(ctx, "update"); err != nil {
 		return fmt.Errorf("%w; installing Podman failed: %w", errNoEngine, err)
 	}
@@ -52,7 +52,7 @@ func aptGet(ctx context.Context, args ...string) error {
 }
 
 // debianLike reports whether the content of an os-release file names Debian,
-// Ubuntu or a system made from them.
+// Ubuntu or a derivative.
 func debianLike(release string) bool {
 	var systems []string
 	for line := range strings.Lines(release) {

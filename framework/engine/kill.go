@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// Kill ends a running container at once with SIGKILL, as a reclaimed machine ends.
+// Kill ends a running container at once with SIGKILL, like a reclaimed machine.
 //
-// On cgroup v1 a frozen process does not die. A runc within the container freezes
-// what it updates for a moment, and when that runc dies first nothing thaws it again:
-// the container would never end. So whatever is frozen within it is thawed meanwhile.
+// On cgroup v1 a frozen process does not die. A runc inside the container briefly freezes
+// the container that it updates. If that runc dies first, nothing thaws it and the outer
+// container never ends. So Kill thaws everything frozen inside.
 func (e *Engine) Kill(ctx context.Context, container string) error {
 	freezer := ""
 	if CGroupVersion() == 1 {
@@ -42,12 +42,11 @@ func (e *Engine) Kill(ctx context.Context, container string) error {
 	}
 }
 
-// thawEvery is the time between two looks for what is frozen, while a container is
+// thawEvery is the interval between searches for frozen processes while a container is
 // being killed.
 const thawEvery = 100 * time.Millisecond
 
-// freezerOf is the folder of the freezer that a process is in, on cgroup v1; empty
-// where it is in none.
+// freezerOf is the folder of a process's freezer on cgroup v1; empty if it has none.
 func freezerOf(pid string) string {
 	text, err := os.ReadFile(filepath.Join("/proc", pid, "cgroup"))
 	if err != nil {
@@ -56,7 +55,7 @@ func freezerOf(pid string) string {
 	return freezerIn(string(text))
 }
 
-// freezerIn reads a /proc/PID/cgroup. The root is no container's.
+// freezerIn reads a /proc/PID/cgroup. The root freezer is not that of a container.
 func freezerIn(cgroups string) string {
 	for line := range strings.Lines(cgroups) {
 		_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
@@ -67,12 +66,12 @@ func freezerIn(cgroups string) string {
 	return ""
 }
 
-// thaw thaws what is frozen below a freezer. The freezer itself is left: a container
-// that its owner paused stays so. What cannot be thawed is gone, or shows in the kill.
+// thaw thaws every freezer below this one. The freezer itself stays as it is: a paused
+// container stays paused. An error means that the freezer is gone, or the kill fails.
 func thaw(freezer string) {
 	_ = filepath.WalkDir(freezer, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.Name() != freezerState || filepath.Dir(path) == freezer {
-			return nil //nolint:nilerr // a pod's cgroup may go meanwhile
+			return nil //nolint:nilerr // a pod's cgroup may disappear at any time
 		}
 		if state, err := os.ReadFile(path); err == nil && strings.TrimSpace(string(state)) != "THAWED" {
 			_ = os.WriteFile(path, []byte("THAWED"), 0o644)
@@ -81,5 +80,5 @@ func thaw(freezer string) {
 	})
 }
 
-// freezerState is the file that says whether a freezer is FROZEN, FREEZING or THAWED.
+// freezerState is the file with the state of a freezer: FROZEN, FREEZING or THAWED.
 const freezerState = "freezer.state"

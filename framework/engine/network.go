@@ -19,13 +19,13 @@ var ErrNoNetwork = errors.New("no such network")
 type Network struct {
 	Name   string
 	Labels map[string]string
-	// Bridge is the name of its interface on the engine's host. Podman makes that
-	// interface when the first container joins.
+	// Bridge is the name of its interface on the engine's host. Podman creates it when
+	// the first container joins.
 	Bridge  string
 	Subnets []string // in CIDR notation
 }
 
-// Network returns what the engine knows about a network, or ErrNoNetwork.
+// Network returns the network of that name, or ErrNoNetwork.
 func (e *Engine) Network(ctx context.Context, name string) (*Network, error) {
 	names, err := e.Run(ctx, "network", "ls", "--format", "{{.Name}}")
 	if err != nil {
@@ -45,7 +45,7 @@ func (e *Engine) Network(ctx context.Context, name string) (*Network, error) {
 	return network, nil
 }
 
-// parseNetwork reads the first network of what Docker or Podman print.
+// parseNetwork reads the first network of the output of Docker or Podman.
 func parseNetwork(inspected []byte) (*Network, error) {
 	type subnet struct{ Subnet string }
 	var networks []struct {
@@ -78,8 +78,8 @@ func parseNetwork(inspected []byte) (*Network, error) {
 	return network, nil
 }
 
-// EnsureNetwork makes the network with labels unless it is there. One of that name
-// without these labels is somebody else's and is an error.
+// EnsureNetwork creates the network with labels unless it exists. A network of that name
+// without these labels belongs to somebody else and is an error.
 func (e *Engine) EnsureNetwork(ctx context.Context, name string, labels map[string]string) (*Network, error) {
 	network, err := e.Network(ctx, name)
 	if errors.Is(err, ErrNoNetwork) {
@@ -97,17 +97,17 @@ func (e *Engine) EnsureNetwork(ctx context.Context, name string, labels map[stri
 	}
 	for key, value := range labels {
 		if network.Labels[key] != value {
-			return nil, fmt.Errorf("%s network %s is there already without the label %s=%s, so it is not ours: remove it, or choose another name", e.Name, name, key, value)
+			return nil, fmt.Errorf("%s network %s is there already without the label %s=%s, so it does not belong to spotdrill: remove it, or choose another name", e.Name, name, key, value)
 		}
 	}
 	return network, nil
 }
 
-// KeepBridgeAddress has the network's bridge keep the hardware address that it has,
-// once there is one. Linux gives a bridge the lowest of its ports' addresses, and
-// Podman leaves it at that: when the container with that port is killed, the bridge
-// has another address, and what containers answer to this host is lost for seconds,
-// until they ask for it anew. Docker sets one. Without root it returns ErrNeedsRoot.
+// KeepBridgeAddress makes the network's bridge keep its current hardware address. Linux
+// gives a bridge the lowest address of its ports, and Podman does not change that. When
+// the container with that port is killed, the address changes, and packets from
+// containers to this host are lost for seconds, until they resolve it again with ARP.
+// Docker sets an address itself. Without root it returns ErrNeedsRoot.
 func (e *Engine) KeepBridgeAddress(ctx context.Context, network string) error {
 	if err := mayChangeHost(); err != nil {
 		return err
@@ -122,17 +122,17 @@ func (e *Engine) KeepBridgeAddress(ctx context.Context, network string) error {
 func keepAddress(ctx context.Context, bridge string) error {
 	found, err := net.InterfaceByName(bridge)
 	if err != nil {
-		return nil //nolint:nilerr // no container has joined yet, or the engine's host is another
+		return nil //nolint:nilerr // no container has joined yet, or the engine runs on another host
 	}
 	if _, err := exec.LookPath("ip"); err != nil {
-		return errors.New("keeping a bridge's address needs the command ip: install the package iproute2")
+		return errors.New("fixing a bridge's address needs the command ip: install the package iproute2")
 	}
-	// What is set is kept, also where it is the same (NET_ADDR_SET).
+	// Setting the same address again makes it permanent (NET_ADDR_SET).
 	_, err = output(ctx, OwnGroup(exec.CommandContext(ctx, "ip", "link", "set", "dev", bridge, "address", found.HardwareAddr.String())))
 	return err
 }
 
-// RemoveNetwork removes a network; one that does not exist is no error.
+// RemoveNetwork removes a network. It is no error if it does not exist.
 func (e *Engine) RemoveNetwork(ctx context.Context, name string) error {
 	if _, err := e.Network(ctx, name); err != nil {
 		if errors.Is(err, ErrNoNetwork) {
@@ -140,7 +140,7 @@ func (e *Engine) RemoveNetwork(ctx context.Context, name string) error {
 		}
 		return err
 	}
-	// Podman counts a container for a moment after it was removed.
+	// For a moment Podman still counts a container that was removed.
 	for try := 1; ; try++ {
 		_, err := e.Run(ctx, "network", "rm", name)
 		if err == nil || try == networkTries {
@@ -154,5 +154,5 @@ func (e *Engine) RemoveNetwork(ctx context.Context, name string) error {
 	}
 }
 
-// networkTries is how often the removal of a network is tried, a second apart.
+// networkTries is the number of attempts to remove a network, one second apart.
 const networkTries = 5

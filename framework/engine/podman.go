@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// podmanHost is what decides about Podman's configuration.
+// podmanHost has the facts that decide Podman's configuration.
 type podmanHost struct {
 	cgroupVersion int
 	// mayRaiseLimits: the process has CAP_SYS_RESOURCE.
@@ -19,8 +19,8 @@ type podmanHost struct {
 	maxFiles, maxProcesses uint64
 }
 
-// configure writes a configuration of our own if Podman needs one here. The user's
-// own is never touched: CONTAINERS_CONF points Podman at ours.
+// configure writes a configuration for Podman if it needs one here. It never changes the
+// user's configuration: CONTAINERS_CONF points to the new one.
 func (e *Engine) configure() error {
 	host, err := inspectPodmanHost()
 	if err != nil {
@@ -55,7 +55,7 @@ func (e *Engine) configure() error {
 func containersConf(host podmanHost) string {
 	var conf strings.Builder
 	if !host.mayRaiseLimits {
-		// Podman asks for more than root has by default, which only CAP_SYS_RESOURCE grants.
+		// By default Podman requests more than root has; that needs CAP_SYS_RESOURCE.
 		fmt.Fprintf(&conf, "[containers]\ndefault_ulimits = [\"nofile=%[1]d:%[1]d\", \"nproc=%[2]d:%[2]d\"]\n",
 			min(host.maxFiles, 1<<20), min(host.maxProcesses, 1<<20))
 	}
@@ -79,7 +79,7 @@ func inspectPodmanHost() (podmanHost, error) {
 	}
 	status, err := os.ReadFile("/proc/self/status")
 	if os.IsNotExist(err) {
-		// Not Linux: Podman runs in a machine of its own, which takes care of itself.
+		// Not Linux: Podman runs in its own virtual machine, which needs no configuration.
 		return podmanHost{cgroupVersion: 2, mayRaiseLimits: true}, nil
 	}
 	if err != nil {

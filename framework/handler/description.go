@@ -1,6 +1,6 @@
-// Package handler holds the interruption handler under test as data: a file
-// says what it is, what to install and what it claims; this package installs
-// it, waits until it works, and takes it away again.
+// Package handler describes the interruption handler under test as data: a file says
+// what it is, what to install and what it claims. The package installs it, waits until
+// it is ready, and removes it.
 package handler
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
-// APIVersion and Kind head every description.
+// APIVersion and Kind are the first fields of every description.
 const (
 	APIVersion = "spotdrill.dev/v1alpha1"
 	Kind       = "HandlerUnderTest"
@@ -26,38 +26,38 @@ const (
 type Description struct {
 	APIVersion string `yaml:"apiVersion"`
 	Kind       string `yaml:"kind"`
-	// Name stands in every report; a DNS label.
+	// Name is its name in reports; a DNS label.
 	Name string `yaml:"name"`
-	// Version of the handler; may be left out where the image is our own.
+	// Version of the handler; optional if the image is spotdrill's own.
 	Version string `yaml:"version,omitempty"`
 	// URL is where the handler comes from.
 	URL   string `yaml:"url,omitempty"`
 	Image Image  `yaml:"image,omitempty"`
-	// Manifests are files beside or below the description. They may hold
-	// placeholders such as ${QUEUE_URL}. None: nothing is installed.
+	// Manifests are files in the folder of the description or below. They may contain
+	// placeholders such as ${QUEUE_URL}. Without manifests nothing is installed.
 	Manifests []string `yaml:"manifests,omitempty"`
 	Workers   Workers  `yaml:"workers,omitempty"`
 	Ready     Ready    `yaml:"ready,omitempty"`
 	Marks     Marks    `yaml:"marks,omitempty"`
-	// DeletesNode is true where the handler removes the Node object itself.
+	// DeletesNode: the handler deletes the Node object itself.
 	DeletesNode bool `yaml:"deletesNode,omitempty"`
-	// CommitPoint is when it may delete a message: as soon as it is received, when
-	// the drain is recorded in the cluster, or when the node is drained.
+	// CommitPoint is when it may delete a message: when it is received, when the drain
+	// is recorded in the cluster, or when the node is drained.
 	CommitPoint history.CommitPoint `yaml:"commitPoint,omitempty"`
-	// Features is what the handler claims; a claim that fails is a failure.
+	// Features are what the handler claims; a claim that does not hold is a failure.
 	Features []string `yaml:"features,omitempty"`
-	// Settings holds, by a feature that is claimed, environment variables that the
-	// handler's containers get for the drills of that feature.
+	// Settings are environment variables of the handler's containers, for each claimed
+	// feature: they are set in the drills of that feature.
 	Settings map[string]map[string]string `yaml:"settings,omitempty"`
-	// SQSActions are those that it may call beyond DeleteMessage, GetQueueAttributes,
-	// GetQueueUrl and ReceiveMessage.
+	// SQSActions are those that it may call in addition to DeleteMessage,
+	// GetQueueAttributes, GetQueueUrl and ReceiveMessage.
 	SQSActions []string `yaml:"sqsActions,omitempty"`
-	// Deviations are the clauses (names of scenarios) that the handler is known
-	// not to keep, each with a sentence that says so. They still fail: the report
-	// puts the sentence beside the failure.
+	// Deviations are the clauses (names of scenarios) that the handler is known to
+	// violate, each with a sentence that says how. They still fail: the report shows
+	// the sentence next to the failure.
 	Deviations map[string]string `yaml:"deviations,omitempty"`
 	// Keeps are the clauses in which the handler leaves a message in the queue that
-	// calls for no drain, each with the reason: it goes on to a dead-letter queue.
+	// requires no drain, each with the reason: it moves to a dead-letter queue.
 	Keeps map[string]string `yaml:"keeps,omitempty"`
 
 	// File is where the description was read from.
@@ -69,45 +69,45 @@ type Description struct {
 	text      []byte // of File
 	documents []document
 	perWorker []document
-	env       map[string]string // of the feature that is drilled, see For
+	env       map[string]string // of the feature in the current drill, see For
 }
 
-// Image is what ${IMAGE} stands for: a reference, which is pulled unless the
-// engine holds it, or the product's own image.
+// Image is the value of ${IMAGE}: a reference, which is pulled unless the engine has it,
+// or the product's own image.
 type Image struct {
-	// Ref is what the container engine pulls, unless it holds it.
+	// Ref is pulled unless the container engine has it.
 	Ref string `yaml:"ref,omitempty"`
-	// Recipe builds the image of Ref where no registry gives it.
+	// Recipe builds the image of Ref if no registry has it.
 	Recipe string `yaml:"recipe,omitempty"`
-	// Build is a command and its arguments, run in the description's folder before the
-	// drills: it makes the image of Ref. In its environment are IMAGE, which is Ref, and
-	// ENGINE, docker or podman, which has to hold the image then.
+	// Build is a command and its arguments, which builds the image of Ref. It runs in
+	// the description's folder before the drills. Its environment has IMAGE, which is
+	// Ref, and ENGINE, docker or podman, which must have the image afterwards.
 	Build []string `yaml:"build,omitempty"`
 	// Built is self for the product's own image.
 	Built string `yaml:"built,omitempty"`
 }
 
-// builtSelf in Image.Built is the image of this very program.
+// builtSelf in Image.Built is the image of this program.
 const builtSelf = "self"
 
-// Workers is what the handler wants of the workers that it looks after, such as
-// a NodeClaim for each.
+// Workers is what the handler needs for the workers that it manages, such as a NodeClaim
+// for each.
 type Workers struct {
-	// Capacity chooses them. Empty: all.
+	// Capacity selects the workers; empty for all.
 	Capacity string `yaml:"capacity,omitempty"`
 	// Manifests are rendered once for each worker, with the placeholders of the
-	// handler's manifests and those of a worker, such as ${NODE_NAME}. The objects
-	// are made before the handler starts, their status included, and removed after
-	// it has ended, whatever finalizers they have.
+	// handler's manifests and those of a worker, such as ${NODE_NAME}. The objects and
+	// their status are created before the handler starts. They are removed after it has
+	// terminated, despite any finalizers.
 	Manifests []string `yaml:"manifests,omitempty"`
-	// Condition is what the status of each of these objects shows as True once
-	// the handler knows the worker. Empty: nothing is waited for.
+	// Condition is a condition of these objects that is True when the handler knows the
+	// worker. If it is empty, nothing waits for it.
 	Condition string `yaml:"condition,omitempty"`
-	// Tags are given to the workers' EC2 instances; values may hold placeholders.
+	// Tags are set on the workers' EC2 instances; values may contain placeholders.
 	Tags map[string]string `yaml:"tags,omitempty"`
 }
 
-// Ready says when the handler works.
+// Ready says when the handler is ready.
 type Ready struct {
 	// Deployment is NAMESPACE/NAME, with placeholders. All its replicas must be
 	// available.
@@ -116,30 +116,30 @@ type Ready struct {
 	Timeout strict.Duration `yaml:"timeout,omitempty"`
 }
 
-// Marks is what the handler puts on a node that it drains.
+// Marks are what the handler sets on a node that it drains.
 type Marks struct {
-	// Unschedulable is true where it cordons the node.
+	// Unschedulable: it cordons the node.
 	Unschedulable bool `yaml:"unschedulable,omitempty"`
 	// Taint is the key of its taint, without effect.
 	Taint string `yaml:"taint,omitempty"`
-	// Event is the reason of the Kubernetes event on the node with which the
-	// handler says that it starts a drain, once for each: a drain that was done
-	// twice shows by it. Empty where the handler tells of none.
+	// Event is the reason of the Kubernetes event on the node that the handler sends once
+	// at the start of each drain; it shows whether a drain was done twice. Empty if the
+	// handler sends no such event.
 	Event string `yaml:"event,omitempty"`
 }
 
-// DefaultCommitPoint is that of a description that names none.
+// DefaultCommitPoint is the default of CommitPoint.
 const DefaultCommitPoint = history.CommitRecorded
 
-// PolicyActions are the SQS actions of the usual IAM policy of a handler.
+// PolicyActions are the SQS actions in the usual IAM policy of a handler.
 func PolicyActions() []string {
 	return []string{"DeleteMessage", "GetQueueAttributes", "GetQueueUrl", "ReceiveMessage"}
 }
 
-// Claims is true where the handler says that it has the feature.
+// Claims reports whether the handler claims the feature.
 func (d Description) Claims(feature string) bool { return slices.Contains(d.Features, feature) }
 
-// Meta is what a judge must know of the handler.
+// Meta is what judging needs to know about the handler.
 func (d Description) Meta() history.Handler {
 	return history.Handler{
 		Name: d.Name, Version: cmp.Or(d.Version, d.ownVersion()),
@@ -148,7 +148,7 @@ func (d Description) Meta() history.Handler {
 	}
 }
 
-// sqsActions are all that the handler may call; none where it reads no queue.
+// sqsActions are all actions that the handler may call; none if it reads no queue.
 func (d Description) sqsActions() []string {
 	if len(d.documents) == 0 {
 		return nil
@@ -156,28 +156,28 @@ func (d Description) sqsActions() []string {
 	return slices.Concat(PolicyActions(), d.SQSActions)
 }
 
-// For is the handler as it is set for the drills of a feature.
+// For returns the handler with its settings for drills of a feature.
 func (d Description) For(feature string) Description {
 	d.env = d.Settings[feature]
 	return d
 }
 
-// Same is true where o is this handler with the same settings.
+// Same reports whether o is this handler with the same settings.
 func (d Description) Same(o Description) bool {
 	return d.Name == o.Name && d.File == o.File && d.Binary == o.Binary && maps.Equal(d.env, o.env)
 }
 
-// At names the place of a field in the description: "FILE:LINE: field".
+// At is the position of a field in the description: "FILE:LINE: field".
 func (d Description) At(field string) string {
 	return fmt.Sprintf("%s:%d: %s", d.File, strict.Line(d.text, field), field)
 }
 
-// Embedded is true for a handler that comes with the product.
+// Embedded reports whether the handler comes with the product.
 func (d Description) Embedded() bool {
 	return slices.Contains(Names(), d.Name) && d.File == embedded(d.Name)
 }
 
-// Reference is what Load finds the handler by: its name, or the path of its file.
+// Reference is the argument for Load: the handler's name, or the path of its file.
 func (d Description) Reference() string {
 	if d.Embedded() {
 		return d.Name
@@ -185,7 +185,7 @@ func (d Description) Reference() string {
 	return d.File
 }
 
-// CheckClauses is an error where deviations or keeps name none of the clauses.
+// CheckClauses returns an error if deviations or keeps name an unknown clause.
 func (d Description) CheckClauses(clauses []string) error {
 	var errs []error
 	for _, of := range d.byClause() {
@@ -198,7 +198,7 @@ func (d Description) CheckClauses(clauses []string) error {
 	return errors.Join(errs...)
 }
 
-// saidByClause is a field that says something of some clauses.
+// saidByClause is a field with a sentence for each of some clauses.
 type saidByClause struct {
 	field string
 	said  map[string]string
@@ -208,7 +208,7 @@ func (d Description) byClause() []saidByClause {
 	return []saidByClause{{"deviations", d.Deviations}, {"keeps", d.Keeps}}
 }
 
-// ownVersion is the version of this program, where the handler is a part of it.
+// ownVersion is the version of this program if the handler is a part of it.
 func (d Description) ownVersion() string {
 	if info, ok := debug.ReadBuildInfo(); ok && d.Image.Built == builtSelf {
 		return info.Main.Version
@@ -216,15 +216,14 @@ func (d Description) ownVersion() string {
 	return ""
 }
 
-// LeavesBehind is true for the key of a taint or annotation that this handler
-// puts on a node and that must be gone before the node's next drill.
+// LeavesBehind reports whether this handler sets the taint or annotation with that key
+// on nodes, so that it must be removed before the node's next drill.
 func (d Description) LeavesBehind(key string) bool {
 	return key != "" && key == d.Marks.Taint || LeavesBehind(key)
 }
 
-// LeavesBehind is true for the key of a taint or annotation that one of the
-// handlers known to us puts on a node: ours, Karpenter's, or those of the AWS
-// Node Termination Handler.
+// LeavesBehind reports whether one of the handlers of the product sets the taint or
+// annotation with that key on nodes.
 func LeavesBehind(key string) bool {
 	return key == "spotdrill.dev/draining" || key == "karpenter.sh/disrupted" || strings.HasPrefix(key, "aws-node-termination-handler/")
 }

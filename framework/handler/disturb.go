@@ -12,10 +12,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// updatedAnnotation on the pods of a Deployment makes it roll over.
+// updatedAnnotation on the pod template of a Deployment triggers a rolling update.
 const updatedAnnotation = "spotdrill.dev/updated"
 
-// Pods are the handler's pods; none for one that installs nothing.
+// Pods are the handler's pods; none if it installs nothing.
 func (d Description) Pods(ctx context.Context, cfg *rest.Config, s Settings) ([]corev1.Pod, error) {
 	if d.Ready.Deployment == "" {
 		return nil, nil
@@ -27,8 +27,8 @@ func (d Description) Pods(ctx context.Context, cfg *rest.Config, s Settings) ([]
 	return r.pods(ctx)
 }
 
-// Update rolls the handler's Deployment over to the same template, and returns
-// when every replica is available and no old one is left to start with.
+// Update does a rolling update of the handler's Deployment to the same template and
+// returns when every new replica is available and no old one is left.
 func (d Description) Update(ctx context.Context, cfg *rest.Config, s Settings) error {
 	r, err := d.running(cfg, s)
 	if err != nil {
@@ -45,8 +45,7 @@ func (d Description) Update(ctx context.Context, cfg *rest.Config, s Settings) e
 	return nil
 }
 
-// Scale gives the handler another number of replicas, and returns when they are
-// available.
+// Scale scales the handler and returns when all replicas are available.
 func (d Description) Scale(ctx context.Context, cfg *rest.Config, s Settings, replicas int) error {
 	r, err := d.running(cfg, s)
 	if err != nil {

@@ -26,13 +26,13 @@ const (
 	poll = 250 * time.Millisecond
 	// definitionTimeout bounds the wait for a CustomResourceDefinition's kind.
 	definitionTimeout = 20 * time.Second
-	// RemoveTimeout bounds the wait for each object that is deleted. It leaves
-	// room for a pod's grace period.
+	// RemoveTimeout bounds the wait for each deleted object. It is longer than a pod's
+	// grace period.
 	RemoveTimeout = 90 * time.Second
 )
 
-// inventoryName is the ConfigMap in kube-system that lists what is installed,
-// for a later run that knows nothing of this one.
+// inventoryName is the ConfigMap in kube-system that lists the installed objects, for
+// later runs.
 const inventoryName = "spotdrill-handler"
 
 // reference names an installed object.
@@ -51,9 +51,9 @@ func referenceTo(obj *unstructured.Unstructured) reference {
 	return reference{obj.GetAPIVersion(), obj.GetKind(), obj.GetNamespace(), obj.GetName()}
 }
 
-// Install installs the handler and returns when it is ready. An object that
-// exists already is an error: it is somebody's. After an error, Uninstall
-// removes what was made.
+// Install installs the handler and returns when it is ready. An object that exists
+// already is an error: it belongs to somebody else. After an error, Uninstall removes
+// the created objects.
 func (d Description) Install(ctx context.Context, cfg *rest.Config, s Settings) error {
 	objects, err := d.objects(s)
 	if err != nil {
@@ -80,14 +80,13 @@ func (d Description) Install(ctx context.Context, cfg *rest.Config, s Settings) 
 	return nil
 }
 
-// create makes an object, strictly: a field that its kind does not have is an
-// error. A kind whose definition was made a moment ago is waited for. The status
-// is written as well.
+// create creates an object with its status, strictly: a field that its kind does not
+// have is an error. It waits for a kind whose definition was just created.
 func create(ctx context.Context, api *resources.Resources, obj *unstructured.Unstructured) error {
 	status, hasStatus := obj.Object["status"]
 	var last error
 	err := wait.For(func(ctx context.Context) (bool, error) {
-		// klient's own Create has no room for field validation.
+		// klient's own Create has no option for field validation.
 		last = api.GetControllerRuntimeClient().Create(ctx, obj, client.FieldValidation("Strict"), client.FieldOwner("spotdrill"))
 		if meta.IsNoMatchError(last) {
 			return false, nil
@@ -117,7 +116,7 @@ func (d Description) writeInventory(ctx context.Context, api *resources.Resource
 		Data:       map[string]string{"handler": d.Name, "objects": string(list)},
 	})
 	if apierrors.IsAlreadyExists(err) {
-		return errors.New("another handler is installed, or was left half removed; remove it first")
+		return errors.New("another handler is installed, or was only partly removed; remove it first")
 	}
 	if err != nil {
 		return fmt.Errorf("write the list of objects: %w", err)
@@ -125,8 +124,8 @@ func (d Description) writeInventory(ctx context.Context, api *resources.Resource
 	return nil
 }
 
-// Uninstall deletes exactly what Install made with the same settings, and
-// returns when it is gone, pods included. What is gone already is no error.
+// Uninstall deletes exactly what Install created with the same settings and returns when
+// it is gone, including pods. It is no error if some of it is gone already.
 func (d Description) Uninstall(ctx context.Context, cfg *rest.Config, s Settings) error {
 	objects, err := d.objects(s)
 	if err != nil {
@@ -153,7 +152,7 @@ func (d Description) Uninstall(ctx context.Context, cfg *rest.Config, s Settings
 func RemoveLeftover(ctx context.Context, cfg *rest.Config) error {
 	api, err := resources.New(cfg)
 	if err != nil {
-		return fmt.Errorf("remove a left handler: make a client: %w", err)
+		return fmt.Errorf("remove leftover handler: make a client: %w", err)
 	}
 	var inventory corev1.ConfigMap
 	err = api.Get(ctx, inventoryName, metav1.NamespaceSystem, &inventory)
@@ -161,21 +160,20 @@ func RemoveLeftover(ctx context.Context, cfg *rest.Config) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("remove a left handler: read the list of its objects: %w", err)
+		return fmt.Errorf("remove leftover handler: read the list of its objects: %w", err)
 	}
 	var references []reference
 	if err := json.Unmarshal([]byte(inventory.Data["objects"]), &references); err != nil {
-		return fmt.Errorf("remove a left handler: read the list of its objects: %w", err)
+		return fmt.Errorf("remove leftover handler: read the list of its objects: %w", err)
 	}
 	name := inventory.Data["handler"]
 	if err := remove(ctx, api, references, name); err != nil {
-		return fmt.Errorf("remove handler %s, which an earlier run left: %w", name, err)
+		return fmt.Errorf("remove handler %s of an earlier run: %w", name, err)
 	}
 	return nil
 }
 
-// remove deletes the objects of a handler, the last one made first, and then
-// the list of them.
+// remove deletes the objects of a handler in reverse order, and then the list of them.
 func remove(ctx context.Context, api *resources.Resources, references []reference, owner string) error {
 	inventory := reference{"v1", "ConfigMap", metav1.NamespaceSystem, inventoryName}
 	references = append([]reference{inventory}, references...)
@@ -187,14 +185,14 @@ func remove(ctx context.Context, api *resources.Resources, references []referenc
 	return nil
 }
 
-// removeOne deletes an object that carries our label and waits until it is gone.
-// Foreground deletion makes a Deployment outlive its pods. Finalizers of the
-// handler are cleared: it is gone, and nobody else will.
+// removeOne deletes an object with the owner label and waits until it is gone. With
+// foreground deletion a Deployment is gone only after its pods. Finalizers of the handler
+// are cleared, because the handler that would clear them is gone.
 func removeOne(ctx context.Context, api *resources.Resources, r reference, owner string) error {
 	obj := &unstructured.Unstructured{}
 	obj.SetAPIVersion(r.APIVersion)
 	obj.SetKind(r.Kind)
-	asked := false
+	deleted := false
 	var last error
 	err := wait.For(func(ctx context.Context) (bool, error) {
 		last = api.Get(ctx, r.Name, r.Namespace, obj)
@@ -204,12 +202,12 @@ func removeOne(ctx context.Context, api *resources.Resources, r reference, owner
 		if last != nil {
 			return false, nil
 		}
-		if asked {
+		if deleted {
 			last = clearFinalizers(ctx, api.GetControllerRuntimeClient(), obj)
 			return false, nil
 		}
 		if obj.GetLabels()[ownerLabel] != owner {
-			return true, nil // not ours: Install failed on it
+			return true, nil // somebody else's: Install failed because of it
 		}
 		obj.SetNamespace(r.Namespace)
 		if worker := obj.GetLabels()[workerLabel]; worker != "" {
@@ -222,7 +220,7 @@ func removeOne(ctx context.Context, api *resources.Resources, r reference, owner
 			propagation = metav1.DeletePropagationForeground
 		}
 		last = api.Delete(ctx, obj, resources.WithDeletePropagation(string(propagation)))
-		asked = last == nil
+		deleted = last == nil
 		return false, nil
 	}, wait.WithContext(ctx), wait.WithTimeout(RemoveTimeout), wait.WithInterval(poll), wait.WithImmediate())
 	if err != nil {
@@ -231,8 +229,8 @@ func removeOne(ctx context.Context, api *resources.Resources, r reference, owner
 	return nil
 }
 
-// releaseNode ends an object's ownership of a Node, which would be deleted along
-// with it.
+// releaseNode removes an object from the owners of a Node, which would be deleted with
+// it.
 func releaseNode(ctx context.Context, api *resources.Resources, name string, owner types.UID) error {
 	var node corev1.Node
 	err := api.Get(ctx, name, "", &node)
@@ -254,7 +252,7 @@ func releaseNode(ctx context.Context, api *resources.Resources, name string, own
 	return nil
 }
 
-// clearFinalizers removes those that are not Kubernetes' own.
+// clearFinalizers removes the finalizers that are not Kubernetes' own.
 func clearFinalizers(ctx context.Context, api client.Client, obj *unstructured.Unstructured) error {
 	before := obj.DeepCopy()
 	kept := slices.DeleteFunc(obj.GetFinalizers(), func(f string) bool { return !kubernetesFinalizer(f) })

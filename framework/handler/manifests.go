@@ -21,8 +21,8 @@ type document struct {
 	text string
 }
 
-// split cuts a manifest into its documents, leaving out empty ones, and reports
-// every line with a placeholder that is not allowed.
+// split cuts a manifest into its documents without empty ones, and reports every line
+// with an unknown placeholder.
 func split(file, text string, allowed []string) ([]document, error) {
 	var out []document
 	var errs []error
@@ -54,7 +54,7 @@ func split(file, text string, allowed []string) ([]document, error) {
 	return out, errors.Join(errs...)
 }
 
-// content is false for a document of blank lines and comments.
+// content reports whether a document has more than blank lines and comments.
 func content(text string) bool {
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
@@ -64,22 +64,22 @@ func content(text string) bool {
 	return false
 }
 
-// decode makes the object without knowing its type, so that the API server sees
-// every field as it was written and can refuse a misspelt one.
+// decode reads the object without its type, so that the API server gets every field as
+// it was written and can refuse a misspelt one.
 func (doc document) decode(filled string) (*unstructured.Unstructured, error) {
 	obj := &unstructured.Unstructured{}
 	if err := decoder.DecodeString(filled, obj); err != nil {
 		return nil, fmt.Errorf("%s:%d: decode the document: %w", doc.file, doc.line, err)
 	}
 	if obj.GetAPIVersion() == "" || obj.GetKind() == "" || obj.GetName() == "" {
-		return nil, fmt.Errorf("%s:%d: the document wants apiVersion, kind and metadata.name", doc.file, doc.line)
+		return nil, fmt.Errorf("%s:%d: the document needs apiVersion, kind and metadata.name", doc.file, doc.line)
 	}
 	return obj, nil
 }
 
-// objects is all that is to be installed, in order: namespaces, definitions, the
-// rest as the manifests have it with the credentials before, what each worker
-// needs, and last what runs.
+// objects are the objects to install, in order: namespaces, definitions, credentials,
+// other objects in the order of the manifests, the objects of each worker, and at last
+// what runs pods.
 func (d Description) objects(s Settings) ([]*unstructured.Unstructured, error) {
 	out, err := d.rendered(d.documents, s.value)
 	if err != nil || len(out) == 0 {
@@ -88,7 +88,7 @@ func (d Description) objects(s Settings) ([]*unstructured.Unstructured, error) {
 	own := []runtime.Object{&corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: metav1.ObjectMeta{Name: CredentialsSecret, Namespace: DefaultNamespace},
-		// LocalStack takes any.
+		// LocalStack accepts any.
 		StringData: map[string]string{"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"},
 	}}
 	if !slices.ContainsFunc(out, func(o *unstructured.Unstructured) bool {
@@ -133,8 +133,8 @@ func (d Description) rendered(documents []document, value func(placeholder strin
 	return out, nil
 }
 
-// setEnv gives a Deployment's containers the variables of the feature that is
-// drilled; they replace what the manifest says.
+// setEnv sets the variables of the current drill's feature in a Deployment's containers;
+// they replace those of the manifest.
 func (d Description) setEnv(obj *unstructured.Unstructured) error {
 	if obj.GetKind() != "Deployment" || len(d.env) == 0 {
 		return nil
@@ -147,7 +147,7 @@ func (d Description) setEnv(obj *unstructured.Unstructured) error {
 	for _, c := range containers {
 		container, ok := c.(map[string]any)
 		if !ok {
-			return errors.New("set the feature's variables: a container is no mapping")
+			return errors.New("set the feature's variables: a container is not a mapping")
 		}
 		env, _, err := unstructured.NestedSlice(container, "env")
 		if err != nil {
@@ -176,11 +176,11 @@ func setLabel(obj *unstructured.Unstructured, key, value string) {
 	obj.SetLabels(labels)
 }
 
-// ownerLabel marks every object that Install made: only those are ever deleted.
+// ownerLabel marks every object that Install created: only those are ever deleted.
 const ownerLabel = "spotdrill.dev/handler"
 
-// rank is the order of kinds that others need. What runs comes last: it must
-// find everything else.
+// rank is the order in which kinds are created. What runs pods comes last, because it
+// needs everything else.
 func rank(obj *unstructured.Unstructured) int {
 	switch {
 	case obj.GetKind() == "Namespace":
@@ -195,7 +195,7 @@ func rank(obj *unstructured.Unstructured) int {
 	return 2
 }
 
-// runs is true for what has pods.
+// runs reports whether the object runs pods.
 func runs(obj *unstructured.Unstructured) bool {
 	return slices.Contains([]string{"Deployment", "DaemonSet", "StatefulSet", "ReplicaSet", "Job", "CronJob", "Pod"}, obj.GetKind())
 }

@@ -5,27 +5,26 @@ import (
 	"time"
 )
 
-// Settings is what a handler must be told of the system that it runs in. Each
-// field but the workers stands behind a placeholder: see Placeholders.
+// Settings is what a handler must know about the system that it runs in. Each field
+// except Workers is the value of a placeholder: see Placeholders.
 type Settings struct {
 	QueueURL        string
 	QueueName       string
-	Endpoint        string // of AWS's API, as a pod reaches it
+	Endpoint        string // of the AWS API, for pods
 	Region          string
 	ClusterName     string
-	ClusterEndpoint string // of the Kubernetes API, as a pod reaches it
+	ClusterEndpoint string // of the Kubernetes API, for pods
 	Image           string // the handler's
-	// AMI, Subnet and SecurityGroup are what instances in LocalStack's EC2 are
-	// launched with.
+	// AMI, Subnet and SecurityGroup are those of instances in LocalStack's EC2.
 	AMI           string
 	Subnet        string
 	SecurityGroup string
 
-	// Workers are those that the handler looks after.
+	// Workers are those that the handler manages.
 	Workers []Worker
 }
 
-// Worker is a node of the cluster as the manifests for each worker know it.
+// Worker is a node of the cluster, for the manifests of each worker.
 type Worker struct {
 	Node         string
 	Instance     string // id of its EC2 instance
@@ -39,14 +38,14 @@ type Worker struct {
 	Pods   string
 }
 
-// DefaultNamespace is where a handler is installed.
+// DefaultNamespace is the namespace of a handler.
 const DefaultNamespace = "spotdrill-handler"
 
-// CredentialsSecret is the Secret that Install makes in the namespace, with the
+// CredentialsSecret is the Secret that Install creates in the namespace, with the
 // keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: use it with envFrom.
 const CredentialsSecret = "aws-credentials"
 
-// Placeholders lists what manifests may hold, as ${NAME}.
+// Placeholders lists the placeholders that manifests may contain, as ${NAME}.
 func Placeholders() []string {
 	return []string{
 		"QUEUE_URL", "QUEUE_NAME", "AWS_ENDPOINT", "AWS_REGION", "CLUSTER_NAME", "CLUSTER_ENDPOINT",
@@ -54,8 +53,8 @@ func Placeholders() []string {
 	}
 }
 
-// WorkerPlaceholders lists what the manifests for each worker may hold as well.
-// NOW is the time at which they are rendered, as conditions want it.
+// WorkerPlaceholders lists the additional placeholders of manifests for each worker.
+// NOW is the time of rendering, in the format of conditions.
 func WorkerPlaceholders() []string {
 	return []string{
 		"NODE_NAME", "INSTANCE_ID", "PROVIDER_ID", "INSTANCE_TYPE", "CAPACITY_TYPE", "ZONE",
@@ -63,7 +62,7 @@ func WorkerPlaceholders() []string {
 	}
 }
 
-// value is what a placeholder stands for: split has refused unknown ones.
+// value is the value of a placeholder; split has refused unknown ones.
 func (s Settings) value(placeholder string) string {
 	switch placeholder {
 	case "QUEUE_URL":
@@ -91,7 +90,7 @@ func (s Settings) value(placeholder string) string {
 	}
 }
 
-// valueFor is value for what is rendered for a worker.
+// valueFor is value for the manifests of a worker.
 func (s Settings) valueFor(w Worker) func(placeholder string) string {
 	return func(placeholder string) string {
 		switch placeholder {

@@ -26,8 +26,8 @@ type running struct {
 	namespace, name string
 }
 
-// Deployment is the NAMESPACE/NAME that the handler's pods belong to; empty for
-// one that installs nothing.
+// Deployment is the NAMESPACE/NAME of the handler's Deployment; empty if it installs
+// nothing.
 func (d Description) Deployment(s Settings) string { return fill(d.Ready.Deployment, s.value) }
 
 func (d Description) running(cfg *rest.Config, s Settings) (running, error) {
@@ -53,7 +53,7 @@ func (d Description) waitReady(ctx context.Context, cfg *rest.Config, s Settings
 	if err == nil {
 		return nil
 	}
-	// The wait's own context may be over: what was last seen is asked for anew.
+	// The context of the wait may be over, so the state is read with another one.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	return fmt.Errorf("%w\n%s", err, r.describe(ctx, deployment))
@@ -68,7 +68,7 @@ func (d Description) waitAvailable(ctx context.Context, r running) (*appsv1.Depl
 	err := wait.For(func(ctx context.Context) (bool, error) {
 		seen, err := r.client.AppsV1().Deployments(r.namespace).Get(ctx, r.name, metav1.GetOptions{})
 		if ctx.Err() != nil || err != nil && strings.Contains(err.Error(), "would exceed context deadline") {
-			return false, nil // cut short, the latter by client-go: that says nothing of the Deployment
+			return false, nil // cut short, the latter by client-go: this is no error of the Deployment
 		}
 		last = err
 		if err != nil {
@@ -89,7 +89,7 @@ func available(d *appsv1.Deployment) bool {
 	return s.ObservedGeneration >= d.Generation && s.UpdatedReplicas == want && s.AvailableReplicas == want && s.Replicas == want
 }
 
-// describe tells a reader why the handler is not ready, as far as can be seen.
+// describe shows why the handler is not ready, as far as the cluster shows it.
 func (r running) describe(ctx context.Context, deployment *appsv1.Deployment) string {
 	var b strings.Builder
 	if deployment != nil {
@@ -114,7 +114,7 @@ func (r running) describe(ctx context.Context, deployment *appsv1.Deployment) st
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// state is a pod's phase and whatever keeps it from being ready.
+// state is a pod's phase and the reasons why it is not ready.
 func state(pod *corev1.Pod) string {
 	out := []string{string(pod.Status.Phase)}
 	for _, c := range pod.Status.Conditions {
@@ -145,8 +145,8 @@ func (r running) pods(ctx context.Context) ([]corev1.Pod, error) {
 	return list.Items, nil
 }
 
-// podLog is the log of every container of a pod; of one that was restarted, the
-// log of its previous life comes first.
+// podLog is the log of every container of a pod. If a container was restarted, the log
+// before the restart comes first.
 func (r running) podLog(ctx context.Context, pod *corev1.Pod, options corev1.PodLogOptions) (string, error) {
 	var b strings.Builder
 	var errs []error
@@ -168,8 +168,8 @@ func (r running) podLog(ctx context.Context, pod *corev1.Pod, options corev1.Pod
 	return b.String(), errors.Join(errs...)
 }
 
-// Logs is what the handler has written since a time (whole seconds count), pod
-// by pod. A handler that installs nothing writes nothing.
+// Logs are the logs of the handler's pods since a time (in whole seconds); empty if it
+// installs nothing.
 func (d Description) Logs(ctx context.Context, cfg *rest.Config, s Settings, since time.Time) (string, error) {
 	if len(d.documents) == 0 {
 		return "", nil

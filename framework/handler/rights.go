@@ -11,15 +11,15 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Right is a rule of a role that the handler's service account is bound to.
+// Right is a rule of a role that is bound to the handler's service account.
 type Right struct {
 	Role string // "ClusterRole NAME" or "Role NAMESPACE/NAME"
 	rbacv1.PolicyRule
 }
 
-// Rights are what the handler may do in the cluster, read from there: the rules
-// of every role that names its service account. Rights that all service accounts
-// have are not among them. None for a handler that installs nothing.
+// Rights are what the handler may do in the cluster: the rules of every role that is
+// bound to its service account, read from the cluster. They do not include the rights of
+// all service accounts. There are none if it installs nothing.
 func (d Description) Rights(ctx context.Context, cfg *rest.Config, s Settings) ([]Right, error) {
 	if d.Deployment(s) == "" {
 		return nil, nil
@@ -35,8 +35,7 @@ func (d Description) Rights(ctx context.Context, cfg *rest.Config, s Settings) (
 	return rights, nil
 }
 
-// User is the name by which the API server knows the handler; empty for one that
-// installs nothing.
+// User is the handler's user name in the API server; empty if it installs nothing.
 func (d Description) User(ctx context.Context, cfg *rest.Config, s Settings) (string, error) {
 	if d.Deployment(s) == "" {
 		return "", nil
@@ -96,14 +95,15 @@ func (r running) rights(ctx context.Context) ([]Right, error) {
 	return out, nil
 }
 
-// names is true where a binding in the namespace is for the service account.
+// names reports whether the subjects of a binding in the namespace include the service
+// account.
 func names(subjects []rbacv1.Subject, account rbacv1.Subject, namespace string) bool {
 	return slices.ContainsFunc(subjects, func(s rbacv1.Subject) bool {
 		return s.Kind == account.Kind && s.Name == account.Name && cmp.Or(s.Namespace, namespace) == account.Namespace
 	})
 }
 
-// rules are those of a role, bound in the namespace.
+// rules are the rules of a role that is bound in the namespace.
 func (r running) rules(ctx context.Context, ref rbacv1.RoleRef, namespace string) ([]Right, error) {
 	var rules []rbacv1.PolicyRule
 	role := ref.Kind + " " + ref.Name

@@ -16,33 +16,33 @@ import (
 
 var label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-// findings gathers all that is wrong with a description.
-type findings struct {
+// problems collects all errors of a description.
+type problems struct {
 	d    Description
 	errs []error
 }
 
-func (f *findings) wrong(field, format string, args ...any) {
+func (f *problems) wrong(field, format string, args ...any) {
 	f.errs = append(f.errs, fmt.Errorf("%s: %s", f.d.At(field), fmt.Sprintf(format, args...)))
 }
 
-// oneOf wants a value that is allowed.
-func (f *findings) oneOf(field, value string, allowed []string) {
+// oneOf requires an allowed value.
+func (f *problems) oneOf(field, value string, allowed []string) {
 	if !slices.Contains(allowed, value) {
 		f.wrong(field, "%q is not known; allowed: %s", value, strings.Join(allowed, ", "))
 	}
 }
 
-// maybe is oneOf for a field that can be left out.
-func (f *findings) maybe(field, value string, allowed []string) {
+// maybe is oneOf for an optional field.
+func (f *problems) maybe(field, value string, allowed []string) {
 	if value != "" {
 		f.oneOf(field, value, allowed)
 	}
 }
 
-// validate reports all that is wrong at once.
+// validate reports all errors at once.
 func (d Description) validate() error {
-	f := &findings{d: d}
+	f := &problems{d: d}
 	if d.APIVersion != APIVersion {
 		f.wrong("apiVersion", "%q is not known; allowed: %s", d.APIVersion, APIVersion)
 	}
@@ -66,30 +66,30 @@ func (d Description) validate() error {
 		f.wrong("version", "must not be empty: a report must say what was tested")
 	}
 	if strings.Count(d.Ready.Deployment, "/") != 1 {
-		f.wrong("ready.deployment", "%q is not NAMESPACE/NAME; without it nobody knows when the handler works", d.Ready.Deployment)
+		f.wrong("ready.deployment", "%q is not NAMESPACE/NAME, which is needed to see when the handler is ready", d.Ready.Deployment)
 	}
 	if !d.Marks.Unschedulable && d.Marks.Taint == "" {
-		f.wrong("marks", "wants unschedulable, taint or both: how else would a node that is being drained be told?")
+		f.wrong("marks", "needs unschedulable, taint or both: they show which node the handler drains")
 	}
 	return errors.Join(f.errs...)
 }
 
-func (f *findings) image(i Image) {
+func (f *problems) image(i Image) {
 	f.maybe("image.built", i.Built, []string{builtSelf})
 	f.maybe("image.recipe", i.Recipe, kind.Recipes())
 	if i.Ref != "" && i.Built != "" {
-		f.wrong("image", "wants one of ref and built, not both")
+		f.wrong("image", "needs either ref or built, not both")
 	}
 	if len(i.Build) > 0 && (i.Ref == "" || i.Recipe != "") {
-		f.wrong("image.build", "wants ref, which is what it makes, and no recipe")
+		f.wrong("image.build", "needs ref, the image that it builds, and no recipe")
 	}
 	if i.Recipe != "" && i.Ref == "" {
-		f.wrong("image.recipe", "wants ref as well: the image is built only where no registry gives it")
+		f.wrong("image.recipe", "needs ref, too: the image is only built if no registry has it")
 	}
 }
 
-// claims looks at what the handler says of its behaviour.
-func (f *findings) claims() {
+// claims checks what the handler claims about its behaviour.
+func (f *problems) claims() {
 	for i, claimed := range f.d.Features {
 		f.oneOf(fmt.Sprintf("features[%d]", i), claimed, feature.Names())
 	}
@@ -107,28 +107,28 @@ func (f *findings) claims() {
 	for _, of := range f.d.byClause() {
 		for _, clause := range slices.Sorted(maps.Keys(of.said)) {
 			if strings.TrimSpace(of.said[clause]) == "" {
-				f.wrong(of.field+"."+clause, "wants a sentence that says how, or why")
+				f.wrong(of.field+"."+clause, "needs a sentence that says how, or why")
 			}
 		}
 	}
 }
 
-func (f *findings) manifests(field string, names []string) {
+func (f *problems) manifests(field string, names []string) {
 	for i, name := range names {
 		if !fs.ValidPath(name) {
-			f.wrong(fmt.Sprintf("%s[%d]", field, i), "%q is not a path beside or below the description", name)
+			f.wrong(fmt.Sprintf("%s[%d]", field, i), "%q is not a path in the folder of the description or below", name)
 		}
 	}
 }
 
-func (f *findings) workers(w Workers) {
+func (f *problems) workers(w Workers) {
 	f.maybe("workers.capacity", w.Capacity, []string{kind.Spot, kind.OnDemand})
 	f.manifests("workers.manifests", w.Manifests)
 	if w.Condition != "" && len(w.Manifests) == 0 {
-		f.wrong("workers.condition", "there are no manifests whose objects could have it")
+		f.wrong("workers.condition", "needs manifests, whose objects have it")
 	}
 	if (len(w.Manifests) > 0 || len(w.Tags) > 0) && len(f.d.Manifests) == 0 {
-		f.wrong("workers", "a handler that installs nothing needs nothing of a worker")
+		f.wrong("workers", "a handler that installs nothing can have no objects or tags for workers")
 	}
 	for _, key := range slices.Sorted(maps.Keys(w.Tags)) {
 		for _, found := range placeholder.FindAllStringSubmatch(w.Tags[key], -1) {

@@ -18,16 +18,16 @@ import (
 	"sigs.k8s.io/e2e-framework/klient/wait"
 )
 
-// workerLabel marks what was made for a worker; its value is the node's name.
+// workerLabel marks the objects of a worker; its value is the node's name.
 const workerLabel = "spotdrill.dev/worker"
 
-// replicasAnnotation keeps on a stopped Deployment how many replicas it had.
+// replicasAnnotation on a stopped Deployment is its previous number of replicas.
 const replicasAnnotation = "spotdrill.dev/replicas"
 
-// KnowsWorkers is true for a handler that has objects of its own for each worker.
+// KnowsWorkers reports whether the handler has its own objects for each worker.
 func (d Description) KnowsWorkers() bool { return len(d.perWorker) > 0 }
 
-// Tags are what the handler wants on a worker's EC2 instance.
+// Tags are the tags that the handler needs on a worker's EC2 instance.
 func (d Description) Tags(s Settings, w Worker) map[string]string {
 	tags := make(map[string]string, len(d.Workers.Tags))
 	for key, value := range d.Workers.Tags {
@@ -36,16 +36,16 @@ func (d Description) Tags(s Settings, w Worker) map[string]string {
 	return tags
 }
 
-// WorkerObject is an object that the handler has for a worker, as the API server's
-// audit log names it.
+// WorkerObject is an object of the handler for a worker, as in the API server's audit
+// log.
 type WorkerObject struct {
 	Node            string
 	Of              schema.GroupResource
 	Namespace, Name string
 }
 
-// WorkerObjects are those that were made for the workers of the settings. A handler
-// that deletes one takes the worker's node away.
+// WorkerObjects are the objects of the workers in the settings. A handler that deletes
+// one removes the worker's node.
 func (d Description) WorkerObjects(s Settings) ([]WorkerObject, error) {
 	objects, err := d.workerObjects(s)
 	if err != nil {
@@ -74,8 +74,8 @@ func (d Description) workerObjects(s Settings) ([]*unstructured.Unstructured, er
 	return out, nil
 }
 
-// Intact is true where every object that was made for a worker is there and is
-// not being deleted. The handler deletes them where it takes a node away.
+// Intact reports whether every object of a worker exists and is not being deleted. The
+// handler deletes them when it removes a node.
 func (d Description) Intact(ctx context.Context, cfg *rest.Config, s Settings) (bool, error) {
 	api, objects, err := d.workersAPI(cfg, s)
 	if err != nil {
@@ -105,8 +105,8 @@ func (d Description) workersAPI(cfg *rest.Config, s Settings) (*resources.Resour
 	return api, objects, nil
 }
 
-// Stop ends the handler's pods and removes what was made for each worker, so that
-// workers can be given back behind its back; Start undoes it.
+// Stop terminates the handler's pods and removes the objects of each worker, so that
+// workers can be restored without it; Start undoes this.
 func (d Description) Stop(ctx context.Context, cfg *rest.Config, s Settings) error {
 	api, objects, err := d.workersAPI(cfg, s)
 	if err != nil {
@@ -152,13 +152,13 @@ func (d Description) scaleToZero(ctx context.Context, cfg *rest.Config, s Settin
 		return len(pods) == 0, nil
 	}, wait.WithContext(ctx), wait.WithTimeout(RemoveTimeout), wait.WithInterval(poll), wait.WithImmediate())
 	if err != nil {
-		return fmt.Errorf("deployment %s/%s: not ended within %s: %s: %w", r.namespace, r.name, RemoveTimeout, last, err)
+		return fmt.Errorf("deployment %s/%s: pods not terminated within %s: %s: %w", r.namespace, r.name, RemoveTimeout, last, err)
 	}
 	return nil
 }
 
-// Start makes what each worker needs, now of these settings, starts the handler
-// again and returns when it is ready.
+// Start creates the objects of each worker in these settings, starts the handler again
+// and returns when it is ready.
 func (d Description) Start(ctx context.Context, cfg *rest.Config, s Settings) error {
 	api, objects, err := d.workersAPI(cfg, s)
 	if err != nil {
@@ -190,8 +190,8 @@ func (d Description) Start(ctx context.Context, cfg *rest.Config, s Settings) er
 	return nil
 }
 
-// createStatus writes the status of an object that was just made: where it is a
-// subresource, creating has left it out.
+// createStatus writes the status of a new object: Create ignores it if it is a
+// subresource.
 func createStatus(ctx context.Context, api client.Client, obj *unstructured.Unstructured, status any) error {
 	obj.Object["status"] = status
 	if err := api.Status().Update(ctx, obj, client.FieldValidation("Strict"), client.FieldOwner("spotdrill")); err != nil {
@@ -228,7 +228,7 @@ func (d Description) waitWorkers(ctx context.Context, cfg *rest.Config, s Settin
 	return nil
 }
 
-// hasCondition says whether the condition is True, and what conditions there are.
+// hasCondition reports whether the condition is True, and lists all conditions.
 func hasCondition(obj *unstructured.Unstructured, name string) (bool, string) {
 	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
 	holds := false

@@ -11,13 +11,13 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// echoRate is how often the prober asks itself, in queries/s: often enough to see
-// a stall of a few ticks, too rarely to be a load.
+// echoRate is the rate at which the prober queries itself, in queries/s: often enough to
+// see a stall of a few ticks, too rarely to be a load.
 const echoRate = 100
 
-// startEcho answers DNS queries in this process, as any server would: it sleeps
-// until one comes. What it loses or delays, this process or its machine does. It
-// answers until stop is called.
+// startEcho answers DNS queries in this process until stop is called. Like any server,
+// it sleeps until a query arrives. If its queries are lost or late, this process or its
+// machine is the cause.
 func startEcho(ctx context.Context) (at QueryStream, stop func(), err error) {
 	conn, err := new(net.ListenConfig).ListenPacket(ctx, "udp", "127.0.0.1:0")
 	if err != nil {

@@ -16,8 +16,8 @@ func openFiles(p Plan) uint64 {
 	return need
 }
 
-// sockets is how many a stream may have open at once: where no answer comes, every
-// query from a fresh port keeps one until its timeout.
+// sockets is how many a stream may have open at once: without an answer, every query
+// from a fresh port keeps one until its timeout.
 func (s QueryStream) sockets(timeout time.Duration) uint64 {
 	if s.Ports > 0 {
 		return uint64(s.Ports)
@@ -25,8 +25,8 @@ func (s QueryStream) sockets(timeout time.Duration) uint64 {
 	return uint64(float64(s.Rate) * (timeout + Tolerance).Seconds())
 }
 
-// checkOpenFiles raises the limit of open files where a plan may need more than
-// this process may open, and fails where it may not be raised.
+// checkOpenFiles raises the limit of open files if a plan may need more than this
+// process may open. It fails if that is not permitted.
 func checkOpenFiles(p Plan) error {
 	need := openFiles(p)
 	var limit unix.Rlimit
@@ -44,18 +44,18 @@ func checkOpenFiles(p Plan) error {
 		"lower the rate or the timeout, or raise the limit (ulimit -n %d)", need, limit.Cur, need)
 }
 
-// growFileTable has the kernel's table of this process's files hold as many, by
-// giving an open one the last number for a moment: the table never shrinks. Linux
-// doubles it when it is full, and has a process of several threads wait for an RCU
-// grace period then (expand_fdtable in fs/file.c), some 15 ms in which no query
-// leaves. That would be when the sockets pile up: as an outage begins.
+// growFileTable enlarges the kernel's table of this process's files for that many, by
+// giving an open file the last number for a moment: the table never shrinks. Otherwise
+// Linux doubles the table whenever it is full, and a process with several threads then
+// waits for an RCU grace period (expand_fdtable in fs/file.c), some 15 ms in which no
+// query leaves. That would happen when sockets pile up: at the beginning of an outage.
 func growFileTable(open int, files uint64) error {
 	last, err := unix.FcntlInt(uintptr(open), unix.F_DUPFD_CLOEXEC, int(files)-1)
 	if err == nil {
 		err = unix.Close(last)
 	}
 	if err != nil {
-		return fmt.Errorf("have room for %d open files: %w", files, err)
+		return fmt.Errorf("make room for %d open files: %w", files, err)
 	}
 	return nil
 }

@@ -65,9 +65,9 @@ func (f *fixedPorts) close() {
 
 // port is a long-lived connected socket with any number of queries under way.
 //
-// The queries of a port are numbered. From a number follows its id and the other
-// way round, by a multiplication that keeps neighbours' ids far apart: an answer
-// with a wrong id must not look like that of another query under way.
+// The queries of a port are numbered. A multiplication maps numbers to ids and back. It
+// keeps the ids of neighbours far apart: an answer with a wrong id must not look like
+// the answer to another pending query.
 type port struct {
 	loop    *loop
 	fd      int
@@ -117,8 +117,8 @@ func openPort(l *loop, s QueryStream, asked []*question, timeout time.Duration, 
 	return p, nil
 }
 
-// inverse is the number by which an odd one multiplies to 1, modulo 2^16: every
-// step of Newton's doubles the bits that are right, of which n itself has three.
+// inverse is the multiplicative inverse of an odd number modulo 2^16, by Newton's
+// method: n itself has three correct bits, and every step doubles them.
 func inverse(n uint16) uint16 {
 	x := n
 	for range 3 {
@@ -129,7 +129,7 @@ func inverse(n uint16) uint16 {
 
 func (p *port) id(number uint32) uint16 { return uint16(number)*p.factor + p.shift }
 
-// of finds the query of an id among those that are remembered.
+// of finds the query with an id among the remembered ones.
 func (p *port) of(id uint16) *flight {
 	number := (id - p.shift) * p.inverse
 	back := uint32(uint16(p.next) - number)
@@ -141,7 +141,7 @@ func (p *port) of(id uint16) *flight {
 
 func (p *port) at(number uint32) *flight { return &p.flights[int(number)&(len(p.flights)-1)] }
 
-// send sends queries from..to of the stream and returns the first that did not
+// send sends queries from..to of the stream and returns the first one that did not
 // leave.
 func (p *port) send(from, to int) int {
 	out := p.loop.out
@@ -162,8 +162,8 @@ func (p *port) send(from, to int) int {
 			p.account.trouble(err)
 			return from
 		case unreachable(err) && tries < 3:
-			// A write also returns, instead of sending, an error that an earlier query
-			// brought about. Those are taken away first, then it is this one's own.
+			// Instead of sending, a write may return the error of an earlier query. After
+			// those are removed, an error is this query's own.
 			p.settleReported()
 			tries++
 		default:
@@ -181,7 +181,7 @@ func (p *port) intended(i int) time.Duration {
 	return p.loop.base + schedule{p.stream.Rate}.intended(i)
 }
 
-// took notes that query i of the stream has left.
+// took records that query i of the stream has left.
 func (p *port) took(i int, sent time.Duration) {
 	if int(p.next-p.oldest) == len(p.flights) {
 		p.grow()
@@ -199,14 +199,14 @@ func (p *port) grow() {
 	p.flights = bigger
 }
 
-// receive takes what has come on the port.
+// receive takes the messages that arrived on the port.
 func (p *port) receive(fd int) {
 	p.settleReported()
 	in := p.loop.in
 	for n := batchSize; n == batchSize; {
 		var err error
 		if n, err = in.receive(fd); err != nil {
-			return // what is wrong with it was reported, or the next query will tell
+			return // its error was reported, or the next query will show it
 		}
 		for i := range n {
 			at, dropped := in.arrived(i)
@@ -228,7 +228,7 @@ func (p *port) take(message []byte, at time.Duration) {
 			p.strays = append(p.strays, at)
 		}
 		return
-	case f.settled || at-f.sent > p.timeout: // late, or a duplicate: it says nothing of newer queries
+	case f.settled || at-f.sent > p.timeout: // late, or a duplicate: it means nothing for newer queries
 		p.account.ignore()
 		return
 	}
@@ -240,9 +240,9 @@ func (p *port) take(message []byte, at time.Duration) {
 	p.settle(f, outcome, at)
 }
 
-// settleReported settles the queries that ICMP errors name. On a port with several
-// queries under way there is no other way to know whose error it is: host
-// unreachable comes seconds later, when a newer query may be doing fine.
+// settleReported settles the queries that ICMP errors quote. On a port with several
+// pending queries nothing else shows which query failed: "host unreachable" arrives
+// seconds later, when newer queries may succeed.
 func (p *port) settleReported() {
 	in := p.loop.in
 	for in.receiveReported(p.fd) {
@@ -271,9 +271,9 @@ func (p *port) expire(now time.Duration) {
 	}
 }
 
-// unanswered tells a timeout from a query that got an answer which did not fit.
-// A message with an unknown id belongs to the oldest query that was under way
-// when it came and never got a better one.
+// unanswered is the outcome of a query without an answer: a timeout, or a mismatch if
+// an answer arrived that did not fit. A message with an unknown id counts for the
+// oldest query that was pending when it arrived and never got a better one.
 func (p *port) unanswered(f *flight) history.Outcome {
 	if f.mismatched {
 		return history.Mismatch

@@ -11,11 +11,10 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// freshPorts sends every query from a source port that no connection tracking
-// entry is left of, so that each is a new flow to kube-proxy: it goes where the
-// rules of that moment send it. Ports chosen at random would be used again
-// within seconds at 1,000/s, and a used one stays pinned to the pod that it had
-// then (kubernetes#129617); that is what the fixed ports are there to show.
+// freshPorts sends every query from a source port without a connection tracking entry.
+// So each is a new flow for kube-proxy and goes where the rules of that moment send it.
+// At 1,000/s random ports would repeat within seconds, and a port with an entry stays
+// pinned to its previous pod (kubernetes#129617). Fixed ports show that case.
 type freshPorts struct {
 	loop    *loop
 	stream  QueryStream
@@ -38,16 +37,16 @@ type single struct {
 	id       uint16
 }
 
-// The range that fresh ports are taken from in turn. Connection tracking forgets a
-// single exchange after nf_conntrack_udp_timeout, so up to 1,850 queries/s none
-// meets a port's earlier use.
+// The range of fresh ports, which are used in turn. Connection tracking drops the entry
+// of a single exchange after nf_conntrack_udp_timeout, so up to 1,850 queries/s no port
+// still has an entry.
 const (
 	firstFresh     = 10000
 	freshCount     = 1<<16 - firstFresh
 	forgottenAfter = 30 * time.Second
 )
 
-// turns hands out the ports of the range in turn, from one chosen at random.
+// turns hands out the ports of the range in turn and begins at a random one.
 type turns struct {
 	first, taken int
 	began        time.Duration // when the round did
@@ -78,7 +77,7 @@ func (f *freshPorts) send(from, to int) (next int) {
 		intended := f.loop.base + schedule{f.stream.Rate}.intended(from)
 		fd, port, err := f.dial()
 		if err == nil {
-			err = f.ask(fd, port, from%len(f.asked), intended)
+			err = f.sendQuery(fd, port, from%len(f.asked), intended)
 		}
 		switch {
 		case err == nil:
@@ -95,7 +94,7 @@ func (f *freshPorts) send(from, to int) (next int) {
 	return to
 }
 
-// dial takes the next port that nobody else has.
+// dial takes the next port that no other socket uses.
 func (f *freshPorts) dial() (fd, port int, err error) {
 	for range freshCount {
 		port = f.turns.next(f.loop.clock.Now())
@@ -107,8 +106,8 @@ func (f *freshPorts) dial() (fd, port int, err error) {
 	return fd, port, err
 }
 
-// ask sends the query, or closes the socket and tells why not.
-func (f *freshPorts) ask(fd, port, question int, intended time.Duration) error {
+// sendQuery sends the query; on an error it closes the socket.
+func (f *freshPorts) sendQuery(fd, port, question int, intended time.Duration) error {
 	id := randomID()
 	f.loop.out.put(0, f.asked[question].wire, id)
 	err := f.loop.watch(fd, f)
@@ -143,9 +142,9 @@ func (f *freshPorts) grow() {
 	f.flights = bigger
 }
 
-// receive takes what has come for one query. A message that does not fit is no
-// end: a resolver goes on waiting for the true answer. Only where none comes does
-// it tell what happened.
+// receive takes the messages that arrived for one query. After a message that does not
+// fit, a resolver continues to wait for the true answer; such a message decides the
+// outcome only if no true answer comes.
 func (f *freshPorts) receive(fd int) {
 	q := f.at(f.byFile[fd])
 	in := f.loop.in

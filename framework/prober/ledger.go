@@ -12,13 +12,12 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// maxUnwritten is how many settled queries are kept for the sink, in 100 MB: half a
-// minute's at 35,000/s, which is for how long a reader may take nothing
-// (writeWithin).
+// maxUnwritten is how many settled queries are kept for the sink, in 100 MB. At 35,000/s
+// it lasts half a minute, the time for which a reader may stall (writeWithin).
 const maxUnwritten = 1 << 20
 
-// ledger takes settled queries without making anybody wait, and hands them to
-// the sink in one goroutine.
+// ledger takes settled queries without blocking and passes them to the sink in one
+// goroutine.
 type ledger struct {
 	sink     func(history.Query)
 	accounts []*account
@@ -26,7 +25,7 @@ type ledger struct {
 	mu    sync.Mutex
 	full  []batch
 	spare [][]history.Query
-	room  int // how many more queries it keeps; less than none where it gave up
+	room  int // how many more queries it keeps; negative if it gave up
 	wake  chan struct{}
 }
 
@@ -46,7 +45,7 @@ type account struct {
 	ignored int
 	drops   int
 	reused  int
-	errs    int   // how often a socket could not be had, or did not take a query
+	errs    int   // times that no socket could be opened or a socket did not take a query
 	reason  error // why the first unsent query was not sent
 }
 
@@ -58,8 +57,7 @@ func newLedger(streams []QueryStream, sink func(history.Query)) *ledger {
 	return l
 }
 
-// settle takes a query whose outcome is known; the stream's target and mode are
-// set from here.
+// settle takes a query with its outcome, and sets the stream's target and mode.
 func (a *account) settle(q history.Query) {
 	q.Target, q.Mode = a.tally.stream.Target, a.tally.stream.Mode
 	a.mu.Lock()
@@ -67,8 +65,8 @@ func (a *account) settle(q history.Query) {
 	a.settled = append(a.settled, q)
 }
 
-// failed takes a query that could not be sent. It counts as lost where the
-// network refused it, and as unsent where this machine did.
+// failed takes a query that could not be sent. It counts as lost if the network refused
+// it, and as unsent if this machine did.
 func (a *account) failed(q history.Query, now time.Duration, err error) {
 	if unreachable(err) {
 		q.Outcome, q.Sent, q.Done = history.ICMP, now, now
@@ -84,8 +82,8 @@ func (a *account) unsent(intended, now time.Duration, why error) {
 	a.trouble(why)
 }
 
-// trouble notes why queries do not leave. Any other reason tells more than
-// lateness, which may follow from it.
+// trouble notes why queries do not leave. Any other reason explains more than lateness,
+// which may be its consequence.
 func (a *account) trouble(why error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -118,9 +116,8 @@ func (a *account) reuse() {
 	a.reused++
 }
 
-// handOver gives what is settled to the ledger. One hand-over of many queries
-// saves most of the wake-ups. It fails where the sink is so slow that the ledger
-// has no room for them.
+// handOver passes the settled queries to the ledger, many at a time to save wake-ups. It
+// fails if the sink is so slow that the ledger has no room for them.
 func (a *account) handOver() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -146,8 +143,8 @@ func (a *account) handOver() error {
 	return nil
 }
 
-// write hands settled queries to the sink until settled is closed and none is
-// left, or the ledger gave up.
+// write passes settled queries to the sink until settled is closed and none is left, or
+// until the ledger gave up.
 func (l *ledger) write(settled <-chan struct{}) {
 	for last := false; !last; {
 		select {
@@ -171,7 +168,7 @@ func (l *ledger) write(settled <-chan struct{}) {
 	}
 }
 
-// written makes room where a batch was, and is false where the ledger gave up.
+// written frees the room of a batch and reports whether the ledger goes on.
 func (l *ledger) written(b batch) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -183,7 +180,7 @@ func (l *ledger) written(b batch) bool {
 	return true
 }
 
-// summary may be called once write has returned.
+// summary may be called after write has returned.
 func (l *ledger) summary() Summary {
 	all := newTally(QueryStream{})
 	var s Summary
@@ -201,10 +198,10 @@ func (l *ledger) summary() Summary {
 	return s
 }
 
-// unreachable is true for an error of the network that the kernel reports when
-// a socket is connected or written to. EPERM is a packet filter's drop or
-// reject on its way out. Any other error is this machine's own, such as too
-// many open files.
+// unreachable reports whether the error is one of the network, which the kernel returns
+// when a socket is connected or written to. EPERM is a drop or reject by a packet
+// filter for outgoing packets. Any other error is this machine's own, such as too many
+// open files.
 func unreachable(err error) bool {
 	for _, errno := range []syscall.Errno{
 		unix.ECONNREFUSED, unix.EHOSTUNREACH, unix.ENETUNREACH, unix.EHOSTDOWN,

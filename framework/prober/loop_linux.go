@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// maxSleep bounds how long an answer that has come waits to be settled.
+	// maxSleep bounds how long an arrived answer waits to be settled.
 	maxSleep = 20 * time.Millisecond
 	// handOverEvery is how often settled queries go to the ledger.
 	handOverEvery = 50 * time.Millisecond
 )
 
-// loop sends the queries of all streams and takes their answers, in one thread
-// that gets up once a tick: a wake-up for every answer would cost more than all
-// the rest. Nothing is lost by that, since the kernel says when an answer came.
+// loop sends the queries of all streams and takes their answers, in one thread that
+// wakes up once a tick: a wake-up for every answer would cost more than everything else.
+// Times stay exact, because the kernel records when each answer arrived.
 type loop struct {
 	clock  *history.Clock
 	base   time.Duration // when the schedules start
@@ -32,11 +32,11 @@ type loop struct {
 	owners []receiver // by file descriptor
 	in     *inbox
 	out    *outbox
-	now    time.Duration // when the answers were last looked for
+	now    time.Duration // when answers were last received
 	wall   time.Duration // the same moment by the wall clock
 }
 
-// receiver takes what has come on a socket.
+// receiver takes the messages that arrived on a socket.
 type receiver interface{ receive(fd int) }
 
 // sender sends the queries of one stream and settles each with its account.
@@ -51,7 +51,7 @@ type sender interface {
 	close()
 }
 
-// newLoop has room for so many open files from the start.
+// newLoop returns a loop with room for that many open files.
 func newLoop(clock *history.Clock, files uint64) (*loop, error) {
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
@@ -63,7 +63,7 @@ func newLoop(clock *history.Clock, files uint64) (*loop, error) {
 	return &loop{clock: clock, epoll: epoll, owners: make([]receiver, files), in: newInbox(), out: newOutbox()}, nil
 }
 
-// watch has r take what comes on a socket until that is closed.
+// watch passes what arrives on a socket to r until the socket is closed.
 func (l *loop) watch(fd int, r receiver) error {
 	for fd >= len(l.owners) {
 		l.owners = append(l.owners, nil)
@@ -76,7 +76,7 @@ func (l *loop) watch(fd int, r receiver) error {
 	return nil
 }
 
-// course is how far a stream has come.
+// course is the progress of a stream.
 type course struct {
 	schedule
 	sender
@@ -84,7 +84,7 @@ type course struct {
 	count   int // queries intended before the end
 	next    int // the first that has neither left nor been given up
 
-	tick time.Duration // when it was last seen to
+	tick time.Duration // the latest tick in which it sent
 	room int           // queries that may still leave in that tick
 }
 
@@ -94,9 +94,9 @@ func newCourse(s QueryStream, total time.Duration, sender sender, a *account) *c
 	return c
 }
 
-// run returns when every query of every stream is settled. When ctx ends it first
-// deals with the queries that were due by then: being stopped does not excuse
-// being late. It fails at once where their ledger has no room for more.
+// run returns when every query of every stream is settled. When ctx ends, it first
+// handles the queries that were due by then, so that late ones are still counted. It
+// fails at once if their ledger has no room for more.
 func (l *loop) run(ctx context.Context, courses []*course) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -135,12 +135,11 @@ func (l *loop) run(ctx context.Context, courses []*course) error {
 	}
 }
 
-// catchUp is how many overdue queries may leave in a tick. All at once would be
-// more than a server's socket holds (some 270 queries on Linux), and a loss of the
-// prober's making.
+// catchUp is how many overdue queries may leave in a tick. All at once would overflow
+// the server's socket (some 270 queries on Linux): losses that the prober caused.
 const catchUp = 32
 
-// advance sends a batch of what is due and says whether more is.
+// advance sends a batch of due queries and reports whether more are due.
 func (l *loop) advance(c *course) (more bool) {
 	elapsed := l.clock.Now() - l.base
 	if now := elapsed.Truncate(tick); now != c.tick {
@@ -159,14 +158,14 @@ func (l *loop) advance(c *course) (more bool) {
 	return c.next == to && to < ready && c.room > 0
 }
 
-// sureWithin is how long a send may take for its queries' times to be told by their
-// place in it.
+// sureWithin is the longest duration of a send for which the times of its queries are
+// interpolated.
 const sureWithin = 500 * time.Microsecond
 
-// leftAt is when query i of n left that were sent between two moments. Where this
-// process had to wait for the processor in between nobody knows, and all get the last
-// moment: by then they had left, and a window's edge may lie earlier than it says,
-// by its margin, but not later.
+// leftAt is when query i of n left that were sent between two moments. If this process
+// had to wait for the processor in between, the time is unknown and all get the last
+// moment: they had left by then, so a window's edge may be earlier than reported, by its
+// margin, but never later.
 func leftAt(began, ended time.Duration, i, n int) time.Duration {
 	if ended-began > sureWithin {
 		return ended
@@ -174,7 +173,7 @@ func leftAt(began, ended time.Duration, i, n int) time.Duration {
 	return began + (ended-began)*time.Duration(i)/time.Duration(n)
 }
 
-// receive takes everything that has come.
+// receive takes everything that arrived.
 func (l *loop) receive() {
 	for n := len(l.events); n == len(l.events); {
 		t := time.Now()
@@ -202,7 +201,7 @@ func (l *loop) poll() (int, error) {
 	}
 }
 
-// arrived turns the kernel's time of an arrival into the clock's.
+// arrived converts the kernel's time of an arrival to the clock's.
 func (l *loop) arrived(wall time.Duration) time.Duration {
 	if wall == 0 {
 		return l.clock.Now()
@@ -210,7 +209,7 @@ func (l *loop) arrived(wall time.Duration) time.Duration {
 	return l.now + wall - l.wall
 }
 
-// wake is when something is to be done next, within maxSleep.
+// wake is when the next action is due, within maxSleep.
 func (l *loop) wake(courses []*course, now time.Duration) time.Duration {
 	wake := now + maxSleep
 	for _, c := range courses {
@@ -226,8 +225,8 @@ func (l *loop) wake(courses []*course, now time.Duration) time.Duration {
 	return wake
 }
 
-// sleep leaves Go's scheduler out of it: to give the processor back and ask for
-// it again costs more than a tick's work.
+// sleep bypasses Go's scheduler: to release the processor and get it back costs more
+// than the work of a tick.
 func sleep(d time.Duration) {
 	if d > 0 {
 		pause := unix.NsecToTimespec(int64(d))
@@ -237,5 +236,5 @@ func sleep(d time.Duration) {
 
 func (l *loop) close() { _ = unix.Close(l.epoll) }
 
-// randomID is where a port's query ids start; a guess at them is a guess at 16 bits.
+// randomID is a port's first query id; guessing one means guessing 16 bits.
 func randomID() uint16 { return uint16(rand.Uint32()) }

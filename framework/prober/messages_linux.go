@@ -14,8 +14,8 @@ const (
 	// maxQuery is more than a packed question can have: header 12, name 255, type
 	// and class 4, EDNS0 record 11 octets.
 	maxQuery = 288
-	// controlSize holds what the kernel says of a datagram: its time of arrival
-	// and how many it dropped before.
+	// controlSize has room for the kernel's time of a datagram's arrival and its count of
+	// dropped ones.
 	controlSize = 128
 )
 
@@ -25,7 +25,7 @@ type mmsghdr struct {
 	n   uint32 // octets of it
 }
 
-// outbox is what the next sendmmsg sends.
+// outbox holds the messages for the next sendmmsg.
 type outbox struct {
 	headers [batchSize]mmsghdr
 	parts   [batchSize]unix.Iovec
@@ -42,7 +42,7 @@ func newOutbox() *outbox {
 	return o
 }
 
-// put makes query wire with that id the batch's message i.
+// put makes the query wire, with that id, message i of the batch.
 func (o *outbox) put(i int, wire []byte, id uint16) {
 	n := copy(o.content[i][:], wire)
 	binary.BigEndian.PutUint16(o.content[i][:], id)
@@ -50,7 +50,7 @@ func (o *outbox) put(i int, wire []byte, id uint16) {
 }
 
 // send sends messages from..to on a connected socket and returns how many left.
-// The error is that of the first one that did not, where none did.
+// The error is that of the first one, if none left.
 func (o *outbox) send(fd, from, to int) (int, error) {
 	for {
 		n, _, errno := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd), uintptr(unsafe.Pointer(&o.headers[from])),
@@ -65,7 +65,7 @@ func (o *outbox) send(fd, from, to int) (int, error) {
 	}
 }
 
-// inbox is what the last recvmmsg took.
+// inbox holds the messages of the last recvmmsg.
 type inbox struct {
 	headers [batchSize]mmsghdr
 	parts   [batchSize]unix.Iovec
@@ -115,8 +115,8 @@ func (in *inbox) receiveReported(fd int) bool {
 
 func (in *inbox) message(i int) []byte { return in.content[i][:min(in.headers[i].n, maxAnswer)] }
 
-// drops is how many messages the kernel had no room for on a socket. It tells of
-// them with the next message; where none may come, it is to be asked.
+// drops is how many messages the kernel dropped because a socket was full. The kernel
+// reports them with the next message; this asks for them if none may come.
 func drops(fd int) int {
 	var info [unix.SK_MEMINFO_DROPS + 1]uint32
 	size := uint32(unsafe.Sizeof(info))
@@ -128,9 +128,9 @@ func drops(fd int) int {
 	return int(info[unix.SK_MEMINFO_DROPS])
 }
 
-// arrived is when the kernel took message i in, in wall clock time; zero where it
-// does not say. dropped is how many it had to drop for want of room since the
-// socket was opened.
+// arrived is when message i reached the kernel, in wall clock time; zero if unknown.
+// dropped is how many messages the kernel dropped because the socket was full, since it
+// was opened.
 func (in *inbox) arrived(i int) (at time.Duration, dropped uint32) {
 	rest := in.control[i][:in.headers[i].hdr.Controllen]
 	for len(rest) >= unix.SizeofCmsghdr {

@@ -13,58 +13,58 @@ import (
 
 // Limits of a plan.
 const (
-	DefaultTimeout = 2 * time.Second // what the resolvers of Go and miekg/dns wait
+	DefaultTimeout = 2 * time.Second // that of the resolvers of Go and miekg/dns
 	MinTimeout     = 10 * time.Millisecond
 	MaxTimeout     = 10 * time.Second
 	MaxFor         = 30 * time.Minute
 	MaxRate        = 200_000 // queries/s of one stream
 	MaxPorts       = 1024    // fixed ports, or kept connections, of one stream
 	MaxQuestions   = 1024    // of one stream
-	MinBufferSize  = 512     // octets; what EDNS0 may not go below (RFC 6891, 6.2.3)
+	MinBufferSize  = 512     // octets; the least that EDNS0 allows (RFC 6891, 6.2.3)
 	MaxBufferSize  = 4096    // octets
 )
 
 // The ids of a fixed port's queries.
 const (
-	// rememberFor is how long after its timeout a query's id is kept from being
-	// used again on its port, so that a late answer is known as one.
+	// rememberFor is how long after its timeout a query's id is not used again on its
+	// port, so that a late answer is recognised.
 	rememberFor = 10 * time.Second
 	// maxRememberedIDs keeps half of the 65,536 ids free.
 	maxRememberedIDs = 1 << 15
 )
 
-// Plan is what to ask, and for how long.
+// Plan says what to query, and for how long.
 type Plan struct {
 	Streams []QueryStream `json:"streams"`
-	// Timeout is how long an answer is waited for, counted from the moment the
-	// query left: MinTimeout to MaxTimeout, 0 for DefaultTimeout.
+	// Timeout is how long to wait for an answer after the query left: MinTimeout to
+	// MaxTimeout, 0 for DefaultTimeout.
 	Timeout time.Duration `json:"timeout,omitempty"` // nanoseconds
 	// For is how long queries are sent, at most MaxFor.
 	For time.Duration `json:"for"` // nanoseconds
 }
 
-// QueryStream is what is asked of one server at one rate. A plan has at most
-// one stream of a target and mode, because records are told apart by these.
+// QueryStream is a stream of queries to one server at one rate. Target and mode identify
+// it in records, so a plan has at most one of each pair.
 type QueryStream struct {
 	Target string         `json:"target"` // history.Service, history.Control, or any other name
 	Server netip.AddrPort `json:"server"`
 	Mode   history.Mode   `json:"mode"`
 	Rate   int            `json:"rate"`            // queries/s, 1 to MaxRate
 	Ports  int            `json:"ports,omitempty"` // fixed and kept mode: how many source ports, 1 to MaxPorts
-	// Questions take turns.
+	// Questions are asked in turn.
 	Questions []Question `json:"questions"`
-	// BufferSize is the size of answer that EDNS0 offers to take over UDP, in octets,
-	// up to MaxBufferSize; 0 for a question without EDNS0.
+	// BufferSize is the EDNS0 buffer size, the largest answer accepted over UDP, in
+	// octets, up to MaxBufferSize; 0 for no EDNS0.
 	BufferSize uint16 `json:"buffer_size,omitempty"`
 }
 
-// Question is a name and the type of record that is asked for.
+// Question is the name and type of a query.
 type Question struct {
 	Name string `json:"name"` // fully qualified: ends in a dot
 	Type uint16 `json:"type"` // RR type, such as dns.TypeA
 }
 
-// Validate says everything that is wrong with a plan.
+// Validate returns all errors of a plan.
 func (p Plan) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -87,7 +87,7 @@ func (p Plan) Validate() error {
 			bad("stream %d (%s/%s): %w", i+1, s.Target, s.Mode, err)
 		}
 		if k := (key{s.Target, s.Mode}); seen[k] {
-			bad("stream %d: there is a stream %s/%s already, and their records could not be told apart", i+1, s.Target, s.Mode)
+			bad("stream %d: there is a stream %s/%s already, and records could not distinguish them", i+1, s.Target, s.Mode)
 		} else {
 			seen[k] = true
 		}
@@ -106,10 +106,10 @@ func (s QueryStream) validate(timeout time.Duration) error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if s.Target == history.Echo {
-		bad("target is %q: that is the prober's own responder, which is asked in any case", s.Target)
+		bad("target is %q: that is the prober's own responder, which is always queried", s.Target)
 	}
 	if s.Target == "" {
-		bad("target is empty: name what is asked, such as %q", history.Service)
+		bad("target is empty: give a name, such as %q", history.Service)
 	}
 	if !s.Server.IsValid() || s.Server.Addr().IsUnspecified() || s.Server.Port() == 0 {
 		bad("server is %q: want an address and port, such as 10.96.0.10:53", s.Server)

@@ -16,18 +16,18 @@ const maxAnswer = MaxBufferSize
 // headerSize is the size of a DNS message's header (RFC 1035, 4.1.1).
 const headerSize = 12
 
-// maxKnown bounds how many different answers a question keeps in mind.
+// maxKnown bounds how many different answers a question remembers.
 const maxKnown = 1024
 
-// question is a query that was packed once; only its id differs from one
-// sending to the next. It is not safe for concurrent use.
+// question is a packed query; only its id differs each time that it is sent. It is not
+// safe for concurrent use.
 type question struct {
 	asked dns.Question
 	wire  []byte
 	known map[string]history.Outcome // by the answer, without its id
 }
 
-// newQuestions packs what a stream asks.
+// newQuestions packs the questions of a stream.
 func newQuestions(s QueryStream) ([]*question, error) {
 	var all []*question
 	for _, asked := range s.Questions {
@@ -52,7 +52,7 @@ func newQuestion(asked Question, bufferSize uint16) (*question, error) {
 	return &question{asked: m.Question[0], wire: wire, known: map[string]history.Outcome{}}, nil
 }
 
-// idOf reads a message's id, or that of a query which an ICMP error quotes.
+// idOf reads the id of a message, or of a query in an ICMP error.
 func idOf(message []byte) (id uint16, ok bool) {
 	if len(message) < 2 {
 		return 0, false
@@ -60,11 +60,11 @@ func idOf(message []byte) (id uint16, ok bool) {
 	return binary.BigEndian.Uint16(message), true
 }
 
-// judge tells the outcome of an answer to the query of that id. It is Mismatch
-// for a message that is not DNS, has another id, or answers something else.
+// judge returns the outcome of an answer to the query with that id. It is Mismatch for a
+// message that is not DNS, has another id, or answers another question.
 //
-// A server that is asked the same says the same, mostly: what but for its id is
-// an answer that was judged before needs no unpacking.
+// A server mostly gives the same answer again, which differs only in its id. Such an
+// answer is not unpacked again.
 func (q *question) judge(answer []byte, id uint16) history.Outcome {
 	if got, _ := idOf(answer); len(answer) < headerSize || got != id {
 		return history.Mismatch
@@ -86,13 +86,13 @@ func (q *question) unpack(answer []byte) history.Outcome {
 	if !m.Response {
 		return history.Mismatch
 	}
-	// Some servers answer REFUSED or FORMERR with nothing but a header.
+	// Some servers answer REFUSED or FORMERR with only a header.
 	bare := len(m.Question) == 0 && m.Rcode != dns.RcodeSuccess
 	if !bare && (len(m.Question) != 1 || !q.same(m.Question[0])) {
 		return history.Mismatch
 	}
-	// A resolver asks again over TCP before it looks at anything else. Servers
-	// may cut within a record, which leaves a message that does not unpack.
+	// A resolver retries over TCP before it looks at anything else. Servers may truncate
+	// within a record, so that the message cannot be unpacked.
 	if m.Truncated {
 		return history.Truncated
 	}
@@ -116,7 +116,7 @@ func (q *question) unpack(answer []byte) history.Outcome {
 	}
 }
 
-// same ignores case, as names do (RFC 1035, 2.3.3).
+// same ignores the case of names (RFC 1035, 2.3.3).
 func (q *question) same(other dns.Question) bool {
 	return other.Qtype == q.asked.Qtype && other.Qclass == q.asked.Qclass &&
 		strings.EqualFold(other.Name, q.asked.Name)

@@ -11,8 +11,8 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// A probe's record on its way is a query record (docs/query-record.md) with a
-// preface as header and a closing as trailer. Its times are relative to the anchor.
+// The record of a probe is a query record (docs/query-record.md) with a preface as
+// header and a closing as trailer. Its times are relative to the anchor.
 type preface struct {
 	Anchor *history.Anchor `json:"anchor"`
 	Plan   *Plan           `json:"plan"`
@@ -23,14 +23,14 @@ type closing struct {
 	Error   string   `json:"error,omitempty"` // what ended the probe
 }
 
-// RecordWriter writes a probe's record as Collect reads it. It is safe for
-// concurrent use. It keeps the first error and returns it from then on.
+// RecordWriter writes the record of a probe, which Collect reads. It is safe for
+// concurrent use. Flush and End return the first error.
 type RecordWriter struct {
 	mu  sync.Mutex
 	out *history.QueryWriter
 }
 
-// NewRecordWriter begins a record. The clock is the one that Run gets.
+// NewRecordWriter begins a record. Run must get the same clock.
 func NewRecordWriter(w io.Writer, clock *history.Clock, plan Plan) *RecordWriter {
 	anchor := clock.Anchor()
 	return &RecordWriter{out: history.NewQueryWriter(w, preface{&anchor, &plan})}
@@ -40,10 +40,10 @@ func NewRecordWriter(w io.Writer, clock *history.Clock, plan Plan) *RecordWriter
 func (s *RecordWriter) Query(q history.Query) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_ = s.out.Write(q) // kept, and returned by Flush
+	_ = s.out.Write(q) // Flush and End return the error
 }
 
-// End writes the summary, or else what Run failed of, and flushes.
+// End writes the summary, or why Run failed, and flushes.
 func (s *RecordWriter) End(summary Summary, failed error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,19 +53,19 @@ func (s *RecordWriter) End(summary Summary, failed error) error {
 	return s.out.Close(closing{Summary: &summary})
 }
 
-// Flush hands what was written so far to the underlying writer.
+// Flush passes everything so far to the underlying writer.
 func (s *RecordWriter) Flush() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.out.Flush()
 }
 
-// Collect reads a probe's record from another process to its end, records each
-// query and the prober's start and end in rec, all in terms of its clock and as
-// those of the prober on node, and returns the summary. A body that is an io.Closer is closed when ctx ends.
+// Collect reads the record of the probe on node to its end. It records each query and
+// the prober's start and end in rec, with times of rec's clock, and returns the summary.
+// If body is an io.Closer, it is closed when ctx ends.
 //
-// A record that does not end in its summary, or does not hold as many queries
-// as the summary says, is an error: what is missing could be the outage.
+// A record without a summary, or with another number of queries than the summary says,
+// is an error: the missing part could be the outage.
 func Collect(ctx context.Context, body io.Reader, rec *history.Recorder, node string) (Summary, error) {
 	if closer, ok := body.(io.Closer); ok {
 		stop := context.AfterFunc(ctx, func() { _ = closer.Close() })
@@ -125,7 +125,7 @@ func (c *collector) collect(body io.Reader) (Summary, error) {
 	case s == nil:
 		return Summary{}, errors.New("its trailer has no summary")
 	case s.Asked+s.Echo.Asked != c.queries:
-		return Summary{}, fmt.Errorf("the prober asked %d queries, but %d arrived", s.Asked+s.Echo.Asked, c.queries)
+		return Summary{}, fmt.Errorf("the prober reports %d queries, but %d arrived", s.Asked+s.Echo.Asked, c.queries)
 	}
 	c.end(last.Summary)
 	return *last.Summary, nil

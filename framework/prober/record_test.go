@@ -151,7 +151,7 @@ func TestCollectTakesNoDamagedRecord(t *testing.T) {
 		{"nothing", "", "ends after 0 queries without a summary"},
 		{"cut within the summary", text[:len(text)-10], "ends after 11 queries without a summary"},
 		{"cut within a query", text[:len(text)/2], "without a summary"},
-		{"a query is missing", record(whole, closing{Summary: &summary}, queries[1:]...), "asked 11 queries, but 10 arrived"},
+		{"a query is missing", record(whole, closing{Summary: &summary}, queries[1:]...), "reports 11 queries, but 10 arrived"},
 		{"no anchor", record(preface{Plan: &Plan{}}, closing{Summary: &summary}), "its header has no anchor or no plan"},
 		{"no summary", record(whole, closing{}), "its trailer has no summary"},
 		{"another format", "hello, this is no record", `it begins with "hello, t"`},

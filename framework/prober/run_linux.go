@@ -9,20 +9,20 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// Run probes as planned until plan.For has passed or ctx ends, waits for the
-// outstanding answers, for plan.Timeout at most, and returns the summary. All
-// times are durations since the clock's base.
+// Run probes as planned until plan.For has passed or ctx ends. Then it waits for pending
+// answers, at most for plan.Timeout, and returns the summary. All times are durations
+// since the clock's base.
 //
-// Beside the plan's streams it asks a responder of its own, as history.Echo: what
-// that loses or delays is not the server's doing.
+// In addition to the plan's streams it queries its own responder, as history.Echo. If
+// these queries are lost or late, the server is not the cause.
 //
-// sink gets every query once its fate is known, not in order of their times, in
-// one goroutine that Run waits for. A slow sink costs memory but delays no query,
-// up to maxUnwritten of them.
+// Run calls sink in one goroutine with every query as soon as its outcome is known, not
+// in order of time. A slow sink delays no query, but up to maxUnwritten of them are kept
+// in memory.
 //
-// The end of ctx is no error. It fails where the plan is invalid or this
-// machine cannot carry it: too few open files, no socket to be had, or a sink that
-// falls behind by more than maxUnwritten queries. The sink then does not get all.
+// The end of ctx is no error. Run fails if the plan is invalid or too much for this
+// machine: too few open files, no socket, or a sink that lags by more than maxUnwritten
+// queries. The sink then misses some.
 func Run(ctx context.Context, plan Plan, clock *history.Clock, sink func(history.Query)) (Summary, error) {
 	if err := plan.Validate(); err != nil {
 		return Summary{}, fmt.Errorf("probe plan: %w", err)

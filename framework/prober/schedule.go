@@ -5,20 +5,19 @@ import (
 	"time"
 )
 
-// Tolerance is how far behind its intended time a query may leave. Later than
-// that it is not sent but recorded as unsent: a burst of overdue queries is not
-// the load that was asked for.
+// Tolerance is how late a query may leave. After that it is not sent but recorded as
+// unsent: a burst of overdue queries is not the planned load.
 const Tolerance = 250 * time.Millisecond
 
-// tick is the grid on which queries leave that are due more often.
+// tick is the interval at which queries leave that are due more often.
 const tick = time.Millisecond
 
 // errLate is why most unsent queries were not sent.
-var errLate = fmt.Errorf("more than %v behind their time: this machine was too busy", Tolerance)
+var errLate = fmt.Errorf("more than %v late: this machine had too much load", Tolerance)
 
 // schedule says when the queries of a stream are due, in time since its start. It
-// is a function of that time alone, so that no delay adds up and no slow answer
-// thins the load.
+// depends on that time alone, so that delays do not add up and slow answers do not
+// reduce the load.
 type schedule struct {
 	rate int // queries/s
 }
@@ -38,9 +37,9 @@ func (s schedule) intended(i int) time.Duration {
 	return time.Duration((int64(i)*int64(time.Second) + int64(s.rate) - 1) / int64(s.rate))
 }
 
-// wake is when to get up for query i: when it is due, or on the next tick where
-// queries are due more often than that. On a grid several streams share one
-// wake-up, and none moves what comes after it.
+// wake is when to wake up for query i: when it is due, or on the next tick if queries
+// are due more often. With ticks several streams share one wake-up, and no wake-up
+// shifts the next one.
 func (s schedule) wake(i int) time.Duration {
 	at := s.intended(i)
 	if s.intended(1) >= tick {

@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// flushEvery is how long a settled query may wait: each time wakes every process
-	// on the way to the reader.
+	// flushEvery is how long a settled query may wait: each flush wakes every process on
+	// the way to the reader.
 	flushEvery = 100 * time.Millisecond
-	// writeWithin is how long a reader may take nothing before it counts as gone.
+	// writeWithin is how long a reader may stall before it counts as gone.
 	writeWithin = 30 * time.Second
 	// endWithin is how long a stopped probe may take to write its summary. A pod
 	// has 30 s from SIGTERM.
 	endWithin = MaxTimeout + 5*time.Second
 )
 
-// Serve offers probing on l until ctx ends; a probe that runs then is stopped
-// and its record still gets its summary.
+// Serve offers probes on l until ctx ends. A running probe is then stopped, and its
+// record still gets its summary.
 func Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{Handler: NewHandler(ctx), ReadHeaderTimeout: 10 * time.Second}
 	failed := make(chan error, 1)
@@ -46,11 +46,11 @@ func Serve(ctx context.Context, l net.Listener) error {
 
 // NewHandler returns the prober's HTTP interface:
 //
-//	POST /probe    a Plan as JSON; answers with the record as Collect reads it, as it happens
-//	POST /stop     ends the probe; its record goes on to the summary
+//	POST /probe    a Plan as JSON; streams the record, which Collect reads
+//	POST /stop     ends the probe; its record still gets its summary
 //	GET  /healthz  200
 //
-// There is one probe at a time. It ends early when its client goes or ctx ends.
+// There is one probe at a time. It ends early when its client is gone or ctx ends.
 func NewHandler(ctx context.Context) http.Handler {
 	s := &service{ctx: ctx}
 	mux := http.NewServeMux()
@@ -64,7 +64,7 @@ type service struct {
 	ctx context.Context //nolint:containedctx // the lifetime of the service, not of a call
 
 	mu   sync.Mutex
-	quit context.CancelFunc // ends the probe that runs, nil where none does
+	quit context.CancelFunc // ends the running probe; nil if there is none
 }
 
 func (s *service) probe(w http.ResponseWriter, r *http.Request) {
@@ -79,7 +79,7 @@ func (s *service) probe(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	_, _ = io.Copy(io.Discard, r.Body) // only then does the server notice that a client is gone
+	_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not notice that a client is gone
 	ctx, quit := context.WithCancel(r.Context())
 	defer quit()
 	if !s.begin(quit) {
@@ -101,7 +101,7 @@ func (s *service) probe(w http.ResponseWriter, r *http.Request) {
 		defer ticker.Stop()
 		for {
 			if out.Flush() != nil {
-				quit() // nobody reads
+				quit() // the reader is gone
 			}
 			select {
 			case <-ticker.C:
@@ -113,7 +113,7 @@ func (s *service) probe(w http.ResponseWriter, r *http.Request) {
 	summary, err := Run(ctx, plan, clock, out.Query)
 	close(ended)
 	flusher.Wait()
-	_ = out.End(summary, err) // fails only where the client is gone
+	_ = out.End(summary, err) // fails only if the client is gone
 }
 
 func (s *service) stop(w http.ResponseWriter, _ *http.Request) {
@@ -143,7 +143,7 @@ func (s *service) end() {
 	s.quit = nil
 }
 
-// flushed sends everything at once that is written to it.
+// flushed sends everything that is written to it at once.
 type flushed struct {
 	http.ResponseWriter
 	control *http.ResponseController

@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// receiveBuffer is how many octets of answers a fixed port holds until they are
-// taken, as far as net.core.rmem_max allows; a second's worth at 20,000/s.
+// receiveBuffer is the size of a fixed port's receive buffer in octets, if
+// net.core.rmem_max allows it: room for a second's answers at 20,000/s.
 const receiveBuffer = 4 << 20
 
-// dial opens a connected UDP socket that never blocks, so that the kernel hands
-// ICMP errors to it. It leaves the source port to the kernel where from is 0.
+// dial opens a connected UDP socket that never blocks; connected, so that it gets ICMP
+// errors. If from is 0, the kernel chooses the source port.
 func dial(server netip.AddrPort, from int) (fd int, err error) {
 	family := unix.AF_INET6
 	if server.Addr().Unmap().Is4() {
@@ -43,8 +43,8 @@ func dial(server netip.AddrPort, from int) (fd int, err error) {
 	if err = unix.SetsockoptInt(fd, level, option, 1); err != nil {
 		return -1, err
 	}
-	// When an answer came is for the kernel to say: this process may get no
-	// processor for a while after that.
+	// The kernel records when an answer arrived: this process may get no processor for a
+	// while after that.
 	if err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS_NEW, 1); err != nil {
 		return -1, err
 	}
@@ -94,5 +94,5 @@ func sourcePort(fd int) (int, error) {
 	return 0, fmt.Errorf("a socket's address is a %T", at)
 }
 
-// full is true where a socket takes nothing more for now.
+// full reports whether a socket takes nothing more for now.
 func full(err error) bool { return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ENOBUFS) }

@@ -10,12 +10,12 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// Summary is what Run did: the figures of all streams together, and of each.
+// Summary has the figures of a probe: of all streams together, and of each stream.
 type Summary struct {
 	Figures
 	Streams []QueryStreamSummary `json:"streams"` // in the order of the plan
-	// Echo is what the responder in the prober's own process answered; it is not
-	// among the figures of all streams.
+	// Echo has the figures of the queries to the prober's own responder. The figures of
+	// all streams do not include them.
 	Echo Figures `json:"echo"`
 }
 
@@ -28,34 +28,33 @@ type QueryStreamSummary struct {
 
 // Figures count queries and measure times, all in nanoseconds.
 type Figures struct {
-	Asked  int `json:"asked"`  // every query of the schedule, the unsent included
+	Asked  int `json:"asked"`  // every query of the schedule, including unsent ones
 	Unsent int `json:"unsent"` // those that this prober could not send
-	// SocketErrors counts how often this machine gave no socket or did not take a
-	// query. Where it did a moment later, the query was only late.
+	// SocketErrors counts how often this machine did not open a socket or did not take a
+	// query. If it did so a moment later, the query was only late.
 	SocketErrors int `json:"socket_errors,omitempty"`
 	// Late is how long after its intended time a query left or was given up.
 	LateP99 time.Duration `json:"late_p99"`
 	LateMax time.Duration `json:"late_max"`
 	// Outcomes holds no outcome that did not occur.
 	Outcomes map[history.Outcome]int `json:"outcomes"`
-	// Latency counts from the intended sending: a prober that is late cannot flatter
-	// the server. Response counts from the actual one.
+	// Latency counts from the intended send time, so that a late prober does not make the
+	// server look better. Response counts from the actual one.
 	Latency  Latency `json:"latency"`
 	Response Latency `json:"response"`
 	// Ignored counts late and duplicate answers.
 	Ignored int `json:"ignored,omitempty"`
-	// Dropped counts answers that reached this machine but that the kernel had no
-	// room for, as it says of each socket: their queries time out all the same. Over
-	// TCP it drops none.
+	// Dropped counts answers that reached this machine but that the kernel dropped,
+	// because the socket was full: their queries time out. With TCP there are none.
 	Dropped int `json:"dropped,omitempty"`
-	// Reused counts queries in fresh mode from a port that came round again within
-	// 30 s: connection tracking may remember it, and send them where its entry says.
+	// Reused counts queries in fresh mode from a port that was used in the last 30 s:
+	// connection tracking may still have its entry and send them to the same pod.
 	Reused int `json:"reused,omitempty"`
-	// Behind says why the schedule was not kept, and is empty where it was.
+	// Behind is why the schedule was not kept; empty if it was.
 	Behind string `json:"behind,omitempty"`
 }
 
-// Lost is how many queries a client would have felt as failures of DNS.
+// Lost is how many queries would have been DNS failures for a client.
 func (f Figures) Lost() int {
 	lost := 0
 	for outcome, n := range f.Outcomes {
@@ -168,7 +167,7 @@ func (t *tally) figures() Figures {
 	case t.unsent > 0:
 		f.Behind = fmt.Sprintf("%d of %d queries were not sent: %v", t.unsent, t.asked, t.trouble)
 	case t.dropped > 0:
-		f.Behind = fmt.Sprintf("%d answers came but were dropped: they were not taken in time, this machine was too busy", t.dropped)
+		f.Behind = fmt.Sprintf("%d answers arrived but were dropped: this machine had too much load to receive them in time", t.dropped)
 	}
 	return f
 }

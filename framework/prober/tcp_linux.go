@@ -16,10 +16,10 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// connections sends queries over TCP: each over a connection of its own, or over a
-// few that are kept. A query leaves when its connection is asked for: to make one
-// is part of what a client waits for. Every connection has a goroutine; TCP is
-// measured at rates at which that costs little.
+// connections sends queries over TCP: each over its own connection, or over a few that
+// are kept. A query leaves when its connection is requested, because a client also waits
+// for the connection. Every connection has a goroutine, which is cheap at the rates at
+// which TCP is measured.
 type connections struct {
 	loop    *loop
 	stream  QueryStream
@@ -35,7 +35,7 @@ type connections struct {
 	dialed map[*connection]struct{} // connections not closed
 }
 
-// request is a query that is under way over TCP.
+// request is a pending query over TCP.
 type request struct {
 	intended, sent time.Duration
 	question       int
@@ -62,7 +62,7 @@ func (c *connections) send(from, to int) (next int) {
 		if len(c.kept) > 0 {
 			in = c.kept[from%len(c.kept)]
 		}
-		c.ended.Go(func() { c.ask(in, r) })
+		c.ended.Go(func() { c.sendQuery(in, r) })
 	}
 	return to
 }
@@ -96,8 +96,8 @@ func (c *connections) settled() {
 	c.open--
 }
 
-// failed settles a request whose connection could not be made: lost where the
-// network or the server did not let it, unsent where this machine did not.
+// failed settles a request whose connection could not be made: as lost if the network
+// or the server is the cause, as unsent if this machine is.
 func (c *connections) failed(r request, err error) {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded), errors.Is(err, unix.ETIMEDOUT):
@@ -115,16 +115,16 @@ func (c *connections) deadline(r request) time.Time {
 	return c.loop.clock.Start().Add(r.sent + c.timeout)
 }
 
-// judge holds an answer against the question of r. A question keeps in mind what
-// was answered, and many connections ask it.
+// judge is the outcome of an answer to r. A question caches answers, and many
+// connections share it.
 func (c *connections) judge(r request, answer []byte, id uint16) history.Outcome {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.asked[r.question].judge(answer, id)
 }
 
-// slot is the place of a connection that is kept until it breaks or a request on
-// it times out. The next request then makes another.
+// slot is the place of a kept connection. When the connection breaks or a request on it
+// times out, the next request makes another.
 type slot struct {
 	once bool // for one query, not to be kept
 
@@ -132,7 +132,7 @@ type slot struct {
 	now *connection
 }
 
-// leave has the next request make another connection.
+// leave makes the next request open another connection.
 func (s *slot) leave(k *connection) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,12 +154,12 @@ type connection struct {
 	broken  bool
 }
 
-// ask sends a request on the slot's connection, which it makes if need be.
-func (c *connections) ask(in *slot, r request) {
+// sendQuery sends a request on the slot's connection, which it opens if needed.
+func (c *connections) sendQuery(in *slot, r request) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.now == nil {
-		// Bound first: of a connection that is never made the port is to be known too.
+		// Bound first, so that the port is known even if the connection fails.
 		dialer := net.Dialer{Deadline: c.deadline(r), Control: func(network, _ string, socket syscall.RawConn) (err error) {
 			r.port, err = c.bind(network, socket)
 			return err
@@ -174,8 +174,8 @@ func (c *connections) ask(in *slot, r request) {
 	in.now.write(r)
 }
 
-// bind takes the next port that nobody else has. They take turns as fresh ports
-// do, so that where a connection went is known by its port.
+// bind takes the next port that no other socket uses. Ports take turns like fresh ports,
+// so that a connection's port shows to which pod it went.
 func (c *connections) bind(network string, socket syscall.RawConn) (port int, err error) {
 	family := unix.AF_INET
 	if network == "tcp6" {
@@ -196,9 +196,9 @@ func (c *connections) bind(network string, socket syscall.RawConn) (port int, er
 
 func (c *connections) keep(in *slot, conn net.Conn) *connection {
 	if in.once {
-		// Its end is a reset (RST), which leaves no trace: after a FIN of ours the kernel
-		// would hold the port for a minute (TIME_WAIT), and all ports within one at
-		// 930/s. By then the query is settled, so that it cannot change its outcome.
+		// The connection ends with a reset (RST), which frees the port. After a FIN the
+		// kernel would reserve the port for a minute (TIME_WAIT): at 930/s all ports would
+		// be reserved within a minute. The query is settled by then.
 		_ = conn.(*net.TCPConn).SetLinger(0)
 	}
 	k := &connection{of: c, in: in, conn: conn, port: conn.LocalAddr().(*net.TCPAddr).Port, pending: map[uint16]request{}, next: randomID()}
@@ -230,8 +230,8 @@ func (k *connection) write(r request) {
 	}
 }
 
-// read settles requests until the connection breaks, or the last one is settled
-// of a connection that is not kept any longer.
+// read settles requests until the connection breaks, or until the last request of a
+// connection that is no longer kept is settled.
 func (k *connection) read() {
 	length, answer := make([]byte, 2), make([]byte, 1<<16)
 	for {
@@ -258,12 +258,12 @@ func (k *connection) read() {
 	}
 }
 
-// idStep keeps the ids of requests in a row far apart, and odd it comes to each of
-// them: an answer with a wrong id must not look like the next request's.
+// idStep keeps the ids of successive requests far apart: an answer with a wrong id must
+// not look like the next request's. It is odd, so that every id is used.
 const idStep = 40503
 
-// take settles the request of an answer. One that fits none says nothing, but
-// where only one can be meant.
+// take settles the request of an answer. An answer that fits no request is ignored,
+// unless there is only one request that it can be for.
 func (k *connection) take(message []byte) {
 	id, _ := idOf(message)
 	k.mu.Lock()
@@ -298,7 +298,7 @@ func (k *connection) expire() {
 	_ = k.conn.SetReadDeadline(k.first())
 }
 
-// first is when the first pending request times out, never where none is.
+// first is when the first pending request times out; never if there is none.
 func (k *connection) first() (at time.Time) {
 	for _, r := range k.pending {
 		if d := k.of.deadline(r); at.IsZero() || d.Before(at) {

@@ -9,22 +9,22 @@ import (
 )
 
 const (
-	// settleAfter is how long after its timeout a query is surely written, even by
-	// a prober that got no CPU for a while.
+	// settleAfter is how long after its timeout a query is certain to be written, even if
+	// the prober got no CPU for a while.
 	settleAfter = 5 * time.Second
-	// lag is how late the echo or the control may answer before nothing is believed:
-	// ten times what they take on a machine with little to do.
+	// lag is the latency of the echo or the control above which nothing is trusted: ten
+	// times their latency on a machine without load.
 	lag = 25 * time.Millisecond
 	// reach is two intervals of the echo.
 	reach = 2 * time.Second / echoRate
-	// hole is how long nothing may leave: half of the shortest outage that is
-	// promised to be seen.
+	// hole is how long no query may leave: half of the shortest outage that must be
+	// detected.
 	hole = 10 * time.Millisecond
 )
 
-// Watch finds the windows of one stream while it is being probed, and the
-// intervals in which nothing can be said of it. It holds the queries of the last
-// seconds. It is not safe for concurrent use.
+// Watch finds the outage windows of one stream during the probe, and the intervals of
+// doubt in which it cannot be judged. It keeps the queries of the last seconds. It is
+// not safe for concurrent use.
 type Watch struct {
 	target  string
 	mode    history.Mode
@@ -35,8 +35,7 @@ type Watch struct {
 	doubter          history.Doubter
 }
 
-// NewWatch follows one stream of the plan, which waits for answers as long as the
-// plan says.
+// NewWatch returns a watch of one stream of the plan.
 func NewWatch(plan Plan, s QueryStream) *Watch {
 	return &Watch{
 		target: s.Target, mode: s.Mode, horizon: plan.timeout() + settleAfter,
@@ -56,17 +55,17 @@ func (w *Watch) Add(q history.Query) {
 	}
 }
 
-// Settle deals with what no later news can change. Call it every second or so with
-// the present time of the queries' clock.
+// Settle evaluates the queries that no later query can affect. Call it about every
+// second with the current time of the queries' clock.
 func (w *Watch) Settle(now time.Duration) { w.until(now - w.horizon) }
 
-// Finish deals with all that is left.
+// Finish evaluates the remaining queries.
 func (w *Watch) Finish() {
 	const ever = 1 << 62
 	w.until(ever)
 }
 
-// until deals with the queries before end. A loss in doubt is nobody's.
+// until evaluates the queries before end. A loss in an interval of doubt is ignored.
 func (w *Watch) until(end time.Duration) {
 	for _, q := range take(&w.controls, end) {
 		w.doubter.Control(q)

@@ -15,15 +15,15 @@ type answer struct {
 	code     string          // of the error, empty on success
 }
 
-// message is one that was handed out.
+// message is a message that a client received.
 type message struct {
 	id     string
 	handle string
-	notice string // id in the body's EventBridge envelope; empty where there is none
+	notice string // id in the body's EventBridge envelope; empty if there is none
 }
 
-// parseAnswer reads the response to c. A response that does not parse is an
-// error: the messages in it would be missing from the record.
+// parseAnswer reads the response to c. A response that cannot be parsed is an error:
+// its messages would be missing from the record.
 func parseAnswer(c *call, status int, header http.Header, body []byte) (answer, error) {
 	if status != http.StatusOK {
 		return answer{code: errorCode(c, header, body)}, nil
@@ -90,7 +90,7 @@ func (a *answer) refuse(id string) {
 	a.refused[id] = true
 }
 
-// noticeID is the id of the EventBridge envelope that body is, if it is one.
+// noticeID is the id of body's EventBridge envelope, if body is one.
 func noticeID(body string) string {
 	var envelope struct {
 		ID string `json:"id"`
@@ -105,7 +105,7 @@ func errorCode(c *call, header http.Header, body []byte) string {
 		var out struct {
 			Type string `json:"__type"`
 		}
-		_ = json.Unmarshal(body, &out) // an error may come from something else than SQS
+		_ = json.Unmarshal(body, &out) // the error may not come from SQS
 		code := out.Type
 		if code == "" {
 			code = header.Get("X-Amzn-Errortype")

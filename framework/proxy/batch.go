@@ -9,18 +9,18 @@ import (
 	"regexp"
 )
 
-// batch is an answer to ReceiveMessage taken apart: every message as the
-// upstream wrote it, and what is around them.
+// batch is a parsed answer to ReceiveMessage: every message as the upstream wrote it,
+// and the text around them.
 type batch struct {
 	messages [][]byte
-	known    []message // what is known of each
+	known    []message // the same messages, parsed
 
 	json       bool
 	fields     map[string]json.RawMessage // of the JSON answer
 	head, tail []byte                     // of the XML answer
 }
 
-// Bodies are escaped in XML, so that the tags are the answer's own.
+// In XML bodies are escaped, so these tags can only be the answer's own.
 var (
 	xmlMessage = regexp.MustCompile(`(?s)<Message>.*?</Message>`)
 	xmlHandle  = regexp.MustCompile(`<ReceiptHandle>[^<]*</ReceiptHandle>`)
@@ -37,7 +37,7 @@ func parseBatch(c *call, body []byte) (batch, error) {
 		err = b.parseXML(body)
 	}
 	if err != nil {
-		return batch{}, fmt.Errorf("take the answer apart: %w", err)
+		return batch{}, fmt.Errorf("parse the answer: %w", err)
 	}
 	a, err := parseAnswer(c, 200, nil, body)
 	if err == nil && len(a.messages) != len(b.messages) {
@@ -99,7 +99,7 @@ func (b batch) encode() ([]byte, error) {
 	return json.Marshal(b.fields)
 }
 
-// withHandle is a message of the batch under another receipt handle.
+// withHandle returns a message of the batch with another receipt handle.
 func (b batch) withHandle(raw []byte, handle string) ([]byte, error) {
 	if !b.json {
 		var escaped bytes.Buffer

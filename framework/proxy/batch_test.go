@@ -54,7 +54,7 @@ func TestADuplicateIsDeliveredUnderAHandleOfItsOwn(t *testing.T) {
 			}
 			for _, call := range q.calls {
 				if strings.Contains(call, "copy") {
-					t.Errorf("the queue was asked for %q", call)
+					t.Errorf("the queue got the call %q", call)
 				}
 			}
 			awaitEvent(t, q.rec, func(e history.Event) bool { return e.Kind == history.FaultEnded })
@@ -74,7 +74,7 @@ func TestADuplicateIsDeliveredUnderAHandleOfItsOwn(t *testing.T) {
 	}
 }
 
-// A handler that is killed before it has the answer has not had the copy either.
+// A handler that is killed before it has the answer does not have the copy, either.
 func TestADuplicateThatNobodyTookComesAgain(t *testing.T) {
 	q := newFaultyQueue(t, "a")
 	q.set(t, Fault{Name: "twice", Type: history.Duplicate, Count: 1})
@@ -94,7 +94,7 @@ func TestADuplicateThatNobodyTookComesAgain(t *testing.T) {
 	awaitEvent(t, q.rec, func(e history.Event) bool { return e.Kind == history.FaultEnded && e.Key == "twice" })
 }
 
-// With toAnother a copy waits until a client of another address asks.
+// With toAnother a copy waits for a client with another address.
 func TestADuplicateCanBeForAnotherClient(t *testing.T) {
 	q := newFaultyQueue(t, "a")
 	q.set(t, Fault{Name: "f", Type: history.Duplicate, Count: 1, ToAnother: true})

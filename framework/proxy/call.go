@@ -12,11 +12,11 @@ import (
 	"strings"
 )
 
-// call is what the proxy understood of one API request. AWS SDKs speak to SQS
-// in JSON with the action in a header; older ones send a form with an Action
-// field and read XML. Every other service is only named.
+// call is a parsed API request. AWS SDKs send SQS requests as JSON with the action in a
+// header; older ones send a form with an Action field and read XML. Of requests to
+// other services only the name is parsed.
 type call struct {
-	service   string // as in the credential scope: sqs, ec2, …; empty where unknown
+	service   string // as in the credential scope: sqs, ec2, …; empty if unknown
 	action    string // API action, else "METHOD /path"
 	json      bool   // the JSON protocol of SQS, not the form
 	inspected bool   // the request's body was small enough to be read
@@ -24,8 +24,8 @@ type call struct {
 
 	queue    string // name
 	queueURL string
-	wait     int // seconds of long poll that ReceiveMessage asks for
-	most     int // messages that ReceiveMessage takes
+	wait     int // WaitTimeSeconds of ReceiveMessage
+	most     int // MaxNumberOfMessages of ReceiveMessage
 	entries  []entry
 
 	body  []byte
@@ -44,9 +44,9 @@ const sqsTarget = "AmazonSQS."
 // credentialScope finds the service in a SigV4 Authorization header.
 var credentialScope = regexp.MustCompile(`Credential=[^/,\s]*/\d+/[^/,\s]*/([a-zA-Z0-9.-]+)/aws4_request`)
 
-// parseCall reads a request and its body, which is nil where it was too large
-// to inspect. What it cannot make sense of it leaves empty: whether a request
-// is valid is for the upstream to judge.
+// parseCall reads a request and its body, which is nil if it was too large to inspect.
+// Fields that it cannot parse stay empty: the upstream decides whether a request is
+// valid.
 func parseCall(r *http.Request, body []byte, inspected bool) call {
 	c := call{body: body, inspected: inspected}
 	c.client, _, _ = net.SplitHostPort(r.RemoteAddr)
@@ -90,11 +90,11 @@ func formOf(r *http.Request, body []byte) url.Values {
 
 func (c *call) isSQS() bool { return c.service == "sqs" }
 
-// isReceive is true for a call that may be answered with messages.
+// isReceive reports whether the answer may have messages.
 func (c *call) isReceive() bool { return c.isSQS() && c.action == "ReceiveMessage" }
 
-// longPolls is true where the proxy waits in the client's place. A length that
-// SQS does not allow is left for the upstream to refuse.
+// longPolls reports whether the proxy waits on the client's behalf. The upstream
+// refuses a length that SQS does not allow.
 func (c *call) longPolls() bool {
 	return c.isReceive() && c.inspected && c.wait >= 1 && c.wait <= 20
 }
@@ -111,7 +111,7 @@ func (c *call) parseJSON() {
 			ReceiptHandle string
 		}
 	}
-	// A field of the wrong type does not keep the others from being read.
+	// The other fields are read despite a field of the wrong type.
 	_ = json.Unmarshal(c.body, &in)
 	c.setQueue(in.QueueURL, in.QueueName)
 	if in.WaitTimeSeconds != nil {
@@ -165,9 +165,9 @@ func (c *call) addEntry(id, handle string) {
 	}
 }
 
-// withWait is the request's body and URL query for a poll of that many seconds.
-// The rest of the request stays as the client wrote it. (Its signature covers
-// the old body; LocalStack does not check signatures.)
+// withWait returns the request's body and URL query with another WaitTimeSeconds; the
+// rest is unchanged. (The signature covers the old body, but LocalStack does not check
+// signatures.)
 func (c *call) withWait(seconds int, query string) (body []byte, newQuery string, err error) {
 	if !c.json {
 		form := url.Values{}
@@ -189,8 +189,8 @@ func (c *call) withWait(seconds int, query string) (body []byte, newQuery string
 	return body, query, err
 }
 
-// name is the call's action for the record: bare for SQS, service:Action as in
-// IAM for any other service.
+// name is the action as recorded: Action for SQS, service:Action as in IAM for any
+// other service.
 func (c *call) name() string {
 	if c.isSQS() || c.service == "" {
 		return c.action

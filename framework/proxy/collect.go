@@ -19,11 +19,11 @@ const (
 	maxLine          = 1 << 20 // bytes
 )
 
-// Collect reads the stream of GET /records into rec, with every time
-// rebased to clock, until stop is closed and everything of before is read: it then
-// returns nil, as it does at once when ctx is cancelled. A stream that ends by
-// itself, lacks its anchor, skips a record or is silent for five seconds is an error.
-// The caller closes body.
+// Collect reads the stream of GET /records into rec and rebases every time to clock.
+// After stop is closed it reads the records of the time before, and returns nil. When
+// ctx is cancelled, it returns nil at once. A stream that ends by itself, lacks its
+// anchor, skips a record or is silent for five seconds is an error. The caller closes
+// body.
 func Collect(ctx context.Context, stop <-chan struct{}, body io.Reader, clock *history.Clock, rec *history.Recorder) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -55,12 +55,12 @@ func Collect(ctx context.Context, stop <-chan struct{}, body io.Reader, clock *h
 			}
 			return fmt.Errorf("proxy's records: %w", err)
 		case <-silence.C:
-			return fmt.Errorf("proxy's records: nothing, not even a heartbeat, for %s", heartbeatTimeout)
+			return fmt.Errorf("proxy's records: no record and no heartbeat for %s", heartbeatTimeout)
 		}
 	}
 }
 
-// readLines sends every line of body; it never returns nil.
+// readLines sends every line of body. Its error is never nil.
 func readLines(ctx context.Context, body io.Reader, lines chan<- line) error {
 	scanner := bufio.NewScanner(body)
 	scanner.Buffer(nil, maxLine)

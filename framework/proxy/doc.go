@@ -1,4 +1,4 @@
-// Package proxy is the recording proxy between a handler and SQS: it records every
-// API call and does wrong what a scenario's faults want done wrong. It runs in a pod
-// of its own; Collect takes what it recorded into a history.
+// Package proxy is the recording proxy between a handler and LocalStack. It records
+// every API call and injects the faults of a scenario. It runs in its own pod; Collect
+// reads its records into a history.
 package proxy

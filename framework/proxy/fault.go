@@ -14,22 +14,22 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// Fault is something that the proxy does wrong on purpose. It ends when its
-// time is over or when the last of its calls is done, whichever comes first.
+// Fault is a fault that the proxy injects. It ends after its time or when its last call
+// is done, whichever comes first.
 type Fault struct {
 	Name string            `json:"name"` // as events call it
 	Type history.FaultType `json:"type"`
-	// Actions are the API actions that it hits. None: all of them, but only
-	// deletions with LostAnswer. Duplicate and Reorder hit ReceiveMessage.
+	// Actions are the API actions that it hits; the default is all of them, or for
+	// LostAnswer only deletions. Duplicate and Reorder always hit ReceiveMessage.
 	Actions []string      `json:"actions,omitempty"`
-	Count   int           `json:"count,omitempty"` // calls that it hits; 0 for any number
-	For     time.Duration `json:"for,omitempty"`   // 0 for no limit of time
+	Count   int           `json:"count,omitempty"` // number of calls that it hits; 0 for no limit
+	For     time.Duration `json:"for,omitempty"`   // duration; 0 for no limit
 
 	By     time.Duration `json:"by,omitempty"`     // Delay
 	Code   string        `json:"code,omitempty"`   // Throttle
 	Status int           `json:"status,omitempty"` // ServerError
 	After  time.Duration `json:"after,omitempty"`  // Duplicate
-	// ToAnother gives what Duplicate copies to clients of another address only.
+	// ToAnother delivers the copies of Duplicate only to clients with another address.
 	ToAnother bool `json:"toAnother,omitempty"`
 }
 
@@ -57,17 +57,17 @@ func (f Fault) hits(action string) bool {
 	return true
 }
 
-// activeFault is a fault that is on.
+// activeFault is a fault that has begun and not ended.
 type activeFault struct {
 	Fault
-	left  int           // calls that it may still hit, where Count is set
-	open  int           // calls that it has hit and copies that it holds back
+	left  int           // calls that it may still hit, if Count is set
+	open  int           // hit calls that are not done, and copies that are not delivered
 	over  chan struct{} // closed at its end
-	timer *time.Timer   // nil without a limit of time
+	timer *time.Timer   // nil if For is 0
 }
 
-// faults are those that are on, in the order in which they were set. Of those
-// that refuse a call the first one does; the others add up.
+// faults are the active faults, in the order in which they began. If several would
+// refuse a call, the first one does; other faults add up.
 type faults struct {
 	records *records
 
@@ -76,7 +76,7 @@ type faults struct {
 	copies []copied
 }
 
-// begin sets a fault.
+// begin starts a fault.
 func (fs *faults) begin(f Fault) error {
 	if err := f.validate(); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (fs *faults) begin(f Fault) error {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	if slices.ContainsFunc(fs.active, func(a *activeFault) bool { return a.Name == f.Name }) {
-		return fmt.Errorf("fault %s is on already", f.Name)
+		return fmt.Errorf("fault %s is already active", f.Name)
 	}
 	a := &activeFault{Fault: f, left: f.Count, over: make(chan struct{})}
 	fs.active = append(fs.active, a)
@@ -108,7 +108,7 @@ func (fs *faults) clear() {
 	}
 }
 
-// end needs mu. One that has ended already is left alone.
+// end ends a fault unless it has ended already. The caller holds mu.
 func (fs *faults) end(a *activeFault, why string) {
 	i := slices.Index(fs.active, a)
 	if i < 0 {
@@ -129,8 +129,8 @@ func (a *activeFault) event(kind history.Kind, at time.Duration) history.Event {
 	return history.Event{Kind: kind, At: at, Key: a.Name, Reason: string(a.Type)}
 }
 
-// take finds the first fault of these types that hits the action, and counts
-// the hit; nil where there is none. The caller reports the call's end to done.
+// take returns the first fault of these types that hits the action, and counts the
+// hit; nil if there is none. The caller calls done at the end of the call.
 func (fs *faults) take(action string, types ...history.FaultType) *activeFault {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -144,8 +144,7 @@ func (fs *faults) take(action string, types ...history.FaultType) *activeFault {
 	return nil
 }
 
-// done says that a call which the fault hit, or a copy that it held back, is
-// out of the proxy.
+// done ends a call that the fault hit, or the delivery of one of its copies.
 func (fs *faults) done(a *activeFault) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -155,34 +154,34 @@ func (fs *faults) done(a *activeFault) {
 	}
 }
 
-// copied is a message that is to be delivered a second time.
+// copied is a copy of a message for a second delivery.
 type copied struct {
 	fault *activeFault
-	json  bool   // the protocol that raw is of
+	json  bool   // the protocol of raw
 	queue string // name
-	raw   []byte // the message as it stands in an answer
+	raw   []byte // the message as in an answer
 	message
 	due    time.Time
-	client string // the address that it was first delivered to
+	client string // address of the first delivery
 }
 
-// isFor is true where the call may be given the copy.
+// isFor reports whether the answer to the call may contain the copy.
 func (held copied) isFor(c *call) bool {
 	return held.json == c.json && held.queue == c.queue && !time.Now().Before(held.due) && (!held.fault.ToAnother || held.client != c.client)
 }
 
-// hold keeps a copy until it is due.
+// hold keeps a copy for delivery when it is due.
 func (fs *faults) hold(c copied) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	if !slices.Contains(fs.active, c.fault) {
-		return // it has ended meanwhile
+		return // the fault has ended in the meantime
 	}
 	c.fault.open++
 	fs.copies = append(fs.copies, c)
 }
 
-// due takes up to so many copies that this call may be given.
+// due removes and returns up to most copies for the answer to this call.
 func (fs *faults) due(c *call, most int) []copied {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -197,21 +196,21 @@ func (fs *faults) due(c *call, most int) []copied {
 	return out
 }
 
-// isDue is true where a copy waits for this call.
+// isDue reports whether a copy waits for this call.
 func (fs *faults) isDue(c *call) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	return slices.ContainsFunc(fs.copies, func(held copied) bool { return held.isFor(c) })
 }
 
-// on is false where nothing may happen to messages that are received.
+// on reports whether any fault is active.
 func (fs *faults) on() bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	return len(fs.active) > 0
 }
 
-// serveBegin sets the fault that the request's body describes.
+// serveBegin begins the fault in the request's body.
 func (fs *faults) serveBegin(w http.ResponseWriter, r *http.Request) {
 	decoder := json.NewDecoder(io.LimitReader(r.Body, maxInspected))
 	decoder.DisallowUnknownFields()
@@ -221,7 +220,7 @@ func (fs *faults) serveBegin(w http.ResponseWriter, r *http.Request) {
 		err = fs.begin(f)
 	}
 	if err != nil {
-		http.Error(w, "set a fault: "+err.Error(), http.StatusBadRequest)
+		http.Error(w, "begin fault: "+err.Error(), http.StatusBadRequest)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)

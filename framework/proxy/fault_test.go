@@ -105,13 +105,13 @@ func TestABlackHoleAnswersNothingWhileItLasts(t *testing.T) {
 	impatient, cancel := context.WithTimeout(t.Context(), lasts/4)
 	defer cancel()
 	if _, err := q.receive(impatient, 1, 20); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("an impatient client hears %v", err)
+		t.Errorf("an impatient client gets %v", err)
 	}
 	if _, err := q.receive(t.Context(), 1, 20); !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("a patient client hears %v", err)
+		t.Errorf("a patient client gets %v", err)
 	}
 	if took := time.Since(began); took < lasts {
-		t.Errorf("it heard that after %s", took)
+		t.Errorf("it got that after %s", took)
 	}
 	if q.reached("ReceiveMessage") {
 		t.Error("a call reached the queue")
@@ -197,7 +197,7 @@ func TestAFaultHitsALongPollThatIsUnderWay(t *testing.T) {
 	case err := <-refused:
 		var response *smithyhttp.ResponseError
 		if !errors.As(err, &response) || response.HTTPStatusCode() != 500 {
-			t.Errorf("the client hears %v", err)
+			t.Errorf("the client gets %v", err)
 		}
 	case <-time.After(3 * time.Second):
 		t.Error("the client still waits")
@@ -242,7 +242,7 @@ func TestAFaultThatMakesNoSenseIsRefused(t *testing.T) {
 		`{"name":"f","type":"flood","count":1}`:  `unknown fault type "flood"`,
 		`{"type":"reset","count":1}`:             "needs a name",
 		`{"name":"f","type":"reset"}`:            "needs a count or a time",
-		`{"name":"on","type":"reset","count":1}`: "is on already",
+		`{"name":"on","type":"reset","count":1}`: "is already active",
 		`{"name":"f","typ":"reset"}`:             "unknown field",
 		`{`:                                      "unexpected EOF",
 	} {

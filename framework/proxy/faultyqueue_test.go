@@ -139,7 +139,7 @@ func (q *faultyQueue) delete(ctx context.Context, handle string) error {
 	return err
 }
 
-// faultEvents is what the record tells of faults, from the first to the last.
+// faultEvents lists the recorded events of faults in their order.
 func (q *faultyQueue) faultEvents() []string {
 	var out []string
 	for _, e := range q.rec.Events() {

@@ -9,13 +9,13 @@ import (
 	"sync"
 )
 
-// handles remembers which message a receipt handle stands for. The oldest are
-// forgotten first; a drill hands out far fewer than it holds.
+// handles maps receipt handles to messages. The oldest handles are dropped first, but
+// there is room for far more than a drill needs.
 type handles struct {
 	mu      sync.Mutex
 	byValue map[string]message
 	order   []string
-	aliases map[string]string // of copies: the handle that the upstream knows
+	aliases map[string]string // from the handle of a copy to the one that the upstream knows
 }
 
 const maxHandles = 20000
@@ -47,7 +47,7 @@ func (h *handles) find(handle string) (m message, known bool) {
 	return m, known
 }
 
-// alias makes handle stand for original, which the upstream knows.
+// alias adds handle as another name of original.
 func (h *handles) alias(handle, original string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -57,15 +57,15 @@ func (h *handles) alias(handle, original string) {
 	h.aliases[handle] = original
 }
 
-// own leaves out copies, of which the upstream knows nothing.
+// own returns the messages without copies, which the upstream does not know.
 func (h *handles) own(messages []message) []message {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(messages), func(m message) bool { return h.aliases[m.handle] != "" })
 }
 
-// resolve is a request's body and URL query with every handle of a copy
-// replaced. An alias is written alike in JSON and in a form.
+// resolve replaces the handles of copies in a request's body and URL query. An alias
+// is spelled the same in JSON and in a form.
 func (h *handles) resolve(c *call, body []byte, query string) (newBody []byte, newQuery string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -36,9 +36,8 @@ func (x *exchange) hitBy(types ...history.FaultType) *activeFault {
 	return f
 }
 
-// refuse is asked before each request to the upstream, so that a fault hits the
-// long polls that are under way when it begins within one poll. Its error is
-// the fault that the call met.
+// refuse returns the fault that refuses the call, if one does. It is called before each
+// request to the upstream, so that a new fault also hits long polls that have begun.
 func (x *exchange) refuse() error {
 	if !x.call.isSQS() {
 		return nil
@@ -56,7 +55,7 @@ func (x *exchange) refuse() error {
 	return faulted{f}
 }
 
-// spoil does to the upstream's answer what faults ask for.
+// spoil applies faults to the upstream's answer.
 func (x *exchange) spoil(resp *http.Response) error {
 	if !x.call.isSQS() || resp.StatusCode != http.StatusOK {
 		return nil
@@ -70,12 +69,12 @@ func (x *exchange) spoil(resp *http.Response) error {
 		x.lost = &faulted{f}
 	}
 	if f := x.hitBy(history.Delay); f != nil {
-		_ = pause(x.client, f.By) // whether the client is gone is seen next
+		_ = pause(x.client, f.By) // the next step checks whether the client is gone
 	}
 	return nil
 }
 
-// spoilBatch turns the messages of an answer round and adds copies.
+// spoilBatch reverses the messages of an answer and adds copies.
 func (x *exchange) spoilBatch(resp *http.Response) error {
 	body, whole, err := peek(resp)
 	if err != nil || !whole {
@@ -112,7 +111,7 @@ func (x *exchange) spoilBatch(resp *http.Response) error {
 		return nil
 	}
 	if body, err = b.encode(); err != nil {
-		return fmt.Errorf("write the answer anew: %w", err)
+		return fmt.Errorf("encode the changed answer: %w", err)
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	resp.ContentLength = int64(len(body))
@@ -121,7 +120,7 @@ func (x *exchange) spoilBatch(resp *http.Response) error {
 	return nil
 }
 
-// take is hitBy for faults whose hit counts only once the client has taken the
+// take is hitBy for faults whose hit is recorded only when the client has received the
 // answer.
 func (x *exchange) take(t history.FaultType) *activeFault {
 	f := x.proxy.faults.take(x.call.action, t)
@@ -131,9 +130,8 @@ func (x *exchange) take(t history.FaultType) *activeFault {
 	return f
 }
 
-// duplicate holds a copy of each message. SQS gives every delivery a receipt
-// handle of its own and takes each of them for a deletion; the upstream knows
-// only the first.
+// duplicate holds a copy of each message. As in SQS, every delivery has its own receipt
+// handle and each of them can delete the message; the upstream knows only the first.
 func (x *exchange) duplicate(f *activeFault, b batch) {
 	for i, raw := range b.messages {
 		m := b.known[i]
@@ -151,7 +149,7 @@ func (x *exchange) duplicate(f *activeFault, b batch) {
 	}
 }
 
-// answerFault says to the client what the fault that refused its call says.
+// answerFault answers a call that a fault refused.
 func (x *exchange) answerFault(w http.ResponseWriter, f faulted) {
 	x.note = f.Error()
 	if f.Type != history.Throttle && f.Type != history.ServerError {
@@ -167,7 +165,7 @@ func (x *exchange) answerFault(w http.ResponseWriter, f faulted) {
 		w.Header().Set("X-Amzn-Query-Error", refusal.code+";"+refusal.blame)
 	}
 	w.WriteHeader(x.status)
-	_, _ = w.Write(body) // a client that left misses nothing
+	_, _ = w.Write(body) // the client may be gone
 }
 
 // reset closes the connection with a TCP RST.
@@ -177,7 +175,7 @@ func reset(w http.ResponseWriter) {
 		panic(http.ErrAbortHandler) // closes it with a FIN
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // what it fails for, Close fails for too
+		_ = tcp.SetLinger(0) // if it fails, Close fails, too
 	}
 	_ = conn.Close()
 }
@@ -189,8 +187,8 @@ type refusal struct {
 	message             string
 }
 
-// refusalOf is what SQS says: RequestThrottled is of its own model, the others
-// are common to all of AWS.
+// refusalOf is the error that SQS itself would return: RequestThrottled is part of its
+// own model, the others are common to all of AWS.
 func refusalOf(f Fault) refusal {
 	const common = "com.amazon.coral.service#"
 	switch {
@@ -221,7 +219,7 @@ func (r refusal) body(asJSON bool) (body []byte, contentType string) {
 	return append([]byte(xml.Header), body...), "text/xml"
 }
 
-// asFault is the fault behind an error, if one is.
+// asFault returns the fault that caused an error, if one did.
 func asFault(err error) (f faulted, ok bool) {
 	ok = errors.As(err, &f)
 	return f, ok

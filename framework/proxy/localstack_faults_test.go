@@ -20,7 +20,7 @@ import (
 
 func (d drillQueue) begin(t *testing.T, f Fault) {
 	t.Helper()
-	f.Name = uuid.NewString() // the one before may still be ending
+	f.Name = uuid.NewString() // the previous one may still be ending
 	if err := d.faults.begin(f); err != nil {
 		t.Fatal(err)
 	}

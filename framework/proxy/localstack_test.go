@@ -20,8 +20,8 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// drillQueue is a deployed stack in a real LocalStack, with the proxy before
-// it and a history of what passes the proxy.
+// drillQueue is a deployed stack in a real LocalStack, with the proxy in front of it
+// and a history of the proxy's records.
 type drillQueue struct {
 	*cloud.AWS
 	endpoint string // of LocalStack
@@ -55,7 +55,7 @@ func realQueue(t *testing.T) drillQueue {
 	d := drillQueue{AWS: a, endpoint: endpoint, proxy: httptest.NewServer(proxy), rec: recorded(t, proxy), faults: proxy.faults}
 	t.Cleanup(func() {
 		d.proxy.Close()
-		// The LocalStack may be one that somebody drills with.
+		// Drills may be using this LocalStack.
 		if err := a.DeleteStack(context.WithoutCancel(t.Context()), "drill"); err != nil {
 			t.Errorf("remove the stack: %v", err)
 		}
@@ -158,8 +158,8 @@ func medianLatency(t *testing.T, d drillQueue) time.Duration {
 }
 
 // TestLocalStackKilledClientTakesNothing kills a process that long-polls, as a
-// handler that is killed does, and wants the next client to get the next
-// message at once, not after a visibility timeout.
+// handler that is killed does. The next client must get the next message at once, not
+// after a visibility timeout.
 func TestLocalStackKilledClientTakesNothing(t *testing.T) {
 	d := realQueue(t)
 	late := 0
@@ -176,7 +176,7 @@ func TestLocalStackKilledClientTakesNothing(t *testing.T) {
 		}
 	}
 	if late > 1 {
-		t.Errorf("%d of 10 clients waited longer than 2 s for what a dead one had asked for", late)
+		t.Errorf("%d of 10 clients waited longer than 2 s because of the poll of a dead one", late)
 	}
 	for _, e := range d.rec.Events() {
 		if e.Owner == history.ProxyOwner {
@@ -185,8 +185,8 @@ func TestLocalStackKilledClientTakesNothing(t *testing.T) {
 	}
 }
 
-// waitOne takes the next message, for as long as a visibility timeout hides it, and
-// says when it came.
+// waitOne waits for the next message, at most a visibility timeout, and returns when it
+// came.
 func (d drillQueue) waitOne(t *testing.T) time.Time {
 	t.Helper()
 	for range 3 {

@@ -16,28 +16,26 @@ import (
 )
 
 const (
-	// maxInspected is the largest body that the proxy reads into memory, in
-	// bytes; it is SQS's own limit for a message and for a batch.
+	// maxInspected is the largest body that the proxy reads into memory, in bytes. It is
+	// SQS's own limit for a message and for a batch.
 	maxInspected = 1 << 20
 	// upstreamTimeout bounds the wait for the upstream's answer to one request.
 	upstreamTimeout = 60 * time.Second
-	// upstreamIdle is shorter than the upstream's own idle timeout: a request
-	// must not be sent into a connection that is being closed.
+	// upstreamIdle is shorter than the upstream's own idle timeout, so that no request
+	// is sent on a connection that the upstream is closing.
 	upstreamIdle = 15 * time.Second
 )
 
-// errClientGone is why an answer with messages is not passed on.
+// errClientGone is why an answer with messages is not forwarded.
 var errClientGone = errors.New("the client is gone")
 
-// Proxy stands between a handler and LocalStack. It passes every API call on,
-// records it, and waits on the handler's behalf where the handler long-polls,
-// so that a handler that was killed takes no message with it. On request it
-// does things wrong: see Fault.
+// Proxy forwards a handler's API calls to LocalStack and records each of them. It waits
+// on the handler's behalf when the handler long-polls, so that a killed handler does
+// not take a message with it. It can inject faults: see Fault.
 //
-// It knows that a client is gone when its connection closes, which the kernel
-// of a killed process sees to. A machine that vanishes from the network closes
-// nothing: a client on a node that is taken stays alive to the proxy until it
-// should have answered.
+// A client is gone when its connection closes. The kernel does that when a process is
+// killed. A node that disappears from the network closes no connection: the proxy
+// takes a client there as alive until its answer is due.
 type Proxy struct {
 	upstream  *url.URL
 	transport *http.Transport
@@ -46,8 +44,8 @@ type Proxy struct {
 	faults    *faults
 }
 
-// New returns a proxy for the LocalStack at upstream. It is an
-// http.Handler for the API; Admin serves what it sees and sets its faults.
+// New returns a proxy for the LocalStack at upstream. It is an http.Handler for the
+// API; Admin serves its records and controls its faults.
 func New(upstream *url.URL) *Proxy {
 	records := newRecords()
 	return &Proxy{
@@ -65,11 +63,11 @@ func New(upstream *url.URL) *Proxy {
 	}
 }
 
-// ServeHTTP passes one API call on and records it.
+// ServeHTTP forwards one API call and records it.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{proxy: p, client: r.Context(), arrived: p.records.now()}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxInspected+1))
-	if err != nil { // the client left before it had said what it wants
+	if err != nil { // the client left in the middle of its request
 		http.Error(w, "read request: "+err.Error(), http.StatusBadRequest)
 		return
 	}
@@ -82,21 +80,21 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	reverse := httputil.ReverseProxy{
 		Rewrite: func(pr *httputil.ProxyRequest) {
 			pr.SetURL(p.upstream)
-			pr.Out.Host = pr.In.Host // LocalStack routes by it and it is signed
+			pr.Out.Host = pr.In.Host // LocalStack routes by it, and it is signed
 			if x.call.isSQS() {
-				pr.Out.Header.Del("Accept-Encoding") // the answer will be read
+				pr.Out.Header.Del("Accept-Encoding") // the proxy reads the answer
 			}
 		},
 		Transport:      x,
 		ModifyResponse: x.inspect,
 		ErrorHandler:   x.fail,
 	}
-	defer x.finish() // also when the copy to a client that left panics
+	defer x.finish() // even if copying to a client that left panics
 	reverse.ServeHTTP(w, r)
 	x.passedOn = x.err == nil && http.NewResponseController(w).Flush() == nil
 }
 
-// rest is a body of which the beginning was read already.
+// rest is a body whose beginning was read already.
 type rest struct {
 	io.Reader
 	io.Closer
@@ -108,24 +106,23 @@ type exchange struct {
 	client   context.Context //nolint:containedctx // ends with the client's connection, not with a call
 	call     call
 	arrived  time.Duration
-	answered time.Duration // when the upstream's answer was there
+	answered time.Duration // when the upstream's answer arrived
 	polls    int           // requests to the upstream
 	status   int           // HTTP status of the answer
 	answer   answer
 	header   http.Header // of the request to the upstream
 	note     string
 	err      error // why the client does not get the upstream's answer
-	passedOn bool  // the client's connection took the whole answer
+	passedOn bool  // the client's connection accepted the whole answer
 
-	hits    []*activeFault  // that the call met
-	lost    *faulted        // why the answer is not to be passed on
-	spoiled []history.Event // hits that count once the answer was passed on
+	hits    []*activeFault  // faults that hit the call
+	lost    *faulted        // why the answer must not be forwarded
+	spoiled []history.Event // hits to record if the answer is forwarded
 	copies  []copied        // of messages, in the answer
 }
 
-// RoundTrip asks the upstream, for as long as a long poll calls for. Once a
-// request is on its way the client's leaving does not cancel it: what it did
-// upstream has to be known.
+// RoundTrip calls the upstream, repeatedly for a long poll. When the client leaves, a
+// request to the upstream is not cancelled: its effect must be known.
 func (x *exchange) RoundTrip(out *http.Request) (*http.Response, error) {
 	x.header = out.Header
 	poll := x.longPoll
@@ -143,16 +140,16 @@ func (x *exchange) RoundTrip(out *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// shortPoll asks the upstream once, unless a fault refuses the call.
+// shortPoll calls the upstream once, unless a fault refuses the call.
 func (x *exchange) shortPoll(out *http.Request) (*http.Response, error) {
 	if err := x.refuse(); err != nil {
 		return nil, err
 	}
-	return x.ask(out, x.call.body, out.URL.RawQuery)
+	return x.forward(out, x.call.body, out.URL.RawQuery)
 }
 
-// ask sends one request upstream.
-func (x *exchange) ask(out *http.Request, body []byte, query string) (*http.Response, error) {
+// forward sends one request to the upstream.
+func (x *exchange) forward(out *http.Request, body []byte, query string) (*http.Response, error) {
 	req := out.Clone(context.WithoutCancel(out.Context()))
 	body, query = x.proxy.handles.resolve(&x.call, body, query)
 	req.URL.RawQuery = query
@@ -160,14 +157,14 @@ func (x *exchange) ask(out *http.Request, body []byte, query string) (*http.Resp
 		req.Body, req.ContentLength = http.NoBody, int64(len(body))
 		if len(body) > 0 {
 			req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
-			req.Body, _ = req.GetBody() // it has no error to give
+			req.Body, _ = req.GetBody() // never fails
 		}
 	}
 	x.polls++
 	return x.proxy.transport.RoundTrip(req)
 }
 
-// inspect reads the upstream's answer before it goes to the client.
+// inspect parses the upstream's answer before the client gets it.
 func (x *exchange) inspect(resp *http.Response) error {
 	x.answered = x.proxy.records.now()
 	x.status = resp.StatusCode
@@ -196,8 +193,8 @@ func (x *exchange) inspect(resp *http.Response) error {
 	return nil
 }
 
-// peek reads an answer's body and leaves it to be read again. One that is too
-// large to inspect is not whole.
+// peek reads an answer's body and makes it readable again. It is not whole if it is too
+// large to inspect.
 func peek(resp *http.Response) (body []byte, whole bool, err error) {
 	body, err = io.ReadAll(io.LimitReader(resp.Body, maxInspected+1))
 	if err != nil {
@@ -207,11 +204,11 @@ func peek(resp *http.Response) (body []byte, whole bool, err error) {
 	return body, len(body) <= maxInspected, nil
 }
 
-// fail is called where there is no answer to pass on.
+// fail answers the client if there is no answer to forward.
 func (x *exchange) fail(w http.ResponseWriter, _ *http.Request, err error) {
 	x.err = err
 	if errors.Is(err, errClientGone) {
-		panic(http.ErrAbortHandler) // an empty answer would be a wrong one
+		panic(http.ErrAbortHandler) // an empty answer would be wrong
 	}
 	if f, ok := asFault(err); ok {
 		x.answerFault(w, f)
@@ -221,7 +218,7 @@ func (x *exchange) fail(w http.ResponseWriter, _ *http.Request, err error) {
 	http.Error(w, "spotdrill proxy: "+err.Error(), http.StatusBadGateway)
 }
 
-// finish records the call and what came of its messages.
+// finish records the call and what happened to its messages.
 func (x *exchange) finish() {
 	if x.answered == 0 {
 		x.answered = x.proxy.records.now()
@@ -231,7 +228,7 @@ func (x *exchange) finish() {
 		if messages := x.proxy.handles.own(x.answer.messages); len(messages) > 0 {
 			x.proxy.records.add(x.giveBack(messages))
 		}
-		for _, c := range x.copies { // as messages of SQS come back that nobody took
+		for _, c := range x.copies { // SQS also redelivers messages that no client received
 			x.proxy.faults.hold(c)
 		}
 	}
@@ -240,8 +237,8 @@ func (x *exchange) finish() {
 	}
 }
 
-// Admin serves GET /records, POST /faults (a Fault as JSON, which begins), DELETE
-// /faults (all of them end) and GET /healthz.
+// Admin serves GET /records, POST /faults (begins the Fault given as JSON), DELETE
+// /faults (ends all of them) and GET /healthz.
 func (p *Proxy) Admin() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /records", p.records.serve)
@@ -251,7 +248,7 @@ func (p *Proxy) Admin() http.Handler {
 	return mux
 }
 
-// serveHealth says whether the upstream answers.
+// serveHealth reports whether the upstream answers.
 func (p *Proxy) serveHealth(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()

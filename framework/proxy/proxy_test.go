@@ -16,7 +16,7 @@ import (
 
 const authorization = "AWS4-HMAC-SHA256 Credential=test/20260304/ap-northeast-2/%s/aws4_request, SignedHeaders=host, Signature=0"
 
-// upstream is a LocalStack that says what the test wants.
+// upstream is a fake LocalStack.
 type upstream struct {
 	*httptest.Server
 	mu     sync.Mutex

@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// pollSeconds is the length of one poll upstream. LocalStack ends it at once
-	// when a message comes, so that waiting costs no latency, and a request a
-	// second costs it next to no CPU; a poll that outlives its client takes a
-	// message only to give it back a moment later.
+	// pollSeconds is the length of one poll of the upstream. LocalStack ends a poll as
+	// soon as a message arrives, so this adds no latency, and one request a second
+	// takes hardly any CPU. A poll that outlives its client gives a message back a
+	// moment later.
 	pollSeconds = 1
-	// minPoll keeps an upstream that answers without waiting from being flooded.
+	// minPoll limits the rate of polls if the upstream answers without waiting.
 	minPoll = 50 * time.Millisecond
-	// giveBackTimeout bounds the attempt to make messages visible again.
+	// giveBackTimeout bounds the call that makes messages visible again.
 	giveBackTimeout = 5 * time.Second
 )
 
-// longPoll polls the upstream in short steps for as long as the client wants
-// to wait and is there to wait.
+// longPoll polls the upstream in short steps until a message arrives, the client's wait
+// is over or the client is gone.
 func (x *exchange) longPoll(out *http.Request) (*http.Response, error) {
 	body, query, err := x.call.withWait(pollSeconds, out.URL.RawQuery)
 	if err != nil {
@@ -37,7 +37,7 @@ func (x *exchange) longPoll(out *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		began := time.Now()
-		resp, err := x.ask(out, body, query)
+		resp, err := x.forward(out, body, query)
 		if err != nil {
 			return nil, err
 		}
@@ -49,7 +49,7 @@ func (x *exchange) longPoll(out *http.Request) (*http.Response, error) {
 			return resp, nil
 		}
 		if rest := minPoll - time.Since(began); rest > 0 {
-			_ = pause(x.client, rest) // whether the client is gone is seen next
+			_ = pause(x.client, rest) // the client is checked next
 		}
 		if x.client.Err() != nil {
 			return nil, errClientGone
@@ -57,8 +57,8 @@ func (x *exchange) longPoll(out *http.Request) (*http.Response, error) {
 	}
 }
 
-// isIdle is true for a good answer without messages. It leaves the response
-// as it was.
+// isIdle reports whether the response is a success without messages. The response can
+// be read again.
 func isIdle(c *call, resp *http.Response) (bool, error) {
 	if resp.StatusCode != http.StatusOK {
 		return false, nil
@@ -75,9 +75,8 @@ func isIdle(c *call, resp *http.Response) (bool, error) {
 	return err == nil && len(a.messages) == 0, nil
 }
 
-// giveBack makes messages visible again that nobody was there to take, and
-// returns the record of it. It asks in JSON, whatever the client spoke, with
-// the client's own credentials.
+// giveBack makes messages visible again whose client is gone, and returns the record of
+// that. It uses the JSON protocol and the client's own credentials.
 func (x *exchange) giveBack(messages []message) history.Event {
 	const action = "ChangeMessageVisibilityBatch"
 	e := history.Event{

@@ -14,19 +14,19 @@ import (
 const (
 	heartbeatInterval = 250 * time.Millisecond
 	// maxBehind is how many records a reader may lag behind before its stream is
-	// cut: a gap that nobody knows of would be worse.
+	// aborted: a silent gap would be worse.
 	maxBehind = 4096
 )
 
-// line is one line of the record stream: the anchor first, then events, and
-// heartbeats, which say that there are no more events of before.
+// line is one line of the record stream: first the anchor, then events and heartbeats.
+// After a heartbeat come only events of a later time.
 type line struct {
 	Anchor    *history.Anchor `json:"anchor,omitempty"`
 	Heartbeat *time.Duration  `json:"heartbeat,omitempty"` // ns since the anchor
 	*history.Event
 }
 
-// records hands every event to all who read at that moment.
+// records sends every event to the current readers.
 type records struct {
 	anchor history.Anchor
 
@@ -73,7 +73,7 @@ func (r *records) leave(reader chan history.Event) {
 	delete(r.readers, reader)
 }
 
-// serve streams what is recorded from now on, until the reader leaves.
+// serve streams the events from now on until the reader leaves.
 func (r *records) serve(w http.ResponseWriter, req *http.Request) {
 	events := r.join()
 	defer r.leave(events)
@@ -86,7 +86,7 @@ func (r *records) serve(w http.ResponseWriter, req *http.Request) {
 	beat := time.NewTicker(heartbeatInterval)
 	defer beat.Stop()
 	event := func(e history.Event, ok bool) bool {
-		if !ok { // it lagged too far behind: the stream must not end cleanly
+		if !ok { // it lags too far behind: the stream must not end cleanly
 			panic(http.ErrAbortHandler)
 		}
 		return send(line{Event: &e})
@@ -113,8 +113,8 @@ func (r *records) serve(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// events are the records of an exchange: the call itself, then each message
-// that the client took, or that the upstream confirmed to be deleted.
+// events are the records of an exchange: the call itself, then each message that the
+// client received or that the upstream confirmed as deleted.
 func (x *exchange) events() []history.Event {
 	e := history.Event{
 		Kind: history.SQSCall, At: x.answered, Key: x.call.queue, Action: x.call.name(),
@@ -144,7 +144,7 @@ func (x *exchange) events() []history.Event {
 	return append(events, x.deletions()...)
 }
 
-// deletions holds whether or not the client still heard of them.
+// deletions are recorded even if the client did not get the answer.
 func (x *exchange) deletions() []history.Event {
 	if !x.call.isSQS() || !strings.HasPrefix(x.call.action, "DeleteMessage") || x.status != http.StatusOK {
 		return nil
