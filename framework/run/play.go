@@ -198,13 +198,7 @@ func (s *System) arrange(ctx context.Context, all []*drilling) error {
 	if err := s.Install(ctx, all[0].handler(), all[0].Scenario.Feature); err != nil {
 		return err
 	}
-	dns := all[0].Scenario.CoreDNS
-	err := s.Cluster.SetDNS(ctx, cluster.DNSSettings{
-		Placement: string(dns.Placement), Replicas: dns.Replicas, Lameduck: dns.Lameduck.D(),
-		ReadinessPeriod: dns.Readiness.Period.D(), FailureThreshold: dns.Readiness.FailureThreshold,
-		GracePeriod: dns.GracePeriod.D(),
-	})
-	if err != nil {
+	if err := s.Cluster.SetDNS(ctx, all[0].Scenario.CoreDNS); err != nil {
 		return err
 	}
 	if err := s.pickNodes(ctx, all); err != nil {
