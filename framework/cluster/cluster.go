@@ -113,7 +113,7 @@ func (c *Cluster) refuseForeign(ctx context.Context) error {
 			return fmt.Errorf("inspect node %s: %w", n, err)
 		}
 		if !slices.Contains(strings.Fields(networks), c.Network) {
-			return fmt.Errorf("a kind cluster named %q exists that spotdrill did not create (node %s is not on network %s); remove it with `kind delete cluster --name %s`, or choose another name with --cluster", c.Name, n, c.Network, c.Name)
+			return fmt.Errorf("a kind cluster named %q exists that spotdrill did not make (node %s is not on network %s); remove it with `kind delete cluster --name %s`, or choose another name with --cluster", c.Name, n, c.Network, c.Name)
 		}
 	}
 	return nil
