@@ -22,7 +22,7 @@ func TestTextOfAMessage(t *testing.T) {
 	}
 }
 
-func TestATextThatCannotBeMade(t *testing.T) {
+func TestInvalidTextOfAMessage(t *testing.T) {
 	for body, want := range map[string]string{
 		`${INSTANCE:ghost}`:                    "${INSTANCE:ghost} names no node",
 		`${REPEAT:99999999999999999999:x}`:     "SQS refuses it",

@@ -52,7 +52,7 @@ func TestSharesWith(t *testing.T) {
 	}
 }
 
-// The catalogue's scenarios that share are worth the trouble.
+// Enough scenarios of the catalogue share the cluster to be worth it.
 func TestTheCatalogueShares(t *testing.T) {
 	all, err := Catalogue()
 	if err != nil {

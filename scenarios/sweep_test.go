@@ -53,8 +53,8 @@ func TestCellsAreAllCombinationsSmallestFirst(t *testing.T) {
 	}
 }
 
-// The instance must not go while the pod is in lameduck: of that the matrix would
-// say nothing.
+// The instance must not be taken while the pod is in lameduck: the matrix would then not
+// measure lameduck.
 func TestDeadlineOutlastsLameduck(t *testing.T) {
 	s, err := ParseSweep("mine.yaml", []byte(strings.Replace(matrix, "[5s, 0s]", "[5s, 35s, 110s]", 1)+"gracePeriod: [200s]\n"))
 	if err != nil {
@@ -75,7 +75,7 @@ func TestDeadlineOutlastsLameduck(t *testing.T) {
 	}
 }
 
-// What is generated goes the way of every scenario file.
+// A generated scenario is loaded like every file.
 func TestCellsAreScenarios(t *testing.T) {
 	s, err := ParseSweep("mine.yaml", []byte(matrix))
 	if err != nil {
@@ -112,8 +112,8 @@ func TestInvalidSweep(t *testing.T) {
 		`mine.yaml:5: set: "slow" is not known; allowed: fast, full`:                                     {"set: fast", "set: slow"},
 		`mine.yaml:6: mode: "" is not known; allowed: all, fixed, fresh`:                                 {"mode: fresh", "mode: ''"},
 		`mine.yaml:7: repeats: 0 is not within 1 to 100`:                                                 {"repeats: 2", "repeats: 0"},
-		`mine.yaml:8: confidence: 1 is not within 0.5 to less than 1`:                                 {"confidence: 0.95", "confidence: 1"},
-		`mine.yaml:8: confidence: NaN is not within`:                                                   {"confidence: 0.95", "confidence: .nan"},
+		`mine.yaml:8: confidence: 1 is not within 0.5 to less than 1`:                                    {"confidence: 0.95", "confidence: 1"},
+		`mine.yaml:8: confidence: NaN is not within`:                                                     {"confidence: 0.95", "confidence: .nan"},
 		`mine.yaml:9: lossRate: 0 is not more than 0 and less than 1`:                                    {"lossRate: 0.001", "lossRate: 0"},
 		`mine.yaml:10: lameduck[1]: 1.5s is not a whole number of seconds`:                               {"5s, 0s", "5s, 1500ms"},
 		`mine.yaml:10: "5" is not a duration`:                                                            {"5s, 0s", "5"},
@@ -156,7 +156,7 @@ func TestSweepsOfTheProductAreValid(t *testing.T) {
 	}
 }
 
-// A base of one's own lies beside the matrix.
+// A user's base is found relative to the matrix.
 func TestBaseBesideTheMatrix(t *testing.T) {
 	dir := t.TempDir()
 	text, err := os.ReadFile("catalogue/dns/coredns-drained-lameduck-5s.yaml")

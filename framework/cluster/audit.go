@@ -16,10 +16,10 @@ import (
 	"github.com/spotdrill/spotdrill/kind"
 )
 
-// AuditMark is a place in the API server's audit log.
+// AuditMark is a position in the API server's audit log.
 type AuditMark struct{ offset int64 }
 
-// MarkAudit is the audit log's present end.
+// MarkAudit returns the current end of the audit log.
 func (c *Cluster) MarkAudit(ctx context.Context) (AuditMark, error) {
 	out, err := c.engine.Exec(ctx, c.controlPlane(), nil, "stat", "-c", "%s", kind.AuditLog)
 	if err != nil {
@@ -27,27 +27,27 @@ func (c *Cluster) MarkAudit(ctx context.Context) (AuditMark, error) {
 	}
 	var mark AuditMark
 	if _, err := fmt.Sscan(out, &mark.offset); err != nil {
-		return AuditMark{}, fmt.Errorf("read the size of the audit log from %q: %w", out, err)
+		return AuditMark{}, fmt.Errorf("parse the size of the audit log from %q: %w", out, err)
 	}
 	return mark, nil
 }
 
-// Requests are what a user asked of the API server and was allowed.
+// Requests are the requests of a user that the API server allowed.
 type Requests struct {
 	Used    []history.Event // one RBACUsed for each verb and resource
 	Changes []Change
 }
 
-// Change is a patch, update or deletion of an object that was made.
+// Change is a successful patch, update or deletion of an object.
 type Change struct {
-	Asked           time.Time // when the API server heard of it, in microseconds
+	Asked           time.Time // when the API server received it, in microseconds
 	Verb            string
 	Of              schema.GroupResource
 	Namespace, Name string
 }
 
-// AuditSince tells what the user asked of the API server since the mark. A log that
-// was rotated meanwhile is read from its beginning.
+// AuditSince returns the requests of a user since the mark. A log that was rotated in the
+// meantime is read from its beginning.
 func (c *Cluster) AuditSince(ctx context.Context, mark AuditMark, user string) (Requests, error) {
 	const tail = `test "$(stat -c %s "$1")" -ge "$2" || set -- "$1" 0; tail -c +"$(($2 + 1))" "$1"`
 	out, err := c.engine.Exec(ctx, c.controlPlane(), nil, "sh", "-ec", tail, "sh", kind.AuditLog, fmt.Sprint(mark.offset))
@@ -59,7 +59,7 @@ func (c *Cluster) AuditSince(ctx context.Context, mark AuditMark, user string) (
 
 func (c *Cluster) controlPlane() string { return c.nodesOf(ControlPlane)[0].Name }
 
-// request is what the audit log says of one: audit.k8s.io/v1, Event.
+// request is an entry of the audit log: audit.k8s.io/v1, Event.
 type request struct {
 	Stage string `json:"stage"`
 	Verb  string `json:"verb"`
@@ -81,8 +81,7 @@ type request struct {
 	Annotations map[string]string `json:"annotations"`
 }
 
-// requestsOf reads the lines of an audit log, the last of which may be in the
-// writing.
+// requestsOf reads the lines of an audit log. The last one may be incomplete.
 func requestsOf(log io.Reader, user string) (Requests, error) {
 	type asked struct{ verb, of string }
 	var order []asked
@@ -97,7 +96,7 @@ func requestsOf(log io.Reader, user string) (Requests, error) {
 		if err != nil {
 			return Requests{}, fmt.Errorf("read the audit log: %w", err)
 		}
-		// A watch is told of when it starts and, minutes later, when it ends.
+		// A watch has an entry when it starts and another, minutes later, when it ends.
 		if (r.Stage == "ResponseStarted") != (r.Verb == "watch") || r.User.Username != user || r.Annotations["authorization.k8s.io/decision"] != "allow" {
 			continue
 		}
@@ -115,12 +114,12 @@ func requestsOf(log io.Reader, user string) (Requests, error) {
 	return out, nil
 }
 
-// changed is true where an object that was there before is not as it was.
+// changed reports whether the request changed an existing object.
 func (r request) changed() bool {
 	return r.Object != nil && (r.Verb == "patch" || r.Verb == "update" || r.Verb == "delete") && r.Status.Code < http.StatusBadRequest
 }
 
-// of is what was asked for, as RBAC names it: group/resource, or a URL.
+// of returns what was requested, in the terms of RBAC: group/resource, or a URL.
 func (r request) of() string {
 	if r.Object == nil {
 		url, _, _ := strings.Cut(r.RequestURI, "?")

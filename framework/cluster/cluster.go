@@ -1,6 +1,5 @@
-// Package cluster is the kind cluster that drills run on: its life, its nodes
-// as instances, its CoreDNS settings, and the watcher that records what happens
-// in it.
+// Package cluster is the kind cluster that drills run on: its creation and deletion, its
+// nodes as EC2 instances, its CoreDNS settings, and the watcher that records its changes.
 package cluster
 
 import (
@@ -28,10 +27,9 @@ import (
 // Label marks nodes and networks as spotdrill's own.
 const Label = "spotdrill.dev/owned"
 
-// Timeouts of the cluster's life. They bound waits for conditions; nothing
-// sleeps for as long.
+// Timeouts of waits for conditions. Nothing sleeps that long.
 const (
-	// createTimeout bounds the creation of the kind cluster; 35 s is usual on
+	// createTimeout bounds the creation of the kind cluster, which usually takes 35 s on
 	// two cores.
 	createTimeout = 5 * time.Minute
 	// readyTimeout bounds the wait for nodes and CoreDNS after a change.
@@ -52,32 +50,32 @@ type Cluster struct {
 
 	engine   *engine.Engine
 	provider *kindcluster.Provider
-	// staticFree is true where no node has a static pod of ours.
+	// staticFree is set if no node has a static pod of ours.
 	staticFree bool
-	// unwired is true where a node may have no network, or one of before.
+	// unwired is set if a node may have no pod network, or an outdated one.
 	unwired bool
 }
 
-// Node is a kind node dressed as an EC2 instance.
+// Node is a kind node that stands for an EC2 instance.
 type Node struct {
 	Name     string
 	Capacity string // control-plane, on-demand or spot
-	Instance string // EC2 instance id; empty for the control plane and for a worker that is lost
+	Instance string // EC2 instance id; empty for the control plane and for a lost worker
 }
 
-// Options describe the cluster that is wanted.
+// Options describe a cluster.
 type Options struct {
 	Name      string
-	Network   string // the engine's network; exists, and is ours
+	Network   string // of the engine; exists and is ours
 	Image     string // of the nodes
 	ProxyMode string // iptables, nftables or ipvs
-	// KubeconfigDir is where the kubeconfig is written, and the files that nodes
-	// mount; the user's own kubeconfig is never touched.
+	// KubeconfigDir is the folder for the kubeconfig and the files that nodes mount. The
+	// user's own kubeconfig is never changed.
 	KubeconfigDir string
 }
 
-// Open finds the kind cluster of that name without asking whether it works.
-// It returns nil and no error when there is none.
+// Open finds the kind cluster of that name without checking whether it works. It returns
+// nil and no error if there is none.
 func Open(ctx context.Context, eng *engine.Engine, opts Options) (*Cluster, error) {
 	c := New(eng, opts)
 	names, err := c.provider.List()
@@ -90,7 +88,7 @@ func Open(ctx context.Context, eng *engine.Engine, opts Options) (*Cluster, erro
 	return c, c.refuseForeign(ctx)
 }
 
-// New is a cluster that is to be created.
+// New returns a cluster that does not exist yet.
 func New(eng *engine.Engine, opts Options) *Cluster {
 	use := kindcluster.ProviderWithDocker()
 	if eng.Name == "podman" {
@@ -102,8 +100,8 @@ func New(eng *engine.Engine, opts Options) *Cluster {
 	}
 }
 
-// refuseForeign is an error when the cluster's containers are not on our own
-// network: somebody else made a cluster of the same name.
+// refuseForeign returns an error if the cluster's containers are not on our own network:
+// then somebody else created a cluster of the same name.
 func (c *Cluster) refuseForeign(ctx context.Context) error {
 	containers, err := c.provider.ListNodes(c.Name)
 	if err != nil {
@@ -121,10 +119,10 @@ func (c *Cluster) refuseForeign(ctx context.Context) error {
 	return nil
 }
 
-// Configured waits until kind, in Create, is done with the nodes' containerd, which
-// it starts a second time: kubeadm comes next, and first makes a folder for keys.
+// Configured waits until Create has configured the nodes' containerd, which kind restarts
+// for that. The next is kubeadm, which begins with a folder for keys.
 func (c *Cluster) Configured(ctx context.Context) error {
-	return Until(ctx, createTimeout, "kubeadm to begin", func(ctx context.Context) string {
+	return Until(ctx, createTimeout, "kubeadm to start", func(ctx context.Context) string {
 		if _, err := c.engine.Exec(ctx, c.Name+"-control-plane", nil, "test", "-e", "/etc/kubernetes/pki"); err != nil {
 			return err.Error()
 		}
@@ -132,15 +130,15 @@ func (c *Cluster) Configured(ctx context.Context) error {
 	})
 }
 
-// Create makes the cluster's nodes and its control plane. They are without a
-// network, and without instances, until Wire and SetInstances.
+// Create creates the nodes and the control plane. They have no pod network until Wire,
+// and no instances until SetInstances.
 func (c *Cluster) Create(ctx context.Context, opts Options) error {
 	config, err := opts.render()
 	if err != nil {
 		return err
 	}
 	if err := os.MkdirAll(opts.KubeconfigDir, 0o755); err != nil {
-		return fmt.Errorf("make kubeconfig folder: %w", err)
+		return fmt.Errorf("create kubeconfig folder: %w", err)
 	}
 	for name, content := range kind.Mounted() {
 		if err := os.WriteFile(filepath.Join(opts.KubeconfigDir, name), []byte(content), 0o644); err != nil {
@@ -157,8 +155,8 @@ func (c *Cluster) Create(ctx context.Context, opts Options) error {
 			kindcluster.CreateWithDisplayUsage(false),
 			kindcluster.CreateWithDisplaySalutation(false))
 	}()
-	// kind's Create takes no context: when ours ends, what it made so far is
-	// removed after it returned.
+	// kind's Create takes no context: if ours ends, what kind has created is deleted when
+	// it returns.
 	select {
 	case err = <-done:
 	case <-ctx.Done():
@@ -170,12 +168,12 @@ func (c *Cluster) Create(ctx context.Context, opts Options) error {
 	return nil
 }
 
-// render is kind's configuration for the cluster.
+// render returns kind's configuration for the cluster.
 func (o Options) render() ([]byte, error) {
 	return kind.Render(o.Image, o.KubeconfigDir, o.ProxyMode)
 }
 
-// Digest stands for everything that the cluster is made from.
+// Digest identifies everything that the cluster is created from.
 func (o Options) Digest() (string, error) {
 	config, err := o.render()
 	if err != nil {
@@ -184,13 +182,13 @@ func (o Options) Digest() (string, error) {
 	return fmt.Sprintf("%x", sha256.Sum256(fmt.Append(config, kind.Mounted())))[:16], nil
 }
 
-// WorkerNames are the names that kind gives to the workers: the first is the
-// on-demand one, the others are spot.
+// WorkerNames returns the names that kind gives to the workers. The first worker is
+// on-demand, the others are spot.
 func WorkerNames(cluster string) []string {
 	return []string{cluster + "-worker", cluster + "-worker2", cluster + "-worker3", cluster + "-worker4"}
 }
 
-// Connect makes the clients. It fails when the API server does not answer.
+// Connect creates the clients. It fails if the API server does not answer.
 func (c *Cluster) Connect(ctx context.Context) error {
 	kubeconfig, err := c.provider.KubeConfig(c.Name, false)
 	if err != nil {
@@ -200,14 +198,14 @@ func (c *Cluster) Connect(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("parse kubeconfig of cluster %s: %w", c.Name, err)
 	}
-	// The recorder, the steps and the restore share one client: client-go's
-	// default of 5 requests a second would delay what is being measured.
+	// Recorder, steps and restore share one client: client-go's default of 5 requests per
+	// second would delay what is measured.
 	c.Config.QPS, c.Config.Burst = 200, 400
 	if c.Clientset, err = kubernetes.NewForConfig(c.Config); err != nil {
-		return fmt.Errorf("make client: %w", err)
+		return fmt.Errorf("create client: %w", err)
 	}
 	if c.Klient, err = klient.New(c.Config); err != nil {
-		return fmt.Errorf("make klient: %w", err)
+		return fmt.Errorf("create klient: %w", err)
 	}
 	return c.loadNodes(ctx)
 }
@@ -219,8 +217,8 @@ func (c *Cluster) Delete(ctx context.Context) error {
 		return fmt.Errorf("list nodes of kind cluster %s: %w", c.Name, err)
 	}
 	for _, n := range containers {
-		// Podman would give each ten seconds to stop; one that is down already
-		// is an error here and none for what follows.
+		// Podman would give each container ten seconds to stop. The error for one that is
+		// already stopped does not matter.
 		_ = c.engine.Kill(ctx, n.String())
 	}
 	if err := c.provider.Delete(c.Name, filepath.Join(os.TempDir(), "spotdrill-no-kubeconfig")); err != nil {

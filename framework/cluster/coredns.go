@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,16 +18,6 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
 )
-
-// DNSSettings are the CoreDNS settings of a drill.
-type DNSSettings struct {
-	Placement        string // Spot, OnDemand, Spread or Anywhere
-	Replicas         int
-	Lameduck         time.Duration
-	ReadinessPeriod  time.Duration // whole seconds
-	FailureThreshold int
-	GracePeriod      time.Duration // whole seconds
-}
 
 // DNSPod is a running CoreDNS pod.
 type DNSPod struct {
@@ -47,49 +36,43 @@ const (
 	corefileVolume = "config-volume"
 )
 
-// Placements of CoreDNS besides those on nodes of one capacity.
-const (
-	Spread   = "spread"   // on spot and on-demand nodes in turn
-	Anywhere = "anywhere" // on any node, preferably apart, as kubeadm sets it
-)
-
 var forwardLine = regexp.MustCompile(`(?m)^(\s*forward\s+\.\s+)\S+`)
 
-// withUpstream returns the Corefile with external names forwarded to server
-// instead of the node's resolver, so that no query leaves the cluster.
+// withUpstream returns the Corefile with external names forwarded to server instead of
+// the node's resolver, so that no query leaves the cluster.
 func withUpstream(corefile, server string) (string, error) {
 	if !forwardLine.MatchString(corefile) {
-		return "", fmt.Errorf("the Corefile has no `forward . …` to turn to an upstream inside the cluster")
+		return "", fmt.Errorf("the Corefile has no `forward . …` that could be changed to an upstream inside the cluster")
 	}
 	return forwardLine.ReplaceAllString(corefile, "${1}"+server), nil
 }
 
-// SetDNS gives CoreDNS the settings, replaces its pods, and waits until all of
-// them are Ready, in the EndpointSlices, and seen to run with the settings. The
-// pods are replaced because a changed Corefile reaches running ones up to 90 s
-// late. Where the settings are in force already, nothing is touched.
-func (c *Cluster) SetDNS(ctx context.Context, want DNSSettings) error {
+// SetDNS gives CoreDNS the settings, replaces its pods, and waits until all of them are
+// Ready, are in the EndpointSlices and run with the settings. The pods are replaced
+// because a changed Corefile takes up to 90 s to reach running ones. If the settings are
+// already in force, nothing changes.
+func (c *Cluster) SetDNS(ctx context.Context, want coredns.Settings) error {
 	cm, deploy, err := c.readDNS(ctx)
 	if err != nil {
 		return err
 	}
-	text, err := coredns.WithLameduck(cm.Data["Corefile"], want.Lameduck)
+	text, err := coredns.WithLameduck(cm.Data["Corefile"], want.Lameduck.D())
 	if err != nil {
 		return err
 	}
-	mark := fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%+v\n%s", want, text)))[:16]
+	mark := fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%s\n%s", want, text)))[:16]
 	if deploy.Spec.Template.Annotations[settingsMark] != mark || c.whyDNSNotSet(ctx, mark, text, want) != "" {
 		err := c.replaceDNS(ctx, text, func(deploy *appsv1.Deployment) { setTemplate(deploy, want, mark) })
 		if err != nil {
 			return err
 		}
 	}
-	return Until(ctx, readyTimeout, fmt.Sprintf("CoreDNS with %+v", want), func(ctx context.Context) string {
+	return Until(ctx, readyTimeout, fmt.Sprintf("CoreDNS with %s", want), func(ctx context.Context) string {
 		return c.whyDNSNotSet(ctx, mark, text, want)
 	})
 }
 
-func setTemplate(deploy *appsv1.Deployment, want DNSSettings, mark string) {
+func setTemplate(deploy *appsv1.Deployment, want coredns.Settings, mark string) {
 	template := &deploy.Spec.Template
 	if template.Annotations == nil {
 		template.Annotations = map[string]string{}
@@ -98,40 +81,40 @@ func setTemplate(deploy *appsv1.Deployment, want DNSSettings, mark string) {
 	deploy.Spec.Replicas = ptr.To(int32(want.Replicas))
 
 	spec := &template.Spec
-	spec.TerminationGracePeriodSeconds = ptr.To(int64(want.GracePeriod.Seconds()))
+	spec.TerminationGracePeriodSeconds = ptr.To(int64(want.GracePeriod.D().Seconds()))
 	delete(spec.NodeSelector, CapacityLabel)
 	self := &metav1.LabelSelector{MatchLabels: map[string]string{appLabel: dnsService}}
 	spec.Affinity, spec.TopologySpreadConstraints = nil, nil
 	apart := corev1.PodAffinityTerm{LabelSelector: self, TopologyKey: hostnameLabel}
-	if want.Placement == Anywhere {
+	if want.Placement == coredns.Anywhere {
 		spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
 			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 100, PodAffinityTerm: apart}},
 		}}
-	} else if want.Placement != OnDemand {
+	} else if want.Placement != coredns.OnOnDemand {
 		spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{apart},
 		}}
 	}
 	switch want.Placement {
-	case OnDemand, Spot:
+	case coredns.OnOnDemand, coredns.OnSpot:
 		if spec.NodeSelector == nil {
 			spec.NodeSelector = map[string]string{}
 		}
-		spec.NodeSelector[CapacityLabel] = want.Placement
-	case Spread:
+		spec.NodeSelector[CapacityLabel] = string(want.Placement)
+	case coredns.Spread:
 		spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
 			MaxSkew: 1, TopologyKey: CapacityLabel, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: self,
 		}}
 	}
 	for i := range spec.Containers {
 		if spec.Containers[i].Name == dnsContainer && spec.Containers[i].ReadinessProbe != nil {
-			spec.Containers[i].ReadinessProbe.PeriodSeconds = int32(want.ReadinessPeriod.Seconds())
-			spec.Containers[i].ReadinessProbe.FailureThreshold = int32(want.FailureThreshold)
+			spec.Containers[i].ReadinessProbe.PeriodSeconds = int32(want.Readiness.Period.D().Seconds())
+			spec.Containers[i].ReadinessProbe.FailureThreshold = int32(want.Readiness.FailureThreshold)
 		}
 	}
 }
 
-// readDNS reads the two objects that CoreDNS is made from.
+// readDNS reads the ConfigMap and the Deployment of CoreDNS.
 func (c *Cluster) readDNS(ctx context.Context) (*corev1.ConfigMap, *appsv1.Deployment, error) {
 	cm, err := c.Clientset.CoreV1().ConfigMaps(dnsNamespace).Get(ctx, dnsName, metav1.GetOptions{})
 	if err != nil {
@@ -144,13 +127,12 @@ func (c *Cluster) readDNS(ctx context.Context) (*corev1.ConfigMap, *appsv1.Deplo
 	return cm, deploy, nil
 }
 
-// replaceDNS sets the Corefile, changes the Deployment and replaces all of its pods.
-// It takes the old ones away first, without their lameduck: nobody measures yet. A
-// rolling update would make pods of the old template again for those that are taken
-// away.
+// replaceDNS sets the Corefile, changes the Deployment and replaces all of its pods. It
+// removes the old pods first, without lameduck, since nothing is measured yet. In a
+// rolling update, the old ReplicaSet would recreate the pods that are removed.
 func (c *Cluster) replaceDNS(ctx context.Context, text string, change func(*appsv1.Deployment)) error {
 	var replicas int32
-	// The Deployment's controller writes as well.
+	// The Deployment's controller updates it as well.
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		cm, deploy, err := c.readDNS(ctx)
 		if err != nil {
@@ -170,21 +152,21 @@ func (c *Cluster) replaceDNS(ctx context.Context, text string, change func(*apps
 	if err != nil {
 		return err
 	}
-	err = Until(ctx, readyTimeout, "the CoreDNS pods of before to be gone", func(ctx context.Context) string {
+	err = Until(ctx, readyTimeout, "the previous CoreDNS pods to terminate", func(ctx context.Context) string {
 		pods, err := c.dnsPods(ctx)
 		if err != nil {
 			return err.Error()
 		}
 		for _, p := range pods {
 			if p.DeletionTimestamp == nil {
-				continue // its ReplicaSet would make another
+				continue // its ReplicaSet would create another
 			}
 			if err := c.forceDelete(ctx, p); err != nil {
 				return err.Error()
 			}
 		}
 		if len(pods) > 0 {
-			return fmt.Sprintf("%d are there", len(pods))
+			return fmt.Sprintf("%d are left", len(pods))
 		}
 		return ""
 	})
@@ -202,8 +184,8 @@ func (c *Cluster) dnsPods(ctx context.Context) ([]corev1.Pod, error) {
 	return list.Items, nil
 }
 
-// whyDNSNotSet says what keeps the settings from being in force, or "".
-func (c *Cluster) whyDNSNotSet(ctx context.Context, mark, text string, want DNSSettings) string {
+// whyDNSNotSet returns why the settings are not in force, or "".
+func (c *Cluster) whyDNSNotSet(ctx context.Context, mark, text string, want coredns.Settings) string {
 	pods, err := c.dnsPods(ctx)
 	if err != nil {
 		return err.Error()
@@ -213,7 +195,7 @@ func (c *Cluster) whyDNSNotSet(ctx context.Context, mark, text string, want DNSS
 		p := &pods[i]
 		switch {
 		case p.Annotations[settingsMark] != mark || p.DeletionTimestamp != nil:
-			return fmt.Sprintf("pod %s of before is still there", p.Name)
+			return fmt.Sprintf("the previous pod %s is still there", p.Name)
 		case !podutils.IsPodReady(p):
 			return fmt.Sprintf("pod %s on %q is not Ready (phase %s)", p.Name, p.Spec.NodeName, p.Status.Phase)
 		}
@@ -233,7 +215,8 @@ func (c *Cluster) whyDNSNotSet(ctx context.Context, mark, text string, want DNSS
 	return ""
 }
 
-// whyNotServed compares the ready addresses of the EndpointSlices with the pods.
+// whyNotServed returns why the ready addresses of the EndpointSlices are not those of the
+// pods, or "".
 func (c *Cluster) whyNotServed(ctx context.Context, want []string) string {
 	slicesOf, err := c.Clientset.DiscoveryV1().EndpointSlices(dnsNamespace).List(ctx, metav1.ListOptions{
 		LabelSelector: discoveryv1.LabelServiceName + "=" + dnsService,
@@ -257,8 +240,8 @@ func (c *Cluster) whyNotServed(ctx context.Context, want []string) string {
 	return ""
 }
 
-// whyOtherCorefile reads the file that the pod's CoreDNS was started with, where
-// the kubelet put it.
+// whyOtherCorefile returns why the pod's CoreDNS did not start with the Corefile, or "". It
+// reads the file that the kubelet mounted.
 func (c *Cluster) whyOtherCorefile(ctx context.Context, p *corev1.Pod, want string) string {
 	file := fmt.Sprintf("/var/lib/kubelet/pods/%s/volumes/kubernetes.io~configmap/%s/Corefile", p.UID, corefileVolume)
 	got, err := c.engine.Exec(ctx, p.Spec.NodeName, nil, "cat", file)
@@ -271,7 +254,7 @@ func (c *Cluster) whyOtherCorefile(ctx context.Context, p *corev1.Pod, want stri
 	return ""
 }
 
-// DNSPods are the Ready CoreDNS pods, by node and name.
+// DNSPods returns the Ready CoreDNS pods, sorted by node and name.
 func (c *Cluster) DNSPods(ctx context.Context) ([]DNSPod, error) {
 	pods, err := c.dnsPods(ctx)
 	if err != nil {
@@ -287,7 +270,7 @@ func (c *Cluster) DNSPods(ctx context.Context) ([]DNSPod, error) {
 	return out, nil
 }
 
-// DNSServiceIP is the cluster IP that pods resolve with.
+// DNSServiceIP returns the cluster IP of kube-dns, which pods use as their resolver.
 func (c *Cluster) DNSServiceIP(ctx context.Context) (string, error) {
 	svc, err := c.Clientset.CoreV1().Services(dnsNamespace).Get(ctx, dnsService, metav1.GetOptions{})
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// dnsState is what SetDNS changes.
+// dnsState is everything that SetDNS changes.
 type dnsState struct {
 	Corefile   string                `json:"corefile"`
 	Deployment appsv1.DeploymentSpec `json:"deployment"`
 }
 
-// presentDNS is what SetDNS changes, as it is now.
+// presentDNS reads the current dnsState.
 func (c *Cluster) presentDNS(ctx context.Context) (dnsState, error) {
 	cm, deploy, err := c.readDNS(ctx)
 	if err != nil {
@@ -25,8 +25,8 @@ func (c *Cluster) presentDNS(ctx context.Context) (dnsState, error) {
 	return dnsState{Corefile: cm.Data["Corefile"], Deployment: deploy.Spec}, nil
 }
 
-// RestoreDNS puts CoreDNS back as it was when the cluster was made and waits
-// until its pods are Ready.
+// RestoreDNS restores CoreDNS to the state that it had when the cluster was created, and
+// waits until its pods are Ready.
 func (c *Cluster) RestoreDNS(ctx context.Context) error {
 	original, err := c.originalDNS(ctx)
 	if err != nil {
@@ -41,12 +41,12 @@ func (c *Cluster) RestoreDNS(ctx context.Context) error {
 	}
 	err = c.replaceDNS(ctx, original.Corefile, func(deploy *appsv1.Deployment) { deploy.Spec = original.Deployment })
 	if err != nil {
-		return fmt.Errorf("put CoreDNS back: %w", err)
+		return fmt.Errorf("restore CoreDNS: %w", err)
 	}
 	return c.waitDNS(ctx, int(ptr.Deref(original.Deployment.Replicas, 1)))
 }
 
-// waitDNS waits until so many CoreDNS pods are Ready and served.
+// waitDNS waits until that many CoreDNS pods are Ready and in the EndpointSlices.
 func (c *Cluster) waitDNS(ctx context.Context, replicas int) error {
 	return Until(ctx, readyTimeout, "CoreDNS", func(ctx context.Context) string {
 		pods, err := c.DNSPods(ctx)
@@ -70,10 +70,9 @@ func same(a, b dnsState) bool {
 	return errX == nil && errY == nil && string(x) == string(y)
 }
 
-// ForwardDNS turns external names to the resolver at server, so that no query
-// leaves the cluster, and returns the image that CoreDNS runs from. It is part
-// of making a cluster; the pods read the Corefile when they first start, or
-// reload it.
+// ForwardDNS forwards external names to the resolver at server, so that no query leaves
+// the cluster, and returns the image of CoreDNS. It is part of creating a cluster: the
+// pods read the Corefile when they start, or reload it.
 func (c *Cluster) ForwardDNS(ctx context.Context, server string) (image string, err error) {
 	cm, deploy, err := c.readDNS(ctx)
 	if err != nil {

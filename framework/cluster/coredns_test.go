@@ -15,6 +15,9 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
+
+	"github.com/spotdrill/spotdrill/framework/coredns"
+	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
 func TestCorefileEdits(t *testing.T) {
@@ -56,27 +59,28 @@ func TestCorefileEdits(t *testing.T) {
 
 func TestCoreDNSIsPlaced(t *testing.T) {
 	tests := []struct {
-		placement string
+		placement coredns.Placement
 		selector  string // of the capacity label
 		apart     bool   // no two on one node
-		rather    bool   // apart where there is room
+		rather    bool   // preferably apart
 		spread    bool   // over capacities
 	}{
-		{placement: OnDemand, selector: OnDemand},
-		{placement: Spot, selector: Spot, apart: true},
-		{placement: Spread, apart: true, spread: true},
-		{placement: Anywhere, rather: true},
+		{placement: coredns.OnOnDemand, selector: OnDemand},
+		{placement: coredns.OnSpot, selector: Spot, apart: true},
+		{placement: coredns.Spread, apart: true, spread: true},
+		{placement: coredns.Anywhere, rather: true},
 	}
 	for _, test := range tests {
-		// Each is set after each other one: nothing of the last drill may stay.
+		// Each is set after each other one: nothing of the previous drill may be left.
 		for _, before := range tests {
-			t.Run(test.placement+" after "+before.placement, func(t *testing.T) {
+			t.Run(string(test.placement+" after "+before.placement), func(t *testing.T) {
 				deploy := &appsv1.Deployment{}
 				deploy.Spec.Template.Spec.NodeSelector = map[string]string{"kubernetes.io/os": "linux"}
 				deploy.Spec.Template.Spec.Containers = []corev1.Container{{Name: dnsContainer, ReadinessProbe: &corev1.Probe{PeriodSeconds: 10, FailureThreshold: 3}}}
-				setTemplate(deploy, DNSSettings{Placement: before.placement, Replicas: 2}, "before")
-				setTemplate(deploy, DNSSettings{
-					Placement: test.placement, Replicas: 3, ReadinessPeriod: time.Second, FailureThreshold: 1, GracePeriod: time.Minute,
+				setTemplate(deploy, coredns.Settings{Placement: before.placement, Replicas: 2}, "before")
+				setTemplate(deploy, coredns.Settings{
+					Placement: test.placement, Replicas: 3, GracePeriod: strict.Duration(time.Minute),
+					Readiness: coredns.Readiness{Period: strict.Duration(time.Second), FailureThreshold: 1},
 				}, "now")
 
 				spec := deploy.Spec.Template.Spec
@@ -107,14 +111,14 @@ func TestCoreDNSIsPlaced(t *testing.T) {
 					t.Error("grace period or replicas are not those of now")
 				}
 				if deploy.Spec.Template.Annotations[settingsMark] != "now" {
-					t.Error("the pods would not be told from those of before")
+					t.Error("the pods cannot be distinguished from the previous ones")
 				}
 			})
 		}
 	}
 }
 
-func TestCoreDNSIsSetThoughItsControllerWrites(t *testing.T) {
+func TestCoreDNSIsSetDespiteAConflict(t *testing.T) {
 	client := fake.NewClientset(
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: dnsNamespace, Name: dnsName}, Data: map[string]string{"Corefile": "before"}},
 		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: dnsNamespace, Name: dnsName}},

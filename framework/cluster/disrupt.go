@@ -12,8 +12,8 @@ import (
 	"k8s.io/kubectl/pkg/drain"
 )
 
-// RunningDNS are the CoreDNS pods of a node that are not on their way out; of all
-// nodes where node is empty.
+// RunningDNS returns the CoreDNS pods of a node that are not terminating; of all nodes if
+// node is empty.
 func (c *Cluster) RunningDNS(ctx context.Context, node string) ([]corev1.Pod, error) {
 	pods, err := c.dnsPods(ctx)
 	if err != nil {
@@ -28,7 +28,7 @@ func (c *Cluster) RunningDNS(ctx context.Context, node string) ([]corev1.Pod, er
 	return out, nil
 }
 
-// DeletePod deletes a pod as kubectl does: gracefully.
+// DeletePod deletes a pod gracefully, as kubectl delete does.
 func (c *Cluster) DeletePod(ctx context.Context, p corev1.Pod) error {
 	if err := c.Clientset.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{}); err != nil {
 		return fmt.Errorf("delete pod %s/%s: %w", p.Namespace, p.Name, err)
@@ -54,13 +54,12 @@ func (c *Cluster) patchDNS(ctx context.Context, patch string) error {
 	return nil
 }
 
-// Drain drains a node by kubectl's own code, as kubectl drain does with
-// --ignore-daemonsets, --delete-emptydir-data and --force. It waits until the pods
-// are gone, at most 2 min.
+// Drain drains a node with kubectl's own code, as kubectl drain --ignore-daemonsets
+// --delete-emptydir-data --force does. It waits until the pods are gone, at most 2 min.
 func (c *Cluster) Drain(ctx context.Context, node string) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	const ofThePod = -1 // the grace period
+	const ofThePod = -1 // each pod's own grace period
 	drainer := &drain.Helper{
 		Ctx: ctx, Client: c.Clientset, Force: true, IgnoreAllDaemonSets: true, DeleteEmptyDirData: true,
 		GracePeriodSeconds: ofThePod, Timeout: readyTimeout, Out: io.Discard, ErrOut: io.Discard,

@@ -8,14 +8,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// killAll ends the processes whose cgroup names one of the containers, its
-// arguments. The API would end them gracefully, or not at once.
+// killAll kills the processes whose cgroup contains the id of one of the containers, its
+// arguments. The API server can only terminate pods gracefully or remove their objects.
 const killAll = `n=0
 for id; do for f in $(grep -ls "$id" /proc/[0-9]*/cgroup); do kill -KILL "$(echo "$f" | cut -d/ -f3)" && n=$((n+1)); done; done
 test $n -gt 0`
 
-// Kill sends SIGKILL to every process of the pod's containers. Their kubelet
-// starts them again.
+// Kill sends SIGKILL to every process of the pod's containers. The kubelet restarts them.
 func (c *Cluster) Kill(ctx context.Context, p corev1.Pod) error {
 	argv := []string{"sh", "-c", killAll, "sh"}
 	for _, s := range p.Status.ContainerStatuses {
@@ -31,37 +30,37 @@ func (c *Cluster) Kill(ctx context.Context, p corev1.Pod) error {
 	return nil
 }
 
-// cutOffComment marks the rules of CutOff.
+// cutOffComment identifies the rules of CutOff.
 const cutOffComment = "spotdrill-cut-off"
 
-// cutOffRule matches what a pod sends to the API server, past kube-proxy.
+// cutOffRule matches packets from a pod to the API server, after kube-proxy's rules.
 func cutOffRule(p corev1.Pod) string {
 	return "FORWARD -s " + p.Status.PodIP + " -p tcp --dport 6443 -m comment --comment " + cutOffComment + " -j DROP"
 }
 
-// reconnectAll undoes every CutOff on a node: a run that was killed has undone none.
+// reconnectAll undoes every CutOff on a node, also those of a run that was killed.
 const reconnectAll = `iptables -w -S FORWARD | sed -n '/` + cutOffComment + `/{s/^-A/-D/;s/"//g;p}' | while read -r rule; do iptables -w $rule; done
 `
 
-// CutOff drops every packet from the pod to the Kubernetes API, also of open
+// CutOff drops every packet from the pod to the API server, including those of open
 // connections, until Reconnect.
 func (c *Cluster) CutOff(ctx context.Context, p corev1.Pod) error {
 	if _, err := c.engine.Exec(ctx, p.Spec.NodeName, nil, "sh", "-ec", "iptables -w -I "+cutOffRule(p)); err != nil {
-		return fmt.Errorf("cut pod %s/%s off from the API: %w", p.Namespace, p.Name, err)
+		return fmt.Errorf("cut pod %s/%s off from the API server: %w", p.Namespace, p.Name, err)
 	}
 	return nil
 }
 
-// Reconnect undoes CutOff and says how many packets were dropped.
+// Reconnect undoes CutOff and returns how many packets were dropped.
 func (c *Cluster) Reconnect(ctx context.Context, p corev1.Pod) (dropped int, err error) {
 	count := fmt.Sprintf("iptables -w -nvxL FORWARD | awk '/"+cutOffComment+"/ && $8 == \"%s\" {n += $1} END {print n+0}'; while iptables -w -D %s 2>/dev/null; do :; done",
 		p.Status.PodIP, cutOffRule(p))
 	out, err := c.engine.Exec(ctx, p.Spec.NodeName, nil, "sh", "-ec", count)
 	if err != nil {
-		return 0, fmt.Errorf("connect pod %s/%s to the API again: %w", p.Namespace, p.Name, err)
+		return 0, fmt.Errorf("reconnect pod %s/%s to the API server: %w", p.Namespace, p.Name, err)
 	}
 	if _, err := fmt.Sscan(out, &dropped); err != nil {
-		return 0, fmt.Errorf("read how many packets of pod %s/%s were dropped from %q: %w", p.Namespace, p.Name, out, err)
+		return 0, fmt.Errorf("parse the number of dropped packets of pod %s/%s from %q: %w", p.Namespace, p.Name, out, err)
 	}
 	return dropped, nil
 }

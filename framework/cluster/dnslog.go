@@ -16,8 +16,8 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// dnsLogs reads what CoreDNS writes while it ends: no API object tells when SIGTERM
-// reached it, or when its lameduck began.
+// dnsLogs reads what CoreDNS logs while it terminates: no API object shows when it received
+// SIGTERM, or when its lameduck began.
 type dnsLogs struct {
 	ctx       context.Context //nolint:containedctx // the watcher's lifetime, not a call's
 	clientset kubernetes.Interface
@@ -28,8 +28,8 @@ type dnsLogs struct {
 	running sync.WaitGroup
 }
 
-// follow reads the pod's log from now on until it ends, unless it does so already.
-// A log that cannot be read is no error: the history then does not tell.
+// follow reads the pod's log from now on until it ends, unless it is being read already. A
+// log that cannot be read is no error: its events are missing in the history.
 func (l *dnsLogs) follow(p *corev1.Pod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,11 +62,11 @@ func (l *dnsLogs) read(p *corev1.Pod) {
 	}
 }
 
-// lameduckLine is what CoreDNS's plugin health logs when it is told to end.
+// lameduckLine is what CoreDNS's health plugin logs when it receives SIGTERM.
 var lameduckLine = regexp.MustCompile(`Going into lameduck mode for (\S+)$`)
 
-// dnsEnding is what a line of CoreDNS's log, with the kubelet's time in front, tells
-// of its end.
+// dnsEnding parses a line of CoreDNS's log, prefixed with the kubelet's time, for an event
+// of its termination.
 func dnsEnding(line string) (kind history.Kind, at time.Time, numbers history.Numbers, ok bool) {
 	stamp, text, _ := strings.Cut(line, " ")
 	at, err := time.Parse(time.RFC3339Nano, stamp)

@@ -8,8 +8,8 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// Lines as CoreDNS 1.14 writes them and the kubelet hands them out.
-func TestWhatCoreDNSLogsOfItsEnd(t *testing.T) {
+// Lines as CoreDNS 1.14 writes them and the kubelet returns them.
+func TestWhatCoreDNSLogsWhenItTerminates(t *testing.T) {
 	const at = "2026-11-21T23:30:18.123456789Z"
 	for line, want := range map[string]struct {
 		kind    history.Kind

@@ -22,9 +22,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// LoadBinary puts a static Linux binary into the workers as an image of its
-// own, with nothing else in it, and returns the image's name. The tag is the
-// binary's hash: a node that has it already is left alone.
+// LoadBinary loads a static Linux binary into the workers, as an image that contains
+// nothing else, and returns the image's name. The tag is the binary's hash: nodes that
+// have the image already are skipped.
 func (c *Cluster) LoadBinary(ctx context.Context, path string) (string, error) {
 	binary, err := os.ReadFile(path)
 	if err != nil {
@@ -34,7 +34,7 @@ func (c *Cluster) LoadBinary(ctx context.Context, path string) (string, error) {
 	return ref, c.load(ctx, ref, func() ([]byte, error) { return imageArchive(ref, binary) })
 }
 
-// BinaryDigest is the tag that LoadBinary gives to a binary.
+// BinaryDigest returns the tag that LoadBinary gives to a binary.
 func BinaryDigest(path string) (string, error) {
 	binary, err := os.ReadFile(path)
 	if err != nil {
@@ -45,9 +45,9 @@ func BinaryDigest(path string) (string, error) {
 
 func digestOf(binary []byte) string { return fmt.Sprintf("%x", sha256.Sum256(binary))[:12] }
 
-// LoadImage puts an image that the engine holds into the workers, and returns the
-// name that it has there. The name is ours and holds the image's id, so that it
-// stands for this image alone whatever the engine calls it.
+// LoadImage loads an image of the engine into the workers and returns the name that it has
+// there. The name contains the image's id, so it always means this image, whatever its
+// name in the engine is.
 func (c *Cluster) LoadImage(ctx context.Context, image string) (string, error) {
 	id, err := c.engine.Run(ctx, "image", "inspect", "--format", "{{.Id}}", image)
 	if err != nil {
@@ -86,7 +86,7 @@ func (c *Cluster) load(ctx context.Context, ref string, archive func() ([]byte, 
 	return group.Wait()
 }
 
-// RemoveImage removes an image that was loaded from the workers that hold it.
+// RemoveImage removes a loaded image from the workers.
 func (c *Cluster) RemoveImage(ctx context.Context, ref string) error {
 	for _, node := range WorkerNames(c.Name) {
 		if _, err := c.engine.Exec(ctx, node, nil, "ctr", "-n", "k8s.io", "images", "rm", ref); err != nil {
@@ -96,7 +96,7 @@ func (c *Cluster) RemoveImage(ctx context.Context, ref string) error {
 	return nil
 }
 
-// savedArchive is a docker archive of an image of the engine under another name.
+// savedArchive returns a docker archive of an image of the engine, under another name.
 func (c *Cluster) savedArchive(ctx context.Context, image, ref string) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "spotdrill-image-")
 	if err != nil {
@@ -114,7 +114,7 @@ func (c *Cluster) savedArchive(ctx context.Context, image, ref string) ([]byte, 
 	return named(ref, saved)
 }
 
-// named is a docker archive of an image under a name.
+// named returns a docker archive of an image under a name.
 func named(ref string, image v1.Image) ([]byte, error) {
 	tag, err := name.NewTag(ref)
 	if err != nil {
@@ -125,7 +125,7 @@ func named(ref string, image v1.Image) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// imageArchive is a docker archive of an image that holds only the binary.
+// imageArchive returns a docker archive of an image that contains only the binary.
 func imageArchive(ref string, binary []byte) ([]byte, error) {
 	var files bytes.Buffer
 	tw := tar.NewWriter(&files)
@@ -138,7 +138,7 @@ func imageArchive(ref string, binary []byte) ([]byte, error) {
 	if err := tw.Close(); err != nil {
 		return nil, err
 	}
-	// Packing it smaller would take longer than carrying it over.
+	// Compressing it would take longer than copying it.
 	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(files.Bytes())), nil },
 		tarball.WithCompressionLevel(gzip.NoCompression))
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/spotdrill/spotdrill/kind"
 )
 
-// conflist gives each pod a point-to-point link: the plugins that both the
-// pulled and the built node image carry. One path serves both.
+// conflist gives each pod a point-to-point link, with the plugins that the pulled and the
+// built node image both have.
 var conflist = template.Must(template.New("cni").Parse(`{
   "cniVersion": "1.0.0",
   "name": "spotdrill",
@@ -39,9 +39,9 @@ type wiring struct {
 	node, podCIDR, ip string
 }
 
-// Wire confines every running node to our own networks, undoes every CutOff, and
-// then gives pods their network: a CNI configuration with the node's pod range, and
-// a route to every other node's range. It can be repeated.
+// Wire confines every running node to our own networks, undoes every CutOff and creates
+// the pod network: a CNI configuration with the node's pod range, and a route to every
+// other node's range. It is idempotent.
 func (c *Cluster) Wire(ctx context.Context) error {
 	nodes, err := c.wirings(ctx)
 	if err != nil {
@@ -58,7 +58,7 @@ func (c *Cluster) Wire(ctx context.Context) error {
 			return fmt.Errorf("render CNI configuration: %w", err)
 		}
 		script := confine(network.Subnets) + masquerade + reconnectAll + writeConflist
-		// A node that registered anew may have got the range of another.
+		// A node that registered again may have the former range of another node.
 		script += fmt.Sprintf("ip route del %s 2>/dev/null || true\n", n.podCIDR)
 		for _, peer := range nodes {
 			if peer.node != n.node {
@@ -73,19 +73,17 @@ func (c *Cluster) Wire(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// writeConflist leaves the file alone where it is the same, and never half
-// written: a network that containerd cannot read turns the node not ready. The
-// new one is written beside it, since containerd looks again at a rename within
-// the folder, not at a file that is moved into it.
+// writeConflist replaces the file atomically, and only if it has changed: the node becomes
+// not Ready if containerd cannot parse the file. The new file is written to the same
+// folder, since containerd notices a rename within it, but no file moved into it.
 const writeConflist = `cd /etc/cni/net.d; cat > spotdrill.new
 if cmp -s spotdrill.new 10-spotdrill.conflist; then rm spotdrill.new; else mv spotdrill.new 10-spotdrill.conflist; fi
 `
 
-// confine is a script that drops what would leave the node for anywhere but the
-// cluster's own networks. With kube-proxy not running, queries to the cluster
-// IP have been seen to follow the default route out to a resolver that answered
-// them. The rules live in the node, so they need no rights on the host, and
-// they go away with it.
+// confine returns a script that drops every packet from the node to anywhere but the
+// cluster's own networks. Without kube-proxy, queries to the cluster IP would follow the
+// default route, perhaps to a resolver that answers them. The rules are in the node's
+// network namespace: they need no privileges on the host, and disappear with the node.
 func confine(subnets []string) string {
 	var b strings.Builder
 	b.WriteString("for t in iptables ip6tables; do $t -w -N SPOTDRILL 2>/dev/null || $t -w -F SPOTDRILL || continue\n")
@@ -97,17 +95,17 @@ func confine(subnets []string) string {
 		}
 		fmt.Fprintf(&b, "%s -w -A SPOTDRILL -d %s -j RETURN\n", tool, subnet)
 	}
-	// Docker's rules in the node translate queries for the names of containers to its
-	// resolver there before this chain sees them, with eth0 still as their way out.
+	// Docker's rules in the node redirect queries for container names to its resolver at
+	// this address before this chain sees them, still with eth0 as their interface.
 	b.WriteString("iptables -w -A SPOTDRILL -d 127.0.0.0/8 -j RETURN\n")
-	// Neighbour discovery is what makes the IPv6 subnet usable at all.
+	// The IPv6 subnet does not work without neighbour discovery.
 	b.WriteString("ip6tables -w -A SPOTDRILL -d ff02::/16 -j RETURN || true\n")
 	b.WriteString("iptables -w -A SPOTDRILL -j DROP; ip6tables -w -A SPOTDRILL -j DROP || true\n")
 	return b.String()
 }
 
-// masquerade lets pods reach what shares the nodes' network and has no route
-// back to them, such as LocalStack: there they appear as their node.
+// masquerade lets pods reach hosts on the nodes' network that have no route to pods, such
+// as LocalStack: the source address becomes that of the node.
 var masquerade = strings.ReplaceAll(`iptables -w -t nat -N SPOTDRILL 2>/dev/null || iptables -w -t nat -F SPOTDRILL
 iptables -w -t nat -C POSTROUTING -o eth0 -j SPOTDRILL 2>/dev/null || iptables -w -t nat -A POSTROUTING -o eth0 -j SPOTDRILL
 iptables -w -t nat -A SPOTDRILL -s PODS ! -d PODS -j MASQUERADE
@@ -123,8 +121,7 @@ func (c *Cluster) wirings(ctx context.Context) ([]wiring, error) {
 		}
 		out = nil
 		for _, n := range list.Items {
-			// The engine knows the address now; the API may still hold the one
-			// of before a restart.
+			// The API may still have the address from before a restart.
 			ip, err := c.engine.ContainerIP(ctx, n.Name, c.Network)
 			if err != nil {
 				return err.Error()

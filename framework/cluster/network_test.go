@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// onANode runs a script in a network namespace of its own.
+// onANode runs a script in its own network namespace.
 func onANode(t *testing.T, script string) (string, error) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -33,7 +33,7 @@ func TestWiringConnectsPodsThatWereCutOff(t *testing.T) {
 	}
 }
 
-// Behind the node's eth0 nobody answers.
+// Nothing answers behind the node's eth0.
 func TestConfinedNodeReachesItsNetworksOnly(t *testing.T) {
 	const node = `
 ip link set lo up; ip link add eth0 type veth peer name beyond; ip address add 172.18.0.5/16 dev eth0; ip link set beyond up; ip link set eth0 up

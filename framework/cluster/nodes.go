@@ -29,7 +29,7 @@ const (
 // CapacityLabel is Karpenter's well-known label for the capacity type.
 const CapacityLabel = "karpenter.sh/capacity-type"
 
-// capacityOf reads a node's capacity off its labels.
+// capacityOf returns the capacity that a node's labels show.
 func capacityOf(n *corev1.Node) string {
 	if _, ok := n.Labels["node-role.kubernetes.io/control-plane"]; ok {
 		return ControlPlane
@@ -37,7 +37,7 @@ func capacityOf(n *corev1.Node) string {
 	return n.Labels[CapacityLabel]
 }
 
-// instanceOf reads the EC2 instance id off a providerID, aws:///<zone>/<id>.
+// instanceOf returns the EC2 instance id in the providerID, aws:///<zone>/<id>.
 func instanceOf(n *corev1.Node) string {
 	rest, ok := strings.CutPrefix(n.Spec.ProviderID, "aws:///")
 	if !ok {
@@ -47,20 +47,20 @@ func instanceOf(n *corev1.Node) string {
 	return id
 }
 
-// SetInstances gives the nodes of a new cluster their instances, by node name, as
-// a cloud's controller does. A providerID is set once.
+// SetInstances assigns instances to the nodes of a new cluster, by node name, as a cloud's
+// controller does. A providerID can only be set once.
 func (c *Cluster) SetInstances(ctx context.Context, instances map[string]string) error {
 	for name, instance := range instances {
 		patch := fmt.Appendf(nil, `{"spec":{"providerID":%q}}`, kind.ProviderID(instance))
 		if _, err := c.Clientset.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-			return fmt.Errorf("give node %s its instance %s: %w", name, instance, err)
+			return fmt.Errorf("assign instance %s to node %s: %w", instance, name, err)
 		}
 	}
 	return c.loadNodes(ctx)
 }
 
-// loadNodes reads what nodes there are. A worker whose Node object is gone or
-// being deleted has no instance: Restore gives it one.
+// loadNodes reads the nodes. A worker whose Node object is gone or being deleted has no
+// instance: Restore assigns one.
 func (c *Cluster) loadNodes(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -72,7 +72,7 @@ func (c *Cluster) loadNodes(ctx context.Context) error {
 	for i := range list.Items {
 		n := &list.Items[i]
 		if _, ours := n.Labels[Label]; !ours {
-			return fmt.Errorf("node %s of cluster %s lacks the label %s: spotdrill did not make this cluster", n.Name, c.Name, Label)
+			return fmt.Errorf("node %s of cluster %s lacks the label %s: spotdrill did not create this cluster", n.Name, c.Name, Label)
 		}
 		instance := instanceOf(n)
 		if n.DeletionTimestamp != nil {
@@ -97,7 +97,7 @@ func (c *Cluster) loadNodes(ctx context.Context) error {
 	return nil
 }
 
-// AllOurs is true for a cluster of which every node is spotdrill's own.
+// AllOurs reports whether every node of a cluster is spotdrill's own.
 func AllOurs(ctx context.Context, client kubernetes.Interface) (bool, error) {
 	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -107,7 +107,7 @@ func AllOurs(ctx context.Context, client kubernetes.Interface) (bool, error) {
 	return len(list.Items) > 0 && !foreign, nil
 }
 
-// nodesOf returns the nodes of a capacity.
+// nodesOf returns the nodes with a capacity.
 func (c *Cluster) nodesOf(capacity string) []Node {
 	var out []Node
 	for _, n := range c.Nodes {
@@ -118,10 +118,9 @@ func (c *Cluster) nodesOf(capacity string) []Node {
 	return out
 }
 
-// Favour gives the nodes most of the processor while other programs of the host
-// want it too: a CoreDNS that is starved for a tenth of a second drops queries,
-// and a prober that starves measures its own starving. No query passes the control
-// plane, so workers go before it.
+// Favour gives the nodes most of the CPU time when other programs on the host need it too:
+// a CoreDNS without CPU time for a tenth of a second drops queries, and a prober without
+// it measures itself. Workers come before the control plane, which serves no queries.
 func (c *Cluster) Favour(ctx context.Context) error {
 	for _, n := range c.Nodes {
 		if err := c.favour(ctx, n); err != nil {
@@ -131,10 +130,9 @@ func (c *Cluster) Favour(ctx context.Context) error {
 	return nil
 }
 
-// favour has to be said again after each start: Podman forgets what it was told
-// of a running container.
+// favour is needed after each start: Podman does not keep changes to a running container.
 func (c *Cluster) favour(ctx context.Context, n Node) error {
-	shares := "16384" // 1024 is a container's share unless told otherwise
+	shares := "16384" // the default is 1024
 	if n.Capacity == ControlPlane {
 		shares = "4096"
 	}
@@ -144,8 +142,8 @@ func (c *Cluster) favour(ctx context.Context, n Node) error {
 	return nil
 }
 
-// Reclaim takes a node's instance as EC2 does at the end of a notice: its
-// container is killed, with everything on it, without warning.
+// Reclaim takes a node's instance as EC2 does at the deadline of a notice: it kills the
+// container, with everything in it, without warning.
 func (c *Cluster) Reclaim(ctx context.Context, node string) error {
 	if err := c.engine.Kill(ctx, node); err != nil {
 		return fmt.Errorf("reclaim node %s: %w", node, err)
@@ -175,8 +173,8 @@ func (c *Cluster) forceDelete(ctx context.Context, p corev1.Pod) error {
 	return nil
 }
 
-// WaitReady waits until every node is Ready and carries no taint but the
-// control plane's own, and until kube-proxy runs on each.
+// WaitReady waits until every node is Ready, has no taints but the control plane's own,
+// and has a Ready kube-proxy.
 func (c *Cluster) WaitReady(ctx context.Context) error {
 	return Until(ctx, readyTimeout, "nodes to be ready", func(ctx context.Context) string {
 		list, err := c.Clientset.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
@@ -216,8 +214,8 @@ func readyStatus(n *corev1.Node) corev1.ConditionStatus {
 	return corev1.ConditionUnknown
 }
 
-// whyNoProxy says which node lacks a Ready kube-proxy: without one, queries to
-// the cluster IP go nowhere that the drill would notice as its own fault.
+// whyNoProxy returns how many nodes lack a Ready kube-proxy, or "". Without kube-proxy,
+// queries to the cluster IP are lost, and the drill would not notice why.
 func (c *Cluster) whyNoProxy(ctx context.Context, nodes int) string {
 	list, err := c.Clientset.CoreV1().Pods("kube-system").List(ctx, metav1.ListOptions{LabelSelector: appLabel + "=kube-proxy"})
 	if err != nil {
@@ -235,9 +233,8 @@ func (c *Cluster) whyNoProxy(ctx context.Context, nodes int) string {
 	return ""
 }
 
-// Evictable counts the pods on a node that a drain has to move: neither of a
-// DaemonSet, nor mirrored from a file, nor finished, nor such as tolerate a
-// cordon.
+// Evictable counts the pods on a node that a drain has to evict. DaemonSet pods, mirror
+// pods, finished pods and pods that tolerate a cordon do not count.
 func (c *Cluster) Evictable(ctx context.Context, node string) (int, error) {
 	pods, err := c.podsOn(ctx, node)
 	if err != nil {
@@ -260,8 +257,8 @@ func evictable(p *corev1.Pod) bool {
 	return !mirror && !daemon && !finished && !toleratesCordon(p)
 }
 
-// toleratesCordon is true for a pod that a cordon does not keep away: where it is
-// evicted, it may come back to the node.
+// toleratesCordon reports whether a pod can be scheduled to a cordoned node: if it is
+// evicted, it may return to the node.
 func toleratesCordon(p *corev1.Pod) bool {
 	cordon := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
 	return slices.ContainsFunc(p.Spec.Tolerations, func(t corev1.Toleration) bool {

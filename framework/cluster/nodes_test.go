@@ -10,7 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-func TestCleanTakesOnlyADrainsMarks(t *testing.T) {
+func TestCleanRemovesOnlyADrainsMarks(t *testing.T) {
 	marked := func(key string) bool { return strings.HasPrefix(key, "drill/") }
 	node := func(cordoned bool, taints, annotations []string) *corev1.Node {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: map[string]string{}}}
@@ -24,21 +24,21 @@ func TestCleanTakesOnlyADrainsMarks(t *testing.T) {
 		return n
 	}
 	tests := []struct {
-		name   string
-		node   *corev1.Node
-		mended []string
-		taints []string // that stay
+		name     string
+		node     *corev1.Node
+		repaired []string
+		taints   []string // that stay
 	}{
 		{name: "an untouched node is not written at all", node: node(false, nil, nil)},
-		{name: "cordoned", node: node(true, []string{corev1.TaintNodeUnschedulable}, nil), mended: []string{"n uncordoned"}},
-		{name: "tainted by a handler", node: node(false, []string{"drill/gone", "team/gpu"}, nil), mended: []string{"n untainted of drill/gone"}, taints: []string{"team/gpu"}},
-		{name: "annotated by a handler", node: node(false, nil, []string{"drill/state", "team/owner"}), mended: []string{"n freed of annotation drill/state"}},
+		{name: "cordoned", node: node(true, []string{corev1.TaintNodeUnschedulable}, nil), repaired: []string{"n uncordoned"}},
+		{name: "tainted by a handler", node: node(false, []string{"drill/gone", "team/gpu"}, nil), repaired: []string{"n without taint drill/gone"}, taints: []string{"team/gpu"}},
+		{name: "annotated by a handler", node: node(false, nil, []string{"drill/state", "team/owner"}), repaired: []string{"n without annotation drill/state"}},
 		{name: "Kubernetes' own taint of a dead node goes by itself", node: node(false, []string{corev1.TaintNodeUnreachable}, nil), taints: []string{corev1.TaintNodeUnreachable}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if got := clean(test.node, marked); !slices.Equal(got, test.mended) {
-				t.Errorf("mended %q, want %q", got, test.mended)
+			if got := clean(test.node, marked); !slices.Equal(got, test.repaired) {
+				t.Errorf("repaired %q, want %q", got, test.repaired)
 			}
 			var taints []string
 			for _, taint := range test.node.Spec.Taints {

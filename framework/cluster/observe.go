@@ -56,7 +56,7 @@ func (o observer) nodeDeleted(n *corev1.Node) {
 	o.rec.Record(history.Event{Kind: history.NodeDeleted, Node: n.Name, Instance: instanceOf(n)})
 }
 
-// owner is the pod's controller as kind/name; empty for a bare pod.
+// owner returns the pod's controller as kind/name, or "" for a bare pod.
 func owner(p *corev1.Pod) string {
 	if ref := metav1.GetControllerOf(p); ref != nil {
 		return ref.Kind + "/" + ref.Name
@@ -68,7 +68,7 @@ func podEvent(kind history.Kind, p *corev1.Pod) history.Event {
 	return history.Event{Kind: kind, Pod: p.Namespace + "/" + p.Name, UID: string(p.UID), Node: p.Spec.NodeName, Owner: owner(p), IP: p.Status.PodIP}
 }
 
-// foundEvent is how a pod enters the history: with what its drain depends on.
+// foundEvent is the first event of a pod. It has everything that its drain depends on.
 func foundEvent(p *corev1.Pod, initial bool) history.Event {
 	e := podEvent(history.PodCreated, p)
 	if initial {
@@ -89,7 +89,7 @@ func (o observer) podAdded(p *corev1.Pod, initial bool) {
 	o.rec.Record(foundEvent(p, initial))
 	before := &corev1.Pod{}
 	if initial {
-		before.Spec.NodeName = p.Spec.NodeName // said by pod.present
+		before.Spec.NodeName = p.Spec.NodeName // which pod.present has
 	}
 	o.podChanged(before, p)
 }
@@ -137,7 +137,7 @@ func (o observer) podDeleted(p *corev1.Pod) {
 	o.rec.Record(podEvent(history.PodDeleted, p))
 }
 
-// disruption is the condition that says who ended the pod (KEP-3329).
+// disruption returns the condition that shows who terminated the pod (KEP-3329), or nil.
 func disruption(p *corev1.Pod) *corev1.PodCondition {
 	for i := range p.Status.Conditions {
 		if c := &p.Status.Conditions[i]; c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
@@ -147,7 +147,7 @@ func disruption(p *corev1.Pod) *corev1.PodCondition {
 	return nil
 }
 
-// exited is true when every container has terminated, and says when the last did.
+// exited reports whether every container has exited, and when the last one did.
 func exited(p *corev1.Pod) (metav1.Time, bool) {
 	var last metav1.Time
 	for _, s := range p.Status.ContainerStatuses {
@@ -169,7 +169,7 @@ func restarts(p *corev1.Pod) int32 {
 	return n
 }
 
-// restarted says how the container that was started again last had ended.
+// restarted is the event of a restart, with the exit of the container that restarted last.
 func restarted(p *corev1.Pod, restarts int32) history.Event {
 	e := podEvent(history.PodRestarted, p)
 	e.Numbers = history.Numbers{history.Restarts: float64(restarts)}
@@ -205,16 +205,15 @@ func (o observer) eventAdded(e *corev1.Event, initial bool) {
 	o.rec.Record(out)
 }
 
-// eventChanged records a repetition: recorders raise the count of an event
-// instead of writing it again.
+// eventChanged records a repetition: recorders increment the count of an event instead of
+// creating another.
 func (o observer) eventChanged(before, after *corev1.Event) {
 	if before.Count != after.Count || (after.Series != nil && (before.Series == nil || before.Series.Count != after.Series.Count)) {
 		o.eventAdded(after, false)
 	}
 }
 
-// endpoint is one address of an EndpointSlice in the states that kube-proxy
-// looks at.
+// endpoint is an address of an EndpointSlice with the conditions that kube-proxy uses.
 type endpoint struct {
 	ip, pod                     string
 	ready, serving, terminating bool

@@ -12,8 +12,8 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// pod is one with a container that was restarted so often, the last time after
-// it had ended with that code.
+// pod has a container that was restarted that many times, the last time after it exited
+// with that code.
 func pod(restarts, exitCode int32) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "handler", UID: "u"}}
 	status := corev1.ContainerStatus{RestartCount: restarts}
@@ -34,7 +34,7 @@ func TestARestartIsRecorded(t *testing.T) {
 		"none":                       {pod(0, 0), pod(0, 0), 0},
 		"the first":                  {pod(0, 0), pod(1, 2), 1},
 		"one more":                   {pod(3, 2), pod(4, 2), 4},
-		"those of before":            {pod(3, 2), pod(3, 2), 0},
+		"earlier ones":               {pod(3, 2), pod(3, 2), 0},
 		"those of a pod just listed": {bare, pod(3, 2), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -59,8 +59,7 @@ func TestARestartIsRecorded(t *testing.T) {
 	}
 }
 
-// recorded are the events of one change of a pod, or of its being found where
-// before is nil.
+// recorded returns the events of one change of a pod, or of a listed pod if before is nil.
 func recorded(t *testing.T, before, after *corev1.Pod) []history.Event {
 	t.Helper()
 	rec, err := history.Create(t.TempDir(), history.NewClock(), history.Meta{})
@@ -77,7 +76,7 @@ func recorded(t *testing.T, before, after *corev1.Pod) []history.Event {
 	return rec.Events()
 }
 
-func TestAPodIsFoundWithWhatItsDrainDependsOn(t *testing.T) {
+func TestAPodIsRecordedWithWhatItsDrainDependsOn(t *testing.T) {
 	p := pod(0, 0)
 	p.Labels = map[string]string{"app": "slow"}
 	p.Spec.Priority, p.Spec.TerminationGracePeriodSeconds = ptr.To(int32(2_000_000_000)), ptr.To(int64(10))
@@ -99,9 +98,9 @@ func TestAPodIsFoundWithWhatItsDrainDependsOn(t *testing.T) {
 	}
 }
 
-func TestAPodToldToEndIsRecorded(t *testing.T) {
+func TestATerminatingPodIsRecorded(t *testing.T) {
 	now := time.Now().Truncate(time.Second)
-	told := func(grace int64) *corev1.Pod {
+	terminating := func(grace int64) *corev1.Pod {
 		p := pod(0, 0)
 		p.DeletionTimestamp, p.DeletionGracePeriodSeconds = ptr.To(metav1.NewTime(now.Add(time.Duration(grace)*time.Second))), &grace
 		return p
@@ -110,10 +109,10 @@ func TestAPodToldToEndIsRecorded(t *testing.T) {
 		before, after *corev1.Pod
 		want          float64 // the grace on record; -1 for no event
 	}{
-		"first":           {pod(0, 0), told(30), 30},
-		"at once":         {pod(0, 0), told(0), 0},
-		"still":           {told(30), told(30), -1},
-		"with less grace": {told(30), told(1), 1},
+		"first":           {pod(0, 0), terminating(30), 30},
+		"at once":         {pod(0, 0), terminating(0), 0},
+		"still":           {terminating(30), terminating(30), -1},
+		"with less grace": {terminating(30), terminating(1), 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			events := recorded(t, c.before, c.after)

@@ -18,28 +18,27 @@ import (
 	"github.com/spotdrill/spotdrill/kind"
 )
 
-// NewInstance starts an instance for a worker whose old one was given up, and
-// returns its id.
+// NewInstance starts an instance for a worker that has lost its own, and returns its id.
 type NewInstance func(ctx context.Context, worker string) (string, error)
 
-// Restore brings every node back to an empty slate: running, wired, Ready,
-// schedulable, without the taints and annotations that a drain left, and
-// without pods of before. Leftovers accepts the keys of those taints and
-// annotations. It returns what it had to mend, in words.
+// Restore resets every node: running, with the pod network, Ready, schedulable, without
+// the taints and annotations that a drain left, and without previous pods. Leftovers
+// reports whether a taint or annotation with that key is left from a drain. Restore
+// returns what it had to repair, in words.
 func (c *Cluster) Restore(ctx context.Context, leftovers func(key string) bool, newInstance NewInstance) ([]string, error) {
 	lost, err := c.Lost(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var mended []string
+	var repaired []string
 	var errs []error
 	for i := range c.Nodes {
-		what, err := c.giveBack(ctx, &c.Nodes[i], slices.Contains(lost, c.Nodes[i].Name), newInstance)
+		what, err := c.revive(ctx, &c.Nodes[i], slices.Contains(lost, c.Nodes[i].Name), newInstance)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("give node %s back: %w", c.Nodes[i].Name, err))
+			errs = append(errs, fmt.Errorf("bring node %s back: %w", c.Nodes[i].Name, err))
 		}
 		if what != "" {
-			mended = append(mended, c.Nodes[i].Name+" "+what)
+			repaired = append(repaired, c.Nodes[i].Name+" "+what)
 		}
 	}
 	if c.unwired && len(errs) == 0 {
@@ -48,20 +47,20 @@ func (c *Cluster) Restore(ctx context.Context, leftovers func(key string) bool, 
 		}
 	}
 	for _, n := range c.Nodes {
-		what, err := c.mend(ctx, n.Name, func(node *corev1.Node) []string { return clean(node, leftovers) })
+		what, err := c.repair(ctx, n.Name, func(node *corev1.Node) []string { return clean(node, leftovers) })
 		if err != nil {
 			errs = append(errs, err)
 		}
-		mended = append(mended, what...)
+		repaired = append(repaired, what...)
 	}
 	if err := errors.Join(errs...); err != nil {
-		return mended, err
+		return repaired, err
 	}
-	return mended, c.WaitReady(ctx)
+	return repaired, c.WaitReady(ctx)
 }
 
-// Lost names the nodes whose Node object is gone or being deleted. A handler that
-// does that has given the instance up as well.
+// Lost returns the names of the nodes whose Node object is gone or being deleted. A
+// handler that deletes it considers the instance gone as well.
 func (c *Cluster) Lost(ctx context.Context) ([]string, error) {
 	list, err := c.Clientset.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -76,10 +75,10 @@ func (c *Cluster) Lost(ctx context.Context) ([]string, error) {
 	return lost, nil
 }
 
-// giveBack makes a node's kubelet run again, under a new instance where the old
-// one is lost, and says what it did. Pods that were bound to the node are removed
-// first, so that the kubelet that comes back finds an empty slate.
-func (c *Cluster) giveBack(ctx context.Context, n *Node, lost bool, newInstance NewInstance) (string, error) {
+// revive makes a node's kubelet run again, with a new instance if the old one is lost, and
+// returns what it did. Pods that are bound to the node are removed first, so that the
+// kubelet does not start them again.
+func (c *Cluster) revive(ctx context.Context, n *Node, lost bool, newInstance NewInstance) (string, error) {
 	running, err := c.engine.Running(ctx, n.Name)
 	if err != nil || running && !lost {
 		return "", err
@@ -96,9 +95,9 @@ func (c *Cluster) giveBack(ctx context.Context, n *Node, lost bool, newInstance 
 			return "", err
 		}
 	}
-	// A started container has an empty network namespace, perhaps a new address, and
-	// a new Node object a new pod range: routes are written everywhere, by a later
-	// Restore where this one does not come so far.
+	// A started container has an empty network namespace and perhaps a new address, and a
+	// new Node object has a new pod range: all nodes need new routes. If this Restore
+	// fails before that, a later one writes them.
 	c.unwired = true
 	started := time.Now()
 	if !running {
@@ -115,18 +114,18 @@ func (c *Cluster) giveBack(ctx context.Context, n *Node, lost bool, newInstance 
 	if err := c.replace(ctx, n, newInstance); err != nil {
 		return "", err
 	}
-	return "given back as " + n.Instance, c.waitHeartbeat(ctx, n.Name, started)
+	return "brought back as " + n.Instance, c.waitHeartbeat(ctx, n.Name, started)
 }
 
-// startKubelet makes a kubelet register with another providerID, its argument. A
-// Node's cannot be changed, and a kubelet registers only when it starts.
+// startKubelet starts a kubelet that registers with another providerID, its argument. The
+// providerID of a Node cannot be changed, and a kubelet registers only when it starts.
 const startKubelet = `sed -i "s#--provider-id=[^ \"]*#--provider-id=$1#" /var/lib/kubelet/kubeadm-flags.env
 grep -q -- "--provider-id=$1" /var/lib/kubelet/kubeadm-flags.env
 systemctl start kubelet`
 
 // replace gives a running node a new instance and a new Node object.
 func (c *Cluster) replace(ctx context.Context, n *Node, newInstance NewInstance) error {
-	// systemd of a container that was just started may not answer yet.
+	// In a container that has just started, systemd may not answer yet.
 	err := Until(ctx, readyTimeout, "its kubelet to stop", func(ctx context.Context) string {
 		if _, err := c.engine.Exec(ctx, n.Name, nil, "systemctl", "stop", "kubelet"); err != nil {
 			return err.Error()
@@ -151,8 +150,7 @@ func (c *Cluster) replace(ctx context.Context, n *Node, newInstance NewInstance)
 	return nil
 }
 
-// deleteNode removes a Node object, whatever finalizers it has, and waits until
-// it is gone.
+// deleteNode deletes a Node object, removes its finalizers, and waits until it is gone.
 func (c *Cluster) deleteNode(ctx context.Context, name string) error {
 	nodes := c.Clientset.CoreV1().Nodes()
 	return Until(ctx, readyTimeout, "Node "+name+" to be gone", func(ctx context.Context) string {
@@ -171,9 +169,9 @@ func (c *Cluster) deleteNode(ctx context.Context, name string) error {
 	})
 }
 
-// waitHeartbeat waits until the node's kubelet renewed its lease. A node killed
-// within the node controller's grace period still says Ready=True, so its
-// condition proves nothing.
+// waitHeartbeat waits until the node's kubelet has renewed its lease. The Ready condition
+// proves nothing: it stays True for the node controller's grace period after a node was
+// killed.
 func (c *Cluster) waitHeartbeat(ctx context.Context, node string, since time.Time) error {
 	return Until(ctx, readyTimeout, "the kubelet of "+node, func(ctx context.Context) string {
 		lease, err := c.Clientset.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, node, metav1.GetOptions{})
@@ -189,9 +187,8 @@ func (c *Cluster) waitHeartbeat(ctx context.Context, node string, since time.Tim
 	})
 }
 
-// Disown takes off the nodes what a handler that is gone has made of them: its
-// finalizers, owners and annotations, and labels that they did not have when the
-// cluster was made.
+// Disown removes from the nodes what a former handler left: finalizers, owners and
+// annotations, and changes to the labels that they had when the cluster was created.
 func (c *Cluster) Disown(ctx context.Context) error {
 	labels, err := c.originalLabels(ctx)
 	if err != nil {
@@ -204,79 +201,78 @@ func (c *Cluster) Disown(ctx context.Context) error {
 	var errs []error
 	for _, n := range c.Nodes {
 		if slices.Contains(lost, n.Name) {
-			continue // Restore makes it anew
+			continue // Restore creates it again
 		}
-		_, err := c.mend(ctx, n.Name, func(node *corev1.Node) []string { return disown(node, labels[n.Name]) })
+		_, err := c.repair(ctx, n.Name, func(node *corev1.Node) []string { return disown(node, labels[n.Name]) })
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
-// mend writes a Node object that change has changed something of, and returns
-// what change says that this was. Kubernetes' own taints go away by themselves.
-func (c *Cluster) mend(ctx context.Context, name string, change func(*corev1.Node) []string) ([]string, error) {
-	var mended []string
-	// A handler that still drains, or the node controller, may write as well.
+// repair updates a Node object if change changes it, and returns what change did.
+// Kubernetes removes its own taints by itself.
+func (c *Cluster) repair(ctx context.Context, name string, change func(*corev1.Node) []string) ([]string, error) {
+	var repaired []string
+	// A handler that still drains, or the node controller, may update it as well.
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		n, err := c.Clientset.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
-		if mended = change(n); len(mended) == 0 {
+		if repaired = change(n); len(repaired) == 0 {
 			return nil
 		}
 		_, err = c.Clientset.CoreV1().Nodes().Update(ctx, n, metav1.UpdateOptions{})
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("put node %s back: %w", name, err)
+		return nil, fmt.Errorf("repair node %s: %w", name, err)
 	}
-	return mended, nil
+	return repaired, nil
 }
 
-// clean takes a drain's marks off a node object and says which.
+// clean removes the marks of a drain from a Node object and returns which.
 func clean(n *corev1.Node, leftovers func(key string) bool) []string {
-	var mended []string
+	var repaired []string
 	if n.Spec.Unschedulable {
 		n.Spec.Unschedulable = false
-		mended = append(mended, n.Name+" uncordoned")
+		repaired = append(repaired, n.Name+" uncordoned")
 	}
 	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool {
 		if leftovers(t.Key) {
-			mended = append(mended, n.Name+" untainted of "+t.Key)
+			repaired = append(repaired, n.Name+" without taint "+t.Key)
 		}
 		return leftovers(t.Key) || t.Key == corev1.TaintNodeUnschedulable
 	})
 	for key := range n.Annotations {
 		if leftovers(key) {
 			delete(n.Annotations, key)
-			mended = append(mended, n.Name+" freed of annotation "+key)
+			repaired = append(repaired, n.Name+" without annotation "+key)
 		}
 	}
-	return mended
+	return repaired
 }
 
-// disown takes off a node object what makes it a handler's: finalizers, owners,
-// annotations other than Kubernetes' own, and labels that it did not have when the
-// cluster was made.
+// disown removes from a Node object what a handler left: finalizers, owners, annotations
+// other than Kubernetes' own, and changes to its original labels. It returns which.
 func disown(n *corev1.Node, labels map[string]string) []string {
-	var mended []string
+	var repaired []string
 	for _, f := range n.Finalizers {
-		mended = append(mended, n.Name+" freed of finalizer "+f)
+		repaired = append(repaired, n.Name+" without finalizer "+f)
 	}
 	for _, o := range n.OwnerReferences {
-		mended = append(mended, n.Name+" freed of owner "+o.Kind+" "+o.Name)
+		repaired = append(repaired, n.Name+" without owner "+o.Kind+" "+o.Name)
 	}
 	n.Finalizers, n.OwnerReferences = nil, nil
 	for key := range n.Annotations {
 		if domain, _, _ := strings.Cut(key, "/"); !strings.HasSuffix(domain, ".kubernetes.io") && !strings.HasSuffix(domain, ".k8s.io") {
 			delete(n.Annotations, key)
-			mended = append(mended, n.Name+" freed of annotation "+key)
+			repaired = append(repaired, n.Name+" without annotation "+key)
 		}
 	}
 	if len(labels) > 0 && !maps.Equal(n.Labels, labels) {
 		n.Labels = maps.Clone(labels)
-		mended = append(mended, n.Name+" labelled as it was made")
+		repaired = append(repaired, n.Name+" with its original labels")
 	}
-	return mended
+	return repaired
 }

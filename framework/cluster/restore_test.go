@@ -15,7 +15,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/engine"
 )
 
-// five is a cluster as it was made; change may do something to its nodes first.
+// five is a new cluster of five nodes; change may edit a node first.
 func five(t *testing.T, change func(map[string]*corev1.Node)) *Cluster {
 	t.Helper()
 	nodes := map[string]*corev1.Node{}
@@ -88,23 +88,22 @@ func TestWhatADrainLeavesIsCleaned(t *testing.T) {
 			{Key: "example.org/draining"}, {Key: corev1.TaintNodeUnschedulable}, {Key: corev1.TaintNodeNotReady},
 		}},
 	}
-	mended := clean(n, func(key string) bool { return strings.HasPrefix(key, "example.org/") })
-	if got := strings.Join(mended, ", "); got != "n uncordoned, n untainted of example.org/draining, n freed of annotation example.org/drained" {
-		t.Errorf("mended %s", got)
+	repaired := clean(n, func(key string) bool { return strings.HasPrefix(key, "example.org/") })
+	if got := strings.Join(repaired, ", "); got != "n uncordoned, n without taint example.org/draining, n without annotation example.org/drained" {
+		t.Errorf("repaired %s", got)
 	}
 	if n.Spec.Unschedulable || len(n.Spec.Taints) != 1 || n.Spec.Taints[0].Key != corev1.TaintNodeNotReady || len(n.Annotations) != 1 {
 		t.Errorf("left %+v, %v", n.Spec, n.Annotations)
 	}
 }
 
-// docker is in place of the real one, on whose nodes nothing of a test is done: it
-// runs one node, and keeps a record.
+// docker stands in for the real one: it runs one node and records its calls.
 const docker = `#!/bin/sh
 printf '%s\n' "$*" >>DIR/record
 case "$*" in
 *State.Running*) test -e DIR/started && echo true || echo false ;;
 start*) touch DIR/started ;;
-update*) test -e DIR/mended ;;
+update*) test -e DIR/repaired ;;
 "network ls"*) echo drill ;;
 "network inspect"*) echo '[{"Name": "drill", "IPAM": {"Config": [{"Subnet": "172.18.0.0/16"}]}}]' ;;
 inspect*) echo 172.18.0.5 ;;
@@ -135,7 +134,7 @@ func TestANodeThatWasStartedIsWiredByALaterRestore(t *testing.T) {
 	if err := restore(); err == nil || wired() > 0 {
 		t.Fatalf("docker update fails, and Restore with %v; wired %d times", err, wired())
 	}
-	if err := os.WriteFile(filepath.Join(dir, "mended"), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "repaired"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	proxy := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "p", Labels: map[string]string{appLabel: "kube-proxy"}}}

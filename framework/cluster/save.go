@@ -25,14 +25,13 @@ const (
 	logsFolder = "logs"
 )
 
-// logTimeout bounds the reading of one pod's logs: the kubelet of a node that was
-// taken does not answer.
+// logTimeout bounds the reading of one pod's logs: the kubelet of a reclaimed node does not
+// answer.
 const logTimeout = 5 * time.Second
 
-// SaveState writes what a reader of a failure looks at first into a folder, which
-// is made: every node and pod, the events since a time, and since then the logs of
-// CoreDNS, of kube-proxy and of the pods in some namespaces. The error says what is
-// missing; the rest is there.
+// SaveState writes what explains most failures into a new folder: all nodes and pods, the
+// events since a time, and the logs since then of CoreDNS, of kube-proxy and of the pods
+// in some namespaces. The error says what is missing; the rest is written.
 func (c *Cluster) SaveState(ctx context.Context, dir string, since time.Time, namespaces ...string) error {
 	if err := os.MkdirAll(filepath.Join(dir, logsFolder), 0o755); err != nil {
 		return fmt.Errorf("save the cluster's state: %w", err)
@@ -64,7 +63,7 @@ func saveYAML(file string, v any) error {
 	return os.WriteFile(file, text, 0o644)
 }
 
-// eventLines are the events since a time, oldest first, a line each.
+// eventLines formats the events since a time, oldest first, one per line.
 func eventLines(events []corev1.Event, since time.Time) string {
 	last := func(e corev1.Event) time.Time {
 		if !e.LastTimestamp.IsZero() {
@@ -72,7 +71,7 @@ func eventLines(events []corev1.Event, since time.Time) string {
 		}
 		return e.EventTime.Time
 	}
-	// The API's times are whole seconds.
+	// Times in the API are whole seconds.
 	events = slices.DeleteFunc(slices.Clone(events), func(e corev1.Event) bool { return last(e).Before(since.Truncate(time.Second)) })
 	slices.SortStableFunc(events, func(a, b corev1.Event) int { return last(a).Compare(last(b)) })
 	var b strings.Builder
@@ -83,9 +82,8 @@ func eventLines(events []corev1.Event, since time.Time) string {
 	return b.String()
 }
 
-// saveLogs writes a file for each container of the pods whose logs explain a
-// failure. What cannot be read says so in its place: where a node was taken there
-// is always some of that.
+// saveLogs writes a file for each container whose log may explain a failure. The file of a
+// log that cannot be read contains the error: on a reclaimed node that is normal.
 func (c *Cluster) saveLogs(ctx context.Context, dir string, pods []corev1.Pod, since time.Time, namespaces []string) error {
 	group := new(errgroup.Group)
 	for _, p := range pods {

@@ -17,23 +17,23 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// sight is what is on record of one kind of objects. It is the store of a client-go
-// Reflector, which lists, watches, and takes a watch that ends up where it was. Every
-// change is on record when the store has it.
+// sight records the changes of one kind of object. It is the store of a client-go
+// Reflector, which lists, watches, and resumes a watch that ends. A change is recorded
+// when it enters the store.
 type sight struct {
 	what    string
 	source  cache.ListWatch
 	handler cache.ResourceEventHandler
 	clock   *history.Clock
-	newest  func() string // the resourceVersion that the watch has come to
+	newest  func() string // the resourceVersion that the watch has reached
 	listed  chan struct{} // closed after the first list
 
 	mu      sync.Mutex
-	objects map[types.UID]metav1.Object // as on record; nil before the first list
+	objects map[types.UID]metav1.Object // as recorded; nil before the first list
 	broken  error
 }
 
-// newSight is a sight of the objects that a client of the API gives.
+// newSight returns a sight of the objects that a client lists and watches.
 func newSight[L runtime.Object](what string, client interface {
 	List(context.Context, metav1.ListOptions) (L, error)
 	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
@@ -51,7 +51,7 @@ func newSight[L runtime.Object](what string, client interface {
 	}}
 }
 
-// Add and Update record that an object was made or changed.
+// Add and Update record that an object was created or changed.
 func (s *sight) Add(obj any) error    { return s.put(obj) }
 func (s *sight) Update(obj any) error { return s.put(obj) }
 
@@ -88,8 +88,8 @@ func (s *sight) Delete(obj any) error {
 	return nil
 }
 
-// Replace records the list that a watch begins with. Where it is not the first one,
-// the watch could not be taken up where it was, and nobody knows what was in between.
+// Replace records the list that a watch starts with. If it is not the first list, the watch
+// could not be resumed, and it is unknown what happened in between.
 func (s *sight) Replace(list []any, _ string) error {
 	there := make([]metav1.Object, len(list))
 	uids := map[types.UID]bool{}
@@ -107,7 +107,7 @@ func (s *sight) Replace(list []any, _ string) error {
 		s.objects = map[types.UID]metav1.Object{}
 		defer close(s.listed)
 	} else if s.broken == nil {
-		s.broken = fmt.Errorf("the watch of %s broke off, and began anew at %s: what was in between may be missing from the record",
+		s.broken = fmt.Errorf("the watch of %s was interrupted and started again at %s: events in between may be missing from the record",
 			s.what, history.Seconds(s.clock.Now()))
 	}
 	for uid, gone := range s.objects {
@@ -122,24 +122,24 @@ func (s *sight) Replace(list []any, _ string) error {
 	return nil
 }
 
-// Resync is asked for by nobody.
+// Resync is never called: the Reflector has no resync period.
 func (s *sight) Resync() error { return nil }
 
-// complete waits until the record has come to what a list says now. It is an error
-// where the watch had broken off.
+// complete waits until everything up to now is recorded. It is an error if the watch was
+// interrupted.
 func (s *sight) complete(ctx context.Context) error {
 	list, err := s.source.ListWithContext(ctx, metav1.ListOptions{})
 	if err != nil {
-		return fmt.Errorf("ask whether all %s are on record: %w", s.what, err)
+		return fmt.Errorf("check whether all %s are recorded: %w", s.what, err)
 	}
-	err = Until(ctx, completeTimeout, "all changes of "+s.what+" to be on record", func(context.Context) string { return s.whyBehind(list) })
+	err = Until(ctx, completeTimeout, "all changes of "+s.what+" to be recorded", func(context.Context) string { return s.whyBehind(list) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return cmp.Or(s.broken, err)
 }
 
-// whyBehind says what of a list is not on record yet, or "". A watch tells of changes
-// in their order: where it has come to what is newer than the list, it has told all.
+// whyBehind returns what in a list is not recorded yet, or "". A watch delivers changes in
+// order: once it has reached the list's resourceVersion, everything is recorded.
 func (s *sight) whyBehind(list runtime.Object) string {
 	at, err := meta.ListAccessor(list)
 	if err != nil {
@@ -166,7 +166,7 @@ func (s *sight) whyBehind(list runtime.Object) string {
 	case err != nil:
 		return err.Error()
 	case why == "" && there != len(s.objects):
-		return fmt.Sprintf("%d are on record, %d are there", len(s.objects), there)
+		return fmt.Sprintf("%d are recorded, %d exist", len(s.objects), there)
 	}
 	return why
 }

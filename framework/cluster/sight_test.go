@@ -19,7 +19,7 @@ func nodeOf(name, uid, version string) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uid), ResourceVersion: version}}
 }
 
-func TestAWatchThatBeginsAnewIsNotComplete(t *testing.T) {
+func TestAWatchThatStartsAgainIsNotComplete(t *testing.T) {
 	expired := metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonExpired, Code: 410}
 	for name, c := range map[string]struct {
 		end    func(*watch.FakeWatcher)
@@ -57,7 +57,7 @@ func TestAWatchThatBeginsAnewIsNotComplete(t *testing.T) {
 				c.end(nodes)
 				<-watches
 			}
-			if err := w.Complete(t.Context()); (err != nil) != c.broken || c.broken && !strings.Contains(err.Error(), "the watch of nodes broke off") {
+			if err := w.Complete(t.Context()); (err != nil) != c.broken || c.broken && !strings.Contains(err.Error(), "the watch of nodes was interrupted") {
 				t.Errorf("broken %t, want %t: %v", err != nil, c.broken, err)
 			}
 			var present []string
@@ -73,7 +73,7 @@ func TestAWatchThatBeginsAnewIsNotComplete(t *testing.T) {
 	}
 }
 
-func TestARecordIsCompleteOnceItHasComeToTheList(t *testing.T) {
+func TestARecordIsCompleteOnceItHasReachedTheList(t *testing.T) {
 	for name, c := range map[string]struct {
 		recorded []any
 		newest   string
@@ -82,7 +82,7 @@ func TestARecordIsCompleteOnceItHasComeToTheList(t *testing.T) {
 		"the same":                       {recorded: []any{nodeOf("a", "1", "10"), nodeOf("b", "2", "11")}, newest: "11"},
 		"an object was not seen yet":     {recorded: []any{nodeOf("a", "1", "10")}, newest: "10", why: "b has changed"},
 		"a change was not seen yet":      {recorded: []any{nodeOf("a", "1", "10"), nodeOf("b", "2", "9")}, newest: "10", why: "b has changed"},
-		"an end was not seen yet":        {recorded: []any{nodeOf("a", "1", "10"), nodeOf("b", "2", "11"), nodeOf("c", "3", "5")}, newest: "11", why: "3 are on record, 2 are there"},
+		"an end was not seen yet":        {recorded: []any{nodeOf("a", "1", "10"), nodeOf("b", "2", "11"), nodeOf("c", "3", "5")}, newest: "11", why: "3 are recorded, 2 exist"},
 		"more has happened since":        {recorded: []any{nodeOf("a", "1", "14")}, newest: "15"},
 		"the name is another's by now":   {recorded: []any{nodeOf("a", "1", "10"), nodeOf("b", "8", "7")}, newest: "10", why: "b has changed"},
 		"nothing, and nothing was ended": {newest: "9", why: "has changed"},
@@ -103,7 +103,7 @@ func TestARecordIsCompleteOnceItHasComeToTheList(t *testing.T) {
 	}
 }
 
-// A list that a watch begins anew with is put on record as far as it tells.
+// The list of a watch that starts again is recorded as far as it differs.
 func TestAnotherListIsRecordedByItsDifference(t *testing.T) {
 	var seen []string
 	s := &sight{
@@ -126,6 +126,6 @@ func TestAnotherListIsRecordedByItsDifference(t *testing.T) {
 		t.Errorf("got  %q\nwant %q", seen, want)
 	}
 	if s.broken == nil {
-		t.Error("nobody says that the watch had broken off")
+		t.Error("the interruption of the watch is not reported")
 	}
 }

@@ -9,13 +9,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// stateName is the ConfigMap in kube-system that tells a later run what this
-// cluster is and how it was before any drill.
+// stateName is the ConfigMap in kube-system with the cluster's digest and its original
+// state, for later runs.
 const stateName = "spotdrill-state"
 
-// WriteState finishes the creation of a cluster: only a cluster that carries it
-// is ever used again. Digest stands for everything that the cluster was made
-// from.
+// WriteState completes the creation of a cluster: a cluster without this state is never
+// reused. Digest identifies everything that the cluster was created from.
 func (c *Cluster) WriteState(ctx context.Context, digest string) error {
 	present, err := c.presentDNS(ctx)
 	if err != nil {
@@ -39,7 +38,7 @@ func (c *Cluster) WriteState(ctx context.Context, digest string) error {
 	return nil
 }
 
-// readLabels encodes the nodes' labels, by node.
+// readLabels returns the nodes' labels, by node, as JSON.
 func (c *Cluster) readLabels(ctx context.Context) (string, error) {
 	list, err := c.Clientset.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -56,14 +55,15 @@ func (c *Cluster) readLabels(ctx context.Context) (string, error) {
 	return string(text), nil
 }
 
-// Digest is what WriteState was given. A cluster that was never finished has
-// none, which is an error.
+// Digest returns the digest given to WriteState. It is an error if the creation of the
+// cluster was never completed.
 func (c *Cluster) Digest(ctx context.Context) (string, error) {
 	state, err := c.readState(ctx)
 	return state["digest"], err
 }
 
-// originalLabels are those that the nodes had when the cluster was made, by node.
+// originalLabels returns the labels that the nodes had when the cluster was created, by
+// node.
 func (c *Cluster) originalLabels(ctx context.Context) (map[string]map[string]string, error) {
 	state, err := c.readState(ctx)
 	if err != nil {
@@ -71,7 +71,7 @@ func (c *Cluster) originalLabels(ctx context.Context) (map[string]map[string]str
 	}
 	labels := map[string]map[string]string{}
 	if err := json.Unmarshal([]byte(state["labels"]), &labels); err != nil {
-		return nil, fmt.Errorf("read the nodes' labels of before: %w", err)
+		return nil, fmt.Errorf("parse the nodes' original labels: %w", err)
 	}
 	return labels, nil
 }
@@ -83,12 +83,12 @@ func (c *Cluster) originalDNS(ctx context.Context) (dnsState, error) {
 		return original, err
 	}
 	if err := json.Unmarshal([]byte(state["coredns"]), &original); err != nil {
-		return original, fmt.Errorf("read CoreDNS's settings of before: %w", err)
+		return original, fmt.Errorf("parse CoreDNS's original settings: %w", err)
 	}
 	return original, nil
 }
 
-// readState is what WriteState wrote.
+// readState reads what WriteState wrote.
 func (c *Cluster) readState(ctx context.Context) (map[string]string, error) {
 	cm, err := c.Clientset.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, stateName, metav1.GetOptions{})
 	if err != nil {

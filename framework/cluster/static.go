@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// staticFile is the one static pod of ours in a node.
+// staticFile is the manifest of our only static pod on a node.
 const staticFile = "/etc/kubernetes/manifests/spotdrill.yaml"
 
-// PutStatic has the node's kubelet run the pod of a manifest, until RemoveStatic.
-// The file appears at once and whole: a kubelet reads what it finds.
+// PutStatic makes the node's kubelet run a static pod until RemoveStatic. The manifest is
+// moved into place, so that the kubelet never reads a part of it.
 func (c *Cluster) PutStatic(ctx context.Context, node, manifest string) error {
 	const write = `mkdir -p /etc/kubernetes/manifests; cat >/etc/kubernetes/spotdrill.yaml; mv /etc/kubernetes/spotdrill.yaml "$1"`
 	c.staticFree = false
@@ -21,8 +21,8 @@ func (c *Cluster) PutStatic(ctx context.Context, node, manifest string) error {
 	return nil
 }
 
-// RemoveStatic takes the static pods of ours off the nodes that run, also one that
-// an earlier run left. A node that does not run is looked at the next time.
+// RemoveStatic removes our static pods from the running nodes, including those that an
+// earlier run left. A node that is not running is left for the next call.
 func (c *Cluster) RemoveStatic(ctx context.Context) error {
 	if c.staticFree {
 		return nil

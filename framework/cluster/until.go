@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/e2e-framework/klient/wait"
 )
 
-// Until waits until why returns "". When timeout passes first, the error says
-// what was waited for and what why returned last.
+// Until waits until why returns "". If the timeout passes first, the error contains what
+// was waited for and what why returned last.
 func Until(ctx context.Context, timeout time.Duration, what string, why func(context.Context) string) error {
 	last := "nothing seen"
 	err := wait.For(func(ctx context.Context) (bool, error) {

@@ -15,8 +15,8 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// Watcher records what changes in the cluster: nodes, pods, the endpoints of
-// kube-dns, and Kubernetes events about nodes and pods.
+// Watcher records changes in the cluster: of nodes, of pods, of the endpoints of kube-dns,
+// and Kubernetes events about nodes and pods.
 type Watcher struct {
 	stop    context.CancelFunc
 	sights  []*sight
@@ -25,15 +25,15 @@ type Watcher struct {
 }
 
 const (
-	// syncTimeout bounds the first listing; it takes milliseconds.
+	// syncTimeout bounds the first list, which takes milliseconds.
 	syncTimeout = 20 * time.Second
-	// completeTimeout bounds the wait for what a watch has yet to tell; that takes
-	// milliseconds, too.
+	// completeTimeout bounds the wait for outstanding events of a watch, which takes
+	// milliseconds as well.
 	completeTimeout = 10 * time.Second
 )
 
-// Watch records the objects that exist, then every change, until Stop. When it
-// returns, all present objects are in the history.
+// Watch records the objects that exist, and then every change until Stop. When it returns,
+// all existing objects are in the history.
 func (c *Cluster) Watch(ctx context.Context, rec *history.Recorder) (*Watcher, error) {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	logs := &dnsLogs{ctx: ctx, clientset: c.Clientset, rec: rec, open: map[types.UID]bool{}}
@@ -60,15 +60,15 @@ func (c *Cluster) Watch(ctx context.Context, rec *history.Recorder) (*Watcher, e
 		case <-s.listed:
 		case <-limit.Done():
 			w.Stop()
-			return nil, fmt.Errorf("watch the cluster: the first listing of %s did not come within %s", s.what, syncTimeout)
+			return nil, fmt.Errorf("watch the cluster: no list of %s within %s", s.what, syncTimeout)
 		}
 	}
 	return w, nil
 }
 
-// Complete waits until all that has happened in the cluster is on record. It is an
-// error where that does not come, at most 10 s, or where a watch had broken off:
-// something may be missing then.
+// Complete waits until everything that has happened in the cluster is recorded, at most
+// 10 s. It is an error if that takes longer or if a watch was interrupted: events may then
+// be missing.
 func (w *Watcher) Complete(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
 	defer cancel()
@@ -80,7 +80,7 @@ func (w *Watcher) Complete(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends the recording and waits until nothing is written any more.
+// Stop ends the recording and waits until nothing more is written.
 func (w *Watcher) Stop() {
 	w.stop()
 	w.running.Wait()
@@ -110,15 +110,15 @@ func on[T any](added func(obj T, initial bool), changed func(before, after T), d
 	}
 }
 
-// observer turns changes of objects into events of the history.
+// observer translates changes of objects to events of the history.
 type observer struct {
 	rec   *history.Recorder
 	clock *history.Clock
-	// dnsReady hears of every pod of cluster DNS that becomes Ready.
+	// dnsReady is called for every CoreDNS pod that becomes Ready.
 	dnsReady func(*corev1.Pod)
 }
 
-// said converts an API time, which has whole seconds, to an offset.
+// said converts a time of the API, in whole seconds, to an offset.
 func (o observer) said(t metav1.Time) *time.Duration {
 	if t.IsZero() {
 		return nil

@@ -1,6 +1,6 @@
-// Package coredns reads from CoreDNS's configuration how CoreDNS goes away, and
-// sets it. The lexer is CoreDNS's own; files that the configuration imports and
-// variables of the environment are those of the pods, and so neither is looked at.
+// Package coredns has the settings of CoreDNS that matter when its pods terminate, and reads
+// and changes them in a Corefile. The lexer is CoreDNS's own. Imported files and environment
+// variables exist only in the pods and are not read.
 package coredns
 
 import (
@@ -11,21 +11,21 @@ import (
 	"time"
 )
 
-// Corefile is what a configuration says of CoreDNS's end.
+// Corefile is what a Corefile says about the termination of CoreDNS.
 type Corefile struct {
-	// Health is true where some server block has the health plugin.
+	// Health is set if a server block has the health plugin.
 	Health bool
-	// Ready is true where some server block has the ready plugin.
+	// Ready is set if a server block has the ready plugin.
 	Ready bool
-	// Lameduck is for how long CoreDNS goes on to answer when it is told to end: the
-	// sum over the health plugins, which wait one after the other; 0 where none says.
+	// Lameduck is how long a terminating CoreDNS continues to answer: the sum over the
+	// health plugins, which wait one after the other, or 0 if none has a lameduck.
 	Lameduck time.Duration
-	// Imports are the files that are taken in: what they hold is not known here.
+	// Imports are the imported files, whose content is unknown.
 	Imports []string
 }
 
-// Parse reads a configuration. A brace without its other one, a snippet that
-// contains itself, and a lameduck that is no duration are errors with their lines.
+// Parse reads a Corefile. Errors have the line: an unbalanced brace, a snippet that imports
+// itself, a lameduck that is not a duration.
 func Parse(text string) (Corefile, error) {
 	plugins, imports, err := plugins(text)
 	if err != nil {
@@ -48,10 +48,9 @@ func Parse(text string) (Corefile, error) {
 	return c, nil
 }
 
-// WithLameduck returns the configuration with CoreDNS answering for another time
-// after it was told to end, and nothing else changed. Of several health plugins the
-// first one waits. One without any is an error, there is nothing to set; and so is
-// one that writes the plugin and its braces on one line.
+// WithLameduck returns the Corefile with another lameduck and no other change. If there are
+// several health plugins, only the first one waits. It is an error if there is none, or if
+// the plugin and its braces are on one line.
 func WithLameduck(text string, d time.Duration) (string, error) {
 	all, _, err := plugins(text)
 	if err != nil {
@@ -59,7 +58,7 @@ func WithLameduck(text string, d time.Duration) (string, error) {
 	}
 	health := slices.DeleteFunc(slices.Clone(all), func(p directive) bool { return p.name != "health" })
 	if len(health) == 0 {
-		return "", fmt.Errorf("the Corefile has no `health { lameduck … }`: CoreDNS would stop answering at once when told to end; add the health plugin to the server block of the cluster's zone")
+		return "", fmt.Errorf("the Corefile has no `health { lameduck … }`: CoreDNS would stop answering as soon as it terminates; add the health plugin to the server block of the cluster's zone")
 	}
 	lines := strings.SplitAfter(text, "\n")
 	set, left := map[int]bool{}, d // a snippet's plugin is in several server blocks
@@ -71,13 +70,13 @@ func WithLameduck(text string, d time.Duration) (string, error) {
 	}
 	out := strings.Join(lines, "")
 	if after, _, err := plugins(out); err != nil || !waits(after, all, d) {
-		return "", fmt.Errorf("line %d: the lameduck of this health plugin cannot be set here; write the plugin, its properties and its closing brace on lines of their own", health[0].line)
+		return "", fmt.Errorf("line %d: the lameduck of this health plugin cannot be changed; write the plugin, its properties and its closing brace on separate lines", health[0].line)
 	}
 	return out, nil
 }
 
-// waits is true where the plugins are those of before, and the first health plugin
-// waits for so long.
+// waits reports whether the plugins are the same as before, and the first health plugin
+// waits that long.
 func waits(after, before []directive, d time.Duration) bool {
 	if !slices.EqualFunc(after, before, func(a, b directive) bool { return a.name == b.name && slices.Equal(a.args, b.args) }) {
 		return false
@@ -87,7 +86,7 @@ func waits(after, before []directive, d time.Duration) bool {
 	return err == nil && got == d
 }
 
-// lameduck is 0 where the health plugin states none.
+// lameduck returns the lameduck of the health plugin, or 0.
 func (h directive) lameduck() (time.Duration, error) {
 	total := time.Duration(0)
 	for _, property := range h.body {
@@ -96,16 +95,16 @@ func (h directive) lameduck() (time.Duration, error) {
 		}
 		d, err := time.ParseDuration(strings.Join(property.args, " "))
 		if err != nil || d < 0 {
-			return 0, fmt.Errorf("line %d: lameduck %q is no duration that can be read here; want a number with its unit, such as 5s", property.line, strings.Join(property.args, " "))
+			return 0, fmt.Errorf("line %d: lameduck %q is not a duration; write a number with its unit, such as 5s", property.line, strings.Join(property.args, " "))
 		}
-		total = d // CoreDNS takes the last one
+		total = d // CoreDNS uses the last one
 	}
 	return total, nil
 }
 
 var lameduckLine = regexp.MustCompile(`^(\s*lameduck\s+)\S+`)
 
-// setLameduck changes the lines that the plugin stands on.
+// setLameduck changes the lines of the plugin.
 func (h directive) setLameduck(lines []string, d time.Duration) {
 	stated := false
 	for _, property := range h.body {

@@ -13,7 +13,7 @@ import (
 //go:embed testdata/kubeadm.Corefile
 var kubeadm string
 
-func TestWhatACorefileSaysOfItsEnd(t *testing.T) {
+func TestWhatACorefileSaysAboutTermination(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
 		want Corefile
@@ -32,11 +32,11 @@ func TestWhatACorefileSaysOfItsEnd(t *testing.T) {
 		"files are named, not read":       {". {\n  import custom/*.override\n}\nimport custom/*.server\n", Corefile{Imports: []string{"custom/*.override", "custom/*.server"}}, ""},
 		"the last lameduck counts":        {". {\n health {\n lameduck 5s\n lameduck 6s\n }\n}\n", Corefile{Health: true, Lameduck: 6 * time.Second}, ""},
 		"an empty one":                    {"", Corefile{}, ""},
-		"lameduck without a unit":         {". {\n health {\n lameduck 5\n }\n}\n", Corefile{}, `line 3: lameduck "5" is no duration`},
-		"lameduck of the environment":     {". {\n health {\n lameduck {$LAMEDUCK}\n }\n}\n", Corefile{}, `line 3: lameduck "{$LAMEDUCK}" is no duration`},
+		"lameduck without a unit":         {". {\n health {\n lameduck 5\n }\n}\n", Corefile{}, `line 3: lameduck "5" is not a duration`},
+		"lameduck of the environment":     {". {\n health {\n lameduck {$LAMEDUCK}\n }\n}\n", Corefile{}, `line 3: lameduck "{$LAMEDUCK}" is not a duration`},
 		"a brace too few":                 {". {\n health {\n}\n", Corefile{}, "line 1: an opening brace"},
 		"a brace too many":                {". {\n}\n}\n", Corefile{}, "line 3: a closing brace"},
-		"a snippet that imports itself":   {"(a) {\n import a\n}\n. {\n import a\n}\n", Corefile{}, "line 2: import a: snippets that import each other"},
+		"a snippet that imports itself":   {"(a) {\n import a\n}\n. {\n import a\n}\n", Corefile{}, "line 2: import a: snippets import each other"},
 		"an import of nothing is nothing": {". {\n import\n}\n", Corefile{}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -80,7 +80,7 @@ func TestOnlyTheLameduckChanges(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		".:53 {\n    ready\n}\n":   "no `health { lameduck",
-		". {\n  health { }\n}\n":   "line 2: the lameduck of this health plugin cannot be set here",
+		". {\n  health { }\n}\n":   "line 2: the lameduck of this health plugin cannot be changed",
 		". {\n  health {\n  }\n\n": "line 1: an opening brace",
 	} {
 		if got, err := WithLameduck(text, 0); err == nil || got != "" || !strings.Contains(err.Error(), want) {
@@ -89,7 +89,7 @@ func TestOnlyTheLameduckChanges(t *testing.T) {
 	}
 }
 
-// What is set is what is read, whatever the rest of the file is.
+// The lameduck that is set is read back, whatever the rest of the file is.
 func FuzzWithLameduck(f *testing.F) {
 	f.Add(kubeadm)
 	f.Add("(a) {\n health\n}\n. {\n import a\n}\nb {\n import a\n}")
@@ -100,7 +100,7 @@ func FuzzWithLameduck(f *testing.F) {
 			return
 		}
 		set, err := WithLameduck(text, 7*time.Second)
-		if err != nil && strings.Contains(err.Error(), "cannot be set here") {
+		if err != nil && strings.Contains(err.Error(), "cannot be changed") {
 			return
 		}
 		if err != nil {

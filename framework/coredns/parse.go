@@ -7,7 +7,7 @@ import (
 	"github.com/coredns/caddy/caddyfile"
 )
 
-// directive is a line: a server block's addresses, a plugin, a plugin's property.
+// directive is a line: the addresses of a server block, a plugin or a plugin's property.
 type directive struct {
 	name string
 	args []string
@@ -15,8 +15,8 @@ type directive struct {
 	body []directive // nil without braces
 }
 
-// plugins are those of all server blocks, snippets put in where they are imported,
-// and the names of the files that are imported.
+// plugins returns the plugins of all server blocks, with imported snippets expanded, and
+// the names of imported files.
 func plugins(text string) (found []directive, imports []string, err error) {
 	r := reader{Dispenser: caddyfile.NewDispenser("Corefile", strings.NewReader(text))}
 	top, err := r.block(0)
@@ -33,7 +33,7 @@ func plugins(text string) (found []directive, imports []string, err error) {
 		case d.body != nil:
 			err = e.add(d.body, 0)
 		case i == 0:
-			// A lone server block needs no braces: all that follows is its own.
+			// A single server block needs no braces: everything that follows belongs to it.
 			return e.found, e.imports, e.add(top[1:], 0)
 		}
 		if err != nil {
@@ -49,7 +49,7 @@ type expansion struct {
 	imports  []string
 }
 
-// depthMax bounds snippets within snippets, and braces within braces.
+// depthMax limits the nesting of snippets and of braces.
 const depthMax = 100
 
 func (e *expansion) add(block []directive, depth int) error {
@@ -59,7 +59,7 @@ func (e *expansion) add(block []directive, depth int) error {
 			continue
 		}
 		if depth == depthMax || len(e.found) > 10_000 {
-			return fmt.Errorf("line %d: import %s: snippets that import each other without an end", d.line, strings.Join(d.args, " "))
+			return fmt.Errorf("line %d: import %s: snippets import each other endlessly", d.line, strings.Join(d.args, " "))
 		}
 		for _, name := range d.args[:min(1, len(d.args))] {
 			if snippet, ok := e.snippets[name]; ok {
@@ -74,15 +74,15 @@ func (e *expansion) add(block []directive, depth int) error {
 	return nil
 }
 
-// reader groups CoreDNS's tokens by lines and braces.
+// reader groups CoreDNS's tokens by line and brace.
 type reader struct{ caddyfile.Dispenser }
 
-// block reads up to the closing brace, or to the end where depth is 0.
+// block reads up to the closing brace, or to the end if depth is 0.
 func (r *reader) block(depth int) ([]directive, error) {
 	out := []directive{}
 	opened := r.Line()
 	if depth > depthMax {
-		return nil, fmt.Errorf("line %d: more than %d braces within each other", opened, depthMax)
+		return nil, fmt.Errorf("line %d: more than %d nested braces", opened, depthMax)
 	}
 	for r.Next() {
 		if r.Val() == "}" {

@@ -25,7 +25,7 @@ const karpenter = "karpenter.sh/capacity-type"
 
 const corefileText = ".:53 {\n    errors\n    health {\n       lameduck 5s\n    }\n    ready\n    cache 30\n}\n"
 
-// sound is a DNS that keeps every rule; change makes one that does not.
+// sound is a DNS that follows every rule, unless change breaks some.
 func sound(change ...func(*DNS)) DNS {
 	labels := map[string]string{"k8s-app": "kube-dns"}
 	d := DNS{

@@ -28,13 +28,7 @@ func (p *players) arrange(ctx context.Context) error {
 	if err := p.sys.Install(ctx, first.handler(), first.Scenario.Feature); err != nil {
 		return err
 	}
-	dns := first.Scenario.CoreDNS
-	err := p.sys.Cluster.SetDNS(ctx, cluster.DNSSettings{
-		Placement: string(dns.Placement), Replicas: dns.Replicas, Lameduck: dns.Lameduck.D(),
-		ReadinessPeriod: dns.Readiness.Period.D(), FailureThreshold: dns.Readiness.FailureThreshold,
-		GracePeriod: dns.GracePeriod.D(),
-	})
-	if err != nil {
+	if err := p.sys.Cluster.SetDNS(ctx, first.Scenario.CoreDNS); err != nil {
 		return err
 	}
 	if err := p.pickNodes(ctx); err != nil {

@@ -29,23 +29,23 @@ func (r *runner) steps(ctx context.Context) error {
 }
 
 func (r *runner) step(ctx context.Context, step scenarios.Step) error {
-	switch {
-	case step.Notice != nil:
-		return r.putNotice(ctx, *step.Notice)
-	case step.Message != nil:
-		return r.putMessage(ctx, *step.Message)
-	case step.Await != nil:
-		return r.await(ctx, *step.Await)
-	case step.Reclaim != nil:
-		return r.reclaim(ctx, *step.Reclaim)
-	case step.Fault != nil:
-		return r.beginFault(ctx, *step.Fault)
-	case step.Budget != nil:
-		return r.changeBudget(ctx, *step.Budget)
-	case step.Disturb != nil:
-		return r.disturb(ctx, *step.Disturb)
-	case step.Disrupt != nil:
-		return r.disrupt(ctx, *step.Disrupt)
+	switch do := step.Do().(type) {
+	case scenarios.Notice:
+		return r.putNotice(ctx, do)
+	case scenarios.Message:
+		return r.putMessage(ctx, do)
+	case scenarios.Await:
+		return r.await(ctx, do)
+	case scenarios.Reclaim:
+		return r.reclaim(ctx, do)
+	case scenarios.Fault:
+		return r.beginFault(ctx, do)
+	case scenarios.BudgetChange:
+		return r.changeBudget(ctx, do)
+	case scenarios.Disturb:
+		return r.disturb(ctx, do)
+	case scenarios.Disrupt:
+		return r.disrupt(ctx, do)
 	}
 	return errors.New("no action set")
 }

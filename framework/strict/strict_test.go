@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// recipe has every shape that documents are made of.
+// recipe has every shape that occurs in documents.
 type recipe struct {
 	Name  string            `yaml:"name"`
 	Oven  oven              `yaml:"oven,omitempty"`
@@ -105,8 +105,8 @@ func TestDecodeErrors(t *testing.T) {
 	}
 }
 
-// The fields of an inline struct are written among those of the one around it,
-// and a time is a value.
+// The fields of an inline struct are written among those of its parent, and a time is a
+// value.
 func TestInlineFieldsAndTimes(t *testing.T) {
 	type menu struct {
 		Main   recipe    `yaml:",inline"`
