@@ -1,6 +1,7 @@
 package cloud
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -24,6 +25,8 @@ const warning = 2 * time.Minute
 type Notice struct {
 	Type      history.NoticeType
 	Instances []string // instance ids, at least one
+	Action    string   // of an interruption: terminate, stop or hibernate; empty: terminate
+	State     string   // of a state change: the new state; empty: stopping
 	// Detail replaces fields of the event's detail by name, for instance
 	// instance-action, state or eventTypeCategory; nil removes the field.
 	Detail map[string]any
@@ -106,15 +109,15 @@ func (n Notice) ofInstance(region string, at time.Time, id string) (detail map[s
 	arn = fmt.Sprintf("arn:aws:ec2:%s:%s:instance/%s", region, account, id)
 	switch n.Type {
 	case history.SpotInterruption:
-		detail["instance-action"] = "terminate"
+		detail["instance-action"] = cmp.Or(n.Action, "terminate")
 		// AWS names the zone and no account in these two.
 		arn = fmt.Sprintf("arn:aws:ec2:%s:instance/%s", zoneOf(region), id)
 	case history.RebalanceRecommendation:
 		arn = fmt.Sprintf("arn:aws:ec2:%s:instance/%s", zoneOf(region), id)
 	case history.StateChange:
-		detail["state"] = "stopping"
+		detail["state"] = cmp.Or(n.State, "stopping")
 	case history.CapacityReservationInterruption:
-		detail["instance-action"] = "terminate"
+		detail["instance-action"] = cmp.Or(n.Action, "terminate")
 		detail["instance-termination-time"] = at.Add(warning).Format(time.RFC3339)
 	}
 	return detail, arn

@@ -51,13 +51,7 @@ func (r *runner) step(ctx context.Context, step scenarios.Step) error {
 }
 
 func (r *runner) putNotice(ctx context.Context, n scenarios.Notice) error {
-	notice := cloud.Notice{Type: history.NoticeType(n.Type), Detail: map[string]any{}}
-	if n.Action != "" {
-		notice.Detail["instance-action"] = n.Action
-	}
-	if n.State != "" {
-		notice.Detail["state"] = n.State
-	}
+	notice := cloud.Notice{Type: n.Type, Action: n.Action, State: n.State}
 	nodes := make([]cluster.Node, 0, len(n.Nodes)+1)
 	for _, name := range n.Nodes {
 		nodes = append(nodes, r.nodes[name])
