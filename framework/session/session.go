@@ -124,7 +124,10 @@ func (s *Session) SetUp(ctx context.Context) error {
 	s.report.Environment = s.system.Environment
 	s.report.Handler.Version = s.system.Meta(s.Handler).Version
 	s.report.Timings.Setup = reports.Seconds(time.Since(s.started))
-	s.System.Log("set-up took %.0f s; the drills take about %.0f s", time.Since(s.started).Seconds(), s.expected().Seconds())
+	s.System.Log("set-up took %.0f s", time.Since(s.started).Seconds())
+	if expected := s.expected(); expected > 0 {
+		s.System.Log("the drills take about %.0f s", expected.Seconds())
+	}
 	s.drills = time.Now()
 	return nil
 }

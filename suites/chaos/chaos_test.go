@@ -1,6 +1,6 @@
-// Package chaos holds a handler under test to what no single clause asks: several
-// things go wrong at once, in ways that are drawn from a seed. What is played is a
-// scenario like any other, and goes the same way to its verdict and its report.
+// Package chaos checks a handler under test against what no single clause requires:
+// several things go wrong at once, drawn from a seed. What is played is a scenario like
+// any other, with the same verdict and report.
 package chaos
 
 import (
@@ -8,83 +8,100 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"strings"
+	"strconv"
 	"testing"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2" //nolint:revive,staticcheck // Ginkgo specs read as they are meant to
 	. "github.com/onsi/gomega"    //nolint:revive,staticcheck // so do Gomega's matchers
 
-	"github.com/spotdrill/spotdrill/framework/handler"
-	"github.com/spotdrill/spotdrill/framework/history"
-	"github.com/spotdrill/spotdrill/framework/run"
 	"github.com/spotdrill/spotdrill/framework/session"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/scenarios"
+	"github.com/spotdrill/spotdrill/suites/flags"
+	"github.com/spotdrill/spotdrill/suites/labels"
 )
 
-// setUpTimeout is long enough for images to be built.
-const setUpTimeout = 40 * time.Minute
-
-// The flags of the suite; `make chaos` sets them, in the folder of go.mod, from
-// which paths are meant.
 var (
-	drillFlag     = flag.Bool("drill", false, "really drill: go test ./... must not")
-	seedFlag      = flag.Uint64("seed", 0, "what the rounds are drawn from; 0: from the time")
-	roundsFlag    = flag.Int("rounds", 5, "how many rounds are played")
-	handlerFlag   = flag.String("handler", "builtin", "the handler under test: "+strings.Join(handler.Names(), ", ")+", or a path to a description")
-	imageFlag     = flag.String("handler-image", "", "an image that the container engine holds, instead of the description's")
-	clusterFlag   = flag.String("cluster", run.DefaultCluster, "the name of the kind cluster")
-	proxyModeFlag = flag.String("proxy-mode", history.IPTables, "kube-proxy's mode: "+strings.Join(history.ProxyModes(), ", "))
-	binaryFlag    = flag.String("binary", "bin/spotdrill", "the static spotdrill binary that runs in the cluster")
-	outFlag       = flag.String("out", "reports/out/chaos", "the folder that runs are written to")
+	drillFlag    = flags.AddDrill()
+	systemFlags  = flags.AddSystem()
+	handlerFlags = flags.AddHandler()
+	outFlag      = flags.AddOut("reports/out/chaos")
+	seedFlag     = flag.Uint64("seed", 0, "seed that the rounds are drawn from; 0: the time")
+	roundsFlag   = flag.Int("rounds", 5, "number of rounds to play")
 )
+
+// round is one of the scenarios that are drawn from a seed.
+type round struct {
+	number   int // from 1
+	scenario scenarios.Scenario
+}
+
+func (r round) labels() []string {
+	return append(labels.Of(r.scenario), "round:"+strconv.Itoa(r.number))
+}
+
+func draw(seed uint64, rounds int) ([]round, error) {
+	var drawn []round
+	for n := 1; n <= rounds; n++ {
+		s, err := read(compose(seed, n))
+		if err != nil {
+			return nil, err
+		}
+		drawn = append(drawn, round{n, s})
+	}
+	return drawn, nil
+}
 
 func TestChaos(t *testing.T) {
-	if !*drillFlag {
-		t.Skip("it drills a real system: run `make chaos`")
-	}
+	drillFlag.SkipUnless(t, "chaos")
 	seed := *seedFlag
 	if seed == 0 {
 		seed = uint64(time.Now().Unix())
 	}
 	fmt.Fprintf(os.Stderr, "seed %d: make chaos SEED=%d plays the same rounds\n", seed, seed)
-	var rounds []scenarios.Scenario
-	for n := range *roundsFlag {
-		s, err := read(compose(seed, n+1))
-		if err != nil {
-			t.Fatal(err)
-		}
-		rounds = append(rounds, s)
-	}
-	under, err := handler.Load(*handlerFlag)
+	rounds, err := draw(seed, *roundsFlag)
 	if err != nil {
 		t.Fatal(err)
 	}
-	session, err := session.New(session.Options{
-		Handler: under, HandlerImage: *imageFlag, Set: scenarios.Fast, Scenarios: rounds, Out: *outFlag, Console: os.Stderr,
-		System: run.Options{Cluster: *clusterFlag, ProxyMode: *proxyModeFlag, Source: ".", Binary: *binaryFlag},
-	})
+	if rounds, err = labels.Selected(rounds, round.labels); err != nil {
+		t.Fatal(err)
+	}
+	under, image, err := handlerFlags.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
-	specs(session)
+	system, err := systemFlags.Options(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := session.Options{
+		Handler: under, HandlerImage: image, Set: scenarios.Fast, Out: *outFlag, Console: os.Stderr, System: system,
+	}
+	for _, r := range rounds {
+		opts.Scenarios = append(opts.Scenarios, r.scenario)
+	}
+	session, err := session.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	specs(session, rounds)
 	RegisterFailHandler(Fail)
 	RunSpecs(t, "spotdrill chaos")
 }
 
-func specs(session *session.Session) {
-	Describe("Handler "+session.Handler.Name, Ordered, ContinueOnFailure, func() {
-		BeforeAll(func(ctx SpecContext) { Expect(session.SetUp(ctx)).To(Succeed()) }, NodeTimeout(setUpTimeout))
-		AfterAll(func(ctx SpecContext) { Expect(session.Finish(ctx)).To(Succeed()) }, NodeTimeout(session.FinishTimeout))
-		for _, round := range session.Scenarios {
-			It(round.Name, func(ctx SpecContext) {
-				entry, err := session.Drill(ctx, round)
+func specs(s *session.Session, rounds []round) {
+	Describe("Handler "+s.Handler.Name, Ordered, ContinueOnFailure, func() {
+		BeforeAll(func(ctx SpecContext) { Expect(s.SetUp(ctx)).To(Succeed()) }, NodeTimeout(session.SetUpTimeout))
+		AfterAll(func(ctx SpecContext) { Expect(s.Finish(ctx)).To(Succeed()) }, NodeTimeout(session.FinishTimeout))
+		for _, r := range rounds {
+			It(r.scenario.Name, Label(r.labels()...), func(ctx SpecContext) {
+				entry, err := s.Drill(ctx, r.scenario)
 				if errors.Is(err, session.ErrOver) {
 					AbortSuite(err.Error())
 				}
 				Expect(err).NotTo(HaveOccurred())
-				Expect(entry.Outcome).To(Equal(verdict.Pass), "the findings stand above, and in the reports")
+				Expect(entry.Outcome).To(Equal(verdict.Pass), "see the findings above, and the reports")
 			})
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -15,30 +16,29 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// marks is within what time a node is marked once the queue is well again, and the
-// longest that a handler may be away: the clauses of RESILIENCE allow as much.
+// The clauses of RESILIENCE allow as much.
 const (
-	marks  = 30 * time.Second
-	longer = 90 * time.Second
+	marked  = 30 * time.Second // from the end of the queue's outage to the node's mark
+	deleted = 90 * time.Second // from the end of the queue's outage to the message's deletion
 )
 
-// compose is the round of a seed: the queue goes wrong in some way, what is in it is
-// dirty, and in the middle of the drain something is done to the handler. The same
-// seed and round are the same scenario.
+// compose is a round of a seed: the queue fails in some way, it holds meaningless
+// messages, and in the middle of the drain something happens to the handler. The same
+// seed and round give the same scenario.
 func compose(seed uint64, round int) scenarios.Scenario {
 	random := rand.New(rand.NewPCG(seed, uint64(round)))
 	s := scenarios.Scenario{
 		APIVersion: scenarios.APIVersion, Kind: scenarios.Kind,
 		Name:        fmt.Sprintf("chaos-%d-%d", seed, round),
 		Title:       "A drain is finished, once, whatever else goes wrong",
-		Description: fmt.Sprintf("Round %d of seed %d: faults of the queue, messages that mean nothing and a disturbance of the handler, each of which it survives alone, at once.", round, seed),
+		Description: fmt.Sprintf("Round %d of seed %d: faults of the queue, meaningless messages and a disturbance of the handler, each of which it survives alone, at once.", round, seed),
 		Source:      "https://github.com/jepsen-io/jepsen/blob/main/doc/tutorial/05-nemesis.md",
 		Profile:     "RESILIENCE", Sets: []scenarios.Set{scenarios.Fast, scenarios.Full}, Feature: "spot",
 		CoreDNS: coredns.Settings{
 			Placement: coredns.OnOnDemand, Replicas: 2, Lameduck: seconds(5),
 			Readiness: coredns.Readiness{Period: seconds(10), FailureThreshold: 3}, GracePeriod: seconds(30),
 		},
-		// The slow one sees to it that the drain has a middle.
+		// The slow pod makes the drain long enough to have a middle.
 		Workload: scenarios.Workload{Replicas: 3, Pods: []scenarios.Pods{{Kind: "slow", Node: "victim"}, {Kind: "critical", Node: "victim"}}},
 		Nodes:    map[string]scenarios.Pick{"victim": {Capacity: "spot"}, "bystander": {Capacity: "spot"}},
 		Deadline: scenarios.Deadline{Fast: seconds(120), Full: seconds(120)},
@@ -54,7 +54,7 @@ func compose(seed uint64, round int) scenarios.Scenario {
 	}
 	outage := pick(random, outages(seconds(3+random.IntN(10))))
 	then(scenarios.Step{Fault: outage})
-	if outage.Type != "delay" { // which only an answer meets, and there is nothing to answer yet
+	if outage.Type != "delay" { // it hits only answers, and there is nothing to answer yet
 		then(await(scenarios.Await{Hit: outage.Name}, 25))
 	}
 	for i := range random.IntN(3) {
@@ -70,17 +70,17 @@ func compose(seed uint64, round int) scenarios.Scenario {
 	)
 	s.Checks = []scenarios.Check{
 		{MidDrain: &scenarios.MidDrain{Disturbance: "nemesis", Node: "victim"}},
-		{Marked: &scenarios.Marked{Node: "victim", Notice: "reclaim", After: outage.Name, Within: strict.Duration(marks)}},
+		{Marked: &scenarios.Marked{Node: "victim", Notice: "reclaim", After: outage.Name, Within: strict.Duration(marked)}},
 		{Drained: &scenarios.Drained{Node: "victim", Notice: "reclaim"}},
 		{DrainedOnce: &scenarios.DrainedOnce{Node: "victim"}},
-		{Deleted: &scenarios.Deleted{Of: "reclaim", After: outage.Name, Within: strict.Duration(longer)}},
+		{Deleted: &scenarios.Deleted{Of: "reclaim", After: outage.Name, Within: strict.Duration(deleted)}},
 		{Untouched: &scenarios.Untouched{Node: "bystander"}},
 		{QueueEmpty: &scenarios.QueueEmpty{}},
 	}
 	return s
 }
 
-// outages are what the queue itself can suffer for a time.
+// outages are the ways in which the queue itself can fail for a time.
 func outages(length strict.Duration) []*scenarios.Fault {
 	return []*scenarios.Fault{
 		{Name: "outage", Type: "error", Status: 500, For: length},
@@ -93,7 +93,7 @@ func outages(length strict.Duration) []*scenarios.Fault {
 	}
 }
 
-// messageFaults are what can become of one message or answer; nil is nothing.
+// messageFaults are the ways in which one message or answer can go wrong; nil is none.
 func messageFaults() []*scenarios.Fault {
 	return []*scenarios.Fault{
 		nil,
@@ -103,7 +103,7 @@ func messageFaults() []*scenarios.Fault {
 	}
 }
 
-// disturbances are what can be done to the handler in the middle of a drain.
+// disturbances are what can happen to the handler in the middle of a drain.
 func disturbances(length strict.Duration) []*scenarios.Disturb {
 	return []*scenarios.Disturb{
 		{Name: "nemesis", Handler: history.KillHandler},
@@ -112,7 +112,7 @@ func disturbances(length strict.Duration) []*scenarios.Disturb {
 	}
 }
 
-// dirt is what a queue may hold that means nothing.
+// dirt is the meaningless messages that a queue may hold.
 func dirt() []string {
 	return []string{"{}", "not JSON", `{"version":"0","source":"aws.ec2","detail-type":"Something New","detail":{}}`}
 }
@@ -126,7 +126,7 @@ func await(what scenarios.Await, timeout int) scenarios.Step {
 	return scenarios.Step{Await: &what}
 }
 
-// read has a composed scenario go the way of those in files.
+// read loads a composed scenario like one from a file.
 func read(s scenarios.Scenario) (scenarios.Scenario, error) {
 	text, err := yaml.Marshal(s)
 	if err != nil {
@@ -149,9 +149,9 @@ func TestEveryRoundIsAScenarioAndTheSameOneAgain(t *testing.T) {
 			for _, step := range s.Steps {
 				switch {
 				case step.Fault != nil:
-					kinds[step.Fault.Type] = true
+					kinds[string(step.Fault.Type)] = true
 				case step.Disturb != nil:
-					kinds[step.Disturb.Handler] = true
+					kinds[string(step.Disturb.Handler)] = true
 				}
 			}
 		}
@@ -159,6 +159,20 @@ func TestEveryRoundIsAScenarioAndTheSameOneAgain(t *testing.T) {
 	for _, want := range []string{"error", "throttle", "reset", "black-hole", "delay", "lost-answer", "duplicate", "kill", "update", "cut-off", "scale"} {
 		if !kinds[want] {
 			t.Errorf("no round of 400 has %q", want)
+		}
+	}
+}
+
+func TestEveryRoundHasALabel(t *testing.T) {
+	rounds, err := draw(1, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range rounds {
+		for _, want := range []string{fmt.Sprintf("round:%d", i+1), "profile:RESILIENCE", "feature:spot", "core"} {
+			if !slices.Contains(r.labels(), want) {
+				t.Errorf("%s: labels %q lack %s", r.scenario.Name, r.labels(), want)
+			}
 		}
 	}
 }

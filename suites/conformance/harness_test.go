@@ -14,6 +14,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/session"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/scenarios"
+	"github.com/spotdrill/spotdrill/suites/labels"
 )
 
 // idleScenario is what the self-check plays with a handler that does nothing.
@@ -22,8 +23,8 @@ const idleScenario = "spot-notice-drains-node"
 // suite is one run of the session as specs.
 type suite struct{ *session.Session }
 
-// drill plays one scenario; what breaks in the harness fails the spec, and ends
-// the suite where no other drill can be played.
+// drill plays one scenario. An error of the harness fails the spec, and ends the suite if
+// no other drill can be played.
 func (s suite) drill(ctx context.Context, scenario scenarios.Scenario) verdict.Result {
 	GinkgoHelper()
 	entry, err := s.Drill(ctx, scenario)
@@ -34,16 +35,26 @@ func (s suite) drill(ctx context.Context, scenario scenarios.Scenario) verdict.R
 	return entry.Result
 }
 
-// noSelfCheck says why the self-check is not played: it needs its scenario in
-// the run, and a handler of ours to compare with.
+// noSelfCheck is why the self-check is not played, or "": it needs its scenario in the
+// run, and the built-in handler to compare with.
 func noSelfCheck(under handler.Description, chosen []scenarios.Scenario) string {
 	switch {
 	case under.Name != "builtin":
-		return "the self-check goes with the built-in handler"
-	case !slices.ContainsFunc(chosen, func(s scenarios.Scenario) bool { return s.Name == idleScenario }):
+		return "the self-check runs only with the built-in handler"
+	case !slices.ContainsFunc(chosen, isIdleScenario):
 		return "the run does not include " + idleScenario
 	}
 	return ""
+}
+
+func isIdleScenario(s scenarios.Scenario) bool { return s.Name == idleScenario }
+
+// idleLabels are the labels of the self-check's scenario; none if it is not in the run.
+func (s suite) idleLabels() []string {
+	if i := slices.IndexFunc(s.Scenarios, isIdleScenario); i >= 0 {
+		return labels.Of(s.Scenarios[i])
+	}
+	return nil
 }
 
 // selfCheck plays a scenario with a handler that never reads the queue.
@@ -58,9 +69,9 @@ func (s suite) selfCheck(ctx context.Context) verdict.Result {
 	return entry.Result
 }
 
-// passed matches a result that is a pass, and tells what is not otherwise.
+// passed matches a result that is a pass.
 func passed() types.GomegaMatcher {
 	return gcustom.MakeMatcher(func(r verdict.Result) (bool, error) {
 		return r.Outcome == verdict.Pass, nil
-	}).WithTemplate("{{.Actual.Scenario}} is {{.Actual.Outcome}}; the findings stand above, and in the reports")
+	}).WithTemplate("{{.Actual.Scenario}} is {{.Actual.Outcome}}; see the findings above, and the reports")
 }

@@ -17,7 +17,7 @@ import (
 	. "github.com/onsi/gomega"    //nolint:revive,staticcheck // so do Gomega's matchers
 
 	"github.com/spotdrill/spotdrill/framework/cloud"
-	"github.com/spotdrill/spotdrill/framework/run"
+	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/reports"
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -75,7 +75,7 @@ func specs() {
 			Expect(err).NotTo(HaveOccurred())
 			folder, err = reports.NewFolder(*outFlag, started)
 			Expect(err).NotTo(HaveOccurred())
-			aws, stop, err := run.LocalStack(ctx, run.Options{
+			aws, stop, err := system.LocalStack(ctx, system.Options{
 				Cluster: network, Source: ".",
 				Log: func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
 			})

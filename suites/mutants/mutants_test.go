@@ -4,7 +4,6 @@ package mutants
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -12,62 +11,57 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"text/tabwriter"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2" //nolint:revive,staticcheck // Ginkgo specs read as they are meant to
 	. "github.com/onsi/gomega"    //nolint:revive,staticcheck // so do Gomega's matchers
-	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/spotdrill/spotdrill/framework/handler"
-	"github.com/spotdrill/spotdrill/framework/history"
-	"github.com/spotdrill/spotdrill/framework/run"
-	"github.com/spotdrill/spotdrill/framework/verdict"
-	"github.com/spotdrill/spotdrill/reports"
+	"github.com/spotdrill/spotdrill/framework/session"
 	"github.com/spotdrill/spotdrill/scenarios"
+	"github.com/spotdrill/spotdrill/suites/flags"
+	"github.com/spotdrill/spotdrill/suites/labels"
 	"github.com/spotdrill/spotdrill/suites/mutants/defects"
 )
 
-// Limits of the suite; a drill takes half a minute to two.
-const (
-	setUpTimeout  = 40 * time.Minute // images may have to be built
-	mutantTimeout = 12 * time.Minute
-	finishTimeout = 6 * time.Minute
-)
+// mutantTimeout bounds all attempts of a mutant; one takes half a minute to two.
+const mutantTimeout = session.MaxAttempts * 3 * time.Minute
 
-// attempts is how often a drill is played that could not be judged.
-const attempts = 2
-
-// The flags of the suite; `make mutants` sets them, in the folder of go.mod, from
-// which paths are meant.
 var (
-	drillFlag     = flag.Bool("drill", false, "really drill: go test ./... must not")
-	mutantsFlag   = flag.String("mutants", "", "names of mutants, by comma; empty: all")
-	clusterFlag   = flag.String("cluster", run.DefaultCluster, "the name of the kind cluster")
-	proxyModeFlag = flag.String("proxy-mode", history.IPTables, "kube-proxy's mode: "+strings.Join(history.ProxyModes(), ", "))
-	binaryFlag    = flag.String("binary", "bin/spotdrill", "the static spotdrill binary that runs in the cluster")
-	outFlag       = flag.String("out", "reports/out/mutants", "the folder that histories and the table are written to")
+	drillFlag   = flags.AddDrill()
+	systemFlags = flags.AddSystem()
+	outFlag     = flags.AddOut("reports/out/mutants")
+	mutantsFlag = flag.String("mutants", "", "names of mutants, separated by commas; empty: all")
 )
 
 func TestMutants(t *testing.T) {
-	if !*drillFlag {
-		t.Skip("it drills a real system: run `make mutants`")
-	}
+	drillFlag.SkipUnless(t, "mutants")
 	root, err := filepath.Abs(".")
 	if err != nil {
 		t.Fatal(err)
 	}
-	chosen, err := choose(*mutantsFlag)
+	chosen, err := choose("suites/mutants/mutants.yaml", *mutantsFlag)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &suite{root: root, mutants: chosen, dir: t.TempDir(), opts: run.Options{
-		Cluster: *clusterFlag, ProxyMode: *proxyModeFlag, Source: root, Binary: *binaryFlag, Log: say,
-	}}
+	if chosen, err = labels.Selected(chosen, planted.labels); err != nil {
+		t.Fatal(err)
+	}
+	system, err := systemFlags.Options(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	builtin, err := handler.Load("builtin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	session, err := session.New(session.Options{Handler: builtin, Set: scenarios.Fast, System: system, Out: *outFlag, Console: os.Stderr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &suite{session: session, root: root, mutants: chosen, dir: t.TempDir()}
 	s.specs()
 	RegisterFailHandler(Fail)
 	RunSpecs(t, "spotdrill mutants")
@@ -75,48 +69,57 @@ func TestMutants(t *testing.T) {
 
 func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
+// planted is a mutant, and the scenario that must catch it.
+type planted struct {
+	defects.Mutant
+	scenario scenarios.Scenario
+}
+
+// labels are those of the scenario, with the mutant and the check that must catch it.
+func (p planted) labels() []string {
+	return append(labels.Of(p.scenario), "mutant:"+p.Name, "check:"+string(p.CaughtBy.Check))
+}
+
 // choose picks mutants by name, in the order of the scenarios that catch them:
 // those of a profile share the cluster's settings.
-func choose(list string) ([]defects.Mutant, error) {
-	mutants, err := defects.Load("suites/mutants/mutants.yaml")
+func choose(file, list string) ([]planted, error) {
+	mutants, err := defects.Load(file)
 	if err != nil {
 		return nil, err
 	}
-	names := strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
+	names := flags.Names(list)
 	for _, name := range names {
 		if !slices.ContainsFunc(mutants, func(m defects.Mutant) bool { return m.Name == name }) {
 			return nil, fmt.Errorf("--mutants: no mutant is named %q", name)
 		}
 	}
-	if len(names) > 0 {
-		mutants = slices.DeleteFunc(mutants, func(m defects.Mutant) bool { return !slices.Contains(names, m.Name) })
-	}
 	catalogue, err := scenarios.Catalogue()
 	if err != nil {
 		return nil, err
 	}
-	place := func(m defects.Mutant) int {
-		return slices.IndexFunc(catalogue, func(s scenarios.Scenario) bool { return s.Name == m.CaughtBy.Scenario })
+	var chosen []planted
+	for _, scenario := range catalogue {
+		for _, m := range mutants {
+			if m.CaughtBy.Scenario == scenario.Name && (len(names) == 0 || slices.Contains(names, m.Name)) {
+				chosen = append(chosen, planted{m, scenario})
+			}
+		}
 	}
-	slices.SortStableFunc(mutants, func(a, b defects.Mutant) int { return place(a) - place(b) })
-	return mutants, nil
+	return chosen, nil
 }
 
 // suite is one run over the mutants.
 type suite struct {
+	session *session.Session
 	root    string
 	dir     string // for overlays and binaries
-	mutants []defects.Mutant
-	opts    run.Options
-
-	system *run.System
-	folder reports.Folder
-	rows   []row
+	mutants []planted
+	rows    []row
 }
 
 // row is a line of the table that the run ends with.
 type row struct {
-	mutant defects.Mutant
+	mutant planted
 	found  defects.Fate
 	got    string
 	took   time.Duration
@@ -124,11 +127,11 @@ type row struct {
 
 func (s *suite) specs() {
 	Describe("The built-in handler with a planted defect", Ordered, ContinueOnFailure, func() {
-		BeforeAll(s.setUp, NodeTimeout(setUpTimeout))
-		AfterAll(s.finish, NodeTimeout(finishTimeout))
+		BeforeAll(s.setUp, NodeTimeout(session.SetUpTimeout))
+		AfterAll(s.finish, NodeTimeout(session.FinishTimeout))
 		for _, m := range s.mutants {
-			It(m.Name+": "+m.Defect, func(ctx SpecContext) {
-				r := s.drill(ctx, m)
+			It(m.Name+": "+m.Defect, Label(m.labels()...), func(ctx SpecContext) {
+				r := s.play(ctx, m)
 				s.rows = append(s.rows, r)
 				say("[%d/%d] %s: %s in %.0f s (%s of %s: %s)", len(s.rows), len(s.mutants), m.Name, r.found, r.took.Seconds(), m.CaughtBy, m.CaughtBy.Scenario, r.got)
 				Expect(r.found).To(Equal(defects.Caught), r.got)
@@ -137,31 +140,28 @@ func (s *suite) specs() {
 	})
 }
 
-// buildNews is how often a build of many says how far it is.
-const buildNews = 30 * time.Second
+// buildProgress is how often a long build reports how far it is.
+const buildProgress = 30 * time.Second
 
 // setUp builds every mutant before the first drill: the compiler would disturb it.
 func (s *suite) setUp(ctx SpecContext) {
-	started, told := time.Now(), time.Now()
+	started, reported := time.Now(), time.Now()
 	say("building %d mutants (6 to 10 s each)", len(s.mutants))
 	for i, m := range s.mutants {
 		Expect(s.build(ctx, m)).To(Succeed())
-		if time.Since(told) > buildNews {
-			told = time.Now()
+		if time.Since(reported) > buildProgress {
+			reported = time.Now()
 			say("  %d of %d built after %.0f s", i+1, len(s.mutants), time.Since(started).Seconds())
 		}
 	}
 	say("built %d mutants in %.0f s", len(s.mutants), time.Since(started).Seconds())
-	var err error
-	s.folder, err = reports.NewFolder(*outFlag, started)
-	Expect(err).NotTo(HaveOccurred())
-	s.system, err = run.Up(ctx, s.opts)
-	Expect(err).NotTo(HaveOccurred(), "set-up")
+	Expect(s.session.SetUp(ctx)).To(Succeed())
+	Expect(s.session.NoSystem()).To(BeEmpty(), "set-up")
 }
 
 // build compiles the product with the mutant's files in place of its own, as all
 // else of it is compiled already.
-func (s *suite) build(ctx context.Context, m defects.Mutant) error {
+func (s *suite) build(ctx context.Context, m planted) error {
 	dir := filepath.Join(s.dir, m.Name)
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return fmt.Errorf("build mutant %s: %w", m.Name, err)
@@ -178,132 +178,55 @@ func (s *suite) build(ctx context.Context, m defects.Mutant) error {
 	return nil
 }
 
-func (s *suite) binary(m defects.Mutant) string { return filepath.Join(s.dir, m.Name, "spotdrill") }
-
-func (s *suite) drill(ctx context.Context, m defects.Mutant) row {
-	started := time.Now()
-	r := row{mutant: m}
-	r.found, r.got = s.play(ctx, m)
-	r.took = time.Since(started)
-	return r
-}
+func (s *suite) binary(m planted) string { return filepath.Join(s.dir, m.Name, "spotdrill") }
 
 // play drills the mutant by the scenario that must catch it.
-func (s *suite) play(ctx context.Context, m defects.Mutant) (defects.Fate, string) {
-	under, err := handler.Load("builtin")
-	if err != nil {
-		return defects.NotJudged, err.Error()
-	}
-	under.File = "mutant " + m.Name // another handler than the one before
-	if err := s.system.ProvideBinary(ctx, under, s.binary(m)); err != nil {
-		return defects.NotJudged, err.Error()
-	}
+func (s *suite) play(ctx context.Context, m planted) row {
+	started := time.Now()
+	found, got := s.drill(ctx, m)
+	return row{mutant: m, found: found, got: got, took: time.Since(started)}
+}
+
+func (s *suite) drill(ctx context.Context, m planted) (defects.Fate, string) {
 	defer func() {
-		ctx := context.WithoutCancel(ctx)
-		if err := errors.Join(s.system.Withdraw(ctx, under), s.revoke(ctx)); err != nil {
+		if err := s.revoke(context.WithoutCancel(ctx)); err != nil {
 			say("    %v", err)
 		}
 	}()
-	if err := s.grant(ctx, m); err != nil {
+	if err := s.grant(ctx, m.Mutant); err != nil {
 		return defects.NotJudged, err.Error()
 	}
-	chosen, err := scenarios.Select(scenarios.Fast, []string{m.CaughtBy.Scenario})
-	if err != nil {
-		return defects.NotJudged, err.Error()
+	under := s.session.Handler
+	under.Binary = s.binary(m)
+	entry, err := s.session.Attempts(ctx, m.Name, defects.Impatient(m.scenario), under)
+	found, got := m.Judge(entry.Result)
+	switch {
+	case err != nil && found == defects.NotJudged:
+		got = err.Error()
+	case err != nil:
+		say("    %v", err)
 	}
-	scenario := defects.Impatient(chosen[0])
-	folder := s.folder
-	folder.Path = filepath.Join(folder.Path, m.Name)
-	for attempt := 1; ; attempt++ {
-		dir, err := folder.Attempt(scenario, attempt)
-		if err != nil {
-			return defects.NotJudged, err.Error()
-		}
-		played := s.system.Play(ctx, run.Drill{Scenario: scenario, Set: scenarios.Fast, Handler: under, Attempt: attempt, Dir: dir})
-		h, err := history.Load(dir)
-		if err != nil {
-			return defects.NotJudged, err.Error()
-		}
-		result := verdict.Judge(scenario, h)
-		found, got := m.Judge(result)
-		if found == defects.NotJudged && played != nil {
-			return found, played.Error()
-		}
-		if found != defects.NotJudged || attempt == attempts {
-			return found, got
-		}
-	}
-}
-
-// extra is the name of the role and binding with a mutant's own rights.
-const extra = "spotdrill-mutant"
-
-// grant gives the handler's service account the rights that the mutant has beyond
-// those of the sound handler.
-func (s *suite) grant(ctx context.Context, m defects.Mutant) error {
-	if len(m.Grants) == 0 {
-		return nil
-	}
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: extra}}
-	for _, g := range m.Grants {
-		groups := g.Groups
-		if len(groups) == 0 {
-			groups = []string{""}
-		}
-		role.Rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: groups, Resources: g.Resources, Verbs: g.Verbs})
-	}
-	// A run that was killed may have left them.
-	if err := s.revoke(ctx); err != nil {
-		return err
-	}
-	rbac := s.system.Cluster.Clientset.RbacV1()
-	if _, err := rbac.ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("grant rights to mutant %s: %w", m.Name, err)
-	}
-	_, err := rbac.ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: extra},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: extra},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: handler.DefaultNamespace, Name: "handler"}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		return fmt.Errorf("grant rights to mutant %s: %w", m.Name, err)
-	}
-	return nil
-}
-
-// revoke takes back what grant gave, if anything.
-func (s *suite) revoke(ctx context.Context) error {
-	rbac := s.system.Cluster.Clientset.RbacV1()
-	for _, remove := range []func() error{
-		func() error { return rbac.ClusterRoleBindings().Delete(ctx, extra, metav1.DeleteOptions{}) },
-		func() error { return rbac.ClusterRoles().Delete(ctx, extra, metav1.DeleteOptions{}) },
-	} {
-		if err := remove(); err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("take a mutant's rights back: %w", err)
-		}
-	}
-	return nil
+	return found, got
 }
 
 // finish writes the table and puts the cluster back.
 func (s *suite) finish(ctx SpecContext) {
-	if s.system == nil {
+	if s.session.Running() == nil {
 		return
 	}
 	for _, m := range s.mutants[len(s.rows):] { // the run ended before them
 		s.rows = append(s.rows, row{mutant: m, found: defects.NotJudged})
 	}
 	writeTable(os.Stderr, s.rows)
-	file, err := os.Create(filepath.Join(s.folder.Path, "table.txt"))
+	file, err := os.Create(filepath.Join(s.session.Folder(), "table.txt"))
 	Expect(err).NotTo(HaveOccurred())
 	writeTable(file, s.rows)
 	Expect(file.Close()).To(Succeed())
 	say("%s", file.Name())
-	Expect(s.system.Finish(ctx)).To(Succeed())
+	Expect(s.session.PutBack(ctx)).To(Succeed())
 }
 
-// writeTable tells of every mutant what became of it. The last line has the
-// counts.
+// writeTable writes what was found of each mutant. The last line has the counts.
 func writeTable(w io.Writer, rows []row) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "\nMUTANT\tFOUND\tSECONDS\tSCENARIO\tCHECK")

@@ -1,5 +1,5 @@
 // Package defects plants defects in the built-in handler: it turns the edits of
-// mutants.yaml into overlay files for `go build -overlay`, and tells whether a
+// mutants.yaml into overlay files for `go build -overlay`, and judges whether a
 // drill caught the defect.
 package defects
 
@@ -26,7 +26,7 @@ type Mutant struct {
 	// CaughtBy is what must find the defect.
 	CaughtBy Check  `yaml:"caughtBy"`
 	Edits    []Edit `yaml:"edits,omitempty"`
-	// Grants are rights in the cluster that it has beyond the sound handler's.
+	// Grants are its rights in the cluster that the original handler does not have.
 	Grants []Grant `yaml:"grants,omitempty"`
 }
 
@@ -48,16 +48,16 @@ type Check struct {
 // String is the check and its subject.
 func (c Check) String() string { return strings.TrimSpace(string(c.Check) + " " + c.Subject) }
 
-// Edit replaces the only place in a file (relative to the module's root) where
-// the old text stands.
+// Edit replaces the only occurrence of the old text in a file (relative to the module's
+// root).
 type Edit struct {
 	File string `yaml:"file"`
 	Old  string `yaml:"old"`
 	New  string `yaml:"new"`
 }
 
-// Load reads the mutants of a file. One that names a scenario which is not in the
-// catalogue, or is called as another one, is an error.
+// Load reads the mutants of a file. A scenario that is not in the catalogue, and a name
+// that two mutants have, are errors.
 func Load(file string) ([]Mutant, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -78,9 +78,9 @@ func Load(file string) ([]Mutant, error) {
 		known := slices.ContainsFunc(catalogue, func(s scenarios.Scenario) bool { return s.Name == m.CaughtBy.Scenario })
 		switch {
 		case m.Name == "" || m.Defect == "" || m.CaughtBy.Check == "" || len(m.Edits)+len(m.Grants) == 0:
-			errs = append(errs, fmt.Errorf("%s: mutant %d (%s) wants a name, a defect, a check that catches it, and edits or grants", file, i+1, m.Name))
+			errs = append(errs, fmt.Errorf("%s: mutant %d (%s) requires a name, a defect, a check that catches it, and edits or grants", file, i+1, m.Name))
 		case slices.ContainsFunc(doc.Mutants[:i], func(o Mutant) bool { return o.Name == m.Name }):
-			errs = append(errs, fmt.Errorf("%s: mutant %s is there twice", file, m.Name))
+			errs = append(errs, fmt.Errorf("%s: mutant %s is listed twice", file, m.Name))
 		case !known:
 			errs = append(errs, fmt.Errorf("%s: mutant %s: no scenario is named %q", file, m.Name, m.CaughtBy.Scenario))
 		default:
@@ -111,8 +111,8 @@ func (c Check) is(v verdict.Verdict) bool {
 }
 
 // Overlay writes the edited files of a mutant of the module at root into dir, and
-// the list of them that `go build -overlay` takes, whose path it returns. An edit
-// that does not apply is an error.
+// returns the path of the list that `go build -overlay` needs. An edit that does not
+// apply is an error.
 func (m Mutant) Overlay(root, dir string) (string, error) {
 	texts, err := m.apply(root)
 	if err != nil {
@@ -149,10 +149,10 @@ func (m Mutant) apply(root string) (map[string]string, error) {
 			}
 			text = string(data)
 		}
-		// A YAML block ends its last line, where the text may go on.
+		// A YAML block ends with a newline, where the line may go on in the file.
 		before, after := strings.TrimSuffix(e.Old, "\n"), strings.TrimSuffix(e.New, "\n")
 		if n := strings.Count(text, before); before == "" || n != 1 {
-			return nil, fmt.Errorf("edit %d: the old text stands %d times in %s, not once: write the edit anew\n%s", i+1, n, e.File, before)
+			return nil, fmt.Errorf("edit %d: the old text is %d times in %s, not once: adapt the edit\n%s", i+1, n, e.File, before)
 		}
 		texts[e.File] = strings.Replace(text, before, after, 1)
 	}
@@ -162,15 +162,15 @@ func (m Mutant) apply(root string) (map[string]string, error) {
 // Fate is what became of a mutant.
 type Fate string
 
-// The fates. All but Caught are bad news for the catalogue of scenarios.
+// The fates. With any but Caught the catalogue of scenarios has not proved itself.
 const (
 	Caught    Fate = "caught"
 	Survived  Fate = "survived"
 	NotJudged Fate = "not judged"
 )
 
-// Judge tells whether the mutant's check found the defect, and what it saw. That
-// another check failed is not enough: it may have had another reason.
+// Judge returns whether the mutant's check found the defect, and what it saw. A failure
+// of another check is not enough: it may have had another reason.
 func (m Mutant) Judge(r verdict.Result) (Fate, string) {
 	i := slices.IndexFunc(r.Verdicts, m.CaughtBy.is)
 	if i < 0 {
@@ -186,7 +186,7 @@ func (m Mutant) Judge(r verdict.Result) (Fate, string) {
 	return NotJudged, v.Got
 }
 
-// others names the checks that did fail.
+// others names the checks that failed.
 func others(r verdict.Result) string {
 	var failed []string
 	for _, v := range r.Verdicts {
@@ -200,12 +200,12 @@ func others(r verdict.Result) string {
 	return "; failed: " + strings.Join(failed, ", ")
 }
 
-// pastDeadline is how long a drill waits for a mutant beyond the notice's
-// deadline: what a check bounds has happened by then, or never will.
+// pastDeadline is how long a drill waits for a mutant after the notice's deadline: what
+// a check limits has happened by then, or never will.
 const pastDeadline = 5 * time.Second
 
-// Impatient is the scenario of the fast set with waits that end soon after its
-// deadline, and the same checks: a mutant may never do what is waited for.
+// Impatient is the scenario of the fast set with the same checks, and waits that end soon
+// after its deadline: a mutant may never do what is waited for.
 func Impatient(s scenarios.Scenario) scenarios.Scenario {
 	return s.AwaitingAtMost(s.Deadline.For(scenarios.Fast) + pastDeadline)
 }

@@ -17,7 +17,7 @@ import (
 
 const root = "../../.."
 
-// The list cannot rot: a handler that was changed past an edit fails here.
+// The list cannot go stale: a change of the handler that breaks an edit fails here.
 func TestEveryMutantApplies(t *testing.T) {
 	mutants, err := Load("../mutants.yaml")
 	if err != nil {
@@ -61,11 +61,11 @@ func TestAnEditThatDoesNotApplyIsAnError(t *testing.T) {
 		edits []Edit
 		want  string
 	}{
-		"text that is gone":           {[]Edit{{"a.go", "z", "y"}}, "stands 0 times in a.go"},
-		"text that is there twice":    {[]Edit{{"a.go", "1", "2"}}, "stands 2 times in a.go"},
+		"text that is gone":           {[]Edit{{"a.go", "z", "y"}}, "is 0 times in a.go"},
+		"text that is there twice":    {[]Edit{{"a.go", "1", "2"}}, "is 2 times in a.go"},
 		"no text":                     {[]Edit{{"a.go", "\n", "y"}}, "not once"},
 		"a file that is gone":         {[]Edit{{"b.go", "x", "y"}}, "no such file"},
-		"one that the first one took": {[]Edit{{"a.go", "x, y", "a, b"}, {"a.go", "y", "z"}}, "edit 2: the old text stands 0 times"},
+		"one that the first one took": {[]Edit{{"a.go", "x, y", "a, b"}, {"a.go", "y", "z"}}, "edit 2: the old text is 0 times"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Mutant{Name: "m", Edits: c.edits}.Overlay(dir, t.TempDir())
@@ -80,8 +80,8 @@ func TestLoadRefuses(t *testing.T) {
 	const good = "caughtBy: {scenario: spot-notice-drains-node, check: marked}, edits: [{file: a.go, old: x, new: y}]"
 	for name, c := range map[string]struct{ text, want string }{
 		"an unknown field":    {"mutants:\n  - {nme: m}\n", `:2: unknown field "nme"`},
-		"no defect":           {"mutants:\n  - {name: m, " + good + "}\n", "mutant 1 (m) wants a name, a defect"},
-		"the same name twice": {"mutants:\n  - {name: m, defect: D., " + good + "}\n  - {name: m, defect: D., " + good + "}\n", "mutant m is there twice"},
+		"no defect":           {"mutants:\n  - {name: m, " + good + "}\n", "mutant 1 (m) requires a name, a defect"},
+		"the same name twice": {"mutants:\n  - {name: m, defect: D., " + good + "}\n  - {name: m, defect: D., " + good + "}\n", "mutant m is listed twice"},
 		"an unknown scenario": {"mutants:\n  - {name: m, defect: D., caughtBy: {scenario: none, check: marked}, edits: [{file: a.go, old: x, new: y}]}\n", `no scenario is named "none"`},
 		"an unknown check":    {"mutants:\n  - {name: m, defect: D., caughtBy: {scenario: spot-notice-drains-node, check: markd}, edits: [{file: a.go, old: x, new: y}]}\n", `spot-notice-drains-node has no check "markd"`},
 		"a check of another":  {"mutants:\n  - {name: m, defect: D., caughtBy: {scenario: spot-notice-drains-node, check: resumed}, edits: [{file: a.go, old: x, new: y}]}\n", `spot-notice-drains-node has no check "resumed"`},

@@ -1,0 +1,80 @@
+// Package flags holds the flags that the suites share. The Makefile sets them; paths
+// are relative to the folder of go.mod.
+package flags
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spotdrill/spotdrill/framework/handler"
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/system"
+)
+
+// Drill is --drill. SkipUnless skips the test without it, so that go test ./... plays no
+// drill.
+type Drill struct{ set *bool }
+
+// AddDrill adds --drill.
+func AddDrill() Drill {
+	return Drill{flag.Bool("drill", false, "drill a real system, which go test ./... must not do")}
+}
+
+// SkipUnless skips the test without --drill; target is what to make instead.
+func (d Drill) SkipUnless(t *testing.T, target string) {
+	t.Helper()
+	if !*d.set {
+		t.Skipf("it drills a real system: run `make %s`", target)
+	}
+}
+
+// AddOut adds --out, the folder that a suite writes to.
+func AddOut(folder string) *string {
+	return flag.String("out", folder, "folder in which the run gets a folder of its own")
+}
+
+// System are the flags of the system that is drilled.
+type System struct{ cluster, proxyMode, binary *string }
+
+// AddSystem adds --cluster, --proxy-mode and --binary.
+func AddSystem() System {
+	return System{
+		cluster:   flag.String("cluster", system.DefaultCluster, "name of the kind cluster"),
+		proxyMode: flag.String("proxy-mode", string(history.IPTables), "kube-proxy's mode: "+strings.Join(history.Words(history.ProxyModes()), ", ")),
+		binary:    flag.String("binary", "bin/spotdrill", "static spotdrill binary that runs in the cluster"),
+	}
+}
+
+// Options are the system's options, with images built from the checkout at source. It is
+// an error if the binary is not there.
+func (s System) Options(source string) (system.Options, error) {
+	if _, err := os.Stat(*s.binary); err != nil {
+		return system.Options{}, fmt.Errorf("the static spotdrill binary is not at --binary=%s: run `make build` first: %w", *s.binary, err)
+	}
+	return system.Options{Cluster: *s.cluster, ProxyMode: history.ProxyMode(*s.proxyMode), Source: source, Binary: *s.binary}, nil
+}
+
+// Handler are the flags of the handler under test.
+type Handler struct{ name, image *string }
+
+// AddHandler adds --handler and --handler-image.
+func AddHandler() Handler {
+	return Handler{
+		name:  flag.String("handler", "builtin", "handler under test: "+strings.Join(handler.Names(), ", ")+", or a path to a description"),
+		image: flag.String("handler-image", "", "image that the container engine holds, instead of the description's"),
+	}
+}
+
+// Load reads the handler's description; image is "" for the description's own.
+func (h Handler) Load() (under handler.Description, image string, err error) {
+	under, err = handler.Load(*h.name)
+	return under, *h.image, err
+}
+
+// Names splits a list of names by comma or space.
+func Names(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
+}
