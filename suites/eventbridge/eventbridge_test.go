@@ -126,7 +126,8 @@ func specs() {
 // judgePolicy asks what LocalStack does not: whether the queue's policy lets through
 // what the rules match.
 func judgePolicy(ctx context.Context, aws *cloud.AWS) (verdict.Verdict, error) {
-	v := verdict.Verdict{Check: "queue policy", Want: "sqs:SendMessage on the queue allowed to events.amazonaws.com", Outcome: verdict.Pass, Got: "allowed"}
+	v := verdict.New(verdict.QueuePolicy, "sqs:SendMessage on the queue allowed to events.amazonaws.com")
+	v.Outcome, v.Got = verdict.Pass, "allowed"
 	refused, err := aws.RefusesEventBridge(ctx)
 	if refused != "" {
 		v.Outcome, v.Got = verdict.Fail, refused

@@ -84,7 +84,8 @@ func (e event) title() string {
 
 // judge compares what got to the queue under the event's id with what should.
 func (e event) judge(id string, arrived []cloud.Envelope) verdict.Verdict {
-	v := verdict.Verdict{Check: "at the queue", Want: "nothing", Got: "nothing", Outcome: verdict.Pass, Numbers: map[string]float64{"messages": float64(len(arrived))}}
+	v := verdict.New(verdict.Arrival, "nothing")
+	v.Outcome, v.Got, v.Numbers = verdict.Pass, "nothing", map[string]float64{"messages": float64(len(arrived))}
 	if e.arrives {
 		v.Want = fmt.Sprintf("one message: %q of %s, its detail unchanged", e.envelope.DetailType, e.envelope.Source)
 	}
