@@ -88,7 +88,7 @@ printf '%s ' "$1" >>"$record"
 func TestBuildImage(t *testing.T) {
 	for _, c := range []struct{ name, script, err string }{
 		{name: "it makes the image", script: `echo "making $IMAGE"; echo "$IMAGE $ENGINE" >held`},
-		{name: "it makes another", script: `echo other >held`, err: "does not hold my/handler:dev"},
+		{name: "it makes another", script: `echo other >held`, err: "does not have my/handler:dev"},
 		{name: "it fails", script: `echo no compiler; exit 3`, err: "exit status 3"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

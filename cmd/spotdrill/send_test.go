@@ -72,7 +72,7 @@ func TestSendToAWSsOwnBusSaysWhatToDo(t *testing.T) {
 	url, _ := api(t, `{"FailedEntryCount": 1, "Entries": [{"ErrorCode": "NotAuthorizedForSourceException", "ErrorMessage": "Not authorized for the source."}]}`)
 	stdout, stderr, code := spotdrill(t, "send", "spot-interruption", "--instance", "i-0123456789abcdef0",
 		"--event-bus", "default", "--endpoint-url", url, "--region", "us-east-1")
-	if code != exitFailed || !strings.Contains(stderr, "put them straight into the queue") || stdout != "refused\n" {
+	if code != exitFailed || !strings.Contains(stderr, "send them directly to the queue") || stdout != "refused\n" {
 		t.Errorf("exit code %d, printed %q: %s", code, stdout, stderr)
 	}
 }
