@@ -21,7 +21,7 @@ func TestWhereAnImageComesFrom(t *testing.T) {
 		img          image
 		sourceless   bool
 		did          string // in this order
-		from, said   string // how the reference begins, what the user is told
+		from, said   string // how the reference begins, what is logged
 		err          string
 	}{
 		{name: "the public one is held", holds: public, from: public},
@@ -104,7 +104,7 @@ func TestBuildImage(t *testing.T) {
 				t.Fatalf("error %v, want %q", err, c.err)
 			}
 			if c.err == "" && !strings.Contains(said.String(), "making my/handler:dev") {
-				t.Errorf("what it printed is not told: %q", said.String())
+				t.Errorf("its output is not logged: %q", said.String())
 			}
 		})
 	}
