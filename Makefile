@@ -4,29 +4,29 @@ HANDLER ?= builtin
 HANDLER_IMAGE ?=
 SCENARIOS ?=
 REPEAT ?= 1
-# How long make conformance may take in all; a repeated or full run needs more.
+# The timeout of make conformance; a repeated or full run needs more.
 TIMEOUT ?= 85m
 PROXY_MODE ?= iptables
-# A CloudFormation template of one's own for make eventbridge.
+# Your own CloudFormation template for make eventbridge.
 RULES ?=
-# How many sessions make truth plays at each rate, how many rounds make chaos does,
-# and the seed to play either again.
+# The sessions that make truth plays at each rate, the rounds of make chaos, and the
+# seed to repeat either of them.
 SESSIONS ?= 20
 ROUNDS ?= 5
 SEED ?=
 # The matrix of DNS settings for make sweep.
 SWEEP ?= scenarios/sweeps/lameduck-by-readiness.yaml
-# Names of suites/mutants/mutants.yaml for make mutants; all without it.
+# Names of suites/mutants/mutants.yaml for make mutants; the default is all.
 MUTANTS ?=
 
-# Where make build puts the binary, and files to compile in place of others, as go
-# help build says of -overlay: a mutant is built in this way.
+# Where make build puts the binary, and a file for -overlay (see go help build), which
+# replaces source files: mutants are built in this way.
 BINARY ?= bin/spotdrill
 OVERLAY ?=
 
 SHELL := /bin/bash
-# Binary, suite and the binaries in the node image are built alike, so that they
-# share what is compiled; kind/images/steps.sh says why in this way.
+# The binary, the suites and the binaries in the node image are built with the same
+# flags, so that they share the build cache; kind/images/steps.sh explains the flags.
 GO_STATIC := CGO_ENABLED=0 GOGC=400 go
 LEAN := -trimpath -gcflags=all=-dwarf=false -gcflags='k8s.io/...=-dwarf=false -l' -ldflags '-s -w'
 TOOL := go tool -modfile=.ci/tools/go.mod
@@ -34,22 +34,22 @@ TOOL := go tool -modfile=.ci/tools/go.mod
 .DEFAULT_GOAL := help
 
 .PHONY: help
-help: ## Show what there is to make
+help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "  SET=fast|full  HANDLER=builtin|karpenter|nth|none|path/to/handler.yaml  HANDLER_IMAGE=ref"
 	@echo "  SCENARIOS=name,name  REPEAT=n  TIMEOUT=85m  PROXY_MODE=iptables|nftables|ipvs  RULES=path/to/template.yaml  SWEEP=path/to/matrix.yaml  MUTANTS=name,name"
 	@echo "  SESSIONS=n  ROUNDS=n  SEED=n"
 
-# run-suite NAME,TIMEOUT,FAILED,FLAGS compiles a suite and runs it in this folder, from
-# which paths are meant; FAILED is said where it does not pass. It tells its progress
-# on stderr; Ginkgo's own words go to a file.
+# run-suite NAME,TIMEOUT,FAILED,FLAGS compiles a suite and runs it in this folder, which
+# paths are relative to. It prints FAILED if the suite does not pass. The suite prints
+# its progress on stderr; Ginkgo's own output goes to a file.
 define run-suite
 	@$(GO_STATIC) test -c $(LEAN) -o bin/$(1).test ./suites/$(1)
 	@bin/$(1).test --drill --test.timeout=0 --ginkgo.timeout=$(2) --ginkgo.grace-period=5m \
 		--ginkgo.fail-on-empty --ginkgo.fail-on-pending --ginkgo.no-color --ginkgo.v $(4) >bin/ginkgo.log || { code=$$?; \
 		grep -q 'Running Suite' bin/ginkgo.log || cat bin/ginkgo.log >&2; \
-		echo "make $(1): $(3); Ginkgo's own words are in bin/ginkgo.log" >&2; exit $$code; }
+		echo "make $(1): $(3); Ginkgo's own output is in bin/ginkgo.log" >&2; exit $$code; }
 endef
 
 .PHONY: conformance
@@ -57,24 +57,24 @@ conformance: build ## Bring the system up, play the drills, judge, write reports
 	$(call run-suite,conformance,$(TIMEOUT),not passed,--set=$(SET) --handler=$(HANDLER) --handler-image=$(HANDLER_IMAGE) "--scenarios=$(SCENARIOS)" --repeat=$(REPEAT) --proxy-mode=$(PROXY_MODE))
 
 .PHONY: chaos
-chaos: build ## Have several things go wrong at once, drawn from a seed (a minute a round)
+chaos: build ## Play random combinations of faults, from a seed (a minute for each round)
 	$(call run-suite,chaos,$(TIMEOUT),not passed,--rounds=$(ROUNDS) $(if $(SEED),--seed=$(SEED)) --handler=$(HANDLER) --handler-image=$(HANDLER_IMAGE) --proxy-mode=$(PROXY_MODE))
 
 .PHONY: mutants
-mutants: build ## Plant defects in the built-in handler; each must be caught
+mutants: build ## Plant defects in the built-in handler; the drills must catch each of them
 	$(call run-suite,mutants,85m,not all were caught,"--mutants=$(MUTANTS)" --proxy-mode=$(PROXY_MODE))
 
 .PHONY: eventbridge
-eventbridge: ## Judge the EventBridge rules by 20 events; needs no cluster
+eventbridge: ## Check the EventBridge rules with 20 events; needs no cluster
 	$(call run-suite,eventbridge,30m,not passed,--rules=$(RULES))
 
 .PHONY: truth
-truth: build dnsperf ## Hold the prober's windows against outages at known times (9 min, quiet machine)
+truth: build dnsperf ## Check the prober's windows against outages at known times (9 min, quiet machine)
 	@$(GO_STATIC) build $(LEAN) -o bin/truth ./suites/truth
 	@bin/truth windows -spotdrill=$(BINARY) -sessions=$(SESSIONS) $(if $(SEED),-seed=$(SEED))
 
 .PHONY: bench
-bench: build dnsperf ## Measure the prober beside dnsperf, against one CoreDNS (6 min, quiet machine)
+bench: build dnsperf ## Compare the cost of the prober and dnsperf, with one CoreDNS (6 min, quiet machine)
 	@$(GO_STATIC) build $(LEAN) -o bin/truth ./suites/truth
 	@cd kind/images/coredns && GOWORK=off GOFLAGS= $(GO_STATIC) build -mod=readonly -buildvcs=false $(LEAN) -o ../../../bin/coredns .
 	@bin/truth bench -spotdrill=$(BINARY)
@@ -84,7 +84,7 @@ dnsperf:
 	@command -v dnsperf >/dev/null || .ci/install dnsperf
 
 .PHONY: sweep
-sweep: build ## Drill a matrix of DNS settings, and say which of them lose no query
+sweep: build ## Drill a matrix of DNS settings and report which of them lose no query
 	@bin/spotdrill sweep $(SWEEP) --proxy-mode=$(PROXY_MODE)
 
 .PHONY: build
@@ -93,7 +93,7 @@ build: ## Build bin/spotdrill, one static binary
 	@$(GO_STATIC) build $(LEAN) $(if $(OVERLAY),-overlay $(OVERLAY)) -o $(BINARY) ./cmd/spotdrill
 
 .PHONY: up
-up: build ## Only bring the system up
+up: build ## Only create or reuse the system
 	@bin/spotdrill up --proxy-mode=$(PROXY_MODE)
 
 .PHONY: test
@@ -106,7 +106,7 @@ queue-test: build ## Test queue, rules and the proxy's faults with a real LocalS
 	@eval "$$(bin/spotdrill up --proxy-mode=$(PROXY_MODE))" && go test -count=1 -v -run LocalStack ./framework/proxy ./framework/cloud
 
 .PHONY: report-test
-report-test: ## Open the HTML report in Chromium with axe-core, hold JUnit to its schema and read it with junitparser
+report-test: ## Check the HTML report in Chromium with axe-core, and JUnit with its schema and junitparser
 	@.ci/reports/test
 
 # The race detector needs a C compiler.
@@ -123,7 +123,7 @@ verify: ## Check format, lint, import directions, YAML and shell
 	@.ci/verify
 
 .PHONY: fix
-fix: ## Mend what a tool can mend
+fix: ## Fix what a tool can fix
 	@$(TOOL) gofumpt -w $$(git ls-files -co --exclude-standard '*.go')
 	@.ci/yaml-files | xargs $(TOOL) yamlfmt -conf .ci/yamlfmt.yaml
 	@$(TOOL) shfmt -w $$(.ci/shell-files)

@@ -21,7 +21,7 @@ func TestWhereAnImageComesFrom(t *testing.T) {
 		img          image
 		sourceless   bool
 		did          string // in this order
-		from, said   string // how the reference begins, what the user is told
+		from, said   string // how the reference begins, what is logged
 		err          string
 	}{
 		{name: "the public one is held", holds: public, from: public},
@@ -88,7 +88,7 @@ printf '%s ' "$1" >>"$record"
 func TestBuildImage(t *testing.T) {
 	for _, c := range []struct{ name, script, err string }{
 		{name: "it makes the image", script: `echo "making $IMAGE"; echo "$IMAGE $ENGINE" >held`},
-		{name: "it makes another", script: `echo other >held`, err: "does not hold my/handler:dev"},
+		{name: "it makes another", script: `echo other >held`, err: "does not have my/handler:dev"},
 		{name: "it fails", script: `echo no compiler; exit 3`, err: "exit status 3"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestBuildImage(t *testing.T) {
 				t.Fatalf("error %v, want %q", err, c.err)
 			}
 			if c.err == "" && !strings.Contains(said.String(), "making my/handler:dev") {
-				t.Errorf("what it printed is not told: %q", said.String())
+				t.Errorf("its output is not logged: %q", said.String())
 			}
 		})
 	}

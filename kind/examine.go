@@ -7,18 +7,18 @@ import (
 	"github.com/spotdrill/spotdrill/framework/engine"
 )
 
-// Origin is where an image comes from when it is needed.
+// Origin is where a needed image comes from.
 type Origin string
 
 // The origins of an image.
 const (
 	Held    Origin = "held"    // the engine has it
 	Pulled  Origin = "pulled"  // a registry has it
-	Built   Origin = "built"   // it is built from the checkout
+	Built   Origin = "built"   // the checkout builds it
 	Nowhere Origin = "nowhere" // no registry has it, and there is no checkout
 )
 
-// Source says of an image that drills need where it comes from, and why.
+// Source says where an image comes from, and why.
 type Source struct {
 	Name string // node or localstack
 	Ref  string
@@ -26,8 +26,8 @@ type Source struct {
 	Why  string
 }
 
-// Examine finds out where the images that every drill needs come from, and
-// neither pulls nor builds any.
+// Examine finds out where the images that every drill needs come from. It neither pulls
+// nor builds any.
 func Examine(ctx context.Context, eng *engine.Engine, opts ImageOptions) ([]Source, error) {
 	var found []Source
 	for _, img := range []image{nodeImage(), localStackImage()} {

@@ -19,17 +19,17 @@ import (
 	"github.com/spotdrill/spotdrill/framework/engine"
 )
 
-// A registry that does not answer within this time is taken as out of reach.
+// registryTimeout is the time after which a registry counts as unreachable.
 const registryTimeout = 8 * time.Second
 
-// pullNews is how often a pull says that it goes on: an engine that writes to no
-// terminal does not.
+// pullNews is the interval between progress messages of a pull: the engine prints none
+// without a terminal.
 const pullNews = 20 * time.Second
 
 //go:embed images/versions.env
 var versionsFile string
 
-// ImageOptions says where images come from and where progress goes.
+// ImageOptions say where images come from and where progress is logged.
 type ImageOptions struct {
 	// Source is the root of a checkout, whose kind/images builds images.
 	Source string
@@ -43,17 +43,17 @@ func (o ImageOptions) log(format string, args ...any) {
 	}
 }
 
-// BuiltImages is how the references of all images begin that are built here.
+// BuiltImages is the prefix of the references of all images that are built here.
 const BuiltImages = "localhost/spotdrill/"
 
 // image is an image that can be pulled, or built from the checkout.
 type image struct {
-	// name is also what build.sh calls it.
+	// name is also its name for build.sh.
 	name, public string
-	// sources are the files and folders of kind/images that go into it; without any
-	// it cannot be built.
+	// sources are the files and folders of kind/images that it is built from; without
+	// any it cannot be built.
 	sources []string
-	// notPublic is why the public image is not to be taken, or "".
+	// notPublic is why the public image must not be used, or "".
 	notPublic string
 }
 
@@ -69,9 +69,9 @@ func PublicLocalStackImage() string {
 	return "docker.io/localstack/localstack:" + version("LOCALSTACK_VERSION")
 }
 
-// NodeImage returns the reference of a node image that the engine holds. It takes
-// kind's own, pulling it where a registry answers, and builds one otherwise, which
-// takes about ten minutes the first time and needs root.
+// NodeImage returns the reference of a node image that the engine has. It uses kind's own
+// image if a registry answers, and builds one otherwise, which takes about ten minutes
+// the first time and needs root.
 func NodeImage(ctx context.Context, eng *engine.Engine, opts ImageOptions) (string, error) {
 	return ensure(ctx, eng, opts, nodeImage())
 }
@@ -88,8 +88,8 @@ func nodeImage() image {
 	return img
 }
 
-// LocalStackImage returns the reference of a LocalStack image that the engine
-// holds, pulled or built as NodeImage does; building it takes about two minutes.
+// LocalStackImage returns the reference of a LocalStack image that the engine has, pulled
+// or built as in NodeImage; building it takes about two minutes.
 func LocalStackImage(ctx context.Context, eng *engine.Engine, opts ImageOptions) (string, error) {
 	return ensure(ctx, eng, opts, localStackImage())
 }
@@ -102,16 +102,15 @@ func localStackImage() image {
 	}
 }
 
-// ErrNotAvailable is why there is no image: no registry gives it, and nothing
-// here says how to build it. Every function that returns an image may return it.
+// ErrNotAvailable says that no registry has the image and that it cannot be built here.
+// Every function that returns an image may return it.
 var ErrNotAvailable = errors.New("image not available")
 
 // Recipes lists the handlers' images that can be built.
 func Recipes() []string { return []string{"karpenter"} }
 
-// HandlerImage returns the reference under which the engine holds the image of a
-// handler, pulled or, where recipe is one of Recipes, built as NodeImage does;
-// Karpenter takes about five minutes.
+// HandlerImage returns the reference of a handler's image that the engine has, pulled or,
+// if recipe is one of Recipes, built as in NodeImage; Karpenter takes about five minutes.
 func HandlerImage(ctx context.Context, eng *engine.Engine, opts ImageOptions, public, recipe string) (string, error) {
 	img := image{name: "handler's", public: public}
 	if recipe != "" {
@@ -120,8 +119,8 @@ func HandlerImage(ctx context.Context, eng *engine.Engine, opts ImageOptions, pu
 	return ensure(ctx, eng, opts, img)
 }
 
-// LocalStackEnv returns the variables, as KEY=value, that the pulled and the built
-// image run with alike.
+// LocalStackEnv returns the variables, as KEY=value, for both the pulled and the built
+// image.
 func LocalStackEnv() []string {
 	return []string{
 		"DISABLE_EVENTS=1",
@@ -131,7 +130,7 @@ func LocalStackEnv() []string {
 	}
 }
 
-// ensure returns the reference under which the engine holds the image.
+// ensure returns the reference of the image that the engine has.
 func ensure(ctx context.Context, eng *engine.Engine, opts ImageOptions, img image) (string, error) {
 	found, err := examine(ctx, eng, opts, img)
 	if err == nil && found.From == Pulled {
@@ -177,19 +176,19 @@ func pull(ctx context.Context, eng *engine.Engine, opts ImageOptions, ref string
 	}
 }
 
-// askRegistry asks the image's registry for its manifest.
+// askRegistry requests the image's manifest from its registry.
 func askRegistry(ctx context.Context, eng *engine.Engine, ref string) error {
 	ctx, cancel := context.WithTimeout(ctx, registryTimeout)
 	defer cancel()
 	_, err := eng.Run(ctx, "manifest", "inspect", ref)
-	// Podman 4 shows no manifest of an image for one platform, having got it.
+	// Podman 4 gets the manifest of an image for one platform but does not print it.
 	if err != nil && strings.Contains(err.Error(), "Treating single images as manifest lists is not implemented") {
 		return nil
 	}
 	return err
 }
 
-// build runs build.sh, whose progress goes to the user line by line.
+// build runs build.sh and logs its progress line by line.
 func build(ctx context.Context, eng *engine.Engine, opts ImageOptions, img image, ref string) error {
 	cmd := engine.OwnGroup(exec.CommandContext(ctx, "bash", filepath.Join(opts.Source, "kind", "images", "build.sh"), img.name, eng.Name, ref))
 	state, err := engine.StateDir()
@@ -197,38 +196,37 @@ func build(ctx context.Context, eng *engine.Engine, opts ImageOptions, img image
 		return err
 	}
 	cmd.Env = append(append(os.Environ(), eng.Environ("")...), "SPOTDRILL_CACHE="+state)
-	return tell(ctx, cmd, opts, fmt.Sprintf("build the %s image", img.name))
+	return runLogged(ctx, cmd, opts, fmt.Sprintf("build the %s image", img.name))
 }
 
-// BuildImage runs a command in a folder that makes the image ref, which the engine
-// holds then; its output goes to the user line by line. The command finds ref in
-// IMAGE, and docker or podman in ENGINE.
+// BuildImage runs a command in a folder that builds the image ref, and checks that the
+// engine has it afterwards. The output is logged line by line. The command's environment
+// has ref as IMAGE, and docker or podman as ENGINE.
 func BuildImage(ctx context.Context, eng *engine.Engine, opts ImageOptions, folder string, command []string, ref string) error {
 	opts.log("building %s: %s", ref, strings.Join(command, " "))
 	cmd := engine.OwnGroup(exec.CommandContext(ctx, command[0], command[1:]...))
 	cmd.Dir = folder
 	cmd.Env = append(append(os.Environ(), eng.Environ("")...), "IMAGE="+ref, "ENGINE="+eng.Name)
 	what := strings.Join(command, " ") + ", in " + folder
-	if err := tell(ctx, cmd, opts, what); err != nil {
+	if err := runLogged(ctx, cmd, opts, what); err != nil {
 		return err
 	}
 	held, err := eng.HasImage(ctx, ref)
 	if err == nil && !held {
-		err = fmt.Errorf("%s, has ended well, and %s does not hold %s", what, eng.Name, ref)
+		err = fmt.Errorf("%s: the command succeeded, but %s does not have %s", what, eng.Name, ref)
 	}
 	return err
 }
 
-// tell runs a command whose output goes to the user line by line; what is how its
-// error calls it.
-func tell(ctx context.Context, cmd *exec.Cmd, opts ImageOptions, what string) error {
+// runLogged runs a command and logs its output line by line; what is its name in errors.
+func runLogged(ctx context.Context, cmd *exec.Cmd, opts ImageOptions, what string) error {
 	progress := &lines{log: opts.log}
 	cmd.Stdout, cmd.Stderr = progress, progress
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
-		return fmt.Errorf("%s: %w (the lines above say why)", what, err)
+		return fmt.Errorf("%s: %w (see the lines above)", what, err)
 	}
 	return nil
 }
@@ -251,10 +249,10 @@ func (l *lines) Write(text []byte) (int, error) {
 	}
 }
 
-// builtReference names the built image after everything that goes into it.
+// builtReference is the reference of the built image: a digest of all its sources.
 func builtReference(source string, img image) (string, error) {
 	if len(img.sources) == 0 {
-		return "", errors.New("nothing here builds it")
+		return "", errors.New("it cannot be built here")
 	}
 	folder := filepath.Join(source, "kind", "images")
 	if _, err := os.Stat(filepath.Join(folder, "build.sh")); err != nil {

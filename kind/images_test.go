@@ -52,7 +52,7 @@ func TestModulesAreSharedWithKubernetes(t *testing.T) {
 	for _, file := range []string{"../go.mod", "images/coredns/go.mod", "images/etcd/go.mod"} {
 		for module, version := range buildList(t, file) {
 			if strings.HasPrefix(module, "github.com/coredns/") {
-				continue // kubeadm reads Corefiles with a Caddy of before
+				continue // kubeadm reads Corefiles with an older Caddy
 			}
 			if other, shared := built[module]; shared && other != version {
 				t.Errorf("%s requires %s %s, images/kubernetes/go.mod %s", file, module, version, other)

@@ -35,7 +35,7 @@ var errShort = errors.New("it is too short")
 
 // parse reports every change in the bytes that were read from the socket, and whether
 // they end a list. An error means that the kernel's format is not the expected one.
-func parse(b []byte, tell func(change)) (done bool, err error) {
+func parse(b []byte, report func(change)) (done bool, err error) {
 	for len(b) > 0 {
 		if len(b) < unix.SizeofNlMsghdr {
 			return done, fmt.Errorf("ctnetlink message of %d bytes: %w", len(b), errShort)
@@ -63,7 +63,7 @@ func parse(b []byte, tell func(change)) (done bool, err error) {
 		if err := c.read(body[familyBytes:]); err != nil {
 			return done, fmt.Errorf("ctnetlink message of type %#x: %w", kind, err)
 		}
-		tell(c)
+		report(c)
 	}
 	return done, nil
 }
@@ -130,7 +130,7 @@ func tuple(b []byte) (source, destination netip.AddrPort, protocol uint8, err er
 }
 
 // attributes reports each attribute of b in order, up to the first error.
-func attributes(b []byte, tell func(kind uint16, value []byte) error) error {
+func attributes(b []byte, report func(kind uint16, value []byte) error) error {
 	for len(b) > 0 {
 		if len(b) < attrHeader {
 			return fmt.Errorf("attribute of %d bytes: %w", len(b), errShort)
@@ -139,7 +139,7 @@ func attributes(b []byte, tell func(kind uint16, value []byte) error) error {
 		if length < attrHeader || length > len(b) {
 			return fmt.Errorf("attribute has a length of %d bytes, %d are left", length, len(b))
 		}
-		if err := tell(binary.NativeEndian.Uint16(b[2:])&attrType, b[attrHeader:length]); err != nil {
+		if err := report(binary.NativeEndian.Uint16(b[2:])&attrType, b[attrHeader:length]); err != nil {
 			return err
 		}
 		b = b[min(aligned(length), len(b)):]

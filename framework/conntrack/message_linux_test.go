@@ -123,7 +123,7 @@ func TestParseRefuses(t *testing.T) {
 		"an attribute too big": {message(messageNew, 0, 0, attribute{attrOriginal, []byte{9, 0, 1, 0}}), "attribute has a length of 9 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := parse(c.read, func(c change) { t.Errorf("told %+v", c) })
+			_, err := parse(c.read, func(c change) { t.Errorf("reported %+v", c) })
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
@@ -131,19 +131,19 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// Whatever is read, parsing ends without a panic, and what it tells fits into
+// Whatever is read, parsing ends without a panic, and what it reports fits into
 // what was read.
 func FuzzParse(f *testing.F) {
 	f.Add(message(messageNew, unix.NLM_F_CREATE, 0, entry(protocolUDP, status(0))...))
 	f.Add(message(messageDelete, 0, 1, entry(6, status(statusSeenReply))...))
 	f.Fuzz(func(t *testing.T, read []byte) {
-		told := 0
-		_, err := parse(read, func(change) { told++ })
-		if told > len(read)/unix.SizeofNlMsghdr {
-			t.Errorf("%d changes in %d bytes", told, len(read))
+		reported := 0
+		_, err := parse(read, func(change) { reported++ })
+		if reported > len(read)/unix.SizeofNlMsghdr {
+			t.Errorf("%d changes in %d bytes", reported, len(read))
 		}
-		if _, again := parse(read, func(change) { told-- }); (err == nil) != (again == nil) || told != 0 {
-			t.Errorf("read twice: %v, then %v, and %d more", err, again, told)
+		if _, again := parse(read, func(change) { reported-- }); (err == nil) != (again == nil) || reported != 0 {
+			t.Errorf("read twice: %v, then %v, and %d more", err, again, reported)
 		}
 	})
 }

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel itself tells of an entry that a process made and took away, and
+// The kernel itself reports an entry that a process made and removed, and
 // lists it while it is there.
 func TestTheKernelsEvents(t *testing.T) {
 	inOwnNetwork(t, func() error {

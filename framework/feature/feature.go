@@ -3,7 +3,7 @@
 // claim.
 package feature
 
-// Names lists the features. "rebalance-event" tells of a recommendation,
+// Names lists the features. "rebalance-event" announces a recommendation,
 // "rebalance-drain" acts on it.
 func Names() []string {
 	return []string{"spot", "state-change", "scheduled-change", "rebalance-event", "rebalance-drain", "capacity-reservation"}

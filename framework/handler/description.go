@@ -39,7 +39,7 @@ type Description struct {
 	Workers   Workers  `yaml:"workers,omitempty"`
 	Ready     Ready    `yaml:"ready,omitempty"`
 	Marks     Marks    `yaml:"marks,omitempty"`
-	// DeletesNode: the handler deletes the Node object itself.
+	// DeletesNode is true if the handler deletes the Node object itself.
 	DeletesNode bool `yaml:"deletesNode,omitempty"`
 	// CommitPoint is when it may delete a message: when it is received, when the drain
 	// is recorded in the cluster, or when the node is drained.
@@ -118,7 +118,7 @@ type Ready struct {
 
 // Marks are what the handler sets on a node that it drains.
 type Marks struct {
-	// Unschedulable: it cordons the node.
+	// Unschedulable is true if it cordons the node.
 	Unschedulable bool `yaml:"unschedulable,omitempty"`
 	// Taint is the key of its taint, without effect.
 	Taint string `yaml:"taint,omitempty"`

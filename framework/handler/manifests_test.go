@@ -134,7 +134,7 @@ func TestSettingsOfAFeature(t *testing.T) {
 			t.Errorf("feature %q: %s, want %s", feature, got, want)
 		}
 		if same := d.Same(d.For(feature)); same != (want == "[]") {
-			t.Errorf("feature %q: the handler need not be installed anew: %v", feature, same)
+			t.Errorf("feature %q: the handler need not be installed again: %v", feature, same)
 		}
 	}
 }

@@ -64,7 +64,7 @@ func TestAnswersThatTheKernelDroppedAreCounted(t *testing.T) {
 	}
 	answer(100)
 	l.receive()
-	answer(1) // the kernel tells of drops with the next message that it had room for
+	answer(1) // the kernel reports drops with the next message that it had room for
 	l.receive()
 	if got := written(ledger); got.Dropped < 10 || got.Dropped > 100 || got.Behind == "" {
 		t.Errorf("%d answers were dropped: %q", got.Dropped, got.Behind)

@@ -63,11 +63,11 @@ func TestQueriesFromPortsThatAreNotFreshAreCounted(t *testing.T) {
 	reused := written(ledger).Reused
 	// Ports that another process has are passed over.
 	if reused < 2 || reused > 5 {
-		t.Errorf("%d of 5 queries are told to have left from used ports, want the last two", reused)
+		t.Errorf("%d of 5 queries count as sent from used ports, want the last two", reused)
 	}
 }
 
-// A fresh port is closed with its query: no later message tells of what was dropped.
+// A fresh port is closed with its query: no later message reports drops.
 func TestAnswersThatTheKernelDroppedOnFreshPortsAreCounted(t *testing.T) {
 	server, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {

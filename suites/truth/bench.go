@@ -17,25 +17,25 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// What is measured, and what it is asked about.
+// What is measured, and with which queries.
 const (
 	benchName = "kubernetes.default.svc.cluster.local"
 	benchPort = "10533"
 	benchRate = 20_000
-	// turns is how often each figure is taken; the median is told.
+	// turns is how often each figure is measured; the median is reported.
 	turns = 3
 	// lostMost is the share of queries that a rate may lose to count as reached.
 	lostMost = 0.001
 )
 
-// What is promised of the processor time per query at benchRate, as a share of
-// dnsperf's from fixed ports. The highest rate is no promise: it is only told.
+// The limits of the processor time per query at benchRate, as a share of dnsperf's, from
+// fixed ports. The highest rate has no limit: it is only reported.
 const (
 	fixedMost = 0.7
 	freshMost = 1.5
 )
 
-// corefile has CoreDNS answer one name from memory, and read from so many sockets.
+// corefile makes CoreDNS answer one name from memory and read from that many sockets.
 const corefile = `.:` + benchPort + ` {
 	bind 127.0.0.1
 	multisocket %d
@@ -45,7 +45,7 @@ const corefile = `.:` + benchPort + ` {
 }
 `
 
-// serving is how CoreDNS takes queries in.
+// serving is how CoreDNS receives queries.
 type serving struct {
 	as      string // of the highest rate that is measured of it
 	sockets int
@@ -66,10 +66,10 @@ type bencher struct {
 	binary  string
 	coredns string
 	seconds time.Duration
-	peers   []peer // that are installed; the first is the yardstick
+	peers   []peer // the installed ones; the first is the baseline
 }
 
-// cost is what one run took, and what became of its queries.
+// cost is the cost of one run, and the fate of its queries.
 type cost struct {
 	perQuery time.Duration // processor time
 	memory   int64
@@ -80,14 +80,14 @@ type cost struct {
 
 func bench(ctx context.Context, args []string) error {
 	set, binary := flagSet("bench")
-	coredns := set.String("coredns", "bin/coredns", "the CoreDNS to ask")
+	coredns := set.String("coredns", "bin/coredns", "the CoreDNS `binary` to query")
 	seconds := set.Duration("for", 5*time.Second, "how long each run lasts")
 	if err := set.Parse(args); err != nil {
 		return err
 	}
 	have, skipped := installed()
 	if len(have) == 0 || have[0].name != peers()[0].name {
-		return fmt.Errorf("nothing to measure the prober by: %s", skipped[0])
+		return fmt.Errorf("there is no peer to compare with: %s", skipped[0])
 	}
 	b := bencher{*binary, *coredns, *seconds, have}
 	var c costs
@@ -95,7 +95,7 @@ func bench(ctx context.Context, args []string) error {
 		c, err = b.costs(ctx)
 		return err
 	}
-	// With room, what is lost is the prober's own making.
+	// With a large buffer only the prober itself can cause losses.
 	err := b.serve(ctx, servings[len(servings)-1], measure)
 	if errors.Is(err, unix.EPERM) {
 		err = b.serve(ctx, servings[0], measure)
@@ -123,8 +123,8 @@ func bench(ctx context.Context, args []string) error {
 	return c.broken()
 }
 
-// costs are what queries at benchRate cost the peers, and the prober from fixed and
-// from fresh ports, and what fresh ones cost it at 1,000/s.
+// costs are the costs of queries at benchRate for the peers and for the prober, from fixed
+// and from fresh ports, and of fresh ports at 1,000/s.
 type costs struct {
 	peers              []cost
 	fixed, fresh, slow cost
@@ -153,7 +153,7 @@ func (b bencher) costs(ctx context.Context) (c costs, err error) {
 	return c, nil
 }
 
-// broken says which promises are.
+// broken returns an error for each exceeded limit.
 func (c costs) broken() error {
 	var errs []error
 	for _, ours := range []struct {
@@ -162,10 +162,10 @@ func (c costs) broken() error {
 		most float64
 	}{{"fixed ports", c.fixed, fixedMost}, {"a fresh port each", c.fresh, freshMost}} {
 		if share := float64(ours.perQuery) / float64(c.peers[0].perQuery); share > ours.most {
-			errs = append(errs, fmt.Errorf("a query at %d/s, %s, takes %.2f of dnsperf's processor time, promised is at most %.2f", benchRate, ours.ports, share, ours.most))
+			errs = append(errs, fmt.Errorf("a query at %d/s, %s, takes %.2f of dnsperf's processor time, want at most %.2f", benchRate, ours.ports, share, ours.most))
 		}
 		if ours.lost > 0 {
-			errs = append(errs, fmt.Errorf("%d queries at %d/s, %s, were lost or not sent, promised is none", ours.lost, benchRate, ours.ports))
+			errs = append(errs, fmt.Errorf("%d queries at %d/s, %s, were lost or not sent, want none", ours.lost, benchRate, ours.ports))
 		}
 	}
 	return errors.Join(errs...)
@@ -194,7 +194,7 @@ func (b bencher) serve(ctx context.Context, s serving, do func() error) error {
 	}
 	if s.buffer > 0 {
 		if err := widen(server.Process.Pid, s.buffer); err != nil {
-			return fmt.Errorf("have CoreDNS's socket hold %d bytes: %w", s.buffer, err)
+			return fmt.Errorf("set the buffer of CoreDNS's socket to %d bytes: %w", s.buffer, err)
 		}
 	}
 	return do()
@@ -229,14 +229,14 @@ func (b bencher) probe(ctx context.Context, rate int, mode history.Mode) (cost, 
 }
 
 func (b bencher) peer(ctx context.Context, p peer, rate int) (cost, error) {
-	told, err := p.ask(ctx, query{"127.0.0.1", benchPort, benchName, rate, b.seconds})
+	found, err := p.run(ctx, query{"127.0.0.1", benchPort, benchName, rate, b.seconds})
 	if err != nil {
 		return cost{}, fmt.Errorf("measure %s: %w", p.name, err)
 	}
-	return cost{told.took.cpu / time.Duration(max(1, told.sent)), told.took.memory, told.lost, 0, told.rate}, nil
+	return cost{found.took.cpu / time.Duration(max(1, found.sent)), found.took.memory, found.lost, 0, found.rate}, nil
 }
 
-// rates are the highest ones, in queries/s, or why they could not be measured.
+// rates are the highest rates, in queries/s, or why they could not be measured.
 type rates struct {
 	ours    float64
 	peers   []float64
@@ -253,7 +253,7 @@ func (b bencher) highestOfAll(ctx context.Context) (r rates, err error) {
 		if err != nil {
 			return r, err
 		}
-		// As fast as it can.
+		// At its highest rate.
 		unbound, err := median(func() (cost, error) { return b.peer(ctx, p, 0) })
 		if err != nil {
 			return r, err
@@ -266,8 +266,8 @@ func (b bencher) highestOfAll(ctx context.Context) (r rates, err error) {
 	return r, nil
 }
 
-// highest doubles the distance between rates that are reached and halves it after,
-// and returns the highest one that was.
+// highest returns the highest rate that is reached. It doubles the step while rates are
+// reached, and then halves it.
 func (b bencher) highest(ctx context.Context, try func(rate int) (cost, error)) (float64, error) {
 	reached := 0.0
 	for rate, step := benchRate, benchRate; step >= 5000 && rate <= 200_000 && ctx.Err() == nil; {
@@ -286,7 +286,7 @@ func (b bencher) highest(ctx context.Context, try func(rate int) (cost, error)) 
 	return reached, nil
 }
 
-// median runs a few times and returns the run in the middle by its cost.
+// median runs a few times and returns the run with the median cost.
 func median(run func() (cost, error)) (cost, error) {
 	var all []cost
 	for range turns {

@@ -8,16 +8,16 @@ import (
 	"github.com/spotdrill/spotdrill/framework/prober"
 )
 
-// tally is how a prober's windows compare with the truth.
+// tally counts how a prober's windows compare with the truth.
 type tally struct {
 	outages  int
 	exact    int // both edges within the bound
-	wide     int // an edge is off by more, but the window says by how much at most, within widest, and is right
-	wrong    int // an edge is off by more than the window says
+	wide     int // an edge is off by more, but within the margin that the window states, which is within widest
+	wrong    int // an edge is off by more than the margin
 	missed   int
 	invented int
-	unknown  int // an edge lies in an interval of which the prober says it knows nothing, or the server cannot say when it was
-	again    int // sessions that were set aside and played again
+	unknown  int // an edge is in an interval of doubt, or the server does not know its time
+	again    int // sessions that were set aside and repeated
 	aside    int // blurred outages in these
 	worst    time.Duration
 	details  []string
@@ -37,36 +37,36 @@ func (t *tally) add(other tally) {
 	t.details = append(t.details, other.details...)
 }
 
-// blurred counts the outages whose edges were not found within the bound though
-// nothing said of them is untrue: this machine stalled there.
+// blurred counts the outages whose edges were not found within the bound, although
+// nothing reported is wrong: this machine stalled there.
 func (t tally) blurred() int { return t.wide + t.unknown }
 
-// setAside counts a session that is played again for what was blurred of it. What it
-// got wrong stays: a second try does not undo that.
+// setAside counts a session that is repeated because of blurred outages. Its errors still
+// count.
 func (t *tally) setAside(one tally) {
 	t.add(tally{again: 1, aside: one.blurred(), wrong: one.wrong, missed: one.missed, invented: one.invented, details: one.details})
 }
 
-// sharp fails where an outage of one rate was blurred each time that it was played.
+// sharp fails if an outage of one rate was blurred each time that it was played.
 func (t tally) sharp(rate int) error {
 	if t.blurred() == 0 {
 		return nil
 	}
-	return fmt.Errorf("not within %v: %d of %d outages at %d/s, %d of them unknown, however often they were played; this machine was too busy",
+	return fmt.Errorf("not within %v: %d of %d outages at %d/s, %d of them unknown, in every repetition; this machine had too much load",
 		bound(rate), t.blurred(), t.outages, rate, t.unknown)
 }
 
-// widest is how wide a margin may be stated: a prober that stalled for longer gives
-// queries up, and what it says of an edge then is that it does not know.
+// widest is the largest margin that may be stated: a prober that stalled for longer gives
+// up queries, and such an edge is in an interval of doubt.
 const widest = prober.Tolerance
 
-// bound is how far off a window's edge may be.
+// bound is the largest error of a window's edge.
 func bound(rate int) time.Duration { return 2*time.Second/time.Duration(rate) + time.Millisecond }
 
-// slack is how long a query may be on its way to the server, on loopback.
+// slack is how long a query may take to the server, on loopback.
 const slack = time.Millisecond
 
-// compare holds windows against the outages that there were, all on one clock.
+// compare compares windows with the actual outages, all on one clock.
 func compare(truth []played, windows []history.Window, doubts []history.Doubt, rate int) tally {
 	t := tally{outages: len(truth)}
 	used := make([]bool, len(windows))
@@ -122,7 +122,7 @@ func compare(truth []played, windows []history.Window, doubts []history.Doubt, r
 	return t
 }
 
-// outside is how far a moment lies outside an interval.
+// outside is the distance of a moment from an interval.
 func outside(at, from, to time.Duration) time.Duration { return max(from-at, at-to, 0) }
 
 func within(doubts []history.Doubt, at time.Duration) bool {

@@ -1,7 +1,7 @@
-// Command truth holds the prober against what is known to be true. Its windows
-// command has a DNS server fail at known times and compares the windows that
-// spotdrill probe reports. Its bench command measures what probing costs. Both
-// have other programs do the same.
+// Command truth checks the prober against a known truth. Its windows command runs a DNS
+// server that fails at known times, and compares these outages with the windows that
+// spotdrill probe reports. Its bench command measures the cost of probing. Both do the
+// same with other programs.
 package main
 
 import (

@@ -10,7 +10,7 @@ import (
 type kind string
 
 const (
-	silent  kind = "silent"  // it takes queries and says nothing
+	silent  kind = "silent"  // it receives queries and does not answer
 	refuses kind = "refuses" // its socket is closed: ICMP port unreachable
 	fails   kind = "fails"   // it answers SERVFAIL
 )
@@ -22,27 +22,27 @@ type outage struct {
 	from, to time.Duration
 }
 
-// played is an outage as it was: from and to are when every query was lost for sure,
-// before and after for how long next to that one may have been lost too, because the
+// played is an actual outage: between from and to every query was certainly lost. Before
+// and after are the times next to that in which one may have been lost, too, because the
 // server did not get the processor while it closed or opened its socket.
 type played struct {
 	outage
 	before, after time.Duration
 }
 
-// What a session holds. Between outages lies more than the half second that two
-// windows must be apart.
+// The parts of a session. The time between outages is more than the half second that
+// separates two windows.
 const (
 	shortest   = 20 * time.Millisecond
 	longest    = 10 * time.Second
 	shortMost  = time.Second
 	outages    = 3
 	quietLeast = 700 * time.Millisecond
-	// longEvery is how many sessions have one whose last outage may be the longest.
+	// longEvery: the last outage of every session with this distance may be the longest.
 	longEvery = 5
 )
 
-// session plans the outages of one, and how long it lasts.
+// session plans the outages of a session, and its duration.
 func session(number int, random *rand.Rand) (plan []outage, length time.Duration) {
 	at := quietLeast
 	for i := range outages {
@@ -51,7 +51,7 @@ func session(number int, random *rand.Rand) (plan []outage, length time.Duration
 		if number%longEvery == longEvery-1 && i == outages-1 {
 			most = longest
 		}
-		// Every length's order of magnitude comes as often as any other.
+		// Every order of magnitude is equally likely.
 		took := time.Duration(float64(shortest) * math.Pow(float64(most)/float64(shortest), random.Float64()))
 		plan = append(plan, outage{[]kind{silent, refuses, fails}[random.IntN(3)], at, at + took})
 		at += took + quietLeast

@@ -11,21 +11,21 @@ import (
 	"time"
 )
 
-// peer is another program that asks DNS servers at a rate.
+// peer is another program that queries DNS servers at a rate.
 type peer struct {
 	name    string
-	program string // as it is called on the PATH
-	ask     func(context.Context, query) (told, error)
+	program string // its name in PATH
+	run     func(context.Context, query) (figures, error)
 }
 
-// peers are measured beside the prober. The first is the yardstick of its cost. Debian
-// 12 has no package of flamethrower (github.com/DNS-OARC/flamethrower): who builds it
-// and has it on the PATH sees it too.
+// peers are compared with the prober. The cost of the first one is the baseline. Debian
+// 12 has no package of flamethrower (github.com/DNS-OARC/flamethrower): it is measured if
+// it is in PATH.
 func peers() []peer {
 	return []peer{{"dnsperf", "dnsperf", dnsperf}, {"flamethrower", "flame", flamethrower}}
 }
 
-// installed are the peers that are on the PATH; of the others skipped says so.
+// installed are the peers in PATH; skipped has a line for each of the others.
 func installed() (have []peer, skipped []string) {
 	for _, p := range peers() {
 		if _, err := exec.LookPath(p.program); err != nil {
@@ -37,7 +37,7 @@ func installed() (have []peer, skipped []string) {
 	return have, skipped
 }
 
-// query is what a peer asks, and for how long.
+// query is what a peer queries, and for how long.
 type query struct {
 	host, port string
 	name       string
@@ -45,15 +45,15 @@ type query struct {
 	length     time.Duration
 }
 
-// told is what a peer says.
-type told struct {
+// figures are the result of a peer.
+type figures struct {
 	sent, lost int
 	failed     int // answered with another code than NOERROR
 	rate       float64
 	took       usage
 }
 
-// failed are answers that a summary has only where there were some.
+// failed is the count of error answers, which a summary has only if there were some.
 const failed = "failed"
 
 var dnsperfLines = map[string]*regexp.Regexp{
@@ -63,17 +63,17 @@ var dnsperfLines = map[string]*regexp.Regexp{
 	failed: regexp.MustCompile(`SERVFAIL (\d+)`),
 }
 
-// dnsperf is a closed loop: it asks no more while 100 queries, its default, are
-// outstanding.
-func dnsperf(ctx context.Context, q query) (told, error) {
+// dnsperf is a closed loop: it sends nothing while 100 queries, its default, are
+// pending.
+func dnsperf(ctx context.Context, q query) (figures, error) {
 	file, err := os.CreateTemp("", "dnsperf-*.txt")
 	if err != nil {
-		return told{}, err
+		return figures{}, err
 	}
 	defer func() { _ = os.Remove(file.Name()) }()
 	_, err = fmt.Fprintf(file, "%s A\n", q.name)
 	if err := errors.Join(err, file.Close()); err != nil {
-		return told{}, err
+		return figures{}, err
 	}
 	args := []string{"dnsperf", "-s", q.host, "-p", q.port, "-d", file.Name(), "-l", strconv.Itoa(q.seconds()), "-t", "2"}
 	if q.rate > 0 {
@@ -81,10 +81,10 @@ func dnsperf(ctx context.Context, q query) (told, error) {
 	}
 	out, took, err := command(ctx, args...)
 	if err != nil {
-		return told{}, err
+		return figures{}, err
 	}
 	number, err := numbers(out, dnsperfLines)
-	return told{int(number["sent"]), int(number["lost"]), int(number[failed]), number["rate"], took}, err
+	return figures{int(number["sent"]), int(number["lost"]), int(number[failed]), number["rate"], took}, err
 }
 
 var flamethrowerLines = map[string]*regexp.Regexp{
@@ -93,21 +93,21 @@ var flamethrowerLines = map[string]*regexp.Regexp{
 	failed:     regexp.MustCompile(`SERVFAIL: (\d+)`),
 }
 
-// flamethrower sends at its rate whatever was answered.
-func flamethrower(ctx context.Context, q query) (told, error) {
+// flamethrower sends at its rate whether or not queries are answered.
+func flamethrower(ctx context.Context, q query) (figures, error) {
 	out, took, err := command(ctx, "flame", "-p", q.port, "-r", q.name, "-l", strconv.Itoa(q.seconds()), "-t", "2", "-Q", strconv.Itoa(q.rate), q.host)
 	if err != nil {
-		return told{}, err
+		return figures{}, err
 	}
 	number, err := numbers(out, flamethrowerLines)
 	sent, received := number["sent"], number["received"]
-	return told{int(sent), int(sent - received), int(number[failed]), received / float64(q.seconds()), took}, err
+	return figures{int(sent), int(sent - received), int(number[failed]), received / float64(q.seconds()), took}, err
 }
 
-// seconds are whole ones, which is all that these programs take.
+// seconds is the duration in whole seconds, which these programs require.
 func (q query) seconds() int { return int((q.length + time.Second - 1) / time.Second) }
 
-// numbers reads a summary. Only an answer's code may be missing, where none had it.
+// numbers reads a summary. Only the code of an answer may be missing, if no answer had it.
 func numbers(summary string, lines map[string]*regexp.Regexp) (map[string]float64, error) {
 	out := map[string]float64{}
 	for what, line := range lines {
@@ -120,7 +120,7 @@ func numbers(summary string, lines map[string]*regexp.Regexp) (map[string]float6
 		}
 		n, err := strconv.ParseFloat(m[1], 64)
 		if err != nil {
-			return nil, fmt.Errorf("a summary whose %q is no number: %w", m[0], err)
+			return nil, fmt.Errorf("a summary whose %q is not a number: %w", m[0], err)
 		}
 		out[what] = n
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/prober"
 )
 
-// report is what spotdrill probe --json says.
+// report is the output of spotdrill probe --json.
 type report struct {
 	Start   history.Anchor
 	Summary prober.Summary
@@ -25,13 +25,13 @@ type report struct {
 	}
 }
 
-// usage is what a program took of the machine.
+// usage is the resources that a program used.
 type usage struct {
 	cpu    time.Duration
 	memory int64 // bytes, at most
 }
 
-// command runs a program and says what it printed and took.
+// command runs a program and returns its output and usage.
 func command(ctx context.Context, args ...string) (string, usage, error) {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	var out, errs bytes.Buffer
@@ -48,8 +48,8 @@ func command(ctx context.Context, args ...string) (string, usage, error) {
 	return out.String(), u, err
 }
 
-// patience is how long an answer is waited for: a fresh port at 20,000/s keeps as
-// many sockets open as this, within the 20,000 files that are commonly allowed.
+// patience is the timeout of queries. At 20,000/s from fresh ports it keeps the number of
+// open sockets below the usual limit of 20,000 files.
 const patience = 700 * time.Millisecond
 
 // probing is one run of spotdrill probe.
@@ -81,7 +81,7 @@ func (p probing) run(ctx context.Context) (report, usage, error) {
 		return report{}, took, fmt.Errorf("read the report of %q: %w", args, err)
 	}
 	if len(r.Streams) != 1 {
-		return report{}, took, fmt.Errorf("%q told of %d streams, want 1", args, len(r.Streams))
+		return report{}, took, fmt.Errorf("%q reports %d streams, want 1", args, len(r.Streams))
 	}
 	base := time.Duration(r.Start.Monotonic)
 	for i := range r.Streams[0].Windows {

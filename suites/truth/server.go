@@ -15,14 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// server is a DNS server whose outages are known exactly: by when the kernel took
-// a query in, not by when this process came to read it.
+// server is a DNS server whose outages are known exactly: a query counts from when it
+// reached the kernel, not from when this process read it.
 type server struct {
 	at *net.UDPAddr
 
 	mu     sync.Mutex
 	conn   *net.UDPConn
-	opened time.Duration // when conn was surely open
+	opened time.Duration // when conn was certainly open
 	plan   []outage      // CLOCK_MONOTONIC
 	truth  []played
 }
@@ -35,8 +35,8 @@ const (
 
 func startServer(ctx context.Context) (*server, error) {
 	var err error
-	// Ports that no client asks from: while the server's socket is closed one of them
-	// might take another.
+	// Ports that no client sends from: while the server's socket is closed, a client
+	// could otherwise take its port.
 	for port := 5400; port < 10000; port++ {
 		s := &server{at: &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port}}
 		if err = s.open(); err == nil {
@@ -51,7 +51,7 @@ func (s *server) open() error {
 	conn, err := net.ListenUDP("udp4", s.at)
 	opened := monotonic()
 	if err != nil {
-		return fmt.Errorf("listen as the server: %w", err)
+		return fmt.Errorf("open the server's socket: %w", err)
 	}
 	_ = conn.SetReadBuffer(bufferSize)
 	raw, err := conn.SyscallConn()
@@ -68,7 +68,7 @@ func (s *server) open() error {
 	return errors.Join(err, failed)
 }
 
-// fail has the server play outages from a moment on.
+// fail makes the server play outages from a moment on.
 func (s *server) fail(from time.Duration, plan []outage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +79,7 @@ func (s *server) fail(from time.Duration, plan []outage) {
 	_ = s.conn.SetReadDeadline(time.Now()) // so that it looks at the plan
 }
 
-// played are the outages as they were.
+// played are the actual outages.
 func (s *server) played() []played {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,8 +139,8 @@ func (s *server) serve(ctx context.Context) {
 	}
 }
 
-// refuse closes the socket for an outage. What is true of it is what was done: what
-// came after the socket was last seen empty may have been lost with it.
+// refuse closes the socket for an outage and records its actual times: queries that
+// arrived after the socket was last seen empty may have been lost with it.
 func (s *server) refuse(o outage, empty time.Duration) error {
 	if err := s.conn.Close(); err != nil {
 		return err
@@ -179,9 +179,9 @@ func newAnswerer() *answerer {
 	return a
 }
 
-// drain answers what has come, and returns when nothing more was there.
+// drain answers the queries that have arrived, and returns when there are no more.
 func (a *answerer) drain(s *server) (empty time.Duration) {
-	_ = s.conn.SetReadDeadline(time.Time{}) // one that is over forbids reading
+	_ = s.conn.SetReadDeadline(time.Time{}) // an expired deadline forbids reading
 	for {
 		empty = monotonic()
 		if a.round(s, unix.MSG_DONTWAIT) != nil {
@@ -190,7 +190,7 @@ func (a *answerer) drain(s *server) (empty time.Duration) {
 	}
 }
 
-// round takes what has come and answers it.
+// round takes a batch of queries and answers them.
 func (a *answerer) round(s *server, flags int) error {
 	if a.of != s.conn {
 		a.of, a.conn = s.conn, ipv4.NewPacketConn(s.conn)
@@ -219,14 +219,14 @@ func (a *answerer) round(s *server, flags int) error {
 	for out := a.out; len(out) > 0; {
 		n, err := a.conn.WriteBatch(out, 0)
 		if err != nil {
-			n = 1 // a client that is gone
+			n = 1 // the client is gone
 		}
 		out = out[n:]
 	}
 	return nil
 }
 
-// arrival is when the kernel took a message in, by the wall clock.
+// arrival is when a message reached the kernel, by the wall clock.
 func arrival(oob []byte, otherwise time.Duration) time.Duration {
 	for len(oob) >= unix.SizeofCmsghdr {
 		header, data, rest, err := unix.ParseOneSocketControlMessage(oob)
@@ -241,8 +241,8 @@ func arrival(oob []byte, otherwise time.Duration) time.Duration {
 	return otherwise
 }
 
-// clocks reads the wall clock, by which the kernel tells arrivals, and the monotonic
-// one, at one moment: not before and after this process had to wait for the processor.
+// clocks reads the wall clock, which the kernel uses for arrivals, and the monotonic one at
+// the same moment: this process must not wait for the processor in between.
 func clocks() (wall, now time.Duration) {
 	for {
 		before := monotonic()
@@ -253,7 +253,7 @@ func clocks() (wall, now time.Duration) {
 	}
 }
 
-// monotonic is the kernel's clock that spotdrill's anchor names.
+// monotonic reads the clock of spotdrill's anchor.
 func monotonic() time.Duration {
 	var ts unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // always there

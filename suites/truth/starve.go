@@ -20,10 +20,10 @@ const (
 	starvedRate = 1000
 )
 
-// starving is a way to give a command hardly any processor time.
+// starving is a way to starve a command of processor time.
 type starving struct {
 	by string
-	// begin returns what the command is to be run by, and what ends it all.
+	// begin returns the prefix of the command, and a function that ends everything.
 	begin func(context.Context) (under []string, end func(), err error)
 }
 
@@ -32,10 +32,10 @@ var waysToStarve = []starving{
 	{fmt.Sprintf("a cgroup limit of %v every %v", quota, period), limited},
 }
 
-// spinners are how many neighbours spin.
+// spinners is the number of spinning neighbours.
 const spinners = 4
 
-// beside has the command share one processor with neighbours that spin, at idle
+// beside makes the command share one processor with spinning neighbours, at idle
 // priority.
 func beside(ctx context.Context) ([]string, func(), error) {
 	spinning, stop := context.WithCancel(ctx)
@@ -57,14 +57,14 @@ func beside(ctx context.Context) ([]string, func(), error) {
 	return []string{"chrt", "--idle", "0", "taskset", "--cpu-list", "0", "env", "GOMAXPROCS=1"}, end, nil
 }
 
-// The limit is below what a probe takes that asks starvedRate queries/s.
+// The limit is less than a probe at starvedRate queries/s needs.
 const (
 	quota  = time.Millisecond
 	period = 200 * time.Millisecond
 )
 
-// limited puts the command in a control group of its own, with a quota of processor
-// time: of version 2 where that is what is mounted, else of version 1.
+// limited puts the command in its own control group with a quota of processor time: of
+// version 2 if that is mounted, else of version 1.
 func limited(context.Context) ([]string, func(), error) {
 	dir, files := filepath.Join("/sys/fs/cgroup", fmt.Sprintf("spotdrill-truth-%d", os.Getpid())), map[string]string{
 		"cpu.max": fmt.Sprintf("%d %d", quota.Microseconds(), period.Microseconds()),
@@ -88,8 +88,8 @@ func limited(context.Context) ([]string, func(), error) {
 	return []string{"sh", "-c", `echo $$ >"$0/cgroup.procs" && exec "$@"`, dir}, end, nil
 }
 
-// starved probes a server that is well with a prober that gets hardly any processor
-// time. One that does not know that it is starved invents windows.
+// starved probes a healthy server with a prober that gets hardly any processor time. A
+// prober that does not notice this invents windows.
 func (t trial) starved(ctx context.Context, way starving) (tally, error) {
 	under, end, err := way.begin(ctx)
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
@@ -116,7 +116,7 @@ func (t trial) starved(ctx context.Context, way starving) (tally, error) {
 		way.by, starvedFor, len(streams.Windows), len(streams.Doubts), unknown.Round(time.Millisecond), r.Summary.Unsent, r.Summary.Asked)
 	result := tally{invented: len(streams.Windows)}
 	if len(streams.Doubts) == 0 {
-		return result, errors.New("it doubted nothing")
+		return result, errors.New("it reported no interval of doubt")
 	}
 	for _, w := range streams.Windows {
 		result.details = append(result.details, fmt.Sprintf("starved by %s: invented %v with %d lost", way.by, w.Length(), w.Lost))

@@ -13,7 +13,7 @@ func row(cells ...string) { fmt.Println("| " + strings.Join(cells, " | ") + " |"
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.2f ms", float64(d.Microseconds())/1000) }
 
-// table shows the prober beside each peer, with its share of what the peer has.
+// table compares the prober with each peer, with the ratio of their figures.
 func (b bencher) table(c costs, highest []rates) {
 	heads := []string{"", "spotdrill probe"}
 	for _, p := range b.peers {
@@ -21,7 +21,7 @@ func (b bencher) table(c costs, highest []rates) {
 	}
 	row(heads...)
 	row(append([]string{"---"}, slices.Repeat([]string{"---:"}, len(heads)-1)...)...)
-	// theirs says what the peer of a number has, and the prober's share of that; 0 for none.
+	// theirs formats a peer's figure and the prober's share of it; 0 for none.
 	line := func(what, ours string, theirs func(i int) (has string, share float64)) {
 		cells := []string{what, ours}
 		for i := range b.peers {

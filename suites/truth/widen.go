@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// widen gives the UDP sockets of a process a receive buffer of so many bytes, from
-// outside: CoreDNS has no setting for it. Beyond net.core.rmem_max it takes root.
+// widen sets the receive buffer of a process's UDP sockets from outside, because CoreDNS
+// has no setting for it. Above net.core.rmem_max this needs root.
 func widen(pid, bytes int) error {
 	process, err := unix.PidfdOpen(pid, 0)
 	if err != nil {

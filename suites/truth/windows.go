@@ -18,10 +18,10 @@ import (
 // a moment to start.
 const lead = 300 * time.Millisecond
 
-// sessionAttempts is how often a session is played of which something is blurred.
+// sessionAttempts is how often a session with blurred outages is played.
 const sessionAttempts = 6
 
-// trial is a server and what is asked of it.
+// trial is a server and how it is probed.
 type trial struct {
 	server *server
 	binary string
@@ -107,19 +107,19 @@ func (t trial) rate(ctx context.Context, rate, sessions int, seed uint64, quiet 
 		playedAgain(sum), strconv.Itoa(sum.wrong), strconv.Itoa(sum.missed), strconv.Itoa(sum.invented), quiet.String(), strconv.Itoa(calm.invented),
 	}
 	for _, p := range t.peers {
-		told, err := t.peer(ctx, p, rate, last)
+		lost, err := t.peer(ctx, p, rate, last)
 		if err != nil {
 			return sum, err
 		}
-		cells = append(cells, told)
+		cells = append(cells, lost)
 	}
 	row(cells...)
 	sum.add(calm)
 	return sum, nil
 }
 
-// judged plays a session, and plays it again while some of its outages are blurred,
-// as a drill is that could not be judged.
+// judged plays a session, and repeats it while some of its outages are blurred, like a
+// drill that could not be judged.
 func (t trial) judged(ctx context.Context, rate int, mode history.Mode, plan []outage, length time.Duration) (sum tally, err error) {
 	for attempt := 1; ; attempt++ {
 		one, err := t.session(ctx, rate, mode, plan, length)
@@ -145,7 +145,7 @@ func (t trial) session(ctx context.Context, rate int, mode history.Mode, plan []
 	}
 	result := compare(t.server.played(), r.Streams[0].Windows, r.Streams[0].Doubts, rate)
 	if result.outages != len(plan) {
-		return tally{}, fmt.Errorf("the server played %d of %d outages: it was too busy", result.outages, len(plan))
+		return tally{}, fmt.Errorf("the server played %d of %d outages: this machine had too much load", result.outages, len(plan))
 	}
 	for i, d := range result.details {
 		result.details[i] = fmt.Sprintf("%d/s %s: %s (%d unsent, sent late by p99 %v; unknown %v)", rate, mode, d, r.Summary.Unsent, r.Summary.LateP99, r.Streams[0].Doubts)
@@ -153,7 +153,7 @@ func (t trial) session(ctx context.Context, rate int, mode history.Mode, plan []
 	return result, nil
 }
 
-// playedAgain says how many sessions were, and for how many outages.
+// playedAgain says how many sessions were repeated, and for how many outages.
 func playedAgain(t tally) string {
 	if t.again == 0 {
 		return "0"
@@ -161,12 +161,12 @@ func playedAgain(t tally) string {
 	return fmt.Sprintf("%d, for %d outages", t.again, t.aside)
 }
 
-// peer has another program ask while the server fails as planned, and says how many
-// of the queries that an open loop would have lost it tells as lost.
+// peer runs another program while the server fails as planned. It returns how many
+// queries that program reports as lost, of those that an open loop would have lost.
 func (t trial) peer(ctx context.Context, p peer, rate int, plan []outage) (string, error) {
 	t.server.fail(monotonic()+lead, plan)
 	host, port, _ := strings.Cut(t.server.at.String(), ":")
-	told, err := p.ask(ctx, query{host, port, name, rate, plan[len(plan)-1].to + quietLeast})
+	found, err := p.run(ctx, query{host, port, name, rate, plan[len(plan)-1].to + quietLeast})
 	if err != nil {
 		return "", err
 	}
@@ -174,5 +174,5 @@ func (t trial) peer(ctx context.Context, p peer, rate int, plan []outage) (strin
 	for _, o := range t.server.played() {
 		lost += float64(rate) * (o.to - o.from).Seconds()
 	}
-	return fmt.Sprintf("%d of %.0f", told.lost+told.failed, lost), nil
+	return fmt.Sprintf("%d of %.0f", found.lost+found.failed, lost), nil
 }

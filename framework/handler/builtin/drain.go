@@ -19,32 +19,32 @@ import (
 )
 
 const (
-	// lookEvery is the time between two looks at a node, and so between two
-	// attempts at a pod that its disruption budget protects.
+	// lookEvery is the interval between checks of a node, and so between two attempts
+	// to evict a pod that its disruption budget protects.
 	lookEvery = time.Second
 	// bindingInFlight is how long after the mark the scheduler may still bind a pod to
-	// the node: it had decided before it heard of the mark. A node is not empty before.
+	// the node, because it decided before it saw the mark. A node is not empty before.
 	bindingInFlight = time.Second
-	// lookSeldomEvery applies once the notice's two minutes are over: nothing is
-	// urgent any more, the instance is gone or was kept.
+	// lookSeldomEvery applies after the notice's two minutes: nothing is urgent any
+	// more, because the instance is gone or was kept.
 	lookSeldomEvery = 10 * time.Second
 	noticeLife      = 2 * time.Minute
-	lookWithin      = 15 * time.Second // an API server that does not answer is asked anew
+	lookWithin      = 15 * time.Second // timeout for the API server; then the request is retried
 	// evictWithin is well above the 10 s for which an API server tries to write a
-	// contended budget. One whose client has gone may have counted the eviction and not
-	// done it; the budget then waits for that pod for two minutes, the whole notice
-	// (DeletionTimeout of the disruption controller).
+	// contended budget. If the client leaves earlier, the API server may count the
+	// eviction without doing it. The budget then waits for that pod for two minutes, the
+	// whole notice (DeletionTimeout of the disruption controller).
 	evictWithin = 30 * time.Second
-	// evictAtOnce bounds the evictions of a node that contend for one budget.
+	// evictAtOnce bounds the parallel evictions of a node, which contend for one budget.
 	evictAtOnce = 5
-	// sayEvery is the time between two words in the record that its drain is worked on.
+	// sayEvery is the interval between updates of the record during a drain.
 	sayEvery = 5 * time.Second
 )
 
 // The ways in which a drain ends.
 const (
 	endDrained     = "drained"
-	endRestored    = "restored"    // the record, or the marks, were taken away
+	endRestored    = "restored"    // the record, or the marks, were removed
 	endGone        = "gone"        // the Node object was deleted
 	endElsewhere   = "elsewhere"   // another replica finished it
 	endTimedOut    = "timed-out"   // Config.DrainTimeout
@@ -61,12 +61,12 @@ type drainer struct {
 	timeout       time.Duration // 0: none
 }
 
-// mark cordons and taints the node and records the drain, in one patch. It returns
-// the node and the record that is on it now: r itself, or the one that is there
-// already and covers r. It returns no node where that instance is gone. On an error
-// the drain may be recorded or not: the answer to the patch may have been lost.
+// mark cordons and taints the node and records the drain, in one patch. It returns the
+// node and its current record: r itself, or an existing one that covers r. It returns no
+// node if that instance is gone. After an error the drain may be recorded or not: the
+// answer to the patch may have been lost.
 func (d *drainer) mark(ctx context.Context, name string, r drainRecord) (node *corev1.Node, recorded drainRecord, err error) {
-	// After any error the node is read again: that tells whether the patch was done.
+	// After any error the node is read again, which shows whether the patch was applied.
 	again := func(error) bool { return ctx.Err() == nil }
 	err = retry.OnError(retry.DefaultRetry, again, func() error {
 		node, recorded = nil, r
@@ -102,9 +102,9 @@ func (d *drainer) mark(ctx context.Context, name string, r drainRecord) (node *c
 	return node, recorded, nil
 }
 
-// covers says whether the recorded drain leaves nothing to do for another one: it
-// goes on, is of the same notice, or has left no pod on the node that would have to
-// go. A drain that was given up is no reason against another one of its notice.
+// covers reports whether the recorded drain leaves nothing to do for another one: it is
+// in progress, is of the same notice, or left no pod on the node that must leave. After
+// a drain that was given up, another one of the same notice may start.
 func (d *drainer) covers(ctx context.Context, node string, old, r drainRecord) (bool, error) {
 	if old.State == stateDraining || old.State == stateDrained && old.Notice == r.Notice {
 		return true, nil
@@ -116,9 +116,8 @@ func (d *drainer) covers(ctx context.Context, node string, old, r drainRecord) (
 	return len(pods) == 0, nil
 }
 
-// drain evicts what has to leave the node until nothing is left, the node is
-// gone or restored, or ctx is done. It never fails: what goes wrong is tried
-// again at the next look.
+// drain evicts the pods that must leave the node until none is left, the node is gone or
+// restored, or ctx is done. It never fails: errors are retried at the next check.
 func (d *drainer) drain(ctx context.Context, name string, r drainRecord) {
 	log := d.log.With("node", name, "instance", r.Instance, "notice", r.Notice)
 	d.metrics.draining.Inc()
@@ -142,9 +141,9 @@ func (d *drainer) drain(ctx context.Context, name string, r drainRecord) {
 	}
 }
 
-// look does what is to be done on the node now. It returns how the drain ended,
-// or nothing while it goes on. told holds the pods whose blocked eviction has
-// been reported.
+// look checks the node and evicts the pods that are due. It returns how the drain ended,
+// or nothing while it is in progress. told has the pods whose blocked eviction was
+// reported.
 func (d *drainer) look(ctx context.Context, log *slog.Logger, name string, r drainRecord, told map[types.UID]bool) (end string) {
 	looking, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
@@ -199,14 +198,14 @@ func (d *drainer) podsToLeave(ctx context.Context, node string) ([]corev1.Pod, e
 	return out, nil
 }
 
-// say records that a handler is at work on the drain.
+// say records that a handler is working on the drain.
 func (d *drainer) say(ctx context.Context, node *corev1.Node, r drainRecord) error {
 	r.Seen = time.Now().UTC()
 	return d.write(ctx, node, &r)
 }
 
-// write replaces the node's record, or takes it away where there is none to write. It
-// fails where the node was changed since it was read.
+// write replaces the node's record, or removes it if r is nil. It fails if the node was
+// changed since it was read.
 func (d *drainer) write(ctx context.Context, node *corev1.Node, r *drainRecord) error {
 	ctx, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
@@ -218,8 +217,8 @@ func (d *drainer) write(ctx context.Context, node *corev1.Node, r *drainRecord) 
 	return err
 }
 
-// end writes the last state into the record. Where that fails the drain goes on,
-// and the next look finds the node as it is then.
+// end writes the last state into the record. If that fails, the drain continues with the
+// next check of the node.
 func (d *drainer) end(ctx context.Context, log *slog.Logger, node *corev1.Node, r drainRecord, state drainState) string {
 	r.State, r.Ended = state, time.Now().UTC()
 	if err := d.write(ctx, node, &r); err != nil {
@@ -236,8 +235,8 @@ func (d *drainer) end(ctx context.Context, log *slog.Logger, node *corev1.Node, 
 	return endDrained
 }
 
-// evict asks for all of the pods, evictAtOnce at a time, without waiting for their
-// ends: a slow one holds up no other.
+// evict requests the eviction of all pods, evictAtOnce at a time, and does not wait until
+// they terminate: a slow pod does not delay others.
 func (d *drainer) evict(ctx context.Context, log *slog.Logger, node *corev1.Node, pods []corev1.Pod, told map[types.UID]bool) {
 	refused := make([]error, len(pods))
 	var group errgroup.Group
@@ -250,7 +249,7 @@ func (d *drainer) evict(ctx context.Context, log *slog.Logger, node *corev1.Node
 			return nil
 		})
 	}
-	_ = group.Wait() // what went wrong is in refused
+	_ = group.Wait() // errors are in refused
 	for i, err := range refused {
 		pod := &pods[i]
 		if err == nil || told[pod.UID] {
@@ -262,10 +261,9 @@ func (d *drainer) evict(ctx context.Context, log *slog.Logger, node *corev1.Node
 	}
 }
 
-// evictPod asks the Eviction API once. It returns an error only where a
-// disruption budget stands in the way. A Retry-After of the API server is waited
-// for by client-go within the call, as long as evictWithin allows. An eviction that
-// was asked for is waited for, also where ctx ends.
+// evictPod calls the Eviction API once. It returns an error only if a disruption budget
+// refuses the eviction. Within the call, client-go waits for a Retry-After of the API
+// server, as long as evictWithin allows. The call is completed even if ctx ends.
 func (d *drainer) evictPod(ctx context.Context, log *slog.Logger, pod *corev1.Pod) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), evictWithin)
 	defer cancel()

@@ -43,7 +43,7 @@ func TestABudgetIsRespectedAndAskedAgain(t *testing.T) {
 		}
 		blocked := slices.DeleteFunc(events(), func(e string) bool { return !strings.Contains(e, "EvictionBlocked") })
 		if len(blocked) != 1 || !strings.Contains(blocked[0], "default/db") {
-			t.Errorf("a blocked pod is to be told of once: %q", blocked)
+			t.Errorf("a blocked pod must be reported once: %q", blocked)
 		}
 	})
 }

@@ -15,24 +15,24 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// handleWithin keeps the handling of a message inside its visibility timeout.
+// handleWithin keeps the handling of a message within its visibility timeout.
 const handleWithin = visibility - 5*time.Second
 
 // byInstance is the name of the node informer's index.
 const byInstance = "instance"
 
-// What can come of a message. All but failed end in its deletion.
+// The results of handling a message. All except failed end with its deletion.
 const (
 	resultDraining  = "draining"
-	resultDuplicate = "duplicate" // a drain is recorded that covers it
+	resultDuplicate = "duplicate" // a recorded drain covers it
 	resultTold      = "told"
 	resultForeign   = "foreign" // no such instance in this cluster
 	resultIgnored   = "ignored"
 	resultInvalid   = "invalid"
-	resultFailed    = "failed" // the Kubernetes API did not answer; comes again
+	resultFailed    = "failed" // the Kubernetes API did not answer; the message is redelivered
 )
 
-// dispatcher does what messages call for.
+// dispatcher acts on messages.
 type dispatcher struct {
 	queue   *queue
 	nodes   cache.Indexer
@@ -40,8 +40,8 @@ type dispatcher struct {
 	metrics *metrics
 	log     *slog.Logger
 
-	// drains run past the handling of their message, and past the stop signal,
-	// until drainCtx is done.
+	// drains outlive the handling of their message and the stop signal, until drainCtx
+	// is done.
 	drainCtx context.Context //nolint:containedctx // the life of the drains, not of a call
 	drains   sync.WaitGroup
 	running  sync.Map // the drains of this process, by node and drainRecord.drain
@@ -68,8 +68,8 @@ func indexByInstance(obj any) ([]string, error) {
 	return nil, nil
 }
 
-// handle does what a message calls for and deletes it, unless that failed in a
-// way that may pass: then SQS hands it out again.
+// handle acts on a message and deletes it, unless that failed with an error that may be
+// temporary: then SQS delivers it again.
 func (d *dispatcher) handle(ctx context.Context, m types.Message) {
 	log := d.log.With("message", aws.ToString(m.MessageId))
 	notice, err := parseNotice(aws.ToString(m.Body))
@@ -94,8 +94,8 @@ func (d *dispatcher) handle(ctx context.Context, m types.Message) {
 	}
 }
 
-// settle acts on every instance of the notice. One that fails does not keep the
-// others from being acted on, but the notice then fails as a whole.
+// settle acts on every instance of the notice, even if one of them fails; then the notice
+// fails as a whole.
 func (d *dispatcher) settle(ctx context.Context, log *slog.Logger, n notice) (string, error) {
 	if n.Action == ignore {
 		return resultIgnored, nil
@@ -145,7 +145,7 @@ func (d *dispatcher) act(ctx context.Context, log *slog.Logger, node *corev1.Nod
 	return resultDraining, nil
 }
 
-// start drains the node. It returns false where this process is at it already.
+// start starts draining the node. It returns false if this process already does.
 func (d *dispatcher) start(node string, r drainRecord) bool {
 	key := node + " " + r.drain()
 	if _, running := d.running.LoadOrStore(key, true); running {

@@ -18,13 +18,13 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "spotdrill", Subsystem: "handler", Name: name, Help: help}, labels)
 	}
 	m := &metrics{
-		messages:    counter("messages_total", "Messages handled, by what caused them and what came of it.", "cause", "result"),
-		deletes:     counter("deletes_total", "Messages deleted from the queue, or not.", "result"),
-		drains:      counter("drains_total", "Drains that ended, by how.", "result"),
-		evictions:   counter("evictions_total", "Calls of the Eviction API, by what it answered.", "result"),
-		queueErrors: counter("queue_errors_total", "Calls of SQS that failed, by action.", "action"),
+		messages:    counter("messages_total", "Messages handled, by cause and result.", "cause", "result"),
+		deletes:     counter("deletes_total", "Attempts to delete a message from the queue, by result.", "result"),
+		drains:      counter("drains_total", "Drains that ended, by result.", "result"),
+		evictions:   counter("evictions_total", "Calls of the Eviction API, by result.", "result"),
+		queueErrors: counter("queue_errors_total", "SQS calls that failed, by action.", "action"),
 		draining: prometheus.NewGauge(prometheus.GaugeOpts{
-			Namespace: "spotdrill", Subsystem: "handler", Name: "draining_nodes", Help: "Nodes that are being drained now.",
+			Namespace: "spotdrill", Subsystem: "handler", Name: "draining_nodes", Help: "Nodes that are currently being drained.",
 		}),
 		drainTime: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: "spotdrill", Subsystem: "handler", Name: "drain_duration_seconds",

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// action is what a notice calls for.
+// action is what a notice requires.
 type action string
 
 // The closed list of actions.
@@ -36,12 +36,12 @@ type notice struct {
 	Type   string // detail-type, as it came
 	Action action
 	Cause  cause
-	// Instances are the EC2 instance ids concerned, each once, in their order.
+	// Instances are the ids of the affected EC2 instances, in order, without duplicates.
 	Instances []string
 }
 
-// envelope is the part of an EventBridge event that dispatch needs. Its time is
-// left alone: a notice with an odd clock still takes the instance.
+// envelope is the part of an EventBridge event that dispatch needs. Its time is ignored:
+// a notice with a wrong time still announces the end of the instance.
 type envelope struct {
 	Version    string          `json:"version"`
 	ID         string          `json:"id"`
@@ -50,14 +50,14 @@ type envelope struct {
 	Detail     json.RawMessage `json:"detail"`
 }
 
-// signature is the exact key of dispatch: a version or source that we do not
-// know may mean something else by the same detail-type.
+// signature is the exact key of dispatch: the same detail-type may mean something else
+// in another version or from another source.
 type signature struct{ version, source, detailType string }
 
 // detailParser reads the detail of one kind of event into a notice.
 type detailParser func(detail json.RawMessage, n *notice) error
 
-// parserFor is the dispatch table; nil for an event that means nothing to us.
+// parserFor is the dispatch table; nil for an event to ignore.
 func parserFor(s signature) detailParser {
 	switch s {
 	case signature{"0", "aws.ec2", "EC2 Spot Instance Interruption Warning"}:
@@ -74,8 +74,8 @@ func parserFor(s signature) detailParser {
 	return nil
 }
 
-// parseNotice reads a message's body. An error means that the body is not what its
-// own envelope says it is, so that reading it again cannot help.
+// parseNotice reads a message's body. An error means that the body contradicts its own
+// envelope, so that reading it again cannot help.
 func parseNotice(body string) (notice, error) {
 	var e envelope
 	if err := json.Unmarshal([]byte(body), &e); err != nil {
@@ -122,7 +122,7 @@ func parseStateChange(detail json.RawMessage, n *notice) error {
 		n.Cause = instanceStopping
 	case "shutting-down", "terminated":
 		n.Cause = instanceTerminating
-	default: // pending, running: the instance is here to stay
+	default: // pending, running: the instance stays
 		return nil
 	}
 	n.Action = drain

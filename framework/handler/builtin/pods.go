@@ -9,13 +9,13 @@ import (
 )
 
 // criticalPriority is where the system's own priority classes begin
-// (system-cluster-critical); users cannot go above a thousand million.
+// (system-cluster-critical); users cannot go above 1,000,000,000.
 const criticalPriority = 2_000_000_000
 
-// leaving says whether a drain has to see the pod gone. Unlike kubectl drain it
-// leaves finished pods, which hold nothing, and pods that tolerate the taint or
-// the cordon, which asked to stay; and it needs no right to read DaemonSets,
-// because a daemon pod whose DaemonSet was deleted is on its way out.
+// leaving reports whether a drain must evict the pod. Unlike kubectl drain it leaves
+// finished pods, which use nothing, and pods that tolerate the taint or the cordon, which
+// are meant to stay. It needs no right to read DaemonSets, because a daemon pod whose
+// DaemonSet was deleted terminates anyway.
 func leaving(pod *corev1.Pod) bool {
 	return !finished(pod) && !mirror(pod) && !daemon(pod) && !tolerates(pod, disruptedTaint()) && !tolerates(pod, cordonTaint())
 }
@@ -24,13 +24,14 @@ func finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// mirror is a static pod's image in the API: evicting it would change nothing.
+// mirror reports whether the pod represents a static pod in the API: evicting it would
+// change nothing.
 func mirror(pod *corev1.Pod) bool {
 	_, ok := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	return ok
 }
 
-// daemon pods would come back to the node at once: their tolerations let them.
+// daemon pods would return to the node at once: they have the tolerations.
 func daemon(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(pod)
 	return owner != nil && owner.Kind == "DaemonSet"
@@ -54,9 +55,8 @@ func critical(pod *corev1.Pod) bool {
 	return pod.Spec.PriorityClassName == "system-cluster-critical" || pod.Spec.PriorityClassName == "system-node-critical"
 }
 
-// due picks, of the pods that have to leave, those to evict now: the ones that
-// are not on their way yet, and critical ones only when no other is left or
-// their wait is over.
+// due selects, of the pods that must leave, those to evict now: the ones that are not
+// terminating yet, and critical ones only when no other is left or their wait is over.
 func due(pods []corev1.Pod, criticalToo bool) []corev1.Pod {
 	ordinary := false
 	for i := range pods {

@@ -23,8 +23,8 @@ const (
 	callWithin    = 5 * time.Second
 )
 
-// queue is one SQS queue. It calls ReceiveMessage, DeleteMessage and, where the
-// queue is given by name, GetQueueUrl: the handler's policy allows no more.
+// queue is one SQS queue. It calls ReceiveMessage, DeleteMessage and, if the queue is
+// given by name, GetQueueUrl: the handler's policy allows no more.
 type queue struct {
 	api     *sqs.Client
 	url     string
@@ -32,21 +32,20 @@ type queue struct {
 	log     *slog.Logger
 }
 
-// backoff is short: a notice that waits in the queue loses a part of its two
-// minutes.
+// backoff is short: a notice that waits in the queue loses part of its two minutes.
 func backoff() wait.Backoff {
 	return wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 10, Cap: 2 * time.Second}
 }
 
-// openQueue makes a client for the configured endpoint and, where need be, asks
-// for the queue's URL until there is an answer or ctx is done.
+// openQueue makes a client for the configured endpoint. If needed, it requests the
+// queue's URL until there is an answer or ctx is done.
 func openQueue(ctx context.Context, cfg Config, m *metrics, log *slog.Logger) (*queue, error) {
 	awsConfig, err := config.LoadDefaultConfig(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("load the AWS configuration: %w", err)
 	}
 	api := sqs.NewFromConfig(awsConfig, func(o *sqs.Options) {
-		// Retries are ours, so that each failure is counted and none waits long.
+		// This package retries itself, so that each failure is counted and no wait is long.
 		o.Retryer = aws.NopRetryer{}
 		if cfg.Region != "" {
 			o.Region = cfg.Region
@@ -74,7 +73,7 @@ func openQueue(ctx context.Context, cfg Config, m *metrics, log *slog.Logger) (*
 	return q, nil
 }
 
-// receive waits up to poll for messages, in whole seconds; 0 asks once.
+// receive waits up to poll for messages, in whole seconds; 0 for a short poll.
 func (q *queue) receive(ctx context.Context, poll time.Duration) ([]types.Message, error) {
 	bounded, cancel := context.WithTimeout(ctx, receiveWithin)
 	defer cancel()
@@ -93,7 +92,7 @@ func (q *queue) receive(ctx context.Context, poll time.Duration) ([]types.Messag
 	return out.Messages, nil
 }
 
-// delete removes a message, trying until it would be handed out again anyway.
+// delete deletes a message. It retries until the message would be redelivered anyway.
 func (q *queue) delete(ctx context.Context, m types.Message) error {
 	ctx, cancel := context.WithTimeout(ctx, visibility)
 	defer cancel()

@@ -12,11 +12,11 @@ import (
 // drainingAnnotation holds the node's record as JSON.
 const drainingAnnotation = "spotdrill.dev/draining"
 
-// disruptedKey is the key of the taint that a node gets with its cordon. It is
-// Karpenter's, so that what tolerates one handler tolerates the other.
+// disruptedKey is the key of the taint that a node gets with its cordon. It is that of
+// Karpenter, so that a pod that tolerates one handler tolerates the other.
 const disruptedKey = "karpenter.sh/disrupted"
 
-// drainState says how far a drain is.
+// drainState is the state of a drain.
 type drainState string
 
 // The states of a drain.
@@ -26,22 +26,22 @@ const (
 	stateTimedOut drainState = "timed-out" // given up after Config.DrainTimeout
 )
 
-// drainRecord is what is kept of a drain, on the node itself.
+// drainRecord is the record of a drain, on the node itself.
 type drainRecord struct {
 	State    drainState `json:"state"`
 	Cause    cause      `json:"cause"`
 	Notice   string     `json:"notice,omitempty"` // id of the EventBridge envelope
 	Instance string     `json:"instance"`
 	Since    time.Time  `json:"since"`
-	Seen     time.Time  `json:"seen,omitzero"` // when a handler last said that it is at work
+	Seen     time.Time  `json:"seen,omitzero"` // last update by a handler that is working on it
 	Ended    time.Time  `json:"ended,omitzero"`
 }
 
-// drain tells one drain of a node from another one before or after it.
+// drain identifies a drain among those of a node.
 func (r drainRecord) drain() string { return r.Notice + "@" + r.Since.Format(time.RFC3339Nano) }
 
-// idle is for how long no handler has said that it works on the drain. Where the
-// clocks of two of them differ by more than that, both do, which harms nobody.
+// idle is the time since a handler last updated the record. If the clocks of two handlers
+// differ by more than the limit, both drain the node, which is harmless.
 func (r drainRecord) idle() time.Duration {
 	if r.Seen.After(r.Since) {
 		return time.Since(r.Seen)
@@ -53,9 +53,9 @@ func disruptedTaint() corev1.Taint {
 	return corev1.Taint{Key: disruptedKey, Effect: corev1.TaintEffectNoSchedule}
 }
 
-// recordOf reads the drain that a node is in or has been through. There is none
-// where the annotation is missing or unreadable, and none on a node that is
-// schedulable and untainted: somebody has restored it.
+// recordOf reads the record of a node's current or last drain. There is none if the
+// annotation is missing or unreadable, or if the node is schedulable and untainted:
+// somebody has restored it.
 func recordOf(node *corev1.Node) (drainRecord, bool) {
 	var r drainRecord
 	value, ok := node.Annotations[drainingAnnotation]
@@ -70,8 +70,8 @@ func tainted(node *corev1.Node) bool {
 }
 
 // markPatch is the JSON merge patch that cordons and taints the node and writes
-// the record. It names the resourceVersion that it is based on: a merge patch
-// replaces the whole list of taints, and of two handlers only one may win.
+// the record. It names the resourceVersion that it is based on, because a merge patch
+// replaces the whole list of taints and only one of two handlers may win.
 func markPatch(node *corev1.Node, r drainRecord) ([]byte, error) {
 	taints := node.Spec.Taints
 	if !tainted(node) {
@@ -80,9 +80,9 @@ func markPatch(node *corev1.Node, r drainRecord) ([]byte, error) {
 	return recordPatch(node, &r, map[string]any{"unschedulable": true, "taints": taints})
 }
 
-// recordPatch writes the record, or takes it away where there is none to write, and,
-// where there is one, a change of the spec. Cordon and taint stay until the instance
-// goes or somebody restores the node.
+// recordPatch writes the record, or removes it if r is nil, and applies the change of the
+// spec, if any. Cordon and taint stay until the instance is gone or somebody restores the
+// node.
 func recordPatch(node *corev1.Node, r *drainRecord, spec map[string]any) ([]byte, error) {
 	var annotation any
 	if r != nil {

@@ -8,19 +8,18 @@ import (
 )
 
 const (
-	// resumeEvery is the time between two looks for drains that nobody works on. It
-	// looks at the informer's store: the API server is not asked.
+	// resumeEvery is the interval between searches for abandoned drains. They read the
+	// informer's store and call no API.
 	resumeEvery = 5 * time.Second
-	// abandonedAfter is how long a drain must be idle for another handler to take it
-	// over: longer than sayEvery and lookSeldomEvery. Where evictions hold the word up
-	// for longer, two handlers drain the node.
+	// abandonedAfter is how long a drain must be idle before another handler takes over:
+	// longer than sayEvery and lookSeldomEvery. If evictions delay the update for
+	// longer, two handlers drain the node.
 	abandonedAfter = 15 * time.Second
 )
 
-// resume goes on with the drains that are recorded and not ended: at once with each
-// of them, which a handler left that was killed, and then with those that another
-// replica leaves, until ctx is done. Two handlers that drain the same node evict the
-// same pods, which harms nobody.
+// resume continues recorded drains that have not ended, until ctx is done: at the start
+// all of them, which a killed handler left, and then those that another replica
+// abandons. Two handlers that drain the same node evict the same pods, which is harmless.
 func (d *dispatcher) resume(ctx context.Context) {
 	d.adoptAll(ctx, 0)
 	for sleep(ctx, resumeEvery) {
@@ -28,9 +27,9 @@ func (d *dispatcher) resume(ctx context.Context) {
 	}
 }
 
-// adoptAll goes on with every drain that was idle for so long, and takes the record
-// off nodes that somebody has restored: one that is cordoned again later, for another
-// reason, would be drained, or the next notice for it taken for a duplicate.
+// adoptAll continues every drain that was idle for that long, and removes the record from
+// restored nodes. Otherwise a node that is cordoned again later, for another reason, would
+// be drained, or its next notice would count as a duplicate.
 func (d *dispatcher) adoptAll(ctx context.Context, idle time.Duration) {
 	for _, obj := range d.nodes.List() {
 		node := obj.(*corev1.Node)
@@ -45,9 +44,9 @@ func (d *dispatcher) adoptAll(ctx context.Context, idle time.Duration) {
 	}
 }
 
-// adopt goes on with the drain where it was idle for so long. It says so in the record
-// first, so that of several handlers one does. For a drain of this process, whose
-// evictions take that long, that is all.
+// adopt continues the drain if it was idle for that long. It updates the record first, so
+// that only one of several handlers continues. If this process is already draining the
+// node, with evictions that take that long, nothing else happens.
 func (d *dispatcher) adopt(ctx context.Context, node *corev1.Node, r drainRecord, idle time.Duration) {
 	if r.State != stateDraining || r.idle() < idle {
 		return

@@ -25,29 +25,29 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// Config is what the handler must be told.
+// Config is the configuration of the handler.
 type Config struct {
 	QueueURL  string // or QueueName
 	QueueName string
 	Endpoint  string // of SQS; empty for AWS's own
 	Region    string // empty for the AWS SDK's default chain
 	Listen    string // address of /metrics, /healthz and /readyz
-	Workers   int    // messages handled at a time
+	Workers   int    // messages handled at the same time
 
-	// CriticalAfter is how long critical pods wait for the others to be gone.
+	// CriticalAfter is how long critical pods wait until the others are gone.
 	CriticalAfter time.Duration
-	// DrainTimeout gives a drain up; 0 never does, so that a drain ends with an
+	// DrainTimeout is when a drain is given up; 0 for never, so that a drain ends with an
 	// empty, restored or deleted node.
 	DrainTimeout time.Duration
-	// ShutdownGrace is how long messages in hand and drains may go on after a
-	// stop signal. An eviction that was asked for by then is waited for, up to 30 s.
+	// ShutdownGrace is how long received messages and drains may continue after a stop
+	// signal. Evictions that were requested by then are completed, up to 30 s later.
 	ShutdownGrace time.Duration
 }
 
 func (c Config) validate() error {
 	var errs []error
 	if c.QueueURL == "" && c.QueueName == "" {
-		errs = append(errs, errors.New("a queue is needed: its URL or its name"))
+		errs = append(errs, errors.New("the queue is missing: give its URL or its name"))
 	}
 	if c.Workers < 1 {
 		errs = append(errs, fmt.Errorf("workers must be at least 1, not %d", c.Workers))
@@ -58,18 +58,18 @@ func (c Config) validate() error {
 	return errors.Join(errs...)
 }
 
-// ErrConfig marks an error of the configuration, as opposed to one of running.
+// ErrConfig marks an error of the configuration.
 var ErrConfig = errors.New("invalid configuration")
 
-// Run handles notices until ctx is done; then it receives nothing more, settles
-// the messages in hand, lets drains go on for Config.ShutdownGrace and returns
-// nil. It fails only where it cannot start: see ErrConfig.
+// Run handles notices until ctx is done. Then it receives no more messages, settles the
+// received ones, lets drains continue for Config.ShutdownGrace and returns nil. It fails
+// only if it cannot start: see ErrConfig.
 func Run(ctx context.Context, cluster *rest.Config, cfg Config, log *slog.Logger) error {
 	if err := cfg.validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	cluster = rest.CopyConfig(cluster)
-	cluster.QPS, cluster.Burst = 50, 100 // client-go's 5 a second would space out the evictions
+	cluster.QPS, cluster.Burst = 50, 100 // client-go's default of 5 a second would delay the evictions
 	client, err := kubernetes.NewForConfig(cluster)
 	if err != nil {
 		return fmt.Errorf("make a Kubernetes client: %w", err)
@@ -92,7 +92,7 @@ func Run(ctx context.Context, cluster *rest.Config, cfg Config, log *slog.Logger
 	defer broadcaster.Shutdown()
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
 
-	// Whoever waits for readiness sees what it is that does not answer.
+	// The log shows what the handler waits for.
 	log.Info("waiting for the Kubernetes API", "server", cluster.Host)
 	nodes, err := watchNodes(ctx, client)
 	if err != nil {
@@ -123,9 +123,8 @@ func Run(ctx context.Context, cluster *rest.Config, cfg Config, log *slog.Logger
 	return nil
 }
 
-// receive takes messages until ctx is done, and returns when those in hand are
-// settled. The first call does not wait for a message: readiness must not take
-// the length of a long poll.
+// receive takes messages until ctx is done, and returns when all received ones are
+// settled. The first call is a short poll, so that the handler is ready at once.
 func (d *dispatcher) receive(ctx context.Context, workers int, ready *atomic.Bool) {
 	var group errgroup.Group
 	group.SetLimit(workers)
@@ -154,7 +153,7 @@ func (d *dispatcher) receive(ctx context.Context, workers int, ready *atomic.Boo
 	_ = group.Wait() // its functions return no error
 }
 
-// watchNodes returns the informer's store of nodes once it is filled.
+// watchNodes returns the informer's store of nodes after its first synchronisation.
 func watchNodes(ctx context.Context, client kubernetes.Interface) (cache.Indexer, error) {
 	factory := informers.NewSharedInformerFactory(client, 0)
 	informer := factory.Core().V1().Nodes().Informer()
@@ -168,7 +167,7 @@ func watchNodes(ctx context.Context, client kubernetes.Interface) (cache.Indexer
 	return informer.GetIndexer(), nil
 }
 
-// stopped turns the error of a start that a stop signal cut short into none.
+// stopped returns no error if a stop signal interrupted the start.
 func stopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // a stop signal is no failure
