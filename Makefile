@@ -4,6 +4,9 @@ HANDLER ?= builtin
 HANDLER_IMAGE ?=
 SCENARIOS ?=
 REPEAT ?= 1
+# A Ginkgo label filter for the specs of any suite, such as "profile:PDB" or, with
+# SET=full, "core && !set:fast".
+LABELS ?=
 # The timeout of make conformance; a repeated or full run needs more.
 TIMEOUT ?= 85m
 PROXY_MODE ?= iptables
@@ -39,7 +42,7 @@ help: ## Show this help
 	@echo
 	@echo "  SET=fast|full  HANDLER=builtin|karpenter|nth|none|path/to/handler.yaml  HANDLER_IMAGE=ref"
 	@echo "  SCENARIOS=name,name  REPEAT=n  TIMEOUT=85m  PROXY_MODE=iptables|nftables|ipvs  RULES=path/to/template.yaml  SWEEP=path/to/matrix.yaml  MUTANTS=name,name"
-	@echo "  SESSIONS=n  ROUNDS=n  SEED=n"
+	@echo "  SESSIONS=n  ROUNDS=n  SEED=n  LABELS='profile:SPOT && set:fast'"
 
 # run-suite NAME,TIMEOUT,FAILED,FLAGS compiles a suite and runs it in this folder, which
 # paths are relative to. It prints FAILED if the suite does not pass. The suite prints
@@ -47,7 +50,7 @@ help: ## Show this help
 define run-suite
 	@$(GO_STATIC) test -c $(LEAN) -o bin/$(1).test ./suites/$(1)
 	@bin/$(1).test --drill --test.timeout=0 --ginkgo.timeout=$(2) --ginkgo.grace-period=5m \
-		--ginkgo.fail-on-empty --ginkgo.fail-on-pending --ginkgo.no-color --ginkgo.v $(4) >bin/ginkgo.log || { code=$$?; \
+		--ginkgo.fail-on-empty --ginkgo.fail-on-pending --ginkgo.no-color --ginkgo.v $(if $(LABELS),'--ginkgo.label-filter=$(LABELS)') $(4) >bin/ginkgo.log || { code=$$?; \
 		grep -q 'Running Suite' bin/ginkgo.log || cat bin/ginkgo.log >&2; \
 		echo "make $(1): $(3); Ginkgo's own output is in bin/ginkgo.log" >&2; exit $$code; }
 endef
@@ -99,7 +102,7 @@ up: build ## Only create or reuse the system
 .PHONY: test
 test: cc ## Run every test that needs no cluster, with the race detector
 	@echo "running the tests that need no cluster (about 5 min the first time, most of it compiling)"
-	@go test -race ./cmd/... ./framework/... ./kind/... ./reports/... ./scenarios/... ./suites/chaos ./suites/mutants/defects ./suites/truth ./docs/...
+	@go test -race ./cmd/... ./framework/... ./kind/... ./reports/... ./scenarios/... ./suites/... ./docs/...
 
 .PHONY: queue-test
 queue-test: build ## Test queue, rules and the proxy's faults with a real LocalStack

@@ -27,12 +27,12 @@ func TestPick(t *testing.T) {
 	}{
 		{name: "nobody", want: map[string]string{}},
 		{
-			name:   "a node without CoreDNS comes first where none is asked for",
+			name:   "a node without CoreDNS comes first if CoreDNS is not required",
 			wanted: map[string]scenarios.Pick{"doomed": spot}, dnsOn: []string{"spot-1"},
 			want: map[string]string{"doomed": "spot-2"},
 		},
 		{
-			name:   "a node with CoreDNS where it is asked for",
+			name:   "a node with CoreDNS if it is required",
 			wanted: map[string]scenarios.Pick{"doomed": dns}, dnsOn: []string{"spot-3"},
 			want: map[string]string{"doomed": "spot-3"},
 		},

@@ -265,7 +265,7 @@ func TestEndedIsAskedWhenTheRecordingIsOnDisk(t *testing.T) {
 	}
 	r.Ended = nil
 	if after := r.ended(); after != PutBack {
-		t.Errorf("aftermath %v when nobody decides", after)
+		t.Errorf("aftermath %v without a decision", after)
 	}
 }
 

@@ -30,14 +30,14 @@ func TestProbersShareTheLoad(t *testing.T) {
 			}
 		}
 		if want := []int{whole.Fresh, whole.Fixed, whole.Control}; !reflect.DeepEqual(rates, want) || ports != whole.FixedPorts {
-			t.Errorf("%d probers ask %v from %d ports in all, want %v from %d", whole.Probers, rates, ports, want, whole.FixedPorts)
+			t.Errorf("%d probers query %v from %d ports in all, want %v from %d", whole.Probers, rates, ports, want, whole.FixedPorts)
 		}
 	}
 }
 
-// By TCP the service is asked over connections of their own and kept ones; the
-// control still by UDP.
-func TestTheServiceIsAskedByTheScenariosTransport(t *testing.T) {
+// By TCP each query has a connection of its own or uses a kept one; the control is
+// still queried by UDP.
+func TestTheServiceIsQueriedByTheScenariosTransport(t *testing.T) {
 	address, probe := netip.MustParseAddr("10.96.0.10"), scenarios.DefaultProbe()
 	for transport, want := range map[scenarios.Transport][]history.Mode{
 		scenarios.UDP: {history.Fresh, history.Fixed, history.Fresh},
@@ -55,8 +55,8 @@ func TestTheServiceIsAskedByTheScenariosTransport(t *testing.T) {
 	}
 }
 
-// One prober is where nothing ever happens; several keep off the nodes that
-// something is done to.
+// One prober runs where nothing ever happens; several avoid the nodes that the scenario
+// acts on.
 func TestProbersKeepOffTheScenariosNodes(t *testing.T) {
 	for name, c := range map[string]struct {
 		probers int

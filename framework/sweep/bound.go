@@ -9,8 +9,8 @@ import "math"
 // three. Without draws it is 1: nothing is known.
 //
 // The draws are taken as independent. Drills are; queries are not, since lost ones
-// come in windows: their bound tells how much such drills lose on the whole, and
-// that of drills how likely one loses anything.
+// come in windows: their bound is for how much such drills lose in total, that of drills
+// for how likely one loses anything.
 func bound(k, n int, confidence float64) float64 {
 	switch {
 	case n <= 0 || k >= n:

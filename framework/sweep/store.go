@@ -15,14 +15,14 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// play is what one drill of a cell measured, a line of the results.
-type play struct {
+// measurement is what one trial measured, a line of the results.
+type measurement struct {
 	// Matrix is the digest of what all cells share, see digest.
 	Matrix string `json:"matrix"`
 	Cell   string `json:"cell"`
 	Repeat int    `json:"repeat"` // from 1
-	// Outcome is pass where no query was lost, fail where one was, and unknown where
-	// the drill does not say: Why tells.
+	// Outcome is pass if no query was lost, fail if one was, and unknown if the drill does
+	// not show it: see Why.
 	Outcome  verdict.Outcome `json:"outcome"`
 	Why      string          `json:"why,omitempty"`
 	Fresh    count           `json:"fresh"`
@@ -33,35 +33,35 @@ type play struct {
 	Played   time.Time       `json:"played"`
 }
 
-// count is what became of a stream of queries.
+// count is what happened to a stream of queries.
 type count struct {
 	Asked int `json:"asked"`
 	Lost  int `json:"lost"`
 	// Window is the longest in which queries were lost, in milliseconds.
 	Window float64 `json:"windowMs"`
-	// Conntrack is how many queries are in neither Asked nor Lost, since connection
-	// tracking itself lost them and the matrix does not count these.
+	// Conntrack is how many queries are in neither Asked nor Lost: connection tracking
+	// itself lost them, and the matrix does not count them.
 	Conntrack int `json:"lostConntrack"`
 }
 
 // ResultsFile is the name of the results in a sweep's folder.
 const ResultsFile = "results.jsonl"
 
-// format is that of the results' lines. It changes with what a line tells, so that
-// lines without it are refused: 2 tells what connection tracking lost.
+// format is that of the results' lines. It changes with what a line contains, so that
+// older lines are rejected: since 2 they have what connection tracking lost.
 const format = 2
 
-// digest identifies what all cells of a matrix share: results of one matrix count
-// for another one with more cells or repeats where it is the same.
+// digest identifies what all cells of a matrix share: results of one matrix count for
+// another one with more cells or repeats if it is the same.
 func digest(s scenarios.Sweep, handler, proxyMode string) string {
 	return fmt.Sprintf("sha256:%x", sha256.Sum256(fmt.Appendf(nil, "%d %q %q %q %t %q %q", format, s.BaseDigest(), s.Set, s.Mode, s.ExceptConntrack, handler, proxyMode)))
 }
 
 // store holds results on disk, one line each, added as they come.
 type store struct {
-	file   string
-	digest string
-	plays  map[key]play
+	file    string
+	digest  string
+	results map[key]measurement
 }
 
 type key struct {
@@ -69,10 +69,10 @@ type key struct {
 	repeat int
 }
 
-// openStore reads what there is. A last line that was cut off is dropped; results
-// of another matrix are an error.
+// openStore reads the results. An incomplete last line is dropped; results of another
+// matrix are an error.
 func openStore(dir, digest string) (*store, error) {
-	s := &store{file: filepath.Join(dir, ResultsFile), digest: digest, plays: map[key]play{}}
+	s := &store{file: filepath.Join(dir, ResultsFile), digest: digest, results: map[key]measurement{}}
 	data, err := os.ReadFile(s.file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil
@@ -85,16 +85,16 @@ func openStore(dir, digest string) (*store, error) {
 		if len(line) == 0 {
 			continue
 		}
-		var p play
+		var p measurement
 		dec := json.NewDecoder(bytes.NewReader(line))
 		dec.DisallowUnknownFields()
 		if err := dec.Decode(&p); err != nil {
-			return nil, fmt.Errorf("read results: %s:%d: %w; remove the file to begin anew", s.file, i+1, err)
+			return nil, fmt.Errorf("read results: %s:%d: %w; remove the file to start over", s.file, i+1, err)
 		}
 		if p.Matrix != digest {
-			return nil, fmt.Errorf("the results in %s (line %d) are of another base, set, mode, handler or kube-proxy mode, or of an older spotdrill; give another --out, or remove the file to begin anew", s.file, i+1)
+			return nil, fmt.Errorf("the results in %s (line %d) are of another base, set, mode, handler or kube-proxy mode, or of an older spotdrill; set another --out, or remove the file to start over", s.file, i+1)
 		}
-		s.plays[key{p.Cell, p.Repeat}] = p
+		s.results[key{p.Cell, p.Repeat}] = p
 	}
 	if whole < len(data) {
 		if err := os.Truncate(s.file, int64(whole)); err != nil {
@@ -104,8 +104,8 @@ func openStore(dir, digest string) (*store, error) {
 	return s, nil
 }
 
-// add writes a result before it counts.
-func (s *store) add(p play) error {
+// add writes a result before it is used.
+func (s *store) add(p measurement) error {
 	p.Matrix = s.digest
 	line, err := json.Marshal(p)
 	if err != nil {
@@ -119,12 +119,12 @@ func (s *store) add(p play) error {
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("write result to %s: %w", s.file, err)
 	}
-	s.plays[key{p.Cell, p.Repeat}] = p
+	s.results[key{p.Cell, p.Repeat}] = p
 	return nil
 }
 
-// known is the cell's result of that repeat, where it says something.
-func (s *store) known(cell string, repeat int) (play, bool) {
-	p, ok := s.plays[key{cell, repeat}]
+// known is the cell's result of that repeat; ok reports whether it was judged.
+func (s *store) known(cell string, repeat int) (p measurement, ok bool) {
+	p, ok = s.results[key{cell, repeat}]
 	return p, ok && (p.Outcome == verdict.Pass || p.Outcome == verdict.Fail)
 }

@@ -1,6 +1,5 @@
-// Package sweep drills a matrix of DNS settings by way of conformance sessions,
-// keeps what it measured so that it can be interrupted, and says which settings
-// are safe.
+// Package sweep drills a matrix of DNS settings in sessions, saves each measurement so
+// that it can be interrupted, and reports which settings are safe.
 package sweep
 
 import (
@@ -20,30 +19,30 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// Options say what is drilled, and where.
+// Options define what is drilled, and where.
 type Options struct {
 	Sweep   scenarios.Sweep
 	Handler handler.Description
 	System  system.Options
-	// Out is the folder of the results. What lies there already is not drilled again.
+	// Out is the folder of the results. What has a result there is not drilled again.
 	Out string
-	// FirstSafe ends with the smallest cell that is safe, and leaves a cell as soon as
-	// it lost a query.
+	// FirstSafe ends the sweep with the smallest cell that is safe, and skips the rest of
+	// a cell as soon as it lost a query.
 	FirstSafe bool
 	Console   io.Writer
 }
 
-// drill is a repeat of a cell.
-type drill struct {
+// trial is one repeat of a cell.
+type trial struct {
 	cell     scenarios.Cell
 	repeat   int
 	scenario scenarios.Scenario
 }
 
-// pending are the drills without a result yet: those of a cell after each other,
+// pending are the trials without a result yet: those of a cell one after the other,
 // since CoreDNS keeps its settings between them.
-func (o Options) pending(results *store) ([]drill, error) {
-	var out []drill
+func (o Options) pending(results *store) ([]trial, error) {
+	var out []trial
 	for _, cell := range o.Sweep.Cells() {
 		if cell.Impossible != "" {
 			continue
@@ -56,7 +55,7 @@ func (o Options) pending(results *store) ([]drill, error) {
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, drill{cell, n, scenario})
+			out = append(out, trial{cell, n, scenario})
 		}
 	}
 	return out, nil
@@ -66,8 +65,8 @@ func (o Options) results() (*store, error) {
 	return openStore(o.Out, digest(o.Sweep, o.Handler.Name+" "+o.Handler.Version, string(o.System.ProxyMode)))
 }
 
-// Known is what earlier runs found out, without a drill; left is about how long
-// the drills that are missing take.
+// Known is what earlier runs found, without a drill; left is about how long the missing
+// drills take.
 func Known(o Options) (t Table, left time.Duration, err error) {
 	results, err := o.results()
 	if err != nil {
@@ -80,8 +79,8 @@ func Known(o Options) (t Table, left time.Duration, err error) {
 	return newTable(o.Sweep, results), left, err
 }
 
-// Run drills what has no result yet. The table holds what is known, also where the
-// run ended early; a context that is done is no error of its own.
+// Run drills what has no result yet. The table holds what is known, also if the run ended
+// early; an ended context is not an error of its own.
 func Run(ctx context.Context, o Options) (Table, error) {
 	if err := os.MkdirAll(o.Out, 0o755); err != nil {
 		return Table{}, fmt.Errorf("make the sweep's folder: %w", err)
@@ -97,12 +96,12 @@ func Run(ctx context.Context, o Options) (Table, error) {
 	if known := newTable(o.Sweep, results); len(pending) == 0 || o.FirstSafe && known.found() {
 		return known, nil
 	}
-	err = o.drill(ctx, pending, results)
+	err = o.play(ctx, pending, results)
 	return newTable(o.Sweep, results), err
 }
 
-// drill plays the drills in one session.
-func (o Options) drill(ctx context.Context, pending []drill, results *store) error {
+// play plays the trials in one session.
+func (o Options) play(ctx context.Context, pending []trial, results *store) error {
 	opts := session.Options{Handler: o.Handler, Set: o.Sweep.Set, System: o.System, Out: filepath.Join(o.Out, "runs"), Console: o.Console}
 	for _, d := range pending {
 		opts.Scenarios = append(opts.Scenarios, d.scenario)
@@ -117,14 +116,14 @@ func (o Options) drill(ctx context.Context, pending []drill, results *store) err
 	case ctx.Err() != nil:
 		broken = nil
 	case broken == nil:
-		played, broken = o.drillAll(ctx, run, pending, results)
+		played, broken = o.playAll(ctx, run, pending, results)
 	}
-	// What was left out, by choice or with an interrupt, is not missing in the report.
+	// Trials that were skipped, or interrupted, are not missing in the report.
 	run.Scenarios = played
 	return errors.Join(broken, run.Finish(context.WithoutCancel(ctx)))
 }
 
-func (o Options) drillAll(ctx context.Context, run *session.Session, pending []drill, results *store) (played []scenarios.Scenario, err error) {
+func (o Options) playAll(ctx context.Context, run *session.Session, pending []trial, results *store) (played []scenarios.Scenario, err error) {
 	if reason := run.NotApplicable(pending[0].scenario); reason != "" {
 		return nil, fmt.Errorf("the matrix cannot be drilled: %s", reason)
 	}
@@ -138,10 +137,10 @@ func (o Options) drillAll(ctx context.Context, run *session.Session, pending []d
 		played = append(played, d.scenario)
 		entry, broke := run.Drill(ctx, d.scenario)
 		if ctx.Err() != nil {
-			break // it was cut short, and says nothing
+			break // it was cut short and shows nothing
 		}
 		if broke == nil {
-			broke = results.add(newPlay(d, entry, run.Report().Run))
+			broke = results.add(newMeasurement(d, entry, run.Report().Run))
 		}
 		if err = errors.Join(err, broke); errors.Is(broke, session.ErrOver) {
 			break
@@ -150,10 +149,10 @@ func (o Options) drillAll(ctx context.Context, run *session.Session, pending []d
 	return played, err
 }
 
-// newPlay is the result of a drill. A drill that failed for another reason than a
-// lost query says nothing of the settings.
-func newPlay(d drill, e reports.Entry, run string) play {
-	p := play{Cell: d.cell.Name(), Repeat: d.repeat, Outcome: verdict.Unknown, Attempts: e.Attempts, Played: time.Now().UTC().Truncate(time.Second)}
+// newMeasurement is the result of a trial. One that failed for another reason than a
+// lost query shows nothing about the settings.
+func newMeasurement(d trial, e reports.Entry, run string) measurement {
+	p := measurement{Cell: d.cell.Name(), Repeat: d.repeat, Outcome: verdict.Unknown, Attempts: e.Attempts, Played: time.Now().UTC().Truncate(time.Second)}
 	p.History = filepath.ToSlash(filepath.Join("runs", run, e.History))
 	if e.DNS != nil {
 		p.Fresh, p.Fixed, p.Control = newCount(e.DNS.Fresh), newCount(e.DNS.Fixed), newCount(e.DNS.Control)

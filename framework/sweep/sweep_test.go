@@ -19,7 +19,7 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
 // The values are of a plain sum of binomial terms, by another program.
 func TestBoundIsClopperPearsons(t *testing.T) {
@@ -92,7 +92,7 @@ func parsed(t *testing.T, text string) scenarios.Sweep {
 }
 
 // played is a store in which drills of cells are found by the start of their names.
-func played(t *testing.T, s scenarios.Sweep, plays map[string][]play) *store {
+func played(t *testing.T, s scenarios.Sweep, plays map[string][]measurement) *store {
 	t.Helper()
 	results, err := openStore(t.TempDir(), "d")
 	if err != nil {
@@ -112,12 +112,12 @@ func played(t *testing.T, s scenarios.Sweep, plays map[string][]play) *store {
 	return results
 }
 
-func clean(asked int) play {
-	return play{Outcome: verdict.Pass, Fresh: count{Asked: asked, Conntrack: 2}, Fixed: count{Asked: asked / 2, Lost: 3, Window: 12}}
+func clean(asked int) measurement {
+	return measurement{Outcome: verdict.Pass, Fresh: count{Asked: asked, Conntrack: 2}, Fixed: count{Asked: asked / 2, Lost: 3, Window: 12}}
 }
 
-func lossy(lost int, window float64) play {
-	return play{Outcome: verdict.Fail, Fresh: count{Asked: 26000, Lost: lost, Window: window}, Fixed: count{Asked: 13000, Lost: 2 * lost, Window: window, Conntrack: 5}}
+func lossy(lost int, window float64) measurement {
+	return measurement{Outcome: verdict.Fail, Fresh: count{Asked: 26000, Lost: lost, Window: window}, Fixed: count{Asked: 13000, Lost: 2 * lost, Window: window, Conntrack: 5}}
 }
 
 // Unknown is never safe: not one drill too few, not one that was not judged, not
@@ -129,25 +129,25 @@ func TestOnlyWhatIsKnownIsSafe(t *testing.T) {
 	contradictory.Fresh.Lost = 1
 	const cell = "lameduck-5s-readiness-1sx1"
 	for name, c := range map[string]struct {
-		plays []play
+		plays []measurement
 		want  State
 		why   string
 	}{
-		"every repeat without a loss":         {[]play{clean(26000), clean(26000)}, Safe, ""},
-		"one repeat":                          {[]play{clean(26000)}, Unknown, "not drilled"},
+		"every repeat without a loss":         {[]measurement{clean(26000), clean(26000)}, Safe, ""},
+		"one repeat":                          {[]measurement{clean(26000)}, Unknown, "not drilled"},
 		"none":                                {nil, Unknown, "not drilled"},
-		"one repeat that was not judged":      {[]play{clean(26000), unjudged}, Unknown, "control: 900 of 5000 lost"},
-		"one query lost":                      {[]play{clean(26000), lossy(1, 1)}, Loses, ""},
-		"lost, the other not judged":          {[]play{unjudged, lossy(1, 1)}, Loses, ""},
-		"too few queries for the rate":        {[]play{clean(1400), clean(1400)}, Unknown, "nothing lost, but of too few queries for the loss rate asked for: raise repeats"},
-		"just enough of them":                 {[]play{clean(1500), clean(1500)}, Safe, ""},
-		"no query at all":                     {[]play{clean(0), clean(0)}, Unknown, "the drills contradict their counts"},
-		"a pass that lost":                    {[]play{clean(26000), contradictory}, Unknown, "the drills contradict their counts"},
-		"a skipped drill":                     {[]play{{Outcome: verdict.Skipped}, clean(26000)}, Unknown, "not drilled"},
-		"an outcome that nobody ever defined": {[]play{{Outcome: "fine"}, clean(26000)}, Unknown, "not drilled"},
+		"one repeat that was not judged":      {[]measurement{clean(26000), unjudged}, Unknown, "control: 900 of 5000 lost"},
+		"one query lost":                      {[]measurement{clean(26000), lossy(1, 1)}, Loses, ""},
+		"lost, the other not judged":          {[]measurement{unjudged, lossy(1, 1)}, Loses, ""},
+		"too few queries for the rate":        {[]measurement{clean(1400), clean(1400)}, Unknown, "nothing lost, but of too few queries for the required loss rate: raise repeats"},
+		"just enough of them":                 {[]measurement{clean(1500), clean(1500)}, Safe, ""},
+		"no query at all":                     {[]measurement{clean(0), clean(0)}, Unknown, "the drills contradict their counts"},
+		"a pass that lost":                    {[]measurement{clean(26000), contradictory}, Unknown, "the drills contradict their counts"},
+		"a skipped drill":                     {[]measurement{{Outcome: verdict.Skipped}, clean(26000)}, Unknown, "not drilled"},
+		"an outcome that nobody ever defined": {[]measurement{{Outcome: "fine"}, clean(26000)}, Unknown, "not drilled"},
 	} {
 		s := parsed(t, matrix)
-		table := newTable(s, played(t, s, map[string][]play{cell: c.plays}))
+		table := newTable(s, played(t, s, map[string][]measurement{cell: c.plays}))
 		i := slices.IndexFunc(table.Cells, func(r Result) bool { return strings.HasPrefix(r.Name(), cell) })
 		if got := table.Cells[i]; got.State != c.want || got.Why != c.why {
 			t.Errorf("%s: %s (%s), want %s (%s)", name, got.State, got.Why, c.want, c.why)
@@ -160,7 +160,7 @@ func TestOnlyWhatIsKnownIsSafe(t *testing.T) {
 
 func sample(t *testing.T) Table {
 	s := parsed(t, matrix+"exceptConntrack: true\n")
-	return newTable(s, played(t, s, map[string][]play{
+	return newTable(s, played(t, s, map[string][]measurement{
 		"lameduck-0s-readiness-1sx1":  {lossy(40, 100), lossy(60, 200)},
 		"lameduck-0s-readiness-10sx3": {lossy(900, 1300), lossy(700, 1100)},
 		"lameduck-5s-readiness-1sx1":  {clean(26000), clean(26000)},
@@ -183,7 +183,7 @@ func TestSmallestSafeSetting(t *testing.T) {
 }
 
 func TestModesCountTheirOwnQueries(t *testing.T) {
-	p := play{Fresh: count{10, 1, 5, 3}, Fixed: count{20, 2, 7, 4}}
+	p := measurement{Fresh: count{10, 1, 5, 3}, Fixed: count{20, 2, 7, 4}}
 	for mode, want := range map[string]count{"fresh": p.Fresh, "fixed": p.Fixed, "all": {30, 3, 7, 7}} {
 		if got := p.counted(mode); got != want {
 			t.Errorf("%s: %+v, want %+v", mode, got, want)
@@ -191,7 +191,7 @@ func TestModesCountTheirOwnQueries(t *testing.T) {
 	}
 }
 
-// What is left out of the counts is told, and that nothing is.
+// What is not counted is reported, also if it is nothing.
 func TestWhatConntrackLostIsTold(t *testing.T) {
 	for text, want := range map[string][2]string{
 		matrix + "exceptConntrack: true\n": {" of 26000        4   ", "in 2 drills, without 4 that connection tracking itself lost; so"},
@@ -199,7 +199,7 @@ func TestWhatConntrackLostIsTold(t *testing.T) {
 	} {
 		s := parsed(t, text)
 		var got strings.Builder
-		if err := newTable(s, played(t, s, map[string][]play{"lameduck-5s-readiness-1sx1": {clean(26000), clean(26000)}})).WriteText(&got); err != nil {
+		if err := newTable(s, played(t, s, map[string][]measurement{"lameduck-5s-readiness-1sx1": {clean(26000), clean(26000)}})).WriteText(&got); err != nil {
 			t.Fatal(err)
 		}
 		for _, part := range want {
@@ -253,7 +253,7 @@ func TestGolden(t *testing.T) {
 		}
 		want, err := os.ReadFile(golden)
 		if err != nil || string(got) != string(want) {
-			t.Errorf("%s is not as in %s (-update writes it anew): %v\n%s", name, golden, err, got)
+			t.Errorf("%s is not as in %s (-update writes it again): %v\n%s", name, golden, err, got)
 		}
 	}
 }
@@ -284,7 +284,7 @@ func TestResultsOutliveTheirRun(t *testing.T) {
 	first.Cell, first.Repeat = s.Cells()[0].Name(), 1
 	noisy := first
 	noisy.Repeat, noisy.Outcome = 2, verdict.Unknown
-	for _, p := range []play{first, noisy} {
+	for _, p := range []measurement{first, noisy} {
 		if err := results.add(p); err != nil {
 			t.Fatal(err)
 		}
@@ -320,11 +320,11 @@ func TestResultsOutliveTheirRun(t *testing.T) {
 	} {
 		other := o
 		change(&other)
-		if _, err := other.results(); err == nil || !strings.Contains(err.Error(), "give another --out") {
+		if _, err := other.results(); err == nil || !strings.Contains(err.Error(), "set another --out") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// Its lines do not tell what connection tracking lost.
+	// Its lines lack what connection tracking lost.
 	older := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %t %q %q", s.BaseDigest(), s.Set, s.Mode, s.ExceptConntrack, " ", "iptables"))
 	if err := os.WriteFile(results.file, fmt.Appendf(nil, "{\"matrix\": \"sha256:%x\"}\n", older), 0o600); err != nil {
 		t.Fatal(err)
@@ -367,7 +367,7 @@ func TestWhatADrillSays(t *testing.T) {
 		"noise":                           {entry(verdict.Unknown, noise), verdict.Unknown, "dns lost (fresh): the control was lost", 7, 0},
 		"skipped":                         {entry(verdict.Skipped), verdict.Unknown, "", 7, 0},
 	} {
-		p := newPlay(drill{cell: scenarios.Cell{}, repeat: 1}, c.entry, "20260102-150405")
+		p := newMeasurement(trial{cell: scenarios.Cell{}, repeat: 1}, c.entry, "20260102-150405")
 		if p.Outcome != c.want || p.Why != c.why || p.Fresh.Lost != c.lost || p.Fresh.Conntrack != c.left || p.History != "runs/20260102-150405/cell/attempt-2" {
 			t.Errorf("%s: %+v, want %s (%s)", name, p, c.want, c.why)
 		}

@@ -68,7 +68,7 @@ func newResult(s scenarios.Sweep, c scenarios.Cell, results *store) Result {
 	for n := 1; n <= s.Repeats; n++ {
 		p, ok := results.known(c.Name(), n)
 		if !ok {
-			if was, played := results.plays[key{c.Name(), n}]; played {
+			if was, played := results.results[key{c.Name(), n}]; played {
 				why = was.Why
 			}
 			continue
@@ -92,15 +92,15 @@ func newResult(s scenarios.Sweep, c scenarios.Cell, results *store) Result {
 	case r.Counted.Lost > 0 || r.Counted.Asked == 0:
 		r.State, r.Why = Unknown, "the drills contradict their counts"
 	case r.Counted.Bound > s.LossRate:
-		r.State, r.Why = Unknown, "nothing lost, but of too few queries for the loss rate asked for: raise repeats"
+		r.State, r.Why = Unknown, "nothing lost, but of too few queries for the required loss rate: raise repeats"
 	default:
 		r.State = Safe
 	}
 	return r
 }
 
-// counted are the queries that a mode asks for: fresh, fixed, or all.
-func (p play) counted(mode string) count {
+// counted are the queries that a mode counts: fresh, fixed, or all.
+func (p measurement) counted(mode string) count {
 	switch mode {
 	case "fresh":
 		return p.Fresh
@@ -132,7 +132,7 @@ func medianAndMax(values []float64) (median, most float64) {
 	return (values[(n-1)/2] + values[n/2]) / 2, values[n-1]
 }
 
-// Smallest is the first safe cell, the smallest, or false where none is known to be.
+// Smallest is the smallest safe cell; false if none is known.
 func (t Table) Smallest() (Result, bool) {
 	i := slices.IndexFunc(t.Cells, func(r Result) bool { return r.State == Safe })
 	if i < 0 {

@@ -14,15 +14,15 @@ import (
 	"github.com/spotdrill/spotdrill/framework/coredns"
 )
 
-// Names of what Write leaves in a sweep's folder.
+// Names of what Write writes to a sweep's folder.
 const (
 	CSVFile  = "cells.csv"
 	mapFile  = "heatmap.json"
 	PageFile = "heatmap.html"
 )
 
-// Write leaves the table in a folder: as CSV, as the data of a heat map, and as a
-// page that shows it.
+// Write writes the table to a folder: as CSV, as the data of a heat map, and as a page
+// that shows it.
 func (t Table) Write(dir string) error {
 	var errs []error
 	for name, write := range map[string]func(io.Writer) error{CSVFile: t.writeCSV, mapFile: t.writeMap, PageFile: t.writePage} {
@@ -91,7 +91,7 @@ func readiness(r Result) string {
 	return fmt.Sprintf("%s x %d", r.Readiness.Period.D(), r.Readiness.FailureThreshold)
 }
 
-// milliseconds tells a time to the millisecond: "0.440 s".
+// milliseconds formats a time to the millisecond: "0.440 s".
 func milliseconds(ms float64) string { return strconv.FormatFloat(ms/1000, 'f', 3, 64) + " s" }
 
 // MarshalJSON writes what is known of a cell, with the units in the names. Bounds are

@@ -36,7 +36,7 @@ func TestConformance(t *testing.T) {
 		t.Fatal(err)
 	}
 	if chosen, err = labels.Selected(chosen, labels.Of); err != nil {
-		t.Fatal(err)
+		t.Fatalf("of set %s: %v", set, err)
 	}
 	under, image, err := handlerFlags.Load()
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package eventbridge holds the rules that feed an interruption queue to what
-// they are for: each event that a handler must hear of arrives once, and nothing
-// else does. It needs a LocalStack and no cluster.
+// Package eventbridge checks the rules that feed an interruption queue: each event that
+// a handler must get arrives once, and nothing else does. It needs LocalStack and no
+// cluster.
 package eventbridge
 
 import (
@@ -21,37 +21,34 @@ import (
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/reports"
 	"github.com/spotdrill/spotdrill/scenarios"
+	"github.com/spotdrill/spotdrill/suites/flags"
 )
 
 // Limits of the suite.
 const (
 	setUpTimeout  = 15 * time.Minute // LocalStack's image may have to be built
 	finishTimeout = 2 * time.Minute
-	// arrivalTimeout is how long every event may take that must arrive; LocalStack
+	// arrivalTimeout is how long the events that must arrive may take; LocalStack
 	// delivers in tens of milliseconds.
 	arrivalTimeout = 20 * time.Second
-	// quiet is how long the queue stays empty before what has not come is absent.
+	// quiet is how long the queue must stay empty until a missing event counts as absent.
 	quiet = 3 * time.Second
 )
 
 // profile groups these clauses in the reports.
 const profile = "EVENTBRIDGE"
 
-// The flags of the suite; `make eventbridge` sets them, in the folder of go.mod, from
-// which paths are meant.
 var (
-	drillFlag = flag.Bool("drill", false, "really drill: go test ./... must not")
-	rulesFlag = flag.String("rules", "", "a CloudFormation template with a queue and rules; empty: the one that drills use")
-	outFlag   = flag.String("out", "reports/out/eventbridge", "the folder that reports are written to")
+	drillFlag = flags.AddDrill()
+	outFlag   = flags.AddOut("reports/out/eventbridge")
+	rulesFlag = flag.String("rules", "", "CloudFormation template with a queue and rules; empty: the one that drills use")
 )
 
-// network is LocalStack's; a drill's is another one, so that both may be there.
+// network is that of LocalStack; drills have another one, so that both can exist.
 const network = "spotdrill-rules"
 
 func TestEventBridge(t *testing.T) {
-	if !*drillFlag {
-		t.Skip("it drills a real system: run `make eventbridge`")
-	}
+	drillFlag.SkipUnless(t, "eventbridge")
 	specs()
 	RegisterFailHandler(Fail)
 	RunSpecs(t, "spotdrill eventbridge")
@@ -107,7 +104,7 @@ func specs() {
 			Expect(written).To(Succeed())
 		})
 
-		tell := func(name, title string, found verdict.Verdict) {
+		judged := func(name, title string, found verdict.Verdict) {
 			console.Begin(name)
 			entry := reports.NewEntry(verdict.Result{
 				Scenario: name, Title: title, Profile: profile, Attempt: 1, Outcome: found.Outcome, Verdicts: []verdict.Verdict{found},
@@ -116,15 +113,15 @@ func specs() {
 			report.Add(entry)
 			Expect(found.Outcome).To(Equal(verdict.Pass), found.Got)
 		}
-		It("queue-policy", func() { tell("queue-policy", "The queue's policy lets EventBridge send to it", policy) })
+		It("queue-policy", Label("profile:"+profile, "queue-policy"), func() { judged("queue-policy", "The queue's policy lets EventBridge send to it", policy) })
 		for _, e := range table {
-			It(e.name, func() { tell(e.name, e.title(), e.judge(ids[e.name], arrivals[ids[e.name]])) })
+			It(e.name, Label(e.labels()...), func() { judged(e.name, e.title(), e.judge(ids[e.name], arrivals[ids[e.name]])) })
 		}
 	})
 }
 
-// judgePolicy asks what LocalStack does not: whether the queue's policy lets through
-// what the rules match.
+// judgePolicy checks what LocalStack ignores: whether the queue's policy allows what the
+// rules match.
 func judgePolicy(ctx context.Context, aws *cloud.AWS) (verdict.Verdict, error) {
 	v := verdict.New(verdict.QueuePolicy, "sqs:SendMessage on the queue allowed to events.amazonaws.com")
 	v.Outcome, v.Got = verdict.Pass, "allowed"
@@ -135,7 +132,7 @@ func judgePolicy(ctx context.Context, aws *cloud.AWS) (verdict.Verdict, error) {
 	return v, err
 }
 
-// readTemplate reads the user's template; none is an empty one.
+// readTemplate reads the user's template; without one it is empty.
 func readTemplate(file string) (string, error) {
 	if file == "" {
 		return "", nil
@@ -147,8 +144,8 @@ func readTemplate(file string) (string, error) {
 	return string(text), nil
 }
 
-// putAndCollect puts all events, those last that must arrive, and takes what gets
-// to the queue until all of these are there and nothing more comes.
+// putAndCollect puts all events, last those that must arrive, and takes what gets to the
+// queue until all of these have arrived and nothing more comes.
 func putAndCollect(ctx context.Context, aws *cloud.AWS, table []event) (ids map[string]string, arrivals map[string][]cloud.Envelope, err error) {
 	ids, arrivals = map[string]string{}, map[string][]cloud.Envelope{}
 	missing := map[string]bool{}

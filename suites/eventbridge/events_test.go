@@ -3,7 +3,10 @@ package eventbridge
 import (
 	"encoding/json"
 	"fmt"
+	"testing"
 	"time"
+
+	"github.com/onsi/ginkgo/v2/types"
 
 	"github.com/spotdrill/spotdrill/framework/cloud"
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -14,16 +17,16 @@ import (
 // instance is one that no cluster has: rules do not look at it.
 const instance = "i-0123456789abcdef0"
 
-// event is one of AWS's, or one that resembles them, and whether a queue of
-// interruption notices is for it.
+// event is an event of AWS, or one that resembles it, and whether it must arrive at a
+// queue of interruption notices.
 type event struct {
 	name     string
 	envelope cloud.Envelope
 	arrives  bool
 }
 
-// events are what the rules are judged by, given at that time. What handlers differ in is not here:
-// rules may or may not let through the state running, health events of other
+// events are what the rules are judged by, with that time. What handlers differ in is
+// left out: rules may or may not match the state running, health events of other
 // services or categories, and Auto Scaling's lifecycle actions.
 func events(at time.Time) []event {
 	spot := func(action string) cloud.Envelope {
@@ -63,6 +66,15 @@ func events(at time.Time) []event {
 		{"health-abuse-event", other("aws.health", "AWS Health Abuse Event"), false},
 		{"auto-scaling-launch", other("aws.autoscaling", "EC2 Instance Launch Successful"), false},
 	}
+}
+
+// labels are what --ginkgo.label-filter selects the event's spec by.
+func (e event) labels() []string {
+	fate := "dropped"
+	if e.arrives {
+		fate = "arrives"
+	}
+	return []string{"profile:" + profile, "event:" + e.name, fate}
 }
 
 // notice is the event of a notice about the one instance.
@@ -119,12 +131,27 @@ func same(a, b cloud.Envelope) bool {
 	return a.Source == b.Source && a.DetailType == b.DetailType && text(a.Detail) == text(b.Detail)
 }
 
-// parse reads a message; one that is no envelope (an input transformer may make
-// it so) has no id, and so is none of the events.
+// parse reads a message. One that is not an envelope, such as the output of an input
+// transformer, has no id, and so is none of the events.
 func parse(body string) cloud.Envelope {
 	var e cloud.Envelope
 	if err := json.Unmarshal([]byte(body), &e); err != nil {
 		return cloud.Envelope{}
 	}
 	return e
+}
+
+func TestEveryEventHasValidLabels(t *testing.T) {
+	counts := map[string]int{}
+	for _, e := range events(time.Now()) {
+		for _, label := range e.labels() {
+			if clean, err := types.ValidateAndCleanupLabel(label, types.CodeLocation{}); err != nil || clean != label {
+				t.Errorf("%s: label %q: %v", e.name, label, err)
+			}
+			counts[label]++
+		}
+	}
+	if counts["arrives"] != 10 || counts["dropped"] != 10 {
+		t.Errorf("%d events arrive and %d are dropped, want 10 and 10", counts["arrives"], counts["dropped"])
+	}
 }
