@@ -101,7 +101,8 @@ func requestsOf(log io.Reader, user string) (Requests, error) {
 			continue
 		}
 		a := asked{r.Verb, r.of()}
-		if count[a]++; count[a] == 1 {
+		count[a]++
+		if count[a] == 1 {
 			order = append(order, a)
 		}
 		if r.changed() {

@@ -85,7 +85,10 @@ func Open(ctx context.Context, eng *engine.Engine, opts Options) (*Cluster, erro
 	if !slices.Contains(names, opts.Name) {
 		return nil, nil
 	}
-	return c, c.refuseForeign(ctx)
+	if err := c.refuseForeign(ctx); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // New returns a cluster that does not exist yet.

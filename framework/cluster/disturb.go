@@ -53,7 +53,7 @@ func (c *Cluster) CutOff(ctx context.Context, p corev1.Pod) error {
 
 // Reconnect undoes CutOff and returns how many packets were dropped.
 func (c *Cluster) Reconnect(ctx context.Context, p corev1.Pod) (dropped int, err error) {
-	count := fmt.Sprintf("iptables -w -nvxL FORWARD | awk '/"+cutOffComment+"/ && $8 == \"%s\" {n += $1} END {print n+0}'; while iptables -w -D %s 2>/dev/null; do :; done",
+	count := fmt.Sprintf("iptables -w -nvxL FORWARD | awk '/"+cutOffComment+"/ && $8 == %q {n += $1} END {print n+0}'; while iptables -w -D %s 2>/dev/null; do :; done",
 		p.Status.PodIP, cutOffRule(p))
 	out, err := c.engine.Exec(ctx, p.Spec.NodeName, nil, "sh", "-ec", count)
 	if err != nil {

@@ -22,7 +22,8 @@ func TestLatestIsTheNewestRunOfLosses(t *testing.T) {
 		{Query{Intended: ms(50), Outcome: Unsent}, Latest{ms(10), ms(30), 3}},
 		{Query{Intended: ms(31) + Quiet, Outcome: Timeout}, Latest{ms(31) + Quiet, ms(31) + Quiet, 1}},
 	} {
-		if l.Add(step.q); l != step.want {
+		l.Add(step.q)
+		if l != step.want {
 			t.Errorf("after %+v: %+v, want %+v", step.q, l, step.want)
 		}
 	}

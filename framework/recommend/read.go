@@ -27,7 +27,10 @@ func Read(ctx context.Context, client kubernetes.Interface, namespace, name stri
 		return DNS{}, fmt.Errorf("list PodDisruptionBudgets in %s: %w", namespace, err)
 	}
 	d.Budgets = budgets.Items
-	return d, d.readPods(ctx, client)
+	if err := d.readPods(ctx, client); err != nil {
+		return DNS{}, err
+	}
+	return d, nil
 }
 
 // readCorefile finds the Corefile in the ConfigMaps that the pods mount.

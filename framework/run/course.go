@@ -139,13 +139,18 @@ func startAll(ctx context.Context, starts []startFunc) (stops []stopFunc, err er
 	for _, start := range starts {
 		stop, err := start(ctx)
 		if err != nil {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-			defer cancel()
-			return nil, errors.Join(err, stopAll(ctx, stops))
+			return nil, errors.Join(err, stopAllInTime(ctx, stops))
 		}
 		stops = append(stops, stop)
 	}
 	return stops, nil
+}
+
+// stopAllInTime stops all within stopTimeout, also if ctx has ended.
+func stopAllInTime(ctx context.Context, stops []stopFunc) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	return stopAll(ctx, stops)
 }
 
 // stopAll stops all, the last started first, also if one of them fails.

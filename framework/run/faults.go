@@ -18,7 +18,7 @@ import (
 // what it hit and when it ended.
 func (r *runner) beginFault(ctx context.Context, f scenarios.Fault) error {
 	body, err := json.Marshal(proxy.Fault{
-		Name: f.Name, Type: history.FaultType(f.Type), Actions: f.Actions, Count: f.Count, For: f.For.D(),
+		Name: f.Name, Type: f.Type, Actions: f.Actions, Count: f.Count, For: f.For.D(),
 		By: f.By.D(), Code: f.Code, Status: f.Status, After: f.After.D(), ToAnother: f.ToAnother,
 	})
 	if err != nil {

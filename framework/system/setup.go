@@ -55,7 +55,7 @@ func (s *System) reuse(ctx context.Context, opts cluster.Options, digest string)
 		return "", err
 	}
 	if err != nil {
-		return err.Error(), nil
+		return becauseOf(err)
 	}
 	if was != digest {
 		return "it was created from other versions or settings", nil
@@ -65,12 +65,12 @@ func (s *System) reuse(ctx context.Context, opts cluster.Options, digest string)
 	}
 	endpoint, err := s.LocalStack(ctx)
 	if err != nil {
-		return err.Error(), nil
+		return becauseOf(err)
 	}
 	aws := cloud.Connect(endpoint, kind.Region)
 	instances, err := aws.Instances(ctx, opts.Name)
 	if err != nil {
-		return err.Error(), nil
+		return becauseOf(err)
 	}
 	for _, n := range c.Nodes {
 		// A node without an instance gets another one below.
@@ -79,7 +79,7 @@ func (s *System) reuse(ctx context.Context, opts cluster.Options, digest string)
 		}
 	}
 	if err := aws.DeployStack(ctx, opts.Name); err != nil {
-		return err.Error(), nil
+		return becauseOf(err)
 	}
 	s.Cluster, s.AWS = c, aws
 	err = s.timed("cluster of the last run, restored", func() error {
@@ -92,10 +92,13 @@ func (s *System) reuse(ctx context.Context, opts cluster.Options, digest string)
 	})
 	if err != nil {
 		s.Cluster, s.AWS = nil, nil
-		return err.Error(), nil
+		return becauseOf(err)
 	}
 	return "", nil
 }
+
+// becauseOf makes an error the reason to create a new system.
+func becauseOf(err error) (why string, none error) { return err.Error(), nil }
 
 // answerTimeout bounds the requests to a cluster that an earlier run left: a dead
 // one may never answer.

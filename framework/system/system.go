@@ -143,7 +143,10 @@ func detect(ctx context.Context, opts Options) (*engine.Engine, error) {
 	if err := eng.PrepareHost(engine.Options{Log: opts.Log}); err != nil {
 		return nil, err
 	}
-	return eng, eng.Apply(opts.Cluster)
+	if err := eng.Apply(opts.Cluster); err != nil {
+		return nil, err
+	}
+	return eng, nil
 }
 
 func (s *System) clusterOptions(nodes string) (cluster.Options, error) {
