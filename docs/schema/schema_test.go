@@ -192,7 +192,7 @@ func TestDescriptionsDoNotMentionGo(t *testing.T) {
 	}
 }
 
-var block = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
+var block = regexp.MustCompile("(?ms)^```yaml\n(.*?)\n```$")
 
 // Examples that readers copy from a page are valid.
 func TestExamplesInTheDocsMatchTheSchemas(t *testing.T) {

@@ -116,7 +116,7 @@ func (d Description) writeInventory(ctx context.Context, api *resources.Resource
 		Data:       map[string]string{"handler": d.Name, "objects": string(list)},
 	})
 	if apierrors.IsAlreadyExists(err) {
-		return errors.New("another handler is installed, or was left half removed; remove it first")
+		return errors.New("another handler is installed, or was only partly removed; remove it first")
 	}
 	if err != nil {
 		return fmt.Errorf("write the list of objects: %w", err)
