@@ -93,7 +93,7 @@ func TestCollectMovesARecordIntoTheHistory(t *testing.T) {
 		}
 	}
 	started, ended := h.Events[0], h.Events[1]
-	if started.Kind != history.ProberStarted || started.Node != "worker" || !reflect.DeepEqual(started.Numbers, history.Numbers{"service": 1500, history.ClockBound: 0}) {
+	if started.Kind != history.ProberStarted || started.Node != "worker" || !reflect.DeepEqual(started.Numbers, history.Numbers{history.Number(history.Service): 1500, history.ClockBound: 0}) {
 		t.Errorf("got %+v", started)
 	}
 	if ended.Kind != history.ProberEnded || ended.Node != "worker" || ended.Note != summary.Behind ||
