@@ -3,6 +3,7 @@ package scenarios
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -29,7 +30,7 @@ var invalid = map[string][]string{
 	"invalid-budget-pods":                   {`16: workload.budgets[0].pods: "slow" is not known; allowed: app`},
 	"invalid-budget-policy":                 {`16: workload.budgets[0].unhealthyPodEvictionPolicy: "Never" is not known; allowed: IfHealthyBudget, AlwaysAllow`},
 	"invalid-budget-twice":                  {`16: workload.budgets[1].pods: "app" has a budget already, and a pod with two budgets cannot be evicted`},
-	"invalid-check":                         {`25: unknown field "cordoned" in checks; allowed: blockedReported, budgetKept, criticalLast, daemonPodsLeft, deleted, dnsLost, dnsWindow, drained, drainedOnce, endpointLeft, graceHonoured, marked, midDrain, noEviction, nodeEvent, notRestarted, notScheduled, notStalled, podsLeft, queueEmpty, replaced, resumed, untouched`},
+	"invalid-check":                         {`25: unknown field "cordoned" in checks; allowed: ` + kindsOf[Check]()},
 	"invalid-check-after":                   {`25: checks[0].marked.after: "outage" is not known, and nothing is defined to choose from`},
 	"invalid-check-budget-kept":             {`26: checks[0].budgetKept.pods: "app" is not known, and nothing is defined to choose from`},
 	"invalid-check-drained-pods":            {`26: checks[0].drained.pods: "bare" is not known; allowed: app`},
@@ -56,7 +57,7 @@ var invalid = map[string][]string{
 	"invalid-disturb-of-no-handler":         {`23: steps[1].disturb: the scenario has no handler`},
 	"invalid-disturb-replicas":              {`22: steps[1].disturb.replicas: 9 is not within 1 to 5`},
 	"invalid-mid-drain":                     {`25: checks[0].midDrain.disturbance: "crush" is not known; allowed: crash`},
-	"invalid-empty-step":                    {`22: steps[1]: nothing is set; requires exactly one of: await, budget, disrupt, disturb, fault, message, notice, reclaim`},
+	"invalid-empty-step":                    {`22: steps[1]: nothing is set; requires exactly one of: ` + kindsOf[Step]()},
 	"invalid-endpoint-bound":                {`25: checks[0].endpointLeft.atLeast: must be more than 0s`},
 	"invalid-fault-action":                  {`22: steps[1].fault.actions: "Receive" is not known; allowed: ReceiveMessage, DeleteMessage, DeleteMessageBatch, ChangeMessageVisibility, ChangeMessageVisibilityBatch, GetQueueUrl, GetQueueAttributes`},
 	"invalid-fault-action-of-duplicate":     {`22: steps[1].fault.actions: is not allowed with type duplicate, which always affects ReceiveMessage`},
@@ -130,12 +131,12 @@ var invalid = map[string][]string{
 	"invalid-replicas":                      {`12: coredns.replicas: 11 is not within 1 to 10`},
 	"invalid-set":                           {`8: sets: "slow" is not known; allowed: fast, full`},
 	"invalid-several":                       {`7: profile: "spot" is not known; allowed: STATE-CHANGE, SCHEDULED-CHANGE, REBALANCE, CAPACITY-RESERVATION, QUEUE-HYGIENE, RESILIENCE, PDB, SPOT, STORM, DNS, INCIDENT`, `21: steps[0].notice.type: "spot" is not known; allowed: spot-interruption, rebalance-recommendation, state-change, scheduled-change, capacity-reservation-interruption`},
-	"invalid-step":                          {`22: unknown field "reboot" in steps; allowed: await, budget, disrupt, disturb, fault, message, notice, reclaim`},
+	"invalid-step":                          {`22: unknown field "reboot" in steps; allowed: ` + kindsOf[Step]()},
 	"invalid-steps-not-a-list":              {`20: steps must be a list`},
 	"invalid-title":                         {`4: title: must not be empty`},
-	"invalid-two-checks-in-one":             {`25: checks[0]: marked and noEviction are set; requires exactly one of: blockedReported, budgetKept, criticalLast, daemonPodsLeft, deleted, dnsLost, dnsWindow, drained, drainedOnce, endpointLeft, graceHonoured, marked, midDrain, noEviction, nodeEvent, notRestarted, notScheduled, notStalled, podsLeft, queueEmpty, replaced, resumed, untouched`},
+	"invalid-two-checks-in-one":             {`25: checks[0]: marked and noEviction are set; requires exactly one of: ` + kindsOf[Check]()},
 	"invalid-two-documents":                 {`26: only one YAML document is allowed in a file`},
-	"invalid-two-steps-in-one":              {`22: steps[1]: await and reclaim are set; requires exactly one of: await, budget, disrupt, disturb, fault, message, notice, reclaim`},
+	"invalid-two-steps-in-one":              {`22: steps[1]: await and reclaim are set; requires exactly one of: ` + kindsOf[Step]()},
 	"invalid-window-bounds":                 {`25: checks[0].dnsWindow.min: 5s is more than max (1s)`},
 	"invalid-workload":                      {`16: workload.replicas: -1 is less than 0`},
 	"invalid-yaml":                          {`9: did not find expected ',' or ']'`},
@@ -239,4 +240,15 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("let through: %+v", s)
 		}
 	})
+}
+
+// kindsOf lists the YAML keys of the kinds of steps or checks, as errors do.
+func kindsOf[T any]() string {
+	var keys []string
+	for i := range reflect.TypeFor[T]().NumField() {
+		key, _, _ := strings.Cut(reflect.TypeFor[T]().Field(i).Tag.Get("yaml"), ",")
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return strings.Join(keys, ", ")
 }
