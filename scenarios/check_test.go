@@ -34,8 +34,10 @@ func TestKindOfACheck(t *testing.T) {
 
 func TestNodesThatAreDrainedForANotice(t *testing.T) {
 	s := Scenario{Checks: []Check{
-		{Drained: &Drained{Node: "first", Notice: "reclaim"}}, {Drained: &Drained{Node: "second", Notice: "reclaim"}},
-		{Drained: &Drained{Node: "third", Notice: "other"}}, {Marked: &Marked{Node: "third", Notice: "reclaim"}},
+		{Drained: &Drained{Node: "first", Notice: "reclaim"}},
+		{Drained: &Drained{Node: "second", Notice: "reclaim"}},
+		{Drained: &Drained{Node: "third", Notice: "other"}},
+		{Marked: &Marked{Node: "third", Notice: "reclaim"}},
 	}}
 	if got := s.DrainsFor("reclaim"); !slices.Equal(got, []string{"first", "second"}) {
 		t.Errorf("drained: %v", got)

@@ -51,8 +51,11 @@ func TestWhatAStepDoes(t *testing.T) {
 
 func TestWhatTheStepsOfAScenarioDo(t *testing.T) {
 	s := Scenario{Steps: []Step{
-		{Notice: &Notice{Name: "reclaim"}}, {Fault: &Fault{Name: "outage"}}, {Message: &Message{Name: "garbage"}},
-		{Fault: &Fault{Name: "late"}}, {Reclaim: &Reclaim{Node: "victim", At: "reclaim"}},
+		{Notice: &Notice{Name: "reclaim"}},
+		{Fault: &Fault{Name: "outage"}},
+		{Message: &Message{Name: "garbage"}},
+		{Fault: &Fault{Name: "late"}},
+		{Reclaim: &Reclaim{Node: "victim", At: "reclaim"}},
 	}}
 	if f := s.Faults(); len(f) != 2 || f[0].Name != "outage" || f[1].Name != "late" {
 		t.Errorf("faults %+v", f)
