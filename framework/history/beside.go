@@ -31,7 +31,7 @@ func Own(events []Event) []Event {
 	})
 }
 
-// BesideOthers is true for a history of a drill that shared the cluster.
+// BesideOthers reports whether the history is of a drill that shared the cluster.
 func BesideOthers(events []Event) bool {
 	return slices.ContainsFunc(events, func(e Event) bool { return e.Kind == RunBeside })
 }

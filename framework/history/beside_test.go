@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// What is the other drill's is left out; what is nobody's, and what says so, stays.
+// What belongs to the other drill is left out; what belongs to none, and what names
+// the other drill, stays.
 func TestOwn(t *testing.T) {
 	const other = "another-scenario"
 	beside := []Event{

@@ -33,7 +33,7 @@ func NewClock() *Clock {
 }
 
 // NewAnchor reads the wall clock, the monotonic clock and the kernel's boot id.
-// Where the boot id cannot be read it stays empty, which never matches another.
+// If the boot id cannot be read it stays empty, which never matches another.
 func NewAnchor() Anchor {
 	now := time.Now()
 	var ts unix.Timespec
@@ -58,7 +58,7 @@ func (c *Clock) Start() time.Time { return c.start }
 func (c *Clock) Now() time.Duration { return time.Since(c.start) }
 
 // Of converts a wall clock time, for instance one that an API object carries.
-// API times are often whole seconds: say so where precision matters.
+// API times are often whole seconds: say so if precision matters.
 func (c *Clock) Of(t time.Time) time.Duration { return t.Sub(c.start) }
 
 // Rebase returns what must be added to a duration since the other process's

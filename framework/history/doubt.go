@@ -19,7 +19,7 @@ type Doubter struct {
 	// Lag is how late a control may answer, as latency from the intended time.
 	Lag time.Duration
 	// Reach is how far from a control's query that was lost or late its doubt goes:
-	// about the interval at which the control is asked.
+	// about the interval at which the control is queried.
 	Reach time.Duration
 	// Hole is how long a stream may send nothing.
 	Hole time.Duration
@@ -68,8 +68,8 @@ func (d *Doubter) add(from, to time.Duration, reason string) {
 // Doubts are those found so far.
 func (d *Doubter) Doubts() []Doubt { return d.doubts }
 
-// Doubtful is true for a moment within a doubt. Its edges are not: a query that
-// left there did leave.
+// Doubtful reports whether a moment is within a doubt. A doubt's edges are not: a
+// query that left there did leave.
 func (d *Doubter) Doubtful(at time.Duration) bool {
 	for n := len(d.doubts) - 1; n >= 0 && d.doubts[n].To > at; n-- {
 		if d.doubts[n].From < at {

@@ -20,7 +20,7 @@ const (
 	Reclaimed  Kind = "reclaimed"   // Node, Instance: its container was killed without warning; Numbers: took (s)
 	AwaitDone  Kind = "await.done"  // Key: what was awaited
 	AwaitLate  Kind = "await.late"  // Key: what was awaited and did not come in time
-	Restored   Kind = "restored"    // every node Ready, schedulable, untainted; Note says what had to be mended
+	Restored   Kind = "restored"    // every node Ready, schedulable, untainted; Note says what had to be repaired
 	QueueDepth Kind = "queue.depth" // Numbers: visible, invisible; at the end of recording
 	BudgetSet  Kind = "budget.set"  // Key: whose PodDisruptionBudget; Reason: the step's name, empty for what the drill began with; Numbers: min_available
 )
@@ -67,11 +67,11 @@ const (
 	SQSDeleted  Kind = "sqs.delete"  // Message, Notice
 )
 
-// ProxyOwner is the Owner of an event that tells of a call the proxy made for
+// ProxyOwner is the Owner of an event that reports a call the proxy made for
 // itself. Such a call is no action of the handler's.
 const ProxyOwner = "proxy"
 
-// What the recording proxy did wrong because the scenario asked for it.
+// What the recording proxy did wrong because the scenario required it.
 const (
 	FaultBegun Kind = "fault.begun" // Key: the step's name; Reason: its type
 	FaultHit   Kind = "fault.hit"   // Key, Reason; Action: the call that it hit; Message, Notice: what was delivered twice
@@ -86,8 +86,8 @@ const (
 
 // HandlerWrote is a change of a Node object, or the deletion of an object that the
 // handler has for the node, as the API server's audit log has it. Owner: the handler's
-// user; Action: the verb; Node; Reason: which object, where it is not the Node; Said:
-// when it was asked for.
+// user; Action: the verb; Node; Reason: which object, if it is not the Node; Said:
+// when it was requested.
 const HandlerWrote Kind = "handler.wrote"
 
 // What a prober said of itself. Node: where it was.
@@ -96,7 +96,7 @@ const (
 	ProberEnded   Kind = "prober.ended"   // Numbers: asked, unsent, dropped (answers), late_p99 (s), late_max (s); without Echo
 )
 
-// DNSDisrupted tells what the run did to CoreDNS. Reason: delete, kill, restart,
+// DNSDisrupted reports what the run did to CoreDNS. Reason: delete, kill, restart,
 // drain, scale; Node: whose pods, empty for all; Numbers: replicas.
 const DNSDisrupted Kind = "dns.disrupted"
 
@@ -159,18 +159,18 @@ type Handler struct {
 	// Unschedulable and Taint are the marks that the handler puts on a node.
 	Unschedulable bool   `json:"unschedulable"`
 	Taint         string `json:"taint,omitempty"` // key, without effect
-	// DeletesNode is true where the handler removes the Node object itself.
+	// DeletesNode reports whether the handler removes the Node object itself.
 	DeletesNode bool `json:"deletes_node,omitempty"`
 	// Deployment is the NAMESPACE/NAME that the handler's pods belong to.
 	Deployment string `json:"deployment,omitempty"`
 	// DrainEvent is the reason of the Kubernetes event on the node that says that
-	// a drain starts; empty where the handler tells of none.
+	// a drain starts; empty if the handler announces none.
 	DrainEvent string `json:"drain_event,omitempty"`
 	// CommitPoint is when it may delete a message.
 	CommitPoint CommitPoint `json:"commit_point,omitempty"`
 	// SQSActions are all that it may call.
 	SQSActions []string `json:"sqs_actions,omitempty"`
-	// Deviations are the scenarios that it is known not to keep, and why.
+	// Deviations are the scenarios that it is known not to pass, and why.
 	Deviations map[string]string `json:"deviations,omitempty"`
 	// Keeps are the scenarios in which it leaves what it cannot use in the queue, and
 	// why.

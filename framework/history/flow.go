@@ -26,11 +26,11 @@ type Flow struct {
 	Port    int           `json:"p"`           // the prober's source port
 	Backend string        `json:"b"`           // IP of the pod that the rules chose for the first query
 	From    time.Duration `json:"at"`
-	To      time.Duration `json:"end,omitempty"` // 0 where it was still there when the recording ended
-	// Removed is true where a process took the entry away, as kube-proxy does with
-	// those of endpoints that are gone; else its time was up.
+	To      time.Duration `json:"end,omitempty"` // 0 if it was still there when the recording ended
+	// Removed reports whether a process removed the entry, as kube-proxy does with
+	// those of endpoints that are gone; else it expired.
 	Removed bool `json:"x,omitempty"`
-	// Replied is true where any answer came back to the prober's node.
+	// Replied reports whether any answer came back to the prober's node.
 	Replied bool `json:"r,omitempty"`
 }
 
@@ -55,7 +55,7 @@ func (r *Recorder) Flows(flows []Flow) error {
 	return nil
 }
 
-// loadFlows reads the flows of a history. One whose events do not speak of them
+// loadFlows reads the flows of a history. One whose events do not report flows
 // has none.
 func loadFlows(dir string, events []Event) ([]Flow, error) {
 	f, err := os.Open(filepath.Join(dir, FlowsFile))

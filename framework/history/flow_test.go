@@ -38,7 +38,7 @@ func TestFlowsComeBackAsTheyWere(t *testing.T) {
 	}
 }
 
-// A drill without a prober has no flows, and neither has a history of before
+// A drill without a prober has no flows, and neither has an older history
 // they were recorded.
 func TestAHistoryMayHaveNoFlows(t *testing.T) {
 	dir, _, _ := recorded(t, true)

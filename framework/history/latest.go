@@ -8,7 +8,7 @@ import "time"
 type Latest struct {
 	From  time.Duration // intended time of its first lost query
 	Until time.Duration // of its last one
-	Lost  int           // 0 where nothing was lost yet
+	Lost  int           // 0 if nothing was lost yet
 }
 
 // Add takes a query; one that was not lost changes nothing.

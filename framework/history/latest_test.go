@@ -15,7 +15,7 @@ func TestLatestIsTheNewestRunOfLosses(t *testing.T) {
 		{Query{Intended: ms(0), Outcome: Answered}, Latest{}},
 		{Query{Intended: ms(10), Outcome: Timeout}, Latest{ms(10), ms(10), 1}},
 		{Query{Intended: ms(30), Outcome: ServFail}, Latest{ms(10), ms(30), 2}},
-		// An answer that overtakes a timeout, and a timeout that is told late.
+		// An answer that overtakes a timeout, and a timeout that is reported late.
 		{Query{Intended: ms(40), Outcome: Answered}, Latest{ms(10), ms(30), 2}},
 		{Query{Intended: ms(20), Outcome: Timeout}, Latest{ms(10), ms(30), 3}},
 		// The prober's own failure is no loss.

@@ -24,16 +24,16 @@ func Pods(events []Event) [][]Event {
 	return pods
 }
 
-// Evictable is false for daemon and mirror pods and those that tolerate a cordon,
-// which a drain leaves, and for pods that had finished when recording started. The
-// pod is one of those that Pods returns.
+// Evictable reports whether a drain has to move the pod, one of those that Pods returns.
+// It leaves daemon and mirror pods, those that tolerate a cordon, and pods that had
+// finished when recording started.
 func Evictable(pod []Event) bool {
 	first := pod[0]
 	finished := first.Kind == PodPresent && slices.Contains([]string{"Succeeded", "Failed"}, first.Reason)
 	return !finished && !OwnedBy(pod, "DaemonSet") && !OwnedBy(pod, "Node") && first.Numbers[ToleratesDrain] == 0
 }
 
-// OwnedBy is true for a pod whose controller is of that kind; Node for a mirror pod.
+// OwnedBy reports whether the pod's controller is of that kind; Node for a mirror pod.
 func OwnedBy(pod []Event, kind string) bool {
 	return slices.ContainsFunc(pod, func(e Event) bool { return strings.HasPrefix(e.Owner, kind+"/") })
 }

@@ -202,7 +202,7 @@ func decode(name string, text []byte, v any) error {
 }
 
 // Next returns the next query, io.EOF after the record's end, and any other error
-// where the record is damaged or cut short.
+// if the record is damaged or cut short.
 func (r *QueryReader) Next() (Query, error) {
 	var b [querySize]byte
 	for {

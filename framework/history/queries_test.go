@@ -80,7 +80,7 @@ func TestADamagedQueryRecordIsNeverWhole(t *testing.T) {
 		bad := bytes.Clone(whole)
 		bad[n] ^= 0x10
 		if _, _, err := readQueries(bad); err == nil || errors.Is(err, io.EOF) {
-			t.Fatalf("byte %d of %d changed, and nobody noticed", n, len(whole))
+			t.Fatalf("byte %d of %d changed unnoticed", n, len(whole))
 		}
 	}
 }

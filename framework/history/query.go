@@ -25,8 +25,8 @@ func Outcomes() []Outcome {
 	return []Outcome{Answered, Empty, NXDomain, ServFail, Refused, OtherCode, Truncated, Timeout, ICMP, Mismatch, Unsent}
 }
 
-// Lost is true for a query that a client would have felt as a failure of DNS.
-// Unsent is not among them: it says something of the prober only.
+// Lost reports whether a client would have seen the query as a failure of DNS.
+// Unsent is not among them: it says something about the prober only.
 func (o Outcome) Lost() bool { return o != Answered && o != Unsent }
 
 // Mode is how a query travels.
@@ -37,20 +37,20 @@ const (
 	Fresh   Mode = "fresh"    // UDP from a port that no earlier query used within 30 s: a new flow to kube-proxy
 	Fixed   Mode = "fixed"    // UDP from one of a few long-lived ports, as NodeLocal DNSCache does
 	Connect Mode = "tcp"      // TCP, a new connection for each query
-	Kept    Mode = "tcp-kept" // TCP, over one of a few connections that are kept, and made again where they break
+	Kept    Mode = "tcp-kept" // TCP, over one of a few connections that are kept, and opened again if they break
 )
 
-// PortEach is true for a mode in which every query leaves from a port of its own,
+// PortEach reports whether in this mode every query leaves from a port of its own,
 // so that kube-proxy's rules choose its backend; else its flow's entry does.
 func (m Mode) PortEach() bool { return m == Fresh || m == Connect }
 
 // Modes lists every valid mode.
 func Modes() []Mode { return []Mode{Fresh, Fixed, Connect, Kept} }
 
-// Targets of the prober. Service is what a pod would ask; Control is a CoreDNS
-// pod that stays, asked by its own IP: a failure there is the prober's noise. Echo
+// Targets of the prober. Service is what a pod would query; Control is a CoreDNS
+// pod that stays, queried by its own IP: a failure there is the prober's noise. Echo
 // is a responder in the prober's own process, over loopback: it fails or lags only
-// where that process or its machine does.
+// if that process or its machine does.
 const (
 	Service = "service"
 	Control = "control"
@@ -70,7 +70,7 @@ type Query struct {
 	Outcome  Outcome       `json:"o"`
 }
 
-// Left is when the query left, or should have where the record does not say.
+// Left is when the query left, or should have if the record does not say.
 func (q Query) Left() time.Duration {
 	if q.Sent == 0 {
 		return q.Intended

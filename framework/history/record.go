@@ -165,7 +165,7 @@ type History struct {
 	Events  []Event
 	Queries []Query
 	Flows   []Flow // in the order in which they began
-	// Complete is true where the run came to its end and both files are whole.
+	// Complete reports whether the run came to its end and both files are whole.
 	// Nothing passes on a history that is not.
 	Complete bool
 	// Damage says what is wrong with an incomplete history.

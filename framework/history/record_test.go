@@ -295,8 +295,8 @@ func TestAnsweredFor(t *testing.T) {
 	}
 }
 
-// Whoever looks at a recording before its end finds all of it so far, and is told
-// that it goes on.
+// A recording that is loaded before its end has everything recorded so far, and says
+// that its end is missing.
 func TestFlushBringsWhatThereIsToDisk(t *testing.T) {
 	dir := t.TempDir()
 	rec, err := Create(dir, NewClock(), Meta{Scenario: "a"})

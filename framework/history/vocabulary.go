@@ -10,7 +10,7 @@ type Phase string
 
 // The phases, in their order.
 const (
-	Arrange Phase = "arrange" // the cluster is made to look as the scenario wants it
+	Arrange Phase = "arrange" // the cluster is prepared as the scenario requires
 	Record  Phase = "record"  // watches, prober and queue record; nothing has happened yet
 	Steps   Phase = "steps"   // what the scenario does
 	Settle  Phase = "settle"  // recording goes on after the last step
@@ -82,7 +82,7 @@ func CommitPoints() []CommitPoint {
 // ProxyMode is kube-proxy's mode.
 type ProxyMode string
 
-// The modes; IPVS only where the kernel has it.
+// The modes; IPVS only if the kernel has it.
 const (
 	IPTables ProxyMode = "iptables"
 	NFTables ProxyMode = "nftables"

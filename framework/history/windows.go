@@ -16,13 +16,13 @@ type Window struct {
 	To   time.Duration `json:"to"`
 	// FromMargin and ToMargin say how much earlier each edge may lie: the last
 	// answered query that surely left before From did so by FromMargin, the last lost
-	// one before To by ToMargin. Commonly that is a query interval; it is more where
-	// the prober stalled. FromMargin is 0 where nothing was answered before.
+	// one before To by ToMargin. Commonly that is a query interval; it is more if
+	// the prober stalled. FromMargin is 0 if nothing was answered before.
 	FromMargin time.Duration `json:"from_margin"`
 	ToMargin   time.Duration `json:"to_margin"`
 	Lost       int           `json:"lost"`
 	Asked      int           `json:"asked"` // queries within the window, the closing answer included
-	// Open is true where no answered query came after the last lost one: the
+	// Open reports whether no answered query came after the last lost one: the
 	// window is at least this long.
 	Open bool `json:"open,omitempty"`
 }
@@ -62,14 +62,14 @@ type Finder struct {
 	Quiet time.Duration // the gap that ends a window
 
 	past     []Window
-	now      Window // the one that may go on; Lost is 0 where there is none
+	now      Window // the one that may go on; Lost is 0 if there is none
 	asked    int    // queries since now began; its own are those up to its end
 	lost     last
 	answered last
 }
 
 // last is when the last queries of a fate left. Of those that left at one moment, in
-// one stalled batch, nobody knows which was first.
+// one stalled batch, it is unknown which was first.
 type last struct {
 	at, before time.Duration // the last moment, and the one before it
 	n          int           // how many moments are known, up to 2
@@ -82,7 +82,7 @@ func (l *last) add(at time.Duration) {
 	l.before, l.at, l.n = l.at, at, min(l.n+1, 2)
 }
 
-// since is how long before a moment the last one was that is surely earlier, 0 where
+// since is how long before a moment the last one was that is surely earlier, 0 if
 // there is none.
 func (l *last) since(at time.Duration) time.Duration {
 	switch {

@@ -70,7 +70,7 @@ func TestAWindowsMarginsSayWhatAStalledProberDidNotAsk(t *testing.T) {
 	}
 }
 
-// Which of a stalled batch left first nobody knows.
+// It is unknown which query of a stalled batch left first.
 func TestAWindowsMarginsReachBackToAnEarlierMoment(t *testing.T) {
 	var queries []Query
 	for _, q := range []struct {
@@ -147,6 +147,6 @@ func TestOutcomes(t *testing.T) {
 		}
 	}
 	if !Outcome("").Lost() {
-		t.Error("an outcome that nobody set counts as answered")
+		t.Error("an outcome that was never set counts as answered")
 	}
 }

@@ -18,8 +18,8 @@ var checkRecorded = check{
 	always: everywhere(judge.recorded),
 }
 
-// recorded asks whether the history is whole and of one piece: nothing can be
-// concluded from what an incomplete record does not hold.
+// recorded checks whether the history is complete: what an incomplete record does
+// not hold may still have happened.
 func (j judge) recorded(v Verdict) Verdict {
 	v = v.wants("a whole history of this scenario, from its first event to its last")
 	h := j.History
@@ -84,7 +84,7 @@ var checkHarness = check{
 	always: everywhere(judge.harness),
 }
 
-// harness asks whether the run itself broke.
+// harness checks whether the run itself broke.
 func (j judge) harness(v Verdict) Verdict {
 	v = v.wants("no error of the harness")
 	for _, e := range j.History.Events {
@@ -105,8 +105,8 @@ var checkReservedUntouched = check{
 	always: everywhere(judge.reservedUntouched),
 }
 
-// reservedUntouched asks whether nodes were left alone that no interruption can
-// be meant for: on-demand and control-plane ones that no notice names.
+// reservedUntouched checks whether the on-demand and control-plane nodes that no
+// notice names were left alone.
 func (j judge) reservedUntouched(v Verdict) Verdict {
 	v = v.wants("no on-demand or control-plane node cordoned, tainted, deleted or drained")
 	return j.untouchedAll(v, func(e history.Event) bool { return e.Key == "on-demand" || e.Key == "control-plane" })
@@ -122,13 +122,13 @@ var checkCauseless = check{
 	always: everywhere(judge.causeless),
 }
 
-// causeless asks whether spot nodes were touched that nothing named.
+// causeless checks whether spot nodes were touched before anything named them.
 func (j judge) causeless(v Verdict) Verdict {
 	v = v.wants("no spot node touched before a notice named it")
 	return j.untouchedAll(v, func(e history.Event) bool { return e.Key == "spot" })
 }
 
-// untouchedAll wants no touch of the chosen nodes before a cause for it.
+// untouchedAll requires that none of the chosen nodes is touched before a cause for it.
 func (j judge) untouchedAll(v Verdict, chosen func(history.Event) bool) Verdict {
 	nodes := map[string]bool{}
 	var touched []history.Event
@@ -173,8 +173,8 @@ var checkRestored = check{
 	always: everywhere(judge.restored),
 }
 
-// restored asks whether the cluster was given back as it was found. If not, the
-// harness failed and not the handler, but the next drill starts on a ruin.
+// restored checks whether the cluster was put back as it was found. If not, the
+// harness failed, not the handler, but the next drill starts on a broken cluster.
 func (j judge) restored(v Verdict) Verdict {
 	v = v.wants("every node ready, schedulable and untainted again")
 	for _, e := range j.History.Events {

@@ -71,7 +71,7 @@ func TestAlways(t *testing.T) {
 			s.at(8.5, history.Event{Kind: history.NoticePut, Key: "again", Node: victim})
 			s.at(9, history.Event{Kind: history.NodeCordoned, Node: victim})
 		}, check: "one drain per node and cause", want: Pass, got: "2 drains"},
-		{name: "drained for whom nobody saw", edit: func(s *script) { s.drop(kind(history.NodePresent)) }, check: "one drain per node and cause", want: Unknown},
+		{name: "a drain of a node that was never seen", edit: func(s *script) { s.drop(kind(history.NodePresent)) }, check: "one drain per node and cause", want: Unknown},
 
 		{name: "the notice's message was deleted", check: "no message lost", want: Pass, got: "1 put, 1 deleted, 0 left"},
 		{name: "a message vanished", edit: func(s *script) { s.drop(kind(history.SQSDeleted)) }, check: "no message lost", want: Fail, got: "1 of 1 were not deleted, and 0 were in the queue"},
@@ -92,7 +92,7 @@ func TestAlways(t *testing.T) {
 			s.at(0, history.Event{Kind: history.RunBeside, Key: "another-scenario", Node: "another-worker"})
 			s.at(5, history.Event{Kind: history.NodeCordoned, Node: bystander})
 		}, check: "no node touched without a cause", want: Fail},
-		{name: "nobody counted the queue", edit: func(s *script) { s.drop(kind(history.QueueDepth)) }, check: "no message lost", want: Unknown},
+		{name: "the queue was not counted", edit: func(s *script) { s.drop(kind(history.QueueDepth)) }, check: "no message lost", want: Unknown},
 		{name: "the record broke off before a deletion", edit: func(s *script) {
 			s.drop(kind(history.SQSDeleted))
 			other(history.Event{Kind: history.RunError, Note: "lost the queue"})(s)
@@ -107,7 +107,7 @@ func TestAlways(t *testing.T) {
 			committing("drained", 6)(s)
 			s.at(10.2, history.Event{Kind: history.SQSDeleted, Message: "m-1", Notice: "n-1"})
 		}, check: "commit point", want: Fail, got: "4.000s before"},
-		{name: "the mark was on its way, and no audit log tells since when", edit: committing("recorded", 4.3), check: "commit point", want: Unknown, got: "0.200s before the drain of worker-spot-a was surely recorded"},
+		{name: "the mark was on its way, and no audit log shows since when", edit: committing("recorded", 4.3), check: "commit point", want: Unknown, got: "0.200s before the drain of worker-spot-a was surely recorded"},
 		{name: "the audit log has the mark before the deletion", edit: func(s *script) {
 			committing("recorded", 4.3)(s)
 			wrote(s, 4.29)
@@ -180,19 +180,19 @@ func markedAt5(s *script) {
 	})
 }
 
-// wrote has the API server's audit log tell, at the end, when the handler asked to
+// wrote has the API server's audit log report, at the end, when the handler asked to
 // change the victim.
 func wrote(s *script, seconds float64) {
 	audited(s, seconds, history.Event{Action: "patch"})
 }
 
-// deletedObject has the audit log tell when the handler asked to delete what it has
+// deletedObject has the audit log report when the handler asked to delete what it has
 // for the victim.
 func deletedObject(s *script, seconds float64) {
 	audited(s, seconds, history.Event{Action: "delete", Reason: "nodeclaims.karpenter.sh victim"})
 }
 
-// audited has the audit log tell, at the end, what the handler asked for of the victim.
+// audited has the audit log report, at the end, what the handler asked for of the victim.
 func audited(s *script, seconds float64, e history.Event) {
 	said := sec(seconds)
 	e.Kind, e.Node, e.Said = history.HandlerWrote, victim, &said

@@ -11,8 +11,8 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// count follows how many pods of a group are Ready and not told to end, and how
-// many their budget wants, through the events of a drill.
+// count follows how many pods of a group are Ready and not terminating, and
+// how many their budget requires, through the events of a drill.
 type count struct {
 	group   map[string]bool // by UID
 	healthy map[string]bool
@@ -77,11 +77,11 @@ func (j judge) budgetKept(v Verdict, c scenarios.BudgetKept) Verdict {
 			}
 			switch room := len(n.healthy) - n.wanted; {
 			case !n.set:
-				return v.unknown("the history tells of no budget")
+				return v.unknown("the history shows no budget")
 			case room < 0:
-				return v.unknown(fmt.Sprintf("%d were Ready before the notice, and the budget wants %d", len(n.healthy), n.wanted), put)
+				return v.unknown(fmt.Sprintf("%d were Ready before the notice, and the budget requires %d", len(n.healthy), n.wanted), put)
 			case here <= room:
-				return v.unknown(fmt.Sprintf("the budget had room for all %d pods on %s, so that it was kept shows nothing", here, node), put)
+				return v.unknown(fmt.Sprintf("the budget had room for all %d pods on %s, so that it was kept proves nothing", here, node), put)
 			}
 			lowest = len(n.healthy)
 		}
@@ -89,9 +89,10 @@ func (j judge) budgetKept(v Verdict, c scenarios.BudgetKept) Verdict {
 		if lowest < 0 {
 			continue
 		}
-		if lowest = min(lowest, len(n.healthy)); len(n.healthy) < n.wanted {
+		lowest = min(lowest, len(n.healthy))
+		if len(n.healthy) < n.wanted {
 			v.Numbers = map[string]float64{"lowest": float64(lowest), "min_available": float64(n.wanted)}
-			return v.fail(fmt.Sprintf("%d Ready of %d wanted, %s after the notice: %s %s", len(n.healthy), n.wanted,
+			return v.fail(fmt.Sprintf("%d Ready of %d required, %s after the notice: %s %s", len(n.healthy), n.wanted,
 				history.Seconds(e.At-put.At), e.Pod, e.Kind), append([]history.Event{put}, known(before, e)...)...)
 		}
 		if n.group[e.UID] {
@@ -131,13 +132,13 @@ func (j judge) resumed(v Verdict, c scenarios.Resumed) Verdict {
 	waiting := 0
 	next := history.Event{}
 	for _, p := range j.ToLeave(node, change.At) {
-		told, ok := p.Terminating()
-		if !p.In(change.Key) || ok && told.At < change.At {
+		terminating, ok := p.Terminating()
+		if !p.In(change.Key) || ok && terminating.At < change.At {
 			continue
 		}
 		waiting++
-		if ok && (next.Kind == "" || told.At < next.At) {
-			next = told
+		if ok && (next.Kind == "" || terminating.At < next.At) {
+			next = terminating
 		}
 	}
 	limit := min(change.At+c.Within.D(), j.Gone(node))
@@ -147,13 +148,13 @@ func (j judge) resumed(v Verdict, c scenarios.Resumed) Verdict {
 		return v.unknown("no pod was waiting for the budget", change)
 	case next.Kind != "" && next.At <= limit:
 		v.Numbers["resumed_seconds"] = (next.At - change.At).Seconds()
-		return v.pass(fmt.Sprintf("%s told to end after %s", next.Pod, history.Seconds(next.At-change.At)), change, next)
+		return v.pass(fmt.Sprintf("%s began to terminate after %s", next.Pod, history.Seconds(next.At-change.At)), change, next)
 	case j.Unseen(limit) != "":
 		return v.unknown("not resumed: "+j.Unseen(limit), change)
 	case next.Kind != "":
-		return v.fail(fmt.Sprintf("%s told to end only after %s", next.Pod, history.Seconds(next.At-change.At)), change, next)
+		return v.fail(fmt.Sprintf("%s began to terminate only after %s", next.Pod, history.Seconds(next.At-change.At)), change, next)
 	}
-	return v.fail("no pod told to end", change)
+	return v.fail("no pod began to terminate", change)
 }
 
 var checkBlockedReported = check{
@@ -180,7 +181,7 @@ func (j judge) blockedReported(v Verdict, c scenarios.BlockedReported) Verdict {
 		}
 	}
 	report, ok := j.First(func(e history.Event) bool {
-		return e.Kind == history.ClusterEvent && e.At >= put.At && e.At <= until && !story.KubernetesComponent(e.Owner) && tells(e, node, kept)
+		return e.Kind == history.ClusterEvent && e.At >= put.At && e.At <= until && !story.KubernetesComponent(e.Owner) && namesBlocked(e, node, kept)
 	})
 	left, atDeadline := atDeadline(kept, until)
 	v.Numbers = map[string]float64{"pods": float64(len(kept)), "left": float64(left)}
@@ -190,15 +191,15 @@ func (j judge) blockedReported(v Verdict, c scenarios.BlockedReported) Verdict {
 	case j.Unseen(until) != "":
 		return v.unknown("the deadline was not seen: "+j.Unseen(until), put)
 	case !ok:
-		return v.fail("no event tells of it; "+atDeadline, put)
+		return v.fail("no event reports it; "+atDeadline, put)
 	}
 	v.Numbers["reported_seconds"] = (report.At - put.At).Seconds()
 	return v.pass(fmt.Sprintf("%s by %s after %s; %s", report.Reason, report.Owner, history.Seconds(report.At-put.At), atDeadline), put, report)
 }
 
-// tells is true for an event about the node or a pod kept on it that says which
-// pod it is, or that a budget keeps it.
-func tells(e history.Event, node string, kept []story.Pod) bool {
+// namesBlocked reports whether the event is about the node or a pod kept on it, and
+// names the pod or says that a budget keeps it.
+func namesBlocked(e history.Event, node string, kept []story.Pod) bool {
 	about := e.Key == "Node" && e.Node == node
 	note := strings.ToLower(e.Note)
 	says := slices.ContainsFunc([]string{"disruption budget", "disruptionbudget", "pdb"}, func(s string) bool { return strings.Contains(note, s) })
@@ -214,18 +215,18 @@ func tells(e history.Event, node string, kept []story.Pod) bool {
 func atDeadline(kept []story.Pod, until time.Duration) (left int, got string) {
 	first := history.Event{}
 	for _, p := range kept {
-		told, ok := p.Terminating()
-		if !ok || told.At > until {
+		terminating, ok := p.Terminating()
+		if !ok || terminating.At > until {
 			left++
 			continue
 		}
-		if first.Kind == "" || told.At < first.At {
-			first = told
+		if first.Kind == "" || terminating.At < first.At {
+			first = terminating
 		}
 	}
 	got = fmt.Sprintf("at the deadline %d of %d pods were still there", left, len(kept))
 	if first.Kind != "" {
-		got += fmt.Sprintf(", the first of the others was told to end %s before it", history.Seconds(until-first.At))
+		got += fmt.Sprintf(", the first of the others began to terminate %s before it", history.Seconds(until-first.At))
 	}
 	return left, got
 }

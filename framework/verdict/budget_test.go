@@ -9,7 +9,7 @@ import (
 )
 
 // budgetStory is a drain of a node with two of three pods, of which three must be
-// available, and from +16 on two; an event at +5 tells that it is held up. It
+// available, and from +16 on two; an event at +5 reports that it is held up. It
 // passes.
 func budgetStory() *script {
 	s := workloadStory()
@@ -43,12 +43,12 @@ func budgetStory() *script {
 func TestBudgetKept(t *testing.T) {
 	expect(t, "budget of app kept", budgetStory, []expectation{
 		{name: "kept", want: Pass, got: "never fewer than 2 Ready"},
-		{name: "evicted before it was freed", edit: func(s *script) { s.move(of("app-1", history.PodTerminating), 15) }, want: Fail, got: "2 Ready of 3 wanted, 11.000s after the notice: w/app-1 pod.terminating"},
-		{name: "both at once", edit: func(s *script) { s.move(of("app-2", history.PodTerminating), 17.1) }, want: Fail, got: "1 Ready of 2 wanted"},
+		{name: "evicted before it was freed", edit: func(s *script) { s.move(of("app-1", history.PodTerminating), 15) }, want: Fail, got: "2 Ready of 3 required, 11.000s after the notice: w/app-1 pod.terminating"},
+		{name: "both at once", edit: func(s *script) { s.move(of("app-2", history.PodTerminating), 17.1) }, want: Fail, got: "1 Ready of 2 required"},
 		{name: "deleted with no grace", edit: func(s *script) {
 			s.drop(of("app-1", history.PodTerminating))
 			s.move(of("app-1", history.PodDeleted), 10)
-		}, want: Fail, got: "2 Ready of 3 wanted"},
+		}, want: Fail, got: "2 Ready of 3 required"},
 		{name: "lost with the instance", edit: func(s *script) {
 			s.at(10, history.Event{Kind: history.Reclaimed, Node: victim})
 			s.at(11, history.Event{Kind: history.PodNotReady, Pod: "w/app-1", UID: "uid-app-1", Node: victim})
@@ -58,7 +58,7 @@ func TestBudgetKept(t *testing.T) {
 			s.change(history.BudgetSet, func(e *history.Event) { e.Numbers = history.Numbers{history.MinAvailable: 1} })
 		}, want: Unknown, got: "room for all 2 pods"},
 		{name: "not met before", edit: func(s *script) { s.drop(of("app-3", history.PodReady)) }, want: Unknown, got: "2 were Ready before the notice"},
-		{name: "no budget", edit: func(s *script) { s.drop(kind(history.BudgetSet)) }, want: Unknown, got: "tells of no budget"},
+		{name: "no budget", edit: func(s *script) { s.drop(kind(history.BudgetSet)) }, want: Unknown, got: "shows no budget"},
 		{name: "recording ends too soon", edit: cutAt(30), want: Unknown, got: "recording ends there"},
 	})
 }
@@ -75,7 +75,7 @@ func TestResumed(t *testing.T) {
 		}
 	}
 	expect(t, "drain of victim resumed", budgetStory, []expectation{
-		{name: "a second later", want: Pass, got: "w/app-1 told to end after 1.000s"},
+		{name: "a second later", want: Pass, got: "w/app-1 began to terminate after 1.000s"},
 		{name: "on the edge", edit: later(31), want: Pass},
 		{name: "later", edit: later(31.1), want: Fail, got: "only after 15.100s"},
 		{name: "never", edit: func(s *script) {
@@ -83,7 +83,7 @@ func TestResumed(t *testing.T) {
 				s.drop(of(pod, history.PodTerminating))
 				s.drop(of(pod, history.PodDeleted))
 			}
-		}, want: Fail, got: "no pod told to end"},
+		}, want: Fail, got: "no pod began to terminate"},
 		{name: "the budget held nothing up", edit: later(6), want: Unknown, got: "no pod was waiting"},
 		{name: "not changed", edit: func(s *script) {
 			s.drop(func(e history.Event) bool { return e.Kind == history.BudgetSet && e.Reason != "" })
@@ -105,11 +105,11 @@ func TestBlockedReported(t *testing.T) {
 	}
 	expect(t, "blocked drain of victim reported", budgetStory, []expectation{
 		{name: "and left in the end", edit: stay, want: Pass, got: "EvictionBlocked by handler after 1.000s; at the deadline 2 of 2 pods were still there"},
-		{name: "and taken in the end", want: Pass, got: "0 of 2 pods were still there, the first of the others was told to end 43.000s before it"},
+		{name: "and taken in the end", want: Pass, got: "0 of 2 pods were still there, the first of the others began to terminate 43.000s before it"},
 		{name: "on the pod", edit: report(func(e *history.Event) { e.Key, e.Node, e.Pod, e.Note = "Pod", "", "w/app-2", "blocked by a PDB" }), want: Pass},
 		{name: "on the pod, of something else", edit: report(func(e *history.Event) { e.Key, e.Node, e.Pod, e.Note = "Pod", "", "w/app-2", "still here" }), want: Fail},
 		{name: "by the pod's name alone", edit: report(func(e *history.Event) { e.Note = "cannot evict w/app-2" }), want: Pass},
-		{name: "on another node", edit: report(func(e *history.Event) { e.Node = bystander }), want: Fail, got: "no event tells of it"},
+		{name: "on another node", edit: report(func(e *history.Event) { e.Node = bystander }), want: Fail, got: "no event reports it"},
 		{name: "of something else", edit: report(func(e *history.Event) { e.Note = "Evicting pods" }), want: Fail},
 		{name: "by Kubernetes", edit: report(func(e *history.Event) { e.Owner = "kubelet" }), want: Fail},
 		{name: "not at all", edit: func(s *script) { s.drop(kind(history.ClusterEvent)) }, want: Fail},

@@ -19,8 +19,8 @@ const (
 	// NodeGone: it was sent to a pod whose node had been taken.
 	NodeGone Cause = "node-gone"
 	// OldEntry: it was sent to a pod that had ended, or was with it when it did, by
-	// a connection tracking entry of its port from before; kube-proxy's rules had no
-	// say.
+	// a connection tracking entry of its port from before; kube-proxy's rules were
+	// not consulted.
 	OldEntry Cause = "old-entry"
 	// BackendEnded: it was sent to a pod that had ended, or was with it when it did,
 	// because the rules chose that pod.
@@ -28,12 +28,12 @@ const (
 	// EntryRemoved: kube-proxy took the entry away while the answer was under way,
 	// so that nothing translated it back.
 	EntryRemoved Cause = "entry-removed"
-	// InsertFailed: the kernel dropped it, because two packets wanted the same
+	// InsertFailed: the kernel dropped it, because two packets needed the same
 	// connection tracking entry at once (kubernetes#56903).
 	InsertFailed Cause = "insert-failed"
 	// NoEndpoint: the rules had no pod to choose from.
 	NoEndpoint Cause = "no-endpoint"
-	// Refused: a pod that was there said no, by DNS or by ICMP.
+	// Refused: a pod that was there refused it, by DNS or by ICMP.
 	Refused Cause = "refused"
 	// AnsweredLate: an answer came back, after the prober's timeout.
 	AnsweredLate Cause = "answered-late"
@@ -47,7 +47,7 @@ const (
 	Unexplained Cause = "unexplained"
 )
 
-// Causes lists every cause, in the order in which reports tell them.
+// Causes lists every cause, in the order in which reports list them.
 func Causes() []Cause {
 	return []Cause{NodeGone, OldEntry, BackendEnded, EntryRemoved, InsertFailed, NoEndpoint, Refused, AnsweredLate, BackendBehind, ProberBusy, Unexplained}
 }
@@ -59,7 +59,7 @@ type Loss struct {
 	Fresh int `yaml:"fresh"`
 	Fixed int `yaml:"fixed"`
 	// Backend is the IP of the pod that the queries were sent to, Pod its
-	// namespace/name; empty where the cause is not one pod's.
+	// namespace/name; empty if the cause is not one pod's.
 	Backend string `yaml:"backend,omitempty"`
 	Pod     string `yaml:"pod,omitempty"`
 	// From and To are when the first and the last of them was to leave.
@@ -73,14 +73,14 @@ type Loss struct {
 	Waited strict.Duration `yaml:"waited,omitempty"`
 	// RulesLeft is when the last query left for which kube-proxy's rules on the
 	// prober's node chose a pod that ended for good; its resolution is some intervals
-	// of the fresh queries. 0 where they chose it for none.
+	// of the fresh queries. 0 if they chose it for none.
 	RulesLeft strict.Duration `yaml:"rulesLeft,omitempty"`
 }
 
 // Lost is how many queries it was.
 func (l Loss) Lost() int { return l.Fresh + l.Fixed }
 
-// Why tells what became of the queries: "sent to 10.244.1.5 up to 1.800s after
+// Why says what became of the queries: "sent to 10.244.1.5 up to 1.800s after
 // its last answer, by conntrack entries older than that (the rules last chose it at
 // +6.164s)".
 func (l Loss) Why() string {
@@ -116,7 +116,7 @@ func (l Loss) Why() string {
 	return "unexplained"
 }
 
-// Explain tells all losses in one line: "81 lost: 73 sent to …; 8 refused by …".
+// Explain describes all losses in one line: "81 lost: 73 sent to …; 8 refused by …".
 func Explain(losses []Loss) string {
 	all := 0
 	for _, l := range losses {
@@ -201,9 +201,8 @@ var checkExplained = check{
 	always: judge.explained,
 }
 
-// explained asks whether the record tells why queries were lost: where it does not,
-// something happened in the drill that nobody knows of. Ok is false where no flows
-// were recorded.
+// explained checks whether the record says why queries were lost: if it does not,
+// something unknown happened in the drill. ok is false if no flows were recorded.
 func (j judge) explained(v Verdict) (Verdict, bool) {
 	if _, ok := j.FirstOf(history.FlowsRecorded); !ok || j.dns == nil {
 		return v, false

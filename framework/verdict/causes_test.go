@@ -18,7 +18,7 @@ const (
 )
 
 // lossStory has two CoreDNS pods that answer; what is lost, and to what, is for a
-// test to tell. The first one's last answer is to a query of 10 s.
+// test to play. The first one's last answer is to a query of 10 s.
 func lossStory() *script {
 	s := &script{
 		scenario: scenarios.Scenario{Probe: &scenarios.Probe{Fresh: 40, Fixed: 20, Control: 10}},
@@ -72,12 +72,12 @@ func (s *script) ended(kind history.Kind, at float64) {
 	s.at(at, history.Event{Kind: kind, Pod: "default/coredns-a", UID: "uid-coredns-a", Node: victim, IP: ending})
 }
 
-// What connection tracking itself lost is told, and counts where the check does not
+// What connection tracking itself lost is reported, and counts if the check does not
 // except it.
 func TestWhatConnectionTrackingLostMayNotCount(t *testing.T) {
 	for name, c := range map[string]struct {
 		except bool
-		more   float64 // when another query is sent that nobody answers; 0 for none
+		more   float64 // when another query is sent that gets no answer; 0 for none
 		want   int
 	}{
 		"they count":  {want: 1},
@@ -135,8 +135,8 @@ func TestCauses(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		tell func(*script)
-		want Loss // but for the times of the queries
+		play func(*script)
+		want Loss // without the times of the queries
 	}{
 		"the pod is behind: an earlier query still waits there": {
 			func(s *script) {
@@ -218,7 +218,7 @@ func TestCauses(t *testing.T) {
 			},
 			Loss{Cause: OldEntry, Fixed: 1, Backend: ending, Lag: 2300},
 		},
-		"a pod that is told to end does not answer": {
+		"a terminating pod does not answer": {
 			func(s *script) { s.ended(history.PodTerminating, 9); s.sent(history.Fixed, 1, 11, history.Timeout) },
 			Loss{Cause: Unexplained, Fixed: 1, Backend: ending},
 		},
@@ -344,7 +344,7 @@ func TestCauses(t *testing.T) {
 			func(s *script) { s.sent(history.Fixed, 2, 11, history.ServFail) },
 			Loss{Cause: Refused, Fixed: 1, Backend: staying},
 		},
-		"a pod that stays has nobody at its port": {
+		"a pod that stays has no listener at its port": {
 			func(s *script) { s.sent(history.Fixed, 2, 11, history.ICMP) },
 			Loss{Cause: Refused, Fixed: 1, Backend: staying},
 		},
@@ -352,7 +352,7 @@ func TestCauses(t *testing.T) {
 			func(s *script) { s.flow(3, staying, 11, 41); s.sent(history.Fresh, 3, 11, history.Timeout) },
 			Loss{Cause: AnsweredLate, Fresh: 1, Backend: staying},
 		},
-		"of many on one port nobody knows whose answer came": {
+		"of many on one port it is unknown whose answer came": {
 			func(s *script) { s.flow(3, staying, 11, 41); s.sent(history.Fixed, 3, 11, history.Timeout) },
 			Loss{Cause: Unexplained, Fixed: 1, Backend: staying},
 		},
@@ -417,7 +417,7 @@ func TestCauses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := lossStory()
-			c.tell(s)
+			c.play(s)
 			got := s.judge().Losses
 			if len(got) != 1 {
 				t.Fatalf("losses %+v", got)
@@ -458,18 +458,18 @@ func TestLossesAreCountedByCauseAndPod(t *testing.T) {
 	}
 	const line = "5 lost: 3 sent to 10.0.0.1 up to 2.500s after its last answer, by conntrack entries older than that (the rules last chose it at +11.000s); " +
 		"1 sent to 10.0.0.1 up to 1.000s after its last answer, where the rules still led; 1 refused by 10.0.0.2"
-	if told := Explain(got); told != line {
-		t.Errorf("told as %q\nwant %q", told, line)
+	if explained := Explain(got); explained != line {
+		t.Errorf("explained as %q\nwant %q", explained, line)
 	}
 }
 
 func TestEveryCauseIsTold(t *testing.T) {
-	told := map[string]Cause{}
+	explained := map[string]Cause{}
 	for _, c := range Causes() {
 		why := Loss{Cause: c, Backend: ending}.Why()
-		if was, ok := told[why]; ok || why == "" {
-			t.Errorf("%s is told as %s: %q", c, was, why)
+		if was, ok := explained[why]; ok || why == "" {
+			t.Errorf("%s is explained as %s: %q", c, was, why)
 		}
-		told[why] = c
+		explained[why] = c
 	}
 }

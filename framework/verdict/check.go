@@ -33,8 +33,8 @@ type Place string
 
 // The places of checks.
 const (
-	InScenarios  Place = "scenarios"   // a scenario has it, with parameters
-	InEveryDrill Place = "every drill" // it applies to every drill that it can say something of
+	InScenarios  Place = "scenarios"   // a scenario names it, with parameters
+	InEveryDrill Place = "every drill" // it applies to every drill that it can evaluate
 	Elsewhere    Place = "elsewhere"   // of a drill that was not judged, or of the EventBridge rules
 )
 
@@ -147,7 +147,7 @@ func find(id ID) (check, bool) {
 	return check{}, false
 }
 
-// Those that stand in for a drill without a verdict of its own.
+// Stand-ins for a drill without a verdict of its own.
 var (
 	applies = check{Kind: Kind{
 		ID: "applies", Title: "applies",

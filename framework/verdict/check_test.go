@@ -53,7 +53,7 @@ func TestEveryScenarioCheckIsUsed(t *testing.T) {
 		for _, v := range Judge(s, history.History{}).Verdicts {
 			used[v.ID] = true
 			if v.Want == "" || v.Check == "" || strings.Contains(v.Check, "%!") {
-				t.Errorf("%s: check %q wants %q", s.Name, v.Check, v.Want)
+				t.Errorf("%s: check %q requires %q", s.Name, v.Check, v.Want)
 			}
 		}
 	}

@@ -26,14 +26,14 @@ type Stream struct {
 	Lost    int
 	Windows []history.Window
 	// P50 and P99 are latencies of the answered queries, from the intended send
-	// time; 0 where none was answered.
+	// time; 0 if none was answered.
 	P50 time.Duration
 	P99 time.Duration
 
 	queries []history.Query
 }
 
-// Longest is the longest window in which queries were lost; false where none.
+// Longest is the longest window in which queries were lost; false if there is none.
 func (s Stream) Longest() (history.Window, bool) {
 	if len(s.Windows) == 0 {
 		return history.Window{}, false
@@ -41,7 +41,7 @@ func (s Stream) Longest() (history.Window, bool) {
 	return slices.MaxFunc(s.Windows, func(a, b history.Window) int { return cmp.Compare(a.Length(), b.Length()) }), true
 }
 
-// measure returns nil where the scenario has no probe.
+// measure returns nil if the scenario has no probe.
 func (j judge) measure() *DNS {
 	if j.Scenario.Probe == nil {
 		return nil
@@ -54,7 +54,7 @@ func (j judge) measure() *DNS {
 			queries = append(queries, q)
 		}
 	}
-	// By UDP or TCP: a scenario asks the service by one of them.
+	// By UDP or TCP: a scenario queries the service by one of them.
 	few := slices.DeleteFunc(history.Modes(), history.Mode.PortEach)
 	each := slices.DeleteFunc(history.Modes(), func(m history.Mode) bool { return !m.PortEach() })
 	return &DNS{
@@ -82,7 +82,7 @@ func newStream(queries []history.Query) Stream {
 	return s
 }
 
-// modes are the service's streams that a check's mode asks for.
+// modes are the service's streams that a check's mode selects.
 func (n DNS) modes(mode string) map[history.Mode]Stream {
 	all := map[history.Mode]Stream{history.Fresh: n.Fresh, history.Fixed: n.Fixed}
 	for m := range all {
@@ -112,7 +112,7 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 var checkDNSLost = check{
 	Kind: Kind{
 		ID: DNSLost, Title: "dns lost (%s)",
-		Requires: "At most so many queries are lost at the DNS service.",
+		Requires: "At most this many queries are lost at the DNS service.",
 		Fix:      "set lameduck longer than kube-proxy and the readiness probe need to take the pod out of the Service, and the grace period longer than that",
 		Look:     Look{Lane: LaneDNS, Text: "the lane DNS answers: where the window opens, and what the endpoint and CoreDNS lanes show just before"},
 	},
@@ -125,7 +125,7 @@ func (j judge) dnsLost(v Verdict, c scenarios.DNSLost) Verdict {
 	if !ok {
 		return v
 	}
-	told := ""
+	except := ""
 	if c.ExceptConntrack {
 		v.Counted = j.exceptConntrack()
 		counted, left := v.Counted.modes(c.Mode), 0
@@ -134,7 +134,7 @@ func (j judge) dnsLost(v Verdict, c scenarios.DNSLost) Verdict {
 		}
 		streams = counted
 		v.Numbers["lost_conntrack"] = float64(left)
-		told = fmt.Sprintf(", without %d that connection tracking itself lost", left)
+		except = fmt.Sprintf(", without %d that connection tracking itself lost", left)
 	}
 	lost, asked := 0, 0
 	for _, s := range streams {
@@ -148,9 +148,9 @@ func (j judge) dnsLost(v Verdict, c scenarios.DNSLost) Verdict {
 		return v.noise(fmt.Sprintf("%d of %d lost, all but %d while the control itself was lost or took over %s to answer: this machine was too busy; %s", lost, asked, steady, controlLag, j.windowsOf(streams)), j.around(streams)...)
 	}
 	if lost > c.Max {
-		return v.fail(fmt.Sprintf("%d of %d lost%s; %s", lost, asked, told, j.windowsOf(streams)), j.around(streams)...)
+		return v.fail(fmt.Sprintf("%d of %d lost%s; %s", lost, asked, except, j.windowsOf(streams)), j.around(streams)...)
 	}
-	return v.pass(fmt.Sprintf("%d of %d lost%s", lost, asked, told))
+	return v.pass(fmt.Sprintf("%d of %d lost%s", lost, asked, except))
 }
 
 // exceptConntrack is the measurement without the queries that were lost because
@@ -188,8 +188,8 @@ func (n DNS) controls(later time.Duration) []time.Duration {
 	return out
 }
 
-// steady are the streams without the losses that nobody can be blamed for:
-// those during which the control or the echo was lost or late as well.
+// steady are the streams without the losses that cannot be blamed on the
+// service: those during which the control or the echo was lost or late as well.
 func (n DNS) steady(streams map[history.Mode]Stream) map[history.Mode]Stream {
 	lags := n.lags()
 	out := map[history.Mode]Stream{}
@@ -202,13 +202,14 @@ func (n DNS) steady(streams map[history.Mode]Stream) map[history.Mode]Stream {
 }
 
 // undisturbed is how much of a window is left without the time around each query
-// that the control lost, or answered by shownLag late: an outage is shown by what
-// was lost while the control answered, be it slowly.
+// that the control lost, or answered by shownLag late: what shows an outage is
+// what was lost while the control answered, even if slowly.
 func (n DNS) undisturbed(w history.Window) time.Duration {
 	left, from := w.Length(), w.From
 	for _, lag := range n.controls(shownLag) {
 		to := min(lag+lagReach, w.To)
-		if from = max(from, lag-lagReach); from < to {
+		from = max(from, lag-lagReach)
+		if from < to {
 			left -= to - from
 			from = to
 		}
@@ -217,7 +218,7 @@ func (n DNS) undisturbed(w history.Window) time.Duration {
 }
 
 // inTurn are the modes of the service's streams, in the order in which they are
-// told.
+// reported.
 func inTurn() []history.Mode { return []history.Mode{history.Fresh, history.Fixed} }
 
 // longest is the longest window of the streams, and whether any is open.
@@ -278,7 +279,7 @@ func (j judge) dnsWindow(v Verdict, c scenarios.DNSWindow) Verdict {
 	return v.pass(got, evidence...)
 }
 
-// windowsOf tells each mode's longest window.
+// windowsOf describes each mode's longest window.
 func (j judge) windowsOf(streams map[history.Mode]Stream) string {
 	var parts []string
 	for _, mode := range inTurn() {

@@ -18,7 +18,7 @@ const (
 	fixed   = history.Fixed
 )
 
-// losing has a stream of the service lose what it asks in a time.
+// losing makes a stream of the service lose every query of a period.
 func losing(mode history.Mode, from, to float64) func(*script) {
 	return func(s *script) { s.lose(service, mode, from, to, history.Timeout) }
 }
@@ -82,7 +82,7 @@ func TestDNSLost(t *testing.T) {
 		}), check: "dns lost (fresh)", want: Pass},
 		{name: "lost long before the notice", edit: withLost("fresh", 0, losing(fresh, 2, 2.5)), check: "dns lost (fresh)", want: Pass},
 		{name: "no probe", edit: withLost("fresh", 0, func(s *script) { s.scenario.Probe = nil }), check: "dns lost (fresh)", want: Unknown, got: "no probe"},
-		{name: "mode that nobody knows", edit: withLost("sticky", 0, func(*script) {}), check: "dns lost (sticky)", want: Unknown},
+		{name: "unknown mode", edit: withLost("sticky", 0, func(*script) {}), check: "dns lost (sticky)", want: Unknown},
 	} {
 		x.run(t, drainStory)
 	}
@@ -151,7 +151,7 @@ func TestLeftOutLossesAreOfTheModeThatCounts(t *testing.T) {
 		losing(fixed, 9, 9)(s)
 		s.flows = append(s.flows, history.Flow{Port: 40000, Backend: staying, From: sec(3), To: sec(9.001), Removed: true, Replied: true})
 		v := named(t, s.judge(), fmt.Sprintf("dns lost (%s)", mode))
-		if left, told := v.Numbers["lost_conntrack"]; !told || left != want || v.Outcome != Pass {
+		if left, ok := v.Numbers["lost_conntrack"]; !ok || left != want || v.Outcome != Pass {
 			t.Errorf("%s: %s, %v left out, want %v: %s", mode, v.Outcome, left, want, v.Got)
 		}
 	}

@@ -60,8 +60,8 @@ var checkOneDrainPerCause = check{
 	always: everywhere(judge.oneDrainPerCause),
 }
 
-// oneDrainPerCause asks whether no node was drained more often than something
-// called for it. Which notices call for a drain is for other checks to say.
+// oneDrainPerCause checks whether any node was drained more often than something
+// called for it. Other checks judge which notices call for a drain.
 func (j judge) oneDrainPerCause(v Verdict) Verdict {
 	v = v.wants("no node marked, or a drain of it announced, more often than it was named")
 	nodes := map[string]bool{}
@@ -73,7 +73,8 @@ func (j judge) oneDrainPerCause(v Verdict) Verdict {
 		nodes[e.Node] = true
 		signs, causes := j.Signs(e.Node), j.Causes(e.Node)
 		sign, n := story.Most(signs)
-		if drains += n; n > max(1, len(causes)) {
+		drains += n
+		if n > max(1, len(causes)) {
 			return v.fail(fmt.Sprintf("%s: %s %d times, and named %d times", e.Node, sign, n, len(causes)), capped(slices.Concat(causes, signs[sign]))...)
 		}
 	}

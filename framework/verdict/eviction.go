@@ -54,7 +54,7 @@ func (j judge) notScheduled(v Verdict, c scenarios.NotScheduled) Verdict {
 	case j.Unseen(until) != "":
 		return v.unknown("none came: "+j.Unseen(until), mark)
 	case elsewhere == 0:
-		return v.unknown("no pod was bound anywhere after the mark, so that none came shows nothing", mark)
+		return v.unknown("no pod was bound anywhere after the mark, so that none came proves nothing", mark)
 	}
 	return v.pass(fmt.Sprintf("none; %d pods were bound elsewhere", elsewhere), mark)
 }
@@ -135,16 +135,16 @@ func (j judge) graceHonoured(v Verdict, c scenarios.GraceHonoured) Verdict {
 			continue
 		}
 		pods++
-		told, ok := p.Terminating()
+		terminating, ok := p.Terminating()
 		switch {
 		case !ok && j.Unseen(j.Gone(node)) != "":
-			return v.unknown(fmt.Sprintf("%s not told to end: %s", p.Name(), j.Unseen(j.Gone(node))), put)
+			return v.unknown(fmt.Sprintf("%s had not begun to terminate: %s", p.Name(), j.Unseen(j.Gone(node))), put)
 		case !ok:
-			return v.fail(p.Name()+" was never told to end", put)
+			return v.fail(p.Name()+" never began to terminate", put)
 		}
 		own := p.Number(history.Grace)
 		stopped, ok := p.Stopped()
-		// A kubelet sets it to 0 itself, to let the pod go whose containers have ended.
+		// A kubelet itself sets it to 0 to remove a pod whose containers have ended.
 		if cut, found := p.First(func(e history.Event) bool {
 			return e.Kind == history.PodTerminating && e.Numbers[history.Grace] < own && (!ok || e.At < stopped.At)
 		}); found {
@@ -154,17 +154,17 @@ func (j judge) graceHonoured(v Verdict, c scenarios.GraceHonoured) Verdict {
 		if ok && stopped.At <= had {
 			had = stopped.At
 		}
-		had -= told.At
+		had -= terminating.At
 		if had < c.AtLeast.D() {
-			if why := j.Unseen(told.At + c.AtLeast.D()); why != "" && !ok {
-				return v.unknown(p.Name()+" had not stopped: "+why, told)
+			if why := j.Unseen(terminating.At + c.AtLeast.D()); why != "" && !ok {
+				return v.unknown(p.Name()+" had not stopped: "+why, terminating)
 			}
-			return v.fail(fmt.Sprintf("%s had %s to stop", p.Name(), history.Seconds(had)), known(told, stopped)...)
+			return v.fail(fmt.Sprintf("%s had %s to stop", p.Name(), history.Seconds(had)), known(terminating, stopped)...)
 		}
 		if shortest < 0 || had < shortest {
 			shortest = had
 		}
-		evidence = append(evidence, told)
+		evidence = append(evidence, terminating)
 	}
 	if pods == 0 {
 		return v.unknown(fmt.Sprintf("no %s pod was on %s", c.Pods, node), put)
@@ -206,22 +206,21 @@ func (j judge) notStalled(v Verdict, c scenarios.NotStalled) Verdict {
 		return v.unknown(fmt.Sprintf("%d %s pods and %d others were on %s", len(slow), c.Pods, len(others), node), put)
 	}
 	last := put
-	// Those that are slow stall each other too: they come one by one where one is
-	// waited for.
+	// The slow ones stall each other too, if the handler waits for each in turn.
 	for _, p := range append(others, slow...) {
-		told, ok := p.Terminating()
-		if !ok || told.At > limit {
+		terminating, ok := p.Terminating()
+		if !ok || terminating.At > limit {
 			if why := j.Unseen(limit); why != "" {
-				return v.unknown(fmt.Sprintf("%s not told to end: %s", p.Name(), why), put)
+				return v.unknown(fmt.Sprintf("%s had not begun to terminate: %s", p.Name(), why), put)
 			}
-			return v.fail(fmt.Sprintf("%s not told to end by %s after the notice, when the first was gone", p.Name(), history.Seconds(limit-put.At)), put)
+			return v.fail(fmt.Sprintf("%s had not begun to terminate by %s after the notice, when the first was gone", p.Name(), history.Seconds(limit-put.At)), put)
 		}
-		if told.At > last.At {
-			last = told
+		if terminating.At > last.At {
+			last = terminating
 		}
 	}
 	v.Numbers = map[string]float64{"pods": float64(len(others) + len(slow)), "told_seconds": (last.At - put.At).Seconds()}
-	return v.pass(fmt.Sprintf("all %d told to end after %s", len(others)+len(slow), history.Seconds(last.At-put.At)), put, last)
+	return v.pass(fmt.Sprintf("all %d began to terminate after %s", len(others)+len(slow), history.Seconds(last.At-put.At)), put, last)
 }
 
 var checkCriticalLast = check{
@@ -251,19 +250,19 @@ func (j judge) criticalLast(v Verdict, c scenarios.CriticalLast) Verdict {
 	if len(critical) == 0 || len(others) == 0 {
 		return v.unknown(fmt.Sprintf("%d critical pods and %d others were on %s", len(critical), len(others), node), put)
 	}
-	told := history.Event{}
+	terminating := history.Event{}
 	for _, p := range critical {
-		if e, ok := p.Terminating(); ok && (told.Kind == "" || e.At < told.At) {
-			told = e
+		if e, ok := p.Terminating(); ok && (terminating.Kind == "" || e.At < terminating.At) {
+			terminating = e
 		}
 	}
-	if told.Kind == "" {
-		return v.unknown("no critical pod was told to end", put)
+	if terminating.Kind == "" {
+		return v.unknown("no critical pod began to terminate", put)
 	}
 	for _, p := range others {
-		if stopped, ok := p.Stopped(); !ok || stopped.At > told.At {
-			return v.fail(fmt.Sprintf("%s told to end at +%s, when %s had not stopped", told.Pod, history.Seconds(told.At), p.Name()), known(told, stopped)...)
+		if stopped, ok := p.Stopped(); !ok || stopped.At > terminating.At {
+			return v.fail(fmt.Sprintf("%s began to terminate at +%s, when %s had not stopped", terminating.Pod, history.Seconds(terminating.At), p.Name()), known(terminating, stopped)...)
 		}
 	}
-	return v.pass(fmt.Sprintf("%d told to end after %d others had stopped", len(critical), len(others)), told)
+	return v.pass(fmt.Sprintf("%d began to terminate after %d others had stopped", len(critical), len(others)), terminating)
 }

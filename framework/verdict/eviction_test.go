@@ -8,7 +8,7 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// workloadPod tells of a pod of the workload that goes by the name: its first
+// workloadPod records a pod of the workload that goes by the name: its first
 // event, and that it became Ready.
 func (s *script) workloadPod(seconds float64, group, name, node string, numbers history.Numbers) {
 	all := history.Numbers{history.Grace: 30, history.Priority: 0}
@@ -27,13 +27,13 @@ func (s *script) workloadPod(seconds float64, group, name, node string, numbers 
 	s.at(seconds+0.2, history.Event{Kind: history.PodReady, Pod: e.Pod, UID: e.UID, Node: node, Owner: e.Owner})
 }
 
-// leaves tells how a pod is evicted, with that grace, and goes.
-func (s *script) leaves(name, node string, told, gone, grace float64) {
+// leaves records how a pod is evicted with that grace, and is gone.
+func (s *script) leaves(name, node string, terminating, gone, grace float64) {
 	e := history.Event{Pod: "w/" + name, UID: "uid-" + name, Node: node}
 	e.Kind, e.Reason = history.PodEvicted, "EvictionByEvictionAPI"
-	s.at(told, e)
+	s.at(terminating, e)
 	e.Kind, e.Reason, e.Numbers = history.PodTerminating, "", history.Numbers{history.Grace: grace}
-	s.at(told, e)
+	s.at(terminating, e)
 	e.Kind, e.Numbers = history.PodExited, nil
 	s.at(gone, e)
 	e.Kind = history.PodDeleted
@@ -109,11 +109,11 @@ func cutAt(seconds float64) func(*script) {
 }
 
 // expect runs the table against one check of the story.
-func expect(t *testing.T, name string, tell func() *script, table []expectation) {
+func expect(t *testing.T, name string, play func() *script, table []expectation) {
 	t.Helper()
 	for _, x := range table {
 		x.check = name
-		x.run(t, tell)
+		x.run(t, play)
 	}
 }
 
@@ -154,7 +154,7 @@ func TestNotScheduled(t *testing.T) {
 		{name: "marked by Kubernetes only", edit: func(s *script) {
 			s.change(history.NodeCordoned, func(e *history.Event) { e.Kind, e.Key = history.NodeTainted, "node.kubernetes.io/unschedulable" })
 		}, want: Unknown, got: "was not marked"},
-		{name: "no pod came anywhere", edit: func(s *script) { s.drop(kind(history.PodScheduled)) }, want: Unknown, got: "shows nothing"},
+		{name: "no pod came anywhere", edit: func(s *script) { s.drop(kind(history.PodScheduled)) }, want: Unknown, got: "proves nothing"},
 		{name: "recording ends too soon", edit: cutAt(20), want: Unknown, got: "recording ends there"},
 	})
 }
@@ -178,7 +178,7 @@ func TestReplaced(t *testing.T) {
 			s.restoreAt(70)
 		}, want: Fail, got: "ReplicaSet/slow"},
 		{name: "the drill ended before", edit: func(s *script) { s.drop(of("deaf-3", history.PodReady)) }, want: Unknown, got: "recording ends there"},
-		{name: "by nobody's pods", edit: func(s *script) {
+		{name: "by pods of no controller", edit: func(s *script) {
 			for i := range s.events {
 				s.events[i].Owner = ""
 			}
@@ -209,7 +209,7 @@ func TestGraceHonoured(t *testing.T) {
 		}, want: Pass},
 		{name: "stopped before it was done", edit: func(s *script) { s.move(of("slow-a", history.PodExited), 15) }, want: Fail, got: "had 10.000s to stop"},
 		{name: "the instance went first", edit: func(s *script) { s.at(20, history.Event{Kind: history.Reclaimed, Node: victim}) }, want: Fail, got: "had 15.000s"},
-		{name: "never told to end", edit: func(s *script) { s.drop(of("slow-a", history.PodTerminating)) }, want: Fail, got: "never told to end"},
+		{name: "never began to terminate", edit: func(s *script) { s.drop(of("slow-a", history.PodTerminating)) }, want: Fail, got: "never began to terminate"},
 		{name: "recording ends too soon", edit: func(s *script) {
 			s.drop(of("slow-a", history.PodExited))
 			s.drop(of("slow-a", history.PodDeleted))
@@ -220,30 +220,30 @@ func TestGraceHonoured(t *testing.T) {
 }
 
 func TestNotStalled(t *testing.T) {
-	told := func(pod string, seconds float64) func(*script) {
+	terminating := func(pod string, seconds float64) func(*script) {
 		return func(s *script) { s.move(of(pod, history.PodTerminating), seconds) }
 	}
 	expect(t, "not stalled by deaf", workloadStory, []expectation{
-		{name: "all told at once", want: Pass, got: "all 3 told to end after 1.100s"},
-		{name: "another waits for it", edit: told("slow-a", 15.6), want: Fail, got: "w/slow-a not told to end by 11.500s"},
-		{name: "they wait for each other", edit: told("deaf-1", 15.6), want: Fail, got: "w/deaf-1"},
-		{name: "another is never told", edit: func(s *script) { s.drop(of("slow-a", history.PodTerminating)) }, want: Fail, got: "w/slow-a"},
-		{name: "critical ones may wait", edit: told("critical-a", 30), want: Pass},
+		{name: "all at once", want: Pass, got: "all 3 began to terminate after 1.100s"},
+		{name: "another waits for it", edit: terminating("slow-a", 15.6), want: Fail, got: "w/slow-a had not begun to terminate by 11.500s"},
+		{name: "they wait for each other", edit: terminating("deaf-1", 15.6), want: Fail, got: "w/deaf-1"},
+		{name: "another never begins to terminate", edit: func(s *script) { s.drop(of("slow-a", history.PodTerminating)) }, want: Fail, got: "w/slow-a"},
+		{name: "critical ones may wait", edit: terminating("critical-a", 30), want: Pass},
 		{name: "no other was there", edit: func(s *script) { s.drop(func(e history.Event) bool { return e.Pod == "w/slow-a" }) }, want: Unknown, got: "2 deaf pods and 0 others"},
-		{name: "recording ends too soon", edit: func(s *script) { told("slow-a", 15.6)(s); cutAt(10)(s) }, want: Unknown, got: "recording ends there"},
+		{name: "recording ends too soon", edit: func(s *script) { terminating("slow-a", 15.6)(s); cutAt(10)(s) }, want: Unknown, got: "recording ends there"},
 	})
 }
 
 func TestCriticalLast(t *testing.T) {
-	told := func(seconds float64) func(*script) {
+	terminating := func(seconds float64) func(*script) {
 		return func(s *script) { s.move(of("critical-a", history.PodTerminating), seconds) }
 	}
 	expect(t, "critical pods of victim last", workloadStory, []expectation{
-		{name: "last", want: Pass, got: "1 told to end after 3 others"},
-		{name: "with the others", edit: told(5), want: Fail, got: "w/critical-a told to end at +5.000s, when w/slow-a had not stopped"},
-		{name: "while one still stops", edit: told(25.4), want: Fail, got: "w/slow-a"},
-		{name: "when the last has ended, and is still in the API", edit: told(25.55), want: Pass},
-		{name: "never", edit: func(s *script) { s.drop(of("critical-a", history.PodTerminating)) }, want: Unknown, got: "no critical pod was told"},
+		{name: "last", want: Pass, got: "1 began to terminate after 3 others"},
+		{name: "with the others", edit: terminating(5), want: Fail, got: "w/critical-a began to terminate at +5.000s, when w/slow-a had not stopped"},
+		{name: "while one still stops", edit: terminating(25.4), want: Fail, got: "w/slow-a"},
+		{name: "when the last has ended, and is still in the API", edit: terminating(25.55), want: Pass},
+		{name: "never", edit: func(s *script) { s.drop(of("critical-a", history.PodTerminating)) }, want: Unknown, got: "no critical pod began"},
 		{name: "one never stops", edit: func(s *script) {
 			s.drop(of("slow-a", history.PodExited))
 			s.drop(of("slow-a", history.PodDeleted))

@@ -17,8 +17,8 @@ var checkFaults = check{
 	always: judge.faults,
 }
 
-// faults asks whether every fault of the scenario met a call: one that hit
-// nothing leaves nothing shown.
+// faults checks whether every fault of the scenario hit a call: one that hit
+// nothing proves nothing.
 func (j judge) faults(v Verdict) (Verdict, bool) {
 	v = v.wants("every fault of the scenario begun, and a call hit by it")
 	faults := j.Scenario.Faults()
@@ -51,7 +51,7 @@ type limit struct {
 }
 
 // limitOf counts from the put of a notice or message, or from the end of a fault
-// where one is named and ended later. Where that cannot be told, why says so.
+// if one is named and ended later. If that is unknown, why says the reason.
 func (j judge) limitOf(put history.Event, fault string) (l limit, why string) {
 	l = limit{from: put.At, evidence: []history.Event{put}}
 	if fault == "" {

@@ -116,7 +116,7 @@ func TestDrainedOnce(t *testing.T) {
 			s.at(12, history.Event{Kind: history.ClusterEvent, Key: "Node", Node: bystander, Reason: "Draining", Owner: "handler"})
 		}, want: Pass},
 		{name: "announced again once the instance is gone", edit: announced(25), want: Pass},
-		{name: "told of something else", edit: func(s *script) {
+		{name: "reported of something else", edit: func(s *script) {
 			s.at(12, history.Event{Kind: history.ClusterEvent, Key: "Node", Node: victim, Reason: "DrainResumed", Owner: "handler"})
 		}, want: Pass},
 		{name: "cordoned twice", edit: func(s *script) {

@@ -32,15 +32,15 @@ func newVocabulary() vocabulary {
 			{Kind: history.MessagePut, Key: "reclaim"},
 		},
 	}
-	for _, tell := range stories() {
-		for _, e := range tell().history().Events {
+	for _, play := range stories() {
+		for _, e := range play().history().Events {
 			v.events, v.times = append(v.events, e), append(v.times, e.At)
 		}
 	}
 	return v
 }
 
-// history reads two bytes an event, and three a query where the first is 255.
+// history reads two bytes an event, and three a query if the first is 255.
 func (v vocabulary) history(data []byte, complete bool) history.History {
 	h := history.History{Meta: history.Meta{Scenario: "drain", Handler: history.Handler{Unschedulable: true}}, Complete: complete}
 	for len(data) >= 3 {
@@ -63,7 +63,7 @@ func (v vocabulary) history(data []byte, complete bool) history.History {
 }
 
 // FuzzJudge feeds histories that no run would write. Whatever they hold, the
-// judge must come to an outcome, and to none of a pass where the history is not
+// judge must come to an outcome, and to none of a pass if the history is not
 // complete.
 func FuzzJudge(f *testing.F) {
 	words := newVocabulary()

@@ -68,7 +68,7 @@ func (j judge) check(c scenarios.Check) Verdict {
 	known, ok := find(ID(id))
 	if !ok || known.judge == nil {
 		v := unknownCheck.verdict().wants("a check that this version can evaluate")
-		return v.unknown(fmt.Sprintf("%q is none of the checks that it knows", id))
+		return v.unknown(fmt.Sprintf("this version does not have check %q", id))
 	}
 	return known.judge(j, known.verdict(), value)
 }
@@ -78,7 +78,8 @@ func describe(events []history.Event) string {
 	var kinds []string
 	count := map[string]int{}
 	for _, e := range events {
-		if count[string(e.Kind)]++; count[string(e.Kind)] == 1 {
+		count[string(e.Kind)]++
+		if count[string(e.Kind)] == 1 {
 			kinds = append(kinds, string(e.Kind))
 		}
 	}

@@ -15,8 +15,8 @@ func stories() map[string]func() *script {
 }
 
 func TestStoriesPass(t *testing.T) {
-	for name, tell := range stories() {
-		r := tell().judge()
+	for name, play := range stories() {
+		r := play().judge()
 		for _, v := range r.Verdicts {
 			if v.Outcome != Pass {
 				t.Errorf("%s: %s is %s: %s", name, v.Check, v.Outcome, v.Got)
@@ -74,14 +74,14 @@ func needed(story string, e history.Event) bool {
 }
 
 func TestWithoutANeededEventNothingPasses(t *testing.T) {
-	for name, tell := range stories() {
-		for i, e := range tell().events {
+	for name, play := range stories() {
+		for i, e := range play().events {
 			if !needed(name, e) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s/%d-%s-%s%s", name, i, e.Kind, e.Key, e.Pod), func(t *testing.T) {
 				t.Parallel()
-				s := tell()
+				s := play()
 				s.events = slices.Delete(s.events, i, i+1)
 				if r := s.judge(); r.Outcome == Pass {
 					t.Errorf("passes without %+v", e)
@@ -93,8 +93,8 @@ func TestWithoutANeededEventNothingPasses(t *testing.T) {
 
 // A hole in the numbering shows that an event is missing, whichever it is.
 func TestWithAHoleInTheRecordNothingPasses(t *testing.T) {
-	for name, tell := range stories() {
-		s := tell()
+	for name, play := range stories() {
+		s := play()
 		h := s.history()
 		for i, e := range h.Events {
 			holed := h
@@ -115,11 +115,11 @@ func TestAnIncompleteHistoryNeverPasses(t *testing.T) {
 	}
 }
 
-// Cut short anywhere, the record of a handler that does what it should blames
-// nobody: what is not on record may have come.
+// A correct handler never fails on a record that is cut short anywhere: what is not
+// on record may have come.
 func TestAHistoryCutShortBlamesNobody(t *testing.T) {
-	for name, tell := range stories() {
-		s := tell()
+	for name, play := range stories() {
+		s := play()
 		h := s.history()
 		for n := range h.Events {
 			cut := h
@@ -146,7 +146,7 @@ func TestOverall(t *testing.T) {
 		{"a fail wins over unknown", []Outcome{Pass, Unknown, Fail}, true, Fail},
 		{"unknown is not a pass", []Outcome{Pass, Unknown}, true, Unknown},
 		{"the zero outcome is unknown", []Outcome{Pass, ""}, true, Unknown},
-		{"so is one that nobody knows", []Outcome{Pass, "fine"}, true, Unknown},
+		{"so is an unknown outcome", []Outcome{Pass, "fine"}, true, Unknown},
 		{"a skipped check is not a pass", []Outcome{Pass, Skipped}, true, Unknown},
 		{"no verdicts", nil, true, Unknown},
 		{"incomplete", []Outcome{Pass}, false, Unknown},

@@ -46,7 +46,7 @@ func (j judge) marked(v Verdict, c scenarios.Marked) Verdict {
 		if _, earlier := j.First(func(e history.Event) bool {
 			return e.Kind == history.NoticePut && e.Node == node && e.At <= mark.At
 		}); !earlier {
-			return v.unknown(fmt.Sprintf("%s was marked before any notice named it, so its mark shows nothing", node), mark, put)
+			return v.unknown(fmt.Sprintf("%s was marked before any notice named it, so its mark proves nothing", node), mark, put)
 		}
 	} else {
 		i := slices.IndexFunc(changes, func(e history.Event) bool { return e.At >= put.At && j.Marking(e) })
@@ -67,7 +67,7 @@ func (j judge) marked(v Verdict, c scenarios.Marked) Verdict {
 	return v.pass(fmt.Sprintf("%s marked after %s", node, history.Seconds(after)), append(limit.evidence, mark)...)
 }
 
-// unmarked tells a mark that did not come from one that was not waited for.
+// unmarked distinguishes a mark that did not come from one that could not be seen.
 func (j judge) unmarked(v Verdict, l limit, node string, within time.Duration) Verdict {
 	until := min(l.from+within, j.Gone(node))
 	if why := j.Unseen(until); why != "" {
@@ -148,5 +148,5 @@ func (j judge) nodeEvent(v Verdict, c scenarios.NodeEvent) Verdict {
 	case ok:
 		return v.fail(fmt.Sprintf("%s by %s, but only after %s", e.Reason, e.Owner, history.Seconds(e.At-put.At)), put, e)
 	}
-	return v.fail("no event on "+node+" but those of Kubernetes itself", put)
+	return v.fail("no event on "+node+" except those of Kubernetes itself", put)
 }

@@ -93,7 +93,7 @@ func TestMarkedWantsWhatTheHandlerClaims(t *testing.T) {
 		s := drainStory()
 		s.meta.Handler = h
 		if v := named(t, s.judge(), "marked victim"); !strings.HasPrefix(v.Want, want) {
-			t.Errorf("wants %q, want %q", v.Want, want)
+			t.Errorf("requires %q, want %q", v.Want, want)
 		}
 	}
 }
@@ -145,13 +145,13 @@ func TestNodeEvent(t *testing.T) {
 		return func(s *script) { s.change(history.ClusterEvent, func(e *history.Event) { e.At = sec(seconds) }) }
 	}
 	for _, x := range []expectation{
-		{name: "told", want: Pass, got: "SpotInterruption by builtin after 0.600s"},
-		{name: "not told", edit: func(s *script) { s.drop(kind(history.ClusterEvent)) }, want: Fail},
-		{name: "told on the edge", edit: when(9), want: Pass},
-		{name: "told late", edit: when(9.5), want: Fail, got: "only after 5.500s"},
-		{name: "told before the notice", edit: when(3), want: Fail},
-		{name: "told by the node controller", edit: by("node-controller"), want: Fail},
-		{name: "told by nobody", edit: by(""), want: Fail},
+		{name: "in time", want: Pass, got: "SpotInterruption by builtin after 0.600s"},
+		{name: "no event", edit: func(s *script) { s.drop(kind(history.ClusterEvent)) }, want: Fail},
+		{name: "on the edge", edit: when(9), want: Pass},
+		{name: "late", edit: when(9.5), want: Fail, got: "only after 5.500s"},
+		{name: "before the notice", edit: when(3), want: Fail},
+		{name: "by the node controller", edit: by("node-controller"), want: Fail},
+		{name: "without a reporter", edit: by(""), want: Fail},
 		{name: "about a pod", edit: func(s *script) { s.change(history.ClusterEvent, func(e *history.Event) { e.Key = "Pod" }) }, want: Fail},
 		{name: "about another node", edit: func(s *script) { s.change(history.ClusterEvent, func(e *history.Event) { e.Node = bystander }) }, want: Fail},
 		{name: "notice never put", edit: func(s *script) { s.drop(kind(history.NoticePut)) }, want: Unknown},

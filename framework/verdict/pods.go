@@ -58,14 +58,15 @@ func (j judge) drained(v Verdict, c scenarios.Drained) Verdict {
 		}
 		left = append(left, p.Name())
 		arrived, _ := p.Arrived(node)
-		if evidence = append(evidence, arrived); ok {
+		evidence = append(evidence, arrived)
+		if ok {
 			evidence = append(evidence, deleted)
 		}
 	}
 	v.Numbers = map[string]float64{"pods": float64(pods), "evicted": float64(evicted), "left": float64(len(left))}
 	switch {
 	case pods == 0:
-		return v.unknown(fmt.Sprintf("no evictable pod was on %s, so an empty node shows nothing", node), put)
+		return v.unknown(fmt.Sprintf("no evictable pod was on %s, so an empty node proves nothing", node), put)
 	case len(left) == 0:
 		v.Numbers["drained_seconds"] = last.Seconds()
 		return v.pass(fmt.Sprintf("%d pods gone from %s after %s", pods, node, history.Seconds(last)), put)
@@ -106,7 +107,7 @@ func (j judge) podsLeft(v Verdict, c scenarios.PodsLeft) Verdict {
 	return j.left(v, c.Node, c.Pods, func(p story.Pod) bool { return p.In(c.Pods) })
 }
 
-// left wants the chosen pods of the node left alone.
+// left requires that the chosen pods of the node are left alone.
 func (j judge) left(v Verdict, name, what string, chosen func(story.Pod) bool) Verdict {
 	node, why := j.Node(name)
 	if why != "" {

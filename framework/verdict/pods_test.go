@@ -51,8 +51,8 @@ func TestDrained(t *testing.T) {
 		}, want: Pass},
 		{name: "nothing to drain", edit: func(s *script) {
 			s.drop(func(e history.Event) bool { return e.Pod == "default/coredns-a" })
-		}, want: Unknown, got: "an empty node shows nothing"},
-		{name: "gone before the notice", edit: moveDeletion(3), want: Unknown, got: "an empty node shows nothing"},
+		}, want: Unknown, got: "an empty node proves nothing"},
+		{name: "gone before the notice", edit: moveDeletion(3), want: Unknown, got: "an empty node proves nothing"},
 		{name: "no deadline", edit: func(s *script) { s.change(history.NoticePut, func(e *history.Event) { e.Until = nil }) }, want: Unknown, got: "without a deadline"},
 		{name: "recording ends too soon", edit: func(s *script) {
 			s.drop(podDeleted)
@@ -88,10 +88,10 @@ func TestDaemonPodsLeft(t *testing.T) {
 	for _, x := range []expectation{
 		{name: "left alone", want: Pass, got: "1 daemon pods"},
 		{name: "evicted", edit: daemon(8, history.PodEvicted), want: Fail, got: "pod.evicted"},
-		{name: "told to end", edit: daemon(8, history.PodTerminating), want: Fail},
+		{name: "terminating", edit: daemon(8, history.PodTerminating), want: Fail},
 		{name: "deleted", edit: daemon(8, history.PodDeleted), want: Fail},
 		{name: "deleted after the instance was taken", edit: daemon(24.5, history.PodDeleted), want: Pass},
-		{name: "deleted where the instance stays", edit: func(s *script) {
+		{name: "deleted although the instance stays", edit: func(s *script) {
 			s.drop(kind(history.Reclaimed))
 			daemon(24.5, history.PodDeleted)(s)
 		}, want: Fail},

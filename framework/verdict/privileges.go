@@ -18,17 +18,17 @@ var checkPrivileges = check{
 	always: everywhere(judge.privileges),
 }
 
-// privileges asks whether the handler called of SQS only what its policy allows,
-// and only on its own queue, which has the cluster's name. Calls of other AWS
+// privileges checks whether the handler called only the SQS actions that its policy
+// allows, and only on its own queue, which has the cluster's name. Calls of other AWS
 // services go through the proxy too; no policy is known for them. LocalStack
-// refuses nothing: what AWS would is found here. In the cluster a right to delete
-// nodes is one too many where the handler does not say that it does so.
+// refuses nothing: this check finds what AWS would refuse. In the cluster, the handler
+// must have no right to delete nodes unless it says that it deletes them.
 func (j judge) privileges(v Verdict) Verdict {
 	meta := j.History.Meta
 	allowed, queue := meta.Handler.SQSActions, meta.Environment["cluster"]
 	v = v.wants("no SQS action called that the handler's policy does not allow, and no other queue than its own")
 	if len(allowed) > 0 {
-		v.Want = fmt.Sprintf("of SQS only %s called, on queue %q only", strings.Join(allowed, ", "), queue)
+		v.Want = fmt.Sprintf("only the SQS actions %s called, only on queue %q", strings.Join(allowed, ", "), queue)
 	}
 	var bad []history.Event
 	var what []string
@@ -67,14 +67,14 @@ func (j judge) privileges(v Verdict) Verdict {
 	case j.Unseen(j.End) != "":
 		return v.unknown("no other call: " + j.Unseen(j.End))
 	case len(deleting) > 0:
-		v.Want += toldOnly
+		v.Want += reportedOnly
 		return v.pass(fmt.Sprintf("%d calls; %s: verbs %s of %s", calls, deleting[0].Key, deleting[0].Action, deleting[0].Reason), capped(deleting)...)
 	}
 	return v.pass(fmt.Sprintf("%d calls", calls))
 }
 
-// mayDeleteNodes are the rules that let a handler delete nodes that does not say that
-// it deletes them. Those that do so by a wildcard are for another check.
+// mayDeleteNodes are the rules that let a handler delete nodes although it does not say
+// that it deletes them. Another check finds those that do so by a wildcard.
 func (j judge) mayDeleteNodes() []history.Event {
 	if j.History.Meta.Handler.DeletesNode {
 		return nil
@@ -86,11 +86,12 @@ func (j judge) mayDeleteNodes() []history.Event {
 	})
 }
 
-// ourHandler is the one whose rights are ours to answer for.
+// ourHandler is the one whose rights we are responsible for.
 const ourHandler = "builtin"
 
-// toldOnly ends what is wanted of another's rights: who installs it decides.
-const toldOnly = "; where the handler is not ours, it is only told"
+// reportedOnly ends what is required of another handler's rights: who installs it
+// decides.
+const reportedOnly = "; if the handler is not ours, it is only reported"
 
 func (j judge) ours() bool { return j.History.Meta.Handler.Name == ourHandler }
 
@@ -104,9 +105,9 @@ var checkWildcards = check{
 	always: judge.wildcards,
 }
 
-// wildcards asks whether the handler was given rights by "*". In another's it is
-// told and no fault of the handler: who installs it decides. ok is false where the
-// history does not hold the rights.
+// wildcards checks whether the handler was given rights by "*". For a handler that is
+// not ours it is only reported: who installs it decides. ok is false if the history
+// does not hold the rights.
 func (j judge) wildcards(v Verdict) (Verdict, bool) {
 	v = v.wants("no verb, resource or API group given by *")
 	rules := j.All(func(e history.Event) bool { return e.Kind == history.RBACRule })
@@ -126,6 +127,6 @@ func (j judge) wildcards(v Verdict) (Verdict, bool) {
 	if j.ours() {
 		return v.fail(got, capped(wild)...), true
 	}
-	v.Want += toldOnly
+	v.Want += reportedOnly
 	return v.pass(got, capped(wild)...), true
 }

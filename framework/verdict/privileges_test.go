@@ -29,7 +29,7 @@ func TestLeastPrivilege(t *testing.T) {
 		{name: "another action while the cluster is put back", edit: func(s *script) {
 			s.at(30, history.Event{Kind: history.SQSCall, Action: "PurgeQueue", Key: "drill"})
 		}, want: Fail, got: "PurgeQueue"},
-		{name: "each action is told once", edit: func(s *script) {
+		{name: "each action is reported once", edit: func(s *script) {
 			call("PurgeQueue", "drill", "")(s)
 			call("PurgeQueue", "drill", "")(s)
 		}, want: Fail, got: "2 of 4 calls: PurgeQueue"},
@@ -89,7 +89,7 @@ func TestWildcards(t *testing.T) {
 			return s
 		})
 	}
-	t.Run("not told of where the rights are not on record", func(t *testing.T) {
+	t.Run("not reported if the rights are not on record", func(t *testing.T) {
 		for _, v := range drainStory().judge().Verdicts {
 			if v.Check == "no RBAC wildcard" {
 				t.Errorf("judged all the same: %+v", v)

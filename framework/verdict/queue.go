@@ -61,7 +61,8 @@ func (j judge) deleted(v Verdict, c scenarios.Deleted) Verdict {
 				return v.fail(fmt.Sprintf("message %s received and not deleted", id), put, received)
 			}
 			evidence = append(evidence, received, deleted)
-			if slowest = max(slowest, deleted.At-limit.from); deleted.At > until {
+			slowest = max(slowest, deleted.At-limit.from)
+			if deleted.At > until {
 				v.Numbers = map[string]float64{"deleted_seconds": slowest.Seconds()}
 				return v.fail(fmt.Sprintf("message %s deleted after %s", id, history.Seconds(slowest)), put, received, deleted)
 			}
@@ -75,11 +76,11 @@ func (j judge) deleted(v Verdict, c scenarios.Deleted) Verdict {
 }
 
 // keeps is why the handler leaves messages in the queue in this scenario, by its
-// description; empty where it does not say so.
+// description; empty if it does not say so.
 func (j judge) keeps() string { return j.History.Meta.Handler.Keeps[j.Scenario.Name] }
 
-// mayKeep is true for what may stay in the queue: it names no node of the cluster as
-// a notice.
+// mayKeep reports whether what was put may stay in the queue: it is not a notice that
+// names a node of the cluster.
 func (j judge) mayKeep(put history.Event) bool {
 	return j.keeps() != "" && (put.Kind == history.MessagePut || put.Node == "")
 }
@@ -131,7 +132,7 @@ func (j judge) lastDeletion(id string) (received, deleted history.Event, ok bool
 	return received, deleted, ok
 }
 
-// neverReceived tells a handler that left the message in the queue from a
+// neverReceived distinguishes a handler that left the message in the queue from a
 // message that never got there.
 func (j judge) neverReceived(v Verdict, put history.Event, until time.Duration) Verdict {
 	if why := j.Unseen(until); why != "" {
@@ -184,7 +185,7 @@ var checkNoneLost = check{
 	always: everywhere(judge.noneLost),
 }
 
-// noneLost asks whether every message is accounted for: deleted by the handler,
+// noneLost checks whether every message is accounted for: deleted by the handler,
 // or in the queue at the end.
 func (j judge) noneLost(v Verdict) Verdict {
 	v = v.wants("every message deleted by the handler, or in the queue at the end")
@@ -235,11 +236,11 @@ var checkCommitPoint = check{
 	always: judge.commitPoint,
 }
 
-// commitPoint asks whether the handler let a message go only when its description
+// commitPoint checks whether the handler deleted a message only when its description
 // says that it may: once the drain is recorded, which shows as a mark on the
-// node, or once it is done. It is asked of the notices that call for a drain in
-// this scenario; ok is false where there is none, or a handler may delete what it
-// has received.
+// node, or once it is done. It covers the notices that call for a drain in this
+// scenario; ok is false if there is none, or if the handler may delete what it has
+// received.
 func (j judge) commitPoint(v Verdict) (Verdict, bool) {
 	point := j.History.Meta.Handler.CommitPoint
 	reached, known := map[history.CommitPoint]func(node string, put history.Event) (commit, bool){
@@ -252,7 +253,7 @@ func (j judge) commitPoint(v Verdict) (Verdict, bool) {
 	judged := 0
 	for _, put := range j.All(func(e history.Event) bool { return e.Kind == history.NoticePut && j.callsForDrain(e) }) {
 		for _, id := range j.messagesOf(put) {
-			// The first one lets it go; another does nothing.
+			// Only the first deletion counts.
 			deleted, ok := j.First(func(e history.Event) bool { return e.Kind == history.SQSDeleted && e.Message == id })
 			if !ok {
 				continue
@@ -274,7 +275,8 @@ func (j judge) commitPoint(v Verdict) (Verdict, bool) {
 	return v.pass(fmt.Sprintf("%d messages deleted in time", judged)), judged > 0
 }
 
-// callsForDrain is true for a notice that the scenario wants the node drained for.
+// callsForDrain reports whether the scenario requires the node to be drained for the
+// notice.
 func (j judge) callsForDrain(put history.Event) bool {
 	return slices.ContainsFunc(j.Scenario.DrainsFor(put.Key), func(name string) bool {
 		node, why := j.Node(name)
@@ -289,8 +291,8 @@ type commit struct {
 }
 
 // recordedBy is when the drain of the node was recorded. Its first sign may have been
-// seen late, but a write made it: if all that the audit log has of the handler's since
-// the notice and before the sign are on one side of a moment, so is the record. The
+// seen late, but one of the handler's writes in the audit log, between the notice and
+// the sign, made it: if all of them are on one side of a moment, so is the record. The
 // deletion of an object that the handler has for the node is a record by itself.
 func (j judge) recordedBy(node string, put history.Event) (commit, bool) {
 	sign, ok := j.DrainBegun(node)

@@ -56,7 +56,7 @@ func TestDeletedNotice(t *testing.T) {
 	}
 }
 
-// A handler may leave what it cannot use in the queue, where its description says
+// A handler may leave what it cannot use in the queue, if its description says
 // why, but no notice that calls for a drain.
 func TestKeptMessage(t *testing.T) {
 	const why = "it goes on to the dead-letter queue"

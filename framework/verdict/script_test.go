@@ -12,7 +12,7 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// story is a drill told by hand: a scenario and its history, to be changed by a
+// story is a drill written by hand: a scenario and its history, to be changed by a
 // test before it is judged.
 type script struct {
 	scenario scenarios.Scenario
@@ -108,7 +108,7 @@ func (s *script) history() history.History {
 
 func (s *script) judge() Result { return Judge(s.scenario, s.history()) }
 
-// arrange tells what a drill begins with: nodes, their roles and their pods.
+// arrange records what a drill begins with: nodes, their roles and their pods.
 func (s *script) arrange() {
 	s.at(0.1, history.Event{Kind: history.RunPhase, Key: "arrange"})
 	s.at(0.2, history.Event{Kind: history.NodeRole, Key: "victim", Node: victim, Instance: "i-a"})
@@ -117,7 +117,7 @@ func (s *script) arrange() {
 		s.at(1, history.Event{Kind: history.NodePresent, Node: n.name, Key: n.capacity})
 		s.pod(1, history.PodPresent, "proxy-"+n.name, n.name, "DaemonSet/kube-proxy")
 	}
-	// What was there before the drill is nobody's doing.
+	// What was there before the drill was not done by anyone in it.
 	s.at(1, history.Event{Kind: history.NodeTainted, Node: plane, Key: "node-role.kubernetes.io/control-plane", Reason: "NoSchedule"})
 	s.pod(1, history.PodPresent, "ending", bystander, "ReplicaSet/ending")
 	s.pod(1, history.PodEvicted, "ending", bystander, "ReplicaSet/ending")
@@ -128,7 +128,7 @@ func (s *script) arrange() {
 	s.at(2, history.Event{Kind: history.RunPhase, Key: "steps"})
 }
 
-// restore tells how a drill ends, from the end of settling on.
+// restore records how a drill ends, from the end of settling on.
 func (s *script) restore(seconds float64) {
 	s.at(seconds, history.Event{Kind: history.QueueDepth, Numbers: history.Numbers{history.Visible: s.undeleted(), history.Invisible: 0}})
 	s.at(seconds, history.Event{Kind: history.RunPhase, Key: "restore"})
@@ -140,7 +140,7 @@ func (s *script) restore(seconds float64) {
 	s.at(seconds+6, history.Event{Kind: history.RunEnded})
 }
 
-// undeleted is how many of the messages that were put nobody has deleted.
+// undeleted is how many of the messages that were put have not been deleted.
 func (s *script) undeleted() float64 {
 	left := 0
 	for _, e := range s.events {
@@ -204,7 +204,7 @@ func drainStory() *script {
 	return s
 }
 
-// incidentStory is a node taken with a DNS pod on it and nobody acting. It
+// incidentStory is a node taken with a DNS pod on it and no one acting. It
 // passes: the outage is what its checks want.
 func incidentStory() *script {
 	s := &script{
@@ -256,11 +256,11 @@ type expectation struct {
 	noise bool
 }
 
-func (x expectation) run(t *testing.T, tell func() *script) {
+func (x expectation) run(t *testing.T, play func() *script) {
 	t.Helper()
 	t.Run(x.name, func(t *testing.T) {
 		t.Parallel()
-		s := tell()
+		s := play()
 		if x.edit != nil {
 			x.edit(s)
 		}

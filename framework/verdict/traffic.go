@@ -19,8 +19,8 @@ type traffic struct {
 	backends map[string]*backend       // by IP
 	late     time.Duration             // how late a flow's times may be
 	lags     []time.Duration           // when the control was lost or late, ascending
-	// insertFailed is true for a node whose kernel dropped at least as many packets for
-	// want of an entry as queries from there are without one.
+	// insertFailed reports whether a node's kernel dropped at least as many packets for
+	// lack of an entry as there are queries from that node without one.
 	insertFailed map[string]bool
 	ready        []readiness // how many endpoints the service had, in order of time
 }
@@ -33,7 +33,7 @@ type source struct {
 
 // backend is a pod that queries were sent to.
 type backend struct {
-	pod      *story.Pod      // nil where the history tells of none with its IP
+	pod      *story.Pod      // nil if the history shows none with its IP
 	chosen   time.Duration   // when the rules last chose it for a new flow
 	answered []time.Duration // when the queries left that it answered, ascending
 	silences []silence
@@ -48,7 +48,7 @@ type wait struct{ from, to time.Duration }
 const longWait = 50 * time.Millisecond
 
 // behind is the longest that a query which waited at the pod when another was
-// sent there had to wait, 0 where none did.
+// sent there had to wait, 0 if none did.
 func (b *backend) behind(sent time.Duration) (longest time.Duration) {
 	for _, w := range b.waits {
 		if w.from <= sent && sent <= w.to {
@@ -71,7 +71,7 @@ type readiness struct {
 	ready int
 }
 
-// name is the pod's namespace/name; empty where it is not known.
+// name is the pod's namespace/name; empty if it is not known.
 func (b *backend) name() string {
 	if b == nil || b.pod == nil {
 		return ""
@@ -79,7 +79,7 @@ func (b *backend) name() string {
 	return b.pod.Name()
 }
 
-// gone is true where the pod ended for good.
+// gone reports whether the pod ended for good.
 func (b *backend) gone() bool {
 	return b != nil && slices.ContainsFunc(b.silences, func(s silence) bool { return s.to == math.MaxInt64 })
 }
@@ -132,8 +132,8 @@ func newTraffic(j judge) traffic {
 		if f.From >= q.Sent-t.late {
 			b.chosen = max(b.chosen, q.Sent) // its flow is new
 		}
-		// After a loss, the answers just before an entry is told to be removed are of
-		// the next one: a busy recorder hears late of both.
+		// After a loss, the answers just before an entry's removal is reported belong
+		// to the next entry: a busy recorder hears late of both.
 		next := f.Removed && lost[f] >= f.To-recorderStall && q.Sent > lost[f]
 		if q.Outcome == history.Answered && !next {
 			b.answered = append(b.answered, q.Sent)
@@ -177,7 +177,7 @@ func (t traffic) removedUnder(q history.Query) (history.Flow, bool) {
 }
 
 // flow is the entry by which a query went: the last of its port's that began
-// before it or with it, and where there was none any more, the one that began
+// before it or with it, and if there was none any more, the one that began
 // because of it, of which a busy recorder heard late. A query that was rejected
 // has none.
 func (t traffic) flow(q history.Query) (history.Flow, bool) {
@@ -193,12 +193,11 @@ func (t traffic) flow(q history.Query) (history.Flow, bool) {
 }
 
 // recorderStall is how late a recorder without processor time may hear of a flow.
-// No port is used twice in that time but the fixed ones, which have a flow.
+// No port is used twice in that time except the fixed ones, which have a flow.
 const recorderStall = time.Second
 
-// silences finds when the backend fell silent: for good where its pod ended or
-// its node was taken, and until its next answer where its container was started
-// again.
+// silences finds when the backend fell silent: for good if its pod ended or its
+// node was taken, and until its next answer if its container was started again.
 func (j judge) silences(b *backend) []silence {
 	if b.pod == nil {
 		return nil
@@ -230,7 +229,7 @@ func (j judge) silences(b *backend) []silence {
 	if stopped == nil {
 		return out
 	}
-	// The API tells of an exit late, and says when it was in whole seconds.
+	// The API reports an exit late, with a time in whole seconds.
 	from := cmp.Or(last, stopped.At)
 	if stopped.Said != nil {
 		from = max(from, *stopped.Said)
@@ -265,7 +264,7 @@ func (b *backend) gap(seen time.Duration) (longest silence, ok bool) {
 }
 
 // readiness follows how many endpoints kube-proxy could use: the ready ones, and
-// where there is none, those that end but still serve (KEP-1669).
+// if there is none, those that end but still serve (KEP-1669).
 func (j judge) readiness() []readiness {
 	ready := map[string]bool{}
 	var out []readiness
@@ -293,28 +292,29 @@ func (j judge) readiness() []readiness {
 	return out
 }
 
-// withoutEndpoint is true where the service had no endpoint then or shortly
-// before, since kube-proxy follows late.
+// withoutEndpoint reports whether the service had no endpoint then or shortly before,
+// since kube-proxy follows late.
 func (t traffic) withoutEndpoint(at time.Duration) bool {
 	now := 0
 	for _, r := range t.ready {
 		if r.at > at {
 			break
 		}
-		if now = r.ready; now == 0 && r.at >= at-rulesLag {
+		now = r.ready
+		if now == 0 && r.at >= at-rulesLag {
 			return true
 		}
 	}
 	return len(t.ready) > 0 && now == 0
 }
 
-// busy is true where the prober's machine had no time: the control was lost or
-// late as well, or the query itself left late.
+// busy reports whether the prober's machine was too busy: the control was lost or late
+// as well, or the query itself left late.
 func (t traffic) busy(q history.Query) bool {
 	return q.Sent-q.Intended > lateP99 || near(t.lags, q.Intended)
 }
 
-// near is true where one of the times, which ascend, is close to at.
+// near reports whether one of the times, in ascending order, is close to at.
 func near(times []time.Duration, at time.Duration) bool {
 	i, _ := slices.BinarySearch(times, at-lagReach)
 	return i < len(times) && times[i] <= at+lagReach

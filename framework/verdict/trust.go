@@ -7,19 +7,19 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// What a measurement must keep to be believed.
+// The limits within which a measurement is trusted.
 const (
 	// controlLostShare is how much the control may lose: beyond it the prober
 	// measures the machine. Up to it, what the service lost at the same time as
-	// the control is not held against CoreDNS, see DNS.steady.
+	// the control is not blamed on CoreDNS, see DNS.steady.
 	controlLostShare = 0.01
 	// controlLag is how late the control may answer while service queries are
-	// lost: an unladen pod answers within a few milliseconds. Whatever is in
+	// lost: an idle pod answers within a few milliseconds. Whatever is in
 	// flight when kube-proxy drops a pod's conntrack entries is lost, and a busy
 	// machine has ten times as much in flight; such losses are not CoreDNS's.
 	controlLag = 25 * time.Millisecond
 	// shownLag is how late the control may answer while an outage is shown: half of
-	// what resolvers wait, so that what was lost meanwhile was not only late as well.
+	// a resolver's timeout, so that queries lost meanwhile were not merely late too.
 	shownLag = time.Second
 	// lagReach is how far from a lost query such an answer counts.
 	lagReach = history.Quiet / 2
@@ -37,7 +37,7 @@ const (
 	// of milliseconds; a late query still meets the outage that it was meant for.
 	lateP99 = 100 * time.Millisecond
 	// baselineTime is for how long DNS must have answered everything before the
-	// first notice: losses after a fault prove nothing where there were some before.
+	// first notice: losses after a fault prove nothing if there were some before.
 	baselineTime = time.Second
 	// edge is how early before the end of settling the last query may lie.
 	edge = time.Second
@@ -66,7 +66,7 @@ func Tolerances() map[string]float64 {
 	}
 }
 
-// judgeable returns the streams that a check of the service asks for, or the
+// judgeable returns the streams that a check of the service selects, or the
 // verdict with the reason why they cannot be believed.
 func (j judge) judgeable(v Verdict, mode string) (Verdict, map[history.Mode]Stream, bool) {
 	if j.dns == nil {
@@ -96,14 +96,14 @@ var checkControl = check{
 	always: probed(judge.control),
 }
 
-// control asks whether the control target answered everything. Its failure is
+// control checks whether the control target answered everything. Its failure is
 // the prober's noise, so it is never a Fail.
 func (j judge) control(v Verdict) Verdict {
 	v = v.wants(fmt.Sprintf("at most %.0f %% of the queries lost at a CoreDNS pod that stays", controlLostShare*100))
 	s := j.dns.Control
 	v.Numbers = map[string]float64{"asked_control": float64(s.Asked), "lost_control": float64(s.Lost), "latency_control_p99_ms": milliseconds(s.P99)}
 	if s.Asked == 0 {
-		return v.unknown("the control was never asked")
+		return v.unknown("the control was never queried")
 	}
 	if why := j.thin(s, j.Scenario.Probe.Control); why != "" {
 		return v.noise(why)
@@ -124,7 +124,7 @@ var checkProber = check{
 	always: probed(judge.prober),
 }
 
-// prober asks whether the prober kept its schedule and told all of it.
+// prober checks whether the prober kept its schedule and reported every query.
 func (j judge) prober(v Verdict) Verdict {
 	v = v.wants(fmt.Sprintf("every query on record, at most %.1f %% unsent, the 99th percentile at most %s late", unsentShare*100, lateP99))
 	ended := 0
@@ -197,7 +197,7 @@ var checkBaseline = check{
 	always: probed(judge.baseline),
 }
 
-// baseline asks whether the service answered everything before the fault.
+// baseline checks whether the service answered everything before the fault.
 func (j judge) baseline(v Verdict) Verdict {
 	v = v.wants(fmt.Sprintf("every query answered for %s before the first notice", baselineTime))
 	at, ok := j.Started()
@@ -215,7 +215,8 @@ func (j judge) baseline(v Verdict) Verdict {
 			if q.Intended >= at {
 				break
 			}
-			if inMode++; q.Outcome.Lost() {
+			inMode++
+			if q.Outcome.Lost() {
 				return v.noise(fmt.Sprintf("a %s query of +%s was lost (%s) before the first notice", mode, history.Seconds(q.Intended), q.Outcome))
 			}
 		}

@@ -30,7 +30,7 @@ func number(name history.Number, value float64) func(*script) {
 func distrusted() []expectation {
 	return []expectation{
 		{name: "control lost more than one in a hundred", edit: func(s *script) { s.lose(history.Control, fresh, 12, 12.2, history.Timeout) }, check: "control", got: "3 of 261 lost", noise: true},
-		{name: "control never asked", edit: without(history.Control, fresh, 0, 99), check: "control", got: "never asked"},
+		{name: "control never queried", edit: without(history.Control, fresh, 0, 99), check: "control", got: "never queried"},
 		{name: "control asked too little", edit: func(s *script) { s.scenario.Probe.Control = 12 }, check: "control", got: "expected", noise: true},
 		{name: "control stopped early", edit: without(history.Control, fresh, 25, 99), check: "control", got: "the drill went on", noise: true},
 

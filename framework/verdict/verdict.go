@@ -1,6 +1,6 @@
 // Package verdict judges a drill: a pure function from a scenario and its
 // history to verdicts. It reads no clock, no file and no cluster, so a saved
-// history can be judged again after a check was mended.
+// history can be judged again after a check was fixed.
 package verdict
 
 import (
@@ -25,7 +25,7 @@ const (
 	Skipped Outcome = "skipped" // does not apply to the handler; only of a Result
 )
 
-// Known returns the outcome itself where it is one of the list, else Unknown.
+// Known returns the outcome itself if it is one of the list, else Unknown.
 func (o Outcome) Known() Outcome {
 	if slices.Contains([]Outcome{Pass, Fail, Skipped}, o) {
 		return o
@@ -45,15 +45,15 @@ type Verdict struct {
 	// Check is the name for people, of the check and its subject: "marked victim".
 	Check   string  `yaml:"check"`
 	Outcome Outcome `yaml:"outcome"`
-	// Want is what the check asks for, Got what the history shows.
+	// Want is what the check requires, Got what the history shows.
 	Want string `yaml:"want"`
 	Got  string `yaml:"got"`
 	// Evidence holds the Seq of the events that show it.
 	Evidence []int `yaml:"evidence,omitempty,flow"`
 	// Numbers are what was measured; every name ends in its unit, or counts.
 	Numbers map[string]float64 `yaml:"numbers,omitempty"`
-	// Noise is true where the outcome is Unknown because the prober, its control
-	// or the traffic before the fault could not be trusted: a repeat may settle it.
+	// Noise reports whether the outcome is Unknown because the prober, its control or
+	// the traffic before the fault could not be trusted: a repeat may settle it.
 	Noise bool `yaml:"noise,omitempty"`
 	// Counted is, of a check that does not count every lost query, what it did count
 	// of the service's streams; else nil.
@@ -104,7 +104,7 @@ type Result struct {
 
 	Outcome  Outcome   `yaml:"outcome"`
 	Verdicts []Verdict `yaml:"verdicts"`
-	// Losses tells what the service's lost queries were lost to, most first.
+	// Losses says what the service's lost queries were lost to, most first.
 	Losses []Loss `yaml:"losses,omitempty"`
 	// DNS is what was measured at the prober's targets; nil without a probe.
 	DNS *DNS `yaml:"-"`
@@ -140,9 +140,8 @@ func resultOf(s scenarios.Scenario) Result {
 	}
 }
 
-// NeedsRerun is true when all that stands between the result and a pass is
-// noise of the prober or its control: the drill says nothing then, and a
-// repeat may.
+// NeedsRerun reports whether the result fails to pass only because of noise of the
+// prober or its control: the drill proves nothing then, but a repeat may.
 func NeedsRerun(r Result) bool {
 	if r.Outcome.Known() != Unknown || len(r.Verdicts) == 0 {
 		return false
