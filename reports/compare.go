@@ -14,8 +14,8 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// Matrix sets several reports against each other: a column for each report, a
-// row for each scenario that any of them has.
+// Matrix compares several reports: a column for each report, a row for each scenario
+// that any of them has.
 type Matrix struct {
 	Reports   []Column `json:"reports"`
 	Scenarios []Row    `json:"scenarios"` // by profile, else in the order of the reports
@@ -31,8 +31,8 @@ type Column struct {
 	Failed  int    `json:"failed"`
 	Unknown int    `json:"unknown"`
 	Skipped int    `json:"skipped"`
-	// Differs names what in the environment is not as in the first report: figures
-	// are comparable only as far as the machines are.
+	// Differs names what in the environment differs from the first report: figures are
+	// comparable only if the machines are.
 	Differs []string `json:"differs,omitempty"`
 }
 
@@ -43,11 +43,11 @@ type Row struct {
 	Cells    []Cell `json:"cells"`
 }
 
-// Cell is what became of a scenario in one report.
+// Cell is the result of a scenario in one report.
 type Cell struct {
-	// Outcome is empty where the report does not have the scenario.
+	// Outcome is empty if the report does not have the scenario.
 	Outcome verdict.Outcome `json:"outcome,omitempty"`
-	// Figure is the scenario's headline figure, nil where it was not measured.
+	// Figure is the scenario's headline figure, nil if it was not measured.
 	Figure *Figure `json:"figure,omitempty"`
 }
 
@@ -79,8 +79,9 @@ func Compare(reports []*Report) Matrix {
 	return m
 }
 
-// Differing are the scenarios that did not end alike in every report: with another
-// outcome, in a part of the reports only, or Unknown, which is like nothing.
+// Differing are the scenarios without the same outcome in every report: those with
+// different outcomes, those that a report lacks, and those with an Unknown, which is
+// never equal to another outcome.
 func (m Matrix) Differing() []string {
 	var names []string
 	for _, r := range m.Scenarios {
@@ -93,7 +94,7 @@ func (m Matrix) Differing() []string {
 	return names
 }
 
-// row is the entry's row, which is made where there is none yet.
+// row returns the entry's row, and adds it if there is none yet.
 func (m *Matrix) row(e Entry, columns int) *Row {
 	i := slices.IndexFunc(m.Scenarios, func(r Row) bool { return r.Scenario == e.Scenario })
 	if i < 0 {
@@ -103,7 +104,7 @@ func (m *Matrix) row(e Entry, columns int) *Row {
 	return &m.Scenarios[i]
 }
 
-// differing are the names under which two environments do not say the same.
+// differing are the names whose values differ between two environments.
 func differing(a, b map[string]string) []string {
 	names := maps.Clone(a)
 	if names == nil {
@@ -114,9 +115,9 @@ func differing(a, b map[string]string) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// headlineOf is the figure that a scenario is about: where DNS is the question the
-// longest window of either mode, else how long the drain took, or what stands for it where
-// nothing is drained. Of several nodes the slowest counts.
+// headlineOf is the main figure of a scenario: for DNS the longest window of either
+// port mode, else how long the drain took, or its nearest equivalent if nothing is
+// drained. Of several nodes the slowest counts.
 func headlineOf(e Entry) *Figure {
 	names := []string{"drained_seconds", "event_seconds", "deleted_seconds", "marked_seconds"}
 	if e.Profile == "DNS" || e.Profile == "INCIDENT" {
@@ -130,8 +131,7 @@ func headlineOf(e Entry) *Figure {
 	return nil
 }
 
-// worst is the largest of the entry's numbers of these names; nil where none is on
-// record.
+// worst is the largest of the entry's numbers with these names; nil if there is none.
 func worst(e Entry, figure string, names ...string) (found *Figure) {
 	for _, v := range e.Verdicts {
 		for _, name := range names {

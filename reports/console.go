@@ -15,14 +15,14 @@ import (
 	"github.com/spotdrill/spotdrill/framework/verdict"
 )
 
-// Console prints a run as it goes. On a terminal the scenario that runs has a line
-// that is kept up to date, two where two are played at once; elsewhere every line is written once.
+// Console prints the progress of a run. On a terminal each running scenario has a line
+// that is kept up to date; elsewhere every line is written once.
 type Console struct {
 	colour bool
 	total  int
 	begun  int
-	open   bool   // the progress line waits for its end
-	live   *lives // nil where out is no terminal, or nothing runs
+	open   bool   // the progress line is not finished
+	live   *lives // nil if out is no terminal, or nothing runs
 
 	mu  sync.Mutex // of out, with which a live line is written
 	out io.Writer
@@ -33,18 +33,17 @@ func NewConsole(out io.Writer, total int) *Console {
 	return &Console{out: out, colour: coloured(out), total: total}
 }
 
-// coloured is true for a terminal whose owner did not ask for plain text, see
+// coloured reports whether out is a terminal and the user has not set NO_COLOR, see
 // no-color.org.
 func coloured(out io.Writer) bool { return os.Getenv("NO_COLOR") == "" && terminal(out) }
 
-// terminal is true where a line can be taken back.
+// terminal reports whether out is a terminal on which a line can be erased.
 func terminal(out io.Writer) bool {
 	f, ok := out.(*os.File)
 	return ok && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
 }
 
-// Write prints what others have to say, so that it does not end up within a live
-// line.
+// Write prints text of others so that it does not end up within a live line.
 func (c *Console) Write(text []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,13 +76,13 @@ func (c *Console) Note(line string) {
 	c.printf("    %s\n", line)
 }
 
-// Conclude tells how an announced drill went that is in no report.
+// Conclude prints the result of an announced drill that is in no report.
 func (c *Console) Conclude(how string) {
 	c.announced()
 	c.printf("%s\n", how)
 }
 
-// announced leaves the cursor after what Begin announced, in a line that stays.
+// announced puts the cursor after what Begin announced, in a line that stays.
 func (c *Console) announced() {
 	switch head := c.unfollow(); {
 	case head != "":
@@ -94,8 +93,8 @@ func (c *Console) announced() {
 	c.open = false
 }
 
-// End tells how the announced scenario went; verdicts other than a pass follow
-// in detail.
+// End prints the result of the announced scenario; verdicts other than a pass
+// follow in detail.
 func (c *Console) End(e Entry) {
 	c.announced()
 	c.printf("%s", c.paint(e.Outcome))
@@ -120,14 +119,14 @@ func (c *Console) End(e Entry) {
 	c.losses(e)
 }
 
-// losses tells what the service's lost queries were lost to, where there are any.
+// losses prints the causes of the service's lost queries, if there are any.
 func (c *Console) losses(e Entry) {
 	if len(e.Losses) > 0 {
 		c.printf("    dns: %s\n", verdict.Explain(e.Losses))
 	}
 }
 
-// Verdicts tells all of an entry, passes included.
+// Verdicts prints all verdicts of an entry, passes included.
 func (c *Console) Verdicts(e Entry) {
 	c.printf("%s %s\n", c.paint(e.Outcome), e.Scenario)
 	for _, v := range e.Verdicts {
@@ -140,7 +139,7 @@ func (c *Console) Verdicts(e Entry) {
 	c.losses(e)
 }
 
-// Summary tells the DNS windows, the counts and where the reports are. Its last
+// Summary prints the DNS windows, the counts and the paths of the reports. Its last
 // line is that of Counts.
 func (c *Console) Summary(r *Report) {
 	c.Windows(r.Results)
@@ -165,8 +164,8 @@ func (c *Console) Summary(r *Report) {
 	c.printf("%s\n", r.Summary)
 }
 
-// notPassed tells once more what did not pass and why: of a long log people see the
-// end first.
+// notPassed repeats what did not pass and why: people see the end of a long log
+// first.
 func (c *Console) notPassed(r *Report) {
 	for _, e := range r.notPassed() {
 		outcome := e.Outcome.Known()
@@ -180,7 +179,7 @@ func (c *Console) notPassed(r *Report) {
 // rightsShown is how many unused rights the console lists.
 const rightsShown = 8
 
-// Windows tabulates what DNS lost where a prober ran.
+// Windows prints a table of the lost queries of each drill that had a prober.
 func (c *Console) Windows(entries []Entry) {
 	table := tabwriter.NewWriter(c, 0, 0, 2, ' ', 0)
 	head := "\nDNS\tlameduck\treadiness\tfresh: lost, window\tfixed: lost, window\tcontrol lost\n"
@@ -196,7 +195,7 @@ func (c *Console) Windows(entries []Entry) {
 	_ = table.Flush()
 }
 
-// lostCell is a stream's loss and longest window: "3 of 45000, 0.440s".
+// lostCell is a stream's loss and its longest window: "3 of 45000, 0.440s".
 func lostCell(s verdict.Stream) string {
 	longest, ok := s.Longest()
 	if !ok {

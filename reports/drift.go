@@ -15,19 +15,19 @@ import (
 	"github.com/spotdrill/spotdrill/framework/verdict"
 )
 
-// What a figure is held to: beyond the first percentile of earlier nights it is
-// worth a look, beyond the second it has drifted.
+// The percentiles of earlier nights that a figure is compared with: above the first
+// it is a warning, above the second it has drifted.
 const (
 	warnPercentile = 95
 	failPercentile = 99
 )
 
-// A figure is beyond a percentile only where it is so by more than what one machine
-// differs by from night to night: a tenth, and never less than the time that a
-// query or a poll may be late, see verdict.Tolerances.
+// A figure must exceed a percentile by more than the normal difference from night to
+// night on one machine: a tenth of it, and at least the time that a query or a poll
+// may be late, see verdict.Tolerances.
 const slackShare = 0.1
 
-// DriftState says how a figure stands to those of earlier nights.
+// DriftState is how a figure compares with those of earlier nights.
 type DriftState string
 
 // The states of a figure.
@@ -35,14 +35,14 @@ const (
 	Steady  DriftState = "steady"
 	Warned  DriftState = "warning" // beyond the 95th percentile
 	Drifted DriftState = "drifted" // beyond the 99th
-	TooFew  DriftState = "too few" // earlier nights to say anything
+	TooFew  DriftState = "too few" // earlier nights to compare with
 )
 
-// Drift sets the headline figures of a report against those of earlier ones.
+// Drift compares the headline figures of a report with those of earlier ones.
 type Drift struct {
 	Run     string        `json:"run"`
-	AtLeast int           `json:"atLeast"` // so many earlier figures are needed
-	Figures []DriftFigure `json:"figures"` // of what passed and was measured
+	AtLeast int           `json:"atLeast"` // the number of earlier figures that are needed
+	Figures []DriftFigure `json:"figures"` // of the scenarios that passed and have a figure
 }
 
 // DriftFigure is one figure of a scenario.
@@ -50,17 +50,17 @@ type DriftFigure struct {
 	Scenario string     `json:"scenario"`
 	Figure   Figure     `json:"figure"`
 	State    DriftState `json:"state"`
-	Nights   int        `json:"nights"` // earlier figures that it is comparable to
-	// Warn and Fail are the percentiles in the figure's unit; 0 where there are too
-	// few nights.
+	Nights   int        `json:"nights"` // the number of comparable earlier figures
+	// Warn and Fail are the percentiles in the figure's unit; 0 if there are too few
+	// nights.
 	Warn float64 `json:"p95"`
 	Fail float64 `json:"p99"`
 }
 
-// FindDrift compares each scenario that passed with what it was measured at where
-// it passed earlier: by the same handler and set, with the same text of the
-// scenario, on as many cores and with the same kube-proxy mode. AtLeast is how many
-// such figures there must be.
+// FindDrift compares the figure of each scenario that passed with the figures of
+// earlier passes: of the same handler and set, with the same text of the scenario, on
+// as many cores and with the same kube-proxy mode. AtLeast is the number of such
+// figures that are needed.
 func FindDrift(now *Report, earlier []*Report, atLeast int) Drift {
 	d := Drift{Run: now.Run, AtLeast: atLeast}
 	for _, e := range now.Results {
@@ -73,7 +73,7 @@ func FindDrift(now *Report, earlier []*Report, atLeast int) Drift {
 	return d
 }
 
-// earlierFigures are those that a figure of an entry is comparable to.
+// earlierFigures are the earlier values that an entry's figure is comparable to.
 func earlierFigures(now *Report, e Entry, name string, earlier []*Report) []float64 {
 	var values []float64
 	for _, r := range earlier {
@@ -112,7 +112,7 @@ func (f Figure) against(scenario string, earlier []float64, atLeast int) DriftFi
 	return d
 }
 
-// beyond is true where the figure is larger than a bound by more than the slack.
+// beyond reports whether the figure is larger than a bound by more than the slack.
 func (f Figure) beyond(bound float64) bool {
 	least := verdict.Tolerances()["late_p99_ms"]
 	if f.unit() == "_seconds" {
@@ -121,8 +121,7 @@ func (f Figure) beyond(bound float64) bool {
 	return f.Value > bound+max(least, slackShare*bound)
 }
 
-// percentile is interpolated between the two values of a sorted list that are
-// nearest to it.
+// percentile interpolates between the two nearest values of a sorted list.
 func percentile(sorted []float64, p float64) float64 {
 	at := p / 100 * float64(len(sorted)-1)
 	low := int(math.Floor(at))
@@ -143,8 +142,8 @@ func (d Drift) Count(state DriftState) int {
 	return n
 }
 
-// WriteText writes what is not steady as a table, worst first, and a line with the
-// counts.
+// WriteText writes a table of the figures that drifted or are warnings, worst first,
+// and a line with the counts.
 func (d Drift) WriteText(w io.Writer) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	head := "STATE\tSCENARIO\tFIGURE\tP95\tP99\tNIGHTS\n"
@@ -166,8 +165,7 @@ func (d Drift) WriteText(w io.Writer) error {
 	return err
 }
 
-// LoadAll loads reports, and of folders every file in them that is named as runs
-// name theirs.
+// LoadAll loads reports. Of a folder it loads every YAMLFile in it.
 func LoadAll(places []string) ([]*Report, error) {
 	var loaded []*Report
 	var errs []error

@@ -21,15 +21,15 @@ const (
 	Latest      = "latest"      // next to the run folders, a link to the newest with reports
 )
 
-// Folder is where one run leaves everything:
+// Folder has all files of one run:
 //
 //	<root>/latest -> 20260102-150405
 //	<root>/20260102-150405/report.html, report.yaml, junit.xml, summary.txt
 //	<root>/20260102-150405/<scenario>/attempt-1/history.jsonl, queries.bin, <scenario>.yaml
-//	<root>/20260102-150405/repeat-2/<scenario>/attempt-1/… where scenarios are repeated
+//	<root>/20260102-150405/repeat-2/<scenario>/attempt-1/… if scenarios are repeated
 type Folder struct {
 	Path string // of the run's folder
-	Run  string // the run's id: its local start time, numbered where two share it
+	Run  string // the run's id: its local start time, numbered if two runs share it
 
 	started time.Time
 }
@@ -54,8 +54,8 @@ func NewFolder(root string, started time.Time) (Folder, error) {
 }
 
 // Attempt makes the folder of a scenario's attempt, counted from 1, and saves
-// the scenario in it so that its history can be judged again. Its base name
-// relative to the run is what Entry.History wants.
+// the scenario in it so that its history can be judged again. Relative makes an
+// Entry.History of it.
 func (f Folder) Attempt(s scenarios.Scenario, attempt int) (string, error) {
 	dir := filepath.Join(f.Path, s.Name, attemptName(attempt))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -67,7 +67,7 @@ func (f Folder) Attempt(s scenarios.Scenario, attempt int) (string, error) {
 	return dir, nil
 }
 
-// Relative is an attempt's folder as Entry.History names it.
+// Relative is an attempt's folder in the form of Entry.History.
 func (f Folder) Relative(attemptDir string) string {
 	rel, err := filepath.Rel(f.Path, attemptDir)
 	if err != nil {
@@ -77,14 +77,14 @@ func (f Folder) Relative(attemptDir string) string {
 }
 
 // ScenarioFile is where the scenario of a history is saved, next to it. The
-// loader wants a file to be named after its scenario.
+// loader requires a file to be named after its scenario.
 func ScenarioFile(attemptDir, scenario string) string {
 	return filepath.Join(attemptDir, scenario+".yaml")
 }
 
 func attemptName(n int) string { return fmt.Sprintf("attempt-%d", n) }
 
-// Write leaves every report in the run's folder and points Latest at it.
+// Write writes every report into the run's folder and points Latest at it.
 func (f Folder) Write(r *Report) error {
 	return errors.Join(
 		writeFile(filepath.Join(f.Path, YAMLFile), r.WriteYAML),

@@ -23,9 +23,9 @@ import (
 //go:embed page
 var pageFiles embed.FS
 
-// WriteHTML writes the report as one page that needs nothing else: no network,
-// no other file. Its templates escape whatever comes from a cluster; should that
-// ever fail, the page's policy lets no script run but its own.
+// WriteHTML writes the report as one page that needs no network and no other file.
+// Its templates escape all text from a cluster; if that ever fails, the page's
+// policy allows no script except its own.
 func (r *Report) WriteHTML(w io.Writer) error {
 	tmpl, err := template.New("page.html").Funcs(template.FuncMap{
 		"ms": axisTime, "exact": exact, "run": runTime, "sign": sign, "word": word, "base": path.Base,
@@ -37,7 +37,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// Executed as a whole first: half a page would look like all there is.
+	// Rendered into memory first: half a page would look complete.
 	var b bytes.Buffer
 	if err := tmpl.Execute(&b, page); err != nil {
 		return fmt.Errorf("render HTML report: %w", err)
@@ -78,14 +78,14 @@ type matrixCell struct {
 	Outcome      verdict.Outcome
 }
 
-// trouble is a scenario that did not pass, told in one sentence.
+// trouble is a scenario that did not pass, in one sentence.
 type trouble struct {
 	Anchor, Scenario string
 	verdict.Verdict
 	More int // verdicts other than a pass besides this one
 }
 
-// dnsRow is what DNS lost in a scenario.
+// dnsRow is the lost queries of a scenario.
 type dnsRow struct {
 	ID, Scenario string
 	CoreDNS      coredns.Settings
@@ -94,8 +94,8 @@ type dnsRow struct {
 
 type dnsCell struct {
 	Name, Lost, Window string
-	// Share is the longest window's part, in percent, of the longest of all or of
-	// a resolver's timeout, whichever is longer.
+	// Share is the length of the longest window, in percent of the longest one on the
+	// page or of a resolver's timeout, whichever is longer.
 	Share float64
 	Any   bool
 }
@@ -132,11 +132,10 @@ func (r *Report) page() (*page, error) {
 	return p, nil
 }
 
-// openMax is how many drills are open when the page is: each takes a moment to
-// draw.
+// openMax is how many drills are open at first: each takes a moment to draw.
 const openMax = 3
 
-// open shows what a reader came for: what did not pass, else the first drill.
+// open opens the drills that did not pass, or else the first drill.
 func open(drills []drillPart) {
 	opened := 0
 	for i, d := range drills {
@@ -207,7 +206,7 @@ func (r *Report) facts() []fact {
 	return facts
 }
 
-// troubles tells what to look at of each that did not pass.
+// troubles are the scenarios that did not pass, each with the verdict to look at first.
 func (r *Report) troubles() []trouble {
 	var out []trouble
 	for _, e := range r.notPassed() {
@@ -217,7 +216,8 @@ func (r *Report) troubles() []trouble {
 			if v.Outcome.Known() == verdict.Pass {
 				continue
 			}
-			if t.More++; v.Outcome.Known() == o && (t.More == 0 || t.Outcome.Known() != o || t.Want == "") {
+			t.More++
+			if v.Outcome.Known() == o && (t.More == 0 || t.Outcome.Known() != o || t.Want == "") {
 				t.Verdict = v
 			}
 		}
@@ -227,8 +227,8 @@ func (r *Report) troubles() []trouble {
 	return out
 }
 
-// resolverTimeout is how long resolvers wait by default, see resolv.conf(5):
-// windows are drawn beside it.
+// resolverTimeout is how long resolvers wait by default, see resolv.conf(5); it sets
+// the scale of the windows.
 const resolverTimeout = 5 * time.Second
 
 func (r *Report) dnsRows() []dnsRow {
@@ -264,8 +264,8 @@ func (r *Report) dnsRows() []dnsRow {
 	return rows
 }
 
-// Look says where a reader finds out more; a report of an earlier version may not have
-// the check's kind.
+// Look is what a reader should look at next. A report of an earlier version may not
+// have the check's kind.
 func (t trouble) Look() string {
 	return cmp.Or(t.Kind().Look.Text, "the verdict's evidence in the drill's history.jsonl")
 }
@@ -282,7 +282,7 @@ func (t trouble) Href() string {
 // anchor is an entry's id on the page.
 func anchor(e Entry) string { return "drill-" + e.Scenario }
 
-// sign and word tell an outcome without its colour.
+// sign and word show an outcome without colour.
 func sign(o verdict.Outcome) string {
 	return map[verdict.Outcome]string{verdict.Pass: "✓", verdict.Fail: "✕", verdict.Unknown: "?", verdict.Skipped: "–"}[o.Known()]
 }

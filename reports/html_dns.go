@@ -15,16 +15,17 @@ import (
 // streamHeight is that of a DNS stream's row in pixels.
 const streamHeight = 44
 
-// columns is into how many the queries asked are drawn; losses have a bin each.
+// columns is the number of columns in which sent queries are drawn; losses are drawn
+// for each bin.
 const columns = 240
 
-// streamPart is a stream's row: what was asked, what of it was lost, and what
+// streamPart is a stream's row: the queries that were sent, that were lost, and that
 // never left, as outlines over the axis in milliseconds.
 type streamPart struct {
 	timeline.AnswerRow
 	Height         int
-	Sent           string // path data of what was asked
-	Broken, Held   string // path data of what was lost, and of what never left
+	Sent           string // path data of the queries that were sent
+	Broken, Held   string // path data of those that were lost, and that never left
 	Bins           string // "first ms,width ms;bin:lost/asked/unsent;…" for the script
 	Windows        []windowPart
 	Share, Latency string
@@ -48,11 +49,11 @@ func newStreamPart(t *timeline.Timeline, s timeline.AnswerRow) streamPart {
 	return p
 }
 
-// windowsMax bounds the windows that are shaded; the list tells the rest.
+// windowsMax is the most windows that are shaded; the list has the others too.
 const windowsMax = 200
 
-// asked draws how many queries were sent, and returns how many are usual in a
-// bin: the median of the columns.
+// asked draws how many queries were sent, and returns the usual number in a bin: the
+// median of the columns.
 func (p *streamPart) asked(t *timeline.Timeline, s timeline.AnswerRow) float64 {
 	per := max(1, (len(s.Bins)+columns-1)/columns)
 	var counts []float64
@@ -88,8 +89,8 @@ func (p *streamPart) asked(t *timeline.Timeline, s timeline.AnswerRow) float64 {
 	return usual
 }
 
-// lost draws each bin with a loss, from the base up, and each with queries that
-// never left, from the top down. Neighbours of one height are one shape.
+// lost draws each bin with a loss, from the bottom up, and each bin with queries that
+// never left, from the top down. Neighbours of the same height are one shape.
 func (p *streamPart) lost(t *timeline.Timeline, s timeline.AnswerRow, usual float64) {
 	var lost, unsent, bins strings.Builder
 	fmt.Fprintf(&bins, "%s,%s", axisTime(t, t.From), width(s.Width))
@@ -124,14 +125,14 @@ func (p *streamPart) lost(t *timeline.Timeline, s timeline.AnswerRow, usual floa
 // minHeight makes a single lost query among hundreds visible.
 const minHeight = 7
 
-// fallPart is a waterfall on a logarithmic axis: a handler needs milliseconds of
-// the minutes that it has, and both shall be seen.
+// fallPart is a waterfall on a logarithmic axis: a handler needs milliseconds of the
+// minutes that it has, and both must be visible.
 type fallPart struct {
 	timeline.Waterfall
 	Rows  []fallRow
 	Ticks []fallTick
-	Limit string // the time that the notice leaves
-	Share string // LocalStack's, of the time until the notice was received
+	Limit string // the time between the notice and its deadline
+	Share string // LocalStack's part of the time until the notice was received
 	// Place is where the deadline is on the axis, in percent.
 	Place float64
 }
@@ -141,7 +142,7 @@ type fallRow struct {
 	Took  string // since the notice
 	Place float64
 	At    string // on the timeline's axis
-	Late  bool   // after the instance went
+	Late  bool   // after the instance was taken
 }
 
 type fallTick struct {
@@ -180,7 +181,7 @@ func newFallPart(t *timeline.Timeline, w timeline.Waterfall) fallPart {
 	return p
 }
 
-// tickRoom is how far, in percent, a tick stays away from the deadline's.
+// tickRoom is the smallest distance, in percent, between a tick and the deadline's.
 const tickRoom = 14
 
 // logPlace is where a duration is on an axis from one millisecond to the whole,

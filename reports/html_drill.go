@@ -29,7 +29,7 @@ type drillPart struct {
 	ID string
 	Entry
 	Open     bool
-	Brief    string // what it came to, beside its name
+	Brief    string // its result, beside its name
 	Settings string
 	Findings []finding
 	Passes   []verdict.Verdict
@@ -88,13 +88,13 @@ func brief(e Entry) string {
 	if e.DNS == nil {
 		return e.Title
 	}
-	longest, any := history.Window{}, false
+	longest, broke := history.Window{}, false
 	for _, s := range []verdict.Stream{e.DNS.Fresh, e.DNS.Fixed} {
-		if w, ok := s.Longest(); ok && (!any || w.Length() > longest.Length()) {
-			longest, any = w, true
+		if w, ok := s.Longest(); ok && (!broke || w.Length() > longest.Length()) {
+			longest, broke = w, true
 		}
 	}
-	if !any {
+	if !broke {
 		return "DNS answered every query"
 	}
 	return "DNS broke for up to " + windowLength(longest)
@@ -109,7 +109,7 @@ func settings(e Entry) string {
 		c.Replicas, c.Placement, c.Lameduck.D(), c.Readiness.Period.D(), c.Readiness.FailureThreshold, c.GracePeriod.D())
 }
 
-// filesOf lists what the drill left, relative to the report.
+// filesOf lists the drill's files, relative to the report.
 func (r *Report) filesOf(e Entry) []string {
 	if e.History == "" {
 		return nil
@@ -163,7 +163,7 @@ type listed struct {
 	Seq         int
 }
 
-// bandsMax bounds the windows that are drawn through all lanes.
+// bandsMax is the most windows that are drawn through all lanes.
 const bandsMax = 8
 
 func newTimelinePart(id string, t *timeline.Timeline) *timelinePart {
@@ -207,7 +207,7 @@ func newTimelinePart(id string, t *timeline.Timeline) *timelinePart {
 	return p
 }
 
-// listMax bounds the list below the picture; the history has everything.
+// listMax is the most moments in the list below the picture; the history has all.
 const listMax = 500
 
 // Left is where a span begins on the axis, Long how long it is.
@@ -216,7 +216,7 @@ func (p *timelinePart) Left(s timeline.Span) string { return axisTime(p.Timeline
 // Long is a span's length on the axis.
 func (p *timelinePart) Long(s timeline.Span) string { return width(s.To - s.From) }
 
-// Lasting tells a span with its length.
+// Lasting is a span's text with its length.
 func (p *timelinePart) Lasting(s timeline.Span) string {
 	return fmt.Sprintf("%s, %s", s.Text, history.Seconds(s.To-s.From))
 }
@@ -257,7 +257,7 @@ func exact(t *timeline.Timeline, at time.Duration) string {
 	return strings.Replace(fmt.Sprintf("%.3f s", (at-t.Zero).Seconds()), "-", "−", 1)
 }
 
-// runTime is a time as the history and the verdicts write it.
+// runTime is a time in the format of the history and the verdicts.
 func runTime(at time.Duration) string { return "+" + history.Seconds(at) }
 
 // windowLength is a window's length in milliseconds.

@@ -15,9 +15,9 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// Judge judges what a run recorded once more. The folder is that of a run, of a
-// scenario (its last attempt counts, as in the run) or of one attempt. What a run
-// says besides its histories (set-up, skipped scenarios) is taken from its YAML
+// Judge judges the histories of a run again. The folder is that of a run, of a
+// scenario (its last attempt counts, as in the run) or of one attempt. What the
+// histories do not have (set-up, skipped scenarios) is taken from the run's YAML
 // report.
 func Judge(dir string) (*Report, error) {
 	attempts, err := attemptsIn(dir)
@@ -46,10 +46,10 @@ func Judge(dir string) (*Report, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%w; without that file the histories are judged alone", err)
 	}
-	return judgedAnew(dir, saved, entries), nil
+	return judgedAgain(dir, saved, entries), nil
 }
 
-// judgedAlone is the report of histories that no run's report goes with.
+// judgedAlone is the report of histories without a run's report.
 func judgedAlone(dir string, meta history.Meta, entries []Entry) *Report {
 	folder := Folder{Path: dir, Run: filepath.Base(dir), started: meta.Base}
 	r := New(folder, Handler{Name: meta.Handler.Name, Version: meta.Handler.Version}, scenarios.Set(meta.Set), meta.Environment)
@@ -59,9 +59,9 @@ func judgedAlone(dir string, meta history.Meta, entries []Entry) *Report {
 	return r
 }
 
-// judgedAnew is a run's report with the new verdicts in it. What has no history
-// stays as it was.
-func judgedAnew(dir string, saved *Report, entries []Entry) *Report {
+// judgedAgain is a run's report with the new verdicts in it. Entries without a history
+// do not change.
+func judgedAgain(dir string, saved *Report, entries []Entry) *Report {
 	r := New(Folder{Path: dir, Run: saved.Run, started: saved.Started}, saved.Handler, saved.Set, saved.Environment)
 	for _, was := range saved.Results {
 		i := slices.IndexFunc(entries, func(e Entry) bool { return e.Scenario == was.Scenario })
@@ -97,7 +97,7 @@ func judgeAttempt(run, dir string) (Entry, history.Meta, error) {
 	return e, h.Meta, nil
 }
 
-// attemptsIn finds the attempts to judge in a folder, in order of their names.
+// attemptsIn finds the attempts to judge in a folder, sorted by name.
 func attemptsIn(dir string) ([]string, error) {
 	if isAttempt(dir) {
 		return []string{dir}, nil

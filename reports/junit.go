@@ -58,7 +58,7 @@ type junitProperty struct {
 type junitText struct {
 	Message string `xml:"message,attr"`
 	Type    string `xml:"type,attr"`
-	Text    string `xml:",cdata"` // printable, which encoding/xml does not see to here
+	Text    string `xml:",cdata"` // made printable by us: encoding/xml does not do it for CDATA
 }
 
 type junitSkipped struct {
@@ -68,9 +68,10 @@ type junitSkipped struct {
 // WriteJUnit writes the report as JUnit XML: a suite for each profile, a test
 // case for each scenario. A Fail is a failure, an Unknown an error, so that
 // neither goes green. Measured numbers are properties of their test case, named
-// check/number, and the ID of each check is check/id. It keeps to the schema of Jenkins' xUnit plugin, junit-10, but
-// for these: there only suites have properties, while pytest and Maven write
-// them at test cases too, and readers take them.
+// check/number, and the ID of each check is check/id. The XML is valid by the schema
+// of Jenkins' xUnit plugin, junit-10, except for these properties: the schema allows
+// them for suites only, but pytest and Maven write them for test cases too, and
+// readers accept them.
 func (r *Report) WriteJUnit(w io.Writer) error {
 	all := junitSuites{Name: "spotdrill", junitCounts: countsOf(r.Summary, r.Results)}
 	for _, p := range r.Profiles {
@@ -115,7 +116,7 @@ func (r *Report) junitCase(e Entry) junitCase {
 	return c
 }
 
-// propertiesOf are the IDs of an entry's checks, what they measured, and the ways of
+// propertiesOf are the IDs of an entry's checks, what they measured, and the steps of
 // its notices; nil if there are none.
 func propertiesOf(e Entry) *junitProperties {
 	var properties []junitProperty
@@ -141,7 +142,7 @@ func propertiesOf(e Entry) *junitProperties {
 	return &junitProperties{properties}
 }
 
-// reason is the first verdict with the outcome, in one line.
+// reason is the first verdict with this outcome, in one line.
 func reason(e Entry, o verdict.Outcome) string {
 	for _, v := range e.Verdicts {
 		if v.Outcome.Known() == o {
@@ -154,8 +155,8 @@ func reason(e Entry, o verdict.Outcome) string {
 	return "no check was evaluated"
 }
 
-// details tells every verdict other than a pass, and how to judge and to play it
-// again.
+// details are all verdicts other than a pass, and the commands to judge and to play the
+// scenario again.
 func (r *Report) details(e Entry) string {
 	var b strings.Builder
 	b.WriteString("\n" + e.Title + "\n")

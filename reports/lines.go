@@ -42,8 +42,8 @@ func eventLine(e history.Event) string {
 	return printable(strings.Join(parts, " "))
 }
 
-// printable replaces what a terminal would obey and XML forbids: parts of a
-// finding were written by the handler under test.
+// printable replaces control characters, which a terminal would obey and XML
+// forbids: parts of a finding were written by the handler under test.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -55,7 +55,7 @@ func printable(s string) string {
 
 func sortedKeys[K cmp.Ordered](m map[K]float64) []K { return slices.Sorted(maps.Keys(m)) }
 
-// writeFindings tells every verdict other than a pass: what was wanted, what
+// writeFindings writes every verdict other than a pass: what was wanted, what
 // was seen and which records show it. The writer keeps its own errors.
 func writeFindings(w io.Writer, e Entry, indent string) {
 	if e.Deviation != "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// wipe empties so many lines from the cursor's on, and leaves the cursor in the first.
+// wipe erases that many lines, from the cursor's on, and leaves the cursor in the first.
 func wipe(lines int) string {
 	const one = "\r\x1b[K"
 	if lines < 2 {
@@ -23,13 +23,13 @@ func wipe(lines int) string {
 	return one + strings.Repeat("\n\x1b[K", lines-1) + up(lines-1)
 }
 
-// up moves the cursor to the beginning of a line above.
+// up moves the cursor up that many lines, to the beginning of the line.
 func up(lines int) string { return fmt.Sprintf("\r\x1b[%dA", lines) }
 
-// liveEvery is how often live lines are written anew: their seconds are whole.
+// liveEvery is how often live lines are rewritten: they show whole seconds.
 const liveEvery = 500 * time.Millisecond
 
-// lives are the lines of the scenarios that run, in Console.mu's guard.
+// lives are the lines of the running scenarios, guarded by Console.mu.
 type lives struct {
 	rows    []*live
 	stop    chan struct{}
@@ -68,8 +68,8 @@ func (c *Console) follow(scenario, head string) {
 	})
 }
 
-// Beside follows another scenario, which is played at the same time as the one that
-// was begun, in a line of its own.
+// Beside adds a line for another scenario, which is played at the same time as the
+// announced one.
 func (c *Console) Beside(scenario string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,8 +78,8 @@ func (c *Console) Beside(scenario string) {
 	}
 }
 
-// unfollow takes the live lines away and returns the head of the first; empty where
-// there is none.
+// unfollow erases the live lines and returns the head of the first; empty if there is
+// none.
 func (c *Console) unfollow() string {
 	c.mu.Lock()
 	l := c.live
@@ -96,7 +96,7 @@ func (c *Console) unfollow() string {
 	return l.rows[0].head
 }
 
-// row is the live line of a scenario; nil where there is none.
+// row is the live line of a scenario; nil if there is none.
 func (c *Console) row(scenario string) *live {
 	if c.live != nil {
 		for _, l := range c.live.rows {
@@ -108,7 +108,7 @@ func (c *Console) row(scenario string) *live {
 	return nil
 }
 
-// Phase shows what a scenario that runs is at.
+// Phase shows the phase of a running scenario.
 func (c *Console) Phase(scenario, name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,13 +116,13 @@ func (c *Console) Phase(scenario, name string) {
 	if l == nil {
 		return
 	}
-	// Once it is over, and in the next attempt, no notice runs.
-	if l.phase = name; name == "restore" || name == "arrange" {
+	l.phase = name
+	if name == "restore" || name == "arrange" { // the notice of this attempt is over
 		l.deadline = time.Time{}
 	}
 }
 
-// Deadline shows how much time a notice leaves.
+// Deadline shows how much time is left until a notice's deadline.
 func (c *Console) Deadline(scenario string, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -131,7 +131,7 @@ func (c *Console) Deadline(scenario string, at time.Time) {
 	}
 }
 
-// Losing shows the newest run of lost queries, as latest tells it.
+// Losing shows the newest run of lost queries, as latest reports it.
 func (c *Console) Losing(scenario string, latest func() history.Latest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -154,7 +154,7 @@ func (l *lives) text(now time.Time, columns int) string {
 }
 
 // line is "[3/13] name … steps, 12 s, deadline in 13 s, 41 queries lost in 0.2 s".
-// Where the terminal is too narrow the name is cut: what changes comes last.
+// If the terminal is too narrow, the name is cut: what changes comes last.
 func (l *live) line(now time.Time, columns int) string {
 	text := " … "
 	if l.phase != "" {
@@ -176,9 +176,9 @@ func (l *live) line(now time.Time, columns int) string {
 	return fit(fit(l.head, columns-utf8.RuneCountInString(text))+text, columns)
 }
 
-// Rewriting returns what writes a text in place of the line that a terminal shows,
-// cut where it would wrap; the empty text takes the line back. It is nil where out is
-// no terminal that can.
+// Rewriting returns a function that replaces the terminal's current line by a text,
+// cut so that it does not wrap; the empty text erases the line. It is nil if out is no
+// terminal that can do this.
 func Rewriting(out io.Writer) func(text string) {
 	if !terminal(out) {
 		return nil
@@ -197,7 +197,7 @@ func columnsOf(out io.Writer) int {
 	return usual
 }
 
-// fit cuts a text that would fill so many columns: a line that wraps cannot be
+// fit cuts a text that would fill that many columns: a line that wraps cannot be
 // wiped.
 func fit(text string, columns int) string {
 	if letters := []rune(text); len(letters) >= columns {

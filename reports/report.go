@@ -1,5 +1,5 @@
-// Package reports writes what became of a run: to the console, as JUnit XML and
-// as YAML, and lays out the folder in which a run leaves its histories.
+// Package reports writes the results of a run: to the console, as HTML, as JUnit XML
+// and as YAML. It also defines the layout of a run's folder.
 package reports
 
 import (
@@ -34,7 +34,7 @@ const (
 	Kind       = "DrillReport"
 )
 
-// Report is what one run found out about one handler.
+// Report is the result of one run with one handler.
 type Report struct {
 	APIVersion string        `yaml:"apiVersion"`
 	Kind       string        `yaml:"kind"`
@@ -47,17 +47,17 @@ type Report struct {
 	Environment map[string]string `yaml:"environment"`
 	// EnvironmentDigest is the same for two runs whose environments are the same.
 	EnvironmentDigest string `yaml:"environmentDigest"`
-	// Tolerances are what the verdicts were given by, see verdict.Tolerances.
+	// Tolerances are those that the drills were judged with, see verdict.Tolerances.
 	Tolerances map[string]float64 `yaml:"tolerances"`
 	Timings    Timings            `yaml:"timings"`
 	Summary    Counts             `yaml:"summary"`
-	// Core and Extended are the summary's two parts: the clauses that every handler is
-	// held to, see scenarios.CoreProfiles, and those of features that it may claim.
+	// Core and Extended are the summary's two parts: the clauses that apply to every
+	// handler, see scenarios.CoreProfiles, and those of features that it may claim.
 	Core     Counts          `yaml:"core"`
 	Extended Counts          `yaml:"extended"`
 	Profiles []ProfileCounts `yaml:"profiles"` // in the order in which they were drilled
-	// Rights are what the handler may do in the cluster, with what it did; none
-	// where no audit log was read.
+	// Rights are what the handler may do in the cluster, and how often it did it; none
+	// if no audit log was read.
 	Rights  []Right `yaml:"rights,omitempty"`
 	Results []Entry `yaml:"results"` // in the order in which they were drilled
 
@@ -68,14 +68,14 @@ type Report struct {
 type Handler struct {
 	Name    string `yaml:"name"`
 	Version string `yaml:"version"`
-	// Description is what --handler said: the name of one that comes with the
+	// Description is the value of --handler: the name of one that comes with the
 	// product, or the path of a file.
 	Description string `yaml:"description,omitempty"`
-	// Image is what --handler-image said, if anything.
+	// Image is the value of --handler-image, if it was set.
 	Image string `yaml:"image,omitempty"`
 }
 
-// Timings says where the time went.
+// Timings are how long the parts of a run took.
 type Timings struct {
 	Setup     Seconds          `yaml:"setupSeconds"`  // cluster, images, queue, handler
 	Drills    Seconds          `yaml:"drillsSeconds"` // from the first drill's start to the last one's end
@@ -114,25 +114,25 @@ const maxSeconds = 366 * 24 * 3600
 type Entry struct {
 	verdict.Result `yaml:",inline"`
 	Attempts       int `yaml:"attempts"` // how many were made; the last one is judged
-	// Repeats are the outcomes where the scenario was played several times; the
-	// worst is the entry's own, and its first history is cited.
+	// Repeats are the outcomes if the scenario was played several times. The worst of
+	// them is the entry's own; History is that of the first repeat with this outcome.
 	Repeats []verdict.Outcome `yaml:"repeats,omitempty,flow"`
 	// Beside is the scenario that was played at the same time.
 	Beside   string  `yaml:"beside,omitempty"`
 	Measured Seconds `yaml:"seconds"` // all attempts together
 	Expected Seconds `yaml:"-"`       // of one attempt
-	// History is the folder of the judged attempt, relative to the run's; empty
-	// where nothing was recorded.
+	// History is the folder of the judged attempt, relative to the run's; empty if
+	// nothing was recorded.
 	History string `yaml:"history,omitempty"`
-	// Waterfalls are the way of each notice, for each node that it names.
+	// Waterfalls are the steps of each notice, for each node that it names.
 	Waterfalls []Waterfall `yaml:"waterfalls,omitempty"`
-	// Deviation is what the handler's description says of a clause that it is
-	// known not to keep. It excuses nothing.
+	// Deviation is what the handler's description says about a clause that it is known
+	// to break. It excuses nothing.
 	Deviation string `yaml:"deviation,omitempty"`
 
 	// evidence holds the events that verdicts cite, by Seq.
 	evidence map[int]cited
-	timeline *timeline.Timeline // nil where nothing was recorded
+	timeline *timeline.Timeline // nil if nothing was recorded
 	rights   []Right
 }
 
@@ -142,8 +142,8 @@ type cited struct {
 	line string
 }
 
-// NewEntry prepares a result for the reports. Of its story it keeps the events that
-// verdicts cite and what the timeline shows.
+// NewEntry prepares a result for the reports. It keeps only the events of the story
+// that verdicts cite, and what the timeline shows.
 func NewEntry(r verdict.Result) Entry {
 	var h history.History
 	if r.Story != nil {
@@ -179,7 +179,7 @@ func New(folder Folder, handler Handler, set scenarios.Set, environment map[stri
 }
 
 // environmentDigest is over the sorted pairs, each part with its length, so that
-// no two environments are written alike.
+// different environments never have the same text.
 func environmentDigest(environment map[string]string) string {
 	sum := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(environment)) {
@@ -214,8 +214,8 @@ func (r *Report) level(profile string) *Counts {
 	return &r.Extended
 }
 
-// notPassed are the entries that need a look: the failures first, then what could not
-// be judged. What was skipped is not among them.
+// notPassed are the entries to look at: the failures first, then those that could not
+// be judged. Skipped ones are not among them.
 func (r *Report) notPassed() []Entry {
 	var out []Entry
 	for _, o := range []verdict.Outcome{verdict.Fail, verdict.Unknown} {
@@ -237,7 +237,7 @@ func (r *Report) rejudge(e Entry) string {
 }
 
 // Reproduce is the command that plays an entry's scenario again: one of the
-// catalogue by its name, another one from where its attempt saved it.
+// catalogue by its name, any other by the file that its attempt saved.
 func (r *Report) Reproduce(e Entry) string {
 	scenario := e.Scenario
 	if !scenarios.InCatalogue(scenario) && e.History != "" {
@@ -247,15 +247,14 @@ func (r *Report) Reproduce(e Entry) string {
 	if r.Handler.Image != "" {
 		command += " --handler-image " + r.Handler.Image
 	}
-	// With another mode of kube-proxy than the default the cluster would be made anew.
+	// The default mode would make the command recreate a cluster of another mode.
 	if mode := r.Environment["kube-proxy"]; mode != "" && mode != string(history.ProxyModes()[0]) {
 		command += " --proxy-mode " + mode
 	}
 	return command
 }
 
-// WritePage writes the HTML report into the folder that the report is of, and
-// says where.
+// WritePage writes the HTML report into the report's folder and returns its path.
 func (r *Report) WritePage() (string, error) {
 	file := filepath.Join(r.folder.Path, HTMLFile)
 	return file, writeFile(file, r.WriteHTML)
@@ -310,7 +309,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	return err
 }
 
-// Counts says how many scenarios came to which outcome.
+// Counts are the numbers of scenarios with each outcome.
 type Counts struct {
 	Passed  int `yaml:"passed"`
 	Failed  int `yaml:"failed"`
@@ -341,7 +340,7 @@ func (c *Counts) Add(o verdict.Outcome) {
 }
 
 // String is the closing line of a run: "13 passed, 0 failed". What could not be
-// judged counts as failed, and is told.
+// judged counts as failed, and is also counted separately.
 func (c Counts) String() string {
 	line := fmt.Sprintf("%d passed, %d failed", c.Passed, c.Failed+c.Unknown)
 	if c.Unknown > 0 {

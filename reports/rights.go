@@ -10,7 +10,7 @@ import (
 )
 
 // Right is one verb of one rule that the handler was given, and how often it was
-// used in the whole run. One that is never used is one that it may do without:
+// used in the whole run. The handler may not need a right that it never used:
 // https://kubernetes.io/docs/concepts/security/rbac-good-practices/#least-privilege.
 type Right struct {
 	Role     string `yaml:"role"` // ClusterRole NAME, or Role NAMESPACE/NAME
@@ -19,10 +19,10 @@ type Right struct {
 	Requests int    `yaml:"requests"` // of the handler, those for its leases and events included
 }
 
-// String tells a right as "patch of /nodes (ClusterRole handler)".
+// String is a right as people read it: "patch of /nodes (ClusterRole handler)".
 func (r Right) String() string { return fmt.Sprintf("%s of %s (%s)", r.Verb, r.Of, r.Role) }
 
-// covers is true where the right allows what was asked for.
+// covers reports whether the right allows a request.
 func (r Right) covers(verb, of string) bool {
 	if r.Verb != "*" && r.Verb != verb {
 		return false
@@ -36,7 +36,7 @@ func (r Right) covers(verb, of string) bool {
 }
 
 // rightsOf are the rights that the handler had in a drill, with the requests that
-// used them. None where the history does not tell of requests.
+// used them. It is nil if the history has no requests.
 func rightsOf(h history.History) []Right {
 	var rights []Right
 	audited := false
@@ -67,7 +67,7 @@ func rightsOf(h history.History) []Right {
 	return rights
 }
 
-// sumRights adds what a further drill has seen to the sum of those before.
+// sumRights adds the rights of another drill to the sum of the previous ones.
 func sumRights(sum, more []Right) []Right {
 	for _, right := range more {
 		i := slices.IndexFunc(sum, func(r Right) bool { return r.Role == right.Role && r.Verb == right.Verb && r.Of == right.Of })

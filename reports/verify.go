@@ -15,10 +15,10 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// Verify says what is wrong with a YAML report, one error for each finding: what
-// is malformed, what is at odds with the rest, and what stands in the way of
-// repeating the run. Unless told otherwise it judges the histories beside the
-// report again and wants the same verdicts.
+// Verify reports what is wrong with a YAML report, one error for each finding: what
+// is malformed, what contradicts the rest, and what is missing to repeat the run.
+// Unless withoutHistories is set, it also judges the histories beside the report
+// again and requires the same verdicts.
 func Verify(file string, withoutHistories bool) error {
 	r, err := Load(file)
 	if err != nil {
@@ -69,7 +69,7 @@ func (v *verification) head() {
 	}
 }
 
-// needed is what a run cannot be repeated without.
+// needed are the parts of the environment without which a run cannot be repeated.
 func needed() []string {
 	return []string{"cores", "engine", "kernel", "kube-proxy", "kubernetes", "localstack-image", "node-image"}
 }
@@ -97,6 +97,7 @@ func (v *verification) environment() {
 	}
 }
 
+// said is a tolerance as a report has it.
 func said(v float64, ok bool) string {
 	if !ok {
 		return "missing"
@@ -104,7 +105,7 @@ func said(v float64, ok bool) string {
 	return fmt.Sprintf("%g", v)
 }
 
-// counts holds the summary and the profiles to the results.
+// counts checks the summary and the profiles against the results.
 func (v *verification) counts() {
 	again := New(v.report.folder, v.report.Handler, v.report.Set, nil)
 	names, beside := map[string]bool{}, map[string]string{}
@@ -134,11 +135,11 @@ func (v *verification) counts() {
 
 var digest = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
-// entry holds a result to itself: an outcome must follow from its verdicts.
+// entry checks a result for itself: an outcome must follow from its verdicts.
 func (v *verification) entry(e Entry) {
 	wrong := func(format string, args ...any) { v.wrong("%s: "+format, append([]any{e.Scenario}, args...)...) }
 	if e.Scenario == "" || e.Title == "" {
-		wrong("a result wants scenario and title")
+		wrong("a result needs a scenario and a title")
 	}
 	if !slices.Contains(scenarios.Profiles(), e.Profile) {
 		wrong("profile %q; allowed: %s", e.Profile, strings.Join(scenarios.Profiles(), ", "))
@@ -214,7 +215,7 @@ func (v *verification) histories() {
 		case again.Scenario != e.Scenario:
 			v.wrong("%s: the history beside the report is of scenario %s", e.Scenario, again.Scenario)
 		case again.Digest != e.Digest:
-			v.wrong("%s: the scenario beside its history is another than the report's: %s, not %s", e.Scenario, again.Digest, e.Digest)
+			v.wrong("%s: the scenario beside its history is not the report's: %s, not %s", e.Scenario, again.Digest, e.Digest)
 		case again.Outcome != e.Outcome:
 			v.wrong("%s: reported as %s, judged again it is %s", e.Scenario, e.Outcome, again.Outcome)
 		default:
@@ -224,8 +225,8 @@ func (v *verification) histories() {
 }
 
 func (v *verification) verdicts(was, again Entry) {
-	if told, now := verdict.Explain(was.Losses), verdict.Explain(again.Losses); told != now || !slices.Equal(was.Losses, again.Losses) {
-		v.wrong("%s: losses reported as %q, judged again as %q", was.Scenario, told, now)
+	if reported, now := verdict.Explain(was.Losses), verdict.Explain(again.Losses); reported != now || !slices.Equal(was.Losses, again.Losses) {
+		v.wrong("%s: losses reported as %q, judged again as %q", was.Scenario, reported, now)
 	}
 	if len(was.Verdicts) != len(again.Verdicts) {
 		v.wrong("%s: reported with %d checks, judged again there are %d", was.Scenario, len(was.Verdicts), len(again.Verdicts))

@@ -2,8 +2,8 @@ package reports
 
 import "github.com/spotdrill/spotdrill/reports/timeline"
 
-// Waterfall is what a notice took of the time that it leaves, in seconds since it
-// was put.
+// Waterfall is how much of the time before its deadline each step of a notice took,
+// in seconds since the notice was put into the queue.
 type Waterfall struct {
 	Notice     string  `yaml:"notice"` // the step's name
 	Node       string  `yaml:"node"`
@@ -13,7 +13,7 @@ type Waterfall struct {
 	Steps []WaterfallStep `yaml:"steps,flow"`
 }
 
-// WaterfallStep is a station on the way of a notice.
+// WaterfallStep is one step of a notice.
 type WaterfallStep struct {
 	Name  string  `yaml:"name"`
 	After Seconds `yaml:"seconds"`

@@ -1,11 +1,11 @@
 "use strict";
-// Zoom, hover and keyboard for the timelines. Without it the page shows the
-// same, at rest: everything is drawn by the server, over an axis in
-// milliseconds that style and viewBox map to the screen.
+// Zoom, hover and keyboard for the timelines. Without this script the page shows the
+// same, but static: everything is already drawn, over an axis in milliseconds that
+// style and viewBox map to the screen.
 
 for (const figure of document.querySelectorAll("figure.timeline")) timeline(figure);
 
-// A drill that is linked to is opened, and so is one in which a moment is shown.
+// A drill that a link points to is opened.
 function reveal() {
   const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
   const drill = target && target.closest("details.drill");
@@ -65,7 +65,7 @@ function timeline(figure) {
   }
 
   // Labels that would cover an earlier one of their row, or a later mark, are
-  // left out; windows come longest first, so the longest keep theirs.
+  // hidden; windows come longest first, so the longest ones keep their labels.
   function declutter() {
     for (const plot of figure.querySelectorAll(".row:not(.axis) .plot")) {
       const wide = plot.clientWidth;
@@ -85,7 +85,7 @@ function timeline(figure) {
   const seconds = (ms) => (ms / 1000).toFixed(3).replace("-", "−") + " s";
   const run = (ms) => "+" + ((ms - zero) / 1000).toFixed(3) + "s";
 
-  function told(t, row, reach) {
+  function textAt(t, row, reach) {
     const lines = [`${seconds(t)} after the notice (${run(t)})`];
     const near = marks.filter((m) => Math.abs(m.at - t) <= reach && (!row || m.row === row));
     for (const m of near.slice(0, 6)) lines.push(`${seconds(m.at)}: ${m.text}${m.seq ? " #" + m.seq : ""}`);
@@ -127,14 +127,14 @@ function timeline(figure) {
   const plotBox = () => axis.getBoundingClientRect();
   const timeAt = (clientX) => view.from + ((clientX - plotBox().left) / plotBox().width) * view.span;
 
-  // pointAt moves the cursor by keyboard or link: into view, and with what is
-  // there in any row.
+  // pointAt moves the cursor by keyboard or link, scrolls it into view, and shows the
+  // text of all rows.
   function pointAt(t, row) {
     t = Math.min(Math.max(t, whole.from), whole.from + whole.span);
     if (t < view.from || t > view.from + view.span) show(t - view.span / 2, view.span);
     const box = picture.getBoundingClientRect();
     const x = plotBox().left - box.left + ((t - view.from) / view.span) * plotBox().width;
-    point(t, told(t, row, view.span / 400), x, row ? row.getBoundingClientRect().bottom - box.top : 20);
+    point(t, textAt(t, row, view.span / 400), x, row ? row.getBoundingClientRect().bottom - box.top : 20);
   }
 
   let drag = null;
@@ -149,7 +149,7 @@ function timeline(figure) {
     const under = document.elementFromPoint(e.clientX, e.clientY);
     const row = under && under.closest(".row:not(.axis)");
     const box = picture.getBoundingClientRect();
-    point(t, told(t, row && picture.contains(row) ? row : null, (7 / plotBox().width) * view.span), e.clientX - box.left, e.clientY - box.top);
+    point(t, textAt(t, row && picture.contains(row) ? row : null, (7 / plotBox().width) * view.span), e.clientX - box.left, e.clientY - box.top);
     if (drag && Math.abs(e.clientX - drag.x) > 5) select(drag.from, t);
   });
   picture.addEventListener("pointerup", (e) => {
@@ -163,7 +163,7 @@ function timeline(figure) {
   picture.addEventListener("pointerleave", () => { if (!drag) hide(); });
   picture.addEventListener("dblclick", () => show(whole.from, whole.span));
   picture.addEventListener("wheel", (e) => {
-    if (!e.ctrlKey && !e.metaKey) return; // the page's own
+    if (!e.ctrlKey && !e.metaKey) return; // the wheel alone scrolls the page
     e.preventDefault();
     zoom(e.deltaY > 0 ? 1.25 : 0.8, timeAt(e.clientX));
   }, { passive: false });

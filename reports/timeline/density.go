@@ -7,28 +7,28 @@ import (
 	"github.com/spotdrill/spotdrill/framework/verdict"
 )
 
-// AnswerRow is what became of the queries at one target, in bins.
+// AnswerRow is the fate of the queries to one target, in bins.
 type AnswerRow struct {
 	Name string
 	Note string
-	// Width is a bin's; the first begins at the timeline's From.
+	// Width is the width of a bin; the first bin begins at the timeline's From.
 	Width time.Duration
 	Bins  []Bin
 	// Peak is the largest number of queries in a bin.
 	Peak int
-	// Measured is what verdicts go by: counts, windows and latencies.
+	// Measured is what verdicts are based on: counts, windows and latencies.
 	Measured verdict.Stream
 	Unsent   int
 }
 
-// Bin counts the queries that were meant to be sent within it.
+// Bin counts the queries that were due to be sent within it.
 type Bin struct{ Asked, Lost, Unsent int }
 
 // maxBins keeps the file small: a bin is at most two pixels wide on a screen,
 // and the windows have their exact edges anyway.
 const maxBins = 2000
 
-// binWidth is the smallest round width that needs no more bins than that.
+// binWidth is the smallest round width that needs at most maxBins bins.
 func binWidth(shown time.Duration) time.Duration {
 	for unit := time.Millisecond; ; unit *= 10 {
 		for _, n := range []time.Duration{1, 2, 5} {
@@ -39,7 +39,8 @@ func binWidth(shown time.Duration) time.Duration {
 	}
 }
 
-// streams has the service by port mode, then the control; none without a probe.
+// streams are the service's, by port mode, then the control's and the echo's; none
+// without a probe.
 func (d picture) streams() []AnswerRow {
 	dns := d.result.DNS
 	if dns == nil {

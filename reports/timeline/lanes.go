@@ -12,8 +12,8 @@ import (
 	"github.com/spotdrill/spotdrill/framework/story"
 )
 
-// notices has a row for each notice or message step, with the time that it
-// leaves, and one for what was done to CoreDNS.
+// notices has a row for each notice or message step, with the time until its
+// deadline, and one for what was done to CoreDNS.
 func (d picture) notices() []Row {
 	var rows []Row
 	var seen []string
@@ -40,8 +40,7 @@ func (d picture) notices() []Row {
 	return rows
 }
 
-// handler shows what went between the handler and the queue, and what it said
-// of nodes.
+// handler shows the handler's calls to the queue, and its events about nodes.
 func (d picture) handler() []Row {
 	messages := row{picture: d, Row: Row{Name: "queue"}}
 	received := map[string]time.Duration{}
@@ -169,16 +168,15 @@ func (d picture) node(name string, events []history.Event) Row {
 	return r.Row
 }
 
-// lastPart is a taint's key or a pod's name without what stands before the
-// slash.
+// lastPart is a taint's key or a pod's name without the part before the slash.
 func lastPart(s string) string { return s[strings.LastIndexByte(s, '/')+1:] }
 
-// endpoints has a row for each address of kube-dns in the states that
-// kube-proxy looks at.
+// endpoints has a row for each address of kube-dns, with the states that kube-proxy
+// uses.
 func (d picture) endpoints() []Row {
 	type endpoint struct {
 		row
-		state State // "" while it is not there
+		state State // "" while the endpoint does not exist
 		since time.Duration
 	}
 	texts := map[State]string{

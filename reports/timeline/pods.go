@@ -10,13 +10,13 @@ import (
 	"github.com/spotdrill/spotdrill/framework/story"
 )
 
-// disturbed is true for a pod to which something happened in the drill.
+// disturbed reports whether something happened to a pod in the drill.
 func (d picture) disturbed(p story.Pod) bool {
 	return slices.ContainsFunc(p.Events, func(e history.Event) bool { return e.At >= d.zero })
 }
 
-// workload has a row for each pod that was evicted, ended or made in the drill,
-// but for those of cluster DNS.
+// workload has a row for each pod that was evicted, terminated or created in the
+// drill, except those of cluster DNS.
 func (d picture) workload() []Row {
 	var rows []Row
 	for _, p := range d.byFirstChange() {
@@ -38,8 +38,8 @@ func (d picture) coreDNS() []Row {
 	return rows
 }
 
-// byFirstChange orders pods by what first happened to them after the notice;
-// those to which nothing did come last.
+// byFirstChange sorts pods by the first change to them after the notice; pods without
+// one come last.
 func (d picture) byFirstChange() []story.Pod {
 	change := func(p story.Pod) time.Duration {
 		for _, e := range p.Events {
@@ -54,8 +54,8 @@ func (d picture) byFirstChange() []story.Pod {
 	return pods
 }
 
-// pod draws one pod. A lameduck above zero is shown where CoreDNS's log says that it
-// began; where it does not, as the first part of the grace period, as set.
+// pod draws one pod. A lameduck above zero begins when CoreDNS's log says so. If the
+// log does not, it is the first part of the grace period, for as long as it is set.
 func (d picture) pod(p story.Pod, lameduck time.Duration) Row {
 	r := row{picture: d, Row: Row{Name: lastPart(p.Name()), Note: p.Node()}}
 	for _, e := range p.Events {

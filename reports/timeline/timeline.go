@@ -1,7 +1,7 @@
-// Package timeline makes a picture's worth of a history: lanes with spans and
+// Package timeline turns a history into what a picture needs: lanes with spans and
 // marks on one time axis, DNS answers in bins, and the waterfall of each notice.
-// What it returns is small however many queries were asked, so a report can
-// keep it for every drill of a run.
+// A timeline is small, whatever the number of queries, so a report can keep one for
+// every drill of a run.
 package timeline
 
 import (
@@ -14,11 +14,11 @@ import (
 
 // Timeline is one drill. All its times are since the history's base.
 type Timeline struct {
-	// Zero is where the clock that people look at begins: the first notice or
-	// message; the first step where there was none.
+	// Zero is the zero of the picture's axis: the first notice or message; the first
+	// step if there was none.
 	Zero time.Duration
-	// From and To bound what is shown: a moment before the first notice, and the
-	// time at which putting back began.
+	// From and To are the ends of what is shown: a moment before the first notice, and
+	// the time at which putting the cluster back began.
 	From, To time.Duration
 	Lanes    []Lane
 	Streams  []AnswerRow
@@ -45,10 +45,10 @@ const (
 	Answers   = "DNS answers"
 )
 
-// Row is what became of one thing.
+// Row is what happened to one thing, such as a pod.
 type Row struct {
 	Name  string // of the thing, for people
-	Note  string // what else to know of it
+	Note  string // what else to know about it
 	Spans []Span
 	Marks []Mark
 }
@@ -60,7 +60,7 @@ type Span struct {
 	Text     string
 }
 
-// State says how a span is drawn.
+// State is how a span is drawn.
 type State string
 
 // The states. Each is also a class of the report's style sheet.
@@ -74,10 +74,10 @@ const (
 	Running     State = "running"     // a pod
 	Lameduck    State = "lameduck"    // a terminating CoreDNS pod that still answers
 	Grace       State = "grace"       // a terminating pod
-	Exited      State = "exited"      // a pod whose containers ended, until it is gone from the API
+	Exited      State = "exited"      // a pod whose containers exited, until it is gone from the API
 	Ready       State = "ready"       // an endpoint
-	Serving     State = "serving"     // an endpoint that terminates and serves
-	Terminating State = "terminating" // an endpoint that terminates and does not serve
+	Serving     State = "serving"     // an endpoint that is terminating and serving
+	Terminating State = "terminating" // an endpoint that is terminating and not serving
 )
 
 // Mark is a moment.
@@ -89,19 +89,19 @@ type Mark struct {
 	Seq int
 }
 
-// Sign says how a mark is drawn.
+// Sign is how a mark is drawn.
 type Sign string
 
 // The signs. Each is also a class of the report's style sheet.
 const (
-	Put   Sign = "put"   // something was handed in
+	Put   Sign = "put"   // something was put into the queue
 	Act   Sign = "act"   // somebody did something
 	Came  Sign = "came"  // something came into being or became ready
 	Ended Sign = "ended" // something ended
 	Told  Sign = "told"  // somebody reported something
 )
 
-// New makes the timeline of a judged drill; nil where nothing was recorded.
+// New makes the timeline of a judged drill; nil if nothing was recorded.
 func New(r verdict.Result) *Timeline {
 	if r.Story == nil || len(r.Story.History.Events) == 0 {
 		return nil
@@ -127,10 +127,10 @@ func New(r verdict.Result) *Timeline {
 	return t
 }
 
-// maxRows keeps the picture of a big cluster readable, and its file small.
+// maxRows keeps the picture of a large cluster readable, and its file small.
 const maxRows = 24
 
-// lead is how much of the quiet before the first notice is shown.
+// lead is how much of the time before the first notice is shown.
 const lead = 2 * time.Second
 
 // picture is a story prepared for drawing.
@@ -160,7 +160,7 @@ func newPicture(r verdict.Result) picture {
 	return p
 }
 
-// span cuts a span to what is shown; ok is false where nothing of it is.
+// span cuts a span to what is shown; ok is false if nothing of it is shown.
 func (d picture) span(from, to time.Duration, state State, text string) (Span, bool) {
 	from, to = max(from, d.from), min(to, d.to)
 	return Span{From: from, To: to, State: state, Text: text}, to > from

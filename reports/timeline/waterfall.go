@@ -8,24 +8,24 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// Waterfall is the way of one notice for one node: what it took of the time
-// that EC2 gives.
+// Waterfall is the steps of one notice for one node: how much of the time that EC2
+// gives each of them took.
 type Waterfall struct {
 	Notice string // the step's name
 	Node   string
 	Steps  []Station
-	// Deadline is when the instance goes; zero where the notice has none.
+	// Deadline is when the instance is taken; zero if the notice has none.
 	Deadline time.Duration
-	// Queue is LocalStack's own share of the time until the notice was received: for
-	// how long of it a poll of the handler's was open and got no answer.
+	// Queue is LocalStack's own share of the time until the notice was received: how
+	// long a poll of the handler was open in that time without an answer.
 	Queue time.Duration
 }
 
-// Station is a moment on the way of a notice.
+// Station is one step of a notice.
 type Station struct {
 	Name string
-	// At is since the history's base, After since the notice was put. Both count
-	// only where Seen.
+	// At is since the history's base, After since the notice was put. Both are valid
+	// only if Seen.
 	At, After time.Duration
 	Seen      bool
 	Seq       int
@@ -67,7 +67,7 @@ func (d picture) waterfall(put history.Event) Waterfall {
 	return w
 }
 
-// polled is for how long of that time the handler had asked the queue and had no
+// polled is how long, within that time, a poll of the handler was open without an
 // answer.
 func (d picture) polled(from, to time.Duration) (open time.Duration) {
 	var polls []history.Event
@@ -97,9 +97,9 @@ func (d picture) after(put history.Event, ok func(history.Event) bool) (history.
 	return history.Event{}, false
 }
 
-// leavers finds, of the pods that a drain for the notice has to move, the first
-// eviction, the last deletion (none while any of them is left), and how many of each
-// controller have to be replaced.
+// leavers looks at the pods that a drain for the notice must move. It finds the first
+// eviction, the last deletion (none while one of them is left), and how many pods of
+// each controller must be replaced.
 func (d picture) leavers(put history.Event) (evicted, left history.Event, owners map[string]int) {
 	owners = map[string]int{}
 	stays := false
@@ -121,8 +121,8 @@ func (d picture) leavers(put history.Event) (evicted, left history.Event, owners
 	return evicted, left, owners
 }
 
-// replaced finds the moment at which as many new pods of each owner were ready
-// as had to leave; false where there were none, or not yet enough.
+// replaced finds the moment at which as many new pods of each owner were ready as had
+// to leave; false if none had to, or not enough were ready.
 func (d picture) replaced(put history.Event, owners map[string]int) (history.Event, bool) {
 	missing := 0
 	for owner, n := range owners {
