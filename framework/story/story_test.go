@@ -1,0 +1,130 @@
+package story
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+func sec(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+func at(seconds float64, e history.Event) history.Event {
+	e.At = sec(seconds)
+	return e
+}
+
+func pod(seconds float64, kind history.Kind, name, node string) history.Event {
+	return history.Event{At: sec(seconds), Kind: kind, Pod: "ns/" + name, UID: name, Node: node, Owner: "ReplicaSet/app-1", Key: "app"}
+}
+
+// drain is a node that is noticed at 10 s, tainted by the handler at 12 s and taken at
+// 30 s; the steps begin at 9 s and restoring at 40 s.
+func drain(more ...history.Event) history.History {
+	h := history.History{Meta: history.Meta{Handler: history.Handler{Taint: "example.com/draining", DrainEvent: "Draining"}}}
+	h.Events = append(more,
+		at(1, history.Event{Kind: history.NodePresent, Node: "w-1"}), at(1, history.Event{Kind: history.NodeRole, Key: "victim", Node: "w-1"}),
+		at(1, history.Event{Kind: history.NodeRole, Key: "ghost", Node: "w-9"}),
+		at(9, history.Steps.Begins()),
+		at(10, history.Event{Kind: history.NoticePut, Key: "reclaim", Node: "w-1"}),
+		at(12, history.Event{Kind: history.NodeTainted, Key: "example.com/draining", Node: "w-1"}),
+		at(30, history.Event{Kind: history.Reclaimed, Node: "w-1"}),
+		at(40, history.Restore.Begins()),
+		at(45, history.Event{Kind: history.NodeUntainted, Key: "example.com/draining", Node: "w-1"}),
+	)
+	return h
+}
+
+func TestTheBoundsOfADrill(t *testing.T) {
+	st := Read(scenarios.Scenario{}, drain())
+	if st.Begun != sec(9) || st.End != sec(40) || st.Last != sec(45) || st.Observed != sec(40) {
+		t.Errorf("begun %s, end %s, last %s, observed until %s", st.Begun, st.End, st.Last, st.Observed)
+	}
+	if started, ok := st.Started(); !ok || started != sec(10) {
+		t.Errorf("started at %s, %t", started, ok)
+	}
+	if _, ok := st.FirstOf(history.NodeUntainted); ok {
+		t.Error("what restoring does is part of the drill")
+	}
+	broken := Read(scenarios.Scenario{}, drain(at(20, history.Event{Kind: history.RunError})))
+	if broken.Observed != sec(20) || broken.Unseen(sec(19)) != "" || broken.Unseen(sec(21)) == "" {
+		t.Errorf("with an error of the harness at 20 s, observed until %s", broken.Observed)
+	}
+	if nothing := Read(scenarios.Scenario{}, history.History{}); nothing.End != math.MaxInt64 || nothing.Observed != 0 {
+		t.Errorf("of no history: end %s, observed until %s", nothing.End, nothing.Observed)
+	}
+}
+
+func TestNodesByTheirNames(t *testing.T) {
+	st := Read(scenarios.Scenario{}, drain())
+	for name, want := range map[string]string{"victim": "w-1", "ghost": "", "other": ""} {
+		if node, why := st.Node(name); node != want || (why == "") != (want != "") {
+			t.Errorf("%s: node %q, because %q", name, node, why)
+		}
+	}
+	if st.Role("w-1") != "victim" || st.Role("w-2") != "" || st.Gone("w-1") != sec(30) || st.Gone("w-2") != sec(40) {
+		t.Errorf("roles %q and %q, gone at %s and %s", st.Role("w-1"), st.Role("w-2"), st.Gone("w-1"), st.Gone("w-2"))
+	}
+}
+
+// A drain has to move what is on the node when the notice is put, and what comes before
+// the handler's own mark; not what comes later, and not what a drain leaves.
+func TestWhoHasToLeave(t *testing.T) {
+	daemon := pod(1, history.PodPresent, "daemon", "w-1")
+	daemon.Owner = "DaemonSet/agent"
+	st := Read(scenarios.Scenario{}, drain(
+		pod(1, history.PodPresent, "there", "w-1"), pod(1, history.PodPresent, "elsewhere", "w-2"), daemon,
+		pod(1, history.PodPresent, "gone", "w-1"), pod(5, history.PodDeleted, "gone", "w-1"),
+		at(10.5, history.Event{Kind: history.NodeCordoned, Node: "w-1"}), // by somebody else
+		pod(11, history.PodCreated, "before-the-mark", ""), pod(11, history.PodScheduled, "before-the-mark", "w-1"),
+		pod(13, history.PodCreated, "after-the-mark", ""), pod(13, history.PodScheduled, "after-the-mark", "w-1"),
+	))
+	put, _ := st.FirstOf(history.NoticePut)
+	var names []string
+	for _, p := range st.ToDrain("w-1", put) {
+		names = append(names, p.Name())
+	}
+	if !slices.Equal(names, []string{"ns/there", "ns/before-the-mark"}) {
+		t.Errorf("to drain: %v", names)
+	}
+	if mark, ok := st.MarkedAfter("w-1", put); !ok || mark.At != sec(12) {
+		t.Errorf("marked at %s, %t: only the handler's taint is its mark", mark.At, ok)
+	}
+}
+
+func TestSignsOfADrain(t *testing.T) {
+	st := Read(scenarios.Scenario{}, drain(
+		at(11, history.Event{Kind: history.ClusterEvent, Key: "Node", Node: "w-1", Reason: "Draining"}),
+		at(14, history.Event{Kind: history.ClusterEvent, Key: "Node", Node: "w-1", Reason: "Draining"}),
+		at(35, history.Event{Kind: history.ClusterEvent, Key: "Node", Node: "w-1", Reason: "Draining"}), // its instance is gone
+	))
+	if sign, n := Most(st.Signs("w-1")); sign != "Draining" || n != 2 {
+		t.Errorf("%s %d times", sign, n)
+	}
+	if begun, ok := st.DrainBegun("w-1"); !ok || begun.At != sec(11) {
+		t.Errorf("begun at %s, %t", begun.At, ok)
+	}
+}
+
+func TestWhoInterferesWithANode(t *testing.T) {
+	workload := scenarios.Scenario{Workload: scenarios.Workload{Replicas: 1}}
+	evicted := pod(15, history.PodEvicted, "evicted", "w-1")
+	evicted.Reason = "EvictionByEvictionAPI"
+	st := Read(workload, drain(
+		pod(1, history.PodPresent, "evicted", "w-1"), evicted, pod(15.1, history.PodTerminating, "evicted", "w-1"),
+		pod(1, history.PodPresent, "deleted", "w-1"), pod(16, history.PodTerminating, "deleted", "w-1"),
+		pod(1, history.PodPresent, "early", "w-1"), pod(3, history.PodTerminating, "early", "w-1"), // before the steps
+		at(17, history.Event{Kind: history.NodeTainted, Key: "node.kubernetes.io/not-ready", Node: "w-1"}),
+	))
+	var kinds []history.Kind
+	for _, e := range st.Touches("w-1") {
+		kinds = append(kinds, e.Kind)
+	}
+	want := []history.Kind{history.NodeTainted, history.PodEvicted, history.PodTerminating}
+	if !slices.Equal(kinds, want) {
+		t.Errorf("touches %v, want %v: the handler's taint, the eviction, and the deletion without one", kinds, want)
+	}
+}
