@@ -47,15 +47,15 @@ func reported(t *testing.T, dir string) string {
 }
 
 // edit puts a text in a file in place of the first that is like old.
-func edit(t *testing.T, file, old, new string) {
+func edit(t *testing.T, file, from, to string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	edited := bytes.Replace(text, []byte(old), []byte(new), 1)
+	edited := bytes.Replace(text, []byte(from), []byte(to), 1)
 	if bytes.Equal(edited, text) {
-		t.Fatalf("%q is not in %s:\n%s", old, file, text)
+		t.Fatalf("%q is not in %s:\n%s", from, file, text)
 	}
 	if err := os.WriteFile(file, edited, 0o600); err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ func pod(seconds float64, kind history.Kind, name, node string) history.Event {
 // 30 s; the steps begin at 9 s and restoring at 40 s.
 func drain(more ...history.Event) history.History {
 	h := history.History{Meta: history.Meta{Handler: history.Handler{Taint: "example.com/draining", DrainEvent: "Draining"}}}
-	h.Events = append(more,
+	h.Events = slices.Concat(more, []history.Event{
 		at(1, history.Event{Kind: history.NodePresent, Node: "w-1"}), at(1, history.Event{Kind: history.NodeRole, Key: "victim", Node: "w-1"}),
 		at(1, history.Event{Kind: history.NodeRole, Key: "ghost", Node: "w-9"}),
 		at(9, history.Steps.Begins()),
@@ -34,7 +34,7 @@ func drain(more ...history.Event) history.History {
 		at(30, history.Event{Kind: history.Reclaimed, Node: "w-1"}),
 		at(40, history.Restore.Begins()),
 		at(45, history.Event{Kind: history.NodeUntainted, Key: "example.com/draining", Node: "w-1"}),
-	)
+	})
 	return h
 }
 

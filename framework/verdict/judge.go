@@ -57,7 +57,7 @@ func newJudge(st *story.Story) judge {
 	j := judge{Story: st}
 	j.dns = j.measure()
 	j.traffic = sync.OnceValue(func() traffic { return newTraffic(j) })
-	j.losses = sync.OnceValue(func() []Loss { return j.lossesByCause() })
+	j.losses = sync.OnceValue(j.lossesByCause)
 	return j
 }
 

@@ -219,11 +219,11 @@ func (j judge) silences(b *backend) []silence {
 			}
 		}
 	}
-	last, any := b.last()
+	last, answered := b.last()
 	taken, gone := j.Reclaimed(node)
 	// Killing a node's container takes a moment.
 	killed := taken.At + time.Duration(taken.Numbers[history.Took]*float64(time.Second))
-	if gone && (stopped == nil || taken.At < stopped.At) && (!any || last <= killed+underWay) {
+	if gone && (stopped == nil || taken.At < stopped.At) && (!answered || last <= killed+underWay) {
 		return append(out, silence{from: cmp.Or(last, taken.At), to: math.MaxInt64, nodeGone: true})
 	}
 	if stopped == nil {

@@ -27,11 +27,11 @@ func sec(s float64) time.Duration { return time.Duration(s * float64(time.Second
 func told(events ...history.Event) history.History {
 	until := sec(35)
 	h := history.History{Complete: true, Meta: history.Meta{Handler: history.Handler{Unschedulable: true}}}
-	h.Events = append(events,
-		history.Event{At: sec(9), Kind: history.RunPhase, Key: "steps"},
-		history.Event{At: sec(10), Kind: history.NoticePut, Key: "reclaim", Notice: "n-1", Node: "w-1", Until: &until},
-		history.Event{At: sec(40), Kind: history.RunPhase, Key: "restore"},
-	)
+	h.Events = slices.Concat(events, []history.Event{
+		{At: sec(9), Kind: history.RunPhase, Key: "steps"},
+		{At: sec(10), Kind: history.NoticePut, Key: "reclaim", Notice: "n-1", Node: "w-1", Until: &until},
+		{At: sec(40), Kind: history.RunPhase, Key: "restore"},
+	})
 	slices.SortStableFunc(h.Events, func(a, b history.Event) int { return int(a.At - b.At) })
 	for i := range h.Events {
 		h.Events[i].Seq = i + 1

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"slices"
 
-	. "github.com/onsi/ginkgo/v2" //nolint:revive,staticcheck // Ginkgo specs read as they are meant to
-	. "github.com/onsi/gomega"    //nolint:revive,staticcheck // so do Gomega's matchers
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gcustom"
 	"github.com/onsi/gomega/types"
 
