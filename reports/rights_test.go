@@ -41,6 +41,6 @@ func TestRightsThatNobodyUsed(t *testing.T) {
 		t.Errorf("unused: %q, want %q", unused, want)
 	}
 	if got := rightsOf(history.History{Events: rules}); got != nil {
-		t.Errorf("a history without an audit log tells of %d rights as if none had been used", len(got))
+		t.Errorf("a history without an audit log has %d rights, as if none had been used", len(got))
 	}
 }
