@@ -202,7 +202,8 @@ func thin(h history.History, files map[string][]byte, scenarioFile string) error
 	var queries []history.Query
 	for _, q := range h.Queries {
 		of := stream{q.Target, q.Node, q.Mode}
-		if seen[of]++; seen[of]%thinning == 1 {
+		seen[of]++
+		if seen[of]%thinning == 1 {
 			queries = append(queries, q)
 			used[port{q.Node, q.Port}] = true
 			kept[of]++

@@ -165,7 +165,7 @@ func anUnknownDrill() played {
 	return p
 }
 
-func TestThePageTellsWhatHappened(t *testing.T) {
+func TestThePageShowsWhatHappened(t *testing.T) {
 	for name, c := range map[string]struct {
 		entry Entry
 		want  []string

@@ -53,7 +53,8 @@ func TestJUnitKeepsToTheSchema(t *testing.T) {
 			}
 			var has []string
 			for _, a := range e.Attr {
-				if has = append(has, a.Name.Local); !slices.Contains(slices.Concat(rule.required, rule.optional), a.Name.Local) {
+				has = append(has, a.Name.Local)
+				if !slices.Contains(slices.Concat(rule.required, rule.optional), a.Name.Local) {
 					t.Errorf("element %s has attribute %s", name, a.Name.Local)
 				}
 			}

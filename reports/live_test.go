@@ -10,7 +10,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-func TestTheLiveLineTellsPhaseElapsedAndDeadline(t *testing.T) {
+func TestTheLiveLineShowsPhaseElapsedAndDeadline(t *testing.T) {
 	begun := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
 	now := begun.Add(12900 * time.Millisecond)
 	for want, l := range map[string]*live{

@@ -7,7 +7,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-func TestRightsThatNobodyUsed(t *testing.T) {
+func TestUnusedRights(t *testing.T) {
 	rule := func(role, verbs, of string) history.Event {
 		return history.Event{Kind: history.RBACRule, Key: role, Action: verbs, Reason: of}
 	}

@@ -74,7 +74,8 @@ func (r *recorded) lose(target string, n int, from, to time.Duration) {
 		if q.Target != target || q.Intended < from || q.Intended > to {
 			continue
 		}
-		if seen++; seen%n == 0 {
+		seen++
+		if seen%n == 0 {
 			q.Outcome, q.Done = history.Timeout, q.Sent+2*time.Second
 		}
 	}

@@ -52,7 +52,7 @@ func TestCompare(t *testing.T) {
 
 // The server may lose what arrived just before it closed its socket, or open it later
 // than planned.
-func TestAnEdgeIsHeldToWhatTheServerKnowsOfIt(t *testing.T) {
+func TestAnEdgeIsJudgedByWhatTheServerKnows(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, after time.Duration
 		window        history.Window
