@@ -12,8 +12,8 @@ import (
 	"github.com/spotdrill/spotdrill/reports/timeline"
 )
 
-// Every kind of check says what it requires, what to do about it and where to look,
-// and the lane that it points to is on the page.
+// Every kind of check documents what it requires, what to do if it fails and where to
+// look, and the lane that it points to is on the page.
 func TestEveryCheckLeadsItsReaderOn(t *testing.T) {
 	lanes := map[verdict.Lane]bool{"": true}
 	for _, name := range []string{timeline.Handler, timeline.Nodes, timeline.Pods, timeline.Endpoints, timeline.Answers} {
@@ -37,8 +37,8 @@ func TestEveryCheckLeadsItsReaderOn(t *testing.T) {
 	}
 }
 
-// A check points to where its own evidence is, also where its name begins as another's
-// does, and what could not be judged points to the premise that failed.
+// A check points to its own evidence, also if its name begins like another's. A check
+// that could not be judged points to the premise that failed.
 func TestWhereToLook(t *testing.T) {
 	for _, c := range []struct {
 		verdict verdict.Verdict

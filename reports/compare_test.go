@@ -44,7 +44,7 @@ func TestCompare(t *testing.T) {
 	golden(t, "compared.json", json.Bytes())
 }
 
-// What is compared is what was published: the YAML reports.
+// A comparison needs only what is published: the YAML reports.
 func TestCompareReadsWhatWasWritten(t *testing.T) {
 	file := filepath.Join(t.TempDir(), YAMLFile)
 	if err := writeFile(file, sampleReport().WriteYAML); err != nil {

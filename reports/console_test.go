@@ -27,7 +27,7 @@ func TestConsole(t *testing.T) {
 	}
 }
 
-func TestConsoleTellsAllVerdicts(t *testing.T) {
+func TestConsolePrintsAllVerdicts(t *testing.T) {
 	var b bytes.Buffer
 	NewConsole(&b, 1).Verdicts(failed())
 	golden(t, "verdicts.txt", b.Bytes())

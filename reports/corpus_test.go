@@ -131,9 +131,9 @@ func fallFound(w timeline.Waterfall) waterfallFound {
 	return f
 }
 
-// thinning is how many queries of a recorded drill give one of the corpus, which
-// would be large otherwise. The scenario's rates are divided by it, so that the
-// record is that of a slower prober.
+// thinning is the number of recorded queries of which the corpus keeps one; it would
+// be large otherwise. The scenario's rates are divided by it, so that the record looks
+// like that of a slower prober.
 const thinning = 5
 
 // addToCorpus packs an attempt's scenario and history.
@@ -239,7 +239,7 @@ func thin(h history.History, files map[string][]byte, scenarioFile string) error
 	return err
 }
 
-// recount says of each prober what it asked of the queries that are left.
+// recount corrects the numbers of each prober to the queries that are left.
 func recount(events []history.Event, text []byte, queries []history.Query) ([]byte, error) {
 	lines := bytes.Split(text, []byte("\n"))
 	for i, e := range events {

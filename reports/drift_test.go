@@ -12,7 +12,7 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// night is a report of one scenario that was drained after so many seconds.
+// night is a report of one scenario that was drained after that many seconds.
 func night(run string, drained float64) *Report {
 	r := New(Folder{Run: run}, Handler{Name: "builtin"}, scenarios.Full, map[string]string{"cores": "4", "kube-proxy": "iptables"})
 	r.Add(Entry{Result: verdict.Result{
@@ -32,8 +32,8 @@ func nights(n int) []*Report {
 }
 
 func TestDrift(t *testing.T) {
-	// Of 21 nights at 10 s to 12 s the 95th percentile is 11.9 s, the 99th 11.98 s,
-	// and a tenth of that is within what nights differ by.
+	// Of 21 nights at 10 s to 12 s the 95th percentile is 11.9 s, the 99th 11.98 s. A
+	// tenth of that is a normal difference between nights.
 	for name, c := range map[string]struct {
 		earlier []*Report
 		now     float64
@@ -55,7 +55,7 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// What differs in more than the night says nothing.
+// A night with another handler, scenario or machine is not compared.
 func TestDriftComparesLikeWithLike(t *testing.T) {
 	for name, change := range map[string]func(*Report){
 		"another handler":      func(r *Report) { r.Handler.Name = "nth" },
@@ -79,7 +79,7 @@ func TestDriftComparesLikeWithLike(t *testing.T) {
 	}
 }
 
-// Where all earlier nights lost nothing, one lost query is no drift.
+// If no earlier night lost a query, one lost query is no drift.
 func TestDriftLeavesRoomForLateQueries(t *testing.T) {
 	none := make([]float64, 30)
 	for value, want := range map[float64]DriftState{0: Steady, 1: Steady, 100: Steady, 101: Drifted} {
@@ -101,7 +101,7 @@ func TestPercentile(t *testing.T) {
 	}
 }
 
-func TestDriftIsToldWorstFirst(t *testing.T) {
+func TestDriftIsReportedWorstFirst(t *testing.T) {
 	d := Drift{Run: "now", AtLeast: 20, Figures: []DriftFigure{
 		{Scenario: "a", Figure: Figure{"drained_seconds", 3}, State: Steady, Nights: 20, Warn: 3, Fail: 3},
 		{Scenario: "b", Figure: Figure{"drained_seconds", 13.1}, State: Warned, Nights: 21, Warn: 11.9, Fail: 11.98},

@@ -33,7 +33,7 @@ func TestAFolderThatCannotBeMadeIsAnError(t *testing.T) {
 	}
 }
 
-func TestAttemptSavesTheScenarioWhereTheLoaderWantsIt(t *testing.T) {
+func TestAttemptSavesTheScenarioWhereTheLoaderExpectsIt(t *testing.T) {
 	f, err := NewFolder(t.TempDir(), time.Now())
 	if err != nil {
 		t.Fatal(err)

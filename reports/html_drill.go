@@ -155,7 +155,7 @@ type windowPart struct {
 // jump is a part of the timeline to go to.
 type jump struct{ From, Span, Text string }
 
-// listed is a moment in the list below the picture.
+// listed is a row of the list below the picture.
 type listed struct {
 	at          time.Duration
 	At, Run     string

@@ -18,7 +18,7 @@ import (
 
 var pages = flag.String("pages", "", "write the pages of the tests into this folder, for a browser")
 
-// render writes a report's page, and keeps it where a browser test wants it.
+// render writes a report's page, and keeps it in the folder that a browser test names.
 func render(t testing.TB, name string, r *Report) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -33,7 +33,7 @@ func render(t testing.TB, name string, r *Report) string {
 	return b.String()
 }
 
-// played is a drained CoreDNS pod at the rates of a real drill, for so long.
+// played is a drained CoreDNS pod at the rates of a real drill, for that long.
 // Queries of the window are lost at fresh ports.
 type played struct {
 	length, from, window time.Duration
@@ -165,7 +165,7 @@ func anUnknownDrill() played {
 	return p
 }
 
-func TestThePageTellsWhatHappened(t *testing.T) {
+func TestThePageShowsWhatHappened(t *testing.T) {
 	for name, c := range map[string]struct {
 		entry Entry
 		want  []string
@@ -185,7 +185,7 @@ func TestThePageTellsWhatHappened(t *testing.T) {
 	}
 }
 
-// own is what every page has alike: its style, script and policy.
+// own matches what is the same in every page: its style, script and policy.
 var own = regexp.MustCompile(`(?s)(<style>).*?(</style>)|(<script>).*?(</script>)|('sha256-)[^']*(')`)
 
 func TestThePagesStructure(t *testing.T) {
@@ -195,7 +195,8 @@ func TestThePagesStructure(t *testing.T) {
 	golden(t, "drill.html", []byte(own.ReplaceAllString(drill, "$1$3$5…$2$4$6")))
 }
 
-// What comes from a cluster, a handler or a scenario is text, whatever it holds.
+// Everything from a cluster, a handler or a scenario is shown as text, whatever it
+// contains.
 func TestHostileNamesStayText(t *testing.T) {
 	const hostile = `"><script>alert(1)</script><img src=x onerror=alert(2)>'</style></title>{{.}}javascript:alert(3)`
 	e := func() Entry {
@@ -222,14 +223,14 @@ func TestHostileNamesStayText(t *testing.T) {
 	}
 }
 
-// The page must need nothing but itself, and its policy lets nothing else in.
+// The page must not load anything, and its policy forbids it.
 func TestThePageIsSelfContained(t *testing.T) {
 	page := render(t, "fail", aRun(aFailedDrill().entry(t)))
 	if !strings.Contains(page, `content="default-src &#39;none&#39;;`) {
 		t.Error("the page has no policy")
 	}
 	if found := regexp.MustCompile(`(src|href)="(https?:)?//|url\(|@import`).FindString(page); found != "" {
-		t.Errorf("the page asks for something else: %s", found)
+		t.Errorf("the page loads something: %s", found)
 	}
 }
 

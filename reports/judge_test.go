@@ -92,7 +92,7 @@ func record(t *testing.T, dir string, attempt int, lostAtControl bool) {
 	}
 }
 
-// recordRun leaves two attempts, the first with a noisy control.
+// recordRun writes two attempts, the first with a noisy control.
 func recordRun(t *testing.T, run string) {
 	t.Helper()
 	record(t, filepath.Join(run, savedScenario, "attempt-1"), 1, true)
@@ -206,7 +206,7 @@ func TestAHistoryWithoutItsScenarioIsAnError(t *testing.T) {
 	}
 }
 
-// A drill that was cut short is judged, and comes to nothing.
+// A drill that was cut short can be judged, and its outcome is Unknown.
 func TestATruncatedHistoryIsUnknown(t *testing.T) {
 	dir := t.TempDir()
 	record(t, dir, 1, false)

@@ -12,9 +12,9 @@ import (
 	"github.com/joshdk/go-junit"
 )
 
-// junitSchema is what junit-10.xsd of Jenkins' xUnit plugin allows of what we
-// write, and the properties of test cases that pytest and Maven have added: the attributes of an element, those that it must have first, and the
-// elements within it.
+// junitSchema is the part of junit-10.xsd of Jenkins' xUnit plugin that we use, and the
+// properties of test cases that pytest and Maven have added: the attributes of an
+// element, the required ones first, and the elements within it.
 var junitSchema = map[string]struct {
 	required, optional []string
 	within             []string
@@ -53,7 +53,8 @@ func TestJUnitKeepsToTheSchema(t *testing.T) {
 			}
 			var has []string
 			for _, a := range e.Attr {
-				if has = append(has, a.Name.Local); !slices.Contains(slices.Concat(rule.required, rule.optional), a.Name.Local) {
+				has = append(has, a.Name.Local)
+				if !slices.Contains(slices.Concat(rule.required, rule.optional), a.Name.Local) {
 					t.Errorf("element %s has attribute %s", name, a.Name.Local)
 				}
 			}
@@ -69,7 +70,7 @@ func TestJUnitKeepsToTheSchema(t *testing.T) {
 	}
 }
 
-// A consumer that is none of ours reads what we mean.
+// A parser of another project reads what we mean.
 func TestJUnitIsReadByOthers(t *testing.T) {
 	suites, err := junit.Ingest(sampleJUnit(t))
 	if err != nil {

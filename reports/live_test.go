@@ -10,7 +10,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-func TestTheLiveLineTellsPhaseElapsedAndDeadline(t *testing.T) {
+func TestTheLiveLineShowsPhaseElapsedAndDeadline(t *testing.T) {
 	begun := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
 	now := begun.Add(12900 * time.Millisecond)
 	for want, l := range map[string]*live{
@@ -30,7 +30,7 @@ func TestTheLiveLineTellsPhaseElapsedAndDeadline(t *testing.T) {
 	}
 }
 
-// What changes is seen on a narrow terminal too.
+// The part that changes is visible on a narrow terminal too.
 func TestTheLiveLineCutsTheName(t *testing.T) {
 	now := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
 	l := &live{head: "[3/13] invalid-json-does-not-stop-the-next-notice", phase: "steps", begun: now.Add(-9 * time.Second), deadline: now.Add(13 * time.Second)}
@@ -45,7 +45,7 @@ func TestTheLiveLineCutsTheName(t *testing.T) {
 	}
 }
 
-// A line that wraps can no longer be taken back.
+// A line that wraps could not be erased.
 func TestTheLiveLineStaysOnOneLine(t *testing.T) {
 	for columns, want := range map[int]string{40: "naïve … 12 s", 13: "naïve … 12 s", 12: "naïve … 12…", 8: "naïve …", 1: "…"} {
 		if got := fit("naïve … 12 s", columns); got != want {
@@ -54,8 +54,8 @@ func TestTheLiveLineStaysOnOneLine(t *testing.T) {
 	}
 }
 
-// What is followed is wiped before anything else is written, and its end starts a
-// line of its own.
+// A live line is wiped before anything else is written, and the result of its scenario
+// gets a line of its own.
 func TestNothingIsWrittenIntoTheLiveLine(t *testing.T) {
 	var out bytes.Buffer
 	c := NewConsole(&out, 1)
@@ -72,7 +72,7 @@ func TestNothingIsWrittenIntoTheLiveLine(t *testing.T) {
 	}
 }
 
-// What is in no report ends its live line as well.
+// A drill that is in no report ends its live line too.
 func TestAConcludedDrillLeavesNoLiveLine(t *testing.T) {
 	var out bytes.Buffer
 	c := NewConsole(&out, 1)
@@ -102,8 +102,8 @@ func TestProgressWithoutATerminalIsPlain(t *testing.T) {
 	}
 }
 
-// Two scenarios that are played at once have a line each, and the cursor stays in the
-// first, from where both are wiped.
+// Two scenarios that are played at the same time have a line each. The cursor stays in
+// the first one, from where both are wiped.
 func TestScenariosAtTheSameTimeHaveALineEach(t *testing.T) {
 	begun := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
 	c := NewConsole(io.Discard, 2)

@@ -80,7 +80,7 @@ func TestJUnit(t *testing.T) {
 	}
 }
 
-// An outcome that nobody set must not look like a success anywhere.
+// An outcome that was never set must not look like a success anywhere.
 func TestTheZeroOutcomeIsUnknown(t *testing.T) {
 	r := sampleReport()
 	before := r.Summary
@@ -157,7 +157,7 @@ func TestADocumentedDeviationStandsBesideTheFailure(t *testing.T) {
 		}
 		var b bytes.Buffer
 		writeFindings(&b, e, "  ")
-		if told := strings.Contains(b.String(), "  documented deviation of nth: It is kept.\n"); told != (c.want != "") {
+		if written := strings.Contains(b.String(), "  documented deviation of nth: It is kept.\n"); written != (c.want != "") {
 			t.Errorf("%s, %s: %q", c.scenario, c.outcome, b.String())
 		}
 	}

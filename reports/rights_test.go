@@ -7,7 +7,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-func TestRightsThatNobodyUsed(t *testing.T) {
+func TestUnusedRights(t *testing.T) {
 	rule := func(role, verbs, of string) history.Event {
 		return history.Event{Kind: history.RBACRule, Key: role, Action: verbs, Reason: of}
 	}
@@ -41,6 +41,6 @@ func TestRightsThatNobodyUsed(t *testing.T) {
 		t.Errorf("unused: %q, want %q", unused, want)
 	}
 	if got := rightsOf(history.History{Events: rules}); got != nil {
-		t.Errorf("a history without an audit log tells of %d rights as if none had been used", len(got))
+		t.Errorf("a history without an audit log has %d rights, as if none had been used", len(got))
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 // golden compares with a file in testdata, or writes it.
 func golden(t *testing.T, name string, got []byte) {
@@ -31,7 +31,7 @@ func golden(t *testing.T, name string, got []byte) {
 		t.Fatal(err)
 	}
 	if string(got) != string(want) {
-		t.Errorf("%s differs (go test -update writes it anew); got:\n%s", file, got)
+		t.Errorf("%s differs (go test -update rewrites it); got:\n%s", file, got)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// spoiling breaks, in a recorded drill that passes, what one check watches.
+// spoiling breaks what one check watches, in a recorded drill that passes.
 type spoiling struct {
 	check  verdict.ID
 	drill  string // of the corpus
@@ -51,7 +51,7 @@ func (r *recorded) change(kind history.Kind, edit func(*history.Event)) {
 	}
 }
 
-// longer makes the recording go on for so long.
+// longer extends the recording by that long.
 func (r *recorded) longer(by time.Duration) {
 	for i := range r.History.Events {
 		if e := &r.History.Events[i]; e.At >= r.End {
@@ -66,7 +66,7 @@ func (r *recorded) victim() (node string, put history.Event) {
 	return put.Node, put
 }
 
-// lose makes every nth query of a target that was sent in this time time out.
+// lose makes every nth query time out that was sent to a target in this interval.
 func (r *recorded) lose(target string, n int, from, to time.Duration) {
 	seen := 0
 	for i := range r.Queries {
@@ -130,7 +130,7 @@ func spoilings() []spoiling {
 		{"queueEmpty", "message-that-is-no-json", "a message is left in the queue", func(r *recorded) {
 			r.change(history.QueueDepth, func(e *history.Event) { e.Numbers[history.Visible] = 1 })
 		}, verdict.Fail},
-		{"noMessageLost", "message-that-is-no-json", "a message is gone that nobody deleted", func(r *recorded) {
+		{"noMessageLost", "message-that-is-no-json", "a message disappears without a deletion", func(r *recorded) {
 			r.drop(func(e history.Event) bool { return e.Kind == history.SQSDeleted })
 		}, verdict.Fail},
 		{verdict.DNSLost, "spot-notice-drains-node", "queries are lost", func(r *recorded) {
@@ -181,7 +181,7 @@ func spoilings() []spoiling {
 	}
 }
 
-// What a check watches is broken in a recorded drill that passes, and the check finds it.
+// In a recorded drill that passes, what a check watches is broken, and the check fails.
 func TestEachSpoiledDrillIsFound(t *testing.T) {
 	for _, s := range spoilings() {
 		t.Run(string(s.check)+": "+s.breaks, func(t *testing.T) {
@@ -235,8 +235,8 @@ func fromCorpus(t *testing.T, name string) (scenarios.Scenario, history.History)
 	return s, h
 }
 
-// Each check has been seen to find something: a planted defect of the built-in
-// handler, or a recorded drill that was spoiled.
+// For each check there is something that it finds: a planted defect of the built-in
+// handler, or a spoiled recording.
 func TestEveryCheckFindsSomething(t *testing.T) {
 	finds := map[verdict.ID]bool{}
 	for _, s := range spoilings() {

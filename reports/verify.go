@@ -114,7 +114,7 @@ func (v *verification) counts() {
 	}
 	for _, e := range v.report.Results {
 		if names[e.Scenario] {
-			v.wrong("results: scenario %s is there twice", e.Scenario)
+			v.wrong("results: scenario %s has two entries", e.Scenario)
 		}
 		if e.Beside != "" && beside[e.Beside] != e.Scenario {
 			v.wrong("results: scenario %s was played beside %s, which does not say so", e.Scenario, e.Beside)

@@ -18,18 +18,18 @@ WANT = {
 schema = etree.XMLSchema(etree.parse(sys.argv[1]))
 for name in sys.argv[2:]:
     document = etree.parse(name)
-    # The schema has properties of a suite only; of a test case pytest and others write them too, and readers show them.
+    # The schema allows properties for suites only; pytest and others write them for test cases too, and readers show them.
     for properties in document.findall(".//testcase/properties"):
         properties.getparent().remove(properties)
     schema.assertValid(document)
-print(f"ok   {len(sys.argv[2:])} JUnit reports are valid by the schema of Jenkins' xunit plugin, but for the properties of test cases, which it lacks")
+print(f"ok   {len(sys.argv[2:])} JUnit reports are valid by the schema of Jenkins' xunit plugin, except for the properties of test cases, which it does not have")
 
 report = JUnitXml.fromfile(sys.argv[2])
 assert (report.tests, report.failures, report.errors) == (4, 1, 1), report
 numbers, seen = {}, set()
 for suite in report:
     for case in suite:
-        # junitparser has properties of suites; of a test case it gives the elements.
+        # junitparser has properties of suites only; for test cases it returns the elements.
         numbers.update((case.name + "/" + p.get("name"), p.get("value")) for p in case._elem.iter("property"))
         classname, kind, text = WANT[case.name]
         seen.add(case.name)

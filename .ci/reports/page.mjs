@@ -1,5 +1,5 @@
-// Opens every page of a folder as its readers do and fails where one of them
-// would be let down. node page.mjs PAGES SHOTS
+// Opens every page of a folder like its readers do, and fails if something does not
+// work for one of them. node page.mjs PAGES SHOTS
 import { readFileSync, readdirSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
@@ -54,7 +54,7 @@ await browser.close();
 if (failed) console.log(`${failed} pages let somebody down`);
 process.exit(failed ? 1 : 0);
 
-// keyboard does what somebody without a mouse does, and says what is wrong.
+// keyboard uses the page without a mouse, and returns what is wrong.
 async function keyboard(page) {
   const wrong = [];
   const want = (ok, text) => ok || wrong.push("keyboard: " + text);
@@ -63,7 +63,7 @@ async function keyboard(page) {
   await page.locator(".picture").first().focus();
   const whole = await span();
   await page.keyboard.press("n");
-  want(/after the notice \(\+\d/.test(await tip()), `n tells no moment: "${await tip()}"`);
+  want(/after the notice \(\+\d/.test(await tip()), `n shows no moment: "${await tip()}"`);
   await page.keyboard.press("+");
   want((await span()) < whole, "+ does not zoom in");
   await page.keyboard.press("-");

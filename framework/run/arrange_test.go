@@ -25,7 +25,7 @@ func TestPick(t *testing.T) {
 		want   map[string]string
 		err    string
 	}{
-		{name: "nobody", want: map[string]string{}},
+		{name: "no names", want: map[string]string{}},
 		{
 			name:   "a node without CoreDNS comes first if CoreDNS is not required",
 			wanted: map[string]scenarios.Pick{"doomed": spot}, dnsOn: []string{"spot-1"},

@@ -51,7 +51,8 @@ func (r *runner) cutOff(ctx context.Context, pods []corev1.Pod, d scenarios.Dist
 	defer func() {
 		for _, p := range pods {
 			n, undo := r.sys.Cluster.Reconnect(context.WithoutCancel(ctx), p)
-			if dropped += n; err == nil {
+			dropped += n
+			if err == nil {
 				err = undo
 			}
 		}

@@ -1,5 +1,5 @@
-// Package run plays scenarios on a system and leaves their histories. It judges
-// nothing.
+// Package run plays scenarios on a system and records their histories. It does not
+// judge them.
 package run
 
 import (
@@ -42,7 +42,7 @@ func (d Drill) handler() handler.Description {
 	return d.Handler
 }
 
-// Play runs scenarios and leaves the history of each in its Dir. Two are run at the
+// Play runs scenarios and records the history of each in its Dir. Two are run at the
 // same time, and must be able to share the cluster, see SharesWith: each has one of
 // the three spot workers for itself, and the pods of both move to the third. Afterwards
 // the cluster is as it was before, also when ctx ends early, unless an Ended decides

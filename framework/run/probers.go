@@ -103,7 +103,8 @@ func (r *runner) proberPods(ctx context.Context, want int) (pods []corev1.Pod, e
 		if err != nil {
 			return err.Error()
 		}
-		if pods = list.Items; len(pods) != want {
+		pods = list.Items
+		if len(pods) != want {
 			return fmt.Sprintf("there are %d", len(pods))
 		}
 		for _, p := range pods {

@@ -34,8 +34,8 @@ func (r *runner) recordRights(ctx context.Context) error {
 	return nil
 }
 
-// recordRequests records what the handler requested of the API server. Which rights it
-// used it used for all drills, so the first one records them.
+// recordRequests records what the handler requested of the API server. The rights that
+// it used cannot be split by drill, so only the first drill records them.
 func (p *players) recordRequests(ctx context.Context) error {
 	first := p.all[0]
 	user, err := first.handler().User(ctx, p.sys.Cluster.Config, p.sys.Settings)

@@ -21,7 +21,7 @@ func TestWhichNodeAChangeIsAbout(t *testing.T) {
 		"a Node is deleted":               {cluster.Change{Verb: "delete", Of: nodes, Name: "worker"}, "", ""},
 		"a worker's object is deleted":    {cluster.Change{Verb: "delete", Of: claims, Name: "claim-of-worker"}, "worker", "nodeclaims.karpenter.sh claim-of-worker"},
 		"a worker's object is patched":    {cluster.Change{Verb: "patch", Of: claims, Name: "claim-of-worker"}, "", ""},
-		"an object of another is deleted": {cluster.Change{Verb: "delete", Of: claims, Name: "claim-of-nobody"}, "", ""},
+		"an object of another is deleted": {cluster.Change{Verb: "delete", Of: claims, Name: "claim-of-no-node"}, "", ""},
 		"a pod is deleted":                {cluster.Change{Verb: "delete", Of: schema.GroupResource{Resource: "pods"}, Namespace: "a", Name: "claim-of-worker"}, "", ""},
 	} {
 		if node, object := aboutNode(x.change, objects); node != x.node || object != x.object {

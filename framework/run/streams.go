@@ -16,8 +16,8 @@ import (
 // recordsPort is where our pods serve their records.
 const recordsPort = "8080"
 
-// podRequest is a request to one of our pods through the API server's pod proxy: the
-// one way in that every cluster has.
+// podRequest is a request to one of our pods through the API server's pod proxy, which
+// every cluster has.
 func podRequest(c *cluster.Cluster, verb, pod, path string) *rest.Request {
 	return c.Clientset.CoreV1().RESTClient().Verb(verb).
 		Namespace(system.Namespace).Resource("pods").Name(pod + ":" + recordsPort).SubResource("proxy").Suffix(path)

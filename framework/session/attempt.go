@@ -15,7 +15,7 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// MaxAttempts is how many times a scenario is played at the most if noise keeps it from
+// MaxAttempts is how many times a scenario is played at most if noise keeps it from
 // being judged: what is still noise then stays Unknown, and red.
 const MaxAttempts = 4
 

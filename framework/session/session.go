@@ -149,7 +149,7 @@ func Expected(scenario scenarios.Scenario, set scenarios.Set) time.Duration {
 	return scenario.Expected(set) + around
 }
 
-// NotApplicable is why the scenario is not played with the handler, or "".
+// NotApplicable is the reason why the scenario is not played with the handler, or "".
 func (s *Session) NotApplicable(scenario scenarios.Scenario) string {
 	switch {
 	case s.cannot != "":

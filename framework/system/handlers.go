@@ -162,7 +162,7 @@ func (s *System) Meta(d handler.Description) history.Handler {
 }
 
 // equip tags the workers' instances as the handler requires, and returns its
-// settings. The tags stay: nobody else reads them.
+// settings. The tags stay: nothing else reads them.
 func (s *System) equip(ctx context.Context, d handler.Description) (handler.Settings, error) {
 	settings, err := s.Equipment(ctx, d)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // WorkloadLabel marks the namespaces of workloads, which Restore deletes.
 const WorkloadLabel = "spotdrill.dev/workload"
 
-// proberLabel marks the Jobs and pods that drills query and listen with.
+// proberLabel marks the Jobs and pods with which drills send queries and record them.
 const proberLabel = "spotdrill.dev/part-of=probe"
 
 // WorkloadNamespace names the namespace of the next drill's workload. Each drill gets
@@ -39,7 +39,7 @@ func (s *System) Restore(ctx context.Context) (repaired []string, err error) {
 	}
 	leftovers := handler.LeavesBehind
 	if s.installed == nil {
-		// A handler that an earlier run left would go on draining.
+		// A handler that an earlier run left would continue to drain.
 		if err := s.Uninstall(ctx); err != nil {
 			return nil, err
 		}

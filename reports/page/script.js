@@ -127,8 +127,8 @@ function timeline(figure) {
   const plotBox = () => axis.getBoundingClientRect();
   const timeAt = (clientX) => view.from + ((clientX - plotBox().left) / plotBox().width) * view.span;
 
-  // pointAt moves the cursor by keyboard or link, scrolls it into view, and shows the
-  // text of all rows.
+  // pointAt moves the cursor by keyboard or link, and the view if needed, and shows the
+  // events of all rows.
   function pointAt(t, row) {
     t = Math.min(Math.max(t, whole.from), whole.from + whole.span);
     if (t < view.from || t > view.from + view.span) show(t - view.span / 2, view.span);

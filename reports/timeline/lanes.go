@@ -85,8 +85,8 @@ func (d picture) handler() []Row {
 	return rows
 }
 
-// nodes has a row for each node to which something happened, or that the
-// scenario gave a name.
+// nodes has a row for each node to which something happened, or that has a name in
+// the scenario.
 func (d picture) nodes() []Row {
 	type subject struct {
 		name   string

@@ -14,7 +14,7 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// draw makes the timeline of a history that was judged so.
+// draw makes the timeline of a history with this result.
 func draw(r verdict.Result, h history.History) *Timeline {
 	r.Story = story.Read(scenarios.Scenario{}, h)
 	return New(r)
@@ -22,9 +22,9 @@ func draw(r verdict.Result, h history.History) *Timeline {
 
 func sec(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// told is a history of these events, numbered, with a notice at 10 s and the
+// recorded is a history of these events, numbered, with a notice at 10 s and the
 // restoring at 40 s.
-func told(events ...history.Event) history.History {
+func recorded(events ...history.Event) history.History {
 	until := sec(35)
 	h := history.History{Complete: true, Meta: history.Meta{Handler: history.Handler{Unschedulable: true}}}
 	h.Events = slices.Concat(events, []history.Event{
@@ -68,14 +68,14 @@ func TestNothingRecordedHasNoTimeline(t *testing.T) {
 }
 
 func TestTheClockBeginsAtTheNotice(t *testing.T) {
-	tl := draw(verdict.Result{}, told())
+	tl := draw(verdict.Result{}, recorded())
 	if tl.Zero != sec(10) || tl.From != sec(8) || tl.To != sec(40) {
 		t.Errorf("zero %s, shown %s to %s", tl.Zero, tl.From, tl.To)
 	}
 }
 
 func TestARunThatWasCutShortIsShownToItsLastEvent(t *testing.T) {
-	h := told()
+	h := recorded()
 	h.Events = h.Events[:2]
 	if tl := draw(verdict.Result{}, h); tl.To != sec(10) {
 		t.Errorf("shown to %s", tl.To)
@@ -83,7 +83,7 @@ func TestARunThatWasCutShortIsShownToItsLastEvent(t *testing.T) {
 }
 
 func TestWhatRestoringDoesIsNotShown(t *testing.T) {
-	tl := draw(verdict.Result{}, told(
+	tl := draw(verdict.Result{}, recorded(
 		history.Event{At: sec(11), Kind: history.NodeCordoned, Node: "w-1"},
 		history.Event{At: sec(41), Kind: history.NodeUncordoned, Node: "w-1"},
 	))
@@ -94,7 +94,7 @@ func TestWhatRestoringDoesIsNotShown(t *testing.T) {
 }
 
 func TestANodeWhoseInstanceWasTaken(t *testing.T) {
-	tl := draw(verdict.Result{}, told(
+	tl := draw(verdict.Result{}, recorded(
 		history.Event{At: sec(9), Kind: history.NodeRole, Key: "victim", Node: "w-1"},
 		history.Event{At: sec(11), Kind: history.NodeCordoned, Node: "w-1"},
 		history.Event{At: sec(35), Kind: history.Reclaimed, Node: "w-1"},
@@ -106,7 +106,7 @@ func TestANodeWhoseInstanceWasTaken(t *testing.T) {
 }
 
 func TestAnEvictedPodAndItsReplacement(t *testing.T) {
-	tl := draw(verdict.Result{}, told(
+	tl := draw(verdict.Result{}, recorded(
 		podAt(1, history.PodPresent, "old", "w-1"), podAt(1, history.PodPresent, "calm", "w-2"),
 		podAt(11, history.PodEvicted, "old", "w-1"), podAt(12, history.PodTerminating, "old", "w-1"),
 		podAt(12, history.PodCreated, "new", ""), podAt(13, history.PodScheduled, "new", "w-2"), podAt(15, history.PodReady, "new", "w-2"),
@@ -140,8 +140,8 @@ func TestWhatWasDoneToCoreDNSBeginsADrill(t *testing.T) {
 	}
 }
 
-// CoreDNS's log tells when it begins; without it, it is the first part of the grace
-// period.
+// CoreDNS's log says when the lameduck begins; without the log, it is the first part of
+// the grace period.
 func TestTheLameduckOfADNSPod(t *testing.T) {
 	for want, logged := range map[string][]history.Event{
 		"running 8s-12s, lameduck 12s-17s, grace 17s-18s, exited 18s-19s": nil,
@@ -150,7 +150,7 @@ func TestTheLameduckOfADNSPod(t *testing.T) {
 		},
 	} {
 		dns := coredns.Settings{Lameduck: strict.Duration(sec(5))}
-		tl := draw(verdict.Result{CoreDNS: dns}, told(append(logged,
+		tl := draw(verdict.Result{CoreDNS: dns}, recorded(append(logged,
 			podAt(1, history.PodPresent, "coredns", "w-1"),
 			history.Event{At: sec(2), Kind: history.EndpointReady, Pod: "ns/coredns", IP: "10.0.0.1"},
 			podAt(12, history.PodTerminating, "coredns", "w-1"), podAt(18, history.PodExited, "coredns", "w-1"), podAt(19, history.PodDeleted, "coredns", "w-1"),
@@ -172,7 +172,7 @@ func TestAnEndpointThatTerminatesServingAndThenNot(t *testing.T) {
 	endpoint := func(at float64, kind history.Kind, reason string) history.Event {
 		return history.Event{At: sec(at), Kind: kind, Pod: "ns/coredns", IP: "10.0.0.1", Reason: reason}
 	}
-	tl := draw(verdict.Result{}, told(
+	tl := draw(verdict.Result{}, recorded(
 		endpoint(2, history.EndpointReady, ""),
 		endpoint(12, history.EndpointTerminating, "serving"), endpoint(12, history.EndpointNotReady, "serving=true terminating=true"),
 		endpoint(17, history.EndpointTerminating, "not-serving"), endpoint(18, history.EndpointGone, ""),
@@ -190,7 +190,7 @@ func TestAMessageIsInHandUntilItIsDeleted(t *testing.T) {
 	sqs := func(at float64, kind history.Kind, message string) history.Event {
 		return history.Event{At: sec(at), Kind: kind, Message: message, Notice: "n-1"}
 	}
-	tl := draw(verdict.Result{}, told(
+	tl := draw(verdict.Result{}, recorded(
 		sqs(11, history.SQSReceived, "m-1"), sqs(12, history.SQSDeleted, "m-1"), sqs(13, history.SQSReceived, "m-2"),
 	))
 	if got := spans(lane(t, tl, Handler).Rows[0]); got != "in-hand 11s-12s, in-hand 13s-40s" {
@@ -203,7 +203,7 @@ func TestManyRowsAreLeftOutAndCounted(t *testing.T) {
 	for i := range 40 {
 		events = append(events, podAt(11, history.PodCreated, strings.Repeat("p", i+1), "w-1"))
 	}
-	if l := lane(t, draw(verdict.Result{}, told(events...)), Pods); len(l.Rows) != maxRows || l.Omitted != 40-maxRows {
+	if l := lane(t, draw(verdict.Result{}, recorded(events...)), Pods); len(l.Rows) != maxRows || l.Omitted != 40-maxRows {
 		t.Errorf("%d rows, %d omitted", len(l.Rows), l.Omitted)
 	}
 }
@@ -213,7 +213,7 @@ func poll(from, to float64) history.Event {
 }
 
 func TestTheWaterfallOfANotice(t *testing.T) {
-	w := draw(verdict.Result{}, told(
+	w := draw(verdict.Result{}, recorded(
 		podAt(1, history.PodPresent, "a", "w-1"), podAt(1, history.PodPresent, "b", "w-1"),
 		history.Event{At: sec(1), Kind: history.PodPresent, Pod: "ns/daemon", UID: "daemon", Node: "w-1", Owner: "DaemonSet/daemon"},
 		// Two pollers, one of them in the middle of its work for some of the time.
@@ -247,9 +247,10 @@ func TestTheWaterfallOfANotice(t *testing.T) {
 }
 
 // The waterfall and the verdicts read the same drain: only a mark that the handler's
-// description names begins it, and what came to the node before that mark has to leave.
+// description names begins it, and the pods that came to the node before that mark must
+// leave.
 func TestTheWaterfallGoesByTheHandlersOwnMark(t *testing.T) {
-	h := told(
+	h := recorded(
 		podAt(1, history.PodPresent, "a", "w-1"),
 		history.Event{At: sec(10.2), Kind: history.NodeCordoned, Node: "w-1"}, // somebody else's
 		podAt(10.5, history.PodCreated, "late", ""), podAt(10.6, history.PodScheduled, "late", "w-1"),
@@ -269,7 +270,7 @@ func TestTheWaterfallGoesByTheHandlersOwnMark(t *testing.T) {
 }
 
 func TestAWaterfallSaysWhatNeverCame(t *testing.T) {
-	w := draw(verdict.Result{}, told(podAt(1, history.PodPresent, "a", "w-1"), podAt(11, history.PodEvicted, "a", "w-1"))).Waterfalls[0]
+	w := draw(verdict.Result{}, recorded(podAt(1, history.PodPresent, "a", "w-1"), podAt(11, history.PodEvicted, "a", "w-1"))).Waterfalls[0]
 	for _, s := range w.Steps {
 		if want := s.Name == "notice put" || s.Name == "first eviction"; s.Seen != want {
 			t.Errorf("%s: seen %t", s.Name, s.Seen)
@@ -278,7 +279,7 @@ func TestAWaterfallSaysWhatNeverCame(t *testing.T) {
 }
 
 func TestQueriesAreCountedInBins(t *testing.T) {
-	h := told()
+	h := recorded()
 	add := func(at float64, target string, mode history.Mode, o history.Outcome) {
 		h.Queries = append(h.Queries, history.Query{Target: target, Mode: mode, Intended: sec(at), Outcome: o})
 	}

@@ -38,7 +38,7 @@ func TestEveryMutantHasValidLabels(t *testing.T) {
 }
 
 func TestAnUnknownMutantIsAnError(t *testing.T) {
-	if _, err := choose("mutants.yaml", "acts-on-running,nobody"); err == nil {
+	if _, err := choose("mutants.yaml", "acts-on-running,no-such-mutant"); err == nil {
 		t.Error("no error")
 	}
 	if chosen, err := choose("mutants.yaml", "acts-on-running"); err != nil || len(chosen) != 1 {

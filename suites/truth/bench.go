@@ -52,9 +52,9 @@ type serving struct {
 	buffer  int // bytes that a socket holds; 0 for Linux's default
 }
 
-// servings are what the highest rate is measured against: CoreDNS as it comes, and
-// with room for what comes while it has no processor. A socket's default buffer
-// holds some 270 queries, however fast the server is on average.
+// servings are what the highest rate is measured against: CoreDNS with its defaults,
+// and with a buffer for queries that arrive while it has no processor. A socket's
+// default buffer holds about 270 queries, however fast the server is on average.
 var servings = []serving{
 	{as: "highest rate with less than 0.1 % lost", sockets: 1},
 	{as: "the same, CoreDNS reading from 8 sockets", sockets: 8},

@@ -50,9 +50,9 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// The server may lose what came just before it closed its socket, or not be there as
-// soon as it wants to.
-func TestAnEdgeIsHeldToWhatTheServerKnowsOfIt(t *testing.T) {
+// The server may lose what arrived just before it closed its socket, or open it later
+// than planned.
+func TestAnEdgeIsJudgedByWhatTheServerKnows(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, after time.Duration
 		window        history.Window

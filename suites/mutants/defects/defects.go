@@ -149,7 +149,7 @@ func (m Mutant) apply(root string) (map[string]string, error) {
 			}
 			text = string(data)
 		}
-		// A YAML block ends with a newline, where the line may go on in the file.
+		// A YAML block ends with a newline, even if the line continues in the file.
 		before, after := strings.TrimSuffix(e.Old, "\n"), strings.TrimSuffix(e.New, "\n")
 		if n := strings.Count(text, before); before == "" || n != 1 {
 			return nil, fmt.Errorf("edit %d: the old text is %d times in %s, not once: adapt the edit\n%s", i+1, n, e.File, before)
