@@ -46,7 +46,7 @@ func reported(t *testing.T, dir string) string {
 	return file
 }
 
-// edit replaces the first occurrence of old in a file.
+// edit replaces the first occurrence of from in a file.
 func edit(t *testing.T, file, from, to string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
