@@ -75,30 +75,26 @@ func Load(file string) ([]Mutant, error) {
 	}
 	var errs []error
 	for i, m := range doc.Mutants {
-		known := slices.ContainsFunc(catalogue, func(s scenarios.Scenario) bool { return s.Name == m.CaughtBy.Scenario })
+		by := slices.IndexFunc(catalogue, func(s scenarios.Scenario) bool { return s.Name == m.CaughtBy.Scenario })
 		switch {
 		case m.Name == "" || m.Defect == "" || m.CaughtBy.Check == "" || len(m.Edits)+len(m.Grants) == 0:
 			errs = append(errs, fmt.Errorf("%s: mutant %d (%s) requires a name, a defect, a check that catches it, and edits or grants", file, i+1, m.Name))
 		case slices.ContainsFunc(doc.Mutants[:i], func(o Mutant) bool { return o.Name == m.Name }):
 			errs = append(errs, fmt.Errorf("%s: mutant %s is listed twice", file, m.Name))
-		case !known:
+		case by < 0:
 			errs = append(errs, fmt.Errorf("%s: mutant %s: no scenario is named %q", file, m.Name, m.CaughtBy.Scenario))
 		default:
-			errs = append(errs, m.checkKnown(file))
+			errs = append(errs, m.checkKnown(file, catalogue[by]))
 		}
 	}
 	return doc.Mutants, errors.Join(errs...)
 }
 
 // checkKnown is an error if the scenario has no such check.
-func (m Mutant) checkKnown(file string) error {
-	chosen, err := scenarios.Select(scenarios.Fast, []string{m.CaughtBy.Scenario})
-	if err != nil {
-		return fmt.Errorf("%s: mutant %s: %w", file, m.Name, err)
-	}
+func (m Mutant) checkKnown(file string, s scenarios.Scenario) error {
 	// A check that only some handlers are judged by cannot be looked up without a drill.
 	kind, ok := verdict.KindOf(m.CaughtBy.Check)
-	inScenario := slices.ContainsFunc(verdict.Judge(chosen[0], history.History{}).Verdicts, m.CaughtBy.is)
+	inScenario := slices.ContainsFunc(verdict.Judge(s, history.History{}).Verdicts, m.CaughtBy.is)
 	if !ok || kind.Judges == verdict.InScenarios && !inScenario {
 		return fmt.Errorf("%s: mutant %s: %s has no check %q", file, m.Name, m.CaughtBy.Scenario, m.CaughtBy)
 	}
