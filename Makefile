@@ -45,11 +45,12 @@ help: ## Show this help
 	@echo "  SESSIONS=n  ROUNDS=n  SEED=n  LABELS='profile:SPOT && set:fast'"
 
 # run-suite NAME,TIMEOUT,FAILED,FLAGS compiles a suite and runs it in this folder, which
-# paths are relative to. It prints FAILED if the suite does not pass. The suite prints
+# paths are relative to: the specs alone, without the unit tests beside them. It prints
+# FAILED if the suite does not pass. The suite prints
 # its progress on stderr; Ginkgo's own output goes to a file.
 define run-suite
 	@$(GO_STATIC) test -c $(LEAN) -o bin/$(1).test ./suites/$(1)
-	@bin/$(1).test --drill --test.timeout=0 --ginkgo.timeout=$(2) --ginkgo.grace-period=5m \
+	@bin/$(1).test --drill --test.run='^TestSpecs$$' --test.timeout=0 --ginkgo.timeout=$(2) --ginkgo.grace-period=5m \
 		--ginkgo.fail-on-empty --ginkgo.fail-on-pending --ginkgo.no-color --ginkgo.v $(if $(LABELS),'--ginkgo.label-filter=$(LABELS)') $(4) >bin/ginkgo.log || { code=$$?; \
 		grep -q 'Running Suite' bin/ginkgo.log || cat bin/ginkgo.log >&2; \
 		echo "make $(1): $(3); Ginkgo's own output is in bin/ginkgo.log" >&2; exit $$code; }

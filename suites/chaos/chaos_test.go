@@ -53,7 +53,7 @@ func draw(seed uint64, rounds int) ([]round, error) {
 	return drawn, nil
 }
 
-func TestChaos(t *testing.T) {
+func TestSpecs(t *testing.T) {
 	drillFlag.SkipUnless(t, "chaos")
 	seed := *seedFlag
 	if seed == 0 {

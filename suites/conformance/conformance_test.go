@@ -28,7 +28,7 @@ var (
 	repeatFlag    = flag.Int("repeat", 1, "times to play each scenario")
 )
 
-func TestConformance(t *testing.T) {
+func TestSpecs(t *testing.T) {
 	drillFlag.SkipUnless(t, "conformance")
 	set := scenarios.Set(*setFlag)
 	chosen, err := scenarios.Select(set, flags.Names(*scenariosFlag))

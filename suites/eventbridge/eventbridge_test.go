@@ -47,7 +47,7 @@ var (
 // network is that of LocalStack; drills have another one, so that both can exist.
 const network = "spotdrill-rules"
 
-func TestEventBridge(t *testing.T) {
+func TestSpecs(t *testing.T) {
 	drillFlag.SkipUnless(t, "eventbridge")
 	specs()
 	RegisterFailHandler(Fail)

@@ -36,7 +36,7 @@ var (
 	mutantsFlag = flag.String("mutants", "", "names of mutants, separated by commas; empty: all")
 )
 
-func TestMutants(t *testing.T) {
+func TestSpecs(t *testing.T) {
 	drillFlag.SkipUnless(t, "mutants")
 	root, err := filepath.Abs(".")
 	if err != nil {
