@@ -46,8 +46,8 @@ help: ## Show this help
 
 # run-suite NAME,TIMEOUT,FAILED,FLAGS compiles a suite and runs it in this folder, which
 # paths are relative to: the specs alone, without the unit tests beside them. It prints
-# FAILED if the suite does not pass. The suite prints
-# its progress on stderr; Ginkgo's own output goes to a file.
+# FAILED if the suite does not pass. The suite prints its progress on stderr; Ginkgo's
+# own output goes to a file.
 define run-suite
 	@$(GO_STATIC) test -c $(LEAN) -o bin/$(1).test ./suites/$(1)
 	@bin/$(1).test --drill --test.run='^TestSpecs$$' --test.timeout=0 --ginkgo.timeout=$(2) --ginkgo.grace-period=5m \
