@@ -1,7 +1,5 @@
 package history
 
-import "slices"
-
 // The words that a scenario, a handler's description and a history share. Each
 // closed list stands here and nowhere else.
 
@@ -133,9 +131,6 @@ func Words[T ~string](list []T) []string {
 	}
 	return words
 }
-
-// Knows reports whether a closed list has the word.
-func Knows[T ~string](list []T, word string) bool { return slices.Contains(Words(list), word) }
 
 // Number names a figure of an event. The comments at the kinds say which a kind
 // has; the unit is part of what a name means.

@@ -36,7 +36,7 @@ func (j judge) notScheduled(v Verdict, c scenarios.NotScheduled) Verdict {
 	var here []history.Event
 	elsewhere := 0
 	for _, p := range j.Pods {
-		bound, ok := p.First(func(e history.Event) bool { return e.Kind == history.PodScheduled })
+		bound, ok := p.FirstOf(history.PodScheduled)
 		if !ok || bound.At < mark.At || bound.At >= until || !p.Evictable() {
 			continue
 		}

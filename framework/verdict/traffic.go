@@ -107,7 +107,7 @@ func newTraffic(j judge) traffic {
 	for _, flows := range t.flows {
 		slices.SortStableFunc(flows, func(a, b history.Flow) int { return cmp.Compare(a.From, b.From) })
 	}
-	if e, ok := j.First(func(e history.Event) bool { return e.Kind == history.FlowsRecorded }); ok {
+	if e, ok := j.FirstOf(history.FlowsRecorded); ok {
 		t.late = 2 * time.Duration(e.Numbers[history.Resolution]*float64(time.Second))
 	}
 	lost := map[history.Flow]time.Duration{} // when the last query left that a flow lost
