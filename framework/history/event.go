@@ -107,6 +107,22 @@ const DNSDisrupted Kind = "dns.disrupted"
 // cpu (s, what recording used).
 const FlowsRecorded Kind = "flows.recorded"
 
+// What the kernel accounts for of CoreDNS, the handler, the probers and kube-proxy beside
+// them. Pod: whose process it was.
+const (
+	// ProcessorWaited: a thread was ready to run and had no processor, until At. Numbers:
+	// waited (s), ran (s, all threads of the process meanwhile), throttled (s, by the
+	// process's own CPU limit; left out if unknown), resolution (s).
+	ProcessorWaited Kind = "processor.waited"
+	// DatagramsDropped: the buffer of the receiving socket was full. Numbers: dropped, within
+	// (s, before At).
+	DatagramsDropped Kind = "datagrams.dropped"
+	// WaitsRecorded ends the record of both. Note: why there is none. Numbers: samples,
+	// late_max (s, the longest time between two samples), processes, cpu (s, that recording
+	// used).
+	WaitsRecorded Kind = "waits.recorded"
+)
+
 // Event is one thing that happened. At is when we saw it; Said is when the one
 // who reported it says that it happened. Fields that a kind does not use stay
 // empty; the comments at the kinds say which it uses.

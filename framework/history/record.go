@@ -99,6 +99,13 @@ func (r *Recorder) Events() []Event {
 	return slices.Clone(r.seen)
 }
 
+// EventsAfter is a copy of what was recorded after the event with that number.
+func (r *Recorder) EventsAfter(seq int) []Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.seen[min(seq, len(r.seen)):])
+}
+
 // AnsweredFor says for how long the service has answered every query, from the
 // first one on and up to the newest one whose fate is known.
 func (r *Recorder) AnsweredFor() time.Duration {

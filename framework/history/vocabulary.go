@@ -154,7 +154,7 @@ const (
 	Requests       Number = "requests"         // to the API server
 	Asked          Number = "asked"            // queries
 	UnsentQueries  Number = "unsent"           // queries that never left
-	Dropped        Number = "dropped"          // packets of a handler that is cut off; answers that the prober could not take
+	Dropped        Number = "dropped"          // packets of a handler that is cut off; answers that the prober could not take; datagrams
 	LateP99        Number = "late_p99"         // s, that queries left after their time
 	LateMax        Number = "late_max"         // s
 	ClockBound     Number = "clock_bound"      // s, how far two clocks may be apart
@@ -162,7 +162,13 @@ const (
 	Overflows      Number = "overflows"        // times that flow events were lost
 	InsertFailed   Number = "insert_failed"    // packets without a connection tracking entry
 	Resolution     Number = "resolution"       // s, of a flow's times
-	RecorderCPU    Number = "cpu"              // s, that recording flows used
+	RecorderCPU    Number = "cpu"              // s, that recording used
+	Waited         Number = "waited"           // s, for a processor
+	Ran            Number = "ran"              // s, that a process ran
+	Throttled      Number = "throttled"        // s, that a CPU limit kept a process from running
+	Within         Number = "within"           // s, before the event
+	Samples        Number = "samples"          // of waits
+	Processes      Number = "processes"        // whose waits were sampled
 )
 
 // Numbers are the figures of an event.

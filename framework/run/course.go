@@ -90,6 +90,7 @@ func (c course) putBack(ctx context.Context) error {
 type sources struct {
 	watch   func(context.Context) (watch, error) // of the Kubernetes API
 	facts   func(context.Context) error          // records what is known before the first step
+	waits   startFunc                            // of the time without a processor
 	queue   startFunc
 	probers startFunc
 	depth   func(context.Context) error // records how many messages the queue holds
@@ -112,7 +113,7 @@ func (s sources) start(ctx context.Context) (stop stopFunc, err error) {
 		watch.stop()
 		return nil, err
 	}
-	stops, err := startAll(ctx, []startFunc{s.queue, s.probers})
+	stops, err := startAll(ctx, []startFunc{s.waits, s.queue, s.probers})
 	if err != nil {
 		watch.stop()
 		return nil, err

@@ -174,6 +174,7 @@ func (s *script) sources() sources {
 			return watch{s.part("complete watch"), func() { s.done = append(s.done, "stop watch") }}, err
 		},
 		facts:   s.part("facts"),
+		waits:   s.startable("waits"),
 		queue:   s.startable("queue"),
 		probers: s.startable("probers"),
 		depth:   s.part("depth"),
@@ -189,12 +190,12 @@ func TestTheOrderInWhichSourcesStop(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := strings.Join(s.done, ", "), "start watch, facts, start queue, start probers"; got != want {
+		if got, want := strings.Join(s.done, ", "), "start watch, facts, start waits, start queue, start probers"; got != want {
 			t.Errorf("starts %s, want %s", got, want)
 		}
 		s.done = nil
 		err = stop(t.Context())
-		if got, want := strings.Join(s.done, ", "), "depth, stop probers, stop queue, complete watch, stop watch"; got != want {
+		if got, want := strings.Join(s.done, ", "), "depth, stop probers, stop queue, stop waits, complete watch, stop watch"; got != want {
 			t.Errorf("with %q failing: %s, want %s", fails, got, want)
 		}
 		if (err != nil) != (fails != "") {
@@ -208,8 +209,9 @@ func TestASourceThatDoesNotStart(t *testing.T) {
 	for fails, want := range map[string]string{
 		"start watch":   "start watch",
 		"facts":         "start watch, facts, stop watch",
-		"start queue":   "start watch, facts, start queue, stop watch",
-		"start probers": "start watch, facts, start queue, start probers, stop queue, stop watch",
+		"start waits":   "start watch, facts, start waits, stop watch",
+		"start queue":   "start watch, facts, start waits, start queue, stop waits, stop watch",
+		"start probers": "start watch, facts, start waits, start queue, start probers, stop queue, stop waits, stop watch",
 	} {
 		s := script{fails: []string{fails}}
 		_, err := s.sources().start(t.Context())

@@ -51,7 +51,7 @@ func newRunner(sys *system.System, d Drill) (*runner, error) {
 	}
 	return &runner{
 		sys: sys, Drill: d, rec: rec, namespace: sys.WorkloadNamespace(),
-		nodes: map[string]cluster.Node{}, notices: map[string]*sent{}, broken: make(chan error, 1+scenarios.MaxProbers),
+		nodes: map[string]cluster.Node{}, notices: map[string]*sent{}, broken: make(chan error, 2+scenarios.MaxProbers),
 	}, nil
 }
 
@@ -88,6 +88,7 @@ func (r *runner) sources() sources {
 			return watch{complete: watcher.Complete, stop: watcher.Stop}, nil
 		},
 		facts:   r.recordFacts,
+		waits:   r.recordWaits,
 		queue:   r.recordQueue,
 		probers: r.recordProbers,
 		depth:   r.recordDepth,

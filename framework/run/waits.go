@@ -1,0 +1,95 @@
+package run
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/rundelay"
+	"github.com/spotdrill/spotdrill/framework/system"
+)
+
+// recordWaits records for how long CoreDNS, the handler, the probers and kube-proxy beside
+// them had no processor: what is lost then may be this machine's doing. If this machine
+// does not show it (the engine runs in a virtual machine, say), the history holds the
+// reason, and nothing is excused.
+func (r *runner) recordWaits(ctx context.Context) (stop stopFunc, err error) {
+	if err := rundelay.Available(rundelay.DefaultProc); err != nil {
+		r.rec.Record(history.Event{Kind: history.WaitsRecorded, Note: oneLine(err)})
+		return func(context.Context) error { return nil }, nil
+	}
+	handler, _, _ := strings.Cut(r.sys.Meta(r.handler()).Deployment, "/")
+	pods, processes := watchedPods{runner: r, handler: handler, names: map[string]string{}}, rundelay.NewPods(rundelay.DefaultProc)
+	sampler := rundelay.Sampler{
+		Proc: rundelay.DefaultProc, Groups: rundelay.DefaultGroups, Now: r.rec.Clock().Now,
+		Find:   func() ([]rundelay.Process, error) { return processes.Find(pods.update()) },
+		Waited: func(w rundelay.Wait) { r.rec.Record(waitEvent(w)) },
+		Dropped: func(d rundelay.Drop) {
+			r.rec.Record(history.Event{Kind: history.DatagramsDropped, At: d.To, Pod: d.Name, Numbers: history.Numbers{
+				history.Dropped: float64(d.Dropped), history.Within: (d.To - d.From).Seconds(),
+			}})
+		},
+	}
+	sampling, enough := context.WithCancel(context.WithoutCancel(ctx))
+	ended := r.collect("the waits for a processor", func() error {
+		summary, err := sampler.Run(sampling)
+		e := history.Event{Kind: history.WaitsRecorded, Numbers: history.Numbers{
+			history.Samples: float64(summary.Samples), history.LateMax: summary.Late.Seconds(),
+			history.Processes: float64(summary.Processes), history.RecorderCPU: summary.CPU.Seconds(),
+		}}
+		if summary.Processes == 0 {
+			e.Note = "this machine shows none of the pods' processes"
+		}
+		r.rec.Record(e)
+		return err
+	})
+	return func(context.Context) error {
+		enough()
+		return <-ended
+	}, nil
+}
+
+func waitEvent(w rundelay.Wait) history.Event {
+	e := history.Event{Kind: history.ProcessorWaited, At: w.To, Pod: w.Name, Numbers: history.Numbers{
+		history.Waited: (w.To - w.From).Seconds(), history.Ran: w.Ran.Seconds(), history.Resolution: w.Resolution.Seconds(),
+	}}
+	if w.Throttled >= 0 {
+		e.Numbers[history.Throttled] = w.Throttled.Seconds()
+	}
+	return e
+}
+
+// watchedPods are the pods whose waits are recorded, by UID, as the history shows them.
+type watchedPods struct {
+	*runner
+	handler string // the handler's namespace; empty without one
+	seq     int    // of the last event that was read
+	names   map[string]string
+}
+
+func (w *watchedPods) update() map[string]string {
+	events := w.rec.EventsAfter(w.seq)
+	w.seq += len(events)
+	for _, e := range events {
+		if e.UID != "" && strings.HasPrefix(string(e.Kind), "pod.") && w.watched(e) {
+			w.names[e.UID] = e.Pod
+		}
+	}
+	return w.names
+}
+
+// watched reports whether the pod takes part in what a drill measures: CoreDNS, our own
+// pods that probe, the handler, and kube-proxy on the nodes that are probed from.
+func (w *watchedPods) watched(e history.Event) bool {
+	namespace, name, _ := strings.Cut(e.Pod, "/")
+	switch {
+	case namespace == "kube-system" && strings.HasPrefix(name, "kube-proxy-"):
+		return slices.ContainsFunc(w.probers, func(p probing) bool { return p.node == e.Node })
+	case namespace == "kube-system":
+		return strings.HasPrefix(name, "coredns-")
+	case namespace == system.Namespace:
+		return name == "control" || strings.HasPrefix(name, "prober-") || strings.HasPrefix(name, "conntrack-")
+	}
+	return w.handler != "" && namespace == w.handler
+}

@@ -1,0 +1,291 @@
+package rundelay
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"time"
+)
+
+const (
+	// Interval is how often the waits are read: a wait's begin and end are known to so
+	// much, unless this process itself had to wait.
+	Interval = 10 * time.Millisecond
+	// Shortest is the shortest wait on record. At 1,000 queries/s a socket of Linux's
+	// default size holds some 130 ms of them.
+	Shortest = 10 * time.Millisecond
+	// rescan is how often new processes and threads are looked for.
+	rescan = 100 * time.Millisecond
+	// remembered is for how long the time that a process ran is kept: longer than any
+	// wait that a drill survives.
+	remembered = 10 * time.Second
+)
+
+// Wait is a time in which a thread of a process was ready to run and had no processor.
+type Wait struct {
+	Name     string
+	From, To time.Duration
+	// Ran is for how long all threads of the process together ran meanwhile.
+	Ran time.Duration
+	// Throttled is for how long the process's own CPU limit kept it from running since
+	// the sample before; negative if that cannot be read here.
+	Throttled time.Duration
+	// Resolution is how much earlier From and To may lie.
+	Resolution time.Duration
+}
+
+// Drop is a number of datagrams that were dropped because a socket's receive buffer was
+// full, in the network namespace of a process.
+type Drop struct {
+	Name     string
+	From, To time.Duration
+	Dropped  int64
+}
+
+// Summary is how the sampling went.
+type Summary struct {
+	Samples int
+	// Late is the longest time between two samples.
+	Late time.Duration
+	// Processes is how many were watched, in all.
+	Processes int
+	// CPU is the processor time that sampling took.
+	CPU time.Duration
+}
+
+// Sampler reads the waits of processes at a fixed interval.
+type Sampler struct {
+	Proc   string               // where the proc file system is
+	Groups string               // where the control groups are
+	Now    func() time.Duration // the clock of the record
+	// Find returns the processes to watch. It is called ten times a second.
+	Find func() ([]Process, error)
+	// Waited and Dropped get what is found, as it is found. They must return at once.
+	Waited  func(Wait)
+	Dropped func(Drop)
+}
+
+// Run samples until ctx ends. An error means that processes could no longer be found.
+func (s Sampler) Run(ctx context.Context) (Summary, error) {
+	// The thread is not unlocked, so that it ends with its priority.
+	runtime.LockOSThread()
+	first()
+	started := threadTime()
+	sampling := sampling{Sampler: s, processes: map[Process]*process{}, last: s.Now()}
+	defer sampling.close()
+	ticker := time.NewTicker(Interval)
+	defer ticker.Stop()
+	err := sampling.look(s.Now())
+	for err == nil {
+		select {
+		case <-ctx.Done():
+			sampling.sample(s.Now())
+			sampling.CPU = threadTime() - started
+			return sampling.Summary, nil
+		case <-ticker.C:
+		}
+		now := s.Now()
+		sampling.sample(now)
+		if now-sampling.looked >= rescan {
+			err = sampling.look(now)
+		}
+	}
+	return sampling.Summary, err
+}
+
+// sampling is a Sampler at work.
+type sampling struct {
+	Sampler
+	Summary
+	processes map[Process]*process
+	last      time.Duration // when the last sample was taken
+	looked    time.Duration // when processes and threads were last looked for
+	buf       [128]byte
+}
+
+// process is what is known of one.
+type process struct {
+	Process
+	since   time.Duration // when it was found
+	threads map[int]*thread
+	ran     []moment // oldest first
+	dropped int64
+	read    time.Duration // when dropped was read; negative before the first time
+	// limit has what the process's own CPU limit did; nil if that cannot be read here.
+	limit     *os.File
+	throttled time.Duration
+}
+
+type thread struct {
+	file        *os.File
+	ran, waited time.Duration
+}
+
+// moment is how long a process had run, in all, at a time.
+type moment struct{ at, ran time.Duration }
+
+func (s *sampling) close() {
+	for _, p := range s.processes {
+		p.close()
+	}
+}
+
+func (p *process) close() {
+	for _, t := range p.threads {
+		_ = t.file.Close()
+	}
+	if p.limit != nil {
+		_ = p.limit.Close()
+	}
+}
+
+// look finds new processes and threads, and forgets those that ended.
+func (s *sampling) look(now time.Duration) error {
+	found, err := s.Find()
+	if err != nil {
+		return err
+	}
+	living := make(map[Process]bool, len(found))
+	for _, f := range found {
+		living[f] = true
+		p := s.processes[f]
+		if p == nil {
+			p = &process{Process: f, since: now, threads: map[int]*thread{}, read: -1}
+			if p.limit, err = openThrottle(s.Proc, s.Groups, f.PID); err == nil {
+				_ = p.throttle()
+			}
+			s.processes[f] = p
+			s.Processes++
+		}
+		s.threads(p, now)
+		s.drops(p, now)
+		_ = p.throttle()
+	}
+	for key, p := range s.processes {
+		if !living[key] {
+			p.close()
+			delete(s.processes, key)
+		}
+	}
+	s.looked = now
+	return nil
+}
+
+// threads opens the counts of new threads. What a thread did before it was found counts
+// for nothing if its process is new as well, and from the last look on otherwise: it was
+// not there then.
+func (s *sampling) threads(p *process, now time.Duration) {
+	dir := filepath.Join(s.Proc, strconv.Itoa(p.PID), "task")
+	ids, err := numbers(dir)
+	if err != nil {
+		return // it has just ended
+	}
+	for _, id := range ids {
+		if p.threads[id] != nil {
+			continue
+		}
+		file, err := os.Open(filepath.Join(dir, strconv.Itoa(id), "schedstat"))
+		if err != nil {
+			continue
+		}
+		t := &thread{file: file}
+		if p.since == now {
+			if t.ran, t.waited, err = s.readThread(t); err != nil {
+				_ = file.Close()
+				continue
+			}
+		}
+		p.threads[id] = t
+	}
+}
+
+func (s *sampling) readThread(t *thread) (ran, waited time.Duration, err error) {
+	n, err := t.file.ReadAt(s.buf[:], 0)
+	if n == 0 {
+		return 0, 0, err
+	}
+	return parseSchedstat(s.buf[:n])
+}
+
+// sample reads all threads once.
+func (s *sampling) sample(now time.Duration) {
+	gap := now - s.last
+	s.Samples, s.Late, s.last = s.Samples+1, max(s.Late, gap), now
+	for _, p := range s.processes {
+		var longest, ran time.Duration
+		for id, t := range p.threads {
+			nowRan, waited, err := s.readThread(t)
+			if err != nil { // the thread has ended
+				_ = t.file.Close()
+				delete(p.threads, id)
+				continue
+			}
+			longest = max(longest, waited-t.waited)
+			ran += nowRan - t.ran
+			t.ran, t.waited = nowRan, waited
+		}
+		p.add(now, ran)
+		if longest < Shortest {
+			continue
+		}
+		from := now - longest
+		s.Waited(Wait{Name: p.Name, From: from, To: now, Ran: p.ranSince(from), Throttled: p.throttle(), Resolution: gap})
+		s.drops(p, now)
+	}
+}
+
+// throttle is for how long the process's CPU limit kept it from running since it was last
+// called; negative if that cannot be read.
+func (p *process) throttle() time.Duration {
+	if p.limit == nil {
+		return -1
+	}
+	now, err := throttled(p.limit)
+	if err != nil {
+		return -1
+	}
+	since := now - p.throttled
+	p.throttled = now
+	return since
+}
+
+// add takes how long the process ran since the sample before.
+func (p *process) add(now, ran time.Duration) {
+	if n := len(p.ran); n > 0 {
+		ran += p.ran[n-1].ran
+	}
+	p.ran = append(p.ran, moment{now, ran})
+	if now-p.ran[0].at > 2*remembered {
+		i := 0
+		for now-p.ran[i].at > remembered {
+			i++
+		}
+		p.ran = append(p.ran[:0], p.ran[i:]...)
+	}
+}
+
+// ranSince is for how long the process ran from a time on. The sample before that time
+// counts as well: it is not known when it ran in between.
+func (p *process) ranSince(from time.Duration) time.Duration {
+	last := p.ran[len(p.ran)-1].ran
+	for i := len(p.ran) - 1; i >= 0; i-- {
+		if p.ran[i].at <= from {
+			return last - p.ran[i].ran
+		}
+	}
+	return last - p.ran[0].ran
+}
+
+// drops reports the datagrams that were dropped since it was last called.
+func (s *sampling) drops(p *process, now time.Duration) {
+	n, err := receiveErrors(s.Proc, p.PID)
+	if err != nil {
+		return // it has just ended
+	}
+	if p.read >= 0 && n > p.dropped {
+		s.Dropped(Drop{Name: p.Name, From: p.read, To: now, Dropped: n - p.dropped})
+	}
+	p.dropped, p.read = n, now
+}

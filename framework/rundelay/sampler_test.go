@@ -1,0 +1,155 @@
+package rundelay
+
+import (
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+)
+
+func ms(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// script is a proc file system with one process, whose counts a test sets, and the clock.
+type script struct {
+	t     *testing.T
+	proc  string
+	found []Process
+	waits []Wait
+	drops []Drop
+	s     sampling
+}
+
+func newScript(t *testing.T) *script {
+	sc := &script{t: t, proc: t.TempDir()}
+	sc.s = sampling{processes: map[Process]*process{}, Sampler: Sampler{
+		Proc: sc.proc, Groups: filepath.Join(sc.proc, "cgroup"),
+		Find:    func() ([]Process, error) { return sc.found, nil },
+		Waited:  func(w Wait) { sc.waits = append(sc.waits, w) },
+		Dropped: func(d Drop) { sc.drops = append(sc.drops, d) },
+	}}
+	t.Cleanup(sc.s.close)
+	return sc
+}
+
+func (sc *script) thread(id int, ran, waited time.Duration) {
+	write(sc.t, filepath.Join(sc.proc, "7", "task", fmt.Sprint(id), "schedstat"), fmt.Sprintf("%d %d 5\n", ran, waited))
+}
+
+func (sc *script) dropped(n int) {
+	write(sc.t, filepath.Join(sc.proc, "7", "net", "snmp"), fmt.Sprintf("Udp: InDatagrams RcvbufErrors\nUdp: 9 %d\n", n))
+}
+
+func (sc *script) throttled(d time.Duration) {
+	write(sc.t, filepath.Join(sc.proc, "7", "cgroup"), "0::/pod\n")
+	write(sc.t, filepath.Join(sc.proc, "cgroup", "pod", "cpu.stat"), fmt.Sprintf("throttled_usec %d\n", d.Microseconds()))
+}
+
+func (sc *script) start() {
+	sc.found = []Process{{7, "dns"}}
+	if err := sc.s.look(0); err != nil {
+		sc.t.Fatal(err)
+	}
+}
+
+// The kernel adds a wait to a thread's run_delay when the wait is over: so it ended since
+// the sample before, and began by its length earlier.
+func TestAWaitIsKnownWhenItIsOver(t *testing.T) {
+	sc := newScript(t)
+	sc.thread(7, ms(1000), ms(500))
+	sc.thread(8, ms(100), ms(300))
+	sc.dropped(40)
+	sc.throttled(0)
+	sc.start()
+	sc.s.sample(ms(10))
+	for at := 20; at <= 410; at += 10 {
+		sc.thread(8, ms(100+at/100), ms(300)) // another thread runs now and then
+		sc.s.sample(ms(at))
+	}
+	sc.thread(7, ms(1001), ms(900))
+	sc.dropped(73)
+	sc.s.sample(ms(420))
+	if want := []Wait{{Name: "dns", From: ms(20), To: ms(420), Ran: ms(5), Throttled: 0, Resolution: ms(10)}}; !reflect.DeepEqual(sc.waits, want) {
+		t.Errorf("got  %+v\nwant %+v", sc.waits, want)
+	}
+	if want := []Drop{{"dns", ms(0), ms(420), 33}}; len(sc.drops) != 1 || sc.drops[0].Dropped != want[0].Dropped || sc.drops[0].To != want[0].To {
+		t.Errorf("got %+v, want %+v", sc.drops, want)
+	}
+}
+
+func TestWhatIsNoWait(t *testing.T) {
+	for name, happens := range map[string]func(*script){
+		"short ones":                    func(sc *script) { sc.thread(7, ms(1003), ms(509)) },
+		"the waits before it was found": func(*script) {},
+		"a process that is stopped":     func(*script) {}, // no count of it changes
+		"one that ended":                func(sc *script) { sc.thread(7, 0, 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			sc := newScript(t)
+			sc.thread(7, ms(1000), ms(500))
+			sc.start()
+			sc.s.sample(ms(10))
+			happens(sc)
+			sc.s.sample(ms(500))
+			if sc.waits != nil {
+				t.Errorf("%+v", sc.waits)
+			}
+		})
+	}
+}
+
+// A thread that a known process has started since the last look did all its waiting since.
+func TestANewThreadOfAKnownProcess(t *testing.T) {
+	sc := newScript(t)
+	sc.thread(7, ms(1000), ms(500))
+	sc.start()
+	sc.s.sample(ms(90))
+	sc.thread(9, ms(1), ms(60))
+	if err := sc.s.look(ms(100)); err != nil {
+		t.Fatal(err)
+	}
+	sc.s.sample(ms(110))
+	if len(sc.waits) != 1 || sc.waits[0].From != ms(50) || sc.waits[0].To != ms(110) {
+		t.Errorf("%+v", sc.waits)
+	}
+}
+
+// A wait by the process's own CPU limit is marked as that; where the limit cannot be read,
+// it is negative.
+func TestThrottledWaits(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		sc := newScript(t)
+		sc.thread(7, 0, 0)
+		if known {
+			sc.throttled(ms(50))
+		}
+		sc.start()
+		if known {
+			sc.throttled(ms(130))
+		}
+		sc.thread(7, 0, ms(100))
+		sc.s.sample(ms(100))
+		want := ms(80)
+		if !known {
+			want = -1
+		}
+		if len(sc.waits) != 1 || sc.waits[0].Throttled != want {
+			t.Errorf("limit known %t: %+v, want %v", known, sc.waits, want)
+		}
+	}
+}
+
+func TestAProcessThatEnded(t *testing.T) {
+	sc := newScript(t)
+	sc.thread(7, 0, 0)
+	sc.start()
+	sc.found = nil
+	if err := sc.s.look(ms(100)); err != nil {
+		t.Fatal(err)
+	}
+	sc.thread(7, 0, ms(100))
+	sc.s.sample(ms(200))
+	if len(sc.waits) > 0 || len(sc.s.processes) > 0 {
+		t.Errorf("%+v of %d processes", sc.waits, len(sc.s.processes))
+	}
+}
