@@ -114,7 +114,7 @@ func (f Figure) against(scenario string, earlier []float64, atLeast int) DriftFi
 
 // beyond reports whether the figure is larger than a bound by more than the slack.
 func (f Figure) beyond(bound float64) bool {
-	least := verdict.Tolerances()["late_p99_ms"]
+	least := verdict.Tolerances()["late_query_ms"]
 	if f.unit() == "_seconds" {
 		least /= 1000
 	}

@@ -91,7 +91,7 @@ func TestVerifyRejects(t *testing.T) {
 		"an unknown set":                   {"set: fast", "set: quick", `set: "quick"; allowed: fast, full`},
 		"a set-up that is left out":        {"  kernel: v1\n", "", "environment: kernel is missing"},
 		"an edited environment":            {"kernel: v1", "kernel: v2", "environmentDigest:"},
-		"other tolerances":                 {"unsent_share: 0.003", "unsent_share: 0.5", "tolerances: unsent_share is 0.5, this version judges by 0.003"},
+		"other tolerances":                 {"unsent_share: 0.02", "unsent_share: 0.5", "tolerances: unsent_share is 0.5, this version judges by 0.02"},
 		"a missing tolerance":              {"  edge_ms: 1000\n", "", "tolerances: edge_ms is missing"},
 		"a polished summary":               {"summary:\n  passed: 0\n  failed: 1", "summary:\n  passed: 1\n  failed: 0", "the results come to"},
 		"a polished outcome":               {"    outcome: fail\n    verdicts:", "    outcome: pass\n    verdicts:", "outcome pass does not follow from its"},

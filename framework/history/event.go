@@ -96,6 +96,9 @@ const (
 	ProberEnded   Kind = "prober.ended"   // Numbers: asked, unsent, dropped (answers), late_p99 (s), late_max (s); without Echo
 )
 
+// ControlChosen reports which CoreDNS pod is asked directly. Pod, IP.
+const ControlChosen Kind = "control.chosen"
+
 // DNSDisrupted reports what the run did to CoreDNS. Reason: delete, kill, restart,
 // drain, scale; Node: whose pods, empty for all; Numbers: replicas.
 const DNSDisrupted Kind = "dns.disrupted"

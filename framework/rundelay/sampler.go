@@ -12,10 +12,10 @@ import (
 const (
 	// Interval is how often the waits are read: a wait's begin and end are known to so
 	// much, unless this process itself had to wait.
-	Interval = 10 * time.Millisecond
+	Interval = 20 * time.Millisecond
 	// Shortest is the shortest wait on record. At 1,000 queries/s a socket of Linux's
 	// default size holds some 130 ms of them.
-	Shortest = 10 * time.Millisecond
+	Shortest = 20 * time.Millisecond
 	// rescan is how often new processes and threads are looked for.
 	rescan = 100 * time.Millisecond
 	// remembered is for how long the time that a process ran is kept: longer than any

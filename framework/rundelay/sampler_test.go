@@ -79,7 +79,7 @@ func TestAWaitIsKnownWhenItIsOver(t *testing.T) {
 
 func TestWhatIsNoWait(t *testing.T) {
 	for name, happens := range map[string]func(*script){
-		"short ones":                    func(sc *script) { sc.thread(7, ms(1003), ms(509)) },
+		"short ones":                    func(sc *script) { sc.thread(7, ms(1003), ms(519)) },
 		"the waits before it was found": func(*script) {},
 		"a process that is stopped":     func(*script) {}, // no count of it changes
 		"one that ended":                func(sc *script) { sc.thread(7, 0, 0) },

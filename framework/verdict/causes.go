@@ -40,6 +40,9 @@ const (
 	// BackendBehind: it was sent to a pod in which an earlier query still waited for
 	// its answer: what the pod's receive buffer cannot hold, the kernel drops (udp(7)).
 	BackendBehind Cause = "backend-behind"
+	// NoProcessor: it was sent to a pod that stayed, and that had no processor: the kernel
+	// dropped it at the pod's full socket, or it was answered too late.
+	NoProcessor Cause = "no-processor"
 	// ProberBusy: the control was lost or late at the same time, or the query left
 	// late: the prober's machine, not CoreDNS.
 	ProberBusy Cause = "prober"
@@ -49,7 +52,7 @@ const (
 
 // Causes lists every cause, in the order in which reports list them.
 func Causes() []Cause {
-	return []Cause{NodeGone, OldEntry, BackendEnded, EntryRemoved, InsertFailed, NoEndpoint, Refused, AnsweredLate, BackendBehind, ProberBusy, Unexplained}
+	return []Cause{NodeGone, OldEntry, BackendEnded, EntryRemoved, InsertFailed, NoEndpoint, Refused, AnsweredLate, BackendBehind, NoProcessor, ProberBusy, Unexplained}
 }
 
 // Loss is what queries were lost to one cause at one pod.
@@ -69,7 +72,7 @@ type Loss struct {
 	// ended; 0 for other causes.
 	Lag strict.Duration `yaml:"lag,omitempty"`
 	// Waited is the longest that a query waited for its answer from a pod that was
-	// behind, while one was lost; 0 for other causes.
+	// behind, while one was lost, or that a pod waited for a processor; 0 for other causes.
 	Waited strict.Duration `yaml:"waited,omitempty"`
 	// RulesLeft is when the last query left for which kube-proxy's rules on the
 	// prober's node chose a pod that ended for good; its resolution is some intervals
@@ -107,6 +110,8 @@ func (l Loss) Why() string {
 		return fmt.Sprintf("answered by %s after the prober's timeout", l.Backend)
 	case BackendBehind:
 		return fmt.Sprintf("dropped at %s, which was behind: earlier queries waited there for up to %s", l.Backend, history.Seconds(l.Waited.D()))
+	case NoProcessor:
+		return fmt.Sprintf("lost at %s, which had no processor for %s: this machine was busy", cmp.Or(l.Pod, l.Backend), history.Seconds(l.Waited.D()))
 	case ProberBusy:
 		return "lost or late at the control as well: this machine was too busy"
 	}
@@ -167,7 +172,7 @@ func (j judge) lossesByCause() []Loss {
 				l.Fixed++
 			}
 			l.From, l.To = min(l.From, whole(q.Intended)), max(l.To, whole(q.Intended))
-			if cause == BackendBehind {
+			if cause == BackendBehind || cause == NoProcessor {
 				l.Waited = max(l.Waited, whole(took))
 			} else {
 				l.Lag = max(l.Lag, whole(took))
@@ -226,6 +231,14 @@ func (j judge) explained(v Verdict) (Verdict, bool) {
 // whole is a duration in milliseconds: there is one fresh query in each.
 func whole(d time.Duration) strict.Duration { return strict.Duration(d.Round(time.Millisecond)) }
 
+// lossCause is as traffic.cause; it does not read the flows for a query that was answered.
+func (j judge) lossCause(q history.Query) (cause Cause, backend string, took time.Duration) {
+	if !q.Outcome.Lost() {
+		return "", "", 0
+	}
+	return j.traffic().cause(q)
+}
+
 // cause is what a lost query was lost to, at which backend, and how long after
 // the backend's last answer it was sent, or for how long earlier ones waited there.
 func (t traffic) cause(q history.Query) (cause Cause, backend string, took time.Duration) {
@@ -262,6 +275,11 @@ func (t traffic) cause(q history.Query) (cause Cause, backend string, took time.
 		return EntryRemoved, removed.Backend, 0
 	case q.Outcome != history.Timeout:
 		return Refused, flow.Backend, 0
+	}
+	if s := t.starvedAt(b, q); s != nil {
+		return NoProcessor, flow.Backend, s.to - s.from
+	}
+	switch {
 	case flow.Replied && q.Mode == history.Fresh:
 		return AnsweredLate, flow.Backend, 0
 	case under: // and the next query, not this one, began the flow that follows

@@ -121,29 +121,16 @@ var checkDNSLost = check{
 
 func (j judge) dnsLost(v Verdict, c scenarios.DNSLost) Verdict {
 	v = v.wants(fmt.Sprintf("at most %d queries lost at the service", c.Max), c.Mode)
-	v, streams, ok := j.judgeable(v, c.Mode)
+	v, ok := j.judgeable(v, c.Mode)
 	if !ok {
 		return v
 	}
-	except := ""
-	if c.ExceptConntrack {
-		v.Counted = j.exceptConntrack()
-		counted, left := v.Counted.modes(c.Mode), 0
-		for mode, s := range streams {
-			left += s.Lost - counted[mode].Lost
-		}
-		streams = counted
-		v.Numbers["lost_conntrack"] = float64(left)
-		except = fmt.Sprintf(", without %d that connection tracking itself lost", left)
-	}
-	lost, asked := 0, 0
+	streams, except := j.counted(&v, c.Mode, c.ExceptConntrack)
+	lost, asked := lostOf(streams), 0
 	for _, s := range streams {
-		lost, asked = lost+s.Lost, asked+s.Asked
+		asked += s.Asked
 	}
-	steady := 0
-	for _, s := range j.dns.steady(streams) {
-		steady += s.Lost
-	}
+	steady := lostOf(j.steady(streams))
 	if lost > c.Max && steady <= c.Max {
 		return v.noise(fmt.Sprintf("%d of %d lost, all but %d while the control itself was lost or took over %s to answer: this machine was too busy; %s", lost, asked, steady, controlLag, j.windowsOf(streams)), j.around(streams)...)
 	}
@@ -153,27 +140,83 @@ func (j judge) dnsLost(v Verdict, c scenarios.DNSLost) Verdict {
 	return v.pass(fmt.Sprintf("%d of %d lost%s", lost, asked, except))
 }
 
-// exceptConntrack is the measurement without the queries that were lost because
-// kube-proxy removed their entries or the kernel could not insert them.
-func (j judge) exceptConntrack() *DNS {
-	t := j.traffic()
-	without := func(s Stream) Stream {
+// without is the measurement without the queries that were lost to these causes.
+func (j judge) without(causes ...Cause) *DNS {
+	rest := func(s Stream) Stream {
 		return newStream(slices.DeleteFunc(slices.Clone(s.queries), func(q history.Query) bool {
-			if !q.Outcome.Lost() {
-				return false
-			}
-			cause, _, _ := t.cause(q)
-			return cause == EntryRemoved || cause == InsertFailed
+			cause, _, _ := j.lossCause(q)
+			return slices.Contains(causes, cause)
 		}))
 	}
 	counted := *j.dns
-	counted.Fresh, counted.Fixed = without(counted.Fresh), without(counted.Fixed)
+	counted.Fresh, counted.Fixed = rest(counted.Fresh), rest(counted.Fixed)
 	return &counted
 }
 
-// lags are the intended times of queries to the control, or to the prober's own
-// echo, that were lost or later than controlLag, ascending.
-func (n DNS) lags() []time.Duration { return n.controls(controlLag) }
+// counted is what a check counts of the streams of its modes: without the queries that
+// this machine lost, with proof, and on request without those that connection tracking
+// lost. except names both, with their numbers.
+func (j judge) counted(v *Verdict, mode string, conntrack bool) (streams map[history.Mode]Stream, except string) {
+	streams = j.dns.modes(mode)
+	leave := func(causes []Cause, number, text string) {
+		was := lostOf(streams)
+		v.Counted = j.without(causes...)
+		streams = v.Counted.modes(mode)
+		if left := was - lostOf(streams); left > 0 || number == "lost_conntrack" {
+			v.Numbers[number] = float64(left)
+			except += fmt.Sprintf(", without %d that %s", left, text)
+		}
+	}
+	if causes := []Cause{NoProcessor}; len(j.starving()) > 0 && lostOf(streams) > 0 {
+		leave(causes, "lost_no_processor", "were lost at pods that had no processor")
+	}
+	if conntrack {
+		leave([]Cause{NoProcessor, EntryRemoved, InsertFailed}, "lost_conntrack", "connection tracking itself lost")
+	}
+	return streams, except
+}
+
+func lostOf(streams map[history.Mode]Stream) (lost int) {
+	for _, s := range streams {
+		lost += s.Lost
+	}
+	return lost
+}
+
+// steady are the streams without the losses that may be this machine's: those during which
+// the control or the echo was lost or late as well, those at a pod that had no processor, and
+// those that kube-proxy would have prevented if it had had one. A pod that had ended answers nobody, however busy this machine
+// is.
+func (j judge) steady(streams map[history.Mode]Stream) map[history.Mode]Stream {
+	var t traffic
+	if lostOf(streams) > 0 {
+		t = j.traffic()
+	}
+	all := j.dns.controls(controlLag)
+	out := map[history.Mode]Stream{}
+	for mode, s := range streams {
+		if s.Lost == 0 {
+			out[mode] = s
+			continue
+		}
+		out[mode] = newStream(t.unproven(slices.DeleteFunc(slices.Clone(s.queries), func(q history.Query) bool {
+			if !q.Outcome.Lost() {
+				return false
+			}
+			lags := all
+			if cause, _, _ := j.lossCause(q); definite(cause) {
+				lags = t.lags
+			}
+			return near(lags, q.Intended) || t.lateRules(q)
+		})))
+	}
+	return out
+}
+
+// definite reports whether a cause is what the cluster did, whoever was busy.
+func definite(c Cause) bool {
+	return slices.Contains([]Cause{NodeGone, OldEntry, BackendEnded, NoEndpoint, Refused}, c)
+}
 
 // controls are the intended times of queries to the control, or to the prober's
 // own echo, that were lost or later than that, ascending.
@@ -188,25 +231,12 @@ func (n DNS) controls(later time.Duration) []time.Duration {
 	return out
 }
 
-// steady are the streams without the losses that cannot be blamed on the
-// service: those during which the control or the echo was lost or late as well.
-func (n DNS) steady(streams map[history.Mode]Stream) map[history.Mode]Stream {
-	lags := n.lags()
-	out := map[history.Mode]Stream{}
-	for mode, s := range streams {
-		out[mode] = newStream(slices.DeleteFunc(slices.Clone(s.queries), func(q history.Query) bool {
-			return q.Outcome.Lost() && near(lags, q.Intended)
-		}))
-	}
-	return out
-}
-
 // undisturbed is how much of a window is left without the time around each query
 // that the control lost, or answered by shownLag late: what shows an outage is
 // what was lost while the control answered, even if slowly.
-func (n DNS) undisturbed(w history.Window) time.Duration {
+func (j judge) undisturbed(w history.Window) time.Duration {
 	left, from := w.Length(), w.From
-	for _, lag := range n.controls(shownLag) {
+	for _, lag := range j.lags(shownLag) {
 		to := min(lag+lagReach, w.To)
 		from = max(from, lag-lagReach)
 		if from < to {
@@ -256,18 +286,19 @@ func (j judge) dnsWindow(v Verdict, c scenarios.DNSWindow) Verdict {
 	if len(bounds) == 0 {
 		return v.unknown("the check gives no bound")
 	}
-	v, streams, ok := j.judgeable(v, c.Mode)
+	v, ok := j.judgeable(v, c.Mode)
 	if !ok {
 		return v
 	}
+	streams, except := j.counted(&v, c.Mode, false)
 	all, open := longest(streams)
-	steady, _ := longest(j.dns.steady(streams))
+	steady, _ := longest(j.steady(streams))
 	evidence := j.around(streams)
-	got := j.windowsOf(streams)
+	got := j.windowsOf(streams) + except
 	switch {
 	case c.Max > 0 && steady.Length() > c.Max.D():
 		return v.fail(got, evidence...)
-	case c.Max > 0 && all.Length() > c.Max.D(), j.dns.undisturbed(all) < c.Min.D() && all.Length() >= c.Min.D():
+	case c.Max > 0 && all.Length() > c.Max.D(), j.undisturbed(all) < c.Min.D() && all.Length() >= c.Min.D():
 		return v.noise("the control was lost or late at the same time: "+got, evidence...)
 	case c.Max > 0 && open:
 		return v.unknown("a window was still open when the recording ended: "+got, evidence...)

@@ -47,15 +47,16 @@ func Ahead(s scenarios.Scenario, h history.History) Result {
 type judge struct {
 	*story.Story
 	dns *DNS
-	// traffic and losses are worked out once, when they are needed: they look at
-	// every query.
-	traffic func() traffic
-	losses  func() []Loss
+	// What follows is worked out once, when it is needed: it looks at every query.
+	traffic  func() traffic
+	losses   func() []Loss
+	starving func() map[string][]starvation
 }
 
 func newJudge(st *story.Story) judge {
 	j := judge{Story: st}
 	j.dns = j.measure()
+	j.starving = sync.OnceValue(func() map[string][]starvation { return j.starvations() })
 	j.traffic = sync.OnceValue(func() traffic { return newTraffic(j) })
 	j.losses = sync.OnceValue(j.lossesByCause)
 	return j

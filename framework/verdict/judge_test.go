@@ -173,7 +173,7 @@ func TestNeedsRerun(t *testing.T) {
 		{"a pass", func(*script) {}, false},
 		{"control lost", func(s *script) { s.lose(history.Control, history.Fresh, 12, 12.3, history.Timeout) }, true},
 		{"prober late", func(s *script) {
-			s.change(history.ProberEnded, func(e *history.Event) { e.Numbers[history.LateP99] = 0.2 })
+			s.change(history.ProberEnded, func(e *history.Event) { e.Numbers[history.LateP99] = 0.3 })
 		}, true},
 		{"noise before the notice", func(s *script) { s.lose(history.Service, history.Fixed, 3.5, 3.6, history.Timeout) }, true},
 		{"control lost and not marked", func(s *script) {

@@ -96,7 +96,7 @@ func (b *backend) silent(sent time.Duration) (silence, bool) {
 }
 
 func newTraffic(j judge) traffic {
-	t := traffic{judge: j, flows: map[source][]history.Flow{}, backends: map[string]*backend{}, lags: j.dns.lags()}
+	t := traffic{judge: j, flows: map[source][]history.Flow{}, backends: map[string]*backend{}}
 	for _, f := range j.History.Flows {
 		from := source{f.Node, f.Port}
 		t.flows[from] = append(t.flows[from], f)
@@ -147,6 +147,8 @@ func newTraffic(j judge) traffic {
 		b.silences = j.silences(b)
 	}
 	t.ready = j.readiness()
+	t.countLost()
+	t.lags = j.lags(controlLag)
 	return t
 }
 
@@ -311,7 +313,7 @@ func (t traffic) withoutEndpoint(at time.Duration) bool {
 // busy reports whether the prober's machine was too busy: the control was lost or late
 // as well, or the query itself left late.
 func (t traffic) busy(q history.Query) bool {
-	return q.Sent-q.Intended > lateP99 || near(t.lags, q.Intended)
+	return q.Sent-q.Intended > lateQuery || near(t.lags, q.Intended)
 }
 
 // near reports whether one of the times, in ascending order, is close to at.

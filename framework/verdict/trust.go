@@ -28,14 +28,16 @@ const (
 	// gapMax is the longest time without a query on record in a stream. A longer
 	// one could hide a whole window's edge, see history.Quiet.
 	gapMax = history.Quiet / 2
-	// unsentShare is how many queries may have failed to leave: at 1000/s over a
-	// minute these are 180 ms in all, below the shortest window that was ever seen
-	// (230 ms); gapMax bounds each hole that they leave.
-	unsentShare = 0.003
-	// lateP99 is how late a query may leave: well below a resolver's timeout, and
-	// a fifth of history.Quiet. Shared machines stall everything on them for tens
-	// of milliseconds; a late query still meets the outage that it was meant for.
-	lateP99 = 100 * time.Millisecond
+	// unsentShare is how many queries may have failed to leave. gapMax bounds each hole
+	// that they leave, and momentHole those that matter most.
+	unsentShare = 0.02
+	// lateP99 is how late a query may leave: below gapMax. Shared machines stall everything
+	// on them for tens of milliseconds. Around the moments at which a drill may lose
+	// queries, momentHole is stricter.
+	lateP99 = 200 * time.Millisecond
+	// lateQuery is how late a query may leave whose loss is the cluster's: well below a
+	// resolver's timeout, and a fifth of history.Quiet.
+	lateQuery = 100 * time.Millisecond
 	// baselineTime is for how long DNS must have answered everything before the
 	// first notice: losses after a fault prove nothing if there were some before.
 	baselineTime = time.Second
@@ -57,33 +59,33 @@ const seenLate = 500 * time.Millisecond
 func Tolerances() map[string]float64 {
 	return map[string]float64{
 		"control_lost_share": controlLostShare, "control_lag_ms": milliseconds(controlLag), "shown_lag_ms": milliseconds(shownLag), "control_lag_reach_ms": milliseconds(lagReach),
-		"asked_share": askedShare, "gap_max_ms": milliseconds(gapMax), "unsent_share": unsentShare, "late_p99_ms": milliseconds(lateP99),
+		"asked_share": askedShare, "gap_max_ms": milliseconds(gapMax), "unsent_share": unsentShare, "moment_hole_ms": milliseconds(momentHole), "moment_reach_ms": milliseconds(momentReach), "late_p99_ms": milliseconds(lateP99), "late_query_ms": milliseconds(lateQuery),
 		"baseline_ms": milliseconds(baselineTime), "edge_ms": milliseconds(edge), "window_quiet_ms": milliseconds(history.Quiet),
 		"binding_in_flight_ms": milliseconds(inFlight), "watch_late_ms": milliseconds(seenLate),
 		"loss_under_way_ms": milliseconds(underWay), "loss_rules_lag_ms": milliseconds(rulesLag), "loss_recorder_stall_ms": milliseconds(recorderStall),
 		"unexplained_share": unexplainedShare, "unexplained_from": explainedFrom,
+		"starved_from_ms": milliseconds(starvedFrom), "starved_ran_share": starvedRan, "starved_reach_ms": milliseconds(starvedReach),
 		"loss_restart_before_ms": milliseconds(restartBefore), "loss_restart_after_ms": milliseconds(restartAfter),
 	}
 }
 
-// judgeable returns the streams that a check of the service selects, or the
-// verdict with the reason why they cannot be believed.
-func (j judge) judgeable(v Verdict, mode string) (Verdict, map[history.Mode]Stream, bool) {
+// judgeable reports whether the streams that a check of the service selects can be
+// believed. If not, the verdict has the reason.
+func (j judge) judgeable(v Verdict, mode string) (Verdict, bool) {
 	if j.dns == nil {
-		return v.unknown("the scenario has no probe"), nil, false
+		return v.unknown("the scenario has no probe"), false
 	}
 	v.Numbers = j.dns.numbers()
 	for _, premise := range []Verdict{j.prober(checkProber.verdict()), j.control(checkControl.verdict()), j.baseline(checkBaseline.verdict())} {
 		if premise.Outcome != Pass {
 			v.Noise, v.Evidence, v.Premise = premise.Noise, premise.Evidence, premise.ID
-			return v.unknown(premise.Check + ": " + premise.Got), nil, false
+			return v.unknown(premise.Check + ": " + premise.Got), false
 		}
 	}
-	streams := j.dns.modes(mode)
-	if len(streams) == 0 {
-		return v.unknown(fmt.Sprintf("mode %q is not known", mode)), nil, false
+	if len(j.dns.modes(mode)) == 0 {
+		return v.unknown(fmt.Sprintf("mode %q is not known", mode)), false
 	}
-	return v, streams, true
+	return v, true
 }
 
 var checkControl = check{
@@ -108,10 +110,21 @@ func (j judge) control(v Verdict) Verdict {
 	if why := j.thin(s, j.Scenario.Probe.Control); why != "" {
 		return v.noise(why)
 	}
-	if float64(s.Lost) > controlLostShare*float64(s.Asked) {
-		return v.noise(fmt.Sprintf("%d of %d lost at the control: the prober's own noise", s.Lost, s.Asked))
+	lost, without := s.Lost, ""
+	if of := j.starving()[j.controlPod()]; s.Lost > 0 && len(of) > 0 {
+		j.traffic() // counts what was lost while a pod had no processor
+		for _, q := range s.queries {
+			if q.Outcome.Lost() && explainedBy(of, q) {
+				lost--
+			}
+		}
+		v.Numbers["lost_no_processor"] = float64(s.Lost - lost)
+		without = fmt.Sprintf(", without %d while its pod had no processor", s.Lost-lost)
 	}
-	return v.pass(fmt.Sprintf("%d of %d lost", s.Lost, s.Asked))
+	if float64(lost) > controlLostShare*float64(s.Asked) {
+		return v.noise(fmt.Sprintf("%d of %d lost at the control%s: the prober's own noise", lost, s.Asked, without))
+	}
+	return v.pass(fmt.Sprintf("%d of %d lost%s", lost, s.Asked, without))
 }
 
 var checkProber = check{
@@ -126,7 +139,7 @@ var checkProber = check{
 
 // prober checks whether the prober kept its schedule and reported every query.
 func (j judge) prober(v Verdict) Verdict {
-	v = v.wants(fmt.Sprintf("every query on record, at most %.1f %% unsent, the 99th percentile at most %s late", unsentShare*100, lateP99))
+	v = v.wants(fmt.Sprintf("every query on record, at most %.0f %% unsent, the 99th percentile at most %s late, no hole of more than %s where the drill changes DNS", unsentShare*100, lateP99, momentHole))
 	ended := 0
 	asked, unsent, late := 0.0, 0.0, 0.0
 	var evidence []history.Event
@@ -184,6 +197,10 @@ func (j judge) prober(v Verdict) Verdict {
 			return v.noise(s.name+": "+why, evidence...)
 		}
 	}
+	if holes := j.holes(); len(holes) > 0 {
+		h := holes[0]
+		return v.noise(fmt.Sprintf("nothing left for %s from +%s on, around %s at +%s", history.Seconds(h.to-h.from), history.Seconds(h.from), h.at.what, history.Seconds(h.at.at)), evidence...)
+	}
 	return v.pass(fmt.Sprintf("%.0f asked, %.0f unsent, 99th percentile %.1f ms late", asked, unsent, late*1000), evidence...)
 }
 
@@ -216,7 +233,7 @@ func (j judge) baseline(v Verdict) Verdict {
 				break
 			}
 			inMode++
-			if q.Outcome.Lost() {
+			if cause, _, _ := j.lossCause(q); q.Outcome.Lost() && cause != NoProcessor {
 				return v.noise(fmt.Sprintf("a %s query of +%s was lost (%s) before the first notice", mode, history.Seconds(q.Intended), q.Outcome))
 			}
 		}

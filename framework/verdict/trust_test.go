@@ -40,11 +40,19 @@ func distrusted() []expectation {
 		}, check: "prober", got: "late_p99"},
 		{name: "prober asked nothing", edit: number(history.Asked, 0), check: "prober", got: "0 queries asked"},
 		{name: "queries lost on the way to the record", edit: number(history.Asked, 99999), check: "prober", got: "99999 queries asked"},
-		{name: "prober could not send", edit: number(history.UnsentQueries, 20), check: "prober", got: "20 of 1897 queries could not leave", noise: true},
+		{name: "prober could not send", edit: number(history.UnsentQueries, 40), check: "prober", got: "40 of 1897 queries could not leave", noise: true},
 		{name: "prober could not take answers", edit: number(history.Dropped, 1), check: "prober", got: "1 answers came", noise: true},
-		{name: "unsent queries on record", edit: func(s *script) { s.lose(service, fresh, 12, 12.2, history.Unsent) }, check: "prober", got: "could not leave", noise: true},
+		{name: "unsent queries on record", edit: func(s *script) {
+			for at := 6.5; at < 22; at += 0.5 {
+				s.lose(service, fresh, at, at+0.05, history.Unsent)
+			}
+		}, check: "prober", got: "could not leave", noise: true},
+		{name: "nothing left for a moment as an endpoint changed", edit: func(s *script) {
+			s.lose(service, fresh, 5.25, 5.4, history.Unsent)
+			s.lose(service, fixed, 5.25, 5.4, history.Unsent)
+		}, check: "prober", got: "around endpoint.terminating", noise: true},
 		{name: "prober says what is no number", edit: number(history.LateP99, math.NaN()), check: "prober", got: "late", noise: true},
-		{name: "prober late", edit: number(history.LateP99, 0.1001), check: "prober", got: "late", noise: true},
+		{name: "prober late", edit: number(history.LateP99, 0.2001), check: "prober", got: "late", noise: true},
 		{name: "no fixed queries", edit: without(service, fixed, 0, 99), check: "prober", got: "mode fixed"},
 		{name: "no fresh queries", edit: without(service, fresh, 0, 99), check: "prober", got: "mode fresh"},
 		{name: "a hole in the queries", edit: without(service, fresh, 12, 12.3), check: "prober", got: "no query on record between", noise: true},
@@ -103,6 +111,10 @@ func TestTrust(t *testing.T) {
 			for _, mode := range []history.Mode{fresh, fixed} {
 				without(service, mode, 26, 99)(s)
 			}
+		}, check: "prober"},
+		{name: "nothing left for a moment when nothing happened", edit: func(s *script) {
+			s.lose(service, fresh, 12, 12.15, history.Unsent)
+			s.lose(service, fixed, 12, 12.15, history.Unsent)
 		}, check: "prober"},
 		{name: "a few unsent", edit: func(s *script) { s.lose(service, fresh, 12, 12.01, history.Unsent) }, check: "prober"},
 		{name: "baseline", check: "baseline", got: "60 answered"},

@@ -1,0 +1,125 @@
+package verdict
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+const (
+	// momentReach is how far around a moment of the drill the prober must have been on time:
+	// watches report a change late, and kube-proxy follows later still.
+	momentReach = 250 * time.Millisecond
+	// momentHole is the longest time in which nothing may have left around such a moment. An
+	// outage that is not seen is no longer than that; a client that sends one query again
+	// after five seconds (resolv.conf) meets it with a probability of 1 %.
+	momentHole = 50 * time.Millisecond
+)
+
+// moment is a time at which queries may be lost by what the drill does.
+type moment struct {
+	at   time.Duration
+	what string
+}
+
+// moments are the drill's own: what changes about CoreDNS and the endpoints of its service
+// once the fault has begun, and when kube-proxy's rules last chose a pod that ended.
+func (j judge) moments() []moment {
+	started, ok := j.Started()
+	if !ok {
+		return nil
+	}
+	var out []moment
+	ready := map[string]string{} // the pods of the endpoints that were ready, by address
+	for _, e := range j.Events {
+		switch e.Kind {
+		case history.EndpointReady:
+			ready[e.IP] = e.Pod
+			continue
+		case history.EndpointTerminating, history.EndpointNotReady, history.EndpointGone:
+			// One that is not ready yet serves nobody.
+			if _, was := ready[e.IP]; !was {
+				continue
+			}
+		case history.PodSignalled, history.PodExited, history.PodRestarted:
+			if !slices.Contains(slices.Collect(maps.Values(ready)), e.Pod) {
+				continue
+			}
+		case history.Reclaimed:
+			if !j.served(e) {
+				continue
+			}
+		case history.DNSDisrupted:
+		default:
+			continue
+		}
+		if e.At >= started {
+			out = append(out, moment{e.At, fmt.Sprintf("%s %s", e.Kind, cmp.Or(e.Pod, e.IP, e.Node))})
+		}
+	}
+	for ip, b := range j.traffic().backends {
+		if last, answered := b.last(); b.gone() && answered {
+			out = append(out, moment{last, "the last answer of " + ip}, moment{b.chosen, "the last new flow to " + ip})
+		}
+	}
+	slices.SortFunc(out, func(a, b moment) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.what, b.what)) })
+	return out
+}
+
+// served reports whether a CoreDNS pod still ran on a node when it was taken.
+func (j judge) served(taken history.Event) bool {
+	for _, b := range j.traffic().backends {
+		if b.pod == nil || !b.pod.On(taken.Node, taken.At) {
+			continue
+		}
+		if stopped, ok := b.pod.Stopped(); !ok || stopped.At >= taken.At {
+			return true
+		}
+	}
+	return false
+}
+
+// hole is a time in which a prober sent nothing around a moment of the drill.
+type hole struct {
+	from, to time.Duration
+	at       moment
+}
+
+// holes are the longest times without a query around the drill's own moments, one for each
+// moment that has one, and for each prober.
+func (j judge) holes() []hole {
+	sent := map[string][]time.Duration{} // by the prober's node
+	for _, q := range j.History.Queries {
+		if q.Target == history.Service && q.Outcome != history.Unsent {
+			sent[q.Node] = append(sent[q.Node], q.Sent)
+		}
+	}
+	moments := j.moments()
+	// A slow probe has holes of its own.
+	most := momentHole
+	if p := j.Scenario.Probe; p.Fresh+p.Fixed > 0 {
+		most = max(most, 4*time.Second*time.Duration(max(1, p.Probers))/time.Duration(p.Fresh+p.Fixed))
+	}
+	var out []hole
+	for _, times := range sent {
+		slices.Sort(times)
+		for _, m := range moments {
+			var worst hole
+			i, _ := slices.BinarySearch(times, m.at-momentReach)
+			for i = max(i, 1); i < len(times) && times[i-1] <= m.at+momentReach; i++ {
+				if times[i]-times[i-1] > worst.to-worst.from {
+					worst = hole{times[i-1], times[i], m}
+				}
+			}
+			if worst.to-worst.from > most {
+				out = append(out, worst)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b hole) int { return cmp.Compare(a.from, b.from) })
+	return out
+}

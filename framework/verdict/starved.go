@@ -1,0 +1,250 @@
+package verdict
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+const (
+	// starvedFrom is the shortest wait for a processor that can lose a query. At the rates
+	// of drills a socket of Linux's default size holds more than 100 ms of queries; one that
+	// was already half full, half of that.
+	starvedFrom = 50 * time.Millisecond
+	// starvedRan is for which share of such a wait the pod's threads together may have run:
+	// a server that is overloaded runs all the time.
+	starvedRan = 0.25
+	// starvedReach is how far from the recorded wait a query may have been lost by it: two
+	// samples, and the time to read what is in the socket.
+	starvedReach = 30 * time.Millisecond
+)
+
+// starvation is a time in which a pod had work to do and no processor.
+type starvation struct {
+	pod      string // namespace/name
+	from, to time.Duration
+	// doubtful reports whether it may be the pod's own CPU limit that held it back.
+	doubtful bool
+	// dropped is how many datagrams the kernel dropped at the pod's sockets meanwhile.
+	dropped int
+	// lost is how many of the prober's queries were sent to the pod meanwhile, and timed
+	// out before the pod had a processor again.
+	lost     int
+	evidence []history.Event
+}
+
+func (s starvation) holds(sent time.Duration) bool {
+	return sent >= s.from-starvedReach && sent <= s.to+starvedReach
+}
+
+// proven reports whether everything that was lost at the pod meanwhile was dropped by the
+// kernel because nobody read the socket. If fewer datagrams were dropped than queries were
+// lost, the pod or the network lost some of them.
+func (s starvation) proven() bool { return !s.doubtful && s.lost <= s.dropped }
+
+// starvations finds when the pods had no processor: by pod, in order of time. Waits of
+// several threads, and waits that follow each other at once, are one.
+func (j judge) starvations() map[string][]starvation {
+	out := map[string][]starvation{}
+	for _, e := range j.Events {
+		waited, ran := e.Numbers[history.Waited], e.Numbers[history.Ran]
+		throttled, known := e.Numbers[history.Throttled]
+		// A pod that its own CPU limit held back is set wrong, and this machine is not busy.
+		if e.Kind != history.ProcessorWaited || waited < starvedFrom.Seconds() || ran > starvedRan*waited || throttled > 0 {
+			continue
+		}
+		from := e.At - time.Duration(waited*float64(time.Second))
+		of := out[e.Pod]
+		if n := len(of); n > 0 && from <= of[n-1].to+starvedReach {
+			last := &of[n-1]
+			last.from, last.to, last.evidence = min(last.from, from), max(last.to, e.At), append(last.evidence, e)
+			last.doubtful = last.doubtful || !known
+			continue
+		}
+		out[e.Pod] = append(of, starvation{pod: e.Pod, from: from, to: e.At, doubtful: !known, evidence: []history.Event{e}})
+	}
+	for _, e := range j.AllOf(history.DatagramsDropped) {
+		of := out[e.Pod]
+		since := e.At - time.Duration(e.Numbers[history.Within]*float64(time.Second))
+		// Those of one count belong to the last wait that had begun: a count is taken when a
+		// wait ends, and ten times a second.
+		for i := len(of) - 1; i >= 0; i-- {
+			if of[i].from <= e.At {
+				if since <= of[i].to+starvedReach {
+					of[i].dropped += int(e.Numbers[history.Dropped])
+					of[i].evidence = append(of[i].evidence, e)
+				}
+				break
+			}
+		}
+	}
+	return out
+}
+
+// starved finds the starvation of the pod in which a query was sent, or which its answer
+// waited for.
+func starved(of []starvation, sent time.Duration) *starvation {
+	for i := range of {
+		if of[i].holds(sent) {
+			return &of[i]
+		}
+	}
+	return nil
+}
+
+// waitedIn is for how long the pod had no processor between two times.
+func waitedIn(of []starvation, from, to time.Duration) (sum time.Duration) {
+	for _, s := range of {
+		sum += max(0, min(s.to, to)-max(s.from, from))
+	}
+	return sum
+}
+
+// controlPod is the pod that is asked directly, "" if the history does not say which it is.
+func (j judge) controlPod() string {
+	e, _ := j.FirstOf(history.ControlChosen)
+	return e.Pod
+}
+
+// lags are the times at which this machine was too busy to say what became of a query: at
+// which a query to the control, or to the prober's own echo, was intended that was lost or
+// later than that, ascending. Those of the control for which the record shows that its own
+// pod had no processor are left out: they say nothing of other pods.
+func (j judge) lags(later time.Duration) []time.Duration {
+	of := j.starving()[j.controlPod()]
+	var out []time.Duration
+	for _, q := range j.dns.Control.queries {
+		if late := q.Done - q.Intended; (q.Outcome.Lost() || late > later) && !explainedBy(of, q) {
+			out = append(out, q.Intended)
+		}
+	}
+	for _, q := range j.dns.Echo.queries {
+		if q.Outcome.Lost() || q.Done-q.Intended > later {
+			out = append(out, q.Intended)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// explainedBy reports whether a query to the control was lost or late because the pod had
+// no processor: for at least half of the delay, if it was answered.
+func explainedBy(of []starvation, q history.Query) bool {
+	if q.Outcome == history.Timeout {
+		s := starved(of, q.Sent)
+		return s != nil && s.proven()
+	}
+	return !q.Outcome.Lost() && q.Sent-q.Intended <= lateQuery && 2*waitedIn(of, q.Sent, q.Done) >= q.Done-q.Sent
+}
+
+// countLost counts what was lost at each pod while it had no processor, the control's
+// queries included: they share its socket.
+func (t traffic) countLost() {
+	control := t.controlPod()
+	for _, q := range t.History.Queries {
+		if q.Outcome != history.Timeout {
+			continue
+		}
+		pod := ""
+		switch q.Target {
+		case history.Control:
+			pod = control
+		case history.Service:
+			if f, ok := t.flow(q); ok {
+				pod = t.backends[f.Backend].name()
+			}
+		}
+		// An answer that nobody could give before the timeout needs no dropped datagram.
+		if s := starved(t.starving()[pod], q.Sent); s != nil && s.to < q.Done {
+			s.lost++
+		}
+	}
+}
+
+// starvedAt is the wait for a processor that a query was lost to, at a pod that stays.
+func (t traffic) starvedAt(b *backend, q history.Query) *starvation {
+	if b.leaving(q.Done) {
+		return nil
+	}
+	if s := starved(t.starving()[b.name()], q.Sent); s != nil && s.proven() {
+		return s
+	}
+	return nil
+}
+
+// leaving reports whether the pod had begun to terminate by then.
+func (b *backend) leaving(by time.Duration) bool {
+	if b == nil || b.pod == nil {
+		return true
+	}
+	e, ok := b.pod.FirstOf(history.PodTerminating, history.PodEvicted, history.PodExited, history.PodDeleted)
+	return ok && e.At <= by
+}
+
+// unproven takes the losses out that may be due to a pod's lack of a processor, which the
+// record does not prove: the pod was leaving, or it lost more than its sockets dropped. Of
+// those, as many stay as it lost in excess: these are real, whichever they are.
+func (t traffic) unproven(queries []history.Query) []history.Query {
+	taken := map[*starvation]int{}
+	return slices.DeleteFunc(queries, func(q history.Query) bool {
+		f, ok := t.flow(q)
+		if q.Outcome != history.Timeout || !ok {
+			return false
+		}
+		b := t.backends[f.Backend]
+		if _, ended := b.silent(q.Sent); ended {
+			return false
+		}
+		s := starved(t.starving()[b.name()], q.Sent)
+		if s == nil || !s.doubtful && taken[s] == s.dropped {
+			return false
+		}
+		taken[s]++
+		return true
+	})
+}
+
+// lateRules reports whether a query was sent to a pod that had ended only because
+// kube-proxy on the prober's node had no processor: with one, it would have changed the
+// rules before the pod ended.
+func (t traffic) lateRules(q history.Query) bool {
+	f, ok := t.flow(q)
+	if !ok {
+		return false
+	}
+	b := t.backends[f.Backend]
+	s, ok := b.silent(q.Sent)
+	if !ok || s.nodeGone {
+		return false
+	}
+	changed := time.Duration(0)
+	for _, e := range t.AllOf(history.EndpointTerminating, history.EndpointNotReady, history.EndpointGone) {
+		if e.IP == f.Backend {
+			changed = e.At
+			break
+		}
+	}
+	if changed == 0 || changed > q.Sent {
+		return false
+	}
+	waited := time.Duration(0)
+	for pod, of := range t.starving() {
+		if strings.HasPrefix(pod, "kube-system/kube-proxy-") && t.nodeOf(pod) == cmp.Or(q.Node, f.Node) {
+			waited += waitedIn(of, changed, q.Sent)
+		}
+	}
+	return waited > 0 && q.Sent-waited <= s.from
+}
+
+// nodeOf is the node of a pod, by its namespace/name.
+func (j judge) nodeOf(pod string) string {
+	for _, p := range j.Pods {
+		if p.Name() == pod {
+			return p.Node()
+		}
+	}
+	return ""
+}

@@ -1,0 +1,222 @@
+package verdict
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// servedStory is a drain in which every query to the service goes to a pod that stays, and
+// some are lost there from 12 s on, for 300 ms. The control is that pod.
+func servedStory() *script {
+	s := drainStory()
+	s.pod(1, history.PodPresent, "coredns-z", bystander, "ReplicaSet/coredns")
+	s.at(1, history.Event{Kind: history.PodReady, Pod: "default/coredns-a", UID: "uid-coredns-a", Node: victim, IP: ending})
+	s.at(1, history.Event{Kind: history.PodReady, Pod: "default/coredns-z", UID: "uid-coredns-z", Node: bystander, IP: staying})
+	s.at(1, history.Event{Kind: history.EndpointReady, Pod: "default/coredns-z", IP: staying})
+	s.at(0.3, history.Event{Kind: history.ControlChosen, Pod: "default/coredns-z", IP: staying})
+	s.at(28.9, history.Event{Kind: history.FlowsRecorded, Numbers: history.Numbers{history.Resolution: 0.005}})
+	s.flow(40000, staying, 1.5, 0)
+	s.timeOut(history.Service, 12, 12.3)
+	return s
+}
+
+// timeOut has queries of all modes get no answer.
+func (s *script) timeOut(target string, from, to float64) (lost int) {
+	for i, q := range s.queries {
+		if q.Target == target && q.Intended >= sec(from) && q.Intended <= sec(to) {
+			s.queries[i].Outcome, s.queries[i].Done = history.Timeout, q.Intended+sec(2)
+			lost++
+		}
+	}
+	return lost
+}
+
+// starve records that a pod had no processor, and how many datagrams its socket dropped.
+func (s *script) starve(pod string, from, to, ran float64, dropped int) {
+	s.at(to, history.Event{Kind: history.ProcessorWaited, Pod: "default/" + pod, Numbers: history.Numbers{
+		history.Waited: to - from, history.Ran: ran, history.Throttled: 0, history.Resolution: 0.02,
+	}})
+	if dropped > 0 {
+		s.at(to+0.001, history.Event{Kind: history.DatagramsDropped, Pod: "default/" + pod, Numbers: history.Numbers{
+			history.Dropped: float64(dropped), history.Within: 0.1,
+		}})
+	}
+}
+
+// A pod that has no processor loses what its socket cannot hold. That is this machine's
+// doing if the record shows all of it; whatever else is lost at the same time is found.
+func TestLossesOfAPodWithoutAProcessor(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit func(*script)
+		want Outcome
+		got  string
+	}{
+		"nothing on record": {func(*script) {}, Fail, "20 of 1566 lost"},
+		"it waited, and its socket dropped them": {
+			func(s *script) { s.starve("coredns-z", 11.9, 12.35, 0, 20) },
+			Pass, "0 of 1546 lost, without 20 that were lost at pods that had no processor",
+		},
+		"before the notice": {
+			func(s *script) {
+				s.lose(history.Service, history.Fresh, 12, 12.3, history.Answered)
+				s.lose(history.Service, history.Fixed, 12, 12.3, history.Answered)
+				s.starve("coredns-z", 3.3, 3.75, 0, s.timeOut(history.Service, 3.4, 3.7))
+			},
+			Pass, "0 of ",
+		},
+		"two waits in a row": {
+			func(s *script) { s.starve("coredns-z", 11.9, 12.1, 0, 0); s.starve("coredns-z", 12.12, 12.35, 0.01, 25) },
+			Pass, "0 of 1546 lost",
+		},
+		"it waited longer than the prober's timeout: the answers came too late": {
+			func(s *script) { s.starve("coredns-z", 11.9, 14.4, 0, 0) },
+			Pass, "0 of 1546 lost",
+		},
+		"its socket dropped fewer: the rest was lost elsewhere": {
+			func(s *script) { s.starve("coredns-z", 11.9, 12.35, 0, 7) },
+			Fail, "20 of 1566 lost",
+		},
+		"its socket dropped none": {
+			func(s *script) { s.starve("coredns-z", 11.9, 12.35, 0, 0) },
+			Fail, "20 of 1566 lost",
+		},
+		"it ran half of the time: it was overloaded": {
+			func(s *script) { s.starve("coredns-z", 11.9, 12.35, 0.2, 20) },
+			Fail, "20 of 1566 lost",
+		},
+		"its own CPU limit held it back": {
+			func(s *script) {
+				s.starve("coredns-z", 11.9, 12.35, 0, 20)
+				s.change(history.ProcessorWaited, func(e *history.Event) { e.Numbers[history.Throttled] = 0.3 })
+			},
+			Fail, "20 of 1566 lost",
+		},
+		"its CPU limit may have held it back": {
+			func(s *script) {
+				s.starve("coredns-z", 11.9, 12.35, 0, 20)
+				s.change(history.ProcessorWaited, func(e *history.Event) { delete(e.Numbers, history.Throttled) })
+			},
+			Unknown, "too busy",
+		},
+		"another pod waited":         {func(s *script) { s.starve("coredns-y", 11.9, 12.35, 0, 20) }, Fail, "20 of 1566 lost"},
+		"it waited at another time":  {func(s *script) { s.starve("coredns-z", 13, 13.4, 0, 20) }, Fail, "20 of 1566 lost"},
+		"it waited for a short time": {func(s *script) { s.starve("coredns-z", 12.26, 12.3, 0, 20) }, Fail, "20 of 1566 lost"},
+		"the control was dropped there as well": {
+			func(s *script) {
+				s.timeOut(history.Control, 12, 12.3)
+				s.starve("coredns-z", 11.9, 12.35, 0, 20)
+			},
+			Unknown, "the prober's own noise",
+		},
+		"the control was dropped there as well, and counted": {
+			func(s *script) {
+				s.starve("coredns-z", 11.9, 12.35, 0, 20+s.timeOut(history.Control, 12, 12.3))
+			},
+			Pass, "0 of 1546 lost",
+		},
+		"another query is lost later": {
+			func(s *script) {
+				s.starve("coredns-z", 11.9, 12.35, 0, 20)
+				s.timeOut(history.Service, 15, 15)
+			},
+			Fail, "2 of 1546 lost",
+		},
+		"queries are refused at the same time": {
+			func(s *script) {
+				s.starve("coredns-z", 11.9, 12.35, 0, 20)
+				s.lose(history.Service, history.Fixed, 12, 12.1, history.ServFail)
+			},
+			Fail, "3 of 1549 lost",
+		},
+		"the pod is leaving": {
+			func(s *script) {
+				s.pod(11, history.PodTerminating, "coredns-z", bystander, "ReplicaSet/coredns")
+				s.starve("coredns-z", 11.9, 12.35, 0, 20)
+			},
+			Unknown, "20 of 1566 lost, all but 0",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := servedStory()
+			s.scenario.Checks = []scenarios.Check{{DNSLost: &scenarios.DNSLost{Mode: "all"}}}
+			c.edit(s)
+			if v := s.judge().Verdicts[0]; v.Outcome != c.want || !strings.Contains(v.Got, c.got) {
+				t.Errorf("%s: %s, want %s with %q", v.Outcome, v.Got, c.want, c.got)
+			}
+		})
+	}
+}
+
+// What a pod that has ended loses is found also while the control waits for a processor, if
+// the record shows that this is why the control was late. Without that proof it is unknown.
+func TestARealLossWhileTheControlHasNoProcessor(t *testing.T) {
+	for _, c := range []struct {
+		proof bool
+		want  Outcome
+	}{{true, Fail}, {false, Unknown}} {
+		s := servedStory()
+		s.scenario.Checks = []scenarios.Check{{DNSLost: &scenarios.DNSLost{Mode: "all"}}}
+		s.flows = nil
+		s.flow(40000, staying, 1.5, 11.95)
+		s.flow(40000, ending, 11.95, 12.35) // it was deleted at 10 s
+		s.flow(40000, staying, 12.35, 0)
+		for i, q := range s.queries {
+			if q.Target == history.Control && q.Intended > sec(11.8) && q.Intended < sec(12.5) {
+				s.queries[i].Done = sec(12.6)
+			}
+		}
+		if c.proof {
+			s.starve("coredns-z", 11.7, 12.6, 0, 0)
+		}
+		if v := s.judge().Verdicts[0]; v.Outcome != c.want {
+			t.Errorf("with proof %t: %s: %s, want %s", c.proof, v.Outcome, v.Got, c.want)
+		}
+	}
+}
+
+// kube-proxy without a processor changes the rules late: what is sent to a pod that ended
+// meanwhile is this machine's doing, up to the time that kube-proxy waited.
+func TestRulesThatAreLateForLackOfAProcessor(t *testing.T) {
+	for name, c := range map[string]struct {
+		waited float64
+		node   string
+		want   bool
+	}{
+		"it waited for as long as the rules were late": {0.5, reserved, true},
+		"it waited for less":                           {0.1, reserved, false},
+		"that of another node waited":                  {0.5, bystander, false},
+	} {
+		s := lossStory()
+		s.pod(1, history.PodPresent, "kube-proxy-a", c.node, "DaemonSet/kube-proxy")
+		for i := range s.events {
+			if s.events[i].UID == "uid-kube-proxy-a" {
+				s.events[i].Pod = "kube-system/kube-proxy-a"
+			}
+		}
+		s.at(9.9, history.Event{Kind: history.EndpointTerminating, Pod: "default/coredns-a", IP: ending})
+		s.pod(10.1, history.PodExited, "coredns-a", victim, "ReplicaSet/coredns")
+		s.starve("kube-proxy-a", 10, 10+c.waited, 0, 0)
+		s.change(history.ProcessorWaited, func(e *history.Event) { e.Pod = "kube-system/kube-proxy-a" })
+		for i := range s.flows {
+			s.flows[i].Node = reserved
+		}
+		s.flow(3, ending, 10.4, 0)
+		s.flows[len(s.flows)-1].Node = reserved
+		s.sent(history.Fresh, 3, 10.4, history.Timeout)
+		for i := range s.queries {
+			s.queries[i].Node = reserved
+		}
+		j := newJudge(story.Read(s.scenario, s.history()))
+		lost := s.queries[len(s.queries)-1]
+		if cause, _, _ := j.lossCause(lost); cause != BackendEnded {
+			t.Fatalf("%s: the cause is %s", name, cause)
+		}
+		if got := j.traffic().lateRules(lost); got != c.want {
+			t.Errorf("%s: %t, want %t", name, got, c.want)
+		}
+	}
+}
