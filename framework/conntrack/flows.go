@@ -41,10 +41,13 @@ type flows struct {
 	backends map[netip.Addr]string
 	// overflows is how often the socket could not hold all events.
 	overflows int
+	failures  []failure
+	counted   failure // the last reading of the kernel's count
 }
 
-func newFlows(client netip.Addr, service netip.AddrPort) *flows {
-	return &flows{client: client, service: service, open: map[int]int{}, backends: map[netip.Addr]string{}}
+// newFlows begins with what the kernel has counted before.
+func newFlows(client netip.Addr, service netip.AddrPort, failed int) *flows {
+	return &flows{client: client, service: service, counted: failure{Packets: failed}, open: map[int]int{}, backends: map[netip.Addr]string{}}
 }
 
 // add takes a change that was read at a time since the record's anchor.
@@ -104,9 +107,24 @@ func (f *flows) overflow() {
 	f.overflows++
 }
 
-// snapshot returns what was recorded so far.
-func (f *flows) snapshot() (all []history.Flow, overflows int) {
+// failed takes a reading of how many packets the kernel has dropped since it started
+// because it could not insert their entries.
+func (f *flows) failed(at time.Duration, packets int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.Clone(f.all), f.overflows
+	if n := packets - f.counted.Packets; n > 0 {
+		f.failures = append(f.failures, failure{From: f.counted.To, To: at, Packets: n})
+	}
+	f.counted = failure{To: at, Packets: packets}
+}
+
+// snapshot returns what was recorded so far.
+func (f *flows) snapshot() (all []history.Flow, last end) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	last = end{Flows: len(f.all), Overflows: f.overflows, Failures: slices.Clone(f.failures)}
+	for _, failed := range f.failures {
+		last.InsertFailed += failed.Packets
+	}
+	return slices.Clone(f.all), last
 }

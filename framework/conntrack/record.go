@@ -26,8 +26,18 @@ type end struct {
 	// InsertFailed is how many packets the kernel dropped because it could not insert an
 	// entry.
 	InsertFailed int `json:"insert_failed"`
+	// Failures says when.
+	Failures []failure `json:"failures,omitempty"`
 	// CPU is the processor time that recording took.
 	CPU time.Duration `json:"cpu"`
+}
+
+// failure is a number of packets that the kernel dropped because it could not insert their
+// entries, between two readings of its count.
+type failure struct {
+	From    time.Duration `json:"from"`
+	To      time.Duration `json:"to"`
+	Packets int           `json:"packets"`
 }
 
 func writeRecord(w io.Writer, anchor history.Anchor, all []history.Flow, last end) error {
@@ -61,6 +71,11 @@ func Collect(body io.Reader, rec *history.Recorder, node string) ([]history.Flow
 		if all[i].To != 0 {
 			all[i].To += shift
 		}
+	}
+	for _, f := range last.Failures {
+		rec.Record(history.Event{Kind: history.InsertsFailed, At: f.To + shift, Node: node, Numbers: history.Numbers{
+			history.InsertFailed: float64(f.Packets), history.Within: (f.To - f.From).Seconds(),
+		}})
 	}
 	rec.Record(history.Event{Kind: history.FlowsRecorded, Node: node, Numbers: history.Numbers{
 		history.FlowCount: float64(last.Flows), history.Overflows: float64(last.Overflows), history.InsertFailed: float64(last.InsertFailed), history.Resolution: batch.Seconds(), history.ClockBound: bound.Seconds(),

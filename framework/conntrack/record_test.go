@@ -31,7 +31,7 @@ func TestCollectTakesTheRecordIntoTheHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	var record bytes.Buffer
-	if err := writeRecord(&record, laterBy(1000, clock), someFlows, end{3, 2, 1, ms(70)}); err != nil {
+	if err := writeRecord(&record, laterBy(1000, clock), someFlows, end{Flows: 3, Overflows: 2, InsertFailed: 1, Failures: []failure{{ms(100), ms(200), 1}}, CPU: ms(70)}); err != nil {
 		t.Fatal(err)
 	}
 	flows, err := Collect(&record, rec, "worker")
@@ -56,7 +56,10 @@ func TestCollectTakesTheRecordIntoTheHistory(t *testing.T) {
 	if !reflect.DeepEqual(h.Flows, want) {
 		t.Errorf("got  %+v\nwant %+v", h.Flows, want)
 	}
-	if e := h.Events[0]; e.Kind != history.FlowsRecorded || e.Node != "worker" || e.Numbers[history.FlowCount] != 3 || e.Numbers[history.Overflows] != 2 || e.Numbers[history.InsertFailed] != 1 || e.Numbers[history.Resolution] != 0.01 || e.Numbers[history.ClockBound] != 0 || e.Numbers[history.RecorderCPU] != 0.07 {
+	if e := h.Events[0]; e.Kind != history.InsertsFailed || e.At != ms(1200) || e.Node != "worker" || e.Numbers[history.InsertFailed] != 1 || e.Numbers[history.Within] != 0.1 {
+		t.Errorf("event %+v", e)
+	}
+	if e := h.Events[1]; e.Kind != history.FlowsRecorded || e.Node != "worker" || e.Numbers[history.FlowCount] != 3 || e.Numbers[history.Overflows] != 2 || e.Numbers[history.InsertFailed] != 1 || e.Numbers[history.Resolution] != 0.01 || e.Numbers[history.ClockBound] != 0 || e.Numbers[history.RecorderCPU] != 0.07 {
 		t.Errorf("event %+v", e)
 	}
 }
@@ -101,7 +104,7 @@ func TestARecordThatIsNotWholeIsAnError(t *testing.T) {
 // What is read as a record says the same when it is written and read again.
 func FuzzReadRecord(f *testing.F) {
 	var whole bytes.Buffer
-	if err := writeRecord(&whole, history.NewAnchor(), someFlows, end{3, 1, 1, 1}); err != nil {
+	if err := writeRecord(&whole, history.NewAnchor(), someFlows, end{Flows: 3, Overflows: 1, InsertFailed: 1, Failures: []failure{{1, 2, 1}}, CPU: 1}); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(whole.Bytes())

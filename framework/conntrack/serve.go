@@ -18,6 +18,10 @@ import (
 // of an event.
 const batch = 10 * time.Millisecond
 
+// countEvery is how often the kernel's count of dropped packets is read: a query whose
+// packet was dropped has no flow, and only the time connects it with the count.
+const countEvery = 100 * time.Millisecond
+
 // Serve records the flows from client to service and serves them on l until ctx ends:
 //
 //	GET /flows    all flows since the start, as Collect reads them
@@ -34,7 +38,7 @@ func Serve(ctx context.Context, l net.Listener, client netip.Addr, service netip
 		return errors.Join(err, s.close(), l.Close())
 	}
 	anchor := history.NewAnchor()
-	recorded := newFlows(client, service)
+	recorded := newFlows(client, service, failedBefore)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /flows", func(w http.ResponseWriter, _ *http.Request) {
@@ -49,10 +53,12 @@ func Serve(ctx context.Context, l net.Listener, client netip.Addr, service netip
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
+		recorded.failed(time.Since(anchor.Wall), failed)
 		recorded.living(entries)
-		all, overflows := recorded.snapshot()
+		all, last := recorded.snapshot()
+		last.CPU = used
 		w.Header().Set("Content-Type", "application/jsonl")
-		_ = writeRecord(w, anchor, all, end{len(all), overflows, failed - failedBefore, used}) // fails only if the client is gone
+		_ = writeRecord(w, anchor, all, last) // fails only if the client is gone
 	})
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	failed := make(chan error, 2)
@@ -76,6 +82,7 @@ func record(ctx context.Context, s *socket, start time.Time, into *flows) error 
 	defer ticker.Stop()
 	buf := make([]byte, readSize)
 	var changes []change
+	counted := start
 	for {
 		select {
 		case <-ctx.Done():
@@ -91,5 +98,14 @@ func record(ctx context.Context, s *socket, start time.Time, into *flows) error 
 			into.overflow()
 		}
 		into.add(time.Since(start), changes)
+		if time.Since(counted) < countEvery {
+			continue
+		}
+		failed, err := insertFailed()
+		if err != nil {
+			return err
+		}
+		counted = time.Now()
+		into.failed(counted.Sub(start), failed)
 	}
 }

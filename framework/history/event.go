@@ -126,6 +126,11 @@ const (
 	WaitsRecorded Kind = "waits.recorded"
 )
 
+// InsertsFailed: the kernel dropped packets because it could not make their connection
+// tracking entries, of whichever flow. Node: where. Numbers: insert_failed, within (s,
+// before At).
+const InsertsFailed Kind = "flows.insert-failed"
+
 // Event is one thing that happened. At is when we saw it; Said is when the one
 // who reported it says that it happened. Fields that a kind does not use stay
 // empty; the comments at the kinds say which it uses.

@@ -250,8 +250,8 @@ func (t traffic) cause(q history.Query) (cause Cause, backend string, took time.
 		return NoEndpoint, "", 0
 	}
 	if !known {
-		switch {
-		case t.insertFailed[q.Node] && q.Outcome == history.Timeout:
+		switch i := t.insertsAt(q); {
+		case i != nil && i.proven():
 			return InsertFailed, "", 0
 		case t.busy(q):
 			return ProberBusy, "", 0

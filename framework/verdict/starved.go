@@ -184,25 +184,34 @@ func (b *backend) leaving(by time.Duration) bool {
 	return ok && e.At <= by
 }
 
-// unproven takes the losses out that may be due to a pod's lack of a processor, which the
-// record does not prove: the pod was leaving, or it lost more than its sockets dropped. Of
-// those, as many stay as it lost in excess: these are real, whichever they are.
+// unproven takes the losses out that may be this machine's or connection tracking's, which
+// the record does not prove: a pod that had no processor was leaving, or lost more than its
+// sockets dropped; or the kernel dropped more packets than queries are without an entry. Of
+// what was lost in excess, as many queries stay: these are real, whichever they are.
 func (t traffic) unproven(queries []history.Query) []history.Query {
-	taken := map[*starvation]int{}
+	atPods, atInsert := map[*starvation]int{}, map[*inserts]int{}
 	return slices.DeleteFunc(queries, func(q history.Query) bool {
-		f, ok := t.flow(q)
-		if q.Outcome != history.Timeout || !ok {
+		if q.Outcome != history.Timeout {
 			return false
+		}
+		f, ok := t.flow(q)
+		if !ok {
+			i := t.insertsAt(q)
+			if i == nil || atInsert[i] == i.failed {
+				return false
+			}
+			atInsert[i]++
+			return true
 		}
 		b := t.backends[f.Backend]
 		if _, ended := b.silent(q.Sent); ended {
 			return false
 		}
 		s := starved(t.starving()[b.name()], q.Sent)
-		if s == nil || !s.doubtful && taken[s] == s.dropped {
+		if s == nil || !s.doubtful && atPods[s] == s.dropped {
 			return false
 		}
-		taken[s]++
+		atPods[s]++
 		return true
 	})
 }

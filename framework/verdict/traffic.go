@@ -19,10 +19,8 @@ type traffic struct {
 	backends map[string]*backend       // by IP
 	late     time.Duration             // how late a flow's times may be
 	lags     []time.Duration           // when the control was lost or late, ascending
-	// insertFailed reports whether a node's kernel dropped at least as many packets for
-	// lack of an entry as there are queries from that node without one.
-	insertFailed map[string]bool
-	ready        []readiness // how many endpoints the service had, in order of time
+	inserts  map[string][]inserts
+	ready    []readiness // how many endpoints the service had, in order of time
 }
 
 // source is where queries come from.
@@ -96,7 +94,7 @@ func (b *backend) silent(sent time.Duration) (silence, bool) {
 }
 
 func newTraffic(j judge) traffic {
-	t := traffic{judge: j, flows: map[source][]history.Flow{}, backends: map[string]*backend{}}
+	t := traffic{judge: j, flows: map[source][]history.Flow{}, backends: map[string]*backend{}, inserts: j.insertFailures()}
 	for _, f := range j.History.Flows {
 		from := source{f.Node, f.Port}
 		t.flows[from] = append(t.flows[from], f)
@@ -111,18 +109,16 @@ func newTraffic(j judge) traffic {
 		t.late = 2 * time.Duration(e.Numbers[history.Resolution]*float64(time.Second))
 	}
 	lost := map[history.Flow]time.Duration{} // when the last query left that a flow lost
-	without := map[string]int{}              // unanswered queries without an entry, by node
 	for _, q := range j.History.Queries {
 		if q.Target != history.Service || !q.Outcome.Lost() {
 			continue
 		}
 		if f, ok := t.flow(q); ok {
 			lost[f] = max(lost[f], q.Sent)
-		} else if q.Outcome == history.Timeout {
-			without[q.Node]++
+		} else if i := t.insertsAt(q); i != nil {
+			i.without++
 		}
 	}
-	t.insertFailed = j.dropping(without)
 	for _, q := range j.History.Queries {
 		f, ok := t.flow(q)
 		if !ok || q.Target != history.Service {
@@ -150,17 +146,6 @@ func newTraffic(j judge) traffic {
 	t.countLost()
 	t.lags = j.lags(controlLag)
 	return t
-}
-
-// dropping are the nodes whose kernel accounts for the queries without an entry.
-func (j judge) dropping(without map[string]int) map[string]bool {
-	out := map[string]bool{}
-	for _, e := range j.History.Events {
-		if e.Kind == history.FlowsRecorded && e.Numbers[history.Overflows] == 0 {
-			out[e.Node] = float64(without[e.Node]) <= e.Numbers[history.InsertFailed]
-		}
-	}
-	return out
 }
 
 // removedUnder is the entry of the query's port that was removed while the query
