@@ -120,7 +120,7 @@ func FuzzReadRecord(f *testing.F) {
 			t.Fatal(err)
 		}
 		again, lastAgain, _, _, err := readRecord(&written, clock)
-		if err != nil || !reflect.DeepEqual(again, all) || lastAgain != last {
+		if err != nil || !reflect.DeepEqual(again, all) || !reflect.DeepEqual(lastAgain, last) {
 			t.Errorf("got  %+v, %+v (%v)\nwant %+v, %+v", again, lastAgain, err, all, last)
 		}
 	})

@@ -184,13 +184,14 @@ func (b *backend) leaving(by time.Duration) bool {
 	return ok && e.At <= by
 }
 
-// unproven takes the losses out that may be this machine's or connection tracking's, which
+// unproven finds the losses that may be this machine's or connection tracking's, which
 // the record does not prove: a pod that had no processor was leaving, or lost more than its
 // sockets dropped; or the kernel dropped more packets than queries are without an entry. Of
-// what was lost in excess, as many queries stay: these are real, whichever they are.
-func (t traffic) unproven(queries []history.Query) []history.Query {
+// what was lost in excess, as many queries are left: these are real, whichever they are. It
+// is to be called once for each query.
+func (t traffic) unproven() func(history.Query) bool {
 	atPods, atInsert := map[*starvation]int{}, map[*inserts]int{}
-	return slices.DeleteFunc(queries, func(q history.Query) bool {
+	return func(q history.Query) bool {
 		if q.Outcome != history.Timeout {
 			return false
 		}
@@ -213,7 +214,7 @@ func (t traffic) unproven(queries []history.Query) []history.Query {
 		}
 		atPods[s]++
 		return true
-	})
+	}
 }
 
 // lateRules reports whether a query was sent to a pod that had ended only because
