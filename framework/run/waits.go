@@ -23,41 +23,20 @@ func (r *runner) recordWaits(ctx context.Context) (stop stopFunc, err error) {
 	pods, processes := watchedPods{runner: r, handler: handler, names: map[string]string{}}, rundelay.NewPods(rundelay.DefaultProc)
 	sampler := rundelay.Sampler{
 		Proc: rundelay.DefaultProc, Groups: rundelay.DefaultGroups, Now: r.rec.Clock().Now,
-		Find:   func() ([]rundelay.Process, error) { return processes.Find(pods.update()) },
-		Waited: func(w rundelay.Wait) { r.rec.Record(waitEvent(w)) },
-		Dropped: func(d rundelay.Drop) {
-			r.rec.Record(history.Event{Kind: history.DatagramsDropped, At: d.To, Pod: d.Name, Numbers: history.Numbers{
-				history.Dropped: float64(d.Dropped), history.Within: (d.To - d.From).Seconds(),
-			}})
-		},
+		Find:    func() ([]rundelay.Process, error) { return processes.Find(pods.update()) },
+		Waited:  func(w rundelay.Wait) { r.rec.Record(w.Event()) },
+		Dropped: func(d rundelay.Drop) { r.rec.Record(d.Event()) },
 	}
 	sampling, enough := context.WithCancel(context.WithoutCancel(ctx))
 	ended := r.collect("the waits for a processor", func() error {
 		summary, err := sampler.Run(sampling)
-		e := history.Event{Kind: history.WaitsRecorded, Numbers: history.Numbers{
-			history.Samples: float64(summary.Samples), history.LateMax: summary.Late.Seconds(),
-			history.Processes: float64(summary.Processes), history.RecorderCPU: summary.CPU.Seconds(),
-		}}
-		if summary.Processes == 0 {
-			e.Note = "this machine shows none of the pods' processes"
-		}
-		r.rec.Record(e)
+		r.rec.Record(summary.Event())
 		return err
 	})
 	return func(context.Context) error {
 		enough()
 		return <-ended
 	}, nil
-}
-
-func waitEvent(w rundelay.Wait) history.Event {
-	e := history.Event{Kind: history.ProcessorWaited, At: w.To, Pod: w.Name, Numbers: history.Numbers{
-		history.Waited: (w.To - w.From).Seconds(), history.Ran: w.Ran.Seconds(), history.Resolution: w.Resolution.Seconds(),
-	}}
-	if w.Throttled >= 0 {
-		e.Numbers[history.Throttled] = w.Throttled.Seconds()
-	}
-	return e
 }
 
 // watchedPods are the pods whose waits are recorded, by UID, as the history shows them.

@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"strconv"
 	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 const (
@@ -36,12 +38,30 @@ type Wait struct {
 	Resolution time.Duration
 }
 
+// Event is the wait as a history has it.
+func (w Wait) Event() history.Event {
+	e := history.Event{Kind: history.ProcessorWaited, At: w.To, Pod: w.Name, Numbers: history.Numbers{
+		history.Waited: (w.To - w.From).Seconds(), history.Ran: w.Ran.Seconds(), history.Resolution: w.Resolution.Seconds(),
+	}}
+	if w.Throttled >= 0 {
+		e.Numbers[history.Throttled] = w.Throttled.Seconds()
+	}
+	return e
+}
+
 // Drop is a number of datagrams that were dropped because a socket's receive buffer was
 // full, in the network namespace of a process.
 type Drop struct {
 	Name     string
 	From, To time.Duration
 	Dropped  int64
+}
+
+// Event is the drop as a history has it.
+func (d Drop) Event() history.Event {
+	return history.Event{Kind: history.DatagramsDropped, At: d.To, Pod: d.Name, Numbers: history.Numbers{
+		history.Dropped: float64(d.Dropped), history.Within: (d.To - d.From).Seconds(),
+	}}
 }
 
 // Summary is how the sampling went.
@@ -53,6 +73,18 @@ type Summary struct {
 	Processes int
 	// CPU is the processor time that sampling took.
 	CPU time.Duration
+}
+
+// Event is the summary as a history has it.
+func (s Summary) Event() history.Event {
+	e := history.Event{Kind: history.WaitsRecorded, Numbers: history.Numbers{
+		history.Samples: float64(s.Samples), history.LateMax: s.Late.Seconds(),
+		history.Processes: float64(s.Processes), history.RecorderCPU: s.CPU.Seconds(),
+	}}
+	if s.Processes == 0 {
+		e.Note = "this machine shows none of the processes"
+	}
+	return e
 }
 
 // Sampler reads the waits of processes at a fixed interval.

@@ -18,6 +18,7 @@ import (
 // server is a DNS server whose outages are known exactly: a query counts from when it
 // reached the kernel, not from when this process read it.
 type server struct {
+	options
 	at *net.UDPAddr
 
 	mu     sync.Mutex
@@ -33,12 +34,19 @@ const (
 	batch      = 64
 )
 
-func startServer(ctx context.Context) (*server, error) {
+// options are how a server differs from one that is as good as can be.
+type options struct {
+	ip     net.IP
+	buffer int           // bytes, of its socket; 0 for the system's default
+	burn   time.Duration // processor time that each answer takes
+}
+
+func startServer(ctx context.Context, o options) (*server, error) {
 	var err error
 	// Ports that no client sends from: while the server's socket is closed, a client
 	// could otherwise take its port.
 	for port := 5400; port < 10000; port++ {
-		s := &server{at: &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port}}
+		s := &server{options: o, at: &net.UDPAddr{IP: o.ip, Port: port}}
 		if err = s.open(); err == nil {
 			go s.serve(ctx)
 			return s, nil
@@ -53,7 +61,9 @@ func (s *server) open() error {
 	if err != nil {
 		return fmt.Errorf("open the server's socket: %w", err)
 	}
-	_ = conn.SetReadBuffer(bufferSize)
+	if s.buffer > 0 {
+		_ = conn.SetReadBuffer(s.buffer)
+	}
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return err
@@ -211,6 +221,8 @@ func (a *answerer) round(s *server, flags int) error {
 			continue
 		case fails:
 			text = a.servfail
+		}
+		for begun := monotonic(); monotonic()-begun < s.burn; {
 		}
 		reply := append([]byte(nil), text...)
 		copy(reply, m.Buffers[0][:2])

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -37,7 +38,7 @@ func windows(ctx context.Context, args []string) error {
 	if err := set.Parse(args); err != nil {
 		return err
 	}
-	s, err := startServer(ctx)
+	s, err := startServer(ctx, options{ip: net.IPv4(127, 0, 0, 1), buffer: bufferSize})
 	if err != nil {
 		return err
 	}
