@@ -116,14 +116,22 @@ func (st *Story) ToLeave(node string, at time.Duration) []Pod {
 	return out
 }
 
+// SeenLate is how much later than it happened a change of the cluster may be on
+// record: a watch has to deliver it first.
+const SeenLate = 500 * time.Millisecond
+
+// InFlight is how long after a mark the scheduler may still be seen to bind a pod to
+// the node: it watches the node too, and the pod may be on record later than the mark.
+const InFlight = 2 * SeenLate
+
 // ToDrain are the pods that a drain for the notice has to move: the evictable ones
 // that were on the node when the notice was put, and those that came before the
-// handler marked the node.
+// handler marked the node or were in flight then.
 func (st *Story) ToDrain(node string, put history.Event) []Pod {
 	out := st.ToLeave(node, put.At)
 	mark, ok := st.MarkedAfter(node, put)
 	for _, p := range st.Pods {
-		if came, there := p.Arrived(node); ok && there && came.At > put.At && came.At < mark.At && p.Evictable() {
+		if came, there := p.Arrived(node); ok && there && came.At > put.At && came.At < mark.At+InFlight && p.Evictable() {
 			out = append(out, p)
 		}
 	}

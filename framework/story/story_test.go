@@ -71,7 +71,8 @@ func TestNodesByTheirNames(t *testing.T) {
 }
 
 // A drain has to move what is on the node when the notice is put, and what comes before
-// the handler's own mark; not what comes later, and not what a drain leaves.
+// the handler's own mark or was being bound then; not what comes later, and not what a
+// drain leaves.
 func TestWhoHasToLeave(t *testing.T) {
 	daemon := pod(1, history.PodPresent, "daemon", "w-1")
 	daemon.Owner = "DaemonSet/agent"
@@ -80,6 +81,7 @@ func TestWhoHasToLeave(t *testing.T) {
 		pod(1, history.PodPresent, "gone", "w-1"), pod(5, history.PodDeleted, "gone", "w-1"),
 		at(10.5, history.Event{Kind: history.NodeCordoned, Node: "w-1"}), // by somebody else
 		pod(11, history.PodCreated, "before-the-mark", ""), pod(11, history.PodScheduled, "before-the-mark", "w-1"),
+		pod(12.9, history.PodCreated, "in-flight", ""), pod(12.9, history.PodScheduled, "in-flight", "w-1"),
 		pod(13, history.PodCreated, "after-the-mark", ""), pod(13, history.PodScheduled, "after-the-mark", "w-1"),
 	))
 	put, _ := st.FirstOf(history.NoticePut)
@@ -87,7 +89,7 @@ func TestWhoHasToLeave(t *testing.T) {
 	for _, p := range st.ToDrain("w-1", put) {
 		names = append(names, p.Name())
 	}
-	if !slices.Equal(names, []string{"ns/there", "ns/before-the-mark"}) {
+	if !slices.Equal(names, []string{"ns/there", "ns/before-the-mark", "ns/in-flight"}) {
 		t.Errorf("to drain: %v", names)
 	}
 	if mark, ok := st.MarkedAfter("w-1", put); !ok || mark.At != sec(12) {

@@ -15,7 +15,7 @@ import (
 var checkNotScheduled = check{
 	Kind: Kind{
 		ID: "notScheduled", Title: "no pod comes to %s",
-		Requires: "No evictable pod is bound to the node after the handler has marked it, while pods are bound elsewhere.",
+		Requires: "No evictable pod is bound to the node later than a second after the handler marked it, while pods are bound elsewhere.",
 		Fix:      "cordon, or taint with NoSchedule, before the first eviction: otherwise the scheduler puts the replacements back on the node",
 		Look:     Look{Lane: LanePods, Text: "the lanes Node and Pods: which pod was scheduled to the node, and how long after its mark?"},
 	},

@@ -148,7 +148,8 @@ func TestNotScheduled(t *testing.T) {
 		{name: "one came back", edit: comes("slow", 6, "ReplicaSet/slow"), want: Fail, got: "1 pods came to " + victim + ", the first w/slow-x 1.600s"},
 		{name: "before the mark", edit: comes("slow", 4.2, "ReplicaSet/slow"), want: Pass},
 		{name: "the scheduler had decided already", edit: comes("slow", 4.6, "ReplicaSet/slow"), want: Pass},
-		{name: "half a second is no longer so", edit: comes("slow", 4.91, "ReplicaSet/slow"), want: Fail},
+		{name: "the scheduler had decided already, and the watches show it late", edit: comes("slow", 5.1, "ReplicaSet/slow"), want: Pass},
+		{name: "a second later it should have known", edit: comes("slow", 5.41, "ReplicaSet/slow"), want: Fail, got: "1.010s after the mark"},
 		{name: "a daemon pod came", edit: comes("agent", 6, "DaemonSet/agent"), want: Pass},
 		{name: "not marked", edit: func(s *script) { s.drop(kind(history.NodeCordoned)) }, want: Unknown, got: "was not marked"},
 		{name: "marked by Kubernetes only", edit: func(s *script) {

@@ -14,7 +14,7 @@ import (
 var checkDrained = check{
 	Kind: Kind{
 		ID: "drained", Title: "drained %s",
-		Requires: "Every evictable pod that was on the node when the notice was put, or came before the handler marked it, is gone before the deadline.",
+		Requires: "Every evictable pod that was on the node when the notice was put, or was bound to it before or within a second of the handler's mark, is gone before the deadline.",
 		Fix:      "evict every pod by the Eviction API at once and in parallel; retry those that a budget refuses; do not wait for one before the next; and give no request up before the API server answers: the eviction may have been counted, and then blocks the budget for two minutes",
 		Look:     Look{Lane: LanePods, Text: "the lane Pods: which pod stayed, and was it evicted at all? Then PodDisruptionBudgets and handler.log"},
 	},

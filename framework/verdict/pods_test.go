@@ -21,6 +21,12 @@ func TestDrained(t *testing.T) {
 			s.only(scenarios.Check{Drained: &scenarios.Drained{Node: "victim", Notice: "reclaim", Within: strict.Duration(sec(seconds))}})
 		}
 	}
+	comes := func(seconds float64) func(*script) {
+		return func(s *script) {
+			s.pod(4.6, history.PodCreated, "later", "", "ReplicaSet/web")
+			s.pod(seconds, history.PodScheduled, "later", victim, "ReplicaSet/web")
+		}
+	}
 	for _, x := range []expectation{
 		{name: "drained", want: Pass, got: "1 pods gone"},
 		{name: "on the edge of within", edit: within(6), want: Pass},
@@ -42,10 +48,12 @@ func TestDrained(t *testing.T) {
 			s.pod(4.1, history.PodCreated, "later", "", "ReplicaSet/web")
 			s.pod(4.2, history.PodScheduled, "later", victim, "ReplicaSet/web")
 		}, want: Fail, got: "default/later"},
-		{name: "a pod that came after the mark stays", edit: func(s *script) {
-			s.pod(4.6, history.PodCreated, "later", "", "ReplicaSet/web")
-			s.pod(4.7, history.PodScheduled, "later", victim, "ReplicaSet/web")
-		}, want: Pass},
+		{name: "a pod that was bound when the handler marked the node stays", edit: comes(4.7), want: Fail, got: "default/later"},
+		{name: "a pod that was bound when the handler marked the node leaves", edit: func(s *script) {
+			comes(4.7)(s)
+			s.pod(9, history.PodDeleted, "later", victim, "ReplicaSet/web")
+		}, want: Pass, got: "2 pods gone"},
+		{name: "a pod that came long after the mark stays", edit: comes(5.5), want: Pass},
 		{name: "a pod of the same name came back", edit: func(s *script) {
 			s.at(11, history.Event{Kind: history.PodCreated, Pod: "default/coredns-a", UID: "another", Node: bystander, Owner: "StatefulSet/x"})
 		}, want: Pass},

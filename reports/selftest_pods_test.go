@@ -1,0 +1,95 @@
+package reports
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
+	"github.com/spotdrill/spotdrill/framework/verdict"
+)
+
+// comes records a new pod of no drill's workload, which is bound to the node.
+func (r *recorded) comes(at time.Duration, node string) history.Event {
+	p := history.Event{Kind: history.PodCreated, Pod: "default/newcomer", UID: "newcomer", Owner: "ReplicaSet/newcomer-1"}
+	r.add(at-10*time.Millisecond, p)
+	p.Kind, p.Node = history.PodScheduled, node
+	r.add(at, p)
+	return p
+}
+
+// evicted records that a pod is evicted, and gone two seconds later.
+func (r *recorded) evicted(at time.Duration, p history.Event) {
+	p.Kind, p.Reason = history.PodEvicted, "EvictionByEvictionAPI"
+	r.add(at, p)
+	p.Kind, p.Reason = history.PodTerminating, ""
+	r.add(at, p)
+	p.Kind = history.PodDeleted
+	r.add(at+2*time.Second, p)
+}
+
+// marked is the first mark of the first notice's node.
+func (r *recorded) marked() history.Event {
+	node, put := r.victim()
+	mark, _ := r.MarkedAfter(node, put)
+	return mark
+}
+
+// podSpoilings break what is read from the fate of pods.
+func podSpoilings() []spoiling {
+	return []spoiling{
+		{"drained", "spot-notice-drains-node", "a pod that was in flight when the node was marked is left", func(r *recorded) {
+			r.comes(r.marked().At+300*time.Millisecond, r.marked().Node)
+		}, verdict.Fail},
+	}
+}
+
+// harmless changes a recorded drill that passes by something that is no fault of the
+// handler's.
+type harmless struct {
+	drill   string // of the corpus
+	happens string // in words
+	edit    func(*recorded)
+}
+
+func harmlessEdits() []harmless {
+	return []harmless{
+		{"new-pods-do-not-land-on-the-node", "a pod was in flight when the node was marked, is seen late, and is evicted", func(r *recorded) {
+			at := r.marked().At + 700*time.Millisecond
+			r.evicted(at+time.Second, r.comes(at, r.marked().Node))
+		}},
+	}
+}
+
+// A recorded drill that passes still does after something that the handler did not do
+// and could not prevent.
+func TestNoHandlerFailsForWhatItDidNotDo(t *testing.T) {
+	for _, x := range harmlessEdits() {
+		t.Run(x.drill+": "+x.happens, func(t *testing.T) {
+			t.Parallel()
+			scenario, h := fromCorpus(t, x.drill)
+			if before := verdict.Judge(scenario, h); before.Outcome != verdict.Pass {
+				t.Fatalf("the drill is %s before anything happens", before.Outcome)
+			}
+			r := recorded{story.Read(scenario, h), h}
+			r.History.Events = slices.Clone(h.Events)
+			x.edit(&r)
+			r.History.Events = inOrder(r.History.Events)
+			for _, v := range verdict.Judge(scenario, r.History).Verdicts {
+				if v.Outcome != verdict.Pass {
+					t.Errorf("%s is %s: %s", v.Check, v.Outcome, v.Got)
+				}
+			}
+		})
+	}
+}
+
+// inOrder sorts events by time and numbers them, as a recorder would have.
+func inOrder(events []history.Event) []history.Event {
+	slices.SortStableFunc(events, func(a, b history.Event) int { return int(a.At - b.At) })
+	for i := range events {
+		events[i].Seq = i + 1
+	}
+	return events
+}
