@@ -2,6 +2,7 @@ package reports
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,6 +42,23 @@ func podSpoilings() []spoiling {
 	return []spoiling{
 		{"drained", "spot-notice-drains-node", "a pod that was in flight when the node was marked is left", func(r *recorded) {
 			r.comes(r.marked().At+300*time.Millisecond, r.marked().Node)
+		}, verdict.Fail},
+		{"blockedReported", "budget-that-blocks", "the handler reports the evictions, and not that they are blocked", func(r *recorded) {
+			r.change(history.ClusterEvent, func(e *history.Event) {
+				if e.Reason == "EvictionBlocked" {
+					pod, _, _ := strings.Cut(e.Note, ":")
+					e.Reason, e.Note = "Evicting", "Evicting "+pod
+				}
+			})
+		}, verdict.Fail},
+		{"replaced", "replacements-are-ready-elsewhere", "the replacements are evicted as soon as they are Ready", func(r *recorded) {
+			_, put := r.victim()
+			for _, p := range r.Pods {
+				if ready, ok := p.FirstOf(history.PodReady); ok && ready.At > put.At {
+					r.evicted(ready.At+time.Second, ready)
+				}
+			}
+			r.longer(time.Minute) // to the notice's deadline and beyond
 		}, verdict.Fail},
 	}
 }

@@ -70,6 +70,25 @@ func (p Pod) Stopped() (history.Event, bool) {
 	return p.FirstOf(history.PodExited, history.PodDeleted)
 }
 
+// ReadyAt returns the event by which the pod became Ready, if it still was at that time
+// and had not begun to terminate.
+func (p Pod) ReadyAt(at time.Duration) (ready history.Event, ok bool) {
+	for _, e := range p.Events {
+		if e.At > at {
+			break
+		}
+		switch e.Kind {
+		case history.PodReady:
+			ready, ok = e, true
+		case history.PodNotReady, history.PodExited:
+			ok = false
+		case history.PodTerminating, history.PodDeleted:
+			return history.Event{}, false
+		}
+	}
+	return ready, ok
+}
+
 // On reports whether the pod was on the node at that time.
 func (p Pod) On(node string, at time.Duration) bool {
 	arrived, ok := p.Arrived(node)

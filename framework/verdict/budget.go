@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -160,15 +161,15 @@ func (j judge) resumed(v Verdict, c scenarios.Resumed) Verdict {
 var checkBlockedReported = check{
 	Kind: Kind{
 		ID: "blockedReported", Title: "blocked drain of %s reported",
-		Requires: "A Kubernetes event on the node, or on a pod that a budget keeps there, names the pod or the budget before the deadline.",
-		Fix:      "create an event on the node or the pod when a budget refuses an eviction, and name the pod or the budget in it",
-		Look:     Look{Lane: LaneHandler, Text: "the lane Handler: which events the handler wrote, and whether one names the pod or the budget"},
+		Requires: "A Kubernetes event on the node, or on a pod that a budget keeps there, names the pod or the budget before the deadline, and says that the eviction was refused.",
+		Fix:      "create an event on the node or the pod when a budget refuses an eviction; name the pod or the budget in it, and what the API server answered",
+		Look:     Look{Lane: LaneHandler, Text: "the lane Handler: which events the handler wrote, and whether one says which pod or budget blocks the drain"},
 	},
 	judge: by(judge.blockedReported),
 }
 
 func (j judge) blockedReported(v Verdict, c scenarios.BlockedReported) Verdict {
-	v = v.wants(fmt.Sprintf("an event on the node, or on a pod kept there, that names pod or budget, before the deadline of notice %q", c.Notice), c.Node)
+	v = v.wants(fmt.Sprintf("an event on the node, or on a pod kept there, that names pod or budget and says that the eviction was refused, before the deadline of notice %q", c.Notice), c.Node)
 	node, put, why := j.Deadlined(c.Node, c.Notice)
 	if why != "" {
 		return v.unknown(why, known(put)...)
@@ -181,7 +182,7 @@ func (j judge) blockedReported(v Verdict, c scenarios.BlockedReported) Verdict {
 		}
 	}
 	report, ok := j.First(func(e history.Event) bool {
-		return e.Kind == history.ClusterEvent && e.At >= put.At && e.At <= until && !story.KubernetesComponent(e.Owner) && namesBlocked(e, node, kept)
+		return e.Kind == history.ClusterEvent && e.At >= put.At && e.At <= until && !story.KubernetesComponent(e.Owner) && reportsBlock(e, node, kept)
 	})
 	left, atDeadline := atDeadline(kept, until)
 	v.Numbers = map[string]float64{"pods": float64(len(kept)), "left": float64(left)}
@@ -197,18 +198,23 @@ func (j judge) blockedReported(v Verdict, c scenarios.BlockedReported) Verdict {
 	return v.pass(fmt.Sprintf("%s by %s after %s; %s", report.Reason, report.Owner, history.Seconds(report.At-put.At), atDeadline), put, report)
 }
 
-// namesBlocked reports whether the event is about the node or a pod kept on it, and
-// names the pod or says that a budget keeps it.
-func namesBlocked(e history.Event, node string, kept []story.Pod) bool {
+// blocked is how handlers, kubectl and the API server say that an eviction was refused.
+var blocked = regexp.MustCompile(`(?i)block|cannot|can't|could not|unable|fail|violat|refus|reject|denied|prevent|not allowed|too ?many ?requests|\b429\b`)
+
+// reportsBlock reports whether the event is about the node or a pod kept on it, names
+// the pod or a budget, and says that the eviction was refused, not only that it is
+// requested.
+func reportsBlock(e history.Event, node string, kept []story.Pod) bool {
 	about := e.Key == "Node" && e.Node == node
-	note := strings.ToLower(e.Note)
-	says := slices.ContainsFunc([]string{"disruption budget", "disruptionbudget", "pdb"}, func(s string) bool { return strings.Contains(note, s) })
+	text := strings.ToLower(e.Note)
+	names := slices.ContainsFunc([]string{"disruption budget", "disruptionbudget", "pdb"}, func(s string) bool { return strings.Contains(text, s) })
 	for _, p := range kept {
 		_, name, _ := strings.Cut(p.Name(), "/")
 		about = about || e.Key == "Pod" && e.Pod == p.Name()
-		says = says || name != "" && strings.Contains(note, name)
+		names = names || name != "" && strings.Contains(text, name)
+		text = strings.ReplaceAll(text, name, "") // a pod's name says nothing, whatever it is
 	}
-	return about && says
+	return about && names && (blocked.MatchString(e.Reason) || blocked.MatchString(text))
 }
 
 // atDeadline says what the handler had done with the pods until then.

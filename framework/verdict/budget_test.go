@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -111,6 +112,7 @@ func TestBlockedReported(t *testing.T) {
 		{name: "by the pod's name alone", edit: report(func(e *history.Event) { e.Note = "cannot evict w/app-2" }), want: Pass},
 		{name: "on another node", edit: report(func(e *history.Event) { e.Node = bystander }), want: Fail, got: "no event reports it"},
 		{name: "of something else", edit: report(func(e *history.Event) { e.Note = "Evicting pods" }), want: Fail},
+		{name: "that it is to be evicted", edit: report(func(e *history.Event) { e.Reason, e.Note = "Draining", "Evicting pod w/app-1" }), want: Fail, got: "no event reports it"},
 		{name: "by Kubernetes", edit: report(func(e *history.Event) { e.Owner = "kubelet" }), want: Fail},
 		{name: "not at all", edit: func(s *script) { s.drop(kind(history.ClusterEvent)) }, want: Fail},
 		{name: "before the notice", edit: report(func(e *history.Event) { e.At = sec(3) }), want: Fail},
@@ -121,4 +123,37 @@ func TestBlockedReported(t *testing.T) {
 		}, want: Unknown},
 		{name: "the deadline was not reached", edit: cutAt(20), want: Unknown, got: "the deadline was not seen"},
 	})
+}
+
+// What handlers and other tools write about a pod that a budget keeps, and about one
+// that it does not.
+func TestWhatReportsABlockedEviction(t *testing.T) {
+	pods := []story.Pod{{Events: []history.Event{{Pod: "shop/failover-7d9f"}}}}
+	for _, x := range []struct {
+		reason, note string
+		want         bool
+	}{
+		{"EvictionBlocked", "Pod shop/failover-7d9f: Cannot evict pod as it would violate the pod's disruption budget.", true},
+		{"FailedDraining", "Failed to drain node, evicting pod violates a PDB (Pod=shop/failover-7d9f)", true},
+		{"DisruptionBlocked", "Pdb prevents pod evictions (PodDisruptionBudget=[shop/failover])", true},
+		{"FailedEviction", "error when evicting pods/failover-7d9f -n shop: Too Many Requests", true},
+		{"EvictionRefused", "shop/failover-7d9f", true},
+		{"Draining", "still waiting for failover-7d9f: 429", true},
+		{"Draining", "Evicting pod shop/failover-7d9f (notice 1a429b00)", false},
+
+		{"FailedDraining", "Failed to drain node, 2 pods are waiting to be evicted", false}, // which?
+		{"Evicting", "Evicting pod shop/failover-7d9f", false},
+		{"Evicting", "Evicting pod shop/failover-7d9f by its PodDisruptionBudget", false},
+		{"PodEviction", "Pod evicted due to node drain (node worker-2)", false},
+		{"Evicted", "Evicted pod: Forceful Termination", false},
+		{"CordonAndDrain", "Node successfully cordoned and drained", false},
+		{"Nominated", "Pod should schedule on: node/worker-2", false},
+	} {
+		for _, about := range []history.Event{{Key: "Node", Node: "worker-1"}, {Key: "Pod", Pod: "shop/failover-7d9f"}} {
+			about.Reason, about.Note = x.reason, x.note
+			if got := reportsBlock(about, "worker-1", pods); got != x.want {
+				t.Errorf("%s %q on a %s reports a blocked eviction: %t", x.reason, x.note, about.Key, got)
+			}
+		}
+	}
 }

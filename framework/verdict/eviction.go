@@ -62,15 +62,15 @@ func (j judge) notScheduled(v Verdict, c scenarios.NotScheduled) Verdict {
 var checkReplaced = check{
 	Kind: Kind{
 		ID: "replaced", Title: "pods of %s replaced",
-		Requires: "As many new pods of every controller are Ready on other nodes before the deadline as it had evictable ones on the node.",
+		Requires: "As many new pods of every controller are Ready on other nodes at the deadline as it had evictable ones on the node.",
 		Fix:      "begin to evict early enough for replacements to start, and leave their controllers' pods to the Eviction API",
-		Look:     Look{Lane: LanePods, Text: "the lane Pods: when did the first eviction begin, and which replacement was not Ready in time?"},
+		Look:     Look{Lane: LanePods, Text: "the lane Pods: when did the first eviction begin, and which replacement was not Ready in time, or did not stay so?"},
 	},
 	judge: by(judge.replaced),
 }
 
 func (j judge) replaced(v Verdict, c scenarios.Replaced) Verdict {
-	v = v.wants(fmt.Sprintf("as many new pods Ready elsewhere before the deadline of notice %q", c.Notice), c.Node)
+	v = v.wants(fmt.Sprintf("as many new pods Ready elsewhere at the deadline of notice %q", c.Notice), c.Node)
 	node, put, why := j.Deadlined(c.Node, c.Notice)
 	if why != "" {
 		return v.unknown(why, known(put)...)
@@ -84,14 +84,15 @@ func (j judge) replaced(v Verdict, c scenarios.Replaced) Verdict {
 	if len(missing) == 0 {
 		return v.unknown(fmt.Sprintf("no pod of a controller was on %s", node), put)
 	}
-	pods, last := 0, put
+	// A drill may end before the deadline, once all that it waits for is there.
+	pods, last, seen := 0, put, min(*put.Until, j.Observed)
 	for _, p := range j.Pods {
 		owner := p.Controller()
 		if p.Events[0].At < put.At || missing[owner] == 0 {
 			continue
 		}
-		ready, ok := p.First(func(e history.Event) bool { return e.Kind == history.PodReady && e.Node != node && e.At <= *put.Until })
-		if !ok {
+		ready, ok := p.ReadyAt(seen)
+		if !ok || ready.Node == node {
 			continue
 		}
 		pods++

@@ -40,6 +40,11 @@ func (s *script) leaves(name, node string, terminating, gone, grace float64) {
 	s.at(gone+0.1, e)
 }
 
+// notReady records that a pod fails its readiness probe.
+func (s *script) notReady(name, node string, seconds float64) {
+	s.at(seconds, history.Event{Kind: history.PodNotReady, Pod: "w/" + name, UID: "uid-" + name, Node: node})
+}
+
 // of selects the events of a kind about a pod of the workload.
 func of(name string, k history.Kind) func(history.Event) bool {
 	return func(e history.Event) bool { return e.Pod == "w/"+name && e.Kind == k }
@@ -178,6 +183,20 @@ func TestReplaced(t *testing.T) {
 			s.workloadPod(1, "slow", "slow-0", bystander, nil)
 			s.restoreAt(70)
 		}, want: Fail, got: "ReplicaSet/slow"},
+		{name: "by one that was evicted again", edit: func(s *script) { s.leaves("slow-b", bystander, 7, 8, 30); s.restoreAt(70) }, want: Fail, got: "ReplicaSet/slow"},
+		{name: "by one that was evicted again, and another", edit: func(s *script) {
+			s.leaves("slow-b", bystander, 7, 8, 30)
+			s.workloadPod(7.5, "slow", "slow-c", bystander, nil)
+			s.restoreAt(70)
+		}, want: Pass},
+		{name: "by one that is no longer Ready", edit: func(s *script) { s.restoreAt(70); s.notReady("slow-b", bystander, 40) }, want: Fail, got: "ReplicaSet/slow"},
+		{name: "by one that is Ready again", edit: func(s *script) {
+			s.restoreAt(70)
+			s.notReady("slow-b", bystander, 40)
+			s.at(50, history.Event{Kind: history.PodReady, Pod: "w/slow-b", UID: "uid-slow-b", Node: bystander})
+		}, want: Pass, got: "after 46.000s"},
+		{name: "by one that was evicted after the deadline", edit: func(s *script) { s.restoreAt(70); s.leaves("slow-b", bystander, 61, 62, 30) }, want: Pass},
+		{name: "by one that was evicted again, and the drill ended", edit: func(s *script) { s.leaves("slow-b", bystander, 7, 8, 30) }, want: Unknown, got: "recording ends there"},
 		{name: "the drill ended before", edit: func(s *script) { s.drop(of("deaf-3", history.PodReady)) }, want: Unknown, got: "recording ends there"},
 		{name: "by pods of no controller", edit: func(s *script) {
 			for i := range s.events {
