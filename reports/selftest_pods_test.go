@@ -60,7 +60,51 @@ func podSpoilings() []spoiling {
 			}
 			r.longer(time.Minute) // to the notice's deadline and beyond
 		}, verdict.Fail},
+		{"untouched", "spot-notice-drains-node", "a daemon pod of another node is deleted by the handler", func(r *recorded) {
+			e := r.deleted(daemonOn(r.bystander()))
+			said := e.At - 10*time.Millisecond
+			r.add(r.End-time.Millisecond, history.Event{Kind: history.HandlerTook, Action: "delete", Pod: e.Pod, Said: &said})
+			r.add(r.End-time.Millisecond, history.Event{Kind: history.AuditRead})
+		}, verdict.Fail},
+		{"noEviction", "karpenter-state-running-is-ignored", "a daemon pod is deleted, and no audit log says by whom", func(r *recorded) {
+			r.deleted(func(p story.Pod) bool { return history.OwnedBy(p.Events, "DaemonSet") })
+		}, verdict.Unknown},
+		{"untouched", "spot-notice-drains-node", "a taint that is not the handler's own is put on another node when the handler changes it", func(r *recorded) {
+			e := r.tainted()
+			said := e.At - 10*time.Millisecond
+			r.add(r.End-time.Millisecond, history.Event{Kind: history.HandlerWrote, Action: "patch", Node: e.Node, Said: &said})
+		}, verdict.Fail},
 	}
+}
+
+// bystander is a node of the scenario that no notice names.
+func (r *recorded) bystander() string {
+	node, _ := r.Node("bystander")
+	return node
+}
+
+// daemonOn selects the daemon pods of a node.
+func daemonOn(node string) func(story.Pod) bool {
+	return func(p story.Pod) bool { return p.Node() == node && history.OwnedBy(p.Events, "DaemonSet") }
+}
+
+// deleted records that the first of the chosen pods is deleted without an eviction, two
+// seconds after the steps begin.
+func (r *recorded) deleted(chosen func(story.Pod) bool) history.Event {
+	p := r.Pods[slices.IndexFunc(r.Pods, chosen)]
+	e := history.Event{Kind: history.PodTerminating, Pod: p.Name(), UID: p.UID(), Node: p.Node()}
+	e.At = r.Begun + 2*time.Second
+	r.add(e.At, e)
+	return e
+}
+
+// tainted records a network plugin's taint on a node that no notice names, two seconds
+// after the steps begin.
+func (r *recorded) tainted() history.Event {
+	e := history.Event{Kind: history.NodeTainted, Node: r.bystander(), Key: "cni.example.com/agent-not-ready", Reason: "NoSchedule"}
+	e.At = r.Begun + 2*time.Second
+	r.add(e.At, e)
+	return e
 }
 
 // harmless changes a recorded drill that passes by something that is no fault of the
@@ -76,6 +120,10 @@ func harmlessEdits() []harmless {
 		{"new-pods-do-not-land-on-the-node", "a pod was in flight when the node was marked, is seen late, and is evicted", func(r *recorded) {
 			at := r.marked().At + 700*time.Millisecond
 			r.evicted(at+time.Second, r.comes(at, r.marked().Node))
+		}},
+		{"spot-notice-drains-node", "a network plugin taints another node", func(r *recorded) { r.tainted() }},
+		{"spot-notice-drains-node", "a DaemonSet replaces its pod on another node", func(r *recorded) {
+			r.deleted(daemonOn(r.bystander()))
 		}},
 	}
 }

@@ -90,6 +90,17 @@ const (
 // when it was requested.
 const HandlerWrote Kind = "handler.wrote"
 
+// HandlerTook is an eviction or deletion of a pod that the API server did for the
+// handler, as its audit log has it. Owner: the handler's user; Action: evict, delete or
+// deletecollection; Pod, of a collection only its namespace with a slash; Said: when it
+// was requested.
+const HandlerTook Kind = "handler.took"
+
+// AuditRead says that every change that the handler requested of the API server is on
+// record, as handler.wrote and handler.took: what is not was done by somebody else.
+// Owner: the handler's user.
+const AuditRead Kind = "audit.read"
+
 // What a prober said of itself. Node: where it was.
 const (
 	ProberStarted Kind = "prober.started" // Numbers: rate per target, clock_bound (s)

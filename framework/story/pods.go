@@ -64,6 +64,13 @@ func (p Pod) Deleted() (history.Event, bool) { return p.FirstOf(history.PodDelet
 // Terminating returns the event by which the pod began to terminate.
 func (p Pod) Terminating() (history.Event, bool) { return p.FirstOf(history.PodTerminating) }
 
+// endsBy reports whether the pod begins to end by this event. A pod that is deleted with
+// no grace at all never terminates.
+func (p Pod) endsBy(e history.Event) bool {
+	end, ok := p.FirstOf(history.PodTerminating, history.PodDeleted)
+	return ok && e.Kind == end.Kind && e.At == end.At
+}
+
 // Stopped returns the event by which the pod's containers had ended, or if that was
 // not seen, by which the pod was gone.
 func (p Pod) Stopped() (history.Event, bool) {

@@ -149,7 +149,7 @@ func (j judge) left(v Verdict, name, what string, chosen func(story.Pod) bool) V
 var checkNoEviction = check{
 	Kind: Kind{
 		ID: "noEviction", Title: "no eviction",
-		Requires: "No pod is evicted anywhere, and none of the workload is deleted.",
+		Requires: "No pod is evicted anywhere, the handler deletes none, and none of the workload is deleted.",
 		Fix:      "nothing may evict in this drill: look whose event or audit record names the eviction",
 		Look:     Look{Lane: LanePods, Text: "the lane Pods: who was evicted? Then handler.log"},
 	},
@@ -157,11 +157,14 @@ var checkNoEviction = check{
 }
 
 func (j judge) noEviction(v Verdict, _ scenarios.NoEviction) Verdict {
-	v = v.wants("no pod evicted anywhere, and none of the workload deleted")
-	taken := j.All(j.Takes)
+	v = v.wants("no pod evicted anywhere, none deleted by the handler, and none of the workload deleted")
+	taken := j.All(func(e history.Event) bool { return j.Takes(e) == story.Blamed })
+	unclear := j.All(func(e history.Event) bool { return j.Takes(e) == story.Unclear })
 	switch {
 	case len(taken) > 0:
 		return v.fail(describe(taken), capped(taken)...)
+	case len(unclear) > 0:
+		return v.unknown(unclearWho(unclear), capped(unclear)...)
 	case !slices.ContainsFunc(j.Events, func(e history.Event) bool { return e.Kind == history.PodPresent }):
 		return v.unknown("no pod was seen at all")
 	case j.Unseen(j.End) != "":

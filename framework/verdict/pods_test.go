@@ -135,6 +135,14 @@ func deletes(owner, reason string) func(*script) {
 	}
 }
 
+// took has the API server's audit log report, at the end, that the handler asked for a
+// pod's deletion.
+func (s *script) took(seconds float64, pod string) {
+	said := sec(seconds)
+	s.at(28, history.Event{Kind: history.HandlerTook, Action: "delete", Pod: pod, Said: &said})
+	s.at(28, history.Event{Kind: history.AuditRead})
+}
+
 func TestNoEviction(t *testing.T) {
 	evicted := func(reason string) func(*script) {
 		return func(s *script) {
@@ -148,6 +156,24 @@ func TestNoEviction(t *testing.T) {
 		{name: "one of the workload deleted", edit: deletes("ReplicaSet/web", ""), want: Fail, got: "pod.terminating"},
 		{name: "one deleted by the node controller", edit: deletes("ReplicaSet/web", "DeletionByTaintManager"), want: Pass},
 		{name: "a daemon pod deleted", edit: deletes("DaemonSet/web", ""), want: Pass},
+		{name: "a daemon pod deleted by the handler", edit: func(s *script) {
+			s.meta.Handler.Name = "builtin"
+			deletes("DaemonSet/web", "")(s)
+			s.took(7.9, "default/web")
+		}, want: Fail, got: "pod.terminating"},
+		{name: "a daemon pod deleted by somebody else", edit: func(s *script) {
+			s.meta.Handler.Name = "builtin"
+			deletes("DaemonSet/web", "")(s)
+			s.at(50, history.Event{Kind: history.AuditRead})
+		}, want: Pass},
+		{name: "a daemon pod deleted, and no audit log", edit: func(s *script) {
+			s.meta.Handler.Name = "builtin"
+			deletes("DaemonSet/web", "")(s)
+		}, want: Unknown, got: "pod.terminating; the history does not say by whom"},
+		{name: "one of the workload deleted at once", edit: func(s *script) {
+			workloadPod(s, "ReplicaSet/web")
+			s.pod(8, history.PodDeleted, "web", bystander, "ReplicaSet/web")
+		}, want: Fail, got: "pod.deleted"},
 		{name: "one deleted while putting back", edit: func(s *script) {
 			workloadPod(s, "ReplicaSet/web")
 			s.pod(75, history.PodTerminating, "web", bystander, "ReplicaSet/web")
