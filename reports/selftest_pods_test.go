@@ -121,6 +121,17 @@ func harmlessEdits() []harmless {
 			at := r.marked().At + 700*time.Millisecond
 			r.evicted(at+time.Second, r.comes(at, r.marked().Node))
 		}},
+		{"new-pods-do-not-land-on-the-node", "the pod of a job on the node finishes by itself", func(r *recorded) {
+			p := history.Event{Kind: history.PodPresent, Pod: "default/job", UID: "job", Owner: "Job/job", Node: r.marked().Node, Reason: "Running"}
+			r.add(r.Begun-time.Millisecond, p)
+			p.Kind, p.Reason = history.PodFinished, "Succeeded"
+			r.add(r.marked().At+2*time.Second, p)
+		}},
+		{"new-pods-do-not-land-on-the-node", "a pod on the node tolerates the handler's taint", func(r *recorded) {
+			r.add(r.Begun-time.Millisecond, history.Event{
+				Kind: history.PodPresent, Pod: "default/tolerant", UID: "tolerant", Owner: "ReplicaSet/tolerant-1", Node: r.marked().Node, Reason: "Running", Note: r.Meta.Handler.Taint,
+			})
+		}},
 		{"spot-notice-drains-node", "a network plugin taints another node", func(r *recorded) { r.tainted() }},
 		{"spot-notice-drains-node", "a DaemonSet replaces its pod on another node", func(r *recorded) {
 			r.deleted(daemonOn(r.bystander()))

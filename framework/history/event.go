@@ -38,7 +38,7 @@ const (
 	NodeDeleted    Kind = "node.deleted"
 
 	PodPresent     Kind = "pod.present"   // Node, Owner, IP; as pod.created; existed when recording started
-	PodCreated     Kind = "pod.created"   // Owner; Key: its label app; Numbers: priority, grace (s, its own), tolerates_cordon (1, or left out)
+	PodCreated     Kind = "pod.created"   // Owner; Key: its label app; Numbers: priority, grace (s, its own), tolerates_cordon (1, or left out); Note: keys of the NoSchedule taints that it tolerates, by comma, * for all
 	PodScheduled   Kind = "pod.scheduled" // Node
 	PodReady       Kind = "pod.ready"     // IP
 	PodNotReady    Kind = "pod.notready"
@@ -47,6 +47,7 @@ const (
 	PodSignalled   Kind = "pod.sigterm"     // a CoreDNS pod logged SIGTERM
 	PodLameduck    Kind = "pod.lameduck"    // a CoreDNS pod logged that its lameduck begins; Numbers: seconds
 	PodExited      Kind = "pod.exited"      // every container terminated
+	PodFinished    Kind = "pod.finished"    // its containers have ended for good; Reason: Succeeded or Failed
 	PodRestarted   Kind = "pod.restarted"   // a container was started again; Reason: why it had ended; Numbers: restarts, exit_code
 	PodDeleted     Kind = "pod.deleted"     // gone from the API
 

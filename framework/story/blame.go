@@ -134,7 +134,7 @@ func (st *Story) Takes(e history.Event) Blame {
 	switch {
 	case !ok || e.At < st.Begun || !p.endsBy(e):
 		return Blameless
-	case p.Evictable() && st.ofWorkload(p):
+	case p.Evictable() && !p.FinishedBy(e.At) && st.ofWorkload(p):
 		return Blamed
 	}
 	return st.audit.deleted(p, e.At)

@@ -11,6 +11,7 @@ import (
 // Pod is what the history shows of one pod: all events with its UID.
 type Pod struct {
 	Events []history.Event // in order of time, never empty
+	taint  string          // of the handler
 }
 
 // First returns the pod's first event that ok accepts.
@@ -106,8 +107,27 @@ func (p Pod) On(node string, at time.Duration) bool {
 	return !ok || deleted.At > at
 }
 
-// Evictable reports whether a drain has to move the pod.
-func (p Pod) Evictable() bool { return history.Evictable(p.Events) }
+// Finished returns the event by which the pod had finished by itself: a drain leaves it
+// from then on.
+func (p Pod) Finished() (history.Event, bool) { return history.Finished(p.Events) }
+
+// FinishedBy reports whether the pod had finished by itself at that time.
+func (p Pod) FinishedBy(at time.Duration) bool {
+	finished, ok := p.Finished()
+	return ok && finished.At <= at
+}
+
+// Left returns the event by which nothing of the pod was left for a drain to move: it
+// was gone or had finished by itself.
+func (p Pod) Left() (history.Event, bool) {
+	if finished, ok := p.Finished(); ok {
+		return finished, true
+	}
+	return p.Deleted()
+}
+
+// Evictable reports whether a drain has to move the pod, as long as it has not finished.
+func (p Pod) Evictable() bool { return history.Evictable(p.Events, p.taint) }
 
 // Number is a figure that the history gave the pod when it first reported it.
 func (p Pod) Number(name history.Number) float64 { return p.Events[0].Numbers[name] }
@@ -131,11 +151,11 @@ func (p Pod) Of(deployment string) bool {
 	return ok
 }
 
-// ToLeave are the evictable pods that were on the node at that time.
+// ToLeave are the evictable pods that were on the node at that time and had not finished.
 func (st *Story) ToLeave(node string, at time.Duration) []Pod {
 	var out []Pod
 	for _, p := range st.Pods {
-		if p.On(node, at) && p.Evictable() {
+		if p.On(node, at) && p.Evictable() && !p.FinishedBy(at) {
 			out = append(out, p)
 		}
 	}

@@ -67,7 +67,7 @@ func Read(s scenarios.Scenario, h history.History) *Story {
 	}
 	slices.SortStableFunc(st.Events, func(a, b history.Event) int { return cmp.Compare(a.At, b.At) })
 	for _, group := range history.Pods(st.Events) {
-		st.Pods = append(st.Pods, Pod{group})
+		st.Pods = append(st.Pods, Pod{group, h.Meta.Handler.Taint})
 	}
 	for _, p := range st.Pods {
 		if _, disrupted := p.FirstOf(history.PodEvicted); !disrupted {

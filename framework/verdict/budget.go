@@ -134,7 +134,7 @@ func (j judge) resumed(v Verdict, c scenarios.Resumed) Verdict {
 	next := history.Event{}
 	for _, p := range j.ToLeave(node, change.At) {
 		terminating, ok := p.Terminating()
-		if !p.In(change.Key) || ok && terminating.At < change.At {
+		if _, finished := p.Finished(); !p.In(change.Key) || finished || ok && terminating.At < change.At {
 			continue
 		}
 		waiting++

@@ -79,6 +79,12 @@ func TestResumed(t *testing.T) {
 		{name: "a second later", want: Pass, got: "w/app-1 began to terminate after 1.000s"},
 		{name: "on the edge", edit: later(31), want: Pass},
 		{name: "later", edit: later(31.1), want: Fail, got: "only after 15.100s"},
+		{name: "all finished by themselves", edit: func(s *script) {
+			for _, pod := range []string{"app-1", "app-2"} {
+				s.drop(func(e history.Event) bool { return e.Pod == "w/"+pod && e.At > sec(4) })
+				s.finishes(pod, victim, 17)
+			}
+		}, want: Unknown, got: "no pod was waiting"},
 		{name: "never", edit: func(s *script) {
 			for _, pod := range []string{"app-1", "app-2"} {
 				s.drop(of(pod, history.PodTerminating))

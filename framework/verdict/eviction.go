@@ -77,7 +77,7 @@ func (j judge) replaced(v Verdict, c scenarios.Replaced) Verdict {
 	}
 	missing := map[string]int{} // by controller
 	for _, p := range j.ToLeave(node, put.At) {
-		if owner := p.Controller(); owner != "" {
+		if owner := p.Controller(); owner != "" && !p.FinishedBy(*put.Until) {
 			missing[owner]++
 		}
 	}
@@ -132,7 +132,7 @@ func (j judge) graceHonoured(v Verdict, c scenarios.GraceHonoured) Verdict {
 	pods, shortest := 0, time.Duration(-1)
 	var evidence []history.Event
 	for _, p := range j.ToLeave(node, put.At) {
-		if !p.In(c.Pods) {
+		if !p.In(c.Pods) || p.FinishedBy(j.Gone(node)) {
 			continue
 		}
 		pods++
@@ -203,6 +203,7 @@ func (j judge) notStalled(v Verdict, c scenarios.NotStalled) Verdict {
 			others = append(others, p)
 		}
 	}
+	others = slices.DeleteFunc(others, func(p story.Pod) bool { return p.FinishedBy(limit) })
 	if len(slow) == 0 || len(others) == 0 {
 		return v.unknown(fmt.Sprintf("%d %s pods and %d others were on %s", len(slow), c.Pods, len(others), node), put)
 	}

@@ -45,6 +45,20 @@ func (s *script) notReady(name, node string, seconds float64) {
 	s.at(seconds, history.Event{Kind: history.PodNotReady, Pod: "w/" + name, UID: "uid-" + name, Node: node})
 }
 
+// finishes records that a pod's containers end by themselves.
+func (s *script) finishes(name, node string, seconds float64) {
+	e := history.Event{Kind: history.PodExited, Pod: "w/" + name, UID: "uid-" + name, Node: node}
+	s.at(seconds, e)
+	e.Kind, e.Reason = history.PodFinished, "Succeeded"
+	s.at(seconds, e)
+}
+
+// job adds a pod that finishes by itself while the others are drained.
+func job(s *script) {
+	s.workloadPod(1, "job", "job-a", victim, nil)
+	s.finishes("job-a", victim, 7)
+}
+
 // of selects the events of a kind about a pod of the workload.
 func of(name string, k history.Kind) func(history.Event) bool {
 	return func(e history.Event) bool { return e.Pod == "w/"+name && e.Kind == k }
@@ -168,6 +182,7 @@ func TestNotScheduled(t *testing.T) {
 func TestReplaced(t *testing.T) {
 	expect(t, "pods of victim replaced", workloadStory, []expectation{
 		{name: "all", want: Pass, got: "4 pods Ready elsewhere after 22.400s"},
+		{name: "one that finished needs no replacement", edit: job, want: Pass, got: "4 pods Ready"},
 		{name: "one of two", edit: func(s *script) { s.drop(of("deaf-3", history.PodReady)); s.restoreAt(70) }, want: Fail, got: "ReplicaSet/deaf"},
 		{name: "after the deadline", edit: func(s *script) { s.move(of("slow-b", history.PodReady), 61); s.restoreAt(70) }, want: Fail, got: "ReplicaSet/slow"},
 		{name: "on the same node", edit: func(s *script) {
@@ -229,6 +244,10 @@ func TestGraceHonoured(t *testing.T) {
 		}, want: Pass},
 		{name: "stopped before it was done", edit: func(s *script) { s.move(of("slow-a", history.PodExited), 15) }, want: Fail, got: "had 10.000s to stop"},
 		{name: "the instance went first", edit: func(s *script) { s.at(20, history.Event{Kind: history.Reclaimed, Node: victim}) }, want: Fail, got: "had 15.000s"},
+		{name: "another finished by itself", edit: func(s *script) {
+			s.workloadPod(1, "slow", "slow-0", victim, nil)
+			s.finishes("slow-0", victim, 7)
+		}, want: Pass, got: "1 pods had"},
 		{name: "never began to terminate", edit: func(s *script) { s.drop(of("slow-a", history.PodTerminating)) }, want: Fail, got: "never began to terminate"},
 		{name: "recording ends too soon", edit: func(s *script) {
 			s.drop(of("slow-a", history.PodExited))
@@ -248,6 +267,11 @@ func TestNotStalled(t *testing.T) {
 		{name: "another waits for it", edit: terminating("slow-a", 15.6), want: Fail, got: "w/slow-a had not begun to terminate by 11.500s"},
 		{name: "they wait for each other", edit: terminating("deaf-1", 15.6), want: Fail, got: "w/deaf-1"},
 		{name: "another never begins to terminate", edit: func(s *script) { s.drop(of("slow-a", history.PodTerminating)) }, want: Fail, got: "w/slow-a"},
+		{name: "another finishes by itself", edit: job, want: Pass, got: "all 3 began"},
+		{name: "another finishes by itself when the first is gone", edit: func(s *script) {
+			s.workloadPod(1, "job", "job-a", victim, nil)
+			s.finishes("job-a", victim, 15.6)
+		}, want: Fail, got: "w/job-a"},
 		{name: "critical ones may wait", edit: terminating("critical-a", 30), want: Pass},
 		{name: "no other was there", edit: func(s *script) { s.drop(func(e history.Event) bool { return e.Pod == "w/slow-a" }) }, want: Unknown, got: "2 deaf pods and 0 others"},
 		{name: "recording ends too soon", edit: func(s *script) { terminating("slow-a", 15.6)(s); cutAt(10)(s) }, want: Unknown, got: "recording ends there"},

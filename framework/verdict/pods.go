@@ -14,7 +14,7 @@ import (
 var checkDrained = check{
 	Kind: Kind{
 		ID: "drained", Title: "drained %s",
-		Requires: "Every evictable pod that was on the node when the notice was put, or was bound to it before or within a second of the handler's mark, is gone before the deadline.",
+		Requires: "Every evictable pod that was on the node when the notice was put, or was bound to it before or within a second of the handler's mark, is gone before the deadline, or has finished by itself.",
 		Fix:      "evict every pod by the Eviction API at once and in parallel; retry those that a budget refuses; do not wait for one before the next; and give no request up before the API server answers: the eviction may have been counted, and then blocks the budget for two minutes",
 		Look:     Look{Lane: LanePods, Text: "the lane Pods: which pod stayed, and was it evicted at all? Then PodDisruptionBudgets and handler.log"},
 	},
@@ -51,16 +51,16 @@ func (j judge) drained(v Verdict, c scenarios.Drained) Verdict {
 		if _, ok := p.First(j.Evicts); ok {
 			evicted++
 		}
-		deleted, ok := p.Deleted()
-		if ok && deleted.At <= until {
-			last = max(last, deleted.At-put.At)
+		gone, ok := p.Left()
+		if ok && gone.At <= until {
+			last = max(last, gone.At-put.At)
 			continue
 		}
 		left = append(left, p.Name())
 		arrived, _ := p.Arrived(node)
 		evidence = append(evidence, arrived)
 		if ok {
-			evidence = append(evidence, deleted)
+			evidence = append(evidence, gone)
 		}
 	}
 	v.Numbers = map[string]float64{"pods": float64(pods), "evicted": float64(evicted), "left": float64(len(left))}

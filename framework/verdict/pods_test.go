@@ -27,6 +27,11 @@ func TestDrained(t *testing.T) {
 			s.pod(seconds, history.PodScheduled, "later", victim, "ReplicaSet/web")
 		}
 	}
+	tolerant := func(taints string) func(*script) {
+		return func(s *script) {
+			s.at(1, history.Event{Kind: history.PodPresent, Pod: "default/tolerant", UID: "uid-tolerant", Node: victim, Owner: "ReplicaSet/x", Reason: "Running", Note: taints})
+		}
+	}
 	for _, x := range []expectation{
 		{name: "drained", want: Pass, got: "1 pods gone"},
 		{name: "on the edge of within", edit: within(6), want: Pass},
@@ -40,6 +45,34 @@ func TestDrained(t *testing.T) {
 		{name: "a finished pod stays", edit: func(s *script) {
 			s.at(1, history.Event{Kind: history.PodPresent, Pod: "default/job", UID: "uid-job", Node: victim, Owner: "Job/job", Reason: "Succeeded"})
 		}, want: Pass},
+		{name: "a pod that finishes during the drain stays", edit: func(s *script) {
+			s.pod(1, history.PodPresent, "job", victim, "Job/job")
+			s.at(7, history.Event{Kind: history.PodFinished, Pod: "default/job", UID: "uid-job", Node: victim, Owner: "Job/job", Reason: "Succeeded"})
+		}, want: Pass, got: "2 pods gone"},
+		{name: "a pod that finishes after the deadline stays", edit: func(s *script) {
+			s.pod(1, history.PodPresent, "job", victim, "Job/job")
+			s.at(24.05, history.Event{Kind: history.PodFinished, Pod: "default/job", UID: "uid-job", Node: victim, Owner: "Job/job", Reason: "Succeeded"})
+		}, want: Fail, got: "default/job"},
+		{name: "a pod that had finished before the notice stays", edit: func(s *script) {
+			s.pod(1, history.PodPresent, "job", victim, "Job/job")
+			s.at(3, history.Event{Kind: history.PodFinished, Pod: "default/job", UID: "uid-job", Node: victim, Owner: "Job/job", Reason: "Failed"})
+		}, want: Pass, got: "1 pods gone"},
+		{name: "a pod that its kubelet put out stays", edit: func(s *script) {
+			s.pod(1, history.PodPresent, "big", victim, "ReplicaSet/big")
+			s.at(7, history.Event{Kind: history.PodEvicted, Pod: "default/big", UID: "uid-big", Node: victim, Reason: "TerminationByKubelet"})
+			s.at(7, history.Event{Kind: history.PodFinished, Pod: "default/big", UID: "uid-big", Node: victim, Reason: "Failed"})
+		}, want: Pass, got: "2 pods gone"},
+		{name: "an evicted pod finishes and is never gone", edit: func(s *script) {
+			s.drop(podDeleted)
+			s.pod(9, history.PodFinished, "coredns-a", victim, "ReplicaSet/coredns")
+		}, want: Fail, got: "default/coredns-a"},
+		{name: "a pod that tolerates the handler's taint stays", edit: tolerant("example.com/gpu,example.com/disrupted"), want: Pass, got: "1 pods gone"},
+		{name: "a pod that tolerates every taint stays", edit: tolerant("*"), want: Pass, got: "1 pods gone"},
+		{name: "a pod that tolerates another taint stays", edit: tolerant("example.com/gpu"), want: Fail, got: "default/tolerant"},
+		{name: "a pod that tolerates some taint of a handler that has none stays", edit: func(s *script) {
+			s.meta.Handler.Taint = ""
+			tolerant("")(s)
+		}, want: Fail, got: "default/tolerant"},
 		{name: "a pod that came before the notice stays", edit: func(s *script) {
 			s.pod(3, history.PodCreated, "late", "", "ReplicaSet/web")
 			s.pod(3.1, history.PodScheduled, "late", victim, "ReplicaSet/web")
