@@ -132,6 +132,14 @@ func harmlessEdits() []harmless {
 				Kind: history.PodPresent, Pod: "default/tolerant", UID: "tolerant", Owner: "ReplicaSet/tolerant-1", Node: r.marked().Node, Reason: "Running", Note: r.Meta.Handler.Taint,
 			})
 		}},
+		{"budget-that-frees-up", "a pod elsewhere is not Ready for a second, and its budget has no room", func(r *recorded) {
+			_, put := r.victim()
+			p := r.Pods[slices.IndexFunc(r.Pods, func(p story.Pod) bool { return p.In("app") && p.Node() != put.Node })]
+			e := history.Event{Kind: history.PodNotReady, Pod: p.Name(), UID: p.UID(), Node: p.Node()}
+			r.add(put.At+time.Second, e)
+			e.Kind = history.PodReady
+			r.add(put.At+2*time.Second, e)
+		}},
 		{"spot-notice-drains-node", "a network plugin taints another node", func(r *recorded) { r.tainted() }},
 		{"spot-notice-drains-node", "a DaemonSet replaces its pod on another node", func(r *recorded) {
 			r.deleted(daemonOn(r.bystander()))

@@ -132,7 +132,7 @@ func (st *Story) Takes(e history.Event) Blame {
 	}
 	p, ok := st.undisrupted[e.UID]
 	switch {
-	case !ok || e.At < st.Begun || !p.endsBy(e):
+	case !ok || e.At < st.Begun || !p.EndsBy(e):
 		return Blameless
 	case p.Evictable() && !p.FinishedBy(e.At) && st.ofWorkload(p):
 		return Blamed

@@ -65,9 +65,9 @@ func (p Pod) Deleted() (history.Event, bool) { return p.FirstOf(history.PodDelet
 // Terminating returns the event by which the pod began to terminate.
 func (p Pod) Terminating() (history.Event, bool) { return p.FirstOf(history.PodTerminating) }
 
-// endsBy reports whether the pod begins to end by this event. A pod that is deleted with
+// EndsBy reports whether the pod begins to end by this event. A pod that is deleted with
 // no grace at all never terminates.
-func (p Pod) endsBy(e history.Event) bool {
+func (p Pod) EndsBy(e history.Event) bool {
 	end, ok := p.FirstOf(history.PodTerminating, history.PodDeleted)
 	return ok && e.Kind == end.Kind && e.At == end.At
 }

@@ -15,41 +15,99 @@ import (
 // count follows how many pods of a group are Ready and not terminating, and
 // how many their budget requires, through the events of a drill.
 type count struct {
-	group   map[string]bool // by UID
+	group   map[string]story.Pod // by UID
 	healthy map[string]bool
+	known   map[string]bool // were Ready once
+	// stalled are the pods that are no longer Ready, through nobody's taking them; lost
+	// is how many of those, or of pods that somebody else took, went and have not been
+	// replaced. A budget would be kept if they were Ready.
+	stalled map[string]bool
+	lost    int
 	wanted  int
 	set     bool // a budget was seen
 }
 
 func (j judge) count(group string) *count {
-	c := &count{group: map[string]bool{}, healthy: map[string]bool{}}
+	c := &count{group: map[string]story.Pod{}, healthy: map[string]bool{}, known: map[string]bool{}, stalled: map[string]bool{}}
 	for _, p := range j.Pods {
 		if p.In(group) {
-			c.group[p.UID()] = true
+			c.group[p.UID()] = p
 		}
 	}
 	return c
 }
 
+// others is how many pods the budget lacks through no doing of the drain's.
+func (c *count) others() int { return len(c.stalled) + c.lost }
+
 func (c *count) follow(e history.Event, group string) {
 	if e.Kind == history.BudgetSet && e.Key == group {
 		c.wanted, c.set = int(e.Numbers[history.MinAvailable]), true
 	}
-	if !c.group[e.UID] {
+	p, ok := c.group[e.UID]
+	if !ok {
 		return
 	}
 	switch e.Kind {
 	case history.PodReady:
-		c.healthy[e.UID] = true
-	case history.PodNotReady, history.PodTerminating, history.PodExited, history.PodDeleted:
+		if !c.known[e.UID] && c.lost > 0 {
+			c.lost--
+		}
+		c.healthy[e.UID], c.known[e.UID] = true, true
+		delete(c.stalled, e.UID)
+	case history.PodNotReady, history.PodExited:
+		if c.healthy[e.UID] {
+			c.stalled[e.UID] = true
+		}
 		delete(c.healthy, e.UID)
+	case history.PodTerminating, history.PodDeleted:
+		if by := disruption(p); c.healthy[e.UID] && by != "" && by != byEviction || c.stalled[e.UID] && by != "" {
+			c.lost++
+		}
+		delete(c.healthy, e.UID)
+		delete(c.stalled, e.UID)
 	}
+}
+
+// byEviction is the reason of a disruption by the Eviction API, which respects budgets.
+const byEviction = "EvictionByEvictionAPI"
+
+// disruption is why Kubernetes says that the pod was disrupted; empty for one that was
+// deleted, or still is there.
+func disruption(p story.Pod) string {
+	e, _ := p.FirstOf(history.PodEvicted)
+	return e.Reason
+}
+
+// exceeds reports whether by this event the drain takes more pods than the budget
+// allows, or may do so: an eviction while other pods are missing is granted by what the
+// API server knows of them, which may be late.
+func (c *count) exceeds(e history.Event) story.Blame {
+	p, ok := c.group[e.UID]
+	taken := ok && (e.Kind == history.PodTerminating || e.Kind == history.PodDeleted) && p.EndsBy(e)
+	switch {
+	case len(c.healthy) >= c.wanted:
+		return story.Blameless
+	case len(c.healthy)+c.others() < c.wanted:
+		return story.Blamed
+	case taken && disruption(p) == "":
+		return story.Blamed
+	case taken && disruption(p) == byEviction && !stalledBefore(p, e):
+		return story.Unclear
+	}
+	return story.Blameless
+}
+
+// stalledBefore reports whether the pod was not Ready when this event took it.
+func stalledBefore(p story.Pod, e history.Event) bool {
+	_, ready := p.ReadyAt(e.At - 1)
+	return !ready
 }
 
 var checkBudgetKept = check{
 	Kind: Kind{
 		ID: "budgetKept", Title: "budget of %s kept",
-		Requires: "Never fewer of the pods are Ready than their PodDisruptionBudget requires, from the notice until the instance goes.",
+		Requires: "The drain never leaves fewer of the pods Ready than their PodDisruptionBudget requires, from the notice until the instance goes.",
 		Fix:      "evict by the Eviction API, which respects budgets, and never by deleting pods",
 		Look:     Look{Lane: LanePods, Text: "the lane Pods: how many were terminating at the same time, and were they evicted or deleted?"},
 	},
@@ -57,14 +115,16 @@ var checkBudgetKept = check{
 }
 
 func (j judge) budgetKept(v Verdict, c scenarios.BudgetKept) Verdict {
-	v = v.wants("never fewer pods Ready than their PodDisruptionBudget requires", c.Pods)
+	v = v.wants("the drain never leaves fewer pods Ready than their PodDisruptionBudget requires", c.Pods)
 	node, put, why := j.Noticed(c.Node, c.Notice)
 	if why != "" {
 		return v.unknown(why)
 	}
 	until := j.Gone(node)
 	n := j.count(c.Pods)
-	lowest, before := -1, history.Event{}
+	lowest, below := -1, false
+	var before, unclear history.Event
+	missing := 0
 	for _, e := range j.Events {
 		if e.At >= until {
 			break
@@ -91,12 +151,18 @@ func (j judge) budgetKept(v Verdict, c scenarios.BudgetKept) Verdict {
 			continue
 		}
 		lowest = min(lowest, len(n.healthy))
-		if len(n.healthy) < n.wanted {
+		below = below || len(n.healthy) < n.wanted
+		switch n.exceeds(e) {
+		case story.Unclear:
+			if unclear.Kind == "" {
+				unclear, missing = e, n.others()
+			}
+		case story.Blamed:
 			v.Numbers = map[string]float64{"lowest": float64(lowest), "min_available": float64(n.wanted)}
 			return v.fail(fmt.Sprintf("%d Ready of %d required, %s after the notice: %s %s", len(n.healthy), n.wanted,
 				history.Seconds(e.At-put.At), e.Pod, e.Kind), append([]history.Event{put}, known(before, e)...)...)
 		}
-		if n.group[e.UID] {
+		if _, ok := n.group[e.UID]; ok {
 			before = e
 		}
 	}
@@ -106,6 +172,10 @@ func (j judge) budgetKept(v Verdict, c scenarios.BudgetKept) Verdict {
 		return v.unknown("the node was gone when the notice was put", put)
 	case j.Unseen(until) != "":
 		return v.unknown("kept: "+j.Unseen(until), put)
+	case unclear.Kind != "":
+		return v.unknown(fmt.Sprintf("%s was evicted when %d others were not Ready for another reason, so whether the budget had room for it is not known", unclear.Pod, missing), put, unclear)
+	case below:
+		return v.pass(fmt.Sprintf("never fewer than %d Ready; fewer than required only by pods that the drain did not take", lowest), put)
 	}
 	return v.pass(fmt.Sprintf("never fewer than %d Ready", lowest), put)
 }

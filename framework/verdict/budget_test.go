@@ -41,6 +41,14 @@ func budgetStory() *script {
 	return s
 }
 
+// preempted records that the scheduler takes a pod away for a more important one.
+func (s *script) preempted(name, node string, seconds float64) {
+	e := history.Event{Kind: history.PodEvicted, Pod: "w/" + name, UID: "uid-" + name, Node: node, Reason: "PreemptionByScheduler"}
+	s.at(seconds, e)
+	e.Kind, e.Reason = history.PodTerminating, ""
+	s.at(seconds, e)
+}
+
 func TestBudgetKept(t *testing.T) {
 	expect(t, "budget of app kept", budgetStory, []expectation{
 		{name: "kept", want: Pass, got: "never fewer than 2 Ready"},
@@ -54,6 +62,39 @@ func TestBudgetKept(t *testing.T) {
 			s.at(10, history.Event{Kind: history.Reclaimed, Node: victim})
 			s.at(11, history.Event{Kind: history.PodNotReady, Pod: "w/app-1", UID: "uid-app-1", Node: victim})
 		}, want: Pass},
+		{name: "a kubelet stalls", edit: func(s *script) { s.notReady("app-3", bystander, 10); s.ready("app-3", bystander, 12) }, want: Pass, got: "never fewer than 2 Ready; fewer than required only by pods that the drain did not take"},
+		{name: "a kubelet stalls after an eviction that used up the budget", edit: func(s *script) {
+			s.notReady("app-3", bystander, 17.1)
+			s.ready("app-3", bystander, 17.9)
+		}, want: Pass, got: "never fewer than 1 Ready; fewer than required only by pods that the drain did not take"},
+		{name: "a container ends", edit: func(s *script) {
+			s.at(10, history.Event{Kind: history.PodExited, Pod: "w/app-3", UID: "uid-app-3", Node: bystander})
+			s.ready("app-3", bystander, 12)
+		}, want: Pass},
+		{name: "one is preempted", edit: func(s *script) {
+			s.preempted("app-3", bystander, 10)
+			s.workloadPod(12, "app", "app-6", bystander, nil)
+		}, want: Pass, got: "only by pods that the drain did not take"},
+		{name: "a kubelet stalls, and both are taken at once", edit: func(s *script) {
+			s.notReady("app-3", bystander, 10)
+			s.move(of("app-2", history.PodTerminating), 17.1)
+		}, want: Fail, got: "0 Ready of 2 required"},
+		{name: "a kubelet stalls, and one is evicted all the same", edit: func(s *script) { s.notReady("app-3", bystander, 16.5) }, want: Unknown, got: "w/app-1 was evicted when 1 others were not Ready for another reason"},
+		{name: "a kubelet stalls, and one is deleted all the same", edit: func(s *script) {
+			s.notReady("app-3", bystander, 16.5)
+			s.drop(of("app-1", history.PodEvicted))
+		}, want: Fail, got: "1 Ready of 2 required, 13.000s after the notice: w/app-1 pod.terminating"},
+		{name: "one that was not Ready is evicted", edit: func(s *script) { s.notReady("app-1", victim, 10) }, want: Pass},
+		{name: "one that was not Ready is deleted", edit: func(s *script) {
+			s.notReady("app-1", victim, 10)
+			s.drop(of("app-1", history.PodEvicted))
+			s.move(of("app-1", history.PodTerminating), 12)
+		}, want: Fail, got: "2 Ready of 3 required, 8.000s after the notice: w/app-1 pod.terminating"},
+		{name: "one is preempted and replaced, and then one is evicted", edit: func(s *script) {
+			s.preempted("app-3", bystander, 8)
+			s.workloadPod(9, "app", "app-6", bystander, nil)
+			s.move(of("app-1", history.PodTerminating), 12)
+		}, want: Fail, got: "2 Ready of 3 required, 8.000s after the notice: w/app-1"},
 		{name: "another's pods", edit: func(s *script) { s.leaves("slow-a", victim, 5, 6, 30) }, want: Pass},
 		{name: "room for all", edit: func(s *script) {
 			s.change(history.BudgetSet, func(e *history.Event) { e.Numbers = history.Numbers{history.MinAvailable: 1} })

@@ -45,6 +45,11 @@ func (s *script) notReady(name, node string, seconds float64) {
 	s.at(seconds, history.Event{Kind: history.PodNotReady, Pod: "w/" + name, UID: "uid-" + name, Node: node})
 }
 
+// ready records that a pod is Ready again.
+func (s *script) ready(name, node string, seconds float64) {
+	s.at(seconds, history.Event{Kind: history.PodReady, Pod: "w/" + name, UID: "uid-" + name, Node: node})
+}
+
 // finishes records that a pod's containers end by themselves.
 func (s *script) finishes(name, node string, seconds float64) {
 	e := history.Event{Kind: history.PodExited, Pod: "w/" + name, UID: "uid-" + name, Node: node}
@@ -208,7 +213,7 @@ func TestReplaced(t *testing.T) {
 		{name: "by one that is Ready again", edit: func(s *script) {
 			s.restoreAt(70)
 			s.notReady("slow-b", bystander, 40)
-			s.at(50, history.Event{Kind: history.PodReady, Pod: "w/slow-b", UID: "uid-slow-b", Node: bystander})
+			s.ready("slow-b", bystander, 50)
 		}, want: Pass, got: "after 46.000s"},
 		{name: "by one that was evicted after the deadline", edit: func(s *script) { s.restoreAt(70); s.leaves("slow-b", bystander, 61, 62, 30) }, want: Pass},
 		{name: "by one that was evicted again, and the drill ended", edit: func(s *script) { s.leaves("slow-b", bystander, 7, 8, 30) }, want: Unknown, got: "recording ends there"},
