@@ -160,6 +160,10 @@ func TestWhoseDoingItWas(t *testing.T) {
 	right := func(verb string) history.Event {
 		return at(39, history.Event{Kind: history.RBACUsed, Action: verb, Reason: "/pods"})
 	}
+	own := []history.Event{daemon(1, history.PodPresent), daemon(20, history.PodTerminating)}
+	for i := range own {
+		own[i].Owner, own[i].Key = "ReplicaSet/handler-1", "handler"
+	}
 	deletion := []history.Event{daemon(1, history.PodPresent), daemon(20, history.PodTerminating)}
 	tainted := []history.Event{at(20, history.Event{Kind: history.NodeTainted, Key: "cni.example.com/agent-not-ready", Node: "w-2"})}
 	for name, x := range map[string]struct {
@@ -168,6 +172,7 @@ func TestWhoseDoingItWas(t *testing.T) {
 		want  Blame
 	}{
 		"deleted, and no audit log":                            {deletion, nil, Unclear},
+		"its own pod deleted, and no audit log":                {own, nil, Blameless},
 		"deleted by the handler":                               {deletion, []history.Event{read, took(19.9, "ns/agent")}, Blamed},
 		"deleted by the handler with all of its namespace":     {deletion, []history.Event{read, took(19.9, "ns/")}, Blamed},
 		"deleted by somebody else":                             {deletion, []history.Event{read}, Blameless},
@@ -185,7 +190,7 @@ func TestWhoseDoingItWas(t *testing.T) {
 	} {
 		for handler, want := range map[string]Blame{"some": x.want, "none": Blameless} {
 			h := drain(slices.Concat(x.what, x.audit)...)
-			h.Meta.Handler.Name = handler
+			h.Meta.Handler.Name, h.Meta.Handler.Deployment = handler, "ns/handler"
 			blamed, unclear := Read(scenarios.Scenario{}, h).Touches("w-2")
 			got := Blameless
 			switch {

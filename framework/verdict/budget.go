@@ -15,6 +15,7 @@ import (
 // count follows how many pods of a group are Ready and not terminating, and
 // how many their budget requires, through the events of a drill.
 type count struct {
+	node    string               // that is drained
 	group   map[string]story.Pod // by UID
 	healthy map[string]bool
 	known   map[string]bool // were Ready once
@@ -27,8 +28,8 @@ type count struct {
 	set     bool // a budget was seen
 }
 
-func (j judge) count(group string) *count {
-	c := &count{group: map[string]story.Pod{}, healthy: map[string]bool{}, known: map[string]bool{}, stalled: map[string]bool{}}
+func (j judge) count(node, group string) *count {
+	c := &count{node: node, group: map[string]story.Pod{}, healthy: map[string]bool{}, known: map[string]bool{}, stalled: map[string]bool{}}
 	for _, p := range j.Pods {
 		if p.In(group) {
 			c.group[p.UID()] = p
@@ -61,7 +62,7 @@ func (c *count) follow(e history.Event, group string) {
 		}
 		delete(c.healthy, e.UID)
 	case history.PodTerminating, history.PodDeleted:
-		if by := disruption(p); c.healthy[e.UID] && by != "" && by != byEviction || c.stalled[e.UID] && by != "" {
+		if c.byOthers(p) && (c.healthy[e.UID] || c.stalled[e.UID]) || c.stalled[e.UID] && disruption(p) == byEviction {
 			c.lost++
 		}
 		delete(c.healthy, e.UID)
@@ -69,8 +70,13 @@ func (c *count) follow(e history.Event, group string) {
 	}
 }
 
-// byEviction is the reason of a disruption by the Eviction API, which respects budgets.
-const byEviction = "EvictionByEvictionAPI"
+// The reasons of a DisruptionTarget condition: the Eviction API respects budgets; the
+// other two follow a NoExecute taint, or the deletion of the Node.
+const (
+	byEviction = "EvictionByEvictionAPI"
+	byTaint    = "DeletionByTaintManager"
+	byPodGC    = "DeletionByPodGC"
+)
 
 // disruption is why Kubernetes says that the pod was disrupted; empty for one that was
 // deleted, or still is there.
@@ -79,20 +85,29 @@ func disruption(p story.Pod) string {
 	return e.Reason
 }
 
+// byOthers reports whether it was not the drain of the node that took the pod.
+func (c *count) byOthers(p story.Pod) bool {
+	switch disruption(p) {
+	case "", byEviction:
+		return false
+	case byTaint, byPodGC:
+		return p.Node() != c.node
+	}
+	return true
+}
+
 // exceeds reports whether by this event the drain takes more pods than the budget
 // allows, or may do so: an eviction while other pods are missing is granted by what the
 // API server knows of them, which may be late.
 func (c *count) exceeds(e history.Event) story.Blame {
 	p, ok := c.group[e.UID]
-	taken := ok && (e.Kind == history.PodTerminating || e.Kind == history.PodDeleted) && p.EndsBy(e)
+	taken := ok && (e.Kind == history.PodTerminating || e.Kind == history.PodDeleted) && p.EndsBy(e) && !c.byOthers(p)
 	switch {
 	case len(c.healthy) >= c.wanted:
 		return story.Blameless
-	case len(c.healthy)+c.others() < c.wanted:
+	case len(c.healthy)+c.others() < c.wanted, taken && disruption(p) != byEviction:
 		return story.Blamed
-	case taken && disruption(p) == "":
-		return story.Blamed
-	case taken && disruption(p) == byEviction && !stalledBefore(p, e):
+	case taken && !stalledBefore(p, e):
 		return story.Unclear
 	}
 	return story.Blameless
@@ -121,7 +136,7 @@ func (j judge) budgetKept(v Verdict, c scenarios.BudgetKept) Verdict {
 		return v.unknown(why)
 	}
 	until := j.Gone(node)
-	n := j.count(c.Pods)
+	n := j.count(node, c.Pods)
 	lowest, below := -1, false
 	var before, unclear history.Event
 	missing := 0

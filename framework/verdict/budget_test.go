@@ -41,9 +41,9 @@ func budgetStory() *script {
 	return s
 }
 
-// preempted records that the scheduler takes a pod away for a more important one.
-func (s *script) preempted(name, node string, seconds float64) {
-	e := history.Event{Kind: history.PodEvicted, Pod: "w/" + name, UID: "uid-" + name, Node: node, Reason: "PreemptionByScheduler"}
+// disrupted records that Kubernetes takes a pod away for that reason.
+func (s *script) disrupted(name, node string, seconds float64, reason string) {
+	e := history.Event{Kind: history.PodEvicted, Pod: "w/" + name, UID: "uid-" + name, Node: node, Reason: reason}
 	s.at(seconds, e)
 	e.Kind, e.Reason = history.PodTerminating, ""
 	s.at(seconds, e)
@@ -72,7 +72,7 @@ func TestBudgetKept(t *testing.T) {
 			s.ready("app-3", bystander, 12)
 		}, want: Pass},
 		{name: "one is preempted", edit: func(s *script) {
-			s.preempted("app-3", bystander, 10)
+			s.disrupted("app-3", bystander, 10, "PreemptionByScheduler")
 			s.workloadPod(12, "app", "app-6", bystander, nil)
 		}, want: Pass, got: "only by pods that the drain did not take"},
 		{name: "a kubelet stalls, and both are taken at once", edit: func(s *script) {
@@ -84,6 +84,14 @@ func TestBudgetKept(t *testing.T) {
 			s.notReady("app-3", bystander, 16.5)
 			s.drop(of("app-1", history.PodEvicted))
 		}, want: Fail, got: "1 Ready of 2 required, 13.000s after the notice: w/app-1 pod.terminating"},
+		{name: "one is put out by a taint of the drain", edit: func(s *script) {
+			s.drop(of("app-1", history.PodEvicted))
+			s.disrupted("app-1", victim, 10, "DeletionByTaintManager")
+		}, want: Fail, got: "2 Ready of 3 required, 6.000s after the notice: w/app-1"},
+		{name: "one is put out by the taint of another node", edit: func(s *script) {
+			s.disrupted("app-3", bystander, 10, "DeletionByTaintManager")
+			s.workloadPod(12, "app", "app-6", bystander, nil)
+		}, want: Pass},
 		{name: "one that was not Ready is evicted", edit: func(s *script) { s.notReady("app-1", victim, 10) }, want: Pass},
 		{name: "one that was not Ready is deleted", edit: func(s *script) {
 			s.notReady("app-1", victim, 10)
@@ -91,7 +99,7 @@ func TestBudgetKept(t *testing.T) {
 			s.move(of("app-1", history.PodTerminating), 12)
 		}, want: Fail, got: "2 Ready of 3 required, 8.000s after the notice: w/app-1 pod.terminating"},
 		{name: "one is preempted and replaced, and then one is evicted", edit: func(s *script) {
-			s.preempted("app-3", bystander, 8)
+			s.disrupted("app-3", bystander, 8, "PreemptionByScheduler")
 			s.workloadPod(9, "app", "app-6", bystander, nil)
 			s.move(of("app-1", history.PodTerminating), 12)
 		}, want: Fail, got: "2 Ready of 3 required, 8.000s after the notice: w/app-1"},
