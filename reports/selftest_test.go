@@ -83,7 +83,7 @@ func (r *recorded) lose(target string, n int, from, to time.Duration) {
 
 func spoilings() []spoiling {
 	always := time.Hour
-	return []spoiling{
+	return append(podSpoilings(), []spoiling{
 		{"podsLeft", "unhealthy-pod-stays", "a pod that must stay is evicted", func(r *recorded) {
 			_, put := r.victim()
 			for _, p := range r.Pods {
@@ -178,7 +178,7 @@ func spoilings() []spoiling {
 			_, put := r.victim()
 			r.lose(history.Service, 2, put.At-500*time.Millisecond, put.At)
 		}, verdict.Unknown},
-	}
+	}...)
 }
 
 // In a recorded drill that passes, what a check watches is broken, and the check fails.

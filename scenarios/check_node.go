@@ -21,8 +21,8 @@ func (c Marked) validate(where string, in *scope, p *problems) {
 
 // Drained requires that every evictable pod is gone from the node by the notice's
 // deadline: every pod that was on the node when the notice was sent, or arrived before
-// the handler marked the node. DaemonSet pods, static pods, finished pods and pods that
-// tolerate a cordon are not evictable.
+// the handler marked the node or within a second of that. DaemonSet pods, static pods,
+// finished pods, and pods that tolerate a cordon or the handler's taint are not evictable.
 type Drained struct {
 	Node   string `yaml:"node"`
 	Notice string `yaml:"notice"`

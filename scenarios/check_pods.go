@@ -28,7 +28,8 @@ type NoEviction struct{}
 
 func (NoEviction) validate(string, *scope, *problems) {}
 
-// NotScheduled requires that no pod is bound to the node after the handler marked it.
+// NotScheduled requires that no pod is bound to the node after the handler marked it,
+// except in the second in which the scheduler may not know of the mark.
 // Pods that a drain leaves are excepted: DaemonSet pods, static pods and pods that
 // tolerate a cordon. The check is Unknown unless pods were bound to other nodes in the
 // meantime.
@@ -43,7 +44,7 @@ func (c NotScheduled) validate(where string, in *scope, p *problems) {
 
 // Replaced requires that every controller gets a replacement on another node for each of
 // its evictable pods that were on the node when the notice was sent. The replacements
-// must be Ready before the notice's deadline.
+// must be Ready at the notice's deadline.
 type Replaced struct {
 	Node   string `yaml:"node"`
 	Notice string `yaml:"notice"`

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,25 +37,37 @@ func (c *Cluster) MarkAudit(ctx context.Context) (AuditMark, error) {
 type Requests struct {
 	Used    []history.Event // one RBACUsed for each verb and resource
 	Changes []Change
+	// Whole reports whether all changes are there: none was rotated out of the log, and
+	// the audit policy has the user.
+	Whole bool
 }
 
-// Change is a successful patch, update or deletion of an object.
+// Change is a successful patch, update or deletion of an object, or eviction of a pod.
 type Change struct {
 	Asked           time.Time // when the API server received it, in microseconds
-	Verb            string
+	Verb            string    // of RBAC, or Evict
 	Of              schema.GroupResource
 	Namespace, Name string
 }
 
+// Evict is the verb of a Change that is an eviction.
+const Evict = "evict"
+
+// unaudited is how the users begin whose requests kind/audit-policy.yaml leaves out.
+const unaudited = "system:serviceaccount:kube-system:"
+
 // AuditSince returns the requests of a user since the mark. A log that was rotated in the
 // meantime is read from its beginning.
 func (c *Cluster) AuditSince(ctx context.Context, mark AuditMark, user string) (Requests, error) {
-	const tail = `test "$(stat -c %s "$1")" -ge "$2" || set -- "$1" 0; tail -c +"$(($2 + 1))" "$1"`
+	const tail = `if test "$(stat -c %s "$1")" -ge "$2"; then echo whole; else echo rotated; set -- "$1" 0; fi; tail -c +"$(($2 + 1))" "$1"`
 	out, err := c.engine.Exec(ctx, c.controlPlane(), nil, "sh", "-ec", tail, "sh", kind.AuditLog, fmt.Sprint(mark.offset))
 	if err != nil {
 		return Requests{}, fmt.Errorf("read the audit log: %w", err)
 	}
-	return requestsOf(strings.NewReader(out), user)
+	state, log, _ := strings.Cut(out, "\n")
+	requests, err := requestsOf(strings.NewReader(log), user)
+	requests.Whole = err == nil && state == "whole" && !strings.HasPrefix(user, unaudited)
+	return requests, err
 }
 
 func (c *Cluster) controlPlane() string { return c.nodesOf(ControlPlane)[0].Name }
@@ -105,8 +118,8 @@ func requestsOf(log io.Reader, user string) (Requests, error) {
 		if count[a] == 1 {
 			order = append(order, a)
 		}
-		if r.changed() {
-			out.Changes = append(out.Changes, Change{r.Asked, r.Verb, schema.GroupResource{Group: r.Object.Group, Resource: r.Object.Resource}, r.Object.Namespace, r.Object.Name})
+		if verb := r.changed(); verb != "" {
+			out.Changes = append(out.Changes, Change{r.Asked, verb, schema.GroupResource{Group: r.Object.Group, Resource: r.Object.Resource}, r.Object.Namespace, r.Object.Name})
 		}
 	}
 	for _, a := range order {
@@ -115,9 +128,18 @@ func requestsOf(log io.Reader, user string) (Requests, error) {
 	return out, nil
 }
 
-// changed reports whether the request changed an existing object.
-func (r request) changed() bool {
-	return r.Object != nil && (r.Verb == "patch" || r.Verb == "update" || r.Verb == "delete") && r.Status.Code < http.StatusBadRequest
+// changed is the verb by which the request changed an existing object; empty if it did
+// not.
+func (r request) changed() string {
+	switch {
+	case r.Object == nil || r.Status.Code >= http.StatusBadRequest:
+		return ""
+	case r.Verb == "create" && r.Object.Resource == "pods" && r.Object.Subresource == "eviction":
+		return Evict
+	case slices.Contains([]string{"patch", "update", "delete", "deletecollection"}, r.Verb):
+		return r.Verb
+	}
+	return ""
 }
 
 // of returns what was requested, in the terms of RBAC: group/resource, or a URL.

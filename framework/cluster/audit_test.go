@@ -16,8 +16,8 @@ func TestRequests(t *testing.T) {
 	log := strings.Join([]string{
 		`{"stage":"ResponseComplete","verb":"watch",` + mine + `,"objectRef":{"resource":"nodes"},` + allow + `}`,
 		`{"stage":"ResponseStarted","verb":"watch","requestURI":"/api/v1/nodes?watch=true",` + mine + `,"objectRef":{"resource":"nodes","apiVersion":"v1"},` + allow + `}`,
-		`{"verb":"create",` + mine + `,"objectRef":{"resource":"pods","namespace":"a","name":"b","apiVersion":"v1","subresource":"eviction"},` + allow + `}`,
-		`{"verb":"create",` + mine + `,"objectRef":{"resource":"pods","namespace":"a","name":"c","apiVersion":"v1","subresource":"eviction"},` + allow + `}`,
+		`{"verb":"create","requestReceivedTimestamp":"2026-01-02T15:04:03.000006Z",` + mine + `,"objectRef":{"resource":"pods","namespace":"a","name":"b","apiVersion":"v1","subresource":"eviction"},` + allow + `}`,
+		`{"verb":"create","requestReceivedTimestamp":"2026-01-02T15:04:04.000006Z",` + mine + `,"objectRef":{"resource":"pods","namespace":"a","name":"c","apiVersion":"v1","subresource":"eviction"},` + allow + `}`,
 		`{"verb":"list",` + mine + `,"objectRef":{"resource":"deployments","apiGroup":"apps"},` + allow + `}`,
 		`{"verb":"delete",` + mine + `,"objectRef":{"resource":"nodes"},"annotations":{"authorization.k8s.io/decision":"forbid"}}`,
 		`{"verb":"get","requestURI":"/version?timeout=32s",` + mine + `,` + allow + `}`,
@@ -25,15 +25,24 @@ func TestRequests(t *testing.T) {
 		`{"stage":"ResponseComplete","verb":"patch","requestReceivedTimestamp":"2026-01-02T15:04:05.000006Z",` + mine + `,"objectRef":{"resource":"nodes","name":"worker"},"responseStatus":{"code":200},` + allow + `}`,
 		`{"stage":"ResponseComplete","verb":"patch","requestReceivedTimestamp":"2026-01-02T15:04:06.000006Z",` + mine + `,"objectRef":{"resource":"nodes","name":"other"},"responseStatus":{"code":409},` + allow + `}`,
 		`{"stage":"ResponseComplete","verb":"delete","requestReceivedTimestamp":"2026-01-02T15:04:07.000006Z",` + mine + `,"objectRef":{"resource":"nodeclaims","apiGroup":"karpenter.sh","name":"worker"},"responseStatus":{"code":200},` + allow + `}`,
+		`{"stage":"ResponseComplete","verb":"create","requestReceivedTimestamp":"2026-01-02T15:04:08.000006Z",` + mine + `,"objectRef":{"resource":"pods","namespace":"a","name":"d","subresource":"eviction"},"responseStatus":{"code":429},` + allow + `}`,
+		`{"stage":"ResponseComplete","verb":"delete","requestReceivedTimestamp":"2026-01-02T15:04:09.000006Z",` + mine + `,"objectRef":{"resource":"pods","namespace":"a","name":"e"},"responseStatus":{"code":200},` + allow + `}`,
+		`{"stage":"ResponseComplete","verb":"deletecollection","requestReceivedTimestamp":"2026-01-02T15:04:10.000006Z",` + mine + `,"objectRef":{"resource":"pods","namespace":"a"},"responseStatus":{"code":200},` + allow + `}`,
 		`{"verb":"patch",` + mine, // in the writing
 	}, "\n")
 	asked, err := requestsOf(strings.NewReader(log), "system:serviceaccount:x:handler")
 	if err != nil {
 		t.Fatal(err)
 	}
+	at := func(second int) time.Time { return time.Date(2026, 1, 2, 15, 4, second, 6000, time.UTC) }
+	pods := schema.GroupResource{Resource: "pods"}
 	changes := []Change{
-		{Asked: time.Date(2026, 1, 2, 15, 4, 5, 6000, time.UTC), Verb: "patch", Of: schema.GroupResource{Resource: "nodes"}, Name: "worker"},
-		{Asked: time.Date(2026, 1, 2, 15, 4, 7, 6000, time.UTC), Verb: "delete", Of: schema.GroupResource{Group: "karpenter.sh", Resource: "nodeclaims"}, Name: "worker"},
+		{Asked: at(3), Verb: Evict, Of: pods, Namespace: "a", Name: "b"},
+		{Asked: at(4), Verb: Evict, Of: pods, Namespace: "a", Name: "c"},
+		{Asked: at(5), Verb: "patch", Of: schema.GroupResource{Resource: "nodes"}, Name: "worker"},
+		{Asked: at(7), Verb: "delete", Of: schema.GroupResource{Group: "karpenter.sh", Resource: "nodeclaims"}, Name: "worker"},
+		{Asked: at(9), Verb: "delete", Of: pods, Namespace: "a", Name: "e"},
+		{Asked: at(10), Verb: "deletecollection", Of: pods, Namespace: "a"},
 	}
 	if !slices.Equal(asked.Changes, changes) {
 		t.Errorf("the changes are %+v, want %+v", asked.Changes, changes)
@@ -42,7 +51,7 @@ func TestRequests(t *testing.T) {
 	want := []struct {
 		verb, of string
 		requests float64
-	}{{"watch", "/nodes", 1}, {"create", "/pods/eviction", 2}, {"list", "apps/deployments", 1}, {"get", "/version", 1}, {"patch", "/nodes", 2}, {"delete", "karpenter.sh/nodeclaims", 1}}
+	}{{"watch", "/nodes", 1}, {"create", "/pods/eviction", 3}, {"list", "apps/deployments", 1}, {"get", "/version", 1}, {"patch", "/nodes", 2}, {"delete", "karpenter.sh/nodeclaims", 1}, {"delete", "/pods", 1}, {"deletecollection", "/pods", 1}}
 	if len(events) != len(want) {
 		t.Fatalf("got %d kinds of request, want %d: %+v", len(events), len(want), events)
 	}

@@ -253,8 +253,7 @@ func evictable(p *corev1.Pod) bool {
 	_, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]
 	ref := metav1.GetControllerOf(p)
 	daemon := ref != nil && ref.Kind == "DaemonSet"
-	finished := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
-	return !mirror && !daemon && !finished && !toleratesCordon(p)
+	return !mirror && !daemon && !finished(p) && !toleratesCordon(p)
 }
 
 // toleratesCordon reports whether a pod can be scheduled to a cordoned node: if it is

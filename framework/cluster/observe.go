@@ -3,6 +3,8 @@ package cluster
 import (
 	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -74,7 +76,7 @@ func foundEvent(p *corev1.Pod, initial bool) history.Event {
 	if initial {
 		e.Kind, e.Reason = history.PodPresent, string(p.Status.Phase)
 	}
-	e.Key = p.Labels["app"]
+	e.Key, e.Note = p.Labels["app"], tolerated(p)
 	e.Numbers = history.Numbers{
 		history.Priority: float64(ptr.Deref(p.Spec.Priority, 0)),
 		history.Grace:    float64(ptr.Deref(p.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)),
@@ -89,7 +91,7 @@ func (o observer) podAdded(p *corev1.Pod, initial bool) {
 	o.rec.Record(foundEvent(p, initial))
 	before := &corev1.Pod{}
 	if initial {
-		before.Spec.NodeName = p.Spec.NodeName // which pod.present has
+		before.Spec.NodeName, before.Status.Phase = p.Spec.NodeName, p.Status.Phase // which pod.present has
 	}
 	o.podChanged(before, p)
 }
@@ -131,6 +133,30 @@ func (o observer) podChanged(before, after *corev1.Pod) {
 			o.rec.Record(e)
 		}
 	}
+	if !finished(before) && finished(after) {
+		e := podEvent(history.PodFinished, after)
+		e.Reason = string(after.Status.Phase)
+		o.rec.Record(e)
+	}
+}
+
+// tolerated are the keys of the NoSchedule taints that the pod tolerates whatever their
+// value, by comma.
+func tolerated(p *corev1.Pod) string {
+	var keys []string
+	for _, t := range p.Spec.Tolerations {
+		if t.Effect != "" && t.Effect != corev1.TaintEffectNoSchedule || t.Operator != corev1.TolerationOpExists && t.Value != "" {
+			continue
+		}
+		if key := cmp.Or(t.Key, history.AnyTaint); !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	return strings.Join(keys, ",")
+}
+
+func finished(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
 func (o observer) podDeleted(p *corev1.Pod) {

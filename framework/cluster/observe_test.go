@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -80,19 +81,57 @@ func TestAPodIsRecordedWithWhatItsDrainDependsOn(t *testing.T) {
 	p := pod(0, 0)
 	p.Labels = map[string]string{"app": "slow"}
 	p.Spec.Priority, p.Spec.TerminationGracePeriodSeconds = ptr.To(int32(2_000_000_000)), ptr.To(int64(10))
-	p.Spec.Tolerations = []corev1.Toleration{{Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists}}
+	p.Spec.Tolerations = []corev1.Toleration{
+		{Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists},
+		{Key: "example.com/gpu", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
+		{Key: "example.com/gpu"},
+		{Key: "example.com/team", Value: "a"},
+		{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
+	}
+	anything := pod(0, 0)
+	anything.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	for name, c := range map[string]struct {
-		pod  *corev1.Pod
-		key  string
-		want history.Numbers
+		pod       *corev1.Pod
+		key       string
+		tolerates string
+		want      history.Numbers
 	}{
-		"a plain one":         {pod(0, 0), "", history.Numbers{history.Priority: 0, history.Grace: 30}},
-		"one with everything": {p, "slow", history.Numbers{history.Priority: 2_000_000_000, history.Grace: 10, history.ToleratesDrain: 1}},
+		"a plain one":         {pod(0, 0), "", "", history.Numbers{history.Priority: 0, history.Grace: 30}},
+		"one with everything": {p, "slow", "node.kubernetes.io/unschedulable,example.com/gpu", history.Numbers{history.Priority: 2_000_000_000, history.Grace: 10, history.ToleratesDrain: 1}},
+		"one for every node":  {anything, "", "*", history.Numbers{history.Priority: 0, history.Grace: 30, history.ToleratesDrain: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			events := recorded(t, nil, c.pod)
-			if len(events) == 0 || events[0].Kind != history.PodPresent || events[0].Key != c.key || !maps.Equal(events[0].Numbers, c.want) {
-				t.Errorf("recorded %+v, want %q and %v", events, c.key, c.want)
+			if len(events) == 0 || events[0].Kind != history.PodPresent || events[0].Key != c.key || events[0].Note != c.tolerates || !maps.Equal(events[0].Numbers, c.want) {
+				t.Errorf("recorded %+v, want %q, %q and %v", events, c.key, c.tolerates, c.want)
+			}
+		})
+	}
+}
+
+func TestAPodThatFinishesIsRecorded(t *testing.T) {
+	in := func(phase corev1.PodPhase) *corev1.Pod {
+		p := pod(0, 0)
+		p.Status.Phase = phase
+		return p
+	}
+	for name, c := range map[string]struct {
+		before, after *corev1.Pod
+		want          []string // the kinds on record, with their reasons
+	}{
+		"when it has succeeded":           {in(corev1.PodRunning), in(corev1.PodSucceeded), []string{"pod.finished Succeeded"}},
+		"when it has failed":              {in(corev1.PodRunning), in(corev1.PodFailed), []string{"pod.finished Failed"}},
+		"once":                            {in(corev1.PodSucceeded), in(corev1.PodSucceeded), nil},
+		"not before":                      {in(corev1.PodPending), in(corev1.PodRunning), nil},
+		"by its first event, if it is so": {nil, in(corev1.PodSucceeded), []string{"pod.present Succeeded"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, e := range recorded(t, c.before, c.after) {
+				got = append(got, string(e.Kind)+" "+e.Reason)
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("recorded %v, want %v", got, c.want)
 			}
 		})
 	}

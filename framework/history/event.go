@@ -38,7 +38,7 @@ const (
 	NodeDeleted    Kind = "node.deleted"
 
 	PodPresent     Kind = "pod.present"   // Node, Owner, IP; as pod.created; existed when recording started
-	PodCreated     Kind = "pod.created"   // Owner; Key: its label app; Numbers: priority, grace (s, its own), tolerates_cordon (1, or left out)
+	PodCreated     Kind = "pod.created"   // Owner; Key: its label app; Numbers: priority, grace (s, its own), tolerates_cordon (1, or left out); Note: keys of the NoSchedule taints that it tolerates, by comma, * for all
 	PodScheduled   Kind = "pod.scheduled" // Node
 	PodReady       Kind = "pod.ready"     // IP
 	PodNotReady    Kind = "pod.notready"
@@ -47,6 +47,7 @@ const (
 	PodSignalled   Kind = "pod.sigterm"     // a CoreDNS pod logged SIGTERM
 	PodLameduck    Kind = "pod.lameduck"    // a CoreDNS pod logged that its lameduck begins; Numbers: seconds
 	PodExited      Kind = "pod.exited"      // every container terminated
+	PodFinished    Kind = "pod.finished"    // its containers have ended for good; Reason: Succeeded or Failed
 	PodRestarted   Kind = "pod.restarted"   // a container was started again; Reason: why it had ended; Numbers: restarts, exit_code
 	PodDeleted     Kind = "pod.deleted"     // gone from the API
 
@@ -89,6 +90,17 @@ const (
 // user; Action: the verb; Node; Reason: which object, if it is not the Node; Said:
 // when it was requested.
 const HandlerWrote Kind = "handler.wrote"
+
+// HandlerTook is an eviction or deletion of a pod that the API server did for the
+// handler, as its audit log has it. Owner: the handler's user; Action: evict, delete or
+// deletecollection; Pod, of a collection only its namespace with a slash; Said: when it
+// was requested.
+const HandlerTook Kind = "handler.took"
+
+// AuditRead says that every change that the handler requested of the API server is on
+// record, as handler.wrote and handler.took: what is not was done by somebody else.
+// Owner: the handler's user.
+const AuditRead Kind = "audit.read"
 
 // What a prober said of itself. Node: where it was.
 const (

@@ -24,13 +24,35 @@ func Pods(events []Event) [][]Event {
 	return pods
 }
 
-// Evictable reports whether a drain has to move the pod, one of those that Pods returns.
-// It leaves daemon and mirror pods, those that tolerate a cordon, and pods that had
-// finished when recording started.
-func Evictable(pod []Event) bool {
-	first := pod[0]
-	finished := first.Kind == PodPresent && slices.Contains([]string{"Succeeded", "Failed"}, first.Reason)
-	return !finished && !OwnedBy(pod, "DaemonSet") && !OwnedBy(pod, "Node") && first.Numbers[ToleratesDrain] == 0
+// Evictable reports whether a drain by marking nodes with the taint has to move the pod,
+// one of those that Pods returns, until it finishes. It leaves daemon and mirror pods,
+// and those that tolerate a cordon or the taint.
+func Evictable(pod []Event, taint string) bool {
+	return !OwnedBy(pod, "DaemonSet") && !OwnedBy(pod, "Node") && pod[0].Numbers[ToleratesDrain] == 0 && !tolerates(pod[0], taint)
+}
+
+func tolerates(pod Event, taint string) bool {
+	keys := strings.Split(pod.Note, ",")
+	return taint != "" && (slices.Contains(keys, taint) || slices.Contains(keys, AnyTaint))
+}
+
+// AnyTaint is what a pod tolerates that tolerates every taint.
+const AnyTaint = "*"
+
+// Finished returns the event by which the pod had finished by itself: nothing had begun
+// to end it. It may have been so when recording started.
+func Finished(pod []Event) (Event, bool) {
+	for _, e := range pod {
+		switch e.Kind {
+		case PodPresent, PodFinished:
+			if slices.Contains([]string{"Succeeded", "Failed"}, e.Reason) {
+				return e, true
+			}
+		case PodTerminating, PodDeleted:
+			return Event{}, false
+		}
+	}
+	return Event{}, false
 }
 
 // OwnedBy reports whether the pod's controller is of that kind; Node for a mirror pod.

@@ -49,10 +49,14 @@ func (p *players) recordRequests(ctx context.Context) error {
 	objects, unknown := first.workerObjects(ctx)
 	for _, r := range p.all {
 		for _, c := range requests.Changes {
-			if node, reason := aboutNode(c, objects); node != "" {
+			if e := asEvent(c, objects); e.Kind != "" {
 				said := r.rec.Clock().Of(c.Asked)
-				r.rec.Record(history.Event{Kind: history.HandlerWrote, Owner: user, Action: c.Verb, Node: node, Reason: reason, Said: &said})
+				e.Owner, e.Action, e.Said = user, c.Verb, &said
+				r.rec.Record(e)
 			}
+		}
+		if requests.Whole {
+			r.rec.Record(history.Event{Kind: history.AuditRead, Owner: user})
 		}
 	}
 	return errors.Join(err, unknown)
@@ -71,12 +75,26 @@ func (r *runner) workerObjects(ctx context.Context) ([]handler.WorkerObject, err
 	return r.handler().WorkerObjects(settings)
 }
 
+// asEvent is what the history has of a change; an event of no kind if it does not matter.
+func asEvent(c cluster.Change, objects []handler.WorkerObject) history.Event {
+	if c.Of == (schema.GroupResource{Resource: "pods"}) {
+		if slices.Contains([]string{cluster.Evict, "delete", "deletecollection"}, c.Verb) {
+			return history.Event{Kind: history.HandlerTook, Pod: c.Namespace + "/" + c.Name}
+		}
+		return history.Event{}
+	}
+	if node, reason := aboutNode(c, objects); node != "" {
+		return history.Event{Kind: history.HandlerWrote, Node: node, Reason: reason}
+	}
+	return history.Event{}
+}
+
 // aboutNode is the node that a handler's change is about, and which object it changed
 // if not the Node itself; empty if it is about none. A handler writes to its object for
 // a node all the time; only deleting it, such as a NodeClaim, means that the node is to
 // go.
 func aboutNode(c cluster.Change, objects []handler.WorkerObject) (node, object string) {
-	if c.Of == (schema.GroupResource{Resource: "nodes"}) && c.Verb != "delete" {
+	if c.Of == (schema.GroupResource{Resource: "nodes"}) && c.Verb != "delete" && c.Verb != "deletecollection" {
 		return c.Name, ""
 	}
 	for _, o := range objects {

@@ -1,12 +1,14 @@
 package run
 
 import (
+	"reflect"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/handler"
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 func TestWhichNodeAChangeIsAbout(t *testing.T) {
@@ -26,6 +28,27 @@ func TestWhichNodeAChangeIsAbout(t *testing.T) {
 	} {
 		if node, object := aboutNode(x.change, objects); node != x.node || object != x.object {
 			t.Errorf("%s: about node %q by %q, want %q by %q", name, node, object, x.node, x.object)
+		}
+	}
+}
+
+func TestWhatTheHistoryHasOfAChange(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	for name, x := range map[string]struct {
+		change cluster.Change
+		want   history.Event
+	}{
+		"a Node is patched":       {cluster.Change{Verb: "patch", Of: schema.GroupResource{Resource: "nodes"}, Name: "worker"}, history.Event{Kind: history.HandlerWrote, Node: "worker"}},
+		"a pod is evicted":        {cluster.Change{Verb: cluster.Evict, Of: pods, Namespace: "a", Name: "b"}, history.Event{Kind: history.HandlerTook, Pod: "a/b"}},
+		"a pod is deleted":        {cluster.Change{Verb: "delete", Of: pods, Namespace: "a", Name: "b"}, history.Event{Kind: history.HandlerTook, Pod: "a/b"}},
+		"all pods are deleted":    {cluster.Change{Verb: "deletecollection", Of: pods, Namespace: "a"}, history.Event{Kind: history.HandlerTook, Pod: "a/"}},
+		"a pod is patched":        {cluster.Change{Verb: "patch", Of: pods, Namespace: "a", Name: "b"}, history.Event{}},
+		"all events are deleted":  {cluster.Change{Verb: "deletecollection", Of: schema.GroupResource{Resource: "events"}, Namespace: "a"}, history.Event{}},
+		"all Nodes are deleted":   {cluster.Change{Verb: "deletecollection", Of: schema.GroupResource{Resource: "nodes"}}, history.Event{}},
+		"a Deployment is patched": {cluster.Change{Verb: "patch", Of: schema.GroupResource{Group: "apps", Resource: "deployments"}, Namespace: "a", Name: "b"}, history.Event{}},
+	} {
+		if got := asEvent(x.change, nil); !reflect.DeepEqual(got, x.want) {
+			t.Errorf("%s: %+v, want %+v", name, got, x.want)
 		}
 	}
 }

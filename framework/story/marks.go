@@ -99,38 +99,6 @@ func kubernetesTaint(key string) bool {
 	return strings.HasPrefix(key, "node.kubernetes.io/") || strings.HasPrefix(key, "node.cloudprovider.kubernetes.io/")
 }
 
-// Touch reports whether by this event somebody other than Kubernetes interferes with
-// a node or the pods on it. Nodes may have taints of their own and pods may have been
-// evicted when recording starts; cordons and the handler's taint are never there
-// before a drill.
-func (st *Story) Touch(e history.Event) bool {
-	switch e.Kind {
-	case history.NodeCordoned, history.NodeDeleted:
-		return true
-	case history.NodeTainted:
-		return e.Key == st.History.Meta.Handler.Taint || e.At >= st.Begun && !kubernetesTaint(e.Key)
-	}
-	return st.Takes(e)
-}
-
-// Takes reports whether by this event somebody takes a pod away: an eviction, or
-// the deletion of one of the workload's pods without an eviction.
-func (st *Story) Takes(e history.Event) bool {
-	return st.Evicts(e) || e.Kind == history.PodTerminating && e.At >= st.Begun && st.unexcused[e.UID]
-}
-
-// Evicts reports whether the event is an eviction by the Eviction API during the
-// drill.
-func (st *Story) Evicts(e history.Event) bool {
-	return e.Kind == history.PodEvicted && e.Reason == "EvictionByEvictionAPI" && e.At >= st.Begun
-}
-
-// Touches are the interferences with a node while its instance is there.
-func (st *Story) Touches(node string) []history.Event {
-	gone := st.Gone(node)
-	return st.All(func(e history.Event) bool { return e.Node == node && e.At < gone && st.Touch(e) })
-}
-
 // KubernetesComponent reports whether the reporter's events appear on nodes whether
 // or not a handler acts. An event without a reporter proves nothing either.
 func KubernetesComponent(reporter string) bool {

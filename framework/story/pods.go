@@ -11,6 +11,7 @@ import (
 // Pod is what the history shows of one pod: all events with its UID.
 type Pod struct {
 	Events []history.Event // in order of time, never empty
+	taint  string          // of the handler
 }
 
 // First returns the pod's first event that ok accepts.
@@ -64,10 +65,36 @@ func (p Pod) Deleted() (history.Event, bool) { return p.FirstOf(history.PodDelet
 // Terminating returns the event by which the pod began to terminate.
 func (p Pod) Terminating() (history.Event, bool) { return p.FirstOf(history.PodTerminating) }
 
+// EndsBy reports whether the pod begins to end by this event. A pod that is deleted with
+// no grace at all never terminates.
+func (p Pod) EndsBy(e history.Event) bool {
+	end, ok := p.FirstOf(history.PodTerminating, history.PodDeleted)
+	return ok && e.Kind == end.Kind && e.At == end.At
+}
+
 // Stopped returns the event by which the pod's containers had ended, or if that was
 // not seen, by which the pod was gone.
 func (p Pod) Stopped() (history.Event, bool) {
 	return p.FirstOf(history.PodExited, history.PodDeleted)
+}
+
+// ReadyAt returns the event by which the pod became Ready, if it still was at that time
+// and had not begun to terminate.
+func (p Pod) ReadyAt(at time.Duration) (ready history.Event, ok bool) {
+	for _, e := range p.Events {
+		if e.At > at {
+			break
+		}
+		switch e.Kind {
+		case history.PodReady:
+			ready, ok = e, true
+		case history.PodNotReady, history.PodExited:
+			ok = false
+		case history.PodTerminating, history.PodDeleted:
+			return history.Event{}, false
+		}
+	}
+	return ready, ok
 }
 
 // On reports whether the pod was on the node at that time.
@@ -80,8 +107,27 @@ func (p Pod) On(node string, at time.Duration) bool {
 	return !ok || deleted.At > at
 }
 
-// Evictable reports whether a drain has to move the pod.
-func (p Pod) Evictable() bool { return history.Evictable(p.Events) }
+// Finished returns the event by which the pod had finished by itself: a drain leaves it
+// from then on.
+func (p Pod) Finished() (history.Event, bool) { return history.Finished(p.Events) }
+
+// FinishedBy reports whether the pod had finished by itself at that time.
+func (p Pod) FinishedBy(at time.Duration) bool {
+	finished, ok := p.Finished()
+	return ok && finished.At <= at
+}
+
+// Left returns the event by which nothing of the pod was left for a drain to move: it
+// was gone or had finished by itself.
+func (p Pod) Left() (history.Event, bool) {
+	if finished, ok := p.Finished(); ok {
+		return finished, true
+	}
+	return p.Deleted()
+}
+
+// Evictable reports whether a drain has to move the pod, as long as it has not finished.
+func (p Pod) Evictable() bool { return history.Evictable(p.Events, p.taint) }
 
 // Number is a figure that the history gave the pod when it first reported it.
 func (p Pod) Number(name history.Number) float64 { return p.Events[0].Numbers[name] }
@@ -105,25 +151,33 @@ func (p Pod) Of(deployment string) bool {
 	return ok
 }
 
-// ToLeave are the evictable pods that were on the node at that time.
+// ToLeave are the evictable pods that were on the node at that time and had not finished.
 func (st *Story) ToLeave(node string, at time.Duration) []Pod {
 	var out []Pod
 	for _, p := range st.Pods {
-		if p.On(node, at) && p.Evictable() {
+		if p.On(node, at) && p.Evictable() && !p.FinishedBy(at) {
 			out = append(out, p)
 		}
 	}
 	return out
 }
 
+// SeenLate is how much later than it happened a change of the cluster may be on
+// record: a watch has to deliver it first.
+const SeenLate = 500 * time.Millisecond
+
+// InFlight is how long after a mark the scheduler may still be seen to bind a pod to
+// the node: it watches the node too, and the pod may be on record later than the mark.
+const InFlight = 2 * SeenLate
+
 // ToDrain are the pods that a drain for the notice has to move: the evictable ones
 // that were on the node when the notice was put, and those that came before the
-// handler marked the node.
+// handler marked the node or were in flight then.
 func (st *Story) ToDrain(node string, put history.Event) []Pod {
 	out := st.ToLeave(node, put.At)
 	mark, ok := st.MarkedAfter(node, put)
 	for _, p := range st.Pods {
-		if came, there := p.Arrived(node); ok && there && came.At > put.At && came.At < mark.At && p.Evictable() {
+		if came, there := p.Arrived(node); ok && there && came.At > put.At && came.At < mark.At+InFlight && p.Evictable() {
 			out = append(out, p)
 		}
 	}

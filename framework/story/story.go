@@ -36,15 +36,15 @@ type Story struct {
 	// Pods are all pods of the drill's events, in order of their first event.
 	Pods []Pod
 
-	// unexcused are the workload's pods that a drain has to move, by UID, without
-	// those that Kubernetes says were evicted or disrupted for another reason: the
-	// DisruptionTarget condition.
-	unexcused map[string]bool
+	audit audit
+	// undisrupted are the pods, by UID, that Kubernetes does not say were evicted or
+	// disrupted: by the DisruptionTarget condition.
+	undisrupted map[string]Pod
 }
 
 // Read reads the history of a scenario that was played.
 func Read(s scenarios.Scenario, h history.History) *Story {
-	st := &Story{Scenario: s, History: h, Begun: math.MaxInt64, End: math.MaxInt64, unexcused: map[string]bool{}}
+	st := &Story{Scenario: s, History: h, Begun: math.MaxInt64, End: math.MaxInt64, audit: readAudit(h), undisrupted: map[string]Pod{}}
 	for _, e := range h.Events {
 		st.Last = max(st.Last, e.At)
 		switch {
@@ -67,13 +67,19 @@ func Read(s scenarios.Scenario, h history.History) *Story {
 	}
 	slices.SortStableFunc(st.Events, func(a, b history.Event) int { return cmp.Compare(a.At, b.At) })
 	for _, group := range history.Pods(st.Events) {
-		st.Pods = append(st.Pods, Pod{group})
+		st.Pods = append(st.Pods, Pod{group, h.Meta.Handler.Taint})
 	}
 	for _, p := range st.Pods {
-		_, excused := p.First(func(e history.Event) bool { return e.Kind == history.PodEvicted })
-		st.unexcused[p.UID()] = !excused && p.Evictable() && slices.ContainsFunc(s.Workload.Groups(), p.In)
+		if _, disrupted := p.FirstOf(history.PodEvicted); !disrupted {
+			st.undisrupted[p.UID()] = p
+		}
 	}
 	return st
+}
+
+// ofWorkload reports whether the pod is one of the scenario's workload.
+func (st *Story) ofWorkload(p Pod) bool {
+	return slices.ContainsFunc(st.Scenario.Workload.Groups(), p.In)
 }
 
 // First returns the first of the drill's events that ok accepts.

@@ -71,7 +71,8 @@ func TestNodesByTheirNames(t *testing.T) {
 }
 
 // A drain has to move what is on the node when the notice is put, and what comes before
-// the handler's own mark; not what comes later, and not what a drain leaves.
+// the handler's own mark or was being bound then; not what comes later, and not what a
+// drain leaves.
 func TestWhoHasToLeave(t *testing.T) {
 	daemon := pod(1, history.PodPresent, "daemon", "w-1")
 	daemon.Owner = "DaemonSet/agent"
@@ -80,6 +81,7 @@ func TestWhoHasToLeave(t *testing.T) {
 		pod(1, history.PodPresent, "gone", "w-1"), pod(5, history.PodDeleted, "gone", "w-1"),
 		at(10.5, history.Event{Kind: history.NodeCordoned, Node: "w-1"}), // by somebody else
 		pod(11, history.PodCreated, "before-the-mark", ""), pod(11, history.PodScheduled, "before-the-mark", "w-1"),
+		pod(12.9, history.PodCreated, "in-flight", ""), pod(12.9, history.PodScheduled, "in-flight", "w-1"),
 		pod(13, history.PodCreated, "after-the-mark", ""), pod(13, history.PodScheduled, "after-the-mark", "w-1"),
 	))
 	put, _ := st.FirstOf(history.NoticePut)
@@ -87,7 +89,7 @@ func TestWhoHasToLeave(t *testing.T) {
 	for _, p := range st.ToDrain("w-1", put) {
 		names = append(names, p.Name())
 	}
-	if !slices.Equal(names, []string{"ns/there", "ns/before-the-mark"}) {
+	if !slices.Equal(names, []string{"ns/there", "ns/before-the-mark", "ns/in-flight"}) {
 		t.Errorf("to drain: %v", names)
 	}
 	if mark, ok := st.MarkedAfter("w-1", put); !ok || mark.At != sec(12) {
@@ -109,6 +111,13 @@ func TestSignsOfADrain(t *testing.T) {
 	}
 }
 
+func kinds(events []history.Event) (out []history.Kind) {
+	for _, e := range events {
+		out = append(out, e.Kind)
+	}
+	return out
+}
+
 func TestWhoInterferesWithANode(t *testing.T) {
 	workload := scenarios.Scenario{Workload: scenarios.Workload{Replicas: 1}}
 	evicted := pod(15, history.PodEvicted, "evicted", "w-1")
@@ -116,15 +125,83 @@ func TestWhoInterferesWithANode(t *testing.T) {
 	st := Read(workload, drain(
 		pod(1, history.PodPresent, "evicted", "w-1"), evicted, pod(15.1, history.PodTerminating, "evicted", "w-1"),
 		pod(1, history.PodPresent, "deleted", "w-1"), pod(16, history.PodTerminating, "deleted", "w-1"),
+		pod(18, history.PodTerminating, "deleted", "w-1"), pod(18, history.PodDeleted, "deleted", "w-1"), // its end
+		pod(1, history.PodPresent, "at-once", "w-1"), pod(19, history.PodDeleted, "at-once", "w-1"),
 		pod(1, history.PodPresent, "early", "w-1"), pod(3, history.PodTerminating, "early", "w-1"), // before the steps
 		at(17, history.Event{Kind: history.NodeTainted, Key: "node.kubernetes.io/not-ready", Node: "w-1"}),
 	))
-	var kinds []history.Kind
-	for _, e := range st.Touches("w-1") {
-		kinds = append(kinds, e.Kind)
+	blamed, unclear := st.Touches("w-1")
+	want := []history.Kind{history.NodeTainted, history.PodEvicted, history.PodTerminating, history.PodDeleted}
+	if !slices.Equal(kinds(blamed), want) || len(unclear) > 0 {
+		t.Errorf("touches %v, want %v: the handler's taint, the eviction, and the deletions without one; unclear %v", kinds(blamed), want, kinds(unclear))
 	}
-	want := []history.Kind{history.NodeTainted, history.PodEvicted, history.PodTerminating}
-	if !slices.Equal(kinds, want) {
-		t.Errorf("touches %v, want %v: the handler's taint, the eviction, and the deletion without one", kinds, want)
+}
+
+// Who deleted a pod that is not the workload's, or put on a taint that is not the
+// handler's, is what the API server's audit log says.
+func TestWhoseDoingItWas(t *testing.T) {
+	daemon := func(seconds float64, kind history.Kind) history.Event {
+		e := pod(seconds, kind, "agent", "w-2")
+		e.Owner, e.Key = "DaemonSet/agent", "agent"
+		return e
+	}
+	said := func(seconds float64, e history.Event) history.Event {
+		d := sec(seconds)
+		e.At, e.Said = sec(39), &d
+		return e
+	}
+	read := at(39, history.Event{Kind: history.AuditRead})
+	took := func(seconds float64, name string) history.Event {
+		return said(seconds, history.Event{Kind: history.HandlerTook, Pod: name})
+	}
+	wrote := func(seconds float64, node string) history.Event {
+		return said(seconds, history.Event{Kind: history.HandlerWrote, Node: node})
+	}
+	right := func(verb string) history.Event {
+		return at(39, history.Event{Kind: history.RBACUsed, Action: verb, Reason: "/pods"})
+	}
+	own := []history.Event{daemon(1, history.PodPresent), daemon(20, history.PodTerminating)}
+	for i := range own {
+		own[i].Owner, own[i].Key = "ReplicaSet/handler-1", "handler"
+	}
+	deletion := []history.Event{daemon(1, history.PodPresent), daemon(20, history.PodTerminating)}
+	tainted := []history.Event{at(20, history.Event{Kind: history.NodeTainted, Key: "cni.example.com/agent-not-ready", Node: "w-2"})}
+	for name, x := range map[string]struct {
+		what  []history.Event
+		audit []history.Event
+		want  Blame
+	}{
+		"deleted, and no audit log":                            {deletion, nil, Unclear},
+		"its own pod deleted, and no audit log":                {own, nil, Blameless},
+		"deleted by the handler":                               {deletion, []history.Event{read, took(19.9, "ns/agent")}, Blamed},
+		"deleted by the handler with all of its namespace":     {deletion, []history.Event{read, took(19.9, "ns/")}, Blamed},
+		"deleted by somebody else":                             {deletion, []history.Event{read}, Blameless},
+		"deleted by somebody else, and another by the handler": {deletion, []history.Event{read, took(19.9, "ns/other")}, Blameless},
+		"deleted before the handler asked":                     {deletion, []history.Event{read, took(20.1, "ns/agent")}, Blameless},
+		"deleted, and the handler never used the right":        {deletion, []history.Event{right("list")}, Blameless},
+		"deleted, and the handler used the right":              {deletion, []history.Event{right("delete")}, Unclear},
+		"tainted, and no audit log":                            {tainted, nil, Unclear},
+		"tainted by the handler":                               {tainted, []history.Event{read, wrote(19.9, "w-2")}, Blamed},
+		"tainted by the handler, by the log of its Nodes":      {tainted, []history.Event{wrote(19.9, "w-2")}, Blamed},
+		"tainted by somebody else":                             {tainted, []history.Event{read}, Blameless},
+		"tainted by somebody else, and another by the handler": {tainted, []history.Event{wrote(19.9, "w-1")}, Blameless},
+		"tainted long after the handler changed the node":      {tainted, []history.Event{wrote(9, "w-2")}, Blameless},
+		"tainted soon after the handler changed the node":      {tainted, []history.Event{wrote(15, "w-2")}, Unclear},
+	} {
+		for handler, want := range map[string]Blame{"some": x.want, "none": Blameless} {
+			h := drain(slices.Concat(x.what, x.audit)...)
+			h.Meta.Handler.Name, h.Meta.Handler.Deployment = handler, "ns/handler"
+			blamed, unclear := Read(scenarios.Scenario{}, h).Touches("w-2")
+			got := Blameless
+			switch {
+			case len(blamed) > 0:
+				got = Blamed
+			case len(unclear) > 0:
+				got = Unclear
+			}
+			if got != want {
+				t.Errorf("%s, with handler %q: %d, want %d", name, handler, got, want)
+			}
+		}
 	}
 }

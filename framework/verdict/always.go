@@ -115,40 +115,45 @@ func (j judge) reservedUntouched(v Verdict) Verdict {
 var checkCauseless = check{
 	Kind: Kind{
 		ID: "untouchedWithoutCause", Title: "no node touched without a cause",
-		Requires: "No spot node is touched before a notice or message named it.",
+		Requires: "No spot node is touched before a notice or message named it, and no pod is evicted that is on no node.",
 		Fix:      "act only on nodes that a notice names; look in handler.log for what made it act",
 		Look:     Look{Lane: LaneNode, Text: "the lane Node: what was done, and after which notice? Then handler.log"},
 	},
 	always: everywhere(judge.causeless),
 }
 
-// causeless checks whether spot nodes were touched before anything named them.
+// causeless checks whether spot nodes were touched before anything named them. A pod
+// that is on no node never has to leave one.
 func (j judge) causeless(v Verdict) Verdict {
 	v = v.wants("no spot node touched before a notice named it")
+	if unbound := j.All(func(e history.Event) bool { return e.Node == "" && j.Evicts(e) }); len(unbound) > 0 {
+		return v.fail("pods that were on no node: "+describe(unbound), capped(unbound)...)
+	}
 	return j.untouchedAll(v, func(e history.Event) bool { return e.Key == "spot" })
 }
 
 // untouchedAll requires that none of the chosen nodes is touched before a cause for it.
 func (j judge) untouchedAll(v Verdict, chosen func(history.Event) bool) Verdict {
 	nodes := map[string]bool{}
-	var touched []history.Event
+	var touched, unclear []history.Event
 	for _, n := range j.Events {
 		if n.Kind != history.NodePresent || nodes[n.Node] || !chosen(n) {
 			continue
 		}
 		nodes[n.Node] = true
 		cause, caused := j.cause(n.Node)
-		for _, e := range j.Touches(n.Node) {
-			if !caused || e.At < cause.At {
-				touched = append(touched, e)
-			}
-		}
+		causeless := func(e history.Event) bool { return !caused || e.At < cause.At }
+		blamed, perhaps := j.Touches(n.Node)
+		touched = append(touched, filter(blamed, causeless)...)
+		unclear = append(unclear, filter(perhaps, causeless)...)
 	}
 	switch {
 	case len(touched) > 0:
 		return v.fail(fmt.Sprintf("%s: %s", touched[0].Node, describe(touched)), capped(touched)...)
 	case len(nodes) == 0:
 		return v.unknown("no such node was seen")
+	case len(unclear) > 0:
+		return v.unknown(fmt.Sprintf("%s: %s", unclear[0].Node, unclearWho(unclear)), capped(unclear)...)
 	case j.Unseen(j.End) != "":
 		return v.unknown("none touched: " + j.Unseen(j.End))
 	}

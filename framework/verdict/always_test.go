@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"cmp"
 	"testing"
 
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -41,7 +42,19 @@ func TestAlways(t *testing.T) {
 		{name: "reserved tainted by the handler before the steps", edit: func(s *script) {
 			s.at(1.5, history.Event{Kind: history.NodeTainted, Node: plane, Key: "example.com/disrupted"})
 		}, check: "reserved nodes untouched", want: Fail, got: plane},
-		{name: "reserved tainted during the steps", edit: other(history.Event{Kind: history.NodeTainted, Node: plane, Key: "node-role.kubernetes.io/x"}), check: "reserved nodes untouched", want: Fail, got: plane},
+		{name: "reserved tainted during the steps by the handler", edit: func(s *script) {
+			other(history.Event{Kind: history.NodeTainted, Node: plane, Key: "node-role.kubernetes.io/x"})(s)
+			audited(s, 7.9, history.Event{Node: plane, Action: "patch"})
+		}, check: "reserved nodes untouched", want: Fail, got: plane},
+		{name: "reserved tainted during the steps by somebody else", edit: func(s *script) {
+			other(history.Event{Kind: history.NodeTainted, Node: plane, Key: "cni.example.com/agent-not-ready"})(s)
+			s.at(28, history.Event{Kind: history.AuditRead})
+		}, check: "reserved nodes untouched", want: Pass},
+		{name: "reserved tainted during the steps, and no audit log", edit: other(history.Event{Kind: history.NodeTainted, Node: plane, Key: "node-role.kubernetes.io/x"}), check: "reserved nodes untouched", want: Unknown, got: plane + ": node.tainted; the history does not say by whom"},
+		{name: "a pod on no node evicted", edit: func(s *script) {
+			s.pod(7, history.PodCreated, "pending", "", "ReplicaSet/pending")
+			s.pod(8, history.PodEvicted, "pending", "", "ReplicaSet/pending")
+		}, check: "no node touched without a cause", want: Fail, got: "pods that were on no node: pod.evicted"},
 		{name: "reserved came back", edit: func(s *script) {
 			s.at(8, history.Event{Kind: history.NodeDeleted, Node: reserved})
 			s.at(9, history.Event{Kind: history.NodePresent, Node: reserved, Key: "on-demand"})
@@ -192,10 +205,11 @@ func deletedObject(s *script, seconds float64) {
 	audited(s, seconds, history.Event{Action: "delete", Reason: "nodeclaims.karpenter.sh victim"})
 }
 
-// audited has the audit log report, at the end, what the handler asked for of the victim.
+// audited has the audit log report, at the end, what the handler asked for of a node: of
+// the victim, unless the event names another.
 func audited(s *script, seconds float64, e history.Event) {
 	said := sec(seconds)
-	e.Kind, e.Node, e.Said = history.HandlerWrote, victim, &said
+	e.Kind, e.Node, e.Said = history.HandlerWrote, cmp.Or(e.Node, victim), &said
 	s.at(30, e)
 }
 

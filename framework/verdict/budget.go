@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -14,41 +15,114 @@ import (
 // count follows how many pods of a group are Ready and not terminating, and
 // how many their budget requires, through the events of a drill.
 type count struct {
-	group   map[string]bool // by UID
+	node    string               // that is drained
+	group   map[string]story.Pod // by UID
 	healthy map[string]bool
+	known   map[string]bool // were Ready once
+	// stalled are the pods that are no longer Ready, through nobody's taking them; lost
+	// is how many of those, or of pods that somebody else took, went and have not been
+	// replaced. A budget would be kept if they were Ready.
+	stalled map[string]bool
+	lost    int
 	wanted  int
 	set     bool // a budget was seen
 }
 
-func (j judge) count(group string) *count {
-	c := &count{group: map[string]bool{}, healthy: map[string]bool{}}
+func (j judge) count(node, group string) *count {
+	c := &count{node: node, group: map[string]story.Pod{}, healthy: map[string]bool{}, known: map[string]bool{}, stalled: map[string]bool{}}
 	for _, p := range j.Pods {
 		if p.In(group) {
-			c.group[p.UID()] = true
+			c.group[p.UID()] = p
 		}
 	}
 	return c
 }
 
+// others is how many pods the budget lacks through no doing of the drain's.
+func (c *count) others() int { return len(c.stalled) + c.lost }
+
 func (c *count) follow(e history.Event, group string) {
 	if e.Kind == history.BudgetSet && e.Key == group {
 		c.wanted, c.set = int(e.Numbers[history.MinAvailable]), true
 	}
-	if !c.group[e.UID] {
+	p, ok := c.group[e.UID]
+	if !ok {
 		return
 	}
 	switch e.Kind {
 	case history.PodReady:
-		c.healthy[e.UID] = true
-	case history.PodNotReady, history.PodTerminating, history.PodExited, history.PodDeleted:
+		if !c.known[e.UID] && c.lost > 0 {
+			c.lost--
+		}
+		c.healthy[e.UID], c.known[e.UID] = true, true
+		delete(c.stalled, e.UID)
+	case history.PodNotReady, history.PodExited:
+		if c.healthy[e.UID] {
+			c.stalled[e.UID] = true
+		}
 		delete(c.healthy, e.UID)
+	case history.PodTerminating, history.PodDeleted:
+		if c.byOthers(p) && (c.healthy[e.UID] || c.stalled[e.UID]) || c.stalled[e.UID] && disruption(p) == byEviction {
+			c.lost++
+		}
+		delete(c.healthy, e.UID)
+		delete(c.stalled, e.UID)
 	}
+}
+
+// The reasons of a DisruptionTarget condition: the Eviction API respects budgets; the
+// other two follow a NoExecute taint, or the deletion of the Node.
+const (
+	byEviction = "EvictionByEvictionAPI"
+	byTaint    = "DeletionByTaintManager"
+	byPodGC    = "DeletionByPodGC"
+)
+
+// disruption is why Kubernetes says that the pod was disrupted; empty for one that was
+// deleted, or still is there.
+func disruption(p story.Pod) string {
+	e, _ := p.FirstOf(history.PodEvicted)
+	return e.Reason
+}
+
+// byOthers reports whether it was not the drain of the node that took the pod.
+func (c *count) byOthers(p story.Pod) bool {
+	switch disruption(p) {
+	case "", byEviction:
+		return false
+	case byTaint, byPodGC:
+		return p.Node() != c.node
+	}
+	return true
+}
+
+// exceeds reports whether by this event the drain takes more pods than the budget
+// allows, or may do so: an eviction while other pods are missing is granted by what the
+// API server knows of them, which may be late.
+func (c *count) exceeds(e history.Event) story.Blame {
+	p, ok := c.group[e.UID]
+	taken := ok && (e.Kind == history.PodTerminating || e.Kind == history.PodDeleted) && p.EndsBy(e) && !c.byOthers(p)
+	switch {
+	case len(c.healthy) >= c.wanted:
+		return story.Blameless
+	case len(c.healthy)+c.others() < c.wanted, taken && disruption(p) != byEviction:
+		return story.Blamed
+	case taken && !stalledBefore(p, e):
+		return story.Unclear
+	}
+	return story.Blameless
+}
+
+// stalledBefore reports whether the pod was not Ready when this event took it.
+func stalledBefore(p story.Pod, e history.Event) bool {
+	_, ready := p.ReadyAt(e.At - 1)
+	return !ready
 }
 
 var checkBudgetKept = check{
 	Kind: Kind{
 		ID: "budgetKept", Title: "budget of %s kept",
-		Requires: "Never fewer of the pods are Ready than their PodDisruptionBudget requires, from the notice until the instance goes.",
+		Requires: "The drain never leaves fewer of the pods Ready than their PodDisruptionBudget requires, from the notice until the instance goes.",
 		Fix:      "evict by the Eviction API, which respects budgets, and never by deleting pods",
 		Look:     Look{Lane: LanePods, Text: "the lane Pods: how many were terminating at the same time, and were they evicted or deleted?"},
 	},
@@ -56,14 +130,16 @@ var checkBudgetKept = check{
 }
 
 func (j judge) budgetKept(v Verdict, c scenarios.BudgetKept) Verdict {
-	v = v.wants("never fewer pods Ready than their PodDisruptionBudget requires", c.Pods)
+	v = v.wants("the drain never leaves fewer pods Ready than their PodDisruptionBudget requires", c.Pods)
 	node, put, why := j.Noticed(c.Node, c.Notice)
 	if why != "" {
 		return v.unknown(why)
 	}
 	until := j.Gone(node)
-	n := j.count(c.Pods)
-	lowest, before := -1, history.Event{}
+	n := j.count(node, c.Pods)
+	lowest, below := -1, false
+	var before, unclear history.Event
+	missing := 0
 	for _, e := range j.Events {
 		if e.At >= until {
 			break
@@ -90,12 +166,18 @@ func (j judge) budgetKept(v Verdict, c scenarios.BudgetKept) Verdict {
 			continue
 		}
 		lowest = min(lowest, len(n.healthy))
-		if len(n.healthy) < n.wanted {
+		below = below || len(n.healthy) < n.wanted
+		switch n.exceeds(e) {
+		case story.Unclear:
+			if unclear.Kind == "" {
+				unclear, missing = e, n.others()
+			}
+		case story.Blamed:
 			v.Numbers = map[string]float64{"lowest": float64(lowest), "min_available": float64(n.wanted)}
 			return v.fail(fmt.Sprintf("%d Ready of %d required, %s after the notice: %s %s", len(n.healthy), n.wanted,
 				history.Seconds(e.At-put.At), e.Pod, e.Kind), append([]history.Event{put}, known(before, e)...)...)
 		}
-		if n.group[e.UID] {
+		if _, ok := n.group[e.UID]; ok {
 			before = e
 		}
 	}
@@ -105,6 +187,10 @@ func (j judge) budgetKept(v Verdict, c scenarios.BudgetKept) Verdict {
 		return v.unknown("the node was gone when the notice was put", put)
 	case j.Unseen(until) != "":
 		return v.unknown("kept: "+j.Unseen(until), put)
+	case unclear.Kind != "":
+		return v.unknown(fmt.Sprintf("%s was evicted when %d others were not Ready for another reason, so whether the budget had room for it is not known", unclear.Pod, missing), put, unclear)
+	case below:
+		return v.pass(fmt.Sprintf("never fewer than %d Ready; fewer than required only by pods that the drain did not take", lowest), put)
 	}
 	return v.pass(fmt.Sprintf("never fewer than %d Ready", lowest), put)
 }
@@ -133,7 +219,7 @@ func (j judge) resumed(v Verdict, c scenarios.Resumed) Verdict {
 	next := history.Event{}
 	for _, p := range j.ToLeave(node, change.At) {
 		terminating, ok := p.Terminating()
-		if !p.In(change.Key) || ok && terminating.At < change.At {
+		if _, finished := p.Finished(); !p.In(change.Key) || finished || ok && terminating.At < change.At {
 			continue
 		}
 		waiting++
@@ -160,15 +246,15 @@ func (j judge) resumed(v Verdict, c scenarios.Resumed) Verdict {
 var checkBlockedReported = check{
 	Kind: Kind{
 		ID: "blockedReported", Title: "blocked drain of %s reported",
-		Requires: "A Kubernetes event on the node, or on a pod that a budget keeps there, names the pod or the budget before the deadline.",
-		Fix:      "create an event on the node or the pod when a budget refuses an eviction, and name the pod or the budget in it",
-		Look:     Look{Lane: LaneHandler, Text: "the lane Handler: which events the handler wrote, and whether one names the pod or the budget"},
+		Requires: "A Kubernetes event on the node, or on a pod that a budget keeps there, names the pod or the budget before the deadline, and says that the eviction was refused.",
+		Fix:      "create an event on the node or the pod when a budget refuses an eviction; name the pod or the budget in it, and what the API server answered",
+		Look:     Look{Lane: LaneHandler, Text: "the lane Handler: which events the handler wrote, and whether one says which pod or budget blocks the drain"},
 	},
 	judge: by(judge.blockedReported),
 }
 
 func (j judge) blockedReported(v Verdict, c scenarios.BlockedReported) Verdict {
-	v = v.wants(fmt.Sprintf("an event on the node, or on a pod kept there, that names pod or budget, before the deadline of notice %q", c.Notice), c.Node)
+	v = v.wants(fmt.Sprintf("an event on the node, or on a pod kept there, that names pod or budget and says that the eviction was refused, before the deadline of notice %q", c.Notice), c.Node)
 	node, put, why := j.Deadlined(c.Node, c.Notice)
 	if why != "" {
 		return v.unknown(why, known(put)...)
@@ -181,7 +267,7 @@ func (j judge) blockedReported(v Verdict, c scenarios.BlockedReported) Verdict {
 		}
 	}
 	report, ok := j.First(func(e history.Event) bool {
-		return e.Kind == history.ClusterEvent && e.At >= put.At && e.At <= until && !story.KubernetesComponent(e.Owner) && namesBlocked(e, node, kept)
+		return e.Kind == history.ClusterEvent && e.At >= put.At && e.At <= until && !story.KubernetesComponent(e.Owner) && reportsBlock(e, node, kept)
 	})
 	left, atDeadline := atDeadline(kept, until)
 	v.Numbers = map[string]float64{"pods": float64(len(kept)), "left": float64(left)}
@@ -197,18 +283,23 @@ func (j judge) blockedReported(v Verdict, c scenarios.BlockedReported) Verdict {
 	return v.pass(fmt.Sprintf("%s by %s after %s; %s", report.Reason, report.Owner, history.Seconds(report.At-put.At), atDeadline), put, report)
 }
 
-// namesBlocked reports whether the event is about the node or a pod kept on it, and
-// names the pod or says that a budget keeps it.
-func namesBlocked(e history.Event, node string, kept []story.Pod) bool {
+// blocked is how handlers, kubectl and the API server say that an eviction was refused.
+var blocked = regexp.MustCompile(`(?i)block|cannot|can't|could not|unable|fail|violat|refus|reject|denied|prevent|not allowed|too ?many ?requests|\b429\b`)
+
+// reportsBlock reports whether the event is about the node or a pod kept on it, names
+// the pod or a budget, and says that the eviction was refused, not only that it is
+// requested.
+func reportsBlock(e history.Event, node string, kept []story.Pod) bool {
 	about := e.Key == "Node" && e.Node == node
-	note := strings.ToLower(e.Note)
-	says := slices.ContainsFunc([]string{"disruption budget", "disruptionbudget", "pdb"}, func(s string) bool { return strings.Contains(note, s) })
+	text := strings.ToLower(e.Note)
+	names := slices.ContainsFunc([]string{"disruption budget", "disruptionbudget", "pdb"}, func(s string) bool { return strings.Contains(text, s) })
 	for _, p := range kept {
 		_, name, _ := strings.Cut(p.Name(), "/")
 		about = about || e.Key == "Pod" && e.Pod == p.Name()
-		says = says || name != "" && strings.Contains(note, name)
+		names = names || name != "" && strings.Contains(text, name)
+		text = strings.ReplaceAll(text, name, "") // a pod's name says nothing, whatever it is
 	}
-	return about && says
+	return about && names && (blocked.MatchString(e.Reason) || blocked.MatchString(text))
 }
 
 // atDeadline says what the handler had done with the pods until then.

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -40,6 +41,14 @@ func budgetStory() *script {
 	return s
 }
 
+// disrupted records that Kubernetes takes a pod away for that reason.
+func (s *script) disrupted(name, node string, seconds float64, reason string) {
+	e := history.Event{Kind: history.PodEvicted, Pod: "w/" + name, UID: "uid-" + name, Node: node, Reason: reason}
+	s.at(seconds, e)
+	e.Kind, e.Reason = history.PodTerminating, ""
+	s.at(seconds, e)
+}
+
 func TestBudgetKept(t *testing.T) {
 	expect(t, "budget of app kept", budgetStory, []expectation{
 		{name: "kept", want: Pass, got: "never fewer than 2 Ready"},
@@ -53,6 +62,47 @@ func TestBudgetKept(t *testing.T) {
 			s.at(10, history.Event{Kind: history.Reclaimed, Node: victim})
 			s.at(11, history.Event{Kind: history.PodNotReady, Pod: "w/app-1", UID: "uid-app-1", Node: victim})
 		}, want: Pass},
+		{name: "a kubelet stalls", edit: func(s *script) { s.notReady("app-3", bystander, 10); s.ready("app-3", bystander, 12) }, want: Pass, got: "never fewer than 2 Ready; fewer than required only by pods that the drain did not take"},
+		{name: "a kubelet stalls after an eviction that used up the budget", edit: func(s *script) {
+			s.notReady("app-3", bystander, 17.1)
+			s.ready("app-3", bystander, 17.9)
+		}, want: Pass, got: "never fewer than 1 Ready; fewer than required only by pods that the drain did not take"},
+		{name: "a container ends", edit: func(s *script) {
+			s.at(10, history.Event{Kind: history.PodExited, Pod: "w/app-3", UID: "uid-app-3", Node: bystander})
+			s.ready("app-3", bystander, 12)
+		}, want: Pass},
+		{name: "one is preempted", edit: func(s *script) {
+			s.disrupted("app-3", bystander, 10, "PreemptionByScheduler")
+			s.workloadPod(12, "app", "app-6", bystander, nil)
+		}, want: Pass, got: "only by pods that the drain did not take"},
+		{name: "a kubelet stalls, and both are taken at once", edit: func(s *script) {
+			s.notReady("app-3", bystander, 10)
+			s.move(of("app-2", history.PodTerminating), 17.1)
+		}, want: Fail, got: "0 Ready of 2 required"},
+		{name: "a kubelet stalls, and one is evicted all the same", edit: func(s *script) { s.notReady("app-3", bystander, 16.5) }, want: Unknown, got: "w/app-1 was evicted when 1 others were not Ready for another reason"},
+		{name: "a kubelet stalls, and one is deleted all the same", edit: func(s *script) {
+			s.notReady("app-3", bystander, 16.5)
+			s.drop(of("app-1", history.PodEvicted))
+		}, want: Fail, got: "1 Ready of 2 required, 13.000s after the notice: w/app-1 pod.terminating"},
+		{name: "one is put out by a taint of the drain", edit: func(s *script) {
+			s.drop(of("app-1", history.PodEvicted))
+			s.disrupted("app-1", victim, 10, "DeletionByTaintManager")
+		}, want: Fail, got: "2 Ready of 3 required, 6.000s after the notice: w/app-1"},
+		{name: "one is put out by the taint of another node", edit: func(s *script) {
+			s.disrupted("app-3", bystander, 10, "DeletionByTaintManager")
+			s.workloadPod(12, "app", "app-6", bystander, nil)
+		}, want: Pass},
+		{name: "one that was not Ready is evicted", edit: func(s *script) { s.notReady("app-1", victim, 10) }, want: Pass},
+		{name: "one that was not Ready is deleted", edit: func(s *script) {
+			s.notReady("app-1", victim, 10)
+			s.drop(of("app-1", history.PodEvicted))
+			s.move(of("app-1", history.PodTerminating), 12)
+		}, want: Fail, got: "2 Ready of 3 required, 8.000s after the notice: w/app-1 pod.terminating"},
+		{name: "one is preempted and replaced, and then one is evicted", edit: func(s *script) {
+			s.disrupted("app-3", bystander, 8, "PreemptionByScheduler")
+			s.workloadPod(9, "app", "app-6", bystander, nil)
+			s.move(of("app-1", history.PodTerminating), 12)
+		}, want: Fail, got: "2 Ready of 3 required, 8.000s after the notice: w/app-1"},
 		{name: "another's pods", edit: func(s *script) { s.leaves("slow-a", victim, 5, 6, 30) }, want: Pass},
 		{name: "room for all", edit: func(s *script) {
 			s.change(history.BudgetSet, func(e *history.Event) { e.Numbers = history.Numbers{history.MinAvailable: 1} })
@@ -78,6 +128,12 @@ func TestResumed(t *testing.T) {
 		{name: "a second later", want: Pass, got: "w/app-1 began to terminate after 1.000s"},
 		{name: "on the edge", edit: later(31), want: Pass},
 		{name: "later", edit: later(31.1), want: Fail, got: "only after 15.100s"},
+		{name: "all finished by themselves", edit: func(s *script) {
+			for _, pod := range []string{"app-1", "app-2"} {
+				s.drop(func(e history.Event) bool { return e.Pod == "w/"+pod && e.At > sec(4) })
+				s.finishes(pod, victim, 17)
+			}
+		}, want: Unknown, got: "no pod was waiting"},
 		{name: "never", edit: func(s *script) {
 			for _, pod := range []string{"app-1", "app-2"} {
 				s.drop(of(pod, history.PodTerminating))
@@ -111,6 +167,7 @@ func TestBlockedReported(t *testing.T) {
 		{name: "by the pod's name alone", edit: report(func(e *history.Event) { e.Note = "cannot evict w/app-2" }), want: Pass},
 		{name: "on another node", edit: report(func(e *history.Event) { e.Node = bystander }), want: Fail, got: "no event reports it"},
 		{name: "of something else", edit: report(func(e *history.Event) { e.Note = "Evicting pods" }), want: Fail},
+		{name: "that it is to be evicted", edit: report(func(e *history.Event) { e.Reason, e.Note = "Draining", "Evicting pod w/app-1" }), want: Fail, got: "no event reports it"},
 		{name: "by Kubernetes", edit: report(func(e *history.Event) { e.Owner = "kubelet" }), want: Fail},
 		{name: "not at all", edit: func(s *script) { s.drop(kind(history.ClusterEvent)) }, want: Fail},
 		{name: "before the notice", edit: report(func(e *history.Event) { e.At = sec(3) }), want: Fail},
@@ -121,4 +178,37 @@ func TestBlockedReported(t *testing.T) {
 		}, want: Unknown},
 		{name: "the deadline was not reached", edit: cutAt(20), want: Unknown, got: "the deadline was not seen"},
 	})
+}
+
+// What handlers and other tools write about a pod that a budget keeps, and about one
+// that it does not.
+func TestWhatReportsABlockedEviction(t *testing.T) {
+	pods := []story.Pod{{Events: []history.Event{{Pod: "shop/failover-7d9f"}}}}
+	for _, x := range []struct {
+		reason, note string
+		want         bool
+	}{
+		{"EvictionBlocked", "Pod shop/failover-7d9f: Cannot evict pod as it would violate the pod's disruption budget.", true},
+		{"FailedDraining", "Failed to drain node, evicting pod violates a PDB (Pod=shop/failover-7d9f)", true},
+		{"DisruptionBlocked", "Pdb prevents pod evictions (PodDisruptionBudget=[shop/failover])", true},
+		{"FailedEviction", "error when evicting pods/failover-7d9f -n shop: Too Many Requests", true},
+		{"EvictionRefused", "shop/failover-7d9f", true},
+		{"Draining", "still waiting for failover-7d9f: 429", true},
+		{"Draining", "Evicting pod shop/failover-7d9f (notice 1a429b00)", false},
+
+		{"FailedDraining", "Failed to drain node, 2 pods are waiting to be evicted", false}, // which?
+		{"Evicting", "Evicting pod shop/failover-7d9f", false},
+		{"Evicting", "Evicting pod shop/failover-7d9f by its PodDisruptionBudget", false},
+		{"PodEviction", "Pod evicted due to node drain (node worker-2)", false},
+		{"Evicted", "Evicted pod: Forceful Termination", false},
+		{"CordonAndDrain", "Node successfully cordoned and drained", false},
+		{"Nominated", "Pod should schedule on: node/worker-2", false},
+	} {
+		for _, about := range []history.Event{{Key: "Node", Node: "worker-1"}, {Key: "Pod", Pod: "shop/failover-7d9f"}} {
+			about.Reason, about.Note = x.reason, x.note
+			if got := reportsBlock(about, "worker-1", pods); got != x.want {
+				t.Errorf("%s %q on a %s reports a blocked eviction: %t", x.reason, x.note, about.Key, got)
+			}
+		}
+	}
 }

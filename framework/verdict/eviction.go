@@ -15,7 +15,7 @@ import (
 var checkNotScheduled = check{
 	Kind: Kind{
 		ID: "notScheduled", Title: "no pod comes to %s",
-		Requires: "No evictable pod is bound to the node after the handler has marked it, while pods are bound elsewhere.",
+		Requires: "No evictable pod is bound to the node later than a second after the handler marked it, while pods are bound elsewhere.",
 		Fix:      "cordon, or taint with NoSchedule, before the first eviction: otherwise the scheduler puts the replacements back on the node",
 		Look:     Look{Lane: LanePods, Text: "the lanes Node and Pods: which pod was scheduled to the node, and how long after its mark?"},
 	},
@@ -62,36 +62,37 @@ func (j judge) notScheduled(v Verdict, c scenarios.NotScheduled) Verdict {
 var checkReplaced = check{
 	Kind: Kind{
 		ID: "replaced", Title: "pods of %s replaced",
-		Requires: "As many new pods of every controller are Ready on other nodes before the deadline as it had evictable ones on the node.",
+		Requires: "As many new pods of every controller are Ready on other nodes at the deadline as it had evictable ones on the node.",
 		Fix:      "begin to evict early enough for replacements to start, and leave their controllers' pods to the Eviction API",
-		Look:     Look{Lane: LanePods, Text: "the lane Pods: when did the first eviction begin, and which replacement was not Ready in time?"},
+		Look:     Look{Lane: LanePods, Text: "the lane Pods: when did the first eviction begin, and which replacement was not Ready in time, or did not stay so?"},
 	},
 	judge: by(judge.replaced),
 }
 
 func (j judge) replaced(v Verdict, c scenarios.Replaced) Verdict {
-	v = v.wants(fmt.Sprintf("as many new pods Ready elsewhere before the deadline of notice %q", c.Notice), c.Node)
+	v = v.wants(fmt.Sprintf("as many new pods Ready elsewhere at the deadline of notice %q", c.Notice), c.Node)
 	node, put, why := j.Deadlined(c.Node, c.Notice)
 	if why != "" {
 		return v.unknown(why, known(put)...)
 	}
 	missing := map[string]int{} // by controller
 	for _, p := range j.ToLeave(node, put.At) {
-		if owner := p.Controller(); owner != "" {
+		if owner := p.Controller(); owner != "" && !p.FinishedBy(*put.Until) {
 			missing[owner]++
 		}
 	}
 	if len(missing) == 0 {
 		return v.unknown(fmt.Sprintf("no pod of a controller was on %s", node), put)
 	}
-	pods, last := 0, put
+	// A drill may end before the deadline, once all that it waits for is there.
+	pods, last, seen := 0, put, min(*put.Until, j.Observed)
 	for _, p := range j.Pods {
 		owner := p.Controller()
 		if p.Events[0].At < put.At || missing[owner] == 0 {
 			continue
 		}
-		ready, ok := p.First(func(e history.Event) bool { return e.Kind == history.PodReady && e.Node != node && e.At <= *put.Until })
-		if !ok {
+		ready, ok := p.ReadyAt(seen)
+		if !ok || ready.Node == node {
 			continue
 		}
 		pods++
@@ -131,7 +132,7 @@ func (j judge) graceHonoured(v Verdict, c scenarios.GraceHonoured) Verdict {
 	pods, shortest := 0, time.Duration(-1)
 	var evidence []history.Event
 	for _, p := range j.ToLeave(node, put.At) {
-		if !p.In(c.Pods) {
+		if !p.In(c.Pods) || p.FinishedBy(j.Gone(node)) {
 			continue
 		}
 		pods++
@@ -202,6 +203,7 @@ func (j judge) notStalled(v Verdict, c scenarios.NotStalled) Verdict {
 			others = append(others, p)
 		}
 	}
+	others = slices.DeleteFunc(others, func(p story.Pod) bool { return p.FinishedBy(limit) })
 	if len(slow) == 0 || len(others) == 0 {
 		return v.unknown(fmt.Sprintf("%d %s pods and %d others were on %s", len(slow), c.Pods, len(others), node), put)
 	}

@@ -40,6 +40,30 @@ func (s *script) leaves(name, node string, terminating, gone, grace float64) {
 	s.at(gone+0.1, e)
 }
 
+// notReady records that a pod fails its readiness probe.
+func (s *script) notReady(name, node string, seconds float64) {
+	s.at(seconds, history.Event{Kind: history.PodNotReady, Pod: "w/" + name, UID: "uid-" + name, Node: node})
+}
+
+// ready records that a pod is Ready again.
+func (s *script) ready(name, node string, seconds float64) {
+	s.at(seconds, history.Event{Kind: history.PodReady, Pod: "w/" + name, UID: "uid-" + name, Node: node})
+}
+
+// finishes records that a pod's containers end by themselves.
+func (s *script) finishes(name, node string, seconds float64) {
+	e := history.Event{Kind: history.PodExited, Pod: "w/" + name, UID: "uid-" + name, Node: node}
+	s.at(seconds, e)
+	e.Kind, e.Reason = history.PodFinished, "Succeeded"
+	s.at(seconds, e)
+}
+
+// job adds a pod that finishes by itself while the others are drained.
+func job(s *script) {
+	s.workloadPod(1, "job", "job-a", victim, nil)
+	s.finishes("job-a", victim, 7)
+}
+
 // of selects the events of a kind about a pod of the workload.
 func of(name string, k history.Kind) func(history.Event) bool {
 	return func(e history.Event) bool { return e.Pod == "w/"+name && e.Kind == k }
@@ -148,7 +172,8 @@ func TestNotScheduled(t *testing.T) {
 		{name: "one came back", edit: comes("slow", 6, "ReplicaSet/slow"), want: Fail, got: "1 pods came to " + victim + ", the first w/slow-x 1.600s"},
 		{name: "before the mark", edit: comes("slow", 4.2, "ReplicaSet/slow"), want: Pass},
 		{name: "the scheduler had decided already", edit: comes("slow", 4.6, "ReplicaSet/slow"), want: Pass},
-		{name: "half a second is no longer so", edit: comes("slow", 4.91, "ReplicaSet/slow"), want: Fail},
+		{name: "the scheduler had decided already, and the watches show it late", edit: comes("slow", 5.1, "ReplicaSet/slow"), want: Pass},
+		{name: "a second later it should have known", edit: comes("slow", 5.41, "ReplicaSet/slow"), want: Fail, got: "1.010s after the mark"},
 		{name: "a daemon pod came", edit: comes("agent", 6, "DaemonSet/agent"), want: Pass},
 		{name: "not marked", edit: func(s *script) { s.drop(kind(history.NodeCordoned)) }, want: Unknown, got: "was not marked"},
 		{name: "marked by Kubernetes only", edit: func(s *script) {
@@ -162,6 +187,7 @@ func TestNotScheduled(t *testing.T) {
 func TestReplaced(t *testing.T) {
 	expect(t, "pods of victim replaced", workloadStory, []expectation{
 		{name: "all", want: Pass, got: "4 pods Ready elsewhere after 22.400s"},
+		{name: "one that finished needs no replacement", edit: job, want: Pass, got: "4 pods Ready"},
 		{name: "one of two", edit: func(s *script) { s.drop(of("deaf-3", history.PodReady)); s.restoreAt(70) }, want: Fail, got: "ReplicaSet/deaf"},
 		{name: "after the deadline", edit: func(s *script) { s.move(of("slow-b", history.PodReady), 61); s.restoreAt(70) }, want: Fail, got: "ReplicaSet/slow"},
 		{name: "on the same node", edit: func(s *script) {
@@ -177,6 +203,20 @@ func TestReplaced(t *testing.T) {
 			s.workloadPod(1, "slow", "slow-0", bystander, nil)
 			s.restoreAt(70)
 		}, want: Fail, got: "ReplicaSet/slow"},
+		{name: "by one that was evicted again", edit: func(s *script) { s.leaves("slow-b", bystander, 7, 8, 30); s.restoreAt(70) }, want: Fail, got: "ReplicaSet/slow"},
+		{name: "by one that was evicted again, and another", edit: func(s *script) {
+			s.leaves("slow-b", bystander, 7, 8, 30)
+			s.workloadPod(7.5, "slow", "slow-c", bystander, nil)
+			s.restoreAt(70)
+		}, want: Pass},
+		{name: "by one that is no longer Ready", edit: func(s *script) { s.restoreAt(70); s.notReady("slow-b", bystander, 40) }, want: Fail, got: "ReplicaSet/slow"},
+		{name: "by one that is Ready again", edit: func(s *script) {
+			s.restoreAt(70)
+			s.notReady("slow-b", bystander, 40)
+			s.ready("slow-b", bystander, 50)
+		}, want: Pass, got: "after 46.000s"},
+		{name: "by one that was evicted after the deadline", edit: func(s *script) { s.restoreAt(70); s.leaves("slow-b", bystander, 61, 62, 30) }, want: Pass},
+		{name: "by one that was evicted again, and the drill ended", edit: func(s *script) { s.leaves("slow-b", bystander, 7, 8, 30) }, want: Unknown, got: "recording ends there"},
 		{name: "the drill ended before", edit: func(s *script) { s.drop(of("deaf-3", history.PodReady)) }, want: Unknown, got: "recording ends there"},
 		{name: "by pods of no controller", edit: func(s *script) {
 			for i := range s.events {
@@ -209,6 +249,10 @@ func TestGraceHonoured(t *testing.T) {
 		}, want: Pass},
 		{name: "stopped before it was done", edit: func(s *script) { s.move(of("slow-a", history.PodExited), 15) }, want: Fail, got: "had 10.000s to stop"},
 		{name: "the instance went first", edit: func(s *script) { s.at(20, history.Event{Kind: history.Reclaimed, Node: victim}) }, want: Fail, got: "had 15.000s"},
+		{name: "another finished by itself", edit: func(s *script) {
+			s.workloadPod(1, "slow", "slow-0", victim, nil)
+			s.finishes("slow-0", victim, 7)
+		}, want: Pass, got: "1 pods had"},
 		{name: "never began to terminate", edit: func(s *script) { s.drop(of("slow-a", history.PodTerminating)) }, want: Fail, got: "never began to terminate"},
 		{name: "recording ends too soon", edit: func(s *script) {
 			s.drop(of("slow-a", history.PodExited))
@@ -228,6 +272,11 @@ func TestNotStalled(t *testing.T) {
 		{name: "another waits for it", edit: terminating("slow-a", 15.6), want: Fail, got: "w/slow-a had not begun to terminate by 11.500s"},
 		{name: "they wait for each other", edit: terminating("deaf-1", 15.6), want: Fail, got: "w/deaf-1"},
 		{name: "another never begins to terminate", edit: func(s *script) { s.drop(of("slow-a", history.PodTerminating)) }, want: Fail, got: "w/slow-a"},
+		{name: "another finishes by itself", edit: job, want: Pass, got: "all 3 began"},
+		{name: "another finishes by itself when the first is gone", edit: func(s *script) {
+			s.workloadPod(1, "job", "job-a", victim, nil)
+			s.finishes("job-a", victim, 15.6)
+		}, want: Fail, got: "w/job-a"},
 		{name: "critical ones may wait", edit: terminating("critical-a", 30), want: Pass},
 		{name: "no other was there", edit: func(s *script) { s.drop(func(e history.Event) bool { return e.Pod == "w/slow-a" }) }, want: Unknown, got: "2 deaf pods and 0 others"},
 		{name: "recording ends too soon", edit: func(s *script) { terminating("slow-a", 15.6)(s); cutAt(10)(s) }, want: Unknown, got: "recording ends there"},

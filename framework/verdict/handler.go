@@ -83,7 +83,7 @@ func (j judge) midDrain(v Verdict, c scenarios.MidDrain) Verdict {
 	}
 	left := 0
 	for _, p := range j.ToLeave(node, begun.At) {
-		if gone, ok := p.Deleted(); !ok || gone.At > at.At {
+		if gone, ok := p.Left(); !ok || gone.At > at.At {
 			left++
 		}
 	}

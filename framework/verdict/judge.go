@@ -92,6 +92,16 @@ func describe(events []history.Event) string {
 	return strings.Join(kinds, ", ")
 }
 
+// unclearWho says that these events may be the handler's doing or not.
+func unclearWho(events []history.Event) string {
+	return describe(events) + "; the history does not say by whom"
+}
+
+// filter keeps the events that ok accepts.
+func filter(events []history.Event, ok func(history.Event) bool) []history.Event {
+	return slices.DeleteFunc(slices.Clone(events), func(e history.Event) bool { return !ok(e) })
+}
+
 // capped keeps evidence short enough to be read.
 func capped(events []history.Event) []history.Event {
 	return events[:min(len(events), evidenceMax)]

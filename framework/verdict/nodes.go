@@ -109,8 +109,12 @@ func (j judge) untouched(v Verdict, c scenarios.Untouched) Verdict {
 	if why != "" {
 		return v.unknown(why)
 	}
-	if touches := j.Touches(node); len(touches) > 0 {
+	touches, unclear := j.Touches(node)
+	if len(touches) > 0 {
 		return v.fail(node+": "+describe(touches), capped(touches)...)
+	}
+	if len(unclear) > 0 {
+		return v.unknown(node+": "+unclearWho(unclear), capped(unclear)...)
 	}
 	if why := j.Unseen(min(j.End, j.Gone(node))); why != "" {
 		return v.unknown(node + " not touched: " + why)

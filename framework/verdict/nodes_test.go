@@ -118,6 +118,21 @@ func TestUntouched(t *testing.T) {
 		{name: "pod evicted", edit: touch(history.Event{Kind: history.PodEvicted, Pod: "default/proxy-" + bystander, UID: "uid-proxy-" + bystander, Reason: "EvictionByEvictionAPI"}), want: Fail},
 		{name: "pod taken by the node controller", edit: touch(history.Event{Kind: history.PodEvicted, Pod: "default/proxy-" + bystander, UID: "uid-proxy-" + bystander, Reason: "DeletionByTaintManager"}), want: Pass},
 		{name: "pod of the workload deleted", edit: deletes("ReplicaSet/web", ""), want: Fail, got: "pod.terminating"},
+		{name: "daemon pod deleted by the handler", edit: func(s *script) {
+			s.pod(8, history.PodTerminating, "proxy-"+bystander, bystander, "DaemonSet/kube-proxy")
+			s.took(7.9, "default/proxy-"+bystander)
+		}, want: Fail, got: "pod.terminating"},
+		{name: "daemon pod deleted, and no audit log", edit: func(s *script) {
+			s.pod(8, history.PodTerminating, "proxy-"+bystander, bystander, "DaemonSet/kube-proxy")
+		}, want: Unknown, got: "the history does not say by whom"},
+		{name: "daemon pod deleted by somebody else", edit: func(s *script) {
+			s.pod(8, history.PodTerminating, "proxy-"+bystander, bystander, "DaemonSet/kube-proxy")
+			s.at(28, history.Event{Kind: history.AuditRead})
+		}, want: Pass},
+		{name: "tainted by somebody else", edit: func(s *script) {
+			touch(history.Event{Kind: history.NodeTainted, Key: "cni.example.com/agent-not-ready"})(s)
+			s.at(28, history.Event{Kind: history.AuditRead})
+		}, want: Pass},
 		{name: "cordoned while putting back", edit: func(s *script) { s.at(33, history.Event{Kind: history.NodeCordoned, Node: bystander}) }, want: Pass},
 		{name: "cordoned after it was taken", edit: func(s *script) {
 			s.at(7, history.Event{Kind: history.Reclaimed, Node: bystander})

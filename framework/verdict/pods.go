@@ -14,7 +14,7 @@ import (
 var checkDrained = check{
 	Kind: Kind{
 		ID: "drained", Title: "drained %s",
-		Requires: "Every evictable pod that was on the node when the notice was put, or came before the handler marked it, is gone before the deadline.",
+		Requires: "Every evictable pod that was on the node when the notice was put, or was bound to it before or within a second of the handler's mark, is gone before the deadline, or has finished by itself.",
 		Fix:      "evict every pod by the Eviction API at once and in parallel; retry those that a budget refuses; do not wait for one before the next; and give no request up before the API server answers: the eviction may have been counted, and then blocks the budget for two minutes",
 		Look:     Look{Lane: LanePods, Text: "the lane Pods: which pod stayed, and was it evicted at all? Then PodDisruptionBudgets and handler.log"},
 	},
@@ -51,16 +51,16 @@ func (j judge) drained(v Verdict, c scenarios.Drained) Verdict {
 		if _, ok := p.First(j.Evicts); ok {
 			evicted++
 		}
-		deleted, ok := p.Deleted()
-		if ok && deleted.At <= until {
-			last = max(last, deleted.At-put.At)
+		gone, ok := p.Left()
+		if ok && gone.At <= until {
+			last = max(last, gone.At-put.At)
 			continue
 		}
 		left = append(left, p.Name())
 		arrived, _ := p.Arrived(node)
 		evidence = append(evidence, arrived)
 		if ok {
-			evidence = append(evidence, deleted)
+			evidence = append(evidence, gone)
 		}
 	}
 	v.Numbers = map[string]float64{"pods": float64(pods), "evicted": float64(evicted), "left": float64(len(left))}
@@ -149,7 +149,7 @@ func (j judge) left(v Verdict, name, what string, chosen func(story.Pod) bool) V
 var checkNoEviction = check{
 	Kind: Kind{
 		ID: "noEviction", Title: "no eviction",
-		Requires: "No pod is evicted anywhere, and none of the workload is deleted.",
+		Requires: "No pod is evicted anywhere, the handler deletes none, and none of the workload is deleted.",
 		Fix:      "nothing may evict in this drill: look whose event or audit record names the eviction",
 		Look:     Look{Lane: LanePods, Text: "the lane Pods: who was evicted? Then handler.log"},
 	},
@@ -157,11 +157,14 @@ var checkNoEviction = check{
 }
 
 func (j judge) noEviction(v Verdict, _ scenarios.NoEviction) Verdict {
-	v = v.wants("no pod evicted anywhere, and none of the workload deleted")
-	taken := j.All(j.Takes)
+	v = v.wants("no pod evicted anywhere, none deleted by the handler, and none of the workload deleted")
+	taken := j.All(func(e history.Event) bool { return j.Takes(e) == story.Blamed })
+	unclear := j.All(func(e history.Event) bool { return j.Takes(e) == story.Unclear })
 	switch {
 	case len(taken) > 0:
 		return v.fail(describe(taken), capped(taken)...)
+	case len(unclear) > 0:
+		return v.unknown(unclearWho(unclear), capped(unclear)...)
 	case !slices.ContainsFunc(j.Events, func(e history.Event) bool { return e.Kind == history.PodPresent }):
 		return v.unknown("no pod was seen at all")
 	case j.Unseen(j.End) != "":

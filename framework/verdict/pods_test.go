@@ -21,6 +21,17 @@ func TestDrained(t *testing.T) {
 			s.only(scenarios.Check{Drained: &scenarios.Drained{Node: "victim", Notice: "reclaim", Within: strict.Duration(sec(seconds))}})
 		}
 	}
+	comes := func(seconds float64) func(*script) {
+		return func(s *script) {
+			s.pod(4.6, history.PodCreated, "later", "", "ReplicaSet/web")
+			s.pod(seconds, history.PodScheduled, "later", victim, "ReplicaSet/web")
+		}
+	}
+	tolerant := func(taints string) func(*script) {
+		return func(s *script) {
+			s.at(1, history.Event{Kind: history.PodPresent, Pod: "default/tolerant", UID: "uid-tolerant", Node: victim, Owner: "ReplicaSet/x", Reason: "Running", Note: taints})
+		}
+	}
 	for _, x := range []expectation{
 		{name: "drained", want: Pass, got: "1 pods gone"},
 		{name: "on the edge of within", edit: within(6), want: Pass},
@@ -34,6 +45,34 @@ func TestDrained(t *testing.T) {
 		{name: "a finished pod stays", edit: func(s *script) {
 			s.at(1, history.Event{Kind: history.PodPresent, Pod: "default/job", UID: "uid-job", Node: victim, Owner: "Job/job", Reason: "Succeeded"})
 		}, want: Pass},
+		{name: "a pod that finishes during the drain stays", edit: func(s *script) {
+			s.pod(1, history.PodPresent, "job", victim, "Job/job")
+			s.at(7, history.Event{Kind: history.PodFinished, Pod: "default/job", UID: "uid-job", Node: victim, Owner: "Job/job", Reason: "Succeeded"})
+		}, want: Pass, got: "2 pods gone"},
+		{name: "a pod that finishes after the deadline stays", edit: func(s *script) {
+			s.pod(1, history.PodPresent, "job", victim, "Job/job")
+			s.at(24.05, history.Event{Kind: history.PodFinished, Pod: "default/job", UID: "uid-job", Node: victim, Owner: "Job/job", Reason: "Succeeded"})
+		}, want: Fail, got: "default/job"},
+		{name: "a pod that had finished before the notice stays", edit: func(s *script) {
+			s.pod(1, history.PodPresent, "job", victim, "Job/job")
+			s.at(3, history.Event{Kind: history.PodFinished, Pod: "default/job", UID: "uid-job", Node: victim, Owner: "Job/job", Reason: "Failed"})
+		}, want: Pass, got: "1 pods gone"},
+		{name: "a pod that its kubelet put out stays", edit: func(s *script) {
+			s.pod(1, history.PodPresent, "big", victim, "ReplicaSet/big")
+			s.at(7, history.Event{Kind: history.PodEvicted, Pod: "default/big", UID: "uid-big", Node: victim, Reason: "TerminationByKubelet"})
+			s.at(7, history.Event{Kind: history.PodFinished, Pod: "default/big", UID: "uid-big", Node: victim, Reason: "Failed"})
+		}, want: Pass, got: "2 pods gone"},
+		{name: "an evicted pod finishes and is never gone", edit: func(s *script) {
+			s.drop(podDeleted)
+			s.pod(9, history.PodFinished, "coredns-a", victim, "ReplicaSet/coredns")
+		}, want: Fail, got: "default/coredns-a"},
+		{name: "a pod that tolerates the handler's taint stays", edit: tolerant("example.com/gpu,example.com/disrupted"), want: Pass, got: "1 pods gone"},
+		{name: "a pod that tolerates every taint stays", edit: tolerant("*"), want: Pass, got: "1 pods gone"},
+		{name: "a pod that tolerates another taint stays", edit: tolerant("example.com/gpu"), want: Fail, got: "default/tolerant"},
+		{name: "a pod that tolerates some taint of a handler that has none stays", edit: func(s *script) {
+			s.meta.Handler.Taint = ""
+			tolerant("")(s)
+		}, want: Fail, got: "default/tolerant"},
 		{name: "a pod that came before the notice stays", edit: func(s *script) {
 			s.pod(3, history.PodCreated, "late", "", "ReplicaSet/web")
 			s.pod(3.1, history.PodScheduled, "late", victim, "ReplicaSet/web")
@@ -42,10 +81,12 @@ func TestDrained(t *testing.T) {
 			s.pod(4.1, history.PodCreated, "later", "", "ReplicaSet/web")
 			s.pod(4.2, history.PodScheduled, "later", victim, "ReplicaSet/web")
 		}, want: Fail, got: "default/later"},
-		{name: "a pod that came after the mark stays", edit: func(s *script) {
-			s.pod(4.6, history.PodCreated, "later", "", "ReplicaSet/web")
-			s.pod(4.7, history.PodScheduled, "later", victim, "ReplicaSet/web")
-		}, want: Pass},
+		{name: "a pod that was bound when the handler marked the node stays", edit: comes(4.7), want: Fail, got: "default/later"},
+		{name: "a pod that was bound when the handler marked the node leaves", edit: func(s *script) {
+			comes(4.7)(s)
+			s.pod(9, history.PodDeleted, "later", victim, "ReplicaSet/web")
+		}, want: Pass, got: "2 pods gone"},
+		{name: "a pod that came long after the mark stays", edit: comes(5.5), want: Pass},
 		{name: "a pod of the same name came back", edit: func(s *script) {
 			s.at(11, history.Event{Kind: history.PodCreated, Pod: "default/coredns-a", UID: "another", Node: bystander, Owner: "StatefulSet/x"})
 		}, want: Pass},
@@ -127,6 +168,14 @@ func deletes(owner, reason string) func(*script) {
 	}
 }
 
+// took has the API server's audit log report, at the end, that the handler asked for a
+// pod's deletion.
+func (s *script) took(seconds float64, pod string) {
+	said := sec(seconds)
+	s.at(28, history.Event{Kind: history.HandlerTook, Action: "delete", Pod: pod, Said: &said})
+	s.at(28, history.Event{Kind: history.AuditRead})
+}
+
 func TestNoEviction(t *testing.T) {
 	evicted := func(reason string) func(*script) {
 		return func(s *script) {
@@ -140,6 +189,24 @@ func TestNoEviction(t *testing.T) {
 		{name: "one of the workload deleted", edit: deletes("ReplicaSet/web", ""), want: Fail, got: "pod.terminating"},
 		{name: "one deleted by the node controller", edit: deletes("ReplicaSet/web", "DeletionByTaintManager"), want: Pass},
 		{name: "a daemon pod deleted", edit: deletes("DaemonSet/web", ""), want: Pass},
+		{name: "a daemon pod deleted by the handler", edit: func(s *script) {
+			s.meta.Handler.Name = "builtin"
+			deletes("DaemonSet/web", "")(s)
+			s.took(7.9, "default/web")
+		}, want: Fail, got: "pod.terminating"},
+		{name: "a daemon pod deleted by somebody else", edit: func(s *script) {
+			s.meta.Handler.Name = "builtin"
+			deletes("DaemonSet/web", "")(s)
+			s.at(50, history.Event{Kind: history.AuditRead})
+		}, want: Pass},
+		{name: "a daemon pod deleted, and no audit log", edit: func(s *script) {
+			s.meta.Handler.Name = "builtin"
+			deletes("DaemonSet/web", "")(s)
+		}, want: Unknown, got: "pod.terminating; the history does not say by whom"},
+		{name: "one of the workload deleted at once", edit: func(s *script) {
+			workloadPod(s, "ReplicaSet/web")
+			s.pod(8, history.PodDeleted, "web", bystander, "ReplicaSet/web")
+		}, want: Fail, got: "pod.deleted"},
 		{name: "one deleted while putting back", edit: func(s *script) {
 			workloadPod(s, "ReplicaSet/web")
 			s.pod(75, history.PodTerminating, "web", bystander, "ReplicaSet/web")

@@ -328,7 +328,7 @@ func (j judge) recordedBy(node string, put history.Event) (commit, bool) {
 func (j judge) emptied(node string, put history.Event) (commit, bool) {
 	last := put
 	for _, p := range j.ToDrain(node, put) {
-		gone, ok := p.Deleted()
+		gone, ok := p.Left()
 		if !ok {
 			return commit{}, false
 		}

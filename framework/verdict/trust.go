@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
 )
 
 // The limits within which a measurement is trusted.
@@ -45,14 +46,14 @@ const (
 	edge = time.Second
 )
 
-// inFlight is how long after a mark a pod may still be bound to the node: the
-// scheduler had decided before it heard of the mark.
-const inFlight = 500 * time.Millisecond
+// inFlight is how long after a mark a pod may still be bound to the node, through no
+// fault of the handler's. It has to drain such a pod too, see story.Story.ToDrain.
+const inFlight = story.InFlight
 
 // seenLate is how much later than it happened a change of the cluster may be on
 // record, compared with a call that went through the proxy: the watch has to
 // deliver it first.
-const seenLate = 500 * time.Millisecond
+const seenLate = story.SeenLate
 
 // Tolerances are the bounds above by name, each with its unit. A report holds
 // them: with others, the same history may be judged otherwise.

@@ -109,10 +109,10 @@ func (d picture) leavers(put history.Event) (evicted, left history.Event, owners
 		if ok && (evicted.Seq == 0 || e.At < evicted.At) {
 			evicted = e
 		}
-		deleted, gone := p.Deleted()
+		last, gone := p.Left()
 		stays = stays || !gone
-		if deleted.At >= left.At {
-			left = deleted
+		if last.At >= left.At {
+			left = last
 		}
 	}
 	if stays {

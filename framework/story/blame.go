@@ -1,0 +1,159 @@
+package story
+
+import (
+	"strings"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+// Blame says whether something is the handler's doing.
+type Blame int
+
+// The answers. What is known of the handler's requests is what the API server's audit
+// log says; where it was not read, much is unclear.
+const (
+	Blameless Blame = iota // harmless, or somebody else's doing
+	Unclear                // the history does not say who did it
+	Blamed                 // the handler's
+)
+
+// answered is how long before its effect is on record a request may have reached the
+// API server: as long as the server works on one, and the watch's delay.
+const answered = 10*time.Second + SeenLate
+
+// audit is what the history has of the API server's audit log.
+type audit struct {
+	noHandler bool // nothing is a handler's doing then
+	// whole reports whether every change is on record; wrote, whether those of nodes are.
+	whole, wrote bool
+	// rights are the verbs by which the handler changed pods, if they are on record.
+	rights map[string]bool
+	nodes  map[string][]time.Duration // when the handler asked to change each
+	pods   map[string][]time.Duration // when it asked to evict or delete each, or NAMESPACE/
+}
+
+func readAudit(h history.History) audit {
+	a := audit{noHandler: h.Meta.Handler.Name == "none", nodes: map[string][]time.Duration{}, pods: map[string][]time.Duration{}}
+	for _, e := range h.Events {
+		switch e.Kind {
+		case history.AuditRead:
+			a.whole = true
+		case history.RBACUsed:
+			if a.rights == nil {
+				a.rights = map[string]bool{}
+			}
+			if e.Reason == "/pods" {
+				a.rights[e.Action] = true
+			}
+		case history.HandlerWrote:
+			a.wrote = true
+			if e.Said != nil {
+				a.nodes[e.Node] = append(a.nodes[e.Node], *e.Said)
+			}
+		case history.HandlerTook:
+			if e.Said != nil {
+				a.pods[e.Pod] = append(a.pods[e.Pod], *e.Said)
+			}
+		}
+	}
+	// They were always recorded together.
+	a.wrote = a.wrote || a.whole || a.rights != nil
+	return a
+}
+
+// changed says whether the handler made a change of the node that was seen then.
+func (a audit) changed(node string, at time.Duration) Blame {
+	switch {
+	case a.noHandler:
+		return Blameless
+	case !a.wrote:
+		return Unclear
+	case within(a.nodes[node], at-2*SeenLate, at):
+		return Blamed
+	case within(a.nodes[node], at-answered, at):
+		return Unclear // it changed something, perhaps this
+	}
+	return Blameless
+}
+
+// deleted says whether the handler asked for the end of the pod that was seen then. A
+// pod of the same name may have been there before it.
+func (a audit) deleted(p Pod, at time.Duration) Blame {
+	namespace, _, _ := strings.Cut(p.Name(), "/")
+	from := max(p.Since(), at-answered)
+	switch {
+	case a.noHandler:
+		return Blameless
+	case within(a.pods[p.Name()], from, at) || within(a.pods[namespace+"/"], from, at):
+		return Blamed
+	case a.whole, a.rights != nil && !a.rights["delete"] && !a.rights["deletecollection"]:
+		return Blameless
+	}
+	return Unclear
+}
+
+// within reports whether one of the times lies between these.
+func within(times []time.Duration, from, to time.Duration) bool {
+	for _, t := range times {
+		if t >= from && t <= to {
+			return true
+		}
+	}
+	return false
+}
+
+// Touch says whether by this event the handler interferes with a node or the pods on
+// it. Nodes may have taints of their own and pods may have been evicted when recording
+// starts; cordons and the handler's taint are never there before a drill. Any other
+// taint may be anybody's: a network plugin has some too.
+func (st *Story) Touch(e history.Event) Blame {
+	switch {
+	case e.Kind == history.NodeCordoned, e.Kind == history.NodeDeleted:
+		return Blamed
+	case e.Kind == history.NodeTainted && e.Key == st.History.Meta.Handler.Taint:
+		return Blamed
+	case e.Kind == history.NodeTainted:
+		if e.At < st.Begun || kubernetesTaint(e.Key) {
+			return Blameless
+		}
+		return st.audit.changed(e.Node, e.At)
+	}
+	return st.Takes(e)
+}
+
+// Takes says whether by this event the handler takes a pod away: by an eviction, or by
+// a deletion without one. Nobody else deletes the workload's pods; who deleted another
+// is read from the audit log. A deletion that Kubernetes gives another reason for, by
+// the DisruptionTarget condition, is not the handler's.
+func (st *Story) Takes(e history.Event) Blame {
+	if st.Evicts(e) {
+		return Blamed
+	}
+	p, ok := st.undisrupted[e.UID]
+	switch {
+	case !ok || e.At < st.Begun || !p.EndsBy(e):
+		return Blameless
+	case p.Of(st.History.Meta.Handler.Deployment):
+		return Blameless // its own pod, which drills disturb
+	case p.Evictable() && !p.FinishedBy(e.At) && st.ofWorkload(p):
+		return Blamed
+	}
+	return st.audit.deleted(p, e.At)
+}
+
+// Evicts reports whether the event is an eviction by the Eviction API during the
+// drill.
+func (st *Story) Evicts(e history.Event) bool {
+	return e.Kind == history.PodEvicted && e.Reason == "EvictionByEvictionAPI" && e.At >= st.Begun
+}
+
+// Touches are the interferences with a node while its instance is there: the handler's,
+// and those that may be its own.
+func (st *Story) Touches(node string) (blamed, unclear []history.Event) {
+	gone := st.Gone(node)
+	on := func(blame Blame) func(history.Event) bool {
+		return func(e history.Event) bool { return e.Node == node && e.At < gone && st.Touch(e) == blame }
+	}
+	return st.All(on(Blamed)), st.All(on(Unclear))
+}
