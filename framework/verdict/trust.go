@@ -52,6 +52,21 @@ const inFlight = 500 * time.Millisecond
 // deliver it first.
 const seenLate = 500 * time.Millisecond
 
+// mayBeInTime says why something that a watch saw after a limit may have happened before
+// it, or "".
+func (j judge) mayBeInTime(seen history.Event, limit time.Duration) string {
+	at, why := j.Earliest(seen)
+	switch {
+	case seen.At <= limit:
+		return ""
+	case at < limit && why != "":
+		return "it may have been seen late: " + why
+	case seen.At-seenLate < limit:
+		return fmt.Sprintf("it may have been seen late: a watch takes up to %s", seenLate)
+	}
+	return ""
+}
+
 // Tolerances are the bounds above by name, each with its unit. A report holds
 // them: with others, the same history may be judged otherwise.
 func Tolerances() map[string]float64 {
@@ -59,7 +74,7 @@ func Tolerances() map[string]float64 {
 		"control_lost_share": controlLostShare, "control_lag_ms": milliseconds(controlLag), "shown_lag_ms": milliseconds(shownLag), "control_lag_reach_ms": milliseconds(lagReach),
 		"asked_share": askedShare, "gap_max_ms": milliseconds(gapMax), "unsent_share": unsentShare, "late_p99_ms": milliseconds(lateP99),
 		"baseline_ms": milliseconds(baselineTime), "edge_ms": milliseconds(edge), "window_quiet_ms": milliseconds(history.Quiet),
-		"binding_in_flight_ms": milliseconds(inFlight), "watch_late_ms": milliseconds(seenLate),
+		"binding_in_flight_ms": milliseconds(inFlight), "watch_late_ms": milliseconds(seenLate), "clock_error_ms": milliseconds(clockError),
 		"loss_under_way_ms": milliseconds(underWay), "loss_rules_lag_ms": milliseconds(rulesLag), "loss_recorder_stall_ms": milliseconds(recorderStall),
 		"unexplained_share": unexplainedShare, "unexplained_from": explainedFrom,
 		"loss_restart_before_ms": milliseconds(restartBefore), "loss_restart_after_ms": milliseconds(restartAfter),
