@@ -157,7 +157,9 @@ func (j judge) unmarked(v Verdict, l limit, put history.Event, within time.Durat
 	l = j.extended(l, put, j.Gone(node), within)
 	until := min(l.from+within, j.Gone(node))
 	if len(j.MessagesOf(put)) == 0 {
-		return j.neverReceived(v, put, until)
+		if lost := j.neverReceived(v, put, until); lost.Outcome == Unknown {
+			return lost
+		}
 	}
 	if why := j.Unseen(until); why != "" {
 		return v.unknown(node+" not marked: "+why, l.evidence...)

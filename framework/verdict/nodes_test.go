@@ -371,7 +371,7 @@ func TestTimeCountsFromTheFirstReceive(t *testing.T) {
 			s.drop(kind(history.SQSReceived))
 			s.drop(kind(history.SQSDeleted))
 			s.change(history.QueueDepth, func(e *history.Event) { e.Numbers[history.Visible] = 1 })
-		}, want: Fail, got: "left in the queue"},
+		}, want: Fail, got: "not marked before"},
 	} {
 		x.run(t, drainStory)
 	}
