@@ -4,6 +4,8 @@ import (
 	"context"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spotdrill/spotdrill/framework/cloud"
 )
 
 // environment collects what a reader must know to repeat the run, and what its
@@ -12,7 +14,7 @@ import (
 func (s *System) environment(ctx context.Context, nodes, localstack string) map[string]string {
 	env := map[string]string{
 		"cluster": s.opts.Cluster, "node-image": nodes, "localstack-image": localstack, "spotdrill-image": s.Image,
-		"engine": s.engine.Name, "kube-proxy": string(s.opts.ProxyMode),
+		"account": cloud.Account, "engine": s.engine.Name, "kube-proxy": string(s.opts.ProxyMode),
 	}
 	if v, err := s.engine.Run(ctx, "version", "--format", "{{.Client.Version}}"); err == nil {
 		env["engine"] += " " + v

@@ -24,9 +24,9 @@ func TestDrained(t *testing.T) {
 	for _, x := range []expectation{
 		{name: "drained", want: Pass, got: "1 pods gone"},
 		{name: "on the edge of within", edit: within(6), want: Pass},
-		{name: "later than within", edit: within(5.9), want: Fail, got: "1 of 1 pods still on " + victim + " 5.900s"},
+		{name: "later than within", edit: within(5.4), want: Fail, got: "1 of 1 pods still on " + victim + " 5.400s"},
 		{name: "never", edit: func(s *script) { s.drop(podDeleted) }, want: Fail, got: "default/coredns-a"},
-		{name: "after the deadline", edit: func(s *script) { s.drop(kind(history.Reclaimed)); moveDeletion(24.1)(s) }, want: Fail},
+		{name: "after the deadline", edit: func(s *script) { s.drop(kind(history.Reclaimed)); moveDeletion(24.6)(s) }, want: Fail},
 		{name: "taken before the deadline", edit: func(s *script) {
 			s.change(history.Reclaimed, func(e *history.Event) { e.At = sec(9) })
 		}, want: Fail},
