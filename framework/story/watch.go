@@ -3,6 +3,7 @@ package story
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -24,6 +25,13 @@ func (g gap) String() string {
 		return fmt.Sprintf("the watch of %s was lost at +%s", g.of, history.Seconds(g.lost))
 	}
 	return fmt.Sprintf("the watch of %s was lost from +%s to +%s", g.of, history.Seconds(g.lost), history.Seconds(g.back))
+}
+
+// hides reports whether events of that kind are seen by the watch that was lost.
+func (g gap) hides(kind history.Kind) bool {
+	group, _, _ := strings.Cut(string(kind), ".")
+	// The watch of EndpointSlices says of which Service.
+	return strings.HasPrefix(strings.ToLower(g.of), group)
 }
 
 // gapsOf finds when the watches were lost.
@@ -53,7 +61,7 @@ func gapsOf(events []history.Event) []gap {
 func (st *Story) Earliest(seen history.Event) (at time.Duration, why string) {
 	at = seen.At
 	for _, g := range st.gaps {
-		if g.lost <= seen.At && (g.back == math.MaxInt64 || seen.At <= g.back+catchUp) && g.heard < at {
+		if g.hides(seen.Kind) && g.lost <= seen.At && (g.back == math.MaxInt64 || seen.At <= g.back+catchUp) && g.heard < at {
 			at, why = g.heard, g.String()
 		}
 	}

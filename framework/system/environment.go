@@ -14,11 +14,12 @@ import (
 func (s *System) environment(ctx context.Context, nodes, localstack string) map[string]string {
 	env := map[string]string{
 		"cluster": s.opts.Cluster, "node-image": nodes, "localstack-image": localstack, "spotdrill-image": s.Image,
-		"account": cloud.Account, "engine": s.engine.Name, "kube-proxy": string(s.opts.ProxyMode),
+		"engine": s.engine.Name, "kube-proxy": string(s.opts.ProxyMode),
 	}
 	if v, err := s.engine.Run(ctx, "version", "--format", "{{.Client.Version}}"); err == nil {
 		env["engine"] += " " + v
 	}
+	env["account"] = cloud.Account
 	// A name can be moved to another image, an id cannot.
 	for name, ref := range map[string]string{"node-image-id": nodes, "localstack-image-id": localstack} {
 		if id, err := s.engine.Run(ctx, "image", "inspect", "--format", "{{.Id}}", ref); err == nil {

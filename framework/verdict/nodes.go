@@ -15,7 +15,7 @@ import (
 var checkMarked = check{
 	Kind: Kind{
 		ID: "marked", Title: "marked %s",
-		Requires: "A node that a notice names carries one of the marks that the handler's description names, within a time of the notice, and keeps it.",
+		Requires: "A node that a notice names carries one of the marks that the handler's description names, within a time of the notice, and keeps it. A taint with the effect PreferNoSchedule is no mark. If the message came late to a handler that asked for it, the time counts from then.",
 		Fix:      "cordon or taint the node as soon as the notice is read, before the first eviction; if the handler does, name its mark under marks in its description",
 		Look:     Look{Lane: LaneNode, Text: "the lanes Handler and Node: was the message received, and what followed? Then handler.log"},
 	},
@@ -212,8 +212,8 @@ func (j judge) untouched(v Verdict, c scenarios.Untouched) Verdict {
 var checkNodeEvent = check{
 	Kind: Kind{
 		ID: "nodeEvent", Title: "event on %s",
-		Requires: "A Kubernetes event about the node, not by Kubernetes itself, appears within a time of the notice.",
-		Fix:      "create a Kubernetes event on the Node when a notice arrives; if the handler does, check that its RBAC lets it create events",
+		Requires: "A Kubernetes event of the handler about the node appears within a time of the notice.",
+		Fix:      "create a Kubernetes event on the Node when a notice arrives; if the handler does, check that its RBAC lets it create events, and name the events' reporter under marks in its description",
 		Look:     Look{Lane: LaneHandler, Text: "the lane Handler: what the handler reported about the node, and when"},
 	},
 	judge: by(judge.nodeEvent),

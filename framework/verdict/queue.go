@@ -15,7 +15,7 @@ import (
 var checkDeleted = check{
 	Kind: Kind{
 		ID: "deleted", Title: "deleted %s",
-		Requires: "Every message of the notice or message step is deleted from the queue within a time.",
+		Requires: "Every message of the notice or message step is deleted from the queue within a time. If a message came late to a handler that asked for it, the time counts from then.",
 		Fix:      "delete a message once its drain is recorded on the node, and delete also what cannot be read or is about no node of this cluster",
 		Look:     Look{Lane: LaneHandler, Text: "the lane Handler: received and never deleted, or never received? Then handler.log"},
 	},
