@@ -144,7 +144,9 @@ func TestNoCorrectHandlerFails(t *testing.T) {
 			r := recorded{story.Read(scenario, h), h}
 			r.History.Events = slices.Clone(h.Events)
 			x.edit(&r)
-			if slices.EqualFunc(r.History.Events, h.Events, func(a, b history.Event) bool { return a.At == b.At && a.Kind == b.Kind && a.Action == b.Action && a.Reason == b.Reason }) {
+			if slices.EqualFunc(r.History.Events, h.Events, func(a, b history.Event) bool {
+				return a.At == b.At && a.Kind == b.Kind && a.Action == b.Action && a.Reason == b.Reason
+			}) {
 				t.Fatal("nothing was changed")
 			}
 			if got := outcomeOf(t, verdict.Judge(scenario, r.History), x.check); got != x.want {

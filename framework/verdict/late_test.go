@@ -76,7 +76,10 @@ func TestNoOrderBetweenWatchesWhileOneIsLost(t *testing.T) {
 	}
 	for _, x := range []expectation{
 		{name: "a pod whose time to stop is known", want: Pass},
-		{name: "the end of a pod was seen late", edit: func(s *script) { lost(s, "pods"); s.change(history.PodDeleted, func(e *history.Event) { e.At = sec(8.5) }) }, want: Unknown, got: "when it had to stop"},
+		{name: "the end of a pod was seen late", edit: func(s *script) {
+			lost(s, "pods")
+			s.change(history.PodDeleted, func(e *history.Event) { e.At = sec(8.5) })
+		}, want: Unknown, got: "when it had to stop"},
 		{name: "the begin of its end was seen late", edit: func(s *script) {
 			lost(s, "pods")
 			s.drop(func(e history.Event) bool { return e.Kind == history.PodTerminating && e.Node == victim })
