@@ -39,7 +39,7 @@ func (st *Story) Receivable(put history.Event) (since time.Duration, received hi
 	}
 	asked, empty := received.At, put.At
 	calls := st.All(func(e history.Event) bool {
-		return e.Kind == history.SQSCall && e.Owner != history.ProxyOwner && e.Action == "ReceiveMessage" && succeeded(e)
+		return e.Kind == history.SQSCall && e.Owner != history.ProxyOwner && e.Action == "ReceiveMessage" && e.Key == received.Key && succeeded(e)
 	})
 	for _, call := range calls {
 		switch {

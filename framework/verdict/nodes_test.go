@@ -352,6 +352,10 @@ func TestTimeCountsFromTheFirstReceive(t *testing.T) {
 		{"it did not ask", []func(*script){poll(9.05, 9.1, 1)}, Fail, "5.650s"},
 		{"it asked before the notice, and then not", []func(*script){poll(1, 3, 0), poll(9.05, 9.1, 1)}, Fail, "5.650s"},
 		{"it was busy with other messages", []func(*script){poll(4.5, 4.6, 10), poll(9.05, 9.1, 1)}, Fail, "5.650s"},
+		{"it asked another queue", []func(*script){func(s *script) {
+			poll(1, 8.9, 0)(s)
+			s.change(history.SQSCall, func(e *history.Event) { e.Key = "another" })
+		}, poll(9.05, 9.1, 1)}, Fail, "5.650s"},
 		{"its calls were refused", []func(*script){throttled, poll(9.05, 9.1, 1)}, Fail, "5.650s"},
 	} {
 		check := expectation{name: x.name, edit: late(x.polls...), check: "marked victim", want: x.want, got: "after " + x.after}
