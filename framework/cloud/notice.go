@@ -14,8 +14,8 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// account is LocalStack's only account.
-const account = "000000000000"
+// Account is the account that everything is in: LocalStack's own.
+const Account = "000000000000"
 
 // warning is how long before the end AWS gives its notice.
 const warning = 2 * time.Minute
@@ -81,7 +81,7 @@ func (n Notice) envelope(region string, at time.Time, detail map[string]any, res
 	maps.DeleteFunc(detail, func(_ string, v any) bool { return v == nil })
 	source, detailType := pattern(n.Type)
 	return Envelope{
-		Version: "0", ID: uuid.NewString(), DetailType: detailType, Source: source, Account: account,
+		Version: "0", ID: uuid.NewString(), DetailType: detailType, Source: source, Account: Account,
 		Time: at.Format(time.RFC3339), Region: region, Resources: resources, Detail: detail,
 	}
 }
@@ -106,7 +106,7 @@ func pattern(t history.NoticeType) (source, detailType string) {
 // ofInstance is the detail and the ARN of an event about a single instance.
 func (n Notice) ofInstance(region string, at time.Time, id string) (detail map[string]any, arn string) {
 	detail = map[string]any{"instance-id": id}
-	arn = fmt.Sprintf("arn:aws:ec2:%s:%s:instance/%s", region, account, id)
+	arn = fmt.Sprintf("arn:aws:ec2:%s:%s:instance/%s", region, Account, id)
 	switch n.Type {
 	case history.SpotInterruption:
 		detail["instance-action"] = cmp.Or(n.Action, "terminate")

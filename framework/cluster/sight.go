@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,12 +25,15 @@ type sight struct {
 	what    string
 	source  cache.ListWatch
 	handler cache.ResourceEventHandler
-	clock   *history.Clock
+	rec     *history.Recorder
 	newest  func() string // the resourceVersion that the watch has reached
 	listed  chan struct{} // closed after the first list
 
 	mu      sync.Mutex
 	objects map[types.UID]metav1.Object // as recorded; nil before the first list
+	heard   time.Duration               // when the watch last delivered something
+	begun   bool                        // a watch was opened
+	lost    bool                        // it ended, and no other is open yet
 	broken  error
 }
 
@@ -39,16 +43,58 @@ func newSight[L runtime.Object](what string, client interface {
 	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
 }, selector string, handler cache.ResourceEventHandler,
 ) *sight {
-	return &sight{what: what, handler: handler, listed: make(chan struct{}), source: cache.ListWatch{
+	s := &sight{what: what, handler: handler, listed: make(chan struct{})}
+	s.source = cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.LabelSelector = selector
 			return client.List(ctx, o)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.LabelSelector = selector
-			return client.Watch(ctx, o)
+			s.ended(ctx)
+			w, err := client.Watch(ctx, o)
+			if err == nil {
+				s.opened()
+			}
+			return w, err
 		},
-	}}
+	}
+	return s
+}
+
+// ended records that the watch was lost, unless it is the first one that is about to be
+// opened or the recording ends. A Reflector opens another at once when one ends.
+func (s *sight) ended(ctx context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.begun && ctx.Err() == nil {
+		s.lose()
+	}
+}
+
+func (s *sight) lose() {
+	if s.lost {
+		return
+	}
+	heard := s.heard
+	s.lost = true
+	s.rec.Record(history.Event{Kind: history.WatchLost, Key: s.what, Said: &heard})
+}
+
+// opened records that a watch that was lost is back.
+func (s *sight) opened() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begun = true
+	s.back()
+}
+
+func (s *sight) back() {
+	if !s.lost {
+		return
+	}
+	s.lost = false
+	s.rec.Record(history.Event{Kind: history.WatchBack, Key: s.what})
 }
 
 // Add and Update record that an object was created or changed.
@@ -67,6 +113,7 @@ func (s *sight) put(obj any) error {
 }
 
 func (s *sight) record(now metav1.Object, initial bool) {
+	s.heard = s.rec.Clock().Now()
 	if before, known := s.objects[now.GetUID()]; known {
 		s.handler.OnUpdate(before, now)
 	} else {
@@ -83,6 +130,7 @@ func (s *sight) Delete(obj any) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.heard = s.rec.Clock().Now()
 	delete(s.objects, gone.GetUID())
 	s.handler.OnDelete(obj)
 	return nil
@@ -106,9 +154,13 @@ func (s *sight) Replace(list []any, _ string) error {
 	if first {
 		s.objects = map[types.UID]metav1.Object{}
 		defer close(s.listed)
-	} else if s.broken == nil {
-		s.broken = fmt.Errorf("the watch of %s was interrupted and started again at %s: events in between may be missing from the record",
-			s.what, history.Seconds(s.clock.Now()))
+	} else {
+		if !s.lost { // a watch was open, but had nothing to go on from
+			defer s.back()
+		}
+		s.lose()
+		s.broken = cmp.Or(s.broken, fmt.Errorf("the watch of %s was interrupted and started again at %s: events in between may be missing from the record",
+			s.what, history.Seconds(s.rec.Clock().Now())))
 	}
 	for uid, gone := range s.objects {
 		if !uids[uid] {

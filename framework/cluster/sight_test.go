@@ -19,22 +19,30 @@ func nodeOf(name, uid, version string) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uid), ResourceVersion: version}}
 }
 
+// recorder records into a folder that the test removes.
+func recorder(t *testing.T) *history.Recorder {
+	t.Helper()
+	rec, err := history.Create(t.TempDir(), history.NewClock(), history.Meta{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { rec.Close(false) })
+	return rec
+}
+
 func TestAWatchThatStartsAgainIsNotComplete(t *testing.T) {
 	expired := metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonExpired, Code: 410}
 	for name, c := range map[string]struct {
 		end    func(*watch.FakeWatcher)
+		lost   bool // for a while, and back then
 		broken bool
 	}{
 		"it goes on":               {},
-		"it ends and is taken up":  {end: func(w *watch.FakeWatcher) { w.Stop() }},
-		"what was next is too old": {end: func(w *watch.FakeWatcher) { w.Error(&expired) }, broken: true},
+		"it ends and is taken up":  {end: func(w *watch.FakeWatcher) { w.Stop() }, lost: true},
+		"what was next is too old": {end: func(w *watch.FakeWatcher) { w.Error(&expired) }, lost: true, broken: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rec, err := history.Create(t.TempDir(), history.NewClock(), history.Meta{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer rec.Close(false)
+			rec := recorder(t)
 			client := fake.NewClientset(nodeOf("a", "1", "10"))
 			watches := make(chan *watch.FakeWatcher, 2)
 			client.PrependWatchReactor("nodes", func(clienttesting.Action) (bool, watch.Interface, error) {
@@ -61,13 +69,23 @@ func TestAWatchThatStartsAgainIsNotComplete(t *testing.T) {
 				t.Errorf("broken %t, want %t: %v", err != nil, c.broken, err)
 			}
 			var present []string
+			var gaps []history.Kind
 			for _, e := range rec.Events() {
+				if e.Kind == history.WatchLost || e.Kind == history.WatchBack {
+					gaps = append(gaps, e.Kind)
+				}
+				if e.Kind == history.WatchLost && (e.Key != "nodes" || e.Said == nil || *e.Said <= 0 || *e.Said > e.At) {
+					t.Errorf("lost: %+v", e)
+				}
 				if e.Kind == history.NodePresent {
 					present = append(present, e.Node)
 				}
 			}
 			if !slices.Equal(present, []string{"a", "b"}) {
 				t.Errorf("nodes on record: %v", present)
+			}
+			if pairs := []history.Kind{history.WatchLost, history.WatchBack}; c.lost != (len(gaps) > 0) || c.lost && !slices.Equal(gaps[:2], pairs) || len(gaps)%2 != 0 {
+				t.Errorf("lost and back: %v", gaps)
 			}
 		})
 	}
@@ -90,7 +108,7 @@ func TestARecordIsCompleteOnceItHasReachedTheList(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &sight{
 				handler: on(func(*corev1.Node, bool) {}, func(_, _ *corev1.Node) {}, func(*corev1.Node) {}),
-				newest:  func() string { return c.newest }, listed: make(chan struct{}),
+				rec:     recorder(t), newest: func() string { return c.newest }, listed: make(chan struct{}),
 			}
 			if err := s.Replace(c.recorded, ""); err != nil {
 				t.Fatal(err)
@@ -114,7 +132,7 @@ func TestAnotherListIsRecordedByItsDifference(t *testing.T) {
 			}
 			seen = append(seen, what+n.Name)
 		}, func(_, n *corev1.Node) { seen = append(seen, "changed "+n.Name) }, func(n *corev1.Node) { seen = append(seen, "gone "+n.Name) }),
-		clock: history.NewClock(), listed: make(chan struct{}),
+		rec: recorder(t), listed: make(chan struct{}),
 	}
 	for _, list := range [][]any{{nodeOf("a", "1", "1"), nodeOf("b", "2", "2")}, {nodeOf("b", "3", "4"), nodeOf("a", "1", "5")}} {
 		if err := s.Replace(list, ""); err != nil {

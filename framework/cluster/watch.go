@@ -47,7 +47,7 @@ func (c *Cluster) Watch(ctx context.Context, rec *history.Recorder) (*Watcher, e
 			on(o.sliceAdded, o.sliceChanged, o.sliceDeleted)),
 	}}
 	for _, s := range w.sights {
-		s.clock = rec.Clock()
+		s.rec = rec
 		reflector := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(&s.source, c.Clientset), nil, s,
 			cache.ReflectorOptions{Name: "recording", TypeDescription: s.what})
 		s.newest = reflector.LastSyncResourceVersion

@@ -126,6 +126,10 @@ type Marks struct {
 	// at the start of each drain; it shows whether a drain was done twice. Empty if the
 	// handler sends no such event.
 	Event string `yaml:"event,omitempty"`
+	// Reporter is the component that the handler's Kubernetes events name as their
+	// reporter (reportingController, or source.component). If it is empty, the events of
+	// the handler are recognized by its name, by its Deployment's, and by their text.
+	Reporter string `yaml:"reporter,omitempty"`
 }
 
 // DefaultCommitPoint is the default of CommitPoint.
@@ -143,7 +147,7 @@ func (d Description) Claims(feature string) bool { return slices.Contains(d.Feat
 func (d Description) Meta() history.Handler {
 	return history.Handler{
 		Name: d.Name, Version: cmp.Or(d.Version, d.ownVersion()),
-		Unschedulable: d.Marks.Unschedulable, Taint: d.Marks.Taint, DrainEvent: d.Marks.Event, DeletesNode: d.DeletesNode,
+		Unschedulable: d.Marks.Unschedulable, Taint: d.Marks.Taint, DrainEvent: d.Marks.Event, Reporter: d.Marks.Reporter, DeletesNode: d.DeletesNode,
 		CommitPoint: d.CommitPoint, SQSActions: d.sqsActions(), Deviations: d.Deviations, Keeps: d.Keeps,
 	}
 }

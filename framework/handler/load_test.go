@@ -26,7 +26,7 @@ var invalid = map[string][]string{
 	"invalid-kind":                     {`:2: kind: "Scenario" is not known; allowed: HandlerUnderTest`},
 	"invalid-name":                     {`:3: name: "My Handler" is not a DNS label: up to 63 of a-z, 0-9 and -`},
 	"invalid-field":                    {`:8: unknown field "mark" in the document; allowed: apiVersion, commitPoint, deletesNode, deviations, features, image, keeps, kind, manifests, marks, name, ready, settings, sqsActions, url, version, workers`},
-	"invalid-field-in-marks":           {`:8: unknown field "cordon" in marks; allowed: event, taint, unschedulable`},
+	"invalid-field-in-marks":           {`:8: unknown field "cordon" in marks; allowed: event, reporter, taint, unschedulable`},
 	"invalid-feature":                  {`:9: features[1]: "spots" is not known; allowed: ` + features},
 	"invalid-features-of-nothing":      {`:8: features: a handler that installs nothing cannot claim any`},
 	"invalid-image-built":              {`:5: image.built: "other" is not known; allowed: self`},

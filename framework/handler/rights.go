@@ -13,7 +13,7 @@ import (
 
 // Right is a rule of a role that is bound to the handler's service account.
 type Right struct {
-	Role string // "ClusterRole NAME" or "Role NAMESPACE/NAME"
+	Role string // "ClusterRole NAME", "ClusterRole NAME in NAMESPACE" or "Role NAMESPACE/NAME"
 	rbacv1.PolicyRule
 }
 
@@ -108,6 +108,9 @@ func (r running) rules(ctx context.Context, ref rbacv1.RoleRef, namespace string
 	var rules []rbacv1.PolicyRule
 	role := ref.Kind + " " + ref.Name
 	if ref.Kind == "ClusterRole" {
+		if namespace != "" {
+			role += " in " + namespace
+		}
 		found, err := r.client.RbacV1().ClusterRoles().Get(ctx, ref.Name, metav1.GetOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", role, err)

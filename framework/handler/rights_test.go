@@ -39,7 +39,7 @@ func TestRights(t *testing.T) {
 		got = append(got, right.Role+": "+right.Verbs[len(right.Verbs)-1])
 	}
 	slices.Sort(got)
-	if want := []string{"ClusterRole shared: patch", "ClusterRole wide: *", "Role default/narrow: create"}; !slices.Equal(got, want) {
+	if want := []string{"ClusterRole shared in drill: patch", "ClusterRole wide: *", "Role default/narrow: create"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

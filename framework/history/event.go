@@ -56,6 +56,11 @@ const (
 	EndpointTerminating Kind = "endpoint.terminating" // Reason: serving or not-serving
 	EndpointGone        Kind = "endpoint.gone"
 
+	// A watch that breaks misses nothing as long as it can be resumed, but what happened
+	// meanwhile is seen late.
+	WatchLost Kind = "watch.lost" // Key: nodes, pods, …; Said: when the watch last delivered something
+	WatchBack Kind = "watch.back" // Key; what happened meanwhile is on record before it or right after it
+
 	ClusterEvent Kind = "event" // Key: object kind; Node or Pod: object; Reason, Note; Owner: reporting component
 )
 
@@ -63,7 +68,7 @@ const (
 // is the error's code, Note what the proxy says of it, Message and Notice whose
 // visibility it changed, and Numbers took (s), of a receive also messages and polls.
 const (
-	SQSCall     Kind = "sqs.call"    // Action, Status; Key: the queue; Owner: ProxyOwner or empty; one for each API call
+	SQSCall     Kind = "sqs.call"    // Action, Status; Key, Account: the queue; Owner: ProxyOwner or empty; one for each API call
 	SQSReceived Kind = "sqs.receive" // Message, Notice; one for each message handed out
 	SQSDeleted  Kind = "sqs.delete"  // Message, Notice
 )
@@ -138,7 +143,7 @@ const (
 	WaitsRecorded Kind = "waits.recorded"
 )
 
-// InsertsFailed: the kernel dropped packets because it could not make their connection
+// InsertsFailed reports that the kernel dropped packets because it could not make their connection
 // tracking entries, of whichever flow. Node: where. Numbers: insert_failed, within (s,
 // before At).
 const InsertsFailed Kind = "flows.insert-failed"
@@ -166,6 +171,7 @@ type Event struct {
 	Notice  string `json:"notice,omitempty"`  // id of the EventBridge envelope
 	Message string `json:"message,omitempty"` // SQS message id
 	Action  string `json:"action,omitempty"`  // SQS API action
+	Account string `json:"account,omitempty"` // AWS account of the queue
 	Status  int    `json:"status,omitempty"`  // HTTP status
 
 	Reason  string  `json:"reason,omitempty"`
@@ -202,6 +208,9 @@ type Handler struct {
 	// DrainEvent is the reason of the Kubernetes event on the node that says that
 	// a drain starts; empty if the handler announces none.
 	DrainEvent string `json:"drain_event,omitempty"`
+	// Reporter is the component that the handler's Kubernetes events name as their
+	// reporter; empty if its description does not say.
+	Reporter string `json:"reporter,omitempty"`
 	// CommitPoint is when it may delete a message.
 	CommitPoint CommitPoint `json:"commit_point,omitempty"`
 	// SQSActions are all that it may call.

@@ -23,6 +23,7 @@ type call struct {
 	client    string // the address that it came from, without its port
 
 	queue    string // name
+	account  string // of AWS, that the queue belongs to; empty if the request does not say
 	queueURL string
 	wait     int // WaitTimeSeconds of ReceiveMessage
 	most     int // MaxNumberOfMessages of ReceiveMessage
@@ -103,6 +104,7 @@ func (c *call) parseJSON() {
 	var in struct {
 		QueueURL        string `json:"QueueUrl"`
 		QueueName       string
+		Account         string `json:"QueueOwnerAWSAccountId"`
 		WaitTimeSeconds *int
 		MaxNumber       *int `json:"MaxNumberOfMessages"`
 		ReceiptHandle   string
@@ -113,7 +115,7 @@ func (c *call) parseJSON() {
 	}
 	// The other fields are read despite a field of the wrong type.
 	_ = json.Unmarshal(c.body, &in)
-	c.setQueue(in.QueueURL, in.QueueName)
+	c.setQueue(in.QueueURL, in.QueueName, in.Account)
 	if in.WaitTimeSeconds != nil {
 		c.wait = *in.WaitTimeSeconds
 	}
@@ -132,7 +134,7 @@ func (c *call) parseForm(r *http.Request) {
 	if queueURL == "" && strings.Count(r.URL.Path, "/") >= 2 {
 		queueURL = (&url.URL{Scheme: "http", Host: r.Host, Path: r.URL.Path}).String()
 	}
-	c.setQueue(queueURL, c.form.Get("QueueName"))
+	c.setQueue(queueURL, c.form.Get("QueueName"), c.form.Get("QueueOwnerAWSAccountId"))
 	if wait, err := strconv.Atoi(c.form.Get("WaitTimeSeconds")); err == nil {
 		c.wait = wait
 	}
@@ -152,10 +154,18 @@ func (c *call) parseForm(r *http.Request) {
 // maxBatch is how many entries SQS takes in one batch.
 const maxBatch = 10
 
-func (c *call) setQueue(queueURL, name string) {
-	c.queueURL, c.queue = queueURL, name
-	if u, err := url.Parse(queueURL); err == nil && queueURL != "" {
-		c.queue = path.Base(u.Path)
+// accountID is an AWS account's.
+var accountID = regexp.MustCompile(`^\d{12}$`)
+
+func (c *call) setQueue(queueURL, name, account string) {
+	c.queueURL, c.queue, c.account = queueURL, name, account
+	u, err := url.Parse(queueURL)
+	if err != nil || queueURL == "" {
+		return
+	}
+	c.queue, c.account = path.Base(u.Path), ""
+	if owner := path.Base(path.Dir(u.Path)); accountID.MatchString(owner) {
+		c.account = owner
 	}
 }
 

@@ -11,11 +11,16 @@ func TestParseCall(t *testing.T) {
 	for name, tc := range map[string]struct {
 		method, target, header, credential, body string
 
-		action, queue string
-		wait          int
-		handles       string
+		action, queue, account string
+		wait                   int
+		handles                string
 	}{
 		"JSON receive":       {header: "AmazonSQS.ReceiveMessage", body: `{"QueueUrl":"http://h/0/q","WaitTimeSeconds":20}`, action: "ReceiveMessage", queue: "q", wait: 20},
+		"JSON account":       {header: "AmazonSQS.ReceiveMessage", body: `{"QueueUrl":"http://h/111111111111/q"}`, action: "ReceiveMessage", queue: "q", account: "111111111111"},
+		"JSON name, account": {header: "AmazonSQS.GetQueueUrl", body: `{"QueueName":"q","QueueOwnerAWSAccountId":"111111111111"}`, action: "GetQueueUrl", queue: "q", account: "111111111111"},
+		"JSON path strategy": {header: "AmazonSQS.ReceiveMessage", body: `{"QueueUrl":"http://h/queue/us-east-1/111111111111/q"}`, action: "ReceiveMessage", queue: "q", account: "111111111111"},
+		"form account":       {target: "/111111111111/q", credential: "sqs", body: "Action=ReceiveMessage", action: "ReceiveMessage", queue: "q", account: "111111111111"},
+		"form name, account": {credential: "sqs", body: "Action=GetQueueUrl&QueueName=q&QueueOwnerAWSAccountId=111111111111", action: "GetQueueUrl", queue: "q", account: "111111111111"},
 		"JSON wrong type":    {header: "AmazonSQS.ReceiveMessage", body: `{"WaitTimeSeconds":"20","QueueUrl":"http://h/0/q"}`, action: "ReceiveMessage", queue: "q"},
 		"JSON not JSON":      {header: "AmazonSQS.ReceiveMessage", body: `{`, action: "ReceiveMessage"},
 		"JSON queue's name":  {header: "AmazonSQS.GetQueueUrl", body: `{"QueueName":"q"}`, action: "GetQueueUrl", queue: "q"},
@@ -37,8 +42,8 @@ func TestParseCall(t *testing.T) {
 			for _, e := range c.entries {
 				handles = append(handles, e.handle)
 			}
-			if c.name() != tc.action || c.queue != tc.queue || c.wait != tc.wait || strings.Join(handles, " ") != tc.handles {
-				t.Errorf("got %s of queue %q, wait %d, handles %q", c.name(), c.queue, c.wait, handles)
+			if c.name() != tc.action || c.queue != tc.queue || c.account != tc.account || c.wait != tc.wait || strings.Join(handles, " ") != tc.handles {
+				t.Errorf("got %s of queue %q of account %q, wait %d, handles %q", c.name(), c.queue, c.account, c.wait, handles)
 			}
 		})
 	}

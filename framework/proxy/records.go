@@ -117,7 +117,7 @@ func (r *records) serve(w http.ResponseWriter, req *http.Request) {
 // client received or that the upstream confirmed as deleted.
 func (x *exchange) events() []history.Event {
 	e := history.Event{
-		Kind: history.SQSCall, At: x.answered, Key: x.call.queue, Action: x.call.name(),
+		Kind: history.SQSCall, At: x.answered, Key: x.call.queue, Account: x.call.account, Action: x.call.name(),
 		Status: x.status, Reason: x.answer.code, Note: x.describe(),
 		Numbers: history.Numbers{history.Took: (x.answered - x.arrived).Seconds()},
 	}

@@ -9,17 +9,20 @@ import (
 )
 
 // MarkChange reports whether the event puts on or takes off a mark that the
-// handler's description names.
+// handler's description names. A taint that the scheduler may ignore is no mark.
 func (st *Story) MarkChange(e history.Event) bool {
 	handler := st.History.Meta.Handler
 	switch e.Kind {
 	case history.NodeCordoned, history.NodeUncordoned:
 		return handler.Unschedulable
 	case history.NodeTainted, history.NodeUntainted:
-		return handler.Taint != "" && e.Key == handler.Taint
+		return handler.Taint != "" && e.Key == handler.Taint && e.Reason != softTaint
 	}
 	return false
 }
+
+// softTaint is the effect of a taint that the scheduler may ignore.
+const softTaint = "PreferNoSchedule"
 
 // Marking reports whether the event puts on a mark that the handler's description
 // names.
@@ -57,20 +60,41 @@ func (st *Story) MarksAfter(changes []history.Event) (marks map[string]bool, mar
 }
 
 // Signs are what shows that the handler drains the node, by name: its marks being
-// put on, and the event by which it announces a drain.
+// put on, and the event by which it announces a drain. After the harness ended it, a
+// handler may announce once more that it goes on.
 func (st *Story) Signs(node string) map[string][]history.Event {
 	announces, gone := st.History.Meta.Handler.DrainEvent, st.Gone(node)
 	signs := map[string][]history.Event{}
+	var resumed []history.Event // what ended the handler, for each announcement after it
 	for _, e := range st.Events {
 		switch {
 		case e.Node != node || e.At >= gone:
 		case st.Marking(e):
 			signs[string(e.Kind)] = append(signs[string(e.Kind)], e)
 		case announces != "" && e.Kind == history.ClusterEvent && e.Key == "Node" && e.Reason == announces:
+			if ended, ok := st.ended(signs[e.Reason], e); ok && !slices.ContainsFunc(resumed, func(r history.Event) bool { return r.Key == ended.Key }) {
+				resumed = append(resumed, ended)
+				continue
+			}
 			signs[e.Reason] = append(signs[e.Reason], e)
 		}
 	}
 	return signs
+}
+
+// ended returns the last event by which the harness ended the handler's processes between
+// the last announcement of a drain and another one.
+func (st *Story) ended(announced []history.Event, again history.Event) (last history.Event, ok bool) {
+	if len(announced) == 0 {
+		return last, false
+	}
+	for _, e := range st.AllOf(history.HandlerDisturbed) {
+		ends := e.Reason == string(history.KillHandler) || e.Reason == string(history.UpdateHandler)
+		if ends && e.At > announced[len(announced)-1].At && e.At <= again.At {
+			last, ok = e, true
+		}
+	}
+	return last, ok
 }
 
 // Most returns the sign that was given most often, the first by name among equals.

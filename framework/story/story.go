@@ -6,7 +6,6 @@ package story
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -40,6 +39,7 @@ type Story struct {
 	// undisrupted are the pods, by UID, that Kubernetes does not say were evicted or
 	// disrupted: by the DisruptionTarget condition.
 	undisrupted map[string]Pod
+	gaps        []gap
 }
 
 // Read reads the history of a scenario that was played.
@@ -60,6 +60,7 @@ func Read(s scenarios.Scenario, h history.History) *Story {
 			st.Observed = min(st.Observed, e.At)
 		}
 	}
+	st.gaps = gapsOf(h.Events)
 	for _, e := range history.Own(h.Events) {
 		if e.At < st.End {
 			st.Events = append(st.Events, e)
@@ -123,13 +124,4 @@ func (st *Story) Started() (time.Duration, bool) {
 		return e.Kind == history.Reclaimed && unannounced
 	})
 	return e.At, ok
-}
-
-// Unseen is the reason why something that would have to show by then is unknown: the
-// recording ends before. It is empty if the recording goes on until then.
-func (st *Story) Unseen(until time.Duration) string {
-	if st.Observed >= until {
-		return ""
-	}
-	return fmt.Sprintf("not by +%s, and the recording ends there", history.Seconds(st.Observed))
 }

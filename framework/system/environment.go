@@ -4,6 +4,8 @@ import (
 	"context"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spotdrill/spotdrill/framework/cloud"
 )
 
 // environment collects what a reader must know to repeat the run, and what its
@@ -17,6 +19,7 @@ func (s *System) environment(ctx context.Context, nodes, localstack string) map[
 	if v, err := s.engine.Run(ctx, "version", "--format", "{{.Client.Version}}"); err == nil {
 		env["engine"] += " " + v
 	}
+	env["account"] = cloud.Account
 	// A name can be moved to another image, an id cannot.
 	for name, ref := range map[string]string{"node-image-id": nodes, "localstack-image-id": localstack} {
 		if id, err := s.engine.Run(ctx, "image", "inspect", "--format", "{{.Id}}", ref); err == nil {

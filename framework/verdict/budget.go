@@ -237,6 +237,8 @@ func (j judge) resumed(v Verdict, c scenarios.Resumed) Verdict {
 		return v.pass(fmt.Sprintf("%s began to terminate after %s", next.Pod, history.Seconds(next.At-change.At)), change, next)
 	case j.Unseen(limit) != "":
 		return v.unknown("not resumed: "+j.Unseen(limit), change)
+	case next.Kind != "" && j.mayBeInTime(next, limit) != "":
+		return v.unknown(fmt.Sprintf("%s began to terminate after %s: %s", next.Pod, history.Seconds(next.At-change.At), j.mayBeInTime(next, limit)), change, next)
 	case next.Kind != "":
 		return v.fail(fmt.Sprintf("%s began to terminate only after %s", next.Pod, history.Seconds(next.At-change.At)), change, next)
 	}

@@ -232,11 +232,12 @@ func (j judge) explained(v Verdict) (Verdict, bool) {
 func whole(d time.Duration) strict.Duration { return strict.Duration(d.Round(time.Millisecond)) }
 
 // lossCause is as traffic.cause; it does not read the flows for a query that was answered.
-func (j judge) lossCause(q history.Query) (cause Cause, backend string, took time.Duration) {
+func (j judge) lossCause(q history.Query) Cause {
 	if !q.Outcome.Lost() {
-		return "", "", 0
+		return ""
 	}
-	return j.traffic().cause(q)
+	cause, _, _ := j.traffic().cause(q)
+	return cause
 }
 
 // cause is what a lost query was lost to, at which backend, and how long after

@@ -144,7 +144,7 @@ func (j judge) dnsLost(v Verdict, c scenarios.DNSLost) Verdict {
 func (j judge) without(causes ...Cause) *DNS {
 	rest := func(s Stream) Stream {
 		return newStream(slices.DeleteFunc(slices.Clone(s.queries), func(q history.Query) bool {
-			cause, _, _ := j.lossCause(q)
+			cause := j.lossCause(q)
 			return slices.Contains(causes, cause)
 		}))
 	}
@@ -207,7 +207,7 @@ func (j judge) steady(streams map[history.Mode]Stream) map[history.Mode]Stream {
 				return false
 			}
 			lags := all
-			if cause, _, _ := j.lossCause(q); definite(cause) {
+			if cause := j.lossCause(q); definite(cause) {
 				lags = t.lags
 			}
 			return near(lags, q.Intended) || t.lateRules(q) || unproven(q)

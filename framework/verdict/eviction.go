@@ -32,6 +32,9 @@ func (j judge) notScheduled(v Verdict, c scenarios.NotScheduled) Verdict {
 	if !ok {
 		return v.unknown(node+" was not marked", put)
 	}
+	if _, why := j.Earliest(mark); why != "" {
+		return v.unknown(node+" may have been marked long before it was seen: "+why, mark)
+	}
 	until := j.Gone(node)
 	var here []history.Event
 	elsewhere := 0
@@ -42,6 +45,8 @@ func (j judge) notScheduled(v Verdict, c scenarios.NotScheduled) Verdict {
 		}
 		if bound.Node != node {
 			elsewhere++
+		} else if at, why := j.Earliest(bound); why != "" && at < mark.At+inFlight && bound.At >= mark.At {
+			return v.unknown(fmt.Sprintf("%s may have come before %s was marked: %s", bound.Pod, node, why), mark, bound)
 		} else if bound.At >= mark.At+inFlight {
 			here = append(here, bound)
 		}
@@ -150,6 +155,11 @@ func (j judge) graceHonoured(v Verdict, c scenarios.GraceHonoured) Verdict {
 			return e.Kind == history.PodTerminating && e.Numbers[history.Grace] < own && (!ok || e.At < stopped.At)
 		}); found {
 			return v.fail(fmt.Sprintf("%s was given %.0f s of its %.0f s", p.Name(), cut.Numbers[history.Grace], own), cut)
+		}
+		for _, e := range known(terminating, stopped) {
+			if _, why := j.Earliest(e); why != "" {
+				return v.unknown(fmt.Sprintf("%s: when it had to stop, or had stopped, is unknown: %s", p.Name(), why), e)
+			}
 		}
 		had := min(j.Gone(node), j.Observed)
 		if ok && stopped.At <= had {

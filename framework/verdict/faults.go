@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -48,6 +49,7 @@ func (j judge) faults(v Verdict) (Verdict, bool) {
 type limit struct {
 	from     time.Duration
 	evidence []history.Event // what it was read from
+	received bool            // it counts from when the message could be received
 }
 
 // limitOf counts from the put of a notice or message, or from the end of a fault
@@ -69,6 +71,28 @@ func (j judge) limitOf(put history.Event, fault string) (l limit, why string) {
 		l.evidence = append(l.evidence, ended)
 	}
 	return l, ""
+}
+
+// extended is the limit for something that came later than within allows: it counts from
+// when the handler could have the message, if that was later.
+func (j judge) extended(l limit, put history.Event, at, within time.Duration) limit {
+	if at <= l.from+within {
+		return l
+	}
+	if since, received := j.Receivable(put); since > l.from {
+		l.from, l.evidence = since, append(slices.Clone(l.evidence), received)
+		l.received = true
+	}
+	return l
+}
+
+// after says how long after the start of the limit something came.
+func (l limit) after(at time.Duration) string {
+	text := history.Seconds(at - l.from)
+	if l.received {
+		text += ", counted from when the message could be received at +" + history.Seconds(l.from)
+	}
+	return text
 }
 
 // wantAfter is how a verdict's Want names the fault that a limit counts from.

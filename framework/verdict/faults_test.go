@@ -50,13 +50,14 @@ func TestMarkedAfterAFault(t *testing.T) {
 	for _, x := range []expectation{
 		{name: "in time", want: Pass, got: "after 0.500s"},
 		{name: "later than the time after the notice, not after the fault", edit: cordonedAt(9.9), want: Pass, got: "after 4.900s"},
-		{name: "too late after the fault's end", edit: cordonedAt(10.1), want: Fail, got: "after 5.100s"},
+		{name: "too late after the fault's end", edit: cordonedAt(10.5), want: Fail, got: "after 5.500s"},
+		{name: "too late after the fault's end, unless it was seen late", edit: cordonedAt(10.1), want: Unknown, got: "after 5.100s"},
 		{name: "while the fault was on", edit: cordonedAt(4.5), want: Pass, got: "after 0.000s"},
 		{name: "not marked", edit: func(s *script) { s.drop(kind(history.NodeCordoned)) }, want: Fail, got: "not marked"},
 		{name: "the fault ended before the notice", edit: func(s *script) {
 			s.change(history.FaultEnded, func(e *history.Event) { e.At = sec(3.5) })
-			cordonedAt(9.1)(s)
-		}, want: Fail, got: "after 5.100s"},
+			cordonedAt(9.5)(s)
+		}, want: Fail, got: "after 5.500s"},
 		{name: "the fault hit nothing", edit: func(s *script) { s.drop(kind(history.FaultHit)) }, want: Unknown, got: "hit no call"},
 		{name: "the fault did not end", edit: func(s *script) { s.drop(kind(history.FaultEnded)) }, want: Unknown, got: "did not end"},
 		{name: "another fault ended", edit: func(s *script) { s.change(history.FaultEnded, func(e *history.Event) { e.Key = "other" }) }, want: Unknown, got: "did not end"},
@@ -112,6 +113,12 @@ func TestDrainedOnce(t *testing.T) {
 		{name: "once", want: Pass, got: "drained once"},
 		{name: "announced twice", edit: announced(12), want: Fail, got: "Draining 2 times, the last at +12.000s"},
 		{name: "announced twice by a handler that claims no such event", edit: func(s *script) { announced(12)(s); silent(s) }, want: Pass},
+		{name: "announced again after it was killed", edit: func(s *script) { killedAt(8)(s); announced(12)(s) }, want: Pass, got: "drained once"},
+		{name: "announced again after it was replaced by an update", edit: func(s *script) { disturbedAt(8, history.UpdateHandler)(s); announced(12)(s) }, want: Pass},
+		{name: "announced again after it was only cut off", edit: func(s *script) { disturbedAt(8, history.CutOffHandler)(s); announced(12)(s) }, want: Fail},
+		{name: "announced twice after it was killed", edit: func(s *script) { killedAt(8)(s); announced(12)(s); announced(14)(s) }, want: Fail, got: "Draining 2 times"},
+		{name: "announced twice, and killed only then", edit: func(s *script) { announced(7)(s); killedAt(8)(s) }, want: Fail},
+		{name: "killed before it announced anything", edit: func(s *script) { killedAt(4.2)(s); announced(12)(s) }, want: Fail, got: "Draining 2 times"},
 		{name: "announced on another node", edit: func(s *script) {
 			s.at(12, history.Event{Kind: history.ClusterEvent, Key: "Node", Node: bystander, Reason: "Draining", Owner: "handler"})
 		}, want: Pass},
@@ -142,6 +149,17 @@ func TestDrainedOnce(t *testing.T) {
 		x.run(t, outageStory)
 	}
 }
+
+// disturbedAt has the harness disturb both replicas of the handler.
+func disturbedAt(seconds float64, how history.Disturbance) func(*script) {
+	return func(s *script) {
+		for _, pod := range []string{"handler-5d8f-x", "handler-5d8f-y"} {
+			s.at(seconds, history.Event{Kind: history.HandlerDisturbed, Key: "crash", Reason: string(how), Pod: "default/" + pod, UID: "uid-" + pod})
+		}
+	}
+}
+
+func killedAt(seconds float64) func(*script) { return disturbedAt(seconds, history.KillHandler) }
 
 func TestNotRestarted(t *testing.T) {
 	happens := func(k history.Kind, name, owner string) func(*script) {

@@ -56,7 +56,7 @@ type judge struct {
 func newJudge(st *story.Story) judge {
 	j := judge{Story: st}
 	j.dns = j.measure()
-	j.starving = sync.OnceValue(func() map[string][]starvation { return j.starvations() })
+	j.starving = sync.OnceValue(j.starvations)
 	j.traffic = sync.OnceValue(func() traffic { return newTraffic(j) })
 	j.losses = sync.OnceValue(j.lossesByCause)
 	return j

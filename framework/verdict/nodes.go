@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,7 +15,7 @@ import (
 var checkMarked = check{
 	Kind: Kind{
 		ID: "marked", Title: "marked %s",
-		Requires: "A node that a notice names carries one of the marks that the handler's description names, within a time of the notice, and keeps it.",
+		Requires: "A node that a notice names carries one of the marks that the handler's description names, within a time of the notice, and keeps it. A taint with the effect PreferNoSchedule is no mark. If the message came late to a handler that asked for it, the time counts from then.",
 		Fix:      "cordon or taint the node as soon as the notice is read, before the first eviction; if the handler does, name its mark under marks in its description",
 		Look:     Look{Lane: LaneNode, Text: "the lanes Handler and Node: was the message received, and what followed? Then handler.log"},
 	},
@@ -43,33 +44,123 @@ func (j judge) marked(v Verdict, c scenarios.Marked) Verdict {
 	}
 	marks, mark := j.MarksAfter(changes[:before])
 	if len(marks) > 0 {
-		if _, earlier := j.First(func(e history.Event) bool {
-			return e.Kind == history.NoticePut && e.Node == node && e.At <= mark.At
-		}); !earlier {
-			return v.unknown(fmt.Sprintf("%s was marked before any notice named it, so its mark proves nothing", node), mark, put)
+		if why := j.unprompted(node, mark); why != "" {
+			return v.unknown(fmt.Sprintf("%s was marked %s, so its mark proves nothing", node, why), mark, put)
 		}
 	} else {
 		i := slices.IndexFunc(changes, func(e history.Event) bool { return e.At >= put.At && j.Marking(e) })
 		if i < 0 {
-			return j.unmarked(v, limit, node, c.Within.D())
+			return j.unmarked(v, limit, put, c.Within.D())
 		}
 		mark = changes[i]
 	}
-	after := max(0, mark.At-limit.from)
-	v.Numbers = map[string]float64{"marked_seconds": after.Seconds()}
-	if after > c.Within.D() {
-		return v.fail(fmt.Sprintf("%s marked after %s", node, history.Seconds(after)), append(limit.evidence, mark)...)
+	limit = j.extended(limit, put, mark.At, c.Within.D())
+	found := append(slices.Clone(limit.evidence), mark)
+	at := max(limit.from, mark.At)
+	asked, doubt := j.markAsked(put, mark, limit.from+c.Within.D())
+	after := fmt.Sprintf("%s marked after %s", node, limit.after(at))
+	if asked.Kind != "" {
+		at, found = max(limit.from, asked.At), append(found, asked)
+		after = fmt.Sprintf("%s asked for after %s, and seen marked at +%s", node, limit.after(at), history.Seconds(mark.At))
+	}
+	v.Numbers = map[string]float64{"marked_seconds": (at - limit.from).Seconds()}
+	switch {
+	case doubt != "":
+		return v.unknown(after+": "+doubt, found...)
+	case at > limit.from+c.Within.D():
+		return v.fail(after, found...)
 	}
 	if marks, _ := j.MarksAfter(changes); len(marks) == 0 {
 		off := changes[len(changes)-1]
-		return v.fail(fmt.Sprintf("%s marked after %s, and the mark taken off again at +%s", node, history.Seconds(after), history.Seconds(off.At)), put, mark, off)
+		return v.fail(fmt.Sprintf("%s, and the mark taken off again at +%s", after, history.Seconds(off.At)), put, mark, off)
 	}
-	return v.pass(fmt.Sprintf("%s marked after %s", node, history.Seconds(after)), append(limit.evidence, mark)...)
+	return v.pass(after, found...)
+}
+
+// unprompted says why a mark shows no reaction to a later notice: no notice before it
+// requires a mark. A handler that marks a node for a notice that requires none, such as a
+// rebalance recommendation, has not shown that it acts on one that does.
+func (j judge) unprompted(node string, mark history.Event) string {
+	earlier := j.All(func(e history.Event) bool {
+		return e.Kind == history.NoticePut && e.Node == node && e.At <= mark.At
+	})
+	switch {
+	case len(earlier) == 0:
+		return "before any notice named it"
+	case !slices.ContainsFunc(earlier, j.requiresMark):
+		return fmt.Sprintf("after notice %q and before any other: none of which requires a mark", earlier[0].Key)
+	}
+	return ""
+}
+
+// requiresMark reports whether a handler must mark the node of the notice: a check of the
+// scenario requires it, or the notice says that the instance ends.
+func (j judge) requiresMark(put history.Event) bool {
+	for _, check := range j.Scenario.Checks {
+		if m := check.Marked; m != nil && m.Notice == put.Key {
+			if node, why := j.Node(m.Node); why == "" && node == put.Node {
+				return true
+			}
+		}
+	}
+	if j.callsForDrain(put) {
+		return true
+	}
+	switch history.NoticeType(put.Reason) {
+	case history.SpotInterruption, history.ScheduledChange, history.CapacityReservationInterruption:
+		return true
+	case history.StateChange:
+		return slices.ContainsFunc(j.Scenario.Steps, func(s scenarios.Step) bool {
+			return s.Notice != nil && s.Notice.Name == put.Key && slices.Contains([]string{"stopping", "stopped", "shutting-down", "terminated"}, s.Notice.State)
+		})
+	}
+	return false
+}
+
+// markAsked finds, for a mark that was seen after its limit, the handler's write in the
+// audit log that made it. If it is unknown whether the mark was in time, doubt says why.
+func (j judge) markAsked(put, mark history.Event, until time.Duration) (asked history.Event, doubt string) {
+	if mark.At <= until {
+		return asked, ""
+	}
+	var wrote, recent []history.Event
+	earliest, _ := j.Earliest(mark)
+	for _, e := range j.History.Events {
+		if e.Kind != history.HandlerWrote || e.Node != mark.Node || e.Reason != "" || e.Said == nil || *e.Said < put.At || *e.Said > mark.At {
+			continue
+		}
+		e.At = *e.Said
+		wrote = append(wrote, e)
+		if e.At >= min(earliest, mark.At-seenLate) {
+			recent = append(recent, e)
+		}
+	}
+	if len(wrote) == 0 {
+		return asked, j.mayBeInTime(mark, until)
+	}
+	byTime := func(a, b history.Event) int { return cmp.Compare(a.At, b.At) }
+	if last := slices.MaxFunc(wrote, byTime); last.At <= until {
+		return last, ""
+	}
+	if len(recent) == 0 {
+		recent = wrote
+	}
+	if first := slices.MinFunc(recent, byTime); first.At <= until {
+		return asked, fmt.Sprintf("the audit log has several writes of the handler's, and the one at +%s was in time", history.Seconds(first.At))
+	}
+	return asked, ""
 }
 
 // unmarked distinguishes a mark that did not come from one that could not be seen.
-func (j judge) unmarked(v Verdict, l limit, node string, within time.Duration) Verdict {
+func (j judge) unmarked(v Verdict, l limit, put history.Event, within time.Duration) Verdict {
+	node := put.Node
+	l = j.extended(l, put, j.Gone(node), within)
 	until := min(l.from+within, j.Gone(node))
+	if len(j.MessagesOf(put)) == 0 {
+		if lost := j.neverReceived(v, put, until); lost.Outcome == Unknown {
+			return lost
+		}
+	}
 	if why := j.Unseen(until); why != "" {
 		return v.unknown(node+" not marked: "+why, l.evidence...)
 	}
@@ -125,8 +216,8 @@ func (j judge) untouched(v Verdict, c scenarios.Untouched) Verdict {
 var checkNodeEvent = check{
 	Kind: Kind{
 		ID: "nodeEvent", Title: "event on %s",
-		Requires: "A Kubernetes event about the node, not by Kubernetes itself, appears within a time of the notice.",
-		Fix:      "create a Kubernetes event on the Node when a notice arrives; if the handler does, check that its RBAC lets it create events",
+		Requires: "A Kubernetes event of the handler about the node appears within a time of the notice.",
+		Fix:      "create a Kubernetes event on the Node when a notice arrives; if the handler does, check that its RBAC lets it create events, and name the events' reporter under marks in its description",
 		Look:     Look{Lane: LaneHandler, Text: "the lane Handler: what the handler reported about the node, and when"},
 	},
 	judge: by(judge.nodeEvent),
@@ -138,19 +229,50 @@ func (j judge) nodeEvent(v Verdict, c scenarios.NodeEvent) Verdict {
 	if why != "" {
 		return v.unknown(why)
 	}
-	until := min(put.At+c.Within.D(), j.Gone(node))
-	e, ok := j.First(func(e history.Event) bool {
-		return e.Kind == history.ClusterEvent && e.Key == "Node" && e.Node == node && e.At >= put.At && !story.KubernetesComponent(e.Owner)
-	})
+	e, ok := j.First(func(e history.Event) bool { return j.onNode(e, put) && j.handlers(e, put) })
+	limit := limit{from: put.At, evidence: []history.Event{put}}
+	if ok {
+		limit = j.extended(limit, put, e.At, c.Within.D())
+	}
+	until := min(limit.from+c.Within.D(), j.Gone(node))
 	switch {
 	case ok && e.At <= until:
-		after := e.At - put.At
-		v.Numbers = map[string]float64{"event_seconds": after.Seconds()}
-		return v.pass(fmt.Sprintf("%s by %s after %s", e.Reason, e.Owner, history.Seconds(after)), put, e)
+		v.Numbers = map[string]float64{"event_seconds": (e.At - limit.from).Seconds()}
+		return v.pass(fmt.Sprintf("%s by %s after %s", e.Reason, e.Owner, limit.after(e.At)), append(limit.evidence, e)...)
 	case j.Unseen(until) != "":
 		return v.unknown("no event: "+j.Unseen(until), put)
+	case ok && j.mayBeInTime(e, until) != "":
+		return v.unknown(fmt.Sprintf("%s by %s after %s: %s", e.Reason, e.Owner, limit.after(e.At), j.mayBeInTime(e, until)), append(limit.evidence, e)...)
 	case ok:
-		return v.fail(fmt.Sprintf("%s by %s, but only after %s", e.Reason, e.Owner, history.Seconds(e.At-put.At)), put, e)
+		return v.fail(fmt.Sprintf("%s by %s, but only after %s", e.Reason, e.Owner, limit.after(e.At)), append(limit.evidence, e)...)
+	}
+	if foreign, ok := j.First(func(e history.Event) bool { return j.onNode(e, put) && e.At <= until }); ok {
+		return v.unknown(fmt.Sprintf("only %s by %s, and nothing shows that this is the handler: name its reporter under marks in its description", foreign.Reason, foreign.Owner), put, foreign)
 	}
 	return v.fail("no event on "+node+" except those of Kubernetes itself", put)
+}
+
+// onNode reports whether an event about the node of the notice came after it, and not
+// from Kubernetes itself.
+func (j judge) onNode(e, put history.Event) bool {
+	return e.Kind == history.ClusterEvent && e.Key == "Node" && e.Node == put.Node && e.At >= put.At && !story.KubernetesComponent(e.Owner)
+}
+
+// handlers reports whether the handler reported the event. If its description does not
+// name its reporter, that shows by the handler's names, or by an event that is about the
+// notice: add-ons report about nodes too, such as that one has no GPU.
+func (j judge) handlers(e, put history.Event) bool {
+	handler := j.History.Meta.Handler
+	if handler.Reporter != "" {
+		return e.Owner == handler.Reporter
+	}
+	_, deployment, _ := strings.Cut(handler.Deployment, "/")
+	return e.Owner == handler.Name || e.Owner == deployment ||
+		put.Instance != "" && strings.Contains(e.Note, put.Instance) || put.Notice != "" && strings.Contains(e.Note, put.Notice) ||
+		slices.ContainsFunc(aboutInterruption(), func(word string) bool { return strings.Contains(strings.ToLower(e.Reason), word) })
+}
+
+// aboutInterruption are words of the reasons by which handlers report an interruption.
+func aboutInterruption() []string {
+	return []string{"interrupt", "rebalance", "drain", "stopping", "terminating", "scheduledchange", "scheduledevent", "statechange"}
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/strict"
+	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 func victimCordoned(e history.Event) bool {
@@ -23,7 +25,8 @@ func TestMarked(t *testing.T) {
 	for _, x := range []expectation{
 		{name: "cordoned", want: Pass, got: "0.500s"},
 		{name: "on the edge", edit: moveMark(9), want: Pass, got: "5.000s"},
-		{name: "late", edit: moveMark(9.001), want: Fail, got: "5.001s"},
+		{name: "late, unless it was seen late", edit: moveMark(9.001), want: Unknown, got: "5.001s"},
+		{name: "late", edit: moveMark(9.5), want: Fail, got: "5.500s"},
 		{name: "tainted in place of cordoned", edit: func(s *script) {
 			s.drop(victimCordoned)
 			s.at(5, history.Event{Kind: history.NodeTainted, Node: victim, Key: "example.com/disrupted"})
@@ -47,7 +50,7 @@ func TestMarked(t *testing.T) {
 		}, want: Pass},
 		{name: "marked by an earlier notice", edit: func(s *script) {
 			moveMark(3.5)(s)
-			s.at(3, history.Event{Kind: history.NoticePut, Key: "advice", Node: victim})
+			s.at(3, history.Event{Kind: history.NoticePut, Key: "earlier", Node: victim, Reason: string(history.SpotInterruption)})
 		}, want: Pass, got: "0.000s"},
 		{name: "marked before any notice", edit: moveMark(3), want: Unknown, got: "before any notice"},
 		{name: "recording ends too soon", edit: func(s *script) {
@@ -176,6 +179,219 @@ func TestNodeEvent(t *testing.T) {
 		}, want: Unknown, got: "recording ends there"},
 	} {
 		x.check = "event on victim"
+		x.run(t, drainStory)
+	}
+}
+
+// tainted has the handler taint the victim in place of cordoning it.
+func tainted(seconds float64, effect string) func(*script) {
+	return func(s *script) {
+		s.drop(victimCordoned)
+		s.at(seconds, history.Event{Kind: history.NodeTainted, Node: victim, Key: "example.com/disrupted", Reason: effect})
+	}
+}
+
+// A taint keeps new pods away by NoSchedule or NoExecute. PreferNoSchedule does not.
+func TestOnlyATaintThatKeepsPodsAwayIsAMark(t *testing.T) {
+	for _, x := range []expectation{
+		{name: "NoSchedule", edit: tainted(5, "NoSchedule"), want: Pass, got: "1.000s"},
+		{name: "NoExecute", edit: tainted(5, "NoExecute"), want: Pass, got: "1.000s"},
+		{name: "PreferNoSchedule", edit: tainted(5, "PreferNoSchedule"), want: Fail, got: "not marked"},
+		{name: "PreferNoSchedule, and cordoned", edit: func(s *script) {
+			tainted(4.5, "PreferNoSchedule")(s)
+			s.at(5, history.Event{Kind: history.NodeCordoned, Node: victim})
+		}, want: Pass, got: "1.000s"},
+		{name: "NoSchedule weakened to PreferNoSchedule", edit: func(s *script) {
+			tainted(5, "NoSchedule")(s)
+			tainted(12, "PreferNoSchedule")(s)
+			s.at(12, history.Event{Kind: history.NodeUntainted, Node: victim, Key: "example.com/disrupted", Reason: "NoSchedule"})
+		}, want: Fail, got: "+12.000s"},
+	} {
+		x.check = "marked victim"
+		x.run(t, drainStory)
+	}
+}
+
+// A node that is marked already when the notice comes was marked for that notice's sake
+// only if an earlier one required it.
+func TestMarkedForAnEarlierNotice(t *testing.T) {
+	earlier := func(step scenarios.Notice) func(*script) {
+		return func(s *script) {
+			step.Name, step.Nodes = "earlier", []string{"victim"}
+			s.scenario.Steps = append([]scenarios.Step{{Notice: &step}}, s.scenario.Steps...)
+			s.at(2.5, history.Event{Kind: history.NoticePut, Key: "earlier", Node: victim, Reason: string(step.Type)})
+			moveMark(2.7)(s)
+		}
+	}
+	for _, x := range []expectation{
+		{name: "spot interruption", edit: earlier(scenarios.Notice{Type: history.SpotInterruption}), want: Pass, got: "0.000s"},
+		{name: "state stopping", edit: earlier(scenarios.Notice{Type: history.StateChange, State: "stopping"}), want: Pass, got: "0.000s"},
+		{name: "state running", edit: earlier(scenarios.Notice{Type: history.StateChange, State: "running"}), want: Unknown, got: "none of which requires a mark"},
+		{name: "rebalance recommendation", edit: earlier(scenarios.Notice{Type: history.RebalanceRecommendation}), want: Unknown, got: "none of which requires a mark"},
+		{name: "rebalance recommendation that the scenario requires a mark for", edit: func(s *script) {
+			earlier(scenarios.Notice{Type: history.RebalanceRecommendation})(s)
+			s.scenario.Checks = append(s.scenario.Checks, scenarios.Check{Marked: &scenarios.Marked{Node: "victim", Notice: "earlier", Within: strict.Duration(sec(5))}})
+		}, want: Pass, got: "0.000s"},
+	} {
+		x.check = "marked victim"
+		x.run(t, drainStory)
+	}
+}
+
+// reported changes the victim's event to one of this reporter and reason.
+func reported(reporter, reason, note string) func(*script) {
+	return func(s *script) {
+		s.change(history.ClusterEvent, func(e *history.Event) { e.Owner, e.Reason, e.Note = reporter, reason, note })
+	}
+}
+
+func TestNodeEventIsTheHandlers(t *testing.T) {
+	for _, x := range []expectation{
+		{name: "by the handler's name", edit: reported("builtin", "Busy", ""), want: Pass, got: "Busy by builtin"},
+		{name: "by the reporter of its description", edit: func(s *script) {
+			s.meta.Handler.Reporter = "drainer"
+			reported("drainer", "Busy", "")(s)
+		}, want: Pass, got: "Busy by drainer"},
+		{name: "by its Deployment's name", edit: func(s *script) {
+			s.meta.Handler.Deployment = "kube-system/drainer"
+			reported("drainer", "Busy", "")(s)
+		}, want: Pass, got: "Busy by drainer"},
+		{name: "by an unknown reporter, of the interruption", edit: reported("somebody", "SpotInterruption", ""), want: Pass},
+		{name: "by an unknown reporter, with the instance id", edit: reported("somebody", "Notified", "i-a is going away"), want: Pass},
+		{name: "by an unknown reporter, of something else", edit: reported("gpu-operator", "NodeHasNoGPU", "no GPU found"), want: Unknown, got: "NodeHasNoGPU by gpu-operator"},
+		{name: "of the interruption, by another than the description names", edit: func(s *script) {
+			s.meta.Handler.Reporter = "drainer"
+			reported("somebody", "SpotInterruption", "")(s)
+		}, want: Unknown, got: "SpotInterruption by somebody"},
+		{name: "first by an unknown reporter, then by the handler", edit: func(s *script) {
+			s.at(4.3, history.Event{Kind: history.ClusterEvent, Key: "Node", Node: victim, Reason: "NodeHasNoGPU", Owner: "gpu-operator"})
+		}, want: Pass, got: "SpotInterruption by builtin after 0.600s"},
+	} {
+		x.check = "event on victim"
+		x.run(t, drainStory)
+	}
+}
+
+// A mark that was seen late is on time if the handler asked for it in time.
+func TestMarkSeenLate(t *testing.T) {
+	for _, x := range []expectation{
+		{name: "the audit log has it in time", edit: func(s *script) { moveMark(9.3)(s); wrote(s, 8.9) }, want: Pass, got: "asked for after 4.900s"},
+		{name: "the audit log has it in time, and it was seen long after", edit: func(s *script) { moveMark(12)(s); wrote(s, 8.9) }, want: Pass, got: "asked for after 4.900s"},
+		{name: "the audit log has it too late", edit: func(s *script) { moveMark(9.3)(s); wrote(s, 9.1) }, want: Fail, got: "5.300s"},
+		{name: "the audit log has a write before the limit and one after it", edit: func(s *script) { moveMark(9.3)(s); wrote(s, 8.9); wrote(s, 9.1) }, want: Unknown},
+		{name: "an early write, and the one of the mark too late", edit: func(s *script) { moveMark(9.3)(s); wrote(s, 4.4); wrote(s, 9.1) }, want: Fail, got: "5.300s"},
+		{name: "no audit log, seen just after the limit", edit: moveMark(9.3), want: Unknown, got: "may have been seen late"},
+		{name: "no audit log, seen long after the limit", edit: moveMark(9.6), want: Fail, got: "5.600s"},
+		{name: "a write of before the notice", edit: func(s *script) { moveMark(9.6)(s); wrote(s, 3) }, want: Fail, got: "5.600s"},
+	} {
+		x.check = "marked victim"
+		x.run(t, drainStory)
+	}
+}
+
+// What was seen first when a watch was back may have happened while it was lost.
+func TestWhileAWatchWasLost(t *testing.T) {
+	lost := func(resource string, from, to float64) func(*script) {
+		return func(s *script) {
+			heard := sec(from - 0.1)
+			s.at(from, history.Event{Kind: history.WatchLost, Key: resource, Said: &heard})
+			s.at(to, history.Event{Kind: history.WatchBack, Key: resource})
+		}
+	}
+	onEvent := func(seconds float64) func(*script) {
+		return func(s *script) { s.change(history.ClusterEvent, func(e *history.Event) { e.At = sec(seconds) }) }
+	}
+	gone := func(seconds float64) func(*script) {
+		return func(s *script) {
+			s.change(history.PodDeleted, func(e *history.Event) { e.At = sec(seconds) })
+		}
+	}
+	for _, x := range []expectation{
+		{name: "marked when it was back", edit: func(s *script) { lost("nodes", 6, 12)(s); moveMark(12.1)(s) }, check: "marked victim", want: Unknown, got: "the watch of nodes was lost from +6.000s to +12.000s"},
+		{name: "marked long after it was back", edit: func(s *script) { lost("nodes", 6, 12)(s); moveMark(14)(s) }, check: "marked victim", want: Fail, got: "10.000s"},
+		{name: "marked in time, and lost later", edit: lost("nodes", 6, 12), check: "marked victim", want: Pass},
+		{name: "lost only once the time was up", edit: func(s *script) { lost("nodes", 10, 12)(s); moveMark(12.1)(s) }, check: "marked victim", want: Fail},
+		{name: "never marked, lost at the limit", edit: func(s *script) { lost("nodes", 6, 12)(s); s.drop(victimCordoned) }, check: "marked victim", want: Unknown},
+		{name: "never back", edit: func(s *script) {
+			s.at(6, history.Event{Kind: history.WatchLost, Key: "nodes"})
+			s.drop(victimCordoned)
+		}, check: "marked victim", want: Unknown},
+		{name: "event seen when it was back", edit: func(s *script) { lost("events", 6, 12)(s); onEvent(12.1)(s) }, check: "event on victim", want: Unknown},
+		{name: "pod gone when it was back", edit: func(s *script) { lost("pods", 20, 26)(s); gone(26.1)(s) }, check: "drained victim", want: Unknown},
+		{name: "a node that must stay is cordoned all the same", edit: func(s *script) {
+			lost("nodes", 6, 12)(s)
+			s.at(12.1, history.Event{Kind: history.NodeCordoned, Node: bystander})
+		}, check: "untouched bystander", want: Fail},
+	} {
+		x.run(t, drainStory)
+	}
+}
+
+// polled has the handler ask for messages from one time to another.
+func polled(s *script, from, to float64, messages int) {
+	s.at(to, history.Event{Kind: history.SQSCall, Action: "ReceiveMessage", Status: 200, Numbers: history.Numbers{
+		history.Took: to - from, history.Messages: float64(messages),
+	}})
+}
+
+// A time to act counts from when the handler could have the message. Time in which it
+// asked for one and got none is not the handler's.
+func TestTimeCountsFromTheFirstReceive(t *testing.T) {
+	late := func(polls ...func(*script)) func(*script) {
+		return func(s *script) {
+			s.change(history.SQSReceived, func(e *history.Event) { e.At = sec(9.1) })
+			s.change(history.ClusterEvent, func(e *history.Event) { e.At = sec(9.4) })
+			s.change(history.SQSDeleted, func(e *history.Event) { e.At = sec(14.6) })
+			moveMark(9.7)(s)
+			for _, poll := range polls {
+				poll(s)
+			}
+		}
+	}
+	poll := func(from, to float64, messages int) func(*script) {
+		return func(s *script) { polled(s, from, to, messages) }
+	}
+	throttled := func(s *script) {
+		s.at(9, history.Event{Kind: history.SQSCall, Action: "ReceiveMessage", Status: 400, Numbers: history.Numbers{history.Took: 6}})
+	}
+	for _, x := range []struct {
+		name  string
+		polls []func(*script)
+		want  Outcome
+		after string // how long the mark took
+	}{
+		{"one poll was open from before the notice", []func(*script){poll(3, 9.1, 1)}, Pass, "0.600s"},
+		{"a poll that came back empty, then another", []func(*script){poll(1, 8.9, 0), poll(9, 9.1, 1)}, Pass, "0.700s"},
+		{"short polls, each of them empty", []func(*script){poll(5, 5.01, 0), poll(7, 7.01, 0), poll(9.09, 9.1, 1)}, Pass, "2.680s"},
+		{"two replicas, of which one had a poll open", []func(*script){poll(2, 9.09, 0), poll(9.05, 9.1, 1)}, Pass, "0.600s"},
+		{"it did not ask", []func(*script){poll(9.05, 9.1, 1)}, Fail, "5.650s"},
+		{"it asked before the notice, and then not", []func(*script){poll(1, 3, 0), poll(9.05, 9.1, 1)}, Fail, "5.650s"},
+		{"it was busy with other messages", []func(*script){poll(4.5, 4.6, 10), poll(9.05, 9.1, 1)}, Fail, "5.650s"},
+		{"it asked another queue", []func(*script){func(s *script) {
+			poll(1, 8.9, 0)(s)
+			s.change(history.SQSCall, func(e *history.Event) { e.Key = "another" })
+		}, poll(9.05, 9.1, 1)}, Fail, "5.650s"},
+		{"its calls were refused", []func(*script){throttled, poll(9.05, 9.1, 1)}, Fail, "5.650s"},
+	} {
+		check := expectation{name: x.name, edit: late(x.polls...), check: "marked victim", want: x.want, got: "after " + x.after}
+		check.run(t, drainStory)
+	}
+	for _, x := range []expectation{
+		{name: "the event too", check: "event on victim", edit: late(poll(3, 9.1, 1)), want: Pass, got: "0.300s"},
+		{name: "the deletion too", check: "deleted reclaim", edit: late(poll(3, 9.1, 1)), want: Pass, got: "5.500s"},
+		{name: "never received, and none left in the queue", check: "marked victim", edit: func(s *script) {
+			s.drop(victimCordoned)
+			s.drop(kind(history.SQSReceived))
+			s.drop(kind(history.SQSDeleted))
+			s.change(history.QueueDepth, func(e *history.Event) { e.Numbers[history.Visible] = 0 })
+		}, want: Unknown, got: "never have got there"},
+		{name: "never received, and left in the queue", check: "marked victim", edit: func(s *script) {
+			s.drop(victimCordoned)
+			s.drop(kind(history.SQSReceived))
+			s.drop(kind(history.SQSDeleted))
+			s.change(history.QueueDepth, func(e *history.Event) { e.Numbers[history.Visible] = 1 })
+		}, want: Fail, got: "not marked before"},
+	} {
 		x.run(t, drainStory)
 	}
 }

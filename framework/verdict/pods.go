@@ -36,13 +36,15 @@ func (j judge) drained(v Verdict, c scenarios.Drained) Verdict {
 	}
 	until := min(*put.Until, j.Gone(node))
 	if c.Within > 0 {
-		until = min(until, put.At+c.Within.D())
+		since, _ := j.Receivable(put)
+		until = min(until, since+c.Within.D())
 	}
 
 	evidence := []history.Event{put}
 	var left []string
 	var last time.Duration
 	evicted, pods := 0, 0
+	doubtful, doubt := 0, "" // of those left, those that may have been gone in time
 	for _, p := range j.ToDrain(node, put) {
 		if c.Pods != "" && !p.In(c.Pods) {
 			continue
@@ -61,6 +63,9 @@ func (j judge) drained(v Verdict, c scenarios.Drained) Verdict {
 		evidence = append(evidence, arrived)
 		if ok {
 			evidence = append(evidence, gone)
+			if why := j.mayBeInTime(gone, until); why != "" {
+				doubtful, doubt = doubtful+1, why
+			}
 		}
 	}
 	v.Numbers = map[string]float64{"pods": float64(pods), "evicted": float64(evicted), "left": float64(len(left))}
@@ -72,6 +77,8 @@ func (j judge) drained(v Verdict, c scenarios.Drained) Verdict {
 		return v.pass(fmt.Sprintf("%d pods gone from %s after %s", pods, node, history.Seconds(last)), put)
 	case j.Unseen(until) != "":
 		return v.unknown(fmt.Sprintf("%d of %d pods left on %s: %s", len(left), pods, node, j.Unseen(until)), capped(evidence)...)
+	case doubtful == len(left):
+		return v.unknown(fmt.Sprintf("%d of %d pods left on %s: %s", len(left), pods, node, doubt), capped(evidence)...)
 	}
 	return v.fail(fmt.Sprintf("%d of %d pods still on %s %s after the notice: %s", len(left), pods, node,
 		history.Seconds(until-put.At), strings.Join(left, ", ")), capped(evidence)...)

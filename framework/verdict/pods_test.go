@@ -35,9 +35,9 @@ func TestDrained(t *testing.T) {
 	for _, x := range []expectation{
 		{name: "drained", want: Pass, got: "1 pods gone"},
 		{name: "on the edge of within", edit: within(6), want: Pass},
-		{name: "later than within", edit: within(5.9), want: Fail, got: "1 of 1 pods still on " + victim + " 5.900s"},
+		{name: "later than within", edit: within(5.4), want: Fail, got: "1 of 1 pods still on " + victim + " 5.400s"},
 		{name: "never", edit: func(s *script) { s.drop(podDeleted) }, want: Fail, got: "default/coredns-a"},
-		{name: "after the deadline", edit: func(s *script) { s.drop(kind(history.Reclaimed)); moveDeletion(24.1)(s) }, want: Fail},
+		{name: "after the deadline", edit: func(s *script) { s.drop(kind(history.Reclaimed)); moveDeletion(24.6)(s) }, want: Fail},
 		{name: "taken before the deadline", edit: func(s *script) {
 			s.change(history.Reclaimed, func(e *history.Event) { e.At = sec(9) })
 		}, want: Fail},
@@ -51,7 +51,7 @@ func TestDrained(t *testing.T) {
 		}, want: Pass, got: "2 pods gone"},
 		{name: "a pod that finishes after the deadline stays", edit: func(s *script) {
 			s.pod(1, history.PodPresent, "job", victim, "Job/job")
-			s.at(24.05, history.Event{Kind: history.PodFinished, Pod: "default/job", UID: "uid-job", Node: victim, Owner: "Job/job", Reason: "Succeeded"})
+			s.at(24.6, history.Event{Kind: history.PodFinished, Pod: "default/job", UID: "uid-job", Node: victim, Owner: "Job/job", Reason: "Succeeded"})
 		}, want: Fail, got: "default/job"},
 		{name: "a pod that had finished before the notice stays", edit: func(s *script) {
 			s.pod(1, history.PodPresent, "job", victim, "Job/job")

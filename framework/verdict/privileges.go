@@ -11,8 +11,8 @@ import (
 var checkPrivileges = check{
 	Kind: Kind{
 		ID: "leastPrivilege", Title: "least privilege",
-		Requires: "The handler calls only the SQS actions of its policy, on its own queue only, and may not delete nodes unless it says that it does.",
-		Fix:      "call only the SQS actions of the handler's policy, on its own queue; if it needs more, list them under sqsActions in its description; if it deletes Node objects, set deletesNode there",
+		Requires: "The handler calls only the SQS actions of its policy, on its own queue only; it may not delete nodes unless it says that it does; and it has none of the rights that lead to every secret or to other rights.",
+		Fix:      "call only the SQS actions of the handler's policy, on its own queue; if it needs more, list them under sqsActions in its description; if it deletes Node objects, set deletesNode there; remove from its roles what no interruption handler needs",
 		Look:     Look{Text: "the sqs.call and rbac.rule events that are cited, in history.jsonl"},
 	},
 	always: everywhere(judge.privileges),
@@ -22,7 +22,7 @@ var checkPrivileges = check{
 // allows, and only on its own queue, which has the cluster's name. Calls of other AWS
 // services go through the proxy too; no policy is known for them. LocalStack
 // refuses nothing: this check finds what AWS would refuse. In the cluster, the handler
-// must have no right to delete nodes unless it says that it deletes them.
+// must have no right that no interruption handler needs.
 func (j judge) privileges(v Verdict) Verdict {
 	meta := j.History.Meta
 	allowed, queue := meta.Handler.SQSActions, meta.Environment["cluster"]
@@ -40,10 +40,12 @@ func (j judge) privileges(v Verdict) Verdict {
 		calls++
 		denied := ""
 		switch {
-		case !slices.Contains(allowed, e.Action):
+		case !slices.Contains(allowed, permission(e.Action)):
 			denied = e.Action
 		case e.Key != "" && e.Key != queue:
 			denied = fmt.Sprintf("%s on queue %q", e.Action, e.Key)
+		case e.Account != "" && meta.Environment["account"] != "" && e.Account != meta.Environment["account"]:
+			denied = fmt.Sprintf("%s on queue %q of account %s", e.Action, e.Key, e.Account)
 		default:
 			continue
 		}
@@ -53,37 +55,87 @@ func (j judge) privileges(v Verdict) Verdict {
 		}
 	}
 	v.Numbers = map[string]float64{"sqs_calls": float64(calls), "sqs_calls_denied": float64(len(bad))}
-	deleting := j.mayDeleteNodes()
-	if len(deleting) > 0 {
-		v.Want += "; no right to delete nodes, as it says that it deletes none"
+	excess := j.All(j.excessive)
+	if len(excess) > 0 {
+		v.Want += "; no right in the cluster that no interruption handler needs"
 	}
 	switch {
 	case calls > 0 && (len(allowed) == 0 || queue == ""):
 		return v.unknown("the history does not say what the handler may call, and on which queue")
 	case len(bad) > 0:
 		return v.fail(fmt.Sprintf("%d of %d calls: %s", len(bad), calls, strings.Join(what, ", ")), capped(bad)...)
-	case len(deleting) > 0 && j.ours():
-		return v.fail(fmt.Sprintf("%s: verbs %s of %s", deleting[0].Key, deleting[0].Action, deleting[0].Reason), capped(deleting)...)
-	case j.Unseen(j.End) != "":
-		return v.unknown("no other call: " + j.Unseen(j.End))
-	case len(deleting) > 0:
+	case len(excess) > 0 && j.ours():
+		return v.fail(fmt.Sprintf("%s: verbs %s of %s", excess[0].Key, excess[0].Action, excess[0].Reason), capped(excess)...)
+	case j.Unrecorded(j.End) != "":
+		return v.unknown("no other call: " + j.Unrecorded(j.End))
+	case len(excess) > 0:
 		v.Want += reportedOnly
-		return v.pass(fmt.Sprintf("%d calls; %s: verbs %s of %s", calls, deleting[0].Key, deleting[0].Action, deleting[0].Reason), capped(deleting)...)
+		return v.pass(fmt.Sprintf("%d calls; %s: verbs %s of %s", calls, excess[0].Key, excess[0].Action, excess[0].Reason), capped(excess)...)
 	}
 	return v.pass(fmt.Sprintf("%d calls", calls))
 }
 
-// mayDeleteNodes are the rules that let a handler delete nodes although it does not say
-// that it deletes them. Another check finds those that do so by a wildcard.
-func (j judge) mayDeleteNodes() []history.Event {
-	if j.History.Meta.Handler.DeletesNode {
-		return nil
+// permission is the action of an IAM policy that allows a call: IAM has no actions of
+// their own for SQS's batches.
+// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-api-permissions-reference.html
+func permission(action string) string {
+	switch action {
+	case "DeleteMessageBatch", "ChangeMessageVisibilityBatch", "SendMessageBatch":
+		return strings.TrimSuffix(action, "Batch")
 	}
-	return j.All(func(e history.Event) bool {
-		verbs := strings.Split(e.Action, ",")
-		return e.Kind == history.RBACRule && slices.Contains(strings.Split(e.Reason, ","), "/nodes") &&
-			(slices.Contains(verbs, "delete") || slices.Contains(verbs, "deletecollection"))
-	})
+	return action
+}
+
+// right is a right in the cluster that no interruption handler needs. Each of them leads
+// to others:
+// https://kubernetes.io/docs/concepts/security/rbac-good-practices/#privilege-escalation-risks.
+type right struct {
+	verbs []string
+	of    []string // group/resource; empty for any
+	// everywhere is set if it is only too much when it holds in the whole cluster.
+	everywhere bool
+}
+
+func needless() []right {
+	const rbac = "rbac.authorization.k8s.io"
+	return []right{
+		// The credentials of everybody.
+		{verbs: []string{"get", "list", "watch"}, of: []string{"/secrets"}, everywhere: true},
+		{verbs: []string{"create"}, of: []string{"/serviceaccounts/token"}},
+		{verbs: []string{"impersonate"}},
+		// To run something in a pod, with the rights of that pod.
+		{verbs: []string{"get", "create"}, of: []string{"/pods/exec", "/pods/attach", "/nodes/proxy"}},
+		{verbs: []string{"create"}, of: []string{"/pods"}, everywhere: true},
+		{verbs: []string{"update", "patch"}, of: []string{"/pods/ephemeralcontainers"}},
+		// To give itself rights.
+		{verbs: []string{"escalate", "bind"}},
+		{verbs: []string{"create", "update", "patch"}, of: []string{rbac + "/roles", rbac + "/rolebindings", rbac + "/clusterroles", rbac + "/clusterrolebindings"}},
+	}
+}
+
+// excessive reports whether the event is a rule of the handler's roles that no
+// interruption handler needs, or that lets it delete nodes although it does not say that it
+// deletes them. Another check finds what is given by a wildcard.
+func (j judge) excessive(e history.Event) bool {
+	if e.Kind != history.RBACRule {
+		return false
+	}
+	rights := needless()
+	if !j.History.Meta.Handler.DeletesNode {
+		rights = append(rights, right{verbs: []string{"delete", "deletecollection"}, of: []string{"/nodes"}})
+	}
+	return slices.ContainsFunc(rights, func(r right) bool { return r.in(e) })
+}
+
+// in reports whether a rule includes the right.
+func (r right) in(rule history.Event) bool {
+	verbs, of := strings.Split(rule.Action, ","), strings.Split(rule.Reason, ",")
+	clusterWide := strings.HasPrefix(rule.Key, "ClusterRole ") && !strings.Contains(rule.Key, " in ")
+	return (clusterWide || !r.everywhere) && intersect(r.verbs, verbs) && (len(r.of) == 0 || intersect(r.of, of))
+}
+
+func intersect(a, b []string) bool {
+	return slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) })
 }
 
 // ourHandler is the one whose rights we are responsible for.

@@ -34,6 +34,29 @@ func TestLeastPrivilege(t *testing.T) {
 			call("PurgeQueue", "drill", "")(s)
 		}, want: Fail, got: "2 of 4 calls: PurgeQueue"},
 		{name: "another queue", edit: call("ReceiveMessage", "other", ""), want: Fail, got: `ReceiveMessage on queue "other"`},
+		{name: "a queue of that name in another account", edit: func(s *script) {
+			s.meta.Environment["account"] = "000000000000"
+			s.at(7, history.Event{Kind: history.SQSCall, Action: "ReceiveMessage", Key: "drill", Account: "111111111111"})
+		}, want: Fail, got: `ReceiveMessage on queue "drill" of account 111111111111`},
+		{name: "its queue in its account", edit: func(s *script) {
+			s.meta.Environment["account"] = "000000000000"
+			s.at(7, history.Event{Kind: history.SQSCall, Action: "ReceiveMessage", Key: "drill", Account: "000000000000"})
+		}, want: Pass, got: "3 calls"},
+		{name: "a batch, by the permission of its single call", edit: call("DeleteMessageBatch", "drill", ""), want: Pass, got: "3 calls"},
+		{name: "a batch of what is not allowed", edit: call("ChangeMessageVisibilityBatch", "drill", ""), want: Fail, got: "1 of 3 calls: ChangeMessageVisibilityBatch"},
+		{name: "another action that ends in Batch", edit: call("PurgeBatch", "drill", ""), want: Fail, got: "PurgeBatch"},
+		{name: "the right to read every secret", edit: granted("get,list", "/secrets"), want: Fail, got: "ClusterRole handler: verbs get,list of /secrets"},
+		{name: "the right to read the secrets of a namespace", edit: grantedBy("Role kube-system/handler", "get", "/secrets"), want: Pass},
+		{name: "the right to read the secrets of a namespace, by a ClusterRole", edit: grantedBy("ClusterRole handler in kube-system", "get", "/secrets"), want: Pass},
+		{name: "the right to run commands in every pod", edit: granted("create", "/pods/exec"), want: Fail, got: "/pods/exec"},
+		{name: "the right to be somebody else", edit: granted("impersonate", "/users"), want: Fail, got: "impersonate"},
+		{name: "the right to be somebody else, within a namespace", edit: grantedBy("Role kube-system/handler", "impersonate", "/serviceaccounts"), want: Fail, got: "impersonate"},
+		{name: "the right to give itself rights", edit: granted("escalate", "rbac.authorization.k8s.io/clusterroles"), want: Fail, got: "escalate"},
+		{name: "the right to bind roles", edit: granted("create", "rbac.authorization.k8s.io/clusterrolebindings"), want: Fail, got: "clusterrolebindings"},
+		{name: "the right to read roles", edit: granted("get,list", "rbac.authorization.k8s.io/clusterroles"), want: Pass},
+		{name: "the right to create pods anywhere", edit: granted("create", "/pods"), want: Fail, got: "verbs create of /pods"},
+		{name: "the right to evict", edit: granted("create", "/pods/eviction"), want: Pass},
+		{name: "the right to read every secret, of a handler that is not ours", edit: others(granted("get", "/secrets")), want: Pass, got: "2 calls; ClusterRole handler: verbs get of /secrets"},
 		{name: "a request that is no API call", edit: call("GET /", "", ""), want: Fail, got: "GET /"},
 		{name: "a call of the proxy's own", edit: call("ChangeMessageVisibilityBatch", "drill", history.ProxyOwner), want: Pass, got: "2 calls"},
 		{name: "another service", edit: call("ec2:DescribeInstances", "", ""), want: Pass, got: "2 calls"},
@@ -58,10 +81,12 @@ func TestLeastPrivilege(t *testing.T) {
 	}
 }
 
-// granted puts a rule of the handler's on record.
-func granted(verbs, of string) func(*script) {
+// granted puts a rule of the handler's on record, which holds in the whole cluster.
+func granted(verbs, of string) func(*script) { return grantedBy("ClusterRole handler", verbs, of) }
+
+func grantedBy(role, verbs, of string) func(*script) {
 	return func(s *script) {
-		s.at(0.3, history.Event{Kind: history.RBACRule, Key: "ClusterRole handler", Action: verbs, Reason: of})
+		s.at(0.3, history.Event{Kind: history.RBACRule, Key: role, Action: verbs, Reason: of})
 	}
 }
 

@@ -3,18 +3,19 @@ package verdict
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 var checkDeleted = check{
 	Kind: Kind{
 		ID: "deleted", Title: "deleted %s",
-		Requires: "Every message of the notice or message step is deleted from the queue within a time.",
+		Requires: "Every message of the notice or message step is deleted from the queue within a time. If a message came late to a handler that asked for it, the time counts from then.",
 		Fix:      "delete a message once its drain is recorded on the node, and delete also what cannot be read or is about no node of this cluster",
 		Look:     Look{Lane: LaneHandler, Text: "the lane Handler: received and never deleted, or never received? Then handler.log"},
 	},
@@ -41,7 +42,7 @@ func (j judge) deleted(v Verdict, c scenarios.Deleted) Verdict {
 			return v.unknown(why, put)
 		}
 		until := limit.from + c.Within.D()
-		ids := j.messagesOf(put)
+		ids := j.MessagesOf(put)
 		if len(ids) == 0 {
 			return j.neverReceived(v, put, until)
 		}
@@ -53,16 +54,17 @@ func (j judge) deleted(v Verdict, c scenarios.Deleted) Verdict {
 				continue
 			}
 			switch {
-			case !ok && j.Unseen(until) != "":
-				return v.unknown("not deleted: "+j.Unseen(until), put, received)
+			case !ok && j.Unrecorded(until) != "":
+				return v.unknown("not deleted: "+j.Unrecorded(until), put, received)
 			case !ok && deleted.Seq > 0:
 				return v.fail(fmt.Sprintf("message %s received again after it was deleted, and not deleted since", id), put, deleted, received)
 			case !ok:
 				return v.fail(fmt.Sprintf("message %s received and not deleted", id), put, received)
 			}
 			evidence = append(evidence, received, deleted)
+			limit := j.extended(limit, put, deleted.At, c.Within.D())
 			slowest = max(slowest, deleted.At-limit.from)
-			if deleted.At > until {
+			if deleted.At > limit.from+c.Within.D() {
 				v.Numbers = map[string]float64{"deleted_seconds": slowest.Seconds()}
 				return v.fail(fmt.Sprintf("message %s deleted after %s", id, history.Seconds(slowest)), put, received, deleted)
 			}
@@ -91,29 +93,13 @@ func (j judge) kept() (n int) {
 		if !j.mayKeep(put) {
 			continue
 		}
-		for _, id := range j.messagesOf(put) {
+		for _, id := range j.MessagesOf(put) {
 			if _, _, gone := j.lastDeletion(id); !gone {
 				n++
 			}
 		}
 	}
 	return n
-}
-
-// messagesOf are the SQS messages that carry what was put: EventBridge may
-// deliver a notice more than once. They are known once they were received.
-func (j judge) messagesOf(put history.Event) []string {
-	var ids []string
-	for _, e := range j.Events {
-		if e.Kind != history.SQSReceived || e.Message == "" || slices.Contains(ids, e.Message) {
-			continue
-		}
-		if put.Kind == history.NoticePut && put.Notice != "" && e.Notice == put.Notice ||
-			put.Kind == history.MessagePut && e.Message == put.Message {
-			ids = append(ids, e.Message)
-		}
-	}
-	return ids
 }
 
 // lastDeletion finds the last receipt of a message and the deletion after it. A
@@ -135,7 +121,7 @@ func (j judge) lastDeletion(id string) (received, deleted history.Event, ok bool
 // neverReceived distinguishes a handler that left the message in the queue from a
 // message that never got there.
 func (j judge) neverReceived(v Verdict, put history.Event, until time.Duration) Verdict {
-	if why := j.Unseen(until); why != "" {
+	if why := j.Unrecorded(until); why != "" {
 		return v.unknown("never received: "+why, put)
 	}
 	for _, e := range j.History.Events {
@@ -198,32 +184,76 @@ func (j judge) noneLost(v Verdict) Verdict {
 	if !ok {
 		return v.unknown("the history does not say how many messages were left")
 	}
-	put := map[string]history.Event{}
-	for _, e := range j.Events {
-		if id := cmp.Or(e.Notice, e.Message); id != "" && (e.Kind == history.NoticePut || e.Kind == history.MessagePut) {
-			put[id] = e
-		}
-	}
-	total := len(put)
-	for _, e := range j.History.Events {
-		if e.Kind == history.SQSDeleted {
-			delete(put, e.Notice)
-			delete(put, e.Message)
-		}
-	}
-	left := depth.Numbers[history.Visible] + depth.Numbers[history.Invisible]
-	v.Numbers = map[string]float64{"put": float64(total), "deleted": float64(total - len(put)), "left": left}
-	if why := j.Unseen(j.End); why != "" {
+	n := j.account()
+	left := int(depth.Numbers[history.Visible] + depth.Numbers[history.Invisible])
+	v.Numbers = map[string]float64{"put": float64(n.put), "deleted": float64(n.put - len(n.undeleted)), "left": float64(left)}
+	missing := len(n.kept) + len(n.unseen)
+	if why := j.Unrecorded(j.End); why != "" {
 		return v.unknown("deletions: "+why, depth)
 	}
-	if len(put) > 0 && left > 0 && history.BesideOthers(j.Events) {
-		return v.unknown(fmt.Sprintf("%d of %d were not deleted, and the %.0f in the queue may be another drill's", len(put), total, left), depth)
+	if missing > 0 && left > 0 && history.BesideOthers(j.Events) {
+		return v.unknown(fmt.Sprintf("%d of %d were not deleted, and the %d in the queue may be another drill's", len(n.undeleted), n.put, left), depth)
 	}
-	if float64(len(put)) > left {
-		evidence := slices.SortedFunc(maps.Values(put), func(a, b history.Event) int { return a.Seq - b.Seq })
-		return v.fail(fmt.Sprintf("%d of %d were not deleted, and %.0f were in the queue", len(put), total, left), append(capped(evidence), depth)...)
+	evidence := append(capped(slices.Concat(n.undeleted, n.kept)), depth)
+	switch {
+	case missing <= left && (len(n.unseen) == 0 || missing+n.again <= left):
+		return v.pass(fmt.Sprintf("%d put, %d deleted, %d left", n.put, n.put-len(n.undeleted), left), depth)
+	case missing <= left:
+		return v.unknown(fmt.Sprintf("%d of %d were not deleted, and the %d in the queue may be messages that came again after they were deleted", len(n.undeleted), n.put, left), evidence...)
+	case len(n.undeleted) == 0:
+		return v.fail(fmt.Sprintf("message %s was not deleted, and %d were in the queue", n.kept[0].Message, left), evidence...)
 	}
-	return v.pass(fmt.Sprintf("%d put, %d deleted, %.0f left", total, total-len(put), left), depth)
+	return v.fail(fmt.Sprintf("%d of %d were not deleted, and %d were in the queue", len(n.undeleted), n.put, left), evidence...)
+}
+
+// account is what became of everything that was put. One notice may have several
+// messages, so that as many messages as are missing may be left, and be others.
+type account struct {
+	put       int             // notices and messages
+	undeleted []history.Event // of these, those of which no message was deleted
+	unseen    []history.Event // of the undeleted, those of which no message was received
+	kept      []history.Event // the first receipt of each message that was never deleted
+	again     int             // messages that came again after they were deleted: they may be in the queue or not
+}
+
+func (j judge) account() account {
+	a, puts, seen := account{}, map[string]bool{}, map[string]bool{}
+	for _, put := range j.All(func(e history.Event) bool { return e.Kind == history.NoticePut || e.Kind == history.MessagePut }) {
+		id := cmp.Or(put.Notice, put.Message)
+		if id == "" || puts[id] {
+			continue
+		}
+		puts[id] = true
+		a.put++
+		ids, gone := j.MessagesOf(put), false
+		for _, e := range j.History.Events {
+			gone = gone || e.Kind == history.SQSDeleted && (e.Notice == id || e.Message == id)
+		}
+		if !gone {
+			a.undeleted = append(a.undeleted, put)
+			if len(ids) == 0 {
+				a.unseen = append(a.unseen, put)
+			}
+		}
+		for _, message := range ids {
+			if seen[message] {
+				continue
+			}
+			seen[message] = true
+			switch received, deleted, ok := j.lastDeletion(message); {
+			case deleted.Seq == 0 && !j.deletedLater(message):
+				a.kept = append(a.kept, received)
+			case deleted.Seq > 0 && !ok:
+				a.again++
+			}
+		}
+	}
+	return a
+}
+
+// deletedLater reports whether the message was deleted when the drill was over.
+func (j judge) deletedLater(message string) bool {
+	return slices.ContainsFunc(j.History.Events, func(e history.Event) bool { return e.Kind == history.SQSDeleted && e.Message == message })
 }
 
 var checkCommitPoint = check{
@@ -252,27 +282,50 @@ func (j judge) commitPoint(v Verdict) (Verdict, bool) {
 	v = v.wants("no message deleted before the drain that it calls for is " + string(point))
 	judged := 0
 	for _, put := range j.All(func(e history.Event) bool { return e.Kind == history.NoticePut && j.callsForDrain(e) }) {
-		for _, id := range j.messagesOf(put) {
+		for _, id := range j.MessagesOf(put) {
 			// Only the first deletion counts.
 			deleted, ok := j.First(func(e history.Event) bool { return e.Kind == history.SQSDeleted && e.Message == id })
 			if !ok {
 				continue
 			}
 			judged++
+			arrived, clocks := j.arrival(deleted)
 			at, ok := reached(put.Node, put)
 			switch {
 			case !ok:
 				return v.fail(fmt.Sprintf("message of %q deleted, and the drain of %s never %s", put.Key, put.Node, point), put, deleted), true
-			case deleted.At < at.earliest:
-				return v.fail(fmt.Sprintf("message of %q deleted %s before the drain of %s was %s", put.Key, history.Seconds(at.shown.At-deleted.At), put.Node, point), put, deleted, at.shown), true
-			case deleted.At < at.latest:
+			case arrived+clocks < at.earliest:
+				return v.fail(fmt.Sprintf("message of %q deleted %s before the drain of %s was %s", put.Key, history.Seconds(at.shown.At-arrived), put.Node, point), put, deleted, at.shown), true
+			case arrived < at.latest:
 				return v.unknown(fmt.Sprintf("message of %q deleted %s before the drain of %s was surely %s: no write of the handler's in the audit log may have done it, or several may",
-					put.Key, history.Seconds(at.latest-deleted.At), put.Node, point), put, deleted, at.shown), true
+					put.Key, history.Seconds(at.latest-arrived), put.Node, point), put, deleted, at.shown), true
+			case arrived-clocks < at.latest:
+				return v.unknown(fmt.Sprintf("message of %q deleted %s after the drain of %s was %s, which is within the error of the clocks",
+					put.Key, history.Seconds(arrived-at.latest), put.Node, point), put, deleted, at.shown), true
 			}
 		}
 	}
 	v.Numbers = map[string]float64{"messages": float64(judged)}
 	return v.pass(fmt.Sprintf("%d messages deleted in time", judged)), judged > 0
+}
+
+// clockError is how far the times of the proxy and of the API server may be apart on one
+// kernel: the audit log has whole microseconds, and each takes its time a moment after the
+// request has arrived.
+const clockError = time.Millisecond
+
+// arrival is when the request for a deletion reached the proxy, and how far the proxy's
+// clock and the API server's may be apart. From then on the message may be gone; the
+// answer may come much later.
+func (j judge) arrival(deleted history.Event) (at, clocks time.Duration) {
+	clocks = max(clockError, time.Duration(deleted.Numbers[history.ClockBound]*float64(time.Second)))
+	call, ok := j.First(func(e history.Event) bool {
+		return e.Kind == history.SQSCall && e.At == deleted.At && strings.HasPrefix(e.Action, "DeleteMessage")
+	})
+	if !ok {
+		return deleted.At, clocks
+	}
+	return story.Arrived(call), max(clocks, time.Duration(call.Numbers[history.ClockBound]*float64(time.Second)))
 }
 
 // callsForDrain reports whether the scenario requires the node to be drained for the

@@ -111,3 +111,67 @@ func TestDeletedMessage(t *testing.T) {
 		x.run(t, garbage)
 	}
 }
+
+// A deletion takes effect when its request arrives. Its answer may come much later.
+func TestCommitPointGoesByTheArrivalOfTheDeletion(t *testing.T) {
+	// deleting has the handler ask for the deletion at one time and get the answer at another.
+	deleting := func(arrived, answered float64) func(*script) {
+		return func(s *script) {
+			committing(history.CommitRecorded, answered)(s)
+			s.at(answered, history.Event{Kind: history.SQSCall, Action: "DeleteMessage", Status: 200, Numbers: history.Numbers{history.Took: answered - arrived}})
+		}
+	}
+	for _, x := range []expectation{
+		{name: "arrived before the write, answered after it", edit: func(s *script) { deleting(4.3, 6.3)(s); wrote(s, 4.308) }, want: Fail, got: "0.008s before"},
+		{name: "arrived after the write", edit: func(s *script) { deleting(4.308, 6.3)(s); wrote(s, 4.3) }, want: Pass},
+		{name: "arrived as close to the write as the clocks are", edit: func(s *script) { deleting(4.3, 6.3)(s); wrote(s, 4.3005) }, want: Unknown},
+		{name: "clocks that are further apart", edit: func(s *script) {
+			deleting(4.3, 6.3)(s)
+			wrote(s, 4.308)
+			s.change(history.SQSCall, func(e *history.Event) { e.Numbers[history.ClockBound] = 0.05 })
+		}, want: Unknown},
+		{name: "the call of another deletion", edit: func(s *script) {
+			deleting(4.3, 6.3)(s)
+			wrote(s, 4.308)
+			s.change(history.SQSCall, func(e *history.Event) { e.At = sec(6.4) })
+		}, want: Pass},
+	} {
+		x.check = "commit point"
+		x.run(t, drainStory)
+	}
+}
+
+// It is not enough that as many messages are left as were not deleted: they must be
+// those.
+func TestNoMessageLostGoesByIdentity(t *testing.T) {
+	vanished := func(s *script) { // the second notice, without a trace
+		s.at(7, history.Event{Kind: history.NoticePut, Key: "again", Notice: "n-2", Node: victim})
+	}
+	left := func(n float64) func(*script) {
+		return func(s *script) {
+			s.change(history.QueueDepth, func(e *history.Event) { e.Numbers[history.Visible] = n })
+		}
+	}
+	copied := func(s *script) { // the first notice came in two messages
+		s.at(6.5, history.Event{Kind: history.SQSReceived, Message: "m-1b", Notice: "n-1"})
+	}
+	for _, x := range []expectation{
+		{name: "a copy of another notice is left in its place", edit: func(s *script) { vanished(s); copied(s); left(1)(s) }, want: Fail, got: "1 of 2 were not deleted"},
+		{name: "both are left", edit: func(s *script) { vanished(s); copied(s); left(2)(s) }, want: Pass, got: "1 deleted, 2 left"},
+		{name: "the copy is gone without a deletion", edit: func(s *script) { copied(s); left(0)(s) }, want: Fail, got: "m-1b"},
+		{name: "what is left came again after it was deleted, or is the other", edit: func(s *script) {
+			vanished(s)
+			s.at(6.5, history.Event{Kind: history.SQSReceived, Message: "m-1", Notice: "n-1"})
+			left(1)(s)
+		}, want: Unknown, got: "may be"},
+		{name: "never received, and left", edit: func(s *script) { vanished(s); left(1)(s) }, want: Pass, got: "1 deleted, 1 left"},
+		{name: "received, not deleted, and left", edit: func(s *script) {
+			vanished(s)
+			s.at(7.5, history.Event{Kind: history.SQSReceived, Message: "m-2", Notice: "n-2"})
+			left(1)(s)
+		}, want: Pass, got: "1 deleted, 1 left"},
+	} {
+		x.check = "no message lost"
+		x.run(t, drainStory)
+	}
+}

@@ -69,7 +69,10 @@ func TestLossesOfAPodWithoutAProcessor(t *testing.T) {
 			Pass, "0 of ",
 		},
 		"two waits in a row": {
-			func(s *script) { s.starve("coredns-z", 11.9, 12.1, 0, 0); s.starve("coredns-z", 12.12, 12.35, 0.01, 25) },
+			func(s *script) {
+				s.starve("coredns-z", 11.9, 12.1, 0, 0)
+				s.starve("coredns-z", 12.12, 12.35, 0.01, 25)
+			},
 			Pass, "0 of 1546 lost",
 		},
 		"it waited longer than the prober's timeout: the answers came too late": {
@@ -212,7 +215,7 @@ func TestRulesThatAreLateForLackOfAProcessor(t *testing.T) {
 		}
 		j := newJudge(story.Read(s.scenario, s.history()))
 		lost := s.queries[len(s.queries)-1]
-		if cause, _, _ := j.lossCause(lost); cause != BackendEnded {
+		if cause := j.lossCause(lost); cause != BackendEnded {
 			t.Fatalf("%s: the cause is %s", name, cause)
 		}
 		if got := j.traffic().lateRules(lost); got != c.want {

@@ -55,6 +55,21 @@ const inFlight = story.InFlight
 // deliver it first.
 const seenLate = story.SeenLate
 
+// mayBeInTime says why something that a watch saw after a limit may have happened before
+// it, or "".
+func (j judge) mayBeInTime(seen history.Event, limit time.Duration) string {
+	at, why := j.Earliest(seen)
+	switch {
+	case seen.At <= limit:
+		return ""
+	case at < limit && why != "":
+		return "it may have been seen late: " + why
+	case seen.At-seenLate < limit:
+		return fmt.Sprintf("it may have been seen late: a watch takes up to %s", seenLate)
+	}
+	return ""
+}
+
 // Tolerances are the bounds above by name, each with its unit. A report holds
 // them: with others, the same history may be judged otherwise.
 func Tolerances() map[string]float64 {
@@ -62,7 +77,7 @@ func Tolerances() map[string]float64 {
 		"control_lost_share": controlLostShare, "control_lag_ms": milliseconds(controlLag), "shown_lag_ms": milliseconds(shownLag), "control_lag_reach_ms": milliseconds(lagReach),
 		"asked_share": askedShare, "gap_max_ms": milliseconds(gapMax), "unsent_share": unsentShare, "moment_hole_ms": milliseconds(momentHole), "moment_reach_ms": milliseconds(momentReach), "late_p99_ms": milliseconds(lateP99), "late_query_ms": milliseconds(lateQuery),
 		"baseline_ms": milliseconds(baselineTime), "edge_ms": milliseconds(edge), "window_quiet_ms": milliseconds(history.Quiet),
-		"binding_in_flight_ms": milliseconds(inFlight), "watch_late_ms": milliseconds(seenLate),
+		"binding_in_flight_ms": milliseconds(inFlight), "watch_late_ms": milliseconds(seenLate), "clock_error_ms": milliseconds(clockError),
 		"loss_under_way_ms": milliseconds(underWay), "loss_rules_lag_ms": milliseconds(rulesLag), "loss_recorder_stall_ms": milliseconds(recorderStall),
 		"unexplained_share": unexplainedShare, "unexplained_from": explainedFrom,
 		"starved_from_ms": milliseconds(starvedFrom), "starved_ran_share": starvedRan, "starved_reach_ms": milliseconds(starvedReach),
@@ -234,7 +249,7 @@ func (j judge) baseline(v Verdict) Verdict {
 				break
 			}
 			inMode++
-			if cause, _, _ := j.lossCause(q); q.Outcome.Lost() && cause != NoProcessor {
+			if cause := j.lossCause(q); q.Outcome.Lost() && cause != NoProcessor {
 				return v.noise(fmt.Sprintf("a %s query of +%s was lost (%s) before the first notice", mode, history.Seconds(q.Intended), q.Outcome))
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
 )
 
 // Waterfall is the steps of one notice for one node: how much of the time that EC2
@@ -76,12 +77,9 @@ func (d picture) polled(from, to time.Duration) (open time.Duration) {
 			polls = append(polls, e)
 		}
 	}
-	began := func(e history.Event) time.Duration {
-		return e.At - time.Duration(e.Numbers[history.Took]*float64(time.Second))
-	}
-	slices.SortFunc(polls, func(a, b history.Event) int { return cmp.Compare(began(a), began(b)) })
+	slices.SortFunc(polls, func(a, b history.Event) int { return cmp.Compare(story.Arrived(a), story.Arrived(b)) })
 	for _, e := range polls {
-		if begin, end := max(from, began(e)), min(to, e.At); end > begin {
+		if begin, end := max(from, story.Arrived(e)), min(to, e.At); end > begin {
 			open, from = open+end-begin, end
 		}
 	}

@@ -341,7 +341,8 @@ func judgeStall(s scenarios.Scenario, h history.History, from, to time.Duration)
 		case e.Kind == history.ProcessorWaited && e.Pod == stallPod:
 			found.waited += seconds(waited)
 			begin, end := (e.At - seconds(waited) - from).Abs(), (e.At - to).Abs()
-			if found.waits++; found.waits == 1 || max(begin, end) < max(found.beginOff, found.endOff) {
+			found.waits++
+			if found.waits == 1 || max(begin, end) < max(found.beginOff, found.endOff) {
 				found.beginOff, found.endOff = begin, end
 			}
 		}

@@ -1,0 +1,92 @@
+package story
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+// gap is a time in which a watch of the cluster was lost.
+type gap struct {
+	of    string        // nodes, pods, …
+	heard time.Duration // when the watch last delivered something
+	lost  time.Duration // when its loss was noticed
+	back  time.Duration // the largest Duration if it never came back
+}
+
+// catchUp is how long a watch that is back needs to deliver what it missed.
+const catchUp = time.Second
+
+func (g gap) String() string {
+	if g.back == math.MaxInt64 {
+		return fmt.Sprintf("the watch of %s was lost at +%s", g.of, history.Seconds(g.lost))
+	}
+	return fmt.Sprintf("the watch of %s was lost from +%s to +%s", g.of, history.Seconds(g.lost), history.Seconds(g.back))
+}
+
+// hides reports whether events of that kind are seen by the watch that was lost.
+func (g gap) hides(kind history.Kind) bool {
+	group, _, _ := strings.Cut(string(kind), ".")
+	// The watch of EndpointSlices says of which Service.
+	return strings.HasPrefix(strings.ToLower(g.of), group)
+}
+
+// gapsOf finds when the watches were lost.
+func gapsOf(events []history.Event) []gap {
+	var gaps []gap
+	for _, e := range events {
+		switch e.Kind {
+		case history.WatchLost:
+			g := gap{of: e.Key, heard: e.At, lost: e.At, back: math.MaxInt64}
+			if e.Said != nil {
+				g.heard = min(g.heard, *e.Said)
+			}
+			gaps = append(gaps, g)
+		case history.WatchBack:
+			for i := range gaps {
+				if gaps[i].of == e.Key && gaps[i].back == math.MaxInt64 {
+					gaps[i].back = e.At
+				}
+			}
+		}
+	}
+	return gaps
+}
+
+// Earliest is the earliest time at which something that a watch saw may have happened.
+// That is before the watch saw it if the watch had just come back; why says so then.
+func (st *Story) Earliest(seen history.Event) (at time.Duration, why string) {
+	at = seen.At
+	for _, g := range st.gaps {
+		if g.hides(seen.Kind) && g.lost <= seen.At && (g.back == math.MaxInt64 || seen.At <= g.back+catchUp) && g.heard < at {
+			at, why = g.heard, g.String()
+		}
+	}
+	return at, why
+}
+
+// Unseen is the reason why something that a watch would have to show by then is unknown:
+// the recording ends before, or the watch was lost then. It is empty if neither is so.
+func (st *Story) Unseen(until time.Duration) string {
+	if why := st.Unrecorded(until); why != "" {
+		return why
+	}
+	for _, g := range st.gaps {
+		if g.lost <= until && until < g.back {
+			return fmt.Sprintf("not by +%s, and %s", history.Seconds(until), g)
+		}
+	}
+	return ""
+}
+
+// Unrecorded is the reason why something that would have to be on record by then is
+// unknown: the recording ends before. It is empty if the recording goes on until then.
+func (st *Story) Unrecorded(until time.Duration) string {
+	if st.Observed >= until {
+		return ""
+	}
+	return fmt.Sprintf("not by +%s, and the recording ends there", history.Seconds(st.Observed))
+}

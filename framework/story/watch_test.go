@@ -1,0 +1,52 @@
+package story
+
+import (
+	"testing"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+func TestWhatALostWatchHides(t *testing.T) {
+	heard := sec(9)
+	st := Read(scenarios.Scenario{}, drain(
+		at(12, history.Event{Kind: history.WatchLost, Key: "nodes", Said: &heard}),
+		at(15, history.Event{Kind: history.WatchBack, Key: "nodes"}),
+	))
+	for name, c := range map[string]struct {
+		seen history.Event
+		want float64
+	}{
+		"before it was lost":             {at(11.9, history.Event{Kind: history.NodeCordoned}), 11.9},
+		"when it was back":               {at(15.2, history.Event{Kind: history.NodeCordoned}), 9},
+		"long after it was back":         {at(16.5, history.Event{Kind: history.NodeCordoned}), 16.5},
+		"by another watch":               {at(15.2, history.Event{Kind: history.PodDeleted}), 15.2},
+		"a Kubernetes event on the node": {at(15.2, history.Event{Kind: history.ClusterEvent}), 15.2},
+	} {
+		if got, why := st.Earliest(c.seen); got != sec(c.want) || (why != "") != (got != c.seen.At) {
+			t.Errorf("%s: %s %q, want %gs", name, got, why, c.want)
+		}
+	}
+	for seconds, unseen := range map[float64]bool{11: false, 13: true, 15: false, 18: false} {
+		if why := st.Unseen(sec(seconds)); (why != "") != unseen {
+			t.Errorf("at +%gs: %q", seconds, why)
+		}
+		if why := st.Unrecorded(sec(seconds)); why != "" {
+			t.Errorf("recorded until +%gs: %q", seconds, why)
+		}
+	}
+}
+
+// The names of the watches and the kinds of the events that they see go together.
+func TestEachWatchHidesItsOwnKinds(t *testing.T) {
+	for of, kinds := range map[string][]history.Kind{
+		"nodes": {history.NodeCordoned}, "pods": {history.PodDeleted}, "events": {history.ClusterEvent},
+		"EndpointSlices of kube-dns": {history.EndpointGone},
+	} {
+		for _, kind := range kinds {
+			if !(gap{of: of}).hides(kind) {
+				t.Errorf("%s does not hide %s", of, kind)
+			}
+		}
+	}
+}
