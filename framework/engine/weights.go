@@ -66,11 +66,11 @@ func (t cpuTree) parentOf(membership, containerID string) string {
 func (e *Engine) RaiseParent(ctx context.Context, container string) string {
 	tree, group, err := e.parentGroup(ctx, container)
 	if err != nil {
-		return "engine's group not raised: " + err.Error()
+		return "not raised: " + err.Error()
 	}
 	dir, err := StateDir()
 	if err != nil {
-		return "engine's group not raised: " + err.Error()
+		return "not raised: " + err.Error()
 	}
 	return tree.raiseInWords(group, filepath.Join(dir, RaisedWeights))
 }
@@ -97,9 +97,9 @@ func (e *Engine) parentGroup(ctx context.Context, container string) (cpuTree, st
 func (t cpuTree) raiseInWords(group, kept string) string {
 	was, err := t.raise(group, kept)
 	if err != nil {
-		return fmt.Sprintf("engine's group %s not raised: %s", group, inWords(err))
+		return fmt.Sprintf("%s, not raised: %s", group, inWords(err))
 	}
-	return fmt.Sprintf("engine's group %s %d (was %d)", group, raisedTimes*t.normal, was)
+	return fmt.Sprintf("%s %d (was %d)", group, raisedTimes*t.normal, was)
 }
 
 // raise raises a group's weight. It writes the former one, which it returns, to the file

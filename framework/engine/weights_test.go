@@ -77,9 +77,9 @@ func TestTheEnginesGroupIsRaisedAndPutBack(t *testing.T) {
 		version, was, raised int
 		words                string
 	}{
-		{1, 1024, 65536, "engine's group /libpod_parent 65536 (was 1024)"},
-		{1, 2048, 65536, "engine's group /libpod_parent 65536 (was 2048)"},
-		{2, 100, 6400, "engine's group /libpod_parent 6400 (was 100)"},
+		{1, 1024, 65536, "/libpod_parent 65536 (was 1024)"},
+		{1, 2048, 65536, "/libpod_parent 65536 (was 2048)"},
+		{2, 100, 6400, "/libpod_parent 6400 (was 100)"},
 	} {
 		tree, file := groups(t, c.version, "libpod_parent", c.was)
 		kept := filepath.Join(t.TempDir(), "state", RaisedWeights)
@@ -129,9 +129,9 @@ func TestAGroupThatIsGoneHasNothingToPutBack(t *testing.T) {
 
 func TestAGroupThatIsNotRaisedSaysWhy(t *testing.T) {
 	for _, c := range []struct{ group, want string }{
-		{"/", "engine's group / not raised: the root of all groups has no weight"},
-		{"/system.slice", "engine's group /system.slice not raised: it also has the services of this host"},
-		{"/user.slice", "engine's group /user.slice not raised: it has no CPU controller"},
+		{"/", "/, not raised: the root of all groups has no weight"},
+		{"/system.slice", "/system.slice, not raised: it also has the services of this host"},
+		{"/user.slice", "/user.slice, not raised: it has no CPU controller"},
 	} {
 		tree, file := groups(t, 2, "system.slice", 100)
 		kept := filepath.Join(t.TempDir(), RaisedWeights)

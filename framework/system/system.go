@@ -63,7 +63,7 @@ type System struct {
 	paused    bool                 // installed is stopped while its workers are restored
 	workloads int                  // namespaces named so far
 
-	parentWeight string // CPU weight of the engine's control group, in words
+	parentWeight string // of the engine's control group, in words
 }
 
 // Log writes a line for the user.
@@ -108,7 +108,7 @@ func Up(ctx context.Context, opts Options) (*System, error) {
 	if err := s.startProduct(ctx); err != nil {
 		return nil, err
 	}
-	s.opts.Log("  CPU weight of the %s", s.parentWeight)
+	s.opts.Log("  CPU weight of all containers: %s", s.parentWeight)
 	s.Environment = s.environment(ctx, nodes, localstack)
 	return s, nil
 }
