@@ -182,7 +182,7 @@ func headline(c Counts) string {
 func (r *Report) facts() []fact {
 	facts := []fact{{"Handler", strings.TrimSpace(r.Handler.Name + " " + r.Handler.Version)}}
 	for _, f := range []struct{ name, key string }{
-		{"Kubernetes", "kubernetes"}, {"CoreDNS", "coredns"}, {"kube-proxy", "kube-proxy"}, {"Engine", "engine"}, {"Kernel", "kernel"}, {"Cores", "cores"},
+		{"Kubernetes", "kubernetes"}, {"CoreDNS", "coredns"}, {"kube-proxy", "kube-proxy"}, {"Engine", "engine"}, {"Kernel", "kernel"}, {"Cores", "cores"}, {"CPU weight of containers", "engine-cpu-weight"},
 	} {
 		if v := r.Environment[f.key]; v != "" {
 			facts = append(facts, fact{f.name, v})

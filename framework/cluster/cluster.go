@@ -54,6 +54,8 @@ type Cluster struct {
 	staticFree bool
 	// unwired is set if a node may have no pod network, or an outdated one.
 	unwired bool
+	// unfavoured is why the engine did not raise a node's CPU weight.
+	unfavoured error
 }
 
 // Node is a kind node that stands for an EC2 instance.

@@ -118,30 +118,6 @@ func (c *Cluster) nodesOf(capacity string) []Node {
 	return out
 }
 
-// Favour gives the nodes most of the CPU time when other programs on the host need it too:
-// a CoreDNS without CPU time for a tenth of a second drops queries, and a prober without
-// it measures itself. Workers come before the control plane, which serves no queries.
-func (c *Cluster) Favour(ctx context.Context) error {
-	for _, n := range c.Nodes {
-		if err := c.favour(ctx, n); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// favour is needed after each start: Podman does not keep changes to a running container.
-func (c *Cluster) favour(ctx context.Context, n Node) error {
-	shares := "16384" // the default is 1024
-	if n.Capacity == ControlPlane {
-		shares = "4096"
-	}
-	if _, err := c.engine.Run(ctx, "update", "--cpu-shares", shares, n.Name); err != nil {
-		return fmt.Errorf("favour node %s: %w", n.Name, err)
-	}
-	return nil
-}
-
 // Reclaim takes a node's instance as EC2 does at the deadline of a notice: it kills the
 // container, with everything in it, without warning.
 func (c *Cluster) Reclaim(ctx context.Context, node string) error {

@@ -42,7 +42,7 @@ func Examine(ctx context.Context) (*Engine, []Prerequisite) {
 	eng, engineFound := examineEngine(ctx)
 	found := []Prerequisite{examineSystem(), engineFound}
 	if runtime.GOOS == "linux" {
-		found = append(found, examineInotify(), examineModules(eng), examineRoot())
+		found = append(found, examineInotify(), examineModules(eng), examineRoot(), examineWeight())
 	}
 	return eng, append(found, examineSize())
 }
@@ -110,6 +110,18 @@ func examineRoot() Prerequisite {
 	f := Prerequisite{What: "root", State: OK, Detail: "the firewall of this machine keeps packets on it"}
 	if os.Geteuid() != 0 {
 		f.State, f.Detail = Warning, "not root: rules inside each node keep packets in instead, and images can be pulled but not built"
+	}
+	return f
+}
+
+// examineWeight cannot know which group the containers will be in: there may be none yet.
+func examineWeight() Prerequisite {
+	f := Prerequisite{What: "CPU weight of all containers", State: OK, Detail: "raised while there is a cluster"}
+	if os.Geteuid() != 0 {
+		f.State, f.Detail = Warning, "not root: it may stay as it is, so that other programs keep the nodes waiting for a processor"
+	}
+	if _, err := findCPUTree(cgroupMount); err != nil {
+		f.State, f.Detail = Warning, err.Error()
 	}
 	return f
 }

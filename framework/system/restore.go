@@ -49,11 +49,17 @@ func (s *System) Restore(ctx context.Context) (repaired []string, err error) {
 			return nil, err
 		}
 	}
+	s.raiseParent(ctx)
 	repaired, err = s.Cluster.Restore(ctx, leftovers, s.newInstance)
 	if err != nil {
 		return repaired, err
 	}
 	return repaired, s.resume(ctx)
+}
+
+// raiseParent is repeated for each drill: systemd may reset the weight of a group of its.
+func (s *System) raiseParent(ctx context.Context) {
+	s.parentWeight = s.engine.RaiseParent(ctx, s.localStackName())
 }
 
 // Finish brings the cluster back to how it was created: no handler, and CoreDNS with

@@ -220,6 +220,7 @@ func (s *System) furnish(ctx context.Context, instances map[string]string, diges
 	if err := s.Cluster.Favour(ctx); err != nil {
 		return err
 	}
+	s.raiseParent(ctx)
 	return s.Cluster.WriteState(ctx, digest)
 }
 

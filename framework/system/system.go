@@ -62,6 +62,8 @@ type System struct {
 	unready   bool                 // installed is not ready: not yet, or it failed
 	paused    bool                 // installed is stopped while its workers are restored
 	workloads int                  // namespaces named so far
+
+	parentWeight string // of the engine's control group, in words
 }
 
 // Log writes a line for the user.
@@ -106,6 +108,7 @@ func Up(ctx context.Context, opts Options) (*System, error) {
 	if err := s.startProduct(ctx); err != nil {
 		return nil, err
 	}
+	s.opts.Log("  CPU weight of all containers: %s", s.parentWeight)
 	s.Environment = s.environment(ctx, nodes, localstack)
 	return s, nil
 }
@@ -169,7 +172,8 @@ func Kubeconfig(cluster string) (string, error) {
 	return filepath.Join(state, "kubeconfig", cluster+".kubeconfig"), nil
 }
 
-// Down removes the cluster, LocalStack and their network, and nothing else.
+// Down removes the cluster, LocalStack and their network, and nothing else. It puts back
+// what Up changed outside of them.
 func Down(ctx context.Context, opts Options) error {
 	eng, err := engine.Detect(ctx, engine.Options{Log: opts.Log})
 	if err != nil {
@@ -183,10 +187,22 @@ func Down(ctx context.Context, opts Options) error {
 		return err
 	}
 	err = remove(ctx, eng, cluster.Options{Name: opts.Cluster, Network: opts.Cluster})
+	if err == nil {
+		err = lowerWeights(ctx, eng)
+	}
 	if rm := os.Remove(kubeconfig); rm != nil && !errors.Is(rm, os.ErrNotExist) {
 		err = errors.Join(err, fmt.Errorf("remove kubeconfig: %w", rm))
 	}
 	return err
+}
+
+// lowerWeights puts the engine's CPU weight back, unless another cluster of ours needs it.
+func lowerWeights(ctx context.Context, eng *engine.Engine) error {
+	others, err := eng.Containers(ctx, cluster.Label)
+	if err != nil || len(others) > 0 {
+		return err
+	}
+	return engine.LowerParents()
 }
 
 func remove(ctx context.Context, eng *engine.Engine, opts cluster.Options) error {
