@@ -24,6 +24,8 @@ func (c DNSLost) validate(where string, in *scope, p *problems) {
 	p.atLeast0(where+".max", c.Max)
 }
 
+func (DNSLost) observed(Times) observation { return atEnd() }
+
 // DNSWindow requires bounds on the longest window in which queries to the DNS service
 // were lost. At least one of min and max is set.
 type DNSWindow struct {
@@ -46,6 +48,8 @@ func (c DNSWindow) validate(where string, in *scope, p *problems) {
 	}
 }
 
+func (DNSWindow) observed(Times) observation { return atEnd() }
+
 // EndpointLeft requires that the kube-dns endpoint of the node's CoreDNS pod stays ready
 // after the node was reclaimed. It shows that only the node controller noticed the loss.
 type EndpointLeft struct {
@@ -57,4 +61,8 @@ type EndpointLeft struct {
 func (c EndpointLeft) validate(where string, in *scope, p *problems) {
 	in.node(where, c.Node, p)
 	p.positive(where+".atLeast", c.AtLeast)
+}
+
+func (c EndpointLeft) observed(t Times) observation {
+	return happens(t.Reclaimed[c.Node] + c.AtLeast.D())
 }

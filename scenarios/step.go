@@ -93,7 +93,7 @@ func (s Scenario) Messages() []Message { return stepsOf[Message](s) }
 // Expected is a lower bound of the time that the drill takes in a set: a wait that
 // may end early counts only where the scenario determines its length.
 func (s Scenario) Expected(set Set) time.Duration {
-	total, afterNotice := s.Settle.D(), time.Duration(0)
+	total, afterNotice := s.settles(), time.Duration(0)
 	for _, e := range s.effects() {
 		total += e.takes
 		afterNotice = max(afterNotice, e.afterNotice)
