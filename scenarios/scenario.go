@@ -99,7 +99,7 @@ const (
 // with the same cluster settings follow each other, and those that measure DNS come
 // when a new cluster has settled.
 func Profiles() []string {
-	return []string{"STATE-CHANGE", "SCHEDULED-CHANGE", "REBALANCE", "CAPACITY-RESERVATION", "QUEUE-HYGIENE", "RESILIENCE", "PDB", "SPOT", "STORM", "DNS", "INCIDENT"}
+	return []string{"STATE-CHANGE", "SCHEDULED-CHANGE", "REBALANCE", "CAPACITY-RESERVATION", "QUEUE-HYGIENE", "RESILIENCE", "PDB", "SPOT", "KARPENTER-ORDER", "STORM", "DNS", "INCIDENT"}
 }
 
 // CoreProfiles lists the groups of clauses that every handler is judged by. Those of

@@ -95,6 +95,14 @@ func TestExpected(t *testing.T) {
 			t.Errorf("%s: %s, want %ds", name, got, c.want)
 		}
 	}
+	once := Scenario{Settle: seconds(5), Checks: []Check{{DrainedOnce: &DrainedOnce{Node: "victim"}}, {Untouched: &Untouched{Node: "bystander"}}}}
+	if got := once.Expected(Fast); got != RepeatTime {
+		t.Errorf("with a second drain to exclude: %s, want %s", got, RepeatTime)
+	}
+	once.Steps = []Step{{Reclaim: &Reclaim{Node: "victim"}}}
+	if got := once.Expected(Fast); got != 5*time.Second {
+		t.Errorf("with an instance that is gone: %s, want 5s", got)
+	}
 }
 
 func TestAwaitingAtMost(t *testing.T) {

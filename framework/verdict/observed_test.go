@@ -1,9 +1,12 @@
 package verdict
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -64,4 +67,59 @@ func TestAbsenceNeedsTimeToShow(t *testing.T) {
 			return s
 		})
 	}
+}
+
+// A recording that ends when the scenario says that a check is decided shows the failure;
+// one that ends before does not.
+func TestARecordingOfTheNeededLengthShowsAFailure(t *testing.T) {
+	for name, c := range map[string]struct {
+		check scenarios.Check
+		fails func(*script)
+		until float64
+	}{
+		"a message that is never deleted": {
+			scenarios.Check{Deleted: &scenarios.Deleted{Of: "reclaim", Within: strict.Duration(sec(50))}},
+			func(s *script) { s.drop(kind(history.SQSDeleted)) }, 54,
+		},
+		"replacements that never come": {
+			scenarios.Check{Replaced: &scenarios.Replaced{Node: "victim", Notice: "reclaim"}},
+			func(s *script) {
+				until := sec(124)
+				s.change(history.NoticePut, func(e *history.Event) { e.Until = &until })
+				s.drop(func(e history.Event) bool { return e.Pod == "default/coredns-b" })
+			}, 124,
+		},
+		"a node that is never marked": {
+			scenarios.Check{Marked: &scenarios.Marked{Node: "victim", Notice: "reclaim", Within: strict.Duration(sec(30))}},
+			func(s *script) { s.drop(kind(history.NodeCordoned)) }, 34,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play := func(seconds float64) (*script, Outcome) {
+				s := awaitedStory()
+				s.only(c.check)
+				c.fails(s)
+				endsAt(seconds)(s)
+				return s, s.judge().Verdicts[0].Outcome
+			}
+			s, got := play(c.until + 0.1)
+			if got != Fail {
+				t.Errorf("recorded until +%gs: %s, want fail", c.until, got)
+			}
+			until, early := c.check.DecidedBy(s.scenario.Times(s.history().Events))
+			if until != sec(c.until) || !early {
+				t.Errorf("decided by %s, want +%gs", until, c.until)
+			}
+			if Decided(s.scenario, recordedUpTo(s.history(), until-time.Second), s.scenario.Checks) {
+				t.Error("decided a second before")
+			}
+		})
+	}
+}
+
+// recordedUpTo is the history as it was recorded up to then.
+func recordedUpTo(h history.History, until time.Duration) history.History {
+	h.Events = slices.DeleteFunc(h.Events, func(e history.Event) bool { return e.At > until })
+	h.Complete = false
+	return h
 }
