@@ -70,7 +70,8 @@ type Scenario struct {
 
 	// Steps are what happens, one after the other.
 	Steps []Step `yaml:"steps"`
-	// Settle is how long recording continues after the last step.
+	// Settle is how long recording continues after the last step, at least. It also
+	// continues until every check can be decided.
 	Settle strict.Duration `yaml:"settle"`
 	// Checks are the requirements on what was recorded.
 	Checks []Check `yaml:"checks"`
