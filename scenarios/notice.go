@@ -69,4 +69,4 @@ func (n Notice) validate(where string, in *scope, p *problems) {
 	}
 }
 
-func (n Notice) effect(Scenario) effect { return effect{nodes: n.Nodes} }
+func (n Notice) effect() effect { return effect{nodes: n.Nodes} }

@@ -29,7 +29,7 @@ func (r Reclaim) validate(where string, in *scope, p *problems) {
 	}
 }
 
-func (r Reclaim) effect(Scenario) effect {
+func (r Reclaim) effect() effect {
 	return effect{nodes: []string{r.Node}, untilDeadline: !r.unannounced()}
 }
 

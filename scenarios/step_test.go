@@ -87,6 +87,7 @@ func TestExpected(t *testing.T) {
 		"a budget changes later":      {[]Step{{Budget: &BudgetChange{After: seconds(30)}}, {Reclaim: &Reclaim{At: "reclaim"}}}, 35},
 		"a disruption waits":          {[]Step{{Disrupt: &Disrupt{After: seconds(20)}}, {Reclaim: &Reclaim{At: "reclaim"}}}, 45},
 		"a fault ends":                {[]Step{{Fault: &Fault{Name: "outage", For: seconds(30)}}, {Await: &Await{Ended: "outage"}}}, 35},
+		"a fault ends after another":  {[]Step{{Fault: &Fault{Name: "half", For: seconds(30)}}, {Fault: &Fault{Name: "outage", For: seconds(60)}}, {Await: &Await{Ended: "half"}}, {Await: &Await{Ended: "outage"}}}, 65},
 		"DNS answers again":           {[]Step{{Await: &Await{Answering: seconds(3)}}}, 65},
 		"other waits may end at once": {[]Step{{Await: &Await{Drained: "victim", Timeout: seconds(100)}}}, 5},
 	} {
