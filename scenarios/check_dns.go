@@ -1,6 +1,10 @@
 package scenarios
 
-import "github.com/spotdrill/spotdrill/framework/strict"
+import (
+	"slices"
+
+	"github.com/spotdrill/spotdrill/framework/strict"
+)
 
 // ProbeModes lists what a check of DNS can count: the queries from fresh ports, those
 // from fixed ports, or all.
@@ -60,6 +64,9 @@ type EndpointLeft struct {
 
 func (c EndpointLeft) validate(where string, in *scope, p *problems) {
 	in.node(where, c.Node, p)
+	if slices.Contains(in.nodes, c.Node) && !slices.Contains(in.reclaimed, c.Node) {
+		p.add(where+".node", "no step takes the instance of %q, so the check could never be decided", c.Node)
+	}
 	p.positive(where+".atLeast", c.AtLeast)
 }
 

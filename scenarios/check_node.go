@@ -38,6 +38,9 @@ type Drained struct {
 
 func (c Drained) validate(where string, in *scope, p *problems) {
 	in.noticeFor(where, c.Node, c.Notice, p)
+	if longest := max(in.deadline.Fast, in.deadline.Full); c.Within > longest {
+		p.add(where+".within", "%s is more than the deadline (%s), which is the limit anyway", c.Within.D(), longest.D())
+	}
 	if c.Pods != "" {
 		oneOf(p, where+".pods", c.Pods, in.pods)
 	}

@@ -59,6 +59,8 @@ var invalid = map[string][]string{
 	"invalid-mid-drain":                     {`25: checks[0].midDrain.disturbance: "crush" is not known; allowed: crash`},
 	"invalid-empty-step":                    {`22: steps[1]: nothing is set; requires exactly one of: ` + kindsOf[Step]()},
 	"invalid-endpoint-bound":                {`25: checks[0].endpointLeft.atLeast: must be more than 0s`},
+	"invalid-endpoint-of-a-node-that-stays": {`25: checks[0].endpointLeft.node: no step takes the instance of "victim", so the check could never be decided`},
+	"invalid-drained-after-the-deadline":    {`25: checks[0].drained.within: 2m1s is more than the deadline (2m0s), which is the limit anyway`},
 	"invalid-fault-action":                  {`22: steps[1].fault.actions: "Receive" is not known; allowed: ReceiveMessage, DeleteMessage, DeleteMessageBatch, ChangeMessageVisibility, ChangeMessageVisibilityBatch, GetQueueUrl, GetQueueAttributes`},
 	"invalid-fault-action-of-duplicate":     {`22: steps[1].fault.actions: is not allowed with type duplicate, which always affects ReceiveMessage`},
 	"invalid-fault-after":                   {`22: steps[1].fault.after: 5s is not less than for (5s): no duplicate would be delivered`},

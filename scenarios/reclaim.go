@@ -23,6 +23,7 @@ func (r Reclaim) String() string {
 }
 
 func (r Reclaim) validate(where string, in *scope, p *problems) {
+	in.reclaimed = append(in.reclaimed, r.Node)
 	oneOf(p, where+".node", r.Node, in.nodes)
 	if !r.unannounced() {
 		oneOf(p, where+".at", r.At, in.noticeNames())
