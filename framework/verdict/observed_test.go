@@ -76,10 +76,11 @@ func TestARecordingOfTheNeededLengthShowsAFailure(t *testing.T) {
 		check scenarios.Check
 		fails func(*script)
 		until float64
+		short Outcome // of a recording up to +32
 	}{
 		"a message that is never deleted": {
 			scenarios.Check{Deleted: &scenarios.Deleted{Of: "reclaim", Within: strict.Duration(sec(50))}},
-			func(s *script) { s.drop(kind(history.SQSDeleted)) }, 54,
+			func(s *script) { s.drop(kind(history.SQSDeleted)) }, 54, Unknown,
 		},
 		"replacements that never come": {
 			scenarios.Check{Replaced: &scenarios.Replaced{Node: "victim", Notice: "reclaim"}},
@@ -87,11 +88,12 @@ func TestARecordingOfTheNeededLengthShowsAFailure(t *testing.T) {
 				until := sec(124)
 				s.change(history.NoticePut, func(e *history.Event) { e.Until = &until })
 				s.drop(func(e history.Event) bool { return e.Pod == "default/coredns-b" })
-			}, 124,
+			}, 124, Unknown,
 		},
+		// The node had two seconds left: that the recording continues is what makes it fair.
 		"a node that is never marked": {
 			scenarios.Check{Marked: &scenarios.Marked{Node: "victim", Notice: "reclaim", Within: strict.Duration(sec(30))}},
-			func(s *script) { s.drop(kind(history.NodeCordoned)) }, 34,
+			func(s *script) { s.drop(kind(history.NodeCordoned)) }, 34, Fail,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -105,6 +107,9 @@ func TestARecordingOfTheNeededLengthShowsAFailure(t *testing.T) {
 			s, got := play(c.until + 0.1)
 			if got != Fail {
 				t.Errorf("recorded until +%gs: %s, want fail", c.until, got)
+			}
+			if _, got := play(32); got != c.short {
+				t.Errorf("recorded until +32s: %s, want %s", got, c.short)
 			}
 			until, early := c.check.DecidedBy(s.scenario.Times(s.history().Events))
 			if until != sec(c.until) || !early {
