@@ -35,23 +35,19 @@ var auditPolicy string
 // in all of them keeps a CoreDNS waiting that has cores of its own on real nodes.
 const collector = "400"
 
-// CPU weights in a node, where systemd's default is 100: pods come before containerd and
-// the kubelet, which would otherwise starve CoreDNS while they create a pod. See
-// framework/cluster/weights.go for the weights of all levels.
-const (
-	kubeletSliceWeight   = "1600" // the kubelet and all pods; beside it is containerd
-	kubeletServiceWeight = "10"   // the kubelet alone; beside it are the pods
-)
+// kubeletSliceWeight is the CPU weight of the kubelet and all pods in a node, where
+// systemd's default is 100: they come before containerd, which would otherwise starve
+// CoreDNS while it creates a pod. See framework/cluster/weights.go for all levels.
+const kubeletSliceWeight = "1600"
 
 // Mounted returns the files that the nodes mount, by name: which requests the API
 // server keeps on record, and the systemd drop-ins with the collector and the weights.
 // They have to lie in the folder that Render is given.
 func Mounted() map[string]string {
 	return map[string]string{
-		"audit-policy.yaml":    auditPolicy,
-		"collector.conf":       "[Service]\nEnvironment=GOGC=" + collector + "\n",
-		"kubelet-slice.conf":   "[Slice]\nCPUWeight=" + kubeletSliceWeight + "\n",
-		"kubelet-service.conf": "[Service]\nCPUWeight=" + kubeletServiceWeight + "\n",
+		"audit-policy.yaml":  auditPolicy,
+		"collector.conf":     "[Service]\nEnvironment=GOGC=" + collector + "\n",
+		"kubelet-slice.conf": "[Slice]\nCPUWeight=" + kubeletSliceWeight + "\n",
 	}
 }
 

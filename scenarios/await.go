@@ -87,17 +87,11 @@ func (a Await) validate(where string, in *scope, p *problems) {
 // node-monitor-grace-period is 50 s since Kubernetes 1.32.
 const dnsOutage = time.Minute
 
-func (a Await) effect(s Scenario) effect {
-	switch {
-	case a.Answering > 0:
+func (a Await) effect() effect {
+	if a.Answering > 0 {
 		return effect{takes: dnsOutage}
-	case a.Ended != "":
-		faults := s.Faults()
-		if i := slices.IndexFunc(faults, func(f Fault) bool { return f.Name == a.Ended }); i >= 0 {
-			return effect{takes: faults[i].For.D()}
-		}
 	}
-	return effect{}
+	return effect{awaitsEndOf: a.Ended}
 }
 
 // AwaitingAtMost returns the scenario with no timeout of an await above the limit.

@@ -33,4 +33,4 @@ func (c BudgetChange) validate(where string, in *scope, p *problems) {
 	p.atLeast0(where+".minAvailable", c.MinAvailable)
 }
 
-func (c BudgetChange) effect(Scenario) effect { return effect{afterNotice: c.After.D()} }
+func (c BudgetChange) effect() effect { return effect{afterNotice: c.After.D()} }

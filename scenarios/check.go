@@ -35,6 +35,8 @@ type Check struct {
 type checkKind interface {
 	// validate checks the fields of the check at that path against what is in scope.
 	validate(where string, in *scope, p *problems)
+	// observed is how long a drill must be recorded to decide the check.
+	observed(t Times) observation
 }
 
 // Kind returns the one kind of check that is set: its YAML key, such as

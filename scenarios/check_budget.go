@@ -15,6 +15,8 @@ func (c BudgetKept) validate(where string, in *scope, p *problems) {
 	in.budgetFor(where, c.Node, c.Notice, c.Pods, p)
 }
 
+func (c BudgetKept) observed(t Times) observation { return absent(t.reaction()).on(c.Node, t) }
+
 // Resumed requires that the drain continues in time after a budget has changed: a pod of
 // the node that the budget had protected is terminating.
 type Resumed struct {
@@ -30,6 +32,10 @@ func (c Resumed) validate(where string, in *scope, p *problems) {
 	p.positive(where+".within", c.Within)
 }
 
+func (c Resumed) observed(t Times) observation {
+	return happens(t.Changed[c.Budget]+c.Within.D()).on(c.Node, t)
+}
+
 // BlockedReported requires that the handler reports, before the notice's deadline, that
 // a budget blocks the drain: with a Kubernetes event about the node or about a blocked
 // pod, which names such a pod or the budget and says that the eviction was refused. What
@@ -42,4 +48,8 @@ type BlockedReported struct {
 
 func (c BlockedReported) validate(where string, in *scope, p *problems) {
 	in.podsFor(where, c.Node, c.Notice, c.Pods, p)
+}
+
+func (c BlockedReported) observed(t Times) observation {
+	return happens(t.Deadlines[c.Notice]).on(c.Node, t)
 }

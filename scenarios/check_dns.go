@@ -1,6 +1,10 @@
 package scenarios
 
-import "github.com/spotdrill/spotdrill/framework/strict"
+import (
+	"slices"
+
+	"github.com/spotdrill/spotdrill/framework/strict"
+)
 
 // ProbeModes lists what a check of DNS can count: the queries from fresh ports, those
 // from fixed ports, or all.
@@ -24,6 +28,8 @@ func (c DNSLost) validate(where string, in *scope, p *problems) {
 	p.atLeast0(where+".max", c.Max)
 }
 
+func (DNSLost) observed(Times) observation { return atEnd() }
+
 // DNSWindow requires bounds on the longest window in which queries to the DNS service
 // were lost. At least one of min and max is set.
 type DNSWindow struct {
@@ -46,6 +52,8 @@ func (c DNSWindow) validate(where string, in *scope, p *problems) {
 	}
 }
 
+func (DNSWindow) observed(Times) observation { return atEnd() }
+
 // EndpointLeft requires that the kube-dns endpoint of the node's CoreDNS pod stays ready
 // after the node was reclaimed. It shows that only the node controller noticed the loss.
 type EndpointLeft struct {
@@ -56,5 +64,12 @@ type EndpointLeft struct {
 
 func (c EndpointLeft) validate(where string, in *scope, p *problems) {
 	in.node(where, c.Node, p)
+	if slices.Contains(in.nodes, c.Node) && !slices.Contains(in.reclaimed, c.Node) {
+		p.add(where+".node", "no step takes the instance of %q, so the check could never be decided", c.Node)
+	}
 	p.positive(where+".atLeast", c.AtLeast)
+}
+
+func (c EndpointLeft) observed(t Times) observation {
+	return happens(t.Reclaimed[c.Node] + c.AtLeast.D())
 }

@@ -6,6 +6,8 @@ type NotRestarted struct{}
 
 func (NotRestarted) validate(string, *scope, *problems) {}
 
+func (NotRestarted) observed(t Times) observation { return absent(t.reaction()) }
+
 // MidDrain requires that the handler was disturbed in the middle of a drain: the node's
 // drain had begun and pods were still on the node. Otherwise surviving the disturbance
 // proves nothing.
@@ -19,3 +21,5 @@ func (c MidDrain) validate(where string, in *scope, p *problems) {
 	in.node(where, c.Node, p)
 	oneOf(p, where+".disturbance", c.Disturbance, in.disturbances)
 }
+
+func (MidDrain) observed(Times) observation { return atEnd() }

@@ -19,6 +19,10 @@ func (c Marked) validate(where string, in *scope, p *problems) {
 	p.positive(where+".within", c.Within)
 }
 
+func (c Marked) observed(t Times) observation {
+	return happens(t.sent(c.Notice, c.After)+c.Within.D()).on(c.Node, t)
+}
+
 // Drained requires that every evictable pod is gone from the node by the notice's
 // deadline: every pod that was on the node when the notice was sent, or arrived before
 // the handler marked the node or within a second of that. DaemonSet pods, static pods,
@@ -34,9 +38,20 @@ type Drained struct {
 
 func (c Drained) validate(where string, in *scope, p *problems) {
 	in.noticeFor(where, c.Node, c.Notice, p)
+	if longest := max(in.deadline.Fast, in.deadline.Full); c.Within > longest {
+		p.add(where+".within", "%s is more than the deadline (%s), which is the limit anyway", c.Within.D(), longest.D())
+	}
 	if c.Pods != "" {
 		oneOf(p, where+".pods", c.Pods, in.pods)
 	}
+}
+
+func (c Drained) observed(t Times) observation {
+	until := t.Deadlines[c.Notice]
+	if c.Within > 0 {
+		until = min(until, t.Sent[c.Notice]+c.Within.D())
+	}
+	return happens(until).on(c.Node, t)
 }
 
 // DrainedOnce requires that the handler drains the node exactly once: it puts at least
@@ -48,6 +63,8 @@ type DrainedOnce struct {
 
 func (c DrainedOnce) validate(where string, in *scope, p *problems) { in.node(where, c.Node, p) }
 
+func (c DrainedOnce) observed(t Times) observation { return absent(t.Stepped+RepeatTime).on(c.Node, t) }
+
 // Untouched requires that the node is not cordoned, tainted or deleted, and that none of
 // its pods is evicted.
 type Untouched struct {
@@ -55,6 +72,8 @@ type Untouched struct {
 }
 
 func (c Untouched) validate(where string, in *scope, p *problems) { in.node(where, c.Node, p) }
+
+func (c Untouched) observed(t Times) observation { return absent(t.reaction()).on(c.Node, t) }
 
 // NodeEvent requires a Kubernetes event about the node after the notice.
 type NodeEvent struct {
@@ -66,4 +85,8 @@ type NodeEvent struct {
 func (c NodeEvent) validate(where string, in *scope, p *problems) {
 	in.noticeFor(where, c.Node, c.Notice, p)
 	p.positive(where+".within", c.Within)
+}
+
+func (c NodeEvent) observed(t Times) observation {
+	return happens(t.Sent[c.Notice]+c.Within.D()).on(c.Node, t)
 }

@@ -19,8 +19,12 @@ func (c Deleted) validate(where string, in *scope, p *problems) {
 	p.positive(where+".within", c.Within)
 }
 
+func (c Deleted) observed(t Times) observation { return happens(t.sent(c.Of, c.After) + c.Within.D()) }
+
 // QueueEmpty requires that no message is left in the queue at the end, neither visible
 // nor in flight.
 type QueueEmpty struct{}
 
 func (QueueEmpty) validate(string, *scope, *problems) {}
+
+func (QueueEmpty) observed(Times) observation { return atEnd() }

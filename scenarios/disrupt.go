@@ -62,7 +62,7 @@ func (d Disrupt) validate(where string, in *scope, p *problems) {
 	}
 }
 
-func (d Disrupt) effect(Scenario) effect {
+func (d Disrupt) effect() effect {
 	return effect{nodes: []string{d.Node}, takes: d.After.D(), shared: true, allDNSPods: d.Node == ""}
 }
 

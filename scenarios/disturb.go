@@ -49,7 +49,7 @@ func (d Disturb) validate(where string, in *scope, p *problems) {
 	}
 }
 
-func (d Disturb) effect(Scenario) effect { return effect{shared: true} }
+func (d Disturb) effect() effect { return effect{shared: true} }
 
 // Disturbed reports whether a step disturbs the handler.
 func (s Scenario) Disturbed() bool { return len(stepsOf[Disturb](s)) > 0 }

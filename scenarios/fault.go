@@ -124,4 +124,4 @@ func (f Fault) validate(where string, in *scope, p *problems) {
 	}
 }
 
-func (f Fault) effect(Scenario) effect { return effect{shared: true} }
+func (f Fault) effect() effect { return effect{shared: true, begins: f.Name, lasts: f.For.D()} }

@@ -109,7 +109,7 @@ func (m Message) validate(where string, in *scope, p *problems) {
 	}
 }
 
-func (m Message) effect(Scenario) effect { return effect{nodes: m.nodes()} }
+func (m Message) effect() effect { return effect{nodes: m.nodes()} }
 
 // nodes are those whose instance ids are in the body, by their names.
 func (m Message) nodes() []string {

@@ -64,9 +64,9 @@ func (n Notice) validate(where string, in *scope, p *problems) {
 		oneOf(p, where+".action", n.Action, NoticeActions())
 	}
 	p.onlyWith(where+".state", n.State != "", n.Type == history.StateChange, "type state-change")
-	if !in.deadline {
+	if in.deadline.Fast <= 0 || in.deadline.Full <= 0 {
 		p.add("deadline", "a scenario with a notice needs fast and full")
 	}
 }
 
-func (n Notice) effect(Scenario) effect { return effect{nodes: n.Nodes} }
+func (n Notice) effect() effect { return effect{nodes: n.Nodes} }

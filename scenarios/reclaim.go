@@ -23,13 +23,14 @@ func (r Reclaim) String() string {
 }
 
 func (r Reclaim) validate(where string, in *scope, p *problems) {
+	in.reclaimed = append(in.reclaimed, r.Node)
 	oneOf(p, where+".node", r.Node, in.nodes)
 	if !r.unannounced() {
 		oneOf(p, where+".at", r.At, in.noticeNames())
 	}
 }
 
-func (r Reclaim) effect(Scenario) effect {
+func (r Reclaim) effect() effect {
 	return effect{nodes: []string{r.Node}, untilDeadline: !r.unannounced()}
 }
 

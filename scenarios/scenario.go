@@ -70,7 +70,8 @@ type Scenario struct {
 
 	// Steps are what happens, one after the other.
 	Steps []Step `yaml:"steps"`
-	// Settle is how long recording continues after the last step.
+	// Settle is how long recording continues after the last step, at least. It also
+	// continues until every check can be decided.
 	Settle strict.Duration `yaml:"settle"`
 	// Checks are the requirements on what was recorded.
 	Checks []Check `yaml:"checks"`
@@ -99,7 +100,7 @@ const (
 // with the same cluster settings follow each other, and those that measure DNS come
 // when a new cluster has settled.
 func Profiles() []string {
-	return []string{"STATE-CHANGE", "SCHEDULED-CHANGE", "REBALANCE", "CAPACITY-RESERVATION", "QUEUE-HYGIENE", "RESILIENCE", "PDB", "SPOT", "STORM", "DNS", "INCIDENT"}
+	return []string{"STATE-CHANGE", "SCHEDULED-CHANGE", "REBALANCE", "CAPACITY-RESERVATION", "QUEUE-HYGIENE", "RESILIENCE", "PDB", "SPOT", "KARPENTER-ORDER", "STORM", "DNS", "INCIDENT"}
 }
 
 // CoreProfiles lists the groups of clauses that every handler is judged by. Those of

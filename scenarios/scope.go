@@ -14,12 +14,13 @@ type scope struct {
 	nodes    []string // names under nodes
 	pods     []string // groups of the workload
 	budgeted []string // those with a PodDisruptionBudget
-	deadline bool     // the scenario has one
+	deadline Deadline // the scenario's
 	probe    bool     // it has a probe
 	handler  bool     // it has a handler
 
 	sent          names               // notices and messages
 	notices       map[string][]string // their nodes, by their names
+	reclaimed     []string            // nodes whose instance is taken
 	faults        names
 	budgetChanges names
 	disturbances  names
@@ -28,7 +29,7 @@ type scope struct {
 func (s Scenario) scope() *scope {
 	return &scope{
 		nodes: slices.Sorted(maps.Keys(s.Nodes)), pods: s.Workload.Groups(), budgeted: s.Workload.budgeted(),
-		deadline: s.Deadline.Fast > 0 && s.Deadline.Full > 0, probe: s.Probe != nil, handler: s.Handler != HandlerNone,
+		deadline: s.Deadline, probe: s.Probe != nil, handler: s.Handler != HandlerNone,
 		notices: map[string][]string{},
 	}
 }

@@ -27,7 +27,7 @@ type stepKind interface {
 	// scope what the step defines.
 	validate(where string, in *scope, p *problems)
 	// effect is what the step means for the drill as a whole.
-	effect(s Scenario) effect
+	effect() effect
 }
 
 // effect is what a step means for the drill that it is part of.
@@ -36,6 +36,9 @@ type effect struct {
 	takes         time.Duration // at least
 	afterNotice   time.Duration // how long after a notice it is done, at least
 	untilDeadline bool          // it is done at the deadline of a notice
+	begins        string        // the fault that it begins
+	lasts         time.Duration // how long that fault lasts
+	awaitsEndOf   string        // the fault whose end it waits for
 	shared        bool          // it acts on what simultaneous drills share: queue, handler or CoreDNS
 	allDNSPods    bool          // it acts on every CoreDNS pod
 }
@@ -58,9 +61,9 @@ func (s Step) String() string {
 	return "no action set"
 }
 
-func (s Step) effect(of Scenario) effect {
+func (s Step) effect() effect {
 	if kind, ok := s.Do().(stepKind); ok {
-		return kind.effect(of)
+		return kind.effect()
 	}
 	return effect{}
 }
@@ -68,7 +71,7 @@ func (s Step) effect(of Scenario) effect {
 func (s Scenario) effects() []effect {
 	out := make([]effect, len(s.Steps))
 	for i, step := range s.Steps {
-		out[i] = step.effect(s)
+		out[i] = step.effect()
 	}
 	return out
 }
@@ -93,13 +96,20 @@ func (s Scenario) Messages() []Message { return stepsOf[Message](s) }
 // Expected is a lower bound of the time that the drill takes in a set: a wait that
 // may end early counts only where the scenario determines its length.
 func (s Scenario) Expected(set Set) time.Duration {
-	total, afterNotice := s.Settle.D(), time.Duration(0)
+	total, afterNotice := time.Duration(0), time.Duration(0)
+	ends := map[string]time.Duration{} // of faults
 	for _, e := range s.effects() {
+		switch {
+		case e.begins != "":
+			ends[e.begins] = total + e.lasts
+		case e.awaitsEndOf != "":
+			total = max(total, ends[e.awaitsEndOf])
+		}
 		total += e.takes
 		afterNotice = max(afterNotice, e.afterNotice)
 		if e.untilDeadline {
 			afterNotice = max(afterNotice, s.Deadline.For(set))
 		}
 	}
-	return total + afterNotice
+	return total + afterNotice + s.settles()
 }

@@ -87,6 +87,7 @@ func TestExpected(t *testing.T) {
 		"a budget changes later":      {[]Step{{Budget: &BudgetChange{After: seconds(30)}}, {Reclaim: &Reclaim{At: "reclaim"}}}, 35},
 		"a disruption waits":          {[]Step{{Disrupt: &Disrupt{After: seconds(20)}}, {Reclaim: &Reclaim{At: "reclaim"}}}, 45},
 		"a fault ends":                {[]Step{{Fault: &Fault{Name: "outage", For: seconds(30)}}, {Await: &Await{Ended: "outage"}}}, 35},
+		"a fault ends after another":  {[]Step{{Fault: &Fault{Name: "half", For: seconds(30)}}, {Fault: &Fault{Name: "outage", For: seconds(60)}}, {Await: &Await{Ended: "half"}}, {Await: &Await{Ended: "outage"}}}, 65},
 		"DNS answers again":           {[]Step{{Await: &Await{Answering: seconds(3)}}}, 65},
 		"other waits may end at once": {[]Step{{Await: &Await{Drained: "victim", Timeout: seconds(100)}}}, 5},
 	} {
@@ -94,6 +95,14 @@ func TestExpected(t *testing.T) {
 		if got := s.Expected(Fast); got != seconds(c.want).D() {
 			t.Errorf("%s: %s, want %ds", name, got, c.want)
 		}
+	}
+	once := Scenario{Settle: seconds(5), Checks: []Check{{DrainedOnce: &DrainedOnce{Node: "victim"}}, {Untouched: &Untouched{Node: "bystander"}}}}
+	if got := once.Expected(Fast); got != RepeatTime {
+		t.Errorf("with a second drain to exclude: %s, want %s", got, RepeatTime)
+	}
+	once.Steps = []Step{{Reclaim: &Reclaim{Node: "victim"}}}
+	if got := once.Expected(Fast); got != 5*time.Second {
+		t.Errorf("with an instance that is gone: %s, want 5s", got)
 	}
 }
 

@@ -21,8 +21,9 @@ func TestDryRunSaysWhatWouldBePlayed(t *testing.T) {
 		"by name":     {[]string{"critical-pods-go-last"}, []string{"critical-pods-go-last"}, []string{"spot-notice-drains-node"}},
 		"by pattern":  {[]string{"--only", "coredns-*", "--skip", "*-lameduck-0s"}, []string{"coredns-drained-lameduck-5s "}, []string{"spot-notice", "lameduck-0s"}},
 		"by profile":  {[]string{"--profile", "INCIDENT,PDB", "--set", "full"}, []string{"coredns-lost-without-handler", "budget-is-kept"}, []string{"spot-notice"}},
-		"as JSON":     {[]string{"--json", "critical-pods-go-last"}, []string{`"scenario": "critical-pods-go-last"`, `"profile": "SPOT"`, `"seconds": `}, []string{"SCENARIO"}},
+		"as JSON":     {[]string{"--json", "critical-pods-go-last"}, []string{`"scenario": "critical-pods-go-last"`, `"profile": "KARPENTER-ORDER"`, `"seconds": `}, []string{"SCENARIO"}},
 		"not claimed": {[]string{"--handler", "none"}, []string{"state-stopping-drains-node - skipped: not supported: the description of none does not claim state-change", "spot-notice-drains-node 39 s"}, nil},
+		"an order that is not claimed": {[]string{"--handler", "nth", "critical-pods-go-last"}, []string{"critical-pods-go-last - skipped: not supported: the description of nth does not claim karpenter-order"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stdout, stderr, code := spotdrill(t, append([]string{"run", "--dry-run"}, c.args...)...)

@@ -21,8 +21,8 @@ import (
 //	kubepods         burstable         sum of the CPU requests of its pods; besteffort 2
 //	burstable        a pod             its CPU request: 102 for CoreDNS
 //
-// The engine's group is raised by engine.RaiseParent, kubelet.slice and kubelet.service by
-// files that the nodes mount (kind.Mounted). The last three levels belong to the kubelet,
+// The engine's group is raised by engine.RaiseParent, kubelet.slice by a
+// file that the nodes mount (kind.Mounted). The last three levels belong to the kubelet,
 // which writes them again at each change of a pod. It also reads a pod's weight back as
 // the CPU that the pod was given: the scheduler then preempts others for it.
 const (

@@ -4,7 +4,7 @@
 package feature
 
 // Names lists the features. "rebalance-event" announces a recommendation,
-// "rebalance-drain" acts on it.
+// "rebalance-drain" acts on it; "karpenter-order" evicts in the order of Karpenter.
 func Names() []string {
-	return []string{"spot", "state-change", "scheduled-change", "rebalance-event", "rebalance-drain", "capacity-reservation"}
+	return []string{"spot", "state-change", "scheduled-change", "rebalance-event", "rebalance-drain", "capacity-reservation", "karpenter-order"}
 }

@@ -29,6 +29,9 @@ type Drill struct {
 	Progress func(history.Event)
 	// Recording, if set, gets the recorder before anything is recorded.
 	Recording func(*history.Recorder)
+	// Decided, if set, reports whether what was recorded so far decides these checks. Their
+	// time is then not awaited.
+	Decided func([]scenarios.Check) bool
 	// Ended, if set, decides what happens to the cluster. It is called when the
 	// recording is over and on disk, except for the last events.
 	Ended func() Aftermath

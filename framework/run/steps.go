@@ -25,7 +25,10 @@ func (r *runner) steps(ctx context.Context) error {
 		}
 	}
 	r.announce(history.Settle.Begins())
-	return r.sleepUntil(ctx, r.rec.Clock().Now()+r.Scenario.Settle.D())
+	if err := r.sleepUntil(ctx, r.rec.Clock().Now()+r.Scenario.Settle.D()); err != nil {
+		return err
+	}
+	return r.untilDecided(ctx)
 }
 
 func (r *runner) step(ctx context.Context, step scenarios.Step) error {

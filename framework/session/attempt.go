@@ -114,7 +114,13 @@ func (s *Session) playOnce(ctx context.Context, folder reports.Folder, scenario 
 // prepare is the drill of an attempt, which reports its progress on the console.
 func (s *Session) prepare(folder reports.Folder, scenario scenarios.Scenario, under handler.Description, attempt int) (run.Drill, error) {
 	dir, err := folder.Attempt(scenario, attempt)
-	return run.Drill{Scenario: scenario, Set: s.Set, Handler: under, Attempt: attempt, Dir: dir, Progress: s.progress(scenario.Name)}, err
+	return run.Drill{
+		Scenario: scenario, Set: s.Set, Handler: under, Attempt: attempt, Dir: dir, Progress: s.progress(scenario.Name),
+		Decided: func(checks []scenarios.Check) bool {
+			h, err := history.Load(dir)
+			return err == nil && verdict.Decided(scenario, h, checks)
+		},
+	}, err
 }
 
 // judge is the entry of a drill that was played.

@@ -123,7 +123,7 @@ func workloadStory() *script {
 	s.leaves("critical-a", victim, 26, 27, 30)
 	s.workloadPod(26.2, "critical", "critical-b", bystander, history.Numbers{history.Priority: 2_000_000_000})
 	s.at(28, history.Event{Kind: history.RunPhase, Key: "settle"})
-	s.restore(33)
+	s.restore(38.1)
 	return s
 }
 

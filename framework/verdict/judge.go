@@ -71,7 +71,7 @@ func (j judge) check(c scenarios.Check) Verdict {
 		v := unknownCheck.verdict().wants("a check that this version can evaluate")
 		return v.unknown(fmt.Sprintf("this version does not have check %q", id))
 	}
-	return known.judge(j, known.verdict(), value)
+	return j.longEnough(c, known.judge(j, known.verdict(), value))
 }
 
 // describe names events for a verdict's Got: "node.cordoned, pod.evicted x 3".

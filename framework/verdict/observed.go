@@ -1,0 +1,33 @@
+package verdict
+
+import (
+	"fmt"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// Decided reports whether what was recorded so far decides all of these checks of the
+// scenario: none of them is Unknown. Use it to end a recording, never for a report.
+func Decided(s scenarios.Scenario, h history.History, checks []scenarios.Check) bool {
+	j := newJudge(story.Read(s, h))
+	for _, c := range checks {
+		if j.check(c).Outcome.Known() == Unknown {
+			return false
+		}
+	}
+	return true
+}
+
+// longEnough makes a pass Unknown if the recording is too short for it: what must not
+// happen could still have happened.
+func (j judge) longEnough(c scenarios.Check, v Verdict) Verdict {
+	until, early := c.DecidedBy(j.Scenario.Times(j.Events))
+	if v.Outcome != Pass || early || j.Observed >= until {
+		return v
+	}
+	v.Outcome = Unknown
+	v.Got += fmt.Sprintf(", but recorded up to +%s, and +%s is needed to show it", history.Seconds(j.Observed), history.Seconds(until))
+	return v
+}

@@ -1,0 +1,153 @@
+package scenarios
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+const (
+	// ReactionTime is how long a drill is recorded after its last notice, message, or
+	// end of a fault or disturbance, so that a wrong reaction can show. The catalogue
+	// requires the right reaction, a mark, within the same 5 s.
+	ReactionTime = 5 * time.Second
+	// RepeatTime is how long a drill is recorded after its last step, so that a second
+	// drain, or a pod that is scheduled to the node, can show. By then the first drain is
+	// over and its message deleted. A handler that forgets it begins another with its next
+	// retry, poll or resync, a few seconds later, which needs ReactionTime to show. A
+	// message that comes again only after its visibility timeout has scenarios of its own.
+	RepeatTime = 2 * ReactionTime
+)
+
+// Times are when what a scenario refers to happened in a drill, as offsets of its
+// recording. What has not happened is missing, and counts as 0.
+type Times struct {
+	Sent      map[string]time.Duration // notices and messages, by their steps
+	Deadlines map[string]time.Duration // of notices
+	Ended     map[string]time.Duration // faults; one that lasts, when it will end
+	Changed   map[string]time.Duration // budgets, by their steps
+	Reclaimed map[string]time.Duration // instances, by the names of their nodes
+	Caused    time.Duration            // the last thing that a handler can react to
+	Stepped   time.Duration            // the last step
+}
+
+// Times reads from the events of the scenario's drill when its steps took effect.
+func (s Scenario) Times(events []history.Event) Times {
+	t := Times{
+		Sent: map[string]time.Duration{}, Deadlines: map[string]time.Duration{}, Ended: map[string]time.Duration{},
+		Changed: map[string]time.Duration{}, Reclaimed: map[string]time.Duration{},
+	}
+	roles, lasting := map[string]string{}, map[string]time.Duration{}
+	for _, f := range s.Faults() {
+		lasting[f.Name] = f.For.D()
+	}
+	for _, e := range events {
+		switch e.Kind {
+		case history.NodeRole:
+			roles[e.Node] = e.Key
+		case history.NoticePut:
+			t.Sent[e.Key] = e.At
+			if e.Until != nil {
+				t.Deadlines[e.Key] = *e.Until
+			}
+		case history.MessagePut:
+			t.Sent[e.Key] = e.At
+		case history.FaultBegun:
+			if lasting[e.Key] > 0 {
+				t.Ended[e.Key] = e.At + lasting[e.Key]
+			}
+		case history.FaultEnded:
+			t.Ended[e.Key] = e.At
+		case history.BudgetSet:
+			t.Changed[e.Reason] = e.At
+		case history.Reclaimed:
+			t.Reclaimed[roles[e.Node]] = e.At
+		case history.HandlerLeftAlone:
+			t.Caused = max(t.Caused, e.At)
+		case history.RunPhase:
+			if history.Settle.BegunBy(e) {
+				t.Stepped = e.At
+			}
+		}
+	}
+	for _, named := range []map[string]time.Duration{t.Sent, t.Ended, t.Changed} {
+		t.Caused = max(t.Caused, slices.Max(append(slices.Collect(maps.Values(named)), 0)))
+	}
+	return t
+}
+
+// observation is how long a check needs the recording.
+type observation struct {
+	// until is the last moment at which what is recorded can decide the check.
+	until time.Duration
+	// early reports whether the check can be decided before, because it requires that
+	// something happens. What must not happen can happen until the last moment.
+	early bool
+}
+
+// happens is the observation of a check that requires something by that time.
+func happens(by time.Duration) observation { return observation{by, true} }
+
+// absent is the observation of a check that forbids something until that time.
+func absent(until time.Duration) observation { return observation{until: until} }
+
+// atEnd is the observation of a check that judges what was recorded, however long that
+// is: settle determines it.
+func atEnd() observation { return observation{} }
+
+// on ends the observation when the instance of its node is gone: what happens to the
+// node later is not the handler's doing.
+func (o observation) on(node string, t Times) observation {
+	if gone, ok := t.Reclaimed[node]; ok {
+		o.until = min(o.until, gone)
+	}
+	return o
+}
+
+// reaction is when every reaction to what the drill did has shown.
+func (t Times) reaction() time.Duration { return t.Caused + ReactionTime }
+
+// sent is when a time to act begins that counts from a notice or message, and from the
+// end of a fault if that is later.
+func (t Times) sent(name, after string) time.Duration { return max(t.Sent[name], t.Ended[after]) }
+
+// DecidedBy is up to when a drill must be recorded so that the check does not stay
+// unknown. Early reports whether it can be decided before: once what it requires has
+// happened.
+func (c Check) DecidedBy(t Times) (until time.Duration, early bool) {
+	_, value := c.Kind()
+	kind, ok := value.(checkKind)
+	if !ok {
+		return 0, false
+	}
+	o := kind.observed(t)
+	return o.until, o.early
+}
+
+// Undecided returns what a drill has to wait for after its steps: the latest time that
+// checks of what must not happen need, and the checks that need more than now unless
+// what they require has happened.
+func (s Scenario) Undecided(t Times, now time.Duration) (until time.Duration, open []Check) {
+	for _, check := range s.Checks {
+		needs, early := check.DecidedBy(t)
+		switch {
+		case !early:
+			until = max(until, needs)
+		case needs > now:
+			open = append(open, check)
+		}
+	}
+	return until, open
+}
+
+// settles is how long recording continues after the last step, at least.
+func (s Scenario) settles() time.Duration {
+	gone := map[string]time.Duration{}
+	for _, reclaim := range stepsOf[Reclaim](s) {
+		gone[reclaim.Node] = 0
+	}
+	absence, _ := s.Undecided(Times{Reclaimed: gone, Caused: -ReactionTime}, 0)
+	return max(s.Settle.D(), absence)
+}
