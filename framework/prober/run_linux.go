@@ -10,7 +10,7 @@ import (
 )
 
 // Run probes as planned until plan.For has passed or ctx ends. Then it waits for pending
-// answers, at most for plan.Timeout, and returns the summary. All times are durations
+// answers, at most for plan.Timeout or echoTimeout, and returns the summary. All times are durations
 // since the clock's base.
 //
 // In addition to the plan's streams it queries its own responder, as history.Echo. If
@@ -49,7 +49,11 @@ func Run(ctx context.Context, plan Plan, clock *history.Clock, sink func(history
 		}
 	}()
 	for i, s := range streams {
-		sender, err := newSender(l, s, plan.timeout(), ledger.accounts[i])
+		timeout := plan.timeout()
+		if s.Target == history.Echo {
+			timeout = echoTimeout
+		}
+		sender, err := newSender(l, s, timeout, ledger.accounts[i])
 		if err != nil {
 			return Summary{}, fmt.Errorf("probe %s/%s: %w", s.Target, s.Mode, err)
 		}
