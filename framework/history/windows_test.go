@@ -96,7 +96,7 @@ func TestAWindowsMarginsIncludeTheStallOfTheBatchBeforeTheEdge(t *testing.T) {
 	}
 	us := func(n int) time.Duration { return time.Duration(n) * time.Microsecond }
 	for name, c := range map[string]struct {
-		queries                            []sent
+		queries                        []sent
 		from, fromMargin, to, toMargin int // µs
 	}{
 		"the batch of the last lost ones stalled": {

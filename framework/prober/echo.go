@@ -16,7 +16,8 @@ import (
 const echoRate = 100
 
 // echoTimeout does not depend on the plan. A late answer shows how long this process
-// got no processor, and all of that time is in doubt; a lost one does not.
+// got no processor, and all of that time is in doubt; a lost one does not. It is well
+// below settleAfter.
 const echoTimeout = DefaultTimeout
 
 // startEcho answers DNS queries in this process until stop is called. Like any server,

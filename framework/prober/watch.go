@@ -38,7 +38,7 @@ type Watch struct {
 // NewWatch returns a watch of one stream of the plan.
 func NewWatch(plan Plan, s QueryStream) *Watch {
 	return &Watch{
-		target: s.Target, mode: s.Mode, horizon: max(plan.timeout(), echoTimeout) + settleAfter,
+		target: s.Target, mode: s.Mode, horizon: plan.timeout() + settleAfter,
 		finder:  history.Finder{Quiet: history.Quiet},
 		doubter: history.Doubter{Lag: lag, Reach: reach, Hole: max(hole, 4*time.Second/time.Duration(s.Rate))},
 	}
