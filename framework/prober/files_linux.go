@@ -7,17 +7,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openFiles is how many files a plan may have open at once.
-func openFiles(p Plan) uint64 {
+// openFiles is how many files a plan may have open at once, with these rings of fresh
+// ports.
+func openFiles(p Plan, rings []ring) uint64 {
 	need := uint64(64) // for everything else
-	for _, s := range p.Streams {
-		need += s.sockets(p.timeout())
+	for i, s := range p.Streams {
+		if kept := rings[i].kept(); kept > 0 {
+			need += uint64(kept)
+		} else {
+			need += s.sockets(p.timeout())
+		}
 	}
 	return need
 }
 
-// sockets is how many a stream may have open at once: without an answer, every query
-// from a fresh port keeps one until its timeout.
+// sockets is how many a stream may have open at once if none is kept: without an
+// answer, every query from a fresh port has one until its timeout.
 func (s QueryStream) sockets(timeout time.Duration) uint64 {
 	if s.Ports > 0 {
 		return uint64(s.Ports)
@@ -26,22 +31,38 @@ func (s QueryStream) sockets(timeout time.Duration) uint64 {
 }
 
 // checkOpenFiles raises the limit of open files if a plan may need more than this
-// process may open. It fails if that is not permitted.
+// process may open, with a socket for each query. It fails if that is not permitted.
 func checkOpenFiles(p Plan) error {
-	need := openFiles(p)
+	need := openFiles(p, p.singleUse())
+	if limit, err := allowFiles(need); err != nil {
+		return fmt.Errorf("an outage would leave %d sockets open (rate × timeout of fresh streams), but this process may open %d: "+
+			"lower the rate or the timeout, or raise the limit (ulimit -n %d): %w", need, limit, need, err)
+	}
+	return nil
+}
+
+// allowedRings are the plan's rings if this process may open so many files, else those
+// with a socket for each query.
+func allowedRings(p Plan) []ring {
+	rings := p.rings()
+	if _, err := allowFiles(openFiles(p, rings)); err != nil {
+		return p.singleUse()
+	}
+	return rings
+}
+
+// allowFiles raises the limit of open files if it is lower than that. It returns the
+// previous limit.
+func allowFiles(need uint64) (uint64, error) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		return fmt.Errorf("read the limit of open files: %w", err)
+		return 0, fmt.Errorf("read the limit of open files: %w", err)
 	}
 	if need <= limit.Cur {
-		return nil
+		return limit.Cur, nil
 	}
 	raised := unix.Rlimit{Cur: need, Max: max(need, limit.Max)}
-	if unix.Setrlimit(unix.RLIMIT_NOFILE, &raised) == nil {
-		return nil
-	}
-	return fmt.Errorf("an outage would leave %d sockets open (rate × timeout of fresh streams), but this process may open %d: "+
-		"lower the rate or the timeout, or raise the limit (ulimit -n %d)", need, limit.Cur, need)
+	return limit.Cur, unix.Setrlimit(unix.RLIMIT_NOFILE, &raised)
 }
 
 // growFileTable enlarges the kernel's table of this process's files for that many, by

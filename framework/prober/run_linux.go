@@ -30,7 +30,8 @@ func Run(ctx context.Context, plan Plan, clock *history.Clock, sink func(history
 	if err := checkOpenFiles(plan); err != nil {
 		return Summary{}, err
 	}
-	l, err := newLoop(clock, openFiles(plan))
+	rings := allowedRings(plan)
+	l, err := newLoop(clock, openFiles(plan, rings))
 	if err != nil {
 		return Summary{}, err
 	}
@@ -48,12 +49,13 @@ func Run(ctx context.Context, plan Plan, clock *history.Clock, sink func(history
 			c.close()
 		}
 	}()
+	rings = append(rings, ring{}) // the echo has none
 	for i, s := range streams {
 		timeout := plan.timeout()
 		if s.Target == history.Echo {
 			timeout = echoTimeout
 		}
-		sender, err := newSender(l, s, timeout, ledger.accounts[i])
+		sender, err := newSender(l, s, timeout, ledger.accounts[i], rings[i])
 		if err != nil {
 			return Summary{}, fmt.Errorf("probe %s/%s: %w", s.Target, s.Mode, err)
 		}
@@ -71,17 +73,21 @@ func Run(ctx context.Context, plan Plan, clock *history.Clock, sink func(history
 	if err != nil {
 		return Summary{}, fmt.Errorf("probe: %w", err)
 	}
-	return ledger.summary(), nil
+	summary := ledger.summary()
+	for i := range summary.Streams {
+		summary.Streams[i].KeptSockets = rings[i].kept()
+	}
+	return summary, nil
 }
 
-func newSender(l *loop, s QueryStream, timeout time.Duration, a *account) (sender, error) {
+func newSender(l *loop, s QueryStream, timeout time.Duration, a *account, r ring) (sender, error) {
 	asked, err := newQuestions(s)
 	if err != nil {
 		return nil, err
 	}
 	switch s.Mode {
 	case history.Fresh:
-		return newFreshPorts(l, s, asked, timeout, a), nil
+		return newFreshPorts(l, s, asked, timeout, a, r), nil
 	case history.Fixed:
 		return newFixedPorts(l, s, asked, timeout, a)
 	default:
