@@ -7,16 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openFiles is how many files a plan may have open at once, with these rings of fresh
-// ports.
-func openFiles(p Plan, rings []ring) uint64 {
+// openFiles is how many files a plan may have open at once if no socket is kept.
+func openFiles(p Plan) uint64 {
 	need := uint64(64) // for everything else
-	for i, s := range p.Streams {
-		if kept := rings[i].kept(); kept > 0 {
-			need += uint64(kept)
-		} else {
-			need += s.sockets(p.timeout())
-		}
+	for _, s := range p.Streams {
+		need += s.sockets(p.timeout())
 	}
 	return need
 }
@@ -31,38 +26,33 @@ func (s QueryStream) sockets(timeout time.Duration) uint64 {
 }
 
 // checkOpenFiles raises the limit of open files if a plan may need more than this
-// process may open, with a socket for each query. It fails if that is not permitted.
+// process may open. It fails if that is not permitted.
 func checkOpenFiles(p Plan) error {
-	need := openFiles(p, p.singleUse())
-	if limit, err := allowFiles(need); err != nil {
+	need := openFiles(p)
+	if limit := allowFiles(need); limit < need {
 		return fmt.Errorf("an outage would leave %d sockets open (rate × timeout of fresh streams), but this process may open %d: "+
-			"lower the rate or the timeout, or raise the limit (ulimit -n %d): %w", need, limit, need, err)
+			"lower the rate or the timeout, or raise the limit (ulimit -n %d)", need, limit, need)
 	}
 	return nil
 }
 
-// allowedRings are the plan's rings if this process may open so many files, else those
-// with a socket for each query.
-func allowedRings(p Plan) []ring {
-	rings := p.rings()
-	if _, err := allowFiles(openFiles(p, rings)); err != nil {
-		return p.singleUse()
-	}
-	return rings
-}
-
-// allowFiles raises the limit of open files if it is lower than that. It returns the
-// previous limit.
-func allowFiles(need uint64) (uint64, error) {
+// allowFiles raises the limit of open files if it is lower than that and may be raised.
+// It returns the limit.
+func allowFiles(need uint64) uint64 {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		return 0, fmt.Errorf("read the limit of open files: %w", err)
+		return 0
 	}
 	if need <= limit.Cur {
-		return limit.Cur, nil
+		return limit.Cur
 	}
-	raised := unix.Rlimit{Cur: need, Max: max(need, limit.Max)}
-	return limit.Cur, unix.Setrlimit(unix.RLIMIT_NOFILE, &raised)
+	for _, most := range []uint64{max(need, limit.Max), limit.Max} {
+		raised := unix.Rlimit{Cur: min(need, most), Max: most}
+		if unix.Setrlimit(unix.RLIMIT_NOFILE, &raised) == nil {
+			return raised.Cur
+		}
+	}
+	return limit.Cur
 }
 
 // growFileTable enlarges the kernel's table of this process's files for that many, by

@@ -97,7 +97,7 @@ type flight struct {
 }
 
 func openPort(l *loop, s QueryStream, asked []*question, timeout time.Duration, a *account) (*port, error) {
-	fd, err := dial(s.Server, 0)
+	fd, err := dial(s.Server)
 	if err != nil {
 		return nil, err
 	}

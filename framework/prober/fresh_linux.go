@@ -2,6 +2,7 @@ package prober
 
 import (
 	"errors"
+	"fmt"
 	"math/bits"
 	"time"
 
@@ -16,10 +17,12 @@ import (
 // pinned to its previous pod (kubernetes#129617). Fixed ports show that case.
 //
 // Ports are used in turn. With a ring of kept sockets, the socket of a port stays open
-// for its next turn: to open and close one costs more than a query.
+// for its next turn: to open and close one costs more than a query. For the same reason
+// a socket is not connected, and is watched only if its query has no prompt answer.
 type freshPorts struct {
 	loop    *loop
 	stream  QueryStream
+	server  *address
 	asked   []*question
 	timeout time.Duration
 	account *account
@@ -31,9 +34,13 @@ type freshPorts struct {
 	byFile  []uint16 // the place of each open file's port
 	flights []single // a ring by number, its length a power of two
 	first   uint32   // the first that may be open
+	polled  uint32   // the first that was not polled
 	next    uint32
 	open    int
 }
+
+// prompt is when a query is polled: most have an answer by then.
+const prompt = 5 * time.Millisecond
 
 // source is a port to send from.
 type source struct {
@@ -44,6 +51,7 @@ type source struct {
 	earlier uint16        // the id of the query before the latest
 	turns   uint8         // how many queries it sent: 0, 1, or 2 for more
 	pending bool          // its latest query is not settled
+	watched bool          // the loop knows its socket
 }
 
 // single is a query that was sent from a port of its own.
@@ -55,7 +63,7 @@ type single struct {
 
 func newFreshPorts(l *loop, s QueryStream, asked []*question, timeout time.Duration, a *account, r ring) *freshPorts {
 	return &freshPorts{
-		loop: l, stream: s, asked: asked, timeout: timeout, account: a, ring: r, memory: trackingMemory(),
+		loop: l, stream: s, server: newAddress(s.Server), asked: asked, timeout: timeout, account: a, ring: r, memory: trackingMemory(),
 		sources: make([]source, r.ports), byFile: make([]uint16, len(l.owners)),
 		flights: make([]single, 1<<bits.Len64(min(s.sockets(timeout), uint64(r.ports)))),
 	}
@@ -99,23 +107,21 @@ func (f *freshPorts) take() (place int, err error) {
 }
 
 func (f *freshPorts) openSocket(place int) error {
-	fd, err := dial(f.stream.Server, f.ring.port(place))
+	fd, err := f.server.openFrom(f.ring.port(place))
 	if err != nil {
-		return err
-	}
-	if err := f.loop.watch(fd, f); err != nil {
-		return errors.Join(err, unix.Close(fd))
+		return fmt.Errorf("open socket to %s: %w", f.stream.Server, err)
 	}
 	for fd >= len(f.byFile) {
 		f.byFile = append(f.byFile, 0)
 	}
 	f.byFile[fd] = uint16(place)
-	f.sources[place].fd, f.sources[place].drops = int32(fd), 0
+	s := &f.sources[place]
+	s.fd, s.drops, s.watched = int32(fd), 0, false
 	return nil
 }
 
 func (f *freshPorts) closeSocket(place int) {
-	_, _, _ = unix.RawSyscall(unix.SYS_CLOSE, uintptr(f.sources[place].fd), 0, 0)
+	closeFile(int(f.sources[place].fd))
 	f.sources[place].fd = 0
 }
 
@@ -126,7 +132,7 @@ func (f *freshPorts) sendQuery(place, question int, intended time.Duration) erro
 	var began time.Duration
 	for tries := 0; ; tries++ {
 		began = f.loop.clock.Now()
-		err := f.loop.out.sendOne(int(s.fd))
+		err := f.loop.out.sendOne(int(s.fd), f.server)
 		if err == nil {
 			break
 		}
@@ -162,41 +168,74 @@ func (f *freshPorts) grow() {
 	f.flights = bigger
 }
 
+// poll takes the answers to queries that were sent a moment ago. The loop watches the
+// sockets of those that have none yet.
+func (f *freshPorts) poll(now time.Duration) {
+	for ; f.polled != f.next; f.polled++ {
+		q := f.at(f.polled)
+		if q.settled {
+			continue
+		}
+		if now-q.sent < prompt {
+			return
+		}
+		s := &f.sources[q.place]
+		for !q.settled && f.receiveOne(int(q.place)) {
+		}
+		if q.settled || s.watched {
+			continue
+		}
+		if err := f.loop.watch(int(s.fd), f); err != nil {
+			f.account.trouble(err)
+			return
+		}
+		s.watched = true
+	}
+}
+
 // receive takes a message that arrived for one query; if more have, the socket stays
-// ready. After a message that does not fit, a resolver continues to wait for the true
-// answer; such a message decides the outcome only if no true answer comes.
-func (f *freshPorts) receive(fd int) {
-	place := int(f.byFile[fd])
+// ready.
+func (f *freshPorts) receive(fd int) { f.receiveOne(int(f.byFile[fd])) }
+
+// receiveOne takes a message, and reports whether there was one. After a message that
+// does not fit, a resolver continues to wait for the true answer; such a message decides
+// the outcome only if no true answer comes.
+func (f *freshPorts) receiveOne(place int) bool {
 	s := &f.sources[place]
 	in := f.loop.in
-	if err := in.receiveOne(fd); err != nil {
+	if err := in.receiveOne(int(s.fd)); err != nil {
 		if f.settleReported(place) == 0 && s.pending && unreachable(err) {
 			f.settle(f.at(s.query), history.ICMP, f.loop.clock.Now())
 		}
-		return
+		return false
+	}
+	if !f.server.sent(in) {
+		return true
 	}
 	wall, _ := in.arrived(0)
 	at := f.loop.arrived(wall)
 	s.last = max(s.last, at)
 	if !s.pending {
 		f.account.ignore()
-		return
+		return true
 	}
 	q := f.at(s.query)
 	if at-q.sent > f.timeout {
 		f.account.ignore()
-		return
+		return true
 	}
 	message := in.message(0)
-	if outcome := f.asked[q.question].judge(message, q.id); outcome != history.Mismatch {
+	id, _ := idOf(message)
+	outcome := f.asked[q.question].judge(message, q.id)
+	switch {
+	case outcome != history.Mismatch:
 		f.settle(q, outcome, at)
-		return
+	case s.turns > 1 && id == s.earlier && id != q.id: // the port's earlier query's
+		f.account.ignore()
+	default:
+		q.mismatched = true
 	}
-	if id, ok := idOf(message); ok && s.turns > 1 && id == s.earlier && id != q.id {
-		f.account.ignore() // it answers the query that the port sent before
-		return
-	}
-	q.mismatched = true
+	return true
 }
 
 // settleReported takes the ICMP errors that wait in a socket and returns how many there
@@ -213,6 +252,7 @@ func (f *freshPorts) settleReported(place int) (n int) {
 }
 
 func (f *freshPorts) expire(now time.Duration) {
+	f.poll(now)
 	for ; f.first != f.next; f.first++ {
 		q := f.at(f.first)
 		if q.settled {

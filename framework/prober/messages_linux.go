@@ -65,11 +65,11 @@ func (o *outbox) send(fd, from, to int) (int, error) {
 	}
 }
 
-// sendOne sends message 0 on a connected socket.
-func (o *outbox) sendOne(fd int) error {
+// sendOne sends message 0 to an address.
+func (o *outbox) sendOne(fd int, to *address) error {
 	for {
 		_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(o.parts[0].Base)), uintptr(o.parts[0].Len),
-			unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
+			unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, uintptr(unsafe.Pointer(&to.raw)), uintptr(to.size))
 		switch errno {
 		case 0:
 			return nil
@@ -86,6 +86,7 @@ type inbox struct {
 	parts   [batchSize]unix.Iovec
 	content [batchSize][maxAnswer]byte
 	control [batchSize][controlSize]byte
+	from    [unix.SizeofSockaddrInet6]byte // where message 0 came from, if receiveOne took it
 }
 
 func newInbox() *inbox {
@@ -122,6 +123,7 @@ func (in *inbox) receive(fd int) (int, error) {
 func (in *inbox) receiveOne(fd int) error {
 	h := &in.headers[0]
 	h.hdr.SetControllen(controlSize)
+	h.hdr.Name, h.hdr.Namelen = &in.from[0], uint32(len(in.from))
 	for {
 		n, _, errno := unix.RawSyscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&h.hdr)), unix.MSG_DONTWAIT)
 		switch errno {

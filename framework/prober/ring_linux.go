@@ -38,7 +38,7 @@ func trackingMemory() time.Duration {
 // ring is the fresh ports of a stream, in the order of their turns.
 type ring struct {
 	first, ports int
-	keep         bool // their sockets stay open for the next turn
+	kept         int // so many of them keep their socket for the next turn
 }
 
 // anyPort is the whole range from a random place on, with a socket for each query.
@@ -46,44 +46,32 @@ func anyPort() ring { return ring{first: rand.IntN(freshCount), ports: freshCoun
 
 func (r ring) port(place int) int { return firstFresh + (r.first+place)%freshCount }
 
-// lent is the share of ports whose sockets are not kept, one in so many. A large ring
-// has most of the ports from which other programs on this machine query.
+// lent is the share of ports whose sockets are never kept, one in so many: a large ring
+// has most of the ports that this machine gives to programs that ask for any.
 const lent = 16
 
-func (r ring) keeps(place int) bool { return r.keep && r.port(place)%lent != 0 }
+func (r ring) keeps(place int) bool { return place < r.kept && r.port(place)%lent != 0 }
 
-// kept is how many sockets may stay open, 0 if none are kept.
-func (r ring) kept() int {
-	if !r.keep {
-		return 0
-	}
-	return r.ports
-}
-
-// rings are the ports of each stream. Sockets are kept if that saves opening any, and if
-// every fresh stream can have ports of its own.
-func (p Plan) rings() []ring {
+// rings are the ports of each stream, for at most that many open files. Sockets are kept
+// if that saves opening any, and if every fresh stream can have ports of its own.
+func (p Plan) rings(files uint64) []ring {
 	rings, sum, worth := make([]ring, len(p.Streams)), 0, false
-	at := rand.IntN(freshCount)
+	at, spare := rand.IntN(freshCount), max(0, int(files)-int(openFiles(p)))
 	for i, s := range p.Streams {
 		if s.Mode != history.Fresh {
 			continue
 		}
 		turn := trackingMemory() + p.timeout() + time.Second // an answer prolongs an entry
 		ports := min(freshCount, int(int64(s.Rate)*int64(turn)/int64(time.Second))+1)
-		rings[i] = ring{first: (at + sum) % freshCount, ports: ports, keep: true}
+		// Those that wait for an answer are counted already.
+		rings[i] = ring{first: (at + sum) % freshCount, ports: ports, kept: min(ports, spare)}
+		spare -= rings[i].kept
 		sum += ports
 		worth = worth || schedule{s.Rate}.due(p.For-1) > ports
 	}
-	if !worth || sum > freshCount {
-		return p.singleUse()
+	if worth && sum <= freshCount {
+		return rings
 	}
-	return rings
-}
-
-// singleUse are the ports of each stream, with a socket for each query.
-func (p Plan) singleUse() []ring {
-	rings := make([]ring, len(p.Streams))
 	for i := range rings {
 		rings[i] = anyPort()
 	}

@@ -30,8 +30,11 @@ func Run(ctx context.Context, plan Plan, clock *history.Clock, sink func(history
 	if err := checkOpenFiles(plan); err != nil {
 		return Summary{}, err
 	}
-	rings := allowedRings(plan)
-	l, err := newLoop(clock, openFiles(plan, rings))
+	rings, files := plan.rings(allowFiles(openFiles(plan)+freshCount)), openFiles(plan)
+	for _, r := range rings {
+		files += uint64(r.kept)
+	}
+	l, err := newLoop(clock, files)
 	if err != nil {
 		return Summary{}, err
 	}
@@ -75,7 +78,7 @@ func Run(ctx context.Context, plan Plan, clock *history.Clock, sink func(history
 	}
 	summary := ledger.summary()
 	for i := range summary.Streams {
-		summary.Streams[i].KeptSockets = rings[i].kept()
+		summary.Streams[i].KeptSockets = rings[i].kept
 	}
 	return summary, nil
 }
