@@ -36,7 +36,7 @@ type Watch struct {
 	doubter  history.Doubter
 }
 
-// watched is what a watch must know of a query, in a quarter of its size: at 20,000/s
+// watched is what a watch must know of a query, in a quarter of the space: at 20,000/s
 // the last seconds have more than 100,000 queries.
 type watched struct {
 	intended, sent time.Duration
@@ -60,8 +60,10 @@ func (w watched) query() history.Query {
 
 // NewWatch returns a watch of one stream of the plan.
 func NewWatch(plan Plan, s QueryStream) *Watch {
+	horizon := plan.timeout() + settleAfter
+	holds := schedule{s.Rate}.due(min(plan.For, horizon+time.Second))
 	return &Watch{
-		target: s.Target, mode: s.Mode, horizon: plan.timeout() + settleAfter,
+		target: s.Target, mode: s.Mode, horizon: horizon, recent: make([]watched, 0, holds),
 		finder:  history.Finder{Quiet: history.Quiet},
 		doubter: history.Doubter{Lag: lag, Reach: reach, Hole: max(hole, 4*time.Second/time.Duration(s.Rate))},
 	}

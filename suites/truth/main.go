@@ -1,7 +1,8 @@
 // Command truth checks the prober against a known truth. Its windows command runs a DNS
 // server that fails at known times, and compares these outages with the windows that
 // spotdrill probe reports. Its bench command measures the cost of probing. Both do the
-// same with other programs.
+// same with other programs. Its probe command is the prober without the rest of
+// spotdrill.
 package main
 
 import (
@@ -24,11 +25,11 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	commands := map[string]func(context.Context, []string) error{"windows": windows, "bench": bench}
+	commands := map[string]func(context.Context, []string) error{"windows": windows, "bench": bench, "probe": alone}
 	if len(args) > 0 && commands[args[0]] != nil {
 		return commands[args[0]](ctx, args[1:])
 	}
-	return errors.New("want a command: windows or bench")
+	return errors.New("want a command: windows, bench or probe")
 }
 
 // flagSet has the flags of one command.
