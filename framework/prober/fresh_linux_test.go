@@ -72,14 +72,19 @@ func TestQueriesFromPortsThatAreNotFreshAreCounted(t *testing.T) {
 	}
 }
 
-// newRing asks a server from so many fresh ports, whose sockets are kept.
+// newRing asks a server from so many fresh ports that no other process has, and whose
+// sockets are kept.
 func newRing(t *testing.T, server netip.AddrPort, ports int) (*freshPorts, *ledger) {
 	t.Helper()
 	f, ledger := newFresh(t, server)
 	f.ring.ports, f.ring.kept = ports, ports
 	f.sources = f.sources[:ports]
-	for f.ring.first%lent == 0 || f.ring.first%lent > lent-ports {
-		f.ring.first++ // none of them is lent
+	f.ring.first = f.ring.first/lent*lent + lent - firstFresh%lent + 1 // none of them is lent
+	for place := 0; place < ports; place++ {
+		if f.openSocket(place) != nil {
+			f.close()
+			f.ring.first, place = f.ring.first+lent, -1
+		}
 	}
 	f.loop.base = f.loop.clock.Now()
 	return f, ledger
@@ -198,6 +203,25 @@ func TestAMessageFromAnotherAddressIsNoAnswer(t *testing.T) {
 	settleAll(t, f)
 	if got := written(ledger).Outcomes; got[history.Timeout] != 1 {
 		t.Errorf("got %v, want a timeout", got)
+	}
+}
+
+func TestAServerMayHaveAnIPv6Address(t *testing.T) {
+	conn, err := net.ListenUDP("udp6", &net.UDPAddr{IP: net.IPv6loopback})
+	if err != nil {
+		t.Skip(err)
+	}
+	at := conn.LocalAddr().(*net.UDPAddr).AddrPort()
+	server := &dns.Server{PacketConn: conn, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) { _ = w.WriteMsg(answer(q)) })}
+	go func() { _ = server.ActivateAndServe() }()
+	f, ledger := newRing(t, at, 2)
+	f.send(0, 2)
+	settleAll(t, f)
+	_ = conn.Close()
+	f.send(0, 2)
+	settleAll(t, f)
+	if got := written(ledger).Outcomes; got[history.Answered] != 2 || got[history.ICMP] != 2 {
+		t.Errorf("got %v, want two answered and two refused", got)
 	}
 }
 
