@@ -120,7 +120,8 @@ func TestAKeptSocketHasItsNextTurnFromTheSamePort(t *testing.T) {
 // A port must not take a turn while its query waits for an answer.
 func TestAPortIsPassedOverWhileItsQueryIsUnderWay(t *testing.T) {
 	f, ledger := newRing(t, startServer(t, silence).addr, 4)
-	if f.send(0, 4); f.waiting() != 4 {
+	f.send(0, 4)
+	if f.waiting() != 4 {
 		t.Fatalf("%d queries are under way", f.waiting())
 	}
 	f.send(0, 1)

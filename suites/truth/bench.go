@@ -84,6 +84,7 @@ func bench(ctx context.Context, args []string) error {
 	set, binary := flagSet("bench")
 	coredns := set.String("coredns", "bin/coredns", "the CoreDNS `binary` to query")
 	seconds := set.Duration("for", 5*time.Second, "how long each run lasts")
+	rate := set.Bool("highest", true, "measure the highest rates, too")
 	if err := set.Parse(args); err != nil {
 		return err
 	}
@@ -107,6 +108,10 @@ func bench(ctx context.Context, args []string) error {
 	}
 	highest := make([]rates, len(servings))
 	for i, s := range servings {
+		if !*rate {
+			highest[i].skipped = errors.New("-highest=false")
+			continue
+		}
 		err := b.serve(ctx, s, func() (err error) {
 			highest[i], err = b.highestOfAll(ctx)
 			return err
@@ -133,7 +138,7 @@ type costs struct {
 	alone              struct{ fixed, fresh cost } // the prober without the rest of spotdrill
 }
 
-// All are measured in turn, so that a busy moment concerns all of them.
+// costs measures all of them in turn, so that a busy moment concerns all of them.
 func (b bencher) costs(ctx context.Context) (c costs, err error) {
 	self, err := os.Executable()
 	if err != nil {
