@@ -33,7 +33,7 @@ const (
 // has no limit: it is only reported.
 const (
 	fixedMost  = 0.7
-	freshMost  = 0.9
+	freshMost  = 1.2
 	memoryMost = 3
 )
 
