@@ -14,10 +14,10 @@ import (
 type Window struct {
 	From time.Duration `json:"from"`
 	To   time.Duration `json:"to"`
-	// FromMargin and ToMargin say how much earlier each edge may lie: the last
-	// answered query that surely left before From did so by FromMargin, the last lost
-	// one before To by ToMargin. Commonly that is a query interval; it is more if
-	// the prober stalled. FromMargin is 0 if nothing was answered before.
+	// FromMargin and ToMargin say how much earlier each edge may lie: FromMargin before
+	// From, the last answered query had not left; ToMargin before To, the last lost one
+	// had not. Commonly that is a query interval; it is more if the prober stalled.
+	// FromMargin is 0 if nothing was answered before.
 	FromMargin time.Duration `json:"from_margin"`
 	ToMargin   time.Duration `json:"to_margin"`
 	Lost       int           `json:"lost"`
@@ -66,32 +66,52 @@ type Finder struct {
 	asked    int    // queries since now began; its own are those up to its end
 	lost     last
 	answered last
+	probers  map[string]*departures // by node
 }
 
-// last is when the last queries of a fate left. Of those that left at one moment, in
-// one stalled batch, it is unknown which was first.
+// last is about the queries of one fate.
 type last struct {
-	at, before time.Duration // the last moment, and the one before it
-	n          int           // how many moments are known, up to 2
+	at    time.Duration // when the last one left, at the latest
+	after time.Duration // when one of them certainly had not left yet
+	any   bool
 }
 
-func (l *last) add(at time.Duration) {
-	if l.n > 0 && at == l.at {
-		return
+func (l *last) add(at, after time.Duration) {
+	if !l.any || after > l.after {
+		l.after = after
 	}
-	l.before, l.at, l.n = l.at, at, min(l.n+1, 2)
+	l.at, l.any = at, true
 }
 
-// since is how long before a moment the last one was that is surely earlier, 0 if
-// there is none.
-func (l *last) since(at time.Duration) time.Duration {
-	switch {
-	case l.n > 0 && l.at != at:
-		return at - l.at
-	case l.n > 1:
-		return at - l.before
+// departures are the last two moments at which queries of one prober are said to have
+// left. It sends one batch at a time. If one stalled, all of its queries have its end
+// as their moment, so that only the moment before it is certainly earlier.
+type departures struct{ at, before time.Duration }
+
+// notBefore is a moment at which a query that left by left had certainly not left: it
+// was not due, or the prober was still sending the batch before it.
+func (d *departures) notBefore(q Query, left time.Duration) time.Duration {
+	previous := d.at
+	if previous >= left {
+		previous = d.before
 	}
-	return 0
+	// A query whose answer came before its batch had ended has the time of that answer. A
+	// later query of the batch may have left before this.
+	if left > d.at && q.Done != left {
+		d.before, d.at = d.at, left
+	}
+	return min(left, max(q.Intended, previous))
+}
+
+func (f *Finder) notBefore(q Query, left time.Duration) time.Duration {
+	d := f.probers[q.Node]
+	if d == nil {
+		if d = new(departures); f.probers == nil {
+			f.probers = map[string]*departures{}
+		}
+		f.probers[q.Node] = d
+	}
+	return d.notBefore(q, left)
 }
 
 // Add takes the next query in order of intended times. Those that were never sent
@@ -101,12 +121,13 @@ func (f *Finder) Add(q Query) {
 		return
 	}
 	left := q.Left()
+	after := f.notBefore(q, left)
 	f.asked++
 	if !q.Outcome.Lost() {
-		f.answered.add(left)
+		f.answered.add(left, after)
 		if f.now.Lost > 0 && f.now.Open {
 			to := max(left, f.lost.at) // in a stalled batch the answer may come before the lost one's stamp
-			f.now.To, f.now.ToMargin, f.now.Asked, f.now.Open = to, f.lost.since(to), f.asked, false
+			f.now.To, f.now.ToMargin, f.now.Asked, f.now.Open = to, to-f.lost.after, f.asked, false
 		}
 		return
 	}
@@ -116,11 +137,14 @@ func (f *Finder) Add(q Query) {
 		f.now = Window{}
 	}
 	if f.now.Lost == 0 {
-		f.now.From, f.now.FromMargin, f.asked = left, f.answered.since(left), 1
+		f.now.From, f.asked = left, 1
+		if f.answered.any {
+			f.now.FromMargin = max(0, left-f.answered.after)
+		}
 	}
 	f.now.To, f.now.ToMargin, f.now.Open = left, 0, true
 	f.now.Lost, f.now.Asked = f.now.Lost+1, f.asked
-	f.lost.add(left)
+	f.lost.add(left, after)
 }
 
 // Windows are those found so far, the last of which may go on.

@@ -85,6 +85,85 @@ func TestAWindowsMarginsReachBackToAnEarlierMoment(t *testing.T) {
 	}
 }
 
+// What left in a stalled batch is stamped with its end. If all of it was lost and the
+// next batch was answered, the outage may have ended at any time since the stall began.
+func TestAWindowsMarginsIncludeTheStallOfTheBatchBeforeTheEdge(t *testing.T) {
+	type sent struct {
+		node           string
+		intended, sent time.Duration
+		done           time.Duration // 0: long after
+		outcome        Outcome
+	}
+	us := func(n int) time.Duration { return time.Duration(n) * time.Microsecond }
+	for name, c := range map[string]struct {
+		queries                        []sent
+		from, fromMargin, to, toMargin int // µs
+	}{
+		"the batch of the last lost ones stalled": {
+			queries: []sent{
+				{intended: us(0), sent: us(100), outcome: Answered},
+				{intended: us(1000), sent: us(1100), outcome: ICMP},
+				{intended: us(1100), sent: us(5000), outcome: ICMP},
+				{intended: us(1150), sent: us(5000), outcome: ICMP},
+				{intended: us(1200), sent: us(5001), outcome: Answered},
+			},
+			from: 1100, fromMargin: 1100, to: 5001, toMargin: 5001 - 1150,
+		},
+		"the batch of the last answered ones stalled": {
+			queries: []sent{
+				{intended: us(900), sent: us(1000), outcome: Answered},
+				{intended: us(950), sent: us(5000), outcome: Answered},
+				{intended: us(960), sent: us(5000), outcome: Answered},
+				{intended: us(970), sent: us(5001), outcome: ICMP},
+				{intended: us(6000), sent: us(6010), outcome: Answered},
+			},
+			from: 5001, fromMargin: 4001, to: 6010, toMargin: 6010 - 5000,
+		},
+		// Its time of arrival is the latest at which it can have left; the query after it
+		// may have left earlier.
+		"an answer came before the stall ended": {
+			queries: []sent{
+				{intended: us(900), sent: us(1000), outcome: Answered},
+				{intended: us(950), sent: us(3000), done: us(3000), outcome: Answered},
+				{intended: us(960), sent: us(5000), outcome: Timeout},
+				{intended: us(970), sent: us(5001), outcome: Answered},
+			},
+			from: 5000, fromMargin: 4000, to: 5001, toMargin: 4001,
+		},
+		"another prober's queries say nothing of it": {
+			queries: []sent{
+				{node: "a", intended: us(1000), sent: us(1010), outcome: Answered},
+				{node: "a", intended: us(2000), sent: us(9000), outcome: ICMP},
+				{node: "b", intended: us(2500), sent: us(9001), outcome: Answered},
+			},
+			from: 9000, fromMargin: 8000, to: 9001, toMargin: 7001,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var queries []Query
+			lost := 0
+			for _, q := range c.queries {
+				done := q.done
+				if done == 0 {
+					done = q.sent + time.Second
+				}
+				if q.outcome.Lost() {
+					lost++
+				}
+				queries = append(queries, Query{Target: Service, Node: q.node, Mode: Fixed, Intended: q.intended, Sent: q.sent, Done: done, Outcome: q.outcome})
+			}
+			got := Windows(queries, Quiet)
+			if len(got) != 1 || got[0].Lost != lost {
+				t.Fatalf("got %+v", got)
+			}
+			got[0].Lost, got[0].Asked = 0, 0
+			if want := (Window{From: us(c.from), FromMargin: us(c.fromMargin), To: us(c.to), ToMargin: us(c.toMargin)}); got[0] != want {
+				t.Errorf("got  %+v\nwant %+v", got[0], want)
+			}
+		})
+	}
+}
+
 func TestWindowLength(t *testing.T) {
 	if got := (Window{From: ms(200), To: ms(1500)}).Length(); got != ms(1300) {
 		t.Errorf("length %s", got)

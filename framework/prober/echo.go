@@ -15,6 +15,11 @@ import (
 // see a stall of a few ticks, too rarely to be a load.
 const echoRate = 100
 
+// echoTimeout does not depend on the plan. A late answer shows how long this process
+// got no processor, and all of that time is in doubt; a lost one does not. It is well
+// below settleAfter.
+const echoTimeout = DefaultTimeout
+
 // startEcho answers DNS queries in this process until stop is called. Like any server,
 // it sleeps until a query arrives. If its queries are lost or late, this process or its
 // machine is the cause.

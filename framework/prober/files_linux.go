@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openFiles is how many files a plan may have open at once.
+// openFiles is how many files a plan may have open at once if no socket is kept.
 func openFiles(p Plan) uint64 {
 	need := uint64(64) // for everything else
 	for _, s := range p.Streams {
@@ -16,8 +16,8 @@ func openFiles(p Plan) uint64 {
 	return need
 }
 
-// sockets is how many a stream may have open at once: without an answer, every query
-// from a fresh port keeps one until its timeout.
+// sockets is how many a stream may have open at once if none is kept: without an
+// answer, every query from a fresh port has one until its timeout.
 func (s QueryStream) sockets(timeout time.Duration) uint64 {
 	if s.Ports > 0 {
 		return uint64(s.Ports)
@@ -29,19 +29,30 @@ func (s QueryStream) sockets(timeout time.Duration) uint64 {
 // process may open. It fails if that is not permitted.
 func checkOpenFiles(p Plan) error {
 	need := openFiles(p)
+	if limit := allowFiles(need); limit < need {
+		return fmt.Errorf("an outage would leave %d sockets open (rate × timeout of fresh streams), but this process may open %d: "+
+			"lower the rate or the timeout, or raise the limit (ulimit -n %d)", need, limit, need)
+	}
+	return nil
+}
+
+// allowFiles raises the limit of open files if it is lower than that and may be raised.
+// It returns the limit.
+func allowFiles(need uint64) uint64 {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		return fmt.Errorf("read the limit of open files: %w", err)
+		return 0
 	}
 	if need <= limit.Cur {
-		return nil
+		return limit.Cur
 	}
-	raised := unix.Rlimit{Cur: need, Max: max(need, limit.Max)}
-	if unix.Setrlimit(unix.RLIMIT_NOFILE, &raised) == nil {
-		return nil
+	for _, most := range []uint64{max(need, limit.Max), limit.Max} {
+		raised := unix.Rlimit{Cur: min(need, most), Max: most}
+		if unix.Setrlimit(unix.RLIMIT_NOFILE, &raised) == nil {
+			return raised.Cur
+		}
 	}
-	return fmt.Errorf("an outage would leave %d sockets open (rate × timeout of fresh streams), but this process may open %d: "+
-		"lower the rate or the timeout, or raise the limit (ulimit -n %d)", need, limit.Cur, need)
+	return limit.Cur
 }
 
 // growFileTable enlarges the kernel's table of this process's files for that many, by

@@ -97,7 +97,7 @@ type flight struct {
 }
 
 func openPort(l *loop, s QueryStream, asked []*question, timeout time.Duration, a *account) (*port, error) {
-	fd, err := dial(s.Server, 0)
+	fd, err := dial(s.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -162,10 +162,12 @@ func (p *port) send(from, to int) int {
 			p.account.trouble(err)
 			return from
 		case unreachable(err) && tries < 3:
-			// Instead of sending, a write may return the error of an earlier query. After
-			// those are removed, an error is this query's own.
-			p.settleReported()
-			tries++
+			// Instead of sending, a write may return the error of an earlier query, and on
+			// a busy machine one after another. Counting this query as lost would move the
+			// end of an outage. An error that nothing was reported for is this query's own.
+			if p.settleReported() == 0 {
+				tries++
+			}
 		default:
 			p.account.failed(history.Query{Port: p.number, Intended: p.intended(from)}, began, err)
 			p.took(from, began)
@@ -242,15 +244,16 @@ func (p *port) take(message []byte, at time.Duration) {
 
 // settleReported settles the queries that ICMP errors quote. On a port with several
 // pending queries nothing else shows which query failed: "host unreachable" arrives
-// seconds later, when newer queries may succeed.
-func (p *port) settleReported() {
+// seconds later, when newer queries may succeed. It returns the number of errors.
+func (p *port) settleReported() (n int) {
 	in := p.loop.in
-	for in.receiveReported(p.fd) {
+	for ; in.receiveReported(p.fd); n++ {
 		id, ok := idOf(in.message(0))
 		if f := p.of(id); ok && f != nil && !f.settled {
 			p.settle(f, history.ICMP, p.loop.clock.Now())
 		}
 	}
+	return n
 }
 
 // expire settles the queries whose timeout has passed and forgets ids that may be

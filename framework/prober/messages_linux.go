@@ -65,12 +65,28 @@ func (o *outbox) send(fd, from, to int) (int, error) {
 	}
 }
 
+// sendOne sends message 0 to an address.
+func (o *outbox) sendOne(fd int, to *address) error {
+	for {
+		_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(o.parts[0].Base)), uintptr(o.parts[0].Len),
+			unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, uintptr(unsafe.Pointer(&to.raw)), uintptr(to.size))
+		switch errno {
+		case 0:
+			return nil
+		case unix.EINTR:
+		default:
+			return errno
+		}
+	}
+}
+
 // inbox holds the messages of the last recvmmsg.
 type inbox struct {
 	headers [batchSize]mmsghdr
 	parts   [batchSize]unix.Iovec
 	content [batchSize][maxAnswer]byte
 	control [batchSize][controlSize]byte
+	from    [unix.SizeofSockaddrInet6]byte // where message 0 came from, if receiveOne took it
 }
 
 func newInbox() *inbox {
@@ -103,6 +119,24 @@ func (in *inbox) receive(fd int) (int, error) {
 	}
 }
 
+// receiveOne takes one message that waits in the socket: it is then message 0.
+func (in *inbox) receiveOne(fd int) error {
+	h := &in.headers[0]
+	h.hdr.SetControllen(controlSize)
+	h.hdr.Name, h.hdr.Namelen = &in.from[0], uint32(len(in.from))
+	for {
+		n, _, errno := unix.RawSyscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&h.hdr)), unix.MSG_DONTWAIT)
+		switch errno {
+		case 0:
+			h.n = uint32(n)
+			return nil
+		case unix.EINTR:
+		default:
+			return errno
+		}
+	}
+}
+
 // receiveReported takes one ICMP error that waits in the socket: the query that
 // it quotes is then message 0. See IP_RECVERR in ip(7).
 func (in *inbox) receiveReported(fd int) bool {
@@ -117,7 +151,7 @@ func (in *inbox) message(i int) []byte { return in.content[i][:min(in.headers[i]
 
 // drops is how many messages the kernel dropped because a socket was full. The kernel
 // reports them with the next message; this asks for them if none may come.
-func drops(fd int) int {
+func drops(fd int) uint32 {
 	var info [unix.SK_MEMINFO_DROPS + 1]uint32
 	size := uint32(unsafe.Sizeof(info))
 	_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
@@ -125,7 +159,7 @@ func drops(fd int) int {
 	if errno != 0 {
 		return 0
 	}
-	return int(info[unix.SK_MEMINFO_DROPS])
+	return info[unix.SK_MEMINFO_DROPS]
 }
 
 // arrived is when message i reached the kernel, in wall clock time; zero if unknown.

@@ -10,7 +10,7 @@ import (
 )
 
 // Run probes as planned until plan.For has passed or ctx ends. Then it waits for pending
-// answers, at most for plan.Timeout, and returns the summary. All times are durations
+// answers, at most for plan.Timeout or echoTimeout, and returns the summary. All times are durations
 // since the clock's base.
 //
 // In addition to the plan's streams it queries its own responder, as history.Echo. If
@@ -30,7 +30,11 @@ func Run(ctx context.Context, plan Plan, clock *history.Clock, sink func(history
 	if err := checkOpenFiles(plan); err != nil {
 		return Summary{}, err
 	}
-	l, err := newLoop(clock, openFiles(plan))
+	rings, files := plan.rings(allowFiles(openFiles(plan)+freshCount)), openFiles(plan)
+	for _, r := range rings {
+		files += uint64(r.kept)
+	}
+	l, err := newLoop(clock, files)
 	if err != nil {
 		return Summary{}, err
 	}
@@ -48,8 +52,13 @@ func Run(ctx context.Context, plan Plan, clock *history.Clock, sink func(history
 			c.close()
 		}
 	}()
+	rings = append(rings, ring{}) // the echo has none
 	for i, s := range streams {
-		sender, err := newSender(l, s, plan.timeout(), ledger.accounts[i])
+		timeout := plan.timeout()
+		if s.Target == history.Echo {
+			timeout = echoTimeout
+		}
+		sender, err := newSender(l, s, timeout, ledger.accounts[i], rings[i])
 		if err != nil {
 			return Summary{}, fmt.Errorf("probe %s/%s: %w", s.Target, s.Mode, err)
 		}
@@ -67,17 +76,21 @@ func Run(ctx context.Context, plan Plan, clock *history.Clock, sink func(history
 	if err != nil {
 		return Summary{}, fmt.Errorf("probe: %w", err)
 	}
-	return ledger.summary(), nil
+	summary := ledger.summary()
+	for i := range summary.Streams {
+		summary.Streams[i].KeptSockets = rings[i].kept
+	}
+	return summary, nil
 }
 
-func newSender(l *loop, s QueryStream, timeout time.Duration, a *account) (sender, error) {
+func newSender(l *loop, s QueryStream, timeout time.Duration, a *account, r ring) (sender, error) {
 	asked, err := newQuestions(s)
 	if err != nil {
 		return nil, err
 	}
 	switch s.Mode {
 	case history.Fresh:
-		return newFreshPorts(l, s, asked, timeout, a), nil
+		return newFreshPorts(l, s, asked, timeout, a, r), nil
 	case history.Fixed:
 		return newFixedPorts(l, s, asked, timeout, a)
 	default:

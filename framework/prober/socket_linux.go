@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,8 +16,8 @@ import (
 const receiveBuffer = 4 << 20
 
 // dial opens a connected UDP socket that never blocks; connected, so that it gets ICMP
-// errors. If from is 0, the kernel chooses the source port.
-func dial(server netip.AddrPort, from int) (fd int, err error) {
+// errors. The kernel chooses the source port.
+func dial(server netip.AddrPort) (fd int, err error) {
 	family := unix.AF_INET6
 	if server.Addr().Unmap().Is4() {
 		family = unix.AF_INET
@@ -30,16 +31,7 @@ func dial(server netip.AddrPort, from int) (fd int, err error) {
 			err = errors.Join(fmt.Errorf("open socket to %s: %w", server, err), unix.Close(fd))
 		}
 	}()
-	if from != 0 {
-		if err = unix.Bind(fd, anywhere(family, from)); err != nil {
-			return -1, err
-		}
-	}
-	// Every ICMP error, host unreachable included, with the packet that caused it.
-	level, option := unix.IPPROTO_IPV6, unix.IPV6_RECVERR
-	if family == unix.AF_INET {
-		level, option = unix.IPPROTO_IP, unix.IP_RECVERR
-	}
+	level, option := receivesErrors(family)
 	if err = unix.SetsockoptInt(fd, level, option, 1); err != nil {
 		return -1, err
 	}
@@ -50,6 +42,82 @@ func dial(server netip.AddrPort, from int) (fd int, err error) {
 	}
 	err = unix.Connect(fd, sockaddr(server))
 	return fd, err
+}
+
+// address is a server's, as the kernel takes it.
+type address struct {
+	raw  [unix.SizeofSockaddrInet6]byte
+	size int
+	any  [unix.SizeofSockaddrInet6]byte // of this machine, without a port
+}
+
+func newAddress(server netip.AddrPort) *address {
+	a := &address{}
+	port := [2]byte{byte(server.Port() >> 8), byte(server.Port())}
+	addr := server.Addr().Unmap()
+	if addr.Is4() {
+		raw := unix.RawSockaddrInet4{Family: unix.AF_INET, Port: *(*uint16)(unsafe.Pointer(&port)), Addr: addr.As4()}
+		a.size = copy(a.raw[:], (*[unix.SizeofSockaddrInet4]byte)(unsafe.Pointer(&raw))[:])
+	} else {
+		raw := unix.RawSockaddrInet6{Family: unix.AF_INET6, Port: *(*uint16)(unsafe.Pointer(&port)), Addr: addr.As16(), Scope_id: zone(addr.Zone())}
+		a.size = copy(a.raw[:], (*[unix.SizeofSockaddrInet6]byte)(unsafe.Pointer(&raw))[:])
+	}
+	copy(a.any[:2], a.raw[:2])
+	return a
+}
+
+// sent reports whether message 0 came from that address.
+func (a *address) sent(in *inbox) bool {
+	if a.size == unix.SizeofSockaddrInet4 {
+		return [8]byte(in.from[:]) == [8]byte(a.raw[:])
+	}
+	const flow, scope = 4, 24 // the flow label is not part of an address
+	return [flow]byte(in.from[:]) == [flow]byte(a.raw[:]) && [16]byte(in.from[flow+4:scope]) == [16]byte(a.raw[flow+4:scope])
+}
+
+// openFrom opens a UDP socket that sends from that port and never blocks. It is like
+// that of dial, but not connected, and opened without a detour through Go's scheduler.
+func (a *address) openFrom(port int) (fd int, err error) {
+	family := int(*(*uint16)(unsafe.Pointer(&a.raw)))
+	n, _, errno := unix.RawSyscall(unix.SYS_SOCKET, uintptr(family), unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if errno != 0 {
+		return -1, errno
+	}
+	fd = int(n)
+	defer func() {
+		if err != nil {
+			closeFile(fd)
+		}
+	}()
+	a.any[2], a.any[3] = byte(port>>8), byte(port)
+	if _, _, errno = unix.RawSyscall(unix.SYS_BIND, n, uintptr(unsafe.Pointer(&a.any)), uintptr(a.size)); errno != 0 {
+		return fd, errno
+	}
+	level, option := receivesErrors(family)
+	if err := turnOn(fd, level, option); err != nil {
+		return fd, err
+	}
+	return fd, turnOn(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS_NEW)
+}
+
+// turnOn sets a socket's option.
+func turnOn(fd, level, option int) error {
+	on := int32(1)
+	if _, _, errno := unix.RawSyscall6(unix.SYS_SETSOCKOPT, uintptr(fd), uintptr(level), uintptr(option), uintptr(unsafe.Pointer(&on)), unsafe.Sizeof(on), 0); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+func closeFile(fd int) { _, _, _ = unix.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0) }
+
+// receivesErrors is the option for every ICMP error, host unreachable included, with the
+// packet that caused it.
+func receivesErrors(family int) (level, option int) {
+	if family == unix.AF_INET {
+		return unix.IPPROTO_IP, unix.IP_RECVERR
+	}
+	return unix.IPPROTO_IPV6, unix.IPV6_RECVERR
 }
 
 // anywhere is a port at every address of this machine.

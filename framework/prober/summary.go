@@ -23,6 +23,9 @@ type Summary struct {
 type QueryStreamSummary struct {
 	Target string       `json:"target"`
 	Mode   history.Mode `json:"mode"`
+	// KeptSockets is the number of fresh ports that had their turns again with the same
+	// socket. 0: in fresh mode each query had a socket of its own.
+	KeptSockets int `json:"kept_sockets,omitempty"`
 	Figures
 }
 

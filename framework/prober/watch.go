@@ -30,15 +30,40 @@ type Watch struct {
 	mode    history.Mode
 	horizon time.Duration
 
-	recent, controls []history.Query
-	finder           history.Finder
-	doubter          history.Doubter
+	recent   []watched
+	controls []history.Query
+	finder   history.Finder
+	doubter  history.Doubter
+}
+
+// watched is what a watch must know of a query, in a quarter of the space: at 20,000/s
+// the last seconds have more than 100,000 queries.
+type watched struct {
+	intended, sent time.Duration
+	outcome        uint8 // in history.Outcomes
+	atOnce         bool  // it was done when it is said to have left
+}
+
+var outcomes = history.Outcomes()
+
+func newWatched(q history.Query) watched {
+	return watched{intended: q.Intended, sent: q.Sent, outcome: uint8(slices.Index(outcomes, q.Outcome)), atOnce: q.Done == q.Sent}
+}
+
+func (w watched) query() history.Query {
+	q := history.Query{Intended: w.intended, Sent: w.sent, Done: w.sent + 1, Outcome: outcomes[w.outcome]}
+	if w.atOnce {
+		q.Done = q.Sent
+	}
+	return q
 }
 
 // NewWatch returns a watch of one stream of the plan.
 func NewWatch(plan Plan, s QueryStream) *Watch {
+	horizon := plan.timeout() + settleAfter
+	holds := schedule{s.Rate}.due(min(plan.For, horizon+time.Second))
 	return &Watch{
-		target: s.Target, mode: s.Mode, horizon: plan.timeout() + settleAfter,
+		target: s.Target, mode: s.Mode, horizon: horizon, recent: make([]watched, 0, holds),
 		finder:  history.Finder{Quiet: history.Quiet},
 		doubter: history.Doubter{Lag: lag, Reach: reach, Hole: max(hole, 4*time.Second/time.Duration(s.Rate))},
 	}
@@ -51,7 +76,7 @@ func (w *Watch) Add(q history.Query) {
 	case q.Target == history.Echo, q.Target == history.Control:
 		w.controls = append(w.controls, q)
 	case q.Target == w.target && q.Mode == w.mode:
-		w.recent = append(w.recent, q)
+		w.recent = append(w.recent, newWatched(q))
 	}
 }
 
@@ -67,25 +92,25 @@ func (w *Watch) Finish() {
 
 // until evaluates the queries before end. A loss in an interval of doubt is ignored.
 func (w *Watch) until(end time.Duration) {
-	for _, q := range take(&w.controls, end) {
-		w.doubter.Control(q)
-	}
-	for _, q := range take(&w.recent, end-reach) {
+	take(&w.controls, end, func(q history.Query) time.Duration { return q.Intended }, w.doubter.Control)
+	take(&w.recent, end-reach, func(q watched) time.Duration { return q.intended }, func(one watched) {
+		q := one.query()
 		w.doubter.Sent(q)
 		if !q.Outcome.Lost() || !w.doubter.Doubtful(q.Left()) {
 			w.finder.Add(q)
 		}
-	}
+	})
 }
 
-// take removes the queries before end and returns them in order.
-func take(queries *[]history.Query, end time.Duration) []history.Query {
+// take removes the queries before end and passes them on in order.
+func take[Q any](queries *[]Q, end time.Duration, intended func(Q) time.Duration, pass func(Q)) {
 	all := *queries
-	slices.SortFunc(all, func(a, b history.Query) int { return cmp.Compare(a.Intended, b.Intended) })
-	n, _ := slices.BinarySearchFunc(all, end, func(q history.Query, at time.Duration) int { return cmp.Compare(q.Intended, at) })
-	taken := slices.Clone(all[:n])
+	slices.SortFunc(all, func(a, b Q) int { return cmp.Compare(intended(a), intended(b)) })
+	n, _ := slices.BinarySearchFunc(all, end, func(q Q, at time.Duration) int { return cmp.Compare(intended(q), at) })
+	for _, q := range all[:n] {
+		pass(q)
+	}
 	*queries = slices.Delete(all, 0, n)
-	return taken
 }
 
 // Windows are those found so far.

@@ -28,11 +28,13 @@ const (
 	lostMost = 0.001
 )
 
-// The limits of the processor time per query at benchRate, as a share of dnsperf's, from
-// fixed ports. The highest rate has no limit: it is only reported.
+// The limits at benchRate, as a share of dnsperf's figures: of the processor time per
+// query, and of the memory of the prober without the rest of spotdrill. The highest rate
+// has no limit: it is only reported.
 const (
-	fixedMost = 0.7
-	freshMost = 1.5
+	fixedMost  = 0.7
+	freshMost  = 1.2
+	memoryMost = 3
 )
 
 // corefile makes CoreDNS answer one name from memory and read from that many sockets.
@@ -82,6 +84,7 @@ func bench(ctx context.Context, args []string) error {
 	set, binary := flagSet("bench")
 	coredns := set.String("coredns", "bin/coredns", "the CoreDNS `binary` to query")
 	seconds := set.Duration("for", 5*time.Second, "how long each run lasts")
+	rate := set.Bool("highest", true, "measure the highest rates, too")
 	if err := set.Parse(args); err != nil {
 		return err
 	}
@@ -105,6 +108,10 @@ func bench(ctx context.Context, args []string) error {
 	}
 	highest := make([]rates, len(servings))
 	for i, s := range servings {
+		if !*rate {
+			highest[i].skipped = errors.New("-highest=false")
+			continue
+		}
 		err := b.serve(ctx, s, func() (err error) {
 			highest[i], err = b.highestOfAll(ctx)
 			return err
@@ -128,29 +135,38 @@ func bench(ctx context.Context, args []string) error {
 type costs struct {
 	peers              []cost
 	fixed, fresh, slow cost
+	alone              struct{ fixed, fresh cost } // the prober without the rest of spotdrill
 }
 
+// costs measures all of them in turn, so that a busy moment concerns all of them.
 func (b bencher) costs(ctx context.Context) (c costs, err error) {
-	for _, p := range b.peers {
-		theirs, err := median(func() (cost, error) { return b.peer(ctx, p, benchRate) })
-		if err != nil {
-			return c, err
-		}
-		c.peers = append(c.peers, theirs)
+	self, err := os.Executable()
+	if err != nil {
+		return c, err
+	}
+	alone := b
+	alone.binary = self
+	c.peers = make([]cost, len(b.peers))
+	var all []measured
+	for i, p := range b.peers {
+		all = append(all, measured{to: &c.peers[i], run: func() (cost, error) { return b.peer(ctx, p, benchRate) }})
 	}
 	for _, m := range []struct {
-		to  *cost
-		run func() (cost, error)
+		to   *cost
+		by   bencher
+		rate int
+		mode history.Mode
 	}{
-		{&c.fixed, func() (cost, error) { return b.probe(ctx, benchRate, history.Fixed) }},
-		{&c.fresh, func() (cost, error) { return b.probe(ctx, benchRate, history.Fresh) }},
-		{&c.slow, func() (cost, error) { return b.probe(ctx, 1000, history.Fresh) }},
+		{&c.fixed, b, benchRate, history.Fixed},
+		{&c.fresh, b, benchRate, history.Fresh},
+		{&c.slow, b, 1000, history.Fresh},
+		{&c.alone.fixed, alone, benchRate, history.Fixed},
+		{&c.alone.fresh, alone, benchRate, history.Fresh},
 	} {
-		if *m.to, err = median(m.run); err != nil {
-			return c, err
-		}
+		all = append(all, measured{to: m.to, run: func() (cost, error) { return m.by.probe(ctx, m.rate, m.mode) }})
 	}
-	return c, nil
+	err = inTurn(all)
+	return c, err
 }
 
 // broken returns an error for each exceeded limit.
@@ -166,6 +182,14 @@ func (c costs) broken() error {
 		}
 		if ours.lost > 0 {
 			errs = append(errs, fmt.Errorf("%d queries at %d/s, %s, were lost or not sent, want none", ours.lost, benchRate, ours.ports))
+		}
+	}
+	for _, ours := range []struct {
+		ports string
+		cost
+	}{{"fixed ports", c.alone.fixed}, {"a fresh port each", c.alone.fresh}} {
+		if share := float64(ours.memory) / float64(c.peers[0].memory); share > memoryMost {
+			errs = append(errs, fmt.Errorf("the prober alone at %d/s, %s, takes %.2f of dnsperf's memory, want at most %d", benchRate, ours.ports, share, memoryMost))
 		}
 	}
 	return errors.Join(errs...)
@@ -288,14 +312,32 @@ func (b bencher) highest(ctx context.Context, try func(rate int) (cost, error)) 
 
 // median runs a few times and returns the run with the median cost.
 func median(run func() (cost, error)) (cost, error) {
-	var all []cost
+	var c cost
+	err := inTurn([]measured{{to: &c, run: run}})
+	return c, err
+}
+
+// measured is a cost that is measured a few times.
+type measured struct {
+	to  *cost // the run with the median cost
+	run func() (cost, error)
+	all []cost
+}
+
+// inTurn measures each cost once, then each again.
+func inTurn(costs []measured) error {
 	for range turns {
-		c, err := run()
-		if err != nil {
-			return cost{}, err
+		for i := range costs {
+			c, err := costs[i].run()
+			if err != nil {
+				return err
+			}
+			costs[i].all = append(costs[i].all, c)
 		}
-		all = append(all, c)
 	}
-	slices.SortFunc(all, func(a, b cost) int { return cmp.Compare(a.perQuery, b.perQuery) })
-	return all[len(all)/2], nil
+	for _, m := range costs {
+		slices.SortFunc(m.all, func(a, b cost) int { return cmp.Compare(a.perQuery, b.perQuery) })
+		*m.to = m.all[len(m.all)/2]
+	}
+	return nil
 }

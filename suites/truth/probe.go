@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strconv"
 	"syscall"
@@ -31,22 +33,50 @@ type usage struct {
 	memory int64 // bytes, at most
 }
 
-// command runs a program and returns its output and usage.
+// command runs a program and returns its output and usage. Its memory is read while it
+// runs: the kernel's figure after its end may be that of this program, which it was
+// forked from.
 func command(ctx context.Context, args ...string) (string, usage, error) {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	err := cmd.Run()
-	if cmd.ProcessState == nil {
+	if err := cmd.Start(); err != nil {
 		return "", usage{}, err
 	}
+	ended, most := make(chan struct{}), make(chan int64, 1)
+	go func() { most <- memory(cmd.Process.Pid, ended) }()
+	err := cmd.Wait()
+	close(ended)
 	took := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	u := usage{cpu: time.Duration(took.Utime.Nano() + took.Stime.Nano()), memory: took.Maxrss << 10}
+	u := usage{cpu: time.Duration(took.Utime.Nano() + took.Stime.Nano()), memory: <-most}
 	if err != nil {
 		err = fmt.Errorf("%q: %w: %s", args, err, errs.String())
 	}
 	return out.String(), u, err
 }
+
+// sampleEvery is how often the memory of a program is read.
+const sampleEvery = 50 * time.Millisecond
+
+// memory is the most memory that a process had in use until it ended, in bytes.
+func memory(pid int, ended <-chan struct{}) (most int64) {
+	every := time.NewTicker(sampleEvery)
+	defer every.Stop()
+	for {
+		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if m := peakLine.FindSubmatch(status); m != nil {
+			kib, _ := strconv.ParseInt(string(m[1]), 10, 64)
+			most = max(most, kib<<10)
+		}
+		select {
+		case <-every.C:
+		case <-ended:
+			return most
+		}
+	}
+}
+
+var peakLine = regexp.MustCompile(`VmHWM:\s*(\d+) kB`)
 
 // patience is the timeout of queries. At 20,000/s from fresh ports it keeps the number of
 // open sockets below the usual limit of 20,000 files.

@@ -47,6 +47,9 @@ func (b bencher) table(c costs, highest []rates) {
 	line("processor time a query, 20,000/s, a fresh port each", us(c.fresh), func(i int) (string, float64) {
 		return us(c.peers[i]) + " (fixed)", float64(c.fresh.perQuery) / float64(c.peers[i].perQuery)
 	})
+	line("the same, the prober alone", us(c.alone.fresh), func(i int) (string, float64) {
+		return us(c.peers[i]) + " (fixed)", float64(c.alone.fresh.perQuery) / float64(c.peers[i].perQuery)
+	})
 	line("processor time a query, 1,000/s, a fresh port each", us(c.slow), all(""))
 	line("lost of "+strconv.Itoa(int(benchRate*b.seconds.Seconds())), fmt.Sprintf("%d fixed, %d fresh", c.fixed.lost, c.fresh.lost), func(i int) (string, float64) {
 		return strconv.Itoa(c.peers[i].lost), 0
@@ -62,7 +65,17 @@ func (b bencher) table(c costs, highest []rates) {
 	}
 	line("sent late, p99, 1,000/s", ms(c.slow.latest), all("does not say"))
 	line("sent late, p99, 20,000/s", ms(c.fixed.latest), all("does not say"))
-	line("memory at 20,000/s", mib(c.fixed), func(i int) (string, float64) {
-		return mib(c.peers[i]), float64(c.fixed.memory) / float64(c.peers[i].memory)
-	})
+	for _, m := range []struct {
+		what string
+		cost
+	}{
+		{"memory at 20,000/s, fixed ports", c.fixed},
+		{"the same, a fresh port each", c.fresh},
+		{"memory at 20,000/s, the prober alone, fixed ports", c.alone.fixed},
+		{"the same, a fresh port each", c.alone.fresh},
+	} {
+		line(m.what, mib(m.cost), func(i int) (string, float64) {
+			return mib(c.peers[i]), float64(m.memory) / float64(c.peers[i].memory)
+		})
+	}
 }
