@@ -44,7 +44,7 @@ func TestWhatIsInstalledAndInWhichOrder(t *testing.T) {
 	var got []string
 	for _, obj := range loaded(t, "testdata/valid.yaml") {
 		got = append(got, referenceTo(obj).String())
-		if obj.GetLabels()[ownerLabel] != "mine" {
+		if obj.GetLabels()[OwnerLabel] != "mine" {
 			t.Errorf("%s does not say whose it is: %v", referenceTo(obj), obj.GetLabels())
 		}
 	}

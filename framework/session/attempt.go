@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/run"
@@ -114,7 +115,25 @@ func (s *Session) playOnce(ctx context.Context, folder reports.Folder, scenario 
 // prepare is the drill of an attempt, which reports its progress on the console.
 func (s *Session) prepare(folder reports.Folder, scenario scenarios.Scenario, under handler.Description, attempt int) (run.Drill, error) {
 	dir, err := folder.Attempt(scenario, attempt)
-	return run.Drill{Scenario: scenario, Set: s.Set, Handler: under, Attempt: attempt, Dir: dir, Progress: s.progress(scenario.Name)}, err
+	return run.Drill{
+		Scenario: scenario, Set: s.Set, Handler: under, Attempt: attempt, Dir: dir,
+		Progress: s.progress(scenario.Name), Next: s.nextDNS(scenario),
+	}, err
+}
+
+// nextDNS are the settings of CoreDNS in the drill that follows a scenario's; nil if none
+// is known to follow.
+func (s *Session) nextDNS(scenario scenarios.Scenario) *coredns.Settings {
+	if s.Repeat > 1 {
+		return nil
+	}
+	at := slices.IndexFunc(s.Scenarios, func(o scenarios.Scenario) bool { return o.Name == scenario.Name })
+	for _, next := range s.Scenarios[at+1:] {
+		if _, done := s.ahead[next.Name]; !done && s.NotApplicable(next) == "" {
+			return &next.CoreDNS
+		}
+	}
+	return nil
 }
 
 // judge is the entry of a drill that was played.
