@@ -20,21 +20,15 @@ import (
 	"github.com/spotdrill/spotdrill/kind"
 )
 
-// NewInstance starts an instance for a worker that has lost its own, and returns its id.
-type NewInstance func(ctx context.Context, worker string) (string, error)
-
 // Restore resets every node: running, with the pod network, Ready, schedulable, without
 // the taints and annotations that a drain left, and without previous pods. Leftovers
 // reports whether a taint or annotation with that key is left from a drain. Restore
-// returns what it had to repair, in words.
-func (c *Cluster) Restore(ctx context.Context, leftovers func(key string) bool, newInstance NewInstance) ([]string, error) {
-	lost, err := c.Lost(ctx)
-	if err != nil {
-		return nil, err
-	}
+// returns what it had to repair, in words. The lost nodes, see Lost, get new Node objects,
+// with the instances that Assign gave them.
+func (c *Cluster) Restore(ctx context.Context, lost []string, leftovers func(key string) bool) ([]string, error) {
 	var unwired atomic.Bool
 	repaired, err := onEach(c.Nodes, func(n *Node) ([]string, error) {
-		what, rewire, err := c.revive(ctx, n, slices.Contains(lost, n.Name), newInstance)
+		what, rewire, err := c.revive(ctx, n, slices.Contains(lost, n.Name))
 		if rewire {
 			unwired.Store(true)
 		}
@@ -48,14 +42,22 @@ func (c *Cluster) Restore(ctx context.Context, leftovers func(key string) bool, 
 	if c.unwired && err == nil {
 		err = c.Wire(ctx)
 	}
-	cleaned, errClean := onEach(c.Nodes, func(n *Node) ([]string, error) {
-		return c.repair(ctx, n.Name, func(node *corev1.Node) []string { return clean(node, leftovers) })
-	})
+	cleaned, errClean := c.Clean(ctx, nil, leftovers)
 	repaired = append(repaired, cleaned...)
 	if err := errors.Join(err, errClean); err != nil {
 		return repaired, err
 	}
 	return repaired, c.WaitReady(ctx)
+}
+
+// Clean removes from all Node objects but those of lost nodes what a drain left.
+func (c *Cluster) Clean(ctx context.Context, lost []string, leftovers func(key string) bool) ([]string, error) {
+	return onEach(c.Nodes, func(n *Node) ([]string, error) {
+		if slices.Contains(lost, n.Name) {
+			return nil, nil
+		}
+		return c.repair(ctx, n.Name, func(node *corev1.Node) []string { return clean(node, leftovers) })
+	})
 }
 
 // onEach does the same with all items at once, and returns the results in the order of the
@@ -86,12 +88,21 @@ func (c *Cluster) Lost(ctx context.Context) ([]string, error) {
 	return lost, nil
 }
 
-// revive makes a node's kubelet run again, with a new instance if the old one is lost, and
+// Assign gives a worker that is lost its new instance.
+func (c *Cluster) Assign(worker, instance string) {
+	for i := range c.Nodes {
+		if c.Nodes[i].Name == worker {
+			c.Nodes[i].Instance = instance
+		}
+	}
+}
+
+// revive makes a node's kubelet run again, as its new instance if the Node is lost, and
 // returns what it did. Pods that are bound to the node are removed first, so that the
 // kubelet does not start them again. A started container has an empty network namespace
 // and perhaps a new address, and a new Node object has a new pod range: rewire is set if
 // all nodes need new routes.
-func (c *Cluster) revive(ctx context.Context, n *Node, lost bool, newInstance NewInstance) (what []string, rewire bool, err error) {
+func (c *Cluster) revive(ctx context.Context, n *Node, lost bool) (what []string, rewire bool, err error) {
 	running, err := c.engine.Running(ctx, n.Name)
 	if err != nil || running && !lost {
 		return nil, false, err
@@ -120,7 +131,7 @@ func (c *Cluster) revive(ctx context.Context, n *Node, lost bool, newInstance Ne
 	if !lost {
 		return []string{n.Name + " started again"}, true, c.waitHeartbeat(ctx, n.Name, started)
 	}
-	if err := c.replace(ctx, n, newInstance); err != nil {
+	if err := c.replace(ctx, *n); err != nil {
 		return nil, true, err
 	}
 	return []string{n.Name + " brought back as " + n.Instance}, true, c.waitRegistered(ctx, n.Name)
@@ -132,8 +143,8 @@ const startKubelet = `sed -i "s#--provider-id=[^ \"]*#--provider-id=$1#" /var/li
 grep -q -- "--provider-id=$1" /var/lib/kubelet/kubeadm-flags.env
 systemctl start kubelet`
 
-// replace gives a running node a new instance and a new Node object.
-func (c *Cluster) replace(ctx context.Context, n *Node, newInstance NewInstance) error {
+// replace gives a running node a new Node object, with its instance.
+func (c *Cluster) replace(ctx context.Context, n Node) error {
 	// In a container that has just started, systemd may not answer yet.
 	err := Until(ctx, readyTimeout, "its kubelet to stop", func(ctx context.Context) string {
 		if _, err := c.engine.Exec(ctx, n.Name, nil, "systemctl", "stop", "kubelet"); err != nil {
@@ -147,12 +158,7 @@ func (c *Cluster) replace(ctx context.Context, n *Node, newInstance NewInstance)
 	if err := c.deleteNode(ctx, n.Name); err != nil {
 		return err
 	}
-	instance, err := newInstance(ctx, n.Name)
-	if err != nil {
-		return err
-	}
-	n.Instance = instance
-	provider := kind.ProviderID(instance)
+	provider := kind.ProviderID(n.Instance)
 	if _, err := c.engine.Exec(ctx, n.Name, nil, "sh", "-ec", startKubelet, "sh", provider); err != nil {
 		return fmt.Errorf("start its kubelet as %s: %w", provider, err)
 	}

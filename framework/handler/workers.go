@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -109,8 +110,24 @@ func (d Description) Stop(ctx context.Context, cfg *rest.Config, s Settings) err
 	if err == nil {
 		err = remove(ctx, api, referencesTo(objects), d.Name)
 	}
+	if err == nil {
+		err = d.removeLeases(ctx, cfg, s)
+	}
 	if err != nil {
 		return fmt.Errorf("stop handler %s: %w", d.Name, err)
+	}
+	return nil
+}
+
+// removeLeases removes the leases of the stopped pods from our own namespace: a leader that
+// did not release its lease would keep the next one waiting for 15 s.
+func (d Description) removeLeases(ctx context.Context, cfg *rest.Config, s Settings) error {
+	r, err := d.running(cfg, s)
+	if err != nil || r.namespace != DefaultNamespace {
+		return err
+	}
+	if err := r.client.CoordinationV1().Leases(r.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		return fmt.Errorf("remove leases: %w", err)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+
 	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -88,6 +89,7 @@ func noise(r verdict.Result) string {
 
 // playOnce plays a scenario once. The error is the harness's own; the entry has it too.
 func (s *Session) playOnce(ctx context.Context, folder reports.Folder, scenario scenarios.Scenario, under handler.Description, attempt int, keep bool) (reports.Entry, error) {
+	s.stopwatch.play(1)
 	drill, err := s.prepare(folder, scenario, under, attempt)
 	if err != nil {
 		return reports.NewEntry(verdict.NotRun(scenario, err.Error())), err
@@ -105,6 +107,7 @@ func (s *Session) playOnce(ctx context.Context, folder reports.Folder, scenario 
 		return after
 	}
 	played := run.Play(ctx, s.system, drill)
+	s.stopwatch.enter(reports.Judging)
 	entry, err := s.judge(drill)
 	if err != nil {
 		return entry, err
@@ -117,19 +120,16 @@ func (s *Session) prepare(folder reports.Folder, scenario scenarios.Scenario, un
 	dir, err := folder.Attempt(scenario, attempt)
 	return run.Drill{
 		Scenario: scenario, Set: s.Set, Handler: under, Attempt: attempt, Dir: dir,
-		Progress: s.progress(scenario.Name), Next: s.nextDNS(scenario),
+		Progress: s.progress(scenario.Name), Next: s.nextDNS(),
 	}, err
 }
 
-// nextDNS are the settings of CoreDNS in the drill that follows a scenario's; nil if none
-// is known to follow.
-func (s *Session) nextDNS(scenario scenarios.Scenario) *coredns.Settings {
-	if s.Repeat > 1 {
-		return nil
-	}
-	at := slices.IndexFunc(s.Scenarios, func(o scenarios.Scenario) bool { return o.Name == scenario.Name })
-	for _, next := range s.Scenarios[at+1:] {
-		if _, done := s.ahead[next.Name]; !done && s.NotApplicable(next) == "" {
+// nextDNS are the settings of CoreDNS in the drill that follows the current one; nil if
+// none is known to follow.
+func (s *Session) nextDNS() *coredns.Settings {
+	all := slices.Concat(s.Scenarios, s.More)
+	for _, next := range all[min(len(s.report.Results)+1, len(all)):] {
+		if _, done := s.ahead[next.Name]; !done && s.Repeat <= 1 && s.NotApplicable(next) == "" {
 			return &next.CoreDNS
 		}
 	}
@@ -163,6 +163,7 @@ func (s *Session) progress(scenario string) func(history.Event) {
 	return func(e history.Event) {
 		switch {
 		case e.Kind == history.RunPhase:
+			s.stopwatch.begins(history.Phase(e.Key))
 			s.console.Phase(scenario, e.Key)
 		case e.Kind == history.NoticePut && e.Until != nil:
 			s.console.Deadline(scenario, time.Now().Add(*e.Until-e.At))

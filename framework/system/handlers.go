@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -199,6 +200,14 @@ func (s *System) Equipment(ctx context.Context, d handler.Description) (handler.
 			w.CPU, w.Memory, w.Pods = node.Status.Capacity.Cpu().String(), node.Status.Capacity.Memory().String(), node.Status.Capacity.Pods().String()
 		}
 		settings.Workers = append(settings.Workers, w)
+	}
+	measured := slices.IndexFunc(settings.Workers, func(w handler.Worker) bool { return w.CPU != "" })
+	for i := range settings.Workers {
+		// All workers are the same: one that is lost is as large as the others.
+		if w := &settings.Workers[i]; w.CPU == "" && measured >= 0 {
+			like := settings.Workers[measured]
+			w.InstanceType, w.CPU, w.Memory, w.Pods = like.InstanceType, like.CPU, like.Memory, like.Pods
+		}
 	}
 	return settings, nil
 }

@@ -37,26 +37,57 @@ func (s *System) Restore(ctx context.Context) (repaired []string, err error) {
 	return repaired, err
 }
 
-// restoreNodes restores the nodes while no handler acts on them that it would mislead.
+// restoreNodes restores the nodes, while no handler acts on a worker that is lost.
 func (s *System) restoreNodes(ctx context.Context) (repaired []string, err error) {
 	if err := s.Cluster.RemoveStatic(ctx); err != nil {
 		return nil, err
 	}
+	leftovers := handler.LeavesBehind
 	if s.installed == nil {
 		// A handler that an earlier run left would continue to drain.
-		if err := s.Uninstall(ctx); err != nil {
-			return nil, err
-		}
-		return s.Cluster.Restore(ctx, handler.LeavesBehind, s.newInstance)
+		err = s.Uninstall(ctx)
+	} else {
+		leftovers = s.installed.LeavesBehind
+		err = s.pause(ctx)
 	}
-	if err := s.pause(ctx); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	repaired, err = s.Cluster.Restore(ctx, s.installed.LeavesBehind, s.newInstance)
+	lost, err := s.Cluster.Lost(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, worker := range lost {
+		instance, err := s.newInstance(ctx, worker)
+		if err != nil {
+			return nil, err
+		}
+		s.Cluster.Assign(worker, instance)
+	}
+	if s.paused && s.installed.KnowsWorkers() {
+		return s.restoreWith(ctx, lost, leftovers)
+	}
+	repaired, err = s.Cluster.Restore(ctx, lost, leftovers)
 	if err != nil {
 		return repaired, err
 	}
+	// It would continue the drain of a node that is not clean.
 	return repaired, s.resume(ctx)
+}
+
+// restoreWith restores the nodes while a handler that has objects for workers starts. It is
+// ready when the workers are.
+func (s *System) restoreWith(ctx context.Context, lost []string, leftovers func(key string) bool) ([]string, error) {
+	cleaned, err := s.Cluster.Clean(ctx, lost, leftovers)
+	if err != nil {
+		return cleaned, err
+	}
+	var repaired []string
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) { repaired, err = s.Cluster.Restore(ctx, lost, leftovers); return err })
+	group.Go(func() error { return s.resume(ctx) })
+	err = group.Wait()
+	return append(cleaned, repaired...), err
 }
 
 // Finish brings the cluster back to how it was created: no handler, and CoreDNS with
