@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-
 	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/history"
