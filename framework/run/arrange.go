@@ -16,9 +16,7 @@ import (
 // about the handler and CoreDNS. What does not depend on each other is done at once: pods
 // take a second or two to become Ready.
 func (p *players) arrange(ctx context.Context) error {
-	// First the queue: an installed handler would mark a node for a message that
-	// becomes visible after the node is restored.
-	if err := p.sys.AWS.Purge(ctx); err != nil {
+	if err := p.begin(ctx); err != nil {
 		return err
 	}
 	first, restored := p.all[0], make(chan struct{})
@@ -47,6 +45,16 @@ func (p *players) arrange(ctx context.Context) error {
 		}
 		return inParallel(ctx, p.all, func(ctx context.Context, r *runner) error { return r.start(ctx) })
 	})
+	return group.Wait()
+}
+
+// begin empties the queue first: an installed handler would mark a node for a message that
+// becomes visible after the node is restored. What the handler requests from now on belongs
+// to the drill.
+func (p *players) begin(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return p.sys.AWS.Purge(ctx) })
+	group.Go(func() (err error) { p.audit, err = p.sys.Cluster.MarkAudit(ctx); return err })
 	return group.Wait()
 }
 

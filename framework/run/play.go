@@ -33,8 +33,9 @@ type Drill struct {
 	// Ended, if set, decides what happens to the cluster. It is called when the
 	// recording is over and on disk, except for the last events.
 	Ended func() Aftermath
-	// Next, if set, are the settings of CoreDNS that the next drill probably needs.
-	Next *coredns.Settings
+	// Next, if set, returns the settings of CoreDNS that the next drill probably needs, or
+	// nil. It is called after Ended.
+	Next func() *coredns.Settings
 }
 
 // handler is the one that runs during this drill.
@@ -78,14 +79,9 @@ type players struct {
 
 func (p *players) course() course {
 	return course{
-		phase: p.phase,
-		arrange: func(ctx context.Context) (err error) {
-			if p.audit, err = p.sys.Cluster.MarkAudit(ctx); err != nil {
-				return err
-			}
-			return p.arrange(ctx)
-		},
-		record: p.record,
+		phase:   p.phase,
+		arrange: p.arrange,
+		record:  p.record,
 		steps: func(ctx context.Context) error {
 			return inParallel(ctx, p.all, func(ctx context.Context, r *runner) error { return r.steps(ctx) })
 		},
@@ -172,8 +168,10 @@ func (p *players) uninstall(ctx context.Context) error {
 // restore leaves CoreDNS as it is set, or is needed next; System.Finish at the end of the
 // run puts it back.
 func (p *players) restore(ctx context.Context) error {
-	if next := p.all[0].Next; next != nil {
-		p.sys.PrepareDNS(ctx, *next)
+	if p.all[0].Next != nil {
+		if next := p.all[0].Next(); next != nil {
+			p.sys.PrepareDNS(ctx, *next)
+		}
 	}
 	repaired, err := p.sys.Restore(ctx)
 	if err != nil {

@@ -93,13 +93,22 @@ func (s *Session) playOnce(ctx context.Context, folder reports.Folder, scenario 
 	if err != nil {
 		return reports.NewEntry(verdict.NotRun(scenario, err.Error())), err
 	}
+	repeated := false
+	drill.Next = func() *coredns.Settings {
+		if repeated {
+			return &scenario.CoreDNS
+		}
+		return s.nextDNS()
+	}
 	drill.Recording = func(rec *history.Recorder) { s.console.Losing(scenario.Name, rec.Latest) }
 	drill.Ended = func() run.Aftermath {
 		h, err := history.Load(drill.Dir)
 		if err != nil {
 			return run.SaveAndPutBack
 		}
-		after := aftermath(verdict.Ahead(scenario, h), attempt, keep && ctx.Err() == nil)
+		ahead := verdict.Ahead(scenario, h)
+		repeated = again(ahead, attempt)
+		after := aftermath(ahead, attempt, keep && ctx.Err() == nil)
 		if after == run.SaveAndLeave {
 			s.left = drill.Dir
 		}
@@ -119,7 +128,7 @@ func (s *Session) prepare(folder reports.Folder, scenario scenarios.Scenario, un
 	dir, err := folder.Attempt(scenario, attempt)
 	return run.Drill{
 		Scenario: scenario, Set: s.Set, Handler: under, Attempt: attempt, Dir: dir,
-		Progress: s.progress(scenario.Name), Next: s.nextDNS(),
+		Progress: s.progress(scenario.Name), Next: s.nextDNS,
 	}, err
 }
 
