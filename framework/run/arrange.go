@@ -19,16 +19,17 @@ func (p *players) arrange(ctx context.Context) error {
 	if err := p.begin(ctx); err != nil {
 		return err
 	}
-	first, restored := p.all[0], make(chan struct{})
+	first, restored := p.all[0], make(chan []string, 1) // what had to be repaired
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		if _, err := p.sys.Restore(ctx); err != nil {
+		repaired, err := p.sys.Restore(ctx)
+		if err != nil {
 			return err
 		}
 		if err := clearFaults(ctx, p.sys.Cluster); err != nil {
 			return err
 		}
-		close(restored)
+		restored <- repaired
 		return p.sys.Install(ctx, first.handler(), first.Scenario.Feature)
 	})
 	group.Go(func() error {
@@ -36,7 +37,13 @@ func (p *players) arrange(ctx context.Context) error {
 			return err
 		}
 		select {
-		case <-restored:
+		case repaired := <-restored:
+			// CoreDNS pods may have gone with a node.
+			if len(repaired) > 0 {
+				if err := p.sys.SetDNS(ctx, first.Scenario.CoreDNS); err != nil {
+					return err
+				}
+			}
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
