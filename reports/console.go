@@ -112,6 +112,9 @@ func (c *Console) End(e Entry) {
 	if e.Beside != "" {
 		c.printf(", beside %s", e.Beside)
 	}
+	if len(e.Phases) > 0 {
+		c.printf(": %s", e.Phases)
+	}
 	c.printf("\n")
 	if e.Outcome != verdict.Pass {
 		writeFindings(c, e, "    ")
@@ -145,6 +148,9 @@ func (c *Console) Summary(r *Report) {
 	c.Windows(r.Results)
 	c.printf("\nhandler %s %s, set %s: setup %s, drills %s\n", r.Handler.Name, r.Handler.Version, r.Set,
 		wholeSeconds(r.Timings.Setup), wholeSeconds(r.Timings.Drills))
+	if r.Timings.Overhead > 0 {
+		c.printf("drills in seconds: %s; %.2f times what they recorded (baseline, steps, settle)\n", r.Timings.Phases, r.Timings.Overhead)
+	}
 	if unused := r.unused(); len(unused) > 0 {
 		c.printf("%d of %d rights that no request of this run used:\n", len(unused), len(r.Rights))
 		for _, right := range unused[:min(len(unused), rightsShown)] {

@@ -60,14 +60,14 @@ func TestNothingIsWrittenIntoTheLiveLine(t *testing.T) {
 	var out bytes.Buffer
 	c := NewConsole(&out, 1)
 	c.follow("a", "[1/1] a")
-	c.Phase("a", "steps")
+	c.Phase("a", "record")
 	c.Deadline("a", time.Now().Add(time.Minute))
 	c.Note("a note")
 	c.End(passed())
 	if text := out.String(); !strings.Contains(text, wipe(1)+"    a note\n") || !strings.Contains(text, wipe(1)+"[1/1] a … pass 96 s") {
 		t.Errorf("%q", text)
 	}
-	if strings.Contains(out.String()[strings.LastIndex(out.String(), wipe(1)):], "steps") {
+	if strings.Contains(out.String()[strings.LastIndex(out.String(), wipe(1)):], "record") {
 		t.Error("the live line was left behind")
 	}
 }
@@ -95,7 +95,7 @@ func TestProgressWithoutATerminalIsPlain(t *testing.T) {
 	c.Beside("b")
 	c.Losing("a", func() history.Latest { return history.Latest{Lost: 1} })
 	c.End(passed())
-	const want = "[1/1] a … pass 96 s (expected 25 s), attempt 2\n" +
+	const want = "[1/1] a … pass 96 s (expected 25 s), attempt 2: 6.1 arrange + 4.0 baseline + 60.0 steps + 20.0 settle + 5.0 restore + 1.0 judge\n" +
 		"    dns: 662 lost: 652 sent to 10.244.1.5 up to 1.299s after its last answer, by conntrack entries older than that (the rules last chose it at +9.031s); 10 unexplained\n"
 	if out.String() != want {
 		t.Errorf("%q, want %q", out.String(), want)

@@ -77,8 +77,14 @@ type Handler struct {
 
 // Timings are how long the parts of a run took.
 type Timings struct {
-	Setup     Seconds          `yaml:"setupSeconds"`  // cluster, images, queue, handler
-	Drills    Seconds          `yaml:"drillsSeconds"` // from the first drill's start to the last one's end
+	Setup  Seconds `yaml:"setupSeconds"`  // cluster, images, queue, handler
+	Drills Seconds `yaml:"drillsSeconds"` // from the first drill's start to the last one's end
+	// Phases are those of all drills, a self-check included. The drills took a little
+	// longer than the phases together: Between is the rest.
+	Phases  PhaseTimes `yaml:"phasesSeconds,omitempty"`
+	Between Seconds    `yaml:"betweenSeconds,omitempty"`
+	// Overhead is how many times as long the drills took as what they recorded.
+	Overhead  float64          `yaml:"overhead,omitempty"`
 	Scenarios []ScenarioTiming `yaml:"perScenario"`
 }
 
@@ -87,6 +93,25 @@ type ScenarioTiming struct {
 	Scenario string  `yaml:"scenario"`
 	Expected Seconds `yaml:"expectedSeconds"` // of one attempt
 	Measured Seconds `yaml:"measuredSeconds"`
+	// Phases are empty for a scenario that was played beside another, which has them.
+	Phases PhaseTimes `yaml:"phasesSeconds,omitempty"`
+}
+
+// Took adds the phases of a drill.
+func (t *Timings) Took(phases PhaseTimes) {
+	if t.Phases == nil {
+		t.Phases = PhaseTimes{}
+	}
+	for phase, took := range phases {
+		t.Phases[phase] += took
+	}
+}
+
+// Ended notes how long the drills took from the first one's start to the last one's end.
+func (t *Timings) Ended(drills time.Duration) {
+	t.Drills = Seconds(drills)
+	t.Between = t.Drills - t.Phases.Total()
+	t.Overhead = math.Round(t.Phases.overheadIn(t.Drills)*100) / 100
 }
 
 // Seconds is a duration that reports write as a number of seconds.
@@ -121,6 +146,8 @@ type Entry struct {
 	Beside   string  `yaml:"beside,omitempty"`
 	Measured Seconds `yaml:"seconds"` // all attempts together
 	Expected Seconds `yaml:"-"`       // of one attempt
+	// Phases are those of Measured; none if it was played beside an earlier scenario.
+	Phases PhaseTimes `yaml:"-"`
 	// History is the folder of the judged attempt, relative to the run's; empty if
 	// nothing was recorded.
 	History string `yaml:"history,omitempty"`
@@ -196,7 +223,7 @@ func (r *Report) Add(e Entry) {
 	r.level(e.Profile).Add(e.Outcome)
 	r.Rights = sumRights(r.Rights, e.rights)
 	if e.Outcome != verdict.Skipped {
-		r.Timings.Scenarios = append(r.Timings.Scenarios, ScenarioTiming{e.Scenario, e.Expected, e.Measured})
+		r.Timings.Scenarios = append(r.Timings.Scenarios, ScenarioTiming{e.Scenario, e.Expected, e.Measured, e.Phases})
 	}
 	i := slices.IndexFunc(r.Profiles, func(p ProfileCounts) bool { return p.Profile == e.Profile })
 	if i < 0 {

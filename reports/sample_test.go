@@ -44,10 +44,12 @@ func sampleReport() *Report {
 		started: time.Date(2026, 1, 2, 15, 4, 5, 678, time.UTC),
 	}
 	r := New(folder, Handler{Name: "builtin", Version: "0.1.0"}, scenarios.Fast, map[string]string{"kubernetes": "v1.37.0", "engine": "podman 5.6"})
-	r.Timings.Setup, r.Timings.Drills = Seconds(sec(61.2)), Seconds(sec(171.0004))
+	r.Timings.Setup = Seconds(sec(61.2))
 	for _, e := range []Entry{passed(), failed(), unknown(), skipped()} {
+		r.Timings.Took(e.Phases)
 		r.Add(e)
 	}
+	r.Timings.Ended(sec(171.0004))
 	return r
 }
 
@@ -73,6 +75,7 @@ func passed() Entry {
 			Control: verdict.Stream{Asked: 9000},
 		},
 	})
+	e.Phases = PhaseTimes{Arranging: Seconds(sec(6.1234)), Baseline: Seconds(sec(4)), Stepping: Seconds(sec(60)), Settling: Seconds(sec(20)), Restoring: Seconds(sec(5)), Judging: Seconds(sec(1))}
 	e.Measured, e.Expected, e.History = Seconds(sec(96.1234)), Seconds(sec(25)), "coredns-drained-lameduck-0s/attempt-2"
 	return e
 }

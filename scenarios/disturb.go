@@ -8,7 +8,7 @@ import (
 )
 
 // Disturb disturbs the handler under test and continues when that is done. The
-// handler is installed again before the next drill.
+// handler gets new pods before the next drill.
 type Disturb struct {
 	// Name identifies the disturbance in checks.
 	Name string `yaml:"name"`

@@ -17,12 +17,12 @@ func TestDryRunSaysWhatWouldBePlayed(t *testing.T) {
 		args      []string
 		want, not []string
 	}{
-		"the set":     {nil, []string{"spot-notice-drains-node  39 s", "handler builtin", "set fast, cluster spotdrill: about "}, []string{"critical-pods-go-last"}},
-		"by name":     {[]string{"critical-pods-go-last"}, []string{"critical-pods-go-last"}, []string{"spot-notice-drains-node"}},
-		"by pattern":  {[]string{"--only", "coredns-*", "--skip", "*-lameduck-0s"}, []string{"coredns-drained-lameduck-5s "}, []string{"spot-notice", "lameduck-0s"}},
-		"by profile":  {[]string{"--profile", "INCIDENT,PDB", "--set", "full"}, []string{"coredns-lost-without-handler", "budget-is-kept"}, []string{"spot-notice"}},
-		"as JSON":     {[]string{"--json", "critical-pods-go-last"}, []string{`"scenario": "critical-pods-go-last"`, `"profile": "KARPENTER-ORDER"`, `"seconds": `}, []string{"SCENARIO"}},
-		"not claimed": {[]string{"--handler", "none"}, []string{"state-stopping-drains-node - skipped: not supported: the description of none does not claim state-change", "spot-notice-drains-node 39 s"}, nil},
+		"the set":                      {nil, []string{"spot-notice-drains-node  39 s", "handler builtin", "set fast, cluster spotdrill: about "}, []string{"critical-pods-go-last"}},
+		"by name":                      {[]string{"critical-pods-go-last"}, []string{"critical-pods-go-last"}, []string{"spot-notice-drains-node"}},
+		"by pattern":                   {[]string{"--only", "coredns-*", "--skip", "*-lameduck-0s"}, []string{"coredns-drained-lameduck-5s "}, []string{"spot-notice", "lameduck-0s"}},
+		"by profile":                   {[]string{"--profile", "INCIDENT,PDB", "--set", "full"}, []string{"coredns-lost-without-handler", "budget-is-kept"}, []string{"spot-notice"}},
+		"as JSON":                      {[]string{"--json", "critical-pods-go-last"}, []string{`"scenario": "critical-pods-go-last"`, `"profile": "KARPENTER-ORDER"`, `"seconds": `}, []string{"SCENARIO"}},
+		"not claimed":                  {[]string{"--handler", "none"}, []string{"state-stopping-drains-node - skipped: not supported: the description of none does not claim state-change", "spot-notice-drains-node 39 s"}, nil},
 		"an order that is not claimed": {[]string{"--handler", "nth", "critical-pods-go-last"}, []string{"critical-pods-go-last - skipped: not supported: the description of nth does not claim karpenter-order"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

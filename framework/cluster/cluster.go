@@ -34,7 +34,7 @@ const (
 	createTimeout = 5 * time.Minute
 	// readyTimeout bounds the wait for nodes and CoreDNS after a change.
 	readyTimeout = 2 * time.Minute
-	poll         = 200 * time.Millisecond
+	poll         = 100 * time.Millisecond
 )
 
 // Cluster is a running kind cluster.

@@ -61,11 +61,12 @@ func (c *Cluster) SetDNS(ctx context.Context, want coredns.Settings) error {
 		return err
 	}
 	mark := fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%s\n%s", want, text)))[:16]
-	if deploy.Spec.Template.Annotations[settingsMark] != mark || c.whyDNSNotSet(ctx, mark, text, want) != "" {
-		err := c.replaceDNS(ctx, text, func(deploy *appsv1.Deployment) { setTemplate(deploy, want, mark) })
-		if err != nil {
-			return err
-		}
+	if deploy.Spec.Template.Annotations[settingsMark] == mark && c.whyDNSNotSet(ctx, mark, text, want) == "" {
+		return nil
+	}
+	err = c.replaceDNS(ctx, text, func(deploy *appsv1.Deployment) { setTemplate(deploy, want, mark) })
+	if err != nil {
+		return err
 	}
 	return Until(ctx, readyTimeout, fmt.Sprintf("CoreDNS with %s", want), func(ctx context.Context) string {
 		return c.whyDNSNotSet(ctx, mark, text, want)
@@ -207,10 +208,9 @@ func (c *Cluster) whyDNSNotSet(ctx context.Context, mark, text string, want core
 	if why := c.whyNotServed(ctx, ips); why != "" {
 		return why
 	}
-	for i := range pods {
-		if why := c.whyOtherCorefile(ctx, &pods[i], text); why != "" {
-			return why
-		}
+	_, err = onEach(pods, func(p *corev1.Pod) ([]string, error) { return nil, c.runsWith(ctx, p, text) })
+	if err != nil {
+		return err.Error()
 	}
 	return ""
 }
@@ -240,18 +240,18 @@ func (c *Cluster) whyNotServed(ctx context.Context, want []string) string {
 	return ""
 }
 
-// whyOtherCorefile returns why the pod's CoreDNS did not start with the Corefile, or "". It
-// reads the file that the kubelet mounted.
-func (c *Cluster) whyOtherCorefile(ctx context.Context, p *corev1.Pod, want string) string {
+// runsWith returns an error if the pod's CoreDNS did not start with the Corefile. It reads
+// the file that the kubelet mounted.
+func (c *Cluster) runsWith(ctx context.Context, p *corev1.Pod, want string) error {
 	file := fmt.Sprintf("/var/lib/kubelet/pods/%s/volumes/kubernetes.io~configmap/%s/Corefile", p.UID, corefileVolume)
 	got, err := c.engine.Exec(ctx, p.Spec.NodeName, nil, "cat", file)
 	if err != nil {
-		return fmt.Sprintf("pod %s: read its Corefile: %v", p.Name, err)
+		return fmt.Errorf("pod %s: read its Corefile: %w", p.Name, err)
 	}
 	if strings.TrimSpace(got) != strings.TrimSpace(want) {
-		return fmt.Sprintf("pod %s runs with another Corefile", p.Name)
+		return fmt.Errorf("pod %s runs with another Corefile", p.Name)
 	}
-	return ""
+	return nil
 }
 
 // DNSPods returns the Ready CoreDNS pods, sorted by node and name.

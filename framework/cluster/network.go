@@ -3,11 +3,11 @@ package cluster
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"text/template"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/spotdrill/spotdrill/kind"
@@ -51,11 +51,10 @@ func (c *Cluster) Wire(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the cluster's network: %w", err)
 	}
-	var errs []error
-	for _, n := range nodes {
+	_, err = onEach(nodes, func(n *wiring) ([]string, error) {
 		var conf bytes.Buffer
 		if err := conflist.Execute(&conf, n.podCIDR); err != nil {
-			return fmt.Errorf("render CNI configuration: %w", err)
+			return nil, fmt.Errorf("render CNI configuration: %w", err)
 		}
 		script := confine(network.Subnets) + masquerade + reconnectAll + writeConflist
 		// A node that registered again may have the former range of another node.
@@ -66,11 +65,12 @@ func (c *Cluster) Wire(ctx context.Context) error {
 			}
 		}
 		if _, err := c.engine.Exec(ctx, n.node, &conf, "sh", "-ec", script); err != nil {
-			errs = append(errs, fmt.Errorf("wire node %s: %w", n.node, err))
+			return nil, fmt.Errorf("wire node %s: %w", n.node, err)
 		}
-	}
-	c.unwired = len(errs) > 0
-	return errors.Join(errs...)
+		return nil, nil
+	})
+	c.unwired = err != nil
+	return err
 }
 
 // writeConflist replaces the file atomically, and only if it has changed: the node becomes
@@ -119,17 +119,16 @@ func (c *Cluster) wirings(ctx context.Context) ([]wiring, error) {
 		if err != nil {
 			return err.Error()
 		}
-		out = nil
-		for _, n := range list.Items {
+		out, err = onEach(list.Items, func(n *corev1.Node) ([]wiring, error) {
+			if n.Spec.PodCIDR == "" {
+				return nil, fmt.Errorf("node %s has none", n.Name)
+			}
 			// The API may still have the address from before a restart.
 			ip, err := c.engine.ContainerIP(ctx, n.Name, c.Network)
-			if err != nil {
-				return err.Error()
-			}
-			if n.Spec.PodCIDR == "" {
-				return "node " + n.Name + " has none"
-			}
-			out = append(out, wiring{node: n.Name, podCIDR: n.Spec.PodCIDR, ip: ip})
+			return []wiring{{node: n.Name, podCIDR: n.Spec.PodCIDR, ip: ip}}, err
+		})
+		if err != nil {
+			return err.Error()
 		}
 		return ""
 	})

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,45 +20,56 @@ import (
 	"github.com/spotdrill/spotdrill/kind"
 )
 
-// NewInstance starts an instance for a worker that has lost its own, and returns its id.
-type NewInstance func(ctx context.Context, worker string) (string, error)
-
 // Restore resets every node: running, with the pod network, Ready, schedulable, without
 // the taints and annotations that a drain left, and without previous pods. Leftovers
 // reports whether a taint or annotation with that key is left from a drain. Restore
-// returns what it had to repair, in words.
-func (c *Cluster) Restore(ctx context.Context, leftovers func(key string) bool, newInstance NewInstance) ([]string, error) {
-	lost, err := c.Lost(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var repaired []string
-	var errs []error
-	for i := range c.Nodes {
-		what, err := c.revive(ctx, &c.Nodes[i], slices.Contains(lost, c.Nodes[i].Name), newInstance)
+// returns what it had to repair, in words. The lost nodes, see Lost, get new Node objects,
+// with the instances that Assign gave them.
+func (c *Cluster) Restore(ctx context.Context, lost []string, leftovers func(key string) bool) ([]string, error) {
+	var unwired atomic.Bool
+	repaired, err := onEach(c.Nodes, func(n *Node) ([]string, error) {
+		what, rewire, err := c.revive(ctx, n, slices.Contains(lost, n.Name))
+		if rewire {
+			unwired.Store(true)
+		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("bring node %s back: %w", c.Nodes[i].Name, err))
+			err = fmt.Errorf("bring node %s back: %w", n.Name, err)
 		}
-		if what != "" {
-			repaired = append(repaired, c.Nodes[i].Name+" "+what)
-		}
+		return what, err
+	})
+	// If this Restore fails before it has wired the nodes, a later one does it.
+	c.unwired = c.unwired || unwired.Load()
+	if c.unwired && err == nil {
+		err = c.Wire(ctx)
 	}
-	if c.unwired && len(errs) == 0 {
-		if err := c.Wire(ctx); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	for _, n := range c.Nodes {
-		what, err := c.repair(ctx, n.Name, func(node *corev1.Node) []string { return clean(node, leftovers) })
-		if err != nil {
-			errs = append(errs, err)
-		}
-		repaired = append(repaired, what...)
-	}
-	if err := errors.Join(errs...); err != nil {
+	cleaned, errClean := c.Clean(ctx, nil, leftovers)
+	repaired = append(repaired, cleaned...)
+	if err := errors.Join(err, errClean); err != nil {
 		return repaired, err
 	}
 	return repaired, c.WaitReady(ctx)
+}
+
+// Clean removes from all Node objects but those of lost nodes what a drain left.
+func (c *Cluster) Clean(ctx context.Context, lost []string, leftovers func(key string) bool) ([]string, error) {
+	return onEach(c.Nodes, func(n *Node) ([]string, error) {
+		if slices.Contains(lost, n.Name) {
+			return nil, nil
+		}
+		return c.repair(ctx, n.Name, func(node *corev1.Node) []string { return clean(node, leftovers) })
+	})
+}
+
+// onEach does the same with all items at once, and returns the results in the order of the
+// items. An error of one does not stop the others.
+func onEach[T, R any](items []T, do func(*T) ([]R, error)) ([]R, error) {
+	done, errs := make([][]R, len(items)), make([]error, len(items))
+	var running sync.WaitGroup
+	for i := range items {
+		running.Go(func() { done[i], errs[i] = do(&items[i]) })
+	}
+	running.Wait()
+	return slices.Concat(done...), errors.Join(errs...)
 }
 
 // Lost returns the names of the nodes whose Node object is gone or being deleted. A
@@ -75,46 +88,53 @@ func (c *Cluster) Lost(ctx context.Context) ([]string, error) {
 	return lost, nil
 }
 
-// revive makes a node's kubelet run again, with a new instance if the old one is lost, and
+// Assign gives a worker that is lost its new instance.
+func (c *Cluster) Assign(worker, instance string) {
+	for i := range c.Nodes {
+		if c.Nodes[i].Name == worker {
+			c.Nodes[i].Instance = instance
+		}
+	}
+}
+
+// revive makes a node's kubelet run again, as its new instance if the Node is lost, and
 // returns what it did. Pods that are bound to the node are removed first, so that the
-// kubelet does not start them again.
-func (c *Cluster) revive(ctx context.Context, n *Node, lost bool, newInstance NewInstance) (string, error) {
+// kubelet does not start them again. A started container has an empty network namespace
+// and perhaps a new address, and a new Node object has a new pod range: rewire is set if
+// all nodes need new routes.
+func (c *Cluster) revive(ctx context.Context, n *Node, lost bool) (what []string, rewire bool, err error) {
 	running, err := c.engine.Running(ctx, n.Name)
 	if err != nil || running && !lost {
-		return "", err
+		return nil, false, err
 	}
 	if n.Capacity == ControlPlane {
-		return "", errors.New("the control plane's container is not running, or its Node object is gone")
+		return nil, false, errors.New("the control plane's container is not running, or its Node object is gone")
 	}
 	pods, err := c.podsOn(ctx, n.Name)
 	if err != nil {
-		return "", err
+		return nil, false, err
 	}
 	for _, p := range pods {
 		if err := c.forceDelete(ctx, p); err != nil {
-			return "", err
+			return nil, false, err
 		}
 	}
-	// A started container has an empty network namespace and perhaps a new address, and a
-	// new Node object has a new pod range: all nodes need new routes. If this Restore
-	// fails before that, a later one writes them.
-	c.unwired = true
 	started := time.Now()
 	if !running {
 		if err := c.engine.Start(ctx, n.Name); err != nil {
-			return "", err
+			return nil, true, err
 		}
 		if err := c.favour(ctx, *n); err != nil {
-			return "", err
+			return nil, true, err
 		}
 	}
 	if !lost {
-		return "started again", c.waitHeartbeat(ctx, n.Name, started)
+		return []string{n.Name + " started again"}, true, c.waitHeartbeat(ctx, n.Name, started)
 	}
-	if err := c.replace(ctx, n, newInstance); err != nil {
-		return "", err
+	if err := c.replace(ctx, *n); err != nil {
+		return nil, true, err
 	}
-	return "brought back as " + n.Instance, c.waitHeartbeat(ctx, n.Name, started)
+	return []string{n.Name + " brought back as " + n.Instance}, true, c.waitRegistered(ctx, n.Name)
 }
 
 // startKubelet starts a kubelet that registers with another providerID, its argument. The
@@ -123,8 +143,8 @@ const startKubelet = `sed -i "s#--provider-id=[^ \"]*#--provider-id=$1#" /var/li
 grep -q -- "--provider-id=$1" /var/lib/kubelet/kubeadm-flags.env
 systemctl start kubelet`
 
-// replace gives a running node a new instance and a new Node object.
-func (c *Cluster) replace(ctx context.Context, n *Node, newInstance NewInstance) error {
+// replace gives a running node a new Node object, with its instance.
+func (c *Cluster) replace(ctx context.Context, n Node) error {
 	// In a container that has just started, systemd may not answer yet.
 	err := Until(ctx, readyTimeout, "its kubelet to stop", func(ctx context.Context) string {
 		if _, err := c.engine.Exec(ctx, n.Name, nil, "systemctl", "stop", "kubelet"); err != nil {
@@ -138,12 +158,7 @@ func (c *Cluster) replace(ctx context.Context, n *Node, newInstance NewInstance)
 	if err := c.deleteNode(ctx, n.Name); err != nil {
 		return err
 	}
-	instance, err := newInstance(ctx, n.Name)
-	if err != nil {
-		return err
-	}
-	n.Instance = instance
-	provider := kind.ProviderID(instance)
+	provider := kind.ProviderID(n.Instance)
 	if _, err := c.engine.Exec(ctx, n.Name, nil, "sh", "-ec", startKubelet, "sh", provider); err != nil {
 		return fmt.Errorf("start its kubelet as %s: %w", provider, err)
 	}
@@ -187,6 +202,18 @@ func (c *Cluster) waitHeartbeat(ctx context.Context, node string, since time.Tim
 	})
 }
 
+// waitRegistered waits until the kubelet has created its new Node object: only a running
+// kubelet does that. The lease would be no proof: that of the deleted Node stays until the
+// garbage collector removes it, and the kubelet then needs 10 s to create another.
+func (c *Cluster) waitRegistered(ctx context.Context, node string) error {
+	return Until(ctx, readyTimeout, "the kubelet of "+node+" to register", func(ctx context.Context) string {
+		if _, err := c.Clientset.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{}); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+}
+
 // Disown removes from the nodes what a former handler left: finalizers, owners and
 // annotations, and changes to the labels that they had when the cluster was created.
 func (c *Cluster) Disown(ctx context.Context) error {
@@ -198,15 +225,13 @@ func (c *Cluster) Disown(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var errs []error
-	for _, n := range c.Nodes {
+	_, err = onEach(c.Nodes, func(n *Node) ([]string, error) {
 		if slices.Contains(lost, n.Name) {
-			continue // Restore creates it again
+			return nil, nil // Restore creates it again
 		}
-		_, err := c.repair(ctx, n.Name, func(node *corev1.Node) []string { return disown(node, labels[n.Name]) })
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
+		return c.repair(ctx, n.Name, func(node *corev1.Node) []string { return disown(node, labels[n.Name]) })
+	})
+	return err
 }
 
 // repair updates a Node object if change changes it, and returns what change did.

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -121,7 +122,7 @@ func TestANodeThatWasStartedIsWiredByALaterRestore(t *testing.T) {
 	client := fake.NewClientset(node)
 	c := &Cluster{Network: "drill", Nodes: []Node{{Name: "n", Capacity: Spot}}, Clientset: client, engine: &engine.Engine{Name: "docker"}}
 	restore := func() error {
-		_, err := c.Restore(t.Context(), func(string) bool { return false }, nil)
+		_, err := c.Restore(t.Context(), nil, func(string) bool { return false })
 		return err
 	}
 	wired := func() int {
@@ -149,5 +150,35 @@ func TestANodeThatWasStartedIsWiredByALaterRestore(t *testing.T) {
 		if wired() != 1 {
 			t.Fatalf("wired %d times", wired())
 		}
+	}
+}
+
+// Nodes come back at the same time: one that takes long does not delay the others, and
+// one that fails does not stop them.
+func TestNodesAreRestoredAtOnce(t *testing.T) {
+	slow := make(chan struct{})
+	done, err := onEach([]string{"slow", "broken", "quick"}, func(name *string) ([]string, error) {
+		switch *name {
+		case "slow":
+			<-slow
+		case "broken":
+			return nil, errors.New("broken")
+		case "quick":
+			close(slow)
+		}
+		return []string{*name + " is back"}, nil
+	})
+	if !slices.Equal(done, []string{"slow is back", "quick is back"}) || err == nil || err.Error() != "broken" {
+		t.Errorf("%q, %v", done, err)
+	}
+}
+
+func TestALostNodeIsNotCleaned(t *testing.T) {
+	c := five(t, func(nodes map[string]*corev1.Node) {
+		nodes["c-worker2"].Spec.Unschedulable, nodes["c-worker3"].Spec.Unschedulable = true, true
+	})
+	cleaned, err := c.Clean(t.Context(), []string{"c-worker2"}, func(string) bool { return false })
+	if err != nil || !slices.Equal(cleaned, []string{"c-worker3 uncordoned"}) {
+		t.Errorf("cleaned %q, %v", cleaned, err)
 	}
 }

@@ -25,8 +25,7 @@ const (
 	logsFolder = "logs"
 )
 
-// logTimeout bounds the reading of one pod's logs: the kubelet of a reclaimed node does not
-// answer.
+// logTimeout bounds the reading of one pod's logs.
 const logTimeout = 5 * time.Second
 
 // SaveState writes what explains most failures into a new folder: all nodes and pods, the
@@ -85,6 +84,14 @@ func eventLines(events []corev1.Event, since time.Time) string {
 // saveLogs writes a file for each container whose log may explain a failure. The file of a
 // log that cannot be read contains the error: on a reclaimed node that is normal.
 func (c *Cluster) saveLogs(ctx context.Context, dir string, pods []corev1.Pod, since time.Time, namespaces []string) error {
+	// The kubelet of a reclaimed node would not answer until logTimeout.
+	down, errDown := onEach(c.Nodes, func(n *Node) ([]string, error) {
+		running, err := c.engine.Running(ctx, n.Name)
+		if err != nil || running {
+			return nil, err
+		}
+		return []string{n.Name}, nil
+	})
 	group := new(errgroup.Group)
 	for _, p := range pods {
 		app := p.Labels[appLabel]
@@ -94,7 +101,10 @@ func (c *Cluster) saveLogs(ctx context.Context, dir string, pods []corev1.Pod, s
 		}
 		for _, container := range p.Spec.Containers {
 			group.Go(func() error {
-				text, err := c.containerLog(ctx, p, container.Name, since)
+				text, err := []byte(nil), errors.New("node "+p.Spec.NodeName+" is not running")
+				if !slices.Contains(down, p.Spec.NodeName) {
+					text, err = c.containerLog(ctx, p, container.Name, since)
+				}
 				if err != nil {
 					text = append(text, fmt.Sprintf("the log could not be read: %v\n", err)...)
 				}
@@ -103,7 +113,7 @@ func (c *Cluster) saveLogs(ctx context.Context, dir string, pods []corev1.Pod, s
 			})
 		}
 	}
-	return group.Wait()
+	return errors.Join(errDown, group.Wait())
 }
 
 func (c *Cluster) containerLog(ctx context.Context, p corev1.Pod, container string, since time.Time) ([]byte, error) {

@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/spotdrill/spotdrill/framework/engine"
 )
 
 func TestSaveStateKeepsWhatExplainsAFailure(t *testing.T) {
@@ -59,5 +61,26 @@ func TestSaveStateKeepsWhatExplainsAFailure(t *testing.T) {
 		if got := string(text); !strings.Contains(got, want) || file == eventsFile && got != want {
 			t.Errorf("%s holds\n%s", file, got)
 		}
+	}
+}
+
+// The kubelet of a reclaimed node would not answer: nothing waits for it.
+func TestTheLogsOfAReclaimedNodeAreNotRead(t *testing.T) {
+	bin, dir := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "docker"), []byte("#!/bin/sh\necho false\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	c := &Cluster{Clientset: fake.NewClientset(), Nodes: []Node{{Name: "n", Capacity: Spot}}, engine: &engine.Engine{Name: "docker"}}
+	pod := corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "mine", Name: "p"},
+		Spec:       corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Name: "app"}}},
+	}
+	if err := c.saveLogs(t.Context(), dir, []corev1.Pod{pod}, time.Now(), []string{"mine"}); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "mine_p_app.log"))
+	if err != nil || string(text) != "the log could not be read: node n is not running\n" {
+		t.Errorf("%q, %v", text, err)
 	}
 }

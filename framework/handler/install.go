@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -23,8 +24,9 @@ import (
 )
 
 const (
-	poll = 250 * time.Millisecond
-	// definitionTimeout bounds the wait for a CustomResourceDefinition's kind.
+	poll = 100 * time.Millisecond
+	// definitionTimeout bounds the wait for a CustomResourceDefinition's kind, and for a
+	// namespace to be gone.
 	definitionTimeout = 20 * time.Second
 	// RemoveTimeout bounds the wait for each deleted object. It is longer than a pod's
 	// grace period.
@@ -49,6 +51,14 @@ func (r reference) String() string {
 
 func referenceTo(obj *unstructured.Unstructured) reference {
 	return reference{obj.GetAPIVersion(), obj.GetKind(), obj.GetNamespace(), obj.GetName()}
+}
+
+func referencesTo(objects []*unstructured.Unstructured) []reference {
+	out := make([]reference, len(objects))
+	for i, obj := range objects {
+		out[i] = referenceTo(obj)
+	}
+	return out
 }
 
 // Install installs the handler and returns when it is ready. An object that exists
@@ -81,14 +91,15 @@ func (d Description) Install(ctx context.Context, cfg *rest.Config, s Settings) 
 }
 
 // create creates an object with its status, strictly: a field that its kind does not
-// have is an error. It waits for a kind whose definition was just created.
+// have is an error. It waits for a kind whose definition was just created, and for a
+// namespace that an Uninstall left to be gone.
 func create(ctx context.Context, api *resources.Resources, obj *unstructured.Unstructured) error {
 	status, hasStatus := obj.Object["status"]
 	var last error
 	err := wait.For(func(ctx context.Context) (bool, error) {
 		// klient's own Create has no option for field validation.
 		last = api.GetControllerRuntimeClient().Create(ctx, obj, client.FieldValidation("Strict"), client.FieldOwner("spotdrill"))
-		if meta.IsNoMatchError(last) {
+		if meta.IsNoMatchError(last) || apierrors.IsAlreadyExists(last) && beingRemoved(ctx, api, obj) {
 			return false, nil
 		}
 		return true, last
@@ -102,17 +113,23 @@ func create(ctx context.Context, api *resources.Resources, obj *unstructured.Uns
 	return nil
 }
 
-func (d Description) writeInventory(ctx context.Context, api *resources.Resources, objects []*unstructured.Unstructured) error {
-	references := make([]reference, 0, len(objects))
-	for _, obj := range objects {
-		references = append(references, referenceTo(obj))
+// beingRemoved reports whether obj is a namespace of a handler that is being deleted.
+func beingRemoved(ctx context.Context, api *resources.Resources, obj *unstructured.Unstructured) bool {
+	if obj.GetKind() != namespaceKind {
+		return false
 	}
-	list, err := json.Marshal(references)
+	var ns corev1.Namespace
+	err := api.Get(ctx, obj.GetName(), "", &ns)
+	return apierrors.IsNotFound(err) || err == nil && ns.DeletionTimestamp != nil && ns.Labels[OwnerLabel] != ""
+}
+
+func (d Description) writeInventory(ctx context.Context, api *resources.Resources, objects []*unstructured.Unstructured) error {
+	list, err := json.Marshal(referencesTo(objects))
 	if err != nil {
 		return fmt.Errorf("encode the list of objects: %w", err)
 	}
 	err = api.Create(ctx, &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: inventoryName, Namespace: metav1.NamespaceSystem, Labels: map[string]string{ownerLabel: d.Name}},
+		ObjectMeta: metav1.ObjectMeta{Name: inventoryName, Namespace: metav1.NamespaceSystem, Labels: map[string]string{OwnerLabel: d.Name}},
 		Data:       map[string]string{"handler": d.Name, "objects": string(list)},
 	})
 	if apierrors.IsAlreadyExists(err) {
@@ -125,7 +142,8 @@ func (d Description) writeInventory(ctx context.Context, api *resources.Resource
 }
 
 // Uninstall deletes exactly what Install created with the same settings and returns when
-// it is gone, including pods. It is no error if some of it is gone already.
+// it is gone, including pods. Only namespaces, which are empty then, may take some seconds
+// more. It is no error if some of it is gone already.
 func (d Description) Uninstall(ctx context.Context, cfg *rest.Config, s Settings) error {
 	objects, err := d.objects(s)
 	if err != nil {
@@ -138,11 +156,7 @@ func (d Description) Uninstall(ctx context.Context, cfg *rest.Config, s Settings
 	if err != nil {
 		return fmt.Errorf("uninstall handler %s: make a client: %w", d.Name, err)
 	}
-	references := make([]reference, 0, len(objects))
-	for _, obj := range objects {
-		references = append(references, referenceTo(obj))
-	}
-	if err := remove(ctx, api, references, d.Name); err != nil {
+	if err := uninstall(ctx, api, referencesTo(objects), d.Name); err != nil {
 		return fmt.Errorf("uninstall handler %s: %w", d.Name, err)
 	}
 	return nil
@@ -167,26 +181,39 @@ func RemoveLeftover(ctx context.Context, cfg *rest.Config) error {
 		return fmt.Errorf("remove leftover handler: read the list of its objects: %w", err)
 	}
 	name := inventory.Data["handler"]
-	if err := remove(ctx, api, references, name); err != nil {
+	if err := uninstall(ctx, api, references, name); err != nil {
 		return fmt.Errorf("remove handler %s of an earlier run: %w", name, err)
 	}
 	return nil
 }
 
-// remove deletes the objects of a handler in reverse order, and then the list of them.
+// uninstall deletes the objects of a handler, and then the list of them.
+func uninstall(ctx context.Context, api *resources.Resources, references []reference, owner string) error {
+	if err := remove(ctx, api, references, owner); err != nil {
+		return err
+	}
+	return removeOne(ctx, api, reference{"v1", "ConfigMap", metav1.NamespaceSystem, inventoryName}, owner)
+}
+
+// remove deletes objects of a handler in the reverse order of their ranks, all of a rank
+// at once.
 func remove(ctx context.Context, api *resources.Resources, references []reference, owner string) error {
-	inventory := reference{"v1", "ConfigMap", metav1.NamespaceSystem, inventoryName}
-	references = append([]reference{inventory}, references...)
-	for _, r := range slices.Backward(references) {
-		if err := removeOne(ctx, api, r, owner); err != nil {
+	for rank := lastRank; rank >= 0; rank-- {
+		group, ctx := errgroup.WithContext(ctx)
+		for _, r := range references {
+			if r.rank() == rank {
+				group.Go(func() error { return removeOne(ctx, api, r, owner) })
+			}
+		}
+		if err := group.Wait(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// removeOne deletes an object with the owner label and waits until it is gone. With
-// foreground deletion a Deployment is gone only after its pods. Finalizers of the handler
+// removeOne deletes an object with the owner label and waits until it is gone, unless it is
+// a namespace. With foreground deletion a Deployment is gone only after its pods. Finalizers of the handler
 // are cleared, because the handler that would clear them is gone.
 func removeOne(ctx context.Context, api *resources.Resources, r reference, owner string) error {
 	obj := &unstructured.Unstructured{}
@@ -202,11 +229,14 @@ func removeOne(ctx context.Context, api *resources.Resources, r reference, owner
 		if last != nil {
 			return false, nil
 		}
+		if deleted && r.Kind == namespaceKind {
+			return true, nil
+		}
 		if deleted {
 			last = clearFinalizers(ctx, api.GetControllerRuntimeClient(), obj)
 			return false, nil
 		}
-		if obj.GetLabels()[ownerLabel] != owner {
+		if obj.GetLabels()[OwnerLabel] != owner {
 			return true, nil // somebody else's: Install failed because of it
 		}
 		obj.SetNamespace(r.Namespace)
@@ -216,7 +246,7 @@ func removeOne(ctx context.Context, api *resources.Resources, r reference, owner
 			}
 		}
 		propagation := metav1.DeletePropagationBackground
-		if runs(obj) {
+		if r.runs() {
 			propagation = metav1.DeletePropagationForeground
 		}
 		last = api.Delete(ctx, obj, resources.WithDeletePropagation(string(propagation)))

@@ -104,15 +104,16 @@ func (d Description) objects(s Settings) ([]*unstructured.Unstructured, error) {
 			return nil, fmt.Errorf("encode %T: %w", o, err)
 		}
 		obj := &unstructured.Unstructured{Object: fields}
-		setLabel(obj, ownerLabel, d.Name)
+		setLabel(obj, OwnerLabel, d.Name)
 		out = slices.Insert(out, 0, obj)
 	}
 	perWorker, err := d.workerObjects(s)
 	if err != nil {
 		return nil, err
 	}
+	// Those of a worker come after the others of their rank: the sort is stable.
 	out = append(out, perWorker...)
-	slices.SortStableFunc(out, func(a, b *unstructured.Unstructured) int { return rank(a) - rank(b) })
+	slices.SortStableFunc(out, func(a, b *unstructured.Unstructured) int { return referenceTo(a).rank() - referenceTo(b).rank() })
 	return out, nil
 }
 
@@ -124,7 +125,7 @@ func (d Description) rendered(documents []document, value func(placeholder strin
 		if err != nil {
 			return nil, err
 		}
-		setLabel(obj, ownerLabel, d.Name)
+		setLabel(obj, OwnerLabel, d.Name)
 		if err := d.setEnv(obj); err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", doc.file, doc.line, err)
 		}
@@ -176,26 +177,34 @@ func setLabel(obj *unstructured.Unstructured, key, value string) {
 	obj.SetLabels(labels)
 }
 
-// ownerLabel marks every object that Install created: only those are ever deleted.
-const ownerLabel = "spotdrill.dev/handler"
+// OwnerLabel marks every object that Install created: only those are ever deleted.
+const OwnerLabel = "spotdrill.dev/handler"
 
-// rank is the order in which kinds are created. What runs pods comes last, because it
-// needs everything else.
-func rank(obj *unstructured.Unstructured) int {
+// The ranks of objects: the order in which they are created. What runs pods comes last,
+// because it needs everything else, and a worker's objects directly before it.
+const (
+	namespaceRank = iota
+	definitionRank
+	otherRank
+	runningRank
+	lastRank = runningRank
+)
+
+const namespaceKind = "Namespace"
+
+func (r reference) rank() int {
 	switch {
-	case obj.GetKind() == "Namespace":
-		return 0
-	case obj.GetKind() == "CustomResourceDefinition":
-		return 1
-	case runs(obj):
-		return 4
-	case obj.GetLabels()[workerLabel] != "":
-		return 3
+	case r.Kind == namespaceKind:
+		return namespaceRank
+	case r.Kind == "CustomResourceDefinition":
+		return definitionRank
+	case r.runs():
+		return runningRank
 	}
-	return 2
+	return otherRank
 }
 
 // runs reports whether the object runs pods.
-func runs(obj *unstructured.Unstructured) bool {
-	return slices.Contains([]string{"Deployment", "DaemonSet", "StatefulSet", "ReplicaSet", "Job", "CronJob", "Pod"}, obj.GetKind())
+func (r reference) runs() bool {
+	return slices.Contains([]string{"Deployment", "DaemonSet", "StatefulSet", "ReplicaSet", "Job", "CronJob", "Pod"}, r.Kind)
 }

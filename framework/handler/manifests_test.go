@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 )
 
 var settings = Settings{
@@ -44,7 +45,7 @@ func TestWhatIsInstalledAndInWhichOrder(t *testing.T) {
 	var got []string
 	for _, obj := range loaded(t, "testdata/valid.yaml") {
 		got = append(got, referenceTo(obj).String())
-		if obj.GetLabels()[ownerLabel] != "mine" {
+		if obj.GetLabels()[OwnerLabel] != "mine" {
 			t.Errorf("%s does not say whose it is: %v", referenceTo(obj), obj.GetLabels())
 		}
 	}
@@ -287,5 +288,38 @@ func TestWhyAPodIsNotReadyIsSaid(t *testing.T) {
 	want := "Pending; 0/5 nodes are available; a waits: ErrImageNeverPull; b ended with exit code 64: Error"
 	if got := state(p); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// A handler is stopped without what runs its pods and without the workers' objects, and
+// keeps the rest.
+func TestWhatAStoppedHandlerLacks(t *testing.T) {
+	d, err := Load("karpenter")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, objects, err := d.temporary(&rest.Config{}, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, r := range referencesTo(objects) {
+		got = append(got, r.String())
+	}
+	if want := "NodeClaim worker2, NodeClaim worker3, Deployment spotdrill-handler/karpenter"; strings.Join(got, ", ") != want {
+		t.Errorf("got  %s\nwant %s", strings.Join(got, ", "), want)
+	}
+}
+
+// Objects of one rank are removed at once: what runs pods before what it needs, and the
+// namespace last.
+func TestRanks(t *testing.T) {
+	for kind, want := range map[string]int{
+		"Namespace": namespaceRank, "CustomResourceDefinition": definitionRank, "ClusterRole": otherRank, "NodeClaim": otherRank,
+		"Deployment": runningRank, "DaemonSet": runningRank, "Pod": runningRank,
+	} {
+		if got := (reference{Kind: kind}).rank(); got != want || got > lastRank {
+			t.Errorf("%s has rank %d, want %d", kind, got, want)
+		}
 	}
 }

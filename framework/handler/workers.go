@@ -3,6 +3,7 @@ package handler
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/e2e-framework/klient/k8s/resources"
 	"sigs.k8s.io/e2e-framework/klient/wait"
@@ -20,9 +20,6 @@ import (
 
 // workerLabel marks the objects of a worker; its value is the node's name.
 const workerLabel = "spotdrill.dev/worker"
-
-// replicasAnnotation on a stopped Deployment is its previous number of replicas.
-const replicasAnnotation = "spotdrill.dev/replicas"
 
 // KnowsWorkers reports whether the handler has its own objects for each worker.
 func (d Description) KnowsWorkers() bool { return len(d.perWorker) > 0 }
@@ -105,89 +102,68 @@ func (d Description) workersAPI(cfg *rest.Config, s Settings) (*resources.Resour
 	return api, objects, nil
 }
 
-// Stop terminates the handler's pods and removes the objects of each worker, so that
-// workers can be restored without it; Start undoes this.
+// Stop removes what runs the handler's pods and the objects of each worker, so that
+// workers can be restored without it; Start undoes this. It is no error if the handler is
+// stopped already.
 func (d Description) Stop(ctx context.Context, cfg *rest.Config, s Settings) error {
-	api, objects, err := d.workersAPI(cfg, s)
+	api, objects, err := d.temporary(cfg, s)
+	if err == nil {
+		err = remove(ctx, api, referencesTo(objects), d.Name)
+	}
+	if err == nil {
+		err = d.removeLeases(ctx, cfg, s)
+	}
 	if err != nil {
-		return err
-	}
-	if err := d.scaleToZero(ctx, cfg, s); err != nil {
 		return fmt.Errorf("stop handler %s: %w", d.Name, err)
-	}
-	for _, obj := range objects {
-		if err := removeOne(ctx, api, referenceTo(obj), d.Name); err != nil {
-			return fmt.Errorf("stop handler %s: %w", d.Name, err)
-		}
 	}
 	return nil
 }
 
-// scaleToZero returns when no pod of the handler is left.
-func (d Description) scaleToZero(ctx context.Context, cfg *rest.Config, s Settings) error {
+// removeLeases removes the leases of the stopped pods from our own namespace: a leader that
+// did not release its lease would keep the next one waiting for 15 s.
+func (d Description) removeLeases(ctx context.Context, cfg *rest.Config, s Settings) error {
 	r, err := d.running(cfg, s)
-	if err != nil {
+	if err != nil || r.namespace != DefaultNamespace {
 		return err
 	}
-	last := "nothing seen"
-	err = wait.For(func(ctx context.Context) (bool, error) {
-		deployment, err := r.client.AppsV1().Deployments(r.namespace).Get(ctx, r.name, metav1.GetOptions{})
-		if err != nil {
-			last = err.Error()
-			return false, nil
-		}
-		if replicas := ptr.Deref(deployment.Spec.Replicas, 1); replicas != 0 {
-			metav1.SetMetaDataAnnotation(&deployment.ObjectMeta, replicasAnnotation, fmt.Sprint(replicas))
-			deployment.Spec.Replicas = new(int32(0))
-			_, err := r.client.AppsV1().Deployments(r.namespace).Update(ctx, deployment, metav1.UpdateOptions{})
-			last = fmt.Sprintf("scale to zero: %v", err)
-			return false, nil
-		}
-		pods, err := r.pods(ctx)
-		if err != nil {
-			last = err.Error()
-			return false, nil
-		}
-		last = fmt.Sprintf("%d pods are left", len(pods))
-		return len(pods) == 0, nil
-	}, wait.WithContext(ctx), wait.WithTimeout(RemoveTimeout), wait.WithInterval(poll), wait.WithImmediate())
-	if err != nil {
-		return fmt.Errorf("deployment %s/%s: pods not terminated within %s: %s: %w", r.namespace, r.name, RemoveTimeout, last, err)
+	if err := r.client.CoordinationV1().Leases(r.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		return fmt.Errorf("remove leases: %w", err)
 	}
 	return nil
 }
 
 // Start creates the objects of each worker in these settings, starts the handler again
-// and returns when it is ready.
+// and returns when it is ready. Its pods are new ones: none has been restarted.
 func (d Description) Start(ctx context.Context, cfg *rest.Config, s Settings) error {
-	api, objects, err := d.workersAPI(cfg, s)
+	api, objects, err := d.temporary(cfg, s)
 	if err != nil {
-		return err
+		return fmt.Errorf("start handler %s: %w", d.Name, err)
 	}
 	for _, obj := range objects {
 		if err := create(ctx, api, obj); err != nil {
 			return fmt.Errorf("start handler %s: create %s: %w", d.Name, referenceTo(obj), err)
 		}
 	}
-	r, err := d.running(cfg, s)
-	if err != nil {
-		return fmt.Errorf("start handler %s: %w", d.Name, err)
-	}
-	deployment, err := r.client.AppsV1().Deployments(r.namespace).Get(ctx, r.name, metav1.GetOptions{})
-	if err != nil {
-		return fmt.Errorf("start handler %s: read Deployment %s/%s: %w", d.Name, r.namespace, r.name, err)
-	}
-	replicas := int32(1)
-	if _, err := fmt.Sscan(deployment.Annotations[replicasAnnotation], &replicas); err != nil {
-		return fmt.Errorf("start handler %s: annotation %s: %w", d.Name, replicasAnnotation, err)
-	}
-	if err := r.scale(ctx, replicas); err != nil {
-		return fmt.Errorf("start handler %s: %w", d.Name, err)
-	}
 	if err := d.waitReady(ctx, cfg, s); err != nil {
 		return fmt.Errorf("start handler %s: %w", d.Name, err)
 	}
 	return nil
+}
+
+// temporary are the objects that a stopped handler does not have, in the order of their
+// creation.
+func (d Description) temporary(cfg *rest.Config, s Settings) (*resources.Resources, []*unstructured.Unstructured, error) {
+	objects, err := d.objects(s)
+	if err != nil {
+		return nil, nil, err
+	}
+	api, err := resources.New(cfg)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a client: %w", err)
+	}
+	return api, slices.DeleteFunc(objects, func(obj *unstructured.Unstructured) bool {
+		return !referenceTo(obj).runs() && obj.GetLabels()[workerLabel] == ""
+	}), nil
 }
 
 // createStatus writes the status of a new object: Create ignores it if it is a

@@ -87,3 +87,23 @@ func TestFlowsNeedAFile(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// Before the cluster is restored the queries have no end yet; without the flows, lost
+// queries could not be explained.
+func TestFlowsAreReadBeforeTheQueriesEnd(t *testing.T) {
+	dir := t.TempDir()
+	r, err := Create(dir, NewClock(), Meta{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close(false) })
+	if err := r.Flows([]Flow{{Port: 40000, Backend: "10.244.2.5", From: ms(1), To: ms(900)}}); err != nil {
+		t.Fatal(err)
+	}
+	r.Query(Query{Target: Service, Mode: Fresh, Outcome: Answered, Intended: ms(1), Sent: ms(1), Done: ms(2)})
+	r.Flush()
+	h, err := Load(dir)
+	if err != nil || len(h.Flows) != 1 || len(h.Queries) != 1 || h.Complete || !strings.HasPrefix(h.Damage, QueriesFile+": ") {
+		t.Errorf("%d flows, %d queries, complete %t, damage %q (%v)", len(h.Flows), len(h.Queries), h.Complete, h.Damage, err)
+	}
+}

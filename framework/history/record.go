@@ -200,12 +200,16 @@ func Load(dir string) (History, error) {
 		h.Damage = fmt.Sprintf("%s: after event %d: %v", EventsFile, len(h.Events), err)
 		return h, nil
 	}
-	if h.Queries, err = loadQueries(dir); err != nil {
-		h.Damage = fmt.Sprintf("%s: after query %d: %v", QueriesFile, len(h.Queries), err)
-		return h, nil
-	}
+	// Queries have no end while the cluster is restored; the flows are whole by then.
+	var cutShort error
+	h.Queries, cutShort = loadQueries(dir)
 	if h.Flows, err = loadFlows(dir, h.Events); err != nil {
 		h.Damage = fmt.Sprintf("%s: after flow %d: %v", FlowsFile, len(h.Flows), err)
+	}
+	if cutShort != nil {
+		h.Damage = fmt.Sprintf("%s: after query %d: %v", QueriesFile, len(h.Queries), cutShort)
+	}
+	if h.Damage != "" {
 		return h, nil
 	}
 	if n := len(h.Events); n == 0 || h.Events[n-1].Kind != RunEnded {

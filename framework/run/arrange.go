@@ -6,40 +6,73 @@ import (
 	"maps"
 	"slices"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 // arrange brings the cluster into the state that the scenarios start from. They agree
-// about the handler and CoreDNS.
+// about the handler and CoreDNS. What does not depend on each other is done at once: pods
+// take a second or two to become Ready.
 func (p *players) arrange(ctx context.Context) error {
-	// First the queue: an installed handler would mark a node for a message that
-	// becomes visible after the node is restored.
-	if err := p.sys.AWS.Purge(ctx); err != nil {
+	if err := p.begin(ctx); err != nil {
 		return err
 	}
-	if _, err := p.sys.Restore(ctx); err != nil {
-		return err
-	}
-	if err := clearFaults(ctx, p.sys.Cluster); err != nil {
-		return err
-	}
-	first := p.all[0]
-	if err := p.sys.Install(ctx, first.handler(), first.Scenario.Feature); err != nil {
-		return err
-	}
-	if err := p.sys.Cluster.SetDNS(ctx, first.Scenario.CoreDNS); err != nil {
-		return err
-	}
-	if err := p.pickNodes(ctx); err != nil {
-		return err
-	}
-	return inParallel(ctx, p.all, func(ctx context.Context, r *runner) error {
-		if err := r.startWorkload(ctx); err != nil || r.Scenario.Probe == nil {
+	first, restored := p.all[0], make(chan []string, 1) // what had to be repaired
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		repaired, err := p.sys.Restore(ctx)
+		if err != nil {
 			return err
 		}
-		return r.startProbers(ctx)
+		if err := clearFaults(ctx, p.sys.Cluster); err != nil {
+			return err
+		}
+		restored <- repaired
+		return p.sys.Install(ctx, first.handler(), first.Scenario.Feature)
 	})
+	group.Go(func() error {
+		if err := p.sys.SetDNS(ctx, first.Scenario.CoreDNS); err != nil {
+			return err
+		}
+		select {
+		case repaired := <-restored:
+			// CoreDNS pods may have gone with a node.
+			if len(repaired) > 0 {
+				if err := p.sys.SetDNS(ctx, first.Scenario.CoreDNS); err != nil {
+					return err
+				}
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if err := p.pickNodes(ctx); err != nil {
+			return err
+		}
+		return inParallel(ctx, p.all, func(ctx context.Context, r *runner) error { return r.start(ctx) })
+	})
+	return group.Wait()
+}
+
+// begin empties the queue first: an installed handler would mark a node for a message that
+// becomes visible after the node is restored. What the handler requests from now on belongs
+// to the drill.
+func (p *players) begin(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return p.sys.AWS.Purge(ctx) })
+	group.Go(func() (err error) { p.audit, err = p.sys.Cluster.MarkAudit(ctx); return err })
+	return group.Wait()
+}
+
+// start starts the scenario's pods and probers on the nodes that were picked.
+func (r *runner) start(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return r.startWorkload(ctx) })
+	if r.Scenario.Probe != nil {
+		group.Go(func() error { return r.startProbers(ctx) })
+	}
+	return group.Wait()
 }
 
 // pickNodes chooses a node for each name of the scenarios: first for those that the

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/system"
@@ -35,6 +36,9 @@ type Drill struct {
 	// Ended, if set, decides what happens to the cluster. It is called when the
 	// recording is over and on disk, except for the last events.
 	Ended func() Aftermath
+	// Next, if set, returns the settings of CoreDNS that the next drill probably needs, or
+	// nil. It is called after Ended.
+	Next func() *coredns.Settings
 }
 
 // handler is the one that runs during this drill.
@@ -78,14 +82,9 @@ type players struct {
 
 func (p *players) course() course {
 	return course{
-		phase: p.phase,
-		arrange: func(ctx context.Context) (err error) {
-			if p.audit, err = p.sys.Cluster.MarkAudit(ctx); err != nil {
-				return err
-			}
-			return p.arrange(ctx)
-		},
-		record: p.record,
+		phase:   p.phase,
+		arrange: p.arrange,
+		record:  p.record,
 		steps: func(ctx context.Context) error {
 			return inParallel(ctx, p.all, func(ctx context.Context, r *runner) error { return r.steps(ctx) })
 		},
@@ -157,18 +156,26 @@ func (p *players) clearQueue(ctx context.Context) error {
 	return errors.Join(clearFaults(ctx, p.sys.Cluster), p.sys.AWS.Purge(ctx))
 }
 
-// uninstall removes a handler that the next scenario must not find.
+// uninstall removes a handler that is not ready. The next scenario must not find the pods
+// of one that was disturbed either, but the rest of it.
 func (p *players) uninstall(ctx context.Context) error {
-	_, ready := p.sys.Installed()
-	if ready && !slices.ContainsFunc(p.all, func(r *runner) bool { return r.Scenario.Disturbed() }) {
-		return nil
+	if _, ready := p.sys.Installed(); !ready {
+		return p.sys.Uninstall(ctx)
 	}
-	return p.sys.Uninstall(ctx)
+	if slices.ContainsFunc(p.all, func(r *runner) bool { return r.Scenario.Disturbed() }) {
+		p.sys.Renew()
+	}
+	return nil
 }
 
-// restore leaves CoreDNS as it is set, for the next scenario; RestoreDNS at the end of
-// the run puts it back.
+// restore leaves CoreDNS as it is set, or is needed next; System.Finish at the end of the
+// run puts it back.
 func (p *players) restore(ctx context.Context) error {
+	if p.all[0].Next != nil {
+		if next := p.all[0].Next(); next != nil {
+			p.sys.PrepareDNS(ctx, *next)
+		}
+	}
 	repaired, err := p.sys.Restore(ctx)
 	if err != nil {
 		return fmt.Errorf("restore: %w", err)

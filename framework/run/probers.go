@@ -78,8 +78,12 @@ func (r *runner) startProbers(ctx context.Context) error {
 		}
 		r.probers = append(r.probers, p)
 	}
-	return inParallel(ctx, r.probers, func(ctx context.Context, p probing) error {
-		return objects.PodReady(ctx, r.sys.Cluster, system.Namespace, p.flows)
+	var names []string
+	for _, p := range r.probers {
+		names = append(names, p.pod, p.flows)
+	}
+	return inParallel(ctx, names, func(ctx context.Context, name string) error {
+		return objects.PodReady(ctx, r.sys.Cluster, system.Namespace, name)
 	})
 }
 
@@ -95,10 +99,10 @@ func whereToProbe(probers int, targets []string) string {
 	return "{key: kubernetes.io/hostname, operator: NotIn, values: [" + strings.Join(targets, ", ") + "]}"
 }
 
-// proberPods waits for the pods of the Job, and returns them in order of their
-// index.
+// proberPods waits until the pods of the Job have addresses, and returns them in order of
+// their index. They need not be Ready for their recorders to start.
 func (r *runner) proberPods(ctx context.Context, want int) (pods []corev1.Pod, err error) {
-	err = cluster.Until(ctx, objects.StartTimeout, fmt.Sprintf("%d pods of Job %s/prober to be Ready", want, system.Namespace), func(ctx context.Context) string {
+	err = cluster.Until(ctx, objects.StartTimeout, fmt.Sprintf("%d pods of Job %s/prober to have addresses", want, system.Namespace), func(ctx context.Context) string {
 		list, err := r.sys.Cluster.Clientset.CoreV1().Pods(system.Namespace).List(ctx, metav1.ListOptions{LabelSelector: batchv1.JobNameLabel + "=prober"})
 		if err != nil {
 			return err.Error()
@@ -108,8 +112,8 @@ func (r *runner) proberPods(ctx context.Context, want int) (pods []corev1.Pod, e
 			return fmt.Sprintf("there are %d", len(pods))
 		}
 		for _, p := range pods {
-			if why := objects.WhyNotReady(p); why != "" {
-				return p.Name + ": " + why
+			if p.Status.PodIP == "" {
+				return p.Name + ": " + objects.WhyNotReady(p)
 			}
 		}
 		return ""

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/run"
@@ -87,9 +88,17 @@ func noise(r verdict.Result) string {
 
 // playOnce plays a scenario once. The error is the harness's own; the entry has it too.
 func (s *Session) playOnce(ctx context.Context, folder reports.Folder, scenario scenarios.Scenario, under handler.Description, attempt int, keep bool) (reports.Entry, error) {
+	s.stopwatch.play(1)
 	drill, err := s.prepare(folder, scenario, under, attempt)
 	if err != nil {
 		return reports.NewEntry(verdict.NotRun(scenario, err.Error())), err
+	}
+	repeated := false
+	drill.Next = func() *coredns.Settings {
+		if repeated {
+			return &scenario.CoreDNS
+		}
+		return s.nextDNS()
 	}
 	drill.Recording = func(rec *history.Recorder) { s.console.Losing(scenario.Name, rec.Latest) }
 	drill.Ended = func() run.Aftermath {
@@ -97,13 +106,16 @@ func (s *Session) playOnce(ctx context.Context, folder reports.Folder, scenario 
 		if err != nil {
 			return run.SaveAndPutBack
 		}
-		after := aftermath(verdict.Ahead(scenario, h), attempt, keep && ctx.Err() == nil)
+		ahead := verdict.Ahead(scenario, h)
+		repeated = again(ahead, attempt)
+		after := aftermath(ahead, attempt, keep && ctx.Err() == nil)
 		if after == run.SaveAndLeave {
 			s.left = drill.Dir
 		}
 		return after
 	}
 	played := run.Play(ctx, s.system, drill)
+	s.stopwatch.enter(reports.Judging)
 	entry, err := s.judge(drill)
 	if err != nil {
 		return entry, err
@@ -115,12 +127,24 @@ func (s *Session) playOnce(ctx context.Context, folder reports.Folder, scenario 
 func (s *Session) prepare(folder reports.Folder, scenario scenarios.Scenario, under handler.Description, attempt int) (run.Drill, error) {
 	dir, err := folder.Attempt(scenario, attempt)
 	return run.Drill{
-		Scenario: scenario, Set: s.Set, Handler: under, Attempt: attempt, Dir: dir, Progress: s.progress(scenario.Name),
+		Scenario: scenario, Set: s.Set, Handler: under, Attempt: attempt, Dir: dir, Progress: s.progress(scenario.Name), Next: s.nextDNS,
 		Decided: func(checks []scenarios.Check) bool {
 			h, err := history.Load(dir)
 			return err == nil && verdict.Decided(scenario, h, checks)
 		},
 	}, err
+}
+
+// nextDNS are the settings of CoreDNS in the drill that follows the current one; nil if
+// none is known to follow.
+func (s *Session) nextDNS() *coredns.Settings {
+	all := slices.Concat(s.Scenarios, s.More)
+	for _, next := range all[min(len(s.report.Results)+1, len(all)):] {
+		if _, done := s.ahead[next.Name]; !done && s.Repeat <= 1 && s.NotApplicable(next) == "" {
+			return &next.CoreDNS
+		}
+	}
+	return nil
 }
 
 // judge is the entry of a drill that was played.
@@ -150,6 +174,7 @@ func (s *Session) progress(scenario string) func(history.Event) {
 	return func(e history.Event) {
 		switch {
 		case e.Kind == history.RunPhase:
+			s.stopwatch.begins(history.Phase(e.Key))
 			s.console.Phase(scenario, e.Key)
 		case e.Kind == history.NoticePut && e.Until != nil:
 			s.console.Deadline(scenario, time.Now().Add(*e.Until-e.At))

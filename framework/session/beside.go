@@ -38,6 +38,7 @@ func (s *Session) partner(scenario scenarios.Scenario) (best scenarios.Scenario,
 // done is false. The partner's entry waits for its turn.
 func (s *Session) playBeside(ctx context.Context, scenario, partner scenarios.Scenario) (entry reports.Entry, done bool, err error) {
 	start, both := time.Now(), []scenarios.Scenario{scenario, partner}
+	s.stopwatch.play(len(both))
 	var drills []run.Drill
 	for _, one := range both {
 		drill, err := s.prepare(s.folder, one, s.Handler, 1)
@@ -49,6 +50,7 @@ func (s *Session) playBeside(ctx context.Context, scenario, partner scenarios.Sc
 	}
 	s.console.Beside(partner.Name)
 	played := run.Play(ctx, s.system, drills...)
+	s.stopwatch.enter(reports.Judging)
 	var entries []reports.Entry
 	passed := played == nil
 	for i, drill := range drills {

@@ -42,9 +42,10 @@ type Options struct {
 	// Keep ends the run at the first drill that does not pass, and leaves the cluster
 	// as it is then.
 	Keep bool
-	// Console gets the progress. More is how many drills to announce beyond Scenarios.
+	// Console gets the progress.
 	Console io.Writer
-	More    int
+	// More are drilled after Scenarios, by SelfCheck.
+	More []scenarios.Scenario
 }
 
 // ErrOver means that no further drill can be played: a part of the system has died, or
@@ -63,7 +64,9 @@ type Session struct {
 	started time.Time
 	drills  time.Time // the first drill's start
 	cannot  string    // why nothing can be drilled here, or ""
-	left    string    // the folder of the attempt after which the cluster was left as it was
+	// stopwatch runs while a drill is played and judged.
+	stopwatch stopwatch
+	left      string // the folder of the attempt after which the cluster was left as it was
 
 	// played are the scenarios that had an attempt beside another; ahead has the entries
 	// of those that passed in this way before their turn.
@@ -87,7 +90,7 @@ func New(opts Options) (*Session, error) {
 	}
 	s := &Session{
 		Options: opts, started: time.Now(),
-		console: reports.NewConsole(opts.Console, len(opts.Scenarios)+opts.More),
+		console: reports.NewConsole(opts.Console, len(opts.Scenarios)+len(opts.More)),
 		played:  map[string]bool{}, ahead: map[string]reports.Entry{},
 	}
 	s.System.Log = func(format string, args ...any) { fmt.Fprintf(s.console, format+"\n", args...) }
@@ -173,7 +176,12 @@ func (s *Session) Drill(ctx context.Context, scenario scenarios.Scenario) (repor
 		s.report.Add(entry)
 		return entry, nil
 	}
+	s.stopwatch.begin()
 	entry, err := s.play(ctx, scenario)
+	if _, done := s.ahead[scenario.Name]; !done {
+		entry.Phases = s.stopwatch.stop()
+		s.report.Timings.Took(entry.Phases)
+	}
 	s.report.Add(entry)
 	s.console.End(entry)
 	if err != nil {
@@ -220,10 +228,13 @@ func (s *Session) SelfCheck(ctx context.Context, scenario scenarios.Scenario, id
 func (s *Session) Attempts(ctx context.Context, name string, scenario scenarios.Scenario, under handler.Description) (reports.Entry, error) {
 	folder := s.folder
 	folder.Path = filepath.Join(folder.Path, name)
+	s.stopwatch.begin()
+	defer func() { s.report.Timings.Took(s.stopwatch.stop()) }()
 	if err := s.system.Provide(ctx, under, ""); err != nil {
 		return reports.NewEntry(verdict.NotRun(scenario, err.Error())), fmt.Errorf("the handler's image: %w", err)
 	}
 	entry, err := s.playAttempts(ctx, folder, scenario, under, 1, false)
+	s.stopwatch.enter(reports.Restoring)
 	return entry, errors.Join(err, s.system.Withdraw(context.WithoutCancel(ctx), under))
 }
 
@@ -233,7 +244,7 @@ func (s *Session) Finish(ctx context.Context) error {
 		return nil
 	}
 	if !s.drills.IsZero() {
-		s.report.Timings.Drills = reports.Seconds(time.Since(s.drills))
+		s.report.Timings.Ended(time.Since(s.drills))
 	}
 	for _, scenario := range s.Scenarios[len(s.report.Results):] {
 		entry, ok := s.ahead[scenario.Name]

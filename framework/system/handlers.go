@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -146,7 +147,7 @@ func (s *System) Uninstall(ctx context.Context) error {
 	if err := s.installed.Uninstall(ctx, s.Cluster.Config, settings); err != nil {
 		return err
 	}
-	s.installed, s.unready, s.paused = nil, false, false
+	s.installed, s.unready, s.paused, s.worn = nil, false, false, false
 	return s.Cluster.Disown(ctx)
 }
 
@@ -200,33 +201,55 @@ func (s *System) Equipment(ctx context.Context, d handler.Description) (handler.
 		}
 		settings.Workers = append(settings.Workers, w)
 	}
+	measured := slices.IndexFunc(settings.Workers, func(w handler.Worker) bool { return w.CPU != "" })
+	for i := range settings.Workers {
+		// All workers are the same: one that is lost is as large as the others.
+		if w := &settings.Workers[i]; w.CPU == "" && measured >= 0 {
+			like := settings.Workers[measured]
+			w.InstanceType, w.CPU, w.Memory, w.Pods = like.InstanceType, like.CPU, like.Memory, like.Pods
+		}
+	}
 	return settings, nil
 }
 
-// pause stops a handler that has objects for workers if one of the workers is lost:
-// it would act on a worker that is not yet restored completely. Resume starts the
-// handler again; if that fails, the next Restore starts over.
+// Renew makes the next Restore replace the handler's pods: those that a drill disturbed
+// count restarts, and may wait before the next one.
+func (s *System) Renew() { s.worn = true }
+
+// pause stops a handler whose pods are to be replaced. It also stops one that has objects
+// for workers if one of the workers is lost: it would act on a worker that is not yet
+// restored completely. Resume starts the handler again; if that fails, the next Restore
+// starts over.
 func (s *System) pause(ctx context.Context) error {
-	if s.paused || s.installed == nil || !s.installed.KnowsWorkers() {
-		return nil
-	}
 	settings, err := s.Equipment(ctx, *s.installed)
 	if err != nil {
 		return err
 	}
-	lost, err := s.Cluster.Lost(ctx)
-	if err != nil {
-		return err
-	}
-	intact, err := s.installed.Intact(ctx, s.Cluster.Config, settings)
-	if err != nil || intact && len(lost) == 0 {
-		return err
+	if !s.paused && !s.worn {
+		affected, err := s.lostWorkers(ctx, settings)
+		if err != nil || !affected {
+			return err
+		}
 	}
 	if err := s.installed.Stop(ctx, s.Cluster.Config, settings); err != nil {
 		return err
 	}
-	s.paused = true
+	s.paused, s.worn = true, false
 	return nil
+}
+
+// lostWorkers reports whether the handler has objects for workers, and lacks one of them or
+// a worker.
+func (s *System) lostWorkers(ctx context.Context, settings handler.Settings) (bool, error) {
+	if !s.installed.KnowsWorkers() {
+		return false, nil
+	}
+	lost, err := s.Cluster.Lost(ctx)
+	if err != nil || len(lost) > 0 {
+		return true, err
+	}
+	intact, err := s.installed.Intact(ctx, s.Cluster.Config, settings)
+	return !intact, err
 }
 
 func (s *System) resume(ctx context.Context) error {

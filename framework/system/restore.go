@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -28,32 +29,50 @@ func (s *System) WorkloadNamespace() string {
 // Restore brings the cluster back to where a drill can start, and returns what it had
 // to repair. The handler stays.
 func (s *System) Restore(ctx context.Context) (repaired []string, err error) {
-	if err := s.removeProbers(ctx); err != nil {
-		return nil, err
-	}
-	if err := s.removeWorkloads(ctx); err != nil {
-		return nil, err
-	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.removeProbers(ctx) })
+	group.Go(func() error { return s.removeWorkloads(ctx) })
+	group.Go(func() (err error) { repaired, err = s.restoreNodes(ctx); return err })
+	err = group.Wait()
+	return repaired, err
+}
+
+// restoreNodes restores the nodes, while no handler acts on a worker that is lost.
+func (s *System) restoreNodes(ctx context.Context) (repaired []string, err error) {
 	if err := s.Cluster.RemoveStatic(ctx); err != nil {
 		return nil, err
 	}
 	leftovers := handler.LeavesBehind
 	if s.installed == nil {
 		// A handler that an earlier run left would continue to drain.
-		if err := s.Uninstall(ctx); err != nil {
-			return nil, err
-		}
+		err = s.Uninstall(ctx)
 	} else {
 		leftovers = s.installed.LeavesBehind
-		if err := s.pause(ctx); err != nil {
+		err = s.pause(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	lost, err := s.Cluster.Lost(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, worker := range lost {
+		instance, err := s.newInstance(ctx, worker)
+		if err != nil {
 			return nil, err
 		}
+		s.Cluster.Assign(worker, instance)
 	}
 	s.raiseParent(ctx)
-	repaired, err = s.Cluster.Restore(ctx, leftovers, s.newInstance)
+	if s.paused && s.installed.KnowsWorkers() {
+		return s.restoreWith(ctx, lost, leftovers)
+	}
+	repaired, err = s.Cluster.Restore(ctx, lost, leftovers)
 	if err != nil {
 		return repaired, err
 	}
+	// It would continue the drain of a node that is not clean.
 	return repaired, s.resume(ctx)
 }
 
@@ -62,19 +81,37 @@ func (s *System) raiseParent(ctx context.Context) {
 	s.parentWeight = s.engine.RaiseParent(ctx, s.localStackName())
 }
 
+// restoreWith restores the nodes while a handler that has objects for workers starts. It is
+// ready when the workers are.
+func (s *System) restoreWith(ctx context.Context, lost []string, leftovers func(key string) bool) ([]string, error) {
+	cleaned, err := s.Cluster.Clean(ctx, lost, leftovers)
+	if err != nil {
+		return cleaned, err
+	}
+	var repaired []string
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) { repaired, err = s.Cluster.Restore(ctx, lost, leftovers); return err })
+	group.Go(func() error { return s.resume(ctx) })
+	err = group.Wait()
+	return append(cleaned, repaired...), err
+}
+
 // Finish brings the cluster back to how it was created: no handler, and CoreDNS with
 // its original settings.
 func (s *System) Finish(ctx context.Context) error {
 	if err := s.Uninstall(ctx); err != nil {
 		return err
 	}
-	if _, err := s.Restore(ctx); err != nil {
-		return err
-	}
-	if err := s.workloadsGone(ctx); err != nil {
-		return err
-	}
-	return s.Cluster.RestoreDNS(ctx)
+	s.abandonDNS()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		if _, err := s.Restore(ctx); err != nil {
+			return err
+		}
+		return s.namespacesGone(ctx)
+	})
+	group.Go(func() error { return s.Cluster.RestoreDNS(ctx) })
+	return group.Wait()
 }
 
 // newInstance starts another instance for a worker and terminates its current one.
@@ -121,16 +158,22 @@ func (s *System) removeWorkloads(ctx context.Context) error {
 	return nil
 }
 
-// workloadsGone waits until the namespaces of all drills are deleted.
-func (s *System) workloadsGone(ctx context.Context) error {
-	return cluster.Until(ctx, objects.StartTimeout, "the namespaces of drills to be gone", func(ctx context.Context) string {
-		list, err := s.Cluster.Clientset.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: WorkloadLabel})
+// namespacesGone waits until the namespaces of all drills and handlers are deleted.
+func (s *System) namespacesGone(ctx context.Context) error {
+	for _, label := range []string{WorkloadLabel, handler.OwnerLabel} {
+		err := cluster.Until(ctx, objects.StartTimeout, "the namespaces of drills to be gone", func(ctx context.Context) string {
+			list, err := s.Cluster.Clientset.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: label})
+			if err != nil {
+				return err.Error()
+			}
+			if len(list.Items) > 0 {
+				return fmt.Sprintf("%s is still there", list.Items[0].Name)
+			}
+			return ""
+		})
 		if err != nil {
-			return err.Error()
+			return err
 		}
-		if len(list.Items) > 0 {
-			return fmt.Sprintf("%s is still there", list.Items[0].Name)
-		}
-		return ""
-	})
+	}
+	return nil
 }

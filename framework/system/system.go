@@ -61,6 +61,8 @@ type System struct {
 	installed *handler.Description // nil: none
 	unready   bool                 // installed is not ready: not yet, or it failed
 	paused    bool                 // installed is stopped while its workers are restored
+	worn      bool                 // its pods are to be replaced, see Renew
+	dns       *settingDNS          // in progress, see PrepareDNS
 	workloads int                  // namespaces named so far
 
 	parentWeight string // of the engine's control group, in words
