@@ -13,7 +13,7 @@ import (
 // there that have something to run. A CoreDNS gets some only if each group above it does:
 //
 //	level            group             weight       beside it
-//	the host         engine's group    64 x 1024    programs of the host, 1024 each process or service
+//	the host         engine's group     8 x 1024    programs of the host, 1024 each process or service
 //	engine's group   a worker          16 x 1024    LocalStack 1024
 //	                 control plane      4 x 1024
 //	a node           kubelet.slice     16 x 1024    system.slice (containerd, journald) 1024

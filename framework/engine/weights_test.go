@@ -77,9 +77,9 @@ func TestTheEnginesGroupIsRaisedAndPutBack(t *testing.T) {
 		version, was, raised int
 		words                string
 	}{
-		{1, 1024, 65536, "/libpod_parent 65536 (was 1024)"},
-		{1, 2048, 65536, "/libpod_parent 65536 (was 2048)"},
-		{2, 100, 6400, "/libpod_parent 6400 (was 100)"},
+		{1, 1024, 8192, "/libpod_parent 8192 (was 1024)"},
+		{1, 2048, 8192, "/libpod_parent 8192 (was 2048)"},
+		{2, 100, 800, "/libpod_parent 800 (was 100)"},
 	} {
 		tree, file := groups(t, c.version, "libpod_parent", c.was)
 		kept := filepath.Join(t.TempDir(), "state", RaisedWeights)
@@ -99,7 +99,7 @@ func TestTheEnginesGroupIsRaisedAndPutBack(t *testing.T) {
 }
 
 func TestAWeightIsPutBackToTheDefaultIfTheFormerOneIsForgotten(t *testing.T) {
-	tree, file := groups(t, 1, "docker", 65536)
+	tree, file := groups(t, 1, "docker", 8192)
 	kept := filepath.Join(t.TempDir(), RaisedWeights)
 	if _, err := tree.raise("/docker", kept); err != nil {
 		t.Fatal(err)

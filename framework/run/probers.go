@@ -128,7 +128,7 @@ func (r *runner) proberPods(ctx context.Context, want int) (pods []corev1.Pod, e
 func (r *runner) control(ctx context.Context) (string, error) {
 	if r.Scenario.KeepsDNSPod() {
 		pod, err := r.controlPod(ctx)
-		r.rec.Record(history.Event{Kind: history.ControlChosen, Pod: "kube-system/" + pod.Name, IP: pod.IP})
+		r.rec.Record(history.Event{Kind: history.ControlChosen, Pod: pod.Name, IP: pod.IP})
 		return pod.IP, err
 	}
 	if err := r.create(ctx, "control.yaml", map[string]string{"NAMESPACE": system.Namespace, "COREDNS_IMAGE": r.sys.Environment["coredns"]}); err != nil {

@@ -107,17 +107,14 @@ func (s Sampler) Run(ctx context.Context) (Summary, error) {
 	started := threadTime()
 	sampling := sampling{Sampler: s, processes: map[Process]*process{}, last: s.Now()}
 	defer sampling.close()
-	ticker := time.NewTicker(Interval)
-	defer ticker.Stop()
 	err := sampling.look(s.Now())
 	for err == nil {
-		select {
-		case <-ctx.Done():
+		if ctx.Err() != nil {
 			sampling.sample(s.Now())
 			sampling.CPU = threadTime() - started
 			return sampling.Summary, nil
-		case <-ticker.C:
 		}
+		sleep(Interval)
 		now := s.Now()
 		sampling.sample(now)
 		if now-sampling.looked >= rescan {

@@ -15,7 +15,7 @@ func (s *System) environment(ctx context.Context, nodes, localstack string) map[
 	env := map[string]string{
 		"cluster": s.opts.Cluster, "node-image": nodes, "localstack-image": localstack, "spotdrill-image": s.Image,
 		"engine": s.engine.Name, "kube-proxy": string(s.opts.ProxyMode),
-		"engine-cpu-weight": s.parentWeight, "node-cpu-weights": s.Cluster.Weights(ctx),
+		"engine-cpu-weight": s.parentWeight, "priority": s.priority, "node-cpu-weights": s.Cluster.Weights(ctx),
 	}
 	if v, err := s.engine.Run(ctx, "version", "--format", "{{.Client.Version}}"); err == nil {
 		env["engine"] += " " + v

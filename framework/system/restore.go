@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/engine"
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/objects"
 )
@@ -79,6 +80,7 @@ func (s *System) restoreNodes(ctx context.Context) (repaired []string, err error
 // raiseParent is repeated for each drill: systemd may reset the weight of a group of its.
 func (s *System) raiseParent(ctx context.Context) {
 	s.parentWeight = s.engine.RaiseParent(ctx, s.localStackName())
+	s.priority = engine.RaisePriority()
 }
 
 // restoreWith restores the nodes while a handler that has objects for workers starts. It is

@@ -66,6 +66,7 @@ type System struct {
 	workloads int                  // namespaces named so far
 
 	parentWeight string // of the engine's control group, in words
+	priority     string // of this process, in words
 }
 
 // Log writes a line for the user.
@@ -110,7 +111,7 @@ func Up(ctx context.Context, opts Options) (*System, error) {
 	if err := s.startProduct(ctx); err != nil {
 		return nil, err
 	}
-	s.opts.Log("  CPU weight of all containers: %s", s.parentWeight)
+	s.opts.Log("  CPU weight of all containers: %s; this process: %s", s.parentWeight, s.priority)
 	s.Environment = s.environment(ctx, nodes, localstack)
 	return s, nil
 }

@@ -15,9 +15,9 @@ const (
 	// watches report a change late, and kube-proxy follows later still.
 	momentReach = 250 * time.Millisecond
 	// momentHole is the longest time in which nothing may have left around such a moment. An
-	// outage that is not seen is no longer than that; a client that sends one query again
-	// after five seconds (resolv.conf) meets it with a probability of 1 %.
-	momentHole = 50 * time.Millisecond
+	// outage that is not seen is no longer than that: less than half of the shortest that was
+	// ever seen (230 ms).
+	momentHole = 100 * time.Millisecond
 )
 
 // moment is a time at which queries may be lost by what the drill does.

@@ -17,8 +17,9 @@ const (
 	// starvedRan is for which share of such a wait the pod's threads together may have run:
 	// a server that is overloaded runs all the time.
 	starvedRan = 0.25
-	// starvedReach is how far from the recorded wait a query may have been lost by it: two
-	// samples, and the time to read what is in the socket.
+	// starvedReach is how far from the recorded wait a query may have been lost by it: the
+	// time to read what is in the socket. A wait may also have ended as much earlier as its
+	// resolution says.
 	starvedReach = 30 * time.Millisecond
 )
 
@@ -26,6 +27,8 @@ const (
 type starvation struct {
 	pod      string // namespace/name
 	from, to time.Duration
+	// early is how much earlier it may have begun and ended.
+	early time.Duration
 	// doubtful reports whether it may be the pod's own CPU limit that held it back.
 	doubtful bool
 	// dropped is how many datagrams the kernel dropped at the pod's sockets meanwhile.
@@ -37,7 +40,7 @@ type starvation struct {
 }
 
 func (s starvation) holds(sent time.Duration) bool {
-	return sent >= s.from-starvedReach && sent <= s.to+starvedReach
+	return sent >= s.from-s.early-starvedReach && sent <= s.to+starvedReach
 }
 
 // proven reports whether everything that was lost at the pod meanwhile was dropped by the
@@ -57,14 +60,15 @@ func (j judge) starvations() map[string][]starvation {
 			continue
 		}
 		from := e.At - time.Duration(waited*float64(time.Second))
+		early := time.Duration(e.Numbers[history.Resolution] * float64(time.Second))
 		of := out[e.Pod]
-		if n := len(of); n > 0 && from <= of[n-1].to+starvedReach {
+		if n := len(of); n > 0 && from-early <= of[n-1].to+starvedReach {
 			last := &of[n-1]
 			last.from, last.to, last.evidence = min(last.from, from), max(last.to, e.At), append(last.evidence, e)
-			last.doubtful = last.doubtful || !known
+			last.early, last.doubtful = max(last.early, early), last.doubtful || !known
 			continue
 		}
-		out[e.Pod] = append(of, starvation{pod: e.Pod, from: from, to: e.At, doubtful: !known, evidence: []history.Event{e}})
+		out[e.Pod] = append(of, starvation{pod: e.Pod, from: from, to: e.At, early: early, doubtful: !known, evidence: []history.Event{e}})
 	}
 	for _, e := range j.AllOf(history.DatagramsDropped) {
 		of := out[e.Pod]

@@ -170,14 +170,21 @@ func (t traffic) removedUnder(q history.Query) (history.Flow, bool) {
 func (t traffic) flow(q history.Query) (history.Flow, bool) {
 	flows := t.flows[source{q.Node, q.Port}]
 	i, _ := slices.BinarySearchFunc(flows, q.Sent+t.late, func(f history.Flow, at time.Duration) int { return cmp.Compare(f.From, at) })
-	if i > 0 && (flows[i-1].To == 0 || flows[i-1].To >= q.Sent) {
+	next := i < len(flows) && flows[i].From <= q.Sent+recorderStall
+	// The entry of a port that was not used for so long had expired. The kernel says so only
+	// when the port is used again, and then of both entries at once.
+	if i > 0 && (flows[i-1].To == 0 || flows[i-1].To >= q.Sent) && !(next && q.Mode == history.Fresh && q.Sent-flows[i-1].From > entryLife && flows[i].From-flows[i-1].To <= t.late) {
 		return flows[i-1], true
 	}
-	if i < len(flows) && flows[i].From <= q.Sent+recorderStall {
+	if next {
 		return flows[i], true
 	}
 	return history.Flow{}, false
 }
+
+// entryLife is for how long the kernel keeps an unused entry of UDP at least
+// (nf_conntrack_udp_timeout).
+const entryLife = 30 * time.Second
 
 // recorderStall is how late a recorder without processor time may hear of a flow.
 // No port is used twice in that time except the fixed ones, which have a flow.
