@@ -68,7 +68,7 @@ func (w *watchedPods) watched(e history.Event) bool {
 	case namespace == "kube-system":
 		return strings.HasPrefix(name, "coredns-")
 	case namespace == system.Namespace:
-		return name == "control" || strings.HasPrefix(name, "prober-") || strings.HasPrefix(name, "conntrack-")
+		return name == "control" || strings.HasPrefix(name, "prober-")
 	}
 	return w.handler != "" && namespace == w.handler
 }

@@ -114,7 +114,7 @@ func (s Sampler) Run(ctx context.Context) (Summary, error) {
 			sampling.CPU = threadTime() - started
 			return sampling.Summary, nil
 		}
-		sleep(Interval)
+		time.Sleep(Interval)
 		now := s.Now()
 		sampling.sample(now)
 		if now-sampling.looked >= rescan {

@@ -68,6 +68,9 @@ func (j judge) marked(v Verdict, c scenarios.Marked) Verdict {
 	case doubt != "":
 		return v.unknown(after+": "+doubt, found...)
 	case at > limit.from+c.Within.D():
+		if why := j.handlerWaited(limit.from, at, limit.from+c.Within.D()); why != "" {
+			return v.noise(after+": "+why, found...)
+		}
 		return v.fail(after, found...)
 	}
 	if marks, _ := j.MarksAfter(changes); len(marks) == 0 {
@@ -244,6 +247,9 @@ func (j judge) nodeEvent(v Verdict, c scenarios.NodeEvent) Verdict {
 	case ok && j.mayBeInTime(e, until) != "":
 		return v.unknown(fmt.Sprintf("%s by %s after %s: %s", e.Reason, e.Owner, limit.after(e.At), j.mayBeInTime(e, until)), append(limit.evidence, e)...)
 	case ok:
+		if why := j.handlerWaited(limit.from, e.At, until); why != "" {
+			return v.noise(fmt.Sprintf("%s by %s after %s: %s", e.Reason, e.Owner, limit.after(e.At), why), append(limit.evidence, e)...)
+		}
 		return v.fail(fmt.Sprintf("%s by %s, but only after %s", e.Reason, e.Owner, limit.after(e.At)), append(limit.evidence, e)...)
 	}
 	if foreign, ok := j.First(func(e history.Event) bool { return j.onNode(e, put) && e.At <= until }); ok {

@@ -27,6 +27,8 @@ func TestMarked(t *testing.T) {
 		{name: "on the edge", edit: moveMark(9), want: Pass, got: "5.000s"},
 		{name: "late, unless it was seen late", edit: moveMark(9.001), want: Unknown, got: "5.001s"},
 		{name: "late", edit: moveMark(9.5), want: Fail, got: "5.500s"},
+		{name: "late, as the handler had no processor", edit: handlerStarved(10, 5), want: Unknown, noise: true, got: "the handler had no processor for 5.000s"},
+		{name: "late, and the handler had no processor for a part of it", edit: handlerStarved(10, 0.5), want: Fail, got: "6.000s"},
 		{name: "tainted in place of cordoned", edit: func(s *script) {
 			s.drop(victimCordoned)
 			s.at(5, history.Event{Kind: history.NodeTainted, Node: victim, Key: "example.com/disrupted"})
@@ -71,6 +73,16 @@ func TestMarked(t *testing.T) {
 	} {
 		x.check = "marked victim"
 		x.run(t, drainStory)
+	}
+}
+
+// handlerStarved has the mark come late, after a time in which the handler had no processor.
+func handlerStarved(mark, waited float64) func(*script) {
+	return func(s *script) {
+		moveMark(mark)(s)
+		s.meta.Handler.Deployment = "default/handler"
+		s.pod(1, history.PodPresent, "handler-5d4-x2", reserved, "ReplicaSet/handler-5d4")
+		s.starve("handler-5d4-x2", 4.5, 4.5+waited, 0, 0)
 	}
 }
 

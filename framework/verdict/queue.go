@@ -66,6 +66,9 @@ func (j judge) deleted(v Verdict, c scenarios.Deleted) Verdict {
 			slowest = max(slowest, deleted.At-limit.from)
 			if deleted.At > limit.from+c.Within.D() {
 				v.Numbers = map[string]float64{"deleted_seconds": slowest.Seconds()}
+				if why := j.handlerWaited(limit.from, deleted.At, limit.from+c.Within.D()); why != "" {
+					return v.noise(fmt.Sprintf("message %s deleted after %s: %s", id, history.Seconds(slowest), why), put, received, deleted)
+				}
 				return v.fail(fmt.Sprintf("message %s deleted after %s", id, history.Seconds(slowest)), put, received, deleted)
 			}
 		}

@@ -2,21 +2,26 @@ package verdict
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
 )
 
 const (
-	// starvedFrom is the shortest wait for a processor that can lose a query. At the rates
+	// starvedFrom is the shortest wait for a processor, in all, that can lose a query. At the rates
 	// of drills a socket of Linux's default size holds more than 100 ms of queries; one that
 	// was already half full, half of that.
 	starvedFrom = 50 * time.Millisecond
 	// starvedRan is for which share of such a wait the pod's threads together may have run:
 	// a server that is overloaded runs all the time.
 	starvedRan = 0.25
+	// starvedGap is the longest time between two waits of one starvation. A pod that runs for
+	// that long in between does not empty a full socket for long.
+	starvedGap = 100 * time.Millisecond
 	// starvedReach is how far from the recorded wait a query may have been lost by it: the
 	// time to read what is in the socket. A wait may also have ended as much earlier as its
 	// resolution says.
@@ -31,13 +36,16 @@ type starvation struct {
 	early time.Duration
 	// doubtful reports whether it may be the pod's own CPU limit that held it back.
 	doubtful bool
+	// waited and ran are for how long its threads waited, and ran meanwhile.
+	waited, ran float64
 	// dropped is how many datagrams the kernel dropped at the pod's sockets meanwhile.
 	dropped int
 	// lost is how many of the prober's queries were sent to the pod meanwhile, and timed
 	// out before the pod had a processor again.
-	lost     int
-	evidence []history.Event
+	lost int
 }
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 func (s starvation) holds(sent time.Duration) bool {
 	return sent >= s.from-s.early-starvedReach && sent <= s.to+starvedReach
@@ -49,37 +57,40 @@ func (s starvation) holds(sent time.Duration) bool {
 func (s starvation) proven() bool { return !s.doubtful && s.lost <= s.dropped }
 
 // starvations finds when the pods had no processor: by pod, in order of time. Waits of
-// several threads, and waits that follow each other at once, are one.
+// several threads, and waits that follow each other closely, are one.
 func (j judge) starvations() map[string][]starvation {
 	out := map[string][]starvation{}
 	for _, e := range j.Events {
 		waited, ran := e.Numbers[history.Waited], e.Numbers[history.Ran]
 		throttled, known := e.Numbers[history.Throttled]
 		// A pod that its own CPU limit held back is set wrong, and this machine is not busy.
-		if e.Kind != history.ProcessorWaited || waited < starvedFrom.Seconds() || ran > starvedRan*waited || throttled > 0 {
+		if e.Kind != history.ProcessorWaited || throttled > 0 {
 			continue
 		}
-		from := e.At - time.Duration(waited*float64(time.Second))
-		early := time.Duration(e.Numbers[history.Resolution] * float64(time.Second))
+		from, early := e.At-seconds(waited), seconds(e.Numbers[history.Resolution])
 		of := out[e.Pod]
-		if n := len(of); n > 0 && from-early <= of[n-1].to+starvedReach {
-			last := &of[n-1]
-			last.from, last.to, last.evidence = min(last.from, from), max(last.to, e.At), append(last.evidence, e)
-			last.early, last.doubtful = max(last.early, early), last.doubtful || !known
-			continue
+		if n := len(of); n == 0 || from-early > of[n-1].to+starvedGap {
+			of = append(of, starvation{pod: e.Pod, from: from})
 		}
-		out[e.Pod] = append(of, starvation{pod: e.Pod, from: from, to: e.At, early: early, doubtful: !known, evidence: []history.Event{e}})
+		s := &of[len(of)-1]
+		s.from, s.to, s.early = min(s.from, from), max(s.to, e.At), max(s.early, early)
+		s.waited, s.ran, s.doubtful = s.waited+waited, s.ran+ran, s.doubtful || !known
+		out[e.Pod] = of
+	}
+	for pod, of := range out {
+		out[pod] = slices.DeleteFunc(of, func(s starvation) bool {
+			return s.waited < starvedFrom.Seconds() || s.ran > starvedRan*s.waited
+		})
 	}
 	for _, e := range j.AllOf(history.DatagramsDropped) {
 		of := out[e.Pod]
-		since := e.At - time.Duration(e.Numbers[history.Within]*float64(time.Second))
+		since := e.At - seconds(e.Numbers[history.Within])
 		// Those of one count belong to the last wait that had begun: a count is taken when a
 		// wait ends, and ten times a second.
 		for i := len(of) - 1; i >= 0; i-- {
 			if of[i].from <= e.At {
 				if since <= of[i].to+starvedReach {
 					of[i].dropped += int(e.Numbers[history.Dropped])
-					of[i].evidence = append(of[i].evidence, e)
 				}
 				break
 			}
@@ -251,6 +262,21 @@ func (t traffic) lateRules(q history.Query) bool {
 		}
 	}
 	return waited > 0 && q.Sent-waited <= s.from
+}
+
+// handlerWaited says that the handler was late because it had no processor: it would have
+// acted by until, if it had not waited between from and at. It is empty if not.
+func (j judge) handlerWaited(from, at, until time.Duration) string {
+	waited := time.Duration(0)
+	for pod, of := range j.starving() {
+		if slices.ContainsFunc(j.Pods, func(p story.Pod) bool { return p.Name() == pod && p.Of(j.History.Meta.Handler.Deployment) }) {
+			waited = max(waited, waitedIn(of, from, at))
+		}
+	}
+	if waited == 0 || at-waited > until {
+		return ""
+	}
+	return fmt.Sprintf("this machine was busy: the handler had no processor for %s of that time", history.Seconds(waited))
 }
 
 // nodeOf is the node of a pod, by its namespace/name.

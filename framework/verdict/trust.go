@@ -80,7 +80,7 @@ func Tolerances() map[string]float64 {
 		"binding_in_flight_ms": milliseconds(inFlight), "watch_late_ms": milliseconds(seenLate), "clock_error_ms": milliseconds(clockError),
 		"loss_under_way_ms": milliseconds(underWay), "loss_rules_lag_ms": milliseconds(rulesLag), "loss_recorder_stall_ms": milliseconds(recorderStall),
 		"unexplained_share": unexplainedShare, "unexplained_from": explainedFrom,
-		"starved_from_ms": milliseconds(starvedFrom), "starved_ran_share": starvedRan, "starved_reach_ms": milliseconds(starvedReach),
+		"starved_from_ms": milliseconds(starvedFrom), "starved_ran_share": starvedRan, "starved_reach_ms": milliseconds(starvedReach), "starved_gap_ms": milliseconds(starvedGap),
 		"loss_restart_before_ms": milliseconds(restartBefore), "loss_restart_after_ms": milliseconds(restartAfter),
 	}
 }

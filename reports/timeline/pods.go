@@ -32,10 +32,25 @@ func (d picture) coreDNS() []Row {
 	var rows []Row
 	for _, p := range d.byFirstChange() {
 		if d.dns[p.Name()] {
-			rows = append(rows, d.pod(p, d.result.CoreDNS.Lameduck.D()))
+			r := row{picture: d, Row: d.pod(p, d.result.CoreDNS.Lameduck.D())}
+			r.waits(p.Name())
+			rows = append(rows, r.Row)
 		}
 	}
 	return rows
+}
+
+// shownWait is the shortest wait for a processor that is drawn. Shorter ones lose nothing.
+const shownWait = 50 * time.Millisecond
+
+// waits draws the times in which a pod had work to do and no processor.
+func (r *row) waits(pod string) {
+	for _, e := range r.AllOf(history.ProcessorWaited) {
+		waited := time.Duration(e.Numbers[history.Waited] * float64(time.Second))
+		if e.Pod == pod && waited >= shownWait {
+			r.span(e.At-waited, e.At, Waiting, fmt.Sprintf("waited %d ms for a processor", waited.Milliseconds()))
+		}
+	}
 }
 
 // byFirstChange sorts pods by the first change to them after the notice; pods without

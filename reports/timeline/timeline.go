@@ -74,6 +74,7 @@ const (
 	Running     State = "running"     // a pod
 	Lameduck    State = "lameduck"    // a terminating CoreDNS pod that still answers
 	Grace       State = "grace"       // a terminating pod
+	Waiting     State = "waiting"     // a pod that waits for a processor
 	Exited      State = "exited"      // a pod whose containers exited, until it is gone from the API
 	Ready       State = "ready"       // an endpoint
 	Serving     State = "serving"     // an endpoint that is terminating and serving

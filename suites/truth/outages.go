@@ -13,7 +13,11 @@ const (
 	silent  kind = "silent"  // it receives queries and does not answer
 	refuses kind = "refuses" // its socket is closed: ICMP port unreachable
 	fails   kind = "fails"   // it answers SERVFAIL
+	burns   kind = "burns"   // it takes burnt of processor time for each answer
 )
+
+// burnt is more than a server has for each query at the rates of a stall.
+const burnt = 500 * time.Microsecond
 
 // outage is an interval in which every query is lost. Planned ones count from the
 // session's start, true ones are CLOCK_MONOTONIC.

@@ -37,8 +37,7 @@ const (
 // options are how a server differs from one that is as good as can be.
 type options struct {
 	ip     net.IP
-	buffer int           // bytes, of its socket; 0 for the system's default
-	burn   time.Duration // processor time that each answer takes
+	buffer int // bytes, of its socket; 0 for the system's default
 }
 
 func startServer(ctx context.Context, o options) (*server, error) {
@@ -221,8 +220,9 @@ func (a *answerer) round(s *server, flags int) error {
 			continue
 		case fails:
 			text = a.servfail
-		}
-		for begun := monotonic(); monotonic()-begun < s.burn; {
+		case burns:
+			for begun := monotonic(); monotonic()-begun < burnt; {
+			}
 		}
 		reply := append([]byte(nil), text...)
 		copy(reply, m.Buffers[0][:2])

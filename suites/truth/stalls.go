@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"os/exec"
 	"runtime"
 	"strconv"
 	"strings"
@@ -29,6 +30,10 @@ import (
 // stallAttempts is how often a stall is played that could not be judged.
 const stallAttempts = 4
 
+// edgeBound is how far the begin and the end of a wait on record may be from the truth: two
+// samples, since other programs need the processor as well.
+const edgeBound = 2 * rundelay.Interval
+
 // The processors of the server that stalls, and of everything that measures it.
 const (
 	stalling  = 0
@@ -40,7 +45,6 @@ const (
 type stall struct {
 	name   string
 	want   verdict.Outcome // of "no query is lost"
-	burn   time.Duration   // processor time that each answer takes
 	begin  func(ctx context.Context, s *standing, at, length time.Duration) (from, to time.Duration, err error)
 	silent bool // it also drops what it reads, from a tenth of a second before the stall on
 }
@@ -51,7 +55,7 @@ func kindsOfStalls() []stall {
 		{name: "no processor, and it drops queries", want: verdict.Fail, begin: takeProcessor, silent: true},
 		{name: "stopped (SIGSTOP)", want: verdict.Fail, begin: stop},
 		{name: "frozen (cgroup)", want: verdict.Fail, begin: freeze},
-		{name: "overloaded", want: verdict.Fail, begin: leave, burn: 500 * time.Microsecond},
+		{name: "overloaded", want: verdict.Fail, begin: overload},
 	}
 }
 
@@ -62,7 +66,7 @@ var errUnavailable = errors.New("skipped")
 // the prober, the record of waits and the verdicts of drills. What stands for the cluster
 // are the events of one pod that stays, and a flow for each port: there is one server.
 func stalls(ctx context.Context, args []string) error {
-	set, _ := flagSet("stalls")
+	set, binary := flagSet("stalls")
 	only := set.String("only", "", "play only the stalls whose name contains this")
 	if err := set.Parse(args); err != nil {
 		return err
@@ -88,7 +92,7 @@ func stalls(ctx context.Context, args []string) error {
 			continue
 		}
 		for _, length := range []time.Duration{100 * time.Millisecond, 300 * time.Millisecond, 800 * time.Millisecond} {
-			err := kind.judged(ctx, apart, length)
+			err := kind.judged(ctx, *binary, apart, length)
 			if errors.Is(err, errUnavailable) {
 				fmt.Printf("\nStall %q: %v\n\n", kind.name, err)
 				break
@@ -103,9 +107,9 @@ func stalls(ctx context.Context, args []string) error {
 }
 
 // judged plays a stall until it can be judged, and compares the verdict with the truth.
-func (kind stall) judged(ctx context.Context, apart *room, length time.Duration) error {
+func (kind stall) judged(ctx context.Context, binary string, apart *room, length time.Duration) error {
 	for attempt := 1; ; attempt++ {
-		found, err := kind.play(ctx, apart, length)
+		found, err := kind.play(ctx, binary, apart, length)
 		if err != nil {
 			return fmt.Errorf("a server that is %s for %v: %w", kind.name, length, err)
 		}
@@ -123,7 +127,7 @@ func (kind stall) judged(ctx context.Context, apart *room, length time.Duration)
 		switch {
 		case v.Outcome != want:
 			return fmt.Errorf("%s for %v: %s (%s), want %s", kind.name, length, v.Outcome, v.Got, want)
-		case kind.want == verdict.Pass && max(found.beginOff, found.endOff) > 2*rundelay.Interval:
+		case kind.want == verdict.Pass && (found.end == 0 || max(found.beginOff, found.endOff) > edgeBound):
 			return fmt.Errorf("%s for %v: the wait on record begins %v and ends %v off", kind.name, length, found.beginOff, found.endOff)
 		}
 		return nil
@@ -134,13 +138,13 @@ func (kind stall) judged(ctx context.Context, apart *room, length time.Duration)
 type finding struct {
 	verdict          verdict.Verdict
 	lost, dropped    int
-	waits            int           // on record
-	waited           time.Duration // in all of them
-	beginOff, endOff time.Duration // of the wait that is nearest to the stall
+	waited           time.Duration // on record, of all threads
+	begin, end       time.Duration // of the waits that overlap the stall; 0 for none
+	beginOff, endOff time.Duration // how far these are from the truth
 }
 
 func (f finding) off() string {
-	if f.waited == 0 {
+	if f.end == 0 {
 		return ""
 	}
 	return fmt.Sprintf("%s, %s", ms(f.beginOff), ms(f.endOff))
@@ -157,16 +161,18 @@ const (
 	noticeAt = 2 * time.Second
 	stallAt  = 3 * time.Second
 	after    = 3 * time.Second // from the stall's end on
+	// settleAfter is when settling begins, from the stall's end on.
+	settleAfter = time.Second
 )
 
 // play plays one stall and judges it.
-func (kind stall) play(ctx context.Context, apart *room, length time.Duration) (found finding, err error) {
-	victim, err := startStand(ctx, apart, stalling, kind.burn)
+func (kind stall) play(ctx context.Context, binary string, apart *room, length time.Duration) (found finding, err error) {
+	victim, err := startStand(ctx, apart, stalling)
 	if err != nil {
 		return found, err
 	}
 	defer victim.end()
-	control, err := startStand(ctx, nil, measuring, 0)
+	control, err := startStand(ctx, nil, measuring)
 	if err != nil {
 		return found, err
 	}
@@ -183,17 +189,19 @@ func (kind stall) play(ctx context.Context, apart *room, length time.Duration) (
 	}
 	clock := time.Duration(rec.Clock().Anchor().Monotonic)
 	end := stallAt + length + after
-	stop, err := record(ctx, rec, scenario, victim, control, end+2*prober.DefaultTimeout)
+	stop, err := record(ctx, binary, rec, scenario, victim, control, end+2*prober.DefaultTimeout)
 	if err != nil {
 		return found, err
 	}
 	at := clock + stallAt
 	if kind.silent {
-		if err := victim.silent(at-length/2, at+length/2); err != nil {
+		if err := victim.fail(silent, at-length/2, at+length/2); err != nil {
 			return found, errors.Join(err, stop())
 		}
 	}
 	from, to, err := kind.begin(ctx, victim, at, length)
+	sleep(ctx, at+length+settleAfter-monotonic())
+	rec.Record(history.Settle.Begins())
 	sleep(ctx, clock+end-monotonic())
 	if err := errors.Join(err, stop()); err != nil {
 		return found, err
@@ -209,14 +217,14 @@ func (kind stall) play(ctx context.Context, apart *room, length time.Duration) (
 // default size is full after some 60 ms.
 func stallScenario() scenarios.Scenario {
 	return scenarios.Scenario{
-		Name: "stall", Title: "A server stalls", Settle: strict.Duration(after - time.Second),
+		Name: "stall", Title: "A server stalls", Settle: strict.Duration(after - settleAfter),
 		Probe:  &scenarios.Probe{Fresh: 500, Fixed: 3500, FixedPorts: 8, Control: 200, Probers: 1, Name: name},
 		Checks: []scenarios.Check{{DNSLost: &scenarios.DNSLost{Mode: "all"}}},
 	}
 }
 
 // record starts the record of a session, as a drill's is made. Stop ends it.
-func record(ctx context.Context, rec *history.Recorder, s scenarios.Scenario, victim, control *standing, limit time.Duration) (stop func() error, err error) {
+func record(ctx context.Context, binary string, rec *history.Recorder, s scenarios.Scenario, victim, control *standing, limit time.Duration) (stop func() error, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	sampled := make(chan error, 1)
 	sampler := rundelay.Sampler{
@@ -243,13 +251,12 @@ func record(ctx context.Context, rec *history.Recorder, s scenarios.Scenario, vi
 		rec.Record(summary.Event())
 		sampled <- err
 	}()
-	probed, err := probeStall(ctx, rec, s, victim, control, limit)
+	probed, err := probeStall(ctx, binary, rec, s, victim, control, limit)
 	if err != nil {
 		cancel()
 		return nil, errors.Join(err, <-sampled)
 	}
 	return func() error {
-		rec.Record(history.Settle.Begins())
 		err := probed()
 		cancel()
 		err = errors.Join(err, <-sampled)
@@ -258,15 +265,19 @@ func record(ctx context.Context, rec *history.Recorder, s scenarios.Scenario, vi
 	}, nil
 }
 
-// probeStall probes by the prober's HTTP interface, as drills do.
-func probeStall(ctx context.Context, rec *history.Recorder, s scenarios.Scenario, victim, control *standing, limit time.Duration) (stop func() error, err error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+// probeStall probes by the prober's HTTP interface in a process of its own, as drills do.
+func probeStall(ctx context.Context, binary string, rec *history.Recorder, s scenarios.Scenario, victim, control *standing, limit time.Duration) (stop func() error, err error) {
+	address, err := freeAddress()
 	if err != nil {
-		return nil, fmt.Errorf("serve the prober: %w", err)
+		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	served := make(chan error, 1)
-	go func() { served <- prober.Serve(ctx, listener) }()
+	serve := exec.CommandContext(ctx, binary, "probe", "serve", "--listen", address)
+	if err := serve.Start(); err != nil {
+		cancel()
+		return nil, fmt.Errorf("start the prober: %w", err)
+	}
+	end := func() { cancel(); _ = serve.Wait() }
 	question := []prober.Question{{Name: name, Type: dns.TypeA}}
 	stream := func(target string, server netip.AddrPort, mode history.Mode, rate, ports int) prober.QueryStream {
 		return prober.QueryStream{Target: target, Server: server, Mode: mode, Rate: rate, Ports: ports, Questions: question}
@@ -277,14 +288,18 @@ func probeStall(ctx context.Context, rec *history.Recorder, s scenarios.Scenario
 		stream(history.Control, control.at, history.Fresh, s.Probe.Control, 0),
 	}})
 	if err != nil {
-		cancel()
+		end()
 		return nil, err
 	}
-	url := "http://" + listener.Addr().String()
+	url := "http://" + address
 	answer, err := post(ctx, url+"/probe", plan)
+	for begun := monotonic(); err != nil && monotonic()-begun < 5*time.Second; { // it is about to listen
+		sleep(ctx, 20*time.Millisecond)
+		answer, err = post(ctx, url+"/probe", plan)
+	}
 	if err != nil {
-		cancel()
-		return nil, errors.Join(err, <-served)
+		end()
+		return nil, err
 	}
 	collected := make(chan error, 1)
 	go func() {
@@ -297,9 +312,17 @@ func probeStall(ctx context.Context, rec *history.Recorder, s scenarios.Scenario
 			_ = stopped.Close()
 		}
 		err = errors.Join(err, <-collected)
-		cancel()
-		return errors.Join(err, <-served)
+		end()
+		return err
 	}, nil
+}
+
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("find a free port: %w", err)
+	}
+	return l.Addr().String(), l.Close()
 }
 
 func post(ctx context.Context, url string, body []byte) (io.ReadCloser, error) {
@@ -340,12 +363,17 @@ func judgeStall(s scenarios.Scenario, h history.History, from, to time.Duration)
 			found.dropped += int(e.Numbers[history.Dropped])
 		case e.Kind == history.ProcessorWaited && e.Pod == stallPod:
 			found.waited += seconds(waited)
-			begin, end := (e.At - seconds(waited) - from).Abs(), (e.At - to).Abs()
-			found.waits++
-			if found.waits == 1 || max(begin, end) < max(found.beginOff, found.endOff) {
-				found.beginOff, found.endOff = begin, end
+			// What is on record of the stall may be several waits in a row.
+			if begin := e.At - seconds(waited); e.At > from && begin < to {
+				if found.begin == 0 {
+					found.begin = begin
+				}
+				found.begin, found.end = min(found.begin, begin), max(found.end, e.At)
 			}
 		}
+	}
+	if found.end > 0 {
+		found.beginOff, found.endOff = (found.begin - from).Abs(), (found.end - to).Abs()
 	}
 	found.verdict = verdict.Judge(s, h).Verdicts[0]
 	return found

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,22 +18,22 @@ import (
 
 // stand is the command by which a DNS server runs in a process of its own, with a socket of
 // the system's default size, until its input ends. It prints its address. A line of its
-// input, "silent FROM TO" in nanoseconds of CLOCK_MONOTONIC, plans an outage.
+// input, "silent FROM TO" or "burns FROM TO" in nanoseconds of CLOCK_MONOTONIC, plans an
+// outage.
 func stand(ctx context.Context, args []string) error {
 	set, _ := flagSet("stand")
-	burn := set.Duration("burn", 0, "processor time that each answer takes")
 	ip := set.String("ip", "127.0.0.1", "address to listen on")
 	if err := set.Parse(args); err != nil {
 		return err
 	}
-	s, err := startServer(ctx, options{ip: net.ParseIP(*ip), burn: *burn})
+	s, err := startServer(ctx, options{ip: net.ParseIP(*ip)})
 	if err != nil {
 		return err
 	}
 	fmt.Println(s.at)
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		fields := strings.Fields(lines.Text())
-		if len(fields) != 3 || fields[0] != string(silent) {
+		if len(fields) != 3 || !slices.Contains([]kind{silent, burns}, kind(fields[0])) {
 			return fmt.Errorf("%q is no outage", lines.Text())
 		}
 		from, errFrom := strconv.ParseInt(fields[1], 10, 64)
@@ -40,7 +41,7 @@ func stand(ctx context.Context, args []string) error {
 		if err := errors.Join(errFrom, errTo); err != nil {
 			return err
 		}
-		s.fail(0, []outage{{silent, time.Duration(from), time.Duration(to)}})
+		s.fail(0, []outage{{kind(fields[0]), time.Duration(from), time.Duration(to)}})
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -25,12 +26,12 @@ type standing struct {
 }
 
 // startStand starts a server on a processor, in a room if it is not nil.
-func startStand(ctx context.Context, in *room, processor int, burn time.Duration) (*standing, error) {
+func startStand(ctx context.Context, in *room, processor int) (*standing, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
-	args := []string{"taskset", "--cpu-list", strconv.Itoa(processor), self, "stand", "-burn", burn.String()}
+	args := []string{"taskset", "--cpu-list", strconv.Itoa(processor), self, "stand"}
 	if in != nil {
 		args = append(append([]string{"ip", "netns", "exec", in.name}, args...), "-ip", roomInside)
 	}
@@ -65,9 +66,9 @@ func (s *standing) end() {
 	_ = s.cmd.Wait()
 }
 
-// silent has the server drop what arrives between two times.
-func (s *standing) silent(from, to time.Duration) error {
-	_, err := fmt.Fprintf(s.input, "%s %d %d\n", silent, from.Nanoseconds(), to.Nanoseconds())
+// fail has the server fail in a way between two times.
+func (s *standing) fail(how kind, from, to time.Duration) error {
+	_, err := fmt.Fprintf(s.input, "%s %d %d\n", how, from.Nanoseconds(), to.Nanoseconds())
 	return err
 }
 
@@ -118,15 +119,28 @@ func freeze(ctx context.Context, s *standing, at, length time.Duration) (from, t
 		return 0, 0, fmt.Errorf("put the server into a control group: %w", err)
 	}
 	sleep(ctx, at-monotonic())
+	if ctx.Err() != nil {
+		return 0, 0, ctx.Err()
+	}
 	from = monotonic()
 	err = set(file, frozen)
 	sleep(ctx, length)
-	return from, monotonic(), errors.Join(err, set(file, thawed))
+	to = monotonic()
+	// A group that is still about to freeze may ignore that it is thawed.
+	for range 100 {
+		err = errors.Join(err, set(file, thawed))
+		state, read := os.ReadFile(filepath.Join(dir, file))
+		if read != nil || strings.TrimSpace(string(state)) == thawed {
+			return from, to, errors.Join(err, read)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return from, to, errors.Join(err, fmt.Errorf("the control group %s does not thaw", dir))
 }
 
-// leave lets the server do what it does.
-func leave(context.Context, *standing, time.Duration, time.Duration) (from, to time.Duration, err error) {
-	return 0, 0, nil
+// overload has each answer take more processor time than there is.
+func overload(_ context.Context, s *standing, at, length time.Duration) (from, to time.Duration, err error) {
+	return at, at + length, s.fail(burns, at, at+length)
 }
 
 // pinAll has every thread of this process, and those that they start, run on one processor.
@@ -158,6 +172,15 @@ const (
 )
 
 func newRoom(ctx context.Context) (*room, error) {
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, fmt.Errorf("list this machine's addresses: %w", err)
+	}
+	for _, a := range addresses {
+		if strings.HasPrefix(a.String(), roomOutside+"/") {
+			return nil, fmt.Errorf("%w: this machine has %s already: another run of this check is under way, or was killed and left its network namespace (ip netns)", errUnavailable, roomOutside)
+		}
+	}
 	r := &room{name: fmt.Sprintf("spotdrill-%d", os.Getpid())}
 	device := "v" + r.name[len("spotdrill"):]
 	for i, args := range []string{
