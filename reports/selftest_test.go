@@ -183,7 +183,7 @@ func spoilings() []spoiling {
 
 // In a recorded drill that passes, what a check watches is broken, and the check fails.
 func TestEachSpoiledDrillIsFound(t *testing.T) {
-	for _, s := range slices.Concat(spoilings(), ambiguities()) {
+	for _, s := range slices.Concat(spoilings(), ambiguities(), noises()) {
 		t.Run(string(s.check)+": "+s.breaks, func(t *testing.T) {
 			t.Parallel()
 			scenario, h := fromCorpus(t, s.drill)
