@@ -125,12 +125,16 @@ func (t cpuTree) raise(group, kept string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if _, known := former[file]; known && now == raised {
+	_, known := former[file]
+	if known && now == raised {
 		return former[file], nil
 	}
-	former[file] = now
-	if now == raised { // and the file that was kept has been deleted
+	switch {
+	case known: // another version of this program raised it
+	case now == raised: // and the file that was kept has been deleted
 		former[file] = t.normal
+	default:
+		former[file] = now
 	}
 	if err := writeWeights(kept, former); err != nil {
 		return 0, err

@@ -110,6 +110,24 @@ func TestAWeightIsPutBackToTheDefaultIfTheFormerOneIsForgotten(t *testing.T) {
 	wantWeight(t, file, 1024)
 }
 
+// Another version raised it to another weight, or the host reset it.
+func TestTheFirstWeightIsPutBack(t *testing.T) {
+	tree, file := groups(t, 1, "docker", 1024)
+	kept := filepath.Join(t.TempDir(), RaisedWeights)
+	for _, now := range []int{1024, 65536} {
+		if err := writeNumber(file, now); err != nil {
+			t.Fatal(err)
+		}
+		if was, err := tree.raise("/docker", kept); err != nil || was != 1024 {
+			t.Errorf("from %d: was %d (%v)", now, was, err)
+		}
+	}
+	if err := lower(kept); err != nil {
+		t.Fatal(err)
+	}
+	wantWeight(t, file, 1024)
+}
+
 func TestAGroupThatIsGoneHasNothingToPutBack(t *testing.T) {
 	tree, file := groups(t, 2, "machine.slice", 100)
 	kept := filepath.Join(t.TempDir(), RaisedWeights)
