@@ -473,3 +473,21 @@ func TestEveryCauseIsTold(t *testing.T) {
 		explained[why] = c
 	}
 }
+
+// A fresh port is used again when its last entry has expired. The kernel reports that end
+// only then, and a busy recorder hears of it late: the query went by the next entry.
+func TestAPortThatIsUsedAgain(t *testing.T) {
+	for _, c := range []struct {
+		begun float64 // the first entry
+		want  string
+	}{{3, staying}, {15, ending}} {
+		s := lossStory()
+		s.flow(5, ending, c.begun, 40.05)
+		s.flow(5, staying, 40.05, 0)
+		s.sent(history.Fresh, 5, 40, history.Answered)
+		j := newJudge(story.Read(s.scenario, s.history()))
+		if f, ok := j.traffic().flow(s.queries[len(s.queries)-1]); !ok || f.Backend != c.want {
+			t.Errorf("an entry of +%v s: sent to %s, want %s", c.begun, f.Backend, c.want)
+		}
+	}
+}

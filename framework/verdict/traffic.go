@@ -170,16 +170,23 @@ func (t traffic) removedUnder(q history.Query) (history.Flow, bool) {
 func (t traffic) flow(q history.Query) (history.Flow, bool) {
 	flows := t.flows[source{q.Node, q.Port}]
 	i, _ := slices.BinarySearchFunc(flows, q.Sent+t.late, func(f history.Flow, at time.Duration) int { return cmp.Compare(f.From, at) })
-	next := i < len(flows) && flows[i].From <= q.Sent+recorderStall
-	// The entry of a port that was not used for so long had expired. The kernel says so only
-	// when the port is used again, and then of both entries at once.
-	if i > 0 && (flows[i-1].To == 0 || flows[i-1].To >= q.Sent) && !(next && q.Mode == history.Fresh && q.Sent-flows[i-1].From > entryLife && flows[i].From-flows[i-1].To <= t.late) {
+	if i > 0 && (flows[i-1].To == 0 || flows[i-1].To >= q.Sent) && !t.expired(flows[i-1:], q) {
 		return flows[i-1], true
 	}
-	if next {
+	if i < len(flows) && flows[i].From <= q.Sent+recorderStall {
 		return flows[i], true
 	}
 	return history.Flow{}, false
+}
+
+// expired reports whether the first of a port's flows had expired when a query was sent from
+// a fresh port, so that the query began the next one. The kernel reports the end of an
+// unused entry when the port is used again, and then the next entry at once.
+func (t traffic) expired(flows []history.Flow, q history.Query) bool {
+	if q.Mode != history.Fresh || len(flows) < 2 || q.Sent-flows[0].From <= entryLife {
+		return false
+	}
+	return flows[1].From <= q.Sent+recorderStall && flows[1].From-flows[0].To <= t.late
 }
 
 // entryLife is for how long the kernel keeps an unused entry of UDP at least
