@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"time"
 
@@ -15,13 +16,13 @@ const (
 	// Interval is how often the waits are read: a wait's begin and end are known to so
 	// much, unless this process itself had to wait.
 	Interval = 20 * time.Millisecond
-	// Shortest is the shortest wait on record. At 1,000 queries/s a socket of Linux's
-	// default size holds some 130 ms of them.
+	// Shortest is the shortest wait on record. A socket of Linux's default size holds about
+	// 270 queries, which is 180 ms of a drill's.
 	Shortest = 20 * time.Millisecond
 	// rescan is how often new processes and threads are looked for.
 	rescan = 100 * time.Millisecond
-	// remembered is for how long the time that a process ran is kept: longer than any
-	// wait that a drill survives.
+	// remembered is for how long it is kept what a process did: longer than any wait that a
+	// drill survives.
 	remembered = 10 * time.Second
 )
 
@@ -31,8 +32,8 @@ type Wait struct {
 	From, To time.Duration
 	// Ran is for how long all threads of the process together ran meanwhile.
 	Ran time.Duration
-	// Throttled is for how long the process's own CPU limit kept it from running since
-	// the sample before; negative if that cannot be read here.
+	// Throttled is for how long the process's own CPU limit kept it from running meanwhile;
+	// negative if that cannot be read here.
 	Throttled time.Duration
 	// Resolution is how much earlier From and To may lie.
 	Resolution time.Duration
@@ -137,14 +138,13 @@ type sampling struct {
 // process is what is known of one.
 type process struct {
 	Process
-	since   time.Duration // when it was found
+	found   time.Duration // when it was found
 	threads map[int]*thread
-	ran     []moment // oldest first
+	past    []moment // oldest first, never empty
 	dropped int64
 	read    time.Duration // when dropped was read; negative before the first time
 	// limit has what the process's own CPU limit did; nil if that cannot be read here.
-	limit     *os.File
-	throttled time.Duration
+	limit *os.File
 }
 
 type thread struct {
@@ -152,8 +152,9 @@ type thread struct {
 	ran, waited time.Duration
 }
 
-// moment is how long a process had run, in all, at a time.
-type moment struct{ at, ran time.Duration }
+// moment is how long a process had run since it was found, and for how long its CPU limit
+// had kept it from running, in all.
+type moment struct{ at, ran, throttled time.Duration }
 
 func (s *sampling) close() {
 	for _, p := range s.processes {
@@ -181,16 +182,14 @@ func (s *sampling) look(now time.Duration) error {
 		living[f] = true
 		p := s.processes[f]
 		if p == nil {
-			p = &process{Process: f, since: now, threads: map[int]*thread{}, read: -1}
-			if p.limit, err = openThrottle(s.Proc, s.Groups, f.PID); err == nil {
-				_ = p.throttle()
-			}
+			p = &process{Process: f, found: now, threads: map[int]*thread{}, read: -1}
+			p.limit, _ = openThrottle(s.Proc, s.Groups, f.PID)
+			p.past = []moment{{now, 0, p.throttled()}}
 			s.processes[f] = p
 			s.Processes++
 		}
 		s.threads(p, now)
 		s.drops(p, now)
-		_ = p.throttle()
 	}
 	for key, p := range s.processes {
 		if !living[key] {
@@ -220,7 +219,7 @@ func (s *sampling) threads(p *process, now time.Duration) {
 			continue
 		}
 		t := &thread{file: file}
-		if p.since == now {
+		if p.found == now {
 			if t.ran, t.waited, err = s.readThread(t); err != nil {
 				_ = file.Close()
 				continue
@@ -260,51 +259,48 @@ func (s *sampling) sample(now time.Duration) {
 			continue
 		}
 		from := now - longest
-		s.Waited(Wait{Name: p.Name, From: from, To: now, Ran: p.ranSince(from), Throttled: p.throttle(), Resolution: gap})
+		ran, throttled := p.since(from)
+		s.Waited(Wait{Name: p.Name, From: from, To: now, Ran: ran, Throttled: throttled, Resolution: gap})
 		s.drops(p, now)
 	}
 }
 
-// throttle is for how long the process's CPU limit kept it from running since it was last
-// called; negative if that cannot be read.
-func (p *process) throttle() time.Duration {
+// throttled is for how long the process's CPU limit has kept it from running, in all;
+// negative if that cannot be read.
+func (p *process) throttled() time.Duration {
 	if p.limit == nil {
 		return -1
 	}
-	now, err := throttled(p.limit)
+	sum, err := throttled(p.limit)
 	if err != nil {
 		return -1
 	}
-	since := now - p.throttled
-	p.throttled = now
-	return since
+	return sum
 }
 
 // add takes how long the process ran since the sample before.
 func (p *process) add(now, ran time.Duration) {
-	if n := len(p.ran); n > 0 {
-		ran += p.ran[n-1].ran
-	}
-	p.ran = append(p.ran, moment{now, ran})
-	if now-p.ran[0].at > 2*remembered {
-		i := 0
-		for now-p.ran[i].at > remembered {
-			i++
-		}
-		p.ran = append(p.ran[:0], p.ran[i:]...)
+	p.past = append(p.past, moment{now, p.past[len(p.past)-1].ran + ran, p.throttled()})
+	if now-p.past[0].at > 2*remembered {
+		p.past = slices.Delete(p.past, 0, slices.IndexFunc(p.past, func(m moment) bool { return now-m.at <= remembered }))
 	}
 }
 
-// ranSince is for how long the process ran from a time on. The sample before that time
-// counts as well: it is not known when it ran in between.
-func (p *process) ranSince(from time.Duration) time.Duration {
-	last := p.ran[len(p.ran)-1].ran
-	for i := len(p.ran) - 1; i >= 0; i-- {
-		if p.ran[i].at <= from {
-			return last - p.ran[i].ran
+// since is for how long the process ran from a time on, and was kept from it by its CPU
+// limit; the latter is negative if unknown. The sample before that time counts as well: it
+// is not known when it ran in between.
+func (p *process) since(from time.Duration) (ran, throttled time.Duration) {
+	first, last := p.past[0], p.past[len(p.past)-1]
+	for _, m := range slices.Backward(p.past) {
+		if m.at <= from {
+			first = m
+			break
 		}
 	}
-	return last - p.ran[0].ran
+	if first.throttled < 0 || last.throttled < 0 {
+		return last.ran - first.ran, -1
+	}
+	return last.ran - first.ran, last.throttled - first.throttled
 }
 
 // drops reports the datagrams that were dropped since it was last called.

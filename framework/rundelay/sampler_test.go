@@ -153,3 +153,38 @@ func TestAProcessThatEnded(t *testing.T) {
 		t.Errorf("%+v of %d processes", sc.waits, len(sc.s.processes))
 	}
 }
+
+// A long wait that began with the process's own CPU limit is marked as that, although new
+// processes were looked for in between.
+func TestAWaitThatBeganThrottled(t *testing.T) {
+	sc := newScript(t)
+	sc.thread(7, 0, 0)
+	sc.throttled(0)
+	sc.start()
+	sc.throttled(ms(80))
+	for at := 20; at <= 400; at += 20 {
+		sc.s.sample(ms(at))
+		if err := sc.s.look(ms(at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sc.thread(7, 0, ms(410))
+	sc.s.sample(ms(420))
+	if len(sc.waits) != 1 || sc.waits[0].Throttled != ms(80) {
+		t.Errorf("%+v, want 80 ms of it throttled", sc.waits)
+	}
+}
+
+// What a process did before the first sample since it was found counts.
+func TestAWaitJustAfterAProcessWasFound(t *testing.T) {
+	sc := newScript(t)
+	sc.thread(7, 0, 0)
+	sc.thread(8, 0, 0)
+	sc.start()
+	sc.thread(7, 0, ms(40))
+	sc.thread(8, ms(39), 0)
+	sc.s.sample(ms(40))
+	if len(sc.waits) != 1 || sc.waits[0].Ran != ms(39) {
+		t.Errorf("%+v, want 39 ms of it run", sc.waits)
+	}
+}
