@@ -1,5 +1,7 @@
 package history
 
+import "time"
+
 // The words that a scenario, a handler's description and a history share. Each
 // closed list stands here and nowhere else.
 
@@ -173,3 +175,8 @@ const (
 
 // Numbers are the figures of an event.
 type Numbers map[Number]float64
+
+// Duration is a figure that is in seconds; 0 if it is not there.
+func (n Numbers) Duration(name Number) time.Duration {
+	return time.Duration(n[name] * float64(time.Second))
+}

@@ -54,7 +54,7 @@ func (st *Story) Receivable(put history.Event) (since time.Duration, received hi
 
 // Arrived is when a call reached the proxy. Its event is recorded with its answer.
 func Arrived(call history.Event) time.Duration {
-	return call.At - time.Duration(call.Numbers[history.Took]*float64(time.Second))
+	return call.At - call.Numbers.Duration(history.Took)
 }
 
 func succeeded(call history.Event) bool { return call.Status >= 200 && call.Status < 300 }

@@ -158,20 +158,22 @@ func (j judge) without(causes ...Cause) *DNS {
 // lost. except names both, with their numbers.
 func (j judge) counted(v *Verdict, mode string, conntrack bool) (streams map[history.Mode]Stream, except string) {
 	streams = j.dns.modes(mode)
-	leave := func(causes []Cause, number, text string) {
+	var left []Cause
+	leave := func(number, text string, causes ...Cause) {
 		was := lostOf(streams)
-		v.Counted = j.without(causes...)
+		left = append(left, causes...)
+		v.Counted = j.without(left...)
 		streams = v.Counted.modes(mode)
-		if left := was - lostOf(streams); left > 0 || number == "lost_conntrack" {
-			v.Numbers[number] = float64(left)
-			except += fmt.Sprintf(", without %d that %s", left, text)
+		if n := was - lostOf(streams); n > 0 || number == "lost_conntrack" {
+			v.Numbers[number] = float64(n)
+			except += fmt.Sprintf(", without %d that %s", n, text)
 		}
 	}
-	if causes := []Cause{NoProcessor}; len(j.starving()) > 0 && lostOf(streams) > 0 {
-		leave(causes, "lost_no_processor", "were lost at pods that had no processor")
+	if len(j.starving()) > 0 && lostOf(streams) > 0 {
+		leave("lost_no_processor", "were lost at pods that had no processor", NoProcessor)
 	}
 	if conntrack {
-		leave([]Cause{NoProcessor, EntryRemoved, InsertFailed}, "lost_conntrack", "connection tracking itself lost")
+		leave("lost_conntrack", "connection tracking itself lost", EntryRemoved, InsertFailed)
 	}
 	return streams, except
 }
@@ -185,14 +187,14 @@ func lostOf(streams map[history.Mode]Stream) (lost int) {
 
 // steady are the streams without the losses that may be this machine's: those during which
 // the control or the echo was lost or late as well, those at a pod that had no processor, and
-// those that kube-proxy would have prevented if it had had one. A pod that had ended answers nobody, however busy this machine
-// is.
+// those that kube-proxy would have prevented if it had had one. A pod that had ended answers
+// nobody, however busy this machine is.
 func (j judge) steady(streams map[history.Mode]Stream) map[history.Mode]Stream {
 	var t traffic
 	if lostOf(streams) > 0 {
 		t = j.traffic()
 	}
-	all, unproven := j.dns.controls(controlLag), t.unproven()
+	all, unproven := j.dns.lags(controlLag, func(history.Query) bool { return false }), t.unproven()
 	out := map[history.Mode]Stream{}
 	for _, mode := range inTurn() {
 		s, ok := streams[mode]
@@ -221,12 +223,12 @@ func definite(c Cause) bool {
 	return slices.Contains([]Cause{NodeGone, OldEntry, BackendEnded, NoEndpoint, Refused}, c)
 }
 
-// controls are the intended times of queries to the control, or to the prober's
-// own echo, that were lost or later than that, ascending.
-func (n DNS) controls(later time.Duration) []time.Duration {
+// lags are the intended times of queries to the control, or to the prober's own echo, that
+// were lost or later than that, except the explained ones, ascending.
+func (n DNS) lags(later time.Duration, explained func(history.Query) bool) []time.Duration {
 	var out []time.Duration
 	for _, q := range slices.Concat(n.Control.queries, n.Echo.queries) {
-		if q.Outcome.Lost() || q.Done-q.Intended > later {
+		if (q.Outcome.Lost() || q.Done-q.Intended > later) && !explained(q) {
 			out = append(out, q.Intended)
 		}
 	}

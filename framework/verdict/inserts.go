@@ -24,27 +24,22 @@ func (i inserts) proven() bool { return i.failed == i.without }
 // insertFailures are those times by node. A node that lost some of the kernel's events has
 // none: a query without an entry on record may have had one.
 func (j judge) insertFailures() map[string][]inserts {
-	out := map[string][]inserts{}
-	timed := map[string]bool{}
-	late := map[string]time.Duration{}
-	lost := map[string]bool{}
+	out, recorded := map[string][]inserts{}, map[string]history.Event{}
 	for _, e := range j.History.Events {
-		if e.Kind == history.FlowsRecorded {
-			late[e.Node] = time.Duration(e.Numbers[history.Resolution] * float64(time.Second))
-			lost[e.Node] = e.Numbers[history.Overflows] > 0
+		if e.Kind == history.FlowsRecorded && e.Numbers[history.Overflows] == 0 {
+			recorded[e.Node] = e
 		}
 	}
 	for _, e := range j.History.Events {
-		if e.Kind == history.InsertsFailed && !lost[e.Node] {
-			timed[e.Node] = true
-			within := time.Duration(e.Numbers[history.Within] * float64(time.Second))
-			out[e.Node] = append(out[e.Node], inserts{from: e.At - within - late[e.Node], to: e.At, failed: int(e.Numbers[history.InsertFailed])})
+		if end, ok := recorded[e.Node]; ok && e.Kind == history.InsertsFailed {
+			from := e.At - e.Numbers.Duration(history.Within) - end.Numbers.Duration(history.Resolution)
+			out[e.Node] = append(out[e.Node], inserts{from: from, to: e.At, failed: int(e.Numbers[history.InsertFailed])})
 		}
 	}
-	for _, e := range j.History.Events {
+	for node, end := range recorded {
 		// A record without the times has one count for the whole drill.
-		if e.Kind == history.FlowsRecorded && !lost[e.Node] && !timed[e.Node] && e.Numbers[history.InsertFailed] > 0 {
-			out[e.Node] = []inserts{{to: e.At, failed: int(e.Numbers[history.InsertFailed])}}
+		if failed := int(end.Numbers[history.InsertFailed]); failed > 0 && out[node] == nil {
+			out[node] = []inserts{{to: end.At, failed: failed}}
 		}
 	}
 	return out

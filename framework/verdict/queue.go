@@ -321,14 +321,14 @@ const clockError = time.Millisecond
 // clock and the API server's may be apart. From then on the message may be gone; the
 // answer may come much later.
 func (j judge) arrival(deleted history.Event) (at, clocks time.Duration) {
-	clocks = max(clockError, time.Duration(deleted.Numbers[history.ClockBound]*float64(time.Second)))
+	clocks = max(clockError, deleted.Numbers.Duration(history.ClockBound))
 	call, ok := j.First(func(e history.Event) bool {
 		return e.Kind == history.SQSCall && e.At == deleted.At && strings.HasPrefix(e.Action, "DeleteMessage")
 	})
 	if !ok {
 		return deleted.At, clocks
 	}
-	return story.Arrived(call), max(clocks, time.Duration(call.Numbers[history.ClockBound]*float64(time.Second)))
+	return story.Arrived(call), max(clocks, call.Numbers.Duration(history.ClockBound))
 }
 
 // callsForDrain reports whether the scenario requires the node to be drained for the

@@ -45,8 +45,6 @@ type starvation struct {
 	lost int
 }
 
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
-
 func (s starvation) holds(sent time.Duration) bool {
 	return sent >= s.from-s.early-starvedReach && sent <= s.to+starvedReach
 }
@@ -67,7 +65,7 @@ func (j judge) starvations() map[string][]starvation {
 		if e.Kind != history.ProcessorWaited || throttled > 0 {
 			continue
 		}
-		from, early := e.At-seconds(waited), seconds(e.Numbers[history.Resolution])
+		from, early := e.At-e.Numbers.Duration(history.Waited), e.Numbers.Duration(history.Resolution)
 		of := out[e.Pod]
 		if n := len(of); n == 0 || from-early > of[n-1].to+starvedGap {
 			of = append(of, starvation{pod: e.Pod, from: from})
@@ -84,7 +82,7 @@ func (j judge) starvations() map[string][]starvation {
 	}
 	for _, e := range j.AllOf(history.DatagramsDropped) {
 		of := out[e.Pod]
-		since := e.At - seconds(e.Numbers[history.Within])
+		since := e.At - e.Numbers.Duration(history.Within)
 		// Those of one count belong to the last wait that had begun: a count is taken when a
 		// wait ends, and ten times a second.
 		for i := len(of) - 1; i >= 0; i-- {
@@ -130,19 +128,7 @@ func (j judge) controlPod() string {
 // pod had no processor are left out: they say nothing of other pods.
 func (j judge) lags(later time.Duration) []time.Duration {
 	of := j.starving()[j.controlPod()]
-	var out []time.Duration
-	for _, q := range j.dns.Control.queries {
-		if late := q.Done - q.Intended; (q.Outcome.Lost() || late > later) && !explainedBy(of, q) {
-			out = append(out, q.Intended)
-		}
-	}
-	for _, q := range j.dns.Echo.queries {
-		if q.Outcome.Lost() || q.Done-q.Intended > later {
-			out = append(out, q.Intended)
-		}
-	}
-	slices.Sort(out)
-	return out
+	return j.dns.lags(later, func(q history.Query) bool { return q.Target == history.Control && explainedBy(of, q) })
 }
 
 // explainedBy reports whether a query to the control was lost or late because the pod had
@@ -245,20 +231,13 @@ func (t traffic) lateRules(q history.Query) bool {
 	if !ok || s.nodeGone {
 		return false
 	}
-	changed := time.Duration(0)
-	for _, e := range t.AllOf(history.EndpointTerminating, history.EndpointNotReady, history.EndpointGone) {
-		if e.IP == f.Backend {
-			changed = e.At
-			break
-		}
-	}
-	if changed == 0 || changed > q.Sent {
+	if b.leaves == 0 || b.leaves > q.Sent {
 		return false
 	}
 	waited := time.Duration(0)
 	for pod, of := range t.starving() {
 		if strings.HasPrefix(pod, "kube-system/kube-proxy-") && t.nodeOf(pod) == cmp.Or(q.Node, f.Node) {
-			waited += waitedIn(of, changed, q.Sent)
+			waited += waitedIn(of, b.leaves, q.Sent)
 		}
 	}
 	return waited > 0 && q.Sent-waited <= s.from

@@ -34,6 +34,7 @@ type backend struct {
 	pod      *story.Pod      // nil if the history shows none with its IP
 	chosen   time.Duration   // when the rules last chose it for a new flow
 	answered []time.Duration // when the queries left that it answered, ascending
+	leaves   time.Duration   // when its endpoint was first seen not to be ready; 0 if never
 	silences []silence
 	waits    []wait
 }
@@ -106,7 +107,7 @@ func newTraffic(j judge) traffic {
 		slices.SortStableFunc(flows, func(a, b history.Flow) int { return cmp.Compare(a.From, b.From) })
 	}
 	if e, ok := j.FirstOf(history.FlowsRecorded); ok {
-		t.late = 2 * time.Duration(e.Numbers[history.Resolution]*float64(time.Second))
+		t.late = 2 * e.Numbers.Duration(history.Resolution)
 	}
 	lost := map[history.Flow]time.Duration{} // when the last query left that a flow lost
 	for _, q := range j.History.Queries {
@@ -136,6 +137,11 @@ func newTraffic(j judge) traffic {
 			if q.Done-q.Sent > longWait {
 				b.waits = append(b.waits, wait{q.Sent, q.Done})
 			}
+		}
+	}
+	for _, e := range j.AllOf(history.EndpointTerminating, history.EndpointNotReady, history.EndpointGone) {
+		if b := t.backends[e.IP]; b != nil && b.leaves == 0 {
+			b.leaves = e.At
 		}
 	}
 	for _, b := range t.backends {
@@ -223,7 +229,7 @@ func (j judge) silences(b *backend) []silence {
 	last, answered := b.last()
 	taken, gone := j.Reclaimed(node)
 	// Killing a node's container takes a moment.
-	killed := taken.At + time.Duration(taken.Numbers[history.Took]*float64(time.Second))
+	killed := taken.At + taken.Numbers.Duration(history.Took)
 	if gone && (stopped == nil || taken.At < stopped.At) && (!answered || last <= killed+underWay) {
 		return append(out, silence{from: cmp.Or(last, taken.At), to: math.MaxInt64, nodeGone: true})
 	}

@@ -46,7 +46,7 @@ const shownWait = 50 * time.Millisecond
 // waits draws the times in which a pod had work to do and no processor.
 func (r *row) waits(pod string) {
 	for _, e := range r.AllOf(history.ProcessorWaited) {
-		waited := time.Duration(e.Numbers[history.Waited] * float64(time.Second))
+		waited := e.Numbers.Duration(history.Waited)
 		if e.Pod == pod && waited >= shownWait {
 			r.span(e.At-waited, e.At, Waiting, fmt.Sprintf("waited %d ms for a processor", waited.Milliseconds()))
 		}
