@@ -51,6 +51,7 @@ type judge struct {
 	traffic  func() traffic
 	losses   func() []Loss
 	starving func() map[string][]starvation
+	holes    func() []hole
 }
 
 func newJudge(st *story.Story) judge {
@@ -59,6 +60,7 @@ func newJudge(st *story.Story) judge {
 	j.starving = sync.OnceValue(j.starvations)
 	j.traffic = sync.OnceValue(func() traffic { return newTraffic(j) })
 	j.losses = sync.OnceValue(j.lossesByCause)
+	j.holes = sync.OnceValue(j.findHoles)
 	return j
 }
 

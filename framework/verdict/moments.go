@@ -3,7 +3,6 @@ package verdict
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -34,19 +33,19 @@ func (j judge) moments() []moment {
 		return nil
 	}
 	var out []moment
-	ready := map[string]string{} // the pods of the endpoints that were ready, by address
+	ready, serving := map[string]bool{}, map[string]bool{} // addresses, and their pods
 	for _, e := range j.Events {
 		switch e.Kind {
 		case history.EndpointReady:
-			ready[e.IP] = e.Pod
+			ready[e.IP], serving[e.Pod] = true, true
 			continue
 		case history.EndpointTerminating, history.EndpointNotReady, history.EndpointGone:
 			// One that is not ready yet serves nobody.
-			if _, was := ready[e.IP]; !was {
+			if !ready[e.IP] {
 				continue
 			}
 		case history.PodSignalled, history.PodExited, history.PodRestarted:
-			if !slices.Contains(slices.Collect(maps.Values(ready)), e.Pod) {
+			if !serving[e.Pod] {
 				continue
 			}
 		case history.Reclaimed:
@@ -89,9 +88,9 @@ type hole struct {
 	at       moment
 }
 
-// holes are the longest times without a query around the drill's own moments, one for each
+// findHoles finds the longest times without a query around the drill's own moments, one for each
 // moment that has one, and for each prober.
-func (j judge) holes() []hole {
+func (j judge) findHoles() []hole {
 	sent := map[string][]time.Duration{} // by the prober's node
 	for _, q := range j.History.Queries {
 		if q.Target == history.Service && q.Outcome != history.Unsent {

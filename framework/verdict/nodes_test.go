@@ -294,7 +294,7 @@ func TestMarkSeenLate(t *testing.T) {
 		{name: "an early write, and the one of the mark too late", edit: func(s *script) { moveMark(9.3)(s); wrote(s, 4.4); wrote(s, 9.1) }, want: Fail, got: "5.300s"},
 		{name: "no audit log, seen just after the limit", edit: moveMark(9.3), want: Unknown, got: "may have been seen late"},
 		{name: "no audit log, seen long after the limit", edit: moveMark(9.6), want: Fail, got: "5.600s"},
-		{name: "a write of before the notice", edit: func(s *script) { moveMark(9.6)(s); wrote(s, 3) }, want: Fail, got: "5.600s"},
+		{name: "a write from before the notice", edit: func(s *script) { moveMark(9.6)(s); wrote(s, 3) }, want: Fail, got: "5.600s"},
 	} {
 		x.check = "marked victim"
 		x.run(t, drainStory)

@@ -358,13 +358,13 @@ func judgeStall(s scenarios.Scenario, h history.History, from, to time.Duration)
 		}
 	}
 	for _, e := range h.Events {
-		switch waited := e.Numbers[history.Waited]; {
+		switch waited := e.Numbers.Duration(history.Waited); {
 		case e.Kind == history.DatagramsDropped && e.Pod == stallPod:
 			found.dropped += int(e.Numbers[history.Dropped])
 		case e.Kind == history.ProcessorWaited && e.Pod == stallPod:
-			found.waited += seconds(waited)
+			found.waited += waited
 			// What is on record of the stall may be several waits in a row.
-			if begin := e.At - seconds(waited); e.At > from && begin < to {
+			if begin := e.At - waited; e.At > from && begin < to {
 				if found.begin == 0 {
 					found.begin = begin
 				}
@@ -378,8 +378,6 @@ func judgeStall(s scenarios.Scenario, h history.History, from, to time.Duration)
 	found.verdict = verdict.Judge(s, h).Verdicts[0]
 	return found
 }
-
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 func sleep(ctx context.Context, d time.Duration) {
 	select {

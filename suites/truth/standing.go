@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"net/netip"
 	"os"
@@ -98,15 +97,15 @@ func stop(ctx context.Context, s *standing, at, length time.Duration) (from, to 
 	return from, monotonic(), errors.Join(err, s.cmd.Process.Signal(syscall.SIGCONT))
 }
 
-// freeze freezes a control group that holds the server: of version 2 if that is mounted,
-// else of version 1.
+// freeze freezes a control group that holds the server.
 func freeze(ctx context.Context, s *standing, at, length time.Duration) (from, to time.Duration, err error) {
-	dir, file, frozen, thawed := filepath.Join("/sys/fs/cgroup", fmt.Sprintf("spotdrill-truth-%d", os.Getpid())), "cgroup.freeze", "1", "0"
-	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); errors.Is(err, fs.ErrNotExist) {
-		dir, file, frozen, thawed = filepath.Join("/sys/fs/cgroup/freezer", filepath.Base(dir)), "freezer.state", "FROZEN", "THAWED"
+	dir, unified, err := makeGroup("freezer")
+	if err != nil {
+		return 0, 0, fmt.Errorf("%w: %w", errUnavailable, err)
 	}
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return 0, 0, fmt.Errorf("%w: make a control group: %w", errUnavailable, err)
+	file, frozen, thawed := "cgroup.freeze", "1", "0"
+	if !unified {
+		file, frozen, thawed = "freezer.state", "FROZEN", "THAWED"
 	}
 	defer func() {
 		// A group is removed once it is empty.

@@ -63,20 +63,32 @@ const (
 	period = 200 * time.Millisecond
 )
 
-// limited puts the command in its own control group with a quota of processor time: of
-// version 2 if that is mounted, else of version 1.
-func limited(context.Context) ([]string, func(), error) {
-	dir, files := filepath.Join("/sys/fs/cgroup", fmt.Sprintf("spotdrill-truth-%d", os.Getpid())), map[string]string{
-		"cpu.max": fmt.Sprintf("%d %d", quota.Microseconds(), period.Microseconds()),
-	}
+// makeGroup makes a control group of this process's: of version 2 if that is mounted, which
+// has all controllers (unified), else that of one controller of version 1.
+func makeGroup(controller string) (dir string, unified bool, err error) {
+	name := fmt.Sprintf("spotdrill-truth-%d", os.Getpid())
+	dir, unified = filepath.Join("/sys/fs/cgroup", name), true
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); errors.Is(err, fs.ErrNotExist) {
-		dir, files = filepath.Join("/sys/fs/cgroup/cpu", filepath.Base(dir)), map[string]string{
+		dir, unified = filepath.Join("/sys/fs/cgroup", controller, name), false
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return "", false, fmt.Errorf("make a control group: %w", err)
+	}
+	return dir, unified, nil
+}
+
+// limited puts the command in its own control group with a quota of processor time.
+func limited(context.Context) ([]string, func(), error) {
+	dir, unified, err := makeGroup("cpu")
+	if err != nil {
+		return nil, nil, err
+	}
+	files := map[string]string{"cpu.max": fmt.Sprintf("%d %d", quota.Microseconds(), period.Microseconds())}
+	if !unified {
+		files = map[string]string{
 			"cpu.cfs_period_us": strconv.FormatInt(period.Microseconds(), 10),
 			"cpu.cfs_quota_us":  strconv.FormatInt(quota.Microseconds(), 10),
 		}
-	}
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return nil, nil, fmt.Errorf("make a control group: %w", err)
 	}
 	end := func() { _ = os.Remove(dir) }
 	for file, value := range files {
