@@ -14,18 +14,19 @@ import (
 
 // partner is a later scenario that can be played at the same time as this one: of those,
 // the one whose duration is nearest. There is none if scenarios are repeated, or the
-// cluster is to be kept after a failure.
+// cluster is to be kept after a failure. One that the handler is known to fail has none:
+// after its failure both would be played again.
 func (s *Session) partner(scenario scenarios.Scenario) (best scenarios.Scenario, ok bool) {
 	at := slices.IndexFunc(s.Scenarios, func(o scenarios.Scenario) bool { return o.Name == scenario.Name })
-	if s.Keep || s.Repeat > 1 || at < 0 || s.played[scenario.Name] {
+	if s.Keep || s.Repeat > 1 || at < 0 || s.played[scenario.Name] || s.Handler.Deviations[scenario.Name] != "" {
 		return best, false
 	}
 	apart := func(o scenarios.Scenario) time.Duration {
 		return (Expected(o, s.Set) - Expected(scenario, s.Set)).Abs()
 	}
 	for _, o := range s.Scenarios[at+1:] {
-		fits := !s.played[o.Name] && s.NotApplicable(o) == "" && scenario.SharesWith(o) &&
-			s.Handler.For(o.Feature).Same(s.Handler.For(scenario.Feature))
+		fits := !s.played[o.Name] && s.NotApplicable(o) == "" && s.Handler.Deviations[o.Name] == "" &&
+			scenario.SharesWith(o) && s.Handler.For(o.Feature).Same(s.Handler.For(scenario.Feature))
 		if fits && (!ok || apart(o) < apart(best)) {
 			best, ok = o, true
 		}
