@@ -259,18 +259,23 @@ func (s *Session) Finish(ctx context.Context) error {
 }
 
 // PutBack brings the cluster back to how it was created, unless a drill left it as it
-// was. Finish does it too; alone it is for a session that has no report of its own.
+// was, and lets other processes use it. Finish does it too; alone it is for a session that
+// has no report of its own.
 func (s *Session) PutBack(ctx context.Context) error {
-	if s.system == nil || s.left != "" {
+	if s.system == nil {
 		return nil
+	}
+	if s.left != "" {
+		return s.system.Release()
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), FinishTimeout)
 	defer cancel()
 	s.System.Log("putting the cluster back as it was created")
-	if err := s.system.Finish(ctx); err != nil {
-		return fmt.Errorf("put the cluster back: %w", err)
+	err := s.system.Finish(ctx)
+	if err != nil {
+		err = fmt.Errorf("put the cluster back: %w", err)
 	}
-	return nil
+	return errors.Join(err, s.system.Release())
 }
 
 // Running is the system that SetUp brought up; nil before it, or if none can be.

@@ -43,7 +43,7 @@ func keptFiles() ([]string, error) {
 		return nil, err
 	}
 	var files []string
-	for _, name := range []string{"images", "kubeconfig", "report-test", "demo", "containers.conf"} {
+	for _, name := range []string{"images", "kubeconfig", "report-test", "demo", "containers.conf", claims} {
 		if file := filepath.Join(dir, name); exists(file) {
 			files = append(files, file)
 		}

@@ -56,6 +56,7 @@ type System struct {
 	Settings handler.Settings
 
 	opts      Options
+	claim     *claim
 	engine    *engine.Engine
 	images    map[build]string     // of handlers, as the nodes know them
 	installed *handler.Description // nil: none
@@ -76,44 +77,60 @@ func (s *System) Log(format string, args ...any) { s.opts.Log(format, args...) }
 var manifests embed.FS
 
 // Up brings the system up, or takes over the one that an earlier run left intact.
-// What an earlier run left dead, incomplete or outdated is created again.
+// What an earlier run left dead, incomplete or outdated is created again. The system is
+// this process's until Release; if it is another's, the error is ErrInUse.
 func Up(ctx context.Context, opts Options) (*System, error) {
 	s := &System{opts: opts, images: map[build]string{}}
 	var err error
-	if s.engine, err = detect(ctx, opts); err != nil {
+	if s.claim, err = claimSystem(opts.Cluster); err != nil {
 		return nil, err
+	}
+	if err := s.up(ctx); err != nil {
+		return nil, errors.Join(err, s.Release())
+	}
+	return s, nil
+}
+
+// Release lets another process use the system, which stays up.
+func (s *System) Release() error { return s.claim.release() }
+
+func (s *System) up(ctx context.Context) error {
+	opts := s.opts
+	var err error
+	if s.engine, err = detect(ctx, opts); err != nil {
+		return err
 	}
 	nodes, localstack, err := s.buildImages(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := s.checkProxyMode(ctx, nodes); err != nil {
-		return nil, err
+		return err
 	}
 	clusterOpts, err := s.clusterOptions(nodes)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	digest, err := clusterOpts.Digest()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	digest = fmt.Sprintf("%x", sha256.Sum256([]byte(digest+localstack+clusterManifests())))[:16]
 	why, err := s.reuse(ctx, clusterOpts, digest)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if why != "" {
 		if err := s.create(ctx, clusterOpts, localstack, digest, why); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := s.startProduct(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	s.opts.Log("  CPU weight of all containers: %s; this process: %s", s.parentWeight, s.priority)
 	s.Environment = s.environment(ctx, nodes, localstack)
-	return s, nil
+	return nil
 }
 
 // buildImages provides the images of the nodes and of LocalStack, both at once: building
@@ -178,6 +195,14 @@ func Kubeconfig(cluster string) (string, error) {
 // Down removes the cluster, LocalStack and their network, and nothing else. It puts back
 // what Up changed outside of them.
 func Down(ctx context.Context, opts Options) error {
+	claimed, err := claimSystem(opts.Cluster)
+	if err != nil {
+		return err
+	}
+	return errors.Join(down(ctx, opts), claimed.release())
+}
+
+func down(ctx context.Context, opts Options) error {
 	eng, err := engine.Detect(ctx, engine.Options{Log: opts.Log})
 	if err != nil {
 		return err
