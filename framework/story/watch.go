@@ -68,6 +68,30 @@ func (st *Story) Earliest(seen history.Event) (at time.Duration, why string) {
 	return at, why
 }
 
+// Happened is when something happened, as exactly as the history knows: a busy machine
+// sees it up to a second later. A line of CoreDNS's log has the time of the kubelet, an
+// eviction that of its latest request in the API server's audit log; both use this
+// machine's clock.
+func (st *Story) Happened(seen history.Event) time.Duration {
+	switch seen.Kind {
+	case history.PodSignalled, history.PodLameduck:
+		if seen.Said != nil {
+			return min(seen.At, *seen.Said)
+		}
+	case history.PodEvicted:
+		at := time.Duration(-1)
+		for _, asked := range st.audit.pods[seen.Pod] {
+			if asked >= seen.At-answered && asked <= seen.At {
+				at = max(at, asked)
+			}
+		}
+		if at >= 0 {
+			return at
+		}
+	}
+	return seen.At
+}
+
 // Unseen is the reason why something that a watch would have to show by then is unknown:
 // the recording ends before, or the watch was lost then. It is empty if neither is so.
 func (st *Story) Unseen(until time.Duration) string {

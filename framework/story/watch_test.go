@@ -2,6 +2,7 @@ package story
 
 import (
 	"testing"
+	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -47,6 +48,33 @@ func TestEachWatchHidesItsOwnKinds(t *testing.T) {
 			if !(gap{of: of}).hides(kind) {
 				t.Errorf("%s does not hide %s", of, kind)
 			}
+		}
+	}
+}
+
+func TestWhenSomethingHappened(t *testing.T) {
+	const pod = "kube-system/coredns-a"
+	said := func(at time.Duration) *time.Duration { return &at }
+	st := Read(scenarios.Scenario{}, history.History{Events: []history.Event{
+		{Kind: history.HandlerTook, Pod: pod, Said: said(time.Second), At: 60 * time.Second},
+		{Kind: history.HandlerTook, Pod: pod, Said: said(20 * time.Second), At: 60 * time.Second}, // refused until then
+		{Kind: history.HandlerTook, Pod: "kube-system/coredns-b", Said: said(20500 * time.Millisecond), At: 60 * time.Second},
+		{Kind: history.HandlerTook, Pod: pod, Said: said(30 * time.Second), At: 60 * time.Second},
+	}})
+	for name, x := range map[string]struct {
+		seen history.Event
+		want time.Duration
+	}{
+		"SIGTERM, as the kubelet says":          {history.Event{Kind: history.PodSignalled, At: 5 * time.Second, Said: said(4 * time.Second)}, 4 * time.Second},
+		"a kubelet's time later than seen":      {history.Event{Kind: history.PodSignalled, At: 5 * time.Second, Said: said(6 * time.Second)}, 5 * time.Second},
+		"SIGTERM without the kubelet's time":    {history.Event{Kind: history.PodSignalled, At: 5 * time.Second}, 5 * time.Second},
+		"an eviction, by its latest request":    {history.Event{Kind: history.PodEvicted, Pod: pod, At: 21 * time.Second}, 20 * time.Second},
+		"an eviction that nobody asked for":     {history.Event{Kind: history.PodEvicted, Pod: "kube-system/coredns-c", At: 21 * time.Second}, 21 * time.Second},
+		"what has whole seconds only, as seen":  {history.Event{Kind: history.PodTerminating, At: 5 * time.Second, Said: said(4 * time.Second)}, 5 * time.Second},
+		"a request of long before the eviction": {history.Event{Kind: history.PodEvicted, Pod: pod, At: 19 * time.Second}, 19 * time.Second},
+	} {
+		if got := st.Happened(x.seen); got != x.want {
+			t.Errorf("%s: %v, want %v", name, got, x.want)
 		}
 	}
 }

@@ -57,7 +57,7 @@ func (j judge) moments() []moment {
 			continue
 		}
 		if e.At >= started {
-			out = append(out, moment{e.At, fmt.Sprintf("%s %s", e.Kind, cmp.Or(e.Pod, e.IP, e.Node))})
+			out = append(out, moment{j.Happened(e), fmt.Sprintf("%s %s", e.Kind, cmp.Or(e.Pod, e.IP, e.Node))})
 		}
 	}
 	for ip, b := range j.traffic().backends {

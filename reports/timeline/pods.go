@@ -119,7 +119,7 @@ func (d picture) pod(p story.Pod, lameduck time.Duration) Row {
 	}
 	begun, text := terminating.At, fmt.Sprintf("lameduck %s, as set", lameduck)
 	if e, ok := p.FirstOf(history.PodLameduck); ok {
-		begun, text = e.At, fmt.Sprintf("lameduck %s", lameduck)
+		begun, text = d.Happened(e), fmt.Sprintf("lameduck %s", lameduck)
 	}
 	lame := min(begun+lameduck, exited.At)
 	r.span(terminating.At, begun, Grace, "terminating")

@@ -180,7 +180,7 @@ func (r *row) span(from, to time.Duration, state State, text string) {
 }
 
 func (r *row) mark(e history.Event, sign Sign, text string) {
-	if e.At >= r.from && e.At <= r.to {
-		r.Marks = append(r.Marks, Mark{At: e.At, Sign: sign, Text: text, Seq: e.Seq})
+	if at := r.Happened(e); at >= r.from && at <= r.to {
+		r.Marks = append(r.Marks, Mark{At: at, Sign: sign, Text: text, Seq: e.Seq})
 	}
 }

@@ -48,7 +48,8 @@ func (d picture) waterfall(put history.Event) Waterfall {
 		w.Deadline = *put.Until
 	}
 	step := func(name string, e history.Event, seen bool) {
-		w.Steps = append(w.Steps, Station{Name: name, At: e.At, After: e.At - put.At, Seen: seen, Seq: e.Seq})
+		at := d.Happened(e)
+		w.Steps = append(w.Steps, Station{Name: name, At: at, After: at - put.At, Seen: seen, Seq: e.Seq})
 	}
 	evicted, left, owners := d.leavers(put)
 	step("notice put", put, true)
@@ -104,7 +105,7 @@ func (d picture) leavers(put history.Event) (evicted, left history.Event, owners
 	for _, p := range d.ToDrain(put.Node, put) {
 		owners[p.Controller()]++
 		e, ok := p.First(func(e history.Event) bool { return e.Kind == history.PodEvicted && e.At >= put.At })
-		if ok && (evicted.Seq == 0 || e.At < evicted.At) {
+		if ok && (evicted.Seq == 0 || d.Happened(e) < d.Happened(evicted)) {
 			evicted = e
 		}
 		last, gone := p.Left()
