@@ -48,6 +48,7 @@ type Change struct {
 	Verb            string    // of RBAC, or Evict
 	Of              schema.GroupResource
 	Namespace, Name string
+	By              string // the pod that requested it, without its namespace; empty if its token does not say
 }
 
 // Evict is the verb of a Change that is an eviction.
@@ -77,7 +78,8 @@ type request struct {
 	Stage string `json:"stage"`
 	Verb  string `json:"verb"`
 	User  struct {
-		Username string `json:"username"`
+		Username string              `json:"username"`
+		Extra    map[string][]string `json:"extra"`
 	} `json:"user"`
 	RequestURI string    `json:"requestURI"`
 	Asked      time.Time `json:"requestReceivedTimestamp"`
@@ -119,13 +121,24 @@ func requestsOf(log io.Reader, user string) (Requests, error) {
 			order = append(order, a)
 		}
 		if verb := r.changed(); verb != "" {
-			out.Changes = append(out.Changes, Change{r.Asked, verb, schema.GroupResource{Group: r.Object.Group, Resource: r.Object.Resource}, r.Object.Namespace, r.Object.Name})
+			out.Changes = append(out.Changes, Change{r.Asked, verb, schema.GroupResource{Group: r.Object.Group, Resource: r.Object.Resource}, r.Object.Namespace, r.Object.Name, r.pod()})
 		}
 	}
 	for _, a := range order {
 		out.Used = append(out.Used, history.Event{Kind: history.RBACUsed, Owner: user, Action: a.verb, Reason: a.of, Numbers: history.Numbers{history.Requests: count[a]}})
 	}
 	return out, nil
+}
+
+// podName is where a token that is bound to a pod names it.
+const podName = "authentication.kubernetes.io/pod-name"
+
+// pod is the pod whose token the request came with, or "".
+func (r request) pod() string {
+	if names := r.User.Extra[podName]; len(names) == 1 {
+		return names[0]
+	}
+	return ""
 }
 
 // changed is the verb by which the request changed an existing object; empty if it did

@@ -137,7 +137,7 @@ func (x *exchange) events() []history.Event {
 		}
 		for _, m := range x.answer.messages {
 			events = append(events, history.Event{
-				Kind: history.SQSReceived, At: x.answered, Key: x.call.queue, Message: m.id, Notice: m.notice,
+				Kind: history.SQSReceived, At: x.answered, Key: x.call.queue, Message: m.id, Notice: m.notice, IP: x.call.client,
 			})
 		}
 	}

@@ -51,7 +51,7 @@ func (p *players) recordRequests(ctx context.Context) error {
 		for _, c := range requests.Changes {
 			if e := asEvent(c, objects); e.Kind != "" {
 				said := r.rec.Clock().Of(c.Asked)
-				e.Owner, e.Action, e.Said = user, c.Verb, &said
+				e.Owner, e.Key, e.Action, e.Said = user, c.By, c.Verb, &said
 				r.rec.Record(e)
 			}
 		}
