@@ -35,6 +35,7 @@ func (c *Cluster) MarkAudit(ctx context.Context) (AuditMark, error) {
 
 // Requests are the requests of a user that the API server allowed.
 type Requests struct {
+	User    string
 	Used    []history.Event // one RBACUsed for each verb and resource
 	Changes []Change
 	// Whole reports whether all changes are there: none was rotated out of the log, and
@@ -63,10 +64,11 @@ func (c *Cluster) AuditSince(ctx context.Context, mark AuditMark, user string) (
 	const tail = `if test "$(stat -c %s "$1")" -ge "$2"; then echo whole; else echo rotated; set -- "$1" 0; fi; tail -c +"$(($2 + 1))" "$1"`
 	out, err := c.engine.Exec(ctx, c.controlPlane(), nil, "sh", "-ec", tail, "sh", kind.AuditLog, fmt.Sprint(mark.offset))
 	if err != nil {
-		return Requests{}, fmt.Errorf("read the audit log: %w", err)
+		return Requests{User: user}, fmt.Errorf("read the audit log: %w", err)
 	}
 	state, log, _ := strings.Cut(out, "\n")
 	requests, err := requestsOf(strings.NewReader(log), user)
+	requests.User = user
 	requests.Whole = err == nil && state == "whole" && !strings.HasPrefix(user, unaudited)
 	return requests, err
 }

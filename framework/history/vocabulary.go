@@ -121,11 +121,14 @@ type Operation string
 const (
 	UncordonNode Operation = "uncordon"     // kubectl uncordon
 	DeleteNode   Operation = "delete-node"  // the Node object is deleted, and its kubelet goes on
+	RejoinNode   Operation = "rejoin"       // the kubelet of a deleted Node starts again and registers it, with the same instance
 	StopKubelet  Operation = "stop-kubelet" // no status, no new pods, and none ends; the node becomes NotReady
 )
 
 // Operations lists every operation.
-func Operations() []Operation { return []Operation{UncordonNode, DeleteNode, StopKubelet} }
+func Operations() []Operation {
+	return []Operation{UncordonNode, DeleteNode, RejoinNode, StopKubelet}
+}
 
 // Preparation is a part of the state that an operator left a node in.
 type Preparation string

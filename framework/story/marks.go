@@ -14,7 +14,7 @@ func (st *Story) MarkChange(e history.Event) bool {
 	handler := st.History.Meta.Handler
 	switch e.Kind {
 	case history.NodeCordoned, history.NodeUncordoned:
-		return handler.Unschedulable
+		return handler.Unschedulable && !st.PreparedCordon(e)
 	case history.NodeTainted, history.NodeUntainted:
 		return handler.Taint != "" && e.Key == handler.Taint && e.Reason != softTaint
 	}
