@@ -8,27 +8,27 @@ type Kind string
 
 // What the run itself did.
 const (
-	RunPhase   Kind = "run.phase"   // Key: arrange, record, steps, settle, restore
-	RunError   Kind = "run.error"   // Note: what broke in the harness; such a history is never a pass
-	RunEnded   Kind = "run.ended"   // the last event of a complete history
-	RunBeside  Kind = "run.beside"  // Key: a scenario played at the same time; Node, Pod (a namespace), Notice or Message: what of it is that one's
-	RBACRule   Kind = "rbac.rule"   // Key: a role of the handler's; Action: verbs, Reason: group/resources or URLs; all by comma
-	RBACUsed   Kind = "rbac.used"   // Owner: the handler's user; Action: a verb, Reason: group/resource or a URL; Numbers: requests, from the handler's installation on
-	NodeRole   Kind = "node.role"   // Key: the scenario's name for Node (Instance)
+	RunPhase  Kind = "run.phase"  // Key: arrange, record, steps, settle, restore
+	RunError  Kind = "run.error"  // Note: what broke in the harness; such a history is never a pass
+	RunEnded  Kind = "run.ended"  // the last event of a complete history
+	RunBeside Kind = "run.beside" // Key: a scenario played at the same time; Node, Pod (a namespace), Notice or Message: what of it is that one's
+	RBACRule  Kind = "rbac.rule"  // Key: a role of the handler's; Action: verbs, Reason: group/resources or URLs; all by comma
+	RBACUsed  Kind = "rbac.used"  // Owner: the handler's user; Action: a verb, Reason: group/resource or a URL; Numbers: requests, from the handler's installation on
+	NodeRole  Kind = "node.role"  // Key: the scenario's name for Node (Instance)
 	// NodePrepared: something that the drill put on the node before it began, as an operator
 	// does. Node; Action: cordon, taint, label or annotation; Key; Reason: its effect or value.
 	NodePrepared Kind = "node.prepared"
 	// OperatorActed: what the run did to a node, as an operator or the cloud does. Node;
 	// Reason: uncordon, delete-node, rejoin or stop-kubelet.
 	OperatorActed Kind = "operator.acted"
-	NoticePut  Kind = "notice.put"  // Key: the step's name; Notice: EventBridge id; Node, Instance; Until: its deadline
-	MessagePut Kind = "message.put" // Key: the step's name; Message: SQS id; put straight into the queue
-	Reclaimed  Kind = "reclaimed"   // Node, Instance: its container was killed without warning; Numbers: took (s)
-	AwaitDone  Kind = "await.done"  // Key: what was awaited
-	AwaitLate  Kind = "await.late"  // Key: what was awaited and did not come in time
-	Restored   Kind = "restored"    // every node Ready, schedulable, untainted; Note says what had to be repaired
-	QueueDepth Kind = "queue.depth" // Numbers: visible, invisible; at the end of recording
-	BudgetSet  Kind = "budget.set"  // Key: whose PodDisruptionBudget; Reason: the step's name, empty for what the drill began with; Numbers: min_available of the one that is left, or set
+	NoticePut     Kind = "notice.put"  // Key: the step's name; Notice: EventBridge id; Node, Instance; Until: its deadline
+	MessagePut    Kind = "message.put" // Key: the step's name; Message: SQS id; put straight into the queue
+	Reclaimed     Kind = "reclaimed"   // Node, Instance: its container was killed without warning; Numbers: took (s)
+	AwaitDone     Kind = "await.done"  // Key: what was awaited
+	AwaitLate     Kind = "await.late"  // Key: what was awaited and did not come in time
+	Restored      Kind = "restored"    // every node Ready, schedulable, untainted; Note says what had to be repaired
+	QueueDepth    Kind = "queue.depth" // Numbers: visible, invisible; at the end of recording
+	BudgetSet     Kind = "budget.set"  // Key: whose PodDisruptionBudget; Reason: the step's name, empty for what the drill began with; Numbers: min_available of the one that is left, or set
 )
 
 // What the watcher saw in the cluster. The objects that exist when recording

@@ -28,7 +28,7 @@ type runner struct {
 	notices   map[string]*sent        // by the step's name
 	// requests are what the handler requested of the API server in this drill.
 	requests func(context.Context) (cluster.Requests, error)
-	probers   []probing               // none without a probe
+	probers  []probing // none without a probe
 	// broken gets why a stream of records ended early; it has room for all.
 	broken chan error
 }
