@@ -71,17 +71,18 @@ func (c *Cluster) Uncordon(ctx context.Context, node string) error {
 	return nil
 }
 
-// DeleteNode deletes a Node object and returns when it is gone. The kubelet goes on, and
-// does not register again before it starts the next time: Restore brings the node back.
+// DeleteNode deletes a Node object and returns when it is gone, or a finalizer of the
+// handler's holds it. The kubelet goes on, and does not register again before it starts the
+// next time: Restore brings the node back.
 func (c *Cluster) DeleteNode(ctx context.Context, node string) error {
 	err := c.Clientset.CoreV1().Nodes().Delete(ctx, node, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete node %s: %w", node, err)
 	}
 	return Until(ctx, deletedTimeout, "Node "+node+" to be gone", func(ctx context.Context) string {
-		_, err := c.Clientset.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+		n, err := c.Clientset.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
 		switch {
-		case apierrors.IsNotFound(err):
+		case apierrors.IsNotFound(err), err == nil && n.DeletionTimestamp != nil:
 			return ""
 		case err != nil:
 			return err.Error()
@@ -106,7 +107,7 @@ func (c *Cluster) Rejoin(ctx context.Context, n Node) error {
 }
 
 // deletedTimeout bounds the wait for the deletion of a Node object, which takes
-// milliseconds unless a handler's finalizer holds it.
+// milliseconds.
 const deletedTimeout = 20 * time.Second
 
 // StopKubelet stops a node's kubelet. Its containers go on.

@@ -48,6 +48,8 @@ func (j judge) stopsCleanly(v Verdict, c scenarios.StopsCleanly) Verdict {
 				return v.unknown("the history does not say which pod received a message", terminating, e)
 			case p.HasIP(e.IP):
 				return v.fail(fmt.Sprintf("%s received a message %s after it began to terminate", p.Name(), history.Seconds(e.At-terminating.At)), terminating, e)
+			case j.PodAt(e.IP) == nil:
+				return v.unknown("no pod is known that received a message, from "+e.IP, terminating, e)
 			default:
 				elsewhere = true
 			}

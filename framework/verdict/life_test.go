@@ -60,6 +60,7 @@ func TestAHandlerStopsCleanly(t *testing.T) {
 		{"ends too late", []func(*script){func(s *script) { s.replicaEnded(20, 0) }, elsewhere}, Fail, "too late"},
 		{"does not end", []func(*script){elsewhere}, Fail, "has not ended"},
 		{"no other message came", []func(*script){ends}, Unknown, "no message came after"},
+		{"an address that no pod has received", []func(*script){ends, func(s *script) { s.received(12, "172.18.0.9") }}, Unknown, "no pod is known"},
 		{"the history does not say who received", []func(*script){ends, func(s *script) { s.received(12, "") }}, Unknown, "does not say which pod"},
 	} {
 		expectation{name: x.name, check: check, want: x.want, got: x.got}.run(t, play(x.edits...))
