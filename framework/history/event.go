@@ -79,7 +79,7 @@ const (
 // is the error's code, Note what the proxy says of it, Message and Notice whose
 // visibility it changed, and Numbers took (s), of a receive also messages and polls.
 const (
-	SQSCall     Kind = "sqs.call"    // Action, Status; Key, Account: the queue; Owner: ProxyOwner or empty; one for each API call
+	SQSCall     Kind = "sqs.call"    // Action, Status; Key, Account: the queue; Owner: ProxyOwner or empty; IP: the client's; one for each API call
 	SQSReceived Kind = "sqs.receive" // Message, Notice, IP: the client's; one for each message handed out
 	SQSDeleted  Kind = "sqs.delete"  // Message, Notice
 )

@@ -119,7 +119,7 @@ func (x *exchange) events() []history.Event {
 	e := history.Event{
 		Kind: history.SQSCall, At: x.answered, Key: x.call.queue, Account: x.call.account, Action: x.call.name(),
 		Status: x.status, Reason: x.answer.code, Note: x.describe(),
-		Numbers: history.Numbers{history.Took: (x.answered - x.arrived).Seconds()},
+		IP: x.call.client, Numbers: history.Numbers{history.Took: (x.answered - x.arrived).Seconds()},
 	}
 	if x.call.isReceive() {
 		e.Numbers[history.Messages] = float64(len(x.answer.messages))

@@ -14,13 +14,17 @@ import (
 // sees the deletion first. A message that is on its way may still arrive.
 const signalled = 2 * time.Second
 
+// pollEnds is how long after that a poll of the queue may still be open: the proxy sees that
+// its client has left when it looks for messages the next time.
+const pollEnds = 2 * signalled
+
 // killedCode is the exit code of a container that SIGKILL ended.
 const killedCode = 137
 
 var checkStopsCleanly = check{
 	Kind: Kind{
 		ID: "stopsCleanly", Title: "handler stops cleanly at %s",
-		Requires: "A pod of the handler that is asked to terminate receives no more messages, and ends by itself within its grace period.",
+		Requires: "A pod of the handler that is asked to terminate soon ends its poll of the queue, receives no more messages, and ends by itself within its grace period.",
 		Fix:      "at SIGTERM, end the poll of the queue at once, settle what was received, and exit before terminationGracePeriodSeconds is over; what is left of a drain must be found by the next pod",
 		Look:     Look{Lane: LaneHandler, Text: "the lane Handler: what was received after the pod began to terminate, and how long it went on; then handler.log"},
 	},
@@ -54,6 +58,9 @@ func (j judge) stopsCleanly(v Verdict, c scenarios.StopsCleanly) Verdict {
 				elsewhere = true
 			}
 		}
+		if poll, ok := j.polls(p, terminating.At+pollEnds); ok {
+			return v.fail(fmt.Sprintf("%s still polled the queue %s after it began to terminate", p.Name(), history.Seconds(poll.At-terminating.At)), terminating, poll)
+		}
 		ended, ok := p.Stopped()
 		limit := terminating.At + grace + seenLate
 		switch {
@@ -71,6 +78,13 @@ func (j judge) stopsCleanly(v Verdict, c scenarios.StopsCleanly) Verdict {
 		return v.unknown("no message came after the handler was asked to terminate, so that it received none proves nothing", capped(evidence)...)
 	}
 	return v.pass(fmt.Sprintf("%d pods received nothing more and ended in time", len(pods)), capped(evidence)...)
+}
+
+// polls finds a poll of the queue that a pod began, or had not ended, after that time.
+func (j judge) polls(p story.Pod, after time.Duration) (history.Event, bool) {
+	return j.First(func(e history.Event) bool {
+		return e.Kind == history.SQSCall && e.Owner != history.ProxyOwner && e.Action == "ReceiveMessage" && e.At > after && p.HasIP(e.IP)
+	})
 }
 
 // disturbed are the pods of the handler that a disturbance was done to.

@@ -46,6 +46,9 @@ func TestAHandlerStopsCleanly(t *testing.T) {
 	ends := func(s *script) { s.replicaEnded(12, 0) }
 	elsewhere := func(s *script) { s.received(12, "10.0.1.2") }
 	late := func(s *script) { s.received(11, "10.0.1.1") }
+	polling := func(s *script) {
+		s.at(13, history.Event{Kind: history.SQSCall, Action: "ReceiveMessage", Status: 200, IP: "10.0.1.1"})
+	}
 	killed := func(s *script) { s.replicaEnded(18.2, killedCode) }
 	for _, x := range []struct {
 		name  string
@@ -56,6 +59,7 @@ func TestAHandlerStopsCleanly(t *testing.T) {
 		{"receives nothing more", []func(*script){ends, elsewhere}, Pass, "1 pods received nothing more"},
 		{"receives one message more", []func(*script){ends, elsewhere, late}, Fail, "received a message 2.900s after"},
 		{"receives one that was on its way", []func(*script){ends, elsewhere, func(s *script) { s.received(9, "10.0.1.1") }}, Pass, "nothing more"},
+		{"receives nothing, and polls", []func(*script){ends, elsewhere, polling}, Fail, "still polled the queue 4.900s after"},
 		{"is killed", []func(*script){killed, elsewhere}, Fail, "by SIGKILL"},
 		{"ends too late", []func(*script){func(s *script) { s.replicaEnded(20, 0) }, elsewhere}, Fail, "too late"},
 		{"does not end", []func(*script){elsewhere}, Fail, "has not ended"},
