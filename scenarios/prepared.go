@@ -13,17 +13,19 @@ import (
 type Prepared struct {
 	// Cordoned marks the node unschedulable, as kubectl cordon does.
 	Cordoned bool `yaml:"cordoned,omitempty"`
-	// Taints, Labels and Annotations have keys of the domain example.com or one of its
+	// Taints are taints of others, without values.
+	Taints []Taint `yaml:"taints,omitempty"`
+	// Labels are labels of others. Their keys are of the domain example.com or one of its
 	// subdomains.
-	Taints      []Taint           `yaml:"taints,omitempty"`
-	Labels      map[string]string `yaml:"labels,omitempty"`
+	Labels map[string]string `yaml:"labels,omitempty"`
+	// Annotations are annotations of others, with keys of the same domain.
 	Annotations map[string]string `yaml:"annotations,omitempty"`
 }
 
 // Taint is a taint of a node.
 type Taint struct {
-	Key   string `yaml:"key"`
-	Value string `yaml:"value,omitempty"`
+	// Key is of the domain example.com or one of its subdomains.
+	Key string `yaml:"key"`
 	// Effect is NoSchedule or PreferNoSchedule; NoExecute would end the pods before the
 	// drill.
 	Effect string `yaml:"effect"`
