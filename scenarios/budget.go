@@ -6,8 +6,8 @@ import (
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
-// BudgetChange changes minAvailable of a PodDisruptionBudget, some time after a
-// notice.
+// BudgetChange changes minAvailable of a PodDisruptionBudget, or removes a second one,
+// some time after a notice.
 type BudgetChange struct {
 	// Name identifies the change in checks.
 	Name string `yaml:"name"`
@@ -15,6 +15,8 @@ type BudgetChange struct {
 	Pods string `yaml:"pods"`
 	// MinAvailable is the new value.
 	MinAvailable int `yaml:"minAvailable"`
+	// Remove is the name of a second budget of the pods, which is deleted.
+	Remove string `yaml:"remove,omitempty"`
 	// At is the notice that the time counts from.
 	At string `yaml:"at"`
 	// After is the time from the notice to the change.
@@ -23,6 +25,9 @@ type BudgetChange struct {
 
 // String is the change in words.
 func (c BudgetChange) String() string {
+	if c.Remove != "" {
+		return fmt.Sprintf("budget %s of %s is removed, %s after %s", c.Remove, c.Pods, c.After.D(), c.At)
+	}
 	return fmt.Sprintf("budget of %s: minAvailable %d, %s after %s", c.Pods, c.MinAvailable, c.After.D(), c.At)
 }
 
@@ -31,6 +36,9 @@ func (c BudgetChange) validate(where string, in *scope, p *problems) {
 	oneOf(p, where+".pods", c.Pods, in.budgeted)
 	oneOf(p, where+".at", c.At, in.noticeNames())
 	p.atLeast0(where+".minAvailable", c.MinAvailable)
+	if c.Remove != "" {
+		oneOf(p, where+".remove", c.Remove, in.second)
+	}
 }
 
 func (c BudgetChange) effect() effect { return effect{afterNotice: c.After.D()} }

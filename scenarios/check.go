@@ -29,6 +29,15 @@ type Check struct {
 	BudgetKept      *BudgetKept      `yaml:"budgetKept,omitempty"`
 	Resumed         *Resumed         `yaml:"resumed,omitempty"`
 	BlockedReported *BlockedReported `yaml:"blockedReported,omitempty"`
+
+	OthersKept         *OthersKept         `yaml:"othersKept,omitempty"`
+	MarkedFirst        *MarkedFirst        `yaml:"markedFirst,omitempty"`
+	MarkKept           *MarkKept           `yaml:"markKept,omitempty"`
+	AllTerminating     *AllTerminating     `yaml:"allTerminating,omitempty"`
+	FinalizersHonoured *FinalizersHonoured `yaml:"finalizersHonoured,omitempty"`
+	EventsBounded      *EventsBounded      `yaml:"eventsBounded,omitempty"`
+	StopsCleanly       *StopsCleanly       `yaml:"stopsCleanly,omitempty"`
+	TakenOver          *TakenOver          `yaml:"takenOver,omitempty"`
 }
 
 // checkKind is what each kind of check knows of itself.

@@ -2,7 +2,9 @@ package scenarios
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
@@ -18,13 +20,19 @@ type Disturb struct {
 	For strict.Duration `yaml:"for,omitempty"`
 	// Replicas is the number that the handler is scaled to, 1 to 5.
 	Replicas int `yaml:"replicas,omitempty"`
+	// Node is where the handler is moved to. Its next pods may run on any spot node.
+	Node string `yaml:"node,omitempty"`
 }
+
+// onDemand is the capacity of the nodes where the handler and the recording proxy run.
+const onDemand = string(coredns.OnOnDemand)
 
 // String is the disturbance in words.
 func (d Disturb) String() string {
 	what := map[history.Disturbance]string{
 		history.KillHandler: "is killed", history.UpdateHandler: "is updated",
 		history.CutOffHandler: "is cut off from the Kubernetes API", history.ScaleHandler: "is scaled",
+		history.TerminateHandler: "gets SIGTERM", history.RetireHandler: "loses the replica that drains", history.MoveHandler: "is moved",
 	}[d.Handler]
 	text := fmt.Sprintf("disturbance %s: the handler %s", d.Name, what)
 	if d.For > 0 {
@@ -32,6 +40,9 @@ func (d Disturb) String() string {
 	}
 	if d.Replicas > 0 {
 		text += fmt.Sprintf(" to %d replicas", d.Replicas)
+	}
+	if d.Node != "" {
+		text += " to " + d.Node
 	}
 	return text
 }
@@ -44,12 +55,24 @@ func (d Disturb) validate(where string, in *scope, p *problems) {
 	if d.Handler == history.ScaleHandler && d.Replicas != 0 && (d.Replicas < 0 || d.Replicas > 5) {
 		p.add(where+".replicas", "%d is not within 1 to 5", d.Replicas)
 	}
+	p.onlyWith(where+".node", d.Node != "", d.Handler == history.MoveHandler, history.MoveHandler)
+	if d.Node != "" {
+		in.node(where, d.Node, p)
+		if in.capacity[d.Node] == onDemand {
+			p.add(where+".node", "%q has capacity %s, where the handler is anyway", d.Node, onDemand)
+		}
+	}
 	if !in.handler {
 		p.add(where, "the scenario has no handler")
 	}
 }
 
-func (d Disturb) effect() effect { return effect{shared: true} }
+func (d Disturb) effect() effect { return effect{nodes: []string{d.Node}, shared: true} }
 
 // Disturbed reports whether a step disturbs the handler.
 func (s Scenario) Disturbed() bool { return len(stepsOf[Disturb](s)) > 0 }
+
+// MovesHandler reports whether a step changes where the handler runs.
+func (s Scenario) MovesHandler() bool {
+	return slices.ContainsFunc(stepsOf[Disturb](s), func(d Disturb) bool { return d.Handler == history.MoveHandler })
+}

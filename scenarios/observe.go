@@ -19,6 +19,12 @@ const (
 	// retry, poll or resync, a few seconds later, which needs ReactionTime to show. A
 	// message that comes again only after its visibility timeout has scenarios of its own.
 	RepeatTime = 2 * ReactionTime
+	// BlockedTime is how long after its notice a blocked drain is recorded, so that an event
+	// for each attempt can show: evictions are retried every second to every five.
+	BlockedTime = time.Minute
+	// StopTime is how long after the last disturbance a drill is recorded at most, so that
+	// it shows how the handler's pods end: no description gives them more than 60 s.
+	StopTime = 90 * time.Second
 )
 
 // Times are when what a scenario refers to happened in a drill, as offsets of its

@@ -117,6 +117,8 @@ type Pick struct {
 	// Runs requires a CoreDNS pod on the node. Left out, nodes without one are
 	// preferred.
 	Runs string `yaml:"runs,omitempty"`
+	// Prepared is what an operator did to the node before the drill.
+	Prepared *Prepared `yaml:"prepared,omitempty"`
 }
 
 // Deadline is the time from a notice to the loss of its instance, for each set.

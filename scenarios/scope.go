@@ -12,8 +12,11 @@ import (
 // declares, and what the steps before it define. To the checks, all steps are earlier.
 type scope struct {
 	nodes    []string // names under nodes
+	capacity map[string]string
+	prepared map[string]bool
 	pods     []string // groups of the workload
 	budgeted []string // those with a PodDisruptionBudget
+	second   []string // budgets that are not the first of their pods
 	deadline Deadline // the scenario's
 	probe    bool     // it has a probe
 	handler  bool     // it has a handler
@@ -27,11 +30,16 @@ type scope struct {
 }
 
 func (s Scenario) scope() *scope {
-	return &scope{
-		nodes: slices.Sorted(maps.Keys(s.Nodes)), pods: s.Workload.Groups(), budgeted: s.Workload.budgeted(),
+	in := &scope{
+		capacity: map[string]string{}, prepared: map[string]bool{},
+		nodes: slices.Sorted(maps.Keys(s.Nodes)), pods: s.Workload.Groups(), budgeted: s.Workload.budgeted(), second: s.Workload.second(),
 		deadline: s.Deadline, probe: s.Probe != nil, handler: s.Handler != HandlerNone,
 		notices: map[string][]string{},
 	}
+	for name, pick := range s.Nodes {
+		in.capacity[name], in.prepared[name] = pick.Capacity, pick.Prepared != nil
+	}
+	return in
 }
 
 // names are those of steps, in the order of the steps.

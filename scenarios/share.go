@@ -33,8 +33,8 @@ func (s Scenario) shareable() bool {
 	return spot <= 2 && !slices.ContainsFunc(s.effects(), func(e effect) bool { return e.shared })
 }
 
-// Targets returns the names of the nodes that the scenario acts on, sorted: steps act on
-// them, or the workload puts pods on them.
+// Targets returns the names of the nodes that the scenario acts on, sorted: they are
+// prepared, steps act on them, or the workload puts pods on them.
 func (s Scenario) Targets() []string {
 	targets := map[string]bool{}
 	for _, pods := range s.Workload.Pods {
@@ -44,6 +44,9 @@ func (s Scenario) Targets() []string {
 		for _, name := range e.nodes {
 			targets[name] = true
 		}
+	}
+	for _, name := range s.prepared() {
+		targets[name] = true
 	}
 	delete(targets, "")
 	return slices.Sorted(maps.Keys(targets))

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 func TestSharesWith(t *testing.T) {
@@ -29,9 +30,15 @@ func TestSharesWith(t *testing.T) {
 		"it looks at all spot nodes": func(s *Scenario) {
 			s.Nodes["second"], s.Nodes["third"] = Pick{Capacity: "spot"}, Pick{Capacity: "spot"}
 		},
-		"it is about the others":    func(s *Scenario) { s.Nodes["victim"] = Pick{Capacity: "on-demand"} },
-		"its node runs CoreDNS":     func(s *Scenario) { s.Nodes["victim"] = Pick{Capacity: "spot", Runs: "coredns"} },
-		"its pods go anywhere":      func(s *Scenario) { s.Workload.Spill = true },
+		"it is about the others": func(s *Scenario) { s.Nodes["victim"] = Pick{Capacity: "on-demand"} },
+		"its node runs CoreDNS":  func(s *Scenario) { s.Nodes["victim"] = Pick{Capacity: "spot", Runs: "coredns"} },
+		"its pods go anywhere":   func(s *Scenario) { s.Workload.Spill = true },
+		"its nodes are prepared": func(s *Scenario) {
+			s.Nodes["second"] = Pick{Capacity: "spot", Prepared: &Prepared{Cordoned: true}}
+		},
+		"it deletes a node": func(s *Scenario) {
+			s.Steps = append(s.Steps, Step{Operate: &Operate{Action: history.DeleteNode, Node: "victim"}})
+		},
 		"it breaks the queue":       func(s *Scenario) { s.Steps = append(s.Steps, Step{Fault: &Fault{}}) },
 		"it disturbs the handler":   func(s *Scenario) { s.Steps = append(s.Steps, Step{Disturb: &Disturb{}}) },
 		"it does away with CoreDNS": func(s *Scenario) { s.Steps = append(s.Steps, Step{Disrupt: &Disrupt{}}) },
@@ -41,7 +48,11 @@ func TestSharesWith(t *testing.T) {
 		}
 	}
 	for name, edit := range map[string]func(*Scenario){
-		"nothing speaks against it":  nil,
+		"nothing speaks against it": nil,
+		"its node is prepared":      func(s *Scenario) { s.Nodes["victim"] = Pick{Capacity: "spot", Prepared: &Prepared{Cordoned: true}} },
+		"its node is uncordoned": func(s *Scenario) {
+			s.Steps = append(s.Steps, Step{Operate: &Operate{Action: history.UncordonNode, Node: "victim"}})
+		},
 		"it has a bystander":         func(s *Scenario) { s.Nodes["bystander"] = Pick{Capacity: "spot"} },
 		"it looks at the others":     func(s *Scenario) { s.Nodes["reserved"] = Pick{Capacity: "on-demand"} },
 		"it does nothing to any one": func(s *Scenario) { s.Steps = nil },

@@ -17,6 +17,7 @@ type Step struct {
 	Budget  *BudgetChange `yaml:"budget,omitempty"`
 	Disturb *Disturb      `yaml:"disturb,omitempty"`
 	Disrupt *Disrupt      `yaml:"disrupt,omitempty"`
+	Operate *Operate      `yaml:"operate,omitempty"`
 }
 
 // stepKind is what each kind of step knows of itself. Each has a file of its own.

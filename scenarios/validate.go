@@ -116,6 +116,7 @@ func (s Scenario) validate(fileName string) problems {
 		if pick.Runs != "" {
 			oneOf(&p, "nodes."+name+".runs", pick.Runs, []string{"coredns"})
 		}
+		pick.Prepared.validate("nodes."+name+".prepared", &p)
 	}
 	validateDNS(s.CoreDNS, &p)
 	s.Workload.validate(s.Nodes, &p)

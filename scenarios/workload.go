@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,7 +19,8 @@ type Workload struct {
 	Daemon bool `yaml:"daemon,omitempty"`
 	// Pods are further pods, at most one entry of each kind.
 	Pods []Pods `yaml:"pods,omitempty"`
-	// Budgets are PodDisruptionBudgets, at most one for a group of pods.
+	// Budgets are PodDisruptionBudgets. A group of pods can have a second one under another
+	// name: the API server then refuses every eviction of its pods, with 500.
 	Budgets []Budget `yaml:"budgets,omitempty"`
 }
 
@@ -49,11 +51,18 @@ func PodKinds() []string {
 		"tolerating",     // belongs to a Deployment and tolerates node.kubernetes.io/unschedulable
 		"static",         // a manifest file on the node; the API shows a mirror pod
 		"unready",        // runs and never becomes Ready
+		"long",           // takes 40 s of its grace period of 60 s to stop
+		"endless",        // ignores SIGTERM, and has a grace period of 10 min
+		"finalizer",      // bare, with a finalizer that nobody removes
+		"pending",        // bare, bound to the node; its image is nowhere
+		"finished",       // bare, has succeeded
 	}
 }
 
 // Budget is a PodDisruptionBudget.
 type Budget struct {
+	// Name is the name of the PodDisruptionBudget; left out, it is that of its pods.
+	Name string `yaml:"name,omitempty"`
 	Pods string `yaml:"pods"`
 	// MinAvailable is how many of the pods must stay Ready.
 	MinAvailable int `yaml:"minAvailable"`
@@ -61,6 +70,9 @@ type Budget struct {
 	// left out, it is IfHealthyBudget.
 	UnhealthyPodEvictionPolicy string `yaml:"unhealthyPodEvictionPolicy,omitempty"`
 }
+
+// ID is the name of the PodDisruptionBudget.
+func (b Budget) ID() string { return cmp.Or(b.Name, b.Pods) }
 
 // UnhealthyPodEvictionPolicies lists the policies that Kubernetes has.
 func UnhealthyPodEvictionPolicies() []string { return []string{"IfHealthyBudget", "AlwaysAllow"} }
@@ -93,14 +105,25 @@ func (w Workload) validate(nodes map[string]Pick, p *problems) {
 	for i, budget := range w.Budgets {
 		where := fmt.Sprintf("workload.budgets[%d]", i)
 		oneOf(p, where+".pods", budget.Pods, w.Groups())
-		if slices.ContainsFunc(w.Budgets[:i], func(other Budget) bool { return other.Pods == budget.Pods }) {
-			p.add(where+".pods", "%q has a budget already, and a pod with two budgets cannot be evicted", budget.Pods)
+		if slices.ContainsFunc(w.Budgets[:i], func(other Budget) bool { return other.ID() == budget.ID() }) {
+			p.add(where+".pods", "%q has a budget already; a second one, with which its pods cannot be evicted, requires a name of its own", budget.ID())
 		}
 		p.atLeast0(where+".minAvailable", budget.MinAvailable)
 		if budget.UnhealthyPodEvictionPolicy != "" {
 			oneOf(p, where+".unhealthyPodEvictionPolicy", budget.UnhealthyPodEvictionPolicy, UnhealthyPodEvictionPolicies())
 		}
 	}
+}
+
+// second returns the names of the budgets that are not the first of their pods.
+func (w Workload) second() []string {
+	var out []string
+	for _, budget := range w.Budgets {
+		if budget.ID() != budget.Pods {
+			out = append(out, budget.ID())
+		}
+	}
+	return out
 }
 
 // budgeted returns the groups of pods that have a budget.

@@ -46,6 +46,7 @@ func enums() map[reflect.Type][]string {
 		reflect.TypeFor[history.FaultType]():   history.Words(history.FaultTypes()),
 		reflect.TypeFor[history.Disturbance](): history.Words(history.Disturbances()),
 		reflect.TypeFor[history.Disruption]():  history.Words(history.Disruptions()),
+		reflect.TypeFor[history.Operation]():   history.Words(history.Operations()),
 		reflect.TypeFor[history.CommitPoint](): history.Words(history.CommitPoints()),
 		reflect.TypeFor[scenarios.Set]():       history.Words(scenarios.Sets()),
 		reflect.TypeFor[scenarios.Transport](): history.Words(scenarios.Transports()),
@@ -64,7 +65,7 @@ func documents() []document {
 			values: map[string][]string{
 				"Scenario.apiVersion": {scenarios.APIVersion}, "Scenario.kind": {scenarios.Kind}, "Scenario.profile": scenarios.Profiles(),
 				"Scenario.feature": feature.Names(), "Scenario.handler": {scenarios.HandlerUnderTest, scenarios.HandlerNone},
-				"Pick.capacity": capacities, "Pick.runs": {"coredns"}, "Notice.action": scenarios.NoticeActions(),
+				"Pick.capacity": capacities, "Pick.runs": {"coredns"}, "Taint.effect": scenarios.TaintEffects(), "Notice.action": scenarios.NoticeActions(),
 				"Fault.actions": scenarios.FaultActions(), "Fault.code": scenarios.ThrottleCodes(),
 				"Pods.kind": scenarios.PodKinds(), "Budget.unhealthyPodEvictionPolicy": scenarios.UnhealthyPodEvictionPolicies(),
 				"DNSLost.mode": modes, "DNSWindow.mode": modes,

@@ -35,6 +35,7 @@ func (c *Cluster) MarkAudit(ctx context.Context) (AuditMark, error) {
 
 // Requests are the requests of a user that the API server allowed.
 type Requests struct {
+	User    string
 	Used    []history.Event // one RBACUsed for each verb and resource
 	Changes []Change
 	// Whole reports whether all changes are there: none was rotated out of the log, and
@@ -48,6 +49,7 @@ type Change struct {
 	Verb            string    // of RBAC, or Evict
 	Of              schema.GroupResource
 	Namespace, Name string
+	By              string // the pod that requested it, without its namespace; empty if its token does not say
 }
 
 // Evict is the verb of a Change that is an eviction.
@@ -62,10 +64,11 @@ func (c *Cluster) AuditSince(ctx context.Context, mark AuditMark, user string) (
 	const tail = `if test "$(stat -c %s "$1")" -ge "$2"; then echo whole; else echo rotated; set -- "$1" 0; fi; tail -c +"$(($2 + 1))" "$1"`
 	out, err := c.engine.Exec(ctx, c.controlPlane(), nil, "sh", "-ec", tail, "sh", kind.AuditLog, fmt.Sprint(mark.offset))
 	if err != nil {
-		return Requests{}, fmt.Errorf("read the audit log: %w", err)
+		return Requests{User: user}, fmt.Errorf("read the audit log: %w", err)
 	}
 	state, log, _ := strings.Cut(out, "\n")
 	requests, err := requestsOf(strings.NewReader(log), user)
+	requests.User = user
 	requests.Whole = err == nil && state == "whole" && !strings.HasPrefix(user, unaudited)
 	return requests, err
 }
@@ -77,7 +80,8 @@ type request struct {
 	Stage string `json:"stage"`
 	Verb  string `json:"verb"`
 	User  struct {
-		Username string `json:"username"`
+		Username string              `json:"username"`
+		Extra    map[string][]string `json:"extra"`
 	} `json:"user"`
 	RequestURI string    `json:"requestURI"`
 	Asked      time.Time `json:"requestReceivedTimestamp"`
@@ -119,13 +123,24 @@ func requestsOf(log io.Reader, user string) (Requests, error) {
 			order = append(order, a)
 		}
 		if verb := r.changed(); verb != "" {
-			out.Changes = append(out.Changes, Change{r.Asked, verb, schema.GroupResource{Group: r.Object.Group, Resource: r.Object.Resource}, r.Object.Namespace, r.Object.Name})
+			out.Changes = append(out.Changes, Change{r.Asked, verb, schema.GroupResource{Group: r.Object.Group, Resource: r.Object.Resource}, r.Object.Namespace, r.Object.Name, r.pod()})
 		}
 	}
 	for _, a := range order {
 		out.Used = append(out.Used, history.Event{Kind: history.RBACUsed, Owner: user, Action: a.verb, Reason: a.of, Numbers: history.Numbers{history.Requests: count[a]}})
 	}
 	return out, nil
+}
+
+// podName is where a token that is bound to a pod names it.
+const podName = "authentication.kubernetes.io/pod-name"
+
+// pod is the pod whose token the request came with, or "".
+func (r request) pod() string {
+	if names := r.User.Extra[podName]; len(names) == 1 {
+		return names[0]
+	}
+	return ""
 }
 
 // changed is the verb by which the request changed an existing object; empty if it did

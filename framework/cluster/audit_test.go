@@ -17,7 +17,7 @@ func TestRequests(t *testing.T) {
 		`{"stage":"ResponseComplete","verb":"watch",` + mine + `,"objectRef":{"resource":"nodes"},` + allow + `}`,
 		`{"stage":"ResponseStarted","verb":"watch","requestURI":"/api/v1/nodes?watch=true",` + mine + `,"objectRef":{"resource":"nodes","apiVersion":"v1"},` + allow + `}`,
 		`{"verb":"create","requestReceivedTimestamp":"2026-01-02T15:04:03.000006Z",` + mine + `,"objectRef":{"resource":"pods","namespace":"a","name":"b","apiVersion":"v1","subresource":"eviction"},` + allow + `}`,
-		`{"verb":"create","requestReceivedTimestamp":"2026-01-02T15:04:04.000006Z",` + mine + `,"objectRef":{"resource":"pods","namespace":"a","name":"c","apiVersion":"v1","subresource":"eviction"},` + allow + `}`,
+		`{"verb":"create","requestReceivedTimestamp":"2026-01-02T15:04:04.000006Z","user":{"username":"system:serviceaccount:x:handler","extra":{"authentication.kubernetes.io/pod-name":["handler-1"]}},"objectRef":{"resource":"pods","namespace":"a","name":"c","apiVersion":"v1","subresource":"eviction"},` + allow + `}`,
 		`{"verb":"list",` + mine + `,"objectRef":{"resource":"deployments","apiGroup":"apps"},` + allow + `}`,
 		`{"verb":"delete",` + mine + `,"objectRef":{"resource":"nodes"},"annotations":{"authorization.k8s.io/decision":"forbid"}}`,
 		`{"verb":"get","requestURI":"/version?timeout=32s",` + mine + `,` + allow + `}`,
@@ -38,7 +38,7 @@ func TestRequests(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	changes := []Change{
 		{Asked: at(3), Verb: Evict, Of: pods, Namespace: "a", Name: "b"},
-		{Asked: at(4), Verb: Evict, Of: pods, Namespace: "a", Name: "c"},
+		{Asked: at(4), Verb: Evict, Of: pods, Namespace: "a", Name: "c", By: "handler-1"},
 		{Asked: at(5), Verb: "patch", Of: schema.GroupResource{Resource: "nodes"}, Name: "worker"},
 		{Asked: at(7), Verb: "delete", Of: schema.GroupResource{Group: "karpenter.sh", Resource: "nodeclaims"}, Name: "worker"},
 		{Asked: at(9), Verb: "delete", Of: pods, Namespace: "a", Name: "e"},

@@ -3,7 +3,9 @@ package cluster
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -45,6 +47,12 @@ func (o observer) nodeChanged(before, after *corev1.Node) {
 			record(history.Event{Kind: history.NodeUntainted, Key: t.Key, Reason: string(t.Effect)})
 		}
 	}
+	for _, e := range slices.Concat(
+		changes(history.NodeLabelled, history.NodeUnlabelled, before.Labels, after.Labels),
+		changes(history.NodeAnnotated, history.NodeUnannotated, before.Annotations, after.Annotations),
+	) {
+		record(e)
+	}
 	if b, a := readyStatus(before), readyStatus(after); b != a {
 		kind := history.NodeNotReady
 		if a == corev1.ConditionTrue {
@@ -52,6 +60,27 @@ func (o observer) nodeChanged(before, after *corev1.Node) {
 		}
 		record(history.Event{Kind: kind, Reason: string(a)})
 	}
+}
+
+// changes are the labels or annotations that were set, replaced or removed, by their keys.
+func changes(set, removed history.Kind, before, after map[string]string) []history.Event {
+	var out []history.Event
+	for _, key := range slices.Sorted(maps.Keys(after)) {
+		was, replaced := before[key]
+		if is := after[key]; !replaced || was != is {
+			e := history.Event{Kind: set, Key: key, Reason: is}
+			if replaced {
+				e.Note = strconv.Quote(was)
+			}
+			out = append(out, e)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(before)) {
+		if _, ok := after[key]; !ok {
+			out = append(out, history.Event{Kind: removed, Key: key, Note: strconv.Quote(before[key])})
+		}
+	}
+	return out
 }
 
 func (o observer) nodeDeleted(n *corev1.Node) {
@@ -130,6 +159,9 @@ func (o observer) podChanged(before, after *corev1.Pod) {
 		if at, is := exited(after); is {
 			e := podEvent(history.PodExited, after)
 			e.Said = o.said(at)
+			if code := exitCode(after); code > 0 {
+				e.Numbers = history.Numbers{history.ExitCode: float64(code)}
+			}
 			o.rec.Record(e)
 		}
 	}
@@ -185,6 +217,17 @@ func exited(p *corev1.Pod) (metav1.Time, bool) {
 		}
 	}
 	return last, len(p.Status.ContainerStatuses) > 0
+}
+
+// exitCode is the highest of the exit codes of the pod's containers.
+func exitCode(p *corev1.Pod) int32 {
+	highest := int32(0)
+	for _, s := range p.Status.ContainerStatuses {
+		if t := s.State.Terminated; t != nil {
+			highest = max(highest, t.ExitCode)
+		}
+	}
+	return highest
 }
 
 func restarts(p *corev1.Pod) int32 {

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -106,6 +107,41 @@ func TestAPodIsRecordedWithWhatItsDrainDependsOn(t *testing.T) {
 				t.Errorf("recorded %+v, want %q, %q and %v", events, c.key, c.tolerates, c.want)
 			}
 		})
+	}
+}
+
+func TestLabelsAndAnnotationsThatChangeAreRecorded(t *testing.T) {
+	rec, err := history.Create(t.TempDir(), history.NewClock(), history.Meta{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rec.Close(false)
+	o := observer{rec: rec, clock: rec.Clock()}
+	before := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"same": "1", "other": "1", "gone": "1"}}}
+	after := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: "n", Labels: map[string]string{"same": "1", "other": "2", "new": ""}, Annotations: map[string]string{"note": "3"},
+	}}
+	o.nodeAdded(before, true) // what is there at first is not on record
+	o.nodeChanged(before, after)
+	o.nodeChanged(after, before)
+	var got []history.Event
+	for _, e := range rec.Events() {
+		if e.Kind != history.NodePresent && e.Kind != history.NodeNotReady {
+			got = append(got, history.Event{Kind: e.Kind, Key: e.Key, Reason: e.Reason, Note: e.Note})
+		}
+	}
+	want := []history.Event{
+		{Kind: history.NodeLabelled, Key: "new"},
+		{Kind: history.NodeLabelled, Key: "other", Reason: "2", Note: `"1"`},
+		{Kind: history.NodeUnlabelled, Key: "gone", Note: `"1"`},
+		{Kind: history.NodeAnnotated, Key: "note", Reason: "3"},
+		{Kind: history.NodeLabelled, Key: "gone", Reason: "1"},
+		{Kind: history.NodeLabelled, Key: "other", Reason: "1", Note: `"2"`},
+		{Kind: history.NodeUnlabelled, Key: "new", Note: `""`},
+		{Kind: history.NodeUnannotated, Key: "note", Note: `"3"`},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("recorded %+v, want %+v", got, want)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
 
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/kind"
 )
 
@@ -256,7 +257,8 @@ func (c *Cluster) repair(ctx context.Context, name string, change func(*corev1.N
 	return repaired, nil
 }
 
-// clean removes the marks of a drain from a Node object and returns which.
+// clean removes from a Node object the marks of a drain, and what a drill put there for an
+// operator. It returns which.
 func clean(n *corev1.Node, leftovers func(key string) bool) []string {
 	var repaired []string
 	if n.Spec.Unschedulable {
@@ -264,15 +266,22 @@ func clean(n *corev1.Node, leftovers func(key string) bool) []string {
 		repaired = append(repaired, n.Name+" uncordoned")
 	}
 	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool {
-		if leftovers(t.Key) {
+		left := leftovers(t.Key) || history.OperatorsKey(t.Key)
+		if left {
 			repaired = append(repaired, n.Name+" without taint "+t.Key)
 		}
-		return leftovers(t.Key) || t.Key == corev1.TaintNodeUnschedulable
+		return left || t.Key == corev1.TaintNodeUnschedulable
 	})
 	for key := range n.Annotations {
-		if leftovers(key) {
+		if leftovers(key) || history.OperatorsKey(key) {
 			delete(n.Annotations, key)
 			repaired = append(repaired, n.Name+" without annotation "+key)
+		}
+	}
+	for key := range n.Labels {
+		if history.OperatorsKey(key) {
+			delete(n.Labels, key)
+			repaired = append(repaired, n.Name+" without label "+key)
 		}
 	}
 	return repaired

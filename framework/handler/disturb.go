@@ -60,6 +60,62 @@ func (d Description) Scale(ctx context.Context, cfg *rest.Config, s Settings, re
 	return nil
 }
 
+// Retire removes the pod for good: the handler gets one replica less, and the ReplicaSet
+// controller deletes the pod that is cheapest to delete. It returns when the others are
+// available; the pod may still be terminating.
+func (d Description) Retire(ctx context.Context, cfg *rest.Config, s Settings, pod string) error {
+	r, err := d.running(cfg, s)
+	if err != nil {
+		return fmt.Errorf("retire %s of handler %s: %w", pod, d.Name, err)
+	}
+	pods, err := r.pods(ctx)
+	if err != nil {
+		return fmt.Errorf("retire %s of handler %s: %w", pod, d.Name, err)
+	}
+	if len(pods) < 2 {
+		return fmt.Errorf("retire %s of handler %s: it is the only replica", pod, d.Name)
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"-1000000"}}}`, corev1.PodDeletionCost)
+	if _, err := r.client.CoreV1().Pods(r.namespace).Patch(ctx, pod, types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("retire %s of handler %s: set its deletion cost: %w", pod, d.Name, err)
+	}
+	return d.Scale(ctx, cfg, s, len(pods)-1)
+}
+
+// Move moves the handler to a spot node with a rolling update. Pods that replace those
+// there may run on any spot node. Only another Install puts the handler back where its
+// description has it.
+func (d Description) Move(ctx context.Context, cfg *rest.Config, s Settings, node string) error {
+	r, err := d.running(cfg, s)
+	if err != nil {
+		return fmt.Errorf("move handler %s: %w", d.Name, err)
+	}
+	patch := fmt.Appendf(nil, moved, node)
+	if _, err := r.client.AppsV1().Deployments(r.namespace).Patch(ctx, r.name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("move handler %s to %s: %w", d.Name, node, err)
+	}
+	if err := d.waitReady(ctx, cfg, s); err != nil {
+		return fmt.Errorf("move handler %s to %s: %w", d.Name, node, err)
+	}
+	pods, err := r.pods(ctx)
+	if err != nil {
+		return fmt.Errorf("move handler %s to %s: %w", d.Name, node, err)
+	}
+	for i := range pods {
+		if p := &pods[i]; p.DeletionTimestamp == nil && p.Spec.NodeName != node {
+			return fmt.Errorf("move handler %s to %s: the scheduler put %s on %s", d.Name, node, p.Name, p.Spec.NodeName)
+		}
+	}
+	return nil
+}
+
+// moved replaces the node selector and affinity of the pods: on spot nodes, and on a certain
+// one if that is possible.
+const moved = `{"spec":{"template":{"spec":{"nodeSelector":{"nodegroup":null,"karpenter.sh/capacity-type":"spot"},` +
+	`"affinity":{"podAntiAffinity":null,"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":null,` +
+	`"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":100,"preference":{"matchExpressions":` +
+	`[{"key":"kubernetes.io/hostname","operator":"In","values":[%q]}]}}]}}}}}}`
+
 func (r running) scale(ctx context.Context, replicas int32) error {
 	scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: r.name, Namespace: r.namespace}, Spec: autoscalingv1.ScaleSpec{Replicas: replicas}}
 	if _, err := r.client.AppsV1().Deployments(r.namespace).UpdateScale(ctx, r.name, scale, metav1.UpdateOptions{}); err != nil {

@@ -8,21 +8,27 @@ type Kind string
 
 // What the run itself did.
 const (
-	RunPhase   Kind = "run.phase"   // Key: arrange, record, steps, settle, restore
-	RunError   Kind = "run.error"   // Note: what broke in the harness; such a history is never a pass
-	RunEnded   Kind = "run.ended"   // the last event of a complete history
-	RunBeside  Kind = "run.beside"  // Key: a scenario played at the same time; Node, Pod (a namespace), Notice or Message: what of it is that one's
-	RBACRule   Kind = "rbac.rule"   // Key: a role of the handler's; Action: verbs, Reason: group/resources or URLs; all by comma
-	RBACUsed   Kind = "rbac.used"   // Owner: the handler's user; Action: a verb, Reason: group/resource or a URL; Numbers: requests, from the handler's installation on
-	NodeRole   Kind = "node.role"   // Key: the scenario's name for Node (Instance)
-	NoticePut  Kind = "notice.put"  // Key: the step's name; Notice: EventBridge id; Node, Instance; Until: its deadline
-	MessagePut Kind = "message.put" // Key: the step's name; Message: SQS id; put straight into the queue
-	Reclaimed  Kind = "reclaimed"   // Node, Instance: its container was killed without warning; Numbers: took (s)
-	AwaitDone  Kind = "await.done"  // Key: what was awaited
-	AwaitLate  Kind = "await.late"  // Key: what was awaited and did not come in time
-	Restored   Kind = "restored"    // every node Ready, schedulable, untainted; Note says what had to be repaired
-	QueueDepth Kind = "queue.depth" // Numbers: visible, invisible; at the end of recording
-	BudgetSet  Kind = "budget.set"  // Key: whose PodDisruptionBudget; Reason: the step's name, empty for what the drill began with; Numbers: min_available
+	RunPhase  Kind = "run.phase"  // Key: arrange, record, steps, settle, restore
+	RunError  Kind = "run.error"  // Note: what broke in the harness; such a history is never a pass
+	RunEnded  Kind = "run.ended"  // the last event of a complete history
+	RunBeside Kind = "run.beside" // Key: a scenario played at the same time; Node, Pod (a namespace), Notice or Message: what of it is that one's
+	RBACRule  Kind = "rbac.rule"  // Key: a role of the handler's; Action: verbs, Reason: group/resources or URLs; all by comma
+	RBACUsed  Kind = "rbac.used"  // Owner: the handler's user; Action: a verb, Reason: group/resource or a URL; Numbers: requests, from the handler's installation on
+	NodeRole  Kind = "node.role"  // Key: the scenario's name for Node (Instance)
+	// NodePrepared: something that the drill put on the node before it began, as an operator
+	// does. Node; Action: cordon, taint, label or annotation; Key; Reason: its effect or value.
+	NodePrepared Kind = "node.prepared"
+	// OperatorActed: what the run did to a node, as an operator or the cloud does. Node;
+	// Reason: uncordon, delete-node, rejoin or stop-kubelet.
+	OperatorActed Kind = "operator.acted"
+	NoticePut     Kind = "notice.put"  // Key: the step's name; Notice: EventBridge id; Node, Instance; Until: its deadline
+	MessagePut    Kind = "message.put" // Key: the step's name; Message: SQS id; put straight into the queue
+	Reclaimed     Kind = "reclaimed"   // Node, Instance: its container was killed without warning; Numbers: took (s)
+	AwaitDone     Kind = "await.done"  // Key: what was awaited
+	AwaitLate     Kind = "await.late"  // Key: what was awaited and did not come in time
+	Restored      Kind = "restored"    // every node Ready, schedulable, untainted; Note says what had to be repaired
+	QueueDepth    Kind = "queue.depth" // Numbers: visible, invisible; at the end of recording
+	BudgetSet     Kind = "budget.set"  // Key: whose PodDisruptionBudget; Reason: the step's name, empty for what the drill began with; Numbers: min_available of the one that is left, or set
 )
 
 // What the watcher saw in the cluster. The objects that exist when recording
@@ -36,6 +42,11 @@ const (
 	NodeReady      Kind = "node.ready"
 	NodeNotReady   Kind = "node.notready" // Reason: False or Unknown
 	NodeDeleted    Kind = "node.deleted"
+	// Labels and annotations that change; those that are there at first are not on record.
+	NodeLabelled    Kind = "node.labelled"    // Key, Reason: the value; Note: the one that it replaced, quoted
+	NodeUnlabelled  Kind = "node.unlabelled"  // Key; Note: the value that it had, quoted
+	NodeAnnotated   Kind = "node.annotated"   // as node.labelled
+	NodeUnannotated Kind = "node.unannotated" // as node.unlabelled
 
 	PodPresent     Kind = "pod.present"   // Node, Owner, IP; as pod.created; existed when recording started
 	PodCreated     Kind = "pod.created"   // Owner; Key: its label app; Numbers: priority, grace (s, its own), tolerates_cordon (1, or left out); Note: keys of the NoSchedule taints that it tolerates, by comma, * for all
@@ -46,7 +57,7 @@ const (
 	PodTerminating Kind = "pod.terminating" // deletionTimestamp set, or its grace period cut short; Numbers: grace (s)
 	PodSignalled   Kind = "pod.sigterm"     // a CoreDNS pod logged SIGTERM
 	PodLameduck    Kind = "pod.lameduck"    // a CoreDNS pod logged that its lameduck begins; Numbers: seconds
-	PodExited      Kind = "pod.exited"      // every container terminated
+	PodExited      Kind = "pod.exited"      // every container terminated; Numbers: exit_code, the highest, if not 0
 	PodFinished    Kind = "pod.finished"    // its containers have ended for good; Reason: Succeeded or Failed
 	PodRestarted   Kind = "pod.restarted"   // a container was started again; Reason: why it had ended; Numbers: restarts, exit_code
 	PodDeleted     Kind = "pod.deleted"     // gone from the API
@@ -68,8 +79,8 @@ const (
 // is the error's code, Note what the proxy says of it, Message and Notice whose
 // visibility it changed, and Numbers took (s), of a receive also messages and polls.
 const (
-	SQSCall     Kind = "sqs.call"    // Action, Status; Key, Account: the queue; Owner: ProxyOwner or empty; one for each API call
-	SQSReceived Kind = "sqs.receive" // Message, Notice; one for each message handed out
+	SQSCall     Kind = "sqs.call"    // Action, Status; Key, Account: the queue; Owner: ProxyOwner or empty; IP: the client's; one for each API call
+	SQSReceived Kind = "sqs.receive" // Message, Notice, IP: the client's; one for each message handed out
 	SQSDeleted  Kind = "sqs.delete"  // Message, Notice
 )
 
@@ -86,20 +97,20 @@ const (
 
 // What was done to the handler itself.
 const (
-	HandlerDisturbed Kind = "handler.disturbed"  // Key: the step's name; Reason: kill, update, cut-off, scale; Pod: one for each pod that it was done to
+	HandlerDisturbed Kind = "handler.disturbed"  // Key: the step's name; Reason: kill, update, …; Pod: one for each pod that it was done to
 	HandlerLeftAlone Kind = "handler.left-alone" // Key, Reason; Numbers: dropped (packets of one that was cut off)
 )
 
 // HandlerWrote is a change of a Node object, or the deletion of an object that the
 // handler has for the node, as the API server's audit log has it. Owner: the handler's
-// user; Action: the verb; Node; Reason: which object, if it is not the Node; Said:
-// when it was requested.
+// user; Key: the handler's pod, without its namespace; Action: the verb; Node; Reason:
+// which object, if it is not the Node; Said: when it was requested.
 const HandlerWrote Kind = "handler.wrote"
 
 // HandlerTook is an eviction or deletion of a pod that the API server did for the
-// handler, as its audit log has it. Owner: the handler's user; Action: evict, delete or
-// deletecollection; Pod, of a collection only its namespace with a slash; Said: when it
-// was requested.
+// handler, as its audit log has it. Owner: the handler's user; Key: the handler's pod,
+// without its namespace; Action: evict, delete or deletecollection; Pod, of a collection
+// only its namespace with a slash; Said: when it was requested.
 const HandlerTook Kind = "handler.took"
 
 // AuditRead says that every change that the handler requested of the API server is on

@@ -1,6 +1,9 @@
 package history
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // The words that a scenario, a handler's description and a history share. Each
 // closed list stands here and nowhere else.
@@ -97,15 +100,56 @@ type Disturbance string
 
 // The disturbances.
 const (
-	KillHandler   Disturbance = "kill"    // SIGKILL for the processes of its containers; the kubelet starts them again
-	UpdateHandler Disturbance = "update"  // a rolling update to the same image
-	CutOffHandler Disturbance = "cut-off" // what it sends to the Kubernetes API is dropped for a time
-	ScaleHandler  Disturbance = "scale"   // another number of replicas
+	KillHandler      Disturbance = "kill"      // SIGKILL for the processes of its containers; the kubelet starts them again
+	UpdateHandler    Disturbance = "update"    // a rolling update to the same image
+	CutOffHandler    Disturbance = "cut-off"   // what it sends to the Kubernetes API is dropped for a time
+	ScaleHandler     Disturbance = "scale"     // another number of replicas
+	TerminateHandler Disturbance = "terminate" // its pods are deleted: SIGTERM, and new pods in their place
+	RetireHandler    Disturbance = "retire"    // one replica less; the one that drains goes
+	MoveHandler      Disturbance = "move"      // a rolling update that moves it to a certain node
 )
 
 // Disturbances lists every disturbance.
 func Disturbances() []Disturbance {
-	return []Disturbance{KillHandler, UpdateHandler, CutOffHandler, ScaleHandler}
+	return []Disturbance{KillHandler, UpdateHandler, CutOffHandler, ScaleHandler, TerminateHandler, RetireHandler, MoveHandler}
+}
+
+// Operation is what an operator, or the cloud, does to a node.
+type Operation string
+
+// The operations.
+const (
+	UncordonNode Operation = "uncordon"     // kubectl uncordon
+	DeleteNode   Operation = "delete-node"  // the Node object is deleted, and its kubelet goes on
+	RejoinNode   Operation = "rejoin"       // the kubelet of a deleted Node starts again and registers it, with the same instance
+	StopKubelet  Operation = "stop-kubelet" // no status, no new pods, and none ends; the node becomes NotReady
+)
+
+// Operations lists every operation.
+func Operations() []Operation {
+	return []Operation{UncordonNode, DeleteNode, RejoinNode, StopKubelet}
+}
+
+// Preparation is a part of the state that an operator left a node in.
+type Preparation string
+
+// The preparations.
+const (
+	PreparedCordon     Preparation = "cordon"
+	PreparedTaint      Preparation = "taint"
+	PreparedLabel      Preparation = "label"
+	PreparedAnnotation Preparation = "annotation"
+)
+
+// OperatorsDomain is the domain of the labels, annotations and taints that drills put on
+// nodes for an operator, with its subdomains. Nothing else uses it, so that they can be
+// removed after any drill.
+const OperatorsDomain = "example.com"
+
+// OperatorsKey reports whether a label, annotation or taint is of OperatorsDomain.
+func OperatorsKey(key string) bool {
+	domain, _, found := strings.Cut(key, "/")
+	return found && (domain == OperatorsDomain || strings.HasSuffix(domain, "."+OperatorsDomain))
 }
 
 // Disruption is what a drill does to CoreDNS.

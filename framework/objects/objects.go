@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubectl/pkg/util/podutils"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/e2e-framework/klient/decoder"
@@ -117,11 +119,33 @@ func RemovePods(ctx context.Context, c *cluster.Cluster, namespace string, selec
 		if err != nil {
 			return err.Error()
 		}
+		for i := range list.Items {
+			if err := release(ctx, c, &list.Items[i]); err != nil {
+				return err.Error()
+			}
+		}
 		if len(list.Items) > 0 {
 			return fmt.Sprintf("%d pods are still there", len(list.Items))
 		}
 		return ""
 	})
+}
+
+// Finalizer is on pods that must stay in the API until a drill is over. RemovePods takes
+// it off.
+const Finalizer = "spotdrill.dev/kept"
+
+// release takes our finalizer off a pod that is being deleted. It has no other: Kubernetes
+// removes its own.
+func release(ctx context.Context, c *cluster.Cluster, p *corev1.Pod) error {
+	if p.DeletionTimestamp == nil || !slices.Contains(p.Finalizers, Finalizer) {
+		return nil
+	}
+	_, err := c.Clientset.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("take the finalizer off pod %s/%s: %w", p.Namespace, p.Name, err)
+	}
+	return nil
 }
 
 // PodReady waits until a pod is Ready.

@@ -119,7 +119,7 @@ func (x *exchange) events() []history.Event {
 	e := history.Event{
 		Kind: history.SQSCall, At: x.answered, Key: x.call.queue, Account: x.call.account, Action: x.call.name(),
 		Status: x.status, Reason: x.answer.code, Note: x.describe(),
-		Numbers: history.Numbers{history.Took: (x.answered - x.arrived).Seconds()},
+		IP: x.call.client, Numbers: history.Numbers{history.Took: (x.answered - x.arrived).Seconds()},
 	}
 	if x.call.isReceive() {
 		e.Numbers[history.Messages] = float64(len(x.answer.messages))
@@ -137,7 +137,7 @@ func (x *exchange) events() []history.Event {
 		}
 		for _, m := range x.answer.messages {
 			events = append(events, history.Event{
-				Kind: history.SQSReceived, At: x.answered, Key: x.call.queue, Message: m.id, Notice: m.notice,
+				Kind: history.SQSReceived, At: x.answered, Key: x.call.queue, Message: m.id, Notice: m.notice, IP: x.call.client,
 			})
 		}
 	}

@@ -50,7 +50,13 @@ func (p *players) arrange(ctx context.Context) error {
 		if err := p.pickNodes(ctx); err != nil {
 			return err
 		}
-		return inParallel(ctx, p.all, func(ctx context.Context, r *runner) error { return r.start(ctx) })
+		return inParallel(ctx, p.all, func(ctx context.Context, r *runner) error {
+			if err := r.start(ctx); err != nil {
+				return err
+			}
+			// Last: the workload's pods could not be bound to a node with the taints.
+			return r.prepareNodes(ctx)
+		})
 	})
 	return group.Wait()
 }

@@ -2,13 +2,21 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
+
+// signalled is how long a deleted pod's processes may take to get SIGTERM: the kubelet sees
+// the deletion first. What a step does next, they do after it.
+const signalled = 3 * time.Second
 
 // disturb does something to the handler under test, and returns when it is done.
 func (r *runner) disturb(ctx context.Context, d scenarios.Disturb) error {
@@ -20,6 +28,11 @@ func (r *runner) disturb(ctx context.Context, d scenarios.Disturb) error {
 	}
 	if len(pods) == 0 {
 		return fmt.Errorf("disturb %s: handler %s has no pod", d.Name, under.Name)
+	}
+	if d.Handler == history.RetireHandler {
+		if pods, err = r.draining(ctx, pods); err != nil {
+			return fmt.Errorf("disturb %s: %w", d.Name, err)
+		}
 	}
 	for i := range pods {
 		r.rec.Record(history.Event{
@@ -35,6 +48,14 @@ func (r *runner) disturb(ctx context.Context, d scenarios.Disturb) error {
 		err = under.Update(ctx, config, settings)
 	case history.ScaleHandler:
 		err = under.Scale(ctx, config, settings, d.Replicas)
+	case history.TerminateHandler:
+		if err = inParallel(ctx, pods, r.sys.Cluster.DeletePod); err == nil {
+			err = r.sleepUntil(ctx, r.rec.Clock().Now()+signalled)
+		}
+	case history.RetireHandler:
+		err = under.Retire(ctx, config, settings, pods[0].Name)
+	case history.MoveHandler:
+		err = under.Move(ctx, config, settings, r.nodes[d.Node].Name)
 	case history.CutOffHandler:
 		dropped, err = r.cutOff(ctx, pods, d)
 	}
@@ -43,6 +64,23 @@ func (r *runner) disturb(ctx context.Context, d scenarios.Disturb) error {
 	}
 	r.rec.Record(history.Event{Kind: history.HandlerLeftAlone, Key: d.Name, Reason: string(d.Handler), Numbers: history.Numbers{history.Dropped: float64(dropped)}})
 	return nil
+}
+
+// draining returns, of the handler's pods, the one that last changed a node or evicted a
+// pod, as the API server's audit log has it.
+func (r *runner) draining(ctx context.Context, pods []corev1.Pod) ([]corev1.Pod, error) {
+	requests, err := r.requests(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, change := range slices.Backward(requests.Changes) {
+		about := change.Of.Resource == "nodes" || change.Verb == cluster.Evict
+		i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return p.Name == change.By })
+		if about && i >= 0 {
+			return pods[i : i+1], nil
+		}
+	}
+	return nil, errors.New("the audit log does not say which of the handler's pods drains")
 }
 
 // cutOff drops what the pods send to the Kubernetes API for the step's time, and

@@ -62,6 +62,7 @@ func Play(ctx context.Context, sys *system.System, drills ...Drill) error {
 		if err != nil {
 			return errors.Join(err, p.close(false))
 		}
+		r.requests = p.requests
 		p.all = append(p.all, r)
 	}
 	for _, r := range p.all {
@@ -156,10 +157,11 @@ func (p *players) clearQueue(ctx context.Context) error {
 	return errors.Join(clearFaults(ctx, p.sys.Cluster), p.sys.AWS.Purge(ctx))
 }
 
-// uninstall removes a handler that is not ready. The next scenario must not find the pods
+// uninstall removes a handler that is not ready, or was moved. The next scenario must not find the pods
 // of one that was disturbed either, but the rest of it.
 func (p *players) uninstall(ctx context.Context) error {
-	if _, ready := p.sys.Installed(); !ready {
+	moved := slices.ContainsFunc(p.all, func(r *runner) bool { return r.Scenario.MovesHandler() })
+	if _, ready := p.sys.Installed(); !ready || moved {
 		return p.sys.Uninstall(ctx)
 	}
 	if slices.ContainsFunc(p.all, func(r *runner) bool { return r.Scenario.Disturbed() }) {
@@ -175,6 +177,9 @@ func (p *players) restore(ctx context.Context) error {
 		if next := p.all[0].Next(); next != nil {
 			p.sys.PrepareDNS(ctx, *next)
 		}
+	}
+	if err := p.startKubelets(ctx); err != nil {
+		return fmt.Errorf("restore: %w", err)
 	}
 	repaired, err := p.sys.Restore(ctx)
 	if err != nil {

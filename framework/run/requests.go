@@ -34,15 +34,25 @@ func (r *runner) recordRights(ctx context.Context) error {
 	return nil
 }
 
+// requests are what the handler requested of the API server since the drills began; none
+// if there is no handler.
+func (p *players) requests(ctx context.Context) (cluster.Requests, error) {
+	user, err := p.all[0].handler().User(ctx, p.sys.Cluster.Config, p.sys.Settings)
+	if err != nil || user == "" {
+		return cluster.Requests{}, err
+	}
+	return p.sys.Cluster.AuditSince(ctx, p.audit, user)
+}
+
 // recordRequests records what the handler requested of the API server. The rights that
 // it used cannot be split by drill, so only the first drill records them.
 func (p *players) recordRequests(ctx context.Context) error {
 	first := p.all[0]
-	user, err := first.handler().User(ctx, p.sys.Cluster.Config, p.sys.Settings)
-	if err != nil || user == "" {
+	requests, err := p.requests(ctx)
+	user := requests.User
+	if user == "" {
 		return err
 	}
-	requests, err := p.sys.Cluster.AuditSince(ctx, p.audit, user)
 	for _, e := range requests.Used {
 		first.rec.Record(e)
 	}
@@ -51,7 +61,7 @@ func (p *players) recordRequests(ctx context.Context) error {
 		for _, c := range requests.Changes {
 			if e := asEvent(c, objects); e.Kind != "" {
 				said := r.rec.Clock().Of(c.Asked)
-				e.Owner, e.Action, e.Said = user, c.Verb, &said
+				e.Owner, e.Key, e.Action, e.Said = user, c.By, c.Verb, &said
 				r.rec.Record(e)
 			}
 		}

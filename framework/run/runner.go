@@ -26,7 +26,9 @@ type runner struct {
 	namespace string                  // of its workload
 	nodes     map[string]cluster.Node // by the scenario's names
 	notices   map[string]*sent        // by the step's name
-	probers   []probing               // none without a probe
+	// requests are what the handler requested of the API server in this drill.
+	requests func(context.Context) (cluster.Requests, error)
+	probers  []probing // none without a probe
 	// broken gets why a stream of records ended early; it has room for all.
 	broken chan error
 }
@@ -107,6 +109,7 @@ func (r *runner) recordFacts(ctx context.Context) error {
 			r.recordBeside(o, history.Event{Node: node})
 		}
 	}
+	r.recordPrepared()
 	if err := r.recordRights(ctx); err != nil {
 		return err
 	}

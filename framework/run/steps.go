@@ -49,6 +49,8 @@ func (r *runner) step(ctx context.Context, step scenarios.Step) error {
 		return r.disturb(ctx, do)
 	case scenarios.Disrupt:
 		return r.disrupt(ctx, do)
+	case scenarios.Operate:
+		return r.operate(ctx, do)
 	}
 	return errors.New("no action set")
 }

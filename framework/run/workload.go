@@ -104,9 +104,22 @@ func (r *runner) workloadReady(ctx context.Context) error {
 
 // Kinds of pods that are not created, or not waited for, like all others.
 const (
-	staticPods  = "static"
-	unreadyPods = "unready"
+	staticPods   = "static"
+	unreadyPods  = "unready"
+	pendingPods  = "pending"
+	finishedPods = "finished"
 )
+
+// startedPhase is the phase in which pods of a kind are there as the drill needs them.
+func startedPhase(kind string) corev1.PodPhase {
+	switch kind {
+	case pendingPods:
+		return corev1.PodPending
+	case finishedPods:
+		return corev1.PodSucceeded
+	}
+	return corev1.PodRunning
+}
 
 func (r *runner) createPods(ctx context.Context, pods scenarios.Pods, values map[string]string) error {
 	node := r.nodes[pods.Node].Name
@@ -134,7 +147,7 @@ func (r *runner) podsReady(ctx context.Context, pods scenarios.Pods) error {
 			return "there is none yet"
 		}
 		for i := range list.Items {
-			if why := whyNotStarted(&list.Items[i], node, pods.Kind != unreadyPods); why != "" {
+			if why := whyNotThere(&list.Items[i], node, pods.Kind); why != "" {
 				return why
 			}
 		}
@@ -162,6 +175,19 @@ func (r *runner) readyAgain(ctx context.Context, name string) (bool, error) {
 	return len(list.Items) >= want, nil
 }
 
+// whyNotThere is what a pod of a kind lacks to be on the node as the drill needs it, or "".
+func whyNotThere(p *corev1.Pod, node, kind string) string {
+	switch phase := startedPhase(kind); {
+	case phase == corev1.PodRunning:
+		return whyNotStarted(p, node, kind != unreadyPods)
+	case p.Spec.NodeName != node:
+		return fmt.Sprintf("%s is on %q", p.Name, p.Spec.NodeName)
+	case p.Status.Phase != phase:
+		return fmt.Sprintf("%s has phase %s", p.Name, p.Status.Phase)
+	}
+	return ""
+}
+
 // whyNotStarted is what a pod lacks to be running on the node, or "".
 func whyNotStarted(p *corev1.Pod, node string, ready bool) string {
 	switch {
@@ -182,14 +208,14 @@ func whyNotStarted(p *corev1.Pod, node string, ready bool) string {
 // the pods: before that, it allows no eviction.
 func (r *runner) createBudget(ctx context.Context, b scenarios.Budget) error {
 	err := r.create(ctx, "budget.yaml", map[string]string{
-		"NAMESPACE": r.namespace, "PODS": b.Pods, "MIN_AVAILABLE": fmt.Sprint(b.MinAvailable),
+		"NAMESPACE": r.namespace, "NAME": b.ID(), "PODS": b.Pods, "MIN_AVAILABLE": fmt.Sprint(b.MinAvailable),
 		"POLICY": cmp.Or(b.UnhealthyPodEvictionPolicy, string(policyv1.IfHealthyBudget)),
 	})
 	if err != nil {
 		return err
 	}
-	return cluster.Until(ctx, objects.StartTimeout, "PodDisruptionBudget "+b.Pods, func(ctx context.Context) string {
-		pdb, err := r.sys.Cluster.Clientset.PolicyV1().PodDisruptionBudgets(r.namespace).Get(ctx, b.Pods, metav1.GetOptions{})
+	return cluster.Until(ctx, objects.StartTimeout, "PodDisruptionBudget "+b.ID(), func(ctx context.Context) string {
+		pdb, err := r.sys.Cluster.Clientset.PolicyV1().PodDisruptionBudgets(r.namespace).Get(ctx, b.ID(), metav1.GetOptions{})
 		switch {
 		case err != nil:
 			return err.Error()
@@ -203,13 +229,20 @@ func (r *runner) createBudget(ctx context.Context, b scenarios.Budget) error {
 }
 
 // changeBudget waits for its time after the notice and changes the budget's
-// minAvailable.
+// minAvailable, or removes a second one.
 func (r *runner) changeBudget(ctx context.Context, c scenarios.BudgetChange) error {
 	if err := r.sleepUntil(ctx, r.notices[c.At].put+c.After.D()); err != nil {
 		return err
 	}
 	// The time before the change: a pod that it lets go must terminate later on the record.
 	at := r.rec.Clock().Now()
+	if c.Remove != "" {
+		if err := r.sys.Cluster.Clientset.PolicyV1().PodDisruptionBudgets(r.namespace).Delete(ctx, c.Remove, metav1.DeleteOptions{}); err != nil {
+			return fmt.Errorf("remove PodDisruptionBudget %s: %w", c.Remove, err)
+		}
+		r.recordBudget(at, c.Pods, c.Name, c.MinAvailable)
+		return nil
+	}
 	patch := fmt.Appendf(nil, `{"spec":{"minAvailable":%d}}`, c.MinAvailable)
 	_, err := r.sys.Cluster.Clientset.PolicyV1().PodDisruptionBudgets(r.namespace).Patch(ctx, c.Pods, types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil {

@@ -77,6 +77,12 @@ func (a audit) changed(node string, at time.Duration) Blame {
 	return Blameless
 }
 
+// Changed says whether the handler made a change of a node that the watch saw.
+func (st *Story) Changed(e history.Event) Blame { return st.audit.changed(e.Node, e.At) }
+
+// Audited reports whether every change that the handler requested is on record.
+func (st *Story) Audited() bool { return st.audit.whole }
+
 // deleted says whether the handler asked for the end of the pod that was seen then. A
 // pod of the same name may have been there before it.
 func (a audit) deleted(p Pod, at time.Duration) Blame {
@@ -105,10 +111,15 @@ func within(times []time.Duration, from, to time.Duration) bool {
 
 // Touch says whether by this event the handler interferes with a node or the pods on
 // it. Nodes may have taints of their own and pods may have been evicted when recording
-// starts; cordons and the handler's taint are never there before a drill. Any other
+// starts; the handler's taint is never there before a drill, nor is a cordon, unless the
+// drill prepared one. Any other
 // taint may be anybody's: a network plugin has some too.
 func (st *Story) Touch(e history.Event) Blame {
 	switch {
+	case e.Kind == history.NodeCordoned && st.PreparedCordon(e):
+		return Blameless
+	case e.Kind == history.NodeDeleted && st.ByOperator(e):
+		return Blameless
 	case e.Kind == history.NodeCordoned, e.Kind == history.NodeDeleted:
 		return Blamed
 	case e.Kind == history.NodeTainted && e.Key == st.History.Meta.Handler.Taint:

@@ -14,7 +14,7 @@ func (st *Story) MarkChange(e history.Event) bool {
 	handler := st.History.Meta.Handler
 	switch e.Kind {
 	case history.NodeCordoned, history.NodeUncordoned:
-		return handler.Unschedulable
+		return handler.Unschedulable && !st.PreparedCordon(e)
 	case history.NodeTainted, history.NodeUntainted:
 		return handler.Taint != "" && e.Key == handler.Taint && e.Reason != softTaint
 	}
@@ -89,8 +89,8 @@ func (st *Story) ended(announced []history.Event, again history.Event) (last his
 		return last, false
 	}
 	for _, e := range st.AllOf(history.HandlerDisturbed) {
-		ends := e.Reason == string(history.KillHandler) || e.Reason == string(history.UpdateHandler)
-		if ends && e.At > announced[len(announced)-1].At && e.At <= again.At {
+		ends := []history.Disturbance{history.KillHandler, history.UpdateHandler, history.TerminateHandler, history.RetireHandler, history.MoveHandler}
+		if slices.Contains(ends, history.Disturbance(e.Reason)) && e.At > announced[len(announced)-1].At && e.At <= again.At {
 			last, ok = e, true
 		}
 	}

@@ -33,6 +33,11 @@ func (p Pod) Name() string { return p.Events[0].Pod }
 // UID is the pod's.
 func (p Pod) UID() string { return p.Events[0].UID }
 
+// HasIP reports whether the pod had that IP.
+func (p Pod) HasIP(ip string) bool {
+	return ip != "" && slices.ContainsFunc(p.Events, func(e history.Event) bool { return e.IP == ip })
+}
+
 // Controller is the kind/name of the pod's controller, or "".
 func (p Pod) Controller() string { return p.Events[0].Owner }
 

@@ -75,6 +75,9 @@ func (j judge) marked(v Verdict, c scenarios.Marked) Verdict {
 	}
 	if marks, _ := j.MarksAfter(changes); len(marks) == 0 {
 		off := changes[len(changes)-1]
+		if j.ByOperator(off) {
+			return v.pass(after+", and uncordoned by the operator", append(found, off)...)
+		}
 		return v.fail(fmt.Sprintf("%s, and the mark taken off again at +%s", after, history.Seconds(off.At)), put, mark, off)
 	}
 	return v.pass(after, found...)

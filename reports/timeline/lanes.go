@@ -97,8 +97,9 @@ func (d picture) nodes() []Row {
 		if e.Node == "" {
 			continue
 		}
-		change := (strings.HasPrefix(string(e.Kind), "node.") && e.Kind != history.NodePresent && e.At >= d.zero) ||
-			e.Kind == history.NodeRole || e.Kind == history.Reclaimed
+		unshown := []history.Kind{history.NodePresent, history.NodePrepared, history.NodeLabelled, history.NodeAnnotated}
+		change := (strings.HasPrefix(string(e.Kind), "node.") && !slices.Contains(unshown, e.Kind) && e.At >= d.zero) ||
+			e.Kind == history.NodeRole || e.Kind == history.Reclaimed || e.Kind == history.OperatorActed
 		if !change {
 			continue
 		}
@@ -158,6 +159,12 @@ func (d picture) node(name string, events []history.Event) Row {
 		case history.Reclaimed:
 			begin(Gone, e.At)
 			r.mark(e, Ended, "instance taken")
+		case history.NodeUnlabelled:
+			r.mark(e, Act, "label "+lastPart(e.Key)+" off")
+		case history.NodeUnannotated:
+			r.mark(e, Act, "annotation "+lastPart(e.Key)+" off")
+		case history.OperatorActed:
+			r.mark(e, Act, "operator: "+e.Reason)
 		case history.NodeDeleted:
 			r.mark(e, Ended, "node object deleted")
 		}

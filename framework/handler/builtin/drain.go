@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -238,19 +239,19 @@ func (d *drainer) end(ctx context.Context, log *slog.Logger, node *corev1.Node, 
 // evict requests the eviction of all pods, evictAtOnce at a time, and does not wait until
 // they terminate: a slow pod does not delay others.
 func (d *drainer) evict(ctx context.Context, log *slog.Logger, node *corev1.Node, pods []corev1.Pod, told map[types.UID]bool) {
-	refused := make([]error, len(pods))
+	answers := make([]error, len(pods))
 	var group errgroup.Group
 	group.SetLimit(evictAtOnce)
 	for i := range pods {
 		group.Go(func() error {
 			if ctx.Err() == nil {
-				refused[i] = d.evictPod(ctx, log, &pods[i])
+				answers[i] = d.evictPod(ctx, log, &pods[i])
 			}
 			return nil
 		})
 	}
-	_ = group.Wait() // errors are in refused
-	for i, err := range refused {
+	_ = group.Wait() // errors are in answers
+	for i, err := range answers {
 		pod := &pods[i]
 		if err == nil || told[pod.UID] {
 			continue
@@ -261,8 +262,9 @@ func (d *drainer) evict(ctx context.Context, log *slog.Logger, node *corev1.Node
 	}
 }
 
-// evictPod calls the Eviction API once. It returns an error only if a disruption budget
-// refuses the eviction. Within the call, client-go waits for a Retry-After of the API
+// evictPod calls the Eviction API once. It returns an error only if the API server refuses
+// the eviction: because of a disruption budget, or because the pod has two of them, which
+// it answers with 500. Within the call, client-go waits for a Retry-After of the API
 // server, as long as evictWithin allows. The call is completed even if ctx ends.
 func (d *drainer) evictPod(ctx context.Context, log *slog.Logger, pod *corev1.Pod) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), evictWithin)
@@ -285,6 +287,16 @@ func (d *drainer) evictPod(ctx context.Context, log *slog.Logger, pod *corev1.Po
 	default:
 		d.metrics.evictions.WithLabelValues("error").Inc()
 		log.Warn("evict", "error", err)
+		if refused(err) {
+			return err
+		}
 	}
 	return nil
+}
+
+// refused reports whether the API server answered with this error. Without an answer, the
+// eviction may have been done.
+func refused(err error) bool {
+	var answer apierrors.APIStatus
+	return errors.As(err, &answer)
 }

@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -46,6 +48,36 @@ func TestABudgetIsRespectedAndAskedAgain(t *testing.T) {
 			t.Errorf("a blocked pod must be reported once: %q", blocked)
 		}
 	})
+}
+
+// The API server answers 500 and no reason for a pod with two budgets. Without an answer,
+// nothing was refused.
+func TestWhatTheAPIServerRefusesIsReportedAndAskedAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer   error
+		reported int
+	}{
+		"two budgets": {&apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+		}}, 1},
+		"no answer": {errors.New("connection reset by peer"), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := newCluster(spotNode("spot-1", victim), pod("db"))
+				k.blocked["db"], k.answer["db"] = time.Now().Add(3*time.Second+time.Millisecond), c.answer
+				d, events := start(t, k)
+				d.drains.Wait()
+				if n := len(k.asked()); n != 5 { // refused at 0..3 s and accepted at 4 s
+					t.Errorf("%d evictions asked for: %v", n, k.asked())
+				}
+				blocked := slices.DeleteFunc(events(), func(e string) bool { return !strings.Contains(e, "EvictionBlocked") })
+				if len(blocked) != c.reported || c.reported > 0 && !strings.Contains(blocked[0], "default/db: This pod has more than one PodDisruptionBudget") {
+					t.Errorf("reported %q, want %d events", blocked, c.reported)
+				}
+			})
+		})
+	}
 }
 
 // One that is given up may be counted against the budget and never be done.

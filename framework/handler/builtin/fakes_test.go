@@ -131,6 +131,7 @@ type cluster struct {
 	mu      sync.Mutex
 	evicted []string             // pod names, in their order; repeated calls too
 	blocked map[string]time.Time // pod: until when a disruption budget refuses it
+	answer  map[string]error     // pod: what the API server answers until then, if not 429
 	grace   map[string]time.Duration
 	// beforePatch runs before the next patch of a node; another replica, say.
 	beforePatch func()
@@ -139,7 +140,7 @@ type cluster struct {
 }
 
 func newCluster(objects ...runtime.Object) *cluster {
-	c := &cluster{Clientset: fake.NewClientset(objects...), blocked: map[string]time.Time{}, grace: map[string]time.Duration{}}
+	c := &cluster{Clientset: fake.NewClientset(objects...), blocked: map[string]time.Time{}, answer: map[string]error{}, grace: map[string]time.Duration{}}
 	nodes := corev1.SchemeGroupVersion.WithResource("nodes")
 	apply := clienttesting.ObjectReaction(c.Tracker())
 	c.PrependReactor("patch", "nodes", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -199,6 +200,9 @@ func (c *cluster) evict(e *policyv1.Eviction) error {
 	p := obj.(*corev1.Pod).DeepCopy()
 	if *e.DeleteOptions.Preconditions.UID != p.UID {
 		return apierrors.NewConflict(pods.GroupResource(), e.Name, nil)
+	}
+	if err := c.answer[e.Name]; err != nil && time.Now().Before(c.blocked[e.Name]) {
+		return err
 	}
 	if time.Now().Before(c.blocked[e.Name]) {
 		return apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)

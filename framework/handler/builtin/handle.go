@@ -21,12 +21,13 @@ const handleWithin = visibility - 5*time.Second
 // byInstance is the name of the node informer's index.
 const byInstance = "instance"
 
-// The results of handling a message. All except failed end with its deletion.
+// The results of handling a message. All except failed and early end with its deletion.
 const (
 	resultDraining  = "draining"
 	resultDuplicate = "duplicate" // a recorded drain covers it
 	resultTold      = "told"
 	resultForeign   = "foreign" // no such instance in this cluster
+	resultEarly     = "early"   // no such instance yet; the message is redelivered
 	resultIgnored   = "ignored"
 	resultInvalid   = "invalid"
 	resultFailed    = "failed" // the Kubernetes API did not answer; the message is redelivered
@@ -86,7 +87,7 @@ func (d *dispatcher) handle(ctx context.Context, m types.Message) {
 	} else {
 		log.Info("message settled", "result", result, "instances", notice.Instances)
 	}
-	if result == resultFailed {
+	if result == resultFailed || result == resultEarly {
 		return
 	}
 	if err := d.queue.delete(ctx, m); err != nil {
@@ -101,6 +102,9 @@ func (d *dispatcher) settle(ctx context.Context, log *slog.Logger, n notice) (st
 		return resultIgnored, nil
 	}
 	result := resultForeign
+	if n.early() {
+		result = resultEarly
+	}
 	var errs []error
 	for _, instance := range n.Instances {
 		nodes, err := d.nodes.ByIndex(byInstance, instance)

@@ -105,6 +105,37 @@ func TestWhatBecomesOfOtherMessages(t *testing.T) {
 	}
 }
 
+// EC2 may announce the end of an instance whose node has not registered yet.
+func TestANoticeBeforeItsNodeJoinsIsKept(t *testing.T) {
+	for name, joins := range map[string]bool{"joins": true, "never joins": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, s := newCluster(spotNode("spot-1", victim), pod("web")), &sqsServer{}
+				d, _ := newHandler(t, c, s)
+				node := c.node(t, "spot-1")
+				_ = d.nodes.Delete(node)
+				early := strings.Replace(spot, "2026-01-01T00:00:00Z", time.Now().UTC().Format(time.RFC3339), 1)
+				time.Sleep(joinWithin - 2*time.Second)
+				settled(t, d, early)
+				if s.hasDeleted(early) {
+					t.Fatal("deleted although its node may still join")
+				}
+				time.Sleep(visibility)
+				if joins {
+					_ = d.nodes.Add(node)
+				}
+				settled(t, d, early)
+				if !s.hasDeleted(early) {
+					t.Error("not deleted when it was handled, or its node can no longer join")
+				}
+				if evicted := len(c.asked()) > 0; evicted != joins {
+					t.Errorf("evicted %v", c.asked())
+				}
+			})
+		})
+	}
+}
+
 func TestADuplicateStartsNoSecondDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, s := newCluster(spotNode("spot-1", victim), pod("web")), &sqsServer{}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // action is what a notice requires.
@@ -38,15 +39,30 @@ type notice struct {
 	Cause  cause
 	// Instances are the ids of the affected EC2 instances, in order, without duplicates.
 	Instances []string
+	// Sent is when AWS sent it, by the envelope; zero if that is no time.
+	Sent time.Time
 }
 
-// envelope is the part of an EventBridge event that dispatch needs. Its time is ignored:
-// a notice with a wrong time still announces the end of the instance.
+// joinWithin is how long a notice is kept whose instance is no node: EC2 may announce the
+// end of an instance before its node has joined the cluster.
+const joinWithin = 30 * time.Second
+
+// early reports whether a node of the notice may still join. A notice without a time, or
+// with one in the future, is not kept: it would stay until its retention ends.
+func (n notice) early() bool {
+	age := time.Since(n.Sent)
+	return n.Action == drain && age >= 0 && age < joinWithin
+}
+
+// envelope is the part of an EventBridge event that dispatch needs. Its time only says
+// how long to wait for a node: a notice with a wrong time still announces the end of the
+// instance.
 type envelope struct {
 	Version    string          `json:"version"`
 	ID         string          `json:"id"`
 	Source     string          `json:"source"`
 	DetailType string          `json:"detail-type"`
+	Time       string          `json:"time"`
 	Detail     json.RawMessage `json:"detail"`
 }
 
@@ -82,6 +98,7 @@ func parseNotice(body string) (notice, error) {
 		return notice{}, fmt.Errorf("read the envelope: %w", err)
 	}
 	n := notice{ID: e.ID, Type: e.DetailType, Action: ignore}
+	n.Sent, _ = time.Parse(time.RFC3339, e.Time)
 	parse := parserFor(signature{e.Version, e.Source, e.DetailType})
 	if parse == nil {
 		return n, nil

@@ -1,0 +1,66 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// prepareNodes brings the nodes into the state that the scenario begins with.
+func (r *runner) prepareNodes(ctx context.Context) error {
+	for name, pick := range r.Scenario.Nodes {
+		for _, state := range pick.Prepared.States() {
+			if err := r.sys.Cluster.Prepare(ctx, r.nodes[name].Name, state); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// recordPrepared records that state. The watch has recorded what it found by then.
+func (r *runner) recordPrepared() {
+	for name, pick := range r.Scenario.Nodes {
+		for _, state := range pick.Prepared.States() {
+			state.Node = r.nodes[name].Name
+			r.rec.Record(state)
+		}
+	}
+}
+
+// operate does to a node what an operator or the cloud does.
+func (r *runner) operate(ctx context.Context, o scenarios.Operate) error {
+	node := r.nodes[o.Node]
+	r.announce(history.Event{Kind: history.OperatorActed, Node: node.Name, Instance: node.Instance, Reason: string(o.Action)})
+	var err error
+	switch o.Action {
+	case history.UncordonNode:
+		err = r.sys.Cluster.Uncordon(ctx, node.Name)
+	case history.DeleteNode:
+		err = r.sys.Cluster.DeleteNode(ctx, node.Name)
+	case history.RejoinNode:
+		err = r.sys.Cluster.Rejoin(ctx, node)
+	case history.StopKubelet:
+		err = r.sys.Cluster.StopKubelet(ctx, node.Name)
+	}
+	if err != nil {
+		return fmt.Errorf("operate: %s: %w", o.Action, err)
+	}
+	return nil
+}
+
+// startKubelets starts the kubelets that steps stopped.
+func (p *players) startKubelets(ctx context.Context) error {
+	var errs []error
+	for _, r := range p.all {
+		for _, o := range r.Scenario.Operations() {
+			if node, ok := r.nodes[o.Node]; ok && o.Action == history.StopKubelet {
+				errs = append(errs, r.sys.Cluster.StartKubelet(ctx, node.Name))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

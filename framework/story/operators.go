@@ -1,0 +1,30 @@
+package story
+
+import (
+	"slices"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+// Prepared are the parts of the state that the drill put on the node before it began.
+func (st *Story) Prepared(node string) []history.Event {
+	return st.All(func(e history.Event) bool { return e.Kind == history.NodePrepared && e.Node == node })
+}
+
+// PreparedCordon reports whether the event is the cordon that the drill put on the node
+// before it began.
+func (st *Story) PreparedCordon(e history.Event) bool {
+	return e.Kind == history.NodeCordoned && e.At < st.Begun && slices.ContainsFunc(st.Prepared(e.Node), func(p history.Event) bool {
+		return p.Action == string(history.PreparedCordon)
+	})
+}
+
+// ByOperator reports whether the drill itself made a change of a node, as an operator. A
+// Node object that it deletes may go later: finalizers hold it.
+func (st *Story) ByOperator(e history.Event) bool {
+	made := map[string]history.Kind{string(history.UncordonNode): history.NodeUncordoned, string(history.DeleteNode): history.NodeDeleted}
+	_, ok := st.First(func(o history.Event) bool {
+		return o.Kind == history.OperatorActed && o.Node == e.Node && made[o.Reason] == e.Kind && e.At >= o.At && (e.Kind == history.NodeDeleted || e.At <= o.At+InFlight)
+	})
+	return ok
+}

@@ -1,0 +1,273 @@
+package verdict
+
+import (
+	"testing"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/strict"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// Keys of what an operator put on the victim of keptStory.
+const (
+	othersTaint = "team.example.com/dedicated"
+	othersLabel = "team.example.com/state"
+	othersNote  = "team.example.com/contact"
+)
+
+// keptStory is a drain of a node that an operator prepared, with the API server's audit
+// log. It passes.
+func keptStory() *script {
+	s := drainStory()
+	s.scenario.Probe, s.queries = nil, nil
+	victimPick := s.scenario.Nodes["victim"]
+	victimPick.Prepared = &scenarios.Prepared{}
+	s.scenario.Nodes["victim"] = victimPick
+	s.drop(func(e history.Event) bool { return e.Kind == history.ProberStarted || e.Kind == history.ProberEnded })
+	s.scenario.Steps = s.scenario.Steps[:1] // the instance stays
+	s.drop(kind(history.Reclaimed))
+	s.scenario.Checks = []scenarios.Check{
+		{Marked: &scenarios.Marked{Node: "victim", Notice: "reclaim", Within: strict.Duration(sec(5))}},
+		{Drained: &scenarios.Drained{Node: "victim", Notice: "reclaim"}},
+		{OthersKept: &scenarios.OthersKept{Node: "victim"}},
+		{MarkedFirst: &scenarios.MarkedFirst{Node: "victim", Notice: "reclaim"}},
+		{MarkKept: &scenarios.MarkKept{Node: "victim", Notice: "reclaim"}},
+	}
+	for _, p := range []struct {
+		of         history.Preparation
+		key, value string
+	}{{history.PreparedTaint, othersTaint, "NoSchedule"}, {history.PreparedLabel, othersLabel, "in-use"}, {history.PreparedAnnotation, othersNote, "night-shift"}} {
+		s.at(1.1, history.Event{Kind: history.NodePrepared, Node: victim, Action: string(p.of), Key: p.key, Reason: p.value})
+	}
+	s.at(1, history.Event{Kind: history.NodeTainted, Node: victim, Key: othersTaint, Reason: "NoSchedule"})
+	s.wrote(4.45)
+	s.evictedAt(4.9, "coredns-a")
+	s.at(29.15, history.Event{Kind: history.AuditRead})
+	// Long enough for a mark to be taken off.
+	for i := range s.events {
+		if e := &s.events[i]; e.At > sec(24.1) {
+			e.At += sec(15)
+		}
+	}
+	return s
+}
+
+// wrote records a change of the victim in the audit log, and evictedAt an eviction.
+func (s *script) wrote(seconds float64) {
+	said := sec(seconds)
+	s.at(23, history.Event{Kind: history.HandlerWrote, Node: victim, Action: "patch", Key: "handler-1", Said: &said})
+}
+
+func (s *script) evictedAt(seconds float64, pod string) {
+	said := sec(seconds)
+	s.at(23, history.Event{Kind: history.HandlerTook, Pod: "default/" + pod, Action: "evict", Key: "handler-1", Said: &said})
+}
+
+// taken is something of the victim that goes, at a time at which the handler wrote.
+func (s *script) taken(seconds float64, e history.Event) {
+	e.Node = victim
+	s.at(seconds, e)
+	s.wrote(seconds - 0.1)
+}
+
+// missedBefore requires that no check but this one finds what was changed: before it was
+// there, the drill passed.
+func missedBefore(t *testing.T, s *script, check string) {
+	t.Helper()
+	for _, v := range s.judge().Verdicts {
+		if v.Check != check && v.Outcome != Pass {
+			t.Errorf("%s finds it too: %s, %s", v.Check, v.Outcome, v.Got)
+		}
+	}
+}
+
+func TestADrainOfAPreparedNodePasses(t *testing.T) {
+	if r := keptStory().judge(); r.Outcome != Pass {
+		t.Errorf("%s: %+v", r.Outcome, r.Verdicts)
+	}
+}
+
+func TestWhatOthersPutOnANode(t *testing.T) {
+	const check = "others' state of victim kept"
+	for _, x := range []expectation{
+		{name: "kept", want: Pass, got: "3 kept"},
+		{"their taint taken off", func(s *script) {
+			s.taken(6, history.Event{Kind: history.NodeUntainted, Key: othersTaint, Reason: "NoSchedule"})
+		}, "", Fail, othersTaint, false},
+		{"their taint with another effect", func(s *script) {
+			s.taken(6, history.Event{Kind: history.NodeTainted, Key: othersTaint, Reason: "PreferNoSchedule"})
+			s.taken(6, history.Event{Kind: history.NodeUntainted, Key: othersTaint, Reason: "NoSchedule"})
+		}, "", Fail, othersTaint, false},
+		{"their label replaced", func(s *script) {
+			s.taken(6, history.Event{Kind: history.NodeLabelled, Key: othersLabel, Reason: "draining", Note: `"in-use"`})
+		}, "", Fail, othersLabel, false},
+		{"their label removed", func(s *script) {
+			s.taken(6, history.Event{Kind: history.NodeUnlabelled, Key: othersLabel, Note: `"in-use"`})
+		}, "", Fail, othersLabel, false},
+		{"their annotation removed", func(s *script) {
+			s.taken(6, history.Event{Kind: history.NodeUnannotated, Key: othersNote, Note: `"night-shift"`})
+		}, "", Fail, othersNote, false},
+		{"an annotation removed that was not prepared, but there", func(s *script) {
+			s.taken(6, history.Event{Kind: history.NodeUnannotated, Key: "vendor.example.org/x", Note: `"1"`})
+		}, "", Fail, "vendor.example.org/x", false},
+		{"an annotation of the handler's own, replaced and removed", func(s *script) {
+			s.taken(6, history.Event{Kind: history.NodeAnnotated, Key: "handler.dev/record", Reason: "1"})
+			s.taken(7, history.Event{Kind: history.NodeAnnotated, Key: "handler.dev/record", Reason: "2", Note: `"1"`})
+			s.taken(8, history.Event{Kind: history.NodeUnannotated, Key: "handler.dev/record", Note: `"2"`})
+		}, "", Pass, "3 kept", false},
+		{"a label that a kubelet changes when the handler writes", func(s *script) {
+			s.taken(6, history.Event{Kind: history.NodeLabelled, Key: "kubernetes.io/os", Reason: "b", Note: `"a"`})
+		}, "", Pass, "3 kept", false},
+		{"taken off by somebody else, by the audit log", func(s *script) {
+			s.at(20, history.Event{Kind: history.NodeUnlabelled, Node: victim, Key: othersLabel, Note: `"in-use"`})
+		}, "", Pass, "3 kept", false},
+		{"taken off, and no audit log", func(s *script) {
+			s.drop(func(e history.Event) bool {
+				return e.Kind == history.AuditRead || e.Kind == history.HandlerWrote || e.Kind == history.HandlerTook
+			})
+			s.at(6, history.Event{Kind: history.NodeUnlabelled, Node: victim, Key: othersLabel, Note: `"in-use"`})
+		}, "", Unknown, "the history does not say by whom", false},
+		{"taken off some seconds after the handler wrote", func(s *script) {
+			s.at(9, history.Event{Kind: history.NodeUnlabelled, Node: victim, Key: othersLabel, Note: `"in-use"`})
+		}, "", Unknown, "the history does not say by whom", false},
+		{"the handler never changed the node", func(s *script) { s.drop(kind(history.HandlerWrote)) }, "", Unknown, "nothing shows that the handler changed", false},
+		{"nothing prepared", func(s *script) { s.drop(kind(history.NodePrepared)) }, "", Unknown, "does not show that anything was prepared", false},
+		{"the prepared taint was not there", func(s *script) {
+			s.drop(func(e history.Event) bool { return e.Kind == history.NodeTainted && e.Key == othersTaint })
+		}, "", Unknown, "was not on", false},
+		{"an operator's cordon taken off", func(s *script) {
+			s.cordonBefore()
+			s.taken(12, history.Event{Kind: history.NodeUncordoned})
+		}, "", Fail, "node.uncordoned", false},
+		{"an operator's cordon taken off by the operator", func(s *script) {
+			s.cordonBefore()
+			s.at(11.9, history.Event{Kind: history.OperatorActed, Node: victim, Reason: string(history.UncordonNode)})
+			s.taken(12, history.Event{Kind: history.NodeUncordoned})
+		}, "", Pass, "4 kept", false},
+	} {
+		x.check = check
+		x.run(t, keptStory)
+	}
+	for name, e := range map[string]history.Event{
+		"taint":      {Kind: history.NodeUntainted, Key: othersTaint, Reason: "NoSchedule"},
+		"label":      {Kind: history.NodeLabelled, Key: othersLabel, Reason: "draining", Note: `"in-use"`},
+		"annotation": {Kind: history.NodeUnannotated, Key: othersNote, Note: `"night-shift"`},
+	} {
+		t.Run("no other check finds a lost "+name, func(t *testing.T) {
+			s := keptStory()
+			s.taken(6, e)
+			missedBefore(t, s, check)
+		})
+	}
+}
+
+// cordonBefore prepares the victim cordoned. The handler then marks it with its taint.
+func (s *script) cordonBefore() {
+	s.at(1.1, history.Event{Kind: history.NodePrepared, Node: victim, Action: string(history.PreparedCordon)})
+	s.drop(kind(history.NodeCordoned))
+	s.at(1, history.Event{Kind: history.NodeCordoned, Node: victim})
+	s.at(4.5, history.Event{Kind: history.NodeTainted, Node: victim, Key: "example.com/disrupted", Reason: "NoSchedule"})
+}
+
+// What an operator cordoned before is no mark of the handler's, and no touch.
+func TestANodeThatIsAlreadyCordoned(t *testing.T) {
+	s := keptStory()
+	s.cordonBefore()
+	if r := s.judge(); r.Outcome != Pass {
+		t.Errorf("%s: %+v", r.Outcome, r.Verdicts)
+	}
+	s.drop(func(e history.Event) bool { return e.Kind == history.NodeTainted && e.Key == "example.com/disrupted" })
+	if v := named(t, s.judge(), "marked victim"); v.Outcome != Fail {
+		t.Errorf("the operator's cordon counts as the handler's mark: %s, %s", v.Outcome, v.Got)
+	}
+}
+
+func TestTheMarkComesBeforeTheFirstEviction(t *testing.T) {
+	const check = "victim marked before the first eviction"
+	// late puts the mark after the eviction of 4.9 s.
+	late := func(wrote, seen float64) func(*script) {
+		return func(s *script) {
+			s.drop(kind(history.HandlerWrote))
+			s.wrote(wrote)
+			s.change(history.NodeCordoned, func(e *history.Event) {
+				if e.Node == victim {
+					e.At = sec(seen)
+				}
+			})
+		}
+	}
+	for _, x := range []expectation{
+		{name: "before", want: Pass, got: "0.400s before"},
+		{"requested after it", late(5.2, 5.3), "", Fail, "0.300s before the mark was requested", false},
+		{"requested before it, and seen later", late(4.8, 5.3), "", Pass, "the mark requested 0.100s before", false},
+		{"one write before and one after it", func(s *script) { late(4.8, 5.3)(s); s.wrote(5.25) }, "", Unknown, "does not show which request", false},
+		{"never", func(s *script) { s.drop(kind(history.NodeCordoned)) }, "", Fail, "never marked", false},
+		{"no audit log", func(s *script) { s.drop(kind(history.AuditRead)) }, "", Unknown, "was not read", false},
+		{"no write in the audit log", func(s *script) { late(5.2, 5.3)(s); s.drop(kind(history.HandlerWrote)) }, "", Unknown, "does not show which request", false},
+		{"nothing evicted", func(s *script) { s.drop(kind(history.HandlerTook)) }, "", Unknown, "evicted no pod", false},
+		{"a pod of another node evicted first", func(s *script) { s.evictedAt(4.2, "coredns-b") }, "", Pass, "before", false},
+	} {
+		x.check = check
+		x.run(t, keptStory)
+	}
+	t.Run("no other check finds it", func(t *testing.T) {
+		s := keptStory()
+		late(5.2, 5.3)(s)
+		missedBefore(t, s, check)
+	})
+}
+
+func TestTheMarkIsKept(t *testing.T) {
+	const check = "mark of victim kept"
+	for _, x := range []expectation{
+		{name: "kept", want: Pass, got: "kept for"},
+		{"taken off, and put on again", func(s *script) {
+			s.taken(12, history.Event{Kind: history.NodeUncordoned})
+			s.taken(20, history.Event{Kind: history.NodeTainted, Key: "example.com/disrupted", Reason: "NoSchedule"})
+		}, "", Fail, "taken off at +12.000s", false},
+		{"cordon off, and the taint there", func(s *script) {
+			s.at(4.5, history.Event{Kind: history.NodeTainted, Node: victim, Key: "example.com/disrupted", Reason: "NoSchedule"})
+			s.taken(12, history.Event{Kind: history.NodeUncordoned})
+		}, "", Pass, "kept for", false},
+		{"made a taint that the scheduler may ignore", func(s *script) {
+			s.at(4.5, history.Event{Kind: history.NodeTainted, Node: victim, Key: "example.com/disrupted", Reason: "NoSchedule"})
+			s.taken(12, history.Event{Kind: history.NodeUncordoned})
+			s.taken(13, history.Event{Kind: history.NodeTainted, Key: "example.com/disrupted", Reason: "PreferNoSchedule"})
+			s.taken(13, history.Event{Kind: history.NodeUntainted, Key: "example.com/disrupted", Reason: "NoSchedule"})
+		}, "", Fail, "taken off at +13.000s", false},
+		{"taken off by the operator", func(s *script) {
+			s.at(11.9, history.Event{Kind: history.OperatorActed, Node: victim, Reason: string(history.UncordonNode)})
+			s.at(12, history.Event{Kind: history.NodeUncordoned, Node: victim})
+		}, "", Pass, "kept for", false},
+		{"taken off, and no audit log", func(s *script) {
+			s.drop(func(e history.Event) bool {
+				return e.Kind == history.AuditRead || e.Kind == history.HandlerWrote || e.Kind == history.HandlerTook
+			})
+			s.at(12, history.Event{Kind: history.NodeUncordoned, Node: victim})
+		}, "", Unknown, "does not say by whom", false},
+		{"never put on", func(s *script) { s.drop(kind(history.NodeCordoned)) }, "", Unknown, "was not marked", false},
+	} {
+		x.check = check
+		x.run(t, keptStory)
+	}
+	t.Run("no other check finds a mark that was off for a while", func(t *testing.T) {
+		s := keptStory()
+		s.taken(12, history.Event{Kind: history.NodeUncordoned})
+		s.taken(20, history.Event{Kind: history.NodeTainted, Key: "example.com/disrupted", Reason: "NoSchedule"})
+		missedBefore(t, s, check)
+	})
+}
+
+// An operator may put a node back: that is no failure of the handler's mark.
+func TestAnOperatorUncordonsTheNode(t *testing.T) {
+	s := keptStory()
+	s.at(11.9, history.Event{Kind: history.OperatorActed, Node: victim, Reason: string(history.UncordonNode)})
+	s.at(12, history.Event{Kind: history.NodeUncordoned, Node: victim})
+	if v := named(t, s.judge(), "marked victim"); v.Outcome != Pass {
+		t.Errorf("%s, %s", v.Outcome, v.Got)
+	}
+	s.drop(kind(history.OperatorActed))
+	if v := named(t, s.judge(), "marked victim"); v.Outcome != Fail {
+		t.Errorf("taken off by the handler: %s, %s", v.Outcome, v.Got)
+	}
+}

@@ -1,0 +1,122 @@
+package verdict
+
+import (
+	"testing"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/strict"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// replicas adds the handler's pods to a story, with their IPs, and disturbs the first.
+func (s *script) replicas(seconds float64, how history.Disturbance) {
+	s.meta.Handler.Deployment = "default/handler"
+	for name, ip := range map[string]string{"handler-1": "10.0.1.1", "handler-2": "10.0.1.2"} {
+		s.at(1, history.Event{Kind: history.PodPresent, Pod: "default/" + name, UID: "uid-" + name, Node: reserved, Owner: "ReplicaSet/handler-7", IP: ip, Reason: "Running"})
+	}
+	s.at(seconds, history.Event{Kind: history.HandlerDisturbed, Key: "stop", Reason: string(how), Pod: "default/handler-1", UID: "uid-handler-1", Node: reserved})
+	s.at(seconds+0.1, history.Event{Kind: history.PodTerminating, Pod: "default/handler-1", UID: "uid-handler-1", Node: reserved, Owner: "ReplicaSet/handler-7", Numbers: history.Numbers{history.Grace: 10}})
+	s.at(seconds+0.2, history.Event{Kind: history.HandlerLeftAlone, Key: "stop", Reason: string(how)})
+}
+
+func (s *script) replicaEnded(seconds, code float64) {
+	s.at(seconds, history.Event{Kind: history.PodExited, Pod: "default/handler-1", UID: "uid-handler-1", Node: reserved, Owner: "ReplicaSet/handler-7", Numbers: history.Numbers{history.ExitCode: code}})
+}
+
+// received is a message of no importance that a client receives.
+func (s *script) received(seconds float64, ip string) {
+	s.at(seconds, history.Event{Kind: history.MessagePut, Key: "another", Message: "m-2"})
+	s.at(seconds, history.Event{Kind: history.SQSReceived, Message: "m-2", IP: ip})
+	s.at(seconds+0.5, history.Event{Kind: history.SQSDeleted, Message: "m-2"})
+}
+
+func TestAHandlerStopsCleanly(t *testing.T) {
+	const check = "handler stops cleanly at stop"
+	play := func(edits ...func(*script)) func() *script {
+		return func() *script {
+			s := blockedStory()
+			s.replicas(8, history.TerminateHandler)
+			s.only(scenarios.Check{StopsCleanly: &scenarios.StopsCleanly{Disturbance: "stop"}})
+			for _, edit := range edits {
+				edit(s)
+			}
+			return s
+		}
+	}
+	ends := func(s *script) { s.replicaEnded(12, 0) }
+	elsewhere := func(s *script) { s.received(12, "10.0.1.2") }
+	late := func(s *script) { s.received(11, "10.0.1.1") }
+	polling := func(s *script) {
+		s.at(13, history.Event{Kind: history.SQSCall, Action: "ReceiveMessage", Status: 200, IP: "10.0.1.1"})
+	}
+	killed := func(s *script) { s.replicaEnded(18.2, killedCode) }
+	for _, x := range []struct {
+		name  string
+		edits []func(*script)
+		want  Outcome
+		got   string
+	}{
+		{"receives nothing more", []func(*script){ends, elsewhere}, Pass, "1 pods received nothing more"},
+		{"receives one message more", []func(*script){ends, elsewhere, late}, Fail, "received a message 2.900s after"},
+		{"receives one that was on its way", []func(*script){ends, elsewhere, func(s *script) { s.received(9, "10.0.1.1") }}, Pass, "nothing more"},
+		{"receives nothing, and polls", []func(*script){ends, elsewhere, polling}, Fail, "still polled the queue 4.900s after"},
+		{"is killed", []func(*script){killed, elsewhere}, Fail, "by SIGKILL"},
+		{"ends too late", []func(*script){func(s *script) { s.replicaEnded(20, 0) }, elsewhere}, Fail, "too late"},
+		{"does not end", []func(*script){elsewhere}, Fail, "has not ended"},
+		{"no other message came", []func(*script){ends}, Unknown, "no message came after"},
+		{"an address that no pod has received", []func(*script){ends, func(s *script) { s.received(12, "172.18.0.9") }}, Unknown, "no pod is known"},
+		{"the history does not say who received", []func(*script){ends, func(s *script) { s.received(12, "") }}, Unknown, "does not say which pod"},
+	} {
+		expectation{name: x.name, check: check, want: x.want, got: x.got}.run(t, play(x.edits...))
+	}
+	for name, edits := range map[string][]func(*script){"a message received": {ends, elsewhere, late}, "a kill": {killed, elsewhere}} {
+		t.Run("no other check finds "+name, func(t *testing.T) { missedBefore(t, play(edits...)(), check) })
+	}
+}
+
+func TestADrainIsTakenOver(t *testing.T) {
+	const check = "drain of victim taken over after stop"
+	by := func(seconds float64, replica string) func(*script) {
+		return func(s *script) {
+			said := sec(seconds)
+			s.at(29.12, history.Event{Kind: history.HandlerTook, Pod: "default/app-1", Action: "evict", Key: replica, Said: &said})
+			s.pod(seconds+0.1, history.PodEvicted, "app-1", victim, "ReplicaSet/app")
+			s.pod(seconds+0.1, history.PodTerminating, "app-1", victim, "ReplicaSet/app")
+		}
+	}
+	play := func(edits ...func(*script)) func() *script {
+		return func() *script {
+			s := blockedStory()
+			s.replicas(8, history.RetireHandler)
+			s.replicaEnded(10, 0)
+			s.at(29.15, history.Event{Kind: history.AuditRead})
+			s.only(scenarios.Check{TakenOver: &scenarios.TakenOver{Node: "victim", Disturbance: "stop", Within: strict.Duration(sec(10))}})
+			for _, edit := range edits {
+				edit(s)
+			}
+			return s
+		}
+	}
+	for _, x := range []struct {
+		name  string
+		edits []func(*script)
+		want  Outcome
+		got   string
+	}{
+		{"by another replica", []func(*script){by(15, "handler-2")}, Pass, "handler-2 evicted default/app-1 5.000s after"},
+		{"by none", nil, Fail, "nobody evicted the 2 pods that were left"},
+		{"too late", []func(*script){by(21, "handler-2")}, Fail, "nobody evicted"},
+		{"by the replica itself, before its end", []func(*script){by(9, "handler-1")}, Fail, "nobody evicted the 1 pods"},
+		{"by an unknown one", []func(*script){by(15, "")}, Unknown, "does not say which replica"},
+		{"no audit log", []func(*script){by(15, "handler-2"), func(s *script) { s.drop(kind(history.AuditRead)) }}, Unknown, "was not read"},
+		{"the replica has not ended", []func(*script){by(15, "handler-2"), func(s *script) { s.drop(kind(history.PodExited)) }}, Unknown, "has not ended"},
+		{"nothing was left", []func(*script){func(s *script) {
+			for _, name := range []string{"app-1", "app-2"} {
+				s.pod(9, history.PodTerminating, name, victim, "ReplicaSet/app")
+			}
+		}}, Unknown, "nothing was left"},
+	} {
+		expectation{name: x.name, check: check, want: x.want, got: x.got}.run(t, play(x.edits...))
+	}
+	t.Run("no other check finds it", func(t *testing.T) { missedBefore(t, play()(), check) })
+}

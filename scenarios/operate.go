@@ -1,0 +1,38 @@
+package scenarios
+
+import "github.com/spotdrill/spotdrill/framework/history"
+
+// Operate does something to a node, as an operator or the cloud does, and continues when
+// that is done.
+type Operate struct {
+	// Action is the operation; docs/nodes.md describes each.
+	Action history.Operation `yaml:"action"`
+	Node   string            `yaml:"node"`
+}
+
+// String is the operation in words.
+func (o Operate) String() string {
+	return map[history.Operation]string{
+		history.UncordonNode: o.Node + " is uncordoned",
+		history.DeleteNode:   "the Node object of " + o.Node + " is deleted",
+		history.RejoinNode:   o.Node + " joins the cluster again, as the same instance",
+		history.StopKubelet:  "the kubelet of " + o.Node + " stops",
+	}[o.Action]
+}
+
+func (o Operate) validate(where string, in *scope, p *problems) {
+	oneOf(p, where+".action", o.Action, history.Operations())
+	in.node(where, o.Node, p)
+	if in.capacity[o.Node] == onDemand {
+		p.add(where+".node", "%q has capacity %s, where the handler and the recording proxy run", o.Node, onDemand)
+	}
+}
+
+// A node that is deleted, or whose kubelet stops, keeps its drill's pods: the drill beside
+// it would wait for the node too.
+func (o Operate) effect() effect {
+	return effect{nodes: []string{o.Node}, shared: o.Action != history.UncordonNode}
+}
+
+// Operations returns the operations of the steps.
+func (s Scenario) Operations() []Operate { return stepsOf[Operate](s) }

@@ -1,0 +1,87 @@
+package scenarios
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+// Prepared is the state in which an operator left a node before the drill. It is put on
+// the node when the workload's pods run, before recording starts, and taken off when the
+// drill is over. A providerID cannot be taken off: the API server refuses any change of it.
+type Prepared struct {
+	// Cordoned marks the node unschedulable, as kubectl cordon does.
+	Cordoned bool `yaml:"cordoned,omitempty"`
+	// Taints are taints of others, without values.
+	Taints []Taint `yaml:"taints,omitempty"`
+	// Labels are labels of others. Their keys are of the domain example.com or one of its
+	// subdomains.
+	Labels map[string]string `yaml:"labels,omitempty"`
+	// Annotations are annotations of others, with keys of the same domain.
+	Annotations map[string]string `yaml:"annotations,omitempty"`
+}
+
+// Taint is a taint of a node.
+type Taint struct {
+	// Key is of the domain example.com or one of its subdomains.
+	Key string `yaml:"key"`
+	// Effect is NoSchedule or PreferNoSchedule; NoExecute would end the pods before the
+	// drill.
+	Effect string `yaml:"effect"`
+}
+
+// TaintEffects lists the effects that a prepared taint can have.
+func TaintEffects() []string { return []string{"NoSchedule", "PreferNoSchedule"} }
+
+// States are the parts of the state as events that say what was prepared, without the node.
+func (s *Prepared) States() []history.Event {
+	if s == nil {
+		return nil
+	}
+	state := func(of history.Preparation, key, value string) history.Event {
+		return history.Event{Kind: history.NodePrepared, Action: string(of), Key: key, Reason: value}
+	}
+	var out []history.Event
+	if s.Cordoned {
+		out = append(out, state(history.PreparedCordon, "", ""))
+	}
+	for _, t := range s.Taints {
+		out = append(out, state(history.PreparedTaint, t.Key, t.Effect))
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.Labels)) {
+		out = append(out, state(history.PreparedLabel, key, s.Labels[key]))
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.Annotations)) {
+		out = append(out, state(history.PreparedAnnotation, key, s.Annotations[key]))
+	}
+	return out
+}
+
+func (s *Prepared) validate(where string, p *problems) {
+	if s == nil {
+		return
+	}
+	if len(s.States()) == 0 {
+		p.add(where, "prepares nothing; allowed: annotations, cordoned, labels, taints")
+	}
+	for _, state := range s.States() {
+		if state.Key != "" && !history.OperatorsKey(state.Key) {
+			p.add(where, "%s %q is not of the domain %s, so it could not be told from those of others", state.Action, state.Key, history.OperatorsDomain)
+		}
+		if state.Action == string(history.PreparedTaint) {
+			oneOf(p, where+".taints", state.Reason, TaintEffects())
+		}
+	}
+}
+
+// prepared returns the names of the nodes that are prepared.
+func (s Scenario) prepared() []string {
+	var out []string
+	for name, pick := range s.Nodes {
+		if pick.Prepared != nil {
+			out = append(out, name)
+		}
+	}
+	return out
+}
