@@ -115,7 +115,7 @@ func (s Sampler) Run(ctx context.Context) (Summary, error) {
 			sampling.CPU = threadTime() - started
 			return sampling.Summary, nil
 		}
-		time.Sleep(Interval)
+		sleep(Interval)
 		now := s.Now()
 		sampling.sample(now)
 		if now-sampling.looked >= rescan {

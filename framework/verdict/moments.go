@@ -3,6 +3,7 @@ package verdict
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -86,6 +87,39 @@ func (j judge) served(taken history.Event) bool {
 type hole struct {
 	from, to time.Duration
 	at       moment
+}
+
+func (h hole) String() string {
+	return fmt.Sprintf("nothing left for %s from +%s on, around %s at +%s", history.Seconds(h.to-h.from), history.Seconds(h.from), h.at.what, history.Seconds(h.at.at))
+}
+
+// hidden is the most that the holes may hide of the streams: for how long queries may have
+// been lost, and how many of them. A verdict that it cannot change stands.
+func (j judge) hidden(streams map[history.Mode]Stream) (lasting time.Duration, lost int) {
+	rate := 0
+	for mode := range streams {
+		rate += map[history.Mode]int{history.Fresh: j.Scenario.Probe.Fresh, history.Fixed: j.Scenario.Probe.Fixed}[mode]
+	}
+	for _, h := range j.holes() {
+		lasting += h.to - h.from
+	}
+	return lasting, int(math.Ceil(lasting.Seconds() * float64(rate)))
+}
+
+// unbroken is the longest part of the streams' windows that no hole divides.
+func (j judge) unbroken(streams map[history.Mode]Stream) (longest time.Duration) {
+	for _, s := range streams {
+		for _, w := range s.Windows {
+			from := w.From
+			for _, h := range j.holes() {
+				if h.to > from && h.from < w.To {
+					longest, from = max(longest, h.from-from), h.to
+				}
+			}
+			longest = max(longest, w.To-from)
+		}
+	}
+	return longest
 }
 
 // findHoles finds the longest times without a query around the drill's own moments, one for each

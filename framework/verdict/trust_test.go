@@ -47,10 +47,6 @@ func distrusted() []expectation {
 				s.lose(service, fresh, at, at+0.05, history.Unsent)
 			}
 		}, check: "prober", got: "could not leave", noise: true},
-		{name: "nothing left for a moment as an endpoint changed", edit: func(s *script) {
-			s.lose(service, fresh, 5.25, 5.4, history.Unsent)
-			s.lose(service, fixed, 5.25, 5.4, history.Unsent)
-		}, check: "prober", got: "around endpoint.terminating", noise: true},
 		{name: "prober says what is no number", edit: number(history.LateP99, math.NaN()), check: "prober", got: "late", noise: true},
 		{name: "prober late", edit: number(history.LateP99, 0.2001), check: "prober", got: "late", noise: true},
 		{name: "no fixed queries", edit: without(service, fixed, 0, 99), check: "prober", got: "mode fixed"},
@@ -111,10 +107,6 @@ func TestTrust(t *testing.T) {
 			for _, mode := range []history.Mode{fresh, fixed} {
 				without(service, mode, 26, 99)(s)
 			}
-		}, check: "prober"},
-		{name: "nothing left for a moment when nothing happened", edit: func(s *script) {
-			s.lose(service, fresh, 12, 12.15, history.Unsent)
-			s.lose(service, fixed, 12, 12.15, history.Unsent)
 		}, check: "prober"},
 		{name: "a few unsent", edit: func(s *script) { s.lose(service, fresh, 12, 12.01, history.Unsent) }, check: "prober"},
 		{name: "baseline", check: "baseline", got: "60 answered"},
