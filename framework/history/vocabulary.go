@@ -40,6 +40,21 @@ func NoticeTypes() []NoticeType {
 	return []NoticeType{SpotInterruption, RebalanceRecommendation, StateChange, ScheduledChange, CapacityReservationInterruption}
 }
 
+// HealthStatus is the statusCode of an AWS Health event.
+type HealthStatus string
+
+// The statuses. The change of a closed event is over, or was cancelled.
+const (
+	HealthOpen     HealthStatus = "open"
+	HealthClosed   HealthStatus = "closed"
+	HealthUpcoming HealthStatus = "upcoming"
+)
+
+// HealthStatuses lists every status.
+func HealthStatuses() []HealthStatus {
+	return []HealthStatus{HealthOpen, HealthClosed, HealthUpcoming}
+}
+
 // FaultType is a way in which SQS goes wrong.
 type FaultType string
 
