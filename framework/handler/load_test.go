@@ -211,7 +211,7 @@ func TestWhatIsLeftOnANode(t *testing.T) {
 	if err != nil || !LeavesBehind(builtin.Marks.Taint) {
 		t.Errorf("the built-in handler's taint %q would stay on the node (%v)", builtin.Marks.Taint, err)
 	}
-	if !slices.Equal(slices.Sorted(slices.Values(builtin.Features)), []string{"capacity-reservation", "karpenter-order", "rebalance-event", "scheduled-change", "spot", "state-change"}) {
+	if !slices.Equal(slices.Sorted(slices.Values(builtin.Features)), []string{"capacity-reservation", "karpenter-order", "rebalance-event", "scheduled-change", "scheduled-change-at-once", "scheduled-change-status", "spot", "state-change"}) {
 		t.Errorf("the built-in handler claims %v", builtin.Features)
 	}
 }
