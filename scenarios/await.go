@@ -25,7 +25,7 @@ type Await struct {
 	Answering strict.Duration `yaml:"answering,omitempty"`
 	// Hit waits until the fault has affected a call.
 	Hit string `yaml:"hit,omitempty"`
-	// Ended waits until the fault has ended.
+	// Ended waits until the fault or the disturbance has ended.
 	Ended string `yaml:"ended,omitempty"`
 	// Ready waits until all pods of this group of the workload are Ready again and none
 	// of them is terminating.
@@ -51,7 +51,7 @@ func (a Await) String() string {
 	case a.Hit != "":
 		what = "fault " + a.Hit + " has affected a call"
 	case a.Ended != "":
-		what = "fault " + a.Ended + " has ended"
+		what = a.Ended + " has ended"
 	case a.Ready != "":
 		what = "the pods of " + a.Ready + " are Ready again"
 	}
@@ -66,7 +66,7 @@ func (a Await) validate(where string, in *scope, p *problems) {
 	}{
 		"deleted": {a.Deleted, in.sent}, "received": {a.Received, in.sent},
 		"evicting": {a.Evicting, in.nodes}, "drained": {a.Drained, in.nodes},
-		"hit": {a.Hit, in.faults}, "ended": {a.Ended, in.faults}, "ready": {a.Ready, in.pods},
+		"hit": {a.Hit, in.faults}, "ended": {a.Ended, in.ending()}, "ready": {a.Ready, in.pods},
 	} {
 		if refers.to != "" {
 			conditions++

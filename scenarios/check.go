@@ -18,6 +18,7 @@ type Check struct {
 	DrainedOnce    *DrainedOnce    `yaml:"drainedOnce,omitempty"`
 	NotRestarted   *NotRestarted   `yaml:"notRestarted,omitempty"`
 	QueueEmpty     *QueueEmpty     `yaml:"queueEmpty,omitempty"`
+	Calls          *Calls          `yaml:"calls,omitempty"`
 	MidDrain       *MidDrain       `yaml:"midDrain,omitempty"`
 
 	NotScheduled    *NotScheduled    `yaml:"notScheduled,omitempty"`

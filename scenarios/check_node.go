@@ -7,8 +7,8 @@ import "github.com/spotdrill/spotdrill/framework/strict"
 type Marked struct {
 	Node   string `yaml:"node"`
 	Notice string `yaml:"notice"`
-	// After is a fault. If it ends later than the notice is sent, within counts from its
-	// end.
+	// After is a fault or a disturbance. If it ends later than the notice is sent, within
+	// counts from its end.
 	After  string          `yaml:"after,omitempty"`
 	Within strict.Duration `yaml:"within"`
 }

@@ -7,8 +7,8 @@ import "github.com/spotdrill/spotdrill/framework/strict"
 type Deleted struct {
 	// Of is a notice or message step.
 	Of string `yaml:"of"`
-	// After is a fault. If it ends later than the message is sent, within counts from its
-	// end.
+	// After is a fault or a disturbance. If it ends later than the message is sent, within
+	// counts from its end.
 	After  string          `yaml:"after,omitempty"`
 	Within strict.Duration `yaml:"within"`
 }
@@ -28,3 +28,32 @@ type QueueEmpty struct{}
 func (QueueEmpty) validate(string, *scope, *problems) {}
 
 func (QueueEmpty) observed(Times) observation { return atEnd() }
+
+// Calls requires that the handler calls SQS at most so often: in every span of time of the
+// length over, at most perSecond calls for each second of it.
+type Calls struct {
+	// PerSecond is the highest rate of calls, at least 1.
+	PerSecond int `yaml:"perSecond"`
+	// Over is the length of each span.
+	Over strict.Duration `yaml:"over"`
+	// During is a fault: only the calls while it lasts count. Left out, those of the whole
+	// drill count.
+	During string `yaml:"during,omitempty"`
+}
+
+func (c Calls) validate(where string, in *scope, p *problems) {
+	if c.PerSecond < 1 {
+		p.add(where+".perSecond", "%d is less than 1", c.PerSecond)
+	}
+	p.positive(where+".over", c.Over)
+	if c.During != "" {
+		oneOf(p, where+".during", c.During, in.faults)
+	}
+}
+
+func (c Calls) observed(t Times) observation {
+	if c.During != "" {
+		return atEnd()
+	}
+	return absent(t.Stepped + c.Over.D())
+}

@@ -18,6 +18,9 @@ type Disturb struct {
 	Handler history.Disturbance `yaml:"handler"`
 	// For is how long the handler is cut off from the Kubernetes API.
 	For strict.Duration `yaml:"for,omitempty"`
+	// Meanwhile lets the drill continue while the handler is cut off. It is over when the
+	// steps are, at the latest.
+	Meanwhile bool `yaml:"meanwhile,omitempty"`
 	// Replicas is the number that the handler is scaled to, 1 to 5.
 	Replicas int `yaml:"replicas,omitempty"`
 	// Node is where the handler is moved to. Its next pods may run on any spot node.
@@ -38,6 +41,9 @@ func (d Disturb) String() string {
 	if d.For > 0 {
 		text += " for " + d.For.D().String()
 	}
+	if d.Meanwhile {
+		text += ", and the drill continues meanwhile"
+	}
 	if d.Replicas > 0 {
 		text += fmt.Sprintf(" to %d replicas", d.Replicas)
 	}
@@ -49,8 +55,12 @@ func (d Disturb) String() string {
 
 func (d Disturb) validate(where string, in *scope, p *problems) {
 	in.disturbances.define(where, d.Name, p)
+	in.once(where, d.Name, in.faults, p)
 	oneOf(p, where+".handler", d.Handler, history.Disturbances())
 	p.onlyWith(where+".for", d.For > 0, d.Handler == history.CutOffHandler, history.CutOffHandler)
+	if d.Meanwhile && d.Handler != history.CutOffHandler {
+		p.add(where+".meanwhile", "is only allowed with %s", history.CutOffHandler)
+	}
 	p.onlyWith(where+".replicas", d.Replicas != 0, d.Handler == history.ScaleHandler, history.ScaleHandler)
 	if d.Handler == history.ScaleHandler && d.Replicas != 0 && (d.Replicas < 0 || d.Replicas > 5) {
 		p.add(where+".replicas", "%d is not within 1 to 5", d.Replicas)
@@ -67,7 +77,13 @@ func (d Disturb) validate(where string, in *scope, p *problems) {
 	}
 }
 
-func (d Disturb) effect() effect { return effect{nodes: []string{d.Node}, shared: true} }
+func (d Disturb) effect() effect {
+	e := effect{nodes: []string{d.Node}, shared: true}
+	if d.Meanwhile {
+		e.begins, e.lasts = d.Name, d.For.D()
+	}
+	return e
+}
 
 // Disturbed reports whether a step disturbs the handler.
 func (s Scenario) Disturbed() bool { return len(stepsOf[Disturb](s)) > 0 }

@@ -19,7 +19,7 @@ type Fault struct {
 	Type history.FaultType `yaml:"type"`
 	// Actions are the calls that are affected. Left out, all of them are; with
 	// lost-answer, only deletions. The types duplicate and reorder always affect
-	// ReceiveMessage.
+	// ReceiveMessage, failed-entry deletions.
 	Actions []string `yaml:"actions,omitempty"`
 	// Count is the number of calls that are affected. Required without for.
 	Count int `yaml:"count,omitempty"`
@@ -28,8 +28,11 @@ type Fault struct {
 
 	// By is the delay of each answer, with type delay.
 	By strict.Duration `yaml:"by,omitempty"`
-	// Code is the error code, with type throttle; left out, it is ThrottlingException.
-	Code string `yaml:"code,omitempty"`
+	// Code is the error code. With type throttle it is ThrottlingException (the default) or
+	// RequestThrottled; with failed-entry InternalError (the default) or
+	// ReceiptHandleIsInvalid, which stays so for that receipt handle; with client-error,
+	// which requires it, one of the others.
+	Code history.ErrorCode `yaml:"code,omitempty"`
 	// Status is the HTTP status, with type error: 500 or 503.
 	Status int `yaml:"status,omitempty"`
 	// After is how much later a duplicate is delivered, with type duplicate. Left out,
@@ -38,6 +41,9 @@ type Fault struct {
 	// ToAnother delivers duplicates to a different replica than the original, with type
 	// duplicate.
 	ToAnother bool `yaml:"toAnother,omitempty"`
+	// Silent leaves the calls that type black-hole holds without an answer for ever, even
+	// when it is over. New calls are answered then. Requires for.
+	Silent bool `yaml:"silent,omitempty"`
 }
 
 // FaultActions lists the calls that a fault can be limited to: those that a handler
@@ -49,8 +55,14 @@ func FaultActions() []string {
 	}
 }
 
-// ThrottleCodes lists the error codes of type throttle.
-func ThrottleCodes() []string { return []string{"ThrottlingException", "RequestThrottled"} }
+// FaultCodes lists the error codes that a fault can have.
+func FaultCodes() []string {
+	var out []string
+	for _, t := range history.FaultTypes() {
+		out = append(out, history.Words(t.ErrorCodes())...)
+	}
+	return out
+}
 
 // String is the fault in words.
 func (f Fault) String() string {
@@ -70,7 +82,10 @@ func (f Fault) String() string {
 		text += fmt.Sprintf(" with status %d", f.Status)
 	}
 	if f.Code != "" {
-		text += " with " + f.Code
+		text += " with " + string(f.Code)
+	}
+	if f.Silent {
+		text += ", silent afterwards too"
 	}
 	if f.Count > 0 {
 		text += fmt.Sprintf(", %d calls", f.Count)
@@ -83,12 +98,16 @@ func (f Fault) String() string {
 
 func (f Fault) validate(where string, in *scope, p *problems) {
 	in.faults.define(where, f.Name, p)
+	in.once(where, f.Name, in.disturbances, p)
 	oneOf(p, where+".type", f.Type, history.FaultTypes())
 	for _, action := range f.Actions {
 		oneOf(p, where+".actions", action, FaultActions())
 	}
 	if len(f.Actions) > 0 && (f.Type == history.Duplicate || f.Type == history.Reorder) {
 		p.add(where+".actions", "is not allowed with type %s, which always affects ReceiveMessage", f.Type)
+	}
+	if len(f.Actions) > 0 && f.Type == history.FailedEntry {
+		p.add(where+".actions", "is not allowed with type %s, which always affects deletions", f.Type)
 	}
 	p.atLeast0(where+".count", f.Count)
 	switch {
@@ -104,10 +123,10 @@ func (f Fault) validate(where string, in *scope, p *problems) {
 		required bool
 	}{
 		{"by", history.Delay, f.By > 0, true},
-		{"code", history.Throttle, f.Code != "", false},
 		{"status", history.ServerError, f.Status != 0, true},
 		{"after", history.Duplicate, f.After > 0, false},
 		{"toAnother", history.Duplicate, f.ToAnother, false},
+		{"silent", history.BlackHole, f.Silent, false},
 	} {
 		switch {
 		case only.given && f.Type != only.with:
@@ -116,8 +135,16 @@ func (f Fault) validate(where string, in *scope, p *problems) {
 			p.add(where+"."+only.field, "is required with type %s", only.with)
 		}
 	}
-	if f.Code != "" {
-		oneOf(p, where+".code", f.Code, ThrottleCodes())
+	switch codes := f.Type.ErrorCodes(); {
+	case f.Code == "" && f.Type == history.ClientError:
+		p.add(where+".code", "is required with type %s", f.Type)
+	case f.Code != "" && len(codes) == 0:
+		p.add(where+".code", "is not allowed with type %s", f.Type)
+	case f.Code != "":
+		oneOf(p, where+".code", f.Code, codes)
+	}
+	if f.Silent && f.For == 0 {
+		p.add(where+".silent", "requires for: calls that stay unanswered do not end a fault")
 	}
 	if f.Status != 0 && f.Status != 500 && f.Status != 503 {
 		p.add(where+".status", "%d is not known; allowed: 500, 503", f.Status)

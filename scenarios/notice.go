@@ -2,10 +2,12 @@ package scenarios
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
 // Notice sends a notice through EventBridge. Its deadline starts to run.
@@ -22,10 +24,38 @@ type Notice struct {
 	// InstanceLike is a node. The notice names an instance that is not in the cluster
 	// and whose id differs from that node's only in its last character.
 	InstanceLike string `yaml:"instanceLike,omitempty"`
+	// FormerOf is a node. The notice names an instance that had the name of that node
+	// before, and that EC2 lists as terminated.
+	FormerOf string `yaml:"formerOf,omitempty"`
 	// Action is what a spot interruption announces; left out, it is terminate.
 	Action string `yaml:"action,omitempty"`
 	// State is the new state in a state change, such as stopping or running.
 	State string `yaml:"state,omitempty"`
+	// Age is how old the notice is when it is sent, by its own time. The deadline still
+	// counts from when it is sent.
+	Age strict.Duration `yaml:"age,omitempty"`
+	// Zone is the zone that a spot interruption or rebalance recommendation names, such as
+	// us-west-2-lax-1a; left out, it is the zone of the instance.
+	Zone string `yaml:"zone,omitempty"`
+	// Health are further fields of a scheduled change.
+	Health *Health `yaml:"health,omitempty"`
+}
+
+// Health are fields of an AWS Health event, which is how a scheduled change is announced.
+type Health struct {
+	// Service is the AWS service that the event is about; left out, it is EC2.
+	Service string `yaml:"service,omitempty"`
+	// Status is the event's statusCode; left out, it is upcoming.
+	Status history.HealthStatus `yaml:"status,omitempty"`
+	// StartsIn is the time until the change starts; left out, it is two minutes.
+	StartsIn strict.Duration `yaml:"startsIn,omitempty"`
+	// Foreign is the number of instances that are not in the cluster and that the event
+	// names before the nodes.
+	Foreign int `yaml:"foreign,omitempty"`
+	// NoEntities is set if the event names no entity at all.
+	NoEntities bool `yaml:"noEntities,omitempty"`
+	// Updates is an earlier notice with the same eventArn.
+	Updates string `yaml:"updates,omitempty"`
 }
 
 // NoticeActions lists what a spot interruption can announce.
@@ -44,7 +74,41 @@ func (n Notice) String() string {
 	if n.InstanceLike != "" {
 		whom = append(whom, "an instance that is not in the cluster, with an id like that of "+n.InstanceLike)
 	}
+	if n.FormerOf != "" {
+		whom = append(whom, "a terminated instance that had the name of "+n.FormerOf)
+	}
+	if n.Age > 0 {
+		text += ", " + n.Age.D().String() + " old,"
+	}
+	if n.Zone != "" {
+		text += " of zone " + n.Zone
+	}
+	if n.Health != nil {
+		text += n.Health.words()
+		if n.Health.NoEntities {
+			whom = append(whom, "no entity")
+		}
+	}
 	return text + " for " + strings.Join(whom, ", ")
+}
+
+func (h Health) words() (text string) {
+	if h.Service != "" {
+		text += " of " + h.Service
+	}
+	if h.Status != "" {
+		text += " (" + string(h.Status) + ")"
+	}
+	if h.StartsIn > 0 {
+		text += " in " + h.StartsIn.D().String()
+	}
+	if h.Updates != "" {
+		text += " as an update of " + h.Updates
+	}
+	if h.Foreign > 0 {
+		text += fmt.Sprintf(" for %d instances outside the cluster and", h.Foreign)
+	}
+	return text
 }
 
 func (n Notice) validate(where string, in *scope, p *problems) {
@@ -54,11 +118,28 @@ func (n Notice) validate(where string, in *scope, p *problems) {
 	for _, node := range n.Nodes {
 		oneOf(p, where+".nodes", node, in.nodes)
 	}
-	if count(len(n.Nodes) > 0, n.Instance != "", n.InstanceLike != "") != 1 {
-		p.add(where, "requires exactly one of: instance, instanceLike, nodes")
+	targets, allowed := count(len(n.Nodes) > 0, n.Instance != "", n.InstanceLike != "", n.FormerOf != ""), 1
+	if n.Health != nil {
+		p.onlyWith(where+".health", true, n.Type == history.ScheduledChange, "type scheduled-change")
+		earlier := slices.DeleteFunc(in.noticeNames(), func(name string) bool { return name == n.Name })
+		n.Health.validate(where+".health", earlier, p)
+		if n.Health.NoEntities {
+			allowed = 0
+		}
 	}
-	if n.InstanceLike != "" {
-		oneOf(p, where+".instanceLike", n.InstanceLike, in.nodes)
+	switch {
+	case allowed == 0 && targets > 0:
+		p.add(where, "must not have any of: formerOf, instance, instanceLike, nodes; health.noEntities says so")
+	case allowed == 1 && targets != 1:
+		p.add(where, "requires exactly one of: formerOf, instance, instanceLike, nodes")
+	}
+	for field, node := range map[string]string{"instanceLike": n.InstanceLike, "formerOf": n.FormerOf} {
+		if node != "" {
+			oneOf(p, where+"."+field, node, in.nodes)
+		}
+	}
+	if n.Zone != "" && n.Type != history.SpotInterruption && n.Type != history.RebalanceRecommendation {
+		p.add(where+".zone", "is only allowed with the types spot-interruption and rebalance-recommendation: the others name no zone")
 	}
 	if n.Action != "" {
 		oneOf(p, where+".action", n.Action, NoticeActions())
@@ -66,6 +147,19 @@ func (n Notice) validate(where string, in *scope, p *problems) {
 	p.onlyWith(where+".state", n.State != "", n.Type == history.StateChange, "type state-change")
 	if in.deadline.Fast <= 0 || in.deadline.Full <= 0 {
 		p.add("deadline", "a scenario with a notice needs fast and full")
+	}
+}
+
+func (h Health) validate(where string, notices []string, p *problems) {
+	if h.Status != "" {
+		oneOf(p, where+".status", h.Status, history.HealthStatuses())
+	}
+	p.atLeast0(where+".foreign", h.Foreign)
+	if h.NoEntities && h.Foreign > 0 {
+		p.add(where+".foreign", "is not allowed with noEntities")
+	}
+	if h.Updates != "" {
+		oneOf(p, where+".updates", h.Updates, notices)
 	}
 }
 

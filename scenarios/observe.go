@@ -32,7 +32,7 @@ const (
 type Times struct {
 	Sent      map[string]time.Duration // notices and messages, by their steps
 	Deadlines map[string]time.Duration // of notices
-	Ended     map[string]time.Duration // faults; one that lasts, when it will end
+	Ended     map[string]time.Duration // faults and disturbances; one that lasts, when it will end
 	Changed   map[string]time.Duration // budgets, by their steps
 	Reclaimed map[string]time.Duration // instances, by the names of their nodes
 	Caused    time.Duration            // the last thing that a handler can react to
@@ -49,6 +49,9 @@ func (s Scenario) Times(events []history.Event) Times {
 	for _, f := range s.Faults() {
 		lasting[f.Name] = f.For.D()
 	}
+	for _, d := range stepsOf[Disturb](s) {
+		lasting[d.Name] = d.For.D()
+	}
 	for _, e := range events {
 		switch e.Kind {
 		case history.NodeRole:
@@ -60,7 +63,7 @@ func (s Scenario) Times(events []history.Event) Times {
 			}
 		case history.MessagePut:
 			t.Sent[e.Key] = e.At
-		case history.FaultBegun:
+		case history.FaultBegun, history.HandlerDisturbed:
 			if lasting[e.Key] > 0 {
 				t.Ended[e.Key] = e.At + lasting[e.Key]
 			}
@@ -71,6 +74,7 @@ func (s Scenario) Times(events []history.Event) Times {
 		case history.Reclaimed:
 			t.Reclaimed[roles[e.Node]] = e.At
 		case history.HandlerLeftAlone:
+			t.Ended[e.Key] = e.At
 			t.Caused = max(t.Caused, e.At)
 		case history.RunPhase:
 			if history.Settle.BegunBy(e) {

@@ -97,10 +97,20 @@ func (in *scope) budgetFor(where, node, notice, pods string, p *problems) {
 	oneOf(p, where+".pods", pods, in.budgeted)
 }
 
-// after checks the field after of a check: a fault, or nothing.
-func (in *scope) after(where, fault string, p *problems) {
-	if fault != "" {
-		oneOf(p, where+".after", fault, in.faults)
+// after checks the field after of a check: a fault, a disturbance, or nothing.
+func (in *scope) after(where, name string, p *problems) {
+	if name != "" {
+		oneOf(p, where+".after", name, in.ending())
+	}
+}
+
+// ending are the names of what begins with one step and ends later.
+func (in *scope) ending() []string { return slices.Concat(in.faults, in.disturbances) }
+
+// once reports a problem if the step at that path has a name of other steps.
+func (in *scope) once(where, name string, others names, p *problems) {
+	if name != "" && slices.Contains(others, name) {
+		p.add(where+".name", "%q is used twice", name)
 	}
 }
 

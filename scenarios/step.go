@@ -37,9 +37,9 @@ type effect struct {
 	takes         time.Duration // at least
 	afterNotice   time.Duration // how long after a notice it is done, at least
 	untilDeadline bool          // it is done at the deadline of a notice
-	begins        string        // the fault that it begins
-	lasts         time.Duration // how long that fault lasts
-	awaitsEndOf   string        // the fault whose end it waits for
+	begins        string        // the fault or disturbance that it begins
+	lasts         time.Duration // how long that lasts
+	awaitsEndOf   string        // the fault or disturbance whose end it waits for
 	shared        bool          // it acts on what simultaneous drills share: queue, handler or CoreDNS
 	allDNSPods    bool          // it acts on every CoreDNS pod
 }

@@ -148,9 +148,17 @@ func TestStepsInWords(t *testing.T) {
 		"fault f: error for 1s with status 500, 3 calls of ReceiveMessage":                                  {Fault: &Fault{Name: "f", Type: "error", For: second, Status: 500, Count: 3, Actions: []string{"ReceiveMessage"}}},
 		"fault f: duplicate after 1s to another replica, 1 calls":                                           {Fault: &Fault{Name: "f", Type: "duplicate", After: second, Count: 1, ToAnother: true}},
 		"the instance of a is taken without a notice":                                                       {Reclaim: &Reclaim{Node: "a"}},
-		"fault f: delay by 1s":                                                 {Fault: &Fault{Name: "f", Type: "delay", By: second}},
-		"budget of app: minAvailable 4, 1s after n":                            {Budget: &BudgetChange{Pods: "app", MinAvailable: 4, At: "n", After: second}},
-		"disturbance d: the handler is cut off from the Kubernetes API for 1s": {Disturb: &Disturb{Name: "d", Handler: history.CutOffHandler, For: second}},
+		"fault f: delay by 1s":                      {Fault: &Fault{Name: "f", Type: "delay", By: second}},
+		"budget of app: minAvailable 4, 1s after n": {Budget: &BudgetChange{Pods: "app", MinAvailable: 4, At: "n", After: second}},
+		"notice n: spot-interruption, 1s old, of zone z for a terminated instance that had the name of a": {Notice: &Notice{Name: "n", Type: "spot-interruption", FormerOf: "a", Age: second, Zone: "z"}},
+		"notice n: scheduled-change of RDS (closed) in 1s as an update of m for 2 instances outside the cluster and for a": {Notice: &Notice{
+			Name: "n", Type: "scheduled-change", Nodes: []string{"a"}, Health: &Health{Service: "RDS", Status: "closed", StartsIn: second, Updates: "m", Foreign: 2},
+		}},
+		"notice n: scheduled-change for no entity":                                                                {Notice: &Notice{Name: "n", Type: "scheduled-change", Health: &Health{NoEntities: true}}},
+		"fault f: black-hole for 1s, silent afterwards too":                                                       {Fault: &Fault{Name: "f", Type: "black-hole", For: second, Silent: true}},
+		"wait until f has ended, at most 1s":                                                                      {Await: &Await{Ended: "f", Timeout: second}},
+		"disturbance d: the handler is cut off from the Kubernetes API for 1s, and the drill continues meanwhile": {Disturb: &Disturb{Name: "d", Handler: history.CutOffHandler, For: second, Meanwhile: true}},
+		"disturbance d: the handler is cut off from the Kubernetes API for 1s":                                    {Disturb: &Disturb{Name: "d", Handler: history.CutOffHandler, For: second}},
 	} {
 		if got := step.String(); got != want {
 			t.Errorf("%q, want %q", got, want)

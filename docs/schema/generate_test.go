@@ -50,6 +50,8 @@ func enums() map[reflect.Type][]string {
 		reflect.TypeFor[history.CommitPoint](): history.Words(history.CommitPoints()),
 		reflect.TypeFor[scenarios.Set]():       history.Words(scenarios.Sets()),
 		reflect.TypeFor[scenarios.Transport](): history.Words(scenarios.Transports()),
+		reflect.TypeFor[history.HealthStatus](): history.Words(history.HealthStatuses()),
+		reflect.TypeFor[history.ErrorCode]():    scenarios.FaultCodes(),
 	}
 }
 
@@ -66,7 +68,7 @@ func documents() []document {
 				"Scenario.apiVersion": {scenarios.APIVersion}, "Scenario.kind": {scenarios.Kind}, "Scenario.profile": scenarios.Profiles(),
 				"Scenario.feature": feature.Names(), "Scenario.handler": {scenarios.HandlerUnderTest, scenarios.HandlerNone},
 				"Pick.capacity": capacities, "Pick.runs": {"coredns"}, "Taint.effect": scenarios.TaintEffects(), "Notice.action": scenarios.NoticeActions(),
-				"Fault.actions": scenarios.FaultActions(), "Fault.code": scenarios.ThrottleCodes(),
+				"Fault.actions": scenarios.FaultActions(),
 				"Pods.kind": scenarios.PodKinds(), "Budget.unhealthyPodEvictionPolicy": scenarios.UnhealthyPodEvictionPolicies(),
 				"DNSLost.mode": modes, "DNSWindow.mode": modes,
 			},

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,9 +29,33 @@ type Notice struct {
 	Instances []string // instance ids, at least one
 	Action    string   // of an interruption: terminate, stop or hibernate; empty: terminate
 	State     string   // of a state change: the new state; empty: stopping
+	// Age is how long before it is sent the notice says that it was sent.
+	Age time.Duration
+	// Zone is the zone in the ARN of a spot interruption or rebalance recommendation; empty:
+	// the region's first.
+	Zone   string
+	Health Health // of a scheduled change
 	// Detail replaces fields of the event's detail by name, for instance
 	// instance-action, state or eventTypeCategory; nil removes the field.
 	Detail map[string]any
+}
+
+// Health are fields of an AWS Health event:
+// https://docs.aws.amazon.com/health/latest/ug/aws-health-events-eventbridge-schema.html
+type Health struct {
+	// Service is the AWS service that the event is about; empty: EC2.
+	Service string
+	// Status is how far the change is; empty: upcoming.
+	Status history.HealthStatus
+	// StartsIn is the time until the change starts; 0: two minutes.
+	StartsIn time.Duration
+	// Foreign is how many instances that nobody has started come before the notice's own.
+	Foreign int
+	// NoEntities leaves out what the event affects. The notice then needs no instances.
+	NoEntities bool
+	// Event distinguishes the eventArn from that of other events; empty: the time does. All
+	// messages about one event have the same eventArn.
+	Event string
 }
 
 // Envelope is an EventBridge event as it arrives in the queue. To make an invalid
@@ -61,12 +87,13 @@ func (n Notice) Envelopes(region string, at time.Time) ([]Envelope, error) {
 	if !slices.Contains(history.NoticeTypes(), n.Type) {
 		return nil, fmt.Errorf("unknown notice type %q, allowed: %q", n.Type, history.NoticeTypes())
 	}
-	if len(n.Instances) == 0 {
+	if len(n.Instances) == 0 && !n.Health.NoEntities {
 		return nil, fmt.Errorf("notice %s names no instance", n.Type)
 	}
-	at = at.UTC().Truncate(time.Second)
+	at = at.Add(-n.Age).UTC().Truncate(time.Second)
 	if n.Type == history.ScheduledChange {
-		return []Envelope{n.envelope(region, at, scheduledChange(region, at, n.Instances), n.Instances)}, nil
+		entities := n.entities()
+		return []Envelope{n.envelope(region, at, n.Health.detail(region, at, entities), entities)}, nil
 	}
 	envelopes := make([]Envelope, len(n.Instances))
 	for i, id := range n.Instances {
@@ -111,9 +138,9 @@ func (n Notice) ofInstance(region string, at time.Time, id string) (detail map[s
 	case history.SpotInterruption:
 		detail["instance-action"] = cmp.Or(n.Action, "terminate")
 		// AWS names the zone and no account in these two.
-		arn = fmt.Sprintf("arn:aws:ec2:%s:instance/%s", zoneOf(region), id)
+		arn = fmt.Sprintf("arn:aws:ec2:%s:instance/%s", cmp.Or(n.Zone, zoneOf(region)), id)
 	case history.RebalanceRecommendation:
-		arn = fmt.Sprintf("arn:aws:ec2:%s:instance/%s", zoneOf(region), id)
+		arn = fmt.Sprintf("arn:aws:ec2:%s:instance/%s", cmp.Or(n.Zone, zoneOf(region)), id)
 	case history.StateChange:
 		detail["state"] = cmp.Or(n.State, "stopping")
 	case history.CapacityReservationInterruption:
@@ -123,21 +150,41 @@ func (n Notice) ofInstance(region string, at time.Time, id string) (detail map[s
 	return detail, arn
 }
 
-// scheduledChange is the detail of a health event about all these instances.
-func scheduledChange(region string, at time.Time, ids []string) map[string]any {
-	const code = "AWS_EC2_INSTANCE_STOP_SCHEDULED"
-	entities := make([]any, len(ids))
-	for i, id := range ids {
+// entities are what a health event of the notice affects, in their order.
+func (n Notice) entities() []string {
+	entities := make([]string, 0, n.Health.Foreign+len(n.Instances))
+	for range n.Health.Foreign {
+		entities = append(entities, "i-0"+strings.ReplaceAll(uuid.NewString(), "-", "")[:16])
+	}
+	return append(entities, n.Instances...)
+}
+
+// detail is the detail of a health event that affects these entities.
+func (h Health) detail(region string, at time.Time, affected []string) map[string]any {
+	service, description, scope := cmp.Or(h.Service, "EC2"), "INSTANCE_STOP_SCHEDULED", "ACCOUNT_SPECIFIC"
+	if service != "EC2" {
+		description = "MAINTENANCE_SCHEDULED"
+	}
+	if h.NoEntities {
+		scope = "PUBLIC"
+	}
+	code := "AWS_" + service + "_" + description
+	entities := make([]any, len(affected))
+	for i, id := range affected {
 		entities[i] = map[string]any{"entityValue": id}
 	}
-	return map[string]any{
-		"eventArn":          fmt.Sprintf("arn:aws:health:%s::event/EC2/%s/%s_%d", region, code, code, at.Unix()),
-		"service":           "EC2",
-		"eventScopeCode":    "ACCOUNT_SPECIFIC",
+	detail := map[string]any{
+		"eventArn":          fmt.Sprintf("arn:aws:health:%s::event/%s/%s/%s_%s", region, service, code, code, cmp.Or(h.Event, strconv.FormatInt(at.Unix(), 10))),
+		"service":           service,
+		"eventScopeCode":    scope,
 		"eventTypeCode":     code,
 		"eventTypeCategory": "scheduledChange",
-		"startTime":         at.Add(warning).Format(http.TimeFormat),
+		"statusCode":        string(cmp.Or(h.Status, history.HealthUpcoming)),
+		"startTime":         at.Add(cmp.Or(h.StartsIn, warning)).Format(http.TimeFormat),
 		"eventDescription":  []any{map[string]any{"language": "en_US", "latestDescription": "The instance is scheduled to stop."}},
-		"affectedEntities":  entities,
 	}
+	if !h.NoEntities {
+		detail["affectedEntities"] = entities
+	}
+	return detail
 }

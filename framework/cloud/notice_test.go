@@ -84,6 +84,22 @@ func TestNoticeDetailReplacesAndRemovesFields(t *testing.T) {
 			Notice{Type: history.SpotInterruption, Detail: map[string]any{"instance-id": nil}},
 			`"detail":{"instance-action":"terminate"}`, "instance-id",
 		},
+		"a closed change": {
+			Notice{Type: history.ScheduledChange, Health: Health{Status: history.HealthClosed}},
+			`"statusCode":"closed"`, "upcoming",
+		},
+		"a change of another service": {
+			Notice{Type: history.ScheduledChange, Health: Health{Service: "RDS"}},
+			`"service":"RDS"`, "EC2",
+		},
+		"an update": {
+			Notice{Type: history.ScheduledChange, Health: Health{Event: "first"}},
+			`"eventArn":"arn:aws:health:ap-northeast-2::event/EC2/AWS_EC2_INSTANCE_STOP_SCHEDULED/AWS_EC2_INSTANCE_STOP_SCHEDULED_first"`, "SCHEDULED_1",
+		},
+		"a local zone": {
+			Notice{Type: history.SpotInterruption, Zone: "us-west-2-lax-1a"},
+			`"resources":["arn:aws:ec2:us-west-2-lax-1a:instance/i-0aaa"]`, "ap-northeast-2a",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.notice.Instances = []string{"i-0aaa"}
@@ -99,6 +115,42 @@ func TestNoticeDetailReplacesAndRemovesFields(t *testing.T) {
 				t.Errorf("want %s and no %s in %s", tc.want, tc.absent, body)
 			}
 		})
+	}
+}
+
+func TestTheTimesOfANotice(t *testing.T) {
+	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	envelopes, err := Notice{
+		Type: history.ScheduledChange, Instances: []string{"i-0aaa"}, Age: 90 * time.Second, Health: Health{StartsIn: 72 * time.Hour},
+	}.Envelopes(testRegion, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	detail := envelopes[0].Detail.(map[string]any)
+	if sent, start := envelopes[0].Time, detail["startTime"]; sent != "2026-03-04T05:04:37Z" || start != "Sat, 07 Mar 2026 05:04:37 GMT" {
+		t.Errorf("sent at %s, starts at %s", sent, start)
+	}
+}
+
+func TestForeignEntitiesComeFirst(t *testing.T) {
+	envelopes, err := Notice{Type: history.ScheduledChange, Instances: []string{"i-0aaa"}, Health: Health{Foreign: 2}}.Envelopes(testRegion, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := envelopes[0].Resources
+	if len(ids) != 3 || ids[2] != "i-0aaa" || ids[0] == ids[1] || !regexp.MustCompile(`^i-[0-9a-f]{17}$`).MatchString(ids[0]) {
+		t.Errorf("the event is about %q", ids)
+	}
+}
+
+func TestAHealthEventCanAffectNothing(t *testing.T) {
+	envelopes, err := Notice{Type: history.ScheduledChange, Health: Health{NoEntities: true}}.Envelopes(testRegion, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := envelopes[0].Body()
+	if err != nil || strings.Contains(body, "affectedEntities") || !strings.Contains(body, `"eventScopeCode":"PUBLIC"`) || !strings.Contains(body, `"resources":[]`) {
+		t.Errorf("%v: %s", err, body)
 	}
 }
 

@@ -43,24 +43,69 @@ func NoticeTypes() []NoticeType {
 	return []NoticeType{SpotInterruption, RebalanceRecommendation, StateChange, ScheduledChange, CapacityReservationInterruption}
 }
 
+// HealthStatus is the statusCode of an AWS Health event.
+type HealthStatus string
+
+// The statuses. The change of a closed event is over, or was cancelled.
+const (
+	HealthOpen     HealthStatus = "open"
+	HealthClosed   HealthStatus = "closed"
+	HealthUpcoming HealthStatus = "upcoming"
+)
+
+// HealthStatuses lists every status.
+func HealthStatuses() []HealthStatus {
+	return []HealthStatus{HealthOpen, HealthClosed, HealthUpcoming}
+}
+
 // FaultType is a way in which SQS goes wrong.
 type FaultType string
 
 // The fault types; docs/faults.md says what a client sees of each.
 const (
-	Delay       FaultType = "delay"       // each answer comes late
-	Throttle    FaultType = "throttle"    // calls are refused: ThrottlingException or RequestThrottled
-	ServerError FaultType = "error"       // calls are refused: HTTP 500 or 503
-	Reset       FaultType = "reset"       // the connection is reset in place of an answer; the call has no effect
-	BlackHole   FaultType = "black-hole"  // calls are accepted and not answered; they have no effect
-	Duplicate   FaultType = "duplicate"   // what is received is delivered a second time
-	Reorder     FaultType = "reorder"     // the order within a batch is reversed
-	LostAnswer  FaultType = "lost-answer" // the call takes effect, and the connection is reset in place of the answer
+	Delay       FaultType = "delay"        // each answer comes late
+	Throttle    FaultType = "throttle"     // calls are refused: ThrottlingException or RequestThrottled
+	ServerError FaultType = "error"        // calls are refused: HTTP 500 or 503
+	Reset       FaultType = "reset"        // the connection is reset in place of an answer; the call has no effect
+	ClientError FaultType = "client-error" // calls are refused as the client's fault: no access, expired credentials, no such queue
+	BlackHole   FaultType = "black-hole"   // calls are accepted and not answered; they have no effect
+	FailedEntry FaultType = "failed-entry" // one deletion has no effect: an entry of a batch fails, or a single call is refused
+	Duplicate   FaultType = "duplicate"    // what is received is delivered a second time
+	Reorder     FaultType = "reorder"      // the order within a batch is reversed
+	LostAnswer  FaultType = "lost-answer"  // the call takes effect, and the connection is reset in place of the answer
 )
 
 // FaultTypes lists every fault type.
 func FaultTypes() []FaultType {
-	return []FaultType{Delay, Throttle, ServerError, Reset, BlackHole, Duplicate, Reorder, LostAnswer}
+	return []FaultType{Delay, Throttle, ServerError, ClientError, Reset, BlackHole, FailedEntry, Duplicate, Reorder, LostAnswer}
+}
+
+// ErrorCode is an error of SQS, as its JSON protocol names it.
+type ErrorCode string
+
+// The error codes that a fault can have. The errors themselves are in framework/proxy.
+const (
+	ThrottlingException    ErrorCode = "ThrottlingException"
+	RequestThrottled       ErrorCode = "RequestThrottled"
+	AccessDenied           ErrorCode = "AccessDeniedException"
+	ExpiredToken           ErrorCode = "ExpiredTokenException"
+	QueueDoesNotExist      ErrorCode = "QueueDoesNotExist"
+	InternalError          ErrorCode = "InternalError"
+	ReceiptHandleIsInvalid ErrorCode = "ReceiptHandleIsInvalid"
+)
+
+// ErrorCodes lists the codes that a fault of that type can have, its default first; none
+// if it has no code. The code of a client error has no default.
+func (f FaultType) ErrorCodes() []ErrorCode {
+	switch f {
+	case Throttle:
+		return []ErrorCode{ThrottlingException, RequestThrottled}
+	case ClientError:
+		return []ErrorCode{AccessDenied, ExpiredToken, QueueDoesNotExist}
+	case FailedEntry:
+		return []ErrorCode{InternalError, ReceiptHandleIsInvalid}
+	}
+	return nil
 }
 
 // CommitPoint is the point from which on a handler may delete a message.

@@ -20,17 +20,22 @@ type Fault struct {
 	Name string            `json:"name"` // as events call it
 	Type history.FaultType `json:"type"`
 	// Actions are the API actions that it hits; the default is all of them, or for
-	// LostAnswer only deletions. Duplicate and Reorder always hit ReceiveMessage.
+	// LostAnswer only deletions. Duplicate and Reorder always hit ReceiveMessage,
+	// FailedEntry deletions. LostAnswer hits a receive only if it has messages.
 	Actions []string      `json:"actions,omitempty"`
 	Count   int           `json:"count,omitempty"` // number of calls that it hits; 0 for no limit
 	For     time.Duration `json:"for,omitempty"`   // duration; 0 for no limit
 
 	By     time.Duration `json:"by,omitempty"`     // Delay
-	Code   string        `json:"code,omitempty"`   // Throttle
 	Status int           `json:"status,omitempty"` // ServerError
 	After  time.Duration `json:"after,omitempty"`  // Duplicate
+	// Code is the error of Throttle, ClientError and FailedEntry; empty for the type's first.
+	Code history.ErrorCode `json:"code,omitempty"`
 	// ToAnother delivers the copies of Duplicate only to clients with another address.
 	ToAnother bool `json:"toAnother,omitempty"`
+	// Silent leaves the connections that BlackHole holds open, and silent, when its time is
+	// over. They are reset when all faults are cleared.
+	Silent bool `json:"silent,omitempty"`
 }
 
 func (f Fault) validate() error {
@@ -41,6 +46,10 @@ func (f Fault) validate() error {
 		return errors.New("a fault needs a name")
 	case f.Count <= 0 && f.For <= 0:
 		return fmt.Errorf("fault %s needs a count or a time", f.Name)
+	case f.Code != "" && !slices.Contains(f.Type.ErrorCodes(), f.Code):
+		return fmt.Errorf("unknown code %q of fault %s, allowed: %q", f.Code, f.Name, f.Type.ErrorCodes())
+	case f.Silent && (f.Type != history.BlackHole || f.For <= 0):
+		return fmt.Errorf("fault %s cannot be silent: only a black hole with a time can", f.Name)
 	}
 	return nil
 }
@@ -49,20 +58,24 @@ func (f Fault) hits(action string) bool {
 	switch {
 	case f.Type == history.Duplicate || f.Type == history.Reorder:
 		return action == "ReceiveMessage"
+	case f.Type == history.FailedEntry:
+		return deletes(action)
 	case len(f.Actions) > 0:
 		return slices.Contains(f.Actions, action)
 	case f.Type == history.LostAnswer:
-		return strings.HasPrefix(action, "DeleteMessage")
+		return deletes(action)
 	}
 	return true
 }
+
+func deletes(action string) bool { return strings.HasPrefix(action, "DeleteMessage") }
 
 // activeFault is a fault that has begun and not ended.
 type activeFault struct {
 	Fault
 	left  int           // calls that it may still hit, if Count is set
 	open  int           // hit calls that are not done, and copies that are not delivered
-	over  chan struct{} // closed at its end
+	over  chan struct{} // closed at its end; if it is silent, when the faults are cleared
 	timer *time.Timer   // nil if For is 0
 }
 
@@ -73,6 +86,7 @@ type faults struct {
 
 	mu     sync.Mutex
 	active []*activeFault
+	silent []*activeFault // those that have ended and still hold connections
 	copies []copied
 }
 
@@ -106,6 +120,10 @@ func (fs *faults) clear() {
 	for len(fs.active) > 0 {
 		fs.end(fs.active[0], "cleared")
 	}
+	for _, a := range fs.silent {
+		close(a.over)
+	}
+	fs.silent = nil
 }
 
 // end ends a fault unless it has ended already. The caller holds mu.
@@ -119,7 +137,11 @@ func (fs *faults) end(a *activeFault, why string) {
 	if a.timer != nil {
 		a.timer.Stop()
 	}
-	close(a.over)
+	if a.Silent {
+		fs.silent = append(fs.silent, a)
+	} else {
+		close(a.over)
+	}
 	e := a.event(history.FaultEnded, fs.records.now())
 	e.Reason = why
 	fs.records.add(e)

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,9 @@ func TestARefusalIsWhatTheSDKKnowsFromSQS(t *testing.T) {
 		"throttled by SQS":     {Fault{Type: history.Throttle, Code: "RequestThrottled"}, "RequestThrottled", 403, true},
 		"an internal error":    {Fault{Type: history.ServerError, Status: 500}, "InternalFailure", 500, false},
 		"no service available": {Fault{Type: history.ServerError, Status: 503}, "ServiceUnavailable", 503, false},
+		"access denied":        {Fault{Type: history.ClientError, Code: history.AccessDenied}, "AccessDenied", 403, false},
+		"credentials expired":  {Fault{Type: history.ClientError, Code: history.ExpiredToken}, "ExpiredToken", 403, false},
+		"no such queue":        {Fault{Type: history.ClientError, Code: history.QueueDoesNotExist}, "AWS.SimpleQueueService.NonExistentQueue", 400, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := newFaultyQueue(t, "a")
@@ -45,14 +49,15 @@ func TestARefusalIsWhatTheSDKKnowsFromSQS(t *testing.T) {
 			if got := retry.IsErrorThrottles(retry.DefaultThrottles).IsErrorThrottle(err).Bool(); got != c.throttles {
 				t.Errorf("for the SDK it is throttling: %t", got)
 			}
-			if !retry.NewStandard().IsErrorRetryable(err) {
-				t.Error("the SDK would not try again")
+			// Only the client itself can try again after a client error.
+			if retry.NewStandard().IsErrorRetryable(err) == (c.fault.Type == history.ClientError) {
+				t.Errorf("the SDK would try again: %t", c.fault.Type == history.ClientError)
 			}
 			if q.reached("ReceiveMessage") {
 				t.Error("the call reached the queue")
 			}
 			call := awaitEvent(t, q.rec, func(e history.Event) bool { return e.Kind == history.SQSCall })
-			if call.Status != c.status || call.Reason != c.code || !strings.Contains(call.Note, "fault f") {
+			if call.Status != c.status || call.Reason != cmp.Or(string(c.fault.Code), c.code) || !strings.Contains(call.Note, "fault f") {
 				t.Errorf("recorded %+v", call)
 			}
 			if messages, err := q.receive(t.Context(), 10, 0); err != nil || ids(messages) != "m-0" {
@@ -71,6 +76,8 @@ func TestARefusalInTheQueryProtocol(t *testing.T) {
 		"throttled":         {Fault{Type: history.Throttle}, 400, "<Type>Sender</Type><Code>ThrottlingException</Code>"},
 		"throttled by SQS":  {Fault{Type: history.Throttle, Code: "RequestThrottled"}, 403, "<Type>Sender</Type><Code>RequestThrottled</Code>"},
 		"an internal error": {Fault{Type: history.ServerError, Status: 500}, 500, "<Type>Receiver</Type><Code>InternalFailure</Code>"},
+		"access denied":     {Fault{Type: history.ClientError, Code: history.AccessDenied}, 403, "<Type>Sender</Type><Code>AccessDenied</Code>"},
+		"no such queue":     {Fault{Type: history.ClientError, Code: history.QueueDoesNotExist}, 400, "<Type>Sender</Type><Code>AWS.SimpleQueueService.NonExistentQueue</Code>"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := newFaultyQueue(t)
@@ -120,6 +127,37 @@ func TestABlackHoleAnswersNothingWhileItLasts(t *testing.T) {
 		t.Errorf("afterwards: %q, %v", ids(messages), err)
 	}
 	q.wantEvents(t, "fault.begun f black-hole", "fault.hit f black-hole ReceiveMessage", "fault.hit f black-hole ReceiveMessage", "fault.ended f time")
+}
+
+// With silent, a client that waits does not learn that the black hole is over.
+func TestASilentBlackHoleNeverAnswersWhatItHolds(t *testing.T) {
+	const lasts = 200 * time.Millisecond
+	q := newFaultyQueue(t, "a")
+	q.set(t, Fault{Name: "f", Type: history.BlackHole, For: lasts, Silent: true})
+	held := make(chan error, 1)
+	go func() {
+		_, err := q.receive(t.Context(), 1, 20)
+		held <- err
+	}()
+	awaitEvent(t, q.rec, func(e history.Event) bool { return e.Kind == history.FaultEnded && e.Reason == "time" })
+	if messages, err := q.receive(t.Context(), 1, 0); err != nil || ids(messages) != "m-0" {
+		t.Errorf("on a new connection: %q, %v", ids(messages), err)
+	}
+	select {
+	case err := <-held:
+		t.Errorf("the patient client gets %v", err)
+	case <-time.After(2 * lasts):
+	}
+	q.clear(t)
+	select {
+	case err := <-held:
+		if !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("when the faults are cleared, it gets %v", err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("it still waits after the drill: the next one would not have it")
+	}
+	q.wantEvents(t, "fault.begun f black-hole", "fault.hit f black-hole ReceiveMessage", "fault.ended f time")
 }
 
 func TestADelayHoldsTheAnswerBack(t *testing.T) {
@@ -182,6 +220,18 @@ func TestALostReceiveIsNotGivenBack(t *testing.T) {
 	}
 }
 
+// To lose an empty answer would be no loss, and the fault would be over.
+func TestAnEmptyAnswerIsNotLost(t *testing.T) {
+	q := newFaultyQueue(t)
+	q.set(t, Fault{Name: "f", Type: history.LostAnswer, Count: 1, Actions: []string{"ReceiveMessage"}})
+	for wait := range int32(2) { // a short poll and a long one
+		if messages, err := q.receive(t.Context(), 1, wait); err != nil || len(messages) > 0 {
+			t.Errorf("received %q, %v", ids(messages), err)
+		}
+	}
+	q.wantEvents(t, "fault.begun f lost-answer")
+}
+
 func TestAFaultHitsALongPollThatIsUnderWay(t *testing.T) {
 	q := newFaultyQueue(t)
 	refused := make(chan error, 1)
@@ -239,12 +289,15 @@ func TestAFaultThatMakesNoSenseIsRefused(t *testing.T) {
 	q := newFaultyQueue(t)
 	q.set(t, Fault{Name: "on", Type: history.Reset, For: time.Minute})
 	for body, want := range map[string]string{
-		`{"name":"f","type":"flood","count":1}`:  `unknown fault type "flood"`,
-		`{"type":"reset","count":1}`:             "needs a name",
-		`{"name":"f","type":"reset"}`:            "needs a count or a time",
-		`{"name":"on","type":"reset","count":1}`: "is already active",
-		`{"name":"f","typ":"reset"}`:             "unknown field",
-		`{`:                                      "unexpected EOF",
+		`{"name":"f","type":"flood","count":1}`:                       `unknown fault type "flood"`,
+		`{"type":"reset","count":1}`:                                  "needs a name",
+		`{"name":"f","type":"reset"}`:                                 "needs a count or a time",
+		`{"name":"on","type":"reset","count":1}`:                      "is already active",
+		`{"name":"f","typ":"reset"}`:                                  "unknown field",
+		`{"name":"f","type":"throttle","count":1,"code":"SlowDown"}`:  `unknown code "SlowDown"`,
+		`{"name":"f","type":"reset","count":1,"code":"AccessDenied"}`: `unknown code "AccessDenied"`,
+		`{"name":"f","type":"black-hole","count":1,"silent":true}`:    "cannot be silent",
+		`{`: "unexpected EOF",
 	} {
 		resp, err := http.Post(q.admin+"/faults", "application/json", strings.NewReader(body))
 		if status, text := read(t, resp, err); status != http.StatusBadRequest || !strings.Contains(text, want) {

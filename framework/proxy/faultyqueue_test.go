@@ -64,6 +64,7 @@ func (q *faultyQueue) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		ReceiptHandle       string
 		MaxNumberOfMessages int
+		Entries             []struct{ Id, ReceiptHandle string }
 	}
 	_ = json.NewDecoder(r.Body).Decode(&in)
 	action := strings.TrimPrefix(r.Header.Get("X-Amz-Target"), sqsTarget)
@@ -82,7 +83,16 @@ func (q *faultyQueue) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		out["Messages"] = messages
 	}
-	q.calls = append(q.calls, strings.TrimSpace(action+" "+in.ReceiptHandle))
+	named := in.ReceiptHandle
+	var done []map[string]string
+	for _, e := range in.Entries {
+		named = strings.TrimSpace(named + " " + e.ReceiptHandle)
+		done = append(done, map[string]string{"Id": e.Id})
+	}
+	if action == "DeleteMessageBatch" {
+		out["Successful"] = done
+	}
+	q.calls = append(q.calls, strings.TrimSpace(action+" "+named))
 	_ = json.NewEncoder(w).Encode(out)
 }
 

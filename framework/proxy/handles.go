@@ -16,12 +16,13 @@ type handles struct {
 	byValue map[string]message
 	order   []string
 	aliases map[string]string // from the handle of a copy to the one that the upstream knows
+	expired map[string]bool   // handles that are refused from now on
 }
 
 const maxHandles = 20000
 
 func newHandles() *handles {
-	return &handles{byValue: map[string]message{}, aliases: map[string]string{}}
+	return &handles{byValue: map[string]message{}, aliases: map[string]string{}, expired: map[string]bool{}}
 }
 
 func (h *handles) add(messages []message) {
@@ -36,6 +37,7 @@ func (h *handles) add(messages []message) {
 	for len(h.order) > maxHandles {
 		delete(h.byValue, h.order[0])
 		delete(h.aliases, h.order[0])
+		delete(h.expired, h.order[0])
 		h.order = h.order[1:]
 	}
 }
@@ -45,6 +47,20 @@ func (h *handles) find(handle string) (m message, known bool) {
 	defer h.mu.Unlock()
 	m, known = h.byValue[handle]
 	return m, known
+}
+
+// expire makes the handle invalid, as SQS does with one that is too old: for good. The
+// message has another one when it comes again.
+func (h *handles) expire(handle string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.expired[handle] = true
+}
+
+func (h *handles) isExpired(handle string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.expired[handle]
 }
 
 // alias adds handle as another name of original.

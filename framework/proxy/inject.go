@@ -2,8 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"encoding/json"
-	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
@@ -42,7 +40,7 @@ func (x *exchange) refuse() error {
 	if !x.call.isSQS() {
 		return nil
 	}
-	f := x.hitBy(history.Throttle, history.ServerError, history.Reset, history.BlackHole)
+	f := x.hitBy(history.Throttle, history.ServerError, history.ClientError, history.Reset, history.BlackHole)
 	if f == nil {
 		return nil
 	}
@@ -65,8 +63,17 @@ func (x *exchange) spoil(resp *http.Response) error {
 			return err
 		}
 	}
-	if f := x.hitBy(history.LostAnswer); f != nil {
-		x.lost = &faulted{f}
+	empty := false
+	if x.call.isReceive() {
+		var err error
+		if empty, err = isIdle(&x.call, resp); err != nil {
+			return err
+		}
+	}
+	if !empty { // to lose an answer without messages would be no loss
+		if f := x.hitBy(history.LostAnswer); f != nil {
+			x.lost = &faulted{f}
+		}
 	}
 	if f := x.hitBy(history.Delay); f != nil {
 		_ = pause(x.client, f.By) // the next step checks whether the client is gone
@@ -113,11 +120,17 @@ func (x *exchange) spoilBatch(resp *http.Response) error {
 	if body, err = b.encode(); err != nil {
 		return fmt.Errorf("encode the changed answer: %w", err)
 	}
+	replaceBody(resp, body)
+	return nil
+}
+
+// replaceBody changes the body of an answer.
+func replaceBody(resp *http.Response, body []byte) {
+	resp.Body.Close()
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	resp.ContentLength = int64(len(body))
 	resp.Header.Set("Content-Length", strconv.Itoa(len(body)))
 	resp.Header.Del("X-Amz-Crc32")
-	return nil
 }
 
 // take is hitBy for faults whose hit is recorded only when the client has received the
@@ -152,17 +165,21 @@ func (x *exchange) duplicate(f *activeFault, b batch) {
 // answerFault answers a call that a fault refused.
 func (x *exchange) answerFault(w http.ResponseWriter, f faulted) {
 	x.note = f.Error()
-	if f.Type != history.Throttle && f.Type != history.ServerError {
-		reset(w)
+	if refusal, ok := refusalOf(f.Fault); ok {
+		x.answerRefusal(w, refusal)
 		return
 	}
-	refusal := refusalOf(f.Fault)
+	reset(w)
+}
+
+// answerRefusal answers a call with an error of SQS.
+func (x *exchange) answerRefusal(w http.ResponseWriter, refusal refusal) {
 	x.status, x.answer.code = refusal.status, refusal.code
 	body, contentType := refusal.body(x.call.json)
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("X-Amzn-Requestid", uuid.NewString())
 	if x.call.json {
-		w.Header().Set("X-Amzn-Query-Error", refusal.code+";"+refusal.blame)
+		w.Header().Set("X-Amzn-Query-Error", refusal.queryCode()+";"+refusal.blame)
 	}
 	w.WriteHeader(x.status)
 	_, _ = w.Write(body) // the client may be gone
@@ -178,45 +195,6 @@ func reset(w http.ResponseWriter) {
 		_ = tcp.SetLinger(0) // if it fails, Close fails, too
 	}
 	_ = conn.Close()
-}
-
-// refusal is an error of SQS.
-type refusal struct {
-	status              int
-	code, blame, prefix string // blame is Sender or Receiver
-	message             string
-}
-
-// refusalOf is the error that SQS itself would return: RequestThrottled is part of its
-// own model, the others are common to all of AWS.
-func refusalOf(f Fault) refusal {
-	const common = "com.amazon.coral.service#"
-	switch {
-	case f.Type == history.Throttle && f.Code == "RequestThrottled":
-		return refusal{http.StatusForbidden, f.Code, "Sender", "com.amazonaws.sqs#", "The request was denied due to request throttling."}
-	case f.Type == history.Throttle:
-		return refusal{http.StatusBadRequest, "ThrottlingException", "Sender", "com.amazon.coral.availability#", "Rate exceeded"}
-	case f.Status == http.StatusServiceUnavailable:
-		return refusal{f.Status, "ServiceUnavailable", "Receiver", common, "The service is temporarily unavailable."}
-	}
-	return refusal{http.StatusInternalServerError, "InternalFailure", "Receiver", common, "An internal error has occurred."}
-}
-
-// body is the error in the JSON protocol of SQS or in its query protocol.
-func (r refusal) body(asJSON bool) (body []byte, contentType string) {
-	if asJSON {
-		body, _ = json.Marshal(map[string]string{"__type": r.prefix + r.code, "message": r.message}) // strings always encode
-		return body, "application/x-amz-json-1.0"
-	}
-	type fault struct {
-		Type, Code, Message string
-	}
-	body, _ = xml.Marshal(struct { // strings always encode
-		XMLName   xml.Name `xml:"http://queue.amazonaws.com/doc/2012-11-05/ ErrorResponse"`
-		Error     fault
-		RequestID string `xml:"RequestId"`
-	}{Error: fault{r.blame, r.code, r.message}, RequestID: uuid.NewString()})
-	return append([]byte(xml.Header), body...), "text/xml"
 }
 
 // asFault returns the fault that caused an error, if one did.

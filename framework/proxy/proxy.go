@@ -145,6 +145,9 @@ func (x *exchange) shortPoll(out *http.Request) (*http.Response, error) {
 	if err := x.refuse(); err != nil {
 		return nil, err
 	}
+	if x.call.isSQS() && deletes(x.call.action) {
+		return x.deletion(out)
+	}
 	return x.forward(out, x.call.body, out.URL.RawQuery)
 }
 
@@ -212,6 +215,10 @@ func (x *exchange) fail(w http.ResponseWriter, _ *http.Request, err error) {
 	}
 	if f, ok := asFault(err); ok {
 		x.answerFault(w, f)
+		return
+	}
+	if r, ok := asRefusedEntry(err); ok {
+		x.answerRefusal(w, r.refusal)
 		return
 	}
 	x.status, x.note = http.StatusBadGateway, err.Error()

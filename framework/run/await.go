@@ -53,7 +53,9 @@ func (r *runner) condition(a scenarios.Await) (name string, holds func(context.C
 	case a.Hit != "":
 		return "hit " + a.Hit, func(context.Context) (bool, error) { return r.recorded(history.FaultHit, a.Hit), nil }
 	case a.Ended != "":
-		return "ended " + a.Ended, func(context.Context) (bool, error) { return r.recorded(history.FaultEnded, a.Ended), nil }
+		return "ended " + a.Ended, func(context.Context) (bool, error) {
+			return r.recorded(history.FaultEnded, a.Ended) || r.recorded(history.HandlerLeftAlone, a.Ended), nil
+		}
 	case a.Ready != "":
 		return "ready " + a.Ready, func(ctx context.Context) (bool, error) { return r.readyAgain(ctx, a.Ready) }
 	default:

@@ -40,7 +40,6 @@ func (r *runner) disturb(ctx context.Context, d scenarios.Disturb) error {
 			Pod: pods[i].Namespace + "/" + pods[i].Name, UID: string(pods[i].UID), Node: pods[i].Spec.NodeName,
 		})
 	}
-	dropped := 0
 	switch d.Handler {
 	case history.KillHandler:
 		err = inParallel(ctx, pods, r.sys.Cluster.Kill)
@@ -57,12 +56,12 @@ func (r *runner) disturb(ctx context.Context, d scenarios.Disturb) error {
 	case history.MoveHandler:
 		err = under.Move(ctx, config, settings, r.nodes[d.Node].Name)
 	case history.CutOffHandler:
-		dropped, err = r.cutOff(ctx, pods, d)
+		return r.cutOff(ctx, pods, d)
 	}
 	if err != nil {
 		return fmt.Errorf("disturb %s: %w", d.Name, err)
 	}
-	r.rec.Record(history.Event{Kind: history.HandlerLeftAlone, Key: d.Name, Reason: string(d.Handler), Numbers: history.Numbers{history.Dropped: float64(dropped)}})
+	r.leftAlone(d, 0)
 	return nil
 }
 
@@ -83,20 +82,39 @@ func (r *runner) draining(ctx context.Context, pods []corev1.Pod) ([]corev1.Pod,
 	return nil, errors.New("the audit log does not say which of the handler's pods drains")
 }
 
-// cutOff drops what the pods send to the Kubernetes API for the step's time, and
-// returns how many packets that were. It is undone in any case.
-func (r *runner) cutOff(ctx context.Context, pods []corev1.Pod, d scenarios.Disturb) (dropped int, err error) {
-	defer func() {
-		for _, p := range pods {
-			n, undo := r.sys.Cluster.Reconnect(context.WithoutCancel(ctx), p)
-			dropped += n
-			if err == nil {
-				err = undo
-			}
-		}
-	}()
+func (r *runner) leftAlone(d scenarios.Disturb, dropped int) {
+	r.rec.Record(history.Event{Kind: history.HandlerLeftAlone, Key: d.Name, Reason: string(d.Handler), Numbers: history.Numbers{history.Dropped: float64(dropped)}})
+}
+
+// cutOff drops what the pods send to the Kubernetes API for the step's time. It is undone
+// in any case. With Meanwhile it does not wait for that: the steps do at their end.
+func (r *runner) cutOff(ctx context.Context, pods []corev1.Pod, d scenarios.Disturb) error {
 	if err := inParallel(ctx, pods, r.sys.Cluster.CutOff); err != nil {
-		return 0, err
+		return errors.Join(fmt.Errorf("disturb %s: %w", d.Name, err), r.reconnect(ctx, pods, d))
 	}
-	return 0, r.sleepUntil(ctx, r.rec.Clock().Now()+d.For.D())
+	if d.Meanwhile {
+		r.meanwhile.Go(func() error {
+			select {
+			case <-ctx.Done():
+			case <-time.After(d.For.D()):
+			}
+			return r.reconnect(ctx, pods, d)
+		})
+		return nil
+	}
+	return errors.Join(r.sleepUntil(ctx, r.rec.Clock().Now()+d.For.D()), r.reconnect(ctx, pods, d))
+}
+
+// reconnect undoes cutOff, and records how many packets were dropped.
+func (r *runner) reconnect(ctx context.Context, pods []corev1.Pod, d scenarios.Disturb) error {
+	dropped := 0
+	for i := range pods {
+		n, err := r.sys.Cluster.Reconnect(context.WithoutCancel(ctx), pods[i])
+		if err != nil {
+			return fmt.Errorf("disturb %s: %w", d.Name, err)
+		}
+		dropped += n
+	}
+	r.leftAlone(d, dropped)
+	return nil
 }

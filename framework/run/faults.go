@@ -19,7 +19,7 @@ import (
 func (r *runner) beginFault(ctx context.Context, f scenarios.Fault) error {
 	body, err := json.Marshal(proxy.Fault{
 		Name: f.Name, Type: f.Type, Actions: f.Actions, Count: f.Count, For: f.For.D(),
-		By: f.By.D(), Code: f.Code, Status: f.Status, After: f.After.D(), ToAnother: f.ToAnother,
+		By: f.By.D(), Code: f.Code, Status: f.Status, After: f.After.D(), ToAnother: f.ToAnother, Silent: f.Silent,
 	})
 	if err != nil {
 		return fmt.Errorf("encode fault %s: %w", f.Name, err)

@@ -5,6 +5,8 @@ import (
 	"embed"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/objects"
@@ -31,6 +33,8 @@ type runner struct {
 	probers  []probing // none without a probe
 	// broken gets why a stream of records ended early; it has room for all.
 	broken chan error
+	// meanwhile are disturbances that the steps do not wait for.
+	meanwhile errgroup.Group
 }
 
 // sent is what a notice or message step put into the queue.

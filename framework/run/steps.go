@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,16 +20,27 @@ func (r *runner) steps(ctx context.Context) error {
 		}
 	}
 	r.announce(history.Steps.Begins())
-	for i, step := range r.Scenario.Steps {
-		if err := r.step(ctx, step); err != nil {
-			return fmt.Errorf("step %d: %w", i+1, err)
-		}
+	if err := r.stepAll(ctx); err != nil {
+		return err
 	}
 	r.announce(history.Settle.Begins())
 	if err := r.sleepUntil(ctx, r.rec.Clock().Now()+r.Scenario.Settle.D()); err != nil {
 		return err
 	}
 	return r.untilDecided(ctx)
+}
+
+// stepAll returns when all steps are done, and what goes on beside them.
+func (r *runner) stepAll(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for i, step := range r.Scenario.Steps {
+		if err := r.step(ctx, step); err != nil {
+			cancel()
+			return errors.Join(fmt.Errorf("step %d: %w", i+1, err), r.meanwhile.Wait())
+		}
+	}
+	return r.meanwhile.Wait()
 }
 
 func (r *runner) step(ctx context.Context, step scenarios.Step) error {
@@ -56,7 +68,13 @@ func (r *runner) step(ctx context.Context, step scenarios.Step) error {
 }
 
 func (r *runner) putNotice(ctx context.Context, n scenarios.Notice) error {
-	notice := cloud.Notice{Type: n.Type, Action: n.Action, State: n.State}
+	notice := cloud.Notice{Type: n.Type, Action: n.Action, State: n.State, Age: n.Age.D(), Zone: n.Zone}
+	if h := n.Health; h != nil {
+		notice.Health = cloud.Health{
+			Service: h.Service, Status: h.Status, StartsIn: h.StartsIn.D(), Foreign: h.Foreign, NoEntities: h.NoEntities,
+			Event: fmt.Sprintf("%s-%d", cmp.Or(h.Updates, n.Name), r.rec.Clock().Start().Unix()),
+		}
+	}
 	nodes := make([]cluster.Node, 0, len(n.Nodes)+1)
 	for _, name := range n.Nodes {
 		nodes = append(nodes, r.nodes[name])
@@ -66,6 +84,13 @@ func (r *runner) putNotice(ctx context.Context, n scenarios.Notice) error {
 	}
 	if n.InstanceLike != "" {
 		nodes = append(nodes, cluster.Node{Instance: similarID(r.nodes[n.InstanceLike].Instance)})
+	}
+	if n.FormerOf != "" {
+		former, err := r.formerInstance(ctx, r.nodes[n.FormerOf])
+		if err != nil {
+			return fmt.Errorf("notice %s: %w", n.Name, err)
+		}
+		nodes = append(nodes, former)
 	}
 	for _, node := range nodes {
 		notice.Instances = append(notice.Instances, node.Instance)
@@ -80,12 +105,26 @@ func (r *runner) putNotice(ctx context.Context, n scenarios.Notice) error {
 		r.recordOwn(history.Event{Notice: id})
 	}
 	r.notices[n.Name] = &sent{notices: ids, put: at, deadline: until}
+	if len(nodes) == 0 { // it names nothing
+		nodes = append(nodes, cluster.Node{})
+	}
 	for i, node := range nodes {
 		// A scheduled change is one event for all of its instances.
 		id := ids[min(i, len(ids)-1)]
 		r.announce(history.Event{Kind: history.NoticePut, At: at, Until: &until, Key: n.Name, Notice: id, Node: node.Name, Instance: node.Instance, Reason: string(n.Type)})
 	}
 	return nil
+}
+
+// formerInstance is an instance that had the node's name and was terminated: names are
+// used again when an address is.
+func (r *runner) formerInstance(ctx context.Context, node cluster.Node) (cluster.Node, error) {
+	started, err := r.sys.AWS.RunInstances(ctx, r.sys.Settings.ClusterName, []string{node.Name})
+	if err != nil {
+		return cluster.Node{}, err
+	}
+	id := started[node.Name]
+	return cluster.Node{Instance: id}, r.sys.AWS.Terminate(ctx, []string{id})
 }
 
 // similarID is an instance id that differs from this one in its last digit, which is

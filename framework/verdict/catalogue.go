@@ -13,6 +13,7 @@ func catalogue() []check {
 		checkBudgetKept,
 		checkResumed,
 		checkBlockedReported,
+		checkCalls,
 		checkExplained,
 		applies,
 		notRun,

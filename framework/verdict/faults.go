@@ -52,25 +52,48 @@ type limit struct {
 	received bool            // it counts from when the message could be received
 }
 
-// limitOf counts from the put of a notice or message, or from the end of a fault
-// if one is named and ended later. If that is unknown, why says the reason.
-func (j judge) limitOf(put history.Event, fault string) (l limit, why string) {
+// limitOf counts from the put of a notice or message, or from the end of a fault or
+// disturbance if one is named and ended later. If that is unknown, why says the reason.
+func (j judge) limitOf(put history.Event, name string) (l limit, why string) {
 	l = limit{from: put.At, evidence: []history.Event{put}}
-	if fault == "" {
+	if name == "" {
 		return l, ""
 	}
-	if _, ok := j.First(func(e history.Event) bool { return e.Kind == history.FaultHit && e.Key == fault }); !ok {
-		return l, fmt.Sprintf("fault %q hit no call", fault)
-	}
-	ended, ok := j.First(func(e history.Event) bool { return e.Kind == history.FaultEnded && e.Key == fault })
-	if !ok {
-		return l, fmt.Sprintf("fault %q did not end", fault)
+	ended, why := j.endOf(name)
+	if why != "" {
+		return l, why
 	}
 	if ended.At > put.At {
 		l.from = ended.At
 		l.evidence = append(l.evidence, ended)
 	}
 	return l, ""
+}
+
+// endOf is when a fault or a disturbance of the handler ended that took effect. If that is
+// unknown, why says the reason.
+func (j judge) endOf(name string) (ended history.Event, why string) {
+	of := func(kind history.Kind) (history.Event, bool) {
+		return j.First(func(e history.Event) bool { return e.Kind == kind && e.Key == name })
+	}
+	if disturbed, ok := of(history.HandlerDisturbed); ok {
+		ended, ok := of(history.HandlerLeftAlone)
+		switch {
+		case !ok:
+			return ended, fmt.Sprintf("disturbance %q did not end", name)
+		case disturbed.Reason == string(history.CutOffHandler) && ended.Numbers[history.Dropped] == 0:
+			return ended, fmt.Sprintf("disturbance %q dropped no packet", name)
+		}
+		return ended, ""
+	}
+	if _, ok := of(history.FaultHit); !ok {
+		return ended, fmt.Sprintf("fault %q hit no call", name)
+	}
+	ended, ok := of(history.FaultEnded)
+	if !ok {
+		return ended, fmt.Sprintf("fault %q did not end", name)
+	}
+	return ended, ""
 }
 
 // extended is the limit for something that came later than within allows: it counts from
@@ -95,10 +118,11 @@ func (l limit) after(at time.Duration) string {
 	return text
 }
 
-// wantAfter is how a verdict's Want names the fault that a limit counts from.
-func wantAfter(fault string) string {
-	if fault == "" {
+// wantAfter is how a verdict's Want names the fault or disturbance whose end a limit
+// counts from.
+func wantAfter(name string) string {
+	if name == "" {
 		return ""
 	}
-	return fmt.Sprintf(" and of the end of fault %q", fault)
+	return fmt.Sprintf(" and of the end of %q", name)
 }

@@ -36,6 +36,7 @@ type sqsServer struct {
 	deleted  []string       // bodies
 	calls    []sqsCall      // in their order
 	failing  map[string]int // action: how many calls are yet to fail
+	stale    bool           // receipt handles have expired
 	onDelete func()
 }
 
@@ -57,7 +58,11 @@ func (s *sqsServer) Do(r *http.Request) (*http.Response, error) {
 		s.mu.Unlock()
 		return answer(r, http.StatusInternalServerError, map[string]any{"__type": "InternalFailure"}), nil
 	}
+	stale := s.stale
 	s.mu.Unlock()
+	if stale && action == "DeleteMessage" {
+		return answer(r, http.StatusNotFound, map[string]any{"__type": "com.amazonaws.sqs#ReceiptHandleIsInvalid"}), nil
+	}
 	switch action {
 	case "GetQueueUrl":
 		return answer(r, http.StatusOK, map[string]any{"QueueUrl": "http://sqs.nowhere.invalid:4566/000000000000/" + input["QueueName"].(string)}), nil

@@ -147,10 +147,14 @@ func parseStateChange(detail json.RawMessage, n *notice) error {
 	return nil
 }
 
+// closed is the statusCode of an AWS Health event whose change is over or was cancelled.
+const closed = "closed"
+
 func parseHealth(detail json.RawMessage, n *notice) error {
 	var d struct {
 		Service  string `json:"service"`
 		Category string `json:"eventTypeCategory"`
+		Status   string `json:"statusCode"`
 		Entities []struct {
 			Value string `json:"entityValue"`
 		} `json:"affectedEntities"`
@@ -158,7 +162,10 @@ func parseHealth(detail json.RawMessage, n *notice) error {
 	if err := json.Unmarshal(detail, &d); err != nil {
 		return err
 	}
-	if d.Service != "EC2" || d.Category != "scheduledChange" {
+	if d.Service != "EC2" || d.Category != "scheduledChange" || d.Status == closed {
+		return nil
+	}
+	if len(d.Entities) == 0 { // a public event names none
 		return nil
 	}
 	n.Action, n.Cause = drain, scheduledChange

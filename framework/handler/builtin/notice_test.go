@@ -55,6 +55,9 @@ func TestParse(t *testing.T) {
 		"a scheduled change drains all entities": {health("EC2", "scheduledChange", `[{"entityValue":"i-1"},{"entityValue":"i-2"},{"entityValue":"i-1"}]`), drain, scheduledChange, []string{"i-1", "i-2"}},
 		"a health issue is ignored":              {health("EC2", "issue", `[{"entityValue":"i-1"}]`), ignore, "", nil},
 		"another service's change is ignored":    {health("RDS", "scheduledChange", `[{"entityValue":"i-1"}]`), ignore, "", nil},
+		"a closed change is ignored":             {strings.Replace(health("EC2", "scheduledChange", `[{"entityValue":"i-1"}]`), `"service"`, `"statusCode":"closed","service"`, 1), ignore, "", nil},
+		"an upcoming change drains":              {strings.Replace(health("EC2", "scheduledChange", `[{"entityValue":"i-1"}]`), `"service"`, `"statusCode":"upcoming","service"`, 1), drain, scheduledChange, []string{"i-1"}},
+		"a change of nothing is ignored":         {health("EC2", "scheduledChange", `[]`), ignore, "", nil},
 		"an unknown detail-type is ignored":      {ec2("EC2 Something Else", one), ignore, "", nil},
 		"a detail-type of another case is":       {ec2("ec2 spot instance interruption warning", one), ignore, "", nil},
 		"an unknown version is ignored":          {event("1", "aws.ec2", spotType, one), ignore, "", nil},
@@ -85,7 +88,7 @@ func TestParseRefuses(t *testing.T) {
 		"a detail that is no object": {ec2(spotType, `"text"`), `read the detail of "EC2 Spot Instance Interruption Warning": json: cannot unmarshal string into Go value of type struct { Instance string "json:\"instance-id\"" }`},
 		"a missing instance":         {ec2(spotType, `{}`), `read the detail of "EC2 Spot Instance Interruption Warning": it names no instance`},
 		"a null detail":              {ec2(spotType, `null`), `read the detail of "EC2 Spot Instance Interruption Warning": it names no instance`},
-		"no entity":                  {health("EC2", "scheduledChange", `[]`), `read the detail of "AWS Health Event": it names no instance`},
+		"an entity without a value":  {health("EC2", "scheduledChange", `[{}]`), `read the detail of "AWS Health Event": it names no instance`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := parseNotice(c.body)

@@ -92,7 +92,8 @@ func (q *queue) receive(ctx context.Context, poll time.Duration) ([]types.Messag
 	return out.Messages, nil
 }
 
-// delete deletes a message. It retries until the message would be redelivered anyway.
+// delete deletes a message. It retries until the message would be redelivered anyway, or
+// its receipt handle is refused: only the next one will do then.
 func (q *queue) delete(ctx context.Context, m types.Message) error {
 	ctx, cancel := context.WithTimeout(ctx, visibility)
 	defer cancel()
@@ -119,6 +120,9 @@ func (q *queue) retry(ctx context.Context, action string, call func(context.Cont
 			return nil
 		}
 		q.failed(action, err)
+		if stale := (*types.ReceiptHandleIsInvalid)(nil); errors.As(err, &stale) {
+			return err
+		}
 		if !sleep(ctx, pause.Step()) {
 			return errors.Join(err, ctx.Err())
 		}

@@ -72,3 +72,14 @@ func TestADeleteIsTriedUntilTheMessageWouldComeAgain(t *testing.T) {
 		}
 	})
 }
+
+// Only the receipt handle of the next delivery can delete the message.
+func TestAnExpiredReceiptHandleIsNotTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &sqsServer{stale: true}
+		q := s.queue(newMetrics(prometheus.NewRegistry()))
+		if err := q.delete(t.Context(), message(spot)); err == nil || len(s.calls) != 1 {
+			t.Errorf("%d calls, %v", len(s.calls), err)
+		}
+	})
+}

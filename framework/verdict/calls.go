@@ -1,0 +1,95 @@
+package verdict
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+var checkCalls = check{
+	Kind: Kind{
+		ID: "calls", Title: "calls of SQS %s",
+		Requires: "The handler calls SQS at most so often, in every span of a given length: while a fault lasts, or in the whole drill.",
+		Fix:      "ask for messages with WaitTimeSeconds 20, and wait longer after each error in a row, with a limit of a few seconds",
+		Look:     Look{Lane: LaneHandler, Text: "the lane Handler, and the sqs.call events of history.jsonl: which call is repeated, and after which answer?"},
+	},
+	judge: by(judge.calls),
+}
+
+// calls counts the handler's calls by when they reached the proxy.
+func (j judge) calls(v Verdict, c scenarios.Calls) Verdict {
+	when, over := "", c.Over.D()
+	if c.During != "" {
+		when = fmt.Sprintf(" while fault %q lasts", c.During)
+	}
+	v = v.wants(fmt.Sprintf("at most %d calls a second in every %s%s", c.PerSecond, over, when), c.During)
+	v.Check = strings.TrimSpace(v.Check)
+	from, to := j.Begun, j.Observed
+	if c.During != "" {
+		begun, ok := j.First(func(e history.Event) bool { return e.Kind == history.FaultBegun && e.Key == c.During })
+		if !ok {
+			return v.unknown(fmt.Sprintf("fault %q never began", c.During))
+		}
+		ended, why := j.endOf(c.During)
+		if why != "" {
+			return v.unknown(why, begun)
+		}
+		from, to = begun.At, ended.At
+	}
+	calls := j.handlersCalls(from, to)
+	most := busiest(calls, over)
+	allowed := int(float64(c.PerSecond) * over.Seconds())
+	v.Numbers = map[string]float64{"sqs_calls": float64(len(calls)), "sqs_calls_most": float64(len(most)), "sqs_calls_allowed": float64(allowed)}
+	switch {
+	case len(most) > allowed:
+		return v.fail(fmt.Sprintf("%d calls within %s from +%s on, mostly %s; %d are allowed", len(most), over, history.Seconds(story.Arrived(most[0])), commonest(most), allowed), capped(most)...)
+	case j.Unrecorded(to) != "" || j.History.Damage != "":
+		return v.unknown("the calls are not all on record")
+	case to-from < over:
+		return v.unknown(fmt.Sprintf("only %s were recorded, and the span is %s", history.Seconds(to-from), over))
+	case len(calls) == 0:
+		return v.unknown("no call on record: a handler that does not call at all proves nothing")
+	}
+	return v.pass(fmt.Sprintf("%d calls, at most %d within %s", len(calls), len(most), over), capped(most)...)
+}
+
+// handlersCalls are the handler's calls of SQS that reached the proxy in that time, in
+// the order in which they did.
+func (j judge) handlersCalls(from, to time.Duration) []history.Event {
+	calls := filter(j.History.Events, func(e history.Event) bool {
+		at := story.Arrived(e)
+		return e.Kind == history.SQSCall && e.Owner != history.ProxyOwner && !strings.Contains(e.Action, ":") && at >= from && at <= to
+	})
+	slices.SortStableFunc(calls, func(a, b history.Event) int { return int(story.Arrived(a) - story.Arrived(b)) })
+	return calls
+}
+
+// busiest are the calls of the span of that length with most of them.
+func busiest(calls []history.Event, over time.Duration) (most []history.Event) {
+	first := 0
+	for last := range calls {
+		for story.Arrived(calls[last])-story.Arrived(calls[first]) >= over {
+			first++
+		}
+		if span := calls[first : last+1]; len(span) > len(most) {
+			most = span
+		}
+	}
+	return most
+}
+
+// commonest is the action that most of the calls have.
+func commonest(calls []history.Event) (action string) {
+	count := map[string]int{}
+	for _, e := range calls {
+		if count[e.Action]++; count[e.Action] > count[action] {
+			action = e.Action
+		}
+	}
+	return action
+}
