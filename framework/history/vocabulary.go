@@ -171,6 +171,8 @@ const (
 	Within         Number = "within"           // s, before the event
 	Samples        Number = "samples"          // of waits
 	Processes      Number = "processes"        // whose waits were sampled
+	Calls          Number = "calls"            // that were counted and not recorded one by one
+	RetryAfter     Number = "retry_after"      // s, that an answer requires the client to wait
 )
 
 // Numbers are the figures of an event.

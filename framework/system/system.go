@@ -42,7 +42,7 @@ const DefaultCluster = "spotdrill"
 const Namespace = "spotdrill"
 
 // ProxyPod is the recording proxy, between the handler and LocalStack.
-const ProxyPod = "queue-proxy"
+const ProxyPod = "recording-proxy"
 
 // System is everything that a drill needs, up and running.
 type System struct {
