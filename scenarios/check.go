@@ -29,6 +29,12 @@ type Check struct {
 	BudgetKept      *BudgetKept      `yaml:"budgetKept,omitempty"`
 	Resumed         *Resumed         `yaml:"resumed,omitempty"`
 	BlockedReported *BlockedReported `yaml:"blockedReported,omitempty"`
+
+	MarkedFirst    *MarkedFirst    `yaml:"markedFirst,omitempty"`
+	Retried        *Retried        `yaml:"retried,omitempty"`
+	CallsBounded   *CallsBounded   `yaml:"callsBounded,omitempty"`
+	RetryAfterKept *RetryAfterKept `yaml:"retryAfterKept,omitempty"`
+	WatchedAgain   *WatchedAgain   `yaml:"watchedAgain,omitempty"`
 }
 
 // checkKind is what each kind of check knows of itself.

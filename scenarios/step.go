@@ -14,6 +14,7 @@ type Step struct {
 	Await   *Await        `yaml:"await,omitempty"`
 	Reclaim *Reclaim      `yaml:"reclaim,omitempty"`
 	Fault   *Fault        `yaml:"fault,omitempty"`
+	APIFault *APIFault `yaml:"apiFault,omitempty"`
 	Budget  *BudgetChange `yaml:"budget,omitempty"`
 	Disturb *Disturb      `yaml:"disturb,omitempty"`
 	Disrupt *Disrupt      `yaml:"disrupt,omitempty"`
@@ -87,8 +88,20 @@ func stepsOf[T stepKind](s Scenario) []T {
 	return out
 }
 
-// Faults returns the faults that the steps begin.
+// Faults returns the faults of the queue that the steps begin.
 func (s Scenario) Faults() []Fault { return stepsOf[Fault](s) }
+
+// FaultNames returns the names of all faults that the steps begin, of the queue and of the
+// API server, in the order of the steps.
+func (s Scenario) FaultNames() []string {
+	var out []string
+	for _, e := range s.effects() {
+		if e.begins != "" {
+			out = append(out, e.begins)
+		}
+	}
+	return out
+}
 
 // Messages returns the messages that the steps send to the queue.
 func (s Scenario) Messages() []Message { return stepsOf[Message](s) }

@@ -41,7 +41,8 @@ const DefaultCluster = "spotdrill"
 // Namespace holds our own pods: the recording proxy, and the probers of a drill.
 const Namespace = "spotdrill"
 
-// ProxyPod is the recording proxy, between the handler and LocalStack.
+// ProxyPod is the recording proxy, between the handler and both LocalStack and the API
+// server. Its Service has the same name.
 const ProxyPod = "recording-proxy"
 
 // System is everything that a drill needs, up and running.
