@@ -9,15 +9,15 @@ import (
 
 // Step is one thing that happens in a drill. Exactly one field is set.
 type Step struct {
-	Notice  *Notice       `yaml:"notice,omitempty"`
-	Message *Message      `yaml:"message,omitempty"`
-	Await   *Await        `yaml:"await,omitempty"`
-	Reclaim *Reclaim      `yaml:"reclaim,omitempty"`
-	Fault   *Fault        `yaml:"fault,omitempty"`
-	APIFault *APIFault `yaml:"apiFault,omitempty"`
-	Budget  *BudgetChange `yaml:"budget,omitempty"`
-	Disturb *Disturb      `yaml:"disturb,omitempty"`
-	Disrupt *Disrupt      `yaml:"disrupt,omitempty"`
+	Notice   *Notice       `yaml:"notice,omitempty"`
+	Message  *Message      `yaml:"message,omitempty"`
+	Await    *Await        `yaml:"await,omitempty"`
+	Reclaim  *Reclaim      `yaml:"reclaim,omitempty"`
+	Fault    *Fault        `yaml:"fault,omitempty"`
+	APIFault *APIFault     `yaml:"apiFault,omitempty"`
+	Budget   *BudgetChange `yaml:"budget,omitempty"`
+	Disturb  *Disturb      `yaml:"disturb,omitempty"`
+	Disrupt  *Disrupt      `yaml:"disrupt,omitempty"`
 }
 
 // stepKind is what each kind of step knows of itself. Each has a file of its own.

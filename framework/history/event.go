@@ -177,7 +177,7 @@ type Event struct {
 	Object   string `json:"object,omitempty"`   // its name or namespace/name, if it is neither a node nor a pod
 	Fault    string `json:"fault,omitempty"`    // name of the fault that hit the call
 
-	Status  int    `json:"status,omitempty"`  // HTTP status
+	Status int `json:"status,omitempty"` // HTTP status
 
 	Reason  string  `json:"reason,omitempty"`
 	Note    string  `json:"note,omitempty"`

@@ -217,7 +217,9 @@ func TestAWatchGoesThroughAtOnceAndEndsWithItsClient(t *testing.T) {
 		}
 		late := newRecorder(t)
 		collectInto(t, p.proxy, late)
-		awaitEvent(t, late, func(e history.Event) bool { return e.Kind == history.APIWatching && e.Resource == history.NodesResource })
+		awaitEvent(t, late, func(e history.Event) bool {
+			return e.Kind == history.APIWatching && e.Resource == history.NodesResource
+		})
 		cancel()
 		for deadline := time.Now().Add(5 * time.Second); len(p.proxy.api.watches.present()) > 0; time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(deadline) {

@@ -57,10 +57,14 @@ func wentThrough(request, call history.Event) bool {
 	if *request.Said < began-clockSkew || *request.Said > call.At+clockSkew {
 		return false
 	}
-	if namespace, name, ofPod := strings.Cut(request.Pod, "/"); ofPod && name == "" {
-		return call.Action == request.Action && call.Object == namespace
+	verb := request.Action
+	if verb == "evict" { // of an audit log
+		verb = "create"
 	}
-	return call.Node == request.Node && call.Pod == request.Pod
+	if namespace, name, ofPod := strings.Cut(request.Pod, "/"); ofPod && name == "" {
+		return call.Action == verb && call.Object == namespace
+	}
+	return call.Action == verb && call.Node == request.Node && call.Pod == request.Pod
 }
 
 // SetsMark reports whether the call put a mark of the handler's description on a node.
