@@ -178,7 +178,7 @@ func TestCallsBounded(t *testing.T) {
 			s.at(at, history.Event{Kind: history.APIFolded, Action: "patch", Resource: history.NodesResource, Node: victim, Status: 429, IP: ip, Numbers: history.Numbers{history.Calls: calls, history.Within: 1}})
 		}
 	}
-	runAll(t, "calls bounded ", play,
+	runAll(t, "calls bounded throughout", play,
 		expectation{name: "two a second", want: Pass, got: "at most 10 calls in 5s"},
 		expectation{name: "one more", edit: func(s *script) { s.mark(10.1, 200, "") }, want: Fail, got: "11 calls in 5s"},
 		expectation{name: "a burst that was counted", edit: folded(10.1, 90, replica), want: Fail, got: "100 calls in 5s up to +10.100s, 90 of them patch /nodes"},

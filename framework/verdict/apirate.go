@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,7 +23,7 @@ var checkCallsBounded = check{
 }
 
 func (j judge) callsBounded(v Verdict, c scenarios.CallsBounded) Verdict {
-	v = v.wants(fmt.Sprintf("at most %d calls to the API server in any %s by one pod", c.Max, c.Per.D()), c.During)
+	v = v.wants(fmt.Sprintf("at most %d calls to the API server in any %s by one pod", c.Max, c.Per.D()), cmp.Or(c.During, "throughout"))
 	if why := j.APIUnrecorded(); why != "" {
 		return v.unknown(why)
 	}
