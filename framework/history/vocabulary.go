@@ -55,7 +55,7 @@ const (
 	LostAnswer  FaultType = "lost-answer" // the call takes effect, and the connection is reset in place of the answer
 )
 
-// FaultTypes lists every fault type.
+// FaultTypes lists every fault type of the queue.
 func FaultTypes() []FaultType {
 	return []FaultType{Delay, Throttle, ServerError, Reset, BlackHole, Duplicate, Reorder, LostAnswer}
 }
