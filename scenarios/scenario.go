@@ -105,7 +105,9 @@ func Profiles() []string {
 
 // CoreProfiles lists the groups of clauses that every handler is judged by. Those of
 // the other groups apply if the handler claims their feature.
-func CoreProfiles() []string { return []string{"QUEUE-HYGIENE", "RESILIENCE", "API-SERVER", "PDB", "SPOT"} }
+func CoreProfiles() []string {
+	return []string{"QUEUE-HYGIENE", "RESILIENCE", "API-SERVER", "PDB", "SPOT"}
+}
 
 // Core reports whether the clause applies to every handler, whatever it claims.
 func (s Scenario) Core() bool { return slices.Contains(CoreProfiles(), s.Profile) }
