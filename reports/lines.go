@@ -16,7 +16,7 @@ import (
 // eventLine is an event as people read it: "+12.345s node.cordoned worker3".
 func eventLine(e history.Event) string {
 	parts := []string{"+" + history.Seconds(e.At), string(e.Kind)}
-	for _, s := range []string{e.Key, e.Pod, e.Node, e.IP, e.Action, e.Reason, e.Note} {
+	for _, s := range []string{e.Key, e.Pod, e.Node, e.IP, e.Action, e.Resource, e.Object, e.Reason, e.Note} {
 		if s != "" {
 			parts = append(parts, s)
 		}
@@ -32,6 +32,9 @@ func eventLine(e history.Event) string {
 	}
 	if e.Kind == history.ClusterEvent && e.Owner != "" {
 		parts = append(parts, "(by "+e.Owner+")")
+	}
+	if e.Fault != "" {
+		parts = append(parts, "fault "+e.Fault)
 	}
 	if e.Status != 0 {
 		parts = append(parts, fmt.Sprintf("status %d", e.Status))

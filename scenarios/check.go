@@ -32,13 +32,17 @@ type Check struct {
 	BlockedReported *BlockedReported `yaml:"blockedReported,omitempty"`
 
 	OthersKept         *OthersKept         `yaml:"othersKept,omitempty"`
-	MarkedFirst        *MarkedFirst        `yaml:"markedFirst,omitempty"`
 	MarkKept           *MarkKept           `yaml:"markKept,omitempty"`
 	AllTerminating     *AllTerminating     `yaml:"allTerminating,omitempty"`
 	FinalizersHonoured *FinalizersHonoured `yaml:"finalizersHonoured,omitempty"`
 	EventsBounded      *EventsBounded      `yaml:"eventsBounded,omitempty"`
 	StopsCleanly       *StopsCleanly       `yaml:"stopsCleanly,omitempty"`
 	TakenOver          *TakenOver          `yaml:"takenOver,omitempty"`
+	MarkedFirst        *MarkedFirst        `yaml:"markedFirst,omitempty"`
+	Retried            *Retried            `yaml:"retried,omitempty"`
+	CallsBounded       *CallsBounded       `yaml:"callsBounded,omitempty"`
+	RetryAfterKept     *RetryAfterKept     `yaml:"retryAfterKept,omitempty"`
+	WatchedAgain       *WatchedAgain       `yaml:"watchedAgain,omitempty"`
 }
 
 // checkKind is what each kind of check knows of itself.

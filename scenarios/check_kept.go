@@ -19,21 +19,6 @@ func (c OthersKept) validate(where string, in *scope, p *problems) {
 
 func (c OthersKept) observed(t Times) observation { return absent(t.Stepped+RepeatTime).on(c.Node, t) }
 
-// MarkedFirst requires that the handler requests its mark on the node before the first
-// eviction of a pod there. The API server's audit log has the times of both.
-type MarkedFirst struct {
-	Node   string `yaml:"node"`
-	Notice string `yaml:"notice"`
-}
-
-func (c MarkedFirst) validate(where string, in *scope, p *problems) {
-	in.noticeFor(where, c.Node, c.Notice, p)
-}
-
-func (c MarkedFirst) observed(t Times) observation {
-	return absent(t.Stepped+ReactionTime).on(c.Node, t)
-}
-
 // MarkKept requires that the handler never takes its last mark off the node before the
 // node's instance is gone.
 type MarkKept struct {

@@ -46,8 +46,8 @@ func (s Scenario) Times(events []history.Event) Times {
 		Changed: map[string]time.Duration{}, Reclaimed: map[string]time.Duration{},
 	}
 	roles, lasting := map[string]string{}, map[string]time.Duration{}
-	for _, f := range s.Faults() {
-		lasting[f.Name] = f.For.D()
+	for _, e := range s.effects() {
+		lasting[e.begins] = e.lasts
 	}
 	for _, d := range stepsOf[Disturb](s) {
 		lasting[d.Name] = d.For.D()

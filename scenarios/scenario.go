@@ -51,7 +51,7 @@ type Scenario struct {
 	// Feature is the feature that a handler must claim for the scenario to apply to it.
 	// The handler gets the settings that its description has for this feature. Left out,
 	// the scenario applies to every handler, as do all scenarios of the core profiles
-	// (SPOT, PDB, QUEUE-HYGIENE, RESILIENCE).
+	// (SPOT, PDB, QUEUE-HYGIENE, RESILIENCE, API-SERVER).
 	Feature string `yaml:"feature,omitempty"`
 	// Handler is the handler in the drill. With none, the drill shows what happens without
 	// a handler.
@@ -100,12 +100,14 @@ const (
 // with the same cluster settings follow each other, and those that measure DNS come
 // when a new cluster has settled.
 func Profiles() []string {
-	return []string{"STATE-CHANGE", "SCHEDULED-CHANGE", "REBALANCE", "CAPACITY-RESERVATION", "QUEUE-HYGIENE", "RESILIENCE", "PDB", "SPOT", "KARPENTER-ORDER", "STORM", "DNS", "INCIDENT"}
+	return []string{"STATE-CHANGE", "SCHEDULED-CHANGE", "REBALANCE", "CAPACITY-RESERVATION", "QUEUE-HYGIENE", "RESILIENCE", "API-SERVER", "PDB", "SPOT", "KARPENTER-ORDER", "STORM", "DNS", "INCIDENT"}
 }
 
 // CoreProfiles lists the groups of clauses that every handler is judged by. Those of
 // the other groups apply if the handler claims their feature.
-func CoreProfiles() []string { return []string{"QUEUE-HYGIENE", "RESILIENCE", "PDB", "SPOT"} }
+func CoreProfiles() []string {
+	return []string{"QUEUE-HYGIENE", "RESILIENCE", "API-SERVER", "PDB", "SPOT"}
+}
 
 // Core reports whether the clause applies to every handler, whatever it claims.
 func (s Scenario) Core() bool { return slices.Contains(CoreProfiles(), s.Profile) }

@@ -25,6 +25,7 @@ type scope struct {
 	notices       map[string][]string // their nodes, by their names
 	reclaimed     []string            // nodes whose instance is taken
 	faults        names
+	apiFaults     []APIFault
 	budgetChanges names
 	disturbances  names
 }

@@ -9,7 +9,7 @@ import (
 
 // SharesWith reports whether two scenarios can be drilled at the same time: they need
 // the same CoreDNS settings, neither measures DNS or acts on what both use (queue,
-// handler, CoreDNS), and each acts on at most one spot worker. Nodes that they only
+// handler, CoreDNS) or counts its calls, and each acts on at most one spot worker. Nodes that they only
 // observe may be the same.
 func (s Scenario) SharesWith(other Scenario) bool {
 	return s.shareable() && other.shareable() && s.CoreDNS == other.CoreDNS
@@ -28,6 +28,10 @@ func (s Scenario) shareable() bool {
 		if isSpot {
 			spot++
 		}
+	}
+	// What the handler calls for the other drill would count.
+	if slices.ContainsFunc(s.Checks, func(c Check) bool { return c.CallsBounded != nil }) {
+		return false
 	}
 	// One is left for the other drill.
 	return spot <= 2 && !slices.ContainsFunc(s.effects(), func(e effect) bool { return e.shared })

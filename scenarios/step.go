@@ -9,15 +9,16 @@ import (
 
 // Step is one thing that happens in a drill. Exactly one field is set.
 type Step struct {
-	Notice  *Notice       `yaml:"notice,omitempty"`
-	Message *Message      `yaml:"message,omitempty"`
-	Await   *Await        `yaml:"await,omitempty"`
-	Reclaim *Reclaim      `yaml:"reclaim,omitempty"`
-	Fault   *Fault        `yaml:"fault,omitempty"`
-	Budget  *BudgetChange `yaml:"budget,omitempty"`
-	Disturb *Disturb      `yaml:"disturb,omitempty"`
-	Disrupt *Disrupt      `yaml:"disrupt,omitempty"`
-	Operate *Operate      `yaml:"operate,omitempty"`
+	Notice   *Notice       `yaml:"notice,omitempty"`
+	Message  *Message      `yaml:"message,omitempty"`
+	Await    *Await        `yaml:"await,omitempty"`
+	Reclaim  *Reclaim      `yaml:"reclaim,omitempty"`
+	Fault    *Fault        `yaml:"fault,omitempty"`
+	APIFault *APIFault     `yaml:"apiFault,omitempty"`
+	Budget   *BudgetChange `yaml:"budget,omitempty"`
+	Disturb  *Disturb      `yaml:"disturb,omitempty"`
+	Disrupt  *Disrupt      `yaml:"disrupt,omitempty"`
+	Operate  *Operate      `yaml:"operate,omitempty"`
 }
 
 // stepKind is what each kind of step knows of itself. Each has a file of its own.
@@ -88,8 +89,20 @@ func stepsOf[T stepKind](s Scenario) []T {
 	return out
 }
 
-// Faults returns the faults that the steps begin.
+// Faults returns the faults of the queue that the steps begin.
 func (s Scenario) Faults() []Fault { return stepsOf[Fault](s) }
+
+// FaultNames returns the names of all faults that the steps begin, of the queue and of the
+// API server, in the order of the steps.
+func (s Scenario) FaultNames() []string {
+	var out []string
+	for _, e := range s.effects() {
+		if e.begins != "" {
+			out = append(out, e.begins)
+		}
+	}
+	return out
+}
 
 // Messages returns the messages that the steps send to the queue.
 func (s Scenario) Messages() []Message { return stepsOf[Message](s) }

@@ -41,17 +41,18 @@ type document struct {
 // enums are the types with a closed list of values.
 func enums() map[reflect.Type][]string {
 	return map[reflect.Type][]string{
-		reflect.TypeFor[coredns.Placement]():   history.Words(coredns.Placements()),
-		reflect.TypeFor[history.NoticeType]():  history.Words(history.NoticeTypes()),
-		reflect.TypeFor[history.FaultType]():   history.Words(history.FaultTypes()),
-		reflect.TypeFor[history.Disturbance](): history.Words(history.Disturbances()),
-		reflect.TypeFor[history.Disruption]():  history.Words(history.Disruptions()),
-		reflect.TypeFor[history.Operation]():   history.Words(history.Operations()),
-		reflect.TypeFor[history.CommitPoint](): history.Words(history.CommitPoints()),
-		reflect.TypeFor[scenarios.Set]():       history.Words(scenarios.Sets()),
-		reflect.TypeFor[scenarios.Transport](): history.Words(scenarios.Transports()),
+		reflect.TypeFor[coredns.Placement]():    history.Words(coredns.Placements()),
+		reflect.TypeFor[history.NoticeType]():   history.Words(history.NoticeTypes()),
+		reflect.TypeFor[history.FaultType]():    history.Words(history.FaultTypes()),
+		reflect.TypeFor[history.Disturbance]():  history.Words(history.Disturbances()),
+		reflect.TypeFor[history.Disruption]():   history.Words(history.Disruptions()),
+		reflect.TypeFor[history.Operation]():    history.Words(history.Operations()),
+		reflect.TypeFor[history.CommitPoint]():  history.Words(history.CommitPoints()),
+		reflect.TypeFor[scenarios.Set]():        history.Words(scenarios.Sets()),
+		reflect.TypeFor[scenarios.Transport]():  history.Words(scenarios.Transports()),
 		reflect.TypeFor[history.HealthStatus](): history.Words(history.HealthStatuses()),
 		reflect.TypeFor[history.ErrorCode]():    scenarios.FaultCodes(),
+		reflect.TypeFor[history.APIFaultType](): history.Words(history.APIFaultTypes()),
 	}
 }
 
@@ -68,8 +69,9 @@ func documents() []document {
 				"Scenario.apiVersion": {scenarios.APIVersion}, "Scenario.kind": {scenarios.Kind}, "Scenario.profile": scenarios.Profiles(),
 				"Scenario.feature": feature.Names(), "Scenario.handler": {scenarios.HandlerUnderTest, scenarios.HandlerNone},
 				"Pick.capacity": capacities, "Pick.runs": {"coredns"}, "Taint.effect": scenarios.TaintEffects(), "Notice.action": scenarios.NoticeActions(),
-				"Fault.actions": scenarios.FaultActions(),
-				"Pods.kind": scenarios.PodKinds(), "Budget.unhealthyPodEvictionPolicy": scenarios.UnhealthyPodEvictionPolicies(),
+				"Fault.actions":  scenarios.FaultActions(),
+				"APIFault.verbs": scenarios.APIVerbs(),
+				"Pods.kind":      scenarios.PodKinds(), "Budget.unhealthyPodEvictionPolicy": scenarios.UnhealthyPodEvictionPolicies(),
 				"DNSLost.mode": modes, "DNSWindow.mode": modes,
 			},
 			defaults: map[string]any{

@@ -33,7 +33,8 @@ func (c *Cluster) Kill(ctx context.Context, p corev1.Pod) error {
 // cutOffComment identifies the rules of CutOff.
 const cutOffComment = "spotdrill-cut-off"
 
-// cutOffRule matches packets from a pod to the API server, after kube-proxy's rules.
+// cutOffRule matches packets from a pod to the API server, and to the recording proxy that
+// stands before it, after kube-proxy's rules: both listen on that port.
 func cutOffRule(p corev1.Pod) string {
 	return "FORWARD -s " + p.Status.PodIP + " -p tcp --dport 6443 -m comment --comment " + cutOffComment + " -j DROP"
 }

@@ -3,7 +3,6 @@ package handler
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -111,6 +110,11 @@ func (d Description) objects(s Settings) ([]*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, obj := range out {
+		if err := route(obj, s); err != nil {
+			return nil, err
+		}
+	}
 	// Those of a worker come after the others of their rank: the sort is stable.
 	out = append(out, perWorker...)
 	slices.SortStableFunc(out, func(a, b *unstructured.Unstructured) int { return referenceTo(a).rank() - referenceTo(b).rank() })
@@ -140,32 +144,10 @@ func (d Description) setEnv(obj *unstructured.Unstructured) error {
 	if obj.GetKind() != "Deployment" || len(d.env) == 0 {
 		return nil
 	}
-	path := []string{"spec", "template", "spec", "containers"}
-	containers, _, err := unstructured.NestedSlice(obj.Object, path...)
-	if err != nil {
+	if err := setContainersEnv(obj, d.env, append(podSpec(obj.GetKind()), "containers")...); err != nil {
 		return fmt.Errorf("set the feature's variables: %w", err)
 	}
-	for _, c := range containers {
-		container, ok := c.(map[string]any)
-		if !ok {
-			return errors.New("set the feature's variables: a container is not a mapping")
-		}
-		env, _, err := unstructured.NestedSlice(container, "env")
-		if err != nil {
-			return fmt.Errorf("set the feature's variables: %w", err)
-		}
-		env = slices.DeleteFunc(env, func(v any) bool {
-			variable, _ := v.(map[string]any)
-			name, _ := variable["name"].(string)
-			_, replaced := d.env[name]
-			return replaced
-		})
-		for _, name := range slices.Sorted(maps.Keys(d.env)) {
-			env = append(env, map[string]any{"name": name, "value": d.env[name]})
-		}
-		container["env"] = env
-	}
-	return unstructured.SetNestedSlice(obj.Object, containers, path...)
+	return nil
 }
 
 func setLabel(obj *unstructured.Unstructured, key, value string) {

@@ -6,7 +6,7 @@ import (
 )
 
 // Settings is what a handler must know about the system that it runs in. Each field
-// except Workers is the value of a placeholder: see Placeholders.
+// except APIHost, APIPort and Workers is the value of a placeholder: see Placeholders.
 type Settings struct {
 	QueueURL        string
 	QueueName       string
@@ -19,6 +19,11 @@ type Settings struct {
 	AMI           string
 	Subnet        string
 	SecurityGroup string
+
+	// APIHost and APIPort are where the handler's pods find the Kubernetes API: at the
+	// recording proxy. Empty: at the API server.
+	APIHost string
+	APIPort string
 
 	// Workers are those that the handler manages.
 	Workers []Worker

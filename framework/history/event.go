@@ -91,7 +91,7 @@ const ProxyOwner = "proxy"
 // What the recording proxy did wrong because the scenario required it.
 const (
 	FaultBegun Kind = "fault.begun" // Key: the step's name; Reason: its type
-	FaultHit   Kind = "fault.hit"   // Key, Reason; Action: the call that it hit; Message, Notice: what was delivered twice
+	FaultHit   Kind = "fault.hit"   // Key, Reason; Action: the call that it hit; Message, Notice: what was delivered twice; Resource and so on: as of an api.call
 	FaultEnded Kind = "fault.ended" // Key; Reason: time, count or cleared
 )
 
@@ -181,9 +181,14 @@ type Event struct {
 
 	Notice  string `json:"notice,omitempty"`  // id of the EventBridge envelope
 	Message string `json:"message,omitempty"` // SQS message id
-	Action  string `json:"action,omitempty"`  // SQS API action
+	Action  string `json:"action,omitempty"`  // SQS API action, or verb of the Kubernetes API
 	Account string `json:"account,omitempty"` // AWS account of the queue
-	Status  int    `json:"status,omitempty"`  // HTTP status
+
+	Resource string `json:"resource,omitempty"` // of a call to the API server: group/resource or group/resource/subresource, or a URL's path
+	Object   string `json:"object,omitempty"`   // its name or namespace/name, if it is neither a node nor a pod
+	Fault    string `json:"fault,omitempty"`    // name of the fault that hit the call
+
+	Status int `json:"status,omitempty"` // HTTP status
 
 	Reason  string  `json:"reason,omitempty"`
 	Note    string  `json:"note,omitempty"`

@@ -75,7 +75,7 @@ const (
 	LostAnswer  FaultType = "lost-answer"  // the call takes effect, and the connection is reset in place of the answer
 )
 
-// FaultTypes lists every fault type.
+// FaultTypes lists every fault type of the queue.
 func FaultTypes() []FaultType {
 	return []FaultType{Delay, Throttle, ServerError, ClientError, Reset, BlackHole, FailedEntry, Duplicate, Reorder, LostAnswer}
 }
@@ -260,6 +260,8 @@ const (
 	Within         Number = "within"           // s, before the event
 	Samples        Number = "samples"          // of waits
 	Processes      Number = "processes"        // whose waits were sampled
+	Calls          Number = "calls"            // that were counted and not recorded one by one
+	RetryAfter     Number = "retry_after"      // s, that an answer requires the client to wait
 )
 
 // Numbers are the figures of an event.

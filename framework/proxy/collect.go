@@ -22,8 +22,8 @@ const (
 // Collect reads the stream of GET /records into rec and rebases every time to clock.
 // After stop is closed it reads the records of the time before, and returns nil. When
 // ctx is cancelled, it returns nil at once. A stream that ends by itself, lacks its
-// anchor, skips a record or is silent for five seconds is an error. The caller closes
-// body.
+// anchor, skips a record, is silent for five seconds, or says that the proxy itself failed
+// is an error. The caller closes body.
 func Collect(ctx context.Context, stop <-chan struct{}, body io.Reader, clock *history.Clock, rec *history.Recorder) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -112,7 +112,8 @@ func (c *collector) take(l line) error {
 
 func (c *collector) record(e history.Event) error {
 	switch e.Kind {
-	case history.SQSCall, history.SQSReceived, history.SQSDeleted, history.FaultBegun, history.FaultHit, history.FaultEnded:
+	case history.SQSCall, history.SQSReceived, history.SQSDeleted, history.FaultBegun, history.FaultHit, history.FaultEnded,
+		history.APICall, history.APIFolded, history.APIWatching:
 	default:
 		return fmt.Errorf("event of unexpected kind %q", e.Kind)
 	}
@@ -128,5 +129,9 @@ func (c *collector) record(e history.Event) error {
 		e.Numbers[history.ClockBound] = c.bound.Seconds()
 	}
 	c.rec.Record(e)
+	if e.Kind == history.APICall && e.Owner == history.ProxyOwner {
+		// The handler got an error that no API server and no fault gave.
+		return fmt.Errorf("the proxy did not reach the API server: %s", e.Note)
+	}
 	return nil
 }

@@ -17,18 +17,33 @@ import (
 
 func newRecorder(t *testing.T) *history.Recorder {
 	t.Helper()
-	rec, err := history.Create(t.TempDir(), history.NewClock(), history.Meta{Scenario: "test"})
+	rec, _ := recorderIn(t)
+	return rec
+}
+
+// recorderIn is newRecorder with the folder of its history.
+func recorderIn(t *testing.T) (rec *history.Recorder, dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	rec, err := history.Create(dir, history.NewClock(), history.Meta{Scenario: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = rec.Close(false) })
-	return rec
+	return rec, dir
 }
 
 // recorded collects the proxy's records over HTTP until the test ends.
 func recorded(t *testing.T, proxy *Proxy) *history.Recorder {
 	t.Helper()
 	rec := newRecorder(t)
+	collectInto(t, proxy, rec)
+	return rec
+}
+
+// collectInto collects the proxy's records over HTTP into rec until the test ends.
+func collectInto(t *testing.T, proxy *Proxy, rec *history.Recorder) {
+	t.Helper()
 	server := httptest.NewServer(proxy.Admin())
 	stop := make(chan struct{})
 	resp, err := http.Get(server.URL + "/records")
@@ -45,7 +60,6 @@ func recorded(t *testing.T, proxy *Proxy) *history.Recorder {
 		resp.Body.Close()
 		server.Close()
 	})
-	return rec
 }
 
 func awaitEvent(t *testing.T, rec *history.Recorder, match func(history.Event) bool) history.Event {

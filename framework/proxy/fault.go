@@ -36,11 +36,16 @@ type Fault struct {
 	// Silent leaves the connections that BlackHole holds open, and silent, when its time is
 	// over. They are reset when all faults are cleared.
 	Silent bool `json:"silent,omitempty"`
+
+	// API makes it a fault of the API server, which hits these calls. Nil: of the queue.
+	API        *APICalls     `json:"api,omitempty"`
+	RetryAfter time.Duration `json:"retryAfter,omitempty"` // Throttle of the API server
+	ThenReset  bool          `json:"thenReset,omitempty"`  // BlackHole of the API server: reset at its end what waits
 }
 
 func (f Fault) validate() error {
 	switch {
-	case !slices.Contains(history.FaultTypes(), f.Type):
+	case f.API == nil && !slices.Contains(history.FaultTypes(), f.Type):
 		return fmt.Errorf("unknown fault type %q, allowed: %q", f.Type, history.FaultTypes())
 	case f.Name == "":
 		return errors.New("a fault needs a name")
@@ -50,6 +55,8 @@ func (f Fault) validate() error {
 		return fmt.Errorf("unknown code %q of fault %s, allowed: %q", f.Code, f.Name, f.Type.ErrorCodes())
 	case f.Silent && (f.Type != history.BlackHole || f.For <= 0):
 		return fmt.Errorf("fault %s cannot be silent: only a black hole with a time can", f.Name)
+	case f.API != nil:
+		return f.validateAPI()
 	}
 	return nil
 }
@@ -83,6 +90,7 @@ type activeFault struct {
 // refuse a call, the first one does; other faults add up.
 type faults struct {
 	records *records
+	begun   func(*activeFault) // called for each fault that begins; may be nil
 
 	mu     sync.Mutex
 	active []*activeFault
@@ -95,10 +103,22 @@ func (fs *faults) begin(f Fault) error {
 	if err := f.validate(); err != nil {
 		return err
 	}
+	a, err := fs.add(f)
+	if err == nil && fs.begun != nil {
+		fs.begun(a)
+	}
+	return err
+}
+
+// add makes a fault active.
+func (fs *faults) add(f Fault) (*activeFault, error) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
+	if f.API != nil && fs.begun == nil {
+		return nil, errNoAPI
+	}
 	if slices.ContainsFunc(fs.active, func(a *activeFault) bool { return a.Name == f.Name }) {
-		return fmt.Errorf("fault %s is already active", f.Name)
+		return nil, fmt.Errorf("fault %s is already active", f.Name)
 	}
 	a := &activeFault{Fault: f, left: f.Count, over: make(chan struct{})}
 	fs.active = append(fs.active, a)
@@ -110,7 +130,7 @@ func (fs *faults) begin(f Fault) error {
 			fs.end(a, "time")
 		})
 	}
-	return nil
+	return a, nil
 }
 
 // clear ends every fault.
@@ -154,10 +174,15 @@ func (a *activeFault) event(kind history.Kind, at time.Duration) history.Event {
 // take returns the first fault of these types that hits the action, and counts the
 // hit; nil if there is none. The caller calls done at the end of the call.
 func (fs *faults) take(action string, types ...history.FaultType) *activeFault {
+	return fs.takeIf(func(f Fault) bool { return f.API == nil && slices.Contains(types, f.Type) && f.hits(action) })
+}
+
+// takeIf is take for the faults that hits accepts.
+func (fs *faults) takeIf(hits func(Fault) bool) *activeFault {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	for _, a := range fs.active {
-		if slices.Contains(types, a.Type) && (a.Count == 0 || a.left > 0) && a.hits(action) {
+		if (a.Count == 0 || a.left > 0) && hits(a.Fault) {
 			a.left--
 			a.open++
 			return a

@@ -42,6 +42,7 @@ type Proxy struct {
 	records   *records
 	handles   *handles
 	faults    *faults
+	api       *API // nil unless the proxy stands before an API server, too
 }
 
 // New returns a proxy for the LocalStack at upstream. It is an http.Handler for the
@@ -255,7 +256,7 @@ func (p *Proxy) Admin() http.Handler {
 	return mux
 }
 
-// serveHealth reports whether the upstream answers.
+// serveHealth reports whether the upstream answers, and the API server has answered.
 func (p *Proxy) serveHealth(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()
@@ -273,6 +274,12 @@ func (p *Proxy) serveHealth(w http.ResponseWriter, r *http.Request) {
 	if resp.StatusCode != http.StatusOK {
 		http.Error(w, "upstream: "+resp.Status, http.StatusServiceUnavailable)
 		return
+	}
+	if p.api != nil {
+		if err := p.api.ready(ctx); err != nil {
+			http.Error(w, "API server: "+err.Error(), http.StatusServiceUnavailable)
+			return
+		}
 	}
 	_, _ = io.WriteString(w, "ok\n")
 }

@@ -28,7 +28,8 @@ type line struct {
 
 // records sends every event to the current readers.
 type records struct {
-	anchor history.Anchor
+	anchor  history.Anchor
+	present func() []history.Event // what to record when a reader joins; may be nil
 
 	mu      sync.Mutex
 	seq     int
@@ -82,6 +83,9 @@ func (r *records) serve(w http.ResponseWriter, req *http.Request) {
 	send := func(l line) bool { return encoder.Encode(l) == nil && out.Flush() == nil }
 	if !send(line{Anchor: &r.anchor}) {
 		return
+	}
+	if r.present != nil {
+		r.add(r.present()...)
 	}
 	beat := time.NewTicker(heartbeatInterval)
 	defer beat.Stop()

@@ -17,10 +17,22 @@ import (
 // beginFault sets a fault at the recording proxy, which then records when it began,
 // what it hit and when it ended.
 func (r *runner) beginFault(ctx context.Context, f scenarios.Fault) error {
-	body, err := json.Marshal(proxy.Fault{
+	return r.setFault(ctx, proxy.Fault{
 		Name: f.Name, Type: f.Type, Actions: f.Actions, Count: f.Count, For: f.For.D(),
 		By: f.By.D(), Code: f.Code, Status: f.Status, After: f.After.D(), ToAnother: f.ToAnother, Silent: f.Silent,
 	})
+}
+
+// beginAPIFault is beginFault for a fault of the API server.
+func (r *runner) beginAPIFault(ctx context.Context, f scenarios.APIFault) error {
+	return r.setFault(ctx, proxy.Fault{
+		Name: f.Name, Type: history.FaultType(f.Type), Count: f.Count, For: f.For.D(), By: f.By.D(), Status: f.Status,
+		API: &proxy.APICalls{Verbs: f.Verbs, Resources: f.Resources}, RetryAfter: f.RetryAfter.D(), ThenReset: f.ThenReset,
+	})
+}
+
+func (r *runner) setFault(ctx context.Context, f proxy.Fault) error {
+	body, err := json.Marshal(f)
 	if err != nil {
 		return fmt.Errorf("encode fault %s: %w", f.Name, err)
 	}

@@ -55,6 +55,8 @@ func (r *runner) step(ctx context.Context, step scenarios.Step) error {
 		return r.reclaim(ctx, do)
 	case scenarios.Fault:
 		return r.beginFault(ctx, do)
+	case scenarios.APIFault:
+		return r.beginAPIFault(ctx, do)
 	case scenarios.BudgetChange:
 		return r.changeBudget(ctx, do)
 	case scenarios.Disturb:

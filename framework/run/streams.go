@@ -39,7 +39,8 @@ func (r *runner) post(ctx context.Context, pod, path string, body []byte) (io.Re
 	return answer, nil
 }
 
-// recordQueue takes the recording proxy's records into the history. Stop waits for
+// recordQueue takes the recording proxy's records into the history: calls to the queue and
+// to the API server. Stop waits for
 // those of calls that were made before it.
 func (r *runner) recordQueue(ctx context.Context) (stop stopFunc, err error) {
 	// An interrupt does not end the record, stop does.
@@ -50,7 +51,7 @@ func (r *runner) recordQueue(ctx context.Context) (stop stopFunc, err error) {
 		return nil, err
 	}
 	enough := make(chan struct{})
-	ended := r.collect("the queue", func() error { return proxy.Collect(ctx, enough, body, r.rec.Clock(), r.rec) })
+	ended := r.collect("the recording proxy", func() error { return proxy.Collect(ctx, enough, body, r.rec.Clock(), r.rec) })
 	return func(context.Context) error {
 		defer cancel()
 		close(enough)

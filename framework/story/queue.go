@@ -39,7 +39,7 @@ func (st *Story) Receivable(put history.Event) (since time.Duration, received hi
 	}
 	asked, empty := received.At, put.At
 	calls := st.All(func(e history.Event) bool {
-		return e.Kind == history.SQSCall && e.Owner != history.ProxyOwner && e.Action == "ReceiveMessage" && e.Key == received.Key && succeeded(e)
+		return e.Kind == history.SQSCall && e.Owner != history.ProxyOwner && e.Action == "ReceiveMessage" && e.Key == received.Key && Done(e)
 	})
 	for _, call := range calls {
 		switch {
@@ -56,5 +56,3 @@ func (st *Story) Receivable(put history.Event) (since time.Duration, received hi
 func Arrived(call history.Event) time.Duration {
 	return call.At - call.Numbers.Duration(history.Took)
 }
-
-func succeeded(call history.Event) bool { return call.Status >= 200 && call.Status < 300 }

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/spotdrill/spotdrill/framework/cloud"
@@ -243,7 +246,8 @@ func (s *System) loadImage(ctx context.Context) error {
 	})
 }
 
-// startProxy puts a proxy of this build between handlers and LocalStack.
+// startProxy puts a proxy of this build between handlers and LocalStack, and before the API
+// server.
 func (s *System) startProxy(ctx context.Context) error {
 	upstream, err := s.engine.ContainerIP(ctx, s.localStackName(), s.opts.Cluster)
 	if err != nil {
@@ -252,22 +256,48 @@ func (s *System) startProxy(ctx context.Context) error {
 	if err := objects.RemovePod(ctx, s.Cluster, Namespace, ProxyPod); err != nil {
 		return err
 	}
-	if err := objects.Create(ctx, s.Cluster, manifests, "manifests/proxy.yaml", map[string]string{"NAMESPACE": Namespace, "IMAGE": s.Image, "UPSTREAM": "http://" + upstream + ":4566"}); err != nil {
-		return err
-	}
 	svc, err := s.Cluster.Clientset.CoreV1().Services(Namespace).Get(ctx, ProxyPod, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("read Service %s: %w", ProxyPod, err)
 	}
-	if s.Settings, err = s.findSettings(ctx, "http://"+svc.Spec.ClusterIP+":4566"); err != nil {
+	if s.Settings, err = s.findSettings(ctx, svc.Spec.ClusterIP); err != nil {
+		return err
+	}
+	if err := s.certifyProxy(ctx, svc.Spec.ClusterIP); err != nil {
+		return err
+	}
+	if err := objects.Create(ctx, s.Cluster, manifests, "manifests/proxy.yaml", map[string]string{
+		"NAMESPACE": Namespace, "IMAGE": s.Image, "UPSTREAM": "http://" + upstream + ":4566", "API_UPSTREAM": s.Settings.ClusterEndpoint,
+	}); err != nil {
 		return err
 	}
 	return objects.PodReady(ctx, s.Cluster, Namespace, ProxyPod)
 }
 
-// findSettings collects what every handler gets to know about the system; endpoint
-// is that of AWS.
-func (s *System) findSettings(ctx context.Context, endpoint string) (handler.Settings, error) {
+// certifyProxy gives the proxy a certificate that handlers trust as the API server's.
+func (s *System) certifyProxy(ctx context.Context, address string) error {
+	cert, key, err := s.Cluster.ServingCertificate(ctx, "spotdrill-"+ProxyPod, net.ParseIP(address))
+	if err != nil {
+		return err
+	}
+	secrets := s.Cluster.Clientset.CoreV1().Secrets(Namespace)
+	serving := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: ProxyPod + "-serving", Namespace: Namespace},
+		Type:       corev1.SecretTypeTLS,
+		Data:       map[string][]byte{corev1.TLSCertKey: cert, corev1.TLSPrivateKeyKey: key},
+	}
+	if err := secrets.Delete(ctx, serving.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("remove the recording proxy's previous certificate: %w", err)
+	}
+	if _, err := secrets.Create(ctx, serving, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("store the recording proxy's certificate: %w", err)
+	}
+	return nil
+}
+
+// findSettings collects what every handler gets to know about the system; proxy is the
+// address of the recording proxy.
+func (s *System) findSettings(ctx context.Context, proxy string) (handler.Settings, error) {
 	api, err := s.Cluster.Clientset.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, "kubernetes", metav1.GetOptions{})
 	if err != nil {
 		return handler.Settings{}, fmt.Errorf("read Service kubernetes: %w", err)
@@ -276,7 +306,9 @@ func (s *System) findSettings(ctx context.Context, endpoint string) (handler.Set
 	if err != nil {
 		return handler.Settings{}, err
 	}
+	endpoint := "http://" + proxy + ":4566"
 	return handler.Settings{
+		APIHost: proxy, APIPort: "6443",
 		QueueURL: s.AWS.QueueURL(endpoint), QueueName: s.opts.Cluster, Endpoint: endpoint,
 		Region: kind.Region, ClusterName: s.opts.Cluster, ClusterEndpoint: "https://" + api.Spec.ClusterIP,
 		AMI: network.AMI, Subnet: network.Subnet, SecurityGroup: network.SecurityGroup, Image: s.Image,

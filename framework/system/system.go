@@ -41,8 +41,9 @@ const DefaultCluster = "spotdrill"
 // Namespace holds our own pods: the recording proxy, and the probers of a drill.
 const Namespace = "spotdrill"
 
-// ProxyPod is the recording proxy, between the handler and LocalStack.
-const ProxyPod = "queue-proxy"
+// ProxyPod is the recording proxy, between the handler and both LocalStack and the API
+// server. Its Service has the same name.
+const ProxyPod = "recording-proxy"
 
 // System is everything that a drill needs, up and running.
 type System struct {

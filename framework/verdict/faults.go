@@ -12,7 +12,7 @@ var checkFaults = check{
 	Kind: Kind{
 		ID: "faultsInjected", Title: "faults injected",
 		Requires: "Every fault of the scenario began and hit a call.",
-		Fix:      "the handler made no call that the fault could hit while it lasted: check that it polls the queue all the time",
+		Fix:      "the handler made no call that the fault could hit while it lasted: check that it polls the queue all the time, and finds the API server by KUBERNETES_SERVICE_HOST",
 		Look:     Look{Lane: LaneHandler, Text: "the lane Handler: whether it polled the queue while the fault lasted; then the fault events of history.jsonl"},
 	},
 	always: judge.faults,
@@ -22,14 +22,13 @@ var checkFaults = check{
 // nothing proves nothing.
 func (j judge) faults(v Verdict) (Verdict, bool) {
 	v = v.wants("every fault of the scenario begun, and a call hit by it")
-	faults := j.Scenario.Faults()
+	faults := j.Scenario.FaultNames()
 	if len(faults) == 0 {
 		return v, false
 	}
 	var evidence []history.Event
 	hits := 0
-	for _, fault := range faults {
-		name := fault.Name
+	for _, name := range faults {
 		begun, ok := j.First(func(e history.Event) bool { return e.Kind == history.FaultBegun && e.Key == name })
 		if !ok {
 			return v.unknown(fmt.Sprintf("fault %q never began", name)), true

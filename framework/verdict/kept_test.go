@@ -30,7 +30,6 @@ func keptStory() *script {
 		{Marked: &scenarios.Marked{Node: "victim", Notice: "reclaim", Within: strict.Duration(sec(5))}},
 		{Drained: &scenarios.Drained{Node: "victim", Notice: "reclaim"}},
 		{OthersKept: &scenarios.OthersKept{Node: "victim"}},
-		{MarkedFirst: &scenarios.MarkedFirst{Node: "victim", Notice: "reclaim"}},
 		{MarkKept: &scenarios.MarkKept{Node: "victim", Notice: "reclaim"}},
 	}
 	for _, p := range []struct {
@@ -180,41 +179,6 @@ func TestANodeThatIsAlreadyCordoned(t *testing.T) {
 	if v := named(t, s.judge(), "marked victim"); v.Outcome != Fail {
 		t.Errorf("the operator's cordon counts as the handler's mark: %s, %s", v.Outcome, v.Got)
 	}
-}
-
-func TestTheMarkComesBeforeTheFirstEviction(t *testing.T) {
-	const check = "victim marked before the first eviction"
-	// late puts the mark after the eviction of 4.9 s.
-	late := func(wrote, seen float64) func(*script) {
-		return func(s *script) {
-			s.drop(kind(history.HandlerWrote))
-			s.wrote(wrote)
-			s.change(history.NodeCordoned, func(e *history.Event) {
-				if e.Node == victim {
-					e.At = sec(seen)
-				}
-			})
-		}
-	}
-	for _, x := range []expectation{
-		{name: "before", want: Pass, got: "0.400s before"},
-		{"requested after it", late(5.2, 5.3), "", Fail, "0.300s before the mark was requested", false},
-		{"requested before it, and seen later", late(4.8, 5.3), "", Pass, "the mark requested 0.100s before", false},
-		{"one write before and one after it", func(s *script) { late(4.8, 5.3)(s); s.wrote(5.25) }, "", Unknown, "does not show which request", false},
-		{"never", func(s *script) { s.drop(kind(history.NodeCordoned)) }, "", Fail, "never marked", false},
-		{"no audit log", func(s *script) { s.drop(kind(history.AuditRead)) }, "", Unknown, "was not read", false},
-		{"no write in the audit log", func(s *script) { late(5.2, 5.3)(s); s.drop(kind(history.HandlerWrote)) }, "", Unknown, "does not show which request", false},
-		{"nothing evicted", func(s *script) { s.drop(kind(history.HandlerTook)) }, "", Unknown, "evicted no pod", false},
-		{"a pod of another node evicted first", func(s *script) { s.evictedAt(4.2, "coredns-b") }, "", Pass, "before", false},
-	} {
-		x.check = check
-		x.run(t, keptStory)
-	}
-	t.Run("no other check finds it", func(t *testing.T) {
-		s := keptStory()
-		late(5.2, 5.3)(s)
-		missedBefore(t, s, check)
-	})
 }
 
 func TestTheMarkIsKept(t *testing.T) {

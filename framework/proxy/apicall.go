@@ -1,0 +1,162 @@
+package proxy
+
+import (
+	"encoding/json"
+	"fmt"
+	"mime"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+// apiCall is a request to the API server, in the terms of RBAC.
+type apiCall struct {
+	verb      string
+	resource  string // group/resource or group/resource/subresource, or a URL's path
+	namespace string
+	name      string
+	client    string // address without port
+	marks     string // that a write to a node sets, see history.MarkUnschedulable
+}
+
+// parseAPICall reads the call from a request as the API server itself does. Nothing of the
+// query but what determines the verb and the name is kept, and no header.
+func parseAPICall(r *http.Request) apiCall {
+	factory := apirequest.RequestInfoFactory{
+		APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api"), //nolint:staticcheck // the type of the fields
+	}
+	info, err := factory.NewRequestInfo(r)
+	if err != nil || !info.IsResourceRequest {
+		info = &apirequest.RequestInfo{Verb: strings.ToLower(r.Method)}
+	}
+	c := apiCall{verb: info.Verb, resource: info.APIGroup + "/" + info.Resource, namespace: info.Namespace, name: info.Name}
+	switch {
+	case info.Resource == "":
+		c.resource = r.URL.Path
+	case info.Subresource != "":
+		c.resource += "/" + info.Subresource
+	}
+	c.client, _, _ = net.SplitHostPort(r.RemoteAddr)
+	return c
+}
+
+// event is an event about the call.
+func (c apiCall) event(kind history.Kind) history.Event {
+	e := history.Event{Kind: kind, Action: c.verb, Resource: c.resource, IP: c.client, Reason: c.marks}
+	object := strings.TrimPrefix(c.namespace+"/"+c.name, "/")
+	switch group, _, _ := strings.Cut(strings.TrimPrefix(c.resource, "/"), "/"); {
+	case c.name == "":
+		e.Object = c.namespace
+	case group == "nodes":
+		e.Node = c.name
+	case group == "pods":
+		e.Pod = object
+	default:
+		e.Object = object
+	}
+	return e
+}
+
+// writesNode reports whether the call changes a Node itself, and so perhaps its marks.
+func (c apiCall) writesNode() bool {
+	return c.resource == history.NodesResource && slices.Contains([]string{"patch", "update"}, c.verb)
+}
+
+// marksIn are the marks that the body of a write to a node sets.
+func marksIn(contentType string, body []byte) string {
+	node, err := nodeIn(contentType, body)
+	if err != nil {
+		return history.MarksUnknown
+	}
+	var marks []string
+	if node.Spec.Unschedulable {
+		marks = append(marks, history.MarkUnschedulable)
+	}
+	for _, t := range node.Spec.Taints {
+		// A scheduler may ignore the other effect, PreferNoSchedule.
+		if t.Patch != "delete" && (t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute) {
+			marks = append(marks, t.Key)
+		}
+	}
+	return strings.Join(marks, ",")
+}
+
+// markedNode is what marks of a Node look like in an object and in a patch.
+type markedNode struct {
+	Spec struct {
+		Unschedulable bool
+		Taints        []patchedTaint
+	}
+}
+
+type patchedTaint struct {
+	corev1.Taint
+	Patch string `json:"$patch"` // of a strategic merge patch
+}
+
+func nodeIn(contentType string, body []byte) (node markedNode, err error) {
+	mediaType, _, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		return node, fmt.Errorf("read the content type: %w", err)
+	}
+	switch mediaType {
+	case "application/json-patch+json":
+		return patchedNode(body)
+	case "application/vnd.kubernetes.protobuf":
+		obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+		if err != nil {
+			return node, fmt.Errorf("decode the object: %w", err)
+		}
+		read, ok := obj.(*corev1.Node)
+		if !ok {
+			return node, fmt.Errorf("the object is a %T", obj)
+		}
+		node.Spec.Unschedulable = read.Spec.Unschedulable
+		for _, t := range read.Spec.Taints {
+			node.Spec.Taints = append(node.Spec.Taints, patchedTaint{Taint: t})
+		}
+		return node, nil
+	case "application/json", "application/merge-patch+json", "application/strategic-merge-patch+json", "application/apply-patch+yaml":
+		return node, yaml.Unmarshal(body, &node) // YAML includes JSON
+	}
+	return node, fmt.Errorf("content type %s", mediaType)
+}
+
+// patchedNode reads a JSON patch.
+func patchedNode(body []byte) (node markedNode, err error) {
+	var operations []struct {
+		Op, Path string
+		Value    json.RawMessage
+	}
+	if err := json.Unmarshal(body, &operations); err != nil {
+		return node, fmt.Errorf("read the JSON patch: %w", err)
+	}
+	for _, o := range operations {
+		if o.Op != "add" && o.Op != "replace" {
+			continue
+		}
+		switch {
+		case o.Path == "/spec/unschedulable":
+			err = json.Unmarshal(o.Value, &node.Spec.Unschedulable)
+		case o.Path == "/spec/taints":
+			err = json.Unmarshal(o.Value, &node.Spec.Taints)
+		case strings.HasPrefix(o.Path, "/spec/taints/") && strings.Count(o.Path, "/") == 3:
+			var t patchedTaint
+			err = json.Unmarshal(o.Value, &t)
+			node.Spec.Taints = append(node.Spec.Taints, t)
+		}
+		if err != nil {
+			return node, fmt.Errorf("read %s of the JSON patch: %w", o.Path, err)
+		}
+	}
+	return node, nil
+}

@@ -1,0 +1,76 @@
+package proxy
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+// APICalls are the calls to the API server that a fault hits: those with one of the verbs,
+// of one of the resources. None named: all.
+type APICalls struct {
+	Verbs     []string `json:"verbs,omitempty"`
+	Resources []string `json:"resources,omitempty"` // as in kubectl: nodes, pods/eviction, leases.coordination.k8s.io
+}
+
+func (of APICalls) include(c apiCall) bool {
+	return (len(of.Verbs) == 0 || slices.Contains(of.Verbs, c.verb)) &&
+		(len(of.Resources) == 0 || slices.Contains(of.Resources, c.kubectlName()))
+}
+
+// kubectlName is the resource as in kubectl: resource.group/subresource.
+func (c apiCall) kubectlName() string {
+	group, rest, _ := strings.Cut(c.resource, "/")
+	resource, subresource, sub := strings.Cut(rest, "/")
+	if group != "" {
+		resource += "." + group
+	}
+	if sub {
+		resource += "/" + subresource
+	}
+	return resource
+}
+
+// takeAPI is take for a call to the API server. Only a watch can be ended.
+func (fs *faults) takeAPI(c apiCall, types ...history.FaultType) *activeFault {
+	return fs.takeIf(func(f Fault) bool {
+		return f.API != nil && f.API.include(c) && slices.Contains(types, f.Type) && (f.Type != history.WatchEnded || c.verb == "watch")
+	})
+}
+
+// apiRefusal is the answer of an API server that refuses the call for this reason.
+func apiRefusal(f Fault, c apiCall) metav1.Status {
+	group, resource, _ := strings.Cut(c.resource, "/")
+	resource, _, _ = strings.Cut(resource, "/")
+	of := schema.GroupResource{Group: group, Resource: resource}
+	switch f.Type {
+	case history.Conflict:
+		return apierrors.NewConflict(of, c.name, errors.New("the object has been modified; please apply your changes to the latest version and try again")).Status()
+	case history.Throttle:
+		return apierrors.NewTooManyRequests("too many requests, please try again later", int(f.RetryAfter.Seconds())).Status()
+	}
+	if f.Status == http.StatusServiceUnavailable {
+		return apierrors.NewServiceUnavailable("the server is currently unable to handle the request").Status()
+	}
+	return apierrors.NewInternalError(errors.New("etcdserver: request timed out")).Status()
+}
+
+// writeStatus answers with a Status object, in JSON, which every client must read.
+func writeStatus(w http.ResponseWriter, s metav1.Status) {
+	s.Kind, s.APIVersion = "Status", "v1"
+	w.Header().Set("Content-Type", "application/json")
+	if s.Details != nil && s.Details.RetryAfterSeconds > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(s.Details.RetryAfterSeconds)))
+	}
+	w.WriteHeader(int(s.Code))
+	_ = json.NewEncoder(w).Encode(s) // the client may be gone
+}

@@ -1,0 +1,100 @@
+package proxy
+
+import (
+	"io"
+	"sync"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+// watches are the running watches of the API server.
+type watches struct {
+	api *API
+
+	mu      sync.Mutex
+	running map[*runningWatch]bool
+}
+
+// runningWatch is the body of a watch's answer.
+type runningWatch struct {
+	io.ReadCloser
+	of   *watches
+	call apiCall
+
+	mu    sync.Mutex
+	ended bool // by a fault
+}
+
+func newWatches(a *API) *watches { return &watches{api: a, running: map[*runningWatch]bool{}} }
+
+// open adds a watch. A fault that ends watches also ends those that begin while it lasts.
+func (ws *watches) open(c apiCall, body io.ReadCloser) *runningWatch {
+	w := &runningWatch{ReadCloser: body, of: ws, call: c}
+	ws.mu.Lock()
+	ws.running[w] = true
+	ws.mu.Unlock()
+	if f := ws.api.faults.takeAPI(c, history.WatchEnded); f != nil {
+		ws.end(w, f)
+	}
+	return w
+}
+
+// endAll ends the running watches that the fault hits.
+func (ws *watches) endAll(a *activeFault) {
+	if a.API == nil || a.Type != history.WatchEnded {
+		return
+	}
+	ws.mu.Lock()
+	running := make([]*runningWatch, 0, len(ws.running))
+	for w := range ws.running {
+		running = append(running, w)
+	}
+	ws.mu.Unlock()
+	for _, w := range running {
+		if f := ws.api.faults.takeAPI(w.call, history.WatchEnded); f != nil {
+			ws.end(w, f)
+		}
+	}
+}
+
+// end ends a watch as the server does: its answer is complete.
+func (ws *watches) end(w *runningWatch, f *activeFault) {
+	ws.api.folds.hit(hitOf(f, w.call, ws.api.records.now()))
+	w.mu.Lock()
+	w.ended = true
+	w.mu.Unlock()
+	_ = w.ReadCloser.Close() // wakes the reader
+	ws.api.faults.done(f)
+}
+
+// present are the running watches, for a reader of the records that has just joined.
+func (ws *watches) present() []history.Event {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	var out []history.Event
+	for w := range ws.running {
+		e := w.call.event(history.APIWatching)
+		e.At = ws.api.records.now()
+		out = append(out, e)
+	}
+	return out
+}
+
+// Read ends without an error if a fault has ended the watch.
+func (w *runningWatch) Read(p []byte) (int, error) {
+	n, err := w.ReadCloser.Read(p)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil && w.ended {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// Close ends the watch.
+func (w *runningWatch) Close() error {
+	w.of.mu.Lock()
+	delete(w.of.running, w)
+	w.of.mu.Unlock()
+	return w.ReadCloser.Close()
+}

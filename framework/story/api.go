@@ -1,0 +1,86 @@
+package story
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+// clockSkew is how far a request's time in the audit log may lie outside of the time that
+// the recording proxy saw it under way.
+const clockSkew = time.Second
+
+// APICalls are the calls to the API server, in the drill, that ok accepts: those that are on
+// record by themselves, and those that were counted.
+func (st *Story) APICalls(ok func(history.Event) bool) []history.Event {
+	return st.All(func(e history.Event) bool {
+		return (e.Kind == history.APICall || e.Kind == history.APIFolded) && ok(e)
+	})
+}
+
+// APIUnrecorded is the reason why the handler's calls to the API server are not known, or
+// not all of them. It is empty if they are: what is not on record was not called then.
+func (st *Story) APIUnrecorded() string {
+	var calls []history.Event
+	any := false
+	for _, e := range st.History.Events {
+		switch e.Kind {
+		case history.APICall, history.APIFolded:
+			any, calls = true, append(calls, e)
+		case history.APIWatching:
+			any = true
+		}
+	}
+	if !any {
+		return "no call of the handler's to the API server went through the recording proxy"
+	}
+	for _, e := range st.History.Events {
+		if e.Said == nil || *e.Said < st.Begun || e.Kind != history.HandlerTook && (e.Kind != history.HandlerWrote || e.Reason != "") {
+			continue
+		}
+		if !slices.ContainsFunc(calls, func(c history.Event) bool { return wentThrough(e, c) }) {
+			return fmt.Sprintf("the audit log has a request at +%s (%s %s%s) that did not go through the recording proxy", history.Seconds(*e.Said), e.Action, e.Node, e.Pod)
+		}
+	}
+	return ""
+}
+
+// wentThrough reports whether the call may be the request that the audit log has.
+func wentThrough(request, call history.Event) bool {
+	began := Arrived(call)
+	if call.Kind == history.APIFolded {
+		began = call.At - call.Numbers.Duration(history.Within)
+	}
+	if *request.Said < began-clockSkew || *request.Said > call.At+clockSkew {
+		return false
+	}
+	verb := request.Action
+	if verb == "evict" { // of an audit log
+		verb = "create"
+	}
+	if namespace, name, ofPod := strings.Cut(request.Pod, "/"); ofPod && name == "" {
+		return call.Action == verb && call.Object == namespace
+	}
+	return call.Action == verb && call.Node == request.Node && call.Pod == request.Pod
+}
+
+// SetsMark reports whether the call put a mark of the handler's description on a node.
+func (st *Story) SetsMark(call history.Event) bool {
+	return call.Resource == history.NodesResource && Done(call) && slices.ContainsFunc(strings.Split(call.Reason, ","), st.isMark)
+}
+
+func (st *Story) isMark(name string) bool {
+	handler := st.History.Meta.Handler
+	return name != "" && (name == history.MarkUnschedulable && handler.Unschedulable || name == handler.Taint)
+}
+
+// Removes reports whether the call asks for a pod to leave, by an eviction or a deletion.
+func Removes(call history.Event) bool {
+	return call.Pod != "" && (call.Resource == history.EvictionsResource && call.Action == "create" || call.Resource == history.PodsResource && call.Action == "delete")
+}
+
+// Done reports whether the call took effect, as far as the API server said so.
+func Done(call history.Event) bool { return call.Status >= 200 && call.Status < 300 }

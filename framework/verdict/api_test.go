@@ -1,0 +1,258 @@
+package verdict
+
+import (
+	"testing"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/strict"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+const replica = "10.0.0.9"
+
+// call records a call to the API server that took 10 ms until then.
+func (s *script) call(seconds float64, e history.Event) {
+	e.Kind, e.IP = history.APICall, replica
+	if e.Numbers == nil {
+		e.Numbers = history.Numbers{}
+	}
+	e.Numbers[history.Took] = 0.01
+	s.at(seconds, e)
+}
+
+func (s *script) mark(seconds float64, status int, fault string) {
+	s.call(seconds, history.Event{Action: "patch", Resource: history.NodesResource, Node: victim, Reason: "unschedulable,example.com/disrupted", Status: status, Fault: fault})
+}
+
+func (s *script) evict(seconds float64, status int, fault string) {
+	s.call(seconds, history.Event{Action: "create", Resource: history.EvictionsResource, Pod: "default/coredns-a", Status: status, Fault: fault})
+}
+
+// fault records a fault of the API server, and gives the scenario its step.
+func (s *script) fault(f scenarios.APIFault, from, to float64) {
+	f.Name = "f"
+	s.scenario.Steps = append([]scenarios.Step{{APIFault: &f}}, s.scenario.Steps...)
+	s.at(from, history.Event{Kind: history.FaultBegun, Key: "f", Reason: string(f.Type)})
+	s.at(from+0.01, history.Event{Kind: history.FaultHit, Key: "f", Reason: string(f.Type)})
+	s.at(to, history.Event{Kind: history.FaultEnded, Key: "f", Reason: "time"})
+}
+
+// checkedBy is a drain with calls on record, judged by one check.
+func checkedBy(c scenarios.Check, calls func(*script)) func() *script {
+	return func() *script {
+		s := drainStory()
+		s.only(c)
+		s.at(2, history.Event{Kind: history.APIWatching, Action: "watch", Resource: history.NodesResource, IP: replica})
+		calls(s)
+		return s
+	}
+}
+
+func isCall(e history.Event) bool { return e.Kind == history.APICall }
+
+// unproxied loses the record of calls, in two ways: there is none, or the audit log has more.
+func unproxied() []expectation {
+	return []expectation{
+		{name: "no call went through the proxy", edit: func(s *script) {
+			s.drop(func(e history.Event) bool {
+				return isCall(e) || e.Kind == history.APIWatching || e.Kind == history.APIFolded
+			})
+		}, want: Unknown, got: "no call of the handler's"},
+		{name: "a request went past the proxy", edit: func(s *script) {
+			said := sec(20)
+			s.at(24.5, history.Event{Kind: history.HandlerWrote, Node: victim, Action: "patch", Said: &said})
+		}, want: Unknown, got: "at +20.000s (patch " + victim + ") that did not go through"},
+	}
+}
+
+func runAll(t *testing.T, check string, play func() *script, all ...expectation) {
+	t.Helper()
+	for _, x := range append(all, unproxied()...) {
+		x.check = check
+		x.run(t, play)
+	}
+}
+
+func TestMarkedFirst(t *testing.T) {
+	play := checkedBy(scenarios.Check{MarkedFirst: &scenarios.MarkedFirst{Node: "victim", Notice: "reclaim"}}, func(s *script) {
+		s.mark(4.4, 200, "")
+		s.evict(4.9, 201, "")
+	})
+	remark := func(at float64, status int, fault string) func(*script) {
+		return func(s *script) {
+			s.drop(func(e history.Event) bool { return isCall(e) && e.Action == "patch" })
+			s.mark(at, status, fault)
+		}
+	}
+	runAll(t, "victim marked before its first eviction", play,
+		expectation{name: "marked first", want: Pass, got: "0.490s before default/coredns-a was asked"},
+		expectation{name: "marked while the eviction was under way", edit: remark(4.895, 200, ""), want: Fail, got: "0.005s before"},
+		expectation{name: "marked only later", edit: remark(6, 200, ""), want: Fail, got: "asked to leave 1.110s before"},
+		expectation{name: "the mark refused, and evicted all the same", edit: remark(4.4, 409, "f"), want: Fail, got: "never marked"},
+		expectation{name: "the mark's answer lost", edit: remark(4.4, 200, "f"), want: Pass},
+		expectation{name: "the eviction refused, before the mark", edit: func(s *script) { s.evict(4.3, 429, "") }, want: Fail, got: "asked to leave 0.110s before"},
+		expectation{name: "a pod of another node evicted before", edit: func(s *script) {
+			s.call(4.3, history.Event{Action: "create", Resource: history.EvictionsResource, Pod: "default/ending", Status: 201})
+		}, want: Pass},
+		expectation{name: "a pod deleted before the mark", edit: func(s *script) {
+			s.call(4.3, history.Event{Action: "delete", Resource: history.PodsResource, Pod: "default/coredns-a", Status: 200})
+		}, want: Fail},
+		expectation{name: "another taint", edit: func(s *script) {
+			s.change(history.APICall, func(e *history.Event) {
+				if e.Action == "patch" {
+					e.Reason = "example.com/other"
+				}
+			})
+		}, want: Fail, got: "never marked"},
+		expectation{name: "written in a format that nobody can read", edit: func(s *script) {
+			s.change(history.APICall, func(e *history.Event) {
+				if e.Action == "patch" {
+					e.Reason = history.MarksUnknown
+				}
+			})
+		}, want: Unknown, got: "cannot read"},
+		expectation{name: "nothing evicted", edit: func(s *script) {
+			s.drop(func(e history.Event) bool { return isCall(e) && e.Action == "create" })
+		}, want: Unknown, got: "no pod of " + victim},
+		expectation{name: "a handler without marks", edit: func(s *script) { s.meta.Handler.Unschedulable, s.meta.Handler.Taint = false, "" }, want: Unknown, got: "claims no mark"},
+	)
+}
+
+func TestRetried(t *testing.T) {
+	conflict := scenarios.APIFault{Type: "conflict", Count: 2}
+	play := checkedBy(scenarios.Check{Retried: &scenarios.Retried{Fault: "f", Within: strict.Duration(sec(5))}}, func(s *script) {
+		s.fault(conflict, 3, 4.3)
+		s.mark(4.25, 409, "f")
+		s.mark(4.3, 409, "f")
+		s.mark(4.4, 200, "")
+	})
+	without := func(s *script) {
+		s.drop(func(e history.Event) bool { return isCall(e) && e.Fault == "" })
+	}
+	runAll(t, "retried after f", play,
+		expectation{name: "retried", want: Pass, got: "2 calls hit"},
+		expectation{name: "not retried", edit: without, want: Fail, got: "patch of /nodes " + victim + ", last tried at +4.300s, never done"},
+		expectation{name: "retried late", edit: func(s *script) { without(s); s.mark(10, 200, "") }, want: Fail, got: "done only after 5.700s"},
+		expectation{name: "refused again", edit: func(s *script) { without(s); s.mark(4.4, 500, "") }, want: Fail, got: "never done"},
+		expectation{name: "by an update instead of a patch", edit: func(s *script) {
+			without(s)
+			s.call(4.4, history.Event{Action: "update", Resource: history.NodesResource, Node: victim, Status: 200})
+		}, want: Pass},
+		expectation{name: "another node written", edit: func(s *script) {
+			without(s)
+			s.call(4.4, history.Event{Action: "patch", Resource: history.NodesResource, Node: bystander, Status: 200})
+		}, want: Fail, got: "never done"},
+		expectation{name: "only read", edit: func(s *script) {
+			without(s)
+			s.call(4.4, history.Event{Action: "get", Resource: history.NodesResource, Node: victim, Status: 200})
+		}, want: Fail, got: "never done"},
+		expectation{name: "an eviction never repeated, of a pod that left", edit: func(s *script) { s.evict(4.9, 500, "f") }, want: Pass},
+		expectation{name: "an eviction never repeated, of a pod that stays", edit: func(s *script) {
+			s.evict(4.9, 500, "f")
+			s.drop(func(e history.Event) bool {
+				return e.Pod == "default/coredns-a" && (e.Kind == history.PodTerminating || e.Kind == history.PodDeleted || e.Kind == history.PodEvicted)
+			})
+		}, want: Fail, got: "create of /pods/eviction default/coredns-a"},
+		expectation{name: "read another way", edit: func(s *script) {
+			s.call(4.2, history.Event{Action: "get", Resource: history.NodesResource, Node: victim, Status: 500, Fault: "f"})
+			s.call(4.5, history.Event{Action: "list", Resource: history.NodesResource, Status: 200})
+		}, want: Pass, got: "3 calls hit"},
+		expectation{name: "the fault goes on", edit: func(s *script) { s.drop(kind(history.FaultEnded)) }, want: Unknown, got: "did not end"},
+		expectation{name: "the fault hit nothing", edit: func(s *script) { s.drop(func(e history.Event) bool { return e.Fault != "" }) }, want: Unknown, got: "hit no call"},
+		expectation{name: "the recording ends too soon", edit: func(s *script) { without(s); s.at(6, history.Event{Kind: history.RunError, Note: "x"}) }, want: Unknown, got: "recording ends there"},
+		expectation{name: "the instance gone before it could be repeated", edit: func(s *script) {
+			s.mark(23, 409, "f")
+		}, want: Pass},
+	)
+}
+
+func TestCallsBounded(t *testing.T) {
+	bounded := &scenarios.CallsBounded{Max: 10, Per: strict.Duration(sec(5))}
+	play := checkedBy(scenarios.Check{CallsBounded: bounded}, func(s *script) {
+		for i := range 40 {
+			s.call(3+0.5*float64(i), history.Event{Action: "get", Resource: history.NodesResource, Node: victim, Status: 200})
+		}
+	})
+	folded := func(at, calls float64, ip string) func(*script) {
+		return func(s *script) {
+			s.at(at, history.Event{Kind: history.APIFolded, Action: "patch", Resource: history.NodesResource, Node: victim, Status: 429, IP: ip, Numbers: history.Numbers{history.Calls: calls, history.Within: 1}})
+		}
+	}
+	runAll(t, "calls bounded throughout", play,
+		expectation{name: "two a second", want: Pass, got: "at most 10 calls in 5s"},
+		expectation{name: "one more", edit: func(s *script) { s.mark(10.1, 200, "") }, want: Fail, got: "11 calls in 5s"},
+		expectation{name: "a burst that was counted", edit: folded(10.1, 90, replica), want: Fail, got: "100 calls in 5s up to +10.100s, 90 of them patch /nodes"},
+		expectation{name: "a burst by another replica", edit: folded(10.1, 9, "10.0.0.8"), want: Pass},
+		expectation{name: "too many by another replica", edit: folded(10.1, 11, "10.0.0.8"), want: Fail, got: "11 calls"},
+		expectation{name: "too many before the first step", edit: folded(1.9, 90, replica), want: Pass},
+		expectation{name: "too many while the cluster is restored", edit: folded(31, 90, replica), want: Pass},
+	)
+	during := checkedBy(scenarios.Check{CallsBounded: &scenarios.CallsBounded{Max: 10, Per: strict.Duration(sec(5)), During: "f"}}, func(s *script) {
+		s.fault(scenarios.APIFault{Type: "throttle", For: strict.Duration(sec(10))}, 10, 20)
+		folded(25, 90, replica)(s)
+	})
+	runAll(t, "calls bounded f", during,
+		expectation{name: "too many only after the fault", want: Pass, got: "at most 0 calls"},
+		expectation{name: "too many during the fault", edit: folded(15, 90, replica), want: Fail, got: "90 calls"},
+		expectation{name: "the fault goes on", edit: func(s *script) { s.drop(kind(history.FaultEnded)) }, want: Unknown, got: "did not begin and end"},
+	)
+}
+
+func TestRetryAfterKept(t *testing.T) {
+	throttled := func(s *script, at float64) {
+		s.call(at, history.Event{
+			Action: "create", Resource: history.EvictionsResource, Pod: "default/coredns-a", Status: 429, Fault: "f",
+			Numbers: history.Numbers{history.RetryAfter: 2},
+		})
+	}
+	play := checkedBy(scenarios.Check{RetryAfterKept: &scenarios.RetryAfterKept{Fault: "f"}}, func(s *script) {
+		s.fault(scenarios.APIFault{Type: "throttle", Count: 1, RetryAfter: strict.Duration(sec(2))}, 3, 5)
+		throttled(s, 5)
+		s.evict(7.1, 201, "")
+	})
+	runAll(t, "Retry-After of f kept", play,
+		expectation{name: "kept", want: Pass, got: "1 throttled calls"},
+		expectation{name: "repeated at once", edit: func(s *script) { s.evict(5.02, 201, "") }, want: Fail, got: "repeated after 0.010s, and Retry-After is 2s"},
+		expectation{name: "repeated a moment too early", edit: func(s *script) { s.evict(7.005, 201, "") }, want: Fail},
+		expectation{name: "throttled twice, and repeated early the second time", edit: func(s *script) { throttled(s, 7.05); s.evict(8, 201, "") }, want: Fail, got: "repeated after 0.040s"},
+		expectation{name: "another pod evicted meanwhile", edit: func(s *script) {
+			s.call(6, history.Event{Action: "create", Resource: history.EvictionsResource, Pod: "default/other", Status: 201})
+		}, want: Pass},
+		expectation{name: "never repeated", edit: func(s *script) {
+			s.drop(func(e history.Event) bool { return isCall(e) && e.Fault == "" })
+		}, want: Pass},
+		expectation{name: "the recording ends too soon", edit: func(s *script) {
+			s.drop(func(e history.Event) bool { return isCall(e) && e.Fault == "" })
+			s.at(6, history.Event{Kind: history.RunError, Note: "x"})
+		}, want: Unknown, got: "recording ends there"},
+		expectation{name: "no Retry-After", edit: func(s *script) {
+			s.change(history.APICall, func(e *history.Event) { delete(e.Numbers, history.RetryAfter) })
+		}, want: Unknown, got: "no call was answered with 429"},
+	)
+}
+
+func TestWatchedAgain(t *testing.T) {
+	watch := func(s *script, at float64, status int) {
+		s.call(at, history.Event{Action: "watch", Resource: history.NodesResource, Status: status})
+	}
+	play := checkedBy(scenarios.Check{WatchedAgain: &scenarios.WatchedAgain{Fault: "f", Within: strict.Duration(sec(5))}}, func(s *script) {
+		s.fault(scenarios.APIFault{Type: "watch-ended", For: strict.Duration(sec(1))}, 3, 4)
+		s.change(history.FaultHit, func(e *history.Event) { e.Action, e.Resource, e.IP = "watch", history.NodesResource, replica })
+		watch(s, 4.5, 200)
+	})
+	never := func(s *script) { s.drop(isCall) }
+	runAll(t, "watched again after f", play,
+		expectation{name: "watched again", want: Pass, got: "1 watches ended"},
+		expectation{name: "never", edit: never, want: Fail, got: "watch of /nodes ended at +3.010s, and not begun again by +9.000s"},
+		expectation{name: "late", edit: func(s *script) { never(s); watch(s, 9.5, 200) }, want: Fail},
+		expectation{name: "refused", edit: func(s *script) { never(s); watch(s, 5, 403) }, want: Fail},
+		expectation{name: "by another replica", edit: func(s *script) {
+			s.change(history.APICall, func(e *history.Event) { e.IP = "10.0.0.8" })
+		}, want: Fail},
+		expectation{name: "another resource", edit: func(s *script) {
+			s.change(history.APICall, func(e *history.Event) { e.Resource = history.PodsResource })
+		}, want: Fail},
+		expectation{name: "the recording ends too soon", edit: func(s *script) { never(s); s.at(6, history.Event{Kind: history.RunError, Note: "x"}) }, want: Unknown, got: "recording ends there"},
+		expectation{name: "no watch was ended", edit: func(s *script) { s.drop(kind(history.FaultHit)) }, want: Unknown, got: "ended no watch"},
+	)
+}
