@@ -29,6 +29,7 @@ type Check struct {
 	BudgetKept      *BudgetKept      `yaml:"budgetKept,omitempty"`
 	Resumed         *Resumed         `yaml:"resumed,omitempty"`
 	BlockedReported *BlockedReported `yaml:"blockedReported,omitempty"`
+	HandlerMemory   *HandlerMemory   `yaml:"handlerMemory,omitempty"`
 }
 
 // checkKind is what each kind of check knows of itself.

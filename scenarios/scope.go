@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
@@ -18,9 +19,10 @@ type scope struct {
 	probe    bool     // it has a probe
 	handler  bool     // it has a handler
 
-	sent          names               // notices and messages
-	notices       map[string][]string // their nodes, by their names
-	reclaimed     []string            // nodes whose instance is taken
+	sent          names                    // notices and messages
+	notices       map[string][]string      // their nodes, by their names
+	floods        map[string]time.Duration // how long each lasts
+	reclaimed     []string                 // nodes whose instance is taken
 	faults        names
 	budgetChanges names
 	disturbances  names
@@ -30,7 +32,7 @@ func (s Scenario) scope() *scope {
 	return &scope{
 		nodes: slices.Sorted(maps.Keys(s.Nodes)), pods: s.Workload.Groups(), budgeted: s.Workload.budgeted(),
 		deadline: s.Deadline, probe: s.Probe != nil, handler: s.Handler != HandlerNone,
-		notices: map[string][]string{},
+		notices: map[string][]string{}, floods: map[string]time.Duration{},
 	}
 }
 

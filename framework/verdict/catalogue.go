@@ -13,6 +13,7 @@ func catalogue() []check {
 		checkBudgetKept,
 		checkResumed,
 		checkBlockedReported,
+		checkHandlerMemory,
 		checkExplained,
 		applies,
 		notRun,
