@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -55,8 +56,8 @@ func (v *verification) head() {
 	if r.Handler.Version == "" || r.Handler.Version == "(devel)" {
 		v.wrong("handler: version %q names no build that could be drilled again", r.Handler.Version)
 	}
-	if r.Set != scenarios.Fast && r.Set != scenarios.Full {
-		v.wrong("set: %q; allowed: %s, %s", r.Set, scenarios.Fast, scenarios.Full)
+	if !slices.Contains(scenarios.Sets(), r.Set) {
+		v.wrong("set: %q; allowed: %s", r.Set, strings.Join(history.Words(scenarios.Sets()), ", "))
 	}
 	if r.Run == "" {
 		v.wrong("run: it has no name")

@@ -30,6 +30,7 @@ type Check struct {
 	BudgetKept      *BudgetKept      `yaml:"budgetKept,omitempty"`
 	Resumed         *Resumed         `yaml:"resumed,omitempty"`
 	BlockedReported *BlockedReported `yaml:"blockedReported,omitempty"`
+	HandlerMemory   *HandlerMemory   `yaml:"handlerMemory,omitempty"`
 
 	OthersKept         *OthersKept         `yaml:"othersKept,omitempty"`
 	MarkKept           *MarkKept           `yaml:"markKept,omitempty"`

@@ -1,5 +1,10 @@
 package scenarios
 
+import (
+	"slices"
+	"time"
+)
+
 // NotRestarted requires that the handler's pods exist from the first step to the end of
 // the drill, and that none of their containers exits or restarts.
 type NotRestarted struct{}
@@ -23,3 +28,29 @@ func (c MidDrain) validate(where string, in *scope, p *problems) {
 }
 
 func (MidDrain) observed(Times) observation { return atEnd() }
+
+// HandlerMemory requires that the handler's memory does not grow with the messages of a
+// flood: from its second and third tenths to its last two, median to median. The first
+// tenth is for caches that fill and stay.
+type HandlerMemory struct {
+	// During is a message step with every and for, of at least ShortestSoak.
+	During string `yaml:"during"`
+	// GrowthMiB is the most by which a pod of the handler may grow.
+	GrowthMiB int `yaml:"growthMiB"`
+}
+
+// ShortestSoak is the shortest flood in which growth can be told from the noise of a
+// garbage collector: its fifth has six readings of the memory.
+const ShortestSoak = 5 * time.Minute
+
+func (c HandlerMemory) validate(where string, in *scope, p *problems) {
+	oneOf(p, where+".during", c.During, in.sent)
+	if lasts, flood := in.floods[c.During]; slices.Contains(in.sent, c.During) && (!flood || lasts < ShortestSoak) {
+		p.add(where+".during", "%q is no message step with every, and for of at least %s", c.During, ShortestSoak)
+	}
+	if c.GrowthMiB <= 0 {
+		p.add(where+".growthMiB", "must be more than 0")
+	}
+}
+
+func (HandlerMemory) observed(Times) observation { return atEnd() }

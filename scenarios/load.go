@@ -12,6 +12,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
@@ -63,7 +64,7 @@ func InCatalogue(name string) bool {
 // known ones.
 func Select(set Set, names []string) ([]Scenario, error) {
 	if !slices.Contains(Sets(), set) {
-		return nil, fmt.Errorf("unknown set %q; allowed: %s, %s", set, Fast, Full)
+		return nil, fmt.Errorf("unknown set %q; allowed: %s", set, strings.Join(history.Words(Sets()), ", "))
 	}
 	all, err := Catalogue()
 	if err != nil {

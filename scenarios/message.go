@@ -5,11 +5,15 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
 // Message sends a message directly to the SQS queue, bypassing EventBridge's rules.
-// In the body, ${INSTANCE:name} stands for the instance id of a node, and
-// ${REPEAT:n:text} for n repetitions of a text.
+// In the body, ${INSTANCE:name} stands for the instance id of a node, ${REPEAT:n:text}
+// for n repetitions of a text, and ${NUMBER} for the message's number, from 1, as twelve
+// digits.
 type Message struct {
 	// Name identifies the message in later steps and in checks.
 	Name string `yaml:"name"`
@@ -17,7 +21,14 @@ type Message struct {
 	Body string `yaml:"body"`
 	// Times is how many of these messages are sent; left out, it is one.
 	Times int `yaml:"times,omitempty"`
+	// Every is the time from one message to the next, of a flood that lasts For. The step
+	// ends with the flood.
+	Every strict.Duration `yaml:"every,omitempty"`
+	For   strict.Duration `yaml:"for,omitempty"`
 }
+
+// fastest is the shortest time between two messages of a flood.
+const fastest = 10 * time.Millisecond
 
 // maxBody is how large a message SQS takes by default, in bytes.
 const maxBody = 256 << 10
@@ -25,13 +36,15 @@ const maxBody = 256 << 10
 var (
 	// instancePlaceholder stands in a body for the instance id of a node.
 	instancePlaceholder = regexp.MustCompile(`\$\{INSTANCE:([^}]*)\}`)
+	// numberPlaceholder stands in a body for the message's number.
+	numberPlaceholder = "${NUMBER}"
 	// repeatPlaceholder stands in a body for a repeated text.
 	repeatPlaceholder = regexp.MustCompile(`\$\{REPEAT:(\d+):([^}]+)\}`)
 )
 
 // Text is the message's body with its placeholders replaced. Instances maps the
-// names of nodes in the scenario to instance ids.
-func (m Message) Text(instances map[string]string) (string, error) {
+// names of nodes in the scenario to instance ids; number is the message's, from 1.
+func (m Message) Text(instances map[string]string, number int) (string, error) {
 	if err := m.fits(); err != nil {
 		return "", err
 	}
@@ -47,6 +60,7 @@ func (m Message) Text(instances map[string]string) (string, error) {
 	if unknown != "" {
 		return "", fmt.Errorf("${INSTANCE:%s} names no node of the scenario", unknown)
 	}
+	body = strings.ReplaceAll(body, numberPlaceholder, fmt.Sprintf("%012d", number))
 	return repeatPlaceholder.ReplaceAllStringFunc(body, func(ref string) string {
 		n, text := repeated(ref)
 		return strings.Repeat(text, n)
@@ -72,8 +86,9 @@ func repeated(ref string) (n int, text string) {
 
 // fits computes the size of the text without building it.
 func (m Message) fits() error {
-	size := len(m.Body)
-	for _, ref := range repeatPlaceholder.FindAllString(m.Body, -1) {
+	body := strings.ReplaceAll(m.Body, numberPlaceholder, fmt.Sprintf("%012d", 0))
+	size := len(body)
+	for _, ref := range repeatPlaceholder.FindAllString(body, -1) {
 		n, text := repeated(ref)
 		if n > maxBody {
 			return fmt.Errorf("${REPEAT:…} of more than %d bytes: SQS refuses it", maxBody)
@@ -86,10 +101,21 @@ func (m Message) fits() error {
 	return nil
 }
 
+// Count is how many messages are sent in all.
+func (m Message) Count() int {
+	if m.Every > 0 {
+		return int(m.For / m.Every)
+	}
+	return max(1, m.Times)
+}
+
 // String is the message in words.
 func (m Message) String() string {
 	text := fmt.Sprintf("message %s straight into the queue", m.Name)
-	if m.Times > 1 {
+	switch {
+	case m.Every > 0:
+		text += fmt.Sprintf(", every %s for %s", m.Every.D(), m.For.D())
+	case m.Times > 1:
 		text += fmt.Sprintf(", %d times", m.Times)
 	}
 	return text
@@ -101,15 +127,30 @@ func (m Message) validate(where string, in *scope, p *problems) {
 		p.add(where+".body", "must not be empty: SQS refuses it")
 	}
 	p.atLeast0(where+".times", m.Times)
+	p.onlyWith(where+".for", m.For > 0, m.Every > 0, "every")
+	switch {
+	case m.Every <= 0:
+	case m.Every.D() < fastest:
+		p.add(where+".every", "%s is less than %s", m.Every.D(), fastest)
+	case m.Times > 0:
+		p.add(where+".times", "is not given with every: a flood sends one message each time")
+	case m.For < m.Every:
+		p.add(where+".for", "%s is less than every, %s: no message would be sent", m.For.D(), m.Every.D())
+	}
 	for _, node := range m.nodes() {
 		oneOf(p, where+".body", node, in.nodes)
+	}
+	if m.Every > 0 {
+		in.floods[m.Name] = m.For.D()
 	}
 	if err := m.fits(); err != nil {
 		p.add(where+".body", "%v", err)
 	}
 }
 
-func (m Message) effect() effect { return effect{nodes: m.nodes()} }
+func (m Message) effect() effect {
+	return effect{nodes: m.nodes(), takes: m.For.D(), shared: m.Every > 0}
+}
 
 // nodes are those whose instance ids are in the body, by their names.
 func (m Message) nodes() []string {

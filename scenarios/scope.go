@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
@@ -21,9 +22,10 @@ type scope struct {
 	probe    bool     // it has a probe
 	handler  bool     // it has a handler
 
-	sent          names               // notices and messages
-	notices       map[string][]string // their nodes, by their names
-	reclaimed     []string            // nodes whose instance is taken
+	sent          names                    // notices and messages
+	notices       map[string][]string      // their nodes, by their names
+	floods        map[string]time.Duration // how long each lasts
+	reclaimed     []string                 // nodes whose instance is taken
 	faults        names
 	apiFaults     []APIFault
 	budgetChanges names
@@ -35,7 +37,7 @@ func (s Scenario) scope() *scope {
 		capacity: map[string]string{}, prepared: map[string]bool{},
 		nodes: slices.Sorted(maps.Keys(s.Nodes)), pods: s.Workload.Groups(), budgeted: s.Workload.budgeted(), second: s.Workload.second(),
 		deadline: s.Deadline, probe: s.Probe != nil, handler: s.Handler != HandlerNone,
-		notices: map[string][]string{},
+		notices: map[string][]string{}, floods: map[string]time.Duration{},
 	}
 	for name, pick := range s.Nodes {
 		in.capacity[name], in.prepared[name] = pick.Capacity, pick.Prepared != nil

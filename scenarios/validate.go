@@ -102,7 +102,7 @@ func (s Scenario) validate(fileName string) problems {
 	}
 	oneOf(&p, "profile", s.Profile, Profiles())
 	if len(s.Sets) == 0 {
-		p.add("sets", "requires at least one of: %s, %s", Fast, Full)
+		p.add("sets", "requires at least one of: %s", strings.Join(history.Words(Sets()), ", "))
 	}
 	for _, set := range s.Sets {
 		oneOf(&p, "sets", set, Sets())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -42,9 +43,9 @@ func newListCommand() *cobra.Command {
 			return table.Flush()
 		},
 	}
-	cmd.Flags().StringVar(&set, "set", string(scenarios.Fast), "list the scenarios of this set: fast or full")
+	cmd.Flags().StringVar(&set, "set", string(scenarios.Fast), "list the scenarios of this set: "+strings.Join(history.Words(scenarios.Sets()), ", "))
 	cmd.Flags().StringVar(&profile, "profile", "", "list only this profile: "+strings.Join(scenarios.Profiles(), ", "))
-	completeFlag(cmd, "set", string(scenarios.Fast), string(scenarios.Full))
+	completeFlag(cmd, "set", history.Words(scenarios.Sets())...)
 	completeFlag(cmd, "profile", scenarios.Profiles()...)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
 	return cmd

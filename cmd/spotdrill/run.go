@@ -94,7 +94,7 @@ broke.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.set, "set", string(scenarios.Fast), "the `set` of scenarios and their deadlines: fast or full")
+	flags.StringVar(&o.set, "set", string(scenarios.Fast), "the `set` of scenarios and their deadlines: "+strings.Join(history.Words(scenarios.Sets()), ", "))
 	flags.StringVar(&o.handler, "handler", "builtin", "the `handler` under test: "+strings.Join(handler.Names(), ", ")+", or the path of a description")
 	flags.StringVar(&o.image, "handler-image", "", "an `image` that the container engine has, instead of the one in the description")
 	flags.StringSliceVar(&o.only, "only", nil, "play only scenarios whose name matches a `pattern`, such as 'coredns-*'")
@@ -107,7 +107,7 @@ broke.`,
 	flags.BoolVar(&o.json, "json", false, "with --dry-run, print a JSON array")
 	flags.StringVar(&o.out, "out", "reports/out", "`folder` for results; each run gets its own subfolder")
 	systemFlags(flags, &o.system)
-	completeFlag(cmd, "set", string(scenarios.Fast), string(scenarios.Full))
+	completeFlag(cmd, "set", history.Words(scenarios.Sets())...)
 	completeFlag(cmd, "handler", handler.Names()...)
 	completeFlag(cmd, "profile", scenarios.Profiles()...)
 	return cmd

@@ -148,11 +148,17 @@ const (
 	// DatagramsDropped: the buffer of the receiving socket was full. Numbers: dropped, within
 	// (s, before At).
 	DatagramsDropped Kind = "datagrams.dropped"
-	// WaitsRecorded ends the record of both. Note: why there is none. Numbers: samples,
+	// MemoryUsed: the memory of the process, and of the pod's other processes. Only the
+	// handler's is recorded. Numbers: bytes.
+	MemoryUsed Kind = "memory.used"
+	// WaitsRecorded ends the record of all these. Note: why there is none. Numbers: samples,
 	// late_max (s, the longest time between two samples), processes, cpu (s, that recording
 	// used).
 	WaitsRecorded Kind = "waits.recorded"
 )
+
+// MemoryInterval is the time from one MemoryUsed of a pod to the next.
+const MemoryInterval = 10 * time.Second
 
 // InsertsFailed reports that the kernel dropped packets because it could not make their connection
 // tracking entries, of whichever flow. Node: where. Numbers: insert_failed, within (s,

@@ -253,6 +253,7 @@ const (
 	Overflows      Number = "overflows"        // times that flow events were lost
 	InsertFailed   Number = "insert_failed"    // packets without a connection tracking entry
 	Resolution     Number = "resolution"       // s, of a flow's times
+	Bytes          Number = "bytes"            // of memory, without what is shared with files
 	RecorderCPU    Number = "cpu"              // s, that recording used
 	Waited         Number = "waited"           // s, for a processor
 	Ran            Number = "ran"              // s, that a process ran

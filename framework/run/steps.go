@@ -144,13 +144,17 @@ func (r *runner) putMessage(ctx context.Context, m scenarios.Message) error {
 	for name, node := range r.nodes {
 		instances[name] = node.Instance
 	}
-	body, err := m.Text(instances)
-	if err != nil {
-		return fmt.Errorf("message %s: %w", m.Name, err)
-	}
 	put := &sent{}
 	r.notices[m.Name] = put
-	for range max(1, m.Times) {
+	begun := r.rec.Clock().Now()
+	for n := range m.Count() {
+		if err := r.sleepUntil(ctx, begun+time.Duration(n)*m.Every.D()); err != nil {
+			return err
+		}
+		body, err := m.Text(instances, n+1)
+		if err != nil {
+			return fmt.Errorf("message %s: %w", m.Name, err)
+		}
 		at := r.rec.Clock().Now()
 		id, err := r.sys.AWS.SendRaw(ctx, body)
 		if err != nil {

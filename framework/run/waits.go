@@ -26,6 +26,11 @@ func (r *runner) recordWaits(ctx context.Context) (stop stopFunc, err error) {
 		Find:    func() ([]rundelay.Process, error) { return processes.Find(pods.update()) },
 		Waited:  func(w rundelay.Wait) { r.rec.Record(w.Event()) },
 		Dropped: func(d rundelay.Drop) { r.rec.Record(d.Event()) },
+		Memory: func(m rundelay.Memory) {
+			if handler != "" && strings.HasPrefix(m.Name, handler+"/") {
+				r.rec.Record(m.Event())
+			}
+		},
 	}
 	sampling, enough := context.WithCancel(context.WithoutCancel(ctx))
 	ended := r.collect("the waits for a processor", func() error {

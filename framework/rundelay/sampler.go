@@ -98,6 +98,8 @@ type Sampler struct {
 	// Waited and Dropped get what is found, as it is found. They must return at once.
 	Waited  func(Wait)
 	Dropped func(Drop)
+	// Memory, if set, gets what the processes hold, every history.MemoryInterval.
+	Memory func(Memory)
 }
 
 // Run samples until ctx ends. An error means that processes could no longer be found.
@@ -131,6 +133,7 @@ type sampling struct {
 	Summary
 	processes map[Process]*process
 	last      time.Duration // when the last sample was taken
+	measured  time.Duration // when memory was last read
 	looked    time.Duration // when processes and threads were last looked for
 	buf       [128]byte
 }
@@ -198,6 +201,7 @@ func (s *sampling) look(now time.Duration) error {
 		}
 	}
 	s.looked = now
+	s.memory(now)
 	return nil
 }
 

@@ -19,6 +19,7 @@ func catalogue() []check {
 		checkResumed,
 		checkBlockedReported,
 		checkCalls,
+		checkHandlerMemory,
 		checkExplained,
 		applies,
 		notRun,
