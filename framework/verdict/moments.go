@@ -122,8 +122,8 @@ func (j judge) unbroken(streams map[history.Mode]Stream) (longest time.Duration)
 	return longest
 }
 
-// findHoles finds the longest times without a query around the drill's own moments, one for each
-// moment that has one, and for each prober.
+// findHoles finds the longest times without a query around the drill's own moments, each with
+// the first moment that it is near, for each prober.
 func (j judge) findHoles() []hole {
 	sent := map[string][]time.Duration{} // by the prober's node
 	for _, q := range j.History.Queries {
@@ -148,7 +148,8 @@ func (j judge) findHoles() []hole {
 					worst = hole{times[i-1], times[i], m}
 				}
 			}
-			if worst.to-worst.from > most {
+			known := slices.ContainsFunc(out, func(h hole) bool { return h.from == worst.from && h.to == worst.to })
+			if worst.to-worst.from > most && !known {
 				out = append(out, worst)
 			}
 		}

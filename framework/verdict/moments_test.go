@@ -42,6 +42,10 @@ func TestWhatAHoleHides(t *testing.T) {
 	const dnsLost, dnsWindow = "dns lost (all)", "dns window (fresh)"
 	for _, x := range []expectation{
 		{name: "no query may be lost", edit: lost(0), check: dnsLost, want: Unknown, got: "up to 12 more might have been: nothing left for 0.200s", noise: true},
+		{name: "two moments near one hole", edit: func(s *script) {
+			lost(0)(s)
+			s.at(5.4, history.Event{Kind: history.EndpointGone, Pod: "default/coredns-a", IP: "10.0.0.1"})
+		}, check: dnsLost, want: Unknown, got: "up to 12 more might have been", noise: true},
 		{name: "more may be lost than the hole may hide", edit: lost(12), check: dnsLost, want: Pass, got: "0 of"},
 		{name: "more are lost than may be", edit: func(s *script) { lost(12)(s); lose(5.5, 6)(s) }, check: dnsLost, want: Fail},
 		{name: "when nothing happened", edit: func(s *script) { hole(12)(s) }, check: dnsLost, want: Pass},
