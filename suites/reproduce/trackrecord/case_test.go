@@ -87,19 +87,19 @@ plays: 1
 
 func TestInvalidCases(t *testing.T) {
 	for name, c := range map[string]struct{ old, new, want string }{
-		"an unknown field":                   {"plays: 1", "plays: 1\nrepeats: 2", "case.yaml:12"},
-		"an empty sentence":                  {"bug: It hangs.", "bug: ''", "case.yaml:3: bug: must not be empty"},
-		"an unknown program":                 {"program: coredns", "program: bind", `case.yaml:4: program: "bind" is not known; allowed: nth, karpenter, coredns, kube-proxy`},
-		"a version that nothing builds":      {"broken: v1.12.4", "broken: v0.0.1", "case.yaml:7: broken: kind/images/releases/coredns-v0.0.1 is not there"},
-		"the same version twice":             {"broken: v1.12.4", "broken: v1.13.0", "is the broken version"},
-		"fixed somewhere and not played":     {"fixed: v1.13.0\n", "", "needs fixedIn and fixed, or notFixed"},
-		"fixed and not fixed":                {"plays: 1", "plays: 1\nnotFixed: main has it", "needs fixedIn and fixed, or notFixed"},
-		"no play":                            {"plays: 1", "plays: 0", "case.yaml:11: plays: 0 is less than 1"},
-		"settings of what is no handler":     {"plays: 1", "plays: 1\nsettings: {WORKERS: '2'}", "coredns is no handler"},
-		"an unknown scenario":                {"spot-notice-drains-node", "spot-notice", `no scenario is named "spot-notice"`},
-		"a check that the scenario lacks":    {"check: drained", "check: dnsLost", `has no check "dnsLost victim"`},
-		"a subject that the scenario lacks":  {"subject: victim", "subject: second", `has no check "drained second"`},
-		"a consequence that does not exist":  {"plays: 1", "plays: 1\nconsequences: [{check: thirsty}]", `has no check "thirsty"`},
+		"an unknown field":                    {"plays: 1", "plays: 1\nrepeats: 2", "case.yaml:12"},
+		"an empty sentence":                   {"bug: It hangs.", "bug: ''", "case.yaml:3: bug: must not be empty"},
+		"an unknown program":                  {"program: coredns", "program: bind", `case.yaml:4: program: "bind" is not known; allowed: nth, karpenter, coredns, kube-proxy`},
+		"a version that nothing builds":       {"broken: v1.12.4", "broken: v0.0.1", "case.yaml:7: broken: kind/images/releases/coredns-v0.0.1 is not there"},
+		"the same version twice":              {"broken: v1.12.4", "broken: v1.13.0", "is the broken version"},
+		"fixed somewhere and not played":      {"fixed: v1.13.0\n", "", "needs fixedIn and fixed, or notFixed"},
+		"fixed and not fixed":                 {"plays: 1", "plays: 1\nnotFixed: main has it", "needs fixedIn and fixed, or notFixed"},
+		"no play":                             {"plays: 1", "plays: 0", "case.yaml:11: plays: 0 is less than 1"},
+		"settings of what is no handler":      {"plays: 1", "plays: 1\nsettings: {WORKERS: '2'}", "coredns is no handler"},
+		"an unknown scenario":                 {"spot-notice-drains-node", "spot-notice", `no scenario is named "spot-notice"`},
+		"a check that the scenario lacks":     {"check: drained", "check: dnsLost", `has no check "dnsLost victim"`},
+		"a subject that the scenario lacks":   {"subject: victim", "subject: second", `has no check "drained second"`},
+		"a consequence that does not exist":   {"plays: 1", "plays: 1\nconsequences: [{check: thirsty}]", `has no check "thirsty"`},
 		"a version with a number and no text": {"plays: 1", "plays: many", "case.yaml:11"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -229,17 +229,17 @@ func TestFate(t *testing.T) {
 		fixed  *Play
 		want   Fate
 	}{
-		"red, then green":                 {one, play(Red, 1), new(play(Green, 1)), Reproduced},
-		"red in the third, then 5 green":  {five, play(Red, 3), new(play(Green, 5)), Reproduced},
-		"red, and green too few times":    {five, play(Red, 1), new(play(Green, 4)), NotReproduced},
-		"red, and no version fixes it":    {unfixed, play(Red, 1), nil, ReproducedRed},
-		"green":                           {unfixed, play(Green, 1), nil, NotReproduced},
-		"another check":                   {one, play(Other, 1), nil, NotReproduced},
-		"unknown":                         {one, play(Gray, 1), nil, NotJudged},
-		"red, and the fixed one is red":   {one, play(Red, 1), new(play(Red, 1)), NotReproduced},
-		"red, and the fixed one fails":    {one, play(Red, 1), new(play(Other, 1)), NotReproduced},
-		"red, and the fixed one unknown":  {one, play(Red, 1), new(play(Gray, 1)), NotJudged},
-		"red, and the fixed not played":   {one, play(Red, 1), nil, NotJudged},
+		"red, then green":                {one, play(Red, 1), new(play(Green, 1)), Reproduced},
+		"red in the third, then 5 green": {five, play(Red, 3), new(play(Green, 5)), Reproduced},
+		"red, and green too few times":   {five, play(Red, 1), new(play(Green, 4)), NotReproduced},
+		"red, and no version fixes it":   {unfixed, play(Red, 1), nil, ReproducedRed},
+		"green":                          {unfixed, play(Green, 1), nil, NotReproduced},
+		"another check":                  {one, play(Other, 1), nil, NotReproduced},
+		"unknown":                        {one, play(Gray, 1), nil, NotJudged},
+		"red, and the fixed one is red":  {one, play(Red, 1), new(play(Red, 1)), NotReproduced},
+		"red, and the fixed one fails":   {one, play(Red, 1), new(play(Other, 1)), NotReproduced},
+		"red, and the fixed one unknown": {one, play(Red, 1), new(play(Gray, 1)), NotJudged},
+		"red, and the fixed not played":  {one, play(Red, 1), nil, NotJudged},
 	} {
 		got, saw := f.c.Fate(f.broken, f.fixed)
 		if got != f.want || saw == "" {

@@ -12,10 +12,10 @@ type Fate string
 
 // The fates. Only the first two are a reproduction.
 const (
-	Reproduced    Fate = "reproduced"               // the broken version failed, the fixed one passed
-	ReproducedRed Fate = "reproduced, not fixed"    // the broken version failed, and there is no fixed one
-	NotReproduced Fate = "not reproduced"           // the broken version passed, or failed by another check; or the fixed one failed
-	NotJudged     Fate = "not judged"               // a play could not be evaluated
+	Reproduced    Fate = "reproduced"            // the broken version failed, the fixed one passed
+	ReproducedRed Fate = "reproduced, not fixed" // the broken version failed, and there is no fixed one
+	NotReproduced Fate = "not reproduced"        // the broken version passed, or failed by another check; or the fixed one failed
+	NotJudged     Fate = "not judged"            // a play could not be evaluated
 )
 
 // Color is what a play showed.
