@@ -39,7 +39,7 @@ var invalid = map[string][]string{
 	"invalid-check-resumed-by":              {`26: checks[0].resumed.budget: "freed" is not known, and nothing is defined to choose from`},
 	"invalid-check-without-within":          {`25: checks[0].marked.within: must be more than 0s`},
 	"invalid-dns-check-without-probe":       {`24: checks[0].dnsLost: needs a probe`},
-	"invalid-beside-dns":                    {`15: workload.besideDNS: needs replicas, whose pods its Service selects`},
+	"invalid-beside-dns":                    {`16: workload.besideDNS: needs replicas, whose pods its Service selects`},
 	"invalid-dns-mode":                      {`25: checks[0].dnsLost.mode: "sticky" is not known; allowed: all, fixed, fresh`},
 	"invalid-dns-window-without-bound":      {`25: checks[0].dnsWindow: requires min, max or both`},
 	"invalid-duration-negative":             {`23: "-5s" is not a duration; write a number with its unit, such as 500ms, 5s or 2m`},
