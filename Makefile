@@ -21,6 +21,9 @@ SEED ?=
 SWEEP ?= scenarios/sweeps/lameduck-by-readiness.yaml
 # Names of suites/mutants/mutants.yaml for make mutants; the default is all.
 MUTANTS ?=
+# An issue of suites/reproduce/cases for make reproduce, such as ISSUE='NTH#1277'; or
+# tonight, for two by the day. The default is all.
+ISSUE ?=
 
 # Where make build puts the binary, and a file for -overlay (see go help build), which
 # replaces source files: mutants are built in this way.
@@ -41,7 +44,7 @@ help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "  SET=fast|full  HANDLER=builtin|karpenter|nth|none|path/to/handler.yaml  HANDLER_IMAGE=ref"
-	@echo "  SCENARIOS=name,name  REPEAT=n  TIMEOUT=85m  PROXY_MODE=iptables|nftables|ipvs  RULES=path/to/template.yaml  SWEEP=path/to/matrix.yaml  MUTANTS=name,name"
+	@echo "  SCENARIOS=name,name  REPEAT=n  TIMEOUT=85m  PROXY_MODE=iptables|nftables|ipvs  RULES=path/to/template.yaml  SWEEP=path/to/matrix.yaml  MUTANTS=name,name  ISSUE='NTH#1277'"
 	@echo "  SESSIONS=n  ROUNDS=n  SEED=n  LABELS='profile:SPOT && set:fast'"
 
 # run-suite NAME,TIMEOUT,FAILED,FLAGS compiles a suite and runs it in this folder, which
@@ -67,6 +70,10 @@ chaos: build ## Play random combinations of faults, from a seed (a minute for ea
 .PHONY: mutants
 mutants: build ## Plant defects in the built-in handler; the drills must catch each of them
 	$(call run-suite,mutants,85m,not all were caught,"--mutants=$(MUTANTS)" --proxy-mode=$(PROXY_MODE))
+
+.PHONY: reproduce
+reproduce: build ## Reproduce bugs of released software: red in the broken version, green in the fixed one
+	$(call run-suite,reproduce,170m,not all were reproduced,"--issue=$(ISSUE)" --proxy-mode=$(PROXY_MODE))
 
 .PHONY: eventbridge
 eventbridge: ## Check the EventBridge rules with 20 events; needs no cluster
@@ -135,6 +142,7 @@ fix: ## Fix what a tool can fix
 	@go test ./docs/schema -update
 	@go test ./framework/verdict -run TestCatalogueListsEveryCheck -update
 	@go test ./reports -run TestTheChecksAreDocumented -update
+	@go test ./suites/reproduce/trackrecord -run TestTheTableIsTheRecord -update
 	@$(TOOL) golangci-lint run --fix
 
 .PHONY: clean

@@ -34,6 +34,7 @@ func (d Disrupt) String() string {
 		history.RestartDNS:    "CoreDNS is restarted pod by pod",
 		history.DrainDNSNode:  d.Node + " is drained as kubectl does",
 		history.ScaleDNS:      fmt.Sprintf("CoreDNS is scaled to %d", d.Replicas),
+		history.ReloadDNS:     whose + " reload a changed Corefile",
 	}[d.CoreDNS]
 	if d.After > 0 {
 		text += fmt.Sprintf(" after %s", d.After.D())

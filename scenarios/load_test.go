@@ -59,7 +59,7 @@ var invalid = map[string][]string{
 	"invalid-duration-negative":                 {`23: "-5s" is not a duration; write a number with its unit, such as 500ms, 5s or 2m`},
 	"invalid-duration-without-unit":             {`23: "5" is not a duration; write a number with its unit, such as 500ms, 5s or 2m`},
 	"invalid-empty":                             {`1: the file is empty`},
-	"invalid-disrupt-coredns":                   {`22: steps[1].disrupt.coredns: "pause" is not known; allowed: delete, kill, restart, drain, scale`},
+	"invalid-disrupt-coredns":                   {`22: steps[1].disrupt.coredns: "pause" is not known; allowed: delete, kill, restart, drain, scale, reload`},
 	"invalid-disrupt-node":                      {`22: steps[1].disrupt.node: "other" is not known; allowed: victim`},
 	"invalid-disrupt-drain":                     {`22: steps[1].disrupt.node: is required with drain`},
 	"invalid-disrupt-restart":                   {`22: steps[1].disrupt.node: is not allowed with restart, which acts on all pods`},
@@ -196,6 +196,7 @@ var invalid = map[string][]string{
 	"invalid-check-retry-after-of-none":         {`25: checks[0].retryAfterKept.fault: "f" has no retryAfter`},
 	"invalid-check-watched-again-of-reset":      {`25: checks[0].watchedAgain.fault: "f" is not known, and nothing is defined to choose from`},
 	"invalid-api-fault-of-no-handler":           {`22: steps[1].apiFault: needs a handler: it affects nobody else's calls`},
+	"invalid-beside-dns":                        {`16: workload.besideDNS: needs replicas, whose pods its Service selects`},
 }
 
 func TestInvalid(t *testing.T) {

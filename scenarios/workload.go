@@ -17,6 +17,9 @@ type Workload struct {
 	Spill bool `yaml:"spill,omitempty"`
 	// Daemon adds a DaemonSet on every worker. A drain must leave its pods.
 	Daemon bool `yaml:"daemon,omitempty"`
+	// BesideDNS adds a UDP Service of these pods at the address of kube-dns, on another
+	// port: kube-proxy must tell the two apart.
+	BesideDNS bool `yaml:"besideDNS,omitempty"`
 	// Pods are further pods, at most one entry of each kind.
 	Pods []Pods `yaml:"pods,omitempty"`
 	// Budgets are PodDisruptionBudgets. A group of pods can have a second one under another
@@ -91,6 +94,9 @@ func (w Workload) Groups() []string {
 
 func (w Workload) validate(nodes map[string]Pick, p *problems) {
 	p.atLeast0("workload.replicas", w.Replicas)
+	if w.BesideDNS && w.Replicas == 0 {
+		p.add("workload.besideDNS", "needs replicas, whose pods its Service selects")
+	}
 	for i, pods := range w.Pods {
 		where := fmt.Sprintf("workload.pods[%d]", i)
 		oneOf(p, where+".kind", pods.Kind, PodKinds())

@@ -50,6 +50,8 @@ type Cluster struct {
 
 	engine   *engine.Engine
 	provider *kindcluster.Provider
+	// dnsImage is what CoreDNS runs instead of its original image, see UseDNSImage.
+	dnsImage string
 	// staticFree is set if no node has a static pod of ours.
 	staticFree bool
 	// unwired is set if a node may have no pod network, or an outdated one.

@@ -56,15 +56,22 @@ func (c *Cluster) SetDNS(ctx context.Context, want coredns.Settings) error {
 	if err != nil {
 		return err
 	}
-	text, err := coredns.WithLameduck(cm.Data["Corefile"], want.Lameduck.D())
+	text, err := coredns.WithLameduck(withoutReload(cm.Data["Corefile"]), want.Lameduck.D())
 	if err != nil {
 		return err
 	}
-	mark := fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%s\n%s", want, text)))[:16]
+	image, err := c.wantedDNSImage(ctx)
+	if err != nil {
+		return err
+	}
+	mark := fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s", want, image, text)))[:16]
 	if deploy.Spec.Template.Annotations[settingsMark] == mark && c.whyDNSNotSet(ctx, mark, text, want) == "" {
 		return nil
 	}
-	err = c.replaceDNS(ctx, text, func(deploy *appsv1.Deployment) { setTemplate(deploy, want, mark) })
+	err = c.replaceDNS(ctx, text, func(deploy *appsv1.Deployment) {
+		setTemplate(deploy, want, mark)
+		setImage(deploy.Spec.Template.Spec.Containers, dnsContainer, image)
+	})
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ func (c *Cluster) LoadBinary(ctx context.Context, path string) (string, error) {
 		return "", fmt.Errorf("read the product's binary: %w", err)
 	}
 	ref := "localhost/spotdrill/spotdrill:" + digestOf(binary)
-	return ref, c.load(ctx, ref, func() ([]byte, error) { return imageArchive(ref, binary) })
+	return ref, c.load(ctx, ref, WorkerNames(c.Name), func() ([]byte, error) { return imageArchive(ref, binary) })
 }
 
 // BinaryDigest returns the tag that LoadBinary gives to a binary.
@@ -45,24 +45,24 @@ func BinaryDigest(path string) (string, error) {
 
 func digestOf(binary []byte) string { return fmt.Sprintf("%x", sha256.Sum256(binary))[:12] }
 
-// LoadImage loads an image of the engine into the workers and returns the name that it has
-// there. The name contains the image's id, so it always means this image, whatever its
-// name in the engine is.
-func (c *Cluster) LoadImage(ctx context.Context, image string) (string, error) {
+// LoadImage loads an image of the engine into nodes and returns the name that it has
+// there. The name contains what the image is of, such as handler, and its id, so it
+// always means this image, whatever its name in the engine is.
+func (c *Cluster) LoadImage(ctx context.Context, image, of string, nodes []string) (string, error) {
 	id, err := c.engine.Run(ctx, "image", "inspect", "--format", "{{.Id}}", image)
 	if err != nil {
 		return "", fmt.Errorf("find image %s: %w", image, err)
 	}
 	id = strings.TrimPrefix(id, "sha256:")
-	ref := "localhost/spotdrill/handler:" + id[:min(12, len(id))]
-	return ref, c.load(ctx, ref, func() ([]byte, error) { return c.savedArchive(ctx, image, ref) })
+	ref := "localhost/spotdrill/" + of + ":" + id[:min(12, len(id))]
+	return ref, c.load(ctx, ref, nodes, func() ([]byte, error) { return c.savedArchive(ctx, image, ref) })
 }
 
-// load imports an archive into the workers that do not have its image yet.
-func (c *Cluster) load(ctx context.Context, ref string, archive func() ([]byte, error)) error {
+// load imports an archive into those of the nodes that do not have its image yet.
+func (c *Cluster) load(ctx context.Context, ref string, nodes []string, archive func() ([]byte, error)) error {
 	var content []byte
 	group, groupCtx := errgroup.WithContext(ctx)
-	for _, node := range WorkerNames(c.Name) {
+	for _, node := range nodes {
 		present, err := c.engine.Exec(ctx, node, nil, "ctr", "-n", "k8s.io", "images", "ls", "-q", "name=="+ref)
 		if err != nil {
 			return errors.Join(fmt.Errorf("list images of node %s: %w", node, err), group.Wait())

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
+	"github.com/spotdrill/spotdrill/kind"
 )
 
 // APIVersion and Kind are the first fields of every description.
@@ -65,6 +66,11 @@ type Description struct {
 	// Binary, where set, is another build of this product, which the handler's image
 	// runs in place of the present one.
 	Binary string `yaml:"-"`
+	// Release, where set, is another version of the handler, whose image is used.
+	Release *kind.Release `yaml:"-"`
+	// Always are environment variables of the handler's containers in every drill, over
+	// the settings of a feature.
+	Always map[string]string `yaml:"-"`
 
 	text      []byte // of File
 	documents []document
@@ -162,13 +168,24 @@ func (d Description) sqsActions() []string {
 
 // For returns the handler with its settings for drills of a feature.
 func (d Description) For(feature string) Description {
-	d.env = d.Settings[feature]
+	d.env = maps.Clone(d.Settings[feature])
+	if d.env == nil {
+		d.env = map[string]string{}
+	}
+	maps.Copy(d.env, d.Always)
+	return d
+}
+
+// AtRelease is the handler at another version, with the image of that release. Its manifests
+// stay.
+func (d Description) AtRelease(release kind.Release) Description {
+	d.Release, d.Version = &release, release.Version
 	return d
 }
 
 // Same reports whether o is this handler with the same settings.
 func (d Description) Same(o Description) bool {
-	return d.Name == o.Name && d.File == o.File && d.Binary == o.Binary && maps.Equal(d.env, o.env)
+	return d.Name == o.Name && d.File == o.File && d.Binary == o.Binary && d.Version == o.Version && maps.Equal(d.env, o.env)
 }
 
 // At is the position of a field in the description: "FILE:LINE: field".

@@ -207,11 +207,12 @@ const (
 	RestartDNS    Disruption = "restart" // a rolling restart of the Deployment
 	DrainDNSNode  Disruption = "drain"   // the node is cordoned and all its pods evicted, as kubectl drain does
 	ScaleDNS      Disruption = "scale"   // another number of replicas
+	ReloadDNS     Disruption = "reload"  // a changed Corefile, which its running pods reload
 )
 
 // Disruptions lists every disruption.
 func Disruptions() []Disruption {
-	return []Disruption{DeleteDNSPods, KillDNSPods, RestartDNS, DrainDNSNode, ScaleDNS}
+	return []Disruption{DeleteDNSPods, KillDNSPods, RestartDNS, DrainDNSNode, ScaleDNS, ReloadDNS}
 }
 
 // Words returns the members of a closed list as strings, for flags and messages.

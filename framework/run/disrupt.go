@@ -9,7 +9,7 @@ import (
 )
 
 // disrupt does something to CoreDNS. It returns when the API has accepted it; a drain
-// returns when the pods are gone.
+// returns when the pods are gone, and a reload when it has begun in all of them.
 func (r *runner) disrupt(ctx context.Context, d scenarios.Disrupt) error {
 	if d.After > 0 {
 		if err := r.sleepUntil(ctx, r.rec.Clock().Now()+d.After.D()); err != nil {
@@ -43,6 +43,8 @@ func (r *runner) disrupt(ctx context.Context, d scenarios.Disrupt) error {
 		err = r.sys.Cluster.Drain(ctx, node)
 	case history.ScaleDNS:
 		err = r.sys.Cluster.ScaleDNS(ctx, d.Replicas)
+	case history.ReloadDNS:
+		err = r.sys.Cluster.ReloadDNS(ctx, pods)
 	}
 	if err != nil {
 		return fmt.Errorf("disrupt CoreDNS: %s: %w", d.CoreDNS, err)

@@ -43,6 +43,11 @@ func (r *runner) startWorkload(ctx context.Context) error {
 			return err
 		}
 	}
+	if w.BesideDNS {
+		if err := r.createBesideDNS(ctx); err != nil {
+			return err
+		}
+	}
 	for _, pods := range w.Pods {
 		if err := r.createPods(ctx, pods, values); err != nil {
 			return err
@@ -57,6 +62,15 @@ func (r *runner) startWorkload(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// createBesideDNS creates the workload's Service at the address of kube-dns.
+func (r *runner) createBesideDNS(ctx context.Context) error {
+	address, err := r.sys.Cluster.DNSServiceIP(ctx)
+	if err != nil {
+		return err
+	}
+	return r.create(ctx, "beside-dns.yaml", map[string]string{"NAMESPACE": r.namespace, "DNS": address})
 }
 
 // The node affinities of the pods of Workload.Replicas.

@@ -28,14 +28,14 @@ var ErrNoImage = kind.ErrNotAvailable
 var ErrNotInstalled = errors.New("the handler cannot be installed")
 
 // build identifies the image of a handler: its description, and the binary that
-// replaces the product's own, if any.
-type build struct{ file, binary string }
+// replaces the product's own, or the release that replaces its version, if any.
+type build struct{ file, binary, version string }
 
-func buildOf(d handler.Description) build { return build{d.File, d.Binary} }
+func buildOf(d handler.Description) build { return build{d.File, d.Binary, d.Version} }
 
 // Provide loads the image of a handler into the nodes: that of its Binary; the one
-// that override names, which the engine must hold; or that of the description, which
-// is pulled or built. Without any of them it is the product's own, which the nodes
+// that override names, which the engine must hold; or that of its Release or its
+// description, which is pulled or built. Without any of them it is the product's own, which the nodes
 // have. ErrNoImage if no registry gives it.
 func (s *System) Provide(ctx context.Context, d handler.Description, override string) error {
 	if d.Binary != "" {
@@ -51,7 +51,7 @@ func (s *System) Provide(ctx context.Context, d handler.Description, override st
 		return err
 	}
 	return s.timed("handler's image in the nodes", func() error {
-		ref, err := s.Cluster.LoadImage(ctx, held)
+		ref, err := s.Cluster.LoadImage(ctx, held, "handler", cluster.WorkerNames(s.opts.Cluster))
 		if err != nil {
 			return err
 		}
@@ -59,6 +59,10 @@ func (s *System) Provide(ctx context.Context, d handler.Description, override st
 		s.Environment["handler-image"] = held + " as " + ref
 		return nil
 	})
+}
+
+func (s *System) imageOptions() kind.ImageOptions {
+	return kind.ImageOptions{Source: s.opts.Source, Log: s.opts.Log}
 }
 
 // hold makes the container engine hold the image of a handler and returns its
@@ -71,16 +75,18 @@ func (s *System) hold(ctx context.Context, d handler.Description, override strin
 			err = fmt.Errorf("--handler-image=%s: %s does not hold this image", override, s.engine.Name)
 		}
 		return override, err
+	case d.Release != nil:
+		return kind.ReleaseImage(ctx, s.engine, s.imageOptions(), *d.Release)
 	case d.Image.Ref == "":
 		return "", nil
 	case len(d.Image.Build) > 0:
-		err := kind.BuildImage(ctx, s.engine, kind.ImageOptions{Log: s.opts.Log}, filepath.Dir(d.File), d.Image.Build, d.Image.Ref)
+		err := kind.BuildImage(ctx, s.engine, s.imageOptions(), filepath.Dir(d.File), d.Image.Build, d.Image.Ref)
 		if err != nil {
 			err = fmt.Errorf("%s: %w", d.At("image.build"), err)
 		}
 		return d.Image.Ref, err
 	}
-	held, err := kind.HandlerImage(ctx, s.engine, kind.ImageOptions{Source: s.opts.Source, Log: s.opts.Log}, d.Image.Ref, d.Image.Recipe)
+	held, err := kind.HandlerImage(ctx, s.engine, s.imageOptions(), d.Image.Ref, d.Image.Recipe)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", d.At("image.ref"), err)
 	}

@@ -98,8 +98,8 @@ func (s *System) restoreWith(ctx context.Context, lost []string, leftovers func(
 	return append(cleaned, repaired...), err
 }
 
-// Finish brings the cluster back to how it was created: no handler, and CoreDNS with
-// its original settings.
+// Finish brings the cluster back to how it was created: no handler, CoreDNS with its
+// original settings, and CoreDNS and kube-proxy at their own versions.
 func (s *System) Finish(ctx context.Context) error {
 	if err := s.Uninstall(ctx); err != nil {
 		return err
@@ -112,7 +112,7 @@ func (s *System) Finish(ctx context.Context) error {
 		}
 		return s.namespacesGone(ctx)
 	})
-	group.Go(func() error { return s.Cluster.RestoreDNS(ctx) })
+	group.Go(func() error { return s.PutBackReleases(ctx) })
 	return group.Wait()
 }
 

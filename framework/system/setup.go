@@ -91,6 +91,9 @@ func (s *System) reuse(ctx context.Context, opts cluster.Options, digest string)
 		if _, err := s.Restore(ctx); err != nil {
 			return err
 		}
+		if err := c.RestoreKubeProxy(ctx); err != nil { // of a run that was killed
+			return err
+		}
 		return c.Wire(ctx)
 	})
 	if err != nil {

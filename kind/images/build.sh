@@ -2,9 +2,10 @@
 # Builds a container image from Go modules, Debian packages and PyPI, for hosts
 # that reach no image registry, and hands it to the container engine:
 #
-#	build.sh node|localstack|karpenter docker|podman IMAGE
+#	build.sh node|localstack|karpenter|PROGRAM-VERSION docker|podman IMAGE
 #
-# Runs on Debian or Ubuntu; node and localstack need root (mmdebstrap, chroot).
+# PROGRAM-VERSION is a folder of releases/, such as coredns-v1.12.4. Runs on Debian or
+# Ubuntu; node, localstack and kube-proxy need root (mmdebstrap, chroot).
 # Every step is kept in ${SPOTDRILL_CACHE:-~/.cache/spotdrill}/images under a key
 # of what goes into it.
 set -euo pipefail
@@ -14,15 +15,19 @@ source "$images/versions.env"
 source "$images/steps.sh"
 
 main() {
-	local image=${1-} engine=${2-} ref=${3-}
+	local image=${1-} engine=${2-} ref=${3-} recipe=${1-}
 	case $image in
-	node | localstack)
+	node | localstack | kube-proxy-v*)
 		[[ $(id -u) = 0 ]] || fail "building the $image image needs root (mmdebstrap and chroot): run it as root, or where an image registry can be reached"
 		;;
-	karpenter) ;;
-	*) fail "usage: build.sh node|localstack|karpenter docker|podman IMAGE" ;;
+	karpenter | *-v*) ;;
+	*) fail "usage: build.sh node|localstack|karpenter|PROGRAM-VERSION docker|podman IMAGE" ;;
 	esac
 	[[ -n $engine && -n $ref ]] || fail "usage: build.sh $image docker|podman IMAGE"
+	if [[ $image = *-v* ]]; then
+		recipe=release
+		[[ -f $images/releases/$image/go.mod ]] || fail "there is no folder $images/releases/$image"
+	fi
 
 	cache=${SPOTDRILL_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/spotdrill}/images
 	mkdir -p "$cache/steps" "$cache/logs"
@@ -33,8 +38,8 @@ main() {
 	trap cleanup EXIT
 	trap 'exit 130' INT TERM
 
-	source "$images/$image.sh"
-	"build_$image" "$engine" "$ref"
+	source "$images/$recipe.sh"
+	"build_$recipe" "$engine" "$ref"
 }
 
 # fail MESSAGE ends the build with a message for the user.

@@ -1,0 +1,68 @@
+package kind
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spotdrill/spotdrill/framework/engine"
+)
+
+// Program is a released program that a drill can run at another version than the
+// cluster's, or the handler's own.
+type Program string
+
+// The programs.
+const (
+	NTH       Program = "nth"
+	Karpenter Program = "karpenter"
+	CoreDNS   Program = "coredns"
+	KubeProxy Program = "kube-proxy"
+)
+
+// Programs lists every program.
+func Programs() []Program { return []Program{NTH, Karpenter, CoreDNS, KubeProxy} }
+
+// Release is a program at a version, such as v1.12.4. A folder of images/releases with
+// its name pins what it is built from.
+type Release struct {
+	Program Program
+	Version string
+}
+
+// String is the release's name: PROGRAM-VERSION.
+func (r Release) String() string { return string(r.Program) + "-" + r.Version }
+
+// Public is the image that the project itself publishes; "" for an unknown program.
+func (r Release) Public() string {
+	switch r.Program {
+	case NTH:
+		return "public.ecr.aws/aws-ec2/aws-node-termination-handler:" + r.Version
+	case Karpenter:
+		return "public.ecr.aws/karpenter/controller:" + strings.TrimPrefix(r.Version, "v")
+	case CoreDNS:
+		return "registry.k8s.io/coredns/coredns:" + r.Version
+	case KubeProxy:
+		return "registry.k8s.io/kube-proxy:" + r.Version
+	}
+	return ""
+}
+
+// ReleaseImage returns the reference of a release's image that the engine has, pulled or
+// built as in NodeImage. Building takes 2 to 8 minutes; kube-proxy's needs root.
+func ReleaseImage(ctx context.Context, eng *engine.Engine, opts ImageOptions, r Release) (string, error) {
+	if !slices.Contains(Programs(), r.Program) {
+		return "", fmt.Errorf("%w: no program is named %q", ErrNotAvailable, r.Program)
+	}
+	return ensure(ctx, eng, opts, r.image())
+}
+
+func (r Release) image() image {
+	sources := []string{"release.sh", filepath.Join("releases", r.String())}
+	if r.Program == KubeProxy {
+		sources = append(sources, "node.sh") // what kube-proxy runs is copied as for the nodes
+	}
+	return image{name: r.String(), public: r.Public(), sources: sources}
+}

@@ -1,0 +1,55 @@
+package kind
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A folder that is named for one version and pins another would reproduce nothing.
+func TestReleasesPinTheirVersion(t *testing.T) {
+	modules := map[Program]string{
+		NTH: "github.com/aws/aws-node-termination-handler", Karpenter: "github.com/aws/karpenter-provider-aws",
+		CoreDNS: "github.com/coredns/coredns", KubeProxy: "k8s.io/kubernetes",
+	}
+	folders, err := os.ReadDir("images/releases")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range folders {
+		program, number, ok := strings.Cut(folder.Name(), "-v")
+		release := Release{Program: Program(program), Version: "v" + number}
+		if !ok || modules[release.Program] == "" || release.String() != folder.Name() {
+			t.Errorf("releases/%s is no PROGRAM-VERSION", folder.Name())
+			continue
+		}
+		file := "images/releases/" + folder.Name() + "/go.mod"
+		if got := buildList(t, file)[modules[release.Program]]; got != release.Version {
+			t.Errorf("%s requires %s %s", file, modules[release.Program], got)
+		}
+		for _, replaced := range parse(t, file).Replace {
+			if want := "v0" + strings.TrimPrefix(release.Version, "v1"); replaced.New.Version != want {
+				t.Errorf("%s replaces %s by %s, want %s", file, replaced.Old.Path, replaced.New.Version, want)
+			}
+		}
+		if !strings.Contains(read(t, "images/release.sh"), "\n\t"+program+") echo ") {
+			t.Errorf("release.sh does not know %s's package", program)
+		}
+	}
+}
+
+func TestReleaseImages(t *testing.T) {
+	for _, program := range Programs() {
+		r := Release{Program: program, Version: "v1.2.3"}
+		if !strings.HasSuffix(r.Public(), "1.2.3") {
+			t.Errorf("%s: %q", r, r.Public())
+		}
+		if sources := r.image().sources; sources[1] != filepath.Join("releases", string(program)+"-v1.2.3") {
+			t.Errorf("%s is built from %v", r, sources)
+		}
+	}
+	if (Release{Program: "bind"}).Public() != "" {
+		t.Error("an unknown program has an image")
+	}
+}
