@@ -21,10 +21,10 @@ type Message struct {
 	Body string `yaml:"body"`
 	// Times is how many of these messages are sent; left out, it is one.
 	Times int `yaml:"times,omitempty"`
-	// Every is the time from one message to the next, of a flood that lasts For. The step
-	// ends with the flood.
+	// Every is the time from one message of a flood to the next.
 	Every strict.Duration `yaml:"every,omitempty"`
-	For   strict.Duration `yaml:"for,omitempty"`
+	// For is how long the flood lasts. The step ends with it.
+	For strict.Duration `yaml:"for,omitempty"`
 }
 
 // fastest is the shortest time between two messages of a flood.

@@ -53,6 +53,7 @@ func TestOneEntryOfABatchFails(t *testing.T) {
 		t.Errorf("the queue got %q, want %q", q.calls, want)
 	}
 	q.wantEvents(t, "fault.begun f failed-entry", "fault.hit f failed-entry DeleteMessageBatch m-0", "fault.ended f count")
+	awaitEvent(t, q.rec, func(e history.Event) bool { return e.Kind == history.SQSDeleted && e.Message == "m-0" })
 	var gone []string
 	for _, e := range q.rec.Events() {
 		if e.Kind == history.SQSDeleted {

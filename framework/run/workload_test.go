@@ -41,7 +41,7 @@ func TestEveryKindOfPodsHasAManifest(t *testing.T) {
 }
 
 func TestABudgetsManifest(t *testing.T) {
-	objs, err := objects.Decode(t.Context(), manifests, "manifests/budget.yaml", map[string]string{"NAMESPACE": "spotdrill-workload-1", "PODS": "app", "MIN_AVAILABLE": "5", "POLICY": "AlwaysAllow"})
+	objs, err := objects.Decode(t.Context(), manifests, "manifests/budget.yaml", map[string]string{"NAME": "app", "NAMESPACE": "spotdrill-workload-1", "PODS": "app", "MIN_AVAILABLE": "5", "POLICY": "AlwaysAllow"})
 	if err != nil || len(objs) != 1 || objs[0].GetName() != "app" {
 		t.Errorf("%+v (%v)", objs, err)
 	}
