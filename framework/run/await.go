@@ -69,18 +69,14 @@ func (r *runner) condition(a scenarios.Await) (name string, holds func(context.C
 
 // allSeen reports whether all that was put was received or deleted, by the kind.
 func (r *runner) allSeen(kind history.Kind, put *sent) bool {
-	var seen []string
+	seen := map[string]bool{}
 	for _, e := range r.rec.Events() {
 		if e.Kind == kind {
-			seen = append(seen, e.Notice, e.Message)
+			seen[e.Notice], seen[e.Message] = true, true
 		}
 	}
-	for _, id := range slices.Concat(put.notices, put.messages) {
-		if !slices.Contains(seen, id) {
-			return false
-		}
-	}
-	return true
+	missing := func(id string) bool { return !seen[id] }
+	return !slices.ContainsFunc(put.notices, missing) && !slices.ContainsFunc(put.messages, missing)
 }
 
 // evicting reports whether a pod of the node was asked to terminate since the first step.
