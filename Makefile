@@ -21,7 +21,7 @@ SEED ?=
 SWEEP ?= scenarios/sweeps/lameduck-by-readiness.yaml
 # Names of suites/mutants/mutants.yaml for make mutants; the default is all.
 MUTANTS ?=
-# An issue of suites/reproduce/cases for make reproduce, such as ISSUE='NTH#1277'; or
+# An issue of suites/reproduce/cases for make reproduce, such as ISSUE=NTH#1277; or
 # tonight, for two by the day. The default is all.
 ISSUE ?=
 
@@ -44,7 +44,7 @@ help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "  SET=fast|full  HANDLER=builtin|karpenter|nth|none|path/to/handler.yaml  HANDLER_IMAGE=ref"
-	@echo "  SCENARIOS=name,name  REPEAT=n  TIMEOUT=85m  PROXY_MODE=iptables|nftables|ipvs  RULES=path/to/template.yaml  SWEEP=path/to/matrix.yaml  MUTANTS=name,name  ISSUE='NTH#1277'"
+	@echo "  SCENARIOS=name,name  REPEAT=n  TIMEOUT=85m  PROXY_MODE=iptables|nftables|ipvs  RULES=path/to/template.yaml  SWEEP=path/to/matrix.yaml  MUTANTS=name,name  ISSUE=NTH#1277"
 	@echo "  SESSIONS=n  ROUNDS=n  SEED=n  LABELS='profile:SPOT && set:fast'"
 
 # run-suite NAME,TIMEOUT,FAILED,FLAGS compiles a suite and runs it in this folder, which

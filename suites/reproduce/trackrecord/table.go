@@ -28,7 +28,7 @@ func Table(all []Case, r Record) string {
 		if fixed == "" {
 			fixed = "not fixed: " + c.NotFixed
 		}
-		fmt.Fprintf(&b, "| [%s](%s) | %s | %s | %s | `%s` of %s | %s | %s | `make reproduce ISSUE='%s'` |\n",
+		fmt.Fprintf(&b, "| [%s](%s) | %s | %s | %s | `%s` of %s | %s | %s | `make reproduce ISSUE=%s` |\n",
 			c.Issue, c.URL, oneLine(c.Bug), c.Introduced, oneLine(fixed), c.Red, c.Drill.Name, played, c.last(r), c.Issue)
 	}
 	return b.String()
