@@ -43,7 +43,7 @@ TOOL := go tool -modfile=.ci/tools/go.mod
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
-	@echo "  SET=fast|full  HANDLER=builtin|karpenter|nth|none|path/to/handler.yaml  HANDLER_IMAGE=ref"
+	@echo "  SET=fast|full|soak  HANDLER=builtin|karpenter|nth|none|path/to/handler.yaml  HANDLER_IMAGE=ref"
 	@echo "  SCENARIOS=name,name  REPEAT=n  TIMEOUT=85m  PROXY_MODE=iptables|nftables|ipvs  RULES=path/to/template.yaml  SWEEP=path/to/matrix.yaml  MUTANTS=name,name  ISSUE=NTH#1277"
 	@echo "  SESSIONS=n  ROUNDS=n  SEED=n  LABELS='profile:SPOT && set:fast'"
 
@@ -66,6 +66,10 @@ conformance: build ## Bring the system up, play the drills, judge, write reports
 .PHONY: chaos
 chaos: build ## Play random combinations of faults, from a seed (a minute for each round)
 	$(call run-suite,chaos,$(TIMEOUT),not passed,--rounds=$(ROUNDS) $(if $(SEED),--seed=$(SEED)) --handler=$(HANDLER) --handler-image=$(HANDLER_IMAGE) --proxy-mode=$(PROXY_MODE))
+
+.PHONY: soak
+soak: build ## Send notices for half an hour; the handler's memory must not grow with them (35 min)
+	@$(BINARY) run --set=soak --handler=$(HANDLER) --handler-image=$(HANDLER_IMAGE)
 
 .PHONY: mutants
 mutants: build ## Plant defects in the built-in handler; the drills must catch each of them
