@@ -56,7 +56,9 @@ func grows(pod string, mebibytes float64) func(*script) {
 func TestHandlerMemory(t *testing.T) {
 	unread := func(from, to float64) func(*script) {
 		return func(s *script) {
-			s.drop(func(e history.Event) bool { return e.Kind == history.MemoryUsed && e.At >= sec(from) && e.At <= sec(to) })
+			s.drop(func(e history.Event) bool {
+				return e.Kind == history.MemoryUsed && e.At >= sec(from) && e.At <= sec(to)
+			})
 		}
 	}
 	for _, x := range []expectation{
