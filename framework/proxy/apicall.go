@@ -32,7 +32,7 @@ type apiCall struct {
 // query but what determines the verb and the name is kept, and no header.
 func parseAPICall(r *http.Request) apiCall {
 	factory := apirequest.RequestInfoFactory{
-		APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api"), //nolint:staticcheck // the type of the fields
+		APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api"),
 	}
 	info, err := factory.NewRequestInfo(r)
 	if err != nil || !info.IsResourceRequest {
@@ -126,7 +126,8 @@ func nodeIn(contentType string, body []byte) (node markedNode, err error) {
 		}
 		return node, nil
 	case "application/json", "application/merge-patch+json", "application/strategic-merge-patch+json", "application/apply-patch+yaml":
-		return node, yaml.Unmarshal(body, &node) // YAML includes JSON
+		err := yaml.Unmarshal(body, &node) // YAML includes JSON
+		return node, err
 	}
 	return node, fmt.Errorf("content type %s", mediaType)
 }

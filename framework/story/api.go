@@ -25,16 +25,16 @@ func (st *Story) APICalls(ok func(history.Event) bool) []history.Event {
 // not all of them. It is empty if they are: what is not on record was not called then.
 func (st *Story) APIUnrecorded() string {
 	var calls []history.Event
-	any := false
+	seen := false
 	for _, e := range st.History.Events {
 		switch e.Kind {
 		case history.APICall, history.APIFolded:
-			any, calls = true, append(calls, e)
+			seen, calls = true, append(calls, e)
 		case history.APIWatching:
-			any = true
+			seen = true
 		}
 	}
-	if !any {
+	if !seen {
 		return "no call of the handler's to the API server went through the recording proxy"
 	}
 	for _, e := range st.History.Events {

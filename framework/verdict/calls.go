@@ -87,7 +87,8 @@ func busiest(calls []history.Event, over time.Duration) (most []history.Event) {
 func commonest(calls []history.Event) (action string) {
 	count := map[string]int{}
 	for _, e := range calls {
-		if count[e.Action]++; count[e.Action] > count[action] {
+		count[e.Action]++
+		if count[e.Action] > count[action] {
 			action = e.Action
 		}
 	}
