@@ -54,14 +54,7 @@ var resourceName = regexp.MustCompile(`^[a-z]+(\.[a-z0-9.-]+)?(/[a-z]+)?$`)
 // String is the fault in words.
 func (f APIFault) String() string {
 	text := fmt.Sprintf("API fault %s: %s", f.Name, f.Type)
-	for _, detail := range []struct {
-		name  string
-		value time.Duration
-	}{{"by", f.By.D()}, {"to retry after", f.RetryAfter.D()}, {"for", f.For.D()}} {
-		if detail.value > 0 {
-			text += fmt.Sprintf(" %s %s", detail.name, detail.value)
-		}
-	}
+	text += detail("by", f.By) + detail("to retry after", f.RetryAfter) + detail("for", f.For)
 	if f.Status != 0 {
 		text += fmt.Sprintf(" with status %d", f.Status)
 	}
@@ -84,6 +77,7 @@ func (f APIFault) is(t history.FaultType) bool { return f.Type == history.APIFau
 
 func (f APIFault) validate(where string, in *scope, p *problems) {
 	in.faults.define(where, f.Name, p)
+	in.once(where, f.Name, in.disturbances, p)
 	in.apiFaults = append(in.apiFaults, f)
 	if !in.handler {
 		p.add(where, "needs a handler: it affects nobody else's calls")
@@ -100,15 +94,10 @@ func (f APIFault) validate(where string, in *scope, p *problems) {
 			p.add(where+".resources", "%q is not a resource as in kubectl, such as nodes, pods/eviction or leases.coordination.k8s.io", name)
 		}
 	}
-	p.atLeast0(where+".count", f.Count)
-	if f.Count == 0 && f.For == 0 {
-		p.add(where, "requires count, for or both: a fault must end")
-	}
+	p.faultEnds(where, f.Count, f.For)
 	p.onlyWith(where+".by", f.By > 0, f.is(history.Delay), "type delay")
 	p.onlyWith(where+".status", f.Status != 0, f.is(history.ServerError), "type error")
-	if f.Status != 0 && f.Status != 500 && f.Status != 503 {
-		p.add(where+".status", "%d is not known; allowed: 500, 503", f.Status)
-	}
+	p.serverError(where+".status", f.Status)
 	if f.RetryAfter > 0 && !f.is(history.Throttle) {
 		p.add(where+".retryAfter", "is only allowed with type throttle")
 	}

@@ -39,14 +39,14 @@ type HandlerMemory struct {
 	GrowthMiB int `yaml:"growthMiB"`
 }
 
-// ShortestSoak is the shortest flood in which growth can be told from the noise of a
+// ShortestSoak is the shortest flood in which growth can be distinguished from the noise of a
 // garbage collector: its fifth has six readings of the memory.
 const ShortestSoak = 5 * time.Minute
 
 func (c HandlerMemory) validate(where string, in *scope, p *problems) {
 	oneOf(p, where+".during", c.During, in.sent)
 	if lasts, flood := in.floods[c.During]; slices.Contains(in.sent, c.During) && (!flood || lasts < ShortestSoak) {
-		p.add(where+".during", "%q is no message step with every, and for of at least %s", c.During, ShortestSoak)
+		p.add(where+".during", "%q is not a message step with every, and with for of at least %s", c.During, ShortestSoak)
 	}
 	if c.GrowthMiB <= 0 {
 		p.add(where+".growthMiB", "must be more than 0")

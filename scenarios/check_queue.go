@@ -29,12 +29,12 @@ func (QueueEmpty) validate(string, *scope, *problems) {}
 
 func (QueueEmpty) observed(Times) observation { return atEnd() }
 
-// Calls requires that the handler calls SQS at most so often: in every span of time of the
-// length over, at most perSecond calls for each second of it.
+// Calls requires that the handler does not call SQS too often: in any period of the length
+// over, at most perSecond calls for each second of it.
 type Calls struct {
 	// PerSecond is the highest rate of calls, at least 1.
 	PerSecond int `yaml:"perSecond"`
-	// Over is the length of each span.
+	// Over is the length of the period.
 	Over strict.Duration `yaml:"over"`
 	// During is a fault: only the calls while it lasts count. Left out, those of the whole
 	// drill count.

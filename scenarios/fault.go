@@ -2,8 +2,8 @@ package scenarios
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
-	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
@@ -67,14 +67,7 @@ func FaultCodes() []string {
 // String is the fault in words.
 func (f Fault) String() string {
 	text := fmt.Sprintf("fault %s: %s", f.Name, f.Type)
-	for _, detail := range []struct {
-		name  string
-		value time.Duration
-	}{{"by", f.By.D()}, {"after", f.After.D()}, {"for", f.For.D()}} {
-		if detail.value > 0 {
-			text += fmt.Sprintf(" %s %s", detail.name, detail.value)
-		}
-	}
+	text += detail("by", f.By) + detail("after", f.After) + detail("for", f.For)
 	if f.ToAnother {
 		text += " to another replica"
 	}
@@ -109,11 +102,8 @@ func (f Fault) validate(where string, in *scope, p *problems) {
 	if len(f.Actions) > 0 && f.Type == history.FailedEntry {
 		p.add(where+".actions", "is not allowed with type %s, which always affects deletions", f.Type)
 	}
-	p.atLeast0(where+".count", f.Count)
-	switch {
-	case f.Count == 0 && f.For == 0:
-		p.add(where, "requires count, for or both: a fault must end")
-	case f.Count >= 0 && f.For > 0 && f.After >= f.For:
+	p.faultEnds(where, f.Count, f.For)
+	if f.Count >= 0 && f.For > 0 && f.After >= f.For {
 		p.add(where+".after", "%s is not less than for (%s): no duplicate would be delivered", f.After.D(), f.For.D())
 	}
 	for _, only := range []struct {
@@ -146,8 +136,29 @@ func (f Fault) validate(where string, in *scope, p *problems) {
 	if f.Silent && f.For == 0 {
 		p.add(where+".silent", "requires for: calls that stay unanswered do not end a fault")
 	}
-	if f.Status != 0 && f.Status != 500 && f.Status != 503 {
-		p.add(where+".status", "%d is not known; allowed: 500, 503", f.Status)
+	p.serverError(where+".status", f.Status)
+}
+
+// detail is a duration in words, and nothing if it is 0.
+func detail(name string, d strict.Duration) string {
+	if d <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(" %s %s", name, d.D())
+}
+
+// faultEnds checks what limits a fault.
+func (p *problems) faultEnds(where string, count int, lasts strict.Duration) {
+	p.atLeast0(where+".count", count)
+	if count == 0 && lasts == 0 {
+		p.add(where, "requires count, for or both: a fault must end")
+	}
+}
+
+// serverError checks the HTTP status of a fault of type error.
+func (p *problems) serverError(where string, status int) {
+	if status != 0 && status != http.StatusInternalServerError && status != http.StatusServiceUnavailable {
+		p.add(where, "%d is not known; allowed: 500, 503", status)
 	}
 }
 

@@ -25,7 +25,7 @@ var invalid = map[string][]string{
 	"invalid-operate-on-demand":                 {`23: steps[1].operate.node: "reserved" has capacity on-demand, where the handler and the recording proxy run`},
 	"invalid-prepared-effect":                   {`19: nodes.victim.prepared.taints: "NoExecute" is not known; allowed: NoSchedule, PreferNoSchedule`},
 	"invalid-prepared-field":                    {`19: unknown field "drained" in prepared; allowed: annotations, cordoned, labels, taints`},
-	"invalid-prepared-key":                      {`19: nodes.victim.prepared: label "owner" is not of the domain example.com, so it could not be told from those of others`},
+	"invalid-prepared-key":                      {`19: nodes.victim.prepared: label "owner" is not of the domain example.com, so it could not be distinguished from those of others`},
 	"invalid-prepared-nothing":                  {`19: nodes.victim.prepared: prepares nothing; allowed: annotations, cordoned, labels, taints`},
 	"invalid-api-version":                       {`1: apiVersion: "spotdrill.dev/v2" is not known; allowed: spotdrill.dev/v1alpha1`},
 	"invalid-await-answering-without-probe":     {`21: steps[1].await.answering: needs a probe`},

@@ -36,7 +36,7 @@ const maxBody = 256 << 10
 var (
 	// instancePlaceholder stands in a body for the instance id of a node.
 	instancePlaceholder = regexp.MustCompile(`\$\{INSTANCE:([^}]*)\}`)
-	// numberPlaceholder stands in a body for the message's number.
+	// numberPlaceholder is replaced in a body by the message's number.
 	numberPlaceholder = "${NUMBER}"
 	// repeatPlaceholder stands in a body for a repeated text.
 	repeatPlaceholder = regexp.MustCompile(`\$\{REPEAT:(\d+):([^}]+)\}`)

@@ -67,7 +67,7 @@ func (s *Prepared) validate(where string, p *problems) {
 	}
 	for _, state := range s.States() {
 		if state.Key != "" && !history.OperatorsKey(state.Key) {
-			p.add(where, "%s %q is not of the domain %s, so it could not be told from those of others", state.Action, state.Key, history.OperatorsDomain)
+			p.add(where, "%s %q is not of the domain %s, so it could not be distinguished from those of others", state.Action, state.Key, history.OperatorsDomain)
 		}
 		if state.Action == string(history.PreparedTaint) {
 			oneOf(p, where+".taints", state.Reason, TaintEffects())

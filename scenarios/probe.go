@@ -1,6 +1,10 @@
 package scenarios
 
-import "cmp"
+import (
+	"cmp"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
 
 // Probe is the load of the DNS prober, in queries per second. What is left out has
 // its default.
@@ -24,6 +28,14 @@ type Probe struct {
 	Probers int `yaml:"probers,omitempty"`
 	// Name is the DNS name that is queried.
 	Name string `yaml:"name,omitempty"`
+}
+
+// Rate is the rate of the service's queries of a mode, in queries per second.
+func (p Probe) Rate(mode history.Mode) int {
+	if mode == history.Fixed {
+		return p.Fixed
+	}
+	return p.Fresh
 }
 
 // Transport is what carries the queries.

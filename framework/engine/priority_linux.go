@@ -20,7 +20,8 @@ const raisedNice = -10
 const threadsAtOnce = 4
 
 // RaisePriority has this process, and what it starts from now on, run before other processes
-// of the host, and returns in words what it set, or why it did not.
+// of the host, and returns in words what it set, or why it did not. It also raises GOMAXPROCS
+// to threadsAtOnce for each processor.
 func RaisePriority() string {
 	runtime.GOMAXPROCS(threadsAtOnce * runtime.NumCPU())
 	threads, err := os.ReadDir("/proc/self/task")

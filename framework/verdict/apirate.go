@@ -40,32 +40,34 @@ func (j judge) callsBounded(v Verdict, c scenarios.CallsBounded) Verdict {
 	for _, e := range j.APICalls(func(e history.Event) bool { return e.At >= from && e.At <= to }) {
 		byClient[e.IP] = append(byClient[e.IP], e)
 	}
-	most, busiest := 0.0, []history.Event(nil)
+	most, within := 0.0, []history.Event(nil)
 	for _, client := range slices.Sorted(maps.Keys(byClient)) {
-		if n, calls := busiestTime(byClient[client], c.Per.D()); n > most {
-			most, busiest = n, calls
+		if n, calls := busiest(byClient[client], c.Per.D(), recordedAt); n > most {
+			most, within = n, calls
 		}
 	}
 	v.Numbers = map[string]float64{"calls": most, "per_seconds": c.Per.D().Seconds()}
 	got := fmt.Sprintf("at most %.0f calls in %s", most, c.Per.D())
 	if most > float64(c.Max) {
-		common, n := mostCommon(busiest)
-		return v.fail(fmt.Sprintf("%.0f calls in %s up to +%s, %.0f of them %s %s", most, c.Per.D(), history.Seconds(busiest[len(busiest)-1].At), n, common.Action, common.Resource), capped(busiest)...)
+		common, n := mostCommon(within)
+		return v.fail(fmt.Sprintf("%.0f calls in %s up to +%s, %.0f of them %s %s", most, c.Per.D(), history.Seconds(within[len(within)-1].At), n, common.Action, common.Resource), capped(within)...)
 	}
 	return v.pass(got)
 }
 
-// busiestTime is the most calls within that time, and their events. What was counted in a
-// second that only partly belongs to the time is left out.
-func busiestTime(calls []history.Event, per time.Duration) (most float64, events []history.Event) {
+// busiest is the most calls within a time of that length, and their events. The calls are in
+// the order of at. What was counted in a second that only partly belongs to the time is left
+// out.
+func busiest(calls []history.Event, over time.Duration, at func(history.Event) time.Duration) (most float64, events []history.Event) {
 	first := 0
 	for last, e := range calls {
-		for calls[first].At <= e.At-per {
+		begin := at(e) - over
+		for at(calls[first]) <= begin {
 			first++
 		}
 		n := 0.0
 		for _, c := range calls[first : last+1] {
-			if c.Kind != history.APIFolded || c.At-c.Numbers.Duration(history.Within) >= e.At-per {
+			if c.Kind != history.APIFolded || c.At-c.Numbers.Duration(history.Within) >= begin {
 				n += weight(c)
 			}
 		}
@@ -75,6 +77,9 @@ func busiestTime(calls []history.Event, per time.Duration) (most float64, events
 	}
 	return most, events
 }
+
+// recordedAt is when the event was recorded: with a call, when it was answered.
+func recordedAt(e history.Event) time.Duration { return e.At }
 
 // weight is how many calls the event stands for.
 func weight(e history.Event) float64 {

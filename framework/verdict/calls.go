@@ -14,7 +14,7 @@ import (
 var checkCalls = check{
 	Kind: Kind{
 		ID: "calls", Title: "calls of SQS %s",
-		Requires: "The handler calls SQS at most so often, in every span of a given length: while a fault lasts, or in the whole drill.",
+		Requires: "The handler does not call SQS more often than a number of times a second, averaged over any period of a given length: while a fault lasts, or in the whole drill.",
 		Fix:      "ask for messages with WaitTimeSeconds 20, and wait longer after each error in a row, with a limit of a few seconds",
 		Look:     Look{Lane: LaneHandler, Text: "the lane Handler, and the sqs.call events of history.jsonl: which call is repeated, and after which answer?"},
 	},
@@ -42,16 +42,17 @@ func (j judge) calls(v Verdict, c scenarios.Calls) Verdict {
 		from, to = begun.At, ended.At
 	}
 	calls := j.handlersCalls(from, to)
-	most := busiest(calls, over)
+	_, most := busiest(calls, over, story.Arrived)
 	allowed := int(float64(c.PerSecond) * over.Seconds())
 	v.Numbers = map[string]float64{"sqs_calls": float64(len(calls)), "sqs_calls_most": float64(len(most)), "sqs_calls_allowed": float64(allowed)}
 	switch {
 	case len(most) > allowed:
-		return v.fail(fmt.Sprintf("%d calls within %s from +%s on, mostly %s; %d are allowed", len(most), over, history.Seconds(story.Arrived(most[0])), commonest(most), allowed), capped(most)...)
+		common, _ := mostCommon(most)
+		return v.fail(fmt.Sprintf("%d calls within %s from +%s on, mostly %s; %d are allowed", len(most), over, history.Seconds(story.Arrived(most[0])), common.Action, allowed), capped(most)...)
 	case j.Unrecorded(to) != "" || j.History.Damage != "":
 		return v.unknown("the calls are not all on record")
 	case to-from < over:
-		return v.unknown(fmt.Sprintf("only %s were recorded, and the span is %s", history.Seconds(to-from), over))
+		return v.unknown(fmt.Sprintf("only %s were recorded, and the period is %s", history.Seconds(to-from), over))
 	case len(calls) == 0:
 		return v.unknown("no call on record: a handler that does not call at all proves nothing")
 	}
@@ -67,30 +68,4 @@ func (j judge) handlersCalls(from, to time.Duration) []history.Event {
 	})
 	slices.SortStableFunc(calls, func(a, b history.Event) int { return int(story.Arrived(a) - story.Arrived(b)) })
 	return calls
-}
-
-// busiest are the calls of the span of that length with most of them.
-func busiest(calls []history.Event, over time.Duration) (most []history.Event) {
-	first := 0
-	for last := range calls {
-		for story.Arrived(calls[last])-story.Arrived(calls[first]) >= over {
-			first++
-		}
-		if span := calls[first : last+1]; len(span) > len(most) {
-			most = span
-		}
-	}
-	return most
-}
-
-// commonest is the action that most of the calls have.
-func commonest(calls []history.Event) (action string) {
-	count := map[string]int{}
-	for _, e := range calls {
-		count[e.Action]++
-		if count[e.Action] > count[action] {
-			action = e.Action
-		}
-	}
-	return action
 }

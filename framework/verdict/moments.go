@@ -98,7 +98,7 @@ func (h hole) String() string {
 func (j judge) hidden(streams map[history.Mode]Stream) (lasting time.Duration, lost int) {
 	rate := 0
 	for mode := range streams {
-		rate += map[history.Mode]int{history.Fresh: j.Scenario.Probe.Fresh, history.Fixed: j.Scenario.Probe.Fixed}[mode]
+		rate += j.Scenario.Probe.Rate(mode)
 	}
 	for _, h := range j.holes() {
 		lasting += h.to - h.from

@@ -201,16 +201,13 @@ func (j judge) prober(v Verdict) Verdict {
 	case !inTime:
 		return v.noise(fmt.Sprintf("the 99th percentile left %.0f ms late", late*1000), evidence...)
 	}
-	for _, s := range []struct {
-		name   string
-		stream Stream
-		rate   int
-	}{{"fresh", j.dns.Fresh, j.Scenario.Probe.Fresh}, {"fixed", j.dns.Fixed, j.Scenario.Probe.Fixed}} {
-		if s.stream.Asked == 0 {
-			return v.unknown("no queries in mode "+s.name, evidence...)
+	streams := j.dns.modes("all")
+	for _, mode := range inTurn() {
+		if streams[mode].Asked == 0 {
+			return v.unknown(fmt.Sprintf("no queries in mode %s", mode), evidence...)
 		}
-		if why := j.thin(s.stream, s.rate); why != "" {
-			return v.noise(s.name+": "+why, evidence...)
+		if why := j.thin(streams[mode], j.Scenario.Probe.Rate(mode)); why != "" {
+			return v.noise(fmt.Sprintf("%s: %s", mode, why), evidence...)
 		}
 	}
 	return v.pass(fmt.Sprintf("%.0f asked, %.0f unsent, 99th percentile %.1f ms late", asked, unsent, late*1000), evidence...)
@@ -249,8 +246,7 @@ func (j judge) baseline(v Verdict) Verdict {
 				return v.noise(fmt.Sprintf("a %s query of +%s was lost (%s) before the first notice", mode, history.Seconds(q.Intended), q.Outcome))
 			}
 		}
-		rate := map[history.Mode]int{history.Fresh: j.Scenario.Probe.Fresh, history.Fixed: j.Scenario.Probe.Fixed}[mode]
-		if expected := float64(rate) * baselineTime.Seconds(); inMode == 0 || float64(inMode) < askedShare*expected {
+		if expected := float64(j.Scenario.Probe.Rate(mode)) * baselineTime.Seconds(); inMode == 0 || float64(inMode) < askedShare*expected {
 			return v.noise(fmt.Sprintf("only %d %s queries before the first notice, %.0f expected", inMode, mode, expected))
 		}
 		asked += inMode
