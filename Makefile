@@ -73,7 +73,7 @@ soak: build ## Send notices for half an hour; the handler's memory must not grow
 
 .PHONY: mutants
 mutants: build ## Plant defects in the built-in handler; the drills must catch each of them
-	$(call run-suite,mutants,85m,not all were caught,"--mutants=$(MUTANTS)" --proxy-mode=$(PROXY_MODE))
+	$(call run-suite,mutants,170m,not all were caught,"--mutants=$(MUTANTS)" --proxy-mode=$(PROXY_MODE))
 
 .PHONY: reproduce
 reproduce: build ## Reproduce bugs of released software: red in the broken version, green in the fixed one
