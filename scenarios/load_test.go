@@ -20,7 +20,7 @@ var invalid = map[string][]string{
 	"invalid-disturb-move-on-demand":            {`23: steps[1].disturb.node: "reserved" has capacity on-demand, where the handler is anyway`},
 	"invalid-disturb-move":                      {`22: steps[1].disturb.node: is required with move`},
 	"invalid-disturb-node-of-kill":              {`22: steps[1].disturb.node: is only allowed with move`},
-	"invalid-operate-action":                    {`22: steps[1].operate.action: "reboot" is not known; allowed: uncordon, delete-node, rejoin, stop-kubelet`},
+	"invalid-operate-action":                    {`22: steps[1].operate.action: "reboot" is not known; allowed: uncordon, delete-node, rejoin, rejoin-without-provider-id, stop-kubelet`},
 	"invalid-operate-node":                      {`22: steps[1].operate.node: "other" is not known; allowed: victim`},
 	"invalid-operate-on-demand":                 {`23: steps[1].operate.node: "reserved" has capacity on-demand, where the handler and the recording proxy run`},
 	"invalid-prepared-effect":                   {`19: nodes.victim.prepared.taints: "NoExecute" is not known; allowed: NoSchedule, PreferNoSchedule`},

@@ -16,6 +16,7 @@ func (o Operate) String() string {
 		history.UncordonNode: o.Node + " is uncordoned",
 		history.DeleteNode:   "the Node object of " + o.Node + " is deleted",
 		history.RejoinNode:   o.Node + " joins the cluster again, as the same instance",
+		history.RejoinNoID:   o.Node + " joins the cluster again, without a providerID",
 		history.StopKubelet:  "the kubelet of " + o.Node + " stops",
 	}[o.Action]
 }

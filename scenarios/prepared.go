@@ -9,7 +9,8 @@ import (
 
 // Prepared is the state in which an operator left a node before the drill. It is put on
 // the node when the workload's pods run, before recording starts, and taken off when the
-// drill is over. A providerID cannot be taken off: the API server refuses any change of it.
+// drill is over. A providerID cannot be taken off, since the API server refuses any change of
+// it; the operation rejoin-without-provider-id is there for that.
 type Prepared struct {
 	// Cordoned marks the node unschedulable, as kubectl cordon does.
 	Cordoned bool `yaml:"cordoned,omitempty"`

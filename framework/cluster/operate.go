@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"github.com/spotdrill/spotdrill/framework/history"
-	"github.com/spotdrill/spotdrill/kind"
 )
 
 // Prepare brings a part of the state on a node in which an operator leaves it: a cordon, a
@@ -92,18 +91,17 @@ func (c *Cluster) DeleteNode(ctx context.Context, node string) error {
 }
 
 // Rejoin starts the kubelet of a node whose object was deleted again, so that it registers
-// the node with the same instance. The node gets another pod range: the next Restore wires
-// it.
-func (c *Cluster) Rejoin(ctx context.Context, n Node) error {
+// the node with that providerID, which may be empty. The node gets another pod range: the
+// next Restore wires it.
+func (c *Cluster) Rejoin(ctx context.Context, node, providerID string) error {
 	c.unwired = true
-	if err := c.StopKubelet(ctx, n.Name); err != nil {
+	if err := c.StopKubelet(ctx, node); err != nil {
 		return err
 	}
-	provider := kind.ProviderID(n.Instance)
-	if _, err := c.engine.Exec(ctx, n.Name, nil, "sh", "-ec", startKubelet, "sh", provider); err != nil {
-		return fmt.Errorf("start the kubelet of %s as %s: %w", n.Name, provider, err)
+	if _, err := c.engine.Exec(ctx, node, nil, "sh", "-ec", startKubelet, "sh", providerID); err != nil {
+		return fmt.Errorf("start the kubelet of %s with providerID %q: %w", node, providerID, err)
 	}
-	return c.waitRegistered(ctx, n.Name)
+	return c.waitRegistered(ctx, node)
 }
 
 // deletedTimeout bounds the wait for the deletion of a Node object, which takes

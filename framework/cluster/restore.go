@@ -73,8 +73,9 @@ func onEach[T, R any](items []T, do func(*T) ([]R, error)) ([]R, error) {
 	return slices.Concat(done...), errors.Join(errs...)
 }
 
-// Lost returns the names of the nodes whose Node object is gone or being deleted. A
-// handler that deletes it considers the instance gone as well.
+// Lost returns the names of the nodes whose Node object is gone or being deleted, and of the
+// workers that registered without a providerID. A handler that deletes it considers the
+// instance gone as well.
 func (c *Cluster) Lost(ctx context.Context) ([]string, error) {
 	list, err := c.Clientset.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -82,7 +83,9 @@ func (c *Cluster) Lost(ctx context.Context) ([]string, error) {
 	}
 	var lost []string
 	for _, n := range c.Nodes {
-		if !slices.ContainsFunc(list.Items, func(o corev1.Node) bool { return o.Name == n.Name && o.DeletionTimestamp == nil }) {
+		if !slices.ContainsFunc(list.Items, func(o corev1.Node) bool {
+			return o.Name == n.Name && o.DeletionTimestamp == nil && (n.Capacity == ControlPlane || o.Spec.ProviderID != "")
+		}) {
 			lost = append(lost, n.Name)
 		}
 	}

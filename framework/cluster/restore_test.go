@@ -45,21 +45,22 @@ func five(t *testing.T, change func(map[string]*corev1.Node)) *Cluster {
 	return c
 }
 
-func TestAWorkerWithoutItsNodeObjectIsLost(t *testing.T) {
+func TestAWorkerWithoutItsNodeObjectOrProviderIDIsLost(t *testing.T) {
 	now := metav1.NewTime(time.Now())
 	c := five(t, func(nodes map[string]*corev1.Node) {
+		nodes["c-control-plane"].Spec.ProviderID, nodes["c-worker2"].Spec.ProviderID = "", ""
 		delete(nodes, "c-worker3")
 		nodes["c-worker4"].DeletionTimestamp, nodes["c-worker4"].Finalizers = &now, []string{"example.org/mine"}
 	})
 	lost, err := c.Lost(t.Context())
-	if err != nil || !slices.Equal(lost, []string{"c-worker3", "c-worker4"}) {
+	if err != nil || !slices.Equal(lost, []string{"c-worker2", "c-worker3", "c-worker4"}) {
 		t.Errorf("lost %v, %v", lost, err)
 	}
 	var got []string
 	for _, n := range c.Nodes {
 		got = append(got, n.Name+" "+n.Capacity+" "+n.Instance)
 	}
-	want := "c-control-plane control-plane i-c-control-plane, c-worker on-demand i-c-worker, c-worker2 spot i-c-worker2, c-worker3 spot , c-worker4 spot "
+	want := "c-control-plane control-plane , c-worker on-demand i-c-worker, c-worker2 spot , c-worker3 spot , c-worker4 spot "
 	if strings.Join(got, ", ") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, ", "), want)
 	}

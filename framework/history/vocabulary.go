@@ -164,15 +164,16 @@ type Operation string
 
 // The operations.
 const (
-	UncordonNode Operation = "uncordon"     // kubectl uncordon
-	DeleteNode   Operation = "delete-node"  // the Node object is deleted, and its kubelet goes on
-	RejoinNode   Operation = "rejoin"       // the kubelet of a deleted Node starts again and registers it, with the same instance
-	StopKubelet  Operation = "stop-kubelet" // no status, no new pods, and none ends; the node becomes NotReady
+	UncordonNode Operation = "uncordon"                   // kubectl uncordon
+	DeleteNode   Operation = "delete-node"                // the Node object is deleted, and its kubelet goes on
+	RejoinNode   Operation = "rejoin"                     // the kubelet of a deleted Node starts again and registers it, with the same instance
+	RejoinNoID   Operation = "rejoin-without-provider-id" // the same, but the Node has no providerID
+	StopKubelet  Operation = "stop-kubelet"               // no status, no new pods, and none ends; the node becomes NotReady
 )
 
 // Operations lists every operation.
 func Operations() []Operation {
-	return []Operation{UncordonNode, DeleteNode, RejoinNode, StopKubelet}
+	return []Operation{UncordonNode, DeleteNode, RejoinNode, RejoinNoID, StopKubelet}
 }
 
 // Preparation is a part of the state that an operator left a node in.

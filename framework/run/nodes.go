@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/kind"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -42,7 +43,9 @@ func (r *runner) operate(ctx context.Context, o scenarios.Operate) error {
 	case history.DeleteNode:
 		err = r.sys.Cluster.DeleteNode(ctx, node.Name)
 	case history.RejoinNode:
-		err = r.sys.Cluster.Rejoin(ctx, node)
+		err = r.sys.Cluster.Rejoin(ctx, node.Name, kind.ProviderID(node.Instance))
+	case history.RejoinNoID:
+		err = r.sys.Cluster.Rejoin(ctx, node.Name, "")
 	case history.StopKubelet:
 		err = r.sys.Cluster.StopKubelet(ctx, node.Name)
 	}
