@@ -104,7 +104,9 @@ func (s *System) reuse(ctx context.Context, opts cluster.Options, digest string)
 }
 
 // becauseOf makes an error the reason to create a new system.
-func becauseOf(err error) (why string, none error) { return err.Error(), nil }
+func becauseOf(err error) (why string, none error) {
+	return "the one of an earlier run does not answer: " + err.Error(), nil
+}
 
 // answerTimeout bounds the requests to a cluster that an earlier run left: a dead
 // one may never answer.
