@@ -46,7 +46,7 @@ func TestCallsWhileAFaultLasts(t *testing.T) {
 		{name: "the fault was shorter than the span", edit: func(s *script) {
 			called(3, 5, 2)(s)
 			s.scenario.Checks[0].Calls.Over = strict.Duration(sec(3))
-		}, want: Unknown, got: "the span is 3s"},
+		}, want: Unknown, got: "the period is 3s"},
 		{name: "the record has a gap", edit: func(s *script) { called(3, 5, 2)(s); s.at(4.9, history.Event{Kind: history.RunError, Note: "x"}) }, want: Unknown, got: "not all on record"},
 		{name: "too many before the gap", edit: func(s *script) {
 			called(3, 4, 100)(s)

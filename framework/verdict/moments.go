@@ -27,7 +27,9 @@ type moment struct {
 }
 
 // moments are the drill's own: what changes about CoreDNS and the endpoints of its service
-// once the fault has begun, and when kube-proxy's rules last chose a pod that ended.
+// once the fault has begun. Of a pod that ended, its traffic shows when that mattered: when it
+// last answered, and when kube-proxy's rules last chose it. While it answers nothing is lost
+// by its end, and what is no longer sent there cannot be lost there.
 func (j judge) moments() []moment {
 	started, ok := j.Started()
 	if !ok {
@@ -42,10 +44,14 @@ func (j judge) moments() []moment {
 			continue
 		case history.EndpointTerminating, history.EndpointNotReady, history.EndpointGone:
 			// One that is not ready yet serves nobody.
-			if !ready[e.IP] {
+			if !ready[e.IP] || j.shownByTraffic(e) {
 				continue
 			}
-		case history.PodSignalled, history.PodExited, history.PodRestarted:
+		case history.PodSignalled, history.PodExited:
+			if !serving[e.Pod] || j.shownByTraffic(e) {
+				continue
+			}
+		case history.PodRestarted:
 			if !serving[e.Pod] {
 				continue
 			}
@@ -68,6 +74,18 @@ func (j judge) moments() []moment {
 	}
 	slices.SortFunc(out, func(a, b moment) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.what, b.what)) })
 	return out
+}
+
+// shownByTraffic reports whether the pod of an event ended for good, and its last answer is on
+// record.
+func (j judge) shownByTraffic(e history.Event) bool {
+	for ip, b := range j.traffic().backends {
+		if ip == e.IP || b.name() != "" && b.name() == e.Pod {
+			_, answered := b.last()
+			return answered && b.gone()
+		}
+	}
+	return false
 }
 
 // served reports whether a CoreDNS pod still ran on a node when it was taken.

@@ -30,6 +30,22 @@ func TestWhatAHoleHides(t *testing.T) {
 			}
 		}
 	}
+	// The rules choose the pod that ends until 9 s, and the one that stays from then on.
+	recorded := func(edits ...func(*script)) func(*script) {
+		return func(s *script) {
+			s.only(scenarios.Check{DNSLost: &scenarios.DNSLost{Mode: "all"}})
+			s.at(1, history.Event{Kind: history.PodReady, Pod: "default/coredns-a", UID: "uid-coredns-a", Node: victim, IP: ending})
+			s.at(1, history.Event{Kind: history.PodReady, Pod: "default/coredns-z", UID: "uid-coredns-z", Node: bystander, IP: staying})
+			s.at(5.1, history.Event{Kind: history.PodSignalled, Pod: "default/coredns-a", Node: victim, IP: ending})
+			s.at(10, history.Event{Kind: history.PodExited, Pod: "default/coredns-a", UID: "uid-coredns-a", Node: victim, IP: ending})
+			s.at(28.9, history.Event{Kind: history.FlowsRecorded, Numbers: history.Numbers{history.Resolution: 0.005}})
+			s.flow(40000, ending, 1.5, 9)
+			s.flow(40000, staying, 9, 0)
+			for _, edit := range edits {
+				edit(s)
+			}
+		}
+	}
 	lose := func(from, to float64) func(*script) {
 		return func(s *script) { s.lose(history.Service, history.Fresh, from, to, history.Timeout) }
 	}
@@ -53,6 +69,14 @@ func TestWhatAHoleHides(t *testing.T) {
 		{name: "a window could be too long", edit: window(most(0.5), hole(5.25), lose(5.5, 5.9)), check: dnsWindow, want: Unknown, got: "nothing left for", noise: true},
 		{name: "a window is too long after the hole", edit: window(most(0.5), hole(5.25), lose(5.5, 6.5)), check: dnsWindow, want: Fail},
 		{name: "two halves of a window, each short enough", edit: window(most(0.5), lose(4.9, 5.8), hole(5.25)), check: dnsWindow, want: Unknown, noise: true},
+		{name: "a pod that goes on answering gets SIGTERM", edit: recorded(hole(5.25)), check: dnsLost, want: Pass},
+		{name: "a pod answers for the last time", edit: recorded(hole(8.9)), check: dnsLost, want: Unknown, got: "around the last answer of 10.0.0.1", noise: true},
+		{name: "a pod exits that nothing is sent to", edit: recorded(hole(9.95)), check: dnsLost, want: Pass},
+		{name: "a pod exits, and its traffic is not on record", edit: recorded(hole(9.95), func(s *script) { s.flows = nil }), check: dnsLost, want: Unknown, got: "around pod.exited", noise: true},
+		{name: "a pod exits that is restarted", edit: recorded(hole(9.95), func(s *script) {
+			s.change(history.PodExited, func(e *history.Event) { e.Kind = history.PodRestarted })
+			s.drop(kind(history.PodDeleted))
+		}), check: dnsLost, want: Unknown, got: "around pod.restarted", noise: true},
 	} {
 		x.run(t, drainStory)
 	}
