@@ -20,23 +20,14 @@ func (r *runner) recordWaits(ctx context.Context) (stop stopFunc, err error) {
 		return func(context.Context) error { return nil }, nil
 	}
 	handler, _, _ := strings.Cut(r.sys.Meta(r.handler()).Deployment, "/")
-	pods, processes := watchedPods{runner: r, handler: handler, names: map[string]string{}}, rundelay.NewPods(rundelay.DefaultProc)
-	sampler := rundelay.Sampler{
-		Proc: rundelay.DefaultProc, Groups: rundelay.DefaultGroups, Now: r.rec.Clock().Now,
-		Find:    func() ([]rundelay.Process, error) { return processes.Find(pods.update()) },
-		Waited:  func(w rundelay.Wait) { r.rec.Record(w.Event()) },
-		Dropped: func(d rundelay.Drop) { r.rec.Record(d.Event()) },
-		Memory: func(m rundelay.Memory) {
-			if handler != "" && strings.HasPrefix(m.Name, handler+"/") {
-				r.rec.Record(m.Event())
-			}
-		},
-	}
+	pods := watchedPods{runner: r, handler: handler, names: map[string]string{}}
 	sampling, enough := context.WithCancel(context.WithoutCancel(ctx))
 	ended := r.collect("the waits for a processor", func() error {
-		summary, err := sampler.Run(sampling)
-		r.rec.Record(summary.Event())
-		return err
+		return rundelay.Record(sampling, r.sys.Binary(), r.rec.Clock(), pods.update, func(e history.Event) {
+			if e.Kind != history.MemoryUsed || handler != "" && strings.HasPrefix(e.Pod, handler+"/") {
+				r.rec.Record(e)
+			}
+		})
 	})
 	return func(context.Context) error {
 		enough()
@@ -52,7 +43,7 @@ type watchedPods struct {
 	names   map[string]string
 }
 
-func (w *watchedPods) update() map[string]string {
+func (w *watchedPods) update() rundelay.Watched {
 	events := w.rec.EventsAfter(w.seq)
 	w.seq += len(events)
 	for _, e := range events {
@@ -60,7 +51,7 @@ func (w *watchedPods) update() map[string]string {
 			w.names[e.UID] = e.Pod
 		}
 	}
-	return w.names
+	return rundelay.Watched{Pods: w.names}
 }
 
 // watched reports whether the pod takes part in what a drill measures: CoreDNS, our own

@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"time"
@@ -72,7 +71,7 @@ type Summary struct {
 	Late time.Duration
 	// Processes is how many were watched, in all.
 	Processes int
-	// CPU is the processor time that sampling took.
+	// CPU is the processor time that the process took meanwhile.
 	CPU time.Duration
 }
 
@@ -104,17 +103,14 @@ type Sampler struct {
 
 // Run samples until ctx ends. An error means that processes could no longer be found.
 func (s Sampler) Run(ctx context.Context) (Summary, error) {
-	// The thread is not unlocked, so that it ends with its priority.
-	runtime.LockOSThread()
-	first()
-	started := threadTime()
+	started := processTime()
 	sampling := sampling{Sampler: s, processes: map[Process]*process{}, last: s.Now()}
 	defer sampling.close()
 	err := sampling.look(s.Now())
 	for err == nil {
 		if ctx.Err() != nil {
 			sampling.sample(s.Now())
-			sampling.CPU = threadTime() - started
+			sampling.CPU = processTime() - started
 			return sampling.Summary, nil
 		}
 		sleep(Interval)

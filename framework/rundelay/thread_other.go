@@ -8,4 +8,4 @@ func first() {}
 
 func sleep(d time.Duration) { time.Sleep(d) }
 
-func threadTime() time.Duration { return 0 }
+func processTime() time.Duration { return 0 }

@@ -71,6 +71,9 @@ type System struct {
 	priority     string // of this process, in words
 }
 
+// Binary is the static spotdrill binary that runs in the cluster.
+func (s *System) Binary() string { return s.opts.Binary }
+
 // Log writes a line for the user.
 func (s *System) Log(format string, args ...any) { s.opts.Log(format, args...) }
 

@@ -227,13 +227,8 @@ func stallScenario() scenarios.Scenario {
 func record(ctx context.Context, binary string, rec *history.Recorder, s scenarios.Scenario, victim, control *standing, limit time.Duration) (stop func() error, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	sampled := make(chan error, 1)
-	sampler := rundelay.Sampler{
-		Proc: rundelay.DefaultProc, Groups: rundelay.DefaultGroups, Now: rec.Clock().Now,
-		Find: func() ([]rundelay.Process, error) {
-			return []rundelay.Process{{PID: victim.pid(), Name: stallPod}, {PID: control.pid(), Name: controlPod}}, nil
-		},
-		Waited:  func(w rundelay.Wait) { rec.Record(w.Event()) },
-		Dropped: func(d rundelay.Drop) { rec.Record(d.Event()) },
+	watched := func() rundelay.Watched {
+		return rundelay.Watched{PIDs: map[int]string{victim.pid(): stallPod, control.pid(): controlPod}}
 	}
 	for _, phase := range []history.Phase{history.Arrange, history.Record} {
 		rec.Record(phase.Begins())
@@ -247,9 +242,11 @@ func record(ctx context.Context, binary string, rec *history.Recorder, s scenari
 	rec.Record(history.Steps.Begins())
 	rec.Record(history.Event{Kind: history.NoticePut, At: noticeAt, Key: "stall", Notice: "stall"})
 	go func() {
-		summary, err := sampler.Run(ctx)
-		rec.Record(summary.Event())
-		sampled <- err
+		sampled <- rundelay.Record(ctx, binary, rec.Clock(), watched, func(e history.Event) {
+			if e.Kind != history.MemoryUsed {
+				rec.Record(e)
+			}
+		})
 	}()
 	probed, err := probeStall(ctx, binary, rec, s, victim, control, limit)
 	if err != nil {
