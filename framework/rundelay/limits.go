@@ -36,19 +36,19 @@ func throttleFiles(root string, groups []byte) (files []string) {
 
 // openThrottle opens the file that says for how long a process's CPU limit has kept it
 // from running.
-func openThrottle(proc, root string, pid int) (*os.File, error) {
+func openThrottle(proc, root string, pid int) (*file, error) {
 	groups, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "cgroup"))
 	if err != nil {
 		return nil, fmt.Errorf("read the control groups of process %d: %w", pid, err)
 	}
 	var all error
 	for _, path := range throttleFiles(root, groups) {
-		file, err := os.Open(path)
+		f, err := open(path)
 		if err == nil {
-			if _, err = throttled(file); err == nil {
-				return file, nil
+			if _, err = throttled(f); err == nil {
+				return f, nil
 			}
-			_ = file.Close()
+			_ = f.Close()
 		}
 		all = errors.Join(all, err)
 	}
@@ -56,11 +56,11 @@ func openThrottle(proc, root string, pid int) (*os.File, error) {
 }
 
 // throttled reads for how long a control group's CPU limit has kept it from running.
-func throttled(file *os.File) (time.Duration, error) {
+func throttled(f *file) (time.Duration, error) {
 	var buf [1 << 10]byte
-	n, err := file.ReadAt(buf[:], 0)
-	if n == 0 && err != nil {
-		return 0, fmt.Errorf("read %s: %w", file.Name(), err)
+	n, err := f.read(buf[:])
+	if err != nil {
+		return 0, fmt.Errorf("read for how long a CPU limit held: %w", err)
 	}
 	return parseThrottled(string(buf[:n]))
 }

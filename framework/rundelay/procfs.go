@@ -64,15 +64,18 @@ func podOf(groups []byte) string {
 
 // receiveErrors is how many datagrams the kernel dropped in the network namespace of a
 // process because the receiving socket's buffer was full: RcvbufErrors (RFC 4113 has no
-// such count, Linux does).
-func receiveErrors(proc string, pid int) (n int64, err error) {
-	path := filepath.Join(proc, strconv.Itoa(pid), "net", "snmp")
-	text, err := os.ReadFile(path)
+// such count, Linux does). The file is /proc/PID/net/snmp.
+func receiveErrors(snmp *file) (n int64, err error) {
+	if snmp == nil {
+		return 0, os.ErrNotExist
+	}
+	var buf [4 << 10]byte // twice what it has
+	read, err := snmp.read(buf[:])
 	if err != nil {
 		return 0, fmt.Errorf("read dropped datagrams: %w", err)
 	}
-	if n, err = parseReceiveErrors(string(text)); err != nil {
-		return 0, fmt.Errorf("read %s: %w", path, err)
+	if n, err = parseReceiveErrors(string(buf[:read])); err != nil {
+		return 0, fmt.Errorf("read %s: %w", snmp.Name(), err)
 	}
 	return n, nil
 }

@@ -2,7 +2,6 @@ package rundelay
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -113,7 +112,7 @@ func (s Sampler) Run(ctx context.Context) (Summary, error) {
 			sampling.CPU = processTime() - started
 			return sampling.Summary, nil
 		}
-		sleep(Interval)
+		time.Sleep(Interval)
 		now := s.Now()
 		sampling.sample(now)
 		if now-sampling.looked >= rescan {
@@ -143,11 +142,13 @@ type process struct {
 	dropped int64
 	read    time.Duration // when dropped was read; negative before the first time
 	// limit has what the process's own CPU limit did; nil if that cannot be read here.
-	limit *os.File
+	limit *file
+	// drops has what its sockets dropped; nil until it is read.
+	drops *file
 }
 
 type thread struct {
-	file        *os.File
+	file        *file
 	ran, waited time.Duration
 }
 
@@ -165,8 +166,10 @@ func (p *process) close() {
 	for _, t := range p.threads {
 		_ = t.file.Close()
 	}
-	if p.limit != nil {
-		_ = p.limit.Close()
+	for _, f := range []*file{p.limit, p.drops} {
+		if f != nil {
+			_ = f.Close()
+		}
 	}
 }
 
@@ -214,7 +217,7 @@ func (s *sampling) threads(p *process, now time.Duration) {
 		if p.threads[id] != nil {
 			continue
 		}
-		file, err := os.Open(filepath.Join(dir, strconv.Itoa(id), "schedstat"))
+		file, err := open(filepath.Join(dir, strconv.Itoa(id), "schedstat"))
 		if err != nil {
 			continue
 		}
@@ -230,8 +233,8 @@ func (s *sampling) threads(p *process, now time.Duration) {
 }
 
 func (s *sampling) readThread(t *thread) (ran, waited time.Duration, err error) {
-	n, err := t.file.ReadAt(s.buf[:], 0)
-	if n == 0 {
+	n, err := t.file.read(s.buf[:])
+	if err != nil {
 		return 0, 0, err
 	}
 	return parseSchedstat(s.buf[:n])
@@ -305,7 +308,10 @@ func (p *process) since(from time.Duration) (ran, throttled time.Duration) {
 
 // drops reports the datagrams that were dropped since it was last called.
 func (s *sampling) drops(p *process, now time.Duration) {
-	n, err := receiveErrors(s.Proc, p.PID)
+	if p.drops == nil {
+		p.drops, _ = open(filepath.Join(s.Proc, strconv.Itoa(p.PID), "net", "snmp"))
+	}
+	n, err := receiveErrors(p.drops)
 	if err != nil {
 		return // it has just ended
 	}

@@ -30,12 +30,6 @@ func first() {
 	}
 }
 
-// sleep waits in the kernel: Go's own timers would need another thread to wake this one.
-func sleep(d time.Duration) {
-	ts := unix.NsecToTimespec(int64(d))
-	_ = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &ts, nil)
-}
-
 // processTime is the processor time of this process.
 func processTime() time.Duration {
 	var ts unix.Timespec

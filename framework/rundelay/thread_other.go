@@ -6,6 +6,4 @@ import "time"
 
 func first() {}
 
-func sleep(d time.Duration) { time.Sleep(d) }
-
 func processTime() time.Duration { return 0 }
