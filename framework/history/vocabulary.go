@@ -257,6 +257,7 @@ const (
 	Resolution     Number = "resolution"       // s, of a flow's times
 	Bytes          Number = "bytes"            // of memory, without what is shared with files
 	RecorderCPU    Number = "cpu"              // s, that recording used
+	Raised         Number = "raised"           // threads of the probers that the kernel runs before all others
 	Waited         Number = "waited"           // s, for a processor
 	Ran            Number = "ran"              // s, that a process ran
 	Throttled      Number = "throttled"        // s, that a CPU limit kept a process from running

@@ -41,6 +41,7 @@ type watchedPods struct {
 	handler string // the handler's namespace; empty without one
 	seq     int    // of the last event that was read
 	names   map[string]string
+	first   []string // the probers: what did not leave, or left late, says nothing
 }
 
 func (w *watchedPods) update() rundelay.Watched {
@@ -48,10 +49,13 @@ func (w *watchedPods) update() rundelay.Watched {
 	w.seq += len(events)
 	for _, e := range events {
 		if e.UID != "" && strings.HasPrefix(string(e.Kind), "pod.") && w.watched(e) {
+			if w.names[e.UID] == "" && strings.HasPrefix(e.Pod, system.Namespace+"/prober-") {
+				w.first = append(w.first, e.Pod)
+			}
 			w.names[e.UID] = e.Pod
 		}
 	}
-	return rundelay.Watched{Pods: w.names}
+	return rundelay.Watched{Pods: w.names, First: w.first}
 }
 
 // watched reports whether the pod takes part in what a drill measures: CoreDNS, our own

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"os/exec"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -23,10 +24,13 @@ const Command = "waits"
 type Watched struct {
 	Pods map[string]string `json:"pods,omitempty"`
 	PIDs map[int]string    `json:"pids,omitempty"`
+	// First are the names of those that the kernel is to run before all others, as it does
+	// with the process that samples: they measure as well.
+	First []string `json:"first,omitempty"`
 }
 
 func (w Watched) equal(other Watched) bool {
-	return maps.Equal(w.Pods, other.Pods) && maps.Equal(w.PIDs, other.PIDs)
+	return maps.Equal(w.Pods, other.Pods) && maps.Equal(w.PIDs, other.PIDs) && slices.Equal(w.First, other.First)
 }
 
 // line is what the process that samples writes: first where its time base lies, then the
@@ -69,7 +73,7 @@ func Record(ctx context.Context, binary string, clock *history.Clock, watched fu
 			if err := json.NewEncoder(in).Encode(now); err != nil {
 				return fmt.Errorf("say what to sample: %w", errors.Join(err, in.Close(), <-ended))
 			}
-			last = Watched{maps.Clone(now.Pods), maps.Clone(now.PIDs)}
+			last = Watched{maps.Clone(now.Pods), maps.Clone(now.PIDs), slices.Clone(now.First)}
 		}
 		select {
 		case err := <-ended:
@@ -111,7 +115,7 @@ func pass(out io.Reader, clock *history.Clock, record func(history.Event)) error
 // events to out. The kernel runs the threads of this process before all others: what records
 // waiting must not wait itself.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	first()
+	firstOfProcess()
 	ctx, enough := context.WithCancel(ctx)
 	defer enough()
 	clock, encoder := history.NewClock(), json.NewEncoder(out)
@@ -147,6 +151,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 			}
 			return found, err
 		},
+		First:   func(name string) bool { return slices.Contains(watched.Load().First, name) },
 		Waited:  func(w Wait) { write(w.Event()) },
 		Dropped: func(d Drop) { write(d.Event()) },
 		Memory:  func(m Memory) { write(m.Event()) },

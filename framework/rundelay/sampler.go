@@ -70,6 +70,8 @@ type Summary struct {
 	Late time.Duration
 	// Processes is how many were watched, in all.
 	Processes int
+	// Raised is how many threads the kernel runs before all others because of First.
+	Raised int
 	// CPU is the processor time that the process took meanwhile.
 	CPU time.Duration
 }
@@ -78,7 +80,7 @@ type Summary struct {
 func (s Summary) Event() history.Event {
 	e := history.Event{Kind: history.WaitsRecorded, Numbers: history.Numbers{
 		history.Samples: float64(s.Samples), history.LateMax: s.Late.Seconds(),
-		history.Processes: float64(s.Processes), history.RecorderCPU: s.CPU.Seconds(),
+		history.Processes: float64(s.Processes), history.Raised: float64(s.Raised), history.RecorderCPU: s.CPU.Seconds(),
 	}}
 	if s.Processes == 0 {
 		e.Note = "this machine shows none of the processes"
@@ -93,6 +95,9 @@ type Sampler struct {
 	Now    func() time.Duration // the clock of the record
 	// Find returns the processes to watch. It is called ten times a second.
 	Find func() ([]Process, error)
+	// First, if set, reports whether the kernel is to run a process of that name before all
+	// others.
+	First func(name string) bool
 	// Waited and Dropped get what is found, as it is found. They must return at once.
 	Waited  func(Wait)
 	Dropped func(Drop)
@@ -229,6 +234,9 @@ func (s *sampling) threads(p *process, now time.Duration) {
 			}
 		}
 		p.threads[id] = t
+		if s.First != nil && s.First(p.Name) && first(id) == nil {
+			s.Raised++
+		}
 	}
 }
 

@@ -8,11 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// first asks the kernel to run the threads of this process before all others; threads that
-// they start inherit that. Together they need two hundredths of a processor. Only root may,
-// and a control group may have no real-time share; the summary shows how late samples were.
-func first() {
-	fifo := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}
+// first asks the kernel to run a thread before all others; threads that it starts inherit
+// that. Only root may, and a control group may have no real-time share.
+func first(thread int) error {
+	return unix.SchedSetAttr(thread, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0)
+}
+
+// firstOfProcess asks that for all threads of this process, or else for as much as a nice
+// value does; the summary shows how late samples were.
+func firstOfProcess() {
 	for range 2 { // the first time, a thread that was not raised yet may have started another
 		threads, err := os.ReadDir("/proc/self/task")
 		if err != nil {
@@ -23,7 +27,7 @@ func first() {
 			if err != nil {
 				continue
 			}
-			if err := unix.SchedSetAttr(id, &fifo, 0); err != nil {
+			if err := first(id); err != nil {
 				_ = unix.Setpriority(unix.PRIO_PROCESS, id, -20)
 			}
 		}

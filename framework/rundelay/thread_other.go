@@ -2,8 +2,13 @@
 
 package rundelay
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
-func first() {}
+func first(int) error { return errors.ErrUnsupported }
+
+func firstOfProcess() {}
 
 func processTime() time.Duration { return 0 }

@@ -276,6 +276,8 @@ func (t traffic) cause(q history.Query) (cause Cause, backend string, took time.
 		return EntryRemoved, removed.Backend, 0
 	case q.Outcome != history.Timeout:
 		return Refused, flow.Backend, 0
+	case under && flow.From > q.Sent:
+		return EntryRemoved, removed.Backend, 0
 	}
 	if s := t.starvedAt(b, q); s != nil {
 		return NoProcessor, flow.Backend, s.to - s.from

@@ -154,7 +154,7 @@ func (t traffic) countLost() {
 		case history.Control:
 			pod = control
 		case history.Service:
-			if f, ok := t.flow(q); ok {
+			if f, ok := t.flow(q); ok && !t.removedFirst(q, f) {
 				pod = t.backends[f.Backend].name()
 			}
 		}
@@ -207,6 +207,9 @@ func (t traffic) unproven() func(history.Query) bool {
 		}
 		b := t.backends[f.Backend]
 		if _, ended := b.silent(q.Sent); ended {
+			return false
+		}
+		if t.removedFirst(q, f) {
 			return false
 		}
 		s := starved(t.starving()[b.name()], q.Sent)

@@ -128,6 +128,15 @@ func TestLossesOfAPodWithoutAProcessor(t *testing.T) {
 			},
 			Fail, "2 of 1546 lost",
 		},
+		"another query was under way to another pod, and kube-proxy removed its entry": {
+			func(s *script) {
+				s.starve("coredns-z", 11.9, 12.35, 0, 20)
+				s.flow(5, ending, 3, 12.201)
+				s.flow(5, staying, 12.202, 0)
+				s.sent(history.Fixed, 5, 12.2, history.Timeout)
+			},
+			Fail, "1 of 1547 lost, without 20 that were lost at pods that had no processor",
+		},
 		"queries are refused at the same time": {
 			func(s *script) {
 				s.starve("coredns-z", 11.9, 12.35, 0, 20)

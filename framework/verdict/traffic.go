@@ -169,6 +169,13 @@ func (t traffic) removedUnder(q history.Query) (history.Flow, bool) {
 	return flows[i], true
 }
 
+// removedFirst reports whether a query went by an entry that was removed while it was under
+// way: its flow leads to the same pod, or began later.
+func (t traffic) removedFirst(q history.Query, f history.Flow) bool {
+	removed, under := t.removedUnder(q)
+	return under && (removed.Backend == f.Backend || f.From > q.Sent)
+}
+
 // flow is the entry by which a query went: the last of its port's that began
 // before it or with it, and if there was none any more, the one that began
 // because of it, of which a busy recorder heard late. A query that was rejected
