@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -25,11 +26,12 @@ func newRecommendCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "recommend",
-		Short: "Find settings of a cluster's CoreDNS that lose queries at shutdown, and print a patch",
+		Short: "Find settings of a cluster's CoreDNS and Karpenter that lose queries, and print a patch",
 		Long: `Recommend reads the CoreDNS of any cluster: its Corefile, its Deployment, its
-PodDisruptionBudgets, and the capacity of its nodes. It changes nothing. Each
+PodDisruptionBudgets, and the capacity of its nodes. If the cluster has Karpenter,
+it also reads Karpenter's Deployment and its NodePools. It changes nothing. Each
 violation of a rule is printed with the reason, the source of the rule and the
-fix. A patch follows: a Corefile, a patch of the Deployment, a
+fix. A patch of CoreDNS follows: a Corefile, a patch of the Deployment, a
 PodDisruptionBudget, and the configuration of the EKS add-on. What a patch cannot
 change is described in the fix.
 
@@ -116,7 +118,11 @@ func (d deployed) read(ctx context.Context) (reading, error) {
 	if err != nil {
 		return reading{}, usage("no access to the cluster at %s: %w", config.Host, err)
 	}
-	found, err := recommend.Read(ctx, client, d.namespace, d.name)
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return reading{}, usage("no access to the cluster at %s: %w", config.Host, err)
+	}
+	found, err := recommend.Read(ctx, client, objects, d.namespace, d.name)
 	if err != nil {
 		return reading{}, fmt.Errorf("cluster at %s: %w", config.Host, err)
 	}

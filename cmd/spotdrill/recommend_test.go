@@ -58,6 +58,8 @@ func foreign(t *testing.T, lameduck string) string {
 			{ObjectMeta: named("dns"), Spec: policyv1.PodDisruptionBudgetSpec{Selector: selector, MaxUnavailable: ptr.To(intstr.FromInt32(1))}},
 		}},
 		"/api/v1/namespaces/kube-system/pods": corev1.PodList{Items: []corev1.Pod{{ObjectMeta: named("a"), Spec: corev1.PodSpec{NodeName: "n"}}, {ObjectMeta: named("b"), Spec: corev1.PodSpec{NodeName: "n"}}}},
+		"/api":                                metav1.APIVersions{},
+		"/apis":                               metav1.APIGroupList{},
 		"/api/v1/nodes":                       corev1.NodeList{Items: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"eks.amazonaws.com/capacityType": "ON_DEMAND"}}}}},
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

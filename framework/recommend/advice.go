@@ -10,14 +10,16 @@ import (
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
-// Advice is what is wrong with a cluster's DNS, and how to fix it.
+// Advice is what is wrong with a cluster's DNS and Karpenter, and how to fix it.
 type Advice struct {
 	Deployment string           `json:"deployment"` // namespace/name
 	ConfigMap  string           `json:"configMap"`  // namespace/name
 	Now        coredns.Settings `json:"now"`
-	Findings   []Finding        `json:"findings"`
-	Proposed   coredns.Settings `json:"proposed"`
-	Patch      Patch            `json:"patch"`
+	// Karpenter is which one was checked, or why none was; empty if the cluster has none.
+	Karpenter string           `json:"karpenter,omitempty"`
+	Findings  []Finding        `json:"findings"`
+	Proposed  coredns.Settings `json:"proposed"`
+	Patch     Patch            `json:"patch"`
 	// Evidence is what was measured with the proposed settings. If it is empty, they
 	// follow from the rules alone.
 	Evidence string `json:"evidence,omitempty"`
@@ -36,7 +38,7 @@ func New(d DNS) (Advice, error) {
 	now := d.settings(c)
 	a := Advice{
 		Deployment: d.Deployment.Namespace + "/" + d.Deployment.Name, ConfigMap: d.ConfigMap,
-		Now: now, Findings: d.lint(c, now), Proposed: propose(now), dns: d, corefile: c,
+		Now: now, Karpenter: d.Karpenter.String(), Findings: d.lint(c, now), Proposed: propose(now), dns: d, corefile: c,
 	}
 	a.Patch, err = a.patch()
 	return a, err
@@ -82,6 +84,9 @@ func (a Advice) Broken() (broken, unknown int) {
 func (a Advice) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", a.Deployment, a.Now)
+	if a.Karpenter != "" {
+		fmt.Fprintf(&b, "Karpenter: %s\n", a.Karpenter)
+	}
 	if len(a.Findings) == 0 {
 		fmt.Fprintln(&b, "nothing to warn of")
 	}

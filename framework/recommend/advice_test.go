@@ -21,7 +21,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
-const karpenter = "karpenter.sh/capacity-type"
+const capacityType = "karpenter.sh/capacity-type"
 
 const corefileText = ".:53 {\n    errors\n    health {\n       lameduck 5s\n    }\n    ready\n    cache 30\n}\n"
 
@@ -48,7 +48,7 @@ func sound(change ...func(*DNS)) DNS {
 			},
 		},
 		Budgets: []policyv1.PodDisruptionBudget{budget("coredns", ptr.To(intstr.FromInt32(1)), nil)},
-		Pods:    []Pod{{"coredns-a", "node-1", Spot, karpenter}, {"coredns-b", "node-2", Lasting, ""}},
+		Pods:    []Pod{{Name: "coredns-a", Node: "node-1", Capacity: Spot, Label: capacityType}, {Name: "coredns-b", Node: "node-2", Capacity: Lasting}},
 	}
 	for _, c := range change {
 		c(&d)
@@ -90,11 +90,30 @@ func pods(capacities ...Capacity) func(*DNS) {
 		for i, c := range capacities {
 			label := ""
 			if c == Spot {
-				label = karpenter
+				label = capacityType
 			}
-			d.Pods = append(d.Pods, Pod{"coredns-" + string(rune('a'+i)), "node-" + string(rune('1'+i)), c, label})
+			d.Pods = append(d.Pods, Pod{Name: "coredns-" + string(rune('a'+i)), Node: "node-" + string(rune('1'+i)), Capacity: c, Label: label})
 		}
 	}
+}
+
+// rulesOf are the findings, and their rules: with ? after those that are unknown.
+func rulesOf(t *testing.T, d DNS) (rules []string, found []Finding) {
+	t.Helper()
+	a, err := New(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range a.Findings {
+		if f.Got == "" || f.Why == "" || f.Fix == "" || !strings.HasPrefix(f.Source, "https://") {
+			t.Errorf("%s lacks a part: %+v", f.Rule, f)
+		}
+		if f.Unknown {
+			f.Rule += "?"
+		}
+		rules = append(rules, f.Rule)
+	}
+	return rules, a.Findings
 }
 
 func TestLint(t *testing.T) {
@@ -157,22 +176,8 @@ func TestLint(t *testing.T) {
 		"one replica and minAvailable 1": {sound(replicas(1), pods(Lasting), budgets(budget("b", nil, number(1)))), []string{"replicas", "budget-lets-one-go"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, err := New(c.dns)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var got []string
-			for _, f := range a.Findings {
-				if f.Got == "" || f.Why == "" || f.Fix == "" || !strings.HasPrefix(f.Source, "https://") {
-					t.Errorf("%s lacks a part: %+v", f.Rule, f)
-				}
-				if f.Unknown {
-					f.Rule += "?"
-				}
-				got = append(got, f.Rule)
-			}
-			if !slices.Equal(got, c.want) {
-				t.Errorf("got %v, want %v\n%+v", got, c.want, a.Findings)
+			if got, found := rulesOf(t, c.dns); !slices.Equal(got, c.want) {
+				t.Errorf("got %v, want %v\n%+v", got, c.want, found)
 			}
 		})
 	}
@@ -376,11 +381,11 @@ func TestReadOnlyReads(t *testing.T) {
 		}),
 		on("app", "node-1", func(p *corev1.Pod) { p.Labels = nil }),
 	)
-	got, err := Read(t.Context(), client, "kube-system", "coredns")
+	got, err := Read(t.Context(), client, noObjects(), "kube-system", "coredns")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []Pod{{"a", "node-1", Spot, karpenter}, {"b", "node-gone", UnknownCapacity, ""}}; !slices.Equal(got.Pods, want) || got.Corefile != corefileText || len(got.Budgets) != 1 {
+	if want := []Pod{{Name: "a", Node: "node-1", Capacity: Spot, Label: capacityType}, {Name: "b", Node: "node-gone", Capacity: UnknownCapacity}}; !slices.Equal(got.Pods, want) || got.Corefile != corefileText || len(got.Budgets) != 1 {
 		t.Errorf("read %+v, want pods %+v", got, want)
 	}
 	for _, action := range client.Actions() {
@@ -389,11 +394,11 @@ func TestReadOnlyReads(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{"kube-dns": "use --namespace and --deployment"} {
-		if _, err := Read(t.Context(), client, "kube-system", name); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Read(t.Context(), client, noObjects(), "kube-system", name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
 	}
-	if _, err := Read(t.Context(), fake.NewClientset(d.Deployment, &corev1.ConfigMap{ObjectMeta: configMap.ObjectMeta}), "kube-system", "coredns"); err == nil || !strings.Contains(err.Error(), "has a Corefile; it mounts: coredns") {
+	if _, err := Read(t.Context(), fake.NewClientset(d.Deployment, &corev1.ConfigMap{ObjectMeta: configMap.ObjectMeta}), noObjects(), "kube-system", "coredns"); err == nil || !strings.Contains(err.Error(), "has a Corefile; it mounts: coredns") {
 		t.Errorf("no Corefile: %v", err)
 	}
 }

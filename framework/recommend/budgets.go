@@ -12,15 +12,20 @@ import (
 	"github.com/spotdrill/spotdrill/framework/coredns"
 )
 
-// lintBudgets checks how many pods can be evicted at a time.
-func (d DNS) lintBudgets(s coredns.Settings) []Finding {
-	var of []policyv1.PodDisruptionBudget
+// budgetsOfPods returns the budgets that select the pods of CoreDNS.
+func (d DNS) budgetsOfPods() (of []policyv1.PodDisruptionBudget) {
 	for _, b := range d.Budgets {
 		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
 		if err == nil && selector.Matches(labels.Set(d.Deployment.Spec.Template.Labels)) {
 			of = append(of, b)
 		}
 	}
+	return of
+}
+
+// lintBudgets checks how many pods can be evicted at a time.
+func (d DNS) lintBudgets(s coredns.Settings) []Finding {
+	of := d.budgetsOfPods()
 	if len(of) == 0 {
 		return []Finding{{
 			Rule: "budget", Got: "no PodDisruptionBudget selects the pods", Source: sourceBudget,

@@ -1,6 +1,6 @@
 // Package recommend checks the CoreDNS of a cluster against the rules by which its pods
-// terminate without losing a query, and proposes changes. Only Read accesses a cluster,
-// and it changes nothing.
+// terminate without losing a query, and the Karpenter that may remove their nodes, and
+// proposes changes. Only Read accesses a cluster, and it changes nothing.
 package recommend
 
 import (
@@ -16,20 +16,23 @@ import (
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
-// DNS is what is known of a cluster's CoreDNS.
+// DNS is what is known of a cluster's CoreDNS, and of the Karpenter under it.
 type DNS struct {
 	Corefile   string // the text
 	ConfigMap  string // of the Corefile: namespace/name
 	Deployment *appsv1.Deployment
 	Budgets    []policyv1.PodDisruptionBudget // of the Deployment's namespace
 	Pods       []Pod
+	Karpenter  Karpenter
 }
 
-// Pod is a CoreDNS pod.
+// Pod is a pod of CoreDNS or of Karpenter.
 type Pod struct {
 	Name, Node string
 	Capacity   Capacity
 	Label      string // of its node, by which it is known to be spot; else empty
+	Pool       string // Karpenter's NodePool of its node; empty if Karpenter does not manage it
+	Kept       bool   // it has the annotation karpenter.sh/do-not-disrupt
 }
 
 // Capacity is the capacity type of a node.
@@ -102,11 +105,14 @@ func (d DNS) settings(c coredns.Corefile) coredns.Settings {
 	return s
 }
 
-// container returns the container of CoreDNS: the one with that name, else the first.
-func (d DNS) container() *corev1.Container {
-	containers := d.Deployment.Spec.Template.Spec.Containers
+// container returns the container of CoreDNS.
+func (d DNS) container() *corev1.Container { return containerOf(d.Deployment, "coredns") }
+
+// containerOf returns the container with that name, else the first; nil if there is none.
+func containerOf(deploy *appsv1.Deployment, name string) *corev1.Container {
+	containers := deploy.Spec.Template.Spec.Containers
 	for i := range containers {
-		if containers[i].Name == "coredns" {
+		if containers[i].Name == name {
 			return &containers[i]
 		}
 	}

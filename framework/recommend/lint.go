@@ -8,7 +8,8 @@ import (
 	"github.com/spotdrill/spotdrill/framework/coredns"
 )
 
-// Finding is a rule that a cluster's DNS breaks, or that cannot be evaluated for it.
+// Finding is a rule that a cluster's DNS or Karpenter breaks, or that cannot be evaluated for
+// it.
 type Finding struct {
 	Rule string `json:"rule"`
 	// Unknown is set if the rule could not be evaluated.
@@ -51,7 +52,8 @@ func (d DNS) lint(c coredns.Corefile, s coredns.Settings) []Finding {
 	found = append(found, lintEnd(c, s)...)
 	found = append(found, d.lintReadiness(c)...)
 	found = append(found, d.lintReplicas(s)...)
-	return append(found, d.lintBudgets(s)...)
+	found = append(found, d.lintBudgets(s)...)
+	return append(found, d.lintKarpenter()...)
 }
 
 // lintEnd checks what a terminating pod does.
@@ -156,7 +158,7 @@ func (d DNS) lintReplicas(s coredns.Settings) []Finding {
 	case len(d.Pods) == 0:
 		f.Unknown, f.Got, f.Fix = true, "the Deployment has no pods on nodes", "find out why: `kubectl -n "+d.Deployment.Namespace+" describe deployment "+d.Deployment.Name+"`"
 	case spot == len(d.Pods):
-		f.Got = fmt.Sprintf("all %d pods are on spot nodes: %s", spot, d.places())
+		f.Got = fmt.Sprintf("all %d pods are on spot nodes: %s", spot, places(d.Pods))
 	case spot+len(unknown) == len(d.Pods):
 		f.Unknown, f.Got = true, "no label shows the capacity of "+strings.Join(unknown, ", ")
 		f.Fix = "label the nodes with karpenter.sh/capacity-type, or ensure that one of them is not spot"
@@ -167,9 +169,9 @@ func (d DNS) lintReplicas(s coredns.Settings) []Finding {
 }
 
 // places lists which pod is on which node.
-func (d DNS) places() string {
+func places(pods []Pod) string {
 	var out []string
-	for _, p := range d.Pods {
+	for _, p := range pods {
 		out = append(out, fmt.Sprintf("%s on %s", p.Name, p.Node))
 	}
 	return strings.Join(out, ", ")

@@ -1,19 +1,23 @@
 package recommend
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 )
 
 // Read reads the CoreDNS Deployment of that name and what belongs to it. It only gets and
 // lists: ConfigMaps, Deployments, PodDisruptionBudgets and Pods of the namespace, and
-// Nodes.
-func Read(ctx context.Context, client kubernetes.Interface, namespace, name string) (DNS, error) {
+// Nodes. If the cluster serves Karpenter's API, it also lists Karpenter's Deployment and Pods
+// in every namespace, its ConfigMap and its NodePools.
+func Read(ctx context.Context, client kubernetes.Interface, objects dynamic.Interface, namespace, name string) (DNS, error) {
 	deploy, err := client.AppsV1().Deployments(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return DNS{}, fmt.Errorf("read Deployment %s/%s: %w; if CoreDNS has another name, use --namespace and --deployment", namespace, name, err)
@@ -27,10 +31,15 @@ func Read(ctx context.Context, client kubernetes.Interface, namespace, name stri
 		return DNS{}, fmt.Errorf("list PodDisruptionBudgets in %s: %w", namespace, err)
 	}
 	d.Budgets = budgets.Items
-	if err := d.readPods(ctx, client); err != nil {
+	nodes, err := readNodes(ctx, client)
+	if err != nil {
 		return DNS{}, err
 	}
-	return d, nil
+	if d.Pods, err = nodes.podsOf(ctx, client, deploy); err != nil {
+		return DNS{}, err
+	}
+	d.Karpenter, err = readKarpenter(ctx, client, objects, nodes)
+	return d, err
 }
 
 // readCorefile finds the Corefile in the ConfigMaps that the pods mount.
@@ -60,28 +69,39 @@ func (d *DNS) readCorefile(ctx context.Context, client kubernetes.Interface) err
 	return fmt.Errorf("no ConfigMap that Deployment %s/%s mounts has a Corefile; it mounts: %s", namespace, d.Deployment.Name, strings.Join(seen, ", "))
 }
 
-// readPods reads the capacity that each pod runs on. Terminating pods do not count.
-func (d *DNS) readPods(ctx context.Context, client kubernetes.Interface) error {
-	namespace := d.Deployment.Namespace
-	pods, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(d.Deployment.Spec.Selector)})
+// nodeLabels are the labels of each node, by its name. A node that is gone has none.
+type nodeLabels map[string]map[string]string
+
+func readNodes(ctx context.Context, client kubernetes.Interface) (nodeLabels, error) {
+	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return fmt.Errorf("list the pods of Deployment %s/%s: %w", namespace, d.Deployment.Name, err)
+		return nil, fmt.Errorf("list nodes: %w", err)
 	}
-	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	of := nodeLabels{}
+	for i := range list.Items {
+		of[list.Items[i].Name] = list.Items[i].Labels
+	}
+	return of, nil
+}
+
+// podsOf reads which nodes the pods of a Deployment run on. Terminating pods do not count.
+func (of nodeLabels) podsOf(ctx context.Context, client kubernetes.Interface, deploy *appsv1.Deployment) ([]Pod, error) {
+	list, err := client.CoreV1().Pods(deploy.Namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(deploy.Spec.Selector)})
 	if err != nil {
-		return fmt.Errorf("list nodes: %w", err)
+		return nil, fmt.Errorf("list the pods of Deployment %s/%s: %w", deploy.Namespace, deploy.Name, err)
 	}
-	labels := map[string]map[string]string{} // a node that is gone has none
-	for i := range nodes.Items {
-		labels[nodes.Items[i].Name] = nodes.Items[i].Labels
-	}
-	for i := range pods.Items {
-		p := &pods.Items[i]
+	var out []Pod
+	for i := range list.Items {
+		p := &list.Items[i]
 		if p.DeletionTimestamp != nil || p.Spec.NodeName == "" || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 			continue
 		}
-		of, label := CapacityOf(labels[p.Spec.NodeName])
-		d.Pods = append(d.Pods, Pod{p.Name, p.Spec.NodeName, of, label})
+		labels := of[p.Spec.NodeName]
+		capacity, label := CapacityOf(labels)
+		out = append(out, Pod{
+			Name: p.Name, Node: p.Spec.NodeName, Capacity: capacity, Label: label,
+			Pool: cmp.Or(labels[poolLabel], labels[formerPoolLabel]), Kept: p.Annotations[doNotDisrupt] == "true",
+		})
 	}
-	return nil
+	return out, nil
 }

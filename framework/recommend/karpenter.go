@@ -1,0 +1,293 @@
+package recommend
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+)
+
+// Karpenter is what is known of the Karpenter that launches and removes nodes of the
+// cluster.
+type Karpenter struct {
+	// Installed reports whether the cluster serves Karpenter's API. If not, the rest is empty.
+	Installed bool
+	// Unread is why the rest could not be read.
+	Unread string
+	// Deployment is nil if Karpenter does not run in the cluster, as with EKS Auto Mode.
+	Deployment *appsv1.Deployment
+	Pods       []Pod
+	Pools      []Pool
+	// FormerQueue is the queue in the ConfigMap karpenter-global-settings, which versions
+	// before v0.33 read.
+	FormerQueue string
+	// Removed are the kinds of removed APIs of which there are still objects, with their API,
+	// such as "Provisioner of karpenter.sh/v1alpha5".
+	Removed []RemovedKind
+}
+
+// RemovedKind is a kind of Karpenter's API that later versions do not read.
+type RemovedKind struct {
+	Kind, Group, Version, Resource string
+	// Since is the first version of Karpenter that does not read it.
+	Since string
+}
+
+// removedKinds lists the kinds of each API that was removed.
+func removedKinds() []RemovedKind {
+	return []RemovedKind{
+		{"Provisioner", "karpenter.sh", "v1alpha5", "provisioners", "v0.33.0"},
+		{"Machine", "karpenter.sh", "v1alpha5", "machines", "v0.33.0"},
+		{"AWSNodeTemplate", "karpenter.k8s.aws", "v1alpha1", "awsnodetemplates", "v0.33.0"},
+	}
+}
+
+// queueSince is the version from which the queue is a setting of its own, which the chart
+// hands over as INTERRUPTION_QUEUE. Earlier ones read it from a ConfigMap.
+const queueSince = "v0.33.0"
+
+// Labels and annotations of Karpenter, and of where it does not run itself.
+const (
+	poolLabel        = "karpenter.sh/nodepool"
+	formerPoolLabel  = "karpenter.sh/provisioner-name" // up to v0.31
+	doNotDisrupt     = "karpenter.sh/do-not-disrupt"
+	computeTypeLabel = "eks.amazonaws.com/compute-type" // auto, fargate
+)
+
+// Sources of the rules.
+const (
+	sourceInterruption = "https://karpenter.sh/docs/concepts/disruption/#interruption"
+	sourceSettings     = "https://karpenter.sh/v0.33/upgrading/upgrade-guide/"
+	sourceOwnNodes     = "https://docs.aws.amazon.com/eks/latest/best-practices/karpenter.html"
+	sourceDNSPolicy    = "https://karpenter.sh/docs/troubleshooting/#failed-resolving-sts-credentials-with-io-timeout"
+	sourcePools        = "https://karpenter.sh/docs/concepts/nodepools/"
+	sourceConsolidate  = "https://karpenter.sh/docs/concepts/disruption/#consolidation"
+	sourceAPIs         = "https://karpenter.sh/docs/upgrading/v1beta1-migration/"
+	sourceAffinity     = "https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#node-affinity"
+)
+
+// String is what is known of it in words; empty if the cluster has none.
+func (k Karpenter) String() string {
+	switch {
+	case !k.Installed:
+		return ""
+	case k.Unread != "":
+		return "not read: " + k.Unread
+	case k.Deployment == nil:
+		return "not applicable: it does not run in this cluster, as with EKS Auto Mode"
+	}
+	text := k.Deployment.Namespace + "/" + k.Deployment.Name
+	if v := k.version(); v != nil {
+		text += " v" + v.String()
+	}
+	return text
+}
+
+// lintKarpenter checks the Karpenter of the cluster. There is nothing to check where it does
+// not run.
+func (d DNS) lintKarpenter() []Finding {
+	k := d.Karpenter
+	if k.Unread != "" {
+		return []Finding{{
+			Rule: "karpenter", Unknown: true, Source: sourceInterruption,
+			Got: "the cluster has Karpenter's API, but " + k.Unread,
+			Why: "whether it hears of interruptions, and which nodes it may remove, is not known",
+			Fix: "read it with rights to list deployments and pods of every namespace, and NodePools",
+		}}
+	}
+	if !k.Installed || k.Deployment == nil {
+		return nil
+	}
+	var found []Finding
+	found = append(found, k.lintQueue()...)
+	found = append(found, k.lintRemoved()...)
+	found = append(found, k.lintPlace()...)
+	found = append(found, d.lintCircle()...)
+	found = append(found, d.lintConsolidation()...)
+	return append(found, k.lintOverlap()...)
+}
+
+// lintQueue checks whether Karpenter hears of interruptions.
+func (k Karpenter) lintQueue() []Finding {
+	f := Finding{
+		Rule: "karpenter-interruption-queue", Source: sourceInterruption,
+		Why: "Karpenter hears of no notice: a spot instance is reclaimed with its pods on it, undrained, and with CoreDNS if it is there",
+		Fix: "an SQS queue with the EventBridge rules of Karpenter's documentation, and its name as settings.interruptionQueue of the chart",
+	}
+	if v := k.version(); v != nil && v.LessThan(version.MustParseGeneric(queueSince)) {
+		if k.FormerQueue != "" {
+			return nil
+		}
+		f.Got = "the ConfigMap karpenter-global-settings names no aws.interruptionQueueName"
+		f.Fix = strings.Replace(f.Fix, "settings.interruptionQueue", "settings.aws.interruptionQueueName", 1)
+		return []Finding{f}
+	}
+	name, elsewhere := k.setting("INTERRUPTION_QUEUE", "--interruption-queue")
+	switch {
+	case name != "":
+		return nil
+	case elsewhere != "":
+		f.Unknown, f.Got = true, "INTERRUPTION_QUEUE is not in the Deployment, but may be in "+elsewhere
+	case k.FormerQueue != "":
+		f.Rule, f.Source = "karpenter-interruption-queue-key", sourceSettings
+		f.Got = fmt.Sprintf("INTERRUPTION_QUEUE is empty; the queue %s is in the ConfigMap karpenter-global-settings, which is not read since %s", k.FormerQueue, queueSince)
+		f.Fix = "settings.interruptionQueue instead of settings.aws.interruptionQueueName in the values of the chart"
+	default:
+		f.Got = "INTERRUPTION_QUEUE is empty"
+	}
+	return []Finding{f}
+}
+
+// lintRemoved checks for objects that this version of Karpenter does not read.
+func (k Karpenter) lintRemoved() []Finding {
+	var kinds []string
+	for _, r := range k.Removed {
+		if v := k.version(); v == nil || v.AtLeast(version.MustParseGeneric(r.Since)) {
+			kinds = append(kinds, fmt.Sprintf("%s of %s/%s", r.Kind, r.Group, r.Version))
+		}
+	}
+	if len(kinds) == 0 {
+		return nil
+	}
+	return []Finding{{
+		Rule: "karpenter-removed-apis", Source: sourceAPIs,
+		Got: "there are objects of removed APIs: " + strings.Join(kinds, ", "),
+		Why: "this version of Karpenter does not read them: nodes that they describe are neither launched nor drained by it",
+		Fix: "NodePools, NodeClaims and EC2NodeClasses in their place; then delete them, and their CustomResourceDefinitions",
+	}}
+}
+
+// lintPlace checks whether Karpenter removes the node under itself.
+func (k Karpenter) lintPlace() []Finding {
+	own := slices.DeleteFunc(slices.Clone(k.Pods), func(p Pod) bool { return p.Pool == "" })
+	if len(k.Pods) == 0 || len(own) < len(k.Pods) {
+		return nil
+	}
+	f := Finding{
+		Rule: "karpenter-off-its-own-nodes", Source: sourceOwnNodes,
+		Got: "all pods of Karpenter are on nodes that it manages: " + places(own),
+		Why: "when such a node is reclaimed or consolidated, nobody drains or launches nodes until another pod of Karpenter leads",
+		Fix: "a node group or Fargate for Karpenter, or a required node affinity: " + poolLabel + " DoesNotExist",
+	}
+	if term := k.deadTerm(); term != "" {
+		f.Got += "; its node affinity has the term " + term + ", which every node matches since v0.32, and terms are ORed"
+		f.Source = sourceAffinity
+	}
+	return []Finding{f}
+}
+
+// deadTerm finds a term of Karpenter's required node affinity that was to keep it off its
+// nodes by a label that nodes no longer have.
+func (k Karpenter) deadTerm() string {
+	affinity := k.Deployment.Spec.Template.Spec.Affinity
+	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return ""
+	}
+	for _, term := range affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		keeps := func(key string) bool {
+			return slices.ContainsFunc(term.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool {
+				return r.Key == key && r.Operator == corev1.NodeSelectorOpDoesNotExist
+			})
+		}
+		if keeps(formerPoolLabel) && !keeps(poolLabel) {
+			return formerPoolLabel + " DoesNotExist"
+		}
+	}
+	return ""
+}
+
+// lintCircle checks whether Karpenter needs the DNS whose nodes it has to launch.
+func (d DNS) lintCircle() []Finding {
+	spec := d.Karpenter.Deployment.Spec.Template.Spec
+	clusterFirst := spec.DNSPolicy == corev1.DNSClusterFirstWithHostNet || !spec.HostNetwork && (spec.DNSPolicy == "" || spec.DNSPolicy == corev1.DNSClusterFirst)
+	if !clusterFirst || len(d.Pods) == 0 || slices.ContainsFunc(d.Pods, func(p Pod) bool { return p.Pool == "" }) {
+		return nil
+	}
+	return []Finding{{
+		Rule: "karpenter-without-its-own-dns", Source: sourceDNSPolicy,
+		Got: "all pods of CoreDNS are on nodes of Karpenter, and Karpenter has dnsPolicy ClusterFirst",
+		Why: "without CoreDNS Karpenter resolves no endpoint of AWS, so it launches no node on which CoreDNS could start again",
+		Fix: "dnsPolicy: Default in the values of Karpenter's chart, or one replica of CoreDNS on a node group",
+	}}
+}
+
+// lintConsolidation checks whether Karpenter may remove the nodes of CoreDNS at any time.
+func (d DNS) lintConsolidation() []Finding {
+	if len(d.budgetsOfPods()) > 0 {
+		return nil
+	}
+	var moved []Pod
+	for _, p := range d.Pods {
+		if p.Kept {
+			continue
+		}
+		if slices.ContainsFunc(d.Karpenter.Pools, func(pool Pool) bool { return pool.Name == p.Pool && pool.Consolidates }) {
+			moved = append(moved, p)
+		}
+	}
+	if len(moved) == 0 {
+		return nil
+	}
+	return []Finding{{
+		Rule: "dns-on-consolidated-nodes", Source: sourceConsolidate,
+		Got: "pods on nodes that Karpenter may consolidate, without a PodDisruptionBudget: " + places(moved),
+		Why: "Karpenter evicts the pods of such a node within seconds, and may take several of these nodes at once",
+		Fix: "a PodDisruptionBudget with maxUnavailable 1; " + doNotDisrupt + `: "true" on the pods keeps their nodes until they expire`,
+	}}
+}
+
+// version is Karpenter's, by the tag of its image; nil if that has none.
+func (k Karpenter) version() *version.Version {
+	c := k.container()
+	if c == nil {
+		return nil
+	}
+	image, _, _ := strings.Cut(c.Image, "@")
+	_, tag, _ := strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")
+	v, err := version.ParseGeneric(tag)
+	if err != nil {
+		return nil
+	}
+	return v
+}
+
+// container is the one named controller, else the first.
+func (k Karpenter) container() *corev1.Container { return containerOf(k.Deployment, "controller") }
+
+// setting is the value of a setting, by its environment variable or its argument; and where
+// else it may be, if it is in neither.
+func (k Karpenter) setting(variable, flag string) (value, elsewhere string) {
+	c := k.container()
+	if c == nil {
+		return "", ""
+	}
+	for i, arg := range slices.Concat(c.Command, c.Args) {
+		if v, ok := strings.CutPrefix(arg, flag+"="); ok {
+			return v, ""
+		}
+		if all := slices.Concat(c.Command, c.Args); arg == flag && i+1 < len(all) {
+			return all[i+1], ""
+		}
+	}
+	for _, env := range c.Env {
+		switch {
+		case env.Name != variable:
+		case env.ValueFrom != nil:
+			return "", "what its valueFrom refers to"
+		default:
+			return env.Value, ""
+		}
+	}
+	for _, from := range c.EnvFrom {
+		switch {
+		case from.ConfigMapRef != nil:
+			elsewhere = "ConfigMap " + from.ConfigMapRef.Name
+		case from.SecretRef != nil:
+			elsewhere = "Secret " + from.SecretRef.Name
+		}
+	}
+	return "", elsewhere
+}

@@ -1,0 +1,285 @@
+package recommend
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	fakediscovery "k8s.io/client-go/discovery/fake"
+	"k8s.io/client-go/dynamic"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+// soundKarpenter follows every rule, unless change breaks some.
+func soundKarpenter(change ...func(*DNS)) DNS {
+	return sound(append([]func(*DNS){func(d *DNS) {
+		labels := map[string]string{"app.kubernetes.io/name": "karpenter"}
+		d.Karpenter = Karpenter{
+			Installed: true,
+			Deployment: &appsv1.Deployment{
+				ObjectMeta: metav1.ObjectMeta{Name: "karpenter", Namespace: "karpenter", Labels: labels},
+				Spec: appsv1.DeploymentSpec{
+					Selector: &metav1.LabelSelector{MatchLabels: labels},
+					Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
+						Name: "controller", Image: "registry.example.com:5000/karpenter/controller:1.14.1@sha256:00",
+						Env: []corev1.EnvVar{{Name: "INTERRUPTION_QUEUE", Value: "production"}},
+					}}}},
+				},
+			},
+			Pods:  []Pod{{Name: "karpenter-a", Node: "system-1"}},
+			Pools: []Pool{{Name: "spot", Consolidates: true, Requirements: []corev1.NodeSelectorRequirement{in(capacityType, "spot")}}},
+		}
+		d.Pods[0].Pool = "spot"
+	}}, change...)...)
+}
+
+func in(key string, values ...string) corev1.NodeSelectorRequirement {
+	return corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}
+}
+
+func requires(key string, operator corev1.NodeSelectorOperator, values ...string) corev1.NodeSelectorRequirement {
+	return corev1.NodeSelectorRequirement{Key: key, Operator: operator, Values: values}
+}
+
+func TestLintKarpenter(t *testing.T) {
+	controller := func(change func(*corev1.Container)) func(*DNS) {
+		return func(d *DNS) { change(d.Karpenter.container()) }
+	}
+	version := func(v string) func(*DNS) {
+		return controller(func(c *corev1.Container) { c.Image = "controller:" + v })
+	}
+	noQueue := controller(func(c *corev1.Container) { c.Env = nil })
+	args := func(args ...string) func(*DNS) { return controller(func(c *corev1.Container) { c.Args = args }) }
+	formerQueue := func(d *DNS) { d.Karpenter.FormerQueue = "production" }
+	provisioners := func(d *DNS) { d.Karpenter.Removed = removedKinds()[:1] }
+	ownNode := func(d *DNS) { d.Karpenter.Pods[0].Pool = "spot" }
+	otherToo := func(d *DNS) { d.Karpenter.Pods = append(d.Karpenter.Pods, Pod{Name: "karpenter-b", Node: "system-2"}) }
+	allPooled := func(d *DNS) { d.Pods[1].Pool = "spot" }
+	kept := func(d *DNS) { d.Pods[0].Kept = true }
+	empty := func(d *DNS) { d.Karpenter.Pools[0].Consolidates = false }
+	policy := func(p corev1.DNSPolicy, host bool) func(*DNS) {
+		return func(d *DNS) {
+			d.Karpenter.Deployment.Spec.Template.Spec.DNSPolicy = p
+			d.Karpenter.Deployment.Spec.Template.Spec.HostNetwork = host
+		}
+	}
+	second := func(p Pool) func(*DNS) {
+		return func(d *DNS) { d.Karpenter.Pools = append(d.Karpenter.Pools, p) }
+	}
+	for name, c := range map[string]struct {
+		dns  DNS
+		want []string // rules, ? after those that are unknown
+		got  string   // part of what the first says
+	}{
+		"sound":                      {dns: soundKarpenter()},
+		"none":                       {dns: sound()},
+		"run by EKS Auto Mode":       {dns: soundKarpenter(noQueue, func(d *DNS) { d.Karpenter.Deployment = nil })},
+		"not permitted to read it":   {dns: sound(func(d *DNS) { d.Karpenter = Karpenter{Installed: true, Unread: "deployments.apps is forbidden"} }), want: []string{"karpenter?"}, got: "forbidden"},
+		"no queue":                   {dns: soundKarpenter(noQueue), want: []string{"karpenter-interruption-queue"}, got: "INTERRUPTION_QUEUE is empty"},
+		"an empty queue":             {dns: soundKarpenter(controller(func(c *corev1.Container) { c.Env[0].Value = "" })), want: []string{"karpenter-interruption-queue"}},
+		"the queue as an argument":   {dns: soundKarpenter(noQueue, args("--interruption-queue=production"))},
+		"the queue as two arguments": {dns: soundKarpenter(noQueue, args("--interruption-queue", "production"))},
+		"the queue may be in a Secret": {dns: soundKarpenter(noQueue, controller(func(c *corev1.Container) {
+			c.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "s"}}}}
+		})), want: []string{"karpenter-interruption-queue?"}, got: "Secret s"},
+		"the queue comes from elsewhere": {dns: soundKarpenter(controller(func(c *corev1.Container) {
+			c.Env[0] = corev1.EnvVar{Name: "INTERRUPTION_QUEUE", ValueFrom: &corev1.EnvVarSource{}}
+		})), want: []string{"karpenter-interruption-queue?"}},
+		"the queue under its former key":    {dns: soundKarpenter(noQueue, formerQueue), want: []string{"karpenter-interruption-queue-key"}, got: "the queue production is in the ConfigMap"},
+		"the former key in its time":        {dns: soundKarpenter(noQueue, formerQueue, version("v0.32.3"))},
+		"no queue before v0.33":             {dns: soundKarpenter(version("v0.32.3")), want: []string{"karpenter-interruption-queue"}, got: "aws.interruptionQueueName"},
+		"no tag, and the former key":        {dns: soundKarpenter(noQueue, formerQueue, controller(func(c *corev1.Container) { c.Image = "controller@sha256:00" })), want: []string{"karpenter-interruption-queue-key"}},
+		"Provisioners are left":             {dns: soundKarpenter(provisioners), want: []string{"karpenter-removed-apis"}, got: "Provisioner of karpenter.sh/v1alpha5"},
+		"Provisioners in their time":        {dns: soundKarpenter(provisioners, formerQueue, version("v0.31.0"))},
+		"on its own node":                   {dns: soundKarpenter(ownNode), want: []string{"karpenter-off-its-own-nodes"}, got: "karpenter-a on system-1"},
+		"one of two on its own node":        {dns: soundKarpenter(ownNode, otherToo)},
+		"CoreDNS on its nodes alone":        {dns: soundKarpenter(allPooled), want: []string{"karpenter-without-its-own-dns"}},
+		"that, with dnsPolicy Default":      {dns: soundKarpenter(allPooled, policy(corev1.DNSDefault, false))},
+		"that, in the network of the host":  {dns: soundKarpenter(allPooled, policy(corev1.DNSClusterFirst, true))},
+		"that, but asking CoreDNS":          {dns: soundKarpenter(allPooled, policy(corev1.DNSClusterFirstWithHostNet, true)), want: []string{"karpenter-without-its-own-dns"}},
+		"CoreDNS without a budget":          {dns: soundKarpenter(budgets()), want: []string{"budget", "dns-on-consolidated-nodes"}},
+		"that, with do-not-disrupt":         {dns: soundKarpenter(budgets(), kept), want: []string{"budget"}},
+		"that, where only empty nodes go":   {dns: soundKarpenter(budgets(), empty), want: []string{"budget"}},
+		"a second pool like the first":      {dns: soundKarpenter(second(Pool{Name: "more", Requirements: []corev1.NodeSelectorRequirement{in("kubernetes.io/arch", "arm64")}})), want: []string{"nodepools-overlap"}, got: "spot and more"},
+		"a second pool of another weight":   {dns: soundKarpenter(second(Pool{Name: "more", Weight: 10}))},
+		"a second pool of other taints":     {dns: soundKarpenter(second(Pool{Name: "more", Taints: []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}}))},
+		"a second pool of other capacities": {dns: soundKarpenter(second(Pool{Name: "more", Requirements: []corev1.NodeSelectorRequirement{in(capacityType, "on-demand", "reserved")}}))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, found := rulesOf(t, c.dns)
+			if !slices.Equal(got, c.want) {
+				t.Fatalf("got %v, want %v\n%+v", got, c.want, found)
+			}
+			if c.got != "" && !strings.Contains(found[0].Got, c.got) {
+				t.Errorf("got %q, want %q", found[0].Got, c.got)
+			}
+		})
+	}
+}
+
+// The affinity of the eksctl era: its first term keeps Karpenter off its own nodes, its second
+// is fulfilled by every node since v0.32.
+func TestATermOfAnAffinityWithoutItsLabel(t *testing.T) {
+	term := func(key string) corev1.NodeSelectorTerm {
+		return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{requires(key, corev1.NodeSelectorOpDoesNotExist)}}
+	}
+	d := soundKarpenter(func(d *DNS) {
+		d.Karpenter.Pods[0].Pool = "spot"
+		d.Karpenter.Deployment.Spec.Template.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{term(poolLabel), term(formerPoolLabel)}},
+		}}
+	})
+	a, err := New(d)
+	if err != nil || len(a.Findings) != 1 || !strings.Contains(a.Findings[0].Got, "karpenter.sh/provisioner-name DoesNotExist, which every node matches") {
+		t.Errorf("%v, %+v", err, a.Findings)
+	}
+}
+
+func TestRequirementsThatContradict(t *testing.T) {
+	const exists, doesNotExist, notIn, gt, lt = corev1.NodeSelectorOpExists, corev1.NodeSelectorOpDoesNotExist, corev1.NodeSelectorOpNotIn, corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt
+	for name, c := range map[string]struct {
+		a, b corev1.NodeSelectorRequirement
+		want bool
+	}{
+		"the same value":            {in("k", "a", "b"), in("k", "b"), false},
+		"other values":              {in("k", "a", "b"), in("k", "c"), true},
+		"all values are excluded":   {in("k", "a"), requires("k", notIn, "a", "b"), true},
+		"one value is not excluded": {in("k", "a", "c"), requires("k", notIn, "a", "b"), false},
+		"any value, or none":        {requires("k", exists), requires("k", doesNotExist), true},
+		"a value, or none":          {in("k", "a"), requires("k", doesNotExist), true},
+		"not a value, or none":      {requires("k", notIn, "a"), requires("k", doesNotExist), false},
+		"a number above":            {in("k", "4"), requires("k", gt, "3"), false},
+		"no number above":           {in("k", "2", "3"), requires("k", gt, "3"), true},
+		"one number between":        {requires("k", gt, "3"), requires("k", lt, "5"), false},
+		"no number between":         {requires("k", gt, "3"), requires("k", lt, "4"), true},
+		"a text is no number":       {in("k", "many"), requires("k", lt, "4"), true},
+		"two exclusions":            {requires("k", notIn, "a"), requires("k", notIn, "b"), false},
+	} {
+		if got := contradict(c.a, c.b); got != c.want {
+			t.Errorf("%s: %t, want %t", name, got, c.want)
+		}
+		if got := contradict(c.b, c.a); got != c.want {
+			t.Errorf("%s, the other way round: %t, want %t", name, got, c.want)
+		}
+	}
+}
+
+// objectsOf are the objects of Karpenter's APIs in a cluster.
+func objectsOf(objects ...runtime.Object) *dynamicfake.FakeDynamicClient {
+	kinds := map[schema.GroupVersionResource]string{{Group: karpenterGroup, Version: "v1", Resource: "nodepools"}: "NodePoolList"}
+	for _, k := range removedKinds() {
+		kinds[schema.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.Resource}] = k.Kind + "List"
+	}
+	return dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, objects...)
+}
+
+func noObjects() dynamic.Interface { return objectsOf() }
+
+func TestReadKarpenter(t *testing.T) {
+	d := soundKarpenter()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: map[string]string{poolLabel: "spot"}}}
+	pod := func(name, namespace string, labels map[string]string) *corev1.Pod {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: labels, Annotations: map[string]string{doNotDisrupt: "true"}},
+			Spec:       corev1.PodSpec{NodeName: "node-1"},
+		}
+	}
+	corefile := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "coredns", Namespace: "kube-system"}, Data: map[string]string{"Corefile": corefileText}}
+	former := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: formerSettings, Namespace: "karpenter"}, Data: map[string]string{"aws.interruptionQueueName": "old"}}
+	cluster := func(versions ...string) *fake.Clientset {
+		client := fake.NewClientset(
+			d.Deployment, d.Karpenter.Deployment, node, corefile, former,
+			pod("a", "kube-system", d.Deployment.Spec.Template.Labels), pod("k", "karpenter", d.Karpenter.Deployment.Labels),
+		)
+		for _, v := range versions {
+			client.Discovery().(*fakediscovery.FakeDiscovery).Resources = append(client.Discovery().(*fakediscovery.FakeDiscovery).Resources, &metav1.APIResourceList{GroupVersion: v})
+		}
+		return client
+	}
+	pool := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": map[string]any{"name": "spot"},
+		"spec": map[string]any{
+			"weight": int64(10),
+			"template": map[string]any{
+				"metadata": map[string]any{"labels": map[string]any{"team": "a"}},
+				"spec":     map[string]any{"requirements": []any{map[string]any{"key": capacityType, "operator": "In", "values": []any{"spot"}, "minValues": int64(1)}}},
+			},
+			"disruption": map[string]any{"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "1m", "budgets": []any{map[string]any{"nodes": "10%"}}},
+		},
+	}}
+	provisioner := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.sh/v1alpha5", "kind": "Provisioner", "metadata": map[string]any{"name": "default"}}}
+
+	got, err := Read(t.Context(), cluster("karpenter.sh/v1", "karpenter.sh/v1alpha5"), objectsOf(pool, provisioner), "kube-system", "coredns")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := got.Karpenter
+	if k.String() != "karpenter/karpenter v1.14.1" || k.FormerQueue != "old" || len(k.Pods) != 1 || k.Pods[0].Pool != "spot" || got.Pods[0].Pool != "spot" || !got.Pods[0].Kept {
+		t.Errorf("read %s, %+v", k, got)
+	}
+	if len(k.Pools) != 1 || k.Pools[0].Weight != 10 || !k.Pools[0].Consolidates || len(k.Pools[0].Requirements) != 2 {
+		t.Errorf("read pools %+v", k.Pools)
+	}
+	if len(k.Removed) != 1 || k.Removed[0].Kind != "Provisioner" {
+		t.Errorf("read removed kinds %+v", k.Removed)
+	}
+
+	if got, err := Read(t.Context(), cluster("apps/v1"), noObjects(), "kube-system", "coredns"); err != nil || got.Karpenter.Installed {
+		t.Errorf("without its API: %v, %+v", err, got.Karpenter)
+	}
+	forbidding := objectsOf(pool)
+	forbidding.PrependReactor("list", "nodepools", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{Group: karpenterGroup, Resource: "nodepools"}, "", nil)
+	})
+	if got, err := Read(t.Context(), cluster("karpenter.sh/v1"), forbidding, "kube-system", "coredns"); err != nil || !strings.Contains(got.Karpenter.Unread, "forbidden") {
+		t.Errorf("nodepools that may not be listed: %v, %+v", err, got.Karpenter)
+	}
+}
+
+func TestWhichPoolsConsolidate(t *testing.T) {
+	for text, want := range map[string]bool{
+		"":                         true,
+		"WhenEmptyOrUnderutilized": true,
+		"WhenUnderutilized":        true, // v1beta1
+		"WhenEmpty":                false,
+	} {
+		var o poolObject
+		o.Spec.Disruption.ConsolidationPolicy = text
+		if got := o.pool().Consolidates; got != want {
+			t.Errorf("policy %q: %t, want %t", text, got, want)
+		}
+		o.Spec.Disruption.ConsolidateAfter = "Never"
+		if o.pool().Consolidates {
+			t.Errorf("policy %q, never: it does", text)
+		}
+	}
+	type budget = struct {
+		Nodes    string   `json:"nodes"`
+		Reasons  []string `json:"reasons"`
+		Schedule string   `json:"schedule"`
+	}
+	for name, c := range map[string]struct {
+		budget budget
+		want   bool
+	}{
+		"a tenth of the nodes": {budget{Nodes: "10%"}, true},
+		"none":                 {budget{Nodes: "0"}, false},
+		"none by drift":        {budget{Nodes: "0", Reasons: []string{"Drifted"}}, true},
+		"none by day":          {budget{Nodes: "0", Schedule: "0 9 * * *"}, true},
+	} {
+		var o poolObject
+		o.Spec.Disruption.Budgets = append(o.Spec.Disruption.Budgets, c.budget)
+		if got := o.pool().Consolidates; got != c.want {
+			t.Errorf("a budget of %s: %t, want %t", name, got, c.want)
+		}
+	}
+}
