@@ -24,8 +24,7 @@ type Karpenter struct {
 	// FormerQueue is the queue in the ConfigMap karpenter-global-settings, which versions
 	// before v0.33 read.
 	FormerQueue string
-	// Removed are the kinds of removed APIs of which there are still objects, with their API,
-	// such as "Provisioner of karpenter.sh/v1alpha5".
+	// Removed are the kinds of removed APIs of which there are still objects.
 	Removed []RemovedKind
 }
 
@@ -264,12 +263,13 @@ func (k Karpenter) setting(variable, flag string) (value, elsewhere string) {
 	if c == nil {
 		return "", ""
 	}
-	for i, arg := range slices.Concat(c.Command, c.Args) {
+	args := slices.Concat(c.Command, c.Args)
+	for i, arg := range args {
 		if v, ok := strings.CutPrefix(arg, flag+"="); ok {
 			return v, ""
 		}
-		if all := slices.Concat(c.Command, c.Args); arg == flag && i+1 < len(all) {
-			return all[i+1], ""
+		if arg == flag && i+1 < len(args) {
+			return args[i+1], ""
 		}
 	}
 	for _, env := range c.Env {
