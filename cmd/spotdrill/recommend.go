@@ -11,7 +11,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/spotdrill/spotdrill/framework/cloud"
 	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/recommend"
 )
 
@@ -23,7 +25,7 @@ type deployed struct {
 func newRecommendCommand() *cobra.Command {
 	var dns deployed
 	var drills drillOptions
-	var asJSON bool
+	var asJSON, inAWS bool
 	cmd := &cobra.Command{
 		Use:   "recommend",
 		Short: "Find settings of a cluster's CoreDNS and Karpenter that lose queries, and print a patch",
@@ -47,6 +49,7 @@ is safe; 2: a rule could not be evaluated, or it is unknown whether a setting is
 safe; 70: the cluster could not be read.`,
 		Example: `  spotdrill recommend
   spotdrill recommend --context production --json
+  AWS_PROFILE=production spotdrill recommend --aws
   spotdrill recommend --drill --confidence 0.99`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -64,6 +67,11 @@ safe; 70: the cluster could not be read.`,
 			if err != nil {
 				return err
 			}
+			if inAWS {
+				if a, err = lookUpQueue(cmd.Context(), a); err != nil {
+					return err
+				}
+			}
 			return printAdvice(cmd, a, asJSON)
 		},
 	}
@@ -73,8 +81,33 @@ safe; 70: the cluster could not be read.`,
 	flags.StringVar(&dns.namespace, "namespace", "kube-system", "`namespace` of CoreDNS")
 	flags.StringVar(&dns.name, "deployment", "coredns", "`name` of CoreDNS's Deployment")
 	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
+	flags.BoolVar(&inAWS, "aws", false, "also look up Karpenter's interruption queue and its rules, with your AWS credentials (read-only)")
 	drills.flags(flags)
 	return cmd
+}
+
+// lookUpQueue looks up the interruption queue, if Karpenter has one.
+func lookUpQueue(ctx context.Context, a recommend.Advice) (recommend.Advice, error) {
+	queue := a.InterruptionQueue()
+	if queue == "" {
+		return a, nil
+	}
+	cfg, err := loadAWS(ctx, "", "")
+	if err != nil {
+		return a, err
+	}
+	found, err := cloud.NoticesThatReach(ctx, cfg, queue)
+	if err != nil {
+		return a, err
+	}
+	q := recommend.Queue{Name: queue, Missing: found.ARN == "", Refused: found.Refused}
+	for _, t := range found.Unheard {
+		// Older versions of Karpenter have no rule for it.
+		if t != history.CapacityReservationInterruption {
+			q.Unheard = append(q.Unheard, string(t))
+		}
+	}
+	return a.WithQueue(q), nil
 }
 
 // printAdvice prints the advice. Its error has the exit code.

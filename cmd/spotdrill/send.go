@@ -106,21 +106,8 @@ func (o sendOptions) send(ctx context.Context, n cloud.Notice) ([]string, error)
 	if o.dryRun {
 		return bodies(n, o.region)
 	}
-	var options []func(*config.LoadOptions) error
-	if o.region != "" {
-		options = append(options, config.WithRegion(o.region))
-	}
-	if o.endpoint != "" {
-		options = append(options, config.WithBaseEndpoint(o.endpoint))
-	}
-	cfg, err := config.LoadDefaultConfig(ctx, options...)
+	cfg, err := loadAWS(ctx, o.region, o.endpoint)
 	if err != nil {
-		return nil, usage("read the AWS configuration: %w", err)
-	}
-	if cfg.Region == "" {
-		return nil, usage("no AWS region: give --region, or set AWS_REGION")
-	}
-	if err := haveCredentials(ctx, cfg); err != nil {
 		return nil, err
 	}
 	var ids []string
@@ -133,6 +120,26 @@ func (o sendOptions) send(ctx context.Context, n cloud.Notice) ([]string, error)
 		return ids, exitError{exitFailed, err}
 	}
 	return ids, nil
+}
+
+// loadAWS reads the user's AWS configuration and credentials. Empty region and endpoint are
+// those of the AWS SDK's default chain.
+func loadAWS(ctx context.Context, region, endpoint string) (aws.Config, error) {
+	var options []func(*config.LoadOptions) error
+	if region != "" {
+		options = append(options, config.WithRegion(region))
+	}
+	if endpoint != "" {
+		options = append(options, config.WithBaseEndpoint(endpoint))
+	}
+	cfg, err := config.LoadDefaultConfig(ctx, options...)
+	if err != nil {
+		return cfg, usage("read the AWS configuration: %w", err)
+	}
+	if cfg.Region == "" {
+		return cfg, usage("no AWS region: give --region, or set AWS_REGION")
+	}
+	return cfg, haveCredentials(ctx, cfg)
 }
 
 // credentialsTimeout bounds the search for credentials. It ends with the instance

@@ -116,7 +116,7 @@ func (k Karpenter) lintQueue() []Finding {
 		Why: "Karpenter hears of no notice: a spot instance is reclaimed with its pods on it, undrained, and with CoreDNS if it is there",
 		Fix: "an SQS queue with the EventBridge rules of Karpenter's documentation, and its name as settings.interruptionQueue of the chart",
 	}
-	if v := k.version(); v != nil && v.LessThan(version.MustParseGeneric(queueSince)) {
+	if k.beforeQueueSetting() {
 		if k.FormerQueue != "" {
 			return nil
 		}
@@ -138,6 +138,51 @@ func (k Karpenter) lintQueue() []Finding {
 		f.Got = "INTERRUPTION_QUEUE is empty"
 	}
 	return []Finding{f}
+}
+
+// InterruptionQueue is the name of the queue that Karpenter reads; empty if it has none, or
+// that is not known.
+func (a Advice) InterruptionQueue() string {
+	k := a.dns.Karpenter
+	if k.Deployment == nil {
+		return ""
+	}
+	if k.beforeQueueSetting() {
+		return k.FormerQueue
+	}
+	name, _ := k.setting("INTERRUPTION_QUEUE", "--interruption-queue")
+	return name
+}
+
+// Queue is what was found of the interruption queue in AWS.
+type Queue struct {
+	Name    string
+	Missing bool
+	// Unheard are the types of notices that no rule sends there.
+	Unheard []string
+	// Refused is why its policy lets no rule send to it; empty if it does.
+	Refused string
+}
+
+// WithQueue adds what is wrong with the interruption queue.
+func (a Advice) WithQueue(q Queue) Advice {
+	add := func(rule, got, fix string) {
+		a.Findings = append(slices.Clip(a.Findings), Finding{
+			Rule: rule, Got: got, Fix: fix, Source: sourceInterruption,
+			Why: "Karpenter hears of no such notice: the instance is reclaimed with its pods on it, undrained",
+		})
+	}
+	switch {
+	case q.Missing:
+		add("karpenter-queue-exists", fmt.Sprintf("there is no queue %s in the account and region of your AWS credentials", q.Name), "create the queue and its rules, or correct settings.interruptionQueue")
+		return a
+	case q.Refused != "":
+		add("karpenter-queue-policy", fmt.Sprintf("queue %s: %s", q.Name, q.Refused), "allow sqs:SendMessage to events.amazonaws.com in the queue's policy")
+	}
+	if len(q.Unheard) > 0 {
+		add("karpenter-queue-rules", fmt.Sprintf("no enabled EventBridge rule sends to queue %s: %s", q.Name, strings.Join(q.Unheard, ", ")), "the EventBridge rules of Karpenter's documentation, with the queue as their target")
+	}
+	return a
 }
 
 // lintRemoved checks for objects that this version of Karpenter does not read.
@@ -251,6 +296,12 @@ func (k Karpenter) version() *version.Version {
 		return nil
 	}
 	return v
+}
+
+// beforeQueueSetting reports whether this version reads its queue from the ConfigMap.
+func (k Karpenter) beforeQueueSetting() bool {
+	v := k.version()
+	return v != nil && v.LessThan(version.MustParseGeneric(queueSince))
 }
 
 // container is the one named controller, else the first.

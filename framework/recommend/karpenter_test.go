@@ -126,6 +126,33 @@ func TestLintKarpenter(t *testing.T) {
 	}
 }
 
+func TestTheQueueInAWS(t *testing.T) {
+	a, err := New(soundKarpenter())
+	if err != nil || a.InterruptionQueue() != "production" {
+		t.Fatalf("%v, queue %q", err, a.InterruptionQueue())
+	}
+	for name, c := range map[string]struct {
+		queue Queue
+		want  []string
+	}{
+		"sound":                   {Queue{Name: "production"}, nil},
+		"no such queue":           {Queue{Name: "production", Missing: true}, []string{"karpenter-queue-exists"}},
+		"no rule for spot":        {Queue{Name: "production", Unheard: []string{"spot-interruption"}}, []string{"karpenter-queue-rules"}},
+		"its policy refuses, too": {Queue{Name: "production", Unheard: []string{"spot-interruption"}, Refused: "it has none"}, []string{"karpenter-queue-policy", "karpenter-queue-rules"}},
+	} {
+		var got []string
+		for _, f := range a.WithQueue(c.queue).Findings {
+			got = append(got, f.Rule)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+	if len(a.Findings) > 0 {
+		t.Errorf("the advice itself has changed: %+v", a.Findings)
+	}
+}
+
 // The affinity of the eksctl era: its first term keeps Karpenter off its own nodes, its second
 // is fulfilled by every node since v0.32.
 func TestATermOfAnAffinityWithoutItsLabel(t *testing.T) {
