@@ -50,7 +50,7 @@ const exitTimeout = 10 * time.Second
 func Record(ctx context.Context, binary string, clock *history.Clock, watched func() Watched, record func(history.Event)) error {
 	living, kill := context.WithCancel(context.WithoutCancel(ctx))
 	defer kill()
-	cmd := exec.CommandContext(living, binary, Command)
+	cmd := exec.CommandContext(living, binary, Command) //nolint:gosec // the binary is this program's own
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for this process
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -79,8 +79,10 @@ func Record(ctx context.Context, binary string, clock *history.Clock, watched fu
 		case err := <-ended:
 			return fmt.Errorf("sampling ended early: %w", errors.Join(err, in.Close()))
 		case <-ctx.Done():
-			defer time.AfterFunc(exitTimeout, kill).Stop()
-			return errors.Join(in.Close(), <-ended)
+			late := time.AfterFunc(exitTimeout, kill)
+			err := errors.Join(in.Close(), <-ended)
+			late.Stop()
+			return err
 		case <-tick.C:
 		}
 	}
