@@ -69,13 +69,22 @@ func (r *runner) step(ctx context.Context, step scenarios.Step) error {
 	return errors.New("no action set")
 }
 
+// healthOf has the fields of a notice as a health event of a run that began then. A notice that
+// updates another has the eventArn of that one.
+func healthOf(n scenarios.Notice, began time.Time) cloud.Health {
+	h := scenarios.Health{}
+	if n.Health != nil {
+		h = *n.Health
+	}
+	return cloud.Health{
+		Service: h.Service, Status: h.Status, StartsIn: h.StartsIn.D(), Foreign: h.Foreign, NoEntities: h.NoEntities,
+		Event: fmt.Sprintf("%s-%d", cmp.Or(h.Updates, n.Name), began.Unix()),
+	}
+}
+
 func (r *runner) putNotice(ctx context.Context, n scenarios.Notice) error {
-	notice := cloud.Notice{Type: n.Type, Action: n.Action, State: n.State, Age: n.Age.D(), Zone: n.Zone}
-	if h := n.Health; h != nil {
-		notice.Health = cloud.Health{
-			Service: h.Service, Status: h.Status, StartsIn: h.StartsIn.D(), Foreign: h.Foreign, NoEntities: h.NoEntities,
-			Event: fmt.Sprintf("%s-%d", cmp.Or(h.Updates, n.Name), r.rec.Clock().Start().Unix()),
-		}
+	notice := cloud.Notice{
+		Type: n.Type, Action: n.Action, State: n.State, Age: n.Age.D(), Zone: n.Zone, Health: healthOf(n, r.rec.Clock().Start()),
 	}
 	nodes := make([]cluster.Node, 0, len(n.Nodes)+1)
 	for _, name := range n.Nodes {

@@ -50,7 +50,7 @@ const exitTimeout = 10 * time.Second
 func Record(ctx context.Context, binary string, clock *history.Clock, watched func() Watched, record func(history.Event)) error {
 	living, kill := context.WithCancel(context.WithoutCancel(ctx))
 	defer kill()
-	cmd := exec.CommandContext(living, binary, Command) //nolint:gosec // the binary is this program's own
+	cmd := exec.CommandContext(living, binary, Command)   //nolint:gosec // the binary is this program's own
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for this process
 	in, err := cmd.StdinPipe()
 	if err != nil {
