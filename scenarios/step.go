@@ -96,9 +96,12 @@ func (s Scenario) Faults() []Fault { return stepsOf[Fault](s) }
 // API server, in the order of the steps.
 func (s Scenario) FaultNames() []string {
 	var out []string
-	for _, e := range s.effects() {
-		if e.begins != "" {
-			out = append(out, e.begins)
+	for _, step := range s.Steps {
+		switch {
+		case step.Fault != nil:
+			out = append(out, step.Fault.Name)
+		case step.APIFault != nil:
+			out = append(out, step.APIFault.Name)
 		}
 	}
 	return out

@@ -165,3 +165,16 @@ func TestStepsInWords(t *testing.T) {
 		}
 	}
 }
+
+// A handler that is cut off for a time has a name that later steps wait for, but no call is
+// hit by that.
+func TestFaultNamesAreThoseOfFaults(t *testing.T) {
+	s := Scenario{Steps: []Step{
+		{Disturb: &Disturb{Name: "partition", Handler: history.CutOffHandler, For: strict.Duration(time.Second), Meanwhile: true}},
+		{APIFault: &APIFault{Name: "refused"}},
+		{Fault: &Fault{Name: "throttled"}},
+	}}
+	if got := s.FaultNames(); !slices.Equal(got, []string{"refused", "throttled"}) {
+		t.Errorf("got %v", got)
+	}
+}
