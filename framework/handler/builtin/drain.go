@@ -123,9 +123,9 @@ func (d *drainer) drain(ctx context.Context, name string, r drainRecord) {
 	log := d.log.With("node", name, "instance", r.Instance, "notice", r.Notice)
 	d.metrics.draining.Inc()
 	defer d.metrics.draining.Dec()
-	told := map[types.UID]bool{}
+	reported := map[types.UID]bool{}
 	for {
-		if end := d.look(ctx, log, name, r, told); end != "" {
+		if end := d.look(ctx, log, name, r, reported); end != "" {
 			d.metrics.drains.WithLabelValues(end).Inc()
 			log.Info("drain ended", "result", end, "after", time.Since(r.Since).Round(time.Millisecond).String())
 			return
@@ -143,9 +143,9 @@ func (d *drainer) drain(ctx context.Context, name string, r drainRecord) {
 }
 
 // look checks the node and evicts the pods that are due. It returns how the drain ended,
-// or nothing while it is in progress. told has the pods whose blocked eviction was
+// or nothing while it is in progress. reported has the pods whose blocked eviction was
 // reported.
-func (d *drainer) look(ctx context.Context, log *slog.Logger, name string, r drainRecord, told map[types.UID]bool) (end string) {
+func (d *drainer) look(ctx context.Context, log *slog.Logger, name string, r drainRecord, reported map[types.UID]bool) (end string) {
 	looking, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
 	node, err := d.client.CoreV1().Nodes().Get(looking, name, metav1.GetOptions{})
@@ -179,7 +179,7 @@ func (d *drainer) look(ctx context.Context, log *slog.Logger, name string, r dra
 			log.Warn("record that the drain goes on", "error", err)
 		}
 	}
-	d.evict(ctx, log, node, due(pods, age > d.criticalAfter), told)
+	d.evict(ctx, log, node, due(pods, age > d.criticalAfter), reported)
 	return ""
 }
 
@@ -238,7 +238,7 @@ func (d *drainer) end(ctx context.Context, log *slog.Logger, node *corev1.Node, 
 
 // evict requests the eviction of all pods, evictAtOnce at a time, and does not wait until
 // they terminate: a slow pod does not delay others.
-func (d *drainer) evict(ctx context.Context, log *slog.Logger, node *corev1.Node, pods []corev1.Pod, told map[types.UID]bool) {
+func (d *drainer) evict(ctx context.Context, log *slog.Logger, node *corev1.Node, pods []corev1.Pod, reported map[types.UID]bool) {
 	answers := make([]error, len(pods))
 	var group errgroup.Group
 	group.SetLimit(evictAtOnce)
@@ -253,10 +253,10 @@ func (d *drainer) evict(ctx context.Context, log *slog.Logger, node *corev1.Node
 	_ = group.Wait() // errors are in answers
 	for i, err := range answers {
 		pod := &pods[i]
-		if err == nil || told[pod.UID] {
+		if err == nil || reported[pod.UID] {
 			continue
 		}
-		told[pod.UID] = true
+		reported[pod.UID] = true
 		log.Info("eviction blocked", "pod", pod.Namespace+"/"+pod.Name, "reason", err.Error())
 		d.events.Eventf(node, corev1.EventTypeWarning, "EvictionBlocked", "Pod %s/%s: %s", pod.Namespace, pod.Name, err)
 	}
