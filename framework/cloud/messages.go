@@ -174,7 +174,11 @@ func (a *AWS) attributes(ctx context.Context, names ...sqstypes.QueueAttributeNa
 	if a.queueURL == "" {
 		return nil, errNoQueue
 	}
-	out, err := a.queues.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: &a.queueURL, AttributeNames: names})
+	return attributesOf(ctx, a.queues, a.queueURL, names...)
+}
+
+func attributesOf(ctx context.Context, client *sqs.Client, queueURL string, names ...sqstypes.QueueAttributeName) (map[string]string, error) {
+	out, err := client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: &queueURL, AttributeNames: names})
 	if err != nil {
 		return nil, err
 	}

@@ -39,12 +39,12 @@ func NoticesThatReach(ctx context.Context, cfg aws.Config, queue string) (Reach,
 		return Reach{}, fmt.Errorf("look up queue %s: %w", queue, err)
 	}
 	const document, arn = sqstypes.QueueAttributeNamePolicy, sqstypes.QueueAttributeNameQueueArn
-	attributes, err := client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: found.QueueUrl, AttributeNames: []sqstypes.QueueAttributeName{document, arn}})
+	attributes, err := attributesOf(ctx, client, aws.ToString(found.QueueUrl), document, arn)
 	if err != nil {
 		return Reach{}, fmt.Errorf("read the attributes of queue %s: %w", queue, err)
 	}
-	r := Reach{ARN: attributes.Attributes[string(arn)]}
-	r.Refused = whyRefused(attributes.Attributes[string(document)], r.ARN)
+	r := Reach{ARN: attributes[string(arn)]}
+	r.Refused = whyRefused(attributes[string(document)], r.ARN)
 	rules, err := rulesTo(ctx, eventbridge.NewFromConfig(cfg), r.ARN)
 	if err != nil {
 		return Reach{}, fmt.Errorf("read the EventBridge rules to queue %s: %w", queue, err)

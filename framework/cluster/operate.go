@@ -98,8 +98,8 @@ func (c *Cluster) Rejoin(ctx context.Context, node, providerID string) error {
 	if err := c.StopKubelet(ctx, node); err != nil {
 		return err
 	}
-	if _, err := c.engine.Exec(ctx, node, nil, "sh", "-ec", startKubelet, "sh", providerID); err != nil {
-		return fmt.Errorf("start the kubelet of %s with providerID %q: %w", node, providerID, err)
+	if err := c.startKubeletAs(ctx, node, providerID); err != nil {
+		return err
 	}
 	return c.waitRegistered(ctx, node)
 }

@@ -162,9 +162,14 @@ func (c *Cluster) replace(ctx context.Context, n Node) error {
 	if err := c.deleteNode(ctx, n.Name); err != nil {
 		return err
 	}
-	provider := kind.ProviderID(n.Instance)
-	if _, err := c.engine.Exec(ctx, n.Name, nil, "sh", "-ec", startKubelet, "sh", provider); err != nil {
-		return fmt.Errorf("start its kubelet as %s: %w", provider, err)
+	return c.startKubeletAs(ctx, n.Name, kind.ProviderID(n.Instance))
+}
+
+// startKubeletAs starts a kubelet that was stopped, so that it registers its node with that
+// providerID.
+func (c *Cluster) startKubeletAs(ctx context.Context, node, providerID string) error {
+	if _, err := c.engine.Exec(ctx, node, nil, "sh", "-ec", startKubelet, "sh", providerID); err != nil {
+		return fmt.Errorf("start the kubelet of %s with providerID %q: %w", node, providerID, err)
 	}
 	return nil
 }

@@ -1,8 +1,6 @@
 package rundelay
 
 import (
-	"os"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,17 +16,13 @@ func first(thread int) error {
 // value does; the summary shows how late samples were.
 func firstOfProcess() {
 	for range 2 { // the first time, a thread that was not raised yet may have started another
-		threads, err := os.ReadDir("/proc/self/task")
+		threads, err := numbers("/proc/self/task")
 		if err != nil {
 			return
 		}
 		for _, thread := range threads {
-			id, err := strconv.Atoi(thread.Name())
-			if err != nil {
-				continue
-			}
-			if err := first(id); err != nil {
-				_ = unix.Setpriority(unix.PRIO_PROCESS, id, -20)
+			if err := first(thread); err != nil {
+				_ = unix.Setpriority(unix.PRIO_PROCESS, thread, -20)
 			}
 		}
 	}
