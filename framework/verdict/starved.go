@@ -45,6 +45,28 @@ type starvation struct {
 	lost int
 }
 
+// real reports whether the pod, as far as recorded, waited for long enough and did not run meanwhile.
+func (s starvation) real() bool {
+	return s.waited >= starvedFrom.Seconds() && s.ran <= starvedRan*s.waited
+}
+
+// with is the starvation with a wait that follows it, as one.
+func (s starvation) with(next starvation) starvation {
+	s.from, s.to, s.early = min(s.from, next.from), max(s.to, next.to), max(s.early, next.early)
+	s.waited, s.ran, s.doubtful = s.waited+next.waited, s.ran+next.ran, s.doubtful || next.doubtful
+	return s
+}
+
+// continues reports whether a wait and what was before it are one starvation. They are not if
+// only one of them is real: a pod that has got a processor again runs all the time until it
+// has caught up, and still waits then and again.
+func (s starvation) continues(before starvation) bool {
+	if s.from-s.early > before.to+starvedGap {
+		return false
+	}
+	return before.with(s).real() || !before.real() && !s.real()
+}
+
 func (s starvation) holds(sent time.Duration) bool {
 	return sent >= s.from-s.early-starvedReach && sent <= s.to+starvedReach
 }
@@ -65,20 +87,19 @@ func (j judge) starvations() map[string][]starvation {
 		if e.Kind != history.ProcessorWaited || throttled > 0 {
 			continue
 		}
-		from, early := e.At-e.Numbers.Duration(history.Waited), e.Numbers.Duration(history.Resolution)
-		of := out[e.Pod]
-		if n := len(of); n == 0 || from-early > of[n-1].to+starvedGap {
-			of = append(of, starvation{pod: e.Pod, from: from})
+		next := starvation{
+			pod: e.Pod, from: e.At - e.Numbers.Duration(history.Waited), to: e.At, early: e.Numbers.Duration(history.Resolution),
+			doubtful: !known, waited: waited, ran: ran,
 		}
-		s := &of[len(of)-1]
-		s.from, s.to, s.early = min(s.from, from), max(s.to, e.At), max(s.early, early)
-		s.waited, s.ran, s.doubtful = s.waited+waited, s.ran+ran, s.doubtful || !known
-		out[e.Pod] = of
+		of := out[e.Pod]
+		if last := len(of) - 1; last >= 0 && next.continues(of[last]) {
+			of[last] = of[last].with(next)
+		} else {
+			out[e.Pod] = append(of, next)
+		}
 	}
 	for pod, of := range out {
-		out[pod] = slices.DeleteFunc(of, func(s starvation) bool {
-			return s.waited < starvedFrom.Seconds() || s.ran > starvedRan*s.waited
-		})
+		out[pod] = slices.DeleteFunc(of, func(s starvation) bool { return !s.real() })
 	}
 	for _, e := range j.AllOf(history.DatagramsDropped) {
 		of := out[e.Pod]

@@ -75,6 +75,23 @@ func TestLossesOfAPodWithoutAProcessor(t *testing.T) {
 			},
 			Pass, "0 of 1546 lost",
 		},
+		"then it ran all the time until it had caught up, and waited again": {
+			func(s *script) {
+				s.starve("coredns-z", 11.9, 12.32, 0.01, 20)
+				s.starve("coredns-z", 12.35, 12.4, 0.04, 0)
+				s.starve("coredns-z", 12.42, 13, 0.5, 0)
+			},
+			Pass, "0 of 1546 lost",
+		},
+		"it ran for half of the time, with short waits between": {
+			func(s *script) {
+				s.starve("coredns-z", 11.9, 11.94, 0.01, 0)
+				s.starve("coredns-z", 11.97, 12.1, 0.1, 0)
+				s.starve("coredns-z", 12.12, 12.16, 0.02, 20)
+				s.starve("coredns-z", 12.18, 12.4, 0.15, 0)
+			},
+			Fail, "20 of 1566 lost",
+		},
 		"it waited longer than the prober's timeout: the answers came too late": {
 			func(s *script) { s.starve("coredns-z", 11.9, 14.4, 0, 0) },
 			Pass, "0 of 1546 lost",
