@@ -131,14 +131,15 @@ func (j judge) dnsLost(v Verdict, c scenarios.DNSLost) Verdict {
 		asked += s.Asked
 	}
 	steady := lostOf(j.steady(streams))
-	_, hidden := j.hidden(streams)
+	holes := j.hiding(streams, c.ExceptConntrack)
+	_, hidden := j.hidden(holes, streams)
 	switch {
 	case steady > c.Max:
 		return v.fail(fmt.Sprintf("%d of %d lost%s; %s", lost, asked, except, j.windowsOf(streams)), j.around(streams)...)
 	case lost > c.Max:
 		return v.noise(fmt.Sprintf("%d of %d lost%s, only %d of them surely by the cluster: this machine was too busy meanwhile; %s", lost, asked, except, steady, j.windowsOf(streams)), j.around(streams)...)
 	case lost+hidden > c.Max:
-		return v.noise(fmt.Sprintf("%d of %d lost%s, and up to %d more might have been: %s", lost, asked, except, hidden, j.holes()[0]))
+		return v.noise(fmt.Sprintf("%d of %d lost%s, and up to %d more might have been: %s", lost, asked, except, hidden, holes[0]))
 	}
 	return v.pass(fmt.Sprintf("%d of %d lost%s", lost, asked, except))
 }
@@ -301,14 +302,15 @@ func (j judge) dnsWindow(v Verdict, c scenarios.DNSWindow) Verdict {
 	streams, except := j.counted(&v, c.Mode, false)
 	all, open := longest(streams)
 	surely := j.unbroken(j.steady(streams))
-	hidden, _ := j.hidden(streams)
+	holes := j.hiding(streams, false)
+	hidden, _ := j.hidden(holes, streams)
 	evidence := j.around(streams)
 	got := j.windowsOf(streams) + except
 	switch {
 	case c.Max > 0 && surely > c.Max.D():
 		return v.fail(got, evidence...)
 	case hidden > 0 && (c.Max > 0 && all.Length()+hidden > c.Max.D() || j.unbroken(streams) < c.Min.D() && all.Length()+hidden >= c.Min.D()):
-		return v.noise(fmt.Sprintf("%s, and %s", got, j.holes()[0]), evidence...)
+		return v.noise(fmt.Sprintf("%s, and %s", got, holes[0]), evidence...)
 	case c.Max > 0 && all.Length() > c.Max.D(), j.undisturbed(all) < c.Min.D() && all.Length() >= c.Min.D():
 		return v.noise("the control was lost or late at the same time: "+got, evidence...)
 	case c.Max > 0 && open:

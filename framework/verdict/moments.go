@@ -24,6 +24,8 @@ const (
 type moment struct {
 	at   time.Duration
 	what string
+	// of is the pod whose traffic shows the moment, if it is such a one.
+	of *backend
 }
 
 // moments are the drill's own: what changes about CoreDNS and the endpoints of its service
@@ -64,12 +66,12 @@ func (j judge) moments() []moment {
 			continue
 		}
 		if e.At >= started {
-			out = append(out, moment{j.Happened(e), fmt.Sprintf("%s %s", e.Kind, cmp.Or(e.Pod, e.IP, e.Node))})
+			out = append(out, moment{at: j.Happened(e), what: fmt.Sprintf("%s %s", e.Kind, cmp.Or(e.Pod, e.IP, e.Node))})
 		}
 	}
 	for ip, b := range j.traffic().backends {
 		if last, answered := b.last(); b.gone() && answered {
-			out = append(out, moment{last, "the last answer of " + ip}, moment{b.chosen, "the last new flow to " + ip})
+			out = append(out, moment{last, "the last answer of " + ip, b}, moment{b.chosen, "the last new flow to " + ip, b})
 		}
 	}
 	slices.SortFunc(out, func(a, b moment) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.what, b.what)) })
@@ -101,8 +103,9 @@ func (j judge) served(taken history.Event) bool {
 	return false
 }
 
-// hole is a time in which a prober sent nothing around a moment of the drill.
+// hole is a time in which the prober on a node sent nothing, near a moment of the drill.
 type hole struct {
+	node     string
 	from, to time.Duration
 	at       moment
 }
@@ -111,14 +114,46 @@ func (h hole) String() string {
 	return fmt.Sprintf("nothing left for %s from +%s on, around %s at +%s", history.Seconds(h.to-h.from), history.Seconds(h.from), h.at.what, history.Seconds(h.at.at))
 }
 
-// hidden is the most that the holes may hide of the streams: for how long queries may have
-// been lost, and how many of them. A verdict that it cannot change stands.
-func (j judge) hidden(streams map[history.Mode]Stream) (lasting time.Duration, lost int) {
+// harmless reports whether no query could have been lost in the hole by the end of the pod
+// that it is near: the pod answered a query that left after it, or, if each query has a port
+// of its own, kube-proxy's rules had stopped choosing the pod before it. What connection
+// tracking itself loses may still be hidden.
+func (h hole) harmless(portEach bool) bool {
+	if h.at.of == nil {
+		return false
+	}
+	if last, answered := h.at.of.last(); answered && last >= h.to {
+		return true
+	}
+	unchosen, known := h.at.of.unchosen[h.node]
+	return portEach && known && unchosen <= h.from
+}
+
+// hiding are the holes that may hide lost queries of the streams, each once. Without what
+// connection tracking itself loses, fewer of them matter.
+func (j judge) hiding(streams map[history.Mode]Stream, exceptConntrack bool) []hole {
+	portEach := true
+	for mode := range streams {
+		portEach = portEach && mode.PortEach()
+	}
+	var out []hole
+	for _, h := range j.holes() {
+		known := slices.ContainsFunc(out, func(o hole) bool { return o.node == h.node && o.from == h.from })
+		if !known && !(exceptConntrack && h.harmless(portEach)) {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// hidden is the most that holes may hide of the streams: for how long queries may have been
+// lost, and how many of them. A verdict that it cannot change stands.
+func (j judge) hidden(holes []hole, streams map[history.Mode]Stream) (lasting time.Duration, lost int) {
 	rate := 0
 	for mode := range streams {
 		rate += j.Scenario.Probe.Rate(mode)
 	}
-	for _, h := range j.holes() {
+	for _, h := range holes {
 		lasting += h.to - h.from
 	}
 	return lasting, int(math.Ceil(lasting.Seconds() * float64(rate)))
@@ -140,8 +175,8 @@ func (j judge) unbroken(streams map[history.Mode]Stream) (longest time.Duration)
 	return longest
 }
 
-// findHoles finds the longest times without a query around the drill's own moments, each with
-// the first moment that it is near, for each prober.
+// findHoles finds the times without a query around the drill's own moments, for each prober:
+// one for each moment that it is near.
 func (j judge) findHoles() []hole {
 	sent := map[string][]time.Duration{} // by the prober's node
 	for _, q := range j.History.Queries {
@@ -156,22 +191,17 @@ func (j judge) findHoles() []hole {
 		most = max(most, 4*time.Second*time.Duration(max(1, p.Probers))/time.Duration(p.Fresh+p.Fixed))
 	}
 	var out []hole
-	for _, times := range sent {
+	for node, times := range sent {
 		slices.Sort(times)
 		for _, m := range moments {
-			var worst hole
 			i, _ := slices.BinarySearch(times, m.at-momentReach)
 			for i = max(i, 1); i < len(times) && times[i-1] <= m.at+momentReach; i++ {
-				if times[i]-times[i-1] > worst.to-worst.from {
-					worst = hole{times[i-1], times[i], m}
+				if times[i]-times[i-1] > most {
+					out = append(out, hole{node, times[i-1], times[i], m})
 				}
-			}
-			known := slices.ContainsFunc(out, func(h hole) bool { return h.from == worst.from && h.to == worst.to })
-			if worst.to-worst.from > most && !known {
-				out = append(out, worst)
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b hole) int { return cmp.Compare(a.from, b.from) })
+	slices.SortStableFunc(out, func(a, b hole) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.node, b.node)) })
 	return out
 }

@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"testing"
+	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
@@ -71,6 +72,13 @@ func TestWhatAHoleHides(t *testing.T) {
 		{name: "two halves of a window, each short enough", edit: window(most(0.5), lose(4.9, 5.8), hole(5.25)), check: dnsWindow, want: Unknown, noise: true},
 		{name: "a pod that goes on answering gets SIGTERM", edit: recorded(hole(5.25)), check: dnsLost, want: Pass},
 		{name: "a pod answers for the last time", edit: recorded(hole(8.9)), check: dnsLost, want: Unknown, got: "around the last answer of 10.0.0.1", noise: true},
+		{name: "a pod goes on answering after the hole", edit: recorded(hole(8.8)), check: dnsLost, want: Unknown, got: "around the last answer of 10.0.0.1", noise: true},
+		{name: "a pod goes on answering after the hole, and what connection tracking loses does not count", edit: recorded(hole(8.8), func(s *script) {
+			s.only(scenarios.Check{DNSLost: &scenarios.DNSLost{Mode: "all", ExceptConntrack: true}})
+		}), check: dnsLost, want: Pass},
+		{name: "it answers for the last time in the hole", edit: recorded(hole(8.9), func(s *script) {
+			s.only(scenarios.Check{DNSLost: &scenarios.DNSLost{Mode: "all", ExceptConntrack: true}})
+		}), check: dnsLost, want: Unknown, noise: true},
 		{name: "a pod exits that nothing is sent to", edit: recorded(hole(9.95)), check: dnsLost, want: Pass},
 		{name: "a pod exits, and its traffic is not on record", edit: recorded(hole(9.95), func(s *script) { s.flows = nil }), check: dnsLost, want: Unknown, got: "around pod.exited", noise: true},
 		{name: "a pod exits that is restarted", edit: recorded(hole(9.95), func(s *script) {
@@ -86,5 +94,44 @@ func TestWhatAHoleHides(t *testing.T) {
 		{name: "an outage is too short even with it", edit: window(least(46), hole(53.9)), check: dnsWindow, want: Fail},
 	} {
 		x.run(t, incidentStory)
+	}
+}
+
+// Of two pods, each gets half of the new flows. Twenty in a row to the one prove that the
+// rules have stopped choosing the other.
+func TestTheRulesHaveStoppedChoosingAPod(t *testing.T) {
+	ends, stays := &backend{}, &backend{}
+	flows := []newFlow{{sec(1), stays}, {sec(2), ends}}
+	for i := range othersEach * 2 {
+		flows = append(flows, newFlow{sec(3) + sec(0.001)*time.Duration(i), stays})
+	}
+	tr := traffic{backends: map[string]*backend{ending: ends, staying: stays}}
+	tr.findUnchosen("node", flows[:len(flows)-1])
+	if at, known := ends.unchosen["node"]; known {
+		t.Errorf("19 new flows to the other pod prove that the rules had changed at %s", at)
+	}
+	tr.findUnchosen("node", flows)
+	if at := ends.unchosen["node"]; at != sec(3.019) {
+		t.Errorf("the rules had changed at %s, want 3.019 s", at)
+	}
+	if at, known := stays.unchosen["node"]; known {
+		t.Errorf("the rules stopped choosing the pod that stays at %s", at)
+	}
+
+	at := moment{of: ends}
+	for name, c := range map[string]struct {
+		h        hole
+		portEach bool
+		want     bool
+	}{
+		"after the change":                         {hole{node: "node", from: sec(3.1), to: sec(3.3), at: at}, true, true},
+		"before that is certain":                   {hole{node: "node", from: sec(3.01), to: sec(3.3), at: at}, true, false},
+		"with ports that are used again":           {hole{node: "node", from: sec(3.1), to: sec(3.3), at: at}, false, false},
+		"at another node, whose rules are unknown": {hole{node: "other", from: sec(3.1), to: sec(3.3), at: at}, true, false},
+		"around what no traffic shows":             {hole{node: "node", from: sec(3.1), to: sec(3.3)}, true, false},
+	} {
+		if got := c.h.harmless(c.portEach); got != c.want {
+			t.Errorf("a hole %s is harmless: %t, want %t", name, got, c.want)
+		}
 	}
 }

@@ -31,8 +31,11 @@ type source struct {
 
 // backend is a pod that queries were sent to.
 type backend struct {
-	pod      *story.Pod      // nil if the history shows none with its IP
-	chosen   time.Duration   // when the rules last chose it for a new flow
+	pod    *story.Pod    // nil if the history shows none with its IP
+	chosen time.Duration // when the rules last chose it for a new flow
+	// unchosen is, by the prober's node, when so many new flows had gone to other pods since
+	// then that the rules there cannot choose it any more.
+	unchosen map[string]time.Duration
 	answered []time.Duration // when the queries left that it answered, ascending
 	leaves   time.Duration   // when its endpoint was first seen not to be ready; 0 if never
 	silences []silence
@@ -120,6 +123,7 @@ func newTraffic(j judge) traffic {
 			i.without++
 		}
 	}
+	begun := map[string][]newFlow{} // by the prober's node
 	for _, q := range j.History.Queries {
 		f, ok := t.flow(q)
 		if !ok || q.Target != history.Service {
@@ -128,6 +132,7 @@ func newTraffic(j judge) traffic {
 		b := t.backends[f.Backend]
 		if f.From >= q.Sent-t.late {
 			b.chosen = max(b.chosen, q.Sent) // its flow is new
+			begun[q.Node] = append(begun[q.Node], newFlow{q.Sent, b})
 		}
 		// After a loss, the answers just before an entry's removal is reported belong
 		// to the next entry: a busy recorder hears late of both.
@@ -144,6 +149,9 @@ func newTraffic(j judge) traffic {
 			b.leaves = e.At
 		}
 	}
+	for node, flows := range begun {
+		t.findUnchosen(node, flows)
+	}
 	for _, b := range t.backends {
 		slices.Sort(b.answered)
 		b.silences = j.silences(b)
@@ -152,6 +160,38 @@ func newTraffic(j judge) traffic {
 	t.countLost()
 	t.lags = j.lags(controlLag)
 	return t
+}
+
+// newFlow is a query that began a flow, and to which pod.
+type newFlow struct {
+	sent time.Duration
+	to   *backend
+}
+
+// othersEach is how many new flows have to go to other pods, for each pod there is, before one
+// is certainly not chosen any more. The rules choose each of n pods for one of n flows: that ten
+// times as many miss one of them has a probability of 1 in 20,000 at most, (1-1/n)^10n.
+const othersEach = 10
+
+// findUnchosen finds when the rules on a node had stopped choosing each pod.
+func (t traffic) findUnchosen(node string, flows []newFlow) {
+	slices.SortStableFunc(flows, func(a, b newFlow) int { return cmp.Compare(a.sent, b.sent) })
+	since := map[*backend]int{} // the number of the last flow to it
+	for i, f := range flows {
+		since[f.to] = i
+	}
+	for _, b := range t.backends {
+		last, chosen := since[b]
+		if !chosen {
+			last = -1
+		}
+		if enough := last + othersEach*len(t.backends); enough < len(flows) {
+			if b.unchosen == nil {
+				b.unchosen = map[string]time.Duration{}
+			}
+			b.unchosen[node] = flows[enough].sent
+		}
+	}
 }
 
 // removedUnder is the entry of the query's port that was removed while the query
