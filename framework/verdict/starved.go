@@ -17,7 +17,8 @@ const (
 	// was already half full, half of that.
 	starvedFrom = 50 * time.Millisecond
 	// starvedRan is for which share of such a wait the pod's threads together may have run:
-	// a server that is overloaded runs all the time.
+	// a server that is overloaded runs all the time. What it ran is counted from the sample
+	// before the wait to the one after it, and so for up to two resolutions longer than the wait.
 	starvedRan = 0.25
 	// starvedGap is the longest time between two waits of one starvation. A pod that runs for
 	// that long in between does not empty a full socket for long.
@@ -47,7 +48,7 @@ type starvation struct {
 
 // real reports whether the pod, as far as recorded, waited for long enough and did not run meanwhile.
 func (s starvation) real() bool {
-	return s.waited >= starvedFrom.Seconds() && s.ran <= starvedRan*s.waited
+	return s.waited >= starvedFrom.Seconds() && s.ran <= starvedRan*(s.waited+s.early.Seconds())
 }
 
 // with is the starvation with a wait that follows it, as one.

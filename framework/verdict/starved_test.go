@@ -83,6 +83,22 @@ func TestLossesOfAPodWithoutAProcessor(t *testing.T) {
 			},
 			Pass, "0 of 1546 lost",
 		},
+		"it ran before and after a short wait, within the same samples": {
+			func(s *script) {
+				s.lose(history.Service, history.Fresh, 12, 12.3, history.Answered)
+				s.lose(history.Service, history.Fixed, 12, 12.3, history.Answered)
+				s.starve("coredns-z", 12, 12.07, 0.02, s.timeOut(history.Service, 12.04, 12.07))
+			},
+			Pass, "0 of ",
+		},
+		"it ran for half of a short wait": {
+			func(s *script) {
+				s.lose(history.Service, history.Fresh, 12, 12.3, history.Answered)
+				s.lose(history.Service, history.Fixed, 12, 12.3, history.Answered)
+				s.starve("coredns-z", 12, 12.07, 0.035, s.timeOut(history.Service, 12.04, 12.07))
+			},
+			Fail, "lost",
+		},
 		"it ran for half of the time, with short waits between": {
 			func(s *script) {
 				s.starve("coredns-z", 11.9, 11.94, 0.01, 0)
