@@ -139,7 +139,7 @@ func (j judge) hiding(streams map[history.Mode]Stream, exceptConntrack bool) []h
 	var out []hole
 	for _, h := range j.holes() {
 		known := slices.ContainsFunc(out, func(o hole) bool { return o.node == h.node && o.from == h.from })
-		if !known && !(exceptConntrack && h.harmless(portEach)) {
+		if !known && (!exceptConntrack || !h.harmless(portEach)) {
 			out = append(out, h)
 		}
 	}
