@@ -60,7 +60,7 @@ const (
 
 // ProviderID returns the spec.providerID of an instance's node, in the form that
 // EC2 nodes have.
-func ProviderID(instance string) string { return "aws:///" + Zone + "/" + instance }
+func ProviderID(zone, instance string) string { return "aws:///" + zone + "/" + instance }
 
 // node is one node of the cluster, which looks like an EC2 instance to its drills.
 type node struct {
@@ -69,24 +69,33 @@ type node struct {
 	// asks for on-demand capacity does not land there.
 	CapacityType string
 	InstanceType string
+	// Spare is set for a worker that is no instance until one is launched.
+	Spare bool
 }
 
+// SpareLabel marks the nodes of spare workers.
+const SpareLabel = "spotdrill.dev/spare"
+
 // nodes are made in this order; kind names them by role and number.
-func nodes() []node {
-	return []node{
-		{"control-plane", "", "m7i.large"},
-		{"worker", OnDemand, "m7i.large"},
-		{"worker", Spot, "m7i.xlarge"},
-		{"worker", Spot, "c7i.xlarge"},
-		{"worker", Spot, "r7i.xlarge"},
+func nodes(spares int) []node {
+	nodes := []node{
+		{Role: "control-plane", InstanceType: "m7i.large"},
+		{Role: "worker", CapacityType: OnDemand, InstanceType: "m7i.large"},
+		{Role: "worker", CapacityType: Spot, InstanceType: "m7i.xlarge"},
+		{Role: "worker", CapacityType: Spot, InstanceType: "c7i.xlarge"},
+		{Role: "worker", CapacityType: Spot, InstanceType: "r7i.xlarge"},
 	}
+	for range spares {
+		nodes = append(nodes, node{Role: "worker", Spare: true})
+	}
+	return nodes
 }
 
 // Render returns the cluster's configuration for kind's create command or library:
-// one control plane, one on-demand worker and three spot workers, all of the image,
-// with kube-proxy in the mode iptables, nftables or ipvs. Mounts is the folder with
-// the files of Mounted, on the engine's host.
-func Render(nodeImage, mounts, proxyMode string) ([]byte, error) {
+// one control plane, one on-demand worker, three spot workers and the spare workers, all
+// of the image, with kube-proxy in the mode iptables, nftables or ipvs. Mounts is the
+// folder with the files of Mounted, on the engine's host.
+func Render(nodeImage, mounts, proxyMode string, spares int) ([]byte, error) {
 	if nodeImage == "" || mounts == "" || proxyMode == "" {
 		return nil, fmt.Errorf("render the cluster's configuration: no node image, no folder of mounted files, or no mode of kube-proxy given")
 	}
@@ -101,7 +110,7 @@ func Render(nodeImage, mounts, proxyMode string) ([]byte, error) {
 		Region, Zone, PodSubnet, ServiceSubnet     string
 		AuditPolicyPath, AuditLogDir, AuditLogPath string
 		Collector                                  string
-	}{nodeImage, mounts, proxyMode, nodes(), Region, Zone, PodSubnet, serviceSubnet, auditPolicyPath, auditLogDir, AuditLog, collector}
+	}{nodeImage, mounts, proxyMode, nodes(spares), Region, Zone, PodSubnet, serviceSubnet, auditPolicyPath, auditLogDir, AuditLog, collector}
 	if err := parsed.Execute(&rendered, data); err != nil {
 		return nil, fmt.Errorf("render the cluster's configuration: %w", err)
 	}

@@ -3,6 +3,7 @@ package kind
 import (
 	"bytes"
 	"flag"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,7 +16,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
 
 func TestRender(t *testing.T) {
-	got, err := Render("localhost/spotdrill/node:tag", "/state", "iptables")
+	got, err := Render("localhost/spotdrill/node:tag", "/state", "iptables", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +44,7 @@ func TestRender(t *testing.T) {
 }
 
 func TestMountedFilesAreAsConfigured(t *testing.T) {
-	config, err := Render("image", "/state", "iptables")
+	config, err := Render("image", "/state", "iptables", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,8 +60,29 @@ func TestMountedFilesAreAsConfigured(t *testing.T) {
 
 func TestRenderWantsAllOfIt(t *testing.T) {
 	for _, missing := range [][3]string{{"", "/state", "iptables"}, {"image", "", "iptables"}, {"image", "/state", ""}} {
-		if _, err := Render(missing[0], missing[1], missing[2]); err == nil {
+		if _, err := Render(missing[0], missing[1], missing[2], 0); err == nil {
 			t.Errorf("%q is no error", missing)
+		}
+	}
+}
+
+// A spare worker has the labels of an instance only once it is one.
+func TestASpareWorkerIsNoInstanceYet(t *testing.T) {
+	got, err := Render("image", "/state", "iptables", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var parsed v1alpha4.Cluster
+	if err := yaml.UnmarshalStrict(got, &parsed); err != nil {
+		t.Fatalf("kind cannot read it: %v", err)
+	}
+	if len(parsed.Nodes) != 7 {
+		t.Fatalf("kind reads %d nodes, want 5 and 2 spare ones", len(parsed.Nodes))
+	}
+	want := map[string]string{SpareLabel: "true", "spotdrill.dev/owned": "true"}
+	for _, n := range parsed.Nodes[5:] {
+		if n.Role != v1alpha4.WorkerRole || !maps.Equal(n.Labels, want) {
+			t.Errorf("a spare worker is %s with labels %v, want a worker with %v", n.Role, n.Labels, want)
 		}
 	}
 }

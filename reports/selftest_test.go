@@ -110,6 +110,12 @@ func spoilings() []spoiling {
 			r.drop(func(e history.Event) bool { return e.Kind == history.PodReady && e.At > put.At })
 			r.longer(time.Minute) // to the notice's deadline and beyond
 		}, verdict.Fail},
+		{"replacedFirst", "karpenter-drifted-nodes-are-replaced-first", "no launched node is Ready", func(r *recorded) {
+			r.drop(func(e history.Event) bool { return e.Kind == history.NodeReady && e.At > r.Begun })
+		}, verdict.Fail},
+		{"removed", "karpenter-drifted-nodes-are-replaced-first", "instances are terminated before their pods are gone", func(r *recorded) {
+			r.change(history.InstanceEnded, func(e *history.Event) { e.At = r.Begun + time.Second })
+		}, verdict.Fail},
 		{"notStalled", "deaf-pod-stalls-no-other", "the other pods terminate only when the slow ones are gone", func(r *recorded) {
 			node, put := r.victim()
 			for _, p := range r.ToLeave(node, put.At) {

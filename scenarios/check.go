@@ -44,6 +44,8 @@ type Check struct {
 	CallsBounded       *CallsBounded       `yaml:"callsBounded,omitempty"`
 	RetryAfterKept     *RetryAfterKept     `yaml:"retryAfterKept,omitempty"`
 	WatchedAgain       *WatchedAgain       `yaml:"watchedAgain,omitempty"`
+	ReplacedFirst      *ReplacedFirst      `yaml:"replacedFirst,omitempty"`
+	Removed            *Removed            `yaml:"removed,omitempty"`
 }
 
 // checkKind is what each kind of check knows of itself.

@@ -9,7 +9,8 @@ import (
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
-// Fault makes SQS fail between the queue and the handler. It begins with its step.
+// Fault makes SQS fail between the queue and the handler, or EC2 between its launches and the
+// handler. It begins with its step.
 // It ends when its time is over or when it has affected its last call, whichever
 // comes first, and at the latest when the drill ends.
 type Fault struct {
@@ -30,8 +31,10 @@ type Fault struct {
 	By strict.Duration `yaml:"by,omitempty"`
 	// Code is the error code. With type throttle it is ThrottlingException (the default) or
 	// RequestThrottled; with failed-entry InternalError (the default) or
-	// ReceiptHandleIsInvalid, which stays so for that receipt handle; with client-error,
-	// which requires it, one of the others.
+	// ReceiptHandleIsInvalid, which stays so for that receipt handle; with no-capacity
+	// InsufficientInstanceCapacity (the default), MaxSpotInstanceCountExceeded,
+	// VcpuLimitExceeded or SpotMaxPriceTooLow; with client-error, which requires it, one of
+	// the others.
 	Code history.ErrorCode `yaml:"code,omitempty"`
 	// Status is the HTTP status, with type error: 500 or 503.
 	Status int `yaml:"status,omitempty"`
@@ -44,6 +47,9 @@ type Fault struct {
 	// Silent leaves the calls that type black-hole holds without an answer for ever, even
 	// when it is over. New calls are answered then. Requires for.
 	Silent bool `yaml:"silent,omitempty"`
+	// Capacity is what EC2 lacks, spot or on-demand, with type no-capacity. Left out, it
+	// launches neither.
+	Capacity string `yaml:"capacity,omitempty"`
 }
 
 // FaultActions lists the calls that a fault can be limited to: those that a handler
@@ -77,6 +83,9 @@ func (f Fault) String() string {
 	if f.Code != "" {
 		text += " with " + string(f.Code)
 	}
+	if f.Capacity != "" {
+		text += " of " + f.Capacity
+	}
 	if f.Silent {
 		text += ", silent afterwards too"
 	}
@@ -102,6 +111,12 @@ func (f Fault) validate(where string, in *scope, p *problems) {
 	if len(f.Actions) > 0 && f.Type == history.FailedEntry {
 		p.add(where+".actions", "is not allowed with type %s, which always affects deletions", f.Type)
 	}
+	if len(f.Actions) > 0 && f.Type.OfLaunches() {
+		p.add(where+".actions", "is not allowed with type %s, which always affects launches", f.Type)
+	}
+	if f.Capacity != "" {
+		oneOf(p, where+".capacity", f.Capacity, capacities())
+	}
 	p.faultEnds(where, f.Count, f.For)
 	if f.Count >= 0 && f.For > 0 && f.After >= f.For {
 		p.add(where+".after", "%s is not less than for (%s): no duplicate would be delivered", f.After.D(), f.For.D())
@@ -117,6 +132,7 @@ func (f Fault) validate(where string, in *scope, p *problems) {
 		{"after", history.Duplicate, f.After > 0, false},
 		{"toAnother", history.Duplicate, f.ToAnother, false},
 		{"silent", history.BlackHole, f.Silent, false},
+		{"capacity", history.NoCapacity, f.Capacity != "", false},
 	} {
 		switch {
 		case only.given && f.Type != only.with:

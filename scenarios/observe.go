@@ -30,7 +30,7 @@ const (
 // Times are when what a scenario refers to happened in a drill, as offsets of its
 // recording. What has not happened is missing, and counts as 0.
 type Times struct {
-	Sent      map[string]time.Duration // notices and messages, by their steps
+	Sent      map[string]time.Duration // notices, messages and reconfigurations, by their steps
 	Deadlines map[string]time.Duration // of notices
 	Ended     map[string]time.Duration // faults and disturbances; one that lasts, when it will end
 	Changed   map[string]time.Duration // budgets, by their steps
@@ -61,7 +61,7 @@ func (s Scenario) Times(events []history.Event) Times {
 			if e.Until != nil {
 				t.Deadlines[e.Key] = *e.Until
 			}
-		case history.MessagePut:
+		case history.MessagePut, history.HandlerReconfigured:
 			t.Sent[e.Key] = e.At
 		case history.FaultBegun, history.HandlerDisturbed:
 			if lasting[e.Key] > 0 {

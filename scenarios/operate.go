@@ -24,7 +24,7 @@ func (o Operate) String() string {
 func (o Operate) validate(where string, in *scope, p *problems) {
 	oneOf(p, where+".action", o.Action, history.Operations())
 	in.node(where, o.Node, p)
-	if in.capacity[o.Node] == onDemand {
+	if in.capacity[o.Node] == onDemand && !in.launched[o.Node] {
 		p.add(where+".node", "%q has capacity %s, where the handler and the recording proxy run", o.Node, onDemand)
 	}
 }

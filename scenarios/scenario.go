@@ -102,7 +102,7 @@ const (
 // with the same cluster settings follow each other, and those that measure DNS come
 // when a new cluster has settled.
 func Profiles() []string {
-	return []string{"STATE-CHANGE", "SCHEDULED-CHANGE", "REBALANCE", "CAPACITY-RESERVATION", "QUEUE-HYGIENE", "RESILIENCE", "API-SERVER", "PDB", "SPOT", "KARPENTER-ORDER", "STORM", "DNS", "INCIDENT"}
+	return []string{"STATE-CHANGE", "SCHEDULED-CHANGE", "REBALANCE", "CAPACITY-RESERVATION", "QUEUE-HYGIENE", "RESILIENCE", "API-SERVER", "PDB", "SPOT", "KARPENTER-ORDER", "STORM", "DNS", "LAUNCH", "INCIDENT"}
 }
 
 // CoreProfiles lists the groups of clauses that every handler is judged by. Those of
@@ -114,6 +114,9 @@ func CoreProfiles() []string {
 // Core reports whether the clause applies to every handler, whatever it claims.
 func (s Scenario) Core() bool { return slices.Contains(CoreProfiles(), s.Profile) }
 
+// capacities lists what EC2 launches.
+func capacities() []string { return []string{string(coredns.OnSpot), onDemand} }
+
 // Pick selects a node of the cluster.
 type Pick struct {
 	// Capacity is the capacity type of the node.
@@ -123,6 +126,9 @@ type Pick struct {
 	Runs string `yaml:"runs,omitempty"`
 	// Prepared is what an operator did to the node before the drill.
 	Prepared *Prepared `yaml:"prepared,omitempty"`
+	// Launched launches the node for the drill. Left out, it is one of the cluster's fixed
+	// workers.
+	Launched *Launched `yaml:"launched,omitempty"`
 }
 
 // Deadline is the time from a notice to the loss of its instance, for each set.

@@ -15,6 +15,7 @@ type scope struct {
 	nodes    []string // names under nodes
 	capacity map[string]string
 	prepared map[string]bool
+	launched map[string]bool
 	pods     []string // groups of the workload
 	budgeted []string // those with a PodDisruptionBudget
 	second   []string // budgets that are not the first of their pods
@@ -30,17 +31,20 @@ type scope struct {
 	apiFaults     []APIFault
 	budgetChanges names
 	disturbances  names
+	reconfigured  names
+	disrupted     []string // nodes that the handler is to remove without a notice
+	feature       string
 }
 
 func (s Scenario) scope() *scope {
 	in := &scope{
-		capacity: map[string]string{}, prepared: map[string]bool{},
+		capacity: map[string]string{}, prepared: map[string]bool{}, launched: map[string]bool{},
 		nodes: slices.Sorted(maps.Keys(s.Nodes)), pods: s.Workload.Groups(), budgeted: s.Workload.budgeted(), second: s.Workload.second(),
 		deadline: s.Deadline, probe: s.Probe != nil, handler: s.Handler != HandlerNone,
-		notices: map[string][]string{}, floods: map[string]time.Duration{},
+		notices: map[string][]string{}, floods: map[string]time.Duration{}, feature: s.Feature,
 	}
 	for name, pick := range s.Nodes {
-		in.capacity[name], in.prepared[name] = pick.Capacity, pick.Prepared != nil
+		in.capacity[name], in.prepared[name], in.launched[name] = pick.Capacity, pick.Prepared != nil, pick.Launched != nil
 	}
 	return in
 }

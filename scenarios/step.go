@@ -19,6 +19,8 @@ type Step struct {
 	Disturb  *Disturb      `yaml:"disturb,omitempty"`
 	Disrupt  *Disrupt      `yaml:"disrupt,omitempty"`
 	Operate  *Operate      `yaml:"operate,omitempty"`
+
+	Reconfigure *Reconfigure `yaml:"reconfigure,omitempty"`
 }
 
 // stepKind is what each kind of step knows of itself. Each has a file of its own.

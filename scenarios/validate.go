@@ -112,13 +112,15 @@ func (s Scenario) validate(fileName string) problems {
 	}
 	oneOf(&p, "handler", s.Handler, []string{HandlerUnderTest, HandlerNone})
 	for name, pick := range s.Nodes {
-		oneOf(&p, "nodes."+name+".capacity", pick.Capacity, []string{string(coredns.OnSpot), string(coredns.OnOnDemand)})
+		oneOf(&p, "nodes."+name+".capacity", pick.Capacity, capacities())
 		if pick.Runs != "" {
 			oneOf(&p, "nodes."+name+".runs", pick.Runs, []string{"coredns"})
 		}
 		pick.Prepared.validate("nodes."+name+".prepared", &p)
+		pick.Launched.validate("nodes."+name+".launched", pick, &p)
 	}
 	validateDNS(s.CoreDNS, &p)
+	s.validateLaunches(&p)
 	s.Workload.validate(s.Nodes, &p)
 	if s.Probe != nil {
 		s.Probe.validate(&p)

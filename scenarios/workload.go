@@ -31,8 +31,8 @@ type Workload struct {
 // go by their kind.
 const App = "app"
 
-// Pods are pods that start on a certain spot node. Their replacements prefer the same
-// node but can run on any other spot node.
+// Pods are pods that start on a certain spot node, or on a launched one. Their replacements
+// prefer the same node but can run on any other of its capacity.
 type Pods struct {
 	// Kind is the kind of the pods; docs/workload.md describes each.
 	Kind string `yaml:"kind"`
@@ -101,8 +101,8 @@ func (w Workload) validate(nodes map[string]Pick, p *problems) {
 		where := fmt.Sprintf("workload.pods[%d]", i)
 		oneOf(p, where+".kind", pods.Kind, PodKinds())
 		oneOf(p, where+".node", pods.Node, slices.Sorted(maps.Keys(nodes)))
-		if pick, ok := nodes[pods.Node]; ok && pick.Capacity != "spot" {
-			p.add(where+".node", "%q has capacity %s, and these pods run on spot", pods.Node, pick.Capacity)
+		if pick, ok := nodes[pods.Node]; ok && pick.Capacity != "spot" && pick.Launched == nil {
+			p.add(where+".node", "%q has capacity %s, and these pods run on spot or on a launched node", pods.Node, pick.Capacity)
 		}
 		if slices.ContainsFunc(w.Pods[:i], func(other Pods) bool { return other.Kind == pods.Kind }) {
 			p.add(where+".kind", "%q is used twice", pods.Kind)

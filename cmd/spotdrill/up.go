@@ -20,9 +20,14 @@ func newUpCommand() *cobra.Command {
 		Use:   "up",
 		Short: "Create or reuse the cluster and LocalStack",
 		Long: `Up creates the system, or reuses the one that is there, and prints its addresses as
-export commands for a shell. The system stays until spotdrill down.`,
-		Example: `  eval "$(spotdrill up)"; kubectl get nodes`,
-		Args:    cobra.NoArgs,
+export commands for a shell. The system stays until spotdrill down.
+
+With --spare it goes on until Ctrl-C: what LocalStack's EC2 launches for the cluster, by
+CreateFleet or RunInstances with the tag kubernetes.io/cluster/NAME=owned, joins as a node, and
+leaves when its instance is terminated. Without it, nobody makes nodes of instances.`,
+		Example: `  eval "$(spotdrill up)"; kubectl get nodes
+  spotdrill up --spare 3`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkSystem(opts); err != nil {
 				return err
@@ -41,13 +46,24 @@ export commands for a shell. The system stays until spotdrill down.`,
 				return err
 			}
 			stderrLine("up after %.0f s", time.Since(start).Seconds())
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "export KUBECONFIG='%s'\nexport SPOTDRILL_LOCALSTACK='%s'\n", kubeconfig, endpoint)
-			return err
+			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "export KUBECONFIG='%s'\nexport SPOTDRILL_LOCALSTACK='%s'\n", kubeconfig, endpoint); err != nil {
+				return fmt.Errorf("print the addresses: %w", err)
+			}
+			if opts.Spares > 0 {
+				stderrLine("%d spare workers wait for launches; Ctrl-C ends this, and leaves the cluster", opts.Spares)
+				<-cmd.Context().Done()
+			}
+			return sys.Release()
 		},
 	}
 	systemFlags(cmd.Flags(), &opts)
+	cmd.Flags().IntVar(&opts.Spares, "spare", 0, "`number` of spare workers, which become the nodes of launched instances")
 	return cmd
 }
+
+// maxSpares is how many spare workers a cluster may have: each takes some 150 MiB of memory,
+// and two seconds more until the cluster is up.
+const maxSpares = 10
 
 // systemFlags say which system is brought up, and from what.
 func systemFlags(flags *pflag.FlagSet, opts *system.Options) {
@@ -66,6 +82,9 @@ func systemFlags(flags *pflag.FlagSet, opts *system.Options) {
 func checkSystem(opts system.Options) error {
 	if modes := history.ProxyModes(); !slices.Contains(modes, opts.ProxyMode) {
 		return usage("--proxy-mode is %q; allowed: %s", opts.ProxyMode, strings.Join(history.Words(modes), ", "))
+	}
+	if opts.Spares < 0 || opts.Spares > maxSpares {
+		return usage("--spare is %d; allowed: 0 to %d", opts.Spares, maxSpares)
 	}
 	return nil
 }

@@ -69,7 +69,7 @@ func documents() []document {
 				"Scenario.apiVersion": {scenarios.APIVersion}, "Scenario.kind": {scenarios.Kind}, "Scenario.profile": scenarios.Profiles(),
 				"Scenario.feature": feature.Names(), "Scenario.handler": {scenarios.HandlerUnderTest, scenarios.HandlerNone},
 				"Pick.capacity": capacities, "Pick.runs": {"coredns"}, "Taint.effect": scenarios.TaintEffects(), "Notice.action": scenarios.NoticeActions(),
-				"Fault.actions":  scenarios.FaultActions(),
+				"Fault.actions": scenarios.FaultActions(), "Fault.capacity": capacities,
 				"APIFault.verbs": scenarios.APIVerbs(),
 				"Pods.kind":      scenarios.PodKinds(), "Budget.unhealthyPodEvictionPolicy": scenarios.UnhealthyPodEvictionPolicies(),
 				"DNSLost.mode": modes, "DNSWindow.mode": modes,

@@ -15,7 +15,22 @@ const (
 	clusterTagPrefix = "kubernetes.io/cluster/"
 	// managedTag is the tag that the AWS Node Termination Handler looks for by default.
 	managedTag = "aws-node-termination-handler/managed"
+	// workerTag has the name of the fixed worker that an instance is.
+	workerTag = "spotdrill.dev/worker"
+	// image is what instances are launched from; LocalStack does not look.
+	image = "ami-00000000000000001"
 )
+
+// tagged are the tags of a cluster's new instance.
+func tagged(cluster string, more ...types.Tag) types.TagSpecification {
+	return types.TagSpecification{
+		ResourceType: types.ResourceTypeInstance,
+		Tags: append([]types.Tag{
+			{Key: aws.String(clusterTagPrefix + cluster), Value: aws.String("owned")},
+			{Key: aws.String(managedTag), Value: aws.String("true")},
+		}, more...),
+	}
+}
 
 // Zone is the availability zone that instances are in.
 func (a *AWS) Zone() string { return zoneOf(a.region) }
@@ -29,19 +44,15 @@ func (a *AWS) RunInstances(ctx context.Context, cluster string, names []string) 
 	started := make(map[string]string, len(names))
 	for _, name := range names {
 		out, err := a.ec2.RunInstances(ctx, &ec2.RunInstancesInput{
-			ImageId:      aws.String("ami-00000000000000001"),
+			ImageId:      aws.String(image),
 			InstanceType: types.InstanceTypeM5Large,
 			MinCount:     aws.Int32(1),
 			MaxCount:     aws.Int32(1),
 			Placement:    &types.Placement{AvailabilityZone: aws.String(a.Zone())},
-			TagSpecifications: []types.TagSpecification{{
-				ResourceType: types.ResourceTypeInstance,
-				Tags: []types.Tag{
-					{Key: aws.String("Name"), Value: aws.String(name)},
-					{Key: aws.String(clusterTagPrefix + cluster), Value: aws.String("owned")},
-					{Key: aws.String(managedTag), Value: aws.String("true")},
-				},
-			}},
+			TagSpecifications: []types.TagSpecification{tagged(cluster,
+				types.Tag{Key: aws.String("Name"), Value: aws.String(name)},
+				types.Tag{Key: aws.String(workerTag), Value: aws.String(name)},
+			)},
 		})
 		if err != nil {
 			return started, fmt.Errorf("run instance %s: %w", name, err)
@@ -54,12 +65,13 @@ func (a *AWS) RunInstances(ctx context.Context, cluster string, names []string) 
 	return started, nil
 }
 
-// Instances returns the ids of the cluster's pending and running instances by
-// name. Two instances of one name are an error.
+// Instances returns the ids of the pending and running instances that are the cluster's fixed
+// workers, by the worker's name. Two instances of one name are an error.
 func (a *AWS) Instances(ctx context.Context, cluster string) (map[string]string, error) {
 	found := map[string]string{}
 	pages := ec2.NewDescribeInstancesPaginator(a.ec2, &ec2.DescribeInstancesInput{Filters: []types.Filter{
 		{Name: aws.String("tag:" + clusterTagPrefix + cluster), Values: []string{"owned"}},
+		{Name: aws.String("tag-key"), Values: []string{workerTag}},
 		{Name: aws.String("instance-state-name"), Values: []string{"pending", "running"}},
 	}})
 	for pages.HasMorePages() {
@@ -69,7 +81,7 @@ func (a *AWS) Instances(ctx context.Context, cluster string) (map[string]string,
 		}
 		for _, reservation := range page.Reservations {
 			for _, instance := range reservation.Instances {
-				name, id := nameOf(instance), aws.ToString(instance.InstanceId)
+				name, id := workerOf(instance), aws.ToString(instance.InstanceId)
 				if other, taken := found[name]; taken {
 					return nil, fmt.Errorf("list instances of cluster %s: %s and %s are both called %q", cluster, other, id, name)
 				}
@@ -97,10 +109,10 @@ func (a *AWS) Tag(ctx context.Context, id string, tags map[string]string) error 
 
 // Network is what an instance of this LocalStack can be launched with.
 type Network struct {
-	AMI, Subnet, SecurityGroup string
+	AMI, OtherAMI, Subnet, SecurityGroup string
 }
 
-// Network finds an AMI, and the default subnet and security group of the zone.
+// Network finds two AMIs, and the default subnet and security group of the zone.
 // LocalStack chooses other ids at each start.
 func (a *AWS) Network(ctx context.Context) (Network, error) {
 	filter := func(name, value string) types.Filter {
@@ -118,8 +130,8 @@ func (a *AWS) Network(ctx context.Context) (Network, error) {
 	if err != nil {
 		return Network{}, fmt.Errorf("list subnets: %w", err)
 	}
-	if len(images.Images) == 0 || len(subnets.Subnets) == 0 {
-		return Network{}, fmt.Errorf("LocalStack has %d images and %d default subnets in %s, need one of each", len(images.Images), len(subnets.Subnets), a.Zone())
+	if len(images.Images) < 2 || len(subnets.Subnets) == 0 {
+		return Network{}, fmt.Errorf("LocalStack has %d images and %d default subnets in %s, need two and one", len(images.Images), len(subnets.Subnets), a.Zone())
 	}
 	subnet := subnets.Subnets[0]
 	groups, err := a.ec2.DescribeSecurityGroups(ctx, &ec2.DescribeSecurityGroupsInput{
@@ -132,7 +144,7 @@ func (a *AWS) Network(ctx context.Context) (Network, error) {
 		return Network{}, fmt.Errorf("LocalStack's network %s has no default security group", aws.ToString(subnet.VpcId))
 	}
 	return Network{
-		AMI: aws.ToString(images.Images[0].ImageId), Subnet: aws.ToString(subnet.SubnetId),
+		AMI: aws.ToString(images.Images[0].ImageId), OtherAMI: aws.ToString(images.Images[1].ImageId), Subnet: aws.ToString(subnet.SubnetId),
 		SecurityGroup: aws.ToString(groups.SecurityGroups[0].GroupId),
 	}, nil
 }
@@ -148,9 +160,9 @@ func (a *AWS) Terminate(ctx context.Context, ids []string) error {
 	return nil
 }
 
-func nameOf(instance types.Instance) string {
+func workerOf(instance types.Instance) string {
 	for _, tag := range instance.Tags {
-		if aws.ToString(tag.Key) == "Name" {
+		if aws.ToString(tag.Key) == workerTag {
 			return aws.ToString(tag.Value)
 		}
 	}

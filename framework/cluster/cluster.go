@@ -65,6 +65,7 @@ type Node struct {
 	Name     string
 	Capacity string // control-plane, on-demand or spot
 	Instance string // EC2 instance id; empty for the control plane and for a lost worker
+	Zone     string // availability zone
 }
 
 // Options describe a cluster.
@@ -73,6 +74,8 @@ type Options struct {
 	Network   string // of the engine; exists and is ours
 	Image     string // of the nodes
 	ProxyMode string // iptables, nftables or ipvs
+	// Spares is how many spare workers a new cluster gets.
+	Spares int
 	// KubeconfigDir is the folder for the kubeconfig and the files that nodes mount. The
 	// user's own kubeconfig is never changed.
 	KubeconfigDir string
@@ -140,7 +143,7 @@ func (c *Cluster) Configured(ctx context.Context) error {
 // Create creates the nodes and the control plane. They have no pod network until Wire,
 // and no instances until SetInstances.
 func (c *Cluster) Create(ctx context.Context, opts Options) error {
-	config, err := opts.render()
+	config, err := opts.render(opts.Spares)
 	if err != nil {
 		return err
 	}
@@ -176,13 +179,14 @@ func (c *Cluster) Create(ctx context.Context, opts Options) error {
 }
 
 // render returns kind's configuration for the cluster.
-func (o Options) render() ([]byte, error) {
-	return kind.Render(o.Image, o.KubeconfigDir, o.ProxyMode)
+func (o Options) render(spares int) ([]byte, error) {
+	return kind.Render(o.Image, o.KubeconfigDir, o.ProxyMode, spares)
 }
 
-// Digest identifies everything that the cluster is created from.
+// Digest identifies everything that the cluster is created from, but for the number of spare
+// workers: one that has more than are needed can be used as well.
 func (o Options) Digest() (string, error) {
-	config, err := o.render()
+	config, err := o.render(0)
 	if err != nil {
 		return "", err
 	}

@@ -91,6 +91,8 @@ func setTemplate(deploy *appsv1.Deployment, want coredns.Settings, mark string) 
 	spec := &template.Spec
 	spec.TerminationGracePeriodSeconds = ptr.To(int64(want.GracePeriod.D().Seconds()))
 	delete(spec.NodeSelector, CapacityLabel)
+	delete(spec.NodeSelector, coredns.LaunchedKey)
+	spec.Tolerations = slices.DeleteFunc(spec.Tolerations, func(t corev1.Toleration) bool { return t.Key == coredns.LaunchedKey })
 	self := &metav1.LabelSelector{MatchLabels: map[string]string{appLabel: dnsService}}
 	spec.Affinity, spec.TopologySpreadConstraints = nil, nil
 	apart := corev1.PodAffinityTerm{LabelSelector: self, TopologyKey: hostnameLabel}
@@ -105,10 +107,10 @@ func setTemplate(deploy *appsv1.Deployment, want coredns.Settings, mark string) 
 	}
 	switch want.Placement {
 	case coredns.OnOnDemand, coredns.OnSpot:
-		if spec.NodeSelector == nil {
-			spec.NodeSelector = map[string]string{}
-		}
-		spec.NodeSelector[CapacityLabel] = string(want.Placement)
+		spec.NodeSelector = with(spec.NodeSelector, CapacityLabel, string(want.Placement))
+	case coredns.Launched:
+		spec.NodeSelector = with(spec.NodeSelector, coredns.LaunchedKey, "true")
+		spec.Tolerations = append(spec.Tolerations, corev1.Toleration{Key: coredns.LaunchedKey, Operator: corev1.TolerationOpExists})
 	case coredns.Spread:
 		spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
 			MaxSkew: 1, TopologyKey: CapacityLabel, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: self,

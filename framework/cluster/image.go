@@ -6,12 +6,14 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -22,16 +24,37 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// LoadBinary loads a static Linux binary into the workers, as an image that contains
+// LoadBinary loads a static Linux binary into all workers, as an image that contains
 // nothing else, and returns the image's name. The tag is the binary's hash: nodes that
 // have the image already are skipped.
 func (c *Cluster) LoadBinary(ctx context.Context, path string) (string, error) {
+	if err := Static(path); err != nil {
+		return "", err
+	}
 	binary, err := os.ReadFile(path)
 	if err != nil {
 		return "", fmt.Errorf("read the product's binary: %w", err)
 	}
+	spares, err := c.Spares()
+	if err != nil {
+		return "", err
+	}
 	ref := "localhost/spotdrill/spotdrill:" + digestOf(binary)
-	return ref, c.load(ctx, ref, WorkerNames(c.Name), func() ([]byte, error) { return imageArchive(ref, binary) })
+	return ref, c.load(ctx, ref, append(WorkerNames(c.Name), spares...), func() ([]byte, error) { return imageArchive(ref, binary) })
+}
+
+// Static returns an error if a file is no Linux binary, or one that requires a dynamic
+// linker. An image that contains nothing else has none.
+func Static(path string) error {
+	file, err := elf.Open(path)
+	if err != nil {
+		return fmt.Errorf("%s is no Linux binary: %w", path, err)
+	}
+	defer file.Close()
+	if slices.ContainsFunc(file.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
+		return fmt.Errorf("%s is linked dynamically, and cannot start in a pod that has no other file: build it with CGO_ENABLED=0", path)
+	}
+	return nil
 }
 
 // BinaryDigest returns the tag that LoadBinary gives to a binary.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"text/template"
 
@@ -52,24 +53,78 @@ func (c *Cluster) Wire(ctx context.Context) error {
 		return fmt.Errorf("read the cluster's network: %w", err)
 	}
 	_, err = onEach(nodes, func(n *wiring) ([]string, error) {
-		var conf bytes.Buffer
-		if err := conflist.Execute(&conf, n.podCIDR); err != nil {
-			return nil, fmt.Errorf("render CNI configuration: %w", err)
+		return nil, c.wireNode(ctx, *n, network.Subnets, nodes)
+	})
+	c.unwired = err != nil
+	return err
+}
+
+// wireNode does for one node what Wire does.
+func (c *Cluster) wireNode(ctx context.Context, n wiring, subnets []string, all []wiring) error {
+	var conf bytes.Buffer
+	if err := conflist.Execute(&conf, n.podCIDR); err != nil {
+		return fmt.Errorf("render CNI configuration: %w", err)
+	}
+	script := confine(subnets) + masquerade + reconnectAll + writeConflist
+	// A node that registered again may have the former range of another node.
+	script += fmt.Sprintf("ip route del %s 2>/dev/null || true\n", n.podCIDR)
+	for _, peer := range all {
+		if peer.node != n.node {
+			script += routeTo(peer)
 		}
-		script := confine(network.Subnets) + masquerade + reconnectAll + writeConflist
-		// A node that registered again may have the former range of another node.
-		script += fmt.Sprintf("ip route del %s 2>/dev/null || true\n", n.podCIDR)
-		for _, peer := range nodes {
-			if peer.node != n.node {
-				script += fmt.Sprintf("ip route replace %s via %s\n", peer.podCIDR, peer.ip)
-			}
+	}
+	if _, err := c.engine.Exec(ctx, n.node, &conf, "sh", "-ec", script); err != nil {
+		return fmt.Errorf("wire node %s: %w", n.node, err)
+	}
+	return nil
+}
+
+func routeTo(n wiring) string { return fmt.Sprintf("ip route replace %s via %s\n", n.podCIDR, n.ip) }
+
+// wireNew waits until a node that joins has its pod range, and gives it the pod network. Of
+// the other nodes, those that are down are left out; the others get a route to it, and are
+// otherwise left as they are.
+func (c *Cluster) wireNew(ctx context.Context, node string) error {
+	nodes := c.Clientset.CoreV1().Nodes()
+	err := Until(ctx, readyTimeout, "node "+node+" to register and to get a pod range", func(ctx context.Context) string {
+		n, err := nodes.Get(ctx, node, metav1.GetOptions{})
+		if err != nil {
+			return err.Error()
 		}
-		if _, err := c.engine.Exec(ctx, n.node, &conf, "sh", "-ec", script); err != nil {
-			return nil, fmt.Errorf("wire node %s: %w", n.node, err)
+		if n.Spec.PodCIDR == "" {
+			return "it has none"
+		}
+		return ""
+	})
+	if err != nil {
+		return err
+	}
+	list, err := nodes.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list nodes: %w", err)
+	}
+	up, err := c.wiringsOf(ctx, list.Items)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(up, func(w wiring) bool { return w.node == node })
+	if i < 0 {
+		return fmt.Errorf("container %s does not run any more", node)
+	}
+	joined := up[i]
+	network, err := c.engine.Network(ctx, c.Network)
+	if err != nil {
+		return fmt.Errorf("read the cluster's network: %w", err)
+	}
+	_, err = onEach(up, func(n *wiring) ([]string, error) {
+		if n.node == node {
+			return nil, c.wireNode(ctx, *n, network.Subnets, up)
+		}
+		if _, err := c.engine.Exec(ctx, n.node, nil, "sh", "-ec", routeTo(joined)); err != nil {
+			return nil, fmt.Errorf("route from node %s to %s: %w", n.node, node, err)
 		}
 		return nil, nil
 	})
-	c.unwired = err != nil
 	return err
 }
 
@@ -119,18 +174,35 @@ func (c *Cluster) wirings(ctx context.Context) ([]wiring, error) {
 		if err != nil {
 			return err.Error()
 		}
-		out, err = onEach(list.Items, func(n *corev1.Node) ([]wiring, error) {
-			if n.Spec.PodCIDR == "" {
-				return nil, fmt.Errorf("node %s has none", n.Name)
-			}
-			// The API may still have the address from before a restart.
-			ip, err := c.engine.ContainerIP(ctx, n.Name, c.Network)
-			return []wiring{{node: n.Name, podCIDR: n.Spec.PodCIDR, ip: ip}}, err
-		})
-		if err != nil {
+		if out, err = c.wiringsOf(ctx, list.Items); err != nil {
 			return err.Error()
+		}
+		for _, n := range list.Items {
+			if !slices.ContainsFunc(out, func(w wiring) bool { return w.node == n.Name }) {
+				return fmt.Sprintf("node %s has none, or its container does not run", n.Name)
+			}
 		}
 		return ""
 	})
 	return out, err
+}
+
+// wiringsOf returns the wirings of those nodes that run and have a pod range. Of the API's
+// addresses, some may be from before a restart.
+func (c *Cluster) wiringsOf(ctx context.Context, nodes []corev1.Node) ([]wiring, error) {
+	names := make([]string, len(nodes))
+	for i, n := range nodes {
+		names[i] = n.Name
+	}
+	ips, err := c.engine.ContainerIPs(ctx, c.Network, names...)
+	if err != nil {
+		return nil, fmt.Errorf("read the nodes' addresses: %w", err)
+	}
+	var out []wiring
+	for _, n := range nodes {
+		if ip := ips[n.Name]; ip != "" && n.Spec.PodCIDR != "" {
+			out = append(out, wiring{node: n.Name, podCIDR: n.Spec.PodCIDR, ip: ip})
+		}
+	}
+	return out, nil
 }

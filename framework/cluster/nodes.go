@@ -37,6 +37,15 @@ func capacityOf(n *corev1.Node) string {
 	return n.Labels[CapacityLabel]
 }
 
+// CapacityOf returns the capacity type of a node.
+func (c *Cluster) CapacityOf(ctx context.Context, node string) (string, error) {
+	n, err := c.Clientset.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+	if err != nil {
+		return "", fmt.Errorf("read node %s: %w", node, err)
+	}
+	return capacityOf(n), nil
+}
+
 // instanceOf returns the EC2 instance id in the providerID, aws:///<zone>/<id>.
 func instanceOf(n *corev1.Node) string {
 	rest, ok := strings.CutPrefix(n.Spec.ProviderID, "aws:///")
@@ -51,7 +60,7 @@ func instanceOf(n *corev1.Node) string {
 // controller does. A providerID can only be set once.
 func (c *Cluster) SetInstances(ctx context.Context, instances map[string]string) error {
 	for name, instance := range instances {
-		patch := fmt.Appendf(nil, `{"spec":{"providerID":%q}}`, kind.ProviderID(instance))
+		patch := fmt.Appendf(nil, `{"spec":{"providerID":%q}}`, kind.ProviderID(kind.Zone, instance))
 		if _, err := c.Clientset.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 			return fmt.Errorf("assign instance %s to node %s: %w", instance, name, err)
 		}
@@ -59,7 +68,7 @@ func (c *Cluster) SetInstances(ctx context.Context, instances map[string]string)
 	return c.loadNodes(ctx)
 }
 
-// loadNodes reads the nodes. A worker whose Node object is gone or being deleted has no
+// loadNodes reads the nodes, but for the spare ones. A worker whose Node object is gone or being deleted has no
 // instance: Restore assigns one.
 func (c *Cluster) loadNodes(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
@@ -74,11 +83,14 @@ func (c *Cluster) loadNodes(ctx context.Context) error {
 		if _, ours := n.Labels[Label]; !ours {
 			return fmt.Errorf("node %s of cluster %s lacks the label %s: spotdrill did not create this cluster", n.Name, c.Name, Label)
 		}
+		if _, spare := n.Labels[kind.SpareLabel]; spare {
+			continue
+		}
 		instance := instanceOf(n)
 		if n.DeletionTimestamp != nil {
 			instance = ""
 		}
-		c.Nodes = append(c.Nodes, Node{Name: n.Name, Capacity: capacityOf(n), Instance: instance})
+		c.Nodes = append(c.Nodes, Node{Name: n.Name, Capacity: capacityOf(n), Instance: instance, Zone: kind.Zone})
 	}
 	for i, name := range WorkerNames(c.Name) {
 		if slices.ContainsFunc(c.Nodes, func(n Node) bool { return n.Name == name }) {
@@ -88,7 +100,7 @@ func (c *Cluster) loadNodes(ctx context.Context) error {
 		if i == 0 {
 			capacity = OnDemand
 		}
-		c.Nodes = append(c.Nodes, Node{Name: name, Capacity: capacity})
+		c.Nodes = append(c.Nodes, Node{Name: name, Capacity: capacity, Zone: kind.Zone})
 	}
 	slices.SortFunc(c.Nodes, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
 	if len(c.Nodes) != len(WorkerNames(c.Name))+1 {
@@ -163,6 +175,27 @@ func (c *Cluster) WaitReady(ctx context.Context) error {
 			}
 		}
 		return c.whyNoProxy(ctx, len(list.Items))
+	})
+}
+
+// WaitNode waits until one node is as WaitReady requires.
+func (c *Cluster) WaitNode(ctx context.Context, name string) error {
+	return Until(ctx, readyTimeout, "node "+name+" to be ready", func(ctx context.Context) string {
+		n, err := c.Clientset.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		if why := whyNotReady(n); why != "" {
+			return why
+		}
+		pods, err := c.podsOn(ctx, name)
+		if err != nil {
+			return err.Error()
+		}
+		if !slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.Labels[appLabel] == "kube-proxy" && podutils.IsPodReady(&p) }) {
+			return "its kube-proxy is not Ready"
+		}
+		return ""
 	})
 }
 

@@ -91,17 +91,16 @@ func (c *Cluster) DeleteNode(ctx context.Context, node string) error {
 }
 
 // Rejoin starts the kubelet of a node whose object was deleted again, so that it registers
-// the node with that providerID, which may be empty. The node gets another pod range: the
-// next Restore wires it.
-func (c *Cluster) Rejoin(ctx context.Context, node, providerID string) error {
-	c.unwired = true
+// the node with that providerID, which may be empty, and wires the node: it gets another pod
+// range.
+func (c *Cluster) Rejoin(ctx context.Context, node, id string) error {
 	if err := c.StopKubelet(ctx, node); err != nil {
 		return err
 	}
-	if err := c.startKubeletAs(ctx, node, providerID); err != nil {
+	if err := c.startKubeletAs(ctx, node, providerID(id)); err != nil {
 		return err
 	}
-	return c.waitRegistered(ctx, node)
+	return c.wireNew(ctx, node)
 }
 
 // deletedTimeout bounds the wait for the deletion of a Node object, which takes

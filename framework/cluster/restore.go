@@ -27,9 +27,17 @@ import (
 // returns what it had to repair, in words. The lost nodes, see Lost, get new Node objects,
 // with the instances that Assign gave them.
 func (c *Cluster) Restore(ctx context.Context, lost []string, leftovers func(key string) bool) ([]string, error) {
+	names := make([]string, len(c.Nodes))
+	for i, n := range c.Nodes {
+		names[i] = n.Name
+	}
+	up, err := c.engine.ContainerIPs(ctx, c.Network, names...)
+	if err != nil {
+		return nil, fmt.Errorf("find out which nodes run: %w", err)
+	}
 	var unwired atomic.Bool
 	repaired, err := onEach(c.Nodes, func(n *Node) ([]string, error) {
-		what, rewire, err := c.revive(ctx, n, slices.Contains(lost, n.Name))
+		what, rewire, err := c.revive(ctx, n, up[n.Name] != "", slices.Contains(lost, n.Name))
 		if rewire {
 			unwired.Store(true)
 		}
@@ -106,10 +114,9 @@ func (c *Cluster) Assign(worker, instance string) {
 // kubelet does not start them again. A started container has an empty network namespace
 // and perhaps a new address, and a new Node object has a new pod range: rewire is set if
 // all nodes need new routes.
-func (c *Cluster) revive(ctx context.Context, n *Node, lost bool) (what []string, rewire bool, err error) {
-	running, err := c.engine.Running(ctx, n.Name)
-	if err != nil || running && !lost {
-		return nil, false, err
+func (c *Cluster) revive(ctx context.Context, n *Node, running, lost bool) (what []string, rewire bool, err error) {
+	if running && !lost {
+		return nil, false, nil
 	}
 	if n.Capacity == ControlPlane {
 		return nil, false, errors.New("the control plane's container is not running, or its Node object is gone")
@@ -141,10 +148,14 @@ func (c *Cluster) revive(ctx context.Context, n *Node, lost bool) (what []string
 	return []string{n.Name + " brought back as " + n.Instance}, true, c.waitRegistered(ctx, n.Name)
 }
 
-// startKubelet starts a kubelet that registers with another providerID, its argument. The
-// providerID of a Node cannot be changed, and a kubelet registers only when it starts.
-const startKubelet = `sed -i "s#--provider-id=[^ \"]*#--provider-id=$1#" /var/lib/kubelet/kubeadm-flags.env
-grep -q -- "--provider-id=$1" /var/lib/kubelet/kubeadm-flags.env
+// startKubelet starts a kubelet with flags, its arguments, in the place of those of the same
+// names that it had. What it registers its node with cannot be changed later, and it
+// registers only when it starts. The node gets another pod range: with the configuration of
+// the former one it would be Ready at once, and its first pods would get addresses to which
+// no route leads.
+const startKubelet = `rm -f /etc/cni/net.d/10-spotdrill.conflist
+file=/var/lib/kubelet/kubeadm-flags.env
+for flag; do sed -i "s#${flag%%=*}=[^ \"]* *##; s#\"\$# $flag\"#" $file; grep -q -- "$flag" $file; done
 systemctl start kubelet`
 
 // replace gives a running node a new Node object, with its instance.
@@ -162,14 +173,17 @@ func (c *Cluster) replace(ctx context.Context, n Node) error {
 	if err := c.deleteNode(ctx, n.Name); err != nil {
 		return err
 	}
-	return c.startKubeletAs(ctx, n.Name, kind.ProviderID(n.Instance))
+	return c.startKubeletAs(ctx, n.Name, providerID(kind.ProviderID(n.Zone, n.Instance)))
 }
 
-// startKubeletAs starts a kubelet that was stopped, so that it registers its node with that
-// providerID.
-func (c *Cluster) startKubeletAs(ctx context.Context, node, providerID string) error {
-	if _, err := c.engine.Exec(ctx, node, nil, "sh", "-ec", startKubelet, "sh", providerID); err != nil {
-		return fmt.Errorf("start the kubelet of %s with providerID %q: %w", node, providerID, err)
+// providerID is the kubelet's flag for it.
+func providerID(id string) string { return "--provider-id=" + id }
+
+// startKubeletAs starts a kubelet that was stopped with some of its flags changed.
+func (c *Cluster) startKubeletAs(ctx context.Context, node string, flags ...string) error {
+	command := append([]string{"sh", "-ec", startKubelet, "sh"}, flags...)
+	if _, err := c.engine.Exec(ctx, node, nil, command...); err != nil {
+		return fmt.Errorf("start the kubelet of %s with %s: %w", node, strings.Join(flags, " "), err)
 	}
 	return nil
 }

@@ -104,11 +104,10 @@ func TestWhatADrainLeavesIsCleaned(t *testing.T) {
 const docker = `#!/bin/sh
 printf '%s\n' "$*" >>DIR/record
 case "$*" in
-*State.Running*) test -e DIR/started && echo true || echo false ;;
+*State.Running*) test -e DIR/started && echo "n true 172.18.0.5" || echo "n false" ;;
 start*) touch DIR/started ;;
 "network ls"*) echo drill ;;
 "network inspect"*) echo '[{"Name": "drill", "IPAM": {"Config": [{"Subnet": "172.18.0.0/16"}]}}]' ;;
-inspect*) echo 172.18.0.5 ;;
 esac
 `
 

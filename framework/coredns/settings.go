@@ -13,7 +13,8 @@ import (
 type Settings struct {
 	// Placement is the capacity type of the nodes that the pods run on. With spread, the
 	// pods are spread evenly over spot and on-demand nodes. With anywhere, they run as
-	// kubeadm places them: on any node, preferably on different ones.
+	// kubeadm places them: on any node, preferably on different ones. With launched, the
+	// handler launches nodes for them.
 	Placement Placement `yaml:"placement"`
 	// Replicas is the number of pods, 1 to 10.
 	Replicas int `yaml:"replicas"`
@@ -60,10 +61,17 @@ const (
 	OnOnDemand Placement = "on-demand"
 	Spread     Placement = "spread"   // evenly over spot and on-demand nodes
 	Anywhere   Placement = "anywhere" // on any node, preferably on different ones: as kubeadm sets it
+	// Launched pods require a node with the taint and the label LaunchedKey, one for each,
+	// which the handler launches.
+	Launched Placement = "launched"
 )
 
+// LaunchedKey is the taint and the label, with the value "true", of nodes that a handler
+// launches for the CoreDNS pods.
+const LaunchedKey = "spotdrill.dev/launched"
+
 // Placements lists every placement.
-func Placements() []Placement { return []Placement{OnSpot, OnOnDemand, Spread, Anywhere} }
+func Placements() []Placement { return []Placement{OnSpot, OnOnDemand, Spread, Anywhere, Launched} }
 
 // Readiness is the readiness probe of the CoreDNS pods, an HTTP request for /ready.
 type Readiness struct {

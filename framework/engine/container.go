@@ -43,15 +43,36 @@ func (e *Engine) Running(ctx context.Context, container string) (bool, error) {
 // ContainerIP returns the container's IPv4 address on network. A container may
 // come back with another one after a restart.
 func (e *Engine) ContainerIP(ctx context.Context, container, network string) (string, error) {
-	format := fmt.Sprintf("{{with index .NetworkSettings.Networks %q}}{{.IPAddress}}{{end}}", network)
-	ip, err := e.Run(ctx, "inspect", "--type", "container", "--format", format, container)
+	ips, err := e.ContainerIPs(ctx, network, container)
 	if err != nil {
 		return "", err
 	}
-	if ip == "" {
+	if ips[container] == "" {
 		return "", fmt.Errorf("container %s has no address on network %s: is it running?", container, network)
 	}
-	return ip, nil
+	return ips[container], nil
+}
+
+// ContainerIPs returns the IPv4 addresses of those of the containers that run, by their
+// names. It is one command for all: each takes a tenth of a second of processor time.
+func (e *Engine) ContainerIPs(ctx context.Context, network string, containers ...string) (map[string]string, error) {
+	format := fmt.Sprintf("{{.Name}} {{.State.Running}} {{with index .NetworkSettings.Networks %q}}{{.IPAddress}}{{end}}", network)
+	out, err := e.Run(ctx, append([]string{"inspect", "--type", "container", "--format", format}, containers...)...)
+	if err != nil {
+		return nil, err
+	}
+	return runningIPs(out), nil
+}
+
+// runningIPs reads lines of a name, whether the container runs, and its address, if any.
+func runningIPs(lines string) map[string]string {
+	ips := map[string]string{}
+	for line := range strings.Lines(lines) {
+		if f := strings.Fields(line); len(f) == 3 && f[1] == "true" {
+			ips[strings.TrimPrefix(f[0], "/")] = f[2] // Docker's names begin with a slash
+		}
+	}
+	return ips
 }
 
 // HasIPVS reports whether the kernel of the containers has IPVS. It loads the module as

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"maps"
 	"reflect"
 	"strings"
 	"testing"
@@ -106,5 +107,12 @@ func TestLastLines(t *testing.T) {
 	}
 	if got := lastLines("\n", 2); got != "" {
 		t.Errorf("got %q", got)
+	}
+}
+
+func TestAddressesOfTheContainersThatRun(t *testing.T) {
+	got := runningIPs("node true 10.89.0.2\n/docker-node true 10.89.0.3\nkilled false \nelsewhere true \n")
+	if want := map[string]string{"node": "10.89.0.2", "docker-node": "10.89.0.3"}; !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }

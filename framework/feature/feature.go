@@ -3,10 +3,29 @@
 // claim.
 package feature
 
+import "slices"
+
+// The features of a handler that launches nodes.
+const (
+	// Launch launches nodes for pods that find none.
+	Launch = "launch"
+	// Drift replaces nodes that are not as the handler is configured now.
+	Drift = "drift"
+)
+
+// Disrupting lists the features by which a handler removes nodes without a notice.
+func Disrupting() []string { return []string{Drift} }
+
+// Launching reports whether the handler launches nodes in drills of the feature.
+func Launching(feature string) bool {
+	return feature == Launch || slices.Contains(Disrupting(), feature)
+}
+
 // Names lists the features. "rebalance-event" announces a recommendation,
 // "rebalance-drain" acts on it; "scheduled-change-at-once" drains when a scheduled change is
 // announced, however far ahead it is; "scheduled-change-status" leaves alone what the
-// statusCode of an event says is over; "karpenter-order" evicts in the order of Karpenter.
+// statusCode of an event says is over; "karpenter-order" evicts in the order of Karpenter;
+// "without-queue" also runs if no queue is configured, and is then blind to notices.
 func Names() []string {
-	return []string{"spot", "state-change", "scheduled-change", "scheduled-change-at-once", "scheduled-change-status", "rebalance-event", "rebalance-drain", "capacity-reservation", "karpenter-order"}
+	return []string{"spot", "state-change", "scheduled-change", "scheduled-change-at-once", "scheduled-change-status", "rebalance-event", "rebalance-drain", "capacity-reservation", "karpenter-order", Launch, Drift, "without-queue"}
 }

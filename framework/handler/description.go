@@ -38,8 +38,11 @@ type Description struct {
 	// placeholders such as ${QUEUE_URL}. Without manifests nothing is installed.
 	Manifests []string `yaml:"manifests,omitempty"`
 	Workers   Workers  `yaml:"workers,omitempty"`
-	Ready     Ready    `yaml:"ready,omitempty"`
-	Marks     Marks    `yaml:"marks,omitempty"`
+	// Launches is the kind of the objects that the handler makes for the nodes that it
+	// launches. They are removed after it has terminated, despite any finalizers.
+	Launches Launches `yaml:"launches,omitempty"`
+	Ready    Ready    `yaml:"ready,omitempty"`
+	Marks    Marks    `yaml:"marks,omitempty"`
 	// DeletesNode is true if the handler deletes the Node object itself.
 	DeletesNode bool `yaml:"deletesNode,omitempty"`
 	// CommitPoint is when it may delete a message: when it is received, when the drain
@@ -50,6 +53,10 @@ type Description struct {
 	// Settings are environment variables of the handler's containers, for each claimed
 	// feature: they are set in the drills of that feature.
 	Settings map[string]map[string]string `yaml:"settings,omitempty"`
+	// Configurations are manifests, for each claimed feature by which the handler removes
+	// nodes without a notice. Their objects have the names of installed ones. In the middle
+	// of a drill of that feature, their specs replace those of the installed ones.
+	Configurations map[string][]string `yaml:"configurations,omitempty"`
 	// SQSActions are those that it may call in addition to DeleteMessage,
 	// GetQueueAttributes, GetQueueUrl and ReceiveMessage.
 	SQSActions []string `yaml:"sqsActions,omitempty"`
@@ -75,7 +82,9 @@ type Description struct {
 	text      []byte // of File
 	documents []document
 	perWorker []document
-	env       map[string]string // of the feature in the current drill, see For
+	// configurations are those of Configurations.
+	configurations map[string][]document
+	env            map[string]string // of the feature in the current drill, see For
 }
 
 // Image is the value of ${IMAGE}: a reference, which is pulled unless the engine has it,
@@ -111,6 +120,14 @@ type Workers struct {
 	Condition string `yaml:"condition,omitempty"`
 	// Tags are set on the workers' EC2 instances; values may contain placeholders.
 	Tags map[string]string `yaml:"tags,omitempty"`
+}
+
+// Launches is a kind of objects, such as NodeClaim.
+type Launches struct {
+	// APIVersion is that of the objects, such as karpenter.sh/v1.
+	APIVersion string `yaml:"apiVersion,omitempty" json:"apiVersion,omitempty"`
+	// Kind is that of the objects, such as NodeClaim.
+	Kind string `yaml:"kind,omitempty" json:"kind,omitempty"`
 }
 
 // Ready says when the handler is ready.

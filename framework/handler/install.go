@@ -128,9 +128,13 @@ func (d Description) writeInventory(ctx context.Context, api *resources.Resource
 	if err != nil {
 		return fmt.Errorf("encode the list of objects: %w", err)
 	}
+	launches, err := json.Marshal(d.Launches)
+	if err != nil {
+		return fmt.Errorf("encode what it launches: %w", err)
+	}
 	err = api.Create(ctx, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: inventoryName, Namespace: metav1.NamespaceSystem, Labels: map[string]string{OwnerLabel: d.Name}},
-		Data:       map[string]string{"handler": d.Name, "objects": string(list)},
+		Data:       map[string]string{"handler": d.Name, "objects": string(list), "launches": string(launches)},
 	})
 	if apierrors.IsAlreadyExists(err) {
 		return errors.New("another handler is installed, or was only partly removed; remove it first")
@@ -156,7 +160,7 @@ func (d Description) Uninstall(ctx context.Context, cfg *rest.Config, s Settings
 	if err != nil {
 		return fmt.Errorf("uninstall handler %s: make a client: %w", d.Name, err)
 	}
-	if err := uninstall(ctx, api, referencesTo(objects), d.Name); err != nil {
+	if err := uninstall(ctx, api, referencesTo(objects), d.Launches, d.Name); err != nil {
 		return fmt.Errorf("uninstall handler %s: %w", d.Name, err)
 	}
 	return nil
@@ -180,34 +184,75 @@ func RemoveLeftover(ctx context.Context, cfg *rest.Config) error {
 	if err := json.Unmarshal([]byte(inventory.Data["objects"]), &references); err != nil {
 		return fmt.Errorf("remove leftover handler: read the list of its objects: %w", err)
 	}
+	var launches Launches
+	if text := inventory.Data["launches"]; text != "" {
+		if err := json.Unmarshal([]byte(text), &launches); err != nil {
+			return fmt.Errorf("remove leftover handler: read what it launches: %w", err)
+		}
+	}
 	name := inventory.Data["handler"]
-	if err := uninstall(ctx, api, references, name); err != nil {
+	if err := uninstall(ctx, api, references, launches, name); err != nil {
 		return fmt.Errorf("remove handler %s of an earlier run: %w", name, err)
 	}
 	return nil
 }
 
 // uninstall deletes the objects of a handler, and then the list of them.
-func uninstall(ctx context.Context, api *resources.Resources, references []reference, owner string) error {
-	if err := remove(ctx, api, references, owner); err != nil {
+func uninstall(ctx context.Context, api *resources.Resources, references []reference, launches Launches, owner string) error {
+	if err := remove(ctx, api, references, launches, owner); err != nil {
 		return err
 	}
 	return removeOne(ctx, api, reference{"v1", "ConfigMap", metav1.NamespaceSystem, inventoryName}, owner)
 }
 
 // remove deletes objects of a handler in the reverse order of their ranks, all of a rank
-// at once.
-func remove(ctx context.Context, api *resources.Resources, references []reference, owner string) error {
+// at once. When nothing of it runs any more, what it launched goes as well.
+func remove(ctx context.Context, api *resources.Resources, references []reference, launches Launches, owner string) error {
 	for rank := lastRank; rank >= 0; rank-- {
-		group, ctx := errgroup.WithContext(ctx)
+		group, groupCtx := errgroup.WithContext(ctx)
 		for _, r := range references {
 			if r.rank() == rank {
-				group.Go(func() error { return removeOne(ctx, api, r, owner) })
+				group.Go(func() error { return removeOne(groupCtx, api, r, owner) })
 			}
 		}
 		if err := group.Wait(); err != nil {
 			return err
 		}
+		if rank == runningRank {
+			if err := removeLaunched(ctx, api, launches); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// removeLaunched deletes the objects of the nodes that a handler launched, and clears their
+// finalizers.
+func removeLaunched(ctx context.Context, api *resources.Resources, launches Launches) error {
+	if launches.Kind == "" {
+		return nil
+	}
+	var last error
+	err := wait.For(func(ctx context.Context) (bool, error) {
+		var list []unstructured.Unstructured
+		if list, last = launches.list(ctx, api); last != nil {
+			return false, nil
+		}
+		for i := range list {
+			obj := &list[i]
+			last = api.Delete(ctx, obj)
+			if apierrors.IsNotFound(last) {
+				last = nil
+			}
+			if last == nil {
+				last = clearFinalizers(ctx, api.GetControllerRuntimeClient(), obj)
+			}
+		}
+		return len(list) == 0, nil
+	}, wait.WithContext(ctx), wait.WithTimeout(RemoveTimeout), wait.WithInterval(poll), wait.WithImmediate())
+	if err != nil {
+		return fmt.Errorf("delete each %s of a launched node: %w", launches.Kind, errors.Join(last, err))
 	}
 	return nil
 }

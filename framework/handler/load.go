@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -68,7 +69,14 @@ func read(files fs.FS, name, shown string) (Description, error) {
 	var once, perWorker error
 	d.documents, once = folder.read(d, "manifests", d.Manifests, Placeholders())
 	d.perWorker, perWorker = folder.read(d, "workers.manifests", d.Workers.Manifests, slices.Concat(Placeholders(), WorkerPlaceholders()))
-	return d, errors.Join(once, perWorker, ownNames(d.perWorker))
+	errs := []error{once, perWorker, ownNames(d.perWorker)}
+	d.configurations = make(map[string][]document, len(d.Configurations))
+	for _, name := range slices.Sorted(maps.Keys(d.Configurations)) {
+		documents, err := folder.read(d, "configurations."+name, d.Configurations[name], Placeholders())
+		d.configurations[name] = documents
+		errs = append(errs, err)
+	}
+	return d, errors.Join(errs...)
 }
 
 // readFile reads a file of a folder. Its error names the file by the path that the

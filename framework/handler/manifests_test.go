@@ -143,7 +143,7 @@ func TestSettingsOfAFeature(t *testing.T) {
 func TestHandlersOfOthersAreInstalledInOrder(t *testing.T) {
 	for name, want := range map[string]string{
 		"karpenter": "Namespace, 5 CustomResourceDefinition, Secret, ServiceAccount, ClusterRole, ClusterRoleBinding, ClusterRole, ClusterRoleBinding, " +
-			"Role, RoleBinding, Role, RoleBinding, EC2NodeClass, NodePool, 2 NodeClaim, Deployment",
+			"Role, RoleBinding, Role, RoleBinding, EC2NodeClass, 2 NodePool, 2 NodeClaim, Deployment",
 		"nth": "Namespace, Secret, ServiceAccount, ClusterRole, ClusterRoleBinding, Deployment",
 	} {
 		var kinds []string

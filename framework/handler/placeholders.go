@@ -15,8 +15,10 @@ type Settings struct {
 	ClusterName     string
 	ClusterEndpoint string // of the Kubernetes API, for pods
 	Image           string // the handler's
-	// AMI, Subnet and SecurityGroup are those of instances in LocalStack's EC2.
+	// AMI, Subnet and SecurityGroup are those of instances in LocalStack's EC2. OtherAMI is
+	// another image, which makes them outdated.
 	AMI           string
+	OtherAMI      string
 	Subnet        string
 	SecurityGroup string
 
@@ -54,7 +56,7 @@ const CredentialsSecret = "aws-credentials"
 func Placeholders() []string {
 	return []string{
 		"QUEUE_URL", "QUEUE_NAME", "AWS_ENDPOINT", "AWS_REGION", "CLUSTER_NAME", "CLUSTER_ENDPOINT",
-		"IMAGE", "NAMESPACE", "AMI_ID", "SUBNET_ID", "SECURITY_GROUP_ID",
+		"IMAGE", "NAMESPACE", "AMI_ID", "OTHER_AMI_ID", "SUBNET_ID", "SECURITY_GROUP_ID",
 	}
 }
 
@@ -86,6 +88,8 @@ func (s Settings) value(placeholder string) string {
 		return s.Image
 	case "AMI_ID":
 		return s.AMI
+	case "OTHER_AMI_ID":
+		return s.OtherAMI
 	case "SUBNET_ID":
 		return s.Subnet
 	case "SECURITY_GROUP_ID":

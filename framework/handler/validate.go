@@ -56,6 +56,12 @@ func (d Description) validate() error {
 	f.claims()
 	f.manifests("manifests", d.Manifests)
 	f.workers(d.Workers)
+	if (d.Launches.APIVersion == "") != (d.Launches.Kind == "") {
+		f.wrong("launches", "requires both apiVersion and kind")
+	}
+	if d.Claims(feature.Launch) && d.Launches.Kind == "" {
+		f.wrong("launches", "must not be empty with the feature %s: what it launches has to be removed", feature.Launch)
+	}
 	if len(d.Manifests) == 0 {
 		if len(d.Features) > 0 {
 			f.wrong("features", "a handler that installs nothing cannot claim any")
@@ -96,6 +102,15 @@ func (f *problems) claims() {
 	for _, feature := range slices.Sorted(maps.Keys(f.d.Settings)) {
 		if !f.d.Claims(feature) {
 			f.wrong("settings."+feature, "is not among the features that the handler claims")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.d.Configurations)) {
+		f.oneOf("configurations."+name, name, feature.Disrupting())
+		f.manifests("configurations."+name, f.d.Configurations[name])
+	}
+	for _, name := range feature.Disrupting() {
+		if f.d.Claims(name) != (len(f.d.Configurations[name]) > 0) {
+			f.wrong("configurations."+name, "is required with the feature %s, and only then: it makes the handler remove nodes", name)
 		}
 	}
 	f.maybe("commitPoint", string(f.d.CommitPoint), history.Words(history.CommitPoints()))

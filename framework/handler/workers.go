@@ -56,6 +56,48 @@ func (d Description) WorkerObjects(s Settings) ([]WorkerObject, error) {
 	return out, nil
 }
 
+// LaunchedObjects are the objects of the nodes that the handler has launched. One whose node
+// has not registered is left out.
+func (d Description) LaunchedObjects(ctx context.Context, cfg *rest.Config) ([]WorkerObject, error) {
+	if d.Launches.Kind == "" {
+		return nil, nil
+	}
+	api, err := resources.New(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("handler %s: make a client: %w", d.Name, err)
+	}
+	list, err := d.Launches.list(ctx, api)
+	if err != nil {
+		return nil, fmt.Errorf("handler %s: %w", d.Name, err)
+	}
+	var out []WorkerObject
+	for _, obj := range list {
+		node, _, _ := unstructured.NestedString(obj.Object, "status", "nodeName")
+		if node == "" {
+			continue
+		}
+		plural, _ := meta.UnsafeGuessKindToResource(obj.GroupVersionKind())
+		out = append(out, WorkerObject{Node: node, Of: plural.GroupResource(), Namespace: obj.GetNamespace(), Name: obj.GetName()})
+	}
+	return out, nil
+}
+
+// list returns the objects of the kind but those of the fixed workers, which are ours. There
+// are none if the kind is not defined.
+func (l Launches) list(ctx context.Context, api *resources.Resources) ([]unstructured.Unstructured, error) {
+	all := &unstructured.UnstructuredList{}
+	all.SetAPIVersion(l.APIVersion)
+	all.SetKind(l.Kind + "List")
+	err := api.List(ctx, all)
+	if meta.IsNoMatchError(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list each %s: %w", l.Kind, err)
+	}
+	return slices.DeleteFunc(all.Items, func(obj unstructured.Unstructured) bool { return obj.GetLabels()[workerLabel] != "" }), nil
+}
+
 func (d Description) workerObjects(s Settings) ([]*unstructured.Unstructured, error) {
 	var out []*unstructured.Unstructured
 	for _, w := range s.Workers {
@@ -108,7 +150,7 @@ func (d Description) workersAPI(cfg *rest.Config, s Settings) (*resources.Resour
 func (d Description) Stop(ctx context.Context, cfg *rest.Config, s Settings) error {
 	api, objects, err := d.temporary(cfg, s)
 	if err == nil {
-		err = remove(ctx, api, referencesTo(objects), d.Name)
+		err = remove(ctx, api, referencesTo(objects), d.Launches, d.Name)
 	}
 	if err == nil {
 		err = d.removeLeases(ctx, cfg, s)

@@ -28,7 +28,12 @@ const (
 	AwaitLate     Kind = "await.late"  // Key: what was awaited and did not come in time
 	Restored      Kind = "restored"    // every node Ready, schedulable, untainted; Note says what had to be repaired
 	QueueDepth    Kind = "queue.depth" // Numbers: visible, invisible; at the end of recording
-	BudgetSet     Kind = "budget.set"  // Key: whose PodDisruptionBudget; Reason: the step's name, empty for what the drill began with; Numbers: min_available of the one that is left, or set
+	// What became of the instances that were launched for the cluster, beside its fixed workers.
+	InstanceLaunched Kind = "instance.launched" // Instance; Key: its type; Reason: its zone; Owner: NodePool/… that it was launched for
+	InstanceJoined   Kind = "instance.joined"   // Instance, Node: its kubelet registered; Numbers: took (s, from when the launch was seen)
+	InstanceFailed   Kind = "instance.failed"   // Instance, Node; Note: why it did not become a node
+	InstanceEnded    Kind = "instance.ended"    // Instance, Node: it was terminated, and its container killed
+	BudgetSet        Kind = "budget.set"        // Key: whose PodDisruptionBudget; Reason: the step's name, empty for what the drill began with; Numbers: min_available of the one that is left, or set
 )
 
 // What the watcher saw in the cluster. The objects that exist when recording
@@ -100,6 +105,10 @@ const (
 	HandlerDisturbed Kind = "handler.disturbed"  // Key: the step's name; Reason: kill, update, …; Pod: one for each pod that it was done to
 	HandlerLeftAlone Kind = "handler.left-alone" // Key, Reason; Numbers: dropped (packets of one that was cut off)
 )
+
+// HandlerReconfigured says that the handler was configured so that it removes the Node. Key:
+// the step's name; Reason: the feature that it is for; one event for each node.
+const HandlerReconfigured Kind = "handler.reconfigured"
 
 // HandlerWrote is a change of a Node object, or the deletion of an object that the
 // handler has for the node, as the API server's audit log has it. Owner: the handler's

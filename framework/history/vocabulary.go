@@ -58,7 +58,7 @@ func HealthStatuses() []HealthStatus {
 	return []HealthStatus{HealthOpen, HealthClosed, HealthUpcoming}
 }
 
-// FaultType is a way in which SQS goes wrong.
+// FaultType is a way in which SQS goes wrong, or EC2 when it is to launch instances.
 type FaultType string
 
 // The fault types; docs/faults.md says what a client sees of each.
@@ -73,14 +73,19 @@ const (
 	Duplicate   FaultType = "duplicate"    // what is received is delivered a second time
 	Reorder     FaultType = "reorder"      // the order within a batch is reversed
 	LostAnswer  FaultType = "lost-answer"  // the call takes effect, and the connection is reset in place of the answer
+	NoCapacity  FaultType = "no-capacity"  // EC2 launches nothing: no capacity, a limit, or too low a price
+	EndedLaunch FaultType = "ended-launch" // what EC2 launches ends before its node registers
 )
 
-// FaultTypes lists every fault type of the queue.
+// OfLaunches reports whether the fault is one of EC2's launches, and not of the queue.
+func (f FaultType) OfLaunches() bool { return f == NoCapacity || f == EndedLaunch }
+
+// FaultTypes lists every fault type of the queue and of EC2.
 func FaultTypes() []FaultType {
-	return []FaultType{Delay, Throttle, ServerError, ClientError, Reset, BlackHole, FailedEntry, Duplicate, Reorder, LostAnswer}
+	return []FaultType{Delay, Throttle, ServerError, ClientError, Reset, BlackHole, FailedEntry, Duplicate, Reorder, LostAnswer, NoCapacity, EndedLaunch}
 }
 
-// ErrorCode is an error of SQS, as its JSON protocol names it.
+// ErrorCode is an error of SQS, as its JSON protocol names it, or of EC2.
 type ErrorCode string
 
 // The error codes that a fault can have. The errors themselves are in framework/proxy.
@@ -92,6 +97,11 @@ const (
 	QueueDoesNotExist      ErrorCode = "QueueDoesNotExist"
 	InternalError          ErrorCode = "InternalError"
 	ReceiptHandleIsInvalid ErrorCode = "ReceiptHandleIsInvalid"
+
+	InsufficientInstanceCapacity ErrorCode = "InsufficientInstanceCapacity"
+	MaxSpotInstanceCountExceeded ErrorCode = "MaxSpotInstanceCountExceeded"
+	VcpuLimitExceeded            ErrorCode = "VcpuLimitExceeded"
+	SpotMaxPriceTooLow           ErrorCode = "SpotMaxPriceTooLow"
 )
 
 // ErrorCodes lists the codes that a fault of that type can have, its default first; none
@@ -104,6 +114,8 @@ func (f FaultType) ErrorCodes() []ErrorCode {
 		return []ErrorCode{AccessDenied, ExpiredToken, QueueDoesNotExist}
 	case FailedEntry:
 		return []ErrorCode{InternalError, ReceiptHandleIsInvalid}
+	case NoCapacity:
+		return []ErrorCode{InsufficientInstanceCapacity, MaxSpotInstanceCountExceeded, VcpuLimitExceeded, SpotMaxPriceTooLow}
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ func (x *exchange) failedEntries() []failedEntry {
 	if len(failed) == len(x.call.entries) {
 		return failed
 	}
-	f := x.proxy.faults.take(x.call.action, history.FailedEntry)
+	f := x.proxy.faults.take(&x.call, history.FailedEntry)
 	if f == nil {
 		return failed
 	}

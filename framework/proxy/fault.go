@@ -29,13 +29,17 @@ type Fault struct {
 	By     time.Duration `json:"by,omitempty"`     // Delay
 	Status int           `json:"status,omitempty"` // ServerError
 	After  time.Duration `json:"after,omitempty"`  // Duplicate
-	// Code is the error of Throttle, ClientError and FailedEntry; empty for the type's first.
+	// Code is the error of Throttle, ClientError, FailedEntry and NoCapacity; empty for the
+	// type's first.
 	Code history.ErrorCode `json:"code,omitempty"`
 	// ToAnother delivers the copies of Duplicate only to clients with another address.
 	ToAnother bool `json:"toAnother,omitempty"`
 	// Silent leaves the connections that BlackHole holds open, and silent, when its time is
 	// over. They are reset when all faults are cleared.
 	Silent bool `json:"silent,omitempty"`
+
+	// Capacity is what NoCapacity lacks, spot or on-demand; empty for both.
+	Capacity string `json:"capacity,omitempty"`
 
 	// API makes it a fault of the API server, which hits these calls. Nil: of the queue.
 	API        *APICalls     `json:"api,omitempty"`
@@ -61,8 +65,11 @@ func (f Fault) validate() error {
 	return nil
 }
 
-func (f Fault) hits(action string) bool {
+func (f Fault) hits(c *call) bool {
+	action := c.action
 	switch {
+	case f.Type == history.NoCapacity:
+		return c.launches() && (f.Capacity == "" || f.Capacity == c.capacity())
 	case f.Type == history.Duplicate || f.Type == history.Reorder:
 		return action == "ReceiveMessage"
 	case f.Type == history.FailedEntry:
@@ -171,10 +178,10 @@ func (a *activeFault) event(kind history.Kind, at time.Duration) history.Event {
 	return history.Event{Kind: kind, At: at, Key: a.Name, Reason: string(a.Type)}
 }
 
-// take returns the first fault of these types that hits the action, and counts the
-// hit; nil if there is none. The caller calls done at the end of the call.
-func (fs *faults) take(action string, types ...history.FaultType) *activeFault {
-	return fs.takeIf(func(f Fault) bool { return f.API == nil && slices.Contains(types, f.Type) && f.hits(action) })
+// take returns the first fault of these types that hits the call, and counts the hit; nil if
+// there is none. The caller calls done at the end of the call.
+func (fs *faults) take(c *call, types ...history.FaultType) *activeFault {
+	return fs.takeIf(func(f Fault) bool { return f.API == nil && slices.Contains(types, f.Type) && f.hits(c) })
 }
 
 // takeIf is take for the faults that hits accepts.

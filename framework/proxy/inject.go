@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -23,13 +24,13 @@ func (f faulted) Error() string { return fmt.Sprintf("fault %s: %s", f.Name, f.T
 
 // hitBy takes a fault that hits the call and records the hit.
 func (x *exchange) hitBy(types ...history.FaultType) *activeFault {
-	f := x.proxy.faults.take(x.call.action, types...)
+	f := x.proxy.faults.take(&x.call, types...)
 	if f == nil {
 		return nil
 	}
 	x.hits = append(x.hits, f)
 	e := f.event(history.FaultHit, x.proxy.records.now())
-	e.Action = x.call.action
+	e.Action = x.call.name()
 	x.proxy.records.add(e)
 	return f
 }
@@ -37,10 +38,14 @@ func (x *exchange) hitBy(types ...history.FaultType) *activeFault {
 // refuse returns the fault that refuses the call, if one does. It is called before each
 // request to the upstream, so that a new fault also hits long polls that have begun.
 func (x *exchange) refuse() error {
-	if !x.call.isSQS() {
+	types := []history.FaultType{history.Throttle, history.ServerError, history.ClientError, history.Reset, history.BlackHole}
+	switch {
+	case x.call.launches():
+		types = []history.FaultType{history.NoCapacity}
+	case !x.call.isSQS():
 		return nil
 	}
-	f := x.hitBy(history.Throttle, history.ServerError, history.ClientError, history.Reset, history.BlackHole)
+	f := x.hitBy(types...)
 	if f == nil {
 		return nil
 	}
@@ -136,7 +141,7 @@ func replaceBody(resp *http.Response, body []byte) {
 // take is hitBy for faults whose hit is recorded only when the client has received the
 // answer.
 func (x *exchange) take(t history.FaultType) *activeFault {
-	f := x.proxy.faults.take(x.call.action, t)
+	f := x.proxy.faults.take(&x.call, t)
 	if f != nil {
 		x.hits = append(x.hits, f)
 	}
@@ -165,6 +170,10 @@ func (x *exchange) duplicate(f *activeFault, b batch) {
 // answerFault answers a call that a fault refused.
 func (x *exchange) answerFault(w http.ResponseWriter, f faulted) {
 	x.note = f.Error()
+	if f.Type == history.NoCapacity {
+		x.answerNoCapacity(w, cmp.Or(f.Code, f.Type.ErrorCodes()[0]))
+		return
+	}
 	if refusal, ok := refusalOf(f.Fault); ok {
 		x.answerRefusal(w, refusal)
 		return

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/spotdrill/spotdrill/framework/cloud"
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -22,7 +23,7 @@ func (p *players) arrange(ctx context.Context) error {
 	first, restored := p.all[0], make(chan []string, 1) // what had to be repaired
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		repaired, err := p.sys.Restore(ctx)
+		repaired, err := p.sys.Restore(ctx, p.launches()...)
 		if err != nil {
 			return err
 		}
@@ -91,12 +92,17 @@ func (p *players) pickNodes(ctx context.Context) error {
 	runsDNS := func(n cluster.Node) bool {
 		return slices.ContainsFunc(pods, func(p cluster.DNSPod) bool { return p.Node == n.Name })
 	}
-	free := slices.Clone(p.sys.Cluster.Nodes)
+	p.nameLaunched()
+	others, err := p.sys.LaunchedByOthers(ctx)
+	if err != nil {
+		return err
+	}
+	free := slices.Concat(p.sys.Cluster.Nodes, others)
 	for _, targets := range []bool{true, false} {
 		for _, r := range p.all {
 			wanted := maps.Clone(r.Scenario.Nodes)
 			maps.DeleteFunc(wanted, func(name string, _ scenarios.Pick) bool {
-				return slices.Contains(r.Scenario.Targets(), name) != targets
+				return wanted[name].Launched != nil || slices.Contains(r.Scenario.Targets(), name) != targets
 			})
 			picked, err := pick(wanted, free, runsDNS)
 			if err != nil {
@@ -109,6 +115,31 @@ func (p *players) pickNodes(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// launches are the instances that the scenarios require, in the order of launching.
+func (p *players) launches() []cloud.Launch {
+	var out []cloud.Launch
+	p.eachLaunched(func(_ *runner, _ string, pick scenarios.Pick) {
+		out = append(out, cloud.Launch{Type: pick.Launched.Type, Zone: pick.Launched.Zone, Spot: pick.Capacity == cluster.Spot})
+	})
+	return out
+}
+
+// nameLaunched gives the launched nodes their names in the scenarios.
+func (p *players) nameLaunched() {
+	launched := p.sys.Launched()
+	p.eachLaunched(func(r *runner, name string, _ scenarios.Pick) { r.nodes[name], launched = launched[0], launched[1:] })
+}
+
+func (p *players) eachLaunched(do func(r *runner, name string, pick scenarios.Pick)) {
+	for _, r := range p.all {
+		for _, name := range slices.Sorted(maps.Keys(r.Scenario.Nodes)) {
+			if pick := r.Scenario.Nodes[name]; pick.Launched != nil {
+				do(r, name, pick)
+			}
+		}
+	}
 }
 
 // pick chooses a node for each name: first for those that must run CoreDNS, so

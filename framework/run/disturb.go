@@ -118,3 +118,19 @@ func (r *runner) reconnect(ctx context.Context, pods []corev1.Pod, d scenarios.D
 	r.leftAlone(d, dropped)
 	return nil
 }
+
+// reconfigure lets the handler remove nodes without a notice.
+func (r *runner) reconfigure(ctx context.Context, c scenarios.Reconfigure) error {
+	under, _ := r.sys.Installed()
+	settings, err := r.sys.Equipment(ctx, *under)
+	if err != nil {
+		return fmt.Errorf("reconfiguration %s: %w", c.Name, err)
+	}
+	for _, name := range c.Disrupts {
+		r.rec.Record(history.Event{Kind: history.HandlerReconfigured, Key: c.Name, Reason: r.Scenario.Feature, Node: r.nodes[name].Name})
+	}
+	if err := under.Reconfigure(ctx, r.sys.Cluster.Config, settings, r.Scenario.Feature); err != nil {
+		return fmt.Errorf("reconfiguration %s: %w", c.Name, err)
+	}
+	return nil
+}

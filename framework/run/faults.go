@@ -9,6 +9,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/launch"
 	"github.com/spotdrill/spotdrill/framework/proxy"
 	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -17,9 +18,12 @@ import (
 // beginFault sets a fault at the recording proxy, which then records when it began,
 // what it hit and when it ended.
 func (r *runner) beginFault(ctx context.Context, f scenarios.Fault) error {
+	if f.Type == history.EndedLaunch {
+		return r.sys.EndLaunches(launch.Fault{Name: f.Name, Count: f.Count, For: f.For.D()})
+	}
 	return r.setFault(ctx, proxy.Fault{
 		Name: f.Name, Type: f.Type, Actions: f.Actions, Count: f.Count, For: f.For.D(),
-		By: f.By.D(), Code: f.Code, Status: f.Status, After: f.After.D(), ToAnother: f.ToAnother, Silent: f.Silent,
+		By: f.By.D(), Code: f.Code, Status: f.Status, After: f.After.D(), ToAnother: f.ToAnother, Silent: f.Silent, Capacity: f.Capacity,
 	})
 }
 

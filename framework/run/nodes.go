@@ -43,7 +43,7 @@ func (r *runner) operate(ctx context.Context, o scenarios.Operate) error {
 	case history.DeleteNode:
 		err = r.sys.Cluster.DeleteNode(ctx, node.Name)
 	case history.RejoinNode:
-		err = r.sys.Cluster.Rejoin(ctx, node.Name, kind.ProviderID(node.Instance))
+		err = r.sys.Cluster.Rejoin(ctx, node.Name, kind.ProviderID(node.Zone, node.Instance))
 	case history.RejoinNoID:
 		err = r.sys.Cluster.Rejoin(ctx, node.Name, "")
 	case history.StopKubelet:

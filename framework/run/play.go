@@ -157,11 +157,11 @@ func (p *players) clearQueue(ctx context.Context) error {
 	return errors.Join(clearFaults(ctx, p.sys.Cluster), p.sys.AWS.Purge(ctx))
 }
 
-// uninstall removes a handler that is not ready, or was moved. The next scenario must not find the pods
+// uninstall removes a handler that is not ready, or was moved or configured otherwise. The next scenario must not find the pods
 // of one that was disturbed either, but the rest of it.
 func (p *players) uninstall(ctx context.Context) error {
-	moved := slices.ContainsFunc(p.all, func(r *runner) bool { return r.Scenario.MovesHandler() })
-	if _, ready := p.sys.Installed(); !ready || moved {
+	changed := slices.ContainsFunc(p.all, func(r *runner) bool { return r.Scenario.MovesHandler() || r.Scenario.Reconfigures() })
+	if _, ready := p.sys.Installed(); !ready || changed {
 		return p.sys.Uninstall(ctx)
 	}
 	if slices.ContainsFunc(p.all, func(r *runner) bool { return r.Scenario.Disturbed() }) {
@@ -174,7 +174,8 @@ func (p *players) uninstall(ctx context.Context) error {
 // run puts it back.
 func (p *players) restore(ctx context.Context) error {
 	if p.all[0].Next != nil {
-		if next := p.all[0].Next(); next != nil {
+		// What is launched would not outlast the restore.
+		if next := p.all[0].Next(); next != nil && next.Placement != coredns.Launched {
 			p.sys.PrepareDNS(ctx, *next)
 		}
 	}

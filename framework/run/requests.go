@@ -72,8 +72,8 @@ func (p *players) recordRequests(ctx context.Context) error {
 	return errors.Join(err, unknown)
 }
 
-// workerObjects are the objects that the handler has for each worker; most handlers
-// have none.
+// workerObjects are the objects that the handler has for each worker and each node that it
+// launched; most handlers have none.
 func (r *runner) workerObjects(ctx context.Context) ([]handler.WorkerObject, error) {
 	if !r.handler().KnowsWorkers() {
 		return nil, nil
@@ -82,7 +82,8 @@ func (r *runner) workerObjects(ctx context.Context) ([]handler.WorkerObject, err
 	if err != nil {
 		return nil, err
 	}
-	return r.handler().WorkerObjects(settings)
+	objects, err := r.handler().WorkerObjects(settings)
+	return append(objects, r.launched...), err
 }
 
 // asEvent is what the history has of a change; an event of no kind if it does not matter.

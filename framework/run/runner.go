@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/objects"
 	"github.com/spotdrill/spotdrill/framework/system"
@@ -28,6 +29,8 @@ type runner struct {
 	namespace string                  // of its workload
 	nodes     map[string]cluster.Node // by the scenario's names
 	notices   map[string]*sent        // by the step's name
+	// launched are the handler's objects of the nodes that it had launched at the beginning.
+	launched []handler.WorkerObject
 	// requests are what the handler requested of the API server in this drill.
 	requests func(context.Context) (cluster.Requests, error)
 	probers  []probing // none without a probe
@@ -91,7 +94,8 @@ func (r *runner) sources() sources {
 			if err != nil {
 				return watch{}, err
 			}
-			return watch{complete: watcher.Complete, stop: watcher.Stop}, nil
+			stopLaunches := r.sys.RecordLaunches(r.rec.Record)
+			return watch{complete: watcher.Complete, stop: func() { stopLaunches(); watcher.Stop() }}, nil
 		},
 		facts:   r.recordFacts,
 		waits:   r.recordWaits,
@@ -115,6 +119,10 @@ func (r *runner) recordFacts(ctx context.Context) error {
 	}
 	r.recordPrepared()
 	if err := r.recordRights(ctx); err != nil {
+		return err
+	}
+	var err error
+	if r.launched, err = r.handler().LaunchedObjects(ctx, r.sys.Cluster.Config); err != nil {
 		return err
 	}
 	for _, budget := range r.Scenario.Workload.Budgets {

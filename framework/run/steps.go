@@ -65,6 +65,8 @@ func (r *runner) step(ctx context.Context, step scenarios.Step) error {
 		return r.disrupt(ctx, do)
 	case scenarios.Operate:
 		return r.operate(ctx, do)
+	case scenarios.Reconfigure:
+		return r.reconfigure(ctx, do)
 	}
 	return errors.New("no action set")
 }
@@ -185,7 +187,7 @@ func (r *runner) reclaim(ctx context.Context, step scenarios.Reclaim) error {
 	}
 	node := r.nodes[step.Node]
 	at := r.rec.Clock().Now()
-	if err := r.sys.Cluster.Reclaim(ctx, node.Name); err != nil {
+	if err := r.sys.Reclaim(ctx, node); err != nil {
 		return err
 	}
 	done := r.rec.Clock().Now()

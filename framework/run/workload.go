@@ -137,7 +137,10 @@ func startedPhase(kind string) corev1.PodPhase {
 
 func (r *runner) createPods(ctx context.Context, pods scenarios.Pods, values map[string]string) error {
 	node := r.nodes[pods.Node].Name
-	values = map[string]string{"NAMESPACE": values["NAMESPACE"], "IMAGE": values["IMAGE"], "NODE": node, "OTHER": values["OTHER"]}
+	values = map[string]string{
+		"NAMESPACE": values["NAMESPACE"], "IMAGE": values["IMAGE"], "OTHER": values["OTHER"],
+		"NODE": node, "CAPACITY": r.nodes[pods.Node].Capacity,
+	}
 	file := "pods/" + pods.Kind + ".yaml"
 	if pods.Kind != staticPods {
 		return r.create(ctx, file, values)

@@ -16,7 +16,7 @@ import (
 )
 
 func TestEveryKindOfPodsHasAManifest(t *testing.T) {
-	values := map[string]string{"NAMESPACE": "spotdrill-workload-1", "IMAGE": "image", "NODE": "spot-1", "OTHER": "spot-2"}
+	values := map[string]string{"NAMESPACE": "spotdrill-workload-1", "IMAGE": "image", "NODE": "spot-1", "CAPACITY": "spot", "OTHER": "spot-2"}
 	for _, kind := range scenarios.PodKinds() {
 		objs, err := objects.Decode(t.Context(), manifests, "manifests/pods/"+kind+".yaml", values)
 		if err != nil || len(objs) == 0 {
@@ -93,7 +93,7 @@ func TestPodsOfADrillKeepOffTheNodesOfTheOther(t *testing.T) {
 	other := &runner{nodes: map[string]cluster.Node{"victim": {Name: "spot-2"}, "bystander": {Name: "spot-3"}}}
 	other.Scenario.Steps = []scenarios.Step{{Notice: &scenarios.Notice{Nodes: []string{"victim"}}}}
 	one := &runner{beside: []*runner{other}}
-	values := map[string]string{"NAMESPACE": "spotdrill-workload-1", "IMAGE": "image", "NODE": "spot-1", "OTHER": one.other()}
+	values := map[string]string{"NAMESPACE": "spotdrill-workload-1", "IMAGE": "image", "NODE": "spot-1", "CAPACITY": "spot", "OTHER": one.other()}
 	for _, kind := range scenarios.PodKinds() {
 		objs, err := objects.Decode(t.Context(), manifests, "manifests/pods/"+kind+".yaml", values)
 		if err != nil {

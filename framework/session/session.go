@@ -93,6 +93,9 @@ func New(opts Options) (*Session, error) {
 		console: reports.NewConsole(opts.Console, len(opts.Scenarios)+len(opts.More)),
 		played:  map[string]bool{}, ahead: map[string]reports.Entry{},
 	}
+	for _, scenario := range slices.Concat(opts.Scenarios, opts.More) {
+		s.System.Spares = max(s.System.Spares, scenario.Launches())
+	}
 	s.System.Log = func(format string, args ...any) { fmt.Fprintf(s.console, format+"\n", args...) }
 	return s, nil
 }

@@ -53,6 +53,17 @@ func (st *Story) Deadlined(name, notice string) (node string, put history.Event,
 	return node, put, why
 }
 
+// Registered is when the Node object that the node had at a time began: when the one before
+// it was deleted, 0 if there was none. What was marked on that one is not marked on this one.
+func (st *Story) Registered(node string, at time.Duration) (since time.Duration) {
+	for _, e := range st.AllOf(history.NodeDeleted) {
+		if e.Node == node && e.At <= at {
+			since = e.At
+		}
+	}
+	return since
+}
+
 // Gone is when the node's instance was taken; the end of the drill if it never was.
 // What happens to the node later is not the handler's doing.
 func (st *Story) Gone(node string) time.Duration {
@@ -68,7 +79,8 @@ func (st *Story) Reclaimed(node string) (history.Event, bool) {
 }
 
 // Causes are what calls for a drain of the node: the notices that name it, the
-// messages whose body does, and a disruption of the DNS pods on it.
+// messages whose body does, a disruption of the DNS pods on it, and a configuration in which
+// the handler is to remove it.
 func (st *Story) Causes(node string) []history.Event {
 	naming := map[string]bool{}
 	for _, m := range st.Scenario.Messages() {
@@ -80,6 +92,6 @@ func (st *Story) Causes(node string) []history.Event {
 	}
 	return st.All(func(e history.Event) bool {
 		return e.Kind == history.NoticePut && e.Node == node || e.Kind == history.MessagePut && naming[e.Key] ||
-			e.Kind == history.DNSDisrupted && e.Node == node
+			(e.Kind == history.DNSDisrupted || e.Kind == history.HandlerReconfigured) && e.Node == node
 	})
 }

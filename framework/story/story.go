@@ -113,12 +113,13 @@ func (st *Story) AllOf(kinds ...history.Kind) []history.Event {
 }
 
 // Started is when the fault began: when the first notice or message was put, when
-// CoreDNS was disrupted, or a node was taken without a notice.
+// CoreDNS was disrupted, the handler configured otherwise, or a node was taken without a
+// notice.
 func (st *Story) Started() (time.Duration, bool) {
 	unannounced := st.Scenario.Unannounced()
 	e, ok := st.First(func(e history.Event) bool {
 		switch e.Kind {
-		case history.NoticePut, history.MessagePut, history.DNSDisrupted:
+		case history.NoticePut, history.MessagePut, history.DNSDisrupted, history.HandlerReconfigured:
 			return true
 		}
 		return e.Kind == history.Reclaimed && unannounced

@@ -2,7 +2,6 @@ package system
 
 import (
 	"context"
-	"debug/elf"
 	"fmt"
 	"os"
 	"os/exec"
@@ -66,14 +65,8 @@ func exists(path string) bool {
 // gets nothing but their kernel.
 func examineBinary(binary string) engine.Prerequisite {
 	f := engine.Prerequisite{What: "binary for the nodes", State: engine.OK, Detail: binary}
-	file, err := elf.Open(binary)
-	if err != nil {
-		f.State, f.Detail, f.Fix = engine.Missing, fmt.Sprintf("%s is not a Linux binary: %v", binary, err), "make build"
-		return f
-	}
-	defer file.Close()
-	if libraries, err := file.ImportedLibraries(); err == nil && len(libraries) > 0 {
-		f.State, f.Detail, f.Fix = engine.Missing, fmt.Sprintf("%s is not static: it needs %s", binary, strings.Join(libraries, ", ")), "make build"
+	if err := cluster.Static(binary); err != nil {
+		f.State, f.Detail, f.Fix = engine.Missing, err.Error(), "make build"
 	}
 	return f
 }

@@ -189,13 +189,13 @@ func (s *System) Equipment(ctx context.Context, d handler.Description) (handler.
 	if ref, ok := s.images[buildOf(d)]; ok {
 		settings.Image = ref
 	}
-	for _, n := range s.Cluster.Nodes {
+	for _, n := range slices.Concat(s.Cluster.Nodes, s.launched) {
 		if n.Capacity == cluster.ControlPlane || d.Workers.Capacity != "" && n.Capacity != d.Workers.Capacity {
 			continue
 		}
 		w := handler.Worker{
-			Node: n.Name, Instance: n.Instance, ProviderID: kind.ProviderID(n.Instance),
-			Capacity: n.Capacity, Zone: kind.Zone,
+			Node: n.Name, Instance: n.Instance, ProviderID: kind.ProviderID(n.Zone, n.Instance),
+			Capacity: n.Capacity, Zone: n.Zone,
 		}
 		node, err := s.Cluster.Clientset.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
@@ -223,16 +223,17 @@ func (s *System) Equipment(ctx context.Context, d handler.Description) (handler.
 func (s *System) Renew() { s.worn = true }
 
 // pause stops a handler whose pods are to be replaced. It also stops one that has objects
-// for workers if one of the workers is lost: it would act on a worker that is not yet
-// restored completely. Resume starts the handler again; if that fails, the next Restore
-// starts over.
-func (s *System) pause(ctx context.Context) error {
+// for workers if one of the workers is lost, or if nodes are launched or were: it would act on
+// a worker that is not yet restored completely. Resume starts the handler again; if that
+// fails, the next Restore starts over.
+func (s *System) pause(ctx context.Context, launches bool) error {
 	settings, err := s.Equipment(ctx, *s.installed)
 	if err != nil {
 		return err
 	}
 	if !s.paused && !s.worn {
 		affected, err := s.lostWorkers(ctx, settings)
+		affected = affected || s.installed.KnowsWorkers() && (launches || s.launches != nil && s.launches.Active())
 		if err != nil || !affected {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/spotdrill/spotdrill/framework/cloud"
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/engine"
 	"github.com/spotdrill/spotdrill/framework/handler"
@@ -27,19 +28,19 @@ func (s *System) WorkloadNamespace() string {
 	return fmt.Sprintf("spotdrill-workload-%d", s.workloads)
 }
 
-// Restore brings the cluster back to where a drill can start, and returns what it had
-// to repair. The handler stays.
-func (s *System) Restore(ctx context.Context) (repaired []string, err error) {
+// Restore brings the cluster back to where a drill can start, with no launched nodes but
+// these, and returns what it had to repair. The handler stays.
+func (s *System) Restore(ctx context.Context, launches ...cloud.Launch) (repaired []string, err error) {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.removeProbers(ctx) })
 	group.Go(func() error { return s.removeWorkloads(ctx) })
-	group.Go(func() (err error) { repaired, err = s.restoreNodes(ctx); return err })
+	group.Go(func() (err error) { repaired, err = s.restoreNodes(ctx, launches); return err })
 	err = group.Wait()
 	return repaired, err
 }
 
 // restoreNodes restores the nodes, while no handler acts on a worker that is lost.
-func (s *System) restoreNodes(ctx context.Context) (repaired []string, err error) {
+func (s *System) restoreNodes(ctx context.Context, launches []cloud.Launch) (repaired []string, err error) {
 	if err := s.Cluster.RemoveStatic(ctx); err != nil {
 		return nil, err
 	}
@@ -49,8 +50,12 @@ func (s *System) restoreNodes(ctx context.Context) (repaired []string, err error
 		err = s.Uninstall(ctx)
 	} else {
 		leftovers = s.installed.LeavesBehind
-		err = s.pause(ctx)
+		err = s.pause(ctx, len(launches) > 0)
 	}
+	if err != nil {
+		return nil, err
+	}
+	cleared, err := s.clearLaunches(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -66,10 +71,15 @@ func (s *System) restoreNodes(ctx context.Context) (repaired []string, err error
 		s.Cluster.Assign(worker, instance)
 	}
 	s.raiseParent(ctx)
+	if err := s.launchAll(ctx, launches); err != nil {
+		return nil, err
+	}
 	if s.paused && s.installed.KnowsWorkers() {
-		return s.restoreWith(ctx, lost, leftovers)
+		repaired, err = s.restoreWith(ctx, lost, leftovers)
+		return append(cleared, repaired...), err
 	}
 	repaired, err = s.Cluster.Restore(ctx, lost, leftovers)
+	repaired = append(cleared, repaired...)
 	if err != nil {
 		return repaired, err
 	}

@@ -63,6 +63,13 @@ func (s *System) reuse(ctx context.Context, opts cluster.Options, digest string)
 	if was != digest {
 		return "it was created from other versions or settings", nil
 	}
+	spares, err := c.Spares()
+	if err != nil {
+		return "", err
+	}
+	if len(spares) < opts.Spares {
+		return fmt.Sprintf("it has %d spare workers, and %d are required", len(spares), opts.Spares), nil
+	}
 	if err := s.confine(ctx); err != nil {
 		return "", err
 	}
@@ -85,6 +92,10 @@ func (s *System) reuse(ctx context.Context, opts cluster.Options, digest string)
 		return becauseOf(err)
 	}
 	s.Cluster, s.AWS = c, aws
+	if err := s.startLaunches(ctx); err != nil {
+		s.Cluster, s.AWS = nil, nil
+		return becauseOf(err)
+	}
 	err = s.timed("cluster of the last run, restored", func() error {
 		// First the nodes that are down, then the wiring, which nodes may have
 		// lost or a newer version may do differently.
@@ -203,6 +214,9 @@ func (s *System) furnish(ctx context.Context, instances map[string]string, diges
 	if err := s.Cluster.SetInstances(ctx, instances); err != nil {
 		return err
 	}
+	if err := s.startLaunches(ctx); err != nil {
+		return err
+	}
 	image, err := s.Cluster.ForwardDNS(ctx, upstreamIP)
 	if err != nil {
 		return err
@@ -316,6 +330,6 @@ func (s *System) findSettings(ctx context.Context, proxy string) (handler.Settin
 		APIHost: proxy, APIPort: "6443",
 		QueueURL: s.AWS.QueueURL(endpoint), QueueName: s.opts.Cluster, Endpoint: endpoint,
 		Region: kind.Region, ClusterName: s.opts.Cluster, ClusterEndpoint: "https://" + api.Spec.ClusterIP,
-		AMI: network.AMI, Subnet: network.Subnet, SecurityGroup: network.SecurityGroup, Image: s.Image,
+		AMI: network.AMI, OtherAMI: network.OtherAMI, Subnet: network.Subnet, SecurityGroup: network.SecurityGroup, Image: s.Image,
 	}, nil
 }

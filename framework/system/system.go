@@ -19,6 +19,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/engine"
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/launch"
 	"github.com/spotdrill/spotdrill/kind"
 )
 
@@ -31,6 +32,9 @@ type Options struct {
 	Source string
 	// Binary is the static spotdrill binary that runs in the cluster.
 	Binary string
+	// Spares is how many spare workers the cluster has at least. Instances that are launched
+	// for it become nodes there.
+	Spares int
 	// Log receives lines for the user; it must be set.
 	Log func(format string, args ...any)
 }
@@ -66,6 +70,8 @@ type System struct {
 	worn      bool                 // its pods are to be replaced, see Renew
 	dns       *settingDNS          // in progress, see PrepareDNS
 	workloads int                  // namespaces named so far
+	launches  *launch.Controller   // nil without spare workers
+	launched  []cluster.Node       // for the current drill
 
 	parentWeight string // of the engine's control group, in words
 	priority     string // of this process, in words
@@ -96,7 +102,12 @@ func Up(ctx context.Context, opts Options) (*System, error) {
 }
 
 // Release lets another process use the system, which stays up.
-func (s *System) Release() error { return s.claim.release() }
+func (s *System) Release() error {
+	if s.launches != nil {
+		s.launches.Close()
+	}
+	return s.claim.release()
+}
 
 func (s *System) up(ctx context.Context) error {
 	opts := s.opts
@@ -183,7 +194,7 @@ func (s *System) clusterOptions(nodes string) (cluster.Options, error) {
 	}
 	return cluster.Options{
 		Name: s.opts.Cluster, Network: s.opts.Cluster, Image: nodes, ProxyMode: string(s.opts.ProxyMode),
-		KubeconfigDir: filepath.Dir(kubeconfig),
+		Spares: s.opts.Spares, KubeconfigDir: filepath.Dir(kubeconfig),
 	}, nil
 }
 

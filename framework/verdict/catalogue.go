@@ -23,6 +23,8 @@ func catalogue() []check {
 		applies,
 		notRun,
 		unknownCheck,
+		checkReplacedFirst,
+		checkRemoved,
 		checkDNSLost,
 		checkDNSWindow,
 		checkEndpointLeft,

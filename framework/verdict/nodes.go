@@ -36,8 +36,10 @@ func (j judge) marked(v Verdict, c scenarios.Marked) Verdict {
 	if why != "" {
 		return v.unknown(why, put)
 	}
-	gone := j.Gone(node)
-	changes := j.All(func(e history.Event) bool { return e.Node == node && e.At < gone && j.MarkChange(e) })
+	registered, gone := j.Registered(node, put.At), j.Gone(node)
+	changes := j.All(func(e history.Event) bool {
+		return e.Node == node && e.At >= registered && e.At < gone && j.MarkChange(e)
+	})
 	before := slices.IndexFunc(changes, func(e history.Event) bool { return e.At >= put.At })
 	if before < 0 {
 		before = len(changes)

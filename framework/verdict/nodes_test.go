@@ -54,6 +54,19 @@ func TestMarked(t *testing.T) {
 			moveMark(3.5)(s)
 			s.at(3, history.Event{Kind: history.NoticePut, Key: "earlier", Node: victim, Reason: string(history.SpotInterruption)})
 		}, want: Pass, got: "0.000s"},
+		{name: "marked by an earlier notice, on a Node object that was deleted since", edit: func(s *script) {
+			moveMark(3.2)(s)
+			s.at(3, history.Event{Kind: history.NoticePut, Key: "earlier", Node: victim, Reason: string(history.SpotInterruption)})
+			s.at(3.4, history.Event{Kind: history.NodeDeleted, Node: victim})
+			s.at(3.6, history.Event{Kind: history.NodePresent, Node: victim})
+		}, want: Fail, got: "before its instance was taken"},
+		{name: "and marked again after that", edit: func(s *script) {
+			moveMark(3.2)(s)
+			s.at(3, history.Event{Kind: history.NoticePut, Key: "earlier", Node: victim, Reason: string(history.SpotInterruption)})
+			s.at(3.4, history.Event{Kind: history.NodeDeleted, Node: victim})
+			s.at(3.6, history.Event{Kind: history.NodePresent, Node: victim})
+			s.at(5, history.Event{Kind: history.NodeCordoned, Node: victim})
+		}, want: Pass, got: "1.000s"},
 		{name: "marked before any notice", edit: moveMark(3), want: Unknown, got: "before any notice"},
 		{name: "recording ends too soon", edit: func(s *script) {
 			s.drop(victimCordoned)

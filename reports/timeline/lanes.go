@@ -34,8 +34,14 @@ func (d picture) notices() []Row {
 	for _, e := range d.AllOf(history.DNSDisrupted) {
 		disrupted.mark(e, Put, e.Reason)
 	}
-	if len(disrupted.Marks) > 0 {
-		rows = append(rows, disrupted.Row)
+	configured := row{picture: d, Row: Row{Name: "handler", Note: "configured otherwise"}}
+	for _, e := range d.AllOf(history.HandlerReconfigured) {
+		configured.mark(e, Put, "to remove "+e.Node)
+	}
+	for _, r := range []row{disrupted, configured} {
+		if len(r.Marks) > 0 {
+			rows = append(rows, r.Row)
+		}
 	}
 	return rows
 }
@@ -99,7 +105,7 @@ func (d picture) nodes() []Row {
 		}
 		unshown := []history.Kind{history.NodePresent, history.NodePrepared, history.NodeLabelled, history.NodeAnnotated}
 		change := (strings.HasPrefix(string(e.Kind), "node.") && !slices.Contains(unshown, e.Kind) && e.At >= d.zero) ||
-			e.Kind == history.NodeRole || e.Kind == history.Reclaimed || e.Kind == history.OperatorActed
+			slices.Contains([]history.Kind{history.NodeRole, history.Reclaimed, history.OperatorActed, history.InstanceJoined, history.InstanceEnded}, e.Kind)
 		if !change {
 			continue
 		}
@@ -121,11 +127,14 @@ func (d picture) nodes() []Row {
 
 func (d picture) node(name string, events []history.Event) Row {
 	r := row{picture: d, Row: Row{Name: name, Note: d.Role(name)}}
-	taken := d.to
-	if i := slices.IndexFunc(events, func(e history.Event) bool { return e.Kind == history.Reclaimed }); i >= 0 {
+	there, taken := time.Duration(0), d.to
+	if present, ok := d.First(func(e history.Event) bool { return e.Kind == history.NodePresent && e.Node == name }); ok && present.At > d.zero {
+		there = present.At // it was launched in the drill
+	}
+	if i := slices.IndexFunc(events, func(e history.Event) bool { return e.Kind == history.Reclaimed || e.Kind == history.InstanceEnded }); i >= 0 {
 		taken = events[i].At
 	}
-	r.span(0, taken, Running, "there")
+	r.span(there, taken, Running, "there")
 	since := map[State]time.Duration{}
 	end := func(state State, at time.Duration, text string) {
 		if from, ok := since[state]; ok {
@@ -159,6 +168,11 @@ func (d picture) node(name string, events []history.Event) Row {
 		case history.Reclaimed:
 			begin(Gone, e.At)
 			r.mark(e, Ended, "instance taken")
+		case history.InstanceJoined:
+			r.mark(e, Came, "instance "+e.Instance+" joined")
+		case history.InstanceEnded:
+			begin(Gone, e.At)
+			r.mark(e, Ended, "instance terminated")
 		case history.NodeUnlabelled:
 			r.mark(e, Act, "label "+lastPart(e.Key)+" off")
 		case history.NodeUnannotated:

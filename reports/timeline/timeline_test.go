@@ -246,6 +246,35 @@ func TestTheWaterfallOfANotice(t *testing.T) {
 	}
 }
 
+func TestTheWaterfallOfALaunchedReplacement(t *testing.T) {
+	steps := []history.Event{
+		podAt(1, history.PodPresent, "a", "w-1"),
+		{At: sec(9.5), Kind: history.InstanceLaunched, Instance: "i-before"},
+		{At: sec(10.5), Kind: history.SQSCall, Action: "ec2:CreateFleet", Numbers: history.Numbers{history.Took: 0.3}},
+		{At: sec(11), Kind: history.InstanceLaunched, Instance: "i-2"},
+		{At: sec(11.5), Kind: history.InstanceJoined, Instance: "i-before", Node: "w-3"},
+		{At: sec(12), Kind: history.NodeReady, Node: "w-3"},
+		{At: sec(18), Kind: history.NodePresent, Node: "w-2", Key: "spot"},
+		{At: sec(19), Kind: history.InstanceJoined, Instance: "i-2", Node: "w-2"},
+		{At: sec(20), Kind: history.NodeReady, Node: "w-2"},
+	}
+	tl := draw(verdict.Result{}, recorded(steps...))
+	after := map[string]time.Duration{}
+	for _, s := range tl.Waterfalls[0].Steps {
+		if s.Seen {
+			after[s.Name] = s.After
+		}
+	}
+	if after["replacement asked for"] != sec(0.2) || after["replacement Ready"] != sec(10) {
+		t.Errorf("asked for after %s, Ready after %s", after["replacement asked for"], after["replacement Ready"])
+	}
+	rows := lane(t, tl, Nodes).Rows
+	i := slices.IndexFunc(rows, func(r Row) bool { return r.Name == "w-2" })
+	if i < 0 || !strings.HasPrefix(spans(rows[i]), "running 18s") {
+		t.Errorf("the rows of nodes are %+v; want w-2 there from 18s on", rows)
+	}
+}
+
 // The waterfall and the verdicts read the same drain: only a mark that the handler's
 // description names begins it, and the pods that came to the node before that mark must
 // leave.

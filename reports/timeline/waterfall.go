@@ -61,12 +61,39 @@ func (d picture) waterfall(put history.Event) Waterfall {
 	e, ok = d.MarkedAfter(put.Node, put)
 	step("marked", e, ok)
 	step("first eviction", evicted, evicted.Seq > 0)
+	if asked, ok := d.launchAsked(put); ok {
+		step("replacement asked for", asked, true)
+		e, ok = d.launched(put)
+		step("replacement Ready", e, ok)
+	}
 	step("last pod gone", left, left.Seq > 0)
 	ready, all := d.replaced(put, owners)
 	step("replacements ready", ready, all)
 	e, ok = d.after(put, func(e history.Event) bool { return e.Kind == history.SQSDeleted && e.Notice == put.Notice })
 	step("message deleted", e, ok)
 	return w
+}
+
+// launchAsked is the handler's first request for another instance after the notice.
+func (d picture) launchAsked(put history.Event) (history.Event, bool) {
+	e, ok := d.after(put, func(e history.Event) bool {
+		return e.Kind == history.SQSCall && (e.Action == "ec2:CreateFleet" || e.Action == "ec2:RunInstances") && story.Arrived(e) >= put.At
+	})
+	e.At = story.Arrived(e) // it is recorded when it is answered
+	return e, ok
+}
+
+// launched is when the first node of an instance that was launched after the notice was Ready.
+func (d picture) launched(put history.Event) (history.Event, bool) {
+	asked := map[string]bool{} // instances
+	for _, e := range d.AllOf(history.InstanceLaunched) {
+		asked[e.Instance] = e.At >= put.At
+	}
+	nodes := map[string]bool{}
+	for _, e := range d.AllOf(history.InstanceJoined) {
+		nodes[e.Node] = nodes[e.Node] || asked[e.Instance]
+	}
+	return d.after(put, func(e history.Event) bool { return e.Kind == history.NodeReady && nodes[e.Node] })
 }
 
 // polled is how long, within that time, a poll of the handler was open without an

@@ -1,0 +1,171 @@
+package cloud
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+)
+
+// Launched is an instance that was launched for the cluster, beside its fixed workers.
+type Launched struct {
+	ID, Type, Zone string
+	// Spot reports whether EC2 says that it is a spot instance.
+	Spot bool
+	// Ended reports whether it is shutting down, or terminated.
+	Ended bool
+	Tags  map[string]string
+}
+
+// The capacity tags of an instance that Karpenter launched.
+const (
+	NodePoolTag  = "karpenter.sh/nodepool"
+	NodeClaimTag = "karpenter.sh/nodeclaim"
+)
+
+// Launched returns the instances with the cluster's tag that are not its fixed workers, in
+// the order of their ids. LocalStack forgets a terminated one after a while.
+func (a *AWS) Launched(ctx context.Context, cluster string) ([]Launched, error) {
+	var found []Launched
+	pages := ec2.NewDescribeInstancesPaginator(a.ec2, &ec2.DescribeInstancesInput{Filters: []types.Filter{
+		{Name: aws.String("tag:" + clusterTagPrefix + cluster), Values: []string{"owned"}},
+	}})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("list the instances launched for cluster %s: %w", cluster, err)
+		}
+		for _, reservation := range page.Reservations {
+			for _, instance := range reservation.Instances {
+				if l := launched(instance); l.Tags[workerTag] == "" {
+					found = append(found, l)
+				}
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b Launched) int { return strings.Compare(a.ID, b.ID) })
+	return found, nil
+}
+
+func launched(instance types.Instance) Launched {
+	l := Launched{ID: aws.ToString(instance.InstanceId), Type: string(instance.InstanceType), Tags: map[string]string{}}
+	l.Spot = instance.InstanceLifecycle == types.InstanceLifecycleTypeSpot
+	if instance.Placement != nil {
+		l.Zone = aws.ToString(instance.Placement.AvailabilityZone)
+	}
+	if instance.State != nil {
+		l.Ended = instance.State.Name == types.InstanceStateNameShuttingDown || instance.State.Name == types.InstanceStateNameTerminated
+	}
+	for _, tag := range instance.Tags {
+		l.Tags[aws.ToString(tag.Key)] = aws.ToString(tag.Value)
+	}
+	return l
+}
+
+// Launch is what an instance is launched as.
+type Launch struct {
+	// Type is an instance type, such as m5.large.
+	Type string
+	// Zone is its availability zone; empty: that of the fixed workers.
+	Zone string
+	Spot bool
+}
+
+// Launch launches one instance for the cluster, and returns its id.
+func (a *AWS) Launch(ctx context.Context, cluster string, as Launch) (string, error) {
+	in := &ec2.RunInstancesInput{
+		ImageId:           aws.String(image),
+		InstanceType:      types.InstanceType(as.Type),
+		MinCount:          aws.Int32(1),
+		MaxCount:          aws.Int32(1),
+		Placement:         &types.Placement{AvailabilityZone: aws.String(cmp.Or(as.Zone, a.Zone()))},
+		TagSpecifications: []types.TagSpecification{tagged(cluster)},
+	}
+	if as.Spot {
+		in.InstanceMarketOptions = &types.InstanceMarketOptionsRequest{MarketType: types.MarketTypeSpot}
+	}
+	out, err := a.ec2.RunInstances(ctx, in)
+	if err != nil {
+		return "", fmt.Errorf("launch an instance of type %s: %w", as.Type, err)
+	}
+	if len(out.Instances) != 1 {
+		return "", fmt.Errorf("launch an instance of type %s: got %d instances", as.Type, len(out.Instances))
+	}
+	return aws.ToString(out.Instances[0].InstanceId), nil
+}
+
+// Size is how large the instances of a type are.
+type Size struct {
+	CPUs   int64 // cores
+	Memory int64 // bytes
+	// Pods is how many the interfaces of such an instance have addresses for, as Amazon's VPC
+	// CNI plugin gives them out.
+	Pods int64
+}
+
+// SizeOf looks an instance type up.
+func (a *AWS) SizeOf(ctx context.Context, instanceType string) (Size, error) {
+	out, err := a.ec2.DescribeInstanceTypes(ctx, &ec2.DescribeInstanceTypesInput{InstanceTypes: []types.InstanceType{types.InstanceType(instanceType)}})
+	if err != nil {
+		return Size{}, fmt.Errorf("look instance type %s up: %w", instanceType, err)
+	}
+	if len(out.InstanceTypes) != 1 {
+		return Size{}, fmt.Errorf("look instance type %s up: EC2 knows %d of that name", instanceType, len(out.InstanceTypes))
+	}
+	return sizeOf(out.InstanceTypes[0])
+}
+
+func sizeOf(info types.InstanceTypeInfo) (Size, error) {
+	if info.VCpuInfo == nil || info.MemoryInfo == nil || info.NetworkInfo == nil {
+		return Size{}, fmt.Errorf("look instance type %s up: EC2 does not know its size", info.InstanceType)
+	}
+	interfaces, addresses := int64(aws.ToInt32(info.NetworkInfo.MaximumNetworkInterfaces)), int64(aws.ToInt32(info.NetworkInfo.Ipv4AddressesPerInterface))
+	return Size{
+		CPUs:   int64(aws.ToInt32(info.VCpuInfo.DefaultVCpus)),
+		Memory: aws.ToInt64(info.MemoryInfo.SizeInMiB) << 20,
+		// Each interface keeps one address; two pods use the host's network.
+		Pods: interfaces*(addresses-1) + 2,
+	}, nil
+}
+
+// For the pods is left what the system, the kubelet and the threshold of eviction leave, as
+// on the nodes of Amazon EKS:
+// https://github.com/awslabs/amazon-eks-ami (nodeadm, internal/kubelet/reserved.go) and, for
+// the share of the hypervisor, https://karpenter.sh/docs/reference/settings/ (VM_MEMORY_OVERHEAD_PERCENT).
+const (
+	hypervisorShare  = 0.075
+	evictionMemory   = 100 << 20
+	reservedMemory   = 255 << 20
+	reservedPerPod   = 11 << 20
+	milliCPUsPerCore = 1000
+)
+
+// Allocatable is what a node of that size has for pods: thousandths of a core, and bytes.
+func (s Size) Allocatable() (cpu, memory int64) {
+	memory = s.Memory - int64(hypervisorShare*float64(s.Memory)) - evictionMemory - reservedMemory - s.Pods*reservedPerPod
+	return s.CPUs*milliCPUsPerCore - reservedCPU(s.CPUs), max(0, memory)
+}
+
+// reservedCPU is 6 % of the first core, 1 % of the second, 0.5 % of the next two and 0.25 %
+// of all others, in thousandths of a core.
+func reservedCPU(cores int64) int64 {
+	reserved := 0.0
+	for core := range cores {
+		switch {
+		case core == 0:
+			reserved += 60
+		case core == 1:
+			reserved += 10
+		case core < 4:
+			reserved += 5
+		default:
+			reserved += 2.5
+		}
+	}
+	return int64(reserved)
+}

@@ -1,0 +1,42 @@
+package cluster
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A pod whose image is one file has no dynamic linker: the kernel says "no such file", of a
+// file that is there.
+func TestOnlyAStaticBinaryIsLoaded(t *testing.T) {
+	dir := t.TempDir()
+	source := filepath.Join(dir, "main.go")
+	if err := os.WriteFile(source, []byte("package main\n\nfunc main() {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		flags []string
+		want  string
+	}{
+		"static":  {want: ""},
+		"dynamic": {flags: []string{"-buildmode=pie"}, want: "linked dynamically"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(dir, name)
+			build := exec.CommandContext(t.Context(), "go", append(append([]string{"build", "-o", path}, c.flags...), source)...)
+			build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
+			if out, err := build.CombinedOutput(); err != nil {
+				t.Fatalf("build: %v\n%s", err, out)
+			}
+			err := Static(path)
+			if (c.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+	if err := Static(source); err == nil || !strings.Contains(err.Error(), "no Linux binary") {
+		t.Errorf("a file of text: %v", err)
+	}
+}

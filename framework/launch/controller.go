@@ -1,0 +1,394 @@
+package launch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/spotdrill/spotdrill/framework/cloud"
+	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+const (
+	// look is how often EC2 is asked what it has launched: a request costs LocalStack some
+	// 20 ms of processor time, and a real instance takes longer to boot.
+	look = time.Second
+	// monitor is how often the cloud's node lifecycle controller looks for nodes without an
+	// instance (--node-monitor-period of the cloud controller manager).
+	monitor = 5 * time.Second
+	// unseen is for how long EC2 may fail to answer before it is an error.
+	unseen = 30 * time.Second
+)
+
+// Controller joins what is launched for a cluster, and ends what is terminated, until Close.
+type Controller struct {
+	cluster *cluster.Cluster
+	aws     *cloud.AWS
+	log     func(format string, args ...any)
+
+	mu     sync.Mutex
+	spares []*spare
+	failed map[string]error // why instances did not become nodes
+	short  map[string]bool  // instances without a worker, which was logged
+	fault  *activeFault     // nil if there is none
+	record map[int]func(history.Event)
+	// records is how many there were, which numbers the next.
+	records int
+
+	work   sync.WaitGroup
+	cancel context.CancelFunc // ends work, and the loop
+}
+
+// Start parks every spare worker, terminates what an earlier run launched, and begins. It
+// logs each launch.
+func Start(ctx context.Context, c *cluster.Cluster, aws *cloud.AWS, log func(format string, args ...any)) (*Controller, error) {
+	l := &Controller{cluster: c, aws: aws, log: log, record: map[int]func(history.Event){}}
+	names, err := c.Spares()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		l.spares = append(l.spares, &spare{name: name, state: ending})
+	}
+	if err := l.clear(ctx); err != nil {
+		return nil, err
+	}
+	l.begin(ctx)
+	return l, nil
+}
+
+// begin runs the loop. What the controller does ends with Close, not with the context of the
+// caller, who may be done before.
+func (l *Controller) begin(ctx context.Context) {
+	ctx, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	l.work.Go(func() { l.loop(ctx) })
+}
+
+func (l *Controller) loop(ctx context.Context) {
+	tick := time.NewTicker(look)
+	defer tick.Stop()
+	answered := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		instances, err := l.aws.Launched(ctx, l.cluster.Name)
+		switch {
+		case err == nil:
+			answered = time.Now()
+			l.follow(ctx, instances)
+		case ctx.Err() == nil && time.Since(answered) > unseen:
+			l.log("what EC2 launches cannot be seen since %s: %v", answered.Format(time.TimeOnly), err)
+			answered = time.Now()
+		}
+	}
+}
+
+// follow does what the plan for these instances says.
+func (l *Controller) follow(ctx context.Context, instances []cloud.Launched) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := make([]spare, len(l.spares))
+	for i, s := range l.spares {
+		now[i] = *s
+	}
+	p := planFor(now, instances, l.failed)
+	for _, j := range p.join {
+		s := l.named(j.worker)
+		l.happened(launchedEvent(j.instance))
+		if l.fails(j.instance) {
+			l.work.Go(func() { l.endLaunch(ctx, j.instance.ID) })
+			continue
+		}
+		s.state, s.instance, s.zone = joining, j.instance.ID, j.instance.Zone
+		l.work.Go(func() { l.join(ctx, s, j.instance) })
+	}
+	for _, name := range p.end {
+		s := l.named(name)
+		s.state = ending
+		l.work.Go(func() { l.end(ctx, s) })
+	}
+	for _, i := range p.without {
+		if !l.short[i.ID] {
+			l.short[i.ID] = true
+			l.happened(launchedEvent(i))
+			l.failure(i.ID, "", fmt.Errorf("no spare worker is left of %d: it stays without a node until one is", len(l.spares)))
+		}
+	}
+}
+
+func (l *Controller) named(name string) *spare {
+	return l.spares[slices.IndexFunc(l.spares, func(s *spare) bool { return s.name == name })]
+}
+
+// join makes a worker the node of an instance.
+func (l *Controller) join(ctx context.Context, s *spare, i cloud.Launched) {
+	began := time.Now()
+	as, err := l.describe(ctx, i)
+	if err == nil {
+		err = l.cluster.Join(ctx, s.name, as)
+	}
+	took := time.Since(began)
+	if err != nil && ctx.Err() == nil {
+		l.mu.Lock()
+		l.failed[i.ID], s.state = err, ending
+		l.failure(i.ID, s.name, err)
+		l.mu.Unlock()
+		l.park(ctx, s)
+		return
+	}
+	if err != nil {
+		return // Clear and Close park it
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.state = joined
+	l.happened(history.Event{Kind: history.InstanceJoined, Instance: i.ID, Node: s.name, Numbers: history.Numbers{history.Took: took.Seconds()}})
+	l.log("  instance %s (%s in %s) joined as node %s after %.1f s", i.ID, i.Type, i.Zone, s.name, took.Seconds())
+}
+
+// describe is the node that an instance becomes. Those that Karpenter launched have its
+// startup taint, and get the labels of their capacity from it.
+func (l *Controller) describe(ctx context.Context, i cloud.Launched) (cluster.Instance, error) {
+	size, err := l.aws.SizeOf(ctx, i.Type)
+	if err != nil {
+		return cluster.Instance{}, err
+	}
+	as := cluster.Instance{ID: i.ID, Zone: i.Zone, Type: i.Type, Pods: size.Pods}
+	as.CPU, as.Memory = size.Allocatable()
+	if i.Tags[cloud.NodePoolTag] != "" {
+		as.Taints = []corev1.Taint{{Key: "karpenter.sh/unregistered", Effect: corev1.TaintEffectNoExecute}}
+		return as, nil
+	}
+	as.Capacity = cluster.OnDemand
+	if i.Spot {
+		as.Capacity = cluster.Spot
+	}
+	return as, nil
+}
+
+// end ends the node of an instance that is gone, waits until its Node object is gone as
+// well, and parks the worker.
+func (l *Controller) end(ctx context.Context, s *spare) {
+	if err := l.cluster.End(ctx, s.name); err != nil {
+		l.trouble(ctx, s, err)
+		return
+	}
+	l.mu.Lock()
+	l.happened(history.Event{Kind: history.InstanceEnded, Instance: s.instance, Node: s.name})
+	l.mu.Unlock()
+	tick := time.NewTicker(monitor)
+	defer tick.Stop()
+	for {
+		gone, err := l.cluster.Forget(ctx, s.name)
+		if err != nil {
+			l.trouble(ctx, s, err)
+		}
+		if gone {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+	l.park(ctx, s)
+}
+
+// End ends an instance at once, as EC2 does at the deadline of a notice. One that has ended
+// is no error.
+func (l *Controller) End(ctx context.Context, instance string) error {
+	l.mu.Lock()
+	i := slices.IndexFunc(l.spares, func(s *spare) bool { return s.instance == instance && s.state == joined })
+	var err error
+	if i >= 0 {
+		err = l.cluster.End(ctx, l.spares[i].name)
+	}
+	l.mu.Unlock()
+	return errors.Join(err, l.aws.Terminate(ctx, []string{instance}))
+}
+
+// park parks a worker. One that cannot be parked is not used again before Clear.
+func (l *Controller) park(ctx context.Context, s *spare) {
+	if err := l.cluster.Park(ctx, s.name); err != nil {
+		l.trouble(ctx, s, err)
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.state = parked
+}
+
+// trouble logs an error that is not the end of the controller itself.
+func (l *Controller) trouble(ctx context.Context, s *spare, err error) {
+	if ctx.Err() == nil {
+		l.log("  worker %s, of instance %s: %v", s.name, s.instance, err)
+	}
+}
+
+// failure says that an instance did not become a node. It is called with mu.
+func (l *Controller) failure(instance, node string, err error) {
+	l.happened(history.Event{Kind: history.InstanceFailed, Instance: instance, Node: node, Note: err.Error()})
+	l.log("  instance %s is no node: %v", instance, err)
+}
+
+// launchedEvent has who launched it, as far as the tags say.
+func launchedEvent(i cloud.Launched) history.Event {
+	e := history.Event{Kind: history.InstanceLaunched, Instance: i.ID, Key: i.Type, Reason: i.Zone}
+	if pool := i.Tags[cloud.NodePoolTag]; pool != "" {
+		e.Owner = "NodePool/" + pool
+	}
+	return e
+}
+
+// happened passes an event on to what is recorded now. It is called with mu.
+func (l *Controller) happened(e history.Event) {
+	for _, record := range l.record {
+		record(e)
+	}
+}
+
+// Record passes on what becomes of instances from now on, until stop.
+func (l *Controller) Record(record func(history.Event)) (stop func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.records++
+	number := l.records
+	l.record[number] = record
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.record, number)
+	}
+}
+
+// Nodes are the nodes of the launched instances that have joined, without their capacity,
+// which another may decide.
+func (l *Controller) Nodes() []cluster.Node {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []cluster.Node
+	for _, s := range l.spares {
+		if s.state == joined {
+			out = append(out, cluster.Node{Name: s.name, Instance: s.instance, Zone: s.zone})
+		}
+	}
+	return out
+}
+
+// Active reports whether any instance is a node, becomes one, or ends.
+func (l *Controller) Active() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.spares, func(s *spare) bool { return s.state != parked })
+}
+
+// launchTimeout bounds the time from a launch until its node is there: on two cores it takes
+// some 10 s.
+const launchTimeout = 90 * time.Second
+
+// Launch launches an instance, and returns its node when that is Ready.
+func (l *Controller) Launch(ctx context.Context, as cloud.Launch) (cluster.Node, error) {
+	id, err := l.aws.Launch(ctx, l.cluster.Name, as)
+	if err != nil {
+		return cluster.Node{}, err
+	}
+	node := cluster.Node{Instance: id, Zone: cmp.Or(as.Zone, l.aws.Zone()), Capacity: cluster.OnDemand}
+	if as.Spot {
+		node.Capacity = cluster.Spot
+	}
+	var failed error
+	err = cluster.Until(ctx, launchTimeout, "instance "+id+" to join the cluster", func(context.Context) string {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if failed = l.failed[id]; failed != nil {
+			return ""
+		}
+		if i := slices.IndexFunc(l.spares, func(s *spare) bool { return s.instance == id && s.state == joined }); i >= 0 {
+			node.Name = l.spares[i].name
+			return ""
+		}
+		if l.short[id] {
+			return "no spare worker is left"
+		}
+		return "it has not joined"
+	})
+	if err := errors.Join(err, failed); err != nil {
+		return cluster.Node{}, err
+	}
+	return node, l.cluster.WaitNode(ctx, node.Name)
+}
+
+// Clear terminates all launched instances, and returns when every spare worker is parked. No
+// handler that launches others may run.
+func (l *Controller) Clear(ctx context.Context) error {
+	l.stop()
+	if err := l.clear(ctx); err != nil {
+		return err
+	}
+	l.begin(ctx)
+	return nil
+}
+
+// Close ends the controller. The nodes stay.
+func (l *Controller) Close() { l.stop() }
+
+func (l *Controller) stop() {
+	l.cancel()
+	l.work.Wait()
+}
+
+func (l *Controller) clear(ctx context.Context) error {
+	if err := terminate(ctx, l.cluster.Name, l.aws); err != nil {
+		return err
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	for _, s := range l.spares {
+		if s.state == parked {
+			continue
+		}
+		group.Go(func() error {
+			already, err := l.cluster.Parked(groupCtx, s.name)
+			if err == nil && !already {
+				err = l.cluster.Park(groupCtx, s.name)
+			}
+			if err == nil {
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				s.state = parked
+			}
+			return err
+		})
+	}
+	l.failed, l.short = map[string]error{}, map[string]bool{}
+	l.mu.Lock()
+	l.endFault(l.fault, "cleared")
+	l.mu.Unlock()
+	return group.Wait()
+}
+
+// terminate terminates what was launched for the cluster.
+func terminate(ctx context.Context, cluster string, aws *cloud.AWS) error {
+	instances, err := aws.Launched(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	var ids []string
+	for _, i := range instances {
+		if !i.Ended {
+			ids = append(ids, i.ID)
+		}
+	}
+	return aws.Terminate(ctx, ids)
+}

@@ -1,0 +1,44 @@
+package launch
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spotdrill/spotdrill/framework/cloud"
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+func TestAFaultEndsTheNextLaunches(t *testing.T) {
+	var events []string
+	record := func(e history.Event) {
+		events = append(events, strings.Join(strings.Fields(string(e.Kind)+" "+e.Key+" "+e.Reason+" "+e.Instance), " "))
+	}
+	l := &Controller{failed: map[string]error{}, log: func(string, ...any) {}, record: map[int]func(history.Event){0: record}}
+	fails := func(id string) bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.fails(cloud.Launched{ID: id})
+	}
+	if fails("i-0") {
+		t.Error("a launch failed without a fault")
+	}
+	if err := l.Begin(Fault{Name: "ends", Count: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Begin(Fault{Name: "again", Count: 1}); err == nil {
+		t.Error("two faults at once are no error")
+	}
+	if !fails("i-1") || fails("i-2") {
+		t.Error("want the first launch to fail, and no other")
+	}
+	if l.failed["i-1"] == nil || l.failed["i-2"] != nil {
+		t.Errorf("failed are %v", l.failed)
+	}
+	want := []string{
+		"fault.begun ends ended-launch", "fault.hit ends ended-launch i-1", "instance.failed i-1", "fault.ended ends count",
+	}
+	if !slices.Equal(events, want) {
+		t.Errorf("recorded %q, want %q", events, want)
+	}
+}

@@ -1,0 +1,79 @@
+package launch
+
+import (
+	"slices"
+
+	"github.com/spotdrill/spotdrill/framework/cloud"
+)
+
+// state is what a spare worker is.
+type state string
+
+const (
+	parked  state = "parked"
+	joining state = "joining" // becomes the node of its instance
+	joined  state = "joined"
+	ending  state = "ending" // its instance is gone, its Node object or its container not yet
+)
+
+// spare is a spare worker, and the id and zone of the instance that it is or was last.
+type spare struct {
+	name     string
+	state    state
+	instance string
+	zone     string
+}
+
+// plan is what follows from what EC2 has launched.
+type plan struct {
+	join []joint
+	// end are the workers whose instances are gone.
+	end []string
+	// without are the instances for which no spare worker is left.
+	without []cloud.Launched
+}
+
+// joint is an instance and the worker that becomes it.
+type joint struct {
+	worker   string
+	instance cloud.Launched
+}
+
+// planFor finds which parked workers are to become instances, and which joined ones are to end.
+// A failed instance is not tried again: one that did not register does not later.
+func planFor(spares []spare, instances []cloud.Launched, failed map[string]error) plan {
+	var p plan
+	running := func(id string) bool {
+		return slices.ContainsFunc(instances, func(i cloud.Launched) bool { return i.ID == id && !i.Ended })
+	}
+	taken := map[string]bool{}
+	var free, used []string
+	for _, s := range spares {
+		switch s.state {
+		case parked:
+			if s.instance == "" {
+				free = append(free, s.name)
+			} else {
+				used = append(used, s.name)
+			}
+			continue
+		case joined:
+			if !running(s.instance) {
+				p.end = append(p.end, s.name)
+			}
+		}
+		taken[s.instance] = true
+	}
+	// A name that comes again in the same record is hard to follow.
+	free = append(free, used...)
+	for _, i := range instances {
+		switch {
+		case i.Ended || taken[i.ID] || failed[i.ID] != nil:
+		case len(free) == 0:
+			p.without = append(p.without, i)
+		default:
+			p.join, free = append(p.join, joint{free[0], i}), free[1:]
+		}
+	}
+	return p
+}

@@ -1,0 +1,110 @@
+package system
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spotdrill/spotdrill/framework/cloud"
+	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/launch"
+)
+
+// startLaunches parks the spare workers, and makes nodes of what is launched from now on if
+// the options require spare workers: to look for it takes processor time.
+func (s *System) startLaunches(ctx context.Context) error {
+	spares, err := s.Cluster.Spares()
+	if err != nil || len(spares) == 0 {
+		return err
+	}
+	return s.timed("spare workers", func() error {
+		launches, err := launch.Start(ctx, s.Cluster, s.AWS, s.opts.Log)
+		if err != nil {
+			return err
+		}
+		if s.opts.Spares == 0 {
+			launches.Close()
+			return nil
+		}
+		s.launches = launches
+		return nil
+	})
+}
+
+// clearLaunches ends every launched node, and returns what it did. No handler that launches
+// others may run.
+func (s *System) clearLaunches(ctx context.Context) (cleared []string, err error) {
+	if s.launches == nil {
+		return nil, nil
+	}
+	if s.launches.Active() {
+		cleared = []string{"launched nodes ended"}
+	}
+	s.launched = nil
+	return cleared, s.launches.Clear(ctx)
+}
+
+// launchAll launches the nodes that a drill requires, one after the other: the order of their
+// names is that of the launches.
+func (s *System) launchAll(ctx context.Context, wanted []cloud.Launch) error {
+	if len(wanted) > 0 && s.launches == nil {
+		return fmt.Errorf("launch %d nodes: the system was brought up without spare workers", len(wanted))
+	}
+	for _, as := range wanted {
+		node, err := s.launches.Launch(ctx, as)
+		if err != nil {
+			return err
+		}
+		s.launched = append(s.launched, node)
+	}
+	return nil
+}
+
+// Launched are the nodes that the last Restore launched, in their order.
+func (s *System) Launched() []cluster.Node { return s.launched }
+
+// LaunchedByOthers are the nodes of all other launched instances, such as the handler's.
+func (s *System) LaunchedByOthers(ctx context.Context) ([]cluster.Node, error) {
+	if s.launches == nil {
+		return nil, nil
+	}
+	var out []cluster.Node
+	for _, n := range s.launches.Nodes() {
+		if slices.ContainsFunc(s.launched, func(ours cluster.Node) bool { return ours.Name == n.Name }) {
+			continue
+		}
+		capacity, err := s.Cluster.CapacityOf(ctx, n.Name)
+		if err != nil {
+			return nil, err
+		}
+		n.Capacity = capacity
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+// Reclaim takes a node's instance at the deadline of a notice. That of a launched one is
+// terminated as well, unless it was before, and its worker has become another one since.
+func (s *System) Reclaim(ctx context.Context, n cluster.Node) error {
+	if s.launches == nil || slices.ContainsFunc(s.Cluster.Nodes, func(fixed cluster.Node) bool { return fixed.Name == n.Name }) {
+		return s.Cluster.Reclaim(ctx, n.Name)
+	}
+	return s.launches.End(ctx, n.Instance)
+}
+
+// RecordLaunches passes on what becomes of launched instances, until stop.
+func (s *System) RecordLaunches(record func(history.Event)) (stop func()) {
+	if s.launches == nil {
+		return func() {}
+	}
+	return s.launches.Record(record)
+}
+
+// EndLaunches begins a fault of what is launched from now on. It ends with the drill.
+func (s *System) EndLaunches(f launch.Fault) error {
+	if s.launches == nil {
+		return fmt.Errorf("begin fault %s: the system was brought up without spare workers", f.Name)
+	}
+	return s.launches.Begin(f)
+}

@@ -1,0 +1,124 @@
+package verdict
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+var checkReplacedFirst = check{
+	Kind: Kind{
+		ID: "replacedFirst", Title: "%s replaced first",
+		Requires: "The first pod of a node that the handler removes without a notice has to leave within a time of the configuration that calls for it, and only when a node that was launched since is Ready.",
+		Fix:      "nobody takes this instance, so there is time: launch the replacement, and evict the first pod when it is Ready",
+		Look:     Look{Lane: LaneNode, Text: "the lanes of the nodes and pods: which node was launched, when was it Ready, and when did the first pod have to leave? Then handler.log"},
+	},
+	judge: by(judge.replacedFirst),
+}
+
+func (j judge) replacedFirst(v Verdict, c scenarios.ReplacedFirst) Verdict {
+	v = v.wants(fmt.Sprintf("drained within %s of %q, when a node that was launched since is Ready", c.Within.D(), c.Of), c.Node)
+	node, cause, why := j.configured(c.Node, c.Of)
+	if why != "" {
+		return v.unknown(why)
+	}
+	limit := cause.At + c.Within.D()
+	first, leaves := j.firstToLeave(node, cause)
+	if !leaves || first.At > limit {
+		if why := j.Unseen(limit); why != "" && !leaves {
+			return v.unknown(fmt.Sprintf("no pod had to leave %s: %s", node, why), cause)
+		}
+		return v.fail(fmt.Sprintf("no pod had to leave %s within %s", node, c.Within.D()), cause)
+	}
+	ready, ok := j.First(func(e history.Event) bool {
+		return e.Kind == history.NodeReady && e.At >= cause.At && j.joined(e.Node, cause)
+	})
+	left := fmt.Sprintf("the first pod had to leave %s", node)
+	v.Numbers = map[string]float64{"drain_seconds": (first.At - cause.At).Seconds()}
+	switch {
+	case !ok:
+		return v.fail(left+", and no launched node was ever Ready", cause, first)
+	case ready.At > first.At:
+		return v.fail(fmt.Sprintf("%s %s before %s was Ready", left, history.Seconds(ready.At-first.At), ready.Node), cause, first, ready)
+	}
+	return v.pass(fmt.Sprintf("%s %s after %s was Ready", left, history.Seconds(first.At-ready.At), ready.Node), cause, ready, first)
+}
+
+// firstToLeave is the first event by which a pod of the node was to go.
+func (j judge) firstToLeave(node string, cause history.Event) (first history.Event, ok bool) {
+	for _, p := range j.ToLeave(node, cause.At) {
+		e, leaves := p.First(func(e history.Event) bool {
+			return (e.Kind == history.PodEvicted || e.Kind == history.PodTerminating) && e.At >= cause.At
+		})
+		if leaves && (!ok || e.At < first.At) {
+			first, ok = e, true
+		}
+	}
+	return first, ok
+}
+
+// configured returns the node behind a name, and the event by which the handler was configured
+// to remove it.
+func (j judge) configured(name, of string) (node string, cause history.Event, why string) {
+	if node, why = j.Node(name); why != "" {
+		return "", cause, why
+	}
+	cause, ok := j.First(func(e history.Event) bool {
+		return e.Kind == history.HandlerReconfigured && e.Key == of && e.Node == node
+	})
+	if !ok {
+		why = fmt.Sprintf("the handler was never configured to remove %s (%s) by %q", node, name, of)
+	}
+	return node, cause, why
+}
+
+// joined reports whether an instance that was launched since the cause became that node.
+func (j judge) joined(node string, cause history.Event) bool {
+	_, ok := j.First(func(e history.Event) bool {
+		return e.Kind == history.InstanceJoined && e.Node == node && e.At >= cause.At
+	})
+	return ok
+}
+
+var checkRemoved = check{
+	Kind: Kind{
+		ID: "removed", Title: "%s removed",
+		Requires: "A node that the handler removes without a notice is drained, its instance is terminated when the last pod that has to leave is gone, and its Node object is deleted within a time of the configuration that calls for it.",
+		Fix:      "evict the pods, wait until they are gone, terminate the instance, and delete the Node object last",
+		Look:     Look{Lane: LaneNode, Text: "the lanes of the node and of its pods: which was still there when the instance was terminated? Then handler.log"},
+	},
+	judge: by(judge.removed),
+}
+
+func (j judge) removed(v Verdict, c scenarios.Removed) Verdict {
+	v = v.wants(fmt.Sprintf("drained, its instance terminated, and its Node object deleted within %s of %q", c.Within.D(), c.Of), c.Node)
+	node, cause, why := j.configured(c.Node, c.Of)
+	if why != "" {
+		return v.unknown(why)
+	}
+	limit := cause.At + c.Within.D()
+	done := func(kind history.Kind) (history.Event, bool) {
+		return j.First(func(e history.Event) bool { return e.Kind == kind && e.Node == node && e.At >= cause.At })
+	}
+	ended, terminated := done(history.InstanceEnded)
+	deleted, gone := done(history.NodeDeleted)
+	var killed []string // pods that were not gone before
+	for _, p := range j.ToLeave(node, cause.At) {
+		if left, ok := p.Left(); terminated && (!ok || left.At > ended.At) {
+			killed = append(killed, p.Events[0].Pod)
+		}
+	}
+	switch {
+	case len(killed) > 0:
+		return v.fail("not gone when the instance was terminated: "+strings.Join(killed, ", "), cause, ended)
+	case terminated && gone && deleted.At <= limit:
+		v.Numbers = map[string]float64{"removed_seconds": (deleted.At - cause.At).Seconds()}
+		return v.pass(fmt.Sprintf("%s gone after %s", node, history.Seconds(deleted.At-cause.At)), cause, ended, deleted)
+	}
+	if why := j.Unseen(limit); why != "" && (!terminated || !gone) {
+		return v.unknown(fmt.Sprintf("%s not removed: %s", node, why), cause)
+	}
+	return v.fail(fmt.Sprintf("%s not removed within %s", node, c.Within.D()), cause)
+}

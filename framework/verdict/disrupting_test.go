@@ -1,0 +1,93 @@
+package verdict
+
+import (
+	"testing"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/strict"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+const launchedNode = "worker-launched"
+
+// driftStory is a node that the handler replaces because it was configured otherwise. It
+// passes.
+func driftStory() *script {
+	s := drainStory()
+	s.scenario.Probe, s.queries = nil, nil
+	s.drop(func(e history.Event) bool { return e.Kind == history.ProberStarted || e.Kind == history.ProberEnded })
+	for _, of := range []history.Kind{history.NoticePut, history.SQSReceived, history.SQSDeleted, history.Reclaimed, history.ClusterEvent} {
+		s.drop(kind(of))
+	}
+	s.change(history.QueueDepth, func(e *history.Event) { e.Numbers[history.Visible] = 0 })
+	s.scenario.Feature = "drift"
+	s.scenario.Steps = []scenarios.Step{{Reconfigure: &scenarios.Reconfigure{Name: "new-ami", Disrupts: []string{"victim"}}}}
+	s.scenario.Checks = []scenarios.Check{
+		{ReplacedFirst: &scenarios.ReplacedFirst{Node: "victim", Of: "new-ami", Within: strict.Duration(sec(15))}},
+		{Removed: &scenarios.Removed{Node: "victim", Of: "new-ami", Within: strict.Duration(sec(15))}},
+	}
+	s.at(2.5, history.Event{Kind: history.HandlerReconfigured, Key: "new-ami", Reason: "drift", Node: victim})
+	s.at(3, history.Event{Kind: history.InstanceLaunched, Instance: "i-l"})
+	s.at(3.5, history.Event{Kind: history.NodePresent, Node: launchedNode, Key: "spot", Instance: "i-l"})
+	s.at(4, history.Event{Kind: history.NodeReady, Node: launchedNode})
+	s.at(4.1, history.Event{Kind: history.InstanceJoined, Node: launchedNode, Instance: "i-l"})
+	s.at(11, history.Event{Kind: history.InstanceEnded, Node: victim, Instance: "i-a"})
+	s.at(12, history.Event{Kind: history.NodeDeleted, Node: victim})
+	return s
+}
+
+func TestReplacedFirst(t *testing.T) {
+	if r := driftStory().judge(); r.Outcome != Pass {
+		t.Errorf("the drill is %s: %+v", r.Outcome, r.Verdicts)
+	}
+	readyAt := func(seconds float64) func(*script) {
+		return func(s *script) { s.change(history.NodeReady, func(e *history.Event) { e.At = sec(seconds) }) }
+	}
+	for _, x := range []expectation{
+		{name: "when the launched node is Ready", want: Pass, got: "1.000s after " + launchedNode},
+		{name: "before the launched node is Ready", edit: readyAt(6), want: Fail, got: "1.000s before " + launchedNode},
+		{name: "without a launched node", edit: func(s *script) { s.drop(kind(history.InstanceJoined)) }, want: Fail, got: "no launched node was ever Ready"},
+		{name: "when a node is Ready that was launched before", edit: func(s *script) {
+			s.change(history.InstanceJoined, func(e *history.Event) { e.At = sec(2.2) })
+		}, want: Fail, got: "no launched node was ever Ready"},
+		{name: "marked before the launched node is Ready, and drained later", edit: moveMark(3), want: Pass},
+		{name: "too late", edit: func(s *script) {
+			for _, k := range []history.Kind{history.PodEvicted, history.PodTerminating} {
+				for i, e := range s.events {
+					if e.Kind == k && e.UID == "uid-coredns-a" {
+						s.events[i].At = sec(18)
+					}
+				}
+			}
+		}, want: Fail, got: "no pod had to leave"},
+		{name: "never", edit: func(s *script) {
+			s.drop(func(e history.Event) bool {
+				return e.UID == "uid-coredns-a" && (e.Kind == history.PodEvicted || e.Kind == history.PodTerminating)
+			})
+		}, want: Fail, got: "no pod had to leave"},
+		{name: "never configured so", edit: func(s *script) { s.drop(kind(history.HandlerReconfigured)) }, want: Unknown, got: "never configured"},
+	} {
+		x.check = "victim replaced first"
+		x.run(t, driftStory)
+	}
+}
+
+func TestRemoved(t *testing.T) {
+	moved := func(of history.Kind, seconds float64) func(*script) {
+		return func(s *script) { s.change(of, func(e *history.Event) { e.At = sec(seconds) }) }
+	}
+	for _, x := range []expectation{
+		{name: "when it is drained", want: Pass, got: "gone after 9.500s"},
+		{name: "before its last pod is gone", edit: moved(history.InstanceEnded, 9), want: Fail, got: "coredns-a"},
+		{name: "with a pod that never goes", edit: func(s *script) {
+			s.drop(func(e history.Event) bool { return e.Kind == history.PodDeleted && e.UID == "uid-coredns-a" })
+		}, want: Fail, got: "coredns-a"},
+		{name: "too late", edit: moved(history.NodeDeleted, 18), want: Fail, got: "not removed within 15s"},
+		{name: "never", edit: func(s *script) { s.drop(kind(history.NodeDeleted)) }, want: Fail, got: "not removed within 15s"},
+		{name: "without an end of its instance", edit: func(s *script) { s.drop(kind(history.InstanceEnded)) }, want: Fail, got: "not removed within 15s"},
+		{name: "never configured so", edit: func(s *script) { s.drop(kind(history.HandlerReconfigured)) }, want: Unknown, got: "never configured"},
+	} {
+		x.check = "victim removed"
+		x.run(t, driftStory)
+	}
+}

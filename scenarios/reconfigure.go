@@ -1,0 +1,47 @@
+package scenarios
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spotdrill/spotdrill/framework/feature"
+)
+
+// Reconfigure changes the handler's objects to those of the configuration that its description
+// has for the feature of the scenario. With them it removes nodes without a notice. The
+// handler is installed anew before the next drill.
+type Reconfigure struct {
+	// Name identifies the step in checks.
+	Name string `yaml:"name"`
+	// Disrupts are the nodes that the handler removes then.
+	Disrupts []string `yaml:"disrupts"`
+}
+
+// String is the step in words.
+func (r Reconfigure) String() string {
+	return "reconfiguration " + r.Name + ": the handler is to remove " + strings.Join(r.Disrupts, ", ")
+}
+
+func (r Reconfigure) validate(where string, in *scope, p *problems) {
+	in.reconfigured.define(where, r.Name, p)
+	for _, others := range []names{in.faults, in.disturbances, in.sent} {
+		in.once(where, r.Name, others, p)
+	}
+	if len(r.Disrupts) == 0 {
+		p.add(where+".disrupts", "must not be empty")
+	}
+	for _, name := range r.Disrupts {
+		oneOf(p, where+".disrupts", name, in.nodes)
+	}
+	in.disrupted = append(in.disrupted, r.Disrupts...)
+	if !slices.Contains(feature.Disrupting(), in.feature) {
+		p.add(where, "requires as feature one of: %s", strings.Join(feature.Disrupting(), ", "))
+	}
+}
+
+func (r Reconfigure) effect() effect {
+	return effect{nodes: r.Disrupts, shared: true, allDNSPods: true}
+}
+
+// Reconfigures reports whether a step changes the handler's objects.
+func (s Scenario) Reconfigures() bool { return len(stepsOf[Reconfigure](s)) > 0 }
