@@ -3,6 +3,7 @@ package verdict
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -11,7 +12,7 @@ import (
 var checkReplacedFirst = check{
 	Kind: Kind{
 		ID: "replacedFirst", Title: "%s replaced first",
-		Requires: "The first pod of a node that the handler removes without a notice has to leave within a time of the configuration that calls for it, and only when a node that was launched since is Ready.",
+		Requires: "The first pod of a node that the handler removes without a notice has to leave within a time of the configuration that calls for it, and only when as many nodes that were launched since are Ready as are drained then.",
 		Fix:      "nobody takes this instance, so there is time: launch the replacement, and evict the first pod when it is Ready",
 		Look:     Look{Lane: LaneNode, Text: "the lanes of the nodes and pods: which node was launched, when was it Ready, and when did the first pod have to leave? Then handler.log"},
 	},
@@ -32,15 +33,14 @@ func (j judge) replacedFirst(v Verdict, c scenarios.ReplacedFirst) Verdict {
 		}
 		return v.fail(fmt.Sprintf("no pod had to leave %s within %s", node, c.Within.D()), cause)
 	}
-	ready, ok := j.First(func(e history.Event) bool {
-		return e.Kind == history.NodeReady && e.At >= cause.At && j.joined(e.Node, cause)
-	})
+	launched, drained := j.launchedSince(cause), j.drainsBegun(cause, first.At)
 	left := fmt.Sprintf("the first pod had to leave %s", node)
 	v.Numbers = map[string]float64{"drain_seconds": (first.At - cause.At).Seconds()}
-	switch {
-	case !ok:
-		return v.fail(left+", and no launched node was ever Ready", cause, first)
-	case ready.At > first.At:
+	if len(launched) < drained {
+		return v.fail(fmt.Sprintf("%s, node %d of those that are removed, and %d launched nodes were ever Ready", left, drained, len(launched)), cause, first)
+	}
+	ready := launched[drained-1]
+	if ready.At > first.At {
 		return v.fail(fmt.Sprintf("%s %s before %s was Ready", left, history.Seconds(ready.At-first.At), ready.Node), cause, first, ready)
 	}
 	return v.pass(fmt.Sprintf("%s %s after %s was Ready", left, history.Seconds(first.At-ready.At), ready.Node), cause, ready, first)
@@ -74,12 +74,31 @@ func (j judge) configured(name, of string) (node string, cause history.Event, wh
 	return node, cause, why
 }
 
-// joined reports whether an instance that was launched since the cause became that node.
-func (j judge) joined(node string, cause history.Event) bool {
-	_, ok := j.First(func(e history.Event) bool {
-		return e.Kind == history.InstanceJoined && e.Node == node && e.At >= cause.At
-	})
-	return ok
+// launchedSince are the events by which the nodes of instances that were launched since the
+// cause became Ready, each the first of its node.
+func (j judge) launchedSince(cause history.Event) []history.Event {
+	joined := map[string]bool{}
+	for _, e := range j.AllOf(history.InstanceJoined) {
+		joined[e.Node] = joined[e.Node] || e.At >= cause.At
+	}
+	var out []history.Event
+	for _, e := range j.AllOf(history.NodeReady) {
+		if e.At >= cause.At && joined[e.Node] {
+			out, joined[e.Node] = append(out, e), false
+		}
+	}
+	return out
+}
+
+// drainsBegun is how many of the nodes that are removed for the same cause a pod had to leave
+// by then.
+func (j judge) drainsBegun(cause history.Event, by time.Duration) (n int) {
+	for _, e := range j.AllOf(history.HandlerReconfigured) {
+		if first, ok := j.firstToLeave(e.Node, e); ok && e.Key == cause.Key && first.At <= by {
+			n++
+		}
+	}
+	return n
 }
 
 var checkRemoved = check{

@@ -46,10 +46,15 @@ func TestReplacedFirst(t *testing.T) {
 	for _, x := range []expectation{
 		{name: "when the launched node is Ready", want: Pass, got: "1.000s after " + launchedNode},
 		{name: "before the launched node is Ready", edit: readyAt(6), want: Fail, got: "1.000s before " + launchedNode},
-		{name: "without a launched node", edit: func(s *script) { s.drop(kind(history.InstanceJoined)) }, want: Fail, got: "no launched node was ever Ready"},
+		{name: "without a launched node", edit: func(s *script) { s.drop(kind(history.InstanceJoined)) }, want: Fail, got: "0 launched nodes were ever Ready"},
 		{name: "when a node is Ready that was launched before", edit: func(s *script) {
 			s.change(history.InstanceJoined, func(e *history.Event) { e.At = sec(2.2) })
-		}, want: Fail, got: "no launched node was ever Ready"},
+		}, want: Fail, got: "0 launched nodes were ever Ready"},
+		{name: "when the launched node replaces another one", edit: func(s *script) {
+			s.at(2.5, history.Event{Kind: history.HandlerReconfigured, Key: "new-ami", Reason: "drift", Node: bystander})
+			s.pod(1, history.PodPresent, "web", bystander, "ReplicaSet/web")
+			s.pod(4.5, history.PodTerminating, "web", bystander, "ReplicaSet/web")
+		}, want: Fail, got: "node 2 of those that are removed, and 1 launched nodes"},
 		{name: "marked before the launched node is Ready, and drained later", edit: moveMark(3), want: Pass},
 		{name: "too late", edit: func(s *script) {
 			for _, k := range []history.Kind{history.PodEvicted, history.PodTerminating} {
