@@ -70,9 +70,14 @@ func TestAnAnsweredConnectionHoldsNoPort(t *testing.T) {
 		t.Fatal(err)
 	}
 	const timeWait = "06"
-	held, remote := 0, fmt.Sprintf("0100007F:%04X", server.Port()) // 127.0.0.1, as /proc/net/tcp writes it
+	held, address := 0, func(port int) string { return fmt.Sprintf("0100007F:%04X", port) } // 127.0.0.1, as /proc/net/tcp writes it
+	ours := map[string]bool{}                                                               // another process may have had a server at this port before
+	for port := range ports {
+		ours[address(port)] = true
+	}
 	for line := range strings.Lines(string(table)) {
-		if fields := strings.Fields(line); len(fields) > 3 && fields[2] == remote && fields[3] == timeWait {
+		fields := strings.Fields(line)
+		if len(fields) > 3 && ours[fields[1]] && fields[2] == address(int(server.Port())) && fields[3] == timeWait {
 			held++
 		}
 	}
