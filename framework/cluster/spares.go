@@ -57,19 +57,20 @@ func (c *Cluster) Parked(ctx context.Context, spare string) (bool, error) {
 	if strings.TrimSpace(out) == "active" {
 		return false, nil
 	}
-	gone, err := c.nodeGone(ctx, spare)
-	return gone, err
+	n, err := c.nodeIfAny(ctx, spare)
+	return err == nil && n == nil, err
 }
 
-func (c *Cluster) nodeGone(ctx context.Context, node string) (bool, error) {
-	_, err := c.Clientset.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+// nodeIfAny reads a Node object; it is nil if there is none.
+func (c *Cluster) nodeIfAny(ctx context.Context, node string) (*corev1.Node, error) {
+	n, err := c.Clientset.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return true, nil
+		return nil, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("read node %s: %w", node, err)
+		return nil, fmt.Errorf("read node %s: %w", node, err)
 	}
-	return false, nil
+	return n, nil
 }
 
 // Park makes a worker one that an instance can be launched as. Its container is started anew:
@@ -217,12 +218,9 @@ func (c *Cluster) End(ctx context.Context, node string) error { return c.Reclaim
 // Forget deletes the Node object of an instance that is gone as the cloud's node lifecycle
 // controller does: once the node is not Ready. It reports whether the object is gone.
 func (c *Cluster) Forget(ctx context.Context, node string) (bool, error) {
-	n, err := c.Clientset.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return true, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("read node %s: %w", node, err)
+	n, err := c.nodeIfAny(ctx, node)
+	if err != nil || n == nil {
+		return err == nil, err
 	}
 	if n.DeletionTimestamp == nil && readyStatus(n) != corev1.ConditionTrue {
 		if err := c.Clientset.CoreV1().Nodes().Delete(ctx, node, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {

@@ -60,7 +60,8 @@ func (l *Controller) endFault(a *activeFault, why string) {
 		a.timer.Stop()
 	}
 	e := a.event(history.FaultEnded)
-	l.happened(history.Event{Kind: e.Kind, Key: e.Key, Reason: why})
+	e.Reason = why
+	l.happened(e)
 }
 
 var errEnded = errors.New("it ended before it registered, because a fault of the drill says so")
