@@ -33,7 +33,7 @@ type Retried struct {
 }
 
 func (c Retried) validate(where string, in *scope, p *problems) {
-	in.apiFault(where, c.Fault, p, history.Conflict, history.Throttle, history.ServerError, history.Reset, history.BlackHole)
+	in.apiFault(where, c.Fault, p, history.Conflict, history.Denied, history.Throttle, history.ServerError, history.Reset, history.BlackHole)
 	p.positive(where+".within", c.Within)
 }
 

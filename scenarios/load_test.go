@@ -186,7 +186,7 @@ var invalid = map[string][]string{
 	"invalid-launched-zone":                     {`17: nodes.victim.launched.zone: "seoul" is no availability zone such as ap-northeast-2c`},
 	"invalid-launched-runs":                     {`17: nodes.victim.launched: cannot be set with runs: pods are on the other nodes when it is launched`},
 	"invalid-placement-launched":                {`11: coredns.placement: "launched" requires feature: launch, so that only a handler that launches nodes is drilled`},
-	"invalid-api-fault-type":                    {`22: steps[1].apiFault.type: "duplicate" is not known; allowed: delay, throttle, error, conflict, reset, black-hole, watch-ended, lost-answer`},
+	"invalid-api-fault-type":                    {`22: steps[1].apiFault.type: "duplicate" is not known; allowed: delay, throttle, error, conflict, denied, reset, black-hole, watch-ended, lost-answer`},
 	"invalid-api-fault-verb":                    {`22: steps[1].apiFault.verbs: "put" is not known; allowed: get, list, watch, create, update, patch, delete, deletecollection`},
 	"invalid-api-fault-verb-of-watch-ended":     {`22: steps[1].apiFault.verbs: are not allowed with type watch-ended, which always affects watches`},
 	"invalid-api-fault-resource":                {`22: steps[1].apiFault.resources: "/nodes" is not a resource as in kubectl, such as nodes, pods/eviction or leases.coordination.k8s.io`},

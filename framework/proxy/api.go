@@ -99,7 +99,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r.Body = rest{io.MultiReader(bytes.NewReader(body), r.Body), r.Body}
 	}
 	defer x.finish()
-	if f := x.hitBy(history.Conflict, history.Throttle, history.ServerError, history.Reset, history.BlackHole); f != nil {
+	if f := x.hitBy(history.Conflict, history.Denied, history.Throttle, history.ServerError, history.Reset, history.BlackHole); f != nil {
 		x.refuse(w, f)
 		return
 	}
@@ -262,7 +262,7 @@ var errNoAPI = errors.New("the proxy does not stand before an API server")
 // validateAPI checks a fault of the API server.
 func (f Fault) validateAPI() error {
 	switch {
-	case f.Type == history.Conflict || f.Type == history.Throttle || f.Type == history.Delay || f.Type == history.Reset,
+	case f.Type == history.Conflict || f.Type == history.Denied || f.Type == history.Throttle || f.Type == history.Delay || f.Type == history.Reset,
 		f.Type == history.BlackHole, f.Type == history.WatchEnded, f.Type == history.LostAnswer:
 		return nil
 	case f.Type == history.ServerError && (f.Status == http.StatusInternalServerError || f.Status == http.StatusServiceUnavailable):

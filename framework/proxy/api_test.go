@@ -236,6 +236,7 @@ func TestARefusalOfTheAPIServer(t *testing.T) {
 		status int
 	}{
 		"a conflict":     {Fault{Type: history.Conflict}, apierrors.IsConflict, 409},
+		"denied":         {Fault{Type: history.Denied}, apierrors.IsForbidden, 403},
 		"throttled":      {Fault{Type: history.Throttle}, apierrors.IsTooManyRequests, 429},
 		"internal error": {Fault{Type: history.ServerError, Status: 500}, apierrors.IsInternalError, 500},
 		"unavailable":    {Fault{Type: history.ServerError, Status: 503}, apierrors.IsServiceUnavailable, 503},

@@ -55,6 +55,8 @@ func apiRefusal(f Fault, c apiCall) metav1.Status {
 	switch f.Type {
 	case history.Conflict:
 		return apierrors.NewConflict(of, c.name, errors.New("the object has been modified; please apply your changes to the latest version and try again")).Status()
+	case history.Denied:
+		return deniedByWebhook
 	case history.Throttle:
 		return apierrors.NewTooManyRequests("too many requests, please try again later", int(f.RetryAfter.Seconds())).Status()
 	}
@@ -62,6 +64,14 @@ func apiRefusal(f Fault, c apiCall) metav1.Status {
 		return apierrors.NewServiceUnavailable("the server is currently unable to handle the request").Status()
 	}
 	return apierrors.NewInternalError(errors.New("etcdserver: request timed out")).Status()
+}
+
+// deniedByWebhook is what an API server answers if an admission webhook refuses a call with
+// the status that most of them have.
+// https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/#response
+var deniedByWebhook = metav1.Status{
+	Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden,
+	Message: `admission webhook "evictions.spotdrill.test" denied the request: the operator of this pod moves it first`,
 }
 
 // writeStatus answers with a Status object, in JSON, which every client must read.

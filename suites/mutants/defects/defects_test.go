@@ -15,11 +15,14 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-const root = "../../.."
+const (
+	root = "../../.."
+	list = "../mutants.yaml"
+)
 
 // The list cannot go stale: a change of the handler that breaks an edit fails here.
 func TestEveryMutantApplies(t *testing.T) {
-	mutants, err := Load("../mutants.yaml")
+	mutants, err := Load(list)
 	if err != nil {
 		t.Fatal(err)
 	}
