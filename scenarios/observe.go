@@ -73,6 +73,10 @@ func (s Scenario) Times(events []history.Event) Times {
 			t.Changed[e.Reason] = e.At
 		case history.Reclaimed:
 			t.Reclaimed[roles[e.Node]] = e.At
+		case history.OperatorActed:
+			if e.Reason == string(history.StartAgain) {
+				delete(t.Reclaimed, roles[e.Node])
+			}
 		case history.HandlerLeftAlone:
 			t.Ended[e.Key] = e.At
 			t.Caused = max(t.Caused, e.At)

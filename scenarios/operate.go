@@ -14,10 +14,12 @@ type Operate struct {
 func (o Operate) String() string {
 	return map[history.Operation]string{
 		history.UncordonNode: o.Node + " is uncordoned",
+		history.ReadmitNode:  o.Node + " is uncordoned, and the handler's taints are removed",
 		history.DeleteNode:   "the Node object of " + o.Node + " is deleted",
 		history.RejoinNode:   o.Node + " joins the cluster again, as the same instance",
 		history.RejoinNoID:   o.Node + " joins the cluster again, without a providerID",
 		history.StopKubelet:  "the kubelet of " + o.Node + " stops",
+		history.StartAgain:   "the instance of " + o.Node + " starts again",
 	}[o.Action]
 }
 
@@ -29,10 +31,10 @@ func (o Operate) validate(where string, in *scope, p *problems) {
 	}
 }
 
-// A node that is deleted, or whose kubelet stops, keeps its drill's pods: the drill beside
+// A node that is deleted or down, or whose kubelet stops, keeps its drill's pods: the drill beside
 // it would wait for the node too.
 func (o Operate) effect() effect {
-	return effect{nodes: []string{o.Node}, shared: o.Action != history.UncordonNode}
+	return effect{nodes: []string{o.Node}, shared: o.Action != history.UncordonNode && o.Action != history.ReadmitNode}
 }
 
 // Operations returns the operations of the steps.

@@ -25,7 +25,8 @@ func Launching(feature string) bool {
 // "rebalance-drain" acts on it; "scheduled-change-at-once" drains when a scheduled change is
 // announced, however far ahead it is; "scheduled-change-status" leaves alone what the
 // statusCode of an event says is over; "karpenter-order" evicts in the order of Karpenter;
-// "without-queue" also runs if no queue is configured, and is then blind to notices.
+// "without-queue" also runs if no queue is configured, and is then blind to notices;
+// "instance-returns" keeps the node of an instance that is stopped, for when it starts again.
 func Names() []string {
-	return []string{"spot", "state-change", "scheduled-change", "scheduled-change-at-once", "scheduled-change-status", "rebalance-event", "rebalance-drain", "capacity-reservation", "karpenter-order", Launch, Drift, "without-queue"}
+	return []string{"spot", "state-change", "scheduled-change", "scheduled-change-at-once", "scheduled-change-status", "rebalance-event", "rebalance-drain", "capacity-reservation", "karpenter-order", Launch, Drift, "without-queue", "instance-returns"}
 }

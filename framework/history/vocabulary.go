@@ -177,15 +177,17 @@ type Operation string
 // The operations.
 const (
 	UncordonNode Operation = "uncordon"                   // kubectl uncordon
+	ReadmitNode  Operation = "readmit"                    // kubectl uncordon, and the handler's taints are removed
 	DeleteNode   Operation = "delete-node"                // the Node object is deleted, and its kubelet goes on
 	RejoinNode   Operation = "rejoin"                     // the kubelet of a deleted Node starts again and registers it, with the same instance
 	RejoinNoID   Operation = "rejoin-without-provider-id" // the same, but the Node has no providerID
 	StopKubelet  Operation = "stop-kubelet"               // no status, no new pods, and none ends; the node becomes NotReady
+	StartAgain   Operation = "start-instance"             // an instance that was taken by a notice to stop starts again, as the same
 )
 
 // Operations lists every operation.
 func Operations() []Operation {
-	return []Operation{UncordonNode, DeleteNode, RejoinNode, RejoinNoID, StopKubelet}
+	return []Operation{UncordonNode, ReadmitNode, DeleteNode, RejoinNode, RejoinNoID, StopKubelet, StartAgain}
 }
 
 // Preparation is a part of the state that an operator left a node in.

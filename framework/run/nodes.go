@@ -40,6 +40,8 @@ func (r *runner) operate(ctx context.Context, o scenarios.Operate) error {
 	switch o.Action {
 	case history.UncordonNode:
 		err = r.sys.Cluster.Uncordon(ctx, node.Name)
+	case history.ReadmitNode:
+		err = r.sys.Readmit(ctx, node.Name)
 	case history.DeleteNode:
 		err = r.sys.Cluster.DeleteNode(ctx, node.Name)
 	case history.RejoinNode:
@@ -48,6 +50,8 @@ func (r *runner) operate(ctx context.Context, o scenarios.Operate) error {
 		err = r.sys.Cluster.Rejoin(ctx, node.Name, "")
 	case history.StopKubelet:
 		err = r.sys.Cluster.StopKubelet(ctx, node.Name)
+	case history.StartAgain:
+		err = r.sys.Cluster.StartAgain(ctx, node.Name)
 	}
 	if err != nil {
 		return fmt.Errorf("operate: %s: %w", o.Action, err)

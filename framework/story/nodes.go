@@ -64,7 +64,7 @@ func (st *Story) Registered(node string, at time.Duration) (since time.Duration)
 	return since
 }
 
-// Gone is when the node's instance was taken; the end of the drill if it never was.
+// Gone is when the node's instance was taken for good; the end of the drill if it never was.
 // What happens to the node later is not the handler's doing.
 func (st *Story) Gone(node string) time.Duration {
 	if e, ok := st.Reclaimed(node); ok {
@@ -73,9 +73,19 @@ func (st *Story) Gone(node string) time.Duration {
 	return st.End
 }
 
-// Reclaimed returns the event by which the node's instance was taken.
-func (st *Story) Reclaimed(node string) (history.Event, bool) {
-	return st.First(func(e history.Event) bool { return e.Kind == history.Reclaimed && e.Node == node })
+// Reclaimed returns the event by which the node's instance was taken for good: it was not
+// started again.
+func (st *Story) Reclaimed(node string) (taken history.Event, ok bool) {
+	for _, e := range st.AllOf(history.Reclaimed, history.OperatorActed) {
+		switch {
+		case e.Node != node:
+		case e.Kind == history.Reclaimed && !ok:
+			taken, ok = e, true
+		case e.Kind == history.OperatorActed && e.Reason == string(history.StartAgain):
+			taken, ok = history.Event{}, false
+		}
+	}
+	return taken, ok
 }
 
 // Causes are what calls for a drain of the node: the notices that name it, the

@@ -22,9 +22,13 @@ func (st *Story) PreparedCordon(e history.Event) bool {
 // ByOperator reports whether the drill itself made a change of a node, as an operator. A
 // Node object that it deletes may go later: finalizers hold it.
 func (st *Story) ByOperator(e history.Event) bool {
-	made := map[string]history.Kind{string(history.UncordonNode): history.NodeUncordoned, string(history.DeleteNode): history.NodeDeleted}
+	made := map[string][]history.Kind{
+		string(history.UncordonNode): {history.NodeUncordoned},
+		string(history.ReadmitNode):  {history.NodeUncordoned, history.NodeUntainted},
+		string(history.DeleteNode):   {history.NodeDeleted},
+	}
 	_, ok := st.First(func(o history.Event) bool {
-		return o.Kind == history.OperatorActed && o.Node == e.Node && made[o.Reason] == e.Kind && e.At >= o.At && (e.Kind == history.NodeDeleted || e.At <= o.At+InFlight)
+		return o.Kind == history.OperatorActed && o.Node == e.Node && slices.Contains(made[o.Reason], e.Kind) && e.At >= o.At && (e.Kind == history.NodeDeleted || e.At <= o.At+InFlight)
 	})
 	return ok
 }

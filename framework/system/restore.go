@@ -39,6 +39,16 @@ func (s *System) Restore(ctx context.Context, launches ...cloud.Launch) (repaire
 	return repaired, err
 }
 
+// Readmit makes a node schedulable again and removes the taints that the installed handler
+// set, as an operator does.
+func (s *System) Readmit(ctx context.Context, node string) error {
+	leftovers := handler.LeavesBehind
+	if s.installed != nil {
+		leftovers = s.installed.LeavesBehind
+	}
+	return s.Cluster.Readmit(ctx, node, leftovers)
+}
+
 // restoreNodes restores the nodes, while no handler acts on a worker that is lost.
 func (s *System) restoreNodes(ctx context.Context, launches []cloud.Launch) (repaired []string, err error) {
 	if err := s.Cluster.RemoveStatic(ctx); err != nil {

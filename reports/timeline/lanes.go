@@ -131,7 +131,9 @@ func (d picture) node(name string, events []history.Event) Row {
 	if present, ok := d.First(func(e history.Event) bool { return e.Kind == history.NodePresent && e.Node == name }); ok && present.At > d.zero {
 		there = present.At // it was launched in the drill
 	}
-	if i := slices.IndexFunc(events, func(e history.Event) bool { return e.Kind == history.Reclaimed || e.Kind == history.InstanceEnded }); i >= 0 {
+	if e, ok := d.Reclaimed(name); ok {
+		taken = e.At
+	} else if i := slices.IndexFunc(events, func(e history.Event) bool { return e.Kind == history.InstanceEnded }); i >= 0 {
 		taken = events[i].At
 	}
 	r.span(there, taken, Running, "there")
@@ -179,6 +181,9 @@ func (d picture) node(name string, events []history.Event) Row {
 			r.mark(e, Act, "annotation "+lastPart(e.Key)+" off")
 		case history.OperatorActed:
 			r.mark(e, Act, "operator: "+e.Reason)
+			if e.Reason == string(history.StartAgain) {
+				end(Gone, e.At, "instance gone")
+			}
 		case history.NodeDeleted:
 			r.mark(e, Ended, "node object deleted")
 		}
