@@ -38,6 +38,7 @@ func TestUntilWhenADrillIsRecorded(t *testing.T) {
 		"from the message":                         {Check{Deleted: &Deleted{Of: "garbage", Within: 50 * second}}, nil, 62, true},
 		"to the deadline":                          {Check{Drained: &Drained{Node: "victim", Notice: "reclaim"}}, nil, 130, true},
 		"to a limit before the deadline":           {Check{Drained: &Drained{Node: "victim", Notice: "reclaim", Within: 20 * second}}, nil, 30, true},
+		"an instance that starts again":            {Check{Drained: &Drained{Node: "victim", Notice: "reclaim"}}, []history.Event{reclaimed, {At: at(39), Kind: history.OperatorActed, Node: "worker", Reason: string(history.StartAgain)}}, 130, true},
 		"not beyond the loss of the instance":      {Check{Drained: &Drained{Node: "victim", Notice: "reclaim"}}, []history.Event{reclaimed}, 38, true},
 		"replacements, also beyond it":             {Check{Replaced: &Replaced{Node: "victim", Notice: "reclaim"}}, []history.Event{reclaimed}, 130, true},
 		"from the change of a budget":              {Check{Resumed: &Resumed{Node: "victim", Budget: "freed", Within: 15 * second}}, nil, 35, true},

@@ -94,7 +94,9 @@ func New(opts Options) (*Session, error) {
 		played:  map[string]bool{}, ahead: map[string]reports.Entry{},
 	}
 	for _, scenario := range slices.Concat(opts.Scenarios, opts.More) {
-		s.System.Spares = max(s.System.Spares, scenario.Launches())
+		if s.NotApplicable(scenario) == "" {
+			s.System.Spares = max(s.System.Spares, scenario.Launches())
+		}
 	}
 	s.System.Log = func(format string, args ...any) { fmt.Fprintf(s.console, format+"\n", args...) }
 	return s, nil

@@ -205,3 +205,36 @@ func TestWhoseDoingItWas(t *testing.T) {
 		}
 	}
 }
+
+func TestWhenAnInstanceIsTakenForGood(t *testing.T) {
+	taken := func(seconds float64) history.Event {
+		return at(seconds, history.Event{Kind: history.Reclaimed, Node: "worker"})
+	}
+	again := func(seconds float64) history.Event {
+		return at(seconds, history.Event{Kind: history.OperatorActed, Node: "worker", Reason: string(history.StartAgain)})
+	}
+	for name, c := range map[string]struct {
+		then []history.Event
+		want float64
+		ok   bool
+	}{
+		"never":                     {nil, 0, false},
+		"once":                      {[]history.Event{taken(5)}, 5, true},
+		"started again":             {[]history.Event{taken(5), again(6)}, 0, false},
+		"started again and taken":   {[]history.Event{taken(5), again(6), taken(8)}, 8, true},
+		"another operation is none": {[]history.Event{taken(5), at(6, history.Event{Kind: history.OperatorActed, Node: "worker", Reason: string(history.ReadmitNode)})}, 5, true},
+		"of another node":           {[]history.Event{at(5, history.Event{Kind: history.Reclaimed, Node: "worker2"})}, 0, false},
+		"another node starts again": {[]history.Event{taken(5), at(6, history.Event{Kind: history.OperatorActed, Node: "worker2", Reason: string(history.StartAgain)})}, 5, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st := Read(scenarios.Scenario{}, history.History{Events: append(c.then, at(40, history.Restore.Begins()))})
+			e, ok := st.Reclaimed("worker")
+			if ok != c.ok || ok && e.At != sec(c.want) {
+				t.Errorf("Reclaimed() = %s, %v", e.At, ok)
+			}
+			if want := st.End; !c.ok && st.Gone("worker") != want {
+				t.Errorf("Gone() = %s, want the end of the drill, %s", st.Gone("worker"), want)
+			}
+		})
+	}
+}

@@ -203,6 +203,12 @@ func TestTheMarkIsKept(t *testing.T) {
 			s.at(11.9, history.Event{Kind: history.OperatorActed, Node: victim, Reason: string(history.UncordonNode)})
 			s.at(12, history.Event{Kind: history.NodeUncordoned, Node: victim})
 		}, "", Pass, "kept for", false},
+		{"taken off by the operator, with the taint", func(s *script) {
+			s.at(4.5, history.Event{Kind: history.NodeTainted, Node: victim, Key: "example.com/disrupted", Reason: "NoSchedule"})
+			s.at(11.9, history.Event{Kind: history.OperatorActed, Node: victim, Reason: string(history.ReadmitNode)})
+			s.at(12, history.Event{Kind: history.NodeUncordoned, Node: victim})
+			s.at(12, history.Event{Kind: history.NodeUntainted, Node: victim, Key: "example.com/disrupted", Reason: "NoSchedule"})
+		}, "", Pass, "kept for", false},
 		{"taken off, and no audit log", func(s *script) {
 			s.drop(func(e history.Event) bool {
 				return e.Kind == history.AuditRead || e.Kind == history.HandlerWrote || e.Kind == history.HandlerTook
