@@ -109,14 +109,48 @@ func (c *Cluster) load(ctx context.Context, ref string, nodes []string, archive 
 	return group.Wait()
 }
 
-// RemoveImage removes a loaded image from the workers.
+// RemoveImage removes a loaded image from the workers, and frees the disk that it takes.
+// Nodes that do not have it are skipped.
 func (c *Cluster) RemoveImage(ctx context.Context, ref string) error {
 	for _, node := range WorkerNames(c.Name) {
-		if _, err := c.engine.Exec(ctx, node, nil, "ctr", "-n", "k8s.io", "images", "rm", ref); err != nil {
+		if err := c.removeImage(ctx, node, ref); err != nil {
 			return fmt.Errorf("remove image %s from node %s: %w", ref, node, err)
 		}
 	}
 	return nil
+}
+
+// removeImage also removes the names that the kubelet's interface to containerd has given
+// the image: each of them keeps its content.
+func (c *Cluster) removeImage(ctx context.Context, node, ref string) error {
+	images := func(args ...string) (string, error) {
+		return c.engine.Exec(ctx, node, nil, append([]string{"ctr", "-n", "k8s.io", "images"}, args...)...)
+	}
+	table, err := images("ls", "name=="+ref)
+	if err != nil {
+		return err
+	}
+	digest, ok := digestIn(table, ref)
+	if !ok {
+		return nil
+	}
+	names, err := images("ls", "-q", "target.digest=="+digest)
+	if err != nil {
+		return err
+	}
+	_, err = images(append([]string{"rm", "--sync"}, strings.Fields(names)...)...)
+	return err
+}
+
+// digestIn returns an image's digest from a table of ctr, which has the columns REF, TYPE
+// and DIGEST.
+func digestIn(table, ref string) (digest string, ok bool) {
+	for line := range strings.Lines(table) {
+		if columns := strings.Fields(line); len(columns) > 2 && columns[0] == ref {
+			return columns[2], true
+		}
+	}
+	return "", false
 }
 
 // savedArchive returns a docker archive of an image of the engine, under another name.

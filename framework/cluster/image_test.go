@@ -40,3 +40,22 @@ func TestOnlyAStaticBinaryIsLoaded(t *testing.T) {
 		t.Errorf("a file of text: %v", err)
 	}
 }
+
+func TestAnImagesDigestInTheTableOfCtr(t *testing.T) {
+	const ref = "localhost/spotdrill/spotdrill:0123456789ab"
+	const header = "REF TYPE DIGEST SIZE PLATFORMS LABELS\n"
+	for name, c := range map[string]struct {
+		table, want string
+		ok          bool
+	}{
+		"there":            {header + ref + " application/vnd.docker.distribution.manifest.v2+json sha256:4e10 102.7 MiB linux/amd64 io.cri-containerd.image=managed\n", "sha256:4e10", true},
+		"not there":        {header, "", false},
+		"another image":    {header + ref + "0 type sha256:4e10 1 MiB\n", "", false},
+		"nothing at all":   {"", "", false},
+		"a line cut short": {header + ref + " type", "", false},
+	} {
+		if got, ok := digestIn(c.table, ref); got != c.want || ok != c.ok {
+			t.Errorf("%s: digestIn() = %q, %v, want %q, %v", name, got, ok, c.want, c.ok)
+		}
+	}
+}
