@@ -70,7 +70,8 @@ func (r Record) Write(file string, row Row) (Record, error) {
 	r.Rows = slices.DeleteFunc(slices.Clone(r.Rows), func(o Row) bool { return o.Issue == row.Issue })
 	r.Rows = append(r.Rows, row)
 	slices.SortFunc(r.Rows, func(a, b Row) int { return compareIssues(a.Issue, b.Issue) })
-	text, err := yaml.Marshal(r)
+	// As make verify requires; and what was seen stays on a line.
+	text, err := yaml.Dump(r, yaml.WithIndent(2), yaml.WithLineWidth(-1))
 	if err != nil {
 		return r, fmt.Errorf("encode the record: %w", err)
 	}
