@@ -71,7 +71,7 @@ func (r Record) Write(file string, row Row) (Record, error) {
 	r.Rows = append(r.Rows, row)
 	slices.SortFunc(r.Rows, func(a, b Row) int { return compareIssues(a.Issue, b.Issue) })
 	// As make verify requires; and what was seen stays on a line.
-	text, err := yaml.Dump(r, yaml.WithIndent(2), yaml.WithLineWidth(-1))
+	text, err := yaml.Dump(r, yaml.WithV3Defaults(), yaml.WithIndent(2), yaml.WithLineWidth(-1))
 	if err != nil {
 		return r, fmt.Errorf("encode the record: %w", err)
 	}
