@@ -15,6 +15,8 @@ const (
 	APIFolded Kind = "api.folded"
 	// APIWatching is a watch that was running when recording began.
 	APIWatching Kind = "api.watching"
+	// APIRecorded is the end of the record: calls after At are not on it.
+	APIRecorded Kind = "api.recorded"
 )
 
 // The marks that a write to a node sets, in the Reason of an APICall, by comma: a cordon is

@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/proxy"
 	"github.com/spotdrill/spotdrill/framework/system"
 )
@@ -54,8 +55,13 @@ func (r *runner) recordQueue(ctx context.Context) (stop stopFunc, err error) {
 	ended := r.collect("the recording proxy", func() error { return proxy.Collect(ctx, enough, body, r.rec.Clock(), r.rec) })
 	return func(context.Context) error {
 		defer cancel()
+		until := r.rec.Clock().Now()
 		close(enough)
-		return <-ended
+		err := <-ended
+		if err == nil {
+			r.rec.Record(history.Event{Kind: history.APIRecorded, At: until})
+		}
+		return err
 	}, nil
 }
 

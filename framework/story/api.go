@@ -2,6 +2,7 @@ package story
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -25,20 +26,23 @@ func (st *Story) APICalls(ok func(history.Event) bool) []history.Event {
 // not all of them. It is empty if they are: what is not on record was not called then.
 func (st *Story) APIUnrecorded() string {
 	var calls []history.Event
-	seen := false
+	seen, until := false, time.Duration(math.MaxInt64)
 	for _, e := range st.History.Events {
 		switch e.Kind {
 		case history.APICall, history.APIFolded:
 			seen, calls = true, append(calls, e)
 		case history.APIWatching:
 			seen = true
+		case history.APIRecorded:
+			until = e.At
 		}
 	}
 	if !seen {
 		return "no call of the handler's to the API server went through the recording proxy"
 	}
 	for _, e := range st.History.Events {
-		if e.Said == nil || *e.Said < st.Begun || e.Kind != history.HandlerTook && (e.Kind != history.HandlerWrote || e.Reason != "") {
+		// The audit log is read after the record has ended, and a handler may still write then.
+		if e.Said == nil || *e.Said < st.Begun || *e.Said > until || e.Kind != history.HandlerTook && (e.Kind != history.HandlerWrote || e.Reason != "") {
 			continue
 		}
 		if !slices.ContainsFunc(calls, func(c history.Event) bool { return wentThrough(e, c) }) {

@@ -50,6 +50,27 @@ func checkedBy(c scenarios.Check, calls func(*script)) func() *script {
 
 func isCall(e history.Event) bool { return e.Kind == history.APICall }
 
+// A handler that writes until the end is in the audit log for longer than on the record.
+func TestARequestAfterTheEndOfTheRecordWentPastNobody(t *testing.T) {
+	for name, c := range map[string]struct {
+		ends float64
+		want Outcome
+	}{"after the end": {19, Pass}, "before the end": {21, Unknown}} {
+		t.Run(name, func(t *testing.T) {
+			play := checkedBy(scenarios.Check{MarkedFirst: &scenarios.MarkedFirst{Node: "victim", Notice: "reclaim"}}, func(s *script) {
+				s.mark(4.4, 200, "")
+				s.evict(4.9, 201, "")
+				s.at(c.ends, history.Event{Kind: history.APIRecorded})
+				said := sec(20)
+				s.at(24.5, history.Event{Kind: history.HandlerWrote, Node: victim, Action: "patch", Said: &said})
+			})
+			if v := named(t, play().judge(), "victim marked before its first eviction"); v.Outcome != c.want {
+				t.Errorf("%s, %s", v.Outcome, v.Got)
+			}
+		})
+	}
+}
+
 // unproxied loses the record of calls, in two ways: there is none, or the audit log has more.
 func unproxied() []expectation {
 	return []expectation{

@@ -166,20 +166,23 @@ const (
 )
 
 // Judge returns whether the mutant's check found the defect, and what it saw. A failure
-// of another check is not enough: it may have had another reason.
+// of another check is not enough: it may have had another reason. If the scenario has the
+// check more than once, about several notices for one node, one failure is enough.
 func (m Mutant) Judge(r verdict.Result) (Fate, string) {
-	i := slices.IndexFunc(r.Verdicts, m.CaughtBy.is)
-	if i < 0 {
-		return NotJudged, fmt.Sprintf("%s has no check %q", r.Scenario, m.CaughtBy)
+	fate, saw := NotJudged, fmt.Sprintf("%s has no check %q", r.Scenario, m.CaughtBy)
+	known := false
+	for _, v := range r.Verdicts {
+		switch {
+		case !m.CaughtBy.is(v):
+		case v.Outcome == verdict.Fail:
+			return Caught, v.Got
+		case v.Outcome != verdict.Pass:
+			fate, saw, known = NotJudged, v.Got, true
+		case !known:
+			fate, saw, known = Survived, v.Got+others(r), true
+		}
 	}
-	v := r.Verdicts[i]
-	switch v.Outcome {
-	case verdict.Fail:
-		return Caught, v.Got
-	case verdict.Pass:
-		return Survived, v.Got + others(r)
-	}
-	return NotJudged, v.Got
+	return fate, saw
 }
 
 // others names the checks that failed.

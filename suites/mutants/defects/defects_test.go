@@ -109,11 +109,19 @@ func TestJudge(t *testing.T) {
 		want     Fate
 		got      string
 	}{
-		"its check failed":       {[]verdict.Verdict{{ID: "marked", Subject: "victim", Check: "marked victim", Outcome: verdict.Fail, Got: "never"}}, Caught, "never"},
-		"its check passed":       {[]verdict.Verdict{{ID: "marked", Subject: "victim", Check: "marked victim", Outcome: verdict.Pass, Got: "after 1s"}}, Survived, "after 1s"},
-		"another one failed":     {[]verdict.Verdict{{ID: "marked", Subject: "victim", Check: "marked victim", Outcome: verdict.Pass, Got: "after 1s"}, {ID: "queueEmpty", Check: "queue empty", Outcome: verdict.Fail}}, Survived, "after 1s; failed: queue empty"},
-		"its check is unknown":   {[]verdict.Verdict{{ID: "marked", Subject: "victim", Check: "marked victim", Outcome: verdict.Unknown, Got: "no record"}}, NotJudged, "no record"},
-		"an outcome of no list":  {[]verdict.Verdict{{ID: "marked", Subject: "victim", Check: "marked victim", Got: "nothing"}}, NotJudged, "nothing"},
+		"its check failed":      {[]verdict.Verdict{{ID: "marked", Subject: "victim", Check: "marked victim", Outcome: verdict.Fail, Got: "never"}}, Caught, "never"},
+		"its check passed":      {[]verdict.Verdict{{ID: "marked", Subject: "victim", Check: "marked victim", Outcome: verdict.Pass, Got: "after 1s"}}, Survived, "after 1s"},
+		"another one failed":    {[]verdict.Verdict{{ID: "marked", Subject: "victim", Check: "marked victim", Outcome: verdict.Pass, Got: "after 1s"}, {ID: "queueEmpty", Check: "queue empty", Outcome: verdict.Fail}}, Survived, "after 1s; failed: queue empty"},
+		"its check is unknown":  {[]verdict.Verdict{{ID: "marked", Subject: "victim", Check: "marked victim", Outcome: verdict.Unknown, Got: "no record"}}, NotJudged, "no record"},
+		"an outcome of no list": {[]verdict.Verdict{{ID: "marked", Subject: "victim", Check: "marked victim", Got: "nothing"}}, NotJudged, "nothing"},
+		"of two, the second failed": {[]verdict.Verdict{
+			{ID: "marked", Subject: "victim", Check: "marked victim", Outcome: verdict.Pass, Got: "after 1s"},
+			{ID: "marked", Subject: "victim", Check: "marked victim", Outcome: verdict.Fail, Got: "never"},
+		}, Caught, "never"},
+		"of two, one is unknown": {[]verdict.Verdict{
+			{ID: "marked", Subject: "victim", Check: "marked victim", Outcome: verdict.Unknown, Got: "no record"},
+			{ID: "marked", Subject: "victim", Check: "marked victim", Outcome: verdict.Pass, Got: "after 1s"},
+		}, NotJudged, "no record"},
 		"its check is not there": {[]verdict.Verdict{{ID: "marked", Subject: "other", Check: "marked other", Outcome: verdict.Fail}}, NotJudged, `s has no check "marked victim"`},
 	} {
 		t.Run(name, func(t *testing.T) {
