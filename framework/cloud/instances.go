@@ -68,28 +68,47 @@ func (a *AWS) RunInstances(ctx context.Context, cluster string, names []string) 
 // Instances returns the ids of the pending and running instances that are the cluster's fixed
 // workers, by the worker's name. Two instances of one name are an error.
 func (a *AWS) Instances(ctx context.Context, cluster string) (map[string]string, error) {
+	instances, err := a.instances(ctx, cluster,
+		types.Filter{Name: aws.String("tag-key"), Values: []string{workerTag}},
+		types.Filter{Name: aws.String("instance-state-name"), Values: []string{"pending", "running"}},
+	)
+	if err != nil {
+		return nil, fmt.Errorf("list instances of cluster %s: %w", cluster, err)
+	}
 	found := map[string]string{}
-	pages := ec2.NewDescribeInstancesPaginator(a.ec2, &ec2.DescribeInstancesInput{Filters: []types.Filter{
-		{Name: aws.String("tag:" + clusterTagPrefix + cluster), Values: []string{"owned"}},
-		{Name: aws.String("tag-key"), Values: []string{workerTag}},
-		{Name: aws.String("instance-state-name"), Values: []string{"pending", "running"}},
-	}})
+	for _, instance := range instances {
+		name, id := tagsOf(instance)[workerTag], aws.ToString(instance.InstanceId)
+		if other, taken := found[name]; taken {
+			return nil, fmt.Errorf("list instances of cluster %s: %s and %s are both called %q", cluster, other, id, name)
+		}
+		found[name] = id
+	}
+	return found, nil
+}
+
+// instances returns the instances with the cluster's tag that the filters let through.
+func (a *AWS) instances(ctx context.Context, cluster string, filters ...types.Filter) ([]types.Instance, error) {
+	owned := types.Filter{Name: aws.String("tag:" + clusterTagPrefix + cluster), Values: []string{"owned"}}
+	pages := ec2.NewDescribeInstancesPaginator(a.ec2, &ec2.DescribeInstancesInput{Filters: append(filters, owned)})
+	var all []types.Instance
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("list instances of cluster %s: %w", cluster, err)
+			return nil, err
 		}
 		for _, reservation := range page.Reservations {
-			for _, instance := range reservation.Instances {
-				name, id := workerOf(instance), aws.ToString(instance.InstanceId)
-				if other, taken := found[name]; taken {
-					return nil, fmt.Errorf("list instances of cluster %s: %s and %s are both called %q", cluster, other, id, name)
-				}
-				found[name] = id
-			}
+			all = append(all, reservation.Instances...)
 		}
 	}
-	return found, nil
+	return all, nil
+}
+
+func tagsOf(instance types.Instance) map[string]string {
+	tags := map[string]string{}
+	for _, tag := range instance.Tags {
+		tags[aws.ToString(tag.Key)] = aws.ToString(tag.Value)
+	}
+	return tags
 }
 
 // Tag sets tags of an instance and replaces those with the same keys.
@@ -158,13 +177,4 @@ func (a *AWS) Terminate(ctx context.Context, ids []string) error {
 		return fmt.Errorf("terminate instances %v: %w", ids, err)
 	}
 	return nil
-}
-
-func workerOf(instance types.Instance) string {
-	for _, tag := range instance.Tags {
-		if aws.ToString(tag.Key) == workerTag {
-			return aws.ToString(tag.Value)
-		}
-	}
-	return ""
 }

@@ -31,21 +31,14 @@ const (
 // Launched returns the instances with the cluster's tag that are not its fixed workers, in
 // the order of their ids. LocalStack forgets a terminated one after a while.
 func (a *AWS) Launched(ctx context.Context, cluster string) ([]Launched, error) {
+	instances, err := a.instances(ctx, cluster)
+	if err != nil {
+		return nil, fmt.Errorf("list the instances launched for cluster %s: %w", cluster, err)
+	}
 	var found []Launched
-	pages := ec2.NewDescribeInstancesPaginator(a.ec2, &ec2.DescribeInstancesInput{Filters: []types.Filter{
-		{Name: aws.String("tag:" + clusterTagPrefix + cluster), Values: []string{"owned"}},
-	}})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("list the instances launched for cluster %s: %w", cluster, err)
-		}
-		for _, reservation := range page.Reservations {
-			for _, instance := range reservation.Instances {
-				if l := launched(instance); l.Tags[workerTag] == "" {
-					found = append(found, l)
-				}
-			}
+	for _, instance := range instances {
+		if l := launched(instance); l.Tags[workerTag] == "" {
+			found = append(found, l)
 		}
 	}
 	slices.SortFunc(found, func(a, b Launched) int { return strings.Compare(a.ID, b.ID) })
@@ -53,16 +46,13 @@ func (a *AWS) Launched(ctx context.Context, cluster string) ([]Launched, error) 
 }
 
 func launched(instance types.Instance) Launched {
-	l := Launched{ID: aws.ToString(instance.InstanceId), Type: string(instance.InstanceType), Tags: map[string]string{}}
+	l := Launched{ID: aws.ToString(instance.InstanceId), Type: string(instance.InstanceType), Tags: tagsOf(instance)}
 	l.Spot = instance.InstanceLifecycle == types.InstanceLifecycleTypeSpot
 	if instance.Placement != nil {
 		l.Zone = aws.ToString(instance.Placement.AvailabilityZone)
 	}
 	if instance.State != nil {
 		l.Ended = instance.State.Name == types.InstanceStateNameShuttingDown || instance.State.Name == types.InstanceStateNameTerminated
-	}
-	for _, tag := range instance.Tags {
-		l.Tags[aws.ToString(tag.Key)] = aws.ToString(tag.Value)
 	}
 	return l
 }

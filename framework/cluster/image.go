@@ -35,12 +35,18 @@ func (c *Cluster) LoadBinary(ctx context.Context, path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read the product's binary: %w", err)
 	}
-	spares, err := c.Spares()
+	nodes, err := c.allWorkers()
 	if err != nil {
 		return "", err
 	}
 	ref := "localhost/spotdrill/spotdrill:" + digestOf(binary)
-	return ref, c.load(ctx, ref, append(WorkerNames(c.Name), spares...), func() ([]byte, error) { return imageArchive(ref, binary) })
+	return ref, c.load(ctx, ref, nodes, func() ([]byte, error) { return imageArchive(ref, binary) })
+}
+
+// allWorkers returns the names of the fixed and the spare workers.
+func (c *Cluster) allWorkers() ([]string, error) {
+	spares, err := c.Spares()
+	return append(WorkerNames(c.Name), spares...), err
 }
 
 // Static returns an error if a file is no Linux binary, or one that requires a dynamic
@@ -109,10 +115,14 @@ func (c *Cluster) load(ctx context.Context, ref string, nodes []string, archive 
 	return group.Wait()
 }
 
-// RemoveImage removes a loaded image from the workers, and frees the disk that it takes.
+// RemoveImage removes an image that LoadBinary loaded from all workers, and frees the disk that it takes.
 // Nodes that do not have it are skipped.
 func (c *Cluster) RemoveImage(ctx context.Context, ref string) error {
-	for _, node := range WorkerNames(c.Name) {
+	nodes, err := c.allWorkers()
+	if err != nil {
+		return err
+	}
+	for _, node := range nodes {
 		if err := c.removeImage(ctx, node, ref); err != nil {
 			return fmt.Errorf("remove image %s from node %s: %w", ref, node, err)
 		}

@@ -73,27 +73,16 @@ func (c *Cluster) Uncordon(ctx context.Context, node string) error {
 // Readmit marks a node schedulable and removes the taints that leftovers names. What the
 // handler wrote into annotations stays, since an operator does not know it.
 func (c *Cluster) Readmit(ctx context.Context, node string, leftovers func(key string) bool) error {
-	_, err := c.repair(ctx, node, func(n *corev1.Node) []string {
-		n.Spec.Unschedulable = false
-		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return leftovers(t.Key) || t.Key == corev1.TaintNodeUnschedulable })
-		return []string{node + " readmitted"}
-	})
+	_, err := c.repair(ctx, node, func(n *corev1.Node) []string { return readmit(n, leftovers) })
 	return err
 }
 
 // StartAgain starts a node that Reclaim took, with the disk and the Node object that it had,
 // and returns when its kubelet reports and the pod network is there.
 func (c *Cluster) StartAgain(ctx context.Context, node string) error {
-	i := slices.IndexFunc(c.Nodes, func(n Node) bool { return n.Name == node })
-	if i < 0 {
-		return fmt.Errorf("start the instance of %s: the cluster has no such worker", node)
-	}
 	started := time.Now()
-	if err := c.engine.Start(ctx, node); err != nil {
+	if err := c.startWorker(ctx, node); err != nil {
 		return fmt.Errorf("start the instance of %s: %w", node, err)
-	}
-	if err := c.favour(ctx, c.Nodes[i]); err != nil {
-		return err
 	}
 	if err := c.waitHeartbeat(ctx, node, started); err != nil {
 		return err

@@ -132,10 +132,7 @@ func (c *Cluster) revive(ctx context.Context, n *Node, running, lost bool) (what
 	}
 	started := time.Now()
 	if !running {
-		if err := c.engine.Start(ctx, n.Name); err != nil {
-			return nil, true, err
-		}
-		if err := c.favour(ctx, *n); err != nil {
+		if err := c.startWorker(ctx, n.Name); err != nil {
 			return nil, true, err
 		}
 	}
@@ -146,6 +143,14 @@ func (c *Cluster) revive(ctx context.Context, n *Node, running, lost bool) (what
 		return nil, true, err
 	}
 	return []string{n.Name + " brought back as " + n.Instance}, true, c.waitRegistered(ctx, n.Name)
+}
+
+// startWorker starts a worker's container, with the processor share of a worker.
+func (c *Cluster) startWorker(ctx context.Context, name string) error {
+	if err := c.engine.Start(ctx, name); err != nil {
+		return err
+	}
+	return c.favour(ctx, Node{Name: name})
 }
 
 // startKubelet starts a kubelet with flags, its arguments, in the place of those of the same
@@ -282,20 +287,10 @@ func (c *Cluster) repair(ctx context.Context, name string, change func(*corev1.N
 // clean removes from a Node object the marks of a drain, and what a drill put there for an
 // operator. It returns which.
 func clean(n *corev1.Node, leftovers func(key string) bool) []string {
-	var repaired []string
-	if n.Spec.Unschedulable {
-		n.Spec.Unschedulable = false
-		repaired = append(repaired, n.Name+" uncordoned")
-	}
-	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool {
-		left := leftovers(t.Key) || history.OperatorsKey(t.Key)
-		if left {
-			repaired = append(repaired, n.Name+" without taint "+t.Key)
-		}
-		return left || t.Key == corev1.TaintNodeUnschedulable
-	})
+	left := func(key string) bool { return leftovers(key) || history.OperatorsKey(key) }
+	repaired := readmit(n, left)
 	for key := range n.Annotations {
-		if leftovers(key) || history.OperatorsKey(key) {
+		if left(key) {
 			delete(n.Annotations, key)
 			repaired = append(repaired, n.Name+" without annotation "+key)
 		}
@@ -306,6 +301,23 @@ func clean(n *corev1.Node, leftovers func(key string) bool) []string {
 			repaired = append(repaired, n.Name+" without label "+key)
 		}
 	}
+	return repaired
+}
+
+// readmit marks a node schedulable and removes the taints that left names. It returns what it
+// did.
+func readmit(n *corev1.Node, left func(key string) bool) (repaired []string) {
+	if n.Spec.Unschedulable {
+		n.Spec.Unschedulable = false
+		repaired = append(repaired, n.Name+" uncordoned")
+	}
+	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool {
+		if left(t.Key) {
+			repaired = append(repaired, n.Name+" without taint "+t.Key)
+			return true
+		}
+		return t.Key == corev1.TaintNodeUnschedulable
+	})
 	return repaired
 }
 

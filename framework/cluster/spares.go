@@ -108,10 +108,7 @@ func (c *Cluster) park(ctx context.Context, spare string) error {
 			return err
 		}
 	}
-	if err := c.engine.Start(ctx, spare); err != nil {
-		return err
-	}
-	return c.favour(ctx, Node{Name: spare})
+	return c.startWorker(ctx, spare)
 }
 
 // Instance is what a spare worker becomes.

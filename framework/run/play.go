@@ -157,8 +157,8 @@ func (p *players) clearQueue(ctx context.Context) error {
 	return errors.Join(clearFaults(ctx, p.sys.Cluster), p.sys.AWS.Purge(ctx))
 }
 
-// uninstall removes a handler that is not ready, or was moved or configured otherwise. The next scenario must not find the pods
-// of one that was disturbed either, but the rest of it.
+// uninstall removes a handler that is not ready, or was moved or configured otherwise. The
+// next scenario must not find the pods of one that was disturbed either, but the rest of it.
 func (p *players) uninstall(ctx context.Context) error {
 	changed := slices.ContainsFunc(p.all, func(r *runner) bool { return r.Scenario.MovesHandler() || r.Scenario.Reconfigures() })
 	if _, ready := p.sys.Installed(); !ready || changed {

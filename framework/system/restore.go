@@ -42,11 +42,16 @@ func (s *System) Restore(ctx context.Context, launches ...cloud.Launch) (repaire
 // Readmit makes a node schedulable again and removes the taints that the installed handler
 // set, as an operator does.
 func (s *System) Readmit(ctx context.Context, node string) error {
-	leftovers := handler.LeavesBehind
-	if s.installed != nil {
-		leftovers = s.installed.LeavesBehind
+	return s.Cluster.Readmit(ctx, node, s.leftovers())
+}
+
+// leftovers reports whether a handler sets the taint or annotation with a key on the nodes
+// that it drains: the installed one, or without one, any that an earlier run may have left.
+func (s *System) leftovers() func(key string) bool {
+	if s.installed == nil {
+		return handler.LeavesBehind
 	}
-	return s.Cluster.Readmit(ctx, node, leftovers)
+	return s.installed.LeavesBehind
 }
 
 // restoreNodes restores the nodes, while no handler acts on a worker that is lost.
@@ -54,12 +59,11 @@ func (s *System) restoreNodes(ctx context.Context, launches []cloud.Launch) (rep
 	if err := s.Cluster.RemoveStatic(ctx); err != nil {
 		return nil, err
 	}
-	leftovers := handler.LeavesBehind
+	leftovers := s.leftovers()
 	if s.installed == nil {
 		// A handler that an earlier run left would continue to drain.
 		err = s.Uninstall(ctx)
 	} else {
-		leftovers = s.installed.LeavesBehind
 		err = s.pause(ctx, len(launches) > 0)
 	}
 	if err != nil {

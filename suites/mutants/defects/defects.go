@@ -169,18 +169,21 @@ const (
 // of another check is not enough: it may have had another reason. If the scenario has the
 // check more than once, about several notices for one node, one failure is enough.
 func (m Mutant) Judge(r verdict.Result) (Fate, string) {
-	fate, saw := NotJudged, fmt.Sprintf("%s has no check %q", r.Scenario, m.CaughtBy)
-	known := false
+	var fate Fate
+	var saw string
 	for _, v := range r.Verdicts {
 		switch {
 		case !m.CaughtBy.is(v):
 		case v.Outcome == verdict.Fail:
 			return Caught, v.Got
 		case v.Outcome != verdict.Pass:
-			fate, saw, known = NotJudged, v.Got, true
-		case !known:
-			fate, saw, known = Survived, v.Got+others(r), true
+			fate, saw = NotJudged, v.Got
+		case fate == "":
+			fate, saw = Survived, v.Got+others(r)
 		}
+	}
+	if fate == "" {
+		return NotJudged, fmt.Sprintf("%s has no check %q", r.Scenario, m.CaughtBy)
 	}
 	return fate, saw
 }
