@@ -95,7 +95,7 @@ var invalid = map[string][]string{
 	"invalid-field":                             {`23: unknown field "settel" in the document; allowed: apiVersion, checks, coredns, deadline, description, feature, handler, kind, name, nodes, probe, profile, sets, settle, source, steps, title, workload`},
 	"invalid-field-in-node":                     {`17: unknown field "capacty" in victim; allowed: capacity, launched, prepared, runs`},
 	"invalid-field-in-step":                     {`22: unknown field "when" in reclaim; allowed: at, node`},
-	"invalid-field-nested":                      {`13: unknown field "lame" in coredns; allowed: gracePeriod, lameduck, placement, readiness, replicas`},
+	"invalid-field-nested":                      {`13: unknown field "lame" in coredns; allowed: delay, gracePeriod, lameduck, placement, readiness, replicas`},
 	"invalid-field-twice":                       {`24: mapping key "settle" already defined at line 23`},
 	"invalid-grace-period":                      {`15: coredns.gracePeriod: 5s is not a whole number of seconds above lameduck (5s), so the pod would be killed before it is done`},
 	"invalid-handler":                           {`9: handler: "mine" is not known; allowed: under-test, none`},
@@ -209,6 +209,9 @@ var invalid = map[string][]string{
 	"invalid-check-watched-again-of-reset":      {`25: checks[0].watchedAgain.fault: "f" is not known, and nothing is defined to choose from`},
 	"invalid-api-fault-of-no-handler":           {`22: steps[1].apiFault: needs a handler: it affects nobody else's calls`},
 	"invalid-beside-dns":                        {`16: workload.besideDNS: needs replicas, whose pods its Service selects`},
+	"invalid-delay":                             {`16: coredns.delay: 2s is not within 0s to 1s`},
+	"invalid-delay-of-another-name":             {`16: coredns.delay: needs probe.name delayed.spotdrill.test.: only this name is answered with a delay`},
+	"invalid-delayed-name":                      {`19: probe.name: delayed.spotdrill.test. needs coredns.delay: otherwise there is no such name`},
 }
 
 func TestInvalid(t *testing.T) {

@@ -120,6 +120,7 @@ func (s Scenario) validate(fileName string) problems {
 		pick.Launched.validate("nodes."+name+".launched", pick, &p)
 	}
 	validateDNS(s.CoreDNS, &p)
+	s.validateDelay(&p)
 	s.validateLaunches(&p)
 	s.Workload.validate(s.Nodes, &p)
 	if s.Probe != nil {
@@ -137,6 +138,20 @@ func validateDNS(c coredns.Settings, p *problems) {
 	validateReadiness("coredns.readiness", c.Readiness, p)
 	if c.GracePeriod.D() <= c.Lameduck.D() || c.GracePeriod.D()%time.Second != 0 {
 		p.add("coredns.gracePeriod", "%s is not a whole number of seconds above lameduck (%s), so the pod would be killed before it is done", c.GracePeriod.D(), c.Lameduck.D())
+	}
+}
+
+// maxDelay leaves half of a query's timeout.
+const maxDelay = time.Second
+
+func (s *Scenario) validateDelay(p *problems) {
+	switch d := s.CoreDNS.Delay.D(); {
+	case d < 0 || d > maxDelay:
+		p.add("coredns.delay", "%s is not within 0s to %s", d, maxDelay)
+	case d > 0 && (s.Probe == nil || s.Probe.Name != coredns.DelayedName):
+		p.add("coredns.delay", "needs probe.name %s: only this name is answered with a delay", coredns.DelayedName)
+	case d == 0 && s.Probe != nil && s.Probe.Name == coredns.DelayedName:
+		p.add("probe.name", "%s needs coredns.delay: otherwise there is no such name", coredns.DelayedName)
 	}
 }
 

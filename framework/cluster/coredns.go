@@ -60,6 +60,7 @@ func (c *Cluster) SetDNS(ctx context.Context, want coredns.Settings) error {
 	if err != nil {
 		return err
 	}
+	text = coredns.WithDelay(text, want.Delay.D())
 	image, err := c.wantedDNSImage(ctx)
 	if err != nil {
 		return err

@@ -262,6 +262,20 @@ func (c *Cluster) Disown(ctx context.Context) error {
 	return err
 }
 
+// AddLabels sets labels on a Node object and leaves its others. Disown removes them.
+func (c *Cluster) AddLabels(ctx context.Context, node string, labels map[string]string) error {
+	_, err := c.repair(ctx, node, func(n *corev1.Node) (added []string) {
+		for key, value := range labels {
+			if n.Labels[key] != value {
+				n.Labels = with(n.Labels, key, value)
+				added = append(added, key)
+			}
+		}
+		return added
+	})
+	return err
+}
+
 // repair updates a Node object if change changes it, and returns what change did.
 // Kubernetes removes its own taints by itself.
 func (c *Cluster) repair(ctx context.Context, name string, change func(*corev1.Node) []string) ([]string, error) {

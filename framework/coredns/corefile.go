@@ -75,6 +75,24 @@ func WithLameduck(text string, d time.Duration) (string, error) {
 	return out, nil
 }
 
+var delayBlock = regexp.MustCompile(`(?s)\ndelayed\.spotdrill\.test:53 \{.*?\n\}\n`)
+
+// WithDelay returns the Corefile with a server block that answers for DelayedName after d, in
+// place of a former one; 0 for none.
+func WithDelay(text string, d time.Duration) string {
+	text = delayBlock.ReplaceAllString(text, "")
+	if d == 0 {
+		return text
+	}
+	return text + fmt.Sprintf(`
+%s:53 {
+    erratic {
+        delay 1 %s
+    }
+}
+`, strings.TrimSuffix(DelayedName, "."), d)
+}
+
 // waits reports whether the plugins are the same as before, and the first health plugin
 // waits that long.
 func waits(after, before []directive, d time.Duration) bool {

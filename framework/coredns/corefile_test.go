@@ -112,3 +112,20 @@ func FuzzWithLameduck(f *testing.F) {
 		}
 	})
 }
+
+func TestADelayIsOneServerBlockMore(t *testing.T) {
+	const was = ".:53 {\n    health {\n       lameduck 5s\n    }\n}\n"
+	once := WithDelay(was, 100*time.Millisecond)
+	if want := was + "\ndelayed.spotdrill.test:53 {\n    erratic {\n        delay 1 100ms\n    }\n}\n"; once != want {
+		t.Errorf("got %q, want %q", once, want)
+	}
+	if c, err := Parse(once); err != nil || c.Lameduck != 5*time.Second {
+		t.Errorf("parsed as %+v, %v", c, err)
+	}
+	if got := WithDelay(once, 200*time.Millisecond); got != strings.Replace(once, "100ms", "200ms", 1) {
+		t.Errorf("another delay: %q", got)
+	}
+	if got := WithDelay(once, 0); got != was {
+		t.Errorf("without a delay: %q", got)
+	}
+}

@@ -25,12 +25,22 @@ type Settings struct {
 	// GracePeriod is the pods' terminationGracePeriodSeconds, in whole seconds and longer
 	// than lameduck.
 	GracePeriod strict.Duration `yaml:"gracePeriod"`
+	// Delay is how long CoreDNS takes to answer for delayed.spotdrill.test., the name that
+	// the probe must then query; 0s to 1s. It stands in for a resolver far away, and keeps more
+	// queries under way at a time.
+	Delay strict.Duration `yaml:"delay,omitempty"`
 }
+
+// DelayedName is the name that CoreDNS answers with a delay.
+const DelayedName = "delayed.spotdrill.test."
 
 // String is the settings in words. The placement is left out if it is unknown.
 func (s Settings) String() string {
 	text := fmt.Sprintf("lameduck %s, readiness %s x %d, grace period %s, replicas %d",
 		s.Lameduck.D(), s.Readiness.Period.D(), s.Readiness.FailureThreshold, s.GracePeriod.D(), s.Replicas)
+	if s.Delay != 0 {
+		text += fmt.Sprintf(", answers after %s", s.Delay.D())
+	}
 	if s.Placement != "" {
 		text += ", placement " + string(s.Placement)
 	}
@@ -47,9 +57,18 @@ func (s Settings) MarshalJSON() ([]byte, error) {
 		GracePeriod      string    `json:"gracePeriod"`
 		Replicas         int       `json:"replicas"`
 		Placement        Placement `json:"placement,omitempty"`
+		Delay            string    `json:"delay,omitempty"`
 	}{
-		s.Lameduck.D().String(), s.Readiness.Period.D().String(), s.Readiness.FailureThreshold, s.GracePeriod.D().String(), s.Replicas, s.Placement,
+		s.Lameduck.D().String(), s.Readiness.Period.D().String(), s.Readiness.FailureThreshold, s.GracePeriod.D().String(), s.Replicas, s.Placement, s.delay(),
 	})
+}
+
+// delay is the delay with its unit, "" without one.
+func (s Settings) delay() string {
+	if s.Delay == 0 {
+		return ""
+	}
+	return s.Delay.D().String()
 }
 
 // Placement is where the CoreDNS pods run.

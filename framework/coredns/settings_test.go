@@ -15,6 +15,8 @@ func TestSettingsInWordsAndAsJSON(t *testing.T) {
 	}
 	placed := known
 	placed.Placement = Spread
+	delayed := known
+	delayed.Delay = strict.Duration(100 * time.Millisecond)
 	for _, c := range []struct {
 		settings Settings
 		words    string
@@ -27,6 +29,10 @@ func TestSettingsInWordsAndAsJSON(t *testing.T) {
 		{
 			placed, "lameduck 5s, readiness 1s x 3, grace period 1m30s, replicas 2, placement spread",
 			`{"lameduck":"5s","readinessPeriod":"1s","failureThreshold":3,"gracePeriod":"1m30s","replicas":2,"placement":"spread"}`,
+		},
+		{
+			delayed, "lameduck 5s, readiness 1s x 3, grace period 1m30s, replicas 2, answers after 100ms",
+			`{"lameduck":"5s","readinessPeriod":"1s","failureThreshold":3,"gracePeriod":"1m30s","replicas":2,"delay":"100ms"}`,
 		},
 	} {
 		if got := c.settings.String(); got != c.words {

@@ -120,6 +120,9 @@ type Workers struct {
 	Condition string `yaml:"condition,omitempty"`
 	// Tags are set on the workers' EC2 instances; values may contain placeholders.
 	Tags map[string]string `yaml:"tags,omitempty"`
+	// Labels are set on the workers' Node objects before the handler starts; values may
+	// contain placeholders. They are removed with the handler.
+	Labels map[string]string `yaml:"labels,omitempty"`
 }
 
 // Launches is a kind of objects, such as NodeClaim.

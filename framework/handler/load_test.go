@@ -43,8 +43,8 @@ var invalid = map[string][]string{
 		`:12: workers.condition: needs manifests, whose objects have it`,
 		`:13: workers.tags.cluster: "CLUSTER" is not known; allowed: ` + knownToWorkers,
 	},
-	"invalid-workers-field":            {`:11: unknown field "label" in workers; allowed: capacity, condition, manifests, tags`},
-	"invalid-workers-of-nothing":       {`:4: workers: a handler that installs nothing can have no objects or tags for workers`},
+	"invalid-workers-field":            {`:11: unknown field "label" in workers; allowed: capacity, condition, labels, manifests, tags`},
+	"invalid-workers-of-nothing":       {`:4: workers: a handler that installs nothing can have no objects, tags or labels for workers`},
 	"invalid-workers-manifest-missing": {`:10: workers.manifests[0]: read manifest: open testdata/missing.yaml: no such file or directory`},
 	"invalid-workers-one-name":         {`testdata/manifests/one-name.yaml:1: metadata.name "mine" needs ${NODE_NAME} or ${INSTANCE_ID}: there is one object for each worker`},
 	"invalid-workers-placeholder":      {`testdata/manifests/one-worker.yaml:3: unknown placeholder ${NODE_NAME}; allowed: ` + known},
@@ -161,7 +161,7 @@ func TestADeviationNamesAClause(t *testing.T) {
 	if err := d.CheckClauses([]string{"a", "invalid-json-does-not-stop-the-next-notice"}); err != nil {
 		t.Error(err)
 	}
-	want := "testdata/valid-workers.yaml:21: deviations.invalid-json-does-not-stop-the-next-notice: no scenario has this name"
+	want := "testdata/valid-workers.yaml:22: deviations.invalid-json-does-not-stop-the-next-notice: no scenario has this name"
 	if err := d.CheckClauses([]string{"a"}); err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

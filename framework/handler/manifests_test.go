@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -102,13 +103,16 @@ func TestAWorkersObjectsAreNamedAsTheAuditLogDoes(t *testing.T) {
 	}
 }
 
-func TestTagsOfAWorkersInstance(t *testing.T) {
+func TestTagsAndLabelsOfAWorker(t *testing.T) {
 	d, err := Load("testdata/valid-workers.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := fmt.Sprint(d.Tags(settings, settings.Workers[1])); got != "map[cluster:spotdrill node:worker3]" {
-		t.Errorf("got %s", got)
+		t.Errorf("got tags %s", got)
+	}
+	if got, want := d.Labels(settings, settings.Workers[1]), map[string]string{"example.org/instance": settings.Workers[1].Instance}; !maps.Equal(got, want) {
+		t.Errorf("got labels %v, want %v", got, want)
 	}
 }
 

@@ -142,12 +142,18 @@ func (f *problems) workers(w Workers) {
 	if w.Condition != "" && len(w.Manifests) == 0 {
 		f.wrong("workers.condition", "needs manifests, whose objects have it")
 	}
-	if (len(w.Manifests) > 0 || len(w.Tags) > 0) && len(f.d.Manifests) == 0 {
-		f.wrong("workers", "a handler that installs nothing can have no objects or tags for workers")
+	if (len(w.Manifests) > 0 || len(w.Tags) > 0 || len(w.Labels) > 0) && len(f.d.Manifests) == 0 {
+		f.wrong("workers", "a handler that installs nothing can have no objects, tags or labels for workers")
 	}
-	for _, key := range slices.Sorted(maps.Keys(w.Tags)) {
-		for _, found := range placeholder.FindAllStringSubmatch(w.Tags[key], -1) {
-			f.oneOf("workers.tags."+key, found[1], slices.Concat(Placeholders(), WorkerPlaceholders()))
+	f.filled("workers.tags", w.Tags)
+	f.filled("workers.labels", w.Labels)
+}
+
+// filled checks the placeholders in values for workers.
+func (f *problems) filled(field string, values map[string]string) {
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		for _, found := range placeholder.FindAllStringSubmatch(values[key], -1) {
+			f.oneOf(field+"."+key, found[1], slices.Concat(Placeholders(), WorkerPlaceholders()))
 		}
 	}
 }

@@ -21,16 +21,23 @@ import (
 // workerLabel marks the objects of a worker; its value is the node's name.
 const workerLabel = "spotdrill.dev/worker"
 
-// KnowsWorkers reports whether the handler has its own objects for each worker.
-func (d Description) KnowsWorkers() bool { return len(d.perWorker) > 0 }
+// KnowsWorkers reports whether the handler has its own objects or labels for each worker.
+func (d Description) KnowsWorkers() bool { return len(d.perWorker) > 0 || len(d.Workers.Labels) > 0 }
 
 // Tags are the tags that the handler needs on a worker's EC2 instance.
-func (d Description) Tags(s Settings, w Worker) map[string]string {
-	tags := make(map[string]string, len(d.Workers.Tags))
-	for key, value := range d.Workers.Tags {
-		tags[key] = fill(value, s.valueFor(w))
+func (d Description) Tags(s Settings, w Worker) map[string]string { return filled(d.Workers.Tags, s, w) }
+
+// Labels are the labels that the handler needs on a worker's Node object.
+func (d Description) Labels(s Settings, w Worker) map[string]string {
+	return filled(d.Workers.Labels, s, w)
+}
+
+func filled(values map[string]string, s Settings, w Worker) map[string]string {
+	out := make(map[string]string, len(values))
+	for key, value := range values {
+		out[key] = fill(value, s.valueFor(w))
 	}
-	return tags
+	return out
 }
 
 // WorkerObject is an object of the handler for a worker, as in the API server's audit

@@ -168,8 +168,8 @@ func (s *System) Meta(d handler.Description) history.Handler {
 	return meta
 }
 
-// equip tags the workers' instances as the handler requires, and returns its
-// settings. The tags stay: nothing else reads them.
+// equip tags the workers' instances and labels their nodes as the handler requires, and
+// returns its settings. The tags stay: nothing else reads them. Disown removes the labels.
 func (s *System) equip(ctx context.Context, d handler.Description) (handler.Settings, error) {
 	settings, err := s.Equipment(ctx, d)
 	if err != nil {
@@ -177,6 +177,9 @@ func (s *System) equip(ctx context.Context, d handler.Description) (handler.Sett
 	}
 	for _, w := range settings.Workers {
 		if err := s.AWS.Tag(ctx, w.Instance, d.Tags(settings, w)); err != nil {
+			return settings, err
+		}
+		if err := s.Cluster.AddLabels(ctx, w.Node, d.Labels(settings, w)); err != nil {
 			return settings, err
 		}
 	}

@@ -124,6 +124,9 @@ func (s *suite) specs() {
 		for _, c := range s.chosen {
 			It(c.Issue+": "+c.Bug, Label(labelsOf(c)...), func(ctx SpecContext) {
 				fate, saw, err := s.reproduce(ctx, c)
+				if err != nil {
+					saw = err.Error()
+				}
 				say("%s %s: %s", fate, c.Issue, saw)
 				Expect(err).NotTo(HaveOccurred())
 				Expect(fate.Is()).To(BeTrue(), "%s: %s", fate, saw)
