@@ -25,7 +25,9 @@ const workerLabel = "spotdrill.dev/worker"
 func (d Description) KnowsWorkers() bool { return len(d.perWorker) > 0 || len(d.Workers.Labels) > 0 }
 
 // Tags are the tags that the handler needs on a worker's EC2 instance.
-func (d Description) Tags(s Settings, w Worker) map[string]string { return filled(d.Workers.Tags, s, w) }
+func (d Description) Tags(s Settings, w Worker) map[string]string {
+	return filled(d.Workers.Tags, s, w)
+}
 
 // Labels are the labels that the handler needs on a worker's Node object.
 func (d Description) Labels(s Settings, w Worker) map[string]string {

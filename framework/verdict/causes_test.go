@@ -101,6 +101,32 @@ func TestWhatConnectionTrackingLostMayNotCount(t *testing.T) {
 	}
 }
 
+// A busy machine has more queries under way, and kube-proxy removes the entries of a pod that
+// leaves. It must not remove those of one that serves, however busy the machine is.
+func TestTheEntryOfAPodThatServesIsNotRemovedByABusyMachine(t *testing.T) {
+	for name, c := range map[string]struct {
+		leaves float64 // when the pod's endpoint is terminating; 0 for never
+		want   int
+	}{
+		"the pod serves":              {want: 1},
+		"the pod leaves long after":   {leaves: 12, want: 1},
+		"the pod leaves just after":   {leaves: 11.3},
+		"the pod was leaving already": {leaves: 10.5},
+	} {
+		s := lossStory()
+		s.flow(3, staying, 5, 11.01)
+		s.sent(history.Fixed, 3, 11, history.Timeout)
+		s.queries = append(s.queries, history.Query{Target: history.Control, Mode: history.Fresh, Intended: sec(11), Sent: sec(11), Done: sec(11.2), Outcome: history.Answered})
+		if c.leaves > 0 {
+			s.at(c.leaves, history.Event{Kind: history.EndpointTerminating, IP: staying})
+		}
+		j := newJudge(story.Read(s.scenario, s.history()))
+		if got := lostOf(j.steady(j.dns.modes("all"))); got != c.want {
+			t.Errorf("%s: %d lost surely by the cluster, want %d", name, got, c.want)
+		}
+	}
+}
+
 // A drill that lost many queries and knows of too few why cannot be judged.
 func TestLossesExplained(t *testing.T) {
 	for _, c := range []struct {
@@ -270,6 +296,18 @@ func TestCauses(t *testing.T) {
 		"the entry is removed before the answer is back": {
 			func(s *script) { s.flow(3, staying, 5, 11.01); s.sent(history.Fixed, 3, 11, history.Timeout) },
 			Loss{Cause: EntryRemoved, Fixed: 1, Backend: staying},
+		},
+		"the entry that it began is removed before the answer is back": {
+			func(s *script) { s.flow(3, staying, 11.003, 11.05); s.sent(history.Fresh, 3, 11, history.Timeout) },
+			Loss{Cause: EntryRemoved, Fresh: 1, Backend: staying},
+		},
+		"the entry is removed before a delayed answer is back": {
+			func(s *script) {
+				delayed(0.1)(s)
+				s.flow(3, staying, 11.003, 11.15)
+				s.sent(history.Fresh, 3, 11, history.Timeout)
+			},
+			Loss{Cause: EntryRemoved, Fresh: 1, Backend: staying},
 		},
 		"the next query begins another entry at once": {
 			func(s *script) {

@@ -18,6 +18,8 @@ type DNS struct {
 	Fixed   Stream // a few ports
 	Control Stream // both modes
 	Echo    Stream // the responder in the prober's own process
+
+	delay time.Duration // with which CoreDNS was set to answer
 }
 
 // Stream is what became of the queries of one target and mode.
@@ -58,6 +60,7 @@ func (j judge) measure() *DNS {
 	few := slices.DeleteFunc(history.Modes(), history.Mode.PortEach)
 	each := slices.DeleteFunc(history.Modes(), func(m history.Mode) bool { return !m.PortEach() })
 	return &DNS{
+		delay:   j.Scenario.CoreDNS.Delay.D(),
 		Fresh:   newStream(history.QueriesTo(queries, history.Service, each...)),
 		Fixed:   newStream(history.QueriesTo(queries, history.Service, few...)),
 		Control: newStream(history.QueriesTo(queries, history.Control, history.Modes()...)),
@@ -192,7 +195,7 @@ func lostOf(streams map[history.Mode]Stream) (lost int) {
 // steady are the streams without the losses that may be this machine's: those during which
 // the control or the echo was lost or late as well, those at a pod that had no processor, and
 // those that kube-proxy would have prevented if it had had one. A pod that had ended answers
-// nobody, however busy this machine is.
+// nobody, however busy this machine is, and the entry of one that serves is never to be removed.
 func (j judge) steady(streams map[history.Mode]Stream) map[history.Mode]Stream {
 	var t traffic
 	if lostOf(streams) > 0 {
@@ -212,8 +215,11 @@ func (j judge) steady(streams map[history.Mode]Stream) map[history.Mode]Stream {
 			if !q.Outcome.Lost() {
 				return false
 			}
-			lags := all
-			if cause := j.lossCause(q); definite(cause) {
+			lags, cause := all, j.lossCause(q)
+			if cause == EntryRemoved && t.removedWhileServing(q) {
+				return false
+			}
+			if definite(cause) {
 				lags = t.lags
 			}
 			return near(lags, q.Intended) || t.lateRules(q) || unproven(q)
@@ -228,12 +234,18 @@ func definite(c Cause) bool {
 }
 
 // lags are the intended times of queries to the control, or to the prober's own echo, that
-// were lost or later than that, except the explained ones, ascending.
+// were lost or later than that, apart from CoreDNS's own delay, except the explained ones,
+// ascending.
 func (n DNS) lags(later time.Duration, explained func(history.Query) bool) []time.Duration {
 	var out []time.Duration
-	for _, q := range slices.Concat(n.Control.queries, n.Echo.queries) {
-		if (q.Outcome.Lost() || q.Done-q.Intended > later) && !explained(q) {
-			out = append(out, q.Intended)
+	for _, of := range []struct {
+		queries []history.Query
+		later   time.Duration
+	}{{n.Control.queries, later + n.delay}, {n.Echo.queries, later}} {
+		for _, q := range of.queries {
+			if (q.Outcome.Lost() || q.Done-q.Intended > of.later) && !explained(q) {
+				out = append(out, q.Intended)
+			}
 		}
 	}
 	slices.Sort(out)

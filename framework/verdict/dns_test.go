@@ -53,6 +53,11 @@ func lagging(from, to, by float64) func(*script) {
 	}
 }
 
+// delayed is CoreDNS that was set to answer so much later.
+func delayed(by float64) func(*script) {
+	return func(s *script) { s.scenario.CoreDNS.Delay = strict.Duration(sec(by)) }
+}
+
 func withWindow(mode string, least, most float64, edit func(*script)) func(*script) {
 	return func(s *script) {
 		s.only(scenarios.Check{DNSWindow: &scenarios.DNSWindow{Mode: mode, Min: strict.Duration(sec(least)), Max: strict.Duration(sec(most))}})
@@ -71,6 +76,8 @@ func TestDNSLost(t *testing.T) {
 		{name: "lost while the control was lost", edit: withLost("fresh", 0, func(s *script) { losing(fresh, 9, 9)(s); s.lose(history.Control, fresh, 9, 9.1, history.Timeout) }), check: "dns lost (fresh)", want: Unknown, noise: true},
 		{name: "lost long after the control lagged", edit: withLost("fresh", 0, func(s *script) { losing(fresh, 9, 9)(s); lagging(8.5, 8.6, 0.05)(s) }), check: "dns lost (fresh)", want: Fail},
 		{name: "lost while the control was prompt", edit: withLost("fresh", 0, func(s *script) { losing(fresh, 9, 9)(s); lagging(8.9, 9.1, 0.02)(s) }), check: "dns lost (fresh)", want: Fail},
+		{name: "lost while the control took as long as it was set to", edit: withLost("fresh", 0, func(s *script) { delayed(0.1)(s); losing(fresh, 9, 9)(s); lagging(8.9, 9.1, 0.12)(s) }), check: "dns lost (fresh)", want: Fail},
+		{name: "lost while the control took longer than it was set to", edit: withLost("fresh", 0, func(s *script) { delayed(0.1)(s); losing(fresh, 9, 9)(s); lagging(8.9, 9.1, 0.13)(s) }), check: "dns lost (fresh)", want: Unknown, noise: true},
 		{name: "an outage that outlasts the lag", edit: withLost("fresh", 0, func(s *script) { losing(fresh, 9, 12)(s); lagging(9, 9.1, 0.05)(s) }), check: "dns lost (fresh)", want: Fail},
 		{name: "lost on fixed ports", edit: withLost("fixed", 0, losing(fixed, 9, 9.1)), check: "dns lost (fixed)", want: Fail, got: "3 of 522"},
 		{name: "all counts both", edit: withLost("all", 1, func(s *script) { losing(fresh, 9, 9)(s); losing(fixed, 9, 9)(s) }), check: "dns lost (all)", want: Fail, got: "2 of"},
