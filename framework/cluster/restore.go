@@ -262,9 +262,25 @@ func (c *Cluster) Disown(ctx context.Context) error {
 	return err
 }
 
-// AddLabels sets labels on a Node object and leaves its others. Disown removes them.
-func (c *Cluster) AddLabels(ctx context.Context, node string, labels map[string]string) error {
-	_, err := c.repair(ctx, node, func(n *corev1.Node) (added []string) {
+// AddLabels waits until the node has registered with the provider ID, sets labels on it and
+// leaves its others. Disown removes them.
+func (c *Cluster) AddLabels(ctx context.Context, node, providerID string, labels map[string]string) error {
+	err := Until(ctx, readyTimeout, "node "+node+" to register as "+providerID, func(ctx context.Context) string {
+		n, err := c.Clientset.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+		switch {
+		case err != nil:
+			return err.Error()
+		case n.DeletionTimestamp != nil:
+			return "it is being deleted"
+		case n.Spec.ProviderID != providerID:
+			return "it is " + n.Spec.ProviderID
+		}
+		return ""
+	})
+	if err != nil {
+		return err
+	}
+	_, err = c.repair(ctx, node, func(n *corev1.Node) (added []string) {
 		for key, value := range labels {
 			if n.Labels[key] != value {
 				n.Labels = with(n.Labels, key, value)

@@ -9,9 +9,11 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/handler"
@@ -125,7 +127,7 @@ func (s *System) Install(ctx context.Context, d handler.Description, feature str
 	if err != nil {
 		return err
 	}
-	if err := d.Install(ctx, s.Cluster.Config, settings); err != nil {
+	if err := s.withLabels(ctx, d, settings, d.Install); err != nil {
 		if ctx.Err() == nil {
 			err = fmt.Errorf("%w: %w", ErrNotInstalled, err)
 		}
@@ -168,8 +170,8 @@ func (s *System) Meta(d handler.Description) history.Handler {
 	return meta
 }
 
-// equip tags the workers' instances and labels their nodes as the handler requires, and
-// returns its settings. The tags stay: nothing else reads them. Disown removes the labels.
+// equip tags the workers' instances as the handler requires, and returns its
+// settings. The tags stay: nothing else reads them.
 func (s *System) equip(ctx context.Context, d handler.Description) (handler.Settings, error) {
 	settings, err := s.Equipment(ctx, d)
 	if err != nil {
@@ -179,11 +181,21 @@ func (s *System) equip(ctx context.Context, d handler.Description) (handler.Sett
 		if err := s.AWS.Tag(ctx, w.Instance, d.Tags(settings, w)); err != nil {
 			return settings, err
 		}
-		if err := s.Cluster.AddLabels(ctx, w.Node, d.Labels(settings, w)); err != nil {
-			return settings, err
-		}
 	}
 	return settings, nil
+}
+
+// withLabels runs start, and labels the workers' nodes as the handler requires. Both at once:
+// a lost worker may register while the handler starts. Disown removes the labels.
+func (s *System) withLabels(ctx context.Context, d handler.Description, settings handler.Settings, start func(context.Context, *rest.Config, handler.Settings) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return start(ctx, s.Cluster.Config, settings) })
+	for _, w := range settings.Workers {
+		if labels := d.Labels(settings, w); len(labels) > 0 {
+			group.Go(func() error { return s.Cluster.AddLabels(ctx, w.Node, w.ProviderID, labels) })
+		}
+	}
+	return group.Wait()
 }
 
 // Equipment is Settings with a handler's image and the workers as they are now.
@@ -270,7 +282,7 @@ func (s *System) resume(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.installed.Start(ctx, s.Cluster.Config, settings); err != nil {
+	if err := s.withLabels(ctx, *s.installed, settings, s.installed.Start); err != nil {
 		return err
 	}
 	s.paused = false
