@@ -212,6 +212,8 @@ func (c *Cluster) Connect(ctx context.Context) error {
 	// Recorder, steps and restore share one client: client-go's default of 5 requests per
 	// second would delay what is measured.
 	c.Config.QPS, c.Config.Burst = 200, 400
+	// An API server's advice on our own objects is not for the user of a drill.
+	c.Config.WarningHandler = rest.NoWarnings{}
 	if c.Clientset, err = kubernetes.NewForConfig(c.Config); err != nil {
 		return fmt.Errorf("create client: %w", err)
 	}
