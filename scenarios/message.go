@@ -160,3 +160,13 @@ func (m Message) nodes() []string {
 	}
 	return out
 }
+
+// FloodTime is for how long a message step sends its message, 0 if it sends one.
+func (s Scenario) FloodTime(name string) time.Duration {
+	for _, m := range stepsOf[Message](s) {
+		if m.Name == name {
+			return m.For.D()
+		}
+	}
+	return 0
+}

@@ -40,6 +40,7 @@ type Story struct {
 	// disrupted: by the DisruptionTarget condition.
 	undisrupted map[string]Pod
 	gaps        []gap
+	standstills []standstill
 }
 
 // Read reads the history of a scenario that was played.
@@ -60,7 +61,7 @@ func Read(s scenarios.Scenario, h history.History) *Story {
 			st.Observed = min(st.Observed, e.At)
 		}
 	}
-	st.gaps = gapsOf(h.Events)
+	st.gaps, st.standstills = gapsOf(h.Events), standstillsOf(h.Events)
 	for _, e := range history.Own(h.Events) {
 		if e.At < st.End {
 			st.Events = append(st.Events, e)

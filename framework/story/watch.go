@@ -3,6 +3,7 @@ package story
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -107,10 +108,39 @@ func (st *Story) Unseen(until time.Duration) string {
 }
 
 // Unrecorded is the reason why something that would have to be on record by then is
-// unknown: the recording ends before. It is empty if the recording goes on until then.
+// unknown: the recording ends before, or this machine stood still meanwhile. It is empty if
+// the recording goes on until then.
 func (st *Story) Unrecorded(until time.Duration) string {
-	if st.Observed >= until {
-		return ""
+	if st.Observed < until {
+		return fmt.Sprintf("not by +%s, and the recording ends there", history.Seconds(st.Observed))
 	}
-	return fmt.Sprintf("not by +%s, and the recording ends there", history.Seconds(st.Observed))
+	for _, s := range st.standstills {
+		if s.from <= until {
+			return fmt.Sprintf("this machine stood still from +%s to +%s", history.Seconds(s.from), history.Seconds(s.to))
+		}
+	}
+	return ""
+}
+
+// standstill is a time in which nothing ran on this machine, as when it is suspended: limits
+// went by that nobody could keep.
+type standstill struct{ from, to time.Duration }
+
+// shortestStandstill is well above the pauses of the sampler of waits on a busy machine, 0.2 s,
+// and the timeouts of a drill are above it.
+const shortestStandstill = 5 * time.Second
+
+// standstillsOf finds them by the time that the sampler of waits was not woken up.
+func standstillsOf(events []history.Event) []standstill {
+	var all []standstill
+	for _, e := range events {
+		slept := e.Numbers.Duration(history.Resolution)
+		if e.Kind != history.ProcessorWaited || slept < shortestStandstill {
+			continue
+		}
+		if s := (standstill{e.At - slept, e.At}); !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
+	return all
 }

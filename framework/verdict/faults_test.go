@@ -200,6 +200,10 @@ func TestQueueEmpty(t *testing.T) {
 		{name: "empty", want: Pass, got: "none"},
 		{name: "one waits", edit: depth(1, 0), want: Fail, got: "1 visible and 0 handed out"},
 		{name: "one handed out", edit: depth(0, 1), want: Fail, got: "0 visible and 1 handed out"},
+		{name: "one handed out as the drill was cut short", edit: func(s *script) {
+			depth(0, 1)(s)
+			s.at(12, history.Event{Kind: history.RunError, Note: "x"})
+		}, want: Unknown, got: "0 visible and 1 handed out when the drill was cut short"},
 		{name: "not counted", edit: func(s *script) { s.drop(kind(history.QueueDepth)) }, want: Unknown, got: "does not say"},
 	} {
 		x.check = "queue empty"

@@ -33,8 +33,8 @@ func (j judge) handlerMemory(v Verdict, c scenarios.HandlerMemory) Verdict {
 	if why := j.Unseen(to); why != "" {
 		return v.unknown("not to the end of the flood: " + why)
 	}
-	if to-from < scenarios.ShortestSoak-time.Minute {
-		return v.unknown(fmt.Sprintf("the flood lasted only %s", history.Seconds(to-from)), sent[0])
+	if whole := j.Scenario.FloodTime(c.During); to-from < whole-whole/10 {
+		return v.unknown(fmt.Sprintf("the flood lasted only %s of %s", history.Seconds(to-from), whole), sent[0])
 	}
 	var worst growth
 	pods := 0

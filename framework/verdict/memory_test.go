@@ -73,8 +73,8 @@ func TestHandlerMemory(t *testing.T) {
 		{name: "a minute of it is missing", edit: unread(300, 360), want: Unknown, got: "not on record from +293.000s to +363.000s"},
 		{name: "its end is missing", edit: unread(540, 700), want: Unknown, got: "not on record from +533.000s"},
 		{name: "a flood that was cut short", edit: func(s *script) {
-			s.drop(func(e history.Event) bool { return e.Kind == history.MessagePut && e.At > sec(100) })
-		}, want: Unknown, got: "lasted only"},
+			s.drop(func(e history.Event) bool { return e.Kind == history.MessagePut && e.At > sec(500) })
+		}, want: Unknown, got: "lasted only 496.000s of 10m0s"},
 		{name: "no flood", edit: func(s *script) { s.drop(kind(history.MessagePut)) }, want: Unknown, got: "no message"},
 		{name: "no handler", edit: func(s *script) { s.meta.Handler.Deployment = "default/other" }, want: Unknown, got: "no pod of the handler"},
 		{name: "a pod that was gone before the flood", edit: func(s *script) {

@@ -157,6 +157,9 @@ func (j judge) queueEmpty(v Verdict, _ scenarios.QueueEmpty) Verdict {
 			return v.pass(fmt.Sprintf("%.0f kept: %s", left, j.keeps()), e)
 		}
 		if visible+invisible != 0 {
+			if cut, ok := j.FirstOf(history.RunError); ok {
+				return v.unknown(fmt.Sprintf("%.0f visible and %.0f handed out when the drill was cut short", visible, invisible), e, cut)
+			}
 			return v.fail(fmt.Sprintf("%.0f visible and %.0f handed out", visible, invisible), e)
 		}
 		return v.pass("none", e)

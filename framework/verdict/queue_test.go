@@ -32,6 +32,11 @@ func TestDeletedNotice(t *testing.T) {
 		{name: "a duplicate kept", edit: received(7, "m-2"), want: Fail, got: "m-2"},
 		{name: "a duplicate deleted", edit: func(s *script) { received(7, "m-2")(s); deleted(8, "m-2")(s) }, want: Pass, got: "2 deleted"},
 		{name: "never received, left in the queue", edit: func(s *script) { s.drop(kind(history.SQSReceived)); left(s) }, want: Fail, got: "left in the queue"},
+		{name: "never received while this machine stood still", edit: func(s *script) {
+			s.drop(kind(history.SQSReceived))
+			left(s)
+			s.at(8, history.Event{Kind: history.ProcessorWaited, Pod: "kube-system/coredns-a", Numbers: history.Numbers{history.Waited: 0.05, history.Resolution: 6}})
+		}, want: Unknown, got: "stood still from +2.000s to +8.000s"},
 		{name: "never received, not in the queue either", edit: func(s *script) { s.drop(kind(history.SQSReceived)) }, want: Unknown, got: "never have got there"},
 		{name: "one of two notices kept", edit: func(s *script) {
 			s.at(4.1, history.Event{Kind: history.NoticePut, Key: "reclaim", Notice: "n-2", Node: bystander})
