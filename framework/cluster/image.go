@@ -115,8 +115,8 @@ func (c *Cluster) load(ctx context.Context, ref string, nodes []string, archive 
 	return group.Wait()
 }
 
-// RemoveImage removes an image that LoadBinary loaded from all workers, and frees the disk that it takes.
-// Nodes that do not have it are skipped.
+// RemoveImage removes from all workers an image that LoadBinary loaded, and frees the disk
+// that it takes. Nodes that do not have it are skipped.
 func (c *Cluster) RemoveImage(ctx context.Context, ref string) error {
 	nodes, err := c.allWorkers()
 	if err != nil {

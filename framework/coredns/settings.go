@@ -25,9 +25,9 @@ type Settings struct {
 	// GracePeriod is the pods' terminationGracePeriodSeconds, in whole seconds and longer
 	// than lameduck.
 	GracePeriod strict.Duration `yaml:"gracePeriod"`
-	// Delay is how long CoreDNS takes to answer for delayed.spotdrill.test., the name that
-	// the probe must then query; 0s to 1s. It stands in for a resolver far away, and keeps more
-	// queries under way at a time.
+	// Delay is how long CoreDNS takes to answer, 0s to 1s. It applies to one name only, which
+	// the probe must query: delayed.spotdrill.test. Use it to simulate a slow upstream resolver:
+	// more queries are in flight at the same time.
 	Delay strict.Duration `yaml:"delay,omitempty"`
 }
 

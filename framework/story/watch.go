@@ -122,12 +122,11 @@ func (st *Story) Unrecorded(until time.Duration) string {
 	return ""
 }
 
-// standstill is a time in which nothing ran on this machine, as when it is suspended: limits
-// went by that nobody could keep.
+// standstill is a time in which nothing ran on this machine, as when it is suspended. Nobody
+// could keep a limit that ended in it.
 type standstill struct{ from, to time.Duration }
 
-// shortestStandstill is well above the pauses of the sampler of waits on a busy machine, 0.2 s,
-// and the timeouts of a drill are above it.
+// shortestStandstill is well above the pauses of the sampler of waits on a busy machine: 0.2 s.
 const shortestStandstill = 5 * time.Second
 
 // standstillsOf finds them by the time that the sampler of waits was not woken up.

@@ -18,8 +18,6 @@ type DNS struct {
 	Fixed   Stream // a few ports
 	Control Stream // both modes
 	Echo    Stream // the responder in the prober's own process
-
-	delay time.Duration // with which CoreDNS was set to answer
 }
 
 // Stream is what became of the queries of one target and mode.
@@ -60,13 +58,15 @@ func (j judge) measure() *DNS {
 	few := slices.DeleteFunc(history.Modes(), history.Mode.PortEach)
 	each := slices.DeleteFunc(history.Modes(), func(m history.Mode) bool { return !m.PortEach() })
 	return &DNS{
-		delay:   j.Scenario.CoreDNS.Delay.D(),
 		Fresh:   newStream(history.QueriesTo(queries, history.Service, each...)),
 		Fixed:   newStream(history.QueriesTo(queries, history.Service, few...)),
 		Control: newStream(history.QueriesTo(queries, history.Control, history.Modes()...)),
 		Echo:    newStream(history.QueriesTo(queries, history.Echo, history.Fixed)),
 	}
 }
+
+// delay is how long CoreDNS was set to take for an answer.
+func (j judge) delay() time.Duration { return j.Scenario.CoreDNS.Delay.D() }
 
 func newStream(queries []history.Query) Stream {
 	s := Stream{Asked: len(queries), Windows: history.Windows(queries, history.Quiet), queries: queries}
@@ -201,7 +201,7 @@ func (j judge) steady(streams map[history.Mode]Stream) map[history.Mode]Stream {
 	if lostOf(streams) > 0 {
 		t = j.traffic()
 	}
-	all, unproven := j.dns.lags(controlLag, func(history.Query) bool { return false }), t.unproven()
+	all, unproven := j.lagsExcept(controlLag, func(history.Query) bool { return false }), t.unproven()
 	out := map[history.Mode]Stream{}
 	for _, mode := range inTurn() {
 		s, ok := streams[mode]
@@ -233,19 +233,18 @@ func definite(c Cause) bool {
 	return slices.Contains([]Cause{NodeGone, OldEntry, BackendEnded, NoEndpoint, Refused}, c)
 }
 
-// lags are the intended times of queries to the control, or to the prober's own echo, that
-// were lost or later than that, apart from CoreDNS's own delay, except the explained ones,
-// ascending.
-func (n DNS) lags(later time.Duration, explained func(history.Query) bool) []time.Duration {
+// lagsExcept are the intended times of queries to the control, or to the prober's own echo,
+// that were lost or later than that, except the explained ones, ascending. What CoreDNS was
+// set to take is not late.
+func (j judge) lagsExcept(later time.Duration, explained func(history.Query) bool) []time.Duration {
 	var out []time.Duration
-	for _, of := range []struct {
-		queries []history.Query
-		later   time.Duration
-	}{{n.Control.queries, later + n.delay}, {n.Echo.queries, later}} {
-		for _, q := range of.queries {
-			if (q.Outcome.Lost() || q.Done-q.Intended > of.later) && !explained(q) {
-				out = append(out, q.Intended)
-			}
+	for _, q := range slices.Concat(j.dns.Control.queries, j.dns.Echo.queries) {
+		took := q.Done - q.Intended
+		if q.Target == history.Control {
+			took -= j.delay()
+		}
+		if (q.Outcome.Lost() || took > later) && !explained(q) {
+			out = append(out, q.Intended)
 		}
 	}
 	slices.Sort(out)

@@ -150,7 +150,7 @@ func (j judge) controlPod() string {
 // pod had no processor are left out: they say nothing of other pods.
 func (j judge) lags(later time.Duration) []time.Duration {
 	of := j.starving()[j.controlPod()]
-	return j.dns.lags(later, func(q history.Query) bool { return q.Target == history.Control && explainedBy(of, q) })
+	return j.lagsExcept(later, func(q history.Query) bool { return q.Target == history.Control && explainedBy(of, q) })
 }
 
 // explainedBy reports whether a query to the control was lost or late because the pod had

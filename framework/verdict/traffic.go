@@ -139,7 +139,7 @@ func newTraffic(j judge) traffic {
 		next := f.Removed && lost[f] >= f.To-recorderStall && q.Sent > lost[f]
 		if q.Outcome == history.Answered && !next {
 			b.answered = append(b.answered, q.Sent)
-			if q.Done-q.Sent > longWait+t.Scenario.CoreDNS.Delay.D() {
+			if q.Done-q.Sent > longWait+t.delay() {
 				b.waits = append(b.waits, wait{q.Sent, q.Done})
 			}
 		}
@@ -201,7 +201,7 @@ func (t traffic) removedUnder(q history.Query) (history.Flow, bool) {
 	flows := t.flows[source{q.Node, q.Port}]
 	i := slices.IndexFunc(flows, func(f history.Flow) bool {
 		return f.Removed && f.From <= q.Sent+t.late && q.Sent <= f.To && f.To <= q.Done &&
-			(f.To-q.Sent <= underWay+t.Scenario.CoreDNS.Delay.D()+t.late || t.backends[f.Backend].behind(q.Sent) > 0)
+			(f.To-q.Sent <= underWay+t.delay()+t.late || t.backends[f.Backend].behind(q.Sent) > 0)
 	})
 	if i < 0 {
 		return history.Flow{}, false
@@ -210,7 +210,8 @@ func (t traffic) removedUnder(q history.Query) (history.Flow, bool) {
 }
 
 // removedWhileServing reports whether kube-proxy removed a query's entry though its pod was
-// in the Service. Nothing calls for that, however busy this machine is (kubernetes#129982).
+// in the Service. No change of the endpoints requires that, however busy this machine is
+// (kubernetes#129982).
 func (t traffic) removedWhileServing(q history.Query) bool {
 	f, under := t.removedUnder(q)
 	b := t.backends[f.Backend]
