@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -29,8 +30,9 @@ type Story struct {
 	End time.Duration
 	// Last is when the last event was recorded.
 	Last time.Duration
-	// Observed is up to when the absence of an event means that it did not happen:
-	// the end, or the first error of the harness.
+	// Observed is up to when the absence of an event means that it did not happen: the
+	// end, or what was recorded last before the first error of the harness. An error is
+	// often reported long after the record has ended.
 	Observed time.Duration
 	// Pods are all pods of the drill's events, in order of their first event.
 	Pods []Pod
@@ -56,10 +58,8 @@ func Read(s scenarios.Scenario, h history.History) *Story {
 		}
 	}
 	st.Observed = min(st.End, st.Last)
-	for _, e := range h.Events {
-		if e.Kind == history.RunError {
-			st.Observed = min(st.Observed, e.At)
-		}
+	if broken := slices.IndexFunc(h.Events, func(e history.Event) bool { return e.Kind == history.RunError && e.At <= st.End }); broken >= 0 {
+		st.Observed = lastSeen(h.Events[:broken])
 	}
 	st.gaps, st.standstills = gapsOf(h.Events), standstillsOf(h.Events)
 	for _, e := range history.Own(h.Events) {
@@ -77,6 +77,17 @@ func Read(s scenarios.Scenario, h history.History) *Story {
 		}
 	}
 	return st
+}
+
+// lastSeen is the time of the last event that something outside of the harness caused.
+func lastSeen(events []history.Event) time.Duration {
+	last := time.Duration(0)
+	for _, e := range events {
+		if !strings.HasPrefix(string(e.Kind), "run.") && e.Kind != history.NoticePut {
+			last = max(last, e.At)
+		}
+	}
+	return last
 }
 
 // ofWorkload reports whether the pod is one of the scenario's workload.

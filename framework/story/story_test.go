@@ -38,6 +38,13 @@ func drain(more ...history.Event) history.History {
 	return h
 }
 
+// brokenAt reports an error of the harness before the first event that is later.
+func brokenAt(seconds float64, h history.History) history.History {
+	later := slices.IndexFunc(h.Events, func(e history.Event) bool { return e.At > sec(seconds) })
+	h.Events = slices.Insert(h.Events, later, at(seconds, history.Event{Kind: history.RunError}))
+	return h
+}
+
 func TestTheBoundsOfADrill(t *testing.T) {
 	st := Read(scenarios.Scenario{}, drain())
 	if st.Begun != sec(9) || st.End != sec(40) || st.Last != sec(45) || st.Observed != sec(40) {
@@ -49,9 +56,11 @@ func TestTheBoundsOfADrill(t *testing.T) {
 	if _, ok := st.FirstOf(history.NodeUntainted); ok {
 		t.Error("what restoring does is part of the drill")
 	}
-	broken := Read(scenarios.Scenario{}, drain(at(20, history.Event{Kind: history.RunError})))
-	if broken.Observed != sec(20) || broken.Unseen(sec(19)) != "" || broken.Unseen(sec(21)) == "" {
-		t.Errorf("with an error of the harness at 20 s, observed until %s", broken.Observed)
+	if broken := Read(scenarios.Scenario{}, brokenAt(38, drain())); broken.Observed != sec(30) || broken.Unseen(sec(29)) != "" || broken.Unseen(sec(31)) == "" {
+		t.Errorf("nothing was recorded between 30 s and an error of the harness, observed until %s", broken.Observed)
+	}
+	if late := Read(scenarios.Scenario{}, brokenAt(44, drain())); late.Observed != sec(40) {
+		t.Errorf("with an error while the cluster was put back, observed until %s", late.Observed)
 	}
 	if nothing := Read(scenarios.Scenario{}, history.History{}); nothing.End != math.MaxInt64 || nothing.Observed != 0 {
 		t.Errorf("of no history: end %s, observed until %s", nothing.End, nothing.Observed)
