@@ -136,6 +136,9 @@ func validateDNS(c coredns.Settings, p *problems) {
 	validatePlacement("coredns.placement", c.Placement, p)
 	validateReplicas("coredns.replicas", c.Replicas, p)
 	validateReadiness("coredns.readiness", c.Readiness, p)
+	if c.MinAvailable < 0 || c.MinAvailable > c.Replicas {
+		p.add("coredns.minAvailable", "%d is not within 0 to replicas (%d)", c.MinAvailable, c.Replicas)
+	}
 	if c.GracePeriod.D() <= c.Lameduck.D() || c.GracePeriod.D()%time.Second != 0 {
 		p.add("coredns.gracePeriod", "%s is not a whole number of seconds above lameduck (%s), so the pod would be killed before it is done", c.GracePeriod.D(), c.Lameduck.D())
 	}

@@ -34,6 +34,7 @@ const (
 	dnsContainer   = "coredns"
 	hostnameLabel  = "kubernetes.io/hostname"
 	corefileVolume = "config-volume"
+	doNotDisrupt   = "karpenter.sh/do-not-disrupt"
 )
 
 var forwardLine = regexp.MustCompile(`(?m)^(\s*forward\s+\.\s+)\S+`)
@@ -69,6 +70,9 @@ func (c *Cluster) SetDNS(ctx context.Context, want coredns.Settings) error {
 	if deploy.Spec.Template.Annotations[settingsMark] == mark && c.whyDNSNotSet(ctx, mark, text, want) == "" {
 		return nil
 	}
+	if err := c.setDNSBudget(ctx, want.MinAvailable); err != nil {
+		return err
+	}
 	err = c.replaceDNS(ctx, text, func(deploy *appsv1.Deployment) {
 		setTemplate(deploy, want, mark)
 		setImage(deploy.Spec.Template.Spec.Containers, dnsContainer, image)
@@ -87,6 +91,10 @@ func setTemplate(deploy *appsv1.Deployment, want coredns.Settings, mark string) 
 		template.Annotations = map[string]string{}
 	}
 	template.Annotations[settingsMark] = mark
+	delete(template.Annotations, doNotDisrupt)
+	if want.DoNotDisrupt {
+		template.Annotations[doNotDisrupt] = "true"
+	}
 	deploy.Spec.Replicas = ptr.To(int32(want.Replicas))
 
 	spec := &template.Spec

@@ -12,8 +12,9 @@ import (
 
 // dnsState is everything that SetDNS changes.
 type dnsState struct {
-	Corefile   string                `json:"corefile"`
-	Deployment appsv1.DeploymentSpec `json:"deployment"`
+	Corefile     string                `json:"corefile"`
+	Deployment   appsv1.DeploymentSpec `json:"deployment"`
+	MinAvailable int                   `json:"minAvailable,omitempty"` // 0 without a budget
 }
 
 // presentDNS reads the current dnsState.
@@ -22,7 +23,11 @@ func (c *Cluster) presentDNS(ctx context.Context) (dnsState, error) {
 	if err != nil {
 		return dnsState{}, err
 	}
-	return dnsState{Corefile: cm.Data["Corefile"], Deployment: deploy.Spec}, nil
+	budget, err := c.dnsBudget(ctx)
+	if err != nil {
+		return dnsState{}, err
+	}
+	return dnsState{Corefile: cm.Data["Corefile"], Deployment: deploy.Spec, MinAvailable: budget}, nil
 }
 
 // RestoreDNS restores CoreDNS to the state that it had when the cluster was created, and
@@ -38,6 +43,9 @@ func (c *Cluster) RestoreDNS(ctx context.Context) error {
 	}
 	if same(now, original) {
 		return nil
+	}
+	if err := c.setDNSBudget(ctx, original.MinAvailable); err != nil {
+		return fmt.Errorf("restore CoreDNS: %w", err)
 	}
 	err = c.replaceDNS(ctx, original.Corefile, func(deploy *appsv1.Deployment) { deploy.Spec = original.Deployment })
 	if err != nil {

@@ -77,10 +77,10 @@ func TestCoreDNSIsPlaced(t *testing.T) {
 				deploy := &appsv1.Deployment{}
 				deploy.Spec.Template.Spec.NodeSelector = map[string]string{"kubernetes.io/os": "linux"}
 				deploy.Spec.Template.Spec.Containers = []corev1.Container{{Name: dnsContainer, ReadinessProbe: &corev1.Probe{PeriodSeconds: 10, FailureThreshold: 3}}}
-				setTemplate(deploy, coredns.Settings{Placement: before.placement, Replicas: 2}, "before")
+				setTemplate(deploy, coredns.Settings{Placement: before.placement, Replicas: 2, DoNotDisrupt: !before.rather}, "before")
 				setTemplate(deploy, coredns.Settings{
 					Placement: test.placement, Replicas: 3, GracePeriod: strict.Duration(time.Minute),
-					Readiness: coredns.Readiness{Period: strict.Duration(time.Second), FailureThreshold: 1},
+					Readiness: coredns.Readiness{Period: strict.Duration(time.Second), FailureThreshold: 1}, DoNotDisrupt: test.rather,
 				}, "now")
 
 				spec := deploy.Spec.Template.Spec
@@ -110,10 +110,25 @@ func TestCoreDNSIsPlaced(t *testing.T) {
 				if ptr.Deref(spec.TerminationGracePeriodSeconds, 0) != 60 || ptr.Deref(deploy.Spec.Replicas, 0) != 3 {
 					t.Error("grace period or replicas are not those of now")
 				}
+				if _, kept := deploy.Spec.Template.Annotations[doNotDisrupt]; kept != test.rather {
+					t.Errorf("not to be disrupted: %t, want %t", kept, test.rather)
+				}
 				if deploy.Spec.Template.Annotations[settingsMark] != "now" {
 					t.Error("the pods cannot be distinguished from the previous ones")
 				}
 			})
+		}
+	}
+}
+
+func TestTheBudgetOfCoreDNS(t *testing.T) {
+	c := &Cluster{Clientset: fake.NewClientset()}
+	for _, want := range []int{0, 1, 1, 2, 0} {
+		if err := c.setDNSBudget(t.Context(), want); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := c.dnsBudget(t.Context()); err != nil || got != want {
+			t.Errorf("minAvailable %d, %v, want %d", got, err, want)
 		}
 	}
 }

@@ -29,6 +29,11 @@ type Settings struct {
 	// the probe must query: delayed.spotdrill.test. Use it to simulate a slow upstream resolver:
 	// more queries are in flight at the same time.
 	Delay strict.Duration `yaml:"delay,omitempty"`
+	// MinAvailable is that of a PodDisruptionBudget of the CoreDNS pods: how many must stay
+	// Ready. Left out, there is no budget, as kubeadm leaves it.
+	MinAvailable int `yaml:"minAvailable,omitempty"`
+	// DoNotDisrupt is true if the pods have the annotation karpenter.sh/do-not-disrupt.
+	DoNotDisrupt bool `yaml:"doNotDisrupt,omitempty"`
 }
 
 // DelayedName is the name that CoreDNS answers with a delay.
@@ -40,6 +45,12 @@ func (s Settings) String() string {
 		s.Lameduck.D(), s.Readiness.Period.D(), s.Readiness.FailureThreshold, s.GracePeriod.D(), s.Replicas)
 	if s.Delay != 0 {
 		text += fmt.Sprintf(", answers after %s", s.Delay.D())
+	}
+	if s.MinAvailable != 0 {
+		text += fmt.Sprintf(", minAvailable %d", s.MinAvailable)
+	}
+	if s.DoNotDisrupt {
+		text += ", do-not-disrupt"
 	}
 	if s.Placement != "" {
 		text += ", placement " + string(s.Placement)
@@ -58,8 +69,10 @@ func (s Settings) MarshalJSON() ([]byte, error) {
 		Replicas         int       `json:"replicas"`
 		Placement        Placement `json:"placement,omitempty"`
 		Delay            string    `json:"delay,omitempty"`
+		MinAvailable     int       `json:"minAvailable,omitempty"`
+		DoNotDisrupt     bool      `json:"doNotDisrupt,omitempty"`
 	}{
-		s.Lameduck.D().String(), s.Readiness.Period.D().String(), s.Readiness.FailureThreshold, s.GracePeriod.D().String(), s.Replicas, s.Placement, s.delay(),
+		s.Lameduck.D().String(), s.Readiness.Period.D().String(), s.Readiness.FailureThreshold, s.GracePeriod.D().String(), s.Replicas, s.Placement, s.delay(), s.MinAvailable, s.DoNotDisrupt,
 	})
 }
 

@@ -17,6 +17,8 @@ func TestSettingsInWordsAndAsJSON(t *testing.T) {
 	placed.Placement = Spread
 	delayed := known
 	delayed.Delay = strict.Duration(100 * time.Millisecond)
+	kept := known
+	kept.MinAvailable, kept.DoNotDisrupt = 1, true
 	for _, c := range []struct {
 		settings Settings
 		words    string
@@ -33,6 +35,10 @@ func TestSettingsInWordsAndAsJSON(t *testing.T) {
 		{
 			delayed, "lameduck 5s, readiness 1s x 3, grace period 1m30s, replicas 2, answers after 100ms",
 			`{"lameduck":"5s","readinessPeriod":"1s","failureThreshold":3,"gracePeriod":"1m30s","replicas":2,"delay":"100ms"}`,
+		},
+		{
+			kept, "lameduck 5s, readiness 1s x 3, grace period 1m30s, replicas 2, minAvailable 1, do-not-disrupt",
+			`{"lameduck":"5s","readinessPeriod":"1s","failureThreshold":3,"gracePeriod":"1m30s","replicas":2,"minAvailable":1,"doNotDisrupt":true}`,
 		},
 	} {
 		if got := c.settings.String(); got != c.words {

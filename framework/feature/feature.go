@@ -11,10 +11,16 @@ const (
 	Launch = "launch"
 	// Drift replaces nodes that are not as the handler is configured now.
 	Drift = "drift"
+	// Consolidation replaces nodes by cheaper ones.
+	Consolidation = "consolidation"
+	// Emptiness removes nodes without a pod that would have to move.
+	Emptiness = "emptiness"
+	// Expiration removes nodes that reached an age, whether or not others are Ready.
+	Expiration = "expiration"
 )
 
 // Disrupting lists the features by which a handler removes nodes without a notice.
-func Disrupting() []string { return []string{Drift} }
+func Disrupting() []string { return []string{Drift, Consolidation, Emptiness, Expiration} }
 
 // Launching reports whether the handler launches nodes in drills of the feature.
 func Launching(feature string) bool {
@@ -28,5 +34,5 @@ func Launching(feature string) bool {
 // "without-queue" also runs if no queue is configured, and is then blind to notices;
 // "instance-returns" keeps the node of an instance that is stopped, for when it starts again.
 func Names() []string {
-	return []string{"spot", "state-change", "scheduled-change", "scheduled-change-at-once", "scheduled-change-status", "rebalance-event", "rebalance-drain", "capacity-reservation", "karpenter-order", Launch, Drift, "without-queue", "instance-returns"}
+	return []string{"spot", "state-change", "scheduled-change", "scheduled-change-at-once", "scheduled-change-status", "rebalance-event", "rebalance-drain", "capacity-reservation", "karpenter-order", Launch, Drift, Consolidation, Emptiness, Expiration, "without-queue", "instance-returns"}
 }

@@ -2,58 +2,96 @@ package handler
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/e2e-framework/klient/k8s/resources"
-	"sigs.k8s.io/e2e-framework/klient/wait"
 )
 
-// Reconfigure gives installed objects of the handler the specs of its configuration for the
-// feature. Only another installation undoes it.
-func (d Description) Reconfigure(ctx context.Context, cfg *rest.Config, s Settings, feature string) error {
-	objects, err := d.rendered(d.configurations[feature], s.value)
+// Reconfigure merges the configuration of the current drill's feature into the installed
+// objects. Only another installation undoes it.
+func (d Description) Reconfigure(ctx context.Context, cfg *rest.Config, s Settings) error {
+	changes, err := d.rendered(d.configured().after, s.value)
 	if err != nil {
 		return fmt.Errorf("reconfigure handler %s: %w", d.Name, err)
 	}
-	if len(objects) == 0 {
-		return fmt.Errorf("reconfigure handler %s: its description has no configurations.%s", d.Name, feature)
+	if len(changes) == 0 {
+		return fmt.Errorf("reconfigure handler %s: its description has no configurations.%s.after", d.Name, d.feature)
 	}
 	api, err := resources.New(cfg)
 	if err != nil {
 		return fmt.Errorf("reconfigure handler %s: make a client: %w", d.Name, err)
 	}
-	for _, obj := range objects {
-		if err := respecify(ctx, api, obj); err != nil {
-			return fmt.Errorf("reconfigure handler %s: %s: %w", d.Name, referenceTo(obj), err)
+	for _, change := range changes {
+		if err := respecify(ctx, api, change); err != nil {
+			return fmt.Errorf("reconfigure handler %s: %s: %w", d.Name, referenceTo(change), err)
 		}
 	}
 	return nil
 }
 
-// respecify gives the installed object of that name the spec of this one. The handler itself
-// may change the object at the same time.
-func respecify(ctx context.Context, api *resources.Resources, as *unstructured.Unstructured) error {
-	var last error
-	err := wait.For(func(ctx context.Context) (bool, error) {
-		now := &unstructured.Unstructured{}
-		now.SetGroupVersionKind(as.GroupVersionKind())
-		if last = api.Get(ctx, as.GetName(), as.GetNamespace(), now); last != nil {
-			return true, last
+// respecify merges the spec of a change into the installed object of that name.
+func respecify(ctx context.Context, api *resources.Resources, change *unstructured.Unstructured) error {
+	now := &unstructured.Unstructured{}
+	now.SetGroupVersionKind(change.GroupVersionKind())
+	if err := api.Get(ctx, change.GetName(), change.GetNamespace(), now); err != nil {
+		return err
+	}
+	if now.GetLabels()[OwnerLabel] == "" {
+		return errors.New("it is not one that spotdrill installed")
+	}
+	patch, err := specPatch(change)
+	if err != nil {
+		return err
+	}
+	// klient's own Patch has no option for field validation.
+	return api.GetControllerRuntimeClient().Patch(ctx, now, client.RawPatch(types.MergePatchType, patch),
+		client.FieldValidation("Strict"), client.FieldOwner("spotdrill"))
+}
+
+// mergeAll merges each change into the object of that name, which must be there.
+func mergeAll(objects, changes []*unstructured.Unstructured) error {
+	for _, change := range changes {
+		found := false
+		for _, obj := range objects {
+			if referenceTo(obj) != referenceTo(change) {
+				continue
+			}
+			found = true
+			if err := merge(obj, change); err != nil {
+				return fmt.Errorf("change %s: %w", referenceTo(change), err)
+			}
 		}
-		if now.GetLabels()[OwnerLabel] == "" {
-			return true, errors.New("it is not one that spotdrill installed")
+		if !found {
+			return fmt.Errorf("change %s: the handler's manifests have no such object", referenceTo(change))
 		}
-		now.Object["spec"] = as.Object["spec"]
-		last = api.GetControllerRuntimeClient().Update(ctx, now, client.FieldValidation("Strict"), client.FieldOwner("spotdrill"))
-		if apierrors.IsConflict(last) {
-			return false, nil
-		}
-		return true, last
-	}, wait.WithContext(ctx), wait.WithTimeout(definitionTimeout), wait.WithInterval(poll), wait.WithImmediate())
-	return errors.Join(err, last)
+	}
+	return nil
+}
+
+func merge(obj, change *unstructured.Unstructured) error {
+	patch, err := specPatch(change)
+	if err != nil {
+		return err
+	}
+	text, err := obj.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	text, err = jsonpatch.MergePatch(text, patch)
+	if err != nil {
+		return err
+	}
+	return obj.UnmarshalJSON(text)
+}
+
+// specPatch is the change to the spec as a JSON merge patch (RFC 7386).
+func specPatch(change *unstructured.Unstructured) ([]byte, error) {
+	return json.Marshal(map[string]any{"spec": change.Object["spec"]})
 }

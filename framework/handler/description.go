@@ -53,10 +53,9 @@ type Description struct {
 	// Settings are environment variables of the handler's containers, for each claimed
 	// feature: they are set in the drills of that feature.
 	Settings map[string]map[string]string `yaml:"settings,omitempty"`
-	// Configurations are manifests, for each claimed feature by which the handler removes
-	// nodes without a notice. Their objects have the names of installed ones. In the middle
-	// of a drill of that feature, their specs replace those of the installed ones.
-	Configurations map[string][]string `yaml:"configurations,omitempty"`
+	// Configurations say, for each claimed feature by which the handler removes nodes
+	// without a notice, how it is made to.
+	Configurations map[string]Configuration `yaml:"configurations,omitempty"`
 	// SQSActions are those that it may call in addition to DeleteMessage,
 	// GetQueueAttributes, GetQueueUrl and ReceiveMessage.
 	SQSActions []string `yaml:"sqsActions,omitempty"`
@@ -83,8 +82,10 @@ type Description struct {
 	documents []document
 	perWorker []document
 	// configurations are those of Configurations.
-	configurations map[string][]document
-	env            map[string]string // of the feature in the current drill, see For
+	configurations map[string]configuration
+	// feature and env are those of the current drill, see For.
+	feature string
+	env     map[string]string
 }
 
 // Image is the value of ${IMAGE}: a reference, which is pulled unless the engine has it,
@@ -124,6 +125,19 @@ type Workers struct {
 	// contain placeholders. They are removed with the handler.
 	Labels map[string]string `yaml:"labels,omitempty"`
 }
+
+// Configuration is changes to installed objects: manifests of objects with their names and
+// the fields of spec that change. They are merged as RFC 7386 has it: a list replaces a list.
+type Configuration struct {
+	// Before are merged when the handler is installed for a drill of the feature, before
+	// anything is launched.
+	Before []string `yaml:"before,omitempty"`
+	// After are merged in the middle of the drill, by the step reconfigure.
+	After []string `yaml:"after"`
+}
+
+// configuration is a Configuration as it was read.
+type configuration struct{ before, after []document }
 
 // Launches is a kind of objects, such as NodeClaim.
 type Launches struct {
@@ -188,7 +202,7 @@ func (d Description) sqsActions() []string {
 
 // For returns the handler with its settings for drills of a feature.
 func (d Description) For(feature string) Description {
-	d.env = maps.Clone(d.Settings[feature])
+	d.feature, d.env = feature, maps.Clone(d.Settings[feature])
 	if d.env == nil {
 		d.env = map[string]string{}
 	}
@@ -205,8 +219,12 @@ func (d Description) AtRelease(release kind.Release) Description {
 
 // Same reports whether o is this handler with the same settings.
 func (d Description) Same(o Description) bool {
-	return d.Name == o.Name && d.File == o.File && d.Binary == o.Binary && d.Version == o.Version && maps.Equal(d.env, o.env)
+	return d.Name == o.Name && d.File == o.File && d.Binary == o.Binary && d.Version == o.Version &&
+		maps.Equal(d.env, o.env) && slices.Equal(d.configured().before, o.configured().before)
 }
+
+// configured is the configuration of the current drill's feature.
+func (d Description) configured() configuration { return d.configurations[d.feature] }
 
 // At is the position of a field in the description: "FILE:LINE: field".
 func (d Description) At(field string) string {

@@ -70,11 +70,12 @@ func read(files fs.FS, name, shown string) (Description, error) {
 	d.documents, once = folder.read(d, "manifests", d.Manifests, Placeholders())
 	d.perWorker, perWorker = folder.read(d, "workers.manifests", d.Workers.Manifests, slices.Concat(Placeholders(), WorkerPlaceholders()))
 	errs := []error{once, perWorker, ownNames(d.perWorker)}
-	d.configurations = make(map[string][]document, len(d.Configurations))
+	d.configurations = make(map[string]configuration, len(d.Configurations))
 	for _, name := range slices.Sorted(maps.Keys(d.Configurations)) {
-		documents, err := folder.read(d, "configurations."+name, d.Configurations[name], Placeholders())
-		d.configurations[name] = documents
-		errs = append(errs, err)
+		before, errBefore := folder.read(d, "configurations."+name+".before", d.Configurations[name].Before, Placeholders())
+		after, errAfter := folder.read(d, "configurations."+name+".after", d.Configurations[name].After, Placeholders())
+		d.configurations[name] = configuration{before, after}
+		errs = append(errs, errBefore, errAfter)
 	}
 	return d, errors.Join(errs...)
 }

@@ -84,6 +84,13 @@ func (d Description) objects(s Settings) ([]*unstructured.Unstructured, error) {
 	if err != nil || len(out) == 0 {
 		return nil, err
 	}
+	changes, err := d.rendered(d.configured().before, s.value)
+	if err != nil {
+		return nil, err
+	}
+	if err := mergeAll(out, changes); err != nil {
+		return nil, err
+	}
 	own := []runtime.Object{&corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: metav1.ObjectMeta{Name: CredentialsSecret, Namespace: DefaultNamespace},

@@ -106,11 +106,12 @@ func (f *problems) claims() {
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.d.Configurations)) {
 		f.oneOf("configurations."+name, name, feature.Disrupting())
-		f.manifests("configurations."+name, f.d.Configurations[name])
+		f.manifests("configurations."+name+".before", f.d.Configurations[name].Before)
+		f.manifests("configurations."+name+".after", f.d.Configurations[name].After)
 	}
 	for _, name := range feature.Disrupting() {
-		if f.d.Claims(name) != (len(f.d.Configurations[name]) > 0) {
-			f.wrong("configurations."+name, "is required with the feature %s, and only then: it makes the handler remove nodes", name)
+		if f.d.Claims(name) != (len(f.d.Configurations[name].After) > 0) {
+			f.wrong("configurations."+name+".after", "is required with the feature %s, and only then: it makes the handler remove nodes", name)
 		}
 	}
 	f.maybe("commitPoint", string(f.d.CommitPoint), history.Words(history.CommitPoints()))

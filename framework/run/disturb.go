@@ -129,7 +129,7 @@ func (r *runner) reconfigure(ctx context.Context, c scenarios.Reconfigure) error
 	for _, name := range c.Disrupts {
 		r.rec.Record(history.Event{Kind: history.HandlerReconfigured, Key: c.Name, Reason: r.Scenario.Feature, Node: r.nodes[name].Name})
 	}
-	if err := under.Reconfigure(ctx, r.sys.Cluster.Config, settings, r.Scenario.Feature); err != nil {
+	if err := under.Reconfigure(ctx, r.sys.Cluster.Config, settings); err != nil {
 		return fmt.Errorf("reconfiguration %s: %w", c.Name, err)
 	}
 	return nil
