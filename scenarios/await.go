@@ -30,6 +30,8 @@ type Await struct {
 	// Ready waits until all pods of this group of the workload are Ready again and none
 	// of them is terminating.
 	Ready string `yaml:"ready,omitempty"`
+	// Launched waits until an instance has been launched since this reconfiguration.
+	Launched string `yaml:"launched,omitempty"`
 	// Timeout is the longest time to wait.
 	Timeout strict.Duration `yaml:"timeout"`
 }
@@ -52,6 +54,8 @@ func (a Await) String() string {
 		what = "fault " + a.Hit + " has affected a call"
 	case a.Ended != "":
 		what = a.Ended + " has ended"
+	case a.Launched != "":
+		what = "an instance has been launched since " + a.Launched
 	case a.Ready != "":
 		what = "the pods of " + a.Ready + " are Ready again"
 	}
@@ -67,6 +71,7 @@ func (a Await) validate(where string, in *scope, p *problems) {
 		"deleted": {a.Deleted, in.sent}, "received": {a.Received, in.sent},
 		"evicting": {a.Evicting, in.nodes}, "drained": {a.Drained, in.nodes},
 		"hit": {a.Hit, in.faults}, "ended": {a.Ended, in.ending()}, "ready": {a.Ready, in.pods},
+		"launched": {a.Launched, in.reconfigured},
 	} {
 		if refers.to != "" {
 			conditions++
@@ -78,7 +83,7 @@ func (a Await) validate(where string, in *scope, p *problems) {
 		in.needsProbe(where+".answering", p)
 	}
 	if conditions != 1 {
-		p.add(where, "requires exactly one of: answering, deleted, drained, ended, evicting, hit, ready, received")
+		p.add(where, "requires exactly one of: answering, deleted, drained, ended, evicting, hit, launched, ready, received")
 	}
 	p.positive(where+".timeout", a.Timeout)
 }

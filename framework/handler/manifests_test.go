@@ -144,6 +144,37 @@ func TestSettingsOfAFeature(t *testing.T) {
 	}
 }
 
+// Before a drill of its feature, the changes are in the objects that are installed.
+func TestAConfigurationIsMerged(t *testing.T) {
+	d, err := Load("karpenter")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for feature, want := range map[string]string{"": "Never WhenEmpty 3 types", "expiration": "90s WhenEmpty 3 types", "consolidation": "Never WhenEmpty 1 types"} {
+		objects, err := d.For(feature).objects(settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "NodePool" && o.GetName() == "launched" })
+		expires, _, _ := unstructured.NestedString(objects[i].Object, "spec", "template", "spec", "expireAfter")
+		policy, _, _ := unstructured.NestedString(objects[i].Object, "spec", "disruption", "consolidationPolicy")
+		requirements, _, _ := unstructured.NestedSlice(objects[i].Object, "spec", "template", "spec", "requirements")
+		types, _, _ := unstructured.NestedSlice(requirements[1].(map[string]any), "values")
+		if got := fmt.Sprintf("%s %s %d types", expires, policy, len(types)); got != want {
+			t.Errorf("feature %q: %s, want %s", feature, got, want)
+		}
+		if same := d.Same(d.For(feature)); same != (feature == "") {
+			t.Errorf("feature %q: the handler need not be installed again: %v", feature, same)
+		}
+	}
+	nowhere := &unstructured.Unstructured{}
+	nowhere.SetKind("NodePool")
+	nowhere.SetName("another")
+	if err := mergeAll(nil, []*unstructured.Unstructured{nowhere}); err == nil || !strings.Contains(err.Error(), "change NodePool another: the handler's manifests have no such object") {
+		t.Errorf("a change of nothing: %v", err)
+	}
+}
+
 func TestHandlersOfOthersAreInstalledInOrder(t *testing.T) {
 	for name, want := range map[string]string{
 		"karpenter": "Namespace, 5 CustomResourceDefinition, Secret, ServiceAccount, ClusterRole, ClusterRoleBinding, ClusterRole, ClusterRoleBinding, " +

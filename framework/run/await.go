@@ -56,6 +56,8 @@ func (r *runner) condition(a scenarios.Await) (name string, holds func(context.C
 		return "ended " + a.Ended, func(context.Context) (bool, error) {
 			return r.recorded(history.FaultEnded, a.Ended) || r.recorded(history.HandlerLeftAlone, a.Ended), nil
 		}
+	case a.Launched != "":
+		return "launched since " + a.Launched, func(context.Context) (bool, error) { return r.launchedSince(a.Launched), nil }
 	case a.Ready != "":
 		return "ready " + a.Ready, func(ctx context.Context) (bool, error) { return r.readyAgain(ctx, a.Ready) }
 	default:
@@ -86,4 +88,13 @@ func (r *runner) evicting(node string) bool {
 	return slices.ContainsFunc(events[max(0, begun):], func(e history.Event) bool {
 		return e.Kind == history.PodTerminating && e.Node == node
 	})
+}
+
+// launchedSince reports whether an instance was launched since the handler was reconfigured.
+func (r *runner) launchedSince(reconfiguration string) bool {
+	events := r.rec.Events()
+	since := slices.IndexFunc(events, func(e history.Event) bool {
+		return e.Kind == history.HandlerReconfigured && e.Key == reconfiguration
+	})
+	return since >= 0 && slices.ContainsFunc(events[since:], func(e history.Event) bool { return e.Kind == history.InstanceLaunched })
 }
