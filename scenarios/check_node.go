@@ -1,6 +1,10 @@
 package scenarios
 
-import "github.com/spotdrill/spotdrill/framework/strict"
+import (
+	"slices"
+
+	"github.com/spotdrill/spotdrill/framework/strict"
+)
 
 // Marked requires that the node is cordoned, or tainted with the handler's taint, in
 // time after the notice.
@@ -110,17 +114,20 @@ func (c ReplacedFirst) validate(where string, in *scope, p *problems) {
 func (c ReplacedFirst) observed(t Times) observation { return happens(t.Sent[c.Of] + c.Within.D()) }
 
 // Removed requires that a node that the handler removes without a notice is drained, that its
-// instance is terminated only then, and that its Node object is deleted.
+// instance is terminated only then, and that its Node object is deleted last.
 type Removed struct {
 	Node string `yaml:"node"`
-	// Of is the step reconfigure because of which the node is removed.
+	// Of is the step because of which the node is removed: reconfigure, or operate with
+	// delete-node.
 	Of string `yaml:"of"`
 	// Within is the time from that step to the deletion of the Node object.
 	Within strict.Duration `yaml:"within"`
 }
 
 func (c Removed) validate(where string, in *scope, p *problems) {
-	ReplacedFirst(c).validate(where, in, p)
+	oneOf(p, where+".node", c.Node, in.disrupted)
+	oneOf(p, where+".of", c.Of, slices.Concat(in.reconfigured, in.deletions))
+	p.positive(where+".within", c.Within)
 }
 
 func (c Removed) observed(t Times) observation { return ReplacedFirst(c).observed(t) }

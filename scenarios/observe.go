@@ -30,7 +30,7 @@ const (
 // Times are when what a scenario refers to happened in a drill, as offsets of its
 // recording. What has not happened is missing, and counts as 0.
 type Times struct {
-	Sent      map[string]time.Duration // notices, messages and reconfigurations, by their steps
+	Sent      map[string]time.Duration // notices, messages, reconfigurations and deletions of nodes, by their steps
 	Deadlines map[string]time.Duration // of notices
 	Ended     map[string]time.Duration // faults and disturbances; one that lasts, when it will end
 	Changed   map[string]time.Duration // budgets, by their steps
@@ -74,6 +74,9 @@ func (s Scenario) Times(events []history.Event) Times {
 		case history.Reclaimed:
 			t.Reclaimed[roles[e.Node]] = e.At
 		case history.OperatorActed:
+			if e.Key != "" {
+				t.Sent[e.Key] = e.At
+			}
 			if e.Reason == string(history.StartAgain) {
 				delete(t.Reclaimed, roles[e.Node])
 			}

@@ -5,6 +5,8 @@ import "github.com/spotdrill/spotdrill/framework/history"
 // Operate does something to a node, as an operator or the cloud does, and continues when
 // that is done.
 type Operate struct {
+	// Name identifies the step in the check removed.
+	Name string `yaml:"name,omitempty"`
 	// Action is the operation; docs/nodes.md describes each.
 	Action history.Operation `yaml:"action"`
 	Node   string            `yaml:"node"`
@@ -26,6 +28,16 @@ func (o Operate) String() string {
 func (o Operate) validate(where string, in *scope, p *problems) {
 	oneOf(p, where+".action", o.Action, history.Operations())
 	in.node(where, o.Node, p)
+	if o.Name != "" {
+		if o.Action != history.DeleteNode {
+			p.add(where+".name", "is only allowed with %s", history.DeleteNode)
+		}
+		in.deletions.define(where, o.Name, p)
+		for _, others := range []names{in.faults, in.disturbances, in.sent, in.reconfigured} {
+			in.once(where, o.Name, others, p)
+		}
+		in.disrupted = append(in.disrupted, o.Node)
+	}
 	if in.capacity[o.Node] == onDemand && !in.launched[o.Node] {
 		p.add(where+".node", "%q has capacity %s, where the handler and the recording proxy run", o.Node, onDemand)
 	}

@@ -32,6 +32,7 @@ type scope struct {
 	budgetChanges names
 	disturbances  names
 	reconfigured  names
+	deletions     names    // of Node objects by an operator
 	disrupted     []string // nodes that the handler is to remove without a notice
 	feature       string
 }

@@ -35,7 +35,7 @@ func (r *runner) recordPrepared() {
 // operate does to a node what an operator or the cloud does.
 func (r *runner) operate(ctx context.Context, o scenarios.Operate) error {
 	node := r.nodes[o.Node]
-	r.announce(history.Event{Kind: history.OperatorActed, Node: node.Name, Instance: node.Instance, Reason: string(o.Action)})
+	r.announce(history.Event{Kind: history.OperatorActed, Key: o.Name, Node: node.Name, Instance: node.Instance, Reason: string(o.Action)})
 	var err error
 	switch o.Action {
 	case history.UncordonNode:

@@ -89,8 +89,8 @@ func (st *Story) Reclaimed(node string) (taken history.Event, ok bool) {
 }
 
 // Causes are what calls for a drain of the node: the notices that name it, the
-// messages whose body does, a disruption of the DNS pods on it, and a configuration in which
-// the handler is to remove it.
+// messages whose body does, a disruption of the DNS pods on it, a configuration in which
+// the handler is to remove it, and a deletion of its Node object that it has to finish.
 func (st *Story) Causes(node string) []history.Event {
 	naming := map[string]bool{}
 	for _, m := range st.Scenario.Messages() {
@@ -102,6 +102,10 @@ func (st *Story) Causes(node string) []history.Event {
 	}
 	return st.All(func(e history.Event) bool {
 		return e.Kind == history.NoticePut && e.Node == node || e.Kind == history.MessagePut && naming[e.Key] ||
-			(e.Kind == history.DNSDisrupted || e.Kind == history.HandlerReconfigured) && e.Node == node
+			(e.Kind == history.DNSDisrupted || e.Kind == history.HandlerReconfigured || ToFinish(e)) && e.Node == node
 	})
 }
+
+// ToFinish reports whether an operator deleted a Node object, and the handler's finalizer holds
+// it until the handler has removed the node: the scenario gave that step a name.
+func ToFinish(e history.Event) bool { return e.Kind == history.OperatorActed && e.Key != "" }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -59,19 +60,22 @@ func (j judge) firstToLeave(node string, cause history.Event) (first history.Eve
 	return first, ok
 }
 
-// configured returns the node behind a name, and the event by which the handler was configured
+// configured returns the node behind a name, and the event because of which the handler has
 // to remove it.
 func (j judge) configured(name, of string) (node string, cause history.Event, why string) {
 	if node, why = j.Node(name); why != "" {
 		return "", cause, why
 	}
-	cause, ok := j.First(func(e history.Event) bool {
-		return e.Kind == history.HandlerReconfigured && e.Key == of && e.Node == node
-	})
+	cause, ok := j.First(func(e history.Event) bool { return removes(e, of) && e.Node == node })
 	if !ok {
-		why = fmt.Sprintf("the handler was never configured to remove %s (%s) by %q", node, name, of)
+		why = fmt.Sprintf("%q never called for the removal of %s (%s)", of, node, name)
 	}
 	return node, cause, why
+}
+
+// removes reports whether the handler has to remove the event's node because of that step.
+func removes(e history.Event, step string) bool {
+	return (e.Kind == history.HandlerReconfigured || story.ToFinish(e)) && e.Key == step
 }
 
 // launchedSince are the events by which the nodes of instances that were launched since the
@@ -93,8 +97,8 @@ func (j judge) launchedSince(cause history.Event) []history.Event {
 // drainsBegun is how many of the nodes that are removed for the same cause a pod had to leave
 // by then.
 func (j judge) drainsBegun(cause history.Event, by time.Duration) (n int) {
-	for _, e := range j.AllOf(history.HandlerReconfigured) {
-		if first, ok := j.firstToLeave(e.Node, e); ok && e.Key == cause.Key && first.At <= by {
+	for _, e := range j.All(func(e history.Event) bool { return removes(e, cause.Key) }) {
+		if first, ok := j.firstToLeave(e.Node, e); ok && first.At <= by {
 			n++
 		}
 	}
@@ -104,12 +108,16 @@ func (j judge) drainsBegun(cause history.Event, by time.Duration) (n int) {
 var checkRemoved = check{
 	Kind: Kind{
 		ID: "removed", Title: "%s removed",
-		Requires: "A node that the handler removes without a notice is drained, its instance is terminated when the last pod that has to leave is gone, and its Node object is deleted within a time of the configuration that calls for it.",
+		Requires: "A node that the handler removes without a notice is drained, its instance is terminated when the last pod that has to leave is gone, and its Node object is deleted last, within a time of the configuration, or of the deletion by hand, that calls for it.",
 		Fix:      "evict the pods, wait until they are gone, terminate the instance, and delete the Node object last",
 		Look:     Look{Lane: LaneNode, Text: "the lanes of the node and of its pods: which was still there when the instance was terminated? Then handler.log"},
 	},
 	judge: by(judge.removed),
 }
+
+// endSeen is within what time the harness sees that an instance is terminated: EC2 is asked
+// every second, and stopping the node's container takes another one or two.
+const endSeen = 5 * time.Second
 
 func (j judge) removed(v Verdict, c scenarios.Removed) Verdict {
 	v = v.wants(fmt.Sprintf("drained, its instance terminated, and its Node object deleted within %s of %q", c.Within.D(), c.Of), c.Node)
@@ -132,6 +140,8 @@ func (j judge) removed(v Verdict, c scenarios.Removed) Verdict {
 	switch {
 	case len(killed) > 0:
 		return v.fail("not gone when the instance was terminated: "+strings.Join(killed, ", "), cause, ended)
+	case gone && terminated && deleted.At < ended.At-endSeen:
+		return v.fail(fmt.Sprintf("the Node object of %s was deleted %s before its instance was terminated", node, history.Seconds(ended.At-deleted.At)), cause, deleted, ended)
 	case terminated && gone && deleted.At <= limit:
 		v.Numbers = map[string]float64{"removed_seconds": (deleted.At - cause.At).Seconds()}
 		return v.pass(fmt.Sprintf("%s gone after %s", node, history.Seconds(deleted.At-cause.At)), cause, ended, deleted)

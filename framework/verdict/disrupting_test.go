@@ -70,7 +70,7 @@ func TestReplacedFirst(t *testing.T) {
 				return e.UID == "uid-coredns-a" && (e.Kind == history.PodEvicted || e.Kind == history.PodTerminating)
 			})
 		}, want: Fail, got: "no pod had to leave"},
-		{name: "never configured so", edit: func(s *script) { s.drop(kind(history.HandlerReconfigured)) }, want: Unknown, got: "never configured"},
+		{name: "never configured so", edit: func(s *script) { s.drop(kind(history.HandlerReconfigured)) }, want: Unknown, got: "never called for the removal"},
 	} {
 		x.check = "victim replaced first"
 		x.run(t, driftStory)
@@ -90,7 +90,18 @@ func TestRemoved(t *testing.T) {
 		{name: "too late", edit: moved(history.NodeDeleted, 18), want: Fail, got: "not removed within 15s"},
 		{name: "never", edit: func(s *script) { s.drop(kind(history.NodeDeleted)) }, want: Fail, got: "not removed within 15s"},
 		{name: "without an end of its instance", edit: func(s *script) { s.drop(kind(history.InstanceEnded)) }, want: Fail, got: "not removed within 15s"},
-		{name: "never configured so", edit: func(s *script) { s.drop(kind(history.HandlerReconfigured)) }, want: Unknown, got: "never configured"},
+		{name: "the Node object before the instance", edit: func(s *script) {
+			s.change(history.NodeDeleted, func(e *history.Event) { e.At = sec(10.9) })
+			s.change(history.InstanceEnded, func(e *history.Event) { e.At = sec(16) })
+		}, want: Fail, got: "deleted 5.100s before its instance was terminated"},
+		{name: "the Node object as the harness sees the instance end", edit: func(s *script) {
+			s.change(history.NodeDeleted, func(e *history.Event) { e.At = sec(10.9) })
+		}, want: Pass},
+		{name: "because an operator deleted the Node object", edit: func(s *script) {
+			s.drop(kind(history.HandlerReconfigured))
+			s.at(2.5, history.Event{Kind: history.OperatorActed, Key: "new-ami", Reason: string(history.DeleteNode), Node: victim})
+		}, want: Pass},
+		{name: "never configured so", edit: func(s *script) { s.drop(kind(history.HandlerReconfigured)) }, want: Unknown, got: "never called for the removal"},
 	} {
 		x.check = "victim removed"
 		x.run(t, driftStory)
