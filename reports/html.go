@@ -61,6 +61,7 @@ type page struct {
 	Matrix   []matrixRow
 	Troubles []trouble
 	DNS      []dnsRow
+	Pairs    []pairPart
 	Unused   []Right
 	Drills   []drillPart
 }
@@ -114,7 +115,7 @@ func (r *Report) page() (*page, error) {
 		Style: template.CSS(style), Script: template.JS(script), Report: r, //nolint:gosec // both are embedded files of ours
 		Policy:  "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'",
 		Outcome: r.Summary.Outcome(), Headline: headline(r.Summary), Facts: r.facts(),
-		Troubles: r.troubles(), DNS: r.dnsRows(), Unused: r.unused(),
+		Troubles: r.troubles(), DNS: r.dnsRows(), Pairs: r.pairParts(), Unused: r.unused(),
 	}
 	for _, c := range r.Profiles {
 		row := matrixRow{ProfileCounts: c}

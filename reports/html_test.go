@@ -185,6 +185,20 @@ func TestThePageShowsWhatHappened(t *testing.T) {
 	}
 }
 
+func TestAnOutageIsBesideItsCounterpart(t *testing.T) {
+	outage, held := aFailedDrill().entry(t), aDrill().entry(t)
+	outage.Counterpart = outage.Scenario + "-2" // the name of the second
+	page := render(t, "pair", aRun(outage, held))
+	for _, part := range []string{"Side by side", "650 of 30000 lost, longest window <b>1,299 ms</b>", "0 of 30000 lost</small>"} {
+		if !strings.Contains(page, part) {
+			t.Errorf("the page does not say %q", part)
+		}
+	}
+	if page := render(t, "half", aRun(outage)); strings.Contains(page, "Side by side") {
+		t.Error("a drill is beside one that was not played")
+	}
+}
+
 // own matches what is the same in every page: its style, script and policy.
 var own = regexp.MustCompile(`(?s)(<style>).*?(</style>)|(<script>).*?(</script>)|('sha256-)[^']*(')`)
 

@@ -148,6 +148,8 @@ type Entry struct {
 	Expected Seconds `yaml:"-"`       // of one attempt
 	// Phases are those of Measured; none if it was played beside an earlier scenario.
 	Phases PhaseTimes `yaml:"-"`
+	// Counterpart is the scenario that shows how the outage of this one is avoided.
+	Counterpart string `yaml:"counterpart,omitempty"`
 	// History is the folder of the judged attempt, relative to the run's; empty if
 	// nothing was recorded.
 	History string `yaml:"history,omitempty"`
@@ -188,6 +190,9 @@ func NewEntry(r verdict.Result) Entry {
 		}
 	}
 	e := Entry{Result: r, Attempts: max(1, r.Attempt), evidence: evidence, timeline: timeline.New(r), rights: rightsOf(h)}
+	if r.Story != nil {
+		e.Counterpart = r.Story.Scenario.Counterpart
+	}
 	e.Story = nil // the report would hold every event of the run
 	e.Waterfalls = waterfalls(e.timeline)
 	if r.Outcome.Known() == verdict.Fail {

@@ -36,6 +36,11 @@ func TestCatalogueLoads(t *testing.T) {
 			t.Errorf("%s comes before %s", all[i-1].Name, s.Name)
 		}
 	}
+	for _, s := range all {
+		if s.Counterpart != "" && (!names[s.Counterpart] || s.Probe == nil) {
+			t.Errorf("%s has no probe, or its counterpart %q is unknown", s.Name, s.Counterpart)
+		}
+	}
 	for _, profile := range Profiles() {
 		if !slices.ContainsFunc(all, func(s Scenario) bool { return s.Profile == profile }) {
 			t.Errorf("no scenario of profile %s", profile)
