@@ -189,7 +189,7 @@ func TestAnOutageIsBesideItsCounterpart(t *testing.T) {
 	outage, held := aFailedDrill().entry(t), aDrill().entry(t)
 	outage.Counterpart = outage.Scenario + "-2" // the name of the second
 	page := render(t, "pair", aRun(outage, held))
-	for _, part := range []string{"Side by side", "650 of 30000 lost, longest window <b>1,299 ms</b>", "0 of 30000 lost</small>"} {
+	for _, part := range []string{"Side by side", "650 of 28000 lost, longest window <b>1,299 ms</b>", "0 of 28000 lost</small>"} {
 		if !strings.Contains(page, part) {
 			t.Errorf("the page does not say %q", part)
 		}
