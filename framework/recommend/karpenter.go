@@ -64,6 +64,7 @@ const (
 	sourceDNSPolicy    = "https://karpenter.sh/docs/troubleshooting/#failed-resolving-sts-credentials-with-io-timeout"
 	sourcePools        = "https://karpenter.sh/docs/concepts/nodepools/"
 	sourceConsolidate  = "https://karpenter.sh/docs/concepts/disruption/#consolidation"
+	sourcePodControls  = "https://karpenter.sh/docs/concepts/disruption/#pod-level-controls"
 	sourceAPIs         = "https://karpenter.sh/docs/upgrading/v1beta1-migration/"
 	sourceAffinity     = "https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#node-affinity"
 )
@@ -106,6 +107,7 @@ func (d DNS) lintKarpenter() []Finding {
 	found = append(found, k.lintPlace()...)
 	found = append(found, d.lintCircle()...)
 	found = append(found, d.lintConsolidation()...)
+	found = append(found, d.lintKept()...)
 	return append(found, k.lintOverlap()...)
 }
 
@@ -279,7 +281,22 @@ func (d DNS) lintConsolidation() []Finding {
 		Rule: "dns-on-consolidated-nodes", Source: sourceConsolidate,
 		Got: "pods on nodes that Karpenter may consolidate, without a PodDisruptionBudget: " + places(moved),
 		Why: "Karpenter evicts the pods of such a node within seconds, and may take several of these nodes at once",
-		Fix: "a PodDisruptionBudget with maxUnavailable 1; " + doNotDisrupt + `: "true" on the pods keeps their nodes until they expire`,
+		Fix: "a PodDisruptionBudget with maxUnavailable 1",
+	}}
+}
+
+// lintKept checks whether Karpenter would leave CoreDNS on a node that is reclaimed. The drill
+// notice-drains-pods-not-to-be-disrupted shows it.
+func (d DNS) lintKept() []Finding {
+	kept := slices.DeleteFunc(slices.Clone(d.Pods), func(p Pod) bool { return !p.Kept || p.Pool == "" })
+	if len(kept) == 0 {
+		return nil
+	}
+	return []Finding{{
+		Rule: "dns-not-kept-at-a-notice", Source: sourcePodControls,
+		Got: "pods with " + doNotDisrupt + " on nodes of Karpenter: " + places(kept),
+		Why: "Karpenter never evicts such a pod, also not when the instance of its node is reclaimed: it ends with the instance, without lameduck",
+		Fix: "no such annotation; a PodDisruptionBudget with maxUnavailable 1 keeps consolidation from taking several pods",
 	}}
 }
 
