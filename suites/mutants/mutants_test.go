@@ -26,8 +26,8 @@ import (
 	"github.com/spotdrill/spotdrill/suites/mutants/defects"
 )
 
-// mutantTimeout bounds all attempts of a mutant; one takes half a minute to two.
-const mutantTimeout = session.MaxAttempts * 3 * time.Minute
+// slack is how much longer than expected an attempt may take.
+const slack = 2 * time.Minute
 
 var (
 	drillFlag   = flags.AddDrill()
@@ -135,7 +135,7 @@ func (s *suite) specs() {
 				s.rows = append(s.rows, r)
 				say("[%d/%d] %s: %s in %.0f s (%s of %s: %s)", len(s.rows), len(s.mutants), m.Name, r.found, r.took.Seconds(), m.CaughtBy, m.CaughtBy.Scenario, r.got)
 				Expect(r.found).To(Equal(defects.Caught), r.got)
-			}, NodeTimeout(mutantTimeout))
+			}, NodeTimeout(session.MaxAttempts*(m.scenario.Expected(scenarios.Fast)+slack)))
 		}
 	})
 }
