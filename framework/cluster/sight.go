@@ -28,6 +28,9 @@ type sight struct {
 	rec     *history.Recorder
 	newest  func() string // the resourceVersion that the watch has reached
 	listed  chan struct{} // closed after the first list
+	// kept says that objects of this kind stay for longer than a drill, so that a list has
+	// all that were created meanwhile.
+	kept bool
 
 	mu      sync.Mutex
 	objects map[types.UID]metav1.Object // as recorded; nil before the first list
@@ -137,7 +140,8 @@ func (s *sight) Delete(obj any) error {
 }
 
 // Replace records the list that a watch starts with. If it is not the first list, the watch
-// could not be resumed, and it is unknown what happened in between.
+// could not be resumed, and it is unknown what happened in between, unless the objects are
+// kept, and all that were recorded are in the list.
 func (s *sight) Replace(list []any, _ string) error {
 	there := make([]metav1.Object, len(list))
 	uids := map[types.UID]bool{}
@@ -159,6 +163,8 @@ func (s *sight) Replace(list []any, _ string) error {
 			defer s.back()
 		}
 		s.lose()
+	}
+	if !first && (!s.kept || s.lacks(uids)) {
 		s.broken = cmp.Or(s.broken, fmt.Errorf("the watch of %s was interrupted and started again at %s: events in between may be missing from the record",
 			s.what, history.Seconds(s.rec.Clock().Now())))
 	}
@@ -172,6 +178,16 @@ func (s *sight) Replace(list []any, _ string) error {
 		s.record(o, first)
 	}
 	return nil
+}
+
+// lacks reports whether an object that was recorded is not among these.
+func (s *sight) lacks(uids map[types.UID]bool) bool {
+	for uid := range s.objects {
+		if !uids[uid] {
+			return true
+		}
+	}
+	return false
 }
 
 // Resync is never called: the Reflector has no resync period.

@@ -147,3 +147,23 @@ func TestAnotherListIsRecordedByItsDifference(t *testing.T) {
 		t.Error("the interruption of the watch is not reported")
 	}
 }
+
+// A list of what is kept shows all that happened since the watch was lost.
+func TestAListOfWhatIsKeptMissesNothing(t *testing.T) {
+	s := &sight{handler: on(func(*corev1.Node, bool) {}, func(_, _ *corev1.Node) {}, func(*corev1.Node) {}), rec: recorder(t), listed: make(chan struct{}), kept: true}
+	for _, c := range []struct {
+		list   []any
+		broken bool
+	}{
+		{[]any{nodeOf("a", "1", "1")}, false},
+		{[]any{nodeOf("a", "1", "1"), nodeOf("b", "2", "2")}, false},
+		{[]any{nodeOf("b", "2", "2")}, true},
+	} {
+		if err := s.Replace(c.list, ""); err != nil {
+			t.Fatal(err)
+		}
+		if (s.broken != nil) != c.broken {
+			t.Errorf("with %d objects: broken %v, want %t", len(c.list), s.broken, c.broken)
+		}
+	}
+}

@@ -39,10 +39,14 @@ func (c *Cluster) Watch(ctx context.Context, rec *history.Recorder) (*Watcher, e
 	logs := &dnsLogs{ctx: ctx, clientset: c.Clientset, rec: rec, open: map[types.UID]bool{}}
 	o := observer{rec: rec, clock: rec.Clock(), dnsReady: logs.follow}
 	core, discovery := c.Clientset.CoreV1(), c.Clientset.DiscoveryV1()
+	events := newSight("events", core.Events(metav1.NamespaceAll), "", on(o.eventAdded, o.eventChanged, func(*corev1.Event) {}))
+	// For an hour, --event-ttl. A watch of them cannot resume after some quiet minutes: etcd
+	// is compacted every five, and there are no bookmarks of events.
+	events.kept = true
 	w := &Watcher{stop: stop, logs: logs, sights: []*sight{
 		newSight("nodes", core.Nodes(), "", on(o.nodeAdded, o.nodeChanged, o.nodeDeleted)),
 		newSight("pods", core.Pods(metav1.NamespaceAll), "", on(o.podAdded, o.podChanged, o.podDeleted)),
-		newSight("events", core.Events(metav1.NamespaceAll), "", on(o.eventAdded, o.eventChanged, func(*corev1.Event) {})),
+		events,
 		newSight("EndpointSlices of "+dnsService, discovery.EndpointSlices(dnsNamespace), discoveryv1.LabelServiceName+"="+dnsService,
 			on(o.sliceAdded, o.sliceChanged, o.sliceDeleted)),
 	}}
