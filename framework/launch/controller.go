@@ -274,8 +274,19 @@ func (l *Controller) Record(record func(history.Event)) (stop func()) {
 }
 
 // Nodes are the nodes of the launched instances that have joined, without their capacity,
-// which another may decide.
-func (l *Controller) Nodes() []cluster.Node {
+// which another may decide. It waits for those that join now: a pod may run on one before.
+func (l *Controller) Nodes(ctx context.Context) ([]cluster.Node, error) {
+	err := cluster.Until(ctx, launchTimeout, "the launched instances to join the cluster", func(context.Context) string {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if i := slices.IndexFunc(l.spares, func(s *spare) bool { return s.state == joining }); i >= 0 {
+			return fmt.Sprintf("instance %s has not joined as %s", l.spares[i].instance, l.spares[i].name)
+		}
+		return ""
+	})
+	if err != nil {
+		return nil, err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var out []cluster.Node
@@ -284,7 +295,7 @@ func (l *Controller) Nodes() []cluster.Node {
 			out = append(out, cluster.Node{Name: s.name, Instance: s.instance, Zone: s.zone})
 		}
 	}
-	return out
+	return out, nil
 }
 
 // Active reports whether any instance is a node, becomes one, or ends.

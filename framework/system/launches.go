@@ -69,8 +69,12 @@ func (s *System) LaunchedByOthers(ctx context.Context) ([]cluster.Node, error) {
 	if s.launches == nil {
 		return nil, nil
 	}
+	joined, err := s.launches.Nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var out []cluster.Node
-	for _, n := range s.launches.Nodes() {
+	for _, n := range joined {
 		if slices.ContainsFunc(s.launched, func(ours cluster.Node) bool { return ours.Name == n.Name }) {
 			continue
 		}
