@@ -3,6 +3,7 @@ package scenarios
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spotdrill/spotdrill/framework/feature"
 )
@@ -39,8 +40,12 @@ func (r Reconfigure) validate(where string, in *scope, p *problems) {
 	}
 }
 
+// removal is how long it takes until a node that the handler removes without a notice is
+// drained: Karpenter looks every 10 s, validates for 15 s, and waits for the replacement.
+const removal = time.Minute
+
 func (r Reconfigure) effect() effect {
-	return effect{nodes: r.Disrupts, shared: true, allDNSPods: true}
+	return effect{takes: removal * time.Duration(len(r.Disrupts)), nodes: r.Disrupts, shared: true, allDNSPods: true}
 }
 
 // Reconfigures reports whether a step changes the handler's objects.

@@ -120,10 +120,14 @@ func (c *Cluster) wireNew(ctx context.Context, node string) error {
 		if n.node == node {
 			return nil, c.wireNode(ctx, *n, network.Subnets, up)
 		}
-		if _, err := c.engine.Exec(ctx, n.node, nil, "sh", "-ec", routeTo(joined)); err != nil {
-			return nil, fmt.Errorf("route from node %s to %s: %w", n.node, node, err)
+		_, err := c.engine.Exec(ctx, n.node, nil, "sh", "-ec", routeTo(joined))
+		if err == nil {
+			return nil, nil
 		}
-		return nil, nil
+		if running, inspected := c.engine.Running(ctx, n.node); inspected == nil && !running {
+			return nil, nil // its instance was terminated meanwhile
+		}
+		return nil, fmt.Errorf("route from node %s to %s: %w", n.node, node, err)
 	})
 	return err
 }
