@@ -229,19 +229,22 @@ func (s Sweep) Cells() []Cell {
 // that the exit of the pod and what follows are measured.
 const afterLameduck = 15 * time.Second
 
+// limited reports whether an instance is taken at a deadline.
+func (s Sweep) limited() bool { return s.base.Deadline.Full > 0 }
+
 // impossible returns why the base cannot be drilled with these settings, or "".
 func (s Sweep) impossible(c coredns.Settings) string {
 	if c.GracePeriod <= c.Lameduck {
 		return fmt.Sprintf("the grace period %s ends before lameduck %s does", c.GracePeriod.D(), c.Lameduck.D())
 	}
-	if ends := c.Lameduck.D() + afterLameduck; ends > s.base.Deadline.Full.D() {
+	if ends := c.Lameduck.D() + afterLameduck; s.limited() && ends > s.base.Deadline.Full.D() {
 		return fmt.Sprintf("a pod takes up to %s to terminate, and the instance is gone after %s", ends, s.base.Deadline.Full.D())
 	}
 	if c.Replicas < 2 {
 		return "a single pod cannot also be the control"
 	}
 	for name, pick := range s.base.Nodes {
-		if pick.Runs == "coredns" && c.Placement != coredns.Spread && pick.Capacity != string(c.Placement) {
+		if pick.Runs == "coredns" && c.Placement != coredns.Spread && c.Placement != coredns.Launched && pick.Capacity != string(c.Placement) {
 			return fmt.Sprintf("node %s must be %s and run a CoreDNS pod, which placement %s does not ensure", name, pick.Capacity, c.Placement)
 		}
 	}
@@ -260,7 +263,9 @@ func (s Sweep) Scenario(c Cell, repeat int) (Scenario, error) {
 	out := s.base
 	out.Name = fmt.Sprintf("%s-%d", c.Name(), repeat)
 	out.CoreDNS = c.Settings
-	out.Deadline.Fast = max(out.Deadline.Fast, c.Lameduck+strict.Duration(afterLameduck))
+	if s.limited() {
+		out.Deadline.Fast = max(out.Deadline.Fast, c.Lameduck+strict.Duration(afterLameduck))
+	}
 	out.Checks = []Check{{DNSLost: &DNSLost{Mode: s.Mode, ExceptConntrack: s.ExceptConntrack}}}
 	text, err := yaml.Marshal(out)
 	if err != nil {

@@ -146,8 +146,8 @@ func TestSweepsOfTheProductAreValid(t *testing.T) {
 			continue
 		}
 		for _, c := range s.Cells() {
-			if _, err := s.Scenario(c, 1); c.Impossible == "" && err != nil {
-				t.Error(err)
+			if _, err := s.Scenario(c, 1); c.Impossible != "" || err != nil {
+				t.Errorf("%s: %s: %s, %v", file, c.Name(), c.Impossible, err)
 			}
 		}
 		if _, err := BuiltInSweep(s.Name); err != nil {
