@@ -91,7 +91,7 @@ func merge(obj, change *unstructured.Unstructured) error {
 	return obj.UnmarshalJSON(text)
 }
 
-// specPatch is the change to the spec as a JSON merge patch (RFC 7386).
+// specPatch is the change to the spec as a JSON merge patch (RFC 7396).
 func specPatch(change *unstructured.Unstructured) ([]byte, error) {
 	return json.Marshal(map[string]any{"spec": change.Object["spec"]})
 }

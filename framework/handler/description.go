@@ -127,7 +127,7 @@ type Workers struct {
 }
 
 // Configuration is changes to installed objects: manifests of objects with their names and
-// the fields of spec that change. They are merged as RFC 7386 has it: a list replaces a list.
+// the fields of spec that change. They are merged as RFC 7396 has it: a list replaces a list.
 type Configuration struct {
 	// Before are merged when the handler is installed for a drill of the feature, before
 	// anything is launched.

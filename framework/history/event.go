@@ -18,8 +18,9 @@ const (
 	// NodePrepared: something that the drill put on the node before it began, as an operator
 	// does. Node; Action: cordon, taint, label or annotation; Key; Reason: its effect or value.
 	NodePrepared Kind = "node.prepared"
-	// OperatorActed: what the run did to a node, as an operator or the cloud does. Node;
-	// Reason: uncordon, delete-node, rejoin, rejoin-without-provider-id or stop-kubelet.
+	// OperatorActed: what the run did to a node, as an operator or the cloud does. Key: the
+	// step's name, if it has one; Node; Reason: uncordon, delete-node, rejoin,
+	// rejoin-without-provider-id or stop-kubelet.
 	OperatorActed Kind = "operator.acted"
 	NoticePut     Kind = "notice.put"  // Key: the step's name; Notice: EventBridge id; Node, Instance; Until: its deadline
 	MessagePut    Kind = "message.put" // Key: the step's name; Message: SQS id; put straight into the queue
