@@ -30,7 +30,8 @@ type Await struct {
 	// Ready waits until all pods of this group of the workload are Ready again and none
 	// of them is terminating.
 	Ready string `yaml:"ready,omitempty"`
-	// Launched waits until an instance has been launched since this reconfiguration.
+	// Launched waits until an instance has been launched since this notice, reconfiguration or
+	// deletion of a node.
 	Launched string `yaml:"launched,omitempty"`
 	// Timeout is the longest time to wait.
 	Timeout strict.Duration `yaml:"timeout"`
@@ -71,7 +72,7 @@ func (a Await) validate(where string, in *scope, p *problems) {
 		"deleted": {a.Deleted, in.sent}, "received": {a.Received, in.sent},
 		"evicting": {a.Evicting, in.nodes}, "drained": {a.Drained, in.nodes},
 		"hit": {a.Hit, in.faults}, "ended": {a.Ended, in.ending()}, "ready": {a.Ready, in.pods},
-		"launched": {a.Launched, in.reconfigured},
+		"launched": {a.Launched, in.launching()},
 	} {
 		if refers.to != "" {
 			conditions++

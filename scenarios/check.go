@@ -46,6 +46,11 @@ type Check struct {
 	WatchedAgain       *WatchedAgain       `yaml:"watchedAgain,omitempty"`
 	ReplacedFirst      *ReplacedFirst      `yaml:"replacedFirst,omitempty"`
 	Removed            *Removed            `yaml:"removed,omitempty"`
+	DisruptedAtOnce    *DisruptedAtOnce    `yaml:"disruptedAtOnce,omitempty"`
+	DaemonSetRuns      *DaemonSetRuns      `yaml:"daemonSetRuns,omitempty"`
+	Forgotten          *Forgotten          `yaml:"forgotten,omitempty"`
+	Terminated         *Terminated         `yaml:"terminated,omitempty"`
+	PodReported        *PodReported        `yaml:"podReported,omitempty"`
 }
 
 // checkKind is what each kind of check knows of itself.

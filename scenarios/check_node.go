@@ -1,10 +1,6 @@
 package scenarios
 
-import (
-	"slices"
-
-	"github.com/spotdrill/spotdrill/framework/strict"
-)
+import "github.com/spotdrill/spotdrill/framework/strict"
 
 // Marked requires that the node is cordoned, or tainted with the handler's taint, in
 // time after the notice.
@@ -94,40 +90,3 @@ func (c NodeEvent) validate(where string, in *scope, p *problems) {
 func (c NodeEvent) observed(t Times) observation {
 	return happens(t.Sent[c.Notice]+c.Within.D()).on(c.Node, t)
 }
-
-// ReplacedFirst requires that the handler drains a node that it removes without a notice, and
-// only when a node that was launched since is Ready. It may mark the node before.
-type ReplacedFirst struct {
-	Node string `yaml:"node"`
-	// Of is the step reconfigure because of which the node is removed.
-	Of string `yaml:"of"`
-	// Within is the time from that step until the first pod has to leave.
-	Within strict.Duration `yaml:"within"`
-}
-
-func (c ReplacedFirst) validate(where string, in *scope, p *problems) {
-	oneOf(p, where+".node", c.Node, in.disrupted)
-	oneOf(p, where+".of", c.Of, in.reconfigured)
-	p.positive(where+".within", c.Within)
-}
-
-func (c ReplacedFirst) observed(t Times) observation { return happens(t.Sent[c.Of] + c.Within.D()) }
-
-// Removed requires that a node that the handler removes without a notice is drained, that its
-// instance is terminated only then, and that its Node object is deleted last.
-type Removed struct {
-	Node string `yaml:"node"`
-	// Of is the step because of which the node is removed: reconfigure, or operate with
-	// delete-node.
-	Of string `yaml:"of"`
-	// Within is the time from that step to the deletion of the Node object.
-	Within strict.Duration `yaml:"within"`
-}
-
-func (c Removed) validate(where string, in *scope, p *problems) {
-	oneOf(p, where+".node", c.Node, in.disrupted)
-	oneOf(p, where+".of", c.Of, slices.Concat(in.reconfigured, in.deletions))
-	p.positive(where+".within", c.Within)
-}
-
-func (c Removed) observed(t Times) observation { return ReplacedFirst(c).observed(t) }

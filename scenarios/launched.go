@@ -45,6 +45,11 @@ func (s Scenario) Launches() int {
 	if s.CoreDNS.Placement == coredns.Launched {
 		n = s.CoreDNS.Replicas + 1
 	}
+	for _, fault := range stepsOf[Fault](s) {
+		if fault.Type.OfInstances() {
+			n += fault.Count
+		}
+	}
 	for _, step := range stepsOf[Reconfigure](s) {
 		n = max(n, s.CoreDNS.Replicas+len(step.Disrupts))
 	}
@@ -66,7 +71,15 @@ func (s Scenario) validateLaunches(p *problems) {
 	if s.CoreDNS.Placement == coredns.Launched {
 		p.add("coredns.placement", "%q %s", coredns.Launched, why)
 	}
+	for name, pick := range s.Nodes {
+		if pick.Prepared != nil && pick.Prepared.DoNotDisrupt {
+			p.add("nodes."+name+".prepared.doNotDisrupt", why)
+		}
+	}
 	for i, step := range s.Steps {
+		if step.Deploy != nil {
+			p.add(fmt.Sprintf("steps[%d].deploy", i), why)
+		}
 		if step.Fault != nil && step.Fault.Type.OfLaunches() {
 			p.add(fmt.Sprintf("steps[%d].fault", i), "type %s %s", step.Fault.Type, why)
 		}

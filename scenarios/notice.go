@@ -27,6 +27,9 @@ type Notice struct {
 	// FormerOf is a node. The notice names an instance that had the name of that node
 	// before, and that EC2 lists as terminated.
 	FormerOf string `yaml:"formerOf,omitempty"`
+	// LaunchedSince is an earlier notice or reconfiguration. The notice names the instances that
+	// were launched since, whether or not they have nodes.
+	LaunchedSince string `yaml:"launchedSince,omitempty"`
 	// Action is what a spot interruption announces; left out, it is terminate.
 	Action string `yaml:"action,omitempty"`
 	// State is the new state in a state change, such as stopping or running.
@@ -77,6 +80,9 @@ func (n Notice) String() string {
 	if n.FormerOf != "" {
 		whom = append(whom, "a terminated instance that had the name of "+n.FormerOf)
 	}
+	if n.LaunchedSince != "" {
+		whom = append(whom, "the instances that were launched since "+n.LaunchedSince)
+	}
 	if n.Age > 0 {
 		text += ", " + n.Age.D().String() + " old,"
 	}
@@ -112,13 +118,16 @@ func (h Health) words() (text string) {
 }
 
 func (n Notice) validate(where string, in *scope, p *problems) {
+	if n.LaunchedSince != "" {
+		oneOf(p, where+".launchedSince", n.LaunchedSince, in.launching())
+	}
 	in.sent.define(where, n.Name, p)
 	in.notices[n.Name] = n.Nodes
 	oneOf(p, where+".type", n.Type, history.NoticeTypes())
 	for _, node := range n.Nodes {
 		oneOf(p, where+".nodes", node, in.nodes)
 	}
-	targets, allowed := count(len(n.Nodes) > 0, n.Instance != "", n.InstanceLike != "", n.FormerOf != ""), 1
+	targets, allowed := count(len(n.Nodes) > 0, n.Instance != "", n.InstanceLike != "", n.FormerOf != "", n.LaunchedSince != ""), 1
 	if n.Health != nil {
 		p.onlyWith(where+".health", true, n.Type == history.ScheduledChange, "type scheduled-change")
 		earlier := slices.DeleteFunc(in.noticeNames(), func(name string) bool { return name == n.Name })
@@ -129,9 +138,9 @@ func (n Notice) validate(where string, in *scope, p *problems) {
 	}
 	switch {
 	case allowed == 0 && targets > 0:
-		p.add(where, "must not have any of: formerOf, instance, instanceLike, nodes; health.noEntities says so")
+		p.add(where, "must not have any of: formerOf, instance, instanceLike, launchedSince, nodes; health.noEntities says so")
 	case allowed == 1 && targets != 1:
-		p.add(where, "requires exactly one of: formerOf, instance, instanceLike, nodes")
+		p.add(where, "requires exactly one of: formerOf, instance, instanceLike, launchedSince, nodes")
 	}
 	for field, node := range map[string]string{"instanceLike": n.InstanceLike, "formerOf": n.FormerOf} {
 		if node != "" {

@@ -21,7 +21,13 @@ type Prepared struct {
 	Labels map[string]string `yaml:"labels,omitempty"`
 	// Annotations are annotations of others, with keys of the same domain.
 	Annotations map[string]string `yaml:"annotations,omitempty"`
+	// DoNotDisrupt annotates the node with karpenter.sh/do-not-disrupt: only a notice may
+	// remove it. It is for nodes that a handler has launched, which end after the drill.
+	DoNotDisrupt bool `yaml:"doNotDisrupt,omitempty"`
 }
+
+// doNotDisrupt is the annotation of a node that Karpenter must not remove without a notice.
+const doNotDisrupt = "karpenter.sh/do-not-disrupt"
 
 // Taint is a taint of a node.
 type Taint struct {
@@ -56,6 +62,9 @@ func (s *Prepared) States() []history.Event {
 	for _, key := range slices.Sorted(maps.Keys(s.Annotations)) {
 		out = append(out, state(history.PreparedAnnotation, key, s.Annotations[key]))
 	}
+	if s.DoNotDisrupt {
+		out = append(out, state(history.PreparedAnnotation, doNotDisrupt, "true"))
+	}
 	return out
 }
 
@@ -64,10 +73,10 @@ func (s *Prepared) validate(where string, p *problems) {
 		return
 	}
 	if len(s.States()) == 0 {
-		p.add(where, "prepares nothing; allowed: annotations, cordoned, labels, taints")
+		p.add(where, "prepares nothing; allowed: annotations, cordoned, doNotDisrupt, labels, taints")
 	}
 	for _, state := range s.States() {
-		if state.Key != "" && !history.OperatorsKey(state.Key) {
+		if state.Key != "" && state.Key != doNotDisrupt && !history.OperatorsKey(state.Key) {
 			p.add(where, "%s %q is not of the domain %s, so it could not be distinguished from those of others", state.Action, state.Key, history.OperatorsDomain)
 		}
 		if state.Action == string(history.PreparedTaint) {

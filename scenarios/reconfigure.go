@@ -9,18 +9,22 @@ import (
 )
 
 // Reconfigure changes the handler's objects to those of the configuration that its description
-// has for the feature of the scenario. With them it removes nodes without a notice. The
+// has for the feature of the scenario. With them it may remove nodes without a notice. The
 // handler is installed anew before the next drill.
 type Reconfigure struct {
 	// Name identifies the step in checks.
 	Name string `yaml:"name"`
-	// Disrupts are the nodes that the handler removes then.
-	Disrupts []string `yaml:"disrupts"`
+	// Disrupts are the nodes that the handler removes then; left out, none.
+	Disrupts []string `yaml:"disrupts,omitempty"`
 }
 
 // String is the step in words.
 func (r Reconfigure) String() string {
-	return "reconfiguration " + r.Name + ": the handler is to remove " + strings.Join(r.Disrupts, ", ")
+	text := "reconfiguration " + r.Name
+	if len(r.Disrupts) > 0 {
+		text += ": the handler is to remove " + strings.Join(r.Disrupts, ", ")
+	}
+	return text
 }
 
 func (r Reconfigure) validate(where string, in *scope, p *problems) {
@@ -28,15 +32,12 @@ func (r Reconfigure) validate(where string, in *scope, p *problems) {
 	for _, others := range []names{in.faults, in.disturbances, in.sent} {
 		in.once(where, r.Name, others, p)
 	}
-	if len(r.Disrupts) == 0 {
-		p.add(where+".disrupts", "must not be empty")
-	}
 	for _, name := range r.Disrupts {
 		oneOf(p, where+".disrupts", name, in.nodes)
 	}
 	in.disrupted = append(in.disrupted, r.Disrupts...)
-	if !slices.Contains(feature.Disrupting(), in.feature) {
-		p.add(where, "requires as feature one of: %s", strings.Join(feature.Disrupting(), ", "))
+	if !slices.Contains(feature.Reconfigured(), in.feature) {
+		p.add(where, "requires as feature one of: %s", strings.Join(feature.Reconfigured(), ", "))
 	}
 }
 
@@ -45,7 +46,7 @@ func (r Reconfigure) validate(where string, in *scope, p *problems) {
 const removal = time.Minute
 
 func (r Reconfigure) effect() effect {
-	return effect{takes: removal * time.Duration(len(r.Disrupts)), nodes: r.Disrupts, shared: true, allDNSPods: true}
+	return effect{takes: removal * time.Duration(len(r.Disrupts)), nodes: r.Disrupts, shared: true, allDNSPods: len(r.Disrupts) > 0}
 }
 
 // Reconfigures reports whether a step changes the handler's objects.

@@ -32,7 +32,8 @@ type scope struct {
 	budgetChanges names
 	disturbances  names
 	reconfigured  names
-	deletions     names    // of Node objects by an operator
+	deletions     names // of Node objects by an operator
+	daemonSets    names
 	disrupted     []string // nodes that the handler is to remove without a notice
 	feature       string
 }
@@ -70,6 +71,11 @@ func (in *scope) noticeNames() []string {
 		_, isNotice := in.notices[name]
 		return !isNotice
 	})
+}
+
+// launching are the steps because of which a handler launches instances.
+func (in *scope) launching() []string {
+	return slices.Concat(in.noticeNames(), in.reconfigured, in.deletions)
 }
 
 // needsProbe reports a problem if the scenario has no probe.

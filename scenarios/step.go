@@ -21,6 +21,7 @@ type Step struct {
 	Operate  *Operate      `yaml:"operate,omitempty"`
 
 	Reconfigure *Reconfigure `yaml:"reconfigure,omitempty"`
+	Deploy      *Deploy      `yaml:"deploy,omitempty"`
 }
 
 // stepKind is what each kind of step knows of itself. Each has a file of its own.

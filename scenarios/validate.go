@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -132,12 +133,22 @@ func (s Scenario) validate(fileName string) problems {
 	return p
 }
 
+var memory = regexp.MustCompile(`^[1-9][0-9]*(Mi|Gi)$`)
+
 func validateDNS(c coredns.Settings, p *problems) {
 	validatePlacement("coredns.placement", c.Placement, p)
 	validateReplicas("coredns.replicas", c.Replicas, p)
 	validateReadiness("coredns.readiness", c.Readiness, p)
 	if c.MinAvailable < 0 || c.MinAvailable > c.Replicas {
 		p.add("coredns.minAvailable", "%d is not within 0 to replicas (%d)", c.MinAvailable, c.Replicas)
+	}
+	for field, given := range map[string]bool{"memory": c.Memory != "", "podENI": c.PodENI, "shareNodes": c.ShareNodes} {
+		if given && c.Placement != coredns.Launched {
+			p.add("coredns."+field, "is only allowed with placement %s", coredns.Launched)
+		}
+	}
+	if c.Memory != "" && !memory.MatchString(c.Memory) {
+		p.add("coredns.memory", "%q is no amount of memory such as 2Gi or 512Mi", c.Memory)
 	}
 	if c.GracePeriod.D() <= c.Lameduck.D() || c.GracePeriod.D()%time.Second != 0 {
 		p.add("coredns.gracePeriod", "%s is not a whole number of seconds above lameduck (%s), so the pod would be killed before it is done", c.GracePeriod.D(), c.Lameduck.D())

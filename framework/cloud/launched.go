@@ -96,6 +96,20 @@ type Size struct {
 	// Pods is how many the interfaces of such an instance have addresses for, as Amazon's VPC
 	// CNI plugin gives them out.
 	Pods int64
+	// PodENIs is how many pods can have a network interface of their own; 0 if that is not
+	// known of the type.
+	PodENIs int64
+}
+
+// podENIs are the branch interfaces of the types that NodePools of drills permit, from
+// https://github.com/aws/amazon-vpc-resource-controller-k8s (pkg/aws/vpc/limits.go). EC2 does
+// not report them.
+func podENIs(t types.InstanceType) int64 {
+	switch t {
+	case types.InstanceTypeC5Large, types.InstanceTypeM5Large, types.InstanceTypeM6iLarge:
+		return 9
+	}
+	return 0
 }
 
 // SizeOf looks an instance type up.
@@ -119,7 +133,8 @@ func sizeOf(info types.InstanceTypeInfo) (Size, error) {
 		CPUs:   int64(aws.ToInt32(info.VCpuInfo.DefaultVCpus)),
 		Memory: aws.ToInt64(info.MemoryInfo.SizeInMiB) << 20,
 		// Each interface keeps one address; two pods use the host's network.
-		Pods: interfaces*(addresses-1) + 2,
+		Pods:    interfaces*(addresses-1) + 2,
+		PodENIs: podENIs(info.InstanceType),
 	}, nil
 }
 

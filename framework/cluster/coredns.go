@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/kubectl/pkg/util/podutils"
@@ -73,8 +74,13 @@ func (c *Cluster) SetDNS(ctx context.Context, want coredns.Settings) error {
 	if err := c.setDNSBudget(ctx, want.MinAvailable); err != nil {
 		return err
 	}
+	original, err := c.originalDNS(ctx)
+	if err != nil {
+		return err
+	}
 	err = c.replaceDNS(ctx, text, func(deploy *appsv1.Deployment) {
 		setTemplate(deploy, want, mark)
+		setRequests(deploy, original.Deployment, want)
 		setImage(deploy.Spec.Template.Spec.Containers, dnsContainer, image)
 	})
 	if err != nil {
@@ -109,7 +115,7 @@ func setTemplate(deploy *appsv1.Deployment, want coredns.Settings, mark string) 
 		spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
 			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 100, PodAffinityTerm: apart}},
 		}}
-	} else if want.Placement != coredns.OnOnDemand {
+	} else if want.Placement != coredns.OnOnDemand && !want.ShareNodes {
 		spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{apart},
 		}}
@@ -129,6 +135,30 @@ func setTemplate(deploy *appsv1.Deployment, want coredns.Settings, mark string) 
 		if spec.Containers[i].Name == dnsContainer && spec.Containers[i].ReadinessProbe != nil {
 			spec.Containers[i].ReadinessProbe.PeriodSeconds = int32(want.Readiness.Period.D().Seconds())
 			spec.Containers[i].ReadinessProbe.FailureThreshold = int32(want.Readiness.FailureThreshold)
+		}
+	}
+}
+
+// setRequests gives the container of CoreDNS the resources that it had originally, and those
+// that are wanted.
+func setRequests(deploy *appsv1.Deployment, original appsv1.DeploymentSpec, want coredns.Settings) {
+	wanted := corev1.ResourceList{}
+	if want.Memory != "" {
+		wanted[corev1.ResourceMemory] = resource.MustParse(want.Memory) // the scenario's loader checked it
+	}
+	if want.PodENI {
+		wanted[coredns.PodENI] = resource.MustParse("1")
+	}
+	containers := deploy.Spec.Template.Spec.Containers
+	for _, o := range original.Template.Spec.Containers {
+		i := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == o.Name && c.Name == dnsContainer })
+		if i < 0 {
+			continue
+		}
+		containers[i].Resources = *o.Resources.DeepCopy()
+		for name, quantity := range wanted {
+			containers[i].Resources.Requests = with(containers[i].Resources.Requests, name, quantity)
+			containers[i].Resources.Limits = with(containers[i].Resources.Limits, name, quantity)
 		}
 	}
 }

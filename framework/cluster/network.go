@@ -81,13 +81,10 @@ func (c *Cluster) wireNode(ctx context.Context, n wiring, subnets []string, all 
 
 func routeTo(n wiring) string { return fmt.Sprintf("ip route replace %s via %s\n", n.podCIDR, n.ip) }
 
-// wireNew waits until a node that joins has its pod range, and gives it the pod network. Of
-// the other nodes, those that are down are left out; the others get a route to it, and are
-// otherwise left as they are.
-func (c *Cluster) wireNew(ctx context.Context, node string) error {
-	nodes := c.Clientset.CoreV1().Nodes()
-	err := Until(ctx, readyTimeout, "node "+node+" to register and to get a pod range", func(ctx context.Context) string {
-		n, err := nodes.Get(ctx, node, metav1.GetOptions{})
+// registered waits until a node that joins has its pod range.
+func (c *Cluster) registered(ctx context.Context, node string) error {
+	return Until(ctx, readyTimeout, "node "+node+" to register and to get a pod range", func(ctx context.Context) string {
+		n, err := c.Clientset.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
 		if err != nil {
 			return err.Error()
 		}
@@ -96,10 +93,12 @@ func (c *Cluster) wireNew(ctx context.Context, node string) error {
 		}
 		return ""
 	})
-	if err != nil {
-		return err
-	}
-	list, err := nodes.List(ctx, metav1.ListOptions{})
+}
+
+// wireNew gives a node that has joined the pod network. Of the other nodes, those that are
+// down are left out; the others get a route to it, and are otherwise left as they are.
+func (c *Cluster) wireNew(ctx context.Context, node string) error {
+	list, err := c.Clientset.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("list nodes: %w", err)
 	}

@@ -50,9 +50,9 @@ func prepare(n *corev1.Node, state history.Event) {
 	}
 }
 
-func with(m map[string]string, key, value string) map[string]string {
+func with[M ~map[K]V, K comparable, V any](m M, key K, value V) M {
 	if m == nil {
-		m = map[string]string{}
+		m = M{}
 	}
 	m[key] = value
 	return m

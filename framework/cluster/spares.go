@@ -12,7 +12,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/kind"
 )
 
@@ -118,6 +120,10 @@ type Instance struct {
 	// CPU in thousandths of a core, Memory in bytes and Pods are the most that its pods may
 	// use, as on a real instance of the type.
 	CPU, Memory, Pods int64
+	// PodENIs is how many pods of the instance can have a network interface of their own.
+	PodENIs int64
+	// Unready leaves the node without a pod network, so that it never becomes Ready.
+	Unready bool
 	// Labels and Taints are those that the kubelet registers with.
 	Labels map[string]string
 	Taints []corev1.Taint
@@ -149,8 +155,27 @@ func (c *Cluster) join(ctx context.Context, spare string, as Instance) error {
 	if err != nil {
 		return err
 	}
-	if err := c.wireNew(ctx, spare); err != nil {
+	if err := c.registered(ctx, spare); err != nil {
 		return fmt.Errorf("%w; its kubelet said last: %s", err, c.lastWords(context.WithoutCancel(ctx), spare))
+	}
+	if as.PodENIs > 0 {
+		if err := c.advertisePodENIs(ctx, spare, as.PodENIs); err != nil {
+			return err
+		}
+	}
+	if as.Unready {
+		return nil
+	}
+	return c.wireNew(ctx, spare)
+}
+
+// advertisePodENIs gives a node the extended resource of pods that have a network interface of
+// their own, as Amazon's VPC resource controller does.
+func (c *Cluster) advertisePodENIs(ctx context.Context, node string, n int64) error {
+	patch := fmt.Appendf(nil, `{"status":{"capacity":{%[1]q:"%[2]d"},"allocatable":{%[1]q:"%[2]d"}}}`, coredns.PodENI, n)
+	_, err := c.Clientset.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	if err != nil {
+		return fmt.Errorf("advertise %s: %w", coredns.PodENI, err)
 	}
 	return nil
 }

@@ -34,7 +34,19 @@ type Settings struct {
 	MinAvailable int `yaml:"minAvailable,omitempty"`
 	// DoNotDisrupt is true if the pods have the annotation karpenter.sh/do-not-disrupt.
 	DoNotDisrupt bool `yaml:"doNotDisrupt,omitempty"`
+	// Memory is what each pod requests, such as 2Gi; left out, as kubeadm sets it. Use it to
+	// choose how many pods fit on a node, with placement launched.
+	Memory string `yaml:"memory,omitempty"`
+	// PodENI is true if each pod requests a network interface of its own, as pods with
+	// security groups do on Amazon EKS (vpc.amazonaws.com/pod-eni), with placement launched.
+	PodENI bool `yaml:"podENI,omitempty"`
+	// ShareNodes lets pods with placement launched run on one node, if they fit.
+	ShareNodes bool `yaml:"shareNodes,omitempty"`
 }
+
+// PodENI is the extended resource of nodes whose pods can have a network interface of their
+// own.
+const PodENI = "vpc.amazonaws.com/pod-eni"
 
 // DelayedName is the name that CoreDNS answers with a delay.
 const DelayedName = "delayed.spotdrill.test."
@@ -51,6 +63,15 @@ func (s Settings) String() string {
 	}
 	if s.DoNotDisrupt {
 		text += ", do-not-disrupt"
+	}
+	if s.Memory != "" {
+		text += ", memory " + s.Memory
+	}
+	if s.PodENI {
+		text += ", " + PodENI
+	}
+	if s.ShareNodes {
+		text += ", pods share nodes"
 	}
 	if s.Placement != "" {
 		text += ", placement " + string(s.Placement)
@@ -71,8 +92,12 @@ func (s Settings) MarshalJSON() ([]byte, error) {
 		Delay            string    `json:"delay,omitempty"`
 		MinAvailable     int       `json:"minAvailable,omitempty"`
 		DoNotDisrupt     bool      `json:"doNotDisrupt,omitempty"`
+		Memory           string    `json:"memory,omitempty"`
+		PodENI           bool      `json:"podENI,omitempty"`
+		ShareNodes       bool      `json:"shareNodes,omitempty"`
 	}{
 		s.Lameduck.D().String(), s.Readiness.Period.D().String(), s.Readiness.FailureThreshold, s.GracePeriod.D().String(), s.Replicas, s.Placement, s.delay(), s.MinAvailable, s.DoNotDisrupt,
+		s.Memory, s.PodENI, s.ShareNodes,
 	})
 }
 

@@ -9,22 +9,40 @@ import "slices"
 const (
 	// Launch launches nodes for pods that find none.
 	Launch = "launch"
+	// Limits launches no more than its configuration permits.
+	Limits = "limits"
+	// PodENI launches nodes on which pods can have a network interface of their own.
+	PodENI = "pod-eni"
 	// Drift replaces nodes that are not as the handler is configured now.
 	Drift = "drift"
 	// Consolidation replaces nodes by cheaper ones.
 	Consolidation = "consolidation"
+	// MultiNodeConsolidation replaces several nodes by one.
+	MultiNodeConsolidation = "multi-node-consolidation"
+	// SpotConsolidation replaces spot nodes by cheaper spot nodes.
+	SpotConsolidation = "spot-consolidation"
 	// Emptiness removes nodes without a pod that would have to move.
 	Emptiness = "emptiness"
 	// Expiration removes nodes that reached an age, whether or not others are Ready.
 	Expiration = "expiration"
+	// DisruptionBudget removes as many nodes at a time, and for such reasons, as its
+	// configuration permits.
+	DisruptionBudget = "disruption-budget"
 )
 
-// Disrupting lists the features by which a handler removes nodes without a notice.
-func Disrupting() []string { return []string{Drift, Consolidation, Emptiness, Expiration} }
+// Reconfigured lists the features whose drills change the handler's configuration in their
+// middle.
+func Reconfigured() []string {
+	return []string{PodENI, Drift, Consolidation, MultiNodeConsolidation, SpotConsolidation, Emptiness, Expiration, DisruptionBudget}
+}
+
+// Configured lists the features for which the handler can be configured otherwise: those of
+// Reconfigured, and those whose drills begin so.
+func Configured() []string { return append(Reconfigured(), Limits) }
 
 // Launching reports whether the handler launches nodes in drills of the feature.
 func Launching(feature string) bool {
-	return feature == Launch || slices.Contains(Disrupting(), feature)
+	return feature == Launch || slices.Contains(Configured(), feature)
 }
 
 // Names lists the features. "rebalance-event" announces a recommendation,
@@ -34,5 +52,7 @@ func Launching(feature string) bool {
 // "without-queue" also runs if no queue is configured, and is then blind to notices;
 // "instance-returns" keeps the node of an instance that is stopped, for when it starts again.
 func Names() []string {
-	return []string{"spot", "state-change", "scheduled-change", "scheduled-change-at-once", "scheduled-change-status", "rebalance-event", "rebalance-drain", "capacity-reservation", "karpenter-order", Launch, Drift, Consolidation, Emptiness, Expiration, "without-queue", "instance-returns"}
+	return slices.Concat(
+		[]string{"spot", "state-change", "scheduled-change", "scheduled-change-at-once", "scheduled-change-status", "rebalance-event", "rebalance-drain", "capacity-reservation", "karpenter-order", Launch},
+		Configured(), []string{"without-queue", "instance-returns"})
 }

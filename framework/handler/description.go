@@ -53,8 +53,8 @@ type Description struct {
 	// Settings are environment variables of the handler's containers, for each claimed
 	// feature: they are set in the drills of that feature.
 	Settings map[string]map[string]string `yaml:"settings,omitempty"`
-	// Configurations say, for each claimed feature by which the handler removes nodes
-	// without a notice, how it is made to.
+	// Configurations say, for each claimed feature that requires another configuration,
+	// what that is.
 	Configurations map[string]Configuration `yaml:"configurations,omitempty"`
 	// SQSActions are those that it may call in addition to DeleteMessage,
 	// GetQueueAttributes, GetQueueUrl and ReceiveMessage.

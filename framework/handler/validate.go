@@ -105,13 +105,13 @@ func (f *problems) claims() {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.d.Configurations)) {
-		f.oneOf("configurations."+name, name, feature.Disrupting())
+		f.oneOf("configurations."+name, name, feature.Configured())
 		f.manifests("configurations."+name+".before", f.d.Configurations[name].Before)
 		f.manifests("configurations."+name+".after", f.d.Configurations[name].After)
 	}
-	for _, name := range feature.Disrupting() {
+	for _, name := range feature.Reconfigured() {
 		if f.d.Claims(name) != (len(f.d.Configurations[name].After) > 0) {
-			f.wrong("configurations."+name+".after", "is required with the feature %s, and only then: it makes the handler remove nodes", name)
+			f.wrong("configurations."+name+".after", "is required with the feature %s, and only then: a drill changes the configuration in its middle", name)
 		}
 	}
 	f.maybe("commitPoint", string(f.d.CommitPoint), history.Words(history.CommitPoints()))

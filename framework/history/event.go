@@ -22,6 +22,7 @@ const (
 	// step's name, if it has one; Node; Reason: uncordon, delete-node, rejoin,
 	// rejoin-without-provider-id or stop-kubelet.
 	OperatorActed Kind = "operator.acted"
+	Deployed      Kind = "deployed"    // Key: a DaemonSet that the run created in the middle of the drill
 	NoticePut     Kind = "notice.put"  // Key: the step's name; Notice: EventBridge id; Node, Instance; Until: its deadline
 	MessagePut    Kind = "message.put" // Key: the step's name; Message: SQS id; put straight into the queue
 	Reclaimed     Kind = "reclaimed"   // Node, Instance: its container was killed without warning; Numbers: took (s)
@@ -108,7 +109,8 @@ const (
 )
 
 // HandlerReconfigured says that the handler was configured so that it removes the Node. Key:
-// the step's name; Reason: the feature that it is for; one event for each node.
+// the step's name; Reason: the feature that it is for; one event for each node, and one
+// without a node if it removes none.
 const HandlerReconfigured Kind = "handler.reconfigured"
 
 // HandlerWrote is a change of a Node object, or the deletion of an object that the

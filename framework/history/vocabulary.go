@@ -75,14 +75,24 @@ const (
 	LostAnswer  FaultType = "lost-answer"  // the call takes effect, and the connection is reset in place of the answer
 	NoCapacity  FaultType = "no-capacity"  // EC2 launches nothing: no capacity, a limit, or too low a price
 	EndedLaunch FaultType = "ended-launch" // what EC2 launches ends before its node registers
+	// UnjoinedLaunch: what EC2 launches runs, and its node never registers.
+	UnjoinedLaunch FaultType = "unjoined-launch"
+	// UnreadyLaunch: the node of what EC2 launches registers, and never becomes Ready.
+	UnreadyLaunch FaultType = "unready-launch"
 )
 
 // OfLaunches reports whether the fault is one of EC2's launches, and not of the queue.
-func (f FaultType) OfLaunches() bool { return f == NoCapacity || f == EndedLaunch }
+func (f FaultType) OfLaunches() bool { return f == NoCapacity || f.OfInstances() }
+
+// OfInstances reports whether the fault is one of the instances that EC2 launched, and not of
+// its answers.
+func (f FaultType) OfInstances() bool {
+	return f == EndedLaunch || f == UnjoinedLaunch || f == UnreadyLaunch
+}
 
 // FaultTypes lists every fault type of the queue and of EC2.
 func FaultTypes() []FaultType {
-	return []FaultType{Delay, Throttle, ServerError, ClientError, Reset, BlackHole, FailedEntry, Duplicate, Reorder, LostAnswer, NoCapacity, EndedLaunch}
+	return []FaultType{Delay, Throttle, ServerError, ClientError, Reset, BlackHole, FailedEntry, Duplicate, Reorder, LostAnswer, NoCapacity, EndedLaunch, UnjoinedLaunch, UnreadyLaunch}
 }
 
 // ErrorCode is an error of SQS, as its JSON protocol names it, or of EC2.

@@ -34,12 +34,13 @@ type Controller struct {
 	aws     *cloud.AWS
 	log     func(format string, args ...any)
 
-	mu     sync.Mutex
-	spares []*spare
-	failed map[string]error // why instances did not become nodes
-	short  map[string]bool  // instances without a worker, which was logged
-	fault  *activeFault     // nil if there is none
-	record map[int]func(history.Event)
+	mu       sync.Mutex
+	spares   []*spare
+	failed   map[string]error // why instances did not become nodes
+	unjoined map[string]bool  // instances that run without a node, because of a fault
+	short    map[string]bool  // instances without a worker, which was logged
+	fault    *activeFault     // nil if there is none
+	record   map[int]func(history.Event)
 	// records is how many there were, which numbers the next.
 	records int
 
@@ -102,16 +103,21 @@ func (l *Controller) follow(ctx context.Context, instances []cloud.Launched) {
 	for i, s := range l.spares {
 		now[i] = *s
 	}
+	l.endUnjoined(instances)
 	p := planFor(now, instances, l.failed)
 	for _, j := range p.join {
 		s := l.named(j.worker)
 		l.happened(launchedEvent(j.instance))
-		if l.fails(j.instance) {
+		fault := l.fails(j.instance)
+		switch fault {
+		case history.EndedLaunch:
 			l.work.Go(func() { l.endLaunch(ctx, j.instance.ID) })
+			continue
+		case history.UnjoinedLaunch:
 			continue
 		}
 		s.state, s.instance, s.zone = joining, j.instance.ID, j.instance.Zone
-		l.work.Go(func() { l.join(ctx, s, j.instance) })
+		l.work.Go(func() { l.join(ctx, s, j.instance, fault == history.UnreadyLaunch) })
 	}
 	for _, name := range p.end {
 		s := l.named(name)
@@ -131,11 +137,12 @@ func (l *Controller) named(name string) *spare {
 	return l.spares[slices.IndexFunc(l.spares, func(s *spare) bool { return s.name == name })]
 }
 
-// join makes a worker the node of an instance.
-func (l *Controller) join(ctx context.Context, s *spare, i cloud.Launched) {
+// join makes a worker the node of an instance; one that stays unready has no pod network.
+func (l *Controller) join(ctx context.Context, s *spare, i cloud.Launched, unready bool) {
 	began := time.Now()
 	as, err := l.describe(ctx, i)
 	if err == nil {
+		as.Unready = unready
 		err = l.cluster.Join(ctx, s.name, as)
 	}
 	took := time.Since(began)
@@ -164,7 +171,7 @@ func (l *Controller) describe(ctx context.Context, i cloud.Launched) (cluster.In
 	if err != nil {
 		return cluster.Instance{}, err
 	}
-	as := cluster.Instance{ID: i.ID, Zone: i.Zone, Type: i.Type, Pods: size.Pods}
+	as := cluster.Instance{ID: i.ID, Zone: i.Zone, Type: i.Type, Pods: size.Pods, PodENIs: size.PodENIs}
 	as.CPU, as.Memory = size.Allocatable()
 	if i.Tags[cloud.NodePoolTag] != "" {
 		as.Taints = []corev1.Taint{{Key: "karpenter.sh/unregistered", Effect: corev1.TaintEffectNoExecute}}
@@ -382,7 +389,7 @@ func (l *Controller) clear(ctx context.Context) error {
 			return err
 		})
 	}
-	l.failed, l.short = map[string]error{}, map[string]bool{}
+	l.failed, l.short, l.unjoined = map[string]error{}, map[string]bool{}, map[string]bool{}
 	l.mu.Lock()
 	l.endFault(l.fault, "cleared")
 	l.mu.Unlock()

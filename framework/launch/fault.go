@@ -10,13 +10,13 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// Fault ends instances that are launched from now on before their nodes register, as EC2 does
-// when a volume cannot be decrypted. It ends after its time or its last instance, whichever
-// comes first.
+// Fault is what goes wrong with instances that are launched from now on. It ends after its time
+// or its last instance, whichever comes first.
 type Fault struct {
-	Name  string        // as events call it
-	Count int           // number of instances; 0 for no limit
-	For   time.Duration // 0 for no limit
+	Name  string            // as events call it
+	Type  history.FaultType // one of those of instances
+	Count int               // number of instances; 0 for no limit
+	For   time.Duration     // 0 for no limit
 }
 
 // activeFault is a fault that has begun and not ended.
@@ -47,7 +47,7 @@ func (l *Controller) Begin(f Fault) error {
 }
 
 func (a *activeFault) event(kind history.Kind) history.Event {
-	return history.Event{Kind: kind, Key: a.Name, Reason: string(history.EndedLaunch)}
+	return history.Event{Kind: kind, Key: a.Name, Reason: string(a.Type)}
 }
 
 // endFault ends the fault unless it has ended already. It is called with mu.
@@ -64,24 +64,47 @@ func (l *Controller) endFault(a *activeFault, why string) {
 	l.happened(e)
 }
 
-var errEnded = errors.New("it ended before it registered, because a fault of the drill says so")
+// Why an instance that a fault hits has no node.
+var (
+	errEnded    = errors.New("it ended before it registered, because a fault of the drill says so")
+	errUnjoined = errors.New("it runs and never registers, because a fault of the drill says so")
+)
 
-// fails reports whether a fault ends the instance, and counts it. It is called with mu.
-func (l *Controller) fails(i cloud.Launched) bool {
+// fails returns the fault that hits the instance, and counts it; "" for none. It is called
+// with mu.
+func (l *Controller) fails(i cloud.Launched) history.FaultType {
 	a := l.fault
 	if a == nil {
-		return false
+		return ""
 	}
 	e := a.event(history.FaultHit)
 	e.Instance, e.Action = i.ID, "launch"
 	l.happened(e)
-	l.failed[i.ID] = errEnded
-	l.failure(i.ID, "", errEnded)
+	switch a.Type {
+	case history.EndedLaunch:
+		l.failed[i.ID] = errEnded
+	case history.UnjoinedLaunch:
+		l.failed[i.ID], l.unjoined[i.ID] = errUnjoined, true
+	}
+	if err := l.failed[i.ID]; err != nil {
+		l.failure(i.ID, "", err)
+	}
 	a.left--
 	if a.Count > 0 && a.left == 0 {
 		l.endFault(a, "count")
 	}
-	return true
+	return a.Type
+}
+
+// endUnjoined records which instances that run without a node are terminated now. It is called
+// with mu.
+func (l *Controller) endUnjoined(instances []cloud.Launched) {
+	for id := range l.unjoined {
+		if !runs(instances, id) {
+			delete(l.unjoined, id)
+			l.happened(history.Event{Kind: history.InstanceEnded, Instance: id})
+		}
+	}
 }
 
 // endLaunch ends an instance that has no node. EventBridge gets the change of its state: EC2

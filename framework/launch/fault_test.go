@@ -14,22 +14,22 @@ func TestAFaultEndsTheNextLaunches(t *testing.T) {
 	record := func(e history.Event) {
 		events = append(events, strings.Join(strings.Fields(string(e.Kind)+" "+e.Key+" "+e.Reason+" "+e.Instance), " "))
 	}
-	l := &Controller{failed: map[string]error{}, log: func(string, ...any) {}, record: map[int]func(history.Event){0: record}}
-	fails := func(id string) bool {
+	l := &Controller{failed: map[string]error{}, unjoined: map[string]bool{}, log: func(string, ...any) {}, record: map[int]func(history.Event){0: record}}
+	fails := func(id string) history.FaultType {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return l.fails(cloud.Launched{ID: id})
 	}
-	if fails("i-0") {
+	if fails("i-0") != "" {
 		t.Error("a launch failed without a fault")
 	}
-	if err := l.Begin(Fault{Name: "ends", Count: 1}); err != nil {
+	if err := l.Begin(Fault{Name: "ends", Type: history.EndedLaunch, Count: 1}); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.Begin(Fault{Name: "again", Count: 1}); err == nil {
 		t.Error("two faults at once are no error")
 	}
-	if !fails("i-1") || fails("i-2") {
+	if fails("i-1") != history.EndedLaunch || fails("i-2") != "" {
 		t.Error("want the first launch to fail, and no other")
 	}
 	if l.failed["i-1"] == nil || l.failed["i-2"] != nil {
@@ -40,5 +40,37 @@ func TestAFaultEndsTheNextLaunches(t *testing.T) {
 	}
 	if !slices.Equal(events, want) {
 		t.Errorf("recorded %q, want %q", events, want)
+	}
+}
+
+func TestAnUnjoinedInstanceRunsUntilItIsTerminated(t *testing.T) {
+	var ended []string
+	record := func(e history.Event) {
+		if e.Kind == history.InstanceEnded {
+			ended = append(ended, e.Instance)
+		}
+	}
+	l := &Controller{failed: map[string]error{}, unjoined: map[string]bool{}, log: func(string, ...any) {}, record: map[int]func(history.Event){0: record}}
+	if err := l.Begin(Fault{Name: "never", Type: history.UnjoinedLaunch, Count: 1}); err != nil {
+		t.Fatal(err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	launched := []cloud.Launched{{ID: "i-1"}}
+	if got := l.fails(launched[0]); got != history.UnjoinedLaunch {
+		t.Fatalf("the launch is hit by %q", got)
+	}
+	if p := planFor([]spare{{name: "w5", state: parked}}, launched, l.failed); len(p.join) > 0 {
+		t.Errorf("it joins: %+v", p)
+	}
+	l.endUnjoined(launched)
+	if len(ended) > 0 {
+		t.Error("it ended while it runs")
+	}
+	launched[0].Ended = true
+	l.endUnjoined(launched)
+	l.endUnjoined(nil)
+	if !slices.Equal(ended, []string{"i-1"}) {
+		t.Errorf("ended are %q, want i-1 once", ended)
 	}
 }

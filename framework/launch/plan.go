@@ -43,9 +43,6 @@ type joint struct {
 // A failed instance is not tried again: one that did not register does not later.
 func planFor(spares []spare, instances []cloud.Launched, failed map[string]error) plan {
 	var p plan
-	running := func(id string) bool {
-		return slices.ContainsFunc(instances, func(i cloud.Launched) bool { return i.ID == id && !i.Ended })
-	}
 	taken := map[string]bool{}
 	var free, used []string
 	for _, s := range spares {
@@ -58,7 +55,7 @@ func planFor(spares []spare, instances []cloud.Launched, failed map[string]error
 			}
 			continue
 		case joined:
-			if !running(s.instance) {
+			if !runs(instances, s.instance) {
 				p.end = append(p.end, s.name)
 			}
 		}
@@ -76,4 +73,9 @@ func planFor(spares []spare, instances []cloud.Launched, failed map[string]error
 		}
 	}
 	return p
+}
+
+// runs reports whether an instance has not ended.
+func runs(instances []cloud.Launched, id string) bool {
+	return slices.ContainsFunc(instances, func(i cloud.Launched) bool { return i.ID == id && !i.Ended })
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/prober"
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -57,7 +58,7 @@ func (r *runner) condition(a scenarios.Await) (name string, holds func(context.C
 			return r.recorded(history.FaultEnded, a.Ended) || r.recorded(history.HandlerLeftAlone, a.Ended), nil
 		}
 	case a.Launched != "":
-		return "launched since " + a.Launched, func(context.Context) (bool, error) { return r.launchedSince(a.Launched), nil }
+		return "launched since " + a.Launched, func(context.Context) (bool, error) { return len(r.launchedSince(a.Launched)) > 0, nil }
 	case a.Ready != "":
 		return "ready " + a.Ready, func(ctx context.Context) (bool, error) { return r.readyAgain(ctx, a.Ready) }
 	default:
@@ -90,11 +91,20 @@ func (r *runner) evicting(node string) bool {
 	})
 }
 
-// launchedSince reports whether an instance was launched since the handler was reconfigured.
-func (r *runner) launchedSince(reconfiguration string) bool {
+// launchedSince are the instances that were launched since a step with that name, as nodes
+// without a name.
+func (r *runner) launchedSince(step string) (launched []cluster.Node) {
 	events := r.rec.Events()
 	since := slices.IndexFunc(events, func(e history.Event) bool {
-		return e.Kind == history.HandlerReconfigured && e.Key == reconfiguration
+		return e.Key == step && (e.Kind == history.HandlerReconfigured || e.Kind == history.NoticePut || e.Kind == history.OperatorActed)
 	})
-	return since >= 0 && slices.ContainsFunc(events[since:], func(e history.Event) bool { return e.Kind == history.InstanceLaunched })
+	if since < 0 {
+		return nil
+	}
+	for _, e := range events[since:] {
+		if e.Kind == history.InstanceLaunched {
+			launched = append(launched, cluster.Node{Instance: e.Instance})
+		}
+	}
+	return launched
 }

@@ -126,6 +126,9 @@ func (r *runner) reconfigure(ctx context.Context, c scenarios.Reconfigure) error
 	if err != nil {
 		return fmt.Errorf("reconfiguration %s: %w", c.Name, err)
 	}
+	if len(c.Disrupts) == 0 {
+		r.rec.Record(history.Event{Kind: history.HandlerReconfigured, Key: c.Name, Reason: r.Scenario.Feature})
+	}
 	for _, name := range c.Disrupts {
 		r.rec.Record(history.Event{Kind: history.HandlerReconfigured, Key: c.Name, Reason: r.Scenario.Feature, Node: r.nodes[name].Name})
 	}

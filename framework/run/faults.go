@@ -18,8 +18,8 @@ import (
 // beginFault sets a fault at the recording proxy, which then records when it began,
 // what it hit and when it ended.
 func (r *runner) beginFault(ctx context.Context, f scenarios.Fault) error {
-	if f.Type == history.EndedLaunch {
-		return r.sys.EndLaunches(launch.Fault{Name: f.Name, Count: f.Count, For: f.For.D()})
+	if f.Type.OfInstances() {
+		return r.sys.FailLaunches(launch.Fault{Name: f.Name, Type: f.Type, Count: f.Count, For: f.For.D()})
 	}
 	return r.setFault(ctx, proxy.Fault{
 		Name: f.Name, Type: f.Type, Actions: f.Actions, Count: f.Count, For: f.For.D(),

@@ -65,6 +65,8 @@ func (r *runner) step(ctx context.Context, step scenarios.Step) error {
 		return r.disrupt(ctx, do)
 	case scenarios.Operate:
 		return r.operate(ctx, do)
+	case scenarios.Deploy:
+		return r.deploy(ctx, do)
 	case scenarios.Reconfigure:
 		return r.reconfigure(ctx, do)
 	}
@@ -104,6 +106,13 @@ func (r *runner) putNotice(ctx context.Context, n scenarios.Notice) error {
 			return fmt.Errorf("notice %s: %w", n.Name, err)
 		}
 		nodes = append(nodes, former)
+	}
+	if n.LaunchedSince != "" {
+		launched := r.launchedSince(n.LaunchedSince)
+		if len(launched) == 0 {
+			return fmt.Errorf("notice %s: nothing was launched since %s", n.Name, n.LaunchedSince)
+		}
+		nodes = append(nodes, launched...)
 	}
 	for _, node := range nodes {
 		notice.Instances = append(notice.Instances, node.Instance)
@@ -178,10 +187,15 @@ func (r *runner) putMessage(ctx context.Context, m scenarios.Message) error {
 	return nil
 }
 
-// reclaim waits for the notice's deadline, if there is one, and takes the node away.
+// reclaim waits for the notice's deadline, or for a time of its own, and takes the node away.
 func (r *runner) reclaim(ctx context.Context, step scenarios.Reclaim) error {
 	if notice, ok := r.notices[step.At]; ok {
 		if err := r.sleepUntil(ctx, notice.deadline); err != nil {
+			return err
+		}
+	}
+	if step.After > 0 {
+		if err := r.sleepUntil(ctx, r.rec.Clock().Now()+step.After.D()); err != nil {
 			return err
 		}
 	}

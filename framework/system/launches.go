@@ -105,8 +105,8 @@ func (s *System) RecordLaunches(record func(history.Event)) (stop func()) {
 	return s.launches.Record(record)
 }
 
-// EndLaunches begins a fault of what is launched from now on. It ends with the drill.
-func (s *System) EndLaunches(f launch.Fault) error {
+// FailLaunches begins a fault of what is launched from now on. It ends with the drill.
+func (s *System) FailLaunches(f launch.Fault) error {
 	if s.launches == nil {
 		return fmt.Errorf("begin fault %s: the system was brought up without spare workers", f.Name)
 	}

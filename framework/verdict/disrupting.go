@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -13,7 +14,7 @@ import (
 var checkReplacedFirst = check{
 	Kind: Kind{
 		ID: "replacedFirst", Title: "%s replaced first",
-		Requires: "The first pod of a node that the handler removes without a notice has to leave within a time of the configuration that calls for it, and only when as many nodes that were launched since are Ready as are drained then.",
+		Requires: "The first pod of a node that the handler removes without a notice has to leave within a time of the configuration that calls for it, and only when as many nodes that were launched since are Ready as are drained then, or as the scenario says.",
 		Fix:      "nobody takes this instance, so there is time: launch the replacement, and evict the first pod when it is Ready",
 		Look:     Look{Lane: LaneNode, Text: "the lanes of the nodes and pods: which node was launched, when was it Ready, and when did the first pod have to leave? Then handler.log"},
 	},
@@ -34,7 +35,7 @@ func (j judge) replacedFirst(v Verdict, c scenarios.ReplacedFirst) Verdict {
 		}
 		return v.fail(fmt.Sprintf("no pod had to leave %s within %s", node, c.Within.D()), cause)
 	}
-	launched, drained := j.launchedSince(cause), j.drainsBegun(cause, first.At)
+	launched, drained := j.launchedSince(cause), cmp.Or(c.Replacements, j.drainsBegun(cause, first.At))
 	left := fmt.Sprintf("the first pod had to leave %s", node)
 	v.Numbers = map[string]float64{"drain_seconds": (first.At - cause.At).Seconds()}
 	if len(launched) < drained {
