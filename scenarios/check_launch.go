@@ -64,7 +64,7 @@ func (c DisruptedAtOnce) validate(where string, in *scope, p *problems) {
 	}
 }
 
-func (c DisruptedAtOnce) observed(t Times) observation { return absent(t.Stepped + RepeatTime) }
+func (DisruptedAtOnce) observed(Times) observation { return atEnd() }
 
 // DaemonSetRuns requires that a DaemonSet whose pods did not fit on nodes runs on all launched
 // nodes when these have been replaced.

@@ -25,6 +25,9 @@ const (
 	Emptiness = "emptiness"
 	// Expiration removes nodes that reached an age, whether or not others are Ready.
 	Expiration = "expiration"
+	// DaemonSets chooses nodes that have room for the DaemonSets that are there when it launches
+	// them.
+	DaemonSets = "daemon-sets"
 	// DisruptionBudget removes as many nodes at a time, and for such reasons, as its
 	// configuration permits.
 	DisruptionBudget = "disruption-budget"
@@ -33,7 +36,7 @@ const (
 // Reconfigured lists the features whose drills change the handler's configuration in their
 // middle.
 func Reconfigured() []string {
-	return []string{PodENI, Drift, Consolidation, MultiNodeConsolidation, SpotConsolidation, Emptiness, Expiration, DisruptionBudget}
+	return []string{PodENI, Drift, Consolidation, MultiNodeConsolidation, SpotConsolidation, Emptiness, Expiration, DaemonSets, DisruptionBudget}
 }
 
 // Configured lists the features for which the handler can be configured otherwise: those of
