@@ -115,6 +115,7 @@ func (s *System) Withdraw(ctx context.Context, d handler.Description) error {
 func (s *System) Install(ctx context.Context, d handler.Description, feature string) error {
 	d = d.For(feature)
 	if s.installed != nil && !s.unready && s.installed.Same(d) {
+		s.installed = &d // another feature can have the same settings
 		return nil
 	}
 	if err := s.Uninstall(ctx); err != nil {
