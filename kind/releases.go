@@ -20,10 +20,11 @@ const (
 	Karpenter Program = "karpenter"
 	CoreDNS   Program = "coredns"
 	KubeProxy Program = "kube-proxy"
+	Kwok      Program = "kwok"
 )
 
 // Programs lists every program.
-func Programs() []Program { return []Program{NTH, Karpenter, CoreDNS, KubeProxy} }
+func Programs() []Program { return []Program{NTH, Karpenter, CoreDNS, KubeProxy, Kwok} }
 
 // Release is a program at a version, such as v1.12.4. A folder of images/releases with
 // its name pins what it is built from.
@@ -46,6 +47,8 @@ func (r Release) Public() string {
 		return "registry.k8s.io/coredns/coredns:" + r.Version
 	case KubeProxy:
 		return "registry.k8s.io/kube-proxy:" + r.Version
+	case Kwok:
+		return "registry.k8s.io/kwok/kwok:" + r.Version
 	}
 	return ""
 }

@@ -24,9 +24,11 @@ export commands for a shell. The system stays until spotdrill down.
 
 With --spare it goes on until Ctrl-C: what LocalStack's EC2 launches for the cluster, by
 CreateFleet or RunInstances with the tag kubernetes.io/cluster/NAME=owned, joins as a node, and
-leaves when its instance is terminated. Without it, nobody makes nodes of instances.`,
+leaves when its instance is terminated. Without it, nobody makes nodes of instances. With
+--virtual as well, further instances become nodes on which nothing runs: kwok reports them, and
+pods that tolerate the taint kwok.x-k8s.io/node, as Ready.`,
 		Example: `  eval "$(spotdrill up)"; kubectl get nodes
-  spotdrill up --spare 3`,
+  spotdrill up --spare 3 --virtual 20`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkSystem(opts); err != nil {
@@ -50,7 +52,7 @@ leaves when its instance is terminated. Without it, nobody makes nodes of instan
 				return fmt.Errorf("print the addresses: %w", err)
 			}
 			if opts.Spares > 0 {
-				stderrLine("%d spare workers wait for launches; Ctrl-C ends this, and leaves the cluster", opts.Spares)
+				stderrLine("%d spare workers and %d virtual nodes wait for launches; Ctrl-C ends this, and leaves the cluster", opts.Spares, opts.Virtual)
 				<-cmd.Context().Done()
 			}
 			return sys.Release()
@@ -58,12 +60,16 @@ leaves when its instance is terminated. Without it, nobody makes nodes of instan
 	}
 	systemFlags(cmd.Flags(), &opts)
 	cmd.Flags().IntVar(&opts.Spares, "spare", 0, "`number` of spare workers, which become the nodes of launched instances")
+	cmd.Flags().IntVar(&opts.Virtual, "virtual", 0, "`number` of virtual nodes, for instances that find no spare worker; requires --spare")
 	return cmd
 }
 
 // maxSpares is how many spare workers a cluster may have: each takes some 150 MiB of memory,
 // and two seconds more until the cluster is up.
 const maxSpares = 10
+
+// maxVirtual is how many virtual nodes there may be: each has a range of 256 pod addresses.
+const maxVirtual = 100
 
 // systemFlags say which system is brought up, and from what.
 func systemFlags(flags *pflag.FlagSet, opts *system.Options) {
@@ -85,6 +91,12 @@ func checkSystem(opts system.Options) error {
 	}
 	if opts.Spares < 0 || opts.Spares > maxSpares {
 		return usage("--spare is %d; allowed: 0 to %d", opts.Spares, maxSpares)
+	}
+	if opts.Virtual < 0 || opts.Virtual > maxVirtual {
+		return usage("--virtual is %d; allowed: 0 to %d", opts.Virtual, maxVirtual)
+	}
+	if opts.Virtual > 0 && opts.Spares == 0 {
+		return usage("--virtual requires --spare: nothing looks for launches without it")
 	}
 	return nil
 }

@@ -150,9 +150,12 @@ const (
 	milliCPUsPerCore = 1000
 )
 
+// Capacity is the memory that a node of that size sees, in bytes.
+func (s Size) Capacity() int64 { return s.Memory - int64(hypervisorShare*float64(s.Memory)) }
+
 // Allocatable is what a node of that size has for pods: thousandths of a core, and bytes.
 func (s Size) Allocatable() (cpu, memory int64) {
-	memory = s.Memory - int64(hypervisorShare*float64(s.Memory)) - evictionMemory - reservedMemory - s.Pods*reservedPerPod
+	memory = s.Capacity() - evictionMemory - reservedMemory - s.Pods*reservedPerPod
 	return s.CPUs*milliCPUsPerCore - reservedCPU(s.CPUs), max(0, memory)
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,6 +49,10 @@ func sparesAmong(cluster string, containers []string) []string {
 
 // Parked reports whether a spare worker is parked.
 func (c *Cluster) Parked(ctx context.Context, spare string) (bool, error) {
+	if c.isVirtual(spare) {
+		n, err := c.nodeIfAny(ctx, spare)
+		return err == nil && n == nil, err
+	}
 	running, err := c.engine.Running(ctx, spare)
 	if err != nil || !running {
 		return false, err
@@ -85,6 +90,9 @@ func (c *Cluster) Park(ctx context.Context, spare string) error {
 }
 
 func (c *Cluster) park(ctx context.Context, spare string) error {
+	if c.isVirtual(spare) {
+		return c.unregister(ctx, spare)
+	}
 	running, err := c.engine.Running(ctx, spare)
 	if err != nil {
 		return err
@@ -98,10 +106,18 @@ func (c *Cluster) park(ctx context.Context, spare string) error {
 			return err
 		}
 	}
-	if err := c.deleteNode(ctx, spare); err != nil {
+	if err := c.unregister(ctx, spare); err != nil {
 		return err
 	}
-	pods, err := c.podsOn(ctx, spare)
+	return c.startWorker(ctx, spare)
+}
+
+// unregister removes a Node object and its pods from the API.
+func (c *Cluster) unregister(ctx context.Context, node string) error {
+	if err := c.deleteNode(ctx, node); err != nil {
+		return err
+	}
+	pods, err := c.podsOn(ctx, node)
 	if err != nil {
 		return err
 	}
@@ -110,7 +126,7 @@ func (c *Cluster) park(ctx context.Context, spare string) error {
 			return err
 		}
 	}
-	return c.startWorker(ctx, spare)
+	return nil
 }
 
 // Instance is what a spare worker becomes.
@@ -120,6 +136,8 @@ type Instance struct {
 	// CPU in thousandths of a core, Memory in bytes and Pods are the most that its pods may
 	// use, as on a real instance of the type.
 	CPU, Memory, Pods int64
+	// MemoryTotal is all memory of the instance in bytes, of which pods may use Memory.
+	MemoryTotal int64
 	// PodENIs is how many pods of the instance can have a network interface of their own.
 	PodENIs int64
 	// Unready leaves the node without a pod network, so that it never becomes Ready.
@@ -140,8 +158,14 @@ func (c *Cluster) Join(ctx context.Context, spare string, as Instance) error {
 }
 
 func (c *Cluster) join(ctx context.Context, spare string, as Instance) error {
+	if c.isVirtual(spare) {
+		return c.joinVirtual(ctx, spare, as)
+	}
 	host, err := c.capacity(ctx)
 	if err != nil {
+		return err
+	}
+	if err := c.limitMemory(ctx, spare, as.MemoryTotal); err != nil {
 		return err
 	}
 	flags := kubeletFlags(as, host)
@@ -168,6 +192,21 @@ func (c *Cluster) join(ctx context.Context, spare string, as Instance) error {
 	}
 	return c.wireNew(ctx, spare)
 }
+
+// limitMemory makes a worker's kubelet see no more memory than its instance has. Karpenter reads
+// what the nodes of a type have, and expects as much of the next one.
+func (c *Cluster) limitMemory(ctx context.Context, spare string, bytes int64) error {
+	if _, err := c.engine.Exec(ctx, spare, nil, "sh", "-ec", limitMemory, "sh", strconv.FormatInt(bytes/1024, 10)); err != nil {
+		return fmt.Errorf("limit its memory: %w", err)
+	}
+	return nil
+}
+
+// limitMemory changes MemTotal in /proc/meminfo, which the kubelet reads, unless it is less. The
+// mount ends with the container.
+const limitMemory = `awk -v most="$1" '/^MemTotal:/ && $2 > most { $2 = most } { print }' /proc/meminfo > /run/meminfo
+mount --bind /run/meminfo /proc/meminfo
+`
 
 // advertisePodENIs gives a node the extended resource of pods that have a network interface of
 // their own, as Amazon's VPC resource controller does.
@@ -200,10 +239,8 @@ func (c *Cluster) capacity(ctx context.Context) (corev1.ResourceList, error) {
 	return n.Status.Capacity, nil
 }
 
-// kubeletFlags register a node of that size and with these labels and taints. The kubelet
-// sees the whole machine: what the instance has less is reserved for the system. An instance
-// that is larger than the machine gets all of it.
-func kubeletFlags(as Instance, host corev1.ResourceList) []string {
+// labels are all that the node registers with.
+func (as Instance) labels() map[string]string {
 	labels := map[string]string{Label: "true", kind.SpareLabel: "true"}
 	for key, value := range map[string]string{
 		corev1.LabelTopologyRegion: kind.Region, corev1.LabelTopologyZone: as.Zone,
@@ -214,6 +251,14 @@ func kubeletFlags(as Instance, host corev1.ResourceList) []string {
 		}
 	}
 	maps.Copy(labels, as.Labels)
+	return labels
+}
+
+// kubeletFlags register a node of that size and with these labels and taints. What pods may not
+// use is reserved for the system: the kubelet sees all cores of the machine. An instance that is
+// larger than the machine gets all of it.
+func kubeletFlags(as Instance, host corev1.ResourceList) []string {
+	labels := as.labels()
 	var pairs, taints []string
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		pairs = append(pairs, key+"="+labels[key])
@@ -222,7 +267,7 @@ func kubeletFlags(as Instance, host corev1.ResourceList) []string {
 		taints = append(taints, fmt.Sprintf("%s=%s:%s", t.Key, t.Value, t.Effect))
 	}
 	cpu := max(0, host.Cpu().MilliValue()-as.CPU)
-	memory := max(0, host.Memory().Value()-as.Memory)
+	memory := max(0, min(host.Memory().Value(), as.MemoryTotal)-as.Memory)
 	return []string{
 		providerID(kind.ProviderID(as.Zone, as.ID)),
 		"--node-labels=" + strings.Join(pairs, ","),
@@ -235,7 +280,12 @@ func kubeletFlags(as Instance, host corev1.ResourceList) []string {
 // End ends a node as EC2 ends a terminated instance, without warning. The Node object stays:
 // the handler that terminated the instance removes it, or the cloud's node lifecycle
 // controller, see Forget.
-func (c *Cluster) End(ctx context.Context, node string) error { return c.Reclaim(ctx, node) }
+func (c *Cluster) End(ctx context.Context, node string) error {
+	if c.isVirtual(node) {
+		return c.endVirtual(ctx, node)
+	}
+	return c.Reclaim(ctx, node)
+}
 
 // Forget deletes the Node object of an instance that is gone as the cloud's node lifecycle
 // controller does: once the node is not Ready. It reports whether the object is gone.

@@ -24,7 +24,7 @@ func TestAnInstanceRegistersWithWhatItsTypeHas(t *testing.T) {
 	}{
 		"spot, for Karpenter": {
 			as: Instance{
-				ID: "i-1", Zone: "ap-northeast-2c", Type: "m5.large", Capacity: Spot, CPU: 1930, Memory: 7 << 30, Pods: 29,
+				ID: "i-1", Zone: "ap-northeast-2c", Type: "m5.large", Capacity: Spot, CPU: 1930, Memory: 7 << 30, MemoryTotal: 8 << 30, Pods: 29,
 				Taints: []corev1.Taint{{Key: "karpenter.sh/unregistered", Effect: corev1.TaintEffectNoExecute}},
 			},
 			want: []string{
@@ -32,12 +32,12 @@ func TestAnInstanceRegistersWithWhatItsTypeHas(t *testing.T) {
 				"--node-labels=karpenter.sh/capacity-type=spot,node.kubernetes.io/instance-type=m5.large,spotdrill.dev/owned=true," +
 					"spotdrill.dev/spare=true,topology.kubernetes.io/region=ap-northeast-2,topology.kubernetes.io/zone=ap-northeast-2c",
 				"--register-with-taints=karpenter.sh/unregistered=:NoExecute",
-				"--system-reserved=cpu=70m,memory=17Gi",
+				"--system-reserved=cpu=70m,memory=1Gi",
 				"--max-pods=29",
 			},
 		},
 		"larger than the machine": {
-			as: Instance{ID: "i-1", Zone: "ap-northeast-2a", Type: "m5.24xlarge", CPU: 95_000, Memory: 380 << 30, Pods: 737},
+			as: Instance{ID: "i-1", Zone: "ap-northeast-2a", Type: "m5.24xlarge", CPU: 95_000, Memory: 380 << 30, MemoryTotal: 384 << 30, Pods: 737},
 			want: []string{
 				"--provider-id=aws:///ap-northeast-2a/i-1",
 				"--node-labels=node.kubernetes.io/instance-type=m5.24xlarge,spotdrill.dev/owned=true,spotdrill.dev/spare=true," +

@@ -48,15 +48,18 @@ type Controller struct {
 	cancel context.CancelFunc // ends work, and the loop
 }
 
-// Start parks every spare worker, terminates what an earlier run launched, and begins. It
-// logs each launch.
-func Start(ctx context.Context, c *cluster.Cluster, aws *cloud.AWS, log func(format string, args ...any)) (*Controller, error) {
+// Start parks every spare worker, terminates what an earlier run launched, and begins. When no
+// spare worker is left, that many instances more become virtual nodes. It logs each launch.
+func Start(ctx context.Context, c *cluster.Cluster, aws *cloud.AWS, virtual int, log func(format string, args ...any)) (*Controller, error) {
 	l := &Controller{cluster: c, aws: aws, log: log, record: map[int]func(history.Event){}}
 	names, err := c.Spares()
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range names {
+	if err := c.RemoveVirtual(ctx); err != nil {
+		return nil, err
+	}
+	for _, name := range append(names, c.VirtualNames(virtual)...) {
 		l.spares = append(l.spares, &spare{name: name, state: ending})
 	}
 	if err := l.clear(ctx); err != nil {
@@ -171,7 +174,7 @@ func (l *Controller) describe(ctx context.Context, i cloud.Launched) (cluster.In
 	if err != nil {
 		return cluster.Instance{}, err
 	}
-	as := cluster.Instance{ID: i.ID, Zone: i.Zone, Type: i.Type, Pods: size.Pods, PodENIs: size.PodENIs}
+	as := cluster.Instance{ID: i.ID, Zone: i.Zone, Type: i.Type, Pods: size.Pods, MemoryTotal: size.Capacity(), PodENIs: size.PodENIs}
 	as.CPU, as.Memory = size.Allocatable()
 	if i.Tags[cloud.NodePoolTag] != "" {
 		as.Taints = []corev1.Taint{{Key: "karpenter.sh/unregistered", Effect: corev1.TaintEffectNoExecute}}

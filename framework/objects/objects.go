@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubectl/pkg/util/podutils"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/e2e-framework/klient/decoder"
 	"sigs.k8s.io/e2e-framework/klient/k8s"
 
@@ -62,6 +63,21 @@ func Create(ctx context.Context, c *cluster.Cluster, manifests fs.FS, file strin
 	for _, obj := range objs {
 		if err := c.Klient.Resources().Create(ctx, obj); err != nil {
 			return fmt.Errorf("create %s %s: %w", obj.GetObjectKind().GroupVersionKind().Kind, obj.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// Apply creates the objects of a manifest, or changes those that exist (server-side apply).
+func Apply(ctx context.Context, c *cluster.Cluster, manifests fs.FS, file string, values map[string]string) error {
+	objs, err := Decode(ctx, manifests, file, values)
+	if err != nil {
+		return err
+	}
+	api := c.Klient.Resources().GetControllerRuntimeClient()
+	for _, obj := range objs {
+		if err := api.Patch(ctx, obj, client.Apply, client.FieldOwner("spotdrill"), client.ForceOwnership); err != nil {
+			return fmt.Errorf("apply %s %s: %w", obj.GetObjectKind().GroupVersionKind().Kind, obj.GetName(), err)
 		}
 	}
 	return nil

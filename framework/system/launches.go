@@ -9,6 +9,8 @@ import (
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/launch"
+	"github.com/spotdrill/spotdrill/framework/objects"
+	"github.com/spotdrill/spotdrill/kind"
 )
 
 // startLaunches parks the spare workers, and makes nodes of what is launched from now on if
@@ -18,8 +20,13 @@ func (s *System) startLaunches(ctx context.Context) error {
 	if err != nil || len(spares) == 0 {
 		return err
 	}
+	if s.opts.Virtual > 0 {
+		if err := s.startKwok(ctx); err != nil {
+			return err
+		}
+	}
 	return s.timed("spare workers", func() error {
-		launches, err := launch.Start(ctx, s.Cluster, s.AWS, s.opts.Log)
+		launches, err := launch.Start(ctx, s.Cluster, s.AWS, s.opts.Virtual, s.opts.Log)
 		if err != nil {
 			return err
 		}
@@ -29,6 +36,28 @@ func (s *System) startLaunches(ctx context.Context) error {
 		}
 		s.launches = launches
 		return nil
+	})
+}
+
+// kwok is the release that keeps virtual nodes Ready, and reports their pods as running.
+var kwok = kind.Release{Program: kind.Kwok, Version: "v0.8.0"}
+
+// startKwok starts kwok, in place of one of an earlier run.
+func (s *System) startKwok(ctx context.Context) error {
+	held, err := kind.ReleaseImage(ctx, s.engine, s.imageOptions(), kwok)
+	if err != nil {
+		return err
+	}
+	return s.timed("kwok", func() error {
+		ref, err := s.Cluster.LoadImage(ctx, held, "kwok", cluster.WorkerNames(s.opts.Cluster))
+		if err != nil {
+			return err
+		}
+		values := map[string]string{"NAMESPACE": Namespace, "IMAGE": ref}
+		if err := objects.Apply(ctx, s.Cluster, manifests, "manifests/kwok.yaml", values); err != nil {
+			return err
+		}
+		return objects.DeploymentReady(ctx, s.Cluster, Namespace, "kwok")
 	})
 }
 

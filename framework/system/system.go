@@ -35,6 +35,9 @@ type Options struct {
 	// Spares is how many spare workers the cluster has at least. Instances that are launched
 	// for it become nodes there.
 	Spares int
+	// Virtual is how many instances beyond the spare workers become virtual nodes, on which
+	// nothing runs.
+	Virtual int
 	// Log receives lines for the user; it must be set.
 	Log func(format string, args ...any)
 }

@@ -20,6 +20,7 @@ release_seconds() {
 	case $program in
 	nth) echo 150 ;;
 	coredns) echo 120 ;;
+	kwok) echo 90 ;;
 	*) echo 300 ;;
 	esac
 }
@@ -30,6 +31,7 @@ release_package() {
 	nth) echo github.com/aws/aws-node-termination-handler/cmd ;;
 	karpenter) echo github.com/aws/karpenter-provider-aws/cmd/controller ;;
 	coredns) echo . ;;
+	kwok) echo sigs.k8s.io/kwok/cmd/kwok ;;
 	kube-proxy) echo k8s.io/kubernetes/cmd/kube-proxy ;;
 	*) fail "release.sh does not know how to build $program" ;;
 	esac

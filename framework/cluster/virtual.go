@@ -1,0 +1,99 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spotdrill/spotdrill/kind"
+)
+
+// A virtual node is a Node object without a container. kwok keeps it Ready, and reports pods
+// that are bound to it as running. It takes no memory, and nothing runs there.
+
+// What kwok knows its nodes by: https://kwok.sigs.k8s.io/docs/user/kwok-manage-nodes-and-pods/.
+const (
+	kwokKey   = "kwok.x-k8s.io/node"
+	kwokValue = "fake"
+)
+
+// virtualLabel marks virtual nodes.
+const virtualLabel = "spotdrill.dev/virtual"
+
+// VirtualNames returns the names of n virtual nodes.
+func (c *Cluster) VirtualNames(n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("%s%d", c.virtualPrefix(), i+1)
+	}
+	return names
+}
+
+func (c *Cluster) virtualPrefix() string { return c.Name + "-virtual" }
+
+func (c *Cluster) isVirtual(node string) bool { return strings.HasPrefix(node, c.virtualPrefix()) }
+
+// joinVirtual creates the Node object of an instance, and returns when kwok has made it Ready.
+// Pods run there only if they tolerate kwok's taint.
+func (c *Cluster) joinVirtual(ctx context.Context, name string, as Instance) error {
+	nodes := c.Clientset.CoreV1().Nodes()
+	n := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: as.labels(), Annotations: map[string]string{kwokKey: kwokValue}},
+		Spec: corev1.NodeSpec{
+			ProviderID: kind.ProviderID(as.Zone, as.ID),
+			Taints:     append([]corev1.Taint{{Key: kwokKey, Value: kwokValue, Effect: corev1.TaintEffectNoSchedule}}, as.Taints...),
+		},
+	}
+	n.Labels[virtualLabel], n.Labels[hostnameLabel] = "true", name
+	if _, err := nodes.Create(ctx, n, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("create its Node object: %w", err)
+	}
+	return Until(ctx, readyTimeout, "virtual node "+name+" to be Ready", func(ctx context.Context) string {
+		n, err := nodes.Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case err != nil:
+			return err.Error()
+		case readyStatus(n) != corev1.ConditionTrue:
+			return "kwok has not made it Ready"
+		}
+		// kwok has given it a size of its own.
+		n.Status.Capacity = corev1.ResourceList{
+			corev1.ResourceCPU:    *resource.NewMilliQuantity(as.CPU, resource.DecimalSI),
+			corev1.ResourceMemory: *resource.NewQuantity(as.Memory, resource.BinarySI),
+			corev1.ResourcePods:   *resource.NewQuantity(as.Pods, resource.DecimalSI),
+		}
+		n.Status.Allocatable = n.Status.Capacity.DeepCopy()
+		n.Status.Capacity[corev1.ResourceMemory] = *resource.NewQuantity(as.MemoryTotal, resource.BinarySI)
+		if _, err := nodes.UpdateStatus(ctx, n, metav1.UpdateOptions{}); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+}
+
+// endVirtual deletes the Node object: there is no kubelet that could stop.
+func (c *Cluster) endVirtual(ctx context.Context, name string) error {
+	if err := c.Clientset.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete virtual node %s: %w", name, err)
+	}
+	return nil
+}
+
+// RemoveVirtual removes the virtual nodes that an earlier run left.
+func (c *Cluster) RemoveVirtual(ctx context.Context) error {
+	list, err := c.Clientset.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: virtualLabel})
+	if err != nil {
+		return fmt.Errorf("list virtual nodes: %w", err)
+	}
+	for _, n := range list.Items {
+		if err := c.unregister(ctx, n.Name); err != nil {
+			return fmt.Errorf("remove virtual node %s: %w", n.Name, err)
+		}
+	}
+	return nil
+}
