@@ -11,7 +11,7 @@ import (
 )
 
 // Program is a released program that a drill can run at another version than the
-// cluster's, or the handler's own.
+// cluster's, or the handler's own; or, of kwok, that only some runs need.
 type Program string
 
 // The programs.

@@ -11,7 +11,7 @@ import (
 func TestReleasesPinTheirVersion(t *testing.T) {
 	modules := map[Program]string{
 		NTH: "github.com/aws/aws-node-termination-handler", Karpenter: "github.com/aws/karpenter-provider-aws",
-		CoreDNS: "github.com/coredns/coredns", KubeProxy: "k8s.io/kubernetes",
+		CoreDNS: "github.com/coredns/coredns", KubeProxy: "k8s.io/kubernetes", Kwok: "sigs.k8s.io/kwok",
 	}
 	folders, err := os.ReadDir("images/releases")
 	if err != nil {

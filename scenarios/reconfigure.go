@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/feature"
+	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
 // Reconfigure changes the handler's objects to those of the configuration that its description
@@ -16,11 +17,15 @@ type Reconfigure struct {
 	Name string `yaml:"name"`
 	// Disrupts are the nodes that the handler removes then; left out, none.
 	Disrupts []string `yaml:"disrupts,omitempty"`
+	// After is how long to wait before the change. Karpenter leaves a node alone for 20 s after
+	// it expected a pod there, and looks at several nodes together only when something changes,
+	// or after five minutes.
+	After strict.Duration `yaml:"after,omitempty"`
 }
 
 // String is the step in words.
 func (r Reconfigure) String() string {
-	text := "reconfiguration " + r.Name
+	text := "reconfiguration " + r.Name + detail("after", r.After)
 	if len(r.Disrupts) > 0 {
 		text += ": the handler is to remove " + strings.Join(r.Disrupts, ", ")
 	}
@@ -46,7 +51,7 @@ func (r Reconfigure) validate(where string, in *scope, p *problems) {
 const removal = time.Minute
 
 func (r Reconfigure) effect() effect {
-	return effect{takes: removal * time.Duration(len(r.Disrupts)), nodes: r.Disrupts, shared: true, allDNSPods: len(r.Disrupts) > 0}
+	return effect{takes: r.After.D() + removal * time.Duration(len(r.Disrupts)), nodes: r.Disrupts, shared: true, allDNSPods: len(r.Disrupts) > 0}
 }
 
 // Reconfigures reports whether a step changes the handler's objects.

@@ -11,10 +11,8 @@ import (
 // disrupt does something to CoreDNS. It returns when the API has accepted it; a drain
 // returns when the pods are gone, and a reload when it has begun in all of them.
 func (r *runner) disrupt(ctx context.Context, d scenarios.Disrupt) error {
-	if d.After > 0 {
-		if err := r.sleepUntil(ctx, r.rec.Clock().Now()+d.After.D()); err != nil {
-			return err
-		}
+	if err := r.sleep(ctx, d.After.D()); err != nil {
+		return err
 	}
 	node := ""
 	if d.Node != "" {

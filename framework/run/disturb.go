@@ -121,6 +121,9 @@ func (r *runner) reconnect(ctx context.Context, pods []corev1.Pod, d scenarios.D
 
 // reconfigure lets the handler remove nodes without a notice.
 func (r *runner) reconfigure(ctx context.Context, c scenarios.Reconfigure) error {
+	if err := r.sleep(ctx, c.After.D()); err != nil {
+		return err
+	}
 	under, _ := r.sys.Installed()
 	settings, err := r.sys.Equipment(ctx, *under)
 	if err != nil {

@@ -194,10 +194,8 @@ func (r *runner) reclaim(ctx context.Context, step scenarios.Reclaim) error {
 			return err
 		}
 	}
-	if step.After > 0 {
-		if err := r.sleepUntil(ctx, r.rec.Clock().Now()+step.After.D()); err != nil {
-			return err
-		}
+	if err := r.sleep(ctx, step.After.D()); err != nil {
+		return err
 	}
 	node := r.nodes[step.Node]
 	at := r.rec.Clock().Now()
@@ -207,6 +205,14 @@ func (r *runner) reclaim(ctx context.Context, step scenarios.Reclaim) error {
 	done := r.rec.Clock().Now()
 	r.rec.Record(history.Event{Kind: history.Reclaimed, At: at, Node: node.Name, Instance: node.Instance, Numbers: history.Numbers{history.Took: (done - at).Seconds()}})
 	return nil
+}
+
+// sleep is sleepUntil for a time from now; 0 does not wait.
+func (r *runner) sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	return r.sleepUntil(ctx, r.rec.Clock().Now()+d)
 }
 
 // sleepUntil waits for an offset of the run, unless a stream of records ends first.
