@@ -51,7 +51,7 @@ func (r Reconfigure) validate(where string, in *scope, p *problems) {
 const removal = time.Minute
 
 func (r Reconfigure) effect() effect {
-	return effect{takes: r.After.D() + removal * time.Duration(len(r.Disrupts)), nodes: r.Disrupts, shared: true, allDNSPods: len(r.Disrupts) > 0}
+	return effect{takes: r.After.D() + removal*time.Duration(len(r.Disrupts)), nodes: r.Disrupts, shared: true, allDNSPods: len(r.Disrupts) > 0}
 }
 
 // Reconfigures reports whether a step changes the handler's objects.

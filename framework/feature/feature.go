@@ -36,16 +36,12 @@ const (
 // Reconfigured lists the features whose drills change the handler's configuration in their
 // middle.
 func Reconfigured() []string {
-	return []string{PodENI, Drift, Consolidation, MultiNodeConsolidation, SpotConsolidation, Emptiness, Expiration, DaemonSets, DisruptionBudget}
+	return []string{Limits, PodENI, Drift, Consolidation, MultiNodeConsolidation, SpotConsolidation, Emptiness, Expiration, DaemonSets, DisruptionBudget}
 }
-
-// Configured lists the features for which the handler can be configured otherwise: those of
-// Reconfigured, and those whose drills begin so.
-func Configured() []string { return append(Reconfigured(), Limits) }
 
 // Launching reports whether the handler launches nodes in drills of the feature.
 func Launching(feature string) bool {
-	return feature == Launch || slices.Contains(Configured(), feature)
+	return feature == Launch || slices.Contains(Reconfigured(), feature)
 }
 
 // Names lists the features. "rebalance-event" announces a recommendation,
@@ -57,5 +53,5 @@ func Launching(feature string) bool {
 func Names() []string {
 	return slices.Concat(
 		[]string{"spot", "state-change", "scheduled-change", "scheduled-change-at-once", "scheduled-change-status", "rebalance-event", "rebalance-drain", "capacity-reservation", "karpenter-order", Launch},
-		Configured(), []string{"without-queue", "instance-returns"})
+		Reconfigured(), []string{"without-queue", "instance-returns"})
 }

@@ -105,7 +105,7 @@ func (f *problems) claims() {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.d.Configurations)) {
-		f.oneOf("configurations."+name, name, feature.Configured())
+		f.oneOf("configurations."+name, name, feature.Reconfigured())
 		f.manifests("configurations."+name+".before", f.d.Configurations[name].Before)
 		f.manifests("configurations."+name+".after", f.d.Configurations[name].After)
 	}
