@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -117,6 +118,44 @@ func TestCoreDNSIsPlaced(t *testing.T) {
 					t.Error("the pods cannot be distinguished from the previous ones")
 				}
 			})
+		}
+	}
+}
+
+func TestWhatLaunchedPodsOfCoreDNSRequest(t *testing.T) {
+	original := appsv1.DeploymentSpec{}
+	original.Template.Spec.Containers = []corev1.Container{{Name: dnsContainer, Resources: corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("70Mi")},
+		Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("170Mi")},
+	}}}
+	deploy := &appsv1.Deployment{Spec: *original.DeepCopy()}
+	for _, c := range []struct {
+		set              coredns.Settings
+		requests, limits string
+	}{
+		{coredns.Settings{Memory: "2Gi"}, "100m 2Gi 0", "0 2Gi 0"},
+		{coredns.Settings{Memory: "1Gi", PodENI: true}, "100m 1Gi 1", "0 1Gi 1"},
+		{coredns.Settings{PodENI: true}, "100m 70Mi 1", "0 170Mi 1"},
+		{coredns.Settings{}, "100m 70Mi 0", "0 170Mi 0"},
+	} {
+		setRequests(deploy, original, c.set)
+		text := func(l corev1.ResourceList) string {
+			eni := l[coredns.PodENI]
+			return l.Cpu().String() + " " + l.Memory().String() + " " + eni.String()
+		}
+		got := deploy.Spec.Template.Spec.Containers[0].Resources
+		if text(got.Requests) != c.requests || text(got.Limits) != c.limits {
+			t.Errorf("%+v: requests %s, limits %s; want %s, %s", c.set, text(got.Requests), text(got.Limits), c.requests, c.limits)
+		}
+	}
+}
+
+func TestLaunchedPodsOfCoreDNSShareANodeOnlyIfTheyMay(t *testing.T) {
+	for shares, apart := range map[bool]bool{true: false, false: true} {
+		deploy := &appsv1.Deployment{}
+		setTemplate(deploy, coredns.Settings{Placement: coredns.Launched, Replicas: 2, ShareNodes: shares}, "now")
+		if got := deploy.Spec.Template.Spec.Affinity != nil; got != apart {
+			t.Errorf("shareNodes %t: kept apart %t", shares, got)
 		}
 	}
 }
