@@ -37,6 +37,7 @@ type Controller struct {
 	mu       sync.Mutex
 	spares   []*spare
 	failed   map[string]error // why instances did not become nodes
+	turns    int              // launches that joined a worker
 	unjoined map[string]bool  // instances that run without a node, because of a fault
 	short    map[string]bool  // instances without a worker, which was logged
 	fault    *activeFault     // nil if there is none
@@ -119,7 +120,8 @@ func (l *Controller) follow(ctx context.Context, instances []cloud.Launched) {
 		case history.UnjoinedLaunch:
 			continue
 		}
-		s.state, s.instance, s.zone = joining, j.instance.ID, j.instance.Zone
+		l.turns++
+		s.state, s.instance, s.zone, s.turn = joining, j.instance.ID, j.instance.Zone, l.turns
 		l.work.Go(func() { l.join(ctx, s, j.instance, fault == history.UnreadyLaunch) })
 	}
 	for _, name := range p.end {

@@ -22,6 +22,8 @@ type spare struct {
 	state    state
 	instance string
 	zone     string
+	// turn is the number of the launch that it joined for last, from 1; 0 for none.
+	turn int
 }
 
 // plan is what follows from what EC2 has launched.
@@ -44,15 +46,11 @@ type joint struct {
 func planFor(spares []spare, instances []cloud.Launched, failed map[string]error) plan {
 	var p plan
 	taken := map[string]bool{}
-	var free, used []string
+	var free []spare
 	for _, s := range spares {
 		switch s.state {
 		case parked:
-			if s.instance == "" {
-				free = append(free, s.name)
-			} else {
-				used = append(used, s.name)
-			}
+			free = append(free, s)
 			continue
 		case joined:
 			if !runs(instances, s.instance) {
@@ -61,15 +59,16 @@ func planFor(spares []spare, instances []cloud.Launched, failed map[string]error
 		}
 		taken[s.instance] = true
 	}
-	// A name that comes again in the same record is hard to follow.
-	free = append(free, used...)
+	// A name that comes again in the same record is hard to follow: the one that was used longest
+	// ago comes first.
+	slices.SortStableFunc(free, func(a, b spare) int { return a.turn - b.turn })
 	for _, i := range instances {
 		switch {
 		case i.Ended || taken[i.ID] || failed[i.ID] != nil:
 		case len(free) == 0:
 			p.without = append(p.without, i)
 		default:
-			p.join, free = append(p.join, joint{free[0], i}), free[1:]
+			p.join, free = append(p.join, joint{free[0].name, i}), free[1:]
 		}
 	}
 	return p

@@ -19,7 +19,7 @@ func TestPlan(t *testing.T) {
 	}{
 		"nothing was launched": {spares: []spare{{name: "w5", state: parked, instance: ""}}},
 		"a launch joins a worker that was no instance before": {
-			spares:    []spare{{name: "w5", state: joined, instance: "i-1"}, {name: "w6", state: parked, instance: "i-0"}, {name: "w7", state: parked, instance: ""}},
+			spares:    []spare{{name: "w5", state: joined, instance: "i-1", turn: 2}, {name: "w6", state: parked, instance: "i-0", turn: 1}, {name: "w7", state: parked}},
 			instances: []cloud.Launched{runs("i-1"), runs("i-2")},
 			want:      plan{join: []joint{{"w7", runs("i-2")}}},
 		},
@@ -27,6 +27,11 @@ func TestPlan(t *testing.T) {
 			spares:    []spare{{name: "w5", state: joined, instance: "i-1"}, {name: "w6", state: parked, instance: "i-0"}},
 			instances: []cloud.Launched{runs("i-1"), runs("i-2")},
 			want:      plan{join: []joint{{"w6", runs("i-2")}}},
+		},
+		"or the one that was one longest ago": {
+			spares:    []spare{{name: "w5", state: parked, instance: "i-1", turn: 3}, {name: "w6", state: parked, instance: "i-0", turn: 1}, {name: "w7", state: parked, instance: "i-0", turn: 2}},
+			instances: []cloud.Launched{runs("i-2"), runs("i-3")},
+			want:      plan{join: []joint{{"w6", runs("i-2")}, {"w7", runs("i-3")}}},
 		},
 		"two launches join two workers, and the third has none": {
 			spares:    []spare{{name: "w5", state: parked, instance: ""}, {name: "w6", state: parked, instance: ""}},

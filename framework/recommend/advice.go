@@ -96,6 +96,9 @@ func (a Advice) WriteText(w io.Writer) error {
 			state = "unknown"
 		}
 		fmt.Fprintf(&b, "\n%s %s: %s\n  why:    %s\n  fix:    %s\n  source: %s\n", state, f.Rule, f.Got, f.Why, f.Fix, f.Source)
+		if f.Drill != "" {
+			fmt.Fprintf(&b, "  drill:  spotdrill run %s\n", f.Drill)
+		}
 	}
 	if a.Evidence != "" {
 		fmt.Fprintf(&b, "\nmeasured: %s\n", a.Evidence)
