@@ -60,8 +60,10 @@ func Start(ctx context.Context, c *cluster.Cluster, aws *cloud.AWS, virtual int,
 	if err := c.RemoveVirtual(ctx); err != nil {
 		return nil, err
 	}
-	for _, name := range append(names, c.VirtualNames(virtual)...) {
-		l.spares = append(l.spares, &spare{name: name, state: ending})
+	for rank, names := range [][]string{names, c.VirtualNames(virtual)} {
+		for _, name := range names {
+			l.spares = append(l.spares, &spare{name: name, state: ending, rank: rank})
+		}
 	}
 	if err := l.clear(ctx); err != nil {
 		return nil, err
@@ -133,7 +135,7 @@ func (l *Controller) follow(ctx context.Context, instances []cloud.Launched) {
 		if !l.short[i.ID] {
 			l.short[i.ID] = true
 			l.happened(launchedEvent(i))
-			l.failure(i.ID, "", fmt.Errorf("no spare worker is left of %d: it stays without a node until one is", len(l.spares)))
+			l.failure(i.ID, "", fmt.Errorf("no spare worker or virtual node is left of %d: it stays without a node until one is", len(l.spares)))
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/spotdrill/spotdrill/framework/cloud"
@@ -24,6 +25,8 @@ type spare struct {
 	zone     string
 	// turn is the number of the launch that it joined for last, from 1; 0 for none.
 	turn int
+	// rank is 0 for a worker, and 1 for a virtual node, which is used if no worker is left.
+	rank int
 }
 
 // plan is what follows from what EC2 has launched.
@@ -61,7 +64,7 @@ func planFor(spares []spare, instances []cloud.Launched, failed map[string]error
 	}
 	// A name that comes again in the same record is hard to follow: the one that was used longest
 	// ago comes first.
-	slices.SortStableFunc(free, func(a, b spare) int { return a.turn - b.turn })
+	slices.SortStableFunc(free, func(a, b spare) int { return cmp.Or(a.rank-b.rank, a.turn-b.turn) })
 	for _, i := range instances {
 		switch {
 		case i.Ended || taken[i.ID] || failed[i.ID] != nil:

@@ -33,6 +33,11 @@ func TestPlan(t *testing.T) {
 			instances: []cloud.Launched{runs("i-2"), runs("i-3")},
 			want:      plan{join: []joint{{"w6", runs("i-2")}, {"w7", runs("i-3")}}},
 		},
+		"or a virtual node, if no worker is left": {
+			spares:    []spare{{name: "v1", state: parked, rank: 1}, {name: "w5", state: parked, instance: "i-1", turn: 3}},
+			instances: []cloud.Launched{runs("i-2"), runs("i-3")},
+			want:      plan{join: []joint{{"w5", runs("i-2")}, {"v1", runs("i-3")}}},
+		},
 		"two launches join two workers, and the third has none": {
 			spares:    []spare{{name: "w5", state: parked, instance: ""}, {name: "w6", state: parked, instance: ""}},
 			instances: []cloud.Launched{runs("i-1"), runs("i-2"), runs("i-3")},
