@@ -49,7 +49,7 @@ func (c Removed) observed(t Times) observation { return happens(t.Sent[c.Of] + c
 
 // DisruptedAtOnce requires that the handler removes no more nodes at the same time without a
 // notice than its budget allows. A node is being removed from the handler's mark, or its first
-// pod that has to leave, until its Node object is gone.
+// pod that has to leave, until its instance is terminated.
 type DisruptedAtOnce struct {
 	// Of is the step reconfigure because of which nodes are removed.
 	Of string `yaml:"of"`

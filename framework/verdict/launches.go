@@ -1,7 +1,6 @@
 package verdict
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,7 +14,7 @@ import (
 var checkDisruptedAtOnce = check{
 	Kind: Kind{
 		ID: "disruptedAtOnce", Title: "nodes removed at once for %s",
-		Requires: "The handler never removes more nodes at the same time without a notice than its budget allows; a node counts from its mark, or its first pod that has to leave, until its Node object is gone.",
+		Requires: "The handler never removes more nodes at the same time without a notice than its budget allows; a node counts from its mark, or its first pod that has to leave, until its instance is terminated.",
 		Fix:      "count the nodes that are marked or being deleted against the budget before another one is marked",
 		Look:     Look{Lane: LaneNode, Text: "the lanes of the nodes: which was marked while another was still being removed? Then handler.log"},
 	},
@@ -24,10 +23,41 @@ var checkDisruptedAtOnce = check{
 
 func (j judge) disruptedAtOnce(v Verdict, c scenarios.DisruptedAtOnce) Verdict {
 	v = v.wants(fmt.Sprintf("at most %d nodes being removed at the same time", c.Max), c.Of)
-	removed, most := 0, 0
-	var changes []history.Event // that begin and end the removal of a node, in their order
-	begins := map[int]bool{}
-	for _, cause := range j.All(func(e history.Event) bool { return removes(e, c.Of) }) {
+	all := j.removals(c.Of)
+	var most []history.Event // that began the removals which were under way at the same time
+	for _, r := range all {
+		var now []history.Event
+		for _, o := range all {
+			if o.begun.Seq == r.begun.Seq || o.begun.At <= r.begun.At && r.begun.At < o.until {
+				now = append(now, o.begun)
+			}
+		}
+		if len(now) > len(most) {
+			most = now
+		}
+	}
+	v.Numbers = map[string]float64{"removed": float64(len(all)), "at_once": float64(len(most))}
+	switch {
+	case len(most) > c.Max:
+		return v.fail(fmt.Sprintf("%d nodes were being removed at the same time", len(most)), capped(most)...)
+	case j.Unseen(j.End) != "":
+		return v.unknown("no more at once: " + j.Unseen(j.End))
+	case len(all) <= c.Max:
+		return v.unknown(fmt.Sprintf("only %d nodes were removed, so that no more were at the same time proves nothing", len(all)))
+	}
+	return v.pass(fmt.Sprintf("%d nodes were removed, never more than %d at the same time", len(all), len(most)), capped(most)...)
+}
+
+// removal is the removal of a node without a notice.
+type removal struct {
+	begun history.Event // its mark, or its first pod that had to leave
+	until time.Duration // its instance was terminated
+}
+
+// removals are those that began because of a step. The harness sees the end of an instance up
+// to endSeen late, and the handler may begin the next one meanwhile.
+func (j judge) removals(step string) (out []removal) {
+	for _, cause := range j.All(func(e history.Event) bool { return removes(e, step) && e.Node != "" }) {
 		begun, ok := j.MarkedAfter(cause.Node, cause)
 		if first, leaves := j.firstToLeave(cause.Node, cause); leaves && (!ok || first.At < begun.At) {
 			begun, ok = first, true
@@ -35,34 +65,19 @@ func (j judge) disruptedAtOnce(v Verdict, c scenarios.DisruptedAtOnce) Verdict {
 		if !ok {
 			continue
 		}
-		removed++
-		changes, begins[begun.Seq] = append(changes, begun), true
+		r := removal{begun: begun, until: j.End}
+		ended, ok := j.First(func(e history.Event) bool {
+			return e.Kind == history.InstanceEnded && e.Node == cause.Node && e.At >= cause.At
+		})
+		if ok {
+			r.until = ended.At - endSeen
+		}
 		if gone, ok := j.deletedAfter(cause.Node, cause.At); ok {
-			changes = append(changes, gone)
+			r.until = min(r.until, gone.At)
 		}
+		out = append(out, r)
 	}
-	slices.SortFunc(changes, func(a, b history.Event) int { return cmp.Compare(a.Seq, b.Seq) })
-	now := 0
-	var evidence []history.Event // of the first time at which there were most
-	for i, e := range changes {
-		if !begins[e.Seq] {
-			now--
-			continue
-		}
-		if now++; now > most {
-			most, evidence = now, changes[:i+1]
-		}
-	}
-	v.Numbers = map[string]float64{"removed": float64(removed), "at_once": float64(most)}
-	switch {
-	case most > c.Max:
-		return v.fail(fmt.Sprintf("%d nodes were being removed at the same time", most), capped(evidence)...)
-	case j.Unseen(j.End) != "":
-		return v.unknown("no more at once: " + j.Unseen(j.End))
-	case removed <= c.Max:
-		return v.unknown(fmt.Sprintf("only %d nodes were removed, so that no more were at the same time proves nothing", removed))
-	}
-	return v.pass(fmt.Sprintf("%d nodes were removed, never more than %d at the same time", removed, most), capped(changes)...)
+	return out
 }
 
 // deletedAfter is the deletion of the Node object after that time.

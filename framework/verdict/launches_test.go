@@ -18,6 +18,7 @@ func twoDriftedStory() *script {
 	s.pod(14, history.PodEvicted, "web", bystander, "ReplicaSet/web")
 	s.pod(14, history.PodTerminating, "web", bystander, "ReplicaSet/web")
 	s.pod(15, history.PodDeleted, "web", bystander, "ReplicaSet/web")
+	s.at(16, history.Event{Kind: history.InstanceEnded, Node: bystander})
 	s.at(16, history.Event{Kind: history.NodeDeleted, Node: bystander})
 	return s
 }
@@ -44,12 +45,13 @@ func TestDisruptedAtOnce(t *testing.T) {
 	}
 	for _, x := range []expectation{
 		{name: "one after the other", want: Pass, got: "2 nodes were removed, never more than 1"},
-		{name: "the second is marked before the first is gone", edit: moved(bystander, 11, history.NodeTainted), want: Fail, got: "2 nodes were being removed"},
+		{name: "the second is marked before the first is gone", edit: moved(bystander, 5.9, history.NodeTainted), want: Fail, got: "2 nodes were being removed"},
 		{name: "the second is drained, unmarked, before the first is gone", edit: func(s *script) {
 			s.drop(of(bystander, history.NodeTainted))
-			moved(bystander, 11, history.PodEvicted, history.PodTerminating)(s)
+			moved(bystander, 5.9, history.PodEvicted, history.PodTerminating)(s)
 		}, want: Fail, got: "2 nodes were being removed"},
-		{name: "the first is never gone", edit: func(s *script) { s.drop(of(victim, history.NodeDeleted)) }, want: Fail, got: "2 nodes were being removed"},
+		{name: "the second is marked as the instance of the first ends", edit: moved(bystander, 6.1, history.NodeTainted), want: Pass},
+		{name: "the first is never gone", edit: func(s *script) { s.drop(of(victim, history.NodeDeleted, history.InstanceEnded)) }, want: Fail, got: "2 nodes were being removed"},
 		{name: "the second is never removed", edit: func(s *script) {
 			s.drop(of(bystander, history.NodeTainted, history.PodEvicted, history.PodTerminating))
 		}, want: Unknown, got: "only 1 nodes were removed"},
