@@ -20,11 +20,6 @@ func (s *System) startLaunches(ctx context.Context) error {
 	if err != nil || len(spares) == 0 {
 		return err
 	}
-	if s.opts.Virtual > 0 {
-		if err := s.startKwok(ctx); err != nil {
-			return err
-		}
-	}
 	return s.timed("spare workers", func() error {
 		launches, err := launch.Start(ctx, s.Cluster, s.AWS, s.opts.Virtual, s.opts.Log)
 		if err != nil {

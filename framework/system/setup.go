@@ -251,7 +251,13 @@ func (s *System) startProduct(ctx context.Context) error {
 	if err := s.loadImage(ctx); err != nil {
 		return err
 	}
-	return s.timed("recording proxy", func() error { return s.startProxy(ctx) })
+	if err := s.timed("recording proxy", func() error { return s.startProxy(ctx) }); err != nil {
+		return err
+	}
+	if s.opts.Virtual == 0 {
+		return nil
+	}
+	return s.startKwok(ctx)
 }
 
 // loadImage loads the product's image into the nodes, once.
