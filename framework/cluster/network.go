@@ -102,7 +102,7 @@ func (c *Cluster) wireNew(ctx context.Context, node string) error {
 	if err != nil {
 		return fmt.Errorf("list nodes: %w", err)
 	}
-	up, err := c.wiringsOf(ctx, list.Items)
+	up, err := c.wiringsOf(ctx, c.withContainers(list.Items))
 	if err != nil {
 		return err
 	}
@@ -177,10 +177,11 @@ func (c *Cluster) wirings(ctx context.Context) ([]wiring, error) {
 		if err != nil {
 			return err.Error()
 		}
-		if out, err = c.wiringsOf(ctx, list.Items); err != nil {
+		nodes := c.withContainers(list.Items)
+		if out, err = c.wiringsOf(ctx, nodes); err != nil {
 			return err.Error()
 		}
-		for _, n := range list.Items {
+		for _, n := range nodes {
 			if !slices.ContainsFunc(out, func(w wiring) bool { return w.node == n.Name }) {
 				return fmt.Sprintf("node %s has none, or its container does not run", n.Name)
 			}

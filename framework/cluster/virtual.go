@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,6 +38,11 @@ func (c *Cluster) VirtualNames(n int) []string {
 func (c *Cluster) virtualPrefix() string { return c.Name + "-virtual" }
 
 func (c *Cluster) isVirtual(node string) bool { return strings.HasPrefix(node, c.virtualPrefix()) }
+
+// withContainers are those of the nodes that are not virtual.
+func (c *Cluster) withContainers(nodes []corev1.Node) []corev1.Node {
+	return slices.DeleteFunc(slices.Clone(nodes), func(n corev1.Node) bool { return c.isVirtual(n.Name) })
+}
 
 // joinVirtual creates the Node object of an instance, and returns when kwok has made it Ready.
 // Pods run there only if they tolerate kwok's taint.
