@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/spotdrill/spotdrill/framework/cloud"
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -54,6 +57,15 @@ func (s *System) startKwok(ctx context.Context) error {
 		}
 		return objects.DeploymentReady(ctx, s.Cluster, Namespace, "kwok")
 	})
+}
+
+// stopKwok removes the kwok of an earlier run: nothing is to run beside a drill.
+func (s *System) stopKwok(ctx context.Context) error {
+	err := s.Cluster.Clientset.AppsV1().Deployments(Namespace).Delete(ctx, "kwok", metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("remove kwok: %w", err)
+	}
+	return nil
 }
 
 // clearLaunches ends every launched node, and returns what it did. No handler that launches

@@ -255,7 +255,7 @@ func (s *System) startProduct(ctx context.Context) error {
 		return err
 	}
 	if s.opts.Virtual == 0 {
-		return nil
+		return s.stopKwok(ctx)
 	}
 	return s.startKwok(ctx)
 }
