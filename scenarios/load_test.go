@@ -176,6 +176,8 @@ var invalid = map[string][]string{
 	"invalid-notice-launched-since":             {`22: steps[1].notice.launchedSince: "later" is not known; allowed: reclaim`},
 	"invalid-notice-launched-since-itself":      {`22: steps[1].notice.launchedSince: "again" is not known; allowed: reclaim`},
 	"invalid-reclaim-after-at":                  {`22: steps[1].reclaim.after: is not allowed with at, which says when`},
+	"invalid-workload-launched-placement":       {`16: workload.launched: is only allowed with coredns.placement launched: otherwise the handler launches no nodes`},
+	"invalid-workload-launched-replicas":        {`16: workload.launched: needs replicas, and is not allowed with spill`},
 	"invalid-deploy-name":                       {`22: steps[1].deploy.daemonSet: "Agent" is no name of an object: lower case letters, digits and hyphens`},
 	"invalid-deploy-memory":                     {`22: steps[1].deploy.memory: "" is no amount of memory such as 2Gi or 512Mi`},
 	"invalid-deploy-feature":                    {`22: steps[1].deploy: requires feature: launch, so that only a handler that launches nodes is drilled`},

@@ -123,7 +123,7 @@ func (s Scenario) validate(fileName string) problems {
 	validateDNS(s.CoreDNS, &p)
 	s.validateDelay(&p)
 	s.validateLaunches(&p)
-	s.Workload.validate(s.Nodes, &p)
+	s.Workload.validate(s.Nodes, s.CoreDNS.Placement, &p)
 	if s.Probe != nil {
 		s.Probe.validate(&p)
 	}

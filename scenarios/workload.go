@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/spotdrill/spotdrill/framework/coredns"
 )
 
 // Workload is what else runs on the spot nodes: pods that a drain has to move or to
@@ -15,6 +17,9 @@ type Workload struct {
 	// Spill allows its pods on the on-demand node too, for drills that leave no spot
 	// node.
 	Spill bool `yaml:"spill,omitempty"`
+	// Launched runs its pods on the nodes that the handler launches for CoreDNS, in place of the
+	// spot nodes.
+	Launched bool `yaml:"launched,omitempty"`
 	// Daemon adds a DaemonSet on every worker. A drain must leave its pods.
 	Daemon bool `yaml:"daemon,omitempty"`
 	// BesideDNS adds a UDP Service of these pods at the address of kube-dns, on another
@@ -92,10 +97,16 @@ func (w Workload) Groups() []string {
 	return out
 }
 
-func (w Workload) validate(nodes map[string]Pick, p *problems) {
+func (w Workload) validate(nodes map[string]Pick, placement coredns.Placement, p *problems) {
 	p.atLeast0("workload.replicas", w.Replicas)
 	if w.BesideDNS && w.Replicas == 0 {
 		p.add("workload.besideDNS", "needs replicas, whose pods its Service selects")
+	}
+	if w.Launched && placement != coredns.Launched {
+		p.add("workload.launched", "is only allowed with coredns.placement %s: otherwise the handler launches no nodes", coredns.Launched)
+	}
+	if w.Launched && (w.Replicas == 0 || w.Spill) {
+		p.add("workload.launched", "needs replicas, and is not allowed with spill")
 	}
 	for i, pods := range w.Pods {
 		where := fmt.Sprintf("workload.pods[%d]", i)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/objects"
 	"github.com/spotdrill/spotdrill/framework/system"
@@ -30,8 +31,11 @@ func (r *runner) startWorkload(ctx context.Context) error {
 		return err
 	}
 	values := map[string]string{"NAMESPACE": r.namespace, "IMAGE": r.sys.Image, "REPLICAS": fmt.Sprint(w.Replicas), "WHERE": onSpot(r.other()), "OTHER": r.other()}
-	if w.Spill {
+	switch {
+	case w.Spill:
 		values["WHERE"] = firstOnSpot
+	case w.Launched:
+		values["WHERE"] = onLaunched
 	}
 	if w.Daemon {
 		if err := r.create(ctx, "daemon.yaml", values); err != nil {
@@ -78,6 +82,9 @@ const (
 	ofSpot      = "{key: " + cluster.CapacityLabel + ", operator: In, values: [" + cluster.Spot + "]}"
 	firstOnSpot = "{preferredDuringSchedulingIgnoredDuringExecution: [{weight: 100, preference: {matchExpressions: [" + ofSpot + "]}}]}"
 )
+
+// onLaunched is the node affinity for the nodes that the handler launches.
+const onLaunched = "{requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: " + coredns.LaunchedKey + `, operator: In, values: ["true"]}]}]}}`
 
 // onSpot is the node affinity for any spot node but one.
 func onSpot(other string) string {
