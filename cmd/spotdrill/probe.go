@@ -19,7 +19,7 @@ import (
 // probeOptions are the flags of spotdrill probe.
 type probeOptions struct {
 	servers, names, types []string
-	mode                  string
+	mode, path            string
 	rate, ports, bufsize  int
 	duration, timeout     time.Duration
 	json, noCheck         bool
@@ -33,19 +33,24 @@ func newProbeCommand() *cobra.Command {
 	var maxWindow time.Duration
 	var maxLost int
 	cmd := &cobra.Command{
-		Use:   "probe --server ADDRESS[:PORT] --name NAME --for DURATION",
-		Short: "Query DNS servers at a fixed rate and report when queries were lost",
+		Use:   "probe --server ADDRESS[:PORT] [--name NAME | --mode http --path PATH] --for DURATION",
+		Short: "Query DNS servers or applications at a fixed rate and report when queries were lost",
 		Long: `Query a DNS server at a fixed rate, whether or not it answers, and report the
 lost queries: how many, with what outcome, and in which windows of time. While
 this machine stalls, the server cannot be judged. These intervals are listed
 separately, and queries lost in them count towards no window.
+
+With --mode dial, http or http-kept, the server is an application. A request is
+lost if no connection can be opened, or if no whole answer with an HTTP status
+below 400 comes in time. Nothing is tried twice.
 
 Exit code 0: done; 1: --max-window or --max-lost is exceeded, or a server does not
 answer at the start; 2: interrupted, or these limits cannot be evaluated because
 this machine stalled or did not keep the rate; 64: wrong usage.`,
 		Example: `  spotdrill probe --server 10.96.0.10 --name kubernetes.default.svc.cluster.local --for 60s
   spotdrill probe --server 127.0.0.1:1053 --name example.org --rate 500 --mode fixed --for 10m --max-window 100ms
-  spotdrill probe --server 10.0.0.2 --server 10.0.0.3 --name a.example --name b.example --type A --type AAAA --for 60s --out queries.csv`,
+  spotdrill probe --server 10.0.0.2 --server 10.0.0.3 --name a.example --name b.example --type A --type AAAA --for 60s --out queries.csv
+  spotdrill probe --server 10.96.12.7:80 --mode http-kept --path /healthz --rate 200 --for 5m`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("max-window") {
@@ -62,14 +67,15 @@ this machine stalled or did not keep the rate; 64: wrong usage.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&o.servers, "server", nil, "`address` of the DNS server, with its port if that is not 53; repeatable")
+	flags.StringArrayVar(&o.servers, "server", nil, "`address` of the DNS server, with its port if that is not 53, or of the application, with its port; repeatable")
+	flags.StringVar(&o.path, "path", "/", "what is requested over HTTP")
 	flags.StringArrayVar(&o.names, "name", nil, "domain `name` to query; it must exist; repeatable, names are queried in turn")
 	flags.StringArrayVar(&o.types, "type", []string{"A"}, "RR `type` to query; repeatable, types are queried in turn")
 	flags.IntVar(&o.bufsize, "bufsize", 0, "EDNS0 buffer size in `octets`: the largest answer accepted over UDP; 0 for no EDNS0")
 	flags.IntVar(&o.rate, "rate", 1000, "queries per second, to each server")
 	flags.DurationVar(&o.duration, "for", 0, fmt.Sprintf("how long to send queries, at most %v", prober.MaxFor))
-	flags.StringVar(&o.mode, "mode", string(history.Fresh), "fresh (UDP, a new port for each query, like a stub resolver), fixed (UDP, a few ports, like a forwarder), tcp (a new connection for each query) or tcp-kept (a few connections)")
-	flags.IntVar(&o.ports, "ports", 8, "number of source ports in fixed mode, of connections in tcp-kept mode")
+	flags.StringVar(&o.mode, "mode", string(history.Fresh), "fresh (UDP, a new port for each query, like a stub resolver), fixed (UDP, a few ports, like a forwarder), tcp (a new connection for each query) or tcp-kept (a few connections); of an application: dial (opens a connection and closes it), http (a GET over a new connection each) or http-kept (a GET over a connection that was kept)")
+	flags.IntVar(&o.ports, "ports", 8, "number of source ports in fixed mode, of connections in tcp-kept mode; most idle connections in http-kept mode")
 	flags.DurationVar(&o.timeout, "timeout", prober.DefaultTimeout, "how long to wait for each answer")
 	flags.BoolVar(&o.json, "json", false, "print the summary as JSON")
 	flags.StringVar(&o.out, "out", "", "write every query to `FILE`: as JSON lines (.jsonl), as CSV (.csv), or else as spotdrill's binary query record")

@@ -28,25 +28,32 @@ func (o probeOptions) plan(portsGiven bool) (prober.Plan, error) {
 	if o.bufsize < 0 || o.bufsize > prober.MaxBufferSize {
 		return plan, fmt.Errorf("--bufsize is %d: want %d to %d octets", o.bufsize, prober.MinBufferSize, prober.MaxBufferSize)
 	}
-	questions, err := o.questions()
-	if err != nil {
-		return plan, err
+	mode := history.Mode(o.mode)
+	var questions []prober.Question
+	if !mode.OfApplications() {
+		var err error
+		if questions, err = o.questions(); err != nil {
+			return plan, err
+		}
 	}
 	if len(o.servers) == 0 {
 		o.servers = []string{""}
 	}
 	for _, text := range o.servers {
-		server, err := parseServer(text)
+		server, err := parseServer(text, mode)
 		if err != nil {
 			return plan, err
 		}
 		s := prober.QueryStream{
-			Target: probeTarget, Server: server, Mode: history.Mode(o.mode), Rate: o.rate, Questions: questions, BufferSize: uint16(o.bufsize),
+			Target: probeTarget, Server: server, Mode: mode, Rate: o.rate, Questions: questions, BufferSize: uint16(o.bufsize),
+		}
+		if mode == history.HTTP || mode == history.HTTPKept {
+			s.Path = o.path
 		}
 		if len(o.servers) > 1 {
 			s.Target = server.String()
 		}
-		if s.Mode == history.Fixed || s.Mode == history.Kept || portsGiven {
+		if mode == history.Fixed || mode == history.Kept || mode == history.HTTPKept || portsGiven {
 			s.Ports = o.ports
 		}
 		plan.Streams = append(plan.Streams, s)
@@ -72,7 +79,14 @@ func (o probeOptions) questions() ([]prober.Question, error) {
 	return all, nil
 }
 
-func parseServer(s string) (netip.AddrPort, error) {
+func parseServer(s string, mode history.Mode) (netip.AddrPort, error) {
+	if mode.OfApplications() {
+		server, err := netip.ParseAddrPort(s)
+		if err != nil {
+			return server, fmt.Errorf("--server is %q: want the application's address and port, such as 10.96.12.7:80 or [fd00::a]:80", s)
+		}
+		return server, nil
+	}
 	if s == "" {
 		return netip.AddrPort{}, errors.New("--server is missing: give the DNS server's address, such as 10.96.0.10 " +
 			"(a cluster's: kubectl -n kube-system get service kube-dns)")
@@ -93,6 +107,14 @@ func checkAnswers(ctx context.Context, plan prober.Plan) error {
 	check := prober.Plan{Timeout: plan.Timeout, For: 1500 * time.Millisecond}
 	for _, s := range plan.Streams {
 		s.Rate, s.Ports = 2, 0
+		if s.Mode.OfApplications() {
+			if s.Mode == history.HTTPKept {
+				s.Mode = history.HTTP
+			}
+			s.Target = fmt.Sprint(len(check.Streams))
+			check.Streams = append(check.Streams, s)
+			continue
+		}
 		if s.Mode = history.Fresh; plan.Streams[0].Mode == history.Connect || plan.Streams[0].Mode == history.Kept {
 			s.Mode = history.Connect
 		}
@@ -131,6 +153,14 @@ func checkAnswers(ctx context.Context, plan prober.Plan) error {
 
 // unanswered reports what was tried, what happened and what to do.
 func unanswered(s prober.QueryStream, seen prober.QueryStreamSummary) error {
+	switch s.Mode {
+	case history.Dial:
+		return fmt.Errorf("opened connections to %s, %d times: %s. %s (--no-check skips this check)",
+			s.Server, seen.Asked, probereport.Outcomes(seen.Outcomes), advice(seen.Outcomes))
+	case history.HTTP:
+		return fmt.Errorf("requested http://%s%s, %d times: %s. %s; try: curl -v http://%s%s (--no-check skips this check)",
+			s.Server, s.Path, seen.Asked, probereport.Outcomes(seen.Outcomes), advice(seen.Outcomes), s.Server, s.Path)
+	}
 	name, rrtype, over := s.Questions[0].Name, dns.Type(s.Questions[0].Type), ""
 	if s.Mode == history.Connect {
 		over = "+tcp "
@@ -146,7 +176,7 @@ func advice(seen map[history.Outcome]int) string {
 	case seen[history.NXDomain]+seen[history.Empty] > 0:
 		return "The server has no such record: give a --name and --type that exist"
 	case seen[history.Refused]+seen[history.ServFail]+seen[history.OtherCode] > 0:
-		return "The server is there but does not serve this name: check --name and the server's configuration"
+		return "The server is there but does not serve this name or path: check --name or --path, and the server's configuration"
 	case seen[history.Truncated] > 0:
 		return "The answer is too long for UDP: give a --name with fewer records, a --bufsize, or --mode tcp"
 	case seen[history.ICMP] > 0:

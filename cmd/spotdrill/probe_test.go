@@ -8,6 +8,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -259,8 +261,40 @@ func TestParseServer(t *testing.T) {
 		"10.96.0.10": "10.96.0.10:53", "10.96.0.10:5353": "10.96.0.10:5353",
 		"fd00::a": "[fd00::a]:53", "[fd00::a]": "[fd00::a]:53", "[fd00::a]:5353": "[fd00::a]:5353",
 	} {
-		if got, err := parseServer(in); err != nil || got.String() != want {
+		if got, err := parseServer(in, history.Fresh); err != nil || got.String() != want {
 			t.Errorf("%s: got %v (%v), want %s", in, got, err, want)
 		}
+	}
+	if got, err := parseServer("10.96.12.7:80", history.HTTP); err != nil || got.String() != "10.96.12.7:80" {
+		t.Errorf("of an application: got %v (%v)", got, err)
+	}
+	if _, err := parseServer("10.96.12.7", history.HTTP); err == nil || !strings.Contains(err.Error(), "address and port") {
+		t.Errorf("of an application without a port: %v", err)
+	}
+}
+
+func TestProbeOfAnApplication(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/healthz" {
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	t.Cleanup(server.Close)
+	address := server.Listener.Addr().String()
+	for mode, want := range map[string]string{
+		"dial": "100/s over TCP, opened and closed", "http": "100/s over HTTP, a connection each", "http-kept": "100/s over HTTP connections, of which up to 8 are kept",
+	} {
+		stdout, code, err := runProbe(t.Context(), "--server", address, "--mode", mode, "--path", "/healthz", "--rate", "100", "--for", "300ms", "--max-lost", "0")
+		if code == exitFailed || code == exitUsage || !strings.Contains(stdout, want) {
+			t.Errorf("%s: exit %d: %v\n%s", mode, code, err, stdout)
+		}
+	}
+	if _, code, err := runProbe(t.Context(), "--server", address, "--mode", "http", "--path", "/none", "--rate", "100", "--for", "1s"); code != exitFailed || !strings.Contains(err.Error(), "curl -v http://"+address+"/none") {
+		t.Errorf("a path that is not there: exit %d: %v", code, err)
+	}
+	server.Close()
+	if _, code, err := runProbe(t.Context(), "--server", address, "--mode", "dial", "--rate", "100", "--for", "1s"); code != exitFailed || !strings.Contains(err.Error(), "opened connections to") {
+		t.Errorf("nobody listens: exit %d: %v", code, err)
 	}
 }

@@ -2,21 +2,21 @@ package history
 
 import "time"
 
-// Outcome is a query's fate. The empty outcome is invalid, never a success.
+// Outcome is the fate of a query, or of a request to an application. The empty outcome is invalid, never a success.
 type Outcome string
 
 // The closed list of outcomes.
 const (
-	Answered  Outcome = "answered" // NOERROR with at least one answer record
+	Answered  Outcome = "answered" // NOERROR with at least one answer record; an HTTP status below 400; an open connection
 	Empty     Outcome = "empty"    // NOERROR without an answer record
 	NXDomain  Outcome = "nxdomain"
 	ServFail  Outcome = "servfail"
 	Refused   Outcome = "refused"   // the server's REFUSED
-	OtherCode Outcome = "rcode"     // any other response code
+	OtherCode Outcome = "rcode"     // any other response code, also of HTTP
 	Truncated Outcome = "truncated" // TC bit
 	Timeout   Outcome = "timeout"   // no answer within the prober's timeout
 	ICMP      Outcome = "icmp"      // refused or unreachable, as the kernel reports; over TCP also a connection that ended
-	Mismatch  Outcome = "mismatch"  // an answer that does not fit its question or is not DNS
+	Mismatch  Outcome = "mismatch"  // an answer that does not fit its question, or is not DNS or not HTTP
 	Unsent    Outcome = "unsent"    // could not leave on schedule: the prober's own failure
 )
 
@@ -38,14 +38,21 @@ const (
 	Fixed   Mode = "fixed"    // UDP from one of a few long-lived ports, as NodeLocal DNSCache does
 	Connect Mode = "tcp"      // TCP, a new connection for each query
 	Kept    Mode = "tcp-kept" // TCP, over one of a few connections that are kept, and opened again if they break
+	// To applications.
+	Dial     Mode = "dial"      // a TCP connection, which is opened and closed
+	HTTP     Mode = "http"      // an HTTP/1.1 GET over a new connection
+	HTTPKept Mode = "http-kept" // an HTTP/1.1 GET over a connection that was kept, if one is idle
 )
+
+// OfApplications reports whether the mode is not one of DNS.
+func (m Mode) OfApplications() bool { return m == Dial || m == HTTP || m == HTTPKept }
 
 // PortEach reports whether in this mode every query leaves from a port of its own,
 // so that kube-proxy's rules choose its backend; else its flow's entry does.
-func (m Mode) PortEach() bool { return m == Fresh || m == Connect }
+func (m Mode) PortEach() bool { return m == Fresh || m == Connect || m == Dial || m == HTTP }
 
 // Modes lists every valid mode.
-func Modes() []Mode { return []Mode{Fresh, Fixed, Connect, Kept} }
+func Modes() []Mode { return []Mode{Fresh, Fixed, Connect, Kept, Dial, HTTP, HTTPKept} }
 
 // Targets of the prober. Service is what a pod would query; Control is a CoreDNS
 // pod that stays, queried by its own IP: a failure there is the prober's noise. Echo
@@ -57,7 +64,7 @@ const (
 	Echo    = "echo"
 )
 
-// Query is one DNS query. All times are nanoseconds since the history's base;
+// Query is one DNS query, or one request to an application. All times are nanoseconds since the history's base;
 // latency counts from Intended, so that a late prober cannot flatter the server.
 type Query struct {
 	Target   string        `json:"t"`

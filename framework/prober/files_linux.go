@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 // openFiles is how many files a plan may have open at once if no socket is kept.
@@ -17,9 +19,10 @@ func openFiles(p Plan) uint64 {
 }
 
 // sockets is how many a stream may have open at once if none is kept: without an
-// answer, every query from a fresh port has one until its timeout.
+// answer, every query from a fresh port has one until its timeout. An HTTP connection is for
+// one request at a time, so that kept ones are as many then.
 func (s QueryStream) sockets(timeout time.Duration) uint64 {
-	if s.Ports > 0 {
+	if s.Ports > 0 && s.Mode != history.HTTPKept {
 		return uint64(s.Ports)
 	}
 	return uint64(float64(s.Rate) * (timeout + Tolerance).Seconds())

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/miekg/dns"
@@ -50,9 +52,11 @@ type QueryStream struct {
 	Server netip.AddrPort `json:"server"`
 	Mode   history.Mode   `json:"mode"`
 	Rate   int            `json:"rate"`            // queries/s, 1 to MaxRate
-	Ports  int            `json:"ports,omitempty"` // fixed and kept mode: how many source ports, 1 to MaxPorts
-	// Questions are asked in turn.
-	Questions []Question `json:"questions"`
+	Ports  int            `json:"ports,omitempty"` // fixed and kept modes: how many source ports, 1 to MaxPorts
+	// Questions are asked in turn. Modes of applications have none.
+	Questions []Question `json:"questions,omitempty"`
+	// Path is what is requested in the modes http and http-kept, such as /healthz.
+	Path string `json:"path,omitempty"`
 	// BufferSize is the EDNS0 buffer size, the largest answer accepted over UDP, in
 	// octets, up to MaxBufferSize; 0 for no EDNS0.
 	BufferSize uint16 `json:"buffer_size,omitempty"`
@@ -118,18 +122,25 @@ func (s QueryStream) validate(timeout time.Duration) error {
 		bad("rate is %d: want 1 to %d queries/s", s.Rate, MaxRate)
 	}
 	switch s.Mode {
-	case history.Fresh, history.Connect:
+	case history.Fresh, history.Connect, history.Dial, history.HTTP:
 		if s.Ports != 0 {
 			bad("ports is %d: %s mode takes a port for each query, leave it out", s.Ports, s.Mode)
 		}
-	case history.Fixed, history.Kept:
+	case history.Fixed, history.Kept, history.HTTPKept:
 		if s.Ports < 1 || s.Ports > MaxPorts {
 			bad("ports is %d: want 1 to %d in %s mode", s.Ports, MaxPorts, s.Mode)
-		} else if ids := s.Rate * int((timeout+rememberFor)/time.Millisecond) / 1000 / s.Ports; ids > maxRememberedIDs {
+		} else if ids := s.Rate * int((timeout+rememberFor)/time.Millisecond) / 1000 / s.Ports; s.Mode != history.HTTPKept && ids > maxRememberedIDs {
 			bad("%d queries/s over %d ports would run out of query ids: use %d ports or more", s.Rate, s.Ports, s.Ports*ids/maxRememberedIDs+1)
 		}
 	default:
 		bad("mode is %q: want one of %v", s.Mode, history.Modes())
+	}
+	if s.Mode.OfApplications() {
+		errs = append(errs, s.validateRequest()...)
+		return errors.Join(errs...)
+	}
+	if s.Path != "" {
+		bad("path is %q: %s mode has none", s.Path, s.Mode)
 	}
 	if len(s.Questions) == 0 || len(s.Questions) > MaxQuestions {
 		bad("%d questions: want 1 to %d", len(s.Questions), MaxQuestions)
@@ -146,4 +157,20 @@ func (s QueryStream) validate(timeout time.Duration) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// validateRequest checks what only streams to applications have.
+func (s QueryStream) validateRequest() (errs []error) {
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if len(s.Questions) > 0 || s.BufferSize != 0 {
+		bad("%s mode asks no question and has no buffer size", s.Mode)
+	}
+	u, err := url.ParseRequestURI(s.Path)
+	switch {
+	case s.Mode == history.Dial && s.Path != "":
+		bad("path is %q: %s mode only opens a connection", s.Path, s.Mode)
+	case s.Mode != history.Dial && (err != nil || u.IsAbs() || !strings.HasPrefix(s.Path, "/")):
+		bad("path is %q: want one that begins with a slash, such as /healthz", s.Path)
+	}
+	return errs
 }

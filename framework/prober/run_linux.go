@@ -84,6 +84,9 @@ func Run(ctx context.Context, plan Plan, clock *history.Clock, sink func(history
 }
 
 func newSender(l *loop, s QueryStream, timeout time.Duration, a *account, r ring) (sender, error) {
+	if s.Mode.OfApplications() {
+		return newRequests(l, s, timeout, a), nil
+	}
 	asked, err := newQuestions(s)
 	if err != nil {
 		return nil, err

@@ -1,17 +1,13 @@
 package prober
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"io"
 	"net"
 	"os"
 	"sync"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 )
@@ -28,9 +24,9 @@ type connections struct {
 	account *account
 	kept    []*slot
 	ended   sync.WaitGroup
+	from    *ports
 
 	mu     sync.Mutex
-	turns  turns
 	open   int                      // queries not settled
 	dialed map[*connection]struct{} // connections not closed
 }
@@ -43,7 +39,7 @@ type request struct {
 }
 
 func newConnections(l *loop, s QueryStream, asked []*question, timeout time.Duration, a *account) *connections {
-	c := &connections{loop: l, stream: s, asked: asked, timeout: timeout, account: a, turns: newTurns(), dialed: map[*connection]struct{}{}}
+	c := &connections{loop: l, stream: s, asked: asked, timeout: timeout, account: a, from: newPorts(l.clock), dialed: map[*connection]struct{}{}}
 	for range s.Ports {
 		c.kept = append(c.kept, new(slot))
 	}
@@ -99,15 +95,13 @@ func (c *connections) settled() {
 // failed settles a request whose connection could not be made: as lost if the network
 // or the server is the cause, as unsent if this machine is.
 func (c *connections) failed(r request, err error) {
-	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded), errors.Is(err, unix.ETIMEDOUT):
-		c.settle(r, history.Timeout)
-	case unreachable(err), errors.Is(err, unix.ECONNRESET):
-		c.settle(r, history.ICMP)
-	default:
+	outcome := notConnected(err)
+	if outcome == history.Unsent {
 		c.account.unsent(r.intended, c.loop.clock.Now(), err)
 		c.settled()
+		return
 	}
+	c.settle(r, outcome)
 }
 
 // deadline is when a request times out.
@@ -159,13 +153,9 @@ func (c *connections) sendQuery(in *slot, r request) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.now == nil {
-		// Bound first, so that the port is known even if the connection fails.
-		dialer := net.Dialer{Deadline: c.deadline(r), Control: func(network, _ string, socket syscall.RawConn) (err error) {
-			r.port, err = c.bind(network, socket)
-			return err
-		}}
-		conn, err := dialer.Dial("tcp", c.stream.Server.String())
+		conn, port, err := c.from.dial(c.stream.Server, c.deadline(r))
 		if err != nil {
+			r.port = port
 			c.failed(r, err)
 			return
 		}
@@ -174,32 +164,9 @@ func (c *connections) sendQuery(in *slot, r request) {
 	in.now.write(r)
 }
 
-// bind takes the next port that no other socket uses. Ports take turns like fresh ports,
-// so that a connection's port shows to which pod it went.
-func (c *connections) bind(network string, socket syscall.RawConn) (port int, err error) {
-	family := unix.AF_INET
-	if network == "tcp6" {
-		family = unix.AF_INET6
-	}
-	failed := socket.Control(func(fd uintptr) {
-		for range freshCount {
-			c.mu.Lock()
-			port = c.turns.next(c.loop.clock.Now())
-			c.mu.Unlock()
-			if err = unix.Bind(int(fd), anywhere(family, port)); !errors.Is(err, unix.EADDRINUSE) {
-				return
-			}
-		}
-	})
-	return port, errors.Join(failed, err)
-}
-
 func (c *connections) keep(in *slot, conn net.Conn) *connection {
 	if in.once {
-		// The connection ends with a reset (RST), which frees the port. After a FIN the
-		// kernel would reserve the port for a minute (TIME_WAIT): at 930/s all ports would
-		// be reserved within a minute. The query is settled by then.
-		_ = conn.(*net.TCPConn).SetLinger(0)
+		endWithReset(conn)
 	}
 	k := &connection{of: c, in: in, conn: conn, port: conn.LocalAddr().(*net.TCPAddr).Port, pending: map[uint16]request{}, next: randomID()}
 	c.mu.Lock()

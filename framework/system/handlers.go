@@ -205,10 +205,11 @@ func (s *System) Equipment(ctx context.Context, d handler.Description) (handler.
 	if ref, ok := s.images[buildOf(d)]; ok {
 		settings.Image = ref
 	}
-	for _, n := range slices.Concat(s.Cluster.Nodes, s.launched) {
-		if n.Capacity == cluster.ControlPlane || d.Workers.Capacity != "" && n.Capacity != d.Workers.Capacity {
-			continue
-		}
+	// What a drill launches is the handler's, whatever its capacity.
+	fixed := slices.DeleteFunc(slices.Clone(s.Cluster.Nodes), func(n cluster.Node) bool {
+		return n.Capacity == cluster.ControlPlane || d.Workers.Capacity != "" && n.Capacity != d.Workers.Capacity
+	})
+	for _, n := range slices.Concat(fixed, s.launched) {
 		w := handler.Worker{
 			Node: n.Name, Instance: n.Instance, ProviderID: kind.ProviderID(n.Zone, n.Instance),
 			Capacity: n.Capacity, Zone: n.Zone,

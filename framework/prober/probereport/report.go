@@ -106,6 +106,12 @@ func (f Findings) writeText(tw *tabwriter.Writer) error {
 
 // questions lists the names and types that a stream queries.
 func questions(s prober.QueryStream) string {
+	switch s.Mode {
+	case history.Dial:
+		return "connections"
+	case history.HTTP, history.HTTPKept:
+		return "GET " + s.Path
+	}
 	var all []string
 	for _, q := range s.Questions {
 		all = append(all, fmt.Sprintf("%s %s", q.Name, dns.Type(q.Type)))
@@ -122,6 +128,12 @@ func transport(s prober.QueryStream) string {
 		return "over TCP, a connection each"
 	case history.Kept:
 		return fmt.Sprintf("over %d TCP connections", s.Ports)
+	case history.Dial:
+		return "over TCP, opened and closed"
+	case history.HTTP:
+		return "over HTTP, a connection each"
+	case history.HTTPKept:
+		return fmt.Sprintf("over HTTP connections, of which up to %d are kept", s.Ports)
 	default:
 		return "from a fresh port each"
 	}
