@@ -133,7 +133,7 @@ func (s Scenario) validate(fileName string) problems {
 	return p
 }
 
-var memory = regexp.MustCompile(`^[1-9][0-9]*(Mi|Gi)$`)
+var memory = regexp.MustCompile(`^[1-9]\d*(Mi|Gi)$`)
 
 func validateDNS(c coredns.Settings, p *problems) {
 	validatePlacement("coredns.placement", c.Placement, p)

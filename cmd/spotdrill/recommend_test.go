@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +18,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
+
+	"github.com/spotdrill/spotdrill/framework/recommend"
+	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 // kubeconfig gives access to a server.
@@ -147,6 +151,18 @@ func TestConfidenceAsksForDrills(t *testing.T) {
 		}
 		if s, err := o.sweep(); err != nil || s.Repeats != want {
 			t.Errorf("%q: %d drills of each setting, %v, want %d", args, s.Repeats, err, want)
+		}
+	}
+}
+
+func TestTheDrillsOfTheRulesExist(t *testing.T) {
+	all, err := scenarios.Catalogue()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rule, drill := range recommend.Drills() {
+		if !slices.ContainsFunc(all, func(s scenarios.Scenario) bool { return s.Name == drill }) {
+			t.Errorf("rule %s: there is no scenario %s", rule, drill)
 		}
 	}
 }

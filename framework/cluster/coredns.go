@@ -131,11 +131,9 @@ func setTemplate(deploy *appsv1.Deployment, want coredns.Settings, mark string) 
 			MaxSkew: 1, TopologyKey: CapacityLabel, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: self,
 		}}
 	}
-	for i := range spec.Containers {
-		if spec.Containers[i].Name == dnsContainer && spec.Containers[i].ReadinessProbe != nil {
-			spec.Containers[i].ReadinessProbe.PeriodSeconds = int32(want.Readiness.Period.D().Seconds())
-			spec.Containers[i].ReadinessProbe.FailureThreshold = int32(want.Readiness.FailureThreshold)
-		}
+	if c := dnsContainerOf(&deploy.Spec); c != nil && c.ReadinessProbe != nil {
+		c.ReadinessProbe.PeriodSeconds = int32(want.Readiness.Period.D().Seconds())
+		c.ReadinessProbe.FailureThreshold = int32(want.Readiness.FailureThreshold)
 	}
 }
 
@@ -149,18 +147,25 @@ func setRequests(deploy *appsv1.Deployment, original appsv1.DeploymentSpec, want
 	if want.PodENI {
 		wanted[coredns.PodENI] = resource.MustParse("1")
 	}
-	containers := deploy.Spec.Template.Spec.Containers
-	for _, o := range original.Template.Spec.Containers {
-		i := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == o.Name && c.Name == dnsContainer })
-		if i < 0 {
-			continue
-		}
-		containers[i].Resources = *o.Resources.DeepCopy()
-		for name, quantity := range wanted {
-			containers[i].Resources.Requests = with(containers[i].Resources.Requests, name, quantity)
-			containers[i].Resources.Limits = with(containers[i].Resources.Limits, name, quantity)
+	now, before := dnsContainerOf(&deploy.Spec), dnsContainerOf(&original)
+	if now == nil || before == nil {
+		return
+	}
+	now.Resources = *before.Resources.DeepCopy()
+	for name, quantity := range wanted {
+		now.Resources.Requests = with(now.Resources.Requests, name, quantity)
+		now.Resources.Limits = with(now.Resources.Limits, name, quantity)
+	}
+}
+
+// dnsContainerOf is the container of CoreDNS; nil if there is none.
+func dnsContainerOf(of *appsv1.DeploymentSpec) *corev1.Container {
+	for i := range of.Template.Spec.Containers {
+		if c := &of.Template.Spec.Containers[i]; c.Name == dnsContainer {
+			return c
 		}
 	}
+	return nil
 }
 
 // readDNS reads the ConfigMap and the Deployment of CoreDNS.

@@ -15,6 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubectl/pkg/util/podutils"
 	"k8s.io/utils/ptr"
@@ -76,7 +78,11 @@ func Apply(ctx context.Context, c *cluster.Cluster, manifests fs.FS, file string
 	}
 	api := c.Klient.Resources().GetControllerRuntimeClient()
 	for _, obj := range objs {
-		if err := api.Patch(ctx, obj, client.Apply, client.FieldOwner("spotdrill"), client.ForceOwnership); err != nil {
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+		if err == nil {
+			err = api.Apply(ctx, client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: content}), client.FieldOwner("spotdrill"), client.ForceOwnership)
+		}
+		if err != nil {
 			return fmt.Errorf("apply %s %s: %w", obj.GetObjectKind().GroupVersionKind().Kind, obj.GetName(), err)
 		}
 	}

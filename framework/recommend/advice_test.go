@@ -19,7 +19,6 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/strict"
-	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 const capacityType = "karpenter.sh/capacity-type"
@@ -401,17 +400,5 @@ func TestReadOnlyReads(t *testing.T) {
 	}
 	if _, err := Read(t.Context(), fake.NewClientset(d.Deployment, &corev1.ConfigMap{ObjectMeta: configMap.ObjectMeta}), noObjects(), "kube-system", "coredns"); err == nil || !strings.Contains(err.Error(), "has a Corefile; it mounts: coredns") {
 		t.Errorf("no Corefile: %v", err)
-	}
-}
-
-func TestTheDrillsOfTheRulesExist(t *testing.T) {
-	all, err := scenarios.Catalogue()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for rule, drill := range drills {
-		if !slices.ContainsFunc(all, func(s scenarios.Scenario) bool { return s.Name == drill }) {
-			t.Errorf("rule %s: there is no scenario %s", rule, drill)
-		}
 	}
 }

@@ -22,17 +22,19 @@ type Finding struct {
 	Drill string `json:"drill,omitempty"`
 }
 
-// drills are the scenarios that show why a rule matters, by the rule.
-var drills = map[string]string{
-	"lameduck":                         "coredns-drained-lameduck-0s",
-	"lameduck-outlasts-readiness":      "coredns-drained-lameduck-5s",
-	"replicas":                         "coredns-all-deleted-at-once",
-	"one-budget":                       "pod-under-two-budgets-is-reported-and-retried",
-	"karpenter-interruption-queue":     "coredns-lost-without-queue",
-	"karpenter-interruption-queue-key": "coredns-lost-without-queue",
-	"karpenter-off-its-own-nodes":      "handler-drains-the-node-that-it-shares-with-dns",
-	"dns-on-consolidated-nodes":        "two-nodes-that-become-one-take-all-of-dns",
-	"dns-not-kept-at-a-notice":         "notice-drains-pods-not-to-be-disrupted",
+// Drills are the scenarios that show why a rule matters, by the rule.
+func Drills() map[string]string {
+	return map[string]string{
+		"lameduck":                         "coredns-drained-lameduck-0s",
+		"lameduck-outlasts-readiness":      "coredns-drained-lameduck-5s",
+		"replicas":                         "coredns-all-deleted-at-once",
+		"one-budget":                       "pod-under-two-budgets-is-reported-and-retried",
+		"karpenter-interruption-queue":     "coredns-lost-without-queue",
+		"karpenter-interruption-queue-key": "coredns-lost-without-queue",
+		"karpenter-off-its-own-nodes":      "handler-drains-the-node-that-it-shares-with-dns",
+		"dns-on-consolidated-nodes":        "two-nodes-that-become-one-take-all-of-dns",
+		"dns-not-kept-at-a-notice":         "notice-drains-pods-not-to-be-disrupted",
+	}
 }
 
 // The times that lameduck is compared with.
@@ -69,8 +71,8 @@ func (d DNS) lint(c coredns.Corefile, s coredns.Settings) []Finding {
 	found = append(found, d.lintReplicas(s)...)
 	found = append(found, d.lintBudgets(s)...)
 	found = append(found, d.lintKarpenter()...)
-	for i := range found {
-		found[i].Drill = drills[found[i].Rule]
+	for i, shown := 0, Drills(); i < len(found); i++ {
+		found[i].Drill = shown[found[i].Rule]
 	}
 	return found
 }
