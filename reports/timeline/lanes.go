@@ -13,7 +13,7 @@ import (
 )
 
 // notices has a row for each notice or message step, with the time until its
-// deadline, and one for what was done to CoreDNS.
+// deadline, and one each for what else the drill did.
 func (d picture) notices() []Row {
 	var rows []Row
 	var seen []string
@@ -36,9 +36,17 @@ func (d picture) notices() []Row {
 	}
 	configured := row{picture: d, Row: Row{Name: "handler", Note: "configured otherwise"}}
 	for _, e := range d.AllOf(history.HandlerReconfigured) {
-		configured.mark(e, Put, "to remove "+e.Node)
+		text := e.Key
+		if e.Node != "" {
+			text = "to remove " + e.Node
+		}
+		configured.mark(e, Put, text)
 	}
-	for _, r := range []row{disrupted, configured} {
+	deployed := row{picture: d, Row: Row{Name: "DaemonSet", Note: "created by the drill"}}
+	for _, e := range d.AllOf(history.Deployed) {
+		deployed.mark(e, Put, e.Key)
+	}
+	for _, r := range []row{disrupted, deployed, configured} {
 		if len(r.Marks) > 0 {
 			rows = append(rows, r.Row)
 		}
