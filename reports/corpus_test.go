@@ -34,6 +34,9 @@ import (
 var (
 	addFlag = flag.String("add", "", "an attempt folder to add to the corpus, from the checkout's root")
 	asFlag  = flag.String("as", "", "the name in the corpus of what -add adds")
+	// The corpus would be large otherwise. The scenario's rates are divided by it, so that the
+	// record looks like that of a slower prober.
+	thinFlag = flag.Int("thin", 5, "the number of recorded queries of which -add keeps one; more if the drill is not about DNS")
 )
 
 const corpus = "testdata/corpus"
@@ -131,11 +134,6 @@ func fallFound(w timeline.Waterfall) waterfallFound {
 	return f
 }
 
-// thinning is the number of recorded queries of which the corpus keeps one; it would
-// be large otherwise. The scenario's rates are divided by it, so that the record looks
-// like that of a slower prober.
-const thinning = 5
-
 // addToCorpus packs an attempt's scenario and history.
 func addToCorpus(dir, name string) error {
 	h, err := history.Load(dir)
@@ -179,13 +177,13 @@ func addToCorpus(dir, name string) error {
 	return os.WriteFile(filepath.Join(corpus, name+".tar.gz"), b.Bytes(), 0o644)
 }
 
-// thin keeps one query of thinning of each stream, and the flows of those.
+// thin keeps one query of *thinFlag of each stream, and the flows of those.
 func thin(h history.History, files map[string][]byte, scenarioFile string) error {
 	s, err := scenarios.Parse(scenarioFile, files[scenarioFile])
 	if err != nil {
 		return err
 	}
-	s.Probe.Fresh, s.Probe.Fixed, s.Probe.Control = s.Probe.Fresh/thinning, s.Probe.Fixed/thinning, s.Probe.Control/thinning
+	s.Probe.Fresh, s.Probe.Fixed, s.Probe.Control = s.Probe.Fresh / *thinFlag, s.Probe.Fixed / *thinFlag, s.Probe.Control / *thinFlag
 	if files[scenarioFile], err = yaml.Marshal(s); err != nil {
 		return err
 	}
@@ -203,7 +201,7 @@ func thin(h history.History, files map[string][]byte, scenarioFile string) error
 	for _, q := range h.Queries {
 		of := stream{q.Target, q.Node, q.Mode}
 		seen[of]++
-		if seen[of]%thinning == 1 {
+		if seen[of]%*thinFlag == 1 {
 			queries = append(queries, q)
 			used[port{q.Node, q.Port}] = true
 			kept[of]++

@@ -116,6 +116,26 @@ func spoilings() []spoiling {
 		{"removed", "karpenter-drifted-nodes-are-replaced-first", "instances are terminated before their pods are gone", func(r *recorded) {
 			r.change(history.InstanceEnded, func(e *history.Event) { e.At = r.Begun + time.Second })
 		}, verdict.Fail},
+		{"disruptedAtOnce", "karpenter-drifted-nodes-are-replaced-first", "the instance of the first node is never terminated", func(r *recorded) {
+			node := r.AllOf(history.InstanceEnded)[0].Node
+			r.drop(func(e history.Event) bool {
+				return e.Node == node && (e.Kind == history.InstanceEnded || e.Kind == history.NodeDeleted)
+			})
+		}, verdict.Fail},
+		{"daemonSetRuns", "karpenter-daemon-set-without-room-runs-after-a-replacement", "its pods are never Ready on the replacements", func(r *recorded) {
+			r.drop(func(e history.Event) bool { return e.Kind == history.PodReady && e.Owner == "DaemonSet/agent" })
+		}, verdict.Fail},
+		{"forgotten", "karpenter-instance-lost-in-the-middle-of-a-drain-is-forgotten", "the Node object stays", func(r *recorded) {
+			node, _ := r.victim()
+			r.drop(func(e history.Event) bool { return e.Kind == history.NodeDeleted && e.Node == node })
+			r.longer(time.Minute)
+		}, verdict.Fail},
+		{"terminated", "karpenter-notice-gives-a-launch-without-a-node-up", "the instance without a node runs on", func(r *recorded) {
+			r.drop(func(e history.Event) bool { return e.Kind == history.InstanceEnded && e.Node == "" })
+		}, verdict.Fail},
+		{"podReported", "karpenter-pod-that-no-instance-type-can-run-is-reported", "no event names the resource", func(r *recorded) {
+			r.drop(func(e history.Event) bool { return e.Kind == history.ClusterEvent && strings.Contains(e.Note, "pod-eni") })
+		}, verdict.Fail},
 		{"notStalled", "deaf-pod-stalls-no-other", "the other pods terminate only when the slow ones are gone", func(r *recorded) {
 			node, put := r.victim()
 			for _, p := range r.ToLeave(node, put.At) {
