@@ -4,14 +4,12 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spotdrill/spotdrill/framework/engine"
 )
 
-// Program is a released program that a drill can run at another version than the
-// cluster's, or the handler's own; or, of kwok, that only some runs need.
+// Program is a released program that is not part of the nodes.
 type Program string
 
 // The programs.
@@ -23,8 +21,9 @@ const (
 	Kwok      Program = "kwok"
 )
 
-// Programs lists every program.
-func Programs() []Program { return []Program{NTH, Karpenter, CoreDNS, KubeProxy, Kwok} }
+// Programs lists those that a drill can run at another version than the cluster's, or the
+// handler's own. Kwok is not one of them: it is for virtual nodes.
+func Programs() []Program { return []Program{NTH, Karpenter, CoreDNS, KubeProxy} }
 
 // Release is a program at a version, such as v1.12.4. A folder of images/releases with
 // its name pins what it is built from.
@@ -56,7 +55,7 @@ func (r Release) Public() string {
 // ReleaseImage returns the reference of a release's image that the engine has, pulled or
 // built as in NodeImage. Building takes 2 to 8 minutes; kube-proxy's needs root.
 func ReleaseImage(ctx context.Context, eng *engine.Engine, opts ImageOptions, r Release) (string, error) {
-	if !slices.Contains(Programs(), r.Program) {
+	if r.Public() == "" {
 		return "", fmt.Errorf("%w: no program is named %q", ErrNotAvailable, r.Program)
 	}
 	return ensure(ctx, eng, opts, r.image())

@@ -66,7 +66,8 @@ func TestEveryReleaseIsPlayed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, folder := range folders {
-		if !slices.Contains(played, folder.Name()) {
+		program, _, _ := strings.Cut(folder.Name(), "-v")
+		if slices.Contains(kind.Programs(), kind.Program(program)) && !slices.Contains(played, folder.Name()) {
 			t.Errorf("no case plays releases/%s", folder.Name())
 		}
 	}
