@@ -1,6 +1,10 @@
 package scenarios
 
-import "github.com/spotdrill/spotdrill/framework/history"
+import (
+	"slices"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
 
 // Operate does something to a node, as an operator or the cloud does, and continues when
 // that is done.
@@ -51,3 +55,21 @@ func (o Operate) effect() effect {
 
 // Operations returns the operations of the steps.
 func (s Scenario) Operations() []Operate { return stepsOf[Operate](s) }
+
+// DeletesUnnoticed reports whether a step deletes the Node object of a running instance before
+// any notice names it, as if it had not joined yet. A handler whose finalizer holds that
+// object would drain the node instead.
+func (s Scenario) DeletesUnnoticed() bool {
+	var noticed []string
+	for _, step := range s.Steps {
+		switch do := step.Do().(type) {
+		case Notice:
+			noticed = append(noticed, do.Nodes...)
+		case Operate:
+			if do.Action == history.DeleteNode && do.Name == "" && !slices.Contains(noticed, do.Node) {
+				return true
+			}
+		}
+	}
+	return false
+}

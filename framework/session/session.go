@@ -162,6 +162,8 @@ func (s *Session) NotApplicable(scenario scenarios.Scenario) string {
 	switch {
 	case s.cannot != "":
 		return s.cannot
+	case scenario.DeletesUnnoticed() && s.Handler.DeletesNode:
+		return fmt.Sprintf("cannot be arranged: %s drains a node whose object is deleted, so that no running instance can be without one", s.Handler.Name)
 	case scenario.Handler == scenarios.HandlerNone, scenario.Core(), scenario.Feature == "", s.Handler.Claims(scenario.Feature):
 		return ""
 	}
