@@ -134,7 +134,9 @@ func spoilings() []spoiling {
 			r.drop(func(e history.Event) bool { return e.Kind == history.InstanceEnded && e.Node == "" })
 		}, verdict.Fail},
 		{"podReported", "karpenter-pod-that-no-instance-type-can-run-is-reported", "no event names the resource", func(r *recorded) {
-			r.drop(func(e history.Event) bool { return e.Kind == history.ClusterEvent && strings.Contains(e.Note, "pod-eni") })
+			r.drop(func(e history.Event) bool {
+				return e.Kind == history.ClusterEvent && strings.Contains(e.Note, "pod-eni")
+			})
 		}, verdict.Fail},
 		{"notStalled", "deaf-pod-stalls-no-other", "the other pods terminate only when the slow ones are gone", func(r *recorded) {
 			node, put := r.victim()
