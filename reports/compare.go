@@ -120,7 +120,8 @@ func differing(a, b map[string]string) []string {
 // drained. Of several nodes the slowest counts.
 func headlineOf(e Entry) *Figure {
 	names := []string{"drained_seconds", "event_seconds", "deleted_seconds", "marked_seconds"}
-	if e.Profile == "DNS" || e.Profile == "INCIDENT" {
+	switch e.Profile {
+	case "DNS", "INCIDENT", "APPLICATION":
 		return worst(e, "window_max_ms", "window_fresh_max_ms", "window_fixed_max_ms")
 	}
 	for _, name := range names {

@@ -127,6 +127,9 @@ func (c *Console) losses(e Entry) {
 	if len(e.Losses) > 0 {
 		c.printf("    dns: %s\n", verdict.Explain(e.Losses))
 	}
+	if len(e.ApplicationLosses) > 0 {
+		c.printf("    application: %s\n", verdict.Explain(e.ApplicationLosses))
+	}
 }
 
 // Verdicts prints all verdicts of an entry, passes included.
@@ -197,6 +200,9 @@ func (c *Console) Windows(entries []Entry) {
 			e.CoreDNS.Readiness.Period.D(), e.CoreDNS.Readiness.FailureThreshold,
 			lostCell(e.DNS.Fresh), lostCell(e.DNS.Fixed), share(e.DNS.Control))
 		head = ""
+		if a := e.Application; a != nil {
+			_, _ = fmt.Fprintf(table, "  its application\t\t\t%s\t%s\t%s\n", lostCell(a.Fresh), lostCell(a.Fixed), share(a.Control))
+		}
 	}
 	_ = table.Flush()
 }

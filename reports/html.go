@@ -91,6 +91,7 @@ type dnsRow struct {
 	ID, Scenario string
 	CoreDNS      coredns.Settings
 	Streams      []dnsCell
+	measured     *verdict.Measurement
 }
 
 type dnsCell struct {
@@ -234,25 +235,28 @@ const resolverTimeout = 5 * time.Second
 
 func (r *Report) dnsRows() []dnsRow {
 	longest := resolverTimeout
-	for _, e := range r.Results {
-		if e.DNS == nil {
-			continue
-		}
-		for _, s := range []verdict.Stream{e.DNS.Fresh, e.DNS.Fixed} {
-			w, _ := s.Longest()
-			longest = max(longest, w.Length())
-		}
-	}
 	var rows []dnsRow
 	for _, e := range r.Results {
-		if e.DNS == nil {
-			continue
+		for _, m := range []struct {
+			what string
+			*verdict.Measurement
+		}{{"", e.DNS}, {" (application)", e.Application}} {
+			if m.Measurement == nil {
+				continue
+			}
+			for _, s := range []verdict.Stream{m.Fresh, m.Fixed} {
+				w, _ := s.Longest()
+				longest = max(longest, w.Length())
+			}
+			rows = append(rows, dnsRow{ID: anchor(e), Scenario: e.Scenario + m.what, CoreDNS: e.CoreDNS, measured: m.Measurement})
 		}
-		row := dnsRow{ID: anchor(e), Scenario: e.Scenario, CoreDNS: e.CoreDNS}
+	}
+	for i := range rows {
+		row := &rows[i]
 		for _, s := range []struct {
 			name string
 			verdict.Stream
-		}{{"fresh", e.DNS.Fresh}, {"fixed", e.DNS.Fixed}, {"control", e.DNS.Control}} {
+		}{{"fresh", row.measured.Fresh}, {"fixed", row.measured.Fixed}, {"control", row.measured.Control}} {
 			cell := dnsCell{Name: s.name, Lost: share(s.Stream)}
 			if w, ok := s.Longest(); ok {
 				cell.Any, cell.Window = true, windowLength(w)
@@ -260,7 +264,6 @@ func (r *Report) dnsRows() []dnsRow {
 			}
 			row.Streams = append(row.Streams, cell)
 		}
-		rows = append(rows, row)
 	}
 	return rows
 }

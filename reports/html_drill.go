@@ -19,7 +19,7 @@ import (
 func laneID(name string) string {
 	return map[string]string{
 		timeline.Notices: "notice", timeline.Handler: string(verdict.LaneHandler), timeline.Nodes: string(verdict.LaneNode),
-		timeline.Pods: string(verdict.LanePods), timeline.Endpoints: string(verdict.LaneEndpoints), timeline.CoreDNS: "coredns",
+		timeline.Pods: string(verdict.LanePods), timeline.Endpoints: string(verdict.LaneEndpoints), timeline.CoreDNS: "coredns", timeline.ApplicationEndpoints: "application-endpoints",
 		timeline.Answers: string(verdict.LaneDNS),
 	}[name]
 }
@@ -88,16 +88,24 @@ func brief(e Entry) string {
 	if e.DNS == nil {
 		return e.Title
 	}
+	if e.Application == nil {
+		return answered("DNS", "query", *e.DNS)
+	}
+	return answered("the application", "request", *e.Application) + ", " + answered("DNS", "query", *e.DNS)
+}
+
+// answered is how a service answered.
+func answered(service, query string, m verdict.Measurement) string {
 	longest, broke := history.Window{}, false
-	for _, s := range []verdict.Stream{e.DNS.Fresh, e.DNS.Fixed} {
+	for _, s := range []verdict.Stream{m.Fresh, m.Fixed} {
 		if w, ok := s.Longest(); ok && (!broke || w.Length() > longest.Length()) {
 			longest, broke = w, true
 		}
 	}
 	if !broke {
-		return "DNS answered every query"
+		return service + " answered every " + query
 	}
-	return "DNS broke for up to " + windowLength(longest)
+	return service + " broke for up to " + windowLength(longest)
 }
 
 func settings(e Entry) string {
@@ -181,13 +189,13 @@ func newTimelinePart(id string, t *timeline.Timeline) *timelinePart {
 		p.Jumps = append(p.Jumps, jump{axisTime(t, t.Zero-200*time.Millisecond), width(6 * time.Second), "the handler's first seconds"})
 	}
 	var service []history.Window
-	for i, s := range t.Streams {
+	for _, s := range t.Streams {
 		part := newStreamPart(t, s)
 		p.Streams = append(p.Streams, part)
 		for _, w := range s.Measured.Windows {
 			p.List = append(p.List, listed{w.From, exact(t, w.From), runTime(w.From), timeline.Answers + ", " + s.Name, windowText(w), 0})
 		}
-		if i < 2 {
+		if s.Service {
 			service = append(service, s.Measured.Windows...)
 			if w, ok := s.Measured.Longest(); ok {
 				margin := w.Length()/2 + 50*time.Millisecond

@@ -60,10 +60,10 @@ func newPairPart(entries ...Entry) pairPart {
 	return p
 }
 
-// serviceOf are the streams of queries to the DNS service: fresh and fixed.
+// serviceOf are the streams to the DNS service, and to an application.
 func serviceOf(e Entry) []timeline.AnswerRow {
 	if e.timeline == nil {
 		return nil
 	}
-	return e.timeline.Streams[:min(2, len(e.timeline.Streams))]
+	return slices.DeleteFunc(slices.Clone(e.timeline.Streams), func(s timeline.AnswerRow) bool { return !s.Service })
 }

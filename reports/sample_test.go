@@ -69,7 +69,7 @@ func passed() Entry {
 			{Cause: verdict.OldEntry, Fresh: 640, Fixed: 12, Backend: "10.244.1.5", Pod: "kube-system/coredns-x", From: strict.Duration(sec(9)), To: strict.Duration(sec(10.299)), Lag: strict.Duration(sec(1.299)), RulesLeft: strict.Duration(sec(9.031))},
 			{Cause: verdict.Unexplained, Fresh: 10, From: strict.Duration(sec(9.2)), To: strict.Duration(sec(9.3))},
 		},
-		DNS: &verdict.DNS{
+		DNS: &verdict.Measurement{
 			Fresh:   verdict.Stream{Asked: 45000, Lost: 650, Windows: []history.Window{{From: sec(9), To: sec(10.3), Lost: 650, Asked: 1300}}},
 			Fixed:   verdict.Stream{Asked: 22000, Lost: 12, Windows: []history.Window{{From: sec(9), To: sec(9.5), Lost: 12, Asked: 250, Open: true}}},
 			Control: verdict.Stream{Asked: 9000},

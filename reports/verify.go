@@ -151,7 +151,7 @@ func (v *verification) entry(e Entry) {
 	if !digest.MatchString(e.Digest) {
 		wrong("scenarioDigest: %q does not identify the scenario's text", e.Digest)
 	}
-	for _, l := range e.Losses {
+	for _, l := range slices.Concat(e.Losses, e.ApplicationLosses) {
 		if !slices.Contains(verdict.Causes(), l.Cause) || l.Fresh < 0 || l.Fixed < 0 || l.Lost() == 0 {
 			wrong("losses: %d fresh and %d fixed to cause %q; allowed: %v, each with a count", l.Fresh, l.Fixed, l.Cause, verdict.Causes())
 		}
@@ -228,6 +228,9 @@ func (v *verification) histories() {
 func (v *verification) verdicts(was, again Entry) {
 	if reported, now := verdict.Explain(was.Losses), verdict.Explain(again.Losses); reported != now || !slices.Equal(was.Losses, again.Losses) {
 		v.wrong("%s: losses reported as %q, judged again as %q", was.Scenario, reported, now)
+	}
+	if reported, now := verdict.Explain(was.ApplicationLosses), verdict.Explain(again.ApplicationLosses); reported != now || !slices.Equal(was.ApplicationLosses, again.ApplicationLosses) {
+		v.wrong("%s: losses of the application reported as %q, judged again as %q", was.Scenario, reported, now)
 	}
 	if len(was.Verdicts) != len(again.Verdicts) {
 		v.wrong("%s: reported with %d checks, judged again there are %d", was.Scenario, len(was.Verdicts), len(again.Verdicts))

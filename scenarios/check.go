@@ -14,12 +14,15 @@ type Check struct {
 	NodeEvent      *NodeEvent      `yaml:"nodeEvent,omitempty"`
 	DNSLost        *DNSLost        `yaml:"dnsLost,omitempty"`
 	DNSWindow      *DNSWindow      `yaml:"dnsWindow,omitempty"`
-	EndpointLeft   *EndpointLeft   `yaml:"endpointLeft,omitempty"`
-	DrainedOnce    *DrainedOnce    `yaml:"drainedOnce,omitempty"`
-	NotRestarted   *NotRestarted   `yaml:"notRestarted,omitempty"`
-	QueueEmpty     *QueueEmpty     `yaml:"queueEmpty,omitempty"`
-	Calls          *Calls          `yaml:"calls,omitempty"`
-	MidDrain       *MidDrain       `yaml:"midDrain,omitempty"`
+	// ApplicationLost and ApplicationWindow are DNSLost and DNSWindow for the workload's Service.
+	ApplicationLost   *ApplicationLost   `yaml:"applicationLost,omitempty"`
+	ApplicationWindow *ApplicationWindow `yaml:"applicationWindow,omitempty"`
+	EndpointLeft      *EndpointLeft      `yaml:"endpointLeft,omitempty"`
+	DrainedOnce       *DrainedOnce       `yaml:"drainedOnce,omitempty"`
+	NotRestarted      *NotRestarted      `yaml:"notRestarted,omitempty"`
+	QueueEmpty        *QueueEmpty        `yaml:"queueEmpty,omitempty"`
+	Calls             *Calls             `yaml:"calls,omitempty"`
+	MidDrain          *MidDrain          `yaml:"midDrain,omitempty"`
 
 	NotScheduled    *NotScheduled    `yaml:"notScheduled,omitempty"`
 	Replaced        *Replaced        `yaml:"replaced,omitempty"`

@@ -44,11 +44,16 @@ type DNSWindow struct {
 func (c DNSWindow) validate(where string, in *scope, p *problems) {
 	oneOf(p, where+".mode", c.Mode, ProbeModes())
 	in.needsProbe(where, p)
+	validateBounds(where, c.Min, c.Max, p)
+}
+
+// validateBounds checks the bounds of a window.
+func validateBounds(where string, least, most strict.Duration, p *problems) {
 	switch {
-	case c.Min == 0 && c.Max == 0:
+	case least == 0 && most == 0:
 		p.add(where, "requires min, max or both")
-	case c.Max > 0 && c.Min > c.Max:
-		p.add(where+".min", "%s is more than max (%s)", c.Min.D(), c.Max.D())
+	case most > 0 && least > most:
+		p.add(where+".min", "%s is more than max (%s)", least.D(), most.D())
 	}
 }
 

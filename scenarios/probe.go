@@ -28,6 +28,33 @@ type Probe struct {
 	Probers int `yaml:"probers,omitempty"`
 	// Name is the DNS name that is queried.
 	Name string `yaml:"name,omitempty"`
+	// Application makes the probers request the workload's Service as well.
+	Application *ApplicationProbe `yaml:"application,omitempty"`
+}
+
+// ApplicationProbe is the load of the probers on the workload's Service, in requests per second.
+// What is left out has its default.
+type ApplicationProbe struct {
+	// Transport is what a request is: an HTTP/1.1 GET, or a TCP connection that is opened and
+	// closed.
+	Transport Transport `yaml:"transport,omitempty"`
+	// Fresh is the rate of requests over a new connection each.
+	Fresh int `yaml:"fresh,omitempty"`
+	// Fixed is the rate of requests over connections that are kept; only of http.
+	Fixed int `yaml:"fixed,omitempty"`
+	// FixedPorts is the most connections that are kept.
+	FixedPorts int `yaml:"fixedPorts,omitempty"`
+	// Control is the rate of requests to the control, a pod of the same program that no step
+	// touches.
+	Control int `yaml:"control,omitempty"`
+}
+
+// Rate is the rate of the Service's requests of a mode, in requests per second.
+func (a ApplicationProbe) Rate(mode history.Mode) int {
+	if mode == history.Fixed {
+		return a.Fixed
+	}
+	return a.Fresh
 }
 
 // Rate is the rate of the service's queries of a mode, in queries per second.
@@ -43,12 +70,16 @@ type Transport string
 
 // The transports.
 const (
-	UDP Transport = "udp"
-	TCP Transport = "tcp"
+	UDP  Transport = "udp"
+	TCP  Transport = "tcp"
+	HTTP Transport = "http"
 )
 
-// Transports lists every transport.
+// Transports lists the transports of DNS.
 func Transports() []Transport { return []Transport{UDP, TCP} }
+
+// ApplicationTransports lists the transports of requests to an application.
+func ApplicationTransports() []Transport { return []Transport{HTTP, TCP} }
 
 // MaxProbers leaves one of the cluster's five nodes for the steps to act on.
 const MaxProbers = 4
@@ -64,8 +95,26 @@ func (r Probe) withDefaults() Probe {
 		Transport: cmp.Or(r.Transport, d.Transport),
 		Fresh:     cmp.Or(r.Fresh, d.Fresh), Fixed: cmp.Or(r.Fixed, d.Fixed), FixedPorts: cmp.Or(r.FixedPorts, d.FixedPorts),
 		Control: cmp.Or(r.Control, d.Control), Probers: cmp.Or(r.Probers, d.Probers),
-		Name: cmp.Or(r.Name, d.Name),
+		Name: cmp.Or(r.Name, d.Name), Application: r.Application.withDefaults(),
 	}
+}
+
+// DefaultApplicationProbe is the load of a small service. With two cores, the probers also have
+// the queries of DNS to send.
+func DefaultApplicationProbe() ApplicationProbe {
+	return ApplicationProbe{Transport: HTTP, Fresh: 200, Fixed: 100, FixedPorts: 8, Control: 50}
+}
+
+func (a *ApplicationProbe) withDefaults() *ApplicationProbe {
+	if a == nil {
+		return nil
+	}
+	d := DefaultApplicationProbe()
+	out := ApplicationProbe{Transport: cmp.Or(a.Transport, d.Transport), Fresh: cmp.Or(a.Fresh, d.Fresh), Fixed: a.Fixed, FixedPorts: a.FixedPorts, Control: cmp.Or(a.Control, d.Control)}
+	if out.Transport == HTTP {
+		out.Fixed, out.FixedPorts = cmp.Or(a.Fixed, d.Fixed), cmp.Or(a.FixedPorts, d.FixedPorts)
+	}
+	return &out
 }
 
 func (r Probe) validate(p *problems) {
@@ -77,6 +126,25 @@ func (r Probe) validate(p *problems) {
 	for field, value := range map[string]int{"fresh": r.Fresh, "fixed": r.Fixed, "fixedPorts": r.FixedPorts, "control": r.Control} {
 		if value < r.Probers {
 			p.add("probe."+field, "%d is less than 1 for each prober", value)
+		}
+	}
+	if r.Application != nil {
+		r.Application.validate(r.Probers, p)
+	}
+}
+
+func (a ApplicationProbe) validate(probers int, p *problems) {
+	const where = "probe.application"
+	oneOf(p, where+".transport", a.Transport, ApplicationTransports())
+	rates := map[string]int{"fresh": a.Fresh, "control": a.Control}
+	if a.Transport == HTTP {
+		rates["fixed"], rates["fixedPorts"] = a.Fixed, a.FixedPorts
+	} else if a.Fixed != 0 || a.FixedPorts != 0 {
+		p.add(where+".fixed", "is only allowed with transport %s: a TCP connection that is kept is no request", HTTP)
+	}
+	for field, value := range rates {
+		if value < probers {
+			p.add(where+"."+field, "%d is less than 1 for each prober", value)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
@@ -21,7 +22,9 @@ type scope struct {
 	second   []string // budgets that are not the first of their pods
 	deadline Deadline // the scenario's
 	probe    bool     // it has a probe
-	handler  bool     // it has a handler
+	// application is what its probe requests beside DNS; nil if nothing.
+	application *ApplicationProbe
+	handler     bool // it has a handler
 
 	sent          names                    // notices and messages
 	notices       map[string][]string      // their nodes, by their names
@@ -44,6 +47,9 @@ func (s Scenario) scope() *scope {
 		nodes: slices.Sorted(maps.Keys(s.Nodes)), pods: s.Workload.Groups(), budgeted: s.Workload.budgeted(), second: s.Workload.second(),
 		deadline: s.Deadline, probe: s.Probe != nil, handler: s.Handler != HandlerNone,
 		notices: map[string][]string{}, floods: map[string]time.Duration{}, feature: s.Feature,
+	}
+	if s.Probe != nil {
+		in.application = s.Probe.Application
 	}
 	for name, pick := range s.Nodes {
 		in.capacity[name], in.prepared[name], in.launched[name] = pick.Capacity, pick.Prepared != nil, pick.Launched != nil
@@ -76,6 +82,16 @@ func (in *scope) noticeNames() []string {
 // launching are the steps because of which a handler launches instances.
 func (in *scope) launching() []string {
 	return slices.Concat(in.noticeNames(), in.reconfigured, in.deletions)
+}
+
+// needsApplication reports a problem if the scenario probes no application.
+func (in *scope) needsApplication(where, mode string, p *problems) {
+	switch {
+	case in.application == nil:
+		p.add(where, "needs probe.application")
+	case in.application.Transport == TCP && mode == string(history.Fixed):
+		p.add(where+".mode", "%s needs probe.application.transport %s", mode, HTTP)
+	}
 }
 
 // needsProbe reports a problem if the scenario has no probe.

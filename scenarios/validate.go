@@ -126,6 +126,9 @@ func (s Scenario) validate(fileName string) problems {
 	s.Workload.validate(s.Nodes, s.CoreDNS.Placement, &p)
 	if s.Probe != nil {
 		s.Probe.validate(&p)
+		if s.Probe.Application != nil && s.Workload.Serves == nil {
+			p.add("probe.application", "needs workload.serves: otherwise nothing answers")
+		}
 	}
 	in := s.scope()
 	s.validateSteps(in, &p)

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
+	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
 // Workload is what else runs on the spot nodes: pods that a drain has to move or to
@@ -22,6 +24,8 @@ type Workload struct {
 	Launched bool `yaml:"launched,omitempty"`
 	// Daemon adds a DaemonSet on every worker. A drain must leave its pods.
 	Daemon bool `yaml:"daemon,omitempty"`
+	// Serves makes the pods of Replicas serve HTTP behind a Service.
+	Serves *Serves `yaml:"serves,omitempty"`
 	// BesideDNS adds a UDP Service of these pods at the address of kube-dns, on another
 	// port: kube-proxy must tell the two apart.
 	BesideDNS bool `yaml:"besideDNS,omitempty"`
@@ -30,6 +34,27 @@ type Workload struct {
 	// Budgets are PodDisruptionBudgets. A group of pods can have a second one under another
 	// name: the API server then refuses every eviction of its pods, with 500.
 	Budgets []Budget `yaml:"budgets,omitempty"`
+}
+
+// Serves is how the pods of Workload.Replicas start and end. They answer HTTP on port 8080, and
+// close their listener when they get SIGTERM.
+type Serves struct {
+	// StartsIn is how long a pod needs from its start until it answers.
+	StartsIn strict.Duration `yaml:"startsIn,omitempty"`
+	// PreStop is how long a pod that is deleted goes on before it gets SIGTERM: its preStop hook
+	// sleeps for so many whole seconds. Its grace period is 10 s longer.
+	PreStop strict.Duration `yaml:"preStop,omitempty"`
+}
+
+// maxServes bounds both times of Serves.
+const maxServes = time.Minute
+
+func (s Serves) validate(p *problems) {
+	for field, d := range map[string]strict.Duration{"startsIn": s.StartsIn, "preStop": s.PreStop} {
+		if d.D() < 0 || d.D() > maxServes || d.D()%time.Second != 0 {
+			p.add("workload.serves."+field, "%s is not a whole number of seconds within 0s to %s", d.D(), maxServes)
+		}
+	}
 }
 
 // App is the name of the pods of Workload.Replicas in budgets and checks. Further pods
@@ -107,6 +132,12 @@ func (w Workload) validate(nodes map[string]Pick, placement coredns.Placement, p
 	}
 	if w.Launched && (w.Replicas == 0 || w.Spill) {
 		p.add("workload.launched", "needs replicas, and is not allowed with spill")
+	}
+	if w.Serves != nil {
+		w.Serves.validate(p)
+		if w.Replicas == 0 {
+			p.add("workload.serves", "needs replicas, whose pods serve")
+		}
 	}
 	for i, pods := range w.Pods {
 		where := fmt.Sprintf("workload.pods[%d]", i)

@@ -3,6 +3,7 @@ package main
 import (
 	"net"
 	"net/netip"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -11,10 +12,11 @@ import (
 
 // newConntrackCommand runs on the prober's node, in the network of its host.
 func newConntrackCommand() *cobra.Command {
-	var listen, client, service string
+	var listen, client string
+	var services []string
 	cmd := &cobra.Command{
 		Use:    "conntrack",
-		Short:  "Record to which pods this node sends a client's queries",
+		Short:  "Record to which pods this node sends a client's queries and requests",
 		Args:   cobra.NoArgs,
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -22,9 +24,20 @@ func newConntrackCommand() *cobra.Command {
 			if err != nil {
 				return usage("--client is %q: want an IP address", client)
 			}
-			to, err := netip.ParseAddrPort(service)
-			if err != nil {
-				return usage("--service is %q: want an IP address and port, such as 10.96.0.10:53", service)
+			to := conntrack.Services{}
+			for _, text := range services {
+				name, address, named := strings.Cut(text, "=")
+				if !named {
+					name, address = "", text
+				}
+				service, err := netip.ParseAddrPort(address)
+				if err != nil {
+					return usage("--service is %q: want an IP address and port, such as 10.96.0.10:53, or application=10.96.12.7:80", text)
+				}
+				to[service] = name
+			}
+			if len(to) == 0 {
+				return usage("--service is missing: give an IP address and port, such as 10.96.0.10:53")
 			}
 			listener, err := new(net.ListenConfig).Listen(cmd.Context(), "tcp", listen)
 			if err != nil {
@@ -35,6 +48,6 @@ func newConntrackCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&listen, "listen", ":8080", "`address` for GET /flows and GET /healthz")
 	cmd.Flags().StringVar(&client, "client", "", "the client's IP `address`")
-	cmd.Flags().StringVar(&service, "service", "", "the service's `address:port`")
+	cmd.Flags().StringArrayVar(&services, "service", nil, "a service's `address:port`, or TARGET=address:port; repeatable")
 	return cmd
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"net"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,5 +44,51 @@ func TestHowAWorkloadEnds(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A workload that serves does so from its time on until SIGTERM.
+func TestAWorkloadThatServes(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free.Addr().String()
+	_ = free.Close()
+	answers := func() bool {
+		answer, err := http.Get("http://" + address + "/")
+		if err != nil {
+			return false
+		}
+		_ = answer.Body.Close()
+		return answer.StatusCode == http.StatusOK
+	}
+	ctx, terminate := context.WithCancel(t.Context())
+	cmd := newWorkloadCommand()
+	cmd.SetArgs([]string{"--http=" + address, "--starts-in=300ms"})
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.ExecuteContext(ctx) }()
+	if answers() {
+		t.Error("it answered before its time")
+	}
+	for start := time.Now(); !answers(); time.Sleep(10 * time.Millisecond) {
+		if time.Since(start) > 10*time.Second {
+			t.Fatal("no answer within 10 s")
+		}
+	}
+	terminate()
+	if err := <-ended; err != nil {
+		t.Errorf("ended with %v", err)
+	}
+	if answers() {
+		t.Error("it answered after SIGTERM")
+	}
+}
+
+func TestAWorkloadThatCannotServe(t *testing.T) {
+	cmd := newWorkloadCommand()
+	cmd.SetArgs([]string{"--http=192.0.2.1:1"})
+	if err := cmd.ExecuteContext(t.Context()); err == nil {
+		t.Error("no error for an address of another machine")
 	}
 }

@@ -321,7 +321,7 @@ func (o observer) sliceChanged(before, after *discoveryv1.EndpointSlice) {
 	for k, a := range is {
 		b, known := was[k]
 		record := func(kind history.Kind, reason string) {
-			o.rec.Record(history.Event{Kind: kind, IP: a.ip, Pod: a.pod, Reason: reason})
+			o.rec.Record(history.Event{Kind: kind, Key: o.service, IP: a.ip, Pod: a.pod, Reason: reason})
 		}
 		if a.terminating && (!known || !b.terminating || b.serving != a.serving) {
 			reason := "not-serving"
@@ -339,7 +339,7 @@ func (o observer) sliceChanged(before, after *discoveryv1.EndpointSlice) {
 	}
 	for k, b := range was {
 		if _, ok := is[k]; !ok {
-			o.rec.Record(history.Event{Kind: history.EndpointGone, IP: b.ip, Pod: b.pod})
+			o.rec.Record(history.Event{Kind: history.EndpointGone, Key: o.service, IP: b.ip, Pod: b.pod})
 		}
 	}
 }

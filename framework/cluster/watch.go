@@ -33,8 +33,9 @@ const (
 )
 
 // Watch records the objects that exist, and then every change until Stop. When it returns,
-// all existing objects are in the history.
-func (c *Cluster) Watch(ctx context.Context, rec *history.Recorder) (*Watcher, error) {
+// all existing objects are in the history. The endpoints of the services are recorded like those
+// of kube-dns.
+func (c *Cluster) Watch(ctx context.Context, rec *history.Recorder, services ...types.NamespacedName) (*Watcher, error) {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	logs := &dnsLogs{ctx: ctx, clientset: c.Clientset, rec: rec, open: map[types.UID]bool{}}
 	o := observer{rec: rec, clock: rec.Clock(), dnsReady: logs.follow}
@@ -50,6 +51,12 @@ func (c *Cluster) Watch(ctx context.Context, rec *history.Recorder) (*Watcher, e
 		newSight("EndpointSlices of "+dnsService, discovery.EndpointSlices(dnsNamespace), discoveryv1.LabelServiceName+"="+dnsService,
 			on(o.sliceAdded, o.sliceChanged, o.sliceDeleted)),
 	}}
+	for _, s := range services {
+		of := o
+		of.service = s.Name
+		w.sights = append(w.sights, newSight("EndpointSlices of "+s.Name, discovery.EndpointSlices(s.Namespace), discoveryv1.LabelServiceName+"="+s.Name,
+			on(of.sliceAdded, of.sliceChanged, of.sliceDeleted)))
+	}
 	for _, s := range w.sights {
 		s.rec = rec
 		reflector := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(&s.source, c.Clientset), nil, s,
@@ -118,6 +125,8 @@ func on[T any](added func(obj T, initial bool), changed func(before, after T), d
 type observer struct {
 	rec   *history.Recorder
 	clock *history.Clock
+	// service is the Service whose endpoints are seen; empty for kube-dns.
+	service string
 	// dnsReady is called for every CoreDNS pod that becomes Ready.
 	dnsReady func(*corev1.Pod)
 }

@@ -1,5 +1,5 @@
 // Package conntrack records where a node sent the queries of one client: the
-// connection tracking entries between the client and a service, with the backend
+// connection tracking entries between the client and services, with the backend
 // that each was translated to, from the kernel's own events (ctnetlink).
 //
 // An entry decides where every query from its port goes: kube-proxy's rules apply only

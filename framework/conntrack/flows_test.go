@@ -65,7 +65,7 @@ func TestFlows(t *testing.T) {
 		})}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFlows(here, dns, 0)
+			f := newFlows(here, Services{dns: ""}, 0)
 			for i, batch := range c.batches {
 				f.add(ms(10*i), batch)
 			}
@@ -79,7 +79,7 @@ func TestFlows(t *testing.T) {
 // Of a flow that goes on, the kernel says only when asked whether it was
 // answered.
 func TestLivingFlows(t *testing.T) {
-	f := newFlows(here, dns, 0)
+	f := newFlows(here, Services{dns: ""}, 0)
 	f.add(0, []change{began(1, "10.244.2.5"), began(2, "10.244.2.5"), began(3, "10.244.2.5")})
 	f.add(ms(10), []change{over(3, false, false)})
 	answered, elsewhere := began(1, "10.244.2.5"), began(2, "10.244.2.5")
@@ -96,7 +96,7 @@ func TestLivingFlows(t *testing.T) {
 
 // What the kernel counted before the record begins is not part of it.
 func TestWhenInsertsFailed(t *testing.T) {
-	f := newFlows(here, dns, 40)
+	f := newFlows(here, Services{dns: ""}, 40)
 	f.failed(ms(100), 40)
 	f.failed(ms(200), 43)
 	f.failed(ms(300), 43)

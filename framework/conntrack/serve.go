@@ -22,13 +22,13 @@ const batch = 10 * time.Millisecond
 // packet was dropped has no flow, and only the time connects it with the count.
 const countEvery = 100 * time.Millisecond
 
-// Serve records the flows from client to service and serves them on l until ctx ends:
+// Serve records the flows from client to the services and serves them on l until ctx ends:
 //
 //	GET /flows    all flows since the start, as Collect reads them
 //	GET /healthz  200
 //
 // It has subscribed to the kernel's events before it answers anything.
-func Serve(ctx context.Context, l net.Listener, client netip.Addr, service netip.AddrPort) error {
+func Serve(ctx context.Context, l net.Listener, client netip.Addr, services Services) error {
 	s, err := listen()
 	if err != nil {
 		return errors.Join(err, l.Close())
@@ -38,7 +38,7 @@ func Serve(ctx context.Context, l net.Listener, client netip.Addr, service netip
 		return errors.Join(err, s.close(), l.Close())
 	}
 	anchor := history.NewAnchor()
-	recorded := newFlows(client, service, failedBefore)
+	recorded := newFlows(client, services, failedBefore)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /flows", func(w http.ResponseWriter, _ *http.Request) {

@@ -69,7 +69,7 @@ const (
 	PodRestarted   Kind = "pod.restarted"   // a container was started again; Reason: why it had ended; Numbers: restarts, exit_code
 	PodDeleted     Kind = "pod.deleted"     // gone from the API
 
-	EndpointReady       Kind = "endpoint.ready"       // IP, Pod: an address of the kube-dns EndpointSlices
+	EndpointReady       Kind = "endpoint.ready"       // IP, Pod: an address of the EndpointSlices of Key, of kube-dns if it is empty
 	EndpointNotReady    Kind = "endpoint.notready"    // Reason: serving=… terminating=…
 	EndpointTerminating Kind = "endpoint.terminating" // Reason: serving or not-serving
 	EndpointGone        Kind = "endpoint.gone"
@@ -136,7 +136,8 @@ const (
 	ProberEnded   Kind = "prober.ended"   // Numbers: asked, unsent, dropped (answers), late_p99 (s), late_max (s); without Echo
 )
 
-// ControlChosen reports which CoreDNS pod is asked directly. Pod, IP.
+// ControlChosen reports which pod is asked directly: of CoreDNS or, with Key, of the workload
+// of that Service. Pod, IP.
 const ControlChosen Kind = "control.chosen"
 
 // DNSDisrupted reports what the run did to CoreDNS. Reason: delete, kill, restart,

@@ -16,13 +16,14 @@ import (
 // FlowsFile is the name of the file that holds the flows in a history's folder.
 const FlowsFile = "flows.jsonl.gz"
 
-// Flow is the life of a connection tracking entry between a prober and the
+// Flow is the life of a connection tracking entry between a prober and a
 // service, on the prober's node: every query that left from Port in this time
 // went to Backend, whatever kube-proxy's rules said by then. Times are
 // nanoseconds since the history's base and may be as much too late as the event
 // flows.recorded says.
 type Flow struct {
 	Node    string        `json:"n,omitempty"` // where the prober was
+	Target  string        `json:"t,omitempty"` // which service; empty for Service
 	Port    int           `json:"p"`           // the prober's source port
 	Backend string        `json:"b"`           // IP of the pod that the rules chose for the first query
 	From    time.Duration `json:"at"`

@@ -62,6 +62,10 @@ const (
 	Service = "service"
 	Control = "control"
 	Echo    = "echo"
+	// Application is the Service of the workload, ApplicationControl a pod of the same program
+	// that stays, requested by its own IP.
+	Application        = "application"
+	ApplicationControl = "application-control"
 )
 
 // Query is one DNS query, or one request to an application. All times are nanoseconds since the history's base;

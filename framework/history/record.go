@@ -32,8 +32,10 @@ type Recorder struct {
 	oldest  time.Duration // intended time of the oldest service query
 	newest  time.Duration // intended time of the newest service query, -1 for none
 	latest  Latest        // of the service's queries
-	closed  bool
-	err     error
+	// application is the newest run of lost requests to the application.
+	application Latest
+	closed      bool
+	err         error
 }
 
 // Create starts a history in dir, which is made if need be, and writes meta as
@@ -89,6 +91,9 @@ func (r *Recorder) Query(q Query) {
 		r.oldest, r.newest = min(r.oldest, q.Intended), max(r.newest, q.Intended)
 		r.latest.Add(q)
 	}
+	if q.Target == Application {
+		r.application.Add(q)
+	}
 	r.keep(r.queries.Write(q))
 }
 
@@ -106,15 +111,15 @@ func (r *Recorder) EventsAfter(seq int) []Event {
 	return slices.Clone(r.seen[min(seq, len(r.seen)):])
 }
 
-// AnsweredFor says for how long the service has answered every query, from the
-// first one on and up to the newest one whose fate is known.
+// AnsweredFor says for how long the service has answered every query, and the application every
+// request, from the first query on and up to the newest one whose fate is known.
 func (r *Recorder) AnsweredFor() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.newest < 0 {
 		return 0
 	}
-	return r.newest - max(r.latest.Until, r.oldest)
+	return r.newest - max(r.latest.Until, r.application.Until, r.oldest)
 }
 
 // Latest is the newest run of lost queries to the service.

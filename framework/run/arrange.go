@@ -74,6 +74,13 @@ func (p *players) begin(ctx context.Context) error {
 
 // start starts the scenario's pods and probers on the nodes that were picked.
 func (r *runner) start(ctx context.Context) error {
+	if r.application() {
+		// Its address must be known before.
+		if err := r.startWorkload(ctx); err != nil {
+			return err
+		}
+		return r.startProbers(ctx)
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return r.startWorkload(ctx) })
 	if r.Scenario.Probe != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -53,6 +54,10 @@ func (r *runner) startProbers(ctx context.Context) error {
 			return fmt.Errorf("address to query: %w", err)
 		}
 	}
+	requests, err := r.applicationStreams(ctx)
+	if err != nil {
+		return err
+	}
 	all := r.Scenario.Probe.Probers
 	err = r.create(ctx, "prober.yaml", map[string]string{
 		"NAMESPACE": system.Namespace, "IMAGE": r.sys.Image, "PROBERS": fmt.Sprint(all), "WHERE": whereToProbe(all, r.targets()),
@@ -65,13 +70,13 @@ func (r *runner) startProbers(ctx context.Context) error {
 		return err
 	}
 	for i, pod := range pods {
-		p := probing{pod: pod.Name, flows: fmt.Sprintf("conntrack-%d", i), node: pod.Spec.NodeName, plan: probePlan(*r.Scenario.Probe, i, addresses[0], addresses[1])}
+		p := probing{pod: pod.Name, flows: fmt.Sprintf("conntrack-%d", i), node: pod.Spec.NodeName, plan: probePlan(*r.Scenario.Probe, i, addresses[0], addresses[1], requests)}
 		if err := p.plan.Validate(); err != nil {
 			return fmt.Errorf("plan of a prober: %w", err)
 		}
 		err := r.create(ctx, "conntrack.yaml", map[string]string{
 			"NAME": p.flows, "NAMESPACE": system.Namespace, "IMAGE": r.sys.Image, "NODE": p.node,
-			"CLIENT_IP": pod.Status.PodIP, "SERVICE_IP": service,
+			"CLIENT_IP": pod.Status.PodIP, "SERVICES": serviceFlags(p.plan),
 		})
 		if err != nil {
 			return err
@@ -166,9 +171,24 @@ func (r *runner) controlPod(ctx context.Context) (control cluster.DNSPod, err er
 	return control, err
 }
 
+// serviceFlags are the flags for a recorder of the flows of a plan to Services.
+func serviceFlags(plan prober.Plan) string {
+	flags := map[string]bool{}
+	for _, s := range plan.Streams {
+		switch s.Target {
+		case history.Service:
+			flags[fmt.Sprintf(`"--service=%s"`, s.Server)] = true
+		case history.Application:
+			flags[fmt.Sprintf(`"--service=%s=%s"`, s.Target, s.Server)] = true
+		}
+	}
+	return strings.Join(slices.Sorted(maps.Keys(flags)), ", ")
+}
+
 // probePlan is the load of the i-th prober: its share of the queries to the service's
-// cluster IP in both port modes, and to the control, a CoreDNS pod that stays.
-func probePlan(p scenarios.Probe, i int, service, control netip.Addr) prober.Plan {
+// cluster IP in both port modes, of those to the control, a CoreDNS pod that stays, and of the
+// requests to an application.
+func probePlan(p scenarios.Probe, i int, service, control netip.Addr, requests []prober.QueryStream) prober.Plan {
 	share := func(n int) int {
 		if i < n%p.Probers {
 			return n/p.Probers + 1
@@ -186,6 +206,10 @@ func probePlan(p scenarios.Probe, i int, service, control netip.Addr) prober.Pla
 		{Target: history.Control, Server: netip.AddrPortFrom(control, 53), Mode: history.Fresh, Rate: share(p.Control)},
 	} {
 		s.Questions = []prober.Question{{Name: p.Name, Type: dns.TypeA}}
+		plan.Streams = append(plan.Streams, s)
+	}
+	for _, s := range requests {
+		s.Rate, s.Ports = share(s.Rate), share(s.Ports)
 		plan.Streams = append(plan.Streams, s)
 	}
 	return plan

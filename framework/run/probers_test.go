@@ -20,7 +20,7 @@ func TestProbersShareTheLoad(t *testing.T) {
 	for whole.Probers = 1; whole.Probers <= scenarios.MaxProbers; whole.Probers++ {
 		rates, ports := make([]int, 3), 0
 		for i := range whole.Probers {
-			plan := probePlan(whole, i, address, address)
+			plan := probePlan(whole, i, address, address, nil)
 			if err := plan.Validate(); err != nil {
 				t.Fatal(err)
 			}
@@ -44,7 +44,7 @@ func TestTheServiceIsQueriedByTheScenariosTransport(t *testing.T) {
 		scenarios.TCP: {history.Connect, history.Kept, history.Fresh},
 	} {
 		probe.Transport = transport
-		plan := probePlan(probe, 0, address, address)
+		plan := probePlan(probe, 0, address, address, nil)
 		var got []history.Mode
 		for _, s := range plan.Streams {
 			got = append(got, s.Mode)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/handler"
@@ -90,7 +91,11 @@ func (r *runner) targets() []string {
 func (r *runner) sources() sources {
 	return sources{
 		watch: func(ctx context.Context) (watch, error) {
-			watcher, err := r.sys.Cluster.Watch(ctx, r.rec)
+			var services []types.NamespacedName
+			if r.application() {
+				services = append(services, types.NamespacedName{Namespace: r.namespace, Name: scenarios.App})
+			}
+			watcher, err := r.sys.Cluster.Watch(ctx, r.rec, services...)
 			if err != nil {
 				return watch{}, err
 			}

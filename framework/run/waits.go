@@ -8,6 +8,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/rundelay"
 	"github.com/spotdrill/spotdrill/framework/system"
+	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 // recordWaits records for how long CoreDNS, the handler, the probers and kube-proxy beside
@@ -59,7 +60,7 @@ func (w *watchedPods) update() rundelay.Watched {
 }
 
 // watched reports whether the pod takes part in what a drill measures: CoreDNS, our own
-// pods that probe, the handler, and kube-proxy on the nodes that are probed from.
+// pods that probe, the application that they request, the handler, and kube-proxy on the nodes that are probed from.
 func (w *watchedPods) watched(e history.Event) bool {
 	namespace, name, _ := strings.Cut(e.Pod, "/")
 	switch {
@@ -68,7 +69,9 @@ func (w *watchedPods) watched(e history.Event) bool {
 	case namespace == "kube-system":
 		return strings.HasPrefix(name, "coredns-")
 	case namespace == system.Namespace:
-		return name == "control" || strings.HasPrefix(name, "prober-")
+		return name == "control" || name == history.ApplicationControl || strings.HasPrefix(name, "prober-")
+	case namespace == w.namespace:
+		return w.application() && strings.HasPrefix(name, scenarios.App+"-")
 	}
 	return w.handler != "" && namespace == w.handler
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"time"
 
@@ -31,6 +32,7 @@ func (r *runner) startWorkload(ctx context.Context) error {
 		return err
 	}
 	values := map[string]string{"NAMESPACE": r.namespace, "IMAGE": r.sys.Image, "REPLICAS": fmt.Sprint(w.Replicas), "WHERE": onSpot(r.other()), "OTHER": r.other()}
+	maps.Copy(values, serving(w.Serves))
 	switch {
 	case w.Spill:
 		values["WHERE"] = firstOnSpot
@@ -44,6 +46,11 @@ func (r *runner) startWorkload(ctx context.Context) error {
 	}
 	if w.Replicas > 0 {
 		if err := r.create(ctx, "workload.yaml", values); err != nil {
+			return err
+		}
+	}
+	if w.Serves != nil {
+		if err := r.create(ctx, "service.yaml", values); err != nil {
 			return err
 		}
 	}

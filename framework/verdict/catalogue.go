@@ -15,6 +15,8 @@ func catalogue() []check {
 		checkCallsBounded,
 		checkRetryAfterKept,
 		checkWatchedAgain,
+		checkApplicationLost,
+		checkApplicationWindow,
 		checkBudgetKept,
 		checkResumed,
 		checkBlockedReported,

@@ -145,12 +145,12 @@ const (
 
 // lossesByCause says what every lost query of the service was lost to: most first.
 func (j judge) lossesByCause() []Loss {
-	if j.dns == nil {
+	if j.measured == nil {
 		return nil
 	}
 	t := j.traffic()
 	byCause := map[Loss]*Loss{}
-	for _, s := range j.dns.modes("all") {
+	for _, s := range j.measured.modes("all") {
 		for _, q := range s.queries {
 			if !q.Outcome.Lost() {
 				continue
@@ -203,16 +203,18 @@ var checkExplained = check{
 		Fix:      "open the drill's report: queries were lost, and neither connection tracking nor the life of pods says why; save the folder, it is worth an issue",
 		Look:     Look{Lane: LaneDNS, Text: "the causes below the DNS answers, and flows.jsonl.gz of the drill"},
 	},
-	always: judge.explained,
+	always: func(j judge, v Verdict) (Verdict, bool) {
+		if _, recorded := j.FirstOf(history.FlowsRecorded); !recorded {
+			return v, false
+		}
+		return probed(judge.explained)(j, v)
+	},
 }
 
 // explained checks whether the record says why queries were lost: if it does not,
-// something unknown happened in the drill. ok is false if no flows were recorded.
-func (j judge) explained(v Verdict) (Verdict, bool) {
-	if _, ok := j.FirstOf(history.FlowsRecorded); !ok || j.dns == nil {
-		return v, false
-	}
-	v = v.wants(fmt.Sprintf("at most %.0f %% of %d lost queries or more without a cause", unexplainedShare*100, explainedFrom))
+// something unknown happened in the drill.
+func (j judge) explained(v Verdict) Verdict {
+	v = v.wants(fmt.Sprintf("at most %.0f %% of %d lost %s or more without a cause", unexplainedShare*100, explainedFrom, j.target.queries))
 	lost, without := 0, 0
 	for _, l := range j.losses() {
 		lost += l.Lost()
@@ -223,9 +225,9 @@ func (j judge) explained(v Verdict) (Verdict, bool) {
 	v.Numbers = map[string]float64{"lost": float64(lost), "unexplained": float64(without)}
 	got := fmt.Sprintf("%d of %d lost without a cause", without, lost)
 	if lost >= explainedFrom && float64(without) > unexplainedShare*float64(lost) {
-		return v.noise(got), true
+		return v.noise(got)
 	}
-	return v.pass(got), true
+	return v.pass(got)
 }
 
 // whole is a duration in milliseconds: there is one fresh query in each.

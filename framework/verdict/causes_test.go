@@ -91,7 +91,7 @@ func TestWhatConnectionTrackingLostMayNotCount(t *testing.T) {
 			s.sent(history.Fixed, 2, c.more, history.Timeout)
 		}
 		d := newJudge(story.Read(s.scenario, s.history()))
-		counted := d.dns
+		counted := d.measured
 		if c.except {
 			counted = d.without(EntryRemoved, InsertFailed)
 		}
@@ -121,7 +121,7 @@ func TestTheEntryOfAPodThatServesIsNotRemovedByABusyMachine(t *testing.T) {
 			s.at(c.leaves, history.Event{Kind: history.EndpointTerminating, IP: staying})
 		}
 		j := newJudge(story.Read(s.scenario, s.history()))
-		if got := lostOf(j.steady(j.dns.modes("all"))); got != c.want {
+		if got := lostOf(j.steady(j.measured.modes("all"))); got != c.want {
 			t.Errorf("%s: %d lost surely by the cluster, want %d", name, got, c.want)
 		}
 	}
@@ -143,11 +143,11 @@ func TestLossesExplained(t *testing.T) {
 		d := newJudge(story.Read(s.scenario, s.history()))
 		losses := []Loss{{Cause: OldEntry, Fixed: c.lost - c.unknown}, {Cause: Unexplained, Fixed: c.unknown}}
 		d.losses = func() []Loss { return losses }
-		if v, ok := d.explained(checkExplained.verdict()); !ok || v.Outcome != c.want || v.Noise != (c.want == Unknown) {
+		if v, ok := checkExplained.always(d, checkExplained.verdict()); !ok || v.Outcome != c.want || v.Noise != (c.want == Unknown) {
 			t.Errorf("%s: %s (noise %t), want %s: %s", c.name, v.Outcome, v.Noise, c.want, v.Got)
 		}
 		s.drop(kind(history.FlowsRecorded))
-		if _, ok := newJudge(story.Read(s.scenario, s.history())).explained(checkExplained.verdict()); ok {
+		if _, ok := checkExplained.always(newJudge(story.Read(s.scenario, s.history())), checkExplained.verdict()); ok {
 			t.Errorf("%s: asked without a record of flows", c.name)
 		}
 	}

@@ -84,13 +84,25 @@ func everywhere(judgeIt func(judge, Verdict) Verdict) func(judge, Verdict) (Verd
 	return func(j judge, v Verdict) (Verdict, bool) { return judgeIt(j, v), true }
 }
 
-// probed makes a judge of a check that applies to drills with a prober.
+// probed makes a judge of a check that applies to drills with a prober. If an application is
+// requested as well, both must keep it.
 func probed(judgeIt func(judge, Verdict) Verdict) func(judge, Verdict) (Verdict, bool) {
 	return func(j judge, v Verdict) (Verdict, bool) {
 		if j.Scenario.Probe == nil {
 			return v, false
 		}
-		return judgeIt(j, v), true
+		found := judgeIt(j, v)
+		if j.application == nil || found.Outcome != Pass {
+			return found, true
+		}
+		application := judgeIt(*j.application, v)
+		if application.Outcome != Pass {
+			application.Got = "application: " + application.Got
+			return application, true
+		}
+		found.Got += "; application: " + application.Got
+		found.Evidence = append(found.Evidence, application.Evidence...)
+		return found, true
 	}
 }
 

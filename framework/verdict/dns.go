@@ -11,12 +11,12 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// DNS is what the prober measured from the second before the first notice until
-// the cluster was being put back.
-type DNS struct {
+// Measurement is what the prober measured at a service from the second before the first notice
+// until the cluster was being put back.
+type Measurement struct {
 	Fresh   Stream // a port for each query
 	Fixed   Stream // a few ports
-	Control Stream // both modes
+	Control Stream // a pod that stays, queried directly
 	Echo    Stream // the responder in the prober's own process
 }
 
@@ -42,7 +42,7 @@ func (s Stream) Longest() (history.Window, bool) {
 }
 
 // measure returns nil if the scenario has no probe.
-func (j judge) measure() *DNS {
+func (j judge) measure() *Measurement {
 	if j.Scenario.Probe == nil {
 		return nil
 	}
@@ -57,16 +57,13 @@ func (j judge) measure() *DNS {
 	// By UDP or TCP: a scenario queries the service by one of them.
 	few := slices.DeleteFunc(history.Modes(), history.Mode.PortEach)
 	each := slices.DeleteFunc(history.Modes(), func(m history.Mode) bool { return !m.PortEach() })
-	return &DNS{
-		Fresh:   newStream(history.QueriesTo(queries, history.Service, each...)),
-		Fixed:   newStream(history.QueriesTo(queries, history.Service, few...)),
-		Control: newStream(history.QueriesTo(queries, history.Control, history.Modes()...)),
+	return &Measurement{
+		Fresh:   newStream(history.QueriesTo(queries, j.target.service, each...)),
+		Fixed:   newStream(history.QueriesTo(queries, j.target.service, few...)),
+		Control: newStream(history.QueriesTo(queries, j.target.control, history.Modes()...)),
 		Echo:    newStream(history.QueriesTo(queries, history.Echo, history.Fixed)),
 	}
 }
-
-// delay is how long CoreDNS was set to take for an answer.
-func (j judge) delay() time.Duration { return j.Scenario.CoreDNS.Delay.D() }
 
 func newStream(queries []history.Query) Stream {
 	s := Stream{Asked: len(queries), Windows: history.Windows(queries, history.Quiet), queries: queries}
@@ -86,19 +83,19 @@ func newStream(queries []history.Query) Stream {
 }
 
 // modes are the service's streams that a check's mode selects.
-func (n DNS) modes(mode string) map[history.Mode]Stream {
-	all := map[history.Mode]Stream{history.Fresh: n.Fresh, history.Fixed: n.Fixed}
-	for m := range all {
-		if mode != "all" && mode != string(m) {
-			delete(all, m)
+func (m Measurement) modes(mode string) map[history.Mode]Stream {
+	all := map[history.Mode]Stream{history.Fresh: m.Fresh, history.Fixed: m.Fixed}
+	for of := range all {
+		if mode != "all" && mode != string(of) {
+			delete(all, of)
 		}
 	}
 	return all
 }
 
-func (n DNS) numbers() map[string]float64 {
-	out := map[string]float64{"asked_control": float64(n.Control.Asked), "lost_control": float64(n.Control.Lost)}
-	for mode, s := range n.modes("all") {
+func (m Measurement) numbers() map[string]float64 {
+	out := map[string]float64{"asked_control": float64(m.Control.Asked), "lost_control": float64(m.Control.Lost)}
+	for mode, s := range m.modes("all") {
 		longest, _ := s.Longest()
 		out[fmt.Sprintf("asked_%s", mode)] = float64(s.Asked)
 		out[fmt.Sprintf("lost_%s", mode)] = float64(s.Lost)
@@ -123,7 +120,7 @@ var checkDNSLost = check{
 }
 
 func (j judge) dnsLost(v Verdict, c scenarios.DNSLost) Verdict {
-	v = v.wants(fmt.Sprintf("at most %d queries lost at the service", c.Max), c.Mode)
+	v = v.wants(fmt.Sprintf("at most %d %s lost at the service", c.Max, j.target.queries), c.Mode)
 	v, ok := j.judgeable(v, c.Mode)
 	if !ok {
 		return v
@@ -148,14 +145,14 @@ func (j judge) dnsLost(v Verdict, c scenarios.DNSLost) Verdict {
 }
 
 // without is the measurement without the queries that were lost to these causes.
-func (j judge) without(causes ...Cause) *DNS {
+func (j judge) without(causes ...Cause) *Measurement {
 	rest := func(s Stream) Stream {
 		return newStream(slices.DeleteFunc(slices.Clone(s.queries), func(q history.Query) bool {
 			cause := j.lossCause(q)
 			return slices.Contains(causes, cause)
 		}))
 	}
-	counted := *j.dns
+	counted := *j.measured
 	counted.Fresh, counted.Fixed = rest(counted.Fresh), rest(counted.Fixed)
 	return &counted
 }
@@ -164,7 +161,7 @@ func (j judge) without(causes ...Cause) *DNS {
 // this machine lost, with proof, and on request without those that connection tracking
 // lost. except names both, with their numbers.
 func (j judge) counted(v *Verdict, mode string, conntrack bool) (streams map[history.Mode]Stream, except string) {
-	streams = j.dns.modes(mode)
+	streams = j.measured.modes(mode)
 	var left []Cause
 	leave := func(number, text string, causes ...Cause) {
 		was := lostOf(streams)
@@ -238,10 +235,10 @@ func definite(c Cause) bool {
 // set to take is not late.
 func (j judge) lagsExcept(later time.Duration, explained func(history.Query) bool) []time.Duration {
 	var out []time.Duration
-	for _, q := range slices.Concat(j.dns.Control.queries, j.dns.Echo.queries) {
+	for _, q := range slices.Concat(j.measured.Control.queries, j.measured.Echo.queries) {
 		took := q.Done - q.Intended
-		if q.Target == history.Control {
-			took -= j.delay()
+		if q.Target == j.target.control {
+			took -= j.target.delay
 		}
 		if (q.Outcome.Lost() || took > later) && !explained(q) {
 			out = append(out, q.Intended)
@@ -302,7 +299,7 @@ func (j judge) dnsWindow(v Verdict, c scenarios.DNSWindow) Verdict {
 	if c.Max > 0 {
 		bounds = append(bounds, "at most "+c.Max.D().String())
 	}
-	v = v.wants("the longest window of lost queries "+strings.Join(bounds, " and ")+" long", c.Mode)
+	v = v.wants("the longest window of lost "+j.target.queries+" "+strings.Join(bounds, " and ")+" long", c.Mode)
 	if len(bounds) == 0 {
 		return v.unknown("the check gives no bound")
 	}
@@ -339,7 +336,7 @@ func (j judge) windowsOf(streams map[history.Mode]Stream) string {
 	var parts []string
 	for _, mode := range inTurn() {
 		s, ok := streams[mode]
-		if !ok {
+		if !ok || j.target.rate(mode) == 0 {
 			continue
 		}
 		w, ok := s.Longest()
@@ -367,6 +364,9 @@ func (j judge) around(streams map[history.Mode]Stream) []history.Event {
 		windows = append(windows, streams[mode].Windows...)
 	}
 	return capped(j.All(func(e history.Event) bool {
+		if !j.ofTarget(e) {
+			return false
+		}
 		switch e.Kind {
 		case history.Reclaimed, history.EndpointReady, history.EndpointNotReady, history.EndpointTerminating, history.EndpointGone,
 			history.PodTerminating, history.PodExited, history.PodDeleted:
@@ -406,7 +406,7 @@ func (j judge) endpointLeft(v Verdict, c scenarios.EndpointLeft) Verdict {
 	}
 	var before, after *history.Event
 	for _, e := range j.Events {
-		if !strings.HasPrefix(string(e.Kind), "endpoint.") || !pods[e.Pod] {
+		if !strings.HasPrefix(string(e.Kind), "endpoint.") || e.Key != "" || !pods[e.Pod] {
 			continue
 		}
 		switch {

@@ -16,7 +16,10 @@ import (
 func Judge(s scenarios.Scenario, h history.History) Result {
 	j := newJudge(story.Read(s, h))
 	r := resultOf(s)
-	r.Set, r.Attempt, r.Handler, r.DNS, r.Losses = h.Meta.Set, h.Meta.Attempt, h.Meta.Handler, j.dns, j.losses()
+	r.Set, r.Attempt, r.Handler, r.DNS, r.Losses = h.Meta.Set, h.Meta.Attempt, h.Meta.Handler, j.measured, j.losses()
+	if j.application != nil {
+		r.Application, r.ApplicationLosses = j.application.measured, j.application.losses()
+	}
 	r.Story = j.Story
 	for _, c := range s.Checks {
 		r.Verdicts = append(r.Verdicts, j.check(c))
@@ -46,7 +49,10 @@ func Ahead(s scenarios.Scenario, h history.History) Result {
 // judge reads a drill's story and finds what each check requires.
 type judge struct {
 	*story.Story
-	dns *DNS
+	target   target
+	measured *Measurement // of the target
+	// application judges what was measured of the workload's Service; nil if nothing was.
+	application *judge
 	// What follows is worked out once, when it is needed: it looks at every query.
 	traffic  func() traffic
 	losses   func() []Loss
@@ -55,8 +61,17 @@ type judge struct {
 }
 
 func newJudge(st *story.Story) judge {
-	j := judge{Story: st}
-	j.dns = j.measure()
+	j := judgeOf(st, dnsTarget(st.Scenario))
+	if p := st.Scenario.Probe; p != nil && p.Application != nil {
+		application := judgeOf(st, applicationTarget(*p.Application))
+		j.application = &application
+	}
+	return j
+}
+
+func judgeOf(st *story.Story, t target) judge {
+	j := judge{Story: st, target: t}
+	j.measured = j.measure()
 	j.starving = sync.OnceValue(j.starvations)
 	j.traffic = sync.OnceValue(func() traffic { return newTraffic(j) })
 	j.losses = sync.OnceValue(j.lossesByCause)

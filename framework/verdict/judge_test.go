@@ -11,7 +11,7 @@ import (
 )
 
 func stories() map[string]func() *script {
-	return map[string]func() *script{"drain": drainStory, "incident": incidentStory, "outage": outageStory, "workload": workloadStory, "budget": budgetStory}
+	return map[string]func() *script{"drain": drainStory, "application": applicationStory, "incident": incidentStory, "outage": outageStory, "workload": workloadStory, "budget": budgetStory}
 }
 
 func TestStoriesPass(t *testing.T) {

@@ -40,6 +40,9 @@ func (j judge) moments() []moment {
 	var out []moment
 	ready, serving := map[string]bool{}, map[string]bool{} // addresses, and their pods
 	for _, e := range j.Events {
+		if !j.ofTarget(e) {
+			continue
+		}
 		switch e.Kind {
 		case history.EndpointReady:
 			ready[e.IP], serving[e.Pod] = true, true
@@ -62,6 +65,9 @@ func (j judge) moments() []moment {
 				continue
 			}
 		case history.DNSDisrupted:
+			if j.target.key != "" {
+				continue
+			}
 		default:
 			continue
 		}
@@ -151,7 +157,7 @@ func (j judge) hiding(streams map[history.Mode]Stream, exceptConntrack bool) []h
 func (j judge) hidden(holes []hole, streams map[history.Mode]Stream) (lasting time.Duration, lost int) {
 	rate := 0
 	for mode := range streams {
-		rate += j.Scenario.Probe.Rate(mode)
+		rate += j.target.rate(mode)
 	}
 	for _, h := range holes {
 		lasting += h.to - h.from
@@ -180,15 +186,15 @@ func (j judge) unbroken(streams map[history.Mode]Stream) (longest time.Duration)
 func (j judge) findHoles() []hole {
 	sent := map[string][]time.Duration{} // by the prober's node
 	for _, q := range j.History.Queries {
-		if q.Target == history.Service && q.Outcome != history.Unsent {
+		if q.Target == j.target.service && q.Outcome != history.Unsent {
 			sent[q.Node] = append(sent[q.Node], q.Sent)
 		}
 	}
 	moments := j.moments()
 	// A slow probe has holes of its own.
 	most := momentHole
-	if p := j.Scenario.Probe; p.Fresh+p.Fixed > 0 {
-		most = max(most, 4*time.Second*time.Duration(max(1, p.Probers))/time.Duration(p.Fresh+p.Fixed))
+	if rate := j.target.fresh + j.target.fixed; rate > 0 {
+		most = max(most, 4*time.Second*time.Duration(max(1, j.Scenario.Probe.Probers))/time.Duration(rate))
 	}
 	var out []hole
 	for node, times := range sent {

@@ -140,7 +140,7 @@ func waitedIn(of []starvation, from, to time.Duration) (sum time.Duration) {
 
 // controlPod is the pod that is asked directly, "" if the history does not say which it is.
 func (j judge) controlPod() string {
-	e, _ := j.FirstOf(history.ControlChosen)
+	e, _ := j.First(func(e history.Event) bool { return e.Kind == history.ControlChosen && e.Key == j.target.key })
 	return e.Pod
 }
 
@@ -150,7 +150,7 @@ func (j judge) controlPod() string {
 // pod had no processor are left out: they say nothing of other pods.
 func (j judge) lags(later time.Duration) []time.Duration {
 	of := j.starving()[j.controlPod()]
-	return j.lagsExcept(later, func(q history.Query) bool { return q.Target == history.Control && explainedBy(of, q) })
+	return j.lagsExcept(later, func(q history.Query) bool { return q.Target == j.target.control && explainedBy(of, q) })
 }
 
 // explainedBy reports whether a query to the control was lost or late because the pod had
@@ -173,9 +173,9 @@ func (t traffic) countLost() {
 		}
 		pod := ""
 		switch q.Target {
-		case history.Control:
+		case t.target.control:
 			pod = control
-		case history.Service:
+		case t.target.service:
 			if f, ok := t.flow(q); ok && !t.removedFirst(q, f) {
 				pod = t.backends[f.Backend].name()
 			}

@@ -100,6 +100,9 @@ func (b *backend) silent(sent time.Duration) (silence, bool) {
 func newTraffic(j judge) traffic {
 	t := traffic{judge: j, flows: map[source][]history.Flow{}, backends: map[string]*backend{}, inserts: j.insertFailures()}
 	for _, f := range j.History.Flows {
+		if f.Target != j.target.flows {
+			continue
+		}
 		from := source{f.Node, f.Port}
 		t.flows[from] = append(t.flows[from], f)
 		if t.backends[f.Backend] == nil {
@@ -114,7 +117,7 @@ func newTraffic(j judge) traffic {
 	}
 	lost := map[history.Flow]time.Duration{} // when the last query left that a flow lost
 	for _, q := range j.History.Queries {
-		if q.Target != history.Service || !q.Outcome.Lost() {
+		if q.Target != j.target.service || !q.Outcome.Lost() {
 			continue
 		}
 		if f, ok := t.flow(q); ok {
@@ -126,7 +129,7 @@ func newTraffic(j judge) traffic {
 	begun := map[string][]newFlow{} // by the prober's node
 	for _, q := range j.History.Queries {
 		f, ok := t.flow(q)
-		if !ok || q.Target != history.Service {
+		if !ok || q.Target != j.target.service {
 			continue
 		}
 		b := t.backends[f.Backend]
@@ -139,12 +142,12 @@ func newTraffic(j judge) traffic {
 		next := f.Removed && lost[f] >= f.To-recorderStall && q.Sent > lost[f]
 		if q.Outcome == history.Answered && !next {
 			b.answered = append(b.answered, q.Sent)
-			if q.Done-q.Sent > longWait+t.delay() {
+			if q.Done-q.Sent > longWait+t.target.delay {
 				b.waits = append(b.waits, wait{q.Sent, q.Done})
 			}
 		}
 	}
-	for _, e := range j.AllOf(history.EndpointTerminating, history.EndpointNotReady, history.EndpointGone) {
+	for _, e := range j.endpoints(history.EndpointTerminating, history.EndpointNotReady, history.EndpointGone) {
 		if b := t.backends[e.IP]; b != nil && b.leaves == 0 {
 			b.leaves = e.At
 		}
@@ -201,7 +204,7 @@ func (t traffic) removedUnder(q history.Query) (history.Flow, bool) {
 	flows := t.flows[source{q.Node, q.Port}]
 	i := slices.IndexFunc(flows, func(f history.Flow) bool {
 		return f.Removed && f.From <= q.Sent+t.late && q.Sent <= f.To && f.To <= q.Done &&
-			(f.To-q.Sent <= underWay+t.delay()+t.late || t.backends[f.Backend].behind(q.Sent) > 0)
+			(f.To-q.Sent <= underWay+t.target.delay+t.late || t.backends[f.Backend].behind(q.Sent) > 0)
 	})
 	if i < 0 {
 		return history.Flow{}, false
@@ -332,6 +335,9 @@ func (j judge) readiness() []readiness {
 	ready := map[string]bool{}
 	var out []readiness
 	for _, e := range j.Events {
+		if !j.ofTarget(e) {
+			continue
+		}
 		switch e.Kind {
 		case history.EndpointReady:
 			ready[e.IP] = true

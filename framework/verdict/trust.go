@@ -88,17 +88,17 @@ func Tolerances() map[string]float64 {
 // judgeable reports whether the streams that a check of the service selects can be
 // believed. If not, the verdict has the reason.
 func (j judge) judgeable(v Verdict, mode string) (Verdict, bool) {
-	if j.dns == nil {
+	if j.measured == nil {
 		return v.unknown("the scenario has no probe"), false
 	}
-	v.Numbers = j.dns.numbers()
+	v.Numbers = j.measured.numbers()
 	for _, premise := range []Verdict{j.prober(checkProber.verdict()), j.control(checkControl.verdict()), j.baseline(checkBaseline.verdict())} {
 		if premise.Outcome != Pass {
 			v.Noise, v.Evidence, v.Premise = premise.Noise, premise.Evidence, premise.ID
 			return v.unknown(premise.Check + ": " + premise.Got), false
 		}
 	}
-	if len(j.dns.modes(mode)) == 0 {
+	if len(j.measured.modes(mode)) == 0 {
 		return v.unknown(fmt.Sprintf("mode %q is not known", mode)), false
 	}
 	return v, true
@@ -107,7 +107,7 @@ func (j judge) judgeable(v Verdict, mode string) (Verdict, bool) {
 var checkControl = check{
 	Kind: Kind{
 		ID: "control", Title: "control",
-		Requires: "A CoreDNS pod that stays answers nearly all queries that it is sent directly.",
+		Requires: "A pod that stays, of CoreDNS or of the application, answers nearly all that it is sent directly.",
 		Fix:      "the machine was too busy to measure: free it of other work, give it more cores, or lower the probe's rates",
 		Look:     Look{Lane: LaneDNS, Text: "the control below the DNS answers: this machine was too busy to measure; repeat with less beside it"},
 	},
@@ -117,13 +117,13 @@ var checkControl = check{
 // control checks whether the control target answered everything. Its failure is
 // the prober's noise, so it is never a Fail.
 func (j judge) control(v Verdict) Verdict {
-	v = v.wants(fmt.Sprintf("at most %.0f %% of the queries lost at a CoreDNS pod that stays", controlLostShare*100))
-	s := j.dns.Control
+	v = v.wants(fmt.Sprintf("at most %.0f %% of the %s lost at %s", controlLostShare*100, j.target.queries, j.target.stays))
+	s := j.measured.Control
 	v.Numbers = map[string]float64{"asked_control": float64(s.Asked), "lost_control": float64(s.Lost), "latency_control_p99_ms": milliseconds(s.P99)}
 	if s.Asked == 0 {
 		return v.unknown("the control was never queried")
 	}
-	if why := j.thin(s, j.Scenario.Probe.Control); why != "" {
+	if why := j.thin(s, j.target.direct); why != "" {
 		return v.noise(why)
 	}
 	lost, without := s.Lost, ""
@@ -201,12 +201,12 @@ func (j judge) prober(v Verdict) Verdict {
 	case !inTime:
 		return v.noise(fmt.Sprintf("the 99th percentile left %.0f ms late", late*1000), evidence...)
 	}
-	streams := j.dns.modes("all")
-	for _, mode := range inTurn() {
+	streams := j.measured.modes("all")
+	for _, mode := range j.target.modes() {
 		if streams[mode].Asked == 0 {
 			return v.unknown(fmt.Sprintf("no queries in mode %s", mode), evidence...)
 		}
-		if why := j.thin(streams[mode], j.Scenario.Probe.Rate(mode)); why != "" {
+		if why := j.thin(streams[mode], j.target.rate(mode)); why != "" {
 			return v.noise(fmt.Sprintf("%s: %s", mode, why), evidence...)
 		}
 	}
@@ -216,7 +216,7 @@ func (j judge) prober(v Verdict) Verdict {
 var checkBaseline = check{
 	Kind: Kind{
 		ID: "baseline", Title: "baseline",
-		Requires: "DNS answered every query for a while before the first notice.",
+		Requires: "DNS, and an application that is probed, answered everything for a while before the first notice.",
 		Fix:      "DNS lost queries before the first notice: free the machine of other work; if it continues, make the cluster again with spotdrill down",
 		Look:     Look{Lane: LaneDNS, Text: "the DNS answers before the notice: losses after a fault prove nothing if there were some before"},
 	},
@@ -234,8 +234,8 @@ func (j judge) baseline(v Verdict) Verdict {
 		return v.unknown(fmt.Sprintf("the first notice was put only %s after the recording's start", history.Seconds(at)))
 	}
 	asked := 0
-	streams := j.dns.modes("all")
-	for _, mode := range inTurn() {
+	streams := j.measured.modes("all")
+	for _, mode := range j.target.modes() {
 		inMode := 0
 		for _, q := range streams[mode].queries {
 			if q.Intended >= at {
@@ -246,7 +246,7 @@ func (j judge) baseline(v Verdict) Verdict {
 				return v.noise(fmt.Sprintf("a %s query of +%s was lost (%s) before the first notice", mode, history.Seconds(q.Intended), q.Outcome))
 			}
 		}
-		if expected := float64(j.Scenario.Probe.Rate(mode)) * baselineTime.Seconds(); inMode == 0 || float64(inMode) < askedShare*expected {
+		if expected := float64(j.target.rate(mode)) * baselineTime.Seconds(); inMode == 0 || float64(inMode) < askedShare*expected {
 			return v.noise(fmt.Sprintf("only %d %s queries before the first notice, %.0f expected", inMode, mode, expected))
 		}
 		asked += inMode

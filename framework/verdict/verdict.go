@@ -57,7 +57,7 @@ type Verdict struct {
 	Noise bool `yaml:"noise,omitempty"`
 	// Counted is, of a check that does not count every lost query, what it did count
 	// of the service's streams; else nil.
-	Counted *DNS `yaml:"-"`
+	Counted *Measurement `yaml:"-"`
 }
 
 func (v Verdict) pass(got string, evidence ...history.Event) Verdict {
@@ -106,8 +106,12 @@ type Result struct {
 	Verdicts []Verdict `yaml:"verdicts"`
 	// Losses says what the service's lost queries were lost to, most first.
 	Losses []Loss `yaml:"losses,omitempty"`
-	// DNS is what was measured at the prober's targets; nil without a probe.
-	DNS *DNS `yaml:"-"`
+	// ApplicationLosses says the same of the application's requests.
+	ApplicationLosses []Loss `yaml:"applicationLosses,omitempty"`
+	// DNS is what was measured of DNS; nil without a probe. Application is what was measured of
+	// the workload's Service; nil if it was not requested.
+	DNS         *Measurement `yaml:"-"`
+	Application *Measurement `yaml:"-"`
 	// Story is the history as it was read; nil for a drill that was not judged.
 	Story *story.Story `yaml:"-"`
 }

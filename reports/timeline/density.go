@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"slices"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -11,6 +12,8 @@ import (
 type AnswerRow struct {
 	Name string
 	Note string
+	// Service reports whether what is lost here is an outage: the target is no control.
+	Service bool
 	// Width is the width of a bin; the first bin begins at the timeline's From.
 	Width time.Duration
 	Bins  []Bin
@@ -39,32 +42,59 @@ func binWidth(shown time.Duration) time.Duration {
 	}
 }
 
-// streams are the service's, by port mode, then the control's and the echo's; none
-// without a probe.
-func (d picture) streams() []AnswerRow {
+// answers is a row that is to be filled, with the queries that belong to it.
+type answers struct {
+	AnswerRow
+	target   string
+	portEach *bool // nil for both
+}
+
+// rows are those of the DNS service, by port mode, then the control's and the echo's, then those
+// of the application; none without a probe.
+func (d picture) rows() []answers {
 	dns := d.result.DNS
 	if dns == nil {
 		return nil
 	}
-	width := binWidth(d.to - d.from)
-	count := int((d.to-d.from)/width) + 1
-	streams := []AnswerRow{
-		{Name: "fresh ports", Note: "service, a new flow each", Measured: dns.Fresh},
-		{Name: "fixed ports", Note: "service, long-lived flows", Measured: dns.Fixed},
-		{Name: "control", Note: "a CoreDNS pod that stays", Measured: dns.Control},
+	each, few := true, false
+	rows := []answers{
+		{AnswerRow{Name: "fresh ports", Note: "service, a new flow each", Measured: dns.Fresh, Service: true}, history.Service, &each},
+		{AnswerRow{Name: "fixed ports", Note: "service, long-lived flows", Measured: dns.Fixed, Service: true}, history.Service, &few},
+		{AnswerRow{Name: "control", Note: "a CoreDNS pod that stays", Measured: dns.Control}, history.Control, nil},
 	}
 	if dns.Echo.Asked > 0 {
-		streams = append(streams, AnswerRow{Name: "echo", Note: "the prober's own process", Measured: dns.Echo})
+		rows = append(rows, answers{AnswerRow{Name: "echo", Note: "the prober's own process", Measured: dns.Echo}, history.Echo, nil})
 	}
-	for i := range streams {
-		streams[i].Width, streams[i].Bins = width, make([]Bin, count)
+	app := d.result.Application
+	if app == nil {
+		return rows
+	}
+	rows = append(rows, answers{AnswerRow{Name: "application", Note: "a new connection each", Measured: app.Fresh, Service: true}, history.Application, &each})
+	if app.Fixed.Asked > 0 {
+		rows = append(rows, answers{AnswerRow{Name: "application, kept", Note: "over kept connections", Measured: app.Fixed, Service: true}, history.Application, &few})
+	}
+	return append(rows, answers{AnswerRow{Name: "application's control", Note: "a pod that stays", Measured: app.Control}, history.ApplicationControl, nil})
+}
+
+// streams are the rows, filled with queries.
+func (d picture) streams() []AnswerRow {
+	width := binWidth(d.to - d.from)
+	count := int((d.to-d.from)/width) + 1
+	rows := d.rows()
+	for i := range rows {
+		rows[i].Width, rows[i].Bins = width, make([]Bin, count)
 	}
 	for _, q := range d.History.Queries {
-		lane := streamOf(q)
-		if q.Intended < d.from || q.Intended > d.to || lane >= len(streams) {
+		if q.Intended < d.from || q.Intended > d.to {
 			continue
 		}
-		s := &streams[lane]
+		i := slices.IndexFunc(rows, func(r answers) bool {
+			return r.target == q.Target && (r.portEach == nil || *r.portEach == q.Mode.PortEach())
+		})
+		if i < 0 {
+			continue
+		}
+		s := &rows[i]
 		b := &s.Bins[(q.Intended-d.from)/width]
 		switch {
 		case q.Outcome == history.Unsent:
@@ -78,18 +108,9 @@ func (d picture) streams() []AnswerRow {
 		}
 		s.Peak = max(s.Peak, b.Asked+b.Unsent)
 	}
-	return streams
-}
-
-// streamOf is the index of a query's stream: fresh, fixed, control.
-func streamOf(q history.Query) int {
-	switch {
-	case q.Target == history.Control:
-		return 2
-	case q.Target == history.Echo:
-		return 3
-	case !q.Mode.PortEach():
-		return 1
+	streams := make([]AnswerRow, len(rows))
+	for i, r := range rows {
+		streams[i] = r.AnswerRow
 	}
-	return 0
+	return streams
 }

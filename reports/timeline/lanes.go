@@ -205,9 +205,9 @@ func (d picture) node(name string, events []history.Event) Row {
 // lastPart is a taint's key or a pod's name without the part before the slash.
 func lastPart(s string) string { return s[strings.LastIndexByte(s, '/')+1:] }
 
-// endpoints has a row for each address of kube-dns, with the states that kube-proxy
-// uses.
-func (d picture) endpoints() []Row {
+// endpoints has a row for each address of a service, "" for kube-dns, with the states that
+// kube-proxy uses.
+func (d picture) endpoints(service string) []Row {
 	type endpoint struct {
 		row
 		state State // "" while the endpoint does not exist
@@ -219,6 +219,9 @@ func (d picture) endpoints() []Row {
 	}
 	var all []*endpoint
 	for _, e := range d.AllOf(history.EndpointReady, history.EndpointNotReady, history.EndpointTerminating, history.EndpointGone) {
+		if e.Key != service {
+			continue
+		}
 		i := slices.IndexFunc(all, func(p *endpoint) bool { return p.Note == e.IP && p.Name == lastPart(e.Pod) })
 		if i < 0 {
 			i = len(all)

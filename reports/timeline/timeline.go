@@ -10,6 +10,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/framework/verdict"
+	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 // Timeline is one drill. All its times are since the history's base.
@@ -41,8 +42,10 @@ const (
 	Nodes     = "Node"
 	Pods      = "Pods"
 	Endpoints = "kube-dns endpoints"
-	CoreDNS   = "CoreDNS pods"
-	Answers   = "DNS answers"
+	// ApplicationEndpoints are those of the workload's Service.
+	ApplicationEndpoints = "application endpoints"
+	CoreDNS              = "CoreDNS pods"
+	Answers              = "DNS answers"
 )
 
 // Row is what happened to one thing, such as a pod.
@@ -114,7 +117,8 @@ func New(r verdict.Result) *Timeline {
 		{Name: Handler, Rows: d.handler()},
 		{Name: Nodes, Rows: d.nodes()},
 		{Name: Pods, Rows: d.workload()},
-		{Name: Endpoints, Rows: d.endpoints()},
+		{Name: Endpoints, Rows: d.endpoints("")},
+		{Name: ApplicationEndpoints, Rows: d.endpoints(scenarios.App)},
 		{Name: CoreDNS, Rows: d.coreDNS()},
 	} {
 		if len(lane.Rows) == 0 {
@@ -154,7 +158,7 @@ func newPicture(r verdict.Result) picture {
 	p.from = max(0, p.zero-lead)
 	p.to = max(min(p.End, p.Last), p.from+time.Second)
 	for _, e := range p.AllOf(history.EndpointReady, history.EndpointNotReady, history.EndpointTerminating, history.EndpointGone) {
-		if e.Pod != "" {
+		if e.Pod != "" && e.Key == "" {
 			p.dns[e.Pod] = true
 		}
 	}

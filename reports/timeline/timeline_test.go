@@ -319,10 +319,10 @@ func TestQueriesAreCountedInBins(t *testing.T) {
 	add(9, history.Service, history.Fixed, history.Answered)
 	add(9, history.Control, history.Fresh, history.ServFail)
 	add(9, history.Echo, history.Fixed, history.Timeout)
-	if s := draw(verdict.Result{DNS: &verdict.DNS{}}, h).Streams; len(s) != 3 {
+	if s := draw(verdict.Result{DNS: &verdict.Measurement{}}, h).Streams; len(s) != 3 {
 		t.Errorf("%d lanes of answers where the echo was not asked, want 3", len(s))
 	}
-	s := draw(verdict.Result{DNS: &verdict.DNS{Echo: verdict.Stream{Asked: 1}}}, h).Streams
+	s := draw(verdict.Result{DNS: &verdict.Measurement{Echo: verdict.Stream{Asked: 1}}}, h).Streams
 	if s[0].Width != 20*time.Millisecond {
 		t.Fatalf("a bin of %s", s[0].Width)
 	}

@@ -1,0 +1,87 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/objects"
+	"github.com/spotdrill/spotdrill/framework/prober"
+	"github.com/spotdrill/spotdrill/framework/system"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// workloadGrace is the grace period of a workload's pods in seconds, beside their preStop hook.
+const workloadGrace = 10
+
+// serving are the values of the workload's manifest that say what its pods do.
+func serving(s *scenarios.Serves) map[string]string {
+	if s == nil {
+		return map[string]string{"GRACE": fmt.Sprint(workloadGrace), "ARGS": "[workload]", "LIFECYCLE": "null", "READINESS": "null"}
+	}
+	preStop := int(s.PreStop.D().Seconds())
+	values := map[string]string{
+		"GRACE":     fmt.Sprint(workloadGrace + preStop),
+		"ARGS":      fmt.Sprintf(`[workload, "--http=:8080", "--starts-in=%s"]`, s.StartsIn.D()),
+		"LIFECYCLE": "null",
+		"READINESS": "{httpGet: {path: /, port: 8080}, periodSeconds: 1}",
+	}
+	if preStop > 0 {
+		values["LIFECYCLE"] = fmt.Sprintf("{preStop: {sleep: {seconds: %d}}}", preStop)
+	}
+	return values
+}
+
+// application reports whether the probers request the workload's Service.
+func (r *runner) application() bool {
+	return r.Scenario.Probe != nil && r.Scenario.Probe.Application != nil
+}
+
+// applicationStreams are what the probers request of the workload's Service and of its control,
+// a pod of its own; none without an application. The rates are those of all probers together.
+func (r *runner) applicationStreams(ctx context.Context) ([]prober.QueryStream, error) {
+	if !r.application() {
+		return nil, nil
+	}
+	service, err := r.sys.Cluster.Clientset.CoreV1().Services(r.namespace).Get(ctx, scenarios.App, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("read the address of the workload's Service: %w", err)
+	}
+	if err := r.create(ctx, "application-control.yaml", map[string]string{"NAMESPACE": system.Namespace, "IMAGE": r.sys.Image}); err != nil {
+		return nil, err
+	}
+	if err := objects.PodReady(ctx, r.sys.Cluster, system.Namespace, history.ApplicationControl); err != nil {
+		return nil, err
+	}
+	pod, err := r.sys.Cluster.Clientset.CoreV1().Pods(system.Namespace).Get(ctx, history.ApplicationControl, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("read the address of the application's control: %w", err)
+	}
+	r.rec.Record(history.Event{Kind: history.ControlChosen, Key: scenarios.App, Pod: system.Namespace + "/" + pod.Name, IP: pod.Status.PodIP})
+	var addresses [2]netip.Addr
+	for i, ip := range []string{service.Spec.ClusterIP, pod.Status.PodIP} {
+		if addresses[i], err = netip.ParseAddr(ip); err != nil {
+			return nil, fmt.Errorf("address to request: %w", err)
+		}
+	}
+	return applicationPlan(*r.Scenario.Probe.Application, netip.AddrPortFrom(addresses[0], 80), netip.AddrPortFrom(addresses[1], 8080)), nil
+}
+
+// applicationPlan is the load of all probers together.
+func applicationPlan(a scenarios.ApplicationProbe, service, control netip.AddrPort) []prober.QueryStream {
+	each, path := history.HTTP, "/"
+	if a.Transport == scenarios.TCP {
+		each, path = history.Dial, ""
+	}
+	streams := []prober.QueryStream{
+		{Target: history.Application, Server: service, Mode: each, Rate: a.Fresh, Path: path},
+		{Target: history.ApplicationControl, Server: control, Mode: each, Rate: a.Control, Path: path},
+	}
+	if a.Fixed > 0 {
+		streams = append(streams, prober.QueryStream{Target: history.Application, Server: service, Mode: history.HTTPKept, Rate: a.Fixed, Ports: a.FixedPorts, Path: path})
+	}
+	return streams
+}
