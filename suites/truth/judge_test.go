@@ -106,7 +106,7 @@ func TestSessionsKeepTheirBounds(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	long := false
 	for n := range 500 {
-		plan, length := session(n, random)
+		plan, length := session(n, random, []kind{silent, refuses, fails})
 		end := time.Duration(0)
 		for _, o := range plan {
 			took := o.to - o.from

@@ -11,8 +11,8 @@ type kind string
 
 const (
 	silent  kind = "silent"  // it receives queries and does not answer
-	refuses kind = "refuses" // its socket is closed: ICMP port unreachable
-	fails   kind = "fails"   // it answers SERVFAIL
+	refuses kind = "refuses" // its socket is closed: ICMP port unreachable, or a reset of TCP
+	fails   kind = "fails"   // it answers SERVFAIL, or HTTP 503
 	burns   kind = "burns"   // it takes burnt of processor time for each answer
 )
 
@@ -46,8 +46,8 @@ const (
 	longEvery = 5
 )
 
-// session plans the outages of a session, and its duration.
-func session(number int, random *rand.Rand) (plan []outage, length time.Duration) {
+// session plans the outages of a session, of these kinds, and its duration.
+func session(number int, random *rand.Rand, kinds []kind) (plan []outage, length time.Duration) {
 	at := quietLeast
 	for i := range outages {
 		at += time.Duration(random.Float64() * float64(300*time.Millisecond))
@@ -57,7 +57,7 @@ func session(number int, random *rand.Rand) (plan []outage, length time.Duration
 		}
 		// Every order of magnitude is equally likely.
 		took := time.Duration(float64(shortest) * math.Pow(float64(most)/float64(shortest), random.Float64()))
-		plan = append(plan, outage{[]kind{silent, refuses, fails}[random.IntN(3)], at, at + took})
+		plan = append(plan, outage{kinds[random.IntN(len(kinds))], at, at + took})
 		at += took + quietLeast
 	}
 	return plan, at

@@ -96,10 +96,13 @@ type probing struct {
 
 func (p probing) run(ctx context.Context) (report, usage, error) {
 	args := slices.Concat(p.under, []string{
-		p.binary, "probe", "--server", p.server, "--name", p.name,
+		p.binary, "probe", "--server", p.server,
 		"--rate", strconv.Itoa(p.rate), "--mode", string(p.mode), "--for", p.length.String(), "--timeout", patience.String(), "--json", "--no-check",
 	})
-	if p.mode == history.Fixed {
+	if !p.mode.OfApplications() {
+		args = append(args, "--name", p.name)
+	}
+	if p.mode == history.Fixed || p.mode == history.HTTPKept {
 		args = append(args, "--ports", strconv.Itoa(p.ports))
 	}
 	out, took, err := command(ctx, args...)

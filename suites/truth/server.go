@@ -54,6 +54,8 @@ func startServer(ctx context.Context, o options) (*server, error) {
 	return nil, err
 }
 
+func (s *server) address() string { return s.at.String() }
+
 func (s *server) open() error {
 	conn, err := net.ListenUDP("udp4", s.at)
 	opened := monotonic()

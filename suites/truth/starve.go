@@ -114,7 +114,7 @@ func (t trial) starved(ctx context.Context, way starving) (tally, error) {
 	defer end()
 	t.server.fail(monotonic(), nil)
 	r, _, err := probing{
-		binary: t.binary, server: t.server.at.String(), name: name, rate: starvedRate, mode: history.Fixed, ports: 8, length: starvedFor, under: under,
+		binary: t.binary, server: t.server.address(), name: name, rate: starvedRate, mode: history.Fixed, ports: 8, length: starvedFor, under: under,
 	}.run(ctx)
 	if err != nil {
 		return tally{}, err

@@ -22,9 +22,17 @@ const lead = 300 * time.Millisecond
 // sessionAttempts is how often a session with blurred outages is played.
 const sessionAttempts = 6
 
+// failing is a server that fails at known times.
+type failing interface {
+	address() string
+	// fail makes it play outages from a moment on; played are the actual ones.
+	fail(from time.Duration, plan []outage)
+	played() []played
+}
+
 // trial is a server and how it is probed.
 type trial struct {
-	server *server
+	server failing
 	binary string
 	peers  []peer
 }
@@ -68,6 +76,13 @@ func windows(ctx context.Context, args []string) error {
 	for _, why := range skipped {
 		fmt.Println("\n" + why)
 	}
+	web, err := startWebServer(ctx)
+	if err != nil {
+		return err
+	}
+	applications, errs := trial{web, *binary, nil}.applications(ctx, *sessions, *seed, *quiet)
+	all.add(applications)
+	blurred = append(blurred, errs)
 	for _, way := range waysToStarve {
 		starved, err := t.starved(ctx, way)
 		if err != nil {
@@ -91,7 +106,7 @@ func (t trial) rate(ctx context.Context, rate, sessions int, seed uint64, quiet 
 	var sum tally
 	var last []outage
 	for n := range sessions {
-		plan, length := session(n, random)
+		plan, length := session(n, random, []kind{silent, refuses, fails})
 		last = plan
 		one, err := t.judged(ctx, rate, []history.Mode{history.Fixed, history.Fresh}[n%2], plan, length)
 		if err != nil {
@@ -103,10 +118,7 @@ func (t trial) rate(ctx context.Context, rate, sessions int, seed uint64, quiet 
 	if err != nil {
 		return sum, err
 	}
-	cells := []string{
-		fmt.Sprintf("%d/s", rate), strconv.Itoa(sum.outages), strconv.Itoa(sum.exact), ms(sum.worst), strconv.Itoa(sum.wide), strconv.Itoa(sum.unknown),
-		playedAgain(sum), strconv.Itoa(sum.wrong), strconv.Itoa(sum.missed), strconv.Itoa(sum.invented), quiet.String(), strconv.Itoa(calm.invented),
-	}
+	cells := sum.cells(fmt.Sprintf("%d/s", rate), quiet, calm)
 	for _, p := range t.peers {
 		lost, err := t.peer(ctx, p, rate, last)
 		if err != nil {
@@ -117,6 +129,50 @@ func (t trial) rate(ctx context.Context, rate, sessions int, seed uint64, quiet 
 	row(cells...)
 	sum.add(calm)
 	return sum, nil
+}
+
+// cells are those of a table's line about a tally, and about a quiet time.
+func (t tally) cells(of string, quiet time.Duration, calm tally) []string {
+	return []string{
+		of, strconv.Itoa(t.outages), strconv.Itoa(t.exact), ms(t.worst), strconv.Itoa(t.wide), strconv.Itoa(t.unknown),
+		playedAgain(t), strconv.Itoa(t.wrong), strconv.Itoa(t.missed), strconv.Itoa(t.invented), quiet.String(), strconv.Itoa(calm.invented),
+	}
+}
+
+// applicationRate is the requests/s to an HTTP server.
+const applicationRate = 1000
+
+// applications plays sessions of an HTTP server in every mode of requests, and a quiet time.
+func (t trial) applications(ctx context.Context, sessions int, seed uint64, quiet time.Duration) (all tally, blurred error) {
+	fmt.Println()
+	heads := []string{"requests, 1,000/s", "outages", "within 2/rate + 1 ms", "worst of these", "stated wider, rightly", "unknown", "sessions played again", "wrong", "missed", "invented", "quiet", "invented then"}
+	row(heads...)
+	row(slices.Repeat([]string{"---:"}, len(heads))...)
+	for i, mode := range []history.Mode{history.Dial, history.HTTP, history.HTTPKept} {
+		kinds := []kind{silent, refuses, fails}
+		if mode == history.Dial {
+			kinds = []kind{refuses} // the kernel accepts connections also for a server that is silent
+		}
+		random := rand.New(rand.NewPCG(seed, uint64(i)))
+		var sum tally
+		for n := range (sessions + 1) / 2 {
+			plan, length := session(n, random, kinds)
+			one, err := t.judged(ctx, applicationRate, mode, plan, length)
+			if err != nil {
+				return all, err
+			}
+			sum.add(one)
+		}
+		calm, err := t.session(ctx, applicationRate, mode, nil, quiet/4)
+		if err != nil {
+			return all, err
+		}
+		row(sum.cells(string(mode), quiet/4, calm)...)
+		blurred = errors.Join(blurred, sum.sharp(applicationRate))
+		all.add(sum)
+		all.add(calm)
+	}
+	return all, blurred
 }
 
 // errNotPlayed means that the server got no processor at the time of an outage.
@@ -146,7 +202,7 @@ func (t trial) judged(ctx context.Context, rate int, mode history.Mode, plan []o
 func (t trial) session(ctx context.Context, rate int, mode history.Mode, plan []outage, length time.Duration) (tally, error) {
 	t.server.fail(monotonic()+lead, plan)
 	r, _, err := probing{
-		binary: t.binary, server: t.server.at.String(), name: name, rate: rate, mode: mode, ports: 8, length: length + 2*lead,
+		binary: t.binary, server: t.server.address(), name: name, rate: rate, mode: mode, ports: 8, length: length + 2*lead,
 	}.run(ctx)
 	if err != nil {
 		return tally{}, err
@@ -173,7 +229,7 @@ func playedAgain(t tally) string {
 // queries that program reports as lost, of those that an open loop would have lost.
 func (t trial) peer(ctx context.Context, p peer, rate int, plan []outage) (string, error) {
 	t.server.fail(monotonic()+lead, plan)
-	host, port, _ := strings.Cut(t.server.at.String(), ":")
+	host, port, _ := strings.Cut(t.server.address(), ":")
 	found, err := p.run(ctx, query{host, port, name, rate, plan[len(plan)-1].to + quietLeast})
 	if err != nil {
 		return "", err
