@@ -91,7 +91,7 @@ func newRoot() *cobra.Command {
 			newRunCommand(), newListCommand(), newExplainCommand(), newJudgeCommand(), newCompareCommand(), newReportCommand(), newSweepCommand(),
 		}},
 		{"system", "The system that drills run on:", []*cobra.Command{newDoctorCommand(), newUpCommand(), newDownCommand(), newCleanCommand()}},
-		{"alone", "Without that system:", []*cobra.Command{newProbeCommand(), newSendCommand(), newRecommendCommand()}},
+		{"alone", "Without that system:", []*cobra.Command{newProbeCommand(), newSendCommand(), newRecommendCommand(), newAddonCommand()}},
 		{"pods", "What runs in the pods of the system:", []*cobra.Command{newHandlerCommand(), newProxyCommand(), newWorkloadCommand(), newConntrackCommand(), newWaitsCommand()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: part.id, Title: part.title})

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/spotdrill/spotdrill/framework/cloud"
@@ -137,16 +138,26 @@ type reading struct {
 	own bool // all nodes are spotdrill's
 }
 
+// accessTo is the access to a cluster that a kubeconfig gives. One that cannot be used is a
+// usage error.
+func accessTo(kubeconfig, context string) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context}).ClientConfig()
+	if err != nil {
+		return nil, usage("no access to a cluster: %w; choose one with --kubeconfig and --context", err)
+	}
+	config.Timeout = answerTimeout
+	return config, nil
+}
+
 // read reads the cluster's CoreDNS. A kubeconfig that cannot be used is a usage
 // error.
 func (d deployed) read(ctx context.Context) (reading, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = d.kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: d.context}).ClientConfig()
+	config, err := accessTo(d.kubeconfig, d.context)
 	if err != nil {
-		return reading{}, usage("no access to a cluster: %w; choose one with --kubeconfig and --context", err)
+		return reading{}, err
 	}
-	config.Timeout = answerTimeout
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return reading{}, usage("no access to the cluster at %s: %w", config.Host, err)

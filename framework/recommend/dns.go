@@ -18,12 +18,14 @@ import (
 
 // DNS is what is known of a cluster's CoreDNS, and of the Karpenter under it.
 type DNS struct {
-	Corefile   string // the text
-	ConfigMap  string // of the Corefile: namespace/name
-	Deployment *appsv1.Deployment
-	Budgets    []policyv1.PodDisruptionBudget // of the Deployment's namespace
-	Pods       []Pod
-	Karpenter  Karpenter
+	Corefile  string // the text
+	ConfigMap string // of the Corefile: namespace/name
+	// CorefileObject is that ConfigMap, with the owners of its fields; nil if unknown.
+	CorefileObject *corev1.ConfigMap
+	Deployment     *appsv1.Deployment
+	Budgets        []policyv1.PodDisruptionBudget // of the Deployment's namespace
+	Pods           []Pod
+	Karpenter      Karpenter
 }
 
 // Pod is a pod of CoreDNS or of Karpenter.

@@ -70,6 +70,7 @@ func (d DNS) lint(c coredns.Corefile, s coredns.Settings) []Finding {
 	found = append(found, d.lintReadiness(c)...)
 	found = append(found, d.lintReplicas(s)...)
 	found = append(found, d.lintBudgets(s)...)
+	found = append(found, d.lintAddOn()...)
 	found = append(found, d.lintKarpenter()...)
 	for i, shown := 0, Drills(); i < len(found); i++ {
 		found[i].Drill = shown[found[i].Rule]

@@ -61,7 +61,7 @@ func (d *DNS) readCorefile(ctx context.Context, client kubernetes.Interface) err
 			return fmt.Errorf("read ConfigMap %s/%s: %w", namespace, v.ConfigMap.Name, err)
 		}
 		if text, ok := cm.Data[key]; ok {
-			d.Corefile, d.ConfigMap = text, namespace+"/"+cm.Name
+			d.Corefile, d.ConfigMap, d.CorefileObject = text, namespace+"/"+cm.Name, cm
 			return nil
 		}
 		seen = append(seen, cm.Name)

@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/spotdrill/spotdrill/framework/addon"
+)
+
+func newAddonCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "addon", Short: "Look at an add-on of Amazon EKS before it is upgraded"}
+	cmd.AddCommand(newAddonDiffCommand())
+	return cmd
+}
+
+// addonOptions are what is compared.
+type addonOptions struct {
+	manifest, kubeconfig, context, manager string
+	schemas                                []string
+	values                                 string
+	json                                   bool
+}
+
+func newAddonDiffCommand() *cobra.Command {
+	var o addonOptions
+	cmd := &cobra.Command{
+		Use:   "diff (--manifest FILE | --schema FILE --schema FILE)",
+		Short: "Report which values of yours the upgrade of an add-on would revert",
+		Long: `Diff reads the manifest of an add-on's next version, and asks the API server of any
+cluster by server-side dry runs what applying it would change. Nothing is changed.
+A value that another field manager than the add-on's owns, such as kubectl-edit,
+helm or Terraform, is one of yours. For each of Amazon EKS's ways to resolve
+conflicts it reports what becomes of them: OVERWRITE takes them, PRESERVE leaves
+them, and NONE fails and changes nothing.
+
+With two schemas it reports which configuration values the two versions do not
+accept in the same way, and with --values, whether the second accepts yours. It
+needs no cluster. aws eks describe-addon-configuration prints the schemas.
+
+Exit code 0: the upgrade takes nothing of yours; 1: OVERWRITE takes values, NONE
+fails, or the second schema no longer accepts something; 64: the manifest or a
+schema cannot be used; 70: the cluster could not be read.`,
+		Example: `  spotdrill addon diff --manifest coredns-next.yaml --context staging
+  spotdrill addon diff --manifest vpc-cni-next.yaml --json
+  spotdrill addon diff --schema vpc-cni-now.json --schema vpc-cni-next.json --values mine.json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case len(o.schemas) == 0 && o.manifest == "":
+				return usage("--manifest is missing: give the file of the add-on's next version, or two --schema")
+			case len(o.schemas) > 0 && o.manifest != "":
+				return usage("--manifest and --schema cannot be used together")
+			case o.values != "" && len(o.schemas) == 0:
+				return usage("--values is only allowed with --schema")
+			case o.manifest != "":
+				return o.diffManifest(cmd)
+			case len(o.schemas) != 2:
+				return usage("--schema is given %d times: give that of the present version, and that of the next one", len(o.schemas))
+			}
+			return o.diffSchemas(cmd)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.manifest, "manifest", "", "`file` with the objects of the add-on's next version; - for standard input")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig `file`; the default is that of kubectl")
+	flags.StringVar(&o.context, "context", "", "`context` of the kubeconfig; the default is the current one")
+	flags.StringVar(&o.manager, "manager", addon.Manager, "the add-on's field `manager`")
+	flags.StringArrayVar(&o.schemas, "schema", nil, "`file` with the JSON schema of the configuration values: first of the present version, then of the next one")
+	flags.StringVar(&o.values, "values", "", "`file` with your configuration values as JSON")
+	flags.BoolVar(&o.json, "json", false, "print JSON")
+	return cmd
+}
+
+func (o addonOptions) diffManifest(cmd *cobra.Command) error {
+	found, err := o.preview(cmd.Context(), cmd.InOrStdin())
+	if err != nil {
+		return err
+	}
+	if o.json {
+		err = writeJSON(cmd.OutOrStdout(), found)
+	} else {
+		err = writePreview(cmd.OutOrStdout(), found)
+	}
+	if err != nil {
+		return err
+	}
+	if taken, conflicts := inAll(found); taken+conflicts > 0 {
+		return exitError{exitFailed, fmt.Errorf("an upgrade with OVERWRITE takes %d values of yours, and with NONE it fails because of %d", taken, conflicts)}
+	}
+	return nil
+}
+
+// preview reads what the upgrade would change.
+func (o addonOptions) preview(ctx context.Context, in io.Reader) ([]addon.Object, error) {
+	if o.manifest != "-" {
+		f, err := os.Open(o.manifest)
+		if err != nil {
+			return nil, usage("--manifest: %w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	objects, err := addon.Objects(in)
+	if err != nil {
+		return nil, usage("--manifest %s: %w", o.manifest, err)
+	}
+	config, err := accessTo(o.kubeconfig, o.context)
+	if err != nil {
+		return nil, err
+	}
+	api, err := client.New(config, client.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("cluster at %s: %w", config.Host, err)
+	}
+	found, err := addon.Preview(ctx, api, objects, o.manager)
+	switch {
+	case errors.Is(err, addon.ErrManifest):
+		return nil, usage("--manifest %s: %w", o.manifest, err)
+	case err != nil:
+		return nil, fmt.Errorf("cluster at %s: %w", config.Host, err)
+	}
+	return found, nil
+}
+
+func inAll(found []addon.Object) (taken, conflicts int) {
+	for _, o := range found {
+		taken, conflicts = taken+len(o.Taken), conflicts+len(o.Conflicts)
+	}
+	return taken, conflicts
+}
+
+// writePreview prints what becomes of each object, and then of all in each mode.
+func writePreview(w io.Writer, found []addon.Object) error {
+	var b strings.Builder
+	for _, o := range found {
+		switch {
+		case o.New:
+			fmt.Fprintf(&b, "%s: new\n", o.Name)
+			continue
+		case len(o.Taken) == 0:
+			fmt.Fprintf(&b, "%s: nothing of yours changes\n", o.Name)
+			continue
+		}
+		fmt.Fprintf(&b, "%s\n", o.Name)
+		for _, v := range o.Taken {
+			fmt.Fprintf(&b, "  %s, of %s\n", v.Field, strings.Join(v.Owners, ", "))
+			for _, line := range v.Lines() {
+				fmt.Fprintf(&b, "    %s\n", line)
+			}
+		}
+	}
+	taken, conflicts := inAll(found)
+	fmt.Fprintf(&b, "\n%-9s  takes %d values of yours\n%-9s  leaves %d values of yours as they are\n", addon.Overwrite, taken, addon.Preserve, taken)
+	if conflicts > 0 {
+		fmt.Fprintf(&b, "%-9s  fails with %d conflicts, and changes nothing\n", addon.None, conflicts)
+	} else {
+		fmt.Fprintf(&b, "%-9s  upgrades\n", addon.None)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// schemaDiff is what two versions accept differently.
+type schemaDiff struct {
+	Changes []addon.SchemaChange `json:"changes"`
+	// Refused are the reasons why the next version does not accept the user's values.
+	Refused []string `json:"refused,omitempty"`
+}
+
+func (o addonOptions) diffSchemas(cmd *cobra.Command) error {
+	var schemas [2]addon.Schema
+	for i, file := range o.schemas {
+		f, err := os.Open(file)
+		if err != nil {
+			return usage("--schema: %w", err)
+		}
+		schemas[i], err = addon.ReadSchema(file, f)
+		_ = f.Close()
+		if err != nil {
+			return usage("--schema: %w", err)
+		}
+	}
+	found := schemaDiff{Changes: addon.DiffSchemas(schemas[0], schemas[1])}
+	if o.values != "" {
+		f, err := os.Open(o.values)
+		if err != nil {
+			return usage("--values: %w", err)
+		}
+		found.Refused, err = schemas[1].Accepts(f)
+		_ = f.Close()
+		if err != nil {
+			return usage("--values %s: %w", o.values, err)
+		}
+	}
+	var err error
+	if o.json {
+		err = writeJSON(cmd.OutOrStdout(), found)
+	} else {
+		err = found.write(cmd.OutOrStdout())
+	}
+	if err != nil {
+		return err
+	}
+	return found.verdict()
+}
+
+func (d schemaDiff) write(w io.Writer) error {
+	var b strings.Builder
+	for _, c := range d.Changes {
+		switch {
+		case c.Was == "":
+			fmt.Fprintf(&b, "%s: new: %s\n", c.Field, c.Is)
+		case c.Is == "":
+			fmt.Fprintf(&b, "%s: no longer accepted (it was %s)\n", c.Field, c.Was)
+		default:
+			fmt.Fprintf(&b, "%s: %s; it was %s\n", c.Field, c.Is, c.Was)
+		}
+	}
+	if len(d.Changes) == 0 {
+		fmt.Fprintln(&b, "both versions accept the same values")
+	}
+	for _, why := range d.Refused {
+		fmt.Fprintf(&b, "your values are refused: %s\n", why)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// verdict is an error if values that were accepted may not be any more.
+func (d schemaDiff) verdict() error {
+	former := 0
+	for _, c := range d.Changes {
+		if c.Was != "" {
+			former++
+		}
+	}
+	if former+len(d.Refused) == 0 {
+		return nil
+	}
+	return exitError{exitFailed, fmt.Errorf("the second version does not accept %d values as the first does, and refuses %d of yours", former, len(d.Refused))}
+}

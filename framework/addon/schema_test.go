@@ -1,0 +1,118 @@
+package addon
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// cni is the schema of a version of vpc-cni: definitions, and a root that refers to them.
+func cni(env string) string {
+	return `{"$schema": "http://json-schema.org/draft-06/schema#", "$ref": "#/definitions/VpcCni", "definitions": {
+		"VpcCni": {"type": "object", "additionalProperties": false, "properties": {
+			"env": {"$ref": "#/definitions/Env"},
+			"nodeAgent": {"type": "object", "properties": {"enabled": {"type": "boolean", "default": true}}}}},
+		"Env": {"type": "object", "additionalProperties": false, "properties": {` + env + `}}}}`
+}
+
+const (
+	podENI = `"ENABLE_POD_ENI": {"type": "string", "default": "false"}`
+	demux  = `"DISABLE_TCP_EARLY_DEMUX": {"type": "string", "enum": ["true", "false"]}`
+)
+
+func schemaOf(t *testing.T, version, text string) Schema {
+	t.Helper()
+	s, err := ReadSchema(version, strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestDiffSchemas(t *testing.T) {
+	former, next := schemaOf(t, "A", cni(podENI)), schemaOf(t, "B", cni(podENI+", "+demux))
+	added := SchemaChange{Field: ".env.DISABLE_TCP_EARLY_DEMUX", Is: `string, one of "true", "false"`}
+	for name, c := range map[string]struct {
+		was, is Schema
+		want    []SchemaChange
+	}{
+		"the same":     {former, former, nil},
+		"a new value":  {former, next, []SchemaChange{added}},
+		"a value less": {next, former, []SchemaChange{{Field: added.Field, Was: added.Is}}},
+		"a default":    {former, schemaOf(t, "C", cni(strings.Replace(podENI, `"false"`, `"true"`, 1))), []SchemaChange{{".env.ENABLE_POD_ENI", `string, default "false"`, `string, default "true"`}}},
+		"another type": {former, schemaOf(t, "C", cni(`"ENABLE_POD_ENI": {"type": ["boolean", "null"]}`)), []SchemaChange{{".env.ENABLE_POD_ENI", `string, default "false"`, "null or boolean"}}},
+		"no type":      {former, schemaOf(t, "C", cni(`"ENABLE_POD_ENI": {}`)), []SchemaChange{{".env.ENABLE_POD_ENI", `string, default "false"`, "any value"}}},
+	} {
+		if got := DiffSchemas(c.was, c.is); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+func TestValuesThatAVersionAccepts(t *testing.T) {
+	former, next := schemaOf(t, "A", cni(podENI)), schemaOf(t, "B", cni(podENI+", "+demux))
+	const values = `{"env": {"ENABLE_POD_ENI": "true", "DISABLE_TCP_EARLY_DEMUX": "true"}}`
+	for name, c := range map[string]struct {
+		of     Schema
+		values string
+		want   []string
+	}{
+		"accepted":        {next, values, nil},
+		"a value too new": {former, values, []string{".env: additional properties 'DISABLE_TCP_EARLY_DEMUX' not allowed"}},
+		"a wrong type":    {next, `{"env": {"ENABLE_POD_ENI": true}}`, []string{".env.ENABLE_POD_ENI: got boolean, want string"}},
+		"no such value":   {next, `{"environment": {}}`, []string{"the values: additional properties 'environment' not allowed"}},
+	} {
+		got, err := c.of.Accepts(strings.NewReader(c.values))
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, %v, want %q", name, got, err, c.want)
+		}
+	}
+	if _, err := next.Accepts(strings.NewReader("{")); err == nil {
+		t.Error("values that are no JSON are accepted")
+	}
+}
+
+// aws eks describe-addon-configuration prints the schema as a string in its answer.
+func TestTheAnswerOfTheAPI(t *testing.T) {
+	s := schemaOf(t, "A", fmt.Sprintf(`{"addonName": "vpc-cni", "configurationSchema": %q}`, cni(podENI)))
+	if got := DiffSchemas(schemaOf(t, "B", cni(podENI)), s); len(got) != 0 {
+		t.Errorf("it differs: %+v", got)
+	}
+}
+
+func TestSchemasThatContainThemselves(t *testing.T) {
+	s := schemaOf(t, "A", `{"properties": {"a": {"$ref": "#"}, "b": {"allOf": [{"properties": {"c": {"type": "string"}}}]}}}`)
+	if got := DiffSchemas(Schema{}, s); len(got) != 3 || got[2].Field != ".b.c" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestSchemasThatAreNone(t *testing.T) {
+	for name, text := range map[string]string{
+		"nothing":          "",
+		"no JSON":          "{",
+		"no properties":    `{"type": "string"}`,
+		"elsewhere":        `{"$ref": "https://example.com/schema.json"}`,
+		"a file":           `{"$ref": "file:///etc/passwd"}`,
+		"no such type":     `{"type": "text", "properties": {"a": {}}}`,
+		"an answer's text": `{"configurationSchema": "{"}`,
+	} {
+		if _, err := ReadSchema("A", strings.NewReader(text)); !errors.Is(err, ErrSchema) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func FuzzReadSchema(f *testing.F) {
+	f.Add(cni(podENI))
+	f.Add(`{"properties": {"a": {"$ref": "#"}}}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := ReadSchema("A", strings.NewReader(text))
+		if err == nil && len(DiffSchemas(s, s)) != 0 {
+			t.Error("it differs from itself")
+		}
+	})
+}
