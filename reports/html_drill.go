@@ -113,8 +113,12 @@ func settings(e Entry) string {
 	if c.Replicas == 0 {
 		return ""
 	}
-	return fmt.Sprintf("CoreDNS: %d replicas, %s; lameduck %s; readiness every %s, %d failures; grace %s",
+	text := fmt.Sprintf("CoreDNS: %d replicas, %s; lameduck %s; readiness every %s, %d failures; grace %s",
 		c.Replicas, c.Placement, c.Lameduck.D(), c.Readiness.Period.D(), c.Readiness.FailureThreshold, c.GracePeriod.D())
+	if c.Unsafe {
+		text += "; unsafe: killed in the middle of lameduck"
+	}
+	return text
 }
 
 // filesOf lists the drill's files, relative to the report.

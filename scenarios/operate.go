@@ -14,11 +14,15 @@ type Operate struct {
 	// Action is the operation; docs/nodes.md describes each.
 	Action history.Operation `yaml:"action"`
 	Node   string            `yaml:"node"`
+	// Meanwhile lets the drill continue while a node is drained. The drain is over when the steps
+	// are, at the latest.
+	Meanwhile bool `yaml:"meanwhile,omitempty"`
 }
 
 // String is the operation in words.
 func (o Operate) String() string {
-	return map[history.Operation]string{
+	text := map[history.Operation]string{
+		history.DrainNode:    o.Node + " is drained as kubectl does",
 		history.UncordonNode: o.Node + " is uncordoned",
 		history.ReadmitNode:  o.Node + " is uncordoned, and the handler's taints are removed",
 		history.DeleteNode:   "the Node object of " + o.Node + " is deleted",
@@ -27,11 +31,18 @@ func (o Operate) String() string {
 		history.StopKubelet:  "the kubelet of " + o.Node + " stops",
 		history.StartAgain:   "the instance of " + o.Node + " starts again",
 	}[o.Action]
+	if o.Meanwhile {
+		text += ", and the drill continues meanwhile"
+	}
+	return text
 }
 
 func (o Operate) validate(where string, in *scope, p *problems) {
 	oneOf(p, where+".action", o.Action, history.Operations())
 	in.node(where, o.Node, p)
+	if o.Meanwhile && o.Action != history.DrainNode {
+		p.add(where+".meanwhile", "is only allowed with %s", history.DrainNode)
+	}
 	if o.Name != "" {
 		if o.Action != history.DeleteNode {
 			p.add(where+".name", "is only allowed with %s", history.DeleteNode)

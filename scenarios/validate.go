@@ -153,8 +153,12 @@ func validateDNS(c coredns.Settings, p *problems) {
 	if c.Memory != "" && !memory.MatchString(c.Memory) {
 		p.add("coredns.memory", "%q is no amount of memory such as 2Gi or 512Mi", c.Memory)
 	}
-	if c.GracePeriod.D() <= c.Lameduck.D() || c.GracePeriod.D()%time.Second != 0 {
-		p.add("coredns.gracePeriod", "%s is not a whole number of seconds above lameduck (%s), so the pod would be killed before it is done", c.GracePeriod.D(), c.Lameduck.D())
+	killed := c.GracePeriod.D() <= c.Lameduck.D()
+	if killed && !c.Unsafe || c.GracePeriod.D() <= 0 || c.GracePeriod.D()%time.Second != 0 {
+		p.add("coredns.gracePeriod", "%s is not a whole number of seconds above lameduck (%s), so the pod would be killed before it is done; unsafe: true permits that", c.GracePeriod.D(), c.Lameduck.D())
+	}
+	if c.Unsafe && !killed {
+		p.add("coredns.unsafe", "is only allowed with a grace period that is not above lameduck (%s)", c.Lameduck.D())
 	}
 }
 

@@ -1,9 +1,11 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"fmt"
-	"io"
+	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,14 +57,15 @@ func (c *Cluster) patchDNS(ctx context.Context, patch string) error {
 }
 
 // Drain drains a node with kubectl's own code, as kubectl drain --ignore-daemonsets
-// --delete-emptydir-data --force does. It waits until the pods are gone, at most 2 min.
-func (c *Cluster) Drain(ctx context.Context, node string) error {
+// --delete-emptydir-data --force does. It waits until the pods are gone, at most 2 min. Said gets
+// the lines that kubectl prints.
+func (c *Cluster) Drain(ctx context.Context, node string, said func(line string)) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	const ofThePod = -1 // each pod's own grace period
 	drainer := &drain.Helper{
 		Ctx: ctx, Client: c.Clientset, Force: true, IgnoreAllDaemonSets: true, DeleteEmptyDirData: true,
-		GracePeriodSeconds: ofThePod, Timeout: readyTimeout, Out: io.Discard, ErrOut: io.Discard,
+		GracePeriodSeconds: ofThePod, Timeout: readyTimeout, Out: &lines{each: said}, ErrOut: &lines{each: said},
 	}
 	n, err := c.Clientset.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
 	if err != nil {
@@ -75,4 +78,28 @@ func (c *Cluster) Drain(ctx context.Context, node string) error {
 		return fmt.Errorf("drain node %s: %w", node, err)
 	}
 	return nil
+}
+
+// lines passes on what is written to it, line by line. It is safe for concurrent use.
+type lines struct {
+	each func(line string)
+
+	mu   sync.Mutex
+	rest []byte
+}
+
+func (l *lines) Write(text []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rest = append(l.rest, text...)
+	for {
+		line, rest, ended := bytes.Cut(l.rest, []byte("\n"))
+		if !ended {
+			return len(text), nil
+		}
+		l.rest = rest
+		if line := strings.TrimSpace(string(line)); line != "" {
+			l.each(line)
+		}
+	}
 }

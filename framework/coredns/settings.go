@@ -25,6 +25,9 @@ type Settings struct {
 	// GracePeriod is the pods' terminationGracePeriodSeconds, in whole seconds and longer
 	// than lameduck.
 	GracePeriod strict.Duration `yaml:"gracePeriod"`
+	// Unsafe permits a grace period that is not longer than lameduck: the kubelet kills the pods
+	// in the middle of it.
+	Unsafe bool `yaml:"unsafe,omitempty"`
 	// Delay is how long CoreDNS takes to answer, 0s to 1s. It applies to one name only, which
 	// the probe must query: delayed.spotdrill.test. Use it to simulate a slow upstream resolver:
 	// more queries are in flight at the same time.
@@ -73,6 +76,9 @@ func (s Settings) String() string {
 	if s.ShareNodes {
 		text += ", pods share nodes"
 	}
+	if s.Unsafe {
+		text += ", unsafe: killed in the middle of lameduck"
+	}
 	if s.Placement != "" {
 		text += ", placement " + string(s.Placement)
 	}
@@ -95,9 +101,10 @@ func (s Settings) MarshalJSON() ([]byte, error) {
 		Memory           string    `json:"memory,omitempty"`
 		PodENI           bool      `json:"podENI,omitempty"`
 		ShareNodes       bool      `json:"shareNodes,omitempty"`
+		Unsafe           bool      `json:"unsafe,omitempty"`
 	}{
 		s.Lameduck.D().String(), s.Readiness.Period.D().String(), s.Readiness.FailureThreshold, s.GracePeriod.D().String(), s.Replicas, s.Placement, s.delay(), s.MinAvailable, s.DoNotDisrupt,
-		s.Memory, s.PodENI, s.ShareNodes,
+		s.Memory, s.PodENI, s.ShareNodes, s.Unsafe,
 	})
 }
 

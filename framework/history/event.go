@@ -20,16 +20,17 @@ const (
 	NodePrepared Kind = "node.prepared"
 	// OperatorActed: what the run did to a node, as an operator or the cloud does. Key: the
 	// step's name, if it has one; Node; Reason: uncordon, delete-node, rejoin,
-	// rejoin-without-provider-id or stop-kubelet.
+	// rejoin-without-provider-id, stop-kubelet or drain.
 	OperatorActed Kind = "operator.acted"
-	Deployed      Kind = "deployed"    // Key: a DaemonSet that the run created in the middle of the drill
-	NoticePut     Kind = "notice.put"  // Key: the step's name; Notice: EventBridge id; Node, Instance; Until: its deadline
-	MessagePut    Kind = "message.put" // Key: the step's name; Message: SQS id; put straight into the queue
-	Reclaimed     Kind = "reclaimed"   // Node, Instance: its container was killed without warning; Numbers: took (s)
-	AwaitDone     Kind = "await.done"  // Key: what was awaited
-	AwaitLate     Kind = "await.late"  // Key: what was awaited and did not come in time
-	Restored      Kind = "restored"    // every node Ready, schedulable, untainted; Note says what had to be repaired
-	QueueDepth    Kind = "queue.depth" // Numbers: visible, invisible; at the end of recording
+	OperatorSaid  Kind = "operator.said" // Node; Reason: drain; Note: a line that kubectl prints
+	Deployed      Kind = "deployed"      // Key: a DaemonSet that the run created in the middle of the drill
+	NoticePut     Kind = "notice.put"    // Key: the step's name; Notice: EventBridge id; Node, Instance; Until: its deadline
+	MessagePut    Kind = "message.put"   // Key: the step's name; Message: SQS id; put straight into the queue
+	Reclaimed     Kind = "reclaimed"     // Node, Instance: its container was killed without warning; Numbers: took (s)
+	AwaitDone     Kind = "await.done"    // Key: what was awaited
+	AwaitLate     Kind = "await.late"    // Key: what was awaited and did not come in time
+	Restored      Kind = "restored"      // every node Ready, schedulable, untainted; Note says what had to be repaired
+	QueueDepth    Kind = "queue.depth"   // Numbers: visible, invisible; at the end of recording
 	// What became of the instances that were launched for the cluster, beside its fixed workers.
 	InstanceLaunched Kind = "instance.launched" // Instance; Key: its type; Reason: its zone; Owner: NodePool/… that it was launched for
 	InstanceJoined   Kind = "instance.joined"   // Instance, Node: its kubelet registered; Numbers: took (s, from when the launch was seen)

@@ -192,12 +192,13 @@ const (
 	RejoinNode   Operation = "rejoin"                     // the kubelet of a deleted Node starts again and registers it, with the same instance
 	RejoinNoID   Operation = "rejoin-without-provider-id" // the same, but the Node has no providerID
 	StopKubelet  Operation = "stop-kubelet"               // no status, no new pods, and none ends; the node becomes NotReady
+	DrainNode    Operation = "drain"                      // kubectl drain
 	StartAgain   Operation = "start-instance"             // an instance that was taken by a notice to stop starts again, as the same
 )
 
 // Operations lists every operation.
 func Operations() []Operation {
-	return []Operation{UncordonNode, ReadmitNode, DeleteNode, RejoinNode, RejoinNoID, StopKubelet, StartAgain}
+	return []Operation{UncordonNode, ReadmitNode, DeleteNode, RejoinNode, RejoinNoID, StopKubelet, DrainNode, StartAgain}
 }
 
 // Preparation is a part of the state that an operator left a node in.

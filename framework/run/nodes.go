@@ -35,9 +35,23 @@ func (r *runner) recordPrepared() {
 // operate does to a node what an operator or the cloud does.
 func (r *runner) operate(ctx context.Context, o scenarios.Operate) error {
 	node := r.nodes[o.Node]
+	if o.Action == history.DrainNode && o.Meanwhile {
+		o.Meanwhile = false
+		r.meanwhile.Go(func() error { return r.operate(ctx, o) })
+		return nil
+	}
 	r.announce(history.Event{Kind: history.OperatorActed, Key: o.Name, Node: node.Name, Instance: node.Instance, Reason: string(o.Action)})
 	var err error
 	switch o.Action {
+	case history.DrainNode:
+		err = r.sys.Cluster.Drain(ctx, node.Name, func(line string) {
+			r.rec.Record(history.Event{Kind: history.OperatorSaid, Node: node.Name, Reason: string(o.Action), Note: line})
+		})
+		// kubectl gives up at a budget that lets no pod go. Checks judge what that leads to.
+		if err != nil && ctx.Err() == nil {
+			r.rec.Record(history.Event{Kind: history.OperatorSaid, Node: node.Name, Reason: string(o.Action), Note: oneLine(err)})
+			err = nil
+		}
 	case history.UncordonNode:
 		err = r.sys.Cluster.Uncordon(ctx, node.Name)
 	case history.ReadmitNode:

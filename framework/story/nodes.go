@@ -90,7 +90,8 @@ func (st *Story) Reclaimed(node string) (taken history.Event, ok bool) {
 
 // Causes are what calls for a drain of the node: the notices that name it, the
 // messages whose body does, a disruption of the DNS pods on it, a configuration in which
-// the handler is to remove it, and a deletion of its Node object that it has to finish.
+// the handler is to remove it, a deletion of its Node object that it has to finish, and a drain
+// by hand.
 func (st *Story) Causes(node string) []history.Event {
 	naming := map[string]bool{}
 	for _, m := range st.Scenario.Messages() {
@@ -102,7 +103,7 @@ func (st *Story) Causes(node string) []history.Event {
 	}
 	return st.All(func(e history.Event) bool {
 		return e.Kind == history.NoticePut && e.Node == node || e.Kind == history.MessagePut && naming[e.Key] ||
-			(e.Kind == history.DNSDisrupted || e.Kind == history.HandlerReconfigured || ToFinish(e)) && e.Node == node
+			(e.Kind == history.DNSDisrupted || e.Kind == history.HandlerReconfigured || ToFinish(e) || drainedByHand(e)) && e.Node == node
 	})
 }
 
