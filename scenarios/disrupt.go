@@ -3,6 +3,7 @@ package scenarios
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
@@ -18,6 +19,8 @@ type Disrupt struct {
 	Node string `yaml:"node,omitempty"`
 	// Replicas is the number that CoreDNS is scaled to, 1 to 10.
 	Replicas int `yaml:"replicas,omitempty"`
+	// Lameduck is what is set by the disruption lameduck, 0s to 60s.
+	Lameduck strict.Duration `yaml:"lameduck,omitempty"`
 	// After is how long to wait before the disruption.
 	After strict.Duration `yaml:"after,omitempty"`
 }
@@ -35,6 +38,8 @@ func (d Disrupt) String() string {
 		history.DrainDNSNode:  d.Node + " is drained as kubectl does",
 		history.ScaleDNS:      fmt.Sprintf("CoreDNS is scaled to %d", d.Replicas),
 		history.ReloadDNS:     whose + " reload a changed Corefile",
+		history.EditLameduck:  fmt.Sprintf("lameduck is edited to %s, and %s reload it", d.Lameduck.D(), whose),
+		history.BreakCorefile: "the Corefile is broken, and " + whose + " refuse it",
 	}[d.CoreDNS]
 	if d.After > 0 {
 		text += fmt.Sprintf(" after %s", d.After.D())
@@ -57,11 +62,20 @@ func (d Disrupt) validate(where string, in *scope, p *problems) {
 			p.add(where+".node", "is not allowed with %s, which acts on all pods", d.CoreDNS)
 		}
 	}
+	if d.CoreDNS != history.EditLameduck && d.Lameduck != 0 {
+		p.add(where+".lameduck", "is only allowed with %s", history.EditLameduck)
+	}
+	if d.Lameduck.D() < 0 || d.Lameduck.D() > maxLameduck {
+		p.add(where+".lameduck", "%s is not within 0s to %s", d.Lameduck.D(), maxLameduck)
+	}
 	p.onlyWith(where+".replicas", d.Replicas != 0, d.CoreDNS == history.ScaleDNS, history.ScaleDNS)
 	if d.CoreDNS == history.ScaleDNS && d.Replicas != 0 {
 		validateReplicas(where+".replicas", d.Replicas, p)
 	}
 }
+
+// maxLameduck is twice the longest that guides advise.
+const maxLameduck = time.Minute
 
 func (d Disrupt) effect() effect {
 	return effect{nodes: []string{d.Node}, takes: d.After.D(), shared: true, allDNSPods: d.Node == ""}

@@ -58,7 +58,7 @@ func (c *Cluster) SetDNS(ctx context.Context, want coredns.Settings) error {
 	if err != nil {
 		return err
 	}
-	text, err := coredns.WithLameduck(withoutReload(cm.Data["Corefile"]), want.Lameduck.D())
+	text, err := coredns.WithLameduck(withoutEdits(cm.Data["Corefile"]), want.Lameduck.D())
 	if err != nil {
 		return err
 	}

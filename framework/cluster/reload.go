@@ -11,26 +11,74 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
+
+	"github.com/spotdrill/spotdrill/framework/coredns"
 )
 
-// reloadBlock is what ReloadDNS adds to the Corefile. CoreDNS waits 5 s for the zone's
-// API server, which never answers, before it serves again: the reload takes that long.
-const reloadBlock = `
+// CorefileEdit is a change of the Corefile while CoreDNS runs. SetDNS takes it back.
+type CorefileEdit struct {
+	// change returns the changed Corefile.
+	change func(corefile string) (string, error)
+	// ended reports whether a line of CoreDNS's log says that a pod has taken the change, or
+	// refused it.
+	ended func(line string) bool
+	// hurry makes the kubelets look at the pods' files again. Otherwise they do after a minute or
+	// more.
+	hurry bool
+}
+
+// SlowReload adds a zone whose API server never answers. CoreDNS waits 5 s for it before it serves
+// again: the reload takes that long. The edit is over when the reload begins.
+func SlowReload() CorefileEdit {
+	return CorefileEdit{appended(reloadBlock), func(line string) bool { return strings.HasSuffix(line, "[INFO] Reloading") }, true}
+}
+
+// BrokenCorefile adds what no CoreDNS can read. Running pods go on with what they have.
+func BrokenCorefile() CorefileEdit {
+	return CorefileEdit{appended(brokenBlock), func(line string) bool { return strings.Contains(line, "[ERROR] Restart failed") }, true}
+}
+
+// EditedLameduck changes lameduck as kubectl edit does: the change takes its own time to reach the
+// pods.
+func EditedLameduck(lameduck time.Duration) CorefileEdit {
+	change := func(corefile string) (string, error) { return coredns.WithLameduck(corefile, lameduck) }
+	return CorefileEdit{change, func(line string) bool { return strings.HasSuffix(line, "[INFO] Reloading complete") }, false}
+}
+
+// What edits add to the Corefile.
+const (
+	reloadBlock = `
 reload.spotdrill.test:53 {
     kubernetes reload.spotdrill.test {
         endpoint http://127.0.0.1:1
     }
 }
 `
+	brokenBlock = `
+broken.spotdrill.test:53 {
+    no-such-plugin
+}
+`
+)
 
-// reloadTimeout bounds the wait for a reload to begin: the plugin reload looks at the
-// file every 30 s, or up to 7.5 s later.
-const reloadTimeout = 90 * time.Second
+func appended(block string) func(string) (string, error) {
+	return func(corefile string) (string, error) { return withoutEdits(corefile) + block, nil }
+}
 
-// ReloadDNS changes the Corefile and waits until CoreDNS begins to reload it in each of
-// the pods. SetDNS takes the change back.
-func (c *Cluster) ReloadDNS(ctx context.Context, pods []corev1.Pod) error {
-	ctx, cancel := context.WithTimeout(ctx, reloadTimeout)
+// withoutEdits returns the Corefile without what edits added.
+func withoutEdits(corefile string) string {
+	return strings.NewReplacer(reloadBlock, "", brokenBlock, "").Replace(corefile)
+}
+
+// editTimeout bounds the wait until the pods have taken an edit: the kubelet looks at the files of
+// a pod that does not change after up to a minute and a half, and the plugin reload at the Corefile
+// after up to 45 s.
+const editTimeout = 3 * time.Minute
+
+// EditCorefile changes the Corefile and waits until CoreDNS has taken the change in each of the
+// pods, or refused it. Read is called for each pod that has.
+func (c *Cluster) EditCorefile(ctx context.Context, pods []corev1.Pod, edit CorefileEdit, read func(*corev1.Pod)) error {
+	ctx, cancel := context.WithTimeout(ctx, editTimeout)
 	defer cancel()
 	since := metav1.Now()
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -38,7 +86,9 @@ func (c *Cluster) ReloadDNS(ctx context.Context, pods []corev1.Pod) error {
 		if err != nil {
 			return err
 		}
-		cm.Data["Corefile"] = withoutReload(cm.Data["Corefile"]) + reloadBlock
+		if cm.Data["Corefile"], err = edit.change(cm.Data["Corefile"]); err != nil {
+			return err
+		}
 		_, err = c.Clientset.CoreV1().ConfigMaps(dnsNamespace).Update(ctx, cm, metav1.UpdateOptions{})
 		return err
 	})
@@ -46,34 +96,40 @@ func (c *Cluster) ReloadDNS(ctx context.Context, pods []corev1.Pod) error {
 		return fmt.Errorf("change the Corefile: %w", err)
 	}
 	_, err = onEach(pods, func(p *corev1.Pod) ([]string, error) {
-		// The kubelet looks at a pod's files again when the pod changes; otherwise after
-		// a minute.
-		hurry := fmt.Appendf(nil, `{"metadata":{"annotations":{"spotdrill.dev/reload":%q}}}`, since.Format(time.RFC3339Nano))
-		if _, err := c.Clientset.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, hurry, metav1.PatchOptions{}); err != nil {
-			return nil, fmt.Errorf("make the kubelet read the Corefile of pod %s: %w", p.Name, err)
+		if edit.hurry {
+			if err := c.hurry(ctx, p, since); err != nil {
+				return nil, err
+			}
 		}
-		return nil, c.untilReloading(ctx, p, since)
+		if err := c.untilLogged(ctx, p, since, edit.ended); err != nil {
+			return nil, err
+		}
+		read(p)
+		return nil, nil
 	})
 	return err
 }
 
-// untilReloading waits until the pod's CoreDNS logs that it begins to reload.
-func (c *Cluster) untilReloading(ctx context.Context, p *corev1.Pod, since metav1.Time) error {
+// hurry makes the kubelet look at a pod's files: it does when the pod changes.
+func (c *Cluster) hurry(ctx context.Context, p *corev1.Pod, since metav1.Time) error {
+	change := fmt.Appendf(nil, `{"metadata":{"annotations":{"spotdrill.dev/reload":%q}}}`, since.Format(time.RFC3339Nano))
+	if _, err := c.Clientset.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, change, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("make the kubelet read the Corefile of pod %s: %w", p.Name, err)
+	}
+	return nil
+}
+
+// untilLogged waits until the pod's CoreDNS logs what ends an edit.
+func (c *Cluster) untilLogged(ctx context.Context, p *corev1.Pod, since metav1.Time, ended func(string) bool) error {
 	log, err := c.Clientset.CoreV1().Pods(p.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{Follow: true, SinceTime: &since}).Stream(ctx)
 	if err != nil {
 		return fmt.Errorf("read the log of pod %s: %w", p.Name, err)
 	}
 	defer log.Close()
 	for lines := bufio.NewScanner(log); lines.Scan(); {
-		if beginsReload(lines.Text()) {
+		if ended(lines.Text()) {
 			return nil
 		}
 	}
-	return fmt.Errorf("pod %s did not reload its Corefile within %s", p.Name, reloadTimeout)
+	return fmt.Errorf("pod %s did not take a change of its Corefile within %s", p.Name, editTimeout)
 }
-
-// beginsReload reports whether CoreDNS logs the line when it begins to reload.
-func beginsReload(line string) bool { return strings.HasSuffix(line, "[INFO] Reloading") }
-
-// withoutReload returns the Corefile without what ReloadDNS added.
-func withoutReload(corefile string) string { return strings.ReplaceAll(corefile, reloadBlock, "") }

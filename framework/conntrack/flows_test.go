@@ -106,3 +106,22 @@ func TestWhenInsertsFailed(t *testing.T) {
 		t.Errorf("%d: %+v, want %+v", last.InsertFailed, last.Failures, want)
 	}
 }
+
+// A client's port can have a flow to each of two services at once.
+func TestFlowsToTwoServices(t *testing.T) {
+	web := netip.MustParseAddrPort("10.96.12.7:80")
+	f := newFlows(here, Services{dns: "", web: "application"}, 0)
+	toWeb := began(1, "10.244.3.7")
+	toWeb.service, toWeb.protocol = web, protocolTCP
+	ended := toWeb
+	ended.ended, ended.replied = true, true
+	f.add(ms(0), []change{began(1, "10.244.2.5"), toWeb})
+	f.add(ms(10), []change{ended})
+	want := []history.Flow{
+		{Port: 1, Backend: "10.244.2.5", From: ms(0)},
+		{Port: 1, Target: "application", Backend: "10.244.3.7", From: ms(0), To: ms(10), Replied: true},
+	}
+	if got, _ := f.snapshot(); !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}

@@ -145,6 +145,10 @@ const ControlChosen Kind = "control.chosen"
 // drain, scale; Node: whose pods, empty for all; Numbers: replicas.
 const DNSDisrupted Kind = "dns.disrupted"
 
+// CorefileRead reports that a pod of CoreDNS has read a Corefile that was changed while it ran,
+// whether it took it or refused it. Pod; Numbers: took (s, from the change on).
+const CorefileRead Kind = "corefile.read"
+
 // FlowsRecorded ends the record of a prober's flows. Node: where it was. Numbers:
 // flows, overflows (how often events were lost because they came too fast),
 // insert_failed (packets that the kernel dropped, of any flow, because it could not

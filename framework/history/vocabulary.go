@@ -228,17 +228,19 @@ type Disruption string
 
 // The disruptions.
 const (
-	DeleteDNSPods Disruption = "delete"  // its pods are deleted, as kubectl delete does
-	KillDNSPods   Disruption = "kill"    // SIGKILL for the processes of its containers; the kubelet starts them again
-	RestartDNS    Disruption = "restart" // a rolling restart of the Deployment
-	DrainDNSNode  Disruption = "drain"   // the node is cordoned and all its pods evicted, as kubectl drain does
-	ScaleDNS      Disruption = "scale"   // another number of replicas
-	ReloadDNS     Disruption = "reload"  // a changed Corefile, which its running pods reload
+	DeleteDNSPods Disruption = "delete"         // its pods are deleted, as kubectl delete does
+	KillDNSPods   Disruption = "kill"           // SIGKILL for the processes of its containers; the kubelet starts them again
+	RestartDNS    Disruption = "restart"        // a rolling restart of the Deployment
+	DrainDNSNode  Disruption = "drain"          // the node is cordoned and all its pods evicted, as kubectl drain does
+	ScaleDNS      Disruption = "scale"          // another number of replicas
+	ReloadDNS     Disruption = "reload"         // a changed Corefile, which its running pods reload
+	EditLameduck  Disruption = "lameduck"       // another lameduck in the Corefile, as by kubectl edit
+	BreakCorefile Disruption = "break-corefile" // a Corefile that cannot be read
 )
 
 // Disruptions lists every disruption.
 func Disruptions() []Disruption {
-	return []Disruption{DeleteDNSPods, KillDNSPods, RestartDNS, DrainDNSNode, ScaleDNS, ReloadDNS}
+	return []Disruption{DeleteDNSPods, KillDNSPods, RestartDNS, DrainDNSNode, ScaleDNS, ReloadDNS, EditLameduck, BreakCorefile}
 }
 
 // Words returns the members of a closed list as strings, for flags and messages.

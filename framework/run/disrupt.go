@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -42,10 +45,22 @@ func (r *runner) disrupt(ctx context.Context, d scenarios.Disrupt) error {
 	case history.ScaleDNS:
 		err = r.sys.Cluster.ScaleDNS(ctx, d.Replicas)
 	case history.ReloadDNS:
-		err = r.sys.Cluster.ReloadDNS(ctx, pods)
+		err = r.editCorefile(ctx, pods, cluster.SlowReload())
+	case history.EditLameduck:
+		err = r.editCorefile(ctx, pods, cluster.EditedLameduck(d.Lameduck.D()))
+	case history.BreakCorefile:
+		err = r.editCorefile(ctx, pods, cluster.BrokenCorefile())
 	}
 	if err != nil {
 		return fmt.Errorf("disrupt CoreDNS: %s: %w", d.CoreDNS, err)
 	}
 	return nil
+}
+
+// editCorefile edits the Corefile and records when each pod has taken the edit, or refused it.
+func (r *runner) editCorefile(ctx context.Context, pods []corev1.Pod, edit cluster.CorefileEdit) error {
+	begun := r.rec.Clock().Now()
+	return r.sys.Cluster.EditCorefile(ctx, pods, edit, func(p *corev1.Pod) {
+		r.rec.Record(history.Event{Kind: history.CorefileRead, Pod: p.Namespace + "/" + p.Name, Numbers: history.Numbers{history.Took: (r.rec.Clock().Now() - begun).Seconds()}})
+	})
 }

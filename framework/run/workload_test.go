@@ -1,6 +1,7 @@
 package run
 
 import (
+	"maps"
 	"reflect"
 	"strings"
 	"testing"
@@ -76,7 +77,9 @@ func TestWhyAPodHasNotStarted(t *testing.T) {
 
 func TestWhereTheWorkloadRuns(t *testing.T) {
 	for where, required := range map[string]bool{onSpot(""): true, onSpot("spot-2"): true, firstOnSpot: false} {
-		objs, err := objects.Decode(t.Context(), manifests, "manifests/workload.yaml", map[string]string{"NAMESPACE": "spotdrill-workload-1", "IMAGE": "image", "REPLICAS": "3", "WHERE": where})
+		values := serving(nil)
+		maps.Copy(values, map[string]string{"NAMESPACE": "spotdrill-workload-1", "IMAGE": "image", "REPLICAS": "3", "WHERE": where})
+		objs, err := objects.Decode(t.Context(), manifests, "manifests/workload.yaml", values)
 		if err != nil || len(objs) != 1 {
 			t.Fatalf("%s: %d objects (%v)", where, len(objs), err)
 		}
