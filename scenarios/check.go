@@ -5,16 +5,15 @@ import "github.com/spotdrill/spotdrill/framework/strict"
 // Check is one requirement on what was recorded. Exactly one field is set. In
 // addition, every drill is judged by the checks that always apply.
 type Check struct {
-	Marked         *Marked         `yaml:"marked,omitempty"`
-	Drained        *Drained        `yaml:"drained,omitempty"`
-	DaemonPodsLeft *DaemonPodsLeft `yaml:"daemonPodsLeft,omitempty"`
-	Deleted        *Deleted        `yaml:"deleted,omitempty"`
-	Untouched      *Untouched      `yaml:"untouched,omitempty"`
-	NoEviction     *NoEviction     `yaml:"noEviction,omitempty"`
-	NodeEvent      *NodeEvent      `yaml:"nodeEvent,omitempty"`
-	DNSLost        *DNSLost        `yaml:"dnsLost,omitempty"`
-	DNSWindow      *DNSWindow      `yaml:"dnsWindow,omitempty"`
-	// ApplicationLost and ApplicationWindow are DNSLost and DNSWindow for the workload's Service.
+	Marked            *Marked            `yaml:"marked,omitempty"`
+	Drained           *Drained           `yaml:"drained,omitempty"`
+	DaemonPodsLeft    *DaemonPodsLeft    `yaml:"daemonPodsLeft,omitempty"`
+	Deleted           *Deleted           `yaml:"deleted,omitempty"`
+	Untouched         *Untouched         `yaml:"untouched,omitempty"`
+	NoEviction        *NoEviction        `yaml:"noEviction,omitempty"`
+	NodeEvent         *NodeEvent         `yaml:"nodeEvent,omitempty"`
+	DNSLost           *DNSLost           `yaml:"dnsLost,omitempty"`
+	DNSWindow         *DNSWindow         `yaml:"dnsWindow,omitempty"`
 	ApplicationLost   *ApplicationLost   `yaml:"applicationLost,omitempty"`
 	ApplicationWindow *ApplicationWindow `yaml:"applicationWindow,omitempty"`
 	EndpointLeft      *EndpointLeft      `yaml:"endpointLeft,omitempty"`

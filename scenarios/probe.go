@@ -37,12 +37,12 @@ type Probe struct {
 type ApplicationProbe struct {
 	// Transport is what a request is: an HTTP/1.1 GET, or a TCP connection that is opened and
 	// closed.
-	Transport Transport `yaml:"transport,omitempty"`
+	Transport ApplicationTransport `yaml:"transport,omitempty"`
 	// Fresh is the rate of requests over a new connection each.
 	Fresh int `yaml:"fresh,omitempty"`
-	// Fixed is the rate of requests over connections that are kept; only of http.
+	// Fixed is the rate of requests over connections that are kept; only of http, by default 100.
 	Fixed int `yaml:"fixed,omitempty"`
-	// FixedPorts is the most connections that are kept.
+	// FixedPorts is the most connections that are kept, by default 8.
 	FixedPorts int `yaml:"fixedPorts,omitempty"`
 	// Control is the rate of requests to the control, a pod of the same program that no step
 	// touches.
@@ -70,16 +70,26 @@ type Transport string
 
 // The transports.
 const (
-	UDP  Transport = "udp"
-	TCP  Transport = "tcp"
-	HTTP Transport = "http"
+	UDP Transport = "udp"
+	TCP Transport = "tcp"
 )
 
 // Transports lists the transports of DNS.
 func Transports() []Transport { return []Transport{UDP, TCP} }
 
-// ApplicationTransports lists the transports of requests to an application.
-func ApplicationTransports() []Transport { return []Transport{HTTP, TCP} }
+// ApplicationTransport is what a request to an application is.
+type ApplicationTransport string
+
+// The transports of requests.
+const (
+	OverHTTP ApplicationTransport = "http"
+	OverTCP  ApplicationTransport = "tcp"
+)
+
+// ApplicationTransports lists the transports of requests.
+func ApplicationTransports() []ApplicationTransport {
+	return []ApplicationTransport{OverHTTP, OverTCP}
+}
 
 // MaxProbers leaves one of the cluster's five nodes for the steps to act on.
 const MaxProbers = 4
@@ -102,7 +112,7 @@ func (r Probe) withDefaults() Probe {
 // DefaultApplicationProbe is the load of a small service. With two cores, the probers also have
 // the queries of DNS to send.
 func DefaultApplicationProbe() ApplicationProbe {
-	return ApplicationProbe{Transport: HTTP, Fresh: 200, Fixed: 100, FixedPorts: 8, Control: 50}
+	return ApplicationProbe{Transport: OverHTTP, Fresh: 200, Fixed: 100, FixedPorts: 8, Control: 50}
 }
 
 func (a *ApplicationProbe) withDefaults() *ApplicationProbe {
@@ -111,7 +121,7 @@ func (a *ApplicationProbe) withDefaults() *ApplicationProbe {
 	}
 	d := DefaultApplicationProbe()
 	out := ApplicationProbe{Transport: cmp.Or(a.Transport, d.Transport), Fresh: cmp.Or(a.Fresh, d.Fresh), Fixed: a.Fixed, FixedPorts: a.FixedPorts, Control: cmp.Or(a.Control, d.Control)}
-	if out.Transport == HTTP {
+	if out.Transport == OverHTTP {
 		out.Fixed, out.FixedPorts = cmp.Or(a.Fixed, d.Fixed), cmp.Or(a.FixedPorts, d.FixedPorts)
 	}
 	return &out
@@ -137,10 +147,10 @@ func (a ApplicationProbe) validate(probers int, p *problems) {
 	const where = "probe.application"
 	oneOf(p, where+".transport", a.Transport, ApplicationTransports())
 	rates := map[string]int{"fresh": a.Fresh, "control": a.Control}
-	if a.Transport == HTTP {
+	if a.Transport == OverHTTP {
 		rates["fixed"], rates["fixedPorts"] = a.Fixed, a.FixedPorts
 	} else if a.Fixed != 0 || a.FixedPorts != 0 {
-		p.add(where+".fixed", "is only allowed with transport %s: a TCP connection that is kept is no request", HTTP)
+		p.add(where+".fixed", "is only allowed with transport %s: a TCP connection that is kept is no request", OverHTTP)
 	}
 	for field, value := range rates {
 		if value < probers {

@@ -89,8 +89,8 @@ func (in *scope) needsApplication(where, mode string, p *problems) {
 	switch {
 	case in.application == nil:
 		p.add(where, "needs probe.application")
-	case in.application.Transport == TCP && mode == string(history.Fixed):
-		p.add(where+".mode", "%s needs probe.application.transport %s", mode, HTTP)
+	case in.application.Transport == OverTCP && mode == string(history.Fixed):
+		p.add(where+".mode", "%s needs probe.application.transport %s", mode, OverHTTP)
 	}
 }
 

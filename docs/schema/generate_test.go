@@ -41,25 +41,26 @@ type document struct {
 // enums are the types with a closed list of values.
 func enums() map[reflect.Type][]string {
 	return map[reflect.Type][]string{
-		reflect.TypeFor[coredns.Placement]():    history.Words(coredns.Placements()),
-		reflect.TypeFor[history.NoticeType]():   history.Words(history.NoticeTypes()),
-		reflect.TypeFor[history.FaultType]():    history.Words(history.FaultTypes()),
-		reflect.TypeFor[history.Disturbance]():  history.Words(history.Disturbances()),
-		reflect.TypeFor[history.Disruption]():   history.Words(history.Disruptions()),
-		reflect.TypeFor[history.Operation]():    history.Words(history.Operations()),
-		reflect.TypeFor[history.CommitPoint]():  history.Words(history.CommitPoints()),
-		reflect.TypeFor[scenarios.Set]():        history.Words(scenarios.Sets()),
-		reflect.TypeFor[scenarios.Transport]():  history.Words(scenarios.Transports()),
-		reflect.TypeFor[history.HealthStatus](): history.Words(history.HealthStatuses()),
-		reflect.TypeFor[history.ErrorCode]():    scenarios.FaultCodes(),
-		reflect.TypeFor[history.APIFaultType](): history.Words(history.APIFaultTypes()),
+		reflect.TypeFor[coredns.Placement]():              history.Words(coredns.Placements()),
+		reflect.TypeFor[history.NoticeType]():             history.Words(history.NoticeTypes()),
+		reflect.TypeFor[history.FaultType]():              history.Words(history.FaultTypes()),
+		reflect.TypeFor[history.Disturbance]():            history.Words(history.Disturbances()),
+		reflect.TypeFor[history.Disruption]():             history.Words(history.Disruptions()),
+		reflect.TypeFor[history.Operation]():              history.Words(history.Operations()),
+		reflect.TypeFor[history.CommitPoint]():            history.Words(history.CommitPoints()),
+		reflect.TypeFor[scenarios.Set]():                  history.Words(scenarios.Sets()),
+		reflect.TypeFor[scenarios.Transport]():            history.Words(scenarios.Transports()),
+		reflect.TypeFor[scenarios.ApplicationTransport](): history.Words(scenarios.ApplicationTransports()),
+		reflect.TypeFor[history.HealthStatus]():           history.Words(history.HealthStatuses()),
+		reflect.TypeFor[history.ErrorCode]():              scenarios.FaultCodes(),
+		reflect.TypeFor[history.APIFaultType]():           history.Words(history.APIFaultTypes()),
 	}
 }
 
 func documents() []document {
 	modes := scenarios.ProbeModes()
 	capacities := []string{kind.Spot, kind.OnDemand}
-	probe := scenarios.DefaultProbe()
+	probe, application := scenarios.DefaultProbe(), scenarios.DefaultApplicationProbe()
 	return []document{
 		{
 			name: "scenario", title: "spotdrill scenario", root: scenarios.Scenario{}, packages: []string{"scenarios", "framework/coredns"},
@@ -72,11 +73,12 @@ func documents() []document {
 				"Fault.actions": scenarios.FaultActions(), "Fault.capacity": capacities,
 				"APIFault.verbs": scenarios.APIVerbs(),
 				"Pods.kind":      scenarios.PodKinds(), "Budget.unhealthyPodEvictionPolicy": scenarios.UnhealthyPodEvictionPolicies(),
-				"DNSLost.mode": modes, "DNSWindow.mode": modes,
+				"DNSLost.mode": modes, "DNSWindow.mode": modes, "ApplicationLost.mode": modes, "ApplicationWindow.mode": modes,
 			},
 			defaults: map[string]any{
 				"Scenario.handler": scenarios.HandlerUnderTest, "Probe.transport": string(probe.Transport), "Probe.fresh": probe.Fresh, "Probe.fixed": probe.Fixed,
 				"Probe.fixedPorts": probe.FixedPorts, "Probe.control": probe.Control, "Probe.probers": probe.Probers, "Probe.name": probe.Name,
+				"ApplicationProbe.transport": string(application.Transport), "ApplicationProbe.fresh": application.Fresh, "ApplicationProbe.control": application.Control,
 			},
 			exactly: map[string]uint64{"Step": 1, "Check": 1, "Await": 2}, // its condition, and timeout
 			usual: map[string]string{

@@ -73,7 +73,7 @@ func (r *runner) applicationStreams(ctx context.Context) ([]prober.QueryStream, 
 // applicationPlan is the load of all probers together.
 func applicationPlan(a scenarios.ApplicationProbe, service, control netip.AddrPort) []prober.QueryStream {
 	each, path := history.HTTP, "/"
-	if a.Transport == scenarios.TCP {
+	if a.Transport == scenarios.OverTCP {
 		each, path = history.Dial, ""
 	}
 	streams := []prober.QueryStream{

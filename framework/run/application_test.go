@@ -55,12 +55,12 @@ func TestHowTheWorkloadServes(t *testing.T) {
 func TestProbersRequestTheApplication(t *testing.T) {
 	service, control := netip.MustParseAddrPort("10.96.12.7:80"), netip.MustParseAddrPort("10.244.0.9:8080")
 	dns, direct := netip.MustParseAddr("10.96.0.10"), netip.MustParseAddr("10.244.0.2")
-	for transport, want := range map[scenarios.Transport]map[history.Mode]int{
-		scenarios.HTTP: {history.HTTP: 200 + 50, history.HTTPKept: 100},
-		scenarios.TCP:  {history.Dial: 200 + 50},
+	for transport, want := range map[scenarios.ApplicationTransport]map[history.Mode]int{
+		scenarios.OverHTTP: {history.HTTP: 200 + 50, history.HTTPKept: 100},
+		scenarios.OverTCP:  {history.Dial: 200 + 50},
 	} {
 		a := scenarios.DefaultApplicationProbe()
-		if a.Transport = transport; transport == scenarios.TCP {
+		if a.Transport = transport; transport == scenarios.OverTCP {
 			a.Fixed, a.FixedPorts = 0, 0
 		}
 		probe := scenarios.DefaultProbe()

@@ -21,7 +21,7 @@ func applicationStory() *script {
 	s.drop(kind(history.ProberStarted))
 	s.drop(kind(history.ProberEnded))
 	s.queries = nil
-	s.scenario.Probe.Application = &scenarios.ApplicationProbe{Transport: scenarios.HTTP, Fresh: 40, Fixed: 20, Control: 10}
+	s.scenario.Probe.Application = &scenarios.ApplicationProbe{Transport: scenarios.OverHTTP, Fresh: 40, Fixed: 20, Control: 10}
 	s.scenario.Checks = append(s.scenario.Checks, scenarios.Check{ApplicationLost: &scenarios.ApplicationLost{Mode: "all"}})
 	s.ask(history.Application, history.HTTP, 40, 2, 29.1)
 	s.ask(history.Application, history.HTTPKept, 20, 2, 29.1)
@@ -67,7 +67,7 @@ func TestApplication(t *testing.T) {
 		{name: "it lost requests before the notice", edit: refused(history.HTTP, 3.5, 3.6), want: Unknown, got: "before the first notice", noise: true},
 		{name: "nothing is requested", edit: func(s *script) { s.scenario.Probe.Application = nil }, want: Unknown, got: "probes no application"},
 		{name: "connections only", edit: func(s *script) {
-			s.scenario.Probe.Application = &scenarios.ApplicationProbe{Transport: scenarios.TCP, Fresh: 40, Control: 10}
+			s.scenario.Probe.Application = &scenarios.ApplicationProbe{Transport: scenarios.OverTCP, Fresh: 40, Control: 10}
 			without(history.Application, history.HTTPKept, 0, 99)(s)
 		}, want: Pass, got: "0 of 1044 lost"},
 	} {
