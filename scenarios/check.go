@@ -53,6 +53,7 @@ type Check struct {
 	Forgotten          *Forgotten          `yaml:"forgotten,omitempty"`
 	Terminated         *Terminated         `yaml:"terminated,omitempty"`
 	PodReported        *PodReported        `yaml:"podReported,omitempty"`
+	AddOnUpgraded      *AddOnUpgraded      `yaml:"addOnUpgraded,omitempty"`
 }
 
 // checkKind is what each kind of check knows of itself.

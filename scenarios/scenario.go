@@ -105,7 +105,7 @@ const (
 // with the same cluster settings follow each other, and those that measure DNS come
 // when a new cluster has settled.
 func Profiles() []string {
-	return []string{"STATE-CHANGE", "SCHEDULED-CHANGE", "REBALANCE", "CAPACITY-RESERVATION", "QUEUE-HYGIENE", "RESILIENCE", "API-SERVER", "PDB", "SPOT", "KARPENTER-ORDER", "STORM", "DNS", "APPLICATION", "LAUNCH", "INCIDENT"}
+	return []string{"STATE-CHANGE", "SCHEDULED-CHANGE", "REBALANCE", "CAPACITY-RESERVATION", "QUEUE-HYGIENE", "RESILIENCE", "API-SERVER", "PDB", "SPOT", "KARPENTER-ORDER", "STORM", "DNS", "UPGRADE", "APPLICATION", "LAUNCH", "INCIDENT"}
 }
 
 // CoreProfiles lists the groups of clauses that every handler is judged by. Those of

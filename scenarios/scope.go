@@ -37,6 +37,7 @@ type scope struct {
 	reconfigured  names
 	deletions     names // of Node objects by an operator
 	daemonSets    names
+	upgraded      []string // add-ons
 	disrupted     []string // nodes that the handler is to remove without a notice
 	feature       string
 }

@@ -22,6 +22,7 @@ type Step struct {
 
 	Reconfigure *Reconfigure `yaml:"reconfigure,omitempty"`
 	Deploy      *Deploy      `yaml:"deploy,omitempty"`
+	Upgrade     *Upgrade     `yaml:"upgrade,omitempty"`
 }
 
 // stepKind is what each kind of step knows of itself. Each has a file of its own.

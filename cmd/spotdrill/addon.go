@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/spotdrill/spotdrill/framework/addon"
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 func newAddonCommand() *cobra.Command {
@@ -157,11 +158,11 @@ func writePreview(w io.Writer, found []addon.Object) error {
 		}
 	}
 	taken, conflicts := inAll(found)
-	fmt.Fprintf(&b, "\n%-9s  takes %d values of yours\n%-9s  leaves %d values of yours as they are\n", addon.Overwrite, taken, addon.Preserve, taken)
+	fmt.Fprintf(&b, "\n%-9s  takes %d values of yours\n%-9s  leaves %d values of yours as they are\n", history.OverwriteConflicts, taken, history.PreserveConflicts, taken)
 	if conflicts > 0 {
-		fmt.Fprintf(&b, "%-9s  fails with %d conflicts, and changes nothing\n", addon.None, conflicts)
+		fmt.Fprintf(&b, "%-9s  fails with %d conflicts, and changes nothing\n", history.RefuseConflicts, conflicts)
 	} else {
-		fmt.Fprintf(&b, "%-9s  upgrades\n", addon.None)
+		fmt.Fprintf(&b, "%-9s  upgrades\n", history.RefuseConflicts)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -50,6 +50,7 @@ func enums() map[reflect.Type][]string {
 		reflect.TypeFor[history.CommitPoint]():            history.Words(history.CommitPoints()),
 		reflect.TypeFor[scenarios.Set]():                  history.Words(scenarios.Sets()),
 		reflect.TypeFor[scenarios.Transport]():            history.Words(scenarios.Transports()),
+		reflect.TypeFor[history.ConflictMode]():           history.Words(history.ConflictModes()),
 		reflect.TypeFor[scenarios.ApplicationTransport](): history.Words(scenarios.ApplicationTransports()),
 		reflect.TypeFor[history.HealthStatus]():           history.Words(history.HealthStatuses()),
 		reflect.TypeFor[history.ErrorCode]():              scenarios.FaultCodes(),
@@ -73,7 +74,7 @@ func documents() []document {
 				"Fault.actions": scenarios.FaultActions(), "Fault.capacity": capacities,
 				"APIFault.verbs": scenarios.APIVerbs(),
 				"Pods.kind":      scenarios.PodKinds(), "Budget.unhealthyPodEvictionPolicy": scenarios.UnhealthyPodEvictionPolicies(),
-				"DNSLost.mode": modes, "DNSWindow.mode": modes, "ApplicationLost.mode": modes, "ApplicationWindow.mode": modes,
+				"DNSLost.mode": modes, "DNSWindow.mode": modes, "ApplicationLost.mode": modes, "ApplicationWindow.mode": modes, "Upgrade.addOn": scenarios.AddOns(),
 			},
 			defaults: map[string]any{
 				"Scenario.handler": scenarios.HandlerUnderTest, "Probe.transport": string(probe.Transport), "Probe.fresh": probe.Fresh, "Probe.fixed": probe.Fixed,

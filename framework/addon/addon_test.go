@@ -19,6 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 // corefile is a CoreDNS configuration with that lameduck.
@@ -90,7 +92,7 @@ func applyOrTry(ctx context.Context, api client.WithWatch, obj runtime.ApplyConf
 func installed(t *testing.T) client.Client {
 	t.Helper()
 	api := newCluster()
-	if err := Upgrade(t.Context(), api, manifest(t, "v1", "5s", 2), Manager, Overwrite); err != nil {
+	if err := Upgrade(t.Context(), api, manifest(t, "v1", "5s", 2), Manager, history.OverwriteConflicts); err != nil {
 		t.Fatal(err)
 	}
 	return api
@@ -144,7 +146,7 @@ type edit struct {
 	lameduck string
 	// kept reports in which modes the value is still set after the upgrade.
 	kept   func(state) bool
-	wanted map[Mode]fate
+	wanted map[history.ConflictMode]fate
 }
 
 // fate is what becomes of a value in an upgrade.
@@ -189,9 +191,9 @@ func appliedBy(manager, text string) func(*testing.T, client.Client) {
 // and one replica more.
 func edits() []edit {
 	lameduck := func(s state) bool { return s.Lameduck == "30s" }
-	byMode := map[Mode]fate{Overwrite: reverted, Preserve: stays, None: fails}
-	always := map[Mode]fate{Overwrite: stays, Preserve: stays, None: stays}
-	never := map[Mode]fate{Overwrite: reverted, Preserve: reverted, None: reverted}
+	byMode := map[history.ConflictMode]fate{history.OverwriteConflicts: reverted, history.PreserveConflicts: stays, history.RefuseConflicts: fails}
+	always := map[history.ConflictMode]fate{history.OverwriteConflicts: stays, history.PreserveConflicts: stays, history.RefuseConflicts: stays}
+	never := map[history.ConflictMode]fate{history.OverwriteConflicts: reverted, history.PreserveConflicts: reverted, history.RefuseConflicts: reverted}
 	text := fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: coredns, namespace: kube-system}\ndata: {Corefile: %q}\n", corefile("30s"))
 	return []edit{
 		{"lameduck in the Corefile", "`kubectl edit`", corefileSetBy("kubectl-edit"), "", lameduck, byMode},
@@ -201,7 +203,7 @@ func edits() []edit {
 			"lameduck in the Corefile", "configuration values of the add-on",
 			func(t *testing.T, api client.Client) {
 				t.Helper()
-				if err := Upgrade(t.Context(), api, manifest(t, "v1", "30s", 2), Manager, Overwrite); err != nil {
+				if err := Upgrade(t.Context(), api, manifest(t, "v1", "30s", 2), Manager, history.OverwriteConflicts); err != nil {
 					t.Fatal(err)
 				}
 			}, "30s", lameduck, always,
@@ -231,7 +233,7 @@ func edits() []edit {
 
 func TestUpgrade(t *testing.T) {
 	for _, e := range edits() {
-		for _, mode := range Modes() {
+		for _, mode := range history.ConflictModes() {
 			t.Run(e.what+" by "+e.by+"/"+string(mode), func(t *testing.T) {
 				if got := e.upgraded(t, mode); got != e.wanted[mode] {
 					t.Errorf("it %s, want: %s", got, e.wanted[mode])
@@ -242,7 +244,7 @@ func TestUpgrade(t *testing.T) {
 }
 
 // upgraded plays an edit and then the upgrade.
-func (e edit) upgraded(t *testing.T, mode Mode) fate {
+func (e edit) upgraded(t *testing.T, mode history.ConflictMode) fate {
 	t.Helper()
 	api := installed(t)
 	e.set(t, api)
@@ -274,7 +276,7 @@ func TestTheTableIsWhatUpgradesDo(t *testing.T) {
 	b.WriteString("| What was set | By | OVERWRITE | PRESERVE | NONE |\n|---|---|---|---|---|\n")
 	for _, e := range edits() {
 		fmt.Fprintf(&b, "| %s | %s |", e.what, e.by)
-		for _, mode := range Modes() {
+		for _, mode := range history.ConflictModes() {
 			fmt.Fprintf(&b, " %s |", e.upgraded(t, mode))
 		}
 		b.WriteString("\n")

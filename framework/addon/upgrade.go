@@ -9,39 +9,27 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// Mode is how an upgrade resolves conflicts with other field managers: resolveConflicts of the
-// API of Amazon EKS.
-type Mode string
-
-// The modes.
-const (
-	Overwrite Mode = "OVERWRITE" // the add-on takes the fields
-	Preserve  Mode = "PRESERVE"  // the add-on leaves the fields as they are
-	None      Mode = "NONE"      // nothing is changed if there is a conflict
-)
-
-// Modes lists every mode.
-func Modes() []Mode { return []Mode{Overwrite, Preserve, None} }
-
-// ErrConflict says that an upgrade with None has changed nothing, because others own fields that
+// ErrConflict says that an upgrade with RefuseConflicts has changed nothing, because others own fields that
 // it would change.
 var ErrConflict = errors.New("conflicts with other field managers")
 
 // Upgrade applies the objects of an add-on's version as its field manager, in their order.
 // Errors: ErrConflict, ErrManifest, or the cluster's. Only with these two nothing has changed.
-func Upgrade(ctx context.Context, api client.Client, objects []*unstructured.Unstructured, manager string, mode Mode) error {
+func Upgrade(ctx context.Context, api client.Client, objects []*unstructured.Unstructured, manager string, mode history.ConflictMode) error {
 	found, err := Preview(ctx, api, objects, manager)
 	if err != nil {
 		return err
 	}
-	if conflicts := conflictsOf(found); mode == None && len(conflicts) > 0 {
+	if conflicts := conflictsOf(found); mode == history.RefuseConflicts && len(conflicts) > 0 {
 		return fmt.Errorf("%w: %s", ErrConflict, strings.Join(conflicts, "; "))
 	}
 	for i, next := range objects {
 		next = next.DeepCopy()
-		if mode == Preserve {
+		if mode == history.PreserveConflicts {
 			if next, err = without(next, found[i].Taken); err != nil {
 				return err
 			}

@@ -68,7 +68,7 @@ func (c *Cluster) SetDNS(ctx context.Context, want coredns.Settings) error {
 		return err
 	}
 	mark := fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s", want, image, text)))[:16]
-	if deploy.Spec.Template.Annotations[settingsMark] == mark && c.whyDNSNotSet(ctx, mark, text, want) == "" {
+	if _, upgraded := deploy.Spec.Template.Annotations[addOnVersion]; !upgraded && deploy.Spec.Template.Annotations[settingsMark] == mark && c.whyDNSNotSet(ctx, mark, text, want) == "" {
 		return nil
 	}
 	if err := c.setDNSBudget(ctx, want.MinAvailable); err != nil {
@@ -193,6 +193,7 @@ func (c *Cluster) replaceDNS(ctx context.Context, text string, change func(*apps
 			return err
 		}
 		cm.Data["Corefile"] = text
+		withoutAddOn(cm, deploy)
 		if _, err := c.Clientset.CoreV1().ConfigMaps(dnsNamespace).Update(ctx, cm, metav1.UpdateOptions{}); err != nil {
 			return fmt.Errorf("set Corefile: %w", err)
 		}

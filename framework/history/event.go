@@ -145,6 +145,15 @@ const ControlChosen Kind = "control.chosen"
 // drain, scale; Node: whose pods, empty for all; Numbers: replicas.
 const DNSDisrupted Kind = "dns.disrupted"
 
+// The upgrade of an add-on. Key: its name; Action: the ConflictMode.
+const (
+	AddOnUpgrading Kind = "addon.upgrading" // it begins
+	// AddOnUpgraded: it is over, and its pods are replaced. Numbers: took (s).
+	AddOnUpgraded Kind = "addon.upgraded"
+	// AddOnRefused: nothing was changed. Note: the fields that others own.
+	AddOnRefused Kind = "addon.refused"
+)
+
 // CorefileRead reports that a pod of CoreDNS has read a Corefile that was changed while it ran,
 // whether it took it or refused it. Pod; Numbers: took (s, from the change on).
 const CorefileRead Kind = "corefile.read"

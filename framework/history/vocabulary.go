@@ -243,6 +243,22 @@ func Disruptions() []Disruption {
 	return []Disruption{DeleteDNSPods, KillDNSPods, RestartDNS, DrainDNSNode, ScaleDNS, ReloadDNS, EditLameduck, BreakCorefile}
 }
 
+// ConflictMode is how the upgrade of an add-on resolves conflicts with other field managers:
+// resolveConflicts of the API of Amazon EKS.
+type ConflictMode string
+
+// The modes.
+const (
+	OverwriteConflicts ConflictMode = "OVERWRITE" // the add-on takes the fields
+	PreserveConflicts  ConflictMode = "PRESERVE"  // the add-on leaves the fields as they are
+	RefuseConflicts    ConflictMode = "NONE"      // nothing is changed if there is a conflict
+)
+
+// ConflictModes lists every mode.
+func ConflictModes() []ConflictMode {
+	return []ConflictMode{OverwriteConflicts, PreserveConflicts, RefuseConflicts}
+}
+
 // Words returns the members of a closed list as strings, for flags and messages.
 func Words[T ~string](list []T) []string {
 	words := make([]string, len(list))

@@ -69,6 +69,8 @@ func (r *runner) step(ctx context.Context, step scenarios.Step) error {
 		return r.deploy(ctx, do)
 	case scenarios.Reconfigure:
 		return r.reconfigure(ctx, do)
+	case scenarios.Upgrade:
+		return r.upgrade(ctx, do)
 	}
 	return errors.New("no action set")
 }

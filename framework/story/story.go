@@ -125,13 +125,13 @@ func (st *Story) AllOf(kinds ...history.Kind) []history.Event {
 }
 
 // Started is when the fault began: when the first notice or message was put, when
-// CoreDNS was disrupted, the handler configured otherwise, a node drained or its Node object
+// CoreDNS was disrupted, an add-on upgraded, the handler configured otherwise, a node drained or its Node object
 // deleted by hand, or a node taken without a notice.
 func (st *Story) Started() (time.Duration, bool) {
 	unannounced := st.Scenario.Unannounced()
 	e, ok := st.First(func(e history.Event) bool {
 		switch e.Kind {
-		case history.NoticePut, history.MessagePut, history.DNSDisrupted, history.HandlerReconfigured:
+		case history.NoticePut, history.MessagePut, history.DNSDisrupted, history.HandlerReconfigured, history.AddOnUpgrading:
 			return true
 		}
 		return e.Kind == history.Reclaimed && unannounced || ToFinish(e) || drainedByHand(e)

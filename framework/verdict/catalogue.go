@@ -5,6 +5,7 @@ package verdict
 // catalogue lists every kind of check, by file and place.
 func catalogue() []check {
 	return []check{
+		checkAddOnUpgraded,
 		checkRecorded,
 		checkHarness,
 		checkReservedUntouched,

@@ -1,0 +1,134 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+
+	"github.com/spotdrill/spotdrill/framework/addon"
+	"github.com/spotdrill/spotdrill/framework/coredns"
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+// What the add-on coredns of Amazon EKS has of its own, as its versions for Kubernetes 1.30 to 1.34
+// do. It sets no grace period.
+const (
+	addOnLameduck = 5 * time.Second
+	addOnReplicas = 2
+	addOnPeriod   = 10 // s
+	addOnFailures = 3
+	// addOnVersion is an annotation of the pods of an upgraded add-on, in place of another image.
+	addOnVersion = "spotdrill.dev/addon-version"
+)
+
+// UpgradeDNS upgrades the add-on coredns, as the stand-in for EKS's manager of add-ons: by
+// server-side apply, as the field manager eks. A lameduck other than 0 is a configuration value. It
+// returns when all pods run the next version. SetDNS takes the upgrade back. Errors:
+// addon.ErrConflict if nothing was changed because of conflicts.
+func (c *Cluster) UpgradeDNS(ctx context.Context, mode history.ConflictMode, lameduck time.Duration) error {
+	cm, deploy, err := c.readDNS(ctx)
+	if err != nil {
+		return err
+	}
+	if lameduck == 0 {
+		lameduck = addOnLameduck
+	}
+	corefile, err := coredns.WithLameduck(withoutEdits(cm.Data["Corefile"]), lameduck)
+	if err != nil {
+		return err
+	}
+	version := time.Now().UTC().Format(time.RFC3339Nano)
+	objects := dnsAddOn(deploy, corefile, version)
+	api := c.Klient.Resources().GetControllerRuntimeClient()
+	if err := addon.Upgrade(ctx, api, objects, addon.Manager, mode); err != nil {
+		return fmt.Errorf("upgrade the add-on coredns: %w", err)
+	}
+	return Until(ctx, readyTimeout, "the pods of the upgraded add-on", func(ctx context.Context) string { return c.whyNotUpgraded(ctx, version) })
+}
+
+// dnsAddOn are the objects of a version of the add-on.
+func dnsAddOn(deploy *appsv1.Deployment, corefile, version string) []*unstructured.Unstructured {
+	object := func(apiVersion, kind string, content map[string]any) *unstructured.Unstructured {
+		u := &unstructured.Unstructured{Object: content}
+		u.SetAPIVersion(apiVersion)
+		u.SetKind(kind)
+		u.SetName(dnsName)
+		u.SetNamespace(dnsNamespace)
+		return u
+	}
+	labels := map[string]any{}
+	for key, value := range deploy.Spec.Selector.MatchLabels {
+		labels[key] = value
+	}
+	probe := map[string]any{
+		"httpGet":       map[string]any{"path": "/ready", "port": int64(8181), "scheme": "HTTP"},
+		"periodSeconds": int64(addOnPeriod), "failureThreshold": int64(addOnFailures),
+	}
+	return []*unstructured.Unstructured{
+		object("v1", "ConfigMap", map[string]any{"data": map[string]any{"Corefile": corefile}}),
+		object("apps/v1", "Deployment", map[string]any{"spec": map[string]any{
+			"replicas": int64(addOnReplicas),
+			"selector": map[string]any{"matchLabels": labels},
+			"template": map[string]any{
+				"metadata": map[string]any{"labels": labels, "annotations": map[string]any{addOnVersion: version}},
+				"spec":     map[string]any{"containers": []any{map[string]any{"name": dnsContainer, "readinessProbe": probe}}},
+			},
+		}}),
+	}
+}
+
+// whyNotUpgraded returns what is missing until all pods run a version of the add-on, or "".
+func (c *Cluster) whyNotUpgraded(ctx context.Context, version string) string {
+	_, deploy, err := c.readDNS(ctx)
+	if err != nil {
+		return err.Error()
+	}
+	pods, err := c.DNSPods(ctx)
+	if err != nil {
+		return err.Error()
+	}
+	all, err := c.dnsPods(ctx)
+	if err != nil {
+		return err.Error()
+	}
+	current := 0
+	for i := range all {
+		p := &all[i]
+		switch {
+		case p.DeletionTimestamp != nil:
+		case p.Annotations[addOnVersion] != version:
+			return "pod " + p.Name + " runs the former version"
+		case slices.ContainsFunc(pods, func(ready DNSPod) bool { return ready.Name == p.Namespace+"/"+p.Name }):
+			current++
+		}
+	}
+	if want := int(ptr.Deref(deploy.Spec.Replicas, 1)); current != want {
+		return fmt.Sprintf("%d of %d pods are Ready", current, want)
+	}
+	return ""
+}
+
+// withoutAddOn removes what an upgrade has left beside the settings, so that the API server knows
+// of no other owner of their fields.
+func withoutAddOn(cm *corev1.ConfigMap, deploy *appsv1.Deployment) {
+	delete(deploy.Spec.Template.Annotations, addOnVersion)
+	for _, obj := range []metav1.Object{cm, deploy} {
+		obj.SetManagedFields(slices.DeleteFunc(slices.Clone(obj.GetManagedFields()), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == addon.Manager }))
+	}
+}
+
+// Refused reports whether an upgrade has changed nothing because of conflicts, and which.
+func Refused(err error) (conflicts string, ok bool) {
+	if !errors.Is(err, addon.ErrConflict) {
+		return "", false
+	}
+	return err.Error(), true
+}
