@@ -25,6 +25,8 @@ var invalid = map[string][]string{
 	"invalid-upgrade-conflicts":                 {`22: steps[1].upgrade.conflicts: "none" is not known; allowed: OVERWRITE, PRESERVE, NONE`},
 	"invalid-upgrade-lameduck":                  {`22: steps[1].upgrade.lameduck: 2m0s is not within 0s to 1m0s`},
 	"invalid-check-add-on-upgraded":             {`25: checks[0].addOnUpgraded.addOn: "coredns" is not known, and nothing is defined to choose from`},
+	"invalid-operate-force":                     {`22: steps[1].operate.force: is only allowed with drain`},
+	"invalid-operate-timeout":                   {`22: steps[1].operate.timeout: 3m0s is not within 0s to 2m0s`},
 	"invalid-operate-action":                    {`22: steps[1].operate.action: "reboot" is not known; allowed: uncordon, readmit, delete-node, rejoin, rejoin-without-provider-id, stop-kubelet, drain, start-instance`},
 	"invalid-operate-node":                      {`22: steps[1].operate.node: "other" is not known; allowed: victim`},
 	"invalid-operate-on-demand":                 {`23: steps[1].operate.node: "reserved" has capacity on-demand, where the handler and the recording proxy run`},

@@ -1,9 +1,12 @@
 package scenarios
 
 import (
+	"fmt"
 	"slices"
+	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
 // Operate does something to a node, as an operator or the cloud does, and continues when
@@ -17,7 +20,16 @@ type Operate struct {
 	// Meanwhile lets the drill continue while a node is drained. The drain is over when the steps
 	// are, at the latest.
 	Meanwhile bool `yaml:"meanwhile,omitempty"`
+	// Timeout is how long a drain tries to evict pods, as kubectl drain --timeout does; left out, it
+	// is 2m.
+	Timeout strict.Duration `yaml:"timeout,omitempty"`
+	// Force deletes the pods that a drain could not evict in that time, as the forced update of a
+	// managed node group does. No budget applies to that.
+	Force bool `yaml:"force,omitempty"`
 }
+
+// maxDrain bounds the time of a drain.
+const maxDrain = 2 * time.Minute
 
 // String is the operation in words.
 func (o Operate) String() string {
@@ -31,6 +43,12 @@ func (o Operate) String() string {
 		history.StopKubelet:  "the kubelet of " + o.Node + " stops",
 		history.StartAgain:   "the instance of " + o.Node + " starts again",
 	}[o.Action]
+	if o.Timeout > 0 {
+		text += fmt.Sprintf(", for at most %s", o.Timeout.D())
+	}
+	if o.Force {
+		text += ", and the pods that are left are deleted"
+	}
 	if o.Meanwhile {
 		text += ", and the drill continues meanwhile"
 	}
@@ -40,8 +58,13 @@ func (o Operate) String() string {
 func (o Operate) validate(where string, in *scope, p *problems) {
 	oneOf(p, where+".action", o.Action, history.Operations())
 	in.node(where, o.Node, p)
-	if o.Meanwhile && o.Action != history.DrainNode {
-		p.add(where+".meanwhile", "is only allowed with %s", history.DrainNode)
+	for field, given := range map[string]bool{"meanwhile": o.Meanwhile, "timeout": o.Timeout != 0, "force": o.Force} {
+		if given && o.Action != history.DrainNode {
+			p.add(where+"."+field, "is only allowed with %s", history.DrainNode)
+		}
+	}
+	if o.Timeout.D() < 0 || o.Timeout.D() > maxDrain {
+		p.add(where+".timeout", "%s is not within 0s to %s", o.Timeout.D(), maxDrain)
 	}
 	if o.Name != "" {
 		if o.Action != history.DeleteNode {

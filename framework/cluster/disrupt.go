@@ -56,16 +56,29 @@ func (c *Cluster) patchDNS(ctx context.Context, patch string) error {
 	return nil
 }
 
+// DrainOptions are how a node is drained.
+type DrainOptions struct {
+	// Timeout is how long pods are evicted, at most 2 min; 0 for 2 min.
+	Timeout time.Duration
+	// Delete deletes pods without asking the Eviction API.
+	Delete bool
+	// Said gets the lines that kubectl prints; nil for nobody.
+	Said func(line string)
+}
+
 // Drain drains a node with kubectl's own code, as kubectl drain --ignore-daemonsets
-// --delete-emptydir-data --force does. It waits until the pods are gone, at most 2 min. Said gets
-// the lines that kubectl prints.
-func (c *Cluster) Drain(ctx context.Context, node string, said func(line string)) error {
+// --delete-emptydir-data --force does. It waits until the pods are gone.
+func (c *Cluster) Drain(ctx context.Context, node string, o DrainOptions) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
+	if o.Timeout == 0 {
+		o.Timeout = readyTimeout
+	}
+	said := lines{each: o.Said}
 	const ofThePod = -1 // each pod's own grace period
 	drainer := &drain.Helper{
 		Ctx: ctx, Client: c.Clientset, Force: true, IgnoreAllDaemonSets: true, DeleteEmptyDirData: true,
-		GracePeriodSeconds: ofThePod, Timeout: readyTimeout, Out: &lines{each: said}, ErrOut: &lines{each: said},
+		GracePeriodSeconds: ofThePod, Timeout: o.Timeout, DisableEviction: o.Delete, Out: &said, ErrOut: &said,
 	}
 	n, err := c.Clientset.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
 	if err != nil {
@@ -98,7 +111,7 @@ func (l *lines) Write(text []byte) (int, error) {
 			return len(text), nil
 		}
 		l.rest = rest
-		if line := strings.TrimSpace(string(line)); line != "" {
+		if line := strings.TrimSpace(string(line)); line != "" && l.each != nil {
 			l.each(line)
 		}
 	}

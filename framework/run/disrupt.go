@@ -41,7 +41,7 @@ func (r *runner) disrupt(ctx context.Context, d scenarios.Disrupt) error {
 	case history.RestartDNS:
 		err = r.sys.Cluster.RestartDNS(ctx)
 	case history.DrainDNSNode:
-		err = r.sys.Cluster.Drain(ctx, node, func(string) {})
+		err = r.sys.Cluster.Drain(ctx, node, cluster.DrainOptions{})
 	case history.ScaleDNS:
 		err = r.sys.Cluster.ScaleDNS(ctx, d.Replicas)
 	case history.ReloadDNS:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/kind"
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -44,14 +45,7 @@ func (r *runner) operate(ctx context.Context, o scenarios.Operate) error {
 	var err error
 	switch o.Action {
 	case history.DrainNode:
-		err = r.sys.Cluster.Drain(ctx, node.Name, func(line string) {
-			r.rec.Record(history.Event{Kind: history.OperatorSaid, Node: node.Name, Reason: string(o.Action), Note: line})
-		})
-		// kubectl gives up at a budget that lets no pod go. Checks judge what that leads to.
-		if err != nil && ctx.Err() == nil {
-			r.rec.Record(history.Event{Kind: history.OperatorSaid, Node: node.Name, Reason: string(o.Action), Note: oneLine(err)})
-			err = nil
-		}
+		err = r.drain(ctx, node.Name, o)
 	case history.UncordonNode:
 		err = r.sys.Cluster.Uncordon(ctx, node.Name)
 	case history.ReadmitNode:
@@ -71,6 +65,26 @@ func (r *runner) operate(ctx context.Context, o scenarios.Operate) error {
 		return fmt.Errorf("operate: %s: %w", o.Action, err)
 	}
 	return nil
+}
+
+// drain drains a node and records what kubectl prints. What it could not evict in time is for the
+// checks to judge, or is deleted.
+func (r *runner) drain(ctx context.Context, node string, o scenarios.Operate) error {
+	say := func(line string) {
+		r.rec.Record(history.Event{Kind: history.OperatorSaid, Node: node, Reason: string(o.Action), Note: line})
+	}
+	options := cluster.DrainOptions{Timeout: o.Timeout.D(), Said: say}
+	err := r.sys.Cluster.Drain(ctx, node, options)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	say(oneLine(err))
+	if !o.Force {
+		return nil
+	}
+	say("the pods that are left are deleted")
+	options.Delete = true
+	return r.sys.Cluster.Drain(ctx, node, options)
 }
 
 // startKubelets starts the kubelets that steps stopped.
