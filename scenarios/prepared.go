@@ -3,8 +3,10 @@ package scenarios
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
 // Prepared is the state in which an operator left a node before the drill. It is put on
@@ -24,7 +26,18 @@ type Prepared struct {
 	// DoNotDisrupt annotates the node with karpenter.sh/do-not-disrupt: only a notice may
 	// remove it. It is for nodes that a handler has launched, which end after the drill.
 	DoNotDisrupt bool `yaml:"doNotDisrupt,omitempty"`
+	// ShutdownGracePeriod is for how long the kubelet delays a shutdown of the node to end the pods
+	// gracefully, in whole seconds; 10 s of it are for pods of system priority classes, such as
+	// CoreDNS. Left out, it does not, which is the kubelet's default. It needs a step that shuts the
+	// node down.
+	ShutdownGracePeriod strict.Duration `yaml:"shutdownGracePeriod,omitempty"`
 }
+
+// The bounds of ShutdownGracePeriod.
+const (
+	minShutdown = 15 * time.Second
+	maxShutdown = 2 * time.Minute
+)
 
 // doNotDisrupt is the annotation of a node that Karpenter must not remove without a notice.
 const doNotDisrupt = "karpenter.sh/do-not-disrupt"
@@ -65,6 +78,9 @@ func (s *Prepared) States() []history.Event {
 	if s.DoNotDisrupt {
 		out = append(out, state(history.PreparedAnnotation, doNotDisrupt, "true"))
 	}
+	if s.ShutdownGracePeriod != 0 {
+		out = append(out, state(history.PreparedShutdown, "", s.ShutdownGracePeriod.D().String()))
+	}
 	return out
 }
 
@@ -73,7 +89,10 @@ func (s *Prepared) validate(where string, p *problems) {
 		return
 	}
 	if len(s.States()) == 0 {
-		p.add(where, "prepares nothing; allowed: annotations, cordoned, doNotDisrupt, labels, taints")
+		p.add(where, "prepares nothing; allowed: annotations, cordoned, doNotDisrupt, labels, shutdownGracePeriod, taints")
+	}
+	if d := s.ShutdownGracePeriod.D(); d != 0 && (d < minShutdown || d > maxShutdown || d%time.Second != 0) {
+		p.add(where+".shutdownGracePeriod", "%s is not a whole number of seconds within %s to %s", d, minShutdown, maxShutdown)
 	}
 	for _, state := range s.States() {
 		if state.Key != "" && state.Key != doNotDisrupt && !history.OperatorsKey(state.Key) {

@@ -3,12 +3,12 @@ package scenarios
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
-// Reclaim takes the node's instance away as EC2 does: its container is killed
-// without warning.
+// Reclaim takes the node's instance away: its container is killed without warning, or shut down.
 type Reclaim struct {
 	// Node is the node whose instance is taken.
 	Node string `yaml:"node"`
@@ -16,10 +16,21 @@ type Reclaim struct {
 	At string `yaml:"at,omitempty"`
 	// After is how long to wait before. Not allowed with at.
 	After strict.Duration `yaml:"after,omitempty"`
+	// Shutdown asks the node's operating system to power off, as EC2 does, in place of killing it: its
+	// services are stopped, and the kubelet may end the pods gracefully (shutdownGracePeriod).
+	Shutdown bool `yaml:"shutdown,omitempty"`
 }
 
 // String is the reclaim in words.
 func (r Reclaim) String() string {
+	text := r.taken()
+	if r.Shutdown {
+		text += ", by a shutdown of its operating system"
+	}
+	return text
+}
+
+func (r Reclaim) taken() string {
 	if r.unannounced() {
 		if r.After > 0 {
 			return fmt.Sprintf("the instance of %s is taken%s, before any deadline", r.Node, detail("after", r.After))
@@ -45,6 +56,21 @@ func (r Reclaim) effect() effect {
 }
 
 func (r Reclaim) unannounced() bool { return r.At == "" }
+
+// ShutDown returns the nodes that are shut down, by their names in the scenario, and for how long
+// their kubelets delay that.
+func (s Scenario) ShutDown() map[string]time.Duration {
+	out := map[string]time.Duration{}
+	for _, r := range stepsOf[Reclaim](s) {
+		if r.Shutdown {
+			out[r.Node] = 0
+			if prepared := s.Nodes[r.Node].Prepared; prepared != nil {
+				out[r.Node] = prepared.ShutdownGracePeriod.D()
+			}
+		}
+	}
+	return out
+}
 
 // Unannounced reports whether a node is taken without a notice.
 func (s Scenario) Unannounced() bool {

@@ -123,6 +123,7 @@ func (s Scenario) validate(fileName string) problems {
 	validateDNS(s.CoreDNS, &p)
 	s.validateDelay(&p)
 	s.validateLaunches(&p)
+	s.validateShutdowns(&p)
 	s.Workload.validate(s.Nodes, s.CoreDNS.Placement, &p)
 	if s.Probe != nil {
 		s.Probe.validate(&p)
@@ -134,6 +135,16 @@ func (s Scenario) validate(fileName string) problems {
 	s.validateSteps(in, &p)
 	s.validateChecks(in, &p)
 	return p
+}
+
+// validateShutdowns checks that what delays a shutdown has one to delay.
+func (s Scenario) validateShutdowns(p *problems) {
+	down := s.ShutDown()
+	for name, pick := range s.Nodes {
+		if _, ok := down[name]; !ok && pick.Prepared != nil && pick.Prepared.ShutdownGracePeriod != 0 {
+			p.add("nodes."+name+".prepared.shutdownGracePeriod", "needs a step that shuts the node down: reclaim with shutdown")
+		}
+	}
 }
 
 var memory = regexp.MustCompile(`^[1-9]\d*(Mi|Gi)$`)

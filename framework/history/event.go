@@ -27,6 +27,7 @@ const (
 	NoticePut     Kind = "notice.put"    // Key: the step's name; Notice: EventBridge id; Node, Instance; Until: its deadline
 	MessagePut    Kind = "message.put"   // Key: the step's name; Message: SQS id; put straight into the queue
 	Reclaimed     Kind = "reclaimed"     // Node, Instance: its container was killed without warning; Numbers: took (s)
+	NodeShutdown  Kind = "node.shutdown" // Node, Instance: its operating system was asked to power off; Reclaimed follows when it is off
 	AwaitDone     Kind = "await.done"    // Key: what was awaited
 	AwaitLate     Kind = "await.late"    // Key: what was awaited and did not come in time
 	Restored      Kind = "restored"      // every node Ready, schedulable, untainted; Note says what had to be repaired

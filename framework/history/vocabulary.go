@@ -210,6 +210,7 @@ const (
 	PreparedTaint      Preparation = "taint"
 	PreparedLabel      Preparation = "label"
 	PreparedAnnotation Preparation = "annotation"
+	PreparedShutdown   Preparation = "shutdown-grace-period" // of the kubelet
 )
 
 // OperatorsDomain is the domain of the labels, annotations and taints that drills put on

@@ -15,9 +15,17 @@ import (
 func (r *runner) prepareNodes(ctx context.Context) error {
 	for name, pick := range r.Scenario.Nodes {
 		for _, state := range pick.Prepared.States() {
+			if state.Action == string(history.PreparedShutdown) {
+				continue // below
+			}
 			if err := r.sys.Cluster.Prepare(ctx, r.nodes[name].Name, state); err != nil {
 				return err
 			}
+		}
+	}
+	for name, grace := range r.Scenario.ShutDown() {
+		if err := r.sys.Cluster.SetShutdownGracePeriod(ctx, r.nodes[name].Name, grace); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -65,6 +73,19 @@ func (r *runner) operate(ctx context.Context, o scenarios.Operate) error {
 		return fmt.Errorf("operate: %s: %w", o.Action, err)
 	}
 	return nil
+}
+
+// shutdownsAsBefore turns off what SetShutdownGracePeriod has set, on nodes that run again.
+func (p *players) shutdownsAsBefore(ctx context.Context) error {
+	var errs []error
+	for _, r := range p.all {
+		for name, grace := range r.Scenario.ShutDown() {
+			if node, ok := r.nodes[name]; ok && grace != 0 {
+				errs = append(errs, r.sys.Cluster.SetShutdownGracePeriod(ctx, node.Name, 0))
+			}
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // drain drains a node and records what kubectl prints. What it could not evict in time is for the

@@ -186,6 +186,9 @@ func (p *players) restore(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
+	if err := p.shutdownsAsBefore(ctx); err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
 	p.recordAll(history.Event{Kind: history.Restored, Note: strings.Join(repaired, ", ")})
 	return nil
 }

@@ -200,6 +200,14 @@ func (r *runner) reclaim(ctx context.Context, step scenarios.Reclaim) error {
 		return err
 	}
 	node := r.nodes[step.Node]
+	if step.Shutdown {
+		r.announce(history.Event{Kind: history.NodeShutdown, Node: node.Name, Instance: node.Instance})
+		if err := r.sys.Cluster.Shutdown(ctx, node.Name); err != nil {
+			return err
+		}
+		r.rec.Record(history.Event{Kind: history.Reclaimed, Node: node.Name, Instance: node.Instance})
+		return nil
+	}
 	at := r.rec.Clock().Now()
 	if err := r.sys.Reclaim(ctx, node); err != nil {
 		return err

@@ -134,7 +134,7 @@ func (st *Story) Started() (time.Duration, bool) {
 		case history.NoticePut, history.MessagePut, history.DNSDisrupted, history.HandlerReconfigured, history.AddOnUpgrading:
 			return true
 		}
-		return e.Kind == history.Reclaimed && unannounced || ToFinish(e) || drainedByHand(e)
+		return (e.Kind == history.Reclaimed || e.Kind == history.NodeShutdown) && unannounced || ToFinish(e) || drainedByHand(e)
 	})
 	return e.At, ok
 }
