@@ -26,17 +26,17 @@ type deployed struct {
 func newRecommendCommand() *cobra.Command {
 	var dns deployed
 	var drills drillOptions
-	var asJSON, inAWS bool
+	var asJSON, inAWS, tryNextPod bool
 	cmd := &cobra.Command{
 		Use:   "recommend",
 		Short: "Find settings of a cluster's CoreDNS and Karpenter that lose queries, and print a patch",
 		Long: `Recommend reads the CoreDNS of any cluster: its Corefile, its Deployment, its
 PodDisruptionBudgets, and the capacity of its nodes. If the cluster has Karpenter,
-it also reads Karpenter's Deployment and its NodePools. It changes nothing. Each
-violation of a rule is printed with the reason, the source of the rule and the
-fix. A patch of CoreDNS follows: a Corefile, a patch of the Deployment, a
-PodDisruptionBudget, and the configuration of the EKS add-on. What a patch cannot
-change is described in the fix.
+it also reads Karpenter's Deployment and its NodePools. It changes nothing, unless
+--try-next-pod asks it to start a pod. Each violation of a rule is printed with the
+reason, the source of the rule and the fix. A patch of CoreDNS follows: a Corefile,
+a patch of the Deployment, a PodDisruptionBudget, and the configuration of the EKS
+add-on. What a patch cannot change is described in the fix.
 
 With --drill the settings are measured on spotdrill's own cluster. Drills start
 with the smallest setting of a matrix and stop at the first one that loses nothing
@@ -51,9 +51,13 @@ safe; 70: the cluster could not be read.`,
 		Example: `  spotdrill recommend
   spotdrill recommend --context production --json
   AWS_PROFILE=production spotdrill recommend --aws
+  spotdrill recommend --try-next-pod
   spotdrill recommend --drill --confidence 0.99`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if drills.wanted && tryNextPod {
+				return usage("--try-next-pod and --drill cannot be used together")
+			}
 			if drills.wanted {
 				return drills.advise(cmd, dns, asJSON)
 			}
@@ -73,6 +77,13 @@ safe; 70: the cluster could not be read.`,
 					return err
 				}
 			}
+			if tryNextPod {
+				f, err := recommend.TryNextPod(cmd.Context(), found.client, found.DNS)
+				if err != nil {
+					return err
+				}
+				a = a.With(f)
+			}
 			return printAdvice(cmd, a, asJSON)
 		},
 	}
@@ -83,6 +94,7 @@ safe; 70: the cluster could not be read.`,
 	flags.StringVar(&dns.name, "deployment", "coredns", "`name` of CoreDNS's Deployment")
 	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
 	flags.BoolVar(&inAWS, "aws", false, "also look up Karpenter's interruption queue and its rules, with your AWS credentials (read-only)")
+	flags.BoolVar(&tryNextPod, "try-next-pod", false, "also start one pod with CoreDNS's image and Corefile, which gets no query, and delete it: does the next pod start?")
 	drills.flags(flags)
 	return cmd
 }
@@ -135,7 +147,8 @@ const answerTimeout = 15 * time.Second
 // reading is what was read of a cluster.
 type reading struct {
 	recommend.DNS
-	own bool // all nodes are spotdrill's
+	own    bool // all nodes are spotdrill's
+	client kubernetes.Interface
 }
 
 // accessTo is the access to a cluster that a kubeconfig gives. One that cannot be used is a
@@ -171,5 +184,5 @@ func (d deployed) read(ctx context.Context) (reading, error) {
 		return reading{}, fmt.Errorf("cluster at %s: %w", config.Host, err)
 	}
 	own, err := cluster.AllOurs(ctx, client)
-	return reading{found, own}, err
+	return reading{found, own, client}, err
 }

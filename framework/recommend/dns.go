@@ -1,6 +1,6 @@
 // Package recommend checks the CoreDNS of a cluster against the rules by which its pods
 // terminate without losing a query, and the Karpenter that may remove their nodes, and
-// proposes changes. Only Read accesses a cluster, and it changes nothing.
+// proposes changes. Read and TryNextPod access a cluster, and Read changes nothing.
 package recommend
 
 import (

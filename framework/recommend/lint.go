@@ -28,6 +28,7 @@ func Drills() map[string]string {
 		"lameduck":                         "coredns-drained-lameduck-0s",
 		"lameduck-outlasts-readiness":      "coredns-drained-lameduck-5s",
 		"replicas":                         "coredns-all-deleted-at-once",
+		"next-pod-starts":                  "coredns-corefile-that-cannot-be-read",
 		"add-on-values-by-configuration":   "add-on-upgrade-overwrites-lameduck",
 		"one-budget":                       "pod-under-two-budgets-is-reported-and-retried",
 		"karpenter-interruption-queue":     "coredns-lost-without-queue",
