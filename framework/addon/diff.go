@@ -1,7 +1,6 @@
 package addon
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -120,7 +119,7 @@ func owners(obj metav1.Object) (ownership, error) {
 			continue
 		}
 		set := &fieldpath.Set{}
-		if err := set.FromJSON(bytes.NewReader(entry.FieldsV1.Raw)); err != nil {
+		if err := set.FromJSON(entry.FieldsV1.GetRawReader()); err != nil {
 			return nil, fmt.Errorf("read what %s owns of %s: %w", entry.Manager, Name(obj), err)
 		}
 		if earlier, ok := out[entry.Manager]; ok {

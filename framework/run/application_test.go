@@ -76,8 +76,8 @@ func TestProbersRequestTheApplication(t *testing.T) {
 					rates[s.Mode] += s.Rate
 				}
 			}
-			if got, want := serviceFlags(plan), `"--service=10.96.0.10:53", "--service=application=10.96.12.7:80"`; got != want {
-				t.Errorf("%s: flags %s, want %s", transport, got, want)
+			if got, want := recorderArgs("10.244.1.3", plan), `[conntrack, "--listen=:8080", "--client=10.244.1.3", "--service=10.96.0.10:53", "--service=application=10.96.12.7:80"]`; got != want {
+				t.Errorf("%s: args %s, want %s", transport, got, want)
 			}
 		}
 		if !reflect.DeepEqual(rates, want) {
@@ -89,7 +89,7 @@ func TestProbersRequestTheApplication(t *testing.T) {
 func TestTheRecorderOfFlowsGetsItsServices(t *testing.T) {
 	plan := probePlan(scenarios.DefaultProbe(), 0, netip.MustParseAddr("10.96.0.10"), netip.MustParseAddr("10.244.0.2"), nil)
 	objs, err := objects.Decode(t.Context(), manifests, "manifests/conntrack.yaml", map[string]string{
-		"NAME": "conntrack-0", "NAMESPACE": "spotdrill", "IMAGE": "image", "NODE": "worker", "CLIENT_IP": "10.244.1.3", "SERVICES": serviceFlags(plan),
+		"NAME": "conntrack-0", "NAMESPACE": "spotdrill", "IMAGE": "image", "NODE": "worker", "ARGS": recorderArgs("10.244.1.3", plan),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -76,7 +76,7 @@ func (r *runner) startProbers(ctx context.Context) error {
 		}
 		err := r.create(ctx, "conntrack.yaml", map[string]string{
 			"NAME": p.flows, "NAMESPACE": system.Namespace, "IMAGE": r.sys.Image, "NODE": p.node,
-			"CLIENT_IP": pod.Status.PodIP, "SERVICES": serviceFlags(p.plan),
+			"ARGS": recorderArgs(pod.Status.PodIP, p.plan),
 		})
 		if err != nil {
 			return err
@@ -171,18 +171,19 @@ func (r *runner) controlPod(ctx context.Context) (control cluster.DNSPod, err er
 	return control, err
 }
 
-// serviceFlags are the flags for a recorder of the flows of a plan to Services.
-func serviceFlags(plan prober.Plan) string {
-	flags := map[string]bool{}
+// recorderArgs are the arguments of a recorder of the flows of a plan to Services, as a list in YAML.
+func recorderArgs(client string, plan prober.Plan) string {
+	services := map[string]bool{}
 	for _, s := range plan.Streams {
 		switch s.Target {
 		case history.Service:
-			flags[fmt.Sprintf(`"--service=%s"`, s.Server)] = true
+			services[fmt.Sprintf(`"--service=%s"`, s.Server)] = true
 		case history.Application:
-			flags[fmt.Sprintf(`"--service=%s=%s"`, s.Target, s.Server)] = true
+			services[fmt.Sprintf(`"--service=%s=%s"`, s.Target, s.Server)] = true
 		}
 	}
-	return strings.Join(slices.Sorted(maps.Keys(flags)), ", ")
+	args := append([]string{"conntrack", `"--listen=:8080"`, fmt.Sprintf(`"--client=%s"`, client)}, slices.Sorted(maps.Keys(services))...)
+	return "[" + strings.Join(args, ", ") + "]"
 }
 
 // probePlan is the load of the i-th prober: its share of the queries to the service's
