@@ -3,6 +3,7 @@ package reports
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"errors"
 	"flag"
@@ -184,6 +185,9 @@ func thin(h history.History, files map[string][]byte, scenarioFile string) error
 		return err
 	}
 	s.Probe.Fresh, s.Probe.Fixed, s.Probe.Control = s.Probe.Fresh / *thinFlag, s.Probe.Fixed / *thinFlag, s.Probe.Control / *thinFlag
+	if a := s.Probe.Application; a != nil {
+		a.Fresh, a.Fixed, a.Control = a.Fresh / *thinFlag, a.Fixed / *thinFlag, a.Control / *thinFlag
+	}
 	if files[scenarioFile], err = yaml.Marshal(s); err != nil {
 		return err
 	}
@@ -192,8 +196,8 @@ func thin(h history.History, files map[string][]byte, scenarioFile string) error
 		mode         history.Mode
 	}
 	type port struct {
-		node string
-		port int
+		target, node string
+		port         int
 	}
 	seen, used, kept := map[stream]int{}, map[port]bool{}, map[stream]int{}
 	slices.SortStableFunc(h.Queries, func(a, b history.Query) int { return int(a.Intended - b.Intended) })
@@ -203,7 +207,7 @@ func thin(h history.History, files map[string][]byte, scenarioFile string) error
 		seen[of]++
 		if seen[of]%*thinFlag == 1 {
 			queries = append(queries, q)
-			used[port{q.Node, q.Port}] = true
+			used[port{q.Target, q.Node, q.Port}] = true
 			kept[of]++
 		}
 	}
@@ -221,7 +225,7 @@ func thin(h history.History, files map[string][]byte, scenarioFile string) error
 	}
 	var flows []history.Flow
 	for _, f := range h.Flows {
-		if used[port{f.Node, f.Port}] {
+		if used[port{cmp.Or(f.Target, history.Service), f.Node, f.Port}] {
 			flows = append(flows, f)
 		}
 	}

@@ -172,6 +172,15 @@ func spoilings() []spoiling {
 				}
 			}
 		}, verdict.Fail},
+		{"applicationLost", "application-drained-with-pre-stop", "one request of twenty is not answered", func(r *recorded) {
+			r.lose(history.Application, 20, r.Begun+time.Second, always)
+		}, verdict.Fail},
+		{"applicationWindow", "application-drained-without-pre-stop", "no request is answered for six seconds", func(r *recorded) {
+			r.lose(history.Application, 1, r.Begun+time.Second, r.Begun+7*time.Second)
+		}, verdict.Fail},
+		{"addOnUpgraded", "add-on-upgrade-overwrites-lameduck", "the upgrade is refused", func(r *recorded) {
+			r.change(history.AddOnUpgraded, func(e *history.Event) { e.Kind, e.Note = history.AddOnRefused, "conflicts" })
+		}, verdict.Fail},
 		{"endpointLeft", "dns-lost-with-the-node", "the endpoint goes as soon as the node does", func(r *recorded) {
 			taken, _ := r.FirstOf(history.Reclaimed)
 			r.change(history.EndpointReady, func(e *history.Event) {
