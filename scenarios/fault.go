@@ -3,6 +3,7 @@ package scenarios
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -50,6 +51,11 @@ type Fault struct {
 	// Capacity is what EC2 lacks, spot or on-demand, with type no-capacity. Left out, it
 	// launches neither.
 	Capacity string `yaml:"capacity,omitempty"`
+}
+
+// DeliversToAnother reports whether a copy of a message is to be received by another replica.
+func (s Scenario) DeliversToAnother() bool {
+	return slices.ContainsFunc(s.Faults(), func(f Fault) bool { return f.ToAnother })
 }
 
 // FaultActions lists the calls that a fault can be limited to: those that a handler

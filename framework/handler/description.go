@@ -43,6 +43,8 @@ type Description struct {
 	Launches Launches `yaml:"launches,omitempty"`
 	Ready    Ready    `yaml:"ready,omitempty"`
 	Marks    Marks    `yaml:"marks,omitempty"`
+	// ElectsLeader is true if only one of its replicas receives messages: the leader.
+	ElectsLeader bool `yaml:"electsLeader,omitempty"`
 	// DeletesNode is true if the handler deletes the Node object itself.
 	DeletesNode bool `yaml:"deletesNode,omitempty"`
 	// CommitPoint is when it may delete a message: when it is received, when the drain

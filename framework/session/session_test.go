@@ -61,14 +61,15 @@ func TestNotApplicable(t *testing.T) {
 	for name, c := range map[string]struct {
 		handler, scenario, noImage, want string
 	}{
-		"claimed":                    {handler: "builtin", scenario: "state-stopping-drains-node"},
-		"not claimed":                {handler: "none", scenario: "state-stopping-drains-node", want: "not supported: the description of none does not claim state-change"},
-		"core, claimed or not":       {handler: "none", scenario: "spot-notice-drains-node"},
-		"played without one":         {handler: "none", scenario: "coredns-lost-without-handler"},
-		"would be drained by itself": {handler: "karpenter", scenario: "notice-before-its-node-joins-is-kept", want: "cannot be arranged: karpenter drains a node whose object is deleted, so that no running instance can be without one"},
-		"deleted in the middle":      {handler: "karpenter", scenario: "node-object-deleted-in-the-middle-does-not-stop-the-next-notice"},
-		"deleted by an operator":     {handler: "karpenter", scenario: "node-deleted-by-hand-is-drained-and-terminated"},
-		"no image of it is here":     {handler: "nth", scenario: "spot-notice-drains-node", noImage: "no registry", want: "no registry"},
+		"claimed":                       {handler: "builtin", scenario: "state-stopping-drains-node"},
+		"not claimed":                   {handler: "none", scenario: "state-stopping-drains-node", want: "not supported: the description of none does not claim state-change"},
+		"core, claimed or not":          {handler: "none", scenario: "spot-notice-drains-node"},
+		"played without one":            {handler: "none", scenario: "coredns-lost-without-handler"},
+		"would be drained by itself":    {handler: "karpenter", scenario: "notice-before-its-node-joins-is-kept", want: "cannot be arranged: karpenter drains a node whose object is deleted, so that no running instance can be without one"},
+		"has one replica that receives": {handler: "karpenter", scenario: "two-replicas-drain-once", want: "cannot be arranged: only one replica of karpenter receives messages, so that no second one can get a copy"},
+		"deleted in the middle":         {handler: "karpenter", scenario: "node-object-deleted-in-the-middle-does-not-stop-the-next-notice"},
+		"deleted by an operator":        {handler: "karpenter", scenario: "node-deleted-by-hand-is-drained-and-terminated"},
+		"no image of it is here":        {handler: "nth", scenario: "spot-notice-drains-node", noImage: "no registry", want: "no registry"},
 	} {
 		s := session(t, c.handler)
 		s.cannot = c.noImage
