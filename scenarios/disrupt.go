@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
@@ -81,8 +82,17 @@ func (d Disrupt) effect() effect {
 	return effect{nodes: []string{d.Node}, takes: d.After.D(), shared: true, allDNSPods: d.Node == ""}
 }
 
+// spotWorkers is how many of the cluster's fixed workers are spot nodes (kind/cluster.yaml).
+const spotWorkers = 3
+
 // KeepsDNSPod reports whether some CoreDNS pod stays throughout the drill: no step
-// acts on all of them.
+// acts on all of them, and the steps do not act on all nodes that they run on.
 func (s Scenario) KeepsDNSPod() bool {
+	fixed := slices.DeleteFunc(s.Targets(), func(name string) bool {
+		return s.Nodes[name].Launched != nil || s.Nodes[name].Capacity != string(coredns.OnSpot)
+	})
+	if s.CoreDNS.Placement == coredns.OnSpot && len(fixed) >= spotWorkers {
+		return false
+	}
 	return !slices.ContainsFunc(s.effects(), func(e effect) bool { return e.allDNSPods })
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
@@ -181,5 +182,27 @@ func TestFaultNamesAreThoseOfFaults(t *testing.T) {
 	}}
 	if got := s.FaultNames(); !slices.Equal(got, []string{"refused", "throttled"}) {
 		t.Errorf("got %v", got)
+	}
+}
+
+// CoreDNS on spot nodes has no pod that stays if all spot workers are drained.
+func TestDrainsOfAllSpotNodesLeaveNoDNSPod(t *testing.T) {
+	drain := func(node string) Step { return Step{Operate: &Operate{Action: history.DrainNode, Node: node}} }
+	s := Scenario{
+		CoreDNS: coredns.Settings{Placement: coredns.OnSpot},
+		Nodes: map[string]Pick{
+			"a": {Capacity: "spot"}, "b": {Capacity: "spot"}, "c": {Capacity: "spot"},
+			"launched": {Capacity: "spot", Launched: &Launched{}}, "on-demand": {Capacity: "on-demand"},
+		},
+		Steps: []Step{drain("a"), drain("b"), drain("launched"), drain("on-demand")},
+	}
+	if !s.KeepsDNSPod() {
+		t.Error("one spot worker is left, and no pod stays")
+	}
+	if s.Steps = append(s.Steps, drain("c")); s.KeepsDNSPod() {
+		t.Error("all spot workers are drained, and a pod stays")
+	}
+	if s.CoreDNS.Placement = coredns.OnOnDemand; !s.KeepsDNSPod() {
+		t.Error("the pods are on demand, and none stays")
 	}
 }
