@@ -41,6 +41,7 @@ func (d Disrupt) String() string {
 		history.ReloadDNS:     whose + " reload a changed Corefile",
 		history.EditLameduck:  fmt.Sprintf("lameduck is edited to %s, and %s reload it", d.Lameduck.D(), whose),
 		history.BreakCorefile: "the Corefile is broken, and " + whose + " refuse it",
+		history.MisplaceDNS:   "CoreDNS gets a nodeSelector that no node satisfies",
 	}[d.CoreDNS]
 	if d.After > 0 {
 		text += fmt.Sprintf(" after %s", d.After.D())
@@ -58,7 +59,7 @@ func (d Disrupt) validate(where string, in *scope, p *problems) {
 		if d.Node == "" {
 			p.add(where+".node", "is required with %s", d.CoreDNS)
 		}
-	case history.RestartDNS, history.ScaleDNS:
+	case history.RestartDNS, history.ScaleDNS, history.MisplaceDNS:
 		if d.Node != "" {
 			p.add(where+".node", "is not allowed with %s, which acts on all pods", d.CoreDNS)
 		}

@@ -67,7 +67,7 @@ var invalid = map[string][]string{
 	"invalid-duration-negative":                 {`23: "-5s" is not a duration; write a number with its unit, such as 500ms, 5s or 2m`},
 	"invalid-duration-without-unit":             {`23: "5" is not a duration; write a number with its unit, such as 500ms, 5s or 2m`},
 	"invalid-empty":                             {`1: the file is empty`},
-	"invalid-disrupt-coredns":                   {`22: steps[1].disrupt.coredns: "pause" is not known; allowed: delete, kill, restart, drain, scale, reload, lameduck, break-corefile`},
+	"invalid-disrupt-coredns":                   {`22: steps[1].disrupt.coredns: "pause" is not known; allowed: delete, kill, restart, drain, scale, reload, lameduck, break-corefile, node-selector`},
 	"invalid-disrupt-lameduck-of-delete":        {`22: steps[1].disrupt.lameduck: is only allowed with lameduck`},
 	"invalid-disrupt-lameduck-too-long":         {`22: steps[1].disrupt.lameduck: 1m1s is not within 0s to 1m0s`},
 	"invalid-disrupt-node":                      {`22: steps[1].disrupt.node: "other" is not known; allowed: victim`},

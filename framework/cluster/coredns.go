@@ -107,6 +107,7 @@ func setTemplate(deploy *appsv1.Deployment, want coredns.Settings, mark string) 
 	spec.TerminationGracePeriodSeconds = ptr.To(int64(want.GracePeriod.D().Seconds()))
 	delete(spec.NodeSelector, CapacityLabel)
 	delete(spec.NodeSelector, coredns.LaunchedKey)
+	delete(spec.NodeSelector, nowhere)
 	spec.Tolerations = slices.DeleteFunc(spec.Tolerations, func(t corev1.Toleration) bool { return t.Key == coredns.LaunchedKey })
 	self := &metav1.LabelSelector{MatchLabels: map[string]string{appLabel: dnsService}}
 	spec.Affinity, spec.TopologySpreadConstraints = nil, nil

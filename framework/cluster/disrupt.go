@@ -48,6 +48,14 @@ func (c *Cluster) ScaleDNS(ctx context.Context, replicas int) error {
 	return c.patchDNS(ctx, fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas))
 }
 
+// nowhere is a label that no node has.
+const nowhere = "spotdrill.dev/nowhere"
+
+// MisplaceDNS gives CoreDNS a nodeSelector that no node satisfies. SetDNS takes it back.
+func (c *Cluster) MisplaceDNS(ctx context.Context) error {
+	return c.patchDNS(ctx, fmt.Sprintf(`{"spec":{"template":{"spec":{"nodeSelector":{%q:"true"}}}}}`, nowhere))
+}
+
 func (c *Cluster) patchDNS(ctx context.Context, patch string) error {
 	_, err := c.Clientset.AppsV1().Deployments(dnsNamespace).Patch(ctx, dnsName, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	if err != nil {

@@ -237,11 +237,12 @@ const (
 	ReloadDNS     Disruption = "reload"         // a changed Corefile, which its running pods reload
 	EditLameduck  Disruption = "lameduck"       // another lameduck in the Corefile, as by kubectl edit
 	BreakCorefile Disruption = "break-corefile" // a Corefile that cannot be read
+	MisplaceDNS   Disruption = "node-selector"  // a nodeSelector that no node satisfies
 )
 
 // Disruptions lists every disruption.
 func Disruptions() []Disruption {
-	return []Disruption{DeleteDNSPods, KillDNSPods, RestartDNS, DrainDNSNode, ScaleDNS, ReloadDNS, EditLameduck, BreakCorefile}
+	return []Disruption{DeleteDNSPods, KillDNSPods, RestartDNS, DrainDNSNode, ScaleDNS, ReloadDNS, EditLameduck, BreakCorefile, MisplaceDNS}
 }
 
 // ConflictMode is how the upgrade of an add-on resolves conflicts with other field managers:

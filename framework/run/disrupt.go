@@ -44,6 +44,8 @@ func (r *runner) disrupt(ctx context.Context, d scenarios.Disrupt) error {
 		err = r.sys.Cluster.Drain(ctx, node, cluster.DrainOptions{})
 	case history.ScaleDNS:
 		err = r.sys.Cluster.ScaleDNS(ctx, d.Replicas)
+	case history.MisplaceDNS:
+		err = r.sys.Cluster.MisplaceDNS(ctx)
 	case history.ReloadDNS:
 		err = r.editCorefile(ctx, pods, cluster.SlowReload())
 	case history.EditLameduck:
