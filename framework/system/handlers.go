@@ -210,29 +210,58 @@ func (s *System) Equipment(ctx context.Context, d handler.Description) (handler.
 		return n.Capacity == cluster.ControlPlane || d.Workers.Capacity != "" && n.Capacity != d.Workers.Capacity
 	})
 	for _, n := range slices.Concat(fixed, s.launched) {
-		w := handler.Worker{
-			Node: n.Name, Instance: n.Instance, ProviderID: kind.ProviderID(n.Zone, n.Instance),
-			Capacity: n.Capacity, Zone: n.Zone,
-		}
-		node, err := s.Cluster.Clientset.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return settings, fmt.Errorf("read node %s: %w", n.Name, err)
-		}
-		if err == nil {
-			w.InstanceType = node.Labels[corev1.LabelInstanceTypeStable]
-			w.CPU, w.Memory, w.Pods = node.Status.Capacity.Cpu().String(), node.Status.Capacity.Memory().String(), node.Status.Capacity.Pods().String()
+		w, err := s.worker(ctx, n)
+		if err != nil {
+			return settings, err
 		}
 		settings.Workers = append(settings.Workers, w)
 	}
-	measured := slices.IndexFunc(settings.Workers, func(w handler.Worker) bool { return w.CPU != "" })
-	for i := range settings.Workers {
-		// All workers are the same: one that is lost is as large as the others.
-		if w := &settings.Workers[i]; w.CPU == "" && measured >= 0 {
-			like := settings.Workers[measured]
+	return settings, s.measureLost(ctx, settings.Workers)
+}
+
+// worker is a node as a handler's objects have it. One that is lost has no size.
+func (s *System) worker(ctx context.Context, n cluster.Node) (handler.Worker, error) {
+	w := handler.Worker{
+		Node: n.Name, Instance: n.Instance, ProviderID: kind.ProviderID(n.Zone, n.Instance),
+		Capacity: n.Capacity, Zone: n.Zone,
+	}
+	node, err := s.Cluster.Clientset.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return w, fmt.Errorf("read node %s: %w", n.Name, err)
+	}
+	if err == nil && !node.Status.Capacity.Cpu().IsZero() {
+		w.InstanceType = node.Labels[corev1.LabelInstanceTypeStable]
+		w.CPU, w.Memory, w.Pods = node.Status.Capacity.Cpu().String(), node.Status.Capacity.Memory().String(), node.Status.Capacity.Pods().String()
+	}
+	return w, nil
+}
+
+// measureLost gives lost workers the size of another: all are the same. If all of them are lost,
+// that is the on-demand worker, which never is.
+func (s *System) measureLost(ctx context.Context, workers []handler.Worker) error {
+	lost := func(w handler.Worker) bool { return w.CPU == "" }
+	if !slices.ContainsFunc(workers, lost) {
+		return nil
+	}
+	measured := slices.DeleteFunc(slices.Clone(workers), lost)
+	for _, n := range s.Cluster.Nodes {
+		if len(measured) == 0 && n.Capacity == cluster.OnDemand {
+			w, err := s.worker(ctx, n)
+			if err != nil {
+				return err
+			}
+			if !lost(w) {
+				measured = append(measured, w)
+			}
+		}
+	}
+	for i := range workers {
+		if w := &workers[i]; lost(*w) && len(measured) > 0 {
+			like := measured[0]
 			w.InstanceType, w.CPU, w.Memory, w.Pods = like.InstanceType, like.CPU, like.Memory, like.Pods
 		}
 	}
-	return settings, nil
+	return nil
 }
 
 // Renew makes the next Restore replace the handler's pods: those that a drill disturbed
