@@ -64,6 +64,9 @@ func (c *Cluster) patchDNS(ctx context.Context, patch string) error {
 	return nil
 }
 
+// evictRetry is how long kubectl drain waits after an eviction that was refused.
+const evictRetry = 5 * time.Second
+
 // DrainOptions are how a node is drained.
 type DrainOptions struct {
 	// Timeout is how long pods are evicted, at most 2 min; 0 for 2 min.
@@ -86,7 +89,7 @@ func (c *Cluster) Drain(ctx context.Context, node string, o DrainOptions) error 
 	const ofThePod = -1 // each pod's own grace period
 	drainer := &drain.Helper{
 		Ctx: ctx, Client: c.Clientset, Force: true, IgnoreAllDaemonSets: true, DeleteEmptyDirData: true,
-		GracePeriodSeconds: ofThePod, Timeout: o.Timeout, DisableEviction: o.Delete, Out: &said, ErrOut: &said,
+		GracePeriodSeconds: ofThePod, Timeout: o.Timeout, DisableEviction: o.Delete, EvictErrorRetryDelay: evictRetry, Out: &said, ErrOut: &said,
 	}
 	n, err := c.Clientset.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
 	if err != nil {
