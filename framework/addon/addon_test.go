@@ -369,6 +369,21 @@ func TestManifestsThatDoNotApply(t *testing.T) {
 	}
 }
 
+// A field that the kind does not have is a mistake in the manifest. A lost connection is none.
+func TestWhoseFaultARefusalIs(t *testing.T) {
+	for text, manifest := range map[string]bool{
+		"failed to create typed patch object (kube-system/coredns; /v1, Kind=ConfigMap): .nope: field not declared in schema": true,
+		"connection refused": false,
+	} {
+		if err := refused(errors.New(text)); errors.Is(err, ErrManifest) != manifest {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if err := refused(nil); err != nil {
+		t.Errorf("no error is %v", err)
+	}
+}
+
 func TestObjectsOfAList(t *testing.T) {
 	objects, err := Objects(strings.NewReader(`{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}, {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "b"}}]}`))
 	if err != nil || len(objects) != 2 || Name(objects[1]) != "Secret b" {

@@ -129,7 +129,9 @@ func conflicts(answer error) ([]Conflict, error) {
 
 // refused is the error of an apply that the manifest is the reason for, or another.
 func refused(err error) error {
-	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
+	// The API server answers a field that the kind does not have as an error of its own.
+	undeclared := err != nil && strings.Contains(err.Error(), "field not declared in schema")
+	if undeclared || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
 		return fmt.Errorf("%w: %w", ErrManifest, err)
 	}
 	return err
