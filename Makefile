@@ -84,7 +84,7 @@ eventbridge: ## Check the EventBridge rules with 20 events; needs no cluster
 	$(call run-suite,eventbridge,30m,not passed,--rules=$(RULES))
 
 .PHONY: truth
-truth: build dnsperf ## Check windows and verdicts against outages and stalls at known times (11 min, quiet machine)
+truth: build dnsperf ## Check windows and verdicts against outages and stalls at known times (14 min, quiet machine)
 	@$(GO_STATIC) build $(LEAN) -o bin/truth ./suites/truth
 	@bin/truth stalls -spotdrill=$(BINARY)
 	@bin/truth windows -spotdrill=$(BINARY) -sessions=$(SESSIONS) $(if $(SEED),-seed=$(SEED))
