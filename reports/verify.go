@@ -225,13 +225,15 @@ func (v *verification) histories() {
 	}
 }
 
+func (v *verification) losses(scenario, what string, was, again []verdict.Loss) {
+	if !slices.Equal(was, again) {
+		v.wrong("%s: %s reported as %q, judged again as %q", scenario, what, verdict.Explain(was), verdict.Explain(again))
+	}
+}
+
 func (v *verification) verdicts(was, again Entry) {
-	if reported, now := verdict.Explain(was.Losses), verdict.Explain(again.Losses); reported != now || !slices.Equal(was.Losses, again.Losses) {
-		v.wrong("%s: losses reported as %q, judged again as %q", was.Scenario, reported, now)
-	}
-	if reported, now := verdict.Explain(was.ApplicationLosses), verdict.Explain(again.ApplicationLosses); reported != now || !slices.Equal(was.ApplicationLosses, again.ApplicationLosses) {
-		v.wrong("%s: losses of the application reported as %q, judged again as %q", was.Scenario, reported, now)
-	}
+	v.losses(was.Scenario, "losses", was.Losses, again.Losses)
+	v.losses(was.Scenario, "losses of the application", was.ApplicationLosses, again.ApplicationLosses)
 	if len(was.Verdicts) != len(again.Verdicts) {
 		v.wrong("%s: reported with %d checks, judged again there are %d", was.Scenario, len(was.Verdicts), len(again.Verdicts))
 		return

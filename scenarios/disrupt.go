@@ -67,9 +67,7 @@ func (d Disrupt) validate(where string, in *scope, p *problems) {
 	if d.CoreDNS != history.EditLameduck && d.Lameduck != 0 {
 		p.add(where+".lameduck", "is only allowed with %s", history.EditLameduck)
 	}
-	if d.Lameduck.D() < 0 || d.Lameduck.D() > maxLameduck {
-		p.add(where+".lameduck", "%s is not within 0s to %s", d.Lameduck.D(), maxLameduck)
-	}
+	p.upTo(where+".lameduck", d.Lameduck.D(), maxLameduck)
 	p.onlyWith(where+".replicas", d.Replicas != 0, d.CoreDNS == history.ScaleDNS, history.ScaleDNS)
 	if d.CoreDNS == history.ScaleDNS && d.Replicas != 0 {
 		validateReplicas(where+".replicas", d.Replicas, p)

@@ -63,9 +63,7 @@ func (o Operate) validate(where string, in *scope, p *problems) {
 			p.add(where+"."+field, "is only allowed with %s", history.DrainNode)
 		}
 	}
-	if o.Timeout.D() < 0 || o.Timeout.D() > maxDrain {
-		p.add(where+".timeout", "%s is not within 0s to %s", o.Timeout.D(), maxDrain)
-	}
+	p.upTo(where+".timeout", o.Timeout.D(), maxDrain)
 	if o.Name != "" {
 		if o.Action != history.DeleteNode {
 			p.add(where+".name", "is only allowed with %s", history.DeleteNode)

@@ -1,10 +1,6 @@
 package scenarios
 
-import (
-	"cmp"
-
-	"github.com/spotdrill/spotdrill/framework/history"
-)
+import "cmp"
 
 // Probe is the load of the DNS prober, in queries per second. What is left out has
 // its default.
@@ -47,22 +43,6 @@ type ApplicationProbe struct {
 	// Control is the rate of requests to the control, a pod of the same program that no step
 	// touches.
 	Control int `yaml:"control,omitempty"`
-}
-
-// Rate is the rate of the Service's requests of a mode, in requests per second.
-func (a ApplicationProbe) Rate(mode history.Mode) int {
-	if mode == history.Fixed {
-		return a.Fixed
-	}
-	return a.Fresh
-}
-
-// Rate is the rate of the service's queries of a mode, in queries per second.
-func (p Probe) Rate(mode history.Mode) int {
-	if mode == history.Fixed {
-		return p.Fixed
-	}
-	return p.Fresh
 }
 
 // Transport is what carries the queries.

@@ -36,9 +36,7 @@ func (u Upgrade) String() string {
 func (u Upgrade) validate(where string, in *scope, p *problems) {
 	oneOf(p, where+".addOn", u.AddOn, AddOns())
 	oneOf(p, where+".conflicts", u.Conflicts, history.ConflictModes())
-	if u.Lameduck.D() < 0 || u.Lameduck.D() > maxLameduck {
-		p.add(where+".lameduck", "%s is not within 0s to %s", u.Lameduck.D(), maxLameduck)
-	}
+	p.upTo(where+".lameduck", u.Lameduck.D(), maxLameduck)
 	in.upgraded = append(in.upgraded, u.AddOn)
 }
 

@@ -46,6 +46,13 @@ func (p *problems) positive(field string, d strict.Duration) {
 	}
 }
 
+// upTo reports a duration that is negative or longer than a limit.
+func (p *problems) upTo(field string, d, limit time.Duration) {
+	if d < 0 || d > limit {
+		p.add(field, "%s is not within 0s to %s", d, limit)
+	}
+}
+
 func (p *problems) atLeast0(field string, n int) {
 	if n < 0 {
 		p.add(field, "%d is less than 0", n)

@@ -142,14 +142,7 @@ func Owners(obj metav1.Object, path ...any) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []string
-	for manager, fields := range owned {
-		if owns(fields, at) || !within(fields, at).Empty() {
-			out = append(out, manager)
-		}
-	}
-	slices.Sort(out)
-	return out, nil
+	return owned.managers(func(_ string, fields *fieldpath.Set) bool { return owns(fields, at) || !within(fields, at).Empty() }), nil
 }
 
 // Item is the item of a list whose key is its name.
@@ -166,9 +159,14 @@ func within(fields *fieldpath.Set, path fieldpath.Path) *fieldpath.Set {
 }
 
 // of are the managers that own a field, but for one.
-func (o ownership) of(path fieldpath.Path, except string) (out []string) {
+func (o ownership) of(path fieldpath.Path, except string) []string {
+	return o.managers(func(manager string, fields *fieldpath.Set) bool { return manager != except && owns(fields, path) })
+}
+
+// managers are those that a test of a manager and its fields holds for, in the order of their names.
+func (o ownership) managers(holds func(manager string, fields *fieldpath.Set) bool) (out []string) {
 	for manager, fields := range o {
-		if manager != except && owns(fields, path) {
+		if holds(manager, fields) {
 			out = append(out, manager)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// ErrConflict says that an upgrade with RefuseConflicts has changed nothing, because others own fields that
-// it would change.
+// ErrConflict says that an upgrade with RefuseConflicts has changed nothing, because others own
+// fields that it would change.
 var ErrConflict = errors.New("conflicts with other field managers")
 
 // Upgrade applies the objects of an add-on's version as its field manager, in their order.

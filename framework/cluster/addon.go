@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/kubectl/pkg/util/podutils"
 	"k8s.io/utils/ptr"
 
 	"github.com/spotdrill/spotdrill/framework/addon"
@@ -91,22 +92,18 @@ func (c *Cluster) whyNotUpgraded(ctx context.Context, version string) string {
 	if err != nil {
 		return err.Error()
 	}
-	pods, err := c.DNSPods(ctx)
-	if err != nil {
-		return err.Error()
-	}
-	all, err := c.dnsPods(ctx)
+	pods, err := c.dnsPods(ctx)
 	if err != nil {
 		return err.Error()
 	}
 	current := 0
-	for i := range all {
-		p := &all[i]
+	for i := range pods {
+		p := &pods[i]
 		switch {
 		case p.DeletionTimestamp != nil:
 		case p.Annotations[addOnVersion] != version:
 			return "pod " + p.Name + " runs the former version"
-		case slices.ContainsFunc(pods, func(ready DNSPod) bool { return ready.Name == p.Namespace+"/"+p.Name }):
+		case podutils.IsPodReady(p):
 			current++
 		}
 	}

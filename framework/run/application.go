@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/spotdrill/spotdrill/framework/history"
-	"github.com/spotdrill/spotdrill/framework/objects"
 	"github.com/spotdrill/spotdrill/framework/prober"
 	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -50,24 +49,15 @@ func (r *runner) applicationStreams(ctx context.Context) ([]prober.QueryStream, 
 	if err != nil {
 		return nil, fmt.Errorf("read the address of the workload's Service: %w", err)
 	}
-	if err := r.create(ctx, "application-control.yaml", map[string]string{"NAMESPACE": system.Namespace, "IMAGE": r.sys.Image}); err != nil {
-		return nil, err
-	}
-	if err := objects.PodReady(ctx, r.sys.Cluster, system.Namespace, history.ApplicationControl); err != nil {
-		return nil, err
-	}
-	pod, err := r.sys.Cluster.Clientset.CoreV1().Pods(system.Namespace).Get(ctx, history.ApplicationControl, metav1.GetOptions{})
+	controlIP, err := r.startControl(ctx, history.ApplicationControl, scenarios.App, map[string]string{"NAMESPACE": system.Namespace, "IMAGE": r.sys.Image})
 	if err != nil {
-		return nil, fmt.Errorf("read the address of the application's control: %w", err)
+		return nil, err
 	}
-	r.rec.Record(history.Event{Kind: history.ControlChosen, Key: scenarios.App, Pod: system.Namespace + "/" + pod.Name, IP: pod.Status.PodIP})
-	var addresses [2]netip.Addr
-	for i, ip := range []string{service.Spec.ClusterIP, pod.Status.PodIP} {
-		if addresses[i], err = netip.ParseAddr(ip); err != nil {
-			return nil, fmt.Errorf("address to request: %w", err)
-		}
+	to, control, err := parseAddresses(service.Spec.ClusterIP, controlIP)
+	if err != nil {
+		return nil, err
 	}
-	return applicationPlan(*r.Scenario.Probe.Application, netip.AddrPortFrom(addresses[0], 80), netip.AddrPortFrom(addresses[1], 8080)), nil
+	return applicationPlan(*r.Scenario.Probe.Application, netip.AddrPortFrom(to, 80), netip.AddrPortFrom(control, 8080)), nil
 }
 
 // applicationPlan is the load of all probers together.

@@ -40,19 +40,17 @@ const probeLimit = 15 * time.Minute
 // startProbers creates the pods of the probers and of the conntrack recorders beside
 // them. They send no query yet.
 func (r *runner) startProbers(ctx context.Context) error {
-	service, err := r.sys.Cluster.DNSServiceIP(ctx)
+	serviceIP, err := r.sys.Cluster.DNSServiceIP(ctx)
 	if err != nil {
 		return err
 	}
-	control, err := r.control(ctx)
+	controlIP, err := r.control(ctx)
 	if err != nil {
 		return err
 	}
-	var addresses [2]netip.Addr
-	for i, ip := range []string{service, control} {
-		if addresses[i], err = netip.ParseAddr(ip); err != nil {
-			return fmt.Errorf("address to query: %w", err)
-		}
+	service, control, err := parseAddresses(serviceIP, controlIP)
+	if err != nil {
+		return err
 	}
 	requests, err := r.applicationStreams(ctx)
 	if err != nil {
@@ -70,7 +68,7 @@ func (r *runner) startProbers(ctx context.Context) error {
 		return err
 	}
 	for i, pod := range pods {
-		p := probing{pod: pod.Name, flows: fmt.Sprintf("conntrack-%d", i), node: pod.Spec.NodeName, plan: probePlan(*r.Scenario.Probe, i, addresses[0], addresses[1], requests)}
+		p := probing{pod: pod.Name, flows: fmt.Sprintf("conntrack-%d", i), node: pod.Spec.NodeName, plan: probePlan(*r.Scenario.Probe, i, service, control, requests)}
 		if err := p.plan.Validate(); err != nil {
 			return fmt.Errorf("plan of a prober: %w", err)
 		}
@@ -136,18 +134,36 @@ func (r *runner) control(ctx context.Context) (string, error) {
 		r.rec.Record(history.Event{Kind: history.ControlChosen, Pod: pod.Name, IP: pod.IP})
 		return pod.IP, err
 	}
-	if err := r.create(ctx, "control.yaml", map[string]string{"NAMESPACE": system.Namespace, "COREDNS_IMAGE": r.sys.Environment["coredns"]}); err != nil {
+	return r.startControl(ctx, "control", "", map[string]string{"NAMESPACE": system.Namespace, "COREDNS_IMAGE": r.sys.Environment["coredns"]})
+}
+
+// startControl creates a control, a pod that no step touches, from the manifest of its name, and
+// returns its IP once it is Ready. Key names the service that it is compared with; empty for
+// kube-dns.
+func (r *runner) startControl(ctx context.Context, name, key string, values map[string]string) (string, error) {
+	if err := r.create(ctx, name+".yaml", values); err != nil {
 		return "", err
 	}
-	if err := objects.PodReady(ctx, r.sys.Cluster, system.Namespace, "control"); err != nil {
+	if err := objects.PodReady(ctx, r.sys.Cluster, system.Namespace, name); err != nil {
 		return "", err
 	}
-	pod, err := r.sys.Cluster.Clientset.CoreV1().Pods(system.Namespace).Get(ctx, "control", metav1.GetOptions{})
+	pod, err := r.sys.Cluster.Clientset.CoreV1().Pods(system.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return "", fmt.Errorf("read the control's address: %w", err)
+		return "", fmt.Errorf("read the address of the control %s: %w", name, err)
 	}
-	r.rec.Record(history.Event{Kind: history.ControlChosen, Pod: system.Namespace + "/control", IP: pod.Status.PodIP})
+	r.rec.Record(history.Event{Kind: history.ControlChosen, Key: key, Pod: system.Namespace + "/" + name, IP: pod.Status.PodIP})
 	return pod.Status.PodIP, nil
+}
+
+// parseAddresses parses the IPs of a service and of its control.
+func parseAddresses(serviceIP, controlIP string) (service, control netip.Addr, err error) {
+	if service, err = netip.ParseAddr(serviceIP); err == nil {
+		control, err = netip.ParseAddr(controlIP)
+	}
+	if err != nil {
+		return service, control, fmt.Errorf("address to probe: %w", err)
+	}
+	return service, control, nil
 }
 
 // controlPod is a CoreDNS pod on a node that the scenario does not act on. It waits for

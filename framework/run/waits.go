@@ -60,7 +60,8 @@ func (w *watchedPods) update() rundelay.Watched {
 }
 
 // watched reports whether the pod takes part in what a drill measures: CoreDNS, our own
-// pods that probe, the application that they request, the handler, and kube-proxy on the nodes that are probed from.
+// pods that probe, the application that they request, the handler, and kube-proxy on the nodes
+// that are probed from.
 func (w *watchedPods) watched(e history.Event) bool {
 	namespace, name, _ := strings.Cut(e.Pod, "/")
 	switch {

@@ -125,8 +125,8 @@ func (st *Story) AllOf(kinds ...history.Kind) []history.Event {
 }
 
 // Started is when the fault began: when the first notice or message was put, when
-// CoreDNS was disrupted, an add-on upgraded, the handler configured otherwise, a node drained or its Node object
-// deleted by hand, or a node taken without a notice.
+// CoreDNS was disrupted, an add-on upgraded, the handler configured otherwise, a node drained
+// or its Node object deleted by hand, or a node taken without a notice.
 func (st *Story) Started() (time.Duration, bool) {
 	unannounced := st.Scenario.Unannounced()
 	e, ok := st.First(func(e history.Event) bool {

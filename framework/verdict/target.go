@@ -55,7 +55,7 @@ func (t target) modes() []history.Mode {
 
 // endpoints are the events about the endpoints of the service, of these kinds.
 func (j judge) endpoints(kinds ...history.Kind) []history.Event {
-	return filter(j.AllOf(kinds...), func(e history.Event) bool { return e.Key == j.target.key })
+	return filter(j.AllOf(kinds...), j.ofTarget)
 }
 
 // ofTarget reports whether an event is not about the endpoints of another service.

@@ -218,10 +218,7 @@ func (d picture) endpoints(service string) []Row {
 		Terminating: "terminating, not serving", NotReady: "not ready",
 	}
 	var all []*endpoint
-	for _, e := range d.AllOf(history.EndpointReady, history.EndpointNotReady, history.EndpointTerminating, history.EndpointGone) {
-		if e.Key != service {
-			continue
-		}
+	for _, e := range d.endpointChanges(service) {
 		i := slices.IndexFunc(all, func(p *endpoint) bool { return p.Note == e.IP && p.Name == lastPart(e.Pod) })
 		if i < 0 {
 			i = len(all)

@@ -5,6 +5,7 @@
 package timeline
 
 import (
+	"slices"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -157,12 +158,17 @@ func newPicture(r verdict.Result) picture {
 	}
 	p.from = max(0, p.zero-lead)
 	p.to = max(min(p.End, p.Last), p.from+time.Second)
-	for _, e := range p.AllOf(history.EndpointReady, history.EndpointNotReady, history.EndpointTerminating, history.EndpointGone) {
-		if e.Pod != "" && e.Key == "" {
+	for _, e := range p.endpointChanges("") {
+		if e.Pod != "" {
 			p.dns[e.Pod] = true
 		}
 	}
 	return p
+}
+
+// endpointChanges are the events about the endpoints of a service; an empty one is kube-dns.
+func (d picture) endpointChanges(service string) []history.Event {
+	return slices.DeleteFunc(d.AllOf(history.EndpointReady, history.EndpointNotReady, history.EndpointTerminating, history.EndpointGone), func(e history.Event) bool { return e.Key != service })
 }
 
 // span cuts a span to what is shown; ok is false if nothing of it is shown.
