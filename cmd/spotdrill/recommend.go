@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,6 +28,7 @@ func newRecommendCommand() *cobra.Command {
 	var dns deployed
 	var drills drillOptions
 	var asJSON, inAWS, tryNextPod bool
+	var addOnValues string
 	cmd := &cobra.Command{
 		Use:   "recommend",
 		Short: "Find settings of a cluster's CoreDNS and Karpenter that lose queries, and print a patch",
@@ -52,6 +54,7 @@ safe; 70: the cluster could not be read.`,
   spotdrill recommend --context production --json
   AWS_PROFILE=production spotdrill recommend --aws
   spotdrill recommend --try-next-pod
+  spotdrill recommend --add-on-values coredns-values.json
   spotdrill recommend --drill --confidence 0.99`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -77,6 +80,13 @@ safe; 70: the cluster could not be read.`,
 					return err
 				}
 			}
+			if addOnValues != "" {
+				values, err := readAddOnValues(addOnValues)
+				if err != nil {
+					return err
+				}
+				a = a.WithAddOnValues(values)
+			}
 			if tryNextPod {
 				f, err := recommend.TryNextPod(cmd.Context(), found.client, found.DNS)
 				if err != nil {
@@ -95,8 +105,21 @@ safe; 70: the cluster could not be read.`,
 	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
 	flags.BoolVar(&inAWS, "aws", false, "also look up Karpenter's interruption queue and its rules, with your AWS credentials (read-only)")
 	flags.BoolVar(&tryNextPod, "try-next-pod", false, "also start one pod with CoreDNS's image and Corefile, which gets no query, and delete it: does the next pod start?")
+	flags.StringVar(&addOnValues, "add-on-values", "", "also check a `file` with the configuration values of the EKS add-on coredns, JSON or YAML")
 	drills.flags(flags)
 	return cmd
+}
+
+func readAddOnValues(file string) (recommend.AddOnValues, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return recommend.AddOnValues{}, usage("--add-on-values: %w", err)
+	}
+	values, err := recommend.ReadAddOnValues(text)
+	if err != nil {
+		return values, usage("--add-on-values %s: %w", file, err)
+	}
+	return values, nil
 }
 
 // lookUpQueue looks up the interruption queue, if Karpenter has one.

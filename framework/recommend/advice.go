@@ -38,7 +38,7 @@ func New(d DNS) (Advice, error) {
 	now := d.settings(c)
 	a := Advice{
 		Deployment: d.Deployment.Namespace + "/" + d.Deployment.Name, ConfigMap: d.ConfigMap,
-		Now: now, Karpenter: d.Karpenter.String(), Findings: d.lint(c, now), Proposed: propose(now), dns: d, corefile: c,
+		Now: now, Karpenter: d.Karpenter.String(), Findings: d.lint(c, now), Proposed: d.propose(now), dns: d, corefile: c,
 	}
 	a.Patch, err = a.patch()
 	return a, err
@@ -49,7 +49,7 @@ func New(d DNS) (Advice, error) {
 // require.
 func (a Advice) Measured(safe coredns.Settings, evidence string) (Advice, error) {
 	want := a.Now
-	want.Lameduck, want.Readiness, want.Replicas = safe.Lameduck, safe.Readiness, max(want.Replicas, 2)
+	want.Lameduck, want.Readiness, want.Replicas = safe.Lameduck, safe.Readiness, max(want.Replicas, a.dns.replicasFor())
 	if least := want.Lameduck.D() + ShutdownTime; want.GracePeriod.D() <= least {
 		want.GracePeriod = strict.Duration(least + spare)
 	}

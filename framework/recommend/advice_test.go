@@ -207,7 +207,7 @@ func TestProposalsKeepTheRulesAndChangeLittle(t *testing.T) {
 		"a second replica":                       {s(5, 1, 1, 30, 1), s(5, 1, 1, 30, 2)},
 		"a grace period that kills at once goes": {s(5, 1, 1, 1, 2), s(5, 1, 1, 20, 2)},
 	} {
-		got := propose(c.given)
+		got := sound().propose(c.given)
 		if got != c.want {
 			t.Errorf("%s: %+v became %+v, want %+v", name, c.given, got, c.want)
 		}
@@ -279,7 +279,7 @@ func TestPatch(t *testing.T) {
 			Deployment: "spec:\n  template:\n    spec:\n      affinity:\n        nodeAffinity:\n          preferredDuringSchedulingIgnoredDuringExecution:\n          - preference: {}\n            weight: 1\n" + preference,
 			EKSAddOn:   `{"affinity":{"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":1,"preference":{}},{"weight":100,"preference":{"matchExpressions":[{"key":"karpenter.sh/capacity-type","operator":"NotIn","values":["spot"]}]}}]},"podAntiAffinity":{}}}`,
 		}},
-		"replicas": {sound(func(d *DNS) { d.Deployment.Spec.Replicas = ptr.To(int32(1)) }), Patch{Deployment: "spec:\n  replicas: 2\n", EKSAddOn: `{"replicaCount":2}`}},
+		"replicas": {sound(func(d *DNS) { d.Deployment.Spec.Replicas = ptr.To(int32(1)) }), Patch{Deployment: "spec:\n  replicas: 2\n", EKSAddOn: `{"autoScaling":{"enabled":true,"maxReplicas":10,"minReplicas":2}}`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := New(c.dns)

@@ -25,6 +25,7 @@ type DNS struct {
 	Deployment     *appsv1.Deployment
 	Budgets        []policyv1.PodDisruptionBudget // of the Deployment's namespace
 	Pods           []Pod
+	Size           Size // of the cluster
 	Karpenter      Karpenter
 }
 

@@ -68,9 +68,10 @@ const (
 // first.
 func (d DNS) lint(c coredns.Corefile, s coredns.Settings) []Finding {
 	var found []Finding
-	found = append(found, lintEnd(c, s)...)
+	found = append(found, d.lintEnd(c, s)...)
 	found = append(found, d.lintReadiness(c)...)
 	found = append(found, d.lintReplicas(s)...)
+	found = append(found, d.lintSize(s)...)
 	found = append(found, d.lintBudgets(s)...)
 	found = append(found, d.lintAddOn()...)
 	found = append(found, d.lintKarpenter()...)
@@ -81,12 +82,12 @@ func (d DNS) lint(c coredns.Corefile, s coredns.Settings) []Finding {
 }
 
 // lintEnd checks what a terminating pod does.
-func lintEnd(c coredns.Corefile, s coredns.Settings) []Finding {
+func (d DNS) lintEnd(c coredns.Corefile, s coredns.Settings) []Finding {
 	if !c.Health {
 		f := Finding{
 			Rule: "health-plugin", Got: "the Corefile has no health plugin", Source: sourceHealth,
 			Why: "without it there is no lameduck: a terminating pod stops answering at once, while kube-proxy still sends it queries",
-			Fix: fmt.Sprintf("add `health { lameduck %s }` to the server block of the cluster's zone; this is not in the patch, since that block cannot be identified reliably", propose(s).Lameduck.D()),
+			Fix: fmt.Sprintf("add `health { lameduck %s }` to the server block of the cluster's zone; this is not in the patch, since that block cannot be identified reliably", d.propose(s).Lameduck.D()),
 		}
 		return []Finding{f.unlessIn(c.Imports)}
 	}
@@ -94,7 +95,7 @@ func lintEnd(c coredns.Corefile, s coredns.Settings) []Finding {
 		f := Finding{
 			Rule: "lameduck", Got: "the health plugin has no lameduck, or a lameduck of 0 s", Source: sourceHealth,
 			Why: "a terminating pod stops answering at once, while kube-proxy still sends it queries",
-			Fix: fmt.Sprintf("lameduck %s", propose(s).Lameduck.D()),
+			Fix: fmt.Sprintf("lameduck %s", d.propose(s).Lameduck.D()),
 		}
 		return []Finding{f.unlessIn(c.Imports)}
 	}
@@ -108,7 +109,7 @@ func lintEnd(c coredns.Corefile, s coredns.Settings) []Finding {
 		})
 	}
 	if least := s.Readiness.Unready() + ProxySync; s.Lameduck.D() < least {
-		p := propose(s)
+		p := d.propose(s)
 		found = append(found, Finding{
 			Rule: "lameduck-outlasts-readiness", Source: sourceProxy,
 			Got: fmt.Sprintf("lameduck %s, but a terminating pod stays Ready for up to %s (%s x %d) and in kube-proxy's rules for up to %s more",

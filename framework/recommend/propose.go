@@ -39,9 +39,9 @@ const spare = 5 * time.Second
 // propose returns settings that follow the rules and change as little as possible: a
 // longer lameduck if it fits into the grace period, else a faster readiness probe, and a
 // longer grace period if even that does not fit.
-func propose(s coredns.Settings) coredns.Settings {
+func (d DNS) propose(s coredns.Settings) coredns.Settings {
 	out := s
-	out.Replicas = max(s.Replicas, 2)
+	out.Replicas = max(s.Replicas, d.replicasFor())
 	fits := func() bool { return out.Lameduck.D()+ShutdownTime < out.GracePeriod.D() }
 	least := func() strict.Duration { return strict.Duration(max(out.Readiness.Unready()+ProxySync, leastLameduck)) }
 	if out.Lameduck = max(s.Lameduck, least()); fits() {
@@ -69,7 +69,7 @@ func (a Advice) patch() (p Patch, err error) {
 		addOn["corefile"] = p.Corefile
 	}
 	if now.Replicas != want.Replicas {
-		addOn["replicaCount"] = want.Replicas
+		addOn["autoScaling"] = autoScaling(want.Replicas)
 	}
 	if a.breaks("budget") {
 		if p.Budget, err = d.newBudget(); err != nil {

@@ -31,10 +31,11 @@ func Read(ctx context.Context, client kubernetes.Interface, objects dynamic.Inte
 		return DNS{}, fmt.Errorf("list PodDisruptionBudgets in %s: %w", namespace, err)
 	}
 	d.Budgets = budgets.Items
-	nodes, err := readNodes(ctx, client)
+	nodes, size, err := readNodes(ctx, client)
 	if err != nil {
 		return DNS{}, err
 	}
+	d.Size = size
 	if d.Pods, err = nodes.podsOf(ctx, client, deploy); err != nil {
 		return DNS{}, err
 	}
@@ -72,16 +73,16 @@ func (d *DNS) readCorefile(ctx context.Context, client kubernetes.Interface) err
 // nodeLabels are the labels of each node, by its name. A node that is gone has none.
 type nodeLabels map[string]map[string]string
 
-func readNodes(ctx context.Context, client kubernetes.Interface) (nodeLabels, error) {
+func readNodes(ctx context.Context, client kubernetes.Interface) (nodeLabels, Size, error) {
 	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("list nodes: %w", err)
+		return nil, Size{}, fmt.Errorf("list nodes: %w", err)
 	}
 	of := nodeLabels{}
 	for i := range list.Items {
 		of[list.Items[i].Name] = list.Items[i].Labels
 	}
-	return of, nil
+	return of, sizeOf(list.Items), nil
 }
 
 // podsOf reads which nodes the pods of a Deployment run on. Terminating pods do not count.
