@@ -67,6 +67,14 @@ func (f Folder) Attempt(s scenarios.Scenario, attempt int) (string, error) {
 	return dir, nil
 }
 
+// Remove removes what was recorded of a scenario.
+func (f Folder) Remove(s scenarios.Scenario) error {
+	if err := os.RemoveAll(filepath.Join(f.Path, s.Name)); err != nil {
+		return fmt.Errorf("remove what an earlier session recorded: %w", err)
+	}
+	return nil
+}
+
 // Relative is an attempt's folder in the form of Entry.History.
 func (f Folder) Relative(attemptDir string) string {
 	rel, err := filepath.Rel(f.Path, attemptDir)

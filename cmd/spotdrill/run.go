@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/session"
 	"github.com/spotdrill/spotdrill/framework/system"
+	"github.com/spotdrill/spotdrill/reports"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -25,7 +27,23 @@ type runOptions struct {
 	set, handler, image, out string
 	repeat                   int
 	keep, dryRun, json       bool
+	resume                   string
+	resumed                  *reports.Report // the report in the folder resume
 	system                   system.Options
+}
+
+// like sets what a run was played with, unless that was changed by a flag.
+func (o *runOptions) like(was *reports.Report, changed func(flag string) bool) {
+	if !changed("set") {
+		o.set = string(was.Set)
+	}
+	if !changed("handler") {
+		o.handler = cmp.Or(was.Handler.Description, was.Handler.Name)
+		o.image = cmp.Or(o.image, was.Handler.Image)
+	}
+	if mode := was.Environment["kube-proxy"]; mode != "" && !changed("proxy-mode") {
+		o.system.ProxyMode = history.ProxyMode(mode)
+	}
 }
 
 func newRunCommand() *cobra.Command {
@@ -44,7 +62,8 @@ broke.`,
 		Example: `  spotdrill run spot-notice-drains-node
   spotdrill run --handler ./my-handler/handler.yaml --profile SPOT
   spotdrill run ./my-scenario.yaml --keep
-  spotdrill run --rerun-failed`,
+  spotdrill run --rerun-failed
+  spotdrill run --resume reports/out/latest`,
 		ValidArgsFunction: completeScenarios,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.json && !o.dryRun {
@@ -53,21 +72,23 @@ broke.`,
 			if o.repeat < 1 {
 				return usage("--repeat is %d: want at least 1", o.repeat)
 			}
+			if o.resume != "" {
+				if o.rerunFailed || o.repeat > 1 || len(args) > 0 {
+					return usage("--resume plays what is left of a run: it cannot be used with scenarios, --rerun-failed or --repeat")
+				}
+				was, left, err := reports.Resume(o.resume)
+				if err != nil {
+					return exitError{exitUsage, fmt.Errorf("--resume: %w", err)}
+				}
+				o.resumed, args = was, namesOf(left, o.resume)
+				o.like(was, func(string) bool { return false })
+			}
 			if o.rerunFailed {
 				was, err := lastRun(o.out)
 				if err != nil {
 					return exitError{exitUsage, err}
 				}
-				if !cmd.Flags().Changed("set") {
-					o.set = string(was.Set)
-				}
-				if !cmd.Flags().Changed("handler") {
-					o.handler = cmp.Or(was.Handler.Description, was.Handler.Name)
-					o.image = cmp.Or(o.image, was.Handler.Image)
-				}
-				if mode := was.Environment["kube-proxy"]; mode != "" && !cmd.Flags().Changed("proxy-mode") {
-					o.system.ProxyMode = history.ProxyMode(mode)
-				}
+				o.like(was, cmd.Flags().Changed)
 			}
 			if err := checkSystem(o.system); err != nil {
 				return err
@@ -101,6 +122,7 @@ broke.`,
 	flags.StringSliceVar(&o.skip, "skip", nil, "leave out scenarios whose name matches a `pattern`")
 	flags.StringSliceVar(&o.profiles, "profile", nil, "play only scenarios of a `profile`: "+strings.Join(scenarios.Profiles(), ", "))
 	flags.BoolVar(&o.rerunFailed, "rerun-failed", false, "play only what did not pass in the latest run, with its handler, set and kube-proxy mode")
+	flags.StringVar(&o.resume, "resume", "", "go on with the run in a `folder`, which ended before its last drill: play what is left, with its handler, set and kube-proxy mode")
 	flags.IntVar(&o.repeat, "repeat", 1, "times to play each scenario; the worst outcome counts")
 	flags.BoolVar(&o.keep, "keep", false, "stop at the first drill that does not pass, and leave the cluster as it is")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "only print what would be played")
@@ -119,13 +141,16 @@ func (o runOptions) options(args []string, console io.Writer) (session.Options, 
 	if err != nil {
 		return session.Options{}, err
 	}
+	if o.resumed != nil {
+		chosen = slices.DeleteFunc(chosen, func(s scenarios.Scenario) bool { return o.resumed.Has(s.Name) })
+	}
 	under, err := handler.Load(o.handler)
 	if err != nil {
 		return session.Options{}, err
 	}
 	return session.Options{
 		Handler: under, HandlerImage: o.image, Set: scenarios.Set(o.set), Scenarios: chosen, Repeat: o.repeat,
-		System: o.system, Out: o.out, Keep: o.keep, Console: console,
+		System: o.system, Out: o.out, Keep: o.keep, Resumed: o.resumed, Console: console,
 	}, nil
 }
 

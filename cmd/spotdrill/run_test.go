@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -87,6 +88,42 @@ func TestRerunFailedHasNothingToDoWhereAllPassed(t *testing.T) {
 	stdout, stderr, code := spotdrill(t, "run", "--rerun-failed", "--out", out)
 	if code != 0 || stdout != "" || !strings.Contains(stderr, "nothing to play again") {
 		t.Errorf("exit code %d, printed %q, said %q", code, stdout, stderr)
+	}
+}
+
+// What a run that was interrupted has judged is not played again.
+func TestResumePlaysWhatIsLeft(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("../../reports/testdata/run")); err != nil {
+		t.Fatal(err)
+	}
+	was, err := reports.Judge(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := reports.Entry{}
+	left.Scenario, left.Outcome = "spot-notice-drains-node", "unknown"
+	was.Add(left)
+	was.Environment = map[string]string{"kube-proxy": "iptables"}
+	file, err := os.Create(filepath.Join(dir, reports.YAMLFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(was.WriteYAML(file), file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	stdout, stderr, code := spotdrill(t, "run", "--resume", dir, "--dry-run")
+	if code != 0 || !strings.Contains(stdout, "spot-notice-drains-node") || strings.Count(stdout, "\n") != 3 {
+		t.Errorf("exit code %d, printed %q, said %q", code, stdout, stderr)
+	}
+	for _, args := range [][]string{{"spot-notice-drains-node"}, {"--rerun-failed"}, {"--repeat", "2"}} {
+		_, stderr, code := spotdrill(t, append([]string{"run", "--resume", dir}, args...)...)
+		if code != exitUsage || !strings.Contains(stderr, "--resume plays what is left") {
+			t.Errorf("with %v: exit code %d, said %q", args, code, stderr)
+		}
+	}
+	if _, stderr, code := spotdrill(t, "run", "--resume", t.TempDir()); code != exitUsage || !strings.Contains(stderr, "no history in") {
+		t.Errorf("without a run: exit code %d, said %q", code, stderr)
 	}
 }
 

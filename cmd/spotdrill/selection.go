@@ -88,13 +88,19 @@ func lastRun(out string) (*reports.Report, error) {
 	return r, err
 }
 
-// failedIn names the scenarios of a run that neither passed nor were skipped. A
-// scenario of the user's own is named by the path of the copy that its drill saved.
+// failedIn names the scenarios of a run that neither passed nor were skipped.
 func failedIn(r *reports.Report, run string) []string {
+	return namesOf(slices.DeleteFunc(slices.Clone(r.Results), func(e reports.Entry) bool {
+		return e.Outcome == verdict.Pass || e.Outcome == verdict.Skipped
+	}), run)
+}
+
+// namesOf names the scenarios of a run's entries. A scenario of the user's own is named by the
+// path of the copy that its drill saved.
+func namesOf(entries []reports.Entry, run string) []string {
 	var names []string
-	for _, e := range r.Results {
+	for _, e := range entries {
 		switch {
-		case e.Outcome == verdict.Pass, e.Outcome == verdict.Skipped:
 		case !scenarios.InCatalogue(e.Scenario) && e.History != "":
 			names = append(names, reports.ScenarioFile(filepath.Join(run, filepath.FromSlash(e.History)), e.Scenario))
 		default:

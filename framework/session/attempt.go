@@ -139,7 +139,7 @@ func (s *Session) prepare(folder reports.Folder, scenario scenarios.Scenario, un
 // none is known to follow.
 func (s *Session) nextDNS() *coredns.Settings {
 	all := slices.Concat(s.Scenarios, s.More)
-	for _, next := range all[min(len(s.report.Results)+1, len(all)):] {
+	for _, next := range all[min(len(s.report.Results)-s.earlier+1, len(all)):] {
 		if _, done := s.ahead[next.Name]; !done && s.Repeat <= 1 && s.NotApplicable(next) == "" {
 			return &next.CoreDNS
 		}

@@ -42,6 +42,10 @@ type Options struct {
 	// Keep ends the run at the first drill that does not pass, and leaves the cluster
 	// as it is then.
 	Keep bool
+	// Resumed is the report of a run that ended before its last drill, see reports.Resume:
+	// Scenarios are drilled beside those that it has, and its folder is used instead of one in
+	// Out. Nil for a run of its own.
+	Resumed *reports.Report
 	// Console gets the progress.
 	Console io.Writer
 	// More are drilled after Scenarios, by SelfCheck.
@@ -66,6 +70,7 @@ type Session struct {
 	cannot  string    // why nothing can be drilled here, or ""
 	// stopwatch runs while a drill is played and judged.
 	stopwatch stopwatch
+	earlier   int    // drills that Resumed has
 	left      string // the folder of the attempt after which the cluster was left as it was
 
 	// played are the scenarios that had an attempt beside another; ahead has the entries
@@ -105,12 +110,10 @@ func New(opts Options) (*Session, error) {
 // SetUp brings the system up. It begins the report first, so that a set-up that fails is
 // reported too.
 func (s *Session) SetUp(ctx context.Context) error {
-	var err error
-	if s.folder, err = reports.NewFolder(s.Out, s.started); err != nil {
+	if err := s.begin(); err != nil {
 		return err
 	}
-	meta := s.Handler.Meta()
-	s.report = reports.New(s.folder, reports.Handler{Name: meta.Name, Version: meta.Version, Description: s.Handler.Reference(), Image: s.HandlerImage}, s.Set, nil)
+	var err error
 	s.System.Log("setting the system up (about 10 min if images must be built, else less than a minute)")
 	s.system, err = system.Up(ctx, s.System)
 	if errors.Is(err, system.ErrNoIPVS) {
@@ -129,14 +132,36 @@ func (s *Session) SetUp(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("set-up: the handler's image: %w", err)
 	}
-	s.report.Environment = s.system.Environment
+	if err := s.report.PlayIn(s.system.Environment); err != nil {
+		return fmt.Errorf("go on with run %s: %w", s.folder.Run, err)
+	}
 	s.report.Handler.Version = s.system.Meta(s.Handler).Version
-	s.report.Timings.Setup = reports.Seconds(time.Since(s.started))
+	s.report.Timings.Setup += reports.Seconds(time.Since(s.started))
 	s.System.Log("set-up took %.0f s", time.Since(s.started).Seconds())
 	if expected := s.expected(); expected > 0 {
 		s.System.Log("the drills take about %.0f s", expected.Seconds())
 	}
 	s.drills = time.Now()
+	return nil
+}
+
+// begin makes the report that the drills are added to, and the folder of their histories.
+func (s *Session) begin() (err error) {
+	if s.Resumed != nil {
+		s.report, s.folder, s.earlier = s.Resumed, s.Resumed.Folder(), len(s.Resumed.Results)
+		// What it had not finished is played from the beginning.
+		for _, scenario := range s.Scenarios {
+			if err := s.folder.Remove(scenario); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if s.folder, err = reports.NewFolder(s.Out, s.started); err != nil {
+		return err
+	}
+	meta := s.Handler.Meta()
+	s.report = reports.New(s.folder, reports.Handler{Name: meta.Name, Version: meta.Version, Description: s.Handler.Reference(), Image: s.HandlerImage}, s.Set, nil)
 	return nil
 }
 
@@ -253,9 +278,9 @@ func (s *Session) Finish(ctx context.Context) error {
 		return nil
 	}
 	if !s.drills.IsZero() {
-		s.report.Timings.Ended(time.Since(s.drills))
+		s.report.Timings.Ended(time.Duration(s.report.Timings.Drills) + time.Since(s.drills))
 	}
-	for _, scenario := range s.Scenarios[len(s.report.Results):] {
+	for _, scenario := range s.Scenarios[len(s.report.Results)-s.earlier:] {
 		entry, ok := s.ahead[scenario.Name]
 		if !ok {
 			entry = reports.NewEntry(verdict.NotRun(scenario, "the run ended before it"))
