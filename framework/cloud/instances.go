@@ -168,6 +168,22 @@ func (a *AWS) Network(ctx context.Context) (Network, error) {
 	}, nil
 }
 
+// Terminated reports whether an instance is terminated, or about to be.
+func (a *AWS) Terminated(ctx context.Context, id string) (bool, error) {
+	out, err := a.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{InstanceIds: []string{id}})
+	if err != nil {
+		return false, fmt.Errorf("read the state of instance %s: %w", id, err)
+	}
+	for _, reservation := range out.Reservations {
+		for _, instance := range reservation.Instances {
+			if s := instance.State; s != nil && s.Name != types.InstanceStateNameShuttingDown && s.Name != types.InstanceStateNameTerminated {
+				return false, nil
+			}
+		}
+	}
+	return true, nil
+}
+
 // Terminate terminates instances by id; without ids it does nothing.
 func (a *AWS) Terminate(ctx context.Context, ids []string) error {
 	if len(ids) == 0 {

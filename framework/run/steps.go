@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/cloud"
@@ -192,7 +193,7 @@ func (r *runner) putMessage(ctx context.Context, m scenarios.Message) error {
 // reclaim waits for the notice's deadline, or for a time of its own, and takes the node away.
 func (r *runner) reclaim(ctx context.Context, step scenarios.Reclaim) error {
 	if notice, ok := r.notices[step.At]; ok {
-		if err := r.sleepUntil(ctx, notice.deadline); err != nil {
+		if err := r.untilTaken(ctx, r.nodes[step.Node], notice.deadline); err != nil {
 			return err
 		}
 	}
@@ -215,6 +216,45 @@ func (r *runner) reclaim(ctx context.Context, step scenarios.Reclaim) error {
 	done := r.rec.Clock().Now()
 	r.rec.Record(history.Event{Kind: history.Reclaimed, At: at, Node: node.Name, Instance: node.Instance, Numbers: history.Numbers{history.Took: (done - at).Seconds()}})
 	return nil
+}
+
+// takenPoll is the pause between two looks at whether an instance is terminated.
+const takenPoll = time.Second
+
+// untilTaken waits for a deadline, or until the handler has removed the node and terminated its
+// instance: EC2 takes it then.
+func (r *runner) untilTaken(ctx context.Context, node cluster.Node, deadline time.Duration) error {
+	for r.rec.Clock().Now() < deadline {
+		terminated, err := r.terminated(ctx, node)
+		if err != nil || terminated {
+			return err
+		}
+		if err := r.sleepUntil(ctx, min(deadline, r.rec.Clock().Now()+takenPoll)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// terminated reports whether the instance of a node is terminated. EC2 is asked only if the node
+// is gone.
+func (r *runner) terminated(ctx context.Context, node cluster.Node) (bool, error) {
+	if !removed(r.rec.Events(), node) {
+		return false, nil
+	}
+	terminated, err := r.sys.AWS.Terminated(ctx, node.Instance)
+	if err != nil {
+		return false, fmt.Errorf("reclaim %s: %w", node.Name, err)
+	}
+	return terminated, nil
+}
+
+// removed reports whether the Node object of an instance, or the instance itself, is on record as
+// gone.
+func removed(events []history.Event, node cluster.Node) bool {
+	return slices.ContainsFunc(events, func(e history.Event) bool {
+		return e.Kind == history.NodeDeleted && e.Node == node.Name || e.Kind == history.InstanceEnded && e.Instance == node.Instance
+	})
 }
 
 // sleep is sleepUntil for a time from now; 0 does not wait.

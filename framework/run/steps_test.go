@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -16,5 +18,23 @@ func TestAnUpdateHasTheEventArnOfWhatItUpdates(t *testing.T) {
 	again := healthOf(scenarios.Notice{Name: "maintenance"}, began.Add(time.Minute))
 	if first.Event == "" || first.Event != update.Event || first.Event == other.Event || first.Event == again.Event || other.Foreign != 2 {
 		t.Errorf("%+v, %+v, %+v, %+v", first, update, other, again)
+	}
+}
+
+func TestWhatIsOnRecordAsGone(t *testing.T) {
+	node := cluster.Node{Name: "spot-1", Instance: "i-1"}
+	for name, c := range map[string]struct {
+		event history.Event
+		gone  bool
+	}{
+		"its Node object is deleted":  {history.Event{Kind: history.NodeDeleted, Node: "spot-1"}, true},
+		"its instance has ended":      {history.Event{Kind: history.InstanceEnded, Instance: "i-1"}, true},
+		"another node is deleted":     {history.Event{Kind: history.NodeDeleted, Node: "spot-2"}, false},
+		"another instance of the node": {history.Event{Kind: history.InstanceEnded, Node: "spot-1", Instance: "i-0"}, false},
+		"it is tainted":               {history.Event{Kind: history.NodeTainted, Node: "spot-1"}, false},
+	} {
+		if got := removed([]history.Event{c.event}, node); got != c.gone {
+			t.Errorf("%s: %v, want %v", name, got, c.gone)
+		}
 	}
 }
