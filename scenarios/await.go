@@ -33,6 +33,8 @@ type Await struct {
 	// Launched waits until an instance has been launched since this notice, reconfiguration or
 	// deletion of a node.
 	Launched string `yaml:"launched,omitempty"`
+	// DNSPods waits until so many CoreDNS pods are Ready, and no others are terminating.
+	DNSPods int `yaml:"dnsPods,omitempty"`
 	// Timeout is the longest time to wait.
 	Timeout strict.Duration `yaml:"timeout"`
 }
@@ -57,6 +59,8 @@ func (a Await) String() string {
 		what = a.Ended + " has ended"
 	case a.Launched != "":
 		what = "an instance has been launched since " + a.Launched
+	case a.DNSPods > 0:
+		what = fmt.Sprintf("%d CoreDNS pods are Ready", a.DNSPods)
 	case a.Ready != "":
 		what = "the pods of " + a.Ready + " are Ready again"
 	}
@@ -83,8 +87,12 @@ func (a Await) validate(where string, in *scope, p *problems) {
 		conditions++
 		in.needsProbe(where+".answering", p)
 	}
+	if a.DNSPods != 0 {
+		conditions++
+		validateReplicas(where+".dnsPods", a.DNSPods, p)
+	}
 	if conditions != 1 {
-		p.add(where, "requires exactly one of: answering, deleted, drained, ended, evicting, hit, launched, ready, received")
+		p.add(where, "requires exactly one of: answering, deleted, dnsPods, drained, ended, evicting, hit, launched, ready, received")
 	}
 	p.positive(where+".timeout", a.Timeout)
 }

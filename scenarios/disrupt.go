@@ -85,12 +85,12 @@ func (d Disrupt) effect() effect {
 const spotWorkers = 3
 
 // KeepsDNSPod reports whether some CoreDNS pod stays throughout the drill: no step
-// acts on all of them, and the steps do not act on all nodes that they run on.
+// or auto scaling acts on all of them, and the steps do not act on all nodes that they run on.
 func (s Scenario) KeepsDNSPod() bool {
 	fixed := slices.DeleteFunc(s.Targets(), func(name string) bool {
 		return s.Nodes[name].Launched != nil || s.Nodes[name].Capacity != string(coredns.OnSpot)
 	})
-	if s.CoreDNS.Placement == coredns.OnSpot && len(fixed) >= spotWorkers {
+	if s.CoreDNS.Placement == coredns.OnSpot && len(fixed) >= spotWorkers || s.CoreDNS.AutoScaling != (coredns.AutoScaling{}) {
 		return false
 	}
 	return !slices.ContainsFunc(s.effects(), func(e effect) bool { return e.allDNSPods })

@@ -24,6 +24,10 @@ type Probe struct {
 	Probers int `yaml:"probers,omitempty"`
 	// Name is the DNS name that is queried.
 	Name string `yaml:"name,omitempty"`
+	// Names makes the queries of each mode take turns among so many names below Name. CoreDNS
+	// caches external names for 5 s at least: with more than that many seconds' worth of queries,
+	// each finds a cold cache. Left out, Name itself is queried.
+	Names int `yaml:"names,omitempty"`
 	// Application makes the probers request the workload's Service as well.
 	Application *ApplicationProbe `yaml:"application,omitempty"`
 }
@@ -74,6 +78,9 @@ func ApplicationTransports() []ApplicationTransport {
 // MaxProbers leaves one of the cluster's five nodes for the steps to act on.
 const MaxProbers = 4
 
+// MaxProbeNames bounds Probe.Names: 16 s of the default load.
+const MaxProbeNames = 16384
+
 // DefaultProbe is a busy node's DNS load, small enough for two shared cores.
 func DefaultProbe() Probe {
 	return Probe{Transport: UDP, Fresh: 1000, Fixed: 500, FixedPorts: 8, Control: 200, Probers: 1, Name: "kubernetes.default.svc.cluster.local."}
@@ -85,7 +92,7 @@ func (r Probe) withDefaults() Probe {
 		Transport: cmp.Or(r.Transport, d.Transport),
 		Fresh:     cmp.Or(r.Fresh, d.Fresh), Fixed: cmp.Or(r.Fixed, d.Fixed), FixedPorts: cmp.Or(r.FixedPorts, d.FixedPorts),
 		Control: cmp.Or(r.Control, d.Control), Probers: cmp.Or(r.Probers, d.Probers),
-		Name: cmp.Or(r.Name, d.Name), Application: r.Application.withDefaults(),
+		Name: cmp.Or(r.Name, d.Name), Names: r.Names, Application: r.Application.withDefaults(),
 	}
 }
 
@@ -112,6 +119,9 @@ func (r Probe) validate(p *problems) {
 	if r.Probers < 1 || r.Probers > MaxProbers {
 		p.add("probe.probers", "%d is not within 1 to %d", r.Probers, MaxProbers)
 		return
+	}
+	if r.Names < 0 || r.Names > MaxProbeNames {
+		p.add("probe.names", "%d is not within 0 to %d", r.Names, MaxProbeNames)
 	}
 	for field, value := range map[string]int{"fresh": r.Fresh, "fixed": r.Fixed, "fixedPorts": r.FixedPorts, "control": r.Control} {
 		if value < r.Probers {

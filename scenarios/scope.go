@@ -25,6 +25,8 @@ type scope struct {
 	// application is what its probe requests beside DNS; nil if nothing.
 	application *ApplicationProbe
 	handler     bool // it has a handler
+	// securityGroups says that its pods have security groups of their own.
+	securityGroups bool
 
 	sent          names                    // notices and messages
 	notices       map[string][]string      // their nodes, by their names
@@ -48,6 +50,7 @@ func (s Scenario) scope() *scope {
 		nodes: slices.Sorted(maps.Keys(s.Nodes)), pods: s.Workload.Groups(), budgeted: s.Workload.budgeted(), second: s.Workload.second(),
 		deadline: s.Deadline, probe: s.Probe != nil, handler: s.Handler != HandlerNone,
 		notices: map[string][]string{}, floods: map[string]time.Duration{}, feature: s.Feature,
+		securityGroups: s.Workload.SecurityGroups,
 	}
 	if s.Probe != nil {
 		in.application = s.Probe.Application
@@ -92,6 +95,13 @@ func (in *scope) needsApplication(where, mode string, p *problems) {
 		p.add(where, "needs probe.application")
 	case in.application.Transport == OverTCP && mode == string(history.Fixed):
 		p.add(where+".mode", "%s needs probe.application.transport %s", mode, OverHTTP)
+	}
+}
+
+// needsSecurityGroups reports a problem if no pods depend on the add-on vpc-cni.
+func (in *scope) needsSecurityGroups(where string, p *problems) {
+	if !in.securityGroups {
+		p.add(where, "needs workload.securityGroups, whose pods depend on the add-on %s", VPCCNIAddOn)
 	}
 }
 

@@ -23,6 +23,8 @@ type Step struct {
 	Reconfigure *Reconfigure `yaml:"reconfigure,omitempty"`
 	Deploy      *Deploy      `yaml:"deploy,omitempty"`
 	Upgrade     *Upgrade     `yaml:"upgrade,omitempty"`
+	SetValues   *SetValues   `yaml:"setValues,omitempty"`
+	Grow        *Grow        `yaml:"grow,omitempty"`
 }
 
 // stepKind is what each kind of step knows of itself. Each has a file of its own.

@@ -18,11 +18,15 @@ type Upgrade struct {
 	Lameduck strict.Duration `yaml:"lameduck,omitempty"`
 }
 
-// CoreDNSAddOn is the add-on of CoreDNS.
-const CoreDNSAddOn = "coredns"
+// The add-ons that can be upgraded.
+const (
+	CoreDNSAddOn = "coredns"
+	// VPCCNIAddOn is there with workload.securityGroups.
+	VPCCNIAddOn = "vpc-cni"
+)
 
 // AddOns lists the add-ons that can be upgraded.
-func AddOns() []string { return []string{CoreDNSAddOn} }
+func AddOns() []string { return []string{CoreDNSAddOn, VPCCNIAddOn} }
 
 // String is the step in words.
 func (u Upgrade) String() string {
@@ -37,10 +41,37 @@ func (u Upgrade) validate(where string, in *scope, p *problems) {
 	oneOf(p, where+".addOn", u.AddOn, AddOns())
 	oneOf(p, where+".conflicts", u.Conflicts, history.ConflictModes())
 	p.upTo(where+".lameduck", u.Lameduck.D(), maxLameduck)
+	if u.AddOn == VPCCNIAddOn {
+		in.needsSecurityGroups(where+".addOn", p)
+		if u.Lameduck != 0 {
+			p.add(where+".lameduck", "is only allowed with %s", CoreDNSAddOn)
+		}
+	}
 	in.upgraded = append(in.upgraded, u.AddOn)
 }
 
 func (u Upgrade) effect() effect { return effect{shared: true, allDNSPods: u.AddOn == CoreDNSAddOn} }
+
+// SetValues sets the values of the add-on vpc-cni by hand again, as kubectl set env does. It
+// continues when the pods are replaced.
+type SetValues struct {
+	// AddOn is its name.
+	AddOn string `yaml:"addOn"`
+	// After is how long to wait before that.
+	After strict.Duration `yaml:"after,omitempty"`
+}
+
+// String is the step in words.
+func (s SetValues) String() string {
+	return fmt.Sprintf("the values of the add-on %s are set by hand%s", s.AddOn, detail("after", s.After))
+}
+
+func (s SetValues) validate(where string, in *scope, p *problems) {
+	oneOf(p, where+".addOn", s.AddOn, []string{VPCCNIAddOn})
+	in.needsSecurityGroups(where, p)
+}
+
+func (s SetValues) effect() effect { return effect{takes: s.After.D(), shared: true} }
 
 // AddOnUpgraded requires that the upgrade of an add-on is done, or is refused and changes nothing.
 type AddOnUpgraded struct {

@@ -163,6 +163,13 @@ func validateDNS(c coredns.Settings, p *problems) {
 	if c.MinAvailable < 0 || c.MinAvailable > c.Replicas {
 		p.add("coredns.minAvailable", "%d is not within 0 to replicas (%d)", c.MinAvailable, c.Replicas)
 	}
+	if a := c.AutoScaling; a != (coredns.AutoScaling{}) {
+		validateReplicas("coredns.autoScaling.min", a.Min, p)
+		validateReplicas("coredns.autoScaling.max", a.Max, p)
+		if c.Replicas < a.Min || c.Replicas > a.Max {
+			p.add("coredns.replicas", "%d is not within autoScaling, %s", c.Replicas, a)
+		}
+	}
 	for field, given := range map[string]bool{"memory": c.Memory != "", "podENI": c.PodENI, "shareNodes": c.ShareNodes} {
 		if given && c.Placement != coredns.Launched {
 			p.add("coredns."+field, "is only allowed with placement %s", coredns.Launched)

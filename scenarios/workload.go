@@ -26,6 +26,9 @@ type Workload struct {
 	Daemon bool `yaml:"daemon,omitempty"`
 	// Serves makes the pods of Replicas serve HTTP behind a Service.
 	Serves *Serves `yaml:"serves,omitempty"`
+	// SecurityGroups gives the pods of Replicas security groups of their own, for which both
+	// values of the add-on vpc-cni were set by hand; docs/addons.md says what is emulated.
+	SecurityGroups bool `yaml:"securityGroups,omitempty"`
 	// BesideDNS adds a UDP Service of these pods at the address of kube-dns, on another
 	// port: kube-proxy must tell the two apart.
 	BesideDNS bool `yaml:"besideDNS,omitempty"`
@@ -126,6 +129,9 @@ func (w Workload) validate(nodes map[string]Pick, placement coredns.Placement, p
 	p.atLeast0("workload.replicas", w.Replicas)
 	if w.BesideDNS && w.Replicas == 0 {
 		p.add("workload.besideDNS", "needs replicas, whose pods its Service selects")
+	}
+	if w.SecurityGroups && (w.Replicas == 0 || w.Launched) {
+		p.add("workload.securityGroups", "needs replicas, and is not allowed with launched")
 	}
 	if w.Launched && placement != coredns.Launched {
 		p.add("workload.launched", "is only allowed with coredns.placement %s: otherwise the handler launches no nodes", coredns.Launched)

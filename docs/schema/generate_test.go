@@ -75,6 +75,7 @@ func documents() []document {
 				"APIFault.verbs": scenarios.APIVerbs(),
 				"Pods.kind":      scenarios.PodKinds(), "Budget.unhealthyPodEvictionPolicy": scenarios.UnhealthyPodEvictionPolicies(),
 				"DNSLost.mode": modes, "DNSWindow.mode": modes, "ApplicationLost.mode": modes, "ApplicationWindow.mode": modes, "Upgrade.addOn": scenarios.AddOns(),
+				"SetValues.addOn": {scenarios.VPCCNIAddOn},
 			},
 			defaults: map[string]any{
 				"Scenario.handler": scenarios.HandlerUnderTest, "Probe.transport": string(probe.Transport), "Probe.fresh": probe.Fresh, "Probe.fixed": probe.Fixed,

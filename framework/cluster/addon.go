@@ -5,18 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubectl/pkg/util/podutils"
 	"k8s.io/utils/ptr"
 
 	"github.com/spotdrill/spotdrill/framework/addon"
 	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/vpccni"
 )
 
 // What the add-on coredns of Amazon EKS has of its own, as its versions for Kubernetes 1.30 to 1.34
@@ -53,6 +56,33 @@ func (c *Cluster) UpgradeDNS(ctx context.Context, mode history.ConflictMode, lam
 		return fmt.Errorf("upgrade the add-on coredns: %w", err)
 	}
 	return Until(ctx, readyTimeout, "the pods of the upgraded add-on", func(ctx context.Context) string { return c.whyNotUpgraded(ctx, version) })
+}
+
+// UpgradeAddOn applies the manifest of an add-on's version, as the stand-in for EKS's manager of
+// add-ons. Errors: addon.ErrConflict if nothing was changed because of conflicts.
+func (c *Cluster) UpgradeAddOn(ctx context.Context, manifest string, mode history.ConflictMode) error {
+	objects, err := addon.Objects(strings.NewReader(manifest))
+	if err != nil {
+		return err
+	}
+	return addon.Upgrade(ctx, c.Klient.Resources().GetControllerRuntimeClient(), objects, addon.Manager, mode)
+}
+
+// SetDaemonSet changes a DaemonSet by hand: by a strategic merge patch, as kubectl set env does.
+func (c *Cluster) SetDaemonSet(ctx context.Context, namespace, name string, patch []byte) error {
+	options := metav1.PatchOptions{FieldManager: "kubectl-set"}
+	_, err := c.Clientset.AppsV1().DaemonSets(namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, options)
+	return err
+}
+
+// RemoveVPCCNI removes from all nodes what the add-on vpc-cni has left there, once its pods are
+// gone.
+func (c *Cluster) RemoveVPCCNI(ctx context.Context) error {
+	_, err := onEach(c.Nodes, func(n *Node) ([]string, error) {
+		_, err := c.engine.Exec(ctx, n.Name, nil, "sh", "-ec", vpccni.Remove)
+		return nil, err
+	})
+	return err
 }
 
 // dnsAddOn are the objects of a version of the add-on.

@@ -325,6 +325,16 @@ func (c *Cluster) DNSPods(ctx context.Context) ([]DNSPod, error) {
 	return out, nil
 }
 
+// HasDNSPods reports whether there are so many CoreDNS pods, all Ready, and no others.
+func (c *Cluster) HasDNSPods(ctx context.Context, n int) (bool, error) {
+	all, err := c.dnsPods(ctx)
+	if err != nil {
+		return false, err
+	}
+	ready, err := c.DNSPods(ctx)
+	return len(all) == n && len(ready) == n, err
+}
+
 // DNSServiceIP returns the cluster IP of kube-dns, which pods use as their resolver.
 func (c *Cluster) DNSServiceIP(ctx context.Context) (string, error) {
 	svc, err := c.Clientset.CoreV1().Services(dnsNamespace).Get(ctx, dnsService, metav1.GetOptions{})

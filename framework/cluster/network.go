@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/spotdrill/spotdrill/framework/vpccni"
 	"github.com/spotdrill/spotdrill/kind"
 )
 
@@ -65,7 +66,7 @@ func (c *Cluster) wireNode(ctx context.Context, n wiring, subnets []string, all 
 	if err := conflist.Execute(&conf, n.podCIDR); err != nil {
 		return fmt.Errorf("render CNI configuration: %w", err)
 	}
-	script := confine(subnets) + masquerade + reconnectAll + writeConflist
+	script := confine(subnets) + masquerade + reconnectAll + vpccni.Remove + writeConflist
 	// A node that registered again may have the former range of another node.
 	script += fmt.Sprintf("ip route del %s 2>/dev/null || true\n", n.podCIDR)
 	for _, peer := range all {

@@ -82,6 +82,37 @@ func (c *Cluster) joinVirtual(ctx context.Context, name string, as Instance) err
 	})
 }
 
+// SetVirtual makes so many virtual nodes part of the cluster, with so many cores each; 0 removes
+// all. kwok must run.
+func (c *Cluster) SetVirtual(ctx context.Context, nodes, cores int) error {
+	if err := c.RemoveVirtual(ctx); err != nil {
+		return err
+	}
+	names := c.VirtualNames(nodes)
+	_, err := onEach(names, func(name *string) ([]string, error) {
+		const gib = 1 << 30
+		as := Instance{ID: *name, CPU: int64(cores) * 1000, Memory: 16 * gib, MemoryTotal: 16 * gib, Pods: 110}
+		if err := c.joinVirtual(ctx, *name, as); err != nil {
+			return nil, fmt.Errorf("join virtual node %s: %w", *name, err)
+		}
+		return nil, nil
+	})
+	return err
+}
+
+// Size is how many nodes the cluster has, and how many cores they have together.
+func (c *Cluster) Size(ctx context.Context) (nodes, cores int, err error) {
+	list, err := c.Clientset.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return 0, 0, fmt.Errorf("list nodes: %w", err)
+	}
+	milli := int64(0)
+	for i := range list.Items {
+		milli += list.Items[i].Status.Capacity.Cpu().MilliValue()
+	}
+	return len(list.Items), int((milli + 999) / 1000), nil
+}
+
 // endVirtual deletes the Node object: there is no kubelet that could stop.
 func (c *Cluster) endVirtual(ctx context.Context, name string) error {
 	if err := c.Clientset.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {

@@ -18,6 +18,9 @@ type Settings struct {
 	Placement Placement `yaml:"placement"`
 	// Replicas is the number of pods, 1 to 10.
 	Replicas int `yaml:"replicas"`
+	// AutoScaling scales the pods with the size of the cluster, as Amazon EKS scales the add-on
+	// coredns. Replicas is then the number at first.
+	AutoScaling AutoScaling `yaml:"autoScaling,omitempty"`
 	// Lameduck is how long a terminating pod continues to answer, a setting of the health
 	// plugin.
 	Lameduck  strict.Duration `yaml:"lameduck"`
@@ -76,6 +79,9 @@ func (s Settings) String() string {
 	if s.ShareNodes {
 		text += ", pods share nodes"
 	}
+	if s.AutoScaling != (AutoScaling{}) {
+		text += ", scaled from " + s.AutoScaling.String()
+	}
 	if s.Unsafe {
 		text += ", unsafe: killed in the middle of lameduck"
 	}
@@ -102,9 +108,10 @@ func (s Settings) MarshalJSON() ([]byte, error) {
 		PodENI           bool      `json:"podENI,omitempty"`
 		ShareNodes       bool      `json:"shareNodes,omitempty"`
 		Unsafe           bool      `json:"unsafe,omitempty"`
+		AutoScaling      string    `json:"autoScaling,omitempty"`
 	}{
 		s.Lameduck.D().String(), s.Readiness.Period.D().String(), s.Readiness.FailureThreshold, s.GracePeriod.D().String(), s.Replicas, s.Placement, s.delay(), s.MinAvailable, s.DoNotDisrupt,
-		s.Memory, s.PodENI, s.ShareNodes, s.Unsafe,
+		s.Memory, s.PodENI, s.ShareNodes, s.Unsafe, s.AutoScaling.String(),
 	})
 }
 

@@ -153,7 +153,14 @@ const (
 	AddOnUpgraded Kind = "addon.upgraded"
 	// AddOnRefused: nothing was changed. Note: the fields that others own.
 	AddOnRefused Kind = "addon.refused"
+	// AddOnSet: its values were set by hand again, and its pods are replaced; without Action.
+	// Numbers: took (s).
+	AddOnSet Kind = "addon.set"
 )
+
+// ClusterGrown reports that virtual nodes join the cluster, or leave it. Numbers: virtual_nodes,
+// cores (of all of them).
+const ClusterGrown Kind = "cluster.grown"
 
 // CorefileRead reports that a pod of CoreDNS has read a Corefile that was changed while it ran,
 // whether it took it or refused it. Pod; Numbers: took (s, from the change on).

@@ -218,15 +218,16 @@ func DeploymentReady(ctx context.Context, c *cluster.Cluster, namespace, name st
 	})
 }
 
-// DaemonSetReady waits until a DaemonSet runs on every worker.
+// DaemonSetReady waits until a DaemonSet runs on every worker, as it was changed last.
 func DaemonSetReady(ctx context.Context, c *cluster.Cluster, namespace, name string) error {
 	return cluster.Until(ctx, StartTimeout, "DaemonSet "+namespace+"/"+name, func(ctx context.Context) string {
 		var d appsv1.DaemonSet
 		if err := c.Klient.Resources().Get(ctx, name, namespace, &d); err != nil {
 			return err.Error()
 		}
-		if want := d.Status.DesiredNumberScheduled; want == 0 || d.Status.NumberReady != want {
-			return fmt.Sprintf("%d of %d pods are Ready", d.Status.NumberReady, want)
+		want := d.Status.DesiredNumberScheduled
+		if d.Status.ObservedGeneration < d.Generation || want == 0 || d.Status.UpdatedNumberScheduled != want || d.Status.NumberReady != want {
+			return fmt.Sprintf("of %d pods, %d are Ready and %d are up to date", want, d.Status.NumberReady, d.Status.UpdatedNumberScheduled)
 		}
 		return ""
 	})

@@ -21,7 +21,7 @@ const (
 	MaxFor         = 30 * time.Minute
 	MaxRate        = 200_000 // queries/s of one stream
 	MaxPorts       = 1024    // fixed ports, or kept connections, of one stream
-	MaxQuestions   = 1024    // of one stream
+	MaxQuestions   = 16384   // of one stream
 	MinBufferSize  = 512     // octets; the least that EDNS0 allows (RFC 6891, 6.2.3)
 	MaxBufferSize  = 4096    // octets
 )

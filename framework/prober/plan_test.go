@@ -73,7 +73,7 @@ func TestPlanValidate(t *testing.T) {
 		{"DNS with a path", func(p *Plan) { p.Streams[0].Path = "/" }, `path is "/": fresh mode has none`},
 		{"EDNS0", func(p *Plan) { p.Streams[0].BufferSize = 1232 }, ""},
 		{"little EDNS0", func(p *Plan) { p.Streams[0].BufferSize = 511 }, "buffer size is 511: want 512 to 4096"},
-		{"no question", func(p *Plan) { p.Streams[0].Questions = nil }, "0 questions: want 1 to 1024"},
+		{"no question", func(p *Plan) { p.Streams[0].Questions = nil }, "0 questions: want 1 to 16384"},
 		{"relative name", func(p *Plan) { p.Streams[0].Questions[0].Name = "a.example" }, `name is "a.example": want a fully qualified`},
 		{"bad name", func(p *Plan) { p.Streams[0].Questions[0].Name = "a..example." }, "want a fully qualified"},
 		{"no type", func(p *Plan) { p.Streams[0].Questions[0].Type = 0 }, "type is 0"},

@@ -10,24 +10,26 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/prober"
 	"github.com/spotdrill/spotdrill/framework/system"
+	"github.com/spotdrill/spotdrill/framework/vpccni"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 // workloadGrace is the grace period of a workload's pods in seconds, beside their preStop hook.
 const workloadGrace = 10
 
-// serving are the values of the workload's manifest that say what its pods do.
-func serving(s *scenarios.Serves) map[string]string {
-	if s == nil {
-		return map[string]string{"GRACE": fmt.Sprint(workloadGrace), "ARGS": "[workload]", "LIFECYCLE": "null", "READINESS": "null"}
+// podsOf are the values of the workload's manifest that say what its pods do.
+func podsOf(w scenarios.Workload) map[string]string {
+	values := map[string]string{"GRACE": fmt.Sprint(workloadGrace), "ARGS": "[workload]", "LIFECYCLE": "null", "READINESS": "null", "ANNOTATIONS": "{}"}
+	if w.SecurityGroups {
+		values["ANNOTATIONS"] = fmt.Sprintf("{%s: '[]'}", vpccni.Annotation)
 	}
-	preStop := int(s.PreStop.D().Seconds())
-	values := map[string]string{
-		"GRACE":     fmt.Sprint(workloadGrace + preStop),
-		"ARGS":      fmt.Sprintf(`[workload, "--http=:8080", "--starts-in=%s"]`, s.StartsIn.D()),
-		"LIFECYCLE": "null",
-		"READINESS": "{httpGet: {path: /, port: 8080}, periodSeconds: 1}",
+	if w.Serves == nil {
+		return values
 	}
+	preStop := int(w.Serves.PreStop.D().Seconds())
+	values["GRACE"] = fmt.Sprint(workloadGrace + preStop)
+	values["ARGS"] = fmt.Sprintf(`[workload, "--http=:8080", "--starts-in=%s"]`, w.Serves.StartsIn.D())
+	values["READINESS"] = "{httpGet: {path: /, port: 8080}, periodSeconds: 1}"
 	if preStop > 0 {
 		values["LIFECYCLE"] = fmt.Sprintf("{preStop: {sleep: {seconds: %d}}}", preStop)
 	}

@@ -30,7 +30,7 @@ func TestHowTheWorkloadServes(t *testing.T) {
 		"at once":    {&scenarios.Serves{}, []string{"workload", "--http=:8080", "--starts-in=0s"}, 10, 0},
 		"slowly":     {&scenarios.Serves{StartsIn: seconds(5), PreStop: seconds(7)}, []string{"workload", "--http=:8080", "--starts-in=5s"}, 17, 7},
 	} {
-		values := serving(c.serves)
+		values := podsOf(scenarios.Workload{Serves: c.serves})
 		maps.Copy(values, map[string]string{"NAMESPACE": "spotdrill-workload-1", "IMAGE": "image", "REPLICAS": "3", "WHERE": onSpot("")})
 		objs, err := objects.Decode(t.Context(), manifests, "manifests/workload.yaml", values)
 		if err != nil || len(objs) != 1 {

@@ -74,6 +74,11 @@ func (p *players) begin(ctx context.Context) error {
 
 // start starts the scenario's pods and probers on the nodes that were picked.
 func (r *runner) start(ctx context.Context) error {
+	if r.Scenario.Grows() {
+		if err := r.sys.StartKwok(ctx); err != nil {
+			return err
+		}
+	}
 	if r.application() {
 		// Its address must be known before.
 		if err := r.startWorkload(ctx); err != nil {

@@ -59,6 +59,8 @@ func (r *runner) condition(a scenarios.Await) (name string, holds func(context.C
 		}
 	case a.Launched != "":
 		return "launched since " + a.Launched, func(context.Context) (bool, error) { return len(r.launchedSince(a.Launched)) > 0, nil }
+	case a.DNSPods > 0:
+		return fmt.Sprintf("%d CoreDNS pods", a.DNSPods), func(ctx context.Context) (bool, error) { return r.sys.Cluster.HasDNSPods(ctx, a.DNSPods) }
 	case a.Ready != "":
 		return "ready " + a.Ready, func(ctx context.Context) (bool, error) { return r.readyAgain(ctx, a.Ready) }
 	default:

@@ -186,7 +186,8 @@ func (p *players) restore(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
-	if err := p.shutdownsAsBefore(ctx); err != nil {
+	// The pods that keep the rules are gone now.
+	if err := errors.Join(p.shutdownsAsBefore(ctx), p.removeVPCCNI(ctx), p.shrink(ctx)); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
 	p.recordAll(history.Event{Kind: history.Restored, Note: strings.Join(repaired, ", ")})

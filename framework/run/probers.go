@@ -222,7 +222,7 @@ func probePlan(p scenarios.Probe, i int, service, control netip.Addr, requests [
 		{Target: history.Service, Server: netip.AddrPortFrom(service, 53), Mode: few, Rate: share(p.Fixed), Ports: share(p.FixedPorts)},
 		{Target: history.Control, Server: netip.AddrPortFrom(control, 53), Mode: history.Fresh, Rate: share(p.Control)},
 	} {
-		s.Questions = []prober.Question{{Name: p.Name, Type: dns.TypeA}}
+		s.Questions = questions(p, fmt.Sprintf("%s-%s-%d", s.Target, s.Mode, i))
 		plan.Streams = append(plan.Streams, s)
 	}
 	for _, s := range requests {
@@ -230,6 +230,18 @@ func probePlan(p scenarios.Probe, i int, service, control netip.Addr, requests [
 		plan.Streams = append(plan.Streams, s)
 	}
 	return plan
+}
+
+// questions are what a stream of that name asks. With Names, no other stream asks the same.
+func questions(p scenarios.Probe, stream string) []prober.Question {
+	if p.Names == 0 {
+		return []prober.Question{{Name: p.Name, Type: dns.TypeA}}
+	}
+	out := make([]prober.Question, p.Names)
+	for n := range out {
+		out[n] = prober.Question{Name: fmt.Sprintf("n%d.%s.%s", n, stream, p.Name), Type: dns.TypeA}
+	}
+	return out
 }
 
 // recordProbers starts probing and takes the records into the history. Stop ends

@@ -55,6 +55,27 @@ func TestTheServiceIsQueriedByTheScenariosTransport(t *testing.T) {
 	}
 }
 
+// A cache that one stream has filled must not answer another one.
+func TestNoNameIsQueriedTwice(t *testing.T) {
+	address, probe := netip.MustParseAddr("10.96.0.10"), scenarios.DefaultProbe()
+	probe.Name, probe.Names, probe.Probers = "external.test.", scenarios.MaxProbeNames, 2
+	names := map[string]bool{}
+	for i := range probe.Probers {
+		plan := probePlan(probe, i, address, address, nil)
+		if err := plan.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range plan.Streams {
+			for _, q := range s.Questions {
+				names[q.Name] = true
+			}
+		}
+	}
+	if want := 2 * 3 * scenarios.MaxProbeNames; len(names) != want {
+		t.Errorf("%d names, want %d", len(names), want)
+	}
+}
+
 // One prober runs where nothing ever happens; several avoid the nodes that the scenario
 // acts on.
 func TestProbersKeepOffTheScenariosNodes(t *testing.T) {

@@ -21,6 +21,10 @@ func (r *runner) steps(ctx context.Context) error {
 		}
 	}
 	r.announce(history.Steps.Begins())
+	return r.besideAutoScaling(ctx, r.stepAndSettle)
+}
+
+func (r *runner) stepAndSettle(ctx context.Context) error {
 	if err := r.stepAll(ctx); err != nil {
 		return err
 	}
@@ -72,6 +76,10 @@ func (r *runner) step(ctx context.Context, step scenarios.Step) error {
 		return r.reconfigure(ctx, do)
 	case scenarios.Upgrade:
 		return r.upgrade(ctx, do)
+	case scenarios.SetValues:
+		return r.setValues(ctx, do)
+	case scenarios.Grow:
+		return r.grow(ctx, do)
 	}
 	return errors.New("no action set")
 }

@@ -2,9 +2,13 @@ package run
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/objects"
+	"github.com/spotdrill/spotdrill/framework/vpccni"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -13,7 +17,12 @@ func (r *runner) upgrade(ctx context.Context, u scenarios.Upgrade) error {
 	e := history.Event{Kind: history.AddOnUpgrading, Key: u.AddOn, Action: string(u.Conflicts)}
 	r.announce(e)
 	begun := r.rec.Clock().Now()
-	err := r.sys.Cluster.UpgradeDNS(ctx, u.Conflicts, u.Lameduck.D())
+	var err error
+	if u.AddOn == scenarios.VPCCNIAddOn {
+		err = r.upgradeVPCCNI(ctx, u.Conflicts)
+	} else {
+		err = r.sys.Cluster.UpgradeDNS(ctx, u.Conflicts, u.Lameduck.D())
+	}
 	if conflicts, refused := cluster.Refused(err); refused {
 		e.Kind, e.Note = history.AddOnRefused, conflicts
 		r.rec.Record(e)
@@ -24,5 +33,57 @@ func (r *runner) upgrade(ctx context.Context, u scenarios.Upgrade) error {
 	}
 	e.Kind, e.Numbers = history.AddOnUpgraded, history.Numbers{history.Took: (r.rec.Clock().Now() - begun).Seconds()}
 	r.rec.Record(e)
+	return nil
+}
+
+// setValues sets the values of an add-on by hand.
+func (r *runner) setValues(ctx context.Context, s scenarios.SetValues) error {
+	if err := r.sleepUntil(ctx, r.rec.Clock().Now()+s.After.D()); err != nil {
+		return err
+	}
+	begun := r.rec.Clock().Now()
+	if err := r.setVPCCNI(ctx); err != nil {
+		return err
+	}
+	r.rec.Record(history.Event{Kind: history.AddOnSet, Key: s.AddOn, Numbers: history.Numbers{history.Took: (r.rec.Clock().Now() - begun).Seconds()}})
+	return nil
+}
+
+// installVPCCNI installs the former version of the stand-in of the add-on vpc-cni, and sets its
+// values by hand.
+func (r *runner) installVPCCNI(ctx context.Context) error {
+	manifest, err := vpccni.Manifest(vpccni.Former, r.namespace, r.sys.Image)
+	if err != nil {
+		return err
+	}
+	if err := r.sys.Cluster.UpgradeAddOn(ctx, manifest, history.OverwriteConflicts); err != nil {
+		return fmt.Errorf("install the add-on vpc-cni: %w", err)
+	}
+	return r.setVPCCNI(ctx)
+}
+
+func (r *runner) upgradeVPCCNI(ctx context.Context, mode history.ConflictMode) error {
+	manifest, err := vpccni.Manifest(vpccni.Next, r.namespace, r.sys.Image)
+	if err != nil {
+		return err
+	}
+	if err := r.sys.Cluster.UpgradeAddOn(ctx, manifest, mode); err != nil {
+		return fmt.Errorf("upgrade the add-on vpc-cni: %w", err)
+	}
+	return objects.DaemonSetReady(ctx, r.sys.Cluster, r.namespace, vpccni.DaemonSet)
+}
+
+func (r *runner) setVPCCNI(ctx context.Context) error {
+	if err := r.sys.Cluster.SetDaemonSet(ctx, r.namespace, vpccni.DaemonSet, vpccni.Patch()); err != nil {
+		return fmt.Errorf("set the values of the add-on vpc-cni: %w", err)
+	}
+	return objects.DaemonSetReady(ctx, r.sys.Cluster, r.namespace, vpccni.DaemonSet)
+}
+
+// removeVPCCNI removes from the nodes what the stand-in of the add-on vpc-cni has left there.
+func (p *players) removeVPCCNI(ctx context.Context) error {
+	if slices.ContainsFunc(p.all, func(r *runner) bool { return r.Scenario.Workload.SecurityGroups }) {
+		return p.sys.Cluster.RemoveVPCCNI(ctx)
+	}
 	return nil
 }

@@ -32,7 +32,12 @@ func (r *runner) startWorkload(ctx context.Context) error {
 		return err
 	}
 	values := map[string]string{"NAMESPACE": r.namespace, "IMAGE": r.sys.Image, "REPLICAS": fmt.Sprint(w.Replicas), "WHERE": onSpot(r.other()), "OTHER": r.other()}
-	maps.Copy(values, serving(w.Serves))
+	maps.Copy(values, podsOf(w))
+	if w.SecurityGroups {
+		if err := r.installVPCCNI(ctx); err != nil {
+			return err
+		}
+	}
 	switch {
 	case w.Spill:
 		values["WHERE"] = firstOnSpot

@@ -77,7 +77,7 @@ func TestWhyAPodHasNotStarted(t *testing.T) {
 
 func TestWhereTheWorkloadRuns(t *testing.T) {
 	for where, required := range map[string]bool{onSpot(""): true, onSpot("spot-2"): true, firstOnSpot: false} {
-		values := serving(nil)
+		values := podsOf(scenarios.Workload{})
 		maps.Copy(values, map[string]string{"NAMESPACE": "spotdrill-workload-1", "IMAGE": "image", "REPLICAS": "3", "WHERE": where})
 		objs, err := objects.Decode(t.Context(), manifests, "manifests/workload.yaml", values)
 		if err != nil || len(objs) != 1 {

@@ -101,6 +101,7 @@ func New(opts Options) (*Session, error) {
 	for _, scenario := range slices.Concat(opts.Scenarios, opts.More) {
 		if s.NotApplicable(scenario) == "" {
 			s.System.Spares = max(s.System.Spares, scenario.Launches())
+			s.System.Kwok = s.System.Kwok || scenario.Grows()
 		}
 	}
 	s.System.Log = func(format string, args ...any) { fmt.Fprintf(s.console, format+"\n", args...) }

@@ -40,27 +40,29 @@ func (s *System) startLaunches(ctx context.Context) error {
 // kwok is the release that keeps virtual nodes Ready, and reports their pods as running.
 var kwok = kind.Release{Program: kind.Kwok, Version: "v0.8.0"}
 
-// startKwok starts kwok, in place of one of an earlier run.
-func (s *System) startKwok(ctx context.Context) error {
+// loadKwok loads the image of kwok into the nodes.
+func (s *System) loadKwok(ctx context.Context) error {
 	held, err := kind.ReleaseImage(ctx, s.engine, s.imageOptions(), kwok)
 	if err != nil {
 		return err
 	}
-	return s.timed("kwok", func() error {
-		ref, err := s.Cluster.LoadImage(ctx, held, "kwok", cluster.WorkerNames(s.opts.Cluster))
-		if err != nil {
-			return err
-		}
-		values := map[string]string{"NAMESPACE": Namespace, "IMAGE": ref}
-		if err := objects.Apply(ctx, s.Cluster, manifests, "manifests/kwok.yaml", values); err != nil {
-			return err
-		}
-		return objects.DeploymentReady(ctx, s.Cluster, Namespace, "kwok")
+	return s.timed("kwok's image in the nodes", func() (err error) {
+		s.kwok, err = s.Cluster.LoadImage(ctx, held, "kwok", cluster.WorkerNames(s.opts.Cluster))
+		return err
 	})
 }
 
-// stopKwok removes the kwok of an earlier run: nothing is to run beside a drill.
-func (s *System) stopKwok(ctx context.Context) error {
+// StartKwok starts kwok, in place of one of an earlier run. Its image must be in the nodes.
+func (s *System) StartKwok(ctx context.Context) error {
+	values := map[string]string{"NAMESPACE": Namespace, "IMAGE": s.kwok}
+	if err := objects.Apply(ctx, s.Cluster, manifests, "manifests/kwok.yaml", values); err != nil {
+		return err
+	}
+	return objects.DeploymentReady(ctx, s.Cluster, Namespace, "kwok")
+}
+
+// StopKwok removes kwok: nothing is to run beside a drill that does not need it.
+func (s *System) StopKwok(ctx context.Context) error {
 	err := s.Cluster.Clientset.AppsV1().Deployments(Namespace).Delete(ctx, "kwok", metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("remove kwok: %w", err)

@@ -254,10 +254,15 @@ func (s *System) startProduct(ctx context.Context) error {
 	if err := s.timed("recording proxy", func() error { return s.startProxy(ctx) }); err != nil {
 		return err
 	}
-	if s.opts.Virtual == 0 {
-		return s.stopKwok(ctx)
+	if s.opts.Virtual > 0 || s.opts.Kwok {
+		if err := s.loadKwok(ctx); err != nil {
+			return err
+		}
 	}
-	return s.startKwok(ctx)
+	if s.opts.Virtual > 0 {
+		return s.StartKwok(ctx)
+	}
+	return errors.Join(s.StopKwok(ctx), s.Cluster.RemoveVirtual(ctx))
 }
 
 // loadImage loads the product's image into the nodes, once.

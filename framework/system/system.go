@@ -38,6 +38,8 @@ type Options struct {
 	// Virtual is how many instances beyond the spare workers become virtual nodes, on which
 	// nothing runs.
 	Virtual int
+	// Kwok is set if drills need virtual nodes: kwok's image is then loaded into the nodes.
+	Kwok bool
 	// Log receives lines for the user; it must be set.
 	Log func(format string, args ...any)
 }
@@ -75,6 +77,7 @@ type System struct {
 	workloads int                  // namespaces named so far
 	launches  *launch.Controller   // nil without spare workers
 	launched  []cluster.Node       // for the current drill
+	kwok      string               // its image, as the nodes know it
 
 	parentWeight string // of the engine's control group, in words
 	priority     string // of this process, in words

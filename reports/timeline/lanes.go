@@ -46,12 +46,37 @@ func (d picture) notices() []Row {
 	for _, e := range d.AllOf(history.Deployed) {
 		deployed.mark(e, Put, e.Key)
 	}
-	for _, r := range []row{disrupted, deployed, configured} {
+	upgraded := row{picture: d, Row: Row{Name: "add-on", Note: "upgraded by the drill"}}
+	for _, e := range d.AllOf(history.AddOnUpgrading, history.AddOnUpgraded, history.AddOnRefused, history.AddOnSet) {
+		sign, text := Came, addOnText(e)
+		if e.Kind == history.AddOnUpgrading {
+			sign = Put
+		}
+		upgraded.mark(e, sign, text)
+	}
+	grown := row{picture: d, Row: Row{Name: "cluster", Note: "virtual nodes"}}
+	for _, e := range d.AllOf(history.ClusterGrown) {
+		grown.mark(e, Put, fmt.Sprintf("%.0f, with %.0f cores", e.Numbers[history.VirtualNodes], e.Numbers[history.Cores]))
+	}
+	for _, r := range []row{disrupted, deployed, configured, upgraded, grown} {
 		if len(r.Marks) > 0 {
 			rows = append(rows, r.Row)
 		}
 	}
 	return rows
+}
+
+// addOnText is an event of an add-on in words.
+func addOnText(e history.Event) string {
+	switch e.Kind {
+	case history.AddOnUpgrading:
+		return e.Key + ": upgrade with " + e.Action
+	case history.AddOnUpgraded:
+		return e.Key + ": upgraded"
+	case history.AddOnRefused:
+		return e.Key + ": refused because of conflicts"
+	}
+	return e.Key + ": values set by hand"
 }
 
 // handler shows the handler's calls to the queue, and its events about nodes.

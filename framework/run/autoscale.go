@@ -1,0 +1,112 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/spotdrill/spotdrill/framework/coredns"
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+const (
+	// scaleEvery is how often the size of the cluster is looked at.
+	scaleEvery = time.Second
+	// scaleDownEvery is the time between two steps down:
+	// https://docs.aws.amazon.com/eks/latest/userguide/coredns-autoscaling.html.
+	scaleDownEvery = 3 * time.Minute
+)
+
+// besideAutoScaling plays while CoreDNS is scaled with the cluster, if the scenario has that.
+func (r *runner) besideAutoScaling(ctx context.Context, play func(context.Context) error) error {
+	if r.Scenario.CoreDNS.AutoScaling == (coredns.AutoScaling{}) {
+		return play(ctx)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	scaling, stop := context.WithCancel(ctx)
+	group.Go(func() error {
+		defer stop()
+		return play(ctx)
+	})
+	group.Go(func() error {
+		if err := r.autoScale(scaling); scaling.Err() == nil {
+			return fmt.Errorf("scale CoreDNS: %w", err)
+		}
+		return nil
+	})
+	return group.Wait()
+}
+
+// autoScale stands in for the controller of EKS that scales the add-on coredns. That one also
+// keeps the replicas for ten minutes after a peak, which is longer than a drill. It returns with
+// an error, or when the context ends.
+func (r *runner) autoScale(ctx context.Context) error {
+	s := scaler{of: r.Scenario.CoreDNS.AutoScaling, replicas: r.Scenario.CoreDNS.Replicas}
+	tick := time.NewTicker(scaleEvery)
+	defer tick.Stop()
+	for {
+		nodes, cores, err := r.sys.Cluster.Size(ctx)
+		if err != nil {
+			return err
+		}
+		if s.next(nodes, cores, r.rec.Clock().Now()) {
+			r.rec.Record(history.Event{
+				Kind: history.DNSDisrupted, Reason: string(history.ScaleDNS), Numbers: history.Numbers{history.Replicas: float64(s.replicas)},
+				Note: fmt.Sprintf("by auto scaling, for %d nodes with %d cores", nodes, cores),
+			})
+			if err := r.sys.Cluster.ScaleDNS(ctx, s.replicas); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// scaler is the state of auto scaling.
+type scaler struct {
+	of       coredns.AutoScaling
+	replicas int
+	down     time.Duration // the last step down; 0 if there was none
+}
+
+// next reports whether the replicas change for a size of the cluster, and changes them.
+func (s *scaler) next(nodes, cores int, at time.Duration) bool {
+	next := s.of.Next(s.replicas, s.of.Replicas(nodes, cores))
+	if next < s.replicas {
+		if s.down > 0 && at-s.down < scaleDownEvery {
+			return false
+		}
+		s.down = at
+	}
+	changed := next != s.replicas
+	s.replicas = next
+	return changed
+}
+
+// grow makes virtual nodes join the cluster, or leave it.
+func (r *runner) grow(ctx context.Context, g scenarios.Grow) error {
+	r.announce(history.Event{Kind: history.ClusterGrown, Numbers: history.Numbers{history.VirtualNodes: float64(g.Nodes), history.Cores: float64(g.Nodes * g.OfCores())}})
+	if err := r.sys.Cluster.SetVirtual(ctx, g.Nodes, g.OfCores()); err != nil {
+		return fmt.Errorf("%s: %w", g, err)
+	}
+	return nil
+}
+
+// shrink removes the virtual nodes, and what keeps them Ready.
+func (p *players) shrink(ctx context.Context) error {
+	if !slices.ContainsFunc(p.all, func(r *runner) bool { return r.Scenario.Grows() }) {
+		return nil
+	}
+	if err := p.sys.Cluster.RemoveVirtual(ctx); err != nil {
+		return err
+	}
+	return p.sys.StopKwok(ctx)
+}
