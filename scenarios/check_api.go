@@ -47,7 +47,7 @@ type CallsBounded struct {
 	// Per is the length of time that max is for, at least 2s.
 	Per strict.Duration `yaml:"per"`
 	// During limits the check to the time of an apiFault step. Left out, the whole drill
-	// counts.
+	// counts but for its first 5s, in which the handler may still be starting.
 	During string `yaml:"during,omitempty"`
 }
 

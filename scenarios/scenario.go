@@ -117,6 +117,12 @@ func CoreProfiles() []string {
 // Core reports whether the clause applies to every handler, whatever it claims.
 func (s Scenario) Core() bool { return slices.Contains(CoreProfiles(), s.Profile) }
 
+// AboutHandlers reports whether a handler acts in the drill, or the drill shows what one
+// prevents. Others, about CoreDNS, add-ons and applications alone, end the same with every handler.
+func (s Scenario) AboutHandlers() bool {
+	return s.Handler != HandlerNone || s.Profile == "INCIDENT"
+}
+
 // capacities lists what EC2 launches.
 func capacities() []string { return []string{string(coredns.OnSpot), onDemand} }
 

@@ -192,6 +192,8 @@ func (s *Session) NotApplicable(scenario scenarios.Scenario) string {
 		return fmt.Sprintf("cannot be arranged: %s drains a node whose object is deleted, so that no running instance can be without one", s.Handler.Name)
 	case scenario.DeliversToAnother() && s.Handler.ElectsLeader:
 		return fmt.Sprintf("cannot be arranged: only one replica of %s receives messages, so that no second one can get a copy", s.Handler.Name)
+	case !scenario.AboutHandlers() && !slices.Contains([]string{"builtin", handler.None().Name}, s.Handler.Name):
+		return "no handler acts in it, so that it ends the same with every handler: it is played with --handler builtin or none"
 	case scenario.Handler == scenarios.HandlerNone, scenario.Core(), scenario.Feature == "", s.Handler.Claims(scenario.Feature):
 		return ""
 	}

@@ -55,8 +55,8 @@ func session(t *testing.T, name string) *Session {
 	return s
 }
 
-// A feature that is not claimed is skipped with that reason; what needs no handler is
-// played with any.
+// A feature that is not claimed is skipped with that reason. What shows the loss that a handler
+// prevents is played with any; what is about CoreDNS alone is not.
 func TestNotApplicable(t *testing.T) {
 	for name, c := range map[string]struct {
 		handler, scenario, noImage, want string
@@ -65,6 +65,10 @@ func TestNotApplicable(t *testing.T) {
 		"not claimed":                   {handler: "none", scenario: "state-stopping-drains-node", want: "not supported: the description of none does not claim state-change"},
 		"core, claimed or not":          {handler: "none", scenario: "spot-notice-drains-node"},
 		"played without one":            {handler: "none", scenario: "coredns-lost-without-handler"},
+		"about CoreDNS alone":           {handler: "karpenter", scenario: "coredns-restarted", want: "no handler acts in it, so that it ends the same with every handler: it is played with --handler builtin or none"},
+		"about CoreDNS, with builtin":   {handler: "builtin", scenario: "coredns-restarted"},
+		"about CoreDNS, without any":    {handler: "none", scenario: "coredns-restarted"},
+		"incident, with any":            {handler: "karpenter", scenario: "coredns-lost-without-handler"},
 		"would be drained by itself":    {handler: "karpenter", scenario: "notice-before-its-node-joins-is-kept", want: "cannot be arranged: karpenter drains a node whose object is deleted, so that no running instance can be without one"},
 		"has one replica that receives": {handler: "karpenter", scenario: "two-replicas-drain-once", want: "cannot be arranged: only one replica of karpenter receives messages, so that no second one can get a copy"},
 		"deleted in the middle":         {handler: "karpenter", scenario: "node-object-deleted-in-the-middle-does-not-stop-the-next-notice"},
