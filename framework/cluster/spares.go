@@ -279,12 +279,18 @@ func kubeletFlags(as Instance, host corev1.ResourceList) []string {
 
 // End ends a node as EC2 ends a terminated instance, without warning. The Node object stays:
 // the handler that terminated the instance removes it, or the cloud's node lifecycle
-// controller, see Forget.
+// controller, see Forget. One that has ended already is no error.
 func (c *Cluster) End(ctx context.Context, node string) error {
 	if c.isVirtual(node) {
 		return c.endVirtual(ctx, node)
 	}
-	return c.Reclaim(ctx, node)
+	err := c.Reclaim(ctx, node)
+	if err != nil {
+		if running, unknown := c.engine.Running(ctx, node); unknown == nil && !running {
+			return nil
+		}
+	}
+	return err
 }
 
 // Forget deletes the Node object of an instance that is gone as the cloud's node lifecycle

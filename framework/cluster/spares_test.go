@@ -1,11 +1,16 @@
 package cluster
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/spotdrill/spotdrill/framework/engine"
 )
 
 func TestSparesAreTheWorkersBeyondTheFixedOnes(t *testing.T) {
@@ -51,5 +56,28 @@ func TestAnInstanceRegistersWithWhatItsTypeHas(t *testing.T) {
 		if got := kubeletFlags(c.as, host); !slices.Equal(got, c.want) {
 			t.Errorf("%s:\ngot  %q\nwant %q", name, got, c.want)
 		}
+	}
+}
+
+// A drill takes an instance, and then the controller sees that it is terminated.
+func TestAnInstanceThatHasEndedCanBeEnded(t *testing.T) {
+	for name, c := range map[string]struct {
+		running bool
+		fails   bool
+	}{
+		"it has ended":                  {running: false},
+		"it runs, and cannot be killed": {running: true, fails: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in\nkill*) echo can only kill running containers >&2; exit 125 ;;\n*Running*) echo %t ;;\n*) echo 0 ;;\nesac\n", c.running)
+			command := filepath.Join(t.TempDir(), "engine")
+			if err := os.WriteFile(command, []byte(script), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			cluster := &Cluster{Name: "c", engine: &engine.Engine{Name: command}}
+			if err := cluster.End(t.Context(), "c-worker5"); (err != nil) != c.fails {
+				t.Errorf("got %v, fails: %t", err, c.fails)
+			}
+		})
 	}
 }

@@ -3,6 +3,7 @@
 package objects
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -192,15 +193,29 @@ func WhyNotReady(pod corev1.Pod) string {
 			why += ", " + cond.Message
 		}
 	}
-	for _, st := range pod.Status.ContainerStatuses {
-		if st.State.Waiting != nil {
+	for _, st := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if st.State.Waiting != nil && st.State.Waiting.Message != "" {
 			why += ", " + st.State.Waiting.Reason + ": " + st.State.Waiting.Message
 		}
-		if st.State.Terminated != nil {
+		if st.State.Terminated != nil && st.State.Terminated.Reason != "Completed" {
 			why += fmt.Sprintf(", ended with exit code %d", st.State.Terminated.ExitCode)
 		}
 	}
 	return why
+}
+
+// whyNotReady is the name and the state of one of the selected pods that is not Ready, or "".
+func whyNotReady(ctx context.Context, c *cluster.Cluster, namespace string, selector *metav1.LabelSelector) string {
+	pods, err := c.Clientset.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(selector)})
+	if err != nil {
+		return ""
+	}
+	for _, pod := range pods.Items {
+		if why := WhyNotReady(pod); why != "" {
+			return fmt.Sprintf("; %s on %s: %s", pod.Name, cmp.Or(pod.Spec.NodeName, "no node"), why)
+		}
+	}
+	return ""
 }
 
 // DeploymentReady waits until every replica is available and no old one is left.
@@ -212,7 +227,7 @@ func DeploymentReady(ctx context.Context, c *cluster.Cluster, namespace, name st
 		}
 		want := ptr.Deref(d.Spec.Replicas, 1)
 		if d.Status.ObservedGeneration < d.Generation || d.Status.AvailableReplicas != want || d.Status.Replicas != want {
-			return fmt.Sprintf("%d of %d replicas are available", d.Status.AvailableReplicas, want)
+			return fmt.Sprintf("%d of %d replicas are available", d.Status.AvailableReplicas, want) + whyNotReady(ctx, c, namespace, d.Spec.Selector)
 		}
 		return ""
 	})
@@ -227,7 +242,8 @@ func DaemonSetReady(ctx context.Context, c *cluster.Cluster, namespace, name str
 		}
 		want := d.Status.DesiredNumberScheduled
 		if d.Status.ObservedGeneration < d.Generation || want == 0 || d.Status.UpdatedNumberScheduled != want || d.Status.NumberReady != want {
-			return fmt.Sprintf("of %d pods, %d are Ready and %d are up to date", want, d.Status.NumberReady, d.Status.UpdatedNumberScheduled)
+			return fmt.Sprintf("of %d pods, %d are Ready and %d are up to date", want, d.Status.NumberReady, d.Status.UpdatedNumberScheduled) +
+				whyNotReady(ctx, c, namespace, d.Spec.Selector)
 		}
 		return ""
 	})
