@@ -117,10 +117,10 @@ func CoreProfiles() []string {
 // Core reports whether the clause applies to every handler, whatever it claims.
 func (s Scenario) Core() bool { return slices.Contains(CoreProfiles(), s.Profile) }
 
-// AboutHandlers reports whether a handler acts in the drill, or the drill shows what one
-// prevents. Others, about CoreDNS, add-ons and applications alone, end the same with every handler.
+// AboutHandlers reports whether a handler acts in the drill, or the drill shows in the fast set
+// what one prevents. Others end the same with every handler.
 func (s Scenario) AboutHandlers() bool {
-	return s.Handler != HandlerNone || s.Profile == "INCIDENT"
+	return s.Handler != HandlerNone || slices.Contains(s.Sets, Fast)
 }
 
 // capacities lists what EC2 launches.

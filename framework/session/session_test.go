@@ -55,8 +55,8 @@ func session(t *testing.T, name string) *Session {
 	return s
 }
 
-// A feature that is not claimed is skipped with that reason. What shows the loss that a handler
-// prevents is played with any; what is about CoreDNS alone is not.
+// A feature that is not claimed is skipped with that reason. The drill of the fast set that shows
+// the loss that a handler prevents is played with any; others without a handler are not.
 func TestNotApplicable(t *testing.T) {
 	for name, c := range map[string]struct {
 		handler, scenario, noImage, want string
@@ -68,7 +68,8 @@ func TestNotApplicable(t *testing.T) {
 		"about CoreDNS alone":           {handler: "karpenter", scenario: "coredns-restarted", want: "no handler acts in it, so that it ends the same with every handler: it is played with --handler builtin or none"},
 		"about CoreDNS, with builtin":   {handler: "builtin", scenario: "coredns-restarted"},
 		"about CoreDNS, without any":    {handler: "none", scenario: "coredns-restarted"},
-		"incident, with any":            {handler: "karpenter", scenario: "coredns-lost-without-handler"},
+		"what a handler prevents":       {handler: "karpenter", scenario: "coredns-lost-without-handler"},
+		"how a node ends, without one":  {handler: "karpenter", scenario: "coredns-shut-down-with-its-node", want: "no handler acts in it, so that it ends the same with every handler: it is played with --handler builtin or none"},
 		"would be drained by itself":    {handler: "karpenter", scenario: "notice-before-its-node-joins-is-kept", want: "cannot be arranged: karpenter drains a node whose object is deleted, so that no running instance can be without one"},
 		"has one replica that receives": {handler: "karpenter", scenario: "two-replicas-drain-once", want: "cannot be arranged: only one replica of karpenter receives messages, so that no second one can get a copy"},
 		"deleted in the middle":         {handler: "karpenter", scenario: "node-object-deleted-in-the-middle-does-not-stop-the-next-notice"},
