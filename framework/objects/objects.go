@@ -193,11 +193,14 @@ func WhyNotReady(pod corev1.Pod) string {
 			why += ", " + cond.Message
 		}
 	}
-	for _, st := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-		if st.State.Waiting != nil && st.State.Waiting.Message != "" {
+	initializing := slices.DeleteFunc(slices.Clone(pod.Status.InitContainerStatuses), func(st corev1.ContainerStatus) bool {
+		return st.State.Terminated != nil && st.State.Terminated.ExitCode == 0
+	})
+	for _, st := range slices.Concat(initializing, pod.Status.ContainerStatuses) {
+		if st.State.Waiting != nil {
 			why += ", " + st.State.Waiting.Reason + ": " + st.State.Waiting.Message
 		}
-		if st.State.Terminated != nil && st.State.Terminated.Reason != "Completed" {
+		if st.State.Terminated != nil {
 			why += fmt.Sprintf(", ended with exit code %d", st.State.Terminated.ExitCode)
 		}
 	}
