@@ -44,14 +44,16 @@ const corpus = "testdata/corpus"
 
 // judged is what the corpus keeps of a verdict: all that a report shows.
 type judged struct {
-	Scenario   string              `yaml:"scenario"`
-	Handler    string              `yaml:"handler"`
-	Outcome    verdict.Outcome     `yaml:"outcome"`
-	Rerun      bool                `yaml:"rerun"` // whether the drill is played again
-	Verdicts   []verdict.Verdict   `yaml:"verdicts"`
-	Losses     []verdict.Loss      `yaml:"losses,omitempty"`
-	DNS        map[string]dnsFound `yaml:"dns,omitempty"`
-	Waterfalls []waterfallFound    `yaml:"waterfalls,omitempty"`
+	Scenario string            `yaml:"scenario"`
+	Handler  string            `yaml:"handler"`
+	Outcome  verdict.Outcome   `yaml:"outcome"`
+	Rerun    bool              `yaml:"rerun"` // whether the drill is played again
+	Verdicts []verdict.Verdict `yaml:"verdicts"`
+	Losses   []verdict.Loss    `yaml:"losses,omitempty"`
+	// ApplicationLosses are those of the application.
+	ApplicationLosses []verdict.Loss      `yaml:"applicationLosses,omitempty"`
+	DNS               map[string]dnsFound `yaml:"dns,omitempty"`
+	Waterfalls        []waterfallFound    `yaml:"waterfalls,omitempty"`
 }
 
 type dnsFound struct {
@@ -102,7 +104,7 @@ func TestCorpus(t *testing.T) {
 func found(e Entry) judged {
 	j := judged{
 		Scenario: e.Scenario, Handler: e.Handler.Name, Outcome: e.Outcome, Rerun: verdict.NeedsRerun(e.Result),
-		Verdicts: e.Verdicts, Losses: e.Losses,
+		Verdicts: e.Verdicts, Losses: e.Losses, ApplicationLosses: e.ApplicationLosses,
 	}
 	if e.DNS != nil {
 		j.DNS = map[string]dnsFound{"fresh": streamFound(e.DNS.Fresh), "fixed": streamFound(e.DNS.Fixed), "control": streamFound(e.DNS.Control)}

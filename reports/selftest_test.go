@@ -207,6 +207,9 @@ func spoilings() []spoiling {
 			r.drop(func(e history.Event) bool { return e.Kind == history.Restored })
 		}, verdict.Unknown},
 		{"lossesExplained", "dns-lost-with-the-node", "no flow is on record", func(r *recorded) { r.Flows = nil }, verdict.Unknown},
+		{"lossesExplained", "vpc-cni-upgrade-cuts-pods-off", "nothing says that the upgrade began", func(r *recorded) {
+			r.drop(func(e history.Event) bool { return e.Kind == history.AddOnUpgrading })
+		}, verdict.Unknown},
 		{"control", "dns-answers-throughout", "the control loses queries", func(r *recorded) { r.lose(history.Control, 20, 0, always) }, verdict.Unknown},
 		{"prober", "dns-answers-throughout", "the prober sends its queries late", func(r *recorded) {
 			r.change(history.ProberEnded, func(e *history.Event) { e.Numbers[history.LateP99] = 1 })

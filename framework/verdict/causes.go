@@ -37,6 +37,9 @@ const (
 	Refused Cause = "refused"
 	// AnsweredLate: an answer came back, after the prober's timeout.
 	AnsweredLate Cause = "answered-late"
+	// CutOff: it was sent to a pod with security groups of its own, whose traffic the
+	// upgraded add-on vpc-cni dropped.
+	CutOff Cause = "cut-off"
 	// BackendBehind: it was sent to a pod in which an earlier query still waited for
 	// its answer: what the pod's receive buffer cannot hold, the kernel drops (udp(7)).
 	BackendBehind Cause = "backend-behind"
@@ -52,7 +55,7 @@ const (
 
 // Causes lists every cause, in the order in which reports list them.
 func Causes() []Cause {
-	return []Cause{NodeGone, OldEntry, BackendEnded, EntryRemoved, InsertFailed, NoEndpoint, Refused, AnsweredLate, BackendBehind, NoProcessor, ProberBusy, Unexplained}
+	return []Cause{NodeGone, OldEntry, BackendEnded, EntryRemoved, InsertFailed, NoEndpoint, Refused, AnsweredLate, CutOff, BackendBehind, NoProcessor, ProberBusy, Unexplained}
 }
 
 // Loss is what queries were lost to one cause at one pod.
@@ -69,7 +72,7 @@ type Loss struct {
 	From strict.Duration `yaml:"from"`
 	To   strict.Duration `yaml:"to"`
 	// Lag is for how long after its last answer queries were sent to a pod that had
-	// ended; 0 for other causes.
+	// ended or was cut off; 0 for other causes.
 	Lag strict.Duration `yaml:"lag,omitempty"`
 	// Waited is the longest that a query waited for its answer from a pod that was
 	// behind, while one was lost, or that a pod waited for a processor; 0 for other causes.
@@ -108,6 +111,8 @@ func (l Loss) Why() string {
 		return "refused by " + cmp.Or(l.Backend, "the service")
 	case AnsweredLate:
 		return fmt.Sprintf("answered by %s after the prober's timeout", l.Backend)
+	case CutOff:
+		return sent + "cut off by the upgrade of the add-on vpc-cni"
 	case BackendBehind:
 		return fmt.Sprintf("dropped at %s, which was behind: earlier queries waited there for up to %s", l.Backend, history.Seconds(l.Waited.D()))
 	case NoProcessor:
@@ -283,6 +288,9 @@ func (t traffic) cause(q history.Query) (cause Cause, backend string, took time.
 	}
 	if s := t.starvedAt(b, q); s != nil {
 		return NoProcessor, flow.Backend, s.to - s.from
+	}
+	if lag, is := t.cutOff(b, q.Sent); is {
+		return CutOff, flow.Backend, lag
 	}
 	switch {
 	case flow.Replied && q.Mode == history.Fresh:

@@ -20,6 +20,7 @@ type traffic struct {
 	late     time.Duration             // how late a flow's times may be
 	lags     []time.Duration           // when the control was lost or late, ascending
 	inserts  map[string][]inserts
+	cuts     []period    // when an add-on may have cut pods off
 	ready    []readiness // how many endpoints the service had, in order of time
 }
 
@@ -98,7 +99,7 @@ func (b *backend) silent(sent time.Duration) (silence, bool) {
 }
 
 func newTraffic(j judge) traffic {
-	t := traffic{judge: j, flows: map[source][]history.Flow{}, backends: map[string]*backend{}, inserts: j.insertFailures()}
+	t := traffic{judge: j, flows: map[source][]history.Flow{}, backends: map[string]*backend{}, inserts: j.insertFailures(), cuts: j.cutsOff()}
 	for _, f := range j.History.Flows {
 		if f.Target != j.target.flows {
 			continue
