@@ -106,17 +106,28 @@ func localStackImage() image {
 // Every function that returns an image may return it.
 var ErrNotAvailable = errors.New("image not available")
 
-// Recipes lists the handlers' images that can be built.
-func Recipes() []string { return []string{"karpenter"} }
+// Recipes lists what the images of handlers can be built from: a folder of kind/images, or a
+// Release.
+func Recipes() []string {
+	return []string{"karpenter", Release{Program: NTH, Version: nthVersion}.String()}
+}
 
 // HandlerImage returns the reference of a handler's image that the engine has, pulled or,
-// if recipe is one of Recipes, built as in NodeImage; Karpenter takes about five minutes.
+// if recipe is one of Recipes, built as in NodeImage; Karpenter takes about five minutes, the
+// Node Termination Handler three.
 func HandlerImage(ctx context.Context, eng *engine.Engine, opts ImageOptions, public, recipe string) (string, error) {
+	return ensure(ctx, eng, opts, handlerImage(public, recipe))
+}
+
+func handlerImage(public, recipe string) image {
 	img := image{name: "handler's", public: public}
-	if recipe != "" {
+	if r, ok := releaseNamed(recipe); ok {
+		img = r.image()
+		img.public = public
+	} else if recipe != "" {
 		img.name, img.sources = recipe, []string{recipe + ".sh", recipe}
 	}
-	return ensure(ctx, eng, opts, img)
+	return img
 }
 
 // LocalStackEnv returns the variables, as KEY=value, for both the pulled and the built

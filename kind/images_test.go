@@ -3,6 +3,7 @@ package kind
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -86,11 +87,28 @@ func parse(t *testing.T, file string) *modfile.File {
 
 func TestEveryRecipeIsThere(t *testing.T) {
 	for _, recipe := range Recipes() {
+		if _, ok := releaseNamed(recipe); ok {
+			read(t, "images/releases/"+recipe+"/go.mod")
+			continue
+		}
 		if script := read(t, "images/"+recipe+".sh"); !strings.Contains(script, "\nbuild_"+recipe+"() {") {
 			t.Errorf("%s.sh has no build_%s", recipe, recipe)
 		}
 		if script := read(t, "images/build.sh"); !strings.Contains(script, "|"+recipe) {
 			t.Errorf("build.sh does not know %s", recipe)
+		}
+	}
+}
+
+func TestHandlerImages(t *testing.T) {
+	const public = "registry.example/handler:v1"
+	for recipe, want := range map[string]image{
+		"":            {name: "handler's", public: public},
+		"karpenter":   {name: "karpenter", public: public, sources: []string{"karpenter.sh", "karpenter"}},
+		"nth-v1.25.6": {name: "nth-v1.25.6", public: public, sources: []string{"release.sh", "releases/nth-v1.25.6"}},
+	} {
+		if got := handlerImage(public, recipe); !reflect.DeepEqual(got, want) {
+			t.Errorf("recipe %q: %+v, want %+v", recipe, got, want)
 		}
 	}
 }

@@ -21,6 +21,9 @@ const (
 	Kwok      Program = "kwok"
 )
 
+// nthVersion is the version of the handler nth.
+const nthVersion = "v1.25.6"
+
 // Programs lists those that a drill can run at another version than the cluster's, or the
 // handler's own. Kwok is not one of them: it is for virtual nodes.
 func Programs() []Program { return []Program{NTH, Karpenter, CoreDNS, KubeProxy} }
@@ -34,6 +37,13 @@ type Release struct {
 
 // String is the release's name: PROGRAM-VERSION.
 func (r Release) String() string { return string(r.Program) + "-" + r.Version }
+
+// releaseNamed is the inverse of Release.String; false if no program can be built that way.
+func releaseNamed(name string) (Release, bool) {
+	program, number, ok := strings.Cut(name, "-v")
+	r := Release{Program: Program(program), Version: "v" + number}
+	return r, ok && r.Public() != ""
+}
 
 // Public is the image that the project itself publishes; "" for an unknown program.
 func (r Release) Public() string {

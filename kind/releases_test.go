@@ -18,8 +18,7 @@ func TestReleasesPinTheirVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, folder := range folders {
-		program, number, ok := strings.Cut(folder.Name(), "-v")
-		release := Release{Program: Program(program), Version: "v" + number}
+		release, ok := releaseNamed(folder.Name())
 		if !ok || modules[release.Program] == "" || release.String() != folder.Name() {
 			t.Errorf("releases/%s is no PROGRAM-VERSION", folder.Name())
 			continue
@@ -33,8 +32,8 @@ func TestReleasesPinTheirVersion(t *testing.T) {
 				t.Errorf("%s replaces %s by %s, want %s", file, replaced.Old.Path, replaced.New.Version, want)
 			}
 		}
-		if !strings.Contains(read(t, "images/release.sh"), "\n\t"+program+") echo ") {
-			t.Errorf("release.sh does not know %s's package", program)
+		if !strings.Contains(read(t, "images/release.sh"), "\n\t"+string(release.Program)+") echo ") {
+			t.Errorf("release.sh does not know %s's package", release.Program)
 		}
 	}
 }

@@ -31,7 +31,7 @@ var invalid = map[string][]string{
 	"invalid-features-of-nothing":      {`:8: features: a handler that installs nothing cannot claim any`},
 	"invalid-image-built":              {`:5: image.built: "other" is not known; allowed: self`},
 	"invalid-image-both":               {`:5: image: needs either ref or built, not both`},
-	"invalid-image-recipe":             {`:5: image.recipe: "other" is not known; allowed: karpenter`},
+	"invalid-image-recipe":             {`:5: image.recipe: "other" is not known; allowed: karpenter, nth-v1.25.6`},
 	"invalid-image-build":              {`:5: image.build: needs ref, the image that it builds, and no recipe`},
 	"invalid-image-recipe-without-ref": {`:5: image.recipe: needs ref, too: the image is only built if no registry has it`},
 	"invalid-commit-point":             {`:10: commitPoint: "later" is not known; allowed: received, recorded, drained`},
@@ -172,6 +172,13 @@ func TestTheHandlersOfTheProductLoad(t *testing.T) {
 		d, err := Load(name)
 		if err != nil || d.Name != name || !d.Embedded() {
 			t.Errorf("Load(%s) = %q, embedded %v, %v", name, d.Name, d.Embedded(), err)
+		}
+		// What is built is what is pulled, and what the report says.
+		if _, number, ok := strings.Cut(d.Version, "v"); ok && !strings.HasSuffix(d.Image.Ref, number) {
+			t.Errorf("%s: version %s, image %s", name, d.Version, d.Image.Ref)
+		}
+		if _, of, ok := strings.Cut(d.Image.Recipe, "-"); ok && of != d.Version {
+			t.Errorf("%s: version %s, recipe %s", name, d.Version, d.Image.Recipe)
 		}
 	}
 	none, _ := Load("none")
