@@ -96,7 +96,7 @@ func (c *Cluster) registered(ctx context.Context, node string) error {
 	})
 }
 
-// wireNew gives a node that has joined the pod network. Of the other nodes, those that are
+// wireNew gives a node that has joined, and has its pod range, the pod network. Of the other nodes, those that are
 // down are left out; the others get a route to it, and are otherwise left as they are.
 func (c *Cluster) wireNew(ctx context.Context, node string) error {
 	list, err := c.Clientset.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
@@ -109,7 +109,7 @@ func (c *Cluster) wireNew(ctx context.Context, node string) error {
 	}
 	i := slices.IndexFunc(up, func(w wiring) bool { return w.node == node })
 	if i < 0 {
-		return fmt.Errorf("container %s does not run any more", node)
+		return fmt.Errorf("node %s has no pod range, or its container does not run any more", node)
 	}
 	joined := up[i]
 	network, err := c.engine.Network(ctx, c.Network)

@@ -56,7 +56,10 @@ func (c *Cluster) Restore(ctx context.Context, lost []string, leftovers func(key
 	if err := errors.Join(err, errClean); err != nil {
 		return repaired, err
 	}
-	return repaired, c.WaitReady(ctx)
+	err = c.WaitReady(ctx)
+	// A node without a pod network never becomes Ready: the next Restore wires all of them.
+	c.unwired = err != nil
+	return repaired, err
 }
 
 // Clean removes from all Node objects but those of lost nodes what a drain left.
