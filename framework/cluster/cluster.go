@@ -105,7 +105,9 @@ func New(eng *engine.Engine, opts Options) *Cluster {
 		use = kindcluster.ProviderWithPodman()
 	}
 	return &Cluster{
-		Name: opts.Name, Network: opts.Network, engine: eng,
+		// A process that was killed may have left a node without it.
+		unwired: true,
+		Name:    opts.Name, Network: opts.Network, engine: eng,
 		provider: kindcluster.NewProvider(use, kindcluster.ProviderWithLogger(kindlog.NoopLogger{})),
 	}
 }
