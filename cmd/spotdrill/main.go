@@ -92,7 +92,7 @@ func newRoot() *cobra.Command {
 		}},
 		{"system", "The system that drills run on:", []*cobra.Command{newDoctorCommand(), newUpCommand(), newDownCommand(), newCleanCommand()}},
 		{"alone", "Without that system:", []*cobra.Command{newProbeCommand(), newSendCommand(), newRecommendCommand(), newAddonCommand()}},
-		{"pods", "What runs in the pods of the system:", []*cobra.Command{newHandlerCommand(), newProxyCommand(), newWorkloadCommand(), newConntrackCommand(), newWaitsCommand(), newVPCCNICommand()}},
+		{"pods", "What runs in the pods of the system:", []*cobra.Command{newHandlerCommand(), newProxyCommand(), newWorkloadCommand(), newConntrackCommand(), newWaitsCommand(), newVPCCNICommand(), newIMDSCommand()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: part.id, Title: part.title})
 		for _, cmd := range part.commands {

@@ -1,0 +1,261 @@
+package imds
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+// client is a client of a service, in the network namespace of its node or in another one.
+type client struct {
+	t       *testing.T
+	service *Server
+	url     string
+	control string
+}
+
+func newClient(t *testing.T, hopLimit int, local bool) *client {
+	t.Helper()
+	s := NewServer(Instance{ID: "i-1", Type: "m5.large", Zone: "us-west-2b", LifeCycle: "spot", Hostname: "node-1", IP: "10.0.0.9", Account: "000000000000"}, hopLimit, func(net.IP) bool { return local })
+	data, control := httptest.NewServer(s), httptest.NewServer(s.Control())
+	t.Cleanup(data.Close)
+	t.Cleanup(control.Close)
+	return &client{t, s, data.URL, control.URL}
+}
+
+func (c *client) do(method, url, body string, header ...string) (status int, text string) {
+	c.t.Helper()
+	r, err := http.NewRequestWithContext(c.t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	answer, err := (&http.Client{Timeout: 300 * time.Millisecond}).Do(r)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer answer.Body.Close()
+	read, err := io.ReadAll(answer.Body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return answer.StatusCode, string(read)
+}
+
+func (c *client) token(ttl string) (int, string) {
+	return c.do(http.MethodPut, c.url+"/latest/api/token", "", "X-aws-ec2-metadata-token-ttl-seconds", ttl)
+}
+
+func (c *client) get(path string) (int, string) {
+	c.t.Helper()
+	_, token := c.token("60")
+	return c.do(http.MethodGet, c.url+"/latest/"+path, "", "X-aws-ec2-metadata-token", token)
+}
+
+func (c *client) announce(a Announced) {
+	c.t.Helper()
+	body, err := json.Marshal(a)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if status, said := c.do(http.MethodPut, c.control+"/announced", string(body)); status != http.StatusOK {
+		c.t.Fatal(status, said)
+	}
+}
+
+// A request needs a session that has not ended, and a session has a time to live from one second
+// to six hours.
+func TestSessions(t *testing.T) {
+	c := newClient(t, 1, true)
+	for ttl, want := range map[string]int{"1": 200, "21600": 200, "0": 400, "21601": 400, "-1": 400, "soon": 400, "": 400} {
+		if status, token := c.token(ttl); status != want || (status == http.StatusOK) != (token != "") {
+			t.Errorf("ttl %q: %d %q", ttl, status, token)
+		}
+	}
+	const path = "/latest/meta-data/instance-id"
+	if status, _ := c.do(http.MethodGet, c.url+path, ""); status != http.StatusUnauthorized {
+		t.Errorf("without a token: %d", status)
+	}
+	if status, _ := c.do(http.MethodGet, c.url+path, "", tokenHeader, "guessed"); status != http.StatusUnauthorized {
+		t.Errorf("with a guessed token: %d", status)
+	}
+	if status, _ := c.do(http.MethodPut, c.url+"/latest/api/token", "", ttlHeader, "60", "X-Forwarded-For", "10.1.1.1"); status != http.StatusForbidden {
+		t.Errorf("through a proxy: %d", status)
+	}
+	if status, _ := c.do(http.MethodPost, c.url+path, ""); status != http.StatusMethodNotAllowed {
+		t.Errorf("POST: %d", status)
+	}
+	_, token := c.token("60")
+	if status, id := c.do(http.MethodGet, c.url+path, "", tokenHeader, token); status != http.StatusOK || id != "i-1" {
+		t.Errorf("%d %q", status, id)
+	}
+	now := time.Now()
+	c.service.now = func() time.Time { return now.Add(61 * time.Second) }
+	if status, _ := c.do(http.MethodGet, c.url+path, "", tokenHeader, token); status != http.StatusUnauthorized {
+		t.Errorf("after its end: %d", status)
+	}
+}
+
+func TestSessionsAreBounded(t *testing.T) {
+	c := newClient(t, 1, true)
+	r := httptest.NewRequest(http.MethodPut, "/latest/api/token", nil)
+	r.Header.Set(ttlHeader, "60")
+	for range maxSessions + 10 {
+		c.service.begin(r)
+	}
+	if n := len(c.service.sessions); n > maxSessions {
+		t.Errorf("%d sessions are kept", n)
+	}
+}
+
+// The answer with a token does not reach a pod with a network namespace of its own, unless it may
+// make two hops.
+func TestHopLimit(t *testing.T) {
+	for _, c := range []struct {
+		limit int
+		local bool
+		want  int
+	}{{1, true, 200}, {1, false, 0}, {2, false, 200}, {2, true, 200}} {
+		if status, said := newClient(t, c.limit, c.local).token("60"); status != c.want || status == 0 && !strings.Contains(said, "Timeout") {
+			t.Errorf("%+v: %d %s", c, status, said)
+		}
+	}
+}
+
+func TestMetadata(t *testing.T) {
+	c := newClient(t, 1, true)
+	at := time.Date(2026, 9, 1, 8, 22, 0, 0, time.FixedZone("", 7200))
+	const document = `{"accountId":"000000000000","availabilityZone":"us-west-2b","instanceId":"i-1","instanceType":"m5.large","privateIp":"10.0.0.9","region":"us-west-2"}`
+	check := func(when string, want map[string]string) {
+		t.Helper()
+		for path, text := range want {
+			status, got := c.get(path)
+			if found := status == http.StatusOK; found != (text != "") || got != text || !found && status != http.StatusNotFound {
+				t.Errorf("%s: %s: %d %s, want %s", when, path, status, got, text)
+			}
+		}
+	}
+	check("nothing is announced", map[string]string{
+		"meta-data/instance-life-cycle": "spot", "meta-data/placement/region": "us-west-2", "meta-data/local-hostname": "node-1",
+		"dynamic/instance-identity/document": document, "meta-data/public-hostname": "", "user-data": "",
+		SpotPath: "", TerminationPath: "", RebalancePath: "", ScheduledPath: "[]", "meta-data/placement/": "availability-zone\nregion",
+		"meta-data/spot": "", "meta-data/events": "maintenance/",
+	})
+	c.announce(Announced{Spot: &SpotAction{Action: "terminate", Time: at}, Rebalance: &at, Scheduled: []ScheduledEvent{{ID: "e-1", Code: "instance-retirement", NotBefore: at, NotAfter: at.Add(time.Hour), State: "active"}}})
+	check("all is announced", map[string]string{
+		SpotPath: `{"action":"terminate","time":"2026-09-01T06:22:00Z"}`, TerminationPath: "2026-09-01T06:22:00Z",
+		RebalancePath: `{"noticeTime":"2026-09-01T06:22:00Z"}`, "meta-data/spot": "instance-action\ntermination-time",
+		ScheduledPath: `[{"Code":"instance-retirement","Description":"instance retirement","EventId":"e-1","NotAfter":"01 Sep 2026 07:22:00 GMT","NotBefore":"01 Sep 2026 06:22:00 GMT","State":"active"}]`,
+	})
+	c.announce(Announced{Spot: &SpotAction{Action: "stop", Time: at}})
+	check("it is to be stopped", map[string]string{SpotPath: `{"action":"stop","time":"2026-09-01T06:22:00Z"}`, TerminationPath: "", RebalancePath: ""})
+	c.announce(Announced{})
+	check("all is taken back", map[string]string{SpotPath: "", RebalancePath: "", ScheduledPath: "[]"})
+}
+
+func TestFaults(t *testing.T) {
+	c := newClient(t, 1, true)
+	fault := func(f Fault) {
+		t.Helper()
+		f.Until = c.service.now().Add(time.Minute)
+		body, err := json.Marshal(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if status, said := c.do(http.MethodPut, c.control+"/fault", string(body)); status != http.StatusOK {
+			t.Fatal(status, said)
+		}
+	}
+	_, token := c.token("60")
+	ask := func() (int, string) {
+		return c.do(http.MethodGet, c.url+"/latest/meta-data/instance-id", "", tokenHeader, token)
+	}
+	for name, x := range map[string]struct {
+		fault Fault
+		want  int
+		said  string
+	}{
+		"it refuses every session": {Fault{Status: 401}, 401, ""},
+		"it is broken":             {Fault{Status: 500}, 500, ""},
+		"it is gone":               {Fault{Gone: true}, 0, "EOF"},
+		"it is slow":               {Fault{By: 50 * time.Millisecond}, 200, "i-1"},
+		"it is too slow":           {Fault{By: time.Second}, 0, "Timeout"},
+	} {
+		fault(x.fault)
+		if status, said := ask(); status != x.want || !strings.Contains(said, x.said) {
+			t.Errorf("%s: %d %s", name, status, said)
+		}
+	}
+	c.do(http.MethodDelete, c.control+"/fault", "")
+	if status, _ := ask(); status != http.StatusOK {
+		t.Errorf("the fault was taken back: %d", status)
+	}
+	fault(Fault{Name: "slow", By: time.Millisecond})
+	ask()
+	if q := c.service.requests[len(c.service.requests)-1]; q.Fault != "slow" || q.Status != http.StatusOK {
+		t.Errorf("what a slow service answers is recorded as %+v", q)
+	}
+	fault(Fault{Status: 500})
+	now := time.Now()
+	c.service.now = func() time.Time { return now.Add(61 * time.Second) }
+	if status, _ := ask(); status != http.StatusUnauthorized {
+		t.Errorf("the fault is over, and the session: %d", status)
+	}
+}
+
+// What a poll gets again and again is one record.
+func TestRequestsAreRecorded(t *testing.T) {
+	c := newClient(t, 1, true)
+	_, token := c.token("60")
+	poll := func() { c.do(http.MethodGet, c.url+"/latest/"+SpotPath, "", tokenHeader, token) }
+	poll()
+	c.do(http.MethodGet, c.url+"/latest/"+RebalancePath, "", tokenHeader, token)
+	poll()
+	c.announce(Announced{Spot: &SpotAction{Action: "terminate", Time: time.Now()}})
+	poll()
+	var got []Request
+	_, text := c.do(http.MethodGet, c.control+"/requests", "")
+	if err := json.Unmarshal([]byte(text), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := []struct {
+		path          string
+		status, count int
+	}{{"api/token", 200, 1}, {SpotPath, 404, 2}, {RebalancePath, 404, 1}, {SpotPath, 200, 1}}
+	if len(got) != len(want) {
+		t.Fatalf("%d records: %+v", len(got), got)
+	}
+	for i, w := range want {
+		if g := got[i]; g.Path != w.path || g.Status != w.status || g.Count != w.count || g.First.After(g.Last) {
+			t.Errorf("record %d: %+v, want %+v", i, g, w)
+		}
+	}
+	c.do(http.MethodDelete, c.control+"/requests", "")
+	if _, text := c.do(http.MethodGet, c.control+"/requests", ""); strings.TrimSpace(text) != "null" {
+		t.Errorf("they were forgotten: %s", text)
+	}
+}
+
+func TestControlIsStrict(t *testing.T) {
+	c := newClient(t, 1, true)
+	for path, body := range map[string]string{"/announced": `{"spots":{}}`, "/fault": `{"status":"x"}`} {
+		if status, said := c.do(http.MethodPut, c.control+path, body); status != http.StatusBadRequest || !strings.Contains(said, path) {
+			t.Errorf("%s: %d %s", path, status, said)
+		}
+	}
+	if status, _ := c.do(http.MethodPut, c.url+"/announced", "{}"); status == http.StatusOK {
+		t.Error("the control is reachable where the metadata is")
+	}
+	if !errors.Is(serve(t.Context(), map[string]http.Handler{"nowhere:0": nil}), nil) {
+		return
+	}
+	t.Error("it listens nowhere")
+}

@@ -1,0 +1,126 @@
+package imds
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// Config is the service on one node.
+type Config struct {
+	Node string // its name
+	// HopLimit is how many hops the answer with a token may make.
+	HopLimit int
+	// Account is the AWS account of the instance.
+	Account string
+	// Root is the root directory of the node, whose ip is run.
+	Root string
+	// Control is the address of Server.Control.
+	Control string
+}
+
+// Run serves the metadata of a node's instance at Address, and its control, until the context
+// ends. Then the node has that address no more.
+func Run(ctx context.Context, api kubernetes.Interface, cfg Config, log *slog.Logger) error {
+	node, err := api.CoreV1().Nodes().Get(ctx, cfg.Node, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read node %s: %w", cfg.Node, err)
+	}
+	instance, err := instanceOf(node, cfg.Account)
+	if err != nil {
+		return err
+	}
+	if err := ip(ctx, cfg.Root, "addr", "replace", Address+"/32", "dev", "lo"); err != nil {
+		return err
+	}
+	defer func() { // the context is over
+		if err := ip(context.WithoutCancel(ctx), cfg.Root, "addr", "del", Address+"/32", "dev", "lo"); err != nil {
+			log.Error("remove the address", "error", err)
+		}
+	}()
+	s := NewServer(instance, cfg.HopLimit, ownAddress)
+	log.Info("serving", "instance", instance, "hopLimit", cfg.HopLimit)
+	return serve(ctx, map[string]http.Handler{net.JoinHostPort(Address, "80"): s, cfg.Control: s.Control()})
+}
+
+// instanceOf is the instance of a node: its provider id is aws:///ZONE/ID.
+func instanceOf(node *corev1.Node, account string) (Instance, error) {
+	zone, id, ok := strings.Cut(strings.TrimPrefix(node.Spec.ProviderID, "aws:///"), "/")
+	if !ok {
+		return Instance{}, fmt.Errorf("node %s has the provider id %q, which is not aws:///ZONE/ID", node.Name, node.Spec.ProviderID)
+	}
+	i := Instance{
+		ID: id, Zone: zone, Hostname: node.Name, Account: account,
+		Type:      node.Labels[corev1.LabelInstanceTypeStable],
+		LifeCycle: cmp.Or(node.Labels["karpenter.sh/capacity-type"], "on-demand"),
+	}
+	for _, a := range node.Status.Addresses {
+		if a.Type == corev1.NodeInternalIP {
+			i.IP = a.Address
+		}
+	}
+	return i, nil
+}
+
+// ownAddress reports whether an address is one of this network namespace.
+func ownAddress(of net.IP) bool {
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return false
+	}
+	for _, a := range all {
+		if n, ok := a.(*net.IPNet); ok && n.IP.Equal(of) {
+			return true
+		}
+	}
+	return false
+}
+
+// ip runs the node's ip.
+func ip(ctx context.Context, root string, args ...string) error {
+	cmd := exec.CommandContext(ctx, "/sbin/ip", args...)
+	cmd.SysProcAttr, cmd.Dir = &syscall.SysProcAttr{Chroot: root}, "/"
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("ip %s: %w: %s", strings.Join(args, " "), err, said.String())
+	}
+	return nil
+}
+
+// serve serves each handler at its address until the context ends, or one of them cannot go on.
+func serve(ctx context.Context, at map[string]http.Handler) error {
+	failed := make(chan error, len(at))
+	for address, h := range at {
+		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+		if err != nil {
+			return fmt.Errorf("listen: %w", err)
+		}
+		server := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)}
+		go func() {
+			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+				failed <- fmt.Errorf("serve %s: %w", address, err)
+			}
+		}()
+		defer server.Close()
+	}
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+		return nil
+	}
+}
