@@ -106,7 +106,7 @@ func TestSessions(t *testing.T) {
 
 func TestSessionsAreBounded(t *testing.T) {
 	c := newClient(t, 1, true)
-	r := httptest.NewRequest(http.MethodPut, "/latest/api/token", nil)
+	r := httptest.NewRequest(http.MethodPut, "/latest/api/token", http.NoBody)
 	r.Header.Set(ttlHeader, "60")
 	for range maxSessions + 10 {
 		c.service.begin(r)

@@ -104,6 +104,12 @@ func ip(ctx context.Context, root string, args ...string) error {
 // serve serves each handler at its address until the context ends, or one of them cannot go on.
 func serve(ctx context.Context, at map[string]http.Handler) error {
 	failed := make(chan error, len(at))
+	var servers []*http.Server
+	defer func() {
+		for _, s := range servers {
+			_ = s.Close() // nobody waits for its answers
+		}
+	}()
 	for address, h := range at {
 		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 		if err != nil {
@@ -115,7 +121,7 @@ func serve(ctx context.Context, at map[string]http.Handler) error {
 				failed <- fmt.Errorf("serve %s: %w", address, err)
 			}
 		}()
-		defer server.Close()
+		servers = append(servers, server)
 	}
 	select {
 	case err := <-failed:

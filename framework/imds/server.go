@@ -12,7 +12,7 @@ import (
 
 // The headers of the protocol, and how long a session may last, in seconds.
 const (
-	tokenHeader = "X-Aws-Ec2-Metadata-Token"
+	tokenHeader = "X-Aws-Ec2-Metadata-Token" //nolint:gosec // a header's name
 	ttlHeader   = "X-Aws-Ec2-Metadata-Token-Ttl-Seconds"
 	maxTTL      = 21600
 )
