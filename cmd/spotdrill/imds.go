@@ -1,13 +1,10 @@
 package main
 
 import (
-	"fmt"
 	"log/slog"
 	"os"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"github.com/spotdrill/spotdrill/framework/cloud"
 	"github.com/spotdrill/spotdrill/framework/imds"
@@ -18,17 +15,13 @@ func newIMDSCommand() *cobra.Command {
 	cfg := imds.Config{Account: cloud.Account, Root: "/host"}
 	cmd := &cobra.Command{
 		Use:    "imds",
-		Short:  "Stand in for the instance metadata service on a node",
+		Short:  "Serve the instance metadata of a node, in place of EC2",
 		Args:   cobra.NoArgs,
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cluster, err := rest.InClusterConfig()
+			api, err := inCluster()
 			if err != nil {
-				return fmt.Errorf("reach the cluster: %w", err)
-			}
-			api, err := kubernetes.NewForConfig(cluster)
-			if err != nil {
-				return fmt.Errorf("reach the cluster: %w", err)
+				return err
 			}
 			cfg.Node = os.Getenv("NODE_NAME")
 			return imds.Run(cmd.Context(), api, cfg, slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), nil)))

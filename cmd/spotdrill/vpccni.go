@@ -1,13 +1,10 @@
 package main
 
 import (
-	"fmt"
 	"log/slog"
 	"os"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"github.com/spotdrill/spotdrill/framework/vpccni"
 )
@@ -17,7 +14,7 @@ import (
 func newVPCCNICommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:    "vpc-cni",
-		Short:  "Stand in for the EKS add-on vpc-cni on a node",
+		Short:  "Do on a node what the EKS add-on vpc-cni does",
 		Hidden: true,
 	}
 	cmd.AddCommand(&cobra.Command{
@@ -32,13 +29,9 @@ func newVPCCNICommand() *cobra.Command {
 		Short: "Drop what does not reach pods with security groups of their own",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cluster, err := rest.InClusterConfig()
+			api, err := inCluster()
 			if err != nil {
-				return fmt.Errorf("reach the cluster: %w", err)
-			}
-			api, err := kubernetes.NewForConfig(cluster)
-			if err != nil {
-				return fmt.Errorf("reach the cluster: %w", err)
+				return err
 			}
 			return vpccni.Run(cmd.Context(), api, vpccni.Config{
 				Node: os.Getenv("MY_NODE_NAME"), Namespace: os.Getenv("MY_NAMESPACE"), PodENI: os.Getenv(vpccni.PodENI) == "true",

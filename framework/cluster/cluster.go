@@ -105,9 +105,8 @@ func New(eng *engine.Engine, opts Options) *Cluster {
 		use = kindcluster.ProviderWithPodman()
 	}
 	return &Cluster{
-		// A process that was killed may have left a node without it.
-		unwired: true,
-		Name:    opts.Name, Network: opts.Network, engine: eng,
+		Name: opts.Name, Network: opts.Network, engine: eng,
+		unwired:  true, // as far as is known: an earlier process may have been killed
 		provider: kindcluster.NewProvider(use, kindcluster.ProviderWithLogger(kindlog.NoopLogger{})),
 	}
 }

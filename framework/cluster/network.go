@@ -96,9 +96,13 @@ func (c *Cluster) registered(ctx context.Context, node string) error {
 	})
 }
 
-// wireNew gives a node that has joined, and has its pod range, the pod network. Of the other nodes, those that are
-// down are left out; the others get a route to it, and are otherwise left as they are.
+// wireNew gives a node that joins the pod network, once it has its pod range. Of the other
+// nodes, those that are down are left out; the others get a route to it, and are otherwise left
+// as they are.
 func (c *Cluster) wireNew(ctx context.Context, node string) error {
+	if err := c.registered(ctx, node); err != nil {
+		return err
+	}
 	list, err := c.Clientset.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("list nodes: %w", err)
@@ -109,7 +113,7 @@ func (c *Cluster) wireNew(ctx context.Context, node string) error {
 	}
 	i := slices.IndexFunc(up, func(w wiring) bool { return w.node == node })
 	if i < 0 {
-		return fmt.Errorf("node %s has no pod range, or its container does not run any more", node)
+		return fmt.Errorf("container %s does not run any more", node)
 	}
 	joined := up[i]
 	network, err := c.engine.Network(ctx, c.Network)

@@ -120,10 +120,6 @@ func (c *Cluster) Rejoin(ctx context.Context, node, id string) error {
 	if err := c.startKubeletAs(ctx, node, providerID(id)); err != nil {
 		return err
 	}
-	// Kubernetes gives it the range only after it has registered.
-	if err := c.registered(ctx, node); err != nil {
-		return err
-	}
 	return c.wireNew(ctx, node)
 }
 

@@ -21,9 +21,10 @@ const Address = "169.254.169.254"
 
 // Instance is what the metadata says of an instance.
 type Instance struct {
-	ID   string `json:"id"`
-	Type string `json:"type"`
-	Zone string `json:"zone"`
+	ID     string `json:"id"`
+	Type   string `json:"type"`
+	Zone   string `json:"zone"`
+	Region string `json:"region"`
 	// LifeCycle is spot or on-demand.
 	LifeCycle string `json:"lifeCycle"`
 	// Hostname and IP are those in its VPC.
@@ -31,9 +32,6 @@ type Instance struct {
 	IP       string `json:"ip"`
 	Account  string `json:"account"`
 }
-
-// Region is the region of its zone.
-func (i Instance) Region() string { return strings.TrimRight(i.Zone, "abcdef") }
 
 // Announced is what is announced for an instance; by default nothing.
 type Announced struct {
@@ -89,7 +87,7 @@ func documents(i Instance, a Announced) (map[string]string, error) {
 		"meta-data/local-hostname":              i.Hostname,
 		"meta-data/local-ipv4":                  i.IP,
 		"meta-data/placement/availability-zone": i.Zone,
-		"meta-data/placement/region":            i.Region(),
+		"meta-data/placement/region":            i.Region,
 	}
 	scheduled := make([]map[string]string, 0, len(a.Scheduled))
 	for _, e := range a.Scheduled {
@@ -101,7 +99,7 @@ func documents(i Instance, a Announced) (map[string]string, error) {
 	texts := map[string]any{
 		ScheduledPath: scheduled,
 		"dynamic/instance-identity/document": map[string]string{
-			"accountId": i.Account, "availabilityZone": i.Zone, "instanceId": i.ID, "instanceType": i.Type, "privateIp": i.IP, "region": i.Region(),
+			"accountId": i.Account, "availabilityZone": i.Zone, "instanceId": i.ID, "instanceType": i.Type, "privateIp": i.IP, "region": i.Region,
 		},
 	}
 	if a.Spot != nil {

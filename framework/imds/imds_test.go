@@ -22,7 +22,7 @@ type client struct {
 
 func newClient(t *testing.T, hopLimit int, local bool) *client {
 	t.Helper()
-	s := NewServer(Instance{ID: "i-1", Type: "m5.large", Zone: "us-west-2b", LifeCycle: "spot", Hostname: "node-1", IP: "10.0.0.9", Account: "000000000000"}, hopLimit, func(net.IP) bool { return local })
+	s := NewServer(Instance{ID: "i-1", Type: "m5.large", Zone: "us-west-2b", Region: "us-west-2", LifeCycle: "spot", Hostname: "node-1", IP: "10.0.0.9", Account: "000000000000"}, hopLimit, func(net.IP) bool { return local })
 	data, control := httptest.NewServer(s), httptest.NewServer(s.Control())
 	t.Cleanup(data.Close)
 	t.Cleanup(control.Close)

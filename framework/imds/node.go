@@ -1,7 +1,6 @@
 package imds
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -9,14 +8,14 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os/exec"
 	"strings"
-	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/spotdrill/spotdrill/framework/chroot"
 )
 
 // Config is the service on one node.
@@ -64,6 +63,7 @@ func instanceOf(node *corev1.Node, account string) (Instance, error) {
 	}
 	i := Instance{
 		ID: id, Zone: zone, Hostname: node.Name, Account: account,
+		Region:    node.Labels[corev1.LabelTopologyRegion],
 		Type:      node.Labels[corev1.LabelInstanceTypeStable],
 		LifeCycle: cmp.Or(node.Labels["karpenter.sh/capacity-type"], "on-demand"),
 	}
@@ -91,14 +91,7 @@ func ownAddress(of net.IP) bool {
 
 // ip runs the node's ip.
 func ip(ctx context.Context, root string, args ...string) error {
-	cmd := exec.CommandContext(ctx, "/sbin/ip", args...)
-	cmd.SysProcAttr, cmd.Dir = &syscall.SysProcAttr{Chroot: root}, "/"
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("ip %s: %w: %s", strings.Join(args, " "), err, said.String())
-	}
-	return nil
+	return chroot.Run(ctx, root, nil, "/sbin/ip", args...)
 }
 
 // serve serves each handler at its address until the context ends, or one of them cannot go on.

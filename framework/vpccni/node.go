@@ -1,7 +1,6 @@
 package vpccni
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,10 +9,8 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"os/exec"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +20,8 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/spotdrill/spotdrill/framework/chroot"
 )
 
 // Init is what the init container does: it writes the sysctl as DisableEarlyDemux says.
@@ -88,7 +87,7 @@ func Run(ctx context.Context, api kubernetes.Interface, cfg Config, log *slog.Lo
 			return fmt.Errorf("list pods: %w", err)
 		}
 		if script := on.script(addresses(list)); script != last {
-			if err := program(ctx, cfg.Root, script); err != nil {
+			if err := chroot.Run(ctx, cfg.Root, strings.NewReader(script), "/usr/sbin/nft", "-f", "-"); err != nil {
 				return err
 			}
 			last = script
@@ -116,19 +115,6 @@ func addresses(pods []*corev1.Pod) (out []netip.Addr) {
 		}
 	}
 	return out
-}
-
-// program has the node's nft read a script.
-func program(ctx context.Context, root, script string) error {
-	cmd := exec.CommandContext(ctx, "/usr/sbin/nft", "-f", "-")
-	cmd.SysProcAttr, cmd.Dir = &syscall.SysProcAttr{Chroot: root}, "/"
-	cmd.Stdin = strings.NewReader(script)
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("nft: %w: %s", err, said.String())
-	}
-	return nil
 }
 
 // serve answers GET /healthz until the context ends. The channel gets the error of a server that
