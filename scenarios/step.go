@@ -25,6 +25,8 @@ type Step struct {
 	Upgrade     *Upgrade     `yaml:"upgrade,omitempty"`
 	SetValues   *SetValues   `yaml:"setValues,omitempty"`
 	Grow        *Grow        `yaml:"grow,omitempty"`
+
+	MetadataFault *MetadataFault `yaml:"metadataFault,omitempty"`
 }
 
 // stepKind is what each kind of step knows of itself. Each has a file of its own.
@@ -98,8 +100,8 @@ func stepsOf[T stepKind](s Scenario) []T {
 // Faults returns the faults of the queue that the steps begin.
 func (s Scenario) Faults() []Fault { return stepsOf[Fault](s) }
 
-// FaultNames returns the names of all faults that the steps begin, of the queue and of the
-// API server, in the order of the steps.
+// FaultNames returns the names of all faults that the steps begin, of the queue, of the API server
+// and of metadata, in the order of the steps.
 func (s Scenario) FaultNames() []string {
 	var out []string
 	for _, step := range s.Steps {
@@ -108,6 +110,8 @@ func (s Scenario) FaultNames() []string {
 			out = append(out, step.Fault.Name)
 		case step.APIFault != nil:
 			out = append(out, step.APIFault.Name)
+		case step.MetadataFault != nil:
+			out = append(out, step.MetadataFault.Name)
 		}
 	}
 	return out

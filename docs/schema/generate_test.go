@@ -55,6 +55,8 @@ func enums() map[reflect.Type][]string {
 		reflect.TypeFor[history.HealthStatus]():           history.Words(history.HealthStatuses()),
 		reflect.TypeFor[history.ErrorCode]():              scenarios.FaultCodes(),
 		reflect.TypeFor[history.APIFaultType]():           history.Words(history.APIFaultTypes()),
+		reflect.TypeFor[history.MetadataFaultType]():      history.Words(history.MetadataFaultTypes()),
+		reflect.TypeFor[history.NoticeSource]():           history.Words(history.NoticeSources()),
 	}
 }
 
@@ -97,7 +99,7 @@ func documents() []document {
 				"Description.apiVersion": {handler.APIVersion}, "Description.kind": {handler.Kind},
 				"Description.features": feature.Names(), "Image.built": {"self"}, "Image.recipe": kind.Recipes(), "Workers.capacity": capacities,
 			},
-			defaults: map[string]any{"Description.commitPoint": string(handler.DefaultCommitPoint), "Ready.timeout": handler.DefaultReadyTimeout.String()},
+			defaults: map[string]any{"Description.commitPoint": string(handler.DefaultCommitPoint), "Description.reads": string(history.FromQueue), "Ready.timeout": handler.DefaultReadyTimeout.String()},
 		},
 		{
 			name: "sweep", title: "spotdrill matrix", root: scenarios.Sweep{}, packages: []string{"scenarios", "framework/coredns"},

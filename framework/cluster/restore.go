@@ -124,14 +124,8 @@ func (c *Cluster) revive(ctx context.Context, n *Node, running, lost bool) (what
 	if n.Capacity == ControlPlane {
 		return nil, false, errors.New("the control plane's container is not running, or its Node object is gone")
 	}
-	pods, err := c.podsOn(ctx, n.Name)
-	if err != nil {
+	if err := c.removePodsOn(ctx, n.Name); err != nil {
 		return nil, false, err
-	}
-	for _, p := range pods {
-		if err := c.forceDelete(ctx, p); err != nil {
-			return nil, false, err
-		}
 	}
 	started := time.Now()
 	if !running {
@@ -146,6 +140,34 @@ func (c *Cluster) revive(ctx context.Context, n *Node, running, lost bool) (what
 		return nil, true, err
 	}
 	return []string{n.Name + " brought back as " + n.Instance}, true, c.waitRegistered(ctx, n.Name)
+}
+
+// removePodsOn removes the pods that are bound to a node, without their kubelet.
+func (c *Cluster) removePodsOn(ctx context.Context, node string) error {
+	pods, err := c.podsOn(ctx, node)
+	if err != nil {
+		return err
+	}
+	for _, p := range pods {
+		if err := c.forceDelete(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RemovePodsOfLost removes the pods of the lost nodes, see Lost.
+func (c *Cluster) RemovePodsOfLost(ctx context.Context) error {
+	lost, err := c.Lost(ctx)
+	if err != nil {
+		return err
+	}
+	for _, node := range lost {
+		if err := c.removePodsOn(ctx, node); err != nil {
+			return fmt.Errorf("remove the pods of %s: %w", node, err)
+		}
+	}
+	return nil
 }
 
 // startWorker starts a worker's container, with the processor share of a worker.
@@ -265,10 +287,9 @@ func (c *Cluster) Disown(ctx context.Context) error {
 	return err
 }
 
-// AddLabels waits until the node has registered with the provider ID, sets labels on it and
-// leaves its others. Disown removes them.
-func (c *Cluster) AddLabels(ctx context.Context, node, providerID string, labels map[string]string) error {
-	err := Until(ctx, readyTimeout, "node "+node+" to register as "+providerID, func(ctx context.Context) string {
+// WaitRegisteredAs waits until the node has registered with the provider ID.
+func (c *Cluster) WaitRegisteredAs(ctx context.Context, node, providerID string) error {
+	return Until(ctx, readyTimeout, "node "+node+" to register as "+providerID, func(ctx context.Context) string {
 		n, err := c.Clientset.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
 		switch {
 		case err != nil:
@@ -280,10 +301,15 @@ func (c *Cluster) AddLabels(ctx context.Context, node, providerID string, labels
 		}
 		return ""
 	})
-	if err != nil {
+}
+
+// AddLabels waits until the node has registered with the provider ID, sets labels on it and
+// leaves its others. Disown removes them.
+func (c *Cluster) AddLabels(ctx context.Context, node, providerID string, labels map[string]string) error {
+	if err := c.WaitRegisteredAs(ctx, node, providerID); err != nil {
 		return err
 	}
-	_, err = c.repair(ctx, node, func(n *corev1.Node) (added []string) {
+	_, err := c.repair(ctx, node, func(n *corev1.Node) (added []string) {
 		for key, value := range labels {
 			if n.Labels[key] != value {
 				n.Labels = with(n.Labels, key, value)

@@ -43,6 +43,9 @@ type Description struct {
 	Launches Launches `yaml:"launches,omitempty"`
 	Ready    Ready    `yaml:"ready,omitempty"`
 	Marks    Marks    `yaml:"marks,omitempty"`
+	// Reads is where it reads notices. With metadata it runs on each node, as a DaemonSet,
+	// and reads what the metadata of the node's instance announces.
+	Reads history.NoticeSource `yaml:"reads,omitempty"`
 	// ElectsLeader is true if only one of its replicas receives messages: the leader.
 	ElectsLeader bool `yaml:"electsLeader,omitempty"`
 	// DeletesNode is true if the handler deletes the Node object itself.
@@ -154,6 +157,9 @@ type Ready struct {
 	// Deployment is NAMESPACE/NAME, with placeholders. All its replicas must be
 	// available.
 	Deployment string `yaml:"deployment,omitempty"`
+	// DaemonSet is NAMESPACE/NAME, with placeholders. It must be available on each of the
+	// handler's workers.
+	DaemonSet string `yaml:"daemonSet,omitempty"`
 	// Timeout of the wait.
 	Timeout strict.Duration `yaml:"timeout,omitempty"`
 }
@@ -190,13 +196,19 @@ func (d Description) Meta() history.Handler {
 	return history.Handler{
 		Name: d.Name, Version: cmp.Or(d.Version, d.ownVersion()),
 		Unschedulable: d.Marks.Unschedulable, Taint: d.Marks.Taint, DrainEvent: d.Marks.Event, Reporter: d.Marks.Reporter, DeletesNode: d.DeletesNode,
-		CommitPoint: d.CommitPoint, SQSActions: d.sqsActions(), Deviations: d.Deviations, Keeps: d.Keeps,
+		CommitPoint: d.CommitPoint, SQSActions: d.sqsActions(), Deviations: d.Deviations, Keeps: d.Keeps, Reads: d.Reads,
 	}
 }
 
+// ReadsMetadata reports whether the handler reads notices from the metadata of its instance.
+func (d Description) ReadsMetadata() bool { return d.Reads == history.FromMetadata }
+
+// OnEachNode reports whether the handler is a DaemonSet.
+func (d Description) OnEachNode() bool { return d.Ready.DaemonSet != "" }
+
 // sqsActions are all actions that the handler may call; none if it reads no queue.
 func (d Description) sqsActions() []string {
-	if len(d.documents) == 0 {
+	if len(d.documents) == 0 || d.ReadsMetadata() {
 		return nil
 	}
 	return slices.Concat(PolicyActions(), d.SQSActions)

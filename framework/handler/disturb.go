@@ -12,12 +12,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// updatedAnnotation on the pod template of a Deployment triggers a rolling update.
+// updatedAnnotation on the pod template triggers a rolling update.
 const updatedAnnotation = "spotdrill.dev/updated"
 
 // Pods are the handler's pods; none if it installs nothing.
 func (d Description) Pods(ctx context.Context, cfg *rest.Config, s Settings) ([]corev1.Pod, error) {
-	if d.Ready.Deployment == "" {
+	if d.Workload(s) == "" {
 		return nil, nil
 	}
 	r, err := d.running(cfg, s)
@@ -27,16 +27,15 @@ func (d Description) Pods(ctx context.Context, cfg *rest.Config, s Settings) ([]
 	return r.pods(ctx)
 }
 
-// Update does a rolling update of the handler's Deployment to the same template and
-// returns when every new replica is available and no old one is left.
+// Update does a rolling update of the handler to the same template and returns when every new
+// replica is available and no old one is left.
 func (d Description) Update(ctx context.Context, cfg *rest.Config, s Settings) error {
 	r, err := d.running(cfg, s)
 	if err != nil {
 		return fmt.Errorf("update handler %s: %w", d.Name, err)
 	}
 	patch := fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{%q:%q}}}}}`, updatedAnnotation, time.Now().Format(time.RFC3339Nano))
-	_, err = r.client.AppsV1().Deployments(r.namespace).Patch(ctx, r.name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-	if err != nil {
+	if err := r.patch(ctx, types.StrategicMergePatchType, patch); err != nil {
 		return fmt.Errorf("update handler %s: %w", d.Name, err)
 	}
 	if err := d.waitReady(ctx, cfg, s); err != nil {
@@ -91,7 +90,7 @@ func (d Description) Move(ctx context.Context, cfg *rest.Config, s Settings, nod
 		return fmt.Errorf("move handler %s: %w", d.Name, err)
 	}
 	patch := fmt.Appendf(nil, moved, node)
-	if _, err := r.client.AppsV1().Deployments(r.namespace).Patch(ctx, r.name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if err := r.patch(ctx, types.MergePatchType, patch); err != nil {
 		return fmt.Errorf("move handler %s to %s: %w", d.Name, node, err)
 	}
 	if err := d.waitReady(ctx, cfg, s); err != nil {

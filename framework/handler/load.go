@@ -23,7 +23,7 @@ var descriptions embed.FS
 const DefaultReadyTimeout = 60 * time.Second
 
 // Names lists the handlers that come with the product.
-func Names() []string { return []string{"builtin", "karpenter", "nth", "none"} }
+func Names() []string { return []string{"builtin", "karpenter", "nth", "nth-imds", "none"} }
 
 // None is the handler that does nothing, to see what happens without one.
 func None() Description {
@@ -59,7 +59,7 @@ func read(files fs.FS, name, shown string) (Description, error) {
 	if d.Ready.Timeout == 0 {
 		d.Ready.Timeout = strict.Duration(DefaultReadyTimeout)
 	}
-	if d.CommitPoint == "" && len(d.Manifests) > 0 {
+	if d.CommitPoint == "" && len(d.Manifests) > 0 && !d.ReadsMetadata() {
 		d.CommitPoint = DefaultCommitPoint
 	}
 	if err := d.validate(); err != nil {

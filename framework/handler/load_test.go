@@ -22,22 +22,26 @@ const features = "spot, state-change, scheduled-change, scheduled-change-at-once
 // invalid has a line for each file in testdata/invalid-*.yaml: what is wrong
 // with it, word by word, after the name of the file.
 var invalid = map[string][]string{
-	"invalid-api-version":              {`:1: apiVersion: "spotdrill.dev/v2" is not known; allowed: spotdrill.dev/v1alpha1`},
-	"invalid-kind":                     {`:2: kind: "Scenario" is not known; allowed: HandlerUnderTest`},
-	"invalid-name":                     {`:3: name: "My Handler" is not a DNS label: up to 63 of a-z, 0-9 and -`},
-	"invalid-field":                    {`:8: unknown field "mark" in the document; allowed: apiVersion, commitPoint, configurations, deletesNode, deviations, electsLeader, features, image, keeps, kind, launches, manifests, marks, name, ready, settings, sqsActions, url, version, workers`},
-	"invalid-field-in-marks":           {`:8: unknown field "cordon" in marks; allowed: event, reporter, taint, unschedulable`},
-	"invalid-feature":                  {`:9: features[1]: "spots" is not known; allowed: ` + features},
-	"invalid-features-of-nothing":      {`:8: features: a handler that installs nothing cannot claim any`},
-	"invalid-image-built":              {`:5: image.built: "other" is not known; allowed: self`},
-	"invalid-image-both":               {`:5: image: needs either ref or built, not both`},
-	"invalid-image-recipe":             {`:5: image.recipe: "other" is not known; allowed: karpenter, nth-v1.25.6`},
-	"invalid-image-build":              {`:5: image.build: needs ref, the image that it builds, and no recipe`},
-	"invalid-image-recipe-without-ref": {`:5: image.recipe: needs ref, too: the image is only built if no registry has it`},
-	"invalid-commit-point":             {`:10: commitPoint: "later" is not known; allowed: received, recorded, drained`},
-	"invalid-settings":                 {`:11: settings.rebalance-drain: is not among the features that the handler claims`},
-	"invalid-sqs-action":               {`:10: sqsActions[1]: ReceiveMessage is part of the policy anyway: DeleteMessage, GetQueueAttributes, GetQueueUrl, ReceiveMessage`},
-	"invalid-deviation":                {`:11: deviations.spot-notice-drains-node: needs a sentence that says how, or why`},
+	"invalid-api-version":               {`:1: apiVersion: "spotdrill.dev/v2" is not known; allowed: spotdrill.dev/v1alpha1`},
+	"invalid-kind":                      {`:2: kind: "Scenario" is not known; allowed: HandlerUnderTest`},
+	"invalid-name":                      {`:3: name: "My Handler" is not a DNS label: up to 63 of a-z, 0-9 and -`},
+	"invalid-field":                     {`:8: unknown field "mark" in the document; allowed: apiVersion, commitPoint, configurations, deletesNode, deviations, electsLeader, features, image, keeps, kind, launches, manifests, marks, name, reads, ready, settings, sqsActions, url, version, workers`},
+	"invalid-field-in-marks":            {`:8: unknown field "cordon" in marks; allowed: event, reporter, taint, unschedulable`},
+	"invalid-feature":                   {`:9: features[1]: "spots" is not known; allowed: ` + features},
+	"invalid-features-of-nothing":       {`:8: features: a handler that installs nothing cannot claim any`},
+	"invalid-image-built":               {`:5: image.built: "other" is not known; allowed: self`},
+	"invalid-image-both":                {`:5: image: needs either ref or built, not both`},
+	"invalid-image-recipe":              {`:5: image.recipe: "other" is not known; allowed: karpenter, nth-v1.25.6`},
+	"invalid-image-build":               {`:5: image.build: needs ref, the image that it builds, and no recipe`},
+	"invalid-image-recipe-without-ref":  {`:5: image.recipe: needs ref, too: the image is only built if no registry has it`},
+	"invalid-commit-point":              {`:10: commitPoint: "later" is not known; allowed: received, recorded, drained`},
+	"invalid-settings":                  {`:11: settings.rebalance-drain: is not among the features that the handler claims`},
+	"invalid-reads":                     {`:10: reads: "mail" is not known; allowed: queue, metadata`},
+	"invalid-metadata-of-a-deployment":  {`:7: ready.daemonSet: is required with reads metadata: only a pod of the node can read its metadata`, `:1: workers.capacity: must be spot with reads metadata: only spot nodes have the service here`},
+	"invalid-metadata-commit-point":     {`:11: reads: with metadata there are no messages: commitPoint, sqsActions and keeps are not allowed`},
+	"invalid-daemon-set-and-deployment": {`:7: ready.daemonSet: is not allowed with deployment: a handler is one or the other`},
+	"invalid-sqs-action":                {`:10: sqsActions[1]: ReceiveMessage is part of the policy anyway: DeleteMessage, GetQueueAttributes, GetQueueUrl, ReceiveMessage`},
+	"invalid-deviation":                 {`:11: deviations.spot-notice-drains-node: needs a sentence that says how, or why`},
 	"invalid-workers": {
 		`:11: workers.capacity: "reserved" is not known; allowed: spot, on-demand`,
 		`:12: workers.condition: needs manifests, whose objects have it`,
@@ -92,7 +96,7 @@ func TestLoadRefuses(t *testing.T) {
 
 func TestLoadOfAnUnknownNameSaysWhatIsPossible(t *testing.T) {
 	_, err := Load("karpentre")
-	want := `no handler is named "karpentre"; known: builtin, karpenter, nth, none, or the path of a description such as ./my-handler/handler.yaml`
+	want := `no handler is named "karpentre"; known: builtin, karpenter, nth, nth-imds, none, or the path of a description such as ./my-handler/handler.yaml`
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
@@ -144,7 +148,8 @@ func TestWhatAJudgeMustKnow(t *testing.T) {
 			SQSActions: append(PolicyActions(), "ChangeMessageVisibility"),
 			Deviations: map[string]string{"invalid-json-does-not-stop-the-next-notice": "It is kept."},
 		},
-		"none": {Name: "none"},
+		"testdata/valid-metadata.yaml": {Name: "mine", Version: "v1", Unschedulable: true, Reads: history.FromMetadata},
+		"none":                         {Name: "none"},
 	} {
 		d, err := Load(file)
 		if got := d.Meta(); err != nil || !reflect.DeepEqual(got, want) {

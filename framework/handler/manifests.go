@@ -145,10 +145,10 @@ func (d Description) rendered(documents []document, value func(placeholder strin
 	return out, nil
 }
 
-// setEnv sets the variables of the current drill's feature in a Deployment's containers;
-// they replace those of the manifest.
+// setEnv sets the variables of the current drill's feature in the containers of a Deployment or
+// DaemonSet; they replace those of the manifest.
 func (d Description) setEnv(obj *unstructured.Unstructured) error {
-	if obj.GetKind() != "Deployment" || len(d.env) == 0 {
+	if !slices.Contains([]string{"Deployment", "DaemonSet"}, obj.GetKind()) || len(d.env) == 0 {
 		return nil
 	}
 	if err := setContainersEnv(obj, d.env, append(podSpec(obj.GetKind()), "containers")...); err != nil {

@@ -14,9 +14,11 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 )
 
@@ -302,10 +304,33 @@ func TestADeploymentIsAvailableOnlyWhenItIsTheNewOne(t *testing.T) {
 		"nothing yet":                     {appsv1.DeploymentStatus{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: &two}, Status: c.status}
-			d.Generation = 3
-			if got := available(d); got != c.want {
-				t.Errorf("available = %v, want %v", got, c.want)
+			d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "mine", Namespace: "ns", Generation: 3}, Spec: appsv1.DeploymentSpec{Replicas: &two}, Status: c.status}
+			seen, err := running{client: fake.NewClientset(d), namespace: "ns", name: "mine"}.read(t.Context())
+			if err != nil || seen.available != c.want {
+				t.Errorf("available = %v, want %v (%v)", seen.available, c.want, err)
+			}
+		})
+	}
+}
+
+// A DaemonSet whose nodes are not labelled yet wants no pod at all.
+func TestADaemonSetIsAvailableOnlyOnAllWorkers(t *testing.T) {
+	for name, c := range map[string]struct {
+		status appsv1.DaemonSetStatus
+		want   bool
+	}{
+		"on all workers":          {appsv1.DaemonSetStatus{ObservedGeneration: 3, DesiredNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberAvailable: 2}, true},
+		"an older generation":     {appsv1.DaemonSetStatus{ObservedGeneration: 2, DesiredNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberAvailable: 2}, false},
+		"available on one of two": {appsv1.DaemonSetStatus{ObservedGeneration: 3, DesiredNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberAvailable: 1}, false},
+		"an old pod still there":  {appsv1.DaemonSetStatus{ObservedGeneration: 3, DesiredNumberScheduled: 2, UpdatedNumberScheduled: 1, NumberAvailable: 2}, false},
+		"meant for one of two":    {appsv1.DaemonSetStatus{ObservedGeneration: 3, DesiredNumberScheduled: 1, UpdatedNumberScheduled: 1, NumberAvailable: 1}, false},
+		"meant for no node":       {appsv1.DaemonSetStatus{ObservedGeneration: 3}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "mine", Namespace: "ns", Generation: 3}, Status: c.status}
+			seen, err := running{client: fake.NewClientset(d), daemonSet: true, namespace: "ns", name: "mine", workers: 2}.read(t.Context())
+			if err != nil || seen.available != c.want {
+				t.Errorf("available = %v, want %v (%v)", seen.available, c.want, err)
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,45 +9,38 @@ import (
 	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/e2e-framework/klient/wait"
 )
 
 // shownLines is how much of a log an error shows.
 const shownLines = 20
 
-// running is the handler's Deployment in the cluster.
-type running struct {
-	client          kubernetes.Interface
-	namespace, name string
-}
-
-// Deployment is the NAMESPACE/NAME of the handler's Deployment; empty if it installs
+// Workload is the NAMESPACE/NAME of the handler's Deployment or DaemonSet; empty if it installs
 // nothing.
-func (d Description) Deployment(s Settings) string { return fill(d.Ready.Deployment, s.value) }
-
-func (d Description) running(cfg *rest.Config, s Settings) (running, error) {
-	client, err := kubernetes.NewForConfig(cfg)
-	if err != nil {
-		return running{}, fmt.Errorf("make a client: %w", err)
-	}
-	namespace, name, _ := strings.Cut(d.Deployment(s), "/")
-	return running{client, namespace, name}, nil
+func (d Description) Workload(s Settings) string {
+	return fill(cmp.Or(d.Ready.Deployment, d.Ready.DaemonSet), s.value)
 }
 
-// waitReady waits until every replica of the handler's Deployment is available
-// and the handler knows its workers.
+// WaitReady waits until the handler is ready, as it is after Install. One that runs on each node
+// may not be on a node that was restored.
+func (d Description) WaitReady(ctx context.Context, cfg *rest.Config, s Settings) error {
+	if err := d.waitReady(ctx, cfg, s); err != nil {
+		return fmt.Errorf("handler %s: %w", d.Name, err)
+	}
+	return nil
+}
+
+// waitReady waits until every replica of the handler is available and the handler knows its
+// workers.
 func (d Description) waitReady(ctx context.Context, cfg *rest.Config, s Settings) error {
 	r, err := d.running(cfg, s)
 	if err != nil {
 		return err
 	}
-	deployment, err := d.waitAvailable(ctx, r)
+	seen, err := d.waitAvailable(ctx, r)
 	if err == nil {
 		err = d.waitWorkers(ctx, cfg, s)
 	}
@@ -56,46 +50,41 @@ func (d Description) waitReady(ctx context.Context, cfg *rest.Config, s Settings
 	// The context of the wait may be over, so the state is read with another one.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	return fmt.Errorf("%w\n%s", err, r.describe(ctx, deployment))
+	return fmt.Errorf("%w\n%s", err, r.describe(ctx, seen))
 }
 
-// waitAvailable waits until every replica is available, and returns the
-// Deployment as last seen.
-func (d Description) waitAvailable(ctx context.Context, r running) (*appsv1.Deployment, error) {
+// waitAvailable waits until every replica is available, and returns the workload as last seen.
+func (d Description) waitAvailable(ctx context.Context, r running) (workload, error) {
 	timeout := d.Ready.Timeout.D()
-	var deployment *appsv1.Deployment // as last seen
+	var seen workload
 	var last error
 	err := wait.For(func(ctx context.Context) (bool, error) {
-		seen, err := r.client.AppsV1().Deployments(r.namespace).Get(ctx, r.name, metav1.GetOptions{})
+		now, err := r.read(ctx)
 		if ctx.Err() != nil || err != nil && strings.Contains(err.Error(), "would exceed context deadline") {
-			return false, nil // cut short, the latter by client-go: this is no error of the Deployment
+			return false, nil // cut short, the latter by client-go: this is no error of the workload
 		}
 		last = err
 		if err != nil {
 			return false, nil
 		}
-		deployment = seen
-		return available(seen), nil
+		seen = now
+		return seen.available, nil
 	}, wait.WithContext(ctx), wait.WithTimeout(timeout), wait.WithInterval(poll), wait.WithImmediate())
 	if err != nil {
-		return deployment, fmt.Errorf("%s: deployment %s/%s is not ready after %s: %w",
-			d.At("ready.deployment"), r.namespace, r.name, timeout, errors.Join(last, err))
+		field := "ready.deployment"
+		if r.daemonSet {
+			field = "ready.daemonSet"
+		}
+		return seen, fmt.Errorf("%s: %s is not ready after %s: %w", d.At(field), r, timeout, errors.Join(last, err))
 	}
-	return deployment, nil
-}
-
-func available(d *appsv1.Deployment) bool {
-	want, s := ptr.Deref(d.Spec.Replicas, 1), d.Status
-	return s.ObservedGeneration >= d.Generation && s.UpdatedReplicas == want && s.AvailableReplicas == want && s.Replicas == want
+	return seen, nil
 }
 
 // describe shows why the handler is not ready, as far as the cluster shows it.
-func (r running) describe(ctx context.Context, deployment *appsv1.Deployment) string {
+func (r running) describe(ctx context.Context, seen workload) string {
 	var b strings.Builder
-	if deployment != nil {
-		for _, c := range deployment.Status.Conditions {
-			fmt.Fprintf(&b, "  condition %s=%s %s: %s\n", c.Type, c.Status, c.Reason, c.Message)
-		}
+	for _, line := range seen.state {
+		fmt.Fprintf(&b, "  %s\n", line)
 	}
 	pods, err := r.pods(ctx)
 	if err != nil {
@@ -134,13 +123,13 @@ func state(pod *corev1.Pod) string {
 }
 
 func (r running) pods(ctx context.Context) ([]corev1.Pod, error) {
-	deployment, err := r.client.AppsV1().Deployments(r.namespace).Get(ctx, r.name, metav1.GetOptions{})
+	w, err := r.read(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read Deployment %s/%s: %w", r.namespace, r.name, err)
+		return nil, err
 	}
-	list, err := r.client.CoreV1().Pods(r.namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(deployment.Spec.Selector)})
+	list, err := r.client.CoreV1().Pods(r.namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(w.selector)})
 	if err != nil {
-		return nil, fmt.Errorf("list the pods of Deployment %s/%s: %w", r.namespace, r.name, err)
+		return nil, fmt.Errorf("list the pods of %s: %w", r, err)
 	}
 	return list.Items, nil
 }

@@ -21,7 +21,7 @@ type Right struct {
 // bound to its service account, read from the cluster. They do not include the rights of
 // all service accounts. There are none if it installs nothing.
 func (d Description) Rights(ctx context.Context, cfg *rest.Config, s Settings) ([]Right, error) {
-	if d.Deployment(s) == "" {
+	if d.Workload(s) == "" {
 		return nil, nil
 	}
 	r, err := d.running(cfg, s)
@@ -37,7 +37,7 @@ func (d Description) Rights(ctx context.Context, cfg *rest.Config, s Settings) (
 
 // User is the handler's user name in the API server; empty if it installs nothing.
 func (d Description) User(ctx context.Context, cfg *rest.Config, s Settings) (string, error) {
-	if d.Deployment(s) == "" {
+	if d.Workload(s) == "" {
 		return "", nil
 	}
 	r, err := d.running(cfg, s)
@@ -53,11 +53,11 @@ func (d Description) User(ctx context.Context, cfg *rest.Config, s Settings) (st
 
 // account is the service account of the handler's pods.
 func (r running) account(ctx context.Context) (rbacv1.Subject, error) {
-	deployment, err := r.client.AppsV1().Deployments(r.namespace).Get(ctx, r.name, metav1.GetOptions{})
+	w, err := r.read(ctx)
 	if err != nil {
-		return rbacv1.Subject{}, fmt.Errorf("read its Deployment: %w", err)
+		return rbacv1.Subject{}, err
 	}
-	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: r.namespace, Name: cmp.Or(deployment.Spec.Template.Spec.ServiceAccountName, "default")}, nil
+	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: r.namespace, Name: cmp.Or(w.template.Spec.ServiceAccountName, "default")}, nil
 }
 
 func (r running) rights(ctx context.Context) ([]Right, error) {

@@ -17,7 +17,7 @@ func TestRights(t *testing.T) {
 	account := func(namespace, name string) []rbacv1.Subject {
 		return []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: namespace, Name: name}}
 	}
-	r := running{fake.NewClientset(
+	r := running{client: fake.NewClientset(
 		deployment,
 		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "wide"}, Rules: verbs("get", "*")},
 		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "shared"}, Rules: verbs("patch")},
@@ -29,7 +29,7 @@ func TestRights(t *testing.T) {
 		// A subject without a namespace is in the binding's.
 		&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "drill", Name: "d"}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "shared"}, Subjects: account("", "handler")},
 		&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "e"}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "foreign"}, Subjects: account("drill", "default")},
-	), "drill", "handler"}
+	), namespace: "drill", name: "handler"}
 	rights, err := r.rights(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -46,10 +46,10 @@ func TestRights(t *testing.T) {
 
 func TestRightsOfARoleThatIsMissing(t *testing.T) {
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "drill", Name: "handler"}}
-	r := running{fake.NewClientset(deployment, &rbacv1.ClusterRoleBinding{
+	r := running{client: fake.NewClientset(deployment, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "a"}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "gone"},
 		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "drill", Name: "default"}},
-	}), "drill", "handler"}
+	}), namespace: "drill", name: "handler"}
 	if rights, err := r.rights(t.Context()); err == nil {
 		t.Errorf("no error, and rights %v", rights)
 	}

@@ -71,13 +71,29 @@ func (d Description) validate() error {
 	if d.Version == "" && d.Image.Built == "" {
 		f.wrong("version", "must not be empty: a report must say what was tested")
 	}
-	if strings.Count(d.Ready.Deployment, "/") != 1 {
-		f.wrong("ready.deployment", "%q is not NAMESPACE/NAME, which is needed to see when the handler is ready", d.Ready.Deployment)
-	}
+	f.ready(d.Ready)
 	if !d.Marks.Unschedulable && d.Marks.Taint == "" {
 		f.wrong("marks", "needs unschedulable, taint or both: they show which node the handler drains")
 	}
 	return errors.Join(f.errs...)
+}
+
+// ready checks where the handler runs.
+func (f *problems) ready(r Ready) {
+	switch {
+	case r.DaemonSet != "" && r.Deployment != "":
+		f.wrong("ready.daemonSet", "is not allowed with deployment: a handler is one or the other")
+	case r.DaemonSet != "" && strings.Count(r.DaemonSet, "/") != 1:
+		f.wrong("ready.daemonSet", "%q is not NAMESPACE/NAME", r.DaemonSet)
+	case r.DaemonSet == "" && strings.Count(r.Deployment, "/") != 1:
+		f.wrong("ready.deployment", "%q is not NAMESPACE/NAME, which is needed to see when the handler is ready", r.Deployment)
+	}
+	if f.d.ReadsMetadata() && r.DaemonSet == "" {
+		f.wrong("ready.daemonSet", "is required with reads metadata: only a pod of the node can read its metadata")
+	}
+	if f.d.ReadsMetadata() && f.d.Workers.Capacity != kind.Spot {
+		f.wrong("workers.capacity", "must be spot with reads metadata: only spot nodes have the service here")
+	}
 }
 
 func (f *problems) image(i Image) {
@@ -113,6 +129,10 @@ func (f *problems) claims() {
 		if f.d.Claims(name) != (len(f.d.Configurations[name].After) > 0) {
 			f.wrong("configurations."+name+".after", "is required with the feature %s, and only then: a drill changes the configuration in its middle", name)
 		}
+	}
+	f.maybe("reads", string(f.d.Reads), history.Words(history.NoticeSources()))
+	if f.d.ReadsMetadata() && (f.d.CommitPoint != "" || len(f.d.SQSActions) > 0 || len(f.d.Keeps) > 0) {
+		f.wrong("reads", "with metadata there are no messages: commitPoint, sqsActions and keeps are not allowed")
 	}
 	f.maybe("commitPoint", string(f.d.CommitPoint), history.Words(history.CommitPoints()))
 	for i, action := range f.d.SQSActions {

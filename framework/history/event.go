@@ -1,6 +1,9 @@
 package history
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Kind names what an event reports. The list is closed: a reader of an older or
 // newer history meets an unknown kind only by ignoring it on purpose.
@@ -248,6 +251,12 @@ type Meta struct {
 	Environment map[string]string `json:"environment,omitempty"`
 }
 
+// Workload is the NAMESPACE/NAME that the handler's pods belong to; empty if it has none.
+func (h Handler) Workload() string { return cmp.Or(h.Deployment, h.DaemonSet) }
+
+// ReadsMetadata reports whether the handler reads notices from the metadata of its instance.
+func (h Handler) ReadsMetadata() bool { return h.Reads == FromMetadata }
+
 // FormatV1 is the version of the history's format.
 const FormatV1 = "spotdrill.dev/history/v1"
 
@@ -260,8 +269,11 @@ type Handler struct {
 	Taint         string `json:"taint,omitempty"` // key, without effect
 	// DeletesNode reports whether the handler removes the Node object itself.
 	DeletesNode bool `json:"deletes_node,omitempty"`
-	// Deployment is the NAMESPACE/NAME that the handler's pods belong to.
+	// Deployment or DaemonSet is the NAMESPACE/NAME that the handler's pods belong to.
 	Deployment string `json:"deployment,omitempty"`
+	DaemonSet  string `json:"daemon_set,omitempty"`
+	// Reads is where it reads notices; empty if from the queue.
+	Reads NoticeSource `json:"reads,omitempty"`
 	// DrainEvent is the reason of the Kubernetes event on the node that says that
 	// a drain starts; empty if the handler announces none.
 	DrainEvent string `json:"drain_event,omitempty"`

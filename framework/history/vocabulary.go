@@ -130,6 +130,20 @@ func (f FaultType) ErrorCodes() []ErrorCode {
 	return nil
 }
 
+// NoticeSource is where a handler reads notices.
+type NoticeSource string
+
+// The sources.
+const (
+	// FromQueue is an SQS queue to which EventBridge sends them.
+	FromQueue NoticeSource = "queue"
+	// FromMetadata is the metadata of the instance that the handler's pod runs on.
+	FromMetadata NoticeSource = "metadata"
+)
+
+// NoticeSources lists every source, the default first.
+func NoticeSources() []NoticeSource { return []NoticeSource{FromQueue, FromMetadata} }
+
 // CommitPoint is the point from which on a handler may delete a message.
 type CommitPoint string
 

@@ -44,31 +44,33 @@ type Request struct {
 	// Status is the HTTP status; 0 if no answer arrived.
 	Status int `json:"status"`
 	// Fault is the fault that they met; empty for none.
-	Fault string    `json:"fault,omitempty"`
-	First time.Time `json:"first"`
-	Last  time.Time `json:"last"`
-	Count int       `json:"count"`
+	Fault string `json:"fault,omitempty"`
+	// Announces is set if the answer announced something.
+	Announces bool      `json:"announces,omitempty"`
+	First     time.Time `json:"first"`
+	Last      time.Time `json:"last"`
+	Count     int       `json:"count"`
 }
 
 // maxRequests bounds what is recorded.
 const maxRequests = 10_000
 
 // record records a request. What a poll gets again and again is one record.
-func (s *Server) record(r *http.Request, path string, status int, fault string) {
+func (s *Server) record(one Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.now()
+	one.First, one.Last, one.Count = s.now(), s.now(), 1
 	for i := len(s.requests) - 1; i >= 0; i-- {
-		if q := &s.requests[i]; q.Path == path && q.Method == r.Method {
-			if q.Status == status && q.Fault == fault {
-				q.Last, q.Count = now, q.Count+1
+		if q := &s.requests[i]; q.Path == one.Path && q.Method == one.Method {
+			if q.Status == one.Status && q.Fault == one.Fault && q.Announces == one.Announces {
+				q.Last, q.Count = one.Last, q.Count+1
 				return
 			}
 			break
 		}
 	}
 	if len(s.requests) < maxRequests {
-		s.requests = append(s.requests, Request{Method: r.Method, Path: path, Status: status, Fault: fault, First: now, Last: now, Count: 1})
+		s.requests = append(s.requests, one)
 	}
 }
 

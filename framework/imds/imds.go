@@ -73,6 +73,19 @@ const (
 	ScheduledPath = "meta-data/events/maintenance/scheduled"
 )
 
+// at reports whether something is announced at a path.
+func (a Announced) at(path string) bool {
+	switch path {
+	case SpotPath, TerminationPath:
+		return a.Spot != nil
+	case RebalancePath:
+		return a.Rebalance != nil
+	case ScheduledPath:
+		return len(a.Scheduled) > 0
+	}
+	return false
+}
+
 // scheduledFormat is the format of times in maintenance events.
 const scheduledFormat = "02 Jan 2006 15:04:05 GMT"
 

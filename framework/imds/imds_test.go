@@ -218,9 +218,12 @@ func TestRequestsAreRecorded(t *testing.T) {
 	poll := func() { c.do(http.MethodGet, c.url+"/latest/"+SpotPath, "", tokenHeader, token) }
 	poll()
 	c.do(http.MethodGet, c.url+"/latest/"+RebalancePath, "", tokenHeader, token)
+	scheduled := func() { c.do(http.MethodGet, c.url+"/latest/"+ScheduledPath, "", tokenHeader, token) }
+	scheduled() // it is always there, and mostly empty
 	poll()
-	c.announce(Announced{Spot: &SpotAction{Action: "terminate", Time: time.Now()}})
+	c.announce(Announced{Spot: &SpotAction{Action: "terminate", Time: time.Now()}, Scheduled: []ScheduledEvent{{ID: "1"}}})
 	poll()
+	scheduled()
 	var got []Request
 	_, text := c.do(http.MethodGet, c.control+"/requests", "")
 	if err := json.Unmarshal([]byte(text), &got); err != nil {
@@ -229,12 +232,16 @@ func TestRequestsAreRecorded(t *testing.T) {
 	want := []struct {
 		path          string
 		status, count int
-	}{{"api/token", 200, 1}, {SpotPath, 404, 2}, {RebalancePath, 404, 1}, {SpotPath, 200, 1}}
+		announces     bool
+	}{
+		{"api/token", 200, 1, false}, {SpotPath, 404, 2, false}, {RebalancePath, 404, 1, false}, {ScheduledPath, 200, 1, false},
+		{SpotPath, 200, 1, true}, {ScheduledPath, 200, 1, true},
+	}
 	if len(got) != len(want) {
 		t.Fatalf("%d records: %+v", len(got), got)
 	}
 	for i, w := range want {
-		if g := got[i]; g.Path != w.path || g.Status != w.status || g.Count != w.count || g.First.After(g.Last) {
+		if g := got[i]; g.Path != w.path || g.Status != w.status || g.Count != w.count || g.Announces != w.announces || g.First.After(g.Last) {
 			t.Errorf("record %d: %+v, want %+v", i, g, w)
 		}
 	}

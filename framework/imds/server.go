@@ -53,13 +53,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		name = f.Name
 		time.Sleep(f.By)
 		if f.Status != 0 || f.Gone {
-			s.record(r, path, f.Status, name)
+			s.record(Request{Method: r.Method, Path: path, Status: f.Status, Fault: name})
 			f.answer(w)
 			return
 		}
 	}
 	a := s.answer(r, path)
-	s.record(r, path, a.status, name)
+	s.record(Request{Method: r.Method, Path: path, Status: a.status, Fault: name, Announces: a.announces})
 	if a.status == 0 { // it never arrives
 		<-r.Context().Done()
 		panic(http.ErrAbortHandler)
@@ -76,6 +76,8 @@ type answer struct {
 	status int
 	header map[string]string
 	text   string
+	// announces is set if it announces something.
+	announces bool
 }
 
 func (s *Server) answer(r *http.Request, path string) answer {
@@ -107,7 +109,8 @@ func (s *Server) answer(r *http.Request, path string) answer {
 	if strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") {
 		kind = "application/json"
 	}
-	return answer{http.StatusOK, map[string]string{"Content-Type": kind, ttlHeader: strconv.Itoa(int(left.Seconds()))}, text}
+	header := map[string]string{"Content-Type": kind, ttlHeader: strconv.Itoa(int(left.Seconds()))}
+	return answer{http.StatusOK, header, text, announced.at(path)}
 }
 
 // begin begins a session.
@@ -133,7 +136,8 @@ func (s *Server) begin(r *http.Request) answer {
 		}
 	}
 	s.sessions[token] = now.Add(time.Duration(ttl) * time.Second)
-	return answer{http.StatusOK, map[string]string{ttlHeader: strconv.Itoa(ttl), "Content-Type": "text/plain"}, token}
+	header := map[string]string{ttlHeader: strconv.Itoa(ttl), "Content-Type": "text/plain"}
+	return answer{status: http.StatusOK, header: header, text: token}
 }
 
 // hops is how many hops an answer makes: one to its node, and one more to a pod with a network

@@ -31,7 +31,10 @@ func (p *players) arrange(ctx context.Context) error {
 			return err
 		}
 		restored <- repaired
-		return p.sys.Install(ctx, first.handler(), first.Scenario.Feature)
+		if err := p.sys.Install(ctx, first.handler(), first.Scenario.Feature); err != nil || !first.handler().ReadsMetadata() {
+			return err
+		}
+		return p.sys.ClearMetadata(ctx)
 	})
 	group.Go(func() error {
 		if err := p.sys.SetDNS(ctx, first.Scenario.CoreDNS); err != nil {

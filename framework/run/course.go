@@ -93,7 +93,7 @@ type sources struct {
 	waits   startFunc                            // of the time without a processor
 	queue   startFunc
 	probers startFunc
-	depth   func(context.Context) error // records how many messages the queue holds
+	last    func(context.Context) error // records what is known only at the end
 }
 
 // watch is a watch in progress.
@@ -119,13 +119,13 @@ func (s sources) start(ctx context.Context) (stop stopFunc, err error) {
 		return nil, err
 	}
 	return func(ctx context.Context) error {
-		// While the probers still run: the depth belongs to the drill.
-		depth := s.depth(ctx)
+		// While the probers still run: it belongs to the drill.
+		last := s.last(ctx)
 		stopped := stopAll(ctx, stops)
 		// The API's events may lag behind the queue's: the watch ends last.
 		complete := watch.complete(ctx)
 		watch.stop()
-		return errors.Join(depth, stopped, complete)
+		return errors.Join(last, stopped, complete)
 	}, nil
 }
 

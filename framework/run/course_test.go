@@ -177,7 +177,7 @@ func (s *script) sources() sources {
 		waits:   s.startable("waits"),
 		queue:   s.startable("queue"),
 		probers: s.startable("probers"),
-		depth:   s.part("depth"),
+		last:    s.part("depth"),
 	}
 }
 

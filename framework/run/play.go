@@ -154,6 +154,12 @@ func (p *players) aftermath(ctx context.Context) (leave bool, err error) {
 }
 
 func (p *players) clearQueue(ctx context.Context) error {
+	if p.all[0].handler().ReadsMetadata() {
+		// That of a node that is down ends with its pod. Arrange clears the others again.
+		if err := p.sys.ClearMetadata(ctx); err != nil {
+			p.sys.Log("    not all metadata could be cleared yet: %s", oneLine(err))
+		}
+	}
 	return errors.Join(clearFaults(ctx, p.sys.Cluster), p.sys.AWS.Purge(ctx))
 }
 

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"embed"
+	"errors"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -11,6 +12,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/imds"
 	"github.com/spotdrill/spotdrill/framework/objects"
 	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -37,6 +39,8 @@ type runner struct {
 	probers  []probing // none without a probe
 	// broken gets why a stream of records ended early; it has room for all.
 	broken chan error
+	// announced is what the metadata of each node announces, by the node's name.
+	announced map[string]imds.Announced
 	// meanwhile are disturbances that the steps do not wait for.
 	meanwhile errgroup.Group
 }
@@ -49,6 +53,9 @@ type sent struct {
 
 // newRunner begins a drill's history.
 func newRunner(sys *system.System, d Drill) (*runner, error) {
+	if d.handler().ReadsMetadata() {
+		d.Scenario = d.Scenario.WithoutQueue()
+	}
 	rec, err := history.Create(d.Dir, history.NewClock(), history.Meta{
 		Scenario: d.Scenario.Name, Set: string(d.Set), Attempt: d.Attempt,
 		Handler: sys.Meta(d.handler()), Environment: sys.Environment,
@@ -61,7 +68,7 @@ func newRunner(sys *system.System, d Drill) (*runner, error) {
 	}
 	return &runner{
 		sys: sys, Drill: d, rec: rec, namespace: sys.WorkloadNamespace(),
-		nodes: map[string]cluster.Node{}, notices: map[string]*sent{}, broken: make(chan error, 2+scenarios.MaxProbers),
+		nodes: map[string]cluster.Node{}, notices: map[string]*sent{}, announced: map[string]imds.Announced{}, broken: make(chan error, 2+scenarios.MaxProbers),
 	}, nil
 }
 
@@ -106,7 +113,7 @@ func (r *runner) sources() sources {
 		waits:   r.recordWaits,
 		queue:   r.recordQueue,
 		probers: r.recordProbers,
-		depth:   r.recordDepth,
+		last:    r.recordLast,
 	}
 }
 
@@ -134,6 +141,12 @@ func (r *runner) recordFacts(ctx context.Context) error {
 		r.recordBudget(r.rec.Clock().Now(), budget.Pods, "", budget.MinAvailable)
 	}
 	return nil
+}
+
+// recordLast records what is known only at the end: what is left in the queue, and what was
+// read of the nodes' metadata.
+func (r *runner) recordLast(ctx context.Context) error {
+	return errors.Join(r.recordDepth(ctx), r.recordAllMetadata(ctx))
 }
 
 func (r *runner) recordDepth(ctx context.Context) error {

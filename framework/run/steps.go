@@ -80,6 +80,8 @@ func (r *runner) step(ctx context.Context, step scenarios.Step) error {
 		return r.setValues(ctx, do)
 	case scenarios.Grow:
 		return r.grow(ctx, do)
+	case scenarios.MetadataFault:
+		return r.failMetadata(ctx, do)
 	}
 	return errors.New("no action set")
 }
@@ -98,6 +100,9 @@ func healthOf(n scenarios.Notice, began time.Time) cloud.Health {
 }
 
 func (r *runner) putNotice(ctx context.Context, n scenarios.Notice) error {
+	if r.handler().ReadsMetadata() {
+		return r.putMetadata(ctx, n)
+	}
 	notice := cloud.Notice{
 		Type: n.Type, Action: n.Action, State: n.State, Age: n.Age.D(), Zone: n.Zone, Health: healthOf(n, r.rec.Clock().Start()),
 	}
@@ -209,6 +214,9 @@ func (r *runner) reclaim(ctx context.Context, step scenarios.Reclaim) error {
 		return err
 	}
 	node := r.nodes[step.Node]
+	if err := r.recordMetadata(ctx, node); err != nil {
+		return fmt.Errorf("before %s is taken: %w", node.Name, err)
+	}
 	if step.Shutdown {
 		r.announce(history.Event{Kind: history.NodeShutdown, Node: node.Name, Instance: node.Instance})
 		if err := r.sys.Cluster.Shutdown(ctx, node.Name); err != nil {

@@ -188,6 +188,8 @@ func (s *Session) NotApplicable(scenario scenarios.Scenario) string {
 	switch {
 	case s.cannot != "":
 		return s.cannot
+	case scenario.Handler != scenarios.HandlerNone && s.otherSource(scenario) != "":
+		return s.otherSource(scenario)
 	case scenario.DeletesUnnoticed() && s.Handler.DeletesNode:
 		return fmt.Sprintf("cannot be arranged: %s drains a node whose object is deleted, so that no running instance can be without one", s.Handler.Name)
 	case scenario.DeliversToAnother() && s.Handler.ElectsLeader:
@@ -198,6 +200,20 @@ func (s *Session) NotApplicable(scenario scenarios.Scenario) string {
 		return ""
 	}
 	return fmt.Sprintf("not supported: the description of %s does not claim %s", s.Handler.Name, scenario.Feature)
+}
+
+// otherSource is why the scenario is not for a handler that gets its notices as this one does, or "".
+func (s *Session) otherSource(scenario scenarios.Scenario) string {
+	metadata, queue, replicas := s.Handler.ReadsMetadata(), scenario.NeedsQueue(), scenario.NeedsReplicas()
+	switch {
+	case metadata && queue != "":
+		return fmt.Sprintf("cannot be arranged: %s reads no queue, and %s", s.Handler.Name, queue)
+	case !metadata && scenario.NeedsMetadata():
+		return fmt.Sprintf("cannot be arranged: %s does not read the metadata of its instance", s.Handler.Name)
+	case s.Handler.OnEachNode() && replicas != "":
+		return fmt.Sprintf("cannot be arranged: %s runs on each node, and %s", s.Handler.Name, replicas)
+	}
+	return ""
 }
 
 // Drill plays and judges one scenario and reports it, or skips it if it does not apply.

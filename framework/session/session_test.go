@@ -74,6 +74,13 @@ func TestNotApplicable(t *testing.T) {
 		"has one replica that receives": {handler: "karpenter", scenario: "two-replicas-drain-once", want: "cannot be arranged: only one replica of karpenter receives messages, so that no second one can get a copy"},
 		"deleted in the middle":         {handler: "karpenter", scenario: "node-object-deleted-in-the-middle-does-not-stop-the-next-notice"},
 		"deleted by an operator":        {handler: "karpenter", scenario: "node-deleted-by-hand-is-drained-and-terminated"},
+		"its notice is announced":       {handler: "nth-imds", scenario: "spot-notice-drains-node"},
+		"its notice is no announcement": {handler: "nth-imds", scenario: "state-stopping-drains-node", want: "cannot be arranged: nth-imds reads no queue, and metadata does not announce state-change"},
+		"the queue is not its own":      {handler: "nth-imds", scenario: "slow-queue-is-outlived", want: "cannot be arranged: nth-imds reads no queue, and the queue fails in it"},
+		"it has no replicas":            {handler: "nth-imds", scenario: "cut-off-handler-finishes-the-drain", want: "cannot be arranged: nth-imds runs on each node, and it would cut off the nodes that the handler shares its network with"},
+		"of metadata, with metadata":    {handler: "nth-imds", scenario: "slow-instance-metadata-is-waited-for"},
+		"of metadata, with a queue":     {handler: "builtin", scenario: "slow-instance-metadata-is-waited-for", want: "cannot be arranged: builtin does not read the metadata of its instance"},
+		"of a queue, without a handler": {handler: "nth-imds", scenario: "coredns-lost-without-handler"},
 		"no image of it is here":        {handler: "nth", scenario: "spot-notice-drains-node", noImage: "no registry", want: "no registry"},
 	} {
 		s := session(t, c.handler)

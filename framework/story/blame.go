@@ -145,7 +145,7 @@ func (st *Story) Takes(e history.Event) Blame {
 	switch {
 	case !ok || e.At < st.Begun || !p.EndsBy(e):
 		return Blameless
-	case p.Of(st.History.Meta.Handler.Deployment):
+	case p.OfHandler(st.History.Meta.Handler):
 		return Blameless // its own pod, which drills disturb
 	case p.Evictable() && !p.FinishedBy(e.At) && st.ofWorkload(p):
 		return Blamed

@@ -146,10 +146,13 @@ const criticalPriority = 2_000_000_000
 // Critical reports whether the pod has one of the system's priority classes.
 func (p Pod) Critical() bool { return p.Number(history.Priority) >= criticalPriority }
 
-// Of reports whether the pod belongs to the Deployment NAMESPACE/NAME.
-func (p Pod) Of(deployment string) bool {
-	namespace, name, _ := strings.Cut(deployment, "/")
+// OfHandler reports whether the pod is one of the handler's.
+func (p Pod) OfHandler(h history.Handler) bool {
+	namespace, name, _ := strings.Cut(h.Workload(), "/")
 	_, ok := p.First(func(e history.Event) bool {
+		if h.DaemonSet != "" {
+			return e.Owner == "DaemonSet/"+name && strings.HasPrefix(e.Pod, namespace+"/")
+		}
 		set, found := strings.CutPrefix(e.Owner, "ReplicaSet/"+name+"-")
 		return found && !strings.Contains(set, "-") && strings.HasPrefix(e.Pod, namespace+"/")
 	})

@@ -47,6 +47,9 @@ type Story struct {
 
 // Read reads the history of a scenario that was played.
 func Read(s scenarios.Scenario, h history.History) *Story {
+	if h.Meta.Handler.ReadsMetadata() {
+		s = s.WithoutQueue()
+	}
 	st := &Story{Scenario: s, History: h, Begun: math.MaxInt64, End: math.MaxInt64, audit: readAudit(h), undisrupted: map[string]Pod{}}
 	for _, e := range h.Events {
 		st.Last = max(st.Last, e.At)

@@ -215,6 +215,43 @@ func TestWhoseDoingItWas(t *testing.T) {
 	}
 }
 
+func TestWhosePodsAreTheHandlers(t *testing.T) {
+	pod := func(name, owner string) Pod {
+		return Pod{Events: []history.Event{{Kind: history.PodPresent, Pod: name, Owner: owner}}}
+	}
+	deployment, daemonSet := history.Handler{Deployment: "ns/handler"}, history.Handler{DaemonSet: "ns/handler"}
+	for name, c := range map[string]struct {
+		pod  Pod
+		of   history.Handler
+		want bool
+	}{
+		"of its Deployment":                {pod("ns/handler-5d4-x2", "ReplicaSet/handler-5d4"), deployment, true},
+		"of one with a longer name":        {pod("ns/handler-2-5d4-x2", "ReplicaSet/handler-2-5d4"), deployment, false},
+		"of one in another namespace":      {pod("other/handler-5d4-x2", "ReplicaSet/handler-5d4"), deployment, false},
+		"of its DaemonSet":                 {pod("ns/handler-x2", "DaemonSet/handler"), daemonSet, true},
+		"of another DaemonSet":             {pod("ns/handler-2-x2", "DaemonSet/handler-2"), daemonSet, false},
+		"of a DaemonSet of that name":      {pod("ns/handler-x2", "DaemonSet/handler"), deployment, false},
+		"of a Deployment of that name":     {pod("ns/handler-5d4-x2", "ReplicaSet/handler-5d4"), daemonSet, false},
+		"of a DaemonSet in another":        {pod("other/handler-x2", "DaemonSet/handler"), daemonSet, false},
+		"of a handler that runs nowhere":   {pod("ns/handler-x2", "DaemonSet/handler"), history.Handler{}, false},
+		"without an owner, and no handler": {pod("ns/handler", ""), history.Handler{}, false},
+	} {
+		if got := c.pod.OfHandler(c.of); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// A history of a handler that reads metadata is read without what only a queue can show.
+func TestAHandlerThatReadsMetadataIsReadWithoutAQueue(t *testing.T) {
+	s := scenarios.Scenario{Checks: []scenarios.Check{{QueueEmpty: &scenarios.QueueEmpty{}}, {NotRestarted: &scenarios.NotRestarted{}}}}
+	for from, want := range map[history.NoticeSource]int{"": 2, history.FromQueue: 2, history.FromMetadata: 1} {
+		if got := len(Read(s, history.History{Meta: history.Meta{Handler: history.Handler{Reads: from}}}).Scenario.Checks); got != want {
+			t.Errorf("from %q: %d checks, want %d", from, got, want)
+		}
+	}
+}
+
 func TestWhenAnInstanceIsTakenForGood(t *testing.T) {
 	taken := func(seconds float64) history.Event {
 		return at(seconds, history.Event{Kind: history.Reclaimed, Node: "worker"})

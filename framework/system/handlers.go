@@ -116,7 +116,7 @@ func (s *System) Install(ctx context.Context, d handler.Description, feature str
 	d = d.For(feature)
 	if s.installed != nil && !s.unready && s.installed.Same(d) {
 		s.installed = &d // another feature can have the same settings
-		return nil
+		return s.onEachNode(ctx, d)
 	}
 	if err := s.Uninstall(ctx); err != nil {
 		return err
@@ -124,6 +124,11 @@ func (s *System) Install(ctx context.Context, d handler.Description, feature str
 	// Set first: a handler that is half installed must be removed too, once its state
 	// is saved.
 	s.installed, s.unready = &d, true
+	if d.ReadsMetadata() {
+		if err := s.startMetadata(ctx); err != nil {
+			return err
+		}
+	}
 	settings, err := s.equip(ctx, d)
 	if err != nil {
 		return err
@@ -138,13 +143,25 @@ func (s *System) Install(ctx context.Context, d handler.Description, feature str
 	return nil
 }
 
+// onEachNode waits until a handler that runs on each node is on those that were restored.
+func (s *System) onEachNode(ctx context.Context, d handler.Description) error {
+	if !d.OnEachNode() {
+		return nil
+	}
+	settings, err := s.Equipment(ctx, d)
+	if err != nil {
+		return err
+	}
+	return d.WaitReady(ctx, s.Cluster.Config, settings)
+}
+
 // Installed is the handler in the cluster, nil for none, and whether it became ready.
 func (s *System) Installed() (d *handler.Description, ready bool) { return s.installed, !s.unready }
 
 // Uninstall removes the handler that Install created, or one that an earlier run left.
 func (s *System) Uninstall(ctx context.Context) error {
 	if s.installed == nil {
-		if err := handler.RemoveLeftover(ctx, s.Cluster.Config); err != nil {
+		if err := errors.Join(handler.RemoveLeftover(ctx, s.Cluster.Config), s.stopMetadata(ctx)); err != nil {
 			return err
 		}
 		return s.Cluster.Disown(ctx)
@@ -157,6 +174,9 @@ func (s *System) Uninstall(ctx context.Context) error {
 		return err
 	}
 	s.installed, s.unready, s.paused, s.worn = nil, false, false, false
+	if err := s.stopMetadata(ctx); err != nil {
+		return err
+	}
 	return s.Cluster.Disown(ctx)
 }
 
@@ -167,7 +187,11 @@ func (s *System) Meta(d handler.Description) history.Handler {
 	if meta.Version == "" || meta.Version == "(devel)" {
 		_, meta.Version, _ = strings.Cut(cmp.Or(s.images[buildOf(d)], s.Image), ":")
 	}
-	meta.Deployment = d.Deployment(s.Settings)
+	if d.OnEachNode() {
+		meta.DaemonSet = d.Workload(s.Settings)
+	} else {
+		meta.Deployment = d.Workload(s.Settings)
+	}
 	return meta
 }
 
@@ -193,10 +217,24 @@ func (s *System) withLabels(ctx context.Context, d handler.Description, settings
 	group.Go(func() error { return start(ctx, s.Cluster.Config, settings) })
 	for _, w := range settings.Workers {
 		if labels := d.Labels(settings, w); len(labels) > 0 {
-			group.Go(func() error { return s.Cluster.AddLabels(ctx, w.Node, w.ProviderID, labels) })
+			group.Go(func() error { return s.label(ctx, d, w, labels) })
 		}
 	}
 	return group.Wait()
+}
+
+// label sets a handler's labels on a worker's node. One that reads metadata may start there then, so
+// the metadata must be served.
+func (s *System) label(ctx context.Context, d handler.Description, w handler.Worker, labels map[string]string) error {
+	if d.ReadsMetadata() {
+		if err := s.Cluster.WaitRegisteredAs(ctx, w.Node, w.ProviderID); err != nil {
+			return err
+		}
+		if err := s.metadataServed(ctx, w.Node); err != nil {
+			return err
+		}
+	}
+	return s.Cluster.AddLabels(ctx, w.Node, w.ProviderID, labels)
 }
 
 // Equipment is Settings with a handler's image and the workers as they are now.
@@ -281,6 +319,12 @@ func (s *System) pause(ctx context.Context, launches bool) error {
 		affected, err := s.lostWorkers(ctx, settings)
 		affected = affected || s.installed.KnowsWorkers() && (launches || s.launches != nil && s.launches.Active())
 		if err != nil || !affected {
+			return err
+		}
+	}
+	if s.installed.OnEachNode() {
+		// Nothing else ends the pods of a node that is gone for the next 40 s.
+		if err := s.Cluster.RemovePodsOfLost(ctx); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"cmp"
+	"slices"
 	"testing"
 
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -218,5 +219,17 @@ func committing(point history.CommitPoint, seconds float64) func(*script) {
 	return func(s *script) {
 		s.meta.Handler.CommitPoint = point
 		s.change(history.SQSDeleted, func(e *history.Event) { e.At = sec(seconds) })
+	}
+}
+
+// There is no queue whose messages could be lost.
+func TestAHandlerThatReadsMetadataIsNotJudgedByAQueue(t *testing.T) {
+	for from, want := range map[history.NoticeSource]bool{history.FromQueue: true, history.FromMetadata: false} {
+		s := drainStory()
+		s.meta.Handler.Reads = from
+		judged := slices.ContainsFunc(s.judge().Verdicts, func(v Verdict) bool { return v.ID == checkNoneLost.ID || v.ID == checkDeleted.ID })
+		if judged != want {
+			t.Errorf("from %s: judged by messages: %t", from, judged)
+		}
 	}
 }

@@ -84,6 +84,16 @@ func everywhere(judgeIt func(judge, Verdict) Verdict) func(judge, Verdict) (Verd
 	return func(j judge, v Verdict) (Verdict, bool) { return judgeIt(j, v), true }
 }
 
+// ofQueue makes a judge of a check that applies to every drill of a handler that reads a queue.
+func ofQueue(judgeIt func(judge, Verdict) Verdict) func(judge, Verdict) (Verdict, bool) {
+	return func(j judge, v Verdict) (Verdict, bool) {
+		if j.History.Meta.Handler.ReadsMetadata() {
+			return v, false
+		}
+		return judgeIt(j, v), true
+	}
+}
+
 // probed makes a judge of a check that applies to drills with a prober. If an application is
 // requested as well, both must keep it.
 func probed(judgeIt func(judge, Verdict) Verdict) func(judge, Verdict) (Verdict, bool) {

@@ -19,16 +19,16 @@ var checkNotRestarted = check{
 }
 
 func (j judge) notRestarted(v Verdict, _ scenarios.NotRestarted) Verdict {
-	deployment := j.History.Meta.Handler.Deployment
+	handler := j.History.Meta.Handler
 	v = v.wants("the handler's pods there throughout, no container ended or started again")
-	if deployment == "" {
+	if handler.Workload() == "" {
 		return v.unknown("the history does not say where the handler runs")
 	}
 	ends := []history.Kind{history.PodRestarted, history.PodExited, history.PodTerminating, history.PodDeleted, history.PodCreated}
 	var bad []history.Event
 	pods := 0
 	for _, p := range j.Pods {
-		if !p.Of(deployment) {
+		if !p.OfHandler(handler) {
 			continue
 		}
 		pods++
@@ -46,7 +46,7 @@ func (j judge) notRestarted(v Verdict, _ scenarios.NotRestarted) Verdict {
 		}
 		return v.fail(got, capped(bad)...)
 	case pods == 0:
-		return v.unknown("no pod of " + deployment + " was seen")
+		return v.unknown("no pod of " + handler.Workload() + " was seen")
 	case j.Unseen(j.End) != "":
 		return v.unknown("not restarted: " + j.Unseen(j.End))
 	}

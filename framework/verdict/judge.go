@@ -15,6 +15,7 @@ import (
 // The same arguments always give the same result.
 func Judge(s scenarios.Scenario, h history.History) Result {
 	j := newJudge(story.Read(s, h))
+	s = j.Scenario
 	r := resultOf(s)
 	r.Set, r.Attempt, r.Handler, r.DNS, r.Losses = h.Meta.Set, h.Meta.Attempt, h.Meta.Handler, j.measured, j.losses()
 	if j.application != nil {

@@ -39,7 +39,7 @@ func (j judge) handlerMemory(v Verdict, c scenarios.HandlerMemory) Verdict {
 	var worst growth
 	pods := 0
 	for _, p := range j.Pods {
-		if gone, ok := p.Left(); !p.Of(j.History.Meta.Handler.Deployment) || ok && gone.At < from {
+		if gone, ok := p.Left(); !p.OfHandler(j.History.Meta.Handler) || ok && gone.At < from {
 			continue
 		}
 		pods++

@@ -164,7 +164,7 @@ func (j judge) unmarked(v Verdict, l limit, put history.Event, within time.Durat
 	node := put.Node
 	l = j.extended(l, put, j.Gone(node), within)
 	until := min(l.from+within, j.Gone(node))
-	if len(j.MessagesOf(put)) == 0 {
+	if !j.History.Meta.Handler.ReadsMetadata() && len(j.MessagesOf(put)) == 0 {
 		if lost := j.neverReceived(v, put, until); lost.Outcome == Unknown {
 			return lost
 		}
@@ -277,8 +277,8 @@ func (j judge) handlers(e, put history.Event) bool {
 	if handler.Reporter != "" {
 		return e.Owner == handler.Reporter
 	}
-	_, deployment, _ := strings.Cut(handler.Deployment, "/")
-	return e.Owner == handler.Name || e.Owner == deployment ||
+	_, workload, _ := strings.Cut(handler.Workload(), "/")
+	return e.Owner == handler.Name || e.Owner == workload ||
 		put.Instance != "" && strings.Contains(e.Note, put.Instance) || put.Notice != "" && strings.Contains(e.Note, put.Notice) ||
 		slices.ContainsFunc(aboutInterruption(), func(word string) bool { return strings.Contains(strings.ToLower(e.Reason), word) })
 }

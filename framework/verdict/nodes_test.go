@@ -67,6 +67,11 @@ func TestMarked(t *testing.T) {
 			s.at(3.6, history.Event{Kind: history.NodePresent, Node: victim})
 			s.at(5, history.Event{Kind: history.NodeCordoned, Node: victim})
 		}, want: Pass, got: "1.000s"},
+		{name: "not marked by a handler that reads no queue", edit: func(s *script) {
+			s.meta.Handler.Reads = history.FromMetadata
+			s.drop(victimCordoned)
+			s.drop(kind(history.SQSReceived))
+		}, want: Fail, got: "not marked"},
 		{name: "marked before any notice", edit: moveMark(3), want: Unknown, got: "before any notice"},
 		{name: "recording ends too soon", edit: func(s *script) {
 			s.drop(victimCordoned)

@@ -174,7 +174,7 @@ var checkNoneLost = check{
 		Fix:      "only the handler under test may take messages from its queue: look in the queue's calls for another reader, a purge, or a deletion of what was not handled",
 		Look:     Look{Lane: LaneHandler, Text: "the lane Handler, and the sqs.call and sqs.delete events of history.jsonl: who took the message?"},
 	},
-	always: everywhere(judge.noneLost),
+	always: ofQueue(judge.noneLost),
 }
 
 // noneLost checks whether every message is accounted for: deleted by the handler,

@@ -273,7 +273,7 @@ func (t traffic) lateRules(q history.Query) bool {
 func (j judge) handlerWaited(from, at, until time.Duration) string {
 	waited := time.Duration(0)
 	for pod, of := range j.starving() {
-		if slices.ContainsFunc(j.Pods, func(p story.Pod) bool { return p.Name() == pod && p.Of(j.History.Meta.Handler.Deployment) }) {
+		if slices.ContainsFunc(j.Pods, func(p story.Pod) bool { return p.Name() == pod && p.OfHandler(j.History.Meta.Handler) }) {
 			waited = max(waited, waitedIn(of, from, at))
 		}
 	}

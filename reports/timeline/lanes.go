@@ -79,7 +79,7 @@ func addOnText(e history.Event) string {
 	return e.Key + ": values set by hand"
 }
 
-// handler shows the handler's calls to the queue, and its events about nodes.
+// handler shows what the handler read and deleted, and its events about nodes.
 func (d picture) handler() []Row {
 	messages := row{picture: d, Row: Row{Name: "queue"}}
 	received := map[string]time.Duration{}
@@ -101,6 +101,16 @@ func (d picture) handler() []Row {
 	for _, id := range slices.Sorted(maps.Keys(received)) {
 		messages.span(received[id], d.to, InHand, "message never deleted")
 	}
+	metadata := row{picture: d, Row: Row{Name: "metadata", Note: "that it read"}}
+	for _, e := range d.AllOf(history.MetadataRead) {
+		switch {
+		case e.At < d.zero:
+		case e.Reason != "":
+			metadata.mark(e, Came, e.Reason+" read on "+e.Node)
+		case e.Fault != "":
+			metadata.mark(e, Ended, "failed on "+e.Node+" ("+e.Fault+")")
+		}
+	}
 	said := row{picture: d, Row: Row{Name: "events", Note: "that it wrote"}}
 	for _, e := range d.AllOf(history.ClusterEvent) {
 		if e.Key == "Node" && e.At >= d.zero && !story.KubernetesComponent(e.Owner) {
@@ -116,7 +126,7 @@ func (d picture) handler() []Row {
 		disturbed.mark(e, Came, e.Reason+" is over")
 	}
 	var rows []Row
-	for _, r := range []row{messages, said, disturbed} {
+	for _, r := range []row{messages, metadata, said, disturbed} {
 		if len(r.Spans)+len(r.Marks) > 0 {
 			rows = append(rows, r.Row)
 		}

@@ -246,6 +246,36 @@ func TestTheWaterfallOfANotice(t *testing.T) {
 	}
 }
 
+func TestTheWaterfallOfANoticeInTheMetadata(t *testing.T) {
+	h := recorded(
+		podAt(1, history.PodPresent, "a", "w-1"),
+		history.Event{At: sec(9), Kind: history.MetadataRead, Node: "w-1", Key: "meta-data/spot/instance-action", Status: 404},
+		history.Event{At: sec(10.3), Kind: history.MetadataRead, Node: "w-2", Reason: string(history.SpotInterruption), Status: 200},
+		history.Event{At: sec(10.4), Kind: history.MetadataRead, Node: "w-1", Reason: string(history.RebalanceRecommendation), Status: 200},
+		history.Event{At: sec(11), Kind: history.MetadataRead, Node: "w-1", Reason: string(history.SpotInterruption), Status: 200},
+		history.Event{At: sec(12), Kind: history.NodeCordoned, Node: "w-1"},
+		podAt(15, history.PodDeleted, "a", "w-1"),
+	)
+	h.Meta.Handler.Reads = history.FromMetadata
+	for i := range h.Events {
+		if h.Events[i].Kind == history.NoticePut {
+			h.Events[i].Reason = string(history.SpotInterruption)
+		}
+	}
+	after := map[string]time.Duration{}
+	for _, s := range draw(verdict.Result{}, h).Waterfalls[0].Steps {
+		after[s.Name] = s.After
+	}
+	if after["read in the metadata"] != sec(1) {
+		t.Errorf("read after %s", after["read in the metadata"])
+	}
+	for _, of := range []string{"received", "message deleted"} {
+		if _, ok := after[of]; ok {
+			t.Errorf("there is a step %q without a queue", of)
+		}
+	}
+}
+
 func TestTheWaterfallOfALaunchedReplacement(t *testing.T) {
 	steps := []history.Event{
 		podAt(1, history.PodPresent, "a", "w-1"),

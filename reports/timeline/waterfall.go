@@ -53,12 +53,18 @@ func (d picture) waterfall(put history.Event) Waterfall {
 	}
 	evicted, left, owners := d.leavers(put)
 	step("notice put", put, true)
-	e, ok := d.after(put, func(e history.Event) bool { return e.Kind == history.SQSReceived && e.Notice == put.Notice })
-	step("received", e, ok)
-	if ok {
-		w.Queue = d.polled(put.At, e.At)
+	metadata := d.History.Meta.Handler.ReadsMetadata()
+	if metadata {
+		e, ok := d.readNotice(put)
+		step("read in the metadata", e, ok)
+	} else {
+		e, ok := d.after(put, func(e history.Event) bool { return e.Kind == history.SQSReceived && e.Notice == put.Notice })
+		step("received", e, ok)
+		if ok {
+			w.Queue = d.polled(put.At, e.At)
+		}
 	}
-	e, ok = d.MarkedAfter(put.Node, put)
+	e, ok := d.MarkedAfter(put.Node, put)
 	step("marked", e, ok)
 	step("first eviction", evicted, evicted.Seq > 0)
 	if asked, ok := d.launchAsked(put); ok {
@@ -69,9 +75,20 @@ func (d picture) waterfall(put history.Event) Waterfall {
 	step("last pod gone", left, left.Seq > 0)
 	ready, all := d.replaced(put, owners)
 	step("replacements ready", ready, all)
+	if metadata {
+		return w
+	}
 	e, ok = d.after(put, func(e history.Event) bool { return e.Kind == history.SQSDeleted && e.Notice == put.Notice })
 	step("message deleted", e, ok)
 	return w
+}
+
+// readNotice is when the handler first read what announces the notice in the metadata of the node's
+// instance.
+func (d picture) readNotice(put history.Event) (history.Event, bool) {
+	return d.after(put, func(e history.Event) bool {
+		return e.Kind == history.MetadataRead && e.Node == put.Node && e.Reason == put.Reason
+	})
 }
 
 // launchAsked is the handler's first request for another instance after the notice.

@@ -1,0 +1,90 @@
+package handler
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+)
+
+// running is the handler's Deployment or DaemonSet in the cluster.
+type running struct {
+	client          kubernetes.Interface
+	daemonSet       bool
+	namespace, name string
+	workers         int // that a DaemonSet must run on, at least
+}
+
+func (d Description) running(cfg *rest.Config, s Settings) (running, error) {
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return running{}, fmt.Errorf("make a client: %w", err)
+	}
+	namespace, name, _ := strings.Cut(d.Workload(s), "/")
+	return running{client, d.OnEachNode(), namespace, name, max(1, len(s.Workers))}, nil
+}
+
+// String is "Deployment NAMESPACE/NAME".
+func (r running) String() string {
+	kind := "Deployment"
+	if r.daemonSet {
+		kind = "DaemonSet"
+	}
+	return kind + " " + r.namespace + "/" + r.name
+}
+
+// workload is what a Deployment and a DaemonSet have in common.
+type workload struct {
+	selector *metav1.LabelSelector
+	template corev1.PodTemplateSpec
+	// available reports whether all pods are, and are of this template.
+	available bool
+	state     []string // for errors
+}
+
+func (r running) read(ctx context.Context) (workload, error) {
+	if r.daemonSet {
+		d, err := r.client.AppsV1().DaemonSets(r.namespace).Get(ctx, r.name, metav1.GetOptions{})
+		if err != nil {
+			return workload{}, fmt.Errorf("read %s: %w", r, err)
+		}
+		want, s := d.Status.DesiredNumberScheduled, d.Status
+		return workload{
+			d.Spec.Selector, d.Spec.Template,
+			s.ObservedGeneration >= d.Generation && want >= int32(r.workers) && s.UpdatedNumberScheduled == want && s.NumberAvailable == want,
+			[]string{fmt.Sprintf("of %d nodes that it is for, it is available on %d, and up to date on %d; %d workers are the handler's", want, s.NumberAvailable, s.UpdatedNumberScheduled, r.workers)},
+		}, nil
+	}
+	d, err := r.client.AppsV1().Deployments(r.namespace).Get(ctx, r.name, metav1.GetOptions{})
+	if err != nil {
+		return workload{}, fmt.Errorf("read %s: %w", r, err)
+	}
+	want, s := ptr.Deref(d.Spec.Replicas, 1), d.Status
+	w := workload{
+		selector: d.Spec.Selector, template: d.Spec.Template,
+		available: s.ObservedGeneration >= d.Generation && s.UpdatedReplicas == want && s.AvailableReplicas == want && s.Replicas == want,
+	}
+	for _, c := range s.Conditions {
+		w.state = append(w.state, fmt.Sprintf("condition %s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message))
+	}
+	return w, nil
+}
+
+// patch changes it.
+func (r running) patch(ctx context.Context, as types.PatchType, patch []byte) (err error) {
+	if r.daemonSet {
+		_, err = r.client.AppsV1().DaemonSets(r.namespace).Patch(ctx, r.name, as, patch, metav1.PatchOptions{})
+	} else {
+		_, err = r.client.AppsV1().Deployments(r.namespace).Patch(ctx, r.name, as, patch, metav1.PatchOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("change %s: %w", r, err)
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/imds"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// scheduledFor is how long the window of a scheduled event is.
+const scheduledFor = 2 * time.Hour
+
+// putMetadata announces a notice in the metadata of the instances that it names.
+func (r *runner) putMetadata(ctx context.Context, n scenarios.Notice) error {
+	until := r.Scenario.MetadataTime(n, r.Set)
+	for _, name := range n.Nodes {
+		node, at := r.nodes[name], r.rec.Clock().Now()
+		a := announcing(r.announced[node.Name], n, r.rec.Clock().Start().Add(at), until)
+		if err := r.sys.Announce(ctx, node.Name, a); err != nil {
+			return fmt.Errorf("notice %s: %w", n.Name, err)
+		}
+		r.announced[node.Name] = a
+		deadline := at + r.Scenario.Deadline.For(r.Set)
+		r.notices[n.Name] = &sent{put: at, deadline: deadline}
+		r.announce(history.Event{Kind: history.NoticePut, At: at, Until: &deadline, Key: n.Name, Node: node.Name, Instance: node.Instance, Reason: string(n.Type)})
+	}
+	return nil
+}
+
+// announcing is what an instance's metadata announces when a notice is added at a time, of what
+// happens after until.
+func announcing(a imds.Announced, n scenarios.Notice, at time.Time, until time.Duration) imds.Announced {
+	switch n.Type {
+	case history.SpotInterruption:
+		action := n.Action
+		if action == "" {
+			action = "terminate"
+		}
+		a.Spot = &imds.SpotAction{Action: action, Time: at.Add(until)}
+	case history.RebalanceRecommendation:
+		a.Rebalance = &at
+	case history.ScheduledChange:
+		a.Scheduled = append(a.Scheduled, imds.ScheduledEvent{
+			ID: fmt.Sprintf("instance-event-%x", at.UnixNano()), Code: "instance-stop", State: "active",
+			NotBefore: at.Add(until), NotAfter: at.Add(until + scheduledFor),
+		})
+	}
+	return a
+}
+
+// failMetadata begins a fault of a node's metadata service. When it is over, that is recorded, with
+// the requests that it hit.
+func (r *runner) failMetadata(ctx context.Context, f scenarios.MetadataFault) error {
+	node := r.nodes[f.Node]
+	fault := imds.Fault{Name: f.Name, Status: f.Status, By: f.By.D(), Until: time.Now().Add(f.For.D())}
+	switch history.FaultType(f.Type) {
+	case history.Reset:
+		fault.Gone = true
+	case history.Unauthorized:
+		fault.Status = http.StatusUnauthorized
+	}
+	r.rec.Record(history.Event{Kind: history.FaultBegun, Key: f.Name, Reason: string(f.Type), Node: node.Name})
+	if err := r.sys.FailMetadata(ctx, node.Name, fault); err != nil {
+		return fmt.Errorf("begin fault %s: %w", f.Name, err)
+	}
+	r.meanwhile.Go(func() error { return r.recordHits(ctx, node.Name, fault) })
+	return nil
+}
+
+// hitPoll is the pause between two looks at what a fault of a metadata service has hit.
+const hitPoll = 500 * time.Millisecond
+
+// recordHits records what a fault of a node's metadata service hits, until it is over.
+func (r *runner) recordHits(ctx context.Context, node string, fault imds.Fault) error {
+	until, recorded := r.rec.Clock().Of(fault.Until), 0
+	for over := false; !over; {
+		if err := r.sleepUntil(ctx, min(until, r.rec.Clock().Now()+hitPoll)); err != nil {
+			return err
+		}
+		over = r.rec.Clock().Now() >= until
+		requests, err := r.sys.MetadataRequests(ctx, node)
+		if err != nil {
+			return fmt.Errorf("fault %s: %w", fault.Name, err)
+		}
+		hits := slices.DeleteFunc(requests, func(q imds.Request) bool { return q.Fault != fault.Name })
+		for _, q := range hits[min(recorded, len(hits)):] {
+			r.rec.Record(history.Event{Kind: history.FaultHit, At: r.rec.Clock().Of(q.First), Key: fault.Name, Node: node, Action: q.Method, Resource: q.Path})
+		}
+		recorded = len(hits)
+	}
+	r.rec.Record(history.Event{Kind: history.FaultEnded, Key: fault.Name, Reason: "time", Node: node})
+	return nil
+}
+
+// recordAllMetadata records what was read of the metadata of every spot node that was not taken.
+func (r *runner) recordAllMetadata(ctx context.Context) error {
+	for _, n := range r.sys.Cluster.Nodes {
+		if n.Capacity != cluster.Spot || r.taken(n) {
+			continue
+		}
+		if err := r.recordMetadata(ctx, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// taken reports whether the node's instance was taken in this drill or the one beside it.
+func (r *runner) taken(n cluster.Node) bool {
+	for _, played := range append(r.beside, r) {
+		for _, e := range played.rec.Events() {
+			if (e.Kind == history.Reclaimed || e.Kind == history.NodeShutdown) && e.Node == n.Name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// recordMetadata records what was read of the metadata of a node's instance since the drill began.
+func (r *runner) recordMetadata(ctx context.Context, n cluster.Node) error {
+	if !r.handler().ReadsMetadata() || n.Capacity != cluster.Spot {
+		return nil
+	}
+	requests, err := r.sys.MetadataRequests(ctx, n.Name)
+	if err != nil {
+		return err
+	}
+	for _, q := range requests {
+		last := r.rec.Clock().Of(q.Last)
+		e := history.Event{
+			Kind: history.MetadataRead, At: r.rec.Clock().Of(q.First), Until: &last, Node: n.Name, Instance: n.Instance,
+			Action: q.Method, Key: q.Path, Status: q.Status, Fault: q.Fault, Numbers: history.Numbers{history.Requests: float64(q.Count)},
+		}
+		if q.Announces {
+			e.Reason = string(noticeAt(q.Path))
+		}
+		r.rec.Record(e)
+	}
+	return nil
+}
+
+// noticeAt is what a path of the metadata announces.
+func noticeAt(path string) history.NoticeType {
+	switch path {
+	case imds.RebalancePath:
+		return history.RebalanceRecommendation
+	case imds.ScheduledPath:
+		return history.ScheduledChange
+	}
+	return history.SpotInterruption
+}

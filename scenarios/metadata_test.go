@@ -1,0 +1,113 @@
+package scenarios
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/strict"
+)
+
+func TestWhatOnlyAHandlerWithAQueueCanBeDrilledIn(t *testing.T) {
+	nodes := map[string]Pick{"victim": {Capacity: "spot"}, "reserved": {Capacity: "on-demand"}, "launched": {Capacity: "spot", Launched: &Launched{}}}
+	spot := Notice{Name: "reclaim", Type: history.SpotInterruption, Nodes: []string{"victim"}}
+	notice := func(edit func(*Notice)) []Step {
+		n := spot
+		edit(&n)
+		return []Step{{Notice: &n}}
+	}
+	for name, c := range map[string]struct {
+		steps  []Step
+		checks []Check
+		want   string
+	}{
+		"a spot notice":                {steps: notice(func(*Notice) {})},
+		"a recommendation":             {steps: notice(func(n *Notice) { n.Type = history.RebalanceRecommendation })},
+		"a scheduled change":           {steps: notice(func(n *Notice) { n.Type = history.ScheduledChange })},
+		"a scheduled change, later":    {steps: notice(func(n *Notice) { n.Type, n.Health = history.ScheduledChange, &Health{StartsIn: 5} })},
+		"a closed scheduled change":    {steps: notice(func(n *Notice) { n.Type, n.Health = history.ScheduledChange, &Health{Status: history.HealthClosed} }), want: "no AWS Health events"},
+		"a state change":               {steps: notice(func(n *Notice) { n.Type = history.StateChange }), want: "does not announce state-change"},
+		"an old notice":                {steps: notice(func(n *Notice) { n.Age = 1 }), want: "age"},
+		"an instance without a node":   {steps: notice(func(n *Notice) { n.Nodes, n.Instance = nil, "i-1" }), want: "has no node"},
+		"of an on-demand node":         {steps: notice(func(n *Notice) { n.Nodes = []string{"reserved"} }), want: "reserved is no fixed spot node"},
+		"of a launched node":           {steps: notice(func(n *Notice) { n.Nodes = []string{"victim", "launched"} }), want: "launched is no fixed spot node"},
+		"a message":                    {steps: []Step{{Message: &Message{Name: "garbage"}}}, want: "messages"},
+		"a fault of the queue":         {steps: []Step{{Fault: &Fault{Name: "outage"}}}, want: "the queue fails"},
+		"a fault of the API server":    {steps: []Step{{APIFault: &APIFault{Name: "outage"}}}},
+		"waiting for a deletion":       {steps: []Step{{Await: &Await{Deleted: "reclaim"}}}},
+		"waiting for a receipt":        {steps: []Step{{Await: &Await{Received: "reclaim"}}}, want: "received"},
+		"calls to the queue, counted":  {checks: []Check{{Calls: &Calls{}}}, want: "counts calls"},
+		"messages that are to be gone": {checks: []Check{{Deleted: &Deleted{}}, {QueueEmpty: &QueueEmpty{}}}},
+	} {
+		got := Scenario{Nodes: nodes, Steps: c.steps, Checks: c.checks}.NeedsQueue()
+		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestAHandlerThatReadsMetadataHasNoMessages(t *testing.T) {
+	s := Scenario{
+		Steps:  []Step{{Notice: &Notice{Name: "reclaim"}}, {Await: &Await{Deleted: "reclaim"}}, {Await: &Await{Drained: "victim"}}},
+		Checks: []Check{{Marked: &Marked{}}, {Deleted: &Deleted{}}, {QueueEmpty: &QueueEmpty{}}},
+	}
+	got := s.WithoutQueue()
+	if len(got.Steps) != 2 || got.Steps[1].Await.Drained == "" || len(got.Checks) != 1 || got.Checks[0].Marked == nil {
+		t.Errorf("%+v", got)
+	}
+	if len(s.Steps) != 3 || len(s.Checks) != 3 {
+		t.Error("the scenario itself was changed")
+	}
+}
+
+// Each drill that such a handler is given must check something.
+func TestTheCatalogueForAHandlerThatReadsMetadata(t *testing.T) {
+	all, err := Catalogue()
+	if err != nil {
+		t.Fatal(err)
+	}
+	played := 0
+	for _, s := range all {
+		if s.Handler == HandlerNone || s.NeedsQueue() != "" {
+			continue
+		}
+		played++
+		if len(s.WithoutQueue().Checks) == 0 {
+			t.Errorf("%s: nothing is checked without a queue", s.Name)
+		}
+	}
+	if played < 40 {
+		t.Errorf("only %d scenarios", played)
+	}
+}
+
+func TestWhatADaemonSetCannotBeDrilledIn(t *testing.T) {
+	for disturbance, want := range map[history.Disturbance]bool{
+		history.KillHandler: false, history.UpdateHandler: false, history.TerminateHandler: false,
+		history.ScaleHandler: true, history.RetireHandler: true, history.MoveHandler: true, history.CutOffHandler: true,
+	} {
+		got := Scenario{Steps: []Step{{Disturb: &Disturb{Handler: disturbance}}}}.NeedsReplicas()
+		if (got != "") != want {
+			t.Errorf("%s: %q", disturbance, got)
+		}
+	}
+}
+
+func TestWhenMetadataSaysThatItHappens(t *testing.T) {
+	s := Scenario{Deadline: Deadline{Fast: strict.Duration(25 * time.Second), Full: strict.Duration(2 * time.Minute)}}
+	for _, c := range []struct {
+		notice Notice
+		set    Set
+		want   time.Duration
+	}{
+		{Notice{}, Fast, 25 * time.Second},
+		{Notice{}, Full, 2 * time.Minute},
+		{Notice{Health: &Health{}}, Full, 2 * time.Minute},
+		{Notice{Health: &Health{StartsIn: strict.Duration(time.Hour)}}, Fast, time.Hour},
+	} {
+		if got := s.MetadataTime(c.notice, c.set); got != c.want {
+			t.Errorf("%+v in %s: %s, want %s", c.notice, c.set, got, c.want)
+		}
+	}
+}
