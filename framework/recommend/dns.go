@@ -109,11 +109,11 @@ func (d DNS) settings(c coredns.Corefile) coredns.Settings {
 }
 
 // container returns the container of CoreDNS.
-func (d DNS) container() *corev1.Container { return containerOf(d.Deployment, "coredns") }
+func (d DNS) container() *corev1.Container { return containerOf(&d.Deployment.Spec.Template.Spec, "coredns") }
 
 // containerOf returns the container with that name, else the first; nil if there is none.
-func containerOf(deploy *appsv1.Deployment, name string) *corev1.Container {
-	containers := deploy.Spec.Template.Spec.Containers
+func containerOf(pod *corev1.PodSpec, name string) *corev1.Container {
+	containers := pod.Containers
 	for i := range containers {
 		if containers[i].Name == name {
 			return &containers[i]

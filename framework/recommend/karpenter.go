@@ -24,6 +24,8 @@ type Karpenter struct {
 	// FormerQueue is the queue in the ConfigMap karpenter-global-settings, which versions
 	// before v0.33 read.
 	FormerQueue string
+	// Others are the Node Termination Handlers of the cluster.
+	Others []TerminationHandler
 	// Removed are the kinds of removed APIs of which there are still objects.
 	Removed []RemovedKind
 }
@@ -95,7 +97,7 @@ func (d DNS) lintKarpenter() []Finding {
 			Rule: "karpenter", Unknown: true, Source: sourceInterruption,
 			Got: "the cluster has Karpenter's API, but " + k.Unread,
 			Why: "whether it hears of interruptions, and which nodes it may remove, is not known",
-			Fix: "read it with rights to list deployments and pods of every namespace, and NodePools",
+			Fix: "read it with rights to list deployments, daemonsets and pods of every namespace, and NodePools",
 		}}
 	}
 	if !k.Installed || k.Deployment == nil {
@@ -103,6 +105,7 @@ func (d DNS) lintKarpenter() []Finding {
 	}
 	var found []Finding
 	found = append(found, k.lintQueue()...)
+	found = append(found, k.lintOthers(k.queue())...)
 	found = append(found, k.lintRemoved()...)
 	found = append(found, k.lintPlace()...)
 	found = append(found, d.lintCircle()...)
@@ -145,10 +148,14 @@ func (k Karpenter) lintQueue() []Finding {
 // InterruptionQueue is the name of the queue that Karpenter reads; empty if it has none, or
 // that is not known.
 func (a Advice) InterruptionQueue() string {
-	k := a.dns.Karpenter
-	if k.Deployment == nil {
-		return ""
+	if k := a.dns.Karpenter; k.Deployment != nil {
+		return k.queue()
 	}
+	return ""
+}
+
+// queue is its name; empty if there is none, or that is not known.
+func (k Karpenter) queue() string {
 	if k.beforeQueueSetting() {
 		return k.FormerQueue
 	}
@@ -322,7 +329,7 @@ func (k Karpenter) beforeQueueSetting() bool {
 }
 
 // container is the one named controller, else the first.
-func (k Karpenter) container() *corev1.Container { return containerOf(k.Deployment, "controller") }
+func (k Karpenter) container() *corev1.Container { return containerOf(&k.Deployment.Spec.Template.Spec, "controller") }
 
 // setting is the value of a setting, by its environment variable or its argument; and where
 // else it may be, if it is in neither.

@@ -1,6 +1,7 @@
 package recommend
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -72,6 +73,9 @@ func TestLintKarpenter(t *testing.T) {
 			d.Karpenter.Deployment.Spec.Template.Spec.HostNetwork = host
 		}
 	}
+	beside := func(h TerminationHandler) func(*DNS) {
+		return func(d *DNS) { d.Karpenter.Others = append(d.Karpenter.Others, h) }
+	}
 	second := func(p Pool) func(*DNS) {
 		return func(d *DNS) { d.Karpenter.Pools = append(d.Karpenter.Pools, p) }
 	}
@@ -80,14 +84,28 @@ func TestLintKarpenter(t *testing.T) {
 		want []string // rules, ? after those that are unknown
 		got  string   // part of what the first says
 	}{
-		"sound":                      {dns: soundKarpenter()},
-		"none":                       {dns: sound()},
-		"run by EKS Auto Mode":       {dns: soundKarpenter(noQueue, func(d *DNS) { d.Karpenter.Deployment = nil })},
-		"not permitted to read it":   {dns: sound(func(d *DNS) { d.Karpenter = Karpenter{Installed: true, Unread: "deployments.apps is forbidden"} }), want: []string{"karpenter?"}, got: "forbidden"},
-		"no queue":                   {dns: soundKarpenter(noQueue), want: []string{"karpenter-interruption-queue"}, got: "INTERRUPTION_QUEUE is empty"},
-		"an empty queue":             {dns: soundKarpenter(controller(func(c *corev1.Container) { c.Env[0].Value = "" })), want: []string{"karpenter-interruption-queue"}},
-		"the queue as an argument":   {dns: soundKarpenter(noQueue, args("--interruption-queue=production"))},
-		"the queue as two arguments": {dns: soundKarpenter(noQueue, args("--interruption-queue", "production"))},
+		"sound":                    {dns: soundKarpenter()},
+		"none":                     {dns: sound()},
+		"run by EKS Auto Mode":     {dns: soundKarpenter(noQueue, func(d *DNS) { d.Karpenter.Deployment = nil })},
+		"not permitted to read it": {dns: sound(func(d *DNS) { d.Karpenter = Karpenter{Installed: true, Unread: "deployments.apps is forbidden"} }), want: []string{"karpenter?"}, got: "forbidden"},
+		"another handler": {
+			dns:  soundKarpenter(beside(TerminationHandler{Name: "DaemonSet kube-system/nth", Acts: []string{"spot interruptions"}})),
+			want: []string{"one-interruption-handler"}, got: "DaemonSet kube-system/nth acts on spot interruptions, as Karpenter does",
+		},
+		"another handler of its queue": {
+			dns:  soundKarpenter(beside(TerminationHandler{Name: "Deployment kube-system/nth", Queue: "production", Acts: []string{"spot interruptions"}})),
+			want: []string{"one-reader-of-the-queue"}, got: "reads queue production",
+		},
+		"another handler of another queue": {
+			dns:  soundKarpenter(beside(TerminationHandler{Name: "Deployment kube-system/nth", Queue: "nth", Acts: []string{"spot interruptions"}})),
+			want: []string{"one-interruption-handler"},
+		},
+		"another for what it leaves alone": {dns: soundKarpenter(beside(TerminationHandler{Name: "DaemonSet kube-system/nth"}))},
+		"another in its place":             {dns: soundKarpenter(noQueue, beside(TerminationHandler{Name: "DaemonSet kube-system/nth", Acts: []string{"spot interruptions"}})), want: []string{"karpenter-interruption-queue"}},
+		"no queue":                         {dns: soundKarpenter(noQueue), want: []string{"karpenter-interruption-queue"}, got: "INTERRUPTION_QUEUE is empty"},
+		"an empty queue":                   {dns: soundKarpenter(controller(func(c *corev1.Container) { c.Env[0].Value = "" })), want: []string{"karpenter-interruption-queue"}},
+		"the queue as an argument":         {dns: soundKarpenter(noQueue, args("--interruption-queue=production"))},
+		"the queue as two arguments":       {dns: soundKarpenter(noQueue, args("--interruption-queue", "production"))},
 		"the queue may be in a Secret": {dns: soundKarpenter(noQueue, controller(func(c *corev1.Container) {
 			c.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "s"}}}}
 		})), want: []string{"karpenter-interruption-queue?"}, got: "Secret s"},
@@ -310,5 +328,43 @@ func TestWhichPoolsConsolidate(t *testing.T) {
 		if got := o.pool().Consolidates; got != c.want {
 			t.Errorf("a budget of %s: %t, want %t", name, got, c.want)
 		}
+	}
+}
+
+func TestReadTerminationHandlers(t *testing.T) {
+	labels := map[string]string{"app.kubernetes.io/name": "aws-node-termination-handler"}
+	meta := func(name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Name: name, Namespace: "kube-system", Labels: labels}
+	}
+	with := func(env ...corev1.EnvVar) corev1.PodTemplateSpec {
+		return corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "sidecar"}, {Name: "aws-node-termination-handler", Env: env}}}}
+	}
+	deployment := func(name string, env ...corev1.EnvVar) *appsv1.Deployment {
+		return &appsv1.Deployment{ObjectMeta: meta(name), Spec: appsv1.DeploymentSpec{Template: with(env...)}}
+	}
+	daemonSet := func(name string, env ...corev1.EnvVar) *appsv1.DaemonSet {
+		return &appsv1.DaemonSet{ObjectMeta: meta(name), Spec: appsv1.DaemonSetSpec{Template: with(env...)}}
+	}
+	foreign := deployment("other")
+	foreign.Labels = nil
+	got, err := readTerminationHandlers(t.Context(), fake.NewClientset(
+		foreign,
+		deployment("queue", corev1.EnvVar{Name: "ENABLE_SQS_TERMINATION_DRAINING", Value: "true"}, corev1.EnvVar{Name: "QUEUE_URL", Value: "https://sqs.example.com/1/production"}),
+		deployment("somewhere", corev1.EnvVar{Name: "ENABLE_SQS_TERMINATION_DRAINING", Value: "true"}, corev1.EnvVar{Name: "QUEUE_URL", ValueFrom: &corev1.EnvVarSource{}}),
+		daemonSet("defaults"),
+		daemonSet("recommendations", corev1.EnvVar{Name: "ENABLE_SPOT_INTERRUPTION_DRAINING", Value: "false"}, corev1.EnvVar{Name: "ENABLE_SCHEDULED_EVENT_DRAINING", Value: "false"}),
+	))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := []string{"spot interruptions", "scheduled changes", "state changes"}
+	want := []TerminationHandler{
+		{"Deployment kube-system/queue", "production", all},
+		{"Deployment kube-system/somewhere", "not known", all},
+		{"DaemonSet kube-system/defaults", "", all[:2]},
+		{"DaemonSet kube-system/recommendations", "", nil},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 }

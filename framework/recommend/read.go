@@ -16,7 +16,8 @@ import (
 // Read reads the CoreDNS Deployment of that name and what belongs to it. It only gets and
 // lists: ConfigMaps, Deployments, PodDisruptionBudgets and Pods of the namespace, and
 // Nodes. If the cluster serves Karpenter's API, it also lists Karpenter's Deployment and Pods
-// in every namespace, its ConfigMap and its NodePools.
+// in every namespace, its ConfigMap and its NodePools, and the Deployments and DaemonSets of the AWS
+// Node Termination Handler.
 func Read(ctx context.Context, client kubernetes.Interface, objects dynamic.Interface, namespace, name string) (DNS, error) {
 	deploy, err := client.AppsV1().Deployments(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {

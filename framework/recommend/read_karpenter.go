@@ -64,6 +64,9 @@ func (k *Karpenter) read(ctx context.Context, client kubernetes.Interface, objec
 	if err == nil {
 		k.FormerQueue = settings.Data["aws.interruptionQueueName"]
 	}
+	if k.Others, err = readTerminationHandlers(ctx, client); err != nil {
+		return err
+	}
 	if err := k.readPools(ctx, objects, served[karpenterGroup]); err != nil {
 		return err
 	}
