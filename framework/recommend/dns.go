@@ -109,7 +109,9 @@ func (d DNS) settings(c coredns.Corefile) coredns.Settings {
 }
 
 // container returns the container of CoreDNS.
-func (d DNS) container() *corev1.Container { return containerOf(&d.Deployment.Spec.Template.Spec, "coredns") }
+func (d DNS) container() *corev1.Container {
+	return containerOf(&d.Deployment.Spec.Template.Spec, "coredns")
+}
 
 // containerOf returns the container with that name, else the first; nil if there is none.
 func containerOf(pod *corev1.PodSpec, name string) *corev1.Container {

@@ -329,7 +329,9 @@ func (k Karpenter) beforeQueueSetting() bool {
 }
 
 // container is the one named controller, else the first.
-func (k Karpenter) container() *corev1.Container { return containerOf(&k.Deployment.Spec.Template.Spec, "controller") }
+func (k Karpenter) container() *corev1.Container {
+	return containerOf(&k.Deployment.Spec.Template.Spec, "controller")
+}
 
 // setting is the value of a setting, by its environment variable or its argument; and where
 // else it may be, if it is in neither.
