@@ -2,6 +2,8 @@
 SET ?= fast
 HANDLER ?= builtin
 HANDLER_IMAGE ?=
+# A JSON file with the handler's IAM policy: calls of SQS that it does not allow are refused.
+IAM_POLICY ?=
 SCENARIOS ?=
 REPEAT ?= 1
 # A Ginkgo label filter for the specs of any suite, such as "profile:PDB" or, with
@@ -43,7 +45,7 @@ TOOL := go tool -modfile=.ci/tools/go.mod
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
-	@echo "  SET=fast|full|soak  HANDLER=builtin|karpenter|nth|nth-imds|none|path/to/handler.yaml  HANDLER_IMAGE=ref"
+	@echo "  SET=fast|full|soak  HANDLER=builtin|karpenter|nth|nth-imds|none|path/to/handler.yaml  HANDLER_IMAGE=ref  IAM_POLICY=path/to/policy.json"
 	@echo "  SCENARIOS=name,name  REPEAT=n  TIMEOUT=85m  PROXY_MODE=iptables|nftables|ipvs  RULES=path/to/template.yaml  SWEEP=path/to/matrix.yaml  MUTANTS=name,name  ISSUE=NTH#1277"
 	@echo "  SESSIONS=n  ROUNDS=n  SEED=n  LABELS='profile:SPOT && set:fast'"
 
@@ -61,7 +63,7 @@ endef
 
 .PHONY: conformance
 conformance: build ## Bring the system up, play the drills, judge, write reports
-	$(call run-suite,conformance,$(TIMEOUT),not passed,--set=$(SET) --handler=$(HANDLER) --handler-image=$(HANDLER_IMAGE) "--scenarios=$(SCENARIOS)" --repeat=$(REPEAT) --proxy-mode=$(PROXY_MODE))
+	$(call run-suite,conformance,$(TIMEOUT),not passed,--set=$(SET) --handler=$(HANDLER) --handler-image=$(HANDLER_IMAGE) "--iam-policy=$(IAM_POLICY)" "--scenarios=$(SCENARIOS)" --repeat=$(REPEAT) --proxy-mode=$(PROXY_MODE))
 
 .PHONY: chaos
 chaos: build ## Play random combinations of faults, from a seed (a minute for each round)

@@ -73,6 +73,8 @@ type Handler struct {
 	Description string `yaml:"description,omitempty"`
 	// Image is the value of --handler-image, if it was set.
 	Image string `yaml:"image,omitempty"`
+	// Policy is the value of --iam-policy, if it was set.
+	Policy string `yaml:"policy,omitempty"`
 }
 
 // Timings are how long the parts of a run took.
@@ -278,6 +280,9 @@ func (r *Report) Reproduce(e Entry) string {
 	command := fmt.Sprintf("spotdrill run %s --handler %s --set %s", scenario, cmp.Or(r.Handler.Description, r.Handler.Name), r.Set)
 	if r.Handler.Image != "" {
 		command += " --handler-image " + r.Handler.Image
+	}
+	if r.Handler.Policy != "" {
+		command += " --iam-policy " + r.Handler.Policy
 	}
 	// The default mode would make the command recreate a cluster of another mode.
 	if mode := r.Environment["kube-proxy"]; mode != "" && mode != string(history.ProxyModes()[0]) {

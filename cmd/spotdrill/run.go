@@ -24,12 +24,12 @@ import (
 // runOptions are the flags of spotdrill run.
 type runOptions struct {
 	selection
-	set, handler, image, out string
-	repeat                   int
-	keep, dryRun, json       bool
-	resume                   string
-	resumed                  *reports.Report // the report in the folder resume
-	system                   system.Options
+	set, handler, image, policy, out string
+	repeat                           int
+	keep, dryRun, json               bool
+	resume                           string
+	resumed                          *reports.Report // the report in the folder resume
+	system                           system.Options
 }
 
 // like sets what a run was played with, unless that was changed by a flag.
@@ -39,7 +39,7 @@ func (o *runOptions) like(was *reports.Report, changed func(flag string) bool) {
 	}
 	if !changed("handler") {
 		o.handler = cmp.Or(was.Handler.Description, was.Handler.Name)
-		o.image = cmp.Or(o.image, was.Handler.Image)
+		o.image, o.policy = cmp.Or(o.image, was.Handler.Image), cmp.Or(o.policy, was.Handler.Policy)
 	}
 	if mode := was.Environment["kube-proxy"]; mode != "" && !changed("proxy-mode") {
 		o.system.ProxyMode = history.ProxyMode(mode)
@@ -118,6 +118,7 @@ broke.`,
 	flags.StringVar(&o.set, "set", string(scenarios.Fast), "the `set` of scenarios and their deadlines: "+strings.Join(history.Words(scenarios.Sets()), ", "))
 	flags.StringVar(&o.handler, "handler", "builtin", "the `handler` under test: "+strings.Join(handler.Names(), ", ")+", or the path of a description")
 	flags.StringVar(&o.image, "handler-image", "", "an `image` that the container engine has, instead of the one in the description")
+	flags.StringVar(&o.policy, "iam-policy", "", "a JSON `file` with the handler's IAM policy: calls of SQS that it does not allow are refused")
 	flags.StringSliceVar(&o.only, "only", nil, "play only scenarios whose name matches a `pattern`, such as 'coredns-*'")
 	flags.StringSliceVar(&o.skip, "skip", nil, "leave out scenarios whose name matches a `pattern`")
 	flags.StringSliceVar(&o.profiles, "profile", nil, "play only scenarios of a `profile`: "+strings.Join(scenarios.Profiles(), ", "))
@@ -145,6 +146,9 @@ func (o runOptions) options(args []string, console io.Writer) (session.Options, 
 		chosen = slices.DeleteFunc(chosen, func(s scenarios.Scenario) bool { return o.resumed.Has(s.Name) })
 	}
 	under, err := handler.Load(o.handler)
+	if err == nil && o.policy != "" {
+		under, err = under.WithPolicy(o.policy)
+	}
 	if err != nil {
 		return session.Options{}, err
 	}

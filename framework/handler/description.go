@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/iam"
 	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/kind"
 )
@@ -82,6 +84,11 @@ type Description struct {
 	// Always are environment variables of the handler's containers in every drill, over
 	// the settings of a feature.
 	Always map[string]string `yaml:"-"`
+
+	// Policy, where set, is the file of the IAM policy that the handler has, and Permitted the
+	// actions of SQS that it allows: no other may be called, and calls of others are refused.
+	Policy    string   `yaml:"-"`
+	Permitted []string `yaml:"-"`
 
 	text      []byte // of File
 	documents []document
@@ -208,8 +215,11 @@ func (d Description) OnEachNode() bool { return d.Ready.DaemonSet != "" }
 
 // sqsActions are all actions that the handler may call; none if it reads no queue.
 func (d Description) sqsActions() []string {
-	if len(d.documents) == 0 || d.ReadsMetadata() {
+	switch {
+	case len(d.documents) == 0 || d.ReadsMetadata():
 		return nil
+	case d.Policy != "":
+		return d.Permitted
 	}
 	return slices.Concat(PolicyActions(), d.SQSActions)
 }
@@ -224,6 +234,25 @@ func (d Description) For(feature string) Description {
 	return d
 }
 
+// WithPolicy is the handler with the IAM policy in a file.
+func (d Description) WithPolicy(file string) (Description, error) {
+	if d.ReadsMetadata() || len(d.documents) == 0 {
+		return d, fmt.Errorf("handler %s reads no queue: an IAM policy changes nothing for it", d.Name)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return d, fmt.Errorf("read the IAM policy: %w", err)
+	}
+	policy, err := iam.Parse(text)
+	if err != nil {
+		return d, fmt.Errorf("IAM policy %s: %w", file, err)
+	}
+	if d.Policy, d.Permitted = file, policy.Allowed(); len(d.Permitted) == 0 {
+		return d, fmt.Errorf("IAM policy %s allows no action of SQS: it is not that of a handler that reads a queue", file)
+	}
+	return d, nil
+}
+
 // AtRelease is the handler at another version, with the image of that release. Its manifests
 // stay.
 func (d Description) AtRelease(release kind.Release) Description {
@@ -233,7 +262,7 @@ func (d Description) AtRelease(release kind.Release) Description {
 
 // Same reports whether o is this handler with the same settings.
 func (d Description) Same(o Description) bool {
-	return d.Name == o.Name && d.File == o.File && d.Binary == o.Binary && d.Version == o.Version &&
+	return d.Name == o.Name && d.File == o.File && d.Binary == o.Binary && d.Version == o.Version && d.Policy == o.Policy &&
 		maps.Equal(d.env, o.env) && slices.Equal(d.configured().before, o.configured().before)
 }
 

@@ -227,3 +227,38 @@ func TestWhatIsLeftOnANode(t *testing.T) {
 		t.Errorf("the built-in handler claims %v", builtin.Features)
 	}
 }
+
+func TestAnIAMPolicyDecidesWhatMayBeCalled(t *testing.T) {
+	policy := filepath.Join(t.TempDir(), "policy.json")
+	write := func(text string) {
+		if err := os.WriteFile(policy, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, err := Load("builtin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(`{"Statement": {"Effect": "Allow", "Action": "sqs:ReceiveMessage", "Resource": "*"}}`)
+	limited, err := d.WithPolicy(policy)
+	if err != nil || !slices.Equal(limited.Meta().SQSActions, []string{"ReceiveMessage"}) {
+		t.Errorf("%v, %v", limited.Meta().SQSActions, err)
+	}
+	if limited.Same(d) {
+		t.Error("a handler with a policy would be taken for one without")
+	}
+	write(`{"Statement": {"Effect": "Deny", "Action": "sqs:*", "Resource": "*"}}`)
+	if _, err := d.WithPolicy(policy); err == nil || !strings.Contains(err.Error(), "allows no action of SQS") {
+		t.Errorf("a policy that allows nothing: %v", err)
+	}
+	write(`{}`)
+	for name, of := range map[string]string{"builtin": policy, "none": policy, "nth-imds": policy, "karpenter": policy + ".missing"} {
+		d, err := Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.WithPolicy(of); err == nil {
+			t.Errorf("%s with %s: no error", name, of)
+		}
+	}
+}

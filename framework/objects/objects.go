@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"k8s.io/kubectl/pkg/util/podutils"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -110,6 +111,13 @@ func EnsureNamespace(ctx context.Context, c *cluster.Cluster, name string, label
 		}
 		return ""
 	})
+}
+
+// PodRequest is a request to a port of a pod through the API server's pod proxy, which every cluster
+// has.
+func PodRequest(c *cluster.Cluster, verb, namespace, pod, port, path string) *rest.Request {
+	return c.Clientset.CoreV1().RESTClient().Verb(verb).
+		Namespace(namespace).Resource("pods").Name(pod + ":" + port).SubResource("proxy").Suffix(path)
 }
 
 // RemovePod deletes a pod without a grace period and waits until it is gone.

@@ -35,7 +35,7 @@ func (x *exchange) hitBy(types ...history.FaultType) *activeFault {
 	return f
 }
 
-// refuse returns the fault that refuses the call, if one does. It is called before each
+// refuse returns the fault or the policy that refuses the call, if one does. It is called before each
 // request to the upstream, so that a new fault also hits long polls that have begun.
 func (x *exchange) refuse() error {
 	types := []history.FaultType{history.Throttle, history.ServerError, history.ClientError, history.Reset, history.BlackHole}
@@ -44,6 +44,8 @@ func (x *exchange) refuse() error {
 		types = []history.FaultType{history.NoCapacity}
 	case !x.call.isSQS():
 		return nil
+	case !x.proxy.permitted.allows(x.call.action):
+		return denied{x.call.action}
 	}
 	f := x.hitBy(types...)
 	if f == nil {

@@ -42,6 +42,7 @@ type Proxy struct {
 	records   *records
 	handles   *handles
 	faults    *faults
+	permitted *permission
 	api       *API // nil unless the proxy stands before an API server, too
 }
 
@@ -61,6 +62,8 @@ func New(upstream *url.URL) *Proxy {
 		records: records,
 		handles: newHandles(),
 		faults:  &faults{records: records},
+
+		permitted: &permission{},
 	}
 }
 
@@ -222,6 +225,11 @@ func (x *exchange) fail(w http.ResponseWriter, _ *http.Request, err error) {
 		x.answerRefusal(w, r.refusal)
 		return
 	}
+	if d, ok := asDenied(err); ok {
+		x.note = d.Error()
+		x.answerRefusal(w, codedRefusal(history.AccessDenied))
+		return
+	}
 	x.status, x.note = http.StatusBadGateway, err.Error()
 	http.Error(w, "spotdrill proxy: "+err.Error(), http.StatusBadGateway)
 }
@@ -246,12 +254,15 @@ func (x *exchange) finish() {
 }
 
 // Admin serves GET /records, POST /faults (begins the Fault given as JSON), DELETE
-// /faults (ends all of them) and GET /healthz.
+// /faults (ends all of them), PUT /permitted (refuses every action of SQS but those in a JSON list),
+// DELETE /permitted (refuses none) and GET /healthz.
 func (p *Proxy) Admin() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /records", p.records.serve)
 	mux.HandleFunc("POST /faults", p.faults.serveBegin)
 	mux.HandleFunc("DELETE /faults", p.faults.serveClear)
+	mux.HandleFunc("PUT /permitted", p.permitted.serveSet)
+	mux.HandleFunc("DELETE /permitted", p.permitted.serveLift)
 	mux.HandleFunc("GET /healthz", p.serveHealth)
 	return mux
 }

@@ -10,18 +10,14 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/objects"
 	"github.com/spotdrill/spotdrill/framework/proxy"
 	"github.com/spotdrill/spotdrill/framework/system"
 )
 
-// recordsPort is where our pods serve their records.
-const recordsPort = "8080"
-
-// podRequest is a request to one of our pods through the API server's pod proxy, which
-// every cluster has.
+// podRequest is a request to one of our pods, where it serves its records.
 func podRequest(c *cluster.Cluster, verb, pod, path string) *rest.Request {
-	return c.Clientset.CoreV1().RESTClient().Verb(verb).
-		Namespace(system.Namespace).Resource("pods").Name(pod + ":" + recordsPort).SubResource("proxy").Suffix(path)
+	return objects.PodRequest(c, verb, system.Namespace, pod, system.RecordsPort, path)
 }
 
 func (r *runner) get(ctx context.Context, pod, path string) (io.ReadCloser, error) {

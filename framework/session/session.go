@@ -162,7 +162,7 @@ func (s *Session) begin() (err error) {
 		return err
 	}
 	meta := s.Handler.Meta()
-	s.report = reports.New(s.folder, reports.Handler{Name: meta.Name, Version: meta.Version, Description: s.Handler.Reference(), Image: s.HandlerImage}, s.Set, nil)
+	s.report = reports.New(s.folder, reports.Handler{Name: meta.Name, Version: meta.Version, Description: s.Handler.Reference(), Image: s.HandlerImage, Policy: s.Handler.Policy}, s.Set, nil)
 	return nil
 }
 

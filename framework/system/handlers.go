@@ -3,8 +3,10 @@ package system
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +20,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/objects"
 	"github.com/spotdrill/spotdrill/kind"
 )
 
@@ -129,6 +132,9 @@ func (s *System) Install(ctx context.Context, d handler.Description, feature str
 			return err
 		}
 	}
+	if err := s.permit(ctx, d); err != nil {
+		return err
+	}
 	settings, err := s.equip(ctx, d)
 	if err != nil {
 		return err
@@ -140,6 +146,23 @@ func (s *System) Install(ctx context.Context, d handler.Description, feature str
 		return err
 	}
 	s.unready = false
+	return nil
+}
+
+// permit makes the recording proxy refuse what the handler's IAM policy does not allow.
+func (s *System) permit(ctx context.Context, d handler.Description) error {
+	request := objects.PodRequest(s.Cluster, http.MethodDelete, Namespace, ProxyPod, RecordsPort, "permitted")
+	if d.Policy != "" {
+		actions, err := json.Marshal(d.Permitted)
+		if err != nil {
+			return fmt.Errorf("encode the permitted actions: %w", err)
+		}
+		request = objects.PodRequest(s.Cluster, http.MethodPut, Namespace, ProxyPod, RecordsPort, "permitted").
+			SetHeader("Content-Type", "application/json").Body(actions)
+	}
+	if err := request.Do(ctx).Error(); err != nil {
+		return fmt.Errorf("tell the recording proxy what the handler's policy allows: %w", err)
+	}
 	return nil
 }
 

@@ -86,8 +86,7 @@ func (s *System) controlMetadata(ctx context.Context, node, verb, path string, b
 	if err != nil {
 		return rest.Result{}, err
 	}
-	request := s.Cluster.Clientset.CoreV1().RESTClient().Verb(verb).
-		Namespace(Namespace).Resource("pods").Name(pod.Name + ":" + metadataPort).SubResource("proxy").Suffix(path)
+	request := objects.PodRequest(s.Cluster, verb, Namespace, pod.Name, metadataPort, path)
 	if body != nil {
 		text, err := json.Marshal(body)
 		if err != nil {

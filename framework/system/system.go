@@ -54,6 +54,9 @@ const Namespace = "spotdrill"
 // server. Its Service has the same name.
 const ProxyPod = "recording-proxy"
 
+// RecordsPort is where our pods serve their records, and the proxy is controlled.
+const RecordsPort = "8080"
+
 // System is everything that a drill needs, up and running.
 type System struct {
 	Cluster *cluster.Cluster

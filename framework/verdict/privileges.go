@@ -40,7 +40,7 @@ func (j judge) privileges(v Verdict) Verdict {
 		calls++
 		denied := ""
 		switch {
-		case !slices.Contains(allowed, permission(e.Action)):
+		case !slices.Contains(allowed, history.SQSPermission(e.Action)):
 			denied = e.Action
 		case e.Key != "" && e.Key != queue:
 			denied = fmt.Sprintf("%s on queue %q", e.Action, e.Key)
@@ -73,17 +73,6 @@ func (j judge) privileges(v Verdict) Verdict {
 		return v.pass(fmt.Sprintf("%d calls; %s: verbs %s of %s", calls, excess[0].Key, excess[0].Action, excess[0].Reason), capped(excess)...)
 	}
 	return v.pass(fmt.Sprintf("%d calls", calls))
-}
-
-// permission is the action of an IAM policy that allows a call: IAM has no actions of
-// their own for SQS's batches.
-// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-api-permissions-reference.html
-func permission(action string) string {
-	switch action {
-	case "DeleteMessageBatch", "ChangeMessageVisibilityBatch", "SendMessageBatch":
-		return strings.TrimSuffix(action, "Batch")
-	}
-	return action
 }
 
 // right is a right in the cluster that no interruption handler needs. Each of them leads

@@ -58,19 +58,23 @@ func (s System) Options(source string) (system.Options, error) {
 }
 
 // Handler are the flags of the handler under test.
-type Handler struct{ name, image *string }
+type Handler struct{ name, image, policy *string }
 
-// AddHandler adds --handler and --handler-image.
+// AddHandler adds --handler, --handler-image and --iam-policy.
 func AddHandler() Handler {
 	return Handler{
-		name:  flag.String("handler", "builtin", "handler under test: "+strings.Join(handler.Names(), ", ")+", or a path to a description"),
-		image: flag.String("handler-image", "", "image that the container engine holds, instead of the description's"),
+		name:   flag.String("handler", "builtin", "handler under test: "+strings.Join(handler.Names(), ", ")+", or a path to a description"),
+		image:  flag.String("handler-image", "", "image that the container engine holds, instead of the description's"),
+		policy: flag.String("iam-policy", "", "JSON file with the handler's IAM policy: calls of SQS that it does not allow are refused"),
 	}
 }
 
 // Load reads the handler's description; image is "" for the description's own.
 func (h Handler) Load() (under handler.Description, image string, err error) {
 	under, err = handler.Load(*h.name)
+	if err == nil && *h.policy != "" {
+		under, err = under.WithPolicy(*h.policy)
+	}
 	return under, *h.image, err
 }
 
