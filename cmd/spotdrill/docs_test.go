@@ -221,6 +221,33 @@ func TestLinksInTheDocsLeadSomewhere(t *testing.T) {
 	}
 }
 
+// The page about incidents names drills that exist.
+func TestIncidentsAreShownByDrills(t *testing.T) {
+	text, err := os.ReadFile("../../docs/incidents.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := 0
+	for line := range strings.Lines(string(text)) {
+		column := strings.Split(line, "|")
+		if len(column) != 6 {
+			continue // no row of a table
+		}
+		for _, m := range regexp.MustCompile("`([a-z0-9-]+)`").FindAllStringSubmatch(column[2], -1) {
+			if strings.HasPrefix(m[1], "-") {
+				continue
+			}
+			shown++
+			if !scenarios.InCatalogue(m[1]) {
+				t.Errorf("docs/incidents.md: there is no scenario %s", m[1])
+			}
+		}
+	}
+	if shown < 30 {
+		t.Errorf("only %d drills were found: the page is no longer read as it is written", shown)
+	}
+}
+
 var heading = regexp.MustCompile("(?m)^### `(.*)`$")
 
 // Whoever searches the page for what is on the screen finds it.
