@@ -117,16 +117,7 @@ func (c *Cluster) unregister(ctx context.Context, node string) error {
 	if err := c.deleteNode(ctx, node); err != nil {
 		return err
 	}
-	pods, err := c.podsOn(ctx, node)
-	if err != nil {
-		return err
-	}
-	for _, p := range pods {
-		if err := c.forceDelete(ctx, p); err != nil {
-			return err
-		}
-	}
-	return nil
+	return c.removePodsOn(ctx, node)
 }
 
 // Instance is what a spare worker becomes.

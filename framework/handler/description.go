@@ -243,7 +243,7 @@ func (d Description) WithPolicy(file string) (Description, error) {
 	if err != nil {
 		return d, fmt.Errorf("read the IAM policy: %w", err)
 	}
-	policy, err := iam.Parse(text)
+	policy, err := iam.ParseIdentity(text)
 	if err != nil {
 		return d, fmt.Errorf("IAM policy %s: %w", file, err)
 	}

@@ -1,4 +1,5 @@
-// Package iam reads IAM policies, as far as it must be known which calls to SQS they allow.
+// Package iam reads IAM policies, as far as it must be known which calls to SQS they allow. Conditions
+// are not evaluated: an Allow with one allows, and a Deny with one denies nothing.
 package iam
 
 import (
@@ -11,7 +12,7 @@ import (
 	"strings"
 )
 
-// Policy is an identity-based policy.
+// Policy is a policy of a resource or of an identity.
 type Policy struct{ statements []statement }
 
 // statement is a Statement as IAM documents it:
@@ -19,137 +20,114 @@ type Policy struct{ statements []statement }
 type statement struct {
 	Sid         string
 	Effect      string
-	Action      texts
-	NotAction   texts
-	Resource    texts
-	NotResource texts
+	Principal   *principal
+	Action      words
+	NotAction   words
+	Resource    words
+	NotResource words
 	Condition   json.RawMessage
 }
 
-// texts is a text or a list of texts.
-type texts []string
+// principal is who a statement applies to: "*", or a list for each kind.
+type principal struct {
+	Service words
+	AWS     words
+}
 
 // UnmarshalJSON reads either.
-func (t *texts) UnmarshalJSON(data []byte) error {
+func (p *principal) UnmarshalJSON(text []byte) error {
+	var anyone string
+	if json.Unmarshal(text, &anyone) == nil {
+		p.Service = words{anyone}
+		return nil
+	}
+	type byKind principal
+	return json.Unmarshal(text, (*byKind)(p))
+}
+
+// words is a string or a list of strings.
+type words []string
+
+// UnmarshalJSON reads either.
+func (w *words) UnmarshalJSON(text []byte) error {
 	var one string
-	if json.Unmarshal(data, &one) == nil {
-		*t = texts{one}
+	if json.Unmarshal(text, &one) == nil {
+		*w = words{one}
 		return nil
 	}
-	return json.Unmarshal(data, (*[]string)(t))
+	return json.Unmarshal(text, (*[]string)(w))
 }
 
-// statements is a statement or a list of statements.
-type statements []statement
-
-// UnmarshalJSON reads either.
-func (s *statements) UnmarshalJSON(data []byte) error {
-	if strict(data, (*[]statement)(s)) == nil {
-		return nil
-	}
-	var one statement
-	if err := strict(data, &one); err != nil {
-		return strict(data, (*[]statement)(s))
-	}
-	*s = statements{one}
-	return nil
+// matches reports whether one of the patterns, which may contain * and ?, matches the word. Case does
+// not matter.
+func (w words) matches(word string) bool {
+	return slices.ContainsFunc(w, func(pattern string) bool {
+		// path.Match stops at slashes, which neither actions nor the ARNs of queues have.
+		ok, err := path.Match(strings.ToLower(pattern), strings.ToLower(word))
+		return ok && err == nil
+	})
 }
 
-func strict(data []byte, into any) error {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	return d.Decode(into)
-}
-
-// Parse reads a policy in JSON. An element that IAM does not have, or a statement that lacks one, is an
-// error.
-func Parse(data []byte) (Policy, error) {
+// parse reads a policy. Strictly, an element that IAM does not have is an error.
+func parse(data []byte, strictly bool) (Policy, error) {
 	var document struct {
 		Version   string
 		ID        string `json:"Id"`
-		Statement statements
+		Statement json.RawMessage
 	}
-	if !json.Valid(data) {
-		return Policy{}, errors.New("it is not JSON")
+	if err := decode(data, &document, strictly); err != nil {
+		return Policy{}, err
 	}
-	if err := strict(data, &document); err != nil {
-		return Policy{}, fmt.Errorf("read the policy: %w", err)
+	var p Policy
+	switch text := bytes.TrimSpace(document.Statement); {
+	case len(text) == 0 || bytes.Equal(text, []byte("[]")) || bytes.Equal(text, []byte("null")):
+		return p, errors.New("it has no Statement")
+	case text[0] == '[':
+		return p, decode(text, &p.statements, strictly)
+	default:
+		p.statements = make([]statement, 1)
+		return p, decode(text, &p.statements[0], strictly)
 	}
-	var errs []error
-	if len(document.Statement) == 0 {
-		errs = append(errs, errors.New("it has no Statement"))
+}
+
+func decode(data []byte, into any, strictly bool) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	if strictly {
+		d.DisallowUnknownFields()
 	}
-	for i, s := range document.Statement {
-		wrong := func(format string, args ...any) {
-			errs = append(errs, fmt.Errorf("statement %d: "+format, append([]any{i + 1}, args...)...))
+	if err := d.Decode(into); err != nil {
+		return fmt.Errorf("it is no policy: %w", err)
+	}
+	if d.More() {
+		return errors.New("it is no policy: more follows")
+	}
+	return nil
+}
+
+// decide looks at the statements that are about something. A Deny overrides every Allow.
+func (p Policy) decide(about func(statement) bool) (allowed, denied bool) {
+	for _, s := range p.statements {
+		switch {
+		case !about(s):
+		case s.Effect == deny && len(s.Condition) == 0:
+			denied = true
+		case s.Effect == allow:
+			allowed = true
 		}
-		if s.Effect != allow && s.Effect != deny {
-			wrong("Effect %q is neither Allow nor Deny", s.Effect)
-		}
-		if (len(s.Action) == 0) == (len(s.NotAction) == 0) {
-			wrong("requires exactly one of: Action, NotAction")
-		}
-		if (len(s.Resource) == 0) == (len(s.NotResource) == 0) {
-			wrong("requires exactly one of: Resource, NotResource")
-		}
 	}
-	return Policy{document.Statement}, errors.Join(errs...)
+	return allowed, denied
 }
 
 const allow, deny = "Allow", "Deny"
 
-// Actions are the actions of SQS that policies can name:
-// https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonsqs.html
-func Actions() []string {
-	return []string{
-		"AddPermission", "CancelMessageMoveTask", "ChangeMessageVisibility", "CreateQueue", "DeleteMessage", "DeleteQueue",
-		"GetQueueAttributes", "GetQueueUrl", "ListDeadLetterSourceQueues", "ListMessageMoveTasks", "ListQueueTags", "ListQueues",
-		"PurgeQueue", "ReceiveMessage", "RemovePermission", "SendMessage", "SetQueueAttributes", "StartMessageMoveTask", "TagQueue", "UntagQueue",
-	}
-}
+// ParseResource reads the policy of a resource. What it does not know of it is ignored.
+func ParseResource(data []byte) (Policy, error) { return parse(data, false) }
 
-// Allowed are the actions of SQS that the policy allows for a queue, without the prefix sqs. Which queue
-// its resources name is not looked at: that of a drill is another one. Conditions are not evaluated:
-// an Allow with one allows, and a Deny with one denies nothing.
-func (p Policy) Allowed() []string {
-	return slices.DeleteFunc(Actions(), func(action string) bool {
-		allowed := false
-		for _, s := range p.statements {
-			switch {
-			case !s.ofQueues() || !s.names("sqs:"+action):
-			case s.Effect == allow:
-				allowed = true
-			case len(s.Condition) == 0:
-				return true // a Deny overrides every Allow
-			}
-		}
-		return !allowed
+// Lets reports whether the policy of a resource allows, and whether it denies, an action of a service of
+// AWS on the resource with that ARN.
+func (p Policy) Lets(service, action, arn string) (allowed, denied bool) {
+	return p.decide(func(s statement) bool {
+		return s.Principal != nil && (s.Principal.Service.matches(service) || s.Principal.AWS.matches(service)) &&
+			s.Action.matches(action) && s.Resource.matches(arn)
 	})
-}
-
-// names reports whether the statement is about an action. Neither case nor wildcards matter.
-func (s statement) names(action string) bool {
-	named := func(pattern string) bool { return matches(pattern, action) }
-	if len(s.NotAction) > 0 {
-		return !slices.ContainsFunc(s.NotAction, named)
-	}
-	return slices.ContainsFunc(s.Action, named)
-}
-
-// ofQueues reports whether the statement's resources may include a queue.
-func (s statement) ofQueues() bool {
-	if len(s.NotResource) > 0 {
-		return !slices.Contains(s.NotResource, "*")
-	}
-	return slices.ContainsFunc(s.Resource, func(arn string) bool {
-		part := strings.SplitN(arn, ":", 4)
-		return arn == "*" || len(part) == 4 && matches(part[2], "sqs")
-	})
-}
-
-// matches reports whether a text fits a pattern, in which * is any text and ? any character.
-func matches(pattern, text string) bool {
-	// The other signs of path.Match are in no action.
-	ok, err := path.Match(strings.ToLower(pattern), strings.ToLower(text))
-	return ok && err == nil
 }

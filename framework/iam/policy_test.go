@@ -39,17 +39,17 @@ func TestAllowed(t *testing.T) {
 		"of nothing":                 {statement(`{"Effect": "Allow", "Action": "sqs:ReceiveMessage", "NotResource": "*"}`), nil},
 		"one that SQS does not have": {statement(`{"Effect": "Allow", "Action": "sqs:DeleteMessageBatch", ` + queue + `}`), nil},
 	} {
-		p, err := Parse([]byte(c.policy))
+		p, err := ParseIdentity([]byte(c.policy))
 		if got := p.Allowed(); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, %v; want %v", name, got, err, c.want)
 		}
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseIdentityRefuses(t *testing.T) {
 	for policy, want := range map[string]string{
-		"":                   "not JSON",
-		"{":                  "not JSON",
+		"":                   "it is no policy",
+		"{":                  "it is no policy",
 		"[]":                 "cannot unmarshal",
 		"{}":                 "no Statement",
 		`{"Statements": []}`: "unknown field",
@@ -61,19 +61,20 @@ func TestParseRefuses(t *testing.T) {
 		`{"Statement": [{"Effect": "Allow", "Actions": "*", "Resource": "*"}]}`:                                         "unknown field",
 		`{"Statement": [{"Effect": "Allow", "Action": 1, "Resource": "*"}]}`:                                            "cannot unmarshal",
 		`{"Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}, {"Effect": "Deny", "Resource": "*"}]}`:     "statement 2",
-		`{"Statement": [{"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "sqs:SendMessage", "Resource": "*"}]}`: `unknown field "Principal"`,
+		`{"Statement": [{"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "sqs:SendMessage", "Resource": "*"}]}`: "has no Principal",
+		`{"Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]} {}`:                                       "more follows",
 	} {
-		if _, err := Parse([]byte(policy)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := ParseIdentity([]byte(policy)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", policy, err, want)
 		}
 	}
 }
 
-func FuzzParse(f *testing.F) {
+func FuzzParseIdentity(f *testing.F) {
 	f.Add([]byte(karpenter))
 	f.Add([]byte(`{"Statement": {"Effect": "Allow", "NotAction": ["[", "a:*"], "NotResource": ["*"]}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		p, err := Parse(data)
+		p, err := ParseIdentity(data)
 		if err != nil {
 			return
 		}
