@@ -87,6 +87,7 @@ func goWhereTheDocsAre(t *testing.T) {
 		"A/report.yaml":               "reports/testdata/report.yaml",
 		"B/report.yaml":               "reports/testdata/report.yaml",
 		"nights/20260101/report.yaml": "reports/testdata/report.yaml",
+		"policy.json":                 "framework/iam/testdata/karpenter.json",
 		"my-matrix.yaml":              "scenarios/sweeps/kubeadm-and-advice.yaml",
 		"web-pods-leave-in-time.yaml": "docs/writing-a-scenario.md",
 	} {

@@ -28,7 +28,10 @@ with the Eviction API. Logs are JSON lines on standard error.
 
 AWS credentials come from the AWS SDK's default chain. The queue's policy must
 allow sqs:ReceiveMessage and sqs:DeleteMessage, and also sqs:GetQueueUrl if the
-queue is given by name.`,
+queue is given by name.
+
+With --metadata-url it reads the metadata of its own instance in place of a queue,
+and drains only the node that it runs on.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log := slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), nil))
@@ -52,6 +55,8 @@ queue is given by name.`,
 	flags.StringVar(&cfg.QueueName, "queue-name", os.Getenv("QUEUE_NAME"), "name of the SQS queue, instead of its URL [QUEUE_NAME]")
 	flags.StringVar(&cfg.Endpoint, "endpoint", os.Getenv("AWS_ENDPOINT_URL"), "URL of SQS; empty for AWS [AWS_ENDPOINT_URL]")
 	flags.StringVar(&cfg.Region, "region", os.Getenv("AWS_REGION"), "AWS region [AWS_REGION]")
+	flags.StringVar(&cfg.Metadata, "metadata-url", os.Getenv("INSTANCE_METADATA_URL"), "URL of the instance metadata service, which is read in place of a queue [INSTANCE_METADATA_URL]")
+	flags.StringVar(&cfg.Node, "node", os.Getenv("NODE_NAME"), "name of the node whose metadata is read, the only one that is drained then [NODE_NAME]")
 	flags.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig `file`, to run outside of the cluster")
 	flags.StringVar(&cfg.Listen, "listen", ":8080", "address of /metrics, /healthz and /readyz")
 	flags.IntVar(&cfg.Workers, "workers", 10, "number of messages handled at the same time")

@@ -96,7 +96,7 @@ func TestLoadRefuses(t *testing.T) {
 
 func TestLoadOfAnUnknownNameSaysWhatIsPossible(t *testing.T) {
 	_, err := Load("karpentre")
-	want := `no handler is named "karpentre"; known: builtin, karpenter, nth, nth-imds, none, or the path of a description such as ./my-handler/handler.yaml`
+	want := `no handler is named "karpentre"; known: builtin, builtin-imds, karpenter, nth, nth-imds, none, or the path of a description such as ./my-handler/handler.yaml`
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

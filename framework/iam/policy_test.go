@@ -1,18 +1,17 @@
 package iam
 
 import (
+	_ "embed"
 	"slices"
 	"strings"
 	"testing"
 )
 
-// karpenter is what the policy of Karpenter's documentation has of the queue, and one statement
-// of another service.
-const karpenter = `{"Version": "2012-10-17", "Statement": [
-	{"Sid": "AllowInterruptionQueueActions", "Effect": "Allow", "Resource": "arn:aws:sqs:us-west-2:000000000000:production",
-	 "Action": ["sqs:DeleteMessage", "sqs:GetQueueUrl", "sqs:ReceiveMessage"]},
-	{"Effect": "Allow", "Resource": "arn:aws:ec2:us-west-2::image/*", "Action": ["ec2:RunInstances"], "Condition": {"StringEquals": {"a": "b"}}}
-]}`
+// karpenter has what the policy of Karpenter's documentation has of the queue, and one statement of
+// another service.
+//
+//go:embed testdata/karpenter.json
+var karpenter string
 
 func TestAllowed(t *testing.T) {
 	statement := func(text string) string { return `{"Statement": [` + text + `]}` }

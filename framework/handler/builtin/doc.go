@@ -1,5 +1,6 @@
 // Package builtin is spotdrill's own interruption handler: it receives notices from an
-// SQS queue and drains the nodes of the instances that they name.
+// SQS queue and drains the nodes of the instances that they name, or it runs on each node, reads
+// the metadata of its own instance, and drains that node.
 //
 // Like Karpenter's interruption controller
 // (https://karpenter.sh/docs/concepts/disruption/#interruption) it decides which

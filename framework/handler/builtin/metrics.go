@@ -11,6 +11,8 @@ type metrics struct {
 	evictions   *prometheus.CounterVec // result
 	drainTime   prometheus.Histogram
 	queueErrors *prometheus.CounterVec // action
+
+	metadataErrors *prometheus.CounterVec // path
 }
 
 func newMetrics(registry prometheus.Registerer) *metrics {
@@ -23,6 +25,8 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		drains:      counter("drains_total", "Drains that ended, by result.", "result"),
 		evictions:   counter("evictions_total", "Calls of the Eviction API, by result.", "result"),
 		queueErrors: counter("queue_errors_total", "SQS calls that failed, by action.", "action"),
+
+		metadataErrors: counter("metadata_errors_total", "Requests for instance metadata that failed, by path.", "path"),
 		draining: prometheus.NewGauge(prometheus.GaugeOpts{
 			Namespace: "spotdrill", Subsystem: "handler", Name: "draining_nodes", Help: "Nodes that are currently being drained.",
 		}),
@@ -32,6 +36,6 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Buckets: []float64{1, 2, 5, 10, 20, 30, 45, 60, 90, 120, 300, 600},
 		}),
 	}
-	registry.MustRegister(m.messages, m.deletes, m.drains, m.draining, m.evictions, m.drainTime, m.queueErrors)
+	registry.MustRegister(m.messages, m.deletes, m.drains, m.draining, m.evictions, m.drainTime, m.queueErrors, m.metadataErrors)
 	return m
 }

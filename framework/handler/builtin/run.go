@@ -16,6 +16,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -30,9 +32,13 @@ type Config struct {
 	QueueURL  string // or QueueName
 	QueueName string
 	Endpoint  string // of SQS; empty for AWS's own
-	Region    string // empty for the AWS SDK's default chain
-	Listen    string // address of /metrics, /healthz and /readyz
-	Workers   int    // messages handled at the same time
+	// Metadata is the URL of the instance metadata service, which is read in place of a queue. The
+	// handler then drains no node but Node, which it runs on.
+	Metadata, Node string
+
+	Region  string // empty for the AWS SDK's default chain
+	Listen  string // address of /metrics, /healthz and /readyz
+	Workers int    // messages handled at the same time
 
 	// CriticalAfter is how long critical pods wait until the others are gone.
 	CriticalAfter time.Duration
@@ -46,8 +52,14 @@ type Config struct {
 
 func (c Config) validate() error {
 	var errs []error
-	if c.QueueURL == "" && c.QueueName == "" {
+	queue := c.QueueURL != "" || c.QueueName != ""
+	switch {
+	case c.Metadata == "" && !queue:
 		errs = append(errs, errors.New("the queue is missing: give its URL or its name"))
+	case c.Metadata != "" && queue:
+		errs = append(errs, errors.New("give either a queue or the URL of the instance metadata, not both"))
+	case c.Metadata != "" && c.Node == "":
+		errs = append(errs, errors.New("the name of the node is missing, whose metadata is read"))
 	}
 	if c.Workers < 1 {
 		errs = append(errs, fmt.Errorf("workers must be at least 1, not %d", c.Workers))
@@ -56,6 +68,14 @@ func (c Config) validate() error {
 		errs = append(errs, errors.New("durations must not be negative"))
 	}
 	return errors.Join(errs...)
+}
+
+// only is the one node that the handler may drain; empty for all.
+func (c Config) only() string {
+	if c.Metadata == "" {
+		return ""
+	}
+	return c.Node
 }
 
 // ErrConfig marks an error of the configuration.
@@ -94,19 +114,14 @@ func Run(ctx context.Context, cluster *rest.Config, cfg Config, log *slog.Logger
 
 	// The log shows what the handler waits for.
 	log.Info("waiting for the Kubernetes API", "server", cluster.Host)
-	nodes, err := watchNodes(ctx, client)
-	if err != nil {
-		return stopped(ctx, err)
-	}
-	log.Info("waiting for the queue", "queue", cmp.Or(cfg.QueueURL, cfg.QueueName), "endpoint", cfg.Endpoint)
-	q, err := openQueue(ctx, cfg, m, log)
+	nodes, err := watchNodes(ctx, client, cfg.only())
 	if err != nil {
 		return stopped(ctx, err)
 	}
 	drainCtx, stopDrains := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopDrains()
 	d := &dispatcher{
-		queue: q, nodes: nodes, metrics: m, log: log, drainCtx: drainCtx,
+		nodes: nodes, metrics: m, log: log, drainCtx: drainCtx,
 		drainer: &drainer{
 			client: client, metrics: m, log: log,
 			events:        broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "spotdrill-handler"}),
@@ -118,8 +133,31 @@ func Run(ctx context.Context, cluster *rest.Config, cfg Config, log *slog.Logger
 		time.AfterFunc(cfg.ShutdownGrace, stopDrains)
 	})()
 	d.drains.Go(func() { d.resume(ctx) })
-	d.receive(ctx, cfg.Workers, &ready)
+	if err := d.read(ctx, cfg, &ready); err != nil {
+		return stopped(ctx, err)
+	}
 	d.drains.Wait()
+	return nil
+}
+
+// read handles what it reads from the queue, or from the metadata, until ctx is done.
+func (d *dispatcher) read(ctx context.Context, cfg Config, ready *atomic.Bool) error {
+	if cfg.Metadata != "" {
+		d.log.Info("waiting for the instance metadata", "url", cfg.Metadata)
+		md, err := openMetadata(ctx, metadataOptions(cfg.Metadata), d.metrics, d.log)
+		if err != nil {
+			return err
+		}
+		d.look(ctx, md, ready)
+		return nil
+	}
+	d.log.Info("waiting for the queue", "queue", cmp.Or(cfg.QueueURL, cfg.QueueName), "endpoint", cfg.Endpoint)
+	q, err := openQueue(ctx, cfg, d.metrics, d.log)
+	if err != nil {
+		return err
+	}
+	d.queue = q
+	d.receive(ctx, cfg.Workers, ready)
 	return nil
 }
 
@@ -153,9 +191,16 @@ func (d *dispatcher) receive(ctx context.Context, workers int, ready *atomic.Boo
 	_ = group.Wait() // its functions return no error
 }
 
-// watchNodes returns the informer's store of nodes after its first synchronisation.
-func watchNodes(ctx context.Context, client kubernetes.Interface) (cache.Indexer, error) {
-	factory := informers.NewSharedInformerFactory(client, 0)
+// watchNodes returns the informer's store of nodes, or of the one with that name, after its first
+// synchronisation.
+func watchNodes(ctx context.Context, client kubernetes.Interface, name string) (cache.Indexer, error) {
+	var only []informers.SharedInformerOption
+	if name != "" {
+		only = append(only, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+		}))
+	}
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, only...)
 	informer := factory.Core().V1().Nodes().Informer()
 	if err := informer.AddIndexers(cache.Indexers{byInstance: indexByInstance}); err != nil {
 		return nil, fmt.Errorf("index nodes: %w", err)
@@ -183,7 +228,7 @@ func serve(ctx context.Context, address string, registry *prometheus.Registry, r
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !ready.Load() {
-			http.Error(w, "waiting for the first answer of the Kubernetes API and the queue", http.StatusServiceUnavailable)
+			http.Error(w, "waiting for the first answer of the Kubernetes API, and of the queue or the instance metadata", http.StatusServiceUnavailable)
 			return
 		}
 		_, _ = w.Write([]byte("ok\n"))
