@@ -23,7 +23,9 @@ var descriptions embed.FS
 const DefaultReadyTimeout = 60 * time.Second
 
 // Names lists the handlers that come with the product.
-func Names() []string { return []string{"builtin", "builtin-imds", "karpenter", "nth", "nth-imds", "none"} }
+func Names() []string {
+	return []string{"builtin", "builtin-imds", "karpenter", "nth", "nth-imds", "none"}
+}
 
 // None is the handler that does nothing, to see what happens without one.
 func None() Description {
