@@ -3,6 +3,7 @@
 package mutants
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -196,7 +197,10 @@ func (s *suite) drill(ctx context.Context, m planted) (defects.Fate, string) {
 	if err := s.grant(ctx, m.Mutant); err != nil {
 		return defects.NotJudged, err.Error()
 	}
-	under := s.session.Handler
+	under, err := handler.Load(cmp.Or(m.Handler, s.session.Handler.Name))
+	if err != nil {
+		return defects.NotJudged, err.Error()
+	}
 	under.Binary = s.binary(m)
 	entry, err := s.session.Attempts(ctx, m.Name, defects.Impatient(m.scenario), under)
 	found, got := m.Judge(entry.Result)

@@ -23,6 +23,9 @@ import (
 type Mutant struct {
 	Name   string `yaml:"name"`
 	Defect string `yaml:"defect"` // what it does wrong, a sentence
+	// Handler is the description of the handler that has the defect; empty for builtin. It must be
+	// one whose image is the product's own.
+	Handler string `yaml:"handler,omitempty"`
 	// CaughtBy is what must find the defect.
 	CaughtBy Check  `yaml:"caughtBy"`
 	Edits    []Edit `yaml:"edits,omitempty"`
