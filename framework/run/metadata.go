@@ -69,7 +69,7 @@ func (r *runner) failMetadata(ctx context.Context, f scenarios.MetadataFault) er
 	if err := r.sys.FailMetadata(ctx, node.Name, fault); err != nil {
 		return fmt.Errorf("begin fault %s: %w", f.Name, err)
 	}
-	r.meanwhile.Go(func() error { return r.recordHits(ctx, node.Name, fault) })
+	r.meanwhile.Go(func() error { return r.recordHits(ctx, node.Name, f.Type, fault) })
 	return nil
 }
 
@@ -77,7 +77,7 @@ func (r *runner) failMetadata(ctx context.Context, f scenarios.MetadataFault) er
 const hitPoll = 500 * time.Millisecond
 
 // recordHits records what a fault of a node's metadata service hits, until it is over.
-func (r *runner) recordHits(ctx context.Context, node string, fault imds.Fault) error {
+func (r *runner) recordHits(ctx context.Context, node string, of history.MetadataFaultType, fault imds.Fault) error {
 	until, recorded := r.rec.Clock().Of(fault.Until), 0
 	for over := false; !over; {
 		if err := r.sleepUntil(ctx, min(until, r.rec.Clock().Now()+hitPoll)); err != nil {
@@ -90,7 +90,7 @@ func (r *runner) recordHits(ctx context.Context, node string, fault imds.Fault) 
 		}
 		hits := slices.DeleteFunc(requests, func(q imds.Request) bool { return q.Fault != fault.Name })
 		for _, q := range hits[min(recorded, len(hits)):] {
-			r.rec.Record(history.Event{Kind: history.FaultHit, At: r.rec.Clock().Of(q.First), Key: fault.Name, Node: node, Action: q.Method, Resource: q.Path})
+			r.rec.Record(history.Event{Kind: history.FaultHit, At: r.rec.Clock().Of(q.First), Key: fault.Name, Reason: string(of), Node: node, Action: q.Method, Resource: q.Path})
 		}
 		recorded = len(hits)
 	}
@@ -113,7 +113,7 @@ func (r *runner) recordAllMetadata(ctx context.Context) error {
 
 // taken reports whether the node's instance was taken in this drill or the one beside it.
 func (r *runner) taken(n cluster.Node) bool {
-	for _, played := range append(r.beside, r) {
+	for _, played := range slices.Concat(r.beside, []*runner{r}) {
 		for _, e := range played.rec.Events() {
 			if (e.Kind == history.Reclaimed || e.Kind == history.NodeShutdown) && e.Node == n.Name {
 				return true

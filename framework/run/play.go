@@ -155,7 +155,7 @@ func (p *players) aftermath(ctx context.Context) (leave bool, err error) {
 
 func (p *players) clearQueue(ctx context.Context) error {
 	if p.all[0].handler().ReadsMetadata() {
-		// That of a node that is down ends with its pod. Arrange clears the others again.
+		// The service of a node that does not answer is asked again when the next drill is arranged.
 		if err := p.sys.ClearMetadata(ctx); err != nil {
 			p.sys.Log("    not all metadata could be cleared yet: %s", oneLine(err))
 		}

@@ -161,7 +161,7 @@ func (s *System) permit(ctx context.Context, d handler.Description) error {
 			SetHeader("Content-Type", "application/json").Body(actions)
 	}
 	if err := request.Do(ctx).Error(); err != nil {
-		return fmt.Errorf("tell the recording proxy what the handler's policy allows: %w", err)
+		return fmt.Errorf("set what the handler's policy allows at the recording proxy: %w", err)
 	}
 	return nil
 }
