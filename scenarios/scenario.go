@@ -144,7 +144,8 @@ type Pick struct {
 type Deadline struct {
 	// Fast is the deadline in the fast set.
 	Fast strict.Duration `yaml:"fast"`
-	// Full is the deadline in the other sets: the two minutes that EC2 gives.
+	// Full is the deadline in the other sets: the two minutes that EC2 gives, or less where nothing
+	// is measured in the rest of them.
 	Full strict.Duration `yaml:"full"`
 }
 
