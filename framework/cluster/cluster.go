@@ -56,6 +56,8 @@ type Cluster struct {
 	staticFree bool
 	// unwired is set if a node may have no pod network, or an outdated one.
 	unwired bool
+	// newcomers are the nodes that are to be wired.
+	newcomers newcomers
 	// unfavoured is why the engine did not raise a node's CPU weight.
 	unfavoured error
 }

@@ -3,9 +3,11 @@ package cluster
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"text/template"
 
 	corev1 "k8s.io/api/core/v1"
@@ -96,44 +98,71 @@ func (c *Cluster) registered(ctx context.Context, node string) error {
 	})
 }
 
-// wireNew gives a node that joins the pod network, once it has its pod range. Of the other
-// nodes, those that are down are left out; the others get a route to it, and are otherwise left
-// as they are.
+// wireNew gives a node that joins the pod network, once it has its pod range.
 func (c *Cluster) wireNew(ctx context.Context, node string) error {
 	if err := c.registered(ctx, node); err != nil {
 		return err
 	}
+	return c.newcomers.join(node, func(nodes []string) map[string]error { return c.wireAll(ctx, nodes) })
+}
+
+// wireAll gives nodes that join the pod network, and returns why one does not get it. Of the other nodes,
+// those that are down are left out; the others get routes to the new ones, and are otherwise left as
+// they are.
+func (c *Cluster) wireAll(ctx context.Context, joined []string) map[string]error {
+	failed := map[string]error{}
+	fail := func(err error) map[string]error {
+		for _, node := range joined {
+			failed[node] = errors.Join(failed[node], err)
+		}
+		return failed
+	}
 	list, err := c.Clientset.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return fmt.Errorf("list nodes: %w", err)
+		return fail(fmt.Errorf("list nodes: %w", err))
 	}
 	up, err := c.wiringsOf(ctx, c.withContainers(list.Items))
 	if err != nil {
-		return err
+		return fail(err)
 	}
-	i := slices.IndexFunc(up, func(w wiring) bool { return w.node == node })
-	if i < 0 {
-		return fmt.Errorf("container %s does not run any more", node)
+	isNew := func(w wiring) bool { return slices.Contains(joined, w.node) }
+	var routes strings.Builder
+	for _, w := range up {
+		if isNew(w) {
+			routes.WriteString(routeTo(w))
+		}
 	}
-	joined := up[i]
+	for _, node := range joined {
+		if !slices.ContainsFunc(up, func(w wiring) bool { return w.node == node }) {
+			failed[node] = fmt.Errorf("container %s does not run any more", node)
+		}
+	}
 	network, err := c.engine.Network(ctx, c.Network)
 	if err != nil {
-		return fmt.Errorf("read the cluster's network: %w", err)
+		return fail(fmt.Errorf("read the cluster's network: %w", err))
 	}
+	var mu sync.Mutex
 	_, err = onEach(up, func(n *wiring) ([]string, error) {
-		if n.node == node {
-			return nil, c.wireNode(ctx, *n, network.Subnets, up)
+		if isNew(*n) {
+			err := c.wireNode(ctx, *n, network.Subnets, up)
+			mu.Lock()
+			defer mu.Unlock()
+			failed[n.node] = err
+			return nil, nil
 		}
-		_, err := c.engine.Exec(ctx, n.node, nil, "sh", "-ec", routeTo(joined))
+		_, err := c.engine.Exec(ctx, n.node, nil, "sh", "-ec", routes.String())
 		if err == nil {
 			return nil, nil
 		}
 		if running, inspected := c.engine.Running(ctx, n.node); inspected == nil && !running {
 			return nil, nil // its instance was terminated meanwhile
 		}
-		return nil, fmt.Errorf("route from node %s to %s: %w", n.node, node, err)
+		return nil, fmt.Errorf("routes from node %s to %s: %w", n.node, strings.Join(joined, ", "), err)
 	})
-	return err
+	if err != nil {
+		return fail(err)
+	}
+	return failed
 }
 
 // writeConflist replaces the file atomically, and only if it has changed: the node becomes
