@@ -87,16 +87,30 @@ func (c *Cluster) LoadImage(ctx context.Context, image, of string, nodes []strin
 	return ref, c.load(ctx, ref, nodes, func() ([]byte, error) { return c.savedArchive(ctx, image, ref) })
 }
 
+// hasImage reports whether a node has an image. In a container that has just started, such as that of a
+// spare worker which was parked, containerd may not answer yet.
+func (c *Cluster) hasImage(ctx context.Context, node, ref string) (present bool, err error) {
+	err = Until(ctx, readyTimeout, "the images of node "+node, func(ctx context.Context) string {
+		out, err := c.engine.Exec(ctx, node, nil, "ctr", "-n", "k8s.io", "images", "ls", "-q", "name=="+ref)
+		if err != nil {
+			return err.Error()
+		}
+		present = strings.TrimSpace(out) != ""
+		return ""
+	})
+	return present, err
+}
+
 // load imports an archive into those of the nodes that do not have its image yet.
 func (c *Cluster) load(ctx context.Context, ref string, nodes []string, archive func() ([]byte, error)) error {
 	var content []byte
 	group, groupCtx := errgroup.WithContext(ctx)
 	for _, node := range nodes {
-		present, err := c.engine.Exec(ctx, node, nil, "ctr", "-n", "k8s.io", "images", "ls", "-q", "name=="+ref)
+		present, err := c.hasImage(ctx, node, ref)
 		if err != nil {
-			return errors.Join(fmt.Errorf("list images of node %s: %w", node, err), group.Wait())
+			return errors.Join(err, group.Wait())
 		}
-		if strings.TrimSpace(present) != "" {
+		if present {
 			continue
 		}
 		if content == nil {
