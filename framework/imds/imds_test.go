@@ -234,8 +234,12 @@ func TestRequestsAreRecorded(t *testing.T) {
 		status, count int
 		announces     bool
 	}{
-		{"api/token", 200, 1, false}, {SpotPath, 404, 2, false}, {RebalancePath, 404, 1, false}, {ScheduledPath, 200, 1, false},
-		{SpotPath, 200, 1, true}, {ScheduledPath, 200, 1, true},
+		{"api/token", 200, 1, false},
+		{SpotPath, 404, 2, false},
+		{RebalancePath, 404, 1, false},
+		{ScheduledPath, 200, 1, false},
+		{SpotPath, 200, 1, true},
+		{ScheduledPath, 200, 1, true},
 	}
 	if len(got) != len(want) {
 		t.Fatalf("%d records: %+v", len(got), got)
