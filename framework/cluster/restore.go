@@ -103,6 +103,19 @@ func (c *Cluster) Lost(ctx context.Context) ([]string, error) {
 	return lost, nil
 }
 
+// Down returns the names of the nodes whose container does not run.
+func (c *Cluster) Down(ctx context.Context) ([]string, error) {
+	names := make([]string, len(c.Nodes))
+	for i, n := range c.Nodes {
+		names[i] = n.Name
+	}
+	up, err := c.engine.ContainerIPs(ctx, c.Network, names...)
+	if err != nil {
+		return nil, fmt.Errorf("find out which nodes run: %w", err)
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return up[name] != "" }), nil
+}
+
 // Assign gives a worker that is lost its new instance.
 func (c *Cluster) Assign(worker, instance string) {
 	for i := range c.Nodes {

@@ -251,12 +251,6 @@ type Meta struct {
 	Environment map[string]string `json:"environment,omitempty"`
 }
 
-// Workload is the NAMESPACE/NAME that the handler's pods belong to; empty if it has none.
-func (h Handler) Workload() string { return cmp.Or(h.Deployment, h.DaemonSet) }
-
-// ReadsMetadata reports whether the handler reads notices from the metadata of its instance.
-func (h Handler) ReadsMetadata() bool { return h.Reads == FromMetadata }
-
 // FormatV1 is the version of the history's format.
 const FormatV1 = "spotdrill.dev/history/v1"
 
@@ -290,3 +284,9 @@ type Handler struct {
 	// why.
 	Keeps map[string]string `json:"keeps,omitempty"`
 }
+
+// Workload is the NAMESPACE/NAME that the handler's pods belong to; empty if it has none.
+func (h Handler) Workload() string { return cmp.Or(h.Deployment, h.DaemonSet) }
+
+// ReadsMetadata reports whether the handler reads notices from the metadata of its instance.
+func (h Handler) ReadsMetadata() bool { return h.Reads == FromMetadata }

@@ -131,16 +131,16 @@ func (s *System) MetadataRequests(ctx context.Context, node string) ([]imds.Requ
 }
 
 // ClearMetadata ends what is announced, every fault, and the record of the requests. A node that is
-// lost is left out: its service ends with it. One that does not answer is an error, and keeps no
+// down is left out: its service ends with it. One that does not answer is an error, and keeps no
 // other from being cleared.
 func (s *System) ClearMetadata(ctx context.Context) error {
-	lost, err := s.Cluster.Lost(ctx)
+	down, err := s.Cluster.Down(ctx)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, n := range s.Cluster.Nodes {
-		if n.Capacity != cluster.Spot || slices.Contains(lost, n.Name) {
+		if n.Capacity != cluster.Spot || slices.Contains(down, n.Name) {
 			continue
 		}
 		err := s.Announce(ctx, n.Name, imds.Announced{})

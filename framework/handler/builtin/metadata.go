@@ -47,6 +47,8 @@ func metadataOptions(url string) imds.Options {
 		ClientEnableState: imds.ClientEnabled,
 		EnableFallback:    aws.FalseTernary, // sessions only
 		Retryer:           aws.NopRetryer{}, // the next look is a retry
+		// The client's own gives up after a second.
+		HTTPClient: &http.Client{Timeout: metadataWithin},
 	}
 }
 

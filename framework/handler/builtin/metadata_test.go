@@ -59,7 +59,8 @@ func (s *imdsServer) Do(r *http.Request) (*http.Response, error) {
 func (s *imdsServer) set(path, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if delete(s.texts, path); text != "" {
+	delete(s.texts, path)
+	if text != "" {
 		s.texts[path] = text
 	}
 }
