@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"text/template"
 
 	corev1 "k8s.io/api/core/v1"
@@ -141,14 +140,13 @@ func (c *Cluster) wireAll(ctx context.Context, joined []string) map[string]error
 	if err != nil {
 		return fail(fmt.Errorf("read the cluster's network: %w", err))
 	}
-	var mu sync.Mutex
-	_, err = onEach(up, func(n *wiring) ([]string, error) {
+	type result struct {
+		node string
+		err  error
+	}
+	results, err := onEach(up, func(n *wiring) ([]result, error) {
 		if isNew(*n) {
-			err := c.wireNode(ctx, *n, network.Subnets, up)
-			mu.Lock()
-			defer mu.Unlock()
-			failed[n.node] = err
-			return nil, nil
+			return []result{{n.node, c.wireNode(ctx, *n, network.Subnets, up)}}, nil
 		}
 		_, err := c.engine.Exec(ctx, n.node, nil, "sh", "-ec", routes.String())
 		if err == nil {
@@ -159,6 +157,9 @@ func (c *Cluster) wireAll(ctx context.Context, joined []string) map[string]error
 		}
 		return nil, fmt.Errorf("routes from node %s to %s: %w", n.node, strings.Join(joined, ", "), err)
 	})
+	for _, r := range results {
+		failed[r.node] = r.err
+	}
 	if err != nil {
 		return fail(err)
 	}

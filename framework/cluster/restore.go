@@ -27,17 +27,13 @@ import (
 // returns what it had to repair, in words. The lost nodes, see Lost, get new Node objects,
 // with the instances that Assign gave them.
 func (c *Cluster) Restore(ctx context.Context, lost []string, leftovers func(key string) bool) ([]string, error) {
-	names := make([]string, len(c.Nodes))
-	for i, n := range c.Nodes {
-		names[i] = n.Name
-	}
-	up, err := c.engine.ContainerIPs(ctx, c.Network, names...)
+	down, err := c.Down(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("find out which nodes run: %w", err)
+		return nil, err
 	}
 	var unwired atomic.Bool
 	repaired, err := onEach(c.Nodes, func(n *Node) ([]string, error) {
-		what, rewire, err := c.revive(ctx, n, up[n.Name] != "", slices.Contains(lost, n.Name))
+		what, rewire, err := c.revive(ctx, n, !slices.Contains(down, n.Name), slices.Contains(lost, n.Name))
 		if rewire {
 			unwired.Store(true)
 		}
@@ -316,12 +312,8 @@ func (c *Cluster) WaitRegisteredAs(ctx context.Context, node, providerID string)
 	})
 }
 
-// AddLabels waits until the node has registered with the provider ID, sets labels on it and
-// leaves its others. Disown removes them.
-func (c *Cluster) AddLabels(ctx context.Context, node, providerID string, labels map[string]string) error {
-	if err := c.WaitRegisteredAs(ctx, node, providerID); err != nil {
-		return err
-	}
+// AddLabels sets labels on a node and leaves its others. Disown removes them.
+func (c *Cluster) AddLabels(ctx context.Context, node string, labels map[string]string) error {
 	_, err := c.repair(ctx, node, func(n *corev1.Node) (added []string) {
 		for key, value := range labels {
 			if n.Labels[key] != value {

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -38,11 +39,7 @@ func (r *runner) putMetadata(ctx context.Context, n scenarios.Notice) error {
 func announcing(a imds.Announced, n scenarios.Notice, at time.Time, until time.Duration) imds.Announced {
 	switch n.Type {
 	case history.SpotInterruption:
-		action := n.Action
-		if action == "" {
-			action = "terminate"
-		}
-		a.Spot = &imds.SpotAction{Action: action, Time: at.Add(until)}
+		a.Spot = &imds.SpotAction{Action: cmp.Or(n.Action, "terminate"), Time: at.Add(until)}
 	case history.RebalanceRecommendation:
 		a.Rebalance = &at
 	case history.ScheduledChange:

@@ -185,11 +185,13 @@ func Expected(scenario scenarios.Scenario, set scenarios.Set) time.Duration {
 
 // NotApplicable is the reason why the scenario is not played with the handler, or "".
 func (s *Session) NotApplicable(scenario scenarios.Scenario) string {
-	switch {
-	case s.cannot != "":
+	if s.cannot != "" {
 		return s.cannot
-	case scenario.Handler != scenarios.HandlerNone && s.otherSource(scenario) != "":
-		return s.otherSource(scenario)
+	}
+	if reason := s.otherSource(scenario); reason != "" && scenario.Handler != scenarios.HandlerNone {
+		return reason
+	}
+	switch {
 	case scenario.DeletesUnnoticed() && s.Handler.DeletesNode:
 		return fmt.Sprintf("cannot be arranged: %s drains a node whose object is deleted, so that no running instance can be without one", s.Handler.Name)
 	case scenario.DeliversToAnother() && s.Handler.ElectsLeader:

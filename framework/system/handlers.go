@@ -246,18 +246,18 @@ func (s *System) withLabels(ctx context.Context, d handler.Description, settings
 	return group.Wait()
 }
 
-// label sets a handler's labels on a worker's node. One that reads metadata may start there then, so
-// the metadata must be served.
+// label sets a handler's labels on a worker's node when that has registered. A handler that reads
+// metadata may start there then, so the metadata must be served.
 func (s *System) label(ctx context.Context, d handler.Description, w handler.Worker, labels map[string]string) error {
+	if err := s.Cluster.WaitRegisteredAs(ctx, w.Node, w.ProviderID); err != nil {
+		return err
+	}
 	if d.ReadsMetadata() {
-		if err := s.Cluster.WaitRegisteredAs(ctx, w.Node, w.ProviderID); err != nil {
-			return err
-		}
 		if err := s.metadataServed(ctx, w.Node); err != nil {
 			return err
 		}
 	}
-	return s.Cluster.AddLabels(ctx, w.Node, w.ProviderID, labels)
+	return s.Cluster.AddLabels(ctx, w.Node, labels)
 }
 
 // Equipment is Settings with a handler's image and the workers as they are now.

@@ -11,8 +11,8 @@ type metrics struct {
 	evictions   *prometheus.CounterVec // result
 	drainTime   prometheus.Histogram
 	queueErrors *prometheus.CounterVec // action
-
-	metadataErrors *prometheus.CounterVec // path
+	// metadataErrors are failed requests for instance metadata, by path.
+	metadataErrors *prometheus.CounterVec
 }
 
 func newMetrics(registry prometheus.Registerer) *metrics {
@@ -20,12 +20,11 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "spotdrill", Subsystem: "handler", Name: name, Help: help}, labels)
 	}
 	m := &metrics{
-		messages:    counter("messages_total", "Messages handled, by cause and result.", "cause", "result"),
-		deletes:     counter("deletes_total", "Attempts to delete a message from the queue, by result.", "result"),
-		drains:      counter("drains_total", "Drains that ended, by result.", "result"),
-		evictions:   counter("evictions_total", "Calls of the Eviction API, by result.", "result"),
-		queueErrors: counter("queue_errors_total", "SQS calls that failed, by action.", "action"),
-
+		messages:       counter("messages_total", "Messages handled, by cause and result.", "cause", "result"),
+		deletes:        counter("deletes_total", "Attempts to delete a message from the queue, by result.", "result"),
+		drains:         counter("drains_total", "Drains that ended, by result.", "result"),
+		evictions:      counter("evictions_total", "Calls of the Eviction API, by result.", "result"),
+		queueErrors:    counter("queue_errors_total", "SQS calls that failed, by action.", "action"),
 		metadataErrors: counter("metadata_errors_total", "Requests for instance metadata that failed, by path.", "path"),
 		draining: prometheus.NewGauge(prometheus.GaugeOpts{
 			Namespace: "spotdrill", Subsystem: "handler", Name: "draining_nodes", Help: "Nodes that are currently being drained.",

@@ -32,13 +32,13 @@ type Config struct {
 	QueueURL  string // or QueueName
 	QueueName string
 	Endpoint  string // of SQS; empty for AWS's own
+	Region    string // empty for the AWS SDK's default chain
+	Listen    string // address of /metrics, /healthz and /readyz
+	Workers   int    // messages handled at the same time
+
 	// Metadata is the URL of the instance metadata service, which is read in place of a queue. The
 	// handler then drains no node but Node, which it runs on.
 	Metadata, Node string
-
-	Region  string // empty for the AWS SDK's default chain
-	Listen  string // address of /metrics, /healthz and /readyz
-	Workers int    // messages handled at the same time
 
 	// CriticalAfter is how long critical pods wait until the others are gone.
 	CriticalAfter time.Duration
