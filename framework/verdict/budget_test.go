@@ -177,7 +177,15 @@ func TestBlockedReported(t *testing.T) {
 			stay(s)
 			s.drop(func(e history.Event) bool { return e.Pod == "w/app-1" || e.Pod == "w/app-2" })
 		}, want: Unknown},
-		{name: "the deadline was not reached", edit: cutAt(20), want: Unknown, got: "the deadline was not seen"},
+		{name: "and taken before the recording ends", edit: cutAt(20), want: Pass, got: "0 of 2 pods were still there"},
+		{name: "not at all, and the deadline was not reached", edit: func(s *script) {
+			s.drop(kind(history.ClusterEvent))
+			cutAt(20)(s)
+		}, want: Unknown, got: "the deadline was not seen"},
+		{name: "the deadline was not reached, and a pod is still there", edit: func(s *script) {
+			s.drop(func(e history.Event) bool { return e.At > sec(17.5) })
+			cutAt(17.5)(s)
+		}, want: Unknown, got: "the deadline was not seen"},
 	})
 }
 

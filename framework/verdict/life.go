@@ -142,11 +142,16 @@ func (j judge) takenOver(v Verdict, c scenarios.TakenOver) Verdict {
 		}
 	}
 	until := min(ended.At+c.Within.D(), j.Gone(node))
+	allLeave := !slices.ContainsFunc(left, func(p story.Pod) bool {
+		_, ok := p.Terminating()
+		return !ok
+	})
 	v.Numbers = map[string]float64{"left": float64(len(left))}
 	switch {
 	case len(left) == 0:
 		return v.unknown("nothing was left on "+node+" to take over", ended)
 	case !j.Audited():
+		v.awaitsAudit = allLeave
 		return v.unknown("the API server's audit log was not read, so who evicted is unknown", ended)
 	}
 	for _, e := range j.AllOf(history.HandlerTook) {
@@ -160,8 +165,8 @@ func (j judge) takenOver(v Verdict, c scenarios.TakenOver) Verdict {
 		v.Numbers["taken_over_seconds"] = (*e.Said - ended.At).Seconds()
 		return v.pass(fmt.Sprintf("%s evicted %s %s after %s had ended", e.Key, e.Pod, history.Seconds(*e.Said-ended.At), names[0]), ended, e)
 	}
-	if why := j.Unseen(until); why != "" {
+	if why := j.Unseen(until); why != "" && !allLeave {
 		return v.unknown("not taken over: "+why, ended)
 	}
-	return v.fail(fmt.Sprintf("nobody evicted the %d pods that were left, %s after %s had ended", len(left), history.Seconds(until-ended.At), names[0]), ended)
+	return v.fail(fmt.Sprintf("nobody evicted the %d pods that were left within %s after %s had ended", len(left), history.Seconds(until-ended.At), names[0]), ended)
 }

@@ -107,6 +107,12 @@ func TestADrainIsTakenOver(t *testing.T) {
 		{"by none", nil, Fail, "nobody evicted the 2 pods that were left"},
 		{"too late", []func(*script){by(21, "handler-2")}, Fail, "nobody evicted"},
 		{"by the replica itself, before its end", []func(*script){by(9, "handler-1")}, Fail, "nobody evicted the 1 pods"},
+		{"by none, and every pod leaves before the time is over", []func(*script){func(s *script) {
+			for _, name := range []string{"app-1", "app-2"} {
+				s.pod(15, history.PodTerminating, name, victim, "ReplicaSet/app")
+			}
+			cutAt(16)(s)
+		}}, Fail, "nobody evicted the 2 pods"},
 		{"by an unknown one", []func(*script){by(15, "")}, Unknown, "does not say which replica"},
 		{"no audit log", []func(*script){by(15, "handler-2"), func(s *script) { s.drop(kind(history.AuditRead)) }}, Unknown, "was not read"},
 		{"the replica has not ended", []func(*script){by(15, "handler-2"), func(s *script) { s.drop(kind(history.PodExited)) }}, Unknown, "has not ended"},
@@ -119,4 +125,13 @@ func TestADrainIsTakenOver(t *testing.T) {
 		expectation{name: x.name, check: check, want: x.want, got: x.got}.run(t, play(x.edits...))
 	}
 	t.Run("no other check finds it", func(t *testing.T) { missedBefore(t, play()(), check) })
+	// The audit log is read when the recording has ended: waiting for what it says would never end.
+	for seconds, want := range map[float64]bool{14: false, 16.5: true} {
+		s := play(by(15, "handler-2"), func(s *script) {
+			s.pod(16, history.PodTerminating, "app-2", victim, "ReplicaSet/app")
+		})()
+		if got := Decided(s.scenario, recordedUpTo(s.history(), sec(seconds)), s.scenario.Checks); got != want {
+			t.Errorf("decided by +%gs: %t, want %t", seconds, got, want)
+		}
+	}
 }

@@ -9,11 +9,12 @@ import (
 )
 
 // Decided reports whether what was recorded so far decides all of these checks of the
-// scenario: none of them is Unknown. Use it to end a recording, never for a report.
+// scenario: none of them is Unknown, or only until the audit log is read. Use it to end a
+// recording, never for a report.
 func Decided(s scenarios.Scenario, h history.History, checks []scenarios.Check) bool {
 	j := newJudge(story.Read(s, h))
 	for _, c := range checks {
-		if j.check(c).Outcome.Known() == Unknown {
+		if v := j.check(c); v.Outcome.Known() == Unknown && !v.awaitsAudit {
 			return false
 		}
 	}

@@ -58,6 +58,9 @@ type Verdict struct {
 	// Counted is, of a check that does not count every lost query, what it did count
 	// of the service's streams; else nil.
 	Counted *Measurement `yaml:"-"`
+	// awaitsAudit reports whether the outcome is Unknown only until the API server's audit
+	// log is read, after the recording: nothing that it requires can happen any more.
+	awaitsAudit bool
 }
 
 func (v Verdict) pass(got string, evidence ...history.Event) Verdict {
