@@ -112,6 +112,9 @@ func (c *Console) End(e Entry) {
 	if e.Beside != "" {
 		c.printf(", beside %s", e.Beside)
 	}
+	if e.Second != "" {
+		c.printf(", second handler %s", e.Second)
+	}
 	if len(e.Phases) > 0 {
 		c.printf(": %s", e.Phases)
 	}

@@ -36,12 +36,14 @@ const (
 
 // Report is the result of one run with one handler.
 type Report struct {
-	APIVersion string        `yaml:"apiVersion"`
-	Kind       string        `yaml:"kind"`
-	Handler    Handler       `yaml:"handler"`
-	Set        scenarios.Set `yaml:"set"`
-	Run        string        `yaml:"run"` // see Folder
-	Started    time.Time     `yaml:"started"`
+	APIVersion string  `yaml:"apiVersion"`
+	Kind       string  `yaml:"kind"`
+	Handler    Handler `yaml:"handler"`
+	// Second is the second handler, if the run had one in all its drills.
+	Second  *Handler      `yaml:"secondHandler,omitempty"`
+	Set     scenarios.Set `yaml:"set"`
+	Run     string        `yaml:"run"` // see Folder
+	Started time.Time     `yaml:"started"`
 	// Environment holds versions of the parts, digests of images, kernel, cores,
 	// kube-proxy's mode: what figures depend on besides handler and scenarios.
 	Environment map[string]string `yaml:"environment"`
@@ -278,6 +280,9 @@ func (r *Report) Reproduce(e Entry) string {
 		scenario = filepath.ToSlash(ScenarioFile(filepath.Join(r.folder.Path, e.History), e.Scenario))
 	}
 	command := fmt.Sprintf("spotdrill run %s --handler %s --set %s", scenario, cmp.Or(r.Handler.Description, r.Handler.Name), r.Set)
+	if r.Second != nil {
+		command += " --handler " + cmp.Or(r.Second.Description, r.Second.Name)
+	}
 	if r.Handler.Image != "" {
 		command += " --handler-image " + r.Handler.Image
 	}

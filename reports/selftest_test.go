@@ -206,6 +206,26 @@ func spoilings() []spoiling {
 		{"restored", "spot-notice-drains-node", "the cluster was not restored", func(r *recorded) {
 			r.drop(func(e history.Event) bool { return e.Kind == history.Restored })
 		}, verdict.Unknown},
+		{"handlersAgree", "two-handlers-on-one-queue", "the other handler evicts a pod as well", func(r *recorded) {
+			acted := map[string]bool{}
+			var took history.Event
+			for _, e := range r.History.Events {
+				if e.Kind == history.HandlerTook {
+					took = e
+				}
+				if e.Kind == history.HandlerTook || e.Kind == history.HandlerWrote {
+					acted[e.By] = true
+				}
+			}
+			other := map[bool]string{true: history.SecondHandler, false: ""}
+			took.By = other[acted[""]]
+			r.add(took.At, took)
+		}, verdict.Fail},
+		{"leadGained", "second-handler-drains-at-the-rebalance-recommendation", "the second handler does nothing", func(r *recorded) {
+			r.drop(func(e history.Event) bool {
+				return e.By == history.SecondHandler && (e.Kind == history.HandlerTook || e.Kind == history.HandlerWrote)
+			})
+		}, verdict.Fail},
 		{"lossesExplained", "dns-lost-with-the-node", "no flow is on record", func(r *recorded) { r.Flows = nil }, verdict.Unknown},
 		{"lossesExplained", "vpc-cni-upgrade-cuts-pods-off", "nothing says that the upgrade began", func(r *recorded) {
 			r.drop(func(e history.Event) bool { return e.Kind == history.AddOnUpgrading })

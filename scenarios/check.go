@@ -54,6 +54,9 @@ type Check struct {
 	Terminated         *Terminated         `yaml:"terminated,omitempty"`
 	PodReported        *PodReported        `yaml:"podReported,omitempty"`
 	AddOnUpgraded      *AddOnUpgraded      `yaml:"addOnUpgraded,omitempty"`
+	HandlersAgree      *HandlersAgree      `yaml:"handlersAgree,omitempty"`
+	LeadGained         *LeadGained         `yaml:"leadGained,omitempty"`
+	LifecycleCompleted *LifecycleCompleted `yaml:"lifecycleCompleted,omitempty"`
 }
 
 // checkKind is what each kind of check knows of itself.

@@ -54,6 +54,21 @@ func (c Drained) observed(t Times) observation {
 	return happens(until).on(c.Node, t)
 }
 
+// LifecycleCompleted requires that the lifecycle action of a notice is completed with CONTINUE when
+// the node is drained, and before the deadline, which is the heartbeat timeout of the hook.
+type LifecycleCompleted struct {
+	Node   string `yaml:"node"`
+	Notice string `yaml:"notice"`
+}
+
+func (c LifecycleCompleted) validate(where string, in *scope, p *problems) {
+	in.noticeFor(where, c.Node, c.Notice, p)
+}
+
+func (c LifecycleCompleted) observed(t Times) observation {
+	return happens(t.Deadlines[c.Notice]).on(c.Node, t)
+}
+
 // DrainedOnce requires that the handler drains the node exactly once: it puts at least
 // one of its marks on the node and none of them twice, and sends the event that
 // announces a drain exactly once, if its description names such an event.

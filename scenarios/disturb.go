@@ -86,7 +86,7 @@ func (d Disturb) effect() effect {
 }
 
 // Disturbed reports whether a step disturbs the handler.
-func (s Scenario) Disturbed() bool { return len(stepsOf[Disturb](s)) > 0 }
+func (s Scenario) Disturbed() bool { return len(stepsOf[Disturb](s)) > 0 || s.Initializes() }
 
 // MovesHandler reports whether a step changes where the handler runs.
 func (s Scenario) MovesHandler() bool {

@@ -60,7 +60,9 @@ func (f MetadataFault) effect() effect {
 }
 
 // NeedsMetadata reports whether only a handler that reads metadata can be drilled.
-func (s Scenario) NeedsMetadata() bool { return len(stepsOf[MetadataFault](s)) > 0 }
+func (s Scenario) NeedsMetadata() bool {
+	return len(stepsOf[MetadataFault](s)) > 0 || s.Initializes()
+}
 
 // NeedsQueue is why only a handler that reads a queue can be drilled, or "".
 func (s Scenario) NeedsQueue() string {

@@ -40,6 +40,8 @@ type Notice struct {
 	// Zone is the zone that a spot interruption or rebalance recommendation names, such as
 	// us-west-2-lax-1a; left out, it is the zone of the instance.
 	Zone string `yaml:"zone,omitempty"`
+	// Check is what EC2 finds, with type status-check. Nothing is sent: a handler has to ask.
+	Check history.StatusCheck `yaml:"check,omitempty"`
 	// Health are further fields of a scheduled change.
 	Health *Health `yaml:"health,omitempty"`
 }
@@ -67,7 +69,7 @@ func NoticeActions() []string { return []string{"terminate", "stop", "hibernate"
 // String is the notice in words.
 func (n Notice) String() string {
 	text := "notice " + n.Name + ": " + string(n.Type)
-	if detail := cmp.Or(n.Action, n.State); detail != "" {
+	if detail := cmp.Or(n.Action, n.State, string(n.Check)); detail != "" {
 		text += " (" + detail + ")"
 	}
 	whom := slices.Clone(n.Nodes)
@@ -123,7 +125,7 @@ func (n Notice) validate(where string, in *scope, p *problems) {
 	}
 	in.sent.define(where, n.Name, p)
 	in.notices[n.Name] = n.Nodes
-	oneOf(p, where+".type", n.Type, history.NoticeTypes())
+	oneOf(p, where+".type", n.Type, history.AllNoticeTypes())
 	for _, node := range n.Nodes {
 		oneOf(p, where+".nodes", node, in.nodes)
 	}
@@ -152,6 +154,13 @@ func (n Notice) validate(where string, in *scope, p *problems) {
 	}
 	if n.Action != "" {
 		oneOf(p, where+".action", n.Action, NoticeActions())
+	}
+	p.onlyWith(where+".check", n.Check != "", n.Type == history.StatusChecked, "type status-check")
+	if n.Check != "" {
+		oneOf(p, where+".check", n.Check, history.StatusChecks())
+	}
+	if n.Type == history.StatusChecked && len(n.Nodes) == 0 {
+		p.add(where+".nodes", "is required with type status-check")
 	}
 	p.onlyWith(where+".state", n.State != "", n.Type == history.StateChange, "type state-change")
 	if in.deadline.Fast <= 0 || in.deadline.Full <= 0 {

@@ -42,6 +42,8 @@ func (o Operate) String() string {
 		history.RejoinNoID:   o.Node + " joins the cluster again, without a providerID",
 		history.StopKubelet:  "the kubelet of " + o.Node + " stops",
 		history.StartAgain:   "the instance of " + o.Node + " starts again",
+		history.Uninitialize: o.Node + " loses the labels that the handler's pods need",
+		history.Initialize:   o.Node + " gets the labels that the handler's pods need",
 	}[o.Action]
 	if o.Timeout > 0 {
 		text += fmt.Sprintf(", for at most %s", o.Timeout.D())
@@ -83,6 +85,13 @@ func (o Operate) validate(where string, in *scope, p *problems) {
 // it would wait for the node too.
 func (o Operate) effect() effect {
 	return effect{nodes: []string{o.Node}, shared: o.Action != history.UncordonNode && o.Action != history.ReadmitNode}
+}
+
+// Initializes reports whether a step changes if the handler's pods may be on a node.
+func (s Scenario) Initializes() bool {
+	return slices.ContainsFunc(s.Operations(), func(o Operate) bool {
+		return o.Action == history.Uninitialize || o.Action == history.Initialize
+	})
 }
 
 // Operations returns the operations of the steps.

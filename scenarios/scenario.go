@@ -61,6 +61,9 @@ type Scenario struct {
 	// Handler is the handler in the drill. With none, the drill shows what happens without
 	// a handler.
 	Handler string `yaml:"handler,omitempty"`
+	// SecondHandler is another handler that runs beside the one under test. Left out, there is
+	// none.
+	SecondHandler *SecondHandler `yaml:"secondHandler,omitempty"`
 
 	// CoreDNS is the configuration of CoreDNS during the drill. It is restored afterwards.
 	CoreDNS coredns.Settings `yaml:"coredns"`
@@ -105,7 +108,7 @@ const (
 // with the same cluster settings follow each other, and those that measure DNS come
 // when a new cluster has settled.
 func Profiles() []string {
-	return []string{"STATE-CHANGE", "SCHEDULED-CHANGE", "REBALANCE", "CAPACITY-RESERVATION", "QUEUE-HYGIENE", "RESILIENCE", "API-SERVER", "PDB", "SPOT", "KARPENTER-ORDER", "STORM", "DNS", "UPGRADE", "APPLICATION", "LAUNCH", "INCIDENT"}
+	return []string{"STATE-CHANGE", "SCHEDULED-CHANGE", "REBALANCE", "CAPACITY-RESERVATION", "LIFECYCLE", "STATUS-CHECK", "EVENTS", "QUEUE-HYGIENE", "RESILIENCE", "API-SERVER", "PDB", "SPOT", "KARPENTER-ORDER", "STORM", "DNS", "UPGRADE", "APPLICATION", "LAUNCH", "TWO-HANDLERS", "FLAGS", "INCIDENT"}
 }
 
 // CoreProfiles lists the groups of clauses that every handler is judged by. Those of

@@ -9,15 +9,15 @@ import (
 
 // SharesWith reports whether two scenarios can be drilled at the same time: they need
 // the same CoreDNS settings, neither measures DNS or acts on what both use (queue,
-// handler, CoreDNS), has nodes launched or counts its calls, and each acts on at most one spot worker. Nodes that they only
-// observe may be the same.
+// handler, CoreDNS), has a second handler, has nodes launched or counts its calls, and each
+// acts on at most one spot worker. Nodes that they only observe may be the same.
 func (s Scenario) SharesWith(other Scenario) bool {
 	return s.shareable() && other.shareable() && s.CoreDNS == other.CoreDNS
 }
 
 func (s Scenario) shareable() bool {
 	targets, spot := s.Targets(), 0
-	if s.Probe != nil || s.Handler == HandlerNone || s.Launches() > 0 || s.Workload.Spill || s.Workload.SecurityGroups || len(targets) > 1 {
+	if s.Probe != nil || s.Handler == HandlerNone || s.SecondHandler != nil || s.Launches() > 0 || s.Workload.Spill || s.Workload.SecurityGroups || len(targets) > 1 {
 		return false
 	}
 	for name, pick := range s.Nodes {

@@ -118,6 +118,7 @@ func (s Scenario) validate(fileName string) problems {
 	if s.Feature != "" {
 		oneOf(&p, "feature", s.Feature, feature.Names())
 	}
+	s.validateSecond(&p)
 	oneOf(&p, "handler", s.Handler, []string{HandlerUnderTest, HandlerNone})
 	for name, pick := range s.Nodes {
 		oneOf(&p, "nodes."+name+".capacity", pick.Capacity, capacities())

@@ -24,12 +24,13 @@ import (
 // runOptions are the flags of spotdrill run.
 type runOptions struct {
 	selection
-	set, handler, image, policy, out string
-	repeat                           int
-	keep, dryRun, json               bool
-	resume                           string
-	resumed                          *reports.Report // the report in the folder resume
-	system                           system.Options
+	set, image, policy, out string
+	handlers                []string // the handler under test, and a second one
+	repeat                  int
+	keep, dryRun, json      bool
+	resume                  string
+	resumed                 *reports.Report // the report in the folder resume
+	system                  system.Options
 }
 
 // like sets what a run was played with, unless that was changed by a flag.
@@ -38,7 +39,10 @@ func (o *runOptions) like(was *reports.Report, changed func(flag string) bool) {
 		o.set = string(was.Set)
 	}
 	if !changed("handler") {
-		o.handler = cmp.Or(was.Handler.Description, was.Handler.Name)
+		o.handlers = []string{cmp.Or(was.Handler.Description, was.Handler.Name)}
+		if was.Second != nil {
+			o.handlers = append(o.handlers, cmp.Or(was.Second.Description, was.Second.Name))
+		}
 		o.image, o.policy = cmp.Or(o.image, was.Handler.Image), cmp.Or(o.policy, was.Handler.Policy)
 	}
 	if mode := was.Environment["kube-proxy"]; mode != "" && !changed("proxy-mode") {
@@ -116,7 +120,7 @@ broke.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.set, "set", string(scenarios.Fast), "the `set` of scenarios and their deadlines: "+strings.Join(history.Words(scenarios.Sets()), ", "))
-	flags.StringVar(&o.handler, "handler", "builtin", "the `handler` under test: "+strings.Join(handler.Names(), ", ")+", or the path of a description")
+	flags.StringSliceVar(&o.handlers, "handler", []string{"builtin"}, "the `handler` under test: "+strings.Join(handler.Names(), ", ")+", or the path of a description; given twice, two handlers in the drills of two")
 	flags.StringVar(&o.image, "handler-image", "", "an `image` that the container engine has, instead of the one in the description")
 	flags.StringVar(&o.policy, "iam-policy", "", "a JSON `file` with the handler's IAM policy: calls of SQS that it does not allow are refused")
 	flags.StringSliceVar(&o.only, "only", nil, "play only scenarios whose name matches a `pattern`, such as 'coredns-*'")
@@ -145,7 +149,7 @@ func (o runOptions) options(args []string, console io.Writer) (session.Options, 
 	if o.resumed != nil {
 		chosen = slices.DeleteFunc(chosen, func(s scenarios.Scenario) bool { return o.resumed.Has(s.Name) })
 	}
-	under, err := handler.Load(o.handler)
+	under, second, err := handler.LoadPair(o.handlers)
 	if err == nil && o.policy != "" {
 		under, err = under.WithPolicy(o.policy)
 	}
@@ -153,7 +157,7 @@ func (o runOptions) options(args []string, console io.Writer) (session.Options, 
 		return session.Options{}, err
 	}
 	return session.Options{
-		Handler: under, HandlerImage: o.image, Set: scenarios.Set(o.set), Scenarios: chosen, Repeat: o.repeat,
+		Handler: under, Second: second, HandlerImage: o.image, Set: scenarios.Set(o.set), Scenarios: chosen, Repeat: o.repeat,
 		System: o.system, Out: o.out, Keep: o.keep, Resumed: o.resumed, Console: console,
 	}, nil
 }

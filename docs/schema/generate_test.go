@@ -42,7 +42,7 @@ type document struct {
 func enums() map[reflect.Type][]string {
 	return map[reflect.Type][]string{
 		reflect.TypeFor[coredns.Placement]():              history.Words(coredns.Placements()),
-		reflect.TypeFor[history.NoticeType]():             history.Words(history.NoticeTypes()),
+		reflect.TypeFor[history.NoticeType]():             history.Words(history.AllNoticeTypes()),
 		reflect.TypeFor[history.FaultType]():              history.Words(history.FaultTypes()),
 		reflect.TypeFor[history.Disturbance]():            history.Words(history.Disturbances()),
 		reflect.TypeFor[history.Disruption]():             history.Words(history.Disruptions()),
@@ -52,6 +52,8 @@ func enums() map[reflect.Type][]string {
 		reflect.TypeFor[scenarios.Transport]():            history.Words(scenarios.Transports()),
 		reflect.TypeFor[history.ConflictMode]():           history.Words(history.ConflictModes()),
 		reflect.TypeFor[scenarios.ApplicationTransport](): history.Words(scenarios.ApplicationTransports()),
+		reflect.TypeFor[history.StatusCheck]():            history.Words(history.StatusChecks()),
+		reflect.TypeFor[scenarios.Queue]():                {string(scenarios.SharedQueue), string(scenarios.OwnQueue)},
 		reflect.TypeFor[history.HealthStatus]():           history.Words(history.HealthStatuses()),
 		reflect.TypeFor[history.ErrorCode]():              scenarios.FaultCodes(),
 		reflect.TypeFor[history.APIFaultType]():           history.Words(history.APIFaultTypes()),

@@ -69,6 +69,9 @@ func Connect(endpoint, region string) *AWS {
 	}
 }
 
+// Another returns a client of the same LocalStack for another queue.
+func (a *AWS) Another() *AWS { return Connect(a.endpoint, a.region) }
+
 // WaitReady waits up to two minutes until LocalStack offers every service that a drill
 // needs. Its error includes what was seen last.
 func (a *AWS) WaitReady(ctx context.Context) error {

@@ -126,6 +126,8 @@ func pattern(t history.NoticeType) (source, detailType string) {
 		return "aws.health", "AWS Health Event"
 	case history.CapacityReservationInterruption:
 		return "aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning"
+	case history.LifecycleAction:
+		return "aws.autoscaling", "EC2 Instance-terminate Lifecycle Action"
 	}
 	return "", ""
 }
@@ -146,8 +148,27 @@ func (n Notice) ofInstance(region string, at time.Time, id string) (detail map[s
 	case history.CapacityReservationInterruption:
 		detail["instance-action"] = cmp.Or(n.Action, "terminate")
 		detail["instance-termination-time"] = at.Add(warning).Format(time.RFC3339)
+	case history.LifecycleAction:
+		detail = lifecycleDetail(id)
+		arn = fmt.Sprintf("arn:aws:autoscaling:%s:%s:autoScalingGroup:%s:autoScalingGroupName/%s", region, Account, autoScalingGroupID, autoScalingGroup)
 	}
 	return detail, arn
+}
+
+// The Auto Scaling group that the lifecycle actions of drills name. There is none.
+const (
+	autoScalingGroup   = "spotdrill"
+	autoScalingGroupID = "a5a8ac31-6d1d-4d9b-a7a4-1d7f0f6f4c1e"
+)
+
+// lifecycleDetail is the detail of the lifecycle action before an instance is terminated:
+// https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-event-reference.html
+func lifecycleDetail(instance string) map[string]any {
+	return map[string]any{
+		"LifecycleActionToken": uuid.NewString(), "AutoScalingGroupName": autoScalingGroup, "LifecycleHookName": "spotdrill-termination",
+		"EC2InstanceId": instance, "LifecycleTransition": "autoscaling:EC2_INSTANCE_TERMINATING",
+		"NotificationMetadata": "", "Origin": "AutoScalingGroup", "Destination": "EC2",
+	}
 }
 
 // entities are what a health event of the notice affects, in their order.

@@ -35,6 +35,12 @@ func TestEnvelopesAreWhatAWSSends(t *testing.T) {
 				t.Errorf("%s: id %q is no UUID", typ, envelopes[i].ID)
 			}
 			envelopes[i].ID = "ID"
+			if detail := envelopes[i].Detail.(map[string]any); detail["LifecycleActionToken"] != nil {
+				if !uuidPattern.MatchString(detail["LifecycleActionToken"].(string)) {
+					t.Errorf("%s: token %q is no UUID", typ, detail["LifecycleActionToken"])
+				}
+				detail["LifecycleActionToken"] = "TOKEN"
+			}
 		}
 		all = append(all, envelopes...)
 	}

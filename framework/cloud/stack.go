@@ -64,7 +64,14 @@ func (a *AWS) ensureStack(ctx context.Context, cluster string) error {
 	}
 	switch status {
 	case types.StackStatusCreateComplete, types.StackStatusUpdateComplete:
-		return nil
+		same, err := a.isStack(ctx, stack, stackTemplate)
+		if err != nil || same {
+			return err
+		}
+		// It is of another version of the product, which has other rules.
+		if err := a.DeleteStack(ctx, cluster); err != nil {
+			return fmt.Errorf("remove the one of another version: %w", err)
+		}
 	case absent:
 	default:
 		if err := a.DeleteStack(ctx, cluster); err != nil {
@@ -72,6 +79,15 @@ func (a *AWS) ensureStack(ctx context.Context, cluster string) error {
 		}
 	}
 	return a.createStack(ctx, stack, stackTemplate, parametersOf(cluster))
+}
+
+// isStack reports whether the stack was created from this template.
+func (a *AWS) isStack(ctx context.Context, stack, template string) (bool, error) {
+	out, err := a.stacks.GetTemplate(ctx, &cloudformation.GetTemplateInput{StackName: &stack})
+	if err != nil {
+		return false, fmt.Errorf("read its template: %w", err)
+	}
+	return strings.TrimSpace(aws.ToString(out.TemplateBody)) == strings.TrimSpace(template), nil
 }
 
 // DeleteStack deletes the cluster's stack with its queue and rules and waits until it

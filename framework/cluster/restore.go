@@ -326,6 +326,20 @@ func (c *Cluster) AddLabels(ctx context.Context, node string, labels map[string]
 	return err
 }
 
+// RemoveLabels removes labels from a node.
+func (c *Cluster) RemoveLabels(ctx context.Context, node string, keys []string) error {
+	_, err := c.repair(ctx, node, func(n *corev1.Node) (removed []string) {
+		for _, key := range keys {
+			if _, there := n.Labels[key]; there {
+				delete(n.Labels, key)
+				removed = append(removed, key)
+			}
+		}
+		return removed
+	})
+	return err
+}
+
 // repair updates a Node object if change changes it, and returns what change did.
 // Kubernetes removes its own taints by itself.
 func (c *Cluster) repair(ctx context.Context, name string, change func(*corev1.Node) []string) ([]string, error) {

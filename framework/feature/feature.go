@@ -33,6 +33,9 @@ const (
 	DisruptionBudget = "disruption-budget"
 )
 
+// TwoHandlers is drilled beside a second handler.
+const TwoHandlers = "two-handlers"
+
 // Reconfigured lists the features whose drills change the handler's configuration in their
 // middle.
 func Reconfigured() []string {
@@ -44,6 +47,11 @@ func Launching(feature string) bool {
 	return feature == Launch || slices.Contains(Reconfigured(), feature)
 }
 
+// Flags lists the features that are other values of a handler's own settings.
+func Flags() []string {
+	return []string{"cordon-only", "cordon-without-taint", "handler-grace-period", "single-worker", "unknown-node-deletion", "rebalance-monitoring", "spot-draining-off", "scheduled-draining-off"}
+}
+
 // Names lists the features. "rebalance-event" announces a recommendation,
 // "rebalance-drain" acts on it; "scheduled-change-at-once" drains when a scheduled change is
 // announced, however far ahead it is; "scheduled-change-status" leaves alone what the
@@ -53,5 +61,5 @@ func Launching(feature string) bool {
 func Names() []string {
 	return slices.Concat(
 		[]string{"spot", "state-change", "scheduled-change", "scheduled-change-at-once", "scheduled-change-status", "rebalance-event", "rebalance-drain", "capacity-reservation", "karpenter-order", Launch},
-		Reconfigured(), []string{"without-queue", "instance-returns"})
+		Reconfigured(), []string{"without-queue", "instance-returns", TwoHandlers, "lifecycle-action", "status-check"}, Flags())
 }

@@ -33,9 +33,9 @@ const (
 	RemoveTimeout = 90 * time.Second
 )
 
-// inventoryName is the ConfigMap in kube-system that lists the installed objects, for
-// later runs.
-const inventoryName = "spotdrill-handler"
+// inventoryOf names the ConfigMap in kube-system that lists the objects of the handler in
+// a namespace, for later runs.
+func inventoryOf(namespace string) string { return namespace }
 
 // reference names an installed object.
 type reference struct {
@@ -76,7 +76,7 @@ func (d Description) Install(ctx context.Context, cfg *rest.Config, s Settings) 
 	if err != nil {
 		return fmt.Errorf("install handler %s: make a client: %w", d.Name, err)
 	}
-	if err := d.writeInventory(ctx, api, objects); err != nil {
+	if err := d.writeInventory(ctx, api, s, objects); err != nil {
 		return fmt.Errorf("install handler %s: %w", d.Name, err)
 	}
 	for _, obj := range objects {
@@ -123,7 +123,7 @@ func beingRemoved(ctx context.Context, api *resources.Resources, obj *unstructur
 	return apierrors.IsNotFound(err) || err == nil && ns.DeletionTimestamp != nil && ns.Labels[OwnerLabel] != ""
 }
 
-func (d Description) writeInventory(ctx context.Context, api *resources.Resources, objects []*unstructured.Unstructured) error {
+func (d Description) writeInventory(ctx context.Context, api *resources.Resources, s Settings, objects []*unstructured.Unstructured) error {
 	list, err := json.Marshal(referencesTo(objects))
 	if err != nil {
 		return fmt.Errorf("encode the list of objects: %w", err)
@@ -133,7 +133,7 @@ func (d Description) writeInventory(ctx context.Context, api *resources.Resource
 		return fmt.Errorf("encode what it launches: %w", err)
 	}
 	err = api.Create(ctx, &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: inventoryName, Namespace: metav1.NamespaceSystem, Labels: map[string]string{OwnerLabel: d.Name}},
+		ObjectMeta: metav1.ObjectMeta{Name: inventoryOf(s.namespace()), Namespace: metav1.NamespaceSystem, Labels: map[string]string{OwnerLabel: d.Name}},
 		Data:       map[string]string{"handler": d.Name, "objects": string(list), "launches": string(launches)},
 	})
 	if apierrors.IsAlreadyExists(err) {
@@ -160,20 +160,29 @@ func (d Description) Uninstall(ctx context.Context, cfg *rest.Config, s Settings
 	if err != nil {
 		return fmt.Errorf("uninstall handler %s: make a client: %w", d.Name, err)
 	}
-	if err := uninstall(ctx, api, referencesTo(objects), d.Launches, d.Name); err != nil {
+	if err := uninstall(ctx, api, s.namespace(), referencesTo(objects), d.Launches, d.Name); err != nil {
 		return fmt.Errorf("uninstall handler %s: %w", d.Name, err)
 	}
 	return nil
 }
 
-// RemoveLeftover uninstalls the handler that an earlier run left behind, if any.
+// RemoveLeftover uninstalls the handlers that an earlier run left behind, if any.
 func RemoveLeftover(ctx context.Context, cfg *rest.Config) error {
 	api, err := resources.New(cfg)
 	if err != nil {
 		return fmt.Errorf("remove leftover handler: make a client: %w", err)
 	}
+	for _, namespace := range []string{SecondNamespace, DefaultNamespace} {
+		if err := removeLeftover(ctx, api, namespace); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func removeLeftover(ctx context.Context, api *resources.Resources, namespace string) error {
 	var inventory corev1.ConfigMap
-	err = api.Get(ctx, inventoryName, metav1.NamespaceSystem, &inventory)
+	err := api.Get(ctx, inventoryOf(namespace), metav1.NamespaceSystem, &inventory)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -191,18 +200,18 @@ func RemoveLeftover(ctx context.Context, cfg *rest.Config) error {
 		}
 	}
 	name := inventory.Data["handler"]
-	if err := uninstall(ctx, api, references, launches, name); err != nil {
+	if err := uninstall(ctx, api, namespace, references, launches, name); err != nil {
 		return fmt.Errorf("remove handler %s of an earlier run: %w", name, err)
 	}
 	return nil
 }
 
-// uninstall deletes the objects of a handler, and then the list of them.
-func uninstall(ctx context.Context, api *resources.Resources, references []reference, launches Launches, owner string) error {
+// uninstall deletes the objects of a handler in a namespace, and then the list of them.
+func uninstall(ctx context.Context, api *resources.Resources, namespace string, references []reference, launches Launches, owner string) error {
 	if err := remove(ctx, api, references, launches, owner); err != nil {
 		return err
 	}
-	return removeOne(ctx, api, reference{"v1", "ConfigMap", metav1.NamespaceSystem, inventoryName}, owner)
+	return removeOne(ctx, api, reference{"v1", "ConfigMap", metav1.NamespaceSystem, inventoryOf(namespace)}, owner)
 }
 
 // remove deletes objects of a handler in the reverse order of their ranks, all of a rank

@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -93,15 +94,14 @@ func (d Description) objects(s Settings) ([]*unstructured.Unstructured, error) {
 	}
 	own := []runtime.Object{&corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: metav1.ObjectMeta{Name: CredentialsSecret, Namespace: DefaultNamespace},
-		// LocalStack accepts any.
-		StringData: map[string]string{"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"},
+		ObjectMeta: metav1.ObjectMeta{Name: CredentialsSecret, Namespace: s.namespace()},
+		StringData: map[string]string{"AWS_ACCESS_KEY_ID": cmp.Or(s.AccessKey, DefaultAccessKey), "AWS_SECRET_ACCESS_KEY": "test"},
 	}}
 	if !slices.ContainsFunc(out, func(o *unstructured.Unstructured) bool {
-		return o.GetKind() == "Namespace" && o.GetName() == DefaultNamespace
+		return o.GetKind() == "Namespace" && o.GetName() == s.namespace()
 	}) {
 		own = append(own, &corev1.Namespace{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: DefaultNamespace},
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: s.namespace()},
 		})
 	}
 	for _, o := range own {

@@ -2,6 +2,7 @@ package handler
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -20,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
+
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 var settings = Settings{
@@ -280,6 +283,35 @@ func TestTheBuiltInManifests(t *testing.T) {
 		if !seen[kind] {
 			t.Errorf("no %s", kind)
 		}
+	}
+}
+
+// A second handler shares no namespaced object with the first, and has credentials of its own.
+func TestASecondHandlerIsApart(t *testing.T) {
+	d, err := Load("nth")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := settings
+	second.Namespace, second.AccessKey = SecondNamespace, history.SecondHandler
+	objects, err := d.objects(second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, obj := range objects {
+		if in := cmp.Or(obj.GetNamespace(), SecondNamespace); in != SecondNamespace || obj.GetKind() == namespaceKind && obj.GetName() != SecondNamespace {
+			t.Errorf("%s is not in %s", referenceTo(obj), SecondNamespace)
+		}
+		if obj.GetKind() == "Secret" {
+			var s corev1.Secret
+			convert(t, obj, &s)
+			if key := s.StringData["AWS_ACCESS_KEY_ID"]; key != history.SecondHandler {
+				t.Errorf("access key %q", key)
+			}
+		}
+	}
+	if got := d.Workload(second); got != SecondNamespace+"/aws-node-termination-handler" {
+		t.Errorf("its pods are those of %s", got)
 	}
 }
 

@@ -1,12 +1,13 @@
 package handler
 
 import (
+	"cmp"
 	"regexp"
 	"time"
 )
 
 // Settings is what a handler must know about the system that it runs in. Each field
-// except APIHost, APIPort and Workers is the value of a placeholder: see Placeholders.
+// except APIHost, APIPort, AccessKey and Workers is the value of a placeholder: see Placeholders.
 type Settings struct {
 	QueueURL        string
 	QueueName       string
@@ -21,6 +22,12 @@ type Settings struct {
 	OtherAMI      string
 	Subnet        string
 	SecurityGroup string
+
+	// Namespace is the handler's; empty: DefaultNamespace.
+	Namespace string
+	// AccessKey is the id of its AWS credentials, by which the recording proxy knows which
+	// handler calls; empty: DefaultAccessKey.
+	AccessKey string
 
 	// APIHost and APIPort are where the handler's pods find the Kubernetes API: at the
 	// recording proxy. Empty: at the API server.
@@ -45,8 +52,17 @@ type Worker struct {
 	Pods   string
 }
 
-// DefaultNamespace is the namespace of a handler.
-const DefaultNamespace = "spotdrill-handler"
+const (
+	// DefaultNamespace is the namespace of the handler under test.
+	DefaultNamespace = "spotdrill-handler"
+	// SecondNamespace is the namespace of a second handler.
+	SecondNamespace = "spotdrill-second-handler"
+	// DefaultAccessKey is in the credentials of the handler under test. LocalStack accepts any.
+	DefaultAccessKey = "test"
+)
+
+// namespace is that of the handler.
+func (s Settings) namespace() string { return cmp.Or(s.Namespace, DefaultNamespace) }
 
 // CredentialsSecret is the Secret that Install creates in the namespace, with the
 // keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: use it with envFrom.
@@ -95,7 +111,7 @@ func (s Settings) value(placeholder string) string {
 	case "SECURITY_GROUP_ID":
 		return s.SecurityGroup
 	default: // NAMESPACE
-		return DefaultNamespace
+		return s.namespace()
 	}
 }
 

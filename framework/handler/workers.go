@@ -174,7 +174,7 @@ func (d Description) Stop(ctx context.Context, cfg *rest.Config, s Settings) err
 // did not release its lease would keep the next one waiting for 15 s.
 func (d Description) removeLeases(ctx context.Context, cfg *rest.Config, s Settings) error {
 	r, err := d.running(cfg, s)
-	if err != nil || r.namespace != DefaultNamespace {
+	if err != nil || r.namespace != s.namespace() {
 		return err
 	}
 	if err := r.client.CoordinationV1().Leases(r.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {

@@ -96,6 +96,15 @@ const (
 	SQSDeleted  Kind = "sqs.delete"  // Message, Notice
 )
 
+// LifecycleActed is a call about a lifecycle hook of Auto Scaling, which the proxy answered in its
+// place. Instance; Key: the hook; Action: CompleteLifecycleAction or
+// RecordLifecycleActionHeartbeat; Reason: CONTINUE or ABANDON; Note: the token.
+const LifecycleActed Kind = "lifecycle.acted"
+
+// SecondHandler is the By of what a second handler did, beside the one under test. It is also the
+// access key of that one's AWS credentials, by which the proxy knows it.
+const SecondHandler = "second"
+
 // ProxyOwner is the Owner of an event that reports a call the proxy made for
 // itself. Such a call is no action of the handler's.
 const ProxyOwner = "proxy"
@@ -232,6 +241,8 @@ type Event struct {
 	Object   string `json:"object,omitempty"`   // its name or namespace/name, if it is neither a node nor a pod
 	Fault    string `json:"fault,omitempty"`    // name of the fault that hit the call
 
+	By string `json:"by,omitempty"` // SecondHandler, if it is not the handler under test that did it
+
 	Status int `json:"status,omitempty"` // HTTP status
 
 	Reason  string  `json:"reason,omitempty"`
@@ -247,6 +258,8 @@ type Meta struct {
 	Attempt  int       `json:"attempt"` // from 1
 	Base     time.Time `json:"base"`    // wall clock time of offset 0
 	Handler  Handler   `json:"handler"`
+	// Second is a second handler beside the one under test; nil if there is none.
+	Second *Handler `json:"second_handler,omitempty"`
 	// Environment holds versions of every part: kubernetes, engine, kernel, …
 	Environment map[string]string `json:"environment,omitempty"`
 }

@@ -36,11 +36,38 @@ const (
 	StateChange                     NoticeType = "state-change"
 	ScheduledChange                 NoticeType = "scheduled-change"
 	CapacityReservationInterruption NoticeType = "capacity-reservation-interruption"
+	// LifecycleAction is of Auto Scaling, which waits with the end of an instance until the action
+	// is completed, or its heartbeat timeout is over.
+	LifecycleAction NoticeType = "lifecycle-action"
 )
 
 // NoticeTypes lists every notice type: those that EventBridge's rules let through.
 func NoticeTypes() []NoticeType {
-	return []NoticeType{SpotInterruption, RebalanceRecommendation, StateChange, ScheduledChange, CapacityReservationInterruption}
+	return []NoticeType{SpotInterruption, RebalanceRecommendation, StateChange, ScheduledChange, CapacityReservationInterruption, LifecycleAction}
+}
+
+// StatusChecked is the type of a notice that nobody sends: EC2 says what it found when it is asked for
+// the status of its instances.
+const StatusChecked NoticeType = "status-check"
+
+// AllNoticeTypes lists the notice types and StatusChecked.
+func AllNoticeTypes() []NoticeType { return append(NoticeTypes(), StatusChecked) }
+
+// StatusCheck is what EC2 can find: a check that fails, or the code of an event that is scheduled.
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/monitoring-system-instance-status-check.html
+type StatusCheck string
+
+// The checks and events that drills have.
+const (
+	InstanceCheck      StatusCheck = "instance-status"
+	SystemCheck        StatusCheck = "system-status"
+	SystemReboot       StatusCheck = "system-reboot"
+	InstanceRetirement StatusCheck = "instance-retirement"
+)
+
+// StatusChecks lists them.
+func StatusChecks() []StatusCheck {
+	return []StatusCheck{InstanceCheck, SystemCheck, SystemReboot, InstanceRetirement}
 }
 
 // HealthStatus is the statusCode of an AWS Health event.
@@ -208,11 +235,13 @@ const (
 	StopKubelet  Operation = "stop-kubelet"               // no status, no new pods, and none ends; the node becomes NotReady
 	DrainNode    Operation = "drain"                      // kubectl drain
 	StartAgain   Operation = "start-instance"             // an instance that was taken by a notice to stop starts again, as the same
+	Uninitialize Operation = "uninitialize"               // the labels that the handler's pods need are taken off the node: it is not ready for them yet
+	Initialize   Operation = "initialize"                 // they are set
 )
 
 // Operations lists every operation.
 func Operations() []Operation {
-	return []Operation{UncordonNode, ReadmitNode, DeleteNode, RejoinNode, RejoinNoID, StopKubelet, DrainNode, StartAgain}
+	return []Operation{UncordonNode, ReadmitNode, DeleteNode, RejoinNode, RejoinNoID, StopKubelet, DrainNode, StartAgain, Uninitialize, Initialize}
 }
 
 // Preparation is a part of the state that an operator left a node in.

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 // call is a parsed API request. AWS SDKs send SQS requests as JSON with the action in a
@@ -21,6 +23,7 @@ type call struct {
 	json      bool   // the JSON protocol of SQS, not the form
 	inspected bool   // the request's body was small enough to be read
 	client    string // the address that it came from, without its port
+	by        string // history.SecondHandler, or empty
 
 	queue    string // name
 	account  string // of AWS, that the queue belongs to; empty if the request does not say
@@ -42,8 +45,8 @@ type entry struct {
 
 const sqsTarget = "AmazonSQS."
 
-// credentialScope finds the service in a SigV4 Authorization header.
-var credentialScope = regexp.MustCompile(`Credential=[^/,\s]*/\d+/[^/,\s]*/([a-zA-Z0-9.-]+)/aws4_request`)
+// credentialScope finds the access key and the service in a SigV4 Authorization header.
+var credentialScope = regexp.MustCompile(`Credential=([^/,\s]*)/\d+/[^/,\s]*/([a-zA-Z0-9.-]+)/aws4_request`)
 
 // parseCall reads a request and its body, which is nil if it was too large to inspect.
 // Fields that it cannot parse stay empty: the upstream decides whether a request is
@@ -52,7 +55,10 @@ func parseCall(r *http.Request, body []byte, inspected bool) call {
 	c := call{body: body, inspected: inspected}
 	c.client, _, _ = net.SplitHostPort(r.RemoteAddr)
 	if m := credentialScope.FindStringSubmatch(r.Header.Get("Authorization")); m != nil {
-		c.service = m[1]
+		c.service = m[2]
+		if m[1] == history.SecondHandler {
+			c.by = m[1]
+		}
 	}
 	target := r.Header.Get("X-Amz-Target")
 	if action, ok := strings.CutPrefix(target, sqsTarget); ok {

@@ -5,6 +5,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 func TestParseCall(t *testing.T) {
@@ -46,6 +48,17 @@ func TestParseCall(t *testing.T) {
 				t.Errorf("got %s of queue %q of account %q, wait %d, handles %q", c.name(), c.queue, c.account, c.wait, handles)
 			}
 		})
+	}
+}
+
+// The access key of a call says which of two handlers called.
+func TestParseCallOfASecondHandler(t *testing.T) {
+	for key, want := range map[string]string{"test": "", history.SecondHandler: history.SecondHandler, "": "", "seconds": ""} {
+		r := request("", "", "AmazonSQS.ReceiveMessage", "", "")
+		r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential="+key+"/20261126/us-east-1/sqs/aws4_request, SignedHeaders=host, Signature=0")
+		if c := parseCall(r, nil, true); c.by != want || c.service != "sqs" {
+			t.Errorf("access key %q: by %q of service %q, want by %q", key, c.by, c.service, want)
+		}
 	}
 }
 

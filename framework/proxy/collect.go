@@ -113,7 +113,7 @@ func (c *collector) take(l line) error {
 func (c *collector) record(e history.Event) error {
 	switch e.Kind {
 	case history.SQSCall, history.SQSReceived, history.SQSDeleted, history.FaultBegun, history.FaultHit, history.FaultEnded,
-		history.APICall, history.APIFolded, history.APIWatching:
+		history.APICall, history.APIFolded, history.APIWatching, history.LifecycleActed:
 	default:
 		return fmt.Errorf("event of unexpected kind %q", e.Kind)
 	}

@@ -43,6 +43,7 @@ type Proxy struct {
 	handles   *handles
 	faults    *faults
 	permitted *permission
+	findings  *findings
 	api       *API // nil unless the proxy stands before an API server, too
 }
 
@@ -64,6 +65,7 @@ func New(upstream *url.URL) *Proxy {
 		faults:  &faults{records: records},
 
 		permitted: &permission{},
+		findings:  &findings{},
 	}
 }
 
@@ -129,6 +131,11 @@ type exchange struct {
 // request to the upstream is not cancelled: its effect must be known.
 func (x *exchange) RoundTrip(out *http.Request) (*http.Response, error) {
 	x.header = out.Header
+	for _, answer := range []func() (*http.Response, bool){x.lifecycle, x.instanceStatus} {
+		if resp, ok := answer(); ok {
+			return resp, nil
+		}
+	}
 	poll := x.longPoll
 	if !x.call.longPolls() {
 		poll = x.shortPoll
@@ -255,7 +262,8 @@ func (x *exchange) finish() {
 
 // Admin serves GET /records, POST /faults (begins the Fault given as JSON), DELETE
 // /faults (ends all of them), PUT /permitted (refuses every action of SQS but those in a JSON list),
-// DELETE /permitted (refuses none) and GET /healthz.
+// DELETE /permitted (refuses none), POST /findings (what EC2 finds of instances, as a JSON list of
+// Finding), DELETE /findings and GET /healthz.
 func (p *Proxy) Admin() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /records", p.records.serve)
@@ -263,6 +271,8 @@ func (p *Proxy) Admin() http.Handler {
 	mux.HandleFunc("DELETE /faults", p.faults.serveClear)
 	mux.HandleFunc("PUT /permitted", p.permitted.serveSet)
 	mux.HandleFunc("DELETE /permitted", p.permitted.serveLift)
+	mux.HandleFunc("POST /findings", p.findings.serveAdd)
+	mux.HandleFunc("DELETE /findings", p.findings.serveClear)
 	mux.HandleFunc("GET /healthz", p.serveHealth)
 	return mux
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -123,7 +124,7 @@ func (x *exchange) events() []history.Event {
 	e := history.Event{
 		Kind: history.SQSCall, At: x.answered, Key: x.call.queue, Account: x.call.account, Action: x.call.name(),
 		Status: x.status, Reason: x.answer.code, Note: x.describe(),
-		IP: x.call.client, Numbers: history.Numbers{history.Took: (x.answered - x.arrived).Seconds()},
+		IP: x.call.client, By: x.call.by, Numbers: history.Numbers{history.Took: (x.answered - x.arrived).Seconds()},
 	}
 	if x.call.isReceive() {
 		e.Numbers[history.Messages] = float64(len(x.answer.messages))
@@ -141,11 +142,11 @@ func (x *exchange) events() []history.Event {
 		}
 		for _, m := range x.answer.messages {
 			events = append(events, history.Event{
-				Kind: history.SQSReceived, At: x.answered, Key: x.call.queue, Message: m.id, Notice: m.notice, IP: x.call.client,
+				Kind: history.SQSReceived, At: x.answered, Key: x.call.queue, Message: m.id, Notice: m.notice, IP: x.call.client, By: x.call.by,
 			})
 		}
 	}
-	return append(events, x.deletions()...)
+	return slices.Concat(events, x.deletions(), x.lifecycleActed())
 }
 
 // deletions are recorded even if the client did not get the answer.
@@ -159,7 +160,7 @@ func (x *exchange) deletions() []history.Event {
 			continue
 		}
 		m, known := x.proxy.handles.find(entry.handle)
-		e := history.Event{Kind: history.SQSDeleted, At: x.answered, Key: x.call.queue, Message: m.id, Notice: m.notice}
+		e := history.Event{Kind: history.SQSDeleted, At: x.answered, Key: x.call.queue, Message: m.id, Notice: m.notice, By: x.call.by}
 		if !known {
 			e.Note = "the proxy has not handed out this receipt handle"
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/cloud"
 	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -31,8 +32,17 @@ func (p *players) arrange(ctx context.Context) error {
 			return err
 		}
 		restored <- repaired
-		if err := p.sys.Install(ctx, first.handler(), first.Scenario.Feature); err != nil || !first.handler().ReadsMetadata() {
+		if err := p.sys.Install(ctx, first.handler(), first.Scenario.Feature); err != nil {
 			return err
+		}
+		if second := first.Scenario.SecondHandler; second != nil {
+			err := p.sys.InstallSecond(ctx, system.Second{Handler: *first.Second, OwnQueue: second.Queue == scenarios.OwnQueue}, second.Feature)
+			if err != nil {
+				return err
+			}
+		}
+		if !p.sys.ServesMetadata() {
+			return nil
 		}
 		return p.sys.ClearMetadata(ctx)
 	})

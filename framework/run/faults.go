@@ -47,10 +47,12 @@ func (r *runner) setFault(ctx context.Context, f proxy.Fault) error {
 	return answer.Close()
 }
 
-// clearFaults ends every fault at the recording proxy.
+// clearFaults ends every fault at the recording proxy, and what EC2 finds there.
 func clearFaults(ctx context.Context, c *cluster.Cluster) error {
-	if err := podRequest(c, http.MethodDelete, system.ProxyPod, "faults").Do(ctx).Error(); err != nil {
-		return fmt.Errorf("clear the faults of the recording proxy: %w", err)
+	for _, what := range []string{"faults", "findings"} {
+		if err := podRequest(c, http.MethodDelete, system.ProxyPod, what).Do(ctx).Error(); err != nil {
+			return fmt.Errorf("clear the %s of the recording proxy: %w", what, err)
+		}
 	}
 	return nil
 }

@@ -19,19 +19,42 @@ const scheduledFor = 2 * time.Hour
 
 // putMetadata announces a notice in the metadata of the instances that it names.
 func (r *runner) putMetadata(ctx context.Context, n scenarios.Notice) error {
-	until := r.Scenario.MetadataTime(n, r.Set)
 	for _, name := range n.Nodes {
-		node, at := r.nodes[name], r.rec.Clock().Now()
-		a := announcing(r.announced[node.Name], n, r.rec.Clock().Start().Add(at), until)
-		if err := r.sys.Announce(ctx, node.Name, a); err != nil {
-			return fmt.Errorf("notice %s: %w", n.Name, err)
+		node := r.nodes[name]
+		at, err := r.announceOn(ctx, node.Name, n)
+		if err != nil {
+			return err
 		}
-		r.announced[node.Name] = a
 		deadline := at + r.Scenario.Deadline.For(r.Set)
 		r.notices[n.Name] = &sent{put: at, deadline: deadline}
 		r.announce(history.Event{Kind: history.NoticePut, At: at, Until: &deadline, Key: n.Name, Node: node.Name, Instance: node.Instance, Reason: string(n.Type)})
 	}
 	return nil
+}
+
+// announceBeside announces a notice also to a second handler that reads the metadata of the
+// instances which it names.
+func (r *runner) announceBeside(ctx context.Context, n scenarios.Notice) error {
+	if r.Second == nil || !r.Second.ReadsMetadata() {
+		return nil
+	}
+	for _, name := range n.Nodes {
+		if _, err := r.announceOn(ctx, r.nodes[name].Name, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// announceOn announces a notice in the metadata of a node's instance, and returns when.
+func (r *runner) announceOn(ctx context.Context, node string, n scenarios.Notice) (time.Duration, error) {
+	at := r.rec.Clock().Now()
+	a := announcing(r.announced[node], n, r.rec.Clock().Start().Add(at), r.Scenario.MetadataTime(n, r.Set))
+	if err := r.sys.Announce(ctx, node, a); err != nil {
+		return at, fmt.Errorf("notice %s: %w", n.Name, err)
+	}
+	r.announced[node] = a
+	return at, nil
 }
 
 // announcing is what an instance's metadata announces when a notice is added at a time, of what
@@ -122,7 +145,7 @@ func (r *runner) taken(n cluster.Node) bool {
 
 // recordMetadata records what was read of the metadata of a node's instance since the drill began.
 func (r *runner) recordMetadata(ctx context.Context, n cluster.Node) error {
-	if !r.handler().ReadsMetadata() || n.Capacity != cluster.Spot {
+	if !r.sys.ServesMetadata() || n.Capacity != cluster.Spot {
 		return nil
 	}
 	requests, err := r.sys.MetadataRequests(ctx, n.Name)
@@ -134,6 +157,9 @@ func (r *runner) recordMetadata(ctx context.Context, n cluster.Node) error {
 		e := history.Event{
 			Kind: history.MetadataRead, At: r.rec.Clock().Of(q.First), Until: &last, Node: n.Name, Instance: n.Instance,
 			Action: q.Method, Key: q.Path, Status: q.Status, Fault: q.Fault, Numbers: history.Numbers{history.Requests: float64(q.Count)},
+		}
+		if !r.handler().ReadsMetadata() {
+			e.By = history.SecondHandler
 		}
 		if q.Announces {
 			e.Reason = string(noticeAt(q.Path))

@@ -68,6 +68,10 @@ func (r *runner) operate(ctx context.Context, o scenarios.Operate) error {
 		err = r.sys.Cluster.StopKubelet(ctx, node.Name)
 	case history.StartAgain:
 		err = r.sys.Cluster.StartAgain(ctx, node.Name)
+	case history.Uninitialize:
+		err = r.sys.Uninitialize(ctx, node.Name)
+	case history.Initialize:
+		err = r.sys.Initialize(ctx, node.Name)
 	}
 	if err != nil {
 		return fmt.Errorf("operate: %s: %w", o.Action, err)

@@ -22,8 +22,10 @@ type Drill struct {
 	Scenario scenarios.Scenario
 	Set      scenarios.Set
 	Handler  handler.Description // the handler under test
-	Attempt  int                 // from 1
-	Dir      string              // where the history goes
+	// Second is the handler that runs beside it; nil if there is none.
+	Second  *handler.Description
+	Attempt int    // from 1
+	Dir     string // where the history goes
 
 	// Progress, if set, gets every phase that begins and every notice with its
 	// deadline, as they are recorded. It must return at once.
@@ -154,7 +156,7 @@ func (p *players) aftermath(ctx context.Context) (leave bool, err error) {
 }
 
 func (p *players) clearQueue(ctx context.Context) error {
-	if p.all[0].handler().ReadsMetadata() {
+	if p.sys.ServesMetadata() {
 		// The service of a node that does not answer is asked again when the next drill is arranged.
 		if err := p.sys.ClearMetadata(ctx); err != nil {
 			p.sys.Log("    not all metadata could be cleared yet: %s", oneLine(err))

@@ -69,7 +69,31 @@ func (p *players) recordRequests(ctx context.Context) error {
 			r.rec.Record(history.Event{Kind: history.AuditRead, Owner: user})
 		}
 	}
-	return errors.Join(err, unknown)
+	return errors.Join(err, unknown, p.recordSecond(ctx))
+}
+
+// recordSecond records what a second handler changed. There is one drill then.
+func (p *players) recordSecond(ctx context.Context) error {
+	r := p.all[0]
+	if r.Second == nil {
+		return nil
+	}
+	user, err := r.Second.User(ctx, p.sys.Cluster.Config, p.sys.SettingsOfSecond())
+	if err != nil {
+		return err
+	}
+	requests, err := p.sys.Cluster.AuditSince(ctx, p.audit, user)
+	for _, c := range requests.Changes {
+		if e := asEvent(c, nil); e.Kind != "" {
+			said := r.rec.Clock().Of(c.Asked)
+			e.Owner, e.Key, e.Action, e.Said, e.By = user, c.By, c.Verb, &said, history.SecondHandler
+			r.rec.Record(e)
+		}
+	}
+	if requests.Whole {
+		r.rec.Record(history.Event{Kind: history.AuditRead, Owner: user, By: history.SecondHandler})
+	}
+	return err
 }
 
 // workerObjects are the objects that the handler has for each worker and each node that it
@@ -116,7 +140,7 @@ func aboutNode(c cluster.Change, objects []handler.WorkerObject) (node, object s
 	return "", ""
 }
 
-// saveHandlerLog saves the handler's log of the drill beside the history.
+// saveHandlerLog saves the handlers' logs of the drill beside the history.
 func (r *runner) saveHandlerLog(ctx context.Context) error {
 	under, _ := r.sys.Installed()
 	if under == nil {
@@ -124,11 +148,19 @@ func (r *runner) saveHandlerLog(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
 	defer cancel()
-	text, err := under.Logs(ctx, r.sys.Cluster.Config, r.sys.Settings, r.rec.Clock().Start())
+	err := r.saveLog(ctx, *under, r.sys.Settings, "handler.log")
+	if r.Second != nil {
+		err = errors.Join(err, r.saveLog(ctx, *r.Second, r.sys.SettingsOfSecond(), "second-handler.log"))
+	}
+	return err
+}
+
+func (r *runner) saveLog(ctx context.Context, d handler.Description, settings handler.Settings, file string) error {
+	text, err := d.Logs(ctx, r.sys.Cluster.Config, settings, r.rec.Clock().Start())
 	if err != nil {
 		text = fmt.Sprintf("the handler's log could not be read: %v\n", err)
 	}
-	if err := os.WriteFile(filepath.Join(r.Dir, "handler.log"), []byte(text), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(r.Dir, file), []byte(text), 0o644); err != nil {
 		return fmt.Errorf("save the handler's log: %w", err)
 	}
 	return nil

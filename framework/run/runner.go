@@ -56,10 +56,14 @@ func newRunner(sys *system.System, d Drill) (*runner, error) {
 	if d.handler().ReadsMetadata() {
 		d.Scenario = d.Scenario.WithoutQueue()
 	}
-	rec, err := history.Create(d.Dir, history.NewClock(), history.Meta{
+	meta := history.Meta{
 		Scenario: d.Scenario.Name, Set: string(d.Set), Attempt: d.Attempt,
 		Handler: sys.Meta(d.handler()), Environment: sys.Environment,
-	})
+	}
+	if d.Second != nil {
+		meta.Second = new(sys.MetaOfSecond(*d.Second))
+	}
+	rec, err := history.Create(d.Dir, history.NewClock(), meta)
 	if err != nil {
 		return nil, err
 	}

@@ -3,14 +3,18 @@ package run
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/cloud"
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/proxy"
+	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -100,8 +104,11 @@ func healthOf(n scenarios.Notice, began time.Time) cloud.Health {
 }
 
 func (r *runner) putNotice(ctx context.Context, n scenarios.Notice) error {
-	if r.handler().ReadsMetadata() {
+	switch {
+	case r.handler().ReadsMetadata():
 		return r.putMetadata(ctx, n)
+	case n.Type == history.StatusChecked:
+		return r.putFindings(ctx, n)
 	}
 	notice := cloud.Notice{
 		Type: n.Type, Action: n.Action, State: n.State, Age: n.Age.D(), Zone: n.Zone, Health: healthOf(n, r.rec.Clock().Start()),
@@ -135,6 +142,9 @@ func (r *runner) putNotice(ctx context.Context, n scenarios.Notice) error {
 	}
 	at := r.rec.Clock().Now()
 	ids, err := r.sys.AWS.Put(ctx, notice)
+	if err == nil {
+		err = r.announceBeside(ctx, n)
+	}
 	if err != nil {
 		return err
 	}
@@ -150,6 +160,36 @@ func (r *runner) putNotice(ctx context.Context, n scenarios.Notice) error {
 		// A scheduled change is one event for all of its instances.
 		id := ids[min(i, len(ids)-1)]
 		r.announce(history.Event{Kind: history.NoticePut, At: at, Until: &until, Key: n.Name, Notice: id, Node: node.Name, Instance: node.Instance, Reason: string(n.Type)})
+	}
+	return nil
+}
+
+// impairedFor is how long a check has failed when it is first reported. Handlers may wait for as much,
+// since a check can fail while an instance restarts: Karpenter for two minutes.
+const impairedFor = 3 * time.Minute
+
+// putFindings makes EC2 find the notice's check failed, or its event scheduled, for the instances of
+// its nodes.
+func (r *runner) putFindings(ctx context.Context, n scenarios.Notice) error {
+	at := r.rec.Clock().Now()
+	since := r.rec.Clock().Start().Add(at - impairedFor)
+	var findings []proxy.Finding
+	for _, name := range n.Nodes {
+		findings = append(findings, proxy.Finding{Instance: r.nodes[name].Instance, Of: n.Check, Since: since})
+	}
+	body, err := json.Marshal(findings)
+	if err != nil {
+		return fmt.Errorf("notice %s: encode the findings: %w", n.Name, err)
+	}
+	request := podRequest(r.sys.Cluster, http.MethodPost, system.ProxyPod, "findings").SetHeader("Content-Type", "application/json").Body(body)
+	if err := request.Do(ctx).Error(); err != nil {
+		return fmt.Errorf("notice %s: set what EC2 finds at the recording proxy: %w", n.Name, err)
+	}
+	until := at + r.Scenario.Deadline.For(r.Set)
+	r.notices[n.Name] = &sent{put: at, deadline: until}
+	for _, name := range n.Nodes {
+		node := r.nodes[name]
+		r.announce(history.Event{Kind: history.NoticePut, At: at, Until: &until, Key: n.Name, Node: node.Name, Instance: node.Instance, Reason: string(n.Type)})
 	}
 	return nil
 }

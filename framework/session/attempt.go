@@ -127,7 +127,7 @@ func (s *Session) playOnce(ctx context.Context, folder reports.Folder, scenario 
 func (s *Session) prepare(folder reports.Folder, scenario scenarios.Scenario, under handler.Description, attempt int) (run.Drill, error) {
 	dir, err := folder.Attempt(scenario, attempt)
 	return run.Drill{
-		Scenario: scenario, Set: s.Set, Handler: under, Attempt: attempt, Dir: dir, Progress: s.progress(scenario.Name), Next: s.nextDNS,
+		Scenario: scenario, Set: s.Set, Handler: under, Second: s.second(scenario), Attempt: attempt, Dir: dir, Progress: s.progress(scenario.Name), Next: s.nextDNS,
 		Decided: func(checks []scenarios.Check) bool {
 			h, err := history.Load(dir)
 			return err == nil && verdict.Decided(scenario, h, checks)

@@ -31,8 +31,11 @@ type Options struct {
 	Handler handler.Description
 	// HandlerImage is an image that the container engine holds; empty: the description's.
 	HandlerImage string
-	Set          scenarios.Set
-	Scenarios    []scenarios.Scenario // in the order in which they are drilled
+	// Second, if set, is the handler beside it in the drills of two handlers, instead of those
+	// that the scenarios name. No other drills are played then.
+	Second    *handler.Description
+	Set       scenarios.Set
+	Scenarios []scenarios.Scenario // in the order in which they are drilled
 	// Repeat is how many times each is drilled, so that a flake shows; 0 means once.
 	Repeat int
 	// System is brought up; its Log is the session's.
@@ -68,6 +71,10 @@ type Session struct {
 	started time.Time
 	drills  time.Time // the first drill's start
 	cannot  string    // why nothing can be drilled here, or ""
+	// seconds are the second handlers that scenarios name; without is why the image of some
+	// cannot be had here.
+	seconds map[string]*handler.Description
+	without map[string]string
 	// stopwatch runs while a drill is played and judged.
 	stopwatch stopwatch
 	earlier   int    // drills that Resumed has
@@ -97,6 +104,9 @@ func New(opts Options) (*Session, error) {
 		Options: opts, started: time.Now(),
 		console: reports.NewConsole(opts.Console, len(opts.Scenarios)+len(opts.More)),
 		played:  map[string]bool{}, ahead: map[string]reports.Entry{},
+	}
+	if err := s.loadSeconds(opts.Scenarios); err != nil {
+		return nil, err
 	}
 	for _, scenario := range slices.Concat(opts.Scenarios, opts.More) {
 		if s.NotApplicable(scenario) == "" {
@@ -133,6 +143,9 @@ func (s *Session) SetUp(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("set-up: the handler's image: %w", err)
 	}
+	if err := s.provideSeconds(ctx); err != nil {
+		return fmt.Errorf("set-up: %w", err)
+	}
 	if err := s.report.PlayIn(s.system.Environment); err != nil {
 		return fmt.Errorf("go on with run %s: %w", s.folder.Run, err)
 	}
@@ -163,6 +176,10 @@ func (s *Session) begin() (err error) {
 	}
 	meta := s.Handler.Meta()
 	s.report = reports.New(s.folder, reports.Handler{Name: meta.Name, Version: meta.Version, Description: s.Handler.Reference(), Image: s.HandlerImage, Policy: s.Handler.Policy}, s.Set, nil)
+	if s.Second != nil {
+		meta := s.Second.Meta()
+		s.report.Second = &reports.Handler{Name: meta.Name, Version: meta.Version, Description: s.Second.Reference()}
+	}
 	return nil
 }
 
@@ -191,7 +208,12 @@ func (s *Session) NotApplicable(scenario scenarios.Scenario) string {
 	if reason := s.otherSource(scenario); reason != "" && scenario.Handler != scenarios.HandlerNone {
 		return reason
 	}
+	if reason := s.notWithSecond(scenario); reason != "" {
+		return reason
+	}
 	switch {
+	case scenario.SecondHandler != nil:
+		return ""
 	case scenario.DeletesUnnoticed() && s.Handler.DeletesNode:
 		return fmt.Sprintf("cannot be arranged: %s drains a node whose object is deleted, so that no running instance can be without one", s.Handler.Name)
 	case scenario.DeliversToAnother() && s.Handler.ElectsLeader:
@@ -212,6 +234,8 @@ func (s *Session) otherSource(scenario scenarios.Scenario) string {
 		return fmt.Sprintf("cannot be arranged: %s reads no queue, and %s", s.Handler.Name, queue)
 	case !metadata && scenario.NeedsMetadata():
 		return fmt.Sprintf("cannot be arranged: %s does not read the metadata of its instance", s.Handler.Name)
+	case scenario.Initializes() && len(s.Handler.Workers.Labels) == 0:
+		return fmt.Sprintf("cannot be arranged: the pods of %s need no label on their node", s.Handler.Name)
 	case s.Handler.OnEachNode() && replicas != "":
 		return fmt.Sprintf("cannot be arranged: %s runs on each node, and %s", s.Handler.Name, replicas)
 	}

@@ -81,6 +81,8 @@ func TestNotApplicable(t *testing.T) {
 		"of metadata, with metadata":    {handler: "nth-imds", scenario: "slow-instance-metadata-is-waited-for"},
 		"of metadata, with a queue":     {handler: "builtin", scenario: "slow-instance-metadata-is-waited-for", want: "cannot be arranged: builtin does not read the metadata of its instance"},
 		"of a queue, without a handler": {handler: "nth-imds", scenario: "coredns-lost-without-handler"},
+		"beside another":                {handler: "karpenter", scenario: "two-handlers-on-one-queue"},
+		"beside none that it claims":    {handler: "builtin", scenario: "two-handlers-on-one-queue", want: "two handlers: it is played with --handler builtin --handler nth"},
 		"no image of it is here":        {handler: "nth", scenario: "spot-notice-drains-node", noImage: "no registry", want: "no registry"},
 	} {
 		s := session(t, c.handler)
@@ -92,6 +94,40 @@ func TestNotApplicable(t *testing.T) {
 		if got := s.NotApplicable(chosen[0]); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// A run with two handlers plays the drills of two, and no others.
+func TestTwoHandlers(t *testing.T) {
+	for name, c := range map[string]struct{ handler, second, scenario, want string }{
+		"of two":                            {"karpenter", "nth", "two-handlers-on-one-queue", ""},
+		"claimed or not":                    {"builtin", "nth", "two-handlers-on-one-queue", ""},
+		"of one":                            {"karpenter", "nth", "spot-notice-drains-node", "it is about one handler, and this run has two"},
+		"with objects for the workers":      {"builtin", "karpenter", "two-handlers-on-one-queue", "cannot be arranged: karpenter has objects of its own for the workers, so that it must be the first of the two handlers"},
+		"what the second does not claim":    {"karpenter", "builtin", "second-handler-drains-at-the-rebalance-recommendation", "not supported: the description of builtin, the second handler, does not claim rebalance-drain"},
+		"the first reads metadata":          {"nth-imds", "builtin", "two-handlers-with-a-queue-each", "cannot be arranged: nth-imds reads the metadata of its instance, so that it must be the second of the two handlers"},
+		"nobody":                            {"builtin", "none", "two-handlers-on-one-queue", "cannot be arranged: it requires two handlers"},
+		"the second one's image is missing": {"karpenter", "nth-imds", "two-handlers-on-one-queue", "no registry"},
+	} {
+		under, second, err := handler.LoadPair([]string{c.handler, c.second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := New(Options{Handler: under, Second: second, Set: scenarios.Full, Console: io.Discard})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.without = map[string]string{"nth-imds": "no registry"}
+		chosen, err := scenarios.Select(scenarios.Full, []string{c.scenario})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.NotApplicable(chosen[0]); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+	if _, _, err := handler.LoadPair([]string{"nth", "nth"}); err == nil {
+		t.Error("the same handler twice is accepted")
 	}
 }
 

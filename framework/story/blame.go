@@ -25,7 +25,8 @@ const answered = 10*time.Second + SeenLate
 // audit is what the history has of the API server's audit log.
 type audit struct {
 	noHandler bool // nothing is a handler's doing then
-	// whole reports whether every change is on record; wrote, whether those of nodes are.
+	// whole reports whether every change is on record, of both handlers if there are two;
+	// wrote, whether those of nodes are.
 	whole, wrote bool
 	// rights are the verbs by which the handler changed pods, if they are on record.
 	rights map[string]bool
@@ -34,11 +35,12 @@ type audit struct {
 }
 
 func readAudit(h history.History) audit {
+	first, second := false, h.Meta.Second == nil
 	a := audit{noHandler: h.Meta.Handler.Name == "none", nodes: map[string][]time.Duration{}, pods: map[string][]time.Duration{}}
 	for _, e := range h.Events {
 		switch e.Kind {
 		case history.AuditRead:
-			a.whole = true
+			first, second = first || e.By == "", second || e.By == history.SecondHandler
 		case history.RBACUsed:
 			if a.rights == nil {
 				a.rights = map[string]bool{}
@@ -57,6 +59,7 @@ func readAudit(h history.History) audit {
 			}
 		}
 	}
+	a.whole = first && second
 	// They were always recorded together.
 	a.wrote = a.wrote || a.whole || a.rights != nil
 	return a

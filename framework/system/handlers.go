@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -43,6 +44,16 @@ func buildOf(d handler.Description) build { return build{d.File, d.Binary, d.Ver
 // description, which is pulled or built. Without any of them it is the product's own, which the nodes
 // have. ErrNoImage if no registry gives it.
 func (s *System) Provide(ctx context.Context, d handler.Description, override string) error {
+	return s.provide(ctx, d, override, "handler-image")
+}
+
+// ProvideSecond loads the image of a second handler into the nodes.
+func (s *System) ProvideSecond(ctx context.Context, d handler.Description) error {
+	return s.provide(ctx, d, "", "second-handler-image")
+}
+
+// provide also notes under that name in the environment which image it is.
+func (s *System) provide(ctx context.Context, d handler.Description, override, name string) error {
 	if d.Binary != "" {
 		ref, err := s.Cluster.LoadBinary(ctx, d.Binary)
 		if err != nil {
@@ -61,7 +72,7 @@ func (s *System) Provide(ctx context.Context, d handler.Description, override st
 			return err
 		}
 		s.images[buildOf(d)] = ref
-		s.Environment["handler-image"] = held + " as " + ref
+		s.Environment[name] = held + " as " + ref
 		return nil
 	})
 }
@@ -184,7 +195,7 @@ func (s *System) Installed() (d *handler.Description, ready bool) { return s.ins
 // Uninstall removes the handler that Install created, or one that an earlier run left.
 func (s *System) Uninstall(ctx context.Context) error {
 	if s.installed == nil {
-		if err := errors.Join(handler.RemoveLeftover(ctx, s.Cluster.Config), s.stopMetadata(ctx)); err != nil {
+		if err := errors.Join(handler.RemoveLeftover(ctx, s.Cluster.Config), s.stopMetadata(ctx), s.AWS.DeleteStack(ctx, s.secondQueue())); err != nil {
 			return err
 		}
 		return s.Cluster.Disown(ctx)
@@ -205,15 +216,22 @@ func (s *System) Uninstall(ctx context.Context) error {
 
 // Meta is what histories record about the handler: its description, the version of
 // its image if it is part of this product, and where it runs.
-func (s *System) Meta(d handler.Description) history.Handler {
+func (s *System) Meta(d handler.Description) history.Handler { return s.meta(d, s.Settings) }
+
+// MetaOfSecond is what they record about a second handler.
+func (s *System) MetaOfSecond(d handler.Description) history.Handler {
+	return s.meta(d, s.SettingsOfSecond())
+}
+
+func (s *System) meta(d handler.Description, settings handler.Settings) history.Handler {
 	meta := d.Meta()
 	if meta.Version == "" || meta.Version == "(devel)" {
 		_, meta.Version, _ = strings.Cut(cmp.Or(s.images[buildOf(d)], s.Image), ":")
 	}
 	if d.OnEachNode() {
-		meta.DaemonSet = d.Workload(s.Settings)
+		meta.DaemonSet = d.Workload(settings)
 	} else {
-		meta.Deployment = d.Workload(s.Settings)
+		meta.Deployment = d.Workload(settings)
 	}
 	return meta
 }
@@ -225,12 +243,16 @@ func (s *System) equip(ctx context.Context, d handler.Description) (handler.Sett
 	if err != nil {
 		return settings, err
 	}
+	return settings, s.tag(ctx, d, settings)
+}
+
+func (s *System) tag(ctx context.Context, d handler.Description, settings handler.Settings) error {
 	for _, w := range settings.Workers {
 		if err := s.AWS.Tag(ctx, w.Instance, d.Tags(settings, w)); err != nil {
-			return settings, err
+			return err
 		}
 	}
-	return settings, nil
+	return nil
 }
 
 // withLabels runs start, and labels the workers' nodes as the handler requires. Both at once:
@@ -258,6 +280,39 @@ func (s *System) label(ctx context.Context, d handler.Description, w handler.Wor
 		}
 	}
 	return s.Cluster.AddLabels(ctx, w.Node, labels)
+}
+
+// Initialize sets the labels on a worker's node that the installed handler's pods need there.
+func (s *System) Initialize(ctx context.Context, node string) error {
+	labels, err := s.labelsOf(ctx, node)
+	if err != nil {
+		return err
+	}
+	return s.Cluster.AddLabels(ctx, node, labels)
+}
+
+// Uninitialize takes them off, so that its pods leave the node. The next Restore sets them again, if
+// Renew is called.
+func (s *System) Uninitialize(ctx context.Context, node string) error {
+	labels, err := s.labelsOf(ctx, node)
+	if err != nil {
+		return err
+	}
+	return s.Cluster.RemoveLabels(ctx, node, slices.Collect(maps.Keys(labels)))
+}
+
+// labelsOf are the labels that the installed handler needs on a worker's node.
+func (s *System) labelsOf(ctx context.Context, node string) (map[string]string, error) {
+	settings, err := s.Equipment(ctx, *s.installed)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range settings.Workers {
+		if w.Node == node {
+			return s.installed.Labels(settings, w), nil
+		}
+	}
+	return nil, fmt.Errorf("%s is no worker of handler %s", node, s.installed.Name)
 }
 
 // Equipment is Settings with a handler's image and the workers as they are now.

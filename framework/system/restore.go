@@ -46,12 +46,12 @@ func (s *System) Readmit(ctx context.Context, node string) error {
 }
 
 // leftovers reports whether a handler sets the taint or annotation with a key on the nodes
-// that it drains: the installed one, or without one, any that an earlier run may have left.
+// that it drains: the installed ones, or any that an earlier run may have left.
 func (s *System) leftovers() func(key string) bool {
-	if s.installed == nil {
-		return handler.LeavesBehind
+	installed, second := s.installed, s.second
+	return func(key string) bool {
+		return handler.LeavesBehind(key) || installed != nil && installed.LeavesBehind(key) || second != nil && second.Handler.LeavesBehind(key)
 	}
-	return s.installed.LeavesBehind
 }
 
 // restoreNodes restores the nodes, while no handler acts on a worker that is lost.
@@ -60,6 +60,9 @@ func (s *System) restoreNodes(ctx context.Context, launches []cloud.Launch) (rep
 		return nil, err
 	}
 	leftovers := s.leftovers()
+	if err := s.removeSecond(ctx); err != nil {
+		return nil, err
+	}
 	if s.installed == nil {
 		// A handler that an earlier run left would continue to drain.
 		err = s.Uninstall(ctx)

@@ -61,6 +61,8 @@ const RecordsPort = "8080"
 type System struct {
 	Cluster *cluster.Cluster
 	AWS     *cloud.AWS
+	// SecondQueue is a client of the queue of a second handler; nil if there is none.
+	SecondQueue *cloud.AWS
 	// Environment holds the versions of the parts, for histories and reports.
 	Environment map[string]string
 	// Image is the product's own image, as the nodes know it.
@@ -73,6 +75,7 @@ type System struct {
 	engine    *engine.Engine
 	images    map[build]string     // of handlers, as the nodes know them
 	installed *handler.Description // nil: none
+	second    *Second              // a second handler; nil: none
 	unready   bool                 // installed is not ready: not yet, or it failed
 	paused    bool                 // installed is stopped while its workers are restored
 	worn      bool                 // its pods are to be replaced, see Renew

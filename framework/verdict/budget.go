@@ -276,7 +276,7 @@ func (j judge) blockedReported(v Verdict, c scenarios.BlockedReported) Verdict {
 	switch {
 	case len(kept) == 0:
 		return v.unknown(fmt.Sprintf("no %s pod was on %s", c.Pods, node), put)
-	case j.Unseen(until) != "" && !(ok && left == 0): // a pod that is leaving does not come back
+	case j.Unseen(until) != "" && (!ok || left != 0): // a pod that is leaving does not come back
 		return v.unknown("the deadline was not seen: "+j.Unseen(until), put)
 	case !ok:
 		return v.fail("no event reports it; "+atDeadline, put)

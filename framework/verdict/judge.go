@@ -18,6 +18,9 @@ func Judge(s scenarios.Scenario, h history.History) Result {
 	s = j.Scenario
 	r := resultOf(s)
 	r.Set, r.Attempt, r.Handler, r.DNS, r.Losses = h.Meta.Set, h.Meta.Attempt, h.Meta.Handler, j.measured, j.losses()
+	if second := h.Meta.Second; second != nil {
+		r.Second = second.Name + " " + second.Version
+	}
 	if j.application != nil {
 		r.Application, r.ApplicationLosses = j.application.measured, j.application.losses()
 	}

@@ -115,7 +115,7 @@ func (j judge) requiresMark(put history.Event) bool {
 		return true
 	}
 	switch history.NoticeType(put.Reason) {
-	case history.SpotInterruption, history.ScheduledChange, history.CapacityReservationInterruption:
+	case history.SpotInterruption, history.ScheduledChange, history.CapacityReservationInterruption, history.LifecycleAction, history.StatusChecked:
 		return true
 	case history.StateChange:
 		return slices.ContainsFunc(j.Scenario.Steps, func(s scenarios.Step) bool {
@@ -164,7 +164,7 @@ func (j judge) unmarked(v Verdict, l limit, put history.Event, within time.Durat
 	node := put.Node
 	l = j.extended(l, put, j.Gone(node), within)
 	until := min(l.from+within, j.Gone(node))
-	if !j.History.Meta.Handler.ReadsMetadata() && len(j.MessagesOf(put)) == 0 {
+	if put.Reason != string(history.StatusChecked) && !j.History.Meta.Handler.ReadsMetadata() && len(j.MessagesOf(put)) == 0 {
 		if lost := j.neverReceived(v, put, until); lost.Outcome == Unknown {
 			return lost
 		}

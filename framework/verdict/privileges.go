@@ -34,7 +34,7 @@ func (j judge) privileges(v Verdict) Verdict {
 	var what []string
 	calls := 0
 	for _, e := range j.History.Events {
-		if e.Kind != history.SQSCall || e.Owner == history.ProxyOwner || strings.Contains(e.Action, ":") {
+		if e.Kind != history.SQSCall || e.By != "" || e.Owner == history.ProxyOwner || strings.Contains(e.Action, ":") {
 			continue
 		}
 		calls++

@@ -275,9 +275,12 @@ var checkCommitPoint = check{
 // commitPoint checks whether the handler deleted a message only when its description
 // says that it may: once the drain is recorded, which shows as a mark on the
 // node, or once it is done. It covers the notices that call for a drain in this
-// scenario; ok is false if there is none, or if the handler may delete what it has
-// received.
+// scenario; ok is false if there is none, if the handler may delete what it has
+// received, or if another handler beside it may be the one that drains.
 func (j judge) commitPoint(v Verdict) (Verdict, bool) {
+	if j.History.Meta.Second != nil {
+		return v, false
+	}
 	point := j.History.Meta.Handler.CommitPoint
 	reached, known := map[history.CommitPoint]func(node string, put history.Event) (commit, bool){
 		history.CommitRecorded: j.recordedBy, history.CommitDrained: j.emptied,

@@ -91,13 +91,15 @@ func (v Verdict) found(o Outcome, got string, evidence []history.Event) Verdict 
 
 // Result is a judged drill.
 type Result struct {
-	Scenario string           `yaml:"scenario"`
-	Title    string           `yaml:"title"`
-	Profile  string           `yaml:"profile"`
-	Set      string           `yaml:"-"` // fast or full
-	Attempt  int              `yaml:"-"` // from 1
-	Handler  history.Handler  `yaml:"-"`
-	CoreDNS  coredns.Settings `yaml:"coredns"`
+	Scenario string          `yaml:"scenario"`
+	Title    string          `yaml:"title"`
+	Profile  string          `yaml:"profile"`
+	Set      string          `yaml:"-"` // fast or full
+	Attempt  int             `yaml:"-"` // from 1
+	Handler  history.Handler `yaml:"-"`
+	// Second is the name and version of the second handler; empty if there was none.
+	Second  string           `yaml:"secondHandler,omitempty"`
+	CoreDNS coredns.Settings `yaml:"coredns"`
 	// Deadline, Settle and Probe are the scenario's other settings that times and
 	// counts depend on; Digest is that of its whole text.
 	Deadline scenarios.Deadline `yaml:"deadline,omitempty"`

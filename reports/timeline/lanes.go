@@ -79,13 +79,13 @@ func addOnText(e history.Event) string {
 	return e.Key + ": values set by hand"
 }
 
-// handler shows what the handler read and deleted, and its events about nodes.
-func (d picture) handler() []Row {
-	messages := row{picture: d, Row: Row{Name: "queue"}}
+// messages shows what a handler received and deleted.
+func (d picture) messages(by, name string) row {
+	messages := row{picture: d, Row: Row{Name: name}}
 	received := map[string]time.Duration{}
 	for _, e := range d.AllOf(history.SQSReceived, history.SQSDeleted) {
-		if e.At < d.zero {
-			continue // left by an earlier drill
+		if e.At < d.zero || e.By != by {
+			continue // left by an earlier drill, or another handler's
 		}
 		if e.Kind == history.SQSReceived {
 			received[e.Message] = e.At
@@ -100,6 +100,23 @@ func (d picture) handler() []Row {
 	}
 	for _, id := range slices.Sorted(maps.Keys(received)) {
 		messages.span(received[id], d.to, InHand, "message never deleted")
+	}
+	return messages
+}
+
+// handler shows what the handler read and deleted, and its events about nodes.
+func (d picture) handler() []Row {
+	messages, second := d.messages("", "queue"), row{picture: d}
+	if d.History.Meta.Second != nil {
+		second = d.messages(history.SecondHandler, "queue, "+d.History.Meta.Second.Name)
+	}
+	lifecycle := row{picture: d, Row: Row{Name: "lifecycle", Note: "of Auto Scaling"}}
+	for _, e := range d.AllOf(history.LifecycleActed) {
+		if e.Reason != "" {
+			lifecycle.mark(e, Ended, "completed: "+e.Reason)
+		} else {
+			lifecycle.mark(e, Came, "heartbeat")
+		}
 	}
 	metadata := row{picture: d, Row: Row{Name: "metadata", Note: "that it read"}}
 	for _, e := range d.AllOf(history.MetadataRead) {
@@ -126,7 +143,7 @@ func (d picture) handler() []Row {
 		disturbed.mark(e, Came, e.Reason+" is over")
 	}
 	var rows []Row
-	for _, r := range []row{messages, metadata, said, disturbed} {
+	for _, r := range []row{messages, second, metadata, lifecycle, said, disturbed} {
 		if len(r.Spans)+len(r.Marks) > 0 {
 			rows = append(rows, r.Row)
 		}

@@ -67,9 +67,12 @@ func TestSpecs(t *testing.T) {
 	if rounds, err = labels.Selected(rounds, round.labels); err != nil {
 		t.Fatal(err)
 	}
-	under, image, err := handlerFlags.Load()
+	under, second, image, err := handlerFlags.Load()
 	if err != nil {
 		t.Fatal(err)
+	}
+	if second != nil {
+		t.Fatal("the rounds are played with one handler: name one in --handler")
 	}
 	system, err := systemFlags.Options(".")
 	if err != nil {

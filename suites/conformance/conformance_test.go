@@ -39,7 +39,7 @@ func TestSpecs(t *testing.T) {
 	if chosen, err = labels.Selected(chosen, labels.Of); err != nil {
 		t.Fatalf("of set %s: %v", set, err)
 	}
-	under, image, err := handlerFlags.Load()
+	under, second, image, err := handlerFlags.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestSpecs(t *testing.T) {
 		more = slices.DeleteFunc(slices.Clone(chosen), func(s scenarios.Scenario) bool { return !isIdleScenario(s) })
 	}
 	session, err := session.New(session.Options{
-		Handler: under, HandlerImage: image, Set: set, Scenarios: chosen, Repeat: *repeatFlag, Out: *outFlag, Console: os.Stderr, More: more,
+		Handler: under, Second: second, HandlerImage: image, Set: set, Scenarios: chosen, Repeat: *repeatFlag, Out: *outFlag, Console: os.Stderr, More: more,
 		System: system,
 	})
 	if err != nil {

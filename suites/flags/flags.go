@@ -63,19 +63,20 @@ type Handler struct{ name, image, policy *string }
 // AddHandler adds --handler, --handler-image and --iam-policy.
 func AddHandler() Handler {
 	return Handler{
-		name:   flag.String("handler", "builtin", "handler under test: "+strings.Join(handler.Names(), ", ")+", or a path to a description"),
+		name:   flag.String("handler", "builtin", "handler under test: "+strings.Join(handler.Names(), ", ")+", or a path to a description; two by comma for the drills of two handlers"),
 		image:  flag.String("handler-image", "", "image that the container engine holds, instead of the description's"),
 		policy: flag.String("iam-policy", "", "JSON file with the handler's IAM policy: calls of SQS that it does not allow are refused"),
 	}
 }
 
-// Load reads the handler's description; image is "" for the description's own.
-func (h Handler) Load() (under handler.Description, image string, err error) {
-	under, err = handler.Load(*h.name)
+// Load reads the descriptions of the handler and of a second one, nil if there is none; image is
+// "" for the description's own.
+func (h Handler) Load() (under handler.Description, second *handler.Description, image string, err error) {
+	under, second, err = handler.LoadPair(Names(*h.name))
 	if err == nil && *h.policy != "" {
 		under, err = under.WithPolicy(*h.policy)
 	}
-	return under, *h.image, err
+	return under, second, *h.image, err
 }
 
 // Names splits a list of names by comma or space.

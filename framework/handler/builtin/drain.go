@@ -60,6 +60,7 @@ type drainer struct {
 	log           *slog.Logger
 	criticalAfter time.Duration
 	timeout       time.Duration // 0: none
+	lifecycles    *lifecycles   // nil if the handler reads no queue
 }
 
 // mark cordons and taints the node and records the drain, in one patch. It returns the
@@ -169,6 +170,12 @@ func (d *drainer) look(ctx context.Context, log *slog.Logger, name string, r dra
 	}
 	age := time.Since(r.Since)
 	if len(pods) == 0 && age >= bindingInFlight {
+		if r.Lifecycle != nil {
+			if err := d.lifecycles.complete(ctx, r.Instance, *r.Lifecycle); err != nil {
+				log.Warn("the node is drained, and Auto Scaling does not know it yet", "error", err)
+				return ""
+			}
+		}
 		return d.end(looking, log, node, r, stateDrained)
 	}
 	if d.timeout > 0 && age > d.timeout {

@@ -27,7 +27,7 @@ const (
 	resultDuplicate = "duplicate" // a recorded drain covers it
 	resultTold      = "told"
 	resultForeign   = "foreign" // no such instance in this cluster
-	resultEarly     = "early"   // no such instance yet; the message is redelivered
+	resultEarly     = "early"   // no such instance yet, or it is drained for another notice; the message is redelivered
 	resultIgnored   = "ignored"
 	resultInvalid   = "invalid"
 	resultFailed    = "failed" // the Kubernetes API did not answer; the message is redelivered
@@ -126,12 +126,27 @@ func (d *dispatcher) settle(ctx context.Context, log *slog.Logger, n notice) (st
 	return result, nil
 }
 
+// afterAnother settles a notice whose node another drain covers. A lifecycle action that this
+// drain does not complete is completed when it is over.
+func (d *dispatcher) afterAnother(ctx context.Context, other, r drainRecord) (string, error) {
+	switch {
+	case r.Lifecycle == nil || other.Lifecycle != nil && *other.Lifecycle == *r.Lifecycle:
+		return resultDuplicate, nil
+	case other.State == stateDraining:
+		return resultEarly, nil
+	}
+	if err := d.drainer.lifecycles.complete(ctx, r.Instance, *r.Lifecycle); err != nil {
+		return resultFailed, err
+	}
+	return resultDuplicate, nil
+}
+
 func (d *dispatcher) act(ctx context.Context, log *slog.Logger, node *corev1.Node, instance string, n notice) (string, error) {
 	if n.Action == tell {
 		d.drainer.events.Eventf(node, corev1.EventTypeNormal, string(n.Cause), "Instance %s: %s (notice %s)", instance, n.Type, n.ID)
 		return resultTold, nil
 	}
-	r := drainRecord{State: stateDraining, Cause: n.Cause, Notice: n.ID, Instance: instance, Since: time.Now().UTC()}
+	r := drainRecord{State: stateDraining, Cause: n.Cause, Notice: n.ID, Instance: instance, Lifecycle: n.Lifecycle, Since: time.Now().UTC()}
 	marked, recorded, err := d.drainer.mark(ctx, node.Name, r)
 	switch {
 	case err != nil:
@@ -140,7 +155,7 @@ func (d *dispatcher) act(ctx context.Context, log *slog.Logger, node *corev1.Nod
 		return resultDuplicate, nil
 	case recorded.drain() != r.drain():
 		d.adopt(ctx, marked, recorded, abandonedAfter)
-		return resultDuplicate, nil
+		return d.afterAnother(ctx, recorded, r)
 	}
 	log.Info("node cordoned and tainted", "node", marked.Name, "instance", instance)
 	d.drainer.events.Eventf(marked, corev1.EventTypeWarning, string(n.Cause), "Instance %s: %s (notice %s)", instance, n.Type, n.ID)

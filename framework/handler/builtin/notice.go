@@ -29,6 +29,8 @@ const (
 	instanceTerminating            cause = "InstanceTerminating"
 	scheduledChange                cause = "ScheduledChange"
 	capacityReservationInterrupted cause = "CapacityReservationInterrupted"
+	lifecycleTerminating           cause = "LifecycleTerminating"
+	statusImpaired                 cause = "StatusImpaired"
 )
 
 // notice is what the handler understood of a message.
@@ -39,6 +41,8 @@ type notice struct {
 	Cause  cause
 	// Instances are the ids of the affected EC2 instances, in order, without duplicates.
 	Instances []string
+	// Lifecycle is what must be completed when the node is drained; nil if nothing.
+	Lifecycle *lifecycleAction
 	// Sent is when AWS sent it, by the envelope; zero if that is no time.
 	Sent time.Time
 }
@@ -84,6 +88,8 @@ func parserFor(s signature) detailParser {
 		return parseInstance(tell, rebalanceRecommended)
 	case signature{"0", "aws.ec2", "EC2 Instance State-change Notification"}:
 		return parseStateChange
+	case signature{"0", "aws.autoscaling", "EC2 Instance-terminate Lifecycle Action"}:
+		return parseLifecycle
 	case signature{"0", "aws.health", "AWS Health Event"}:
 		return parseHealth
 	}

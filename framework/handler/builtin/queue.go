@@ -37,25 +37,32 @@ func backoff() wait.Backoff {
 	return wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 10, Cap: 2 * time.Second}
 }
 
+// loadAWS is the configuration of the handler's AWS clients.
+func loadAWS(ctx context.Context, cfg Config) (aws.Config, error) {
+	loaded, err := config.LoadDefaultConfig(ctx)
+	if err != nil {
+		return loaded, fmt.Errorf("load the AWS configuration: %w", err)
+	}
+	// This package retries itself, so that each failure is counted and no wait is long.
+	loaded.Retryer = func() aws.Retryer { return aws.NopRetryer{} }
+	if cfg.Region != "" {
+		loaded.Region = cfg.Region
+	}
+	// The host of a queue's URL is only a name: LocalStack's does not resolve in a pod.
+	if cfg.Endpoint != "" {
+		loaded.BaseEndpoint = aws.String(cfg.Endpoint)
+	}
+	return loaded, nil
+}
+
 // openQueue makes a client for the configured endpoint. If needed, it requests the
 // queue's URL until there is an answer or ctx is done.
 func openQueue(ctx context.Context, cfg Config, m *metrics, log *slog.Logger) (*queue, error) {
-	awsConfig, err := config.LoadDefaultConfig(ctx)
+	awsConfig, err := loadAWS(ctx, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("load the AWS configuration: %w", err)
+		return nil, err
 	}
-	api := sqs.NewFromConfig(awsConfig, func(o *sqs.Options) {
-		// This package retries itself, so that each failure is counted and no wait is long.
-		o.Retryer = aws.NopRetryer{}
-		if cfg.Region != "" {
-			o.Region = cfg.Region
-		}
-		// The host of a queue's URL is only a name: LocalStack's does not resolve
-		// in a pod.
-		if cfg.Endpoint != "" {
-			o.BaseEndpoint = aws.String(cfg.Endpoint)
-		}
-	})
+	api := sqs.NewFromConfig(awsConfig)
 	q := &queue{api: api, url: cfg.QueueURL, metrics: m, log: log}
 	if q.url != "" {
 		return q, nil

@@ -32,9 +32,11 @@ type drainRecord struct {
 	Cause    cause      `json:"cause"`
 	Notice   string     `json:"notice,omitempty"` // id of the EventBridge envelope
 	Instance string     `json:"instance"`
-	Since    time.Time  `json:"since"`
-	Seen     time.Time  `json:"seen,omitzero"` // last update by a handler that is working on it
-	Ended    time.Time  `json:"ended,omitzero"`
+	// Lifecycle is what must be completed when nothing is left on the node.
+	Lifecycle *lifecycleAction `json:"lifecycle,omitempty"`
+	Since     time.Time        `json:"since"`
+	Seen      time.Time        `json:"seen,omitzero"` // last update by a handler that is working on it
+	Ended     time.Time        `json:"ended,omitzero"`
 }
 
 // drain identifies a drain among those of a node.

@@ -118,6 +118,16 @@ func Run(ctx context.Context, cluster *rest.Config, cfg Config, log *slog.Logger
 	if err != nil {
 		return stopped(ctx, err)
 	}
+	var actions *lifecycles
+	var status *statuses
+	if cfg.Metadata == "" {
+		if actions, err = newLifecycles(ctx, cfg); err == nil {
+			status, err = newStatuses(ctx, cfg)
+		}
+		if err != nil {
+			return stopped(ctx, err)
+		}
+	}
 	drainCtx, stopDrains := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopDrains()
 	d := &dispatcher{
@@ -125,7 +135,7 @@ func Run(ctx context.Context, cluster *rest.Config, cfg Config, log *slog.Logger
 		drainer: &drainer{
 			client: client, metrics: m, log: log,
 			events:        broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "spotdrill-handler"}),
-			criticalAfter: cfg.CriticalAfter, timeout: cfg.DrainTimeout,
+			criticalAfter: cfg.CriticalAfter, timeout: cfg.DrainTimeout, lifecycles: actions,
 		},
 	}
 	defer context.AfterFunc(ctx, func() {
@@ -133,6 +143,9 @@ func Run(ctx context.Context, cluster *rest.Config, cfg Config, log *slog.Logger
 		time.AfterFunc(cfg.ShutdownGrace, stopDrains)
 	})()
 	d.drains.Go(func() { d.resume(ctx) })
+	if status != nil {
+		d.drains.Go(func() { d.watchStatus(ctx, status) })
+	}
 	if err := d.read(ctx, cfg, &ready); err != nil {
 		return stopped(ctx, err)
 	}
