@@ -85,7 +85,7 @@ func (d Disturb) effect() effect {
 	return e
 }
 
-// Disturbed reports whether a step disturbs the handler.
+// Disturbed reports whether a step disturbs the handler, or takes a pod of it off a node.
 func (s Scenario) Disturbed() bool { return len(stepsOf[Disturb](s)) > 0 || s.Initializes() }
 
 // MovesHandler reports whether a step changes where the handler runs.

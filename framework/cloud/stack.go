@@ -26,7 +26,7 @@ const stackTimeout = 2 * time.Minute
 var clusterName = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9-]{0,62}$`)
 
 // DeployStack creates the queue of that name and the rules that send to it. A complete
-// stack is reused; a failed one is deleted and created again. If that fails, the error
+// stack of this template is reused; any other is deleted and created again. If that fails, the error
 // includes the stack's events. It takes up to two minutes.
 func (a *AWS) DeployStack(ctx context.Context, cluster string) error {
 	if !clusterName.MatchString(cluster) {
@@ -62,20 +62,16 @@ func (a *AWS) ensureStack(ctx context.Context, cluster string) error {
 	if err != nil {
 		return err
 	}
-	switch status {
-	case types.StackStatusCreateComplete, types.StackStatusUpdateComplete:
+	if status == types.StackStatusCreateComplete || status == types.StackStatusUpdateComplete {
+		// Another version of the product may have created it, with other rules.
 		same, err := a.isStack(ctx, stack, stackTemplate)
 		if err != nil || same {
 			return err
 		}
-		// It is of another version of the product, which has other rules.
+	}
+	if status != absent {
 		if err := a.DeleteStack(ctx, cluster); err != nil {
-			return fmt.Errorf("remove the one of another version: %w", err)
-		}
-	case absent:
-	default:
-		if err := a.DeleteStack(ctx, cluster); err != nil {
-			return fmt.Errorf("remove the failed one: %w", err)
+			return fmt.Errorf("remove the failed or outdated one: %w", err)
 		}
 	}
 	return a.createStack(ctx, stack, stackTemplate, parametersOf(cluster))

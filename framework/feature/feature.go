@@ -57,7 +57,9 @@ func Flags() []string {
 // announced, however far ahead it is; "scheduled-change-status" leaves alone what the
 // statusCode of an event says is over; "karpenter-order" evicts in the order of Karpenter;
 // "without-queue" also runs if no queue is configured, and is then blind to notices;
-// "instance-returns" keeps the node of an instance that is stopped, for when it starts again.
+// "instance-returns" keeps the node of an instance that is stopped, for when it starts again;
+// "lifecycle-action" completes lifecycle actions of Auto Scaling; "status-check" acts on what EC2
+// finds when it is asked for the status of instances.
 func Names() []string {
 	return slices.Concat(
 		[]string{"spot", "state-change", "scheduled-change", "scheduled-change-at-once", "scheduled-change-status", "rebalance-event", "rebalance-drain", "capacity-reservation", "karpenter-order", Launch},

@@ -25,18 +25,23 @@ const (
 // https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_CompleteLifecycleAction.html
 func (x *exchange) lifecycle() (resp *http.Response, ok bool) {
 	c := &x.call
-	if c.service != "autoscaling" || !slices.Contains([]string{completeLifecycleAction, lifecycleHeartbeat}, c.action) {
+	if !c.ofLifecycle() {
 		return nil, false
 	}
 	x.polls++
 	if missing := c.missesOfLifecycle(); missing != "" {
 		x.answer.code = "ValidationError"
-		return c.xmlAnswer(http.StatusBadRequest, autoScalingError{Type: "Sender", Code: x.answer.code, Message: missing, RequestID: uuid.NewString()}), true
+		return xmlAnswer(http.StatusBadRequest, autoScalingError{Type: "Sender", Code: x.answer.code, Message: missing, RequestID: uuid.NewString()}), true
 	}
-	return c.xmlAnswer(http.StatusOK, lifecycleAnswer{
+	return xmlAnswer(http.StatusOK, lifecycleAnswer{
 		XMLName: xml.Name{Local: c.action + "Response"}, Space: autoScalingSpace,
 		Result: &struct{ XMLName xml.Name }{xml.Name{Local: c.action + "Result"}}, RequestID: uuid.NewString(),
 	}), true
+}
+
+// ofLifecycle reports whether the call is about a lifecycle hook.
+func (c *call) ofLifecycle() bool {
+	return c.service == "autoscaling" && slices.Contains([]string{completeLifecycleAction, lifecycleHeartbeat}, c.action)
 }
 
 // missesOfLifecycle says what the call lacks; empty if nothing.
@@ -59,7 +64,7 @@ func (c *call) missesOfLifecycle() string {
 // lifecycleActed is the event of an accepted call.
 func (x *exchange) lifecycleActed() []history.Event {
 	c := &x.call
-	if c.service != "autoscaling" || x.status != http.StatusOK || x.answer.code != "" || !slices.Contains([]string{completeLifecycleAction, lifecycleHeartbeat}, c.action) {
+	if !c.ofLifecycle() || x.status != http.StatusOK {
 		return nil
 	}
 	return []history.Event{{
@@ -86,7 +91,7 @@ type autoScalingError struct {
 }
 
 // xmlAnswer is an answer of AWS's query protocol.
-func (c *call) xmlAnswer(status int, body any) *http.Response {
+func xmlAnswer(status int, body any) *http.Response {
 	text, err := xml.Marshal(body)
 	if err != nil { // these types always encode
 		status, text = http.StatusBadGateway, []byte(err.Error())

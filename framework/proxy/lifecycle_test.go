@@ -15,23 +15,30 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// The AWS SDK's own client takes the proxy's answers for Auto Scaling's.
-func TestLifecycleActions(t *testing.T) {
-	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		t.Errorf("%s reached the upstream", r.URL)
-		w.WriteHeader(http.StatusNotImplemented)
-	}))
-	defer upstream.Close()
-	target, err := url.Parse(upstream.URL)
+// before is a proxy before an upstream, and where it serves.
+func before(t *testing.T, upstream http.HandlerFunc) (p *Proxy, endpoint string) {
+	t.Helper()
+	server := httptest.NewServer(upstream)
+	t.Cleanup(server.Close)
+	target, err := url.Parse(server.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := New(target)
+	p = New(target)
+	front := httptest.NewServer(p)
+	t.Cleanup(front.Close)
+	return p, front.URL
+}
+
+// The AWS SDK's own client takes the proxy's answers for Auto Scaling's.
+func TestLifecycleActions(t *testing.T) {
+	p, endpoint := before(t, func(w http.ResponseWriter, r *http.Request) {
+		t.Errorf("%s reached the upstream", r.URL)
+		w.WriteHeader(http.StatusNotImplemented)
+	})
 	events := p.records.join()
-	server := httptest.NewServer(p)
-	defer server.Close()
 	client := autoscaling.NewFromConfig(aws.Config{
-		Region: "eu-west-1", BaseEndpoint: &server.URL, Retryer: func() aws.Retryer { return aws.NopRetryer{} },
+		Region: "eu-west-1", BaseEndpoint: &endpoint, Retryer: func() aws.Retryer { return aws.NopRetryer{} },
 		Credentials: credentials.NewStaticCredentialsProvider(history.SecondHandler, "x", ""),
 	})
 	ctx := context.Background()

@@ -53,7 +53,7 @@ func (f *findings) list() []Finding {
 	return slices.Clone(f.all)
 }
 
-// status answers DescribeInstanceStatus while there are findings, by the filters of the call. ok is
+// instanceStatus answers DescribeInstanceStatus while there are findings, by the filters of the call. ok is
 // false for any other call.
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstanceStatus.html
 func (x *exchange) instanceStatus() (resp *http.Response, ok bool) {
@@ -69,7 +69,7 @@ func (x *exchange) instanceStatus() (resp *http.Response, ok bool) {
 			answer.Items = append(answer.Items, statusOf(f))
 		}
 	}
-	return c.xmlAnswer(http.StatusOK, answer), true
+	return xmlAnswer(http.StatusOK, answer), true
 }
 
 // asksFor reports whether every filter of the call matches the finding.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -20,19 +19,11 @@ import (
 // The AWS SDK's own client reads the findings, by the filters that handlers use. Without findings,
 // LocalStack answers.
 func TestInstanceStatus(t *testing.T) {
-	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	p, endpoint := before(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte(`<DescribeInstanceStatusResponse><instanceStatusSet><item><instanceId>i-upstream</instanceId></item></instanceStatusSet></DescribeInstanceStatusResponse>`))
-	}))
-	defer upstream.Close()
-	target, err := url.Parse(upstream.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := New(target)
-	server := httptest.NewServer(p)
-	defer server.Close()
+	})
 	client := ec2.NewFromConfig(aws.Config{
-		Region: "eu-west-1", BaseEndpoint: &server.URL, Credentials: credentials.NewStaticCredentialsProvider("test", "x", ""),
+		Region: "eu-west-1", BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("test", "x", ""),
 	})
 	ask := func(filters ...types.Filter) []types.InstanceStatus {
 		t.Helper()

@@ -36,13 +36,21 @@ func (r *runner) beginAPIFault(ctx context.Context, f scenarios.APIFault) error 
 }
 
 func (r *runner) setFault(ctx context.Context, f proxy.Fault) error {
-	body, err := json.Marshal(f)
-	if err != nil {
-		return fmt.Errorf("encode fault %s: %w", f.Name, err)
-	}
-	answer, err := r.post(ctx, system.ProxyPod, "faults", body)
-	if err != nil {
+	if err := r.postToProxy(ctx, "faults", f); err != nil {
 		return fmt.Errorf("begin fault %s: %w", f.Name, err)
+	}
+	return nil
+}
+
+// postToProxy sends a value to the recording proxy, as JSON.
+func (r *runner) postToProxy(ctx context.Context, path string, value any) error {
+	body, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", path, err)
+	}
+	answer, err := r.post(ctx, system.ProxyPod, path, body)
+	if err != nil {
+		return err
 	}
 	return answer.Close()
 }

@@ -25,16 +25,21 @@ func (r *runner) putMetadata(ctx context.Context, n scenarios.Notice) error {
 		if err != nil {
 			return err
 		}
-		deadline := at + r.Scenario.Deadline.For(r.Set)
-		r.notices[n.Name] = &sent{put: at, deadline: deadline}
-		r.announce(history.Event{Kind: history.NoticePut, At: at, Until: &deadline, Key: n.Name, Node: node.Name, Instance: node.Instance, Reason: string(n.Type)})
+		r.recordUnsent(n, node, at)
 	}
 	return nil
 }
 
-// announceBeside announces a notice also to a second handler that reads the metadata of the
+// recordUnsent records a notice about a node's instance for which no message is sent.
+func (r *runner) recordUnsent(n scenarios.Notice, node cluster.Node, at time.Duration) {
+	deadline := at + r.Scenario.Deadline.For(r.Set)
+	r.notices[n.Name] = &sent{put: at, deadline: deadline}
+	r.announce(history.Event{Kind: history.NoticePut, At: at, Until: &deadline, Key: n.Name, Node: node.Name, Instance: node.Instance, Reason: string(n.Type)})
+}
+
+// announceToSecond announces a notice also to a second handler that reads the metadata of the
 // instances which it names.
-func (r *runner) announceBeside(ctx context.Context, n scenarios.Notice) error {
+func (r *runner) announceToSecond(ctx context.Context, n scenarios.Notice) error {
 	if r.Second == nil || !r.Second.ReadsMetadata() {
 		return nil
 	}

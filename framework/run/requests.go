@@ -49,8 +49,7 @@ func (p *players) requests(ctx context.Context) (cluster.Requests, error) {
 func (p *players) recordRequests(ctx context.Context) error {
 	first := p.all[0]
 	requests, err := p.requests(ctx)
-	user := requests.User
-	if user == "" {
+	if requests.User == "" {
 		return err
 	}
 	for _, e := range requests.Used {
@@ -58,16 +57,7 @@ func (p *players) recordRequests(ctx context.Context) error {
 	}
 	objects, unknown := first.workerObjects(ctx)
 	for _, r := range p.all {
-		for _, c := range requests.Changes {
-			if e := asEvent(c, objects); e.Kind != "" {
-				said := r.rec.Clock().Of(c.Asked)
-				e.Owner, e.Key, e.Action, e.Said = user, c.By, c.Verb, &said
-				r.rec.Record(e)
-			}
-		}
-		if requests.Whole {
-			r.rec.Record(history.Event{Kind: history.AuditRead, Owner: user})
-		}
+		r.recordChanges(requests, objects, "")
 	}
 	return errors.Join(err, unknown, p.recordSecond(ctx))
 }
@@ -83,17 +73,23 @@ func (p *players) recordSecond(ctx context.Context) error {
 		return err
 	}
 	requests, err := p.sys.Cluster.AuditSince(ctx, p.audit, user)
+	r.recordChanges(requests, nil, history.SecondHandler)
+	return err
+}
+
+// recordChanges records what a handler changed, by history.Event.By; objects are those that it has
+// for nodes.
+func (r *runner) recordChanges(requests cluster.Requests, objects []handler.WorkerObject, by string) {
 	for _, c := range requests.Changes {
-		if e := asEvent(c, nil); e.Kind != "" {
+		if e := asEvent(c, objects); e.Kind != "" {
 			said := r.rec.Clock().Of(c.Asked)
-			e.Owner, e.Key, e.Action, e.Said, e.By = user, c.By, c.Verb, &said, history.SecondHandler
+			e.Owner, e.Key, e.Action, e.Said, e.By = requests.User, c.By, c.Verb, &said, by
 			r.rec.Record(e)
 		}
 	}
 	if requests.Whole {
-		r.rec.Record(history.Event{Kind: history.AuditRead, Owner: user, By: history.SecondHandler})
+		r.rec.Record(history.Event{Kind: history.AuditRead, Owner: requests.User, By: by})
 	}
-	return err
 }
 
 // workerObjects are the objects that the handler has for each worker and each node that it

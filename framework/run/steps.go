@@ -3,10 +3,8 @@ package run
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
@@ -14,7 +12,6 @@ import (
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/proxy"
-	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -143,7 +140,7 @@ func (r *runner) putNotice(ctx context.Context, n scenarios.Notice) error {
 	at := r.rec.Clock().Now()
 	ids, err := r.sys.AWS.Put(ctx, notice)
 	if err == nil {
-		err = r.announceBeside(ctx, n)
+		err = r.announceToSecond(ctx, n)
 	}
 	if err != nil {
 		return err
@@ -177,19 +174,11 @@ func (r *runner) putFindings(ctx context.Context, n scenarios.Notice) error {
 	for _, name := range n.Nodes {
 		findings = append(findings, proxy.Finding{Instance: r.nodes[name].Instance, Of: n.Check, Since: since})
 	}
-	body, err := json.Marshal(findings)
-	if err != nil {
-		return fmt.Errorf("notice %s: encode the findings: %w", n.Name, err)
+	if err := r.postToProxy(ctx, "findings", findings); err != nil {
+		return fmt.Errorf("notice %s: %w", n.Name, err)
 	}
-	request := podRequest(r.sys.Cluster, http.MethodPost, system.ProxyPod, "findings").SetHeader("Content-Type", "application/json").Body(body)
-	if err := request.Do(ctx).Error(); err != nil {
-		return fmt.Errorf("notice %s: set what EC2 finds at the recording proxy: %w", n.Name, err)
-	}
-	until := at + r.Scenario.Deadline.For(r.Set)
-	r.notices[n.Name] = &sent{put: at, deadline: until}
 	for _, name := range n.Nodes {
-		node := r.nodes[name]
-		r.announce(history.Event{Kind: history.NoticePut, At: at, Until: &until, Key: n.Name, Node: node.Name, Instance: node.Instance, Reason: string(n.Type)})
+		r.recordUnsent(n, r.nodes[name], at)
 	}
 	return nil
 }

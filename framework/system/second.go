@@ -58,7 +58,7 @@ func (s *System) ServesMetadata() bool {
 // secondSettings are what the second handler gets to know.
 func (s *System) secondSettings(ctx context.Context) (handler.Settings, error) {
 	settings, err := s.Equipment(ctx, s.second.Handler)
-	settings.Namespace, settings.AccessKey = handler.SecondNamespace, history.SecondHandler
+	settings = asSecond(settings)
 	if s.second.OwnQueue {
 		settings.QueueName, settings.QueueURL = s.secondQueue(), s.SecondQueue.QueueURL(s.Settings.Endpoint)
 	}
@@ -67,8 +67,12 @@ func (s *System) secondSettings(ctx context.Context) (handler.Settings, error) {
 
 // SettingsOfSecond are what is needed to find the second handler in the cluster.
 func (s *System) SettingsOfSecond() handler.Settings {
-	settings := s.Settings
-	settings.Namespace = handler.SecondNamespace
+	return asSecond(s.Settings)
+}
+
+// asSecond are the settings with the namespace and the credentials of a second handler.
+func asSecond(settings handler.Settings) handler.Settings {
+	settings.Namespace, settings.AccessKey = handler.SecondNamespace, history.SecondHandler
 	return settings
 }
 

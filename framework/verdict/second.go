@@ -25,14 +25,9 @@ var checkHandlersAgree = check{
 // server's audit log.
 func (j judge) handlersAgree(v Verdict, c scenarios.HandlersAgree) Verdict {
 	v = v.wants("one of the two handlers drains the node, and the other one does not interfere", c.Node)
-	node, put, why := j.Noticed(c.Node, c.Notice)
-	switch {
-	case why != "":
+	node, put, why := j.noticedByTwo(c.Node, c.Notice)
+	if why != "" {
 		return v.unknown(why, known(put)...)
-	case j.History.Meta.Second == nil:
-		return v.unknown("the history has no second handler")
-	case !j.Audited():
-		return v.unknown("the API server's audit log was not read, so who did what is unknown", put)
 	}
 	acts := j.actsOn(node)
 	first, second := acts[""], acts[history.SecondHandler]
@@ -64,6 +59,19 @@ func (j judge) handlersAgree(v Verdict, c scenarios.HandlersAgree) Verdict {
 	}
 	one := slices.Concat(first, second)[0]
 	return v.pass(fmt.Sprintf("only %s acted, %s after the notice", j.nameOf(one.By), history.Seconds(*one.Said-put.At)), put, one)
+}
+
+// noticedByTwo is Noticed for what requires that it is known which of two handlers did what.
+func (j judge) noticedByTwo(name, notice string) (node string, put history.Event, why string) {
+	node, put, why = j.Noticed(name, notice)
+	switch {
+	case why != "":
+	case j.History.Meta.Second == nil:
+		why = "the history has no second handler"
+	case !j.Audited():
+		why = "the API server's audit log was not read, so who did what is unknown"
+	}
+	return node, put, why
 }
 
 // nameOf is the name of the handler that did something.
@@ -148,14 +156,9 @@ var checkLeadGained = check{
 
 func (j judge) leadGained(v Verdict, c scenarios.LeadGained) Verdict {
 	v = v.wants(fmt.Sprintf("the second handler acts at least %s before notice %q", c.AtLeast.D(), c.Notice), c.Node)
-	node, put, why := j.Noticed(c.Node, c.Notice)
-	switch {
-	case why != "":
+	node, put, why := j.noticedByTwo(c.Node, c.Notice)
+	if why != "" {
 		return v.unknown(why, known(put)...)
-	case j.History.Meta.Second == nil:
-		return v.unknown("the history has no second handler")
-	case !j.Audited():
-		return v.unknown("the API server's audit log was not read, so who did what is unknown", put)
 	}
 	acts := j.actsOn(node)[history.SecondHandler]
 	if len(acts) == 0 {

@@ -60,7 +60,7 @@ type drainer struct {
 	log           *slog.Logger
 	criticalAfter time.Duration
 	timeout       time.Duration // 0: none
-	lifecycles    *lifecycles   // nil if the handler reads no queue
+	lifecycles    *lifecycles
 }
 
 // mark cordons and taints the node and records the drain, in one patch. It returns the

@@ -45,15 +45,6 @@ func parseLifecycle(detail json.RawMessage, n *notice) error {
 // lifecycles completes the lifecycle actions of instances.
 type lifecycles struct{ api *autoscaling.Client }
 
-// newLifecycles makes a client of Auto Scaling for the configured endpoint.
-func newLifecycles(ctx context.Context, cfg Config) (*lifecycles, error) {
-	loaded, err := loadAWS(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
-	return &lifecycles{autoscaling.NewFromConfig(loaded)}, nil
-}
-
 // complete lets Auto Scaling terminate an instance. It is no error if Auto Scaling no longer waits
 // for it: another replica was faster, or the heartbeat timeout.
 func (l *lifecycles) complete(ctx context.Context, instance string, a lifecycleAction) error {

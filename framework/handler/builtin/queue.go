@@ -55,19 +55,15 @@ func loadAWS(ctx context.Context, cfg Config) (aws.Config, error) {
 	return loaded, nil
 }
 
-// openQueue makes a client for the configured endpoint. If needed, it requests the
-// queue's URL until there is an answer or ctx is done.
-func openQueue(ctx context.Context, cfg Config, m *metrics, log *slog.Logger) (*queue, error) {
-	awsConfig, err := loadAWS(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
-	api := sqs.NewFromConfig(awsConfig)
+// openQueue makes a client of SQS. If needed, it requests the queue's URL until there is an
+// answer or ctx is done.
+func openQueue(ctx context.Context, loaded aws.Config, cfg Config, m *metrics, log *slog.Logger) (*queue, error) {
+	api := sqs.NewFromConfig(loaded)
 	q := &queue{api: api, url: cfg.QueueURL, metrics: m, log: log}
 	if q.url != "" {
 		return q, nil
 	}
-	err = q.retry(ctx, "GetQueueUrl", func(ctx context.Context) error {
+	err := q.retry(ctx, "GetQueueUrl", func(ctx context.Context) error {
 		out, err := api.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: aws.String(cfg.QueueName)})
 		if err == nil {
 			q.url = aws.ToString(out.QueueUrl)

@@ -32,7 +32,11 @@ func TestTheQueueIsReachedAtTheConfiguredEndpoint(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	cfg := Config{QueueName: "drill", Endpoint: server.URL, Region: "eu-west-1"}
-	q, err := openQueue(ctx, cfg, newMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler))
+	loaded, err := loadAWS(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := openQueue(ctx, loaded, cfg, newMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatalf("openQueue: %v", err)
 	}

@@ -11,6 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	ec2api "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -118,13 +121,9 @@ func Run(ctx context.Context, cluster *rest.Config, cfg Config, log *slog.Logger
 	if err != nil {
 		return stopped(ctx, err)
 	}
-	var actions *lifecycles
-	var status *statuses
+	var loaded aws.Config // of no use to a handler that reads metadata
 	if cfg.Metadata == "" {
-		if actions, err = newLifecycles(ctx, cfg); err == nil {
-			status, err = newStatuses(ctx, cfg)
-		}
-		if err != nil {
+		if loaded, err = loadAWS(ctx, cfg); err != nil {
 			return stopped(ctx, err)
 		}
 	}
@@ -135,7 +134,7 @@ func Run(ctx context.Context, cluster *rest.Config, cfg Config, log *slog.Logger
 		drainer: &drainer{
 			client: client, metrics: m, log: log,
 			events:        broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "spotdrill-handler"}),
-			criticalAfter: cfg.CriticalAfter, timeout: cfg.DrainTimeout, lifecycles: actions,
+			criticalAfter: cfg.CriticalAfter, timeout: cfg.DrainTimeout, lifecycles: &lifecycles{autoscaling.NewFromConfig(loaded)},
 		},
 	}
 	defer context.AfterFunc(ctx, func() {
@@ -143,10 +142,10 @@ func Run(ctx context.Context, cluster *rest.Config, cfg Config, log *slog.Logger
 		time.AfterFunc(cfg.ShutdownGrace, stopDrains)
 	})()
 	d.drains.Go(func() { d.resume(ctx) })
-	if status != nil {
-		d.drains.Go(func() { d.watchStatus(ctx, status) })
+	if cfg.Metadata == "" {
+		d.drains.Go(func() { d.watchStatus(ctx, &statuses{ec2api.NewFromConfig(loaded)}) })
 	}
-	if err := d.read(ctx, cfg, &ready); err != nil {
+	if err := d.read(ctx, loaded, cfg, &ready); err != nil {
 		return stopped(ctx, err)
 	}
 	d.drains.Wait()
@@ -154,7 +153,7 @@ func Run(ctx context.Context, cluster *rest.Config, cfg Config, log *slog.Logger
 }
 
 // read handles what it reads from the queue, or from the metadata, until ctx is done.
-func (d *dispatcher) read(ctx context.Context, cfg Config, ready *atomic.Bool) error {
+func (d *dispatcher) read(ctx context.Context, loaded aws.Config, cfg Config, ready *atomic.Bool) error {
 	if cfg.Metadata != "" {
 		d.log.Info("waiting for the instance metadata", "url", cfg.Metadata)
 		md, err := openMetadata(ctx, metadataOptions(cfg.Metadata), d.metrics, d.log)
@@ -165,7 +164,7 @@ func (d *dispatcher) read(ctx context.Context, cfg Config, ready *atomic.Bool) e
 		return nil
 	}
 	d.log.Info("waiting for the queue", "queue", cmp.Or(cfg.QueueURL, cfg.QueueName), "endpoint", cfg.Endpoint)
-	q, err := openQueue(ctx, cfg, d.metrics, d.log)
+	q, err := openQueue(ctx, loaded, cfg, d.metrics, d.log)
 	if err != nil {
 		return err
 	}

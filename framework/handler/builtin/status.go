@@ -22,14 +22,6 @@ const (
 // statuses asks EC2 for what it found of instances: nobody sends that.
 type statuses struct{ api *ec2api.Client }
 
-func newStatuses(ctx context.Context, cfg Config) (*statuses, error) {
-	loaded, err := loadAWS(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
-	return &statuses{ec2api.NewFromConfig(loaded)}, nil
-}
-
 // notices are the instances with a check that has failed for long enough, or with an event that is
 // scheduled, as notices with the same id each time.
 func (s *statuses) notices(ctx context.Context) ([]notice, error) {
