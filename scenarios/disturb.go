@@ -16,10 +16,10 @@ type Disturb struct {
 	Name string `yaml:"name"`
 	// Handler is the disturbance; docs/disturbances.md describes each.
 	Handler history.Disturbance `yaml:"handler"`
-	// For is how long the handler is cut off from the Kubernetes API.
+	// For is how long the handler is cut off from the Kubernetes API, or stopped.
 	For strict.Duration `yaml:"for,omitempty"`
-	// Meanwhile lets the drill continue while the handler is cut off. It is over when the
-	// steps are, at the latest.
+	// Meanwhile lets the drill continue while the handler is cut off or stopped. The
+	// disturbance is over when the steps are, at the latest.
 	Meanwhile bool `yaml:"meanwhile,omitempty"`
 	// Replicas is the number that the handler is scaled to, 1 to 5.
 	Replicas int `yaml:"replicas,omitempty"`
@@ -36,6 +36,7 @@ func (d Disturb) String() string {
 		history.KillHandler: "is killed", history.UpdateHandler: "is updated",
 		history.CutOffHandler: "is cut off from the Kubernetes API", history.ScaleHandler: "is scaled",
 		history.TerminateHandler: "gets SIGTERM", history.RetireHandler: "loses the replica that drains", history.MoveHandler: "is moved",
+		history.StopHandler: "has no pod",
 	}[d.Handler]
 	text := fmt.Sprintf("disturbance %s: the handler %s", d.Name, what)
 	if d.For > 0 {
@@ -57,9 +58,10 @@ func (d Disturb) validate(where string, in *scope, p *problems) {
 	in.disturbances.define(where, d.Name, p)
 	in.once(where, d.Name, in.faults, p)
 	oneOf(p, where+".handler", d.Handler, history.Disturbances())
-	p.onlyWith(where+".for", d.For > 0, d.Handler == history.CutOffHandler, history.CutOffHandler)
-	if d.Meanwhile && d.Handler != history.CutOffHandler {
-		p.add(where+".meanwhile", "is only allowed with %s", history.CutOffHandler)
+	lasts := d.Handler == history.CutOffHandler || d.Handler == history.StopHandler
+	p.onlyWith(where+".for", d.For > 0, lasts, history.CutOffHandler+" and "+history.StopHandler)
+	if d.Meanwhile && !lasts {
+		p.add(where+".meanwhile", "is only allowed with %s and %s", history.CutOffHandler, history.StopHandler)
 	}
 	p.onlyWith(where+".replicas", d.Replicas != 0, d.Handler == history.ScaleHandler, history.ScaleHandler)
 	if d.Handler == history.ScaleHandler && d.Replicas != 0 && (d.Replicas < 0 || d.Replicas > 5) {

@@ -5,13 +5,14 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
 // Fault makes SQS fail between the queue and the handler, or EC2 between its launches and the
-// handler. It begins with its step.
+// handler, or changes the queue itself. It begins with its step.
 // It ends when its time is over or when it has affected its last call, whichever
 // comes first, and at the latest when the drill ends.
 type Fault struct {
@@ -120,6 +121,9 @@ func (f Fault) validate(where string, in *scope, p *problems) {
 	if len(f.Actions) > 0 && f.Type.OfLaunches() {
 		p.add(where+".actions", "is not allowed with type %s, which always affects launches", f.Type)
 	}
+	if f.Type.OfTheQueueItself() {
+		f.validateOfTheQueueItself(where, p)
+	}
 	if f.Capacity != "" {
 		oneOf(p, where+".capacity", f.Capacity, capacities())
 	}
@@ -159,6 +163,30 @@ func (f Fault) validate(where string, in *scope, p *problems) {
 		p.add(where+".silent", "requires for: calls that stay unanswered do not end a fault")
 	}
 	p.serverError(where+".status", f.Status)
+}
+
+// What SQS permits: the time until a name can be used again, and the least retention.
+const (
+	deletedFor        = 60 * time.Second
+	shortestRetention = 60 * time.Second
+)
+
+// validateOfTheQueueItself checks a fault that is done to the queue.
+func (f Fault) validateOfTheQueueItself(where string, p *problems) {
+	if len(f.Actions) > 0 {
+		p.add(where+".actions", "is not allowed with type %s, which is done to the queue itself", f.Type)
+	}
+	if f.Count > 0 && f.Type == history.RecreatedQueue {
+		p.add(where+".count", "is not allowed with type %s", f.Type)
+	}
+	switch lasts := f.For.D(); {
+	case lasts == 0:
+		p.add(where+".for", "is required with type %s", f.Type)
+	case f.Type == history.RecreatedQueue && lasts < deletedFor:
+		p.add(where+".for", "%s is less than the %s for which SQS keeps the name of a deleted queue", lasts, deletedFor)
+	case f.Type == history.ShortRetention && lasts <= shortestRetention:
+		p.add(where+".for", "%s is not more than %s, for which SQS keeps messages at least: none would expire", lasts, shortestRetention)
+	}
 }
 
 // detail is a duration in words, and nothing if it is 0.

@@ -125,7 +125,7 @@ func (s Scenario) WithoutQueue() Scenario {
 func (s Scenario) NeedsReplicas() string {
 	for _, d := range stepsOf[Disturb](s) {
 		switch d.Handler {
-		case history.ScaleHandler, history.RetireHandler, history.MoveHandler:
+		case history.ScaleHandler, history.RetireHandler, history.MoveHandler, history.StopHandler:
 			return "it changes where its replicas run"
 		case history.CutOffHandler:
 			return "it would cut off the nodes that the handler shares its network with"

@@ -149,6 +149,11 @@ func (n Notice) validate(where string, in *scope, p *problems) {
 			oneOf(p, where+"."+field, node, in.nodes)
 		}
 	}
+	if n.Type == history.CapacityBlockExpiration {
+		if len(n.Nodes) != 1 || in.reservations[n.Nodes[0]] == "" {
+			p.add(where+".nodes", "requires one node with prepared.capacityReservation, with type %s", n.Type)
+		}
+	}
 	if n.Zone != "" && n.Type != history.SpotInterruption && n.Type != history.RebalanceRecommendation {
 		p.add(where+".zone", "is only allowed with the types spot-interruption and rebalance-recommendation: the others name no zone")
 	}

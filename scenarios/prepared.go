@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"time"
 
@@ -26,12 +27,17 @@ type Prepared struct {
 	// DoNotDisrupt annotates the node with karpenter.sh/do-not-disrupt: only a notice may
 	// remove it. It is for nodes that a handler has launched, which end after the drill.
 	DoNotDisrupt bool `yaml:"doNotDisrupt,omitempty"`
+	// CapacityReservation labels the node as one whose instance is in this capacity reservation, as
+	// Karpenter does: cr- and 17 hexadecimal digits.
+	CapacityReservation string `yaml:"capacityReservation,omitempty"`
 	// ShutdownGracePeriod is for how long the kubelet delays a shutdown of the node to end the pods
 	// gracefully, in whole seconds; 10 s of it are for pods of system priority classes, such as
 	// CoreDNS. Left out, it does not, which is the kubelet's default. It needs a step that shuts the
 	// node down.
 	ShutdownGracePeriod strict.Duration `yaml:"shutdownGracePeriod,omitempty"`
 }
+
+var reservationID = regexp.MustCompile(`^cr-[0-9a-f]{17}$`)
 
 // The bounds of ShutdownGracePeriod.
 const (
@@ -78,6 +84,9 @@ func (s *Prepared) States() []history.Event {
 	if s.DoNotDisrupt {
 		out = append(out, state(history.PreparedAnnotation, doNotDisrupt, "true"))
 	}
+	if s.CapacityReservation != "" {
+		out = append(out, state(history.PreparedLabel, history.ReservationLabel, s.CapacityReservation))
+	}
 	if s.ShutdownGracePeriod != 0 {
 		out = append(out, state(history.PreparedShutdown, "", s.ShutdownGracePeriod.D().String()))
 	}
@@ -89,13 +98,16 @@ func (s *Prepared) validate(where string, p *problems) {
 		return
 	}
 	if len(s.States()) == 0 {
-		p.add(where, "prepares nothing; allowed: annotations, cordoned, doNotDisrupt, labels, shutdownGracePeriod, taints")
+		p.add(where, "prepares nothing; allowed: annotations, capacityReservation, cordoned, doNotDisrupt, labels, shutdownGracePeriod, taints")
 	}
 	if d := s.ShutdownGracePeriod.D(); d != 0 && (d < minShutdown || d > maxShutdown || d%time.Second != 0) {
 		p.add(where+".shutdownGracePeriod", "%s is not a whole number of seconds within %s to %s", d, minShutdown, maxShutdown)
 	}
+	if id := s.CapacityReservation; id != "" && !reservationID.MatchString(id) {
+		p.add(where+".capacityReservation", "%q is not cr- and 17 hexadecimal digits", id)
+	}
 	for _, state := range s.States() {
-		if state.Key != "" && state.Key != doNotDisrupt && !history.OperatorsKey(state.Key) {
+		if state.Key != "" && state.Key != doNotDisrupt && state.Key != history.ReservationLabel && !history.OperatorsKey(state.Key) {
 			p.add(where, "%s %q is not of the domain %s, so it could not be distinguished from those of others", state.Action, state.Key, history.OperatorsDomain)
 		}
 		if state.Action == string(history.PreparedTaint) {

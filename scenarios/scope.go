@@ -16,12 +16,14 @@ type scope struct {
 	nodes    []string // names under nodes
 	capacity map[string]string
 	prepared map[string]bool
-	launched map[string]bool
-	pods     []string // groups of the workload
-	budgeted []string // those with a PodDisruptionBudget
-	second   []string // budgets that are not the first of their pods
-	deadline Deadline // the scenario's
-	probe    bool     // it has a probe
+	// reservations are the capacity reservations of nodes.
+	reservations map[string]string
+	launched     map[string]bool
+	pods         []string // groups of the workload
+	budgeted     []string // those with a PodDisruptionBudget
+	second       []string // budgets that are not the first of their pods
+	deadline     Deadline // the scenario's
+	probe        bool     // it has a probe
 	// application is what its probe requests beside DNS; nil if nothing.
 	application *ApplicationProbe
 	handler     bool // it has a handler
@@ -47,7 +49,7 @@ type scope struct {
 
 func (s Scenario) scope() *scope {
 	in := &scope{
-		capacity: map[string]string{}, prepared: map[string]bool{}, launched: map[string]bool{},
+		capacity: map[string]string{}, prepared: map[string]bool{}, reservations: map[string]string{}, launched: map[string]bool{},
 		nodes: slices.Sorted(maps.Keys(s.Nodes)), pods: s.Workload.Groups(), budgeted: s.Workload.budgeted(), second: s.Workload.second(),
 		deadline: s.Deadline, probe: s.Probe != nil, handler: s.Handler != HandlerNone, hasSecond: s.SecondHandler != nil,
 		notices: map[string][]string{}, floods: map[string]time.Duration{}, feature: s.Feature,
@@ -58,6 +60,9 @@ func (s Scenario) scope() *scope {
 	}
 	for name, pick := range s.Nodes {
 		in.capacity[name], in.prepared[name], in.launched[name] = pick.Capacity, pick.Prepared != nil, pick.Launched != nil
+		if pick.Prepared != nil {
+			in.reservations[name] = pick.Prepared.CapacityReservation
+		}
 	}
 	return in
 }

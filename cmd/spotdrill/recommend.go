@@ -138,8 +138,8 @@ func lookUpQueue(ctx context.Context, a recommend.Advice) (recommend.Advice, err
 	}
 	q := recommend.Queue{Name: queue, Missing: found.ARN == "", Refused: found.Refused}
 	for _, t := range found.Unheard {
-		// Older versions of Karpenter have no rule for the one, and none for the other.
-		if t != history.CapacityReservationInterruption && t != history.LifecycleAction {
+		// Older versions of Karpenter have no rule for the first, and none for the others.
+		if t != history.CapacityReservationInterruption && t != history.LifecycleAction && t != history.CapacityBlockExpiration {
 			q.Unheard = append(q.Unheard, string(t))
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 // realStack is a stack that is deployed in a real LocalStack.
@@ -69,5 +71,100 @@ func TestLocalStackFailedStackIsCreatedAgain(t *testing.T) {
 	}
 	if err := broken.DeleteStack(t.Context(), cluster); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestLocalStackQueueThatIsDeletedAndCreatedAgain(t *testing.T) {
+	const name = "recreated"
+	d := realStack(t, name)
+	was, err := d.attributes(t.Context(), "All")
+	if err != nil {
+		t.Fatal(err)
+	}
+	create, err := d.DeleteQueue(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := d.Depth(t.Context()); err == nil {
+		t.Error("the queue still exists")
+	}
+	if err := create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	now, err := d.attributes(t.Context(), "All")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, attribute := range settable() {
+		if now[attribute] != was[attribute] {
+			t.Errorf("%s is %q, was %q", attribute, now[attribute], was[attribute])
+		}
+	}
+	if _, err := d.Put(t.Context(), Notice{Type: history.SpotInterruption, Instances: []string{"i-1"}}); err != nil {
+		t.Fatal(err)
+	}
+	if bodies, err := d.Take(t.Context(), 10*time.Second); err != nil || len(bodies) != 1 {
+		t.Errorf("a notice afterwards: %q, %v", bodies, err)
+	}
+}
+
+// A run that was killed can leave a stack without its queue, or with another retention.
+func TestLocalStackQueueIsPutRightByTheNextDeployment(t *testing.T) {
+	const name = "left-wrong"
+	d := realStack(t, name)
+	if _, err := d.DeleteQueue(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.DeployStack(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.KeepMessages(t.Context(), ShortestRetention); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.DeployStack(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	found, err := d.attributes(t.Context(), "MessageRetentionPeriod")
+	if err != nil || found["MessageRetentionPeriod"] != "300" {
+		t.Errorf("retention %q, %v", found["MessageRetentionPeriod"], err)
+	}
+}
+
+func TestLocalStackMessageThatIsReadComesAgain(t *testing.T) {
+	d := realStack(t, "read")
+	id, err := d.SendRaw(t.Context(), `{"id":"a-notice"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := d.ReadOne(t.Context(), 5*time.Second)
+	if err != nil || read == nil || *read != (Read{Message: id, Notice: "a-notice"}) {
+		t.Fatalf("read %+v, %v", read, err)
+	}
+	if visible, invisible, err := d.Depth(t.Context()); err != nil || visible != 0 || invisible != 1 {
+		t.Errorf("%d visible, %d in flight, %v", visible, invisible, err)
+	}
+	if read, err := d.ReadOne(t.Context(), time.Second); err != nil || read != nil {
+		t.Errorf("it is not hidden: %+v, %v", read, err)
+	}
+}
+
+func TestLocalStackMessagesExpire(t *testing.T) {
+	d := realStack(t, "expiring")
+	if _, err := d.KeepMessages(t.Context(), ShortestRetention); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.SendRaw(t.Context(), "stale"); err != nil {
+		t.Fatal(err)
+	}
+	sent, left := time.Now(), 1
+	for left > 0 && time.Since(sent) < ShortestRetention+10*time.Second {
+		time.Sleep(time.Second)
+		var err error
+		if left, _, err = d.Depth(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if expired := time.Since(sent).Round(time.Second); left != 0 || expired < ShortestRetention-2*time.Second {
+		t.Errorf("%d messages are left %s after the first was sent", left, expired)
 	}
 }

@@ -22,6 +22,10 @@ const Account = "000000000000"
 // warning is how long before the end AWS gives its notice.
 const warning = 2 * time.Minute
 
+// blockWarning is how long before the end of a capacity block AWS gives its notice. Its instances begin
+// to end 30 minutes before.
+const blockWarning = 40 * time.Minute
+
 // Notice is a notice of AWS about one or more instances. A scheduled change names all
 // of them in one event; every other type has one event for each instance.
 type Notice struct {
@@ -35,6 +39,9 @@ type Notice struct {
 	// the region's first.
 	Zone   string
 	Health Health // of a scheduled change
+	// Reservation is what a capacity block expiration names; empty: one that is named after the
+	// instance.
+	Reservation string
 	// Detail replaces fields of the event's detail by name, for instance
 	// instance-action, state or eventTypeCategory; nil removes the field.
 	Detail map[string]any
@@ -128,6 +135,8 @@ func pattern(t history.NoticeType) (source, detailType string) {
 		return "aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning"
 	case history.LifecycleAction:
 		return "aws.autoscaling", "EC2 Instance-terminate Lifecycle Action"
+	case history.CapacityBlockExpiration:
+		return "aws.ec2", "Capacity Block Reservation Expiration Warning"
 	}
 	return "", ""
 }
@@ -151,6 +160,11 @@ func (n Notice) ofInstance(region string, at time.Time, id string) (detail map[s
 	case history.LifecycleAction:
 		detail = lifecycleDetail(id)
 		arn = fmt.Sprintf("arn:aws:autoscaling:%s:%s:autoScalingGroup:%s:autoScalingGroupName/%s", region, Account, autoScalingGroupID, autoScalingGroup)
+	case history.CapacityBlockExpiration:
+		// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-monitor.html
+		reservation := cmp.Or(n.Reservation, "cr-"+strings.TrimPrefix(id, "i-"))
+		detail = map[string]any{"capacity-reservation-id": reservation, "end-date": at.Add(blockWarning).Format(time.RFC3339)}
+		arn = fmt.Sprintf("arn:aws:ec2:%s:%s:capacity-reservation/%s", region, Account, reservation)
 	}
 	return detail, arn
 }

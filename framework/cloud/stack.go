@@ -42,6 +42,10 @@ func (a *AWS) DeployStack(ctx context.Context, cluster string) error {
 		return fmt.Errorf("deploy stack of cluster %s: find its queue: %w", cluster, err)
 	}
 	a.queueURL = aws.ToString(out.QueueUrl)
+	// A run that was killed can have left it otherwise.
+	if _, err := a.KeepMessages(ctx, retention); err != nil {
+		return fmt.Errorf("deploy stack of cluster %s: %w", cluster, err)
+	}
 	return nil
 }
 
@@ -65,7 +69,11 @@ func (a *AWS) ensureStack(ctx context.Context, cluster string) error {
 	if status == types.StackStatusCreateComplete || status == types.StackStatusUpdateComplete {
 		// Another version of the product may have created it, with other rules.
 		same, err := a.isStack(ctx, stack, stackTemplate)
-		if err != nil || same {
+		if err != nil {
+			return err
+		}
+		whole, err := a.hasQueue(ctx, cluster)
+		if err != nil || same && whole {
 			return err
 		}
 	}

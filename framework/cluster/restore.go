@@ -374,7 +374,7 @@ func clean(n *corev1.Node, leftovers func(key string) bool) []string {
 		}
 	}
 	for key := range n.Labels {
-		if history.OperatorsKey(key) {
+		if history.OperatorsKey(key) || key == history.ReservationLabel {
 			delete(n.Labels, key)
 			repaired = append(repaired, n.Name+" without label "+key)
 		}

@@ -59,9 +59,10 @@ func Flags() []string {
 // "without-queue" also runs if no queue is configured, and is then blind to notices;
 // "instance-returns" keeps the node of an instance that is stopped, for when it starts again;
 // "lifecycle-action" completes lifecycle actions of Auto Scaling; "status-check" acts on what EC2
-// finds when it is asked for the status of instances.
+// finds when it is asked for the status of instances; "capacity-block" drains the nodes of a capacity
+// block that ends.
 func Names() []string {
 	return slices.Concat(
 		[]string{"spot", "state-change", "scheduled-change", "scheduled-change-at-once", "scheduled-change-status", "rebalance-event", "rebalance-drain", "capacity-reservation", "karpenter-order", Launch},
-		Reconfigured(), []string{"without-queue", "instance-returns", TwoHandlers, "lifecycle-action", "status-check"}, Flags())
+		Reconfigured(), []string{"without-queue", "instance-returns", TwoHandlers, "lifecycle-action", "status-check", "capacity-block"}, Flags())
 }

@@ -2,6 +2,7 @@ package handler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/e2e-framework/klient/wait"
 )
 
 // updatedAnnotation on the pod template triggers a rolling update.
@@ -58,6 +60,35 @@ func (d Description) Scale(ctx context.Context, cfg *rest.Config, s Settings, re
 	}
 	return nil
 }
+
+// Pause leaves the handler without a pod, and returns when its pods are gone. Resume gives it as many
+// as it had.
+func (d Description) Pause(ctx context.Context, cfg *rest.Config, s Settings) (resume func(context.Context) error, err error) {
+	r, err := d.running(cfg, s)
+	if err != nil {
+		return nil, fmt.Errorf("pause handler %s: %w", d.Name, err)
+	}
+	had, err := r.pods(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("pause handler %s: %w", d.Name, err)
+	}
+	resume = func(ctx context.Context) error { return d.Scale(ctx, cfg, s, len(had)) }
+	if err := r.scale(ctx, 0); err != nil {
+		return nil, fmt.Errorf("pause handler %s: %w", d.Name, err)
+	}
+	var left []corev1.Pod
+	err = wait.For(func(ctx context.Context) (gone bool, err error) {
+		left, err = r.pods(ctx)
+		return len(left) == 0, err
+	}, wait.WithContext(ctx), wait.WithImmediate(), wait.WithInterval(poll), wait.WithTimeout(pauseTimeout))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("pause handler %s: %d of its pods are left after %s: %w", d.Name, len(left), pauseTimeout, err), resume(context.WithoutCancel(ctx)))
+	}
+	return resume, nil
+}
+
+// pauseTimeout is more than the grace period of any handler known here.
+const pauseTimeout = time.Minute
 
 // Retire removes the pod for good: the handler gets one replica less, and the ReplicaSet
 // controller deletes the pod that is cheapest to delete. It returns when the others are

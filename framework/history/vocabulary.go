@@ -39,11 +39,17 @@ const (
 	// LifecycleAction is of Auto Scaling, which waits with the end of an instance until the action
 	// is completed, or its heartbeat timeout is over.
 	LifecycleAction NoticeType = "lifecycle-action"
+	// CapacityBlockExpiration names a reservation and no instance: those in it end.
+	CapacityBlockExpiration NoticeType = "capacity-block-expiration"
 )
+
+// ReservationLabel is the label of a node whose instance is in a capacity reservation, with its id. It
+// is Karpenter's: https://karpenter.sh/docs/reference/labels/.
+const ReservationLabel = "karpenter.k8s.aws/capacity-reservation-id"
 
 // NoticeTypes lists every notice type: those that EventBridge's rules let through.
 func NoticeTypes() []NoticeType {
-	return []NoticeType{SpotInterruption, RebalanceRecommendation, StateChange, ScheduledChange, CapacityReservationInterruption, LifecycleAction}
+	return []NoticeType{SpotInterruption, RebalanceRecommendation, StateChange, ScheduledChange, CapacityReservationInterruption, LifecycleAction, CapacityBlockExpiration}
 }
 
 // StatusChecked is the type of a notice that nobody sends: EC2 says what it found when it is asked for
@@ -106,7 +112,17 @@ const (
 	UnjoinedLaunch FaultType = "unjoined-launch"
 	// UnreadyLaunch: the node of what EC2 launches registers, and never becomes Ready.
 	UnreadyLaunch FaultType = "unready-launch"
+
+	RecreatedQueue FaultType = "recreated-queue" // the queue is deleted, and created again at the end
+	ShortRetention FaultType = "short-retention" // the queue keeps messages for 60 s only
+	SecondReader   FaultType = "second-reader"   // somebody else receives messages, and does not delete them
 )
+
+// OfTheQueueItself reports whether the fault is something that an operator does to the queue, and not
+// one of its answers.
+func (f FaultType) OfTheQueueItself() bool {
+	return f == RecreatedQueue || f == ShortRetention || f == SecondReader
+}
 
 // OfLaunches reports whether the fault is one of EC2's launches, and not of the queue.
 func (f FaultType) OfLaunches() bool { return f == NoCapacity || f.OfInstances() }
@@ -119,7 +135,7 @@ func (f FaultType) OfInstances() bool {
 
 // FaultTypes lists every fault type of the queue and of EC2.
 func FaultTypes() []FaultType {
-	return []FaultType{Delay, Throttle, ServerError, ClientError, Reset, BlackHole, FailedEntry, Duplicate, Reorder, LostAnswer, NoCapacity, EndedLaunch, UnjoinedLaunch, UnreadyLaunch}
+	return []FaultType{Delay, Throttle, ServerError, ClientError, Reset, BlackHole, FailedEntry, Duplicate, Reorder, LostAnswer, NoCapacity, EndedLaunch, UnjoinedLaunch, UnreadyLaunch, RecreatedQueue, ShortRetention, SecondReader}
 }
 
 // ErrorCode is an error of SQS, as its JSON protocol names it, or of EC2.
@@ -215,11 +231,12 @@ const (
 	TerminateHandler Disturbance = "terminate" // its pods are deleted: SIGTERM, and new pods in their place
 	RetireHandler    Disturbance = "retire"    // one replica less; the one that drains goes
 	MoveHandler      Disturbance = "move"      // a rolling update that moves it to a certain node
+	StopHandler      Disturbance = "stop"      // it has no pod for a time
 )
 
 // Disturbances lists every disturbance.
 func Disturbances() []Disturbance {
-	return []Disturbance{KillHandler, UpdateHandler, CutOffHandler, ScaleHandler, TerminateHandler, RetireHandler, MoveHandler}
+	return []Disturbance{KillHandler, UpdateHandler, CutOffHandler, ScaleHandler, TerminateHandler, RetireHandler, MoveHandler, StopHandler}
 }
 
 // Operation is what an operator, or the cloud, does to a node.

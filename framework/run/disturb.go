@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -57,6 +58,8 @@ func (r *runner) disturb(ctx context.Context, d scenarios.Disturb) error {
 		err = under.Move(ctx, config, settings, r.nodes[d.Node].Name)
 	case history.CutOffHandler:
 		return r.cutOff(ctx, pods, d)
+	case history.StopHandler:
+		return r.stop(ctx, under, d)
 	}
 	if err != nil {
 		return fmt.Errorf("disturb %s: %w", d.Name, err)
@@ -86,30 +89,46 @@ func (r *runner) leftAlone(d scenarios.Disturb, dropped int) {
 	r.rec.Record(history.Event{Kind: history.HandlerLeftAlone, Key: d.Name, Reason: string(d.Handler), Numbers: history.Numbers{history.Dropped: float64(dropped)}})
 }
 
-// cutOff drops what the pods send to the Kubernetes API for the step's time. It is undone
-// in any case. With Meanwhile it does not wait for that: the steps do at their end.
+// cutOff drops what the pods send to the Kubernetes API for the step's time.
 func (r *runner) cutOff(ctx context.Context, pods []corev1.Pod, d scenarios.Disturb) error {
 	if err := inParallel(ctx, pods, r.sys.Cluster.CutOff); err != nil {
-		return errors.Join(fmt.Errorf("disturb %s: %w", d.Name, err), r.reconnect(ctx, pods, d))
+		return errors.Join(fmt.Errorf("disturb %s: %w", d.Name, err), r.reconnect(context.WithoutCancel(ctx), pods, d))
 	}
+	return r.lasting(ctx, d, func(ctx context.Context) error { return r.reconnect(ctx, pods, d) })
+}
+
+// lasting waits until the time of a disturbance is over, and undoes it in any case. With Meanwhile
+// it does not wait for that: the steps do at their end.
+func (r *runner) lasting(ctx context.Context, d scenarios.Disturb, undo func(context.Context) error) error {
+	until := r.rec.Clock().Now() + d.For.D()
+	wait := func() error { return errors.Join(r.sleepUntil(ctx, until), undo(context.WithoutCancel(ctx))) }
 	if d.Meanwhile {
-		r.meanwhile.Go(func() error {
-			select {
-			case <-ctx.Done():
-			case <-time.After(d.For.D()):
-			}
-			return r.reconnect(ctx, pods, d)
-		})
+		r.meanwhile.Go(wait)
 		return nil
 	}
-	return errors.Join(r.sleepUntil(ctx, r.rec.Clock().Now()+d.For.D()), r.reconnect(ctx, pods, d))
+	return wait()
+}
+
+// stop leaves the handler without a pod for the step's time.
+func (r *runner) stop(ctx context.Context, under *handler.Description, d scenarios.Disturb) error {
+	resume, err := under.Pause(ctx, r.sys.Cluster.Config, r.sys.Settings)
+	if err != nil {
+		return fmt.Errorf("disturb %s: %w", d.Name, err)
+	}
+	return r.lasting(ctx, d, func(ctx context.Context) error {
+		if err := resume(ctx); err != nil {
+			return fmt.Errorf("disturb %s: %w", d.Name, err)
+		}
+		r.leftAlone(d, 0)
+		return nil
+	})
 }
 
 // reconnect undoes cutOff, and records how many packets were dropped.
 func (r *runner) reconnect(ctx context.Context, pods []corev1.Pod, d scenarios.Disturb) error {
 	dropped := 0
 	for i := range pods {
-		n, err := r.sys.Cluster.Reconnect(context.WithoutCancel(ctx), pods[i])
+		n, err := r.sys.Cluster.Reconnect(ctx, pods[i])
 		if err != nil {
 			return fmt.Errorf("disturb %s: %w", d.Name, err)
 		}

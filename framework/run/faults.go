@@ -21,6 +21,9 @@ func (r *runner) beginFault(ctx context.Context, f scenarios.Fault) error {
 	if f.Type.OfInstances() {
 		return r.sys.FailLaunches(launch.Fault{Name: f.Name, Type: f.Type, Count: f.Count, For: f.For.D()})
 	}
+	if f.Type.OfTheQueueItself() {
+		return r.beginQueueFault(ctx, f)
+	}
 	return r.setFault(ctx, proxy.Fault{
 		Name: f.Name, Type: f.Type, Actions: f.Actions, Count: f.Count, For: f.For.D(),
 		By: f.By.D(), Code: f.Code, Status: f.Status, After: f.After.D(), ToAnother: f.ToAnother, Silent: f.Silent, Capacity: f.Capacity,

@@ -112,6 +112,9 @@ func (r *runner) putNotice(ctx context.Context, n scenarios.Notice) error {
 	}
 	nodes := make([]cluster.Node, 0, len(n.Nodes)+1)
 	for _, name := range n.Nodes {
+		if prepared := r.Scenario.Nodes[name].Prepared; prepared != nil {
+			notice.Reservation = prepared.CapacityReservation
+		}
 		nodes = append(nodes, r.nodes[name])
 	}
 	if n.Instance != "" {
@@ -327,7 +330,7 @@ func (r *runner) sleepUntil(ctx context.Context, until time.Duration) error {
 // baselineQuiet is how long the service should have answered every query before
 // the first step: an outage found later is then not an earlier one.
 const (
-	baselineQuiet   = 3 * time.Second
+	baselineQuiet   = 2 * time.Second
 	baselineTimeout = 30 * time.Second
 )
 

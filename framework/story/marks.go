@@ -89,7 +89,7 @@ func (st *Story) ended(announced []history.Event, again history.Event) (last his
 		return last, false
 	}
 	for _, e := range st.AllOf(history.HandlerDisturbed) {
-		ends := []history.Disturbance{history.KillHandler, history.UpdateHandler, history.TerminateHandler, history.RetireHandler, history.MoveHandler}
+		ends := []history.Disturbance{history.KillHandler, history.UpdateHandler, history.TerminateHandler, history.RetireHandler, history.MoveHandler, history.StopHandler}
 		if slices.Contains(ends, history.Disturbance(e.Reason)) && e.At > announced[len(announced)-1].At && e.At <= again.At {
 			last, ok = e, true
 		}

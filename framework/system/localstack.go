@@ -16,6 +16,12 @@ func localStackName(cluster string) string { return cluster + "-localstack" }
 
 func (s *System) localStackName() string { return localStackName(s.opts.Cluster) }
 
+// localStackEnv are the variables, as KEY=value, that LocalStack runs with.
+func localStackEnv() []string {
+	return append(kind.LocalStackEnv(), "DEFAULT_REGION="+kind.Region,
+		"SQS_ENABLE_MESSAGE_RETENTION_PERIOD=1") // its own default is to keep messages for ever
+}
+
 // startLocalStack runs LocalStack on the cluster's network; this host reaches it on
 // a loopback port only.
 func (s *System) startLocalStack(ctx context.Context, image string) error {
@@ -23,7 +29,7 @@ func (s *System) startLocalStack(ctx context.Context, image string) error {
 		"run", "--detach", "--name", s.localStackName(), "--network", s.opts.Cluster,
 		"--label", cluster.Label + "=true", "--publish", "127.0.0.1::4566",
 	}
-	for _, env := range append(kind.LocalStackEnv(), "DEFAULT_REGION="+kind.Region) {
+	for _, env := range localStackEnv() {
 		args = append(args, "--env", env)
 	}
 	if _, err := s.engine.Run(ctx, append(args, image)...); err != nil {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -142,7 +143,7 @@ func (s *System) up(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	digest = fmt.Sprintf("%x", sha256.Sum256([]byte(digest+localstack+clusterManifests())))[:16]
+	digest = fmt.Sprintf("%x", sha256.Sum256([]byte(digest+localstack+strings.Join(localStackEnv(), " ")+clusterManifests())))[:16]
 	why, err := s.reuse(ctx, clusterOpts, digest)
 	if err != nil {
 		return err

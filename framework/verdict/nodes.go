@@ -115,7 +115,7 @@ func (j judge) requiresMark(put history.Event) bool {
 		return true
 	}
 	switch history.NoticeType(put.Reason) {
-	case history.SpotInterruption, history.ScheduledChange, history.CapacityReservationInterruption, history.LifecycleAction, history.StatusChecked:
+	case history.SpotInterruption, history.ScheduledChange, history.CapacityReservationInterruption, history.LifecycleAction, history.CapacityBlockExpiration, history.StatusChecked:
 		return true
 	case history.StateChange:
 		return slices.ContainsFunc(j.Scenario.Steps, func(s scenarios.Step) bool {

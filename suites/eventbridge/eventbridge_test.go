@@ -63,7 +63,8 @@ func specs() {
 			report   *reports.Report
 			folder   reports.Folder
 			policy   verdict.Verdict
-			console  = reports.NewConsole(os.Stderr, len(table)+1)
+			aws      *cloud.AWS
+			console  = reports.NewConsole(os.Stderr, len(table)+1+len(troubles()))
 			started  = time.Now()
 		)
 
@@ -72,7 +73,8 @@ func specs() {
 			Expect(err).NotTo(HaveOccurred())
 			folder, err = reports.NewFolder(*outFlag, started)
 			Expect(err).NotTo(HaveOccurred())
-			aws, stop, err := system.LocalStack(ctx, system.Options{
+			var stop func(context.Context) error
+			aws, stop, err = system.LocalStack(ctx, system.Options{
 				Cluster: network, Source: ".",
 				Log: func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
 			})
@@ -116,6 +118,11 @@ func specs() {
 		It("queue-policy", Label("profile:"+profile, "queue-policy"), func() { judged("queue-policy", "The queue's policy lets EventBridge send to it", policy) })
 		for _, e := range table {
 			It(e.name, Label(e.labels()...), func() { judged(e.name, e.title(), e.judge(ids[e.name], arrivals[ids[e.name]])) })
+		}
+		for _, trouble := range troubles() {
+			It(trouble.name, Label("profile:"+profile, trouble.name), func(ctx SpecContext) {
+				judged(trouble.name, trouble.title, trouble.judge(ctx, aws))
+			}, NodeTimeout(troubleTimeout))
 		}
 	})
 }

@@ -27,7 +27,7 @@ type event struct {
 
 // events are what the rules are judged by, with that time. What handlers differ in is
 // left out: rules may or may not match the state running, health events of other
-// services or categories, and Auto Scaling's lifecycle actions.
+// services or categories, Auto Scaling's lifecycle actions, and the end of capacity blocks.
 func events(at time.Time) []event {
 	spot := func(action string) cloud.Envelope {
 		return notice(history.SpotInterruption, at, map[string]any{"instance-action": action})

@@ -78,6 +78,7 @@ func (d *dispatcher) handle(ctx context.Context, m types.Message) {
 	if err == nil {
 		log = log.With("notice", notice.ID, "type", notice.Type, "cause", string(notice.Cause))
 		bounded, cancel := context.WithTimeout(ctx, handleWithin)
+		d.addReserved(&notice)
 		result, err = d.settle(bounded, log, notice)
 		cancel()
 	}
@@ -92,6 +93,22 @@ func (d *dispatcher) handle(ctx context.Context, m types.Message) {
 	}
 	if err := d.queue.delete(ctx, m); err != nil {
 		log.Error("message stays in the queue", "error", err)
+	}
+}
+
+// reservationLabel is the label of the nodes in a capacity reservation, which Karpenter sets:
+// https://karpenter.sh/docs/reference/labels/.
+const reservationLabel = "karpenter.k8s.aws/capacity-reservation-id"
+
+// addReserved adds the instances of the nodes in the notice's capacity reservation.
+func (d *dispatcher) addReserved(n *notice) {
+	if n.Reservation == "" {
+		return
+	}
+	for _, obj := range d.nodes.List() {
+		if node := obj.(*corev1.Node); node.Labels[reservationLabel] == n.Reservation {
+			n.add(instanceOf(node))
+		}
 	}
 }
 

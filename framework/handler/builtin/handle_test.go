@@ -310,6 +310,40 @@ func TestAScheduledChangeDrainsEveryEntity(t *testing.T) {
 	})
 }
 
+func TestTheEndOfACapacityBlockDrainsItsNodes(t *testing.T) {
+	const ending = `{"capacity-reservation-id":"cr-1","end-date":"2026-01-01T00:40:00Z"}`
+	for name, c := range map[string]struct {
+		detailType, reservation string
+		drained                 bool
+	}{
+		"those in it":                {"Capacity Block Reservation Expiration Warning", "cr-1", true},
+		"not those in another":       {"Capacity Block Reservation Expiration Warning", "cr-2", false},
+		"not those in none":          {"Capacity Block Reservation Expiration Warning", "", false},
+		"and no other reservation's": {"EC2 Capacity Reservation Expired", "cr-1", false},
+		"and not one that has begun": {"Capacity Block Reservation Delivered", "cr-1", false},
+		"nor one of a similar name":  {"capacity block reservation expiration warning", "cr-1", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				node := spotNode("spot-1", victim)
+				if c.reservation != "" {
+					node.Labels = map[string]string{reservationLabel: c.reservation}
+				}
+				cluster, s := newCluster(node, pod("web")), &sqsServer{}
+				d, _ := newHandler(t, cluster, s)
+				body := ec2(c.detailType, ending)
+				settled(t, d, body)
+				if r, ok := recordOf(cluster.node(t, "spot-1")); ok != c.drained || ok && (r.Cause != capacityBlockEnding || r.Instance != victim) {
+					t.Errorf("record %+v, %v", r, ok)
+				}
+				if !s.hasDeleted(body) {
+					t.Error("the message was not deleted")
+				}
+			})
+		})
+	}
+}
+
 func TestReceivingStopsAtOnceAndSettlesWhatIsInHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, s := newCluster(spotNode("spot-1", victim)), &sqsServer{failing: map[string]int{"DeleteMessage": 2}}

@@ -31,6 +31,7 @@ const (
 	capacityReservationInterrupted cause = "CapacityReservationInterrupted"
 	lifecycleTerminating           cause = "LifecycleTerminating"
 	statusImpaired                 cause = "StatusImpaired"
+	capacityBlockEnding            cause = "CapacityBlockEnding"
 )
 
 // notice is what the handler understood of a message.
@@ -41,6 +42,8 @@ type notice struct {
 	Cause  cause
 	// Instances are the ids of the affected EC2 instances, in order, without duplicates.
 	Instances []string
+	// Reservation is the capacity reservation that ends, of a notice that names no instance.
+	Reservation string
 	// Lifecycle is what must be completed when the node is drained; nil if nothing.
 	Lifecycle *lifecycleAction
 	// Sent is when AWS sent it, by the envelope; zero if that is no time.
@@ -90,6 +93,8 @@ func parserFor(s signature) detailParser {
 		return parseStateChange
 	case signature{"0", "aws.autoscaling", "EC2 Instance-terminate Lifecycle Action"}:
 		return parseLifecycle
+	case signature{"0", "aws.ec2", "Capacity Block Reservation Expiration Warning"}:
+		return parseCapacityBlock
 	case signature{"0", "aws.health", "AWS Health Event"}:
 		return parseHealth
 	}
@@ -112,7 +117,7 @@ func parseNotice(body string) (notice, error) {
 	if err := parse(e.Detail, &n); err != nil {
 		return notice{}, fmt.Errorf("read the detail of %q: %w", e.DetailType, err)
 	}
-	if n.Action != ignore && len(n.Instances) == 0 {
+	if n.Action != ignore && len(n.Instances) == 0 && n.Reservation == "" {
 		return notice{}, fmt.Errorf("read the detail of %q: it names no instance", e.DetailType)
 	}
 	return n, nil
@@ -130,6 +135,19 @@ func parseInstance(what action, why cause) detailParser {
 		n.add(d.Instance)
 		return nil
 	}
+}
+
+// parseCapacityBlock reads the warning 40 minutes before the end of a capacity block. EC2 begins to
+// terminate its instances 10 minutes later.
+func parseCapacityBlock(detail json.RawMessage, n *notice) error {
+	var d struct {
+		Reservation string `json:"capacity-reservation-id"`
+	}
+	if err := json.Unmarshal(detail, &d); err != nil {
+		return err
+	}
+	n.Action, n.Cause, n.Reservation = drain, capacityBlockEnding, d.Reservation
+	return nil
 }
 
 func parseStateChange(detail json.RawMessage, n *notice) error {

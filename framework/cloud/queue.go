@@ -1,0 +1,120 @@
+package cloud
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
+)
+
+// Limits of SQS.
+const (
+	// DeletedFor is how long a name is taken after its queue was deleted:
+	// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_DeleteQueue.html.
+	DeletedFor = 60 * time.Second
+	// ShortestRetention is the least that a queue can be told to keep messages:
+	// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SetQueueAttributes.html.
+	ShortestRetention = 60 * time.Second
+)
+
+// retention is how long the queue of the stack keeps messages: MessageRetentionPeriod of stack.yaml.
+const retention = 300 * time.Second
+
+// settable are the attributes of a queue that CreateQueue takes.
+func settable() []string {
+	return []string{
+		string(sqstypes.QueueAttributeNameDelaySeconds), string(sqstypes.QueueAttributeNameMaximumMessageSize),
+		string(sqstypes.QueueAttributeNameMessageRetentionPeriod), string(sqstypes.QueueAttributeNamePolicy),
+		string(sqstypes.QueueAttributeNameReceiveMessageWaitTimeSeconds), string(sqstypes.QueueAttributeNameSqsManagedSseEnabled),
+		string(sqstypes.QueueAttributeNameVisibilityTimeout),
+	}
+}
+
+// DeleteQueue deletes the queue with its messages. Create makes it again, with the name and the
+// attributes that it had; AWS accepts that after DeletedFor.
+func (a *AWS) DeleteQueue(ctx context.Context) (create func(context.Context) error, err error) {
+	attributes, err := a.attributes(ctx, sqstypes.QueueAttributeNameAll)
+	if err != nil {
+		return nil, fmt.Errorf("delete queue: read its attributes: %w", err)
+	}
+	name := path.Base(a.queueURL)
+	for attribute := range attributes {
+		if !slices.Contains(settable(), attribute) {
+			delete(attributes, attribute)
+		}
+	}
+	if _, err := a.queues.DeleteQueue(ctx, &sqs.DeleteQueueInput{QueueUrl: &a.queueURL}); err != nil {
+		return nil, fmt.Errorf("delete queue %s: %w", name, err)
+	}
+	return func(ctx context.Context) error {
+		if _, err := a.queues.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes}); err != nil {
+			return fmt.Errorf("create queue %s again: %w", name, err)
+		}
+		return nil
+	}, nil
+}
+
+// KeepMessages sets how long the queue keeps messages, at least ShortestRetention. Put back sets it
+// to what the stack has.
+func (a *AWS) KeepMessages(ctx context.Context, d time.Duration) (putBack func(context.Context) error, err error) {
+	if a.queueURL == "" {
+		return nil, fmt.Errorf("set the retention: %w", errNoQueue)
+	}
+	set := func(ctx context.Context, d time.Duration) error {
+		attributes := map[string]string{string(sqstypes.QueueAttributeNameMessageRetentionPeriod): strconv.Itoa(int(d.Seconds()))}
+		if _, err := a.queues.SetQueueAttributes(ctx, &sqs.SetQueueAttributesInput{QueueUrl: &a.queueURL, Attributes: attributes}); err != nil {
+			return fmt.Errorf("set the retention to %s: %w", d, err)
+		}
+		return nil
+	}
+	return func(ctx context.Context) error { return set(ctx, retention) }, set(ctx, d)
+}
+
+// A Read is a message that was received and left in the queue.
+type Read struct {
+	Message string // its id
+	Notice  string // the id of the event in it; empty if it has none
+}
+
+// ReadOne receives one message and does not delete it, as the console of SQS does when it polls: the
+// message comes again when the queue's visibility timeout is over. It waits up to wait (whole
+// seconds, at most 20) and returns nil if none came.
+func (a *AWS) ReadOne(ctx context.Context, wait time.Duration) (*Read, error) {
+	if a.queueURL == "" {
+		return nil, fmt.Errorf("read a message: %w", errNoQueue)
+	}
+	out, err := a.queues.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
+		QueueUrl: &a.queueURL, MaxNumberOfMessages: 1, WaitTimeSeconds: int32(wait.Seconds()),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read a message: %w", err)
+	}
+	if len(out.Messages) == 0 {
+		return nil, nil
+	}
+	var event Envelope
+	_ = json.Unmarshal([]byte(aws.ToString(out.Messages[0].Body)), &event) // a message need not be an event
+	return &Read{Message: aws.ToString(out.Messages[0].MessageId), Notice: event.ID}, nil
+}
+
+// hasQueue reports whether the queue of that name exists: a run that was killed can have left it
+// deleted.
+func (a *AWS) hasQueue(ctx context.Context, name string) (bool, error) {
+	_, err := a.queues.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: &name})
+	var missing *sqstypes.QueueDoesNotExist
+	if errors.As(err, &missing) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("find queue %s: %w", name, err)
+	}
+	return true, nil
+}

@@ -1,0 +1,125 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/cloud"
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// readWait is how long the second reader waits for a message. It is as long as SQS permits: of two
+// that wait, the first gets the message, and the recording proxy asks again each second.
+const readWait = 20 * time.Second
+
+// beginQueueFault begins a fault that is done to the queue itself. It ends when its time is over, or
+// when it has hit as often as it should. What it changed is put back then, in any case.
+func (r *runner) beginQueueFault(ctx context.Context, f scenarios.Fault) error {
+	begun := r.rec.Clock().Now()
+	look, undo := r.lookForReads, func(context.Context) error { return nil }
+	var err error
+	switch f.Type {
+	case history.RecreatedQueue:
+		look = r.lookForRefusals(begun)
+		undo, err = r.sys.AWS.DeleteQueue(ctx)
+	case history.ShortRetention:
+		look = r.lookForExpiries()
+		undo, err = r.sys.AWS.KeepMessages(ctx, cloud.ShortestRetention)
+	}
+	if err != nil {
+		return fmt.Errorf("begin fault %s: %w", f.Name, err)
+	}
+	r.rec.Record(history.Event{Kind: history.FaultBegun, At: begun, Key: f.Name, Reason: string(f.Type)})
+	r.meanwhile.Go(func() error {
+		why, err := r.recordQueueHits(ctx, f, begun+f.For.D(), look)
+		err = errors.Join(err, undo(context.WithoutCancel(ctx)))
+		if err != nil {
+			return fmt.Errorf("fault %s: %w", f.Name, err)
+		}
+		r.rec.Record(history.Event{Kind: history.FaultEnded, Key: f.Name, Reason: why})
+		return nil
+	})
+	return nil
+}
+
+// lookFor returns what a fault of the queue has hit since it was last called.
+type lookFor func(context.Context) ([]history.Event, error)
+
+// recordQueueHits records what a fault of the queue hits until its end, and returns why it ended.
+func (r *runner) recordQueueHits(ctx context.Context, f scenarios.Fault, until time.Duration, look lookFor) (why string, err error) {
+	for hits := 0; ; {
+		looking, cancel := context.WithTimeout(ctx, until-r.rec.Clock().Now())
+		found, err := look(looking)
+		ended := looking.Err() != nil
+		cancel()
+		if err != nil && !ended {
+			return "", err
+		}
+		for _, e := range found {
+			e.Kind, e.Key, e.Reason = history.FaultHit, f.Name, string(f.Type)
+			r.rec.Record(e)
+			hits++
+		}
+		now := r.rec.Clock().Now()
+		switch {
+		case f.Count > 0 && hits >= f.Count:
+			return "count", nil
+		case now >= until:
+			return "time", nil
+		}
+		if err := r.sleepUntil(ctx, min(until, now+hitPoll)); err != nil {
+			return "", err
+		}
+	}
+}
+
+// lookForRefusals looks for calls of the handler since begun that SQS refused because there is no
+// such queue.
+func (r *runner) lookForRefusals(begun time.Duration) lookFor {
+	seen := 0
+	return func(context.Context) ([]history.Event, error) {
+		var hits []history.Event
+		for _, e := range r.rec.Events() {
+			missing := e.Reason == string(history.QueueDoesNotExist) || strings.HasSuffix(e.Reason, "NonExistentQueue")
+			if e.Kind == history.SQSCall && e.At >= begun && missing {
+				hits = append(hits, history.Event{At: e.At, Action: e.Action})
+			}
+		}
+		now := hits[min(seen, len(hits)):]
+		seen = len(hits)
+		return now, nil
+	}
+}
+
+// lookForExpiries looks for messages that went without being deleted.
+func (r *runner) lookForExpiries() lookFor {
+	before := 0
+	return func(ctx context.Context) ([]history.Event, error) {
+		visible, invisible, err := r.sys.AWS.Depth(ctx)
+		if err != nil {
+			return nil, err
+		}
+		gone := before - visible - invisible
+		before = visible + invisible
+		deleted := slices.ContainsFunc(r.rec.Events(), func(e history.Event) bool { return e.Kind == history.SQSDeleted })
+		if gone <= 0 || deleted {
+			return nil, nil
+		}
+		return slices.Repeat([]history.Event{{At: r.rec.Clock().Now(), Action: "expire"}}, gone), nil
+	}
+}
+
+// lookForReads receives a message, which hides it from the handler for the queue's visibility
+// timeout.
+func (r *runner) lookForReads(ctx context.Context) ([]history.Event, error) {
+	read, err := r.sys.AWS.ReadOne(ctx, readWait)
+	if err != nil || read == nil {
+		return nil, err
+	}
+	return []history.Event{{At: r.rec.Clock().Now(), Action: "ReceiveMessage", Message: read.Message, Notice: read.Notice}}, nil
+}
