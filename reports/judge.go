@@ -63,7 +63,7 @@ func judgedAlone(dir string, meta history.Meta, entries []Entry) *Report {
 // do not change.
 func judgedAgain(dir string, saved *Report, entries []Entry) *Report {
 	r := New(Folder{Path: dir, Run: saved.Run, started: saved.Started}, saved.Handler, saved.Set, saved.Environment)
-	r.Second = saved.Second
+	r.Second, r.Shard = saved.Second, saved.Shard
 	for _, was := range saved.Results {
 		i := slices.IndexFunc(entries, func(e Entry) bool { return e.Scenario == was.Scenario })
 		if i < 0 {

@@ -40,10 +40,12 @@ type Report struct {
 	Kind       string  `yaml:"kind"`
 	Handler    Handler `yaml:"handler"`
 	// Second is the second handler, if the run had one in all its drills.
-	Second  *Handler      `yaml:"secondHandler,omitempty"`
-	Set     scenarios.Set `yaml:"set"`
-	Run     string        `yaml:"run"` // see Folder
-	Started time.Time     `yaml:"started"`
+	Second *Handler      `yaml:"secondHandler,omitempty"`
+	Set    scenarios.Set `yaml:"set"`
+	// Shard is the part of the run that this one played, such as 2/4; empty: all of it.
+	Shard   string    `yaml:"shard,omitempty"`
+	Run     string    `yaml:"run"` // see Folder
+	Started time.Time `yaml:"started"`
 	// Environment holds versions of the parts, digests of images, kernel, cores,
 	// kube-proxy's mode: what figures depend on besides handler and scenarios.
 	Environment map[string]string `yaml:"environment"`

@@ -11,7 +11,7 @@ import (
 )
 
 func newReportCommand() *cobra.Command {
-	return group("report", "Work with reports of runs", newReportVerifyCommand())
+	return group("report", "Work with reports of runs", newReportVerifyCommand(), newReportMergeCommand())
 }
 
 func newReportVerifyCommand() *cobra.Command {
@@ -42,5 +42,37 @@ Exit code 0: nothing is wrong; 1: something is wrong, one line for each problem.
 		},
 	}
 	cmd.Flags().BoolVar(&withoutHistories, "without-histories", false, "do not judge again; for reports that were published without their histories")
+	return cmd
+}
+
+func newReportMergeCommand() *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use:   "merge FOLDER...",
+		Short: "Join the reports of the shards of a run into one",
+		Long: `Merge reads the folders of the runs that played the shards of a run (run --shard),
+each with its histories, judges these again, and writes one report, as if one
+machine had played all of it. The shards must be of one set, one handler and one
+environment, and none may be missing.
+
+Exit code: as that of run.`,
+		Example: "  spotdrill report merge shard-1/latest shard-2/latest shard-3/latest shard-4/latest",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := reports.Merge(out, args)
+			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, reports.ErrNotOneRun) || errors.Is(err, reports.ErrOtherEnvironment) {
+				return exitError{exitUsage, err}
+			}
+			if err != nil {
+				return err
+			}
+			if err := r.Folder().Write(r); err != nil {
+				return err
+			}
+			reports.NewConsole(cmd.ErrOrStderr(), len(r.Results)).Summary(r)
+			return judged(r.Summary)
+		},
+	}
+	cmd.Flags().StringVar(&out, "out", "reports/out", "`folder` for results; the merged run gets its own subfolder")
 	return cmd
 }

@@ -28,7 +28,7 @@ type runOptions struct {
 	handlers                []string // the handler under test, and a second one
 	repeat                  int
 	keep, dryRun, json      bool
-	resume                  string
+	resume, shard           string
 	resumed                 *reports.Report // the report in the folder resume
 	system                  system.Options
 }
@@ -77,8 +77,8 @@ broke.`,
 				return usage("--repeat is %d: want at least 1", o.repeat)
 			}
 			if o.resume != "" {
-				if o.rerunFailed || o.repeat > 1 || len(args) > 0 {
-					return usage("--resume plays what is left of a run: it cannot be used with scenarios, --rerun-failed or --repeat")
+				if o.rerunFailed || o.repeat > 1 || o.shard != "" || len(args) > 0 {
+					return usage("--resume plays what is left of a run: it cannot be used with scenarios, --rerun-failed, --repeat or --shard")
 				}
 				was, left, err := reports.Resume(o.resume)
 				if err != nil {
@@ -128,6 +128,7 @@ broke.`,
 	flags.StringSliceVar(&o.profiles, "profile", nil, "play only scenarios of a `profile`: "+strings.Join(scenarios.Profiles(), ", "))
 	flags.BoolVar(&o.rerunFailed, "rerun-failed", false, "play only what did not pass in the latest run, with its handler, set and kube-proxy mode")
 	flags.StringVar(&o.resume, "resume", "", "go on with the run in a `folder`, which ended before its last drill: play what is left, with its handler, set and kube-proxy mode")
+	flags.StringVar(&o.shard, "shard", "", "play only one of several equal `parts`, such as 2/4; spotdrill report merge joins their reports")
 	flags.IntVar(&o.repeat, "repeat", 1, "times to play each scenario; the worst outcome counts")
 	flags.BoolVar(&o.keep, "keep", false, "stop at the first drill that does not pass, and leave the cluster as it is")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "only print what would be played")
@@ -149,6 +150,10 @@ func (o runOptions) options(args []string, console io.Writer) (session.Options, 
 	if o.resumed != nil {
 		chosen = slices.DeleteFunc(chosen, func(s scenarios.Scenario) bool { return o.resumed.Has(s.Name) })
 	}
+	shard, err := scenarios.ParseShard(o.shard)
+	if err != nil {
+		return session.Options{}, err
+	}
 	under, second, err := handler.LoadPair(o.handlers)
 	if err == nil && o.policy != "" {
 		under, err = under.WithPolicy(o.policy)
@@ -157,7 +162,7 @@ func (o runOptions) options(args []string, console io.Writer) (session.Options, 
 		return session.Options{}, err
 	}
 	return session.Options{
-		Handler: under, Second: second, HandlerImage: o.image, Set: scenarios.Set(o.set), Scenarios: chosen, Repeat: o.repeat,
+		Handler: under, Second: second, HandlerImage: o.image, Set: scenarios.Set(o.set), Scenarios: chosen, Shard: shard, Repeat: o.repeat,
 		System: o.system, Out: o.out, Keep: o.keep, Resumed: o.resumed, Console: console,
 	}, nil
 }

@@ -73,22 +73,46 @@ func (d Description) Pause(ctx context.Context, cfg *rest.Config, s Settings) (r
 		return nil, fmt.Errorf("pause handler %s: %w", d.Name, err)
 	}
 	resume = func(ctx context.Context) error { return d.Scale(ctx, cfg, s, len(had)) }
-	if err := r.scale(ctx, 0); err != nil {
-		return nil, fmt.Errorf("pause handler %s: %w", d.Name, err)
+	if err = r.scale(ctx, 0); err == nil {
+		err = r.waitGone(ctx, "")
 	}
-	var left []corev1.Pod
-	err = wait.For(func(ctx context.Context) (gone bool, err error) {
-		left, err = r.pods(ctx)
-		return len(left) == 0, err
-	}, wait.WithContext(ctx), wait.WithImmediate(), wait.WithInterval(poll), wait.WithTimeout(pauseTimeout))
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("pause handler %s: %d of its pods are left after %s: %w", d.Name, len(left), pauseTimeout, err), resume(context.WithoutCancel(ctx)))
+		return nil, errors.Join(fmt.Errorf("pause handler %s: %w", d.Name, err), resume(context.WithoutCancel(ctx)))
 	}
 	return resume, nil
 }
 
-// pauseTimeout is more than the grace period of any handler known here.
-const pauseTimeout = time.Minute
+// WaitGone waits until no pod of the handler is left on the node.
+func (d Description) WaitGone(ctx context.Context, cfg *rest.Config, s Settings, node string) error {
+	r, err := d.running(cfg, s)
+	if err != nil {
+		return err
+	}
+	return r.waitGone(ctx, node)
+}
+
+// goneTimeout is more than the grace period of any handler known here.
+const goneTimeout = 75 * time.Second
+
+// waitGone waits until no pod is left on the node, or on any if it is empty. A pod that is terminating
+// still acts.
+func (r running) waitGone(ctx context.Context, node string) error {
+	var left []string
+	err := wait.For(func(ctx context.Context) (bool, error) {
+		pods, err := r.pods(ctx)
+		left = nil
+		for i := range pods {
+			if node == "" || pods[i].Spec.NodeName == node {
+				left = append(left, pods[i].Name)
+			}
+		}
+		return len(left) == 0, err
+	}, wait.WithContext(ctx), wait.WithImmediate(), wait.WithInterval(poll), wait.WithTimeout(goneTimeout))
+	if err != nil {
+		return fmt.Errorf("pods of %s that are left after %s: %v: %w", r, goneTimeout, left, err)
+	}
+	return nil
+}
 
 // Retire removes the pod for good: the handler gets one replica less, and the ReplicaSet
 // controller deletes the pod that is cheapest to delete. It returns when the others are

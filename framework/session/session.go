@@ -36,6 +36,8 @@ type Options struct {
 	Second    *handler.Description
 	Set       scenarios.Set
 	Scenarios []scenarios.Scenario // in the order in which they are drilled
+	// Shard is the part of Scenarios that is drilled; the zero value is all of them.
+	Shard scenarios.Shard
 	// Repeat is how many times each is drilled, so that a flake shows; 0 means once.
 	Repeat int
 	// System is brought up; its Log is the session's.
@@ -100,15 +102,13 @@ func New(opts Options) (*Session, error) {
 	if err := opts.Handler.CheckClauses(clauses); err != nil {
 		return nil, err
 	}
-	s := &Session{
-		Options: opts, started: time.Now(),
-		console: reports.NewConsole(opts.Console, len(opts.Scenarios)+len(opts.More)),
-		played:  map[string]bool{}, ahead: map[string]reports.Entry{},
-	}
+	s := &Session{Options: opts, started: time.Now(), played: map[string]bool{}, ahead: map[string]reports.Entry{}}
 	if err := s.loadSeconds(opts.Scenarios); err != nil {
 		return nil, err
 	}
-	for _, scenario := range slices.Concat(opts.Scenarios, opts.More) {
+	s.Scenarios = s.Shard.Of(s.Scenarios, s.expectedOf)
+	s.console = reports.NewConsole(opts.Console, len(s.Scenarios)+len(opts.More))
+	for _, scenario := range slices.Concat(s.Scenarios, opts.More) {
 		if s.NotApplicable(scenario) == "" {
 			s.System.Spares = max(s.System.Spares, scenario.Launches())
 			s.System.Kwok = s.System.Kwok || scenario.Grows()
@@ -176,6 +176,7 @@ func (s *Session) begin() (err error) {
 	}
 	meta := s.Handler.Meta()
 	s.report = reports.New(s.folder, reports.Handler{Name: meta.Name, Version: meta.Version, Description: s.Handler.Reference(), Image: s.HandlerImage, Policy: s.Handler.Policy}, s.Set, nil)
+	s.report.Shard = s.Shard.String()
 	if s.Second != nil {
 		meta := s.Second.Meta()
 		s.report.Second = &reports.Handler{Name: meta.Name, Version: meta.Version, Description: s.Second.Reference()}
@@ -186,11 +187,17 @@ func (s *Session) begin() (err error) {
 func (s *Session) expected() time.Duration {
 	total := time.Duration(0)
 	for _, scenario := range s.Scenarios {
-		if s.NotApplicable(scenario) == "" {
-			total += Expected(scenario, s.Set) * time.Duration(max(1, s.Repeat))
-		}
+		total += s.expectedOf(scenario)
 	}
 	return total
+}
+
+// expectedOf is about how long a scenario takes; 0 if it is not played.
+func (s *Session) expectedOf(scenario scenarios.Scenario) time.Duration {
+	if s.NotApplicable(scenario) != "" {
+		return 0
+	}
+	return Expected(scenario, s.Set) * time.Duration(max(1, s.Repeat))
 }
 
 // Expected is about how long a drill takes: the scenario itself, and what arranging and

@@ -291,14 +291,20 @@ func (s *System) Initialize(ctx context.Context, node string) error {
 	return s.Cluster.AddLabels(ctx, node, labels)
 }
 
-// Uninitialize takes them off, so that its pods leave the node. The next Restore sets them again, if
-// Renew is called.
+// Uninitialize takes them off, and returns when its pods have left the node. The next Restore sets the
+// labels again, if Renew is called.
 func (s *System) Uninitialize(ctx context.Context, node string) error {
 	labels, err := s.labelsOf(ctx, node)
 	if err != nil {
 		return err
 	}
-	return s.Cluster.RemoveLabels(ctx, node, slices.Collect(maps.Keys(labels)))
+	if err := s.Cluster.RemoveLabels(ctx, node, slices.Collect(maps.Keys(labels))); err != nil {
+		return err
+	}
+	if err := s.installed.WaitGone(ctx, s.Cluster.Config, s.Settings, node); err != nil {
+		return fmt.Errorf("take the labels of handler %s off %s: %w", s.installed.Name, node, err)
+	}
+	return nil
 }
 
 // labelsOf are the labels that the installed handler needs on a worker's node.

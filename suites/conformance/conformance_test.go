@@ -26,6 +26,7 @@ var (
 	outFlag       = flags.AddOut("reports/out")
 	setFlag       = flag.String("set", string(scenarios.Fast), "set of scenarios: fast or full")
 	scenariosFlag = flag.String("scenarios", "", "names of scenarios, separated by commas, instead of a set")
+	shardFlag     = flag.String("shard", "", "part of the scenarios to play, such as 2/4")
 	repeatFlag    = flag.Int("repeat", 1, "times to play each scenario")
 )
 
@@ -38,6 +39,10 @@ func TestSpecs(t *testing.T) {
 	}
 	if chosen, err = labels.Selected(chosen, labels.Of); err != nil {
 		t.Fatalf("of set %s: %v", set, err)
+	}
+	shard, err := scenarios.ParseShard(*shardFlag)
+	if err != nil {
+		t.Fatal(err)
 	}
 	under, second, image, err := handlerFlags.Load()
 	if err != nil {
@@ -52,7 +57,7 @@ func TestSpecs(t *testing.T) {
 		more = slices.DeleteFunc(slices.Clone(chosen), func(s scenarios.Scenario) bool { return !isIdleScenario(s) })
 	}
 	session, err := session.New(session.Options{
-		Handler: under, Second: second, HandlerImage: image, Set: set, Scenarios: chosen, Repeat: *repeatFlag, Out: *outFlag, Console: os.Stderr, More: more,
+		Handler: under, Second: second, HandlerImage: image, Set: set, Scenarios: chosen, Shard: shard, Repeat: *repeatFlag, Out: *outFlag, Console: os.Stderr, More: more,
 		System: system,
 	})
 	if err != nil {

@@ -1,0 +1,155 @@
+package reports
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// ErrNotOneRun says that reports are not the shards of one run.
+var ErrNotOneRun = errors.New("these are not the shards of one run")
+
+// Merge joins the reports of the shards of a run into one, as if one machine had played it. It makes a
+// folder for it in root, with copies of the histories, and writes nothing else. The histories are
+// judged again. Times are sums over the shards. Errors: ErrNotOneRun, ErrOtherEnvironment, those of
+// Judge.
+func Merge(root string, dirs []string) (*Report, error) {
+	shards := make([]*Report, len(dirs))
+	for i, dir := range dirs {
+		var err error
+		if shards[i], err = Judge(dir); err != nil {
+			return nil, err
+		}
+	}
+	if err := oneRun(shards); err != nil {
+		return nil, err
+	}
+	first := slices.MinFunc(shards, func(a, b *Report) int { return a.Started.Compare(b.Started) })
+	merged := New(Folder{}, first.Handler, first.Set, maps.Clone(first.Environment))
+	merged.Second = first.Second
+	var entries []Entry
+	times := map[string]ScenarioTiming{}
+	for _, shard := range shards {
+		entries = append(entries, shard.Results...)
+		if err := merged.PlayIn(shard.Environment); err != nil {
+			return nil, fmt.Errorf("shard %s: %w", shard.Shard, err)
+		}
+		merged.Timings.add(shard.Timings)
+		for _, t := range shard.Timings.Scenarios {
+			times[t.Scenario] = t
+		}
+	}
+	inOrder, err := order(first.Set)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(entries, func(a, b Entry) int { return inOrder(a) - inOrder(b) })
+	for _, e := range entries {
+		if merged.Has(e.Scenario) {
+			return nil, fmt.Errorf("%w: %s is in two of them", ErrNotOneRun, e.Scenario)
+		}
+		merged.Add(e)
+	}
+	for i, t := range merged.Timings.Scenarios {
+		merged.Timings.Scenarios[i] = times[t.Scenario]
+	}
+	if merged.folder, err = NewFolder(root, first.Started.Local()); err != nil {
+		return nil, err
+	}
+	merged.Run, merged.Started = merged.folder.Run, first.Started
+	return merged, copyHistories(merged.folder.Path, dirs)
+}
+
+// oneRun reports why the reports are not all the shards of one run.
+func oneRun(shards []*Report) error {
+	var there []int
+	for _, s := range shards {
+		shard, err := scenarios.ParseShard(s.Shard)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%w: %s: %w", ErrNotOneRun, s.folder.Path, err)
+		case shard.Count == 0:
+			return fmt.Errorf("%w: %s is the report of a whole run", ErrNotOneRun, s.folder.Path)
+		case shard.Count != len(shards):
+			return fmt.Errorf("%w: %s is shard %s, and there are %d reports", ErrNotOneRun, s.folder.Path, shard, len(shards))
+		case slices.Contains(there, shard.Index):
+			return fmt.Errorf("%w: %s is shard %s, and so is another", ErrNotOneRun, s.folder.Path, shard)
+		}
+		there = append(there, shard.Index)
+		for what, differs := range map[string]bool{
+			"set": s.Set != shards[0].Set, "handler": s.Handler != shards[0].Handler,
+			"second handler":          !sameHandler(s.Second, shards[0].Second),
+			"tolerances of the judge": !maps.Equal(s.Tolerances, shards[0].Tolerances),
+		} {
+			if differs {
+				return fmt.Errorf("%w: the %s of shard %s is another one than that of shard %s", ErrNotOneRun, what, s.Shard, shards[0].Shard)
+			}
+		}
+	}
+	return nil
+}
+
+func sameHandler(a, b *Handler) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}
+
+// order returns the place of an entry in a run of the set. What is not in the catalogue comes last.
+func order(set scenarios.Set) (func(Entry) int, error) {
+	all, err := scenarios.Select(set, nil)
+	if err != nil {
+		return nil, err
+	}
+	return func(e Entry) int {
+		if i := slices.IndexFunc(all, func(s scenarios.Scenario) bool { return s.Name == e.Scenario }); i >= 0 {
+			return i
+		}
+		return len(all)
+	}, nil
+}
+
+// add adds the times of a shard.
+func (t *Timings) add(shard Timings) {
+	t.Setup += shard.Setup
+	t.Drills += shard.Drills
+	t.Took(shard.Phases)
+	t.Ended(time.Duration(t.Drills))
+}
+
+// copyHistories copies what the runs' folders have beside their reports.
+func copyHistories(to string, dirs []string) error {
+	for _, dir := range dirs {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return fmt.Errorf("copy histories: %w", err)
+		}
+		for _, e := range entries {
+			if !e.IsDir() {
+				continue
+			}
+			// Several shards have a folder of the second repeats.
+			err := copyFolder(filepath.Join(to, e.Name()), filepath.Join(dir, e.Name()))
+			if err != nil {
+				return fmt.Errorf("copy histories: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+func copyFolder(to, from string) error {
+	err := os.CopyFS(to, os.DirFS(from))
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("two shards have %s: %w", from, err)
+	}
+	return err
+}
