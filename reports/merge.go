@@ -38,7 +38,7 @@ func Merge(root string, dirs []string) (*Report, error) {
 	times := map[string]ScenarioTiming{}
 	for _, shard := range shards {
 		entries = append(entries, shard.Results...)
-		if err := merged.PlayIn(shard.Environment); err != nil {
+		if err := merged.joinEnvironment(shard.Environment); err != nil {
 			return nil, fmt.Errorf("shard %s: %w", shard.Shard, err)
 		}
 		merged.Timings.add(shard.Timings)

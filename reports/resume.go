@@ -52,6 +52,11 @@ func (r *Report) PlayIn(environment map[string]string) error {
 		r.Environment = environment
 		return nil
 	}
+	return r.joinEnvironment(environment)
+}
+
+// joinEnvironment is PlayIn for a report that has an environment.
+func (r *Report) joinEnvironment(environment map[string]string) error {
 	var differ []error
 	for _, key := range slices.Sorted(maps.Keys(environment)) {
 		was, is := r.Environment[key], environment[key]

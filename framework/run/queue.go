@@ -13,9 +13,12 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// readWait is how long the second reader waits for a message. It is as long as SQS permits: of two
-// that wait, the first gets the message, and the recording proxy asks again each second.
-const readWait = 20 * time.Second
+// The second reader is sure to get the message: of two that wait, LocalStack gives it to the one that
+// waits longer, and the recording proxy asks again each second for the handler.
+const (
+	readWait  = 20 * time.Second // for a message; SQS permits no more
+	readAhead = 2 * time.Second  // that it waits already when the next step begins
+)
 
 // beginQueueFault begins a fault that is done to the queue itself. It ends when its time is over, or
 // when it has hit as often as it should. What it changed is put back then, in any case.
@@ -44,6 +47,9 @@ func (r *runner) beginQueueFault(ctx context.Context, f scenarios.Fault) error {
 		r.rec.Record(history.Event{Kind: history.FaultEnded, Key: f.Name, Reason: why})
 		return nil
 	})
+	if f.Type == history.SecondReader {
+		return r.sleep(ctx, readAhead)
+	}
 	return nil
 }
 
