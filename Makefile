@@ -125,6 +125,10 @@ test: cc ## Run every test that needs no cluster, with the race detector
 queue-test: build ## Test queue, rules and the proxy's faults with a real LocalStack
 	@eval "$$(bin/spotdrill up --proxy-mode=$(PROXY_MODE))" && go test -count=1 -v -run LocalStack ./framework/proxy ./framework/cloud
 
+.PHONY: action-test
+action-test: ## Run the script of the GitHub Action as a runner does, with one drill
+	@.ci/action-test
+
 .PHONY: report-test
 report-test: ## Check the HTML report in Chromium with axe-core, and JUnit with its schema and junitparser
 	@.ci/reports/test
@@ -148,6 +152,7 @@ fix: ## Fix what a tool can fix
 	@.ci/yaml-files | xargs $(TOOL) yamlfmt -conf .ci/yamlfmt.yaml
 	@$(TOOL) shfmt -w $$(.ci/shell-files)
 	@go test ./docs/schema -update
+	@go test ./kind -run TestPackedRecipes -update
 	@go test ./framework/verdict -run TestCatalogueListsEveryCheck -update
 	@go test ./reports -run TestTheChecksAreDocumented -update
 	@go test ./suites/reproduce/trackrecord -run TestTheTableIsTheRecord -update

@@ -14,8 +14,8 @@ type Origin string
 const (
 	Held    Origin = "held"    // the engine has it
 	Pulled  Origin = "pulled"  // a registry has it
-	Built   Origin = "built"   // the checkout builds it
-	Nowhere Origin = "nowhere" // no registry has it, and there is no checkout
+	Built   Origin = "built"   // it is built here
+	Nowhere Origin = "nowhere" // no registry has it, and it cannot be built
 )
 
 // Source says where an image comes from, and why.
@@ -47,7 +47,7 @@ func examine(ctx context.Context, eng *engine.Engine, opts ImageOptions, img ima
 			return Source{Name: img.name, Ref: img.public, From: Held}, err
 		}
 	}
-	built, unbuildable := builtReference(opts.Source, img)
+	built, unbuildable := opts.reference(img)
 	if unbuildable == nil {
 		if held, err := eng.HasImage(ctx, built); held || err != nil {
 			return Source{Name: img.name, Ref: built, From: Held}, err

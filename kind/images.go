@@ -31,7 +31,8 @@ var versionsFile string
 
 // ImageOptions say where images come from and where progress is logged.
 type ImageOptions struct {
-	// Source is the root of a checkout, whose kind/images builds images.
+	// Source is the root of a checkout, whose kind/images builds images. In any other folder,
+	// the recipes that are built into this program do.
 	Source string
 	// Log receives every line meant for the user; nil discards them.
 	Log func(format string, args ...any)
@@ -201,7 +202,11 @@ func askRegistry(ctx context.Context, eng *engine.Engine, ref string) error {
 
 // build runs build.sh and logs its progress line by line.
 func build(ctx context.Context, eng *engine.Engine, opts ImageOptions, img image, ref string) error {
-	cmd := engine.OwnGroup(exec.CommandContext(ctx, "bash", filepath.Join(opts.Source, "kind", "images", "build.sh"), img.name, eng.Name, ref))
+	folder, err := opts.folder()
+	if err != nil {
+		return err
+	}
+	cmd := engine.OwnGroup(exec.CommandContext(ctx, "bash", filepath.Join(folder, "build.sh"), img.name, eng.Name, ref))
 	state, err := engine.StateDir()
 	if err != nil {
 		return err
@@ -260,14 +265,14 @@ func (l *lines) Write(text []byte) (int, error) {
 	}
 }
 
-// builtReference is the reference of the built image: a digest of all its sources.
-func builtReference(source string, img image) (string, error) {
+// reference is the reference of the built image: a digest of all its sources.
+func (o ImageOptions) reference(img image) (string, error) {
 	if len(img.sources) == 0 {
 		return "", errors.New("it cannot be built here")
 	}
-	folder := filepath.Join(source, "kind", "images")
-	if _, err := os.Stat(filepath.Join(folder, "build.sh")); err != nil {
-		return "", fmt.Errorf("%s is not there: run spotdrill from a checkout of its source, or where an image registry can be reached", filepath.Join(folder, "build.sh"))
+	folder, err := o.folder()
+	if err != nil {
+		return "", err
 	}
 	hash := sha256.New()
 	for _, name := range append([]string{"build.sh", "steps.sh", "versions.env"}, img.sources...) {

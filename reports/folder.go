@@ -19,13 +19,16 @@ const (
 	HTMLFile    = "report.html"
 	SummaryFile = "summary.txt" // the counts, one line
 	MetricsFile = "metrics.txt" // OpenMetrics
-	Latest      = "latest"      // next to the run folders, a link to the newest with reports
+	// MarkdownFile is for the summary of a CI job, BadgeFile for shields.io.
+	MarkdownFile = "summary.md"
+	BadgeFile    = "badge.json"
+	Latest       = "latest" // next to the run folders, a link to the newest with reports
 )
 
 // Folder has all files of one run:
 //
 //	<root>/latest -> 20260102-150405
-//	<root>/20260102-150405/report.html, report.yaml, junit.xml, metrics.txt, summary.txt
+//	<root>/20260102-150405/report.html, report.yaml, junit.xml, metrics.txt, summary.md, summary.txt, badge.json
 //	<root>/20260102-150405/<scenario>/attempt-1/history.jsonl, queries.bin, <scenario>.yaml
 //	<root>/20260102-150405/repeat-2/<scenario>/attempt-1/… if scenarios are repeated
 type Folder struct {
@@ -100,6 +103,8 @@ func (f Folder) Write(r *Report) error {
 		writeFile(filepath.Join(f.Path, JUnitFile), r.WriteJUnit),
 		writeFile(filepath.Join(f.Path, HTMLFile), r.WriteHTML),
 		writeFile(filepath.Join(f.Path, MetricsFile), r.WriteOpenMetrics),
+		writeFile(filepath.Join(f.Path, MarkdownFile), r.WriteMarkdown),
+		writeFile(filepath.Join(f.Path, BadgeFile), r.WriteBadge),
 		writeFile(filepath.Join(f.Path, SummaryFile), func(w io.Writer) error {
 			_, err := fmt.Fprintln(w, r.Summary)
 			return err

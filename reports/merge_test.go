@@ -67,8 +67,8 @@ func playedShard(t *testing.T, shard string, drills []string, skipped ...string)
 	return r
 }
 
-// comparable is the report's YAML without what differs between two runs of the same drills.
-func comparable(t *testing.T, r *Report) string {
+// withoutTimes is the report's YAML without what differs between two runs of the same drills.
+func withoutTimes(t *testing.T, r *Report) string {
 	t.Helper()
 	c := *r
 	c.Run, c.Started, c.Timings.Setup = "", time.Time{}, 0
@@ -104,7 +104,7 @@ func TestMergedShardsEqualTheWholeRun(t *testing.T) {
 	timings := sorted.Timings.Scenarios
 	sorted.Timings = whole.Timings
 	sorted.Timings.Scenarios = timings
-	if got, want := comparable(t, merged), comparable(t, sorted); got != want {
+	if got, want := withoutTimes(t, merged), withoutTimes(t, sorted); got != want {
 		t.Errorf("the merged report is\n%s\nwant\n%s", got, want)
 	}
 	if merged.Timings.Setup != Seconds(2*time.Second) {
@@ -114,7 +114,7 @@ func TestMergedShardsEqualTheWholeRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	again, err := Judge(merged.folder.Path)
-	if err != nil || comparable(t, again) != comparable(t, merged) {
+	if err != nil || withoutTimes(t, again) != withoutTimes(t, merged) {
 		t.Errorf("judged again from the copies of the histories: %v", err)
 	}
 }

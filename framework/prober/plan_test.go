@@ -113,3 +113,15 @@ func TestPlanSurvivesJSON(t *testing.T) {
 		t.Errorf("%s\nbecame %+v (%v)", b, back, err)
 	}
 }
+
+// requestsTo is a stream of requests of a mode.
+func requestsTo(server netip.AddrPort, mode history.Mode, rate int) QueryStream {
+	s := QueryStream{Target: "app", Server: server, Mode: mode, Rate: rate}
+	if mode != history.Dial {
+		s.Path = "/healthz"
+	}
+	if mode == history.HTTPKept {
+		s.Ports = 4
+	}
+	return s
+}

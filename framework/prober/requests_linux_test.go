@@ -17,18 +17,6 @@ import (
 // addressOf is where a server of a test listens.
 func addressOf(l net.Listener) netip.AddrPort { return l.Addr().(*net.TCPAddr).AddrPort() }
 
-// requestsTo is a stream of requests of a mode.
-func requestsTo(server netip.AddrPort, mode history.Mode, rate int) QueryStream {
-	s := QueryStream{Target: "app", Server: server, Mode: mode, Rate: rate}
-	if mode != history.Dial {
-		s.Path = "/healthz"
-	}
-	if mode == history.HTTPKept {
-		s.Ports = 4
-	}
-	return s
-}
-
 func applicationModes() []history.Mode {
 	return []history.Mode{history.Dial, history.HTTP, history.HTTPKept}
 }

@@ -89,6 +89,14 @@ func TestAlways(t *testing.T) {
 
 		{name: "the notice's message was deleted", check: "no message lost", want: Pass, got: "1 put, 1 deleted, 0 left"},
 		{name: "a message vanished", edit: func(s *script) { s.drop(kind(history.SQSDeleted)) }, check: "no message lost", want: Fail, got: "1 of 1 were not deleted, and 0 were in the queue"},
+		{name: "a message expired, as a fault of the drill wanted it", edit: func(s *script) {
+			s.drop(kind(history.SQSDeleted))
+			s.at(8, history.Event{Kind: history.FaultHit, Key: "retention", Reason: string(history.ShortRetention)})
+		}, check: "no message lost", want: Pass, got: "1 put, 0 deleted, 0 left, 1 expired"},
+		{name: "a message vanished while another fault lasted", edit: func(s *script) {
+			s.drop(kind(history.SQSDeleted))
+			s.at(8, history.Event{Kind: history.FaultHit, Key: "outage", Reason: string(history.RecreatedQueue)})
+		}, check: "no message lost", want: Fail},
 		{name: "a message was left", edit: func(s *script) {
 			s.drop(kind(history.SQSDeleted))
 			s.change(history.QueueDepth, func(e *history.Event) { e.Numbers[history.Invisible] = 1 })

@@ -170,7 +170,7 @@ func (j judge) queueEmpty(v Verdict, _ scenarios.QueueEmpty) Verdict {
 var checkNoneLost = check{
 	Kind: Kind{
 		ID: "noMessageLost", Title: "no message lost",
-		Requires: "Every message that was put is deleted by the handler, or is in the queue at the end.",
+		Requires: "Every message that was put is deleted by the handler, or is in the queue at the end, or has expired there as the drill wanted it.",
 		Fix:      "only the handler under test may take messages from its queue: look in the queue's calls for another reader, a purge, or a deletion of what was not handled",
 		Look:     Look{Lane: LaneHandler, Text: "the lane Handler, and the sqs.call and sqs.delete events of history.jsonl: who took the message?"},
 	},
@@ -193,6 +193,12 @@ func (j judge) noneLost(v Verdict) Verdict {
 	n := j.account()
 	left := int(depth.Numbers[history.Visible] + depth.Numbers[history.Invisible])
 	v.Numbers = map[string]float64{"put": float64(n.put), "deleted": float64(n.put - len(n.undeleted)), "left": float64(left)}
+	rest := fmt.Sprintf("%d left", left)
+	if expired := j.expired(); expired > 0 {
+		v.Numbers["expired"] = float64(expired)
+		rest += fmt.Sprintf(", %d expired", expired)
+		left += expired
+	}
 	missing := len(n.kept) + len(n.unseen)
 	if why := j.Unrecorded(j.End); why != "" {
 		return v.unknown("deletions: "+why, depth)
@@ -203,13 +209,21 @@ func (j judge) noneLost(v Verdict) Verdict {
 	evidence := append(capped(slices.Concat(n.undeleted, n.kept)), depth)
 	switch {
 	case missing <= left && (len(n.unseen) == 0 || missing+n.again <= left):
-		return v.pass(fmt.Sprintf("%d put, %d deleted, %d left", n.put, n.put-len(n.undeleted), left), depth)
+		return v.pass(fmt.Sprintf("%d put, %d deleted, %s", n.put, n.put-len(n.undeleted), rest), depth)
 	case missing <= left:
 		return v.unknown(fmt.Sprintf("%d of %d were not deleted, and the %d in the queue may be messages that came again after they were deleted", len(n.undeleted), n.put, left), evidence...)
 	case len(n.undeleted) == 0:
 		return v.fail(fmt.Sprintf("message %s was not deleted, and %d were in the queue", n.kept[0].Message, left), evidence...)
 	}
 	return v.fail(fmt.Sprintf("%d of %d were not deleted, and %d were in the queue", len(n.undeleted), n.put, left), evidence...)
+}
+
+// expired is how many messages went when the retention of the queue was over, which a fault of the
+// drill had made short.
+func (j judge) expired() int {
+	return len(j.All(func(e history.Event) bool {
+		return e.Kind == history.FaultHit && e.Reason == string(history.ShortRetention)
+	}))
 }
 
 // account is what became of everything that was put. One notice may have several
