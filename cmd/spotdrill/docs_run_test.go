@@ -15,6 +15,9 @@ import (
 // a network, which their own tests and the drills give.
 func (c command) harmless() (args []string, ok bool) {
 	args = c.words[1:]
+	if strings.Join(args[:min(2, len(args))], " ") == "report merge" {
+		return nil, false // the histories of several shards are in reports/merge_test.go
+	}
 	switch args[0] {
 	case "list", "explain", "judge", "compare", "report":
 		return args, true
