@@ -1,6 +1,10 @@
 package scenarios
 
-import "github.com/spotdrill/spotdrill/framework/strict"
+import (
+	"slices"
+
+	"github.com/spotdrill/spotdrill/framework/strict"
+)
 
 // Marked requires that the node is cordoned, or tainted with the handler's taint, in
 // time after the notice.
@@ -89,6 +93,11 @@ type Untouched struct {
 func (c Untouched) validate(where string, in *scope, p *problems) { in.node(where, c.Node, p) }
 
 func (c Untouched) observed(t Times) observation { return absent(t.reaction()).on(c.Node, t) }
+
+// ReadsNodeEvents reports whether a check requires an event of the handler about a node.
+func (s Scenario) ReadsNodeEvents() bool {
+	return slices.ContainsFunc(s.Checks, func(c Check) bool { return c.NodeEvent != nil })
+}
 
 // NodeEvent requires a Kubernetes event about the node after the notice.
 type NodeEvent struct {
