@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
@@ -165,12 +164,6 @@ func (f Fault) validate(where string, in *scope, p *problems) {
 	p.serverError(where+".status", f.Status)
 }
 
-// What SQS permits: the time until a name can be used again, and the least retention.
-const (
-	deletedFor        = 60 * time.Second
-	shortestRetention = 60 * time.Second
-)
-
 // validateOfTheQueueItself checks a fault that is done to the queue.
 func (f Fault) validateOfTheQueueItself(where string, p *problems) {
 	if len(f.Actions) > 0 {
@@ -182,10 +175,10 @@ func (f Fault) validateOfTheQueueItself(where string, p *problems) {
 	switch lasts := f.For.D(); {
 	case lasts == 0:
 		p.add(where+".for", "is required with type %s", f.Type)
-	case f.Type == history.RecreatedQueue && lasts < deletedFor:
-		p.add(where+".for", "%s is less than the %s for which SQS keeps the name of a deleted queue", lasts, deletedFor)
-	case f.Type == history.ShortRetention && lasts <= shortestRetention:
-		p.add(where+".for", "%s is not more than %s, for which SQS keeps messages at least: none would expire", lasts, shortestRetention)
+	case f.Type == history.RecreatedQueue && lasts < history.DeletedFor:
+		p.add(where+".for", "%s is less than the %s for which SQS keeps the name of a deleted queue", lasts, history.DeletedFor)
+	case f.Type == history.ShortRetention && lasts <= history.ShortestRetention:
+		p.add(where+".for", "%s is not more than %s, for which SQS keeps messages at least: none would expire", lasts, history.ShortestRetention)
 	}
 }
 

@@ -118,7 +118,7 @@ func TestLocalStackQueueIsPutRightByTheNextDeployment(t *testing.T) {
 	if err := d.DeployStack(t.Context(), name); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.KeepMessages(t.Context(), ShortestRetention); err != nil {
+	if _, err := d.KeepMessages(t.Context(), history.ShortestRetention); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.DeployStack(t.Context(), name); err != nil {
@@ -150,21 +150,21 @@ func TestLocalStackMessageThatIsReadComesAgain(t *testing.T) {
 
 func TestLocalStackMessagesExpire(t *testing.T) {
 	d := realStack(t, "expiring")
-	if _, err := d.KeepMessages(t.Context(), ShortestRetention); err != nil {
+	if _, err := d.KeepMessages(t.Context(), history.ShortestRetention); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.SendRaw(t.Context(), "stale"); err != nil {
 		t.Fatal(err)
 	}
 	sent, left := time.Now(), 1
-	for left > 0 && time.Since(sent) < ShortestRetention+10*time.Second {
+	for left > 0 && time.Since(sent) < history.ShortestRetention+10*time.Second {
 		time.Sleep(time.Second)
 		var err error
 		if left, _, err = d.Depth(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if expired := time.Since(sent).Round(time.Second); left != 0 || expired < ShortestRetention-2*time.Second {
+	if expired := time.Since(sent).Round(time.Second); left != 0 || expired < history.ShortestRetention-2*time.Second {
 		t.Errorf("%d messages are left %s after the first was sent", left, expired)
 	}
 }

@@ -15,16 +15,6 @@ import (
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 )
 
-// Limits of SQS.
-const (
-	// DeletedFor is how long a name is taken after its queue was deleted:
-	// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_DeleteQueue.html.
-	DeletedFor = 60 * time.Second
-	// ShortestRetention is the least that a queue can be told to keep messages:
-	// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SetQueueAttributes.html.
-	ShortestRetention = 60 * time.Second
-)
-
 // retention is how long the queue of the stack keeps messages: MessageRetentionPeriod of stack.yaml.
 const retention = 300 * time.Second
 
@@ -39,7 +29,7 @@ func settable() []string {
 }
 
 // DeleteQueue deletes the queue with its messages. Create makes it again, with the name and the
-// attributes that it had; AWS accepts that after DeletedFor.
+// attributes that it had; AWS accepts that after history.DeletedFor.
 func (a *AWS) DeleteQueue(ctx context.Context) (create func(context.Context) error, err error) {
 	attributes, err := a.attributes(ctx, sqstypes.QueueAttributeNameAll)
 	if err != nil {
@@ -62,7 +52,7 @@ func (a *AWS) DeleteQueue(ctx context.Context) (create func(context.Context) err
 	}, nil
 }
 
-// KeepMessages sets how long the queue keeps messages, at least ShortestRetention. Put back sets it
+// KeepMessages sets how long the queue keeps messages, at least history.ShortestRetention. Put back sets it
 // to what the stack has.
 func (a *AWS) KeepMessages(ctx context.Context, d time.Duration) (putBack func(context.Context) error, err error) {
 	if a.queueURL == "" {

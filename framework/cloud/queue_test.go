@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 func TestRetentionIsThatOfTheStack(t *testing.T) {
@@ -17,7 +19,7 @@ func TestTheQueueIsOnlyChangedByWhoeverDeployedIt(t *testing.T) {
 	if _, err := a.DeleteQueue(t.Context()); err == nil {
 		t.Error("a queue was deleted")
 	}
-	if _, err := a.KeepMessages(t.Context(), ShortestRetention); err == nil {
+	if _, err := a.KeepMessages(t.Context(), history.ShortestRetention); err == nil {
 		t.Error("a retention was set")
 	}
 	if _, err := a.ReadOne(t.Context(), 0); err == nil {

@@ -118,6 +118,16 @@ const (
 	SecondReader   FaultType = "second-reader"   // somebody else receives messages, and does not delete them
 )
 
+// Limits of SQS that faults of the queue itself have to keep.
+const (
+	// DeletedFor is how long a name is taken after its queue was deleted:
+	// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_DeleteQueue.html.
+	DeletedFor = 60 * time.Second
+	// ShortestRetention is the least that a queue can be told to keep messages:
+	// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SetQueueAttributes.html.
+	ShortestRetention = 60 * time.Second
+)
+
 // OfTheQueueItself reports whether the fault is something that an operator does to the queue, and not
 // one of its answers.
 func (f FaultType) OfTheQueueItself() bool {

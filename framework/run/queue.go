@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spotdrill/spotdrill/framework/cloud"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -32,7 +31,7 @@ func (r *runner) beginQueueFault(ctx context.Context, f scenarios.Fault) error {
 		undo, err = r.sys.AWS.DeleteQueue(ctx)
 	case history.ShortRetention:
 		look = r.lookForExpiries()
-		undo, err = r.sys.AWS.KeepMessages(ctx, cloud.ShortestRetention)
+		undo, err = r.sys.AWS.KeepMessages(ctx, history.ShortestRetention)
 	}
 	if err != nil {
 		return fmt.Errorf("begin fault %s: %w", f.Name, err)

@@ -39,7 +39,7 @@ func troubles() []trouble {
 		},
 		{
 			"message-expired", "A message that nobody receives is deleted when the retention of the queue is over",
-			fmt.Sprintf("no message %s after it was sent", cloud.ShortestRetention), expire,
+			fmt.Sprintf("no message %s after it was sent", history.ShortestRetention), expire,
 		},
 	}
 }
@@ -127,7 +127,7 @@ func readTwice(ctx context.Context, aws *cloud.AWS) (got string, err error) {
 }
 
 func expire(ctx context.Context, aws *cloud.AWS) (got string, err error) {
-	putBack, err := aws.KeepMessages(ctx, cloud.ShortestRetention)
+	putBack, err := aws.KeepMessages(ctx, history.ShortestRetention)
 	if err != nil {
 		return "", err
 	}
@@ -136,7 +136,7 @@ func expire(ctx context.Context, aws *cloud.AWS) (got string, err error) {
 		return "", err
 	}
 	sent := time.Now()
-	for arrived := false; time.Since(sent) < cloud.ShortestRetention+late; time.Sleep(time.Second) {
+	for arrived := false; time.Since(sent) < history.ShortestRetention+late; time.Sleep(time.Second) {
 		visible, invisible, err := aws.Depth(ctx)
 		if err != nil {
 			return "", err
@@ -147,11 +147,11 @@ func expire(ctx context.Context, aws *cloud.AWS) (got string, err error) {
 			arrived = true
 		case !arrived && age > arrivalTimeout:
 			return "the notice did not arrive", nil
-		case arrived && age < cloud.ShortestRetention-2*time.Second:
+		case arrived && age < history.ShortestRetention-2*time.Second:
 			return fmt.Sprintf("no message %s after it was sent", age), nil
 		case arrived:
-			return fmt.Sprintf("no message %s after it was sent", cloud.ShortestRetention), nil
+			return fmt.Sprintf("no message %s after it was sent", history.ShortestRetention), nil
 		}
 	}
-	return fmt.Sprintf("a message %s after it was sent", cloud.ShortestRetention+late), nil
+	return fmt.Sprintf("a message %s after it was sent", history.ShortestRetention+late), nil
 }
