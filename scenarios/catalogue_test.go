@@ -108,3 +108,19 @@ func TestSelectErrors(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatNeedsAHandlerThatWatches(t *testing.T) {
+	all, err := Catalogue()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, s := range all {
+		if s.NeedsWatch() {
+			found = append(found, s.Name)
+		}
+	}
+	if want := []string{"ended-watches-begin-again", "idle-handler-leaves-the-api-server-alone"}; !slices.Equal(found, want) {
+		t.Errorf("%v, want %v", found, want)
+	}
+}

@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"slices"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -105,3 +106,10 @@ func (c WatchedAgain) validate(where string, in *scope, p *problems) {
 }
 
 func (c WatchedAgain) observed(t Times) observation { return happens(t.Ended[c.Fault] + c.Within.D()) }
+
+// NeedsWatch reports whether the scenario can only be played with a handler that watches the API
+// server: its watches end, or it has no other reason to call.
+func (s Scenario) NeedsWatch() bool {
+	named := slices.ContainsFunc(stepsOf[Notice](s), func(n Notice) bool { return len(n.Nodes) > 0 })
+	return slices.ContainsFunc(s.Checks, func(c Check) bool { return c.WatchedAgain != nil || c.CallsBounded != nil && !named })
+}

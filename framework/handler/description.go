@@ -50,6 +50,9 @@ type Description struct {
 	Reads history.NoticeSource `yaml:"reads,omitempty"`
 	// ElectsLeader is true if only one of its replicas receives messages: the leader.
 	ElectsLeader bool `yaml:"electsLeader,omitempty"`
+	// NoWatch is true if the handler watches nothing of the API server, so that an idle one
+	// makes no call.
+	NoWatch bool `yaml:"noWatch,omitempty"`
 	// DeletesNode is true if the handler deletes the Node object itself.
 	DeletesNode bool `yaml:"deletesNode,omitempty"`
 	// CommitPoint is when it may delete a message: when it is received, when the drain

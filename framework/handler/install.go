@@ -287,7 +287,7 @@ func removeOne(ctx context.Context, api *resources.Resources, r reference, owner
 			return true, nil
 		}
 		if deleted {
-			last = clearFinalizers(ctx, api.GetControllerRuntimeClient(), obj)
+			last = errors.Join(clearFinalizers(ctx, api.GetControllerRuntimeClient(), obj), removeOverdue(ctx, api, r, obj))
 			return false, nil
 		}
 		if obj.GetLabels()[OwnerLabel] != owner {
@@ -309,6 +309,32 @@ func removeOne(ctx context.Context, api *resources.Resources, r reference, owner
 	}, wait.WithContext(ctx), wait.WithTimeout(RemoveTimeout), wait.WithInterval(poll), wait.WithImmediate())
 	if err != nil {
 		return fmt.Errorf("delete %s: not gone within %s; finalizers %v, last error: %w", r, RemoveTimeout, obj.GetFinalizers(), errors.Join(last, err))
+	}
+	return nil
+}
+
+// overdue is how long after the end of its grace period a pod may still be there.
+const overdue = 5 * time.Second
+
+// removeOverdue removes the pods of a workload whose grace period is over: the kubelet that would do so
+// went with its node.
+func removeOverdue(ctx context.Context, api *resources.Resources, r reference, workload *unstructured.Unstructured) error {
+	labels, found, err := unstructured.NestedStringMap(workload.Object, "spec", "selector", "matchLabels")
+	if !r.runs() || !found || err != nil {
+		return err
+	}
+	var pods corev1.PodList
+	if err := api.WithNamespace(r.Namespace).List(ctx, &pods, resources.WithLabelSelector(metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: labels}))); err != nil {
+		return fmt.Errorf("list the pods of %s: %w", r, err)
+	}
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		if p.DeletionTimestamp == nil || time.Since(p.DeletionTimestamp.Time) < overdue {
+			continue
+		}
+		if err := api.Delete(ctx, p, resources.WithGracePeriod(0)); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("remove pod %s, whose grace period is over: %w", p.Name, err)
+		}
 	}
 	return nil
 }

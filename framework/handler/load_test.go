@@ -25,7 +25,7 @@ var invalid = map[string][]string{
 	"invalid-api-version":               {`:1: apiVersion: "spotdrill.dev/v2" is not known; allowed: spotdrill.dev/v1alpha1`},
 	"invalid-kind":                      {`:2: kind: "Scenario" is not known; allowed: HandlerUnderTest`},
 	"invalid-name":                      {`:3: name: "My Handler" is not a DNS label: up to 63 of a-z, 0-9 and -`},
-	"invalid-field":                     {`:8: unknown field "mark" in the document; allowed: apiVersion, commitPoint, configurations, deletesNode, deviations, electsLeader, features, image, keeps, kind, launches, manifests, marks, name, reads, ready, settings, sqsActions, url, version, workers`},
+	"invalid-field":                     {`:8: unknown field "mark" in the document; allowed: apiVersion, commitPoint, configurations, deletesNode, deviations, electsLeader, features, image, keeps, kind, launches, manifests, marks, name, noWatch, reads, ready, settings, sqsActions, url, version, workers`},
 	"invalid-field-in-marks":            {`:8: unknown field "cordon" in marks; allowed: event, reporter, taint, unschedulable`},
 	"invalid-feature":                   {`:9: features[1]: "spots" is not known; allowed: ` + features},
 	"invalid-features-of-nothing":       {`:8: features: a handler that installs nothing cannot claim any`},

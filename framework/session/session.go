@@ -223,6 +223,8 @@ func (s *Session) NotApplicable(scenario scenarios.Scenario) string {
 		return ""
 	case scenario.DeletesUnnoticed() && s.Handler.DeletesNode:
 		return fmt.Sprintf("cannot be arranged: %s drains a node whose object is deleted, so that no running instance can be without one", s.Handler.Name)
+	case scenario.NeedsWatch() && s.Handler.NoWatch:
+		return fmt.Sprintf("cannot be arranged: %s watches nothing, so that no watch can end and an idle one makes no call", s.Handler.Name)
 	case scenario.DeliversToAnother() && s.Handler.ElectsLeader:
 		return fmt.Sprintf("cannot be arranged: only one replica of %s receives messages, so that no second one can get a copy", s.Handler.Name)
 	case !scenario.AboutHandlers() && !slices.Contains([]string{"builtin", handler.None().Name}, s.Handler.Name):
