@@ -120,7 +120,16 @@ func (s *Session) playOnce(ctx context.Context, folder reports.Folder, scenario 
 	if err != nil {
 		return entry, err
 	}
+	s.renewUnless(entry.Outcome == verdict.Pass)
 	return entry, played
+}
+
+// renewUnless gives the next drill new pods of the handler after one that did not pass: a handler that
+// waits for ever, say for a request that was never answered, would fail all that follow.
+func (s *Session) renewUnless(passed bool) {
+	if !passed {
+		s.system.Renew()
+	}
 }
 
 // prepare is the drill of an attempt, which reports its progress on the console.

@@ -66,6 +66,7 @@ func (s *Session) playBeside(ctx context.Context, scenario, partner scenarios.Sc
 		e.Expected, e.Measured = reports.Seconds(Expected(both[i], s.Set)), reports.Seconds(time.Since(start))
 		entries = append(entries, e)
 	}
+	s.renewUnless(passed)
 	if !passed && ctx.Err() == nil {
 		return entry, false, nil
 	}
