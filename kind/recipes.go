@@ -25,7 +25,7 @@ var recipes []byte
 // program was built with, in the cache.
 func (o ImageOptions) folder() (string, error) {
 	inCheckout := filepath.Join(o.Source, "kind", "images")
-	if _, err := os.Stat(filepath.Join(inCheckout, "build.sh")); err == nil {
+	if isThere(filepath.Join(inCheckout, "build.sh")) {
 		return inCheckout, nil
 	}
 	state, err := engine.StateDir()
@@ -33,29 +33,36 @@ func (o ImageOptions) folder() (string, error) {
 		return "", err
 	}
 	into := filepath.Join(state, fmt.Sprintf("recipes-%.6x", sha256.Sum256(recipes)))
-	if _, err := os.Stat(into); err == nil {
+	if isThere(into) {
 		return into, nil
 	}
-	// Another process may unpack them at the same time.
-	if err := os.MkdirAll(state, 0o755); err != nil {
-		return "", fmt.Errorf("unpack the recipes of images: %w", err)
-	}
-	work, err := os.MkdirTemp(state, "recipes-")
-	if err != nil {
-		return "", fmt.Errorf("unpack the recipes of images: %w", err)
-	}
-	defer os.RemoveAll(work)
-	if err := unpack(recipes, work); err != nil {
-		return "", fmt.Errorf("unpack the recipes of images: %w", err)
-	}
-	if err := os.Rename(work, into); err != nil && !isThere(into) {
+	if err := unpackOnce(state, into); err != nil {
 		return "", fmt.Errorf("unpack the recipes of images: %w", err)
 	}
 	return into, nil
 }
 
-func isThere(folder string) bool {
-	_, err := os.Stat(folder)
+// unpackOnce makes the folder into, below state, at once and whole: another process may do the same.
+func unpackOnce(state, into string) error {
+	if err := os.MkdirAll(state, 0o755); err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp(state, "recipes-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	if err := unpack(recipes, work); err != nil {
+		return err
+	}
+	if err := os.Rename(work, into); err != nil && !isThere(into) {
+		return err
+	}
+	return nil
+}
+
+func isThere(path string) bool {
+	_, err := os.Stat(path)
 	return err == nil
 }
 

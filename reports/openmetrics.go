@@ -33,13 +33,14 @@ func (r *Report) WriteOpenMetrics(w io.Writer) error {
 	env := r.Environment
 	info.WithLabelValues(r.Run, r.Handler.Version, env["kubernetes"], env["coredns"], env["kube-proxy"]).Set(1)
 	started.WithLabelValues().Set(float64(r.Started.Unix()))
-	for o, n := range map[verdict.Outcome]int{
+	counts := map[verdict.Outcome]int{
 		verdict.Pass: r.Summary.Passed, verdict.Fail: r.Summary.Failed, verdict.Unknown: r.Summary.Unknown, verdict.Skipped: r.Summary.Skipped,
-	} {
+	}
+	for o, n := range counts {
 		clauses.WithLabelValues(string(o)).Set(float64(n))
 	}
 	for _, e := range r.Results {
-		for _, o := range []verdict.Outcome{verdict.Pass, verdict.Fail, verdict.Unknown, verdict.Skipped} {
+		for o := range counts {
 			is := 0.0
 			if e.Outcome.Known() == o {
 				is = 1

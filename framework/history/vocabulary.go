@@ -123,7 +123,7 @@ const (
 	// DeletedFor is how long a name is taken after its queue was deleted:
 	// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_DeleteQueue.html.
 	DeletedFor = 60 * time.Second
-	// ShortestRetention is the least that a queue can be told to keep messages:
+	// ShortestRetention is the shortest time that a queue can keep messages:
 	// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SetQueueAttributes.html.
 	ShortestRetention = 60 * time.Second
 )
