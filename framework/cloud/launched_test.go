@@ -92,7 +92,7 @@ func TestLocalStackLaunchesBesideTheFixedWorkers(t *testing.T) {
 		t.Errorf("after termination: %+v", found)
 	}
 	size, err := d.SizeOf(t.Context(), "m5.large")
-	if want := (Size{CPUs: 2, Memory: 8 << 30, Pods: 29}); err != nil || size != want {
+	if want := (Size{CPUs: 2, Memory: 8 << 30, Pods: 29, PodENIs: 9}); err != nil || size != want {
 		t.Errorf("m5.large is %+v, want %+v (%v)", size, want, err)
 	}
 	if _, err := d.SizeOf(t.Context(), "m5.enormous"); err == nil {
