@@ -121,9 +121,10 @@ test: cc ## Run every test that needs no cluster, with the race detector
 	@echo "running the tests that need no cluster (about 5 min the first time, most of it compiling)"
 	@go test -race ./cmd/... ./framework/... ./kind/... ./reports/... ./scenarios/... ./suites/... ./docs/...
 
+# One package at a time (-p 1): both put notices on the one event bus, and every queue gets them.
 .PHONY: queue-test
 queue-test: build ## Test queue, rules and the proxy's faults with a real LocalStack
-	@eval "$$(bin/spotdrill up --proxy-mode=$(PROXY_MODE))" && go test -count=1 -v -run LocalStack ./framework/proxy ./framework/cloud
+	@eval "$$(bin/spotdrill up --proxy-mode=$(PROXY_MODE))" && go test -p 1 -count=1 -v -run LocalStack ./framework/proxy ./framework/cloud
 
 .PHONY: action-test
 action-test: ## Run the script of the GitHub Action as a runner does, with one drill

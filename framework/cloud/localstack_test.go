@@ -143,8 +143,7 @@ func TestLocalStackMessageThatIsReadComesAgain(t *testing.T) {
 	if visible, invisible, err := d.Depth(t.Context()); err != nil || visible != 0 || invisible != 1 {
 		t.Errorf("%d visible, %d in flight, %v", visible, invisible, err)
 	}
-	// What other tests put on the bus can come too.
-	if read, err := d.ReadOne(t.Context(), time.Second); err != nil || read != nil && read.Message == id {
+	if read, err := d.ReadOne(t.Context(), time.Second); err != nil || read != nil {
 		t.Errorf("it is not hidden: %+v, %v", read, err)
 	}
 }
