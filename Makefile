@@ -130,6 +130,10 @@ queue-test: build ## Test queue, rules and the proxy's faults with a real LocalS
 action-test: ## Run the script of the GitHub Action as a runner does, with one drill
 	@.ci/action-test
 
+.PHONY: observe-test
+observe-test: build ## Observe and drill a kind cluster that spotdrill did not make (15 min)
+	@.ci/observe-test
+
 .PHONY: report-test
 report-test: ## Check the HTML report in Chromium with axe-core, and JUnit with its schema and junitparser
 	@.ci/reports/test

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/verdict"
@@ -57,6 +58,19 @@ func judgedAlone(dir string, meta history.Meta, entries []Entry) *Report {
 		r.Add(e)
 	}
 	return r
+}
+
+// Observed judges the history of an observation, and writes the reports.
+func Observed(folder Folder, attempt string, setup time.Duration) (*Report, error) {
+	e, meta, err := judgeAttempt(folder.Path, attempt)
+	if err != nil {
+		return nil, fmt.Errorf("judge %s: %w", attempt, err)
+	}
+	r := New(folder, Handler{Name: meta.Handler.Name, Version: meta.Handler.Version}, scenarios.Set(meta.Set), meta.Environment)
+	r.Add(e)
+	r.Timings.Setup = Seconds(setup)
+	r.Timings.Ended(time.Duration(e.Measured))
+	return r, folder.Write(r)
 }
 
 // judgedAgain is a run's report with the new verdicts in it. Entries without a history

@@ -277,6 +277,9 @@ func (r *Report) rejudge(e Entry) string {
 // Reproduce is the command that plays an entry's scenario again: one of the
 // catalogue by its name, any other by the file that its attempt saved.
 func (r *Report) Reproduce(e Entry) string {
+	if e.Profile == scenarios.ObserveProfile {
+		return ownCluster(e.Scenario, r.Environment[ContextOf])
+	}
 	scenario := e.Scenario
 	if !scenarios.InCatalogue(scenario) && e.History != "" {
 		scenario = filepath.ToSlash(ScenarioFile(filepath.Join(r.folder.Path, e.History), e.Scenario))
@@ -294,6 +297,22 @@ func (r *Report) Reproduce(e Entry) string {
 	// The default mode would make the command recreate a cluster of another mode.
 	if mode := r.Environment["kube-proxy"]; mode != "" && mode != string(history.ProxyModes()[0]) {
 		command += " --proxy-mode " + mode
+	}
+	return command
+}
+
+// ContextOf is the part of the environment that names the kubeconfig's context of a cluster that is
+// not spotdrill's own.
+const ContextOf = "context"
+
+// ownCluster is the command that observes or drills the user's own cluster again.
+func ownCluster(scenario, context string) string {
+	command := "spotdrill observe"
+	if scenario != scenarios.ObservationName {
+		command = "spotdrill run " + scenario
+	}
+	if context != "" {
+		command += " --context " + context
 	}
 	return command
 }

@@ -142,7 +142,7 @@ func (v *verification) entry(e Entry) {
 	if e.Scenario == "" || e.Title == "" {
 		wrong("a result needs a scenario and a title")
 	}
-	if !slices.Contains(scenarios.Profiles(), e.Profile) {
+	if !slices.Contains(append(scenarios.Profiles(), scenarios.ObserveProfile), e.Profile) {
 		wrong("profile %q; allowed: %s", e.Profile, strings.Join(scenarios.Profiles(), ", "))
 	}
 	if e.Attempts < 1 {

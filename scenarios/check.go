@@ -14,6 +14,7 @@ type Check struct {
 	NodeEvent         *NodeEvent         `yaml:"nodeEvent,omitempty"`
 	DNSLost           *DNSLost           `yaml:"dnsLost,omitempty"`
 	DNSWindow         *DNSWindow         `yaml:"dnsWindow,omitempty"`
+	DNSAnswered       *DNSAnswered       `yaml:"dnsAnswered,omitempty"`
 	ApplicationLost   *ApplicationLost   `yaml:"applicationLost,omitempty"`
 	ApplicationWindow *ApplicationWindow `yaml:"applicationWindow,omitempty"`
 	EndpointLeft      *EndpointLeft      `yaml:"endpointLeft,omitempty"`

@@ -65,6 +65,10 @@ type Scenario struct {
 	// none.
 	SecondHandler *SecondHandler `yaml:"secondHandler,omitempty"`
 
+	// Observe says that the drill is of a cluster that is not spotdrill's own. It has no steps:
+	// only what it permits is done there.
+	Observe *Observe `yaml:"observe,omitempty"`
+
 	// CoreDNS is the configuration of CoreDNS during the drill. It is restored afterwards.
 	CoreDNS coredns.Settings `yaml:"coredns"`
 	// Workload is what else runs on the spot nodes.

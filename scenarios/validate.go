@@ -108,7 +108,9 @@ func (s Scenario) validate(fileName string) problems {
 			p.add(field, "must not be empty")
 		}
 	}
-	oneOf(&p, "profile", s.Profile, Profiles())
+	if s.Observe == nil {
+		oneOf(&p, "profile", s.Profile, Profiles())
+	}
 	if len(s.Sets) == 0 {
 		p.add("sets", "requires at least one of: %s", strings.Join(history.Words(Sets()), ", "))
 	}
@@ -118,8 +120,12 @@ func (s Scenario) validate(fileName string) problems {
 	if s.Feature != "" {
 		oneOf(&p, "feature", s.Feature, feature.Names())
 	}
-	s.validateSecond(&p)
 	oneOf(&p, "handler", s.Handler, []string{HandlerUnderTest, HandlerNone})
+	if s.Observe != nil {
+		s.validateObserve(&p)
+		return p
+	}
+	s.validateSecond(&p)
 	for name, pick := range s.Nodes {
 		oneOf(&p, "nodes."+name+".capacity", pick.Capacity, capacities())
 		if pick.Runs != "" {

@@ -90,7 +90,7 @@ func (c command) wrong(t *testing.T) string {
 	}
 	if cmd.Name() == "run" || cmd.Name() == "explain" {
 		for _, name := range args {
-			if !strings.ContainsAny(name, "/.") && strings.ToLower(name) == name && !scenarios.InCatalogue(name) {
+			if !strings.ContainsAny(name, "/.") && strings.ToLower(name) == name && !scenarios.InCatalogue(name) && !scenarios.IsLive(name) {
 				return fmt.Sprintf("there is no scenario %q", name)
 			}
 		}

@@ -87,25 +87,31 @@ this machine stalled or did not keep the rate; 64: wrong usage.`,
 }
 
 func newProbeServeCommand() *cobra.Command {
-	var listen string
+	var listen, tokenFile string
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve probes over HTTP, as the prober's pod does",
 		Long: `Serve probes over HTTP. POST /probe with a plan as JSON starts a probe and streams
 its query record (binary, see docs/query-record.md). POST /stop ends it early.
-GET /healthz is the health check. There is no authentication: whoever can reach
-the port can make it probe any server.`,
+GET /healthz is the health check. With --token-file, only requests with that token
+in the header ` + prober.TokenHeader + ` are served. Without it, there is no
+authentication: whoever can reach the port can make it probe any server.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			token, err := prober.ReadToken(tokenFile)
+			if err != nil {
+				return usage("--token-file: %w", err)
+			}
 			listener, err := new(net.ListenConfig).Listen(cmd.Context(), "tcp", listen)
 			if err != nil {
 				return usage("--listen %s: %w", listen, err)
 			}
 			fmt.Fprintf(cmd.ErrOrStderr(), "serving probes on %s\n", listener.Addr())
-			return prober.Serve(cmd.Context(), listener)
+			return prober.Serve(cmd.Context(), listener, token)
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", ":8080", "`address` to listen on")
+	cmd.Flags().StringVar(&tokenFile, "token-file", "", "`file` with a token that every request must carry; empty: none is required")
 	return cmd
 }
 

@@ -31,6 +31,7 @@ type runOptions struct {
 	resume, shard           string
 	resumed                 *reports.Report // the report in the folder resume
 	system                  system.Options
+	live                    liveOptions // of the user's own cluster
 }
 
 // like sets what a run was played with, unless that was changed by a flag.
@@ -60,6 +61,12 @@ the name of a scenario (see spotdrill list) or a path that ends in .yaml; the
 default is the whole set. The cluster is created if there is none, and restored at
 the end.
 
+With --context, your own cluster is drilled instead, as it is: one CoreDNS pod is
+evicted, one node is drained and uncordoned again, or a notice about one instance is
+sent to the queue that the cluster's handler reads. Nothing is reclaimed. Without
+--allow, only the plan is printed: what would be touched, what keeps it safe, and
+how it is put back.
+
 Exit code 0: everything passed; 1: something failed; 2: nothing failed, but
 something could not be judged, or everything was skipped; 70: spotdrill itself
 broke.`,
@@ -67,9 +74,18 @@ broke.`,
   spotdrill run --handler ./my-handler/handler.yaml --profile SPOT
   spotdrill run ./my-scenario.yaml --keep
   spotdrill run --rerun-failed
-  spotdrill run --resume reports/out/latest`,
+  spotdrill run --resume reports/out/latest
+  spotdrill run coredns-evicted --context staging
+  spotdrill run node-drained --context staging --node worker-1 --allow drain`,
 		ValidArgsFunction: completeScenarios,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.live.wanted(cmd.Flags()) {
+				o.live.out = o.out
+				return o.live.run(cmd, args, o.dryRun)
+			}
+			if err := o.live.unused(cmd.Flags()); err != nil {
+				return err
+			}
 			if o.json && !o.dryRun {
 				return usage("--json requires --dry-run; the results of a run are in its report.yaml, see spotdrill report")
 			}
@@ -135,6 +151,7 @@ broke.`,
 	flags.BoolVar(&o.json, "json", false, "with --dry-run, print a JSON array")
 	flags.StringVar(&o.out, "out", "reports/out", "`folder` for results; each run gets its own subfolder")
 	systemFlags(flags, &o.system)
+	o.live.flags(flags)
 	completeFlag(cmd, "set", history.Words(scenarios.Sets())...)
 	completeFlag(cmd, "handler", handler.Names()...)
 	completeFlag(cmd, "profile", scenarios.Profiles()...)

@@ -49,6 +49,7 @@ func enums() map[reflect.Type][]string {
 		reflect.TypeFor[history.Operation]():              history.Words(history.Operations()),
 		reflect.TypeFor[history.CommitPoint]():            history.Words(history.CommitPoints()),
 		reflect.TypeFor[scenarios.Set]():                  history.Words(scenarios.Sets()),
+		reflect.TypeFor[scenarios.Permission]():           history.Words(scenarios.Permissions()),
 		reflect.TypeFor[scenarios.Transport]():            history.Words(scenarios.Transports()),
 		reflect.TypeFor[history.ConflictMode]():           history.Words(history.ConflictModes()),
 		reflect.TypeFor[scenarios.ApplicationTransport](): history.Words(scenarios.ApplicationTransports()),
@@ -72,13 +73,13 @@ func documents() []document {
 			intro: "A scenario is one YAML file: the state of the cluster, the steps, and the checks. " +
 				"[Writing a scenario](writing-a-scenario.md) is an introduction with examples. This page documents every field.",
 			values: map[string][]string{
-				"Scenario.apiVersion": {scenarios.APIVersion}, "Scenario.kind": {scenarios.Kind}, "Scenario.profile": scenarios.Profiles(),
+				"Scenario.apiVersion": {scenarios.APIVersion}, "Scenario.kind": {scenarios.Kind}, "Scenario.profile": append(scenarios.Profiles(), scenarios.ObserveProfile),
 				"Scenario.feature": feature.Names(), "Scenario.handler": {scenarios.HandlerUnderTest, scenarios.HandlerNone},
 				"Pick.capacity": capacities, "Pick.runs": {"coredns"}, "Taint.effect": scenarios.TaintEffects(), "Notice.action": scenarios.NoticeActions(),
 				"Fault.actions": scenarios.FaultActions(), "Fault.capacity": capacities,
 				"APIFault.verbs": scenarios.APIVerbs(),
 				"Pods.kind":      scenarios.PodKinds(), "Budget.unhealthyPodEvictionPolicy": scenarios.UnhealthyPodEvictionPolicies(),
-				"DNSLost.mode": modes, "DNSWindow.mode": modes, "ApplicationLost.mode": modes, "ApplicationWindow.mode": modes, "Upgrade.addOn": scenarios.AddOns(),
+				"DNSLost.mode": modes, "DNSWindow.mode": modes, "DNSAnswered.mode": modes, "ApplicationLost.mode": modes, "ApplicationWindow.mode": modes, "Upgrade.addOn": scenarios.AddOns(),
 				"SetValues.addOn": {scenarios.VPCCNIAddOn},
 			},
 			defaults: map[string]any{

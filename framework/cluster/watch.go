@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -32,34 +34,62 @@ const (
 	completeTimeout = 10 * time.Second
 )
 
+// Scope is what is watched of a cluster beside its nodes: all that a client may read.
+type Scope struct {
+	// DNS is the Service of CoreDNS.
+	DNS types.NamespacedName
+	// Pods are the namespaces whose pods are watched; metav1.NamespaceAll for all of them.
+	Pods []string
+	// Events and DNSLogs say whether Kubernetes events are watched, and what CoreDNS logs as
+	// it terminates.
+	Events, DNSLogs bool
+	// Services are those whose endpoints are recorded like those of DNS.
+	Services []types.NamespacedName
+}
+
 // Watch records the objects that exist, and then every change until Stop. When it returns,
 // all existing objects are in the history. The endpoints of the services are recorded like those
 // of kube-dns.
 func (c *Cluster) Watch(ctx context.Context, rec *history.Recorder, services ...types.NamespacedName) (*Watcher, error) {
+	return Watch(ctx, c.Clientset, rec, Scope{
+		DNS: types.NamespacedName{Namespace: dnsNamespace, Name: dnsService}, Pods: []string{metav1.NamespaceAll},
+		Events: true, DNSLogs: true, Services: services,
+	})
+}
+
+// Watch is Cluster.Watch for any cluster.
+func Watch(ctx context.Context, clientset kubernetes.Interface, rec *history.Recorder, scope Scope) (*Watcher, error) {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	logs := &dnsLogs{ctx: ctx, clientset: c.Clientset, rec: rec, open: map[types.UID]bool{}}
-	o := observer{rec: rec, clock: rec.Clock(), dnsReady: logs.follow}
-	core, discovery := c.Clientset.CoreV1(), c.Clientset.DiscoveryV1()
-	events := newSight("events", core.Events(metav1.NamespaceAll), "", on(o.eventAdded, o.eventChanged, func(*corev1.Event) {}))
-	// For an hour, --event-ttl. A watch of them cannot resume after some quiet minutes: etcd
-	// is compacted every five, and there are no bookmarks of events.
-	events.kept = true
-	w := &Watcher{stop: stop, logs: logs, sights: []*sight{
-		newSight("nodes", core.Nodes(), "", on(o.nodeAdded, o.nodeChanged, o.nodeDeleted)),
-		newSight("pods", core.Pods(metav1.NamespaceAll), "", on(o.podAdded, o.podChanged, o.podDeleted)),
-		events,
-		newSight("EndpointSlices of "+dnsService, discovery.EndpointSlices(dnsNamespace), discoveryv1.LabelServiceName+"="+dnsService,
-			on(o.sliceAdded, o.sliceChanged, o.sliceDeleted)),
-	}}
-	for _, s := range services {
+	logs := &dnsLogs{ctx: ctx, clientset: clientset, rec: rec, open: map[types.UID]bool{}}
+	o := observer{rec: rec, clock: rec.Clock(), dnsReady: func(*corev1.Pod) {}}
+	if scope.DNSLogs {
+		o.dnsReady = logs.follow
+	}
+	core, discovery := clientset.CoreV1(), clientset.DiscoveryV1()
+	slices := func(of observer, s types.NamespacedName) *sight {
+		return newSight("EndpointSlices of "+s.Name, discovery.EndpointSlices(s.Namespace), discoveryv1.LabelServiceName+"="+s.Name,
+			on(of.sliceAdded, of.sliceChanged, of.sliceDeleted))
+	}
+	w := &Watcher{stop: stop, logs: logs, sights: []*sight{newSight("nodes", core.Nodes(), "", on(o.nodeAdded, o.nodeChanged, o.nodeDeleted))}}
+	for _, namespace := range scope.Pods {
+		w.sights = append(w.sights, newSight(strings.TrimSpace("pods "+namespace), core.Pods(namespace), "", on(o.podAdded, o.podChanged, o.podDeleted)))
+	}
+	if scope.Events {
+		events := newSight("events", core.Events(metav1.NamespaceAll), "", on(o.eventAdded, o.eventChanged, func(*corev1.Event) {}))
+		// For an hour, --event-ttl. A watch of them cannot resume after some quiet minutes: etcd
+		// is compacted every five, and there are no bookmarks of events.
+		events.kept = true
+		w.sights = append(w.sights, events)
+	}
+	w.sights = append(w.sights, slices(o, scope.DNS))
+	for _, s := range scope.Services {
 		of := o
 		of.service = s.Name
-		w.sights = append(w.sights, newSight("EndpointSlices of "+s.Name, discovery.EndpointSlices(s.Namespace), discoveryv1.LabelServiceName+"="+s.Name,
-			on(of.sliceAdded, of.sliceChanged, of.sliceDeleted)))
+		w.sights = append(w.sights, slices(of, s))
 	}
 	for _, s := range w.sights {
 		s.rec = rec
-		reflector := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(&s.source, c.Clientset), nil, s,
+		reflector := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(&s.source, clientset), nil, s,
 			cache.ReflectorOptions{Name: "recording", TypeDescription: s.what})
 		s.newest = reflector.LastSyncResourceVersion
 		w.running.Go(func() { reflector.RunWithContext(ctx) })

@@ -150,6 +150,22 @@ const (
 	ProberEnded   Kind = "prober.ended"   // Numbers: asked, unsent, dropped (answers), late_p99 (s), late_max (s); without Echo
 )
 
+// What is recorded of a cluster that is not spotdrill's own. A prober is named by its node; the
+// second on a node by node#2, and so on.
+const (
+	// ObservationBegun: DNS has answered everything for a while, and what is observed
+	// begins. Note: the command that runs; empty if there is none.
+	ObservationBegun Kind = "observation.begun"
+	// ObservationEnded: the command has ended, or the time is over. Numbers: took (s),
+	// exit_code (of the command).
+	ObservationEnded Kind = "observation.ended"
+	// TargetFound: what a prober queries as the DNS service. Node: the prober; Pod; IP; Key:
+	// kube-dns or node-local-dns; Note: the names that are queried.
+	TargetFound Kind = "target.found"
+	// ProberBroke: the record of a prober ended without its summary. Node; Pod; Note: why.
+	ProberBroke Kind = "prober.broke"
+)
+
 // ControlChosen reports which pod is asked directly: of CoreDNS or, with Key, of the workload
 // of that Service. Pod, IP.
 const ControlChosen Kind = "control.chosen"

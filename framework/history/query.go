@@ -1,6 +1,9 @@
 package history
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Outcome is the fate of a query, or of a request to an application. The empty outcome is invalid, never a success.
 type Outcome string
@@ -67,6 +70,16 @@ const (
 	Application        = "application"
 	ApplicationControl = "application-control"
 )
+
+// direct begins the target of queries to one CoreDNS pod, by its own IP, in a cluster that is not
+// spotdrill's own.
+const direct = "coredns "
+
+// Direct is the target of queries to the CoreDNS pod with an IP.
+func Direct(ip string) string { return direct + ip }
+
+// AskedDirectly returns the IP of the CoreDNS pod that a target is; false if it is none.
+func AskedDirectly(target string) (ip string, ok bool) { return strings.CutPrefix(target, direct) }
 
 // Query is one DNS query, or one request to an application. All times are nanoseconds since the history's base;
 // latency counts from Intended, so that a late prober cannot flatter the server.

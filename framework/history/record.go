@@ -32,6 +32,8 @@ type Recorder struct {
 	oldest  time.Duration // intended time of the oldest service query
 	newest  time.Duration // intended time of the newest service query, -1 for none
 	latest  Latest        // of the service's queries
+	asked   int           // queries to the service that left
+	lost    int           // of these
 	// application is the newest run of lost requests to the application.
 	application Latest
 	closed      bool
@@ -89,6 +91,9 @@ func (r *Recorder) Query(q Query) {
 			r.oldest = q.Intended
 		}
 		r.oldest, r.newest = min(r.oldest, q.Intended), max(r.newest, q.Intended)
+		if r.asked++; q.Outcome.Lost() {
+			r.lost++
+		}
 		r.latest.Add(q)
 	}
 	if q.Target == Application {
@@ -120,6 +125,13 @@ func (r *Recorder) AnsweredFor() time.Duration {
 		return 0
 	}
 	return r.newest - max(r.latest.Until, r.application.Until, r.oldest)
+}
+
+// Counts are how many queries to the service have left so far, and how many of these were lost.
+func (r *Recorder) Counts() (asked, lost int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.asked, r.lost
 }
 
 // Latest is the newest run of lost queries to the service.

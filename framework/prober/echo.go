@@ -11,10 +11,6 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// echoRate is the rate at which the prober queries itself, in queries/s: often enough to
-// see a stall of a few ticks, too rarely to be a load.
-const echoRate = 100
-
 // echoTimeout does not depend on the plan. A late answer shows how long this process
 // got no processor, and all of that time is in doubt; a lost one does not. It is well
 // below settleAfter.
@@ -23,14 +19,14 @@ const echoTimeout = DefaultTimeout
 // startEcho answers DNS queries in this process until stop is called. Like any server,
 // it sleeps until a query arrives. If its queries are lost or late, this process or its
 // machine is the cause.
-func startEcho(ctx context.Context) (at QueryStream, stop func(), err error) {
+func startEcho(ctx context.Context, rate int) (at QueryStream, stop func(), err error) {
 	conn, err := new(net.ListenConfig).ListenPacket(ctx, "udp", "127.0.0.1:0")
 	if err != nil {
 		return QueryStream{}, nil, fmt.Errorf("open the echo responder's socket: %w", err)
 	}
 	at = QueryStream{
 		Target: history.Echo, Server: conn.LocalAddr().(*net.UDPAddr).AddrPort(), Mode: history.Fixed,
-		Rate: echoRate, Ports: 1, Questions: []Question{{"echo.", dns.TypeA}},
+		Rate: rate, Ports: 1, Questions: []Question{{"echo.", dns.TypeA}},
 	}
 	query := new(dns.Msg).SetQuestion(at.Questions[0].Name, at.Questions[0].Type)
 	reply := new(dns.Msg).SetReply(query)

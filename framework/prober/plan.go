@@ -1,6 +1,7 @@
 package prober
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -24,6 +25,9 @@ const (
 	MaxQuestions   = 16384   // of one stream
 	MinBufferSize  = 512     // octets; the least that EDNS0 allows (RFC 6891, 6.2.3)
 	MaxBufferSize  = 4096    // octets
+	// DefaultEcho is the rate at which the prober queries itself, in queries/s: often enough
+	// to see a stall of a few ticks, too rarely to be a load.
+	DefaultEcho = 100
 )
 
 // The ids of a fixed port's queries.
@@ -43,6 +47,9 @@ type Plan struct {
 	Timeout time.Duration `json:"timeout,omitempty"` // nanoseconds
 	// For is how long queries are sent, at most MaxFor.
 	For time.Duration `json:"for"` // nanoseconds
+	// Echo is the rate of the queries that the prober sends itself, in queries/s, up to
+	// DefaultEcho; 0 for that. Many probers in one record need fewer.
+	Echo int `json:"echo,omitempty"`
 }
 
 // QueryStream is a stream of queries to one server at one rate. Target and mode identify
@@ -81,6 +88,9 @@ func (p Plan) Validate() error {
 	if p.Timeout != 0 && (p.Timeout < MinTimeout || p.Timeout > MaxTimeout) {
 		bad("timeout is %v: want %v to %v, or 0 for %v", p.Timeout, MinTimeout, MaxTimeout, DefaultTimeout)
 	}
+	if p.Echo < 0 || p.Echo > DefaultEcho {
+		bad("echo is %d: want 1 to %d queries/s, or 0 for %d", p.Echo, DefaultEcho, DefaultEcho)
+	}
 	type key struct {
 		target string
 		mode   history.Mode
@@ -105,6 +115,9 @@ func (p Plan) timeout() time.Duration {
 	}
 	return p.Timeout
 }
+
+// echo is the rate of the prober's queries to itself.
+func (p Plan) echo() int { return cmp.Or(p.Echo, DefaultEcho) }
 
 func (s QueryStream) validate(timeout time.Duration) error {
 	var errs []error

@@ -39,7 +39,7 @@ func Run(ctx context.Context, plan Plan, clock *history.Clock, sink func(history
 		return Summary{}, err
 	}
 	defer l.close()
-	echo, stopEcho, err := startEcho(ctx)
+	echo, stopEcho, err := startEcho(ctx, plan.echo())
 	if err != nil {
 		return Summary{}, err
 	}

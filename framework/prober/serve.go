@@ -26,9 +26,9 @@ const (
 )
 
 // Serve offers probes on l until ctx ends. A running probe is then stopped, and its
-// record still gets its summary.
-func Serve(ctx context.Context, l net.Listener) error {
-	server := &http.Server{Handler: NewHandler(ctx), ReadHeaderTimeout: 10 * time.Second}
+// record still gets its summary. With a token, only requests that have it are served.
+func Serve(ctx context.Context, l net.Listener, token string) error {
+	server := &http.Server{Handler: Guard(token, NewHandler(ctx)), ReadHeaderTimeout: 10 * time.Second}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(l) }()
 	select {
@@ -48,6 +48,8 @@ func Serve(ctx context.Context, l net.Listener) error {
 //
 //	POST /probe    a Plan as JSON; streams the record, which Collect reads
 //	POST /stop     ends the probe; its record still gets its summary
+//	GET  /resolver what this pod's resolv.conf says, as a Resolver in JSON
+//	GET  /load/IP  how many requests the CoreDNS pod with that address has had, by its metrics
 //	GET  /healthz  200
 //
 // There is one probe at a time. It ends early when its client is gone or ctx ends.
@@ -56,6 +58,8 @@ func NewHandler(ctx context.Context) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /probe", s.probe)
 	mux.HandleFunc("POST /stop", s.stop)
+	mux.HandleFunc("GET /resolver", serveResolver)
+	mux.HandleFunc("GET /load/{ip}", serveLoad)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
 	return mux
 }

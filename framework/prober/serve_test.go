@@ -171,7 +171,7 @@ func TestServeEndsARunningProbeWithItsSummary(t *testing.T) {
 	ctx, terminate := context.WithCancel(t.Context())
 	defer terminate()
 	ended := make(chan error, 1)
-	go func() { ended <- Serve(ctx, listener) }()
+	go func() { ended <- Serve(ctx, listener, "") }()
 	server := startServer(t, answer)
 	response := post(t, t.Context(), "http://"+listener.Addr().String()+"/probe",
 		Plan{Streams: []QueryStream{freshStream(server.addr, 100)}, For: time.Minute})

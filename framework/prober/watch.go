@@ -16,7 +16,7 @@ const (
 	// times their latency on a machine without load.
 	lag = 25 * time.Millisecond
 	// reach is two intervals of the echo.
-	reach = 2 * time.Second / echoRate
+	reach = 2 * time.Second / DefaultEcho
 	// hole is how long no query may leave: half of the shortest outage that must be
 	// detected.
 	hole = 10 * time.Millisecond

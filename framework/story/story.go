@@ -129,8 +129,13 @@ func (st *Story) AllOf(kinds ...history.Kind) []history.Event {
 
 // Started is when the fault began: when the first notice or message was put, when
 // CoreDNS was disrupted, an add-on upgraded, the handler configured otherwise, a node drained
-// or its Node object deleted by hand, or a node taken without a notice.
+// or its Node object deleted by hand, or a node taken without a notice. Of a cluster that is not
+// spotdrill's own: when what is observed began.
 func (st *Story) Started() (time.Duration, bool) {
+	if st.Scenario.Observe != nil {
+		e, ok := st.FirstOf(history.ObservationBegun)
+		return e.At, ok
+	}
 	unannounced := st.Scenario.Unannounced()
 	e, ok := st.First(func(e history.Event) bool {
 		switch e.Kind {

@@ -15,7 +15,7 @@ var checkRecorded = check{
 		Fix:      "the run was cut short: play it again; if it was not stopped by hand, the harness's error is reported beside it",
 		Look:     Look{Text: "what the harness itself reported: the note, the console's output and the files of the drill"},
 	},
-	always: everywhere(judge.recorded),
+	always: everywhere(judge.recorded), observes: true,
 }
 
 // recorded checks whether the history is complete: what an incomplete record does
@@ -81,7 +81,7 @@ var checkHarness = check{
 		Fix:      "it is not the handler: the error says which part of the set-up broke; spotdrill doctor checks what this machine lacks",
 		Look:     Look{Text: "what the harness itself reported: the note, the console's output and the files of the drill"},
 	},
-	always: everywhere(judge.harness),
+	always: everywhere(judge.harness), observes: true,
 }
 
 // harness checks whether the run itself broke.
@@ -175,7 +175,7 @@ var checkRestored = check{
 		Fix:      "the cluster could not be put back: spotdrill down removes it, and the next run makes a new one",
 		Look:     Look{Text: "the harness's last events, and state/ of the drill: which node did not come back"},
 	},
-	always: everywhere(judge.restored),
+	always: everywhere(judge.restored), observes: true,
 }
 
 // restored checks whether the cluster was put back as it was found. If not, the

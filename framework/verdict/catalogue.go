@@ -29,6 +29,7 @@ func catalogue() []check {
 		checkReplacedFirst,
 		checkRemoved,
 		checkDNSLost,
+		checkDNSAnswered,
 		checkDNSWindow,
 		checkEndpointLeft,
 		checkDrainedOnce,

@@ -49,13 +49,16 @@ const (
 	// ProberBusy: the control was lost or late at the same time, or the query left
 	// late: the prober's machine, not CoreDNS.
 	ProberBusy Cause = "prober"
+	// Untracked: in a cluster that is not spotdrill's own, connection tracking was not
+	// recorded, so it is not known where the query was sent.
+	Untracked Cause = "untracked"
 	// Unexplained: none of the above is on record.
 	Unexplained Cause = "unexplained"
 )
 
 // Causes lists every cause, in the order in which reports list them.
 func Causes() []Cause {
-	return []Cause{NodeGone, OldEntry, BackendEnded, EntryRemoved, InsertFailed, NoEndpoint, Refused, AnsweredLate, CutOff, BackendBehind, NoProcessor, ProberBusy, Unexplained}
+	return []Cause{NodeGone, OldEntry, BackendEnded, EntryRemoved, InsertFailed, NoEndpoint, Refused, AnsweredLate, CutOff, BackendBehind, NoProcessor, ProberBusy, Untracked, Unexplained}
 }
 
 // Loss is what queries were lost to one cause at one pod.
@@ -119,6 +122,8 @@ func (l Loss) Why() string {
 		return fmt.Sprintf("lost at %s, which had no processor for %s: this machine was busy", cmp.Or(l.Pod, l.Backend), history.Seconds(l.Waited.D()))
 	case ProberBusy:
 		return "lost or late at the control as well: this machine was too busy"
+	case Untracked:
+		return "lost on a path that is not on record: connection tracking was not recorded"
 	}
 	if l.Backend != "" {
 		return fmt.Sprintf("sent to %s, which answered others: unexplained", l.Backend)
@@ -263,6 +268,8 @@ func (t traffic) cause(q history.Query) (cause Cause, backend string, took time.
 			return InsertFailed, "", 0
 		case t.busy(q):
 			return ProberBusy, "", 0
+		case t.target.observed && len(t.History.Flows) == 0:
+			return Untracked, "", 0
 		}
 		return Unexplained, "", 0
 	}

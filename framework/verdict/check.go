@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+
+	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 // ID identifies a kind of check. IDs are stable: scenarios, reports, JUnit properties
@@ -66,6 +68,14 @@ type check struct {
 	// always judges a check that every drill must keep. It reports false if the check
 	// does not apply to the drill.
 	always func(j judge, v Verdict) (Verdict, bool)
+	// observes reports whether always also applies to clusters that are not spotdrill's own.
+	observes bool
+}
+
+// appliesTo reports whether a check that every drill must keep applies to a scenario's drills.
+// What only observes puts nothing back.
+func (c check) appliesTo(s scenarios.Scenario) bool {
+	return s.Observe == nil || c.observes && (c.ID != checkRestored.ID || s.Observe.Permission != "")
 }
 
 // by makes a judge of a check with parameters of type C.

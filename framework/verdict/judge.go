@@ -29,7 +29,7 @@ func Judge(s scenarios.Scenario, h history.History) Result {
 		r.Verdicts = append(r.Verdicts, j.check(c))
 	}
 	for _, c := range catalogue() {
-		if c.always == nil {
+		if c.always == nil || !c.appliesTo(s) {
 			continue
 		}
 		if v, ok := c.always(j, c.verdict()); ok {

@@ -159,6 +159,9 @@ func (j judge) hidden(holes []hole, streams map[history.Mode]Stream) (lasting ti
 	for mode := range streams {
 		rate += j.target.rate(mode)
 	}
+	if j.target.observed { // a hole is one prober's
+		rate = (rate + j.Scenario.Probe.Probers - 1) / j.Scenario.Probe.Probers
+	}
 	for _, h := range holes {
 		lasting += h.to - h.from
 	}

@@ -146,9 +146,9 @@ func (j judge) controlPod() string {
 
 // lags are the times at which this machine was too busy to say what became of a query: at
 // which a query to the control, or to the prober's own echo, was intended that was lost or
-// later than that, ascending. Those of the control for which the record shows that its own
+// later than that. Those of the control for which the record shows that its own
 // pod had no processor are left out: they say nothing of other pods.
-func (j judge) lags(later time.Duration) []time.Duration {
+func (j judge) lags(later time.Duration) lags {
 	of := j.starving()[j.controlPod()]
 	return j.lagsExcept(later, func(q history.Query) bool { return q.Target == j.target.control && explainedBy(of, q) })
 }

@@ -18,6 +18,9 @@ type target struct {
 	direct           int    // queries/s to the control
 	// delay is how long it was set to take for an answer.
 	delay time.Duration
+	// observed says that it is in a cluster that is not spotdrill's own: each prober is on a
+	// machine of its own, and its own responder is the control.
+	observed bool
 }
 
 // dnsTarget is kube-dns. Without a probe, nothing is sent there.
@@ -25,6 +28,9 @@ func dnsTarget(s scenarios.Scenario) target {
 	t := target{service: history.Service, control: history.Control, queries: "queries", stays: "a CoreDNS pod that stays", delay: s.CoreDNS.Delay.D()}
 	if p := s.Probe; p != nil {
 		t.fresh, t.fixed, t.direct = p.Fresh, p.Fixed, p.Control
+	}
+	if s.Observe != nil {
+		t.observed, t.control, t.stays = true, history.Echo, "the prober's own responder"
 	}
 	return t
 }
@@ -51,6 +57,15 @@ func (t target) modes() []history.Mode {
 		return []history.Mode{history.Fresh}
 	}
 	return inTurn()
+}
+
+// machine is the machine whose stalls matter to a query from a prober: its own or, in spotdrill's
+// cluster, the one that all nodes share.
+func (t target) machine(node string) string {
+	if t.observed {
+		return node
+	}
+	return ""
 }
 
 // endpoints are the events about the endpoints of the service, of these kinds.

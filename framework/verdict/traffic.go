@@ -18,7 +18,7 @@ type traffic struct {
 	flows    map[source][]history.Flow // in order of time
 	backends map[string]*backend       // by IP
 	late     time.Duration             // how late a flow's times may be
-	lags     []time.Duration           // when the control was lost or late, ascending
+	lags     lags                      // when the control was lost or late
 	inserts  map[string][]inserts
 	cuts     []period    // when an add-on may have cut pods off
 	ready    []readiness // how many endpoints the service had, in order of time
@@ -381,11 +381,5 @@ func (t traffic) withoutEndpoint(at time.Duration) bool {
 // busy reports whether the prober's machine was too busy: the control was lost or late
 // as well, or the query itself left late.
 func (t traffic) busy(q history.Query) bool {
-	return q.Sent-q.Intended > lateQuery || near(t.lags, q.Intended)
-}
-
-// near reports whether one of the times, in ascending order, is close to at.
-func near(times []time.Duration, at time.Duration) bool {
-	i, _ := slices.BinarySearch(times, at-lagReach)
-	return i < len(times) && times[i] <= at+lagReach
+	return q.Sent-q.Intended > lateQuery || t.lags.near(t.target.machine(q.Node), q.Intended)
 }

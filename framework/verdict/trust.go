@@ -107,11 +107,11 @@ func (j judge) judgeable(v Verdict, mode string) (Verdict, bool) {
 var checkControl = check{
 	Kind: Kind{
 		ID: "control", Title: "control",
-		Requires: "A pod that stays, of CoreDNS or of the application, answers nearly all that it is sent directly.",
+		Requires: "A pod that stays, of CoreDNS or of the application, answers nearly all that it is sent directly; in a cluster that is not spotdrill's own, the responder within each prober does.",
 		Fix:      "the machine was too busy to measure: free it of other work, give it more cores, or lower the probe's rates",
 		Look:     Look{Lane: LaneDNS, Text: "the control below the DNS answers: this machine was too busy to measure; repeat with less beside it"},
 	},
-	always: probed(judge.control),
+	always: probed(judge.control), observes: true,
 }
 
 // control checks whether the control target answered everything. Its failure is
@@ -123,7 +123,7 @@ func (j judge) control(v Verdict) Verdict {
 	if s.Asked == 0 {
 		return v.unknown("the control was never queried")
 	}
-	if why := j.thin(s, j.target.direct); why != "" {
+	if why := j.thin(s, j.target.direct); why != "" && !j.target.observed { // else the prober's check knows
 		return v.noise(why)
 	}
 	lost, without := s.Lost, ""
@@ -140,7 +140,7 @@ func (j judge) control(v Verdict) Verdict {
 	if float64(lost) > controlLostShare*float64(s.Asked) {
 		return v.noise(fmt.Sprintf("%d of %d lost at the control%s: the prober's own noise", lost, s.Asked, without))
 	}
-	return v.pass(fmt.Sprintf("%d of %d lost%s", lost, s.Asked, without))
+	return v.pass(fmt.Sprintf("%d of %d lost%s%s", lost, s.Asked, without, j.direct(v)))
 }
 
 var checkProber = check{
@@ -150,11 +150,14 @@ var checkProber = check{
 		Fix:      "the machine was too busy to send queries on time: free it of other work, give it more cores, or lower the probe's rates",
 		Look:     Look{Lane: LaneDNS, Text: "the queries that never left (amber): this machine was too busy to measure; repeat with less beside it"},
 	},
-	always: probed(judge.prober),
+	always: probed(judge.prober), observes: true,
 }
 
 // prober checks whether the prober kept its schedule and reported every query.
 func (j judge) prober(v Verdict) Verdict {
+	if j.target.observed {
+		return j.observers(v)
+	}
 	v = v.wants(fmt.Sprintf("every query on record, at most %.0f %% unsent, the 99th percentile at most %s late", unsentShare*100, lateP99))
 	ended := 0
 	asked, unsent, late := 0.0, 0.0, 0.0
@@ -220,18 +223,24 @@ var checkBaseline = check{
 		Fix:      "DNS lost queries before the first notice: free the machine of other work; if it continues, make the cluster again with spotdrill down",
 		Look:     Look{Lane: LaneDNS, Text: "the DNS answers before the notice: losses after a fault prove nothing if there were some before"},
 	},
-	always: probed(judge.baseline),
+	always: probed(judge.baseline), observes: true,
 }
 
 // baseline checks whether the service answered everything before the fault.
 func (j judge) baseline(v Verdict) Verdict {
-	v = v.wants(fmt.Sprintf("every query answered for %s before the first notice", baselineTime))
-	at, ok := j.Started()
-	if !ok {
-		return v.unknown("no notice was put")
+	begun := "the first notice"
+	if j.target.observed {
+		begun = "anything began"
 	}
-	if at < baselineTime {
-		return v.unknown(fmt.Sprintf("the first notice was put only %s after the recording's start", history.Seconds(at)))
+	v = v.wants(fmt.Sprintf("every query answered for %s before %s", baselineTime, begun))
+	at, ok := j.Started()
+	switch {
+	case !ok && j.target.observed:
+		return v.unknown("nothing began: DNS had not answered everything for long enough")
+	case !ok:
+		return v.unknown("no notice was put")
+	case at < baselineTime:
+		return v.unknown(fmt.Sprintf("%s came only %s after the recording's start", begun, history.Seconds(at)))
 	}
 	asked := 0
 	streams := j.measured.modes("all")
@@ -243,11 +252,11 @@ func (j judge) baseline(v Verdict) Verdict {
 			}
 			inMode++
 			if cause := j.lossCause(q); q.Outcome.Lost() && cause != NoProcessor {
-				return v.noise(fmt.Sprintf("a %s query of +%s was lost (%s) before the first notice", mode, history.Seconds(q.Intended), q.Outcome))
+				return v.noise(fmt.Sprintf("a %s query of +%s was lost (%s) before %s", mode, history.Seconds(q.Intended), q.Outcome, begun))
 			}
 		}
 		if expected := float64(j.target.rate(mode)) * baselineTime.Seconds(); inMode == 0 || float64(inMode) < askedShare*expected {
-			return v.noise(fmt.Sprintf("only %d %s queries before the first notice, %.0f expected", inMode, mode, expected))
+			return v.noise(fmt.Sprintf("only %d %s queries before %s, %.0f expected", inMode, mode, begun, expected))
 		}
 		asked += inMode
 	}

@@ -1,0 +1,274 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/observe"
+	"github.com/spotdrill/spotdrill/framework/prober"
+	"github.com/spotdrill/spotdrill/reports"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// imageVariable names the image of the probers, if --image does not.
+const imageVariable = "SPOTDRILL_IMAGE"
+
+// observeOptions are the flags that observing a cluster and drilling it have in common.
+type observeOptions struct {
+	observe.Options
+	kubeconfig, service, out string
+	maxWindow                time.Duration
+	maxLost                  int
+}
+
+func (o *observeOptions) flags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig `file`; the default is that of kubectl")
+	flags.StringVar(&o.Context, "context", "", "`context` of the kubeconfig; the default is the current one")
+	flags.StringVar(&o.Namespace, "namespace", observe.DefaultNamespace, "`namespace` of the probers; it is created and removed if it is not there")
+	flags.StringVar(&o.Image, "image", os.Getenv(imageVariable), "`reference` of spotdrill's image, which the nodes can pull; the default is "+imageVariable)
+	flags.StringVar(&o.Nodes, "nodes", "", "label `selector` of the probers' nodes; the default is all of them")
+	flags.IntVar(&o.Probers, "probers", 0, "`number` of probers, spread over zones and nodes; the default is one on each node, until the node's last pod ends")
+	flags.IntVar(&o.Rate, "rate", observe.DefaultRate, "queries per second of each prober to the DNS service")
+	flags.StringArrayVar(&o.Names, "name", nil, "domain `name` to query, also one outside the cluster; repeatable, names are queried in turn; the default is that of the API server's Service")
+	flags.StringVar(&o.service, "service", "kube-system/kube-dns", "`namespace/name` of CoreDNS's Service, whose endpoints are watched")
+	flags.Float64Var(&o.MaxShare, "max-share", observe.DefaultShare, "how much of CoreDNS's own rate the probers may add, such as 0.5, if that is more than 200 queries/s for each of its pods")
+	flags.DurationVar(&o.maxWindow, "max-window", 0, "fail if a window of lost queries is longer than this")
+	flags.IntVar(&o.maxLost, "max-lost", 0, "fail if more queries than this are lost")
+	flags.Float64Var(&o.Gates.SLO, "slo", 0, "fail if less than this share of the queries is answered, in percent, such as 99.99")
+}
+
+// complete takes over what is not a plain value, and checks all.
+func (o *observeOptions) complete(cmd *cobra.Command) error {
+	if cmd.Flags().Changed("max-window") {
+		o.Gates.MaxWindow = &o.maxWindow
+	}
+	if cmd.Flags().Changed("max-lost") {
+		o.Gates.MaxLost = &o.maxLost
+	}
+	namespace, name, ok := strings.Cut(o.service, "/")
+	if !ok || namespace == "" || name == "" {
+		return usage("--service is %q: want namespace/name, such as kube-system/kube-dns", o.service)
+	}
+	o.DNS = types.NamespacedName{Namespace: namespace, Name: name}
+	o.Console, o.Progress = cmd.ErrOrStderr(), reports.Rewriting(cmd.ErrOrStderr())
+	return nil
+}
+
+// connect is the client of the cluster that the flags name.
+func (o *observeOptions) connect() (*observe.Cluster, error) {
+	config, err := accessTo(o.kubeconfig, o.Context)
+	if err != nil {
+		return nil, err
+	}
+	c, err := observe.Connect(config)
+	if err != nil {
+		return nil, exitError{exitUsage, err}
+	}
+	return c, nil
+}
+
+func newObserveCommand() *cobra.Command {
+	var o observeOptions
+	var duration time.Duration
+	var printRBAC, cleanup bool
+	cmd := &cobra.Command{
+		Use:   "observe --for DURATION | observe -- COMMAND...",
+		Short: "Measure DNS in your own cluster while you upgrade it, and change nothing there",
+		Long: `Observe puts probers into a cluster. They query DNS as its pods do, on the nodes that
+stay and on those that leave, while COMMAND runs here or until the time is over. The
+record is judged like a drill, and the same reports are written.
+
+Everything is in one namespace and is removed at the end. If this process dies, the
+probers end by themselves within a minute. The pods need no privileges.
+
+Exit code 0: DNS could be measured, and every gate was kept; 1: a gate was not kept,
+or the command failed; 2: something could not be measured, such as a prober that
+died, or DNS was broken before anything began; 70: spotdrill itself broke.`,
+		Args: cobra.ArbitraryArgs, // the command
+		Example: `  spotdrill observe --context staging --for 10m --max-window 100ms
+  spotdrill observe --context staging --slo 99.99 -- kubectl -n kube-system rollout restart deployment/coredns
+  spotdrill observe --print-rbac
+  spotdrill observe --context staging --cleanup`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.complete(cmd); err != nil {
+				return err
+			}
+			switch {
+			case printRBAC:
+				return observe.WriteRights(cmd.OutOrStdout(), o.Namespace, o.DNS, nil)
+			case cleanup:
+				return cleanUp(cmd, o)
+			case len(args) == 0 && duration == 0:
+				return usage("give --for, or a command after --: both say what is observed")
+			case duration < 0 || duration > observe.MaxFor:
+				return usage("--for is %v: want up to %v", duration, observe.MaxFor)
+			}
+			var err error
+			if o.Scenario, err = scenarios.Observation(); err != nil {
+				return err
+			}
+			return observing(cmd.Context(), o, meantime(args, duration, cmd.ErrOrStderr()), history.Handler{Name: "none"})
+		},
+	}
+	flags := cmd.Flags()
+	o.flags(flags)
+	flags.DurationVar(&duration, "for", 0, fmt.Sprintf("how long to observe, or how long the command may take, up to %v", observe.MaxFor))
+	flags.StringVar(&o.out, "out", "reports/out", "`folder` for results; each run gets its own subfolder")
+	flags.BoolVar(&printRBAC, "print-rbac", false, "only print the namespace and the rights that are needed, as manifests")
+	flags.BoolVar(&cleanup, "cleanup", false, "only remove what earlier observations have left in the namespace")
+	cmd.AddCommand(newKeepCommand())
+	return cmd
+}
+
+func newKeepCommand() *cobra.Command {
+	var listen, tokenFile string
+	cmd := &cobra.Command{
+		Use:    "keep",
+		Short:  "End when the client of an observation is gone, as the keeper's pod does",
+		Args:   cobra.NoArgs,
+		Hidden: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			token, err := prober.ReadToken(tokenFile)
+			if err != nil {
+				return usage("--token-file: %w", err)
+			}
+			l, err := new(net.ListenConfig).Listen(cmd.Context(), "tcp", listen)
+			if err != nil {
+				return usage("--listen %s: %w", listen, err)
+			}
+			return observe.Keep(cmd.Context(), l, token, observe.Patience)
+		},
+	}
+	cmd.Flags().StringVar(&listen, "listen", ":8080", "`address` to listen on")
+	cmd.Flags().StringVar(&tokenFile, "token-file", "", "`file` with the token of the run")
+	return cmd
+}
+
+// meantime runs a command, or lets time pass.
+func meantime(command []string, duration time.Duration, out io.Writer) observe.Doing {
+	if len(command) == 0 {
+		return observe.Doing{Do: func(ctx context.Context, _ *history.Recorder) error {
+			select {
+			case <-time.After(duration):
+			case <-ctx.Done():
+			}
+			return nil
+		}}
+	}
+	if duration == 0 {
+		duration = observe.MaxFor
+	}
+	return observe.Doing{Words: strings.Join(command, " "), Do: func(ctx context.Context, _ *history.Recorder) error {
+		ctx, cancel := context.WithTimeout(ctx, duration)
+		defer cancel()
+		run := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // the user's own
+		run.Stdout, run.Stderr = out, out
+		run.Cancel = func() error { return run.Process.Signal(os.Interrupt) }
+		run.WaitDelay = 30 * time.Second
+		err := run.Run()
+		if ctx.Err() == context.DeadlineExceeded { //nolint:errorlint // Err returns it as it is
+			return fmt.Errorf("%s: not over within %s: raise --for", command[0], duration)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", command[0], err)
+		}
+		return nil
+	}}
+}
+
+func cleanUp(cmd *cobra.Command, o observeOptions) error {
+	c, err := o.connect()
+	if err != nil {
+		return err
+	}
+	removed, left, err := c.Cleanup(cmd.Context(), o.Namespace)
+	for _, what := range removed {
+		fmt.Fprintln(cmd.OutOrStdout(), "removed", what)
+	}
+	for _, what := range left {
+		fmt.Fprintln(cmd.OutOrStdout(), "left alone:", what)
+	}
+	if err == nil && len(removed)+len(left) == 0 {
+		fmt.Fprintf(cmd.OutOrStdout(), "nothing is left in namespace %s\n", o.Namespace)
+	}
+	return err
+}
+
+// observing observes the cluster while something is done, judges the record and writes the
+// reports.
+func observing(ctx context.Context, o observeOptions, doing observe.Doing, handler history.Handler) (err error) {
+	if err := o.Check(); err != nil {
+		return exitError{exitUsage, err}
+	}
+	c, err := o.connect()
+	if err != nil {
+		return err
+	}
+	say := func(format string, args ...any) {
+		if o.Progress != nil {
+			o.Progress("")
+		}
+		fmt.Fprintf(o.Console, format+"\n", args...)
+	}
+	started := time.Now()
+	say("starting probers in namespace %s", o.Namespace)
+	obs, err := c.Prepare(ctx, o.Options)
+	defer func() {
+		say("removing everything from namespace %s", o.Namespace)
+		err = errors.Join(err, obs.Remove(ctx))
+	}()
+	if err != nil {
+		return err
+	}
+	alive, die := context.WithCancel(context.WithoutCancel(ctx))
+	defer die()
+	go obs.Alive(alive)
+	say("%d probers, %d queries/s each: %s", obs.Probers, o.Rate, obs.Load)
+	if why := obs.Load.TooMuch(o.MaxShare); why != "" {
+		return usage("too much load: %s", why)
+	}
+	folder, err := reports.NewFolder(o.out, started)
+	if err != nil {
+		return err
+	}
+	dir, err := folder.Attempt(obs.Scenario, 1)
+	if err != nil {
+		return err
+	}
+	setup := time.Since(started)
+	say("observing; the record is in %s", dir)
+	meta := history.Meta{Set: string(scenarios.Full), Attempt: 1, Handler: handler}
+	done := obs.Record(ctx, dir, meta, doing)
+	report, err := reports.Observed(folder, dir, setup)
+	if err != nil {
+		return errors.Join(done, err)
+	}
+	console := reports.NewConsole(o.Console, 1)
+	for _, e := range report.Results {
+		console.Verdicts(e)
+	}
+	console.Summary(report)
+	var exit *exec.ExitError
+	switch judged := judged(report.Summary); {
+	case codeOf(judged) == exitFailed:
+		return judged
+	case errors.Is(done, observe.ErrBrokenBefore):
+		return exitError{exitUnknown, done}
+	case errors.As(done, &exit):
+		return exitError{exitFailed, fmt.Errorf("DNS was measured, but the command failed: %w", done)}
+	default:
+		return judged
+	}
+}

@@ -1,0 +1,317 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/spotdrill/spotdrill/framework/cloud"
+	"github.com/spotdrill/spotdrill/framework/consent"
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/observe"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// noticeDeadline is what EC2 gives after a spot interruption notice.
+const noticeDeadline = 2 * time.Minute
+
+// liveOptions are the flags of spotdrill run with --context.
+type liveOptions struct {
+	observeOptions
+	// given are the flags that only apply with --context.
+	given                      *pflag.FlagSet
+	allow                      []string
+	node                       string
+	emptyDir, force, printRBAC bool
+	queueURL, endpoint, region string
+	journal                    string
+}
+
+func (o *liveOptions) flags(flags *pflag.FlagSet) {
+	o.given = pflag.NewFlagSet("live", pflag.ContinueOnError)
+	o.observeOptions.flags(o.given)
+	o.given.StringSliceVar(&o.allow, "allow", nil, "with --context: what may be done to the cluster: "+strings.Join(history.Words(scenarios.Permissions()), ", ")+"; without it the plan is printed")
+	o.given.StringVar(&o.node, "node", "", "with --context: the `node` to drain or to send the notice about, or whose CoreDNS pod is evicted")
+	o.given.BoolVar(&o.emptyDir, "delete-emptydir-data", false, "with --context: pods may lose the data in their emptyDir volumes")
+	o.given.BoolVar(&o.force, "force", false, "with --context: pods that nothing creates again may be evicted")
+	o.given.StringVar(&o.queueURL, "queue-url", "", "with --context: `URL` of the SQS queue that the handler reads")
+	o.given.StringVar(&o.endpoint, "endpoint-url", "", "with --context: `URL` of the AWS API, such as http://localhost:4566; empty for AWS")
+	o.given.StringVar(&o.region, "region", "", "with --context: AWS `region`; the default is that of the AWS SDK's default chain")
+	o.given.IntVar(&o.AbortLost, "abort-lost", 1000, "with --context: stop and put back once more queries than this are lost; 0 for never")
+	o.given.StringVar(&o.journal, "journal", "", "with --context: `folder` of the journals of what was changed; the default is in the user's state folder")
+	o.given.BoolVar(&o.printRBAC, "print-rbac", false, "with --context: only print the namespace and the rights that --allow needs, as manifests")
+	o.given.VisitAll(func(f *pflag.Flag) {
+		if !strings.HasPrefix(f.Usage, "with --context") && f.Name != "context" {
+			f.Usage = "with --context: " + f.Usage
+		}
+		if f.Name == "context" {
+			f.Usage = "drill your own cluster: the `context` of the kubeconfig; see --allow"
+		}
+		flags.AddFlag(f)
+	})
+}
+
+// wanted reports whether the user's own cluster is to be drilled.
+func (o *liveOptions) wanted(flags *pflag.FlagSet) bool {
+	return flags.Changed("context") || flags.Changed("kubeconfig") || o.printRBAC
+}
+
+// unused is an error that names flags that only apply with --context.
+func (o *liveOptions) unused(flags *pflag.FlagSet) error {
+	var names []string
+	o.given.VisitAll(func(f *pflag.Flag) {
+		if flags.Changed(f.Name) {
+			names = append(names, "--"+f.Name)
+		}
+	})
+	if len(names) > 0 {
+		return usage("%s: requires --context", strings.Join(names, ", "))
+	}
+	return nil
+}
+
+// misplaced is an error that names flags of spotdrill run that do not apply to the user's own cluster.
+func misplaced(flags *pflag.FlagSet) error {
+	var names []string
+	for _, name := range []string{"set", "handler", "handler-image", "iam-policy", "only", "skip", "profile", "rerun-failed", "resume", "shard", "repeat", "keep", "json", "cluster", "proxy-mode"} {
+		if flags.Changed(name) {
+			names = append(names, "--"+name)
+		}
+	}
+	if len(names) > 0 {
+		return usage("%s: not with --context, which drills your own cluster as it is", strings.Join(names, ", "))
+	}
+	return nil
+}
+
+// run drills the user's own cluster: each of the named drills, or each that is allowed.
+func (o *liveOptions) run(cmd *cobra.Command, names []string, dryRun bool) error {
+	if err := misplaced(cmd.Flags()); err != nil {
+		return err
+	}
+	if err := o.complete(cmd); err != nil {
+		return err
+	}
+	allowed, err := permissions(o.allow)
+	if err != nil {
+		return err
+	}
+	if o.printRBAC {
+		if len(allowed) == 0 {
+			allowed = scenarios.Permissions()
+		}
+		return observe.WriteRights(cmd.OutOrStdout(), o.Namespace, o.DNS, allowed)
+	}
+	chosen, err := chooseLive(names, allowed)
+	if err != nil {
+		return err
+	}
+	c, err := o.connect()
+	if err != nil {
+		return err
+	}
+	var all []error
+	for _, s := range chosen {
+		if err := o.drill(cmd, c, s, allowed, dryRun); err != nil {
+			all = append(all, fmt.Errorf("%s: %w", s.Name, err))
+		}
+		if cmd.Context().Err() != nil {
+			break
+		}
+	}
+	if worst := slices.IndexFunc(all, func(err error) bool { return codeOf(err) != exitUnknown }); worst > 0 {
+		all[0], all[worst] = all[worst], all[0] // the first one's exit code counts
+	}
+	return errors.Join(all...)
+}
+
+func permissions(names []string) ([]scenarios.Permission, error) {
+	var out []scenarios.Permission
+	for _, name := range names {
+		if p := scenarios.Permission(name); slices.Contains(scenarios.Permissions(), p) {
+			out = append(out, p)
+			continue
+		}
+		return nil, usage("--allow is %q: want one or more of %s", name, strings.Join(history.Words(scenarios.Permissions()), ", "))
+	}
+	return out, nil
+}
+
+// chooseLive are the drills of those names; without names, those that are allowed or, for a plan,
+// all.
+func chooseLive(names []string, allowed []scenarios.Permission) ([]scenarios.Scenario, error) {
+	all, err := scenarios.Live()
+	if err != nil {
+		return nil, err
+	}
+	if len(names) == 0 {
+		return slices.DeleteFunc(all, func(s scenarios.Scenario) bool {
+			return len(allowed) > 0 && !slices.Contains(allowed, s.Observe.Permission)
+		}), nil
+	}
+	var out []scenarios.Scenario
+	var known []string
+	for _, s := range all {
+		known = append(known, s.Name)
+	}
+	for _, name := range names {
+		i := slices.Index(known, name)
+		switch {
+		case strings.HasSuffix(name, ".yaml"):
+			s, err := scenarios.LoadFile(name)
+			if err != nil {
+				return nil, exitError{exitUsage, err}
+			}
+			if s.Observe == nil || s.Observe.Permission == "" {
+				return nil, usage("%s: needs observe.permission: everything else is only done to spotdrill's own cluster", name)
+			}
+			out = append(out, s)
+		case i < 0:
+			return nil, usage("%q is no drill of your own cluster; there are %s, or a file whose observe.permission is set", name, strings.Join(known, ", "))
+		default:
+			out = append(out, all[i])
+		}
+	}
+	return out, nil
+}
+
+// drill prints the plan of one drill and, with consent, plays it.
+func (o *liveOptions) drill(cmd *cobra.Command, c *observe.Cluster, s scenarios.Scenario, allowed []scenarios.Permission, dryRun bool) error {
+	ctx, permission := cmd.Context(), s.Observe.Permission
+	request := consent.Request{
+		Action: permission, Node: o.node, DeleteEmptyDir: o.emptyDir, Force: o.force,
+		DNSNamespace: o.DNS.Namespace, DNSService: o.DNS.Name,
+	}
+	if permission == scenarios.SendNotice {
+		if o.queueURL == "" {
+			return usage("--queue-url is missing: give the queue that the cluster's handler reads")
+		}
+		request.Notice, request.Queue = cloud.Notice{Type: history.SpotInterruption}, o.queueURL
+	}
+	if permission != scenarios.EvictCoreDNS && o.node == "" {
+		return usage("--node is missing: give the node to drain (kubectl get nodes)")
+	}
+	plan, err := consent.Inspect(ctx, c.Clientset, request)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n\n", s.Name, s.Title)
+	if err := plan.WriteText(cmd.OutOrStdout()); err != nil {
+		return err
+	}
+	fmt.Fprintln(cmd.OutOrStdout())
+	if err := plan.Refused(); err != nil {
+		return exitError{exitUsage, err}
+	}
+	if dryRun {
+		return nil
+	}
+	if !slices.Contains(allowed, permission) && !confirmed(cmd.InOrStdin(), cmd.ErrOrStderr(), permission) {
+		if len(allowed) > 0 || terminal(cmd.InOrStdin()) {
+			return usage("nothing was done: it needs --allow %s", permission)
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "nothing was done: --allow %s plays it\n", permission)
+		return nil
+	}
+	return o.play(ctx, c, s, plan)
+}
+
+// terminal reports whether a person can answer.
+func terminal(in io.Reader) bool {
+	f, ok := in.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// confirmed asks the person at the terminal; false if there is none.
+func confirmed(in io.Reader, out io.Writer, permission scenarios.Permission) bool {
+	if !terminal(in) {
+		return false
+	}
+	fmt.Fprintf(out, "Do it? Type %q to go on: ", permission)
+	line, err := bufio.NewReader(in).ReadString('\n')
+	return err == nil && strings.TrimSpace(line) == string(permission)
+}
+
+// play plays the plan while DNS is observed.
+func (o *liveOptions) play(ctx context.Context, c *observe.Cluster, s scenarios.Scenario, plan consent.Plan) (err error) {
+	uid, err := consent.ClusterUID(ctx, c.Clientset)
+	if err != nil {
+		return err
+	}
+	server, err := accessTo(o.kubeconfig, o.Context)
+	if err != nil {
+		return err
+	}
+	journal, err := consent.OpenJournal(o.journal, consent.Cluster{Kubeconfig: o.kubeconfig, Context: o.Context, Server: server.Host, UID: uid})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, journal.Close()) }()
+	send, err := o.sender(ctx, plan)
+	if err != nil {
+		return err
+	}
+	o.Scenario = s
+	handler := history.Handler{Name: "none"}
+	if s.Observe.Permission == scenarios.SendNotice {
+		handler = history.Handler{Name: "the cluster's own", Unschedulable: true}
+	}
+	return observing(ctx, o.observeOptions, consented(c.Clientset, plan, journal, send), handler)
+}
+
+// consented does what a plan says.
+func consented(client kubernetes.Interface, plan consent.Plan, journal *consent.Journal, send func(context.Context) (string, error)) observe.Doing {
+	return observe.Doing{
+		Words: string(plan.Request.Action),
+		Do: func(ctx context.Context, rec *history.Recorder) error {
+			var put history.Event
+			do := consent.Doing{Record: func(e history.Event) {
+				if e.Kind == history.NoticePut {
+					put = e // recorded once its id is known
+					return
+				}
+				rec.Record(e)
+			}}
+			if plan.Request.Node != "" {
+				rec.Record(history.Event{Kind: history.NodeRole, Key: scenarios.ObservedNode, Node: plan.Request.Node, Instance: plan.Instance})
+			}
+			if send != nil {
+				do.Send = func(ctx context.Context) error {
+					at := rec.Clock().Now()
+					id, err := send(ctx)
+					put.At, put.Message, put.Until = at, id, new(at+noticeDeadline)
+					rec.Record(put)
+					return err
+				}
+			}
+			return consent.Play(ctx, client, plan, journal, do)
+		},
+		PutBack: func(ctx context.Context) ([]string, error) { return consent.PutBack(ctx, client, journal) },
+	}
+}
+
+// sender puts the notice of a plan into the queue; nil if it has none.
+func (o *liveOptions) sender(ctx context.Context, plan consent.Plan) (func(context.Context) (string, error), error) {
+	if plan.Request.Action != scenarios.SendNotice {
+		return nil, nil //nolint:nilnil // nothing is sent
+	}
+	cfg, err := loadAWS(ctx, o.region, o.endpoint)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) (string, error) {
+		ids, err := cloud.SendToQueue(ctx, cfg, o.queueURL, plan.Request.Notice)
+		return strings.Join(ids, ","), err
+	}, nil
+}

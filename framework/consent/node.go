@@ -1,0 +1,94 @@
+package consent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
+)
+
+// fieldManager is the name under which the API server keeps what spotdrill changed.
+const fieldManager = "spotdrill"
+
+// conflictTries is how many times a patch is made again because the node was changed meanwhile.
+// The last wait is about five seconds.
+const conflictTries = 10
+
+// NodeState is a node as it was before a drill.
+type NodeState struct {
+	Name          string            `json:"name"`
+	UID           types.UID         `json:"uid"`
+	Unschedulable bool              `json:"unschedulable"`
+	Taints        []corev1.Taint    `json:"taints,omitempty"`
+	Labels        map[string]string `json:"labels,omitempty"`
+	Annotations   map[string]string `json:"annotations,omitempty"`
+}
+
+func stateOf(n *corev1.Node) *NodeState {
+	return &NodeState{
+		Name: n.Name, UID: n.UID, Unschedulable: n.Spec.Unschedulable,
+		Taints: n.Spec.Taints, Labels: n.Labels, Annotations: n.Annotations,
+	}
+}
+
+// amendment is a merge patch of a node: null removes a field.
+type amendment struct {
+	metadata, spec map[string]any
+}
+
+func (a amendment) empty() bool { return len(a.metadata) == 0 && len(a.spec) == 0 }
+
+// amend patches a node by what edit makes of it. The patch applies only to the version that edit
+// saw; if the node was changed meanwhile, edit sees it again.
+func amend(ctx context.Context, client kubernetes.Interface, node string, edit func(*corev1.Node) (amendment, error)) error {
+	backoff := wait.Backoff{Steps: conflictTries, Duration: 10 * time.Millisecond, Factor: 2, Jitter: 0.1}
+	return retry.RetryOnConflict(backoff, func() error {
+		n, err := client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		a, err := edit(n)
+		if err != nil || a.empty() {
+			return err
+		}
+		metadata := map[string]any{"uid": n.UID, "resourceVersion": n.ResourceVersion}
+		for field, value := range a.metadata {
+			metadata[field] = value
+		}
+		patch, err := json.Marshal(map[string]any{"metadata": metadata, "spec": a.spec})
+		if err != nil {
+			return err
+		}
+		_, err = client.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+		return err
+	})
+}
+
+// cordon cordons the node, as kubectl cordon does. If it is another node by now, or somebody else
+// cordoned it, it is untouched, and changed is false.
+func cordon(ctx context.Context, client kubernetes.Interface, before *NodeState) (changed bool, err error) {
+	changed = true
+	err = amend(ctx, client, before.Name, func(n *corev1.Node) (amendment, error) {
+		changed = false
+		switch {
+		case n.UID != before.UID:
+			return amendment{}, fmt.Errorf("it is another node by now, with the UID %s", n.UID)
+		case n.Spec.Unschedulable:
+			return amendment{}, errors.New("somebody else cordoned it")
+		}
+		changed = true
+		return amendment{spec: map[string]any{"unschedulable": true}}, nil
+	})
+	if err != nil {
+		return changed, fmt.Errorf("cordon node %s: %w", before.Name, err)
+	}
+	return true, nil
+}

@@ -1,0 +1,134 @@
+package consent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// evictReason is the Reason of the events of an eviction.
+const evictReason = "evict"
+
+// Doing is what Play needs of its caller.
+type Doing struct {
+	// Record gets each action when it is done: dns.disrupted (evict), operator.acted (drain),
+	// notice.put (Key: notice; without Until and Notice), and operator.said for what happens to
+	// each pod. It may be nil.
+	Record func(history.Event)
+	// Send puts the notice of the plan into the queue. Only a notice needs it.
+	Send func(context.Context) error
+}
+
+// Play inspects the cluster again, and plays the plan if nothing refuses it by now. An eviction is
+// over when the API server has accepted it; a drain when the pods are gone; a notice when the
+// handler has marked the node and the pods are gone, or the node is.
+//
+// To abort it, cancel ctx. Play puts nothing back: whatever it returns, call PutBack next, with a
+// context that is not cancelled. The client should allow about 50 queries a second, as that of
+// kubectl does.
+func Play(ctx context.Context, client kubernetes.Interface, p Plan, j *Journal, do Doing) error {
+	if err := p.Refused(); err != nil {
+		return err
+	}
+	if p.Request.Action == scenarios.SendNotice && do.Send == nil {
+		return errors.New("play a notice: nothing sends it")
+	}
+	if do.Record == nil {
+		do.Record = func(history.Event) {}
+	}
+	if err := j.cluster.is(ctx, client); err != nil {
+		return err
+	}
+	now, err := inspect(ctx, client, p.Request)
+	if err != nil {
+		return fmt.Errorf("inspect again: %w", err)
+	}
+	if err := now.plan.changedSince(p); err != nil {
+		return err
+	}
+	if err := now.plan.Refused(); err != nil {
+		return fmt.Errorf("inspected again: %w", err)
+	}
+	if err := j.before(now.entry()); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%s: aborted before anything was done: %w", p.Request.Action, err)
+	}
+	switch p.Request.Action {
+	case scenarios.EvictCoreDNS:
+		return now.evict(ctx, client, do)
+	case scenarios.DrainNode:
+		return now.drain(ctx, client, j, do)
+	default:
+		return now.notify(ctx, client, do)
+	}
+}
+
+// entry is what the journal needs to know before the drill.
+func (i *inspection) entry() Entry {
+	e := Entry{At: time.Now().UTC(), Action: i.plan.Request.Action}
+	if i.node != nil {
+		e.Node = stateOf(i.node)
+	} else {
+		e.Pod, e.PodUID = i.plan.Pod.String(), i.plan.PodUID
+	}
+	return e
+}
+
+func (i *inspection) evict(ctx context.Context, client kubernetes.Interface, do Doing) error {
+	pod := i.pods[0]
+	do.Record(history.Event{Kind: history.DNSDisrupted, Reason: evictReason, Node: pod.Spec.NodeName, Pod: name(pod), UID: string(pod.UID)})
+	m := newMove(client, pod.Spec.NodeName, i.pods, said(do, pod.Spec.NodeName, evictReason))
+	m.accepted = true
+	return m.run(ctx)
+}
+
+func (i *inspection) drain(ctx context.Context, client kubernetes.Interface, j *Journal, do Doing) error {
+	before := stateOf(i.node)
+	do.Record(history.Event{Kind: history.OperatorActed, Reason: string(history.DrainNode), Node: i.node.Name, Instance: i.plan.Instance})
+	if changed, err := cordon(ctx, client, before); err != nil {
+		if !changed {
+			err = errors.Join(err, j.done())
+		}
+		return err
+	}
+	// Pods that came since the inspection need the same consent.
+	on, err := podsOn(ctx, client, i.node.Name)
+	if err != nil {
+		return err
+	}
+	since := inspection{plan: Plan{Request: i.plan.Request}, pods: only(on, moved)}
+	since.refuseEmptyDir()
+	since.refuseBare()
+	if err := since.plan.Refused(); err != nil {
+		return fmt.Errorf("a pod came to node %s before it was cordoned: %w", i.node.Name, err)
+	}
+	return newMove(client, i.node.Name, since.pods, said(do, i.node.Name, string(history.DrainNode))).run(ctx)
+}
+
+func (i *inspection) notify(ctx context.Context, client kubernetes.Interface, do Doing) error {
+	r := i.plan.Request
+	do.Record(history.Event{Kind: history.NoticePut, Key: scenarios.ObservedNotice, Reason: string(r.Notice.Type), Node: i.node.Name, Instance: i.plan.Instance})
+	if err := do.Send(ctx); err != nil {
+		return fmt.Errorf("send notice %s about instance %s: %w", r.Notice.Type, i.plan.Instance, err)
+	}
+	w := watch{client: client, before: stateOf(i.node), pods: i.pods, left: i.pods, said: said(do, i.node.Name, string(scenarios.SendNotice))}
+	if err := w.run(ctx); err != nil {
+		return fmt.Errorf("notice %s about instance %s in %s: %w", r.Notice.Type, i.plan.Instance, r.Queue, err)
+	}
+	return nil
+}
+
+// said records a line about the node.
+func said(do Doing, node, reason string) func(string) {
+	return func(line string) {
+		do.Record(history.Event{Kind: history.OperatorSaid, Node: node, Reason: reason, Note: line})
+	}
+}

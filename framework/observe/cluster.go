@@ -1,0 +1,226 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/e2e-framework/klient"
+
+	"github.com/spotdrill/spotdrill/framework/prober"
+)
+
+// Cluster is a client of a cluster that is not spotdrill's own.
+type Cluster struct {
+	Clientset kubernetes.Interface
+	klient    klient.Client
+}
+
+// Connect makes the client. It does not limit the time of its requests: the records of the
+// probers are streams.
+func Connect(config *rest.Config) (*Cluster, error) {
+	config = rest.CopyConfig(config)
+	config.Timeout, config.QPS, config.Burst = 0, 50, 100
+	config.WarningHandler = rest.NoWarnings{}
+	clientset, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("reach the cluster at %s: %w", config.Host, err)
+	}
+	k, err := klient.New(config)
+	if err != nil {
+		return nil, fmt.Errorf("reach the cluster at %s: %w", config.Host, err)
+	}
+	return &Cluster{Clientset: clientset, klient: k}, nil
+}
+
+// May reports whether the client has a right in a namespace; empty for all namespaces.
+func (c *Cluster) May(ctx context.Context, verb, group, resource, subresource, namespace string) bool {
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb, Group: group, Resource: resource, Subresource: subresource, Namespace: namespace},
+	}}
+	answer, err := c.Clientset.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	return err == nil && answer.Status.Allowed
+}
+
+// nodes are those that a selector selects and on which a pod can run.
+func (c *Cluster) nodes(ctx context.Context, selector string) ([]corev1.Node, error) {
+	list, err := c.Clientset.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return nil, fmt.Errorf("list the nodes: %w", err)
+	}
+	return slices.DeleteFunc(list.Items, func(n corev1.Node) bool {
+		os, known := n.Labels[corev1.LabelOSStable]
+		return known && os != "linux" || !ready(n)
+	}), nil
+}
+
+func ready(n corev1.Node) bool {
+	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// dnsPods are the addresses of the CoreDNS pods that are ready.
+func (c *Cluster) dnsPods(ctx context.Context, service types.NamespacedName) ([]string, error) {
+	list, err := c.Clientset.DiscoveryV1().EndpointSlices(service.Namespace).List(ctx, metav1.ListOptions{
+		LabelSelector: discoveryv1.LabelServiceName + "=" + service.Name,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the endpoints of %s: %w", service, err)
+	}
+	var out []string
+	for _, s := range list.Items {
+		for _, e := range s.Endpoints {
+			if ptr.Deref(e.Conditions.Ready, true) && !ptr.Deref(e.Conditions.Terminating, false) {
+				out = append(out, e.Addresses...)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+// request is a request to one of our pods, through the API server, with the token of the run.
+func (c *Cluster) request(verb, namespace, pod, path, token string) *rest.Request {
+	return c.Clientset.CoreV1().RESTClient().Verb(verb).
+		Namespace(namespace).Resource("pods").Name(pod+":8080").SubResource("proxy").Suffix(path).
+		SetHeader(prober.TokenHeader, token)
+}
+
+// answerTimeout bounds a short request to one of our pods.
+const answerTimeout = 10 * time.Second
+
+// get is a short request's answer.
+func (c *Cluster) get(ctx context.Context, namespace, pod, path, token string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	body, err := c.request(http.MethodGet, namespace, pod, path, token).DoRaw(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read %s of pod %s: %w", path, pod, said(err, body))
+	}
+	return body, nil
+}
+
+// said adds what a pod answered to an error that only has the status.
+func said(err error, body []byte) error {
+	if text := strings.TrimSpace(string(body)); text != "" && len(text) < 300 && !strings.HasPrefix(text, "{") {
+		return fmt.Errorf("%w: %s", err, text)
+	}
+	return err
+}
+
+// Environment is what figures of the cluster depend on, as far as the client may read it.
+func (c *Cluster) Environment(ctx context.Context) map[string]string {
+	env := map[string]string{}
+	if v, err := c.Clientset.Discovery().ServerVersion(); err == nil {
+		env["kubernetes"] = v.GitVersion
+	}
+	var nodes []corev1.Node
+	if list, err := c.Clientset.CoreV1().Nodes().List(ctx, metav1.ListOptions{}); err == nil {
+		nodes = list.Items
+	}
+	var architectures, kernels, runtimes []string
+	for _, n := range nodes {
+		architectures = append(architectures, n.Status.NodeInfo.Architecture)
+		kernels = append(kernels, n.Status.NodeInfo.KernelVersion)
+		runtimes = append(runtimes, n.Status.NodeInfo.ContainerRuntimeVersion)
+	}
+	env["nodes"] = fmt.Sprint(len(nodes))
+	env["architectures"], env["kernels"], env["container-runtimes"] = distinct(architectures), distinct(kernels), distinct(runtimes)
+	env["kube-proxy"] = c.serviceProxy(ctx, nodes)
+	return env
+}
+
+func distinct(values []string) string {
+	slices.Sort(values)
+	return strings.Join(slices.Compact(values), ", ")
+}
+
+// serviceProxy is what translates the addresses of Services on the nodes: kube-proxy's mode, or
+// what replaces it.
+func (c *Cluster) serviceProxy(ctx context.Context, nodes []corev1.Node) string {
+	maps := c.Clientset.CoreV1().ConfigMaps(metav1.NamespaceSystem)
+	cilium := slices.ContainsFunc(nodes, ciliumIsUp)
+	if cilium {
+		if cm, err := maps.Get(ctx, "cilium-config", metav1.GetOptions{}); err == nil && replaces(cm.Data["kube-proxy-replacement"]) {
+			return "replaced by Cilium"
+		}
+	}
+	cm, err := maps.Get(ctx, "kube-proxy", metav1.GetOptions{})
+	switch {
+	case err == nil && cilium:
+		return proxyMode(cm.Data) + ", beside Cilium"
+	case err == nil:
+		return proxyMode(cm.Data)
+	case apierrors.IsNotFound(err) && cilium:
+		return "replaced by Cilium"
+	case apierrors.IsNotFound(err):
+		return "unknown: there is no ConfigMap kube-system/kube-proxy"
+	case cilium:
+		return "unknown: Cilium is there, and the right to read its configuration is not"
+	}
+	return "unknown: no right to read the ConfigMap kube-system/kube-proxy"
+}
+
+// ciliumIsUp reports whether Cilium's agent has set the node's network condition.
+func ciliumIsUp(n corev1.Node) bool {
+	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeNetworkUnavailable && c.Reason == "CiliumIsUp"
+	})
+}
+
+// replaces reports whether a value of kube-proxy-replacement turns it on; "strict" is that of
+// Cilium before 1.14.
+func replaces(value string) bool { return value == "true" || value == "strict" }
+
+// proxyMode is the mode in kube-proxy's configuration. Left out, it is iptables on Linux.
+func proxyMode(config map[string]string) string {
+	for _, text := range config {
+		for line := range strings.Lines(text) {
+			if mode, ok := strings.CutPrefix(strings.TrimSpace(line), "mode:"); ok {
+				if mode = strings.Trim(strings.TrimSpace(mode), `"'`); mode != "" {
+					return mode
+				}
+			}
+		}
+	}
+	return "iptables"
+}
+
+// affinity is a label selector as the match expressions of a node affinity, in YAML.
+func affinity(selector string) (string, error) {
+	parsed, err := labels.Parse(selector)
+	if err != nil {
+		return "", fmt.Errorf("read the selector of nodes: %w", err)
+	}
+	requirements, _ := parsed.Requirements()
+	operators := map[string]corev1.NodeSelectorOperator{
+		"=": corev1.NodeSelectorOpIn, "==": corev1.NodeSelectorOpIn, "in": corev1.NodeSelectorOpIn, "!=": corev1.NodeSelectorOpNotIn, "notin": corev1.NodeSelectorOpNotIn,
+		"exists": corev1.NodeSelectorOpExists, "!": corev1.NodeSelectorOpDoesNotExist, "gt": corev1.NodeSelectorOpGt, "lt": corev1.NodeSelectorOpLt,
+	}
+	terms := []string{"{key: " + corev1.LabelOSStable + ", operator: In, values: [linux]}"}
+	for _, r := range requirements {
+		term := fmt.Sprintf("{key: %q, operator: %s", r.Key(), operators[string(r.Operator())])
+		if values := r.Values().List(); len(values) > 0 {
+			for i, v := range values {
+				values[i] = fmt.Sprintf("%q", v)
+			}
+			term += ", values: [" + strings.Join(values, ", ") + "]"
+		}
+		terms = append(terms, term+"}")
+	}
+	return "[" + strings.Join(terms, ", ") + "]", nil
+}

@@ -1,0 +1,117 @@
+package observe
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/spotdrill/spotdrill/framework/prober"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+const (
+	// DefaultNamespace is where everything of an observation is.
+	DefaultNamespace = "spotdrill-observe"
+	// DefaultRate is safe beside what a busy node's pods ask, in queries/s of each prober.
+	DefaultRate = 50
+	// MinRate leaves no time without a query in which an outage could hide.
+	MinRate = 20
+	// MaxFor bounds an observation: a prober sends no longer than prober.MaxFor.
+	MaxFor = prober.MaxFor - 5*time.Minute
+	// DefaultShare is how much of CoreDNS's own rate the probers may add, see Load.
+	DefaultShare = 0.5
+	// directRate is the rate of queries to each CoreDNS pod by its own IP, of each prober.
+	directRate = 2
+	// maxDirect bounds how many CoreDNS pods a prober queries directly.
+	maxDirect = 8
+	// echoRate is the rate of a prober's queries to itself. With that of a drill, they would
+	// be two thirds of the record.
+	echoRate = 25
+)
+
+// Options define an observation.
+type Options struct {
+	// Context names the cluster in reports.
+	Context   string
+	Namespace string
+	// Image is one with spotdrill that the nodes can pull, or have.
+	Image string
+	// Nodes selects the nodes of the probers, as a label selector; empty for all.
+	Nodes string
+	// Probers is how many there are, spread over zones and nodes; 0 for one on each node, also
+	// on those that leave and on those that join.
+	Probers int
+	// Rate is in queries/s of each prober to the DNS service.
+	Rate int
+	// Names are queried in turn; empty for the name of the API server's Service.
+	Names []string
+	// DNS is the Service of CoreDNS.
+	DNS types.NamespacedName
+	// MaxShare is how much of CoreDNS's own rate the probers may add.
+	MaxShare float64
+	// AbortLost ends it once more queries than this are lost; 0 for never.
+	AbortLost int
+	// Scenario is what is recorded and judged.
+	Scenario scenarios.Scenario
+	// Gates are its bounds.
+	Gates scenarios.Gates
+	// Console gets the progress.
+	Console io.Writer
+	// Progress, if set, replaces the current line of the console.
+	Progress func(string)
+}
+
+// Check returns all errors of the options.
+func (o Options) Check() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if o.Image == "" {
+		bad("--image is missing: give the reference of spotdrill's image, which the cluster's nodes can pull")
+	}
+	if o.Rate < MinRate || o.Rate > scenarios.MaxObservedRate {
+		bad("--rate is %d: want %d to %d queries/s", o.Rate, MinRate, scenarios.MaxObservedRate)
+	}
+	if o.Probers < 0 || o.Probers > scenarios.MaxObservers {
+		bad("--probers is %d: want 1 to %d, or 0 for one on each node", o.Probers, scenarios.MaxObservers)
+	}
+	if _, err := labels.Parse(o.Nodes); err != nil {
+		bad("--nodes is %q: want a label selector such as karpenter.sh/capacity-type=spot: %w", o.Nodes, err)
+	}
+	if o.MaxShare <= 0 {
+		bad("--max-share is %v: want more than 0", o.MaxShare)
+	}
+	if slo := o.Gates.SLO; slo < 0 || slo > 100 {
+		bad("--slo is %v: want a share in percent, such as 99.99", slo)
+	}
+	if o.AbortLost < 0 {
+		bad("--abort-lost is %d: want at least 1, or 0 for never", o.AbortLost)
+	}
+	return errors.Join(errs...)
+}
+
+// probe is the load of that many probers, all together, as the scenario has it.
+func (o Options) probe(probers int) scenarios.Probe {
+	p := *o.Scenario.Probe
+	p.Probers = probers
+	each := o.eachRate()
+	p.Fresh, p.Fixed, p.FixedPorts = each.fresh*probers, each.fixed*probers, each.ports*probers
+	p.Control = directRate * probers
+	if len(o.Names) > 0 {
+		p.Name = o.Names[0]
+	}
+	return p
+}
+
+// rates are those of one prober.
+type rates struct{ fresh, fixed, ports int }
+
+// eachRate divides the rate: seven of ten queries have a port of their own, like those of a stub
+// resolver; the others share two ports, like those of a cache on the node.
+func (o Options) eachRate() rates {
+	fixed := o.Rate * 3 / 10
+	return rates{fresh: o.Rate - fixed, fixed: fixed, ports: 2}
+}

@@ -1,0 +1,258 @@
+package observe
+
+import (
+	"context"
+	"crypto/rand"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/objects"
+)
+
+//go:embed manifests
+var manifests embed.FS
+
+const (
+	// PartOf labels everything of an observation.
+	PartOf = "spotdrill.dev/part-of=observe"
+	// nameLabel has the name of one observation.
+	nameLabel = "spotdrill.dev/observation"
+	// madeByUs is on a namespace that an observation has created, and removes.
+	madeByUs = "spotdrill.dev/created-for"
+
+	// startTimeout bounds the start of the pods: their image may have to be pulled.
+	startTimeout = 3 * time.Minute
+	// removeTimeout bounds the removal of everything.
+	removeTimeout = time.Minute
+)
+
+// placed is what an observation has in the cluster.
+type placed struct {
+	*Cluster
+	namespace, name, token string
+	madeNamespace          bool
+}
+
+// place creates the keeper, and the probers that it owns.
+func (c *Cluster) place(ctx context.Context, o Options, cpu string, expected int) (p *placed, err error) {
+	secret := make([]byte, 20)
+	if _, err := rand.Read(secret); err != nil {
+		return nil, fmt.Errorf("make a token: %w", err)
+	}
+	p = &placed{Cluster: c, namespace: o.Namespace, name: "observe-" + hex.EncodeToString(secret[:4]), token: hex.EncodeToString(secret[4:])}
+	nodes, err := affinity(o.Nodes)
+	if err != nil {
+		return p, err
+	}
+	if err := p.ensureNamespace(ctx); err != nil {
+		return p, err
+	}
+	values := map[string]string{
+		"NAME": p.name, "NAMESPACE": p.namespace, "IMAGE": o.Image, "NODES": nodes, "TOKEN": p.token, "CPU": cpu,
+		"PROBERS": fmt.Sprint(expected), "DEADLINE": fmt.Sprint(int((MaxFor + 10*time.Minute).Seconds())),
+	}
+	if err := p.create(ctx, "keeper.yaml", values); err != nil {
+		return p, err
+	}
+	keeper, err := c.Clientset.BatchV1().Jobs(p.namespace).Get(ctx, p.name, metav1.GetOptions{})
+	if err != nil {
+		return p, fmt.Errorf("read Job %s/%s: %w", p.namespace, p.name, err)
+	}
+	values["OWNER"] = string(keeper.UID)
+	probers := "each-node.yaml"
+	if o.Probers > 0 {
+		probers = "spread.yaml"
+	}
+	return p, errors.Join(p.create(ctx, "token.yaml", values), p.create(ctx, probers, values))
+}
+
+func (p *placed) create(ctx context.Context, file string, values map[string]string) error {
+	values = maps.Clone(values)
+	objs, err := objects.Decode(ctx, manifests, "manifests/"+file, values)
+	if err != nil {
+		return err
+	}
+	for _, obj := range objs {
+		if err := p.klient.Resources().Create(ctx, obj); err != nil {
+			return fmt.Errorf("create %s %s/%s: %w; spotdrill observe --print-rbac prints the rights that are needed",
+				obj.GetObjectKind().GroupVersionKind().Kind, p.namespace, obj.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// ensureNamespace creates the namespace if the client may, and if it is not there. Whether it is
+// there shows when something is created in it.
+func (p *placed) ensureNamespace(ctx context.Context) error {
+	if !p.May(ctx, "create", "", "namespaces", "", "") {
+		return nil
+	}
+	_, err := p.Clientset.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: p.namespace, Labels: map[string]string{madeByUs: "observe", "pod-security.kubernetes.io/enforce": "restricted"},
+	}}, metav1.CreateOptions{})
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("create namespace %s: %w", p.namespace, err)
+	}
+	p.madeNamespace = true
+	return nil
+}
+
+// selected selects the probers of the observation.
+func (p *placed) selected() metav1.ListOptions {
+	return metav1.ListOptions{LabelSelector: "app=prober," + nameLabel + "=" + p.name}
+}
+
+// ready waits until that many probers run, and returns their pods.
+func (p *placed) ready(ctx context.Context, want int, progress func(string)) (pods []corev1.Pod, err error) {
+	err = cluster.Until(ctx, startTimeout, fmt.Sprintf("%d probers in namespace %s to start", want, p.namespace), func(ctx context.Context) string {
+		list, err := p.Clientset.CoreV1().Pods(p.namespace).List(ctx, p.selected())
+		if err != nil {
+			return err.Error()
+		}
+		pods = pods[:0]
+		why := ""
+		for _, pod := range list.Items {
+			if running(pod) {
+				pods = append(pods, pod)
+			} else {
+				why = pod.Name + ": " + objects.WhyNotReady(pod)
+			}
+		}
+		progress(fmt.Sprintf("starting probers: %d of %d", len(pods), want))
+		if len(pods) < want {
+			if why == "" && len(list.Items) < want {
+				why = fmt.Sprintf("%d pods are there; is one refused? kubectl -n %s get events", len(list.Items), p.namespace)
+			}
+			return why
+		}
+		return ""
+	})
+	return pods, err
+}
+
+func running(p corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil && p.Status.PodIP != "" &&
+		len(p.Status.ContainerStatuses) > 0 && p.Status.ContainerStatuses[0].State.Running != nil
+}
+
+// beat keeps the keeper alive until ctx ends.
+func (p *placed) beat(ctx context.Context) {
+	ticker := time.NewTicker(beatEvery)
+	defer ticker.Stop()
+	for {
+		p.beatOnce(ctx)
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// beatOnce reaches every keeper that runs. One that has just been started elsewhere is patient.
+func (p *placed) beatOnce(ctx context.Context) {
+	list, err := p.Clientset.CoreV1().Pods(p.namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=keeper," + nameLabel + "=" + p.name})
+	if err != nil {
+		return
+	}
+	for _, pod := range list.Items {
+		if running(pod) {
+			ctx, cancel := context.WithTimeout(ctx, beatEvery)
+			_, _ = p.request(http.MethodPost, p.namespace, pod.Name, "beat", p.token).DoRaw(ctx)
+			cancel()
+		}
+	}
+}
+
+// remove removes everything of the observation, and waits until its pods are gone.
+func (p *placed) remove(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
+	defer cancel()
+	err := p.Clientset.BatchV1().Jobs(p.namespace).Delete(ctx, p.name, metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("remove Job %s/%s: %w; spotdrill observe --cleanup removes what is left", p.namespace, p.name, err)
+	}
+	if err := p.gone(ctx, nameLabel+"="+p.name); err != nil {
+		return err
+	}
+	if p.madeNamespace {
+		if err := p.Clientset.CoreV1().Namespaces().Delete(ctx, p.namespace, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("remove namespace %s: %w", p.namespace, err)
+		}
+	}
+	return nil
+}
+
+// gone waits until no selected pod is left.
+func (c *Cluster) gonePods(ctx context.Context, namespace, selector string) error {
+	return cluster.Until(ctx, removeTimeout, "the pods of the observation to end", func(ctx context.Context) string {
+		list, err := c.Clientset.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+		switch {
+		case err != nil:
+			return err.Error()
+		case len(list.Items) > 0:
+			return fmt.Sprintf("%d are left, such as %s on %s", len(list.Items), list.Items[0].Name, list.Items[0].Spec.NodeName)
+		}
+		return ""
+	})
+}
+
+func (p *placed) gone(ctx context.Context, selector string) error {
+	return p.gonePods(ctx, p.namespace, selector)
+}
+
+// Cleanup removes what observations have left in a namespace, and returns what it removed and what
+// it left alone: the observation of a client that is alive, whose keeper runs.
+func (c *Cluster) Cleanup(ctx context.Context, namespace string) (removed, left []string, err error) {
+	jobs, err := c.Clientset.BatchV1().Jobs(namespace).List(ctx, metav1.ListOptions{LabelSelector: PartOf})
+	if err != nil {
+		return nil, nil, fmt.Errorf("look for leftovers in namespace %s: %w", namespace, err)
+	}
+	for _, job := range jobs.Items {
+		if owned(job) {
+			continue // goes with its keeper
+		}
+		// A keeper ends by itself soon after its client.
+		if age := time.Since(job.CreationTimestamp.Time); job.Status.Active > 0 && age > Patience {
+			left = append(left, "Job/"+job.Name+", of a client that is alive")
+			continue
+		}
+		err := c.Clientset.BatchV1().Jobs(namespace).Delete(ctx, job.Name, metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return removed, left, fmt.Errorf("remove Job %s/%s: %w", namespace, job.Name, err)
+		}
+		if err := c.gonePods(ctx, namespace, nameLabel+"="+job.Name); err != nil {
+			return removed, left, err
+		}
+		removed = append(removed, "Job/"+job.Name+" and what it owns")
+	}
+	if len(left) > 0 {
+		return removed, left, nil
+	}
+	ns, err := c.Clientset.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+	if err != nil || ns.Labels[madeByUs] == "" {
+		return removed, left, nil //nolint:nilerr // without the right to read it, it is not ours
+	}
+	if err := c.Clientset.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{}); err != nil {
+		return removed, left, fmt.Errorf("remove namespace %s: %w", namespace, err)
+	}
+	return append(removed, "Namespace/"+namespace), left, nil
+}
+
+func owned(job batchv1.Job) bool {
+	return metav1.GetControllerOf(&job) != nil || len(job.OwnerReferences) > 0
+}

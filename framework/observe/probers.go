@@ -1,0 +1,250 @@
+package observe
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/miekg/dns"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/prober"
+)
+
+const (
+	// lookEvery is how often it is looked for probers that have started: on nodes that joined,
+	// or again.
+	lookEvery = time.Second
+	// silentFor is how long nothing may come of a record that gets queries all the time: the
+	// connection through a node that is gone stays open.
+	silentFor = 8 * time.Second
+	// stopTimeout bounds the end of a record: the last query's timeout, and the way.
+	stopTimeout = 20 * time.Second
+)
+
+// probers are those of an observation, and their records.
+type probers struct {
+	*placed
+	Options
+	rec *history.Recorder
+	// direct are the CoreDNS pods that are queried directly.
+	direct []string
+
+	mu      sync.Mutex
+	names   map[string]string // by pod
+	on      map[string]int    // how many there were on each node
+	running map[string]bool   // pods whose record is being collected
+	started map[string]bool   // pods that have begun one
+	records sync.WaitGroup
+}
+
+func newProbers(p *placed, o Options, rec *history.Recorder, direct []string) *probers {
+	return &probers{
+		placed: p, Options: o, rec: rec, direct: direct[:min(len(direct), maxDirect)],
+		names: map[string]string{}, on: map[string]int{}, running: map[string]bool{}, started: map[string]bool{},
+	}
+}
+
+// follow starts every prober that runs, until ctx ends.
+func (p *probers) follow(ctx context.Context) {
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for {
+		if list, err := p.Clientset.CoreV1().Pods(p.namespace).List(ctx, p.selected()); err == nil {
+			for _, pod := range list.Items {
+				if running(pod) {
+					p.begin(ctx, pod)
+				}
+			}
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// begin starts a prober's record, unless it is being collected.
+func (p *probers) begin(ctx context.Context, pod corev1.Pod) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.running[pod.Name] || ctx.Err() != nil {
+		return
+	}
+	name := p.names[pod.Name]
+	if name == "" {
+		p.on[pod.Spec.NodeName]++
+		if name = pod.Spec.NodeName; p.on[name] > 1 {
+			name = fmt.Sprintf("%s#%d", name, p.on[name])
+		}
+		p.names[pod.Name] = name
+	}
+	p.running[pod.Name] = true
+	p.records.Go(func() {
+		err := p.record(ctx, pod, name)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.running, pod.Name)
+		if err != nil && (p.started[pod.Name] || ctx.Err() == nil) {
+			p.rec.Record(history.Event{Kind: history.ProberBroke, Node: name, Pod: p.namespace + "/" + pod.Name, Note: strings.ReplaceAll(err.Error(), "\n", "; ")})
+		}
+	})
+}
+
+// record collects one record of a prober to its end. The end of ctx does not end it; stop does.
+func (p *probers) record(ctx context.Context, pod corev1.Pod, name string) error {
+	answer, err := p.get(ctx, p.namespace, pod.Name, "resolver", p.token)
+	if err != nil {
+		return err
+	}
+	var resolver prober.Resolver
+	if err := json.Unmarshal(answer, &resolver); err != nil {
+		return fmt.Errorf("read how pod %s resolves names: %w", pod.Name, err)
+	}
+	plan, found, err := p.plan(resolver)
+	if err != nil {
+		return fmt.Errorf("plan of the prober on %s: %w", name, err)
+	}
+	text, err := json.Marshal(plan)
+	if err != nil {
+		return fmt.Errorf("encode the plan of the prober on %s: %w", name, err)
+	}
+	streaming := context.WithoutCancel(ctx)
+	body, err := p.request(http.MethodPost, p.namespace, pod.Name, "probe", p.token).
+		SetHeader("Content-Type", "application/json").Body(text).Stream(streaming)
+	if err != nil {
+		return fmt.Errorf("start the prober on %s: %w", name, err)
+	}
+	found.Node, found.Pod = name, p.namespace+"/"+pod.Name
+	p.rec.Record(found)
+	p.mu.Lock()
+	p.started[pod.Name] = true
+	p.mu.Unlock()
+	heard := newHeard(body)
+	defer heard.Close()
+	_, err = prober.Collect(streaming, heard, p.rec, name)
+	return heard.why(err)
+}
+
+// The keys of history.TargetFound.
+const (
+	kubeDNS      = "kube-dns"
+	nodeLocalDNS = "node-local-dns"
+)
+
+// plan is what a prober does whose pod resolves names in that way, and what it queries as the
+// service.
+func (p *probers) plan(r prober.Resolver) (prober.Plan, history.Event, error) {
+	if len(r.Servers) == 0 {
+		return prober.Plan{}, history.Event{}, errors.New("its resolv.conf names no server")
+	}
+	server, err := netip.ParseAddr(r.Servers[0])
+	if err != nil {
+		return prober.Plan{}, history.Event{}, fmt.Errorf("its resolv.conf names the server %q: %w", r.Servers[0], err)
+	}
+	questions := p.questions(r)
+	each := p.eachRate()
+	service := netip.AddrPortFrom(server, 53)
+	plan := prober.Plan{
+		For: prober.MaxFor, Timeout: prober.DefaultTimeout, Echo: echoRate,
+		Streams: []prober.QueryStream{
+			{Target: history.Service, Server: service, Mode: history.Fresh, Rate: each.fresh, Questions: questions},
+			{Target: history.Service, Server: service, Mode: history.Fixed, Rate: each.fixed, Ports: each.ports, Questions: questions},
+		},
+	}
+	for _, ip := range p.direct {
+		addr, err := netip.ParseAddr(ip)
+		if err != nil {
+			return plan, history.Event{}, fmt.Errorf("address of a CoreDNS pod: %w", err)
+		}
+		plan.Streams = append(plan.Streams, prober.QueryStream{
+			Target: history.Direct(ip), Server: netip.AddrPortFrom(addr, 53), Mode: history.Fresh, Rate: directRate, Questions: questions[:1],
+		})
+	}
+	found := history.Event{Kind: history.TargetFound, IP: server.String(), Key: kubeDNS}
+	if server.IsLinkLocalUnicast() { // NodeLocal DNSCache listens on 169.254.20.10, or on fd00-like ones of its user
+		found.Key = nodeLocalDNS
+	}
+	var names []string
+	for _, q := range questions {
+		names = append(names, q.Name+" "+dns.TypeToString[q.Type])
+	}
+	found.Note = strings.Join(names, ", ")
+	return plan, found, plan.Validate()
+}
+
+// questions are those of the names, or of the API server's Service: its address is of the
+// cluster's first IP family.
+func (p *probers) questions(r prober.Resolver) []prober.Question {
+	family := dns.TypeA
+	if api, err := netip.ParseAddr(r.API); err == nil && api.Is6() {
+		family = dns.TypeAAAA
+	}
+	names := p.Names
+	if len(names) == 0 {
+		names = []string{"kubernetes.default.svc." + domainOf(r.Search)}
+	}
+	var out []prober.Question
+	for _, name := range names {
+		out = append(out, prober.Question{Name: dns.Fqdn(name), Type: family})
+	}
+	return out
+}
+
+// domainOf is the cluster's domain by a pod's search list; by default cluster.local.
+func domainOf(search []string) string {
+	i := slices.IndexFunc(search, func(s string) bool { return strings.HasPrefix(s, "svc.") })
+	if i < 0 {
+		return "cluster.local"
+	}
+	return cmp.Or(strings.TrimSuffix(strings.TrimPrefix(search[i], "svc."), "."), "cluster.local")
+}
+
+// begun is how many probers have begun a record.
+func (p *probers) begun() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.started)
+}
+
+// stop ends the probers, and waits for the ends of their records.
+func (p *probers) stop(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	p.mu.Lock()
+	pods := make([]string, 0, len(p.running))
+	for pod := range p.running {
+		pods = append(pods, pod)
+	}
+	p.mu.Unlock()
+	var asked sync.WaitGroup
+	for _, pod := range pods {
+		asked.Go(func() {
+			// If that fails, its record breaks off or ends late, and says so.
+			if body, err := p.request(http.MethodPost, p.namespace, pod, "stop", p.token).Stream(ctx); err == nil {
+				_, _ = io.Copy(io.Discard, body)
+				_ = body.Close()
+			}
+		})
+	}
+	asked.Wait()
+	done := make(chan struct{})
+	go func() { p.records.Wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("the probers did not end their records within %s", stopTimeout)
+	}
+}

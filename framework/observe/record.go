@@ -1,0 +1,276 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+const (
+	// calm is for how long DNS must answer everything before anything begins, and calmWithin
+	// by when.
+	calm       = 3 * time.Second
+	calmWithin = 20 * time.Second
+	// settledWithin bounds the wait for DNS to answer again after the end.
+	settledWithin = time.Minute
+)
+
+// ErrBrokenBefore means that DNS lost queries before anything began, so that nothing was begun.
+var ErrBrokenBefore = errors.New("DNS was broken before anything began")
+
+// errLost ends what is observed.
+var errLost = errors.New("more queries were lost than --abort-lost allows")
+
+// Observation is what is in the cluster, ready to be recorded.
+type Observation struct {
+	Options
+	Load    Load
+	Probers int
+	// Scenario is that of the options with the load of the probers and the gates.
+	Scenario scenarios.Scenario
+	// Environment is the cluster's.
+	Environment map[string]string
+
+	placed *placed
+	direct []string
+}
+
+// Prepare starts the probers, which do not query yet. Remove the observation also if it fails.
+func (c *Cluster) Prepare(ctx context.Context, o Options) (*Observation, error) {
+	obs := &Observation{Options: o}
+	nodes, err := c.nodes(ctx, o.Nodes)
+	if err != nil {
+		return obs, err
+	}
+	if obs.Probers = o.Probers; obs.Probers == 0 {
+		obs.Probers = len(nodes)
+	}
+	if obs.Probers == 0 {
+		return obs, fmt.Errorf("no Ready node with Linux matches --nodes %q", o.Nodes)
+	}
+	if obs.Scenario, err = o.Scenario.With(o.probe(obs.Probers), o.Gates); err != nil {
+		return obs, fmt.Errorf("%d probers with %d queries/s each: %w", obs.Probers, o.Rate, err)
+	}
+	if obs.direct, err = c.dnsPods(ctx, o.DNS); err != nil {
+		return obs, err
+	}
+	if len(obs.direct) == 0 {
+		return obs, fmt.Errorf("the Service %s has no ready endpoint: is that CoreDNS? Name it with --service NAMESPACE/NAME", o.DNS)
+	}
+	obs.Environment = c.Environment(ctx)
+	obs.Environment["context"] = o.Context
+	// Some 4 µs for each query, and as much again for the echo.
+	cpu := fmt.Sprintf("%dm", min(20+o.Rate/20, 1000))
+	if obs.placed, err = c.place(ctx, o, cpu, obs.Probers); err != nil {
+		return obs, err
+	}
+	pods, err := obs.placed.ready(ctx, obs.Probers, obs.progress)
+	if err != nil {
+		return obs, err
+	}
+	direct := directRate * min(len(obs.direct), maxDirect)
+	obs.Load = obs.placed.load(ctx, pods[0].Name, obs.direct, float64(obs.Probers*(o.Rate+direct)))
+	return obs, nil
+}
+
+// Remove removes everything of the observation from the cluster.
+func (o *Observation) Remove(ctx context.Context) error {
+	if o.placed == nil {
+		return nil
+	}
+	return o.placed.remove(ctx)
+}
+
+// Alive keeps the observation alive until ctx ends.
+func (o *Observation) Alive(ctx context.Context) { o.placed.beat(ctx) }
+
+func (o *Observation) progress(text string) {
+	if o.Progress != nil {
+		o.Progress(text)
+	}
+}
+
+// Doing is what happens while DNS is observed.
+type Doing struct {
+	// Words describe it in the record; empty if only time passes.
+	Words string
+	// Do does it. The end of its context means that it must end.
+	Do func(context.Context, *history.Recorder) error
+	// PutBack, if set, puts back what Do changed, and says what that was. It is called in any
+	// case.
+	PutBack func(context.Context) ([]string, error)
+}
+
+// Record records the history of one observation in dir. The error is that of what was done, or of
+// the recording; the history has it too.
+func (o *Observation) Record(ctx context.Context, dir string, meta history.Meta, doing Doing) error {
+	meta.Scenario, meta.Environment = o.Scenario.Name, o.Environment
+	rec, err := history.Create(dir, history.NewClock(), meta)
+	if err != nil {
+		return err
+	}
+	done := o.record(ctx, rec, doing)
+	return errors.Join(done, rec.Close(true))
+}
+
+func (o *Observation) record(ctx context.Context, rec *history.Recorder, doing Doing) error {
+	rec.Record(history.Arrange.Begins())
+	watcher, err := cluster.Watch(ctx, o.placed.Clientset, rec, o.scope(ctx))
+	if err != nil {
+		return o.restore(ctx, rec, doing, fail(rec, err))
+	}
+	following, stopFollowing := context.WithCancel(ctx)
+	probers := newProbers(o.placed, o.Options, rec, o.direct)
+	followed := make(chan struct{})
+	go func() { defer close(followed); probers.follow(following) }()
+
+	done := o.middle(ctx, rec, probers, doing)
+	stopFollowing()
+	<-followed
+	err = errors.Join(probers.stop(ctx), watcher.Complete(context.WithoutCancel(ctx)))
+	watcher.Stop()
+	if err != nil {
+		err = fail(rec, err)
+	}
+	return o.restore(ctx, rec, doing, errors.Join(done, err))
+}
+
+// fail records an error.
+func fail(rec *history.Recorder, err error) error {
+	rec.Record(history.Event{Kind: history.RunError, Note: strings.ReplaceAll(err.Error(), "\n", "; ")})
+	return err
+}
+
+// middle waits until DNS answers, does what is to be done, and waits until DNS answers again.
+func (o *Observation) middle(ctx context.Context, rec *history.Recorder, probers *probers, doing Doing) error {
+	if err := o.awaitCalm(ctx, rec, probers); err != nil {
+		rec.Record(history.Steps.Begins())
+		rec.Record(history.Settle.Begins())
+		return fail(rec, err)
+	}
+	rec.Record(history.Steps.Begins())
+	began := rec.Clock().Now()
+	rec.Record(history.Event{Kind: history.ObservationBegun, Note: doing.Words})
+	doingCtx, end := context.WithCancelCause(ctx)
+	watched := make(chan struct{})
+	go func() { defer close(watched); o.watchLosses(doingCtx, rec, end) }()
+	err := doing.Do(doingCtx, rec)
+	stopped := context.Cause(doingCtx)
+	end(nil)
+	<-watched
+	numbers := history.Numbers{history.Took: (rec.Clock().Now() - began).Seconds()}
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		numbers[history.ExitCode] = float64(exit.ExitCode())
+	}
+	rec.Record(history.Event{Kind: history.ObservationEnded, Numbers: numbers})
+	switch {
+	case errors.Is(stopped, errLost):
+		err = fail(rec, errLost)
+	case ctx.Err() != nil:
+		err = fail(rec, errors.New("interrupted before its end"))
+	case err != nil && exit == nil:
+		err = fail(rec, err)
+	}
+	rec.Record(history.Settle.Begins())
+	o.settle(ctx, rec)
+	return err
+}
+
+// awaitCalm waits until all probers query, and DNS answers everything for a while.
+func (o *Observation) awaitCalm(ctx context.Context, rec *history.Recorder, probers *probers) error {
+	err := cluster.Until(ctx, calmWithin, fmt.Sprintf("DNS to answer everything for %s", calm), func(context.Context) string {
+		asked, lost := rec.Counts()
+		o.progress(fmt.Sprintf("querying: %d queries, %d lost", asked, lost))
+		switch {
+		case probers.begun() < o.Probers:
+			return fmt.Sprintf("%d of %d probers query", probers.begun(), o.Probers)
+		case rec.AnsweredFor() < calm:
+			return fmt.Sprintf("%d of %d queries were lost", lost, asked)
+		}
+		return ""
+	})
+	if asked, lost := rec.Counts(); err != nil && lost > 0 && ctx.Err() == nil {
+		return fmt.Errorf("%w: %d of %d queries were lost in %s, and nothing was begun", ErrBrokenBefore, lost, asked, calmWithin)
+	}
+	return err
+}
+
+// watchLosses ends what is done once too much is lost, and shows how it goes on.
+func (o *Observation) watchLosses(ctx context.Context, rec *history.Recorder, end context.CancelCauseFunc) {
+	ticker := time.NewTicker(200 * time.Millisecond)
+	defer ticker.Stop()
+	start := time.Now()
+	_, before := rec.Counts()
+	for {
+		asked, lost := rec.Counts()
+		o.progress(fmt.Sprintf("observing for %s: %d queries, %d lost", time.Since(start).Round(time.Second), asked, lost))
+		if o.AbortLost > 0 && lost-before > o.AbortLost {
+			end(errLost)
+			return
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// settle waits for the scenario's time, and until DNS answers again.
+func (o *Observation) settle(ctx context.Context, rec *history.Recorder) {
+	o.progress("settling")
+	select {
+	case <-time.After(o.Scenario.Settle.D()):
+	case <-ctx.Done():
+		return
+	}
+	_ = cluster.Until(ctx, settledWithin, "DNS to answer again", func(context.Context) string { // else its window is open
+		if rec.AnsweredFor() < time.Second {
+			return "queries are lost"
+		}
+		return ""
+	})
+}
+
+// restore puts back what was changed.
+func (o *Observation) restore(ctx context.Context, rec *history.Recorder, doing Doing, err error) error {
+	rec.Record(history.Restore.Begins())
+	if doing.PutBack == nil {
+		return err
+	}
+	o.progress("putting back")
+	said, failed := doing.PutBack(context.WithoutCancel(ctx))
+	if failed != nil {
+		return errors.Join(err, fail(rec, failed))
+	}
+	rec.Record(history.Event{Kind: history.Restored, Note: strings.Join(said, ", ")})
+	return err
+}
+
+// scope is what the client may watch.
+func (o *Observation) scope(ctx context.Context) cluster.Scope {
+	s := cluster.Scope{DNS: o.DNS, Pods: []string{o.Namespace}}
+	all := metav1.NamespaceAll
+	sees := func(namespace string) bool {
+		return o.placed.May(ctx, "list", "", "pods", "", namespace) && o.placed.May(ctx, "watch", "", "pods", "", namespace)
+	}
+	switch {
+	case sees(all):
+		s.Pods = []string{all}
+	case o.DNS.Namespace != o.Namespace && sees(o.DNS.Namespace):
+		s.Pods = append(s.Pods, o.DNS.Namespace)
+	}
+	s.Events = o.placed.May(ctx, "list", "", "events", "", all) && o.placed.May(ctx, "watch", "", "events", "", all)
+	s.DNSLogs = o.placed.May(ctx, "get", "", "pods", "log", o.DNS.Namespace)
+	return s
+}

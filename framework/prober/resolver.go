@@ -1,0 +1,94 @@
+package prober
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/miekg/dns"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// resolvConf is where the C library and Go look for the pod's DNS servers.
+const resolvConf = "/etc/resolv.conf"
+
+// Resolver is how a pod resolves names.
+type Resolver struct {
+	Servers []string `json:"servers"`
+	Search  []string `json:"search"`
+	// API is the address of the Service kubernetes, which shows the cluster's first IP
+	// family; empty outside a cluster.
+	API string `json:"api"`
+}
+
+func serveResolver(w http.ResponseWriter, _ *http.Request) {
+	config, err := dns.ClientConfigFromFile(resolvConf)
+	if err != nil {
+		http.Error(w, fmt.Sprintf("read %s: %v", resolvConf, err), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(Resolver{Servers: config.Servers, Search: config.Search, API: os.Getenv("KUBERNETES_SERVICE_HOST")})
+}
+
+const (
+	// metricsPort is that of CoreDNS's plugin prometheus.
+	metricsPort = "9153"
+	// metricsWithin bounds the request for them, and maxMetrics their length in bytes.
+	metricsWithin = 5 * time.Second
+	maxMetrics    = 4 << 20
+	// requestsMetric counts the requests that CoreDNS got.
+	requestsMetric = "coredns_dns_requests_total"
+)
+
+// serveLoad answers with the number of DNS requests that a CoreDNS pod has had so far, as its
+// metrics count them. Only an address is accepted, so that nothing else can be requested.
+func serveLoad(w http.ResponseWriter, r *http.Request) {
+	ip, err := netip.ParseAddr(r.PathValue("ip"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	request, err := http.NewRequestWithContext(r.Context(), http.MethodGet, "http://"+net.JoinHostPort(ip.String(), metricsPort)+"/metrics", nil)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	client := http.Client{Timeout: metricsWithin, Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Do(request)
+	if err != nil {
+		http.Error(w, fmt.Sprintf("read the metrics of CoreDNS: %v", err), http.StatusBadGateway)
+		return
+	}
+	defer response.Body.Close()
+	total, err := requestsIn(io.LimitReader(response.Body, maxMetrics))
+	if err != nil {
+		http.Error(w, fmt.Sprintf("read the metrics of CoreDNS: %v", err), http.StatusBadGateway)
+		return
+	}
+	_, _ = fmt.Fprintln(w, total)
+}
+
+// requestsIn is the sum of CoreDNS's counters of requests in metrics as text.
+func requestsIn(metrics io.Reader) (uint64, error) {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(metrics)
+	if err != nil {
+		return 0, err
+	}
+	family, ok := families[requestsMetric]
+	if !ok {
+		return 0, fmt.Errorf("they have no %s", requestsMetric)
+	}
+	total := 0.0
+	for _, m := range family.GetMetric() {
+		total += m.GetCounter().GetValue()
+	}
+	return uint64(total), nil
+}

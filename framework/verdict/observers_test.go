@@ -1,0 +1,216 @@
+package verdict
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/strict"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+var observed = []string{"own-a", "own-b", "own-c"}
+
+// observe records a prober's queries, and what it said of itself.
+func (s *script) observe(prober string, from, to float64) {
+	before := len(s.queries)
+	s.at(from, history.Event{Kind: history.TargetFound, Node: prober, Pod: "ours/prober-" + prober, IP: "10.96.0.10", Key: "kube-dns"})
+	s.at(from, history.Event{Kind: history.ProberStarted, Node: prober})
+	s.ask(history.Service, history.Fresh, 20, from, to)
+	s.ask(history.Service, history.Fixed, 10, from, to)
+	s.ask(history.Direct("10.0.0.1"), history.Fresh, 2, from, to)
+	asked := len(s.queries) - before
+	s.ask(history.Echo, history.Fixed, 25, from, to)
+	for i := range s.queries[before:] {
+		s.queries[before+i].Node = prober
+	}
+	s.at(to, history.Event{Kind: history.ProberEnded, Node: prober, Numbers: history.Numbers{
+		history.Asked: float64(asked), history.UnsentQueries: 0, history.LateP99: 0.001, history.LateMax: 0.002,
+	}})
+}
+
+// observedStory is a cluster of the user's, in which DNS answered everything. It passes.
+func observedStory() *script {
+	s := &script{
+		scenario: scenarios.Scenario{
+			Name: "observation", Title: "An observation", Profile: scenarios.ObserveProfile, Handler: scenarios.HandlerNone, Observe: &scenarios.Observe{},
+			Probe:  &scenarios.Probe{Fresh: 60, Fixed: 30, FixedPorts: 3, Control: 6, Probers: 3},
+			Settle: strict.Duration(sec(5)),
+			Checks: []scenarios.Check{{DNSLost: &scenarios.DNSLost{Mode: "all", Max: 0}}},
+		},
+		meta: history.Meta{Format: history.FormatV1, Scenario: "observation", Set: "full", Attempt: 1, Handler: history.Handler{Name: "none"}},
+	}
+	s.at(0.1, history.Event{Kind: history.RunPhase, Key: "arrange"})
+	for _, node := range observed {
+		s.at(0.2, history.Event{Kind: history.NodePresent, Node: node})
+		s.at(0.3, history.Event{Kind: history.PodPresent, Pod: "ours/prober-" + node, UID: "uid-" + node, Node: node, Owner: "DaemonSet/observe"})
+		s.observe(node, 1, 26)
+	}
+	s.at(0.3, history.Event{Kind: history.EndpointReady, Pod: "kube-system/coredns-a", IP: "10.0.0.1"})
+	s.at(4, history.Event{Kind: history.RunPhase, Key: "steps"})
+	s.at(4, history.Event{Kind: history.ObservationBegun})
+	s.at(20, history.Event{Kind: history.ObservationEnded})
+	s.at(20, history.Event{Kind: history.RunPhase, Key: "settle"})
+	s.at(26.1, history.Event{Kind: history.RunPhase, Key: "restore"})
+	s.at(26.2, history.Event{Kind: history.RunEnded})
+	return s
+}
+
+// breakOff ends the record of own-b at a time, without a summary.
+func breakOff(at float64) func(*script) {
+	return func(s *script) {
+		s.queries = slices.DeleteFunc(s.queries, func(q history.Query) bool { return q.Node == "own-b" && q.Intended >= sec(at) })
+		s.drop(func(e history.Event) bool { return e.Kind == history.ProberEnded && e.Node == "own-b" })
+		s.at(at+1, history.Event{Kind: history.ProberBroke, Node: "own-b", Pod: "ours/prober-own-b", Note: "the stream ended"})
+	}
+}
+
+// then edits one after the other.
+func then(edits ...func(*script)) func(*script) {
+	return func(s *script) {
+		for _, edit := range edits {
+			edit(s)
+		}
+	}
+}
+
+func happens(at float64, e history.Event) func(*script) { return func(s *script) { s.at(at, e) } }
+
+// loses gives queries to the service of one prober in a time another fate.
+func loses(node string, from, to float64) func(*script) {
+	return func(s *script) {
+		for i, q := range s.queries {
+			if q.Node == node && q.Target == history.Service && q.Intended >= sec(from) && q.Intended < sec(to) {
+				s.queries[i].Outcome, s.queries[i].Done = history.Timeout, q.Intended+sec(2)
+			}
+		}
+	}
+}
+
+// stalls makes a prober's own responder late.
+func stalls(node string, at float64) func(*script) {
+	return func(s *script) {
+		for i, q := range s.queries {
+			if q.Node == node && q.Target == history.Echo && q.Intended >= sec(at) && q.Intended < sec(at+0.1) {
+				s.queries[i].Done = q.Intended + sec(0.08)
+			}
+		}
+	}
+}
+
+func TestObservedClusters(t *testing.T) {
+	t.Parallel()
+	if r := observedStory().judge(); r.Outcome != Pass {
+		t.Fatalf("nothing was lost: %s, %+v", r.Outcome, r.Verdicts)
+	}
+	ended := history.Event{Kind: history.PodTerminating, Pod: "ours/prober-own-b", UID: "uid-own-b", Node: "own-b"}
+	for _, x := range []expectation{
+		{"a prober that died is a hole", breakOff(10), "prober", Unknown, "its node did not leave", false},
+		{"its pod was removed, and its node stays", then(breakOff(10), happens(10, ended)), "prober", Unknown, "its node did not leave", false},
+		{"its node was deleted", then(breakOff(10), happens(11, history.Event{Kind: history.NodeDeleted, Node: "own-b"})), "prober", Pass, "1 probers ended with their nodes", false},
+		{"another node was deleted", then(breakOff(10), happens(11, history.Event{Kind: history.NodeDeleted, Node: "own-c"})), "prober", Unknown, "its node did not leave", false},
+		{"its node is not Ready", then(breakOff(10), happens(25, history.Event{Kind: history.NodeNotReady, Node: "own-b", Reason: "Unknown"})), "prober", Pass, "ended with their nodes", false},
+		{"its node was cordoned and its pod ended", then(happens(8, history.Event{Kind: history.NodeCordoned, Node: "own-b"}), breakOff(10), happens(10, ended)), "prober", Pass, "ended with their nodes", false},
+		{"its node was uncordoned before", then(happens(5, history.Event{Kind: history.NodeCordoned, Node: "own-b"}), happens(6, history.Event{Kind: history.NodeUncordoned, Node: "own-b"}), breakOff(10), happens(10, ended)), "prober", Unknown, "its node did not leave", false},
+		{"a prober began again after a hole", then(breakOff(10), func(s *script) { s.observe("own-b", 12, 26) }), "prober", Unknown, "no query on record between", false},
+		{"a prober stalled while others went on", func(s *script) {
+			s.queries = slices.DeleteFunc(s.queries, func(q history.Query) bool {
+				return q.Node == "own-c" && q.Target == history.Service && q.Intended > sec(10) && q.Intended < sec(10.6)
+			})
+			s.change(history.ProberEnded, func(e *history.Event) { e.Numbers[history.Asked] -= 40 })
+		}, "prober", Unknown, "own-c: no query on record between", false},
+		{"a prober that joined", func(s *script) {
+			s.at(9, history.Event{Kind: history.NodePresent, Node: "own-d"})
+			s.observe("own-d", 10, 26)
+		}, "prober", Pass, "", false},
+		{"a prober that was not there when it began", func(s *script) { s.scenario.Probe.Probers = 4 }, "prober", Unknown, "3 of 4 probers", false},
+		{"no prober was there to the end", func(s *script) {
+			s.queries = slices.DeleteFunc(s.queries, func(q history.Query) bool { return q.Intended >= sec(15) })
+			s.change(history.ProberEnded, func(e *history.Event) { e.Numbers[history.Asked] = 1 })
+			for _, node := range observed {
+				s.at(15, history.Event{Kind: history.NodeDeleted, Node: node})
+			}
+		}, "prober", Unknown, "no prober was there from the beginning to the end", false},
+		{"a prober never said how it went", func(s *script) {
+			s.drop(func(e history.Event) bool { return e.Kind == history.ProberEnded && e.Node == "own-a" })
+		}, "prober", Unknown, "own-a: it never said how it went", true},
+		{"queries are missing from the record", func(s *script) {
+			s.change(history.ProberEnded, func(e *history.Event) { e.Numbers[history.Asked]++ })
+		}, "prober", Unknown, "on record", true},
+		{"a prober was late", func(s *script) {
+			s.change(history.ProberEnded, func(e *history.Event) { e.Numbers[history.LateP99] = 0.3 })
+		}, "prober", Unknown, "left 300 ms late", true},
+		{"queries could not leave", func(s *script) {
+			for i, q := range s.queries {
+				if q.Target == history.Service && i%20 == 0 {
+					s.queries[i].Outcome, s.queries[i].Sent = history.Unsent, 0
+				}
+			}
+		}, "prober", Unknown, "could not leave", true},
+		{"its node could not take the answers", func(s *script) {
+			s.change(history.ProberEnded, func(e *history.Event) { e.Numbers[history.Dropped] = 3 })
+		}, "prober", Unknown, "too busy to take them", true},
+
+		{"DNS was broken before", loses("own-b", 3.2, 3.9), "baseline", Unknown, "before anything began", true},
+		{"nothing began", func(s *script) { s.drop(kind(history.ObservationBegun)) }, "baseline", Unknown, "nothing began", false},
+
+		{"one prober lost queries", loses("own-b", 10, 10.5), "dns lost (all)", Fail, "15 of ", false},
+		{"while its own responder was late", then(loses("own-b", 10, 10.5), stalls("own-b", 10.2)), "dns lost (all)", Unknown, "only 0 of them surely by the cluster", true},
+		{"while that of another machine was late", then(loses("own-b", 10, 10.5), stalls("own-a", 10.2)), "dns lost (all)", Fail, "15 of ", false},
+
+		{"a drill is put back", func(s *script) {
+			s.scenario.Observe.Permission = scenarios.DrainNode
+			s.at(26.15, history.Event{Kind: history.Restored, Note: "node own-a uncordoned"})
+		}, "restored", Pass, "uncordoned", false},
+		{"a drill is not put back", func(s *script) { s.scenario.Observe.Permission = scenarios.DrainNode }, "restored", Unknown, "does not say", false},
+	} {
+		x.run(t, observedStory)
+	}
+}
+
+func TestAShareOfAnswersIsRequired(t *testing.T) {
+	t.Parallel()
+	share := func(percent float64, more ...func(*script)) func(*script) {
+		return func(s *script) {
+			s.only(scenarios.Check{DNSAnswered: &scenarios.DNSAnswered{Mode: "all", Percent: percent}})
+			then(more...)(s)
+		}
+	}
+	// 2070 queries count, from one second before the beginning to the end; 2 are 0.097 %.
+	lost := loses("own-b", 10, 10.05)
+	for _, x := range []expectation{
+		{"all answered", share(100), "dns answered (all)", Pass, "100.0000 % answered", false},
+		{"two lost of those that may be", share(99.9, lost), "dns answered (all)", Pass, "2 of ", false},
+		{"two lost, none may be", share(100, lost), "dns answered (all)", Fail, "% answered: 2 of ", false},
+		{"two lost, one may be", share(99.95, lost), "dns answered (all)", Fail, "2 of ", false},
+		{"the prober cannot be trusted", share(99, breakOff(10)), "dns answered (all)", Unknown, "prober", false},
+	} {
+		x.run(t, observedStory)
+	}
+}
+
+func TestWhatIsNotRecordedOfAnotherClusterIsSaid(t *testing.T) {
+	t.Parallel()
+	s := observedStory()
+	loses("own-b", 10, 10.5)(s)
+	r := s.judge()
+	if len(r.Losses) != 1 || r.Losses[0].Cause != Untracked || !strings.Contains(Explain(r.Losses), "connection tracking was not recorded") {
+		t.Errorf("losses %+v", r.Losses)
+	}
+	for _, v := range r.Verdicts {
+		if v.ID == checkReservedUntouched.ID || v.ID == checkCauseless.ID || v.ID == checkPrivileges.ID {
+			t.Errorf("%s judges a cluster that is not ours", v.ID)
+		}
+	}
+	s = observedStory()
+	for i, q := range s.queries {
+		if _, direct := history.AskedDirectly(q.Target); direct && q.Intended > sec(8) {
+			s.queries[i].Outcome = history.Timeout
+		}
+	}
+	s.at(12, history.Event{Kind: history.EndpointTerminating, Pod: "kube-system/coredns-a", IP: "10.0.0.1"})
+	if v := named(t, s.judge(), "control"); v.Outcome != Pass || v.Numbers["lost_direct"] == 0 || v.Numbers["lost_direct"] > 3*2*4 {
+		t.Errorf("%s, %v lost directly: want those until the pod left", v.Outcome, v.Numbers["lost_direct"])
+	}
+}

@@ -1,0 +1,190 @@
+package scenarios
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/spotdrill/spotdrill/framework/strict"
+)
+
+// Observe says that the drill is of a cluster that is not spotdrill's own. It has no steps:
+// only what it permits is done there.
+type Observe struct {
+	// Permission is the change that the drill makes. Left out, it only observes.
+	Permission Permission `yaml:"permission,omitempty"`
+}
+
+// Permission is what may be done to a cluster that is not spotdrill's own.
+type Permission string
+
+// The permissions. Nothing is ever reclaimed.
+const (
+	EvictCoreDNS Permission = "evict-coredns" // evict one CoreDNS pod
+	DrainNode    Permission = "drain"         // cordon and drain one node
+	SendNotice   Permission = "notice"        // send a notice about one instance, whose node the handler there drains
+)
+
+// Permissions lists the permissions.
+func Permissions() []Permission { return []Permission{EvictCoreDNS, DrainNode, SendNotice} }
+
+// ObservationName is the scenario that changes nothing.
+const ObservationName = "observation"
+
+// ObserveProfile is the group of what is observed. It is no group of the catalogue.
+const ObserveProfile = "OBSERVE"
+
+// The names that checks of an observation use for its node and its notice.
+const (
+	ObservedNode   = "node"
+	ObservedNotice = "notice"
+)
+
+// Limits of an observation.
+const (
+	MaxObservers    = 100
+	MaxObservedRate = 20_000 // queries/s of all probers together
+)
+
+//go:embed live
+var live embed.FS
+
+// Gates are the bounds that an observation must keep. Without any, it only measures.
+type Gates struct {
+	// MaxWindow is the longest that queries may be lost.
+	MaxWindow *time.Duration
+	// MaxLost is how many queries may be lost.
+	MaxLost *int
+	// SLO is the share of queries that must be answered, in percent.
+	SLO float64
+}
+
+// Live returns the drills of clusters that are not spotdrill's own, in the order of
+// Permissions.
+func Live() ([]Scenario, error) {
+	var out []Scenario
+	entries, err := live.ReadDir("live")
+	if err != nil {
+		return nil, fmt.Errorf("load the drills of other clusters: %w", err)
+	}
+	for _, e := range entries {
+		s, err := readLive(e.Name())
+		if err != nil {
+			return nil, err
+		}
+		if s.Observe.Permission != "" {
+			out = append(out, s)
+		}
+	}
+	slices.SortFunc(out, func(a, b Scenario) int {
+		return slices.Index(Permissions(), a.Observe.Permission) - slices.Index(Permissions(), b.Observe.Permission)
+	})
+	return out, nil
+}
+
+// IsLive reports whether there is such a scenario for clusters that are not spotdrill's own.
+func IsLive(name string) bool {
+	_, err := fs.Stat(live, "live/"+name+".yaml")
+	return err == nil
+}
+
+// Observation returns the scenario of an observation that changes nothing.
+func Observation() (Scenario, error) { return readLive(ObservationName + ".yaml") }
+
+func readLive(file string) (Scenario, error) {
+	data, err := live.ReadFile(path.Join("live", file))
+	if err != nil {
+		return Scenario{}, fmt.Errorf("load the drills of other clusters: %w", err)
+	}
+	s, err := Parse(file, data)
+	if err == nil && s.Observe == nil {
+		err = fmt.Errorf("%s: observe: is required here", file)
+	}
+	return s, err
+}
+
+// With returns the scenario with another load and more checks, as a file would have it.
+func (s Scenario) With(probe Probe, gates Gates) (Scenario, error) {
+	s.Probe, s.Checks = &probe, slices.Clone(s.Checks)
+	const all = "all"
+	if gates.MaxWindow != nil {
+		// A window of 0s cannot be required: one lost query has a window.
+		s.Checks = append(s.Checks, Check{DNSWindow: &DNSWindow{Mode: all, Max: strict.Duration(max(*gates.MaxWindow, 1))}})
+	}
+	if gates.MaxLost != nil {
+		s.Checks = append(s.Checks, Check{DNSLost: &DNSLost{Mode: all, Max: *gates.MaxLost}})
+	}
+	if gates.SLO > 0 {
+		s.Checks = append(s.Checks, Check{DNSAnswered: &DNSAnswered{Mode: all, Percent: gates.SLO}})
+	}
+	var text bytes.Buffer
+	enc := yaml.NewEncoder(&text)
+	enc.SetIndent(2)
+	if err := enc.Encode(s); err != nil {
+		return s, fmt.Errorf("write the scenario: %w", err)
+	}
+	return Parse(s.Name+".yaml", text.Bytes())
+}
+
+// validateObserve checks a scenario of another cluster, which has nothing that would change it.
+func (s Scenario) validateObserve(p *problems) {
+	oneOf(p, "profile", s.Profile, []string{ObserveProfile})
+	if s.Observe.Permission != "" {
+		oneOf(p, "observe.permission", s.Observe.Permission, Permissions())
+	}
+	for field, given := range map[string]bool{
+		"steps": len(s.Steps) > 0, "nodes": len(s.Nodes) > 0, "workload": len(s.Workload.Groups()) > 0,
+		"coredns": s.CoreDNS != (Scenario{}).CoreDNS, "secondHandler": s.SecondHandler != nil, "feature": s.Feature != "",
+	} {
+		if given {
+			p.add(field, "is not allowed with observe: the cluster is not spotdrill's own")
+		}
+	}
+	if s.Probe == nil {
+		p.add("probe", "is required with observe")
+		return
+	}
+	switch rate := s.Probe.Fresh + s.Probe.Fixed; {
+	case rate > MaxObservedRate:
+		p.add("probe", "%d queries/s are more than %d", rate, MaxObservedRate)
+	case s.Probe.Probers < 1 || s.Probe.Probers > MaxObservers:
+		p.add("probe.probers", "%d is not within 1 to %d", s.Probe.Probers, MaxObservers)
+	case s.Probe.Fresh < s.Probe.Probers || s.Probe.Fixed < s.Probe.Probers:
+		p.add("probe", "%d fresh and %d fixed queries/s are less than 1 for each of %d probers", s.Probe.Fresh, s.Probe.Fixed, s.Probe.Probers)
+	}
+	in := s.scope()
+	in.nodes, in.capacity[ObservedNode], in.handler = []string{ObservedNode}, onSpot, s.Handler != HandlerNone
+	if s.Observe.Permission == SendNotice {
+		in.sent, in.notices[ObservedNotice] = names{ObservedNotice}, []string{ObservedNode}
+	}
+	if len(s.Checks) > 0 { // without a gate, an observation only measures
+		s.validateChecks(in, p)
+	}
+}
+
+// onSpot is the capacity of a node that a notice can be about.
+const onSpot = "spot"
+
+// DNSAnswered requires that at least this share of the queries to the DNS service is answered.
+type DNSAnswered struct {
+	// Mode selects the queries that count: from fresh ports, from fixed ports, or all.
+	Mode string `yaml:"mode"`
+	// Percent is the share that must be answered, such as 99.99.
+	Percent float64 `yaml:"percent"`
+}
+
+func (c DNSAnswered) validate(where string, in *scope, p *problems) {
+	oneOf(p, where+".mode", c.Mode, ProbeModes())
+	in.needsProbe(where, p)
+	if c.Percent <= 0 || c.Percent > 100 {
+		p.add(where+".percent", "%v is not above 0 and at most 100", c.Percent)
+	}
+}
+
+func (DNSAnswered) observed(Times) observation { return atEnd() }
