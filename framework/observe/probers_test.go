@@ -1,0 +1,197 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/prober"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+func options(t *testing.T) Options {
+	t.Helper()
+	s, err := scenarios.Observation()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Options{Image: "example/spotdrill:v1", Rate: DefaultRate, MaxShare: DefaultShare, Scenario: s}
+}
+
+func TestAPodsOwnResolverIsQueried(t *testing.T) {
+	t.Parallel()
+	search := []string{"ours.svc.corp.example.", "svc.corp.example", "corp.example"}
+	for name, c := range map[string]struct {
+		resolver  prober.Resolver
+		names     []string
+		ip, found string
+		question  string
+		rrtype    uint16
+	}{
+		"CoreDNS":               {prober.Resolver{Servers: []string{"10.96.0.10"}, Search: search, API: "10.96.0.1"}, nil, "10.96.0.10", kubeDNS, "kubernetes.default.svc.corp.example.", dns.TypeA},
+		"NodeLocal DNSCache":    {prober.Resolver{Servers: []string{"169.254.20.10"}, Search: search, API: "10.96.0.1"}, nil, "169.254.20.10", nodeLocalDNS, "kubernetes.default.svc.corp.example.", dns.TypeA},
+		"a cluster with IPv6":   {prober.Resolver{Servers: []string{"fd00:10:96::a"}, Search: search, API: "fd00:10:96::1"}, nil, "fd00:10:96::a", kubeDNS, "kubernetes.default.svc.corp.example.", dns.TypeAAAA},
+		"a pod without search":  {prober.Resolver{Servers: []string{"10.96.0.10", "10.0.0.2"}}, nil, "10.96.0.10", kubeDNS, "kubernetes.default.svc.cluster.local.", dns.TypeA},
+		"an external name":      {prober.Resolver{Servers: []string{"10.96.0.10"}, Search: search}, []string{"example.org"}, "10.96.0.10", kubeDNS, "example.org.", dns.TypeA},
+		"an address with a net": {prober.Resolver{Servers: []string{"fe80::1"}, Search: search}, nil, "fe80::1", nodeLocalDNS, "kubernetes.default.svc.corp.example.", dns.TypeA},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newProbers(&placed{}, options(t), nil, []string{"10.244.0.2", "10.244.0.3"})
+			p.Names = c.names
+			plan, found, err := p.plan(c.resolver)
+			if err != nil {
+				t.Fatal(err)
+			}
+			asked := plan.Streams[0].Questions[0]
+			if found.IP != c.ip || found.Key != c.found || asked.Name != c.question || asked.Type != c.rrtype {
+				t.Errorf("%s %s asks %+v; want %s %s, %s %d", found.Key, found.IP, asked, c.found, c.ip, c.question, c.rrtype)
+			}
+			if len(plan.Streams) != 4 || plan.Streams[3].Target != history.Direct("10.244.0.3") {
+				t.Errorf("streams %+v: want two to the service, and one to each pod", plan.Streams)
+			}
+			if plan.Streams[0].Rate+plan.Streams[1].Rate != DefaultRate {
+				t.Errorf("rates %d and %d, want %d together", plan.Streams[0].Rate, plan.Streams[1].Rate, DefaultRate)
+			}
+		})
+	}
+	for _, bad := range []prober.Resolver{{}, {Servers: []string{"dns.example"}}} {
+		if _, _, err := newProbers(&placed{}, options(t), nil, nil).plan(bad); err == nil {
+			t.Errorf("%+v gave no error", bad)
+		}
+	}
+}
+
+func TestOptionsThatCannotBeObserved(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		edit func(*Options)
+		want string
+	}{
+		"no image":           {func(o *Options) { o.Image = "" }, "--image is missing"},
+		"too few queries":    {func(o *Options) { o.Rate = MinRate - 1 }, "--rate"},
+		"too many queries":   {func(o *Options) { o.Rate = scenarios.MaxObservedRate + 1 }, "--rate"},
+		"too many probers":   {func(o *Options) { o.Probers = 101 }, "--probers"},
+		"a broken selector":  {func(o *Options) { o.Nodes = "a in b" }, "--nodes"},
+		"no share":           {func(o *Options) { o.MaxShare = 0 }, "--max-share"},
+		"more than all":      {func(o *Options) { o.Gates.SLO = 101 }, "--slo"},
+		"a negative losses":  {func(o *Options) { o.AbortLost = -1 }, "--abort-lost"},
+		"several, all named": {func(o *Options) { o.Image, o.Rate = "", 0 }, "--rate is 0"},
+	} {
+		o := options(t)
+		c.edit(&o)
+		if err := o.Check(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want one about %s", name, err, c.want)
+		}
+	}
+	if err := options(t).Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLoadIsComparedWithCoreDNSsOwn(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		load Load
+		want string
+	}{
+		"a few queries, whatever the own rate":  {Load{Adds: 150, DNSPods: 2, Own: 1, Known: true}, ""},
+		"many, and few beside the own rate":     {Load{Adds: 5000, DNSPods: 2, Own: 20_000, Known: true}, ""},
+		"many, and more than half of the own":   {Load{Adds: 5000, DNSPods: 2, Own: 8000, Known: true}, "are 62 % of CoreDNS's own 8000"},
+		"many, and the own rate is not known":   {Load{Adds: 5000, DNSPods: 2, Why: "no metrics"}, "its own rate is not known (no metrics)"},
+		"many pods share what few could not":    {Load{Adds: 5000, DNSPods: 50}, ""},
+		"no pod at all is as one, not infinite": {Load{Adds: 150}, ""},
+	} {
+		if got := c.load.TooMuch(DefaultShare); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestTheKeeperEndsSoonAfterItsClient(t *testing.T) {
+	t.Parallel()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const patience = 400 * time.Millisecond
+	ended := make(chan error, 1)
+	go func() { ended <- Keep(t.Context(), l, "secret", patience) }()
+	beat := func(token string) int {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+l.Addr().String()+"/beat", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set(prober.TokenHeader, token)
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		return answer.StatusCode
+	}
+	start := time.Now()
+	for time.Since(start) < 2*patience {
+		if code := beat("secret"); code != http.StatusOK {
+			t.Fatalf("status %d", code)
+		}
+		select {
+		case err := <-ended:
+			t.Fatalf("it ended after %s while its client was alive: %v", time.Since(start), err)
+		case <-time.After(patience / 8):
+		}
+	}
+	if code := beat("guess"); code != http.StatusForbidden {
+		t.Errorf("a stranger keeps it alive: status %d", code)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("it ended with %v: its Job would begin again", err)
+	}
+}
+
+func TestADrainedKeeperIsStartedElsewhere(t *testing.T) {
+	t.Parallel()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, terminate := context.WithCancel(t.Context())
+	terminate()
+	if err := Keep(ctx, l, "secret", time.Minute); err == nil {
+		t.Error("it ended without an error: its Job would be complete, and everything removed")
+	}
+}
+
+// stuck is a stream of which nothing comes until it is closed.
+type stuck struct{ closed chan struct{} }
+
+func (s stuck) Read([]byte) (int, error) { <-s.closed; return 0, io.ErrClosedPipe }
+func (s stuck) Close() error             { close(s.closed); return nil }
+
+func TestARecordOfWhichNothingComesIsBrokenOff(t *testing.T) {
+	t.Parallel()
+	h := newHeard(stuck{make(chan struct{})})
+	h.timer.Reset(time.Millisecond)
+	_, err := h.Read(make([]byte, 1))
+	if err == nil || !strings.Contains(h.why(err).Error(), "nothing came of it for") {
+		t.Errorf("error %v", h.why(err))
+	}
+	whole := newHeard(io.NopCloser(strings.NewReader("record")))
+	text, err := io.ReadAll(whole)
+	if err != nil || string(text) != "record" {
+		t.Errorf("%q, error %v", text, err)
+	}
+	broken := errors.New("reset by peer")
+	if err := whole.why(broken); !errors.Is(err, broken) || strings.Contains(err.Error(), "nothing came") {
+		t.Errorf("an error of its own became %v", err)
+	}
+	_ = whole.Close()
+}
