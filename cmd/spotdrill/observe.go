@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/spotdrill/spotdrill/framework/guard"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/observe"
-	"github.com/spotdrill/spotdrill/framework/prober"
 	"github.com/spotdrill/spotdrill/reports"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -44,6 +44,7 @@ func (o *observeOptions) flags(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&o.Names, "name", nil, "domain `name` to query, also one outside the cluster; repeatable, names are queried in turn; the default is that of the API server's Service")
 	flags.StringVar(&o.service, "service", "kube-system/kube-dns", "`namespace/name` of CoreDNS's Service, whose endpoints are watched")
 	flags.Float64Var(&o.MaxShare, "max-share", observe.DefaultShare, "how much of CoreDNS's own rate the probers may add, such as 0.5, if that is more than 200 queries/s for each of its pods")
+	flags.BoolVar(&o.Conntrack, "conntrack", false, "also record to which CoreDNS pod each query went, with a privileged pod on each node: in its network, with NET_ADMIN")
 	flags.DurationVar(&o.maxWindow, "max-window", 0, "fail if a window of lost queries is longer than this")
 	flags.IntVar(&o.maxLost, "max-lost", 0, "fail if more queries than this are lost")
 	flags.Float64Var(&o.Gates.SLO, "slo", 0, "fail if less than this share of the queries is answered, in percent, such as 99.99")
@@ -107,7 +108,7 @@ died, or DNS was broken before anything began; 70: spotdrill itself broke.`,
 			}
 			switch {
 			case printRBAC:
-				return observe.WriteRights(cmd.OutOrStdout(), o.Namespace, o.DNS, nil)
+				return observe.WriteRights(cmd.OutOrStdout(), o.Namespace, o.DNS, o.Conntrack, nil)
 			case cleanup:
 				return cleanUp(cmd, o)
 			case len(args) == 0 && duration == 0:
@@ -140,7 +141,7 @@ func newKeepCommand() *cobra.Command {
 		Args:   cobra.NoArgs,
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			token, err := prober.ReadToken(tokenFile)
+			token, err := guard.ReadToken(tokenFile)
 			if err != nil {
 				return usage("--token-file: %w", err)
 			}
@@ -231,6 +232,9 @@ func observing(ctx context.Context, o observeOptions, doing observe.Doing, handl
 	}()
 	if err != nil {
 		return err
+	}
+	if o.Conntrack {
+		say("a privileged pod on each node records its connection tracking, as --conntrack asked")
 	}
 	alive, die := context.WithCancel(context.WithoutCancel(ctx))
 	defer die()

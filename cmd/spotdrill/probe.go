@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spotdrill/spotdrill/framework/guard"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/prober"
 	"github.com/spotdrill/spotdrill/framework/prober/probereport"
@@ -94,11 +95,11 @@ func newProbeServeCommand() *cobra.Command {
 		Long: `Serve probes over HTTP. POST /probe with a plan as JSON starts a probe and streams
 its query record (binary, see docs/query-record.md). POST /stop ends it early.
 GET /healthz is the health check. With --token-file, only requests with that token
-in the header ` + prober.TokenHeader + ` are served. Without it, there is no
+in the header ` + guard.Header + ` are served. Without it, there is no
 authentication: whoever can reach the port can make it probe any server.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			token, err := prober.ReadToken(tokenFile)
+			token, err := guard.ReadToken(tokenFile)
 			if err != nil {
 				return usage("--token-file: %w", err)
 			}

@@ -111,7 +111,7 @@ func (o *liveOptions) run(cmd *cobra.Command, names []string, dryRun bool) error
 		if len(allowed) == 0 {
 			allowed = scenarios.Permissions()
 		}
-		return observe.WriteRights(cmd.OutOrStdout(), o.Namespace, o.DNS, allowed)
+		return observe.WriteRights(cmd.OutOrStdout(), o.Namespace, o.DNS, o.Conntrack, allowed)
 	}
 	chosen, err := chooseLive(names, allowed)
 	if err != nil {
@@ -123,6 +123,10 @@ func (o *liveOptions) run(cmd *cobra.Command, names []string, dryRun bool) error
 	}
 	var all []error
 	for _, s := range chosen {
+		if missing := o.missing(s.Observe.Permission); missing != "" && len(names) == 0 {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: left out: it needs %s\n", s.Name, missing)
+			continue
+		}
 		if err := o.drill(cmd, c, s, allowed, dryRun); err != nil {
 			all = append(all, fmt.Errorf("%s: %w", s.Name, err))
 		}
@@ -186,6 +190,17 @@ func chooseLive(names []string, allowed []scenarios.Permission) ([]scenarios.Sce
 	return out, nil
 }
 
+// missing is the flag that a drill needs and that was not given, or "".
+func (o *liveOptions) missing(permission scenarios.Permission) string {
+	switch {
+	case permission != scenarios.EvictCoreDNS && o.node == "":
+		return "--node"
+	case permission == scenarios.SendNotice && o.queueURL == "":
+		return "--queue-url"
+	}
+	return ""
+}
+
 // drill prints the plan of one drill and, with consent, plays it.
 func (o *liveOptions) drill(cmd *cobra.Command, c *observe.Cluster, s scenarios.Scenario, allowed []scenarios.Permission, dryRun bool) error {
 	ctx, permission := cmd.Context(), s.Observe.Permission
@@ -193,14 +208,11 @@ func (o *liveOptions) drill(cmd *cobra.Command, c *observe.Cluster, s scenarios.
 		Action: permission, Node: o.node, DeleteEmptyDir: o.emptyDir, Force: o.force,
 		DNSNamespace: o.DNS.Namespace, DNSService: o.DNS.Name,
 	}
-	if permission == scenarios.SendNotice {
-		if o.queueURL == "" {
-			return usage("--queue-url is missing: give the queue that the cluster's handler reads")
-		}
-		request.Notice, request.Queue = cloud.Notice{Type: history.SpotInterruption}, o.queueURL
+	if missing := o.missing(permission); missing != "" {
+		return usage("%s is missing: the node (kubectl get nodes), or the queue that the cluster's handler reads", missing)
 	}
-	if permission != scenarios.EvictCoreDNS && o.node == "" {
-		return usage("--node is missing: give the node to drain (kubectl get nodes)")
+	if permission == scenarios.SendNotice {
+		request.Notice, request.Queue = cloud.Notice{Type: history.SpotInterruption}, o.queueURL
 	}
 	plan, err := consent.Inspect(ctx, c.Clientset, request)
 	if err != nil {

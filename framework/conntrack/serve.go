@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/guard"
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
@@ -27,8 +28,9 @@ const countEvery = 100 * time.Millisecond
 //	GET /flows    all flows since the start, as Collect reads them
 //	GET /healthz  200
 //
-// It has subscribed to the kernel's events before it answers anything.
-func Serve(ctx context.Context, l net.Listener, client netip.Addr, services Services) error {
+// It has subscribed to the kernel's events before it answers anything. With a token, only requests
+// that have it are served.
+func Serve(ctx context.Context, l net.Listener, token string, client netip.Addr, services Services) error {
 	s, err := listen()
 	if err != nil {
 		return errors.Join(err, l.Close())
@@ -60,7 +62,7 @@ func Serve(ctx context.Context, l net.Listener, client netip.Addr, services Serv
 		w.Header().Set("Content-Type", "application/jsonl")
 		_ = writeRecord(w, anchor, all, last) // fails only if the client is gone
 	})
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: guard.With(token, mux), ReadHeaderTimeout: 10 * time.Second}
 	failed := make(chan error, 2)
 	go func() { failed <- server.Serve(l) }()
 	ctx, stop := context.WithCancel(ctx)

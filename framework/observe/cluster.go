@@ -20,7 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/e2e-framework/klient"
 
-	"github.com/spotdrill/spotdrill/framework/prober"
+	"github.com/spotdrill/spotdrill/framework/guard"
 )
 
 // Cluster is a client of a cluster that is not spotdrill's own.
@@ -94,20 +94,23 @@ func (c *Cluster) dnsPods(ctx context.Context, service types.NamespacedName) ([]
 }
 
 // request is a request to one of our pods, through the API server, with the token of the run.
-func (c *Cluster) request(verb, namespace, pod, path, token string) *rest.Request {
+func (c *Cluster) request(verb, namespace, pod, port, path, token string) *rest.Request {
 	return c.Clientset.CoreV1().RESTClient().Verb(verb).
-		Namespace(namespace).Resource("pods").Name(pod+":8080").SubResource("proxy").Suffix(path).
-		SetHeader(prober.TokenHeader, token)
+		Namespace(namespace).Resource("pods").Name(pod+":"+port).SubResource("proxy").Suffix(path).
+		SetHeader(guard.Header, token)
 }
+
+// proberPort is where the probers and the keeper listen.
+const proberPort = "8080"
 
 // answerTimeout bounds a short request to one of our pods.
 const answerTimeout = 10 * time.Second
 
 // get is a short request's answer.
-func (c *Cluster) get(ctx context.Context, namespace, pod, path, token string) ([]byte, error) {
+func (c *Cluster) get(ctx context.Context, namespace, pod, port, path, token string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	body, err := c.request(http.MethodGet, namespace, pod, path, token).DoRaw(ctx)
+	body, err := c.request(http.MethodGet, namespace, pod, port, path, token).DoRaw(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read %s of pod %s: %w", path, pod, said(err, body))
 	}

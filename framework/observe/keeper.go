@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/spotdrill/spotdrill/framework/prober"
+	"github.com/spotdrill/spotdrill/framework/guard"
 )
 
 const (
@@ -34,7 +34,7 @@ func Keep(ctx context.Context, l net.Listener, token string, patience time.Durat
 		}
 		_, _ = fmt.Fprintln(w, "ok")
 	})
-	server := &http.Server{Handler: prober.Guard(token, mux), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: guard.With(token, mux), ReadHeaderTimeout: 10 * time.Second}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(l) }()
 	defer server.Close()

@@ -58,7 +58,7 @@ func (p *placed) load(ctx context.Context, pod string, ips []string, adds float6
 	l := Load{Adds: adds, DNSPods: len(ips)}
 	total := func() (sum uint64, err error) {
 		for _, ip := range ips {
-			text, err := p.get(ctx, p.namespace, pod, "load/"+ip, p.token)
+			text, err := p.get(ctx, p.namespace, pod, proberPort, "load/"+ip, p.token)
 			if err != nil {
 				return 0, err
 			}

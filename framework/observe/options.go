@@ -53,6 +53,8 @@ type Options struct {
 	DNS types.NamespacedName
 	// MaxShare is how much of CoreDNS's own rate the probers may add.
 	MaxShare float64
+	// Conntrack records to which pod each query went, from a privileged pod on each node.
+	Conntrack bool
 	// AbortLost ends it once more queries than this are lost; 0 for never.
 	AbortLost int
 	// Scenario is what is recorded and judged.
@@ -86,6 +88,9 @@ func (o Options) Check() error {
 	}
 	if slo := o.Gates.SLO; slo < 0 || slo > 100 {
 		bad("--slo is %v: want a share in percent, such as 99.99", slo)
+	}
+	if o.Conntrack && o.Probers > 0 {
+		bad("--conntrack and --probers: connection tracking is recorded for one prober on each node")
 	}
 	if o.AbortLost < 0 {
 		bad("--abort-lost is %d: want at least 1, or 0 for never", o.AbortLost)

@@ -40,8 +40,8 @@ const (
 // placed is what an observation has in the cluster.
 type placed struct {
 	*Cluster
-	namespace, name, token string
-	madeNamespace          bool
+	namespace, name, token, owner string
+	madeNamespace                 bool
 }
 
 // place creates the keeper, and the probers that it owns.
@@ -55,7 +55,7 @@ func (c *Cluster) place(ctx context.Context, o Options, cpu string, expected int
 	if err != nil {
 		return p, err
 	}
-	if err := p.ensureNamespace(ctx); err != nil {
+	if err := p.ensureNamespace(ctx, o.Conntrack); err != nil {
 		return p, err
 	}
 	values := map[string]string{
@@ -69,7 +69,8 @@ func (c *Cluster) place(ctx context.Context, o Options, cpu string, expected int
 	if err != nil {
 		return p, fmt.Errorf("read Job %s/%s: %w", p.namespace, p.name, err)
 	}
-	values["OWNER"] = string(keeper.UID)
+	p.owner = string(keeper.UID)
+	values["OWNER"] = p.owner
 	probers := "each-node.yaml"
 	if o.Probers > 0 {
 		probers = "spread.yaml"
@@ -94,12 +95,16 @@ func (p *placed) create(ctx context.Context, file string, values map[string]stri
 
 // ensureNamespace creates the namespace if the client may, and if it is not there. Whether it is
 // there shows when something is created in it.
-func (p *placed) ensureNamespace(ctx context.Context) error {
+func (p *placed) ensureNamespace(ctx context.Context, privileged bool) error {
 	if !p.May(ctx, "create", "", "namespaces", "", "") {
 		return nil
 	}
+	level := "restricted"
+	if privileged {
+		level = "privileged"
+	}
 	_, err := p.Clientset.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name: p.namespace, Labels: map[string]string{madeByUs: "observe", "pod-security.kubernetes.io/enforce": "restricted"},
+		Name: p.namespace, Labels: map[string]string{madeByUs: "observe", "pod-security.kubernetes.io/enforce": level},
 	}}, metav1.CreateOptions{})
 	switch {
 	case apierrors.IsAlreadyExists(err):
@@ -172,7 +177,7 @@ func (p *placed) beatOnce(ctx context.Context) {
 	for _, pod := range list.Items {
 		if running(pod) {
 			ctx, cancel := context.WithTimeout(ctx, beatEvery)
-			_, _ = p.request(http.MethodPost, p.namespace, pod.Name, "beat", p.token).DoRaw(ctx)
+			_, _ = p.request(http.MethodPost, p.namespace, pod.Name, proberPort, "beat", p.token).DoRaw(ctx)
 			cancel()
 		}
 	}

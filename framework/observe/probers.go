@@ -104,7 +104,7 @@ func (p *probers) begin(ctx context.Context, pod corev1.Pod) {
 
 // record collects one record of a prober to its end. The end of ctx does not end it; stop does.
 func (p *probers) record(ctx context.Context, pod corev1.Pod, name string) error {
-	answer, err := p.get(ctx, p.namespace, pod.Name, "resolver", p.token)
+	answer, err := p.get(ctx, p.namespace, pod.Name, proberPort, "resolver", p.token)
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (p *probers) record(ctx context.Context, pod corev1.Pod, name string) error
 		return fmt.Errorf("encode the plan of the prober on %s: %w", name, err)
 	}
 	streaming := context.WithoutCancel(ctx)
-	body, err := p.request(http.MethodPost, p.namespace, pod.Name, "probe", p.token).
+	body, err := p.request(http.MethodPost, p.namespace, pod.Name, proberPort, "probe", p.token).
 		SetHeader("Content-Type", "application/json").Body(text).Stream(streaming)
 	if err != nil {
 		return fmt.Errorf("start the prober on %s: %w", name, err)
@@ -232,7 +232,7 @@ func (p *probers) stop(ctx context.Context) error {
 	for _, pod := range pods {
 		asked.Go(func() {
 			// If that fails, its record breaks off or ends late, and says so.
-			if body, err := p.request(http.MethodPost, p.namespace, pod, "stop", p.token).Stream(ctx); err == nil {
+			if body, err := p.request(http.MethodPost, p.namespace, pod, proberPort, "stop", p.token).Stream(ctx); err == nil {
 				_, _ = io.Copy(io.Discard, body)
 				_ = body.Close()
 			}

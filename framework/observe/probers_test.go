@@ -12,6 +12,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/spotdrill/spotdrill/framework/guard"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/prober"
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -130,7 +131,7 @@ func TestTheKeeperEndsSoonAfterItsClient(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		request.Header.Set(prober.TokenHeader, token)
+		request.Header.Set(guard.Header, token)
 		answer, err := http.DefaultClient.Do(request)
 		if err != nil {
 			t.Fatal(err)

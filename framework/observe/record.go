@@ -40,8 +40,9 @@ type Observation struct {
 	// Environment is the cluster's.
 	Environment map[string]string
 
-	placed *placed
-	direct []string
+	placed    *placed
+	direct    []string
+	recorders recorders
 }
 
 // Prepare starts the probers, which do not query yet. Remove the observation also if it fails.
@@ -76,6 +77,11 @@ func (c *Cluster) Prepare(ctx context.Context, o Options) (*Observation, error) 
 	pods, err := obs.placed.ready(ctx, obs.Probers, obs.progress)
 	if err != nil {
 		return obs, err
+	}
+	if o.Conntrack {
+		if obs.recorders, err = obs.placed.startRecorders(ctx, o, pods); err != nil {
+			return obs, err
+		}
 	}
 	direct := directRate * min(len(obs.direct), maxDirect)
 	obs.Load = obs.placed.load(ctx, pods[0].Name, obs.direct, float64(obs.Probers*(o.Rate+direct)))
@@ -136,7 +142,7 @@ func (o *Observation) record(ctx context.Context, rec *history.Recorder, doing D
 	done := o.middle(ctx, rec, probers, doing)
 	stopFollowing()
 	<-followed
-	err = errors.Join(probers.stop(ctx), watcher.Complete(context.WithoutCancel(ctx)))
+	err = errors.Join(probers.stop(ctx), probers.collectFlows(ctx, o.recorders), watcher.Complete(context.WithoutCancel(ctx)))
 	watcher.Stop()
 	if err != nil {
 		err = fail(rec, err)

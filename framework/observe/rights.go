@@ -16,8 +16,8 @@ import (
 const User = "spotdrill"
 
 // WriteRights prints the namespace, and the rights that a client needs: in that namespace, and to
-// read nodes and the endpoints of DNS. Those of the permissions follow, each with what it is for.
-func WriteRights(w io.Writer, namespace string, dns types.NamespacedName, permissions []scenarios.Permission) error {
+// read nodes and the endpoints of DNS. With conntrack, the namespace admits privileged pods. Those of the permissions follow, each with what it is for.
+func WriteRights(w io.Writer, namespace string, dns types.NamespacedName, conntrack bool, permissions []scenarios.Permission) error {
 	own := []rbacv1.PolicyRule{
 		{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"create", "get", "list", "delete"}},
 		{APIGroups: []string{"apps"}, Resources: []string{"daemonsets"}, Verbs: []string{"create", "list"}},
@@ -25,11 +25,16 @@ func WriteRights(w io.Writer, namespace string, dns types.NamespacedName, permis
 		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch"}},
 		{APIGroups: []string{""}, Resources: []string{"pods/proxy"}, Verbs: []string{"get", "create"}},
 	}
+	level := "restricted"
+	if conntrack {
+		level = "privileged"
+		own = append(own, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"create"}})
+	}
 	endpoints := []rbacv1.PolicyRule{{APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, Verbs: []string{"list", "watch"}}}
 	nodes := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch"}}}
 	objects := []any{
 		map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": namespace, "labels": map[string]string{
-			"pod-security.kubernetes.io/enforce": "restricted",
+			"pod-security.kubernetes.io/enforce": level,
 		}}},
 	}
 	objects = append(objects, inNamespace(namespace, "spotdrill-observe", own)...)

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/guard"
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
@@ -28,7 +29,7 @@ const (
 // Serve offers probes on l until ctx ends. A running probe is then stopped, and its
 // record still gets its summary. With a token, only requests that have it are served.
 func Serve(ctx context.Context, l net.Listener, token string) error {
-	server := &http.Server{Handler: Guard(token, NewHandler(ctx)), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: guard.With(token, NewHandler(ctx)), ReadHeaderTimeout: 10 * time.Second}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(l) }()
 	select {

@@ -213,6 +213,7 @@ var checkExplained = check{
 		Fix:      "open the drill's report: queries were lost, and neither connection tracking nor the life of pods says why; save the folder, it is worth an issue",
 		Look:     Look{Lane: LaneDNS, Text: "the causes below the DNS answers, and flows.jsonl.gz of the drill"},
 	},
+	observes: true,
 	always: func(j judge, v Verdict) (Verdict, bool) {
 		if _, recorded := j.FirstOf(history.FlowsRecorded); !recorded {
 			return v, false
@@ -268,7 +269,7 @@ func (t traffic) cause(q history.Query) (cause Cause, backend string, took time.
 			return InsertFailed, "", 0
 		case t.busy(q):
 			return ProberBusy, "", 0
-		case t.target.observed && len(t.History.Flows) == 0:
+		case t.target.observed && !t.tracked[q.Node]:
 			return Untracked, "", 0
 		}
 		return Unexplained, "", 0

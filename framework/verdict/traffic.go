@@ -20,8 +20,9 @@ type traffic struct {
 	late     time.Duration             // how late a flow's times may be
 	lags     lags                      // when the control was lost or late
 	inserts  map[string][]inserts
-	cuts     []period    // when an add-on may have cut pods off
-	ready    []readiness // how many endpoints the service had, in order of time
+	tracked  map[string]bool // nodes whose flows are on record
+	cuts     []period        // when an add-on may have cut pods off
+	ready    []readiness     // how many endpoints the service had, in order of time
 }
 
 // source is where queries come from.
@@ -99,7 +100,7 @@ func (b *backend) silent(sent time.Duration) (silence, bool) {
 }
 
 func newTraffic(j judge) traffic {
-	t := traffic{judge: j, flows: map[source][]history.Flow{}, backends: map[string]*backend{}, inserts: j.insertFailures(), cuts: j.cutsOff()}
+	t := traffic{judge: j, flows: map[source][]history.Flow{}, backends: map[string]*backend{}, inserts: j.insertFailures(), cuts: j.cutsOff(), tracked: map[string]bool{}}
 	for _, f := range j.History.Flows {
 		if f.Target != j.target.flows {
 			continue
@@ -112,6 +113,9 @@ func newTraffic(j judge) traffic {
 	}
 	for _, flows := range t.flows {
 		slices.SortStableFunc(flows, func(a, b history.Flow) int { return cmp.Compare(a.From, b.From) })
+	}
+	for _, e := range j.AllOf(history.FlowsRecorded) {
+		t.tracked[e.Node] = true
 	}
 	if e, ok := j.FirstOf(history.FlowsRecorded); ok {
 		t.late = 2 * e.Numbers.Duration(history.Resolution)

@@ -1,4 +1,5 @@
-package prober
+// Package guard lets the pods of one run serve only the client that started it.
+package guard
 
 import (
 	"crypto/subtle"
@@ -8,19 +9,19 @@ import (
 	"strings"
 )
 
-// TokenHeader is the header that carries the token of a run. The API server's pod proxy
+// Header is the header that carries the token of a run. The API server's pod proxy
 // passes it on; it takes the header Authorization for itself.
-const TokenHeader = "X-Spotdrill-Token"
+const Header = "X-Spotdrill-Token"
 
-// Guard serves only requests that carry the token; others get 403. An empty token lets
+// With serves only requests that carry the token; others get 403. An empty token lets
 // every request through.
-func Guard(token string, next http.Handler) http.Handler {
+func With(token string, next http.Handler) http.Handler {
 	if token == "" {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if subtle.ConstantTimeCompare([]byte(r.Header.Get(TokenHeader)), []byte(token)) != 1 {
-			http.Error(w, "this prober takes orders only from the client that started it", http.StatusForbidden)
+		if subtle.ConstantTimeCompare([]byte(r.Header.Get(Header)), []byte(token)) != 1 {
+			http.Error(w, "served is only the client that started this run", http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -1,11 +1,10 @@
-package prober
+package guard
 
 import (
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 )
 
@@ -25,10 +24,10 @@ func TestOnlyTheClientWithTheTokenIsServed(t *testing.T) {
 			t.Parallel()
 			request := httptest.NewRequest(http.MethodPost, "/stop", nil)
 			if c.sent != "" {
-				request.Header.Set(TokenHeader, c.sent)
+				request.Header.Set(Header, c.sent)
 			}
 			response := httptest.NewRecorder()
-			Guard(c.token, NewHandler(t.Context())).ServeHTTP(response, request)
+			With(c.token, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(response, request)
 			if response.Code != c.want {
 				t.Errorf("status %d, want %d", response.Code, c.want)
 			}
@@ -47,25 +46,5 @@ func TestAnEmptyTokenFileIsAnError(t *testing.T) {
 	}
 	if _, err := ReadToken(filepath.Join(t.TempDir(), "none")); err == nil {
 		t.Error("a missing file gave no error")
-	}
-}
-
-func TestRequestsOfCoreDNSAreCountedFromItsMetrics(t *testing.T) {
-	t.Parallel()
-	const metrics = `# HELP coredns_dns_requests_total Counter of DNS requests made per zone, protocol and family.
-# TYPE coredns_dns_requests_total counter
-coredns_dns_requests_total{family="1",proto="udp",server="dns://:53",type="A",view="",zone="."} 120
-coredns_dns_requests_total{family="1",proto="tcp",server="dns://:53",type="AAAA",view="",zone="."} 3
-# TYPE coredns_panics_total counter
-coredns_panics_total 7
-`
-	if total, err := requestsIn(strings.NewReader(metrics)); err != nil || total != 123 {
-		t.Errorf("%d requests, error %v, want 123", total, err)
-	}
-	if _, err := requestsIn(strings.NewReader("# TYPE go_goroutines gauge\ngo_goroutines 8\n")); err == nil {
-		t.Error("metrics of another program gave no error")
-	}
-	if _, err := requestsIn(strings.NewReader("<html>")); err == nil {
-		t.Error("a page that is no metrics gave no error")
 	}
 }
