@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+// A wrong use of your own cluster ends before anything is asked of it.
+func TestYourOwnClusterIsNotTouchedByMistake(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	for name, c := range map[string]struct {
+		args, want string
+		code       int
+	}{
+		"nothing to observe":           {"observe --context a --image b", "give --for, or a command", exitUsage},
+		"too long":                     {"observe --for 26m --image b", "--for is 26m", exitUsage},
+		"no image":                     {"observe --for 1m", "--image is missing", exitUsage},
+		"a share above all":            {"observe --for 1m --image b --slo 100.5", "--slo", exitUsage},
+		"no name of a service":         {"observe --for 1m --image b --service kube-dns", "--service", exitUsage},
+		"too few queries":              {"observe --for 1m --image b --rate 5", "--rate is 5", exitUsage},
+		"no cluster":                   {"observe --for 1m --image b", "no access to a cluster", exitUsage},
+		"flags of the own cluster":     {"run spot-notice-drains-node --allow drain", "--allow: requires --context", exitUsage},
+		"flags of spotdrill's cluster": {"run --context a --set full --handler nth", "--set, --handler: not with --context", exitUsage},
+		"another permission":           {"run --context a --allow reclaim", "--allow is \"reclaim\"", exitUsage},
+		"a drill of spotdrill's own":   {"run spot-notice-drains-node --context a", "is no drill of your own cluster", exitUsage},
+		"a file of spotdrill's own":    {"run ../../scenarios/catalogue/spot/spot-notice-drains-node.yaml --context a", "needs observe.permission", exitUsage},
+		"no such context":              {"run coredns-evicted --context a", "context \"a\" does not exist", exitUsage},
+		"nothing to put back":          {"restore --journal " + t.TempDir(), "there is nothing to put back", 0},
+		"the rights":                   {"run --print-rbac --allow evict-coredns", "pods/eviction", 0},
+		"the rights to observe":        {"observe --print-rbac", "pod-security.kubernetes.io/enforce: restricted", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stdout, stderr, code := spotdrill(t, strings.Fields(c.args)...)
+			if code != c.code || !strings.Contains(stdout+stderr, c.want) {
+				t.Errorf("exit code %d, want %d with %q:\n%s%s", code, c.code, c.want, stdout, stderr)
+			}
+		})
+	}
+}
+
+func TestADamagedJournalIsNamed(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "broken.jsonl"), []byte("{\"format\":\"another\"}\n{}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stdout, stderr, code := spotdrill(t, "restore", "--journal", folder)
+	if code == 0 || !strings.Contains(stderr, "broken.jsonl") {
+		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
+	}
+}
+
+func TestWhatRunsMeanwhile(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	clock := history.NewClock()
+	rec, err := history.Create(t.TempDir(), clock, history.Meta{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		command []string
+		limit   time.Duration
+		want    string
+	}{
+		"it ends well":        {[]string{"sh", "-c", "echo rolled"}, 0, ""},
+		"it fails":            {[]string{"sh", "-c", "exit 3"}, 0, "exit status 3"},
+		"it takes too long":   {[]string{"sleep", "60"}, 100 * time.Millisecond, "not over within 100ms: raise --for"},
+		"it is not there":     {[]string{"no-such-command"}, 0, "no-such-command"},
+		"only time passes":    {nil, 10 * time.Millisecond, ""},
+		"its output is shown": {[]string{"echo", "shown"}, 0, ""},
+	} {
+		doing := meantime(c.command, c.limit, &out)
+		err := doing.Do(t.Context(), rec)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want %q", name, err, c.want)
+		}
+		if doing.Words != strings.Join(c.command, " ") {
+			t.Errorf("%s: it is called %q", name, doing.Words)
+		}
+	}
+	if !strings.Contains(out.String(), "rolled") || !strings.Contains(out.String(), "shown") {
+		t.Errorf("output %q", out.String())
+	}
+	interrupted, stop := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, stop)
+	start := time.Now()
+	// A command that is interrupted may finish what it does.
+	err = meantime([]string{"sh", "-c", "trap 'echo put back; exit 0' INT; while :; do sleep 0.05; done"}, 0, &out).Do(interrupted, rec)
+	if time.Since(start) > 20*time.Second || !strings.Contains(out.String(), "put back") {
+		t.Errorf("after %s: error %v, output %q", time.Since(start), err, out.String())
+	}
+}
