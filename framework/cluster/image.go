@@ -12,7 +12,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -22,6 +21,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // LoadBinary loads a static Linux binary into all workers, as an image that contains
@@ -29,6 +29,13 @@ import (
 // have the image already are skipped.
 func (c *Cluster) LoadBinary(ctx context.Context, path string) (string, error) {
 	if err := Static(path); err != nil {
+		return "", err
+	}
+	architecture, err := Architecture(path)
+	if err != nil {
+		return "", err
+	}
+	if err := c.runs(ctx, architecture, path); err != nil {
 		return "", err
 	}
 	binary, err := os.ReadFile(path)
@@ -40,7 +47,7 @@ func (c *Cluster) LoadBinary(ctx context.Context, path string) (string, error) {
 		return "", err
 	}
 	ref := "localhost/spotdrill/spotdrill:" + digestOf(binary)
-	return ref, c.load(ctx, ref, nodes, func() ([]byte, error) { return imageArchive(ref, binary) })
+	return ref, c.load(ctx, ref, nodes, func() ([]byte, error) { return imageArchive(ref, architecture, binary) })
 }
 
 // allWorkers returns the names of the fixed and the spare workers.
@@ -59,6 +66,36 @@ func Static(path string) error {
 	defer file.Close()
 	if slices.ContainsFunc(file.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
 		return fmt.Errorf("%s is linked dynamically, and cannot start in a pod that has no other file: build it with CGO_ENABLED=0", path)
+	}
+	return nil
+}
+
+// Architecture returns the architecture that a Linux binary is built for, as Go names it.
+func Architecture(path string) (string, error) {
+	file, err := elf.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("%s is no Linux binary: %w", path, err)
+	}
+	defer file.Close()
+	switch file.Machine {
+	case elf.EM_X86_64:
+		return "amd64", nil
+	case elf.EM_AARCH64:
+		return "arm64", nil
+	}
+	return "", fmt.Errorf("%s is built for %s: want amd64 or arm64", path, file.Machine)
+}
+
+// runs checks whether the nodes run binaries of an architecture.
+func (c *Cluster) runs(ctx context.Context, architecture, path string) error {
+	list, err := c.Clientset.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("read the nodes' architecture: %w", err)
+	}
+	for _, n := range list.Items {
+		if is := n.Status.NodeInfo.Architecture; is != "" && is != architecture {
+			return fmt.Errorf("%s is built for %s, and node %s is %s: build one with CGO_ENABLED=0 GOOS=linux GOARCH=%s, and give it with --binary", path, architecture, n.Name, is, is)
+		}
 	}
 	return nil
 }
@@ -207,7 +244,7 @@ func named(ref string, image v1.Image) ([]byte, error) {
 }
 
 // imageArchive returns a docker archive of an image that contains only the binary.
-func imageArchive(ref string, binary []byte) ([]byte, error) {
+func imageArchive(ref, architecture string, binary []byte) ([]byte, error) {
 	var files bytes.Buffer
 	tw := tar.NewWriter(&files)
 	if err := tw.WriteHeader(&tar.Header{Name: "spotdrill", Mode: 0o755, Size: int64(len(binary))}); err != nil {
@@ -234,7 +271,7 @@ func imageArchive(ref string, binary []byte) ([]byte, error) {
 		return nil, err
 	}
 	config = config.DeepCopy()
-	config.OS, config.Architecture = "linux", runtime.GOARCH
+	config.OS, config.Architecture = "linux", architecture
 	config.Config.Entrypoint = []string{"/spotdrill"}
 	if image, err = mutate.ConfigFile(image, config); err != nil {
 		return nil, err

@@ -6,6 +6,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
 )
 
 // A pod whose image is one file has no dynamic linker: the kernel says "no such file", of a
@@ -35,6 +39,24 @@ func TestOnlyAStaticBinaryIsLoaded(t *testing.T) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})
+	}
+	for _, want := range []string{"amd64", "arm64"} {
+		path := filepath.Join(dir, want)
+		build := exec.CommandContext(t.Context(), "go", "build", "-o", path, source)
+		build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+want)
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("build: %v\n%s", err, out)
+		}
+		if got, err := Architecture(path); err != nil || got != want {
+			t.Errorf("architecture %q, error %v, want %q", got, err, want)
+		}
+	}
+	amd64 := &Cluster{Clientset: fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{Architecture: "amd64"}}})}
+	if err := amd64.runs(t.Context(), "amd64", "spotdrill"); err != nil {
+		t.Error(err)
+	}
+	if err := amd64.runs(t.Context(), "arm64", "spotdrill"); err == nil || !strings.Contains(err.Error(), "GOARCH=amd64, and give it with --binary") {
+		t.Errorf("a binary for other nodes: %v", err)
 	}
 	if err := Static(source); err == nil || !strings.Contains(err.Error(), "no Linux binary") {
 		t.Errorf("a file of text: %v", err)
