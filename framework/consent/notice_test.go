@@ -122,11 +122,13 @@ func TestWhatIsRemovedAfterANotice(t *testing.T) {
 		labels      []string // that are left
 		annotations []string
 	}{
-		"immediately": {false,
+		"immediately": {
+			false,
 			[]string{"node.k8s.io/pool", "team", "topology.kubernetes.io/zone"},
 			[]string{"cni.example.org/ip", "note", "plain", "volumes.kubernetes.io/x"},
 		},
-		"after a crash, labels of others are left": {true,
+		"after a crash, labels of others are left": {
+			true,
 			[]string{"draining", "node.k8s.io/pool", "team", "topology.kubernetes.io/zone"},
 			[]string{"cni.example.org/ip", "note", "plain", "volumes.kubernetes.io/x"},
 		},

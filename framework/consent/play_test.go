@@ -76,12 +76,16 @@ func TestPlay(t *testing.T) {
 		putBack string
 	}{
 		"an eviction": {
-			evictDNS, history.Event{Kind: history.DNSDisrupted, Reason: "evict", Node: "n1", Pod: "kube-system/dns-1", UID: "uid-dns-1"},
-			[]string{"kube-system/dns-1"}, "there is nothing to put back",
+			evictDNS,
+			history.Event{Kind: history.DNSDisrupted, Reason: "evict", Node: "n1", Pod: "kube-system/dns-1", UID: "uid-dns-1"},
+			[]string{"kube-system/dns-1"},
+			"there is nothing to put back",
 		},
 		"a drain": {
-			drainN1, history.Event{Kind: history.OperatorActed, Reason: "drain", Node: "n1", Instance: testInstance},
-			[]string{"kube-system/dns-1", "shop/web-1"}, "node n1 is uncordoned",
+			drainN1,
+			history.Event{Kind: history.OperatorActed, Reason: "drain", Node: "n1", Instance: testInstance},
+			[]string{"kube-system/dns-1", "shop/web-1"},
+			"node n1 is uncordoned",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
