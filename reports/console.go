@@ -199,8 +199,11 @@ func (c *Console) Windows(entries []Entry) {
 		if e.DNS == nil {
 			continue
 		}
-		_, _ = fmt.Fprintf(table, "%s%s\t%s\t%s x %d\t%s\t%s\t%s\n", head, e.Scenario, e.CoreDNS.Lameduck.D(),
-			e.CoreDNS.Readiness.Period.D(), e.CoreDNS.Readiness.FailureThreshold,
+		lameduck, readiness := "-", "-" // in a cluster that is not spotdrill's own, they are as they were
+		if c := e.CoreDNS; c.Replicas > 0 {
+			lameduck, readiness = c.Lameduck.D().String(), fmt.Sprintf("%s x %d", c.Readiness.Period.D(), c.Readiness.FailureThreshold)
+		}
+		_, _ = fmt.Fprintf(table, "%s%s\t%s\t%s\t%s\t%s\t%s\n", head, e.Scenario, lameduck, readiness,
 			lostCell(e.DNS.Fresh), lostCell(e.DNS.Fixed), share(e.DNS.Control))
 		head = ""
 		if a := e.Application; a != nil {

@@ -116,6 +116,9 @@ died, or DNS was broken before anything began; 70: spotdrill itself broke.`,
 			case duration < 0 || duration > observe.MaxFor:
 				return usage("--for is %v: want up to %v", duration, observe.MaxFor)
 			}
+			if len(args) > 0 {
+				o.Progress = nil // the command's own output would be in the middle of it
+			}
 			var err error
 			if o.Scenario, err = scenarios.Observation(); err != nil {
 				return err
@@ -236,9 +239,6 @@ func observing(ctx context.Context, o observeOptions, doing observe.Doing, handl
 	if o.Conntrack {
 		say("a privileged pod on each node records its connection tracking, as --conntrack asked")
 	}
-	alive, die := context.WithCancel(context.WithoutCancel(ctx))
-	defer die()
-	go obs.Alive(alive)
 	say("%d probers, %d queries/s each: %s", obs.Probers, o.Rate, obs.Load)
 	if why := obs.Load.TooMuch(o.MaxShare); why != "" {
 		return usage("too much load: %s", why)

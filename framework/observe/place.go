@@ -231,9 +231,8 @@ func (c *Cluster) Cleanup(ctx context.Context, namespace string) (removed, left 
 		if owned(job) {
 			continue // goes with its keeper
 		}
-		// A keeper ends by itself soon after its client.
-		if age := time.Since(job.CreationTimestamp.Time); job.Status.Active > 0 && age > Patience {
-			left = append(left, "Job/"+job.Name+", of a client that is alive")
+		if job.Status.Active > 0 {
+			left = append(left, fmt.Sprintf("Job/%s: its client is alive, or was %s ago; then it ends by itself", job.Name, Patience))
 			continue
 		}
 		err := c.Clientset.BatchV1().Jobs(namespace).Delete(ctx, job.Name, metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)})

@@ -20,6 +20,8 @@ const (
 	// by when.
 	calm       = 3 * time.Second
 	calmWithin = 20 * time.Second
+	// sayEvery is how often a line reports how it goes on where none can be replaced.
+	sayEvery = 30 * time.Second
 	// settledWithin bounds the wait for DNS to answer again after the end.
 	settledWithin = time.Minute
 )
@@ -43,6 +45,7 @@ type Observation struct {
 	placed    *placed
 	direct    []string
 	recorders recorders
+	die       context.CancelFunc // lets the keeper end
 }
 
 // Prepare starts the probers, which do not query yet. Remove the observation also if it fails.
@@ -74,6 +77,9 @@ func (c *Cluster) Prepare(ctx context.Context, o Options) (*Observation, error) 
 	if obs.placed, err = c.place(ctx, o, cpu, obs.Probers); err != nil {
 		return obs, err
 	}
+	alive, die := context.WithCancel(context.WithoutCancel(ctx))
+	obs.die = die
+	go obs.placed.beat(alive)
 	pods, err := obs.placed.ready(ctx, obs.Probers, obs.progress)
 	if err != nil {
 		return obs, err
@@ -93,11 +99,11 @@ func (o *Observation) Remove(ctx context.Context) error {
 	if o.placed == nil {
 		return nil
 	}
+	if o.die != nil {
+		defer o.die()
+	}
 	return o.placed.remove(ctx)
 }
-
-// Alive keeps the observation alive until ctx ends.
-func (o *Observation) Alive(ctx context.Context) { o.placed.beat(ctx) }
 
 func (o *Observation) progress(text string) {
 	if o.Progress != nil {
@@ -216,10 +222,15 @@ func (o *Observation) watchLosses(ctx context.Context, rec *history.Recorder, en
 	ticker := time.NewTicker(200 * time.Millisecond)
 	defer ticker.Stop()
 	start := time.Now()
+	said := start
 	_, before := rec.Counts()
 	for {
 		asked, lost := rec.Counts()
-		o.progress(fmt.Sprintf("observing for %s: %d queries, %d lost", time.Since(start).Round(time.Second), asked, lost))
+		text := fmt.Sprintf("observing for %s: %d queries, %d lost", time.Since(start).Round(time.Second), asked, lost)
+		if o.progress(text); o.Progress == nil && time.Since(said) >= sayEvery {
+			said = time.Now()
+			fmt.Fprintln(o.Console, text)
+		}
 		if o.AbortLost > 0 && lost-before > o.AbortLost {
 			end(errLost)
 			return
