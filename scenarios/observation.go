@@ -115,10 +115,17 @@ func (s Scenario) With(probe Probe, gates Gates) (Scenario, error) {
 	const all = "all"
 	if gates.MaxWindow != nil {
 		// A window of 0s cannot be required: one lost query has a window.
-		s.Checks = append(s.Checks, Check{DNSWindow: &DNSWindow{Mode: all, Max: strict.Duration(max(*gates.MaxWindow, 1))}})
+		most := strict.Duration(max(*gates.MaxWindow, 1))
+		s.Checks = append(s.Checks, Check{DNSWindow: &DNSWindow{Mode: all, Max: most}})
+		if probe.Application != nil {
+			s.Checks = append(s.Checks, Check{ApplicationWindow: &ApplicationWindow{Mode: all, Max: most}})
+		}
 	}
 	if gates.MaxLost != nil {
 		s.Checks = append(s.Checks, Check{DNSLost: &DNSLost{Mode: all, Max: *gates.MaxLost}})
+		if probe.Application != nil {
+			s.Checks = append(s.Checks, Check{ApplicationLost: &ApplicationLost{Mode: all, Max: *gates.MaxLost}})
+		}
 	}
 	if gates.SLO > 0 {
 		s.Checks = append(s.Checks, Check{DNSAnswered: &DNSAnswered{Mode: all, Percent: gates.SLO}})
@@ -157,6 +164,9 @@ func (s Scenario) validateObserve(p *problems) {
 		p.add("probe.probers", "%d is not within 1 to %d", s.Probe.Probers, MaxObservers)
 	case s.Probe.Fresh < s.Probe.Probers || s.Probe.Fixed < s.Probe.Probers:
 		p.add("probe", "%d fresh and %d fixed queries/s are less than 1 for each of %d probers", s.Probe.Fresh, s.Probe.Fixed, s.Probe.Probers)
+	}
+	if s.Probe.Application != nil {
+		s.Probe.Application.validate(s.Probe.Probers, p)
 	}
 	in := s.scope()
 	in.nodes, in.capacity[ObservedNode], in.handler = []string{ObservedNode}, onSpot, s.Handler != HandlerNone

@@ -42,6 +42,7 @@ func (o *observeOptions) flags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.Probers, "probers", 0, "`number` of probers, spread over zones and nodes; the default is one on each node, until the node's last pod ends")
 	flags.IntVar(&o.Rate, "rate", observe.DefaultRate, "queries per second of each prober to the DNS service")
 	flags.StringArrayVar(&o.Names, "name", nil, "domain `name` to query, also one outside the cluster; repeatable, names are queried in turn; the default is that of the API server's Service")
+	flags.StringVar(&o.Application, "application", "", "`address:port/path` of an application that the probers also request over HTTP, such as 10.96.12.7:80/healthz; --max-window and --max-lost then apply to it, too")
 	flags.StringVar(&o.service, "service", "kube-system/kube-dns", "`namespace/name` of CoreDNS's Service, whose endpoints are watched")
 	flags.Float64Var(&o.MaxShare, "max-share", observe.DefaultShare, "how much of CoreDNS's own rate the probers may add, such as 0.5, if that is more than 200 queries/s for each of its pods")
 	flags.BoolVar(&o.Conntrack, "conntrack", false, "also record to which CoreDNS pod each query went, with a privileged pod on each node: in its network, with NET_ADMIN")

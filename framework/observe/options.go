@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -26,6 +28,9 @@ const (
 	DefaultShare = 0.5
 	// directRate is the rate of queries to each CoreDNS pod by its own IP, of each prober.
 	directRate = 2
+	// applicationRate is the rate of requests to an application of each prober: as many over a new
+	// connection each as over connections that are kept.
+	applicationRate = 10
 	// maxDirect bounds how many CoreDNS pods a prober queries directly.
 	maxDirect = 8
 	// echoRate is the rate of a prober's queries to itself. With that of a drill, they would
@@ -51,6 +56,9 @@ type Options struct {
 	Names []string
 	// DNS is the Service of CoreDNS.
 	DNS types.NamespacedName
+	// Application is the address of an application that is requested over HTTP as well, with the
+	// path, such as 10.96.12.7:80/healthz; empty for none.
+	Application string
 	// MaxShare is how much of CoreDNS's own rate the probers may add.
 	MaxShare float64
 	// Conntrack records to which pod each query went, from a privileged pod on each node.
@@ -83,6 +91,9 @@ func (o Options) Check() error {
 	if _, err := labels.Parse(o.Nodes); err != nil {
 		bad("--nodes is %q: want a label selector such as karpenter.sh/capacity-type=spot: %w", o.Nodes, err)
 	}
+	if _, _, err := o.application(); err != nil {
+		bad("--application is %q: want an address, a port and a path, such as 10.96.12.7:80/healthz", o.Application)
+	}
 	if o.MaxShare <= 0 {
 		bad("--max-share is %v: want more than 0", o.MaxShare)
 	}
@@ -108,7 +119,22 @@ func (o Options) probe(probers int) scenarios.Probe {
 	if len(o.Names) > 0 {
 		p.Name = o.Names[0]
 	}
+	if o.Application != "" {
+		p.Application = &scenarios.ApplicationProbe{
+			Transport: scenarios.OverHTTP, Fresh: applicationRate * probers, Fixed: applicationRate * probers, FixedPorts: 2 * probers, Control: probers,
+		}
+	}
 	return p
+}
+
+// application is the address and the path of the application.
+func (o Options) application() (netip.AddrPort, string, error) {
+	if o.Application == "" {
+		return netip.AddrPort{}, "", nil
+	}
+	address, path, _ := strings.Cut(o.Application, "/")
+	server, err := netip.ParseAddrPort(address)
+	return server, "/" + path, err
 }
 
 // rates are those of one prober.

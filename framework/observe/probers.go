@@ -172,6 +172,15 @@ func (p *probers) plan(r prober.Resolver) (prober.Plan, history.Event, error) {
 			Target: history.Direct(ip), Server: netip.AddrPortFrom(addr, 53), Mode: history.Fresh, Rate: directRate, Questions: questions[:1],
 		})
 	}
+	application, path, err := p.application()
+	if err != nil {
+		return plan, history.Event{}, fmt.Errorf("address of the application: %w", err)
+	}
+	if p.Application != "" {
+		for mode, ports := range map[history.Mode]int{history.HTTP: 0, history.HTTPKept: each.ports} {
+			plan.Streams = append(plan.Streams, prober.QueryStream{Target: history.Application, Server: application, Mode: mode, Rate: applicationRate, Ports: ports, Path: path})
+		}
+	}
 	found := history.Event{Kind: history.TargetFound, IP: server.String(), Key: kubeDNS}
 	if server.IsLinkLocalUnicast() { // NodeLocal DNSCache listens on 169.254.20.10, or on fd00-like ones of its user
 		found.Key = nodeLocalDNS

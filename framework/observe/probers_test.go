@@ -64,6 +64,12 @@ func TestAPodsOwnResolverIsQueried(t *testing.T) {
 			}
 		})
 	}
+	p := newProbers(&placed{}, options(t), nil, nil)
+	p.Application = "10.96.12.7:80/healthz?full"
+	plan, _, err := p.plan(prober.Resolver{Servers: []string{"10.96.0.10"}})
+	if err != nil || len(plan.Streams) != 4 || plan.Streams[2].Target != history.Application || plan.Streams[3].Path != "/healthz?full" {
+		t.Errorf("with an application: %+v, error %v", plan.Streams, err)
+	}
 	for _, bad := range []prober.Resolver{{}, {Servers: []string{"dns.example"}}} {
 		if _, _, err := newProbers(&placed{}, options(t), nil, nil).plan(bad); err == nil {
 			t.Errorf("%+v gave no error", bad)
@@ -82,6 +88,7 @@ func TestOptionsThatCannotBeObserved(t *testing.T) {
 		"too many queries":   {func(o *Options) { o.Rate = scenarios.MaxObservedRate + 1 }, "--rate"},
 		"too many probers":   {func(o *Options) { o.Probers = 101 }, "--probers"},
 		"a broken selector":  {func(o *Options) { o.Nodes = "a in b" }, "--nodes"},
+		"no port of an app":  {func(o *Options) { o.Application = "10.96.12.7/healthz" }, "--application"},
 		"no share":           {func(o *Options) { o.MaxShare = 0 }, "--max-share"},
 		"more than all":      {func(o *Options) { o.Gates.SLO = 101 }, "--slo"},
 		"a negative losses":  {func(o *Options) { o.AbortLost = -1 }, "--abort-lost"},

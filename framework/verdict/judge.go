@@ -67,7 +67,7 @@ type judge struct {
 func newJudge(st *story.Story) judge {
 	j := judgeOf(st, dnsTarget(st.Scenario))
 	if p := st.Scenario.Probe; p != nil && p.Application != nil {
-		application := judgeOf(st, applicationTarget(*p.Application))
+		application := judgeOf(st, applicationTarget(st.Scenario))
 		j.application = &application
 	}
 	return j

@@ -215,7 +215,7 @@ func (j judge) leftWith(o *observer, last time.Duration) bool {
 // direct says what the CoreDNS pods of an observation answered that were queried directly, while
 // they were endpoints of the service. It is evidence, and no control: they may leave.
 func (j judge) direct(v Verdict) string {
-	if !j.target.observed {
+	if !j.target.observed || j.target.key != "" { // only those of CoreDNS are
 		return ""
 	}
 	leaves := map[string]time.Duration{}

@@ -169,6 +169,41 @@ func TestObservedClusters(t *testing.T) {
 	}
 }
 
+func TestAnApplicationIsObservedAsWell(t *testing.T) {
+	t.Parallel()
+	play := func() *script {
+		s := observedStory()
+		s.scenario.Probe.Application = &scenarios.ApplicationProbe{Transport: scenarios.OverHTTP, Fresh: 30, Fixed: 30, FixedPorts: 3, Control: 3}
+		s.only(scenarios.Check{ApplicationLost: &scenarios.ApplicationLost{Mode: "all", Max: 0}})
+		for _, node := range observed {
+			before := len(s.queries)
+			s.ask(history.Application, history.HTTP, 10, 1, 26)
+			s.ask(history.Application, history.HTTPKept, 10, 1, 26)
+			for i := range s.queries[before:] {
+				s.queries[before+i].Node = node
+			}
+		}
+		return s
+	}
+	if r := play().judge(); r.Outcome != Pass {
+		t.Fatalf("nothing was lost: %s, %+v", r.Outcome, r.Verdicts)
+	}
+	lost := func(s *script) {
+		for i, q := range s.queries {
+			if q.Target == history.Application && q.Node == "own-b" && q.Intended >= sec(10) && q.Intended < sec(11) {
+				s.queries[i].Outcome = history.ICMP
+			}
+		}
+	}
+	expectation{"requests are lost", lost, "application lost (all)", Fail, "20 of ", false}.run(t, play)
+	silent := func(s *script) {
+		s.queries = slices.DeleteFunc(s.queries, func(q history.Query) bool {
+			return q.Target == history.Application && q.Node == "own-b" && q.Intended > sec(10)
+		})
+	}
+	expectation{"requests are missing", silent, "prober", Unknown, "application: the prober on own-b", false}.run(t, play)
+}
+
 func TestAShareOfAnswersIsRequired(t *testing.T) {
 	t.Parallel()
 	share := func(percent float64, more ...func(*script)) func(*script) {

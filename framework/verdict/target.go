@@ -29,18 +29,25 @@ func dnsTarget(s scenarios.Scenario) target {
 	if p := s.Probe; p != nil {
 		t.fresh, t.fixed, t.direct = p.Fresh, p.Fixed, p.Control
 	}
+	return t.of(s)
+}
+
+// applicationTarget is the Service of the workload, or of the user's application.
+func applicationTarget(s scenarios.Scenario) target {
+	a := s.Probe.Application
+	t := target{
+		service: history.Application, control: history.ApplicationControl, queries: "requests", stays: "a pod that stays", key: scenarios.App, flows: history.Application,
+		fresh: a.Fresh, fixed: a.Fixed, direct: a.Control,
+	}
+	return t.of(s)
+}
+
+// of is the target in the scenario's cluster.
+func (t target) of(s scenarios.Scenario) target {
 	if s.Observe != nil {
 		t.observed, t.control, t.stays = true, history.Echo, "the prober's own responder"
 	}
 	return t
-}
-
-// applicationTarget is the Service of the workload.
-func applicationTarget(a scenarios.ApplicationProbe) target {
-	return target{
-		service: history.Application, control: history.ApplicationControl, queries: "requests", stays: "a pod that stays", key: scenarios.App, flows: history.Application,
-		fresh: a.Fresh, fixed: a.Fixed, direct: a.Control,
-	}
 }
 
 // rate is that of the queries to the service in a mode, in queries per second.
