@@ -207,7 +207,7 @@ func thin(h history.History, files map[string][]byte, scenarioFile string) error
 	for _, q := range h.Queries {
 		of := stream{q.Target, q.Node, q.Mode}
 		seen[of]++
-		if seen[of]%*thinFlag == 1 {
+		if seen[of]%*thinFlag == 1%*thinFlag {
 			queries = append(queries, q)
 			used[port{q.Target, q.Node, q.Port}] = true
 			kept[of]++

@@ -3,7 +3,6 @@ package verdict
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -145,35 +144,6 @@ func (j judge) dnsLost(v Verdict, c scenarios.DNSLost) Verdict {
 	return v.pass(fmt.Sprintf("%d of %d lost%s", lost, asked, except))
 }
 
-var checkDNSAnswered = check{
-	Kind: Kind{
-		ID: "dnsAnswered", Title: "dns answered (%s)",
-		Requires: "At least this share of the queries to the DNS service is answered.",
-		Fix:      checkDNSLost.Fix,
-		Look:     checkDNSLost.Look,
-	},
-	judge: by(judge.dnsAnswered),
-}
-
-// dnsAnswered requires that at most the rest of the share is lost.
-func (j judge) dnsAnswered(v Verdict, c scenarios.DNSAnswered) Verdict {
-	want := fmt.Sprintf("at least %v %% of the %s to the service answered", c.Percent, j.target.queries)
-	asked, lost := 0, 0
-	if j.measured != nil {
-		for _, s := range j.measured.modes(c.Mode) {
-			asked, lost = asked+s.Asked, lost+s.Lost
-		}
-	}
-	// A share has a few digits, so that what they round to is meant.
-	found := j.dnsLost(v, scenarios.DNSLost{Mode: c.Mode, Max: int(math.Floor(float64(asked)*(100-c.Percent)/100 + 1e-6))})
-	if found.Want = want; asked > 0 && found.Outcome != Unknown {
-		answered := 100 * float64(asked-lost) / float64(asked)
-		found.Numbers["answered_percent"] = answered
-		found.Got = fmt.Sprintf("%.4f %% answered: %s", answered, found.Got)
-	}
-	return found
-}
-
 // without is the measurement without the queries that were lost to these causes.
 func (j judge) without(causes ...Cause) *Measurement {
 	rest := func(s Stream) Stream {
@@ -258,51 +228,6 @@ func (j judge) steady(streams map[history.Mode]Stream) map[history.Mode]Stream {
 // definite reports whether a cause is what the cluster did, whoever was busy.
 func definite(c Cause) bool {
 	return slices.Contains([]Cause{NodeGone, OldEntry, BackendEnded, NoEndpoint, Refused}, c)
-}
-
-// lagsExcept are the intended times of queries to the control, or to the prober's own echo,
-// that were lost or later than that, except the explained ones. What CoreDNS was set to take is
-// not late.
-func (j judge) lagsExcept(later time.Duration, explained func(history.Query) bool) lags {
-	out := lags{}
-	for _, q := range slices.Concat(j.measured.Control.queries, j.measured.Echo.queries) {
-		took := q.Done - q.Intended
-		if q.Target == j.target.control {
-			took -= j.target.delay
-		}
-		if (q.Outcome.Lost() || took > later) && !explained(q) {
-			machine := j.target.machine(q.Node)
-			out[machine] = append(out[machine], q.Intended)
-		}
-	}
-	for _, times := range out {
-		slices.Sort(times)
-	}
-	return out
-}
-
-// lags are times at which a machine was too busy to say what became of a query, ascending, by
-// machine, see target.machine.
-type lags map[string][]time.Duration
-
-// all are those of all machines, ascending.
-func (l lags) all() []time.Duration {
-	return slices.Sorted(func(yield func(time.Duration) bool) {
-		for _, times := range l {
-			for _, at := range times {
-				if !yield(at) {
-					return
-				}
-			}
-		}
-	})
-}
-
-// near reports whether a machine was too busy close to a time.
-func (l lags) near(machine string, at time.Duration) bool {
-	times := l[machine]
-	i, _ := slices.BinarySearch(times, at-lagReach)
-	return i < len(times) && times[i] <= at+lagReach
 }
 
 // undisturbed is how much of a window is left without the time around each query

@@ -144,15 +144,6 @@ func (j judge) controlPod() string {
 	return e.Pod
 }
 
-// lags are the times at which this machine was too busy to say what became of a query: at
-// which a query to the control, or to the prober's own echo, was intended that was lost or
-// later than that. Those of the control for which the record shows that its own
-// pod had no processor are left out: they say nothing of other pods.
-func (j judge) lags(later time.Duration) lags {
-	of := j.starving()[j.controlPod()]
-	return j.lagsExcept(later, func(q history.Query) bool { return q.Target == j.target.control && explainedBy(of, q) })
-}
-
 // explainedBy reports whether a query to the control was lost or late because the pod had
 // no processor: for at least half of the delay, if it was answered.
 func explainedBy(of []starvation, q history.Query) bool {

@@ -1,0 +1,37 @@
+package verdict
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+var checkDNSAnswered = check{
+	Kind: Kind{
+		ID: "dnsAnswered", Title: "dns answered (%s)",
+		Requires: "At least this share of the queries to the DNS service is answered.",
+		Fix:      checkDNSLost.Fix,
+		Look:     checkDNSLost.Look,
+	},
+	judge: by(judge.dnsAnswered),
+}
+
+// dnsAnswered requires that at most the rest of the share is lost.
+func (j judge) dnsAnswered(v Verdict, c scenarios.DNSAnswered) Verdict {
+	want := fmt.Sprintf("at least %v %% of the %s to the service answered", c.Percent, j.target.queries)
+	asked, lost := 0, 0
+	if j.measured != nil {
+		for _, s := range j.measured.modes(c.Mode) {
+			asked, lost = asked+s.Asked, lost+s.Lost
+		}
+	}
+	// A share has a few digits, so that what they round to is meant.
+	found := j.dnsLost(v, scenarios.DNSLost{Mode: c.Mode, Max: int(math.Floor(float64(asked)*(100-c.Percent)/100 + 1e-6))})
+	if found.Want = want; asked > 0 && found.Outcome != Unknown {
+		answered := 100 * float64(asked-lost) / float64(asked)
+		found.Numbers["answered_percent"] = answered
+		found.Got = fmt.Sprintf("%.4f %% answered: %s", answered, found.Got)
+	}
+	return found
+}
