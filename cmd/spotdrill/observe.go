@@ -100,7 +100,7 @@ or the command failed; 2: something could not be measured, such as a prober that
 died, or DNS was broken before anything began; 70: spotdrill itself broke.`,
 		Args: cobra.ArbitraryArgs, // the command
 		Example: `  spotdrill observe --context staging --for 10m --max-window 100ms
-  spotdrill observe --context staging --slo 99.99 -- kubectl -n kube-system rollout restart deployment/coredns
+  spotdrill observe --context staging --slo 99.99 -- kubectl drain worker-1 --ignore-daemonsets
   spotdrill observe --print-rbac
   spotdrill observe --context staging --cleanup`,
 		RunE: func(cmd *cobra.Command, args []string) error {

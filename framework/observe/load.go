@@ -50,6 +50,9 @@ func (l Load) String() string {
 	if !l.Known {
 		return fmt.Sprintf("%s; their own rate is not known: %s", adds, l.Why)
 	}
+	if l.Own < 1 {
+		return adds + ", which have hardly any queries of their own"
+	}
 	return fmt.Sprintf("%s, which have %.0f queries/s of their own: %.0f %% more", adds, l.Own, 100*l.Share())
 }
 
