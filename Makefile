@@ -120,6 +120,7 @@ up: build ## Only create or reuse the system
 test: cc ## Run every test that needs no cluster, with the race detector
 	@echo "running the tests that need no cluster (about 5 min the first time, most of it compiling)"
 	@go test -race ./cmd/... ./framework/... ./kind/... ./reports/... ./scenarios/... ./suites/... ./docs/...
+	@go test -run AHundredProbers ./reports
 
 # One package at a time (-p 1): both put notices on the one event bus, and every queue gets them.
 .PHONY: queue-test

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -152,7 +153,7 @@ func (c *Console) Verdicts(e Entry) {
 // line is that of Counts.
 func (c *Console) Summary(r *Report) {
 	c.Windows(r.Results)
-	c.printf("\nhandler %s %s, set %s: setup %s, drills %s\n", r.Handler.Name, r.Handler.Version, r.Set,
+	c.printf("\nhandler %s, set %s: setup %s, drills %s\n", strings.TrimSpace(r.Handler.Name+" "+r.Handler.Version), r.Set,
 		wholeSeconds(r.Timings.Setup), wholeSeconds(r.Timings.Drills))
 	if r.Timings.Overhead > 0 {
 		c.printf("drills in seconds: %s; %.2f times what they recorded (baseline, steps, settle)\n", r.Timings.Phases, r.Timings.Overhead)

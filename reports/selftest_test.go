@@ -84,6 +84,19 @@ func (r *recorded) lose(target string, n int, from, to time.Duration) {
 func spoilings() []spoiling {
 	always := time.Hour
 	return append(podSpoilings(), []spoiling{
+		{"dnsAnswered", "observed-rollout", "every tenth query is lost", func(r *recorded) {
+			r.lose(history.Service, 10, r.Begun, r.End)
+		}, verdict.Fail},
+		{"dnsAnswered", "observed-rollout", "a prober dies in the middle, and its node stays", func(r *recorded) {
+			dies := r.Begun + time.Second
+			of := r.Queries[0].Node
+			r.Queries = slices.DeleteFunc(r.Queries, func(q history.Query) bool { return q.Node == of && q.Intended > dies })
+			r.drop(func(e history.Event) bool { return e.Kind == history.ProberEnded && e.Node == of })
+			r.add(dies, history.Event{Kind: history.ProberBroke, Node: of, Note: "its record broke off"})
+		}, verdict.Unknown},
+		{"baseline", "observed-rollout", "DNS is broken before anything began", func(r *recorded) {
+			r.lose(history.Service, 5, r.Begun-time.Second, r.Begun)
+		}, verdict.Unknown},
 		{"podsLeft", "unhealthy-pod-stays", "a pod that must stay is evicted", func(r *recorded) {
 			_, put := r.victim()
 			for _, p := range r.Pods {

@@ -15,9 +15,12 @@ import (
 
 // The format of a query record: docs/query-record.md.
 const (
-	queriesMagic = "spotdrQ1"
+	queriesMagic = "spotdrQ2"
 	// querySize is what a query takes on disk.
-	querySize = 22
+	querySize = 23
+	// The former format differs in that the number of a stream has one byte.
+	formerMagic = "spotdrQ1"
+	formerSize  = 22
 	// maxJSON bounds the texts within a record.
 	maxJSON = 1 << 20
 
@@ -44,13 +47,13 @@ type QueryWriter struct {
 	buf     []byte
 	crc     uint32
 	count   uint64
-	streams []streamKey
+	streams map[streamKey]int
 	err     error
 }
 
 // NewQueryWriter begins a record; header is what its reader should know first.
 func NewQueryWriter(out io.Writer, header any) *QueryWriter {
-	w := &QueryWriter{out: out, buf: make([]byte, 0, 1<<16)}
+	w := &QueryWriter{out: out, buf: make([]byte, 0, 1<<16), streams: map[streamKey]int{}}
 	w.buf = append(w.buf, queriesMagic...)
 	text := w.text(header)
 	w.buf = binary.LittleEndian.AppendUint32(w.buf, uint32(len(text)))
@@ -94,14 +97,14 @@ func (w *QueryWriter) Write(q Query) error {
 
 // stream is the number of a stream, which is introduced if need be.
 func (w *QueryWriter) stream(key streamKey) (int, error) {
-	if n := slices.Index(w.streams, key); n >= 0 {
+	n, ok := w.streams[key]
+	if ok {
 		return n, nil
 	}
-	n := len(w.streams)
-	if n > math.MaxUint8 {
+	if n = len(w.streams); n > math.MaxUint16 {
 		return 0, fmt.Errorf("more than %d streams", n)
 	}
-	w.streams = append(w.streams, key)
+	w.streams[key] = n
 	text := w.text(key)
 	w.put(time.Duration(len(text)), 0, 0, 0, n, codeStream)
 	w.buf = append(w.buf, text...)
@@ -116,7 +119,8 @@ func (w *QueryWriter) put(intended, late, took time.Duration, port, stream int, 
 	w.buf = appendSpan(w.buf, late)
 	w.buf = appendSpan(w.buf, took)
 	w.buf = binary.LittleEndian.AppendUint16(w.buf, uint16(port))
-	w.buf = append(w.buf, byte(stream), code)
+	w.buf = binary.LittleEndian.AppendUint16(w.buf, uint16(stream))
+	w.buf = append(w.buf, code)
 }
 
 // Flush hands what was written so far to the underlying writer.
@@ -168,6 +172,7 @@ type QueryReader struct {
 	crc     uint32
 	count   uint64
 	streams []streamKey
+	size    int // of an entry
 }
 
 // NewQueryReader reads a record up to its first query.
@@ -177,7 +182,12 @@ func NewQueryReader(in io.Reader) (*QueryReader, error) {
 	if err := r.read(start); err != nil {
 		return nil, fmt.Errorf("read query record: its start: %w", err)
 	}
-	if string(start[:len(queriesMagic)]) != queriesMagic {
+	switch string(start[:len(queriesMagic)]) {
+	case queriesMagic:
+		r.size = querySize
+	case formerMagic:
+		r.size = formerSize
+	default:
 		return nil, fmt.Errorf("read query record: it begins with %q, want %q", start[:len(queriesMagic)], queriesMagic)
 	}
 	var err error
@@ -204,25 +214,29 @@ func decode(name string, text []byte, v any) error {
 // Next returns the next query, io.EOF after the record's end, and any other error
 // if the record is damaged or cut short.
 func (r *QueryReader) Next() (Query, error) {
-	var b [querySize]byte
+	var entry [querySize]byte
+	b := entry[:r.size]
 	for {
-		if err := r.read(b[:]); err != nil {
+		if err := r.read(b); err != nil {
 			return Query{}, r.damaged(err)
 		}
-		stream, code := int(b[20]), b[21]
+		stream, code := int(b[20]), b[r.size-1]
+		if r.size == querySize {
+			stream |= int(b[21]) << 8
+		}
 		switch code {
 		case codeStream:
-			if err := r.introduce(stream, binary.LittleEndian.Uint64(b[:])); err != nil {
+			if err := r.introduce(stream, binary.LittleEndian.Uint64(b)); err != nil {
 				return Query{}, r.damaged(err)
 			}
 			continue
 		case codeEnd:
-			if err := r.end(b[:]); err != nil {
+			if err := r.end(b); err != nil {
 				return Query{}, r.damaged(err)
 			}
 			return Query{}, io.EOF
 		}
-		q, err := r.query(b[:], stream, code)
+		q, err := r.query(b, stream, code)
 		if err != nil {
 			return Query{}, r.damaged(err)
 		}

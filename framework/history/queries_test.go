@@ -3,8 +3,10 @@ package history
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -71,6 +73,19 @@ func TestAQueryTakes24BytesAtMost(t *testing.T) {
 	}
 }
 
+// A hundred probers have several streams each.
+func TestARecordHasRoomForTheStreamsOfManyProbers(t *testing.T) {
+	var queries []Query
+	for n := range 1000 {
+		queries = append(queries, Query{Target: Service, Mode: Fresh, Node: fmt.Sprint("node-", n), Port: 40000, Intended: ms(n), Sent: ms(n), Done: ms(n + 1), Outcome: Answered})
+	}
+	queries = append(queries, queries...)
+	read, _, err := readQueries(queryRecord(t, queries))
+	if !errors.Is(err, io.EOF) || !slices.Equal(read, queries) {
+		t.Errorf("%d of %d queries came back, error %v", len(read), len(queries), err)
+	}
+}
+
 func TestADamagedQueryRecordIsNeverWhole(t *testing.T) {
 	whole := queryRecord(t, everyOutcome())
 	for n := range whole {
@@ -95,9 +110,9 @@ func TestDamageOfAQueryRecordIsSaid(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ content, want string }{
 		"nothing":        {"", "its start: unexpected EOF"},
-		"another format": {"PK\x03\x04 and so on, and so on", `it begins with "PK\x03\x04 and", want "spotdrQ1"`},
+		"another format": {"PK\x03\x04 and so on, and so on", `it begins with "PK\x03\x04 and", want "spotdrQ2"`},
 		"cut short":      {whole[:200], "after 2 queries: unexpected EOF"},
-		"a new outcome":  {changed(0, 21, 12), "outcome 12, want 1 to 11"},
+		"a new outcome":  {changed(0, 22, 12), "outcome 12, want 1 to 11"},
 		"a new stream":   {changed(0, 20, 7), "stream 7, of which nothing was said"},
 		"a huge text":    {queriesMagic + "\xff\xff\xff\xff", "a text of 4294967295 bytes"},
 	} {

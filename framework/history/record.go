@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -187,7 +188,7 @@ func (r *Recorder) keep(err error) {
 type History struct {
 	Meta    Meta
 	Events  []Event
-	Queries []Query
+	Queries []Query // those of one target and mode together, in order of their intended times
 	Flows   []Flow // in the order in which they began
 	// Complete reports whether the run came to its end and both files are whole.
 	// Nothing passes on a history that is not.
@@ -237,8 +238,9 @@ func Load(dir string) (History, error) {
 	return h, nil
 }
 
-// loadQueries reads the queries of a history.
-func loadQueries(dir string) ([]Query, error) {
+// loadQueries reads the queries of a history, and puts those of one stream together, in order of
+// their intended times: then nobody has to copy them, see QueriesWithin.
+func loadQueries(dir string) (queries []Query, err error) {
 	f, err := os.Open(filepath.Join(dir, QueriesFile))
 	if err != nil {
 		return nil, err
@@ -248,7 +250,15 @@ func loadQueries(dir string) ([]Query, error) {
 	if err != nil {
 		return nil, err
 	}
-	var queries []Query
+	if info, err := f.Stat(); err == nil {
+		queries = make([]Query, 0, info.Size()/formerSize)
+	}
+	defer func() {
+		slices.SortFunc(queries, func(a, b Query) int {
+			return cmp.Or(cmp.Compare(a.Target, b.Target), cmp.Compare(a.Mode, b.Mode), cmp.Compare(a.Intended, b.Intended),
+				cmp.Compare(a.Node, b.Node), cmp.Compare(a.Port, b.Port), cmp.Compare(a.Done, b.Done))
+		})
+	}()
 	for {
 		q, err := r.Next()
 		if errors.Is(err, io.EOF) {

@@ -35,13 +35,35 @@ func (w Window) Length() time.Duration { return w.To - w.From }
 // (endpoint gone, pod exit, reconciliation of conntrack entries).
 const Quiet = 500 * time.Millisecond
 
-// QueriesTo selects the queries of one target in these modes, in order of their intended
-// time, without those that were never sent.
-func QueriesTo(queries []Query, target string, modes ...Mode) []Query {
-	var out []Query
-	for _, q := range queries {
-		if q.Target == target && slices.Contains(modes, q.Mode) && q.Outcome != Unsent {
-			out = append(out, q)
+// QueriesWithin selects the queries of one target in these modes that were intended from a time on
+// and before another, in order of their intended time, without those that were never sent. They are
+// not copied if they are in queries so, and must not be changed.
+func QueriesWithin(queries []Query, from, to time.Duration, target string, modes ...Mode) []Query {
+	chosen := func(q *Query) bool {
+		return q.Target == target && q.Intended >= from && q.Intended < to && q.Outcome != Unsent && slices.Contains(modes, q.Mode)
+	}
+	first, last, n, ordered := 0, 0, 0, true
+	for i := range queries {
+		if q := &queries[i]; chosen(q) {
+			if n == 0 {
+				first = i
+			} else if q.Intended < queries[last].Intended {
+				ordered = false
+			}
+			last = i
+			n++
+		}
+	}
+	switch {
+	case n == 0:
+		return nil
+	case ordered && last-first+1 == n:
+		return queries[first : last+1 : last+1]
+	}
+	out := make([]Query, 0, n)
+	for i := range queries {
+		if chosen(&queries[i]) {
+			out = append(out, queries[i])
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Query) int { return cmp.Compare(a.Intended, b.Intended) })

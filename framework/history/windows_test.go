@@ -49,7 +49,7 @@ func TestWindows(t *testing.T) {
 		"nor do unsent ones":                  {"xuuuuuuuux.", []Window{{From: 0, To: ms(1000), ToMargin: ms(100), Lost: 2, Asked: 3}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := Windows(QueriesTo(stream(c.fates), Service, Fresh), Quiet); !reflect.DeepEqual(got, c.want) {
+			if got := Windows(QueriesWithin(stream(c.fates), 0, 1<<62, Service, Fresh), Quiet); !reflect.DeepEqual(got, c.want) {
 				t.Errorf("%q: got  %+v\nwant %+v", c.fates, got, c.want)
 			}
 		})
@@ -65,7 +65,7 @@ func TestAWindowsMarginsSayWhatAStalledProberDidNotAsk(t *testing.T) {
 		queries = append(queries, Query{Target: Service, Mode: Fresh, Intended: ms(q.intended), Sent: ms(q.sent), Outcome: q.outcome})
 	}
 	want := []Window{{From: ms(40), FromMargin: ms(40), To: ms(95), ToMargin: ms(45), Lost: 4, Asked: 5}}
-	if got := Windows(QueriesTo(queries, Service, Fresh), Quiet); !reflect.DeepEqual(got, want) {
+	if got := Windows(QueriesWithin(queries, 0, 1<<62, Service, Fresh), Quiet); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 }
@@ -80,7 +80,7 @@ func TestAWindowsMarginsReachBackToAnEarlierMoment(t *testing.T) {
 		queries = append(queries, Query{Target: Service, Mode: Fixed, Sent: ms(q.sent), Outcome: q.outcome})
 	}
 	want := []Window{{From: ms(30), FromMargin: ms(20), To: ms(50), ToMargin: ms(15), Lost: 3, Asked: 4}}
-	if got := Windows(QueriesTo(queries, Service, Fixed), Quiet); !reflect.DeepEqual(got, want) {
+	if got := Windows(QueriesWithin(queries, 0, 1<<62, Service, Fixed), Quiet); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 }
@@ -178,7 +178,7 @@ func TestStream(t *testing.T) {
 		{Target: Service, Mode: Fresh, Intended: ms(2), Outcome: Unsent},
 		{Target: Service, Mode: Fresh, Intended: ms(1), Outcome: Timeout},
 	}
-	got := QueriesTo(queries, Service, Fresh)
+	got := QueriesWithin(queries, 0, 1<<62, Service, Fresh)
 	if len(got) != 2 || got[0].Intended != ms(1) || got[1].Intended != ms(3) {
 		t.Errorf("stream %+v", got)
 	}
@@ -196,7 +196,7 @@ func FuzzWindows(f *testing.F) {
 			outcomes := Outcomes()
 			queries = append(queries, Query{Target: Service, Mode: Fresh, Intended: time.Duration(i) * ms(int(interval)), Outcome: outcomes[int(fate)%len(outcomes)]})
 		}
-		asked := QueriesTo(queries, Service, Fresh)
+		asked := QueriesWithin(queries, 0, 1<<62, Service, Fresh)
 		windows := Windows(asked, Quiet)
 		lost := 0
 		for i, w := range windows {

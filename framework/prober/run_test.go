@@ -182,7 +182,7 @@ func TestLoadIsOpenLoop(t *testing.T) {
 		wantOnly(t, s.Figures, history.Timeout)
 	}
 	for _, mode := range []history.Mode{history.Fresh, history.Fixed} {
-		stream := history.QueriesTo(queries, history.Service, mode)
+		stream := history.QueriesWithin(queries, 0, 1<<62, history.Service, mode)
 		left := 0 // while the first query was waiting; a closed loop would send none
 		for _, q := range stream[1:] {
 			if q.Sent < stream[0].Done {
@@ -217,7 +217,7 @@ func TestWindowsHaveTheEdgesOfTheOutage(t *testing.T) {
 	// An edge is as exact as the prober was on time, and as the server was.
 	allowed := 10*time.Millisecond + summary.LateMax + summary.Latency.P99
 	for _, mode := range []history.Mode{history.Fresh, history.Fixed} {
-		windows := history.Windows(history.QueriesTo(queries, history.Service, mode), history.Quiet)
+		windows := history.Windows(history.QueriesWithin(queries, 0, 1<<62, history.Service, mode), history.Quiet)
 		if len(windows) != 1 {
 			t.Errorf("%s: got %d windows, want 1: %+v", mode, len(windows), windows)
 			continue
@@ -243,7 +243,7 @@ func TestNothingIsInventedInQuiet(t *testing.T) {
 	}
 	for _, s := range summary.Streams {
 		wantOnly(t, s.Figures, history.Answered)
-		if w := history.Windows(history.QueriesTo(queries, s.Target, s.Mode), history.Quiet); len(w) > 0 {
+		if w := history.Windows(history.QueriesWithin(queries, 0, 1<<62, s.Target, s.Mode), history.Quiet); len(w) > 0 {
 			t.Errorf("%s/%s: invented %+v", s.Target, s.Mode, w)
 		}
 	}

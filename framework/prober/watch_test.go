@@ -42,7 +42,7 @@ func TestWatchAgreesWithTheWholeStream(t *testing.T) {
 			most = max(most, len(watch.recent))
 		}
 		watch.Finish()
-		want := history.Windows(history.QueriesTo(all, s.Target, s.Mode), history.Quiet)
+		want := history.Windows(history.QueriesWithin(all, 0, 1<<62, s.Target, s.Mode), history.Quiet)
 		if got := watch.Windows(); !reflect.DeepEqual(got, want) {
 			t.Fatalf("got  %+v\nwant %+v", got, want)
 		}

@@ -27,11 +27,11 @@ func (j judge) dnsAnswered(v Verdict, c scenarios.DNSAnswered) Verdict {
 		}
 	}
 	// A share has a few digits, so that what they round to is meant.
-	found := j.dnsLost(v, scenarios.DNSLost{Mode: c.Mode, Max: int(math.Floor(float64(asked)*(100-c.Percent)/100 + 1e-6))})
-	if found.Want = want; asked > 0 && found.Outcome != Unknown {
+	v = j.dnsLost(v, scenarios.DNSLost{Mode: c.Mode, Max: int(math.Floor(float64(asked)*(100-c.Percent)/100 + 1e-6))})
+	if v.Want = want; asked > 0 && v.Outcome != Unknown {
 		answered := 100 * float64(asked-lost) / float64(asked)
-		found.Numbers["answered_percent"] = answered
-		found.Got = fmt.Sprintf("%.4f %% answered: %s", answered, found.Got)
+		v.Numbers["answered_percent"] = answered
+		v.Got = fmt.Sprintf("%.4f %% answered: %s", answered, v.Got)
 	}
-	return found
+	return v
 }

@@ -48,20 +48,14 @@ func (j judge) measure() *Measurement {
 	}
 	from, _ := j.Started()
 	from -= baselineTime
-	var queries []history.Query
-	for _, q := range j.History.Queries {
-		if q.Intended >= from && q.Intended < j.End {
-			queries = append(queries, q)
-		}
-	}
 	// By UDP or TCP: a scenario queries the service by one of them.
 	few := slices.DeleteFunc(history.Modes(), history.Mode.PortEach)
 	each := slices.DeleteFunc(history.Modes(), func(m history.Mode) bool { return !m.PortEach() })
 	return &Measurement{
-		Fresh:   newStream(history.QueriesTo(queries, j.target.service, each...)),
-		Fixed:   newStream(history.QueriesTo(queries, j.target.service, few...)),
-		Control: newStream(history.QueriesTo(queries, j.target.control, history.Modes()...)),
-		Echo:    newStream(history.QueriesTo(queries, history.Echo, history.Fixed)),
+		Fresh:   newStream(history.QueriesWithin(j.History.Queries, from, j.End, j.target.service, each...)),
+		Fixed:   newStream(history.QueriesWithin(j.History.Queries, from, j.End, j.target.service, few...)),
+		Control: newStream(history.QueriesWithin(j.History.Queries, from, j.End, j.target.control, history.Modes()...)),
+		Echo:    newStream(history.QueriesWithin(j.History.Queries, from, j.End, history.Echo, history.Fixed)),
 	}
 }
 
