@@ -148,12 +148,18 @@ func (o *Observation) record(ctx context.Context, rec *history.Recorder, doing D
 	done := o.middle(ctx, rec, probers, doing)
 	stopFollowing()
 	<-followed
-	err = errors.Join(probers.stop(ctx), probers.collectFlows(ctx, o.recorders), watcher.Complete(context.WithoutCancel(ctx)))
-	watcher.Stop()
-	if err != nil {
-		err = fail(rec, err)
+	end := func() error {
+		err := errors.Join(probers.stop(ctx), probers.collectFlows(ctx, o.recorders), watcher.Complete(context.WithoutCancel(ctx)))
+		watcher.Stop()
+		if err != nil {
+			return fail(rec, err)
+		}
+		return nil
 	}
-	return o.restore(ctx, rec, doing, errors.Join(done, err))
+	if errors.Is(done, errLost) { // what was changed is put back before anything else
+		return errors.Join(o.restore(ctx, rec, doing, done), end())
+	}
+	return o.restore(ctx, rec, doing, errors.Join(done, end()))
 }
 
 // fail records an error.
@@ -194,7 +200,9 @@ func (o *Observation) middle(ctx context.Context, rec *history.Recorder, probers
 		err = fail(rec, err)
 	}
 	rec.Record(history.Settle.Begins())
-	o.settle(ctx, rec)
+	if !errors.Is(err, errLost) {
+		o.settle(ctx, rec)
+	}
 	return err
 }
 
