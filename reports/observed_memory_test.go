@@ -102,8 +102,10 @@ func replay(t *testing.T, dir string) (queries int) {
 	}
 	end := first + replayedFor
 	for _, e := range []history.Event{
-		{At: begun.At, Kind: history.RunPhase, Key: string(history.Steps)}, {At: begun.At, Kind: history.ObservationBegun},
-		{At: end - 10*time.Second, Kind: history.ObservationEnded}, {At: end - 10*time.Second, Kind: history.RunPhase, Key: string(history.Settle)},
+		{At: begun.At, Kind: history.RunPhase, Key: string(history.Steps)},
+		{At: begun.At, Kind: history.ObservationBegun},
+		{At: end - 10*time.Second, Kind: history.ObservationEnded},
+		{At: end - 10*time.Second, Kind: history.RunPhase, Key: string(history.Settle)},
 	} {
 		rec.Record(e)
 	}

@@ -189,7 +189,7 @@ type History struct {
 	Meta    Meta
 	Events  []Event
 	Queries []Query // those of one target and mode together, in order of their intended times
-	Flows   []Flow // in the order in which they began
+	Flows   []Flow  // in the order in which they began
 	// Complete reports whether the run came to its end and both files are whole.
 	// Nothing passes on a history that is not.
 	Complete bool
