@@ -94,7 +94,8 @@ func replay(t *testing.T, dir string) (queries int) {
 				one := q
 				one.Node, one.Intended, one.Sent, one.Done = name(i), q.Intended+shift, q.Sent+shift, q.Done+shift
 				rec.Query(one)
-				if queries++; q.Target != history.Echo {
+				queries++
+				if q.Target != history.Echo {
 					asked[i]++
 				}
 			}

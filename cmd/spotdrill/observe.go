@@ -178,12 +178,12 @@ func meantime(command []string, duration time.Duration, out io.Writer) observe.D
 	return observe.Doing{Words: strings.Join(command, " "), Do: func(ctx context.Context, _ *history.Recorder) error {
 		ctx, cancel := context.WithTimeout(ctx, duration)
 		defer cancel()
-		run := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // the user's own
+		run := exec.CommandContext(ctx, command[0], command[1:]...)
 		run.Stdout, run.Stderr = out, out
 		run.Cancel = func() error { return run.Process.Signal(os.Interrupt) }
 		run.WaitDelay = 30 * time.Second
 		err := run.Run()
-		if ctx.Err() == context.DeadlineExceeded { //nolint:errorlint // Err returns it as it is
+		if ctx.Err() == context.DeadlineExceeded {
 			return fmt.Errorf("%s: not over within %s: raise --for", command[0], duration)
 		}
 		if err != nil {

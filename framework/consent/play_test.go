@@ -300,7 +300,8 @@ func TestAbort(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), c.want) || !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("the error is %v, want %q", err, c.want)
 				}
-				if d.putBack(); d.api.node("n1").Spec.Unschedulable {
+				d.putBack()
+				if d.api.node("n1").Spec.Unschedulable {
 					t.Error("the node is still cordoned")
 				}
 			})

@@ -22,7 +22,7 @@ func TestOnlyTheClientWithTheTokenIsServed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			request := httptest.NewRequest(http.MethodPost, "/stop", nil)
+			request := httptest.NewRequest(http.MethodPost, "/stop", http.NoBody)
 			if c.sent != "" {
 				request.Header.Set(Header, c.sent)
 			}

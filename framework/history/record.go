@@ -92,7 +92,8 @@ func (r *Recorder) Query(q Query) {
 			r.oldest = q.Intended
 		}
 		r.oldest, r.newest = min(r.oldest, q.Intended), max(r.newest, q.Intended)
-		if r.asked++; q.Outcome.Lost() {
+		r.asked++
+		if q.Outcome.Lost() {
 			r.lost++
 		}
 		r.latest.Add(q)

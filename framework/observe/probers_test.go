@@ -134,7 +134,7 @@ func TestTheKeeperEndsSoonAfterItsClient(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- Keep(t.Context(), l, "secret", patience) }()
 	beat := func(token string) int {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+l.Addr().String()+"/beat", nil)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+l.Addr().String()+"/beat", http.NoBody)
 		if err != nil {
 			t.Fatal(err)
 		}

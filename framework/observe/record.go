@@ -235,7 +235,8 @@ func (o *Observation) watchLosses(ctx context.Context, rec *history.Recorder, en
 	for {
 		asked, lost := rec.Counts()
 		text := fmt.Sprintf("observing for %s: %d queries, %d lost", time.Since(start).Round(time.Second), asked, lost)
-		if o.progress(text); o.Progress == nil && time.Since(said) >= sayEvery {
+		o.progress(text)
+		if o.Progress == nil && time.Since(said) >= sayEvery {
 			said = time.Now()
 			fmt.Fprintln(o.Console, text)
 		}

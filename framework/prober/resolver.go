@@ -55,7 +55,7 @@ func serveLoad(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	request, err := http.NewRequestWithContext(r.Context(), http.MethodGet, "http://"+net.JoinHostPort(ip.String(), metricsPort)+"/metrics", nil)
+	request, err := http.NewRequestWithContext(r.Context(), http.MethodGet, "http://"+net.JoinHostPort(ip.String(), metricsPort)+"/metrics", http.NoBody)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return

@@ -50,7 +50,8 @@ func (j judge) observersOf() []*observer {
 			of(e.Node).pod = e.Pod
 		case history.ProberStarted:
 			o := of(e.Node)
-			if o.starts++; o.begun < 0 {
+			o.starts++
+			if o.begun < 0 {
 				o.begun = e.At
 			}
 		case history.ProberEnded:
