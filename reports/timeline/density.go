@@ -60,7 +60,10 @@ func (d picture) rows() []answers {
 	rows := []answers{
 		{AnswerRow{Name: "fresh ports", Note: "service, a new flow each", Measured: dns.Fresh, Service: true}, history.Service, &each},
 		{AnswerRow{Name: "fixed ports", Note: "service, long-lived flows", Measured: dns.Fixed, Service: true}, history.Service, &few},
-		{AnswerRow{Name: "control", Note: "a CoreDNS pod that stays", Measured: dns.Control}, history.Control, nil},
+	}
+	ours := d.Scenario.Observe == nil // in another cluster, the echo is the control
+	if ours {
+		rows = append(rows, answers{AnswerRow{Name: "control", Note: "a CoreDNS pod that stays", Measured: dns.Control}, history.Control, nil})
 	}
 	if dns.Echo.Asked > 0 {
 		rows = append(rows, answers{AnswerRow{Name: "echo", Note: "the prober's own process", Measured: dns.Echo}, history.Echo, nil})
@@ -72,6 +75,9 @@ func (d picture) rows() []answers {
 	rows = append(rows, answers{AnswerRow{Name: "application", Note: "a new connection each", Measured: app.Fresh, Service: true}, history.Application, &each})
 	if app.Fixed.Asked > 0 {
 		rows = append(rows, answers{AnswerRow{Name: "application, kept", Note: "over kept connections", Measured: app.Fixed, Service: true}, history.Application, &few})
+	}
+	if !ours {
+		return rows
 	}
 	return append(rows, answers{AnswerRow{Name: "application's control", Note: "a pod that stays", Measured: app.Control}, history.ApplicationControl, nil})
 }
