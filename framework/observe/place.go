@@ -123,6 +123,7 @@ func (p *placed) selected() metav1.ListOptions {
 
 // ready waits until that many probers run, and returns their pods.
 func (p *placed) ready(ctx context.Context, want int, progress func(string)) (pods []corev1.Pod, err error) {
+	answers := map[string]bool{} // a process that runs need not listen yet
 	err = cluster.Until(ctx, startTimeout, fmt.Sprintf("%d probers in namespace %s to start", want, p.namespace), func(ctx context.Context) string {
 		list, err := p.Clientset.CoreV1().Pods(p.namespace).List(ctx, p.selected())
 		if err != nil {
@@ -131,11 +132,18 @@ func (p *placed) ready(ctx context.Context, want int, progress func(string)) (po
 		pods = pods[:0]
 		why := ""
 		for _, pod := range list.Items {
-			if running(pod) {
-				pods = append(pods, pod)
-			} else {
+			switch {
+			case !running(pod):
 				why = pod.Name + ": " + objects.WhyNotReady(pod)
+				continue
+			case !answers[pod.Name]:
+				if _, err := p.get(ctx, p.namespace, pod.Name, proberPort, "healthz", p.token); err != nil {
+					why = err.Error()
+					continue
+				}
+				answers[pod.Name] = true
 			}
+			pods = append(pods, pod)
 		}
 		progress(fmt.Sprintf("starting probers: %d of %d", len(pods), want))
 		if len(pods) < want {

@@ -92,39 +92,40 @@ func (p *probers) begin(ctx context.Context, pod corev1.Pod) {
 	}
 	p.running[pod.Name] = true
 	p.records.Go(func() {
-		err := p.record(ctx, pod, name)
+		begun, err := p.record(ctx, pod, name)
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		delete(p.running, pod.Name)
-		if err != nil && (p.started[pod.Name] || ctx.Err() == nil) {
+		if err != nil && begun { // one that cannot begin is tried again
 			p.rec.Record(history.Event{Kind: history.ProberBroke, Node: name, Pod: p.namespace + "/" + pod.Name, Note: strings.ReplaceAll(err.Error(), "\n", "; ")})
 		}
 	})
 }
 
-// record collects one record of a prober to its end. The end of ctx does not end it; stop does.
-func (p *probers) record(ctx context.Context, pod corev1.Pod, name string) error {
+// record collects one record of a prober to its end, and reports whether it had begun. The end of
+// ctx does not end it; stop does.
+func (p *probers) record(ctx context.Context, pod corev1.Pod, name string) (begun bool, err error) {
 	answer, err := p.get(ctx, p.namespace, pod.Name, proberPort, "resolver", p.token)
 	if err != nil {
-		return err
+		return false, err
 	}
 	var resolver prober.Resolver
 	if err := json.Unmarshal(answer, &resolver); err != nil {
-		return fmt.Errorf("read how pod %s resolves names: %w", pod.Name, err)
+		return false, fmt.Errorf("read how pod %s resolves names: %w", pod.Name, err)
 	}
 	plan, found, err := p.plan(resolver)
 	if err != nil {
-		return fmt.Errorf("plan of the prober on %s: %w", name, err)
+		return false, fmt.Errorf("plan of the prober on %s: %w", name, err)
 	}
 	text, err := json.Marshal(plan)
 	if err != nil {
-		return fmt.Errorf("encode the plan of the prober on %s: %w", name, err)
+		return false, fmt.Errorf("encode the plan of the prober on %s: %w", name, err)
 	}
 	streaming := context.WithoutCancel(ctx)
 	body, err := p.request(http.MethodPost, p.namespace, pod.Name, proberPort, "probe", p.token).
 		SetHeader("Content-Type", "application/json").Body(text).Stream(streaming)
 	if err != nil {
-		return fmt.Errorf("start the prober on %s: %w", name, err)
+		return false, fmt.Errorf("start the prober on %s: %w", name, err)
 	}
 	found.Node, found.Pod = name, p.namespace+"/"+pod.Name
 	p.rec.Record(found)
@@ -134,7 +135,7 @@ func (p *probers) record(ctx context.Context, pod corev1.Pod, name string) error
 	heard := newHeard(body)
 	defer heard.Close()
 	_, err = prober.Collect(streaming, heard, p.rec, name)
-	return heard.why(err)
+	return true, heard.why(err)
 }
 
 // The keys of history.TargetFound.
