@@ -87,6 +87,9 @@ func (s Scenario) NeedsQueue() string {
 	if slices.ContainsFunc(s.Checks, func(c Check) bool { return c.Calls != nil }) {
 		return "it counts calls to the queue"
 	}
+	if slices.ContainsFunc(s.Checks, func(c Check) bool { return c.StopsCleanly != nil }) {
+		return "it judges which messages are received after SIGTERM"
+	}
 	return ""
 }
 

@@ -38,6 +38,7 @@ func TestWhatOnlyAHandlerWithAQueueCanBeDrilledIn(t *testing.T) {
 		"waiting for a deletion":       {steps: []Step{{Await: &Await{Deleted: "reclaim"}}}},
 		"waiting for a receipt":        {steps: []Step{{Await: &Await{Received: "reclaim"}}}, want: "received"},
 		"calls to the queue, counted":  {checks: []Check{{Calls: &Calls{}}}, want: "counts calls"},
+		"messages after SIGTERM":       {checks: []Check{{StopsCleanly: &StopsCleanly{}}}, want: "after SIGTERM"},
 		"messages that are to be gone": {checks: []Check{{Deleted: &Deleted{}}, {QueueEmpty: &QueueEmpty{}}}},
 	} {
 		got := Scenario{Nodes: nodes, Steps: c.steps, Checks: c.checks}.NeedsQueue()
