@@ -157,7 +157,7 @@ func TestProbeWritesQueriesInTheFormatOfTheExtension(t *testing.T) {
 	for extension, want := range map[string]string{
 		".jsonl": `{"t":"server","m":"fresh","p":`,
 		".csv":   "target,mode,port,intended_ns,sent_ns,done_ns,outcome,node\n",
-		".bin":   "spotdrQ1",
+		".bin":   "spotdrQ2",
 	} {
 		out := filepath.Join(t.TempDir(), "queries"+extension)
 		if _, code, err := runProbe(t.Context(), "--server", server, "--name", "a.b", "--rate", "100", "--for", "200ms", "--out", out); code != 0 {

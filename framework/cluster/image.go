@@ -21,7 +21,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"golang.org/x/sync/errgroup"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // LoadBinary loads a static Linux binary into all workers, as an image that contains
@@ -35,15 +34,20 @@ func (c *Cluster) LoadBinary(ctx context.Context, path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := c.runs(ctx, architecture, path); err != nil {
-		return "", err
-	}
 	binary, err := os.ReadFile(path)
 	if err != nil {
 		return "", fmt.Errorf("read the product's binary: %w", err)
 	}
 	nodes, err := c.allWorkers()
 	if err != nil {
+		return "", err
+	}
+	// Nodes are containers of one engine, and have one architecture. The API may not answer yet.
+	machine, err := c.engine.Exec(ctx, nodes[0], nil, "uname", "-m")
+	if err != nil {
+		return "", fmt.Errorf("read the architecture of node %s: %w", nodes[0], err)
+	}
+	if err := runsOn(strings.TrimSpace(machine), architecture, path); err != nil {
 		return "", err
 	}
 	ref := "localhost/spotdrill/spotdrill:" + digestOf(binary)
@@ -86,18 +90,16 @@ func Architecture(path string) (string, error) {
 	return "", fmt.Errorf("%s is built for %s: want amd64 or arm64", path, file.Machine)
 }
 
-// runs checks whether the nodes run binaries of an architecture.
-func (c *Cluster) runs(ctx context.Context, architecture, path string) error {
-	list, err := c.Clientset.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return fmt.Errorf("read the nodes' architecture: %w", err)
+// runsOn returns an error if a machine, as uname -m names it, runs no binary of an architecture.
+func runsOn(machine, architecture, path string) error {
+	is, known := map[string]string{"x86_64": "amd64", "aarch64": "arm64"}[machine]
+	if known && is == architecture {
+		return nil
 	}
-	for _, n := range list.Items {
-		if is := n.Status.NodeInfo.Architecture; is != "" && is != architecture {
-			return fmt.Errorf("%s is built for %s, and node %s is %s: build one with CGO_ENABLED=0 GOOS=linux GOARCH=%s, and give it with --binary", path, architecture, n.Name, is, is)
-		}
+	if !known {
+		return fmt.Errorf("the nodes are %s: want x86_64 or aarch64", machine)
 	}
-	return nil
+	return fmt.Errorf("%s is built for %s, and the nodes are %s: build one with CGO_ENABLED=0 GOOS=linux GOARCH=%s, and give it with --binary", path, architecture, is, is)
 }
 
 // BinaryDigest returns the tag that LoadBinary gives to a binary.

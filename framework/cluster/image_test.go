@@ -6,10 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/fake"
 )
 
 // A pod whose image is one file has no dynamic linker: the kernel says "no such file", of a
@@ -51,12 +47,15 @@ func TestOnlyAStaticBinaryIsLoaded(t *testing.T) {
 			t.Errorf("architecture %q, error %v, want %q", got, err, want)
 		}
 	}
-	amd64 := &Cluster{Clientset: fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{Architecture: "amd64"}}})}
-	if err := amd64.runs(t.Context(), "amd64", "spotdrill"); err != nil {
-		t.Error(err)
-	}
-	if err := amd64.runs(t.Context(), "arm64", "spotdrill"); err == nil || !strings.Contains(err.Error(), "GOARCH=amd64, and give it with --binary") {
-		t.Errorf("a binary for other nodes: %v", err)
+	for name, c := range map[string]struct{ machine, architecture, want string }{
+		"the same":                 {"x86_64", "amd64", ""},
+		"the same on ARM":          {"aarch64", "arm64", ""},
+		"a binary for other nodes": {"x86_64", "arm64", "GOARCH=amd64, and give it with --binary"},
+		"nodes of neither":         {"riscv64", "amd64", "the nodes are riscv64"},
+	} {
+		if err := runsOn(c.machine, c.architecture, "spotdrill"); (c.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
 	}
 	if err := Static(source); err == nil || !strings.Contains(err.Error(), "no Linux binary") {
 		t.Errorf("a file of text: %v", err)

@@ -23,6 +23,10 @@ const batch = 10 * time.Millisecond
 // packet was dropped has no flow, and only the time connects it with the count.
 const countEvery = 100 * time.Millisecond
 
+// Port is where a recorder listens. It is in the network of its node, where a handler may have the
+// usual 8080: AWS Node Termination Handler has its probes there in IMDS mode.
+const Port = "18153"
+
 // Serve records the flows from client to the services and serves them on l until ctx ends:
 //
 //	GET /flows    all flows since the start, as Collect reads them

@@ -16,9 +16,6 @@ import (
 	"github.com/spotdrill/spotdrill/framework/prober"
 )
 
-// recorderPort is where a recorder listens, in the network of its node.
-const recorderPort = "18153"
-
 // recorders record where the queries of the probers go; by the pods of the probers.
 type recorders map[string]string
 
@@ -35,19 +32,19 @@ func (p *placed) startRecorders(ctx context.Context, o Options, pods []corev1.Po
 		if err := json.Unmarshal(answer, &resolver); err != nil || len(resolver.Servers) == 0 {
 			return nil, fmt.Errorf("read how pod %s resolves names: %s", pod.Name, answer)
 		}
-		suffix := pod.Name[strings.LastIndex(pod.Name, "-")+1:]
+		recorder := p.name + "-flows" + pod.Name[strings.LastIndex(pod.Name, "-"):]
 		err = p.create(ctx, "recorder.yaml", map[string]string{
-			"NAME": p.name, "NAMESPACE": p.namespace, "OWNER": p.owner, "PROBER": suffix, "NODE": pod.Spec.NodeName, "IMAGE": o.Image,
-			"PORT": recorderPort, "CLIENT": pod.Status.PodIP, "SERVICE": net.JoinHostPort(resolver.Servers[0], "53"),
+			"NAME": p.name, "NAMESPACE": p.namespace, "OWNER": p.owner, "RECORDER": recorder, "NODE": pod.Spec.NodeName, "IMAGE": o.Image,
+			"PORT": conntrack.Port, "CLIENT": pod.Status.PodIP, "SERVICE": net.JoinHostPort(resolver.Servers[0], "53"),
 		})
 		if err != nil {
 			return nil, fmt.Errorf("%w; a namespace with the PodSecurity level restricted refuses --conntrack", err)
 		}
-		all[pod.Name] = p.name + "-" + suffix
+		all[pod.Name] = recorder
 	}
 	for _, name := range all {
 		err := cluster.Until(ctx, startTimeout, "the recorder "+name+" to start", func(ctx context.Context) string {
-			if _, err := p.get(ctx, p.namespace, name, recorderPort, "healthz", p.token); err != nil {
+			if _, err := p.get(ctx, p.namespace, name, conntrack.Port, "healthz", p.token); err != nil {
 				return err.Error()
 			}
 			return ""
@@ -72,7 +69,7 @@ func (p *probers) collectFlows(ctx context.Context, recorders recorders) error {
 		reading.Go(func() {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 			defer cancel()
-			body, err := p.request("GET", p.namespace, recorder, recorderPort, "flows", p.token).Stream(ctx)
+			body, err := p.request("GET", p.namespace, recorder, conntrack.Port, "flows", p.token).Stream(ctx)
 			if err != nil {
 				return
 			}

@@ -2,10 +2,12 @@ package prober
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -77,6 +79,8 @@ func TestCollectMovesARecordIntoTheHistory(t *testing.T) {
 	if len(h.Queries) != len(queries) {
 		t.Fatalf("got %d queries, want %d", len(h.Queries), len(queries))
 	}
+	// A history holds the queries of one target and mode together.
+	slices.SortFunc(h.Queries, func(a, b history.Query) int { return cmp.Compare(a.Intended, b.Intended) })
 	for i, q := range h.Queries {
 		off := q.Intended - queries[i].Intended - shift
 		if off.Abs() > 5*time.Millisecond { // between reading two clocks a busy machine may pause

@@ -76,7 +76,7 @@ func TestProbersRequestTheApplication(t *testing.T) {
 					rates[s.Mode] += s.Rate
 				}
 			}
-			if got, want := recorderArgs("10.244.1.3", plan), `[conntrack, "--listen=:8080", "--client=10.244.1.3", "--service=10.96.0.10:53", "--service=application=10.96.12.7:80"]`; got != want {
+			if got, want := recorderArgs("10.244.1.3", plan), `[conntrack, "--listen=:18153", "--client=10.244.1.3", "--service=10.96.0.10:53", "--service=application=10.96.12.7:80"]`; got != want {
 				t.Errorf("%s: args %s, want %s", transport, got, want)
 			}
 		}
@@ -94,7 +94,7 @@ func TestTheRecorderOfFlowsGetsItsServices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"conntrack", "--listen=:8080", "--client=10.244.1.3", "--service=10.96.0.10:53"}
+	want := []string{"conntrack", "--listen=:18153", "--client=10.244.1.3", "--service=10.96.0.10:53"}
 	if got := objs[0].(*corev1.Pod).Spec.Containers[0].Args; !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -74,7 +75,7 @@ func (r *runner) startProbers(ctx context.Context) error {
 		}
 		err := r.create(ctx, "conntrack.yaml", map[string]string{
 			"NAME": p.flows, "NAMESPACE": system.Namespace, "IMAGE": r.sys.Image, "NODE": p.node,
-			"ARGS": recorderArgs(pod.Status.PodIP, p.plan),
+			"ARGS": recorderArgs(pod.Status.PodIP, p.plan), "PORT": conntrack.Port,
 		})
 		if err != nil {
 			return err
@@ -198,7 +199,7 @@ func recorderArgs(client string, plan prober.Plan) string {
 			services[fmt.Sprintf(`"--service=%s=%s"`, s.Target, s.Server)] = true
 		}
 	}
-	args := append([]string{"conntrack", `"--listen=:8080"`, fmt.Sprintf(`"--client=%s"`, client)}, slices.Sorted(maps.Keys(services))...)
+	args := append([]string{"conntrack", fmt.Sprintf(`"--listen=:%s"`, conntrack.Port), fmt.Sprintf(`"--client=%s"`, client)}, slices.Sorted(maps.Keys(services))...)
 	return "[" + strings.Join(args, ", ") + "]"
 }
 
@@ -299,9 +300,9 @@ func (r *runner) collectFlows(ctx context.Context) error {
 	}
 	var all []history.Flow
 	for _, p := range r.probers {
-		body, err := r.get(ctx, p.flows, "flows")
+		body, err := objects.PodRequest(r.sys.Cluster, http.MethodGet, system.Namespace, p.flows, conntrack.Port, "flows").Stream(ctx)
 		if err != nil {
-			return err
+			return fmt.Errorf("read the flows of pod %s: %w", p.flows, err)
 		}
 		flows, err := conntrack.Collect(body, r.rec, p.node)
 		_ = body.Close()
