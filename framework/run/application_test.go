@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/spotdrill/spotdrill/framework/conntrack"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/objects"
 	"github.com/spotdrill/spotdrill/framework/strict"
@@ -89,7 +90,7 @@ func TestProbersRequestTheApplication(t *testing.T) {
 func TestTheRecorderOfFlowsGetsItsServices(t *testing.T) {
 	plan := probePlan(scenarios.DefaultProbe(), 0, netip.MustParseAddr("10.96.0.10"), netip.MustParseAddr("10.244.0.2"), nil)
 	objs, err := objects.Decode(t.Context(), manifests, "manifests/conntrack.yaml", map[string]string{
-		"NAME": "conntrack-0", "NAMESPACE": "spotdrill", "IMAGE": "image", "NODE": "worker", "ARGS": recorderArgs("10.244.1.3", plan),
+		"NAME": "conntrack-0", "NAMESPACE": "spotdrill", "IMAGE": "image", "NODE": "worker", "ARGS": recorderArgs("10.244.1.3", plan), "PORT": conntrack.Port,
 	})
 	if err != nil {
 		t.Fatal(err)
