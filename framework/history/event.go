@@ -162,6 +162,9 @@ const (
 	// TargetFound: what a prober queries as the DNS service. Node: the prober; Pod; IP; Key:
 	// kube-dns or node-local-dns; Note: the names that are queried.
 	TargetFound Kind = "target.found"
+	// ProberResumed: the record of a prober goes on over another connection, from where it was
+	// read. Node; Pod; Note: why the former one ended; Numbers: took (s, without a connection).
+	ProberResumed Kind = "prober.resumed"
 	// ProberBroke: the record of a prober ended without its summary. Node; Pod; Note: why.
 	ProberBroke Kind = "prober.broke"
 )

@@ -12,9 +12,10 @@ import (
 )
 
 const (
-	// Patience is how long the keeper waits for its client. With the removal of what it owns, an
-	// observation whose client has died is gone within a minute.
-	Patience = 20 * time.Second
+	// Patience is how long the keeper waits for its client: longer than resumeWithin, so that an
+	// API server which is replaced ends no observation. With the removal of what it owns, an
+	// observation whose client has died is still gone within a minute.
+	Patience = 40 * time.Second
 	// beatEvery is how often the client shows that it is alive.
 	beatEvery = 5 * time.Second
 )

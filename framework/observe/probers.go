@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -25,9 +26,6 @@ const (
 	// lookEvery is how often it is looked for probers that have started: on nodes that joined,
 	// or again.
 	lookEvery = time.Second
-	// silentFor is how long nothing may come of a record that gets queries all the time: the
-	// connection through a node that is gone stays open.
-	silentFor = 8 * time.Second
 	// stopTimeout bounds the end of a record: the last query's timeout, and the way.
 	stopTimeout = 20 * time.Second
 )
@@ -39,6 +37,8 @@ type probers struct {
 	rec *history.Recorder
 	// direct are the CoreDNS pods that are queried directly.
 	direct []string
+	// ending is closed when the observation has ended.
+	ending chan struct{}
 
 	mu      sync.Mutex
 	names   map[string]string // by pod
@@ -50,7 +50,7 @@ type probers struct {
 
 func newProbers(p *placed, o Options, rec *history.Recorder, direct []string) *probers {
 	return &probers{
-		placed: p, Options: o, rec: rec, direct: direct[:min(len(direct), maxDirect)],
+		placed: p, Options: o, rec: rec, direct: direct[:min(len(direct), maxDirect)], ending: make(chan struct{}),
 		names: map[string]string{}, on: map[string]int{}, running: map[string]bool{}, started: map[string]bool{},
 	}
 }
@@ -97,7 +97,7 @@ func (p *probers) begin(ctx context.Context, pod corev1.Pod) {
 		defer p.mu.Unlock()
 		delete(p.running, pod.Name)
 		if err != nil && begun { // one that cannot begin is tried again
-			p.rec.Record(history.Event{Kind: history.ProberBroke, Node: name, Pod: p.namespace + "/" + pod.Name, Note: strings.ReplaceAll(err.Error(), "\n", "; ")})
+			p.rec.Record(history.Event{Kind: history.ProberBroke, Node: name, Pod: p.namespace + "/" + pod.Name, Note: oneLine(err)})
 		}
 	})
 }
@@ -121,10 +121,11 @@ func (p *probers) record(ctx context.Context, pod corev1.Pod, name string) (begu
 	if err != nil {
 		return false, fmt.Errorf("encode the plan of the prober on %s: %w", name, err)
 	}
-	streaming := context.WithoutCancel(ctx)
-	body, err := p.request(http.MethodPost, p.namespace, pod.Name, proberPort, "probe", p.token).
+	streaming, hangUp := context.WithCancel(context.WithoutCancel(ctx))
+	body, err := p.request(http.MethodPost, p.namespace, pod.Name, proberPort, "probe", p.token).Param("patience", resumeWithin.String()).
 		SetHeader("Content-Type", "application/json").Body(text).Stream(streaming)
 	if err != nil {
+		hangUp()
 		return false, fmt.Errorf("start the prober on %s: %w", name, err)
 	}
 	found.Node, found.Pod = name, p.namespace+"/"+pod.Name
@@ -132,11 +133,22 @@ func (p *probers) record(ctx context.Context, pod corev1.Pod, name string) (begu
 	p.mu.Lock()
 	p.started[pod.Name] = true
 	p.mu.Unlock()
-	heard := newHeard(body)
-	defer heard.Close()
-	_, err = prober.Collect(streaming, heard, p.rec, name)
-	return true, heard.why(err)
+	whole := &resumed{
+		open: func(ctx context.Context, from int64) (io.ReadCloser, error) {
+			return p.request(http.MethodGet, p.namespace, pod.Name, proberPort, "record", p.token).Param("from", strconv.FormatInt(from, 10)).Stream(ctx)
+		},
+		again: func(took time.Duration, why error) {
+			p.rec.Record(history.Event{Kind: history.ProberResumed, Node: name, Pod: p.namespace + "/" + pod.Name, Note: oneLine(why), Numbers: history.Numbers{history.Took: took.Seconds()}})
+		},
+		ending: p.ending, silentFor: silentFor, within: resumeWithin,
+	}
+	whole.begin(body, hangUp)
+	defer whole.Close()
+	_, err = prober.Collect(context.WithoutCancel(ctx), whole, p.rec, name)
+	return true, err
 }
+
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
 // The keys of history.TargetFound.
 const (
@@ -232,6 +244,7 @@ func (p *probers) begun() int {
 func (p *probers) stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
+	close(p.ending)
 	p.mu.Lock()
 	pods := make([]string, 0, len(p.running))
 	for pod := range p.running {
@@ -241,6 +254,8 @@ func (p *probers) stop(ctx context.Context) error {
 	var asked sync.WaitGroup
 	for _, pod := range pods {
 		asked.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+			defer cancel()
 			// If that fails, its record breaks off or ends late, and says so.
 			if body, err := p.request(http.MethodPost, p.namespace, pod, proberPort, "stop", p.token).Stream(ctx); err == nil {
 				_, _ = io.Copy(io.Discard, body)

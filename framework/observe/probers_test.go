@@ -2,8 +2,6 @@ package observe
 
 import (
 	"context"
-	"errors"
-	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -176,30 +174,4 @@ func TestADrainedKeeperIsStartedElsewhere(t *testing.T) {
 	if err := Keep(ctx, l, "secret", time.Minute); err == nil {
 		t.Error("it ended without an error: its Job would be complete, and everything removed")
 	}
-}
-
-// stuck is a stream of which nothing comes until it is closed.
-type stuck struct{ closed chan struct{} }
-
-func (s stuck) Read([]byte) (int, error) { <-s.closed; return 0, io.ErrClosedPipe }
-func (s stuck) Close() error             { close(s.closed); return nil }
-
-func TestARecordOfWhichNothingComesIsBrokenOff(t *testing.T) {
-	t.Parallel()
-	h := newHeard(stuck{make(chan struct{})})
-	h.timer.Reset(time.Millisecond)
-	_, err := h.Read(make([]byte, 1))
-	if err == nil || !strings.Contains(h.why(err).Error(), "nothing came of it for") {
-		t.Errorf("error %v", h.why(err))
-	}
-	whole := newHeard(io.NopCloser(strings.NewReader("record")))
-	text, err := io.ReadAll(whole)
-	if err != nil || string(text) != "record" {
-		t.Errorf("%q, error %v", text, err)
-	}
-	broken := errors.New("reset by peer")
-	if err := whole.why(broken); !errors.Is(err, broken) || strings.Contains(err.Error(), "nothing came") {
-		t.Errorf("an error of its own became %v", err)
-	}
-	_ = whole.Close()
 }

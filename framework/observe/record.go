@@ -164,7 +164,7 @@ func (o *Observation) record(ctx context.Context, rec *history.Recorder, doing D
 
 // fail records an error.
 func fail(rec *history.Recorder, err error) error {
-	rec.Record(history.Event{Kind: history.RunError, Note: strings.ReplaceAll(err.Error(), "\n", "; ")})
+	rec.Record(history.Event{Kind: history.RunError, Note: oneLine(err)})
 	return err
 }
 

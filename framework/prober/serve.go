@@ -1,6 +1,7 @@
 package prober
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,17 +9,14 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/guard"
-	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 const (
-	// flushEvery is how long a settled query may wait: each flush wakes every process on
-	// the way to the reader.
-	flushEvery = 100 * time.Millisecond
 	// writeWithin is how long a reader may stall before it counts as gone.
 	writeWithin = 30 * time.Second
 	// endWithin is how long a stopped probe may take to write its summary. A pod
@@ -45,19 +43,27 @@ func Serve(ctx context.Context, l net.Listener, token string) error {
 	return nil
 }
 
+// MaxPatience bounds how long a probe goes on without a reader of its record.
+const MaxPatience = time.Minute
+
 // NewHandler returns the prober's HTTP interface:
 //
-//	POST /probe    a Plan as JSON; streams the record, which Collect reads
-//	POST /stop     ends the probe; its record still gets its summary
-//	GET  /resolver what this pod's resolv.conf says, as a Resolver in JSON
-//	GET  /load/IP  how many requests the CoreDNS pod with that address has had, by its metrics
-//	GET  /healthz  200
+//	POST /probe          a Plan as JSON; streams the record, which Collect reads
+//	POST /probe?patience=35s
+//	                     the same, but the probe goes on for that long when its client is gone
+//	GET  /record?from=N  streams the record of the latest probe from byte N on
+//	POST /stop           ends the probe; its record still gets its summary
+//	GET  /resolver       what this pod's resolv.conf says, as a Resolver in JSON
+//	GET  /load/IP        how many requests the CoreDNS pod with that address has had, by its metrics
+//	GET  /healthz        200
 //
-// There is one probe at a time. It ends early when its client is gone or ctx ends.
+// There is one probe at a time. It ends early when its client is gone for longer than it has
+// patience, by default none, or when ctx ends.
 func NewHandler(ctx context.Context) http.Handler {
 	s := &service{ctx: ctx}
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /probe", s.probe)
+	mux.HandleFunc("POST /probe", s.begin)
+	mux.HandleFunc("GET /record", s.resume)
 	mux.HandleFunc("POST /stop", s.stop)
 	mux.HandleFunc("GET /resolver", serveResolver)
 	mux.HandleFunc("GET /load/{ip}", serveLoad)
@@ -68,11 +74,11 @@ func NewHandler(ctx context.Context) http.Handler {
 type service struct {
 	ctx context.Context //nolint:containedctx // the lifetime of the service, not of a call
 
-	mu   sync.Mutex
-	quit context.CancelFunc // ends the running probe; nil if there is none
+	mu    sync.Mutex
+	probe *runningProbe // the latest; nil before the first one
 }
 
-func (s *service) probe(w http.ResponseWriter, r *http.Request) {
+func (s *service) begin(w http.ResponseWriter, r *http.Request) {
 	var plan Plan
 	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20))
 	body.DisallowUnknownFields()
@@ -84,83 +90,61 @@ func (s *service) probe(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+	patience, err := time.ParseDuration(cmp.Or(r.URL.Query().Get("patience"), "0s"))
+	if err != nil || patience < 0 || patience > MaxPatience {
+		http.Error(w, fmt.Sprintf("patience is %q: want a duration up to %s", r.URL.Query().Get("patience"), MaxPatience), http.StatusBadRequest)
+		return
+	}
 	_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not notice that a client is gone
-	ctx, quit := context.WithCancel(r.Context())
-	defer quit()
-	if !s.begin(quit) {
+	p := s.start(plan, patience)
+	if p == nil {
 		http.Error(w, "a probe is running already: wait for its end, or POST /stop", http.StatusConflict)
 		return
 	}
-	defer s.end()
-	defer context.AfterFunc(s.ctx, quit)()
+	p.send(w, r, 0)
+}
 
-	w.Header().Set("Content-Type", "application/octet-stream")
-	clock := history.NewClock()
-	control := http.NewResponseController(w)
-	defer func() { _ = control.SetWriteDeadline(time.Time{}) }() // the connection may be used again
-	out := NewRecordWriter(flushed{w, control}, clock, plan)
-	ended := make(chan struct{})
-	var flusher sync.WaitGroup
-	flusher.Go(func() {
-		ticker := time.NewTicker(flushEvery)
-		defer ticker.Stop()
-		for {
-			if out.Flush() != nil {
-				quit() // the reader is gone
-			}
-			select {
-			case <-ticker.C:
-			case <-ended:
-				return
-			}
-		}
-	})
-	summary, err := Run(ctx, plan, clock, out.Query)
-	close(ended)
-	flusher.Wait()
-	_ = out.End(summary, err) // fails only if the client is gone
+// start starts a probe, unless one is running.
+func (s *service) start(plan Plan, patience time.Duration) *runningProbe {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.probe != nil && s.probe.runs() {
+		return nil
+	}
+	s.probe = startProbe(s.ctx, plan, patience)
+	return s.probe
+}
+
+func (s *service) latest() *runningProbe {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.probe
+}
+
+func (s *service) resume(w http.ResponseWriter, r *http.Request) {
+	p := s.latest()
+	if p == nil {
+		http.Error(w, "no probe has run", http.StatusNotFound)
+		return
+	}
+	place, err := strconv.ParseInt(r.URL.Query().Get("from"), 10, 64)
+	if err != nil {
+		http.Error(w, fmt.Sprintf("from is %q: want how many bytes have been read", r.URL.Query().Get("from")), http.StatusBadRequest)
+		return
+	}
+	if _, _, _, err := p.record.from(place); err != nil {
+		http.Error(w, err.Error(), http.StatusGone)
+		return
+	}
+	p.send(w, r, place)
 }
 
 func (s *service) stop(w http.ResponseWriter, _ *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.quit == nil {
+	p := s.latest()
+	if p == nil || !p.runs() {
 		_, _ = fmt.Fprintln(w, "no probe is running")
 		return
 	}
-	s.quit()
+	p.quit()
 	_, _ = fmt.Fprintln(w, "stopping")
-}
-
-func (s *service) begin(quit context.CancelFunc) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.quit != nil {
-		return false
-	}
-	s.quit = quit
-	return true
-}
-
-func (s *service) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.quit = nil
-}
-
-// flushed sends everything that is written to it at once.
-type flushed struct {
-	http.ResponseWriter
-	control *http.ResponseController
-}
-
-func (f flushed) Write(b []byte) (int, error) {
-	if err := f.control.SetWriteDeadline(time.Now().Add(writeWithin)); err != nil {
-		return 0, err
-	}
-	n, err := f.ResponseWriter.Write(b)
-	if err != nil {
-		return n, err
-	}
-	return n, f.control.Flush()
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -139,6 +140,7 @@ func TestServiceRunsOneProbeAtATimeAndEndsItWithItsClient(t *testing.T) {
 func TestServiceRefusesWhatItCannotDo(t *testing.T) {
 	t.Parallel()
 	url := startService(t)
+	validPlan := Plan{Streams: []QueryStream{freshStream(startServer(t, answer).addr, 10)}, For: time.Second}
 	for _, c := range []struct {
 		path string
 		body any
@@ -148,6 +150,8 @@ func TestServiceRefusesWhatItCannotDo(t *testing.T) {
 		{"/probe", Plan{}, http.StatusBadRequest, "plan has no streams"},
 		{"/probe", map[string]any{"stream": 1}, http.StatusBadRequest, `unknown field "stream"`},
 		{"/probe", "hello", http.StatusBadRequest, "read plan"},
+		{"/probe?patience=2m", validPlan, http.StatusBadRequest, "up to 1m0s"},
+		{"/probe?patience=long", validPlan, http.StatusBadRequest, "want a duration"},
 		{"/stop", nil, http.StatusOK, "no probe is running"},
 		{"/else", nil, http.StatusNotFound, ""},
 	} {
@@ -159,6 +163,102 @@ func TestServiceRefusesWhatItCannotDo(t *testing.T) {
 	response, err := http.Get(url + "/healthz")
 	if err != nil || response.StatusCode != http.StatusOK {
 		t.Errorf("healthz: %v %v", response, err)
+	}
+}
+
+// The connection through an API server ends with that server. DNS goes on, and must be measured.
+func TestAReaderThatComesAgainMissesNothing(t *testing.T) {
+	t.Parallel()
+	url := startService(t)
+	plan := Plan{Streams: []QueryStream{freshStream(startServer(t, answer).addr, 500)}, Timeout: 100 * time.Millisecond, For: 2 * time.Second}
+	client, gone := context.WithCancel(t.Context())
+	response := post(t, client, url+"/probe?patience=30s", plan)
+	var record bytes.Buffer
+	if _, err := io.CopyN(&record, response.Body, 2000); err != nil {
+		t.Fatal(err)
+	}
+	gone()
+	time.Sleep(500 * time.Millisecond)
+	if got := post(t, t.Context(), url+"/probe", plan).StatusCode; got != http.StatusConflict {
+		t.Errorf("a second probe got %d while the first one waits for its reader", got)
+	}
+	for _, part := range []int64{3000, -1} { // it breaks once more
+		response := resumeAt(t, url, fmt.Sprint(record.Len()))
+		if response.StatusCode != http.StatusOK {
+			t.Fatalf("status %d: %s", response.StatusCode, text(t, response.Body))
+		}
+		if part < 0 {
+			_, _ = io.Copy(&record, response.Body)
+		} else if _, err := io.CopyN(&record, response.Body, part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	length := record.Len()
+	summary, h, err := collect(t, t.Context(), &record, history.NewClock())
+	if err != nil || summary.Asked != 1000 || len(h.Queries) != summary.Asked+summary.Echo.Asked {
+		t.Errorf("asked %d, %d on record: %v", summary.Asked, len(h.Queries), err)
+	}
+	for from, want := range map[string]int{fmt.Sprint(length): http.StatusOK, fmt.Sprint(length + 1): http.StatusGone, "-1": http.StatusGone, "x": http.StatusBadRequest, "": http.StatusBadRequest} {
+		response := resumeAt(t, url, from)
+		if got := text(t, response.Body); response.StatusCode != want || want == http.StatusOK && got != "" {
+			t.Errorf("from %q of %d: %d %q, want %d", from, length, response.StatusCode, got, want)
+		}
+	}
+}
+
+func resumeAt(t *testing.T, url, from string) *http.Response {
+	t.Helper()
+	response, err := http.Get(url + "/record?from=" + from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = response.Body.Close() })
+	return response
+}
+
+func TestAProbeEndsWhenItsReaderDoesNotComeAgain(t *testing.T) {
+	t.Parallel()
+	url := startService(t)
+	if got := resumeAt(t, url, "0").StatusCode; got != http.StatusNotFound {
+		t.Errorf("before any probe: status %d", got)
+	}
+	client, gone := context.WithCancel(t.Context())
+	post(t, client, url+"/probe?patience=1s", Plan{Streams: []QueryStream{freshStream(startServer(t, answer).addr, 100)}, Timeout: 100 * time.Millisecond, For: time.Minute})
+	gone()
+	began := time.Now()
+	plan := Plan{Streams: []QueryStream{freshStream(startServer(t, answer).addr, 100)}, For: 100 * time.Millisecond}
+	for post(t, t.Context(), url+"/probe", plan).StatusCode != http.StatusOK {
+		if time.Since(began) > 20*time.Second {
+			t.Fatal("the probe still runs")
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if took := time.Since(began); took < 900*time.Millisecond {
+		t.Errorf("the probe ended %s after its reader, and had a patience of 1 s", took)
+	}
+}
+
+func TestAKeptRecordDropsItsOldestPart(t *testing.T) {
+	t.Parallel()
+	k := newKeptRecord()
+	piece := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
+	for range 40 {
+		_, _ = k.Write(piece)
+	}
+	if len(k.kept) > keepBytes*5/4 || k.first+int64(len(k.kept)) != int64(40*len(piece)) {
+		t.Errorf("%d bytes are kept from %d on", len(k.kept), k.first)
+	}
+	if _, _, _, err := k.from(0); err == nil {
+		t.Error("a reader goes on at what is no longer there")
+	}
+	part, whole, _, err := k.from(int64(40*len(piece)) - 5)
+	if string(part) != "bcdef" || whole || err != nil {
+		t.Errorf("got %q, whole %t, %v", part, whole, err)
+	}
+	k.end()
+	k.forget(int64(40 * len(piece)))
+	if part, whole, _, err := k.from(int64(40 * len(piece))); len(part) != 0 || !whole || err != nil {
+		t.Errorf("at the end: %q, whole %t, %v", part, whole, err)
 	}
 }
 

@@ -127,6 +127,10 @@ func (j judge) observers(v Verdict) Verdict {
 	if left > 0 {
 		got += fmt.Sprintf("; %d probers ended with their nodes", left)
 	}
+	if again := j.All(func(e history.Event) bool { return e.Kind == history.ProberResumed }); len(again) > 0 {
+		got += fmt.Sprintf("; the connection to a prober broke %d times, and its record went on", len(again))
+		evidence = append(evidence, again...)
+	}
 	return v.pass(got, capped(evidence)...)
 }
 

@@ -106,6 +106,7 @@ func TestObservedClusters(t *testing.T) {
 	}
 	ended := history.Event{Kind: history.PodTerminating, Pod: "ours/prober-own-b", UID: "uid-own-b", Node: "own-b"}
 	for _, x := range []expectation{
+		{"a connection that broke is no hole", happens(10, history.Event{Kind: history.ProberResumed, Node: "own-b", Note: "reset"}), "prober", Pass, "broke 1 times, and its record went on", false},
 		{"a prober that died is a hole", breakOff(10), "prober", Unknown, "its node did not leave", false},
 		{"its pod was removed, and its node stays", then(breakOff(10), happens(10, ended)), "prober", Unknown, "its node did not leave", false},
 		{"its node was deleted", then(breakOff(10), happens(11, history.Event{Kind: history.NodeDeleted, Node: "own-b"})), "prober", Pass, "1 probers ended with their nodes", false},
