@@ -45,6 +45,7 @@ func (o *observeOptions) flags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Application, "application", "", "`address:port/path` of an application that the probers also request over HTTP, such as 10.96.12.7:80/healthz; --max-window and --max-lost then apply to it, too")
 	flags.StringVar(&o.service, "service", "kube-system/kube-dns", "`namespace/name` of CoreDNS's Service, whose endpoints are watched")
 	flags.Float64Var(&o.MaxShare, "max-share", observe.DefaultShare, "how much of CoreDNS's own rate the probers may add, such as 0.5, if that is more than 200 queries/s for each of its pods")
+	flags.IntVar(&o.MaxQueries, "max-queries", observe.DefaultQueries, "how many queries may be on record: judging them takes some 300 bytes each")
 	flags.BoolVar(&o.Conntrack, "conntrack", false, "also record to which CoreDNS pod each query went, with a privileged pod on each node: in its network, with NET_ADMIN")
 	flags.DurationVar(&o.maxWindow, "max-window", 0, "fail if a window of lost queries is longer than this")
 	flags.IntVar(&o.maxLost, "max-lost", 0, "fail if more queries than this are lost")
@@ -83,7 +84,6 @@ func (o *observeOptions) connect() (*observe.Cluster, error) {
 
 func newObserveCommand() *cobra.Command {
 	var o observeOptions
-	var duration time.Duration
 	var printRBAC, cleanup bool
 	cmd := &cobra.Command{
 		Use:   "observe --for DURATION | observe -- COMMAND...",
@@ -112,10 +112,8 @@ died, or DNS was broken before anything began; 70: spotdrill itself broke.`,
 				return observe.WriteRights(cmd.OutOrStdout(), o.Namespace, o.DNS, o.Conntrack, nil)
 			case cleanup:
 				return cleanUp(cmd, o)
-			case len(args) == 0 && duration == 0:
+			case len(args) == 0 && o.For == 0:
 				return usage("give --for, or a command after --: both say what is observed")
-			case duration < 0 || duration > observe.MaxFor:
-				return usage("--for is %v: want up to %v", duration, observe.MaxFor)
 			}
 			if len(args) > 0 {
 				o.Progress = nil // the command's own output would be in the middle of it
@@ -124,12 +122,12 @@ died, or DNS was broken before anything began; 70: spotdrill itself broke.`,
 			if o.Scenario, err = scenarios.Observation(); err != nil {
 				return err
 			}
-			return observing(cmd.Context(), o, meantime(args, duration, cmd.ErrOrStderr()), history.Handler{Name: "none"})
+			return observing(cmd.Context(), o, meantime(args, o.For, cmd.ErrOrStderr()), history.Handler{Name: "none"})
 		},
 	}
 	flags := cmd.Flags()
 	o.flags(flags)
-	flags.DurationVar(&duration, "for", 0, fmt.Sprintf("how long to observe, or how long the command may take, up to %v", observe.MaxFor))
+	flags.DurationVar(&o.For, "for", 0, fmt.Sprintf("how long to observe, or how long the command may take, up to %v; by default a command may take as long as --max-queries allows", observe.MaxFor))
 	flags.StringVar(&o.out, "out", "reports/out", "`folder` for results; each run gets its own subfolder")
 	flags.BoolVar(&printRBAC, "print-rbac", false, "only print the namespace and the rights that are needed, as manifests")
 	flags.BoolVar(&cleanup, "cleanup", false, "only remove what earlier observations have left in the namespace")
@@ -172,19 +170,14 @@ func meantime(command []string, duration time.Duration, out io.Writer) observe.D
 			return nil
 		}}
 	}
-	if duration == 0 {
-		duration = observe.MaxFor
-	}
 	return observe.Doing{Words: strings.Join(command, " "), Do: func(ctx context.Context, _ *history.Recorder) error {
-		ctx, cancel := context.WithTimeout(ctx, duration)
-		defer cancel()
 		run := exec.CommandContext(ctx, command[0], command[1:]...)
 		run.Stdout, run.Stderr = out, out
 		run.Cancel = func() error { return run.Process.Signal(os.Interrupt) }
 		run.WaitDelay = 30 * time.Second
 		err := run.Run()
-		if ctx.Err() == context.DeadlineExceeded {
-			return fmt.Errorf("%s: not over within %s: raise --for", command[0], duration)
+		if errors.Is(context.Cause(ctx), observe.ErrTooLong) {
+			return fmt.Errorf("%s: %w: raise --for, or --max-queries, or lower --rate or --probers", command[0], observe.ErrTooLong)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", command[0], err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/observe"
 )
 
 // A wrong use of your own cluster ends before anything is asked of it.
@@ -70,13 +72,15 @@ func TestWhatRunsMeanwhile(t *testing.T) {
 	}{
 		"it ends well":        {[]string{"sh", "-c", "echo rolled"}, 0, ""},
 		"it fails":            {[]string{"sh", "-c", "exit 3"}, 0, "exit status 3"},
-		"it takes too long":   {[]string{"sleep", "60"}, 100 * time.Millisecond, "not over within 100ms: raise --for"},
+		"it takes too long":   {[]string{"sleep", "60"}, 100 * time.Millisecond, "took longer than it may: raise --for"},
 		"it is not there":     {[]string{"no-such-command"}, 0, "no-such-command"},
 		"only time passes":    {nil, 10 * time.Millisecond, ""},
 		"its output is shown": {[]string{"echo", "shown"}, 0, ""},
 	} {
 		doing := meantime(c.command, c.limit, &out)
-		err := doing.Do(t.Context(), rec)
+		ctx, cancel := context.WithTimeoutCause(t.Context(), cmp.Or(c.limit, time.Minute), observe.ErrTooLong)
+		err := doing.Do(ctx, rec)
+		cancel()
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %q", name, err, c.want)
 		}

@@ -84,7 +84,7 @@ func TestProbeTellsWhatIsWrong(t *testing.T) {
 		{"--server SERVER --for 1s", exitUsage, "--name is missing"},
 		{"--server SERVER --name a..b --for 1s", exitUsage, `name is "a..b."`},
 		{"--server SERVER --name a.b", exitUsage, "for is 0s: want more than 0"},
-		{"--server SERVER --name a.b --for 31m", exitUsage, "at most 30m0s"},
+		{"--server SERVER --name a.b --for 5h", exitUsage, "at most 4h0m0s"},
 		{"--server SERVER --name a.b --for 1s --rate 0", exitUsage, "rate is 0: want 1 to 200000 queries/s"},
 		{"--server SERVER --name a.b --for 1s --mode both", exitUsage, `mode is "both"`},
 		{"--server SERVER --name a.b --for 1s --ports 4", exitUsage, "fresh mode takes a port for each query"},

@@ -23,7 +23,9 @@ const (
 	// MinRate leaves no time without a query in which an outage could hide.
 	MinRate = 20
 	// MaxFor bounds an observation: a prober sends no longer than prober.MaxFor.
-	MaxFor = prober.MaxFor - 5*time.Minute
+	MaxFor = prober.MaxFor - 30*time.Minute
+	// DefaultQueries is how many queries may be on record: they are judged within 1 GiB.
+	DefaultQueries = 3_000_000
 	// DefaultShare is how much of CoreDNS's own rate the probers may add, see Load.
 	DefaultShare = 0.5
 	// directRate is the rate of queries to each CoreDNS pod by its own IP, of each prober.
@@ -59,6 +61,10 @@ type Options struct {
 	// Application is the address of an application that is requested over HTTP as well, with the
 	// path, such as 10.96.12.7:80/healthz; empty for none.
 	Application string
+	// For is how long it may take; 0 for as long as MaxQueries allow, up to MaxFor.
+	For time.Duration
+	// MaxQueries is how many queries may be on record, with those of the probers to themselves.
+	MaxQueries int
 	// MaxShare is how much of CoreDNS's own rate the probers may add.
 	MaxShare float64
 	// Conntrack records to which pod each query went, from a privileged pod on each node.
@@ -94,6 +100,12 @@ func (o Options) Check() error {
 	if _, _, err := o.application(); err != nil {
 		bad("--application is %q: want an address, a port and a path, such as 10.96.12.7:80/healthz", o.Application)
 	}
+	if o.For < 0 || o.For > MaxFor {
+		bad("--for is %v: want up to %v", o.For, MaxFor)
+	}
+	if o.MaxQueries <= 0 {
+		bad("--max-queries is %d: want more than 0", o.MaxQueries)
+	}
 	if o.MaxShare <= 0 {
 		bad("--max-share is %v: want more than 0", o.MaxShare)
 	}
@@ -125,6 +137,28 @@ func (o Options) probe(probers int) scenarios.Probe {
 		}
 	}
 	return p
+}
+
+// limit is how long an observation may take that puts that many queries on record each second, or
+// why it may not take as long as it should.
+func (o Options) limit(rate int) (time.Duration, error) {
+	longest := min(MaxFor, time.Duration(o.MaxQueries/rate)*time.Second)
+	switch {
+	case o.For == 0:
+		return longest, nil
+	case o.For > longest:
+		return 0, fmt.Errorf("%v with %d queries/s are more than %d queries, and to judge more takes more than 1 GiB: give a --for of up to %v, lower --rate or --probers, or raise --max-queries", o.For, rate, o.MaxQueries, longest)
+	}
+	return o.For, nil
+}
+
+// recorded is how many queries of one prober come on record each second.
+func (o Options) recorded(direct int) int {
+	rate := o.Rate + echoRate + directRate*min(direct, maxDirect)
+	if o.Application != "" {
+		rate += 2 * applicationRate
+	}
+	return rate
 }
 
 // application is the address and the path of the application.

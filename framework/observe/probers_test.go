@@ -22,7 +22,7 @@ func options(t *testing.T) Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Options{Image: "example/spotdrill:v1", Rate: DefaultRate, MaxShare: DefaultShare, Scenario: s}
+	return Options{Image: "example/spotdrill:v1", Rate: DefaultRate, MaxShare: DefaultShare, MaxQueries: DefaultQueries, Scenario: s}
 }
 
 func TestAPodsOwnResolverIsQueried(t *testing.T) {
@@ -86,6 +86,8 @@ func TestOptionsThatCannotBeObserved(t *testing.T) {
 		"too many queries":   {func(o *Options) { o.Rate = scenarios.MaxObservedRate + 1 }, "--rate"},
 		"too many probers":   {func(o *Options) { o.Probers = 101 }, "--probers"},
 		"a broken selector":  {func(o *Options) { o.Nodes = "a in b" }, "--nodes"},
+		"too long":           {func(o *Options) { o.For = 4 * time.Hour }, "up to 3h30m0s"},
+		"no queries":         {func(o *Options) { o.MaxQueries = 0 }, "--max-queries"},
 		"no port of an app":  {func(o *Options) { o.Application = "10.96.12.7/healthz" }, "--application"},
 		"no share":           {func(o *Options) { o.MaxShare = 0 }, "--max-share"},
 		"more than all":      {func(o *Options) { o.Gates.SLO = 101 }, "--slo"},
@@ -173,5 +175,35 @@ func TestADrainedKeeperIsStartedElsewhere(t *testing.T) {
 	terminate()
 	if err := Keep(ctx, l, "secret", time.Minute); err == nil {
 		t.Error("it ended without an error: its Job would be complete, and everything removed")
+	}
+}
+
+// What is judged must fit into memory, however many probers there are.
+func TestTheRecordBoundsTheTime(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		probers int
+		is      time.Duration
+		want    time.Duration
+		err     string
+	}{
+		"three probers, a command":    {3, 0, MaxFor, ""},
+		"three probers, ten minutes":  {3, 10 * time.Minute, 10 * time.Minute, ""},
+		"a hundred, a command":        {100, 0, 379 * time.Second, ""},
+		"a hundred, five minutes":     {100, 5 * time.Minute, 5 * time.Minute, ""},
+		"a hundred, for ten minutes":  {100, 10 * time.Minute, 0, "give a --for of up to 6m19s"},
+		"fifty, for as long as it is": {50, 12 * time.Minute, 12 * time.Minute, ""},
+	} {
+		o := options(t)
+		o.For = c.is
+		got, err := o.limit(c.probers * o.recorded(2))
+		if got != c.want || (c.err == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: %v, %v, want %v, %q", name, got, err, c.want, c.err)
+		}
+	}
+	o := options(t)
+	few, many := o.recorded(1), o.recorded(20)
+	if o.Application = "10.96.12.7:80/"; many <= few || o.recorded(20) <= many {
+		t.Error("the application and CoreDNS's pods count as well")
 	}
 }

@@ -29,6 +29,9 @@ const (
 // ErrBrokenBefore means that DNS lost queries before anything began, so that nothing was begun.
 var ErrBrokenBefore = errors.New("DNS was broken before anything began")
 
+// ErrTooLong ends what takes longer than the observation may.
+var ErrTooLong = errors.New("it took longer than it may")
+
 // errLost ends what is observed.
 var errLost = errors.New("more queries were lost than --abort-lost allows")
 
@@ -37,6 +40,8 @@ type Observation struct {
 	Options
 	Load    Load
 	Probers int
+	// Limit is how long what is observed may take.
+	Limit time.Duration
 	// Scenario is that of the options with the load of the probers and the gates.
 	Scenario scenarios.Scenario
 	// Environment is the cluster's.
@@ -69,6 +74,9 @@ func (c *Cluster) Prepare(ctx context.Context, o Options) (*Observation, error) 
 	}
 	if len(obs.direct) == 0 {
 		return obs, fmt.Errorf("the Service %s has no ready endpoint: is that CoreDNS? Name it with --service NAMESPACE/NAME", o.DNS)
+	}
+	if obs.Limit, err = o.limit(obs.Probers * o.recorded(len(obs.direct))); err != nil {
+		return obs, err
 	}
 	obs.Environment = c.Environment(ctx)
 	obs.Environment["context"] = o.Context
@@ -178,7 +186,9 @@ func (o *Observation) middle(ctx context.Context, rec *history.Recorder, probers
 	rec.Record(history.Steps.Begins())
 	began := rec.Clock().Now()
 	rec.Record(history.Event{Kind: history.ObservationBegun, Note: doing.Words})
-	doingCtx, end := context.WithCancelCause(ctx)
+	limited, cancel := context.WithTimeoutCause(ctx, o.Limit, ErrTooLong)
+	defer cancel()
+	doingCtx, end := context.WithCancelCause(limited)
 	watched := make(chan struct{})
 	go func() { defer close(watched); o.watchLosses(doingCtx, rec, end) }()
 	err := doing.Do(doingCtx, rec)

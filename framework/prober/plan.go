@@ -19,7 +19,7 @@ const (
 	DefaultTimeout = 2 * time.Second // that of the resolvers of Go and miekg/dns
 	MinTimeout     = 10 * time.Millisecond
 	MaxTimeout     = 10 * time.Second
-	MaxFor         = 30 * time.Minute
+	MaxFor         = 4 * time.Hour
 	MaxRate        = 200_000 // queries/s of one stream
 	MaxPorts       = 1024    // fixed ports, or kept connections, of one stream
 	MaxQuestions   = 16384   // of one stream

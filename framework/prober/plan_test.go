@@ -37,8 +37,8 @@ func TestPlanValidate(t *testing.T) {
 		{"root", func(p *Plan) { p.Streams[0].Questions[0] = Question{".", dns.TypeNS} }, ""},
 
 		{"no streams", func(p *Plan) { p.Streams = nil }, "plan has no streams"},
-		{"no bound", func(p *Plan) { p.For = 0 }, "for is 0s: want more than 0 and at most 30m0s"},
-		{"too long", func(p *Plan) { p.For = MaxFor + 1 }, "at most 30m0s"},
+		{"no bound", func(p *Plan) { p.For = 0 }, "for is 0s: want more than 0 and at most 4h0m0s"},
+		{"too long", func(p *Plan) { p.For = MaxFor + 1 }, "at most 4h0m0s"},
 		{"short timeout", func(p *Plan) { p.Timeout = time.Millisecond }, "timeout is 1ms: want 10ms to 10s"},
 		{"long timeout", func(p *Plan) { p.Timeout = time.Minute }, "timeout is 1m0s"},
 		{"twice the same", func(p *Plan) { p.Streams = append(p.Streams, p.Streams[0]) }, "stream 2: there is a stream service/fresh already"},
