@@ -184,6 +184,10 @@ func TestRetried(t *testing.T) {
 			s.drop(kind(history.FaultEnded))
 		}, want: Fail, got: "never done"},
 		expectation{name: "the fault hit nothing", edit: func(s *script) { s.drop(func(e history.Event) bool { return e.Fault != "" }) }, want: Unknown, got: "hit no call"},
+		expectation{name: "a call that is never answered, and never ends", edit: func(s *script) {
+			s.drop(isCall)
+			s.change(history.FaultHit, func(e *history.Event) { e.Action, e.Resource, e.Node = "update", history.NodesResource, victim })
+		}, want: Fail, got: "update of /nodes " + victim + ", last tried at +3.010s, never done"},
 		expectation{name: "the recording ends too soon", edit: func(s *script) { without(s); s.at(6, history.Event{Kind: history.RunError, Note: "x"}) }, want: Unknown, got: "recording ends there"},
 		expectation{name: "the instance gone before it could be repeated", edit: func(s *script) {
 			s.mark(23, 409, "f")
