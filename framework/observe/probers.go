@@ -195,7 +195,8 @@ func (p *probers) plan(r prober.Resolver) (prober.Plan, history.Event, error) {
 		}
 	}
 	found := history.Event{Kind: history.TargetFound, IP: server.String(), Key: kubeDNS}
-	if server.IsLinkLocalUnicast() { // NodeLocal DNSCache listens on 169.254.20.10, or on fd00-like ones of its user
+	// With kube-proxy in iptables mode, NodeLocal DNSCache also has the address of CoreDNS's Service.
+	if server.IsLinkLocalUnicast() || r.NodeLocal != "" {
 		found.Key = nodeLocalDNS
 	}
 	var names []string

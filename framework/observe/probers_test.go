@@ -35,12 +35,13 @@ func TestAPodsOwnResolverIsQueried(t *testing.T) {
 		question  string
 		rrtype    uint16
 	}{
-		"CoreDNS":               {prober.Resolver{Servers: []string{"10.96.0.10"}, Search: search, API: "10.96.0.1"}, nil, "10.96.0.10", kubeDNS, "kubernetes.default.svc.corp.example.", dns.TypeA},
-		"NodeLocal DNSCache":    {prober.Resolver{Servers: []string{"169.254.20.10"}, Search: search, API: "10.96.0.1"}, nil, "169.254.20.10", nodeLocalDNS, "kubernetes.default.svc.corp.example.", dns.TypeA},
-		"a cluster with IPv6":   {prober.Resolver{Servers: []string{"fd00:10:96::a"}, Search: search, API: "fd00:10:96::1"}, nil, "fd00:10:96::a", kubeDNS, "kubernetes.default.svc.corp.example.", dns.TypeAAAA},
-		"a pod without search":  {prober.Resolver{Servers: []string{"10.96.0.10", "10.0.0.2"}}, nil, "10.96.0.10", kubeDNS, "kubernetes.default.svc.cluster.local.", dns.TypeA},
-		"an external name":      {prober.Resolver{Servers: []string{"10.96.0.10"}, Search: search}, []string{"example.org"}, "10.96.0.10", kubeDNS, "example.org.", dns.TypeA},
-		"an address with a net": {prober.Resolver{Servers: []string{"fe80::1"}, Search: search}, nil, "fe80::1", nodeLocalDNS, "kubernetes.default.svc.corp.example.", dns.TypeA},
+		"CoreDNS":            {prober.Resolver{Servers: []string{"10.96.0.10"}, Search: search, API: "10.96.0.1"}, nil, "10.96.0.10", kubeDNS, "kubernetes.default.svc.corp.example.", dns.TypeA},
+		"NodeLocal DNSCache": {prober.Resolver{Servers: []string{"169.254.20.10"}, Search: search, API: "10.96.0.1"}, nil, "169.254.20.10", nodeLocalDNS, "kubernetes.default.svc.corp.example.", dns.TypeA},
+		"NodeLocal DNSCache with the Service's address": {prober.Resolver{Servers: []string{"10.96.0.10"}, Search: search, API: "10.96.0.1", NodeLocal: "169.254.20.10"}, nil, "10.96.0.10", nodeLocalDNS, "kubernetes.default.svc.corp.example.", dns.TypeA},
+		"a cluster with IPv6":                           {prober.Resolver{Servers: []string{"fd00:10:96::a"}, Search: search, API: "fd00:10:96::1"}, nil, "fd00:10:96::a", kubeDNS, "kubernetes.default.svc.corp.example.", dns.TypeAAAA},
+		"a pod without search":                          {prober.Resolver{Servers: []string{"10.96.0.10", "10.0.0.2"}}, nil, "10.96.0.10", kubeDNS, "kubernetes.default.svc.cluster.local.", dns.TypeA},
+		"an external name":                              {prober.Resolver{Servers: []string{"10.96.0.10"}, Search: search}, []string{"example.org"}, "10.96.0.10", kubeDNS, "example.org.", dns.TypeA},
+		"an address with a net":                         {prober.Resolver{Servers: []string{"fe80::1"}, Search: search}, nil, "fe80::1", nodeLocalDNS, "kubernetes.default.svc.corp.example.", dns.TypeA},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,6 +1,7 @@
 package prober
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -25,16 +26,44 @@ type Resolver struct {
 	// API is the address of the Service kubernetes, which shows the cluster's first IP
 	// family; empty outside a cluster.
 	API string `json:"api"`
+	// NodeLocal is the address of the NodeLocal DNSCache that answers on the pod's node; empty if
+	// none does.
+	NodeLocal string `json:"node_local,omitempty"`
 }
 
-func serveResolver(w http.ResponseWriter, _ *http.Request) {
+const (
+	// nodeLocalAddress is where NodeLocal DNSCache listens, on its own node only, unless its
+	// operator chose another address (Kubernetes, "Using NodeLocal DNSCache").
+	nodeLocalAddress = "169.254.20.10"
+	// nodeLocalWithin is how long an answer from the pod's own node may take.
+	nodeLocalWithin = 300 * time.Millisecond
+)
+
+func serveResolver(w http.ResponseWriter, r *http.Request) {
 	config, err := dns.ClientConfigFromFile(resolvConf)
 	if err != nil {
 		http.Error(w, fmt.Sprintf("read %s: %v", resolvConf, err), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(Resolver{Servers: config.Servers, Search: config.Search, API: os.Getenv("KUBERNETES_SERVICE_HOST")})
+	found := Resolver{Servers: config.Servers, Search: config.Search, API: os.Getenv("KUBERNETES_SERVICE_HOST")}
+	if answersDNS(r.Context(), net.JoinHostPort(nodeLocalAddress, "53")) {
+		found.NodeLocal = nodeLocalAddress
+	}
+	_ = json.NewEncoder(w).Encode(found)
+}
+
+// answersDNS reports whether a DNS server at an address answers one of two queries, with whatever
+// it has to say about the root.
+func answersDNS(ctx context.Context, address string) bool {
+	query := new(dns.Msg).SetQuestion(".", dns.TypeNS)
+	client := dns.Client{Timeout: nodeLocalWithin}
+	for range 2 {
+		if answer, _, err := client.ExchangeContext(ctx, query, address); err == nil && answer.Response {
+			return true
+		}
+	}
+	return false
 }
 
 const (

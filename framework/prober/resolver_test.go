@@ -3,6 +3,8 @@ package prober
 import (
 	"strings"
 	"testing"
+
+	"github.com/miekg/dns"
 )
 
 func TestRequestsOfCoreDNSAreCountedFromItsMetrics(t *testing.T) {
@@ -22,5 +24,21 @@ coredns_panics_total 7
 	}
 	if _, err := requestsIn(strings.NewReader("<html>")); err == nil {
 		t.Error("a page that is no metrics gave no error")
+	}
+}
+
+func TestWhetherANodeLocalCacheAnswers(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reply func(*dns.Msg) *dns.Msg
+		want  bool
+	}{
+		"it answers":                  {answer, true},
+		"it refuses, and so is there": {func(q *dns.Msg) *dns.Msg { return new(dns.Msg).SetRcode(q, dns.RcodeRefused) }, true},
+		"nothing is there":            {silence, false},
+	} {
+		if got := answersDNS(t.Context(), startServer(t, c.reply).addr.String()); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
 	}
 }

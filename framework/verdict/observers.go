@@ -19,6 +19,7 @@ const leavesWith = time.Minute
 // observer is what is on record of a prober in a cluster that is not spotdrill's own.
 type observer struct {
 	name   string // as history.TargetFound has it
+	target string // what it queries
 	pod    string
 	begun  time.Duration // its first record began
 	ended  []history.Event
@@ -47,7 +48,7 @@ func (j judge) observersOf() []*observer {
 	for _, e := range j.History.Events {
 		switch e.Kind {
 		case history.TargetFound:
-			of(e.Node).pod = e.Pod
+			of(e.Node).pod, of(e.Node).target = e.Pod, e.Key+" at "+e.IP
 		case history.ProberStarted:
 			o := of(e.Node)
 			o.starts++
@@ -93,6 +94,7 @@ func (j judge) observers(v Verdict) Verdict {
 	to := j.observedTo()
 	var evidence []history.Event
 	asked, unsent, late, there, whole, left := 0, 0, 0.0, 0, 0, 0
+	targets := map[string]int{}
 	for _, o := range j.observersOf() {
 		if why, e := j.distrusted(o); why != "" {
 			found := v.unknown(fmt.Sprintf("the prober on %s: %s", o.name, why), known(e)...)
@@ -102,6 +104,7 @@ func (j judge) observers(v Verdict) Verdict {
 		for _, e := range o.ended {
 			late = max(late, e.Numbers[history.LateP99])
 		}
+		targets[o.target]++
 		evidence = append(evidence, o.ended...)
 		asked, unsent = asked+o.asked, unsent+o.unsent
 		if o.begun < from-baselineTime {
@@ -124,6 +127,9 @@ func (j judge) observers(v Verdict) Verdict {
 		return v.unknown("no prober was there from the beginning to the end", capped(evidence)...)
 	}
 	got := fmt.Sprintf("%d asked, %d unsent, 99th percentile %.1f ms late", asked, unsent, late*1000)
+	for _, target := range slices.Sorted(maps.Keys(targets)) {
+		got += fmt.Sprintf("; %d probers query %s", targets[target], target)
+	}
 	if left > 0 {
 		got += fmt.Sprintf("; %d probers ended with their nodes", left)
 	}
