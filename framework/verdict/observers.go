@@ -95,7 +95,8 @@ func (j judge) observers(v Verdict) Verdict {
 	var evidence []history.Event
 	asked, unsent, late, there, whole, left := 0, 0, 0.0, 0, 0, 0
 	targets := map[string]int{}
-	for _, o := range j.observersOf() {
+	all := j.observersOf()
+	for _, o := range all {
 		if why, e := j.distrusted(o); why != "" {
 			found := v.unknown(fmt.Sprintf("the prober on %s: %s", o.name, why), known(e)...)
 			found.Noise = len(o.broke) == 0
@@ -128,7 +129,7 @@ func (j judge) observers(v Verdict) Verdict {
 	}
 	got := fmt.Sprintf("%d asked, %d unsent, 99th percentile %.1f ms late", asked, unsent, late*1000)
 	for _, target := range slices.Sorted(maps.Keys(targets)) {
-		got += fmt.Sprintf("; %d probers query %s", targets[target], target)
+		got += fmt.Sprintf("; %d of %d probers query %s", targets[target], len(all), target)
 	}
 	if left > 0 {
 		got += fmt.Sprintf("; %d probers ended with their nodes", left)
