@@ -21,7 +21,7 @@ func TestYourOwnClusterIsNotTouchedByMistake(t *testing.T) {
 		code       int
 	}{
 		"nothing to observe":           {"observe --context a --image b", "give --for, or a command", exitUsage},
-		"too long":                     {"observe --for 26m --image b", "--for is 26m", exitUsage},
+		"too long":                     {"observe --for 5h --image b", "--for is 5h", exitUsage},
 		"no image":                     {"observe --for 1m", "--image is missing", exitUsage},
 		"a share above all":            {"observe --for 1m --image b --slo 100.5", "--slo", exitUsage},
 		"no name of a service":         {"observe --for 1m --image b --service kube-dns", "--service", exitUsage},

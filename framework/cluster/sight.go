@@ -31,12 +31,15 @@ type sight struct {
 	// kept says that objects of this kind stay for longer than a drill, so that a list has
 	// all that were created meanwhile.
 	kept bool
+	// gaps says that what a watch missed which could not be resumed may be missing.
+	gaps bool
 
 	mu      sync.Mutex
 	objects map[types.UID]metav1.Object // as recorded; nil before the first list
 	heard   time.Duration               // when the watch last delivered something
 	begun   bool                        // a watch was opened
 	lost    bool                        // it ended, and no other is open yet
+	missed  string                      // what the record lacks when the watch is back; or ""
 	broken  error
 }
 
@@ -97,7 +100,8 @@ func (s *sight) back() {
 		return
 	}
 	s.lost = false
-	s.rec.Record(history.Event{Kind: history.WatchBack, Key: s.what})
+	s.rec.Record(history.Event{Kind: history.WatchBack, Key: s.what, Note: s.missed})
+	s.missed = ""
 }
 
 // Add and Update record that an object was created or changed.
@@ -141,7 +145,7 @@ func (s *sight) Delete(obj any) error {
 
 // Replace records the list that a watch starts with. If it is not the first list, the watch
 // could not be resumed, and it is unknown what happened in between, unless the objects are
-// kept, and all that were recorded are in the list.
+// kept, and all that were recorded are in the list, or gaps are allowed.
 func (s *sight) Replace(list []any, _ string) error {
 	there := make([]metav1.Object, len(list))
 	uids := map[types.UID]bool{}
@@ -163,8 +167,11 @@ func (s *sight) Replace(list []any, _ string) error {
 			defer s.back()
 		}
 		s.lose()
+		if s.gaps {
+			s.missed = "listed again: what came and went meanwhile is not on record"
+		}
 	}
-	if !first && (!s.kept || s.lacks(uids)) {
+	if !first && !s.gaps && (!s.kept || s.lacks(uids)) {
 		s.broken = cmp.Or(s.broken, fmt.Errorf("the watch of %s was interrupted and started again at %s: events in between may be missing from the record",
 			s.what, history.Seconds(s.rec.Clock().Now())))
 	}

@@ -50,10 +50,12 @@ func TestAWatchThatStartsAgainIsNotComplete(t *testing.T) {
 		end    func(*watch.FakeWatcher)
 		lost   bool // for a while, and back then
 		broken bool
+		gaps   bool // are allowed
 	}{
 		"it goes on":               {},
 		"it ends and is taken up":  {end: func(w *watch.FakeWatcher) { w.Stop() }, lost: true},
 		"what was next is too old": {end: func(w *watch.FakeWatcher) { w.Error(&expired) }, lost: true, broken: true},
+		"what was next is too old, and gaps are allowed": {end: func(w *watch.FakeWatcher) { w.Error(&expired) }, lost: true, gaps: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rec := recorder(t)
@@ -64,7 +66,7 @@ func TestAWatchThatStartsAgainIsNotComplete(t *testing.T) {
 				watches <- w
 				return true, w, nil
 			})
-			w, err := (&Cluster{Clientset: client}).Watch(t.Context(), rec)
+			w, err := Watch(t.Context(), client, rec, Scope{DNS: types.NamespacedName{Namespace: "kube-system", Name: "kube-dns"}, Pods: []string{metav1.NamespaceAll}, Gaps: c.gaps})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -92,7 +94,9 @@ func TestAWatchThatStartsAgainIsNotComplete(t *testing.T) {
 				t.Error(err)
 			}
 			var present []string
+			missed := false
 			for _, e := range rec.Events() {
+				missed = missed || e.Kind == history.WatchBack && strings.Contains(e.Note, "is not on record")
 				if e.Kind == history.WatchLost && (e.Key != "nodes" || e.Said == nil || *e.Said <= 0 || *e.Said > e.At) {
 					t.Errorf("lost: %+v", e)
 				}
@@ -102,6 +106,9 @@ func TestAWatchThatStartsAgainIsNotComplete(t *testing.T) {
 			}
 			if !slices.Equal(present, []string{"a", "b"}) {
 				t.Errorf("nodes on record: %v", present)
+			}
+			if missed != c.gaps {
+				t.Errorf("it is on record that something may be missing: %t, want %t", missed, c.gaps)
 			}
 			gaps := gapsOf(rec)
 			if pairs := []history.Kind{history.WatchLost, history.WatchBack}; c.lost != (len(gaps) > 0) || c.lost && !slices.Equal(gaps[:2], pairs) {

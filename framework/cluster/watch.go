@@ -43,6 +43,10 @@ type Scope struct {
 	// Events and DNSLogs say whether Kubernetes events are watched, and what CoreDNS logs as
 	// it terminates.
 	Events, DNSLogs bool
+	// Gaps allows that a watch cannot be resumed where it ended, as when the only API server of a
+	// cluster is restarted: what came and went meanwhile is then not on record. Otherwise that is
+	// an error.
+	Gaps bool
 	// Services are those whose endpoints are recorded like those of DNS.
 	Services []types.NamespacedName
 }
@@ -88,7 +92,7 @@ func Watch(ctx context.Context, clientset kubernetes.Interface, rec *history.Rec
 		w.sights = append(w.sights, slices(of, s))
 	}
 	for _, s := range w.sights {
-		s.rec = rec
+		s.rec, s.gaps = rec, scope.Gaps
 		reflector := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(&s.source, clientset), nil, s,
 			cache.ReflectorOptions{Name: "recording", TypeDescription: s.what})
 		s.newest = reflector.LastSyncResourceVersion

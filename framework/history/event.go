@@ -82,7 +82,7 @@ const (
 	// A watch that breaks misses nothing as long as it can be resumed, but what happened
 	// meanwhile is seen late.
 	WatchLost Kind = "watch.lost" // Key: nodes, pods, …; Said: when the watch last delivered something
-	WatchBack Kind = "watch.back" // Key; what happened meanwhile is on record before it or right after it
+	WatchBack Kind = "watch.back" // Key; what happened meanwhile is on record before it or right after it, unless Note says otherwise
 
 	ClusterEvent Kind = "event" // Key: object kind; Node or Pod: object; Reason, Note; Owner: reporting component
 )

@@ -121,11 +121,7 @@ func (p *probers) record(ctx context.Context, pod corev1.Pod, name string) (begu
 	if err != nil {
 		return false, fmt.Errorf("encode the plan of the prober on %s: %w", name, err)
 	}
-	streaming, hangUp := context.WithCancel(context.WithoutCancel(ctx))
-	body, err := p.request(http.MethodPost, p.namespace, pod.Name, proberPort, "probe", p.token).Param("patience", resumeWithin.String()).
-		SetHeader("Content-Type", "application/json").Body(text).Stream(streaming)
-	if err != nil {
-		hangUp()
+	if err := p.start(ctx, pod.Name, text); err != nil {
 		return false, fmt.Errorf("start the prober on %s: %w", name, err)
 	}
 	found.Node, found.Pod = name, p.namespace+"/"+pod.Name
@@ -133,19 +129,30 @@ func (p *probers) record(ctx context.Context, pod corev1.Pod, name string) (begu
 	p.mu.Lock()
 	p.started[pod.Name] = true
 	p.mu.Unlock()
-	whole := &resumed{
+	record := &parts{
 		open: func(ctx context.Context, from int64) (io.ReadCloser, error) {
 			return p.request(http.MethodGet, p.namespace, pod.Name, proberPort, "record", p.token).Param("from", strconv.FormatInt(from, 10)).Stream(ctx)
 		},
-		again: func(took time.Duration, why error) {
+		resumed: func(took time.Duration, why error) {
 			p.rec.Record(history.Event{Kind: history.ProberResumed, Node: name, Pod: p.namespace + "/" + pod.Name, Note: oneLine(why), Numbers: history.Numbers{history.Took: took.Seconds()}})
 		},
 		ending: p.ending, silentFor: silentFor, within: resumeWithin,
 	}
-	whole.begin(body, hangUp)
-	defer whole.Close()
-	_, err = prober.Collect(context.WithoutCancel(ctx), whole, p.rec, name)
+	defer record.Close()
+	_, err = prober.Collect(context.WithoutCancel(ctx), record, p.rec, name)
 	return true, err
+}
+
+// start starts a prober, whose record is read afterwards.
+func (p *probers) start(ctx context.Context, pod string, plan []byte) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
+	defer cancel()
+	answer, err := p.request(http.MethodPost, p.namespace, pod, proberPort, "probe", p.token).Param("patience", resumeWithin.String()).
+		SetHeader("Content-Type", "application/json").Body(plan).DoRaw(ctx)
+	if err != nil {
+		return said(err, answer)
+	}
+	return nil
 }
 
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
@@ -243,7 +250,9 @@ func (p *probers) begun() int {
 
 // stop ends the probers, and waits for the ends of their records.
 func (p *probers) stop(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	ctx = context.WithoutCancel(ctx)
+	p.awaitServer(ctx)
+	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
 	close(p.ending)
 	p.mu.Lock()

@@ -144,7 +144,7 @@ func (o *Observation) Record(ctx context.Context, dir string, meta history.Meta,
 
 func (o *Observation) record(ctx context.Context, rec *history.Recorder, doing Doing) error {
 	rec.Record(history.Arrange.Begins())
-	watcher, err := cluster.Watch(ctx, o.placed.Clientset, rec, o.scope(ctx))
+	watcher, err := cluster.Watch(ctx, o.placed.Clientset, rec, o.scope(ctx, doing.PutBack == nil))
 	if err != nil {
 		return o.restore(ctx, rec, doing, fail(rec, err))
 	}
@@ -293,9 +293,10 @@ func (o *Observation) restore(ctx context.Context, rec *history.Recorder, doing 
 	return err
 }
 
-// scope is what the client may watch.
-func (o *Observation) scope(ctx context.Context) cluster.Scope {
-	s := cluster.Scope{DNS: o.DNS, Pods: []string{o.Namespace}}
+// scope is what the client may watch. Where nothing is changed, the verdict rests on the queries, and
+// gaps in what is watched are allowed.
+func (o *Observation) scope(ctx context.Context, gaps bool) cluster.Scope {
+	s := cluster.Scope{DNS: o.DNS, Pods: []string{o.Namespace}, Gaps: gaps}
 	all := metav1.NamespaceAll
 	sees := func(namespace string) bool {
 		return o.placed.May(ctx, "list", "", "pods", "", namespace) && o.placed.May(ctx, "watch", "", "pods", "", namespace)

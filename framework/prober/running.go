@@ -13,13 +13,19 @@ import (
 // the reader.
 const flushEvery = 100 * time.Millisecond
 
-// runningProbe is a probe and its record. It goes on for some time without a reader: the
-// connection through an API server ends with that server, and DNS does not.
+// partTime is how long a part of a record takes: an API server that shuts down waits for the
+// requests that it passes on.
+const partTime = 5 * time.Second
+
+// runningProbe is a probe and its record. With patience, it goes on for some time without a reader:
+// the connection through an API server ends with that server, and DNS does not.
 type runningProbe struct {
 	record   *keptRecord
 	patience time.Duration
 	quit     context.CancelFunc
 	ended    chan struct{}
+	// delivered is closed when a client has got the end of the record.
+	delivered chan struct{}
 
 	mu     sync.Mutex
 	leave  context.CancelFunc // ends the reader that there is
@@ -30,7 +36,7 @@ type runningProbe struct {
 // startProbe starts a probe, which ends with ctx.
 func startProbe(ctx context.Context, plan Plan, patience time.Duration) *runningProbe {
 	running, quit := context.WithCancel(ctx)
-	p := &runningProbe{record: newKeptRecord(), patience: patience, quit: quit, ended: make(chan struct{})}
+	p := &runningProbe{record: newKeptRecord(), patience: patience, quit: quit, ended: make(chan struct{}), delivered: make(chan struct{})}
 	clock := history.NewClock()
 	out := NewRecordWriter(p.record, clock, plan)
 	over := make(chan struct{})
@@ -47,6 +53,9 @@ func startProbe(ctx context.Context, plan Plan, patience time.Duration) *running
 			}
 		}
 	})
+	if patience > 0 {
+		p.alone = time.AfterFunc(patience, quit)
+	}
 	go func() {
 		defer close(p.ended)
 		defer quit()
@@ -69,8 +78,20 @@ func (p *runningProbe) runs() bool {
 	}
 }
 
-// send sends the record to a client from a place on. A former client that still reads is gone: it
-// would not have come again otherwise.
+// deliver waits until a client has got the end of the record, if one may come for it, or until ctx
+// ends.
+func (p *runningProbe) deliver(ctx context.Context) {
+	if p.patience == 0 {
+		return
+	}
+	select {
+	case <-p.delivered:
+	case <-ctx.Done():
+	}
+}
+
+// send sends the record to a client from a place on: all of it, or a part if it may come again. A
+// former client that still reads is gone.
 func (p *runningProbe) send(w http.ResponseWriter, r *http.Request, place int64) {
 	ctx, me := p.attach(r.Context())
 	w.Header().Set("Content-Type", "application/octet-stream")
@@ -94,7 +115,11 @@ func (p *runningProbe) attach(ctx context.Context) (context.Context, int) {
 		p.alone.Stop()
 	}
 	p.reader++
-	ctx, p.leave = context.WithCancel(ctx)
+	if p.patience > 0 {
+		ctx, p.leave = context.WithTimeout(ctx, partTime)
+	} else {
+		ctx, p.leave = context.WithCancel(ctx)
+	}
 	return ctx, p.reader
 }
 
@@ -107,6 +132,11 @@ func (p *runningProbe) detach(me int, whole bool) bool {
 	}
 	p.leave()
 	if whole {
+		select {
+		case <-p.delivered:
+		default:
+			close(p.delivered)
+		}
 		return true
 	}
 	if p.patience > 0 {

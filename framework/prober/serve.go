@@ -27,7 +27,8 @@ const (
 // Serve offers probes on l until ctx ends. A running probe is then stopped, and its
 // record still gets its summary. With a token, only requests that have it are served.
 func Serve(ctx context.Context, l net.Listener, token string) error {
-	server := &http.Server{Handler: guard.With(token, NewHandler(ctx)), ReadHeaderTimeout: 10 * time.Second}
+	s := &service{ctx: ctx}
+	server := &http.Server{Handler: guard.With(token, s.handler()), ReadHeaderTimeout: 10 * time.Second}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(l) }()
 	select {
@@ -37,6 +38,9 @@ func Serve(ctx context.Context, l net.Listener, token string) error {
 	}
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), endWithin)
 	defer cancel()
+	if p := s.latest(); p != nil {
+		p.deliver(end)
+	}
 	if err := server.Shutdown(end); err != nil {
 		return fmt.Errorf("stop serving probes on %s: %w", l.Addr(), err)
 	}
@@ -50,8 +54,10 @@ const MaxPatience = time.Minute
 //
 //	POST /probe          a Plan as JSON; streams the record, which Collect reads
 //	POST /probe?patience=35s
-//	                     the same, but the probe goes on for that long when its client is gone
-//	GET  /record?from=N  streams the record of the latest probe from byte N on
+//	                     the same without the record, and the probe goes on until nobody has
+//	                     read its record for that long
+//	GET  /record?from=N  streams the record of the latest probe from byte N on, for a few seconds;
+//	                     416 if it ends there
 //	POST /stop           ends the probe; its record still gets its summary
 //	GET  /resolver       what this pod's resolv.conf says, as a Resolver in JSON
 //	GET  /load/IP        how many requests the CoreDNS pod with that address has had, by its metrics
@@ -59,8 +65,9 @@ const MaxPatience = time.Minute
 //
 // There is one probe at a time. It ends early when its client is gone for longer than it has
 // patience, by default none, or when ctx ends.
-func NewHandler(ctx context.Context) http.Handler {
-	s := &service{ctx: ctx}
+func NewHandler(ctx context.Context) http.Handler { return (&service{ctx: ctx}).handler() }
+
+func (s *service) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /probe", s.begin)
 	mux.HandleFunc("GET /record", s.resume)
@@ -101,6 +108,10 @@ func (s *service) begin(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "a probe is running already: wait for its end, or POST /stop", http.StatusConflict)
 		return
 	}
+	if patience > 0 {
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
 	p.send(w, r, 0)
 }
 
@@ -132,11 +143,14 @@ func (s *service) resume(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("from is %q: want how many bytes have been read", r.URL.Query().Get("from")), http.StatusBadRequest)
 		return
 	}
-	if _, _, _, err := p.record.from(place); err != nil {
+	switch part, whole, _, err := p.record.from(place); {
+	case err != nil:
 		http.Error(w, err.Error(), http.StatusGone)
-		return
+	case whole && len(part) == 0:
+		http.Error(w, "the record ends here", http.StatusRequestedRangeNotSatisfiable)
+	default:
+		p.send(w, r, place)
 	}
-	p.send(w, r, place)
 }
 
 func (s *service) stop(w http.ResponseWriter, _ *http.Request) {

@@ -40,11 +40,14 @@ func (s stream) Read(b []byte) (int, error) {
 
 func (s stream) Close() error { return nil }
 
+// wholeRecord is what a prober answers when everything has been read.
+var wholeRecord = part{"", status(http.StatusRequestedRangeNotSatisfiable)}
+
 func status(code int) error {
 	return apierrors.NewGenericServerResponse(code, "get", schema.GroupResource{Resource: "pods"}, "prober", "", 0, true)
 }
 
-func TestARecordGoesOnOverAnotherConnection(t *testing.T) {
+func TestARecordIsReadPartByPart(t *testing.T) {
 	t.Parallel()
 	const record = "a record of twenty-two"
 	reset := errors.New("reset by peer")
@@ -55,11 +58,12 @@ func TestARecordGoesOnOverAnotherConnection(t *testing.T) {
 		ending bool
 		want   string // of the error
 	}{
-		"whole at once":                     {[]part{{record, io.EOF}, {"", status(http.StatusNotFound)}}, 0, false, ""},
-		"broken twice":                      {[]part{{record[:5], reset}, {record[5:6], reset}, {record[6:], io.EOF}, {"", status(http.StatusNotFound)}}, 2, false, ""},
-		"silent":                            {[]part{{record[:5], nil}, {record[5:], io.EOF}, {"", status(http.StatusNotFound)}}, 1, false, ""},
-		"closed in good order, too early":   {[]part{{record[:5], io.EOF}, {record[5:], io.EOF}, {"", status(http.StatusNotFound)}}, 0, false, ""},
-		"the API server is back in a while": {[]part{{record[:5], reset}, {"", refused}, {"", refused}, {record[5:], io.EOF}, {"", refused}}, 1, false, ""},
+		"whole at once":                     {[]part{{record, io.EOF}, wholeRecord}, 0, false, ""},
+		"broken twice":                      {[]part{{record[:5], reset}, {record[5:6], reset}, {record[6:], io.EOF}, wholeRecord}, 2, false, ""},
+		"silent":                            {[]part{{record[:5], nil}, {record[5:], io.EOF}, wholeRecord}, 1, false, ""},
+		"in three parts":                    {[]part{{record[:5], io.EOF}, {record[5:9], io.EOF}, {record[9:], io.EOF}, wholeRecord}, 0, false, ""},
+		"the API server is back in a while": {[]part{{record[:5], reset}, {"", refused}, {"", refused}, {record[5:], io.EOF}, wholeRecord}, 1, false, ""},
+		"its end is broken off":             {[]part{{record, reset}, {"", refused}, wholeRecord}, 0, false, ""},
 		"its pod is gone":                   {[]part{{record[:5], reset}, {"", status(http.StatusNotFound)}}, 0, false, "reset by peer; and it cannot be read further"},
 		"that part is no longer kept":       {[]part{{record[:5], reset}, {"", status(http.StatusGone)}}, 0, false, "cannot be read further"},
 		"silent, and its node is gone":      {[]part{{record[:5], nil}, {"", refused}}, 0, false, "nothing came of it for 50ms"},
@@ -72,11 +76,11 @@ func TestARecordGoesOnOverAnotherConnection(t *testing.T) {
 			if c.ending {
 				close(ending)
 			}
-			next, breaks, read := 1, 0, int64(0)
+			next, breaks, read := 0, 0, int64(0)
 			open := func(ctx context.Context, p part) io.ReadCloser {
 				return stream{strings.NewReader(p.text), p, ctx}
 			}
-			r := &resumed{
+			r := &parts{
 				open: func(ctx context.Context, from int64) (io.ReadCloser, error) {
 					if from != read {
 						t.Errorf("it goes on at byte %d, and has read %d", from, read)
@@ -88,11 +92,9 @@ func TestARecordGoesOnOverAnotherConnection(t *testing.T) {
 					}
 					return open(ctx, p), nil
 				},
-				again:  func(time.Duration, error) { breaks++ },
-				ending: ending, silentFor: 50 * time.Millisecond, within: 1200 * time.Millisecond,
+				resumed: func(time.Duration, error) { breaks++ },
+				ending:  ending, silentFor: 50 * time.Millisecond, within: 1200 * time.Millisecond,
 			}
-			ctx, hangUp := context.WithCancel(t.Context())
-			r.begin(open(ctx, c.parts[0]), hangUp)
 			var text []byte
 			var err error
 			for b := make([]byte, 3); err == nil; {
