@@ -52,9 +52,9 @@ func TestAWatchThatStartsAgainIsNotComplete(t *testing.T) {
 		broken bool
 		gaps   bool // are allowed
 	}{
-		"it goes on":               {},
-		"it ends and is taken up":  {end: func(w *watch.FakeWatcher) { w.Stop() }, lost: true},
-		"what was next is too old": {end: func(w *watch.FakeWatcher) { w.Error(&expired) }, lost: true, broken: true},
+		"it goes on":                                     {},
+		"it ends and is taken up":                        {end: func(w *watch.FakeWatcher) { w.Stop() }, lost: true},
+		"what was next is too old":                       {end: func(w *watch.FakeWatcher) { w.Error(&expired) }, lost: true, broken: true},
 		"what was next is too old, and gaps are allowed": {end: func(w *watch.FakeWatcher) { w.Error(&expired) }, lost: true, gaps: true},
 	} {
 		t.Run(name, func(t *testing.T) {
