@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/guard"
+	"github.com/spotdrill/spotdrill/framework/prober"
 )
 
 const (
-	// Patience is how long the keeper waits for its client: longer than resumeWithin, so that an
-	// API server which is replaced ends no observation. With the removal of what it owns, an
-	// observation whose client has died is still gone within a minute.
+	// Patience is how long the keeper waits for its client while the API server can be reached.
+	// With the removal of what it owns, an observation whose client has died is gone within a minute.
 	Patience = 40 * time.Second
 	// beatEvery is how often the client shows that it is alive.
 	beatEvery = 5 * time.Second
@@ -26,31 +26,27 @@ var errDrained = errors.New("asked to terminate while the client is alive")
 // Keep serves POST /beat until no client was heard of for Patience, and returns nil then: the Job
 // of its pod is complete, and Kubernetes removes what it owns.
 func Keep(ctx context.Context, l net.Listener, token string, patience time.Duration) error {
-	beats := make(chan struct{}, 1)
+	alone := prober.NewAlone(patience)
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /beat", func(w http.ResponseWriter, _ *http.Request) {
-		select {
-		case beats <- struct{}{}:
-		default:
-		}
+		alone.Release() // it came, and has left
 		_, _ = fmt.Fprintln(w, "ok")
 	})
 	server := &http.Server{Handler: guard.With(token, mux), ReadHeaderTimeout: 10 * time.Second}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(l) }()
 	defer server.Close()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	for {
-		select {
-		case err := <-failed:
-			return fmt.Errorf("serve on %s: %w", l.Addr(), err)
-		case <-ctx.Done():
+	waiting, stop := context.WithCancel(ctx)
+	defer stop()
+	gone := make(chan bool, 1)
+	go func() { gone <- alone.Wait(waiting) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve on %s: %w", l.Addr(), err)
+	case isGone := <-gone:
+		if !isGone {
 			return errDrained
-		case <-beats:
-			timer.Reset(patience)
-		case <-timer.C:
-			return nil
 		}
+		return nil
 	}
 }

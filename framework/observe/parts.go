@@ -16,8 +16,11 @@ const (
 	// connection through a node that is gone stays open.
 	silentFor = 8 * time.Second
 	// resumeWithin is how long a prober goes on when nobody reads its record, and how long it is
-	// tried to read on: an API server that is replaced is back by then.
+	// tried to read on, while the API server answers.
 	resumeWithin = 35 * time.Second
+	// serverWithin is how long the API server may be away: the only one of a cluster that is
+	// restarted, for a minute or so.
+	serverWithin = 5 * time.Minute
 	// resumeEvery is the time between two attempts.
 	resumeEvery = 500 * time.Millisecond
 	// lastAttempt is how long it is tried after the observation has ended.
@@ -33,8 +36,8 @@ type parts struct {
 	ending <-chan struct{}
 	// resumed is called when the record goes on after a break: how long that took, and why.
 	resumed func(took time.Duration, why error)
-	// silentFor and within bound a silence and a break.
-	silentFor, within time.Duration
+	// silentFor bounds a silence, within a break while the API server answers, and away a break.
+	silentFor, within, away time.Duration
 
 	part   io.ReadCloser      // nil between two parts
 	hangUp context.CancelFunc // ends part, also a Read of it
@@ -79,7 +82,8 @@ func (p *parts) resume(cause error) error {
 		cause = fmt.Errorf("nothing came of it for %s: %w", p.silentFor, cause)
 	}
 	broke, last := time.Now(), p.within
-	for {
+	for counted := time.Duration(0); ; {
+		began := time.Now()
 		err := p.next(last)
 		switch {
 		case err == nil:
@@ -98,8 +102,11 @@ func (p *parts) resume(cause error) error {
 			}
 			last = lastAttempt
 		}
-		if time.Since(broke) > p.within {
-			return fmt.Errorf("%w; and its prober could not be reached for %s: %w", cause, p.within, err)
+		if statusOf(err) != 0 {
+			counted += time.Since(began)
+		}
+		if counted > p.within || time.Since(broke) > p.away {
+			return fmt.Errorf("%w; and its prober could not be reached for %s: %w", cause, time.Since(broke).Round(time.Second), err)
 		}
 	}
 }
@@ -143,7 +150,7 @@ func whole(err error) bool { return statusOf(err) == http.StatusRequestedRangeNo
 // final reports whether another attempt is of no use: the pod, or that part of its record, is gone.
 func final(err error) bool {
 	switch statusOf(err) {
-	case http.StatusNotFound, http.StatusGone, http.StatusBadRequest, http.StatusForbidden:
+	case http.StatusNotFound, http.StatusGone, http.StatusBadRequest: // 403 may pass: the authorizer of a new API server is not ready at once
 		return true
 	}
 	return false

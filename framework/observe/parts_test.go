@@ -65,9 +65,11 @@ func TestARecordIsReadPartByPart(t *testing.T) {
 		"the API server is back in a while": {[]part{{record[:5], reset}, {"", refused}, {"", refused}, {record[5:], io.EOF}, wholeRecord}, 1, false, ""},
 		"its end is broken off":             {[]part{{record, reset}, {"", refused}, wholeRecord}, 0, false, ""},
 		"its pod is gone":                   {[]part{{record[:5], reset}, {"", status(http.StatusNotFound)}}, 0, false, "reset by peer; and it cannot be read further"},
+		"the new API server is not ready":   {[]part{{record[:5], reset}, {"", refused}, {"", status(http.StatusForbidden)}, {record[5:], io.EOF}, wholeRecord}, 1, false, ""},
 		"that part is no longer kept":       {[]part{{record[:5], reset}, {"", status(http.StatusGone)}}, 0, false, "cannot be read further"},
-		"silent, and its node is gone":      {[]part{{record[:5], nil}, {"", refused}}, 0, false, "nothing came of it for 50ms"},
-		"the API server stays away":         {[]part{{record[:5], reset}, {"", refused}}, 0, false, "could not be reached for 1.2s: connection refused"},
+		"silent, and its node is gone":      {[]part{{record[:5], nil}, {"", status(http.StatusServiceUnavailable)}}, 0, false, "nothing came of it for 50ms"},
+		"its prober cannot be reached":      {[]part{{record[:5], reset}, {"", status(http.StatusServiceUnavailable)}}, 0, false, "could not be reached for 1s"},
+		"the API server stays away":         {[]part{{record[:5], reset}, {"", refused}}, 0, false, "could not be reached for 3s: connection refused"},
 		"the observation is over":           {[]part{{record[:5], reset}, {"", refused}}, 0, true, "could not be reached at the end"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +95,7 @@ func TestARecordIsReadPartByPart(t *testing.T) {
 					return open(ctx, p), nil
 				},
 				resumed: func(time.Duration, error) { breaks++ },
-				ending:  ending, silentFor: 50 * time.Millisecond, within: 1200 * time.Millisecond,
+				ending:  ending, silentFor: 50 * time.Millisecond, within: 700 * time.Millisecond, away: 2500 * time.Millisecond,
 			}
 			var text []byte
 			var err error

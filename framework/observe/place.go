@@ -193,8 +193,8 @@ func (p *placed) beatOnce(ctx context.Context) {
 
 // awaitServer waits until the API server answers: one that is replaced must not leave everything
 // behind.
-func (p *placed) awaitServer(ctx context.Context) {
-	_ = cluster.Until(ctx, resumeWithin, "the API server to answer", func(ctx context.Context) string { // else what follows fails, and says why
+func (p *placed) awaitServer(ctx context.Context, within time.Duration) {
+	_ = cluster.Until(ctx, within, "the API server to answer", func(ctx context.Context) string { // else what follows fails, and says why
 		ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 		defer cancel()
 		if _, err := p.Clientset.CoreV1().Pods(p.namespace).List(ctx, p.selected()); err != nil {
@@ -208,7 +208,7 @@ func (p *placed) awaitServer(ctx context.Context) {
 func (p *placed) remove(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 	defer cancel()
-	p.awaitServer(ctx)
+	p.awaitServer(ctx, removeTimeout)
 	err := p.Clientset.BatchV1().Jobs(p.namespace).Delete(ctx, p.name, metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("remove Job %s/%s: %w; spotdrill observe --cleanup removes what is left", p.namespace, p.name, err)

@@ -136,7 +136,7 @@ func (p *probers) record(ctx context.Context, pod corev1.Pod, name string) (begu
 		resumed: func(took time.Duration, why error) {
 			p.rec.Record(history.Event{Kind: history.ProberResumed, Node: name, Pod: p.namespace + "/" + pod.Name, Note: oneLine(why), Numbers: history.Numbers{history.Took: took.Seconds()}})
 		},
-		ending: p.ending, silentFor: silentFor, within: resumeWithin,
+		ending: p.ending, silentFor: silentFor, within: resumeWithin, away: serverWithin,
 	}
 	defer record.Close()
 	_, err = prober.Collect(context.WithoutCancel(ctx), record, p.rec, name)
@@ -250,8 +250,12 @@ func (p *probers) begun() int {
 
 // stop ends the probers, and waits for the ends of their records.
 func (p *probers) stop(ctx context.Context) error {
+	within := serverWithin
+	if ctx.Err() != nil { // someone waits for the end
+		within = answerTimeout
+	}
 	ctx = context.WithoutCancel(ctx)
-	p.awaitServer(ctx)
+	p.awaitServer(ctx, within)
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
 	close(p.ending)

@@ -30,7 +30,7 @@ type runningProbe struct {
 	mu     sync.Mutex
 	leave  context.CancelFunc // ends the reader that there is
 	reader int                // which one that is
-	alone  *time.Timer        // ends the probe when no reader comes again
+	alone  *Alone
 }
 
 // startProbe starts a probe, which ends with ctx.
@@ -54,7 +54,12 @@ func startProbe(ctx context.Context, plan Plan, patience time.Duration) *running
 		}
 	})
 	if patience > 0 {
-		p.alone = time.AfterFunc(patience, quit)
+		p.alone = NewAlone(patience)
+		go func() {
+			if p.alone.Wait(running) {
+				quit()
+			}
+		}()
 	}
 	go func() {
 		defer close(p.ended)
@@ -111,11 +116,9 @@ func (p *runningProbe) attach(ctx context.Context) (context.Context, int) {
 	if p.leave != nil {
 		p.leave()
 	}
-	if p.alone != nil {
-		p.alone.Stop()
-	}
 	p.reader++
 	if p.patience > 0 {
+		p.alone.Hold()
 		ctx, p.leave = context.WithTimeout(ctx, partTime)
 	} else {
 		ctx, p.leave = context.WithCancel(ctx)
@@ -140,7 +143,7 @@ func (p *runningProbe) detach(me int, whole bool) bool {
 		return true
 	}
 	if p.patience > 0 {
-		p.alone = time.AfterFunc(p.patience, p.quit)
+		p.alone.Release()
 		return false
 	}
 	p.quit()
