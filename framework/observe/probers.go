@@ -255,6 +255,9 @@ func (p *probers) stop(ctx context.Context) error {
 		within = answerTimeout
 	}
 	ctx = context.WithoutCancel(ctx)
+	if p.Progress != nil {
+		p.Progress("ending the probers, through the API server")
+	}
 	p.awaitServer(ctx, within)
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
