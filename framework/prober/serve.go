@@ -50,6 +50,13 @@ func Serve(ctx context.Context, l net.Listener, token string) error {
 // MaxPatience bounds how long a probe goes on without a reader of its record.
 const MaxPatience = time.Minute
 
+type service struct {
+	ctx context.Context //nolint:containedctx // the lifetime of the service, not of a call
+
+	mu    sync.Mutex
+	probe *runningProbe // the latest; nil before the first one
+}
+
 // NewHandler returns the prober's HTTP interface:
 //
 //	POST /probe          a Plan as JSON; streams the record, which Collect reads
@@ -76,13 +83,6 @@ func (s *service) handler() http.Handler {
 	mux.HandleFunc("GET /load/{ip}", serveLoad)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
 	return mux
-}
-
-type service struct {
-	ctx context.Context //nolint:containedctx // the lifetime of the service, not of a call
-
-	mu    sync.Mutex
-	probe *runningProbe // the latest; nil before the first one
 }
 
 func (s *service) begin(w http.ResponseWriter, r *http.Request) {
