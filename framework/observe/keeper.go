@@ -15,7 +15,7 @@ import (
 const (
 	// Patience is how long the keeper waits for its client while the API server can be reached.
 	// With the removal of what it owns, an observation whose client has died is gone within a minute.
-	Patience = 40 * time.Second
+	Patience = 30 * time.Second
 	// beatEvery is how often the client shows that it is alive.
 	beatEvery = 5 * time.Second
 )

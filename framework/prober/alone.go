@@ -23,13 +23,14 @@ type Alone struct {
 
 	mu     sync.Mutex
 	held   bool          // a client is here
+	left   time.Time     // when the last one left, or when it began to wait
 	alone  time.Duration // without a client, as far as it counts
 	silent time.Duration // without a client
 }
 
 // NewAlone begins to wait for a client. Out of patience, Wait returns.
 func NewAlone(patience time.Duration) *Alone {
-	return &Alone{patience: patience, api: apiAnswers}
+	return &Alone{patience: patience, api: apiAnswers, left: time.Now()}
 }
 
 // Hold says that a client is here, until Release.
@@ -41,7 +42,17 @@ func (a *Alone) Release() { a.set(false) }
 func (a *Alone) set(held bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.held, a.alone, a.silent = held, 0, 0
+	a.held, a.alone, a.silent, a.left = held, 0, 0, time.Now()
+}
+
+// For is how long no client has been here.
+func (a *Alone) For() time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.held {
+		return 0
+	}
+	return time.Since(a.left)
 }
 
 // Wait returns true once no client has come for as long as the patience lasts, and false when ctx

@@ -83,15 +83,22 @@ func (p *runningProbe) runs() bool {
 	}
 }
 
-// deliver waits until a client has got the end of the record, if one may come for it, or until ctx
+// comesAgain is how soon a client asks for the next part of a record.
+const comesAgain = 3 * time.Second
+
+// deliver waits until a client has got the end of the record, while one comes for it, or until ctx
 // ends.
 func (p *runningProbe) deliver(ctx context.Context) {
-	if p.patience == 0 {
-		return
-	}
-	select {
-	case <-p.delivered:
-	case <-ctx.Done():
+	ticker := time.NewTicker(comesAgain / 10)
+	defer ticker.Stop()
+	for p.patience > 0 && p.alone.For() < comesAgain {
+		select {
+		case <-p.delivered:
+			return
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
 	}
 }
 

@@ -260,6 +260,43 @@ func TestAKeptRecordDropsItsOldestPart(t *testing.T) {
 	}
 }
 
+// A prober that leaves with its node waits for the client that reads its record, and for no other.
+func TestServeWaitsForTheClientThatReadsItsRecord(t *testing.T) {
+	t.Parallel()
+	for name, reads := range map[string]bool{"it reads on": true, "it is gone": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, terminate := context.WithCancel(t.Context())
+			defer terminate()
+			ended := make(chan error, 1)
+			go func() { ended <- Serve(ctx, listener, "") }()
+			url := "http://" + listener.Addr().String()
+			plan := Plan{Streams: []QueryStream{freshStream(startServer(t, answer).addr, 100)}, Timeout: 100 * time.Millisecond, For: time.Minute}
+			post(t, t.Context(), url+"/probe?patience=1m", plan)
+			began := time.Now()
+			terminate()
+			if reads {
+				time.Sleep(500 * time.Millisecond) // between two parts
+				if summary, _, err := collect(t, t.Context(), resumeAt(t, url, "0").Body, history.NewClock()); err != nil || summary.Asked == 0 {
+					t.Errorf("asked %d: %v", summary.Asked, err)
+				}
+			}
+			select {
+			case err := <-ended:
+				if took := time.Since(began); err != nil || !reads && took < comesAgain/2 || took > comesAgain+5*time.Second {
+					t.Errorf("it ended after %s: %v", took, err)
+				}
+			case <-time.After(20 * time.Second):
+				t.Error("Serve did not return")
+			}
+		})
+	}
+}
+
 func TestServeEndsARunningProbeWithItsSummary(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
