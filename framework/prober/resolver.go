@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/miekg/dns"
@@ -47,16 +48,27 @@ func serveResolver(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	found := Resolver{Servers: config.Servers, Search: config.Search, API: os.Getenv("KUBERNETES_SERVICE_HOST")}
-	if answersDNS(r.Context(), net.JoinHostPort(nodeLocalAddress, "53")) {
+	if answersDNS(r.Context(), net.JoinHostPort(nodeLocalAddress, "53"), apiName(config.Search)) {
 		found.NodeLocal = nodeLocalAddress
 	}
 	_ = json.NewEncoder(w).Encode(found)
 }
 
-// answersDNS reports whether a DNS server at an address answers one of two queries, with whatever
-// it has to say about the root.
-func answersDNS(ctx context.Context, address string) bool {
-	query := new(dns.Msg).SetQuestion(".", dns.TypeNS)
+// apiName is the name of the API server's Service, by a pod's search list. CoreDNS has it itself: for
+// any other name it may have to ask a server outside, which takes longer.
+func apiName(search []string) string {
+	for _, s := range search {
+		if strings.HasPrefix(s, "svc.") {
+			return dns.Fqdn("kubernetes.default." + s)
+		}
+	}
+	return "kubernetes.default.svc.cluster.local."
+}
+
+// answersDNS reports whether a DNS server at an address answers one of two queries for a name,
+// whatever it says.
+func answersDNS(ctx context.Context, address, name string) bool {
+	query := new(dns.Msg).SetQuestion(name, dns.TypeA)
 	client := dns.Client{Timeout: nodeLocalWithin}
 	for range 2 {
 		if answer, _, err := client.ExchangeContext(ctx, query, address); err == nil && answer.Response {

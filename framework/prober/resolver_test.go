@@ -37,8 +37,20 @@ func TestWhetherANodeLocalCacheAnswers(t *testing.T) {
 		"it refuses, and so is there": {func(q *dns.Msg) *dns.Msg { return new(dns.Msg).SetRcode(q, dns.RcodeRefused) }, true},
 		"nothing is there":            {silence, false},
 	} {
-		if got := answersDNS(t.Context(), startServer(t, c.reply).addr.String()); got != c.want {
+		if got := answersDNS(t.Context(), startServer(t, c.reply).addr.String(), "kubernetes.default.svc.cluster.local."); got != c.want {
 			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+func TestTheNameOfTheAPIServersService(t *testing.T) {
+	t.Parallel()
+	for want, search := range map[string][]string{
+		"kubernetes.default.svc.corp.example.":  {"ours.svc.corp.example", "svc.corp.example", "corp.example"},
+		"kubernetes.default.svc.cluster.local.": nil,
+	} {
+		if got := apiName(search); got != want {
+			t.Errorf("%q gives %q, want %q", search, got, want)
 		}
 	}
 }
