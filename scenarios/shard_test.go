@@ -26,7 +26,7 @@ func TestEveryScenarioIsInOneShardAndAllTakeAsLong(t *testing.T) {
 		t.Fatal(err)
 	}
 	about := func(s Scenario) time.Duration { return s.Expected(Full) }
-	for _, count := range []int{1, 2, 4, 7} {
+	for _, count := range []int{1, 2, 4, 7, 8} {
 		var together []string
 		var least, most time.Duration
 		for i := range count {
