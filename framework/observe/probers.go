@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -223,22 +221,13 @@ func (p *probers) questions(r prober.Resolver) []prober.Question {
 	}
 	names := p.Names
 	if len(names) == 0 {
-		names = []string{"kubernetes.default.svc." + domainOf(r.Search)}
+		names = []string{r.APIName()}
 	}
 	var out []prober.Question
 	for _, name := range names {
 		out = append(out, prober.Question{Name: dns.Fqdn(name), Type: family})
 	}
 	return out
-}
-
-// domainOf is the cluster's domain by a pod's search list; by default cluster.local.
-func domainOf(search []string) string {
-	i := slices.IndexFunc(search, func(s string) bool { return strings.HasPrefix(s, "svc.") })
-	if i < 0 {
-		return "cluster.local"
-	}
-	return cmp.Or(strings.TrimSuffix(strings.TrimPrefix(search[i], "svc."), "."), "cluster.local")
 }
 
 // begun is how many probers have begun a record.

@@ -1,6 +1,7 @@
 package prober
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,21 +50,21 @@ func serveResolver(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	found := Resolver{Servers: config.Servers, Search: config.Search, API: os.Getenv("KUBERNETES_SERVICE_HOST")}
-	if answersDNS(r.Context(), net.JoinHostPort(nodeLocalAddress, "53"), apiName(config.Search)) {
+	if answersDNS(r.Context(), net.JoinHostPort(nodeLocalAddress, "53"), found.APIName()) {
 		found.NodeLocal = nodeLocalAddress
 	}
 	_ = json.NewEncoder(w).Encode(found)
 }
 
-// apiName is the name of the API server's Service, by a pod's search list. CoreDNS has it itself: for
-// any other name it may have to ask a server outside, which takes longer.
-func apiName(search []string) string {
-	for _, s := range search {
-		if strings.HasPrefix(s, "svc.") {
-			return dns.Fqdn("kubernetes.default." + s)
-		}
+// APIName is the full name of the API server's Service, in the cluster's domain by the pod's search
+// list, by default cluster.local. CoreDNS has it itself: for other names it may have to ask a server
+// outside, which takes longer.
+func (r Resolver) APIName() string {
+	domain := ""
+	if i := slices.IndexFunc(r.Search, func(s string) bool { return strings.HasPrefix(s, "svc.") }); i >= 0 {
+		domain = strings.TrimSuffix(strings.TrimPrefix(r.Search[i], "svc."), ".")
 	}
-	return "kubernetes.default.svc.cluster.local."
+	return dns.Fqdn("kubernetes.default.svc." + cmp.Or(domain, "cluster.local"))
 }
 
 // answersDNS reports whether a DNS server at an address answers one of two queries for a name,

@@ -49,7 +49,7 @@ func TestTheNameOfTheAPIServersService(t *testing.T) {
 		"kubernetes.default.svc.corp.example.":  {"ours.svc.corp.example", "svc.corp.example", "corp.example"},
 		"kubernetes.default.svc.cluster.local.": nil,
 	} {
-		if got := apiName(search); got != want {
+		if got := (Resolver{Search: search}).APIName(); got != want {
 			t.Errorf("%q gives %q, want %q", search, got, want)
 		}
 	}
