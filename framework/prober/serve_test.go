@@ -260,23 +260,30 @@ func TestAKeptRecordDropsItsOldestPart(t *testing.T) {
 	}
 }
 
+// serve runs Serve until terminate is called, and gives what it returned.
+func serve(t *testing.T) (url string, terminate context.CancelFunc, ended <-chan error) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, terminate := context.WithCancel(t.Context())
+	t.Cleanup(terminate)
+	returned := make(chan error, 1)
+	go func() { returned <- Serve(ctx, listener, "") }()
+	return "http://" + listener.Addr().String(), terminate, returned
+}
+
 // A prober that leaves with its node waits for the client that reads its record, and for no other.
 func TestServeWaitsForTheClientThatReadsItsRecord(t *testing.T) {
 	t.Parallel()
 	for name, reads := range map[string]bool{"it reads on": true, "it is gone": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			listener, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			ctx, terminate := context.WithCancel(t.Context())
-			defer terminate()
-			ended := make(chan error, 1)
-			go func() { ended <- Serve(ctx, listener, "") }()
-			url := "http://" + listener.Addr().String()
+			url, terminate, ended := serve(t)
 			plan := Plan{Streams: []QueryStream{freshStream(startServer(t, answer).addr, 100)}, Timeout: 100 * time.Millisecond, For: time.Minute}
 			post(t, t.Context(), url+"/probe?patience=1m", plan)
+			time.Sleep(200 * time.Millisecond) // otherwise it may end before its first query
 			began := time.Now()
 			terminate()
 			if reads {
@@ -299,16 +306,9 @@ func TestServeWaitsForTheClientThatReadsItsRecord(t *testing.T) {
 
 func TestServeEndsARunningProbeWithItsSummary(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, terminate := context.WithCancel(t.Context())
-	defer terminate()
-	ended := make(chan error, 1)
-	go func() { ended <- Serve(ctx, listener, "") }()
+	url, terminate, ended := serve(t)
 	server := startServer(t, answer)
-	response := post(t, t.Context(), "http://"+listener.Addr().String()+"/probe",
+	response := post(t, t.Context(), url+"/probe",
 		Plan{Streams: []QueryStream{freshStream(server.addr, 100)}, For: time.Minute})
 	time.AfterFunc(200*time.Millisecond, terminate)
 	summary, _, err := collect(t, t.Context(), response.Body, history.NewClock())
