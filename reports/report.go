@@ -309,7 +309,7 @@ const ContextOf = "context"
 func ownCluster(scenario, context string) string {
 	command := "spotdrill observe"
 	if scenario != scenarios.ObservationName {
-		command = "spotdrill run " + scenario
+		command = "spotdrill live " + scenario
 	}
 	if context != "" {
 		command += " --context " + context

@@ -84,7 +84,10 @@ func Select(set Set, names []string) ([]Scenario, error) {
 			continue
 		}
 		i := slices.IndexFunc(all, func(s Scenario) bool { return s.Name == name })
-		if i < 0 {
+		switch {
+		case i < 0 && IsLive(name):
+			return nil, fmt.Errorf("%q is a drill of your own cluster: spotdrill live %s --context CONTEXT", name, name)
+		case i < 0:
 			known := make([]string, len(all))
 			for i, s := range all {
 				known[i] = s.Name

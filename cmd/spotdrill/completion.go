@@ -8,7 +8,15 @@ import (
 
 // completeScenarios completes names of scenarios, and files.
 func completeScenarios(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	all, err := scenarios.Catalogue()
+	return completed(scenarios.Catalogue())
+}
+
+// completeLive completes names of drills of the user's own cluster, and files.
+func completeLive(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return completed(scenarios.Live())
+}
+
+func completed(all []scenarios.Scenario, err error) ([]string, cobra.ShellCompDirective) {
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

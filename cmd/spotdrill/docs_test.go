@@ -88,9 +88,10 @@ func (c command) wrong(t *testing.T) string {
 	if err := cmd.ValidateArgs(args); err != nil && (!c.named || len(rest) > 0) {
 		return err.Error()
 	}
-	if cmd.Name() == "run" || cmd.Name() == "explain" {
+	known, plays := map[string]func(string) bool{"run": scenarios.InCatalogue, "explain": scenarios.InCatalogue, "live": scenarios.IsLive}[cmd.Name()]
+	if plays {
 		for _, name := range args {
-			if !strings.ContainsAny(name, "/.") && strings.ToLower(name) == name && !scenarios.InCatalogue(name) && !scenarios.IsLive(name) {
+			if !strings.ContainsAny(name, "/.") && strings.ToLower(name) == name && !known(name) {
 				return fmt.Sprintf("there is no scenario %q", name)
 			}
 		}

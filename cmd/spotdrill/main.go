@@ -91,7 +91,7 @@ func newRoot() *cobra.Command {
 			newRunCommand(), newListCommand(), newExplainCommand(), newJudgeCommand(), newCompareCommand(), newReportCommand(), newSweepCommand(),
 		}},
 		{"system", "The system that drills run on:", []*cobra.Command{newDoctorCommand(), newUpCommand(), newDownCommand(), newCleanCommand()}},
-		{"cluster", "Your own cluster:", []*cobra.Command{newObserveCommand(), newRestoreCommand()}},
+		{"cluster", "Your own cluster:", []*cobra.Command{newObserveCommand(), newLiveCommand(), newRestoreCommand()}},
 		{"alone", "Without that system:", []*cobra.Command{newProbeCommand(), newSendCommand(), newRecommendCommand(), newAddonCommand()}},
 		{"pods", "What runs in the pods of the system:", []*cobra.Command{newHandlerCommand(), newProxyCommand(), newWorkloadCommand(), newConntrackCommand(), newWaitsCommand(), newVPCCNICommand(), newIMDSCommand()}},
 	} {

@@ -49,6 +49,7 @@ func (o *observeOptions) flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.Conntrack, "conntrack", false, "also record to which CoreDNS pod each query went, with a privileged pod on each node: in its network, with NET_ADMIN")
 	flags.DurationVar(&o.maxWindow, "max-window", 0, "fail if a window of lost queries is longer than this")
 	flags.IntVar(&o.maxLost, "max-lost", 0, "fail if more queries than this are lost")
+	flags.StringVar(&o.out, "out", "reports/out", "`folder` for results; each run gets its own subfolder")
 	flags.Float64Var(&o.Gates.SLO, "slo", 0, "fail if less than this share of the queries is answered, in percent, such as 99.99")
 }
 
@@ -128,7 +129,6 @@ died, or DNS was broken before anything began; 70: spotdrill itself broke.`,
 	flags := cmd.Flags()
 	o.flags(flags)
 	flags.DurationVar(&o.For, "for", 0, fmt.Sprintf("how long to observe, or how long the command may take, up to %v; by default a command may take as long as --max-queries allows", observe.MaxFor))
-	flags.StringVar(&o.out, "out", "reports/out", "`folder` for results; each run gets its own subfolder")
 	flags.BoolVar(&printRBAC, "print-rbac", false, "only print the namespace and the rights that are needed, as manifests")
 	flags.BoolVar(&cleanup, "cleanup", false, "only remove what earlier observations have left in the namespace")
 	cmd.AddCommand(newKeepCommand())

@@ -21,8 +21,7 @@ func newRestoreCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore",
 		Short: "Put back what a drill of your own cluster has changed, after a crash",
-		Long: `Restore reads the journals of the drills that spotdrill run --context has played here.
-What such a drill changed and did not put back is put back now: a node is
+		Long: `Restore reads the journals of the drills that spotdrill live has played here. What such a drill changed and did not put back is put back now: a node is
 uncordoned, and loses the taints that a handler put on it. A node that was deleted
 or made again is left alone. A drill puts everything back by itself, unless its
 process was killed.`,

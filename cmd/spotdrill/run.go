@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -31,7 +32,6 @@ type runOptions struct {
 	resume, shard           string
 	resumed                 *reports.Report // the report in the folder resume
 	system                  system.Options
-	live                    liveOptions // of the user's own cluster
 }
 
 // like sets what a run was played with, unless that was changed by a flag.
@@ -61,11 +61,7 @@ the name of a scenario (see spotdrill list) or a path that ends in .yaml; the
 default is the whole set. The cluster is created if there is none, and restored at
 the end.
 
-With --context, your own cluster is drilled instead, as it is: one CoreDNS pod is
-evicted, one node is drained and uncordoned again, or a notice about one instance is
-sent to the queue that the cluster's handler reads. Nothing is reclaimed. Without
---allow, only the plan is printed: what would be touched, what keeps it safe, and
-how it is put back.
+Run drills spotdrill's own cluster; spotdrill live drills yours.
 
 Exit code 0: everything passed; 1: something failed; 2: nothing failed, but
 something could not be judged, or everything was skipped; 70: spotdrill itself
@@ -74,18 +70,9 @@ broke.`,
   spotdrill run --handler ./my-handler/handler.yaml --profile SPOT
   spotdrill run ./my-scenario.yaml --keep
   spotdrill run --rerun-failed
-  spotdrill run --resume reports/out/latest
-  spotdrill run coredns-evicted --context staging
-  spotdrill run node-drained --context staging --node worker-1 --allow drain`,
+  spotdrill run --resume reports/out/latest`,
 		ValidArgsFunction: completeScenarios,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if o.live.wanted(cmd.Flags()) {
-				o.live.out = o.out
-				return o.live.run(cmd, args, o.dryRun)
-			}
-			if err := o.live.unused(cmd.Flags()); err != nil {
-				return err
-			}
 			if o.json && !o.dryRun {
 				return usage("--json requires --dry-run; the results of a run are in its report.yaml, see spotdrill report")
 			}
@@ -151,11 +138,20 @@ broke.`,
 	flags.BoolVar(&o.json, "json", false, "with --dry-run, print a JSON array")
 	flags.StringVar(&o.out, "out", "reports/out", "`folder` for results; each run gets its own subfolder")
 	systemFlags(flags, &o.system)
-	o.live.flags(flags)
 	completeFlag(cmd, "set", history.Words(scenarios.Sets())...)
 	completeFlag(cmd, "handler", handler.Names()...)
 	completeFlag(cmd, "profile", scenarios.Profiles()...)
+	cmd.SetFlagErrorFunc(flagOfLive)
 	return cmd
+}
+
+// flagOfLive is the error for a flag that only spotdrill live has; it shows that command.
+func flagOfLive(_ *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && newLiveCommand().Flags().Lookup(unknown.GetSpecifiedName()) != nil {
+		err = fmt.Errorf("%w; spotdrill live drills your own cluster: spotdrill live [DRILL...] --context CONTEXT; see spotdrill live --help", err)
+	}
+	return exitError{exitUsage, err}
 }
 
 // options are those of a session.

@@ -138,18 +138,34 @@ func (o *Observation) Record(ctx context.Context, dir string, meta history.Meta,
 	if err != nil {
 		return err
 	}
-	done := o.record(ctx, rec, doing)
-	return errors.Join(done, rec.Close(true))
+	r := &recording{Recorder: rec}
+	done := o.record(ctx, r, doing)
+	return errors.Join(done, r.close())
 }
 
-func (o *Observation) record(ctx context.Context, rec *history.Recorder, doing Doing) error {
+// recording is a history that is complete unless something failed.
+type recording struct {
+	*history.Recorder
+	failed bool
+}
+
+// fail records an error of the harness.
+func (r *recording) fail(err error) error {
+	r.failed = true
+	r.Record(history.Event{Kind: history.RunError, Note: oneLine(err)})
+	return err
+}
+
+func (r *recording) close() error { return r.Close(!r.failed) }
+
+func (o *Observation) record(ctx context.Context, rec *recording, doing Doing) error {
 	rec.Record(history.Arrange.Begins())
-	watcher, err := cluster.Watch(ctx, o.placed.Clientset, rec, o.scope(ctx, doing.PutBack == nil))
+	watcher, err := cluster.Watch(ctx, o.placed.Clientset, rec.Recorder, o.scope(ctx, doing.PutBack == nil))
 	if err != nil {
-		return o.restore(ctx, rec, doing, fail(rec, err))
+		return o.restore(ctx, rec, doing, rec.fail(err))
 	}
 	following, stopFollowing := context.WithCancel(ctx)
-	probers := newProbers(o.placed, o.Options, rec, o.direct)
+	probers := newProbers(o.placed, o.Options, rec.Recorder, o.direct)
 	followed := make(chan struct{})
 	go func() { defer close(followed); probers.follow(following) }()
 
@@ -160,7 +176,7 @@ func (o *Observation) record(ctx context.Context, rec *history.Recorder, doing D
 		err := errors.Join(probers.stop(ctx), probers.collectFlows(ctx, o.recorders), watcher.Complete(context.WithoutCancel(ctx)))
 		watcher.Stop()
 		if err != nil {
-			return fail(rec, err)
+			return rec.fail(err)
 		}
 		return nil
 	}
@@ -170,18 +186,12 @@ func (o *Observation) record(ctx context.Context, rec *history.Recorder, doing D
 	return o.restore(ctx, rec, doing, errors.Join(done, end()))
 }
 
-// fail records an error.
-func fail(rec *history.Recorder, err error) error {
-	rec.Record(history.Event{Kind: history.RunError, Note: oneLine(err)})
-	return err
-}
-
 // middle waits until DNS answers, does what is to be done, and waits until DNS answers again.
-func (o *Observation) middle(ctx context.Context, rec *history.Recorder, probers *probers, doing Doing) error {
+func (o *Observation) middle(ctx context.Context, rec *recording, probers *probers, doing Doing) error {
 	if err := o.awaitCalm(ctx, rec, probers); err != nil {
 		rec.Record(history.Steps.Begins())
 		rec.Record(history.Settle.Begins())
-		return fail(rec, err)
+		return rec.fail(err)
 	}
 	rec.Record(history.Steps.Begins())
 	began := rec.Clock().Now()
@@ -191,7 +201,7 @@ func (o *Observation) middle(ctx context.Context, rec *history.Recorder, probers
 	doingCtx, end := context.WithCancelCause(limited)
 	watched := make(chan struct{})
 	go func() { defer close(watched); o.watchLosses(doingCtx, rec, end) }()
-	err := doing.Do(doingCtx, rec)
+	err := doing.Do(doingCtx, rec.Recorder)
 	stopped := context.Cause(doingCtx)
 	end(nil)
 	<-watched
@@ -203,11 +213,11 @@ func (o *Observation) middle(ctx context.Context, rec *history.Recorder, probers
 	rec.Record(history.Event{Kind: history.ObservationEnded, Numbers: numbers})
 	switch {
 	case errors.Is(stopped, errLost):
-		err = fail(rec, errLost)
+		err = rec.fail(errLost)
 	case ctx.Err() != nil:
-		err = fail(rec, errors.New("interrupted before its end"))
+		err = rec.fail(errors.New("interrupted before its end"))
 	case err != nil && exit == nil:
-		err = fail(rec, err)
+		err = rec.fail(err)
 	}
 	rec.Record(history.Settle.Begins())
 	if !errors.Is(err, errLost) {
@@ -217,7 +227,7 @@ func (o *Observation) middle(ctx context.Context, rec *history.Recorder, probers
 }
 
 // awaitCalm waits until all probers query, and DNS answers everything for a while.
-func (o *Observation) awaitCalm(ctx context.Context, rec *history.Recorder, probers *probers) error {
+func (o *Observation) awaitCalm(ctx context.Context, rec *recording, probers *probers) error {
 	err := cluster.Until(ctx, calmWithin, fmt.Sprintf("DNS to answer everything for %s", calm), func(context.Context) string {
 		asked, lost := rec.Counts()
 		o.progress(fmt.Sprintf("querying: %d queries, %d lost", asked, lost))
@@ -236,7 +246,7 @@ func (o *Observation) awaitCalm(ctx context.Context, rec *history.Recorder, prob
 }
 
 // watchLosses ends what is done once too much is lost, and shows how it goes on.
-func (o *Observation) watchLosses(ctx context.Context, rec *history.Recorder, end context.CancelCauseFunc) {
+func (o *Observation) watchLosses(ctx context.Context, rec *recording, end context.CancelCauseFunc) {
 	ticker := time.NewTicker(200 * time.Millisecond)
 	defer ticker.Stop()
 	start := time.Now()
@@ -263,7 +273,7 @@ func (o *Observation) watchLosses(ctx context.Context, rec *history.Recorder, en
 }
 
 // settle waits for the scenario's time, and until DNS answers again.
-func (o *Observation) settle(ctx context.Context, rec *history.Recorder) {
+func (o *Observation) settle(ctx context.Context, rec *recording) {
 	o.progress("settling")
 	select {
 	case <-time.After(o.Scenario.Settle.D()):
@@ -279,7 +289,7 @@ func (o *Observation) settle(ctx context.Context, rec *history.Recorder) {
 }
 
 // restore puts back what was changed.
-func (o *Observation) restore(ctx context.Context, rec *history.Recorder, doing Doing, err error) error {
+func (o *Observation) restore(ctx context.Context, rec *recording, doing Doing, err error) error {
 	rec.Record(history.Restore.Begins())
 	if doing.PutBack == nil {
 		return err
@@ -287,7 +297,7 @@ func (o *Observation) restore(ctx context.Context, rec *history.Recorder, doing 
 	o.progress("putting back")
 	said, failed := doing.PutBack(context.WithoutCancel(ctx))
 	if failed != nil {
-		return errors.Join(err, fail(rec, failed))
+		return errors.Join(err, rec.fail(failed))
 	}
 	rec.Record(history.Event{Kind: history.Restored, Note: strings.Join(said, ", ")})
 	return err

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"golang.org/x/term"
 	"k8s.io/client-go/kubernetes"
 
@@ -26,80 +25,59 @@ import (
 // noticeDeadline is what EC2 gives after a spot interruption notice.
 const noticeDeadline = 2 * time.Minute
 
-// liveOptions are the flags of spotdrill run with --context.
+// liveOptions are the flags of spotdrill live.
 type liveOptions struct {
 	observeOptions
-	// given are the flags that only apply with --context.
-	given                      *pflag.FlagSet
-	allow                      []string
-	node                       string
-	emptyDir, force, printRBAC bool
-	queueURL, endpoint, region string
-	journal                    string
+	allow                              []string
+	node                               string
+	emptyDir, force, printRBAC, dryRun bool
+	queueURL, endpoint, region         string
+	journal                            string
 }
 
-func (o *liveOptions) flags(flags *pflag.FlagSet) {
-	o.given = pflag.NewFlagSet("live", pflag.ContinueOnError)
-	o.observeOptions.flags(o.given)
-	o.given.StringSliceVar(&o.allow, "allow", nil, "with --context: what may be done to the cluster: "+strings.Join(history.Words(scenarios.Permissions()), ", ")+"; without it the plan is printed")
-	o.given.StringVar(&o.node, "node", "", "with --context: the `node` to drain or to send the notice about, or whose CoreDNS pod is evicted")
-	o.given.BoolVar(&o.emptyDir, "delete-emptydir-data", false, "with --context: pods may lose the data in their emptyDir volumes")
-	o.given.BoolVar(&o.force, "force", false, "with --context: pods that nothing creates again may be evicted")
-	o.given.StringVar(&o.queueURL, "queue-url", "", "with --context: `URL` of the SQS queue that the handler reads")
-	o.given.StringVar(&o.endpoint, "endpoint-url", "", "with --context: `URL` of the AWS API, such as http://localhost:4566; empty for AWS")
-	o.given.StringVar(&o.region, "region", "", "with --context: AWS `region`; the default is that of the AWS SDK's default chain")
-	o.given.IntVar(&o.AbortLost, "abort-lost", 1000, "with --context: stop and put back once more queries than this are lost; 0 for never")
-	o.given.StringVar(&o.journal, "journal", "", "with --context: `folder` of the journals of what was changed; the default is in the user's state folder")
-	o.given.BoolVar(&o.printRBAC, "print-rbac", false, "with --context: only print the namespace and the rights that --allow needs, as manifests")
-	o.given.VisitAll(func(f *pflag.Flag) {
-		if !strings.HasPrefix(f.Usage, "with --context") && f.Name != "context" {
-			f.Usage = "with --context: " + f.Usage
-		}
-		if f.Name == "context" {
-			f.Usage = "drill your own cluster: the `context` of the kubeconfig; see --allow"
-		}
-		flags.AddFlag(f)
-	})
-}
+func newLiveCommand() *cobra.Command {
+	var o liveOptions
+	cmd := &cobra.Command{
+		Use:   "live [DRILL...]",
+		Short: "Drill your own cluster, with your consent for each kind of change",
+		Long: `Live drills a cluster as it is, and measures its DNS meanwhile: one CoreDNS pod is
+evicted, one node is drained and uncordoned again, or a notice about one instance is
+sent to the queue that the cluster's handler reads. Nothing is reclaimed. DRILL is
+the name of such a drill, or a path that ends in .yaml; the default is each drill
+that --allow permits.
 
-// wanted reports whether the user's own cluster is to be drilled.
-func (o *liveOptions) wanted(flags *pflag.FlagSet) bool {
-	return flags.Changed("context") || flags.Changed("kubeconfig") || o.printRBAC
-}
+Without --allow, only the plan is printed: what would be touched, what keeps it
+safe, and how it is put back.
 
-// unused is an error that names flags that only apply with --context.
-func (o *liveOptions) unused(flags *pflag.FlagSet) error {
-	var names []string
-	o.given.VisitAll(func(f *pflag.Flag) {
-		if flags.Changed(f.Name) {
-			names = append(names, "--"+f.Name)
-		}
-	})
-	if len(names) > 0 {
-		return usage("%s: requires --context", strings.Join(names, ", "))
+Exit code 0: every check passed; 1: a check failed; 2: something could not be
+measured, or DNS was broken before anything began; 64: wrong usage, or the drill was
+refused; 70: spotdrill itself broke.`,
+		Example: `  spotdrill live coredns-evicted --context staging
+  spotdrill live node-drained --context staging --node worker-1 --allow drain
+  spotdrill live --print-rbac --allow drain`,
+		Args:              cobra.ArbitraryArgs, // the drills
+		ValidArgsFunction: completeLive,
+		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
 	}
-	return nil
+	flags := cmd.Flags()
+	o.observeOptions.flags(flags)
+	flags.StringSliceVar(&o.allow, "allow", nil, "what may be done to the cluster: "+strings.Join(history.Words(scenarios.Permissions()), ", ")+"; without it the plan is printed")
+	flags.StringVar(&o.node, "node", "", "the `node` to drain or to send the notice about, or whose CoreDNS pod is evicted")
+	flags.BoolVar(&o.emptyDir, "delete-emptydir-data", false, "pods may lose the data in their emptyDir volumes")
+	flags.BoolVar(&o.force, "force", false, "pods that nothing creates again may be evicted")
+	flags.StringVar(&o.queueURL, "queue-url", "", "`URL` of the SQS queue that the handler reads")
+	flags.StringVar(&o.endpoint, "endpoint-url", "", "`URL` of the AWS API, such as http://localhost:4566; empty for AWS")
+	flags.StringVar(&o.region, "region", "", "AWS `region`; the default is that of the AWS SDK's default chain")
+	flags.IntVar(&o.AbortLost, "abort-lost", 1000, "stop and put back once more queries than this are lost; 0 for never")
+	flags.StringVar(&o.journal, "journal", "", "`folder` of the journals of what was changed; the default is in the user's state folder")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "only print the plan, also with --allow")
+	flags.BoolVar(&o.printRBAC, "print-rbac", false, "only print the namespace and the rights that --allow needs, as manifests")
+	completeFlag(cmd, "allow", history.Words(scenarios.Permissions())...)
+	return cmd
 }
 
-// misplaced is an error that names flags of spotdrill run that do not apply to the user's own cluster.
-func misplaced(flags *pflag.FlagSet) error {
-	var names []string
-	for _, name := range []string{"set", "handler", "handler-image", "iam-policy", "only", "skip", "profile", "rerun-failed", "resume", "shard", "repeat", "keep", "json", "cluster", "proxy-mode"} {
-		if flags.Changed(name) {
-			names = append(names, "--"+name)
-		}
-	}
-	if len(names) > 0 {
-		return usage("%s: not with --context, which drills your own cluster as it is", strings.Join(names, ", "))
-	}
-	return nil
-}
-
-// run drills the user's own cluster: each of the named drills, or each that is allowed.
-func (o *liveOptions) run(cmd *cobra.Command, names []string, dryRun bool) error {
-	if err := misplaced(cmd.Flags()); err != nil {
-		return err
-	}
+// run plays each of the named drills, or each that is allowed.
+func (o *liveOptions) run(cmd *cobra.Command, names []string) error {
 	if err := o.complete(cmd); err != nil {
 		return err
 	}
@@ -112,6 +90,9 @@ func (o *liveOptions) run(cmd *cobra.Command, names []string, dryRun bool) error
 			allowed = scenarios.Permissions()
 		}
 		return observe.WriteRights(cmd.OutOrStdout(), o.Namespace, o.DNS, o.Conntrack, allowed)
+	}
+	if !cmd.Flags().Changed("context") && !cmd.Flags().Changed("kubeconfig") {
+		return usage("name the cluster that is drilled: --context or --kubeconfig")
 	}
 	chosen, err := chooseLive(names, allowed)
 	if err != nil {
@@ -127,7 +108,7 @@ func (o *liveOptions) run(cmd *cobra.Command, names []string, dryRun bool) error
 			fmt.Fprintf(cmd.ErrOrStderr(), "%s: left out: it needs %s\n", s.Name, missing)
 			continue
 		}
-		if err := o.drill(cmd, c, s, allowed, dryRun); err != nil {
+		if err := o.drill(cmd, c, s, allowed); err != nil {
 			all = append(all, fmt.Errorf("%s: %w", s.Name, err))
 		}
 		if cmd.Context().Err() != nil {
@@ -202,7 +183,7 @@ func (o *liveOptions) missing(permission scenarios.Permission) string {
 }
 
 // drill prints the plan of one drill and, with consent, plays it.
-func (o *liveOptions) drill(cmd *cobra.Command, c *observe.Cluster, s scenarios.Scenario, allowed []scenarios.Permission, dryRun bool) error {
+func (o *liveOptions) drill(cmd *cobra.Command, c *observe.Cluster, s scenarios.Scenario, allowed []scenarios.Permission) error {
 	ctx, permission := cmd.Context(), s.Observe.Permission
 	request := consent.Request{
 		Action: permission, Node: o.node, DeleteEmptyDir: o.emptyDir, Force: o.force,
@@ -226,7 +207,7 @@ func (o *liveOptions) drill(cmd *cobra.Command, c *observe.Cluster, s scenarios.
 	if err := plan.Refused(); err != nil {
 		return exitError{exitUsage, err}
 	}
-	if dryRun {
+	if o.dryRun {
 		return nil
 	}
 	if !slices.Contains(allowed, permission) && !confirmed(cmd.InOrStdin(), cmd.ErrOrStderr(), permission) {
