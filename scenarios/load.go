@@ -12,6 +12,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
@@ -111,8 +112,13 @@ func LoadFile(file string) (Scenario, error) {
 // Parse reads and validates one scenario. Errors name the file, the line and what is
 // allowed.
 func Parse(file string, data []byte) (Scenario, error) {
-	var s Scenario
-	if err := strict.Decode(file, data, &s); err != nil {
+	s := Scenario{CoreDNS: coredns.Defaults()}
+	err := strict.Decode(file, data, &s)
+	if s.Observe != nil { // the CoreDNS of another cluster is as it is
+		s = Scenario{}
+		err = strict.Decode(file, data, &s)
+	}
+	if err != nil {
 		return Scenario{}, err
 	}
 	s.File, s.Text = file, data

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spotdrill/spotdrill/framework/coredns"
+	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
 // invalid is the error for each file testdata/invalid-*.yaml, line by line.
@@ -335,6 +338,27 @@ func TestTheFileThatTheInvalidOnesAreMadeFromLoads(t *testing.T) {
 	}
 	if got := s.Expected(Fast); got != 25*time.Second {
 		t.Errorf("expected to take %s", got)
+	}
+}
+
+func TestAScenarioNamesOnlyTheCoreDNSSettingsThatDiffer(t *testing.T) {
+	text, err := os.ReadFile("testdata/valid.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, _ := strings.Cut(string(text), "coredns:\n")
+	_, after, _ := strings.Cut(rest, "gracePeriod: 30s\n")
+	for given, change := range map[string]func(*coredns.Settings){
+		"":                                     func(*coredns.Settings) {},
+		"coredns:\n":                           func(*coredns.Settings) {},
+		"coredns: {lameduck: 0s}\n":            func(s *coredns.Settings) { s.Lameduck = 0 },
+		"coredns: {readiness: {period: 1s}}\n": func(s *coredns.Settings) { s.Readiness.Period = strict.Duration(time.Second) },
+	} {
+		want := coredns.Defaults()
+		change(&want)
+		if s, err := Parse("valid.yaml", []byte(before+given+after)); err != nil || s.CoreDNS != want {
+			t.Errorf("%q: %s, %v, want %s", given, s.CoreDNS, err, want)
+		}
 	}
 }
 

@@ -69,8 +69,9 @@ type Scenario struct {
 	// only what it permits is done there.
 	Observe *Observe `yaml:"observe,omitempty"`
 
-	// CoreDNS is the configuration of CoreDNS during the drill. It is restored afterwards.
-	CoreDNS coredns.Settings `yaml:"coredns"`
+	// CoreDNS is the configuration of CoreDNS during the drill, as far as it differs from the
+	// defaults. It is restored afterwards.
+	CoreDNS coredns.Settings `yaml:"coredns,omitempty"`
 	// Workload is what else runs on the spot nodes.
 	Workload Workload `yaml:"workload,omitempty"`
 	// Nodes selects the nodes that steps and checks refer to, by name.

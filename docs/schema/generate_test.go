@@ -6,6 +6,7 @@ package schema_test
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -66,7 +67,7 @@ func enums() map[reflect.Type][]string {
 func documents() []document {
 	modes := scenarios.ProbeModes()
 	capacities := []string{kind.Spot, kind.OnDemand}
-	probe, application := scenarios.DefaultProbe(), scenarios.DefaultApplicationProbe()
+	probe, application, dns := scenarios.DefaultProbe(), scenarios.DefaultApplicationProbe(), coredns.Defaults()
 	return []document{
 		{
 			name: "scenario", title: "spotdrill scenario", root: scenarios.Scenario{}, packages: []string{"scenarios", "framework/coredns"},
@@ -85,6 +86,8 @@ func documents() []document {
 			defaults: map[string]any{
 				"Scenario.handler": scenarios.HandlerUnderTest, "Probe.transport": string(probe.Transport), "Probe.fresh": probe.Fresh, "Probe.fixed": probe.Fixed,
 				"Probe.fixedPorts": probe.FixedPorts, "Probe.control": probe.Control, "Probe.probers": probe.Probers, "Probe.name": probe.Name,
+				"CoreDNS.placement": string(dns.Placement), "CoreDNS.replicas": dns.Replicas, "CoreDNS.lameduck": dns.Lameduck.D().String(), "CoreDNS.gracePeriod": dns.GracePeriod.D().String(),
+				"Readiness.period": dns.Readiness.Period.D().String(), "Readiness.failureThreshold": dns.Readiness.FailureThreshold,
 				"ApplicationProbe.transport": string(application.Transport), "ApplicationProbe.fresh": application.Fresh, "ApplicationProbe.control": application.Control,
 			},
 			exactly: map[string]uint64{"Step": 1, "Check": 1, "Await": 2}, // its condition, and timeout
@@ -146,6 +149,10 @@ func (d document) schema(t *testing.T) *jsonschema.Schema {
 			}
 			property.Default = d.defaults[name+"."+pair.Key]
 		}
+		def.Required = slices.DeleteFunc(def.Required, func(field string) bool {
+			property, _ := def.Properties.Get(field)
+			return d.hasDefault(name+"."+field) || property.Ref != "" && d.hasDefault(refName(property)+".")
+		})
 		if n, ok := d.exactly[name]; ok {
 			def.MinProperties, def.MaxProperties = &n, &n
 		}
@@ -165,6 +172,11 @@ func (d document) schema(t *testing.T) *jsonschema.Schema {
 		property.Enum = enum(values)
 	}
 	return root
+}
+
+// hasDefault reports whether a field, or any field of a type, has a default.
+func (d document) hasDefault(prefix string) bool {
+	return slices.ContainsFunc(slices.Collect(maps.Keys(d.defaults)), func(of string) bool { return strings.HasPrefix(of, prefix) })
 }
 
 // scalar is the schema of a type that YAML writes as one word, nil for any other.

@@ -50,6 +50,15 @@ type Settings struct {
 	ShareNodes bool `yaml:"shareNodes,omitempty"`
 }
 
+// Defaults are the settings of the CoreDNS that kubeadm installs, on the nodes that stay.
+func Defaults() Settings {
+	return Settings{
+		Placement: OnOnDemand, Replicas: 2, Lameduck: strict.Duration(5 * time.Second),
+		Readiness:   Readiness{Period: strict.Duration(10 * time.Second), FailureThreshold: 3},
+		GracePeriod: strict.Duration(30 * time.Second),
+	}
+}
+
 // PodENI is the extended resource of nodes whose pods can have a network interface of their
 // own.
 const PodENI = "vpc.amazonaws.com/pod-eni"

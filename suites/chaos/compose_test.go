@@ -34,10 +34,7 @@ func compose(seed uint64, round int) scenarios.Scenario {
 		Description: fmt.Sprintf("Round %d of seed %d: faults of the queue, meaningless messages and a disturbance of the handler, each of which it survives alone, at once.", round, seed),
 		Source:      "https://github.com/jepsen-io/jepsen/blob/main/doc/tutorial/05-nemesis.md",
 		Profile:     "RESILIENCE", Sets: []scenarios.Set{scenarios.Fast, scenarios.Full}, Feature: "spot",
-		CoreDNS: coredns.Settings{
-			Placement: coredns.OnOnDemand, Replicas: 2, Lameduck: seconds(5),
-			Readiness: coredns.Readiness{Period: seconds(10), FailureThreshold: 3}, GracePeriod: seconds(30),
-		},
+		CoreDNS: coredns.Defaults(),
 		// The slow pod makes the drain long enough to have a middle.
 		Workload: scenarios.Workload{Replicas: 3, Pods: []scenarios.Pods{{Kind: "slow", Node: "victim"}, {Kind: "critical", Node: "victim"}}},
 		Nodes:    map[string]scenarios.Pick{"victim": {Capacity: "spot"}, "bystander": {Capacity: "spot"}},
