@@ -2,6 +2,12 @@ module github.com/spotdrill/spotdrill
 
 go 1.26.0
 
+// They have a module each, whose go.mod is stored as go.mod.txt; see kind/recipes.go.
+ignore (
+	./kind/images/coredns
+	./kind/images/releases
+)
+
 require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/aws/aws-sdk-go-v2 v1.47.7

@@ -7,7 +7,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,8 +30,8 @@ var versionsFile string
 
 // ImageOptions say where images come from and where progress is logged.
 type ImageOptions struct {
-	// Source is the root of a checkout, whose kind/images builds images. In any other folder,
-	// the recipes that are built into this program do.
+	// Source is the root of a checkout, whose kind/images has the recipes. Elsewhere, those that
+	// this program was built with are used.
 	Source string
 	// Log receives every line meant for the user; nil discards them.
 	Log func(format string, args ...any)
@@ -270,20 +269,14 @@ func (o ImageOptions) reference(img image) (string, error) {
 	if len(img.sources) == 0 {
 		return "", errors.New("it cannot be built here")
 	}
-	folder, err := o.folder()
+	recipes, err := o.recipes()
 	if err != nil {
 		return "", err
 	}
 	hash := sha256.New()
-	for _, name := range append([]string{"build.sh", "steps.sh", "versions.env"}, img.sources...) {
-		err := filepath.WalkDir(filepath.Join(folder, name), func(path string, entry fs.DirEntry, err error) error {
-			if err != nil || entry.IsDir() {
-				return err
-			}
-			content, err := os.ReadFile(path)
-			if err == nil {
-				_, err = fmt.Fprintf(hash, "%s %d\n%s", strings.TrimPrefix(path, folder), len(content), content)
-			}
+	for _, root := range append([]string{"build.sh", "steps.sh", "versions.env"}, img.sources...) {
+		err := eachRecipe(recipes, root, func(name string, content []byte) error {
+			_, err := fmt.Fprintf(hash, "/%s %d\n%s", name, len(content), content)
 			return err
 		})
 		if err != nil {

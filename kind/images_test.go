@@ -19,12 +19,12 @@ func TestVersionsAgree(t *testing.T) {
 	}
 	for file, modules := range map[string]map[string]string{
 		"../go.mod":                {"sigs.k8s.io/kind": "KIND_VERSION"},
-		"images/kubernetes/go.mod": {"k8s.io/kubernetes": "KUBERNETES_VERSION"},
-		"images/containerd/go.mod": {"github.com/containerd/containerd/v2": "CONTAINERD_VERSION"},
-		"images/cni/go.mod":        {"github.com/containernetworking/plugins": "CNI_VERSION"},
-		"images/etcd/go.mod":       {"go.etcd.io/etcd/server/v3": "ETCD_VERSION"},
-		"images/coredns/go.mod":    {"github.com/coredns/coredns": "COREDNS_VERSION"},
-		"images/karpenter/go.mod": {
+		"images/kubernetes/go.mod.txt": {"k8s.io/kubernetes": "KUBERNETES_VERSION"},
+		"images/containerd/go.mod.txt": {"github.com/containerd/containerd/v2": "CONTAINERD_VERSION"},
+		"images/cni/go.mod.txt":        {"github.com/containernetworking/plugins": "CNI_VERSION"},
+		"images/etcd/go.mod.txt":       {"go.etcd.io/etcd/server/v3": "ETCD_VERSION"},
+		"images/coredns/go.mod.txt":    {"github.com/coredns/coredns": "COREDNS_VERSION"},
+		"images/karpenter/go.mod.txt": {
 			"github.com/aws/karpenter-provider-aws": "KARPENTER_VERSION", "sigs.k8s.io/karpenter": "KARPENTER_VERSION",
 		},
 	} {
@@ -49,14 +49,14 @@ func TestVersionsAgree(t *testing.T) {
 // What the product, CoreDNS and Kubernetes all need is compiled once only where
 // they need one version of it: that saves minutes.
 func TestModulesAreSharedWithKubernetes(t *testing.T) {
-	built := buildList(t, "images/kubernetes/go.mod")
-	for _, file := range []string{"../go.mod", "images/coredns/go.mod", "images/etcd/go.mod"} {
+	built := buildList(t, "images/kubernetes/go.mod.txt")
+	for _, file := range []string{"../go.mod", "images/coredns/go.mod.txt", "images/etcd/go.mod.txt"} {
 		for module, version := range buildList(t, file) {
 			if strings.HasPrefix(module, "github.com/coredns/") {
 				continue // kubeadm reads Corefiles with an older Caddy
 			}
 			if other, shared := built[module]; shared && other != version {
-				t.Errorf("%s requires %s %s, images/kubernetes/go.mod %s", file, module, version, other)
+				t.Errorf("%s requires %s %s, images/kubernetes has %s", file, module, version, other)
 			}
 		}
 	}
@@ -88,7 +88,7 @@ func parse(t *testing.T, file string) *modfile.File {
 func TestEveryRecipeIsThere(t *testing.T) {
 	for _, recipe := range Recipes() {
 		if _, ok := releaseNamed(recipe); ok {
-			read(t, "images/releases/"+recipe+"/go.mod")
+			read(t, "images/releases/"+recipe+"/"+storedModule)
 			continue
 		}
 		if script := read(t, "images/"+recipe+".sh"); !strings.Contains(script, "\nbuild_"+recipe+"() {") {

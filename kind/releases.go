@@ -3,7 +3,7 @@ package kind
 import (
 	"context"
 	"fmt"
-	"path/filepath"
+	"path"
 	"strings"
 
 	"github.com/spotdrill/spotdrill/framework/engine"
@@ -72,7 +72,7 @@ func ReleaseImage(ctx context.Context, eng *engine.Engine, opts ImageOptions, r 
 }
 
 func (r Release) image() image {
-	sources := []string{"release.sh", filepath.Join("releases", r.String())}
+	sources := []string{"release.sh", path.Join("releases", r.String())}
 	if r.Program == KubeProxy {
 		sources = append(sources, "node.sh") // what kube-proxy runs is copied as for the nodes
 	}

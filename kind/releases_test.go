@@ -2,7 +2,7 @@ package kind
 
 import (
 	"os"
-	"path/filepath"
+	"path"
 	"strings"
 	"testing"
 )
@@ -23,7 +23,7 @@ func TestReleasesPinTheirVersion(t *testing.T) {
 			t.Errorf("releases/%s is no PROGRAM-VERSION", folder.Name())
 			continue
 		}
-		file := "images/releases/" + folder.Name() + "/go.mod"
+		file := "images/releases/" + folder.Name() + "/" + storedModule
 		if got := buildList(t, file)[modules[release.Program]]; got != release.Version {
 			t.Errorf("%s requires %s %s", file, modules[release.Program], got)
 		}
@@ -44,7 +44,7 @@ func TestReleaseImages(t *testing.T) {
 		if !strings.HasSuffix(r.Public(), "1.2.3") {
 			t.Errorf("%s: %q", r, r.Public())
 		}
-		if sources := r.image().sources; sources[1] != filepath.Join("releases", string(program)+"-v1.2.3") {
+		if sources := r.image().sources; sources[1] != path.Join("releases", string(program)+"-v1.2.3") {
 			t.Errorf("%s is built from %v", r, sources)
 		}
 	}

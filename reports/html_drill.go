@@ -52,7 +52,10 @@ type citation struct {
 }
 
 func (r *Report) drillPart(e Entry) drillPart {
-	d := drillPart{ID: anchor(e), Entry: e, Settings: settings(e), Command: r.rejudge(e), Files: r.filesOf(e)}
+	d := drillPart{ID: anchor(e), Entry: e, Settings: settings(e), Files: r.filesOf(e)}
+	if e.timeline != nil {
+		d.Command = r.rejudge(e)
+	}
 	for _, v := range e.Verdicts {
 		if v.Outcome.Known() == verdict.Pass {
 			d.Passes = append(d.Passes, v)

@@ -237,6 +237,32 @@ func TestHostileNamesStayText(t *testing.T) {
 	}
 }
 
+// A published report has no histories. Its page and its JUnit report show what report.yaml has.
+func TestPagesOfPublishedReports(t *testing.T) {
+	for _, r := range publishedReports(t) {
+		name := "published-" + r.Handler.Name
+		page := render(t, name, r)
+		missing := r.Missing()
+		if missing == "" || !strings.Contains(page, missing) || strings.Contains(page, "Judge again") {
+			t.Errorf("%s: the page does not say what is missing: %q", name, missing)
+		}
+		for _, e := range r.Results {
+			if !strings.Contains(page, `id="`+anchor(e)+`"`) {
+				t.Errorf("%s: the page lacks %s", name, e.Scenario)
+			}
+		}
+		var b bytes.Buffer
+		if err := r.WriteJUnit(&b); err != nil || strings.Count(b.String(), "<testcase ") != len(r.Results) {
+			t.Errorf("%s: JUnit lacks some of %d drills, %v", name, len(r.Results), err)
+		}
+		if *pages != "" {
+			if err := os.WriteFile(filepath.Join(*pages, name+".xml"), b.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 // The page must not load anything, and its policy forbids it.
 func TestThePageIsSelfContained(t *testing.T) {
 	page := render(t, "fail", aRun(aFailedDrill().entry(t)))

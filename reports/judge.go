@@ -16,6 +16,23 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
+// ErrNoHistory is the error of Judge for a folder without a history.
+var ErrNoHistory = errors.New("no history")
+
+// Read reads the report of a run's folder. The histories in it are judged again; without
+// any, the report is what its YAML file has, see Missing.
+func Read(dir string) (*Report, error) {
+	r, err := Judge(dir)
+	if !errors.Is(err, ErrNoHistory) {
+		return r, err
+	}
+	r, unread := Load(filepath.Join(dir, YAMLFile))
+	if errors.Is(unread, fs.ErrNotExist) {
+		return nil, err
+	}
+	return r, unread
+}
+
 // Judge judges the histories of a run again. The folder is that of a run, of a
 // scenario (its last attempt counts, as in the run) or of one attempt. What the
 // histories do not have (set-up, skipped scenarios) is taken from the run's YAML
@@ -138,8 +155,8 @@ func attemptsIn(dir string) ([]string, error) {
 	if len(seen) > 0 {
 		what = strings.Join(seen[:min(len(seen), 8)], ", ")
 	}
-	return nil, fmt.Errorf("no history in %[1]s: looked for %[2]s, attempt-*/%[2]s and */attempt-*/%[2]s; the folder holds %[3]s; name the folder of a run, a scenario or an attempt, such as reports/out/%[4]s",
-		dir, history.EventsFile, what, Latest)
+	return nil, fmt.Errorf("%[5]w in %[1]s: looked for %[2]s, attempt-*/%[2]s and */attempt-*/%[2]s; the folder holds %[3]s; name the folder of a run, a scenario or an attempt, such as reports/out/%[4]s",
+		dir, history.EventsFile, what, Latest, ErrNoHistory)
 }
 
 func isAttempt(dir string) bool {

@@ -323,6 +323,25 @@ func (r *Report) WritePage() (string, error) {
 	return file, writeFile(file, r.WriteHTML)
 }
 
+// Missing is what a page of the report lacks, in a sentence; "" if every recorded drill has
+// its history.
+func (r *Report) Missing() string {
+	recorded, without := 0, 0
+	for _, e := range r.Results {
+		if e.History == "" {
+			continue
+		}
+		recorded++
+		if e.timeline == nil {
+			without++
+		}
+	}
+	if without == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Timelines and the records behind verdicts are missing for %d of %d drills: their histories are not in the folder of the run.", without, recorded)
+}
+
 // Load reads a YAML report. An unknown field is an error that names file, line
 // and what would be allowed.
 func Load(file string) (*Report, error) {

@@ -11,7 +11,35 @@ import (
 )
 
 func newReportCommand() *cobra.Command {
-	return group("report", "Work with reports of runs", newReportVerifyCommand(), newReportMergeCommand())
+	return group("report", "Work with reports of runs", newReportHTMLCommand(), newReportVerifyCommand(), newReportMergeCommand())
+}
+
+func newReportHTMLCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "html DIR",
+		Short: "Write the page of a run from its report.yaml",
+		Long: `Html writes report.html into DIR, the folder of a run. Timelines and the records
+behind a verdict come from the histories in the same folder, which are judged again.
+Without them, as in reports/published, the page has what report.yaml has, and names
+what is missing.`,
+		Example: "  spotdrill report html reports/published/builtin",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := reports.Read(args[0])
+			if err != nil {
+				return exitError{exitUsage, err}
+			}
+			page, err := r.WritePage()
+			if err != nil {
+				return err
+			}
+			if missing := r.Missing(); missing != "" {
+				fmt.Fprintln(cmd.ErrOrStderr(), missing)
+			}
+			fmt.Fprintln(cmd.ErrOrStderr(), page)
+			return nil
+		},
+	}
 }
 
 func newReportVerifyCommand() *cobra.Command {

@@ -6,7 +6,48 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/spotdrill/spotdrill/reports"
 )
+
+func TestReportHTMLCommand(t *testing.T) {
+	for name, c := range map[string]struct {
+		files   []string
+		missing bool
+		code    int
+	}{
+		"with its histories":       {[]string{"run"}, false, 0},
+		"of report.yaml alone":     {[]string{"report.yaml"}, true, 0},
+		"of one of the histories":  {[]string{"run", "report.yaml"}, true, 0},
+		"neither report nor drill": {nil, false, exitUsage},
+	} {
+		dir := t.TempDir()
+		for _, file := range c.files {
+			from := filepath.Join("../../reports/testdata", file)
+			var err error
+			if filepath.Ext(file) == "" {
+				err = os.CopyFS(dir, os.DirFS(from))
+			} else if text, unread := os.ReadFile(from); unread == nil {
+				err = os.WriteFile(filepath.Join(dir, file), text, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		var log strings.Builder
+		cmd := newReportCommand()
+		cmd.SilenceUsage, cmd.SilenceErrors = true, true
+		cmd.SetErr(&log)
+		cmd.SetArgs([]string{"html", dir})
+		if err := cmd.Execute(); exitCode(err) != c.code {
+			t.Errorf("%s: %v", name, err)
+		}
+		page, err := os.ReadFile(filepath.Join(dir, reports.HTMLFile))
+		if (err == nil) != (c.code == 0) || strings.Contains(log.String(), "missing") != c.missing || strings.Contains(string(page), "are missing") != c.missing {
+			t.Errorf("%s: %v, %s", name, err, log.String())
+		}
+	}
+}
 
 func TestReportVerifyCommand(t *testing.T) {
 	malformed := filepath.Join(t.TempDir(), "report.yaml")
