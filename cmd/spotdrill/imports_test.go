@@ -81,7 +81,7 @@ func importRules(t *testing.T) []string {
 }
 
 // goPackages returns the folders of this module that have Go files; a folder with a
-// go.mod of its own is another module.
+// go.mod of its own, or one that is stored under another name, is another module.
 func goPackages(t *testing.T) []string {
 	t.Helper()
 	const root = "../.."
@@ -91,8 +91,8 @@ func goPackages(t *testing.T) []string {
 			return err
 		}
 		if entry.IsDir() {
-			_, noModule := os.Stat(filepath.Join(file, "go.mod"))
-			if name := entry.Name(); file != root && (noModule == nil || strings.HasPrefix(name, ".") || name == "testdata") {
+			modules, err := filepath.Glob(filepath.Join(file, "go.mod*"))
+			if name := entry.Name(); err == nil && file != root && (len(modules) > 0 || strings.HasPrefix(name, ".") || name == "testdata") {
 				return filepath.SkipDir
 			}
 			return nil
