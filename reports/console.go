@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/loss"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 )
 
@@ -129,10 +130,10 @@ func (c *Console) End(e Entry) {
 // losses prints the causes of the service's lost queries, if there are any.
 func (c *Console) losses(e Entry) {
 	if len(e.Losses) > 0 {
-		c.printf("    dns: %s\n", verdict.Explain(e.Losses))
+		c.printf("    dns: %s\n", loss.Explain(e.Losses))
 	}
 	if len(e.ApplicationLosses) > 0 {
-		c.printf("    application: %s\n", verdict.Explain(e.ApplicationLosses))
+		c.printf("    application: %s\n", loss.Explain(e.ApplicationLosses))
 	}
 }
 
@@ -215,7 +216,7 @@ func (c *Console) Windows(entries []Entry) {
 }
 
 // lostCell is a stream's loss and its longest window: "3 of 45000, 0.440s".
-func lostCell(s verdict.Stream) string {
+func lostCell(s loss.Stream) string {
 	longest, ok := s.Longest()
 	if !ok {
 		return share(s)
@@ -227,7 +228,7 @@ func lostCell(s verdict.Stream) string {
 	return cell
 }
 
-func share(s verdict.Stream) string {
+func share(s loss.Stream) string {
 	if s.Asked == 0 {
 		return "never asked"
 	}

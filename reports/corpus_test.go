@@ -19,6 +19,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/loss"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/reports/timeline"
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -49,9 +50,9 @@ type judged struct {
 	Outcome  verdict.Outcome   `yaml:"outcome"`
 	Rerun    bool              `yaml:"rerun"` // whether the drill is played again
 	Verdicts []verdict.Verdict `yaml:"verdicts"`
-	Losses   []verdict.Loss    `yaml:"losses,omitempty"`
+	Losses   []loss.Loss       `yaml:"losses,omitempty"`
 	// ApplicationLosses are those of the application.
-	ApplicationLosses []verdict.Loss      `yaml:"applicationLosses,omitempty"`
+	ApplicationLosses []loss.Loss         `yaml:"applicationLosses,omitempty"`
 	DNS               map[string]dnsFound `yaml:"dns,omitempty"`
 	Waterfalls        []waterfallFound    `yaml:"waterfalls,omitempty"`
 }
@@ -117,7 +118,7 @@ func found(e Entry) judged {
 	return j
 }
 
-func streamFound(s verdict.Stream) dnsFound {
+func streamFound(s loss.Stream) dnsFound {
 	f := dnsFound{Asked: s.Asked, Lost: s.Lost, P99: s.P99.String()}
 	for _, w := range s.Windows {
 		f.Windows = append(f.Windows, fmt.Sprintf("%s to %s, edges %s and %s, %d of %d, open %t", w.From, w.To, w.FromMargin, w.ToMargin, w.Lost, w.Asked, w.Open))

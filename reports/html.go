@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
+	"github.com/spotdrill/spotdrill/framework/loss"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -91,7 +92,7 @@ type dnsRow struct {
 	ID, Scenario string
 	CoreDNS      coredns.Settings
 	Streams      []dnsCell
-	measured     *verdict.Measurement
+	measured     *loss.Measurement
 }
 
 type dnsCell struct {
@@ -239,12 +240,12 @@ func (r *Report) dnsRows() []dnsRow {
 	for _, e := range r.Results {
 		for _, m := range []struct {
 			what string
-			*verdict.Measurement
+			*loss.Measurement
 		}{{"", e.DNS}, {" (application)", e.Application}} {
 			if m.Measurement == nil {
 				continue
 			}
-			for _, s := range []verdict.Stream{m.Fresh, m.Fixed} {
+			for _, s := range []loss.Stream{m.Fresh, m.Fixed} {
 				w, _ := s.Longest()
 				longest = max(longest, w.Length())
 			}
@@ -255,7 +256,7 @@ func (r *Report) dnsRows() []dnsRow {
 		row := &rows[i]
 		for _, s := range []struct {
 			name string
-			verdict.Stream
+			loss.Stream
 		}{{"fresh", row.measured.Fresh}, {"fixed", row.measured.Fixed}, {"control", row.measured.Control}} {
 			cell := dnsCell{Name: s.name, Lost: share(s.Stream)}
 			if w, ok := s.Longest(); ok {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/loss"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/reports/timeline"
 )
@@ -98,9 +99,9 @@ func brief(e Entry) string {
 }
 
 // answered is how a service answered.
-func answered(service, query string, m verdict.Measurement) string {
+func answered(service, query string, m loss.Measurement) string {
 	longest, broke := history.Window{}, false
-	for _, s := range []verdict.Stream{m.Fresh, m.Fixed} {
+	for _, s := range []loss.Stream{m.Fresh, m.Fixed} {
 		if w, ok := s.Longest(); ok && (!broke || w.Length() > longest.Length()) {
 			longest, broke = w, true
 		}

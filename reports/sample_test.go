@@ -9,6 +9,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/loss"
 	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/framework/verdict"
@@ -65,14 +66,14 @@ func passed() Entry {
 			ID: "dnsWindow", Subject: "fresh", Check: "dns window (fresh)", Outcome: verdict.Pass, Want: "the longest window of lost queries at least 200ms and at most 10s long",
 			Got: "fresh: 1.300s from +9.000s (650 of 1300 lost)", Evidence: []int{4}, Numbers: map[string]float64{"lost_fresh": 650, "window_fresh_max_ms": 1300.25},
 		}},
-		Losses: []verdict.Loss{
-			{Cause: verdict.OldEntry, Fresh: 640, Fixed: 12, Backend: "10.244.1.5", Pod: "kube-system/coredns-x", From: strict.Duration(sec(9)), To: strict.Duration(sec(10.299)), Lag: strict.Duration(sec(1.299)), RulesLeft: strict.Duration(sec(9.031))},
-			{Cause: verdict.Unexplained, Fresh: 10, From: strict.Duration(sec(9.2)), To: strict.Duration(sec(9.3))},
+		Losses: []loss.Loss{
+			{Cause: loss.OldEntry, Fresh: 640, Fixed: 12, Backend: "10.244.1.5", Pod: "kube-system/coredns-x", From: strict.Duration(sec(9)), To: strict.Duration(sec(10.299)), Lag: strict.Duration(sec(1.299)), RulesLeft: strict.Duration(sec(9.031))},
+			{Cause: loss.Unexplained, Fresh: 10, From: strict.Duration(sec(9.2)), To: strict.Duration(sec(9.3))},
 		},
-		DNS: &verdict.Measurement{
-			Fresh:   verdict.Stream{Asked: 45000, Lost: 650, Windows: []history.Window{{From: sec(9), To: sec(10.3), Lost: 650, Asked: 1300}}},
-			Fixed:   verdict.Stream{Asked: 22000, Lost: 12, Windows: []history.Window{{From: sec(9), To: sec(9.5), Lost: 12, Asked: 250, Open: true}}},
-			Control: verdict.Stream{Asked: 9000},
+		DNS: &loss.Measurement{
+			Fresh:   loss.Stream{Asked: 45000, Lost: 650, Windows: []history.Window{{From: sec(9), To: sec(10.3), Lost: 650, Asked: 1300}}},
+			Fixed:   loss.Stream{Asked: 22000, Lost: 12, Windows: []history.Window{{From: sec(9), To: sec(9.5), Lost: 12, Asked: 250, Open: true}}},
+			Control: loss.Stream{Asked: 9000},
 		},
 	})
 	e.Phases = PhaseTimes{Arranging: Seconds(sec(6.1234)), Baseline: Seconds(sec(4)), Stepping: Seconds(sec(60)), Settling: Seconds(sec(20)), Restoring: Seconds(sec(5)), Judging: Seconds(sec(1))}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/loss"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -152,8 +153,8 @@ func (v *verification) entry(e Entry) {
 		wrong("scenarioDigest: %q does not identify the scenario's text", e.Digest)
 	}
 	for _, l := range slices.Concat(e.Losses, e.ApplicationLosses) {
-		if !slices.Contains(verdict.Causes(), l.Cause) || l.Fresh < 0 || l.Fixed < 0 || l.Lost() == 0 {
-			wrong("losses: %d fresh and %d fixed to cause %q; allowed: %v, each with a count", l.Fresh, l.Fixed, l.Cause, verdict.Causes())
+		if !slices.Contains(loss.Causes(), l.Cause) || l.Fresh < 0 || l.Fixed < 0 || l.Lost() == 0 {
+			wrong("losses: %d fresh and %d fixed to cause %q; allowed: %v, each with a count", l.Fresh, l.Fixed, l.Cause, loss.Causes())
 		}
 	}
 	outcomes := map[verdict.Outcome]int{}
@@ -225,9 +226,9 @@ func (v *verification) histories() {
 	}
 }
 
-func (v *verification) losses(scenario, what string, was, again []verdict.Loss) {
+func (v *verification) losses(scenario, what string, was, again []loss.Loss) {
 	if !slices.Equal(was, again) {
-		v.wrong("%s: %s reported as %q, judged again as %q", scenario, what, verdict.Explain(was), verdict.Explain(again))
+		v.wrong("%s: %s reported as %q, judged again as %q", scenario, what, loss.Explain(was), loss.Explain(again))
 	}
 }
 

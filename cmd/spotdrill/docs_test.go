@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spotdrill/spotdrill/framework/loss"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -291,11 +292,11 @@ func TestEveryCauseOfALostQueryIsInTheDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var documented []verdict.Cause
+	var documented []loss.Cause
 	for _, row := range causeRow.FindAllStringSubmatch(string(page), -1) {
-		documented = append(documented, verdict.Cause(row[1]))
+		documented = append(documented, loss.Cause(row[1]))
 	}
-	if !slices.Equal(documented, verdict.Causes()) {
-		t.Errorf("docs/measuring.md has  %v\nthe judge has %v", documented, verdict.Causes())
+	if !slices.Equal(documented, loss.Causes()) {
+		t.Errorf("docs/measuring.md has  %v\nthe judge has %v", documented, loss.Causes())
 	}
 }

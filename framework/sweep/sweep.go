@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/handler"
+	"github.com/spotdrill/spotdrill/framework/loss"
 	"github.com/spotdrill/spotdrill/framework/session"
 	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/framework/verdict"
@@ -177,7 +178,7 @@ func newMeasurement(d trial, e reports.Entry, run string) measurement {
 	return p
 }
 
-func newCount(s verdict.Stream) count {
+func newCount(s loss.Stream) count {
 	longest, _ := s.Longest()
 	return count{Asked: s.Asked, Lost: s.Lost, Window: float64(longest.Length().Microseconds()) / 1000}
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/spotdrill/spotdrill/framework/handler"
+	"github.com/spotdrill/spotdrill/framework/loss"
 	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/reports"
@@ -344,12 +345,12 @@ func TestResultsOutliveTheirRun(t *testing.T) {
 func TestWhatADrillSays(t *testing.T) {
 	entry := func(outcome verdict.Outcome, verdicts ...verdict.Verdict) reports.Entry {
 		return reports.Entry{Attempts: 2, History: "cell/attempt-2", Result: verdict.Result{
-			Outcome: outcome, Verdicts: verdicts, DNS: &verdict.Measurement{Fresh: verdict.Stream{Asked: 100, Lost: 7}},
+			Outcome: outcome, Verdicts: verdicts, DNS: &loss.Measurement{Fresh: loss.Stream{Asked: 100, Lost: 7}},
 		}}
 	}
 	lost := verdict.Verdict{ID: verdict.DNSLost, Check: "dns lost (fresh)", Outcome: verdict.Fail, Got: "7 of 100 lost"}
 	none := verdict.Verdict{ID: verdict.DNSLost, Check: "dns lost (fresh)", Outcome: verdict.Pass}
-	uncounted := verdict.Verdict{ID: verdict.DNSLost, Check: "dns lost (fresh)", Outcome: verdict.Pass, Counted: &verdict.Measurement{Fresh: verdict.Stream{Asked: 93}}}
+	uncounted := verdict.Verdict{ID: verdict.DNSLost, Check: "dns lost (fresh)", Outcome: verdict.Pass, Counted: &loss.Measurement{Fresh: loss.Stream{Asked: 93}}}
 	noise := verdict.Verdict{ID: verdict.DNSLost, Check: "dns lost (fresh)", Outcome: verdict.Unknown, Got: "the control was lost"}
 	broken := verdict.Verdict{Check: "untouched", Outcome: verdict.Fail, Got: "worker was cordoned"}
 	for name, c := range map[string]struct {

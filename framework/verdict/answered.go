@@ -19,10 +19,10 @@ var checkDNSAnswered = check{
 
 // dnsAnswered requires that at most the rest of the share is lost.
 func (j judge) dnsAnswered(v Verdict, c scenarios.DNSAnswered) Verdict {
-	want := fmt.Sprintf("at least %v %% of the %s to the service answered", c.Percent, j.target.queries)
+	want := fmt.Sprintf("at least %v %% of the %s to the service answered", c.Percent, j.target.Queries)
 	asked, lost := 0, 0
 	if j.measured != nil {
-		for _, s := range j.measured.modes(c.Mode) {
+		for _, s := range j.measured.Streams(c.Mode) {
 			asked, lost = asked+s.Asked, lost+s.Lost
 		}
 	}

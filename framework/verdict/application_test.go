@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/loss"
 	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -99,7 +100,7 @@ func TestWhatTheApplicationLosesIsNotDNS(t *testing.T) {
 	if len(r.Losses) != 0 || r.DNS.Fresh.Lost != 0 {
 		t.Errorf("DNS lost %d: %+v", r.DNS.Fresh.Lost, r.Losses)
 	}
-	if r.Application.Fresh.Lost != 121 || len(r.ApplicationLosses) != 1 || r.ApplicationLosses[0].Cause != NoEndpoint {
+	if r.Application.Fresh.Lost != 121 || len(r.ApplicationLosses) != 1 || r.ApplicationLosses[0].Cause != loss.NoEndpoint {
 		t.Errorf("the application lost %d: %+v", r.Application.Fresh.Lost, r.ApplicationLosses)
 	}
 }
@@ -114,12 +115,12 @@ func TestCausesOfTheApplicationsLosses(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		edit func(*script)
-		want Cause
+		want loss.Cause
 	}{
-		"the rules led to the pod that had ended":   {flow(history.Application, appEnding, 8.999), BackendEnded},
-		"the connection was one to the ended pod":   {flow(history.Application, appEnding, 4), OldEntry},
-		"the pod that stays refused it":             {flow(history.Application, appStaying, 8.999), Refused},
-		"a flow of DNS leads to the pod that ended": {flow("", appEnding, 8.999), Unexplained},
+		"the rules led to the pod that had ended":   {flow(history.Application, appEnding, 8.999), loss.BackendEnded},
+		"the connection was one to the ended pod":   {flow(history.Application, appEnding, 4), loss.OldEntry},
+		"the pod that stays refused it":             {flow(history.Application, appStaying, 8.999), loss.Refused},
+		"a flow of DNS leads to the pod that ended": {flow("", appEnding, 8.999), loss.Unexplained},
 	} {
 		s := applicationStory()
 		s.at(28.9, history.Event{Kind: history.FlowsRecorded, Numbers: history.Numbers{history.Resolution: 0.005}})

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/loss"
 	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -17,12 +18,12 @@ func Judge(s scenarios.Scenario, h history.History) Result {
 	j := newJudge(story.Read(s, h))
 	s = j.Scenario
 	r := resultOf(s)
-	r.Set, r.Attempt, r.Handler, r.DNS, r.Losses = h.Meta.Set, h.Meta.Attempt, h.Meta.Handler, j.measured, j.losses()
+	r.Set, r.Attempt, r.Handler, r.DNS, r.Losses = h.Meta.Set, h.Meta.Attempt, h.Meta.Handler, j.measured, j.attribution().Losses
 	if second := h.Meta.Second; second != nil {
 		r.Second = second.Name + " " + second.Version
 	}
 	if j.application != nil {
-		r.Application, r.ApplicationLosses = j.application.measured, j.application.losses()
+		r.Application, r.ApplicationLosses = j.application.measured, j.application.attribution().Losses
 	}
 	r.Story = j.Story
 	for _, c := range s.Checks {
@@ -53,34 +54,28 @@ func Ahead(s scenarios.Scenario, h history.History) Result {
 // judge reads a drill's story and finds what each check requires.
 type judge struct {
 	*story.Story
-	target   target
-	measured *Measurement // of the target
+	target   loss.Target
+	measured *loss.Measurement // of the target
+	// attribution is why its queries were lost; found once, when it is needed: it looks at every query.
+	attribution func() *loss.Attribution
 	// application judges what was measured of the workload's Service; nil if nothing was.
 	application *judge
-	// What follows is worked out once, when it is needed: it looks at every query.
-	traffic  func() traffic
-	losses   func() []Loss
-	starving func() map[string][]starvation
-	holes    func() []hole
 }
 
 func newJudge(st *story.Story) judge {
-	j := judgeOf(st, dnsTarget(st.Scenario))
+	j := judgeOf(st, loss.DNS(st.Scenario))
 	if p := st.Scenario.Probe; p != nil && p.Application != nil {
-		application := judgeOf(st, applicationTarget(st.Scenario))
+		application := judgeOf(st, loss.Application(st.Scenario))
 		j.application = &application
 	}
 	return j
 }
 
-func judgeOf(st *story.Story, t target) judge {
-	j := judge{Story: st, target: t}
-	j.measured = j.measure()
-	j.starving = sync.OnceValue(j.starvations)
-	j.traffic = sync.OnceValue(func() traffic { return newTraffic(j) })
-	j.losses = sync.OnceValue(j.lossesByCause)
-	j.holes = sync.OnceValue(j.findHoles)
-	return j
+func judgeOf(st *story.Story, t loss.Target) judge {
+	measured := loss.Measure(st, t)
+	return judge{Story: st, target: t, measured: measured, attribution: sync.OnceValue(func() *loss.Attribution {
+		return loss.Attribute(st, t, measured)
+	})}
 }
 
 // check judges one check of the scenario. One that the catalogue does not have is

@@ -2,7 +2,6 @@ package verdict
 
 import (
 	"testing"
-	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
@@ -94,44 +93,5 @@ func TestWhatAHoleHides(t *testing.T) {
 		{name: "an outage is too short even with it", edit: window(least(46), hole(53.9)), check: dnsWindow, want: Fail},
 	} {
 		x.run(t, incidentStory)
-	}
-}
-
-// Of two pods, each gets half of the new flows. Twenty in a row to the one prove that the
-// rules have stopped choosing the other.
-func TestTheRulesHaveStoppedChoosingAPod(t *testing.T) {
-	ends, stays := &backend{}, &backend{}
-	flows := []newFlow{{sec(1), stays}, {sec(2), ends}}
-	for i := range othersEach * 2 {
-		flows = append(flows, newFlow{sec(3) + sec(0.001)*time.Duration(i), stays})
-	}
-	tr := traffic{backends: map[string]*backend{ending: ends, staying: stays}}
-	tr.findUnchosen("node", flows[:len(flows)-1])
-	if at, known := ends.unchosen["node"]; known {
-		t.Errorf("19 new flows to the other pod prove that the rules had changed at %s", at)
-	}
-	tr.findUnchosen("node", flows)
-	if at := ends.unchosen["node"]; at != sec(3.019) {
-		t.Errorf("the rules had changed at %s, want 3.019 s", at)
-	}
-	if at, known := stays.unchosen["node"]; known {
-		t.Errorf("the rules stopped choosing the pod that stays at %s", at)
-	}
-
-	at := moment{of: ends}
-	for name, c := range map[string]struct {
-		h        hole
-		portEach bool
-		want     bool
-	}{
-		"after the change":                         {hole{node: "node", from: sec(3.1), to: sec(3.3), at: at}, true, true},
-		"before that is certain":                   {hole{node: "node", from: sec(3.01), to: sec(3.3), at: at}, true, false},
-		"with ports that are used again":           {hole{node: "node", from: sec(3.1), to: sec(3.3), at: at}, false, false},
-		"at another node, whose rules are unknown": {hole{node: "other", from: sec(3.1), to: sec(3.3), at: at}, true, false},
-		"around what no traffic shows":             {hole{node: "node", from: sec(3.1), to: sec(3.3)}, true, false},
-	} {
-		if got := c.h.harmless(c.portEach); got != c.want {
-			t.Errorf("a hole %s is harmless: %t, want %t", name, got, c.want)
-		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/loss"
 )
 
 // leavesWith is how long before or after the end of a prober's record its node may be seen to
@@ -72,7 +73,7 @@ func (j judge) observersOf() []*observer {
 		switch {
 		case q.Outcome == history.Unsent:
 			o.unsent++
-		case q.Target == j.target.service:
+		case q.Target == j.target.Service:
 			o.sent = append(o.sent, q.Intended)
 		}
 	}
@@ -108,7 +109,7 @@ func (j judge) observers(v Verdict) Verdict {
 		targets[o.target]++
 		evidence = append(evidence, o.ended...)
 		asked, unsent = asked+o.asked, unsent+o.unsent
-		if o.begun < from-baselineTime {
+		if o.begun < from-loss.BaselineTime {
 			there++
 		}
 		if why := j.missing(o, from, to); why != "" {
@@ -188,7 +189,7 @@ func (j judge) distrusted(o *observer) (string, history.Event) {
 // node, and end early with it.
 func (j judge) missing(o *observer, from, to time.Duration) string {
 	hole := gapMax
-	if rate := (j.target.fresh + j.target.fixed) / j.Scenario.Probe.Probers; rate > 0 {
+	if rate := (j.target.Fresh + j.target.Fixed) / j.Scenario.Probe.Probers; rate > 0 {
 		hole = max(hole, 10*time.Second/time.Duration(rate))
 	}
 	for i, at := range o.sent[1:] {
@@ -227,11 +228,11 @@ func (j judge) leftWith(o *observer, last time.Duration) bool {
 // direct says what the CoreDNS pods of an observation answered that were queried directly, while
 // they were endpoints of the service. It is evidence, and no control: they may leave.
 func (j judge) direct(v Verdict) string {
-	if !j.target.observed || j.target.key != "" { // only those of CoreDNS are
+	if !j.target.Observed || j.target.Key != "" { // only those of CoreDNS are
 		return ""
 	}
 	leaves := map[string]time.Duration{}
-	for _, e := range j.endpoints(history.EndpointTerminating, history.EndpointNotReady, history.EndpointGone) {
+	for _, e := range j.target.Endpoints(j.Story, history.EndpointTerminating, history.EndpointNotReady, history.EndpointGone) {
 		if _, ok := leaves[e.IP]; !ok {
 			leaves[e.IP] = e.At - seenLate
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/loss"
 	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -231,7 +232,7 @@ func TestWhatIsNotRecordedOfAnotherClusterIsSaid(t *testing.T) {
 	s := observedStory()
 	loses("own-b", 10, 10.5)(s)
 	r := s.judge()
-	if len(r.Losses) != 1 || r.Losses[0].Cause != Untracked || !strings.Contains(Explain(r.Losses), "connection tracking was not recorded") {
+	if len(r.Losses) != 1 || r.Losses[0].Cause != loss.Untracked || !strings.Contains(loss.Explain(r.Losses), "connection tracking was not recorded") {
 		t.Errorf("losses %+v", r.Losses)
 	}
 	for _, v := range r.Verdicts {

@@ -3,10 +3,15 @@ package verdict
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
-	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+const (
+	ending  = "10.0.0.1" // of default/coredns-a on the victim
+	staying = "10.0.0.2" // of default/coredns-z on the bystander
 )
 
 // servedStory is a drain in which every query to the service goes to a pod that stays, and
@@ -22,6 +27,22 @@ func servedStory() *script {
 	s.flow(40000, staying, 1.5, 0)
 	s.timeOut(history.Service, 12, 12.3)
 	return s
+}
+
+// flow is an entry from one second on to another; 0 is the end of the recording.
+// One that ends was removed and had been answered.
+func (s *script) flow(port int, backend string, from, to float64) {
+	s.flows = append(s.flows, history.Flow{Port: port, Backend: backend, From: sec(from), To: sec(to), Removed: to != 0, Replied: to != 0})
+}
+
+// sent is a query that left on time and whose end came after 2 ms, or the
+// prober's timeout.
+func (s *script) sent(mode history.Mode, port int, at float64, o history.Outcome) {
+	done := sec(at) + 2*time.Millisecond
+	if o == history.Timeout {
+		done = sec(at + 2)
+	}
+	s.queries = append(s.queries, history.Query{Target: history.Service, Mode: mode, Port: port, Intended: sec(at), Sent: sec(at), Done: done, Outcome: o})
 }
 
 // timeOut has queries of all modes get no answer.
@@ -219,49 +240,6 @@ func TestARealLossWhileTheControlHasNoProcessor(t *testing.T) {
 		}
 		if v := s.judge().Verdicts[0]; v.Outcome != c.want {
 			t.Errorf("with proof %t: %s: %s, want %s", c.proof, v.Outcome, v.Got, c.want)
-		}
-	}
-}
-
-// kube-proxy without a processor changes the rules late: what is sent to a pod that ended
-// meanwhile is this machine's doing, up to the time that kube-proxy waited.
-func TestRulesThatAreLateForLackOfAProcessor(t *testing.T) {
-	for name, c := range map[string]struct {
-		waited float64
-		node   string
-		want   bool
-	}{
-		"it waited for as long as the rules were late": {0.5, reserved, true},
-		"it waited for less":                           {0.1, reserved, false},
-		"that of another node waited":                  {0.5, bystander, false},
-	} {
-		s := lossStory()
-		s.pod(1, history.PodPresent, "kube-proxy-a", c.node, "DaemonSet/kube-proxy")
-		for i := range s.events {
-			if s.events[i].UID == "uid-kube-proxy-a" {
-				s.events[i].Pod = "kube-system/kube-proxy-a"
-			}
-		}
-		s.at(9.9, history.Event{Kind: history.EndpointTerminating, Pod: "default/coredns-a", IP: ending})
-		s.pod(10.1, history.PodExited, "coredns-a", victim, "ReplicaSet/coredns")
-		s.starve("kube-proxy-a", 10, 10+c.waited, 0, 0)
-		s.change(history.ProcessorWaited, func(e *history.Event) { e.Pod = "kube-system/kube-proxy-a" })
-		for i := range s.flows {
-			s.flows[i].Node = reserved
-		}
-		s.flow(3, ending, 10.4, 0)
-		s.flows[len(s.flows)-1].Node = reserved
-		s.sent(history.Fresh, 3, 10.4, history.Timeout)
-		for i := range s.queries {
-			s.queries[i].Node = reserved
-		}
-		j := newJudge(story.Read(s.scenario, s.history()))
-		lost := s.queries[len(s.queries)-1]
-		if cause := j.lossCause(lost); cause != BackendEnded {
-			t.Fatalf("%s: the cause is %s", name, cause)
-		}
-		if got := j.traffic().lateRules(lost); got != c.want {
-			t.Errorf("%s: %t, want %t", name, got, c.want)
 		}
 	}
 }

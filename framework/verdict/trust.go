@@ -2,9 +2,11 @@ package verdict
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/loss"
 	"github.com/spotdrill/spotdrill/framework/story"
 )
 
@@ -12,36 +14,20 @@ import (
 const (
 	// controlLostShare is how much the control may lose: beyond it the prober
 	// measures the machine. Up to it, what the service lost at the same time as
-	// the control is not blamed on CoreDNS, see DNS.steady.
+	// the control is not blamed on CoreDNS, see loss.Attribution.Steady.
 	controlLostShare = 0.01
-	// controlLag is how late the control may answer while service queries are
-	// lost: an idle pod answers within a few milliseconds. Whatever is in
-	// flight when kube-proxy drops a pod's conntrack entries is lost, and a busy
-	// machine has ten times as much in flight; such losses are not CoreDNS's.
-	controlLag = 25 * time.Millisecond
-	// shownLag is how late the control may answer while an outage is shown: half of
-	// a resolver's timeout, so that queries lost meanwhile were not merely late too.
-	shownLag = time.Second
-	// lagReach is how far from a lost query such an answer counts.
-	lagReach = history.Quiet / 2
 	// askedShare is how much of a stream's schedule must be on record.
 	askedShare = 0.9
 	// gapMax is the longest time without a query on record in a stream. A longer
 	// one could hide a whole window's edge, see history.Quiet.
 	gapMax = history.Quiet / 2
 	// unsentShare is how many queries may have failed to leave. gapMax bounds each hole
-	// that they leave, and momentHole those that matter most.
+	// that they leave, and loss.Attribution.Hiding those that matter most.
 	unsentShare = 0.02
 	// lateP99 is how late a query may leave: below gapMax. Shared machines stall everything
 	// on them for tens of milliseconds. Around the moments at which a drill may lose
-	// queries, momentHole is stricter, see hidden.
+	// queries, package loss is stricter, see loss.Attribution.Hidden.
 	lateP99 = 200 * time.Millisecond
-	// lateQuery is how late a query may leave whose loss is the cluster's: well below a
-	// resolver's timeout, and a fifth of history.Quiet.
-	lateQuery = 100 * time.Millisecond
-	// baselineTime is for how long DNS must have answered everything before the
-	// first notice: losses after a fault prove nothing if there were some before.
-	baselineTime = time.Second
 	// edge is how early before the end of settling the last query may lie.
 	edge = time.Second
 )
@@ -70,19 +56,35 @@ func (j judge) mayBeInTime(seen history.Event, limit time.Duration) string {
 	return ""
 }
 
-// Tolerances are the bounds above by name, each with its unit. A report holds
-// them: with others, the same history may be judged otherwise.
-func Tolerances() map[string]float64 {
-	return map[string]float64{
-		"control_lost_share": controlLostShare, "control_lag_ms": milliseconds(controlLag), "shown_lag_ms": milliseconds(shownLag), "control_lag_reach_ms": milliseconds(lagReach),
-		"asked_share": askedShare, "gap_max_ms": milliseconds(gapMax), "unsent_share": unsentShare, "moment_hole_ms": milliseconds(momentHole), "moment_reach_ms": milliseconds(momentReach), "late_p99_ms": milliseconds(lateP99), "late_query_ms": milliseconds(lateQuery),
-		"baseline_ms": milliseconds(baselineTime), "edge_ms": milliseconds(edge), "window_quiet_ms": milliseconds(history.Quiet),
-		"binding_in_flight_ms": milliseconds(inFlight), "watch_late_ms": milliseconds(seenLate), "clock_error_ms": milliseconds(clockError),
-		"loss_under_way_ms": milliseconds(underWay), "loss_rules_lag_ms": milliseconds(rulesLag), "loss_recorder_stall_ms": milliseconds(recorderStall),
-		"unexplained_share": unexplainedShare, "unexplained_from": explainedFrom,
-		"starved_from_ms": milliseconds(starvedFrom), "starved_ran_share": starvedRan, "starved_reach_ms": milliseconds(starvedReach), "starved_gap_ms": milliseconds(starvedGap),
-		"loss_restart_before_ms": milliseconds(restartBefore), "loss_restart_after_ms": milliseconds(restartAfter),
+// handlerWaited says that the handler was late because it had no processor: it would have
+// acted by until, if it had not waited between from and at. It is empty if not.
+func (j judge) handlerWaited(from, at, until time.Duration) string {
+	waited := time.Duration(0)
+	for pod, of := range loss.Starvations(j.Story) {
+		if slices.ContainsFunc(j.Pods, func(p story.Pod) bool { return p.Name() == pod && p.OfHandler(j.History.Meta.Handler) }) {
+			waited = max(waited, loss.Waited(of, from, at))
+		}
 	}
+	if waited == 0 || at-waited > until {
+		return ""
+	}
+	return fmt.Sprintf("this machine was busy: the handler had no processor for %s of that time", history.Seconds(waited))
+}
+
+// Tolerances are the bounds above and those of package loss by name, each with its unit. A report
+// holds them: with others, the same history may be judged otherwise.
+func Tolerances() map[string]float64 {
+	out := map[string]float64{
+		"control_lost_share": controlLostShare,
+		"asked_share":        askedShare, "gap_max_ms": milliseconds(gapMax), "unsent_share": unsentShare, "late_p99_ms": milliseconds(lateP99),
+		"baseline_ms": milliseconds(loss.BaselineTime), "edge_ms": milliseconds(edge), "window_quiet_ms": milliseconds(history.Quiet),
+		"binding_in_flight_ms": milliseconds(inFlight), "watch_late_ms": milliseconds(seenLate), "clock_error_ms": milliseconds(clockError),
+		"unexplained_share": unexplainedShare, "unexplained_from": explainedFrom, "starved_ran_share": loss.StarvedRan,
+	}
+	for name, bound := range loss.Tolerances() {
+		out[name+"_ms"] = milliseconds(bound)
+	}
+	return out
 }
 
 // judgeable reports whether the streams that a check of the service selects can be
@@ -91,14 +93,14 @@ func (j judge) judgeable(v Verdict, mode string) (Verdict, bool) {
 	if j.measured == nil {
 		return v.unknown("the scenario has no probe"), false
 	}
-	v.Numbers = j.measured.numbers()
+	v.Numbers = numbersOf(*j.measured)
 	for _, premise := range []Verdict{j.prober(checkProber.verdict()), j.control(checkControl.verdict()), j.baseline(checkBaseline.verdict())} {
 		if premise.Outcome != Pass {
 			v.Noise, v.Evidence, v.Premise = premise.Noise, premise.Evidence, premise.ID
 			return v.unknown(premise.Check + ": " + premise.Got), false
 		}
 	}
-	if len(j.measured.modes(mode)) == 0 {
+	if len(j.measured.Streams(mode)) == 0 {
 		return v.unknown(fmt.Sprintf("mode %q is not known", mode)), false
 	}
 	return v, true
@@ -117,25 +119,22 @@ var checkControl = check{
 // control checks whether the control target answered everything. Its failure is
 // the prober's noise, so it is never a Fail.
 func (j judge) control(v Verdict) Verdict {
-	v = v.wants(fmt.Sprintf("at most %.0f %% of the %s lost at %s", controlLostShare*100, j.target.queries, j.target.stays))
+	v = v.wants(fmt.Sprintf("at most %.0f %% of the %s lost at %s", controlLostShare*100, j.target.Queries, j.target.Stays))
 	s := j.measured.Control
 	v.Numbers = map[string]float64{"asked_control": float64(s.Asked), "lost_control": float64(s.Lost), "latency_control_p99_ms": milliseconds(s.P99)}
 	if s.Asked == 0 {
 		return v.unknown("the control was never queried")
 	}
-	if why := j.thin(s, j.target.direct); why != "" && !j.target.observed { // else the prober's check knows
+	if why := j.thin(s, j.target.Direct); why != "" && !j.target.Observed { // else the prober's check knows
 		return v.noise(why)
 	}
 	lost, without := s.Lost, ""
-	if of := j.starving()[j.controlPod()]; s.Lost > 0 && len(of) > 0 {
-		j.traffic() // counts what was lost while a pod had no processor
-		for _, q := range s.queries {
-			if q.Outcome.Lost() && explainedBy(of, q) {
-				lost--
-			}
+	if s.Lost > 0 {
+		if explained, known := j.attribution().ExplainedAtControl(); known {
+			lost -= explained
+			v.Numbers["lost_no_processor"] = float64(explained)
+			without = fmt.Sprintf(", without %d while its pod had no processor", explained)
 		}
-		v.Numbers["lost_no_processor"] = float64(s.Lost - lost)
-		without = fmt.Sprintf(", without %d while its pod had no processor", s.Lost-lost)
 	}
 	if float64(lost) > controlLostShare*float64(s.Asked) {
 		return v.noise(fmt.Sprintf("%d of %d lost at the control%s: the prober's own noise", lost, s.Asked, without))
@@ -155,7 +154,7 @@ var checkProber = check{
 
 // prober checks whether the prober kept its schedule and reported every query.
 func (j judge) prober(v Verdict) Verdict {
-	if j.target.observed {
+	if j.target.Observed {
 		return j.observers(v)
 	}
 	v = v.wants(fmt.Sprintf("every query on record, at most %.0f %% unsent, the 99th percentile at most %s late", unsentShare*100, lateP99))
@@ -204,12 +203,12 @@ func (j judge) prober(v Verdict) Verdict {
 	case !inTime:
 		return v.noise(fmt.Sprintf("the 99th percentile left %.0f ms late", late*1000), evidence...)
 	}
-	streams := j.measured.modes("all")
-	for _, mode := range j.target.modes() {
+	streams := j.measured.Streams("all")
+	for _, mode := range j.target.Modes() {
 		if streams[mode].Asked == 0 {
 			return v.unknown(fmt.Sprintf("no queries in mode %s", mode), evidence...)
 		}
-		if why := j.thin(streams[mode], j.target.rate(mode)); why != "" {
+		if why := j.thin(streams[mode], j.target.Rate(mode)); why != "" {
 			return v.noise(fmt.Sprintf("%s: %s", mode, why), evidence...)
 		}
 	}
@@ -229,33 +228,33 @@ var checkBaseline = check{
 // baseline checks whether the service answered everything before the fault.
 func (j judge) baseline(v Verdict) Verdict {
 	begun := "the first notice"
-	if j.target.observed {
+	if j.target.Observed {
 		begun = "anything began"
 	}
-	v = v.wants(fmt.Sprintf("every query answered for %s before %s", baselineTime, begun))
+	v = v.wants(fmt.Sprintf("every query answered for %s before %s", loss.BaselineTime, begun))
 	at, ok := j.Started()
 	switch {
-	case !ok && j.target.observed:
+	case !ok && j.target.Observed:
 		return v.unknown("nothing began: DNS had not answered everything for long enough")
 	case !ok:
 		return v.unknown("no notice was put")
-	case at < baselineTime:
+	case at < loss.BaselineTime:
 		return v.unknown(fmt.Sprintf("%s came only %s after the recording's start", begun, history.Seconds(at)))
 	}
 	asked := 0
-	streams := j.measured.modes("all")
-	for _, mode := range j.target.modes() {
+	streams := j.measured.Streams("all")
+	for _, mode := range j.target.Modes() {
 		inMode := 0
-		for _, q := range streams[mode].queries {
+		for _, q := range streams[mode].Queries {
 			if q.Intended >= at {
 				break
 			}
 			inMode++
-			if cause := j.lossCause(q); q.Outcome.Lost() && cause != NoProcessor {
+			if q.Outcome.Lost() && j.attribution().Cause(q) != loss.NoProcessor {
 				return v.noise(fmt.Sprintf("a %s query of +%s was lost (%s) before %s", mode, history.Seconds(q.Intended), q.Outcome, begun))
 			}
 		}
-		if expected := float64(j.target.rate(mode)) * baselineTime.Seconds(); inMode == 0 || float64(inMode) < askedShare*expected {
+		if expected := float64(j.target.Rate(mode)) * loss.BaselineTime.Seconds(); inMode == 0 || float64(inMode) < askedShare*expected {
 			return v.noise(fmt.Sprintf("only %d %s queries before %s, %.0f expected", inMode, mode, begun, expected))
 		}
 		asked += inMode
@@ -265,9 +264,9 @@ func (j judge) baseline(v Verdict) Verdict {
 
 // thin says why a stream is not dense enough to be believed, given its rate in
 // queries per second.
-func (j judge) thin(s Stream, rate int) string {
+func (j judge) thin(s loss.Stream, rate int) string {
 	from, _ := j.Started()
-	from -= baselineTime
+	from -= loss.BaselineTime
 	to := j.Observed
 	for _, e := range j.Events {
 		if history.Settle.BegunBy(e) {
@@ -275,19 +274,19 @@ func (j judge) thin(s Stream, rate int) string {
 			break
 		}
 	}
-	if last := s.queries[len(s.queries)-1].Intended; last < to {
+	if last := s.Queries[len(s.Queries)-1].Intended; last < to {
 		return fmt.Sprintf("the last query is of +%s, the drill went on until +%s", history.Seconds(last), history.Seconds(to))
 	}
-	if first := s.queries[0].Intended; first > from+gapMax {
+	if first := s.Queries[0].Intended; first > from+gapMax {
 		return fmt.Sprintf("the first query is of +%s, too late for the baseline from +%s", history.Seconds(first), history.Seconds(from))
 	}
 	asked := 0
-	for i, q := range s.queries {
+	for i, q := range s.Queries {
 		if q.Intended <= to {
 			asked++
 		}
-		if i > 0 && q.Intended-s.queries[i-1].Intended > gapMax {
-			return fmt.Sprintf("no query on record between +%s and +%s", history.Seconds(s.queries[i-1].Intended), history.Seconds(q.Intended))
+		if i > 0 && q.Intended-s.Queries[i-1].Intended > gapMax {
+			return fmt.Sprintf("no query on record between +%s and +%s", history.Seconds(s.Queries[i-1].Intended), history.Seconds(q.Intended))
 		}
 	}
 	if expected := float64(rate) * (to - from).Seconds(); float64(asked) < askedShare*expected {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/loss"
 	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -57,7 +58,7 @@ type Verdict struct {
 	Noise bool `yaml:"noise,omitempty"`
 	// Counted is, of a check that does not count every lost query, what it did count
 	// of the service's streams; else nil.
-	Counted *Measurement `yaml:"-"`
+	Counted *loss.Measurement `yaml:"-"`
 	// awaitsAudit reports whether the outcome is Unknown only until the API server's audit
 	// log is read, after the recording: nothing that it requires can happen any more.
 	awaitsAudit bool
@@ -110,13 +111,13 @@ type Result struct {
 	Outcome  Outcome   `yaml:"outcome"`
 	Verdicts []Verdict `yaml:"verdicts"`
 	// Losses says what the service's lost queries were lost to, most first.
-	Losses []Loss `yaml:"losses,omitempty"`
+	Losses []loss.Loss `yaml:"losses,omitempty"`
 	// ApplicationLosses says the same of the application's requests.
-	ApplicationLosses []Loss `yaml:"applicationLosses,omitempty"`
+	ApplicationLosses []loss.Loss `yaml:"applicationLosses,omitempty"`
 	// DNS is what was measured of DNS; nil without a probe. Application is what was measured of
 	// the workload's Service; nil if it was not requested.
-	DNS         *Measurement `yaml:"-"`
-	Application *Measurement `yaml:"-"`
+	DNS         *loss.Measurement `yaml:"-"`
+	Application *loss.Measurement `yaml:"-"`
 	// Story is the history as it was read; nil for a drill that was not judged.
 	Story *story.Story `yaml:"-"`
 }

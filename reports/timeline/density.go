@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
-	"github.com/spotdrill/spotdrill/framework/verdict"
+	"github.com/spotdrill/spotdrill/framework/loss"
 )
 
 // AnswerRow is the fate of the queries to one target, in bins.
@@ -20,7 +20,7 @@ type AnswerRow struct {
 	// Peak is the largest number of queries in a bin.
 	Peak int
 	// Measured is what verdicts are based on: counts, windows and latencies.
-	Measured verdict.Stream
+	Measured loss.Stream
 	Unsent   int
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/loss"
 	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/framework/verdict"
@@ -349,10 +350,10 @@ func TestQueriesAreCountedInBins(t *testing.T) {
 	add(9, history.Service, history.Fixed, history.Answered)
 	add(9, history.Control, history.Fresh, history.ServFail)
 	add(9, history.Echo, history.Fixed, history.Timeout)
-	if s := draw(verdict.Result{DNS: &verdict.Measurement{}}, h).Streams; len(s) != 3 {
+	if s := draw(verdict.Result{DNS: &loss.Measurement{}}, h).Streams; len(s) != 3 {
 		t.Errorf("%d lanes of answers where the echo was not asked, want 3", len(s))
 	}
-	s := draw(verdict.Result{DNS: &verdict.Measurement{Echo: verdict.Stream{Asked: 1}}}, h).Streams
+	s := draw(verdict.Result{DNS: &loss.Measurement{Echo: loss.Stream{Asked: 1}}}, h).Streams
 	if s[0].Width != 20*time.Millisecond {
 		t.Fatalf("a bin of %s", s[0].Width)
 	}

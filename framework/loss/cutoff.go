@@ -1,4 +1,4 @@
-package verdict
+package loss
 
 import (
 	"math"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -13,17 +14,20 @@ import (
 // answers some thirty requests in that time.
 const cutOffFor = time.Second
 
+// cuts are the times in which the add-on vpc-cni may drop the traffic of the target's pods.
+type cuts []period
+
 // period is a time of the recording.
 type period struct{ from, to time.Duration }
 
-// cutsOff lists when the add-on vpc-cni may drop the traffic of the target's pods: from the
-// beginning of an upgrade until its values are set by hand again, on all nodes. An upgrade that is
-// refused changes nothing. Only pods with security groups of their own are affected.
-func (j judge) cutsOff() (out []period) {
-	if !j.Scenario.Workload.SecurityGroups || j.target.service != history.Application {
+// newCuts lists them: from the beginning of an upgrade until its values are set by hand again, on
+// all nodes. An upgrade that is refused changes nothing. Only pods with security groups of their
+// own are affected.
+func newCuts(st *story.Story, t Target) (out cuts) {
+	if !st.Scenario.Workload.SecurityGroups || t.Service != history.Application {
 		return nil
 	}
-	for _, e := range j.Events {
+	for _, e := range st.Events {
 		if e.Key != scenarios.VPCCNIAddOn {
 			continue
 		}
@@ -43,10 +47,10 @@ func (j judge) cutsOff() (out []period) {
 	return out
 }
 
-// cutOff reports whether the add-on vpc-cni had cut a pod off when a request was sent there, and
-// how long after the pod's last answer that was.
-func (t traffic) cutOff(b *backend, sent time.Duration) (lag time.Duration, is bool) {
-	if !slices.ContainsFunc(t.cuts, func(p period) bool { return p.from <= sent && sent <= p.to }) {
+// off reports whether the add-on had cut a pod off when a request was sent there, and how long
+// after the pod's last answer that was.
+func (c cuts) off(b *backend, sent time.Duration) (lag time.Duration, is bool) {
+	if !slices.ContainsFunc(c, func(p period) bool { return p.from <= sent && sent <= p.to }) {
 		return 0, false
 	}
 	next, _ := slices.BinarySearch(b.answered, sent)

@@ -1,4 +1,4 @@
-package verdict
+package loss
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
 )
 
 const (
@@ -28,19 +29,19 @@ type moment struct {
 	of *backend
 }
 
-// moments are the drill's own: what changes about CoreDNS and the endpoints of its service
-// once the fault has begun. Of a pod that ended, its traffic shows when that mattered: when it
-// last answered, and when kube-proxy's rules last chose it. While it answers nothing is lost
-// by its end, and what is no longer sent there cannot be lost there.
-func (j judge) moments() []moment {
-	started, ok := j.Started()
+// newMoments are the drill's own: what changes about CoreDNS and the endpoints of its service
+// once the fault has begun. For a pod that ended, the moments are its last answer and the last
+// new flow to it. While it answers nothing is lost by its end, and what is no longer sent there
+// cannot be lost there.
+func newMoments(st *story.Story, t Target, bs backends) []moment {
+	started, ok := st.Started()
 	if !ok {
 		return nil
 	}
 	var out []moment
 	ready, serving := map[string]bool{}, map[string]bool{} // addresses, and their pods
-	for _, e := range j.Events {
-		if !j.ofTarget(e) {
+	for _, e := range st.Events {
+		if !t.Concerns(e) {
 			continue
 		}
 		switch e.Kind {
@@ -49,11 +50,11 @@ func (j judge) moments() []moment {
 			continue
 		case history.EndpointTerminating, history.EndpointNotReady, history.EndpointGone:
 			// One that is not ready yet serves nobody.
-			if !ready[e.IP] || j.shownByTraffic(e) {
+			if !ready[e.IP] || bs.show(e) {
 				continue
 			}
 		case history.PodSignalled, history.PodExited:
-			if !serving[e.Pod] || j.shownByTraffic(e) {
+			if !serving[e.Pod] || bs.show(e) {
 				continue
 			}
 		case history.PodRestarted:
@@ -61,21 +62,21 @@ func (j judge) moments() []moment {
 				continue
 			}
 		case history.Reclaimed:
-			if !j.served(e) {
+			if !bs.servedOn(e) {
 				continue
 			}
 		case history.DNSDisrupted:
-			if j.target.key != "" {
+			if t.Key != "" {
 				continue
 			}
 		default:
 			continue
 		}
 		if e.At >= started {
-			out = append(out, moment{at: j.Happened(e), what: fmt.Sprintf("%s %s", e.Kind, cmp.Or(e.Pod, e.IP, e.Node))})
+			out = append(out, moment{at: st.Happened(e), what: fmt.Sprintf("%s %s", e.Kind, cmp.Or(e.Pod, e.IP, e.Node))})
 		}
 	}
-	for ip, b := range j.traffic().backends {
+	for ip, b := range bs.byIP {
 		if last, answered := b.last(); b.gone() && answered {
 			out = append(out, moment{last, "the last answer of " + ip, b}, moment{b.chosen, "the last new flow to " + ip, b})
 		}
@@ -84,10 +85,9 @@ func (j judge) moments() []moment {
 	return out
 }
 
-// shownByTraffic reports whether the pod of an event ended for good, and its last answer is on
-// record.
-func (j judge) shownByTraffic(e history.Event) bool {
-	for ip, b := range j.traffic().backends {
+// show reports whether the pod of an event ended for good, and its last answer is on record.
+func (bs backends) show(e history.Event) bool {
+	for ip, b := range bs.byIP {
 		if ip == e.IP || b.name() != "" && b.name() == e.Pod {
 			_, answered := b.last()
 			return answered && b.gone()
@@ -96,27 +96,27 @@ func (j judge) shownByTraffic(e history.Event) bool {
 	return false
 }
 
-// served reports whether a CoreDNS pod still ran on a node when it was taken.
-func (j judge) served(taken history.Event) bool {
-	for _, b := range j.traffic().backends {
-		if b.pod == nil || !b.pod.On(taken.Node, taken.At) {
+// servedOn reports whether a CoreDNS pod still ran on a node when it was reclaimed.
+func (bs backends) servedOn(reclaimed history.Event) bool {
+	for _, b := range bs.byIP {
+		if b.pod == nil || !b.pod.On(reclaimed.Node, reclaimed.At) {
 			continue
 		}
-		if stopped, ok := b.pod.Stopped(); !ok || stopped.At >= taken.At {
+		if stopped, ok := b.pod.Stopped(); !ok || stopped.At >= reclaimed.At {
 			return true
 		}
 	}
 	return false
 }
 
-// hole is a time in which the prober on a node sent nothing, near a moment of the drill.
-type hole struct {
+// Hole is a time in which the prober on a node sent nothing, near a moment of the drill.
+type Hole struct {
 	node     string
 	from, to time.Duration
 	at       moment
 }
 
-func (h hole) String() string {
+func (h Hole) String() string {
 	return fmt.Sprintf("nothing left for %s from +%s on, around %s at +%s", history.Seconds(h.to-h.from), history.Seconds(h.from), h.at.what, history.Seconds(h.at.at))
 }
 
@@ -124,7 +124,7 @@ func (h hole) String() string {
 // that it is near: the pod answered a query that left after it, or, if each query has a port
 // of its own, kube-proxy's rules had stopped choosing the pod before it. What connection
 // tracking itself loses may still be hidden.
-func (h hole) harmless(portEach bool) bool {
+func (h Hole) harmless(portEach bool) bool {
 	if h.at.of == nil {
 		return false
 	}
@@ -135,16 +135,46 @@ func (h hole) harmless(portEach bool) bool {
 	return portEach && known && unchosen <= h.from
 }
 
-// hiding are the holes that may hide lost queries of the streams, each once. Without what
+// newHoles finds the times without a query around the drill's own moments, for each prober:
+// one for each moment that it is near.
+func newHoles(st *story.Story, t Target, moments []moment) []Hole {
+	sent := map[string][]time.Duration{} // by the prober's node
+	for _, q := range st.History.Queries {
+		if q.Target == t.Service && q.Outcome != history.Unsent {
+			sent[q.Node] = append(sent[q.Node], q.Sent)
+		}
+	}
+	// A slow probe has holes of its own.
+	most := momentHole
+	if rate := t.Fresh + t.Fixed; rate > 0 {
+		most = max(most, 4*time.Second*time.Duration(t.probers)/time.Duration(rate))
+	}
+	var out []Hole
+	for node, times := range sent {
+		slices.Sort(times)
+		for _, m := range moments {
+			i, _ := slices.BinarySearch(times, m.at-momentReach)
+			for i = max(i, 1); i < len(times) && times[i-1] <= m.at+momentReach; i++ {
+				if times[i]-times[i-1] > most {
+					out = append(out, Hole{node, times[i-1], times[i], m})
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Hole) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.node, b.node)) })
+	return out
+}
+
+// Hiding are the holes that may hide lost queries of the streams, each once. Without what
 // connection tracking itself loses, fewer of them matter.
-func (j judge) hiding(streams map[history.Mode]Stream, exceptConntrack bool) []hole {
+func (a *Attribution) Hiding(streams Streams, exceptConntrack bool) []Hole {
 	portEach := true
 	for mode := range streams {
 		portEach = portEach && mode.PortEach()
 	}
-	var out []hole
-	for _, h := range j.holes() {
-		known := slices.ContainsFunc(out, func(o hole) bool { return o.node == h.node && o.from == h.from })
+	var out []Hole
+	for _, h := range a.holes {
+		known := slices.ContainsFunc(out, func(o Hole) bool { return o.node == h.node && o.from == h.from })
 		if !known && (!exceptConntrack || !h.harmless(portEach)) {
 			out = append(out, h)
 		}
@@ -152,15 +182,15 @@ func (j judge) hiding(streams map[history.Mode]Stream, exceptConntrack bool) []h
 	return out
 }
 
-// hidden is the most that holes may hide of the streams: for how long queries may have been
+// Hidden is the most that holes may hide of the streams: for how long queries may have been
 // lost, and how many of them. A verdict that it cannot change stands.
-func (j judge) hidden(holes []hole, streams map[history.Mode]Stream) (lasting time.Duration, lost int) {
+func (a *Attribution) Hidden(holes []Hole, streams Streams) (lasting time.Duration, lost int) {
 	rate := 0
 	for mode := range streams {
-		rate += j.target.rate(mode)
+		rate += a.target.Rate(mode)
 	}
-	if j.target.observed { // a hole is one prober's
-		rate = (rate + j.Scenario.Probe.Probers - 1) / j.Scenario.Probe.Probers
+	if a.target.Observed { // a hole is one prober's
+		rate = (rate + a.target.probers - 1) / a.target.probers
 	}
 	for _, h := range holes {
 		lasting += h.to - h.from
@@ -168,12 +198,12 @@ func (j judge) hidden(holes []hole, streams map[history.Mode]Stream) (lasting ti
 	return lasting, int(math.Ceil(lasting.Seconds() * float64(rate)))
 }
 
-// unbroken is the longest part of the streams' windows that no hole divides.
-func (j judge) unbroken(streams map[history.Mode]Stream) (longest time.Duration) {
+// Unbroken is the longest part of the streams' windows that no hole divides.
+func (a *Attribution) Unbroken(streams Streams) (longest time.Duration) {
 	for _, s := range streams {
 		for _, w := range s.Windows {
 			from := w.From
-			for _, h := range j.holes() {
+			for _, h := range a.holes {
 				if h.to > from && h.from < w.To {
 					longest, from = max(longest, h.from-from), h.to
 				}
@@ -182,35 +212,4 @@ func (j judge) unbroken(streams map[history.Mode]Stream) (longest time.Duration)
 		}
 	}
 	return longest
-}
-
-// findHoles finds the times without a query around the drill's own moments, for each prober:
-// one for each moment that it is near.
-func (j judge) findHoles() []hole {
-	sent := map[string][]time.Duration{} // by the prober's node
-	for _, q := range j.History.Queries {
-		if q.Target == j.target.service && q.Outcome != history.Unsent {
-			sent[q.Node] = append(sent[q.Node], q.Sent)
-		}
-	}
-	moments := j.moments()
-	// A slow probe has holes of its own.
-	most := momentHole
-	if rate := j.target.fresh + j.target.fixed; rate > 0 {
-		most = max(most, 4*time.Second*time.Duration(max(1, j.Scenario.Probe.Probers))/time.Duration(rate))
-	}
-	var out []hole
-	for node, times := range sent {
-		slices.Sort(times)
-		for _, m := range moments {
-			i, _ := slices.BinarySearch(times, m.at-momentReach)
-			for i = max(i, 1); i < len(times) && times[i-1] <= m.at+momentReach; i++ {
-				if times[i]-times[i-1] > most {
-					out = append(out, hole{node, times[i-1], times[i], m})
-				}
-			}
-		}
-	}
-	slices.SortStableFunc(out, func(a, b hole) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.node, b.node)) })
-	return out
 }

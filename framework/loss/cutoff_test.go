@@ -1,12 +1,26 @@
-package verdict
+package loss
 
 import (
 	"testing"
 
 	"github.com/spotdrill/spotdrill/framework/history"
-	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
+
+// applicationStory is a drill in which an application is requested as well as DNS: every request is
+// answered by a pod that stays.
+func applicationStory() *script {
+	const pod = "10.0.1.2"
+	s := lossStory()
+	s.scenario.Probe.Application = &scenarios.ApplicationProbe{Transport: scenarios.OverHTTP, Fresh: 40, Fixed: 20, Control: 10}
+	s.ask(history.Application, history.HTTP, 40, 2, 29.1)
+	s.ask(history.Application, history.HTTPKept, 20, 2, 29.1)
+	s.pod(1, history.PodPresent, "app-z", bystander, "ReplicaSet/app")
+	s.at(1, history.Event{Kind: history.PodReady, Pod: "default/app-z", UID: "uid-app-z", IP: pod})
+	s.at(1, history.Event{Kind: history.EndpointReady, Key: scenarios.App, Pod: "default/app-z", IP: pod})
+	s.flows = append(s.flows, history.Flow{Port: 40000, Target: history.Application, Backend: pod, From: sec(1.9)})
+	return s
+}
 
 // Requests to pods that an upgrade of the add-on vpc-cni has cut off are lost to that upgrade, and
 // only these: the pods have security groups of their own, and answer nothing for a while.
@@ -38,15 +52,14 @@ func TestRequestsToPodsThatAreCutOff(t *testing.T) {
 	} {
 		s := applicationStory()
 		s.scenario.Workload.SecurityGroups = !c.without
-		s.at(28.9, history.Event{Kind: history.FlowsRecorded, Numbers: history.Numbers{history.Resolution: 0.005}})
-		s.flows = append(s.flows, history.Flow{Port: 40000, Target: history.Application, Backend: appStaying, From: sec(1.9)})
 		for _, edit := range c.edits {
 			edit(s)
 		}
 		for _, mode := range []history.Mode{history.HTTP, history.HTTPKept} {
 			s.lose(history.Application, mode, c.from, c.to, history.Timeout)
 		}
-		losses := s.judge().ApplicationLosses
+		st, target := s.story(), Application(s.scenario)
+		losses := Attribute(st, target, Measure(st, target)).Losses
 		if len(losses) != 1 || losses[0].Cause != c.want {
 			t.Errorf("%s: %+v, want %s", name, losses, c.want)
 		}
@@ -58,11 +71,10 @@ func TestWhatTheAddOnDoesNotCutOff(t *testing.T) {
 	s := applicationStory()
 	s.scenario.Workload.SecurityGroups = true
 	s.at(2, history.Event{Kind: history.AddOnUpgrading, Key: scenarios.VPCCNIAddOn})
-	if cuts := newJudge(story.Read(s.scenario, s.history())).cutsOff(); cuts != nil {
+	if cuts := newCuts(s.story(), DNS(s.scenario)); cuts != nil {
 		t.Errorf("CoreDNS is cut off in %v", cuts)
 	}
-	tr := traffic{cuts: []period{{sec(2), sec(30)}}}
-	if _, is := tr.cutOff(&backend{}, sec(9)); is {
+	if _, is := (cuts{{sec(2), sec(30)}}).off(&backend{}, sec(9)); is {
 		t.Error("a pod that answered nothing at all is cut off")
 	}
 }

@@ -1,4 +1,4 @@
-package verdict
+package loss
 
 import (
 	"slices"
@@ -7,70 +7,8 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
-	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/framework/strict"
-	"github.com/spotdrill/spotdrill/scenarios"
 )
-
-const (
-	ending  = "10.0.0.1" // of default/coredns-a on the victim
-	staying = "10.0.0.2" // of default/coredns-z on the bystander
-)
-
-// lossStory has two CoreDNS pods that answer; what is lost, and to what, is for a
-// test to play. The first one's last answer is to a query of 10 s.
-func lossStory() *script {
-	s := &script{
-		scenario: scenarios.Scenario{Probe: &scenarios.Probe{Fresh: 40, Fixed: 20, Control: 10}},
-		meta:     history.Meta{Format: history.FormatV1},
-	}
-	s.arrange()
-	s.at(0.2, history.Event{Kind: history.NodeRole, Key: "bystander", Node: bystander, Instance: "i-b"})
-	s.at(1, history.Event{Kind: history.PodReady, Pod: "default/coredns-a", UID: "uid-coredns-a", Node: victim, IP: ending})
-	s.at(1, history.Event{Kind: history.PodReady, Pod: "default/coredns-z", UID: "uid-coredns-z", Node: bystander, IP: staying})
-	s.at(1, history.Event{Kind: history.EndpointReady, Pod: "default/coredns-z", IP: staying})
-	s.at(4, history.Event{Kind: history.NoticePut, Key: "reclaim", Notice: "n-1", Node: victim, Instance: "i-a"})
-	s.at(60, history.Event{Kind: history.RunPhase, Key: "restore"})
-	s.at(59.9, history.Event{Kind: history.FlowsRecorded, Numbers: history.Numbers{history.Resolution: 0.005}})
-	s.flow(1, ending, 3, 16)
-	s.flow(2, staying, 3, 0)
-	s.sent(history.Fixed, 1, 3, history.Answered)
-	s.sent(history.Fixed, 1, 9.8, history.Answered)
-	s.sent(history.Fixed, 1, 10, history.Answered)
-	s.sent(history.Fixed, 2, 14, history.Answered)
-	return s
-}
-
-// flow is an entry from one second on to another; 0 is the end of the recording.
-// One that ends was removed and had been answered.
-func (s *script) flow(port int, backend string, from, to float64) {
-	s.flows = append(s.flows, history.Flow{Port: port, Backend: backend, From: sec(from), To: sec(to), Removed: to != 0, Replied: to != 0})
-}
-
-// insertFailed has the kernel drop packets on the prober's node.
-func (s *script) insertFailed(packets float64) {
-	s.change(history.FlowsRecorded, func(e *history.Event) { e.Numbers[history.InsertFailed] = packets })
-}
-
-// sent is a query that left on time and whose end came after 2 ms, or the
-// prober's timeout.
-func (s *script) sent(mode history.Mode, port int, at float64, o history.Outcome) {
-	done := sec(at) + 2*time.Millisecond
-	if o == history.Timeout {
-		done = sec(at + 2)
-	}
-	s.queries = append(s.queries, history.Query{Target: history.Service, Mode: mode, Port: port, Intended: sec(at), Sent: sec(at), Done: done, Outcome: o})
-}
-
-// waited is a query of a fixed port whose answer took so long.
-func (s *script) waited(port int, at float64, took time.Duration) {
-	s.sent(history.Fixed, port, at, history.Answered)
-	s.queries[len(s.queries)-1].Done = sec(at) + took
-}
-
-func (s *script) ended(kind history.Kind, at float64) {
-	s.at(at, history.Event{Kind: kind, Pod: "default/coredns-a", UID: "uid-coredns-a", Node: victim, IP: ending})
-}
 
 // What connection tracking itself lost is reported, and counts if the check does not
 // except it.
@@ -90,10 +28,10 @@ func TestWhatConnectionTrackingLostMayNotCount(t *testing.T) {
 		if c.more > 0 {
 			s.sent(history.Fixed, 2, c.more, history.Timeout)
 		}
-		d := newJudge(story.Read(s.scenario, s.history()))
-		counted := d.measured
+		a := s.attribute()
+		counted := &a.measured
 		if c.except {
-			counted = d.without(EntryRemoved, InsertFailed)
+			counted = a.Without(EntryRemoved, InsertFailed)
 		}
 		if counted.Fixed.Lost != c.want {
 			t.Errorf("%s: %d lost, want %d", name, counted.Fixed.Lost, c.want)
@@ -120,35 +58,9 @@ func TestTheEntryOfAPodThatServesIsNotRemovedByABusyMachine(t *testing.T) {
 		if c.leaves > 0 {
 			s.at(c.leaves, history.Event{Kind: history.EndpointTerminating, IP: staying})
 		}
-		j := newJudge(story.Read(s.scenario, s.history()))
-		if got := lostOf(j.steady(j.measured.modes("all"))); got != c.want {
+		a := s.attribute()
+		if got := a.Steady(a.measured.Streams("all")).Lost(); got != c.want {
 			t.Errorf("%s: %d lost surely by the cluster, want %d", name, got, c.want)
-		}
-	}
-}
-
-// A drill that lost many queries and knows of too few why cannot be judged.
-func TestLossesExplained(t *testing.T) {
-	for _, c := range []struct {
-		name          string
-		lost, unknown int
-		want          Outcome
-	}{
-		{"none", 0, 0, Pass},
-		{"few, and none of them explained", 20, 20, Pass},
-		{"many, some of them not explained", 100, 5, Pass},
-		{"many, too many of them not explained", 100, 6, Unknown},
-	} {
-		s := lossStory()
-		d := newJudge(story.Read(s.scenario, s.history()))
-		losses := []Loss{{Cause: OldEntry, Fixed: c.lost - c.unknown}, {Cause: Unexplained, Fixed: c.unknown}}
-		d.losses = func() []Loss { return losses }
-		if v, ok := checkExplained.always(d, checkExplained.verdict()); !ok || v.Outcome != c.want || v.Noise != (c.want == Unknown) {
-			t.Errorf("%s: %s (noise %t), want %s: %s", c.name, v.Outcome, v.Noise, c.want, v.Got)
-		}
-		s.drop(kind(history.FlowsRecorded))
-		if _, ok := checkExplained.always(newJudge(story.Read(s.scenario, s.history())), checkExplained.verdict()); ok {
-			t.Errorf("%s: asked without a record of flows", c.name)
 		}
 	}
 }
@@ -303,7 +215,7 @@ func TestCauses(t *testing.T) {
 		},
 		"the entry is removed before a delayed answer is back": {
 			func(s *script) {
-				delayed(0.1)(s)
+				s.scenario.CoreDNS.Delay = strict.Duration(sec(0.1))
 				s.flow(3, staying, 11.003, 11.15)
 				s.sent(history.Fresh, 3, 11, history.Timeout)
 			},
@@ -456,7 +368,7 @@ func TestCauses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := lossStory()
 			c.play(s)
-			got := s.judge().Losses
+			got := s.attribute().Losses
 			if len(got) != 1 {
 				t.Fatalf("losses %+v", got)
 			}
@@ -485,7 +397,7 @@ func TestLossesAreCountedByCauseAndPod(t *testing.T) {
 		s.sent(history.Fixed, 1, at, history.Timeout)
 	}
 	s.sent(history.Fixed, 2, 15, history.ServFail)
-	got := s.judge().Losses
+	got := s.attribute().Losses
 	want := []Loss{
 		{Cause: OldEntry, Fixed: 3, Backend: ending, Pod: "default/coredns-a", From: strict.Duration(sec(11)), To: strict.Duration(sec(12.5)), Lag: strict.Duration(sec(2.5)), RulesLeft: strict.Duration(sec(11))},
 		{Cause: BackendEnded, Fresh: 1, Backend: ending, Pod: "default/coredns-a", From: strict.Duration(sec(11)), To: strict.Duration(sec(11)), Lag: strict.Duration(sec(1)), RulesLeft: strict.Duration(sec(11))},
@@ -501,7 +413,7 @@ func TestLossesAreCountedByCauseAndPod(t *testing.T) {
 	}
 }
 
-func TestEveryCauseIsTold(t *testing.T) {
+func TestEveryCauseIsExplained(t *testing.T) {
 	explained := map[string]Cause{}
 	for _, c := range Causes() {
 		why := Loss{Cause: c, Backend: ending}.Why()
@@ -523,8 +435,7 @@ func TestAPortThatIsUsedAgain(t *testing.T) {
 		s.flow(5, ending, c.begun, 40.05)
 		s.flow(5, staying, 40.05, 0)
 		s.sent(history.Fresh, 5, 40, history.Answered)
-		j := newJudge(story.Read(s.scenario, s.history()))
-		if f, ok := j.traffic().flow(s.queries[len(s.queries)-1]); !ok || f.Backend != c.want {
+		if f, ok := s.attribute().starved.of(s.queries[len(s.queries)-1]); !ok || f.Backend != c.want {
 			t.Errorf("an entry of +%v s: sent to %s, want %s", c.begun, f.Backend, c.want)
 		}
 	}

@@ -1,4 +1,4 @@
-package verdict
+package loss
 
 import (
 	"cmp"
@@ -18,9 +18,8 @@ type Cause string
 const (
 	// NodeGone: it was sent to a pod whose node had been taken.
 	NodeGone Cause = "node-gone"
-	// OldEntry: it was sent to a pod that had ended, or was with it when it did, by
-	// a connection tracking entry of its port from before; kube-proxy's rules were
-	// not consulted.
+	// OldEntry: a connection tracking entry from before still sent this port to a pod that had
+	// ended or was just ending; kube-proxy's rules were not consulted.
 	OldEntry Cause = "old-entry"
 	// BackendEnded: it was sent to a pod that had ended, or was with it when it did,
 	// because the rules chose that pod.
@@ -144,33 +143,20 @@ func Explain(losses []Loss) string {
 	return fmt.Sprintf("%d lost: %s", all, strings.Join(clauses, "; "))
 }
 
-const (
-	// underWay is how long a query may have been with a pod that answered later
-	// ones before it ended, or before kube-proxy removed its entry.
-	underWay = 100 * time.Millisecond
-	// rulesLag is how much later than the API server kube-proxy may know of
-	// endpoints; on a machine at rest it is below 100 ms.
-	rulesLag = 5 * time.Second
-)
-
-// lossesByCause says what every lost query of the service was lost to: most first.
-func (j judge) lossesByCause() []Loss {
-	if j.measured == nil {
-		return nil
-	}
-	t := j.traffic()
+// lossesOf counts a measurement's lost queries by cause and pod: most first.
+func lossesOf(m Measurement, bs backends, causes map[history.Query]finding) []Loss {
 	byCause := map[Loss]*Loss{}
-	for _, s := range j.measured.modes("all") {
-		for _, q := range s.queries {
+	for _, s := range m.Streams("all") {
+		for _, q := range s.Queries {
 			if !q.Outcome.Lost() {
 				continue
 			}
-			cause, backend, took := t.cause(q)
-			key := Loss{Cause: cause, Backend: backend}
+			found := causes[q]
+			key := Loss{Cause: found.cause, Backend: found.backend}
 			l := byCause[key]
 			if l == nil {
-				b := t.backends[backend]
-				l = &Loss{Cause: cause, Backend: backend, Pod: b.name(), From: whole(q.Intended)}
+				b := bs.byIP[found.backend]
+				l = &Loss{Cause: found.cause, Backend: found.backend, Pod: b.name(), From: whole(q.Intended)}
 				if b.gone() {
 					l.RulesLeft = whole(b.chosen)
 				}
@@ -182,11 +168,7 @@ func (j judge) lossesByCause() []Loss {
 				l.Fixed++
 			}
 			l.From, l.To = min(l.From, whole(q.Intended)), max(l.To, whole(q.Intended))
-			if cause == BackendBehind || cause == NoProcessor {
-				l.Waited = max(l.Waited, whole(took))
-			} else {
-				l.Lag = max(l.Lag, whole(took))
-			}
+			l.Lag, l.Waited = max(l.Lag, whole(found.lag)), max(l.Waited, whole(found.waited))
 		}
 	}
 	var out []Loss
@@ -199,117 +181,5 @@ func (j judge) lossesByCause() []Loss {
 	return out
 }
 
-const (
-	// unexplainedShare is how many of the lost queries may be without a cause.
-	unexplainedShare = 0.05
-	// explainedFrom is how many must be lost for a share of them to say anything.
-	explainedFrom = 100
-)
-
-var checkExplained = check{
-	Kind: Kind{
-		ID: "lossesExplained", Title: "losses explained",
-		Requires: "The record explains why queries were lost: all but a small share of them have a cause.",
-		Fix:      "open the drill's report: queries were lost, and neither connection tracking nor the life of pods says why; save the folder, it is worth an issue",
-		Look:     Look{Lane: LaneDNS, Text: "the causes below the DNS answers, and flows.jsonl.gz of the drill"},
-	},
-	observes: true,
-	always: func(j judge, v Verdict) (Verdict, bool) {
-		if _, recorded := j.FirstOf(history.FlowsRecorded); !recorded {
-			return v, false
-		}
-		return probed(judge.explained)(j, v)
-	},
-}
-
-// explained checks whether the record says why queries were lost: if it does not,
-// something unknown happened in the drill.
-func (j judge) explained(v Verdict) Verdict {
-	v = v.wants(fmt.Sprintf("at most %.0f %% of %d lost %s or more without a cause", unexplainedShare*100, explainedFrom, j.target.queries))
-	lost, without := 0, 0
-	for _, l := range j.losses() {
-		lost += l.Lost()
-		if l.Cause == Unexplained {
-			without += l.Lost()
-		}
-	}
-	v.Numbers = map[string]float64{"lost": float64(lost), "unexplained": float64(without)}
-	got := fmt.Sprintf("%d of %d lost without a cause", without, lost)
-	if lost >= explainedFrom && float64(without) > unexplainedShare*float64(lost) {
-		return v.noise(got)
-	}
-	return v.pass(got)
-}
-
 // whole is a duration in milliseconds: there is one fresh query in each.
 func whole(d time.Duration) strict.Duration { return strict.Duration(d.Round(time.Millisecond)) }
-
-// lossCause is as traffic.cause; it does not read the flows for a query that was answered.
-func (j judge) lossCause(q history.Query) Cause {
-	if !q.Outcome.Lost() {
-		return ""
-	}
-	cause, _, _ := j.traffic().cause(q)
-	return cause
-}
-
-// cause is what a lost query was lost to, at which backend, and how long after
-// the backend's last answer it was sent, or for how long earlier ones waited there.
-func (t traffic) cause(q history.Query) (cause Cause, backend string, took time.Duration) {
-	flow, known := t.flow(q)
-	// The entry of a used port may be one that a later query began. The kernel says
-	// port unreachable some six times at once and then once a second (icmp(7)).
-	nowhere := !known || flow.From > q.Sent+t.late
-	if nowhere && (q.Outcome == history.ICMP || q.Outcome == history.Timeout) && t.withoutEndpoint(q.Sent) {
-		return NoEndpoint, "", 0
-	}
-	if !known {
-		switch i := t.insertsAt(q); {
-		case i != nil && i.proven():
-			return InsertFailed, "", 0
-		case t.busy(q):
-			return ProberBusy, "", 0
-		case t.target.observed && !t.tracked[q.Node]:
-			return Untracked, "", 0
-		}
-		return Unexplained, "", 0
-	}
-	b := t.backends[flow.Backend]
-	if s, ok := b.silent(q.Sent); ok {
-		lag := max(0, q.Sent-s.from)
-		switch {
-		case s.nodeGone:
-			return NodeGone, flow.Backend, lag
-		case flow.From < s.from && q.Sent-flow.From > underWay:
-			return OldEntry, flow.Backend, lag
-		}
-		return BackendEnded, flow.Backend, lag
-	}
-	removed, under := t.removedUnder(q)
-	switch {
-	case under && removed.Backend == flow.Backend:
-		return EntryRemoved, removed.Backend, 0
-	case q.Outcome != history.Timeout:
-		return Refused, flow.Backend, 0
-	case under && flow.From > q.Sent:
-		return EntryRemoved, removed.Backend, 0
-	}
-	if s := t.starvedAt(b, q); s != nil {
-		return NoProcessor, flow.Backend, s.to - s.from
-	}
-	if lag, is := t.cutOff(b, q.Sent); is {
-		return CutOff, flow.Backend, lag
-	}
-	switch {
-	case flow.Replied && q.Mode == history.Fresh:
-		return AnsweredLate, flow.Backend, 0
-	case under: // and the next query, not this one, began the flow that follows
-		return EntryRemoved, removed.Backend, 0
-	case t.busy(q):
-		return ProberBusy, "", 0
-	}
-	if waited := b.behind(q.Sent); waited > 0 {
-		return BackendBehind, flow.Backend, waited
-	}
-	return Unexplained, flow.Backend, 0
-}

@@ -1,0 +1,122 @@
+package loss
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
+)
+
+// BaselineTime is for how long DNS must have answered everything before the first notice:
+// losses after a fault prove nothing if there were some before.
+const BaselineTime = time.Second
+
+// Measurement is what the prober measured at a service from the second before the first notice
+// until the cluster was being put back.
+type Measurement struct {
+	Fresh   Stream // a port for each query
+	Fixed   Stream // a few ports
+	Control Stream // a pod that stays, queried directly
+	Echo    Stream // the responder in the prober's own process
+}
+
+// Measure returns nil if the scenario has no probe.
+func Measure(st *story.Story, t Target) *Measurement {
+	if st.Scenario.Probe == nil {
+		return nil
+	}
+	from, _ := st.Started()
+	from -= BaselineTime
+	// By UDP or TCP: a scenario queries the service by one of them.
+	few := slices.DeleteFunc(history.Modes(), history.Mode.PortEach)
+	each := slices.DeleteFunc(history.Modes(), func(m history.Mode) bool { return !m.PortEach() })
+	return &Measurement{
+		Fresh:   newStream(history.QueriesWithin(st.History.Queries, from, st.End, t.Service, each...)),
+		Fixed:   newStream(history.QueriesWithin(st.History.Queries, from, st.End, t.Service, few...)),
+		Control: newStream(history.QueriesWithin(st.History.Queries, from, st.End, t.Control, history.Modes()...)),
+		Echo:    newStream(history.QueriesWithin(st.History.Queries, from, st.End, history.Echo, history.Fixed)),
+	}
+}
+
+// Streams are the service's streams that a check's mode selects.
+func (m Measurement) Streams(mode string) Streams {
+	all := Streams{history.Fresh: m.Fresh, history.Fixed: m.Fixed}
+	for of := range all {
+		if mode != "all" && mode != string(of) {
+			delete(all, of)
+		}
+	}
+	return all
+}
+
+// Stream is what became of the queries of one target and mode.
+type Stream struct {
+	Asked   int // without those that never left
+	Lost    int
+	Windows []history.Window
+	// P50 and P99 are latencies of the answered queries, from the intended send
+	// time; 0 if none was answered.
+	P50 time.Duration
+	P99 time.Duration
+	// Queries are those that it is made of.
+	Queries []history.Query
+}
+
+func newStream(queries []history.Query) Stream {
+	s := Stream{Asked: len(queries), Windows: history.Windows(queries, history.Quiet), Queries: queries}
+	var latencies []time.Duration
+	for _, q := range queries {
+		if q.Outcome.Lost() {
+			s.Lost++
+			continue
+		}
+		latencies = append(latencies, q.Done-q.Intended)
+	}
+	if n := len(latencies); n > 0 {
+		slices.Sort(latencies)
+		s.P50, s.P99 = latencies[(n-1)*50/100], latencies[(n-1)*99/100]
+	}
+	return s
+}
+
+// Longest is the longest window in which queries were lost; false if there is none.
+func (s Stream) Longest() (history.Window, bool) {
+	if len(s.Windows) == 0 {
+		return history.Window{}, false
+	}
+	return slices.MaxFunc(s.Windows, func(a, b history.Window) int { return cmp.Compare(a.Length(), b.Length()) }), true
+}
+
+// without is the stream without the queries that drop accepts.
+func (s Stream) without(drop func(history.Query) bool) Stream {
+	return newStream(slices.DeleteFunc(slices.Clone(s.Queries), drop))
+}
+
+// Streams are streams of the service by mode: fresh stands for all modes with a port for each query.
+type Streams map[history.Mode]Stream
+
+// Modes are those of a service's streams, in the order in which they are reported.
+func Modes() []history.Mode { return []history.Mode{history.Fresh, history.Fixed} }
+
+// Lost is how many queries were lost.
+func (all Streams) Lost() (lost int) {
+	for _, s := range all {
+		lost += s.Lost
+	}
+	return lost
+}
+
+// Longest is the longest window of the streams, and whether any is open.
+func (all Streams) Longest() (w history.Window, open bool) {
+	for _, mode := range Modes() {
+		for _, other := range all[mode].Windows {
+			open = open || other.Open
+			if other.Length() >= w.Length() {
+				w = other
+			}
+		}
+	}
+	return w, open
+}

@@ -1,0 +1,97 @@
+package loss
+
+import (
+	"slices"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// Target is a Service that the prober measures. Each is judged by itself: its queries, its
+// endpoints and its flows.
+type Target struct {
+	Service, Control string // the targets of its queries
+	Queries, Stays   string // what these are called, and the control
+	Key              string // of the events about its endpoints; empty for kube-dns
+	Fresh, Fixed     int    // queries/s of each mode
+	Direct           int    // queries/s to the control
+	// Observed reports whether it is in a cluster that is not spotdrill's own: each prober is on a
+	// machine of its own, and its own responder is the control.
+	Observed bool
+
+	flows   string        // the target of its flows
+	delay   time.Duration // how long it was set to take for an answer
+	probers int           // at least 1
+}
+
+// DNS is kube-dns. Without a probe, nothing is sent there.
+func DNS(s scenarios.Scenario) Target {
+	t := Target{Service: history.Service, Control: history.Control, Queries: "queries", Stays: "a CoreDNS pod that stays", delay: s.CoreDNS.Delay.D()}
+	if p := s.Probe; p != nil {
+		t.Fresh, t.Fixed, t.Direct = p.Fresh, p.Fixed, p.Control
+	}
+	return t.of(s)
+}
+
+// Application is the Service of the workload, or of the user's application, that the scenario probes.
+func Application(s scenarios.Scenario) Target {
+	a := s.Probe.Application
+	t := Target{
+		Service: history.Application, Control: history.ApplicationControl, Queries: "requests", Stays: "a pod that stays", Key: scenarios.App, flows: history.Application,
+		Fresh: a.Fresh, Fixed: a.Fixed, Direct: a.Control,
+	}
+	return t.of(s)
+}
+
+// of is the target in the scenario's cluster.
+func (t Target) of(s scenarios.Scenario) Target {
+	t.probers = 1
+	if s.Probe != nil {
+		t.probers = max(1, s.Probe.Probers)
+	}
+	if s.Observe != nil {
+		t.Observed, t.Control, t.Stays = true, history.Echo, "the prober's own responder"
+	}
+	return t
+}
+
+// Rate is that of the queries to the service in a mode, in queries per second.
+func (t Target) Rate(mode history.Mode) int {
+	if mode == history.Fixed {
+		return t.Fixed
+	}
+	return t.Fresh
+}
+
+// Modes are those in which the service is queried, in the order in which they are reported.
+func (t Target) Modes() []history.Mode {
+	if t.Fixed == 0 {
+		return []history.Mode{history.Fresh}
+	}
+	return Modes()
+}
+
+// machine is the machine whose stalls matter to a query from a prober: its own or, in spotdrill's
+// cluster, the one that all nodes share.
+func (t Target) machine(node string) string {
+	if t.Observed {
+		return node
+	}
+	return ""
+}
+
+// Endpoints are the events about the endpoints of the service, of these kinds.
+func (t Target) Endpoints(st *story.Story, kinds ...history.Kind) []history.Event {
+	return st.All(func(e history.Event) bool { return slices.Contains(kinds, e.Kind) && t.Concerns(e) })
+}
+
+// Concerns reports whether an event is not about the endpoints of another service.
+func (t Target) Concerns(e history.Event) bool {
+	switch e.Kind {
+	case history.EndpointReady, history.EndpointNotReady, history.EndpointTerminating, history.EndpointGone:
+		return e.Key == t.Key
+	}
+	return true
+}
