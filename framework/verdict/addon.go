@@ -14,10 +14,10 @@ var checkAddOnUpgraded = check{
 		Fix:      "spotdrill addon diff shows which fields others own; the history says which conflicts there were",
 		Look:     Look{Text: "addon.upgraded or addon.refused in the drill's history.jsonl"},
 	},
-	judge: by(judge.addOnUpgraded),
+	judge: by(addOnUpgraded),
 }
 
-func (j judge) addOnUpgraded(v Verdict, c scenarios.AddOnUpgraded) Verdict {
+func addOnUpgraded(j judge, v Verdict, c scenarios.AddOnUpgraded) Verdict {
 	want, other := history.AddOnUpgraded, history.AddOnRefused
 	v = v.wants("the upgrade is done", c.AddOn)
 	if c.Refused {

@@ -15,12 +15,12 @@ var checkRecorded = check{
 		Fix:      "the run was cut short: play it again; if it was not stopped by hand, the harness's error is reported beside it",
 		Look:     Look{Text: "what the harness itself reported: the note, the console's output and the files of the drill"},
 	},
-	always: everywhere(judge.recorded), observes: true,
+	always: everywhere(recorded), observes: true,
 }
 
 // recorded checks whether the history is complete: what an incomplete record does
 // not hold may still have happened.
-func (j judge) recorded(v Verdict) Verdict {
+func recorded(j judge, v Verdict) Verdict {
 	v = v.wants("a whole history of this scenario, from its first event to its last")
 	h := j.History
 	if !h.Complete {
@@ -81,11 +81,11 @@ var checkHarness = check{
 		Fix:      "it is not the handler: the error says which part of the set-up broke; spotdrill doctor checks what this machine lacks",
 		Look:     Look{Text: "what the harness itself reported: the note, the console's output and the files of the drill"},
 	},
-	always: everywhere(judge.harness), observes: true,
+	always: everywhere(harness), observes: true,
 }
 
 // harness checks whether the run itself broke.
-func (j judge) harness(v Verdict) Verdict {
+func harness(j judge, v Verdict) Verdict {
 	v = v.wants("no error of the harness")
 	for _, e := range j.History.Events {
 		if e.Kind == history.RunError {
@@ -102,12 +102,12 @@ var checkReservedUntouched = check{
 		Fix:      "act only on nodes that a notice names: on-demand nodes and the control plane are none of them here",
 		Look:     Look{Lane: LaneNode, Text: "the lane Node: what was done, and after which notice? Then handler.log"},
 	},
-	always: everywhere(judge.reservedUntouched),
+	always: everywhere(reservedUntouched),
 }
 
 // reservedUntouched checks whether the on-demand and control-plane nodes that no
 // notice names were left alone.
-func (j judge) reservedUntouched(v Verdict) Verdict {
+func reservedUntouched(j judge, v Verdict) Verdict {
 	v = v.wants("no on-demand or control-plane node cordoned, tainted, deleted or drained")
 	return j.untouchedAll(v, func(e history.Event) bool { return e.Key == "on-demand" || e.Key == "control-plane" })
 }
@@ -119,12 +119,12 @@ var checkCauseless = check{
 		Fix:      "act only on nodes that a notice names; look in handler.log for what made it act",
 		Look:     Look{Lane: LaneNode, Text: "the lane Node: what was done, and after which notice? Then handler.log"},
 	},
-	always: everywhere(judge.causeless),
+	always: everywhere(causeless),
 }
 
 // causeless checks whether spot nodes were touched before anything named them. A pod
 // that is on no node never has to leave one.
-func (j judge) causeless(v Verdict) Verdict {
+func causeless(j judge, v Verdict) Verdict {
 	v = v.wants("no spot node touched before a notice named it")
 	if unbound := j.All(func(e history.Event) bool { return e.Node == "" && j.Evicts(e) }); len(unbound) > 0 {
 		return v.fail("pods that were on no node: "+describe(unbound), capped(unbound)...)
@@ -175,12 +175,12 @@ var checkRestored = check{
 		Fix:      "the cluster could not be put back: spotdrill down removes it, and the next run makes a new one",
 		Look:     Look{Text: "the harness's last events, and state/ of the drill: which node did not come back"},
 	},
-	always: everywhere(judge.restored), observes: true,
+	always: everywhere(restored), observes: true,
 }
 
 // restored checks whether the cluster was put back as it was found. If not, the
 // harness failed, not the handler, but the next drill starts on a broken cluster.
-func (j judge) restored(v Verdict) Verdict {
+func restored(j judge, v Verdict) Verdict {
 	v = v.wants("every node ready, schedulable and untainted again")
 	for _, e := range j.History.Events {
 		if e.Kind == history.Restored {

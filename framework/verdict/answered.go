@@ -14,11 +14,11 @@ var checkDNSAnswered = check{
 		Fix:      checkDNSLost.Fix,
 		Look:     checkDNSLost.Look,
 	},
-	judge: by(judge.dnsAnswered),
+	judge: by(dnsAnswered),
 }
 
 // dnsAnswered requires that at most the rest of the share is lost.
-func (j judge) dnsAnswered(v Verdict, c scenarios.DNSAnswered) Verdict {
+func dnsAnswered(j judge, v Verdict, c scenarios.DNSAnswered) Verdict {
 	want := fmt.Sprintf("at least %v %% of the %s to the service answered", c.Percent, j.target.Queries)
 	asked, lost := 0, 0
 	if j.measured != nil {
@@ -27,7 +27,7 @@ func (j judge) dnsAnswered(v Verdict, c scenarios.DNSAnswered) Verdict {
 		}
 	}
 	// A share has a few digits, so that what they round to is meant.
-	v = j.dnsLost(v, scenarios.DNSLost{Mode: c.Mode, Max: int(math.Floor(float64(asked)*(100-c.Percent)/100 + 1e-6))})
+	v = dnsLost(j, v, scenarios.DNSLost{Mode: c.Mode, Max: int(math.Floor(float64(asked)*(100-c.Percent)/100 + 1e-6))})
 	if v.Want = want; asked > 0 && v.Outcome != Unknown {
 		answered := 100 * float64(asked-lost) / float64(asked)
 		v.Numbers["answered_percent"] = answered

@@ -19,10 +19,10 @@ var checkMarkedFirst = check{
 		Fix:      "wait for the answer that confirms the cordon or taint, and evict only then: a pod that is evicted before may come back to the node; a mark that fails, such as with 409, must be set again first",
 		Look:     Look{Lane: LaneNode, Text: "the lanes Node and Pods; then the events api.call of history.jsonl about the node and about its pods"},
 	},
-	judge: by(judge.markedFirst),
+	judge: by(markedFirst),
 }
 
-func (j judge) markedFirst(v Verdict, c scenarios.MarkedFirst) Verdict {
+func markedFirst(j judge, v Verdict, c scenarios.MarkedFirst) Verdict {
 	handler := j.History.Meta.Handler
 	v = v.wants(claimedMarks(handler)+", confirmed before the first pod is asked to leave", c.Node)
 	if !handler.Unschedulable && handler.Taint == "" {
@@ -68,10 +68,10 @@ var checkRetried = check{
 		Fix:      "repeat a call that fails with 409 (read the object again first), 429, 500, 503 or a broken connection, with a pause; if you give up, leave the message in the queue, so that it comes again",
 		Look:     Look{Lane: LaneHandler, Text: "the lane Handler; then the events api.call of history.jsonl with the fault's name, and what follows them"},
 	},
-	judge: by(judge.retried),
+	judge: by(retried),
 }
 
-func (j judge) retried(v Verdict, c scenarios.Retried) Verdict {
+func retried(j judge, v Verdict, c scenarios.Retried) Verdict {
 	v = v.wants(fmt.Sprintf("each call that the fault hit, done within %s of the last try", c.Within.D()), c.Fault)
 	hit, why := j.hitCalls(c.Fault)
 	if why != "" {

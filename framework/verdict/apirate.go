@@ -19,7 +19,7 @@ var checkCallsBounded = check{
 		Fix:      "watch instead of polling, pause between two tries and make the pause longer each time, and set a client-side limit: an API server that is overloaded gets worse by clients that repeat at once",
 		Look:     Look{Lane: LaneHandler, Text: "the lane Handler; then the events api.call and api.folded of history.jsonl: which call is repeated?"},
 	},
-	judge: by(judge.callsBounded),
+	judge: by(callsBounded),
 }
 
 // handlerStarts is how long a handler may still be starting when the steps begin: it may have been
@@ -27,7 +27,7 @@ var checkCallsBounded = check{
 // and 7 times in any ten seconds after that.
 const handlerStarts = 5 * time.Second
 
-func (j judge) callsBounded(v Verdict, c scenarios.CallsBounded) Verdict {
+func callsBounded(j judge, v Verdict, c scenarios.CallsBounded) Verdict {
 	v = v.wants(fmt.Sprintf("at most %d calls to the API server in any %s by one pod", c.Max, c.Per.D()), cmp.Or(c.During, "throughout"))
 	if why := j.APIUnrecorded(); why != "" {
 		return v.unknown(why)
@@ -113,10 +113,10 @@ var checkRetryAfterKept = check{
 		Fix:      "wait as long as Retry-After says; client-go does, unless the call is wrapped in a retry of its own that does not",
 		Look:     Look{Lane: LaneHandler, Text: "the lane Handler; then the events api.call of history.jsonl with status 429, and the same call after each"},
 	},
-	judge: by(judge.retryAfterKept),
+	judge: by(retryAfterKept),
 }
 
-func (j judge) retryAfterKept(v Verdict, c scenarios.RetryAfterKept) Verdict {
+func retryAfterKept(j judge, v Verdict, c scenarios.RetryAfterKept) Verdict {
 	v = v.wants("no throttled call repeated before its Retry-After is over", c.Fault)
 	hit, why := j.hitCalls(c.Fault)
 	if why != "" {
@@ -152,10 +152,10 @@ var checkWatchedAgain = check{
 		Fix:      "begin another watch when one ends: an API server ends each after some minutes; client-go's informers and reflectors do",
 		Look:     Look{Lane: LaneHandler, Text: "the lane Handler; then the events fault.hit and api.call of history.jsonl with the verb watch"},
 	},
-	judge: by(judge.watchedAgain),
+	judge: by(watchedAgain),
 }
 
-func (j judge) watchedAgain(v Verdict, c scenarios.WatchedAgain) Verdict {
+func watchedAgain(j judge, v Verdict, c scenarios.WatchedAgain) Verdict {
 	v = v.wants(fmt.Sprintf("each watch that was ended, begun again within %s of the fault's end", c.Within.D()), c.Fault)
 	if why := j.APIUnrecorded(); why != "" {
 		return v.unknown(why)

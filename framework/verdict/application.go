@@ -15,14 +15,14 @@ var checkApplicationLost = check{
 		Fix:      applicationFix,
 		Look:     Look{Lane: LaneDNS, Text: applicationLook},
 	},
-	judge: by(judge.applicationLost),
+	judge: by(applicationLost),
 }
 
-func (j judge) applicationLost(v Verdict, c scenarios.ApplicationLost) Verdict {
+func applicationLost(j judge, v Verdict, c scenarios.ApplicationLost) Verdict {
 	if j.application == nil {
 		return v.wants("requests to an application", c.Mode).unknown(withoutApplication)
 	}
-	return j.application.dnsLost(v, scenarios.DNSLost{Mode: c.Mode, Max: c.Max})
+	return dnsLost(*j.application, v, scenarios.DNSLost{Mode: c.Mode, Max: c.Max})
 }
 
 var checkApplicationWindow = check{
@@ -32,12 +32,12 @@ var checkApplicationWindow = check{
 		Fix:      applicationFix,
 		Look:     Look{Lane: LaneDNS, Text: applicationLook},
 	},
-	judge: by(judge.applicationWindow),
+	judge: by(applicationWindow),
 }
 
-func (j judge) applicationWindow(v Verdict, c scenarios.ApplicationWindow) Verdict {
+func applicationWindow(j judge, v Verdict, c scenarios.ApplicationWindow) Verdict {
 	if j.application == nil {
 		return v.wants("requests to an application", c.Mode).unknown(withoutApplication)
 	}
-	return j.application.dnsWindow(v, scenarios.DNSWindow(c))
+	return dnsWindow(*j.application, v, scenarios.DNSWindow(c))
 }

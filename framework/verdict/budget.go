@@ -126,10 +126,10 @@ var checkBudgetKept = check{
 		Fix:      "evict by the Eviction API, which respects budgets, and never by deleting pods",
 		Look:     Look{Lane: LanePods, Text: "the lane Pods: how many were terminating at the same time, and were they evicted or deleted?"},
 	},
-	judge: by(judge.budgetKept),
+	judge: by(budgetKept),
 }
 
-func (j judge) budgetKept(v Verdict, c scenarios.BudgetKept) Verdict {
+func budgetKept(j judge, v Verdict, c scenarios.BudgetKept) Verdict {
 	v = v.wants("the drain never leaves fewer pods Ready than their PodDisruptionBudget requires", c.Pods)
 	node, put, why := j.Noticed(c.Node, c.Notice)
 	if why != "" {
@@ -202,10 +202,10 @@ var checkResumed = check{
 		Fix:      "retry an eviction that a budget refused (429) every few seconds, for as long as the notice leaves",
 		Look:     Look{Lane: LanePods, Text: "the lane Pods: did any eviction follow the change of the budget? Then the retries in handler.log"},
 	},
-	judge: by(judge.resumed),
+	judge: by(resumed),
 }
 
-func (j judge) resumed(v Verdict, c scenarios.Resumed) Verdict {
+func resumed(j judge, v Verdict, c scenarios.Resumed) Verdict {
 	v = v.wants(fmt.Sprintf("a pod that the budget kept terminating within %s of its change %q", c.Within.D(), c.Budget), c.Node)
 	node, why := j.Node(c.Node)
 	if why != "" {
@@ -252,10 +252,10 @@ var checkBlockedReported = check{
 		Fix:      "create an event on the node or the pod when a budget refuses an eviction; name the pod or the budget in it, and what the API server answered",
 		Look:     Look{Lane: LaneHandler, Text: "the lane Handler: which events the handler wrote, and whether one says which pod or budget blocks the drain"},
 	},
-	judge: by(judge.blockedReported),
+	judge: by(blockedReported),
 }
 
-func (j judge) blockedReported(v Verdict, c scenarios.BlockedReported) Verdict {
+func blockedReported(j judge, v Verdict, c scenarios.BlockedReported) Verdict {
 	v = v.wants(fmt.Sprintf("an event on the node, or on a pod kept there, that names pod or budget and says that the eviction was refused, before the deadline of notice %q", c.Notice), c.Node)
 	node, put, why := j.Deadlined(c.Node, c.Notice)
 	if why != "" {

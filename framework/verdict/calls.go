@@ -18,11 +18,11 @@ var checkCalls = check{
 		Fix:      "ask for messages with WaitTimeSeconds 20, and wait longer after each error in a row, with a limit of a few seconds",
 		Look:     Look{Lane: LaneHandler, Text: "the lane Handler, and the sqs.call events of history.jsonl: which call is repeated, and after which answer?"},
 	},
-	judge: by(judge.calls),
+	judge: by(calls),
 }
 
 // calls counts the handler's calls by when they reached the proxy.
-func (j judge) calls(v Verdict, c scenarios.Calls) Verdict {
+func calls(j judge, v Verdict, c scenarios.Calls) Verdict {
 	when, over := "", c.Over.D()
 	if c.During != "" {
 		when = fmt.Sprintf(" while fault %q lasts", c.During)

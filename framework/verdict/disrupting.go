@@ -18,10 +18,10 @@ var checkReplacedFirst = check{
 		Fix:      "nobody takes this instance, so there is time: launch the replacement, and evict the first pod when it is Ready",
 		Look:     Look{Lane: LaneNode, Text: "the lanes of the nodes and pods: which node was launched, when was it Ready, and when did the first pod have to leave? Then handler.log"},
 	},
-	judge: by(judge.replacedFirst),
+	judge: by(replacedFirst),
 }
 
-func (j judge) replacedFirst(v Verdict, c scenarios.ReplacedFirst) Verdict {
+func replacedFirst(j judge, v Verdict, c scenarios.ReplacedFirst) Verdict {
 	v = v.wants(fmt.Sprintf("drained within %s of %q, when a node that was launched since is Ready", c.Within.D(), c.Of), c.Node)
 	node, cause, why := j.configured(c.Node, c.Of)
 	if why != "" {
@@ -113,14 +113,14 @@ var checkRemoved = check{
 		Fix:      "evict the pods, wait until they are gone, terminate the instance, and delete the Node object last",
 		Look:     Look{Lane: LaneNode, Text: "the lanes of the node and of its pods: which was still there when the instance was terminated? Then handler.log"},
 	},
-	judge: by(judge.removed),
+	judge: by(removed),
 }
 
 // endSeen is within what time the harness sees that an instance is terminated: EC2 is asked
 // every second, and stopping the node's container takes another one or two.
 const endSeen = 5 * time.Second
 
-func (j judge) removed(v Verdict, c scenarios.Removed) Verdict {
+func removed(j judge, v Verdict, c scenarios.Removed) Verdict {
 	v = v.wants(fmt.Sprintf("drained, its instance terminated, and its Node object deleted within %s of %q", c.Within.D(), c.Of), c.Node)
 	node, cause, why := j.configured(c.Node, c.Of)
 	if why != "" {

@@ -35,10 +35,10 @@ var checkDNSLost = check{
 		Fix:      "set lameduck longer than kube-proxy and the readiness probe need to take the pod out of the Service, and the grace period longer than that",
 		Look:     Look{Lane: LaneDNS, Text: "the lane DNS answers: where the window opens, and what the endpoint and CoreDNS lanes show just before"},
 	},
-	judge: by(judge.dnsLost),
+	judge: by(dnsLost),
 }
 
-func (j judge) dnsLost(v Verdict, c scenarios.DNSLost) Verdict {
+func dnsLost(j judge, v Verdict, c scenarios.DNSLost) Verdict {
 	v = v.wants(fmt.Sprintf("at most %d %s lost at the service", c.Max, j.target.Queries), c.Mode)
 	v, ok := j.judgeable(v, c.Mode)
 	if !ok {
@@ -97,10 +97,10 @@ var checkDNSWindow = check{
 		Fix:      "compare the window with lameduck and with the readiness probe's period times its threshold in the report's timeline; the longer of them is what to change",
 		Look:     Look{Lane: LaneDNS, Text: "the lane DNS answers: where the window opens, and what the endpoint and CoreDNS lanes show just before"},
 	},
-	judge: by(judge.dnsWindow),
+	judge: by(dnsWindow),
 }
 
-func (j judge) dnsWindow(v Verdict, c scenarios.DNSWindow) Verdict {
+func dnsWindow(j judge, v Verdict, c scenarios.DNSWindow) Verdict {
 	var bounds []string
 	if c.Min > 0 {
 		bounds = append(bounds, "at least "+c.Min.D().String())
@@ -195,10 +195,10 @@ var checkEndpointLeft = check{
 		Fix:      "something noticed the loss before the node controller did: look for who deleted the pod or changed the EndpointSlice",
 		Look:     Look{Lane: LaneEndpoints, Text: "the lane kube-dns endpoints: when the address left, and who noticed"},
 	},
-	judge: by(judge.endpointLeft),
+	judge: by(endpointLeft),
 }
 
-func (j judge) endpointLeft(v Verdict, c scenarios.EndpointLeft) Verdict {
+func endpointLeft(j judge, v Verdict, c scenarios.EndpointLeft) Verdict {
 	v = v.wants(fmt.Sprintf("the node's CoreDNS endpoint ready for at least %s after its instance was taken", c.AtLeast.D()), c.Node)
 	node, why := j.Node(c.Node)
 	if why != "" {

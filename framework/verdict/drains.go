@@ -16,10 +16,10 @@ var checkDrainedOnce = check{
 		Fix:      "remember on the node that its drain has begun (a taint, an annotation), and only delete the message of a notice that comes again",
 		Look:     Look{Lane: LaneNode, Text: "the lanes Handler and Node: which message or restart came before the second mark or event? Then handler.log"},
 	},
-	judge: by(judge.drainedOnce),
+	judge: by(drainedOnce),
 }
 
-func (j judge) drainedOnce(v Verdict, c scenarios.DrainedOnce) Verdict {
+func drainedOnce(j judge, v Verdict, c scenarios.DrainedOnce) Verdict {
 	handler := j.History.Meta.Handler
 	want := "one drain: " + claimedMarks(handler) + " once"
 	if handler.DrainEvent != "" {
@@ -57,12 +57,12 @@ var checkOneDrainPerCause = check{
 		Fix:      "remember on the node that its drain has begun, and begin no other for a message that comes again or after a restart",
 		Look:     Look{Lane: LaneNode, Text: "the lanes Handler and Node: which message or restart came before the second drain? Then handler.log"},
 	},
-	always: everywhere(judge.oneDrainPerCause),
+	always: everywhere(oneDrainPerCause),
 }
 
 // oneDrainPerCause checks whether any node was drained more often than something
 // called for it. Other checks judge which notices call for a drain.
-func (j judge) oneDrainPerCause(v Verdict) Verdict {
+func oneDrainPerCause(j judge, v Verdict) Verdict {
 	v = v.wants("no node marked, or a drain of it announced, more often than it was named")
 	nodes := map[string]bool{}
 	drains := 0

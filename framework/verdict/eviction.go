@@ -19,10 +19,10 @@ var checkNotScheduled = check{
 		Fix:      "cordon, or taint with NoSchedule, before the first eviction: otherwise the scheduler puts the replacements back on the node",
 		Look:     Look{Lane: LanePods, Text: "the lanes Node and Pods: which pod was scheduled to the node, and how long after its mark?"},
 	},
-	judge: by(judge.notScheduled),
+	judge: by(notScheduled),
 }
 
-func (j judge) notScheduled(v Verdict, c scenarios.NotScheduled) Verdict {
+func notScheduled(j judge, v Verdict, c scenarios.NotScheduled) Verdict {
 	v = v.wants(fmt.Sprintf("no pod bound to the node once it is marked for notice %q", c.Notice), c.Node)
 	node, put, why := j.Noticed(c.Node, c.Notice)
 	if why != "" {
@@ -71,10 +71,10 @@ var checkReplaced = check{
 		Fix:      "begin to evict early enough for replacements to start, and leave their controllers' pods to the Eviction API",
 		Look:     Look{Lane: LanePods, Text: "the lane Pods: when did the first eviction begin, and which replacement was not Ready in time, or did not stay so?"},
 	},
-	judge: by(judge.replaced),
+	judge: by(replaced),
 }
 
-func (j judge) replaced(v Verdict, c scenarios.Replaced) Verdict {
+func replaced(j judge, v Verdict, c scenarios.Replaced) Verdict {
 	v = v.wants(fmt.Sprintf("as many new pods Ready elsewhere at the deadline of notice %q", c.Notice), c.Node)
 	node, put, why := j.Deadlined(c.Node, c.Notice)
 	if why != "" {
@@ -125,10 +125,10 @@ var checkGraceHonoured = check{
 		Fix:      "evict with no gracePeriodSeconds of the handler's own, so that each pod gets the one that it declares",
 		Look:     Look{Lane: LanePods, Text: "the lane Pods: the grace period at which the pod began to terminate, and when it exited"},
 	},
-	judge: by(judge.graceHonoured),
+	judge: by(graceHonoured),
 }
 
-func (j judge) graceHonoured(v Verdict, c scenarios.GraceHonoured) Verdict {
+func graceHonoured(j judge, v Verdict, c scenarios.GraceHonoured) Verdict {
 	v = v.wants(fmt.Sprintf("terminating with no less than their own grace period, and at least %s to stop", c.AtLeast.D()), c.Pods)
 	node, put, why := j.Noticed(c.Node, c.Notice)
 	if why != "" {
@@ -191,10 +191,10 @@ var checkNotStalled = check{
 		Fix:      "evict all pods in parallel: do not wait until one is gone before the next is evicted",
 		Look:     Look{Lane: LanePods, Text: "the lane Pods: which pod began to terminate only after another had gone?"},
 	},
-	judge: by(judge.notStalled),
+	judge: by(notStalled),
 }
 
-func (j judge) notStalled(v Verdict, c scenarios.NotStalled) Verdict {
+func notStalled(j judge, v Verdict, c scenarios.NotStalled) Verdict {
 	v = v.wants("every other pod terminating before the first of these is gone", c.Pods)
 	node, put, why := j.Noticed(c.Node, c.Notice)
 	if why != "" {
@@ -242,10 +242,10 @@ var checkCriticalLast = check{
 		Fix:      "evict pods of the system priority classes only after the others have stopped",
 		Look:     Look{Lane: LanePods, Text: "the lane Pods: which critical pod began to terminate while others still ran?"},
 	},
-	judge: by(judge.criticalLast),
+	judge: by(criticalLast),
 }
 
-func (j judge) criticalLast(v Verdict, c scenarios.CriticalLast) Verdict {
+func criticalLast(j judge, v Verdict, c scenarios.CriticalLast) Verdict {
 	v = v.wants("no critical pod terminating before every other has stopped", c.Node)
 	node, put, why := j.Noticed(c.Node, c.Notice)
 	if why != "" {

@@ -26,13 +26,13 @@ var checkExplained = check{
 		if _, recorded := j.FirstOf(history.FlowsRecorded); !recorded {
 			return v, false
 		}
-		return probed(judge.explained)(j, v)
+		return probed(explained)(j, v)
 	},
 }
 
 // explained checks whether the record says why queries were lost: if it does not,
 // something unknown happened in the drill.
-func (j judge) explained(v Verdict) Verdict {
+func explained(j judge, v Verdict) Verdict {
 	v = v.wants(fmt.Sprintf("at most %.0f %% of %d lost %s or more without a cause", unexplainedShare*100, explainedFrom, j.target.Queries))
 	lost, without := 0, 0
 	for _, l := range j.attribution().Losses {

@@ -15,12 +15,12 @@ var checkFaults = check{
 		Fix:      "the handler made no call that the fault could hit while it lasted: check that it polls the queue all the time, and finds the API server by KUBERNETES_SERVICE_HOST",
 		Look:     Look{Lane: LaneHandler, Text: "the lane Handler: whether it polled the queue while the fault lasted; then the fault events of history.jsonl"},
 	},
-	always: judge.faults,
+	always: faults,
 }
 
 // faults checks whether every fault of the scenario hit a call: one that hit
 // nothing proves nothing.
-func (j judge) faults(v Verdict) (Verdict, bool) {
+func faults(j judge, v Verdict) (Verdict, bool) {
 	v = v.wants("every fault of the scenario begun, and a call hit by it")
 	faults := j.Scenario.FaultNames()
 	if len(faults) == 0 {

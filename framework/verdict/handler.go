@@ -15,10 +15,10 @@ var checkNotRestarted = check{
 		Fix:      "look in handler.log for the panic or the failed probe; what cannot be parsed must be an error that is handled, not an exit",
 		Look:     Look{Text: "handler.log, its last lines before the restart, and state/ beside it"},
 	},
-	judge: by(judge.notRestarted),
+	judge: by(notRestarted),
 }
 
-func (j judge) notRestarted(v Verdict, _ scenarios.NotRestarted) Verdict {
+func notRestarted(j judge, v Verdict, _ scenarios.NotRestarted) Verdict {
 	handler := j.History.Meta.Handler
 	v = v.wants("the handler's pods there throughout, no container ended or started again")
 	if handler.Workload() == "" {
@@ -60,10 +60,10 @@ var checkMidDrain = check{
 		Fix:      "the drain was over, or had not begun, when the handler was disturbed: play the drill again; if it stays so, the handler drains faster than this clause can see",
 		Look:     Look{Lane: LaneHandler, Text: "the lanes Handler and Pods: when the handler was disturbed, and which pods were left then"},
 	},
-	judge: by(judge.midDrain),
+	judge: by(midDrain),
 }
 
-func (j judge) midDrain(v Verdict, c scenarios.MidDrain) Verdict {
+func midDrain(j judge, v Verdict, c scenarios.MidDrain) Verdict {
 	v = v.wants("the handler disturbed once the drain had begun, and before the last pod was gone", c.Disturbance, c.Node)
 	node, why := j.Node(c.Node)
 	if why != "" {

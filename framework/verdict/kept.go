@@ -19,10 +19,10 @@ var checkOthersKept = check{
 		Fix:      "change only the handler's own taint, labels and annotations: a merge patch replaces the whole list of taints, so name the resourceVersion that it is based on, and add to the list that was read",
 		Look:     Look{Lane: LaneNode, Text: "the lane Node: what was taken off, and which of the handler's writes came just before? Then handler.log"},
 	},
-	judge: by(judge.othersKept),
+	judge: by(othersKept),
 }
 
-func (j judge) othersKept(v Verdict, c scenarios.OthersKept) Verdict {
+func othersKept(j judge, v Verdict, c scenarios.OthersKept) Verdict {
 	v = v.wants("taints, labels, annotations and a cordon of others neither removed nor changed by the handler", c.Node)
 	node, why := j.Node(c.Node)
 	if why != "" {
@@ -128,10 +128,10 @@ var checkMarkKept = check{
 		Fix:      "leave cordon and taint on the node when the drain is over, or blocked: the instance ends anyway, and pods that are scheduled there meanwhile end with it",
 		Look:     Look{Lane: LaneNode, Text: "the lane Node: when was the mark taken off, and what had happened just before? Then handler.log"},
 	},
-	judge: by(judge.markKept),
+	judge: by(markKept),
 }
 
-func (j judge) markKept(v Verdict, c scenarios.MarkKept) Verdict {
+func markKept(j judge, v Verdict, c scenarios.MarkKept) Verdict {
 	v = v.wants("never without a mark from the first one on", c.Node)
 	node, put, why := j.Noticed(c.Node, c.Notice)
 	if why != "" {

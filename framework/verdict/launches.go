@@ -18,10 +18,10 @@ var checkDisruptedAtOnce = check{
 		Fix:      "count the nodes that are marked or being deleted against the budget before another one is marked",
 		Look:     Look{Lane: LaneNode, Text: "the lanes of the nodes: which was marked while another was still being removed? Then handler.log"},
 	},
-	judge: by(judge.disruptedAtOnce),
+	judge: by(disruptedAtOnce),
 }
 
-func (j judge) disruptedAtOnce(v Verdict, c scenarios.DisruptedAtOnce) Verdict {
+func disruptedAtOnce(j judge, v Verdict, c scenarios.DisruptedAtOnce) Verdict {
 	v = v.wants(fmt.Sprintf("at most %d nodes being removed at the same time", c.Max), c.Of)
 	all := j.removals(c.Of)
 	var most []history.Event // that began the removals which were under way at the same time
@@ -92,10 +92,10 @@ var checkDaemonSetRuns = check{
 		Fix:      "count the DaemonSets of the cluster, as they are now, in the size of every node that is launched",
 		Look:     Look{Lane: LanePods, Text: "the lanes Handler and Pods: what the scheduler said of the pending pods, and which node has none that is Ready"},
 	},
-	judge: by(judge.daemonSetRuns),
+	judge: by(daemonSetRuns),
 }
 
-func (j judge) daemonSetRuns(v Verdict, c scenarios.DaemonSetRuns) Verdict {
+func daemonSetRuns(j judge, v Verdict, c scenarios.DaemonSetRuns) Verdict {
 	v = v.wants(fmt.Sprintf("a Ready pod on every launched node within %s of %q", c.Within.D(), c.Of), c.Name)
 	cause, ok := j.First(func(e history.Event) bool { return removes(e, c.Of) })
 	if !ok {
@@ -174,10 +174,10 @@ var checkForgotten = check{
 		Fix:      "look up in EC2 whether the instance of a NotReady node exists, and release the node at once if it does not",
 		Look:     Look{Lane: LaneNode, Text: "the lanes of the node and of its pods: what was still there when the Node object was deleted? Then handler.log"},
 	},
-	judge: by(judge.forgotten),
+	judge: by(forgotten),
 }
 
-func (j judge) forgotten(v Verdict, c scenarios.Forgotten) Verdict {
+func forgotten(j judge, v Verdict, c scenarios.Forgotten) Verdict {
 	v = v.wants(fmt.Sprintf("its Node object deleted within %s of the end of its instance", c.Within.D()), c.Node)
 	node, why := j.Node(c.Node)
 	if why != "" {
@@ -210,10 +210,10 @@ var checkTerminated = check{
 		Fix:      "find the launch by the id of its instance, also before it has a Node, and give it up as if its node had been named",
 		Look:     Look{Lane: LaneNode, Text: "the lane Handler: the notice's message, and which calls followed; then handler.log"},
 	},
-	judge: by(judge.terminated),
+	judge: by(terminated),
 }
 
-func (j judge) terminated(v Verdict, c scenarios.Terminated) Verdict {
+func terminated(j judge, v Verdict, c scenarios.Terminated) Verdict {
 	v = v.wants(fmt.Sprintf("every instance without a node terminated within %s", c.Within.D()), c.Notice)
 	named, last := 0, history.Event{}
 	for _, put := range j.AllOf(history.NoticePut) {
@@ -250,10 +250,10 @@ var checkPodReported = check{
 		Fix:      "publish an event on the pod that names the request that no instance type meets",
 		Look:     Look{Lane: LaneHandler, Text: "the lane Handler: what the handler reported about the pod, and when"},
 	},
-	judge: by(judge.podReported),
+	judge: by(podReported),
 }
 
-func (j judge) podReported(v Verdict, c scenarios.PodReported) Verdict {
+func podReported(j judge, v Verdict, c scenarios.PodReported) Verdict {
 	v = v.wants(fmt.Sprintf("an event of the handler on a pod that names %s, within %s", c.Says, c.Within.D()), c.Notice)
 	put, ok := j.First(func(e history.Event) bool { return e.Kind == history.NoticePut && e.Key == c.Notice })
 	if !ok {

@@ -16,10 +16,10 @@ var checkAllTerminating = check{
 		Fix:      "go on evicting when the node is NotReady, and do not wait until a pod is gone: its replacement can start elsewhere once it is evicted",
 		Look:     Look{Lane: LanePods, Text: "the lanes Node and Pods: which pod was not evicted, and had the node stopped being Ready by then?"},
 	},
-	judge: by(judge.allTerminating),
+	judge: by(allTerminating),
 }
 
-func (j judge) allTerminating(v Verdict, c scenarios.AllTerminating) Verdict {
+func allTerminating(j judge, v Verdict, c scenarios.AllTerminating) Verdict {
 	v = v.wants(fmt.Sprintf("every evictable pod terminating before the deadline of notice %q", c.Notice), c.Node)
 	node, put, why := j.Deadlined(c.Node, c.Notice)
 	if why != "" {
@@ -67,10 +67,10 @@ var checkFinalizersHonoured = check{
 		Fix:      "evict a pod once, and leave it to whoever set its finalizer: it holds neither the node nor other pods",
 		Look:     Look{Lane: LanePods, Text: "the lane Pods: when did the pod disappear from the API? Then handler.log"},
 	},
-	judge: by(judge.finalizersHonoured),
+	judge: by(finalizersHonoured),
 }
 
-func (j judge) finalizersHonoured(v Verdict, c scenarios.FinalizersHonoured) Verdict {
+func finalizersHonoured(j judge, v Verdict, c scenarios.FinalizersHonoured) Verdict {
 	v = v.wants("evicted, and still in the API", c.Pods)
 	node, put, why := j.Noticed(c.Node, c.Notice)
 	if why != "" {
@@ -111,10 +111,10 @@ var checkEventsBounded = check{
 		Fix:      "report a pod's blocked eviction once, and again only if the reason changes or minutes have passed: every event is a write to etcd, and many of them hide the others",
 		Look:     Look{Lane: LaneHandler, Text: "the lane Handler: how many events were there of one blocked pod, and how far apart?"},
 	},
-	judge: by(judge.eventsBounded),
+	judge: by(eventsBounded),
 }
 
-func (j judge) eventsBounded(v Verdict, c scenarios.EventsBounded) Verdict {
+func eventsBounded(j judge, v Verdict, c scenarios.EventsBounded) Verdict {
 	v = v.wants(fmt.Sprintf("at most %d events for each blocked pod within %s of notice %q", c.Max, scenarios.BlockedTime, c.Notice), c.Pods)
 	node, put, why := j.Noticed(c.Node, c.Notice)
 	if why != "" {

@@ -28,10 +28,10 @@ var checkStopsCleanly = check{
 		Fix:      "at SIGTERM, end the poll of the queue at once, settle what was received, and exit before terminationGracePeriodSeconds is over; what is left of a drain must be found by the next pod",
 		Look:     Look{Lane: LaneHandler, Text: "the lane Handler: what was received after the pod began to terminate, and how long it went on; then handler.log"},
 	},
-	judge: by(judge.stopsCleanly),
+	judge: by(stopsCleanly),
 }
 
-func (j judge) stopsCleanly(v Verdict, c scenarios.StopsCleanly) Verdict {
+func stopsCleanly(j judge, v Verdict, c scenarios.StopsCleanly) Verdict {
 	v = v.wants(fmt.Sprintf("no message received later than %s after the pod began to terminate, and ended within its grace period", signalled), c.Disturbance)
 	pods, why := j.disturbed(c.Disturbance)
 	if why != "" {
@@ -110,10 +110,10 @@ var checkTakenOver = check{
 		Fix:      "record on the node that a drain is under way and who works on it, and let every replica look for drains that nobody works on, not only when it starts",
 		Look:     Look{Lane: LanePods, Text: "the lanes Handler and Pods: which pods were left when the replica ended, and who evicted them? Then handler.log"},
 	},
-	judge: by(judge.takenOver),
+	judge: by(takenOver),
 }
 
-func (j judge) takenOver(v Verdict, c scenarios.TakenOver) Verdict {
+func takenOver(j judge, v Verdict, c scenarios.TakenOver) Verdict {
 	v = v.wants(fmt.Sprintf("another replica evicting within %s of the end of the one that drained", c.Within.D()), c.Node, c.Disturbance)
 	node, why := j.Node(c.Node)
 	if why != "" {

@@ -15,10 +15,10 @@ var checkLifecycleCompleted = check{
 		Fix:      "call CompleteLifecycleAction when the drain is over: earlier, and Auto Scaling ends the instance under the pods; never, and it waits for the heartbeat timeout",
 		Look:     Look{Lane: LaneHandler, Text: "the lanes Handler and Pods: was the action completed before the last pod was gone, or never? Then handler.log"},
 	},
-	judge: by(judge.lifecycleCompleted),
+	judge: by(lifecycleCompleted),
 }
 
-func (j judge) lifecycleCompleted(v Verdict, c scenarios.LifecycleCompleted) Verdict {
+func lifecycleCompleted(j judge, v Verdict, c scenarios.LifecycleCompleted) Verdict {
 	v = v.wants("CompleteLifecycleAction with CONTINUE, when the node is drained and before the heartbeat timeout", c.Node)
 	node, put, why := j.Deadlined(c.Node, c.Notice)
 	if why != "" {

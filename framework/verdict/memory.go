@@ -17,13 +17,13 @@ var checkHandlerMemory = check{
 		Fix:      "bound what the handler remembers of messages that are done: caches of ids, per-instance state, goroutines that wait; a limit on time or number for each",
 		Look:     Look{Text: "the memory.used events in history.jsonl: does the memory grow in a line, in steps, or once?"},
 	},
-	judge: by(judge.handlerMemory),
+	judge: by(handlerMemory),
 }
 
 // missedReadings is how many readings of the memory in a row may be missing.
 const missedReadings = 3
 
-func (j judge) handlerMemory(v Verdict, c scenarios.HandlerMemory) Verdict {
+func handlerMemory(j judge, v Verdict, c scenarios.HandlerMemory) Verdict {
 	v = v.wants(fmt.Sprintf("each pod of the handler grows by at most %d MiB", c.GrowthMiB), c.During)
 	sent := j.All(func(e history.Event) bool { return e.Kind == history.MessagePut && e.Key == c.During })
 	if len(sent) == 0 {

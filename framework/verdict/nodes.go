@@ -19,10 +19,10 @@ var checkMarked = check{
 		Fix:      "cordon or taint the node as soon as the notice is read, before the first eviction; if the handler does, name its mark under marks in its description",
 		Look:     Look{Lane: LaneNode, Text: "the lanes Handler and Node: was the message received, and what followed? Then handler.log"},
 	},
-	judge: by(judge.marked),
+	judge: by(marked),
 }
 
-func (j judge) marked(v Verdict, c scenarios.Marked) Verdict {
+func marked(j judge, v Verdict, c scenarios.Marked) Verdict {
 	handler := j.History.Meta.Handler
 	v = v.wants(fmt.Sprintf("%s within %s of notice %q", claimedMarks(handler), c.Within.D(), c.Notice)+wantAfter(c.After), c.Node)
 	if !handler.Unschedulable && handler.Taint == "" {
@@ -199,10 +199,10 @@ var checkUntouched = check{
 		Fix:      "find the node by the instance id in its providerID, and touch no other; a notice about a foreign instance is only deleted",
 		Look:     Look{Lane: LaneNode, Text: "the lane Node: what was done, and after which notice? Then handler.log"},
 	},
-	judge: by(judge.untouched),
+	judge: by(untouched),
 }
 
-func (j judge) untouched(v Verdict, c scenarios.Untouched) Verdict {
+func untouched(j judge, v Verdict, c scenarios.Untouched) Verdict {
 	v = v.wants("neither cordoned, tainted nor deleted, and no pod evicted or deleted", c.Node)
 	node, why := j.Node(c.Node)
 	if why != "" {
@@ -228,10 +228,10 @@ var checkNodeEvent = check{
 		Fix:      "create a Kubernetes event on the Node when a notice arrives; if the handler does, check that its RBAC lets it create events, and name the events' reporter under marks in its description",
 		Look:     Look{Lane: LaneHandler, Text: "the lane Handler: what the handler reported about the node, and when"},
 	},
-	judge: by(judge.nodeEvent),
+	judge: by(nodeEvent),
 }
 
-func (j judge) nodeEvent(v Verdict, c scenarios.NodeEvent) Verdict {
+func nodeEvent(j judge, v Verdict, c scenarios.NodeEvent) Verdict {
 	v = v.wants(fmt.Sprintf("a Kubernetes event on the node within %s of notice %q", c.Within.D(), c.Notice), c.Node)
 	node, put, why := j.Noticed(c.Node, c.Notice)
 	if why != "" {

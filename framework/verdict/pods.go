@@ -18,10 +18,10 @@ var checkDrained = check{
 		Fix:      "evict every pod by the Eviction API at once and in parallel; retry those that a budget refuses; do not wait for one before the next; and give no request up before the API server answers: the eviction may have been counted, and then blocks the budget for two minutes",
 		Look:     Look{Lane: LanePods, Text: "the lane Pods: which pod stayed, and was it evicted at all? Then PodDisruptionBudgets and handler.log"},
 	},
-	judge: by(judge.drained),
+	judge: by(drained),
 }
 
-func (j judge) drained(v Verdict, c scenarios.Drained) Verdict {
+func drained(j judge, v Verdict, c scenarios.Drained) Verdict {
 	which, subject := "every evictable pod", c.Node
 	if c.Pods != "" {
 		which, subject = "every evictable "+c.Pods+" pod", c.Node+" of "+c.Pods
@@ -91,10 +91,10 @@ var checkDaemonPodsLeft = check{
 		Fix:      "leave pods that a DaemonSet owns: they come back on the same node, and the others need them until the end",
 		Look:     Look{Lane: LanePods, Text: "the lane Pods: who ended a DaemonSet's pod, and when? Then handler.log"},
 	},
-	judge: by(judge.daemonPodsLeft),
+	judge: by(daemonPodsLeft),
 }
 
-func (j judge) daemonPodsLeft(v Verdict, c scenarios.DaemonPodsLeft) Verdict {
+func daemonPodsLeft(j judge, v Verdict, c scenarios.DaemonPodsLeft) Verdict {
 	v = v.wants("daemon pods neither evicted nor deleted while the node is there", c.Node)
 	return j.left(v, c.Node, "daemon", func(p story.Pod) bool { return history.OwnedBy(p.Events, "DaemonSet") })
 }
@@ -106,10 +106,10 @@ var checkPodsLeft = check{
 		Fix:      "leave pods that a drain must leave: mirror pods, DaemonSets' pods, and those that tolerate a cordon",
 		Look:     Look{Lane: LanePods, Text: "the lane Pods: who ended a pod that a drain must leave? Then handler.log"},
 	},
-	judge: by(judge.podsLeft),
+	judge: by(podsLeft),
 }
 
-func (j judge) podsLeft(v Verdict, c scenarios.PodsLeft) Verdict {
+func podsLeft(j judge, v Verdict, c scenarios.PodsLeft) Verdict {
 	v = v.wants(c.Pods+" pods neither evicted nor deleted while the node is there", c.Pods, c.Node)
 	return j.left(v, c.Node, c.Pods, func(p story.Pod) bool { return p.In(c.Pods) })
 }
@@ -160,10 +160,10 @@ var checkNoEviction = check{
 		Fix:      "nothing may evict in this drill: look whose event or audit record names the eviction",
 		Look:     Look{Lane: LanePods, Text: "the lane Pods: who was evicted? Then handler.log"},
 	},
-	judge: by(judge.noEviction),
+	judge: by(noEviction),
 }
 
-func (j judge) noEviction(v Verdict, _ scenarios.NoEviction) Verdict {
+func noEviction(j judge, v Verdict, _ scenarios.NoEviction) Verdict {
 	v = v.wants("no pod evicted anywhere, none deleted by the handler, and none of the workload deleted")
 	taken := j.All(func(e history.Event) bool { return j.Takes(e) == story.Blamed })
 	unclear := j.All(func(e history.Event) bool { return j.Takes(e) == story.Unclear })

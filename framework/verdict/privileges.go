@@ -15,7 +15,7 @@ var checkPrivileges = check{
 		Fix:      "call only the SQS actions of the handler's policy, on its own queue; if it needs more, list them under sqsActions in its description; if it deletes Node objects, set deletesNode there; remove from its roles what no interruption handler needs",
 		Look:     Look{Text: "the sqs.call and rbac.rule events that are cited, in history.jsonl"},
 	},
-	always: everywhere(judge.privileges),
+	always: everywhere(privileges),
 }
 
 // privileges checks whether the handler called only the SQS actions that its policy
@@ -23,7 +23,7 @@ var checkPrivileges = check{
 // services go through the proxy too; no policy is known for them. LocalStack
 // refuses nothing: this check finds what AWS would refuse. In the cluster, the handler
 // must have no right that no interruption handler needs.
-func (j judge) privileges(v Verdict) Verdict {
+func privileges(j judge, v Verdict) Verdict {
 	meta := j.History.Meta
 	allowed, queue := meta.Handler.SQSActions, meta.Environment["cluster"]
 	v = v.wants("no SQS action called that the handler's policy does not allow, and no other queue than its own")
@@ -143,13 +143,13 @@ var checkWildcards = check{
 		Fix:      "name the verbs, resources and API groups that the handler needs in its roles instead of *",
 		Look:     Look{Text: "the rbac.rule events that are cited: the role and its rules"},
 	},
-	always: judge.wildcards,
+	always: wildcards,
 }
 
 // wildcards checks whether the handler was given rights by "*". For a handler that is
 // not ours it is only reported: who installs it decides. ok is false if the history
 // does not hold the rights.
-func (j judge) wildcards(v Verdict) (Verdict, bool) {
+func wildcards(j judge, v Verdict) (Verdict, bool) {
 	v = v.wants("no verb, resource or API group given by *")
 	rules := j.All(func(e history.Event) bool { return e.Kind == history.RBACRule })
 	var wild []history.Event

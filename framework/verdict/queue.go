@@ -19,10 +19,10 @@ var checkDeleted = check{
 		Fix:      "delete a message once its drain is recorded on the node, and delete also what cannot be read or is about no node of this cluster",
 		Look:     Look{Lane: LaneHandler, Text: "the lane Handler: received and never deleted, or never received? Then handler.log"},
 	},
-	judge: by(judge.deleted),
+	judge: by(deleted),
 }
 
-func (j judge) deleted(v Verdict, c scenarios.Deleted) Verdict {
+func deleted(j judge, v Verdict, c scenarios.Deleted) Verdict {
 	v = v.wants(fmt.Sprintf("every message of %q deleted from the queue within %s", c.Of, c.Within.D())+wantAfter(c.After), c.Of)
 	puts := j.All(func(e history.Event) bool {
 		return (e.Kind == history.NoticePut || e.Kind == history.MessagePut) && e.Key == c.Of
@@ -142,10 +142,10 @@ var checkQueueEmpty = check{
 		Fix:      "delete every message that the handler is done with, also those that it does nothing about, or they come again until the queue's retention ends",
 		Look:     Look{Lane: LaneHandler, Text: "the lane Handler: which message was received and never deleted? Then handler.log"},
 	},
-	judge: by(judge.queueEmpty),
+	judge: by(queueEmpty),
 }
 
-func (j judge) queueEmpty(v Verdict, _ scenarios.QueueEmpty) Verdict {
+func queueEmpty(j judge, v Verdict, _ scenarios.QueueEmpty) Verdict {
 	v = v.wants("no message in the queue at the end")
 	for _, e := range slices.Backward(j.History.Events) {
 		if e.Kind != history.QueueDepth {
@@ -174,12 +174,12 @@ var checkNoneLost = check{
 		Fix:      "only the handler under test may take messages from its queue: look in the queue's calls for another reader, a purge, or a deletion of what was not handled",
 		Look:     Look{Lane: LaneHandler, Text: "the lane Handler, and the sqs.call and sqs.delete events of history.jsonl: who took the message?"},
 	},
-	always: ofQueue(judge.noneLost),
+	always: ofQueue(noneLost),
 }
 
 // noneLost checks whether every message is accounted for: deleted by the handler,
 // or in the queue at the end.
-func (j judge) noneLost(v Verdict) Verdict {
+func noneLost(j judge, v Verdict) Verdict {
 	v = v.wants("every message deleted by the handler, or in the queue at the end")
 	depth, ok := history.Event{}, false
 	for _, e := range j.History.Events {
@@ -283,7 +283,7 @@ var checkCommitPoint = check{
 		Fix:      "delete the message only at the commit point that the handler's description names: a handler that is killed before it would forget the notice",
 		Look:     Look{Lane: LaneHandler, Text: "the lanes Handler and Node: was the message deleted before the node was marked or drained?"},
 	},
-	always: judge.commitPoint,
+	always: commitPoint,
 }
 
 // commitPoint checks whether the handler deleted a message only when its description
@@ -291,7 +291,7 @@ var checkCommitPoint = check{
 // node, or once it is done. It covers the notices that call for a drain in this
 // scenario; ok is false if there is none, if the handler may delete what it has
 // received, or if another handler beside it may be the one that drains.
-func (j judge) commitPoint(v Verdict) (Verdict, bool) {
+func commitPoint(j judge, v Verdict) (Verdict, bool) {
 	if j.History.Meta.Second != nil {
 		return v, false
 	}

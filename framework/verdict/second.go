@@ -18,12 +18,12 @@ var checkHandlersAgree = check{
 		Fix:      "run one interruption handler: Karpenter's documentation advises against a Node Termination Handler beside it. If both must run, give each a queue of its own, and let only one act on each kind of notice",
 		Look:     Look{Lane: LaneHandler, Text: "the lanes Handler and Node: who received and deleted the message, and whose write came first? Then handler.log and second-handler.log"},
 	},
-	judge: by(judge.handlersAgree),
+	judge: by(handlersAgree),
 }
 
 // handlersAgree judges by the access keys of the calls of SQS, and by the users in the API
 // server's audit log.
-func (j judge) handlersAgree(v Verdict, c scenarios.HandlersAgree) Verdict {
+func handlersAgree(j judge, v Verdict, c scenarios.HandlersAgree) Verdict {
 	v = v.wants("one of the two handlers drains the node, and the other one does not interfere", c.Node)
 	node, put, why := j.noticedByTwo(c.Node, c.Notice)
 	if why != "" {
@@ -151,10 +151,10 @@ var checkLeadGained = check{
 		Fix:      "let the second handler drain for what comes before that notice, such as a rebalance recommendation; or remove it: it gains nothing then",
 		Look:     Look{Lane: LaneHandler, Text: "the lanes Handler and Node: which notice came first, and what did the second handler do with it? Then second-handler.log"},
 	},
-	judge: by(judge.leadGained),
+	judge: by(leadGained),
 }
 
-func (j judge) leadGained(v Verdict, c scenarios.LeadGained) Verdict {
+func leadGained(j judge, v Verdict, c scenarios.LeadGained) Verdict {
 	v = v.wants(fmt.Sprintf("the second handler acts at least %s before notice %q", c.AtLeast.D(), c.Notice), c.Node)
 	node, put, why := j.noticedByTwo(c.Node, c.Notice)
 	if why != "" {

@@ -94,7 +94,7 @@ func (j judge) judgeable(v Verdict, mode string) (Verdict, bool) {
 		return v.unknown("the scenario has no probe"), false
 	}
 	v.Numbers = numbersOf(*j.measured)
-	for _, premise := range []Verdict{j.prober(checkProber.verdict()), j.control(checkControl.verdict()), j.baseline(checkBaseline.verdict())} {
+	for _, premise := range []Verdict{prober(j, checkProber.verdict()), control(j, checkControl.verdict()), baseline(j, checkBaseline.verdict())} {
 		if premise.Outcome != Pass {
 			v.Noise, v.Evidence, v.Premise = premise.Noise, premise.Evidence, premise.ID
 			return v.unknown(premise.Check + ": " + premise.Got), false
@@ -113,12 +113,12 @@ var checkControl = check{
 		Fix:      "the machine was too busy to measure: free it of other work, give it more cores, or lower the probe's rates",
 		Look:     Look{Lane: LaneDNS, Text: "the control below the DNS answers: this machine was too busy to measure; repeat with less beside it"},
 	},
-	always: probed(judge.control), observes: true,
+	always: probed(control), observes: true,
 }
 
 // control checks whether the control target answered everything. Its failure is
 // the prober's noise, so it is never a Fail.
-func (j judge) control(v Verdict) Verdict {
+func control(j judge, v Verdict) Verdict {
 	v = v.wants(fmt.Sprintf("at most %.0f %% of the %s lost at %s", controlLostShare*100, j.target.Queries, j.target.Stays))
 	s := j.measured.Control
 	v.Numbers = map[string]float64{"asked_control": float64(s.Asked), "lost_control": float64(s.Lost), "latency_control_p99_ms": milliseconds(s.P99)}
@@ -149,11 +149,11 @@ var checkProber = check{
 		Fix:      "the machine was too busy to send queries on time: free it of other work, give it more cores, or lower the probe's rates",
 		Look:     Look{Lane: LaneDNS, Text: "the queries that never left (amber): this machine was too busy to measure; repeat with less beside it"},
 	},
-	always: probed(judge.prober), observes: true,
+	always: probed(prober), observes: true,
 }
 
 // prober checks whether the prober kept its schedule and reported every query.
-func (j judge) prober(v Verdict) Verdict {
+func prober(j judge, v Verdict) Verdict {
 	if j.target.Observed {
 		return j.observers(v)
 	}
@@ -222,11 +222,11 @@ var checkBaseline = check{
 		Fix:      "DNS lost queries before the first notice: free the machine of other work; if it continues, make the cluster again with spotdrill down",
 		Look:     Look{Lane: LaneDNS, Text: "the DNS answers before the notice: losses after a fault prove nothing if there were some before"},
 	},
-	always: probed(judge.baseline), observes: true,
+	always: probed(baseline), observes: true,
 }
 
 // baseline checks whether the service answered everything before the fault.
-func (j judge) baseline(v Verdict) Verdict {
+func baseline(j judge, v Verdict) Verdict {
 	begun := "the first notice"
 	if j.target.Observed {
 		begun = "anything began"
