@@ -32,6 +32,12 @@ type source struct {
 	port int
 }
 
+// Tracked reports whether connection tracking was recorded on any node.
+func Tracked(st *story.Story) bool {
+	_, recorded := st.FirstOf(history.FlowsRecorded)
+	return recorded
+}
+
 func newFlows(st *story.Story, t Target) flows {
 	fs := flows{from: map[source][]history.Flow{}, tracked: map[string]bool{}}
 	for _, f := range st.History.Flows {

@@ -1,6 +1,7 @@
 package story
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -55,4 +56,71 @@ func (st *Story) Receivable(put history.Event) (since time.Duration, received hi
 // Arrived is when a call reached the proxy. Its event is recorded with its answer.
 func Arrived(call history.Event) time.Duration {
 	return call.At - call.Numbers.Duration(history.Took)
+}
+
+// LastDeletion finds the last receipt of a message and the deletion after it. A
+// message that is handed out again after a deletion was not gone: ok is false
+// then, and deleted is the deletion that did not hold.
+func (st *Story) LastDeletion(id string) (received, deleted history.Event, ok bool) {
+	for _, e := range st.Events {
+		switch {
+		case e.Message != id:
+		case e.Kind == history.SQSReceived:
+			received, ok = e, false
+		case e.Kind == history.SQSDeleted:
+			deleted, ok = e, true
+		}
+	}
+	return received, deleted, ok
+}
+
+// Account is what became of everything that was put. One notice may have several
+// messages, so that as many messages as are missing may be left, and be others.
+type Account struct {
+	Put       int             // notices and messages
+	Undeleted []history.Event // of these, those of which no message was deleted
+	Unseen    []history.Event // of the undeleted, those of which no message was received
+	Kept      []history.Event // the first receipt of each message that was never deleted
+	Again     int             // messages that came again after they were deleted: they may be in the queue or not
+}
+
+// Account reads what became of everything that the drill put.
+func (st *Story) Account() Account {
+	a, puts, seen := Account{}, map[string]bool{}, map[string]bool{}
+	for _, put := range st.All(func(e history.Event) bool { return e.Kind == history.NoticePut || e.Kind == history.MessagePut }) {
+		id := cmp.Or(put.Notice, put.Message)
+		if id == "" || puts[id] {
+			continue
+		}
+		puts[id] = true
+		a.Put++
+		ids, gone := st.MessagesOf(put), false
+		for _, e := range st.History.Events {
+			gone = gone || e.Kind == history.SQSDeleted && (e.Notice == id || e.Message == id)
+		}
+		if !gone {
+			a.Undeleted = append(a.Undeleted, put)
+			if len(ids) == 0 {
+				a.Unseen = append(a.Unseen, put)
+			}
+		}
+		for _, message := range ids {
+			if seen[message] {
+				continue
+			}
+			seen[message] = true
+			switch received, deleted, ok := st.LastDeletion(message); {
+			case deleted.Seq == 0 && !st.deletedLater(message):
+				a.Kept = append(a.Kept, received)
+			case deleted.Seq > 0 && !ok:
+				a.Again++
+			}
+		}
+	}
+	return a
+}
+
+// deletedLater reports whether the message was deleted when the drill was over.
+func (st *Story) deletedLater(message string) bool {
+	return slices.ContainsFunc(st.History.Events, func(e history.Event) bool { return e.Kind == history.SQSDeleted && e.Message == message })
 }

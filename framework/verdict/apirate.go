@@ -47,63 +47,17 @@ func callsBounded(j judge, v Verdict, c scenarios.CallsBounded) Verdict {
 	}
 	most, within := 0.0, []history.Event(nil)
 	for _, client := range slices.Sorted(maps.Keys(byClient)) {
-		if n, calls := busiest(byClient[client], c.Per.D(), recordedAt); n > most {
+		if n, calls := story.Busiest(byClient[client], c.Per.D(), story.Recorded); n > most {
 			most, within = n, calls
 		}
 	}
 	v.Numbers = map[string]float64{"calls": most, "per_seconds": c.Per.D().Seconds()}
 	got := fmt.Sprintf("at most %.0f calls in %s", most, c.Per.D())
 	if most > float64(c.Max) {
-		common, n := mostCommon(within)
+		common, n := story.MostCommon(within)
 		return v.fail(fmt.Sprintf("%.0f calls in %s up to +%s, %.0f of them %s %s", most, c.Per.D(), history.Seconds(within[len(within)-1].At), n, common.Action, common.Resource), capped(within)...)
 	}
 	return v.pass(got)
-}
-
-// busiest is the most calls within a time of that length, and their events. The calls are in
-// the order of at. What was counted in a second that only partly belongs to the time is left
-// out.
-func busiest(calls []history.Event, over time.Duration, at func(history.Event) time.Duration) (most float64, events []history.Event) {
-	first := 0
-	for last, e := range calls {
-		begin := at(e) - over
-		for at(calls[first]) <= begin {
-			first++
-		}
-		n := 0.0
-		for _, c := range calls[first : last+1] {
-			if c.Kind != history.APIFolded || c.At-c.Numbers.Duration(history.Within) >= begin {
-				n += weight(c)
-			}
-		}
-		if n > most {
-			most, events = n, calls[first:last+1]
-		}
-	}
-	return most, events
-}
-
-// recordedAt is when the event was recorded: with a call, when it was answered.
-func recordedAt(e history.Event) time.Duration { return e.At }
-
-// weight is how many calls the event stands for.
-func weight(e history.Event) float64 {
-	if e.Kind == history.APIFolded {
-		return e.Numbers[history.Calls]
-	}
-	return 1
-}
-
-// mostCommon is the verb and resource of most of the calls, as one of them.
-func mostCommon(calls []history.Event) (one history.Event, n float64) {
-	count := map[string]float64{}
-	for _, e := range calls {
-		count[e.Action+e.Resource] += weight(e)
-		if count[e.Action+e.Resource] > n {
-			one, n = e, count[e.Action+e.Resource]
-		}
-	}
-	return one, n
 }
 
 var checkRetryAfterKept = check{

@@ -12,113 +12,6 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// count follows how many pods of a group are Ready and not terminating, and
-// how many their budget requires, through the events of a drill.
-type count struct {
-	node    string               // that is drained
-	group   map[string]story.Pod // by UID
-	healthy map[string]bool
-	known   map[string]bool // were Ready once
-	// stalled are the pods that are no longer Ready, through nobody's taking them; lost
-	// is how many of those, or of pods that somebody else took, went and have not been
-	// replaced. A budget would be kept if they were Ready.
-	stalled map[string]bool
-	lost    int
-	wanted  int
-	set     bool // a budget was seen
-}
-
-func (j judge) count(node, group string) *count {
-	c := &count{node: node, group: map[string]story.Pod{}, healthy: map[string]bool{}, known: map[string]bool{}, stalled: map[string]bool{}}
-	for _, p := range j.Pods {
-		if p.In(group) {
-			c.group[p.UID()] = p
-		}
-	}
-	return c
-}
-
-// others is how many pods the budget lacks through no doing of the drain's.
-func (c *count) others() int { return len(c.stalled) + c.lost }
-
-func (c *count) follow(e history.Event, group string) {
-	if e.Kind == history.BudgetSet && e.Key == group {
-		c.wanted, c.set = int(e.Numbers[history.MinAvailable]), true
-	}
-	p, ok := c.group[e.UID]
-	if !ok {
-		return
-	}
-	switch e.Kind {
-	case history.PodReady:
-		if !c.known[e.UID] && c.lost > 0 {
-			c.lost--
-		}
-		c.healthy[e.UID], c.known[e.UID] = true, true
-		delete(c.stalled, e.UID)
-	case history.PodNotReady, history.PodExited:
-		if c.healthy[e.UID] {
-			c.stalled[e.UID] = true
-		}
-		delete(c.healthy, e.UID)
-	case history.PodTerminating, history.PodDeleted:
-		if c.byOthers(p) && (c.healthy[e.UID] || c.stalled[e.UID]) || c.stalled[e.UID] && disruption(p) == byEviction {
-			c.lost++
-		}
-		delete(c.healthy, e.UID)
-		delete(c.stalled, e.UID)
-	}
-}
-
-// The reasons of a DisruptionTarget condition: the Eviction API respects budgets; the
-// other two follow a NoExecute taint, or the deletion of the Node.
-const (
-	byEviction = "EvictionByEvictionAPI"
-	byTaint    = "DeletionByTaintManager"
-	byPodGC    = "DeletionByPodGC"
-)
-
-// disruption is why Kubernetes says that the pod was disrupted; empty for one that was
-// deleted, or still is there.
-func disruption(p story.Pod) string {
-	e, _ := p.FirstOf(history.PodEvicted)
-	return e.Reason
-}
-
-// byOthers reports whether it was not the drain of the node that took the pod.
-func (c *count) byOthers(p story.Pod) bool {
-	switch disruption(p) {
-	case "", byEviction:
-		return false
-	case byTaint, byPodGC:
-		return p.Node() != c.node
-	}
-	return true
-}
-
-// exceeds reports whether by this event the drain takes more pods than the budget
-// allows, or may do so: an eviction while other pods are missing is granted by what the
-// API server knows of them, which may be late.
-func (c *count) exceeds(e history.Event) story.Blame {
-	p, ok := c.group[e.UID]
-	taken := ok && (e.Kind == history.PodTerminating || e.Kind == history.PodDeleted) && p.EndsBy(e) && !c.byOthers(p)
-	switch {
-	case len(c.healthy) >= c.wanted:
-		return story.Blameless
-	case len(c.healthy)+c.others() < c.wanted, taken && disruption(p) != byEviction:
-		return story.Blamed
-	case taken && !stalledBefore(p, e):
-		return story.Unclear
-	}
-	return story.Blameless
-}
-
-// stalledBefore reports whether the pod was not Ready when this event took it.
-func stalledBefore(p story.Pod, e history.Event) bool {
-	_, ready := p.ReadyAt(e.At - 1)
-	return !ready
-}
-
 var checkBudgetKept = check{
 	Kind: Kind{
 		ID: "budgetKept", Title: "budget of %s kept",
@@ -136,7 +29,7 @@ func budgetKept(j judge, v Verdict, c scenarios.BudgetKept) Verdict {
 		return v.unknown(why)
 	}
 	until := j.Gone(node)
-	n := j.count(node, c.Pods)
+	n := j.BudgetOf(node, c.Pods)
 	lowest, below := -1, false
 	var before, unclear history.Event
 	missing := 0
@@ -151,37 +44,37 @@ func budgetKept(j judge, v Verdict, c scenarios.BudgetKept) Verdict {
 					here++
 				}
 			}
-			switch room := len(n.healthy) - n.wanted; {
-			case !n.set:
+			switch room := n.Ready() - n.Required; {
+			case !n.Seen:
 				return v.unknown("the history shows no budget")
 			case room < 0:
-				return v.unknown(fmt.Sprintf("%d were Ready before the notice, and the budget requires %d", len(n.healthy), n.wanted), put)
+				return v.unknown(fmt.Sprintf("%d were Ready before the notice, and the budget requires %d", n.Ready(), n.Required), put)
 			case here <= room:
 				return v.unknown(fmt.Sprintf("the budget had room for all %d pods on %s, so that it was kept proves nothing", here, node), put)
 			}
-			lowest = len(n.healthy)
+			lowest = n.Ready()
 		}
-		n.follow(e, c.Pods)
+		n.Follow(e)
 		if lowest < 0 {
 			continue
 		}
-		lowest = min(lowest, len(n.healthy))
-		below = below || len(n.healthy) < n.wanted
-		switch n.exceeds(e) {
+		lowest = min(lowest, n.Ready())
+		below = below || n.Ready() < n.Required
+		switch n.Exceeds(e) {
 		case story.Unclear:
 			if unclear.Kind == "" {
-				unclear, missing = e, n.others()
+				unclear, missing = e, n.Others()
 			}
 		case story.Blamed:
-			v.Numbers = map[string]float64{"lowest": float64(lowest), "min_available": float64(n.wanted)}
-			return v.fail(fmt.Sprintf("%d Ready of %d required, %s after the notice: %s %s", len(n.healthy), n.wanted,
+			v.Numbers = map[string]float64{"lowest": float64(lowest), "min_available": float64(n.Required)}
+			return v.fail(fmt.Sprintf("%d Ready of %d required, %s after the notice: %s %s", n.Ready(), n.Required,
 				history.Seconds(e.At-put.At), e.Pod, e.Kind), append([]history.Event{put}, known(before, e)...)...)
 		}
-		if _, ok := n.group[e.UID]; ok {
+		if n.Has(e) {
 			before = e
 		}
 	}
-	v.Numbers = map[string]float64{"lowest": float64(lowest), "min_available": float64(n.wanted)}
+	v.Numbers = map[string]float64{"lowest": float64(lowest), "min_available": float64(n.Required)}
 	switch {
 	case lowest < 0:
 		return v.unknown("the node was gone when the notice was put", put)

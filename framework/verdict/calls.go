@@ -42,12 +42,12 @@ func calls(j judge, v Verdict, c scenarios.Calls) Verdict {
 		from, to = begun.At, ended.At
 	}
 	calls := j.handlersCalls(from, to)
-	_, most := busiest(calls, over, story.Arrived)
+	_, most := story.Busiest(calls, over, story.Arrived)
 	allowed := int(float64(c.PerSecond) * over.Seconds())
 	v.Numbers = map[string]float64{"sqs_calls": float64(len(calls)), "sqs_calls_most": float64(len(most)), "sqs_calls_allowed": float64(allowed)}
 	switch {
 	case len(most) > allowed:
-		common, _ := mostCommon(most)
+		common, _ := story.MostCommon(most)
 		return v.fail(fmt.Sprintf("%d calls within %s from +%s on, mostly %s; %d are allowed", len(most), over, history.Seconds(story.Arrived(most[0])), common.Action, allowed), capped(most)...)
 	case j.Unrecorded(to) != "" || j.History.Damage != "":
 		return v.unknown("the calls are not all on record")

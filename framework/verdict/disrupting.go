@@ -28,14 +28,14 @@ func replacedFirst(j judge, v Verdict, c scenarios.ReplacedFirst) Verdict {
 		return v.unknown(why)
 	}
 	limit := cause.At + c.Within.D()
-	first, leaves := j.firstToLeave(node, cause)
+	first, leaves := j.FirstToLeave(node, cause)
 	if !leaves || first.At > limit {
 		if why := j.Unseen(limit); why != "" && !leaves {
 			return v.unknown(fmt.Sprintf("no pod had to leave %s: %s", node, why), cause)
 		}
 		return v.fail(fmt.Sprintf("no pod had to leave %s within %s", node, c.Within.D()), cause)
 	}
-	launched, drained := j.launchedSince(cause), cmp.Or(c.Replacements, j.drainsBegun(cause, first.At))
+	launched, drained := j.LaunchedSince(cause), cmp.Or(c.Replacements, j.drainsBegun(cause, first.At))
 	left := fmt.Sprintf("the first pod had to leave %s", node)
 	v.Numbers = map[string]float64{"drain_seconds": (first.At - cause.At).Seconds()}
 	if len(launched) < drained {
@@ -48,58 +48,24 @@ func replacedFirst(j judge, v Verdict, c scenarios.ReplacedFirst) Verdict {
 	return v.pass(fmt.Sprintf("%s %s after %s was Ready", left, history.Seconds(first.At-ready.At), ready.Node), cause, ready, first)
 }
 
-// firstToLeave is the first event by which a pod of the node was to go.
-func (j judge) firstToLeave(node string, cause history.Event) (first history.Event, ok bool) {
-	for _, p := range j.ToLeave(node, cause.At) {
-		e, leaves := p.First(func(e history.Event) bool {
-			return (e.Kind == history.PodEvicted || e.Kind == history.PodTerminating) && e.At >= cause.At
-		})
-		if leaves && (!ok || e.At < first.At) {
-			first, ok = e, true
-		}
-	}
-	return first, ok
-}
-
 // configured returns the node behind a name, and the event because of which the handler has
 // to remove it.
 func (j judge) configured(name, of string) (node string, cause history.Event, why string) {
 	if node, why = j.Node(name); why != "" {
 		return "", cause, why
 	}
-	cause, ok := j.First(func(e history.Event) bool { return removes(e, of) && e.Node == node })
+	cause, ok := j.First(func(e history.Event) bool { return story.RemovedFor(e, of) && e.Node == node })
 	if !ok {
 		why = fmt.Sprintf("%q never called for the removal of %s (%s)", of, node, name)
 	}
 	return node, cause, why
 }
 
-// removes reports whether the handler has to remove the event's node because of that step.
-func removes(e history.Event, step string) bool {
-	return (e.Kind == history.HandlerReconfigured || story.ToFinish(e)) && e.Key == step
-}
-
-// launchedSince are the events by which the nodes of instances that were launched since the
-// cause became Ready, each the first of its node.
-func (j judge) launchedSince(cause history.Event) []history.Event {
-	joined := map[string]bool{}
-	for _, e := range j.AllOf(history.InstanceJoined) {
-		joined[e.Node] = joined[e.Node] || e.At >= cause.At
-	}
-	var out []history.Event
-	for _, e := range j.AllOf(history.NodeReady) {
-		if e.At >= cause.At && joined[e.Node] {
-			out, joined[e.Node] = append(out, e), false
-		}
-	}
-	return out
-}
-
 // drainsBegun is how many of the nodes that are removed for the same cause a pod had to leave
 // by then.
 func (j judge) drainsBegun(cause history.Event, by time.Duration) (n int) {
-	for _, e := range j.All(func(e history.Event) bool { return removes(e, cause.Key) }) {
-		if first, ok := j.firstToLeave(e.Node, e); ok && first.At <= by {
+	for _, e := range j.All(func(e history.Event) bool { return story.RemovedFor(e, cause.Key) }) {
+		if first, ok := j.FirstToLeave(e.Node, e); ok && first.At <= by {
 			n++
 		}
 	}
@@ -115,10 +81,6 @@ var checkRemoved = check{
 	},
 	judge: by(removed),
 }
-
-// endSeen is within what time the harness sees that an instance is terminated: EC2 is asked
-// every second, and stopping the node's container takes another one or two.
-const endSeen = 5 * time.Second
 
 func removed(j judge, v Verdict, c scenarios.Removed) Verdict {
 	v = v.wants(fmt.Sprintf("drained, its instance terminated, and its Node object deleted within %s of %q", c.Within.D(), c.Of), c.Node)
@@ -141,7 +103,7 @@ func removed(j judge, v Verdict, c scenarios.Removed) Verdict {
 	switch {
 	case len(killed) > 0:
 		return v.fail("not gone when the instance was terminated: "+strings.Join(killed, ", "), cause, ended)
-	case gone && terminated && deleted.At < ended.At-endSeen:
+	case gone && terminated && deleted.At < ended.At-story.EndSeen:
 		return v.fail(fmt.Sprintf("the Node object of %s was deleted %s before its instance was terminated", node, history.Seconds(ended.At-deleted.At)), cause, deleted, ended)
 	case terminated && gone && deleted.At <= limit:
 		v.Numbers = map[string]float64{"removed_seconds": (deleted.At - cause.At).Seconds()}

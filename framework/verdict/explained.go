@@ -3,7 +3,6 @@ package verdict
 import (
 	"fmt"
 
-	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/loss"
 )
 
@@ -23,7 +22,7 @@ var checkExplained = check{
 	},
 	observes: true,
 	always: func(j judge, v Verdict) (Verdict, bool) {
-		if _, recorded := j.FirstOf(history.FlowsRecorded); !recorded {
+		if !loss.Tracked(j.Story) {
 			return v, false
 		}
 		return probed(explained)(j, v)

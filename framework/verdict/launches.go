@@ -23,13 +23,13 @@ var checkDisruptedAtOnce = check{
 
 func disruptedAtOnce(j judge, v Verdict, c scenarios.DisruptedAtOnce) Verdict {
 	v = v.wants(fmt.Sprintf("at most %d nodes being removed at the same time", c.Max), c.Of)
-	all := j.removals(c.Of)
+	all := j.Removals(c.Of)
 	var most []history.Event // that began the removals which were under way at the same time
 	for _, r := range all {
 		var now []history.Event
 		for _, o := range all {
-			if o.begun.Seq == r.begun.Seq || o.begun.At <= r.begun.At && r.begun.At < o.until {
-				now = append(now, o.begun)
+			if o.Begun.Seq == r.Begun.Seq || o.Begun.At <= r.Begun.At && r.Begun.At < o.Until {
+				now = append(now, o.Begun)
 			}
 		}
 		if len(now) > len(most) {
@@ -48,43 +48,6 @@ func disruptedAtOnce(j judge, v Verdict, c scenarios.DisruptedAtOnce) Verdict {
 	return v.pass(fmt.Sprintf("%d nodes were removed, never more than %d at the same time", len(all), len(most)), capped(most)...)
 }
 
-// removal is the removal of a node without a notice.
-type removal struct {
-	begun history.Event // its mark, or its first pod that had to leave
-	until time.Duration // its instance was terminated
-}
-
-// removals are those that began because of a step. The harness sees the end of an instance up
-// to endSeen late, and the handler may begin the next one meanwhile.
-func (j judge) removals(step string) (out []removal) {
-	for _, cause := range j.All(func(e history.Event) bool { return removes(e, step) && e.Node != "" }) {
-		begun, ok := j.MarkedAfter(cause.Node, cause)
-		if first, leaves := j.firstToLeave(cause.Node, cause); leaves && (!ok || first.At < begun.At) {
-			begun, ok = first, true
-		}
-		if !ok {
-			continue
-		}
-		r := removal{begun: begun, until: j.End}
-		ended, ok := j.First(func(e history.Event) bool {
-			return e.Kind == history.InstanceEnded && e.Node == cause.Node && e.At >= cause.At
-		})
-		if ok {
-			r.until = ended.At - endSeen
-		}
-		if gone, ok := j.deletedAfter(cause.Node, cause.At); ok {
-			r.until = min(r.until, gone.At)
-		}
-		out = append(out, r)
-	}
-	return out
-}
-
-// deletedAfter is the deletion of the Node object after that time.
-func (j judge) deletedAfter(node string, at time.Duration) (history.Event, bool) {
-	return j.First(func(e history.Event) bool { return e.Kind == history.NodeDeleted && e.Node == node && e.At >= at })
-}
-
 var checkDaemonSetRuns = check{
 	Kind: Kind{
 		ID: "daemonSetRuns", Title: "DaemonSet %s runs",
@@ -97,7 +60,7 @@ var checkDaemonSetRuns = check{
 
 func daemonSetRuns(j judge, v Verdict, c scenarios.DaemonSetRuns) Verdict {
 	v = v.wants(fmt.Sprintf("a Ready pod on every launched node within %s of %q", c.Within.D(), c.Of), c.Name)
-	cause, ok := j.First(func(e history.Event) bool { return removes(e, c.Of) })
+	cause, ok := j.First(func(e history.Event) bool { return story.RemovedFor(e, c.Of) })
 	if !ok {
 		return v.unknown(fmt.Sprintf("%q never called for a removal", c.Of))
 	}
@@ -149,7 +112,7 @@ func (j judge) withoutPod(pods []story.Pod, cause history.Event, at time.Duratio
 	for _, e := range j.Events {
 		switch {
 		case e.At > at:
-		case removes(e, cause.Key), e.Kind == history.InstanceJoined:
+		case story.RemovedFor(e, cause.Key), e.Kind == history.InstanceJoined:
 			there[e.Node] = true
 		case e.Kind == history.NodeDeleted && e.At >= cause.At:
 			delete(there, e.Node)
@@ -192,7 +155,7 @@ func forgotten(j judge, v Verdict, c scenarios.Forgotten) Verdict {
 		return v.unknown(node+" was already drained when its instance was taken", taken)
 	}
 	limit := taken.At + c.Within.D()
-	deleted, ok := j.deletedAfter(node, taken.At)
+	deleted, ok := j.DeletedAfter(node, taken.At)
 	switch {
 	case ok && deleted.At <= limit:
 		v.Numbers = map[string]float64{"forgotten_seconds": (deleted.At - taken.At).Seconds()}

@@ -48,7 +48,7 @@ func deleted(j judge, v Verdict, c scenarios.Deleted) Verdict {
 		}
 		for _, id := range ids {
 			messages++
-			received, deleted, ok := j.lastDeletion(id)
+			received, deleted, ok := j.LastDeletion(id)
 			if !ok && j.mayKeep(put) {
 				kept++
 				continue
@@ -97,28 +97,12 @@ func (j judge) kept() (n int) {
 			continue
 		}
 		for _, id := range j.MessagesOf(put) {
-			if _, _, gone := j.lastDeletion(id); !gone {
+			if _, _, gone := j.LastDeletion(id); !gone {
 				n++
 			}
 		}
 	}
 	return n
-}
-
-// lastDeletion finds the last receipt of a message and the deletion after it. A
-// message that is handed out again after a deletion was not gone: ok is false
-// then, and deleted is the deletion that did not hold.
-func (j judge) lastDeletion(id string) (received, deleted history.Event, ok bool) {
-	for _, e := range j.Events {
-		switch {
-		case e.Message != id:
-		case e.Kind == history.SQSReceived:
-			received, ok = e, false
-		case e.Kind == history.SQSDeleted:
-			deleted, ok = e, true
-		}
-	}
-	return received, deleted, ok
 }
 
 // neverReceived distinguishes a handler that left the message in the queue from a
@@ -190,32 +174,32 @@ func noneLost(j judge, v Verdict) Verdict {
 	if !ok {
 		return v.unknown("the history does not say how many messages were left")
 	}
-	n := j.account()
+	n := j.Account()
 	left := int(depth.Numbers[history.Visible] + depth.Numbers[history.Invisible])
-	v.Numbers = map[string]float64{"put": float64(n.put), "deleted": float64(n.put - len(n.undeleted)), "left": float64(left)}
+	v.Numbers = map[string]float64{"put": float64(n.Put), "deleted": float64(n.Put - len(n.Undeleted)), "left": float64(left)}
 	rest := fmt.Sprintf("%d left", left)
 	if expired := j.expired(); expired > 0 {
 		v.Numbers["expired"] = float64(expired)
 		rest += fmt.Sprintf(", %d expired", expired)
 		left += expired
 	}
-	missing := len(n.kept) + len(n.unseen)
+	missing := len(n.Kept) + len(n.Unseen)
 	if why := j.Unrecorded(j.End); why != "" {
 		return v.unknown("deletions: "+why, depth)
 	}
 	if missing > 0 && left > 0 && history.BesideOthers(j.Events) {
-		return v.unknown(fmt.Sprintf("%d of %d were not deleted, and the %d in the queue may be another drill's", len(n.undeleted), n.put, left), depth)
+		return v.unknown(fmt.Sprintf("%d of %d were not deleted, and the %d in the queue may be another drill's", len(n.Undeleted), n.Put, left), depth)
 	}
-	evidence := append(capped(slices.Concat(n.undeleted, n.kept)), depth)
+	evidence := append(capped(slices.Concat(n.Undeleted, n.Kept)), depth)
 	switch {
-	case missing <= left && (len(n.unseen) == 0 || missing+n.again <= left):
-		return v.pass(fmt.Sprintf("%d put, %d deleted, %s", n.put, n.put-len(n.undeleted), rest), depth)
+	case missing <= left && (len(n.Unseen) == 0 || missing+n.Again <= left):
+		return v.pass(fmt.Sprintf("%d put, %d deleted, %s", n.Put, n.Put-len(n.Undeleted), rest), depth)
 	case missing <= left:
-		return v.unknown(fmt.Sprintf("%d of %d were not deleted, and the %d in the queue may be messages that came again after they were deleted", len(n.undeleted), n.put, left), evidence...)
-	case len(n.undeleted) == 0:
-		return v.fail(fmt.Sprintf("message %s was not deleted, and %d were in the queue", n.kept[0].Message, left), evidence...)
+		return v.unknown(fmt.Sprintf("%d of %d were not deleted, and the %d in the queue may be messages that came again after they were deleted", len(n.Undeleted), n.Put, left), evidence...)
+	case len(n.Undeleted) == 0:
+		return v.fail(fmt.Sprintf("message %s was not deleted, and %d were in the queue", n.Kept[0].Message, left), evidence...)
 	}
-	return v.fail(fmt.Sprintf("%d of %d were not deleted, and %d were in the queue", len(n.undeleted), n.put, left), evidence...)
+	return v.fail(fmt.Sprintf("%d of %d were not deleted, and %d were in the queue", len(n.Undeleted), n.Put, left), evidence...)
 }
 
 // expired is how many messages went when the retention of the queue was over, which a fault of the
@@ -224,56 +208,6 @@ func (j judge) expired() int {
 	return len(j.All(func(e history.Event) bool {
 		return e.Kind == history.FaultHit && e.Reason == string(history.ShortRetention)
 	}))
-}
-
-// account is what became of everything that was put. One notice may have several
-// messages, so that as many messages as are missing may be left, and be others.
-type account struct {
-	put       int             // notices and messages
-	undeleted []history.Event // of these, those of which no message was deleted
-	unseen    []history.Event // of the undeleted, those of which no message was received
-	kept      []history.Event // the first receipt of each message that was never deleted
-	again     int             // messages that came again after they were deleted: they may be in the queue or not
-}
-
-func (j judge) account() account {
-	a, puts, seen := account{}, map[string]bool{}, map[string]bool{}
-	for _, put := range j.All(func(e history.Event) bool { return e.Kind == history.NoticePut || e.Kind == history.MessagePut }) {
-		id := cmp.Or(put.Notice, put.Message)
-		if id == "" || puts[id] {
-			continue
-		}
-		puts[id] = true
-		a.put++
-		ids, gone := j.MessagesOf(put), false
-		for _, e := range j.History.Events {
-			gone = gone || e.Kind == history.SQSDeleted && (e.Notice == id || e.Message == id)
-		}
-		if !gone {
-			a.undeleted = append(a.undeleted, put)
-			if len(ids) == 0 {
-				a.unseen = append(a.unseen, put)
-			}
-		}
-		for _, message := range ids {
-			if seen[message] {
-				continue
-			}
-			seen[message] = true
-			switch received, deleted, ok := j.lastDeletion(message); {
-			case deleted.Seq == 0 && !j.deletedLater(message):
-				a.kept = append(a.kept, received)
-			case deleted.Seq > 0 && !ok:
-				a.again++
-			}
-		}
-	}
-	return a
-}
-
-// deletedLater reports whether the message was deleted when the drill was over.
-func (j judge) deletedLater(message string) bool {
-	return slices.ContainsFunc(j.History.Events, func(e history.Event) bool { return e.Kind == history.SQSDeleted && e.Message == message })
 }
 
 var checkCommitPoint = check{

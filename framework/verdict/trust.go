@@ -16,20 +16,6 @@ const (
 	// measures the machine. Up to it, what the service lost at the same time as
 	// the control is not blamed on CoreDNS, see loss.Attribution.Steady.
 	controlLostShare = 0.01
-	// askedShare is how much of a stream's schedule must be on record.
-	askedShare = 0.9
-	// gapMax is the longest time without a query on record in a stream. A longer
-	// one could hide a whole window's edge, see history.Quiet.
-	gapMax = history.Quiet / 2
-	// unsentShare is how many queries may have failed to leave. gapMax bounds each hole
-	// that they leave, and loss.Attribution.Hiding those that matter most.
-	unsentShare = 0.02
-	// lateP99 is how late a query may leave: below gapMax. Shared machines stall everything
-	// on them for tens of milliseconds. Around the moments at which a drill may lose
-	// queries, package loss is stricter, see loss.Attribution.Hidden.
-	lateP99 = 200 * time.Millisecond
-	// edge is how early before the end of settling the last query may lie.
-	edge = time.Second
 )
 
 // inFlight is how long after a mark a pod may still be bound to the node, through no
@@ -76,8 +62,8 @@ func (j judge) handlerWaited(from, at, until time.Duration) string {
 func Tolerances() map[string]float64 {
 	out := map[string]float64{
 		"control_lost_share": controlLostShare,
-		"asked_share":        askedShare, "gap_max_ms": milliseconds(gapMax), "unsent_share": unsentShare, "late_p99_ms": milliseconds(lateP99),
-		"baseline_ms": milliseconds(loss.BaselineTime), "edge_ms": milliseconds(edge), "window_quiet_ms": milliseconds(history.Quiet),
+		"asked_share":        loss.AskedShare, "gap_max_ms": milliseconds(loss.GapMax), "unsent_share": loss.UnsentShare, "late_p99_ms": milliseconds(loss.LateP99),
+		"baseline_ms": milliseconds(loss.BaselineTime), "edge_ms": milliseconds(loss.Edge), "window_quiet_ms": milliseconds(history.Quiet),
 		"binding_in_flight_ms": milliseconds(inFlight), "watch_late_ms": milliseconds(seenLate), "clock_error_ms": milliseconds(clockError),
 		"unexplained_share": unexplainedShare, "unexplained_from": explainedFrom, "starved_ran_share": loss.StarvedRan,
 	}
@@ -125,7 +111,7 @@ func control(j judge, v Verdict) Verdict {
 	if s.Asked == 0 {
 		return v.unknown("the control was never queried")
 	}
-	if why := j.thin(s, j.target.Direct); why != "" && !j.target.Observed { // else the prober's check knows
+	if why := s.Thin(j.Story, j.target.Direct); why != "" && !j.target.Observed { // else the prober's check knows
 		return v.noise(why)
 	}
 	lost, without := s.Lost, ""
@@ -157,7 +143,7 @@ func prober(j judge, v Verdict) Verdict {
 	if j.target.Observed {
 		return j.observers(v)
 	}
-	v = v.wants(fmt.Sprintf("every query on record, at most %.0f %% unsent, the 99th percentile at most %s late", unsentShare*100, lateP99))
+	v = v.wants(fmt.Sprintf("every query on record, at most %.0f %% unsent, the 99th percentile at most %s late", loss.UnsentShare*100, loss.LateP99))
 	ended := 0
 	asked, unsent, late := 0.0, 0.0, 0.0
 	var evidence []history.Event
@@ -193,8 +179,8 @@ func prober(j judge, v Verdict) Verdict {
 	}
 	// NaN keeps none of these.
 	onRecord := asked > 0 && total >= asked
-	sent := unsent/asked <= unsentShare && missed/total <= unsentShare
-	inTime := late <= lateP99.Seconds()
+	sent := unsent/asked <= loss.UnsentShare && missed/total <= loss.UnsentShare
+	inTime := late <= loss.LateP99.Seconds()
 	switch {
 	case !onRecord:
 		return v.unknown(fmt.Sprintf("%.0f queries asked and %.0f on record", asked, total), evidence...)
@@ -208,7 +194,7 @@ func prober(j judge, v Verdict) Verdict {
 		if streams[mode].Asked == 0 {
 			return v.unknown(fmt.Sprintf("no queries in mode %s", mode), evidence...)
 		}
-		if why := j.thin(streams[mode], j.target.Rate(mode)); why != "" {
+		if why := streams[mode].Thin(j.Story, j.target.Rate(mode)); why != "" {
 			return v.noise(fmt.Sprintf("%s: %s", mode, why), evidence...)
 		}
 	}
@@ -254,43 +240,10 @@ func baseline(j judge, v Verdict) Verdict {
 				return v.noise(fmt.Sprintf("a %s query of +%s was lost (%s) before %s", mode, history.Seconds(q.Intended), q.Outcome, begun))
 			}
 		}
-		if expected := float64(j.target.Rate(mode)) * loss.BaselineTime.Seconds(); inMode == 0 || float64(inMode) < askedShare*expected {
+		if expected := float64(j.target.Rate(mode)) * loss.BaselineTime.Seconds(); inMode == 0 || float64(inMode) < loss.AskedShare*expected {
 			return v.noise(fmt.Sprintf("only %d %s queries before %s, %.0f expected", inMode, mode, begun, expected))
 		}
 		asked += inMode
 	}
 	return v.pass(fmt.Sprintf("%d answered", asked))
-}
-
-// thin says why a stream is not dense enough to be believed, given its rate in
-// queries per second.
-func (j judge) thin(s loss.Stream, rate int) string {
-	from, _ := j.Started()
-	from -= loss.BaselineTime
-	to := j.Observed
-	for _, e := range j.Events {
-		if history.Settle.BegunBy(e) {
-			to = min(to, e.At+j.Scenario.Settle.D()) - edge
-			break
-		}
-	}
-	if last := s.Queries[len(s.Queries)-1].Intended; last < to {
-		return fmt.Sprintf("the last query is of +%s, the drill went on until +%s", history.Seconds(last), history.Seconds(to))
-	}
-	if first := s.Queries[0].Intended; first > from+gapMax {
-		return fmt.Sprintf("the first query is of +%s, too late for the baseline from +%s", history.Seconds(first), history.Seconds(from))
-	}
-	asked := 0
-	for i, q := range s.Queries {
-		if q.Intended <= to {
-			asked++
-		}
-		if i > 0 && q.Intended-s.Queries[i-1].Intended > gapMax {
-			return fmt.Sprintf("no query on record between +%s and +%s", history.Seconds(s.Queries[i-1].Intended), history.Seconds(q.Intended))
-		}
-	}
-	if expected := float64(rate) * (to - from).Seconds(); float64(asked) < askedShare*expected {
-		return fmt.Sprintf("%d queries on record, %.0f expected", asked, expected)
-	}
-	return ""
 }
