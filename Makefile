@@ -1,3 +1,4 @@
+# Each variable is the flag of the same name of the program that a target runs: SET is --set.
 # The scenarios to play, the handler under test, and kube-proxy's mode.
 SET ?= fast
 HANDLER ?= builtin
@@ -10,7 +11,7 @@ REPEAT ?= 1
 SHARD ?=
 # A Ginkgo label filter for the specs of any suite, such as "profile:PDB" or, with
 # SET=full, "core && !set:fast".
-LABELS ?=
+LABEL_FILTER ?=
 # The timeout of make conformance; a repeated or full run needs more.
 TIMEOUT ?= 85m
 PROXY_MODE ?= iptables
@@ -21,13 +22,14 @@ RULES ?=
 SESSIONS ?= 20
 ROUNDS ?= 5
 SEED ?=
-# The matrix of DNS settings for make sweep.
-SWEEP ?= scenarios/sweeps/lameduck-by-readiness.yaml
 # Names of suites/mutants/mutants.yaml for make mutants; the default is all.
 MUTANTS ?=
 # An issue of suites/reproduce/cases for make reproduce, such as ISSUE=NTH#1277; or
 # tonight, for two by the day. The default is all.
 ISSUE ?=
+
+# make observe-test KEEP=true leaves the cluster.
+KEEP ?= false
 
 # Where make build puts the binary, and a file for -overlay (see go help build), which
 # replaces source files: mutants are built in this way.
@@ -48,8 +50,8 @@ help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "  SET=fast|full|soak  HANDLER=builtin|builtin-imds|karpenter|nth|nth-imds|none|path/to/handler.yaml, or two by comma  HANDLER_IMAGE=ref  IAM_POLICY=path/to/policy.json"
-	@echo "  SCENARIOS=name,name  REPEAT=n  SHARD=2/4  TIMEOUT=85m  PROXY_MODE=iptables|nftables|ipvs  RULES=path/to/template.yaml  SWEEP=path/to/matrix.yaml  MUTANTS=name,name  ISSUE=NTH#1277"
-	@echo "  SESSIONS=n  ROUNDS=n  SEED=n  LABELS='profile:SPOT && set:fast'"
+	@echo "  SCENARIOS=name,name  REPEAT=n  SHARD=2/4  TIMEOUT=85m  PROXY_MODE=iptables|nftables|ipvs  RULES=path/to/template.yaml  MUTANTS=name,name  ISSUE=NTH#1277"
+	@echo "  SESSIONS=n  ROUNDS=n  SEED=n  LABEL_FILTER='profile:SPOT && set:fast'"
 
 # run-suite NAME,TIMEOUT,FAILED,FLAGS compiles a suite and runs it in this folder, which
 # paths are relative to: the specs alone, without the unit tests beside them. It prints
@@ -58,18 +60,18 @@ help: ## Show this help
 define run-suite
 	@$(GO_STATIC) test -c $(LEAN) -o bin/$(1).test ./suites/$(1)
 	@bin/$(1).test --drill --test.run='^TestSpecs$$' --test.timeout=0 --ginkgo.timeout=$(2) --ginkgo.grace-period=5m \
-		--ginkgo.fail-on-empty --ginkgo.fail-on-pending --ginkgo.no-color --ginkgo.v $(if $(LABELS),'--ginkgo.label-filter=$(LABELS)') $(4) >bin/ginkgo.log || { code=$$?; \
+		--ginkgo.fail-on-empty --ginkgo.fail-on-pending --ginkgo.no-color --ginkgo.v $(if $(LABEL_FILTER),'--ginkgo.label-filter=$(LABEL_FILTER)') $(4) >bin/ginkgo.log || { code=$$?; \
 		grep -q 'Running Suite' bin/ginkgo.log || cat bin/ginkgo.log >&2; \
-		echo "make $(1): $(3); Ginkgo's own output is in bin/ginkgo.log" >&2; exit $$code; }
+		echo "make $@: $(3); Ginkgo's own output is in bin/ginkgo.log" >&2; exit $$code; }
 endef
 
 .PHONY: conformance
 conformance: build ## Bring the system up, play the drills, judge, write reports
-	$(call run-suite,conformance,$(TIMEOUT),not passed,--set=$(SET) --handler=$(HANDLER) --handler-image=$(HANDLER_IMAGE) "--iam-policy=$(IAM_POLICY)" "--scenarios=$(SCENARIOS)" --repeat=$(REPEAT) --shard=$(SHARD) --proxy-mode=$(PROXY_MODE))
+	$(call run-suite,conformance,$(TIMEOUT),not passed,--set=$(SET) --handler=$(HANDLER) --handler-image=$(HANDLER_IMAGE) "--iam-policy=$(IAM_POLICY)" "--scenarios=$(SCENARIOS)" --repeat=$(REPEAT) --shard=$(SHARD) --binary=$(BINARY) --proxy-mode=$(PROXY_MODE))
 
 .PHONY: chaos
 chaos: build ## Play random combinations of faults, from a seed (a minute for each round)
-	$(call run-suite,chaos,$(TIMEOUT),not passed,--rounds=$(ROUNDS) $(if $(SEED),--seed=$(SEED)) --handler=$(HANDLER) --handler-image=$(HANDLER_IMAGE) --proxy-mode=$(PROXY_MODE))
+	$(call run-suite,chaos,$(TIMEOUT),not passed,--rounds=$(ROUNDS) $(if $(SEED),--seed=$(SEED)) --binary=$(BINARY) --handler=$(HANDLER) --handler-image=$(HANDLER_IMAGE) --proxy-mode=$(PROXY_MODE))
 
 .PHONY: soak
 soak: build ## Send notices for half an hour; the handler's memory must not grow with them (35 min)
@@ -77,11 +79,11 @@ soak: build ## Send notices for half an hour; the handler's memory must not grow
 
 .PHONY: mutants
 mutants: build ## Plant defects in the built-in handler; the drills must catch each of them
-	$(call run-suite,mutants,170m,not all were caught,"--mutants=$(MUTANTS)" --proxy-mode=$(PROXY_MODE))
+	$(call run-suite,mutants,170m,not all were caught,"--mutants=$(MUTANTS)" --binary=$(BINARY) --proxy-mode=$(PROXY_MODE))
 
 .PHONY: reproduce
 reproduce: build ## Reproduce bugs of released software: red in the broken version, green in the fixed one
-	$(call run-suite,reproduce,170m,not all were reproduced,"--issue=$(ISSUE)" --proxy-mode=$(PROXY_MODE))
+	$(call run-suite,reproduce,170m,not all were reproduced,"--issue=$(ISSUE)" --binary=$(BINARY) --proxy-mode=$(PROXY_MODE))
 
 .PHONY: eventbridge
 eventbridge: ## Check the EventBridge rules with 20 events; needs no cluster
@@ -90,15 +92,15 @@ eventbridge: ## Check the EventBridge rules with 20 events; needs no cluster
 .PHONY: truth
 truth: build dnsperf ## Check windows and verdicts against outages and stalls at known times (14 min, quiet machine)
 	@$(GO_STATIC) build $(LEAN) -o bin/truth ./suites/truth
-	@bin/truth stalls -spotdrill=$(BINARY)
-	@bin/truth windows -spotdrill=$(BINARY) -sessions=$(SESSIONS) $(if $(SEED),-seed=$(SEED))
+	@bin/truth stalls -binary=$(BINARY)
+	@bin/truth windows -binary=$(BINARY) -sessions=$(SESSIONS) $(if $(SEED),-seed=$(SEED))
 
 .PHONY: bench
 bench: build dnsperf ## Compare the cost of the prober and dnsperf, with one CoreDNS (6 min, quiet machine)
 	@$(GO_STATIC) build $(LEAN) -o bin/truth ./suites/truth
 	@rm -rf bin/recipe && cp -r kind/images/coredns bin/recipe && mv bin/recipe/go.mod.txt bin/recipe/go.mod
 	@cd bin/recipe && GOWORK=off GOFLAGS= $(GO_STATIC) build -mod=readonly -buildvcs=false $(LEAN) -o ../coredns .
-	@bin/truth bench -spotdrill=$(BINARY)
+	@bin/truth bench -binary=$(BINARY)
 
 .PHONY: dnsperf
 dnsperf:
@@ -106,7 +108,7 @@ dnsperf:
 
 .PHONY: sweep
 sweep: build ## Drill a matrix of DNS settings and report which of them lose no query
-	@bin/spotdrill sweep $(SWEEP) --proxy-mode=$(PROXY_MODE)
+	@$(BINARY) sweep scenarios/sweeps/lameduck-by-readiness.yaml --proxy-mode=$(PROXY_MODE)
 
 .PHONY: build
 build: ## Build bin/spotdrill, one static binary
@@ -115,7 +117,7 @@ build: ## Build bin/spotdrill, one static binary
 
 .PHONY: up
 up: build ## Only create or reuse the system
-	@bin/spotdrill up --proxy-mode=$(PROXY_MODE)
+	@$(BINARY) up --proxy-mode=$(PROXY_MODE)
 
 .PHONY: test
 test: cc ## Run every test that needs no cluster, with the race detector
@@ -126,7 +128,7 @@ test: cc ## Run every test that needs no cluster, with the race detector
 # One package at a time (-p 1): both put notices on the one event bus, and every queue gets them.
 .PHONY: queue-test
 queue-test: build ## Test queue, rules and the proxy's faults with a real LocalStack
-	@eval "$$(bin/spotdrill up --proxy-mode=$(PROXY_MODE))" && go test -p 1 -count=1 -v -run LocalStack ./framework/proxy ./framework/cloud
+	@eval "$$($(BINARY) up --proxy-mode=$(PROXY_MODE))" && go test -p 1 -count=1 -v -run LocalStack ./framework/proxy ./framework/cloud
 
 .PHONY: action-test
 action-test: ## Run the script of the GitHub Action as a runner does, with one drill
@@ -134,7 +136,7 @@ action-test: ## Run the script of the GitHub Action as a runner does, with one d
 
 .PHONY: observe-test
 observe-test: build ## Observe and drill a kind cluster that spotdrill did not make (15 min)
-	@.ci/observe-test
+	$(call run-suite,observe,60m,not passed,--binary=$(BINARY) --keep=$(KEEP))
 
 .PHONY: report-test
 report-test: ## Check the HTML report in Chromium with axe-core, and JUnit with its schema and junitparser
@@ -166,4 +168,4 @@ fix: ## Fix what a tool can fix
 
 .PHONY: clean
 clean: build ## Remove the cluster, its containers and its network; reports stay
-	@bin/spotdrill down
+	@$(BINARY) down

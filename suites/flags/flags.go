@@ -36,6 +36,11 @@ func AddOut(folder string) *string {
 	return flag.String("out", folder, "folder in which the run gets a folder of its own")
 }
 
+// AddBinary adds --binary.
+func AddBinary() *string {
+	return flag.String("binary", "bin/spotdrill", "static spotdrill binary that runs in the cluster")
+}
+
 // System are the flags of the system that is drilled.
 type System struct{ cluster, proxyMode, binary *string }
 
@@ -44,7 +49,7 @@ func AddSystem() System {
 	return System{
 		cluster:   flag.String("cluster", system.DefaultCluster, "name of the kind cluster"),
 		proxyMode: flag.String("proxy-mode", string(history.IPTables), "kube-proxy's mode: "+strings.Join(history.Words(history.ProxyModes()), ", ")),
-		binary:    flag.String("binary", "bin/spotdrill", "static spotdrill binary that runs in the cluster"),
+		binary:    AddBinary(),
 	}
 }
 

@@ -39,6 +39,6 @@ func run(ctx context.Context, args []string) error {
 // flagSet has the flags of one command.
 func flagSet(name string) (set *flag.FlagSet, binary *string) {
 	set = flag.NewFlagSet(name, flag.ContinueOnError)
-	binary = set.String("spotdrill", "bin/spotdrill", "the binary to measure")
+	binary = set.String("binary", "bin/spotdrill", "the binary to measure")
 	return set, binary
 }
