@@ -83,7 +83,7 @@ func (f *foreign) observing(args ...string) []string {
 
 // drilling are the arguments of a drill.
 func (f *foreign) drilling(args ...string) []string {
-	return append([]string{"run", "--kubeconfig", f.client(), "--context", "theirs", "--image", proberImage, "--out", f.out()}, args...)
+	return append([]string{"live", "--kubeconfig", f.client(), "--context", "theirs", "--image", proberImage, "--out", f.out()}, args...)
 }
 
 // out is the folder of all histories.
