@@ -20,12 +20,6 @@ const (
 	Restore Phase = "restore" // the cluster is put back; what happens now is the harness's doing
 )
 
-// Begins returns the event that begins the phase.
-func (p Phase) Begins() Event { return Event{Kind: RunPhase, Key: string(p)} }
-
-// BegunBy reports whether the event begins the phase.
-func (p Phase) BegunBy(e Event) bool { return e.Kind == RunPhase && e.Key == string(p) }
-
 // NoticeType is a kind of notice that AWS gives of an instance's end.
 type NoticeType string
 
