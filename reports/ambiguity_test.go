@@ -62,12 +62,12 @@ func ambiguities() []spoiling {
 			node, put := r.victim()
 			mark, _ := r.MarkedAfter(node, put)
 			r.change(history.NoticePut, func(e *history.Event) { e.At = mark.At + time.Second })
-			r.add(put.At, history.Event{Kind: history.NoticePut, Key: "advice", Node: node, Reason: string(history.RebalanceRecommendation)})
+			r.add(put.At, history.NewNoticePut("advice", history.RebalanceRecommendation, node))
 		}, verdict.Unknown},
 		{"noMessageLost", spotDrill, "a notice vanishes, and a copy of another is left in its place", func(r *recorded) {
 			node, put := r.victim()
-			r.add(put.At+time.Second, history.Event{Kind: history.NoticePut, Key: put.Key, Node: node, Notice: "vanished"})
-			r.add(put.At+2*time.Second, history.Event{Kind: history.SQSReceived, Message: "copy", Notice: put.Notice})
+			r.add(put.At+time.Second, history.NewNoticePut(put.Key, "", node, history.Notice("vanished")))
+			r.add(put.At+2*time.Second, history.NewSQSReceived("", "copy", put.Notice))
 			r.change(history.QueueDepth, func(e *history.Event) { renumber(e, history.Visible, 1) })
 		}, verdict.Fail},
 		{"nodeEvent", "rebalance-event", "the only event on the node is an add-on's, about something else", func(r *recorded) {
@@ -83,7 +83,7 @@ func ambiguities() []spoiling {
 			r.change(history.SQSCall, func(e *history.Event) { e.Account = "111111111111" })
 		}, verdict.Fail},
 		{"leastPrivilege", spotDrill, "it may read every secret", func(r *recorded) {
-			r.add(r.Begun, history.Event{Kind: history.RBACRule, Key: "ClusterRole spotdrill-handler", Action: "get,list", Reason: "/secrets"})
+			r.add(r.Begun, history.NewRBACRule("ClusterRole spotdrill-handler", "get,list", "/secrets"))
 		}, verdict.Fail},
 	}
 }
@@ -101,8 +101,8 @@ type excuse struct {
 func excuses() []excuse {
 	lostFor := func(r *recorded, from, to time.Duration) {
 		_, put := r.victim()
-		r.add(put.At+from, history.Event{Kind: history.WatchLost, Key: "nodes"})
-		r.add(put.At+to, history.Event{Kind: history.WatchBack, Key: "nodes"})
+		r.add(put.At+from, history.NewWatchLost("nodes"))
+		r.add(put.At+to, history.NewWatchBack("nodes"))
 	}
 	return []excuse{
 		{"leastPrivilege", spotDrill, "messages are deleted in batches", func(r *recorded) {

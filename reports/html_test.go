@@ -69,10 +69,10 @@ func (p played) history(s scenarios.Scenario) history.History {
 	dns, fresh := "kube-system/"+p.pod, "kube-system/coredns-new"
 	end := p.length.Seconds()
 	until := sec(end - 5)
-	at(0.1, history.Event{Kind: history.NodeRole, Key: "victim", Node: "w-1", Instance: "i-1"})
-	at(0.2, history.Event{Kind: history.NodePresent, Key: "spot", Node: "w-1"})
-	at(0.2, history.Event{Kind: history.NodePresent, Key: "spot", Node: "w-2"})
-	at(0.2, history.Event{Kind: history.NodePresent, Key: "control-plane", Node: "cp"})
+	at(0.1, history.NewNodeRole("victim", "w-1", history.Instance("i-1")))
+	at(0.2, history.NewNodePresent("w-1", "spot"))
+	at(0.2, history.NewNodePresent("w-2", "spot"))
+	at(0.2, history.NewNodePresent("cp", "control-plane"))
 	pod(0.3, history.PodPresent, dns, "w-1", "ReplicaSet/coredns")
 	h.Events[len(h.Events)-1].IP = "10.0.0.1"
 	h.Flows = []history.Flow{
@@ -81,21 +81,21 @@ func (p played) history(s scenarios.Scenario) history.History {
 	}
 	pod(0.3, history.PodPresent, "kube-system/coredns-stays", "cp", "ReplicaSet/coredns")
 	pod(0.3, history.PodPresent, "default/app", "w-1", "ReplicaSet/app")
-	at(0.4, history.Event{Kind: history.EndpointReady, Pod: dns, IP: "10.0.0.1"})
-	at(0.4, history.Event{Kind: history.EndpointReady, Pod: "kube-system/coredns-stays", IP: "10.0.0.2"})
-	at(0.5, history.Event{Kind: history.RunPhase, Key: "steps"})
-	at(3, history.Event{Kind: history.NoticePut, Key: "reclaim", Notice: "n-1", Node: "w-1", Instance: "i-1", Until: &until, Reason: "spot-interruption"})
-	at(3.02, history.Event{Kind: history.SQSReceived, Message: "m-1", Notice: "n-1"})
-	at(3.1, history.Event{Kind: history.NodeCordoned, Node: "w-1"})
-	at(3.1, history.Event{Kind: history.NodeTainted, Node: "w-1", Key: "karpenter.sh/disrupted", Reason: "NoSchedule"})
-	at(3.15, history.Event{Kind: history.SQSDeleted, Message: "m-1", Notice: "n-1"})
-	at(3.2, history.Event{Kind: history.ClusterEvent, Key: "Node", Node: "w-1", Reason: "Draining", Owner: "builtin"})
+	at(0.4, history.NewEndpointReady("", dns, "10.0.0.1"))
+	at(0.4, history.NewEndpointReady("", "kube-system/coredns-stays", "10.0.0.2"))
+	at(0.5, history.Phase("steps").Begins())
+	at(3, history.NewNoticePut("reclaim", "spot-interruption", "w-1", history.Notice("n-1"), history.Instance("i-1"), history.Until(until)))
+	at(3.02, history.NewSQSReceived("", "m-1", "n-1"))
+	at(3.1, history.NewNodeCordoned("w-1"))
+	at(3.1, history.NewNodeTainted("w-1", "karpenter.sh/disrupted", "NoSchedule"))
+	at(3.15, history.NewSQSDeleted("", "m-1", "n-1"))
+	at(3.2, history.NewClusterEvent("Node", "Draining", history.Node("w-1"), history.Owner("builtin")))
 	for _, name := range []string{"default/app", dns} {
-		at(3.3, history.Event{Kind: history.PodEvicted, Pod: name, UID: "uid-" + name, Node: "w-1", Owner: map[bool]string{true: "ReplicaSet/app", false: "ReplicaSet/coredns"}[name == "default/app"], Reason: "EvictionByEvictionAPI"})
-		at(3.31, history.Event{Kind: history.PodTerminating, Pod: name, UID: "uid-" + name, Node: "w-1", Numbers: history.Numbers{history.Grace: 30}})
+		at(3.3, history.NewPodEvicted(name, "uid-"+name, "EvictionByEvictionAPI", history.Node("w-1"), history.Owner(map[bool]string{true: "ReplicaSet/app", false: "ReplicaSet/coredns"}[name == "default/app"])))
+		at(3.31, history.NewPodTerminating(name, "uid-"+name, history.Node("w-1"), history.With(history.Numbers{history.Grace: 30})))
 	}
-	at(3.33, history.Event{Kind: history.EndpointTerminating, Pod: dns, IP: "10.0.0.1", Reason: "serving"})
-	at(3.33, history.Event{Kind: history.EndpointNotReady, Pod: dns, IP: "10.0.0.1", Reason: "serving=true terminating=true"})
+	at(3.33, history.NewEndpointTerminating("", dns, "10.0.0.1", true))
+	at(3.33, history.NewEndpointNotReady("", dns, "10.0.0.1", history.Conditions{Serving: true, Terminating: true}))
 	pod(3.4, history.PodCreated, fresh, "", "ReplicaSet/coredns")
 	pod(3.5, history.PodScheduled, fresh, "w-2", "ReplicaSet/coredns")
 	pod(3.6, history.PodCreated, "default/app-new", "", "ReplicaSet/app")
@@ -103,13 +103,13 @@ func (p played) history(s scenarios.Scenario) history.History {
 	pod(4.6, history.PodDeleted, "default/app", "w-1", "ReplicaSet/app")
 	pod(5.1, history.PodReady, "default/app-new", "w-2", "ReplicaSet/app")
 	pod(6.2, history.PodReady, fresh, "w-2", "ReplicaSet/coredns")
-	at(6.25, history.Event{Kind: history.EndpointReady, Pod: fresh, IP: "10.0.0.3"})
+	at(6.25, history.NewEndpointReady("", fresh, "10.0.0.3"))
 	pod(8.4, history.PodExited, dns, "w-1", "ReplicaSet/coredns")
-	at(8.41, history.Event{Kind: history.EndpointTerminating, Pod: dns, IP: "10.0.0.1", Reason: "not-serving"})
+	at(8.41, history.NewEndpointTerminating("", dns, "10.0.0.1", false))
 	pod(8.6, history.PodDeleted, dns, "w-1", "ReplicaSet/coredns")
-	at(8.61, history.Event{Kind: history.EndpointGone, Pod: dns, IP: "10.0.0.1"})
-	at(end-5, history.Event{Kind: history.Reclaimed, Node: "w-1"})
-	at(end-4.9, history.Event{Kind: history.RunPhase, Key: "settle"})
+	at(8.61, history.NewEndpointGone("", dns, "10.0.0.1"))
+	at(end-5, history.NewReclaimed("w-1"))
+	at(end-4.9, history.Phase("settle").Begins())
 	unsent := 0
 	for _, stream := range []struct {
 		target string
@@ -130,11 +130,11 @@ func (p played) history(s scenarios.Scenario) history.History {
 			h.Queries = append(h.Queries, q)
 		}
 	}
-	at(end+0.2, history.Event{Kind: history.ProberEnded, Numbers: history.Numbers{history.Asked: float64(len(h.Queries)), history.UnsentQueries: float64(unsent), history.LateP99: 0.001, history.LateMax: 0.002}})
-	at(end+0.3, history.Event{Kind: history.QueueDepth, Numbers: history.Numbers{history.Visible: 0, history.Invisible: 0}})
-	at(end+0.3, history.Event{Kind: history.RunPhase, Key: "restore"})
-	at(end+9, history.Event{Kind: history.Restored})
-	at(end+9, history.Event{Kind: history.RunEnded})
+	at(end+0.2, history.NewProberEnded("", history.With(history.Numbers{history.Asked: float64(len(h.Queries)), history.UnsentQueries: float64(unsent), history.LateP99: 0.001, history.LateMax: 0.002})))
+	at(end+0.3, history.NewQueueDepth(history.With(history.Numbers{history.Visible: 0, history.Invisible: 0})))
+	at(end+0.3, history.Phase("restore").Begins())
+	at(end+9, history.NewRestored())
+	at(end+9, history.NewRunEnded())
 	return h
 }
 

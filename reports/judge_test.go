@@ -44,21 +44,21 @@ func record(t *testing.T, dir string, attempt int, lostAtControl bool) {
 		return history.Event{Kind: kind, Pod: "kube-system/coredns-a", UID: "u-1", Node: "w-1", Owner: "ReplicaSet/coredns", IP: "10.0.0.1", Reason: reason}
 	}
 	until := sec(12)
-	at(0.1, history.Event{Kind: history.NodeRole, Key: "victim", Node: "w-1", Instance: "i-1"})
-	at(0.2, history.Event{Kind: history.NodePresent, Key: "spot", Node: "w-1"})
-	at(0.2, history.Event{Kind: history.NodePresent, Key: "control-plane", Node: "cp"})
+	at(0.1, history.NewNodeRole("victim", "w-1", history.Instance("i-1")))
+	at(0.2, history.NewNodePresent("w-1", "spot"))
+	at(0.2, history.NewNodePresent("cp", "control-plane"))
 	at(0.3, pod(history.PodPresent, "Running"))
-	at(0.5, history.Event{Kind: history.RunPhase, Key: "steps"})
-	at(2, history.Event{Kind: history.NoticePut, Key: "reclaim", Notice: "n-1", Node: "w-1", Instance: "i-1", Until: &until})
-	at(2.5, history.Event{Kind: history.NodeCordoned, Node: "w-1"})
-	at(2.5, history.Event{Kind: history.SQSDeleted, Message: "m-1", Notice: "n-1"})
-	at(2.6, history.Event{Kind: history.QueueDepth, Numbers: history.Numbers{history.Visible: 0, history.Invisible: 0}})
+	at(0.5, history.Phase("steps").Begins())
+	at(2, history.NewNoticePut("reclaim", "", "w-1", history.Notice("n-1"), history.Instance("i-1"), history.Until(until)))
+	at(2.5, history.NewNodeCordoned("w-1"))
+	at(2.5, history.NewSQSDeleted("", "m-1", "n-1"))
+	at(2.6, history.NewQueueDepth(history.With(history.Numbers{history.Visible: 0, history.Invisible: 0})))
 	at(2.6, pod(history.PodEvicted, "EvictionByEvictionAPI"))
 	at(2.6, pod(history.PodTerminating, ""))
 	at(7.7, pod(history.PodExited, ""))
 	at(7.9, pod(history.PodDeleted, ""))
-	at(12, history.Event{Kind: history.Reclaimed, Node: "w-1"})
-	at(12.1, history.Event{Kind: history.RunPhase, Key: "settle"})
+	at(12, history.NewReclaimed("w-1"))
+	at(12.1, history.Phase("settle").Begins())
 	asked := 0
 	for _, stream := range []struct {
 		target string
@@ -76,7 +76,7 @@ func record(t *testing.T, dir string, attempt int, lostAtControl bool) {
 			r.Query(q)
 		}
 	}
-	at(14.2, history.Event{Kind: history.ProberEnded, Numbers: history.Numbers{history.Asked: float64(asked), history.UnsentQueries: 0, history.LateP99: 0.001, history.LateMax: 0.002}})
+	at(14.2, history.NewProberEnded("", history.With(history.Numbers{history.Asked: float64(asked), history.UnsentQueries: 0, history.LateP99: 0.001, history.LateMax: 0.002})))
 	err = r.Flows([]history.Flow{
 		{Port: 40000, Backend: "10.0.0.2", From: sec(0.5)},
 		{Port: 40001, Backend: "10.0.0.1", From: sec(0.5), To: sec(8), Removed: true},
@@ -84,9 +84,9 @@ func record(t *testing.T, dir string, attempt int, lostAtControl bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at(14.2, history.Event{Kind: history.FlowsRecorded, Numbers: history.Numbers{history.FlowCount: 2, history.Overflows: 0, history.Resolution: 0.005, history.ClockBound: 0, history.RecorderCPU: 0.1}})
-	at(14.3, history.Event{Kind: history.RunPhase, Key: "restore"})
-	at(20, history.Event{Kind: history.Restored})
+	at(14.2, history.NewFlowsRecorded("", history.With(history.Numbers{history.FlowCount: 2, history.Overflows: 0, history.Resolution: 0.005, history.ClockBound: 0, history.RecorderCPU: 0.1})))
+	at(14.3, history.Phase("restore").Begins())
+	at(20, history.NewRestored())
 	if err := r.Close(true); err != nil {
 		t.Fatal(err)
 	}

@@ -15,12 +15,7 @@ import (
 
 // eventLine is an event as people read it: "+12.345s node.cordoned worker3".
 func eventLine(e history.Event) string {
-	parts := []string{"+" + history.Seconds(e.At), string(e.Kind)}
-	for _, s := range []string{e.Key, e.Pod, e.Node, e.IP, e.Action, e.Resource, e.Object, e.Reason, e.Note} {
-		if s != "" {
-			parts = append(parts, s)
-		}
-	}
+	parts := append([]string{"+" + history.Seconds(e.At), string(e.Kind)}, e.Words()...)
 	if e.Until != nil {
 		parts = append(parts, "until +"+history.Seconds(*e.Until))
 	}

@@ -29,13 +29,13 @@ func (r *recorded) starve(from, to time.Duration, ran float64, dropped int) {
 			continue
 		}
 		waited := (to - from).Seconds()
-		r.add(to, history.Event{Kind: history.ProcessorWaited, Pod: p.Name(), Numbers: history.Numbers{
+		r.add(to, history.NewProcessorWaited(p.Name(), history.With(history.Numbers{
 			history.Waited: waited, history.Ran: ran * waited, history.Throttled: 0, history.Resolution: 0.02,
-		}})
+		})))
 		if dropped > 0 {
-			r.add(to, history.Event{Kind: history.DatagramsDropped, Pod: p.Name(), Numbers: history.Numbers{
+			r.add(to, history.NewDatagramsDropped(p.Name(), history.With(history.Numbers{
 				history.Dropped: float64(dropped), history.Within: 0.1,
-			}})
+			})))
 		}
 	}
 }
@@ -63,7 +63,7 @@ func noises() []spoiling {
 		}, verdict.Fail},
 		{verdict.DNSLost, dnsDrill, "queries are lost, and the kernel dropped more packets of other flows", func(r *recorded) {
 			_, to := r.loseAtPodsThatStay(300 * time.Millisecond)
-			r.add(to, history.Event{Kind: history.InsertsFailed, Numbers: history.Numbers{history.InsertFailed: 500, history.Within: 0.4}})
+			r.add(to, history.NewInsertsFailed("", history.With(history.Numbers{history.InsertFailed: 500, history.Within: 0.4})))
 		}, verdict.Fail},
 	}
 }

@@ -82,11 +82,11 @@ func replay(t *testing.T, dir string) (queries int) {
 	}
 	name := func(i int) string { return "node-" + string(rune('a'+i/10)) + string(rune('0'+i%10)) }
 	begun := history.Event{At: first + 3*time.Second}
-	rec.Record(history.Event{At: 1, Kind: history.RunPhase, Key: string(history.Arrange)})
+	rec.Record(history.Arrange.Begins(history.At(1)))
 	asked := make([]int, replayedProbers)
 	for i := range replayedProbers {
-		rec.Record(history.Event{At: 2, Kind: history.NodePresent, Node: name(i)})
-		rec.Record(history.Event{At: first, Kind: history.ProberStarted, Node: name(i)})
+		rec.Record(history.NewNodePresent(name(i), "", history.At(2)))
+		rec.Record(history.NewProberStarted(name(i), history.At(first)))
 	}
 	for shift := time.Duration(0); shift < replayedFor; shift += last - first {
 		for _, q := range recorded {
@@ -103,18 +103,18 @@ func replay(t *testing.T, dir string) (queries int) {
 	}
 	end := first + replayedFor
 	for _, e := range []history.Event{
-		{At: begun.At, Kind: history.RunPhase, Key: string(history.Steps)},
-		{At: begun.At, Kind: history.ObservationBegun},
-		{At: end - 10*time.Second, Kind: history.ObservationEnded},
-		{At: end - 10*time.Second, Kind: history.RunPhase, Key: string(history.Settle)},
+		history.Steps.Begins(history.At(begun.At)),
+		history.NewObservationBegun("", history.At(begun.At)),
+		history.NewObservationEnded(history.At(end - 10*time.Second)),
+		history.Settle.Begins(history.At(end - 10*time.Second)),
 	} {
 		rec.Record(e)
 	}
 	for i := range replayedProbers {
-		rec.Record(history.Event{At: end, Kind: history.ProberEnded, Node: name(i), Numbers: history.Numbers{history.Asked: float64(asked[i]), history.UnsentQueries: 0, history.LateP99: 0.001}})
+		rec.Record(history.NewProberEnded(name(i), history.At(end), history.With(history.Numbers{history.Asked: float64(asked[i]), history.UnsentQueries: 0, history.LateP99: 0.001})))
 	}
-	rec.Record(history.Event{At: end + time.Minute, Kind: history.RunPhase, Key: string(history.Restore)})
-	rec.Record(history.Event{At: end + time.Minute, Kind: history.RunEnded})
+	rec.Record(history.Restore.Begins(history.At(end + time.Minute)))
+	rec.Record(history.NewRunEnded(history.At(end + time.Minute)))
 	if err := rec.Close(false); err != nil { // its end is recorded above
 		t.Fatal(err)
 	}

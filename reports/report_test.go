@@ -120,16 +120,16 @@ func TestCounts(t *testing.T) {
 
 func TestEventLine(t *testing.T) {
 	for want, e := range map[string]history.Event{
-		"+12.345s node.cordoned spotdrill-worker3":                      {At: sec(12.345), Kind: history.NodeCordoned, Node: "spotdrill-worker3"},
-		"+1.000s pod.evicted kube-system/coredns-x w3 Eviction":         {At: sec(1), Kind: history.PodEvicted, Pod: "kube-system/coredns-x", Node: "w3", Reason: "Eviction", UID: "u"},
-		"+2.000s sqs.call ReceiveMessage status 503":                    {At: sec(2), Kind: history.SQSCall, Action: "ReceiveMessage", Status: 503},
-		"+3.000s queue.depth invisible=0 visible=2":                     {At: sec(3), Kind: history.QueueDepth, Numbers: history.Numbers{history.Visible: 2, history.Invisible: 0}},
-		"+4.000s notice.put reclaim w3 until +24.000s notice n-1":       {At: sec(4), Kind: history.NoticePut, Key: "reclaim", Node: "w3", Notice: "n-1", Until: ptr(sec(24))},
-		"+5.000s node.tainted node.kubernetes.io/x w3 NoSchedule":       {At: sec(5), Kind: history.NodeTainted, Key: "node.kubernetes.io/x", Node: "w3", Reason: "NoSchedule"},
-		"+6.000s run.error lost the watch":                              {At: sec(6), Kind: history.RunError, Note: "lost the watch"},
-		"+7.000s endpoint.gone kube-system/coredns-x 10.0.0.1":          {At: sec(7), Kind: history.EndpointGone, Pod: "kube-system/coredns-x", IP: "10.0.0.1"},
-		"+8.000s sqs.delete message m-1 notice n-1":                     {At: sec(8), Kind: history.SQSDeleted, Message: "m-1", Notice: "n-1"},
-		"+9.000s event Node w3 SpotInterruption it goes (by karpenter)": {At: sec(9), Kind: history.ClusterEvent, Key: "Node", Node: "w3", Reason: "SpotInterruption", Note: "it goes", Owner: "karpenter"},
+		"+12.345s node.cordoned spotdrill-worker3":                      history.NewNodeCordoned("spotdrill-worker3", history.At(sec(12.345))),
+		"+1.000s pod.evicted kube-system/coredns-x w3 Eviction":         history.NewPodEvicted("kube-system/coredns-x", "u", "Eviction", history.At(sec(1)), history.Node("w3")),
+		"+2.000s sqs.call ReceiveMessage status 503":                    history.NewSQSCall("", "ReceiveMessage", "", history.At(sec(2)), history.Status(503)),
+		"+3.000s queue.depth invisible=0 visible=2":                     history.NewQueueDepth(history.At(sec(3)), history.With(history.Numbers{history.Visible: 2, history.Invisible: 0})),
+		"+4.000s notice.put reclaim w3 until +24.000s notice n-1":       history.NewNoticePut("reclaim", "", "w3", history.At(sec(4)), history.Notice("n-1"), history.Until(*ptr(sec(24)))),
+		"+5.000s node.tainted node.kubernetes.io/x w3 NoSchedule":       history.NewNodeTainted("w3", "node.kubernetes.io/x", "NoSchedule", history.At(sec(5))),
+		"+6.000s run.error lost the watch":                              history.NewRunError("lost the watch", history.At(sec(6))),
+		"+7.000s endpoint.gone kube-system/coredns-x 10.0.0.1":          history.NewEndpointGone("", "kube-system/coredns-x", "10.0.0.1", history.At(sec(7))),
+		"+8.000s sqs.delete message m-1 notice n-1":                     history.NewSQSDeleted("", "m-1", "n-1", history.At(sec(8))),
+		"+9.000s event Node w3 SpotInterruption it goes (by karpenter)": history.NewClusterEvent("Node", "SpotInterruption", history.At(sec(9)), history.Node("w3"), history.Note("it goes"), history.Owner("karpenter")),
 	} {
 		if got := eventLine(e); got != want {
 			t.Errorf("%q, want %q", got, want)

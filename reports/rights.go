@@ -45,8 +45,8 @@ func rightsOf(h history.History) []Right {
 			continue
 		}
 		for verb := range strings.SplitSeq(e.Action, ",") {
-			for of := range strings.SplitSeq(e.Reason, ",") {
-				rights = append(rights, Right{Role: e.Key, Verb: verb, Of: of})
+			for of := range strings.SplitSeq(e.RBACObject(), ",") {
+				rights = append(rights, Right{Role: e.RBACRole(), Verb: verb, Of: of})
 			}
 		}
 	}
@@ -56,7 +56,7 @@ func rightsOf(h history.History) []Right {
 		}
 		audited = true
 		for i := range rights {
-			if rights[i].covers(e.Action, e.Reason) {
+			if rights[i].covers(e.Action, e.RBACObject()) {
 				rights[i].Requests += int(e.Numbers[history.Requests])
 			}
 		}

@@ -9,10 +9,10 @@ import (
 
 func TestUnusedRights(t *testing.T) {
 	rule := func(role, verbs, of string) history.Event {
-		return history.Event{Kind: history.RBACRule, Key: role, Action: verbs, Reason: of}
+		return history.NewRBACRule(role, verbs, of)
 	}
 	used := func(verb, of string, requests float64) history.Event {
-		return history.Event{Kind: history.RBACUsed, Action: verb, Reason: of, Numbers: history.Numbers{history.Requests: requests}}
+		return history.NewRBACUsed("", verb, of, history.With(history.Numbers{history.Requests: requests}))
 	}
 	rules := []history.Event{
 		rule("ClusterRole h", "get,patch,delete", "/nodes"),

@@ -87,10 +87,10 @@ func failed() Entry {
 		Story: story.Read(scenarios.Scenario{}, history.History{
 			Meta: history.Meta{Handler: history.Handler{Unschedulable: true}},
 			Events: []history.Event{
-				{Seq: 1, At: sec(4), Kind: history.NoticePut, Key: "reclaim", Notice: "n-1", Node: "spotdrill-worker3", Until: &until},
-				{Seq: 2, At: sec(12.345), Kind: history.NodeCordoned, Node: "spotdrill-worker3"},
-				{Seq: 3, At: sec(13), Kind: history.SQSCall, Action: "ReceiveMessage", Status: 503},
-				{Seq: 4, At: sec(14), Kind: history.Restored},
+				history.NewNoticePut("reclaim", "", "spotdrill-worker3", func(e *history.Event) { e.Seq = 1 }, history.At(sec(4)), history.Notice("n-1"), history.Until(until)),
+				history.NewNodeCordoned("spotdrill-worker3", func(e *history.Event) { e.Seq = 2 }, history.At(sec(12.345))),
+				history.NewSQSCall("", "ReceiveMessage", "", func(e *history.Event) { e.Seq = 3 }, history.At(sec(13)), history.Status(503)),
+				history.NewRestored(func(e *history.Event) { e.Seq = 4 }, history.At(sec(14))),
 			},
 		}),
 		Scenario: "spot-notice-drains-node", Title: "A spot notice drains its node before the instance goes", Profile: "SPOT", Attempt: 1,

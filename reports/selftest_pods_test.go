@@ -13,7 +13,7 @@ import (
 
 // comes records a new pod of no drill's workload, which is bound to the node.
 func (r *recorded) comes(at time.Duration, node string) history.Event {
-	p := history.Event{Kind: history.PodCreated, Pod: "default/newcomer", UID: "newcomer", Owner: "ReplicaSet/newcomer-1"}
+	p := history.NewPodCreated("default/newcomer", "newcomer", "", history.Owner("ReplicaSet/newcomer-1"))
 	r.add(at-10*time.Millisecond, p)
 	p.Kind, p.Node = history.PodScheduled, node
 	r.add(at, p)
@@ -63,8 +63,8 @@ func podSpoilings() []spoiling {
 		{"untouched", "spot-notice-drains-node", "a daemon pod of another node is deleted by the handler", func(r *recorded) {
 			e := r.deleted(daemonOn(r.bystander()))
 			said := e.At - 10*time.Millisecond
-			r.add(r.End-time.Millisecond, history.Event{Kind: history.HandlerTook, Action: "delete", Pod: e.Pod, Said: &said})
-			r.add(r.End-time.Millisecond, history.Event{Kind: history.AuditRead})
+			r.add(r.End-time.Millisecond, history.NewHandlerTook("", e.Pod, history.Action("delete"), history.Said(said)))
+			r.add(r.End-time.Millisecond, history.NewAuditRead(""))
 		}, verdict.Fail},
 		{"noEviction", "karpenter-state-running-is-ignored", "a daemon pod is deleted, and no audit log says by whom", func(r *recorded) {
 			r.deleted(func(p story.Pod) bool { return history.OwnedBy(p.Events, "DaemonSet") })
@@ -72,7 +72,7 @@ func podSpoilings() []spoiling {
 		{"untouched", "spot-notice-drains-node", "a taint that is not the handler's own is put on another node when the handler changes it", func(r *recorded) {
 			e := r.tainted()
 			said := e.At - 10*time.Millisecond
-			r.add(r.End-time.Millisecond, history.Event{Kind: history.HandlerWrote, Action: "patch", Node: e.Node, Said: &said})
+			r.add(r.End-time.Millisecond, history.NewHandlerWrote("", e.Node, "", history.Action("patch"), history.Said(said)))
 		}, verdict.Fail},
 	}
 }
@@ -92,7 +92,7 @@ func daemonOn(node string) func(story.Pod) bool {
 // seconds after the steps begin.
 func (r *recorded) deleted(chosen func(story.Pod) bool) history.Event {
 	p := r.Pods[slices.IndexFunc(r.Pods, chosen)]
-	e := history.Event{Kind: history.PodTerminating, Pod: p.Name(), UID: p.UID(), Node: p.Node()}
+	e := history.NewPodTerminating(p.Name(), p.UID(), history.Node(p.Node()))
 	e.At = r.Begun + 2*time.Second
 	r.add(e.At, e)
 	return e
@@ -101,7 +101,7 @@ func (r *recorded) deleted(chosen func(story.Pod) bool) history.Event {
 // tainted records a network plugin's taint on a node that no notice names, two seconds
 // after the steps begin.
 func (r *recorded) tainted() history.Event {
-	e := history.Event{Kind: history.NodeTainted, Node: r.bystander(), Key: "cni.example.com/agent-not-ready", Reason: "NoSchedule"}
+	e := history.NewNodeTainted(r.bystander(), "cni.example.com/agent-not-ready", "NoSchedule")
 	e.At = r.Begun + 2*time.Second
 	r.add(e.At, e)
 	return e
@@ -122,20 +122,18 @@ func harmlessEdits() []harmless {
 			r.evicted(at+time.Second, r.comes(at, r.marked().Node))
 		}},
 		{"new-pods-do-not-land-on-the-node", "the pod of a job on the node finishes by itself", func(r *recorded) {
-			p := history.Event{Kind: history.PodPresent, Pod: "default/job", UID: "job", Owner: "Job/job", Node: r.marked().Node, Reason: "Running"}
+			p := history.NewPodPresent("default/job", "job", "", "Running", history.Owner("Job/job"), history.Node(r.marked().Node))
 			r.add(r.Begun-time.Millisecond, p)
 			p.Kind, p.Reason = history.PodFinished, "Succeeded"
 			r.add(r.marked().At+2*time.Second, p)
 		}},
 		{"new-pods-do-not-land-on-the-node", "a pod on the node tolerates the handler's taint", func(r *recorded) {
-			r.add(r.Begun-time.Millisecond, history.Event{
-				Kind: history.PodPresent, Pod: "default/tolerant", UID: "tolerant", Owner: "ReplicaSet/tolerant-1", Node: r.marked().Node, Reason: "Running", Note: r.Meta.Handler.Taint,
-			})
+			r.add(r.Begun-time.Millisecond, history.NewPodPresent("default/tolerant", "tolerant", "", "Running", history.Owner("ReplicaSet/tolerant-1"), history.Node(r.marked().Node), history.Note(r.Meta.Handler.Taint)))
 		}},
 		{"budget-that-frees-up", "a pod elsewhere is not Ready for a second, and its budget has no room", func(r *recorded) {
 			_, put := r.victim()
 			p := r.Pods[slices.IndexFunc(r.Pods, func(p story.Pod) bool { return p.In("app") && p.Node() != put.Node })]
-			e := history.Event{Kind: history.PodNotReady, Pod: p.Name(), UID: p.UID(), Node: p.Node()}
+			e := history.NewPodNotReady(p.Name(), p.UID(), history.Node(p.Node()))
 			r.add(put.At+time.Second, e)
 			e.Kind = history.PodReady
 			r.add(put.At+2*time.Second, e)

@@ -92,7 +92,7 @@ func spoilings() []spoiling {
 			of := r.Queries[0].Node
 			r.Queries = slices.DeleteFunc(r.Queries, func(q history.Query) bool { return q.Node == of && q.Intended > dies })
 			r.drop(func(e history.Event) bool { return e.Kind == history.ProberEnded && e.Node == of })
-			r.add(dies, history.Event{Kind: history.ProberBroke, Node: of, Note: "its record broke off"})
+			r.add(dies, history.NewProberBroke(of, "its record broke off"))
 		}, verdict.Unknown},
 		{"baseline", "observed-rollout", "DNS is broken before anything began", func(r *recorded) {
 			r.lose(history.Service, 5, r.Begun-time.Second, r.Begun)
@@ -101,13 +101,13 @@ func spoilings() []spoiling {
 			_, put := r.victim()
 			for _, p := range r.Pods {
 				if p.In("unready") {
-					r.add(put.At+time.Second, history.Event{Kind: history.PodEvicted, Pod: p.Name(), UID: p.UID(), Node: p.Node(), Reason: "EvictionByEvictionAPI"})
+					r.add(put.At+time.Second, history.NewPodEvicted(p.Name(), p.UID(), "EvictionByEvictionAPI", history.Node(p.Node())))
 				}
 			}
 		}, verdict.Fail},
 		{"noEviction", "dns-lost-with-the-node", "a pod is evicted", func(r *recorded) {
 			p := r.Pods[0]
-			r.add(r.Begun+time.Second, history.Event{Kind: history.PodEvicted, Pod: p.Name(), UID: p.UID(), Node: p.Node(), Reason: "EvictionByEvictionAPI"})
+			r.add(r.Begun+time.Second, history.NewPodEvicted(p.Name(), p.UID(), "EvictionByEvictionAPI", history.Node(p.Node())))
 		}, verdict.Fail},
 		{"notScheduled", "new-pods-do-not-land-on-the-node", "pods are bound to the node that is drained", func(r *recorded) {
 			node, put := r.victim()
@@ -214,7 +214,7 @@ func spoilings() []spoiling {
 			r.History.Events = slices.Delete(r.History.Events, 10, 11)
 		}, verdict.Unknown},
 		{"harness", "spot-notice-drains-node", "the harness reports an error", func(r *recorded) {
-			r.add(r.Last, history.Event{Kind: history.RunError, Note: "the disk is full"})
+			r.add(r.Last, history.NewRunError("the disk is full"))
 		}, verdict.Unknown},
 		{"restored", "spot-notice-drains-node", "the cluster was not restored", func(r *recorded) {
 			r.drop(func(e history.Event) bool { return e.Kind == history.Restored })

@@ -55,33 +55,33 @@ func (s Scenario) Times(events []history.Event) Times {
 	for _, e := range events {
 		switch e.Kind {
 		case history.NodeRole:
-			roles[e.Node] = e.Key
+			roles[e.Node] = e.Role()
 		case history.NoticePut:
-			t.Sent[e.Key] = e.At
+			t.Sent[e.Step()] = e.At
 			if e.Until != nil {
-				t.Deadlines[e.Key] = *e.Until
+				t.Deadlines[e.Step()] = *e.Until
 			}
 		case history.MessagePut, history.HandlerReconfigured:
-			t.Sent[e.Key] = e.At
+			t.Sent[e.Step()] = e.At
 		case history.FaultBegun, history.HandlerDisturbed:
-			if lasting[e.Key] > 0 {
-				t.Ended[e.Key] = e.At + lasting[e.Key]
+			if lasting[e.Step()] > 0 {
+				t.Ended[e.Step()] = e.At + lasting[e.Step()]
 			}
 		case history.FaultEnded:
-			t.Ended[e.Key] = e.At
+			t.Ended[e.Step()] = e.At
 		case history.BudgetSet:
-			t.Changed[e.Reason] = e.At
+			t.Changed[e.Step()] = e.At
 		case history.Reclaimed:
 			t.Reclaimed[roles[e.Node]] = e.At
 		case history.OperatorActed:
-			if e.Key != "" {
-				t.Sent[e.Key] = e.At
+			if e.Step() != "" {
+				t.Sent[e.Step()] = e.At
 			}
-			if e.Reason == string(history.StartAgain) {
+			if e.Operation() == history.StartAgain {
 				delete(t.Reclaimed, roles[e.Node])
 			}
 		case history.HandlerLeftAlone:
-			t.Ended[e.Key] = e.At
+			t.Ended[e.Step()] = e.At
 			t.Caused = max(t.Caused, e.At)
 		case history.RunPhase:
 			if history.Settle.BegunBy(e) {

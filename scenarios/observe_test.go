@@ -15,16 +15,16 @@ func at(seconds int) time.Duration { return time.Duration(seconds) * time.Second
 func TestUntilWhenADrillIsRecorded(t *testing.T) {
 	deadline := at(130)
 	events := []history.Event{
-		{Kind: history.NodeRole, Key: "victim", Node: "worker"},
-		{Kind: history.NodeRole, Key: "bystander", Node: "worker2"},
-		{At: at(5), Kind: history.FaultBegun, Key: "outage"},
-		{At: at(10), Kind: history.NoticePut, Key: "reclaim", Node: "worker", Until: &deadline},
-		{At: at(12), Kind: history.MessagePut, Key: "garbage"},
-		{At: at(20), Kind: history.BudgetSet, Key: "app", Reason: "freed"},
-		{At: at(40), Kind: history.RunPhase, Key: string(history.Settle)},
+		history.NewNodeRole("victim", "worker"),
+		history.NewNodeRole("bystander", "worker2"),
+		history.NewFaultBegun("outage", "", history.At(at(5))),
+		history.NewNoticePut("reclaim", "", "worker", history.At(at(10)), history.Until(deadline)),
+		history.NewMessagePut("garbage", "", history.At(at(12))),
+		history.NewBudgetSet("freed", "app", history.At(at(20))),
+		history.Settle.Begins(history.At(at(40))),
 	}
-	ended := history.Event{At: at(30), Kind: history.FaultEnded, Key: "outage"}
-	reclaimed := history.Event{At: at(38), Kind: history.Reclaimed, Node: "worker"}
+	ended := history.NewFaultEnded("outage", "", history.At(at(30)))
+	reclaimed := history.NewReclaimed("worker", history.At(at(38)))
 	second := strict.Duration(time.Second)
 	for name, c := range map[string]struct {
 		check Check
@@ -38,7 +38,7 @@ func TestUntilWhenADrillIsRecorded(t *testing.T) {
 		"from the message":                         {Check{Deleted: &Deleted{Of: "garbage", Within: 50 * second}}, nil, 62, true},
 		"to the deadline":                          {Check{Drained: &Drained{Node: "victim", Notice: "reclaim"}}, nil, 130, true},
 		"to a limit before the deadline":           {Check{Drained: &Drained{Node: "victim", Notice: "reclaim", Within: 20 * second}}, nil, 30, true},
-		"an instance that starts again":            {Check{Drained: &Drained{Node: "victim", Notice: "reclaim"}}, []history.Event{reclaimed, {At: at(39), Kind: history.OperatorActed, Node: "worker", Reason: string(history.StartAgain)}}, 130, true},
+		"an instance that starts again":            {Check{Drained: &Drained{Node: "victim", Notice: "reclaim"}}, []history.Event{reclaimed, history.NewOperatorActed("", history.StartAgain, "worker", history.At(at(39)))}, 130, true},
 		"not beyond the loss of the instance":      {Check{Drained: &Drained{Node: "victim", Notice: "reclaim"}}, []history.Event{reclaimed}, 38, true},
 		"replacements, also beyond it":             {Check{Replaced: &Replaced{Node: "victim", Notice: "reclaim"}}, []history.Event{reclaimed}, 130, true},
 		"from the change of a budget":              {Check{Resumed: &Resumed{Node: "victim", Budget: "freed", Within: 15 * second}}, nil, 35, true},

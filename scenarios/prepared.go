@@ -65,30 +65,27 @@ func (s *Prepared) States() []history.Event {
 	if s == nil {
 		return nil
 	}
-	state := func(of history.Preparation, key, value string) history.Event {
-		return history.Event{Kind: history.NodePrepared, Action: string(of), Key: key, Reason: value}
-	}
 	var out []history.Event
 	if s.Cordoned {
-		out = append(out, state(history.PreparedCordon, "", ""))
+		out = append(out, history.NewNodePrepared(history.PreparedCordon, "", ""))
 	}
 	for _, t := range s.Taints {
-		out = append(out, state(history.PreparedTaint, t.Key, t.Effect))
+		out = append(out, history.NewNodePrepared(history.PreparedTaint, t.Key, t.Effect))
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.Labels)) {
-		out = append(out, state(history.PreparedLabel, key, s.Labels[key]))
+		out = append(out, history.NewNodePrepared(history.PreparedLabel, key, s.Labels[key]))
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.Annotations)) {
-		out = append(out, state(history.PreparedAnnotation, key, s.Annotations[key]))
+		out = append(out, history.NewNodePrepared(history.PreparedAnnotation, key, s.Annotations[key]))
 	}
 	if s.DoNotDisrupt {
-		out = append(out, state(history.PreparedAnnotation, doNotDisrupt, "true"))
+		out = append(out, history.NewNodePrepared(history.PreparedAnnotation, doNotDisrupt, "true"))
 	}
 	if s.CapacityReservation != "" {
-		out = append(out, state(history.PreparedLabel, history.ReservationLabel, s.CapacityReservation))
+		out = append(out, history.NewNodePrepared(history.PreparedLabel, history.ReservationLabel, s.CapacityReservation))
 	}
 	if s.ShutdownGracePeriod != 0 {
-		out = append(out, state(history.PreparedShutdown, "", s.ShutdownGracePeriod.D().String()))
+		out = append(out, history.NewNodePrepared(history.PreparedShutdown, "", s.ShutdownGracePeriod.D().String()))
 	}
 	return out
 }
@@ -107,11 +104,12 @@ func (s *Prepared) validate(where string, p *problems) {
 		p.add(where+".capacityReservation", "%q is not cr- and 17 hexadecimal digits", id)
 	}
 	for _, state := range s.States() {
-		if state.Key != "" && state.Key != doNotDisrupt && state.Key != history.ReservationLabel && !history.OperatorsKey(state.Key) {
-			p.add(where, "%s %q is not of the domain %s, so it could not be distinguished from those of others", state.Action, state.Key, history.OperatorsDomain)
+		setting := state.Setting()
+		if setting.Key != "" && setting.Key != doNotDisrupt && setting.Key != history.ReservationLabel && !history.OperatorsKey(setting.Key) {
+			p.add(where, "%s %q is not of the domain %s, so it could not be distinguished from those of others", state.Preparation(), setting.Key, history.OperatorsDomain)
 		}
-		if state.Action == string(history.PreparedTaint) {
-			oneOf(p, where+".taints", state.Reason, TaintEffects())
+		if state.Preparation() == history.PreparedTaint {
+			oneOf(p, where+".taints", setting.Value, TaintEffects())
 		}
 	}
 }

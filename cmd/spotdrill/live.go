@@ -277,7 +277,7 @@ func consented(client kubernetes.Interface, plan consent.Plan, journal *consent.
 				rec.Record(e)
 			}}
 			if plan.Request.Node != "" {
-				rec.Record(history.Event{Kind: history.NodeRole, Key: scenarios.ObservedNode, Node: plan.Request.Node, Instance: plan.Instance})
+				rec.Record(history.NewNodeRole(scenarios.ObservedNode, plan.Request.Node, history.Instance(plan.Instance)))
 			}
 			if send != nil {
 				do.Send = func(ctx context.Context) error {

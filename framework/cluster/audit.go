@@ -127,7 +127,7 @@ func requestsOf(log io.Reader, user string) (Requests, error) {
 		}
 	}
 	for _, a := range order {
-		out.Used = append(out.Used, history.Event{Kind: history.RBACUsed, Owner: user, Action: a.verb, Reason: a.of, Numbers: history.Numbers{history.Requests: count[a]}})
+		out.Used = append(out.Used, history.NewRBACUsed(user, a.verb, a.of, history.With(history.Numbers{history.Requests: count[a]})))
 	}
 	return out, nil
 }

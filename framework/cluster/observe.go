@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -19,56 +18,56 @@ import (
 )
 
 func (o observer) nodeAdded(n *corev1.Node, _ bool) {
-	o.rec.Record(history.Event{Kind: history.NodePresent, Node: n.Name, Key: capacityOf(n), Instance: instanceOf(n)})
+	o.rec.Record(history.NewNodePresent(n.Name, capacityOf(n), history.Instance(instanceOf(n))))
 	o.nodeChanged(&corev1.Node{ObjectMeta: n.ObjectMeta, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}, n)
 }
 
 func (o observer) nodeChanged(before, after *corev1.Node) {
 	record := func(e history.Event) {
-		e.Node, e.Instance = after.Name, instanceOf(after)
+		e.Instance = instanceOf(after)
 		o.rec.Record(e)
 	}
 	if before.Spec.Unschedulable != after.Spec.Unschedulable {
-		kind := history.NodeUncordoned
+		report := history.NewNodeUncordoned
 		if after.Spec.Unschedulable {
-			kind = history.NodeCordoned
+			report = history.NewNodeCordoned
 		}
-		record(history.Event{Kind: kind})
+		record(report(after.Name))
 	}
 	taint := func(t corev1.Taint) string { return t.Key + ":" + string(t.Effect) }
 	was, is := keyed(before.Spec.Taints, taint), keyed(after.Spec.Taints, taint)
 	for id, t := range is {
 		if _, ok := was[id]; !ok {
-			record(history.Event{Kind: history.NodeTainted, Key: t.Key, Reason: string(t.Effect)})
+			record(history.NewNodeTainted(after.Name, t.Key, string(t.Effect)))
 		}
 	}
 	for id, t := range was {
 		if _, ok := is[id]; !ok {
-			record(history.Event{Kind: history.NodeUntainted, Key: t.Key, Reason: string(t.Effect)})
+			record(history.NewNodeUntainted(after.Name, t.Key, string(t.Effect)))
 		}
 	}
 	for _, e := range slices.Concat(
-		changes(history.NodeLabelled, history.NodeUnlabelled, before.Labels, after.Labels),
-		changes(history.NodeAnnotated, history.NodeUnannotated, before.Annotations, after.Annotations),
+		changes(after.Name, history.NewNodeLabelled, history.NewNodeUnlabelled, before.Labels, after.Labels),
+		changes(after.Name, history.NewNodeAnnotated, history.NewNodeUnannotated, before.Annotations, after.Annotations),
 	) {
 		record(e)
 	}
 	if b, a := readyStatus(before), readyStatus(after); b != a {
-		kind := history.NodeNotReady
+		e := history.NewNodeNotReady(after.Name, string(a))
 		if a == corev1.ConditionTrue {
-			kind = history.NodeReady
+			e = history.NewNodeReady(after.Name)
 		}
-		record(history.Event{Kind: kind, Reason: string(a)})
+		record(e)
 	}
 }
 
 // changes are the labels or annotations that were set, replaced or removed, by their keys.
-func changes(set, removed history.Kind, before, after map[string]string) []history.Event {
+func changes(node string, set func(node, key, value string, with ...history.Detail) history.Event, removed func(node, key string, with ...history.Detail) history.Event, before, after map[string]string) []history.Event {
 	var out []history.Event
 	for _, key := range slices.Sorted(maps.Keys(after)) {
 		was, replaced := before[key]
 		if is := after[key]; !replaced || was != is {
-			e := history.Event{Kind: set, Key: key, Reason: is}
+			e := set(node, key, is)
 			if replaced {
 				e.Note = strconv.Quote(was)
 			}
@@ -77,14 +76,14 @@ func changes(set, removed history.Kind, before, after map[string]string) []histo
 	}
 	for _, key := range slices.Sorted(maps.Keys(before)) {
 		if _, ok := after[key]; !ok {
-			out = append(out, history.Event{Kind: removed, Key: key, Note: strconv.Quote(before[key])})
+			out = append(out, removed(node, key, history.Note(strconv.Quote(before[key]))))
 		}
 	}
 	return out
 }
 
 func (o observer) nodeDeleted(n *corev1.Node) {
-	o.rec.Record(history.Event{Kind: history.NodeDeleted, Node: n.Name, Instance: instanceOf(n)})
+	o.rec.Record(history.NewNodeDeleted(n.Name, history.Instance(instanceOf(n))))
 }
 
 // owner returns the pod's controller as kind/name, or "" for a bare pod.
@@ -95,17 +94,27 @@ func owner(p *corev1.Pod) string {
 	return ""
 }
 
-func podEvent(kind history.Kind, p *corev1.Pod) history.Event {
-	return history.Event{Kind: kind, Pod: p.Namespace + "/" + p.Name, UID: string(p.UID), Node: p.Spec.NodeName, Owner: owner(p), IP: p.Status.PodIP}
+// podEvent is an event of the pod, made by one of the constructors of history.
+func podEvent(report func(pod, uid string, with ...history.Detail) history.Event, p *corev1.Pod) history.Event {
+	return report(p.Namespace+"/"+p.Name, string(p.UID), ofPod(p))
+}
+
+// podEventOf is podEvent for the constructors that also take a phase or a reason.
+func podEventOf(report func(pod, uid, what string, with ...history.Detail) history.Event, p *corev1.Pod, what string) history.Event {
+	return report(p.Namespace+"/"+p.Name, string(p.UID), what, ofPod(p))
+}
+
+func ofPod(p *corev1.Pod) history.Detail {
+	return func(e *history.Event) { e.Node, e.Owner, e.IP = p.Spec.NodeName, owner(p), p.Status.PodIP }
 }
 
 // foundEvent is the first event of a pod. It has everything that its drain depends on.
 func foundEvent(p *corev1.Pod, initial bool) history.Event {
-	e := podEvent(history.PodCreated, p)
+	e := podEventOf(history.NewPodCreated, p, p.Labels["app"])
 	if initial {
-		e.Kind, e.Reason = history.PodPresent, string(p.Status.Phase)
+		e = history.NewPodPresent(e.Pod, e.UID, p.Labels["app"], string(p.Status.Phase), ofPod(p))
 	}
-	e.Key, e.Note = p.Labels["app"], tolerated(p)
+	e.Note = tolerated(p)
 	e.Numbers = history.Numbers{
 		history.Priority: float64(ptr.Deref(p.Spec.Priority, 0)),
 		history.Grace:    float64(ptr.Deref(p.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)),
@@ -127,25 +136,25 @@ func (o observer) podAdded(p *corev1.Pod, initial bool) {
 
 func (o observer) podChanged(before, after *corev1.Pod) {
 	if before.Spec.NodeName == "" && after.Spec.NodeName != "" {
-		o.rec.Record(podEvent(history.PodScheduled, after))
+		o.rec.Record(podEvent(history.NewPodScheduled, after))
 	}
 	if b, a := podutils.IsPodReady(before), podutils.IsPodReady(after); b != a {
-		kind := history.PodNotReady
+		report := history.NewPodNotReady
 		if a {
-			kind = history.PodReady
+			report = history.NewPodReady
 			if after.Labels[appLabel] == dnsService {
 				o.dnsReady(after)
 			}
 		}
-		o.rec.Record(podEvent(kind, after))
+		o.rec.Record(podEvent(report, after))
 	}
 	if b, a := disruption(before), disruption(after); b == nil && a != nil {
-		e := podEvent(history.PodEvicted, after)
-		e.Reason, e.Note, e.Said = a.Reason, a.Message, o.said(a.LastTransitionTime)
+		e := podEventOf(history.NewPodEvicted, after, a.Reason)
+		e.Note, e.Said = a.Message, o.said(a.LastTransitionTime)
 		o.rec.Record(e)
 	}
 	if after.DeletionTimestamp != nil && (before.DeletionTimestamp == nil || after.DeletionTimestamp.Before(before.DeletionTimestamp)) {
-		e := podEvent(history.PodTerminating, after)
+		e := podEvent(history.NewPodTerminating, after)
 		grace := ptr.Deref(after.DeletionGracePeriodSeconds, 0)
 		// deletionTimestamp is when the grace period ends, not when it began.
 		e.Said = o.said(metav1.NewTime(after.DeletionTimestamp.Add(-time.Duration(grace) * time.Second)))
@@ -157,7 +166,7 @@ func (o observer) podChanged(before, after *corev1.Pod) {
 	}
 	if _, was := exited(before); !was {
 		if at, is := exited(after); is {
-			e := podEvent(history.PodExited, after)
+			e := podEvent(history.NewPodExited, after)
 			e.Said = o.said(at)
 			if code := exitCode(after); code > 0 {
 				e.Numbers = history.Numbers{history.ExitCode: float64(code)}
@@ -166,9 +175,7 @@ func (o observer) podChanged(before, after *corev1.Pod) {
 		}
 	}
 	if !finished(before) && finished(after) {
-		e := podEvent(history.PodFinished, after)
-		e.Reason = string(after.Status.Phase)
-		o.rec.Record(e)
+		o.rec.Record(podEventOf(history.NewPodFinished, after, string(after.Status.Phase)))
 	}
 }
 
@@ -192,7 +199,7 @@ func finished(p *corev1.Pod) bool {
 }
 
 func (o observer) podDeleted(p *corev1.Pod) {
-	o.rec.Record(podEvent(history.PodDeleted, p))
+	o.rec.Record(podEvent(history.NewPodDeleted, p))
 }
 
 // disruption returns the condition that shows who terminated the pod (KEP-3329), or nil.
@@ -240,15 +247,15 @@ func restarts(p *corev1.Pod) int32 {
 
 // restarted is the event of a restart, with the exit of the container that restarted last.
 func restarted(p *corev1.Pod, restarts int32) history.Event {
-	e := podEvent(history.PodRestarted, p)
-	e.Numbers = history.Numbers{history.Restarts: float64(restarts)}
-	var last metav1.Time
+	numbers := history.Numbers{history.Restarts: float64(restarts)}
+	var last corev1.ContainerStateTerminated
 	for _, s := range p.Status.ContainerStatuses {
-		if t := s.LastTerminationState.Terminated; t != nil && !t.FinishedAt.Before(&last) {
-			last = t.FinishedAt
-			e.Reason, e.Note, e.Numbers[history.ExitCode] = t.Reason, t.Message, float64(t.ExitCode)
+		if t := s.LastTerminationState.Terminated; t != nil && !t.FinishedAt.Before(&last.FinishedAt) {
+			last, numbers[history.ExitCode] = *t, float64(t.ExitCode)
 		}
 	}
+	e := podEventOf(history.NewPodRestarted, p, last.Reason)
+	e.Note, e.Numbers = last.Message, numbers
 	return e
 }
 
@@ -256,10 +263,7 @@ func (o observer) eventAdded(e *corev1.Event, initial bool) {
 	if initial || (e.InvolvedObject.Kind != "Node" && e.InvolvedObject.Kind != "Pod") {
 		return
 	}
-	out := history.Event{
-		Kind: history.ClusterEvent, Key: e.InvolvedObject.Kind, Reason: e.Reason, Note: e.Message,
-		Owner: cmp.Or(e.ReportingController, e.Source.Component),
-	}
+	out := history.NewClusterEvent(e.InvolvedObject.Kind, e.Reason, history.Note(e.Message), history.Owner(cmp.Or(e.ReportingController, e.Source.Component)))
 	switch {
 	case !e.EventTime.IsZero():
 		out.Said = o.said(metav1.NewTime(e.EventTime.Time))
@@ -320,26 +324,19 @@ func (o observer) sliceChanged(before, after *discoveryv1.EndpointSlice) {
 	was, is := keyed(endpoints(before), id), keyed(endpoints(after), id)
 	for k, a := range is {
 		b, known := was[k]
-		record := func(kind history.Kind, reason string) {
-			o.rec.Record(history.Event{Kind: kind, Key: o.service, IP: a.ip, Pod: a.pod, Reason: reason})
-		}
 		if a.terminating && (!known || !b.terminating || b.serving != a.serving) {
-			reason := "not-serving"
-			if a.serving {
-				reason = "serving"
-			}
-			record(history.EndpointTerminating, reason)
+			o.rec.Record(history.NewEndpointTerminating(o.service, a.pod, a.ip, a.serving))
 		}
 		if a.ready && (!known || !b.ready) {
-			record(history.EndpointReady, "")
+			o.rec.Record(history.NewEndpointReady(o.service, a.pod, a.ip))
 		}
 		if !a.ready && (!known || b.ready) {
-			record(history.EndpointNotReady, fmt.Sprintf("serving=%t terminating=%t", a.serving, a.terminating))
+			o.rec.Record(history.NewEndpointNotReady(o.service, a.pod, a.ip, history.Conditions{Serving: a.serving, Terminating: a.terminating}))
 		}
 	}
 	for k, b := range was {
 		if _, ok := is[k]; !ok {
-			o.rec.Record(history.Event{Kind: history.EndpointGone, Key: o.service, IP: b.ip, Pod: b.pod})
+			o.rec.Record(history.NewEndpointGone(o.service, b.pod, b.ip))
 		}
 	}
 }

@@ -131,14 +131,14 @@ func TestLabelsAndAnnotationsThatChangeAreRecorded(t *testing.T) {
 		}
 	}
 	want := []history.Event{
-		{Kind: history.NodeLabelled, Key: "new"},
-		{Kind: history.NodeLabelled, Key: "other", Reason: "2", Note: `"1"`},
-		{Kind: history.NodeUnlabelled, Key: "gone", Note: `"1"`},
-		{Kind: history.NodeAnnotated, Key: "note", Reason: "3"},
-		{Kind: history.NodeLabelled, Key: "gone", Reason: "1"},
-		{Kind: history.NodeLabelled, Key: "other", Reason: "1", Note: `"2"`},
-		{Kind: history.NodeUnlabelled, Key: "new", Note: `""`},
-		{Kind: history.NodeUnannotated, Key: "note", Note: `"3"`},
+		history.NewNodeLabelled("", "new", ""),
+		history.NewNodeLabelled("", "other", "2", history.Note(`"1"`)),
+		history.NewNodeUnlabelled("", "gone", history.Note(`"1"`)),
+		history.NewNodeAnnotated("", "note", "3"),
+		history.NewNodeLabelled("", "gone", "1"),
+		history.NewNodeLabelled("", "other", "1", history.Note(`"2"`)),
+		history.NewNodeUnlabelled("", "new", history.Note(`""`)),
+		history.NewNodeUnannotated("", "note", history.Note(`"3"`)),
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("recorded %+v, want %+v", got, want)

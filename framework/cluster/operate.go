@@ -29,24 +29,25 @@ func (c *Cluster) Prepare(ctx context.Context, node string, state history.Event)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("prepare node %s with %s %s: %w", node, state.Action, state.Key, err)
+		return fmt.Errorf("prepare node %s with %s %s: %w", node, state.Preparation(), state.Setting().Key, err)
 	}
 	return nil
 }
 
 func prepare(n *corev1.Node, state history.Event) {
-	switch history.Preparation(state.Action) {
+	setting := state.Setting()
+	switch state.Preparation() {
 	case history.PreparedCordon:
 		n.Spec.Unschedulable = true
 	case history.PreparedTaint:
-		taint := corev1.Taint{Key: state.Key, Effect: corev1.TaintEffect(state.Reason)}
+		taint := corev1.Taint{Key: setting.Key, Effect: corev1.TaintEffect(setting.Value)}
 		if !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&taint) }) {
 			n.Spec.Taints = append(n.Spec.Taints, taint)
 		}
 	case history.PreparedLabel:
-		n.Labels = with(n.Labels, state.Key, state.Reason)
+		n.Labels = with(n.Labels, setting.Key, setting.Value)
 	case history.PreparedAnnotation:
-		n.Annotations = with(n.Annotations, state.Key, state.Reason)
+		n.Annotations = with(n.Annotations, setting.Key, setting.Value)
 	}
 }
 

@@ -84,7 +84,7 @@ func (s *sight) lose() {
 	}
 	heard := s.heard
 	s.lost = true
-	s.rec.Record(history.Event{Kind: history.WatchLost, Key: s.what, Said: &heard})
+	s.rec.Record(history.NewWatchLost(s.what, history.Said(heard)))
 }
 
 // opened records that a watch that was lost is back.
@@ -100,7 +100,7 @@ func (s *sight) back() {
 		return
 	}
 	s.lost = false
-	s.rec.Record(history.Event{Kind: history.WatchBack, Key: s.what, Note: s.missed})
+	s.rec.Record(history.NewWatchBack(s.what, history.Note(s.missed)))
 	s.missed = ""
 }
 

@@ -73,14 +73,14 @@ func Collect(body io.Reader, rec *history.Recorder, node string) ([]history.Flow
 		}
 	}
 	for _, f := range last.Failures {
-		rec.Record(history.Event{Kind: history.InsertsFailed, At: f.To + shift, Node: node, Numbers: history.Numbers{
+		rec.Record(history.NewInsertsFailed(node, history.At(f.To+shift), history.With(history.Numbers{
 			history.InsertFailed: float64(f.Packets), history.Within: (f.To - f.From).Seconds(),
-		}})
+		})))
 	}
-	rec.Record(history.Event{Kind: history.FlowsRecorded, Node: node, Numbers: history.Numbers{
+	rec.Record(history.NewFlowsRecorded(node, history.With(history.Numbers{
 		history.FlowCount: float64(last.Flows), history.Overflows: float64(last.Overflows), history.InsertFailed: float64(last.InsertFailed), history.Resolution: batch.Seconds(), history.ClockBound: bound.Seconds(),
 		history.RecorderCPU: last.CPU.Seconds(),
-	}})
+	})))
 	return all, nil
 }
 

@@ -84,7 +84,7 @@ func (i *inspection) entry() Entry {
 
 func (i *inspection) evict(ctx context.Context, client kubernetes.Interface, do Doing) error {
 	pod := i.pods[0]
-	do.Record(history.Event{Kind: history.DNSDisrupted, Reason: evictReason, Node: pod.Spec.NodeName, Pod: name(pod), UID: string(pod.UID)})
+	do.Record(history.NewDNSDisrupted(history.Disruption(evictReason), history.Node(pod.Spec.NodeName), history.Pod(name(pod)), history.UID(string(pod.UID))))
 	m := newMove(client, pod.Spec.NodeName, i.pods, said(do, pod.Spec.NodeName, evictReason))
 	m.accepted = true
 	return m.run(ctx)
@@ -92,7 +92,7 @@ func (i *inspection) evict(ctx context.Context, client kubernetes.Interface, do 
 
 func (i *inspection) drain(ctx context.Context, client kubernetes.Interface, j *Journal, do Doing) error {
 	before := stateOf(i.node)
-	do.Record(history.Event{Kind: history.OperatorActed, Reason: string(history.DrainNode), Node: i.node.Name, Instance: i.plan.Instance})
+	do.Record(history.NewOperatorActed("", history.DrainNode, i.node.Name, history.Instance(i.plan.Instance)))
 	if changed, err := cordon(ctx, client, before); err != nil {
 		if !changed {
 			err = errors.Join(err, j.done())
@@ -115,7 +115,7 @@ func (i *inspection) drain(ctx context.Context, client kubernetes.Interface, j *
 
 func (i *inspection) notify(ctx context.Context, client kubernetes.Interface, do Doing) error {
 	r := i.plan.Request
-	do.Record(history.Event{Kind: history.NoticePut, Key: scenarios.ObservedNotice, Reason: string(r.Notice.Type), Node: i.node.Name, Instance: i.plan.Instance})
+	do.Record(history.NewNoticePut(scenarios.ObservedNotice, r.Notice.Type, i.node.Name, history.Instance(i.plan.Instance)))
 	if err := do.Send(ctx); err != nil {
 		return fmt.Errorf("send notice %s about instance %s: %w", r.Notice.Type, i.plan.Instance, err)
 	}
@@ -129,6 +129,6 @@ func (i *inspection) notify(ctx context.Context, client kubernetes.Interface, do
 // said records a line about the node.
 func said(do Doing, node, reason string) func(string) {
 	return func(line string) {
-		do.Record(history.Event{Kind: history.OperatorSaid, Node: node, Reason: reason, Note: line})
+		do.Record(history.NewOperatorSaid(history.Operation(reason), node, line))
 	}
 }

@@ -77,13 +77,13 @@ func TestPlay(t *testing.T) {
 	}{
 		"an eviction": {
 			evictDNS,
-			history.Event{Kind: history.DNSDisrupted, Reason: "evict", Node: "n1", Pod: "kube-system/dns-1", UID: "uid-dns-1"},
+			history.NewDNSDisrupted("evict", history.Node("n1"), history.Pod("kube-system/dns-1"), history.UID("uid-dns-1")),
 			[]string{"kube-system/dns-1"},
 			"there is nothing to put back",
 		},
 		"a drain": {
 			drainN1,
-			history.Event{Kind: history.OperatorActed, Reason: "drain", Node: "n1", Instance: testInstance},
+			history.NewOperatorActed("", "drain", "n1", history.Instance(testInstance)),
 			[]string{"kube-system/dns-1", "shop/web-1"},
 			"node n1 is uncordoned",
 		},

@@ -10,31 +10,31 @@ import (
 func TestOwn(t *testing.T) {
 	const other = "another-scenario"
 	beside := []Event{
-		{Kind: RunBeside, Key: other, Pod: "workload-2"},
-		{Kind: RunBeside, Key: other, Node: "spot-2", Instance: "i-2"},
-		{Kind: RunBeside, Key: other, Notice: "notice-2"},
-		{Kind: RunBeside, Key: other, Message: "body-2"},
+		NewRunBeside(other, Pod("workload-2")),
+		NewRunBeside(other, Node("spot-2"), Instance("i-2")),
+		NewRunBeside(other, Notice("notice-2")),
+		NewRunBeside(other, Message("body-2")),
 	}
 	theirs := []Event{
-		{Kind: NodeCordoned, Node: "spot-2"},
-		{Kind: PodEvicted, Pod: "workload-2/app", Node: "spot-2"},
-		{Kind: PodReady, Pod: "workload-2/app", Node: "spot-3"},
-		{Kind: PodEvicted, Pod: "kube-system/agent", Node: "spot-2"},
-		{Kind: ClusterEvent, Pod: "workload-2/app"},
-		{Kind: SQSReceived, Notice: "notice-2", Message: "m-2"},
-		{Kind: SQSDeleted, Message: "m-2"},
-		{Kind: SQSReceived, Message: "body-2"},
+		NewNodeCordoned("spot-2"),
+		NewPodEvicted("workload-2/app", "", "", Node("spot-2")),
+		NewPodReady("workload-2/app", "", Node("spot-3")),
+		NewPodEvicted("kube-system/agent", "", "", Node("spot-2")),
+		NewClusterEvent("", "", Pod("workload-2/app")),
+		NewSQSReceived("", "m-2", "notice-2"),
+		NewSQSDeleted("", "m-2", ""),
+		NewSQSReceived("", "body-2", ""),
 	}
 	ours := []Event{
-		{Kind: RunPhase, Key: "steps"},
-		{Kind: NodeCordoned, Node: "spot-1"},
-		{Kind: NodeCordoned, Node: "spot-3"},
-		{Kind: PodEvicted, Pod: "workload/app", Node: "spot-1"},
-		{Kind: PodEvicted, Pod: "workload-20/app", Node: "spot-1"},
-		{Kind: SQSReceived, Notice: "notice-1", Message: "m-1"},
-		{Kind: SQSDeleted, Message: "m-1"},
-		{Kind: SQSCall, Action: "ReceiveMessage"},
-		{Kind: QueueDepth},
+		Phase("steps").Begins(),
+		NewNodeCordoned("spot-1"),
+		NewNodeCordoned("spot-3"),
+		NewPodEvicted("workload/app", "", "", Node("spot-1")),
+		NewPodEvicted("workload-20/app", "", "", Node("spot-1")),
+		NewSQSReceived("", "m-1", "notice-1"),
+		NewSQSDeleted("", "m-1", ""),
+		NewSQSCall("", "ReceiveMessage", ""),
+		NewQueueDepth(),
 	}
 	var all []Event
 	for i := range max(len(theirs), len(ours)) {

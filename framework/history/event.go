@@ -2,6 +2,7 @@ package history
 
 import (
 	"cmp"
+	"slices"
 	"time"
 )
 
@@ -45,6 +46,12 @@ type Event struct {
 	Reason  string  `json:"reason,omitempty"`
 	Note    string  `json:"note,omitempty"`
 	Numbers Numbers `json:"numbers,omitempty"`
+}
+
+// Words are what the event has of text, without its kind: what it is about, and why.
+func (e Event) Words() []string {
+	words := []string{e.Key, e.Pod, e.Node, e.IP, e.Action, e.Resource, e.Object, e.Reason, e.Note}
+	return slices.DeleteFunc(words, func(word string) bool { return word == "" })
 }
 
 // Meta is the first line of a history: what was run, and where.

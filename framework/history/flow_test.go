@@ -23,7 +23,7 @@ func withFlows(t *testing.T) (dir string, flows []Flow) {
 	if err := r.Flows(flows); err != nil {
 		t.Fatal(err)
 	}
-	r.Record(Event{Kind: FlowsRecorded, Numbers: Numbers{FlowCount: 2}})
+	r.Record(NewFlowsRecorded("", With(Numbers{FlowCount: 2})))
 	if err := r.Close(true); err != nil {
 		t.Fatal(err)
 	}

@@ -20,9 +20,9 @@ func recorded(t *testing.T, complete bool) (dir string, events []Event, queries 
 		t.Fatal(err)
 	}
 	said, until := 90*time.Millisecond, 20*time.Second
-	r.Record(Event{Kind: NodePresent, Node: "n", Key: "spot", At: ms(1)})
-	r.Record(Event{Kind: NoticePut, Node: "n", At: ms(100), Said: &said, Until: &until})
-	r.Record(Event{Kind: QueueDepth, At: ms(200), Numbers: Numbers{Visible: 0, Invisible: 1.5}})
+	r.Record(NewNodePresent("n", "spot", At(ms(1))))
+	r.Record(NewNoticePut("", "", "n", At(ms(100)), Said(said), Until(until)))
+	r.Record(NewQueueDepth(At(ms(200)), With(Numbers{Visible: 0, Invisible: 1.5})))
 	for i := range 20 {
 		q := Query{Target: Service, Mode: Fixed, Port: 1024 + i, Intended: ms(i), Sent: ms(i), Done: ms(i + 2), Outcome: Answered}
 		r.Query(q)
@@ -192,7 +192,7 @@ func TestRecorderIsSafeForConcurrentUse(t *testing.T) {
 	for range writers {
 		wg.Go(func() {
 			for range each {
-				r.Record(Event{Kind: SQSCall})
+				r.Record(NewSQSCall("", "", ""))
 				r.Query(Query{Target: Service, Outcome: Answered})
 				r.Events()
 				r.AnsweredFor()
@@ -223,7 +223,7 @@ func TestWhatComesAfterCloseIsNotRecorded(t *testing.T) {
 	if err := r.Close(true); err != nil {
 		t.Fatal(err)
 	}
-	r.Record(Event{Kind: SQSCall})
+	r.Record(NewSQSCall("", "", ""))
 	r.Query(Query{})
 	if err := r.Close(false); err != nil {
 		t.Errorf("closed twice: %v", err)
@@ -241,7 +241,7 @@ func TestAFailingDiskIsReportedByClose(t *testing.T) {
 	if err := r.events.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r.Record(Event{Kind: SQSCall})
+	r.Record(NewSQSCall("", "", ""))
 	if err := r.Close(true); err == nil || !strings.HasPrefix(err.Error(), "write history: ") {
 		t.Errorf("error %v", err)
 	}
@@ -254,8 +254,8 @@ func TestAnEventGetsThePresentTime(t *testing.T) {
 	}
 	defer func() { _ = r.Close(true) }()
 	before := r.Clock().Now()
-	r.Record(Event{Kind: SQSCall})
-	r.Record(Event{Kind: SQSCall, At: ms(7)})
+	r.Record(NewSQSCall("", "", ""))
+	r.Record(NewSQSCall("", "", "", At(ms(7))))
 	after := r.Clock().Now()
 	if e := r.Events(); e[0].At < before || e[0].At > after || e[1].At != ms(7) {
 		t.Errorf("between %s and %s: %+v", before, after, e)
@@ -303,7 +303,7 @@ func TestFlushBringsWhatThereIsToDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rec.Record(Event{Kind: RunPhase, Key: "restore"})
+	rec.Record(Phase("restore").Begins())
 	rec.Query(Query{Target: Service, Mode: Fresh, Outcome: Answered})
 	rec.Query(Query{Target: Service, Mode: Fresh, Outcome: Timeout})
 	rec.Flush()

@@ -167,7 +167,7 @@ func (l *Controller) join(ctx context.Context, s *spare, i cloud.Launched, unrea
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s.state = joined
-	l.happened(history.Event{Kind: history.InstanceJoined, Instance: i.ID, Node: s.name, Numbers: history.Numbers{history.Took: took.Seconds()}})
+	l.happened(history.NewInstanceJoined(i.ID, s.name, history.With(history.Numbers{history.Took: took.Seconds()})))
 	l.log("  instance %s (%s in %s) joined as node %s after %.1f s", i.ID, i.Type, i.Zone, s.name, took.Seconds())
 }
 
@@ -199,7 +199,7 @@ func (l *Controller) end(ctx context.Context, s *spare) {
 		return
 	}
 	l.mu.Lock()
-	l.happened(history.Event{Kind: history.InstanceEnded, Instance: s.instance, Node: s.name})
+	l.happened(history.NewInstanceEnded(s.instance, s.name))
 	l.mu.Unlock()
 	tick := time.NewTicker(monitor)
 	defer tick.Stop()
@@ -253,13 +253,13 @@ func (l *Controller) trouble(ctx context.Context, s *spare, err error) {
 
 // failure says that an instance did not become a node. It is called with mu.
 func (l *Controller) failure(instance, node string, err error) {
-	l.happened(history.Event{Kind: history.InstanceFailed, Instance: instance, Node: node, Note: err.Error()})
+	l.happened(history.NewInstanceFailed(instance, node, err.Error()))
 	l.log("  instance %s is no node: %v", instance, err)
 }
 
 // launchedEvent has who launched it, as far as the tags say.
 func launchedEvent(i cloud.Launched) history.Event {
-	e := history.Event{Kind: history.InstanceLaunched, Instance: i.ID, Key: i.Type, Reason: i.Zone}
+	e := history.NewInstanceLaunched(i.ID, i.Type, i.Zone)
 	if pool := i.Tags[cloud.NodePoolTag]; pool != "" {
 		e.Owner = "NodePool/" + pool
 	}

@@ -35,7 +35,7 @@ func (l *Controller) Begin(f Fault) error {
 	}
 	a := &activeFault{Fault: f, left: f.Count}
 	l.fault = a
-	l.happened(a.event(history.FaultBegun))
+	l.happened(history.NewFaultBegun(a.Name, a.Type))
 	if f.For > 0 {
 		a.timer = time.AfterFunc(f.For, func() {
 			l.mu.Lock()
@@ -44,10 +44,6 @@ func (l *Controller) Begin(f Fault) error {
 		})
 	}
 	return nil
-}
-
-func (a *activeFault) event(kind history.Kind) history.Event {
-	return history.Event{Kind: kind, Key: a.Name, Reason: string(a.Type)}
 }
 
 // endFault ends the fault unless it has ended already. It is called with mu.
@@ -59,9 +55,7 @@ func (l *Controller) endFault(a *activeFault, why string) {
 	if a.timer != nil {
 		a.timer.Stop()
 	}
-	e := a.event(history.FaultEnded)
-	e.Reason = why
-	l.happened(e)
+	l.happened(history.NewFaultEnded(a.Name, why))
 }
 
 // Why an instance that a fault hits has no node.
@@ -77,7 +71,7 @@ func (l *Controller) fails(i cloud.Launched) history.FaultType {
 	if a == nil {
 		return ""
 	}
-	e := a.event(history.FaultHit)
+	e := history.NewFaultHit(a.Name, a.Type)
 	e.Instance, e.Action = i.ID, "launch"
 	l.happened(e)
 	switch a.Type {
@@ -102,7 +96,7 @@ func (l *Controller) endUnjoined(instances []cloud.Launched) {
 	for id := range l.unjoined {
 		if !runs(instances, id) {
 			delete(l.unjoined, id)
-			l.happened(history.Event{Kind: history.InstanceEnded, Instance: id})
+			l.happened(history.NewInstanceEnded(id, ""))
 		}
 	}
 }

@@ -95,7 +95,7 @@ func (p *probers) begin(ctx context.Context, pod corev1.Pod) {
 		defer p.mu.Unlock()
 		delete(p.running, pod.Name)
 		if err != nil && begun { // one that cannot begin is tried again
-			p.rec.Record(history.Event{Kind: history.ProberBroke, Node: name, Pod: p.namespace + "/" + pod.Name, Note: oneLine(err)})
+			p.rec.Record(history.NewProberBroke(name, oneLine(err), history.Pod(p.namespace+"/"+pod.Name)))
 		}
 	})
 }
@@ -132,7 +132,7 @@ func (p *probers) record(ctx context.Context, pod corev1.Pod, name string) (begu
 			return p.request(http.MethodGet, p.namespace, pod.Name, proberPort, "record", p.token).Param("from", strconv.FormatInt(from, 10)).Stream(ctx)
 		},
 		resumed: func(took time.Duration, why error) {
-			p.rec.Record(history.Event{Kind: history.ProberResumed, Node: name, Pod: p.namespace + "/" + pod.Name, Note: oneLine(why), Numbers: history.Numbers{history.Took: took.Seconds()}})
+			p.rec.Record(history.NewProberResumed(name, oneLine(why), history.Pod(p.namespace+"/"+pod.Name), history.With(history.Numbers{history.Took: took.Seconds()})))
 		},
 		ending: p.ending, silentFor: silentFor, within: resumeWithin, away: serverWithin,
 	}
@@ -199,17 +199,16 @@ func (p *probers) plan(r prober.Resolver) (prober.Plan, history.Event, error) {
 			plan.Streams = append(plan.Streams, prober.QueryStream{Target: history.Application, Server: application, Mode: mode, Rate: applicationRate, Ports: ports, Path: path})
 		}
 	}
-	found := history.Event{Kind: history.TargetFound, IP: server.String(), Key: kubeDNS}
+	target := kubeDNS
 	// With kube-proxy in iptables mode, NodeLocal DNSCache also has the address of CoreDNS's Service.
 	if server.IsLinkLocalUnicast() || r.NodeLocal != "" {
-		found.Key = nodeLocalDNS
+		target = nodeLocalDNS
 	}
 	var names []string
 	for _, q := range questions {
 		names = append(names, q.Name+" "+dns.TypeToString[q.Type])
 	}
-	found.Note = strings.Join(names, ", ")
-	return plan, found, plan.Validate()
+	return plan, history.NewTargetFound("", target, server.String(), history.Note(strings.Join(names, ", "))), plan.Validate()
 }
 
 // questions are those of the names, or of the API server's Service: its address is of the

@@ -195,7 +195,7 @@ func (o *Observation) middle(ctx context.Context, rec *recording, probers *probe
 	}
 	rec.Record(history.Steps.Begins())
 	began := rec.Clock().Now()
-	rec.Record(history.Event{Kind: history.ObservationBegun, Note: doing.Words})
+	rec.Record(history.NewObservationBegun(doing.Words))
 	limited, cancel := context.WithTimeoutCause(ctx, o.Limit, ErrTooLong)
 	defer cancel()
 	doingCtx, end := context.WithCancelCause(limited)
@@ -210,7 +210,7 @@ func (o *Observation) middle(ctx context.Context, rec *recording, probers *probe
 	if errors.As(err, &exit) {
 		numbers[history.ExitCode] = float64(exit.ExitCode())
 	}
-	rec.Record(history.Event{Kind: history.ObservationEnded, Numbers: numbers})
+	rec.Record(history.NewObservationEnded(history.With(numbers)))
 	switch {
 	case errors.Is(stopped, errLost):
 		err = rec.fail(errLost)
@@ -299,7 +299,7 @@ func (o *Observation) restore(ctx context.Context, rec *recording, doing Doing, 
 	if failed != nil {
 		return errors.Join(err, rec.fail(failed))
 	}
-	rec.Record(history.Event{Kind: history.Restored, Note: strings.Join(said, ", ")})
+	rec.Record(history.NewRestored(history.Note(strings.Join(said, ", "))))
 	return err
 }
 

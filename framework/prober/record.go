@@ -138,7 +138,7 @@ func (c *collector) start(anchor history.Anchor, plan Plan) {
 	for _, s := range plan.Streams {
 		numbers[history.Number(s.Target)] += float64(s.Rate)
 	}
-	c.rec.Record(history.Event{Kind: history.ProberStarted, Node: c.node, Numbers: numbers})
+	c.rec.Record(history.NewProberStarted(c.node, history.With(numbers)))
 }
 
 func (c *collector) query(q history.Query) {
@@ -153,12 +153,8 @@ func (c *collector) query(q history.Query) {
 }
 
 func (c *collector) end(s *Summary) {
-	c.rec.Record(history.Event{
-		Kind: history.ProberEnded, Node: c.node,
-		Note: s.Behind,
-		Numbers: history.Numbers{
-			history.Asked: float64(s.Asked), history.UnsentQueries: float64(s.Unsent), history.Dropped: float64(s.Dropped),
-			history.LateP99: s.LateP99.Seconds(), history.LateMax: s.LateMax.Seconds(),
-		},
-	})
+	c.rec.Record(history.NewProberEnded(c.node, history.Note(s.Behind), history.With(history.Numbers{
+		history.Asked: float64(s.Asked), history.UnsentQueries: float64(s.Unsent), history.Dropped: float64(s.Dropped),
+		history.LateP99: s.LateP99.Seconds(), history.LateMax: s.LateMax.Seconds(),
+	})))
 }

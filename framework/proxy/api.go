@@ -92,7 +92,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, "read request: "+err.Error(), http.StatusBadRequest)
 			return
 		}
-		x.call.marks = history.MarksUnknown
+		x.call.marks = []string{history.MarksUnknown}
 		if len(body) <= maxInspected {
 			x.call.marks = marksIn(r.Header.Get("Content-Type"), body)
 		}
@@ -136,9 +136,7 @@ func (x *apiExchange) hitBy(types ...history.FaultType) *activeFault {
 }
 
 func hitOf(f *activeFault, c apiCall, at time.Duration) history.Event {
-	e := c.event(history.FaultHit)
-	e.At, e.Key, e.Reason = at, f.Name, string(f.Type)
-	return e
+	return history.NewFaultHit(f.Name, f.Type, c.detail(), history.At(at))
 }
 
 // RoundTrip calls the API server. A call whose answer is to be lost is made even if the
@@ -225,7 +223,7 @@ func (x *apiExchange) record(status int, retryAfter time.Duration, note string) 
 }
 
 func (x *apiExchange) event(status int, retryAfter time.Duration, note string) history.Event {
-	e := x.call.event(history.APICall)
+	e := history.NewAPICall(x.call.verb, x.call.resource, x.call.marks, x.call.detail())
 	e.At, e.Status, e.Fault, e.Note = x.api.records.now(), status, x.fault, note
 	e.Numbers = history.Numbers{history.Took: (e.At - x.arrived).Seconds()}
 	if retryAfter > 0 {

@@ -24,8 +24,8 @@ type apiCall struct {
 	resource  string // group/resource or group/resource/subresource, or a URL's path
 	namespace string
 	name      string
-	client    string // address without port
-	marks     string // that a write to a node sets, see history.MarkUnschedulable
+	client    string   // address without port
+	marks     []string // that a write to a node sets, see history.MarkUnschedulable
 }
 
 // parseAPICall reads the call from a request as the API server itself does. Nothing of the
@@ -49,21 +49,22 @@ func parseAPICall(r *http.Request) apiCall {
 	return c
 }
 
-// event is an event about the call.
-func (c apiCall) event(kind history.Kind) history.Event {
-	e := history.Event{Kind: kind, Action: c.verb, Resource: c.resource, IP: c.client, Reason: c.marks}
-	object := strings.TrimPrefix(c.namespace+"/"+c.name, "/")
-	switch group, _, _ := strings.Cut(strings.TrimPrefix(c.resource, "/"), "/"); {
-	case c.name == "":
-		e.Object = c.namespace
-	case group == "nodes":
-		e.Node = c.name
-	case group == "pods":
-		e.Pod = object
-	default:
-		e.Object = object
+// detail is what an event has of the call.
+func (c apiCall) detail() history.Detail {
+	return func(e *history.Event) {
+		e.Action, e.Resource, e.IP = c.verb, c.resource, c.client
+		object := strings.TrimPrefix(c.namespace+"/"+c.name, "/")
+		switch group, _, _ := strings.Cut(strings.TrimPrefix(c.resource, "/"), "/"); {
+		case c.name == "":
+			e.Object = c.namespace
+		case group == "nodes":
+			e.Node = c.name
+		case group == "pods":
+			e.Pod = object
+		default:
+			e.Object = object
+		}
 	}
-	return e
 }
 
 // writesNode reports whether the call changes a Node itself, and so perhaps its marks.
@@ -72,10 +73,10 @@ func (c apiCall) writesNode() bool {
 }
 
 // marksIn are the marks that the body of a write to a node sets.
-func marksIn(contentType string, body []byte) string {
+func marksIn(contentType string, body []byte) []string {
 	node, err := nodeIn(contentType, body)
 	if err != nil {
-		return history.MarksUnknown
+		return []string{history.MarksUnknown}
 	}
 	var marks []string
 	if node.Spec.Unschedulable {
@@ -87,7 +88,7 @@ func marksIn(contentType string, body []byte) string {
 			marks = append(marks, t.Key)
 		}
 	}
-	return strings.Join(marks, ",")
+	return marks
 }
 
 // markedNode is what marks of a Node look like in an object and in a patch.

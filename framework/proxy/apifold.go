@@ -36,7 +36,7 @@ func newFolds(r *records) *folds {
 
 // same identifies calls that are the same but for their time.
 func same(e history.Event) string {
-	return fmt.Sprint(e.IP, e.Action, e.Resource, e.Node, e.Pod, e.Object, e.Status, e.Fault, e.Reason, e.Owner)
+	return fmt.Sprint(e.IP, e.Action, e.Resource, e.Node, e.Pod, e.Object, e.Status, e.Fault, e.Marks(), e.Owner)
 }
 
 // add records a call or counts it.
@@ -73,8 +73,9 @@ func (fs *folds) hit(e history.Event) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	fs.turn()
-	fs.hits[e.Key+same(e)]++
-	if fs.hits[e.Key+same(e)] <= sameCalls {
+	hit := fmt.Sprint(e.Step(), e.FaultType(), same(e))
+	fs.hits[hit]++
+	if fs.hits[hit] <= sameCalls {
 		fs.records.add(e)
 	}
 }
@@ -91,9 +92,8 @@ func (fs *folds) flush() {
 	now := fs.records.now()
 	for _, f := range fs.seen {
 		if counted := f.n - f.kept; counted > 0 {
-			e := f.call
-			e.Kind, e.At, e.Note = history.APIFolded, now, ""
-			e.Numbers = history.Numbers{history.Calls: float64(counted), history.Within: (now - fs.since).Seconds()}
+			e := f.call.Folded(history.Numbers{history.Calls: float64(counted), history.Within: (now - fs.since).Seconds()})
+			e.At, e.Note = now, ""
 			fs.records.add(e)
 		}
 	}

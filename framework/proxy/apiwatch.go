@@ -73,9 +73,7 @@ func (ws *watches) present() []history.Event {
 	defer ws.mu.Unlock()
 	var out []history.Event
 	for w := range ws.running {
-		e := w.call.event(history.APIWatching)
-		e.At = ws.api.records.now()
-		out = append(out, e)
+		out = append(out, history.NewAPIWatching(w.call.resource, w.call.detail(), history.At(ws.api.records.now())))
 	}
 	return out
 }

@@ -86,7 +86,7 @@ func (x *exchange) failedEntries() []failedEntry {
 		x.proxy.handles.expire(hit.handle)
 	}
 	m, _ := x.proxy.handles.find(hit.handle)
-	e := f.event(history.FaultHit, x.proxy.records.now())
+	e := history.NewFaultHit(f.Name, f.Type, history.At(x.proxy.records.now()))
 	e.Action, e.Message, e.Notice = x.call.action, m.id, m.notice
 	x.proxy.records.add(e)
 	x.note = faulted{f}.Error()

@@ -129,7 +129,7 @@ func (fs *faults) add(f Fault) (*activeFault, error) {
 	}
 	a := &activeFault{Fault: f, left: f.Count, over: make(chan struct{})}
 	fs.active = append(fs.active, a)
-	fs.records.add(a.event(history.FaultBegun, fs.records.now()))
+	fs.records.add(history.NewFaultBegun(a.Name, a.Type, history.At(fs.records.now())))
 	if f.For > 0 {
 		a.timer = time.AfterFunc(f.For, func() {
 			fs.mu.Lock()
@@ -169,13 +169,7 @@ func (fs *faults) end(a *activeFault, why string) {
 	} else {
 		close(a.over)
 	}
-	e := a.event(history.FaultEnded, fs.records.now())
-	e.Reason = why
-	fs.records.add(e)
-}
-
-func (a *activeFault) event(kind history.Kind, at time.Duration) history.Event {
-	return history.Event{Kind: kind, At: at, Key: a.Name, Reason: string(a.Type)}
+	fs.records.add(history.NewFaultEnded(a.Name, why, history.At(fs.records.now())))
 }
 
 // take returns the first fault of these types that hits the call, and counts the hit; nil if

@@ -29,7 +29,7 @@ func (x *exchange) hitBy(types ...history.FaultType) *activeFault {
 		return nil
 	}
 	x.hits = append(x.hits, f)
-	e := f.event(history.FaultHit, x.proxy.records.now())
+	e := history.NewFaultHit(f.Name, f.Type, history.At(x.proxy.records.now()))
 	e.Action = x.call.name()
 	x.proxy.records.add(e)
 	return f
@@ -103,7 +103,7 @@ func (x *exchange) spoilBatch(resp *http.Response) error {
 		if f := x.take(history.Reorder); f != nil {
 			slices.Reverse(b.messages)
 			slices.Reverse(b.known)
-			x.spoiled = append(x.spoiled, f.event(history.FaultHit, 0))
+			x.spoiled = append(x.spoiled, history.NewFaultHit(f.Name, f.Type))
 			changed = true
 		}
 	}
@@ -114,7 +114,7 @@ func (x *exchange) spoilBatch(resp *http.Response) error {
 	}
 	for _, c := range x.proxy.faults.due(&x.call, x.call.most-len(b.messages)) {
 		b.messages = append(b.messages, c.raw)
-		e := c.fault.event(history.FaultHit, 0)
+		e := history.NewFaultHit(c.fault.Name, c.fault.Type)
 		e.Message, e.Notice = c.id, c.notice
 		x.spoiled = append(x.spoiled, e)
 		x.hits = append(x.hits, c.fault)

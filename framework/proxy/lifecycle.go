@@ -67,10 +67,7 @@ func (x *exchange) lifecycleActed() []history.Event {
 	if !c.ofLifecycle() || x.status != http.StatusOK {
 		return nil
 	}
-	return []history.Event{{
-		Kind: history.LifecycleActed, At: x.answered, Key: c.form.Get("LifecycleHookName"), Action: c.action, By: c.by,
-		Instance: c.form.Get("InstanceId"), Reason: c.form.Get("LifecycleActionResult"), Note: c.form.Get("LifecycleActionToken"),
-	}}
+	return []history.Event{history.NewLifecycleActed(c.action, c.form.Get("LifecycleHookName"), c.form.Get("InstanceId"), c.form.Get("LifecycleActionResult"), history.At(x.answered), history.By(c.by), history.Note(c.form.Get("LifecycleActionToken")))}
 }
 
 const autoScalingSpace = "http://autoscaling.amazonaws.com/doc/2011-01-01/"

@@ -79,10 +79,7 @@ func isIdle(c *call, resp *http.Response) (bool, error) {
 // that. It uses the JSON protocol and the client's own credentials.
 func (x *exchange) giveBack(messages []message) history.Event {
 	const action = "ChangeMessageVisibilityBatch"
-	e := history.Event{
-		Kind: history.SQSCall, Key: x.call.queue, Action: action, Owner: history.ProxyOwner,
-		Reason: "client-gone", Numbers: history.Numbers{history.Messages: float64(len(messages))},
-	}
+	e := history.NewSQSCall(x.call.queue, action, "client-gone", history.Owner(history.ProxyOwner), history.With(history.Numbers{history.Messages: float64(len(messages))}))
 	if len(messages) == 1 {
 		e.Message, e.Notice = messages[0].id, messages[0].notice
 	}

@@ -121,11 +121,7 @@ func (r *records) serve(w http.ResponseWriter, req *http.Request) {
 // events are the records of an exchange: the call itself, then each message that the
 // client received or that the upstream confirmed as deleted.
 func (x *exchange) events() []history.Event {
-	e := history.Event{
-		Kind: history.SQSCall, At: x.answered, Key: x.call.queue, Account: x.call.account, Action: x.call.name(),
-		Status: x.status, Reason: x.answer.code, Note: x.describe(),
-		IP: x.call.client, By: x.call.by, Numbers: history.Numbers{history.Took: (x.answered - x.arrived).Seconds()},
-	}
+	e := history.NewSQSCall(x.call.queue, x.call.name(), x.answer.code, history.At(x.answered), history.Account(x.call.account), history.Status(x.status), history.Note(x.describe()), history.IP(x.call.client), history.By(x.call.by), history.With(history.Numbers{history.Took: (x.answered - x.arrived).Seconds()}))
 	if x.call.isReceive() {
 		e.Numbers[history.Messages] = float64(len(x.answer.messages))
 		e.Numbers[history.Polls] = float64(x.polls)
@@ -141,9 +137,7 @@ func (x *exchange) events() []history.Event {
 			events = append(events, hit)
 		}
 		for _, m := range x.answer.messages {
-			events = append(events, history.Event{
-				Kind: history.SQSReceived, At: x.answered, Key: x.call.queue, Message: m.id, Notice: m.notice, IP: x.call.client, By: x.call.by,
-			})
+			events = append(events, history.NewSQSReceived(x.call.queue, m.id, m.notice, history.At(x.answered), history.IP(x.call.client), history.By(x.call.by)))
 		}
 	}
 	return slices.Concat(events, x.deletions(), x.lifecycleActed())
@@ -160,7 +154,7 @@ func (x *exchange) deletions() []history.Event {
 			continue
 		}
 		m, known := x.proxy.handles.find(entry.handle)
-		e := history.Event{Kind: history.SQSDeleted, At: x.answered, Key: x.call.queue, Message: m.id, Notice: m.notice, By: x.call.by}
+		e := history.NewSQSDeleted(x.call.queue, m.id, m.notice, history.At(x.answered), history.By(x.call.by))
 		if !known {
 			e.Note = "the proxy has not handed out this receipt handle"
 		}

@@ -54,10 +54,7 @@ func (r *runner) autoScale(ctx context.Context) error {
 			return err
 		}
 		if s.next(nodes, cores, r.rec.Clock().Now()) {
-			r.rec.Record(history.Event{
-				Kind: history.DNSDisrupted, Reason: string(history.ScaleDNS), Numbers: history.Numbers{history.Replicas: float64(s.replicas)},
-				Note: fmt.Sprintf("by auto scaling, for %d nodes with %d cores", nodes, cores),
-			})
+			r.rec.Record(history.NewDNSDisrupted(history.ScaleDNS, history.With(history.Numbers{history.Replicas: float64(s.replicas)}), history.Note(fmt.Sprintf("by auto scaling, for %d nodes with %d cores", nodes, cores))))
 			if err := r.sys.Cluster.ScaleDNS(ctx, s.replicas); err != nil {
 				return err
 			}
@@ -93,7 +90,7 @@ func (s *scaler) next(nodes, cores int, at time.Duration) bool {
 
 // grow makes virtual nodes join the cluster, or leave it.
 func (r *runner) grow(ctx context.Context, g scenarios.Grow) error {
-	r.announce(history.Event{Kind: history.ClusterGrown, Numbers: history.Numbers{history.VirtualNodes: float64(g.Nodes), history.Cores: float64(g.Nodes * g.OfCores())}})
+	r.announce(history.NewClusterGrown(history.With(history.Numbers{history.VirtualNodes: float64(g.Nodes), history.Cores: float64(g.Nodes * g.OfCores())})))
 	if err := r.sys.Cluster.SetVirtual(ctx, g.Nodes, g.OfCores()); err != nil {
 		return fmt.Errorf("%s: %w", g, err)
 	}

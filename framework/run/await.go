@@ -22,11 +22,11 @@ func (r *runner) await(ctx context.Context, a scenarios.Await) error {
 			return fmt.Errorf("await %s: %w", name, err)
 		}
 		if ok {
-			r.rec.Record(history.Event{Kind: history.AwaitDone, Key: name})
+			r.rec.Record(history.NewAwaitDone(name))
 			return nil
 		}
 		if r.rec.Clock().Now() > limit {
-			r.rec.Record(history.Event{Kind: history.AwaitLate, Key: name, Note: fmt.Sprintf("not within %s", a.Timeout.D())})
+			r.rec.Record(history.NewAwaitLate(name, history.Note(fmt.Sprintf("not within %s", a.Timeout.D()))))
 			return nil
 		}
 		if err := r.sleepUntil(ctx, r.rec.Clock().Now()+poll); err != nil {
@@ -98,7 +98,7 @@ func (r *runner) evicting(node string) bool {
 func (r *runner) launchedSince(step string) (launched []cluster.Node) {
 	events := r.rec.Events()
 	since := slices.IndexFunc(events, func(e history.Event) bool {
-		return e.Key == step && (e.Kind == history.HandlerReconfigured || e.Kind == history.NoticePut || e.Kind == history.OperatorActed)
+		return e.Step() == step && (e.Kind == history.HandlerReconfigured || e.Kind == history.NoticePut || e.Kind == history.OperatorActed)
 	})
 	if since < 0 {
 		return nil

@@ -245,7 +245,7 @@ func TestEndedIsAskedWhenTheRecordingIsOnDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rec.Record(history.Event{Kind: history.QueueDepth})
+	rec.Record(history.NewQueueDepth())
 	rec.Query(history.Query{Target: history.Service, Mode: history.Fresh, Intended: time.Second, Sent: time.Second, Done: time.Second, Outcome: history.Answered})
 	var events, queries int
 	r := runner{rec: rec, Drill: Drill{Dir: dir, Ended: func() Aftermath {

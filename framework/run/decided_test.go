@@ -35,7 +35,7 @@ func TestRecordingContinuesUntilEveryCheckIsDecided(t *testing.T) {
 			}}
 			put := rec.Clock().Now()
 			deadline := put + 2*within
-			rec.Record(history.Event{Kind: history.NoticePut, At: put, Until: &deadline, Key: "reclaim"})
+			rec.Record(history.NewNoticePut("reclaim", "", "", history.At(put), history.Until(deadline)))
 			rec.Record(history.Settle.Begins())
 			if err := r.untilDecided(t.Context()); err != nil {
 				t.Fatal(err)

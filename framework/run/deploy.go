@@ -21,7 +21,7 @@ func (r *runner) deploy(ctx context.Context, d scenarios.Deploy) error {
 	if err := objects.EnsureNamespace(ctx, r.sys.Cluster, r.namespace, system.WorkloadLabel); err != nil {
 		return fmt.Errorf("deploy %s: %w", d.DaemonSet, err)
 	}
-	r.rec.Record(history.Event{Kind: history.Deployed, Key: d.DaemonSet})
+	r.rec.Record(history.NewDeployed(d.DaemonSet))
 	err := r.create(ctx, "late.yaml", map[string]string{"NAMESPACE": r.namespace, "IMAGE": r.sys.Image, "NAME": d.DaemonSet, "MEMORY": d.Memory})
 	if err != nil {
 		return fmt.Errorf("deploy %s: %w", d.DaemonSet, err)

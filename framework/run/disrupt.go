@@ -28,7 +28,7 @@ func (r *runner) disrupt(ctx context.Context, d scenarios.Disrupt) error {
 	if len(pods) == 0 {
 		return fmt.Errorf("disrupt CoreDNS: none of its pods runs on %q", node)
 	}
-	e := history.Event{Kind: history.DNSDisrupted, Reason: string(d.CoreDNS), Node: node}
+	e := history.NewDNSDisrupted(d.CoreDNS, history.Node(node))
 	if d.Replicas > 0 {
 		e.Numbers = history.Numbers{history.Replicas: float64(d.Replicas)}
 	}
@@ -63,6 +63,6 @@ func (r *runner) disrupt(ctx context.Context, d scenarios.Disrupt) error {
 func (r *runner) editCorefile(ctx context.Context, pods []corev1.Pod, edit cluster.CorefileEdit) error {
 	begun := r.rec.Clock().Now()
 	return r.sys.Cluster.EditCorefile(ctx, pods, edit, func(p *corev1.Pod) {
-		r.rec.Record(history.Event{Kind: history.CorefileRead, Pod: p.Namespace + "/" + p.Name, Numbers: history.Numbers{history.Took: (r.rec.Clock().Now() - begun).Seconds()}})
+		r.rec.Record(history.NewCorefileRead(p.Namespace+"/"+p.Name, history.With(history.Numbers{history.Took: (r.rec.Clock().Now() - begun).Seconds()})))
 	})
 }

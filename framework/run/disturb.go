@@ -36,10 +36,7 @@ func (r *runner) disturb(ctx context.Context, d scenarios.Disturb) error {
 		}
 	}
 	for i := range pods {
-		r.rec.Record(history.Event{
-			Kind: history.HandlerDisturbed, Key: d.Name, Reason: string(d.Handler),
-			Pod: pods[i].Namespace + "/" + pods[i].Name, UID: string(pods[i].UID), Node: pods[i].Spec.NodeName,
-		})
+		r.rec.Record(history.NewHandlerDisturbed(d.Name, d.Handler, history.Pod(pods[i].Namespace+"/"+pods[i].Name), history.UID(string(pods[i].UID)), history.Node(pods[i].Spec.NodeName)))
 	}
 	switch d.Handler {
 	case history.KillHandler:
@@ -86,7 +83,7 @@ func (r *runner) draining(ctx context.Context, pods []corev1.Pod) ([]corev1.Pod,
 }
 
 func (r *runner) leftAlone(d scenarios.Disturb, dropped int) {
-	r.rec.Record(history.Event{Kind: history.HandlerLeftAlone, Key: d.Name, Reason: string(d.Handler), Numbers: history.Numbers{history.Dropped: float64(dropped)}})
+	r.rec.Record(history.NewHandlerLeftAlone(d.Name, d.Handler, history.With(history.Numbers{history.Dropped: float64(dropped)})))
 }
 
 // cutOff drops what the pods send to the Kubernetes API for the step's time.
@@ -149,10 +146,10 @@ func (r *runner) reconfigure(ctx context.Context, c scenarios.Reconfigure) error
 		return fmt.Errorf("reconfiguration %s: %w", c.Name, err)
 	}
 	if len(c.Disrupts) == 0 {
-		r.rec.Record(history.Event{Kind: history.HandlerReconfigured, Key: c.Name, Reason: r.Scenario.Feature})
+		r.rec.Record(history.NewHandlerReconfigured(c.Name, r.Scenario.Feature))
 	}
 	for _, name := range c.Disrupts {
-		r.rec.Record(history.Event{Kind: history.HandlerReconfigured, Key: c.Name, Reason: r.Scenario.Feature, Node: r.nodes[name].Name})
+		r.rec.Record(history.NewHandlerReconfigured(c.Name, r.Scenario.Feature, history.Node(r.nodes[name].Name)))
 	}
 	if err := under.Reconfigure(ctx, r.sys.Cluster.Config, settings); err != nil {
 		return fmt.Errorf("reconfiguration %s: %w", c.Name, err)

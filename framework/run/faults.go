@@ -70,5 +70,5 @@ func clearFaults(ctx context.Context, c *cluster.Cluster) error {
 
 // recorded reports whether the history has an event of that kind and key.
 func (r *runner) recorded(kind history.Kind, key string) bool {
-	return slices.ContainsFunc(r.rec.Events(), func(e history.Event) bool { return e.Kind == kind && e.Key == key })
+	return slices.ContainsFunc(r.rec.Events(), func(e history.Event) bool { return e.Kind == kind && e.Step() == key })
 }

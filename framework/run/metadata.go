@@ -34,7 +34,7 @@ func (r *runner) putMetadata(ctx context.Context, n scenarios.Notice) error {
 func (r *runner) recordUnsent(n scenarios.Notice, node cluster.Node, at time.Duration) {
 	deadline := at + r.Scenario.Deadline.For(r.Set)
 	r.notices[n.Name] = &sent{put: at, deadline: deadline}
-	r.announce(history.Event{Kind: history.NoticePut, At: at, Until: &deadline, Key: n.Name, Node: node.Name, Instance: node.Instance, Reason: string(n.Type)})
+	r.announce(history.NewNoticePut(n.Name, n.Type, node.Name, history.At(at), history.Until(deadline), history.Instance(node.Instance)))
 }
 
 // announceToSecond announces a notice also to a second handler that reads the metadata of the
@@ -90,7 +90,7 @@ func (r *runner) failMetadata(ctx context.Context, f scenarios.MetadataFault) er
 	case history.Unauthorized:
 		fault.Status = http.StatusUnauthorized
 	}
-	r.rec.Record(history.Event{Kind: history.FaultBegun, Key: f.Name, Reason: string(f.Type), Node: node.Name})
+	r.rec.Record(history.NewFaultBegun(f.Name, history.FaultType(f.Type), history.Node(node.Name)))
 	if err := r.sys.FailMetadata(ctx, node.Name, fault); err != nil {
 		return fmt.Errorf("begin fault %s: %w", f.Name, err)
 	}
@@ -115,11 +115,11 @@ func (r *runner) recordHits(ctx context.Context, node string, of history.Metadat
 		}
 		hits := slices.DeleteFunc(requests, func(q imds.Request) bool { return q.Fault != fault.Name })
 		for _, q := range hits[min(recorded, len(hits)):] {
-			r.rec.Record(history.Event{Kind: history.FaultHit, At: r.rec.Clock().Of(q.First), Key: fault.Name, Reason: string(of), Node: node, Action: q.Method, Resource: q.Path})
+			r.rec.Record(history.NewFaultHit(fault.Name, history.FaultType(of), history.At(r.rec.Clock().Of(q.First)), history.Node(node), history.Action(q.Method), history.Resource(q.Path)))
 		}
 		recorded = len(hits)
 	}
-	r.rec.Record(history.Event{Kind: history.FaultEnded, Key: fault.Name, Reason: "time", Node: node})
+	r.rec.Record(history.NewFaultEnded(fault.Name, "time", history.Node(node)))
 	return nil
 }
 
@@ -159,15 +159,15 @@ func (r *runner) recordMetadata(ctx context.Context, n cluster.Node) error {
 	}
 	for _, q := range requests {
 		last := r.rec.Clock().Of(q.Last)
-		e := history.Event{
-			Kind: history.MetadataRead, At: r.rec.Clock().Of(q.First), Until: &last, Node: n.Name, Instance: n.Instance,
-			Action: q.Method, Key: q.Path, Status: q.Status, Fault: q.Fault, Numbers: history.Numbers{history.Requests: float64(q.Count)},
+		announced := history.NoticeType("")
+		if q.Announces {
+			announced = noticeAt(q.Path)
 		}
+		e := history.NewMetadataRead(n.Name, q.Path, announced, history.Instance(n.Instance), history.Action(q.Method), history.Status(q.Status), history.Fault(q.Fault))
+		e.At, e.Until = r.rec.Clock().Of(q.First), &last
+		e.Numbers = history.Numbers{history.Requests: float64(q.Count)}
 		if !r.handler().ReadsMetadata() {
 			e.By = history.SecondHandler
-		}
-		if q.Announces {
-			e.Reason = string(noticeAt(q.Path))
 		}
 		r.rec.Record(e)
 	}

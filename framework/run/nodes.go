@@ -49,7 +49,7 @@ func (r *runner) operate(ctx context.Context, o scenarios.Operate) error {
 		r.meanwhile.Go(func() error { return r.operate(ctx, o) })
 		return nil
 	}
-	r.announce(history.Event{Kind: history.OperatorActed, Key: o.Name, Node: node.Name, Instance: node.Instance, Reason: string(o.Action)})
+	r.announce(history.NewOperatorActed(o.Name, o.Action, node.Name, history.Instance(node.Instance)))
 	var err error
 	switch o.Action {
 	case history.DrainNode:
@@ -96,7 +96,7 @@ func (p *players) shutdownsAsBefore(ctx context.Context) error {
 // checks to judge, or is deleted.
 func (r *runner) drain(ctx context.Context, node string, o scenarios.Operate) error {
 	say := func(line string) {
-		r.rec.Record(history.Event{Kind: history.OperatorSaid, Node: node, Reason: string(o.Action), Note: line})
+		r.rec.Record(history.NewOperatorSaid(o.Action, node, line))
 	}
 	options := cluster.DrainOptions{Timeout: o.Timeout.D(), Said: say}
 	err := r.sys.Cluster.Drain(ctx, node, options)

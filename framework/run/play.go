@@ -93,7 +93,7 @@ func (p *players) course() course {
 		},
 		requests:   p.recordRequests,
 		alive:      p.sys.Alive,
-		failed:     func(err error) { p.recordAll(history.Event{Kind: history.RunError, Note: oneLine(err)}) },
+		failed:     func(err error) { p.recordAll(history.NewRunError(oneLine(err))) },
 		aftermath:  p.aftermath,
 		clearQueue: p.clearQueue,
 		uninstall:  p.uninstall,
@@ -198,7 +198,7 @@ func (p *players) restore(ctx context.Context) error {
 	if err := errors.Join(p.shutdownsAsBefore(ctx), p.removeVPCCNI(ctx), p.shrink(ctx)); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
-	p.recordAll(history.Event{Kind: history.Restored, Note: strings.Join(repaired, ", ")})
+	p.recordAll(history.NewRestored(history.Note(strings.Join(repaired, ", "))))
 	return nil
 }
 

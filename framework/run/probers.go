@@ -132,7 +132,7 @@ func (r *runner) proberPods(ctx context.Context, want int) (pods []corev1.Pod, e
 func (r *runner) control(ctx context.Context) (string, error) {
 	if r.Scenario.KeepsDNSPod() {
 		pod, err := r.controlPod(ctx)
-		r.rec.Record(history.Event{Kind: history.ControlChosen, Pod: pod.Name, IP: pod.IP})
+		r.rec.Record(history.NewControlChosen("", pod.Name, pod.IP))
 		return pod.IP, err
 	}
 	return r.startControl(ctx, "control", "", map[string]string{"NAMESPACE": system.Namespace, "COREDNS_IMAGE": r.sys.Environment["coredns"]})
@@ -152,7 +152,7 @@ func (r *runner) startControl(ctx context.Context, name, key string, values map[
 	if err != nil {
 		return "", fmt.Errorf("read the address of the control %s: %w", name, err)
 	}
-	r.rec.Record(history.Event{Kind: history.ControlChosen, Key: key, Pod: system.Namespace + "/" + name, IP: pod.Status.PodIP})
+	r.rec.Record(history.NewControlChosen(key, system.Namespace+"/"+name, pod.Status.PodIP))
 	return pod.Status.PodIP, nil
 }
 

@@ -36,14 +36,14 @@ func (r *runner) beginQueueFault(ctx context.Context, f scenarios.Fault) error {
 	if err != nil {
 		return fmt.Errorf("begin fault %s: %w", f.Name, err)
 	}
-	r.rec.Record(history.Event{Kind: history.FaultBegun, At: begun, Key: f.Name, Reason: string(f.Type)})
+	r.rec.Record(history.NewFaultBegun(f.Name, f.Type, history.At(begun)))
 	r.meanwhile.Go(func() error {
 		why, err := r.recordQueueHits(ctx, f, begun+f.For.D(), look)
 		err = errors.Join(err, undo(context.WithoutCancel(ctx)))
 		if err != nil {
 			return fmt.Errorf("fault %s: %w", f.Name, err)
 		}
-		r.rec.Record(history.Event{Kind: history.FaultEnded, Key: f.Name, Reason: why})
+		r.rec.Record(history.NewFaultEnded(f.Name, why))
 		return nil
 	})
 	if f.Type == history.SecondReader {
@@ -53,7 +53,7 @@ func (r *runner) beginQueueFault(ctx context.Context, f scenarios.Fault) error {
 }
 
 // lookFor returns what a fault of the queue has hit since it was last called.
-type lookFor func(context.Context) ([]history.Event, error)
+type lookFor func(context.Context) ([]history.Detail, error)
 
 // recordQueueHits records what a fault of the queue hits until its end, and returns why it ended.
 func (r *runner) recordQueueHits(ctx context.Context, f scenarios.Fault, until time.Duration, look lookFor) (why string, err error) {
@@ -65,9 +65,8 @@ func (r *runner) recordQueueHits(ctx context.Context, f scenarios.Fault, until t
 		if err != nil && !ended {
 			return "", err
 		}
-		for _, e := range found {
-			e.Kind, e.Key, e.Reason = history.FaultHit, f.Name, string(f.Type)
-			r.rec.Record(e)
+		for _, hit := range found {
+			r.rec.Record(history.NewFaultHit(f.Name, f.Type, hit))
 			hits++
 		}
 		now := r.rec.Clock().Now()
@@ -87,12 +86,12 @@ func (r *runner) recordQueueHits(ctx context.Context, f scenarios.Fault, until t
 // such queue.
 func (r *runner) lookForRefusals(begun time.Duration) lookFor {
 	seen := 0
-	return func(context.Context) ([]history.Event, error) {
-		var hits []history.Event
+	return func(context.Context) ([]history.Detail, error) {
+		var hits []history.Detail
 		for _, e := range r.rec.Events() {
-			missing := e.Reason == string(history.QueueDoesNotExist) || strings.HasSuffix(e.Reason, "NonExistentQueue")
+			missing := e.ErrorCode() == history.QueueDoesNotExist || strings.HasSuffix(string(e.ErrorCode()), "NonExistentQueue")
 			if e.Kind == history.SQSCall && e.At >= begun && missing {
-				hits = append(hits, history.Event{At: e.At, Action: e.Action})
+				hits = append(hits, func(hit *history.Event) { hit.At, hit.Action = e.At, e.Action })
 			}
 		}
 		now := hits[min(seen, len(hits)):]
@@ -104,7 +103,7 @@ func (r *runner) lookForRefusals(begun time.Duration) lookFor {
 // lookForExpiries looks for messages that went without being deleted.
 func (r *runner) lookForExpiries() lookFor {
 	before := 0
-	return func(ctx context.Context) ([]history.Event, error) {
+	return func(ctx context.Context) ([]history.Detail, error) {
 		visible, invisible, err := r.sys.AWS.Depth(ctx)
 		if err != nil {
 			return nil, err
@@ -115,16 +114,20 @@ func (r *runner) lookForExpiries() lookFor {
 		if gone <= 0 || deleted {
 			return nil, nil
 		}
-		return slices.Repeat([]history.Event{{At: r.rec.Clock().Now(), Action: "expire"}}, gone), nil
+		now := r.rec.Clock().Now()
+		return slices.Repeat([]history.Detail{func(hit *history.Event) { hit.At, hit.Action = now, "expire" }}, gone), nil
 	}
 }
 
 // lookForReads receives a message, which hides it from the handler for the queue's visibility
 // timeout.
-func (r *runner) lookForReads(ctx context.Context) ([]history.Event, error) {
+func (r *runner) lookForReads(ctx context.Context) ([]history.Detail, error) {
 	read, err := r.sys.AWS.ReadOne(ctx, readWait)
 	if err != nil || read == nil {
 		return nil, err
 	}
-	return []history.Event{{At: r.rec.Clock().Now(), Action: "ReceiveMessage", Message: read.Message, Notice: read.Notice}}, nil
+	now := r.rec.Clock().Now()
+	return []history.Detail{func(hit *history.Event) {
+		hit.At, hit.Action, hit.Message, hit.Notice = now, "ReceiveMessage", read.Message, read.Notice
+	}}, nil
 }

@@ -72,7 +72,7 @@ func TestALookAtTheQueueThatTheEndCutsShortIsNoError(t *testing.T) {
 func TestCallsToAQueueThatIsMissingAreHitsOnce(t *testing.T) {
 	r := forTests(t)
 	call := func(at time.Duration, reason string) {
-		r.rec.Record(history.Event{Kind: history.SQSCall, At: at, Action: "ReceiveMessage", Reason: reason})
+		r.rec.Record(history.NewSQSCall("", "ReceiveMessage", reason, history.At(at)))
 	}
 	call(1, "QueueDoesNotExist") // before it
 	look := r.lookForRefusals(2)

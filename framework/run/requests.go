@@ -29,7 +29,7 @@ func (r *runner) recordRights(ctx context.Context) error {
 				of = append(of, group+"/"+resource)
 			}
 		}
-		r.rec.Record(history.Event{Kind: history.RBACRule, Key: right.Role, Action: strings.Join(right.Verbs, ","), Reason: strings.Join(of, ",")})
+		r.rec.Record(history.NewRBACRule(right.Role, strings.Join(right.Verbs, ","), strings.Join(of, ",")))
 	}
 	return nil
 }
@@ -83,12 +83,12 @@ func (r *runner) recordChanges(requests cluster.Requests, objects []handler.Work
 	for _, c := range requests.Changes {
 		if e := asEvent(c, objects); e.Kind != "" {
 			said := r.rec.Clock().Of(c.Asked)
-			e.Owner, e.Key, e.Action, e.Said, e.By = requests.User, c.By, c.Verb, &said, by
+			e.Owner, e.Action, e.Said, e.By = requests.User, c.Verb, &said, by
 			r.rec.Record(e)
 		}
 	}
 	if requests.Whole {
-		r.rec.Record(history.Event{Kind: history.AuditRead, Owner: requests.User, By: by})
+		r.rec.Record(history.NewAuditRead(requests.User, history.By(by)))
 	}
 }
 
@@ -110,12 +110,12 @@ func (r *runner) workerObjects(ctx context.Context) ([]handler.WorkerObject, err
 func asEvent(c cluster.Change, objects []handler.WorkerObject) history.Event {
 	if c.Of == (schema.GroupResource{Resource: "pods"}) {
 		if slices.Contains([]string{cluster.Evict, "delete", "deletecollection"}, c.Verb) {
-			return history.Event{Kind: history.HandlerTook, Pod: c.Namespace + "/" + c.Name}
+			return history.NewHandlerTook(c.By, c.Namespace+"/"+c.Name)
 		}
 		return history.Event{}
 	}
 	if node, reason := aboutNode(c, objects); node != "" {
-		return history.Event{Kind: history.HandlerWrote, Node: node, Reason: reason}
+		return history.NewHandlerWrote(c.By, node, reason)
 	}
 	return history.Event{}
 }

@@ -38,10 +38,10 @@ func TestWhatTheHistoryHasOfAChange(t *testing.T) {
 		change cluster.Change
 		want   history.Event
 	}{
-		"a Node is patched":       {cluster.Change{Verb: "patch", Of: schema.GroupResource{Resource: "nodes"}, Name: "worker"}, history.Event{Kind: history.HandlerWrote, Node: "worker"}},
-		"a pod is evicted":        {cluster.Change{Verb: cluster.Evict, Of: pods, Namespace: "a", Name: "b"}, history.Event{Kind: history.HandlerTook, Pod: "a/b"}},
-		"a pod is deleted":        {cluster.Change{Verb: "delete", Of: pods, Namespace: "a", Name: "b"}, history.Event{Kind: history.HandlerTook, Pod: "a/b"}},
-		"all pods are deleted":    {cluster.Change{Verb: "deletecollection", Of: pods, Namespace: "a"}, history.Event{Kind: history.HandlerTook, Pod: "a/"}},
+		"a Node is patched":       {cluster.Change{Verb: "patch", Of: schema.GroupResource{Resource: "nodes"}, Name: "worker"}, history.NewHandlerWrote("", "worker", "")},
+		"a pod is evicted":        {cluster.Change{Verb: cluster.Evict, Of: pods, Namespace: "a", Name: "b"}, history.NewHandlerTook("", "a/b")},
+		"a pod is deleted":        {cluster.Change{Verb: "delete", Of: pods, Namespace: "a", Name: "b"}, history.NewHandlerTook("", "a/b")},
+		"all pods are deleted":    {cluster.Change{Verb: "deletecollection", Of: pods, Namespace: "a"}, history.NewHandlerTook("", "a/")},
 		"a pod is patched":        {cluster.Change{Verb: "patch", Of: pods, Namespace: "a", Name: "b"}, history.Event{}},
 		"all events are deleted":  {cluster.Change{Verb: "deletecollection", Of: schema.GroupResource{Resource: "events"}, Namespace: "a"}, history.Event{}},
 		"all Nodes are deleted":   {cluster.Change{Verb: "deletecollection", Of: schema.GroupResource{Resource: "nodes"}}, history.Event{}},

@@ -125,12 +125,12 @@ func (r *runner) sources() sources {
 // handler's rights and the budgets.
 func (r *runner) recordFacts(ctx context.Context) error {
 	for name, n := range r.nodes {
-		r.rec.Record(history.Event{Kind: history.NodeRole, Key: name, Node: n.Name, Instance: n.Instance})
+		r.rec.Record(history.NewNodeRole(name, n.Name, history.Instance(n.Instance)))
 	}
 	for _, o := range r.beside {
-		r.recordBeside(o, history.Event{Pod: o.namespace})
+		r.recordBeside(o, history.Pod(o.namespace))
 		for _, node := range o.targets() {
-			r.recordBeside(o, history.Event{Node: node})
+			r.recordBeside(o, history.Node(node))
 		}
 	}
 	r.recordPrepared()
@@ -158,18 +158,17 @@ func (r *runner) recordDepth(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.rec.Record(history.Event{Kind: history.QueueDepth, Numbers: history.Numbers{history.Visible: float64(visible), history.Invisible: float64(invisible)}})
+	r.rec.Record(history.NewQueueDepth(history.With(history.Numbers{history.Visible: float64(visible), history.Invisible: float64(invisible)})))
 	return nil
 }
 
 // recordBeside records that something belongs to another drill.
-func (r *runner) recordBeside(o *runner, what history.Event) {
-	what.Kind, what.Key = history.RunBeside, o.Scenario.Name
-	r.rec.Record(what)
+func (r *runner) recordBeside(o *runner, what history.Detail) {
+	r.rec.Record(history.NewRunBeside(o.Scenario.Name, what))
 }
 
 // recordOwn records, in the drills beside this one, that something belongs to this one.
-func (r *runner) recordOwn(what history.Event) {
+func (r *runner) recordOwn(what history.Detail) {
 	for _, o := range r.beside {
 		o.recordBeside(r, what)
 	}

@@ -150,7 +150,7 @@ func (r *runner) putNotice(ctx context.Context, n scenarios.Notice) error {
 	}
 	until := at + r.Scenario.Deadline.For(r.Set)
 	for _, id := range ids {
-		r.recordOwn(history.Event{Notice: id})
+		r.recordOwn(history.Notice(id))
 	}
 	r.notices[n.Name] = &sent{notices: ids, put: at, deadline: until}
 	if len(nodes) == 0 { // it names nothing
@@ -159,7 +159,7 @@ func (r *runner) putNotice(ctx context.Context, n scenarios.Notice) error {
 	for i, node := range nodes {
 		// A scheduled change is one event for all of its instances.
 		id := ids[min(i, len(ids)-1)]
-		r.announce(history.Event{Kind: history.NoticePut, At: at, Until: &until, Key: n.Name, Notice: id, Node: node.Name, Instance: node.Instance, Reason: string(n.Type)})
+		r.announce(history.NewNoticePut(n.Name, n.Type, node.Name, history.At(at), history.Until(until), history.Notice(id), history.Instance(node.Instance)))
 	}
 	return nil
 }
@@ -228,9 +228,9 @@ func (r *runner) putMessage(ctx context.Context, m scenarios.Message) error {
 		if err != nil {
 			return fmt.Errorf("message %s: %w", m.Name, err)
 		}
-		r.recordOwn(history.Event{Message: id})
+		r.recordOwn(history.Message(id))
 		put.messages = append(put.messages, id)
-		r.rec.Record(history.Event{Kind: history.MessagePut, At: at, Key: m.Name, Message: id})
+		r.rec.Record(history.NewMessagePut(m.Name, id, history.At(at)))
 	}
 	return nil
 }
@@ -250,11 +250,11 @@ func (r *runner) reclaim(ctx context.Context, step scenarios.Reclaim) error {
 		return fmt.Errorf("before %s is taken: %w", node.Name, err)
 	}
 	if step.Shutdown {
-		r.announce(history.Event{Kind: history.NodeShutdown, Node: node.Name, Instance: node.Instance})
+		r.announce(history.NewNodeShutdown(node.Name, history.Instance(node.Instance)))
 		if err := r.sys.Cluster.Shutdown(ctx, node.Name); err != nil {
 			return err
 		}
-		r.rec.Record(history.Event{Kind: history.Reclaimed, Node: node.Name, Instance: node.Instance})
+		r.rec.Record(history.NewReclaimed(node.Name, history.Instance(node.Instance)))
 		return nil
 	}
 	at := r.rec.Clock().Now()
@@ -262,7 +262,7 @@ func (r *runner) reclaim(ctx context.Context, step scenarios.Reclaim) error {
 		return err
 	}
 	done := r.rec.Clock().Now()
-	r.rec.Record(history.Event{Kind: history.Reclaimed, At: at, Node: node.Name, Instance: node.Instance, Numbers: history.Numbers{history.Took: (done - at).Seconds()}})
+	r.rec.Record(history.NewReclaimed(node.Name, history.At(at), history.Instance(node.Instance), history.With(history.Numbers{history.Took: (done - at).Seconds()})))
 	return nil
 }
 
@@ -340,7 +340,7 @@ func (r *runner) baseline(ctx context.Context) error {
 	limit := r.rec.Clock().Now() + baselineTimeout
 	for r.rec.AnsweredFor() < baselineQuiet {
 		if r.rec.Clock().Now() > limit {
-			r.rec.Record(history.Event{Kind: history.AwaitLate, Key: "baseline", Note: fmt.Sprintf("DNS did not answer every query for %s in a row within %s", baselineQuiet, baselineTimeout)})
+			r.rec.Record(history.NewAwaitLate("baseline", history.Note(fmt.Sprintf("DNS did not answer every query for %s in a row within %s", baselineQuiet, baselineTimeout))))
 			return nil
 		}
 		if err := r.sleepUntil(ctx, r.rec.Clock().Now()+poll); err != nil {

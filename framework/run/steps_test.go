@@ -27,11 +27,11 @@ func TestWhatIsOnRecordAsGone(t *testing.T) {
 		event history.Event
 		gone  bool
 	}{
-		"its Node object is deleted":   {history.Event{Kind: history.NodeDeleted, Node: "spot-1"}, true},
-		"its instance has ended":       {history.Event{Kind: history.InstanceEnded, Instance: "i-1"}, true},
-		"another node is deleted":      {history.Event{Kind: history.NodeDeleted, Node: "spot-2"}, false},
-		"another instance of the node": {history.Event{Kind: history.InstanceEnded, Node: "spot-1", Instance: "i-0"}, false},
-		"it is tainted":                {history.Event{Kind: history.NodeTainted, Node: "spot-1"}, false},
+		"its Node object is deleted":   {history.NewNodeDeleted("spot-1"), true},
+		"its instance has ended":       {history.NewInstanceEnded("i-1", ""), true},
+		"another node is deleted":      {history.NewNodeDeleted("spot-2"), false},
+		"another instance of the node": {history.NewInstanceEnded("i-0", "spot-1"), false},
+		"it is tainted":                {history.NewNodeTainted("spot-1", "", ""), false},
 	} {
 		if got := removed([]history.Event{c.event}, node); got != c.gone {
 			t.Errorf("%s: %v, want %v", name, got, c.gone)

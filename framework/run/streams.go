@@ -55,7 +55,7 @@ func (r *runner) recordQueue(ctx context.Context) (stop stopFunc, err error) {
 		close(enough)
 		err := <-ended
 		if err == nil {
-			r.rec.Record(history.Event{Kind: history.APIRecorded, At: until})
+			r.rec.Record(history.NewAPIRecorded(history.At(until)))
 		}
 		return err
 	}, nil

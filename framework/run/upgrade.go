@@ -14,7 +14,7 @@ import (
 
 // upgrade upgrades an add-on, and records how that went: conflicts are for the checks to judge.
 func (r *runner) upgrade(ctx context.Context, u scenarios.Upgrade) error {
-	e := history.Event{Kind: history.AddOnUpgrading, Key: u.AddOn, Action: string(u.Conflicts)}
+	e := history.NewAddOnUpgrading(u.AddOn, u.Conflicts)
 	r.announce(e)
 	begun := r.rec.Clock().Now()
 	var err error
@@ -45,7 +45,7 @@ func (r *runner) setValues(ctx context.Context, s scenarios.SetValues) error {
 	if err := r.setVPCCNI(ctx); err != nil {
 		return err
 	}
-	r.rec.Record(history.Event{Kind: history.AddOnSet, Key: s.AddOn, Numbers: history.Numbers{history.Took: (r.rec.Clock().Now() - begun).Seconds()}})
+	r.rec.Record(history.NewAddOnSet(s.AddOn, history.With(history.Numbers{history.Took: (r.rec.Clock().Now() - begun).Seconds()})))
 	return nil
 }
 

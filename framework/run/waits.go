@@ -17,7 +17,7 @@ import (
 // reason, and nothing is excused.
 func (r *runner) recordWaits(ctx context.Context) (stop stopFunc, err error) {
 	if err := rundelay.Available(rundelay.DefaultProc); err != nil {
-		r.rec.Record(history.Event{Kind: history.WaitsRecorded, Note: oneLine(err)})
+		r.rec.Record(history.NewWaitsRecorded(history.Note(oneLine(err))))
 		return func(context.Context) error { return nil }, nil
 	}
 	handler, _, _ := strings.Cut(r.sys.Meta(r.handler()).Deployment, "/")

@@ -289,5 +289,5 @@ func (r *runner) changeBudget(ctx context.Context, c scenarios.BudgetChange) err
 }
 
 func (r *runner) recordBudget(at time.Duration, pods, step string, minAvailable int) {
-	r.rec.Record(history.Event{Kind: history.BudgetSet, At: at, Key: pods, Reason: step, Numbers: history.Numbers{history.MinAvailable: float64(minAvailable)}})
+	r.rec.Record(history.NewBudgetSet(step, pods, history.At(at), history.With(history.Numbers{history.MinAvailable: float64(minAvailable)})))
 }

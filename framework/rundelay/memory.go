@@ -24,7 +24,7 @@ type Memory struct {
 
 // Event is the memory as a history has it.
 func (m Memory) Event() history.Event {
-	return history.Event{Kind: history.MemoryUsed, At: m.At, Pod: m.Name, Numbers: history.Numbers{history.Bytes: float64(m.Bytes)}}
+	return history.NewMemoryUsed(m.Name, history.At(m.At), history.With(history.Numbers{history.Bytes: float64(m.Bytes)}))
 }
 
 // memory reports what the processes hold, if it is time.

@@ -39,9 +39,9 @@ type Wait struct {
 
 // Event is the wait as a history has it.
 func (w Wait) Event() history.Event {
-	e := history.Event{Kind: history.ProcessorWaited, At: w.To, Pod: w.Name, Numbers: history.Numbers{
+	e := history.NewProcessorWaited(w.Name, history.At(w.To), history.With(history.Numbers{
 		history.Waited: (w.To - w.From).Seconds(), history.Ran: w.Ran.Seconds(), history.Resolution: w.Resolution.Seconds(),
-	}}
+	}))
 	if w.Throttled >= 0 {
 		e.Numbers[history.Throttled] = w.Throttled.Seconds()
 	}
@@ -58,9 +58,9 @@ type Drop struct {
 
 // Event is the drop as a history has it.
 func (d Drop) Event() history.Event {
-	return history.Event{Kind: history.DatagramsDropped, At: d.To, Pod: d.Name, Numbers: history.Numbers{
+	return history.NewDatagramsDropped(d.Name, history.At(d.To), history.With(history.Numbers{
 		history.Dropped: float64(d.Dropped), history.Within: (d.To - d.From).Seconds(),
-	}}
+	}))
 }
 
 // Summary is how the sampling went.
@@ -78,10 +78,10 @@ type Summary struct {
 
 // Event is the summary as a history has it.
 func (s Summary) Event() history.Event {
-	e := history.Event{Kind: history.WaitsRecorded, Numbers: history.Numbers{
+	e := history.NewWaitsRecorded(history.With(history.Numbers{
 		history.Samples: float64(s.Samples), history.LateMax: s.Late.Seconds(),
 		history.Processes: float64(s.Processes), history.Raised: float64(s.Raised), history.RecorderCPU: s.CPU.Seconds(),
-	}}
+	}))
 	if s.Processes == 0 {
 		e.Note = "this machine shows none of the processes"
 	}

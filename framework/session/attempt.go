@@ -183,8 +183,8 @@ func (s *Session) progress(scenario string) func(history.Event) {
 	return func(e history.Event) {
 		switch {
 		case e.Kind == history.RunPhase:
-			s.stopwatch.begins(history.Phase(e.Key))
-			s.console.Phase(scenario, e.Key)
+			s.stopwatch.begins(e.Phase())
+			s.console.Phase(scenario, string(e.Phase()))
 		case e.Kind == history.NoticePut && e.Until != nil:
 			s.console.Deadline(scenario, time.Now().Add(*e.Until-e.At))
 		}

@@ -42,7 +42,7 @@ func (st *Story) APIUnrecorded() string {
 	}
 	for _, e := range st.History.Events {
 		// The audit log is read after the record has ended, and a handler may still write then.
-		if e.Said == nil || *e.Said < st.Begun || *e.Said > until || e.Kind != history.HandlerTook && (e.Kind != history.HandlerWrote || e.Reason != "") {
+		if e.Said == nil || *e.Said < st.Begun || *e.Said > until || e.Kind != history.HandlerTook && !e.WroteNode() {
 			continue
 		}
 		if !slices.ContainsFunc(calls, func(c history.Event) bool { return wentThrough(e, c) }) {
@@ -73,7 +73,7 @@ func wentThrough(request, call history.Event) bool {
 
 // SetsMark reports whether the call put a mark of the handler's description on a node.
 func (st *Story) SetsMark(call history.Event) bool {
-	return call.Resource == history.NodesResource && Done(call) && slices.ContainsFunc(strings.Split(call.Reason, ","), st.isMark)
+	return call.Resource == history.NodesResource && Done(call) && slices.ContainsFunc(call.Marks(), st.isMark)
 }
 
 func (st *Story) isMark(name string) bool {

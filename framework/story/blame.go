@@ -45,7 +45,7 @@ func readAudit(h history.History) audit {
 			if a.rights == nil {
 				a.rights = map[string]bool{}
 			}
-			if e.Reason == "/pods" {
+			if e.RBACObject() == "/pods" {
 				a.rights[e.Action] = true
 			}
 		case history.HandlerWrote:
@@ -125,10 +125,10 @@ func (st *Story) Touch(e history.Event) Blame {
 		return Blameless
 	case e.Kind == history.NodeCordoned, e.Kind == history.NodeDeleted:
 		return Blamed
-	case e.Kind == history.NodeTainted && e.Key == st.History.Meta.Handler.Taint:
+	case e.Kind == history.NodeTainted && e.Setting().Key == st.History.Meta.Handler.Taint:
 		return Blamed
 	case e.Kind == history.NodeTainted:
-		if e.At < st.Begun || kubernetesTaint(e.Key) {
+		if e.At < st.Begun || kubernetesTaint(e.Setting().Key) {
 			return Blameless
 		}
 		return st.audit.changed(e.Node, e.At)
@@ -159,7 +159,7 @@ func (st *Story) Takes(e history.Event) Blame {
 // Evicts reports whether the event is an eviction by the Eviction API during the
 // drill.
 func (st *Story) Evicts(e history.Event) bool {
-	return e.Kind == history.PodEvicted && e.Reason == "EvictionByEvictionAPI" && e.At >= st.Begun
+	return e.Kind == history.PodEvicted && e.KubernetesReason() == "EvictionByEvictionAPI" && e.At >= st.Begun
 }
 
 // Touches are the interferences with a node while its instance is there: the handler's,

@@ -16,7 +16,7 @@ func (st *Story) MarkChange(e history.Event) bool {
 	case history.NodeCordoned, history.NodeUncordoned:
 		return handler.Unschedulable && !st.PreparedCordon(e)
 	case history.NodeTainted, history.NodeUntainted:
-		return handler.Taint != "" && e.Key == handler.Taint && e.Reason != softTaint
+		return handler.Taint != "" && e.Setting().Key == handler.Taint && e.Setting().Value != softTaint
 	}
 	return false
 }
@@ -71,12 +71,12 @@ func (st *Story) Signs(node string) map[string][]history.Event {
 		case e.Node != node || e.At >= gone:
 		case st.Marking(e):
 			signs[string(e.Kind)] = append(signs[string(e.Kind)], e)
-		case announces != "" && e.Kind == history.ClusterEvent && e.Key == "Node" && e.Reason == announces:
-			if ended, ok := st.ended(signs[e.Reason], e); ok && !slices.ContainsFunc(resumed, func(r history.Event) bool { return r.Key == ended.Key }) {
+		case announces != "" && e.About("Node") && e.KubernetesReason() == announces:
+			if ended, ok := st.ended(signs[announces], e); ok && !slices.ContainsFunc(resumed, func(r history.Event) bool { return r.Step() == ended.Step() }) {
 				resumed = append(resumed, ended)
 				continue
 			}
-			signs[e.Reason] = append(signs[e.Reason], e)
+			signs[announces] = append(signs[announces], e)
 		}
 	}
 	return signs
@@ -90,7 +90,7 @@ func (st *Story) ended(announced []history.Event, again history.Event) (last his
 	}
 	for _, e := range st.AllOf(history.HandlerDisturbed) {
 		ends := []history.Disturbance{history.KillHandler, history.UpdateHandler, history.TerminateHandler, history.RetireHandler, history.MoveHandler, history.StopHandler}
-		if slices.Contains(ends, history.Disturbance(e.Reason)) && e.At > announced[len(announced)-1].At && e.At <= again.At {
+		if slices.Contains(ends, e.Disturbance()) && e.At > announced[len(announced)-1].At && e.At <= again.At {
 			last, ok = e, true
 		}
 	}

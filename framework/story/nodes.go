@@ -10,7 +10,7 @@ import (
 // Node returns the cluster node that a name of the scenario stands for. If it is not
 // known, why says the reason.
 func (st *Story) Node(name string) (node, why string) {
-	role, ok := st.First(func(e history.Event) bool { return e.Kind == history.NodeRole && e.Key == name && e.Node != "" })
+	role, ok := st.First(func(e history.Event) bool { return e.Kind == history.NodeRole && e.Role() == name && e.Node != "" })
 	if !ok {
 		return "", fmt.Sprintf("the history does not say which node %q is", name)
 	}
@@ -24,7 +24,7 @@ func (st *Story) Node(name string) (node, why string) {
 func (st *Story) Role(node string) string {
 	for _, e := range st.AllOf(history.NodeRole) {
 		if e.Node == node {
-			return e.Key
+			return e.Role()
 		}
 	}
 	return ""
@@ -36,7 +36,7 @@ func (st *Story) Noticed(name, notice string) (node string, put history.Event, w
 		return "", put, why
 	}
 	put, ok := st.First(func(e history.Event) bool {
-		return e.Kind == history.NoticePut && e.Key == notice && e.Node == node
+		return e.Kind == history.NoticePut && e.Step() == notice && e.Node == node
 	})
 	if !ok {
 		return "", put, fmt.Sprintf("notice %q was never put for %s (%s)", notice, node, name)
@@ -81,7 +81,7 @@ func (st *Story) Reclaimed(node string) (taken history.Event, ok bool) {
 		case e.Node != node:
 		case e.Kind == history.Reclaimed && !ok:
 			taken, ok = e, true
-		case e.Kind == history.OperatorActed && e.Reason == string(history.StartAgain):
+		case e.Kind == history.OperatorActed && e.Operation() == history.StartAgain:
 			taken, ok = history.Event{}, false
 		}
 	}
@@ -102,11 +102,11 @@ func (st *Story) Causes(node string) []history.Event {
 		}
 	}
 	return st.All(func(e history.Event) bool {
-		return e.Kind == history.NoticePut && e.Node == node || e.Kind == history.MessagePut && naming[e.Key] ||
+		return e.Kind == history.NoticePut && e.Node == node || e.Kind == history.MessagePut && naming[e.Step()] ||
 			(e.Kind == history.DNSDisrupted || e.Kind == history.HandlerReconfigured || ToFinish(e) || drainedByHand(e)) && e.Node == node
 	})
 }
 
 // ToFinish reports whether an operator deleted a Node object, and the handler's finalizer holds
 // it until the handler has removed the node: the scenario gave that step a name.
-func ToFinish(e history.Event) bool { return e.Kind == history.OperatorActed && e.Key != "" }
+func ToFinish(e history.Event) bool { return e.Kind == history.OperatorActed && e.Step() != "" }

@@ -21,20 +21,20 @@ func (st *Story) PreparedCordon(e history.Event) bool {
 
 // drainedByHand reports whether the event is a drain of a node by an operator.
 func drainedByHand(e history.Event) bool {
-	return e.Kind == history.OperatorActed && e.Reason == string(history.DrainNode)
+	return e.Kind == history.OperatorActed && e.Operation() == history.DrainNode
 }
 
 // ByOperator reports whether the drill itself made a change of a node, as an operator. A
 // Node object that it deletes may go later: finalizers hold it.
 func (st *Story) ByOperator(e history.Event) bool {
-	made := map[string][]history.Kind{
-		string(history.UncordonNode): {history.NodeUncordoned},
-		string(history.ReadmitNode):  {history.NodeUncordoned, history.NodeUntainted},
-		string(history.DeleteNode):   {history.NodeDeleted},
-		string(history.DrainNode):    {history.NodeCordoned, history.NodeTainted},
+	made := map[history.Operation][]history.Kind{
+		history.UncordonNode: {history.NodeUncordoned},
+		history.ReadmitNode:  {history.NodeUncordoned, history.NodeUntainted},
+		history.DeleteNode:   {history.NodeDeleted},
+		history.DrainNode:    {history.NodeCordoned, history.NodeTainted},
 	}
 	_, ok := st.First(func(o history.Event) bool {
-		return o.Kind == history.OperatorActed && o.Node == e.Node && slices.Contains(made[o.Reason], e.Kind) && e.At >= o.At && (e.Kind == history.NodeDeleted || e.At <= o.At+InFlight)
+		return o.Kind == history.OperatorActed && o.Node == e.Node && slices.Contains(made[o.Operation()], e.Kind) && e.At >= o.At && (e.Kind == history.NodeDeleted || e.At <= o.At+InFlight)
 	})
 	return ok
 }

@@ -138,7 +138,7 @@ func (p Pod) Evictable() bool { return history.Evictable(p.Events, p.taint) }
 func (p Pod) Number(name history.Number) float64 { return p.Events[0].Numbers[name] }
 
 // In reports whether the pod goes by this name in the scenario's workload.
-func (p Pod) In(group string) bool { return p.Events[0].Key == group }
+func (p Pod) In(group string) bool { return p.Events[0].Group() == group }
 
 // criticalPriority is where the system's own priority classes begin.
 const criticalPriority = 2_000_000_000

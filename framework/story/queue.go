@@ -40,7 +40,7 @@ func (st *Story) Receivable(put history.Event) (since time.Duration, received hi
 	}
 	asked, empty := received.At, put.At
 	calls := st.All(func(e history.Event) bool {
-		return e.Kind == history.SQSCall && e.Owner != history.ProxyOwner && e.Action == "ReceiveMessage" && e.Key == received.Key && Done(e)
+		return e.Kind == history.SQSCall && e.Owner != history.ProxyOwner && e.Action == "ReceiveMessage" && e.Queue() == received.Queue() && Done(e)
 	})
 	for _, call := range calls {
 		switch {

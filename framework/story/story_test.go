@@ -26,14 +26,14 @@ func pod(seconds float64, kind history.Kind, name, node string) history.Event {
 func drain(more ...history.Event) history.History {
 	h := history.History{Meta: history.Meta{Handler: history.Handler{Taint: "example.com/draining", DrainEvent: "Draining"}}}
 	h.Events = slices.Concat(more, []history.Event{
-		at(1, history.Event{Kind: history.NodePresent, Node: "w-1"}), at(1, history.Event{Kind: history.NodeRole, Key: "victim", Node: "w-1"}),
-		at(1, history.Event{Kind: history.NodeRole, Key: "ghost", Node: "w-9"}),
+		at(1, history.NewNodePresent("w-1", "")), at(1, history.NewNodeRole("victim", "w-1")),
+		at(1, history.NewNodeRole("ghost", "w-9")),
 		at(9, history.Steps.Begins()),
-		at(10, history.Event{Kind: history.NoticePut, Key: "reclaim", Node: "w-1"}),
-		at(12, history.Event{Kind: history.NodeTainted, Key: "example.com/draining", Node: "w-1"}),
-		at(30, history.Event{Kind: history.Reclaimed, Node: "w-1"}),
+		at(10, history.NewNoticePut("reclaim", "", "w-1")),
+		at(12, history.NewNodeTainted("w-1", "example.com/draining", "")),
+		at(30, history.NewReclaimed("w-1")),
 		at(40, history.Restore.Begins()),
-		at(45, history.Event{Kind: history.NodeUntainted, Key: "example.com/draining", Node: "w-1"}),
+		at(45, history.NewNodeUntainted("w-1", "example.com/draining", "")),
 	})
 	return h
 }
@@ -41,7 +41,7 @@ func drain(more ...history.Event) history.History {
 // brokenAt reports an error of the harness before the first event that is later.
 func brokenAt(seconds float64, h history.History) history.History {
 	later := slices.IndexFunc(h.Events, func(e history.Event) bool { return e.At > sec(seconds) })
-	h.Events = slices.Insert(h.Events, later, at(seconds, history.Event{Kind: history.RunError}))
+	h.Events = slices.Insert(h.Events, later, at(seconds, history.NewRunError("")))
 	return h
 }
 
@@ -88,7 +88,7 @@ func TestWhoHasToLeave(t *testing.T) {
 	st := Read(scenarios.Scenario{}, drain(
 		pod(1, history.PodPresent, "there", "w-1"), pod(1, history.PodPresent, "elsewhere", "w-2"), daemon,
 		pod(1, history.PodPresent, "gone", "w-1"), pod(5, history.PodDeleted, "gone", "w-1"),
-		at(10.5, history.Event{Kind: history.NodeCordoned, Node: "w-1"}), // by somebody else
+		at(10.5, history.NewNodeCordoned("w-1")), // by somebody else
 		pod(11, history.PodCreated, "before-the-mark", ""), pod(11, history.PodScheduled, "before-the-mark", "w-1"),
 		pod(12.9, history.PodCreated, "in-flight", ""), pod(12.9, history.PodScheduled, "in-flight", "w-1"),
 		pod(13, history.PodCreated, "after-the-mark", ""), pod(13, history.PodScheduled, "after-the-mark", "w-1"),
@@ -108,9 +108,9 @@ func TestWhoHasToLeave(t *testing.T) {
 
 func TestSignsOfADrain(t *testing.T) {
 	st := Read(scenarios.Scenario{}, drain(
-		at(11, history.Event{Kind: history.ClusterEvent, Key: "Node", Node: "w-1", Reason: "Draining"}),
-		at(14, history.Event{Kind: history.ClusterEvent, Key: "Node", Node: "w-1", Reason: "Draining"}),
-		at(35, history.Event{Kind: history.ClusterEvent, Key: "Node", Node: "w-1", Reason: "Draining"}), // its instance is gone
+		at(11, history.NewClusterEvent("Node", "Draining", history.Node("w-1"))),
+		at(14, history.NewClusterEvent("Node", "Draining", history.Node("w-1"))),
+		at(35, history.NewClusterEvent("Node", "Draining", history.Node("w-1"))), // its instance is gone
 	))
 	if sign, n := Most(st.Signs("w-1")); sign != "Draining" || n != 2 {
 		t.Errorf("%s %d times", sign, n)
@@ -137,7 +137,7 @@ func TestWhoInterferesWithANode(t *testing.T) {
 		pod(18, history.PodTerminating, "deleted", "w-1"), pod(18, history.PodDeleted, "deleted", "w-1"), // its end
 		pod(1, history.PodPresent, "at-once", "w-1"), pod(19, history.PodDeleted, "at-once", "w-1"),
 		pod(1, history.PodPresent, "early", "w-1"), pod(3, history.PodTerminating, "early", "w-1"), // before the steps
-		at(17, history.Event{Kind: history.NodeTainted, Key: "node.kubernetes.io/not-ready", Node: "w-1"}),
+		at(17, history.NewNodeTainted("w-1", "node.kubernetes.io/not-ready", "")),
 	))
 	blamed, unclear := st.Touches("w-1")
 	want := []history.Kind{history.NodeTainted, history.PodEvicted, history.PodTerminating, history.PodDeleted}
@@ -159,22 +159,22 @@ func TestWhoseDoingItWas(t *testing.T) {
 		e.At, e.Said = sec(39), &d
 		return e
 	}
-	read := at(39, history.Event{Kind: history.AuditRead})
+	read := at(39, history.NewAuditRead(""))
 	took := func(seconds float64, name string) history.Event {
-		return said(seconds, history.Event{Kind: history.HandlerTook, Pod: name})
+		return said(seconds, history.NewHandlerTook("", name))
 	}
 	wrote := func(seconds float64, node string) history.Event {
-		return said(seconds, history.Event{Kind: history.HandlerWrote, Node: node})
+		return said(seconds, history.NewHandlerWrote("", node, ""))
 	}
 	right := func(verb string) history.Event {
-		return at(39, history.Event{Kind: history.RBACUsed, Action: verb, Reason: "/pods"})
+		return at(39, history.NewRBACUsed("", verb, "/pods"))
 	}
 	own := []history.Event{daemon(1, history.PodPresent), daemon(20, history.PodTerminating)}
 	for i := range own {
 		own[i].Owner, own[i].Key = "ReplicaSet/handler-1", "handler"
 	}
 	deletion := []history.Event{daemon(1, history.PodPresent), daemon(20, history.PodTerminating)}
-	tainted := []history.Event{at(20, history.Event{Kind: history.NodeTainted, Key: "cni.example.com/agent-not-ready", Node: "w-2"})}
+	tainted := []history.Event{at(20, history.NewNodeTainted("w-2", "cni.example.com/agent-not-ready", ""))}
 	for name, x := range map[string]struct {
 		what  []history.Event
 		audit []history.Event
@@ -217,7 +217,7 @@ func TestWhoseDoingItWas(t *testing.T) {
 
 func TestWhosePodsAreTheHandlers(t *testing.T) {
 	pod := func(name, owner string) Pod {
-		return Pod{Events: []history.Event{{Kind: history.PodPresent, Pod: name, Owner: owner}}}
+		return Pod{Events: []history.Event{history.NewPodPresent(name, "", "", "", history.Owner(owner))}}
 	}
 	deployment, daemonSet := history.Handler{Deployment: "ns/handler"}, history.Handler{DaemonSet: "ns/handler"}
 	for name, c := range map[string]struct {
@@ -254,10 +254,10 @@ func TestAHandlerThatReadsMetadataIsReadWithoutAQueue(t *testing.T) {
 
 func TestWhenAnInstanceIsTakenForGood(t *testing.T) {
 	taken := func(seconds float64) history.Event {
-		return at(seconds, history.Event{Kind: history.Reclaimed, Node: "worker"})
+		return at(seconds, history.NewReclaimed("worker"))
 	}
 	again := func(seconds float64) history.Event {
-		return at(seconds, history.Event{Kind: history.OperatorActed, Node: "worker", Reason: string(history.StartAgain)})
+		return at(seconds, history.NewOperatorActed("", history.StartAgain, "worker"))
 	}
 	for name, c := range map[string]struct {
 		then []history.Event
@@ -268,9 +268,9 @@ func TestWhenAnInstanceIsTakenForGood(t *testing.T) {
 		"once":                      {[]history.Event{taken(5)}, 5, true},
 		"started again":             {[]history.Event{taken(5), again(6)}, 0, false},
 		"started again and taken":   {[]history.Event{taken(5), again(6), taken(8)}, 8, true},
-		"another operation is none": {[]history.Event{taken(5), at(6, history.Event{Kind: history.OperatorActed, Node: "worker", Reason: string(history.ReadmitNode)})}, 5, true},
-		"of another node":           {[]history.Event{at(5, history.Event{Kind: history.Reclaimed, Node: "worker2"})}, 0, false},
-		"another node starts again": {[]history.Event{taken(5), at(6, history.Event{Kind: history.OperatorActed, Node: "worker2", Reason: string(history.StartAgain)})}, 5, true},
+		"another operation is none": {[]history.Event{taken(5), at(6, history.NewOperatorActed("", history.ReadmitNode, "worker"))}, 5, true},
+		"of another node":           {[]history.Event{at(5, history.NewReclaimed("worker2"))}, 0, false},
+		"another node starts again": {[]history.Event{taken(5), at(6, history.NewOperatorActed("", history.StartAgain, "worker2"))}, 5, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			st := Read(scenarios.Scenario{}, history.History{Events: append(c.then, at(40, history.Restore.Begins()))})

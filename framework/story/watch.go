@@ -41,14 +41,14 @@ func gapsOf(events []history.Event) []gap {
 	for _, e := range events {
 		switch e.Kind {
 		case history.WatchLost:
-			g := gap{of: e.Key, heard: e.At, lost: e.At, back: math.MaxInt64}
+			g := gap{of: e.Watch(), heard: e.At, lost: e.At, back: math.MaxInt64}
 			if e.Said != nil {
 				g.heard = min(g.heard, *e.Said)
 			}
 			gaps = append(gaps, g)
 		case history.WatchBack:
 			for i := range gaps {
-				if gaps[i].of == e.Key && gaps[i].back == math.MaxInt64 {
+				if gaps[i].of == e.Watch() && gaps[i].back == math.MaxInt64 {
 					gaps[i].back = e.At
 				}
 			}

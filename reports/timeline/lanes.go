@@ -18,25 +18,27 @@ func (d picture) notices() []Row {
 	var rows []Row
 	var seen []string
 	for _, put := range d.AllOf(history.NoticePut, history.MessagePut) {
-		if slices.Contains(seen, put.Key) {
+		if slices.Contains(seen, put.Step()) {
 			continue
 		}
-		seen = append(seen, put.Key)
-		r := row{picture: d, Row: Row{Name: put.Key, Note: put.Reason}}
+		seen = append(seen, put.Step())
+		r := row{picture: d, Row: Row{Name: put.Step(), Note: string(put.NoticeType())}}
 		r.mark(put, Put, "put")
 		if put.Until != nil {
 			r.span(put.At, *put.Until, Leaving, "time to leave: "+(*put.Until-put.At).String())
-			r.mark(history.Event{At: *put.Until, Seq: put.Seq}, Ended, "deadline")
+			deadline := put
+			deadline.At = *put.Until
+			r.mark(deadline, Ended, "deadline")
 		}
 		rows = append(rows, r.Row)
 	}
 	disrupted := row{picture: d, Row: Row{Name: "CoreDNS", Note: "what was done to it"}}
 	for _, e := range d.AllOf(history.DNSDisrupted) {
-		disrupted.mark(e, Put, e.Reason)
+		disrupted.mark(e, Put, string(e.Disruption()))
 	}
 	configured := row{picture: d, Row: Row{Name: "handler", Note: "configured otherwise"}}
 	for _, e := range d.AllOf(history.HandlerReconfigured) {
-		text := e.Key
+		text := e.Step()
 		if e.Node != "" {
 			text = "to remove " + e.Node
 		}
@@ -44,7 +46,7 @@ func (d picture) notices() []Row {
 	}
 	deployed := row{picture: d, Row: Row{Name: "DaemonSet", Note: "created by the drill"}}
 	for _, e := range d.AllOf(history.Deployed) {
-		deployed.mark(e, Put, e.Key)
+		deployed.mark(e, Put, e.DaemonSet())
 	}
 	upgraded := row{picture: d, Row: Row{Name: "add-on", Note: "upgraded by the drill"}}
 	for _, e := range d.AllOf(history.AddOnUpgrading, history.AddOnUpgraded, history.AddOnRefused, history.AddOnSet) {
@@ -70,13 +72,13 @@ func (d picture) notices() []Row {
 func addOnText(e history.Event) string {
 	switch e.Kind {
 	case history.AddOnUpgrading:
-		return e.Key + ": upgrade with " + e.Action
+		return e.AddOn() + ": upgrade with " + e.Action
 	case history.AddOnUpgraded:
-		return e.Key + ": upgraded"
+		return e.AddOn() + ": upgraded"
 	case history.AddOnRefused:
-		return e.Key + ": refused because of conflicts"
+		return e.AddOn() + ": refused because of conflicts"
 	}
-	return e.Key + ": values set by hand"
+	return e.AddOn() + ": values set by hand"
 }
 
 // messages shows what a handler received and deleted.
@@ -112,8 +114,8 @@ func (d picture) handler() []Row {
 	}
 	lifecycle := row{picture: d, Row: Row{Name: "lifecycle", Note: "of Auto Scaling"}}
 	for _, e := range d.AllOf(history.LifecycleActed) {
-		if e.Reason != "" {
-			lifecycle.mark(e, Ended, "completed: "+e.Reason)
+		if result := e.LifecycleResult(); result != "" {
+			lifecycle.mark(e, Ended, "completed: "+result)
 		} else {
 			lifecycle.mark(e, Came, "heartbeat")
 		}
@@ -122,25 +124,25 @@ func (d picture) handler() []Row {
 	for _, e := range d.AllOf(history.MetadataRead) {
 		switch {
 		case e.At < d.zero:
-		case e.Reason != "":
-			metadata.mark(e, Came, e.Reason+" read on "+e.Node)
+		case e.NoticeType() != "":
+			metadata.mark(e, Came, string(e.NoticeType())+" read on "+e.Node)
 		case e.Fault != "":
 			metadata.mark(e, Ended, "failed on "+e.Node+" ("+e.Fault+")")
 		}
 	}
 	said := row{picture: d, Row: Row{Name: "events", Note: "that it wrote"}}
 	for _, e := range d.AllOf(history.ClusterEvent) {
-		if e.Key == "Node" && e.At >= d.zero && !story.KubernetesComponent(e.Owner) {
-			said.mark(e, Told, e.Reason)
+		if e.About("Node") && e.At >= d.zero && !story.KubernetesComponent(e.Owner) {
+			said.mark(e, Told, e.KubernetesReason())
 		}
 	}
 	disturbed := row{picture: d, Row: Row{Name: "disturbed", Note: "by the drill"}}
 	for _, e := range d.AllOf(history.HandlerDisturbed, history.HandlerLeftAlone) {
 		if e.Kind == history.HandlerDisturbed {
-			disturbed.mark(e, Act, e.Reason)
+			disturbed.mark(e, Act, string(e.Disturbance()))
 			continue
 		}
-		disturbed.mark(e, Came, e.Reason+" is over")
+		disturbed.mark(e, Came, string(e.Disturbance())+" is over")
 	}
 	var rows []Row
 	for _, r := range []row{messages, second, metadata, lifecycle, said, disturbed} {
@@ -218,12 +220,12 @@ func (d picture) node(name string, events []history.Event) Row {
 			end(Cordoned, e.At, "cordoned")
 			r.mark(e, Act, "uncordoned")
 		case history.NodeTainted:
-			r.mark(e, Act, "taint "+lastPart(e.Key))
+			r.mark(e, Act, "taint "+lastPart(e.Setting().Key))
 		case history.NodeUntainted:
-			r.mark(e, Act, "taint "+lastPart(e.Key)+" off")
+			r.mark(e, Act, "taint "+lastPart(e.Setting().Key)+" off")
 		case history.NodeNotReady:
 			begin(NotReady, e.At)
-			r.mark(e, Ended, "not ready ("+e.Reason+")")
+			r.mark(e, Ended, "not ready ("+e.ReadyStatus()+")")
 		case history.NodeReady:
 			end(NotReady, e.At, "not ready")
 			r.mark(e, Came, "ready")
@@ -236,12 +238,12 @@ func (d picture) node(name string, events []history.Event) Row {
 			begin(Gone, e.At)
 			r.mark(e, Ended, "instance terminated")
 		case history.NodeUnlabelled:
-			r.mark(e, Act, "label "+lastPart(e.Key)+" off")
+			r.mark(e, Act, "label "+lastPart(e.Setting().Key)+" off")
 		case history.NodeUnannotated:
-			r.mark(e, Act, "annotation "+lastPart(e.Key)+" off")
+			r.mark(e, Act, "annotation "+lastPart(e.Setting().Key)+" off")
 		case history.OperatorActed:
-			r.mark(e, Act, "operator: "+e.Reason)
-			if e.Reason == string(history.StartAgain) {
+			r.mark(e, Act, "operator: "+string(e.Operation()))
+			if e.Operation() == history.StartAgain {
 				end(Gone, e.At, "instance gone")
 			}
 		case history.NodeDeleted:
@@ -298,16 +300,16 @@ func (d picture) endpoints(service string) []Row {
 }
 
 func endpointState(e history.Event) (State, Sign, string) {
-	switch {
+	switch now := e.Conditions(); {
 	case e.Kind == history.EndpointReady:
 		return Ready, Came, "ready"
 	case e.Kind == history.EndpointGone:
 		return "", Ended, "gone"
-	case e.Kind == history.EndpointTerminating && e.Reason == "serving",
-		e.Kind == history.EndpointNotReady && e.Reason == "serving=true terminating=true":
+	case now.Terminating && now.Serving:
 		return Serving, Act, "terminating, serving"
-	case e.Kind == history.EndpointTerminating, e.Reason == "serving=false terminating=true":
+	case now.Terminating:
 		return Terminating, Act, "terminating, not serving"
+	default:
+		return NotReady, Ended, fmt.Sprintf("not ready (%s)", now)
 	}
-	return NotReady, Ended, fmt.Sprintf("not ready (%s)", e.Reason)
 }

@@ -168,7 +168,7 @@ func newPicture(r verdict.Result) picture {
 
 // endpointChanges are the events about the endpoints of a service; an empty one is kube-dns.
 func (d picture) endpointChanges(service string) []history.Event {
-	return slices.DeleteFunc(d.AllOf(history.EndpointReady, history.EndpointNotReady, history.EndpointTerminating, history.EndpointGone), func(e history.Event) bool { return e.Key != service })
+	return slices.DeleteFunc(d.AllOf(history.EndpointReady, history.EndpointNotReady, history.EndpointTerminating, history.EndpointGone), func(e history.Event) bool { return e.Service() != service })
 }
 
 // span cuts a span to what is shown; ok is false if nothing of it is shown.

@@ -29,9 +29,9 @@ func recorded(events ...history.Event) history.History {
 	until := sec(35)
 	h := history.History{Complete: true, Meta: history.Meta{Handler: history.Handler{Unschedulable: true}}}
 	h.Events = slices.Concat(events, []history.Event{
-		{At: sec(9), Kind: history.RunPhase, Key: "steps"},
-		{At: sec(10), Kind: history.NoticePut, Key: "reclaim", Notice: "n-1", Node: "w-1", Until: &until},
-		{At: sec(40), Kind: history.RunPhase, Key: "restore"},
+		history.Phase("steps").Begins(history.At(sec(9))),
+		history.NewNoticePut("reclaim", "", "w-1", history.At(sec(10)), history.Notice("n-1"), history.Until(until)),
+		history.Phase("restore").Begins(history.At(sec(40))),
 	})
 	slices.SortStableFunc(h.Events, func(a, b history.Event) int { return int(a.At - b.At) })
 	for i := range h.Events {
@@ -85,8 +85,8 @@ func TestARunThatWasCutShortIsShownToItsLastEvent(t *testing.T) {
 
 func TestWhatRestoringDoesIsNotShown(t *testing.T) {
 	tl := draw(verdict.Result{}, recorded(
-		history.Event{At: sec(11), Kind: history.NodeCordoned, Node: "w-1"},
-		history.Event{At: sec(41), Kind: history.NodeUncordoned, Node: "w-1"},
+		history.NewNodeCordoned("w-1", history.At(sec(11))),
+		history.NewNodeUncordoned("w-1", history.At(sec(41))),
 	))
 	row := lane(t, tl, Nodes).Rows[0]
 	if got := spans(row); got != "running 8s-40s, cordoned 11s-40s" || len(row.Marks) != 1 {
@@ -96,9 +96,9 @@ func TestWhatRestoringDoesIsNotShown(t *testing.T) {
 
 func TestANodeWhoseInstanceWasTaken(t *testing.T) {
 	tl := draw(verdict.Result{}, recorded(
-		history.Event{At: sec(9), Kind: history.NodeRole, Key: "victim", Node: "w-1"},
-		history.Event{At: sec(11), Kind: history.NodeCordoned, Node: "w-1"},
-		history.Event{At: sec(35), Kind: history.Reclaimed, Node: "w-1"},
+		history.NewNodeRole("victim", "w-1", history.At(sec(9))),
+		history.NewNodeCordoned("w-1", history.At(sec(11))),
+		history.NewReclaimed("w-1", history.At(sec(35))),
 	))
 	row := lane(t, tl, Nodes).Rows[0]
 	if got := spans(row); got != "running 8s-35s, cordoned 11s-35s, gone 35s-40s" || row.Note != "victim" {
@@ -130,10 +130,10 @@ func TestAnEvictedPodAndItsReplacement(t *testing.T) {
 
 func TestWhatWasDoneToCoreDNSBeginsADrill(t *testing.T) {
 	tl := draw(verdict.Result{}, history.History{Events: []history.Event{
-		{Seq: 1, At: sec(1), Kind: history.RunPhase, Key: "steps"},
-		{Seq: 2, At: sec(8), Kind: history.DNSDisrupted, Reason: "kill", Node: "w-1"},
-		{Seq: 3, At: sec(9), Kind: history.DNSDisrupted, Reason: "scale"},
-		{Seq: 4, At: sec(20), Kind: history.RunPhase, Key: "restore"},
+		history.Phase("steps").Begins(func(e *history.Event) { e.Seq = 1 }, history.At(sec(1))),
+		history.NewDNSDisrupted("kill", func(e *history.Event) { e.Seq = 2 }, history.At(sec(8)), history.Node("w-1")),
+		history.NewDNSDisrupted("scale", func(e *history.Event) { e.Seq = 3 }, history.At(sec(9))),
+		history.Phase("restore").Begins(func(e *history.Event) { e.Seq = 4 }, history.At(sec(20))),
 	}})
 	rows := lane(t, tl, Notices).Rows
 	if tl.Zero != sec(8) || len(rows) != 1 || len(rows[0].Marks) != 2 || rows[0].Marks[0].Text != "kill" || rows[0].Marks[1].At != sec(9) {
@@ -153,7 +153,7 @@ func TestTheLameduckOfADNSPod(t *testing.T) {
 		dns := coredns.Settings{Lameduck: strict.Duration(sec(5))}
 		tl := draw(verdict.Result{CoreDNS: dns}, recorded(append(logged,
 			podAt(1, history.PodPresent, "coredns", "w-1"),
-			history.Event{At: sec(2), Kind: history.EndpointReady, Pod: "ns/coredns", IP: "10.0.0.1"},
+			history.NewEndpointReady("", "ns/coredns", "10.0.0.1", history.At(sec(2))),
 			podAt(12, history.PodTerminating, "coredns", "w-1"), podAt(18, history.PodExited, "coredns", "w-1"), podAt(19, history.PodDeleted, "coredns", "w-1"),
 		)...))
 		row := lane(t, tl, CoreDNS).Rows[0]
@@ -177,7 +177,7 @@ func TestAnEndpointThatTerminatesServingAndThenNot(t *testing.T) {
 		endpoint(2, history.EndpointReady, ""),
 		endpoint(12, history.EndpointTerminating, "serving"), endpoint(12, history.EndpointNotReady, "serving=true terminating=true"),
 		endpoint(17, history.EndpointTerminating, "not-serving"), endpoint(18, history.EndpointGone, ""),
-		history.Event{At: sec(20), Kind: history.EndpointReady, Pod: "ns/new", IP: "10.0.0.2"},
+		history.NewEndpointReady("", "ns/new", "10.0.0.2", history.At(sec(20))),
 	))
 	if got := spans(lane(t, tl, Endpoints).Rows[1]); got != "ready 20s-40s" {
 		t.Errorf("new: %s", got)
@@ -210,22 +210,22 @@ func TestManyRowsAreLeftOutAndCounted(t *testing.T) {
 }
 
 func poll(from, to float64) history.Event {
-	return history.Event{At: sec(to), Kind: history.SQSCall, Action: "ReceiveMessage", Numbers: history.Numbers{history.Took: to - from}}
+	return history.NewSQSCall("", "ReceiveMessage", "", history.At(sec(to)), history.With(history.Numbers{history.Took: to - from}))
 }
 
 func TestTheWaterfallOfANotice(t *testing.T) {
 	w := draw(verdict.Result{}, recorded(
 		podAt(1, history.PodPresent, "a", "w-1"), podAt(1, history.PodPresent, "b", "w-1"),
-		history.Event{At: sec(1), Kind: history.PodPresent, Pod: "ns/daemon", UID: "daemon", Node: "w-1", Owner: "DaemonSet/daemon"},
+		history.NewPodPresent("ns/daemon", "daemon", "", "", history.At(sec(1)), history.Node("w-1"), history.Owner("DaemonSet/daemon")),
 		// Two pollers, one of them in the middle of its work for some of the time.
 		poll(9, 10.02), poll(10.01, 10.04), poll(10.07, 10.1),
-		history.Event{At: sec(10.1), Kind: history.SQSReceived, Message: "m-1", Notice: "n-1"},
-		history.Event{At: sec(10.2), Kind: history.NodeCordoned, Node: "w-1"},
+		history.NewSQSReceived("", "m-1", "n-1", history.At(sec(10.1))),
+		history.NewNodeCordoned("w-1", history.At(sec(10.2))),
 		podAt(10.3, history.PodEvicted, "a", "w-1"), podAt(10.4, history.PodEvicted, "b", "w-1"),
 		podAt(11, history.PodCreated, "c", ""), podAt(11, history.PodCreated, "d", ""),
 		podAt(12, history.PodReady, "c", "w-2"), podAt(14, history.PodReady, "d", "w-2"),
 		podAt(15, history.PodDeleted, "b", "w-1"), podAt(16, history.PodDeleted, "a", "w-1"),
-		history.Event{At: sec(17), Kind: history.SQSDeleted, Message: "m-1", Notice: "n-1"},
+		history.NewSQSDeleted("", "m-1", "n-1", history.At(sec(17))),
 	)).Waterfalls[0]
 	if w.Queue.Round(time.Millisecond) != 70*time.Millisecond {
 		t.Errorf("LocalStack's share is %s, want 70ms", w.Queue)
@@ -250,11 +250,11 @@ func TestTheWaterfallOfANotice(t *testing.T) {
 func TestTheWaterfallOfANoticeInTheMetadata(t *testing.T) {
 	h := recorded(
 		podAt(1, history.PodPresent, "a", "w-1"),
-		history.Event{At: sec(9), Kind: history.MetadataRead, Node: "w-1", Key: "meta-data/spot/instance-action", Status: 404},
-		history.Event{At: sec(10.3), Kind: history.MetadataRead, Node: "w-2", Reason: string(history.SpotInterruption), Status: 200},
-		history.Event{At: sec(10.4), Kind: history.MetadataRead, Node: "w-1", Reason: string(history.RebalanceRecommendation), Status: 200},
-		history.Event{At: sec(11), Kind: history.MetadataRead, Node: "w-1", Reason: string(history.SpotInterruption), Status: 200},
-		history.Event{At: sec(12), Kind: history.NodeCordoned, Node: "w-1"},
+		history.NewMetadataRead("w-1", "meta-data/spot/instance-action", "", history.At(sec(9)), history.Status(404)),
+		history.NewMetadataRead("w-2", "", history.SpotInterruption, history.At(sec(10.3)), history.Status(200)),
+		history.NewMetadataRead("w-1", "", history.RebalanceRecommendation, history.At(sec(10.4)), history.Status(200)),
+		history.NewMetadataRead("w-1", "", history.SpotInterruption, history.At(sec(11)), history.Status(200)),
+		history.NewNodeCordoned("w-1", history.At(sec(12))),
 		podAt(15, history.PodDeleted, "a", "w-1"),
 	)
 	h.Meta.Handler.Reads = history.FromMetadata
@@ -280,14 +280,14 @@ func TestTheWaterfallOfANoticeInTheMetadata(t *testing.T) {
 func TestTheWaterfallOfALaunchedReplacement(t *testing.T) {
 	steps := []history.Event{
 		podAt(1, history.PodPresent, "a", "w-1"),
-		{At: sec(9.5), Kind: history.InstanceLaunched, Instance: "i-before"},
-		{At: sec(10.5), Kind: history.SQSCall, Action: "ec2:CreateFleet", Numbers: history.Numbers{history.Took: 0.3}},
-		{At: sec(11), Kind: history.InstanceLaunched, Instance: "i-2"},
-		{At: sec(11.5), Kind: history.InstanceJoined, Instance: "i-before", Node: "w-3"},
-		{At: sec(12), Kind: history.NodeReady, Node: "w-3"},
-		{At: sec(18), Kind: history.NodePresent, Node: "w-2", Key: "spot"},
-		{At: sec(19), Kind: history.InstanceJoined, Instance: "i-2", Node: "w-2"},
-		{At: sec(20), Kind: history.NodeReady, Node: "w-2"},
+		history.NewInstanceLaunched("i-before", "", "", history.At(sec(9.5))),
+		history.NewSQSCall("", "ec2:CreateFleet", "", history.At(sec(10.5)), history.With(history.Numbers{history.Took: 0.3})),
+		history.NewInstanceLaunched("i-2", "", "", history.At(sec(11))),
+		history.NewInstanceJoined("i-before", "w-3", history.At(sec(11.5))),
+		history.NewNodeReady("w-3", history.At(sec(12))),
+		history.NewNodePresent("w-2", "spot", history.At(sec(18))),
+		history.NewInstanceJoined("i-2", "w-2", history.At(sec(19))),
+		history.NewNodeReady("w-2", history.At(sec(20))),
 	}
 	tl := draw(verdict.Result{}, recorded(steps...))
 	after := map[string]time.Duration{}
@@ -312,9 +312,9 @@ func TestTheWaterfallOfALaunchedReplacement(t *testing.T) {
 func TestTheWaterfallGoesByTheHandlersOwnMark(t *testing.T) {
 	h := recorded(
 		podAt(1, history.PodPresent, "a", "w-1"),
-		history.Event{At: sec(10.2), Kind: history.NodeCordoned, Node: "w-1"}, // somebody else's
+		history.NewNodeCordoned("w-1", history.At(sec(10.2))), // somebody else's
 		podAt(10.5, history.PodCreated, "late", ""), podAt(10.6, history.PodScheduled, "late", "w-1"),
-		history.Event{At: sec(11), Kind: history.NodeTainted, Key: "example.com/draining", Node: "w-1"},
+		history.NewNodeTainted("w-1", "example.com/draining", "", history.At(sec(11))),
 		podAt(12, history.PodDeleted, "a", "w-1"), podAt(20, history.PodDeleted, "late", "w-1"),
 	)
 	h.Meta.Handler = history.Handler{Taint: "example.com/draining"}

@@ -43,7 +43,7 @@ func (d picture) waterfalls() []Waterfall {
 }
 
 func (d picture) waterfall(put history.Event) Waterfall {
-	w := Waterfall{Notice: put.Key, Node: put.Node}
+	w := Waterfall{Notice: put.Step(), Node: put.Node}
 	if put.Until != nil {
 		w.Deadline = *put.Until
 	}
@@ -87,7 +87,7 @@ func (d picture) waterfall(put history.Event) Waterfall {
 // instance.
 func (d picture) readNotice(put history.Event) (history.Event, bool) {
 	return d.after(put, func(e history.Event) bool {
-		return e.Kind == history.MetadataRead && e.Node == put.Node && e.Reason == put.Reason
+		return e.Kind == history.MetadataRead && e.Node == put.Node && e.NoticeType() == put.NoticeType()
 	})
 }
 

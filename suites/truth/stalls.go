@@ -234,13 +234,13 @@ func record(ctx context.Context, binary string, rec *history.Recorder, s scenari
 		rec.Record(phase.Begins())
 	}
 	for pod, ip := range map[string]string{stallPod: stallIP, controlPod: "10.0.0.2"} {
-		rec.Record(history.Event{Kind: history.PodPresent, Pod: pod, UID: pod, Reason: "Running", IP: ip})
-		rec.Record(history.Event{Kind: history.PodReady, Pod: pod, UID: pod, IP: ip})
-		rec.Record(history.Event{Kind: history.EndpointReady, Pod: pod, IP: ip})
+		rec.Record(history.NewPodPresent(pod, pod, "", "Running", history.IP(ip)))
+		rec.Record(history.NewPodReady(pod, pod, history.IP(ip)))
+		rec.Record(history.NewEndpointReady("", pod, ip))
 	}
-	rec.Record(history.Event{Kind: history.ControlChosen, Pod: controlPod, IP: "10.0.0.2"})
+	rec.Record(history.NewControlChosen("", controlPod, "10.0.0.2"))
 	rec.Record(history.Steps.Begins())
-	rec.Record(history.Event{Kind: history.NoticePut, At: noticeAt, Key: "stall", Notice: "stall"})
+	rec.Record(history.NewNoticePut("stall", "", "", history.At(noticeAt), history.Notice("stall")))
 	go func() {
 		sampled <- rundelay.Record(ctx, binary, rec.Clock(), watched, func(e history.Event) {
 			if e.Kind != history.MemoryUsed {
