@@ -79,7 +79,7 @@ func TestCollectRebasesToTheRecordersClock(t *testing.T) {
 	rec := newRecorder(t)
 	anchor := history.NewAnchor()
 	anchor.BootID, anchor.Wall = "another machine", rec.Clock().Start().Add(3*time.Second)
-	stream := lines(t, line{Anchor: &anchor}, line{Event: &history.NewSQSCall("", "GetQueueUrl", "", func(e *history.Event) { e.Seq = 7 }, history.At(time.Second))})
+	stream := lines(t, line{Anchor: &anchor}, line{Event: new(history.NewSQSCall("", "GetQueueUrl", "", func(e *history.Event) { e.Seq = 7 }, history.At(time.Second)))})
 	if err := Collect(t.Context(), nil, strings.NewReader(stream), rec.Clock(), rec); err == nil || !strings.Contains(err.Error(), "the stream ended") {
 		t.Errorf("a stream that ends: %v", err)
 	}
@@ -95,14 +95,14 @@ func TestCollectRebasesToTheRecordersClock(t *testing.T) {
 func TestCollectRefusesADamagedStream(t *testing.T) {
 	anchor, beat := history.NewAnchor(), time.Second
 	call := func(seq int) line {
-		return line{Event: &history.NewSQSCall("", "", "", func(e *history.Event) { e.Seq = seq })}
+		return line{Event: new(history.NewSQSCall("", "", "", func(e *history.Event) { e.Seq = seq }))}
 	}
 	for name, tc := range map[string]struct{ stream, want string }{
 		"no anchor":       {lines(t, call(1)), "not the anchor"},
 		"heartbeat first": {lines(t, line{Heartbeat: &beat}), "not the anchor"},
 		"two anchors":     {lines(t, line{Anchor: &anchor}, line{Anchor: &anchor}), "second anchor"},
 		"gap":             {lines(t, line{Anchor: &anchor}, call(4), call(5), call(7)), "record 7 follows 5"},
-		"other kind":      {lines(t, line{Anchor: &anchor}, line{Event: &history.NewRunEnded(func(e *history.Event) { e.Seq = 1 })}), "run.ended"},
+		"other kind":      {lines(t, line{Anchor: &anchor}, line{Event: new(history.NewRunEnded(func(e *history.Event) { e.Seq = 1 }))}), "run.ended"},
 		"empty line":      {lines(t, line{Anchor: &anchor}, line{}), "neither"},
 		"not JSON":        {lines(t, line{Anchor: &anchor}) + "upstream connect error\n", "line 2"},
 		"cut short":       {lines(t, line{Anchor: &anchor}, call(1)) + `{"seq":2,"ki`, "line 3"},
@@ -157,7 +157,7 @@ func TestCollectStopsOnceItHasReadWhatWasBefore(t *testing.T) {
 		before, after := 2*time.Second, 4*time.Second
 		fmt.Fprint(stream, lines(t, line{Heartbeat: &before}))
 		time.Sleep(2 * time.Second)
-		fmt.Fprint(stream, lines(t, line{Event: &history.NewSQSCall("", "", "", func(e *history.Event) { e.Seq = 1 }, history.At(2500*time.Millisecond))}, line{Heartbeat: &after}))
+		fmt.Fprint(stream, lines(t, line{Event: new(history.NewSQSCall("", "", "", func(e *history.Event) { e.Seq = 1 }, history.At(2500*time.Millisecond)))}, line{Heartbeat: &after}))
 		if err := <-collected; err != nil {
 			t.Error(err)
 		}

@@ -38,12 +38,12 @@ func TestAFaultOfTheQueueEnds(t *testing.T) {
 			t.Parallel()
 			r := forTests(t)
 			looks := 0
-			look := func(context.Context) ([]history.Event, error) {
+			look := func(context.Context) ([]history.Detail, error) {
 				looks++
 				if looks > 1 {
 					return nil, nil
 				}
-				return slices.Repeat([]history.Event{{At: 1}}, c.hits), nil
+				return slices.Repeat([]history.Detail{history.At(1)}, c.hits), nil
 			}
 			f := scenarios.Fault{Name: "reader", Type: history.SecondReader, Count: c.count, For: strict.Duration(time.Second)}
 			why, err := r.recordQueueHits(t.Context(), f, r.rec.Clock().Now()+f.For.D(), look)
@@ -59,12 +59,12 @@ func TestAFaultOfTheQueueEnds(t *testing.T) {
 
 func TestALookAtTheQueueThatTheEndCutsShortIsNoError(t *testing.T) {
 	r := forTests(t)
-	look := func(ctx context.Context) ([]history.Event, error) { <-ctx.Done(); return nil, ctx.Err() }
+	look := func(ctx context.Context) ([]history.Detail, error) { <-ctx.Done(); return nil, ctx.Err() }
 	if why, err := r.recordQueueHits(t.Context(), scenarios.Fault{}, r.rec.Clock().Now()+50*time.Millisecond, look); why != "time" || err != nil {
 		t.Errorf("ended by %q, %v", why, err)
 	}
 	refused := errors.New("refused")
-	if _, err := r.recordQueueHits(t.Context(), scenarios.Fault{}, time.Hour, func(context.Context) ([]history.Event, error) { return nil, refused }); !errors.Is(err, refused) {
+	if _, err := r.recordQueueHits(t.Context(), scenarios.Fault{}, time.Hour, func(context.Context) ([]history.Detail, error) { return nil, refused }); !errors.Is(err, refused) {
 		t.Errorf("an error of the queue: %v", err)
 	}
 }
