@@ -19,11 +19,11 @@ func TestWhatIsPreparedIsCleaned(t *testing.T) {
 	}
 	before := n.DeepCopy()
 	for _, state := range []history.Event{
-		{Action: string(history.PreparedCordon)},
-		{Action: string(history.PreparedTaint), Key: "team.example.com/x", Reason: "NoSchedule"},
-		{Action: string(history.PreparedTaint), Key: "team.example.com/x", Reason: "NoSchedule"}, // twice is once
-		{Action: string(history.PreparedLabel), Key: "example.com/y", Reason: "1"},
-		{Action: string(history.PreparedAnnotation), Key: "example.com/z", Reason: "2"},
+		history.NewNodePrepared(history.PreparedCordon, "", ""),
+		history.NewNodePrepared(history.PreparedTaint, "team.example.com/x", "NoSchedule"),
+		history.NewNodePrepared(history.PreparedTaint, "team.example.com/x", "NoSchedule"), // twice is once
+		history.NewNodePrepared(history.PreparedLabel, "example.com/y", "1"),
+		history.NewNodePrepared(history.PreparedAnnotation, "example.com/z", "2"),
 	} {
 		prepare(n, state)
 	}

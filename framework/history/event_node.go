@@ -83,7 +83,7 @@ func (e Event) Setting() Setting {
 
 // NewNodeReady reports that a node became Ready.
 func NewNodeReady(node string, with ...Detail) Event {
-	return newEvent(NodeReady, "", "", with, Node(node))
+	return newEvent(NodeReady, "", "True", with, Node(node))
 }
 
 // NewNodeNotReady reports that the condition Ready of a node became False or Unknown.

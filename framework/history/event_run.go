@@ -44,6 +44,9 @@ func NewRunBeside(scenario string, what ...Detail) Event {
 	return newEvent(RunBeside, scenario, "", what)
 }
 
+// Beside is the scenario of a RunBeside.
+func (e Event) Beside() string { return e.keyOf(RunBeside) }
+
 // NewNodeRole reports the scenario's name for a node. Instance: the node's.
 func NewNodeRole(role, node string, with ...Detail) Event {
 	return newEvent(NodeRole, role, "", with, Node(node))
