@@ -152,7 +152,7 @@ type recording struct {
 // fail records an error of the harness.
 func (r *recording) fail(err error) error {
 	r.failed = true
-	r.Record(history.Event{Kind: history.RunError, Note: oneLine(err)})
+	r.Record(history.NewRunError(oneLine(err)))
 	return err
 }
 
