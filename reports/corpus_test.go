@@ -183,7 +183,7 @@ func addToCorpus(dir, name string) error {
 
 // thin keeps one query of *thinFlag of each stream, and the flows of those.
 func thin(h history.History, files map[string][]byte, scenarioFile string) error {
-	s, err := scenarios.Parse(scenarioFile, files[scenarioFile])
+	s, err := scenarios.ParseRecorded(scenarioFile, files[scenarioFile])
 	if err != nil {
 		return err
 	}

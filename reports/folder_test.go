@@ -50,7 +50,7 @@ func TestAttemptSavesTheScenarioWhereTheLoaderExpectsIt(t *testing.T) {
 		if got := f.Relative(dir); got != s.Name+"/attempt-2" {
 			t.Errorf("attempt at %s", got)
 		}
-		saved, err := scenarios.LoadFile(ScenarioFile(dir, s.Name))
+		saved, err := scenarios.LoadRecorded(ScenarioFile(dir, s.Name))
 		if err != nil {
 			t.Error(err)
 		}

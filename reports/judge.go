@@ -117,7 +117,7 @@ func judgeAttempt(run, dir string) (Entry, history.Meta, error) {
 	if err != nil {
 		return Entry{}, history.Meta{}, err
 	}
-	s, err := scenarios.LoadFile(ScenarioFile(dir, h.Meta.Scenario))
+	s, err := scenarios.LoadRecorded(ScenarioFile(dir, h.Meta.Scenario))
 	if err != nil {
 		return Entry{}, history.Meta{}, err
 	}

@@ -301,7 +301,7 @@ func fromCorpus(t *testing.T, name string) (scenarios.Scenario, history.History)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := scenarios.LoadFile(ScenarioFile(dir, h.Meta.Scenario))
+	s, err := scenarios.LoadRecorded(ScenarioFile(dir, h.Meta.Scenario))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,13 +28,13 @@ func (c MarkedFirst) observed(t Times) observation {
 // same object, or a read of the same resource. A pod that leaves by itself, and a node whose
 // instance is gone, need no other call.
 type Retried struct {
-	// Fault is an apiFault step of a type that refuses calls.
+	// Fault is a fault on the API server of a type that refuses calls.
 	Fault  string          `yaml:"fault"`
 	Within strict.Duration `yaml:"within"`
 }
 
 func (c Retried) validate(where string, in *scope, p *problems) {
-	in.apiFault(where, c.Fault, p, history.Conflict, history.Denied, history.Throttle, history.ServerError, history.Reset, history.BlackHole)
+	in.apiFault(where+".fault", c.Fault, p, history.Conflict, history.Denied, history.Throttle, history.ServerError, history.Reset, history.BlackHole)
 	p.positive(where+".within", c.Within)
 }
 
@@ -47,7 +47,7 @@ type CallsBounded struct {
 	Max int `yaml:"max"`
 	// Per is the length of time that max is for, at least 2s.
 	Per strict.Duration `yaml:"per"`
-	// During limits the check to the time of an apiFault step. Left out, the whole drill
+	// During limits the check to the time of a fault on the API server. Left out, the whole drill
 	// counts but for its first 5s, in which the handler may still be starting.
 	During string `yaml:"during,omitempty"`
 }
@@ -64,11 +64,7 @@ func (c CallsBounded) validate(where string, in *scope, p *problems) {
 		p.add(where+".per", "%s is less than %s", c.Per.D(), minPer)
 	}
 	if c.During != "" {
-		var faults []string
-		for _, f := range in.apiFaults {
-			faults = append(faults, f.Name)
-		}
-		oneOf(p, where+".during", c.During, faults)
+		in.apiFault(where+".during", c.During, p, history.FaultTypes(history.OnAPI)...)
 	}
 }
 
@@ -77,14 +73,14 @@ func (c CallsBounded) observed(t Times) observation { return absent(t.reaction()
 // RetryAfterKept requires that the handler does not repeat a throttled call before the time
 // in the answer's Retry-After is over.
 type RetryAfterKept struct {
-	// Fault is an apiFault step of type throttle with retryAfter.
+	// Fault is a fault on the API server of type throttle with retryAfter.
 	Fault string `yaml:"fault"`
 }
 
 func (c RetryAfterKept) validate(where string, in *scope, p *problems) {
-	in.apiFault(where, c.Fault, p, history.Throttle)
-	for _, f := range in.apiFaults {
-		if f.Name == c.Fault && f.is(history.Throttle) && f.RetryAfter == 0 {
+	in.apiFault(where+".fault", c.Fault, p, history.Throttle)
+	for _, f := range in.begun {
+		if f.Name == c.Fault && f.On == history.OnAPI && f.Type == history.Throttle && f.RetryAfter == 0 {
 			p.add(where+".fault", "%q has no retryAfter", c.Fault)
 		}
 	}
@@ -95,13 +91,13 @@ func (c RetryAfterKept) observed(t Times) observation { return absent(t.Ended[c.
 // WatchedAgain requires that the handler watches again, within a time, what it watched when
 // the API server ended its watches.
 type WatchedAgain struct {
-	// Fault is an apiFault step of type watch-ended.
+	// Fault is a fault on the API server of type watch-ended.
 	Fault  string          `yaml:"fault"`
 	Within strict.Duration `yaml:"within"`
 }
 
 func (c WatchedAgain) validate(where string, in *scope, p *problems) {
-	in.apiFault(where, c.Fault, p, history.WatchEnded)
+	in.apiFault(where+".fault", c.Fault, p, history.WatchEnded)
 	p.positive(where+".within", c.Within)
 }
 

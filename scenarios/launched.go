@@ -6,6 +6,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/feature"
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 // Launched is the instance that a node is, if it is launched for the drill.
@@ -45,9 +46,9 @@ func (s Scenario) Launches() int {
 	if s.CoreDNS.Placement == coredns.Launched {
 		n = s.CoreDNS.Replicas + 1
 	}
-	for _, fault := range stepsOf[Fault](s) {
-		if fault.Type.OfInstances() {
-			n += fault.Count
+	for _, f := range s.faultsOn(history.OnEC2) {
+		if f.Type.OfInstances() {
+			n += f.Count
 		}
 	}
 	for _, step := range stepsOf[Reconfigure](s) {
@@ -80,8 +81,8 @@ func (s Scenario) validateLaunches(p *problems) {
 		if step.Deploy != nil {
 			p.add(fmt.Sprintf("steps[%d].deploy", i), why)
 		}
-		if step.Fault != nil && step.Fault.Type.OfLaunches() {
-			p.add(fmt.Sprintf("steps[%d].fault", i), "type %s %s", step.Fault.Type, why)
+		if step.Fault != nil && step.Fault.On == history.OnEC2 {
+			p.add(fmt.Sprintf("steps[%d].fault", i), "on %s %s", step.Fault.On, why)
 		}
 	}
 }

@@ -112,6 +112,13 @@ func LoadFile(file string) (Scenario, error) {
 // Parse reads and validates one scenario. Errors name the file, the line and what is
 // allowed.
 func Parse(file string, data []byte) (Scenario, error) {
+	if err := oldSpelling(file, data); err != nil {
+		return Scenario{}, err
+	}
+	return parse(file, data)
+}
+
+func parse(file string, data []byte) (Scenario, error) {
 	s := Scenario{CoreDNS: coredns.Defaults()}
 	err := strict.Decode(file, data, &s)
 	if s.Observe != nil { // the CoreDNS of another cluster is as it is

@@ -7,61 +7,11 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/history"
-	"github.com/spotdrill/spotdrill/framework/strict"
 )
-
-// MetadataFault makes the metadata service of a node's instance fail. It begins with its step and
-// ends when its time is over. Only a handler that reads metadata can meet it.
-type MetadataFault struct {
-	// Name identifies the fault in later steps and in checks.
-	Name string `yaml:"name"`
-	// Node is the node whose instance it is.
-	Node string `yaml:"node"`
-	// Type is what goes wrong; docs/faults.md describes what a client sees.
-	Type history.MetadataFaultType `yaml:"type"`
-	// For is how long the fault lasts.
-	For strict.Duration `yaml:"for"`
-	// By is the delay of each answer, with type delay.
-	By strict.Duration `yaml:"by,omitempty"`
-	// Status is the HTTP status, with type error: 500 or 503.
-	Status int `yaml:"status,omitempty"`
-}
-
-// String is the fault in words.
-func (f MetadataFault) String() string {
-	text := fmt.Sprintf("metadata fault %s: %s", f.Name, f.Type) + detail("by", f.By) + detail("for", f.For)
-	if f.Status != 0 {
-		text += fmt.Sprintf(" with status %d", f.Status)
-	}
-	return text + " on " + f.Node
-}
-
-func (f MetadataFault) is(t history.FaultType) bool { return f.Type == history.MetadataFaultType(t) }
-
-func (f MetadataFault) validate(where string, in *scope, p *problems) {
-	in.faults.define(where, f.Name, p)
-	in.once(where, f.Name, in.disturbances, p)
-	if !in.handler {
-		p.add(where, "needs a handler: nobody else reads metadata")
-	}
-	in.node(where, f.Node, p)
-	if capacity, ok := in.capacity[f.Node]; ok && capacity != string(coredns.OnSpot) {
-		p.add(where+".node", "%q has capacity %s: only spot nodes have the service here", f.Node, capacity)
-	}
-	oneOf(p, where+".type", f.Type, history.MetadataFaultTypes())
-	p.positive(where+".for", f.For)
-	p.onlyWith(where+".by", f.By > 0, f.is(history.Delay), "type delay")
-	p.onlyWith(where+".status", f.Status != 0, f.is(history.ServerError), "type error")
-	p.serverError(where+".status", f.Status)
-}
-
-func (f MetadataFault) effect() effect {
-	return effect{nodes: []string{f.Node}, shared: true, begins: f.Name, lasts: f.For.D()}
-}
 
 // NeedsMetadata reports whether only a handler that reads metadata can be drilled.
 func (s Scenario) NeedsMetadata() bool {
-	return len(stepsOf[MetadataFault](s)) > 0 || s.Initializes()
+	return len(s.faultsOn(history.OnMetadata)) > 0 || s.Initializes()
 }
 
 // NeedsQueue is why only a handler that reads a queue can be drilled, or "".
@@ -72,7 +22,9 @@ func (s Scenario) NeedsQueue() string {
 		case Message:
 			why = "it sends messages"
 		case Fault:
-			why = "the queue fails in it"
+			if do.On == history.OnQueue {
+				why = "the queue fails in it"
+			}
 		case Await:
 			if do.Received != "" {
 				why = "it waits until a message is received"

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
@@ -33,8 +34,8 @@ func TestWhatOnlyAHandlerWithAQueueCanBeDrilledIn(t *testing.T) {
 		"of an on-demand node":         {steps: notice(func(n *Notice) { n.Nodes = []string{"reserved"} }), want: "reserved is no fixed spot node"},
 		"of a launched node":           {steps: notice(func(n *Notice) { n.Nodes = []string{"victim", "launched"} }), want: "launched is no fixed spot node"},
 		"a message":                    {steps: []Step{{Message: &Message{Name: "garbage"}}}, want: "messages"},
-		"a fault of the queue":         {steps: []Step{{Fault: &Fault{Name: "outage"}}}, want: "the queue fails"},
-		"a fault of the API server":    {steps: []Step{{APIFault: &APIFault{Name: "outage"}}}},
+		"a fault of the queue":         {steps: []Step{{Fault: &Fault{fault.Fault{On: history.OnQueue, Name: "outage"}}}}, want: "the queue fails"},
+		"a fault of the API server":    {steps: []Step{{Fault: &Fault{fault.Fault{On: history.OnAPI, Name: "outage"}}}}},
 		"waiting for a deletion":       {steps: []Step{{Await: &Await{Deleted: "reclaim"}}}},
 		"waiting for a receipt":        {steps: []Step{{Await: &Await{Received: "reclaim"}}}, want: "received"},
 		"calls to the queue, counted":  {checks: []Check{{Calls: &Calls{}}}, want: "counts calls"},

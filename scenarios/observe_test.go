@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
@@ -51,7 +52,7 @@ func TestUntilWhenADrillIsRecorded(t *testing.T) {
 		"whatever was recorded":                    {Check{QueueEmpty: &QueueEmpty{}}, nil, 0, false},
 		"no check":                                 {Check{}, nil, 0, false},
 	} {
-		s := Scenario{Steps: []Step{{Fault: &Fault{Name: "outage", For: 60 * second}}}}
+		s := Scenario{Steps: []Step{{Fault: &Fault{fault.Fault{Name: "outage", For: 60 * second}}}}}
 		until, early := c.check.DecidedBy(s.Times(slices.Concat(events, c.then)))
 		if until != at(c.want) || early != c.early {
 			t.Errorf("%s: %s (early %t), want %ds (early %t)", name, until, early, c.want, c.early)

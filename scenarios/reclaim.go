@@ -76,3 +76,11 @@ func (s Scenario) ShutDown() map[string]time.Duration {
 func (s Scenario) Unannounced() bool {
 	return slices.ContainsFunc(stepsOf[Reclaim](s), Reclaim.unannounced)
 }
+
+// detail is a duration in words, and nothing if it is 0.
+func detail(name string, d strict.Duration) string {
+	if d <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(" %s %s", name, d.D())
+}

@@ -36,7 +36,7 @@ type scope struct {
 	floods        map[string]time.Duration // how long each lasts
 	reclaimed     []string                 // nodes whose instance is taken
 	faults        names
-	apiFaults     []APIFault
+	begun         []Fault
 	budgetChanges names
 	disturbances  names
 	reconfigured  names

@@ -9,24 +9,21 @@ import (
 
 // Step is one thing that happens in a drill. Exactly one field is set.
 type Step struct {
-	Notice   *Notice       `yaml:"notice,omitempty"`
-	Message  *Message      `yaml:"message,omitempty"`
-	Await    *Await        `yaml:"await,omitempty"`
-	Reclaim  *Reclaim      `yaml:"reclaim,omitempty"`
-	Fault    *Fault        `yaml:"fault,omitempty"`
-	APIFault *APIFault     `yaml:"apiFault,omitempty"`
-	Budget   *BudgetChange `yaml:"budget,omitempty"`
-	Disturb  *Disturb      `yaml:"disturb,omitempty"`
-	Disrupt  *Disrupt      `yaml:"disrupt,omitempty"`
-	Operate  *Operate      `yaml:"operate,omitempty"`
+	Notice  *Notice       `yaml:"notice,omitempty"`
+	Message *Message      `yaml:"message,omitempty"`
+	Await   *Await        `yaml:"await,omitempty"`
+	Reclaim *Reclaim      `yaml:"reclaim,omitempty"`
+	Fault   *Fault        `yaml:"fault,omitempty"`
+	Budget  *BudgetChange `yaml:"budget,omitempty"`
+	Disturb *Disturb      `yaml:"disturb,omitempty"`
+	Disrupt *Disrupt      `yaml:"disrupt,omitempty"`
+	Operate *Operate      `yaml:"operate,omitempty"`
 
 	Reconfigure *Reconfigure `yaml:"reconfigure,omitempty"`
 	Deploy      *Deploy      `yaml:"deploy,omitempty"`
 	Upgrade     *Upgrade     `yaml:"upgrade,omitempty"`
 	SetValues   *SetValues   `yaml:"setValues,omitempty"`
 	Grow        *Grow        `yaml:"grow,omitempty"`
-
-	MetadataFault *MetadataFault `yaml:"metadataFault,omitempty"`
 }
 
 // stepKind is what each kind of step knows of itself. Each has a file of its own.
@@ -92,26 +89,6 @@ func stepsOf[T stepKind](s Scenario) []T {
 	for _, step := range s.Steps {
 		if kind, ok := step.Do().(T); ok {
 			out = append(out, kind)
-		}
-	}
-	return out
-}
-
-// Faults returns the faults of the queue that the steps begin.
-func (s Scenario) Faults() []Fault { return stepsOf[Fault](s) }
-
-// FaultNames returns the names of all faults that the steps begin, of the queue, of the API server
-// and of metadata, in the order of the steps.
-func (s Scenario) FaultNames() []string {
-	var out []string
-	for _, step := range s.Steps {
-		switch {
-		case step.Fault != nil:
-			out = append(out, step.Fault.Name)
-		case step.APIFault != nil:
-			out = append(out, step.APIFault.Name)
-		case step.MetadataFault != nil:
-			out = append(out, step.MetadataFault.Name)
 		}
 	}
 	return out

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
+	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
@@ -53,9 +54,9 @@ func TestWhatAStepDoes(t *testing.T) {
 func TestWhatTheStepsOfAScenarioDo(t *testing.T) {
 	s := Scenario{Steps: []Step{
 		{Notice: &Notice{Name: "reclaim"}},
-		{Fault: &Fault{Name: "outage"}},
+		{Fault: &Fault{fault.Fault{Name: "outage"}}},
 		{Message: &Message{Name: "garbage"}},
-		{Fault: &Fault{Name: "late"}},
+		{Fault: &Fault{fault.Fault{Name: "late"}}},
 		{Reclaim: &Reclaim{Node: "victim", At: "reclaim"}},
 	}}
 	if f := s.Faults(); len(f) != 2 || f[0].Name != "outage" || f[1].Name != "late" {
@@ -87,8 +88,8 @@ func TestExpected(t *testing.T) {
 		"a budget changes before":     {[]Step{{Budget: &BudgetChange{After: seconds(12)}}, {Reclaim: &Reclaim{At: "reclaim"}}}, 25},
 		"a budget changes later":      {[]Step{{Budget: &BudgetChange{After: seconds(30)}}, {Reclaim: &Reclaim{At: "reclaim"}}}, 35},
 		"a disruption waits":          {[]Step{{Disrupt: &Disrupt{After: seconds(20)}}, {Reclaim: &Reclaim{At: "reclaim"}}}, 45},
-		"a fault ends":                {[]Step{{Fault: &Fault{Name: "outage", For: seconds(30)}}, {Await: &Await{Ended: "outage"}}}, 35},
-		"a fault ends after another":  {[]Step{{Fault: &Fault{Name: "half", For: seconds(30)}}, {Fault: &Fault{Name: "outage", For: seconds(60)}}, {Await: &Await{Ended: "half"}}, {Await: &Await{Ended: "outage"}}}, 65},
+		"a fault ends":                {[]Step{{Fault: &Fault{fault.Fault{Name: "outage", For: seconds(30)}}}, {Await: &Await{Ended: "outage"}}}, 35},
+		"a fault ends after another":  {[]Step{{Fault: &Fault{fault.Fault{Name: "half", For: seconds(30)}}}, {Fault: &Fault{fault.Fault{Name: "outage", For: seconds(60)}}}, {Await: &Await{Ended: "half"}}, {Await: &Await{Ended: "outage"}}}, 65},
 		"DNS answers again":           {[]Step{{Await: &Await{Answering: seconds(3)}}}, 65},
 		"other waits may end at once": {[]Step{{Await: &Await{Drained: "victim", Timeout: seconds(100)}}}, 5},
 	} {
@@ -146,22 +147,22 @@ func TestStepsInWords(t *testing.T) {
 		"wait until DNS has answered every query for 1s, at most 1s":                                        {Await: &Await{Answering: second, Timeout: second}},
 		"wait until a pod of a is terminating, at most 1s":                                                  {Await: &Await{Evicting: "a", Timeout: second}},
 		"the instance of a is taken at the deadline of n":                                                   {Reclaim: &Reclaim{Node: "a", At: "n"}},
-		"fault f: error for 1s with status 500, 3 calls of ReceiveMessage":                                  {Fault: &Fault{Name: "f", Type: "error", For: second, Status: 500, Count: 3, Actions: []string{"ReceiveMessage"}}},
-		"fault f: duplicate after 1s to another replica, 1 calls":                                           {Fault: &Fault{Name: "f", Type: "duplicate", After: second, Count: 1, ToAnother: true}},
+		"fault f on queue: error for 1s with status 500, 3 calls of ReceiveMessage":                         {Fault: &Fault{fault.Fault{On: "queue", Name: "f", Type: "error", For: second, Status: 500, Count: 3, Actions: []string{"ReceiveMessage"}}}},
+		"fault f on queue: duplicate after 1s to another replica, 1 calls":                                  {Fault: &Fault{fault.Fault{On: "queue", Name: "f", Type: "duplicate", After: second, Count: 1, ToAnother: true}}},
 		"the instance of a is taken without a notice":                                                       {Reclaim: &Reclaim{Node: "a"}},
 		"the instance of a is taken after 1s, before any deadline":                                          {Reclaim: &Reclaim{Node: "a", After: second}},
 		"notice n: spot-interruption for the instances that were launched since r":                          {Notice: &Notice{Name: "n", Type: "spot-interruption", LaunchedSince: "r"}},
 		"reconfiguration r after 1s: the handler is to remove a, b":                                         {Reconfigure: &Reconfigure{Name: "r", After: second, Disrupts: []string{"a", "b"}}},
 		"reconfiguration r": {Reconfigure: &Reconfigure{Name: "r"}},
-		"DaemonSet d is created, whose pods request 1Gi of memory": {Deploy: &Deploy{DaemonSet: "d", Memory: "1Gi"}},
-		"fault f: delay by 1s":                      {Fault: &Fault{Name: "f", Type: "delay", By: second}},
-		"budget of app: minAvailable 4, 1s after n": {Budget: &BudgetChange{Pods: "app", MinAvailable: 4, At: "n", After: second}},
+		"DaemonSet d is created, whose pods request 1Gi of memory":                                        {Deploy: &Deploy{DaemonSet: "d", Memory: "1Gi"}},
+		"fault f on queue: delay by 1s":                                                                   {Fault: &Fault{fault.Fault{On: "queue", Name: "f", Type: "delay", By: second}}},
+		"budget of app: minAvailable 4, 1s after n":                                                       {Budget: &BudgetChange{Pods: "app", MinAvailable: 4, At: "n", After: second}},
 		"notice n: spot-interruption, 1s old, of zone z for a terminated instance that had the name of a": {Notice: &Notice{Name: "n", Type: "spot-interruption", FormerOf: "a", Age: second, Zone: "z"}},
 		"notice n: scheduled-change of RDS (closed) in 1s as an update of m for 2 instances outside the cluster and for a": {Notice: &Notice{
 			Name: "n", Type: "scheduled-change", Nodes: []string{"a"}, Health: &Health{Service: "RDS", Status: "closed", StartsIn: second, Updates: "m", Foreign: 2},
 		}},
 		"notice n: scheduled-change for no entity":                                                                {Notice: &Notice{Name: "n", Type: "scheduled-change", Health: &Health{NoEntities: true}}},
-		"fault f: black-hole for 1s, silent afterwards too":                                                       {Fault: &Fault{Name: "f", Type: "black-hole", For: second, Silent: true}},
+		"fault f on queue: black-hole for 1s, silent afterwards too":                                              {Fault: &Fault{fault.Fault{On: "queue", Name: "f", Type: "black-hole", For: second, Silent: true}}},
 		"wait until f has ended, at most 1s":                                                                      {Await: &Await{Ended: "f", Timeout: second}},
 		"disturbance d: the handler is cut off from the Kubernetes API for 1s, and the drill continues meanwhile": {Disturb: &Disturb{Name: "d", Handler: history.CutOffHandler, For: second, Meanwhile: true}},
 		"disturbance d: the handler is cut off from the Kubernetes API for 1s":                                    {Disturb: &Disturb{Name: "d", Handler: history.CutOffHandler, For: second}},
@@ -174,13 +175,13 @@ func TestStepsInWords(t *testing.T) {
 
 // A handler that is cut off for a time has a name that later steps wait for, but no call is
 // hit by that.
-func TestFaultNamesAreThoseOfFaults(t *testing.T) {
+func TestADisturbanceIsNoFault(t *testing.T) {
 	s := Scenario{Steps: []Step{
 		{Disturb: &Disturb{Name: "partition", Handler: history.CutOffHandler, For: strict.Duration(time.Second), Meanwhile: true}},
-		{APIFault: &APIFault{Name: "refused"}},
-		{Fault: &Fault{Name: "throttled"}},
+		{Fault: &Fault{fault.Fault{Name: "refused"}}},
+		{Fault: &Fault{fault.Fault{Name: "throttled"}}},
 	}}
-	if got := s.FaultNames(); !slices.Equal(got, []string{"refused", "throttled"}) {
+	if got := s.Faults(); len(got) != 2 || got[0].Name != "refused" || got[1].Name != "throttled" {
 		t.Errorf("got %v", got)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/invopop/jsonschema"
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
+	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/feature"
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -44,7 +45,7 @@ func enums() map[reflect.Type][]string {
 	return map[reflect.Type][]string{
 		reflect.TypeFor[coredns.Placement]():              history.Words(coredns.Placements()),
 		reflect.TypeFor[history.NoticeType]():             history.Words(history.AllNoticeTypes()),
-		reflect.TypeFor[history.FaultType]():              history.Words(history.FaultTypes()),
+		reflect.TypeFor[history.FaultType]():              history.Words(history.FaultTypes(history.FaultTargets()...)),
 		reflect.TypeFor[history.Disturbance]():            history.Words(history.Disturbances()),
 		reflect.TypeFor[history.Disruption]():             history.Words(history.Disruptions()),
 		reflect.TypeFor[history.Operation]():              history.Words(history.Operations()),
@@ -57,9 +58,8 @@ func enums() map[reflect.Type][]string {
 		reflect.TypeFor[history.StatusCheck]():            history.Words(history.StatusChecks()),
 		reflect.TypeFor[scenarios.Queue]():                {string(scenarios.SharedQueue), string(scenarios.OwnQueue)},
 		reflect.TypeFor[history.HealthStatus]():           history.Words(history.HealthStatuses()),
-		reflect.TypeFor[history.ErrorCode]():              scenarios.FaultCodes(),
-		reflect.TypeFor[history.APIFaultType]():           history.Words(history.APIFaultTypes()),
-		reflect.TypeFor[history.MetadataFaultType]():      history.Words(history.MetadataFaultTypes()),
+		reflect.TypeFor[history.ErrorCode]():              history.Words(history.ErrorCodes()),
+		reflect.TypeFor[history.FaultTarget]():            history.Words(history.FaultTargets()),
 		reflect.TypeFor[history.NoticeSource]():           history.Words(history.NoticeSources()),
 	}
 }
@@ -70,16 +70,15 @@ func documents() []document {
 	probe, application, dns := scenarios.DefaultProbe(), scenarios.DefaultApplicationProbe(), coredns.Defaults()
 	return []document{
 		{
-			name: "scenario", title: "spotdrill scenario", root: scenarios.Scenario{}, packages: []string{"scenarios", "framework/coredns"},
+			name: "scenario", title: "spotdrill scenario", root: scenarios.Scenario{}, packages: []string{"scenarios", "framework/coredns", "framework/fault"},
 			intro: "A scenario is one YAML file: the state of the cluster, the steps, and the checks. " +
 				"[Writing a scenario](writing-a-scenario.md) is an introduction with examples. This page documents every field.",
 			values: map[string][]string{
 				"Scenario.apiVersion": {scenarios.APIVersion}, "Scenario.kind": {scenarios.Kind}, "Scenario.profile": append(scenarios.Profiles(), scenarios.ObserveProfile),
 				"Scenario.feature": feature.Names(), "Scenario.handler": {scenarios.HandlerUnderTest, scenarios.HandlerNone},
 				"Pick.capacity": capacities, "Pick.runs": {"coredns"}, "Taint.effect": scenarios.TaintEffects(), "Notice.action": scenarios.NoticeActions(),
-				"Fault.actions": scenarios.FaultActions(), "Fault.capacity": capacities,
-				"APIFault.verbs": scenarios.APIVerbs(),
-				"Pods.kind":      scenarios.PodKinds(), "Budget.unhealthyPodEvictionPolicy": scenarios.UnhealthyPodEvictionPolicies(),
+				"Fault.actions": fault.Actions(), "Fault.verbs": fault.Verbs(), "Fault.capacity": capacities,
+				"Pods.kind": scenarios.PodKinds(), "Budget.unhealthyPodEvictionPolicy": scenarios.UnhealthyPodEvictionPolicies(),
 				"DNSLost.mode": modes, "DNSWindow.mode": modes, "DNSAnswered.mode": modes, "ApplicationLost.mode": modes, "ApplicationWindow.mode": modes, "Upgrade.addOn": scenarios.AddOns(),
 				"SetValues.addOn": {scenarios.VPCCNIAddOn},
 			},
@@ -219,6 +218,9 @@ func fieldNames(t reflect.Type, into map[string]map[string]string) map[string]ma
 	into[typeName(t)] = names
 	for i := range t.NumField() {
 		f := t.Field(i)
+		if f.Anonymous {
+			maps.Copy(names, fieldNames(f.Type, map[string]map[string]string{})[typeName(f.Type)])
+		}
 		if name, _, _ := strings.Cut(f.Tag.Get("yaml"), ","); name != "" && name != "-" {
 			names[f.Name] = name
 			fieldNames(f.Type, into)

@@ -5,36 +5,51 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/spotdrill/spotdrill/framework/fault"
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// Fault is how the service fails.
-type Fault struct {
-	Name string `json:"name"`
-	// Status is the HTTP status of every answer; 0 with Gone, or with By alone.
-	Status int `json:"status,omitempty"`
-	// By is for how long every answer is held back.
-	By time.Duration `json:"by,omitempty"`
-	// Gone closes every connection without an answer.
-	Gone bool `json:"gone,omitempty"`
-	// Until is when it ends.
-	Until time.Time `json:"until"`
+// Happened is an event of a fault: it has begun, hit or ended.
+type Happened struct {
+	At    time.Time     `json:"at"`
+	Event history.Event `json:"event"`
 }
 
-// faultNow is the fault that is in force; nil for none.
-func (s *Server) faultNow() *Fault {
+// happened keeps an event of a fault for those who ask for it.
+func (s *Server) happened(e history.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.fault == nil || !s.now().Before(s.fault.Until) {
-		return nil
-	}
-	return s.fault
+	s.events = append(s.events, Happened{s.now(), e})
 }
 
-func (f *Fault) answer(w http.ResponseWriter) {
-	if f.Gone {
+// fail answers a request that the fault hits; false if it gets its real answer.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, path string, f *fault.Active) bool {
+	status := 0
+	switch f.Type {
+	case history.Delay:
+		time.Sleep(f.By.D())
+		return false
+	case history.Unauthorized:
+		status = http.StatusUnauthorized
+	case history.ServerError:
+		status = f.Status
+	}
+	s.record(Request{Method: r.Method, Path: path, Status: status}, f)
+	if status == 0 {
 		panic(http.ErrAbortHandler) // which closes the connection
 	}
-	w.WriteHeader(f.Status)
+	w.WriteHeader(status)
+	return true
+}
+
+// begin begins a fault.
+func (s *Server) begin(f fault.Fault) error {
+	if f.On != history.OnMetadata {
+		return fmt.Errorf("fault %s is on %s, which is no metadata", f.Name, f.On)
+	}
+	_, err := s.faults.Begin(f)
+	return err
 }
 
 // Request is requests to the service that follow each other, for one path and with one result.
@@ -55,8 +70,19 @@ type Request struct {
 // maxRequests bounds what is recorded.
 const maxRequests = 10_000
 
-// record records a request. What a poll gets again and again is one record.
-func (s *Server) record(one Request) {
+// record records a request, and the fault that it met, if any. What a poll gets again and again is
+// one record, and one hit.
+func (s *Server) record(one Request, met *fault.Active) {
+	if met != nil {
+		one.Fault = met.Name
+	}
+	if s.keep(one) && met != nil {
+		s.happened(met.Hit(history.Action(one.Method), history.Resource(one.Path)))
+	}
+}
+
+// keep adds a request to the record; true if it is a new one there.
+func (s *Server) keep(one Request) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	one.First, one.Last, one.Count = s.now(), s.now(), 1
@@ -64,7 +90,7 @@ func (s *Server) record(one Request) {
 		if q := &s.requests[i]; q.Path == one.Path && q.Method == one.Method {
 			if q.Status == one.Status && q.Fault == one.Fault && q.Announces == one.Announces {
 				q.Last, q.Count = one.Last, q.Count+1
-				return
+				return false
 			}
 			break
 		}
@@ -72,10 +98,11 @@ func (s *Server) record(one Request) {
 	if len(s.requests) < maxRequests {
 		s.requests = append(s.requests, one)
 	}
+	return true
 }
 
-// Control serves what a drill does to the service: PUT /announced, PUT and DELETE /fault, GET
-// /requests, and DELETE /requests, which forgets them. It must not be reachable at Address.
+// Control serves what a drill does to the service: PUT /announced, POST, GET and DELETE
+// /faults, GET /requests, and DELETE /requests, which forgets them. It must not be reachable at Address.
 func (s *Server) Control() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})
@@ -87,17 +114,25 @@ func (s *Server) Control() http.Handler {
 			s.mu.Unlock()
 		}
 	})
-	mux.HandleFunc("PUT /fault", func(w http.ResponseWriter, r *http.Request) {
-		f := new(Fault)
-		if decode(w, r, f) {
-			s.mu.Lock()
-			s.fault = f
-			s.mu.Unlock()
+	mux.HandleFunc("POST /faults", func(w http.ResponseWriter, r *http.Request) {
+		var f fault.Fault
+		if !decode(w, r, &f) {
+			return
+		}
+		if err := s.begin(f); err != nil {
+			http.Error(w, fmt.Sprintf("%s %s: %v", r.Method, r.URL.Path, err), http.StatusBadRequest)
 		}
 	})
-	mux.HandleFunc("DELETE /fault", func(http.ResponseWriter, *http.Request) {
+	mux.HandleFunc("GET /faults", func(w http.ResponseWriter, _ *http.Request) { // what has become of them
 		s.mu.Lock()
-		s.fault = nil
+		defer s.mu.Unlock()
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(s.events) // a client that has left loses nothing
+	})
+	mux.HandleFunc("DELETE /faults", func(http.ResponseWriter, *http.Request) {
+		s.faults.Clear()
+		s.mu.Lock()
+		s.events = nil
 		s.mu.Unlock()
 	})
 	mux.HandleFunc("GET /requests", func(w http.ResponseWriter, _ *http.Request) {

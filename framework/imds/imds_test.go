@@ -1,15 +1,22 @@
 package imds
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spotdrill/spotdrill/framework/fault"
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
 // client is a client of a service, in the network namespace of its node or in another one.
@@ -109,7 +116,7 @@ func TestSessionsAreBounded(t *testing.T) {
 	r := httptest.NewRequest(http.MethodPut, "/latest/api/token", http.NoBody)
 	r.Header.Set(ttlHeader, "60")
 	for range maxSessions + 10 {
-		c.service.begin(r)
+		c.service.session(r)
 	}
 	if n := len(c.service.sessions); n > maxSessions {
 		t.Errorf("%d sessions are kept", n)
@@ -163,14 +170,16 @@ func TestMetadata(t *testing.T) {
 
 func TestFaults(t *testing.T) {
 	c := newClient(t, 1, true)
-	fault := func(f Fault) {
+	begin := func(f fault.Fault) {
 		t.Helper()
-		f.Until = c.service.now().Add(time.Minute)
+		c.do(http.MethodDelete, c.control+"/faults", "")
+		f.On, f.Name, f.Node = history.OnMetadata, "outage", "victim"
+		f.For = cmp.Or(f.For, strict.Duration(time.Minute))
 		body, err := json.Marshal(f)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if status, said := c.do(http.MethodPut, c.control+"/fault", string(body)); status != http.StatusOK {
+		if status, said := c.do(http.MethodPost, c.control+"/faults", string(body)); status != http.StatusOK {
 			t.Fatal(status, said)
 		}
 	}
@@ -179,35 +188,65 @@ func TestFaults(t *testing.T) {
 		return c.do(http.MethodGet, c.url+"/latest/meta-data/instance-id", "", tokenHeader, token)
 	}
 	for name, x := range map[string]struct {
-		fault Fault
+		fault fault.Fault
 		want  int
 		said  string
 	}{
-		"it refuses every session": {Fault{Status: 401}, 401, ""},
-		"it is broken":             {Fault{Status: 500}, 500, ""},
-		"it is gone":               {Fault{Gone: true}, 0, "EOF"},
-		"it is slow":               {Fault{By: 50 * time.Millisecond}, 200, "i-1"},
-		"it is too slow":           {Fault{By: time.Second}, 0, "Timeout"},
+		"it refuses every session": {fault.Fault{Type: history.Unauthorized}, 401, ""},
+		"it is broken":             {fault.Fault{Type: history.ServerError, Status: 500}, 500, ""},
+		"it is gone":               {fault.Fault{Type: history.Reset}, 0, "EOF"},
+		"it is slow":               {fault.Fault{Type: history.Delay, By: strict.Duration(50 * time.Millisecond)}, 200, "i-1"},
+		"it is too slow":           {fault.Fault{Type: history.Delay, By: strict.Duration(time.Second)}, 0, "Timeout"},
 	} {
-		fault(x.fault)
+		begin(x.fault)
 		if status, said := ask(); status != x.want || !strings.Contains(said, x.said) {
 			t.Errorf("%s: %d %s", name, status, said)
 		}
 	}
-	c.do(http.MethodDelete, c.control+"/fault", "")
+	c.do(http.MethodDelete, c.control+"/faults", "")
 	if status, _ := ask(); status != http.StatusOK {
 		t.Errorf("the fault was taken back: %d", status)
 	}
-	fault(Fault{Name: "slow", By: time.Millisecond})
+	begin(fault.Fault{Type: history.Delay, By: strict.Duration(time.Millisecond)})
 	ask()
-	if q := c.service.requests[len(c.service.requests)-1]; q.Fault != "slow" || q.Status != http.StatusOK {
+	if q := c.service.requests[len(c.service.requests)-1]; q.Fault != "outage" || q.Status != http.StatusOK {
 		t.Errorf("what a slow service answers is recorded as %+v", q)
 	}
-	fault(Fault{Status: 500})
-	now := time.Now()
-	c.service.now = func() time.Time { return now.Add(61 * time.Second) }
-	if status, _ := ask(); status != http.StatusUnauthorized {
-		t.Errorf("the fault is over, and the session: %d", status)
+}
+
+// A poll that meets a fault again and again is one hit.
+func TestWhatBecomesOfAFaultIsRecorded(t *testing.T) {
+	c := newClient(t, 1, true)
+	_, token := c.token("60")
+	if status, said := c.do(http.MethodPost, c.control+"/faults", `{"on":"metadata","name":"outage","node":"victim","type":"error","status":500,"for":200000000}`); status != http.StatusOK {
+		t.Fatal(status, said)
+	}
+	for _, path := range []string{SpotPath, SpotPath, RebalancePath} {
+		if status, _ := c.do(http.MethodGet, c.url+"/latest/"+path, "", tokenHeader, token); status != http.StatusInternalServerError {
+			t.Errorf("%s: %d", path, status)
+		}
+	}
+	want := []string{"fault.begun outage error ", "fault.hit outage error " + SpotPath, "fault.hit outage error " + RebalancePath, "fault.ended outage time "}
+	var got []string
+	for began := time.Now(); len(got) < len(want) && time.Since(began) < 5*time.Second; time.Sleep(10 * time.Millisecond) {
+		_, text := c.do(http.MethodGet, c.control+"/faults", "")
+		var all []Happened
+		if err := json.Unmarshal([]byte(text), &all); err != nil {
+			t.Fatal(err)
+		}
+		got = nil
+		for _, h := range all {
+			if h.At.IsZero() {
+				t.Errorf("%+v has no time", h)
+			}
+			got = append(got, fmt.Sprintf("%s %s %s%s %s", h.Event.Kind, h.Event.Step(), h.Event.FaultType(), h.Event.FaultEnd(), h.Event.Resource))
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("recorded %q, want %q", got, want)
+	}
+	if status, _ := c.do(http.MethodGet, c.url+"/latest/"+SpotPath, "", tokenHeader, token); status != http.StatusNotFound {
+		t.Errorf("when it is over: %d", status)
 	}
 }
 
@@ -257,9 +296,14 @@ func TestRequestsAreRecorded(t *testing.T) {
 
 func TestControlIsStrict(t *testing.T) {
 	c := newClient(t, 1, true)
-	for path, body := range map[string]string{"/announced": `{"spots":{}}`, "/fault": `{"status":"x"}`} {
-		if status, said := c.do(http.MethodPut, c.control+path, body); status != http.StatusBadRequest || !strings.Contains(said, path) {
-			t.Errorf("%s: %d %s", path, status, said)
+	for _, x := range []struct{ method, path, body string }{
+		{http.MethodPut, "/announced", `{"spots":{}}`},
+		{http.MethodPost, "/faults", `{"status":"x"}`},
+		{http.MethodPost, "/faults", `{"on":"metadata","name":"f","node":"victim","type":"reset"}`},
+		{http.MethodPost, "/faults", `{"on":"queue","name":"f","type":"reset","for":1}`},
+	} {
+		if status, said := c.do(x.method, c.control+x.path, x.body); status != http.StatusBadRequest || !strings.Contains(said, x.path) {
+			t.Errorf("%s: %d %s", x.path, status, said)
 		}
 	}
 	if status, _ := c.do(http.MethodPut, c.url+"/announced", "{}"); status == http.StatusOK {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/spotdrill/spotdrill/framework/fault"
 )
 
 // The headers of the protocol, and how long a session may last, in seconds.
@@ -26,12 +28,13 @@ type Server struct {
 	// hopLimit is how many hops the answer to a request for a token may make; 1 is its node.
 	hopLimit int
 	// local reports whether an address is one of the node's own.
-	local func(net.IP) bool
-	now   func() time.Time
+	local  func(net.IP) bool
+	now    func() time.Time
+	faults *fault.Faults
 
 	mu        sync.Mutex
 	announced Announced
-	fault     *Fault
+	events    []Happened
 	sessions  map[string]time.Time // when they end, by token
 	requests  []Request
 }
@@ -39,7 +42,9 @@ type Server struct {
 // NewServer serves the metadata of an instance. local reports whether an address is one of the
 // node's own.
 func NewServer(i Instance, hopLimit int, local func(net.IP) bool) *Server {
-	return &Server{instance: i, hopLimit: hopLimit, local: local, now: time.Now, sessions: map[string]time.Time{}}
+	s := &Server{instance: i, hopLimit: hopLimit, local: local, now: time.Now, sessions: map[string]time.Time{}}
+	s.faults = fault.New(s.happened)
+	return s
 }
 
 // ServeHTTP answers a request for metadata, and records it.
@@ -48,18 +53,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		path = r.URL.Path
 	}
-	name := "" // of the fault that the request meets
-	if f := s.faultNow(); f != nil {
-		name = f.Name
-		time.Sleep(f.By)
-		if f.Status != 0 || f.Gone {
-			s.record(Request{Method: r.Method, Path: path, Status: f.Status, Fault: name})
-			f.answer(w)
+	met := s.faults.Take(func(fault.Fault) bool { return true })
+	if met != nil {
+		defer s.faults.Done(met)
+		if s.fail(w, r, path, met) {
 			return
 		}
 	}
 	a := s.answer(r, path)
-	s.record(Request{Method: r.Method, Path: path, Status: a.status, Fault: name, Announces: a.announces})
+	s.record(Request{Method: r.Method, Path: path, Status: a.status, Announces: a.announces}, met)
 	if a.status == 0 { // it never arrives
 		<-r.Context().Done()
 		panic(http.ErrAbortHandler)
@@ -83,7 +85,7 @@ type answer struct {
 func (s *Server) answer(r *http.Request, path string) answer {
 	switch {
 	case r.Method == http.MethodPut && path == "api/token":
-		return s.begin(r)
+		return s.session(r)
 	case path == "api/token" || r.Method != http.MethodGet:
 		return answer{status: http.StatusMethodNotAllowed}
 	}
@@ -113,9 +115,9 @@ func (s *Server) answer(r *http.Request, path string) answer {
 	return answer{http.StatusOK, header, text, announced.at(path)}
 }
 
-// begin begins a session.
+// session begins a session.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-metadata-v2-how-it-works.html
-func (s *Server) begin(r *http.Request) answer {
+func (s *Server) session(r *http.Request) answer {
 	if r.Header.Get("X-Forwarded-For") != "" {
 		return answer{status: http.StatusForbidden}
 	}

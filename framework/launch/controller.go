@@ -14,6 +14,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/cloud"
 	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
@@ -40,8 +41,10 @@ type Controller struct {
 	turns    int              // launches that joined a worker
 	unjoined map[string]bool  // instances that run without a node, because of a fault
 	short    map[string]bool  // instances without a worker, which was logged
-	fault    *activeFault     // nil if there is none
-	record   map[int]func(history.Event)
+	faults   *fault.Faults
+
+	recording sync.Mutex
+	record    map[int]func(history.Event)
 	// records is how many there were, which numbers the next.
 	records int
 
@@ -53,6 +56,7 @@ type Controller struct {
 // spare worker is left, that many instances more become virtual nodes. It logs each launch.
 func Start(ctx context.Context, c *cluster.Cluster, aws *cloud.AWS, virtual int, log func(format string, args ...any)) (*Controller, error) {
 	l := &Controller{cluster: c, aws: aws, log: log, record: map[int]func(history.Event){}}
+	l.faults = fault.New(l.happened)
 	names, err := c.Spares()
 	if err != nil {
 		return nil, err
@@ -198,9 +202,7 @@ func (l *Controller) end(ctx context.Context, s *spare) {
 		l.trouble(ctx, s, err)
 		return
 	}
-	l.mu.Lock()
 	l.happened(history.NewInstanceEnded(s.instance, s.name))
-	l.mu.Unlock()
 	tick := time.NewTicker(monitor)
 	defer tick.Stop()
 	for {
@@ -266,8 +268,10 @@ func launchedEvent(i cloud.Launched) history.Event {
 	return e
 }
 
-// happened passes an event on to what is recorded now. It is called with mu.
+// happened passes an event on to what is recorded now.
 func (l *Controller) happened(e history.Event) {
+	l.recording.Lock()
+	defer l.recording.Unlock()
 	for _, record := range l.record {
 		record(e)
 	}
@@ -275,14 +279,14 @@ func (l *Controller) happened(e history.Event) {
 
 // Record passes on what becomes of instances from now on, until stop.
 func (l *Controller) Record(record func(history.Event)) (stop func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.recording.Lock()
+	defer l.recording.Unlock()
 	l.records++
 	number := l.records
 	l.record[number] = record
 	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
+		l.recording.Lock()
+		defer l.recording.Unlock()
 		delete(l.record, number)
 	}
 }
@@ -397,9 +401,7 @@ func (l *Controller) clear(ctx context.Context) error {
 		})
 	}
 	l.failed, l.short, l.unjoined = map[string]error{}, map[string]bool{}, map[string]bool{}
-	l.mu.Lock()
-	l.endFault(l.fault, "cleared")
-	l.mu.Unlock()
+	l.faults.Clear()
 	return group.Wait()
 }
 

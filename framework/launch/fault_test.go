@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/spotdrill/spotdrill/framework/cloud"
+	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
@@ -14,7 +15,7 @@ func TestAFaultEndsTheNextLaunches(t *testing.T) {
 	record := func(e history.Event) {
 		events = append(events, strings.Join(strings.Fields(string(e.Kind)+" "+e.Key+" "+e.Reason+" "+e.Instance), " "))
 	}
-	l := &Controller{failed: map[string]error{}, unjoined: map[string]bool{}, log: func(string, ...any) {}, record: map[int]func(history.Event){0: record}}
+	l := &Controller{failed: map[string]error{}, unjoined: map[string]bool{}, log: func(string, ...any) {}, faults: fault.New(record), record: map[int]func(history.Event){0: record}}
 	fails := func(id string) history.FaultType {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -23,11 +24,14 @@ func TestAFaultEndsTheNextLaunches(t *testing.T) {
 	if fails("i-0") != "" {
 		t.Error("a launch failed without a fault")
 	}
-	if err := l.Begin(Fault{Name: "ends", Type: history.EndedLaunch, Count: 1}); err != nil {
+	if err := l.Begin(fault.Fault{On: history.OnEC2, Name: "ends", Type: history.EndedLaunch, Count: 1}); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Begin(Fault{Name: "again", Count: 1}); err == nil {
-		t.Error("two faults at once are no error")
+	if err := l.Begin(fault.Fault{On: history.OnEC2, Name: "ends", Type: history.UnreadyLaunch, Count: 1}); err == nil {
+		t.Error("two faults of one name at once are no error")
+	}
+	if err := l.Begin(fault.Fault{On: history.OnEC2, Name: "none", Type: history.NoCapacity, Count: 1}); err == nil {
+		t.Error("the controller answers no launch, and has begun a fault of the answers")
 	}
 	if fails("i-1") != history.EndedLaunch || fails("i-2") != "" {
 		t.Error("want the first launch to fail, and no other")
@@ -50,8 +54,8 @@ func TestAnUnjoinedInstanceRunsUntilItIsTerminated(t *testing.T) {
 			ended = append(ended, e.Instance)
 		}
 	}
-	l := &Controller{failed: map[string]error{}, unjoined: map[string]bool{}, log: func(string, ...any) {}, record: map[int]func(history.Event){0: record}}
-	if err := l.Begin(Fault{Name: "never", Type: history.UnjoinedLaunch, Count: 1}); err != nil {
+	l := &Controller{failed: map[string]error{}, unjoined: map[string]bool{}, log: func(string, ...any) {}, faults: fault.New(record), record: map[int]func(history.Event){0: record}}
+	if err := l.Begin(fault.Fault{On: history.OnEC2, Name: "never", Type: history.UnjoinedLaunch, Count: 1}); err != nil {
 		t.Fatal(err)
 	}
 	l.mu.Lock()

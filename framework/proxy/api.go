@@ -5,8 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -16,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
@@ -26,7 +25,7 @@ type API struct {
 	upstream  *url.URL
 	transport *http.Transport
 	records   *records
-	faults    *faults
+	faults    *fault.Faults
 	folds     *folds
 	watches   *watches
 	answered  atomic.Bool // the API server has, at least once
@@ -51,7 +50,6 @@ func (p *Proxy) API(upstream *url.URL, roots *x509.CertPool) *API {
 	}
 	a.watches = newWatches(a)
 	p.records.present = a.watches.present
-	p.faults.begun = a.watches.endAll
 	p.api = a
 	return a
 }
@@ -120,13 +118,13 @@ type apiExchange struct {
 	call     apiCall
 	arrived  time.Duration
 	recorded bool
-	hits     []*activeFault
+	hits     []*fault.Active
 	fault    string // name of the fault that hit the call
 }
 
 // hitBy takes a fault that hits the call and records the hit.
-func (x *apiExchange) hitBy(types ...history.FaultType) *activeFault {
-	f := x.api.faults.takeAPI(x.call, types...)
+func (x *apiExchange) hitBy(types ...history.FaultType) *fault.Active {
+	f := x.api.take(x.call, types...)
 	if f == nil {
 		return nil
 	}
@@ -135,8 +133,8 @@ func (x *apiExchange) hitBy(types ...history.FaultType) *activeFault {
 	return f
 }
 
-func hitOf(f *activeFault, c apiCall, at time.Duration) history.Event {
-	return history.NewFaultHit(f.Name, f.Type, c.detail(), history.At(at))
+func hitOf(f *fault.Active, c apiCall, at time.Duration) history.Event {
+	return f.Hit(c.detail(), history.At(at))
 }
 
 // RoundTrip calls the API server. A call whose answer is to be lost is made even if the
@@ -156,7 +154,7 @@ func (x *apiExchange) RoundTrip(out *http.Request) (*http.Response, error) {
 		return nil, faulted{lost}
 	}
 	if f := x.hitBy(history.Delay); f != nil {
-		_ = pause(x.client, f.By) // the next step finds out whether the client is gone
+		_ = pause(x.client, f.By.D()) // the next step finds out whether the client is gone
 	}
 	return resp, nil
 }
@@ -190,7 +188,7 @@ func (x *apiExchange) fail(w http.ResponseWriter, _ *http.Request, err error) {
 }
 
 // refuse does to the client what the fault demands; the call takes no effect.
-func (x *apiExchange) refuse(w http.ResponseWriter, f *activeFault) {
+func (x *apiExchange) refuse(w http.ResponseWriter, f *fault.Active) {
 	switch f.Type {
 	case history.Reset:
 		x.record(0, 0, faulted{f}.Error())
@@ -198,10 +196,7 @@ func (x *apiExchange) refuse(w http.ResponseWriter, f *activeFault) {
 	case history.BlackHole:
 		select {
 		case <-x.client.Done():
-		case <-f.over:
-		}
-		if !f.ThenReset {
-			<-x.client.Done()
+		case <-f.Over():
 		}
 		x.record(0, 0, faulted{f}.Error())
 		if x.client.Err() != nil { // only this call is over, not its connection
@@ -210,7 +205,7 @@ func (x *apiExchange) refuse(w http.ResponseWriter, f *activeFault) {
 		abort(x.client)
 	}
 	status := apiRefusal(f.Fault, x.call)
-	x.record(int(status.Code), f.RetryAfter, faulted{f}.Error())
+	x.record(int(status.Code), f.RetryAfter.D(), faulted{f}.Error())
 	writeStatus(w, status)
 }
 
@@ -236,7 +231,7 @@ func (x *apiExchange) event(status int, retryAfter time.Duration, note string) h
 func (x *apiExchange) finish() {
 	x.record(0, 0, "no answer was forwarded")
 	for _, f := range x.hits {
-		x.api.faults.done(f)
+		x.api.faults.Done(f)
 	}
 }
 
@@ -252,19 +247,4 @@ func abort(ctx context.Context) {
 		_ = tcp.Close()
 	}
 	panic(http.ErrAbortHandler)
-}
-
-// errNoAPI is why a fault of the API server cannot begin.
-var errNoAPI = errors.New("the proxy does not stand before an API server")
-
-// validateAPI checks a fault of the API server.
-func (f Fault) validateAPI() error {
-	switch {
-	case f.Type == history.Conflict || f.Type == history.Denied || f.Type == history.Throttle || f.Type == history.Delay || f.Type == history.Reset,
-		f.Type == history.BlackHole, f.Type == history.WatchEnded, f.Type == history.LostAnswer:
-		return nil
-	case f.Type == history.ServerError && (f.Status == http.StatusInternalServerError || f.Status == http.StatusServiceUnavailable):
-		return nil
-	}
-	return fmt.Errorf("fault %s: the API server has no fault of type %q with status %d", f.Name, f.Type, f.Status)
 }

@@ -25,7 +25,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	restclient "k8s.io/client-go/rest"
 
+	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
 const token = "a-token-that-must-not-be-kept"
@@ -129,13 +131,10 @@ func newGuarded(t *testing.T, protocol string) *guarded {
 	return p
 }
 
-func (p *guarded) begin(t *testing.T, f Fault) {
+func (p *guarded) begin(t *testing.T, f fault.Fault) {
 	t.Helper()
-	f.Name = "f"
-	if f.API == nil {
-		f.API = &APICalls{}
-	}
-	if err := p.proxy.faults.begin(f); err != nil {
+	f.On, f.Name = history.OnAPI, "f"
+	if err := p.proxy.begin(f); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -231,19 +230,19 @@ func TestAWatchGoesThroughAtOnceAndEndsWithItsClient(t *testing.T) {
 
 func TestARefusalOfTheAPIServer(t *testing.T) {
 	for name, c := range map[string]struct {
-		fault  Fault
+		fault  fault.Fault
 		is     func(error) bool
 		status int
 	}{
-		"a conflict":     {Fault{Type: history.Conflict}, apierrors.IsConflict, 409},
-		"denied":         {Fault{Type: history.Denied}, apierrors.IsForbidden, 403},
-		"throttled":      {Fault{Type: history.Throttle}, apierrors.IsTooManyRequests, 429},
-		"internal error": {Fault{Type: history.ServerError, Status: 500}, apierrors.IsInternalError, 500},
-		"unavailable":    {Fault{Type: history.ServerError, Status: 503}, apierrors.IsServiceUnavailable, 503},
+		"a conflict":     {fault.Fault{Type: history.Conflict}, apierrors.IsConflict, 409},
+		"denied":         {fault.Fault{Type: history.Denied}, apierrors.IsForbidden, 403},
+		"throttled":      {fault.Fault{Type: history.Throttle}, apierrors.IsTooManyRequests, 429},
+		"internal error": {fault.Fault{Type: history.ServerError, Status: 500}, apierrors.IsInternalError, 500},
+		"unavailable":    {fault.Fault{Type: history.ServerError, Status: 503}, apierrors.IsServiceUnavailable, 503},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newGuarded(t, "HTTP/2.0")
-			c.fault.Count, c.fault.API = 1, &APICalls{Verbs: []string{"patch"}, Resources: []string{"nodes"}}
+			c.fault.Count, c.fault.Verbs, c.fault.Resources = 1, []string{"patch"}, []string{"nodes"}
 			p.begin(t, c.fault)
 			if _, err := p.client.CoreV1().Nodes().Get(t.Context(), "worker", metav1.GetOptions{}); err != nil {
 				t.Fatalf("another verb: %v", err)
@@ -270,7 +269,7 @@ func TestARefusalOfTheAPIServer(t *testing.T) {
 
 func TestRetryAfterIsWhatClientGoWaitsFor(t *testing.T) {
 	p := newGuarded(t, "HTTP/2.0")
-	p.begin(t, Fault{Type: history.Throttle, Count: 1, RetryAfter: time.Second, API: &APICalls{Resources: []string{"pods/eviction"}}})
+	p.begin(t, fault.Fault{Type: history.Throttle, Count: 1, RetryAfter: strict.Duration(time.Second), Resources: []string{"pods/eviction"}})
 	began := time.Now()
 	if err := p.evict(t.Context()); err != nil {
 		t.Fatal(err)
@@ -294,7 +293,7 @@ func TestAResetAndALostAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inEachProtocol(t, func(t *testing.T, p *guarded) {
-				p.begin(t, Fault{Type: c.fault, Count: 1, API: &APICalls{Verbs: []string{"patch"}}})
+				p.begin(t, fault.Fault{Type: c.fault, Count: 1, Verbs: []string{"patch"}})
 				var network *url.Error
 				if err := p.mark(t.Context()); !errors.As(err, &network) || network.Timeout() {
 					t.Errorf("client-go says %v", err)
@@ -315,7 +314,7 @@ func TestAResetAndALostAnswer(t *testing.T) {
 
 func TestASlowAPIServer(t *testing.T) {
 	p := newGuarded(t, "HTTP/2.0")
-	p.begin(t, Fault{Type: history.Delay, By: 300 * time.Millisecond, Count: 1})
+	p.begin(t, fault.Fault{Type: history.Delay, By: strict.Duration(300 * time.Millisecond), Count: 1})
 	began := time.Now()
 	if err := p.mark(t.Context()); err != nil || time.Since(began) < 300*time.Millisecond {
 		t.Errorf("after %s: %v", time.Since(began), err)
@@ -329,7 +328,7 @@ func TestASlowAPIServer(t *testing.T) {
 // on, and no reset wakes it unless the fault says so.
 func TestACutOffCall(t *testing.T) {
 	inEachProtocol(t, func(t *testing.T, p *guarded) {
-		p.begin(t, Fault{Type: history.BlackHole, For: time.Second, API: &APICalls{Verbs: []string{"patch"}}})
+		p.begin(t, fault.Fault{Type: history.BlackHole, Silent: true, For: strict.Duration(time.Second), Verbs: []string{"patch"}})
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		gaveUp := make(chan error, 1)
@@ -353,7 +352,7 @@ func TestACutOffCall(t *testing.T) {
 
 func TestACutOffCallThatIsResetAtTheEnd(t *testing.T) {
 	p := newGuarded(t, "HTTP/2.0")
-	p.begin(t, Fault{Type: history.BlackHole, ThenReset: true, For: time.Second, API: &APICalls{Verbs: []string{"patch"}}})
+	p.begin(t, fault.Fault{Type: history.BlackHole, For: strict.Duration(time.Second), Verbs: []string{"patch"}})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	if err := p.mark(ctx); err == nil || errors.Is(err, context.DeadlineExceeded) {
@@ -383,7 +382,7 @@ func TestAWatchIsEnded(t *testing.T) {
 		}
 		running := open()
 		p.call(t, "watch", history.NodesResource)
-		p.begin(t, Fault{Type: history.WatchEnded, Count: 2, API: &APICalls{Resources: []string{"nodes"}}})
+		p.begin(t, fault.Fault{Type: history.WatchEnded, Count: 2, Resources: []string{"nodes"}})
 		for _, ended := range []<-chan struct{}{running, open()} {
 			select {
 			case <-ended:

@@ -12,19 +12,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// APICalls are the calls to the API server that a fault hits: those with one of the verbs,
-// of one of the resources. None named: all.
-type APICalls struct {
-	Verbs     []string `json:"verbs,omitempty"`
-	Resources []string `json:"resources,omitempty"` // as in kubectl: nodes, pods/eviction, leases.coordination.k8s.io
-}
-
-func (of APICalls) include(c apiCall) bool {
-	return (len(of.Verbs) == 0 || slices.Contains(of.Verbs, c.verb)) &&
-		(len(of.Resources) == 0 || slices.Contains(of.Resources, c.kubectlName()))
+// hitsAPI reports whether a fault on the API server hits the call. Only a watch can be ended.
+func hitsAPI(f fault.Fault, c apiCall) bool {
+	return f.On == history.OnAPI &&
+		(len(f.Verbs) == 0 || slices.Contains(f.Verbs, c.verb)) &&
+		(len(f.Resources) == 0 || slices.Contains(f.Resources, c.kubectlName())) &&
+		(f.Type != history.WatchEnded || c.verb == "watch")
 }
 
 // kubectlName is the resource as in kubectl: resource.group/subresource.
@@ -40,15 +37,13 @@ func (c apiCall) kubectlName() string {
 	return resource
 }
 
-// takeAPI is take for a call to the API server. Only a watch can be ended.
-func (fs *faults) takeAPI(c apiCall, types ...history.FaultType) *activeFault {
-	return fs.takeIf(func(f Fault) bool {
-		return f.API != nil && f.API.include(c) && slices.Contains(types, f.Type) && (f.Type != history.WatchEnded || c.verb == "watch")
-	})
+// take returns the first fault of these types that hits the call; nil if there is none.
+func (a *API) take(c apiCall, types ...history.FaultType) *fault.Active {
+	return a.faults.Take(func(f fault.Fault) bool { return slices.Contains(types, f.Type) && hitsAPI(f, c) })
 }
 
 // apiRefusal is the answer of an API server that refuses the call for this reason.
-func apiRefusal(f Fault, c apiCall) metav1.Status {
+func apiRefusal(f fault.Fault, c apiCall) metav1.Status {
 	group, resource, _ := strings.Cut(c.resource, "/")
 	resource, _, _ = strings.Cut(resource, "/")
 	of := schema.GroupResource{Group: group, Resource: resource}
@@ -58,7 +53,7 @@ func apiRefusal(f Fault, c apiCall) metav1.Status {
 	case history.Denied:
 		return deniedByWebhook
 	case history.Throttle:
-		return apierrors.NewTooManyRequests("too many requests, please try again later", int(f.RetryAfter.Seconds())).Status()
+		return apierrors.NewTooManyRequests("too many requests, please try again later", int(f.RetryAfter.D().Seconds())).Status()
 	}
 	if f.Status == http.StatusServiceUnavailable {
 		return apierrors.NewServiceUnavailable("the server is currently unable to handle the request").Status()

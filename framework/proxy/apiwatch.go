@@ -4,6 +4,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
@@ -33,15 +34,15 @@ func (ws *watches) open(c apiCall, body io.ReadCloser) *runningWatch {
 	ws.mu.Lock()
 	ws.running[w] = true
 	ws.mu.Unlock()
-	if f := ws.api.faults.takeAPI(c, history.WatchEnded); f != nil {
+	if f := ws.api.take(c, history.WatchEnded); f != nil {
 		ws.end(w, f)
 	}
 	return w
 }
 
 // endAll ends the running watches that the fault hits.
-func (ws *watches) endAll(a *activeFault) {
-	if a.API == nil || a.Type != history.WatchEnded {
+func (ws *watches) endAll(a *fault.Active) {
+	if a.On != history.OnAPI || a.Type != history.WatchEnded {
 		return
 	}
 	ws.mu.Lock()
@@ -51,20 +52,20 @@ func (ws *watches) endAll(a *activeFault) {
 	}
 	ws.mu.Unlock()
 	for _, w := range running {
-		if f := ws.api.faults.takeAPI(w.call, history.WatchEnded); f != nil {
+		if f := ws.api.take(w.call, history.WatchEnded); f != nil {
 			ws.end(w, f)
 		}
 	}
 }
 
 // end ends a watch as the server does: its answer is complete.
-func (ws *watches) end(w *runningWatch, f *activeFault) {
+func (ws *watches) end(w *runningWatch, f *fault.Active) {
 	ws.api.folds.hit(hitOf(f, w.call, ws.api.records.now()))
 	w.mu.Lock()
 	w.ended = true
 	w.mu.Unlock()
 	_ = w.ReadCloser.Close() // wakes the reader
-	ws.api.faults.done(f)
+	ws.api.faults.Done(f)
 }
 
 // present are the running watches, for a reader of the records that has just joined.

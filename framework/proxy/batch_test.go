@@ -13,7 +13,9 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
+	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
 func TestADuplicateIsDeliveredUnderAHandleOfItsOwn(t *testing.T) {
@@ -29,7 +31,7 @@ func TestADuplicateIsDeliveredUnderAHandleOfItsOwn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := newFaultyQueue(t, `{"id":"e0"}`, `{"id":"e1"}`)
-			q.set(t, Fault{Name: "f", Type: history.Duplicate, Count: 1, After: c.after})
+			q.set(t, fault.Fault{Name: "f", Type: history.Duplicate, Count: 1, After: strict.Duration(c.after)})
 			handles := map[string]bool{}
 			for i, want := range c.receives {
 				began := time.Now()
@@ -77,11 +79,11 @@ func TestADuplicateIsDeliveredUnderAHandleOfItsOwn(t *testing.T) {
 // A handler that is killed before it has the answer does not have the copy, either.
 func TestADuplicateThatNobodyTookComesAgain(t *testing.T) {
 	q := newFaultyQueue(t, "a")
-	q.set(t, Fault{Name: "twice", Type: history.Duplicate, Count: 1})
+	q.set(t, fault.Fault{Name: "twice", Type: history.Duplicate, Count: 1})
 	if messages, err := q.receive(t.Context(), 1, 0); err != nil || ids(messages) != "m-0" {
 		t.Fatalf("received %q, %v", ids(messages), err)
 	}
-	q.set(t, Fault{Name: "late", Type: history.Delay, By: 300 * time.Millisecond, Count: 1})
+	q.set(t, fault.Fault{Name: "late", Type: history.Delay, By: strict.Duration(300 * time.Millisecond), Count: 1})
 	leaves, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if messages, err := q.receive(leaves, 1, 0); err == nil {
@@ -97,7 +99,7 @@ func TestADuplicateThatNobodyTookComesAgain(t *testing.T) {
 // With toAnother a copy waits for a client with another address.
 func TestADuplicateCanBeForAnotherClient(t *testing.T) {
 	q := newFaultyQueue(t, "a")
-	q.set(t, Fault{Name: "f", Type: history.Duplicate, Count: 1, ToAnother: true})
+	q.set(t, fault.Fault{Name: "f", Type: history.Duplicate, Count: 1, ToAnother: true})
 	for i, want := range []string{"m-0", ""} {
 		if messages, err := q.receive(t.Context(), 10, 1); err != nil || ids(messages) != want {
 			t.Fatalf("receive %d: %q, %v; want %q", i, ids(messages), err, want)
@@ -114,7 +116,7 @@ func TestADuplicateCanBeForAnotherClient(t *testing.T) {
 
 func TestABatchIsReordered(t *testing.T) {
 	q := newFaultyQueue(t, "a", "b", "c", "d")
-	q.set(t, Fault{Name: "f", Type: history.Reorder, Count: 1})
+	q.set(t, fault.Fault{Name: "f", Type: history.Reorder, Count: 1})
 	for i, want := range []string{"m-0", "m-3 m-2 m-1"} {
 		if messages, err := q.receive(t.Context(), []int32{1, 10}[i], 0); err != nil || ids(messages) != want {
 			t.Errorf("received %q, %v; want %q", ids(messages), err, want)
@@ -130,8 +132,8 @@ func TestTheAnswersOfTheQueryProtocolAreChangedAlike(t *testing.T) {
 		t.Fatal(err)
 	}
 	proxy := New(target)
-	for _, f := range []Fault{{Name: "turned", Type: history.Reorder, Count: 1}, {Name: "twice", Type: history.Duplicate, Count: 1}} {
-		if err := proxy.faults.begin(f); err != nil {
+	for _, f := range []fault.Fault{{On: history.OnQueue, Name: "turned", Type: history.Reorder, Count: 1}, {On: history.OnQueue, Name: "twice", Type: history.Duplicate, Count: 1}} {
+		if err := proxy.begin(f); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/smithy-go"
 
+	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
@@ -46,7 +47,7 @@ func fleet(capacity types.DefaultTargetCapacityType) *ec2.CreateFleetInput {
 
 func TestAFleetWithoutCapacityNamesEachPool(t *testing.T) {
 	q := newFaultyQueue(t)
-	q.set(t, Fault{Name: "none", Type: history.NoCapacity, Count: 1})
+	q.set(t, fault.Fault{On: history.OnEC2, Name: "none", Type: history.NoCapacity, Count: 1})
 	out, err := ec2Client(q.endpoint).CreateFleet(t.Context(), fleet(types.DefaultTargetCapacityTypeSpot))
 	if err != nil || out.FleetId == nil || len(out.Instances) != 0 {
 		t.Fatalf("the client reads %+v, %v; want a fleet without instances", out, err)
@@ -79,7 +80,7 @@ func TestAnInstanceWithoutCapacity(t *testing.T) {
 		history.SpotMaxPriceTooLow:           http.StatusBadRequest,
 	} {
 		q := newFaultyQueue(t)
-		q.set(t, Fault{Name: "none", Type: history.NoCapacity, Code: code, Count: 1})
+		q.set(t, fault.Fault{On: history.OnEC2, Name: "none", Type: history.NoCapacity, Code: code, Count: 1})
 		_, err := ec2Client(q.endpoint).RunInstances(t.Context(), &ec2.RunInstancesInput{
 			MinCount: aws.Int32(1), MaxCount: aws.Int32(1),
 			InstanceMarketOptions: &types.InstanceMarketOptionsRequest{MarketType: types.MarketTypeSpot},
@@ -97,7 +98,7 @@ func TestAnInstanceWithoutCapacity(t *testing.T) {
 
 func TestOnlyLaunchesLackCapacity(t *testing.T) {
 	q := newFaultyQueue(t, "a")
-	q.set(t, Fault{Name: "none", Type: history.NoCapacity, Capacity: "spot", Count: 5})
+	q.set(t, fault.Fault{On: history.OnEC2, Name: "none", Type: history.NoCapacity, Capacity: "spot", Count: 5})
 	client := ec2Client(q.endpoint)
 	// What the queue answers is nothing of EC2's: the client's errors do not matter here.
 	_, _ = client.CreateFleet(t.Context(), fleet(types.DefaultTargetCapacityTypeOnDemand))

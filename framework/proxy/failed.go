@@ -75,20 +75,17 @@ func (x *exchange) failedEntries() []failedEntry {
 	if len(failed) == len(x.call.entries) {
 		return failed
 	}
-	f := x.proxy.faults.take(&x.call, history.FailedEntry)
+	f := x.take(history.FailedEntry)
 	if f == nil {
 		return failed
 	}
-	x.hits = append(x.hits, f)
 	hit := x.call.entries[slices.IndexFunc(x.call.entries, func(e entry) bool { return !x.proxy.handles.isExpired(e.handle) })]
 	refusal, _ := refusalOf(f.Fault) // this type has one
 	if f.Code == history.ReceiptHandleIsInvalid {
 		x.proxy.handles.expire(hit.handle)
 	}
 	m, _ := x.proxy.handles.find(hit.handle)
-	e := history.NewFaultHit(f.Name, f.Type, history.At(x.proxy.records.now()))
-	e.Action, e.Message, e.Notice = x.call.action, m.id, m.notice
-	x.proxy.records.add(e)
+	x.proxy.records.add(f.Hit(history.At(x.proxy.records.now()), history.Action(x.call.action), history.Message(m.id), history.Notice(m.notice)))
 	x.note = faulted{f}.Error()
 	return append(failed, failedEntry{hit, refusal})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/aws/smithy-go"
 
+	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
@@ -41,7 +42,7 @@ func TestOneEntryOfABatchFails(t *testing.T) {
 	if _, err := q.receive(t.Context(), 10, 0); err != nil {
 		t.Fatal(err)
 	}
-	q.set(t, Fault{Name: "f", Type: history.FailedEntry, Count: 1})
+	q.set(t, fault.Fault{Name: "f", Type: history.FailedEntry, Count: 1})
 	deleted, failed := q.deleteBatch(t, "h/0+=", "h/1+=")
 	if !slices.Equal(deleted, []string{"of-1"}) || !slices.Equal(failed, []string{"of-0 InternalError"}) {
 		t.Errorf("deleted %q, failed %q", deleted, failed)
@@ -67,7 +68,7 @@ func TestOneEntryOfABatchFails(t *testing.T) {
 
 func TestABatchOfOneEntryThatFailsDoesNotReachTheQueue(t *testing.T) {
 	q := newFaultyQueue(t, "a")
-	q.set(t, Fault{Name: "f", Type: history.FailedEntry, Count: 1})
+	q.set(t, fault.Fault{Name: "f", Type: history.FailedEntry, Count: 1})
 	if deleted, failed := q.deleteBatch(t, "h/0+="); deleted != nil || !slices.Equal(failed, []string{"of-0 InternalError"}) {
 		t.Errorf("deleted %q, failed %q", deleted, failed)
 	}
@@ -80,7 +81,7 @@ func TestABatchOfOneEntryThatFailsDoesNotReachTheQueue(t *testing.T) {
 func TestASingleDeletionFails(t *testing.T) {
 	for code, want := range map[history.ErrorCode]string{"": "InternalError", history.ReceiptHandleIsInvalid: "ReceiptHandleIsInvalid"} {
 		q := newFaultyQueue(t, "a")
-		q.set(t, Fault{Name: "f", Type: history.FailedEntry, Count: 1, Code: code})
+		q.set(t, fault.Fault{Name: "f", Type: history.FailedEntry, Count: 1, Code: code})
 		var api smithy.APIError
 		if err := q.delete(t.Context(), "h/0+="); !errors.As(err, &api) || api.ErrorCode() != want {
 			t.Errorf("the SDK says %v, want %s", err, want)
@@ -98,7 +99,7 @@ func TestASingleDeletionFails(t *testing.T) {
 // An expired receipt handle stays so. The message has another one when it comes again.
 func TestAnExpiredReceiptHandleIsRefusedForGood(t *testing.T) {
 	q := newFaultyQueue(t, "a")
-	q.set(t, Fault{Name: "f", Type: history.FailedEntry, Count: 1, Code: history.ReceiptHandleIsInvalid})
+	q.set(t, fault.Fault{Name: "f", Type: history.FailedEntry, Count: 1, Code: history.ReceiptHandleIsInvalid})
 	for range 3 {
 		var stale *types.ReceiptHandleIsInvalid
 		if err := q.delete(t.Context(), "h/0+="); !errors.As(err, &stale) {
@@ -130,7 +131,7 @@ func TestAFailedEntryInTheQueryProtocol(t *testing.T) {
 		"one of two": {form + second, "a", "Action=DeleteMessageBatch&DeleteMessageBatchRequestEntry.1.Id=b&DeleteMessageBatchRequestEntry.1.ReceiptHandle=h2"},
 		"the only":   {form, "a", ""},
 	} {
-		if err := proxy.faults.begin(Fault{Name: name, Type: history.FailedEntry, Count: 1}); err != nil {
+		if err := proxy.begin(fault.Fault{On: history.OnQueue, Name: name, Type: history.FailedEntry, Count: 1}); err != nil {
 			t.Fatal(err)
 		}
 		before := len(u.requests())

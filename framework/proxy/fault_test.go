@@ -18,23 +18,25 @@ import (
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
+	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
 func TestARefusalIsWhatTheSDKKnowsFromSQS(t *testing.T) {
 	for name, c := range map[string]struct {
-		fault     Fault
+		fault     fault.Fault
 		code      string
 		status    int
 		throttles bool
 	}{
-		"throttled":            {Fault{Type: history.Throttle}, "ThrottlingException", 400, true},
-		"throttled by SQS":     {Fault{Type: history.Throttle, Code: "RequestThrottled"}, "RequestThrottled", 403, true},
-		"an internal error":    {Fault{Type: history.ServerError, Status: 500}, "InternalFailure", 500, false},
-		"no service available": {Fault{Type: history.ServerError, Status: 503}, "ServiceUnavailable", 503, false},
-		"access denied":        {Fault{Type: history.ClientError, Code: history.AccessDenied}, "AccessDenied", 403, false},
-		"credentials expired":  {Fault{Type: history.ClientError, Code: history.ExpiredToken}, "ExpiredToken", 403, false},
-		"no such queue":        {Fault{Type: history.ClientError, Code: history.QueueDoesNotExist}, "AWS.SimpleQueueService.NonExistentQueue", 400, false},
+		"throttled":            {fault.Fault{Type: history.Throttle}, "ThrottlingException", 400, true},
+		"throttled by SQS":     {fault.Fault{Type: history.Throttle, Code: "RequestThrottled"}, "RequestThrottled", 403, true},
+		"an internal error":    {fault.Fault{Type: history.ServerError, Status: 500}, "InternalFailure", 500, false},
+		"no service available": {fault.Fault{Type: history.ServerError, Status: 503}, "ServiceUnavailable", 503, false},
+		"access denied":        {fault.Fault{Type: history.ClientError, Code: history.AccessDenied}, "AccessDenied", 403, false},
+		"credentials expired":  {fault.Fault{Type: history.ClientError, Code: history.ExpiredToken}, "ExpiredToken", 403, false},
+		"no such queue":        {fault.Fault{Type: history.ClientError, Code: history.QueueDoesNotExist}, "AWS.SimpleQueueService.NonExistentQueue", 400, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := newFaultyQueue(t, "a")
@@ -69,15 +71,15 @@ func TestARefusalIsWhatTheSDKKnowsFromSQS(t *testing.T) {
 
 func TestARefusalInTheQueryProtocol(t *testing.T) {
 	for name, c := range map[string]struct {
-		fault  Fault
+		fault  fault.Fault
 		status int
 		want   string
 	}{
-		"throttled":         {Fault{Type: history.Throttle}, 400, "<Type>Sender</Type><Code>ThrottlingException</Code>"},
-		"throttled by SQS":  {Fault{Type: history.Throttle, Code: "RequestThrottled"}, 403, "<Type>Sender</Type><Code>RequestThrottled</Code>"},
-		"an internal error": {Fault{Type: history.ServerError, Status: 500}, 500, "<Type>Receiver</Type><Code>InternalFailure</Code>"},
-		"access denied":     {Fault{Type: history.ClientError, Code: history.AccessDenied}, 403, "<Type>Sender</Type><Code>AccessDenied</Code>"},
-		"no such queue":     {Fault{Type: history.ClientError, Code: history.QueueDoesNotExist}, 400, "<Type>Sender</Type><Code>AWS.SimpleQueueService.NonExistentQueue</Code>"},
+		"throttled":         {fault.Fault{Type: history.Throttle}, 400, "<Type>Sender</Type><Code>ThrottlingException</Code>"},
+		"throttled by SQS":  {fault.Fault{Type: history.Throttle, Code: "RequestThrottled"}, 403, "<Type>Sender</Type><Code>RequestThrottled</Code>"},
+		"an internal error": {fault.Fault{Type: history.ServerError, Status: 500}, 500, "<Type>Receiver</Type><Code>InternalFailure</Code>"},
+		"access denied":     {fault.Fault{Type: history.ClientError, Code: history.AccessDenied}, 403, "<Type>Sender</Type><Code>AccessDenied</Code>"},
+		"no such queue":     {fault.Fault{Type: history.ClientError, Code: history.QueueDoesNotExist}, 400, "<Type>Sender</Type><Code>AWS.SimpleQueueService.NonExistentQueue</Code>"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := newFaultyQueue(t)
@@ -94,7 +96,7 @@ func TestARefusalInTheQueryProtocol(t *testing.T) {
 
 func TestAResetIsOneForTheClient(t *testing.T) {
 	q := newFaultyQueue(t, "a")
-	q.set(t, Fault{Name: "f", Type: history.Reset, Count: 1})
+	q.set(t, fault.Fault{Name: "f", Type: history.Reset, Count: 1})
 	if _, err := q.receive(t.Context(), 1, 0); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("the client says %v", err)
 	}
@@ -108,7 +110,7 @@ func TestABlackHoleAnswersNothingWhileItLasts(t *testing.T) {
 	const lasts = 400 * time.Millisecond
 	q := newFaultyQueue(t, "a")
 	began := time.Now()
-	q.set(t, Fault{Name: "f", Type: history.BlackHole, For: lasts})
+	q.set(t, fault.Fault{Name: "f", Type: history.BlackHole, For: strict.Duration(lasts)})
 	impatient, cancel := context.WithTimeout(t.Context(), lasts/4)
 	defer cancel()
 	if _, err := q.receive(impatient, 1, 20); !errors.Is(err, context.DeadlineExceeded) {
@@ -133,7 +135,7 @@ func TestABlackHoleAnswersNothingWhileItLasts(t *testing.T) {
 func TestASilentBlackHoleNeverAnswersWhatItHolds(t *testing.T) {
 	const lasts = 200 * time.Millisecond
 	q := newFaultyQueue(t, "a")
-	q.set(t, Fault{Name: "f", Type: history.BlackHole, For: lasts, Silent: true})
+	q.set(t, fault.Fault{Name: "f", Type: history.BlackHole, For: strict.Duration(lasts), Silent: true})
 	held := make(chan error, 1)
 	go func() {
 		_, err := q.receive(t.Context(), 1, 20)
@@ -163,7 +165,7 @@ func TestASilentBlackHoleNeverAnswersWhatItHolds(t *testing.T) {
 func TestADelayHoldsTheAnswerBack(t *testing.T) {
 	const by = 200 * time.Millisecond
 	q := newFaultyQueue(t, "a")
-	q.set(t, Fault{Name: "f", Type: history.Delay, By: by, Count: 1, Actions: []string{"ReceiveMessage"}})
+	q.set(t, fault.Fault{Name: "f", Type: history.Delay, By: strict.Duration(by), Count: 1, Actions: []string{"ReceiveMessage"}})
 	if err := q.delete(t.Context(), "h"); err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +186,7 @@ func TestADelayHoldsTheAnswerBack(t *testing.T) {
 
 func TestALostAnswerIsOneThatTookEffect(t *testing.T) {
 	q := newFaultyQueue(t, "a")
-	q.set(t, Fault{Name: "f", Type: history.LostAnswer, Count: 1})
+	q.set(t, fault.Fault{Name: "f", Type: history.LostAnswer, Count: 1})
 	messages, err := q.receive(t.Context(), 1, 0)
 	if err != nil {
 		t.Fatalf("only deletions were to be hit: %v", err)
@@ -205,7 +207,7 @@ func TestALostAnswerIsOneThatTookEffect(t *testing.T) {
 
 func TestALostReceiveIsNotGivenBack(t *testing.T) {
 	q := newFaultyQueue(t, "a")
-	q.set(t, Fault{Name: "f", Type: history.LostAnswer, Count: 1, Actions: []string{"ReceiveMessage"}})
+	q.set(t, fault.Fault{Name: "f", Type: history.LostAnswer, Count: 1, Actions: []string{"ReceiveMessage"}})
 	if _, err := q.receive(t.Context(), 1, 0); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("the client says %v", err)
 	}
@@ -223,7 +225,7 @@ func TestALostReceiveIsNotGivenBack(t *testing.T) {
 // To lose an empty answer would be no loss, and the fault would be over.
 func TestAnEmptyAnswerIsNotLost(t *testing.T) {
 	q := newFaultyQueue(t)
-	q.set(t, Fault{Name: "f", Type: history.LostAnswer, Count: 1, Actions: []string{"ReceiveMessage"}})
+	q.set(t, fault.Fault{Name: "f", Type: history.LostAnswer, Count: 1, Actions: []string{"ReceiveMessage"}})
 	for wait := range int32(2) { // a short poll and a long one
 		if messages, err := q.receive(t.Context(), 1, wait); err != nil || len(messages) > 0 {
 			t.Errorf("received %q, %v", ids(messages), err)
@@ -242,7 +244,7 @@ func TestAFaultHitsALongPollThatIsUnderWay(t *testing.T) {
 	for !q.reached("ReceiveMessage") {
 		time.Sleep(time.Millisecond)
 	}
-	q.set(t, Fault{Name: "f", Type: history.ServerError, Status: 500, Count: 1})
+	q.set(t, fault.Fault{Name: "f", Type: history.ServerError, Status: 500, Count: 1})
 	select {
 	case err := <-refused:
 		var response *smithyhttp.ResponseError
@@ -267,16 +269,16 @@ func TestAFaultHitsItsActionsOnlyAndEnds(t *testing.T) {
 		}
 	}
 	const none, both = "receive false, delete false", "receive true, delete true"
-	q.set(t, Fault{Name: "deletions", Type: history.ServerError, Status: 503, Actions: []string{"DeleteMessage"}, Count: 1})
+	q.set(t, fault.Fault{Name: "deletions", Type: history.ServerError, Status: 503, Actions: []string{"DeleteMessage"}, Count: 1})
 	expect("one deletion", "receive false, delete true")
 	expect("its count is spent", none)
-	q.set(t, Fault{Name: "all", Type: history.Throttle, For: 300 * time.Millisecond})
+	q.set(t, fault.Fault{Name: "all", Type: history.Throttle, For: strict.Duration(300 * time.Millisecond)})
 	expect("for a time", both)
 	awaitEvent(t, q.rec, func(e history.Event) bool {
 		return e.Kind == history.FaultEnded && e.Key == "all" && e.Reason == "time"
 	})
 	expect("its time is over", none)
-	q.set(t, Fault{Name: "cleared", Type: history.Reset, For: time.Minute})
+	q.set(t, fault.Fault{Name: "cleared", Type: history.Reset, For: strict.Duration(time.Minute)})
 	expect("before it is cleared", both)
 	q.clear(t)
 	expect("after", none)
@@ -287,16 +289,16 @@ func TestAFaultHitsItsActionsOnlyAndEnds(t *testing.T) {
 
 func TestAFaultThatMakesNoSenseIsRefused(t *testing.T) {
 	q := newFaultyQueue(t)
-	q.set(t, Fault{Name: "on", Type: history.Reset, For: time.Minute})
+	q.set(t, fault.Fault{Name: "on", Type: history.Reset, For: strict.Duration(time.Minute)})
 	for body, want := range map[string]string{
-		`{"name":"f","type":"flood","count":1}`:                       `unknown fault type "flood"`,
-		`{"type":"reset","count":1}`:                                  "needs a name",
-		`{"name":"f","type":"reset"}`:                                 "needs a count or a time",
-		`{"name":"on","type":"reset","count":1}`:                      "is already active",
-		`{"name":"f","typ":"reset"}`:                                  "unknown field",
-		`{"name":"f","type":"throttle","count":1,"code":"SlowDown"}`:  `unknown code "SlowDown"`,
-		`{"name":"f","type":"reset","count":1,"code":"AccessDenied"}`: `unknown code "AccessDenied"`,
-		`{"name":"f","type":"black-hole","count":1,"silent":true}`:    "cannot be silent",
+		`{"on":"queue","name":"f","type":"flood","count":1}`:            `type "flood" is not known`,
+		`{"on":"queue","type":"reset","count":1}`:                       "name must not be empty",
+		`{"on":"queue","name":"on","type":"reset","count":1}`:           "is already active",
+		`{"name":"f","typ":"reset"}`:                                    "unknown field",
+		`{"on":"api","name":"f","type":"reset","count":1}`:              "not stand before an API server",
+		`{"on":"ec2","name":"f","type":"ended-launch","count":1}`:       "not for the proxy",
+		`{"on":"queue","name":"f","type":"second-reader","for":1}`:      "not for the proxy",
+		`{"on":"metadata","name":"f","type":"reset","for":1,"node":""}`: "not for the proxy",
 		`{`: "unexpected EOF",
 	} {
 		resp, err := http.Post(q.admin+"/faults", "application/json", strings.NewReader(body))
@@ -313,7 +315,7 @@ func TestOtherServicesAreNotHit(t *testing.T) {
 		t.Fatal(err)
 	}
 	proxy := New(target)
-	if err := proxy.faults.begin(Fault{Name: "f", Type: history.Reset, For: time.Minute}); err != nil {
+	if err := proxy.begin(fault.Fault{On: history.OnQueue, Name: "f", Type: history.Reset, For: strict.Duration(time.Minute)}); err != nil {
 		t.Fatal(err)
 	}
 	server := httptest.NewServer(proxy)

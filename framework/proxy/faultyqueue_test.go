@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"crypto/md5"
 	"encoding/hex"
@@ -19,6 +20,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
+	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
@@ -110,8 +112,9 @@ func (q *faultyQueue) reached(call string) bool {
 	return slices.Contains(q.calls, call)
 }
 
-func (q *faultyQueue) set(t *testing.T, f Fault) {
+func (q *faultyQueue) set(t *testing.T, f fault.Fault) {
 	t.Helper()
+	f.On = cmp.Or(f.On, history.OnQueue)
 	body, err := json.Marshal(f)
 	if err != nil {
 		t.Fatal(err)

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -14,26 +13,14 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 // faulted is why a client does not get the upstream's answer.
-type faulted struct{ *activeFault }
+type faulted struct{ *fault.Active }
 
 func (f faulted) Error() string { return fmt.Sprintf("fault %s: %s", f.Name, f.Type) }
-
-// hitBy takes a fault that hits the call and records the hit.
-func (x *exchange) hitBy(types ...history.FaultType) *activeFault {
-	f := x.proxy.faults.take(&x.call, types...)
-	if f == nil {
-		return nil
-	}
-	x.hits = append(x.hits, f)
-	e := history.NewFaultHit(f.Name, f.Type, history.At(x.proxy.records.now()))
-	e.Action = x.call.name()
-	x.proxy.records.add(e)
-	return f
-}
 
 // refuse returns the fault or the policy that refuses the call, if one does. It is called before each
 // request to the upstream, so that a new fault also hits long polls that have begun.
@@ -53,7 +40,7 @@ func (x *exchange) refuse() error {
 	}
 	if f.Type == history.BlackHole {
 		select {
-		case <-f.over:
+		case <-f.Over():
 		case <-x.client.Done():
 		}
 	}
@@ -65,7 +52,7 @@ func (x *exchange) spoil(resp *http.Response) error {
 	if !x.call.isSQS() || resp.StatusCode != http.StatusOK {
 		return nil
 	}
-	if x.call.isReceive() && x.proxy.faults.on() {
+	if x.call.isReceive() && x.proxy.faults.Any() {
 		if err := x.spoilBatch(resp); err != nil {
 			return err
 		}
@@ -83,7 +70,7 @@ func (x *exchange) spoil(resp *http.Response) error {
 		}
 	}
 	if f := x.hitBy(history.Delay); f != nil {
-		_ = pause(x.client, f.By) // the next step checks whether the client is gone
+		_ = pause(x.client, f.By.D()) // the next step checks whether the client is gone
 	}
 	return nil
 }
@@ -103,7 +90,7 @@ func (x *exchange) spoilBatch(resp *http.Response) error {
 		if f := x.take(history.Reorder); f != nil {
 			slices.Reverse(b.messages)
 			slices.Reverse(b.known)
-			x.spoiled = append(x.spoiled, history.NewFaultHit(f.Name, f.Type))
+			x.spoiled = append(x.spoiled, f.Hit())
 			changed = true
 		}
 	}
@@ -112,11 +99,9 @@ func (x *exchange) spoilBatch(resp *http.Response) error {
 			x.duplicate(f, b)
 		}
 	}
-	for _, c := range x.proxy.faults.due(&x.call, x.call.most-len(b.messages)) {
+	for _, c := range x.proxy.copies.due(&x.call, x.call.most-len(b.messages)) {
 		b.messages = append(b.messages, c.raw)
-		e := history.NewFaultHit(c.fault.Name, c.fault.Type)
-		e.Message, e.Notice = c.id, c.notice
-		x.spoiled = append(x.spoiled, e)
+		x.spoiled = append(x.spoiled, c.fault.Hit(history.Message(c.id), history.Notice(c.notice)))
 		x.hits = append(x.hits, c.fault)
 		x.copies = append(x.copies, c)
 		changed = true
@@ -140,19 +125,9 @@ func replaceBody(resp *http.Response, body []byte) {
 	resp.Header.Del("X-Amz-Crc32")
 }
 
-// take is hitBy for faults whose hit is recorded only when the client has received the
-// answer.
-func (x *exchange) take(t history.FaultType) *activeFault {
-	f := x.proxy.faults.take(&x.call, t)
-	if f != nil {
-		x.hits = append(x.hits, f)
-	}
-	return f
-}
-
 // duplicate holds a copy of each message. As in SQS, every delivery has its own receipt
 // handle and each of them can delete the message; the upstream knows only the first.
-func (x *exchange) duplicate(f *activeFault, b batch) {
+func (x *exchange) duplicate(f *fault.Active, b batch) {
 	for i, raw := range b.messages {
 		m := b.known[i]
 		original := m.handle
@@ -163,8 +138,8 @@ func (x *exchange) duplicate(f *activeFault, b batch) {
 			continue
 		}
 		x.proxy.handles.alias(m.handle, original)
-		x.proxy.faults.hold(copied{
-			fault: f, json: x.call.json, queue: x.call.queue, raw: again, message: m, due: time.Now().Add(f.After), client: x.call.client,
+		x.proxy.copies.hold(copied{
+			fault: f, json: x.call.json, queue: x.call.queue, raw: again, message: m, due: time.Now().Add(f.After.D()), client: x.call.client,
 		})
 	}
 }
@@ -173,7 +148,7 @@ func (x *exchange) duplicate(f *activeFault, b batch) {
 func (x *exchange) answerFault(w http.ResponseWriter, f faulted) {
 	x.note = f.Error()
 	if f.Type == history.NoCapacity {
-		x.answerNoCapacity(w, cmp.Or(f.Code, f.Type.ErrorCodes()[0]))
+		x.answerNoCapacity(w, f.ErrorCode())
 		return
 	}
 	if refusal, ok := refusalOf(f.Fault); ok {

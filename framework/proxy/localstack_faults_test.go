@@ -15,13 +15,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/google/uuid"
 
+	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
-func (d drillQueue) begin(t *testing.T, f Fault) {
+func (d drillQueue) begin(t *testing.T, f fault.Fault) {
 	t.Helper()
-	f.Name = uuid.NewString() // the previous one may still be ending
-	if err := d.faults.begin(f); err != nil {
+	f.On, f.Name = history.OnQueue, uuid.NewString() // the previous one may still be ending
+	if err := d.recorder.begin(f); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -45,12 +47,12 @@ func (d drillQueue) wantEmpty(t *testing.T) {
 func TestLocalStackRefusedCallsLeaveTheMessage(t *testing.T) {
 	d := realQueue(t)
 	d.send(t, "a")
-	for _, f := range []Fault{
+	for _, f := range []fault.Fault{
 		{Type: history.Throttle, Count: 1},
 		{Type: history.Throttle, Count: 1, Code: "RequestThrottled"},
 		{Type: history.ServerError, Count: 1, Status: http.StatusInternalServerError},
 		{Type: history.Reset, Count: 1},
-		{Type: history.BlackHole, For: 200 * time.Millisecond},
+		{Type: history.BlackHole, For: strict.Duration(200 * time.Millisecond)},
 	} {
 		d.begin(t, f)
 		_, err := d.receive(t.Context(), 20)
@@ -71,7 +73,7 @@ func TestLocalStackTakesTheHandlesOfDuplicates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := realQueue(t)
 			d.send(t, "a")
-			d.begin(t, Fault{Type: history.Duplicate, Count: 1, After: after})
+			d.begin(t, fault.Fault{Type: history.Duplicate, Count: 1, After: strict.Duration(after)})
 			var got []types.Message
 			for began := time.Now(); len(got) < 2 && time.Since(began) < 10*time.Second; {
 				out, err := d.receive(t.Context(), 5)
@@ -95,7 +97,7 @@ func TestLocalStackTakesTheHandlesOfDuplicates(t *testing.T) {
 func TestLocalStackDeletesByACopysHandle(t *testing.T) {
 	d := realQueue(t)
 	d.send(t, "a", "b")
-	d.begin(t, Fault{Type: history.Duplicate, Count: 1})
+	d.begin(t, fault.Fault{Type: history.Duplicate, Count: 1})
 	out, err := d.receive(t.Context(), 1)
 	if err != nil || len(out.Messages) != 4 {
 		t.Fatalf("received %+v, %v", out, err)
@@ -114,7 +116,7 @@ func TestLocalStackDeletesByACopysHandle(t *testing.T) {
 func TestLocalStackBatchIsReordered(t *testing.T) {
 	d := realQueue(t)
 	d.send(t, "a", "b", "c")
-	d.begin(t, Fault{Type: history.Reorder, Count: 1})
+	d.begin(t, fault.Fault{Type: history.Reorder, Count: 1})
 	out, err := d.receive(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +134,7 @@ func TestLocalStackHasDoneWhatALostAnswerWouldHaveSaid(t *testing.T) {
 	d := realQueue(t)
 	d.send(t, "a")
 	_, _, handle := d.receiveOne(t, 1)
-	d.begin(t, Fault{Type: history.LostAnswer, Count: 1})
+	d.begin(t, fault.Fault{Type: history.LostAnswer, Count: 1})
 	_, err := d.client.DeleteMessage(t.Context(), &sqs.DeleteMessageInput{QueueUrl: aws.String(d.QueueURL("")), ReceiptHandle: &handle})
 	if !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("the client says %v", err)

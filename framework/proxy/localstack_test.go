@@ -28,7 +28,7 @@ type drillQueue struct {
 	proxy    *httptest.Server
 	client   *sqs.Client // a handler's, through the proxy
 	rec      *history.Recorder
-	faults   *faults
+	recorder *Proxy
 }
 
 func realQueue(t *testing.T) drillQueue {
@@ -52,7 +52,7 @@ func realQueue(t *testing.T) drillQueue {
 		t.Fatal(err)
 	}
 	proxy := New(upstream)
-	d := drillQueue{AWS: a, endpoint: endpoint, proxy: httptest.NewServer(proxy), rec: recorded(t, proxy), faults: proxy.faults}
+	d := drillQueue{AWS: a, endpoint: endpoint, proxy: httptest.NewServer(proxy), rec: recorded(t, proxy), recorder: proxy}
 	t.Cleanup(func() {
 		d.proxy.Close()
 		// Drills may be using this LocalStack.

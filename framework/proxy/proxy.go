@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
@@ -31,7 +32,7 @@ var errClientGone = errors.New("the client is gone")
 
 // Proxy forwards a handler's API calls to LocalStack and records each of them. It waits
 // on the handler's behalf when the handler long-polls, so that a killed handler does
-// not take a message with it. It can inject faults: see Fault.
+// not take a message with it. It can inject faults.
 //
 // A client is gone when its connection closes. The kernel does that when a process is
 // killed. A node that disappears from the network closes no connection: the proxy
@@ -41,7 +42,8 @@ type Proxy struct {
 	transport *http.Transport
 	records   *records
 	handles   *handles
-	faults    *faults
+	faults    *fault.Faults
+	copies    *copies
 	permitted *permission
 	findings  *findings
 	api       *API // nil unless the proxy stands before an API server, too
@@ -51,6 +53,10 @@ type Proxy struct {
 // API; Admin serves its records and controls its faults.
 func New(upstream *url.URL) *Proxy {
 	records := newRecords()
+	faults := fault.New(func(e history.Event) {
+		e.At = records.now()
+		records.add(e)
+	})
 	return &Proxy{
 		upstream: upstream,
 		transport: &http.Transport{
@@ -62,7 +68,8 @@ func New(upstream *url.URL) *Proxy {
 		},
 		records: records,
 		handles: newHandles(),
-		faults:  &faults{records: records},
+		faults:  faults,
+		copies:  &copies{faults: faults},
 
 		permitted: &permission{},
 		findings:  &findings{},
@@ -121,7 +128,7 @@ type exchange struct {
 	err      error // why the client does not get the upstream's answer
 	passedOn bool  // the client's connection accepted the whole answer
 
-	hits    []*activeFault  // faults that hit the call
+	hits    []*fault.Active // faults that hit the call
 	lost    *faulted        // why the answer must not be forwarded
 	spoiled []history.Event // hits to record if the answer is forwarded
 	copies  []copied        // of messages, in the answer
@@ -252,23 +259,23 @@ func (x *exchange) finish() {
 			x.proxy.records.add(x.giveBack(messages))
 		}
 		for _, c := range x.copies { // SQS also redelivers messages that no client received
-			x.proxy.faults.hold(c)
+			x.proxy.copies.hold(c)
 		}
 	}
 	for _, f := range x.hits {
-		x.proxy.faults.done(f)
+		x.proxy.faults.Done(f)
 	}
 }
 
-// Admin serves GET /records, POST /faults (begins the Fault given as JSON), DELETE
+// Admin serves GET /records, POST /faults (begins the fault given as JSON), DELETE
 // /faults (ends all of them), PUT /permitted (refuses every action of SQS but those in a JSON list),
 // DELETE /permitted (refuses none), POST /findings (what EC2 finds of instances, as a JSON list of
 // Finding), DELETE /findings and GET /healthz.
 func (p *Proxy) Admin() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /records", p.records.serve)
-	mux.HandleFunc("POST /faults", p.faults.serveBegin)
-	mux.HandleFunc("DELETE /faults", p.faults.serveClear)
+	mux.HandleFunc("POST /faults", p.serveBegin)
+	mux.HandleFunc("DELETE /faults", p.serveClear)
 	mux.HandleFunc("PUT /permitted", p.permitted.serveSet)
 	mux.HandleFunc("DELETE /permitted", p.permitted.serveLift)
 	mux.HandleFunc("POST /findings", p.findings.serveAdd)

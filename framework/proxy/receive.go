@@ -45,7 +45,7 @@ func (x *exchange) longPoll(out *http.Request) (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !idle || x.proxy.faults.isDue(&x.call) || time.Until(deadline) < pollSeconds*time.Second/2 {
+		if !idle || x.proxy.copies.isDue(&x.call) || time.Until(deadline) < pollSeconds*time.Second/2 {
 			return resp, nil
 		}
 		if rest := minPoll - time.Since(began); rest > 0 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
@@ -33,7 +34,7 @@ func (r refusal) queryCode() string { return cmp.Or(r.query, r.code) }
 
 // refusalOf is the error that SQS itself would return; ok is false for a fault that
 // refuses calls without an answer.
-func refusalOf(f Fault) (r refusal, ok bool) {
+func refusalOf(f fault.Fault) (r refusal, ok bool) {
 	switch f.Type {
 	case history.ServerError:
 		if f.Status == http.StatusServiceUnavailable {
@@ -41,7 +42,7 @@ func refusalOf(f Fault) (r refusal, ok bool) {
 		}
 		return refusal{status: http.StatusInternalServerError, code: "InternalFailure", blame: receiver, prefix: commonErrors, message: "An internal error has occurred."}, true
 	case history.Throttle, history.ClientError, history.FailedEntry:
-		return codedRefusal(cmp.Or(f.Code, f.Type.ErrorCodes()[0])), true
+		return codedRefusal(f.ErrorCode()), true
 	}
 	return refusal{}, false
 }

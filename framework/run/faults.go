@@ -8,38 +8,26 @@ import (
 	"slices"
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
-	"github.com/spotdrill/spotdrill/framework/launch"
-	"github.com/spotdrill/spotdrill/framework/proxy"
 	"github.com/spotdrill/spotdrill/framework/system"
-	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// beginFault sets a fault at the recording proxy, which then records when it began,
-// what it hit and when it ended.
-func (r *runner) beginFault(ctx context.Context, f scenarios.Fault) error {
-	if f.Type.OfInstances() {
-		return r.sys.FailLaunches(launch.Fault{Name: f.Name, Type: f.Type, Count: f.Count, For: f.For.D()})
+// beginFault begins a fault at its target. All of them record when it began, what it hit and when it
+// ended.
+func (r *runner) beginFault(ctx context.Context, f fault.Fault) error {
+	var err error
+	switch {
+	case f.On == history.OnMetadata:
+		err = r.beginMetadataFault(ctx, f)
+	case f.Type.OfInstances():
+		err = r.sys.FailLaunches(f)
+	case f.Type.OfTheQueueItself():
+		err = r.beginQueueFault(ctx, f)
+	default:
+		err = r.postToProxy(ctx, "faults", f)
 	}
-	if f.Type.OfTheQueueItself() {
-		return r.beginQueueFault(ctx, f)
-	}
-	return r.setFault(ctx, proxy.Fault{
-		Name: f.Name, Type: f.Type, Actions: f.Actions, Count: f.Count, For: f.For.D(),
-		By: f.By.D(), Code: f.Code, Status: f.Status, After: f.After.D(), ToAnother: f.ToAnother, Silent: f.Silent, Capacity: f.Capacity,
-	})
-}
-
-// beginAPIFault is beginFault for a fault of the API server.
-func (r *runner) beginAPIFault(ctx context.Context, f scenarios.APIFault) error {
-	return r.setFault(ctx, proxy.Fault{
-		Name: f.Name, Type: history.FaultType(f.Type), Count: f.Count, For: f.For.D(), By: f.By.D(), Status: f.Status,
-		API: &proxy.APICalls{Verbs: f.Verbs, Resources: f.Resources}, RetryAfter: f.RetryAfter.D(), ThenReset: f.ThenReset,
-	})
-}
-
-func (r *runner) setFault(ctx context.Context, f proxy.Fault) error {
-	if err := r.postToProxy(ctx, "faults", f); err != nil {
+	if err != nil {
 		return fmt.Errorf("begin fault %s: %w", f.Name, err)
 	}
 	return nil

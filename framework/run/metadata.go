@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/imds"
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -79,48 +79,53 @@ func announcing(a imds.Announced, n scenarios.Notice, at time.Time, until time.D
 	return a
 }
 
-// failMetadata begins a fault of a node's metadata service. When it is over, that is recorded, with
-// the requests that it hit.
-func (r *runner) failMetadata(ctx context.Context, f scenarios.MetadataFault) error {
-	node := r.nodes[f.Node]
-	fault := imds.Fault{Name: f.Name, Status: f.Status, By: f.By.D(), Until: time.Now().Add(f.For.D())}
-	switch history.FaultType(f.Type) {
-	case history.Reset:
-		fault.Gone = true
-	case history.Unauthorized:
-		fault.Status = http.StatusUnauthorized
+// beginMetadataFault begins a fault of a node's metadata service, which tells when it begins, hits and
+// ends.
+func (r *runner) beginMetadataFault(ctx context.Context, f fault.Fault) error {
+	node := r.nodes[f.Node].Name
+	if err := r.sys.FailMetadata(ctx, node, f); err != nil {
+		return err
 	}
-	r.rec.Record(history.NewFaultBegun(f.Name, history.FaultType(f.Type), history.Node(node.Name)))
-	if err := r.sys.FailMetadata(ctx, node.Name, fault); err != nil {
-		return fmt.Errorf("begin fault %s: %w", f.Name, err)
-	}
-	r.meanwhile.Go(func() error { return r.recordHits(ctx, node.Name, f.Type, fault) })
+	r.meanwhile.Go(func() error {
+		if err := r.recordMetadataFault(ctx, node, f); err != nil {
+			return fmt.Errorf("fault %s: %w", f.Name, err)
+		}
+		return nil
+	})
 	return nil
 }
 
-// hitPoll is the pause between two looks at what a fault of a metadata service has hit.
-const hitPoll = 500 * time.Millisecond
+const (
+	// hitPoll is the pause between two looks at what a fault has hit.
+	hitPoll = 500 * time.Millisecond
+	// endSlack is how much later than its end a fault of a metadata service must be known to have ended.
+	endSlack = 20 * time.Second
+)
 
-// recordHits records what a fault of a node's metadata service hits, until it is over.
-func (r *runner) recordHits(ctx context.Context, node string, of history.MetadataFaultType, fault imds.Fault) error {
-	until, recorded := r.rec.Clock().Of(fault.Until), 0
-	for over := false; !over; {
-		if err := r.sleepUntil(ctx, min(until, r.rec.Clock().Now()+hitPoll)); err != nil {
+// recordMetadataFault records what becomes of a fault of a node's metadata service, until it has ended.
+func (r *runner) recordMetadataFault(ctx context.Context, node string, f fault.Fault) error {
+	ctx, cancel := context.WithTimeout(ctx, f.For.D()+endSlack)
+	defer cancel()
+	for recorded := 0; ; {
+		all, err := r.sys.MetadataFaults(ctx, node)
+		if err != nil {
 			return err
 		}
-		over = r.rec.Clock().Now() >= until
-		requests, err := r.sys.MetadataRequests(ctx, node)
-		if err != nil {
-			return fmt.Errorf("fault %s: %w", fault.Name, err)
+		for _, h := range all[min(recorded, len(all)):] {
+			if h.Event.Step() != f.Name {
+				continue
+			}
+			h.Event.At, h.Event.Node = r.rec.Clock().Of(h.At), node
+			r.rec.Record(h.Event)
+			if h.Event.Kind == history.FaultEnded {
+				return nil
+			}
 		}
-		hits := slices.DeleteFunc(requests, func(q imds.Request) bool { return q.Fault != fault.Name })
-		for _, q := range hits[min(recorded, len(hits)):] {
-			r.rec.Record(history.NewFaultHit(fault.Name, history.FaultType(of), history.At(r.rec.Clock().Of(q.First)), history.Node(node), history.Action(q.Method), history.Resource(q.Path)))
+		recorded = len(all)
+		if err := r.sleep(ctx, hitPoll); err != nil {
+			return err
 		}
-		recorded = len(hits)
 	}
-	r.rec.Record(history.NewFaultEnded(fault.Name, "time", history.Node(node)))
-	return nil
 }
 
 // recordAllMetadata records what was read of the metadata of every spot node that was not taken.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
-	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 // The second reader is sure to get the message: of two that wait, LocalStack gives it to the one that
@@ -19,31 +19,36 @@ const (
 	readAhead = 2 * time.Second  // that it waits already when the next step begins
 )
 
-// beginQueueFault begins a fault that is done to the queue itself. It ends when its time is over, or
-// when it has hit as often as it should. What it changed is put back then, in any case.
-func (r *runner) beginQueueFault(ctx context.Context, f scenarios.Fault) error {
-	begun := r.rec.Clock().Now()
-	look, undo := r.lookForReads, func(context.Context) error { return nil }
-	var err error
+// beginQueueFault begins a fault that is done to the queue itself. What it changes is put back at its
+// end, in any case.
+func (r *runner) beginQueueFault(ctx context.Context, f fault.Fault) error {
+	look, do := r.lookForReads, func(context.Context) (func(context.Context) error, error) { return nil, nil }
 	switch f.Type {
 	case history.RecreatedQueue:
-		look = r.lookForRefusals(begun)
-		undo, err = r.sys.AWS.DeleteQueue(ctx)
+		look, do = r.lookForRefusals(r.rec.Clock().Now()), r.sys.AWS.DeleteQueue
 	case history.ShortRetention:
-		look = r.lookForExpiries()
-		undo, err = r.sys.AWS.KeepMessages(ctx, history.ShortestRetention)
+		look, do = r.lookForExpiries(), func(ctx context.Context) (func(context.Context) error, error) {
+			return r.sys.AWS.KeepMessages(ctx, history.ShortestRetention)
+		}
 	}
+	var undone error
+	faults := fault.New(r.rec.Record)
+	a, err := faults.BeginWith(f, func() (func(), error) {
+		undo, err := do(ctx)
+		if undo == nil {
+			return nil, err
+		}
+		return func() { undone = undo(context.WithoutCancel(ctx)) }, err
+	})
 	if err != nil {
-		return fmt.Errorf("begin fault %s: %w", f.Name, err)
+		return err
 	}
-	r.rec.Record(history.NewFaultBegun(f.Name, f.Type, history.At(begun)))
 	r.meanwhile.Go(func() error {
-		why, err := r.recordQueueHits(ctx, f, begun+f.For.D(), look)
-		err = errors.Join(err, undo(context.WithoutCancel(ctx)))
-		if err != nil {
+		err := r.recordQueueHits(ctx, faults, a, look)
+		faults.Clear() // if the drill was interrupted
+		if err = errors.Join(err, undone); err != nil {
 			return fmt.Errorf("fault %s: %w", f.Name, err)
 		}
-		r.rec.Record(history.NewFaultEnded(f.Name, why))
 		return nil
 	})
 	if f.Type == history.SecondReader {
@@ -55,31 +60,34 @@ func (r *runner) beginQueueFault(ctx context.Context, f scenarios.Fault) error {
 // lookFor returns what a fault of the queue has hit since it was last called.
 type lookFor func(context.Context) ([]history.Detail, error)
 
-// recordQueueHits records what a fault of the queue hits until its end, and returns why it ended.
-func (r *runner) recordQueueHits(ctx context.Context, f scenarios.Fault, until time.Duration, look lookFor) (why string, err error) {
-	for hits := 0; ; {
-		looking, cancel := context.WithTimeout(ctx, until-r.rec.Clock().Now())
-		found, err := look(looking)
-		ended := looking.Err() != nil
-		cancel()
-		if err != nil && !ended {
-			return "", err
+// recordQueueHits records what a fault of the queue hits until its end.
+func (r *runner) recordQueueHits(ctx context.Context, faults *fault.Faults, a *fault.Active, look lookFor) error {
+	lasting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		defer cancel()
+		select {
+		case <-a.Over():
+		case <-lasting.Done():
+		}
+	}()
+	for lasting.Err() == nil {
+		found, err := look(lasting)
+		if err != nil && lasting.Err() == nil {
+			return err
 		}
 		for _, hit := range found {
-			r.rec.Record(history.NewFaultHit(f.Name, f.Type, hit))
-			hits++
+			if faults.Take(func(fault.Fault) bool { return true }) == nil {
+				break
+			}
+			r.rec.Record(a.Hit(hit))
+			faults.Done(a)
 		}
-		now := r.rec.Clock().Now()
-		switch {
-		case f.Count > 0 && hits >= f.Count:
-			return "count", nil
-		case now >= until:
-			return "time", nil
-		}
-		if err := r.sleepUntil(ctx, min(until, now+hitPoll)); err != nil {
-			return "", err
+		if err := r.sleep(lasting, hitPoll); err != nil && lasting.Err() == nil {
+			return err
 		}
 	}
+	return ctx.Err()
 }
 
 // lookForRefusals looks for calls of the handler since begun that SQS refused because there is no

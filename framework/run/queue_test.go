@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
-	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 // forTests is a runner that only records.
@@ -20,6 +20,17 @@ func forTests(t *testing.T) *runner {
 		t.Fatal(err)
 	}
 	return &runner{rec: rec, broken: make(chan error)}
+}
+
+// readerFor begins a fault of a second reader.
+func readerFor(t *testing.T, r *runner, lasts time.Duration, count int) (*fault.Faults, *fault.Active) {
+	t.Helper()
+	faults := fault.New(r.rec.Record)
+	a, err := faults.Begin(fault.Fault{On: history.OnQueue, Name: "reader", Type: history.SecondReader, Count: count, For: strict.Duration(lasts)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return faults, a
 }
 
 func TestAFaultOfTheQueueEnds(t *testing.T) {
@@ -45,12 +56,15 @@ func TestAFaultOfTheQueueEnds(t *testing.T) {
 				}
 				return slices.Repeat([]history.Detail{history.At(1)}, c.hits), nil
 			}
-			f := scenarios.Fault{Name: "reader", Type: history.SecondReader, Count: c.count, For: strict.Duration(time.Second)}
-			why, err := r.recordQueueHits(t.Context(), f, r.rec.Clock().Now()+f.For.D(), look)
-			if err != nil || why != c.want {
-				t.Errorf("ended by %q, %v, want %q", why, err, c.want)
+			faults, a := readerFor(t, r, time.Second, c.count)
+			if err := r.recordQueueHits(t.Context(), faults, a, look); err != nil {
+				t.Error(err)
 			}
-			if hits := len(r.rec.Events()); hits != c.recorded {
+			events := r.rec.Events()
+			if last := events[len(events)-1]; last.Kind != history.FaultEnded || last.FaultEnd() != c.want {
+				t.Errorf("ended by %+v, want %q", last, c.want)
+			}
+			if hits := len(events) - 2; hits != c.recorded {
 				t.Errorf("%d hits on record, want %d", hits, c.recorded)
 			}
 		})
@@ -60,12 +74,19 @@ func TestAFaultOfTheQueueEnds(t *testing.T) {
 func TestALookAtTheQueueThatTheEndCutsShortIsNoError(t *testing.T) {
 	r := forTests(t)
 	look := func(ctx context.Context) ([]history.Detail, error) { <-ctx.Done(); return nil, ctx.Err() }
-	if why, err := r.recordQueueHits(t.Context(), scenarios.Fault{}, r.rec.Clock().Now()+50*time.Millisecond, look); why != "time" || err != nil {
-		t.Errorf("ended by %q, %v", why, err)
+	faults, a := readerFor(t, r, 50*time.Millisecond, 0)
+	if err := r.recordQueueHits(t.Context(), faults, a, look); err != nil {
+		t.Error(err)
 	}
 	refused := errors.New("refused")
-	if _, err := r.recordQueueHits(t.Context(), scenarios.Fault{}, time.Hour, func(context.Context) ([]history.Detail, error) { return nil, refused }); !errors.Is(err, refused) {
+	faults, a = readerFor(t, r, time.Hour, 0)
+	if err := r.recordQueueHits(t.Context(), faults, a, func(context.Context) ([]history.Detail, error) { return nil, refused }); !errors.Is(err, refused) {
 		t.Errorf("an error of the queue: %v", err)
+	}
+	interrupted, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := r.recordQueueHits(interrupted, faults, a, look); !errors.Is(err, context.Canceled) {
+		t.Errorf("an interrupted drill: %v", err)
 	}
 }
 

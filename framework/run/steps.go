@@ -60,9 +60,7 @@ func (r *runner) step(ctx context.Context, step scenarios.Step) error {
 	case scenarios.Reclaim:
 		return r.reclaim(ctx, do)
 	case scenarios.Fault:
-		return r.beginFault(ctx, do)
-	case scenarios.APIFault:
-		return r.beginAPIFault(ctx, do)
+		return r.beginFault(ctx, do.Fault)
 	case scenarios.BudgetChange:
 		return r.changeBudget(ctx, do)
 	case scenarios.Disturb:
@@ -81,8 +79,6 @@ func (r *runner) step(ctx context.Context, step scenarios.Step) error {
 		return r.setValues(ctx, do)
 	case scenarios.Grow:
 		return r.grow(ctx, do)
-	case scenarios.MetadataFault:
-		return r.failMetadata(ctx, do)
 	}
 	return errors.New("no action set")
 }

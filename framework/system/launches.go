@@ -2,6 +2,7 @@ package system
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/cloud"
 	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/launch"
 	"github.com/spotdrill/spotdrill/framework/objects"
@@ -144,9 +146,9 @@ func (s *System) RecordLaunches(record func(history.Event)) (stop func()) {
 }
 
 // FailLaunches begins a fault of what is launched from now on. It ends with the drill.
-func (s *System) FailLaunches(f launch.Fault) error {
+func (s *System) FailLaunches(f fault.Fault) error {
 	if s.launches == nil {
-		return fmt.Errorf("begin fault %s: the system was brought up without spare workers", f.Name)
+		return errors.New("the system was brought up without spare workers")
 	}
 	return s.launches.Begin(f)
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/kubectl/pkg/util/podutils"
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/imds"
 	"github.com/spotdrill/spotdrill/framework/objects"
 )
@@ -108,24 +109,34 @@ func (s *System) Announce(ctx context.Context, node string, a imds.Announced) er
 }
 
 // FailMetadata begins a fault of a node's metadata service.
-func (s *System) FailMetadata(ctx context.Context, node string, f imds.Fault) error {
-	_, err := s.controlMetadata(ctx, node, http.MethodPut, "fault", f)
+func (s *System) FailMetadata(ctx context.Context, node string, f fault.Fault) error {
+	_, err := s.controlMetadata(ctx, node, http.MethodPost, "faults", f)
 	return err
+}
+
+// MetadataFaults is what has become of the faults of a node's metadata service since ClearMetadata.
+func (s *System) MetadataFaults(ctx context.Context, node string) ([]imds.Happened, error) {
+	return recordedAt[imds.Happened](ctx, s, node, "faults")
 }
 
 // MetadataRequests are the requests to a node's metadata service since ClearMetadata.
 func (s *System) MetadataRequests(ctx context.Context, node string) ([]imds.Request, error) {
-	result, err := s.controlMetadata(ctx, node, http.MethodGet, "requests", nil)
+	return recordedAt[imds.Request](ctx, s, node, "requests")
+}
+
+// recordedAt is what a node's metadata service has recorded of one kind.
+func recordedAt[T any](ctx context.Context, s *System, node, path string) ([]T, error) {
+	result, err := s.controlMetadata(ctx, node, http.MethodGet, path, nil)
 	if err != nil {
 		return nil, err
 	}
 	text, err := result.Raw()
 	if err != nil {
-		return nil, fmt.Errorf("read the requests for the metadata of %s: %w", node, err)
+		return nil, fmt.Errorf("read the %s of the metadata of %s: %w", path, node, err)
 	}
-	var out []imds.Request
+	var out []T
 	if err := json.Unmarshal(text, &out); err != nil {
-		return nil, fmt.Errorf("read the requests for the metadata of %s: %w", node, err)
+		return nil, fmt.Errorf("read the %s of the metadata of %s: %w", path, node, err)
 	}
 	return out, nil
 }
@@ -144,7 +155,7 @@ func (s *System) ClearMetadata(ctx context.Context) error {
 			continue
 		}
 		err := s.Announce(ctx, n.Name, imds.Announced{})
-		for _, path := range []string{"fault", "requests"} {
+		for _, path := range []string{"faults", "requests"} {
 			if err == nil {
 				_, err = s.controlMetadata(ctx, n.Name, http.MethodDelete, path, nil)
 			}

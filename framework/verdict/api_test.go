@@ -3,6 +3,7 @@ package verdict
 import (
 	"testing"
 
+	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -29,9 +30,9 @@ func (s *script) evict(seconds float64, status int, fault string) {
 }
 
 // fault records a fault of the API server, and gives the scenario its step.
-func (s *script) fault(f scenarios.APIFault, from, to float64) {
+func (s *script) fault(f fault.Fault, from, to float64) {
 	f.Name = "f"
-	s.scenario.Steps = append([]scenarios.Step{{APIFault: &f}}, s.scenario.Steps...)
+	s.scenario.Steps = append([]scenarios.Step{{Fault: &scenarios.Fault{Fault: f}}}, s.scenario.Steps...)
 	s.at(from, history.Event{Kind: history.FaultBegun, Key: "f", Reason: string(f.Type)})
 	s.at(from+0.01, history.Event{Kind: history.FaultHit, Key: "f", Reason: string(f.Type)})
 	s.at(to, history.Event{Kind: history.FaultEnded, Key: "f", Reason: "time"})
@@ -140,7 +141,7 @@ func TestMarkedFirst(t *testing.T) {
 }
 
 func TestRetried(t *testing.T) {
-	conflict := scenarios.APIFault{Type: "conflict", Count: 2}
+	conflict := fault.Fault{Type: "conflict", Count: 2}
 	play := checkedBy(scenarios.Check{Retried: &scenarios.Retried{Fault: "f", Within: strict.Duration(sec(5))}}, func(s *script) {
 		s.fault(conflict, 3, 4.3)
 		s.mark(4.25, 409, "f")
@@ -219,7 +220,7 @@ func TestCallsBounded(t *testing.T) {
 		expectation{name: "too many while the cluster is restored", edit: folded(31, 90, replica), want: Pass},
 	)
 	during := checkedBy(scenarios.Check{CallsBounded: &scenarios.CallsBounded{Max: 10, Per: strict.Duration(sec(5)), During: "f"}}, func(s *script) {
-		s.fault(scenarios.APIFault{Type: "throttle", For: strict.Duration(sec(10))}, 10, 20)
+		s.fault(fault.Fault{Type: "throttle", For: strict.Duration(sec(10))}, 10, 20)
 		folded(25, 90, replica)(s)
 	})
 	runAll(t, "calls bounded f", during,
@@ -237,7 +238,7 @@ func TestRetryAfterKept(t *testing.T) {
 		})
 	}
 	play := checkedBy(scenarios.Check{RetryAfterKept: &scenarios.RetryAfterKept{Fault: "f"}}, func(s *script) {
-		s.fault(scenarios.APIFault{Type: "throttle", Count: 1, RetryAfter: strict.Duration(sec(2))}, 3, 5)
+		s.fault(fault.Fault{Type: "throttle", Count: 1, RetryAfter: strict.Duration(sec(2))}, 3, 5)
 		throttled(s, 5)
 		s.evict(7.1, 201, "")
 	})
@@ -267,7 +268,7 @@ func TestWatchedAgain(t *testing.T) {
 		s.call(at, history.Event{Action: "watch", Resource: history.NodesResource, Status: status})
 	}
 	play := checkedBy(scenarios.Check{WatchedAgain: &scenarios.WatchedAgain{Fault: "f", Within: strict.Duration(sec(5))}}, func(s *script) {
-		s.fault(scenarios.APIFault{Type: "watch-ended", For: strict.Duration(sec(1))}, 3, 4)
+		s.fault(fault.Fault{Type: "watch-ended", For: strict.Duration(sec(1))}, 3, 4)
 		s.change(history.FaultHit, func(e *history.Event) { e.Action, e.Resource, e.IP = "watch", history.NodesResource, replica })
 		watch(s, 4.5, 200)
 	})

@@ -22,13 +22,14 @@ var checkFaults = check{
 // nothing proves nothing.
 func faults(j judge, v Verdict) (Verdict, bool) {
 	v = v.wants("every fault of the scenario begun, and a call hit by it")
-	faults := j.Scenario.FaultNames()
+	faults := j.Scenario.Faults()
 	if len(faults) == 0 {
 		return v, false
 	}
 	var evidence []history.Event
 	hits := 0
-	for _, name := range faults {
+	for _, f := range faults {
+		name := f.Name
 		begun, ok := j.First(func(e history.Event) bool { return e.Kind == history.FaultBegun && e.Key == name })
 		if !ok {
 			return v.unknown(fmt.Sprintf("fault %q never began", name)), true

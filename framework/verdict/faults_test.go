@@ -3,6 +3,7 @@ package verdict
 import (
 	"testing"
 
+	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -12,7 +13,7 @@ import (
 // from +3 to +5. It passes.
 func outageStory() *script {
 	s := drainStory()
-	s.scenario.Steps = append([]scenarios.Step{{Fault: &scenarios.Fault{Name: "outage", Type: "error", Status: 500, For: strict.Duration(sec(2))}}}, s.scenario.Steps...)
+	s.scenario.Steps = append([]scenarios.Step{{Fault: &scenarios.Fault{Fault: fault.Fault{Name: "outage", Type: "error", Status: 500, For: strict.Duration(sec(2))}}}}, s.scenario.Steps...)
 	s.scenario.Checks = []scenarios.Check{
 		{Marked: &scenarios.Marked{Node: "victim", Notice: "reclaim", After: "outage", Within: strict.Duration(sec(5))}},
 		{Deleted: &scenarios.Deleted{Of: "reclaim", After: "outage", Within: strict.Duration(sec(10))}},
@@ -93,7 +94,7 @@ func TestFaultsInjected(t *testing.T) {
 		{name: "never begun", edit: func(s *script) { s.drop(kind(history.FaultBegun)) }, want: Unknown, got: `"outage" never began`},
 		{name: "nothing hit", edit: func(s *script) { s.drop(kind(history.FaultHit)) }, want: Unknown, got: `"outage" hit no call`},
 		{name: "one of two hit", edit: func(s *script) {
-			s.scenario.Steps = append(s.scenario.Steps, scenarios.Step{Fault: &scenarios.Fault{Name: "twice", Type: "duplicate", Count: 1}})
+			s.scenario.Steps = append(s.scenario.Steps, scenarios.Step{Fault: &scenarios.Fault{Fault: fault.Fault{Name: "twice", Type: "duplicate", Count: 1}}})
 			s.at(7, history.Event{Kind: history.FaultBegun, Key: "twice"})
 		}, want: Unknown, got: `"twice" hit no call`},
 	} {

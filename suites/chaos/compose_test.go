@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
+	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -47,10 +48,10 @@ func compose(seed uint64, round int) scenarios.Scenario {
 		then(scenarios.Step{Disturb: &scenarios.Disturb{Name: "replicas", Handler: history.ScaleHandler, Replicas: 2}})
 	}
 	if extra := pick(random, messageFaults()); extra != nil {
-		then(scenarios.Step{Fault: extra})
+		then(scenarios.Step{Fault: &scenarios.Fault{Fault: *extra}})
 	}
 	outage := pick(random, outages(seconds(3+random.IntN(10))))
-	then(scenarios.Step{Fault: outage})
+	then(scenarios.Step{Fault: &scenarios.Fault{Fault: *outage}})
 	if outage.Type != "delay" { // it hits only answers, and there is nothing to answer yet
 		then(await(scenarios.Await{Hit: outage.Name}, 25))
 	}
@@ -78,25 +79,25 @@ func compose(seed uint64, round int) scenarios.Scenario {
 }
 
 // outages are the ways in which the queue itself can fail for a time.
-func outages(length strict.Duration) []*scenarios.Fault {
-	return []*scenarios.Fault{
-		{Name: "outage", Type: "error", Status: 500, For: length},
-		{Name: "outage", Type: "error", Status: 503, For: length},
-		{Name: "outage", Type: "throttle", For: length},
-		{Name: "outage", Type: "throttle", Code: "RequestThrottled", For: length},
-		{Name: "outage", Type: "reset", For: length},
-		{Name: "outage", Type: "black-hole", For: length},
-		{Name: "outage", Type: "delay", By: seconds(1), For: length},
+func outages(length strict.Duration) []*fault.Fault {
+	return []*fault.Fault{
+		{On: history.OnQueue, Name: "outage", Type: "error", Status: 500, For: length},
+		{On: history.OnQueue, Name: "outage", Type: "error", Status: 503, For: length},
+		{On: history.OnQueue, Name: "outage", Type: "throttle", For: length},
+		{On: history.OnQueue, Name: "outage", Type: "throttle", Code: "RequestThrottled", For: length},
+		{On: history.OnQueue, Name: "outage", Type: "reset", For: length},
+		{On: history.OnQueue, Name: "outage", Type: "black-hole", For: length},
+		{On: history.OnQueue, Name: "outage", Type: "delay", By: seconds(1), For: length},
 	}
 }
 
 // messageFaults are the ways in which one message or answer can go wrong; nil is none.
-func messageFaults() []*scenarios.Fault {
-	return []*scenarios.Fault{
+func messageFaults() []*fault.Fault {
+	return []*fault.Fault{
 		nil,
-		{Name: "message", Type: "lost-answer", Count: 1},
-		{Name: "message", Type: "duplicate", Count: 1},
-		{Name: "message", Type: "duplicate", Count: 1, After: seconds(2)},
+		{On: history.OnQueue, Name: "message", Type: "lost-answer", Count: 1},
+		{On: history.OnQueue, Name: "message", Type: "duplicate", Count: 1},
+		{On: history.OnQueue, Name: "message", Type: "duplicate", Count: 1, After: seconds(2)},
 	}
 }
 

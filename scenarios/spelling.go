@@ -1,0 +1,185 @@
+package scenarios
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+// A scenario file in an old spelling is an error that shows the new one. A recording keeps the scenario
+// as it was played, so that its digest stays: there the old spelling is read as the new one.
+
+// respellings rewrite the fields of a step from its old spelling, by its old name, and return its new
+// name. They leave what has the new spelling as it is.
+func respellings() map[string]func(fields *yaml.Node) (name string) {
+	return map[string]func(*yaml.Node) string{
+		"fault": func(f *yaml.Node) string {
+			on := history.OnQueue
+			if slices.Contains(history.FaultTypes(history.OnEC2), history.FaultType(valueOf(f, "type"))) {
+				on = history.OnEC2
+			}
+			return faultOn(on, f)
+		},
+		"apiFault": func(f *yaml.Node) string {
+			switch history.FaultType(valueOf(f, "type")) {
+			case history.BlackHole:
+				if valueOf(f, "thenReset") != "true" {
+					set(f, "silent", "true")
+				}
+				remove(f, "thenReset")
+			case history.WatchEnded:
+				remove(f, "verbs")
+			}
+			return faultOn(history.OnAPI, f)
+		},
+		"metadataFault": func(f *yaml.Node) string { return faultOn(history.OnMetadata, f) },
+	}
+}
+
+func faultOn(on history.FaultTarget, fields *yaml.Node) string {
+	if valueOf(fields, "on") == "" {
+		fields.Content = append(scalars("on", string(on)), fields.Content...)
+	}
+	return "fault"
+}
+
+// respelled is a step that had an old spelling.
+type respelled struct {
+	line int
+	now  string // in one line
+}
+
+// respell rewrites the steps of a document, and returns those that it changed. What is no document of
+// a scenario is left to the loader.
+func respell(doc *yaml.Node) []respelled {
+	if len(doc.Content) == 0 {
+		return nil
+	}
+	steps := fieldOf(doc.Content[0], "steps")
+	if steps == nil || steps.Kind != yaml.SequenceNode {
+		return nil
+	}
+	var out []respelled
+	for _, step := range steps.Content {
+		if step.Kind == yaml.AliasNode {
+			step = step.Alias
+		}
+		if step.Kind != yaml.MappingNode || len(step.Content) != 2 || step.Content[1].Kind != yaml.MappingNode {
+			continue
+		}
+		name, fields := step.Content[0], step.Content[1]
+		rewrite, ok := respellings()[name.Value]
+		if !ok {
+			continue
+		}
+		was, before := name.Value, len(fields.Content)
+		if name.Value = rewrite(fields); name.Value == was && len(fields.Content) == before {
+			continue
+		}
+		out = append(out, respelled{name.Line, inOneLine(step)})
+	}
+	return out
+}
+
+// oldSpelling is the error for a file with steps in an old spelling.
+func oldSpelling(file string, data []byte) error {
+	var doc yaml.Node
+	if yaml.Unmarshal(data, &doc) != nil {
+		return nil // the loader says what is wrong
+	}
+	var errs []error
+	for _, r := range respell(&doc) {
+		errs = append(errs, fmt.Errorf("%s:%d: old spelling of a step; write: %s", file, r.line, r.now))
+	}
+	return errors.Join(errs...)
+}
+
+// LoadRecorded reads the scenario that is kept with a recording, in whatever spelling it was played.
+func LoadRecorded(file string) (Scenario, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return Scenario{}, fmt.Errorf("read scenario: %w", err)
+	}
+	return ParseRecorded(filepath.ToSlash(file), data)
+}
+
+// ParseRecorded is LoadRecorded for a text.
+func ParseRecorded(file string, data []byte) (Scenario, error) {
+	text := data
+	var doc yaml.Node
+	if yaml.Unmarshal(data, &doc) == nil && len(respell(&doc)) > 0 {
+		var err error
+		if text, err = yaml.Marshal(&doc); err != nil {
+			return Scenario{}, fmt.Errorf("%s: write the scenario in its new spelling: %w", file, err)
+		}
+	}
+	s, err := parse(file, text)
+	s.Text = data
+	return s, err
+}
+
+// fieldOf returns the value of a field; nil if there is none.
+func fieldOf(mapping *yaml.Node, name string) *yaml.Node {
+	if mapping.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		if mapping.Content[i].Value == name {
+			return mapping.Content[i+1]
+		}
+	}
+	return nil
+}
+
+func valueOf(mapping *yaml.Node, name string) string {
+	if value := fieldOf(mapping, name); value != nil && value.Kind == yaml.ScalarNode {
+		return value.Value
+	}
+	return ""
+}
+
+// set sets a field that is missing.
+func set(mapping *yaml.Node, name, value string) {
+	if fieldOf(mapping, name) == nil {
+		mapping.Content = append(mapping.Content, scalars(name, value)...)
+	}
+}
+
+func remove(mapping *yaml.Node, name string) {
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		if mapping.Content[i].Value == name {
+			mapping.Content = slices.Delete(mapping.Content, i, i+2)
+			return
+		}
+	}
+}
+
+func scalars(values ...string) []*yaml.Node {
+	var out []*yaml.Node
+	for _, v := range values {
+		out = append(out, &yaml.Node{Kind: yaml.ScalarNode, Value: v})
+	}
+	return out
+}
+
+// inOneLine writes a step as in the catalogue: - fault: {on: queue, name: outage}.
+func inOneLine(step *yaml.Node) string {
+	fields := yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle}
+	for _, n := range step.Content[1].Content {
+		one := *n
+		one.HeadComment, one.LineComment, one.FootComment, one.Style = "", "", "", yaml.FlowStyle
+		fields.Content = append(fields.Content, &one)
+	}
+	text, err := yaml.Marshal(&fields)
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("- %s: %s", step.Content[0].Value, strings.Join(strings.Fields(string(text)), " "))
+}

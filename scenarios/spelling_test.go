@@ -1,0 +1,42 @@
+package scenarios
+
+import (
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestARecordingIsReadInItsOldSpelling(t *testing.T) {
+	const file = "testdata/invalid-old-spelling.yaml"
+	old, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Replace(string(old), "feature: spot", "feature: launch", 1) // for the fault on EC2
+	got, err := ParseRecorded(file, []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got.Text) != text {
+		t.Error("its text, and so its digest, is another one")
+	}
+	steps, rest, _ := strings.Cut(text, "  - fault:")
+	_, rest, _ = strings.Cut(rest, "settle:")
+	now := strings.Join([]string{
+		steps + "  - fault: {on: queue, name: outage, type: error, status: 500, for: 30s}",
+		"  - fault: {on: ec2, name: none, type: no-capacity, capacity: spot, for: 120s}",
+		"  - fault: {on: api, name: contended, type: conflict, verbs: [patch, update], count: 2}",
+		"  - fault: {on: api, name: held, type: black-hole, silent: true, for: 5s}",
+		"  - fault: {on: api, name: reset, type: black-hole, for: 5s}",
+		"  - fault: {on: metadata, name: gone, node: victim, type: reset, for: 10s}",
+		"settle:" + rest,
+	}, "\n")
+	want, err := Parse(file, []byte(now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got.Steps, want.Steps) {
+		t.Errorf("steps %v, want %v", got.Steps, want.Steps)
+	}
+}
