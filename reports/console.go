@@ -114,8 +114,8 @@ func (c *Console) End(e Entry) {
 	if e.Beside != "" {
 		c.printf(", beside %s", e.Beside)
 	}
-	if e.Second != "" {
-		c.printf(", second handler %s", e.Second)
+	if e.Other != "" {
+		c.printf(", second handler %s", e.Other)
 	}
 	if len(e.Phases) > 0 {
 		c.printf(": %s", e.Phases)

@@ -94,7 +94,7 @@ func Observed(folder Folder, attempt string, setup time.Duration) (*Report, erro
 // do not change.
 func judgedAgain(dir string, saved *Report, entries []Entry) *Report {
 	r := New(Folder{Path: dir, Run: saved.Run, started: saved.Started}, saved.Handler, saved.Set, saved.Environment)
-	r.Second, r.Shard = saved.Second, saved.Shard
+	r.Other, r.Shard = saved.Other, saved.Shard
 	for _, was := range saved.Results {
 		i := slices.IndexFunc(entries, func(e Entry) bool { return e.Scenario == was.Scenario })
 		if i < 0 {

@@ -33,7 +33,7 @@ func Merge(root string, dirs []string) (*Report, error) {
 	}
 	first := slices.MinFunc(shards, func(a, b *Report) int { return a.Started.Compare(b.Started) })
 	merged := New(Folder{}, first.Handler, first.Set, maps.Clone(first.Environment))
-	merged.Second = first.Second
+	merged.Other = first.Other
 	var entries []Entry
 	times := map[string]ScenarioTiming{}
 	for _, shard := range shards {
@@ -85,7 +85,7 @@ func oneRun(shards []*Report) error {
 		there = append(there, shard.Index)
 		for what, differs := range map[string]bool{
 			"set": s.Set != shards[0].Set, "handler": s.Handler != shards[0].Handler,
-			"second handler":          !sameHandler(s.Second, shards[0].Second),
+			"second handler":          !sameHandler(s.Other, shards[0].Other),
 			"tolerances of the judge": !maps.Equal(s.Tolerances, shards[0].Tolerances),
 		} {
 			if differs {

@@ -143,7 +143,7 @@ func TestOnlyAllShardsOfOneRunAreMerged(t *testing.T) {
 		"a scenario twice":        {[]func(*testing.T) string{shard("2/2", same)}, "is in two of them"},
 		"another set":             {[]func(*testing.T) string{shard("2/2", func(r *Report) { r.Set = scenarios.Full })}, "the set of shard 2/2 is another one"},
 		"another handler":         {[]func(*testing.T) string{shard("2/2", func(r *Report) { r.Handler.Version = "v2" })}, "the handler of shard 2/2 is another one"},
-		"a second handler":        {[]func(*testing.T) string{shard("2/2", func(r *Report) { r.Second = &Handler{Name: "nth"} })}, "the second handler of shard 2/2 is another one"},
+		"a second handler":        {[]func(*testing.T) string{shard("2/2", func(r *Report) { r.Other = &Handler{Name: "nth"} })}, "the second handler of shard 2/2 is another one"},
 		"another kind of machine": {[]func(*testing.T) string{shard("2/2", func(r *Report) { r.Environment = map[string]string{"cores": "4"} })}, `cores was "2", and is "4"`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -40,8 +40,8 @@ type Report struct {
 	Kind       string  `yaml:"kind"`
 	Handler    Handler `yaml:"handler"`
 	// Second is the second handler, if the run had one in all its drills.
-	Second *Handler      `yaml:"secondHandler,omitempty"`
-	Set    scenarios.Set `yaml:"set"`
+	Other *Handler      `yaml:"secondHandler,omitempty"`
+	Set   scenarios.Set `yaml:"set"`
 	// Shard is the part of the run that this one played, such as 2/4; empty: all of it.
 	Shard   string    `yaml:"shard,omitempty"`
 	Run     string    `yaml:"run"` // see Folder
@@ -285,8 +285,8 @@ func (r *Report) Reproduce(e Entry) string {
 		scenario = filepath.ToSlash(ScenarioFile(filepath.Join(r.folder.Path, e.History), e.Scenario))
 	}
 	command := fmt.Sprintf("spotdrill run %s --handler %s --set %s", scenario, cmp.Or(r.Handler.Description, r.Handler.Name), r.Set)
-	if r.Second != nil {
-		command += " --handler " + cmp.Or(r.Second.Description, r.Second.Name)
+	if r.Other != nil {
+		command += " --handler " + cmp.Or(r.Other.Description, r.Other.Name)
 	}
 	if r.Handler.Image != "" {
 		command += " --handler-image " + r.Handler.Image

@@ -24,7 +24,7 @@ func Resume(dir string) (r *Report, left []Entry, err error) {
 		return nil, nil, err
 	}
 	r = New(Folder{Path: dir, Run: was.Run, started: was.Started}, was.Handler, was.Set, maps.Clone(was.Environment))
-	r.Second, r.Shard = was.Second, was.Shard
+	r.Other, r.Shard = was.Other, was.Shard
 	for _, e := range was.Results {
 		if e.Outcome.Known() == verdict.Unknown {
 			left = append(left, e)

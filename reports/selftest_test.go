@@ -230,13 +230,13 @@ func spoilings() []spoiling {
 					acted[e.By] = true
 				}
 			}
-			other := map[bool]string{true: history.SecondHandler, false: ""}
+			other := map[bool]string{true: history.OtherHandler, false: ""}
 			took.By = other[acted[""]]
 			r.add(took.At, took)
 		}, verdict.Fail},
 		{"leadGained", "second-handler-drains-at-the-rebalance-recommendation", "the second handler does nothing", func(r *recorded) {
 			r.drop(func(e history.Event) bool {
-				return e.By == history.SecondHandler && (e.Kind == history.HandlerTook || e.Kind == history.HandlerWrote)
+				return e.By == history.OtherHandler && (e.Kind == history.HandlerTook || e.Kind == history.HandlerWrote)
 			})
 		}, verdict.Fail},
 		{"lossesExplained", "dns-lost-with-the-node", "no flow is on record", func(r *recorded) { r.Flows = nil }, verdict.Unknown},

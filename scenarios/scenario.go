@@ -61,9 +61,9 @@ type Scenario struct {
 	// Handler is the handler in the drill. With none, the drill shows what happens without
 	// a handler.
 	Handler string `yaml:"handler,omitempty"`
-	// SecondHandler is another handler that runs beside the one under test. Left out, there is
+	// OtherHandler is another handler that runs beside the one under test. Left out, there is
 	// none.
-	SecondHandler *SecondHandler `yaml:"secondHandler,omitempty"`
+	OtherHandler *OtherHandler `yaml:"secondHandler,omitempty"`
 
 	// Observe says that the drill is of a cluster that is not spotdrill's own. It has no steps:
 	// only what it permits is done there.

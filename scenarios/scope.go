@@ -27,7 +27,7 @@ type scope struct {
 	// application is what its probe requests beside DNS; nil if nothing.
 	application *ApplicationProbe
 	handler     bool // it has a handler
-	hasSecond   bool // and a second one
+	hasOther    bool // and a second one
 	// securityGroups says that its pods have security groups of their own.
 	securityGroups bool
 
@@ -51,7 +51,7 @@ func (s Scenario) scope() *scope {
 	in := &scope{
 		capacity: map[string]string{}, prepared: map[string]bool{}, reservations: map[string]string{}, launched: map[string]bool{},
 		nodes: slices.Sorted(maps.Keys(s.Nodes)), pods: s.Workload.Groups(), budgeted: s.Workload.budgeted(), second: s.Workload.second(),
-		deadline: s.Deadline, probe: s.Probe != nil, handler: s.Handler != HandlerNone, hasSecond: s.SecondHandler != nil,
+		deadline: s.Deadline, probe: s.Probe != nil, handler: s.Handler != HandlerNone, hasOther: s.OtherHandler != nil,
 		notices: map[string][]string{}, floods: map[string]time.Duration{}, feature: s.Feature,
 		securityGroups: s.Workload.SecurityGroups,
 	}

@@ -17,7 +17,7 @@ func (s Scenario) SharesWith(other Scenario) bool {
 
 func (s Scenario) shareable() bool {
 	targets, spot := s.Targets(), 0
-	if s.Probe != nil || s.Handler == HandlerNone || s.SecondHandler != nil || s.Launches() > 0 || s.Workload.Spill || s.Workload.SecurityGroups || len(targets) > 1 {
+	if s.Probe != nil || s.Handler == HandlerNone || s.OtherHandler != nil || s.Launches() > 0 || s.Workload.Spill || s.Workload.SecurityGroups || len(targets) > 1 {
 		return false
 	}
 	for name, pick := range s.Nodes {

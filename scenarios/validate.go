@@ -125,7 +125,7 @@ func (s Scenario) validate(fileName string) problems {
 		s.validateObserve(&p)
 		return p
 	}
-	s.validateSecond(&p)
+	s.validateOther(&p)
 	for name, pick := range s.Nodes {
 		oneOf(&p, "nodes."+name+".capacity", pick.Capacity, capacities())
 		if pick.Runs != "" {

@@ -41,8 +41,8 @@ func (o *runOptions) like(was *reports.Report, changed func(flag string) bool) {
 	}
 	if !changed("handler") {
 		o.handlers = []string{cmp.Or(was.Handler.Description, was.Handler.Name)}
-		if was.Second != nil {
-			o.handlers = append(o.handlers, cmp.Or(was.Second.Description, was.Second.Name))
+		if was.Other != nil {
+			o.handlers = append(o.handlers, cmp.Or(was.Other.Description, was.Other.Name))
 		}
 		o.image, o.policy = cmp.Or(o.image, was.Handler.Image), cmp.Or(o.policy, was.Handler.Policy)
 	}
@@ -167,7 +167,7 @@ func (o runOptions) options(args []string, console io.Writer) (session.Options, 
 	if err != nil {
 		return session.Options{}, err
 	}
-	under, second, err := handler.LoadPair(o.handlers)
+	under, other, err := handler.LoadPair(o.handlers)
 	if err == nil && o.policy != "" {
 		under, err = under.WithPolicy(o.policy)
 	}
@@ -175,7 +175,7 @@ func (o runOptions) options(args []string, console io.Writer) (session.Options, 
 		return session.Options{}, err
 	}
 	return session.Options{
-		Handler: under, Second: second, HandlerImage: o.image, Set: scenarios.Set(o.set), Scenarios: chosen, Shard: shard, Repeat: o.repeat,
+		Handler: under, Other: other, HandlerImage: o.image, Set: scenarios.Set(o.set), Scenarios: chosen, Shard: shard, Repeat: o.repeat,
 		System: o.system, Out: o.out, Keep: o.keep, Resumed: o.resumed, Console: console,
 	}, nil
 }

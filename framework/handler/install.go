@@ -33,9 +33,13 @@ const (
 	RemoveTimeout = 90 * time.Second
 )
 
-// inventoryOf names the ConfigMap in kube-system that lists the objects of the handler in
-// a namespace, for later runs.
-func inventoryOf(namespace string) string { return namespace }
+// The keys of an inventory: the ConfigMap in kube-system that lists the objects of a handler, for
+// later runs. Its name is that of the handler's namespace.
+const (
+	inventoryHandler  = "handler"
+	inventoryObjects  = "objects"
+	inventoryLaunches = "launches"
+)
 
 // reference names an installed object.
 type reference struct {
@@ -90,25 +94,20 @@ func (d Description) Install(ctx context.Context, cfg *rest.Config, s Settings) 
 	return nil
 }
 
-// until waits until the condition holds: it is checked at once, and then every poll.
-func until(ctx context.Context, timeout time.Duration, holds func(context.Context) (bool, error)) error {
-	return wait.For(holds, wait.WithContext(ctx), wait.WithTimeout(timeout), wait.WithInterval(poll), wait.WithImmediate())
-}
-
 // create creates an object with its status, strictly: a field that its kind does not
 // have is an error. It waits for a kind whose definition was just created, and for a
 // namespace that an Uninstall left to be gone.
 func create(ctx context.Context, api *resources.Resources, obj *unstructured.Unstructured) error {
 	status, hasStatus := obj.Object["status"]
 	var last error
-	err := until(ctx, definitionTimeout, func(ctx context.Context) (bool, error) {
+	err := wait.For(func(ctx context.Context) (bool, error) {
 		// klient's own Create has no option for field validation.
 		last = api.GetControllerRuntimeClient().Create(ctx, obj, client.FieldValidation("Strict"), client.FieldOwner("spotdrill"))
 		if meta.IsNoMatchError(last) || apierrors.IsAlreadyExists(last) && beingRemoved(ctx, api, obj) {
 			return false, nil
 		}
 		return true, last
-	})
+	}, wait.WithContext(ctx), wait.WithTimeout(definitionTimeout), wait.WithInterval(poll), wait.WithImmediate())
 	if err != nil {
 		return cmp.Or(last, err)
 	}
@@ -138,8 +137,8 @@ func (d Description) writeInventory(ctx context.Context, api *resources.Resource
 		return fmt.Errorf("encode what it launches: %w", err)
 	}
 	err = api.Create(ctx, &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: inventoryOf(s.namespace()), Namespace: metav1.NamespaceSystem, Labels: map[string]string{OwnerLabel: d.Name}},
-		Data:       map[string]string{"handler": d.Name, "objects": string(list), "launches": string(launches)},
+		ObjectMeta: metav1.ObjectMeta{Name: s.namespace(), Namespace: metav1.NamespaceSystem, Labels: map[string]string{OwnerLabel: d.Name}},
+		Data:       map[string]string{inventoryHandler: d.Name, inventoryObjects: string(list), inventoryLaunches: string(launches)},
 	})
 	if apierrors.IsAlreadyExists(err) {
 		return errors.New("another handler is installed, or was only partly removed; remove it first")
@@ -175,48 +174,43 @@ func (d Description) Uninstall(ctx context.Context, cfg *rest.Config, s Settings
 func RemoveLeftover(ctx context.Context, cfg *rest.Config) error {
 	api, err := resources.New(cfg)
 	if err != nil {
-		return fmt.Errorf("remove leftover handler: make a client: %w", err)
+		return fmt.Errorf("remove leftover handlers: make a client: %w", err)
 	}
-	for _, namespace := range []string{SecondNamespace, DefaultNamespace} {
-		if err := removeLeftover(ctx, api, namespace); err != nil {
-			return err
+	var owned corev1.ConfigMapList
+	if err := api.WithNamespace(metav1.NamespaceSystem).List(ctx, &owned, resources.WithLabelSelector(OwnerLabel)); err != nil {
+		return fmt.Errorf("remove leftover handlers: find the lists of their objects: %w", err)
+	}
+	for i := range owned.Items {
+		// Manifests of a handler can have a ConfigMap there, too.
+		if c := &owned.Items[i]; c.Data[inventoryObjects] != "" && c.Data[inventoryHandler] != "" {
+			if err := removeLeftover(ctx, api, c); err != nil {
+				return fmt.Errorf("remove handler %s of an earlier run: %w", c.Data[inventoryHandler], err)
+			}
 		}
 	}
 	return nil
 }
 
-func removeLeftover(ctx context.Context, api *resources.Resources, namespace string) error {
-	var inventory corev1.ConfigMap
-	err := api.Get(ctx, inventoryOf(namespace), metav1.NamespaceSystem, &inventory)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("remove leftover handler: read the list of its objects: %w", err)
-	}
+func removeLeftover(ctx context.Context, api *resources.Resources, inventory *corev1.ConfigMap) error {
 	var references []reference
-	if err := json.Unmarshal([]byte(inventory.Data["objects"]), &references); err != nil {
-		return fmt.Errorf("remove leftover handler: read the list of its objects: %w", err)
+	if err := json.Unmarshal([]byte(inventory.Data[inventoryObjects]), &references); err != nil {
+		return fmt.Errorf("read the list of its objects: %w", err)
 	}
 	var launches Launches
-	if text := inventory.Data["launches"]; text != "" {
+	if text := inventory.Data[inventoryLaunches]; text != "" {
 		if err := json.Unmarshal([]byte(text), &launches); err != nil {
-			return fmt.Errorf("remove leftover handler: read what it launches: %w", err)
+			return fmt.Errorf("read what it launches: %w", err)
 		}
 	}
-	name := inventory.Data["handler"]
-	if err := uninstall(ctx, api, namespace, references, launches, name); err != nil {
-		return fmt.Errorf("remove handler %s of an earlier run: %w", name, err)
-	}
-	return nil
+	return uninstall(ctx, api, inventory.Name, references, launches, inventory.Data[inventoryHandler])
 }
 
-// uninstall deletes the objects of a handler in a namespace, and then the list of them.
-func uninstall(ctx context.Context, api *resources.Resources, namespace string, references []reference, launches Launches, owner string) error {
+// uninstall deletes the objects of a handler, and then the inventory of that name.
+func uninstall(ctx context.Context, api *resources.Resources, inventory string, references []reference, launches Launches, owner string) error {
 	if err := remove(ctx, api, references, launches, owner); err != nil {
 		return err
 	}
-	return removeOne(ctx, api, reference{"v1", "ConfigMap", metav1.NamespaceSystem, inventoryOf(namespace)}, owner)
+	return removeOne(ctx, api, reference{"v1", "ConfigMap", metav1.NamespaceSystem, inventory}, owner)
 }
 
 // remove deletes objects of a handler in the reverse order of their ranks, all of a rank
@@ -248,7 +242,7 @@ func removeLaunched(ctx context.Context, api *resources.Resources, launches Laun
 		return nil
 	}
 	var last error
-	err := until(ctx, RemoveTimeout, func(ctx context.Context) (bool, error) {
+	err := wait.For(func(ctx context.Context) (bool, error) {
 		var list []unstructured.Unstructured
 		if list, last = launches.list(ctx, api); last != nil {
 			return false, nil
@@ -264,7 +258,7 @@ func removeLaunched(ctx context.Context, api *resources.Resources, launches Laun
 			}
 		}
 		return len(list) == 0, nil
-	})
+	}, wait.WithContext(ctx), wait.WithTimeout(RemoveTimeout), wait.WithInterval(poll), wait.WithImmediate())
 	if err != nil {
 		return fmt.Errorf("delete each %s of a launched node: %w", launches.Kind, errors.Join(last, err))
 	}
@@ -280,7 +274,7 @@ func removeOne(ctx context.Context, api *resources.Resources, r reference, owner
 	obj.SetKind(r.Kind)
 	deleted := false
 	var last error
-	err := until(ctx, RemoveTimeout, func(ctx context.Context) (bool, error) {
+	err := wait.For(func(ctx context.Context) (bool, error) {
 		last = api.Get(ctx, r.Name, r.Namespace, obj)
 		if apierrors.IsNotFound(last) || meta.IsNoMatchError(last) {
 			return true, nil
@@ -311,7 +305,7 @@ func removeOne(ctx context.Context, api *resources.Resources, r reference, owner
 		last = api.Delete(ctx, obj, resources.WithDeletePropagation(string(propagation)))
 		deleted = last == nil
 		return false, nil
-	})
+	}, wait.WithContext(ctx), wait.WithTimeout(RemoveTimeout), wait.WithInterval(poll), wait.WithImmediate())
 	if err != nil {
 		return fmt.Errorf("delete %s: not gone within %s; finalizers %v, last error: %w", r, RemoveTimeout, obj.GetFinalizers(), errors.Join(last, err))
 	}

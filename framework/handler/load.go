@@ -32,20 +32,20 @@ func None() Description {
 	return Description{APIVersion: APIVersion, Kind: Kind, Name: "none", File: embedded("none")}
 }
 
-// LoadPair reads the descriptions of the handler under test and, if two are named, of a second
+// LoadPair reads the descriptions of the handler under test and, if two are named, of another
 // one, which is nil otherwise. Errors: those of Load.
-func LoadPair(namesOrPaths []string) (under Description, second *Description, err error) {
+func LoadPair(namesOrPaths []string) (under Description, other *Description, err error) {
 	if n := len(namesOrPaths); n < 1 || n > 2 {
-		return under, nil, fmt.Errorf("%d handlers: want one, or two for the drills of two handlers", n)
+		return under, nil, fmt.Errorf("%d handlers: give one, or two for the drills of two handlers", n)
 	}
 	if under, err = Load(namesOrPaths[0]); err != nil || len(namesOrPaths) == 1 {
 		return under, nil, err
 	}
-	other, err := Load(namesOrPaths[1])
-	if err == nil && other.Name == under.Name {
-		err = fmt.Errorf("handler %s is given twice: two handlers must differ", other.Name)
+	beside, err := Load(namesOrPaths[1])
+	if err == nil && beside.Name == under.Name {
+		err = fmt.Errorf("handler %s is given twice: two handlers must differ", beside.Name)
 	}
-	return under, &other, err
+	return under, &beside, err
 }
 
 // Load reads the description of a handler and its manifests: by name for a handler

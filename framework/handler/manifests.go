@@ -1,7 +1,6 @@
 package handler
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -95,7 +94,7 @@ func (d Description) objects(s Settings) ([]*unstructured.Unstructured, error) {
 	own := []runtime.Object{&corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: metav1.ObjectMeta{Name: CredentialsSecret, Namespace: s.namespace()},
-		StringData: map[string]string{"AWS_ACCESS_KEY_ID": cmp.Or(s.AccessKey, DefaultAccessKey), "AWS_SECRET_ACCESS_KEY": "test"},
+		StringData: map[string]string{"AWS_ACCESS_KEY_ID": s.accessKey(), "AWS_SECRET_ACCESS_KEY": "test"},
 	}}
 	if !slices.ContainsFunc(out, func(o *unstructured.Unstructured) bool {
 		return o.GetKind() == "Namespace" && o.GetName() == s.namespace()

@@ -286,32 +286,35 @@ func TestTheBuiltInManifests(t *testing.T) {
 	}
 }
 
-// A second handler shares no namespaced object with the first, and has credentials of its own.
-func TestASecondHandlerIsApart(t *testing.T) {
+// Another installation shares no namespaced object with that of the handler under test, and has
+// credentials of its own.
+func TestAnotherInstallationIsApart(t *testing.T) {
 	d, err := Load("nth")
 	if err != nil {
 		t.Fatal(err)
 	}
-	second := settings
-	second.Namespace, second.AccessKey = SecondNamespace, history.SecondHandler
-	objects, err := d.objects(second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, obj := range objects {
-		if in := cmp.Or(obj.GetNamespace(), SecondNamespace); in != SecondNamespace || obj.GetKind() == namespaceKind && obj.GetName() != SecondNamespace {
-			t.Errorf("%s is not in %s", referenceTo(obj), SecondNamespace)
+	for name, namespace := range map[string]string{history.OtherHandler: "spotdrill-second-handler", "lane-3": "spotdrill-lane-3-handler"} {
+		other := settings
+		other.Installation = name
+		objects, err := d.objects(other)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if obj.GetKind() == "Secret" {
-			var s corev1.Secret
-			convert(t, obj, &s)
-			if key := s.StringData["AWS_ACCESS_KEY_ID"]; key != history.SecondHandler {
-				t.Errorf("access key %q", key)
+		for _, obj := range objects {
+			if in := cmp.Or(obj.GetNamespace(), namespace); in != namespace || obj.GetKind() == namespaceKind && obj.GetName() != namespace {
+				t.Errorf("%s is not in %s", referenceTo(obj), namespace)
+			}
+			if obj.GetKind() == "Secret" {
+				var s corev1.Secret
+				convert(t, obj, &s)
+				if key := s.StringData["AWS_ACCESS_KEY_ID"]; key != name {
+					t.Errorf("access key %q, want %q", key, name)
+				}
 			}
 		}
-	}
-	if got := d.Workload(second); got != SecondNamespace+"/aws-node-termination-handler" {
-		t.Errorf("its pods are those of %s", got)
+		if got := d.Workload(other); got != namespace+"/aws-node-termination-handler" {
+			t.Errorf("its pods are those of %s", got)
+		}
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 )
 
 // Settings is what a handler must know about the system that it runs in. Each field
-// except APIHost, APIPort, AccessKey and Workers is the value of a placeholder: see Placeholders.
+// except APIHost, APIPort, Installation and Workers is the value of a placeholder: see Placeholders.
 type Settings struct {
 	QueueURL        string
 	QueueName       string
@@ -23,11 +23,9 @@ type Settings struct {
 	Subnet        string
 	SecurityGroup string
 
-	// Namespace is the handler's; empty: DefaultNamespace.
-	Namespace string
-	// AccessKey is the id of its AWS credentials, by which the recording proxy knows which
-	// handler calls; empty: DefaultAccessKey.
-	AccessKey string
+	// Installation is the name of one beside that of the handler under test; empty for that one.
+	// Its namespace and its credentials are its own.
+	Installation string
 
 	// APIHost and APIPort are where the handler's pods find the Kubernetes API: at the
 	// recording proxy. Empty: at the API server.
@@ -55,14 +53,21 @@ type Worker struct {
 const (
 	// DefaultNamespace is the namespace of the handler under test.
 	DefaultNamespace = "spotdrill-handler"
-	// SecondNamespace is the namespace of a second handler.
-	SecondNamespace = "spotdrill-second-handler"
 	// DefaultAccessKey is in the credentials of the handler under test. LocalStack accepts any.
 	DefaultAccessKey = "test"
 )
 
 // namespace is that of the handler.
-func (s Settings) namespace() string { return cmp.Or(s.Namespace, DefaultNamespace) }
+func (s Settings) namespace() string {
+	if s.Installation == "" {
+		return DefaultNamespace
+	}
+	return "spotdrill-" + s.Installation + "-handler"
+}
+
+// accessKey is the id of the handler's AWS credentials, by which the recording proxy knows which
+// handler calls.
+func (s Settings) accessKey() string { return cmp.Or(s.Installation, DefaultAccessKey) }
 
 // CredentialsSecret is the Secret that Install creates in the namespace, with the
 // keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: use it with envFrom.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/e2e-framework/klient/k8s/resources"
+	"sigs.k8s.io/e2e-framework/klient/wait"
 )
 
 // workerLabel marks the objects of a worker; its value is the node's name.
@@ -189,6 +190,9 @@ func (d Description) Start(ctx context.Context, cfg *rest.Config, s Settings) er
 	if err != nil {
 		return fmt.Errorf("start handler %s: %w", d.Name, err)
 	}
+	if len(objects) == 0 {
+		return nil // it installs nothing, so that nothing becomes ready
+	}
 	for _, obj := range objects {
 		if err := create(ctx, api, obj); err != nil {
 			return fmt.Errorf("start handler %s: create %s: %w", d.Name, referenceTo(obj), err)
@@ -237,7 +241,7 @@ func (d Description) waitWorkers(ctx context.Context, cfg *rest.Config, s Settin
 	}
 	for _, obj := range objects {
 		seen := "nothing seen"
-		err := until(ctx, d.Ready.Timeout.D(), func(ctx context.Context) (bool, error) {
+		err := wait.For(func(ctx context.Context) (bool, error) {
 			if err := api.Get(ctx, obj.GetName(), obj.GetNamespace(), obj); err != nil {
 				seen = err.Error()
 				return false, nil
@@ -245,7 +249,7 @@ func (d Description) waitWorkers(ctx context.Context, cfg *rest.Config, s Settin
 			var holds bool
 			holds, seen = hasCondition(obj, d.Workers.Condition)
 			return holds, nil
-		})
+		}, wait.WithContext(ctx), wait.WithTimeout(d.Ready.Timeout.D()), wait.WithInterval(poll), wait.WithImmediate())
 		if err != nil {
 			return fmt.Errorf("%s: %s has no condition %s=True after %s: %s: %w",
 				d.At("workers.condition"), referenceTo(obj), d.Workers.Condition, d.Ready.Timeout.D(), seen, err)

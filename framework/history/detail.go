@@ -56,7 +56,7 @@ func Object(name string) Detail { return func(e *Event) { e.Object = name } }
 // Fault is the name of the fault that hit the call.
 func Fault(name string) Detail { return func(e *Event) { e.Fault = name } }
 
-// By is who did it: SecondHandler, or nothing for the handler under test.
+// By is who did it: UnderTest or OtherHandler.
 func By(who string) Detail { return func(e *Event) { e.By = who } }
 
 // Status is the HTTP status of the answer.

@@ -39,7 +39,7 @@ type Event struct {
 	Object   string `json:"object,omitempty"`   // its name or namespace/name, if it is neither a node nor a pod
 	Fault    string `json:"fault,omitempty"`    // name of the fault that hit the call
 
-	By string `json:"by,omitempty"` // SecondHandler, if it is not the handler under test that did it
+	By string `json:"by,omitempty"` // OtherHandler, if it is not the handler under test that did it
 
 	Status int `json:"status,omitempty"` // HTTP status
 
@@ -62,8 +62,8 @@ type Meta struct {
 	Attempt  int       `json:"attempt"` // from 1
 	Base     time.Time `json:"base"`    // wall clock time of offset 0
 	Handler  Handler   `json:"handler"`
-	// Second is a second handler beside the one under test; nil if there is none.
-	Second *Handler `json:"second_handler,omitempty"`
+	// Other is another handler beside the one under test; nil if there is none.
+	Other *Handler `json:"second_handler,omitempty"`
 	// Environment holds versions of every part: kubernetes, engine, kernel, …
 	Environment map[string]string `json:"environment,omitempty"`
 }

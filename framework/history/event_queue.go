@@ -48,9 +48,13 @@ func (e Event) LifecycleResult() string { return e.reasonOf(LifecycleActed) }
 // NewQueueDepth has how many messages are in the queue at the end of recording. Numbers: visible, invisible.
 func NewQueueDepth(with ...Detail) Event { return newEvent(QueueDepth, "", "", with) }
 
-// SecondHandler is the By of what a second handler did, beside the one under test. It is also the
+// UnderTest and OtherHandler are the By of what handlers did, and the names of their
+// installations: of the handler under test, and of another one beside it. The latter is also the
 // access key of that one's AWS credentials, by which the proxy knows it.
-const SecondHandler = "second"
+const (
+	UnderTest    = ""
+	OtherHandler = "second"
+)
 
 // ProxyOwner is the Owner of an event that reports a call the proxy made for
 // itself. Such a call is no action of the handler's.

@@ -23,6 +23,7 @@ const (
 // first error of the disk is kept and returned by Close.
 type Recorder struct {
 	clock *Clock
+	meta  Meta
 
 	mu      sync.Mutex
 	seq     int
@@ -57,6 +58,7 @@ func Create(dir string, clock *Clock, meta Meta) (*Recorder, error) {
 	}
 	r := &Recorder{clock: clock, events: events, file: file, queries: NewQueryWriter(file, struct{}{}), newest: -1}
 	meta.Format, meta.Base = FormatV1, clock.Start()
+	r.meta = meta
 	r.line(meta)
 	return r, r.err
 }
@@ -110,6 +112,10 @@ func (r *Recorder) Events() []Event {
 	defer r.mu.Unlock()
 	return slices.Clone(r.seen)
 }
+
+// SoFar is the history as it is now, without queries and flows. It is made from memory: nothing is
+// read from the disk.
+func (r *Recorder) SoFar() History { return History{Meta: r.meta, Events: r.Events()} }
 
 // EventsAfter is a copy of what was recorded after the event with that number.
 func (r *Recorder) EventsAfter(seq int) []Event {

@@ -52,8 +52,8 @@ func TestParseCall(t *testing.T) {
 }
 
 // The access key of a call says which of two handlers called.
-func TestParseCallOfASecondHandler(t *testing.T) {
-	for key, want := range map[string]string{"test": "", history.SecondHandler: history.SecondHandler, "": "", "seconds": ""} {
+func TestParseCallOfAnotherHandler(t *testing.T) {
+	for key, want := range map[string]string{"test": "", history.OtherHandler: history.OtherHandler, "": "", "seconds": ""} {
 		r := request("", "", "AmazonSQS.ReceiveMessage", "", "")
 		r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential="+key+"/20261126/us-east-1/sqs/aws4_request, SignedHeaders=host, Signature=0")
 		if c := parseCall(r, nil, true); c.by != want || c.service != "sqs" {

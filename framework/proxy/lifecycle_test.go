@@ -39,7 +39,7 @@ func TestLifecycleActions(t *testing.T) {
 	events := p.records.join()
 	client := autoscaling.NewFromConfig(aws.Config{
 		Region: "eu-west-1", BaseEndpoint: &endpoint, Retryer: func() aws.Retryer { return aws.NopRetryer{} },
-		Credentials: credentials.NewStaticCredentialsProvider(history.SecondHandler, "x", ""),
+		Credentials: credentials.NewStaticCredentialsProvider(history.OtherHandler, "x", ""),
 	})
 	ctx := context.Background()
 	group, hook, token, instance := aws.String("group"), aws.String("hook"), aws.String("token"), aws.String("i-1")
@@ -71,7 +71,7 @@ func TestLifecycleActions(t *testing.T) {
 	if len(acted) != 2 || acted[0].Action != "CompleteLifecycleAction" || acted[0].Reason != "CONTINUE" || acted[1].Action != "RecordLifecycleActionHeartbeat" {
 		t.Fatalf("recorded %+v", acted)
 	}
-	if e := acted[0]; e.Instance != "i-1" || e.Key != "hook" || e.Note != "token" || e.By != history.SecondHandler {
+	if e := acted[0]; e.Instance != "i-1" || e.Key != "hook" || e.Note != "token" || e.By != history.OtherHandler {
 		t.Errorf("recorded %+v", e)
 	}
 }

@@ -8,28 +8,8 @@ import (
 	"github.com/spotdrill/spotdrill/framework/system"
 )
 
-// Aftermath is what happens to the cluster when a drill's recording is over.
-type Aftermath int
-
-// The aftermaths. State is saved in the folder stateFolder of the drill's own.
-const (
-	PutBack        Aftermath = iota // it becomes what it was before the drill
-	SaveAndPutBack                  // its state is saved first
-	SaveAndLeave                    // its state is saved, and it stays as it is
-)
-
-// stateFolder is where the cluster's state after a drill is saved.
+// stateFolder is where the cluster's state after a drill is saved, in the drill's folder.
 const stateFolder = "state"
-
-// ended decides what happens to the cluster. A recording that cannot be read is left
-// to the final judgement.
-func (r *runner) ended() Aftermath {
-	if r.Ended == nil {
-		return PutBack
-	}
-	r.rec.Flush()
-	return r.Ended()
-}
 
 // saveTimeout bounds the saving of the handler's log, and that of the cluster's state:
 // some of it comes from kubelets that may be gone.

@@ -10,23 +10,22 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/cloud"
 	"github.com/spotdrill/spotdrill/framework/cluster"
-	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// arrange brings the cluster into the state that the scenarios start from. They agree
+// Arrange brings the cluster into the state that the scenarios start from. They agree
 // about the handler and CoreDNS. What does not depend on each other is done at once: pods
 // take a second or two to become Ready.
-func (p *players) arrange(ctx context.Context) error {
+func (p *Play) Arrange(ctx context.Context) error {
 	if err := p.begin(ctx); err != nil {
 		return err
 	}
-	first, restored := p.all[0], make(chan []string, 1) // what had to be repaired
+	first, restored := p.Drills[0], make(chan []string, 1) // what had to be repaired
 	group, ctx := errgroup.WithContext(ctx)
 	// A handler's client drops events about a node beyond 25 in a row, as client-go's spam filter
 	// does, and drills share few nodes.
-	if slices.ContainsFunc(p.all, func(r *runner) bool { return r.Scenario.ReadsNodeEvents() }) {
-		p.sys.Renew()
+	if slices.ContainsFunc(p.Drills, func(r *runner) bool { return r.Scenario.ReadsNodeEvents() }) {
+		p.sys.ReplacePods()
 	}
 	group.Go(func() error {
 		repaired, err := p.sys.Restore(ctx, p.launches()...)
@@ -37,12 +36,8 @@ func (p *players) arrange(ctx context.Context) error {
 			return err
 		}
 		restored <- repaired
-		if err := p.sys.Install(ctx, first.handler(), first.Scenario.Feature); err != nil {
-			return err
-		}
-		if second := first.Scenario.SecondHandler; second != nil {
-			err := p.sys.InstallSecond(ctx, system.Second{Handler: *first.Second, OwnQueue: second.Queue == scenarios.OwnQueue}, second.Feature)
-			if err != nil {
+		for _, want := range first.Handlers {
+			if err := p.sys.Install(ctx, want); err != nil {
 				return err
 			}
 		}
@@ -69,7 +64,7 @@ func (p *players) arrange(ctx context.Context) error {
 		if err := p.pickNodes(ctx); err != nil {
 			return err
 		}
-		return inParallel(ctx, p.all, func(ctx context.Context, r *runner) error {
+		return inParallel(ctx, p.Drills, func(ctx context.Context, r *runner) error {
 			if err := r.start(ctx); err != nil {
 				return err
 			}
@@ -83,7 +78,7 @@ func (p *players) arrange(ctx context.Context) error {
 // begin empties the queue first: an installed handler would mark a node for a message that
 // becomes visible after the node is restored. What the handler requests from now on belongs
 // to the drill.
-func (p *players) begin(ctx context.Context) error {
+func (p *Play) begin(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return p.sys.AWS.Purge(ctx) })
 	group.Go(func() (err error) { p.audit, err = p.sys.Cluster.MarkAudit(ctx); return err })
@@ -114,7 +109,7 @@ func (r *runner) start(ctx context.Context) error {
 
 // pickNodes chooses a node for each name of the scenarios: first for those that the
 // steps act on, each a node of its own, then for those that are only observed.
-func (p *players) pickNodes(ctx context.Context) error {
+func (p *Play) pickNodes(ctx context.Context) error {
 	pods, err := p.sys.Cluster.DNSPods(ctx)
 	if err != nil {
 		return err
@@ -129,7 +124,7 @@ func (p *players) pickNodes(ctx context.Context) error {
 	}
 	free := slices.Concat(p.sys.Cluster.Nodes, others)
 	for _, targets := range []bool{true, false} {
-		for _, r := range p.all {
+		for _, r := range p.Drills {
 			wanted := maps.Clone(r.Scenario.Nodes)
 			maps.DeleteFunc(wanted, func(name string, _ scenarios.Pick) bool {
 				return wanted[name].Launched != nil || slices.Contains(r.Scenario.Targets(), name) != targets
@@ -148,7 +143,7 @@ func (p *players) pickNodes(ctx context.Context) error {
 }
 
 // launches are the instances that the scenarios require, in the order of launching.
-func (p *players) launches() []cloud.Launch {
+func (p *Play) launches() []cloud.Launch {
 	var out []cloud.Launch
 	p.eachLaunched(func(_ *runner, _ string, pick scenarios.Pick) {
 		out = append(out, cloud.Launch{Type: pick.Launched.Type, Zone: pick.Launched.Zone, Spot: pick.Capacity == cluster.Spot})
@@ -157,13 +152,13 @@ func (p *players) launches() []cloud.Launch {
 }
 
 // nameLaunched gives the launched nodes their names in the scenarios.
-func (p *players) nameLaunched() {
+func (p *Play) nameLaunched() {
 	launched := p.sys.Launched()
 	p.eachLaunched(func(r *runner, name string, _ scenarios.Pick) { r.nodes[name], launched = launched[0], launched[1:] })
 }
 
-func (p *players) eachLaunched(do func(r *runner, name string, pick scenarios.Pick)) {
-	for _, r := range p.all {
+func (p *Play) eachLaunched(do func(r *runner, name string, pick scenarios.Pick)) {
+	for _, r := range p.Drills {
 		for _, name := range slices.Sorted(maps.Keys(r.Scenario.Nodes)) {
 			if pick := r.Scenario.Nodes[name]; pick.Launched != nil {
 				do(r, name, pick)

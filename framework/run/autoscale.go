@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -21,24 +19,36 @@ const (
 	scaleDownEvery = 3 * time.Minute
 )
 
-// besideAutoScaling plays while CoreDNS is scaled with the cluster, if the scenario has that.
-func (r *runner) besideAutoScaling(ctx context.Context, play func(context.Context) error) error {
+// startScaling scales CoreDNS with the cluster until endScaling, if the scenario has that. An error
+// also ends the steps.
+func (r *runner) startScaling(ctx context.Context) {
 	if r.Scenario.CoreDNS.AutoScaling == (coredns.AutoScaling{}) {
-		return play(ctx)
+		return
 	}
-	group, ctx := errgroup.WithContext(ctx)
 	scaling, stop := context.WithCancel(ctx)
-	group.Go(func() error {
-		defer stop()
-		return play(ctx)
-	})
-	group.Go(func() error {
-		if err := r.autoScale(scaling); scaling.Err() == nil {
-			return fmt.Errorf("scale CoreDNS: %w", err)
+	ended := make(chan error, 1)
+	go func() {
+		err := r.autoScale(scaling)
+		if scaling.Err() != nil {
+			ended <- nil
+			return
 		}
+		err = fmt.Errorf("scale CoreDNS: %w", err)
+		r.broken <- err
+		ended <- err
+	}()
+	r.stopScaling = func() error {
+		stop()
+		return <-ended
+	}
+}
+
+// endScaling ends what startScaling began, and returns its error.
+func (r *runner) endScaling() error {
+	if r.stopScaling == nil {
 		return nil
-	})
-	return group.Wait()
+	}
+	return r.stopScaling()
 }
 
 // autoScale stands in for the controller of EKS that scales the add-on coredns. That one also
@@ -98,8 +108,8 @@ func (r *runner) grow(ctx context.Context, g scenarios.Grow) error {
 }
 
 // shrink removes the virtual nodes, and what keeps them Ready.
-func (p *players) shrink(ctx context.Context) error {
-	if !slices.ContainsFunc(p.all, func(r *runner) bool { return r.Scenario.Grows() }) {
+func (p *Play) shrink(ctx context.Context) error {
+	if !slices.ContainsFunc(p.Drills, func(r *runner) bool { return r.Scenario.Grows() }) {
 		return nil
 	}
 	if err := p.sys.Cluster.RemoveVirtual(ctx); err != nil {

@@ -1,14 +1,19 @@
 package run
 
 import (
-	"context"
-	"errors"
+	"net/http"
+	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/coredns"
-	"github.com/spotdrill/spotdrill/scenarios"
+	"github.com/spotdrill/spotdrill/framework/system"
 )
 
 func TestAutoScaling(t *testing.T) {
@@ -39,9 +44,31 @@ func TestAutoScaling(t *testing.T) {
 
 // Without auto scaling, nothing goes on beside the steps.
 func TestNoAutoScaling(t *testing.T) {
-	failure := errors.New("a step fails")
-	r := &runner{Drill: Drill{Scenario: scenarios.Scenario{}}}
-	if err := r.besideAutoScaling(t.Context(), func(context.Context) error { return failure }); !errors.Is(err, failure) {
+	r := forTests(t)
+	r.startScaling(t.Context())
+	if err := r.endScaling(); err != nil || r.stopScaling != nil {
 		t.Error(err)
+	}
+}
+
+// An error of the scaling ends the steps, which wait, and is returned at the end.
+func TestAutoScalingThatFailsEndsTheSteps(t *testing.T) {
+	api := httptest.NewServer(http.NotFoundHandler())
+	defer api.Close()
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: api.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := forTests(t)
+	r.broken = make(chan error, 1)
+	r.sys = &system.System{Cluster: &cluster.Cluster{Clientset: client}}
+	r.Scenario.CoreDNS.AutoScaling = coredns.AutoScaling{Min: 2, Max: 4}
+	r.startScaling(t.Context())
+	const want = "scale CoreDNS"
+	if err := r.sleepUntil(t.Context(), time.Minute); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("the steps end with %v", err)
+	}
+	if err := r.endScaling(); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("the end: %v", err)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
-	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -21,8 +20,7 @@ const signalled = 3 * time.Second
 
 // disturb does something to the handler under test, and returns when it is done.
 func (r *runner) disturb(ctx context.Context, d scenarios.Disturb) error {
-	under, _ := r.sys.Installed()
-	config, settings := r.sys.Cluster.Config, r.sys.Settings
+	under, config, settings := r.handler(), r.sys.Cluster.Config, r.sys.SettingsOf(r.under())
 	pods, err := under.Pods(ctx, config, settings)
 	if err != nil {
 		return fmt.Errorf("disturb %s: %w", d.Name, err)
@@ -56,7 +54,7 @@ func (r *runner) disturb(ctx context.Context, d scenarios.Disturb) error {
 	case history.CutOffHandler:
 		return r.cutOff(ctx, pods, d)
 	case history.StopHandler:
-		return r.stop(ctx, under, d)
+		return r.stop(ctx, d)
 	}
 	if err != nil {
 		return fmt.Errorf("disturb %s: %w", d.Name, err)
@@ -107,8 +105,8 @@ func (r *runner) lasting(ctx context.Context, d scenarios.Disturb, undo func(con
 }
 
 // stop leaves the handler without a pod for the step's time.
-func (r *runner) stop(ctx context.Context, under *handler.Description, d scenarios.Disturb) error {
-	resume, err := under.Pause(ctx, r.sys.Cluster.Config, r.sys.Settings)
+func (r *runner) stop(ctx context.Context, d scenarios.Disturb) error {
+	resume, err := r.handler().Pause(ctx, r.sys.Cluster.Config, r.sys.SettingsOf(r.under()))
 	if err != nil {
 		return fmt.Errorf("disturb %s: %w", d.Name, err)
 	}
@@ -140,8 +138,7 @@ func (r *runner) reconfigure(ctx context.Context, c scenarios.Reconfigure) error
 	if err := r.sleep(ctx, c.After.D()); err != nil {
 		return err
 	}
-	under, _ := r.sys.Installed()
-	settings, err := r.sys.Equipment(ctx, *under)
+	settings, err := r.sys.Equipment(ctx, r.under())
 	if err != nil {
 		return fmt.Errorf("reconfiguration %s: %w", c.Name, err)
 	}
@@ -151,7 +148,7 @@ func (r *runner) reconfigure(ctx context.Context, c scenarios.Reconfigure) error
 	for _, name := range c.Disrupts {
 		r.rec.Record(history.NewHandlerReconfigured(c.Name, r.Scenario.Feature, history.Node(r.nodes[name].Name)))
 	}
-	if err := under.Reconfigure(ctx, r.sys.Cluster.Config, settings); err != nil {
+	if err := r.handler().Reconfigure(ctx, r.sys.Cluster.Config, settings); err != nil {
 		return fmt.Errorf("reconfiguration %s: %w", c.Name, err)
 	}
 	return nil

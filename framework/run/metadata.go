@@ -11,6 +11,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/imds"
+	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -37,10 +38,10 @@ func (r *runner) recordUnsent(n scenarios.Notice, node cluster.Node, at time.Dur
 	r.announce(history.NewNoticePut(n.Name, n.Type, node.Name, history.At(at), history.Until(deadline), history.Instance(node.Instance)))
 }
 
-// announceToSecond announces a notice also to a second handler that reads the metadata of the
+// announceToOthers announces a notice also to the other handlers, if one reads the metadata of the
 // instances which it names.
-func (r *runner) announceToSecond(ctx context.Context, n scenarios.Notice) error {
-	if r.Second == nil || !r.Second.ReadsMetadata() {
+func (r *runner) announceToOthers(ctx context.Context, n scenarios.Notice) error {
+	if !slices.ContainsFunc(r.Handlers[1:], func(i system.Installation) bool { return i.Handler.ReadsMetadata() }) {
 		return nil
 	}
 	for _, name := range n.Nodes {
@@ -171,8 +172,8 @@ func (r *runner) recordMetadata(ctx context.Context, n cluster.Node) error {
 		e := history.NewMetadataRead(n.Name, q.Path, announced, history.Instance(n.Instance), history.Action(q.Method), history.Status(q.Status), history.Fault(q.Fault))
 		e.At, e.Until = r.rec.Clock().Of(q.First), &last
 		e.Numbers = history.Numbers{history.Requests: float64(q.Count)}
-		if !r.handler().ReadsMetadata() {
-			e.By = history.SecondHandler
+		if reader := slices.IndexFunc(r.Handlers, func(i system.Installation) bool { return i.Handler.ReadsMetadata() }); reader >= 0 {
+			e.By = r.Handlers[reader].Name
 		}
 		r.rec.Record(e)
 	}

@@ -69,9 +69,9 @@ func (r *runner) operate(ctx context.Context, o scenarios.Operate) error {
 	case history.StartAgain:
 		err = r.sys.Cluster.StartAgain(ctx, node.Name)
 	case history.Uninitialize:
-		err = r.sys.Uninitialize(ctx, node.Name)
+		err = r.sys.Uninitialize(ctx, r.under(), node.Name)
 	case history.Initialize:
-		err = r.sys.Initialize(ctx, node.Name)
+		err = r.sys.Initialize(ctx, r.under(), node.Name)
 	}
 	if err != nil {
 		return fmt.Errorf("operate: %s: %w", o.Action, err)
@@ -80,9 +80,9 @@ func (r *runner) operate(ctx context.Context, o scenarios.Operate) error {
 }
 
 // shutdownsAsBefore turns off what SetShutdownGracePeriod has set, on nodes that run again.
-func (p *players) shutdownsAsBefore(ctx context.Context) error {
+func (p *Play) shutdownsAsBefore(ctx context.Context) error {
 	var errs []error
-	for _, r := range p.all {
+	for _, r := range p.Drills {
 		for name, grace := range r.Scenario.ShutDown() {
 			if node, ok := r.nodes[name]; ok && grace != 0 {
 				errs = append(errs, r.sys.Cluster.SetShutdownGracePeriod(ctx, node.Name, 0))
@@ -113,9 +113,9 @@ func (r *runner) drain(ctx context.Context, node string, o scenarios.Operate) er
 }
 
 // startKubelets starts the kubelets that steps stopped.
-func (p *players) startKubelets(ctx context.Context) error {
+func (p *Play) startKubelets(ctx context.Context) error {
 	var errs []error
-	for _, r := range p.all {
+	for _, r := range p.Drills {
 		for _, o := range r.Scenario.Operations() {
 			if node, ok := r.nodes[o.Node]; ok && o.Action == history.StopKubelet {
 				errs = append(errs, r.sys.Cluster.StartKubelet(ctx, node.Name))

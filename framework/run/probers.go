@@ -286,7 +286,7 @@ func (r *runner) recordProber(ctx context.Context, p probing) (stop stopFunc, er
 		case err := <-ended:
 			return err
 		case <-ctx.Done():
-			return fmt.Errorf("the prober on %s did not end its record within %s", p.node, stopTimeout)
+			return fmt.Errorf("the prober on %s did not end its record within %s", p.node, StopTimeout)
 		}
 	}, nil
 }

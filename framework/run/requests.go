@@ -14,11 +14,12 @@ import (
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/system"
 )
 
 // recordRights records what the handler may do in the cluster.
 func (r *runner) recordRights(ctx context.Context) error {
-	rights, err := r.handler().Rights(ctx, r.sys.Cluster.Config, r.sys.Settings)
+	rights, err := r.handler().Rights(ctx, r.sys.Cluster.Config, r.sys.SettingsOf(r.under()))
 	if err != nil {
 		return err
 	}
@@ -34,20 +35,25 @@ func (r *runner) recordRights(ctx context.Context) error {
 	return nil
 }
 
-// requests are what the handler requested of the API server since the drills began; none
-// if there is no handler.
-func (p *players) requests(ctx context.Context) (cluster.Requests, error) {
-	user, err := p.all[0].handler().User(ctx, p.sys.Cluster.Config, p.sys.Settings)
+// requests are what the handler under test requested of the API server since the drills began;
+// none if there is no handler.
+func (p *Play) requests(ctx context.Context) (cluster.Requests, error) {
+	return p.requestsOf(ctx, p.Drills[0].under())
+}
+
+// requestsOf are what the handler of an installation requested since the drills began.
+func (p *Play) requestsOf(ctx context.Context, i *system.Installation) (cluster.Requests, error) {
+	user, err := i.Handler.User(ctx, p.sys.Cluster.Config, p.sys.SettingsOf(i))
 	if err != nil || user == "" {
 		return cluster.Requests{}, err
 	}
 	return p.sys.Cluster.AuditSince(ctx, p.audit, user)
 }
 
-// recordRequests records what the handler requested of the API server. The rights that
-// it used cannot be split by drill, so only the first drill records them.
-func (p *players) recordRequests(ctx context.Context) error {
-	first := p.all[0]
+// recordRequests records what the handlers requested of the API server. The rights that
+// the one under test used cannot be split by drill, so only the first drill records them.
+func (p *Play) recordRequests(ctx context.Context) error {
+	first := p.Drills[0]
 	requests, err := p.requests(ctx)
 	if requests.User == "" {
 		return err
@@ -56,25 +62,23 @@ func (p *players) recordRequests(ctx context.Context) error {
 		first.rec.Record(e)
 	}
 	objects, unknown := first.workerObjects(ctx)
-	for _, r := range p.all {
-		r.recordChanges(requests, objects, "")
+	for _, r := range p.Drills {
+		r.recordChanges(requests, objects, history.UnderTest)
 	}
-	return errors.Join(err, unknown, p.recordSecond(ctx))
+	return errors.Join(err, unknown, p.recordOthers(ctx))
 }
 
-// recordSecond records what a second handler changed. There is one drill then.
-func (p *players) recordSecond(ctx context.Context) error {
-	r := p.all[0]
-	if r.Second == nil {
-		return nil
+// recordOthers records what the other handlers changed. There is one drill then.
+func (p *Play) recordOthers(ctx context.Context) error {
+	r := p.Drills[0]
+	var errs []error
+	for n := range r.Handlers[1:] {
+		other := &r.Handlers[n+1]
+		requests, err := p.requestsOf(ctx, other)
+		r.recordChanges(requests, nil, other.Name)
+		errs = append(errs, err)
 	}
-	user, err := r.Second.User(ctx, p.sys.Cluster.Config, p.sys.SettingsOfSecond())
-	if err != nil {
-		return err
-	}
-	requests, err := p.sys.Cluster.AuditSince(ctx, p.audit, user)
-	r.recordChanges(requests, nil, history.SecondHandler)
-	return err
+	return errors.Join(errs...)
 }
 
 // recordChanges records what a handler changed, by history.Event.By; objects are those that it has
@@ -98,7 +102,7 @@ func (r *runner) workerObjects(ctx context.Context) ([]handler.WorkerObject, err
 	if !r.handler().KnowsWorkers() {
 		return nil, nil
 	}
-	settings, err := r.sys.Equipment(ctx, r.handler())
+	settings, err := r.sys.Equipment(ctx, r.under())
 	if err != nil {
 		return nil, err
 	}
@@ -136,27 +140,25 @@ func aboutNode(c cluster.Change, objects []handler.WorkerObject) (node, object s
 	return "", ""
 }
 
-// saveHandlerLog saves the handlers' logs of the drill beside the history.
-func (r *runner) saveHandlerLog(ctx context.Context) error {
-	under, _ := r.sys.Installed()
-	if under == nil {
-		return nil
-	}
+// saveHandlerLogs saves the handlers' logs of the drill beside the history.
+func (r *runner) saveHandlerLogs(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
 	defer cancel()
-	err := r.saveLog(ctx, *under, r.sys.Settings, "handler.log")
-	if r.Second != nil {
-		err = errors.Join(err, r.saveLog(ctx, *r.Second, r.sys.SettingsOfSecond(), "second-handler.log"))
+	var errs []error
+	for _, want := range r.Handlers {
+		if i := r.sys.Installed(want.Name); i != nil {
+			errs = append(errs, r.saveLog(ctx, i))
+		}
 	}
-	return err
+	return errors.Join(errs...)
 }
 
-func (r *runner) saveLog(ctx context.Context, d handler.Description, settings handler.Settings, file string) error {
-	text, err := d.Logs(ctx, r.sys.Cluster.Config, settings, r.rec.Clock().Start())
+func (r *runner) saveLog(ctx context.Context, i *system.Installation) error {
+	text, err := i.Handler.Logs(ctx, r.sys.Cluster.Config, r.sys.SettingsOf(i), r.rec.Clock().Start())
 	if err != nil {
 		text = fmt.Sprintf("the handler's log could not be read: %v\n", err)
 	}
-	if err := os.WriteFile(filepath.Join(r.Dir, file), []byte(text), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(r.Dir, i.FilePrefix()+".log"), []byte(text), 0o644); err != nil {
 		return fmt.Errorf("save the handler's log: %w", err)
 	}
 	return nil

@@ -23,6 +23,9 @@ const poll = 100 * time.Millisecond
 //go:embed manifests
 var manifests embed.FS
 
+// Playing is a drill that is being played.
+type Playing = runner
+
 // runner plays one drill.
 type runner struct {
 	Drill
@@ -43,6 +46,8 @@ type runner struct {
 	announced map[string]imds.Announced
 	// meanwhile are disturbances that the steps do not wait for.
 	meanwhile errgroup.Group
+	// stopScaling ends the scaling of CoreDNS with the cluster; nil if there is none.
+	stopScaling func() error
 }
 
 // sent is what a notice or message step put into the queue.
@@ -58,21 +63,18 @@ func newRunner(sys *system.System, d Drill) (*runner, error) {
 	}
 	meta := history.Meta{
 		Scenario: d.Scenario.Name, Set: string(d.Set), Attempt: d.Attempt,
-		Handler: sys.Meta(d.handler()), Environment: sys.Environment,
+		Handler: sys.Meta(d.Handlers[0]), Environment: sys.Environment,
 	}
-	if d.Second != nil {
-		meta.Second = new(sys.MetaOfSecond(*d.Second))
+	for _, other := range d.Handlers[1:] {
+		meta.Other = new(sys.Meta(other))
 	}
 	rec, err := history.Create(d.Dir, history.NewClock(), meta)
 	if err != nil {
 		return nil, err
 	}
-	if d.Recording != nil {
-		d.Recording(rec)
-	}
 	return &runner{
 		sys: sys, Drill: d, rec: rec, namespace: sys.WorkloadNamespace(),
-		nodes: map[string]cluster.Node{}, notices: map[string]*sent{}, announced: map[string]imds.Announced{}, broken: make(chan error, 2+scenarios.MaxProbers),
+		nodes: map[string]cluster.Node{}, notices: map[string]*sent{}, announced: map[string]imds.Announced{}, broken: make(chan error, 3+scenarios.MaxProbers),
 	}, nil
 }
 
@@ -83,6 +85,9 @@ func (r *runner) announce(e history.Event) {
 		r.Progress(e)
 	}
 }
+
+// Recorder is what records the drill.
+func (r *runner) Recorder() *history.Recorder { return r.rec }
 
 // create creates the objects of one of the manifests.
 func (r *runner) create(ctx context.Context, file string, values map[string]string) error {
@@ -118,6 +123,7 @@ func (r *runner) sources() sources {
 		queue:   r.recordQueue,
 		probers: r.recordProbers,
 		last:    r.recordLast,
+		beside:  r.endScaling,
 	}
 }
 

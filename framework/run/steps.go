@@ -15,25 +15,22 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-func (r *runner) steps(ctx context.Context) error {
+// Steps performs the scenario's steps, once DNS answers, and returns when all are done.
+func (r *runner) Steps(ctx context.Context) error {
 	if r.Scenario.Probe != nil {
 		if err := r.baseline(ctx); err != nil {
 			return fmt.Errorf("before the first step: %w", err)
 		}
 	}
 	r.announce(history.Steps.Begins())
-	return r.besideAutoScaling(ctx, r.stepAndSettle)
+	r.startScaling(ctx)
+	return r.stepAll(ctx)
 }
 
-func (r *runner) stepAndSettle(ctx context.Context) error {
-	if err := r.stepAll(ctx); err != nil {
-		return err
-	}
+// Settle begins the time after the steps, and returns when the scenario's own part of it is over.
+func (r *runner) Settle(ctx context.Context) error {
 	r.announce(history.Settle.Begins())
-	if err := r.sleepUntil(ctx, r.rec.Clock().Now()+r.Scenario.Settle.D()); err != nil {
-		return err
-	}
-	return r.untilDecided(ctx)
+	return r.Sleep(ctx, r.rec.Clock().Now()+r.Scenario.Settle.D())
 }
 
 // stepAll returns when all steps are done, and what goes on beside them.
@@ -139,7 +136,7 @@ func (r *runner) putNotice(ctx context.Context, n scenarios.Notice) error {
 	at := r.rec.Clock().Now()
 	ids, err := r.sys.AWS.Put(ctx, notice)
 	if err == nil {
-		err = r.announceToSecond(ctx, n)
+		err = r.announceToOthers(ctx, n)
 	}
 	if err != nil {
 		return err
@@ -185,7 +182,7 @@ func (r *runner) putFindings(ctx context.Context, n scenarios.Notice) error {
 // formerInstance is an instance that had the node's name and was terminated: names are
 // used again when an address is.
 func (r *runner) formerInstance(ctx context.Context, node cluster.Node) (cluster.Node, error) {
-	started, err := r.sys.AWS.RunInstances(ctx, r.sys.Settings.ClusterName, []string{node.Name})
+	started, err := r.sys.AWS.RunInstances(ctx, r.sys.SettingsOf(r.under()).ClusterName, []string{node.Name})
 	if err != nil {
 		return cluster.Node{}, err
 	}
@@ -307,6 +304,11 @@ func (r *runner) sleep(ctx context.Context, d time.Duration) error {
 		return nil
 	}
 	return r.sleepUntil(ctx, r.rec.Clock().Now()+d)
+}
+
+// Sleep continues the recording until an offset of it.
+func (r *runner) Sleep(ctx context.Context, until time.Duration) error {
+	return r.sleepUntil(ctx, until)
 }
 
 // sleepUntil waits for an offset of the run, unless a stream of records ends first.

@@ -81,8 +81,8 @@ func (r *runner) setVPCCNI(ctx context.Context) error {
 }
 
 // removeVPCCNI removes from the nodes what the stand-in of the add-on vpc-cni has left there.
-func (p *players) removeVPCCNI(ctx context.Context) error {
-	if slices.ContainsFunc(p.all, func(r *runner) bool { return r.Scenario.Workload.SecurityGroups }) {
+func (p *Play) removeVPCCNI(ctx context.Context) error {
+	if slices.ContainsFunc(p.Drills, func(r *runner) bool { return r.Scenario.Workload.SecurityGroups }) {
 		return p.sys.Cluster.RemoveVPCCNI(ctx)
 	}
 	return nil

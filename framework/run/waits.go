@@ -20,7 +20,7 @@ func (r *runner) recordWaits(ctx context.Context) (stop stopFunc, err error) {
 		r.rec.Record(history.NewWaitsRecorded(history.Note(oneLine(err))))
 		return func(context.Context) error { return nil }, nil
 	}
-	handler, _, _ := strings.Cut(r.sys.Meta(r.handler()).Deployment, "/")
+	handler, _, _ := strings.Cut(r.sys.Meta(*r.under()).Deployment, "/")
 	pods := watchedPods{runner: r, handler: handler, names: map[string]string{}}
 	sampling, enough := context.WithCancel(context.WithoutCancel(ctx))
 	ended := r.collect("the waits for a processor", func() error {

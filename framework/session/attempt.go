@@ -93,42 +93,35 @@ func (s *Session) playOnce(ctx context.Context, folder reports.Folder, scenario 
 	if err != nil {
 		return reports.NewEntry(verdict.NotRun(scenario, err.Error())), err
 	}
-	repeated := false
-	drill.Next = func() *coredns.Settings {
-		if repeated {
-			return &scenario.CoreDNS
-		}
-		return s.nextDNS()
-	}
-	drill.Recording = func(rec *history.Recorder) { s.console.Losing(scenario.Name, rec.Latest) }
-	drill.Ended = func() run.Aftermath {
+	played := s.playDrills(ctx, func() (aftermath, *coredns.Settings) {
 		h, err := history.Load(drill.Dir)
-		if err != nil {
-			return run.SaveAndPutBack
+		if err != nil { // the final judgement reports it
+			return saveAndRestore, s.nextDNS()
 		}
 		ahead := verdict.Ahead(scenario, h)
-		repeated = again(ahead, attempt)
-		after := aftermath(ahead, attempt, keep && ctx.Err() == nil)
-		if after == run.SaveAndLeave {
+		after := aftermathOf(ahead, attempt, keep && ctx.Err() == nil)
+		if after == saveAndLeave {
 			s.left = drill.Dir
 		}
-		return after
-	}
-	played := run.Play(ctx, s.system, drill)
+		if again(ahead, attempt) {
+			return after, &scenario.CoreDNS
+		}
+		return after, s.nextDNS()
+	}, drill)
 	s.stopwatch.enter(reports.Judging)
 	entry, err := s.judge(drill)
 	if err != nil {
 		return entry, err
 	}
-	s.renewUnless(entry.Outcome == verdict.Pass)
+	s.replacePodsUnless(entry.Outcome == verdict.Pass)
 	return entry, played
 }
 
-// renewUnless gives the next drill new pods of the handler after one that did not pass: a handler that
+// replacePodsUnless gives the next drill new pods of the handler after one that did not pass: a handler that
 // waits for ever, say for a request that was never answered, would fail all that follow.
-func (s *Session) renewUnless(passed bool) {
+func (s *Session) replacePodsUnless(passed bool) {
 	if !passed {
-		s.system.Renew()
+		s.system.ReplacePods()
 	}
 }
 
@@ -136,11 +129,7 @@ func (s *Session) renewUnless(passed bool) {
 func (s *Session) prepare(folder reports.Folder, scenario scenarios.Scenario, under handler.Description, attempt int) (run.Drill, error) {
 	dir, err := folder.Attempt(scenario, attempt)
 	return run.Drill{
-		Scenario: scenario, Set: s.Set, Handler: under, Second: s.second(scenario), Attempt: attempt, Dir: dir, Progress: s.progress(scenario.Name), Next: s.nextDNS,
-		Decided: func(checks []scenarios.Check) bool {
-			h, err := history.Load(dir)
-			return err == nil && verdict.Decided(scenario, h, checks)
-		},
+		Scenario: scenario, Set: s.Set, Handlers: s.installations(scenario, under), Attempt: attempt, Dir: dir, Progress: s.progress(scenario.Name),
 	}, err
 }
 
@@ -167,15 +156,15 @@ func (s *Session) judge(drill run.Drill) (reports.Entry, error) {
 	return entry, nil
 }
 
-// aftermath is what happens to the cluster after a drill with this result.
-func aftermath(r verdict.Result, attempt int, keep bool) run.Aftermath {
+// aftermathOf is what happens to the cluster after a drill with this result.
+func aftermathOf(r verdict.Result, attempt int, keep bool) aftermath {
 	switch {
 	case r.Outcome == verdict.Pass:
-		return run.PutBack
+		return restoreOnly
 	case keep && !again(r, attempt):
-		return run.SaveAndLeave
+		return saveAndLeave
 	}
-	return run.SaveAndPutBack
+	return saveAndRestore
 }
 
 // progress shows on the console how far a scenario's drill is.

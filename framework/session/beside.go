@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/run"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/reports"
@@ -50,7 +51,7 @@ func (s *Session) playBeside(ctx context.Context, scenario, partner scenarios.Sc
 		drills = append(drills, drill)
 	}
 	s.console.Beside(partner.Name)
-	played := run.Play(ctx, s.system, drills...)
+	played := s.playDrills(ctx, func() (aftermath, *coredns.Settings) { return restoreOnly, s.nextDNS() }, drills...)
 	s.stopwatch.enter(reports.Judging)
 	var entries []reports.Entry
 	passed := played == nil
@@ -66,7 +67,7 @@ func (s *Session) playBeside(ctx context.Context, scenario, partner scenarios.Sc
 		e.Expected, e.Measured = reports.Seconds(Expected(both[i], s.Set)), reports.Seconds(time.Since(start))
 		entries = append(entries, e)
 	}
-	s.renewUnless(passed)
+	s.replacePodsUnless(passed)
 	if !passed && ctx.Err() == nil {
 		return entry, false, nil
 	}

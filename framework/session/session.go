@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/handler"
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/reports"
@@ -22,7 +23,7 @@ import (
 const (
 	// SetUpTimeout is long enough for images to be built.
 	SetUpTimeout = 40 * time.Minute
-	// FinishTimeout bounds putting the cluster back and writing the reports.
+	// FinishTimeout bounds restoring the cluster and writing the reports.
 	FinishTimeout = 6 * time.Minute
 )
 
@@ -31,9 +32,9 @@ type Options struct {
 	Handler handler.Description
 	// HandlerImage is an image that the container engine holds; empty: the description's.
 	HandlerImage string
-	// Second, if set, is the handler beside it in the drills of two handlers, instead of those
+	// Other, if set, is the handler beside it in the drills of two handlers, instead of those
 	// that the scenarios name. No other drills are played then.
-	Second    *handler.Description
+	Other     *handler.Description
 	Set       scenarios.Set
 	Scenarios []scenarios.Scenario // in the order in which they are drilled
 	// Shard is the part of Scenarios that is drilled; the zero value is all of them.
@@ -73,9 +74,9 @@ type Session struct {
 	started time.Time
 	drills  time.Time // the first drill's start
 	cannot  string    // why nothing can be drilled here, or ""
-	// seconds are the second handlers that scenarios name; without is why the image of some
+	// others are the handlers beside it that scenarios name; without is why the image of some
 	// cannot be had here.
-	seconds map[string]*handler.Description
+	others  map[string]*handler.Description
 	without map[string]string
 	// stopwatch runs while a drill is played and judged.
 	stopwatch stopwatch
@@ -103,7 +104,7 @@ func New(opts Options) (*Session, error) {
 		return nil, err
 	}
 	s := &Session{Options: opts, started: time.Now(), played: map[string]bool{}, ahead: map[string]reports.Entry{}}
-	if err := s.loadSeconds(opts.Scenarios); err != nil {
+	if err := s.loadOthers(opts.Scenarios); err != nil {
 		return nil, err
 	}
 	s.Scenarios = s.Shard.Of(s.Scenarios, s.expectedOf)
@@ -135,7 +136,7 @@ func (s *Session) SetUp(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("set-up: %w", err)
 	}
-	err = s.system.Provide(ctx, s.Handler, s.HandlerImage)
+	err = s.system.Provide(ctx, underTest(s.Handler), s.HandlerImage)
 	// In a user's description the reference may as well be misspelt.
 	if errors.Is(err, system.ErrNoImage) && s.Handler.Embedded() {
 		s.cannot, err = err.Error(), nil
@@ -143,13 +144,13 @@ func (s *Session) SetUp(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("set-up: the handler's image: %w", err)
 	}
-	if err := s.provideSeconds(ctx); err != nil {
+	if err := s.provideOthers(ctx); err != nil {
 		return fmt.Errorf("set-up: %w", err)
 	}
 	if err := s.report.PlayIn(s.system.Environment); err != nil {
 		return fmt.Errorf("go on with run %s: %w", s.folder.Run, err)
 	}
-	s.report.Handler.Version = s.system.Meta(s.Handler).Version
+	s.report.Handler.Version = s.system.Meta(underTest(s.Handler)).Version
 	s.report.Timings.Setup += reports.Seconds(time.Since(s.started))
 	s.System.Log("set-up took %.0f s", time.Since(s.started).Seconds())
 	if expected := s.expected(); expected > 0 {
@@ -177,9 +178,9 @@ func (s *Session) begin() (err error) {
 	meta := s.Handler.Meta()
 	s.report = reports.New(s.folder, reports.Handler{Name: meta.Name, Version: meta.Version, Description: s.Handler.Reference(), Image: s.HandlerImage, Policy: s.Handler.Policy}, s.Set, nil)
 	s.report.Shard = s.Shard.String()
-	if s.Second != nil {
-		meta := s.Second.Meta()
-		s.report.Second = &reports.Handler{Name: meta.Name, Version: meta.Version, Description: s.Second.Reference()}
+	if s.Other != nil {
+		meta := s.Other.Meta()
+		s.report.Other = &reports.Handler{Name: meta.Name, Version: meta.Version, Description: s.Other.Reference()}
 	}
 	return nil
 }
@@ -215,11 +216,11 @@ func (s *Session) NotApplicable(scenario scenarios.Scenario) string {
 	if reason := s.otherSource(scenario); reason != "" && scenario.Handler != scenarios.HandlerNone {
 		return reason
 	}
-	if reason := s.notWithSecond(scenario); reason != "" {
+	if reason := s.notWithOther(scenario); reason != "" {
 		return reason
 	}
 	switch {
-	case scenario.SecondHandler != nil:
+	case scenario.OtherHandler != nil:
 		return ""
 	case scenario.DeletesUnnoticed() && s.Handler.DeletesNode:
 		return fmt.Sprintf("cannot be arranged: %s drains a node whose object is deleted, so that no running instance can be without one", s.Handler.Name)
@@ -318,15 +319,23 @@ func (s *Session) Attempts(ctx context.Context, name string, scenario scenarios.
 	folder.Path = filepath.Join(folder.Path, name)
 	s.stopwatch.begin()
 	defer func() { s.report.Timings.Took(s.stopwatch.stop()) }()
-	if err := s.system.Provide(ctx, under, ""); err != nil {
+	if err := s.system.Provide(ctx, underTest(under), ""); err != nil {
 		return reports.NewEntry(verdict.NotRun(scenario, err.Error())), fmt.Errorf("the handler's image: %w", err)
 	}
 	entry, err := s.playAttempts(ctx, folder, scenario, under, 1, false)
 	s.stopwatch.enter(reports.Restoring)
-	return entry, errors.Join(err, s.system.Withdraw(context.WithoutCancel(ctx), under))
+	return entry, errors.Join(err, s.remove(context.WithoutCancel(ctx), under))
 }
 
-// Finish writes the report and puts the cluster back, however the run ended.
+// remove uninstalls a handler that is not the session's, and removes its image.
+func (s *Session) remove(ctx context.Context, under handler.Description) error {
+	if err := s.system.Uninstall(ctx, history.UnderTest); err != nil {
+		return err
+	}
+	return s.system.RemoveImage(ctx, underTest(under))
+}
+
+// Finish writes the report and restores the cluster, however the run ended.
 func (s *Session) Finish(ctx context.Context) error {
 	if s.report == nil {
 		return nil
@@ -343,13 +352,13 @@ func (s *Session) Finish(ctx context.Context) error {
 	}
 	written := s.folder.Write(s.report)
 	s.console.Summary(s.report)
-	return errors.Join(written, s.PutBack(ctx))
+	return errors.Join(written, s.Restore(ctx))
 }
 
-// PutBack brings the cluster back to how it was created, unless a drill left it as it
+// Restore brings the cluster back to how it was created, unless a drill left it as it
 // was, and lets other processes use it. Finish does it too; alone it is for a session that
 // has no report of its own.
-func (s *Session) PutBack(ctx context.Context) error {
+func (s *Session) Restore(ctx context.Context) error {
 	if s.system == nil {
 		return nil
 	}
@@ -358,10 +367,10 @@ func (s *Session) PutBack(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), FinishTimeout)
 	defer cancel()
-	s.System.Log("putting the cluster back as it was created")
-	err := s.system.Finish(ctx)
+	s.System.Log("restoring the cluster as it was created")
+	err := s.system.Reset(ctx)
 	if err != nil {
-		err = fmt.Errorf("put the cluster back: %w", err)
+		err = fmt.Errorf("restore the cluster: %w", err)
 	}
 	return errors.Join(err, s.system.Release())
 }

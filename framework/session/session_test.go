@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/spotdrill/spotdrill/framework/handler"
-	"github.com/spotdrill/spotdrill/framework/run"
 	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/reports"
@@ -21,18 +20,18 @@ func TestAftermath(t *testing.T) {
 		result  verdict.Result
 		attempt int
 		keep    bool
-		want    run.Aftermath
+		want    aftermath
 	}{
-		"a pass":                             {verdict.Result{Outcome: verdict.Pass}, 1, true, run.PutBack},
-		"a failure":                          {failed, 1, false, run.SaveAndPutBack},
-		"a failure, to be kept":              {failed, 1, true, run.SaveAndLeave},
-		"what broke, to be kept":             {broken, 1, true, run.SaveAndLeave},
-		"noise, which is played again":       {noise, 1, true, run.SaveAndPutBack},
-		"noise that stays, to be kept":       {noise, MaxAttempts, true, run.SaveAndLeave},
-		"noise that stays, not to be kept":   {noise, MaxAttempts, false, run.SaveAndPutBack},
-		"an outcome that is not of the list": {verdict.Result{Outcome: "nonsense"}, 1, true, run.SaveAndLeave},
+		"a pass":                             {verdict.Result{Outcome: verdict.Pass}, 1, true, restoreOnly},
+		"a failure":                          {failed, 1, false, saveAndRestore},
+		"a failure, to be kept":              {failed, 1, true, saveAndLeave},
+		"what broke, to be kept":             {broken, 1, true, saveAndLeave},
+		"noise, which is played again":       {noise, 1, true, saveAndRestore},
+		"noise that stays, to be kept":       {noise, MaxAttempts, true, saveAndLeave},
+		"noise that stays, not to be kept":   {noise, MaxAttempts, false, saveAndRestore},
+		"an outcome that is not of the list": {verdict.Result{Outcome: "nonsense"}, 1, true, saveAndLeave},
 	} {
-		if got := aftermath(c.result, c.attempt, c.keep); got != c.want {
+		if got := aftermathOf(c.result, c.attempt, c.keep); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
@@ -99,7 +98,7 @@ func TestNotApplicable(t *testing.T) {
 
 // A run with two handlers plays the drills of two, and no others.
 func TestTwoHandlers(t *testing.T) {
-	for name, c := range map[string]struct{ handler, second, scenario, want string }{
+	for name, c := range map[string]struct{ handler, other, scenario, want string }{
 		"of two":                            {"karpenter", "nth", "two-handlers-on-one-queue", ""},
 		"claimed or not":                    {"builtin", "nth", "two-handlers-on-one-queue", ""},
 		"of one":                            {"karpenter", "nth", "spot-notice-drains-node", "it is about one handler, and this run has two"},
@@ -109,11 +108,11 @@ func TestTwoHandlers(t *testing.T) {
 		"nobody":                            {"builtin", "none", "two-handlers-on-one-queue", "cannot be arranged: it requires two handlers"},
 		"the second one's image is missing": {"karpenter", "nth-imds", "two-handlers-on-one-queue", "no registry"},
 	} {
-		under, second, err := handler.LoadPair([]string{c.handler, c.second})
+		under, other, err := handler.LoadPair([]string{c.handler, c.other})
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := New(Options{Handler: under, Second: second, Set: scenarios.Full, Console: io.Discard})
+		s, err := New(Options{Handler: under, Other: other, Set: scenarios.Full, Console: io.Discard})
 		if err != nil {
 			t.Fatal(err)
 		}

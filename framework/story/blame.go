@@ -35,12 +35,12 @@ type audit struct {
 }
 
 func readAudit(h history.History) audit {
-	first, second := false, h.Meta.Second == nil
+	first, second := false, h.Meta.Other == nil
 	a := audit{noHandler: h.Meta.Handler.Name == "none", nodes: map[string][]time.Duration{}, pods: map[string][]time.Duration{}}
 	for _, e := range h.Events {
 		switch e.Kind {
 		case history.AuditRead:
-			first, second = first || e.By == "", second || e.By == history.SecondHandler
+			first, second = first || e.By == "", second || e.By == history.OtherHandler
 		case history.RBACUsed:
 			if a.rights == nil {
 				a.rights = map[string]bool{}

@@ -10,7 +10,7 @@ import (
 )
 
 // UseRelease makes the drills that follow run a part of the cluster, CoreDNS or
-// kube-proxy, at another version. PutBackReleases and Finish undo it. A handler's
+// kube-proxy, at another version. RestoreReleases and Reset undo it. A handler's
 // release is a part of its description instead.
 func (s *System) UseRelease(ctx context.Context, r kind.Release) error {
 	of, nodes := string(r.Program), cluster.WorkerNames(s.opts.Cluster)
@@ -42,8 +42,8 @@ func (s *System) UseRelease(ctx context.Context, r kind.Release) error {
 	return s.timed(r.String()+" in the nodes", func() error { return s.Cluster.SetKubeProxy(ctx, ref) })
 }
 
-// PutBackReleases makes the cluster run the versions again that it was created with.
-func (s *System) PutBackReleases(ctx context.Context) error {
+// RestoreReleases makes the cluster run the versions again that it was created with.
+func (s *System) RestoreReleases(ctx context.Context) error {
 	s.abandonDNS()
 	s.Cluster.UseDNSImage("")
 	delete(s.Environment, "kube-proxy-image")

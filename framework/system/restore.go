@@ -3,6 +3,7 @@ package system
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -39,19 +40,10 @@ func (s *System) Restore(ctx context.Context, launches ...cloud.Launch) (repaire
 	return repaired, err
 }
 
-// Readmit makes a node schedulable again and removes the taints that the installed handler
+// Readmit makes a node schedulable again and removes the taints that the installed handlers
 // set, as an operator does.
 func (s *System) Readmit(ctx context.Context, node string) error {
 	return s.Cluster.Readmit(ctx, node, s.leftovers())
-}
-
-// leftovers reports whether a handler sets the taint or annotation with a key on the nodes
-// that it drains: the installed ones, or any that an earlier run may have left.
-func (s *System) leftovers() func(key string) bool {
-	installed, second := s.installed, s.second
-	return func(key string) bool {
-		return handler.LeavesBehind(key) || installed != nil && installed.LeavesBehind(key) || second != nil && second.Handler.LeavesBehind(key)
-	}
 }
 
 // restoreNodes restores the nodes, while no handler acts on a worker that is lost.
@@ -60,17 +52,18 @@ func (s *System) restoreNodes(ctx context.Context, launches []cloud.Launch) (rep
 		return nil, err
 	}
 	leftovers := s.leftovers()
-	if err := s.removeSecond(ctx); err != nil {
+	if err := s.uninstallOthers(ctx); err != nil {
 		return nil, err
 	}
-	if s.installed == nil {
-		// A handler that an earlier run left would continue to drain.
-		err = s.Uninstall(ctx)
-	} else {
-		err = s.pause(ctx, len(launches) > 0)
+	if len(s.installations) == 0 {
+		if err := s.removeLeftovers(ctx); err != nil {
+			return nil, err
+		}
 	}
-	if err != nil {
-		return nil, err
+	for _, i := range s.installations {
+		if err := s.stop(ctx, i, len(launches) > 0); err != nil {
+			return nil, err
+		}
 	}
 	cleared, err := s.clearLaunches(ctx)
 	if err != nil {
@@ -91,7 +84,7 @@ func (s *System) restoreNodes(ctx context.Context, launches []cloud.Launch) (rep
 	if err := s.launchAll(ctx, launches); err != nil {
 		return nil, err
 	}
-	if s.paused && s.installed.KnowsWorkers() {
+	if slices.ContainsFunc(s.installations, func(i *Installation) bool { return i.stopped && i.Handler.KnowsWorkers() }) {
 		repaired, err = s.restoreWith(ctx, lost, leftovers)
 		return append(cleared, repaired...), err
 	}
@@ -101,7 +94,7 @@ func (s *System) restoreNodes(ctx context.Context, launches []cloud.Launch) (rep
 		return repaired, err
 	}
 	// It would continue the drain of a node that is not clean.
-	return repaired, s.resume(ctx)
+	return repaired, s.onEachInstallation(ctx, s.resume)
 }
 
 // raiseParent is repeated for each drill: systemd may reset the weight of a group of its.
@@ -120,16 +113,18 @@ func (s *System) restoreWith(ctx context.Context, lost []string, leftovers func(
 	var repaired []string
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) { repaired, err = s.Cluster.Restore(ctx, lost, leftovers); return err })
-	group.Go(func() error { return s.resume(ctx) })
+	group.Go(func() error { return s.onEachInstallation(ctx, s.resume) })
 	err = group.Wait()
 	return append(cleaned, repaired...), err
 }
 
-// Finish brings the cluster back to how it was created: no handler, CoreDNS with its
+// Reset brings the cluster back to how it was created: no handler, CoreDNS with its
 // original settings, and CoreDNS and kube-proxy at their own versions.
-func (s *System) Finish(ctx context.Context) error {
-	if err := s.Uninstall(ctx); err != nil {
-		return err
+func (s *System) Reset(ctx context.Context) error {
+	for _, i := range slices.Clone(s.installations) {
+		if err := s.Uninstall(ctx, i.Name); err != nil {
+			return err
+		}
 	}
 	s.abandonDNS()
 	group, ctx := errgroup.WithContext(ctx)
@@ -139,7 +134,7 @@ func (s *System) Finish(ctx context.Context) error {
 		}
 		return s.namespacesGone(ctx)
 	})
-	group.Go(func() error { return s.PutBackReleases(ctx) })
+	group.Go(func() error { return s.RestoreReleases(ctx) })
 	return group.Wait()
 }
 

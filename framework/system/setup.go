@@ -290,14 +290,14 @@ func (s *System) startProxy(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read Service %s: %w", ProxyPod, err)
 	}
-	if s.Settings, err = s.findSettings(ctx, svc.Spec.ClusterIP); err != nil {
+	if s.settings, err = s.findSettings(ctx, svc.Spec.ClusterIP); err != nil {
 		return err
 	}
 	if err := s.certifyProxy(ctx, svc.Spec.ClusterIP); err != nil {
 		return err
 	}
 	if err := objects.Create(ctx, s.Cluster, manifests, "manifests/proxy.yaml", map[string]string{
-		"NAMESPACE": Namespace, "IMAGE": s.Image, "UPSTREAM": "http://" + upstream + ":4566", "API_UPSTREAM": s.Settings.ClusterEndpoint,
+		"NAMESPACE": Namespace, "IMAGE": s.Image, "UPSTREAM": "http://" + upstream + ":4566", "API_UPSTREAM": s.settings.ClusterEndpoint,
 	}); err != nil {
 		return err
 	}

@@ -62,29 +62,23 @@ const RecordsPort = "8080"
 type System struct {
 	Cluster *cluster.Cluster
 	AWS     *cloud.AWS
-	// SecondQueue is a client of the queue of a second handler; nil if there is none.
-	SecondQueue *cloud.AWS
 	// Environment holds the versions of the parts, for histories and reports.
 	Environment map[string]string
 	// Image is the product's own image, as the nodes know it.
 	Image string
-	// Settings are what every handler gets; Equipment adds what depends on the handler.
-	Settings handler.Settings
 
-	opts      Options
-	claim     *claim
-	engine    *engine.Engine
-	images    map[build]string     // of handlers, as the nodes know them
-	installed *handler.Description // nil: none
-	second    *Second              // a second handler; nil: none
-	unready   bool                 // installed is not ready: not yet, or it failed
-	paused    bool                 // installed is stopped while its workers are restored
-	worn      bool                 // its pods are to be replaced, see Renew
-	dns       *settingDNS          // in progress, see PrepareDNS
-	workloads int                  // namespaces named so far
-	launches  *launch.Controller   // nil without spare workers
-	launched  []cluster.Node       // for the current drill
-	kwok      string               // its image, as the nodes know it
+	opts     Options
+	claim    *claim
+	engine   *engine.Engine
+	settings handler.Settings // what every handler gets, see SettingsOf
+	images   map[build]string // of handlers, as the nodes know them
+	// installations are the handlers in the cluster, in the order in which they were installed.
+	installations []*Installation
+	dns           *settingDNS        // in progress, see PrepareDNS
+	workloads     int                // namespaces named so far
+	launches      *launch.Controller // nil without spare workers
+	launched      []cluster.Node     // for the current drill
+	kwok          string             // its image, as the nodes know it
 
 	parentWeight string // of the engine's control group, in words
 	priority     string // of this process, in words

@@ -71,10 +71,10 @@ func catalogue() []check {
 		checkQueueEmpty,
 		checkNoneLost,
 		checkCommitPoint,
-		checkHandlersAgree,
-		checkLeadGained,
 		checkControl,
 		checkProber,
 		checkBaseline,
+		checkHandlersAgree,
+		checkLeadGained,
 	}
 }

@@ -19,8 +19,8 @@ func Judge(s scenarios.Scenario, h history.History) Result {
 	s = j.Scenario
 	r := resultOf(s)
 	r.Set, r.Attempt, r.Handler, r.DNS, r.Losses = h.Meta.Set, h.Meta.Attempt, h.Meta.Handler, j.measured, j.attribution().Losses
-	if second := h.Meta.Second; second != nil {
-		r.Second = second.Name + " " + second.Version
+	if second := h.Meta.Other; second != nil {
+		r.Other = second.Name + " " + second.Version
 	}
 	if j.application != nil {
 		r.Application, r.ApplicationLosses = j.application.measured, j.application.attribution().Losses

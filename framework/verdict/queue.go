@@ -226,7 +226,7 @@ var checkCommitPoint = check{
 // scenario; ok is false if there is none, if the handler may delete what it has
 // received, or if another handler beside it may be the one that drains.
 func commitPoint(j judge, v Verdict) (Verdict, bool) {
-	if j.History.Meta.Second != nil {
+	if j.History.Meta.Other != nil {
 		return v, false
 	}
 	point := j.History.Meta.Handler.CommitPoint

@@ -99,7 +99,7 @@ type Result struct {
 	Attempt  int             `yaml:"-"` // from 1
 	Handler  history.Handler `yaml:"-"`
 	// Second is the name and version of the second handler; empty if there was none.
-	Second  string           `yaml:"secondHandler,omitempty"`
+	Other   string           `yaml:"secondHandler,omitempty"`
 	CoreDNS coredns.Settings `yaml:"coredns"`
 	// Deadline, Settle and Probe are the scenario's other settings that times and
 	// counts depend on; Digest is that of its whole text.

@@ -109,8 +109,8 @@ func (d picture) messages(by, name string) row {
 // handler shows what the handler read and deleted, and its events about nodes.
 func (d picture) handler() []Row {
 	messages, second := d.messages("", "queue"), row{picture: d}
-	if d.History.Meta.Second != nil {
-		second = d.messages(history.SecondHandler, "queue, "+d.History.Meta.Second.Name)
+	if d.History.Meta.Other != nil {
+		second = d.messages(history.OtherHandler, "queue, "+d.History.Meta.Other.Name)
 	}
 	lifecycle := row{picture: d, Row: Row{Name: "lifecycle", Note: "of Auto Scaling"}}
 	for _, e := range d.AllOf(history.LifecycleActed) {

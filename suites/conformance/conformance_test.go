@@ -44,7 +44,7 @@ func TestSpecs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	under, second, image, err := handlerFlags.Load()
+	under, other, image, err := handlerFlags.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestSpecs(t *testing.T) {
 		more = slices.DeleteFunc(slices.Clone(chosen), func(s scenarios.Scenario) bool { return !isIdleScenario(s) })
 	}
 	session, err := session.New(session.Options{
-		Handler: under, Second: second, HandlerImage: image, Set: set, Scenarios: chosen, Shard: shard, Repeat: *repeatFlag, Out: *outFlag, Console: os.Stderr, More: more,
+		Handler: under, Other: other, HandlerImage: image, Set: set, Scenarios: chosen, Shard: shard, Repeat: *repeatFlag, Out: *outFlag, Console: os.Stderr, More: more,
 		System: system,
 	})
 	if err != nil {
@@ -69,20 +69,18 @@ func TestSpecs(t *testing.T) {
 }
 
 func (s suite) specs() {
-	BeforeSuite(func(ctx SpecContext) { Expect(s.SetUp(ctx)).To(Succeed()) }, NodeTimeout(session.SetUpTimeout))
-	AfterSuite(func(ctx SpecContext) { Expect(s.Finish(ctx)).To(Succeed()) }, NodeTimeout(session.FinishTimeout))
 	Describe("Handler "+s.Handler.Name, Ordered, ContinueOnFailure, func() {
-		var drills []TableEntry
+		BeforeAll(func(ctx SpecContext) { Expect(s.SetUp(ctx)).To(Succeed()) }, NodeTimeout(session.SetUpTimeout))
+		AfterAll(func(ctx SpecContext) { Expect(s.Finish(ctx)).To(Succeed()) }, NodeTimeout(session.FinishTimeout))
 		for _, scenario := range s.Scenarios {
-			drills = append(drills, Entry(scenario.Name+": "+scenario.Title, Label(labels.Of(scenario)...), scenario))
+			It(scenario.Name+": "+scenario.Title, Label(labels.Of(scenario)...), func(ctx SpecContext) {
+				result := s.drill(ctx, scenario)
+				if result.Outcome == verdict.Skipped {
+					Skip(result.Verdicts[0].Got)
+				}
+				Expect(result).To(passed())
+			})
 		}
-		DescribeTable("keeps", func(ctx SpecContext, scenario scenarios.Scenario) {
-			result := s.drill(ctx, scenario)
-			if result.Outcome == verdict.Skipped {
-				Skip(result.Verdicts[0].Got)
-			}
-			Expect(result).To(passed())
-		}, drills)
 		It("judges at least one scenario", Label(labels.OfAll(s.Scenarios)...), func() {
 			counts := s.Report().Summary
 			Expect(counts.Skipped).To(BeNumerically("<", counts.Total), "nothing was judged: all were skipped")

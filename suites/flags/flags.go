@@ -74,14 +74,14 @@ func AddHandler() Handler {
 	}
 }
 
-// Load reads the descriptions of the handler and of a second one, nil if there is none; image is
+// Load reads the descriptions of the handler and of another one, nil if there is none; image is
 // "" for the description's own.
-func (h Handler) Load() (under handler.Description, second *handler.Description, image string, err error) {
-	under, second, err = handler.LoadPair(Names(*h.name))
+func (h Handler) Load() (under handler.Description, other *handler.Description, image string, err error) {
+	under, other, err = handler.LoadPair(Names(*h.name))
 	if err == nil && *h.policy != "" {
 		under, err = under.WithPolicy(*h.policy)
 	}
-	return under, second, *h.image, err
+	return under, other, *h.image, err
 }
 
 // Names splits a list of names by comma or space.

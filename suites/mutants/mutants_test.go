@@ -17,12 +17,10 @@ import (
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
-	"github.com/onsi/ginkgo/v2/reporters"
 	. "github.com/onsi/gomega"
 
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/session"
-	"github.com/spotdrill/spotdrill/reports"
 	"github.com/spotdrill/spotdrill/scenarios"
 	"github.com/spotdrill/spotdrill/suites/flags"
 	"github.com/spotdrill/spotdrill/suites/labels"
@@ -69,6 +67,8 @@ func TestSpecs(t *testing.T) {
 	RegisterFailHandler(Fail)
 	RunSpecs(t, "spotdrill mutants")
 }
+
+func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
 // planted is a mutant, and the scenario that must catch it.
 type planted struct {
@@ -127,20 +127,18 @@ type row struct {
 }
 
 func (s *suite) specs() {
-	BeforeSuite(s.setUp, NodeTimeout(session.SetUpTimeout))
-	AfterSuite(func(ctx SpecContext) { Expect(s.session.PutBack(ctx)).To(Succeed()) }, NodeTimeout(session.FinishTimeout))
-	ReportAfterSuite("table and JUnit report", s.report)
-	var drills []TableEntry
-	for _, m := range s.mutants {
-		timeout := session.MaxAttempts * (m.scenario.Expected(scenarios.Fast) + slack)
-		drills = append(drills, Entry(m.Name+": "+m.Defect, Label(m.labels()...), NodeTimeout(timeout), m))
-	}
-	DescribeTable("The built-in handler with a planted defect is caught", Ordered, ContinueOnFailure, func(ctx SpecContext, m planted) {
-		r := s.play(ctx, m)
-		s.rows = append(s.rows, r)
-		GinkgoWriter.Printf("[%d/%d] %s: %s in %.0f s (%s of %s: %s)\n", len(s.rows), len(s.mutants), m.Name, r.found, r.took.Seconds(), m.CaughtBy, m.CaughtBy.Scenario, r.got)
-		Expect(r.found).To(Equal(defects.Caught), r.got)
-	}, drills)
+	Describe("The built-in handler with a planted defect", Ordered, ContinueOnFailure, func() {
+		BeforeAll(s.setUp, NodeTimeout(session.SetUpTimeout))
+		AfterAll(s.finish, NodeTimeout(session.FinishTimeout))
+		for _, m := range s.mutants {
+			It(m.Name+": "+m.Defect, Label(m.labels()...), func(ctx SpecContext) {
+				r := s.play(ctx, m)
+				s.rows = append(s.rows, r)
+				say("[%d/%d] %s: %s in %.0f s (%s of %s: %s)", len(s.rows), len(s.mutants), m.Name, r.found, r.took.Seconds(), m.CaughtBy, m.CaughtBy.Scenario, r.got)
+				Expect(r.found).To(Equal(defects.Caught), r.got)
+			}, NodeTimeout(session.MaxAttempts*(m.scenario.Expected(scenarios.Fast)+slack)))
+		}
+	})
 }
 
 // buildProgress is how often a long build reports how far it is.
@@ -149,15 +147,15 @@ const buildProgress = 30 * time.Second
 // setUp builds every mutant before the first drill: the compiler would disturb it.
 func (s *suite) setUp(ctx SpecContext) {
 	started, reported := time.Now(), time.Now()
-	GinkgoWriter.Printf("building %d mutants (6 to 10 s each)\n", len(s.mutants))
+	say("building %d mutants (6 to 10 s each)", len(s.mutants))
 	for i, m := range s.mutants {
 		Expect(s.build(ctx, m)).To(Succeed())
 		if time.Since(reported) > buildProgress {
 			reported = time.Now()
-			GinkgoWriter.Printf("  %d of %d built after %.0f s\n", i+1, len(s.mutants), time.Since(started).Seconds())
+			say("  %d of %d built after %.0f s", i+1, len(s.mutants), time.Since(started).Seconds())
 		}
 	}
-	GinkgoWriter.Printf("built %d mutants in %.0f s\n", len(s.mutants), time.Since(started).Seconds())
+	say("built %d mutants in %.0f s", len(s.mutants), time.Since(started).Seconds())
 	Expect(s.session.SetUp(ctx)).To(Succeed())
 	Expect(s.session.NoSystem()).To(BeEmpty(), "set-up")
 }
@@ -193,7 +191,7 @@ func (s *suite) play(ctx context.Context, m planted) row {
 func (s *suite) drill(ctx context.Context, m planted) (defects.Fate, string) {
 	defer func() {
 		if err := s.revoke(context.WithoutCancel(ctx)); err != nil {
-			GinkgoWriter.Printf("    %v\n", err)
+			say("    %v", err)
 		}
 	}()
 	if err := s.grant(ctx, m.Mutant); err != nil {
@@ -210,26 +208,26 @@ func (s *suite) drill(ctx context.Context, m planted) (defects.Fate, string) {
 	case err != nil && found == defects.NotJudged:
 		got = err.Error()
 	case err != nil:
-		GinkgoWriter.Printf("    %v\n", err)
+		say("    %v", err)
 	}
 	return found, got
 }
 
-// report prints and writes the table, and writes the JUnit report that CI reads.
-func (s *suite) report(ginkgo Report) {
-	folder := s.session.Folder()
-	if folder == "" {
+// finish writes the table and puts the cluster back.
+func (s *suite) finish(ctx SpecContext) {
+	if s.session.Running() == nil {
 		return
 	}
 	for _, m := range s.mutants[len(s.rows):] { // the run ended before them
 		s.rows = append(s.rows, row{mutant: m, found: defects.NotJudged})
 	}
-	file, err := os.Create(filepath.Join(folder, "table.txt"))
+	writeTable(os.Stderr, s.rows)
+	file, err := os.Create(filepath.Join(s.session.Folder(), "table.txt"))
 	Expect(err).NotTo(HaveOccurred())
-	writeTable(io.MultiWriter(file, GinkgoWriter), s.rows)
+	writeTable(file, s.rows)
 	Expect(file.Close()).To(Succeed())
-	GinkgoWriter.Println(file.Name())
-	Expect(reporters.GenerateJUnitReport(ginkgo, filepath.Join(folder, reports.JUnitFile))).To(Succeed())
+	say("%s", file.Name())
+	Expect(s.session.Restore(ctx)).To(Succeed())
 }
 
 // writeTable writes what was found of each mutant. The last line has the counts.

@@ -13,11 +13,11 @@ import (
 func pairStory() *script {
 	s := drainStory()
 	s.scenario.Probe, s.queries = nil, nil
-	s.scenario.SecondHandler = &scenarios.SecondHandler{Name: "nth", Queue: scenarios.OwnQueue}
+	s.scenario.OtherHandler = &scenarios.OtherHandler{Name: "nth", Queue: scenarios.OwnQueue}
 	s.scenario.Steps = append([]scenarios.Step{
 		{Notice: &scenarios.Notice{Name: "advice", Type: "rebalance-recommendation", Nodes: []string{"victim"}}},
 	}, s.scenario.Steps...)
-	s.meta.Second = &history.Handler{Name: "nth", Version: "2", Unschedulable: true, Taint: "example.com/second"}
+	s.meta.Other = &history.Handler{Name: "nth", Version: "2", Unschedulable: true, Taint: "example.com/second"}
 	s.scenario.Checks = []scenarios.Check{
 		{HandlersAgree: &scenarios.HandlersAgree{Node: "victim", Notice: "reclaim"}},
 		{LeadGained: &scenarios.LeadGained{Node: "victim", Notice: "reclaim", AtLeast: strict.Duration(sec(1))}},
@@ -28,7 +28,7 @@ func pairStory() *script {
 	s.acted(4.4, "", history.Event{Kind: history.HandlerWrote, Node: victim, Action: "patch"})
 	s.acted(4.9, "", history.Event{Kind: history.HandlerTook, Pod: "default/coredns-a", Action: "evict"})
 	s.at(29.15, history.Event{Kind: history.AuditRead, Owner: "handler"})
-	s.at(29.15, history.Event{Kind: history.AuditRead, Owner: "nth", By: history.SecondHandler})
+	s.at(29.15, history.Event{Kind: history.AuditRead, Owner: "nth", By: history.OtherHandler})
 	return s
 }
 
@@ -42,8 +42,8 @@ func (s *script) acted(seconds float64, by string, e history.Event) {
 // secondActs lets the second handler do what the first does in pairStory.
 func secondActs(seconds float64) func(*script) {
 	return func(s *script) {
-		s.acted(seconds, history.SecondHandler, history.Event{Kind: history.HandlerWrote, Node: victim, Action: "patch"})
-		s.acted(seconds+0.5, history.SecondHandler, history.Event{Kind: history.HandlerTook, Pod: "default/coredns-a", Action: "evict"})
+		s.acted(seconds, history.OtherHandler, history.Event{Kind: history.HandlerWrote, Node: victim, Action: "patch"})
+		s.acted(seconds+0.5, history.OtherHandler, history.Event{Kind: history.HandlerTook, Pod: "default/coredns-a", Action: "evict"})
 	}
 }
 
@@ -65,7 +65,7 @@ func TestHandlersAgree(t *testing.T) {
 	bySecond := func(kinds ...history.Kind) func(*script) {
 		return func(s *script) {
 			for _, k := range kinds {
-				s.change(k, func(e *history.Event) { e.By = history.SecondHandler })
+				s.change(k, func(e *history.Event) { e.By = history.OtherHandler })
 			}
 		}
 	}
@@ -77,8 +77,8 @@ func TestHandlersAgree(t *testing.T) {
 		{name: "the second deletes the message and does nothing", edit: both(firstRests, bySecond(history.SQSReceived, history.SQSDeleted)), want: Fail, got: "nth received and deleted the message at +6.000s and did nothing with worker-spot-a"},
 		{name: "the first deletes the message and does nothing", edit: firstRests, want: Fail, got: "builtin received and deleted the message"},
 		{name: "the second deletes a copy of its own and does nothing", edit: func(s *script) {
-			s.at(4.3, history.Event{Kind: history.SQSReceived, Message: "m-2", Notice: "n-1", By: history.SecondHandler})
-			s.at(4.4, history.Event{Kind: history.SQSDeleted, Message: "m-2", Notice: "n-1", By: history.SecondHandler})
+			s.at(4.3, history.Event{Kind: history.SQSReceived, Message: "m-2", Notice: "n-1", By: history.OtherHandler})
+			s.at(4.4, history.Event{Kind: history.SQSDeleted, Message: "m-2", Notice: "n-1", By: history.OtherHandler})
 		}, want: Pass},
 		{name: "the second takes the cordon off", edit: func(s *script) { s.at(7, history.Event{Kind: history.NodeUncordoned, Node: victim}) }, want: Fail, got: "a mark was taken off worker-spot-a at +7.000s"},
 		{name: "a taint of the second handler comes off", edit: func(s *script) {
@@ -88,12 +88,12 @@ func TestHandlersAgree(t *testing.T) {
 			s.at(7, history.Event{Kind: history.NodeUntainted, Node: victim, Key: "node.kubernetes.io/unschedulable"})
 		}, want: Pass},
 		{name: "the second changes another node", edit: func(s *script) {
-			s.acted(5, history.SecondHandler, history.Event{Kind: history.HandlerWrote, Node: bystander, Action: "patch"})
+			s.acted(5, history.OtherHandler, history.Event{Kind: history.HandlerWrote, Node: bystander, Action: "patch"})
 		}, want: Pass},
 		{name: "what one did is not on record", edit: func(s *script) {
 			s.drop(func(e history.Event) bool { return e.Kind == history.AuditRead && e.By != "" })
 		}, want: Unknown, got: "audit log was not read"},
-		{name: "there was one handler", edit: func(s *script) { s.meta.Second = nil }, want: Unknown, got: "no second handler"},
+		{name: "there was one handler", edit: func(s *script) { s.meta.Other = nil }, want: Unknown, got: "no second handler"},
 		{name: "neither acts, and the message stays", edit: both(firstRests, func(s *script) { s.drop(kind(history.SQSDeleted)) }), want: Unknown, got: "neither handler"},
 	})
 }

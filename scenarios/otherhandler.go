@@ -5,8 +5,8 @@ import (
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
-// SecondHandler is another handler that runs in the drill beside the one under test.
-type SecondHandler struct {
+// OtherHandler is another handler that runs in the drill beside the one under test.
+type OtherHandler struct {
 	// Name is a handler that comes with spotdrill. A run with two handlers uses its second one
 	// instead.
 	Name string `yaml:"name"`
@@ -26,8 +26,8 @@ const (
 	OwnQueue    Queue = "own"
 )
 
-func (s Scenario) validateSecond(p *problems) {
-	second := s.SecondHandler
+func (s Scenario) validateOther(p *problems) {
+	second := s.OtherHandler
 	if second == nil {
 		return
 	}
@@ -53,7 +53,7 @@ type HandlersAgree struct {
 }
 
 func (c HandlersAgree) validate(where string, in *scope, p *problems) {
-	in.secondNotice(where, c.Node, c.Notice, p)
+	in.noticeForTwo(where, c.Node, c.Notice, p)
 }
 
 func (c HandlersAgree) observed(t Times) observation {
@@ -71,16 +71,16 @@ type LeadGained struct {
 }
 
 func (c LeadGained) validate(where string, in *scope, p *problems) {
-	in.secondNotice(where, c.Node, c.Notice, p)
+	in.noticeForTwo(where, c.Node, c.Notice, p)
 	p.positive(where+".atLeast", c.AtLeast)
 }
 
 func (LeadGained) observed(Times) observation { return atEnd() }
 
-// secondNotice checks a check of two handlers, of a node and a notice that names it.
-func (in *scope) secondNotice(where, node, notice string, p *problems) {
+// noticeForTwo checks a check of two handlers, of a node and a notice that names it.
+func (in *scope) noticeForTwo(where, node, notice string, p *problems) {
 	in.noticeFor(where, node, notice, p)
-	if !in.hasSecond {
+	if !in.hasOther {
 		p.add(where, "requires a secondHandler")
 	}
 }

@@ -41,7 +41,7 @@ func TestLostWorkersHaveTheSizeOfAnother(t *testing.T) {
 		"nobody knows, for nothing": {nil, ""},
 	} {
 		s := &System{Cluster: &cluster.Cluster{Nodes: fixed, Clientset: fake.NewClientset(c.nodes...)}}
-		settings, err := s.Equipment(t.Context(), handler.Description{Workers: handler.Workers{Capacity: cluster.Spot}})
+		settings, err := s.Equipment(t.Context(), &Installation{Handler: handler.Description{Workers: handler.Workers{Capacity: cluster.Spot}}})
 		if err != nil {
 			t.Fatal(err)
 		}

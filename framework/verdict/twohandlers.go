@@ -30,7 +30,7 @@ func handlersAgree(j judge, v Verdict, c scenarios.HandlersAgree) Verdict {
 		return v.unknown(why, known(put)...)
 	}
 	acts := j.actsOn(node)
-	first, second := acts[""], acts[history.SecondHandler]
+	first, second := acts[""], acts[history.OtherHandler]
 	v.Numbers = map[string]float64{"acts": float64(len(first)), "second_acts": float64(len(second))}
 	evidence := []history.Event{put}
 	var conflicts []string
@@ -66,7 +66,7 @@ func (j judge) noticedByTwo(name, notice string) (node string, put history.Event
 	node, put, why = j.Noticed(name, notice)
 	switch {
 	case why != "":
-	case j.History.Meta.Second == nil:
+	case j.History.Meta.Other == nil:
 		why = "the history has no second handler"
 	case !j.Audited():
 		why = "the API server's audit log was not read, so who did what is unknown"
@@ -76,8 +76,8 @@ func (j judge) noticedByTwo(name, notice string) (node string, put history.Event
 
 // nameOf is the name of the handler that did something.
 func (j judge) nameOf(by string) string {
-	if by == history.SecondHandler && j.History.Meta.Second != nil {
-		return j.History.Meta.Second.Name
+	if by == history.OtherHandler && j.History.Meta.Other != nil {
+		return j.History.Meta.Other.Name
 	}
 	return j.History.Meta.Handler.Name
 }
@@ -109,7 +109,7 @@ func (j judge) actsOn(node string) map[string][]history.Event {
 // both counts the acts of both handlers.
 func (j judge) both(acts map[string][]history.Event) string {
 	var out []string
-	for _, by := range []string{"", history.SecondHandler} {
+	for _, by := range []string{"", history.OtherHandler} {
 		took := len(filter(acts[by], func(e history.Event) bool { return e.Kind == history.HandlerTook }))
 		out = append(out, fmt.Sprintf("%s: %d changes of the node, %d evictions", j.nameOf(by), len(acts[by])-took, took))
 	}
@@ -126,7 +126,7 @@ func (j judge) stolen(put history.Event, acts map[string][]history.Event) []hist
 			received[e.By] = true
 		}
 	}
-	other := map[string]string{"": history.SecondHandler, history.SecondHandler: ""}
+	other := map[string]string{"": history.OtherHandler, history.OtherHandler: ""}
 	return filter(j.AllOf(history.SQSDeleted), func(e history.Event) bool {
 		return slices.Contains(ids, e.Message) && len(acts[e.By]) == 0 && !received[other[e.By]]
 	})
@@ -135,7 +135,7 @@ func (j judge) stolen(put history.Event, acts map[string][]history.Event) []hist
 // takenOff are the marks of either handler that came off the node while its instance was there.
 func (j judge) takenOff(node string, put history.Event) []history.Event {
 	until := j.there(node)
-	taints := []string{j.History.Meta.Handler.Taint, j.History.Meta.Second.Taint}
+	taints := []string{j.History.Meta.Handler.Taint, j.History.Meta.Other.Taint}
 	return j.All(func(e history.Event) bool {
 		if e.Node != node || e.At < put.At || e.At >= until || j.ByOperator(e) {
 			return false
@@ -160,16 +160,16 @@ func leadGained(j judge, v Verdict, c scenarios.LeadGained) Verdict {
 	if why != "" {
 		return v.unknown(why, known(put)...)
 	}
-	acts := j.actsOn(node)[history.SecondHandler]
+	acts := j.actsOn(node)[history.OtherHandler]
 	if len(acts) == 0 {
-		return v.fail(fmt.Sprintf("%s did nothing with %s", j.nameOf(history.SecondHandler), node), put)
+		return v.fail(fmt.Sprintf("%s did nothing with %s", j.nameOf(history.OtherHandler), node), put)
 	}
 	lead := put.At - *acts[0].Said
 	v.Numbers = map[string]float64{"lead_seconds": lead.Seconds()}
 	if lead < c.AtLeast.D() {
-		return v.fail(fmt.Sprintf("%s acted %s", j.nameOf(history.SecondHandler), beforeOrAfter(lead)), put, acts[0])
+		return v.fail(fmt.Sprintf("%s acted %s", j.nameOf(history.OtherHandler), beforeOrAfter(lead)), put, acts[0])
 	}
-	return v.pass(fmt.Sprintf("%s acted %s", j.nameOf(history.SecondHandler), beforeOrAfter(lead)), put, acts[0])
+	return v.pass(fmt.Sprintf("%s acted %s", j.nameOf(history.OtherHandler), beforeOrAfter(lead)), put, acts[0])
 }
 
 // beforeOrAfter is a lead in words.

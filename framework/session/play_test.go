@@ -1,0 +1,87 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/strict"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// What decides a check is in memory: the record's files are gone before anything is decided.
+func TestRecordingContinuesUntilEveryCheckIsDecided(t *testing.T) {
+	const within = 400 * time.Millisecond
+	deleted := scenarios.Check{Deleted: &scenarios.Deleted{Of: "reclaim", Within: strict.Duration(within)}}
+	slow := scenarios.Check{Deleted: &scenarios.Deleted{Of: "reclaim", Within: strict.Duration(time.Minute)}}
+	replaced := scenarios.Check{Replaced: &scenarios.Replaced{Node: "victim", Notice: "reclaim"}}
+	lost := scenarios.Check{DNSLost: &scenarios.DNSLost{Mode: "all"}}
+	for name, c := range map[string]struct {
+		checks []scenarios.Check
+		at     time.Duration // when the message is deleted, after the notice; 0: never
+		want   time.Duration // how long is recorded, after the notice
+	}{
+		"decided already":                                 {checks: []scenarios.Check{slow}, at: 1, want: 0},
+		"decided while it is recorded":                    {checks: []scenarios.Check{slow}, at: within, want: decidedPoll},
+		"until its time to act is over":                   {checks: []scenarios.Check{deleted}, want: within},
+		"until the deadline of the notice":                {checks: []scenarios.Check{deleted, replaced}, want: 2 * within},
+		"no check that the end of a recording can decide": {checks: []scenarios.Check{{QueueEmpty: &scenarios.QueueEmpty{}}}, want: 0},
+		"what needs the queries is not asked for":         {checks: []scenarios.Check{lost}, want: 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			rec, err := history.Create(dir, history.NewClock(), history.Meta{Handler: history.Handler{Name: "mine"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.RemoveAll(dir); err != nil {
+				t.Fatal(err)
+			}
+			put := rec.Clock().Now()
+			deadline := put + 2*within
+			rec.Record(history.Arrange.Begins())
+			rec.Record(history.Steps.Begins())
+			rec.Record(history.NewNoticePut("reclaim", history.SpotInterruption, "", history.At(put), history.Until(deadline), history.Notice("n-1")))
+			rec.Record(history.Settle.Begins())
+			remove := func() {
+				rec.Record(history.NewSQSReceived("queue", "m-1", "n-1"))
+				rec.Record(history.NewSQSDeleted("queue", "m-1", "n-1"))
+			}
+			switch {
+			case c.at == 1:
+				remove()
+			case c.at > 0:
+				time.AfterFunc(c.at, remove)
+			}
+			sleep := func(_ context.Context, until time.Duration) error {
+				time.Sleep(until - rec.Clock().Now())
+				return nil
+			}
+			if err := untilDecided(t.Context(), scenarios.Scenario{Checks: c.checks}, rec, sleep); err != nil {
+				t.Fatal(err)
+			}
+			if took := rec.Clock().Now() - put; took < c.want || c.want == 0 && took >= decidedPoll {
+				t.Errorf("recorded for %s after the notice, want %s", took, c.want)
+			}
+		})
+	}
+}
+
+// What ends the recording early ends the wait.
+func TestAnErrorEndsTheWaitForADecision(t *testing.T) {
+	rec, err := history.Create(t.TempDir(), history.NewClock(), history.Meta{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec.Record(history.NewNoticePut("reclaim", history.SpotInterruption, "", history.Notice("n-1")))
+	broken := errors.New("the record of the prober broke off")
+	checks := []scenarios.Check{{Deleted: &scenarios.Deleted{Of: "reclaim", Within: strict.Duration(time.Minute)}}}
+	got := untilDecided(t.Context(), scenarios.Scenario{Checks: checks}, rec, func(context.Context, time.Duration) error { return broken })
+	if !errors.Is(got, broken) {
+		t.Errorf("error %v", got)
+	}
+}

@@ -1,0 +1,159 @@
+package system
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/handler"
+	"github.com/spotdrill/spotdrill/kind"
+)
+
+// SettingsOf are what an installation gets to know about the system, without its workers.
+func (s *System) SettingsOf(i *Installation) handler.Settings {
+	settings := s.settings
+	if ref, ok := s.images[buildOf(i.Handler)]; ok {
+		settings.Image = ref
+	}
+	settings.Installation = i.Name
+	if i.queue != nil {
+		settings.QueueName, settings.QueueURL = s.queueName(i), i.queue.QueueURL(settings.Endpoint)
+	}
+	return settings
+}
+
+// Equipment is SettingsOf with the workers as they are now.
+func (s *System) Equipment(ctx context.Context, i *Installation) (handler.Settings, error) {
+	settings, capacity := s.SettingsOf(i), i.Handler.Workers.Capacity
+	// What a drill launches is the handler's, whatever its capacity.
+	fixed := slices.DeleteFunc(slices.Clone(s.Cluster.Nodes), func(n cluster.Node) bool {
+		return n.Capacity == cluster.ControlPlane || capacity != "" && n.Capacity != capacity
+	})
+	for _, n := range slices.Concat(fixed, s.launched) {
+		w, err := s.worker(ctx, n)
+		if err != nil {
+			return settings, err
+		}
+		settings.Workers = append(settings.Workers, w)
+	}
+	return settings, s.measureLost(ctx, settings.Workers)
+}
+
+// equip tags the workers' instances as the handler requires, and returns its
+// settings. The tags stay: nothing else reads them.
+func (s *System) equip(ctx context.Context, i *Installation) (handler.Settings, error) {
+	settings, err := s.Equipment(ctx, i)
+	if err != nil {
+		return settings, err
+	}
+	for _, w := range settings.Workers {
+		if err := s.AWS.Tag(ctx, w.Instance, i.Handler.Tags(settings, w)); err != nil {
+			return settings, err
+		}
+	}
+	return settings, nil
+}
+
+// worker is a node as a handler's objects have it. One that is lost has no size.
+func (s *System) worker(ctx context.Context, n cluster.Node) (handler.Worker, error) {
+	w := handler.Worker{
+		Node: n.Name, Instance: n.Instance, ProviderID: kind.ProviderID(n.Zone, n.Instance),
+		Capacity: n.Capacity, Zone: n.Zone,
+	}
+	node, err := s.Cluster.Clientset.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return w, fmt.Errorf("read node %s: %w", n.Name, err)
+	}
+	if err == nil && !node.Status.Capacity.Cpu().IsZero() {
+		w.InstanceType = node.Labels[corev1.LabelInstanceTypeStable]
+		w.CPU, w.Memory, w.Pods = node.Status.Capacity.Cpu().String(), node.Status.Capacity.Memory().String(), node.Status.Capacity.Pods().String()
+	}
+	return w, nil
+}
+
+// measureLost gives lost workers the size of another: all are the same. If all of them are lost,
+// that is the on-demand worker, which never is.
+func (s *System) measureLost(ctx context.Context, workers []handler.Worker) error {
+	lost := func(w handler.Worker) bool { return w.CPU == "" }
+	if !slices.ContainsFunc(workers, lost) {
+		return nil
+	}
+	measured := slices.DeleteFunc(slices.Clone(workers), lost)
+	for _, n := range s.Cluster.Nodes {
+		if len(measured) == 0 && n.Capacity == cluster.OnDemand {
+			w, err := s.worker(ctx, n)
+			if err != nil {
+				return err
+			}
+			if !lost(w) {
+				measured = append(measured, w)
+			}
+		}
+	}
+	for i := range workers {
+		if w := &workers[i]; lost(*w) && len(measured) > 0 {
+			like := measured[0]
+			w.InstanceType, w.CPU, w.Memory, w.Pods = like.InstanceType, like.CPU, like.Memory, like.Pods
+		}
+	}
+	return nil
+}
+
+// label sets a handler's labels on a worker's node when that has registered. A handler that reads
+// metadata may start there then, so the metadata must be served.
+func (s *System) label(ctx context.Context, d handler.Description, w handler.Worker, labels map[string]string) error {
+	if err := s.Cluster.WaitRegisteredAs(ctx, w.Node, w.ProviderID); err != nil {
+		return err
+	}
+	if d.ReadsMetadata() {
+		if err := s.metadataServed(ctx, w.Node); err != nil {
+			return err
+		}
+	}
+	return s.Cluster.AddLabels(ctx, w.Node, labels)
+}
+
+// Initialize sets the labels on a worker's node that the installation's pods need there.
+func (s *System) Initialize(ctx context.Context, i *Installation, node string) error {
+	labels, err := s.labelsOf(ctx, i, node)
+	if err != nil {
+		return err
+	}
+	return s.Cluster.AddLabels(ctx, node, labels)
+}
+
+// Uninitialize removes them, and returns when its pods have left the node. The next Restore sets the
+// labels again, if ReplacePods is called.
+func (s *System) Uninitialize(ctx context.Context, i *Installation, node string) error {
+	labels, err := s.labelsOf(ctx, i, node)
+	if err != nil {
+		return err
+	}
+	if err := s.Cluster.RemoveLabels(ctx, node, slices.Collect(maps.Keys(labels))); err != nil {
+		return err
+	}
+	if err := i.Handler.WaitGone(ctx, s.Cluster.Config, s.SettingsOf(i), node); err != nil {
+		return fmt.Errorf("remove the labels of handler %s from %s: %w", i.Handler.Name, node, err)
+	}
+	return nil
+}
+
+// labelsOf are the labels that the handler needs on a worker's node.
+func (s *System) labelsOf(ctx context.Context, i *Installation, node string) (map[string]string, error) {
+	settings, err := s.Equipment(ctx, i)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range settings.Workers {
+		if w.Node == node {
+			return i.Handler.Labels(settings, w), nil
+		}
+	}
+	return nil, fmt.Errorf("%s is no worker of handler %s", node, i.Handler.Name)
+}

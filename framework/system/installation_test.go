@@ -1,0 +1,221 @@
+package system
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/spotdrill/spotdrill/framework/cloud"
+	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/handler"
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+// backends are an API server and LocalStack with nothing in them. They note what changes something.
+type backends struct {
+	mu      sync.Mutex
+	changes []string
+}
+
+func (b *backends) note(format string, args ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.changes = append(b.changes, fmt.Sprintf(format, args...))
+}
+
+// taken returns what was noted since the last call.
+func (b *backends) taken() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out := strings.Join(b.changes, ", ")
+	b.changes = nil
+	return out
+}
+
+func (b *backends) kubernetes(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	answer := map[string]string{
+		"/api":    `{"kind":"APIVersions","apiVersion":"v1","versions":["v1"]}`,
+		"/apis":   `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`,
+		"/api/v1": `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[{"name":"configmaps","singularName":"configmap","namespaced":true,"kind":"ConfigMap","verbs":["get","list","delete"]}]}`,
+		"/api/v1/namespaces/kube-system/configmaps": `{"kind":"ConfigMapList","apiVersion":"v1","items":[{"metadata":{"name":"of-some-manifest"},"data":{"objects":"kept"}}]}`,
+		"/api/v1/nodes": `{"kind":"NodeList","apiVersion":"v1","items":[]}`,
+	}[r.URL.Path]
+	switch {
+	case r.URL.Path == "/api/v1/namespaces/kube-system/configmaps/spotdrill-state":
+		b.note("labels removed")
+		answer = `{"kind":"ConfigMap","apiVersion":"v1","data":{"labels":"{}"}}`
+	case strings.HasSuffix(r.URL.Path, "/permitted"):
+		b.note("permitted set")
+	case r.URL.Path == "/api/v1/namespaces/kube-system/configmaps" && r.Method == http.MethodGet:
+		b.note("leftovers looked for")
+	case answer == "" || r.Method == http.MethodPost:
+		w.WriteHeader(http.StatusNotFound)
+		answer = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`
+	}
+	_, _ = io.WriteString(w, answer)
+}
+
+func (b *backends) aws(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	form, _ := url.ParseQuery(string(body))
+	switch action := form.Get("Action"); action {
+	case "DeleteStack":
+		b.note("stack %s deleted", form.Get("StackName"))
+		_, _ = io.WriteString(w, `<DeleteStackResponse/>`)
+	default:
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, `<ErrorResponse><Error><Code>ValidationError</Code><Message>it does not exist</Message></Error></ErrorResponse>`)
+	}
+}
+
+// bare is a system whose cluster has no node.
+func bare(t *testing.T) (*System, *backends) {
+	t.Helper()
+	b := &backends{}
+	api, aws := httptest.NewServer(http.HandlerFunc(b.kubernetes)), httptest.NewServer(http.HandlerFunc(b.aws))
+	t.Cleanup(api.Close)
+	t.Cleanup(aws.Close)
+	config := &rest.Config{Host: api.URL}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &System{
+		opts: Options{Cluster: "test"}, images: map[build]string{},
+		Cluster: &cluster.Cluster{Config: config, Clientset: client}, AWS: cloud.Connect(aws.URL, "eu-central-1"),
+	}, b
+}
+
+func (s *System) names() string {
+	var out []string
+	for _, i := range s.installations {
+		out = append(out, i.Name+"="+i.Handler.Name)
+	}
+	return strings.Join(out, " ")
+}
+
+// Several handlers can be installed. Each drill's others are removed before the next one; the one
+// under test stays until another takes its place.
+func TestInstallations(t *testing.T) {
+	s, b := bare(t)
+	under := Installation{Name: history.UnderTest, Handler: handler.Description{Name: "mine"}}
+	other := Installation{Name: history.OtherHandler, Handler: handler.Description{Name: "theirs"}}
+	replaced := Installation{Name: history.UnderTest, Handler: handler.Description{Name: "another"}}
+	for _, step := range []struct {
+		what        string
+		do          func() error
+		want, there string
+	}{
+		{
+			"the first one: what an earlier run left is removed", func() error { return s.Install(t.Context(), under) },
+			"leftovers looked for, stack spotdrill-test-second deleted, labels removed, permitted set", "=mine",
+		},
+		{"one beside it: nothing of the first is touched", func() error { return s.Install(t.Context(), other) }, "", "=mine second=theirs"},
+		{"a third one", func() error {
+			return s.Install(t.Context(), Installation{Name: "lane-3", Handler: handler.Description{Name: "mine"}})
+		}, "", "=mine second=theirs lane-3=mine"},
+		{"the same again: it is kept", func() error { return s.Install(t.Context(), under) }, "", "=mine second=theirs lane-3=mine"},
+		{"the next drill", func() error { return s.uninstallOthers(t.Context()) }, "", "=mine"},
+		{
+			"a different one under test takes its place", func() error { return s.Install(t.Context(), replaced) },
+			"labels removed, permitted set", "=another",
+		},
+		{"one that is not there", func() error { return s.Uninstall(t.Context(), history.OtherHandler) }, "", "=another"},
+		{"the last one", func() error { return s.Uninstall(t.Context(), history.UnderTest) }, "labels removed", ""},
+	} {
+		if err := step.do(); err != nil {
+			t.Fatalf("%s: %v", step.what, err)
+		}
+		if got := b.taken(); got != step.want {
+			t.Errorf("%s: %q, want %q", step.what, got, step.want)
+		}
+		if got := s.names(); got != step.there {
+			t.Errorf("%s: installed %q, want %q", step.what, got, step.there)
+		}
+	}
+}
+
+// What is half installed is not ready, and is removed with the queue that it may have.
+func TestAnInstallationThatFailsIsRemoved(t *testing.T) {
+	s, b := bare(t)
+	if err := s.Install(t.Context(), Installation{Handler: handler.Description{Name: "mine"}}); err != nil {
+		t.Fatal(err)
+	}
+	err := s.Install(t.Context(), Installation{Name: history.OtherHandler, Handler: handler.Description{Name: "theirs"}, OwnQueue: true})
+	if err == nil || !strings.Contains(err.Error(), "the queue of handler theirs") || errors.Is(err, ErrNotInstalled) {
+		t.Fatalf("error %v", err)
+	}
+	if i := s.Installed(history.OtherHandler); i == nil || i.Ready() {
+		t.Fatalf("half installed: %+v", i)
+	}
+	b.taken()
+	if err := s.uninstallOthers(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.taken(); got != "stack spotdrill-test-second deleted" || s.names() != "=mine" {
+		t.Errorf("%s; installed %s", got, s.names())
+	}
+}
+
+// A handler that does not become ready ends the run if it is the one under test.
+func TestAHandlerThatCannotBeInstalled(t *testing.T) {
+	rejected, err := handler.Load("nth")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, ends := range map[string]bool{history.UnderTest: true, history.OtherHandler: false} {
+		s, _ := bare(t)
+		s.installations = []*Installation{{Name: "first", Handler: handler.Description{Name: "first"}}}
+		err := s.Install(t.Context(), Installation{Name: name, Handler: rejected})
+		if err == nil || errors.Is(err, ErrNotInstalled) != ends {
+			t.Errorf("%q: error %v", name, err)
+		}
+		if i := s.Installed(name); i == nil || i.Ready() {
+			t.Errorf("%q: it is not listed for its removal, or ready: %+v", name, i)
+		}
+	}
+}
+
+// A handler whose pods a drill disturbed is stopped by the next Restore, and started again.
+func TestReplacedPodsAreStoppedAndStartedAgain(t *testing.T) {
+	s, _ := bare(t)
+	i := &Installation{Handler: handler.Description{Name: "mine"}, ready: true}
+	s.installations = []*Installation{i, {Name: history.OtherHandler, ready: true}}
+	if err := s.stop(t.Context(), i, false); err != nil || i.stopped {
+		t.Fatalf("one that is fine is stopped: %t, %v", i.stopped, err)
+	}
+	s.ReplacePods()
+	if err := s.stop(t.Context(), i, false); err != nil || !i.stopped || i.replace {
+		t.Fatalf("stopped %t, to be replaced %t, %v", i.stopped, i.replace, err)
+	}
+	if err := s.onEachInstallation(t.Context(), s.resume); err != nil || i.stopped {
+		t.Errorf("not started again: stopped %t, %v", i.stopped, err)
+	}
+}
+
+func TestSettingsOfAnInstallation(t *testing.T) {
+	s := &System{opts: Options{Cluster: "test"}, Image: "product:1", images: map[build]string{}, settings: handler.Settings{QueueName: "test", QueueURL: "shared", Endpoint: "http://proxy", Image: "product:1"}}
+	mine := handler.Description{Name: "mine", File: "mine.yaml"}
+	s.images[buildOf(mine)] = "mine:2"
+	shared := s.SettingsOf(&Installation{Handler: mine})
+	if shared.Installation != history.UnderTest || shared.QueueName != "test" || shared.Image != "mine:2" {
+		t.Errorf("under test: %+v", shared)
+	}
+	own := s.SettingsOf(&Installation{Name: history.OtherHandler, OwnQueue: true, queue: cloud.Connect("http://aws", "eu-central-1")})
+	if own.Installation != history.OtherHandler || own.QueueName != "test-second" || own.QueueURL == "shared" || own.Image != "product:1" {
+		t.Errorf("with a queue of its own: %+v", own)
+	}
+	if s.settings.QueueName != "test" || s.settings.Installation != "" {
+		t.Errorf("those of all have changed: %+v", s.settings)
+	}
+}
