@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/e2e-framework/klient/wait"
 )
 
 // updatedAnnotation on the pod template triggers a rolling update.
@@ -98,7 +97,7 @@ const goneTimeout = 75 * time.Second
 // still acts.
 func (r running) waitGone(ctx context.Context, node string) error {
 	var left []string
-	err := wait.For(func(ctx context.Context) (bool, error) {
+	err := until(ctx, goneTimeout, func(ctx context.Context) (bool, error) {
 		pods, err := r.pods(ctx)
 		left = nil
 		for i := range pods {
@@ -107,7 +106,7 @@ func (r running) waitGone(ctx context.Context, node string) error {
 			}
 		}
 		return len(left) == 0, err
-	}, wait.WithContext(ctx), wait.WithImmediate(), wait.WithInterval(poll), wait.WithTimeout(goneTimeout))
+	})
 	if err != nil {
 		return fmt.Errorf("pods of %s that are left after %s: %v: %w", r, goneTimeout, left, err)
 	}

@@ -94,20 +94,25 @@ func (d Description) Install(ctx context.Context, cfg *rest.Config, s Settings) 
 	return nil
 }
 
+// until waits until the condition holds: it is checked at once, and then every poll.
+func until(ctx context.Context, timeout time.Duration, holds func(context.Context) (bool, error)) error {
+	return wait.For(holds, wait.WithContext(ctx), wait.WithTimeout(timeout), wait.WithInterval(poll), wait.WithImmediate())
+}
+
 // create creates an object with its status, strictly: a field that its kind does not
 // have is an error. It waits for a kind whose definition was just created, and for a
 // namespace that an Uninstall left to be gone.
 func create(ctx context.Context, api *resources.Resources, obj *unstructured.Unstructured) error {
 	status, hasStatus := obj.Object["status"]
 	var last error
-	err := wait.For(func(ctx context.Context) (bool, error) {
+	err := until(ctx, definitionTimeout, func(ctx context.Context) (bool, error) {
 		// klient's own Create has no option for field validation.
 		last = api.GetControllerRuntimeClient().Create(ctx, obj, client.FieldValidation("Strict"), client.FieldOwner("spotdrill"))
 		if meta.IsNoMatchError(last) || apierrors.IsAlreadyExists(last) && beingRemoved(ctx, api, obj) {
 			return false, nil
 		}
 		return true, last
-	}, wait.WithContext(ctx), wait.WithTimeout(definitionTimeout), wait.WithInterval(poll), wait.WithImmediate())
+	})
 	if err != nil {
 		return cmp.Or(last, err)
 	}
@@ -242,7 +247,7 @@ func removeLaunched(ctx context.Context, api *resources.Resources, launches Laun
 		return nil
 	}
 	var last error
-	err := wait.For(func(ctx context.Context) (bool, error) {
+	err := until(ctx, RemoveTimeout, func(ctx context.Context) (bool, error) {
 		var list []unstructured.Unstructured
 		if list, last = launches.list(ctx, api); last != nil {
 			return false, nil
@@ -258,7 +263,7 @@ func removeLaunched(ctx context.Context, api *resources.Resources, launches Laun
 			}
 		}
 		return len(list) == 0, nil
-	}, wait.WithContext(ctx), wait.WithTimeout(RemoveTimeout), wait.WithInterval(poll), wait.WithImmediate())
+	})
 	if err != nil {
 		return fmt.Errorf("delete each %s of a launched node: %w", launches.Kind, errors.Join(last, err))
 	}
@@ -274,7 +279,7 @@ func removeOne(ctx context.Context, api *resources.Resources, r reference, owner
 	obj.SetKind(r.Kind)
 	deleted := false
 	var last error
-	err := wait.For(func(ctx context.Context) (bool, error) {
+	err := until(ctx, RemoveTimeout, func(ctx context.Context) (bool, error) {
 		last = api.Get(ctx, r.Name, r.Namespace, obj)
 		if apierrors.IsNotFound(last) || meta.IsNoMatchError(last) {
 			return true, nil
@@ -305,7 +310,7 @@ func removeOne(ctx context.Context, api *resources.Resources, r reference, owner
 		last = api.Delete(ctx, obj, resources.WithDeletePropagation(string(propagation)))
 		deleted = last == nil
 		return false, nil
-	}, wait.WithContext(ctx), wait.WithTimeout(RemoveTimeout), wait.WithInterval(poll), wait.WithImmediate())
+	})
 	if err != nil {
 		return fmt.Errorf("delete %s: not gone within %s; finalizers %v, last error: %w", r, RemoveTimeout, obj.GetFinalizers(), errors.Join(last, err))
 	}

@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/e2e-framework/klient/wait"
 )
 
 // shownLines is how much of a log an error shows.
@@ -58,7 +57,7 @@ func (d Description) waitAvailable(ctx context.Context, r running) (workload, er
 	timeout := d.Ready.Timeout.D()
 	var seen workload
 	var last error
-	err := wait.For(func(ctx context.Context) (bool, error) {
+	err := until(ctx, timeout, func(ctx context.Context) (bool, error) {
 		now, err := r.read(ctx)
 		if ctx.Err() != nil || err != nil && strings.Contains(err.Error(), "would exceed context deadline") {
 			return false, nil // cut short, the latter by client-go: this is no error of the workload
@@ -69,7 +68,7 @@ func (d Description) waitAvailable(ctx context.Context, r running) (workload, er
 		}
 		seen = now
 		return seen.available, nil
-	}, wait.WithContext(ctx), wait.WithTimeout(timeout), wait.WithInterval(poll), wait.WithImmediate())
+	})
 	if err != nil {
 		field := "ready.deployment"
 		if r.daemonSet {

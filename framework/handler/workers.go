@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/e2e-framework/klient/k8s/resources"
-	"sigs.k8s.io/e2e-framework/klient/wait"
 )
 
 // workerLabel marks the objects of a worker; its value is the node's name.
@@ -241,7 +240,7 @@ func (d Description) waitWorkers(ctx context.Context, cfg *rest.Config, s Settin
 	}
 	for _, obj := range objects {
 		seen := "nothing seen"
-		err := wait.For(func(ctx context.Context) (bool, error) {
+		err := until(ctx, d.Ready.Timeout.D(), func(ctx context.Context) (bool, error) {
 			if err := api.Get(ctx, obj.GetName(), obj.GetNamespace(), obj); err != nil {
 				seen = err.Error()
 				return false, nil
@@ -249,7 +248,7 @@ func (d Description) waitWorkers(ctx context.Context, cfg *rest.Config, s Settin
 			var holds bool
 			holds, seen = hasCondition(obj, d.Workers.Condition)
 			return holds, nil
-		}, wait.WithContext(ctx), wait.WithTimeout(d.Ready.Timeout.D()), wait.WithInterval(poll), wait.WithImmediate())
+		})
 		if err != nil {
 			return fmt.Errorf("%s: %s has no condition %s=True after %s: %s: %w",
 				d.At("workers.condition"), referenceTo(obj), d.Workers.Condition, d.Ready.Timeout.D(), seen, err)

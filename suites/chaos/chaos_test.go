@@ -94,18 +94,18 @@ func TestSpecs(t *testing.T) {
 }
 
 func specs(s *session.Session, rounds []round) {
-	Describe("Handler "+s.Handler.Name, Ordered, ContinueOnFailure, func() {
-		BeforeAll(func(ctx SpecContext) { Expect(s.SetUp(ctx)).To(Succeed()) }, NodeTimeout(session.SetUpTimeout))
-		AfterAll(func(ctx SpecContext) { Expect(s.Finish(ctx)).To(Succeed()) }, NodeTimeout(session.FinishTimeout))
-		for _, r := range rounds {
-			It(r.scenario.Name, Label(r.labels()...), func(ctx SpecContext) {
-				entry, err := s.Drill(ctx, r.scenario)
-				if errors.Is(err, session.ErrOver) {
-					AbortSuite(err.Error())
-				}
-				Expect(err).NotTo(HaveOccurred())
-				Expect(entry.Outcome).To(Equal(verdict.Pass), "see the findings above, and the reports")
-			})
+	BeforeSuite(func(ctx SpecContext) { Expect(s.SetUp(ctx)).To(Succeed()) }, NodeTimeout(session.SetUpTimeout))
+	AfterSuite(func(ctx SpecContext) { Expect(s.Finish(ctx)).To(Succeed()) }, NodeTimeout(session.FinishTimeout))
+	var drills []TableEntry
+	for _, r := range rounds {
+		drills = append(drills, Entry(r.scenario.Name, Label(r.labels()...), r.scenario))
+	}
+	DescribeTable("Handler "+s.Handler.Name+" keeps", Ordered, ContinueOnFailure, func(ctx SpecContext, scenario scenarios.Scenario) {
+		entry, err := s.Drill(ctx, scenario)
+		if errors.Is(err, session.ErrOver) {
+			AbortSuite(err.Error())
 		}
-	})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(entry.Outcome).To(Equal(verdict.Pass), "see the findings above, and the reports")
+	}, drills)
 }

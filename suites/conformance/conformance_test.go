@@ -69,18 +69,20 @@ func TestSpecs(t *testing.T) {
 }
 
 func (s suite) specs() {
+	BeforeSuite(func(ctx SpecContext) { Expect(s.SetUp(ctx)).To(Succeed()) }, NodeTimeout(session.SetUpTimeout))
+	AfterSuite(func(ctx SpecContext) { Expect(s.Finish(ctx)).To(Succeed()) }, NodeTimeout(session.FinishTimeout))
 	Describe("Handler "+s.Handler.Name, Ordered, ContinueOnFailure, func() {
-		BeforeAll(func(ctx SpecContext) { Expect(s.SetUp(ctx)).To(Succeed()) }, NodeTimeout(session.SetUpTimeout))
-		AfterAll(func(ctx SpecContext) { Expect(s.Finish(ctx)).To(Succeed()) }, NodeTimeout(session.FinishTimeout))
+		var drills []TableEntry
 		for _, scenario := range s.Scenarios {
-			It(scenario.Name+": "+scenario.Title, Label(labels.Of(scenario)...), func(ctx SpecContext) {
-				result := s.drill(ctx, scenario)
-				if result.Outcome == verdict.Skipped {
-					Skip(result.Verdicts[0].Got)
-				}
-				Expect(result).To(passed())
-			})
+			drills = append(drills, Entry(scenario.Name+": "+scenario.Title, Label(labels.Of(scenario)...), scenario))
 		}
+		DescribeTable("keeps", func(ctx SpecContext, scenario scenarios.Scenario) {
+			result := s.drill(ctx, scenario)
+			if result.Outcome == verdict.Skipped {
+				Skip(result.Verdicts[0].Got)
+			}
+			Expect(result).To(passed())
+		}, drills)
 		It("judges at least one scenario", Label(labels.OfAll(s.Scenarios)...), func() {
 			counts := s.Report().Summary
 			Expect(counts.Skipped).To(BeNumerically("<", counts.Total), "nothing was judged: all were skipped")

@@ -10,6 +10,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -31,6 +32,8 @@ const (
 	// arrivalTimeout is how long the events that must arrive may take; LocalStack
 	// delivers in tens of milliseconds.
 	arrivalTimeout = 20 * time.Second
+	// collectTimeout bounds a queue to which messages never stop coming.
+	collectTimeout = 2 * time.Minute
 	// quiet is how long the queue must stay empty until a missing event counts as absent.
 	quiet = 3 * time.Second
 )
@@ -54,89 +57,110 @@ func TestSpecs(t *testing.T) {
 	RunSpecs(t, "spotdrill eventbridge")
 }
 
+// clause is something that the rules and the queue must keep.
+type clause struct {
+	name, title string
+	labels      []string
+	judge       func(context.Context) verdict.Verdict
+}
+
+// suite is one run over the clauses.
+type suite struct {
+	table    []event
+	aws      *cloud.AWS
+	ids      map[string]string           // by the event's name
+	arrivals map[string][]cloud.Envelope // by the id that EventBridge gave
+	started  time.Time
+	report   *reports.Report
+	console  *reports.Console
+}
+
 func specs() {
-	Describe("The rules of "+cmp.Or(*rulesFlag, "the stack"), Ordered, ContinueOnFailure, func() {
-		var (
-			table    = events(time.Now())
-			arrivals map[string][]cloud.Envelope // by the id that EventBridge gave
-			ids      map[string]string           // by the event's name
-			report   *reports.Report
-			folder   reports.Folder
-			policy   verdict.Verdict
-			aws      *cloud.AWS
-			console  = reports.NewConsole(os.Stderr, len(table)+1+len(troubles()))
-			started  = time.Now()
-		)
+	s := &suite{table: events(time.Now()), started: time.Now()}
+	clauses := s.clauses()
+	s.console = reports.NewConsole(os.Stderr, len(clauses))
+	BeforeSuite(s.setUp, NodeTimeout(setUpTimeout))
+	ReportAfterSuite("reports", func(Report) { s.write() })
+	var entries []TableEntry
+	for _, c := range clauses {
+		entries = append(entries, Entry(c.name, Label(c.labels...), NodeTimeout(clauseTimeout), c))
+	}
+	DescribeTable("The rules of "+cmp.Or(*rulesFlag, "the stack")+" keep", Ordered, ContinueOnFailure, s.play, entries)
+}
 
-		BeforeAll(func(ctx SpecContext) {
-			template, err := readTemplate(*rulesFlag)
-			Expect(err).NotTo(HaveOccurred())
-			folder, err = reports.NewFolder(*outFlag, started)
-			Expect(err).NotTo(HaveOccurred())
-			var stop func(context.Context) error
-			aws, stop, err = system.LocalStack(ctx, system.Options{
-				Cluster: network, Source: ".",
-				Log: func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
-			})
-			Expect(err).NotTo(HaveOccurred(), "start LocalStack")
-			DeferCleanup(func(ctx SpecContext) { Expect(stop(ctx)).To(Succeed()) }, NodeTimeout(finishTimeout))
-			version := "built in"
-			if template == "" {
-				err = aws.DeployStack(ctx, network)
-			} else {
-				version = fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(template)))
-				err = aws.DeployTemplate(ctx, network, template)
-			}
-			Expect(err).NotTo(HaveOccurred())
-			report = reports.New(folder, reports.Handler{Name: "rules", Version: version}, scenarios.Fast, nil)
-			report.Timings.Setup = reports.Seconds(time.Since(started))
-			policy, err = judgePolicy(ctx, aws)
-			Expect(err).NotTo(HaveOccurred())
-			ids, arrivals, err = putAndCollect(ctx, aws, table)
-			Expect(err).NotTo(HaveOccurred())
-		}, NodeTimeout(setUpTimeout))
-
-		AfterAll(func() {
-			if report == nil {
-				return
-			}
-			report.Timings.Drills = reports.Seconds(time.Since(started)) - report.Timings.Setup
-			written := folder.Write(report)
-			console.Summary(report)
-			Expect(written).To(Succeed())
-		})
-
-		judged := func(name, title string, found verdict.Verdict) {
-			console.Begin(name)
-			entry := reports.NewEntry(verdict.Result{
-				Scenario: name, Title: title, Profile: profile, Attempt: 1, Outcome: found.Outcome, Verdicts: []verdict.Verdict{found},
-			})
-			console.End(entry)
-			report.Add(entry)
-			Expect(found.Outcome).To(Equal(verdict.Pass), found.Got)
-		}
-		It("queue-policy", Label("profile:"+profile, "queue-policy"), func() { judged("queue-policy", "The queue's policy lets EventBridge send to it", policy) })
-		for _, e := range table {
-			It(e.name, Label(e.labels()...), func() { judged(e.name, e.title(), e.judge(ids[e.name], arrivals[ids[e.name]])) })
-		}
-		for _, trouble := range troubles() {
-			It(trouble.name, Label("profile:"+profile, trouble.name), func(ctx SpecContext) {
-				judged(trouble.name, trouble.title, trouble.judge(ctx, aws))
-			}, NodeTimeout(troubleTimeout))
-		}
+func (s *suite) setUp(ctx SpecContext) {
+	template, err := readTemplate(*rulesFlag)
+	Expect(err).NotTo(HaveOccurred())
+	folder, err := reports.NewFolder(*outFlag, s.started)
+	Expect(err).NotTo(HaveOccurred())
+	var stop func(context.Context) error
+	s.aws, stop, err = system.LocalStack(ctx, system.Options{
+		Cluster: network, Source: ".",
+		Log: func(format string, args ...any) { GinkgoWriter.Printf(format+"\n", args...) },
 	})
+	Expect(err).NotTo(HaveOccurred(), "start LocalStack")
+	DeferCleanup(func(ctx SpecContext) { Expect(stop(ctx)).To(Succeed()) }, NodeTimeout(finishTimeout))
+	version := "built in"
+	if template == "" {
+		err = s.aws.DeployStack(ctx, network)
+	} else {
+		version = fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(template)))
+		err = s.aws.DeployTemplate(ctx, network, template)
+	}
+	Expect(err).NotTo(HaveOccurred())
+	s.report = reports.New(folder, reports.Handler{Name: "rules", Version: version}, scenarios.Fast, nil)
+	s.report.Timings.Setup = reports.Seconds(time.Since(s.started))
+	Expect(s.putAndCollect(ctx)).To(Succeed())
+}
+
+// clauses are the policy of the queue, what becomes of each event, and the troubles.
+func (s *suite) clauses() []clause {
+	const policy = "queue-policy"
+	all := []clause{{policy, "The queue's policy lets EventBridge send to it", []string{"profile:" + profile, policy}, func(ctx context.Context) verdict.Verdict { return judgePolicy(ctx, s.aws) }}}
+	for _, e := range s.table {
+		all = append(all, clause{e.name, e.title(), e.labels(), func(context.Context) verdict.Verdict { return e.judge(s.ids[e.name], s.arrivals[s.ids[e.name]]) }})
+	}
+	for _, t := range troubles() {
+		all = append(all, clause{t.name, t.title, []string{"profile:" + profile, t.name}, func(ctx context.Context) verdict.Verdict { return t.judge(ctx, s.aws) }})
+	}
+	return all
+}
+
+func (s *suite) play(ctx SpecContext, c clause) {
+	s.console.Begin(c.name)
+	found := c.judge(ctx)
+	entry := reports.NewEntry(verdict.Result{
+		Scenario: c.name, Title: c.title, Profile: profile, Attempt: 1, Outcome: found.Outcome, Verdicts: []verdict.Verdict{found},
+	})
+	s.console.End(entry)
+	s.report.Add(entry)
+	Expect(found.Outcome).To(Equal(verdict.Pass), found.Got)
+}
+
+// write writes the reports that CI reads.
+func (s *suite) write() {
+	if s.report == nil {
+		return
+	}
+	s.report.Timings.Drills = reports.Seconds(time.Since(s.started)) - s.report.Timings.Setup
+	written := s.report.Folder().Write(s.report)
+	s.console.Summary(s.report)
+	Expect(written).To(Succeed())
 }
 
 // judgePolicy checks what LocalStack ignores: whether the queue's policy allows what the
 // rules match.
-func judgePolicy(ctx context.Context, aws *cloud.AWS) (verdict.Verdict, error) {
+func judgePolicy(ctx context.Context, aws *cloud.AWS) verdict.Verdict {
 	v := verdict.New(verdict.QueuePolicy, "sqs:SendMessage on the queue allowed to events.amazonaws.com")
 	v.Outcome, v.Got = verdict.Pass, "allowed"
 	refused, err := aws.RefusesEventBridge(ctx)
-	if refused != "" {
+	switch {
+	case err != nil:
+		v.Outcome, v.Got = verdict.Unknown, err.Error()
+	case refused != "":
 		v.Outcome, v.Got = verdict.Fail, refused
 	}
-	return v, err
+	return v
 }
 
 // readTemplate reads the user's template; without one it is empty.
@@ -153,43 +177,49 @@ func readTemplate(file string) (string, error) {
 
 // putAndCollect puts all events, last those that must arrive, and takes what gets to the
 // queue until all of these have arrived and nothing more comes.
-func putAndCollect(ctx context.Context, aws *cloud.AWS, table []event) (ids map[string]string, arrivals map[string][]cloud.Envelope, err error) {
-	ids, arrivals = map[string]string{}, map[string][]cloud.Envelope{}
-	missing := map[string]bool{}
+func (s *suite) putAndCollect(ctx context.Context) error {
+	s.ids = map[string]string{}
+	var awaited []string
 	for _, wanted := range []bool{false, true} {
-		for _, e := range table {
+		for _, e := range s.table {
 			if e.arrives != wanted {
 				continue
 			}
-			put, err := aws.PutEvents(ctx, []cloud.Envelope{e.envelope})
+			put, err := s.aws.PutEvents(ctx, []cloud.Envelope{e.envelope})
 			if err != nil {
-				return nil, nil, fmt.Errorf("put %s: %w", e.name, err)
+				return fmt.Errorf("put %s: %w", e.name, err)
 			}
-			ids[e.name] = put[0]
-			missing[put[0]] = wanted
+			s.ids[e.name] = put[0]
+			if wanted {
+				awaited = append(awaited, put[0])
+			}
 		}
 	}
-	deadline, last := time.Now().Add(arrivalTimeout), time.Now()
-	for time.Since(last) < quiet || anyTrue(missing) && time.Now().Before(deadline) {
-		bodies, err := aws.Take(ctx, time.Second)
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, body := range bodies {
-			last = time.Now()
-			envelope := parse(body)
-			arrivals[envelope.ID] = append(arrivals[envelope.ID], envelope)
-			missing[envelope.ID] = false
-		}
-	}
-	return ids, arrivals, nil
+	deadline := time.Now().Add(arrivalTimeout)
+	var err error
+	s.arrivals, err = collect(ctx, s.aws, func(arrivals map[string][]cloud.Envelope) bool {
+		missing := slices.ContainsFunc(awaited, func(id string) bool { return arrivals[id] == nil })
+		return !missing || time.Now().After(deadline)
+	})
+	return err
 }
 
-func anyTrue(m map[string]bool) bool {
-	for _, v := range m {
-		if v {
-			return true
-		}
-	}
-	return false
+// collect takes what gets to the queue, by id, until nothing more comes and until done.
+func collect(ctx context.Context, aws *cloud.AWS, done func(map[string][]cloud.Envelope) bool) (map[string][]cloud.Envelope, error) {
+	arrivals, last := map[string][]cloud.Envelope{}, time.Now()
+	err := InterceptGomegaFailure(func() {
+		Eventually(ctx, func() (bool, error) {
+			bodies, err := aws.Take(ctx, time.Second)
+			if err != nil {
+				return false, StopTrying("the queue cannot be read").Wrap(err)
+			}
+			for _, body := range bodies {
+				envelope := parse(body)
+				arrivals[envelope.ID] = append(arrivals[envelope.ID], envelope)
+				last = time.Now()
+			}
+			return time.Since(last) >= quiet && done(arrivals), nil
+		}).WithTimeout(collectTimeout).Should(BeTrue(), "messages kept coming")
+	})
+	return arrivals, err
 }

@@ -19,7 +19,7 @@ type trouble struct {
 }
 
 const (
-	troubleTimeout = 3 * time.Minute
+	clauseTimeout = 3 * time.Minute
 	// late is how much later than SQS may a message come again or expire.
 	late = 10 * time.Second
 	// visibilityTimeout is SQS's default, which the queue of the stack has.
@@ -84,21 +84,14 @@ func recreate(ctx context.Context, aws *cloud.AWS) (got string, err error) {
 	if err != nil {
 		return "", err
 	}
-	arrived := map[string]int{}
-	for last := time.Now(); time.Since(last) < quiet; {
-		bodies, err := aws.Take(ctx, time.Second)
-		if err != nil {
-			return "", err
-		}
-		for _, body := range bodies {
-			arrived[parse(body).ID]++
-			last = time.Now()
-		}
+	arrivals, err := collect(ctx, aws, func(map[string][]cloud.Envelope) bool { return true })
+	if err != nil {
+		return "", err
 	}
-	if arrived[after] == 1 && len(arrived) == 1 {
+	if len(arrivals[after]) == 1 && len(arrivals) == 1 {
 		return "the notice after it, once", nil
 	}
-	return fmt.Sprintf("the notice after it %d times, that of meanwhile %d times, %d notices in all", arrived[after], arrived[meanwhile], len(arrived)), nil
+	return fmt.Sprintf("the notice after it %d times, that of meanwhile %d times, %d notices in all", len(arrivals[after]), len(arrivals[meanwhile]), len(arrivals)), nil
 }
 
 func readTwice(ctx context.Context, aws *cloud.AWS) (got string, err error) {

@@ -17,10 +17,12 @@ import (
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
+	"github.com/onsi/ginkgo/v2/reporters"
 	. "github.com/onsi/gomega"
 
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/session"
+	"github.com/spotdrill/spotdrill/reports"
 	"github.com/spotdrill/spotdrill/scenarios"
 	"github.com/spotdrill/spotdrill/suites/flags"
 	"github.com/spotdrill/spotdrill/suites/labels"
@@ -67,8 +69,6 @@ func TestSpecs(t *testing.T) {
 	RegisterFailHandler(Fail)
 	RunSpecs(t, "spotdrill mutants")
 }
-
-func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
 // planted is a mutant, and the scenario that must catch it.
 type planted struct {
@@ -127,18 +127,20 @@ type row struct {
 }
 
 func (s *suite) specs() {
-	Describe("The built-in handler with a planted defect", Ordered, ContinueOnFailure, func() {
-		BeforeAll(s.setUp, NodeTimeout(session.SetUpTimeout))
-		AfterAll(s.finish, NodeTimeout(session.FinishTimeout))
-		for _, m := range s.mutants {
-			It(m.Name+": "+m.Defect, Label(m.labels()...), func(ctx SpecContext) {
-				r := s.play(ctx, m)
-				s.rows = append(s.rows, r)
-				say("[%d/%d] %s: %s in %.0f s (%s of %s: %s)", len(s.rows), len(s.mutants), m.Name, r.found, r.took.Seconds(), m.CaughtBy, m.CaughtBy.Scenario, r.got)
-				Expect(r.found).To(Equal(defects.Caught), r.got)
-			}, NodeTimeout(session.MaxAttempts*(m.scenario.Expected(scenarios.Fast)+slack)))
-		}
-	})
+	BeforeSuite(s.setUp, NodeTimeout(session.SetUpTimeout))
+	AfterSuite(func(ctx SpecContext) { Expect(s.session.Restore(ctx)).To(Succeed()) }, NodeTimeout(session.FinishTimeout))
+	ReportAfterSuite("table and JUnit report", s.report)
+	var drills []TableEntry
+	for _, m := range s.mutants {
+		timeout := session.MaxAttempts * (m.scenario.Expected(scenarios.Fast) + slack)
+		drills = append(drills, Entry(m.Name+": "+m.Defect, Label(m.labels()...), NodeTimeout(timeout), m))
+	}
+	DescribeTable("The built-in handler with a planted defect is caught", Ordered, ContinueOnFailure, func(ctx SpecContext, m planted) {
+		r := s.play(ctx, m)
+		s.rows = append(s.rows, r)
+		GinkgoWriter.Printf("[%d/%d] %s: %s in %.0f s (%s of %s: %s)\n", len(s.rows), len(s.mutants), m.Name, r.found, r.took.Seconds(), m.CaughtBy, m.CaughtBy.Scenario, r.got)
+		Expect(r.found).To(Equal(defects.Caught), r.got)
+	}, drills)
 }
 
 // buildProgress is how often a long build reports how far it is.
@@ -147,15 +149,15 @@ const buildProgress = 30 * time.Second
 // setUp builds every mutant before the first drill: the compiler would disturb it.
 func (s *suite) setUp(ctx SpecContext) {
 	started, reported := time.Now(), time.Now()
-	say("building %d mutants (6 to 10 s each)", len(s.mutants))
+	GinkgoWriter.Printf("building %d mutants (6 to 10 s each)\n", len(s.mutants))
 	for i, m := range s.mutants {
 		Expect(s.build(ctx, m)).To(Succeed())
 		if time.Since(reported) > buildProgress {
 			reported = time.Now()
-			say("  %d of %d built after %.0f s", i+1, len(s.mutants), time.Since(started).Seconds())
+			GinkgoWriter.Printf("  %d of %d built after %.0f s\n", i+1, len(s.mutants), time.Since(started).Seconds())
 		}
 	}
-	say("built %d mutants in %.0f s", len(s.mutants), time.Since(started).Seconds())
+	GinkgoWriter.Printf("built %d mutants in %.0f s\n", len(s.mutants), time.Since(started).Seconds())
 	Expect(s.session.SetUp(ctx)).To(Succeed())
 	Expect(s.session.NoSystem()).To(BeEmpty(), "set-up")
 }
@@ -191,7 +193,7 @@ func (s *suite) play(ctx context.Context, m planted) row {
 func (s *suite) drill(ctx context.Context, m planted) (defects.Fate, string) {
 	defer func() {
 		if err := s.revoke(context.WithoutCancel(ctx)); err != nil {
-			say("    %v", err)
+			GinkgoWriter.Printf("    %v\n", err)
 		}
 	}()
 	if err := s.grant(ctx, m.Mutant); err != nil {
@@ -208,26 +210,26 @@ func (s *suite) drill(ctx context.Context, m planted) (defects.Fate, string) {
 	case err != nil && found == defects.NotJudged:
 		got = err.Error()
 	case err != nil:
-		say("    %v", err)
+		GinkgoWriter.Printf("    %v\n", err)
 	}
 	return found, got
 }
 
-// finish writes the table and puts the cluster back.
-func (s *suite) finish(ctx SpecContext) {
-	if s.session.Running() == nil {
+// report prints and writes the table, and writes the JUnit report that CI reads.
+func (s *suite) report(ginkgo Report) {
+	folder := s.session.Folder()
+	if folder == "" {
 		return
 	}
 	for _, m := range s.mutants[len(s.rows):] { // the run ended before them
 		s.rows = append(s.rows, row{mutant: m, found: defects.NotJudged})
 	}
-	writeTable(os.Stderr, s.rows)
-	file, err := os.Create(filepath.Join(s.session.Folder(), "table.txt"))
+	file, err := os.Create(filepath.Join(folder, "table.txt"))
 	Expect(err).NotTo(HaveOccurred())
-	writeTable(file, s.rows)
+	writeTable(io.MultiWriter(file, GinkgoWriter), s.rows)
 	Expect(file.Close()).To(Succeed())
-	say("%s", file.Name())
-	Expect(s.session.Restore(ctx)).To(Succeed())
+	GinkgoWriter.Println(file.Name())
+	Expect(reporters.GenerateJUnitReport(ginkgo, filepath.Join(folder, reports.JUnitFile))).To(Succeed())
 }
 
 // writeTable writes what was found of each mutant. The last line has the counts.

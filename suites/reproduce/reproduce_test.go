@@ -14,6 +14,7 @@ import (
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
+	"github.com/onsi/ginkgo/v2/reporters"
 	. "github.com/onsi/gomega"
 
 	"github.com/spotdrill/spotdrill/framework/handler"
@@ -85,8 +86,6 @@ func TestSpecs(t *testing.T) {
 	RunSpecs(t, "spotdrill track record")
 }
 
-func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
-
 // choose picks the cases that --issue names.
 func choose(all []trackrecord.Case, issue string, now time.Time) ([]trackrecord.Case, error) {
 	switch issue {
@@ -115,24 +114,30 @@ type suite struct {
 }
 
 func (s *suite) specs() {
-	Describe("A bug of released software", Ordered, ContinueOnFailure, func() {
-		BeforeAll(func(ctx SpecContext) {
-			Expect(s.session.SetUp(ctx)).To(Succeed())
-			Expect(s.session.NoSystem()).To(BeEmpty(), "set-up")
-		}, NodeTimeout(session.SetUpTimeout))
-		AfterAll(func(ctx SpecContext) { Expect(s.session.Restore(ctx)).To(Succeed()) }, NodeTimeout(session.FinishTimeout))
-		for _, c := range s.chosen {
-			It(c.Issue+": "+c.Bug, Label(labelsOf(c)...), func(ctx SpecContext) {
-				fate, saw, err := s.reproduce(ctx, c)
-				if err != nil {
-					saw = err.Error()
-				}
-				say("%s %s: %s", fate, c.Issue, saw)
-				Expect(err).NotTo(HaveOccurred())
-				Expect(fate.Is()).To(BeTrue(), "%s: %s", fate, saw)
-			}, NodeTimeout(2*session.SetUpTimeout+time.Duration(2*c.Plays)*playTimeout))
+	BeforeSuite(func(ctx SpecContext) {
+		Expect(s.session.SetUp(ctx)).To(Succeed())
+		Expect(s.session.NoSystem()).To(BeEmpty(), "set-up")
+	}, NodeTimeout(session.SetUpTimeout))
+	AfterSuite(func(ctx SpecContext) { Expect(s.session.Restore(ctx)).To(Succeed()) }, NodeTimeout(session.FinishTimeout))
+	ReportAfterSuite("JUnit report", func(ginkgo Report) {
+		if folder := s.session.Folder(); folder != "" {
+			Expect(reporters.GenerateJUnitReport(ginkgo, filepath.Join(folder, reports.JUnitFile))).To(Succeed())
 		}
 	})
+	var bugs []TableEntry
+	for _, c := range s.chosen {
+		timeout := 2*session.SetUpTimeout + time.Duration(2*c.Plays)*playTimeout
+		bugs = append(bugs, Entry(c.Issue+": "+c.Bug, Label(labelsOf(c)...), NodeTimeout(timeout), c))
+	}
+	DescribeTable("A bug of released software is reproduced", Ordered, ContinueOnFailure, func(ctx SpecContext, c trackrecord.Case) {
+		fate, saw, err := s.reproduce(ctx, c)
+		if err != nil {
+			saw = err.Error()
+		}
+		GinkgoWriter.Printf("%s %s: %s\n", fate, c.Issue, saw)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(fate.Is()).To(BeTrue(), "%s: %s", fate, saw)
+	}, bugs)
 }
 
 // reproduce plays the broken version, which must fail by the case's check, and then the
@@ -178,7 +183,7 @@ func (s *suite) plays(ctx context.Context, c trackrecord.Case, version string) (
 		return p, err
 	}
 	release, inCluster := c.Release(version)
-	say("%s: %s", c.Issue, release)
+	GinkgoWriter.Printf("%s: %s\n", c.Issue, release)
 	if inCluster {
 		defer func() { err = errors.Join(err, s.session.Running().RestoreReleases(context.WithoutCancel(ctx))) }()
 		if err := s.session.Running().UseRelease(ctx, release); err != nil {
@@ -193,7 +198,7 @@ func (s *suite) plays(ctx context.Context, c trackrecord.Case, version string) (
 		}
 		color, saw := c.Judge(entry.Result)
 		p = p.Add(color, saw)
-		say("  %s: %s in play %d of at most %d: %s", release, color, p.Plays, c.Plays, saw)
+		GinkgoWriter.Printf("  %s: %s in play %d of at most %d: %s\n", release, color, p.Plays, c.Plays, saw)
 	}
 	return p, nil
 }
