@@ -26,7 +26,7 @@ func TestQueriesDecideNothingDuringADrill(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := scenarios.LoadFile(ScenarioFile(dir, h.Meta.Scenario))
+		s, err := scenarios.LoadRecorded(ScenarioFile(dir, h.Meta.Scenario))
 		if err != nil {
 			t.Fatal(err)
 		}
