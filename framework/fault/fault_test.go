@@ -67,6 +67,15 @@ func TestEveryKindOfFaultIsPossible(t *testing.T) {
 	}
 }
 
+// The step, its targets, types and fields are words that a user meets. A further one needs a reason why none
+// of these fits.
+func TestTheWordsOfFaultsAreFew(t *testing.T) {
+	words := 1 + len(history.FaultTargets()) + len(history.FaultTypes(history.FaultTargets()...)) + reflect.TypeFor[Fault]().NumField()
+	if words > 43 {
+		t.Errorf("%d words, at most 43", words)
+	}
+}
+
 func TestWhatIsWrongWithAFault(t *testing.T) {
 	reset := minute(history.FaultKind{On: history.OnQueue, Type: history.Reset})
 	for want, change := range map[string]func(*Fault){

@@ -209,6 +209,8 @@ func TestFaults(t *testing.T) {
 	}
 	begin(fault.Fault{Type: history.Delay, By: strict.Duration(time.Millisecond)})
 	ask()
+	c.service.mu.Lock()
+	defer c.service.mu.Unlock()
 	if q := c.service.requests[len(c.service.requests)-1]; q.Fault != "outage" || q.Status != http.StatusOK {
 		t.Errorf("what a slow service answers is recorded as %+v", q)
 	}

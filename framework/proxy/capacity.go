@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
@@ -16,20 +17,14 @@ func (c *call) launches() bool {
 	return c.service == "ec2" && (c.action == "RunInstances" || c.action == "CreateFleet" && c.form.Get("Type") == "instant")
 }
 
-// EC2's names of what can be launched.
-const (
-	spotCapacity     = "spot"
-	onDemandCapacity = "on-demand"
-)
-
 // capacity is what the call launches.
 func (c *call) capacity() string {
 	for _, field := range []string{"TargetCapacitySpecification.DefaultTargetCapacityType", "InstanceMarketOptions.MarketType"} {
-		if c.form.Get(field) == spotCapacity {
-			return spotCapacity
+		if c.form.Get(field) == fault.Spot {
+			return fault.Spot
 		}
 	}
-	return onDemandCapacity
+	return fault.OnDemand
 }
 
 // answerNoCapacity answers a launch as EC2 does without capacity: a fleet has one error for
