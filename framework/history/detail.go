@@ -69,8 +69,8 @@ func Note(text string) Detail { return func(e *Event) { e.Note = text } }
 func With(figures Numbers) Detail { return func(e *Event) { e.Numbers = figures } }
 
 // newEvent is an event of a kind: own are the details that its kind requires.
-func newEvent(kind Kind, key, reason string, with []Detail, own ...Detail) Event {
-	e := Event{Kind: kind, Key: key, Reason: reason}
+func newEvent(kind Kind, about, why string, with []Detail, own ...Detail) Event {
+	e := Event{fields{Kind: kind, key: key{about}, reason: reason{why}}}
 	for _, set := range slices.Concat(own, with) {
 		set(&e)
 	}
@@ -80,7 +80,7 @@ func newEvent(kind Kind, key, reason string, with []Detail, own ...Detail) Event
 // keyOf is the key of an event of one of these kinds, or "".
 func (e Event) keyOf(kinds ...Kind) string {
 	if slices.Contains(kinds, e.Kind) {
-		return e.Key
+		return e.key.Text
 	}
 	return ""
 }
@@ -88,7 +88,7 @@ func (e Event) keyOf(kinds ...Kind) string {
 // reasonOf is the reason of an event of one of these kinds, or "".
 func (e Event) reasonOf(kinds ...Kind) string {
 	if slices.Contains(kinds, e.Kind) {
-		return e.Reason
+		return e.reason.Text
 	}
 	return ""
 }

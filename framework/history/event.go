@@ -12,8 +12,14 @@ type Kind string
 
 // Event is one thing that happened. At is when we saw it; Said is when the one
 // who reported it says that it happened. Fields that a kind does not use stay
-// empty; the comments at the kinds say which it uses.
-type Event struct {
+// empty; the comments at the constructors say which it uses.
+//
+// Only the constructors of this package make events, and only its readers know what the texts of a kind
+// mean: elsewhere, a literal does not compile, since its fields are of an embedded type that has no name
+// there, and neither does the use of Text, which is ambiguous.
+type Event struct{ fields }
+
+type fields struct {
 	// Seq is the event's number in its history, from 1. Verdicts cite it.
 	Seq  int           `json:"seq"`
 	At   time.Duration `json:"at"` // nanoseconds since the base
@@ -22,7 +28,7 @@ type Event struct {
 	Said  *time.Duration `json:"said,omitempty"`
 	Until *time.Duration `json:"until,omitempty"`
 
-	Key      string `json:"key,omitempty"`
+	key
 	Node     string `json:"node,omitempty"`
 	Instance string `json:"instance,omitempty"`
 	Pod      string `json:"pod,omitempty"` // namespace/name
@@ -43,14 +49,24 @@ type Event struct {
 
 	Status int `json:"status,omitempty"` // HTTP status
 
-	Reason  string  `json:"reason,omitempty"`
+	reason
 	Note    string  `json:"note,omitempty"`
 	Numbers Numbers `json:"numbers,omitempty"`
 }
 
+// key and reason are what the event is about, and why it happened, in the words of its kind.
+type (
+	key struct {
+		Text string `json:"key,omitempty"`
+	}
+	reason struct {
+		Text string `json:"reason,omitempty"`
+	}
+)
+
 // Words are what the event has of text, without its kind: what it is about, and why.
 func (e Event) Words() []string {
-	words := []string{e.Key, e.Pod, e.Node, e.IP, e.Action, e.Resource, e.Object, e.Reason, e.Note}
+	words := []string{e.key.Text, e.Pod, e.Node, e.IP, e.Action, e.Resource, e.Object, e.reason.Text, e.Note}
 	return slices.DeleteFunc(words, func(word string) bool { return word == "" })
 }
 

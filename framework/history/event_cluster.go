@@ -84,7 +84,7 @@ func NewClusterEvent(kind, reason string, with ...Detail) Event {
 }
 
 // About reports whether the event is one of Kubernetes about an object of that kind.
-func (e Event) About(kind string) bool { return e.Kind == ClusterEvent && e.Key == kind }
+func (e Event) About(kind string) bool { return e.Kind == ClusterEvent && e.key.Text == kind }
 
 // KubernetesReason is the reason that Kubernetes gives: of an event, an eviction, or the end of a container.
 func (e Event) KubernetesReason() string { return e.reasonOf(ClusterEvent, PodEvicted, PodRestarted) }

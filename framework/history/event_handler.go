@@ -44,7 +44,7 @@ func NewHandlerWrote(pod, node, object string, with ...Detail) Event {
 }
 
 // WroteNode reports whether the event is a HandlerWrote of the Node object itself.
-func (e Event) WroteNode() bool { return e.Kind == HandlerWrote && e.Reason == "" }
+func (e Event) WroteNode() bool { return e.Kind == HandlerWrote && e.reason.Text == "" }
 
 // NewHandlerTook is an eviction or deletion of a pod that the API server did for the handler, as its audit
 // log has it. Pod is the handler's, without its namespace; taken is the other one, of a collection only its

@@ -136,7 +136,7 @@ func NewRestored(with ...Detail) Event { return newEvent(Restored, "", "", with)
 // Step is the name of the scenario's step that the event reports, or "".
 func (e Event) Step() string {
 	if e.Kind == BudgetSet {
-		return e.Reason
+		return e.reason.Text
 	}
 	return e.keyOf(NoticePut, MessagePut, OperatorActed, FaultBegun, FaultHit, FaultEnded, HandlerDisturbed, HandlerLeftAlone, HandlerReconfigured)
 }

@@ -208,7 +208,7 @@ func TestReaders(t *testing.T) {
 				got = append(got, answer)
 			}
 		}
-		want := []string{e.Key, e.Reason}
+		want := []string{e.key.Text, e.reason.Text}
 		switch e.Kind {
 		case ClusterEvent: // see About
 			want = want[1:]

@@ -45,7 +45,7 @@ func Finished(pod []Event) (Event, bool) {
 	for _, e := range pod {
 		switch e.Kind {
 		case PodPresent, PodFinished:
-			if slices.Contains([]string{"Succeeded", "Failed"}, e.Reason) {
+			if slices.Contains([]string{"Succeeded", "Failed"}, e.PodPhase()) {
 				return e, true
 			}
 		case PodTerminating, PodDeleted:

@@ -163,7 +163,7 @@ func (r *Recorder) Flush() {
 // came to its end has that event: complete is false for one that was cut short.
 func (r *Recorder) Close(complete bool) error {
 	if complete {
-		r.Record(Event{Kind: RunEnded})
+		r.Record(NewRunEnded())
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -65,7 +65,7 @@ func TestRulesThatAreLateForLackOfAProcessor(t *testing.T) {
 				s.events[i].Pod = "kube-system/kube-proxy-a"
 			}
 		}
-		s.at(9.9, history.Event{Kind: history.EndpointTerminating, Pod: "default/coredns-a", IP: ending})
+		s.at(9.9, history.NewEndpointTerminating("", "default/coredns-a", ending, false))
 		s.pod(10.1, history.PodExited, "coredns-a", victim, "ReplicaSet/coredns")
 		s.starve("kube-proxy-a", 10, 10+c.waited, 0, 0)
 		s.change(history.ProcessorWaited, func(e *history.Event) { e.Pod = "kube-system/kube-proxy-a" })

@@ -56,7 +56,7 @@ func TestTheEntryOfAPodThatServesIsNotRemovedByABusyMachine(t *testing.T) {
 		s.sent(history.Fixed, 3, 11, history.Timeout)
 		s.queries = append(s.queries, history.Query{Target: history.Control, Mode: history.Fresh, Intended: sec(11), Sent: sec(11), Done: sec(11.2), Outcome: history.Answered})
 		if c.leaves > 0 {
-			s.at(c.leaves, history.Event{Kind: history.EndpointTerminating, IP: staying})
+			s.at(c.leaves, history.NewEndpointTerminating("", "", staying, false))
 		}
 		a := s.attribute()
 		if got := a.Steady(a.measured.Streams("all")).Lost(); got != c.want {
@@ -69,7 +69,7 @@ func TestCauses(t *testing.T) {
 	exit := func(s *script) { s.ended(history.PodExited, 10.4) }
 	endpointsGone := func(s *script) {
 		for _, ip := range []string{ending, staying} {
-			s.at(9, history.Event{Kind: history.EndpointGone, IP: ip})
+			s.at(9, history.NewEndpointGone("", "", ip))
 		}
 	}
 	for name, c := range map[string]struct {
@@ -184,14 +184,14 @@ func TestCauses(t *testing.T) {
 		},
 		"the node is taken": {
 			func(s *script) {
-				s.at(9.7, history.Event{Kind: history.Reclaimed, Node: victim, Numbers: history.Numbers{history.Took: 0.3}})
+				s.at(9.7, history.NewReclaimed(victim, history.With(history.Numbers{history.Took: 0.3})))
 				s.sent(history.Fixed, 1, 12, history.Timeout)
 			},
 			Loss{Cause: NodeGone, Fixed: 1, Backend: ending, Lag: 2000},
 		},
 		"the node is taken and the pod deleted in the end": {
 			func(s *script) {
-				s.at(10, history.Event{Kind: history.Reclaimed, Node: victim})
+				s.at(10, history.NewReclaimed(victim))
 				s.ended(history.PodDeleted, 50)
 				s.sent(history.Fixed, 1, 12, history.Timeout)
 			},
@@ -200,7 +200,7 @@ func TestCauses(t *testing.T) {
 		"the node is taken long after the exit": {
 			func(s *script) {
 				exit(s)
-				s.at(12, history.Event{Kind: history.Reclaimed, Node: victim})
+				s.at(12, history.NewReclaimed(victim))
 				s.sent(history.Fixed, 1, 12.5, history.Timeout)
 			},
 			Loss{Cause: OldEntry, Fixed: 1, Backend: ending, Lag: 2500},
@@ -272,7 +272,7 @@ func TestCauses(t *testing.T) {
 		"there was none until lately": {
 			func(s *script) {
 				endpointsGone(s)
-				s.at(10.9, history.Event{Kind: history.EndpointReady, IP: staying})
+				s.at(10.9, history.NewEndpointReady("", "", staying))
 				s.sent(history.Fresh, 3, 11, history.ICMP)
 			},
 			Loss{Cause: NoEndpoint, Fresh: 1},
@@ -280,8 +280,8 @@ func TestCauses(t *testing.T) {
 		"endpoints that end still serve": {
 			func(s *script) {
 				endpointsGone(s)
-				s.at(10, history.Event{Kind: history.EndpointTerminating, IP: ending, Reason: "serving"})
-				s.at(10, history.Event{Kind: history.EndpointNotReady, IP: ending, Reason: "serving=true terminating=true"})
+				s.at(10, history.NewEndpointTerminating("", "", ending, true))
+				s.at(10, history.NewEndpointNotReady("", "", ending, history.Conditions{Serving: true, Terminating: true}))
 				s.sent(history.Fresh, 3, 16, history.ICMP)
 			},
 			Loss{Cause: Unexplained, Fresh: 1},

@@ -28,7 +28,7 @@ func newCuts(st *story.Story, t Target) (out cuts) {
 		return nil
 	}
 	for _, e := range st.Events {
-		if e.Key != scenarios.VPCCNIAddOn {
+		if e.AddOn() != scenarios.VPCCNIAddOn {
 			continue
 		}
 		switch last := len(out) - 1; e.Kind {

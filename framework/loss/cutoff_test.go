@@ -16,8 +16,8 @@ func applicationStory() *script {
 	s.ask(history.Application, history.HTTP, 40, 2, 29.1)
 	s.ask(history.Application, history.HTTPKept, 20, 2, 29.1)
 	s.pod(1, history.PodPresent, "app-z", bystander, "ReplicaSet/app")
-	s.at(1, history.Event{Kind: history.PodReady, Pod: "default/app-z", UID: "uid-app-z", IP: pod})
-	s.at(1, history.Event{Kind: history.EndpointReady, Key: scenarios.App, Pod: "default/app-z", IP: pod})
+	s.at(1, history.NewPodReady("default/app-z", "uid-app-z", history.IP(pod)))
+	s.at(1, history.NewEndpointReady(scenarios.App, "default/app-z", pod))
 	s.flows = append(s.flows, history.Flow{Port: 40000, Target: history.Application, Backend: pod, From: sec(1.9)})
 	return s
 }
@@ -70,7 +70,7 @@ func TestRequestsToPodsThatAreCutOff(t *testing.T) {
 func TestWhatTheAddOnDoesNotCutOff(t *testing.T) {
 	s := applicationStory()
 	s.scenario.Workload.SecurityGroups = true
-	s.at(2, history.Event{Kind: history.AddOnUpgrading, Key: scenarios.VPCCNIAddOn})
+	s.at(2, history.NewAddOnUpgrading(scenarios.VPCCNIAddOn, ""))
 	if cuts := newCuts(s.story(), DNS(s.scenario)); cuts != nil {
 		t.Errorf("CoreDNS is cut off in %v", cuts)
 	}

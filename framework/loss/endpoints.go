@@ -1,7 +1,6 @@
 package loss
 
 import (
-	"strings"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -32,9 +31,9 @@ func newEndpoints(st *story.Story, t Target) (out endpoints) {
 		case history.EndpointReady:
 			ready[e.IP] = true
 		case history.EndpointTerminating:
-			ready[e.IP] = e.Reason == "serving"
+			ready[e.IP] = e.Conditions().Serving
 		case history.EndpointNotReady:
-			ready[e.IP] = strings.HasPrefix(e.Reason, "serving=true terminating=true")
+			ready[e.IP] = e.Conditions() == history.Conditions{Serving: true, Terminating: true}
 		case history.EndpointGone:
 			delete(ready, e.IP)
 		default:

@@ -13,7 +13,7 @@ import (
 // has no processor and its socket drops fewer datagrams than that: the starvation proves nothing.
 func starvedScript() *script {
 	s := lossStory()
-	s.at(0.3, history.Event{Kind: history.ControlChosen, Pod: "default/coredns-z", IP: staying})
+	s.at(0.3, history.NewControlChosen("", "default/coredns-z", staying))
 	for _, at := range []float64{12, 12.1, 12.2} {
 		s.sent(history.Fixed, 2, at, history.Timeout)
 		s.sent(history.Fresh, 0, at, history.Timeout)

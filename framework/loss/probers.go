@@ -50,7 +50,7 @@ func Probers(st *story.Story, t Target) []*Prober {
 	for _, e := range st.History.Events {
 		switch e.Kind {
 		case history.TargetFound:
-			of(e.Node).pod, of(e.Node).Target = e.Pod, e.Key+" at "+e.IP
+			of(e.Node).pod, of(e.Node).Target = e.Pod, e.Target()+" at "+e.IP
 		case history.ProberStarted:
 			o := of(e.Node)
 			o.starts++

@@ -74,13 +74,13 @@ func (s *script) ask(target string, mode history.Mode, rate int, from, to float6
 
 // starve records that a pod had no processor, and how many datagrams its socket dropped.
 func (s *script) starve(pod string, from, to, ran float64, dropped int) {
-	s.at(to, history.Event{Kind: history.ProcessorWaited, Pod: "default/" + pod, Numbers: history.Numbers{
+	s.at(to, history.NewProcessorWaited("default/"+pod, history.With(history.Numbers{
 		history.Waited: to - from, history.Ran: ran, history.Throttled: 0, history.Resolution: 0.02,
-	}})
+	})))
 	if dropped > 0 {
-		s.at(to+0.001, history.Event{Kind: history.DatagramsDropped, Pod: "default/" + pod, Numbers: history.Numbers{
+		s.at(to+0.001, history.NewDatagramsDropped("default/"+pod, history.With(history.Numbers{
 			history.Dropped: float64(dropped), history.Within: 0.1,
-		}})
+		})))
 	}
 }
 
@@ -112,21 +112,21 @@ func lossStory() *script {
 		scenario: scenarios.Scenario{Probe: &scenarios.Probe{Fresh: 40, Fixed: 20, Control: 10}},
 		meta:     history.Meta{Format: history.FormatV1},
 	}
-	s.at(0.3, history.Event{Kind: history.RunPhase, Key: "record"})
+	s.at(0.3, history.Phase("record").Begins())
 	for node, capacity := range map[string]string{reserved: "on-demand", victim: "spot", bystander: "spot"} {
-		s.at(1, history.Event{Kind: history.NodePresent, Node: node, Key: capacity})
+		s.at(1, history.NewNodePresent(node, capacity))
 	}
 	s.pod(1, history.PodPresent, "coredns-a", victim, "ReplicaSet/coredns")
-	s.at(1, history.Event{Kind: history.EndpointReady, Pod: "default/coredns-a", IP: ending})
-	s.at(2, history.Event{Kind: history.RunPhase, Key: "steps"})
-	s.at(0.2, history.Event{Kind: history.NodeRole, Key: "victim", Node: victim, Instance: "i-a"})
-	s.at(0.2, history.Event{Kind: history.NodeRole, Key: "bystander", Node: bystander, Instance: "i-b"})
-	s.at(1, history.Event{Kind: history.PodReady, Pod: "default/coredns-a", UID: "uid-coredns-a", Node: victim, IP: ending})
-	s.at(1, history.Event{Kind: history.PodReady, Pod: "default/coredns-z", UID: "uid-coredns-z", Node: bystander, IP: staying})
-	s.at(1, history.Event{Kind: history.EndpointReady, Pod: "default/coredns-z", IP: staying})
-	s.at(4, history.Event{Kind: history.NoticePut, Key: "reclaim", Notice: "n-1", Node: victim, Instance: "i-a"})
-	s.at(60, history.Event{Kind: history.RunPhase, Key: "restore"})
-	s.at(59.9, history.Event{Kind: history.FlowsRecorded, Numbers: history.Numbers{history.Resolution: 0.005}})
+	s.at(1, history.NewEndpointReady("", "default/coredns-a", ending))
+	s.at(2, history.Phase("steps").Begins())
+	s.at(0.2, history.NewNodeRole("victim", victim, history.Instance("i-a")))
+	s.at(0.2, history.NewNodeRole("bystander", bystander, history.Instance("i-b")))
+	s.at(1, history.NewPodReady("default/coredns-a", "uid-coredns-a", history.Node(victim), history.IP(ending)))
+	s.at(1, history.NewPodReady("default/coredns-z", "uid-coredns-z", history.Node(bystander), history.IP(staying)))
+	s.at(1, history.NewEndpointReady("", "default/coredns-z", staying))
+	s.at(4, history.NewNoticePut("reclaim", "", victim, history.Notice("n-1"), history.Instance("i-a")))
+	s.at(60, history.Phase("restore").Begins())
+	s.at(59.9, history.NewFlowsRecorded("", history.With(history.Numbers{history.Resolution: 0.005})))
 	s.flow(1, ending, 3, 16)
 	s.flow(2, staying, 3, 0)
 	s.sent(history.Fixed, 1, 3, history.Answered)

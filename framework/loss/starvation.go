@@ -133,7 +133,7 @@ type starved struct {
 // newStarved counts what was lost at each pod while it had no processor, the control's
 // queries included: they share its socket.
 func newStarved(st *story.Story, t Target, bs backends) starved {
-	chosen, _ := st.First(func(e history.Event) bool { return e.Kind == history.ControlChosen && e.Key == t.Key })
+	chosen, _ := st.First(func(e history.Event) bool { return e.Kind == history.ControlChosen && e.Target() == t.Key })
 	s := starved{
 		backends: bs, byPod: Starvations(st), lost: map[*Starvation]int{},
 		control: t.Control, controlPod: chosen.Pod, kubeProxies: map[string]string{},

@@ -91,7 +91,7 @@ func (t Target) Endpoints(st *story.Story, kinds ...history.Kind) []history.Even
 func (t Target) Concerns(e history.Event) bool {
 	switch e.Kind {
 	case history.EndpointReady, history.EndpointNotReady, history.EndpointTerminating, history.EndpointGone:
-		return e.Key == t.Key
+		return e.Service() == t.Key
 	}
 	return true
 }

@@ -45,7 +45,7 @@ func (b *Budget) Others() int { return len(b.stalled) + b.lost }
 
 // Follow takes the next event of the drill into account.
 func (b *Budget) Follow(e history.Event) {
-	if e.Kind == history.BudgetSet && e.Key == b.group {
+	if e.Kind == history.BudgetSet && e.Group() == b.group {
 		b.Required, b.Seen = int(e.Numbers[history.MinAvailable]), true
 	}
 	p, ok := b.pods[e.UID]
@@ -85,7 +85,7 @@ const (
 // deleted, or still is there.
 func disruption(p Pod) string {
 	e, _ := p.FirstOf(history.PodEvicted)
-	return e.Reason
+	return e.KubernetesReason()
 }
 
 // byOthers reports whether it was not the drain of the node that took the pod.

@@ -62,7 +62,7 @@ func (st *Story) FirstToLeave(node string, cause history.Event) (first history.E
 
 // RemovedFor reports whether the handler has to remove the event's node because of that step.
 func RemovedFor(e history.Event, step string) bool {
-	return (e.Kind == history.HandlerReconfigured || ToFinish(e)) && e.Key == step
+	return (e.Kind == history.HandlerReconfigured || ToFinish(e)) && e.Step() == step
 }
 
 // LaunchedSince are the events by which the nodes of instances that were launched since the

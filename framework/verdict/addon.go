@@ -25,7 +25,7 @@ func addOnUpgraded(j judge, v Verdict, c scenarios.AddOnUpgraded) Verdict {
 		v.Want = "the upgrade is refused because of conflicts, and changes nothing"
 	}
 	of := func(kind history.Kind) func(history.Event) bool {
-		return func(e history.Event) bool { return e.Kind == kind && e.Key == c.AddOn }
+		return func(e history.Event) bool { return e.Kind == kind && e.AddOn() == c.AddOn }
 	}
 	if e, ok := j.First(of(want)); ok {
 		got := fmt.Sprintf("done with %s after %s", e.Action, history.Seconds(e.Numbers.Duration(history.Took)))

@@ -11,14 +11,14 @@ func TestAddOnUpgraded(t *testing.T) {
 	with := func(refused bool, ended ...history.Event) func(*script) {
 		return func(s *script) {
 			s.only(scenarios.Check{AddOnUpgraded: &scenarios.AddOnUpgraded{AddOn: "coredns", Refused: refused}})
-			s.at(3.9, history.Event{Kind: history.AddOnUpgrading, Key: "coredns", Action: "NONE"})
+			s.at(3.9, history.NewAddOnUpgrading("coredns", "NONE"))
 			for _, e := range ended {
 				s.at(5, e)
 			}
 		}
 	}
-	done := history.Event{Kind: history.AddOnUpgraded, Key: "coredns", Action: "OVERWRITE", Numbers: history.Numbers{history.Took: 1.1}}
-	conflicts := history.Event{Kind: history.AddOnRefused, Key: "coredns", Action: "NONE", Note: ".data.Corefile: conflict with kubectl-edit"}
+	done := history.NewAddOnUpgraded("coredns", "OVERWRITE", history.With(history.Numbers{history.Took: 1.1}))
+	conflicts := history.NewAddOnRefused("coredns", "NONE", history.Note(".data.Corefile: conflict with kubectl-edit"))
 	another := done
 	another.Key = "vpc-cni"
 	for _, x := range []expectation{

@@ -19,71 +19,71 @@ func TestAlways(t *testing.T) {
 		{name: "no settling", edit: func(s *script) {
 			s.drop(func(e history.Event) bool { return e.Kind == history.RunPhase && e.Key == "settle" })
 		}, check: "recording complete", want: Unknown, got: `"settle"`},
-		{name: "node out of nowhere", edit: other(history.Event{Kind: history.NodeReady, Node: "stranger"}), check: "recording complete", want: Unknown, got: "stranger"},
+		{name: "node out of nowhere", edit: other(history.NewNodeReady("stranger")), check: "recording complete", want: Unknown, got: "stranger"},
 		{name: "pod out of nowhere", edit: func(s *script) { s.pod(8, history.PodDeleted, "stranger", victim, "ReplicaSet/x") }, check: "recording complete", want: Unknown, got: "stranger"},
 		{name: "not ended", edit: func(s *script) { s.drop(kind(history.RunEnded)) }, check: "recording complete", want: Unknown, got: "last event"},
 
 		{name: "harness whole", check: "harness", want: Pass},
-		{name: "harness broke", edit: other(history.Event{Kind: history.RunError, Note: "lost the queue"}), check: "harness", want: Unknown, got: "lost the queue"},
+		{name: "harness broke", edit: other(history.NewRunError("lost the queue")), check: "harness", want: Unknown, got: "lost the queue"},
 
 		{name: "restored", check: "restored", want: Pass, got: "restored"},
 		{name: "restored with effort", edit: func(s *script) {
 			s.change(history.Restored, func(e *history.Event) { e.Note = "uncordoned " + victim })
 		}, check: "restored", want: Pass, got: "restored: uncordoned " + victim},
 		{name: "touches are counted", edit: func(s *script) {
-			other(history.Event{Kind: history.NodeCordoned, Node: reserved})(s)
+			other(history.NewNodeCordoned(reserved))(s)
 			for range 2 {
 				s.pod(9, history.PodEvicted, "proxy-"+reserved, reserved, "DaemonSet/kube-proxy")
 			}
 		}, check: "reserved nodes untouched", want: Fail, got: reserved + ": node.cordoned, pod.evicted x 2"},
 		{name: "not restored", edit: func(s *script) { s.drop(kind(history.Restored)) }, check: "restored", want: Unknown},
 
-		{name: "reserved cordoned", edit: other(history.Event{Kind: history.NodeCordoned, Node: reserved}), check: "reserved nodes untouched", want: Fail, got: reserved},
-		{name: "reserved tainted", edit: other(history.Event{Kind: history.NodeTainted, Node: plane, Key: "example.com/disrupted"}), check: "reserved nodes untouched", want: Fail, got: plane},
+		{name: "reserved cordoned", edit: other(history.NewNodeCordoned(reserved)), check: "reserved nodes untouched", want: Fail, got: reserved},
+		{name: "reserved tainted", edit: other(history.NewNodeTainted(plane, "example.com/disrupted", "")), check: "reserved nodes untouched", want: Fail, got: plane},
 		{name: "reserved tainted by the handler before the steps", edit: func(s *script) {
-			s.at(1.5, history.Event{Kind: history.NodeTainted, Node: plane, Key: "example.com/disrupted"})
+			s.at(1.5, history.NewNodeTainted(plane, "example.com/disrupted", ""))
 		}, check: "reserved nodes untouched", want: Fail, got: plane},
 		{name: "reserved tainted during the steps by the handler", edit: func(s *script) {
-			other(history.Event{Kind: history.NodeTainted, Node: plane, Key: "node-role.kubernetes.io/x"})(s)
+			other(history.NewNodeTainted(plane, "node-role.kubernetes.io/x", ""))(s)
 			audited(s, 7.9, history.Event{Node: plane, Action: "patch"})
 		}, check: "reserved nodes untouched", want: Fail, got: plane},
 		{name: "reserved tainted during the steps by somebody else", edit: func(s *script) {
-			other(history.Event{Kind: history.NodeTainted, Node: plane, Key: "cni.example.com/agent-not-ready"})(s)
-			s.at(28, history.Event{Kind: history.AuditRead})
+			other(history.NewNodeTainted(plane, "cni.example.com/agent-not-ready", ""))(s)
+			s.at(28, history.NewAuditRead(""))
 		}, check: "reserved nodes untouched", want: Pass},
-		{name: "reserved tainted during the steps, and no audit log", edit: other(history.Event{Kind: history.NodeTainted, Node: plane, Key: "node-role.kubernetes.io/x"}), check: "reserved nodes untouched", want: Unknown, got: plane + ": node.tainted; the history does not say by whom"},
+		{name: "reserved tainted during the steps, and no audit log", edit: other(history.NewNodeTainted(plane, "node-role.kubernetes.io/x", "")), check: "reserved nodes untouched", want: Unknown, got: plane + ": node.tainted; the history does not say by whom"},
 		{name: "a pod on no node evicted", edit: func(s *script) {
 			s.pod(7, history.PodCreated, "pending", "", "ReplicaSet/pending")
 			s.pod(8, history.PodEvicted, "pending", "", "ReplicaSet/pending")
 		}, check: "no node touched without a cause", want: Fail, got: "pods that were on no node: pod.evicted"},
 		{name: "reserved came back", edit: func(s *script) {
-			s.at(8, history.Event{Kind: history.NodeDeleted, Node: reserved})
-			s.at(9, history.Event{Kind: history.NodePresent, Node: reserved, Key: "on-demand"})
+			s.at(8, history.NewNodeDeleted(reserved))
+			s.at(9, history.NewNodePresent(reserved, "on-demand"))
 		}, check: "reserved nodes untouched", want: Fail, got: reserved + ": node.deleted"},
-		{name: "reserved deleted", edit: other(history.Event{Kind: history.NodeDeleted, Node: reserved}), check: "reserved nodes untouched", want: Fail},
+		{name: "reserved deleted", edit: other(history.NewNodeDeleted(reserved)), check: "reserved nodes untouched", want: Fail},
 		{name: "reserved drained", edit: func(s *script) { s.pod(8, history.PodEvicted, "proxy-"+reserved, reserved, "DaemonSet/kube-proxy") }, check: "reserved nodes untouched", want: Fail, got: "pod.evicted"},
-		{name: "reserved tainted by Kubernetes", edit: other(history.Event{Kind: history.NodeTainted, Node: reserved, Key: "node.kubernetes.io/not-ready"}), check: "reserved nodes untouched", want: Pass},
-		{name: "reserved pod preempted", edit: other(history.Event{Kind: history.PodEvicted, Pod: "default/proxy-" + reserved, UID: "uid-proxy-" + reserved, Node: reserved, Reason: "PreemptionByScheduler"}), check: "reserved nodes untouched", want: Pass},
+		{name: "reserved tainted by Kubernetes", edit: other(history.NewNodeTainted(reserved, "node.kubernetes.io/not-ready", "")), check: "reserved nodes untouched", want: Pass},
+		{name: "reserved pod preempted", edit: other(history.NewPodEvicted("default/proxy-"+reserved, "uid-proxy-"+reserved, "PreemptionByScheduler", history.Node(reserved))), check: "reserved nodes untouched", want: Pass},
 		{name: "reserved named by a notice", edit: func(s *script) {
-			s.at(7, history.Event{Kind: history.NoticePut, Key: "other", Node: reserved})
-			s.at(8, history.Event{Kind: history.NodeCordoned, Node: reserved})
+			s.at(7, history.NewNoticePut("other", "", reserved))
+			s.at(8, history.NewNodeCordoned(reserved))
 		}, check: "reserved nodes untouched", want: Pass},
 		{name: "no reserved nodes", edit: func(s *script) {
 			s.drop(func(e history.Event) bool {
 				return e.Kind == history.NodePresent && (e.Node == reserved || e.Node == plane)
 			})
 		}, check: "reserved nodes untouched", want: Unknown},
-		{name: "harness broke before the end", edit: other(history.Event{Kind: history.RunError, Note: "lost the watch"}), check: "reserved nodes untouched", want: Unknown, got: "recording ends there"},
+		{name: "harness broke before the end", edit: other(history.NewRunError("lost the watch")), check: "reserved nodes untouched", want: Unknown, got: "recording ends there"},
 
 		{name: "one drain", check: "one drain per node and cause", want: Pass, got: "1 drains"},
 		{name: "a second drain of its own accord", edit: func(s *script) {
-			other(history.Event{Kind: history.NodeUncordoned, Node: victim})(s)
-			s.at(9, history.Event{Kind: history.NodeCordoned, Node: victim})
+			other(history.NewNodeUncordoned(victim))(s)
+			s.at(9, history.NewNodeCordoned(victim))
 		}, check: "one drain per node and cause", want: Fail, got: victim + ": node.cordoned 2 times, and named 1 times"},
 		{name: "a second drain for a second notice", edit: func(s *script) {
-			other(history.Event{Kind: history.NodeUncordoned, Node: victim})(s)
-			s.at(8.5, history.Event{Kind: history.NoticePut, Key: "again", Node: victim})
-			s.at(9, history.Event{Kind: history.NodeCordoned, Node: victim})
+			other(history.NewNodeUncordoned(victim))(s)
+			s.at(8.5, history.NewNoticePut("again", "", victim))
+			s.at(9, history.NewNodeCordoned(victim))
 		}, check: "one drain per node and cause", want: Pass, got: "2 drains"},
 		{name: "a drain of a node that was never seen", edit: func(s *script) { s.drop(kind(history.NodePresent)) }, check: "one drain per node and cause", want: Unknown},
 
@@ -91,11 +91,11 @@ func TestAlways(t *testing.T) {
 		{name: "a message vanished", edit: func(s *script) { s.drop(kind(history.SQSDeleted)) }, check: "no message lost", want: Fail, got: "1 of 1 were not deleted, and 0 were in the queue"},
 		{name: "a message expired, as a fault of the drill wanted it", edit: func(s *script) {
 			s.drop(kind(history.SQSDeleted))
-			s.at(8, history.Event{Kind: history.FaultHit, Key: "retention", Reason: string(history.ShortRetention)})
+			s.at(8, history.NewFaultHit("retention", history.ShortRetention))
 		}, check: "no message lost", want: Pass, got: "1 put, 0 deleted, 0 left, 1 expired"},
 		{name: "a message vanished while another fault lasted", edit: func(s *script) {
 			s.drop(kind(history.SQSDeleted))
-			s.at(8, history.Event{Kind: history.FaultHit, Key: "outage", Reason: string(history.RecreatedQueue)})
+			s.at(8, history.NewFaultHit("outage", history.RecreatedQueue))
 		}, check: "no message lost", want: Fail},
 		{name: "a message was left", edit: func(s *script) {
 			s.drop(kind(history.SQSDeleted))
@@ -104,20 +104,20 @@ func TestAlways(t *testing.T) {
 		{name: "a message was left, which may be the other drill's", edit: func(s *script) {
 			s.drop(kind(history.SQSDeleted))
 			s.change(history.QueueDepth, func(e *history.Event) { e.Numbers[history.Invisible] = 1 })
-			s.at(0, history.Event{Kind: history.RunBeside, Key: "another-scenario", Notice: "n-2"})
+			s.at(0, history.NewRunBeside("another-scenario", history.Notice("n-2")))
 		}, check: "no message lost", want: Unknown, got: "may be another drill's"},
 		{name: "the other drill's node is touched", edit: func(s *script) {
-			s.at(0, history.Event{Kind: history.RunBeside, Key: "another-scenario", Node: bystander})
-			s.at(5, history.Event{Kind: history.NodeCordoned, Node: bystander})
+			s.at(0, history.NewRunBeside("another-scenario", history.Node(bystander)))
+			s.at(5, history.NewNodeCordoned(bystander))
 		}, check: "no node touched without a cause", want: Pass},
 		{name: "a node that is neither's is touched", edit: func(s *script) {
-			s.at(0, history.Event{Kind: history.RunBeside, Key: "another-scenario", Node: "another-worker"})
-			s.at(5, history.Event{Kind: history.NodeCordoned, Node: bystander})
+			s.at(0, history.NewRunBeside("another-scenario", history.Node("another-worker")))
+			s.at(5, history.NewNodeCordoned(bystander))
 		}, check: "no node touched without a cause", want: Fail},
 		{name: "the queue was not counted", edit: func(s *script) { s.drop(kind(history.QueueDepth)) }, check: "no message lost", want: Unknown},
 		{name: "the record broke off before a deletion", edit: func(s *script) {
 			s.drop(kind(history.SQSDeleted))
-			other(history.Event{Kind: history.RunError, Note: "lost the queue"})(s)
+			other(history.NewRunError("lost the queue"))(s)
 		}, check: "no message lost", want: Unknown},
 
 		{name: "deleted once the drain was recorded", edit: committing("recorded", 6), check: "commit point", want: Pass, got: "1 messages"},
@@ -127,7 +127,7 @@ func TestAlways(t *testing.T) {
 		}, check: "commit point", want: Fail, got: "0.700s before"},
 		{name: "deleted once more when the drain was recorded", edit: func(s *script) {
 			committing("drained", 6)(s)
-			s.at(10.2, history.Event{Kind: history.SQSDeleted, Message: "m-1", Notice: "n-1"})
+			s.at(10.2, history.NewSQSDeleted("", "m-1", "n-1"))
 		}, check: "commit point", want: Fail, got: "4.000s before"},
 		{name: "the mark was on its way, and no audit log shows since when", edit: committing("recorded", 4.3), check: "commit point", want: Unknown, got: "0.200s before the drain of worker-spot-a was surely recorded"},
 		{name: "the audit log has the mark before the deletion", edit: func(s *script) {
@@ -176,17 +176,17 @@ func TestAlways(t *testing.T) {
 		{name: "deleted before the node was empty", edit: committing("drained", 6), check: "commit point", want: Fail, got: "4.000s before"},
 
 		{name: "victim has a cause", check: "no node touched without a cause", want: Pass},
-		{name: "bystander cordoned", edit: other(history.Event{Kind: history.NodeCordoned, Node: bystander}), check: "no node touched without a cause", want: Fail, got: bystander},
-		{name: "victim cordoned before its notice", edit: func(s *script) { s.at(3, history.Event{Kind: history.NodeCordoned, Node: victim}) }, check: "no node touched without a cause", want: Fail, got: victim},
+		{name: "bystander cordoned", edit: other(history.NewNodeCordoned(bystander)), check: "no node touched without a cause", want: Fail, got: bystander},
+		{name: "victim cordoned before its notice", edit: func(s *script) { s.at(3, history.NewNodeCordoned(victim)) }, check: "no node touched without a cause", want: Fail, got: victim},
 		{name: "named by a message", edit: func(s *script) {
 			s.scenario.Steps = append(s.scenario.Steps, scenarios.Step{Message: &scenarios.Message{Name: "raw", Body: `{"instance-id":"${INSTANCE:bystander}"}`}})
-			s.at(7, history.Event{Kind: history.MessagePut, Key: "raw", Message: "m-9"})
-			s.at(8, history.Event{Kind: history.NodeCordoned, Node: bystander})
+			s.at(7, history.NewMessagePut("raw", "m-9"))
+			s.at(8, history.NewNodeCordoned(bystander))
 		}, check: "no node touched without a cause", want: Pass},
 		{name: "named by no message", edit: func(s *script) {
 			s.scenario.Steps = append(s.scenario.Steps, scenarios.Step{Message: &scenarios.Message{Name: "raw", Body: `{}`}})
-			s.at(7, history.Event{Kind: history.MessagePut, Key: "raw", Message: "m-9"})
-			s.at(8, history.Event{Kind: history.NodeCordoned, Node: bystander})
+			s.at(7, history.NewMessagePut("raw", "m-9"))
+			s.at(8, history.NewNodeCordoned(bystander))
 		}, check: "no node touched without a cause", want: Fail},
 	} {
 		x.run(t, drainStory)

@@ -48,7 +48,7 @@ func markedFirst(j judge, v Verdict, c scenarios.MarkedFirst) Verdict {
 	switch {
 	case i >= 0 && writes[i].At <= asked:
 		return v.pass(fmt.Sprintf("%s marked %s before %s was asked to leave", node, history.Seconds(asked-writes[i].At), first.Pod), put, writes[i], first)
-	case slices.ContainsFunc(writes, func(e history.Event) bool { return e.Reason == history.MarksUnknown && e.At <= asked }):
+	case slices.ContainsFunc(writes, func(e history.Event) bool { return slices.Contains(e.Marks(), history.MarksUnknown) && e.At <= asked }):
 		return v.unknown(node+" was written to before the first eviction, in a format that the recording proxy cannot read", put, first)
 	case i >= 0:
 		return v.fail(fmt.Sprintf("%s asked to leave %s before %s was marked", first.Pod, history.Seconds(writes[i].At-asked), node), put, first, writes[i])
@@ -118,7 +118,7 @@ func (j judge) hitCalls(fault string) (calls []history.Event, why string) {
 	}
 	calls = j.APICalls(func(e history.Event) bool { return e.Fault == fault })
 	if len(calls) == 0 { // one that is never answered may never end
-		calls = j.All(func(e history.Event) bool { return e.Kind == history.FaultHit && e.Key == fault && e.Resource != "" })
+		calls = j.All(func(e history.Event) bool { return e.Kind == history.FaultHit && e.Step() == fault && e.Resource != "" })
 	}
 	if len(calls) == 0 {
 		return nil, fmt.Sprintf("fault %q hit no call", fault)

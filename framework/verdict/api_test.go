@@ -33,9 +33,9 @@ func (s *script) evict(seconds float64, status int, fault string) {
 func (s *script) fault(f fault.Fault, from, to float64) {
 	f.Name = "f"
 	s.scenario.Steps = append([]scenarios.Step{{Fault: &scenarios.Fault{Fault: f}}}, s.scenario.Steps...)
-	s.at(from, history.Event{Kind: history.FaultBegun, Key: "f", Reason: string(f.Type)})
-	s.at(from+0.01, history.Event{Kind: history.FaultHit, Key: "f", Reason: string(f.Type)})
-	s.at(to, history.Event{Kind: history.FaultEnded, Key: "f", Reason: "time"})
+	s.at(from, history.NewFaultBegun("f", f.Type))
+	s.at(from+0.01, history.NewFaultHit("f", f.Type))
+	s.at(to, history.NewFaultEnded("f", "time"))
 }
 
 // checkedBy is a drain with calls on record, judged by one check.
@@ -43,7 +43,7 @@ func checkedBy(c scenarios.Check, calls func(*script)) func() *script {
 	return func() *script {
 		s := drainStory()
 		s.only(c)
-		s.at(2, history.Event{Kind: history.APIWatching, Action: "watch", Resource: history.NodesResource, IP: replica})
+		s.at(2, history.NewAPIWatching(history.NodesResource, history.IP(replica)))
 		calls(s)
 		return s
 	}
@@ -61,9 +61,9 @@ func TestARequestAfterTheEndOfTheRecordWentPastNobody(t *testing.T) {
 			play := checkedBy(scenarios.Check{MarkedFirst: &scenarios.MarkedFirst{Node: "victim", Notice: "reclaim"}}, func(s *script) {
 				s.mark(4.4, 200, "")
 				s.evict(4.9, 201, "")
-				s.at(c.ends, history.Event{Kind: history.APIRecorded})
+				s.at(c.ends, history.NewAPIRecorded())
 				said := sec(20)
-				s.at(24.5, history.Event{Kind: history.HandlerWrote, Node: victim, Action: "patch", Said: &said})
+				s.at(24.5, history.NewHandlerWrote("", victim, "", history.Action("patch"), history.Said(said)))
 			})
 			if v := named(t, play().judge(), "victim marked before its first eviction"); v.Outcome != c.want {
 				t.Errorf("%s, %s", v.Outcome, v.Got)
@@ -82,7 +82,7 @@ func unproxied() []expectation {
 		}, want: Unknown, got: "no call of the handler's"},
 		{name: "a request went past the proxy", edit: func(s *script) {
 			said := sec(20)
-			s.at(24.5, history.Event{Kind: history.HandlerWrote, Node: victim, Action: "patch", Said: &said})
+			s.at(24.5, history.NewHandlerWrote("", victim, "", history.Action("patch"), history.Said(said)))
 		}, want: Unknown, got: "at +20.000s (patch " + victim + ") that did not go through"},
 	}
 }
@@ -189,7 +189,7 @@ func TestRetried(t *testing.T) {
 			s.drop(isCall)
 			s.change(history.FaultHit, func(e *history.Event) { e.Action, e.Resource, e.Node = "update", history.NodesResource, victim })
 		}, want: Fail, got: "update of /nodes " + victim + ", last tried at +3.010s, never done"},
-		expectation{name: "the recording ends too soon", edit: func(s *script) { without(s); s.at(6, history.Event{Kind: history.RunError, Note: "x"}) }, want: Unknown, got: "recording ends there"},
+		expectation{name: "the recording ends too soon", edit: func(s *script) { without(s); s.at(6, history.NewRunError("x")) }, want: Unknown, got: "recording ends there"},
 		expectation{name: "the instance gone before it could be repeated", edit: func(s *script) {
 			s.mark(23, 409, "f")
 		}, want: Pass},
@@ -205,7 +205,7 @@ func TestCallsBounded(t *testing.T) {
 	})
 	folded := func(at, calls float64, ip string) func(*script) {
 		return func(s *script) {
-			s.at(at, history.Event{Kind: history.APIFolded, Action: "patch", Resource: history.NodesResource, Node: victim, Status: 429, IP: ip, Numbers: history.Numbers{history.Calls: calls, history.Within: 1}})
+			s.at(at, history.NewAPICall("patch", history.NodesResource, nil, history.Node(victim), history.Status(429), history.IP(ip)).Folded(history.Numbers{history.Calls: calls, history.Within: 1}))
 		}
 	}
 	runAll(t, "calls bounded throughout", play,
@@ -255,7 +255,7 @@ func TestRetryAfterKept(t *testing.T) {
 		}, want: Pass},
 		expectation{name: "the recording ends too soon", edit: func(s *script) {
 			s.drop(func(e history.Event) bool { return isCall(e) && e.Fault == "" })
-			s.at(6, history.Event{Kind: history.RunError, Note: "x"})
+			s.at(6, history.NewRunError("x"))
 		}, want: Unknown, got: "recording ends there"},
 		expectation{name: "no Retry-After", edit: func(s *script) {
 			s.change(history.APICall, func(e *history.Event) { delete(e.Numbers, history.RetryAfter) })
@@ -284,7 +284,7 @@ func TestWatchedAgain(t *testing.T) {
 		expectation{name: "another resource", edit: func(s *script) {
 			s.change(history.APICall, func(e *history.Event) { e.Resource = history.PodsResource })
 		}, want: Fail},
-		expectation{name: "the recording ends too soon", edit: func(s *script) { never(s); s.at(6, history.Event{Kind: history.RunError, Note: "x"}) }, want: Unknown, got: "recording ends there"},
+		expectation{name: "the recording ends too soon", edit: func(s *script) { never(s); s.at(6, history.NewRunError("x")) }, want: Unknown, got: "recording ends there"},
 		expectation{name: "no watch was ended", edit: func(s *script) { s.drop(kind(history.FaultHit)) }, want: Unknown, got: "ended no watch"},
 	)
 }

@@ -34,8 +34,8 @@ func callsBounded(j judge, v Verdict, c scenarios.CallsBounded) Verdict {
 	}
 	from, to := j.Begun+handlerStarts, j.Observed
 	if c.During != "" {
-		begun, ok := j.First(func(e history.Event) bool { return e.Kind == history.FaultBegun && e.Key == c.During })
-		ended, over := j.First(func(e history.Event) bool { return e.Kind == history.FaultEnded && e.Key == c.During })
+		begun, ok := j.First(func(e history.Event) bool { return e.Kind == history.FaultBegun && e.Step() == c.During })
+		ended, over := j.First(func(e history.Event) bool { return e.Kind == history.FaultEnded && e.Step() == c.During })
 		if !ok || !over {
 			return v.unknown(fmt.Sprintf("fault %q did not begin and end", c.During))
 		}
@@ -114,11 +114,11 @@ func watchedAgain(j judge, v Verdict, c scenarios.WatchedAgain) Verdict {
 	if why := j.APIUnrecorded(); why != "" {
 		return v.unknown(why)
 	}
-	ended, ok := j.First(func(e history.Event) bool { return e.Kind == history.FaultEnded && e.Key == c.Fault })
+	ended, ok := j.First(func(e history.Event) bool { return e.Kind == history.FaultEnded && e.Step() == c.Fault })
 	if !ok {
 		return v.unknown(fmt.Sprintf("fault %q did not end", c.Fault))
 	}
-	hits := j.All(func(e history.Event) bool { return e.Kind == history.FaultHit && e.Key == c.Fault })
+	hits := j.All(func(e history.Event) bool { return e.Kind == history.FaultHit && e.Step() == c.Fault })
 	if len(hits) == 0 {
 		return v.unknown(fmt.Sprintf("fault %q ended no watch", c.Fault), ended)
 	}

@@ -31,14 +31,14 @@ func applicationStory() *script {
 	s.pod(1, history.PodPresent, "app-a", victim, "ReplicaSet/app")
 	s.pod(1, history.PodPresent, "app-z", bystander, "ReplicaSet/app")
 	for pod, ip := range map[string]string{"app-a": appEnding, "app-z": appStaying} {
-		s.at(1, history.Event{Kind: history.PodReady, Pod: "default/" + pod, UID: "uid-" + pod, IP: ip})
-		s.at(1, history.Event{Kind: history.EndpointReady, Key: scenarios.App, Pod: "default/" + pod, IP: ip})
+		s.at(1, history.NewPodReady("default/"+pod, "uid-"+pod, history.IP(ip)))
+		s.at(1, history.NewEndpointReady(scenarios.App, "default/"+pod, ip))
 	}
 	s.pod(5, history.PodEvicted, "app-a", victim, "ReplicaSet/app")
 	s.pod(5, history.PodTerminating, "app-a", victim, "ReplicaSet/app")
-	s.at(5.1, history.Event{Kind: history.EndpointTerminating, Key: scenarios.App, Pod: "default/app-a", IP: appEnding})
+	s.at(5.1, history.NewEndpointTerminating(scenarios.App, "default/app-a", appEnding, false))
 	s.pod(6, history.PodDeleted, "app-a", victim, "ReplicaSet/app")
-	s.at(6, history.Event{Kind: history.EndpointGone, Key: scenarios.App, Pod: "default/app-a", IP: appEnding})
+	s.at(6, history.NewEndpointGone(scenarios.App, "default/app-a", appEnding))
 	return s
 }
 
@@ -92,7 +92,7 @@ func TestWhatTheApplicationLosesIsNotDNS(t *testing.T) {
 	s.only(scenarios.Check{DNSLost: &scenarios.DNSLost{Mode: "all"}})
 	s.lose(history.Application, history.HTTP, 9, 12, history.Timeout)
 	// No endpoint of the application is one of DNS.
-	s.at(8, history.Event{Kind: history.EndpointGone, Key: scenarios.App, Pod: "default/app-z", IP: appStaying})
+	s.at(8, history.NewEndpointGone(scenarios.App, "default/app-z", appStaying))
 	r := s.judge()
 	if v := r.Verdicts[0]; v.Outcome != Pass || r.Outcome != Pass {
 		t.Errorf("%s: %s; the drill: %s", v.Outcome, v.Got, r.Outcome)
@@ -123,7 +123,7 @@ func TestCausesOfTheApplicationsLosses(t *testing.T) {
 		"a flow of DNS leads to the pod that ended": {flow("", appEnding, 8.999), loss.Unexplained},
 	} {
 		s := applicationStory()
-		s.at(28.9, history.Event{Kind: history.FlowsRecorded, Numbers: history.Numbers{history.Resolution: 0.005}})
+		s.at(28.9, history.NewFlowsRecorded("", history.With(history.Numbers{history.Resolution: 0.005})))
 		c.edit(s)
 		s.lose(history.Application, history.HTTP, 9, 9, history.ICMP)
 		for i := range s.queries {
@@ -141,7 +141,7 @@ func TestCausesOfTheApplicationsLosses(t *testing.T) {
 // Losses of an application that nothing explains are noted like those of DNS.
 func TestTheApplicationsLossesAreToBeExplained(t *testing.T) {
 	s := applicationStory()
-	s.at(28.9, history.Event{Kind: history.FlowsRecorded, Numbers: history.Numbers{history.Resolution: 0.005}})
+	s.at(28.9, history.NewFlowsRecorded("", history.With(history.Numbers{history.Resolution: 0.005})))
 	s.lose(history.Application, history.HTTP, 9, 14, history.ICMP)
 	if v := named(t, s.judge(), "losses explained"); v.Outcome != Unknown || v.Got != "application: 201 of 201 lost without a cause" {
 		t.Errorf("%s: %s", v.Outcome, v.Got)

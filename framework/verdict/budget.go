@@ -104,7 +104,7 @@ func resumed(j judge, v Verdict, c scenarios.Resumed) Verdict {
 	if why != "" {
 		return v.unknown(why)
 	}
-	change, ok := j.First(func(e history.Event) bool { return e.Kind == history.BudgetSet && e.Reason == c.Budget })
+	change, ok := j.First(func(e history.Event) bool { return e.Kind == history.BudgetSet && e.Step() == c.Budget })
 	if !ok {
 		return v.unknown(fmt.Sprintf("the budget was never changed by %q", c.Budget))
 	}
@@ -112,7 +112,7 @@ func resumed(j judge, v Verdict, c scenarios.Resumed) Verdict {
 	next := history.Event{}
 	for _, p := range j.ToLeave(node, change.At) {
 		terminating, ok := p.Terminating()
-		if _, finished := p.Finished(); !p.In(change.Key) || finished || ok && terminating.At < change.At {
+		if _, finished := p.Finished(); !p.In(change.Group()) || finished || ok && terminating.At < change.At {
 			continue
 		}
 		waiting++
@@ -175,7 +175,7 @@ func blockedReported(j judge, v Verdict, c scenarios.BlockedReported) Verdict {
 		return v.fail("no event reports it; "+atDeadline, put)
 	}
 	v.Numbers["reported_seconds"] = (report.At - put.At).Seconds()
-	return v.pass(fmt.Sprintf("%s by %s after %s; %s", report.Reason, report.Owner, history.Seconds(report.At-put.At), atDeadline), put, report)
+	return v.pass(fmt.Sprintf("%s by %s after %s; %s", report.KubernetesReason(), report.Owner, history.Seconds(report.At-put.At), atDeadline), put, report)
 }
 
 // blocked is how handlers, kubectl and the API server say that an eviction was refused.
@@ -185,16 +185,16 @@ var blocked = regexp.MustCompile(`(?i)block|cannot|can't|could not|unable|fail|v
 // the pod or a budget, and says that the eviction was refused, not only that it is
 // requested.
 func reportsBlock(e history.Event, node string, kept []story.Pod) bool {
-	about := e.Key == "Node" && e.Node == node
+	about := e.About("Node") && e.Node == node
 	text := strings.ToLower(e.Note)
 	names := slices.ContainsFunc([]string{"disruption budget", "disruptionbudget", "pdb"}, func(s string) bool { return strings.Contains(text, s) })
 	for _, p := range kept {
 		_, name, _ := strings.Cut(p.Name(), "/")
-		about = about || e.Key == "Pod" && e.Pod == p.Name()
+		about = about || e.About("Pod") && e.Pod == p.Name()
 		names = names || name != "" && strings.Contains(text, name)
 		text = strings.ReplaceAll(text, name, "") // a pod's name says nothing, whatever it is
 	}
-	return about && names && (blocked.MatchString(e.Reason) || blocked.MatchString(text))
+	return about && names && (blocked.MatchString(e.KubernetesReason()) || blocked.MatchString(text))
 }
 
 // atDeadline says what the handler had done with the pods until then.

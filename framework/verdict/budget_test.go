@@ -22,28 +22,25 @@ func budgetStory() *script {
 		{BlockedReported: &scenarios.BlockedReported{Node: "victim", Notice: "reclaim", Pods: "app"}},
 	}
 	s.drop(func(e history.Event) bool { return e.At >= sec(4.5) })
-	s.at(0.4, history.Event{Kind: history.BudgetSet, Key: "app", Numbers: history.Numbers{history.MinAvailable: 3}})
+	s.at(0.4, history.NewBudgetSet("", "app", history.With(history.Numbers{history.MinAvailable: 3})))
 	s.workloadPod(1, "app", "app-1", victim, nil)
 	s.workloadPod(1, "app", "app-2", victim, nil)
 	s.workloadPod(1, "app", "app-3", bystander, nil)
-	s.at(4.5, history.Event{Kind: history.NodeCordoned, Node: victim})
-	s.at(5, history.Event{
-		Kind: history.ClusterEvent, Key: "Node", Node: victim, Reason: "EvictionBlocked", Owner: "handler",
-		Note: "Pod w/app-1: Cannot evict pod as it would violate the pod's disruption budget.",
-	})
-	s.at(16, history.Event{Kind: history.BudgetSet, Key: "app", Reason: "freed", Numbers: history.Numbers{history.MinAvailable: 2}})
+	s.at(4.5, history.NewNodeCordoned(victim))
+	s.at(5, history.NewClusterEvent("Node", "EvictionBlocked", history.Node(victim), history.Owner("handler"), history.Note("Pod w/app-1: Cannot evict pod as it would violate the pod's disruption budget.")))
+	s.at(16, history.NewBudgetSet("freed", "app", history.With(history.Numbers{history.MinAvailable: 2})))
 	s.leaves("app-1", victim, 17, 18, 30)
 	s.workloadPod(17.1, "app", "app-4", bystander, nil)
 	s.leaves("app-2", victim, 18, 19, 30)
 	s.workloadPod(18.1, "app", "app-5", bystander, nil)
-	s.at(59, history.Event{Kind: history.RunPhase, Key: "settle"})
+	s.at(59, history.Phase("settle").Begins())
 	s.restore(64)
 	return s
 }
 
 // disrupted records that Kubernetes takes a pod away for that reason.
 func (s *script) disrupted(name, node string, seconds float64, reason string) {
-	e := history.Event{Kind: history.PodEvicted, Pod: "w/" + name, UID: "uid-" + name, Node: node, Reason: reason}
+	e := history.NewPodEvicted("w/"+name, "uid-"+name, reason, history.Node(node))
 	s.at(seconds, e)
 	e.Kind, e.Reason = history.PodTerminating, ""
 	s.at(seconds, e)
@@ -59,8 +56,8 @@ func TestBudgetKept(t *testing.T) {
 			s.move(of("app-1", history.PodDeleted), 10)
 		}, want: Fail, got: "2 Ready of 3 required"},
 		{name: "lost with the instance", edit: func(s *script) {
-			s.at(10, history.Event{Kind: history.Reclaimed, Node: victim})
-			s.at(11, history.Event{Kind: history.PodNotReady, Pod: "w/app-1", UID: "uid-app-1", Node: victim})
+			s.at(10, history.NewReclaimed(victim))
+			s.at(11, history.NewPodNotReady("w/app-1", "uid-app-1", history.Node(victim)))
 		}, want: Pass},
 		{name: "a kubelet stalls", edit: func(s *script) { s.notReady("app-3", bystander, 10); s.ready("app-3", bystander, 12) }, want: Pass, got: "never fewer than 2 Ready; fewer than required only by pods that the drain did not take"},
 		{name: "a kubelet stalls after an eviction that used up the budget", edit: func(s *script) {
@@ -68,7 +65,7 @@ func TestBudgetKept(t *testing.T) {
 			s.ready("app-3", bystander, 17.9)
 		}, want: Pass, got: "never fewer than 1 Ready; fewer than required only by pods that the drain did not take"},
 		{name: "a container ends", edit: func(s *script) {
-			s.at(10, history.Event{Kind: history.PodExited, Pod: "w/app-3", UID: "uid-app-3", Node: bystander})
+			s.at(10, history.NewPodExited("w/app-3", "uid-app-3", history.Node(bystander)))
 			s.ready("app-3", bystander, 12)
 		}, want: Pass},
 		{name: "one is preempted", edit: func(s *script) {

@@ -31,7 +31,7 @@ func calls(j judge, v Verdict, c scenarios.Calls) Verdict {
 	v.Check = strings.TrimSpace(v.Check)
 	from, to := j.Begun, j.Observed
 	if c.During != "" {
-		begun, ok := j.First(func(e history.Event) bool { return e.Kind == history.FaultBegun && e.Key == c.During })
+		begun, ok := j.First(func(e history.Event) bool { return e.Kind == history.FaultBegun && e.Step() == c.During })
 		if !ok {
 			return v.unknown(fmt.Sprintf("fault %q never began", c.During))
 		}

@@ -13,7 +13,7 @@ import (
 func called(from, to, perSecond float64) func(*script) {
 	return func(s *script) {
 		for i := range int(math.Round((to - from) * perSecond)) {
-			s.at(from+float64(i)/perSecond+0.05, history.Event{Kind: history.SQSCall, Action: "ReceiveMessage", Numbers: history.Numbers{history.Took: 0.05}})
+			s.at(from+float64(i)/perSecond+0.05, history.NewSQSCall("", "ReceiveMessage", "", history.With(history.Numbers{history.Took: 0.05})))
 		}
 	}
 }
@@ -47,10 +47,10 @@ func TestCallsWhileAFaultLasts(t *testing.T) {
 			called(3, 5, 2)(s)
 			s.scenario.Checks[0].Calls.Over = strict.Duration(sec(3))
 		}, want: Unknown, got: "the period is 3s"},
-		{name: "the record has a gap", edit: func(s *script) { called(3, 5, 2)(s); s.at(4.9, history.Event{Kind: history.RunError, Note: "x"}) }, want: Unknown, got: "not all on record"},
+		{name: "the record has a gap", edit: func(s *script) { called(3, 5, 2)(s); s.at(4.9, history.NewRunError("x")) }, want: Unknown, got: "not all on record"},
 		{name: "too many before the gap", edit: func(s *script) {
 			called(3, 4, 100)(s)
-			s.at(4.9, history.Event{Kind: history.RunError, Note: "x"})
+			s.at(4.9, history.NewRunError("x"))
 		}, want: Fail},
 	} {
 		x.check = "calls of SQS outage"
@@ -71,7 +71,7 @@ func TestCallsOfAnIdleHandler(t *testing.T) {
 		{name: "before the drill only", edit: func(s *script) { called(0.5, 1.9, 50)(s); called(2, 29, 0.1)(s) }, want: Pass},
 		{name: "the recording ends too early", edit: func(s *script) {
 			called(2, 20, 0.1)(s)
-			s.at(20, history.Event{Kind: history.RunError, Note: "x"})
+			s.at(20, history.NewRunError("x"))
 		}, want: Unknown},
 	} {
 		x.check = "calls of SQS"
@@ -84,8 +84,8 @@ func TestMarkedAfterADisturbance(t *testing.T) {
 	cutOff := func() *script {
 		s := drainStory()
 		s.only(scenarios.Check{Marked: &scenarios.Marked{Node: "victim", Notice: "reclaim", After: "partition", Within: strict.Duration(sec(5))}})
-		s.at(3, history.Event{Kind: history.HandlerDisturbed, Key: "partition", Reason: string(history.CutOffHandler)})
-		s.at(12, history.Event{Kind: history.HandlerLeftAlone, Key: "partition", Reason: string(history.CutOffHandler), Numbers: history.Numbers{history.Dropped: 7}})
+		s.at(3, history.NewHandlerDisturbed("partition", history.CutOffHandler))
+		s.at(12, history.NewHandlerLeftAlone("partition", history.CutOffHandler, history.With(history.Numbers{history.Dropped: 7})))
 		cordonedAt(16)(s)
 		return s
 	}

@@ -64,7 +64,7 @@ func (j judge) configured(name, of string) (node string, cause history.Event, wh
 // drainsBegun is how many of the nodes that are removed for the same cause a pod had to leave
 // by then.
 func (j judge) drainsBegun(cause history.Event, by time.Duration) (n int) {
-	for _, e := range j.All(func(e history.Event) bool { return story.RemovedFor(e, cause.Key) }) {
+	for _, e := range j.All(func(e history.Event) bool { return story.RemovedFor(e, cause.Step()) }) {
 		if first, ok := j.FirstToLeave(e.Node, e); ok && first.At <= by {
 			n++
 		}

@@ -26,13 +26,13 @@ func driftStory() *script {
 		{ReplacedFirst: &scenarios.ReplacedFirst{Node: "victim", Of: "new-ami", Within: strict.Duration(sec(15))}},
 		{Removed: &scenarios.Removed{Node: "victim", Of: "new-ami", Within: strict.Duration(sec(15))}},
 	}
-	s.at(2.5, history.Event{Kind: history.HandlerReconfigured, Key: "new-ami", Reason: "drift", Node: victim})
-	s.at(3, history.Event{Kind: history.InstanceLaunched, Instance: "i-l"})
-	s.at(3.5, history.Event{Kind: history.NodePresent, Node: launchedNode, Key: "spot", Instance: "i-l"})
-	s.at(4, history.Event{Kind: history.NodeReady, Node: launchedNode})
-	s.at(4.1, history.Event{Kind: history.InstanceJoined, Node: launchedNode, Instance: "i-l"})
-	s.at(11, history.Event{Kind: history.InstanceEnded, Node: victim, Instance: "i-a"})
-	s.at(12, history.Event{Kind: history.NodeDeleted, Node: victim})
+	s.at(2.5, history.NewHandlerReconfigured("new-ami", "drift", history.Node(victim)))
+	s.at(3, history.NewInstanceLaunched("i-l", "", ""))
+	s.at(3.5, history.NewNodePresent(launchedNode, "spot", history.Instance("i-l")))
+	s.at(4, history.NewNodeReady(launchedNode))
+	s.at(4.1, history.NewInstanceJoined("i-l", launchedNode))
+	s.at(11, history.NewInstanceEnded("i-a", victim))
+	s.at(12, history.NewNodeDeleted(victim))
 	return s
 }
 
@@ -51,7 +51,7 @@ func TestReplacedFirst(t *testing.T) {
 			s.change(history.InstanceJoined, func(e *history.Event) { e.At = sec(2.2) })
 		}, want: Fail, got: "0 launched nodes were ever Ready"},
 		{name: "when the launched node replaces another one", edit: func(s *script) {
-			s.at(2.5, history.Event{Kind: history.HandlerReconfigured, Key: "new-ami", Reason: "drift", Node: bystander})
+			s.at(2.5, history.NewHandlerReconfigured("new-ami", "drift", history.Node(bystander)))
 			s.pod(1, history.PodPresent, "web", bystander, "ReplicaSet/web")
 			s.pod(4.5, history.PodTerminating, "web", bystander, "ReplicaSet/web")
 		}, want: Fail, got: "node 2 of those that are removed, and 1 launched nodes"},
@@ -99,7 +99,7 @@ func TestRemoved(t *testing.T) {
 		}, want: Pass},
 		{name: "because an operator deleted the Node object", edit: func(s *script) {
 			s.drop(kind(history.HandlerReconfigured))
-			s.at(2.5, history.Event{Kind: history.OperatorActed, Key: "new-ami", Reason: string(history.DeleteNode), Node: victim})
+			s.at(2.5, history.NewOperatorActed("new-ami", history.DeleteNode, victim))
 		}, want: Pass},
 		{name: "never configured so", edit: func(s *script) { s.drop(kind(history.HandlerReconfigured)) }, want: Unknown, got: "never called for the removal"},
 	} {

@@ -216,7 +216,7 @@ func endpointLeft(j judge, v Verdict, c scenarios.EndpointLeft) Verdict {
 	}
 	var before, after *history.Event
 	for _, e := range j.Events {
-		if !strings.HasPrefix(string(e.Kind), "endpoint.") || e.Key != "" || !pods[e.Pod] {
+		if !strings.HasPrefix(string(e.Kind), "endpoint.") || e.Service() != "" || !pods[e.Pod] {
 			continue
 		}
 		switch {

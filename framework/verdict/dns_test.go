@@ -192,7 +192,7 @@ func TestEndpointLeft(t *testing.T) {
 		{name: "left to the end", edit: func(s *script) { s.drop(kind(history.EndpointNotReady)) }, want: Pass},
 		{name: "recording ends too soon", edit: func(s *script) {
 			s.drop(kind(history.EndpointNotReady))
-			s.at(20, history.Event{Kind: history.RunError, Note: "x"})
+			s.at(20, history.NewRunError("x"))
 		}, want: Unknown, got: "recording ends there"},
 		{name: "no endpoint on the node", edit: func(s *script) {
 			s.change(history.EndpointReady, func(e *history.Event) { e.Pod = "default/other" })

@@ -15,16 +15,16 @@ func (s *script) workloadPod(seconds float64, group, name, node string, numbers 
 	for k, v := range numbers {
 		all[k] = v
 	}
-	e := history.Event{Kind: history.PodCreated, Pod: "w/" + name, UID: "uid-" + name, Node: node, Owner: "ReplicaSet/" + group, Key: group, Numbers: all}
+	e := history.NewPodCreated("w/"+name, "uid-"+name, group, history.Node(node), history.Owner("ReplicaSet/"+group), history.With(all))
 	if seconds <= 2 {
 		e.Kind, e.Reason = history.PodPresent, "Running"
 		s.at(seconds, e)
 	} else {
 		e.Node = ""
 		s.at(seconds, e)
-		s.at(seconds+0.1, history.Event{Kind: history.PodScheduled, Pod: e.Pod, UID: e.UID, Node: node, Owner: e.Owner})
+		s.at(seconds+0.1, history.NewPodScheduled(e.Pod, e.UID, history.Node(node), history.Owner(e.Owner)))
 	}
-	s.at(seconds+0.2, history.Event{Kind: history.PodReady, Pod: e.Pod, UID: e.UID, Node: node, Owner: e.Owner})
+	s.at(seconds+0.2, history.NewPodReady(e.Pod, e.UID, history.Node(node), history.Owner(e.Owner)))
 }
 
 // leaves records how a pod is evicted with that grace, and is gone.
@@ -42,17 +42,17 @@ func (s *script) leaves(name, node string, terminating, gone, grace float64) {
 
 // notReady records that a pod fails its readiness probe.
 func (s *script) notReady(name, node string, seconds float64) {
-	s.at(seconds, history.Event{Kind: history.PodNotReady, Pod: "w/" + name, UID: "uid-" + name, Node: node})
+	s.at(seconds, history.NewPodNotReady("w/"+name, "uid-"+name, history.Node(node)))
 }
 
 // ready records that a pod is Ready again.
 func (s *script) ready(name, node string, seconds float64) {
-	s.at(seconds, history.Event{Kind: history.PodReady, Pod: "w/" + name, UID: "uid-" + name, Node: node})
+	s.at(seconds, history.NewPodReady("w/"+name, "uid-"+name, history.Node(node)))
 }
 
 // finishes records that a pod's containers end by themselves.
 func (s *script) finishes(name, node string, seconds float64) {
-	e := history.Event{Kind: history.PodExited, Pod: "w/" + name, UID: "uid-" + name, Node: node}
+	e := history.NewPodExited("w/"+name, "uid-"+name, history.Node(node))
 	s.at(seconds, e)
 	e.Kind, e.Reason = history.PodFinished, "Succeeded"
 	s.at(seconds, e)
@@ -110,10 +110,10 @@ func workloadStory() *script {
 	s.workloadPod(1, "deaf", "deaf-1", victim, history.Numbers{history.Grace: 10})
 	s.workloadPod(1, "critical", "critical-a", victim, history.Numbers{history.Priority: 2_000_000_000})
 	s.workloadPod(1, "tolerating", "tolerating-a", victim, history.Numbers{history.ToleratesDrain: 1})
-	s.at(1, history.Event{Kind: history.PodPresent, Pod: "w/static-a", UID: "uid-static-a", Node: victim, Owner: "Node/" + victim, Key: "static", Reason: "Running"})
+	s.at(1, history.NewPodPresent("w/static-a", "uid-static-a", "static", "Running", history.Node(victim), history.Owner("Node/"+victim)))
 	until := sec(60)
-	s.at(4, history.Event{Kind: history.NoticePut, Key: "reclaim", Notice: "n-1", Node: victim, Instance: "i-a", Until: &until})
-	s.at(4.5, history.Event{Kind: history.NodeCordoned, Node: victim})
+	s.at(4, history.NewNoticePut("reclaim", "", victim, history.Notice("n-1"), history.Instance("i-a"), history.Until(until)))
+	s.at(4.5, history.NewNodeCordoned(victim))
 	s.leaves("slow-a", victim, 5, 25.5, 30)
 	s.leaves("deaf-0", victim, 5, 15.5, 10)
 	s.leaves("deaf-1", victim, 5.1, 15.6, 10)
@@ -122,14 +122,14 @@ func workloadStory() *script {
 	s.workloadPod(5.5, "deaf", "deaf-3", bystander, nil)
 	s.leaves("critical-a", victim, 26, 27, 30)
 	s.workloadPod(26.2, "critical", "critical-b", bystander, history.Numbers{history.Priority: 2_000_000_000})
-	s.at(28, history.Event{Kind: history.RunPhase, Key: "settle"})
+	s.at(28, history.Phase("settle").Begins())
 	s.restore(38.1)
 	return s
 }
 
 // cutAt cuts the story short: what was not seen by then is not known.
 func cutAt(seconds float64) func(*script) {
-	return func(s *script) { s.at(seconds, history.Event{Kind: history.RunError, Note: "x"}) }
+	return func(s *script) { s.at(seconds, history.NewRunError("x")) }
 }
 
 // expect runs the table against one check of the story.
@@ -242,13 +242,13 @@ func TestGraceHonoured(t *testing.T) {
 		{name: "more than its own", edit: grace(60), want: Pass},
 		{name: "less than its own", edit: grace(5), want: Fail, got: "given 5 s of its 30 s"},
 		{name: "cut short later", edit: func(s *script) {
-			s.at(10, history.Event{Kind: history.PodTerminating, Pod: "w/slow-a", UID: "uid-slow-a", Node: victim, Numbers: history.Numbers{history.Grace: 1}})
+			s.at(10, history.NewPodTerminating("w/slow-a", "uid-slow-a", history.Node(victim), history.With(history.Numbers{history.Grace: 1})))
 		}, want: Fail, got: "given 1 s of its 30 s"},
 		{name: "let go by its kubelet once it had stopped", edit: func(s *script) {
-			s.at(25.55, history.Event{Kind: history.PodTerminating, Pod: "w/slow-a", UID: "uid-slow-a", Node: victim, Numbers: history.Numbers{history.Grace: 0}})
+			s.at(25.55, history.NewPodTerminating("w/slow-a", "uid-slow-a", history.Node(victim), history.With(history.Numbers{history.Grace: 0})))
 		}, want: Pass},
 		{name: "stopped before it was done", edit: func(s *script) { s.move(of("slow-a", history.PodExited), 15) }, want: Fail, got: "had 10.000s to stop"},
-		{name: "the instance went first", edit: func(s *script) { s.at(20, history.Event{Kind: history.Reclaimed, Node: victim}) }, want: Fail, got: "had 15.000s"},
+		{name: "the instance went first", edit: func(s *script) { s.at(20, history.NewReclaimed(victim)) }, want: Fail, got: "had 15.000s"},
 		{name: "another finished by itself", edit: func(s *script) {
 			s.workloadPod(1, "slow", "slow-0", victim, nil)
 			s.finishes("slow-0", victim, 7)
@@ -307,7 +307,7 @@ func TestPodsLeft(t *testing.T) {
 		{name: "left", want: Pass, got: "1 static pods left alone"},
 		{name: "its mirror deleted", edit: func(s *script) { s.leaves("static-a", victim, 5, 5.1, 30) }, want: Fail, got: "1 of 1 static pods taken"},
 		{name: "gone with the instance", edit: func(s *script) {
-			s.at(28, history.Event{Kind: history.Reclaimed, Node: victim})
+			s.at(28, history.NewReclaimed(victim))
 			s.leaves("static-a", victim, 29, 29.1, 30)
 		}, want: Pass},
 		{name: "none was there", edit: func(s *script) { s.drop(func(e history.Event) bool { return e.Pod == "w/static-a" }) }, want: Unknown, got: "no static pod"},

@@ -30,11 +30,11 @@ func faults(j judge, v Verdict) (Verdict, bool) {
 	hits := 0
 	for _, f := range faults {
 		name := f.Name
-		begun, ok := j.First(func(e history.Event) bool { return e.Kind == history.FaultBegun && e.Key == name })
+		begun, ok := j.First(func(e history.Event) bool { return e.Kind == history.FaultBegun && e.Step() == name })
 		if !ok {
 			return v.unknown(fmt.Sprintf("fault %q never began", name)), true
 		}
-		hit := j.All(func(e history.Event) bool { return e.Kind == history.FaultHit && e.Key == name })
+		hit := j.All(func(e history.Event) bool { return e.Kind == history.FaultHit && e.Step() == name })
 		if len(hit) == 0 {
 			return v.unknown(fmt.Sprintf("fault %q hit no call", name), begun), true
 		}
@@ -74,14 +74,14 @@ func (j judge) limitOf(put history.Event, name string) (l limit, why string) {
 // unknown, why says the reason.
 func (j judge) endOf(name string) (ended history.Event, why string) {
 	of := func(kind history.Kind) (history.Event, bool) {
-		return j.First(func(e history.Event) bool { return e.Kind == kind && e.Key == name })
+		return j.First(func(e history.Event) bool { return e.Kind == kind && e.Step() == name })
 	}
 	if disturbed, ok := of(history.HandlerDisturbed); ok {
 		ended, ok := of(history.HandlerLeftAlone)
 		switch {
 		case !ok:
 			return ended, fmt.Sprintf("disturbance %q did not end", name)
-		case disturbed.Reason == string(history.CutOffHandler) && ended.Numbers[history.Dropped] == 0:
+		case disturbed.Disturbance() == history.CutOffHandler && ended.Numbers[history.Dropped] == 0:
 			return ended, fmt.Sprintf("disturbance %q dropped no packet", name)
 		}
 		return ended, ""

@@ -24,16 +24,16 @@ func outageStory() *script {
 	}
 	s.meta.Handler.Deployment, s.meta.Handler.DrainEvent = "default/handler", "Draining"
 	s.pod(1, history.PodPresent, "handler-5d8f-x", reserved, "ReplicaSet/handler-5d8f")
-	s.at(3, history.Event{Kind: history.FaultBegun, Key: "outage", Reason: "error"})
-	s.at(3.4, history.Event{Kind: history.FaultHit, Key: "outage", Reason: "error", Action: "ReceiveMessage"})
-	s.at(5, history.Event{Kind: history.FaultEnded, Key: "outage", Reason: "time"})
+	s.at(3, history.NewFaultBegun("outage", "error"))
+	s.at(3.4, history.NewFaultHit("outage", "error", history.Action("ReceiveMessage")))
+	s.at(5, history.NewFaultEnded("outage", "time"))
 	s.change(history.SQSReceived, func(e *history.Event) { e.At = sec(5.2) })
 	s.change(history.NodeCordoned, func(e *history.Event) {
 		if e.Node == victim {
 			e.At = sec(5.5)
 		}
 	})
-	s.at(5.6, history.Event{Kind: history.ClusterEvent, Key: "Node", Node: victim, Reason: "Draining", Owner: "handler"})
+	s.at(5.6, history.NewClusterEvent("Node", "Draining", history.Node(victim), history.Owner("handler")))
 	return s
 }
 
@@ -64,7 +64,7 @@ func TestMarkedAfterAFault(t *testing.T) {
 		{name: "another fault ended", edit: func(s *script) { s.change(history.FaultEnded, func(e *history.Event) { e.Key = "other" }) }, want: Unknown, got: "did not end"},
 		{name: "the recording ends within the time", edit: func(s *script) {
 			s.drop(kind(history.NodeCordoned))
-			s.at(9.5, history.Event{Kind: history.RunError, Note: "x"})
+			s.at(9.5, history.NewRunError("x"))
 		}, want: Unknown, got: "recording ends there"},
 	} {
 		x.check = "marked victim"
@@ -95,7 +95,7 @@ func TestFaultsInjected(t *testing.T) {
 		{name: "nothing hit", edit: func(s *script) { s.drop(kind(history.FaultHit)) }, want: Unknown, got: `"outage" hit no call`},
 		{name: "one of two hit", edit: func(s *script) {
 			s.scenario.Steps = append(s.scenario.Steps, scenarios.Step{Fault: &scenarios.Fault{Fault: fault.Fault{Name: "twice", Type: "duplicate", Count: 1}}})
-			s.at(7, history.Event{Kind: history.FaultBegun, Key: "twice"})
+			s.at(7, history.NewFaultBegun("twice", ""))
 		}, want: Unknown, got: `"twice" hit no call`},
 	} {
 		x.check = "faults injected"
@@ -106,7 +106,7 @@ func TestFaultsInjected(t *testing.T) {
 func TestDrainedOnce(t *testing.T) {
 	announced := func(seconds float64) func(*script) {
 		return func(s *script) {
-			s.at(seconds, history.Event{Kind: history.ClusterEvent, Key: "Node", Node: victim, Reason: "Draining", Owner: "handler"})
+			s.at(seconds, history.NewClusterEvent("Node", "Draining", history.Node(victim), history.Owner("handler")))
 		}
 	}
 	silent := func(s *script) { s.meta.Handler.DrainEvent = "" }
@@ -121,29 +121,29 @@ func TestDrainedOnce(t *testing.T) {
 		{name: "announced twice, and killed only then", edit: func(s *script) { announced(7)(s); killedAt(8)(s) }, want: Fail},
 		{name: "killed before it announced anything", edit: func(s *script) { killedAt(4.2)(s); announced(12)(s) }, want: Fail, got: "Draining 2 times"},
 		{name: "announced on another node", edit: func(s *script) {
-			s.at(12, history.Event{Kind: history.ClusterEvent, Key: "Node", Node: bystander, Reason: "Draining", Owner: "handler"})
+			s.at(12, history.NewClusterEvent("Node", "Draining", history.Node(bystander), history.Owner("handler")))
 		}, want: Pass},
 		{name: "announced again once the instance is gone", edit: announced(25), want: Pass},
 		{name: "reported of something else", edit: func(s *script) {
-			s.at(12, history.Event{Kind: history.ClusterEvent, Key: "Node", Node: victim, Reason: "DrainResumed", Owner: "handler"})
+			s.at(12, history.NewClusterEvent("Node", "DrainResumed", history.Node(victim), history.Owner("handler")))
 		}, want: Pass},
 		{name: "cordoned twice", edit: func(s *script) {
-			s.at(8, history.Event{Kind: history.NodeUncordoned, Node: victim})
-			s.at(9, history.Event{Kind: history.NodeCordoned, Node: victim})
+			s.at(8, history.NewNodeUncordoned(victim))
+			s.at(9, history.NewNodeCordoned(victim))
 		}, want: Fail, got: "node.cordoned 2 times"},
 		{name: "tainted twice", edit: func(s *script) {
 			for _, at := range []float64{5.5, 9} {
-				s.at(at, history.Event{Kind: history.NodeTainted, Node: victim, Key: "example.com/disrupted"})
+				s.at(at, history.NewNodeTainted(victim, "example.com/disrupted", ""))
 			}
 		}, want: Fail, got: "node.tainted 2 times"},
 		{name: "cordoned and tainted", edit: func(s *script) {
-			s.at(5.5, history.Event{Kind: history.NodeTainted, Node: victim, Key: "example.com/disrupted"})
+			s.at(5.5, history.NewNodeTainted(victim, "example.com/disrupted", ""))
 		}, want: Pass},
 		{name: "not drained at all", edit: func(s *script) { s.drop(kind(history.NodeCordoned)) }, want: Fail, got: "never marked"},
 		{name: "not announced", edit: func(s *script) {
 			s.drop(func(e history.Event) bool { return e.Reason == "Draining" })
 		}, want: Unknown, got: "would not show"},
-		{name: "the recording ends too soon", edit: func(s *script) { s.at(12, history.Event{Kind: history.RunError, Note: "x"}) }, want: Unknown, got: "recording ends there"},
+		{name: "the recording ends too soon", edit: func(s *script) { s.at(12, history.NewRunError("x")) }, want: Unknown, got: "recording ends there"},
 		{name: "which node is not known", edit: func(s *script) { s.drop(kind(history.NodeRole)) }, want: Unknown},
 	} {
 		x.check = "drained once victim"
@@ -155,7 +155,7 @@ func TestDrainedOnce(t *testing.T) {
 func disturbedAt(seconds float64, how history.Disturbance) func(*script) {
 	return func(s *script) {
 		for _, pod := range []string{"handler-5d8f-x", "handler-5d8f-y"} {
-			s.at(seconds, history.Event{Kind: history.HandlerDisturbed, Key: "crash", Reason: string(how), Pod: "default/" + pod, UID: "uid-" + pod})
+			s.at(seconds, history.NewHandlerDisturbed("crash", how, history.Pod("default/"+pod), history.UID("uid-"+pod)))
 		}
 	}
 }
@@ -170,7 +170,7 @@ func TestNotRestarted(t *testing.T) {
 	for _, x := range []expectation{
 		{name: "there throughout", want: Pass, got: "1 pods, none restarted"},
 		{name: "crashed", edit: func(s *script) {
-			s.at(8, history.Event{Kind: history.PodRestarted, Pod: "default/" + pod, UID: "uid-" + pod, Node: reserved, Owner: set, Reason: "Error", Numbers: history.Numbers{history.ExitCode: 2}})
+			s.at(8, history.NewPodRestarted("default/"+pod, "uid-"+pod, "Error", history.Node(reserved), history.Owner(set), history.With(history.Numbers{history.ExitCode: 2})))
 		}, want: Fail, got: "pod.restarted (Error, exit code 2)"},
 		{name: "ended", edit: happens(history.PodExited, pod, set), want: Fail, got: "pod.exited"},
 		{name: "deleted", edit: happens(history.PodDeleted, pod, set), want: Fail, got: "pod.deleted"},
@@ -182,7 +182,7 @@ func TestNotRestarted(t *testing.T) {
 		}, want: Pass},
 		{name: "another namespace", edit: func(s *script) { s.meta.Handler.Deployment = "elsewhere/handler" }, want: Unknown, got: "no pod of elsewhere/handler"},
 		{name: "no handler", edit: func(s *script) { s.meta.Handler.Deployment = "" }, want: Unknown, got: "does not say where"},
-		{name: "the recording ends too soon", edit: func(s *script) { s.at(12, history.Event{Kind: history.RunError, Note: "x"}) }, want: Unknown, got: "recording ends there"},
+		{name: "the recording ends too soon", edit: func(s *script) { s.at(12, history.NewRunError("x")) }, want: Unknown, got: "recording ends there"},
 	} {
 		x.check = "handler not restarted"
 		x.run(t, outageStory)
@@ -203,7 +203,7 @@ func TestQueueEmpty(t *testing.T) {
 		{name: "one handed out", edit: depth(0, 1), want: Fail, got: "0 visible and 1 handed out"},
 		{name: "one handed out as the drill was cut short", edit: func(s *script) {
 			depth(0, 1)(s)
-			s.at(12, history.Event{Kind: history.RunError, Note: "x"})
+			s.at(12, history.NewRunError("x"))
 		}, want: Unknown, got: "0 visible and 1 handed out when the drill was cut short"},
 		{name: "not counted", edit: func(s *script) { s.drop(kind(history.QueueDepth)) }, want: Unknown, got: "does not say"},
 	} {
@@ -217,7 +217,7 @@ func TestMidDrain(t *testing.T) {
 		return func(s *script) {
 			s.meta.Handler.DrainEvent = ""
 			s.pod(1, history.PodPresent, "handler-5d8f-x", reserved, "ReplicaSet/handler-5d8f")
-			s.at(seconds, history.Event{Kind: history.HandlerDisturbed, Key: "crash", Reason: reason, Pod: "default/handler-5d8f-x", UID: "uid-handler-5d8f-x"})
+			s.at(seconds, history.NewHandlerDisturbed("crash", history.Disturbance(reason), history.Pod("default/handler-5d8f-x"), history.UID("uid-handler-5d8f-x")))
 		}
 	}
 	killed := func(seconds float64) func(*script) {
@@ -234,11 +234,11 @@ func TestMidDrain(t *testing.T) {
 		{name: "never killed", edit: func(*script) {}, want: Unknown, got: "never began"},
 		{name: "cut off", edit: func(s *script) {
 			disturb(6, "cut-off")(s)
-			s.at(8, history.Event{Kind: history.HandlerLeftAlone, Key: "crash", Numbers: history.Numbers{history.Dropped: 3}})
+			s.at(8, history.NewHandlerLeftAlone("crash", "", history.With(history.Numbers{history.Dropped: 3})))
 		}, want: Pass},
 		{name: "cut off and had nothing to say", edit: func(s *script) {
 			disturb(6, "cut-off")(s)
-			s.at(8, history.Event{Kind: history.HandlerLeftAlone, Key: "crash", Numbers: history.Numbers{history.Dropped: 0}})
+			s.at(8, history.NewHandlerLeftAlone("crash", "", history.With(history.Numbers{history.Dropped: 0})))
 		}, want: Unknown, got: "not a packet"},
 	} {
 		x.check = "crash in the middle of the drain of victim"

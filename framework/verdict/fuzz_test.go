@@ -24,12 +24,12 @@ func newVocabulary() vocabulary {
 		events: []history.Event{
 			{},
 			{Kind: "pod."},
-			{Kind: history.PodDeleted},
-			{Kind: history.RunError},
-			{Kind: history.NodeDeleted, Node: victim},
-			{Kind: history.ProberEnded, Numbers: history.Numbers{history.Asked: math.NaN(), history.UnsentQueries: math.Inf(1), history.LateP99: -1}},
-			{Kind: history.NoticePut, Key: "reclaim", Node: victim},
-			{Kind: history.MessagePut, Key: "reclaim"},
+			history.NewPodDeleted("", ""),
+			history.NewRunError(""),
+			history.NewNodeDeleted(victim),
+			history.NewProberEnded("", history.With(history.Numbers{history.Asked: math.NaN(), history.UnsentQueries: math.Inf(1), history.LateP99: -1})),
+			history.NewNoticePut("reclaim", "", victim),
+			history.NewMessagePut("reclaim", ""),
 		},
 	}
 	for _, play := range stories() {

@@ -42,7 +42,7 @@ func notRestarted(j judge, v Verdict, _ scenarios.NotRestarted) Verdict {
 	case len(bad) > 0:
 		got := fmt.Sprintf("%s: %s", bad[0].Pod, describe(bad))
 		if code, ok := bad[0].Numbers[history.ExitCode]; ok {
-			got += fmt.Sprintf(" (%s, exit code %.0f)", bad[0].Reason, code)
+			got += fmt.Sprintf(" (%s, exit code %.0f)", bad[0].KubernetesReason(), code)
 		}
 		return v.fail(got, capped(bad)...)
 	case pods == 0:
@@ -69,7 +69,7 @@ func midDrain(j judge, v Verdict, c scenarios.MidDrain) Verdict {
 	if why != "" {
 		return v.unknown(why)
 	}
-	done := j.All(func(e history.Event) bool { return e.Kind == history.HandlerDisturbed && e.Key == c.Disturbance })
+	done := j.All(func(e history.Event) bool { return e.Kind == history.HandlerDisturbed && e.Step() == c.Disturbance })
 	if len(done) == 0 {
 		return v.unknown(fmt.Sprintf("disturbance %q never began", c.Disturbance))
 	}
@@ -97,8 +97,8 @@ func midDrain(j judge, v Verdict, c scenarios.MidDrain) Verdict {
 // withoutEffect says why a disturbance of the handler's pods did nothing to it, or
 // "".
 func (j judge) withoutEffect(done []history.Event) string {
-	if done[0].Reason == string(history.CutOffHandler) {
-		left, ok := j.First(func(e history.Event) bool { return e.Kind == history.HandlerLeftAlone && e.Key == done[0].Key })
+	if done[0].Disturbance() == history.CutOffHandler {
+		left, ok := j.First(func(e history.Event) bool { return e.Kind == history.HandlerLeftAlone && e.Step() == done[0].Step() })
 		if !ok || left.Numbers[history.Dropped] == 0 {
 			return "not a packet of the handler's was dropped"
 		}

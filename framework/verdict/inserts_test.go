@@ -37,7 +37,7 @@ func TestQueriesWithoutAnEntry(t *testing.T) {
 				t.Fatalf("%d queries have no entry", lost)
 			}
 			if c.packets > 0 {
-				s.at(c.at, history.Event{Kind: history.InsertsFailed, Numbers: history.Numbers{history.InsertFailed: c.packets, history.Within: 0.11}})
+				s.at(c.at, history.NewInsertsFailed("", history.With(history.Numbers{history.InsertFailed: c.packets, history.Within: 0.11})))
 			}
 			if v := s.judge().Verdicts[0]; v.Outcome != c.want {
 				t.Errorf("%s: %s, want %s", v.Outcome, v.Got, c.want)

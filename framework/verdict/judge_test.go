@@ -182,7 +182,7 @@ func TestNeedsRerun(t *testing.T) {
 		}, false},
 		{"control lost and the harness broke", func(s *script) {
 			s.lose(history.Control, history.Fresh, 12, 12.1, history.Timeout)
-			s.at(26, history.Event{Kind: history.RunError, Note: "disk full"})
+			s.at(26, history.NewRunError("disk full"))
 		}, false},
 		{"service lost", func(s *script) { s.lose(history.Service, history.Fresh, 12, 12.1, history.Timeout) }, false},
 		{"no prober", func(s *script) { s.drop(kind(history.ProberEnded)) }, false},

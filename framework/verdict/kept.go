@@ -34,7 +34,7 @@ func othersKept(j judge, v Verdict, c scenarios.OthersKept) Verdict {
 	}
 	for _, p := range prepared {
 		if !j.found(p) {
-			return v.unknown(fmt.Sprintf("%s %s was not on %s when the drill began", p.Action, p.Key, node), p)
+			return v.unknown(fmt.Sprintf("%s %s was not on %s when the drill began", p.Preparation(), p.Setting().Key, node), p)
 		}
 	}
 	until := j.there(node)
@@ -46,11 +46,11 @@ func othersKept(j judge, v Verdict, c scenarios.OthersKept) Verdict {
 	}
 	v.Numbers = map[string]float64{"prepared": float64(len(prepared)), "lost": float64(len(by(story.Blamed)))}
 	wrote, acted := j.First(func(e history.Event) bool {
-		return e.Kind == history.HandlerWrote && e.Node == node && e.Reason == ""
+		return e.WroteNode() && e.Node == node
 	})
 	switch blamed, unclear := by(story.Blamed), by(story.Unclear); {
 	case len(blamed) > 0:
-		return v.fail(fmt.Sprintf("%s: %s (%s)", node, describe(blamed), blamed[0].Key), capped(blamed)...)
+		return v.fail(fmt.Sprintf("%s: %s (%s)", node, describe(blamed), blamed[0].HandlerPod()), capped(blamed)...)
 	case len(unclear) > 0:
 		return v.unknown(node+": "+unclearWho(unclear), capped(unclear)...)
 	case !acted:
@@ -74,12 +74,12 @@ func (j judge) there(node string) time.Duration {
 // found reports whether the watch saw what was prepared. It does not report the labels and
 // annotations that are there at first.
 func (j judge) found(prepared history.Event) bool {
-	kind := map[history.Preparation]history.Kind{history.PreparedCordon: history.NodeCordoned, history.PreparedTaint: history.NodeTainted}[history.Preparation(prepared.Action)]
+	kind := map[history.Preparation]history.Kind{history.PreparedCordon: history.NodeCordoned, history.PreparedTaint: history.NodeTainted}[prepared.Preparation()]
 	if kind == "" {
 		return true
 	}
 	_, ok := j.First(func(e history.Event) bool {
-		return e.Kind == kind && e.Node == prepared.Node && e.At < j.Begun && e.Key == prepared.Key && (kind == history.NodeCordoned || e.Reason == prepared.Reason)
+		return e.Kind == kind && e.Node == prepared.Node && e.At < j.Begun && e.Setting() == prepared.Setting()
 	})
 	return ok
 }
@@ -92,7 +92,7 @@ func (j judge) takesOthers(e history.Event, prepared []history.Event) bool {
 	}
 	of := func(kind history.Preparation) bool {
 		return slices.ContainsFunc(prepared, func(p history.Event) bool {
-			return p.Action == string(kind) && p.Key == e.Key && (kind != history.PreparedTaint || p.Reason == e.Reason)
+			return p.Preparation() == kind && p.Setting() == e.Setting()
 		})
 	}
 	switch e.Kind {
@@ -111,13 +111,15 @@ func (j judge) takesOthers(e history.Event, prepared []history.Event) bool {
 // before reports whether the label or annotation was on the node before the drill, and is
 // not one that Kubernetes changes itself.
 func (j judge) before(e history.Event) bool {
-	domain, _, _ := strings.Cut(e.Key, "/")
+	domain, _, _ := strings.Cut(e.Setting().Key, "/")
 	if strings.HasSuffix(domain, "kubernetes.io") || strings.HasSuffix(domain, ".k8s.io") {
 		return false
 	}
 	group := map[history.Kind]history.Kind{history.NodeUnlabelled: history.NodeLabelled, history.NodeUnannotated: history.NodeAnnotated}
 	set := cmp.Or(group[e.Kind], e.Kind)
-	first, ok := j.First(func(o history.Event) bool { return o.Node == e.Node && o.Key == e.Key && o.Kind == set })
+	first, ok := j.First(func(o history.Event) bool {
+		return o.Node == e.Node && o.Setting().Key == e.Setting().Key && o.Kind == set
+	})
 	return !ok || first.Note != "" || first.At > e.At
 }
 

@@ -36,12 +36,12 @@ func keptStory() *script {
 		of         history.Preparation
 		key, value string
 	}{{history.PreparedTaint, othersTaint, "NoSchedule"}, {history.PreparedLabel, othersLabel, "in-use"}, {history.PreparedAnnotation, othersNote, "night-shift"}} {
-		s.at(1.1, history.Event{Kind: history.NodePrepared, Node: victim, Action: string(p.of), Key: p.key, Reason: p.value})
+		s.at(1.1, history.NewNodePrepared(p.of, p.key, p.value, history.Node(victim)))
 	}
-	s.at(1, history.Event{Kind: history.NodeTainted, Node: victim, Key: othersTaint, Reason: "NoSchedule"})
+	s.at(1, history.NewNodeTainted(victim, othersTaint, "NoSchedule"))
 	s.wrote(4.45)
 	s.evictedAt(4.9, "coredns-a")
-	s.at(29.15, history.Event{Kind: history.AuditRead})
+	s.at(29.15, history.NewAuditRead(""))
 	// Long enough for a mark to be taken off.
 	for i := range s.events {
 		if e := &s.events[i]; e.At > sec(24.1) {
@@ -54,12 +54,12 @@ func keptStory() *script {
 // wrote records a change of the victim in the audit log, and evictedAt an eviction.
 func (s *script) wrote(seconds float64) {
 	said := sec(seconds)
-	s.at(23, history.Event{Kind: history.HandlerWrote, Node: victim, Action: "patch", Key: "handler-1", Said: &said})
+	s.at(23, history.NewHandlerWrote("handler-1", victim, "", history.Action("patch"), history.Said(said)))
 }
 
 func (s *script) evictedAt(seconds float64, pod string) {
 	said := sec(seconds)
-	s.at(23, history.Event{Kind: history.HandlerTook, Pod: "default/" + pod, Action: "evict", Key: "handler-1", Said: &said})
+	s.at(23, history.NewHandlerTook("handler-1", "default/"+pod, history.Action("evict"), history.Said(said)))
 }
 
 // taken is something of the victim that goes, at a time at which the handler wrote.
@@ -91,43 +91,43 @@ func TestWhatOthersPutOnANode(t *testing.T) {
 	for _, x := range []expectation{
 		{name: "kept", want: Pass, got: "3 kept"},
 		{"their taint taken off", func(s *script) {
-			s.taken(6, history.Event{Kind: history.NodeUntainted, Key: othersTaint, Reason: "NoSchedule"})
+			s.taken(6, history.NewNodeUntainted("", othersTaint, "NoSchedule"))
 		}, "", Fail, othersTaint, false},
 		{"their taint with another effect", func(s *script) {
-			s.taken(6, history.Event{Kind: history.NodeTainted, Key: othersTaint, Reason: "PreferNoSchedule"})
-			s.taken(6, history.Event{Kind: history.NodeUntainted, Key: othersTaint, Reason: "NoSchedule"})
+			s.taken(6, history.NewNodeTainted("", othersTaint, "PreferNoSchedule"))
+			s.taken(6, history.NewNodeUntainted("", othersTaint, "NoSchedule"))
 		}, "", Fail, othersTaint, false},
 		{"their label replaced", func(s *script) {
-			s.taken(6, history.Event{Kind: history.NodeLabelled, Key: othersLabel, Reason: "draining", Note: `"in-use"`})
+			s.taken(6, history.NewNodeLabelled("", othersLabel, "draining", history.Note(`"in-use"`)))
 		}, "", Fail, othersLabel, false},
 		{"their label removed", func(s *script) {
-			s.taken(6, history.Event{Kind: history.NodeUnlabelled, Key: othersLabel, Note: `"in-use"`})
+			s.taken(6, history.NewNodeUnlabelled("", othersLabel, history.Note(`"in-use"`)))
 		}, "", Fail, othersLabel, false},
 		{"their annotation removed", func(s *script) {
-			s.taken(6, history.Event{Kind: history.NodeUnannotated, Key: othersNote, Note: `"night-shift"`})
+			s.taken(6, history.NewNodeUnannotated("", othersNote, history.Note(`"night-shift"`)))
 		}, "", Fail, othersNote, false},
 		{"an annotation removed that was not prepared, but there", func(s *script) {
-			s.taken(6, history.Event{Kind: history.NodeUnannotated, Key: "vendor.example.org/x", Note: `"1"`})
+			s.taken(6, history.NewNodeUnannotated("", "vendor.example.org/x", history.Note(`"1"`)))
 		}, "", Fail, "vendor.example.org/x", false},
 		{"an annotation of the handler's own, replaced and removed", func(s *script) {
-			s.taken(6, history.Event{Kind: history.NodeAnnotated, Key: "handler.dev/record", Reason: "1"})
-			s.taken(7, history.Event{Kind: history.NodeAnnotated, Key: "handler.dev/record", Reason: "2", Note: `"1"`})
-			s.taken(8, history.Event{Kind: history.NodeUnannotated, Key: "handler.dev/record", Note: `"2"`})
+			s.taken(6, history.NewNodeAnnotated("", "handler.dev/record", "1"))
+			s.taken(7, history.NewNodeAnnotated("", "handler.dev/record", "2", history.Note(`"1"`)))
+			s.taken(8, history.NewNodeUnannotated("", "handler.dev/record", history.Note(`"2"`)))
 		}, "", Pass, "3 kept", false},
 		{"a label that a kubelet changes when the handler writes", func(s *script) {
-			s.taken(6, history.Event{Kind: history.NodeLabelled, Key: "kubernetes.io/os", Reason: "b", Note: `"a"`})
+			s.taken(6, history.NewNodeLabelled("", "kubernetes.io/os", "b", history.Note(`"a"`)))
 		}, "", Pass, "3 kept", false},
 		{"taken off by somebody else, by the audit log", func(s *script) {
-			s.at(20, history.Event{Kind: history.NodeUnlabelled, Node: victim, Key: othersLabel, Note: `"in-use"`})
+			s.at(20, history.NewNodeUnlabelled(victim, othersLabel, history.Note(`"in-use"`)))
 		}, "", Pass, "3 kept", false},
 		{"taken off, and no audit log", func(s *script) {
 			s.drop(func(e history.Event) bool {
 				return e.Kind == history.AuditRead || e.Kind == history.HandlerWrote || e.Kind == history.HandlerTook
 			})
-			s.at(6, history.Event{Kind: history.NodeUnlabelled, Node: victim, Key: othersLabel, Note: `"in-use"`})
+			s.at(6, history.NewNodeUnlabelled(victim, othersLabel, history.Note(`"in-use"`)))
 		}, "", Unknown, "the history does not say by whom", false},
 		{"taken off some seconds after the handler wrote", func(s *script) {
-			s.at(9, history.Event{Kind: history.NodeUnlabelled, Node: victim, Key: othersLabel, Note: `"in-use"`})
+			s.at(9, history.NewNodeUnlabelled(victim, othersLabel, history.Note(`"in-use"`)))
 		}, "", Unknown, "the history does not say by whom", false},
 		{"the handler never changed the node", func(s *script) { s.drop(kind(history.HandlerWrote)) }, "", Unknown, "nothing shows that the handler changed", false},
 		{"nothing prepared", func(s *script) { s.drop(kind(history.NodePrepared)) }, "", Unknown, "does not show that anything was prepared", false},
@@ -136,21 +136,21 @@ func TestWhatOthersPutOnANode(t *testing.T) {
 		}, "", Unknown, "was not on", false},
 		{"an operator's cordon taken off", func(s *script) {
 			s.cordonBefore()
-			s.taken(12, history.Event{Kind: history.NodeUncordoned})
+			s.taken(12, history.NewNodeUncordoned(""))
 		}, "", Fail, "node.uncordoned", false},
 		{"an operator's cordon taken off by the operator", func(s *script) {
 			s.cordonBefore()
-			s.at(11.9, history.Event{Kind: history.OperatorActed, Node: victim, Reason: string(history.UncordonNode)})
-			s.taken(12, history.Event{Kind: history.NodeUncordoned})
+			s.at(11.9, history.NewOperatorActed("", history.UncordonNode, victim))
+			s.taken(12, history.NewNodeUncordoned(""))
 		}, "", Pass, "4 kept", false},
 	} {
 		x.check = check
 		x.run(t, keptStory)
 	}
 	for name, e := range map[string]history.Event{
-		"taint":      {Kind: history.NodeUntainted, Key: othersTaint, Reason: "NoSchedule"},
-		"label":      {Kind: history.NodeLabelled, Key: othersLabel, Reason: "draining", Note: `"in-use"`},
-		"annotation": {Kind: history.NodeUnannotated, Key: othersNote, Note: `"night-shift"`},
+		"taint":      history.NewNodeUntainted("", othersTaint, "NoSchedule"),
+		"label":      history.NewNodeLabelled("", othersLabel, "draining", history.Note(`"in-use"`)),
+		"annotation": history.NewNodeUnannotated("", othersNote, history.Note(`"night-shift"`)),
 	} {
 		t.Run("no other check finds a lost "+name, func(t *testing.T) {
 			s := keptStory()
@@ -162,10 +162,10 @@ func TestWhatOthersPutOnANode(t *testing.T) {
 
 // cordonBefore prepares the victim cordoned. The handler then marks it with its taint.
 func (s *script) cordonBefore() {
-	s.at(1.1, history.Event{Kind: history.NodePrepared, Node: victim, Action: string(history.PreparedCordon)})
+	s.at(1.1, history.NewNodePrepared(history.PreparedCordon, "", "", history.Node(victim)))
 	s.drop(kind(history.NodeCordoned))
-	s.at(1, history.Event{Kind: history.NodeCordoned, Node: victim})
-	s.at(4.5, history.Event{Kind: history.NodeTainted, Node: victim, Key: "example.com/disrupted", Reason: "NoSchedule"})
+	s.at(1, history.NewNodeCordoned(victim))
+	s.at(4.5, history.NewNodeTainted(victim, "example.com/disrupted", "NoSchedule"))
 }
 
 // What an operator cordoned before is no mark of the handler's, and no touch.
@@ -186,34 +186,34 @@ func TestTheMarkIsKept(t *testing.T) {
 	for _, x := range []expectation{
 		{name: "kept", want: Pass, got: "kept for"},
 		{"taken off, and put on again", func(s *script) {
-			s.taken(12, history.Event{Kind: history.NodeUncordoned})
-			s.taken(20, history.Event{Kind: history.NodeTainted, Key: "example.com/disrupted", Reason: "NoSchedule"})
+			s.taken(12, history.NewNodeUncordoned(""))
+			s.taken(20, history.NewNodeTainted("", "example.com/disrupted", "NoSchedule"))
 		}, "", Fail, "taken off at +12.000s", false},
 		{"cordon off, and the taint there", func(s *script) {
-			s.at(4.5, history.Event{Kind: history.NodeTainted, Node: victim, Key: "example.com/disrupted", Reason: "NoSchedule"})
-			s.taken(12, history.Event{Kind: history.NodeUncordoned})
+			s.at(4.5, history.NewNodeTainted(victim, "example.com/disrupted", "NoSchedule"))
+			s.taken(12, history.NewNodeUncordoned(""))
 		}, "", Pass, "kept for", false},
 		{"made a taint that the scheduler may ignore", func(s *script) {
-			s.at(4.5, history.Event{Kind: history.NodeTainted, Node: victim, Key: "example.com/disrupted", Reason: "NoSchedule"})
-			s.taken(12, history.Event{Kind: history.NodeUncordoned})
-			s.taken(13, history.Event{Kind: history.NodeTainted, Key: "example.com/disrupted", Reason: "PreferNoSchedule"})
-			s.taken(13, history.Event{Kind: history.NodeUntainted, Key: "example.com/disrupted", Reason: "NoSchedule"})
+			s.at(4.5, history.NewNodeTainted(victim, "example.com/disrupted", "NoSchedule"))
+			s.taken(12, history.NewNodeUncordoned(""))
+			s.taken(13, history.NewNodeTainted("", "example.com/disrupted", "PreferNoSchedule"))
+			s.taken(13, history.NewNodeUntainted("", "example.com/disrupted", "NoSchedule"))
 		}, "", Fail, "taken off at +13.000s", false},
 		{"taken off by the operator", func(s *script) {
-			s.at(11.9, history.Event{Kind: history.OperatorActed, Node: victim, Reason: string(history.UncordonNode)})
-			s.at(12, history.Event{Kind: history.NodeUncordoned, Node: victim})
+			s.at(11.9, history.NewOperatorActed("", history.UncordonNode, victim))
+			s.at(12, history.NewNodeUncordoned(victim))
 		}, "", Pass, "kept for", false},
 		{"taken off by the operator, with the taint", func(s *script) {
-			s.at(4.5, history.Event{Kind: history.NodeTainted, Node: victim, Key: "example.com/disrupted", Reason: "NoSchedule"})
-			s.at(11.9, history.Event{Kind: history.OperatorActed, Node: victim, Reason: string(history.ReadmitNode)})
-			s.at(12, history.Event{Kind: history.NodeUncordoned, Node: victim})
-			s.at(12, history.Event{Kind: history.NodeUntainted, Node: victim, Key: "example.com/disrupted", Reason: "NoSchedule"})
+			s.at(4.5, history.NewNodeTainted(victim, "example.com/disrupted", "NoSchedule"))
+			s.at(11.9, history.NewOperatorActed("", history.ReadmitNode, victim))
+			s.at(12, history.NewNodeUncordoned(victim))
+			s.at(12, history.NewNodeUntainted(victim, "example.com/disrupted", "NoSchedule"))
 		}, "", Pass, "kept for", false},
 		{"taken off, and no audit log", func(s *script) {
 			s.drop(func(e history.Event) bool {
 				return e.Kind == history.AuditRead || e.Kind == history.HandlerWrote || e.Kind == history.HandlerTook
 			})
-			s.at(12, history.Event{Kind: history.NodeUncordoned, Node: victim})
+			s.at(12, history.NewNodeUncordoned(victim))
 		}, "", Unknown, "does not say by whom", false},
 		{"never put on", func(s *script) { s.drop(kind(history.NodeCordoned)) }, "", Unknown, "was not marked", false},
 	} {
@@ -222,8 +222,8 @@ func TestTheMarkIsKept(t *testing.T) {
 	}
 	t.Run("no other check finds a mark that was off for a while", func(t *testing.T) {
 		s := keptStory()
-		s.taken(12, history.Event{Kind: history.NodeUncordoned})
-		s.taken(20, history.Event{Kind: history.NodeTainted, Key: "example.com/disrupted", Reason: "NoSchedule"})
+		s.taken(12, history.NewNodeUncordoned(""))
+		s.taken(20, history.NewNodeTainted("", "example.com/disrupted", "NoSchedule"))
 		missedBefore(t, s, check)
 	})
 }
@@ -231,8 +231,8 @@ func TestTheMarkIsKept(t *testing.T) {
 // An operator may put a node back: that is no failure of the handler's mark.
 func TestAnOperatorUncordonsTheNode(t *testing.T) {
 	s := keptStory()
-	s.at(11.9, history.Event{Kind: history.OperatorActed, Node: victim, Reason: string(history.UncordonNode)})
-	s.at(12, history.Event{Kind: history.NodeUncordoned, Node: victim})
+	s.at(11.9, history.NewOperatorActed("", history.UncordonNode, victim))
+	s.at(12, history.NewNodeUncordoned(victim))
 	if v := named(t, s.judge(), "marked victim"); v.Outcome != Pass {
 		t.Errorf("%s, %s", v.Outcome, v.Got)
 	}

@@ -40,8 +40,8 @@ func TestChangesOfPodsSeenLate(t *testing.T) {
 func TestNoOrderBetweenWatchesWhileOneIsLost(t *testing.T) {
 	lost := func(s *script, watch string) {
 		heard := sec(4)
-		s.at(4.1, history.Event{Kind: history.WatchLost, Key: watch, Said: &heard})
-		s.at(8, history.Event{Kind: history.WatchBack, Key: watch})
+		s.at(4.1, history.NewWatchLost(watch, history.Said(heard)))
+		s.at(8, history.NewWatchBack(watch))
 	}
 	scheduled := func(s *script, seconds float64, node string) {
 		s.drop(kind(history.PodScheduled))

@@ -96,7 +96,7 @@ func (j judge) pending(pods []story.Pod, at time.Duration) (out []story.Pod, sai
 		}
 		out = append(out, p)
 		words, ok := j.First(func(e history.Event) bool {
-			return e.Kind == history.ClusterEvent && e.Reason == "FailedScheduling" && e.Pod == p.Name() && e.At <= at
+			return e.Kind == history.ClusterEvent && e.KubernetesReason() == "FailedScheduling" && e.Pod == p.Name() && e.At <= at
 		})
 		if ok && said.Kind == "" {
 			said = words
@@ -112,7 +112,7 @@ func (j judge) withoutPod(pods []story.Pod, cause history.Event, at time.Duratio
 	for _, e := range j.Events {
 		switch {
 		case e.At > at:
-		case story.RemovedFor(e, cause.Key), e.Kind == history.InstanceJoined:
+		case story.RemovedFor(e, cause.Step()), e.Kind == history.InstanceJoined:
 			there[e.Node] = true
 		case e.Kind == history.NodeDeleted && e.At >= cause.At:
 			delete(there, e.Node)
@@ -180,7 +180,7 @@ func terminated(j judge, v Verdict, c scenarios.Terminated) Verdict {
 	v = v.wants(fmt.Sprintf("every instance without a node terminated within %s", c.Within.D()), c.Notice)
 	named, last := 0, history.Event{}
 	for _, put := range j.AllOf(history.NoticePut) {
-		if put.Key != c.Notice {
+		if put.Step() != c.Notice {
 			continue
 		}
 		joined, ok := j.First(func(e history.Event) bool { return e.Kind == history.InstanceJoined && e.Instance == put.Instance })
@@ -218,19 +218,19 @@ var checkPodReported = check{
 
 func podReported(j judge, v Verdict, c scenarios.PodReported) Verdict {
 	v = v.wants(fmt.Sprintf("an event of the handler on a pod that names %s, within %s", c.Says, c.Within.D()), c.Notice)
-	put, ok := j.First(func(e history.Event) bool { return e.Kind == history.NoticePut && e.Key == c.Notice })
+	put, ok := j.First(func(e history.Event) bool { return e.Kind == history.NoticePut && e.Step() == c.Notice })
 	if !ok {
 		return v.unknown(fmt.Sprintf("notice %q was never sent", c.Notice))
 	}
 	limit := put.At + c.Within.D()
 	report, ok := j.First(func(e history.Event) bool {
-		return e.Kind == history.ClusterEvent && e.Key == "Pod" && e.At >= put.At && e.At <= limit &&
+		return e.About("Pod") && e.At >= put.At && e.At <= limit &&
 			!story.KubernetesComponent(e.Owner) && strings.Contains(e.Note, c.Says)
 	})
 	switch {
 	case ok:
 		v.Numbers = map[string]float64{"reported_seconds": (report.At - put.At).Seconds()}
-		return v.pass(fmt.Sprintf("%s by %s after %s: %s", report.Reason, report.Owner, history.Seconds(report.At-put.At), report.Note), put, report)
+		return v.pass(fmt.Sprintf("%s by %s after %s: %s", report.KubernetesReason(), report.Owner, history.Seconds(report.At-put.At), report.Note), put, report)
 	case j.Unseen(limit) != "":
 		return v.unknown("no event: "+j.Unseen(limit), put)
 	}

@@ -12,14 +12,14 @@ import (
 func twoDriftedStory() *script {
 	s := driftStory()
 	s.only(scenarios.Check{DisruptedAtOnce: &scenarios.DisruptedAtOnce{Of: "new-ami", Max: 1}})
-	s.at(2.5, history.Event{Kind: history.HandlerReconfigured, Key: "new-ami", Reason: "drift", Node: bystander})
+	s.at(2.5, history.NewHandlerReconfigured("new-ami", "drift", history.Node(bystander)))
 	s.pod(1, history.PodPresent, "web", bystander, "ReplicaSet/web")
-	s.at(13, history.Event{Kind: history.NodeTainted, Node: bystander, Key: "example.com/disrupted", Reason: "NoSchedule"})
+	s.at(13, history.NewNodeTainted(bystander, "example.com/disrupted", "NoSchedule"))
 	s.pod(14, history.PodEvicted, "web", bystander, "ReplicaSet/web")
 	s.pod(14, history.PodTerminating, "web", bystander, "ReplicaSet/web")
 	s.pod(15, history.PodDeleted, "web", bystander, "ReplicaSet/web")
-	s.at(16, history.Event{Kind: history.InstanceEnded, Node: bystander})
-	s.at(16, history.Event{Kind: history.NodeDeleted, Node: bystander})
+	s.at(16, history.NewInstanceEnded("", bystander))
+	s.at(16, history.NewNodeDeleted(bystander))
 	return s
 }
 
@@ -70,9 +70,9 @@ func TestDisruptedAtOnce(t *testing.T) {
 func lateDaemonStory() *script {
 	s := driftStory()
 	s.only(scenarios.Check{DaemonSetRuns: &scenarios.DaemonSetRuns{Name: "agent", Of: "new-ami", Within: strict.Duration(sec(15))}})
-	s.at(2.1, history.Event{Kind: history.Deployed, Key: "agent"})
+	s.at(2.1, history.NewDeployed("agent"))
 	s.pod(2.2, history.PodCreated, "agent-1", "", "DaemonSet/agent")
-	s.at(2.3, history.Event{Kind: history.ClusterEvent, Key: "Pod", Pod: "default/agent-1", Reason: "FailedScheduling", Owner: "default-scheduler", Note: "Insufficient memory"})
+	s.at(2.3, history.NewClusterEvent("Pod", "FailedScheduling", history.Pod("default/agent-1"), history.Owner("default-scheduler"), history.Note("Insufficient memory")))
 	s.pod(4.2, history.PodCreated, "agent-2", "", "DaemonSet/agent")
 	s.pod(4.3, history.PodScheduled, "agent-2", launchedNode, "DaemonSet/agent")
 	s.pod(4.9, history.PodReady, "agent-2", launchedNode, "DaemonSet/agent")
@@ -108,7 +108,7 @@ func lostInDrainStory() *script {
 	s := drainStory()
 	s.only(scenarios.Check{Forgotten: &scenarios.Forgotten{Node: "victim", Within: strict.Duration(sec(5))}})
 	s.change(history.Reclaimed, func(e *history.Event) { e.At = sec(8) })
-	s.at(11, history.Event{Kind: history.NodeDeleted, Node: victim})
+	s.at(11, history.NewNodeDeleted(victim))
 	return s
 }
 
@@ -132,12 +132,12 @@ func unjoinedStory() *script {
 	s := drainStory()
 	s.only(scenarios.Check{Terminated: &scenarios.Terminated{Notice: "again", Within: strict.Duration(sec(5))}})
 	until := sec(24)
-	s.at(5.5, history.Event{Kind: history.InstanceLaunched, Instance: "i-l"})
-	s.at(5.6, history.Event{Kind: history.InstanceFailed, Instance: "i-l"})
-	s.at(6, history.Event{Kind: history.NoticePut, Key: "again", Notice: "n-2", Instance: "i-l", Until: &until})
-	s.at(6.2, history.Event{Kind: history.SQSReceived, Message: "m-2", Notice: "n-2"})
-	s.at(6.5, history.Event{Kind: history.SQSDeleted, Message: "m-2", Notice: "n-2"})
-	s.at(8, history.Event{Kind: history.InstanceEnded, Instance: "i-l"})
+	s.at(5.5, history.NewInstanceLaunched("i-l", "", ""))
+	s.at(5.6, history.NewInstanceFailed("i-l", "", ""))
+	s.at(6, history.NewNoticePut("again", "", "", history.Notice("n-2"), history.Instance("i-l"), history.Until(until)))
+	s.at(6.2, history.NewSQSReceived("", "m-2", "n-2"))
+	s.at(6.5, history.NewSQSDeleted("", "m-2", "n-2"))
+	s.at(8, history.NewInstanceEnded("i-l", ""))
 	return s
 }
 
@@ -150,7 +150,7 @@ func TestTerminated(t *testing.T) {
 			s.change(history.InstanceEnded, func(e *history.Event) { e.Instance = "i-a" })
 		}, want: Fail, got: "i-l still runs after 5s"},
 		{name: "it became a node", edit: func(s *script) {
-			s.at(5.8, history.Event{Kind: history.InstanceJoined, Instance: "i-l", Node: launchedNode})
+			s.at(5.8, history.NewInstanceJoined("i-l", launchedNode))
 		}, want: Unknown, got: "became node " + launchedNode},
 		{name: "no notice", edit: func(s *script) {
 			s.drop(func(e history.Event) bool { return e.Notice == "n-2" })
@@ -165,7 +165,7 @@ func TestTerminated(t *testing.T) {
 func unplaceableStory() *script {
 	s := drainStory()
 	s.only(scenarios.Check{PodReported: &scenarios.PodReported{Notice: "reclaim", Says: "vpc.amazonaws.com/pod-eni", Within: strict.Duration(sec(5))}})
-	s.at(7, history.Event{Kind: history.ClusterEvent, Key: "Pod", Pod: "default/coredns-b", Reason: "FailedScheduling", Owner: "builtin", Note: "no instance type has vpc.amazonaws.com/pod-eni"})
+	s.at(7, history.NewClusterEvent("Pod", "FailedScheduling", history.Pod("default/coredns-b"), history.Owner("builtin"), history.Note("no instance type has vpc.amazonaws.com/pod-eni")))
 	return s
 }
 

@@ -16,13 +16,13 @@ func blockedStory() *script {
 	s.scenario.Workload = scenarios.Workload{Replicas: 2, Budgets: []scenarios.Budget{{Pods: "app", MinAvailable: 2}}}
 	s.scenario.Checks = nil
 	for _, name := range []string{"app-1", "app-2"} {
-		s.at(1, history.Event{Kind: history.PodPresent, Pod: "default/" + name, UID: "uid-" + name, Node: victim, Owner: "ReplicaSet/app", Key: "app", Reason: "Running"})
+		s.at(1, history.NewPodPresent("default/"+name, "uid-"+name, "app", "Running", history.Node(victim), history.Owner("ReplicaSet/app")))
 	}
 	return s
 }
 
 func (s *script) reported(seconds float64, note string) {
-	s.at(seconds, history.Event{Kind: history.ClusterEvent, Key: "Node", Node: victim, Reason: "EvictionBlocked", Owner: "builtin", Note: note})
+	s.at(seconds, history.NewClusterEvent("Node", "EvictionBlocked", history.Node(victim), history.Owner("builtin"), history.Note(note)))
 }
 
 func TestEventsOfBlockedPodsAreBounded(t *testing.T) {
@@ -44,7 +44,7 @@ func TestEventsOfBlockedPodsAreBounded(t *testing.T) {
 		{"with every attempt", everySecond, "", Fail, "17 events about 2 blocked pods", false},
 		{"other events of the handler", func(s *script) {
 			for i := range 15 {
-				s.at(6+float64(i), history.Event{Kind: history.ClusterEvent, Key: "Node", Node: victim, Reason: "Draining", Owner: "builtin", Note: "Evicting pods"})
+				s.at(6+float64(i), history.NewClusterEvent("Node", "Draining", history.Node(victim), history.Owner("builtin"), history.Note("Evicting pods")))
 			}
 		}, "", Pass, "2 events", false},
 		{"not blocked", func(s *script) {
@@ -72,7 +72,7 @@ func TestEveryPodIsAskedToTerminate(t *testing.T) {
 			s.pod(8, history.PodEvicted, name, victim, "ReplicaSet/app")
 			s.pod(8, history.PodTerminating, name, victim, "ReplicaSet/app")
 		}
-		s.at(7, history.Event{Kind: history.NodeNotReady, Node: victim, Reason: "Unknown"})
+		s.at(7, history.NewNodeNotReady(victim, "Unknown"))
 		return s
 	}
 	forgotten := func(s *script) {
@@ -83,11 +83,11 @@ func TestEveryPodIsAskedToTerminate(t *testing.T) {
 		{"one is not", forgotten, "", Fail, "1 of 3 never began to terminate: default/app-2", false},
 		{"it had finished", func(s *script) {
 			forgotten(s)
-			s.at(9, history.Event{Kind: history.PodFinished, Pod: "default/app-2", UID: "uid-app-2", Node: victim, Reason: "Succeeded"})
+			s.at(9, history.NewPodFinished("default/app-2", "uid-app-2", "Succeeded", history.Node(victim)))
 		}, "", Pass, "all 3", false},
 		{"the recording ends before the deadline", func(s *script) {
 			forgotten(s)
-			s.at(20, history.Event{Kind: history.RunError, Note: "x"})
+			s.at(20, history.NewRunError("x"))
 		}, "", Unknown, "the recording ends there", false},
 	} {
 		x.check = check
@@ -108,7 +108,7 @@ func TestFinalizersAreHonoured(t *testing.T) {
 		s.scenario.Steps = s.scenario.Steps[:1]
 		s.drop(kind(history.Reclaimed))
 		s.only(scenarios.Check{FinalizersHonoured: &scenarios.FinalizersHonoured{Node: "victim", Notice: "reclaim", Pods: "finalizer"}})
-		s.at(1, history.Event{Kind: history.PodPresent, Pod: "default/finalizer", UID: "uid-finalizer", Node: victim, Key: "finalizer", Reason: "Running"})
+		s.at(1, history.NewPodPresent("default/finalizer", "uid-finalizer", "finalizer", "Running", history.Node(victim)))
 		s.pod(5, history.PodEvicted, "finalizer", victim, "")
 		s.pod(5, history.PodTerminating, "finalizer", victim, "")
 		s.pod(6, history.PodExited, "finalizer", victim, "")

@@ -89,7 +89,7 @@ func (j judge) polls(p story.Pod, after time.Duration) (history.Event, bool) {
 
 // disturbed are the pods of the handler that a disturbance was done to.
 func (j judge) disturbed(disturbance string) (pods []story.Pod, why string) {
-	done := j.All(func(e history.Event) bool { return e.Kind == history.HandlerDisturbed && e.Key == disturbance })
+	done := j.All(func(e history.Event) bool { return e.Kind == history.HandlerDisturbed && e.Step() == disturbance })
 	if len(done) == 0 {
 		return nil, fmt.Sprintf("disturbance %q never began", disturbance)
 	}
@@ -159,11 +159,11 @@ func takenOver(j judge, v Verdict, c scenarios.TakenOver) Verdict {
 		if !taken || e.Said == nil || *e.Said <= ended.At || *e.Said > until {
 			continue
 		}
-		if e.Key == "" {
+		if e.HandlerPod() == "" {
 			return v.unknown("the audit log does not say which replica evicted "+e.Pod, ended, e)
 		}
 		v.Numbers["taken_over_seconds"] = (*e.Said - ended.At).Seconds()
-		return v.pass(fmt.Sprintf("%s evicted %s %s after %s had ended", e.Key, e.Pod, history.Seconds(*e.Said-ended.At), names[0]), ended, e)
+		return v.pass(fmt.Sprintf("%s evicted %s %s after %s had ended", e.HandlerPod(), e.Pod, history.Seconds(*e.Said-ended.At), names[0]), ended, e)
 	}
 	if why := j.Unseen(until); why != "" && !allLeave {
 		return v.unknown("not taken over: "+why, ended)

@@ -12,22 +12,22 @@ import (
 func (s *script) replicas(seconds float64, how history.Disturbance) {
 	s.meta.Handler.Deployment = "default/handler"
 	for name, ip := range map[string]string{"handler-1": "10.0.1.1", "handler-2": "10.0.1.2"} {
-		s.at(1, history.Event{Kind: history.PodPresent, Pod: "default/" + name, UID: "uid-" + name, Node: reserved, Owner: "ReplicaSet/handler-7", IP: ip, Reason: "Running"})
+		s.at(1, history.NewPodPresent("default/"+name, "uid-"+name, "", "Running", history.Node(reserved), history.Owner("ReplicaSet/handler-7"), history.IP(ip)))
 	}
-	s.at(seconds, history.Event{Kind: history.HandlerDisturbed, Key: "stop", Reason: string(how), Pod: "default/handler-1", UID: "uid-handler-1", Node: reserved})
-	s.at(seconds+0.1, history.Event{Kind: history.PodTerminating, Pod: "default/handler-1", UID: "uid-handler-1", Node: reserved, Owner: "ReplicaSet/handler-7", Numbers: history.Numbers{history.Grace: 10}})
-	s.at(seconds+0.2, history.Event{Kind: history.HandlerLeftAlone, Key: "stop", Reason: string(how)})
+	s.at(seconds, history.NewHandlerDisturbed("stop", how, history.Pod("default/handler-1"), history.UID("uid-handler-1"), history.Node(reserved)))
+	s.at(seconds+0.1, history.NewPodTerminating("default/handler-1", "uid-handler-1", history.Node(reserved), history.Owner("ReplicaSet/handler-7"), history.With(history.Numbers{history.Grace: 10})))
+	s.at(seconds+0.2, history.NewHandlerLeftAlone("stop", how))
 }
 
 func (s *script) replicaEnded(seconds, code float64) {
-	s.at(seconds, history.Event{Kind: history.PodExited, Pod: "default/handler-1", UID: "uid-handler-1", Node: reserved, Owner: "ReplicaSet/handler-7", Numbers: history.Numbers{history.ExitCode: code}})
+	s.at(seconds, history.NewPodExited("default/handler-1", "uid-handler-1", history.Node(reserved), history.Owner("ReplicaSet/handler-7"), history.With(history.Numbers{history.ExitCode: code})))
 }
 
 // received is a message of no importance that a client receives.
 func (s *script) received(seconds float64, ip string) {
-	s.at(seconds, history.Event{Kind: history.MessagePut, Key: "another", Message: "m-2"})
-	s.at(seconds, history.Event{Kind: history.SQSReceived, Message: "m-2", IP: ip})
-	s.at(seconds+0.5, history.Event{Kind: history.SQSDeleted, Message: "m-2"})
+	s.at(seconds, history.NewMessagePut("another", "m-2"))
+	s.at(seconds, history.NewSQSReceived("", "m-2", "", history.IP(ip)))
+	s.at(seconds+0.5, history.NewSQSDeleted("", "m-2", ""))
 }
 
 func TestAHandlerStopsCleanly(t *testing.T) {
@@ -47,7 +47,7 @@ func TestAHandlerStopsCleanly(t *testing.T) {
 	elsewhere := func(s *script) { s.received(12, "10.0.1.2") }
 	late := func(s *script) { s.received(11, "10.0.1.1") }
 	polling := func(s *script) {
-		s.at(13, history.Event{Kind: history.SQSCall, Action: "ReceiveMessage", Status: 200, IP: "10.0.1.1"})
+		s.at(13, history.NewSQSCall("", "ReceiveMessage", "", history.Status(200), history.IP("10.0.1.1")))
 	}
 	killed := func(s *script) { s.replicaEnded(18.2, killedCode) }
 	for _, x := range []struct {
@@ -79,7 +79,7 @@ func TestADrainIsTakenOver(t *testing.T) {
 	by := func(seconds float64, replica string) func(*script) {
 		return func(s *script) {
 			said := sec(seconds)
-			s.at(29.12, history.Event{Kind: history.HandlerTook, Pod: "default/app-1", Action: "evict", Key: replica, Said: &said})
+			s.at(29.12, history.NewHandlerTook(replica, "default/app-1", history.Action("evict"), history.Said(said)))
 			s.pod(seconds+0.1, history.PodEvicted, "app-1", victim, "ReplicaSet/app")
 			s.pod(seconds+0.1, history.PodTerminating, "app-1", victim, "ReplicaSet/app")
 		}
@@ -89,7 +89,7 @@ func TestADrainIsTakenOver(t *testing.T) {
 			s := blockedStory()
 			s.replicas(8, history.RetireHandler)
 			s.replicaEnded(10, 0)
-			s.at(29.15, history.Event{Kind: history.AuditRead})
+			s.at(29.15, history.NewAuditRead(""))
 			s.only(scenarios.Check{TakenOver: &scenarios.TakenOver{Node: "victim", Disturbance: "stop", Within: strict.Duration(sec(10))}})
 			for _, edit := range edits {
 				edit(s)

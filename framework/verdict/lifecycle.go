@@ -28,7 +28,7 @@ func lifecycleCompleted(j judge, v Verdict, c scenarios.LifecycleCompleted) Verd
 	calls := j.All(func(e history.Event) bool {
 		return e.Kind == history.LifecycleActed && e.Action == "CompleteLifecycleAction" && e.Instance == put.Instance && e.At >= put.At
 	})
-	abandoned := slices.IndexFunc(calls, func(e history.Event) bool { return e.Reason != "CONTINUE" })
+	abandoned := slices.IndexFunc(calls, func(e history.Event) bool { return e.LifecycleResult() != "CONTINUE" })
 	v.Numbers = map[string]float64{"completed": float64(len(calls))}
 	switch {
 	case len(calls) == 0 && j.Unrecorded(until) != "":
@@ -36,7 +36,7 @@ func lifecycleCompleted(j judge, v Verdict, c scenarios.LifecycleCompleted) Verd
 	case len(calls) == 0:
 		return v.fail("never completed", put)
 	case abandoned >= 0:
-		return v.fail("completed with "+calls[abandoned].Reason, put, calls[abandoned])
+		return v.fail("completed with "+calls[abandoned].LifecycleResult(), put, calls[abandoned])
 	case calls[0].At > until:
 		return v.fail(fmt.Sprintf("completed %s after the notice, when the heartbeat timeout was over", history.Seconds(calls[0].At-put.At)), put, calls[0])
 	}

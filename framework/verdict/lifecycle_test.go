@@ -18,7 +18,7 @@ func lifecycleStory() *script {
 }
 
 func (s *script) completes(seconds float64, result string) {
-	s.at(seconds, history.Event{Kind: history.LifecycleActed, Action: "CompleteLifecycleAction", Instance: "i-a", Key: "hook", Reason: result})
+	s.at(seconds, history.NewLifecycleActed("CompleteLifecycleAction", "hook", "i-a", result))
 }
 
 func TestLifecycleCompleted(t *testing.T) {

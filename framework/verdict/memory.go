@@ -25,7 +25,7 @@ const missedReadings = 3
 
 func handlerMemory(j judge, v Verdict, c scenarios.HandlerMemory) Verdict {
 	v = v.wants(fmt.Sprintf("each pod of the handler grows by at most %d MiB", c.GrowthMiB), c.During)
-	sent := j.All(func(e history.Event) bool { return e.Kind == history.MessagePut && e.Key == c.During })
+	sent := j.All(func(e history.Event) bool { return e.Kind == history.MessagePut && e.Step() == c.During })
 	if len(sent) == 0 {
 		return v.unknown(fmt.Sprintf("no message of %q was sent", c.During))
 	}

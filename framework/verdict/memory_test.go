@@ -29,13 +29,13 @@ func floodStory() *script {
 		s.pod(1, history.PodPresent, pod, reserved, "ReplicaSet/handler-5d8f")
 		for i := range 61 {
 			held := min(40+float64(i)*5, 70) + float64(i%3)*2
-			s.at(3+float64(i)*10, history.Event{Kind: history.MemoryUsed, Pod: "default/" + pod, Numbers: history.Numbers{history.Bytes: held * (1 << 20)}})
+			s.at(3+float64(i)*10, history.NewMemoryUsed("default/"+pod, history.With(history.Numbers{history.Bytes: held * (1 << 20)})))
 		}
 	}
 	for i := range 600 {
-		s.at(4+float64(i), history.Event{Kind: history.MessagePut, Key: "foreign", Message: "m"})
+		s.at(4+float64(i), history.NewMessagePut("foreign", "m"))
 	}
-	s.at(605, history.Event{Kind: history.RunPhase, Key: "settle"})
+	s.at(605, history.Phase("settle").Begins())
 	s.restore(610)
 	return s
 }
@@ -68,7 +68,7 @@ func TestHandlerMemory(t *testing.T) {
 		{name: "no memory on record", edit: unread(0, 700), want: Unknown, got: "its memory is not on record"},
 		{name: "this machine shows none", edit: func(s *script) {
 			unread(0, 700)(s)
-			s.at(3, history.Event{Kind: history.WaitsRecorded, Note: "the engine runs in a virtual machine"})
+			s.at(3, history.NewWaitsRecorded(history.Note("the engine runs in a virtual machine")))
 		}, want: Unknown, got: "not on record: the engine runs in a virtual machine"},
 		{name: "a minute of it is missing", edit: unread(300, 360), want: Unknown, got: "not on record from +293.000s to +363.000s"},
 		{name: "its end is missing", edit: unread(540, 700), want: Unknown, got: "not on record from +533.000s"},
@@ -81,7 +81,7 @@ func TestHandlerMemory(t *testing.T) {
 			s.pod(1, history.PodPresent, "handler-5d8f-z", reserved, "ReplicaSet/handler-5d8f")
 			s.pod(2, history.PodDeleted, "handler-5d8f-z", reserved, "ReplicaSet/handler-5d8f")
 		}, want: Pass},
-		{name: "the recording breaks off", edit: func(s *script) { s.at(300, history.Event{Kind: history.RunError, Note: "x"}) }, want: Unknown, got: "not to the end of the flood"},
+		{name: "the recording breaks off", edit: func(s *script) { s.at(300, history.NewRunError("x")) }, want: Unknown, got: "not to the end of the flood"},
 	} {
 		x.check = "the handler's memory during foreign"
 		x.run(t, floodStory)

@@ -34,11 +34,11 @@ func TestWhatAHoleHides(t *testing.T) {
 	recorded := func(edits ...func(*script)) func(*script) {
 		return func(s *script) {
 			s.only(scenarios.Check{DNSLost: &scenarios.DNSLost{Mode: "all"}})
-			s.at(1, history.Event{Kind: history.PodReady, Pod: "default/coredns-a", UID: "uid-coredns-a", Node: victim, IP: ending})
-			s.at(1, history.Event{Kind: history.PodReady, Pod: "default/coredns-z", UID: "uid-coredns-z", Node: bystander, IP: staying})
-			s.at(5.1, history.Event{Kind: history.PodSignalled, Pod: "default/coredns-a", Node: victim, IP: ending})
-			s.at(10, history.Event{Kind: history.PodExited, Pod: "default/coredns-a", UID: "uid-coredns-a", Node: victim, IP: ending})
-			s.at(28.9, history.Event{Kind: history.FlowsRecorded, Numbers: history.Numbers{history.Resolution: 0.005}})
+			s.at(1, history.NewPodReady("default/coredns-a", "uid-coredns-a", history.Node(victim), history.IP(ending)))
+			s.at(1, history.NewPodReady("default/coredns-z", "uid-coredns-z", history.Node(bystander), history.IP(staying)))
+			s.at(5.1, history.NewPodSignalled("default/coredns-a", "", history.Node(victim), history.IP(ending)))
+			s.at(10, history.NewPodExited("default/coredns-a", "uid-coredns-a", history.Node(victim), history.IP(ending)))
+			s.at(28.9, history.NewFlowsRecorded("", history.With(history.Numbers{history.Resolution: 0.005})))
 			s.flow(40000, ending, 1.5, 9)
 			s.flow(40000, staying, 9, 0)
 			for _, edit := range edits {
@@ -60,7 +60,7 @@ func TestWhatAHoleHides(t *testing.T) {
 		{name: "no query may be lost", edit: lost(0), check: dnsLost, want: Unknown, got: "up to 12 more might have been: nothing left for 0.200s", noise: true},
 		{name: "two moments near one hole", edit: func(s *script) {
 			lost(0)(s)
-			s.at(5.4, history.Event{Kind: history.EndpointGone, Pod: "default/coredns-a", IP: "10.0.0.1"})
+			s.at(5.4, history.NewEndpointGone("", "default/coredns-a", "10.0.0.1"))
 		}, check: dnsLost, want: Unknown, got: "up to 12 more might have been", noise: true},
 		{name: "more may be lost than the hole may hide", edit: lost(12), check: dnsLost, want: Pass, got: "0 of"},
 		{name: "more are lost than may be", edit: func(s *script) { lost(12)(s); lose(5.5, 6)(s) }, check: dnsLost, want: Fail},

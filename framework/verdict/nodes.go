@@ -96,7 +96,7 @@ func (j judge) unprompted(node string, mark history.Event) string {
 	case len(earlier) == 0:
 		return "before any notice named it"
 	case !slices.ContainsFunc(earlier, j.requiresMark):
-		return fmt.Sprintf("after notice %q and before any other: none of which requires a mark", earlier[0].Key)
+		return fmt.Sprintf("after notice %q and before any other: none of which requires a mark", earlier[0].Step())
 	}
 	return ""
 }
@@ -105,7 +105,7 @@ func (j judge) unprompted(node string, mark history.Event) string {
 // scenario requires it, or the notice says that the instance ends.
 func (j judge) requiresMark(put history.Event) bool {
 	for _, check := range j.Scenario.Checks {
-		if m := check.Marked; m != nil && m.Notice == put.Key {
+		if m := check.Marked; m != nil && m.Notice == put.Step() {
 			if node, why := j.Node(m.Node); why == "" && node == put.Node {
 				return true
 			}
@@ -114,12 +114,12 @@ func (j judge) requiresMark(put history.Event) bool {
 	if j.callsForDrain(put) {
 		return true
 	}
-	switch history.NoticeType(put.Reason) {
+	switch put.NoticeType() {
 	case history.SpotInterruption, history.ScheduledChange, history.CapacityReservationInterruption, history.LifecycleAction, history.CapacityBlockExpiration, history.StatusChecked:
 		return true
 	case history.StateChange:
 		return slices.ContainsFunc(j.Scenario.Steps, func(s scenarios.Step) bool {
-			return s.Notice != nil && s.Notice.Name == put.Key && slices.Contains([]string{"stopping", "stopped", "shutting-down", "terminated"}, s.Notice.State)
+			return s.Notice != nil && s.Notice.Name == put.Step() && slices.Contains([]string{"stopping", "stopped", "shutting-down", "terminated"}, s.Notice.State)
 		})
 	}
 	return false
@@ -134,7 +134,7 @@ func (j judge) markAsked(put, mark history.Event, until time.Duration) (asked hi
 	var wrote, recent []history.Event
 	earliest, _ := j.Earliest(mark)
 	for _, e := range j.History.Events {
-		if e.Kind != history.HandlerWrote || e.Node != mark.Node || e.Reason != "" || e.Said == nil || *e.Said < put.At || *e.Said > mark.At {
+		if !e.WroteNode() || e.Node != mark.Node || e.Said == nil || *e.Said < put.At || *e.Said > mark.At {
 			continue
 		}
 		e.At = *e.Said
@@ -164,7 +164,7 @@ func (j judge) unmarked(v Verdict, l limit, put history.Event, within time.Durat
 	node := put.Node
 	l = j.extended(l, put, j.Gone(node), within)
 	until := min(l.from+within, j.Gone(node))
-	if put.Reason != string(history.StatusChecked) && !j.History.Meta.Handler.ReadsMetadata() && len(j.MessagesOf(put)) == 0 {
+	if put.NoticeType() != history.StatusChecked && !j.History.Meta.Handler.ReadsMetadata() && len(j.MessagesOf(put)) == 0 {
 		if lost := j.neverReceived(v, put, until); lost.Outcome == Unknown {
 			return lost
 		}
@@ -246,19 +246,19 @@ func nodeEvent(j judge, v Verdict, c scenarios.NodeEvent) Verdict {
 	switch {
 	case ok && e.At <= until:
 		v.Numbers = map[string]float64{"event_seconds": (e.At - limit.from).Seconds()}
-		return v.pass(fmt.Sprintf("%s by %s after %s", e.Reason, e.Owner, limit.after(e.At)), append(limit.evidence, e)...)
+		return v.pass(fmt.Sprintf("%s by %s after %s", e.KubernetesReason(), e.Owner, limit.after(e.At)), append(limit.evidence, e)...)
 	case j.Unseen(until) != "":
 		return v.unknown("no event: "+j.Unseen(until), put)
 	case ok && j.mayBeInTime(e, until) != "":
-		return v.unknown(fmt.Sprintf("%s by %s after %s: %s", e.Reason, e.Owner, limit.after(e.At), j.mayBeInTime(e, until)), append(limit.evidence, e)...)
+		return v.unknown(fmt.Sprintf("%s by %s after %s: %s", e.KubernetesReason(), e.Owner, limit.after(e.At), j.mayBeInTime(e, until)), append(limit.evidence, e)...)
 	case ok:
 		if why := j.handlerWaited(limit.from, e.At, until); why != "" {
-			return v.noise(fmt.Sprintf("%s by %s after %s: %s", e.Reason, e.Owner, limit.after(e.At), why), append(limit.evidence, e)...)
+			return v.noise(fmt.Sprintf("%s by %s after %s: %s", e.KubernetesReason(), e.Owner, limit.after(e.At), why), append(limit.evidence, e)...)
 		}
-		return v.fail(fmt.Sprintf("%s by %s, but only after %s", e.Reason, e.Owner, limit.after(e.At)), append(limit.evidence, e)...)
+		return v.fail(fmt.Sprintf("%s by %s, but only after %s", e.KubernetesReason(), e.Owner, limit.after(e.At)), append(limit.evidence, e)...)
 	}
 	if foreign, ok := j.First(func(e history.Event) bool { return j.onNode(e, put) && e.At <= until }); ok {
-		return v.unknown(fmt.Sprintf("only %s by %s, and nothing shows that this is the handler: name its reporter under marks in its description", foreign.Reason, foreign.Owner), put, foreign)
+		return v.unknown(fmt.Sprintf("only %s by %s, and nothing shows that this is the handler: name its reporter under marks in its description", foreign.KubernetesReason(), foreign.Owner), put, foreign)
 	}
 	return v.fail("no event on "+node+" except those of Kubernetes itself", put)
 }
@@ -266,7 +266,7 @@ func nodeEvent(j judge, v Verdict, c scenarios.NodeEvent) Verdict {
 // onNode reports whether an event about the node of the notice came after it, and not
 // from Kubernetes itself.
 func (j judge) onNode(e, put history.Event) bool {
-	return e.Kind == history.ClusterEvent && e.Key == "Node" && e.Node == put.Node && e.At >= put.At && !story.KubernetesComponent(e.Owner)
+	return e.About("Node") && e.Node == put.Node && e.At >= put.At && !story.KubernetesComponent(e.Owner)
 }
 
 // handlers reports whether the handler reported the event. If its description does not
@@ -280,7 +280,7 @@ func (j judge) handlers(e, put history.Event) bool {
 	_, workload, _ := strings.Cut(handler.Workload(), "/")
 	return e.Owner == handler.Name || e.Owner == workload ||
 		put.Instance != "" && strings.Contains(e.Note, put.Instance) || put.Notice != "" && strings.Contains(e.Note, put.Notice) ||
-		slices.ContainsFunc(aboutInterruption(), func(word string) bool { return strings.Contains(strings.ToLower(e.Reason), word) })
+		slices.ContainsFunc(aboutInterruption(), func(word string) bool { return strings.Contains(strings.ToLower(e.KubernetesReason()), word) })
 }
 
 // aboutInterruption are words of the reasons by which handlers report an interruption.

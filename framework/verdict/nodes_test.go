@@ -17,7 +17,7 @@ func victimCordoned(e history.Event) bool {
 func moveMark(seconds float64) func(*script) {
 	return func(s *script) {
 		s.drop(victimCordoned)
-		s.at(seconds, history.Event{Kind: history.NodeCordoned, Node: victim})
+		s.at(seconds, history.NewNodeCordoned(victim))
 	}
 }
 
@@ -31,41 +31,41 @@ func TestMarked(t *testing.T) {
 		{name: "late, and the handler had no processor for a part of it", edit: handlerStarved(10, 0.5), want: Fail, got: "6.000s"},
 		{name: "tainted in place of cordoned", edit: func(s *script) {
 			s.drop(victimCordoned)
-			s.at(5, history.Event{Kind: history.NodeTainted, Node: victim, Key: "example.com/disrupted"})
+			s.at(5, history.NewNodeTainted(victim, "example.com/disrupted", ""))
 		}, want: Pass, got: "1.000s"},
 		{name: "never", edit: func(s *script) { s.drop(victimCordoned) }, want: Fail, got: "before its instance was taken"},
 		{name: "only after the instance was taken", edit: moveMark(24.5), want: Fail, got: "before its instance was taken"},
 		{name: "never, and never taken", edit: func(s *script) { s.drop(victimCordoned); s.drop(kind(history.Reclaimed)) }, want: Fail, got: "not marked"},
 		{name: "another node", edit: func(s *script) {
 			s.drop(victimCordoned)
-			s.at(5, history.Event{Kind: history.NodeCordoned, Node: bystander})
+			s.at(5, history.NewNodeCordoned(bystander))
 		}, want: Fail},
 		{name: "by a taint that the handler does not claim", edit: func(s *script) {
 			s.drop(victimCordoned)
-			s.at(5, history.Event{Kind: history.NodeTainted, Node: victim, Key: "example.com/other"})
+			s.at(5, history.NewNodeTainted(victim, "example.com/other", ""))
 		}, want: Fail},
 		{name: "by a mark that the handler does not claim", edit: func(s *script) { s.meta.Handler.Unschedulable = false }, want: Fail},
-		{name: "taken off again", edit: func(s *script) { s.at(12, history.Event{Kind: history.NodeUncordoned, Node: victim}) }, want: Fail, got: "+12.000s"},
+		{name: "taken off again", edit: func(s *script) { s.at(12, history.NewNodeUncordoned(victim)) }, want: Fail, got: "+12.000s"},
 		{name: "one of two marks taken off", edit: func(s *script) {
-			s.at(5, history.Event{Kind: history.NodeTainted, Node: victim, Key: "example.com/disrupted"})
-			s.at(12, history.Event{Kind: history.NodeUncordoned, Node: victim})
+			s.at(5, history.NewNodeTainted(victim, "example.com/disrupted", ""))
+			s.at(12, history.NewNodeUncordoned(victim))
 		}, want: Pass},
 		{name: "marked by an earlier notice", edit: func(s *script) {
 			moveMark(3.5)(s)
-			s.at(3, history.Event{Kind: history.NoticePut, Key: "earlier", Node: victim, Reason: string(history.SpotInterruption)})
+			s.at(3, history.NewNoticePut("earlier", history.SpotInterruption, victim))
 		}, want: Pass, got: "0.000s"},
 		{name: "marked by an earlier notice, on a Node object that was deleted since", edit: func(s *script) {
 			moveMark(3.2)(s)
-			s.at(3, history.Event{Kind: history.NoticePut, Key: "earlier", Node: victim, Reason: string(history.SpotInterruption)})
-			s.at(3.4, history.Event{Kind: history.NodeDeleted, Node: victim})
-			s.at(3.6, history.Event{Kind: history.NodePresent, Node: victim})
+			s.at(3, history.NewNoticePut("earlier", history.SpotInterruption, victim))
+			s.at(3.4, history.NewNodeDeleted(victim))
+			s.at(3.6, history.NewNodePresent(victim, ""))
 		}, want: Fail, got: "before its instance was taken"},
 		{name: "and marked again after that", edit: func(s *script) {
 			moveMark(3.2)(s)
-			s.at(3, history.Event{Kind: history.NoticePut, Key: "earlier", Node: victim, Reason: string(history.SpotInterruption)})
-			s.at(3.4, history.Event{Kind: history.NodeDeleted, Node: victim})
-			s.at(3.6, history.Event{Kind: history.NodePresent, Node: victim})
-			s.at(5, history.Event{Kind: history.NodeCordoned, Node: victim})
+			s.at(3, history.NewNoticePut("earlier", history.SpotInterruption, victim))
+			s.at(3.4, history.NewNodeDeleted(victim))
+			s.at(3.6, history.NewNodePresent(victim, ""))
+			s.at(5, history.NewNodeCordoned(victim))
 		}, want: Pass, got: "1.000s"},
 		{name: "not marked by a handler that reads no queue", edit: func(s *script) {
 			s.meta.Handler.Reads = history.FromMetadata
@@ -75,12 +75,12 @@ func TestMarked(t *testing.T) {
 		{name: "marked before any notice", edit: moveMark(3), want: Unknown, got: "before any notice"},
 		{name: "recording ends too soon", edit: func(s *script) {
 			s.drop(victimCordoned)
-			s.at(7, history.Event{Kind: history.RunError, Note: "lost the watch"})
+			s.at(7, history.NewRunError("lost the watch"))
 		}, want: Unknown, got: "recording ends there"},
 		{name: "taken before the time was up, then the harness broke", edit: func(s *script) {
 			s.drop(victimCordoned)
 			s.change(history.Reclaimed, func(e *history.Event) { e.At = sec(7) })
-			s.at(8, history.Event{Kind: history.RunError, Note: "lost the watch"})
+			s.at(8, history.NewRunError("lost the watch"))
 		}, want: Fail, got: "before its instance was taken"},
 		{name: "no role", edit: func(s *script) { s.drop(kind(history.NodeRole)) }, want: Unknown, got: `which node "victim" is`},
 		{name: "node not seen", edit: func(s *script) { s.drop(kind(history.NodePresent)) }, want: Unknown, got: "was not seen"},
@@ -140,16 +140,16 @@ func TestUntouched(t *testing.T) {
 	}
 	for _, x := range []expectation{
 		{name: "left alone", want: Pass},
-		{name: "cordoned", edit: touch(history.Event{Kind: history.NodeCordoned}), want: Fail, got: "node.cordoned"},
+		{name: "cordoned", edit: touch(history.NewNodeCordoned("")), want: Fail, got: "node.cordoned"},
 		{name: "cordoned by a handler that claims taints only", edit: func(s *script) {
 			s.meta.Handler.Unschedulable = false
-			touch(history.Event{Kind: history.NodeCordoned})(s)
+			touch(history.NewNodeCordoned(""))(s)
 		}, want: Fail},
-		{name: "tainted", edit: touch(history.Event{Kind: history.NodeTainted, Key: "example.com/disrupted"}), want: Fail},
-		{name: "tainted by Kubernetes", edit: touch(history.Event{Kind: history.NodeTainted, Key: "node.kubernetes.io/unreachable"}), want: Pass},
-		{name: "deleted", edit: touch(history.Event{Kind: history.NodeDeleted}), want: Fail},
-		{name: "pod evicted", edit: touch(history.Event{Kind: history.PodEvicted, Pod: "default/proxy-" + bystander, UID: "uid-proxy-" + bystander, Reason: "EvictionByEvictionAPI"}), want: Fail},
-		{name: "pod taken by the node controller", edit: touch(history.Event{Kind: history.PodEvicted, Pod: "default/proxy-" + bystander, UID: "uid-proxy-" + bystander, Reason: "DeletionByTaintManager"}), want: Pass},
+		{name: "tainted", edit: touch(history.NewNodeTainted("", "example.com/disrupted", "")), want: Fail},
+		{name: "tainted by Kubernetes", edit: touch(history.NewNodeTainted("", "node.kubernetes.io/unreachable", "")), want: Pass},
+		{name: "deleted", edit: touch(history.NewNodeDeleted("")), want: Fail},
+		{name: "pod evicted", edit: touch(history.NewPodEvicted("default/proxy-"+bystander, "uid-proxy-"+bystander, "EvictionByEvictionAPI")), want: Fail},
+		{name: "pod taken by the node controller", edit: touch(history.NewPodEvicted("default/proxy-"+bystander, "uid-proxy-"+bystander, "DeletionByTaintManager")), want: Pass},
 		{name: "pod of the workload deleted", edit: deletes("ReplicaSet/web", ""), want: Fail, got: "pod.terminating"},
 		{name: "daemon pod deleted by the handler", edit: func(s *script) {
 			s.pod(8, history.PodTerminating, "proxy-"+bystander, bystander, "DaemonSet/kube-proxy")
@@ -160,25 +160,25 @@ func TestUntouched(t *testing.T) {
 		}, want: Unknown, got: "the history does not say by whom"},
 		{name: "daemon pod deleted by somebody else", edit: func(s *script) {
 			s.pod(8, history.PodTerminating, "proxy-"+bystander, bystander, "DaemonSet/kube-proxy")
-			s.at(28, history.Event{Kind: history.AuditRead})
+			s.at(28, history.NewAuditRead(""))
 		}, want: Pass},
 		{name: "tainted by somebody else", edit: func(s *script) {
-			touch(history.Event{Kind: history.NodeTainted, Key: "cni.example.com/agent-not-ready"})(s)
-			s.at(28, history.Event{Kind: history.AuditRead})
+			touch(history.NewNodeTainted("", "cni.example.com/agent-not-ready", ""))(s)
+			s.at(28, history.NewAuditRead(""))
 		}, want: Pass},
-		{name: "cordoned while putting back", edit: func(s *script) { s.at(33, history.Event{Kind: history.NodeCordoned, Node: bystander}) }, want: Pass},
+		{name: "cordoned while putting back", edit: func(s *script) { s.at(33, history.NewNodeCordoned(bystander)) }, want: Pass},
 		{name: "cordoned after it was taken", edit: func(s *script) {
-			s.at(7, history.Event{Kind: history.Reclaimed, Node: bystander})
-			s.at(8, history.Event{Kind: history.NodeCordoned, Node: bystander})
+			s.at(7, history.NewReclaimed(bystander))
+			s.at(8, history.NewNodeCordoned(bystander))
 		}, want: Pass},
 		{name: "taken untouched, then the harness broke", edit: func(s *script) {
-			s.at(7, history.Event{Kind: history.Reclaimed, Node: bystander})
-			s.at(8, history.Event{Kind: history.RunError, Note: "x"})
+			s.at(7, history.NewReclaimed(bystander))
+			s.at(8, history.NewRunError("x"))
 		}, want: Pass},
 		{name: "no role", edit: func(s *script) {
 			s.drop(func(e history.Event) bool { return e.Kind == history.NodeRole && e.Key == "bystander" })
 		}, want: Unknown},
-		{name: "recording ends too soon", edit: touch(history.Event{Kind: history.RunError, Note: "x"}), want: Unknown, got: "recording ends there"},
+		{name: "recording ends too soon", edit: touch(history.NewRunError("x")), want: Unknown, got: "recording ends there"},
 	} {
 		x.check = "untouched bystander"
 		x.run(t, drainStory)
@@ -205,7 +205,7 @@ func TestNodeEvent(t *testing.T) {
 		{name: "notice never put", edit: func(s *script) { s.drop(kind(history.NoticePut)) }, want: Unknown},
 		{name: "recording ends too soon", edit: func(s *script) {
 			s.drop(kind(history.ClusterEvent))
-			s.at(7, history.Event{Kind: history.RunError, Note: "x"})
+			s.at(7, history.NewRunError("x"))
 		}, want: Unknown, got: "recording ends there"},
 	} {
 		x.check = "event on victim"
@@ -217,7 +217,7 @@ func TestNodeEvent(t *testing.T) {
 func tainted(seconds float64, effect string) func(*script) {
 	return func(s *script) {
 		s.drop(victimCordoned)
-		s.at(seconds, history.Event{Kind: history.NodeTainted, Node: victim, Key: "example.com/disrupted", Reason: effect})
+		s.at(seconds, history.NewNodeTainted(victim, "example.com/disrupted", effect))
 	}
 }
 
@@ -229,12 +229,12 @@ func TestOnlyATaintThatKeepsPodsAwayIsAMark(t *testing.T) {
 		{name: "PreferNoSchedule", edit: tainted(5, "PreferNoSchedule"), want: Fail, got: "not marked"},
 		{name: "PreferNoSchedule, and cordoned", edit: func(s *script) {
 			tainted(4.5, "PreferNoSchedule")(s)
-			s.at(5, history.Event{Kind: history.NodeCordoned, Node: victim})
+			s.at(5, history.NewNodeCordoned(victim))
 		}, want: Pass, got: "1.000s"},
 		{name: "NoSchedule weakened to PreferNoSchedule", edit: func(s *script) {
 			tainted(5, "NoSchedule")(s)
 			tainted(12, "PreferNoSchedule")(s)
-			s.at(12, history.Event{Kind: history.NodeUntainted, Node: victim, Key: "example.com/disrupted", Reason: "NoSchedule"})
+			s.at(12, history.NewNodeUntainted(victim, "example.com/disrupted", "NoSchedule"))
 		}, want: Fail, got: "+12.000s"},
 	} {
 		x.check = "marked victim"
@@ -249,7 +249,7 @@ func TestMarkedForAnEarlierNotice(t *testing.T) {
 		return func(s *script) {
 			step.Name, step.Nodes = "earlier", []string{"victim"}
 			s.scenario.Steps = append([]scenarios.Step{{Notice: &step}}, s.scenario.Steps...)
-			s.at(2.5, history.Event{Kind: history.NoticePut, Key: "earlier", Node: victim, Reason: string(step.Type)})
+			s.at(2.5, history.NewNoticePut("earlier", step.Type, victim))
 			moveMark(2.7)(s)
 		}
 	}
@@ -294,7 +294,7 @@ func TestNodeEventIsTheHandlers(t *testing.T) {
 			reported("somebody", "SpotInterruption", "")(s)
 		}, want: Unknown, got: "SpotInterruption by somebody"},
 		{name: "first by an unknown reporter, then by the handler", edit: func(s *script) {
-			s.at(4.3, history.Event{Kind: history.ClusterEvent, Key: "Node", Node: victim, Reason: "NodeHasNoGPU", Owner: "gpu-operator"})
+			s.at(4.3, history.NewClusterEvent("Node", "NodeHasNoGPU", history.Node(victim), history.Owner("gpu-operator")))
 		}, want: Pass, got: "SpotInterruption by builtin after 0.600s"},
 	} {
 		x.check = "event on victim"
@@ -324,8 +324,8 @@ func TestWhileAWatchWasLost(t *testing.T) {
 	lost := func(resource string, from, to float64) func(*script) {
 		return func(s *script) {
 			heard := sec(from - 0.1)
-			s.at(from, history.Event{Kind: history.WatchLost, Key: resource, Said: &heard})
-			s.at(to, history.Event{Kind: history.WatchBack, Key: resource})
+			s.at(from, history.NewWatchLost(resource, history.Said(heard)))
+			s.at(to, history.NewWatchBack(resource))
 		}
 	}
 	onEvent := func(seconds float64) func(*script) {
@@ -343,14 +343,14 @@ func TestWhileAWatchWasLost(t *testing.T) {
 		{name: "lost only once the time was up", edit: func(s *script) { lost("nodes", 10, 12)(s); moveMark(12.1)(s) }, check: "marked victim", want: Fail},
 		{name: "never marked, lost at the limit", edit: func(s *script) { lost("nodes", 6, 12)(s); s.drop(victimCordoned) }, check: "marked victim", want: Unknown},
 		{name: "never back", edit: func(s *script) {
-			s.at(6, history.Event{Kind: history.WatchLost, Key: "nodes"})
+			s.at(6, history.NewWatchLost("nodes"))
 			s.drop(victimCordoned)
 		}, check: "marked victim", want: Unknown},
 		{name: "event seen when it was back", edit: func(s *script) { lost("events", 6, 12)(s); onEvent(12.1)(s) }, check: "event on victim", want: Unknown},
 		{name: "pod gone when it was back", edit: func(s *script) { lost("pods", 20, 26)(s); gone(26.1)(s) }, check: "drained victim", want: Unknown},
 		{name: "a node that must stay is cordoned all the same", edit: func(s *script) {
 			lost("nodes", 6, 12)(s)
-			s.at(12.1, history.Event{Kind: history.NodeCordoned, Node: bystander})
+			s.at(12.1, history.NewNodeCordoned(bystander))
 		}, check: "untouched bystander", want: Fail},
 	} {
 		x.run(t, drainStory)
@@ -359,9 +359,9 @@ func TestWhileAWatchWasLost(t *testing.T) {
 
 // polled has the handler ask for messages from one time to another.
 func polled(s *script, from, to float64, messages int) {
-	s.at(to, history.Event{Kind: history.SQSCall, Action: "ReceiveMessage", Status: 200, Numbers: history.Numbers{
+	s.at(to, history.NewSQSCall("", "ReceiveMessage", "", history.Status(200), history.With(history.Numbers{
 		history.Took: to - from, history.Messages: float64(messages),
-	}})
+	})))
 }
 
 // A time to act counts from when the handler could have the message. Time in which it
@@ -382,7 +382,7 @@ func TestTimeCountsFromTheFirstReceive(t *testing.T) {
 		return func(s *script) { polled(s, from, to, messages) }
 	}
 	throttled := func(s *script) {
-		s.at(9, history.Event{Kind: history.SQSCall, Action: "ReceiveMessage", Status: 400, Numbers: history.Numbers{history.Took: 6}})
+		s.at(9, history.NewSQSCall("", "ReceiveMessage", "", history.Status(400), history.With(history.Numbers{history.Took: 6})))
 	}
 	for _, x := range []struct {
 		name  string

@@ -36,8 +36,8 @@ func endsAt(seconds float64) func(*script) {
 // That something did not happen is known only after the time in which it would have.
 func TestAbsenceNeedsTimeToShow(t *testing.T) {
 	again := func(s *script) {
-		s.at(17, history.Event{Kind: history.NodeUncordoned, Node: victim})
-		s.at(17, history.Event{Kind: history.NodeCordoned, Node: victim})
+		s.at(17, history.NewNodeUncordoned(victim))
+		s.at(17, history.NewNodeCordoned(victim))
 	}
 	const once, alone, daemons = "drained once victim", "untouched bystander", "daemon pods left on victim"
 	for _, x := range []expectation{
@@ -45,7 +45,7 @@ func TestAbsenceNeedsTimeToShow(t *testing.T) {
 		{name: "once, and recorded for 3 s after the last step", check: once, edit: endsAt(14), want: Unknown, got: "recorded up to +14.000s, and +21.000s is needed to show it"},
 		{name: "a second drain 6 s after the last step", check: once, edit: func(s *script) { endsAt(21.1)(s); again(s) }, want: Fail, got: "2 times"},
 		{name: "once, and the instance is gone soon after", check: once, edit: func(s *script) {
-			s.at(13, history.Event{Kind: history.Reclaimed, Node: victim})
+			s.at(13, history.NewReclaimed(victim))
 			endsAt(14)(s)
 		}, want: Pass},
 		{name: "a bystander, 5 s after the notice", check: alone, edit: func(s *script) {

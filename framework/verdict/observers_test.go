@@ -16,8 +16,8 @@ var observed = []string{"own-a", "own-b", "own-c"}
 // observe records a prober's queries, and what it said of itself.
 func (s *script) observe(prober string, from, to float64) {
 	before := len(s.queries)
-	s.at(from, history.Event{Kind: history.TargetFound, Node: prober, Pod: "ours/prober-" + prober, IP: "10.96.0.10", Key: "kube-dns"})
-	s.at(from, history.Event{Kind: history.ProberStarted, Node: prober})
+	s.at(from, history.NewTargetFound(prober, "kube-dns", "10.96.0.10", history.Pod("ours/prober-"+prober)))
+	s.at(from, history.NewProberStarted(prober))
 	s.ask(history.Service, history.Fresh, 20, from, to)
 	s.ask(history.Service, history.Fixed, 10, from, to)
 	s.ask(history.Direct("10.0.0.1"), history.Fresh, 2, from, to)
@@ -26,9 +26,9 @@ func (s *script) observe(prober string, from, to float64) {
 	for i := range s.queries[before:] {
 		s.queries[before+i].Node = prober
 	}
-	s.at(to, history.Event{Kind: history.ProberEnded, Node: prober, Numbers: history.Numbers{
+	s.at(to, history.NewProberEnded(prober, history.With(history.Numbers{
 		history.Asked: float64(asked), history.UnsentQueries: 0, history.LateP99: 0.001, history.LateMax: 0.002,
-	}})
+	})))
 }
 
 // observedStory is a cluster of the user's, in which DNS answered everything. It passes.
@@ -42,19 +42,19 @@ func observedStory() *script {
 		},
 		meta: history.Meta{Format: history.FormatV1, Scenario: "observation", Set: "full", Attempt: 1, Handler: history.Handler{Name: "none"}},
 	}
-	s.at(0.1, history.Event{Kind: history.RunPhase, Key: "arrange"})
+	s.at(0.1, history.Phase("arrange").Begins())
 	for _, node := range observed {
-		s.at(0.2, history.Event{Kind: history.NodePresent, Node: node})
-		s.at(0.3, history.Event{Kind: history.PodPresent, Pod: "ours/prober-" + node, UID: "uid-" + node, Node: node, Owner: "DaemonSet/observe"})
+		s.at(0.2, history.NewNodePresent(node, ""))
+		s.at(0.3, history.NewPodPresent("ours/prober-"+node, "uid-"+node, "", "", history.Node(node), history.Owner("DaemonSet/observe")))
 		s.observe(node, 1, 26)
 	}
-	s.at(0.3, history.Event{Kind: history.EndpointReady, Pod: "kube-system/coredns-a", IP: "10.0.0.1"})
-	s.at(4, history.Event{Kind: history.RunPhase, Key: "steps"})
-	s.at(4, history.Event{Kind: history.ObservationBegun})
-	s.at(20, history.Event{Kind: history.ObservationEnded})
-	s.at(20, history.Event{Kind: history.RunPhase, Key: "settle"})
-	s.at(26.1, history.Event{Kind: history.RunPhase, Key: "restore"})
-	s.at(26.2, history.Event{Kind: history.RunEnded})
+	s.at(0.3, history.NewEndpointReady("", "kube-system/coredns-a", "10.0.0.1"))
+	s.at(4, history.Phase("steps").Begins())
+	s.at(4, history.NewObservationBegun(""))
+	s.at(20, history.NewObservationEnded())
+	s.at(20, history.Phase("settle").Begins())
+	s.at(26.1, history.Phase("restore").Begins())
+	s.at(26.2, history.NewRunEnded())
 	return s
 }
 
@@ -63,7 +63,7 @@ func breakOff(at float64) func(*script) {
 	return func(s *script) {
 		s.queries = slices.DeleteFunc(s.queries, func(q history.Query) bool { return q.Node == "own-b" && q.Intended >= sec(at) })
 		s.drop(func(e history.Event) bool { return e.Kind == history.ProberEnded && e.Node == "own-b" })
-		s.at(at+1, history.Event{Kind: history.ProberBroke, Node: "own-b", Pod: "ours/prober-own-b", Note: "the stream ended"})
+		s.at(at+1, history.NewProberBroke("own-b", "the stream ended", history.Pod("ours/prober-own-b")))
 	}
 }
 
@@ -105,16 +105,16 @@ func TestObservedClusters(t *testing.T) {
 	if r := observedStory().judge(); r.Outcome != Pass {
 		t.Fatalf("nothing was lost: %s, %+v", r.Outcome, r.Verdicts)
 	}
-	ended := history.Event{Kind: history.PodTerminating, Pod: "ours/prober-own-b", UID: "uid-own-b", Node: "own-b"}
+	ended := history.NewPodTerminating("ours/prober-own-b", "uid-own-b", history.Node("own-b"))
 	for _, x := range []expectation{
-		{"a connection that broke is no hole", happens(10, history.Event{Kind: history.ProberResumed, Node: "own-b", Note: "reset"}), "prober", Pass, "broke 1 times, and its record went on", false},
+		{"a connection that broke is no hole", happens(10, history.NewProberResumed("own-b", "reset")), "prober", Pass, "broke 1 times, and its record went on", false},
 		{"a prober that died is a hole", breakOff(10), "prober", Unknown, "its node did not leave", false},
 		{"its pod was removed, and its node stays", then(breakOff(10), happens(10, ended)), "prober", Unknown, "its node did not leave", false},
-		{"its node was deleted", then(breakOff(10), happens(11, history.Event{Kind: history.NodeDeleted, Node: "own-b"})), "prober", Pass, "1 probers ended with their nodes", false},
-		{"another node was deleted", then(breakOff(10), happens(11, history.Event{Kind: history.NodeDeleted, Node: "own-c"})), "prober", Unknown, "its node did not leave", false},
-		{"its node is not Ready", then(breakOff(10), happens(25, history.Event{Kind: history.NodeNotReady, Node: "own-b", Reason: "Unknown"})), "prober", Pass, "ended with their nodes", false},
-		{"its node was cordoned and its pod ended", then(happens(8, history.Event{Kind: history.NodeCordoned, Node: "own-b"}), breakOff(10), happens(10, ended)), "prober", Pass, "ended with their nodes", false},
-		{"its node was uncordoned before", then(happens(5, history.Event{Kind: history.NodeCordoned, Node: "own-b"}), happens(6, history.Event{Kind: history.NodeUncordoned, Node: "own-b"}), breakOff(10), happens(10, ended)), "prober", Unknown, "its node did not leave", false},
+		{"its node was deleted", then(breakOff(10), happens(11, history.NewNodeDeleted("own-b"))), "prober", Pass, "1 probers ended with their nodes", false},
+		{"another node was deleted", then(breakOff(10), happens(11, history.NewNodeDeleted("own-c"))), "prober", Unknown, "its node did not leave", false},
+		{"its node is not Ready", then(breakOff(10), happens(25, history.NewNodeNotReady("own-b", "Unknown"))), "prober", Pass, "ended with their nodes", false},
+		{"its node was cordoned and its pod ended", then(happens(8, history.NewNodeCordoned("own-b")), breakOff(10), happens(10, ended)), "prober", Pass, "ended with their nodes", false},
+		{"its node was uncordoned before", then(happens(5, history.NewNodeCordoned("own-b")), happens(6, history.NewNodeUncordoned("own-b")), breakOff(10), happens(10, ended)), "prober", Unknown, "its node did not leave", false},
 		{"a prober began again after a hole", then(breakOff(10), func(s *script) { s.observe("own-b", 12, 26) }), "prober", Unknown, "no query on record between", false},
 		{"a prober stalled while others went on", func(s *script) {
 			s.queries = slices.DeleteFunc(s.queries, func(q history.Query) bool {
@@ -123,7 +123,7 @@ func TestObservedClusters(t *testing.T) {
 			s.change(history.ProberEnded, func(e *history.Event) { e.Numbers[history.Asked] -= 40 })
 		}, "prober", Unknown, "own-c: no query on record between", false},
 		{"a prober that joined", func(s *script) {
-			s.at(9, history.Event{Kind: history.NodePresent, Node: "own-d"})
+			s.at(9, history.NewNodePresent("own-d", ""))
 			s.observe("own-d", 10, 26)
 		}, "prober", Pass, "", false},
 		{"a prober that was not there when it began", func(s *script) { s.scenario.Probe.Probers = 4 }, "prober", Unknown, "3 of 4 probers", false},
@@ -131,7 +131,7 @@ func TestObservedClusters(t *testing.T) {
 			s.queries = slices.DeleteFunc(s.queries, func(q history.Query) bool { return q.Intended >= sec(15) })
 			s.change(history.ProberEnded, func(e *history.Event) { e.Numbers[history.Asked] = 1 })
 			for _, node := range observed {
-				s.at(15, history.Event{Kind: history.NodeDeleted, Node: node})
+				s.at(15, history.NewNodeDeleted(node))
 			}
 		}, "prober", Unknown, "no prober was there from the beginning to the end", false},
 		{"a prober never said how it went", func(s *script) {
@@ -163,7 +163,7 @@ func TestObservedClusters(t *testing.T) {
 
 		{"a drill is put back", func(s *script) {
 			s.scenario.Observe.Permission = scenarios.DrainNode
-			s.at(26.15, history.Event{Kind: history.Restored, Note: "node own-a uncordoned"})
+			s.at(26.15, history.NewRestored(history.Note("node own-a uncordoned")))
 		}, "restored", Pass, "uncordoned", false},
 		{"a drill is not put back", func(s *script) { s.scenario.Observe.Permission = scenarios.DrainNode }, "restored", Unknown, "does not say", false},
 	} {
@@ -246,7 +246,7 @@ func TestWhatIsNotRecordedOfAnotherClusterIsSaid(t *testing.T) {
 			s.queries[i].Outcome = history.Timeout
 		}
 	}
-	s.at(12, history.Event{Kind: history.EndpointTerminating, Pod: "kube-system/coredns-a", IP: "10.0.0.1"})
+	s.at(12, history.NewEndpointTerminating("", "kube-system/coredns-a", "10.0.0.1", false))
 	if v := named(t, s.judge(), "control"); v.Outcome != Pass || v.Numbers["lost_direct"] == 0 || v.Numbers["lost_direct"] > 3*2*4 {
 		t.Errorf("%s, %v lost directly: want those until the pod left", v.Outcome, v.Numbers["lost_direct"])
 	}

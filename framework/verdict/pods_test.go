@@ -29,7 +29,7 @@ func TestDrained(t *testing.T) {
 	}
 	tolerant := func(taints string) func(*script) {
 		return func(s *script) {
-			s.at(1, history.Event{Kind: history.PodPresent, Pod: "default/tolerant", UID: "uid-tolerant", Node: victim, Owner: "ReplicaSet/x", Reason: "Running", Note: taints})
+			s.at(1, history.NewPodPresent("default/tolerant", "uid-tolerant", "", "Running", history.Node(victim), history.Owner("ReplicaSet/x"), history.Note(taints)))
 		}
 	}
 	for _, x := range []expectation{
@@ -43,24 +43,24 @@ func TestDrained(t *testing.T) {
 		}, want: Fail},
 		{name: "one of two", edit: func(s *script) { s.pod(1, history.PodPresent, "web", victim, "ReplicaSet/web") }, want: Fail, got: "1 of 2"},
 		{name: "a finished pod stays", edit: func(s *script) {
-			s.at(1, history.Event{Kind: history.PodPresent, Pod: "default/job", UID: "uid-job", Node: victim, Owner: "Job/job", Reason: "Succeeded"})
+			s.at(1, history.NewPodPresent("default/job", "uid-job", "", "Succeeded", history.Node(victim), history.Owner("Job/job")))
 		}, want: Pass},
 		{name: "a pod that finishes during the drain stays", edit: func(s *script) {
 			s.pod(1, history.PodPresent, "job", victim, "Job/job")
-			s.at(7, history.Event{Kind: history.PodFinished, Pod: "default/job", UID: "uid-job", Node: victim, Owner: "Job/job", Reason: "Succeeded"})
+			s.at(7, history.NewPodFinished("default/job", "uid-job", "Succeeded", history.Node(victim), history.Owner("Job/job")))
 		}, want: Pass, got: "2 pods gone"},
 		{name: "a pod that finishes after the deadline stays", edit: func(s *script) {
 			s.pod(1, history.PodPresent, "job", victim, "Job/job")
-			s.at(24.6, history.Event{Kind: history.PodFinished, Pod: "default/job", UID: "uid-job", Node: victim, Owner: "Job/job", Reason: "Succeeded"})
+			s.at(24.6, history.NewPodFinished("default/job", "uid-job", "Succeeded", history.Node(victim), history.Owner("Job/job")))
 		}, want: Fail, got: "default/job"},
 		{name: "a pod that had finished before the notice stays", edit: func(s *script) {
 			s.pod(1, history.PodPresent, "job", victim, "Job/job")
-			s.at(3, history.Event{Kind: history.PodFinished, Pod: "default/job", UID: "uid-job", Node: victim, Owner: "Job/job", Reason: "Failed"})
+			s.at(3, history.NewPodFinished("default/job", "uid-job", "Failed", history.Node(victim), history.Owner("Job/job")))
 		}, want: Pass, got: "1 pods gone"},
 		{name: "a pod that its kubelet put out stays", edit: func(s *script) {
 			s.pod(1, history.PodPresent, "big", victim, "ReplicaSet/big")
-			s.at(7, history.Event{Kind: history.PodEvicted, Pod: "default/big", UID: "uid-big", Node: victim, Reason: "TerminationByKubelet"})
-			s.at(7, history.Event{Kind: history.PodFinished, Pod: "default/big", UID: "uid-big", Node: victim, Reason: "Failed"})
+			s.at(7, history.NewPodEvicted("default/big", "uid-big", "TerminationByKubelet", history.Node(victim)))
+			s.at(7, history.NewPodFinished("default/big", "uid-big", "Failed", history.Node(victim)))
 		}, want: Pass, got: "2 pods gone"},
 		{name: "an evicted pod finishes and is never gone", edit: func(s *script) {
 			s.drop(podDeleted)
@@ -88,7 +88,7 @@ func TestDrained(t *testing.T) {
 		}, want: Pass, got: "2 pods gone"},
 		{name: "a pod that came long after the mark stays", edit: comes(5.5), want: Pass},
 		{name: "a pod of the same name came back", edit: func(s *script) {
-			s.at(11, history.Event{Kind: history.PodCreated, Pod: "default/coredns-a", UID: "another", Node: bystander, Owner: "StatefulSet/x"})
+			s.at(11, history.NewPodCreated("default/coredns-a", "another", "", history.Node(bystander), history.Owner("StatefulSet/x")))
 		}, want: Pass},
 		{name: "nothing to drain", edit: func(s *script) {
 			s.drop(func(e history.Event) bool { return e.Pod == "default/coredns-a" })
@@ -97,7 +97,7 @@ func TestDrained(t *testing.T) {
 		{name: "no deadline", edit: func(s *script) { s.change(history.NoticePut, func(e *history.Event) { e.Until = nil }) }, want: Unknown, got: "without a deadline"},
 		{name: "recording ends too soon", edit: func(s *script) {
 			s.drop(podDeleted)
-			s.at(20, history.Event{Kind: history.RunError, Note: "x"})
+			s.at(20, history.NewRunError("x"))
 		}, want: Unknown, got: "recording ends there"},
 		{name: "notice never put", edit: func(s *script) { s.drop(kind(history.NoticePut)) }, want: Unknown, got: "never put"},
 	} {
@@ -122,7 +122,7 @@ func TestDaemonPodsLeft(t *testing.T) {
 	nodeDeleted := func(deletesNode bool) func(*script) {
 		return func(s *script) {
 			s.meta.Handler.DeletesNode = deletesNode
-			s.at(15, history.Event{Kind: history.NodeDeleted, Node: victim})
+			s.at(15, history.NewNodeDeleted(victim))
 			daemon(16, history.PodDeleted)(s)
 		}
 	}
@@ -141,7 +141,7 @@ func TestDaemonPodsLeft(t *testing.T) {
 		{name: "no daemon pods", edit: func(s *script) {
 			s.drop(func(e history.Event) bool { return e.Pod == "default/proxy-"+victim })
 		}, want: Unknown},
-		{name: "recording ends too soon", edit: func(s *script) { s.at(20, history.Event{Kind: history.RunError, Note: "x"}) }, want: Unknown, got: "recording ends there"},
+		{name: "recording ends too soon", edit: func(s *script) { s.at(20, history.NewRunError("x")) }, want: Unknown, got: "recording ends there"},
 		{name: "no role", edit: func(s *script) { s.drop(kind(history.NodeRole)) }, want: Unknown},
 	} {
 		x.check = "daemon pods left on victim"
@@ -163,7 +163,7 @@ func deletes(owner, reason string) func(*script) {
 		workloadPod(s, owner)
 		s.pod(8, history.PodTerminating, "web", bystander, owner)
 		if reason != "" {
-			s.at(8, history.Event{Kind: history.PodEvicted, Pod: "default/web", UID: "uid-web", Node: bystander, Reason: reason})
+			s.at(8, history.NewPodEvicted("default/web", "uid-web", reason, history.Node(bystander)))
 		}
 	}
 }
@@ -172,14 +172,14 @@ func deletes(owner, reason string) func(*script) {
 // pod's deletion.
 func (s *script) took(seconds float64, pod string) {
 	said := sec(seconds)
-	s.at(28, history.Event{Kind: history.HandlerTook, Action: "delete", Pod: pod, Said: &said})
-	s.at(28, history.Event{Kind: history.AuditRead})
+	s.at(28, history.NewHandlerTook("", pod, history.Action("delete"), history.Said(said)))
+	s.at(28, history.NewAuditRead(""))
 }
 
 func TestNoEviction(t *testing.T) {
 	evicted := func(reason string) func(*script) {
 		return func(s *script) {
-			s.at(8, history.Event{Kind: history.PodEvicted, Pod: "default/coredns-a", UID: "uid-coredns-a", Node: victim, Reason: reason})
+			s.at(8, history.NewPodEvicted("default/coredns-a", "uid-coredns-a", reason, history.Node(victim)))
 		}
 	}
 	for _, x := range []expectation{
@@ -197,7 +197,7 @@ func TestNoEviction(t *testing.T) {
 		{name: "a daemon pod deleted by somebody else", edit: func(s *script) {
 			s.meta.Handler.Name = "builtin"
 			deletes("DaemonSet/web", "")(s)
-			s.at(50, history.Event{Kind: history.AuditRead})
+			s.at(50, history.NewAuditRead(""))
 		}, want: Pass},
 		{name: "a daemon pod deleted, and no audit log", edit: func(s *script) {
 			s.meta.Handler.Name = "builtin"
@@ -212,7 +212,7 @@ func TestNoEviction(t *testing.T) {
 			s.pod(75, history.PodTerminating, "web", bystander, "ReplicaSet/web")
 		}, want: Pass},
 		{name: "no pods", edit: func(s *script) { s.drop(kind(history.PodPresent)) }, want: Unknown},
-		{name: "recording ends too soon", edit: func(s *script) { s.at(20, history.Event{Kind: history.RunError, Note: "x"}) }, want: Unknown},
+		{name: "recording ends too soon", edit: func(s *script) { s.at(20, history.NewRunError("x")) }, want: Unknown},
 	} {
 		x.check = "no eviction"
 		x.run(t, incidentStory)

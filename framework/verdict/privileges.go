@@ -42,10 +42,10 @@ func privileges(j judge, v Verdict) Verdict {
 		switch {
 		case !slices.Contains(allowed, history.SQSPermission(e.Action)):
 			denied = e.Action
-		case e.Key != "" && e.Key != queue:
-			denied = fmt.Sprintf("%s on queue %q", e.Action, e.Key)
+		case e.Queue() != "" && e.Queue() != queue:
+			denied = fmt.Sprintf("%s on queue %q", e.Action, e.Queue())
 		case e.Account != "" && meta.Environment["account"] != "" && e.Account != meta.Environment["account"]:
-			denied = fmt.Sprintf("%s on queue %q of account %s", e.Action, e.Key, e.Account)
+			denied = fmt.Sprintf("%s on queue %q of account %s", e.Action, e.Queue(), e.Account)
 		default:
 			continue
 		}
@@ -65,12 +65,12 @@ func privileges(j judge, v Verdict) Verdict {
 	case len(bad) > 0:
 		return v.fail(fmt.Sprintf("%d of %d calls: %s", len(bad), calls, strings.Join(what, ", ")), capped(bad)...)
 	case len(excess) > 0 && j.ours():
-		return v.fail(fmt.Sprintf("%s: verbs %s of %s", excess[0].Key, excess[0].Action, excess[0].Reason), capped(excess)...)
+		return v.fail(fmt.Sprintf("%s: verbs %s of %s", excess[0].RBACRole(), excess[0].Action, excess[0].RBACObject()), capped(excess)...)
 	case j.Unrecorded(j.End) != "":
 		return v.unknown("no other call: " + j.Unrecorded(j.End))
 	case len(excess) > 0:
 		v.Want += reportedOnly
-		return v.pass(fmt.Sprintf("%d calls; %s: verbs %s of %s", calls, excess[0].Key, excess[0].Action, excess[0].Reason), capped(excess)...)
+		return v.pass(fmt.Sprintf("%d calls; %s: verbs %s of %s", calls, excess[0].RBACRole(), excess[0].Action, excess[0].RBACObject()), capped(excess)...)
 	}
 	return v.pass(fmt.Sprintf("%d calls", calls))
 }
@@ -118,8 +118,8 @@ func (j judge) excessive(e history.Event) bool {
 
 // in reports whether a rule includes the right.
 func (r right) in(rule history.Event) bool {
-	verbs, of := strings.Split(rule.Action, ","), strings.Split(rule.Reason, ",")
-	clusterWide := strings.HasPrefix(rule.Key, "ClusterRole ") && !strings.Contains(rule.Key, " in ")
+	verbs, of := strings.Split(rule.Action, ","), strings.Split(rule.RBACObject(), ",")
+	clusterWide := strings.HasPrefix(rule.RBACRole(), "ClusterRole ") && !strings.Contains(rule.RBACRole(), " in ")
 	return (clusterWide || !r.everywhere) && intersect(r.verbs, verbs) && (len(r.of) == 0 || intersect(r.of, of))
 }
 
@@ -154,7 +154,7 @@ func wildcards(j judge, v Verdict) (Verdict, bool) {
 	rules := j.All(func(e history.Event) bool { return e.Kind == history.RBACRule })
 	var wild []history.Event
 	for _, e := range rules {
-		if strings.Contains(e.Action, "*") || strings.Contains(e.Reason, "*") {
+		if strings.Contains(e.Action, "*") || strings.Contains(e.RBACObject(), "*") {
 			wild = append(wild, e)
 		}
 	}
@@ -164,7 +164,7 @@ func wildcards(j judge, v Verdict) (Verdict, bool) {
 	case len(wild) == 0:
 		return v.pass(fmt.Sprintf("%d rules", len(rules))), true
 	}
-	got := fmt.Sprintf("%d of %d rules: %s: verbs %s of %s", len(wild), len(rules), wild[0].Key, wild[0].Action, wild[0].Reason)
+	got := fmt.Sprintf("%d of %d rules: %s: verbs %s of %s", len(wild), len(rules), wild[0].RBACRole(), wild[0].Action, wild[0].RBACObject())
 	if j.ours() {
 		return v.fail(got, capped(wild)...), true
 	}

@@ -11,23 +11,23 @@ func TestLeastPrivilege(t *testing.T) {
 		s := drainStory()
 		s.meta.Handler.SQSActions = []string{"DeleteMessage", "ReceiveMessage"}
 		s.meta.Environment = map[string]string{"cluster": "drill"}
-		s.at(4.2, history.Event{Kind: history.SQSCall, Action: "ReceiveMessage", Key: "drill", Status: 200})
-		s.at(6, history.Event{Kind: history.SQSCall, Action: "DeleteMessage", Key: "drill", Status: 200})
+		s.at(4.2, history.NewSQSCall("drill", "ReceiveMessage", "", history.Status(200)))
+		s.at(6, history.NewSQSCall("drill", "DeleteMessage", "", history.Status(200)))
 		return s
 	}
 	call := func(action, queue, owner string) func(*script) {
 		return func(s *script) {
-			s.at(7, history.Event{Kind: history.SQSCall, Action: action, Key: queue, Owner: owner})
+			s.at(7, history.NewSQSCall(queue, action, "", history.Owner(owner)))
 		}
 	}
 	for _, x := range []expectation{
 		{name: "only what is allowed", want: Pass, got: "2 calls"},
 		{name: "another action", edit: call("PurgeQueue", "drill", ""), want: Fail, got: "1 of 3 calls: PurgeQueue"},
 		{name: "another action that was refused", edit: func(s *script) {
-			s.at(7, history.Event{Kind: history.SQSCall, Action: "ListQueues", Status: 403})
+			s.at(7, history.NewSQSCall("", "ListQueues", "", history.Status(403)))
 		}, want: Fail, got: "ListQueues"},
 		{name: "another action while the cluster is put back", edit: func(s *script) {
-			s.at(30, history.Event{Kind: history.SQSCall, Action: "PurgeQueue", Key: "drill"})
+			s.at(30, history.NewSQSCall("drill", "PurgeQueue", ""))
 		}, want: Fail, got: "PurgeQueue"},
 		{name: "each action is reported once", edit: func(s *script) {
 			call("PurgeQueue", "drill", "")(s)
@@ -36,11 +36,11 @@ func TestLeastPrivilege(t *testing.T) {
 		{name: "another queue", edit: call("ReceiveMessage", "other", ""), want: Fail, got: `ReceiveMessage on queue "other"`},
 		{name: "a queue of that name in another account", edit: func(s *script) {
 			s.meta.Environment["account"] = "000000000000"
-			s.at(7, history.Event{Kind: history.SQSCall, Action: "ReceiveMessage", Key: "drill", Account: "111111111111"})
+			s.at(7, history.NewSQSCall("drill", "ReceiveMessage", "", history.Account("111111111111")))
 		}, want: Fail, got: `ReceiveMessage on queue "drill" of account 111111111111`},
 		{name: "its queue in its account", edit: func(s *script) {
 			s.meta.Environment["account"] = "000000000000"
-			s.at(7, history.Event{Kind: history.SQSCall, Action: "ReceiveMessage", Key: "drill", Account: "000000000000"})
+			s.at(7, history.NewSQSCall("drill", "ReceiveMessage", "", history.Account("000000000000")))
 		}, want: Pass, got: "3 calls"},
 		{name: "a batch, by the permission of its single call", edit: call("DeleteMessageBatch", "drill", ""), want: Pass, got: "3 calls"},
 		{name: "a batch of what is not allowed", edit: call("ChangeMessageVisibilityBatch", "drill", ""), want: Fail, got: "1 of 3 calls: ChangeMessageVisibilityBatch"},
@@ -73,7 +73,7 @@ func TestLeastPrivilege(t *testing.T) {
 		}, want: Pass, got: "2 calls"},
 		{name: "the right to delete nodes, of a handler that is not ours", edit: others(granted("delete", "/nodes")), want: Pass, got: "2 calls; ClusterRole handler: verbs delete of /nodes"},
 		{name: "recording ends too soon", edit: func(s *script) {
-			s.at(9, history.Event{Kind: history.RunError, Note: "x"})
+			s.at(9, history.NewRunError("x"))
 		}, want: Unknown, got: "recording ends there"},
 	} {
 		x.check = "least privilege"
@@ -86,7 +86,7 @@ func granted(verbs, of string) func(*script) { return grantedBy("ClusterRole han
 
 func grantedBy(role, verbs, of string) func(*script) {
 	return func(s *script) {
-		s.at(0.3, history.Event{Kind: history.RBACRule, Key: role, Action: verbs, Reason: of})
+		s.at(0.3, history.NewRBACRule(role, verbs, of))
 	}
 }
 

@@ -25,7 +25,7 @@ var checkDeleted = check{
 func deleted(j judge, v Verdict, c scenarios.Deleted) Verdict {
 	v = v.wants(fmt.Sprintf("every message of %q deleted from the queue within %s", c.Of, c.Within.D())+wantAfter(c.After), c.Of)
 	puts := j.All(func(e history.Event) bool {
-		return (e.Kind == history.NoticePut || e.Kind == history.MessagePut) && e.Key == c.Of
+		return (e.Kind == history.NoticePut || e.Kind == history.MessagePut) && e.Step() == c.Of
 	})
 	if len(puts) == 0 {
 		return v.unknown(fmt.Sprintf("%q was never put", c.Of))
@@ -206,7 +206,7 @@ func noneLost(j judge, v Verdict) Verdict {
 // drill had made short.
 func (j judge) expired() int {
 	return len(j.All(func(e history.Event) bool {
-		return e.Kind == history.FaultHit && e.Reason == string(history.ShortRetention)
+		return e.Kind == history.FaultHit && e.FaultType() == history.ShortRetention
 	}))
 }
 
@@ -250,15 +250,15 @@ func commitPoint(j judge, v Verdict) (Verdict, bool) {
 			at, ok := reached(put.Node, put)
 			switch {
 			case !ok:
-				return v.fail(fmt.Sprintf("message of %q deleted, and the drain of %s never %s", put.Key, put.Node, point), put, deleted), true
+				return v.fail(fmt.Sprintf("message of %q deleted, and the drain of %s never %s", put.Step(), put.Node, point), put, deleted), true
 			case arrived+clocks < at.earliest:
-				return v.fail(fmt.Sprintf("message of %q deleted %s before the drain of %s was %s", put.Key, history.Seconds(at.shown.At-arrived), put.Node, point), put, deleted, at.shown), true
+				return v.fail(fmt.Sprintf("message of %q deleted %s before the drain of %s was %s", put.Step(), history.Seconds(at.shown.At-arrived), put.Node, point), put, deleted, at.shown), true
 			case arrived < at.latest:
 				return v.unknown(fmt.Sprintf("message of %q deleted %s before the drain of %s was surely %s: no write of the handler's in the audit log may have done it, or several may",
-					put.Key, history.Seconds(at.latest-arrived), put.Node, point), put, deleted, at.shown), true
+					put.Step(), history.Seconds(at.latest-arrived), put.Node, point), put, deleted, at.shown), true
 			case arrived-clocks < at.latest:
 				return v.unknown(fmt.Sprintf("message of %q deleted %s after the drain of %s was %s, which is within the error of the clocks",
-					put.Key, history.Seconds(arrived-at.latest), put.Node, point), put, deleted, at.shown), true
+					put.Step(), history.Seconds(arrived-at.latest), put.Node, point), put, deleted, at.shown), true
 			}
 		}
 	}
@@ -288,7 +288,7 @@ func (j judge) arrival(deleted history.Event) (at, clocks time.Duration) {
 // callsForDrain reports whether the scenario requires the node to be drained for the
 // notice.
 func (j judge) callsForDrain(put history.Event) bool {
-	return slices.ContainsFunc(j.Scenario.DrainsFor(put.Key), func(name string) bool {
+	return slices.ContainsFunc(j.Scenario.DrainsFor(put.Step()), func(name string) bool {
 		node, why := j.Node(name)
 		return why == "" && node == put.Node
 	})
@@ -317,7 +317,7 @@ func (j judge) recordedBy(node string, put history.Event) (commit, bool) {
 		}
 		e.At = *e.Said
 		wrote = append(wrote, e)
-		if e.Reason != "" {
+		if !e.WroteNode() {
 			latest = min(latest, e.At)
 		} else {
 			marked = max(marked, e.At)

@@ -11,12 +11,12 @@ import (
 func TestDeletedNotice(t *testing.T) {
 	received := func(seconds float64, message string) func(*script) {
 		return func(s *script) {
-			s.at(seconds, history.Event{Kind: history.SQSReceived, Message: message, Notice: "n-1"})
+			s.at(seconds, history.NewSQSReceived("", message, "n-1"))
 		}
 	}
 	deleted := func(seconds float64, message string) func(*script) {
 		return func(s *script) {
-			s.at(seconds, history.Event{Kind: history.SQSDeleted, Message: message, Notice: "n-1"})
+			s.at(seconds, history.NewSQSDeleted("", message, "n-1"))
 		}
 	}
 	left := func(s *script) {
@@ -35,25 +35,25 @@ func TestDeletedNotice(t *testing.T) {
 		{name: "never received while this machine stood still", edit: func(s *script) {
 			s.drop(kind(history.SQSReceived))
 			left(s)
-			s.at(8, history.Event{Kind: history.ProcessorWaited, Pod: "kube-system/coredns-a", Numbers: history.Numbers{history.Waited: 0.05, history.Resolution: 6}})
+			s.at(8, history.NewProcessorWaited("kube-system/coredns-a", history.With(history.Numbers{history.Waited: 0.05, history.Resolution: 6})))
 		}, want: Unknown, got: "stood still from +2.000s to +8.000s"},
 		{name: "never received, not in the queue either", edit: func(s *script) { s.drop(kind(history.SQSReceived)) }, want: Unknown, got: "never have got there"},
 		{name: "one of two notices kept", edit: func(s *script) {
-			s.at(4.1, history.Event{Kind: history.NoticePut, Key: "reclaim", Notice: "n-2", Node: bystander})
-			s.at(4.3, history.Event{Kind: history.SQSReceived, Message: "m-2", Notice: "n-2"})
+			s.at(4.1, history.NewNoticePut("reclaim", "", bystander, history.Notice("n-2")))
+			s.at(4.3, history.NewSQSReceived("", "m-2", "n-2"))
 		}, want: Fail, got: "m-2"},
 		{name: "one notice for two nodes", edit: func(s *script) {
-			s.at(4, history.Event{Kind: history.NoticePut, Key: "reclaim", Notice: "n-1", Node: bystander})
+			s.at(4, history.NewNoticePut("reclaim", "", bystander, history.Notice("n-1")))
 		}, want: Pass, got: "1 deleted"},
 		{name: "never put", edit: func(s *script) { s.drop(kind(history.NoticePut)) }, want: Unknown},
 		{name: "recording ends too soon", edit: func(s *script) {
 			s.drop(kind(history.SQSDeleted))
-			s.at(9, history.Event{Kind: history.RunError, Note: "x"})
+			s.at(9, history.NewRunError("x"))
 		}, want: Unknown, got: "recording ends there"},
 		{name: "recording ends before it is received", edit: func(s *script) {
 			s.drop(kind(history.SQSReceived))
 			left(s)
-			s.at(9, history.Event{Kind: history.RunError, Note: "x"})
+			s.at(9, history.NewRunError("x"))
 		}, want: Unknown, got: "never received"},
 	} {
 		x.check = "deleted reclaim"
@@ -73,8 +73,8 @@ func TestKeptMessage(t *testing.T) {
 			{QueueEmpty: &scenarios.QueueEmpty{}},
 		}
 		s.meta.Handler.Keeps = map[string]string{"drain": why}
-		s.at(10, history.Event{Kind: history.MessagePut, Key: "garbage", Message: "m-7"})
-		s.at(10.5, history.Event{Kind: history.SQSReceived, Message: "m-7"})
+		s.at(10, history.NewMessagePut("garbage", "m-7"))
+		s.at(10.5, history.NewSQSReceived("", "m-7", ""))
 		s.change(history.QueueDepth, func(e *history.Event) { e.Numbers = history.Numbers{history.Visible: 1, history.Invisible: 0} })
 		return s
 	}
@@ -97,9 +97,9 @@ func TestDeletedMessage(t *testing.T) {
 	garbage := func() *script {
 		s := drainStory()
 		s.only(scenarios.Check{Deleted: &scenarios.Deleted{Of: "garbage", Within: strict.Duration(sec(5))}})
-		s.at(10, history.Event{Kind: history.MessagePut, Key: "garbage", Message: "m-7"})
-		s.at(10.5, history.Event{Kind: history.SQSReceived, Message: "m-7"})
-		s.at(11, history.Event{Kind: history.SQSDeleted, Message: "m-7"})
+		s.at(10, history.NewMessagePut("garbage", "m-7"))
+		s.at(10.5, history.NewSQSReceived("", "m-7", ""))
+		s.at(11, history.NewSQSDeleted("", "m-7", ""))
 		return s
 	}
 	for _, x := range []expectation{
@@ -123,7 +123,7 @@ func TestCommitPointGoesByTheArrivalOfTheDeletion(t *testing.T) {
 	deleting := func(arrived, answered float64) func(*script) {
 		return func(s *script) {
 			committing(history.CommitRecorded, answered)(s)
-			s.at(answered, history.Event{Kind: history.SQSCall, Action: "DeleteMessage", Status: 200, Numbers: history.Numbers{history.Took: answered - arrived}})
+			s.at(answered, history.NewSQSCall("", "DeleteMessage", "", history.Status(200), history.With(history.Numbers{history.Took: answered - arrived})))
 		}
 	}
 	for _, x := range []expectation{
@@ -150,7 +150,7 @@ func TestCommitPointGoesByTheArrivalOfTheDeletion(t *testing.T) {
 // those.
 func TestNoMessageLostGoesByIdentity(t *testing.T) {
 	vanished := func(s *script) { // the second notice, without a trace
-		s.at(7, history.Event{Kind: history.NoticePut, Key: "again", Notice: "n-2", Node: victim})
+		s.at(7, history.NewNoticePut("again", "", victim, history.Notice("n-2")))
 	}
 	left := func(n float64) func(*script) {
 		return func(s *script) {
@@ -158,7 +158,7 @@ func TestNoMessageLostGoesByIdentity(t *testing.T) {
 		}
 	}
 	copied := func(s *script) { // the first notice came in two messages
-		s.at(6.5, history.Event{Kind: history.SQSReceived, Message: "m-1b", Notice: "n-1"})
+		s.at(6.5, history.NewSQSReceived("", "m-1b", "n-1"))
 	}
 	for _, x := range []expectation{
 		{name: "a copy of another notice is left in its place", edit: func(s *script) { vanished(s); copied(s); left(1)(s) }, want: Fail, got: "1 of 2 were not deleted"},
@@ -166,13 +166,13 @@ func TestNoMessageLostGoesByIdentity(t *testing.T) {
 		{name: "the copy is gone without a deletion", edit: func(s *script) { copied(s); left(0)(s) }, want: Fail, got: "m-1b"},
 		{name: "what is left came again after it was deleted, or is the other", edit: func(s *script) {
 			vanished(s)
-			s.at(6.5, history.Event{Kind: history.SQSReceived, Message: "m-1", Notice: "n-1"})
+			s.at(6.5, history.NewSQSReceived("", "m-1", "n-1"))
 			left(1)(s)
 		}, want: Unknown, got: "may be"},
 		{name: "never received, and left", edit: func(s *script) { vanished(s); left(1)(s) }, want: Pass, got: "1 deleted, 1 left"},
 		{name: "received, not deleted, and left", edit: func(s *script) {
 			vanished(s)
-			s.at(7.5, history.Event{Kind: history.SQSReceived, Message: "m-2", Notice: "n-2"})
+			s.at(7.5, history.NewSQSReceived("", "m-2", "n-2"))
 			left(1)(s)
 		}, want: Pass, got: "1 deleted, 1 left"},
 	} {

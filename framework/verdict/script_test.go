@@ -87,10 +87,10 @@ func (s *script) probe(from, to float64) {
 	s.ask(history.Service, history.Fresh, p.Fresh, from, to)
 	s.ask(history.Service, history.Fixed, p.Fixed, from, to)
 	s.ask(history.Control, history.Fresh, p.Control, from, to)
-	s.at(from, history.Event{Kind: history.ProberStarted})
-	s.at(to, history.Event{Kind: history.ProberEnded, Numbers: history.Numbers{
+	s.at(from, history.NewProberStarted(""))
+	s.at(to, history.NewProberEnded("", history.With(history.Numbers{
 		history.Asked: float64(len(s.queries)), history.UnsentQueries: 0, history.LateP99: 0.001, history.LateMax: 0.002,
-	}})
+	})))
 }
 
 // history puts the events in order and numbers them.
@@ -110,34 +110,34 @@ func (s *script) judge() Result { return Judge(s.scenario, s.history()) }
 
 // arrange records what a drill begins with: nodes, their roles and their pods.
 func (s *script) arrange() {
-	s.at(0.1, history.Event{Kind: history.RunPhase, Key: "arrange"})
-	s.at(0.2, history.Event{Kind: history.NodeRole, Key: "victim", Node: victim, Instance: "i-a"})
-	s.at(0.3, history.Event{Kind: history.RunPhase, Key: "record"})
+	s.at(0.1, history.Phase("arrange").Begins())
+	s.at(0.2, history.NewNodeRole("victim", victim, history.Instance("i-a")))
+	s.at(0.3, history.Phase("record").Begins())
 	for _, n := range []struct{ name, capacity string }{{plane, "control-plane"}, {reserved, "on-demand"}, {victim, "spot"}, {bystander, "spot"}} {
-		s.at(1, history.Event{Kind: history.NodePresent, Node: n.name, Key: n.capacity})
+		s.at(1, history.NewNodePresent(n.name, n.capacity))
 		s.pod(1, history.PodPresent, "proxy-"+n.name, n.name, "DaemonSet/kube-proxy")
 	}
 	// What was there before the drill was not done by anyone in it.
-	s.at(1, history.Event{Kind: history.NodeTainted, Node: plane, Key: "node-role.kubernetes.io/control-plane", Reason: "NoSchedule"})
+	s.at(1, history.NewNodeTainted(plane, "node-role.kubernetes.io/control-plane", "NoSchedule"))
 	s.pod(1, history.PodPresent, "ending", bystander, "ReplicaSet/ending")
 	s.pod(1, history.PodEvicted, "ending", bystander, "ReplicaSet/ending")
 	s.pod(1, history.PodTerminating, "ending", bystander, "ReplicaSet/ending")
 	s.pod(1, history.PodPresent, "static", victim, "Node/"+victim)
 	s.pod(1, history.PodPresent, "coredns-a", victim, "ReplicaSet/coredns")
-	s.at(1, history.Event{Kind: history.EndpointReady, Pod: "default/coredns-a", IP: "10.0.0.1"})
-	s.at(2, history.Event{Kind: history.RunPhase, Key: "steps"})
+	s.at(1, history.NewEndpointReady("", "default/coredns-a", "10.0.0.1"))
+	s.at(2, history.Phase("steps").Begins())
 }
 
 // restore records how a drill ends, from the end of settling on.
 func (s *script) restore(seconds float64) {
-	s.at(seconds, history.Event{Kind: history.QueueDepth, Numbers: history.Numbers{history.Visible: s.undeleted(), history.Invisible: 0}})
-	s.at(seconds, history.Event{Kind: history.RunPhase, Key: "restore"})
+	s.at(seconds, history.NewQueueDepth(history.With(history.Numbers{history.Visible: s.undeleted(), history.Invisible: 0})))
+	s.at(seconds, history.Phase("restore").Begins())
 	// What putting back does to nodes and pods is not the handler's doing.
-	s.at(seconds+2, history.Event{Kind: history.NodeUncordoned, Node: victim})
+	s.at(seconds+2, history.NewNodeUncordoned(victim))
 	s.pod(seconds+2, history.PodTerminating, "proxy-"+bystander, bystander, "DaemonSet/kube-proxy")
-	s.at(seconds+3, history.Event{Kind: history.NodeCordoned, Node: reserved})
-	s.at(seconds+5, history.Event{Kind: history.Restored})
-	s.at(seconds+6, history.Event{Kind: history.RunEnded})
+	s.at(seconds+3, history.NewNodeCordoned(reserved))
+	s.at(seconds+5, history.NewRestored())
+	s.at(seconds+6, history.NewRunEnded())
 }
 
 // undeleted is how many of the messages that were put have not been deleted.
@@ -183,22 +183,22 @@ func drainStory() *script {
 		},
 	}
 	s.arrange()
-	s.at(0.2, history.Event{Kind: history.NodeRole, Key: "bystander", Node: bystander, Instance: "i-b"})
+	s.at(0.2, history.NewNodeRole("bystander", bystander, history.Instance("i-b")))
 	until := sec(24)
-	s.at(4, history.Event{Kind: history.NoticePut, Key: "reclaim", Notice: "n-1", Node: victim, Instance: "i-a", Until: &until})
-	s.at(4.2, history.Event{Kind: history.SQSReceived, Message: "m-1", Notice: "n-1"})
-	s.at(4.5, history.Event{Kind: history.NodeCordoned, Node: victim})
-	s.at(4.5, history.Event{Kind: history.NodeTainted, Node: victim, Key: "node.kubernetes.io/unschedulable", Reason: "NoSchedule"})
-	s.at(4.6, history.Event{Kind: history.ClusterEvent, Key: "Node", Node: victim, Reason: "SpotInterruption", Owner: "builtin"})
+	s.at(4, history.NewNoticePut("reclaim", "", victim, history.Notice("n-1"), history.Instance("i-a"), history.Until(until)))
+	s.at(4.2, history.NewSQSReceived("", "m-1", "n-1"))
+	s.at(4.5, history.NewNodeCordoned(victim))
+	s.at(4.5, history.NewNodeTainted(victim, "node.kubernetes.io/unschedulable", "NoSchedule"))
+	s.at(4.6, history.NewClusterEvent("Node", "SpotInterruption", history.Node(victim), history.Owner("builtin")))
 	s.pod(5, history.PodEvicted, "coredns-a", victim, "ReplicaSet/coredns")
 	s.pod(5, history.PodTerminating, "coredns-a", victim, "ReplicaSet/coredns")
 	s.pod(5.1, history.PodCreated, "coredns-b", "", "ReplicaSet/coredns")
 	s.pod(5.2, history.PodScheduled, "coredns-b", bystander, "ReplicaSet/coredns")
-	s.at(5.3, history.Event{Kind: history.EndpointTerminating, Pod: "default/coredns-a", IP: "10.0.0.1"})
-	s.at(6, history.Event{Kind: history.SQSDeleted, Message: "m-1", Notice: "n-1"})
+	s.at(5.3, history.NewEndpointTerminating("", "default/coredns-a", "10.0.0.1", false))
+	s.at(6, history.NewSQSDeleted("", "m-1", "n-1"))
 	s.pod(10, history.PodDeleted, "coredns-a", victim, "ReplicaSet/coredns")
-	s.at(24, history.Event{Kind: history.Reclaimed, Node: victim})
-	s.at(24.1, history.Event{Kind: history.RunPhase, Key: "settle"})
+	s.at(24, history.NewReclaimed(victim))
+	s.at(24.1, history.Phase("settle").Begins())
 	s.probe(2, 29.1)
 	s.restore(29.2)
 	return s
@@ -227,12 +227,12 @@ func incidentStory() *script {
 	}
 	s.arrange()
 	until := sec(10)
-	s.at(4, history.Event{Kind: history.NoticePut, Key: "reclaim", Notice: "n-1", Node: victim, Instance: "i-a", Until: &until})
-	s.at(10, history.Event{Kind: history.Reclaimed, Node: victim})
-	s.at(54, history.Event{Kind: history.NodeNotReady, Node: victim, Reason: "Unknown"})
-	s.at(54, history.Event{Kind: history.NodeTainted, Node: victim, Key: "node.kubernetes.io/unreachable", Reason: "NoExecute"})
-	s.at(54.1, history.Event{Kind: history.EndpointNotReady, Pod: "default/coredns-a", IP: "10.0.0.1"})
-	s.at(60, history.Event{Kind: history.RunPhase, Key: "settle"})
+	s.at(4, history.NewNoticePut("reclaim", "", victim, history.Notice("n-1"), history.Instance("i-a"), history.Until(until)))
+	s.at(10, history.NewReclaimed(victim))
+	s.at(54, history.NewNodeNotReady(victim, "Unknown"))
+	s.at(54, history.NewNodeTainted(victim, "node.kubernetes.io/unreachable", "NoExecute"))
+	s.at(54.1, history.NewEndpointNotReady("", "default/coredns-a", "10.0.0.1", history.Conditions{}))
+	s.at(60, history.Phase("settle").Begins())
 	s.probe(2, 62)
 	for i, q := range s.queries {
 		if q.Target == history.Service && i%2 == 0 && q.Intended >= sec(10) && q.Intended < sec(54.2) {

@@ -19,11 +19,11 @@ const (
 func servedStory() *script {
 	s := drainStory()
 	s.pod(1, history.PodPresent, "coredns-z", bystander, "ReplicaSet/coredns")
-	s.at(1, history.Event{Kind: history.PodReady, Pod: "default/coredns-a", UID: "uid-coredns-a", Node: victim, IP: ending})
-	s.at(1, history.Event{Kind: history.PodReady, Pod: "default/coredns-z", UID: "uid-coredns-z", Node: bystander, IP: staying})
-	s.at(1, history.Event{Kind: history.EndpointReady, Pod: "default/coredns-z", IP: staying})
-	s.at(0.3, history.Event{Kind: history.ControlChosen, Pod: "default/coredns-z", IP: staying})
-	s.at(28.9, history.Event{Kind: history.FlowsRecorded, Numbers: history.Numbers{history.Resolution: 0.005}})
+	s.at(1, history.NewPodReady("default/coredns-a", "uid-coredns-a", history.Node(victim), history.IP(ending)))
+	s.at(1, history.NewPodReady("default/coredns-z", "uid-coredns-z", history.Node(bystander), history.IP(staying)))
+	s.at(1, history.NewEndpointReady("", "default/coredns-z", staying))
+	s.at(0.3, history.NewControlChosen("", "default/coredns-z", staying))
+	s.at(28.9, history.NewFlowsRecorded("", history.With(history.Numbers{history.Resolution: 0.005})))
 	s.flow(40000, staying, 1.5, 0)
 	s.timeOut(history.Service, 12, 12.3)
 	return s
@@ -58,13 +58,13 @@ func (s *script) timeOut(target string, from, to float64) (lost int) {
 
 // starve records that a pod had no processor, and how many datagrams its socket dropped.
 func (s *script) starve(pod string, from, to, ran float64, dropped int) {
-	s.at(to, history.Event{Kind: history.ProcessorWaited, Pod: "default/" + pod, Numbers: history.Numbers{
+	s.at(to, history.NewProcessorWaited("default/"+pod, history.With(history.Numbers{
 		history.Waited: to - from, history.Ran: ran, history.Throttled: 0, history.Resolution: 0.02,
-	}})
+	})))
 	if dropped > 0 {
-		s.at(to+0.001, history.Event{Kind: history.DatagramsDropped, Pod: "default/" + pod, Numbers: history.Numbers{
+		s.at(to+0.001, history.NewDatagramsDropped("default/"+pod, history.With(history.Numbers{
 			history.Dropped: float64(dropped), history.Within: 0.1,
-		}})
+		})))
 	}
 }
 

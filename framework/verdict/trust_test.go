@@ -60,7 +60,7 @@ func distrusted() []expectation {
 		{name: "no notice", edit: func(s *script) { s.drop(kind(history.NoticePut)) }, check: "baseline", got: "no notice"},
 		{name: "a node that was to be taken by notice was taken without", edit: func(s *script) {
 			s.drop(kind(history.NoticePut))
-			s.at(5, history.Event{Kind: history.Reclaimed, Node: victim})
+			s.at(5, history.NewReclaimed(victim))
 		}, check: "baseline", got: "no notice"},
 		{name: "notice too early", edit: func(s *script) { s.change(history.NoticePut, func(e *history.Event) { e.At = sec(0.5) }) }, check: "baseline", got: "0.500s after"},
 		{name: "too little before the notice", edit: without(service, fresh, 3.2, 3.4), check: "baseline", got: "only 32 fresh", noise: true},
@@ -103,7 +103,7 @@ func TestTrust(t *testing.T) {
 		}, check: "prober", got: "0 unsent"},
 		{name: "prober on the edge", edit: number(history.LateP99, 0.05), check: "prober"},
 		{name: "prober stopped with the harness", edit: func(s *script) {
-			s.at(26, history.Event{Kind: history.RunError, Note: "x"})
+			s.at(26, history.NewRunError("x"))
 			for _, mode := range []history.Mode{fresh, fixed} {
 				without(service, mode, 26, 99)(s)
 			}

@@ -47,7 +47,7 @@ func handlersAgree(j judge, v Verdict, c scenarios.HandlersAgree) Verdict {
 		conflict(fmt.Sprintf("both drain: %s first, %s %s later (%s)", j.nameOf(order[0].By), j.nameOf(order[1].By), history.Seconds(*order[1].Said-*order[0].Said), j.both(acts)), order...)
 	}
 	for _, e := range j.takenOff(node, put) {
-		conflict(fmt.Sprintf("a mark was taken off %s at +%s (%s %s)", node, history.Seconds(e.At), e.Kind, e.Key), e)
+		conflict(fmt.Sprintf("a mark was taken off %s at +%s (%s %s)", node, history.Seconds(e.At), e.Kind, e.Setting().Key), e)
 	}
 	switch {
 	case len(conflicts) > 0:
@@ -140,7 +140,7 @@ func (j judge) takenOff(node string, put history.Event) []history.Event {
 		if e.Node != node || e.At < put.At || e.At >= until || j.ByOperator(e) {
 			return false
 		}
-		return e.Kind == history.NodeUncordoned || e.Kind == history.NodeUntainted && e.Key != "" && slices.Contains(taints, e.Key)
+		return e.Kind == history.NodeUncordoned || e.Kind == history.NodeUntainted && e.Setting().Key != "" && slices.Contains(taints, e.Setting().Key)
 	})
 }
 

@@ -22,13 +22,13 @@ func pairStory() *script {
 		{HandlersAgree: &scenarios.HandlersAgree{Node: "victim", Notice: "reclaim"}},
 		{LeadGained: &scenarios.LeadGained{Node: "victim", Notice: "reclaim", AtLeast: strict.Duration(sec(1))}},
 	}
-	s.at(2.5, history.Event{Kind: history.NoticePut, Key: "advice", Notice: "n-0", Node: victim, Instance: "i-a"})
-	s.at(2.6, history.Event{Kind: history.SQSReceived, Message: "m-0", Notice: "n-0"})
-	s.at(2.8, history.Event{Kind: history.SQSDeleted, Message: "m-0", Notice: "n-0"})
-	s.acted(4.4, "", history.Event{Kind: history.HandlerWrote, Node: victim, Action: "patch"})
-	s.acted(4.9, "", history.Event{Kind: history.HandlerTook, Pod: "default/coredns-a", Action: "evict"})
-	s.at(29.15, history.Event{Kind: history.AuditRead, Owner: "handler"})
-	s.at(29.15, history.Event{Kind: history.AuditRead, Owner: "nth", By: history.OtherHandler})
+	s.at(2.5, history.NewNoticePut("advice", "", victim, history.Notice("n-0"), history.Instance("i-a")))
+	s.at(2.6, history.NewSQSReceived("", "m-0", "n-0"))
+	s.at(2.8, history.NewSQSDeleted("", "m-0", "n-0"))
+	s.acted(4.4, "", history.NewHandlerWrote("", victim, "", history.Action("patch")))
+	s.acted(4.9, "", history.NewHandlerTook("", "default/coredns-a", history.Action("evict")))
+	s.at(29.15, history.NewAuditRead("handler"))
+	s.at(29.15, history.NewAuditRead("nth", history.By(history.OtherHandler)))
 	return s
 }
 
@@ -42,8 +42,8 @@ func (s *script) acted(seconds float64, by string, e history.Event) {
 // secondActs lets the second handler do what the first does in pairStory.
 func secondActs(seconds float64) func(*script) {
 	return func(s *script) {
-		s.acted(seconds, history.OtherHandler, history.Event{Kind: history.HandlerWrote, Node: victim, Action: "patch"})
-		s.acted(seconds+0.5, history.OtherHandler, history.Event{Kind: history.HandlerTook, Pod: "default/coredns-a", Action: "evict"})
+		s.acted(seconds, history.OtherHandler, history.NewHandlerWrote("", victim, "", history.Action("patch")))
+		s.acted(seconds+0.5, history.OtherHandler, history.NewHandlerTook("", "default/coredns-a", history.Action("evict")))
 	}
 }
 
@@ -77,18 +77,18 @@ func TestHandlersAgree(t *testing.T) {
 		{name: "the second deletes the message and does nothing", edit: both(firstRests, bySecond(history.SQSReceived, history.SQSDeleted)), want: Fail, got: "nth received and deleted the message at +6.000s and did nothing with worker-spot-a"},
 		{name: "the first deletes the message and does nothing", edit: firstRests, want: Fail, got: "builtin received and deleted the message"},
 		{name: "the second deletes a copy of its own and does nothing", edit: func(s *script) {
-			s.at(4.3, history.Event{Kind: history.SQSReceived, Message: "m-2", Notice: "n-1", By: history.OtherHandler})
-			s.at(4.4, history.Event{Kind: history.SQSDeleted, Message: "m-2", Notice: "n-1", By: history.OtherHandler})
+			s.at(4.3, history.NewSQSReceived("", "m-2", "n-1", history.By(history.OtherHandler)))
+			s.at(4.4, history.NewSQSDeleted("", "m-2", "n-1", history.By(history.OtherHandler)))
 		}, want: Pass},
-		{name: "the second takes the cordon off", edit: func(s *script) { s.at(7, history.Event{Kind: history.NodeUncordoned, Node: victim}) }, want: Fail, got: "a mark was taken off worker-spot-a at +7.000s"},
+		{name: "the second takes the cordon off", edit: func(s *script) { s.at(7, history.NewNodeUncordoned(victim)) }, want: Fail, got: "a mark was taken off worker-spot-a at +7.000s"},
 		{name: "a taint of the second handler comes off", edit: func(s *script) {
-			s.at(7, history.Event{Kind: history.NodeUntainted, Node: victim, Key: "example.com/second"})
+			s.at(7, history.NewNodeUntainted(victim, "example.com/second", ""))
 		}, want: Fail, got: "a mark was taken off"},
 		{name: "a taint of Kubernetes comes off", edit: func(s *script) {
-			s.at(7, history.Event{Kind: history.NodeUntainted, Node: victim, Key: "node.kubernetes.io/unschedulable"})
+			s.at(7, history.NewNodeUntainted(victim, "node.kubernetes.io/unschedulable", ""))
 		}, want: Pass},
 		{name: "the second changes another node", edit: func(s *script) {
-			s.acted(5, history.OtherHandler, history.Event{Kind: history.HandlerWrote, Node: bystander, Action: "patch"})
+			s.acted(5, history.OtherHandler, history.NewHandlerWrote("", bystander, "", history.Action("patch")))
 		}, want: Pass},
 		{name: "what one did is not on record", edit: func(s *script) {
 			s.drop(func(e history.Event) bool { return e.Kind == history.AuditRead && e.By != "" })
