@@ -56,7 +56,11 @@ func ambiguities() []spoiling {
 		{"marked", spotDrill, "the only mark is a taint that the scheduler may ignore", func(r *recorded) {
 			node, _ := r.victim()
 			r.drop(func(e history.Event) bool { return e.Kind == history.NodeCordoned && e.Node == node })
-			r.marks(func(e *history.Event) { e.Reason = "PreferNoSchedule" })
+			r.marks(func(e *history.Event) {
+				if e.Kind == history.NodeTainted {
+					*e = history.NewNodeTainted(e.Node, e.Setting().Key, "PreferNoSchedule", history.Like(*e))
+				}
+			})
 		}, verdict.Fail},
 		{"marked", spotDrill, "the node was marked for a rebalance recommendation, before the notice", func(r *recorded) {
 			node, put := r.victim()
@@ -66,14 +70,14 @@ func ambiguities() []spoiling {
 		}, verdict.Unknown},
 		{"noMessageLost", spotDrill, "a notice vanishes, and a copy of another is left in its place", func(r *recorded) {
 			node, put := r.victim()
-			r.add(put.At+time.Second, history.NewNoticePut(put.Key, "", node, history.Notice("vanished")))
+			r.add(put.At+time.Second, history.NewNoticePut(put.Step(), "", node, history.Notice("vanished")))
 			r.add(put.At+2*time.Second, history.NewSQSReceived("", "copy", put.Notice))
 			r.change(history.QueueDepth, func(e *history.Event) { renumber(e, history.Visible, 1) })
 		}, verdict.Fail},
 		{"nodeEvent", "rebalance-event", "the only event on the node is an add-on's, about something else", func(r *recorded) {
 			r.change(history.ClusterEvent, func(e *history.Event) {
-				if e.Key == "Node" && !story.KubernetesComponent(e.Owner) {
-					e.Owner, e.Reason, e.Note = "gpu-operator", "NodeHasNoGPU", "no GPU found"
+				if e.About("Node") && !story.KubernetesComponent(e.Owner) {
+					*e = history.NewClusterEvent("Node", "NodeHasNoGPU", history.Like(*e), history.Owner("gpu-operator"), history.Note("no GPU found"))
 				}
 			})
 		}, verdict.Unknown},
@@ -127,8 +131,8 @@ func excuses() []excuse {
 		}, verdict.Unknown},
 		{"drainedOnce", "killed-handler-finishes-the-drain", "after it was killed, it announces that it resumes the drain as it announces a drain", func(r *recorded) {
 			r.change(history.ClusterEvent, func(e *history.Event) {
-				if e.Reason == "DrainResumed" {
-					e.Reason = "Draining"
+				if e.KubernetesReason() == "DrainResumed" {
+					*e = history.NewClusterEvent("Node", "Draining", history.Like(*e))
 				}
 			})
 		}, verdict.Pass},
@@ -145,7 +149,7 @@ func TestNoCorrectHandlerFails(t *testing.T) {
 			r.History.Events = slices.Clone(h.Events)
 			x.edit(&r)
 			if slices.EqualFunc(r.History.Events, h.Events, func(a, b history.Event) bool {
-				return a.At == b.At && a.Kind == b.Kind && a.Action == b.Action && a.Reason == b.Reason
+				return a.At == b.At && a.Kind == b.Kind && slices.Equal(a.Words(), b.Words())
 			}) {
 				t.Fatal("nothing was changed")
 			}

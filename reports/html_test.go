@@ -64,7 +64,9 @@ func (p played) history(s scenarios.Scenario) history.History {
 		h.Events = append(h.Events, e)
 	}
 	pod := func(seconds float64, kind history.Kind, name, node, owner string) {
-		at(seconds, history.Event{Kind: kind, Pod: name, UID: "uid-" + name, Node: node, Owner: owner})
+		e := history.NewPodCreated(name, "uid-"+name, "", history.Node(node), history.Owner(owner))
+		e.Kind = kind
+		at(seconds, e)
 	}
 	dns, fresh := "kube-system/"+p.pod, "kube-system/coredns-new"
 	end := p.length.Seconds()
@@ -83,7 +85,7 @@ func (p played) history(s scenarios.Scenario) history.History {
 	pod(0.3, history.PodPresent, "default/app", "w-1", "ReplicaSet/app")
 	at(0.4, history.NewEndpointReady("", dns, "10.0.0.1"))
 	at(0.4, history.NewEndpointReady("", "kube-system/coredns-stays", "10.0.0.2"))
-	at(0.5, history.Phase("steps").Begins())
+	at(0.5, history.Steps.Begins())
 	at(3, history.NewNoticePut("reclaim", "spot-interruption", "w-1", history.Notice("n-1"), history.Instance("i-1"), history.Until(until)))
 	at(3.02, history.NewSQSReceived("", "m-1", "n-1"))
 	at(3.1, history.NewNodeCordoned("w-1"))
@@ -109,7 +111,7 @@ func (p played) history(s scenarios.Scenario) history.History {
 	pod(8.6, history.PodDeleted, dns, "w-1", "ReplicaSet/coredns")
 	at(8.61, history.NewEndpointGone("", dns, "10.0.0.1"))
 	at(end-5, history.NewReclaimed("w-1"))
-	at(end-4.9, history.Phase("settle").Begins())
+	at(end-4.9, history.Settle.Begins())
 	unsent := 0
 	for _, stream := range []struct {
 		target string
@@ -132,7 +134,7 @@ func (p played) history(s scenarios.Scenario) history.History {
 	}
 	at(end+0.2, history.NewProberEnded("", history.With(history.Numbers{history.Asked: float64(len(h.Queries)), history.UnsentQueries: float64(unsent), history.LateP99: 0.001, history.LateMax: 0.002})))
 	at(end+0.3, history.NewQueueDepth(history.With(history.Numbers{history.Visible: 0, history.Invisible: 0})))
-	at(end+0.3, history.Phase("restore").Begins())
+	at(end+0.3, history.Restore.Begins())
 	at(end+9, history.NewRestored())
 	at(end+9, history.NewRunEnded())
 	return h

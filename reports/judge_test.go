@@ -40,25 +40,24 @@ func record(t *testing.T, dir string, attempt int, lostAtControl bool) {
 		e.At = sec(seconds)
 		r.Record(e)
 	}
-	pod := func(kind history.Kind, reason string) history.Event {
-		return history.Event{Kind: kind, Pod: "kube-system/coredns-a", UID: "u-1", Node: "w-1", Owner: "ReplicaSet/coredns", IP: "10.0.0.1", Reason: reason}
-	}
+	const dns, uid = "kube-system/coredns-a", "u-1"
+	pod := func(e *history.Event) { e.Node, e.Owner, e.IP = "w-1", "ReplicaSet/coredns", "10.0.0.1" }
 	until := sec(12)
 	at(0.1, history.NewNodeRole("victim", "w-1", history.Instance("i-1")))
 	at(0.2, history.NewNodePresent("w-1", "spot"))
 	at(0.2, history.NewNodePresent("cp", "control-plane"))
-	at(0.3, pod(history.PodPresent, "Running"))
-	at(0.5, history.Phase("steps").Begins())
+	at(0.3, history.NewPodPresent(dns, uid, "", "Running", pod))
+	at(0.5, history.Steps.Begins())
 	at(2, history.NewNoticePut("reclaim", "", "w-1", history.Notice("n-1"), history.Instance("i-1"), history.Until(until)))
 	at(2.5, history.NewNodeCordoned("w-1"))
 	at(2.5, history.NewSQSDeleted("", "m-1", "n-1"))
 	at(2.6, history.NewQueueDepth(history.With(history.Numbers{history.Visible: 0, history.Invisible: 0})))
-	at(2.6, pod(history.PodEvicted, "EvictionByEvictionAPI"))
-	at(2.6, pod(history.PodTerminating, ""))
-	at(7.7, pod(history.PodExited, ""))
-	at(7.9, pod(history.PodDeleted, ""))
+	at(2.6, history.NewPodEvicted(dns, uid, "EvictionByEvictionAPI", pod))
+	at(2.6, history.NewPodTerminating(dns, uid, pod))
+	at(7.7, history.NewPodExited(dns, uid, pod))
+	at(7.9, history.NewPodDeleted(dns, uid, pod))
 	at(12, history.NewReclaimed("w-1"))
-	at(12.1, history.Phase("settle").Begins())
+	at(12.1, history.Settle.Begins())
 	asked := 0
 	for _, stream := range []struct {
 		target string
@@ -85,7 +84,7 @@ func record(t *testing.T, dir string, attempt int, lostAtControl bool) {
 		t.Fatal(err)
 	}
 	at(14.2, history.NewFlowsRecorded("", history.With(history.Numbers{history.FlowCount: 2, history.Overflows: 0, history.Resolution: 0.005, history.ClockBound: 0, history.RecorderCPU: 0.1})))
-	at(14.3, history.Phase("restore").Begins())
+	at(14.3, history.Restore.Begins())
 	at(20, history.NewRestored())
 	if err := r.Close(true); err != nil {
 		t.Fatal(err)

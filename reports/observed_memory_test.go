@@ -81,7 +81,7 @@ func replay(t *testing.T, dir string) (queries int) {
 		t.Fatal(err)
 	}
 	name := func(i int) string { return "node-" + string(rune('a'+i/10)) + string(rune('0'+i%10)) }
-	begun := history.Event{At: first + 3*time.Second}
+	begun := history.Steps.Begins(history.At(first + 3*time.Second))
 	rec.Record(history.Arrange.Begins(history.At(1)))
 	asked := make([]int, replayedProbers)
 	for i := range replayedProbers {

@@ -15,19 +15,16 @@ import (
 func (r *recorded) comes(at time.Duration, node string) history.Event {
 	p := history.NewPodCreated("default/newcomer", "newcomer", "", history.Owner("ReplicaSet/newcomer-1"))
 	r.add(at-10*time.Millisecond, p)
-	p.Kind, p.Node = history.PodScheduled, node
+	p = history.NewPodScheduled(p.Pod, p.UID, history.Like(p), history.Node(node))
 	r.add(at, p)
 	return p
 }
 
 // evicted records that a pod is evicted, and gone two seconds later.
 func (r *recorded) evicted(at time.Duration, p history.Event) {
-	p.Kind, p.Reason = history.PodEvicted, "EvictionByEvictionAPI"
-	r.add(at, p)
-	p.Kind, p.Reason = history.PodTerminating, ""
-	r.add(at, p)
-	p.Kind = history.PodDeleted
-	r.add(at+2*time.Second, p)
+	r.add(at, history.NewPodEvicted(p.Pod, p.UID, "EvictionByEvictionAPI", history.Like(p)))
+	r.add(at, history.NewPodTerminating(p.Pod, p.UID, history.Like(p)))
+	r.add(at+2*time.Second, history.NewPodDeleted(p.Pod, p.UID, history.Like(p)))
 }
 
 // marked is the first mark of the first notice's node.
@@ -45,9 +42,9 @@ func podSpoilings() []spoiling {
 		}, verdict.Fail},
 		{"blockedReported", "budget-that-blocks", "the handler reports the evictions, and not that they are blocked", func(r *recorded) {
 			r.change(history.ClusterEvent, func(e *history.Event) {
-				if e.Reason == "EvictionBlocked" {
+				if e.KubernetesReason() == "EvictionBlocked" {
 					pod, _, _ := strings.Cut(e.Note, ":")
-					e.Reason, e.Note = "Evicting", "Evicting "+pod
+					*e = history.NewClusterEvent("Node", "Evicting", history.Like(*e), history.Note("Evicting "+pod))
 				}
 			})
 		}, verdict.Fail},
@@ -124,8 +121,7 @@ func harmlessEdits() []harmless {
 		{"new-pods-do-not-land-on-the-node", "the pod of a job on the node finishes by itself", func(r *recorded) {
 			p := history.NewPodPresent("default/job", "job", "", "Running", history.Owner("Job/job"), history.Node(r.marked().Node))
 			r.add(r.Begun-time.Millisecond, p)
-			p.Kind, p.Reason = history.PodFinished, "Succeeded"
-			r.add(r.marked().At+2*time.Second, p)
+			r.add(r.marked().At+2*time.Second, history.NewPodFinished(p.Pod, p.UID, "Succeeded", history.Like(p)))
 		}},
 		{"new-pods-do-not-land-on-the-node", "a pod on the node tolerates the handler's taint", func(r *recorded) {
 			r.add(r.Begun-time.Millisecond, history.NewPodPresent("default/tolerant", "tolerant", "", "Running", history.Owner("ReplicaSet/tolerant-1"), history.Node(r.marked().Node), history.Note(r.Meta.Handler.Taint)))

@@ -156,7 +156,7 @@ func spoilings() []spoiling {
 			for _, p := range r.ToLeave(node, put.At) {
 				if stopped, ok := p.Stopped(); ok && p.In("deaf") {
 					r.change(history.PodTerminating, func(e *history.Event) {
-						if e.Key != "deaf" && e.Node == node && e.UID != p.UID() {
+						if e.Node == node && e.UID != p.UID() {
 							e.At = max(e.At, stopped.At+2*time.Second)
 						}
 					})

@@ -56,8 +56,8 @@ func TestRequests(t *testing.T) {
 		t.Fatalf("got %d kinds of request, want %d: %+v", len(events), len(want), events)
 	}
 	for i, w := range want {
-		if e := events[i]; e.Action != w.verb || e.Reason != w.of || e.Numbers[history.Requests] != w.requests {
-			t.Errorf("got %s of %s, %v times; want %s of %s, %v times", e.Action, e.Reason, e.Numbers[history.Requests], w.verb, w.of, w.requests)
+		if e := events[i]; e.Action != w.verb || e.RBACObject() != w.of || e.Numbers[history.Requests] != w.requests {
+			t.Errorf("got %s of %s, %v times; want %s of %s, %v times", e.Action, e.RBACObject(), e.Numbers[history.Requests], w.verb, w.of, w.requests)
 		}
 	}
 	if _, err := requestsOf(strings.NewReader("{\"verb\":1}"), ""); err == nil {

@@ -54,7 +54,7 @@ func TestARestartIsRecorded(t *testing.T) {
 				return
 			}
 			if len(events) != 1 || events[0].Kind != history.PodRestarted || events[0].Pod != "ns/handler" ||
-				events[0].Reason != "Error" || events[0].Numbers[history.Restarts] != c.want || events[0].Numbers[history.ExitCode] != 2 {
+				events[0].KubernetesReason() != "Error" || events[0].Numbers[history.Restarts] != c.want || events[0].Numbers[history.ExitCode] != 2 {
 				t.Errorf("recorded %+v", events)
 			}
 		})
@@ -103,7 +103,7 @@ func TestAPodIsRecordedWithWhatItsDrainDependsOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			events := recorded(t, nil, c.pod)
-			if len(events) == 0 || events[0].Kind != history.PodPresent || events[0].Key != c.key || events[0].Note != c.tolerates || !maps.Equal(events[0].Numbers, c.want) {
+			if len(events) == 0 || events[0].Kind != history.PodPresent || events[0].Group() != c.key || events[0].Note != c.tolerates || !maps.Equal(events[0].Numbers, c.want) {
 				t.Errorf("recorded %+v, want %q, %q and %v", events, c.key, c.tolerates, c.want)
 			}
 		})
@@ -127,18 +127,19 @@ func TestLabelsAndAnnotationsThatChangeAreRecorded(t *testing.T) {
 	var got []history.Event
 	for _, e := range rec.Events() {
 		if e.Kind != history.NodePresent && e.Kind != history.NodeNotReady {
-			got = append(got, history.Event{Kind: e.Kind, Key: e.Key, Reason: e.Reason, Note: e.Note})
+			e.Seq, e.At = 0, 0
+			got = append(got, e)
 		}
 	}
 	want := []history.Event{
-		history.NewNodeLabelled("", "new", ""),
-		history.NewNodeLabelled("", "other", "2", history.Note(`"1"`)),
-		history.NewNodeUnlabelled("", "gone", history.Note(`"1"`)),
-		history.NewNodeAnnotated("", "note", "3"),
-		history.NewNodeLabelled("", "gone", "1"),
-		history.NewNodeLabelled("", "other", "1", history.Note(`"2"`)),
-		history.NewNodeUnlabelled("", "new", history.Note(`""`)),
-		history.NewNodeUnannotated("", "note", history.Note(`"3"`)),
+		history.NewNodeLabelled("n", "new", ""),
+		history.NewNodeLabelled("n", "other", "2", history.Note(`"1"`)),
+		history.NewNodeUnlabelled("n", "gone", history.Note(`"1"`)),
+		history.NewNodeAnnotated("n", "note", "3"),
+		history.NewNodeLabelled("n", "gone", "1"),
+		history.NewNodeLabelled("n", "other", "1", history.Note(`"2"`)),
+		history.NewNodeUnlabelled("n", "new", history.Note(`""`)),
+		history.NewNodeUnannotated("n", "note", history.Note(`"3"`)),
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("recorded %+v, want %+v", got, want)
@@ -164,7 +165,7 @@ func TestAPodThatFinishesIsRecorded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var got []string
 			for _, e := range recorded(t, c.before, c.after) {
-				got = append(got, string(e.Kind)+" "+e.Reason)
+				got = append(got, string(e.Kind)+" "+e.PodPhase())
 			}
 			if !slices.Equal(got, c.want) {
 				t.Errorf("recorded %v, want %v", got, c.want)

@@ -97,7 +97,7 @@ func TestAWatchThatStartsAgainIsNotComplete(t *testing.T) {
 			missed := false
 			for _, e := range rec.Events() {
 				missed = missed || e.Kind == history.WatchBack && strings.Contains(e.Note, "is not on record")
-				if e.Kind == history.WatchLost && (e.Key != "nodes" || e.Said == nil || *e.Said <= 0 || *e.Said > e.At) {
+				if e.Kind == history.WatchLost && (e.Watch() != "nodes" || e.Said == nil || *e.Said <= 0 || *e.Said > e.At) {
 					t.Errorf("lost: %+v", e)
 				}
 				if e.Kind == history.NodePresent {

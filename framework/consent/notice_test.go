@@ -76,7 +76,7 @@ func TestNotice(t *testing.T) {
 				if c.is != nil && !errors.Is(err, c.is) {
 					t.Errorf("%v is not %v", err, c.is)
 				}
-				if e := d.events[0]; e.Kind != history.NoticePut || e.Key != "notice" || e.Node != "n1" || e.Instance != testInstance || e.Reason != "spot-interruption" {
+				if e := d.events[0]; e.Kind != history.NoticePut || e.Step() != "notice" || e.Node != "n1" || e.Instance != testInstance || e.NoticeType() != "spot-interruption" {
 					t.Errorf("the first event is %+v", e)
 				}
 				if got := d.putBack(); !strings.Contains(got, c.putBack) {

@@ -3,6 +3,7 @@ package consent
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -95,7 +96,7 @@ func TestPlay(t *testing.T) {
 				if err := d.play(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				if d.events[0].Kind != c.first.Kind || d.events[0].Reason != c.first.Reason || d.events[0].Node != c.first.Node || d.events[0].Pod != c.first.Pod || d.events[0].Instance != c.first.Instance || d.events[0].UID != c.first.UID {
+				if !reflect.DeepEqual(d.events[0], c.first) {
 					t.Errorf("the first event is %+v, want %+v", d.events[0], c.first)
 				}
 				if got := d.api.asked(); !slices.Equal(got, c.evicted) {

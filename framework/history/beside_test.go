@@ -26,7 +26,7 @@ func TestOwn(t *testing.T) {
 		NewSQSReceived("", "body-2", ""),
 	}
 	ours := []Event{
-		Phase("steps").Begins(),
+		Steps.Begins(),
 		NewNodeCordoned("spot-1"),
 		NewNodeCordoned("spot-3"),
 		NewPodEvicted("workload/app", "", "", Node("spot-1")),

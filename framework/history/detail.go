@@ -68,6 +68,15 @@ func Note(text string) Detail { return func(e *Event) { e.Note = text } }
 // With has the figures of the event.
 func With(figures Numbers) Detail { return func(e *Event) { e.Numbers = figures } }
 
+// Like has the details of another event: all that its kind does not require.
+func Like(other Event) Detail {
+	return func(e *Event) {
+		own := e.fields
+		e.fields = other.fields
+		e.Kind, e.key, e.reason = own.Kind, own.key, own.reason
+	}
+}
+
 // newEvent is an event of a kind: own are the details that its kind requires.
 func newEvent(kind Kind, about, why string, with []Detail, own ...Detail) Event {
 	e := Event{fields{Kind: kind, key: key{about}, reason: reason{why}}}

@@ -19,7 +19,7 @@ func events() []Event {
 	const said, until = 2 * time.Second, 2 * time.Minute
 	n := func(name Number, value float64) Numbers { return Numbers{name: value} }
 	return []Event{
-		Phase("steps").Begins(),
+		Steps.Begins(),
 		NewRunError("why"),
 		NewRunEnded(),
 		NewRunBeside("other", Node("w1")),

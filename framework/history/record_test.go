@@ -303,7 +303,7 @@ func TestFlushBringsWhatThereIsToDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rec.Record(Phase("restore").Begins())
+	rec.Record(Restore.Begins())
 	rec.Query(Query{Target: Service, Mode: Fresh, Outcome: Answered})
 	rec.Query(Query{Target: Service, Mode: Fresh, Outcome: Timeout})
 	rec.Flush()

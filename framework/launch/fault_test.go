@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -13,7 +14,7 @@ import (
 func TestAFaultEndsTheNextLaunches(t *testing.T) {
 	var events []string
 	record := func(e history.Event) {
-		events = append(events, strings.Join(strings.Fields(string(e.Kind)+" "+e.Key+" "+e.Reason+" "+e.Instance), " "))
+		events = append(events, strings.Join(strings.Fields(fmt.Sprint(e.Kind, " ", e.Step(), " ", e.FaultType(), e.FaultEnd(), " ", e.Instance)), " "))
 	}
 	l := &Controller{failed: map[string]error{}, unjoined: map[string]bool{}, log: func(string, ...any) {}, faults: fault.New(record), record: map[int]func(history.Event){0: record}}
 	fails := func(id string) history.FaultType {

@@ -25,11 +25,17 @@ func applicationStory() *script {
 // Requests to pods that an upgrade of the add-on vpc-cni has cut off are lost to that upgrade, and
 // only these: the pods have security groups of their own, and answer nothing for a while.
 func TestRequestsToPodsThatAreCutOff(t *testing.T) {
-	addOn := func(seconds float64, kind history.Kind, name string) func(*script) {
-		return func(s *script) { s.at(seconds, history.Event{Kind: kind, Key: name}) }
+	upgrade := func(seconds float64, name string) func(*script) {
+		return func(s *script) { s.at(seconds, history.NewAddOnUpgrading(name, history.PreserveConflicts)) }
 	}
-	upgraded := addOn(8, history.AddOnUpgrading, scenarios.VPCCNIAddOn)
-	set := addOn(13, history.AddOnSet, scenarios.VPCCNIAddOn)
+	setAt := func(seconds float64) func(*script) {
+		return func(s *script) { s.at(seconds, history.NewAddOnSet(scenarios.VPCCNIAddOn)) }
+	}
+	upgraded := upgrade(8, scenarios.VPCCNIAddOn)
+	set := setAt(13)
+	refused := func(s *script) {
+		s.at(8.1, history.NewAddOnRefused(scenarios.VPCCNIAddOn, history.RefuseConflicts))
+	}
 	for name, c := range map[string]struct {
 		edits    []func(*script)
 		from, to float64 // when requests are lost
@@ -41,12 +47,12 @@ func TestRequestsToPodsThatAreCutOff(t *testing.T) {
 		"after the values are set again":       {edits: []func(*script){upgraded, set}, from: 14, to: 17, want: Unexplained},
 		"before the upgrade":                   {edits: []func(*script){upgraded, set}, from: 5, to: 7, want: Unexplained},
 		"the pod answers in between":           {edits: []func(*script){upgraded, set}, from: 9, to: 9.5, want: Unexplained},
-		"the upgrade is refused":               {edits: []func(*script){upgraded, addOn(8.1, history.AddOnRefused, scenarios.VPCCNIAddOn)}, from: 9, to: 12, want: Unexplained},
-		"it is an upgrade of another add-on":   {edits: []func(*script){addOn(8, history.AddOnUpgrading, scenarios.CoreDNSAddOn)}, from: 9, to: 12, want: Unexplained},
+		"the upgrade is refused":               {edits: []func(*script){upgraded, refused}, from: 9, to: 12, want: Unexplained},
+		"it is an upgrade of another add-on":   {edits: []func(*script){upgrade(8, scenarios.CoreDNSAddOn)}, from: 9, to: 12, want: Unexplained},
 		"no upgrade at all":                    {from: 9, to: 12, want: Unexplained},
 		"the pods have no groups of their own": {edits: []func(*script){upgraded, set}, from: 9, to: 12, without: true, want: Unexplained},
 		"a second upgrade": {
-			edits: []func(*script){upgraded, set, addOn(15, history.AddOnUpgrading, scenarios.VPCCNIAddOn), addOn(20, history.AddOnSet, scenarios.VPCCNIAddOn)},
+			edits: []func(*script){upgraded, set, upgrade(15, scenarios.VPCCNIAddOn), setAt(20)},
 			from:  16, to: 19, want: CutOff,
 		},
 	} {

@@ -35,12 +35,14 @@ func (s *script) at(seconds float64, e history.Event) {
 }
 
 func (s *script) pod(seconds float64, kind history.Kind, name, node, owner string) {
-	e := history.Event{Kind: kind, Pod: "default/" + name, UID: "uid-" + name, Node: node, Owner: owner}
+	e := history.NewPodCreated("default/"+name, "uid-"+name, "", history.Node(node), history.Owner(owner))
 	switch kind {
 	case history.PodPresent:
-		e.Reason = "Running"
+		e = history.NewPodPresent(e.Pod, e.UID, "", "Running", history.Like(e))
 	case history.PodEvicted:
-		e.Reason = "EvictionByEvictionAPI"
+		e = history.NewPodEvicted(e.Pod, e.UID, "EvictionByEvictionAPI", history.Like(e))
+	default:
+		e.Kind = kind
 	}
 	s.at(seconds, e)
 }
@@ -112,20 +114,20 @@ func lossStory() *script {
 		scenario: scenarios.Scenario{Probe: &scenarios.Probe{Fresh: 40, Fixed: 20, Control: 10}},
 		meta:     history.Meta{Format: history.FormatV1},
 	}
-	s.at(0.3, history.Phase("record").Begins())
+	s.at(0.3, history.Record.Begins())
 	for node, capacity := range map[string]string{reserved: "on-demand", victim: "spot", bystander: "spot"} {
 		s.at(1, history.NewNodePresent(node, capacity))
 	}
 	s.pod(1, history.PodPresent, "coredns-a", victim, "ReplicaSet/coredns")
 	s.at(1, history.NewEndpointReady("", "default/coredns-a", ending))
-	s.at(2, history.Phase("steps").Begins())
+	s.at(2, history.Steps.Begins())
 	s.at(0.2, history.NewNodeRole("victim", victim, history.Instance("i-a")))
 	s.at(0.2, history.NewNodeRole("bystander", bystander, history.Instance("i-b")))
 	s.at(1, history.NewPodReady("default/coredns-a", "uid-coredns-a", history.Node(victim), history.IP(ending)))
 	s.at(1, history.NewPodReady("default/coredns-z", "uid-coredns-z", history.Node(bystander), history.IP(staying)))
 	s.at(1, history.NewEndpointReady("", "default/coredns-z", staying))
 	s.at(4, history.NewNoticePut("reclaim", "", victim, history.Notice("n-1"), history.Instance("i-a")))
-	s.at(60, history.Phase("restore").Begins())
+	s.at(60, history.Restore.Begins())
 	s.at(59.9, history.NewFlowsRecorded("", history.With(history.Numbers{history.Resolution: 0.005})))
 	s.flow(1, ending, 3, 16)
 	s.flow(2, staying, 3, 0)
@@ -164,5 +166,7 @@ func (s *script) waited(port int, at float64, took time.Duration) {
 }
 
 func (s *script) ended(kind history.Kind, at float64) {
-	s.at(at, history.Event{Kind: kind, Pod: "default/coredns-a", UID: "uid-coredns-a", Node: victim, IP: ending})
+	e := history.NewPodExited("default/coredns-a", "uid-coredns-a", history.Node(victim), history.IP(ending))
+	e.Kind = kind
+	s.at(at, e)
 }

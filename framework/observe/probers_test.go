@@ -52,8 +52,8 @@ func TestAPodsOwnResolverIsQueried(t *testing.T) {
 				t.Fatal(err)
 			}
 			asked := plan.Streams[0].Questions[0]
-			if found.IP != c.ip || found.Key != c.found || asked.Name != c.question || asked.Type != c.rrtype {
-				t.Errorf("%s %s asks %+v; want %s %s, %s %d", found.Key, found.IP, asked, c.found, c.ip, c.question, c.rrtype)
+			if found.IP != c.ip || found.Target() != c.found || asked.Name != c.question || asked.Type != c.rrtype {
+				t.Errorf("%s %s asks %+v; want %s %s, %s %d", found.Target(), found.IP, asked, c.found, c.ip, c.question, c.rrtype)
 			}
 			if len(plan.Streams) != 4 || plan.Streams[3].Target != history.Direct("10.244.0.3") {
 				t.Errorf("streams %+v: want two to the service, and one to each pod", plan.Streams)

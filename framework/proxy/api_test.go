@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -176,13 +177,13 @@ func TestACallToTheAPIServerIsForwardedAndRecorded(t *testing.T) {
 			t.Fatal(err)
 		}
 		mark := p.call(t, "patch", history.NodesResource)
-		if mark.Status != 200 || mark.Node != "worker" || mark.Reason != "unschedulable,example.com/disrupted" || mark.IP != "127.0.0.1" {
+		if mark.Status != 200 || mark.Node != "worker" || !slices.Equal(mark.Marks(), []string{"unschedulable", "example.com/disrupted"}) || mark.IP != "127.0.0.1" {
 			t.Errorf("recorded %+v", mark)
 		}
 		if took := mark.Numbers[history.Took]; took <= 0 || took > 5 {
 			t.Errorf("it took %v s", took)
 		}
-		if e := p.call(t, "create", history.EvictionsResource); e.Status != 201 || e.Pod != "app/web" || e.Reason != "" || e.Fault != "" {
+		if e := p.call(t, "create", history.EvictionsResource); e.Status != 201 || e.Pod != "app/web" || len(e.Marks()) > 0 || e.Fault != "" {
 			t.Errorf("recorded %+v", e)
 		}
 		if p.server.auth[0] != "Bearer "+token {
@@ -253,13 +254,13 @@ func TestARefusalOfTheAPIServer(t *testing.T) {
 			if n := p.server.took(patchWorker); n != 0 {
 				t.Error("the call took effect")
 			}
-			if e := p.call(t, "patch", history.NodesResource); e.Status != c.status || e.Fault != "f" || e.Reason == "" {
+			if e := p.call(t, "patch", history.NodesResource); e.Status != c.status || e.Fault != "f" || len(e.Marks()) == 0 {
 				t.Errorf("recorded %+v", e)
 			}
 			awaitEvent(t, p.rec, func(e history.Event) bool {
-				return e.Kind == history.FaultHit && e.Key == "f" && e.Action == "patch" && e.Node == "worker"
+				return e.Kind == history.FaultHit && e.Step() == "f" && e.Action == "patch" && e.Node == "worker"
 			})
-			awaitEvent(t, p.rec, func(e history.Event) bool { return e.Kind == history.FaultEnded && e.Reason == "count" })
+			awaitEvent(t, p.rec, func(e history.Event) bool { return e.Kind == history.FaultEnded && e.FaultEnd() == "count" })
 			if err := p.mark(t.Context()); err != nil {
 				t.Errorf("afterwards: %v", err)
 			}
@@ -390,7 +391,7 @@ func TestAWatchIsEnded(t *testing.T) {
 				t.Fatal("the watch goes on")
 			}
 		}
-		awaitEvent(t, p.rec, func(e history.Event) bool { return e.Kind == history.FaultEnded && e.Reason == "count" })
+		awaitEvent(t, p.rec, func(e history.Event) bool { return e.Kind == history.FaultEnded && e.FaultEnd() == "count" })
 		select {
 		case <-open():
 			t.Error("a third watch was ended")

@@ -93,7 +93,7 @@ func TestADuplicateThatNobodyTookComesAgain(t *testing.T) {
 		t.Fatalf("received %q, %v", ids(messages), err)
 	}
 	awaitEvent(t, q.rec, func(e history.Event) bool { return e.Kind == history.FaultHit && e.Message == "m-0" })
-	awaitEvent(t, q.rec, func(e history.Event) bool { return e.Kind == history.FaultEnded && e.Key == "twice" })
+	awaitEvent(t, q.rec, func(e history.Event) bool { return e.Kind == history.FaultEnded && e.Step() == "twice" })
 }
 
 // With toAnother a copy waits for a client with another address.

@@ -68,7 +68,7 @@ func TestAFleetWithoutCapacityNamesEachPool(t *testing.T) {
 	}
 	q.wantEvents(t, "fault.begun none no-capacity", "fault.hit none no-capacity ec2:CreateFleet", "fault.ended none count")
 	awaitEvent(t, q.rec, func(e history.Event) bool {
-		return e.Action == "ec2:CreateFleet" && e.Status == http.StatusOK && e.Reason == "InsufficientInstanceCapacity"
+		return e.Action == "ec2:CreateFleet" && e.Status == http.StatusOK && e.ErrorCode() == "InsufficientInstanceCapacity"
 	})
 }
 

@@ -90,7 +90,7 @@ func TestASingleDeletionFails(t *testing.T) {
 			t.Errorf("the queue got %q", q.calls)
 		}
 		call := awaitEvent(t, q.rec, func(e history.Event) bool { return e.Kind == history.SQSCall })
-		if call.Reason != want || !strings.Contains(call.Note, "fault f") {
+		if string(call.ErrorCode()) != want || !strings.Contains(call.Note, "fault f") {
 			t.Errorf("recorded %+v", call)
 		}
 	}

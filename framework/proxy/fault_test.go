@@ -59,7 +59,7 @@ func TestARefusalIsWhatTheSDKKnowsFromSQS(t *testing.T) {
 				t.Error("the call reached the queue")
 			}
 			call := awaitEvent(t, q.rec, func(e history.Event) bool { return e.Kind == history.SQSCall })
-			if call.Status != c.status || call.Reason != cmp.Or(string(c.fault.Code), c.code) || !strings.Contains(call.Note, "fault f") {
+			if call.Status != c.status || string(call.ErrorCode()) != cmp.Or(string(c.fault.Code), c.code) || !strings.Contains(call.Note, "fault f") {
 				t.Errorf("recorded %+v", call)
 			}
 			if messages, err := q.receive(t.Context(), 10, 0); err != nil || ids(messages) != "m-0" {
@@ -141,7 +141,7 @@ func TestASilentBlackHoleNeverAnswersWhatItHolds(t *testing.T) {
 		_, err := q.receive(t.Context(), 1, 20)
 		held <- err
 	}()
-	awaitEvent(t, q.rec, func(e history.Event) bool { return e.Kind == history.FaultEnded && e.Reason == "time" })
+	awaitEvent(t, q.rec, func(e history.Event) bool { return e.Kind == history.FaultEnded && e.FaultEnd() == "time" })
 	if messages, err := q.receive(t.Context(), 1, 0); err != nil || ids(messages) != "m-0" {
 		t.Errorf("on a new connection: %q, %v", ids(messages), err)
 	}
@@ -275,7 +275,7 @@ func TestAFaultHitsItsActionsOnlyAndEnds(t *testing.T) {
 	q.set(t, fault.Fault{Name: "all", Type: history.Throttle, For: strict.Duration(300 * time.Millisecond)})
 	expect("for a time", both)
 	awaitEvent(t, q.rec, func(e history.Event) bool {
-		return e.Kind == history.FaultEnded && e.Key == "all" && e.Reason == "time"
+		return e.Kind == history.FaultEnded && e.Step() == "all" && e.FaultEnd() == "time"
 	})
 	expect("its time is over", none)
 	q.set(t, fault.Fault{Name: "cleared", Type: history.Reset, For: strict.Duration(time.Minute)})
@@ -283,7 +283,7 @@ func TestAFaultHitsItsActionsOnlyAndEnds(t *testing.T) {
 	q.clear(t)
 	expect("after", none)
 	awaitEvent(t, q.rec, func(e history.Event) bool {
-		return e.Kind == history.FaultEnded && e.Key == "cleared" && e.Reason == "cleared"
+		return e.Kind == history.FaultEnded && e.Step() == "cleared" && e.FaultEnd() == "cleared"
 	})
 }
 

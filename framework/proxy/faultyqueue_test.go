@@ -157,7 +157,7 @@ func (q *faultyQueue) faultEvents() []string {
 	var out []string
 	for _, e := range q.rec.Events() {
 		if strings.HasPrefix(string(e.Kind), "fault.") {
-			out = append(out, strings.Join(strings.Fields(fmt.Sprint(e.Kind, " ", e.Key, " ", e.Reason, " ", e.Action, " ", e.Message)), " "))
+			out = append(out, strings.Join(strings.Fields(fmt.Sprint(e.Kind, " ", e.Step(), " ", e.FaultType(), e.FaultEnd(), " ", e.Action, " ", e.Message)), " "))
 		}
 	}
 	return out

@@ -68,10 +68,10 @@ func TestLifecycleActions(t *testing.T) {
 			acted = append(acted, e)
 		}
 	}
-	if len(acted) != 2 || acted[0].Action != "CompleteLifecycleAction" || acted[0].Reason != "CONTINUE" || acted[1].Action != "RecordLifecycleActionHeartbeat" {
+	if len(acted) != 2 || acted[0].Action != "CompleteLifecycleAction" || acted[0].LifecycleResult() != "CONTINUE" || acted[1].Action != "RecordLifecycleActionHeartbeat" {
 		t.Fatalf("recorded %+v", acted)
 	}
-	if e := acted[0]; e.Instance != "i-1" || e.Key != "hook" || e.Note != "token" || e.By != history.OtherHandler {
+	if e := acted[0]; e.Instance != "i-1" || e.Hook() != "hook" || e.Note != "token" || e.By != history.OtherHandler {
 		t.Errorf("recorded %+v", e)
 	}
 }

@@ -40,7 +40,7 @@ func TestAPolicyRefusesWhatItDoesNotAllow(t *testing.T) {
 		t.Error("the call reached the queue")
 	}
 	call := awaitEvent(t, q.rec, func(e history.Event) bool { return e.Kind == history.SQSCall })
-	if call.Status != http.StatusForbidden || call.Note != "the IAM policy does not allow sqs:ReceiveMessage" || call.Reason != string(history.AccessDenied) {
+	if call.Status != http.StatusForbidden || call.Note != "the IAM policy does not allow sqs:ReceiveMessage" || call.ErrorCode() != history.AccessDenied {
 		t.Errorf("recorded %+v", call)
 	}
 	q.permit(t, http.MethodDelete, "")

@@ -154,7 +154,7 @@ func TestProxyRecordsBothProtocols(t *testing.T) {
 			awaitEvent(t, rec, func(e history.Event) bool { return e.Kind == history.SQSDeleted && e.Message == "m2" })
 			var got []string
 			for _, e := range rec.Events() {
-				got = append(got, fmt.Sprintf("%s %s %s%s%s %d", e.Kind, e.Key, e.Action, e.Message, e.Notice, e.Status))
+				got = append(got, fmt.Sprintf("%s %s %s%s%s %d", e.Kind, e.Queue(), e.Action, e.Message, e.Notice, e.Status))
 			}
 			want := []string{
 				"sqs.call drill ReceiveMessage 200", "sqs.receive drill m1e1 0", "sqs.receive drill m2 0",
@@ -179,7 +179,7 @@ func TestProxyPassesFaultsOn(t *testing.T) {
 	if status, body := read(t, resp, err); status != http.StatusServiceUnavailable || !strings.Contains(body, "later") || resp.Header.Get("X-Amzn-Requestid") != "r1" {
 		t.Errorf("got %d %q %v", status, body, resp.Header)
 	}
-	awaitEvent(t, rec, func(e history.Event) bool { return e.Status == 503 && e.Reason == "ServiceUnavailable" })
+	awaitEvent(t, rec, func(e history.Event) bool { return e.Status == 503 && e.ErrorCode() == "ServiceUnavailable" })
 	u.Close()
 	resp, err = jsonCall(t.Context(), endpoint, "DeleteMessage", `{"QueueUrl":"`+testQueue+`","ReceiptHandle":"h1"}`)
 	if status, _ := read(t, resp, err); status != http.StatusBadGateway {

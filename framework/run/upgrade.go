@@ -14,8 +14,7 @@ import (
 
 // upgrade upgrades an add-on, and records how that went: conflicts are for the checks to judge.
 func (r *runner) upgrade(ctx context.Context, u scenarios.Upgrade) error {
-	e := history.NewAddOnUpgrading(u.AddOn, u.Conflicts)
-	r.announce(e)
+	r.announce(history.NewAddOnUpgrading(u.AddOn, u.Conflicts))
 	begun := r.rec.Clock().Now()
 	var err error
 	if u.AddOn == scenarios.VPCCNIAddOn {
@@ -24,15 +23,13 @@ func (r *runner) upgrade(ctx context.Context, u scenarios.Upgrade) error {
 		err = r.sys.Cluster.UpgradeDNS(ctx, u.Conflicts, u.Lameduck.D())
 	}
 	if conflicts, refused := cluster.Refused(err); refused {
-		e.Kind, e.Note = history.AddOnRefused, conflicts
-		r.rec.Record(e)
+		r.rec.Record(history.NewAddOnRefused(u.AddOn, u.Conflicts, history.Note(conflicts)))
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	e.Kind, e.Numbers = history.AddOnUpgraded, history.Numbers{history.Took: (r.rec.Clock().Now() - begun).Seconds()}
-	r.rec.Record(e)
+	r.rec.Record(history.NewAddOnUpgraded(u.AddOn, u.Conflicts, history.With(history.Numbers{history.Took: (r.rec.Clock().Now() - begun).Seconds()})))
 	return nil
 }
 

@@ -18,7 +18,15 @@ func at(seconds float64, e history.Event) history.Event {
 }
 
 func pod(seconds float64, kind history.Kind, name, node string) history.Event {
-	return history.Event{At: sec(seconds), Kind: kind, Pod: "ns/" + name, UID: name, Node: node, Owner: "ReplicaSet/app-1", Key: "app"}
+	e := history.NewPodCreated("ns/"+name, name, "app", history.At(sec(seconds)), history.Node(node), history.Owner("ReplicaSet/app-1"))
+	switch kind {
+	case history.PodPresent:
+		return history.NewPodPresent(e.Pod, e.UID, "app", "", history.Like(e))
+	case history.PodEvicted:
+		return history.NewPodEvicted(e.Pod, e.UID, "EvictionByEvictionAPI", history.Like(e))
+	}
+	e.Kind = kind
+	return e
 }
 
 // drain is a node that is noticed at 10 s, tainted by the handler at 12 s and taken at
@@ -130,7 +138,6 @@ func kinds(events []history.Event) (out []history.Kind) {
 func TestWhoInterferesWithANode(t *testing.T) {
 	workload := scenarios.Scenario{Workload: scenarios.Workload{Replicas: 1}}
 	evicted := pod(15, history.PodEvicted, "evicted", "w-1")
-	evicted.Reason = "EvictionByEvictionAPI"
 	st := Read(workload, drain(
 		pod(1, history.PodPresent, "evicted", "w-1"), evicted, pod(15.1, history.PodTerminating, "evicted", "w-1"),
 		pod(1, history.PodPresent, "deleted", "w-1"), pod(16, history.PodTerminating, "deleted", "w-1"),
@@ -151,7 +158,7 @@ func TestWhoInterferesWithANode(t *testing.T) {
 func TestWhoseDoingItWas(t *testing.T) {
 	daemon := func(seconds float64, kind history.Kind) history.Event {
 		e := pod(seconds, kind, "agent", "w-2")
-		e.Owner, e.Key = "DaemonSet/agent", "agent"
+		e.Owner = "DaemonSet/agent"
 		return e
 	}
 	said := func(seconds float64, e history.Event) history.Event {
@@ -171,7 +178,7 @@ func TestWhoseDoingItWas(t *testing.T) {
 	}
 	own := []history.Event{daemon(1, history.PodPresent), daemon(20, history.PodTerminating)}
 	for i := range own {
-		own[i].Owner, own[i].Key = "ReplicaSet/handler-1", "handler"
+		own[i].Owner = "ReplicaSet/handler-1"
 	}
 	deletion := []history.Event{daemon(1, history.PodPresent), daemon(20, history.PodTerminating)}
 	tainted := []history.Event{at(20, history.NewNodeTainted("w-2", "cni.example.com/agent-not-ready", ""))}

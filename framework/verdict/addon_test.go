@@ -19,8 +19,7 @@ func TestAddOnUpgraded(t *testing.T) {
 	}
 	done := history.NewAddOnUpgraded("coredns", "OVERWRITE", history.With(history.Numbers{history.Took: 1.1}))
 	conflicts := history.NewAddOnRefused("coredns", "NONE", history.Note(".data.Corefile: conflict with kubectl-edit"))
-	another := done
-	another.Key = "vpc-cni"
+	another := history.NewAddOnUpgraded("vpc-cni", "OVERWRITE", history.Like(done))
 	for _, x := range []expectation{
 		{name: "done", edit: with(false, done), want: Pass, got: "done with OVERWRITE after 1.100s"},
 		{name: "refused", edit: with(false, conflicts), want: Fail, got: ".data.Corefile"},

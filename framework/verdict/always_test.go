@@ -1,7 +1,6 @@
 package verdict
 
 import (
-	"cmp"
 	"slices"
 	"testing"
 
@@ -17,7 +16,7 @@ func TestAlways(t *testing.T) {
 		{name: "whole", check: "recording complete", want: Pass, got: "queries"},
 		{name: "other scenario", edit: func(s *script) { s.meta.Scenario = "other" }, check: "recording complete", want: Unknown, got: `"other"`},
 		{name: "no settling", edit: func(s *script) {
-			s.drop(func(e history.Event) bool { return e.Kind == history.RunPhase && e.Key == "settle" })
+			s.drop(func(e history.Event) bool { return history.Settle.BegunBy(e) })
 		}, check: "recording complete", want: Unknown, got: `"settle"`},
 		{name: "node out of nowhere", edit: other(history.NewNodeReady("stranger")), check: "recording complete", want: Unknown, got: "stranger"},
 		{name: "pod out of nowhere", edit: func(s *script) { s.pod(8, history.PodDeleted, "stranger", victim, "ReplicaSet/x") }, check: "recording complete", want: Unknown, got: "stranger"},
@@ -45,7 +44,7 @@ func TestAlways(t *testing.T) {
 		}, check: "reserved nodes untouched", want: Fail, got: plane},
 		{name: "reserved tainted during the steps by the handler", edit: func(s *script) {
 			other(history.NewNodeTainted(plane, "node-role.kubernetes.io/x", ""))(s)
-			audited(s, 7.9, history.Event{Node: plane, Action: "patch"})
+			audited(s, 7.9, history.NewHandlerWrote("", plane, "", history.Action("patch")))
 		}, check: "reserved nodes untouched", want: Fail, got: plane},
 		{name: "reserved tainted during the steps by somebody else", edit: func(s *script) {
 			other(history.NewNodeTainted(plane, "cni.example.com/agent-not-ready", ""))(s)
@@ -205,20 +204,18 @@ func markedAt5(s *script) {
 // wrote has the API server's audit log report, at the end, when the handler asked to
 // change the victim.
 func wrote(s *script, seconds float64) {
-	audited(s, seconds, history.Event{Action: "patch"})
+	audited(s, seconds, history.NewHandlerWrote("", victim, "", history.Action("patch")))
 }
 
 // deletedObject has the audit log report when the handler asked to delete what it has
 // for the victim.
 func deletedObject(s *script, seconds float64) {
-	audited(s, seconds, history.Event{Action: "delete", Reason: "nodeclaims.karpenter.sh victim"})
+	audited(s, seconds, history.NewHandlerWrote("", victim, "nodeclaims.karpenter.sh victim", history.Action("delete")))
 }
 
-// audited has the audit log report, at the end, what the handler asked for of a node: of
-// the victim, unless the event names another.
+// audited has the audit log report, at the end, what the handler asked for of a node.
 func audited(s *script, seconds float64, e history.Event) {
-	said := sec(seconds)
-	e.Kind, e.Node, e.Said = history.HandlerWrote, cmp.Or(e.Node, victim), &said
+	e.Said = new(sec(seconds))
 	s.at(30, e)
 }
 

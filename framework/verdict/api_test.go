@@ -13,7 +13,7 @@ const replica = "10.0.0.9"
 
 // call records a call to the API server that took 10 ms until then.
 func (s *script) call(seconds float64, e history.Event) {
-	e.Kind, e.IP = history.APICall, replica
+	e.IP = replica
 	if e.Numbers == nil {
 		e.Numbers = history.Numbers{}
 	}
@@ -22,11 +22,11 @@ func (s *script) call(seconds float64, e history.Event) {
 }
 
 func (s *script) mark(seconds float64, status int, fault string) {
-	s.call(seconds, history.Event{Action: "patch", Resource: history.NodesResource, Node: victim, Reason: "unschedulable,example.com/disrupted", Status: status, Fault: fault})
+	s.call(seconds, history.NewAPICall("patch", history.NodesResource, []string{"unschedulable", "example.com/disrupted"}, history.Node(victim), history.Status(status), history.Fault(fault)))
 }
 
 func (s *script) evict(seconds float64, status int, fault string) {
-	s.call(seconds, history.Event{Action: "create", Resource: history.EvictionsResource, Pod: "default/coredns-a", Status: status, Fault: fault})
+	s.call(seconds, history.NewAPICall("create", history.EvictionsResource, nil, history.Pod("default/coredns-a"), history.Status(status), history.Fault(fault)))
 }
 
 // fault records a fault of the API server, and gives the scenario its step.
@@ -114,22 +114,22 @@ func TestMarkedFirst(t *testing.T) {
 		expectation{name: "the mark's answer lost", edit: remark(4.4, 200, "f"), want: Pass},
 		expectation{name: "the eviction refused, before the mark", edit: func(s *script) { s.evict(4.3, 429, "") }, want: Fail, got: "asked to leave 0.110s before"},
 		expectation{name: "a pod of another node evicted before", edit: func(s *script) {
-			s.call(4.3, history.Event{Action: "create", Resource: history.EvictionsResource, Pod: "default/ending", Status: 201})
+			s.call(4.3, history.NewAPICall("create", history.EvictionsResource, nil, history.Pod("default/ending"), history.Status(201)))
 		}, want: Pass},
 		expectation{name: "a pod deleted before the mark", edit: func(s *script) {
-			s.call(4.3, history.Event{Action: "delete", Resource: history.PodsResource, Pod: "default/coredns-a", Status: 200})
+			s.call(4.3, history.NewAPICall("delete", history.PodsResource, nil, history.Pod("default/coredns-a"), history.Status(200)))
 		}, want: Fail},
 		expectation{name: "another taint", edit: func(s *script) {
 			s.change(history.APICall, func(e *history.Event) {
 				if e.Action == "patch" {
-					e.Reason = "example.com/other"
+					*e = history.NewAPICall(e.Action, e.Resource, []string{"example.com/other"}, history.Like(*e))
 				}
 			})
 		}, want: Fail, got: "never marked"},
 		expectation{name: "written in a format that nobody can read", edit: func(s *script) {
 			s.change(history.APICall, func(e *history.Event) {
 				if e.Action == "patch" {
-					e.Reason = history.MarksUnknown
+					*e = history.NewAPICall(e.Action, e.Resource, []string{history.MarksUnknown}, history.Like(*e))
 				}
 			})
 		}, want: Unknown, got: "cannot read"},
@@ -158,15 +158,15 @@ func TestRetried(t *testing.T) {
 		expectation{name: "refused again", edit: func(s *script) { without(s); s.mark(4.4, 500, "") }, want: Fail, got: "never done"},
 		expectation{name: "by an update instead of a patch", edit: func(s *script) {
 			without(s)
-			s.call(4.4, history.Event{Action: "update", Resource: history.NodesResource, Node: victim, Status: 200})
+			s.call(4.4, history.NewAPICall("update", history.NodesResource, nil, history.Node(victim), history.Status(200)))
 		}, want: Pass},
 		expectation{name: "another node written", edit: func(s *script) {
 			without(s)
-			s.call(4.4, history.Event{Action: "patch", Resource: history.NodesResource, Node: bystander, Status: 200})
+			s.call(4.4, history.NewAPICall("patch", history.NodesResource, nil, history.Node(bystander), history.Status(200)))
 		}, want: Fail, got: "never done"},
 		expectation{name: "only read", edit: func(s *script) {
 			without(s)
-			s.call(4.4, history.Event{Action: "get", Resource: history.NodesResource, Node: victim, Status: 200})
+			s.call(4.4, history.NewAPICall("get", history.NodesResource, nil, history.Node(victim), history.Status(200)))
 		}, want: Fail, got: "never done"},
 		expectation{name: "an eviction never repeated, of a pod that left", edit: func(s *script) { s.evict(4.9, 500, "f") }, want: Pass},
 		expectation{name: "an eviction never repeated, of a pod that stays", edit: func(s *script) {
@@ -176,8 +176,8 @@ func TestRetried(t *testing.T) {
 			})
 		}, want: Fail, got: "create of /pods/eviction default/coredns-a"},
 		expectation{name: "read another way", edit: func(s *script) {
-			s.call(4.2, history.Event{Action: "get", Resource: history.NodesResource, Node: victim, Status: 500, Fault: "f"})
-			s.call(4.5, history.Event{Action: "list", Resource: history.NodesResource, Status: 200})
+			s.call(4.2, history.NewAPICall("get", history.NodesResource, nil, history.Node(victim), history.Status(500), history.Fault("f")))
+			s.call(4.5, history.NewAPICall("list", history.NodesResource, nil, history.Status(200)))
 		}, want: Pass, got: "3 calls hit"},
 		expectation{name: "the fault goes on", edit: func(s *script) { s.drop(kind(history.FaultEnded)) }, want: Pass},
 		expectation{name: "the fault waits for another call, which never comes", edit: func(s *script) {
@@ -200,7 +200,7 @@ func TestCallsBounded(t *testing.T) {
 	bounded := &scenarios.CallsBounded{Max: 10, Per: strict.Duration(sec(5))}
 	play := checkedBy(scenarios.Check{CallsBounded: bounded}, func(s *script) {
 		for i := range 40 {
-			s.call(3+0.5*float64(i), history.Event{Action: "get", Resource: history.NodesResource, Node: victim, Status: 200})
+			s.call(3+0.5*float64(i), history.NewAPICall("get", history.NodesResource, nil, history.Node(victim), history.Status(200)))
 		}
 	})
 	folded := func(at, calls float64, ip string) func(*script) {
@@ -232,10 +232,7 @@ func TestCallsBounded(t *testing.T) {
 
 func TestRetryAfterKept(t *testing.T) {
 	throttled := func(s *script, at float64) {
-		s.call(at, history.Event{
-			Action: "create", Resource: history.EvictionsResource, Pod: "default/coredns-a", Status: 429, Fault: "f",
-			Numbers: history.Numbers{history.RetryAfter: 2},
-		})
+		s.call(at, history.NewAPICall("create", history.EvictionsResource, nil, history.Pod("default/coredns-a"), history.Status(429), history.Fault("f"), history.With(history.Numbers{history.RetryAfter: 2})))
 	}
 	play := checkedBy(scenarios.Check{RetryAfterKept: &scenarios.RetryAfterKept{Fault: "f"}}, func(s *script) {
 		s.fault(fault.Fault{Type: "throttle", Count: 1, RetryAfter: strict.Duration(sec(2))}, 3, 5)
@@ -248,7 +245,7 @@ func TestRetryAfterKept(t *testing.T) {
 		expectation{name: "repeated a moment too early", edit: func(s *script) { s.evict(7.005, 201, "") }, want: Fail},
 		expectation{name: "throttled twice, and repeated early the second time", edit: func(s *script) { throttled(s, 7.05); s.evict(8, 201, "") }, want: Fail, got: "repeated after 0.040s"},
 		expectation{name: "another pod evicted meanwhile", edit: func(s *script) {
-			s.call(6, history.Event{Action: "create", Resource: history.EvictionsResource, Pod: "default/other", Status: 201})
+			s.call(6, history.NewAPICall("create", history.EvictionsResource, nil, history.Pod("default/other"), history.Status(201)))
 		}, want: Pass},
 		expectation{name: "never repeated", edit: func(s *script) {
 			s.drop(func(e history.Event) bool { return isCall(e) && e.Fault == "" })
@@ -265,7 +262,7 @@ func TestRetryAfterKept(t *testing.T) {
 
 func TestWatchedAgain(t *testing.T) {
 	watch := func(s *script, at float64, status int) {
-		s.call(at, history.Event{Action: "watch", Resource: history.NodesResource, Status: status})
+		s.call(at, history.NewAPICall("watch", history.NodesResource, nil, history.Status(status)))
 	}
 	play := checkedBy(scenarios.Check{WatchedAgain: &scenarios.WatchedAgain{Fault: "f", Within: strict.Duration(sec(5))}}, func(s *script) {
 		s.fault(fault.Fault{Type: "watch-ended", For: strict.Duration(sec(1))}, 3, 4)

@@ -33,7 +33,7 @@ func budgetStory() *script {
 	s.workloadPod(17.1, "app", "app-4", bystander, nil)
 	s.leaves("app-2", victim, 18, 19, 30)
 	s.workloadPod(18.1, "app", "app-5", bystander, nil)
-	s.at(59, history.Phase("settle").Begins())
+	s.at(59, history.Settle.Begins())
 	s.restore(64)
 	return s
 }
@@ -42,8 +42,7 @@ func budgetStory() *script {
 func (s *script) disrupted(name, node string, seconds float64, reason string) {
 	e := history.NewPodEvicted("w/"+name, "uid-"+name, reason, history.Node(node))
 	s.at(seconds, e)
-	e.Kind, e.Reason = history.PodTerminating, ""
-	s.at(seconds, e)
+	s.at(seconds, history.NewPodTerminating(e.Pod, e.UID, history.Like(e)))
 }
 
 func TestBudgetKept(t *testing.T) {
@@ -140,7 +139,7 @@ func TestResumed(t *testing.T) {
 		}, want: Fail, got: "no pod began to terminate"},
 		{name: "the budget held nothing up", edit: later(6), want: Unknown, got: "no pod was waiting"},
 		{name: "not changed", edit: func(s *script) {
-			s.drop(func(e history.Event) bool { return e.Kind == history.BudgetSet && e.Reason != "" })
+			s.drop(func(e history.Event) bool { return e.Kind == history.BudgetSet && e.Step() != "" })
 		}, want: Unknown, got: "never changed"},
 		{name: "recording ends too soon", edit: func(s *script) { later(40)(s); cutAt(20)(s) }, want: Unknown, got: "recording ends there"},
 	})
@@ -160,12 +159,18 @@ func TestBlockedReported(t *testing.T) {
 	expect(t, "blocked drain of victim reported", budgetStory, []expectation{
 		{name: "and left in the end", edit: stay, want: Pass, got: "EvictionBlocked by handler after 1.000s; at the deadline 2 of 2 pods were still there"},
 		{name: "and taken in the end", want: Pass, got: "0 of 2 pods were still there, the first of the others began to terminate 43.000s before it"},
-		{name: "on the pod", edit: report(func(e *history.Event) { e.Key, e.Node, e.Pod, e.Note = "Pod", "", "w/app-2", "blocked by a PDB" }), want: Pass},
-		{name: "on the pod, of something else", edit: report(func(e *history.Event) { e.Key, e.Node, e.Pod, e.Note = "Pod", "", "w/app-2", "still here" }), want: Fail},
+		{name: "on the pod", edit: report(func(e *history.Event) {
+			*e = history.NewClusterEvent("Pod", e.KubernetesReason(), history.Like(*e), history.Node(""), history.Pod("w/app-2"), history.Note("blocked by a PDB"))
+		}), want: Pass},
+		{name: "on the pod, of something else", edit: report(func(e *history.Event) {
+			*e = history.NewClusterEvent("Pod", e.KubernetesReason(), history.Like(*e), history.Node(""), history.Pod("w/app-2"), history.Note("still here"))
+		}), want: Fail},
 		{name: "by the pod's name alone", edit: report(func(e *history.Event) { e.Note = "cannot evict w/app-2" }), want: Pass},
 		{name: "on another node", edit: report(func(e *history.Event) { e.Node = bystander }), want: Fail, got: "no event reports it"},
 		{name: "of something else", edit: report(func(e *history.Event) { e.Note = "Evicting pods" }), want: Fail},
-		{name: "that it is to be evicted", edit: report(func(e *history.Event) { e.Reason, e.Note = "Draining", "Evicting pod w/app-1" }), want: Fail, got: "no event reports it"},
+		{name: "that it is to be evicted", edit: report(func(e *history.Event) {
+			*e = history.NewClusterEvent("Node", "Draining", history.Like(*e), history.Note("Evicting pod w/app-1"))
+		}), want: Fail, got: "no event reports it"},
 		{name: "by Kubernetes", edit: report(func(e *history.Event) { e.Owner = "kubelet" }), want: Fail},
 		{name: "not at all", edit: func(s *script) { s.drop(kind(history.ClusterEvent)) }, want: Fail},
 		{name: "before the notice", edit: report(func(e *history.Event) { e.At = sec(3) }), want: Fail},
@@ -189,7 +194,7 @@ func TestBlockedReported(t *testing.T) {
 // What handlers and other tools write about a pod that a budget keeps, and about one
 // that it does not.
 func TestWhatReportsABlockedEviction(t *testing.T) {
-	pods := []story.Pod{{Events: []history.Event{{Pod: "shop/failover-7d9f"}}}}
+	pods := []story.Pod{{Events: []history.Event{history.NewPodPresent("shop/failover-7d9f", "", "", "")}}}
 	for _, x := range []struct {
 		reason, note string
 		want         bool
@@ -210,10 +215,10 @@ func TestWhatReportsABlockedEviction(t *testing.T) {
 		{"CordonAndDrain", "Node successfully cordoned and drained", false},
 		{"Nominated", "Pod should schedule on: node/worker-2", false},
 	} {
-		for _, about := range []history.Event{{Key: "Node", Node: "worker-1"}, {Key: "Pod", Pod: "shop/failover-7d9f"}} {
-			about.Reason, about.Note = x.reason, x.note
+		for _, about := range []history.Event{history.NewClusterEvent("Node", x.reason, history.Node("worker-1")), history.NewClusterEvent("Pod", x.reason, history.Pod("shop/failover-7d9f"))} {
+			about.Note = x.note
 			if got := reportsBlock(about, "worker-1", pods); got != x.want {
-				t.Errorf("%s %q on a %s reports a blocked eviction: %t", x.reason, x.note, about.Key, got)
+				t.Errorf("%s %q on %s reports a blocked eviction: %t", x.reason, x.note, about.Node+about.Pod, got)
 			}
 		}
 	}

@@ -17,8 +17,7 @@ func (s *script) workloadPod(seconds float64, group, name, node string, numbers 
 	}
 	e := history.NewPodCreated("w/"+name, "uid-"+name, group, history.Node(node), history.Owner("ReplicaSet/"+group), history.With(all))
 	if seconds <= 2 {
-		e.Kind, e.Reason = history.PodPresent, "Running"
-		s.at(seconds, e)
+		s.at(seconds, history.NewPodPresent(e.Pod, e.UID, group, "Running", history.Like(e)))
 	} else {
 		e.Node = ""
 		s.at(seconds, e)
@@ -29,15 +28,11 @@ func (s *script) workloadPod(seconds float64, group, name, node string, numbers 
 
 // leaves records how a pod is evicted with that grace, and is gone.
 func (s *script) leaves(name, node string, terminating, gone, grace float64) {
-	e := history.Event{Pod: "w/" + name, UID: "uid-" + name, Node: node}
-	e.Kind, e.Reason = history.PodEvicted, "EvictionByEvictionAPI"
-	s.at(terminating, e)
-	e.Kind, e.Reason, e.Numbers = history.PodTerminating, "", history.Numbers{history.Grace: grace}
-	s.at(terminating, e)
-	e.Kind, e.Numbers = history.PodExited, nil
-	s.at(gone, e)
-	e.Kind = history.PodDeleted
-	s.at(gone+0.1, e)
+	pod, uid, on := "w/"+name, "uid-"+name, history.Node(node)
+	s.at(terminating, history.NewPodEvicted(pod, uid, "EvictionByEvictionAPI", on))
+	s.at(terminating, history.NewPodTerminating(pod, uid, on, history.With(history.Numbers{history.Grace: grace})))
+	s.at(gone, history.NewPodExited(pod, uid, on))
+	s.at(gone+0.1, history.NewPodDeleted(pod, uid, on))
 }
 
 // notReady records that a pod fails its readiness probe.
@@ -54,8 +49,7 @@ func (s *script) ready(name, node string, seconds float64) {
 func (s *script) finishes(name, node string, seconds float64) {
 	e := history.NewPodExited("w/"+name, "uid-"+name, history.Node(node))
 	s.at(seconds, e)
-	e.Kind, e.Reason = history.PodFinished, "Succeeded"
-	s.at(seconds, e)
+	s.at(seconds, history.NewPodFinished(e.Pod, e.UID, "Succeeded", history.Like(e)))
 }
 
 // job adds a pod that finishes by itself while the others are drained.
@@ -122,7 +116,7 @@ func workloadStory() *script {
 	s.workloadPod(5.5, "deaf", "deaf-3", bystander, nil)
 	s.leaves("critical-a", victim, 26, 27, 30)
 	s.workloadPod(26.2, "critical", "critical-b", bystander, history.Numbers{history.Priority: 2_000_000_000})
-	s.at(28, history.Phase("settle").Begins())
+	s.at(28, history.Settle.Begins())
 	s.restore(38.1)
 	return s
 }
@@ -177,7 +171,9 @@ func TestNotScheduled(t *testing.T) {
 		{name: "a daemon pod came", edit: comes("agent", 6, "DaemonSet/agent"), want: Pass},
 		{name: "not marked", edit: func(s *script) { s.drop(kind(history.NodeCordoned)) }, want: Unknown, got: "was not marked"},
 		{name: "marked by Kubernetes only", edit: func(s *script) {
-			s.change(history.NodeCordoned, func(e *history.Event) { e.Kind, e.Key = history.NodeTainted, "node.kubernetes.io/unschedulable" })
+			s.change(history.NodeCordoned, func(e *history.Event) {
+				*e = history.NewNodeTainted(e.Node, "node.kubernetes.io/unschedulable", "", history.Like(*e))
+			})
 		}, want: Unknown, got: "was not marked"},
 		{name: "no pod came anywhere", edit: func(s *script) { s.drop(kind(history.PodScheduled)) }, want: Unknown, got: "proves nothing"},
 		{name: "recording ends too soon", edit: cutAt(20), want: Unknown, got: "recording ends there"},

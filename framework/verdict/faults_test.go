@@ -61,7 +61,9 @@ func TestMarkedAfterAFault(t *testing.T) {
 		}, want: Fail, got: "after 5.500s"},
 		{name: "the fault hit nothing", edit: func(s *script) { s.drop(kind(history.FaultHit)) }, want: Unknown, got: "hit no call"},
 		{name: "the fault did not end", edit: func(s *script) { s.drop(kind(history.FaultEnded)) }, want: Unknown, got: "did not end"},
-		{name: "another fault ended", edit: func(s *script) { s.change(history.FaultEnded, func(e *history.Event) { e.Key = "other" }) }, want: Unknown, got: "did not end"},
+		{name: "another fault ended", edit: func(s *script) {
+			s.change(history.FaultEnded, func(e *history.Event) { *e = history.NewFaultEnded("other", e.FaultEnd(), history.Like(*e)) })
+		}, want: Unknown, got: "did not end"},
 		{name: "the recording ends within the time", edit: func(s *script) {
 			s.drop(kind(history.NodeCordoned))
 			s.at(9.5, history.NewRunError("x"))
@@ -141,7 +143,7 @@ func TestDrainedOnce(t *testing.T) {
 		}, want: Pass},
 		{name: "not drained at all", edit: func(s *script) { s.drop(kind(history.NodeCordoned)) }, want: Fail, got: "never marked"},
 		{name: "not announced", edit: func(s *script) {
-			s.drop(func(e history.Event) bool { return e.Reason == "Draining" })
+			s.drop(func(e history.Event) bool { return e.KubernetesReason() == "Draining" })
 		}, want: Unknown, got: "would not show"},
 		{name: "the recording ends too soon", edit: func(s *script) { s.at(12, history.NewRunError("x")) }, want: Unknown, got: "recording ends there"},
 		{name: "which node is not known", edit: func(s *script) { s.drop(kind(history.NodeRole)) }, want: Unknown},

@@ -17,13 +17,18 @@ type vocabulary struct {
 	outcomes []history.Outcome
 }
 
+func ofUnknownKind(kind history.Kind) (e history.Event) {
+	e.Kind = kind
+	return e
+}
+
 func newVocabulary() vocabulary {
 	v := vocabulary{
 		times:    []time.Duration{0, math.MinInt64, math.MaxInt64, -1, 1},
 		outcomes: append(history.Outcomes(), "", "fine"),
 		events: []history.Event{
 			{},
-			{Kind: "pod."},
+			ofUnknownKind("pod."),
 			history.NewPodDeleted("", ""),
 			history.NewRunError(""),
 			history.NewNodeDeleted(victim),

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -62,7 +63,7 @@ func needed(story string, e history.Event) bool {
 	case history.NodeRole, history.NodePresent, history.NoticePut, history.ProberEnded, history.Restored, history.RunEnded:
 		return true
 	case history.RunPhase:
-		return slices.Contains([]string{"steps", "settle", "restore"}, e.Key)
+		return slices.Contains([]history.Phase{history.Steps, history.Settle, history.Restore}, e.Phase())
 	case history.PodPresent:
 		return e.Pod == "default/coredns-a" || story == "drain" && e.Pod == "default/proxy-"+victim
 	case history.PodCreated, history.NodeCordoned, history.PodDeleted, history.SQSReceived, history.SQSDeleted, history.ClusterEvent:
@@ -79,7 +80,7 @@ func TestWithoutANeededEventNothingPasses(t *testing.T) {
 			if !needed(name, e) {
 				continue
 			}
-			t.Run(fmt.Sprintf("%s/%d-%s-%s%s", name, i, e.Kind, e.Key, e.Pod), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/%d-%s", name, i, strings.Join(append([]string{string(e.Kind)}, e.Words()...), "-")), func(t *testing.T) {
 				t.Parallel()
 				s := play()
 				s.events = slices.Delete(s.events, i, i+1)

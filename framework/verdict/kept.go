@@ -50,7 +50,7 @@ func othersKept(j judge, v Verdict, c scenarios.OthersKept) Verdict {
 	})
 	switch blamed, unclear := by(story.Blamed), by(story.Unclear); {
 	case len(blamed) > 0:
-		return v.fail(fmt.Sprintf("%s: %s (%s)", node, describe(blamed), blamed[0].HandlerPod()), capped(blamed)...)
+		return v.fail(fmt.Sprintf("%s: %s (%s)", node, describe(blamed), blamed[0].Setting().Key), capped(blamed)...)
 	case len(unclear) > 0:
 		return v.unknown(node+": "+unclearWho(unclear), capped(unclear)...)
 	case !acted:

@@ -132,7 +132,7 @@ func TestWhatOthersPutOnANode(t *testing.T) {
 		{"the handler never changed the node", func(s *script) { s.drop(kind(history.HandlerWrote)) }, "", Unknown, "nothing shows that the handler changed", false},
 		{"nothing prepared", func(s *script) { s.drop(kind(history.NodePrepared)) }, "", Unknown, "does not show that anything was prepared", false},
 		{"the prepared taint was not there", func(s *script) {
-			s.drop(func(e history.Event) bool { return e.Kind == history.NodeTainted && e.Key == othersTaint })
+			s.drop(func(e history.Event) bool { return e.Kind == history.NodeTainted && e.Setting().Key == othersTaint })
 		}, "", Unknown, "was not on", false},
 		{"an operator's cordon taken off", func(s *script) {
 			s.cordonBefore()
@@ -175,7 +175,9 @@ func TestANodeThatIsAlreadyCordoned(t *testing.T) {
 	if r := s.judge(); r.Outcome != Pass {
 		t.Errorf("%s: %+v", r.Outcome, r.Verdicts)
 	}
-	s.drop(func(e history.Event) bool { return e.Kind == history.NodeTainted && e.Key == "example.com/disrupted" })
+	s.drop(func(e history.Event) bool {
+		return e.Kind == history.NodeTainted && e.Setting().Key == "example.com/disrupted"
+	})
 	if v := named(t, s.judge(), "marked victim"); v.Outcome != Fail {
 		t.Errorf("the operator's cordon counts as the handler's mark: %s, %s", v.Outcome, v.Got)
 	}

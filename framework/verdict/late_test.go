@@ -92,7 +92,7 @@ func TestNoOrderBetweenWatchesWhileOneIsLost(t *testing.T) {
 			s.only(scenarios.Check{GraceHonoured: &scenarios.GraceHonoured{Node: "victim", Notice: "reclaim", Pods: "dns", AtLeast: strict.Duration(sec(3))}})
 			s.change(history.PodPresent, func(e *history.Event) {
 				if e.Pod == "default/coredns-a" {
-					e.Key = "dns"
+					*e = history.NewPodPresent(e.Pod, e.UID, "dns", e.PodPhase(), history.Like(*e))
 				}
 			})
 			if edit != nil {

@@ -178,7 +178,9 @@ func TestPodReported(t *testing.T) {
 		{name: "too late", edit: last(func(e *history.Event) { e.At = sec(9.5) }), want: Fail, got: "no event"},
 		{name: "by the scheduler", edit: last(func(e *history.Event) { e.Owner = "default-scheduler" }), want: Fail, got: "no event"},
 		{name: "without the request", edit: last(func(e *history.Event) { e.Note = "no instance type fits" }), want: Fail, got: "no event"},
-		{name: "on the node", edit: last(func(e *history.Event) { e.Key, e.Node, e.Pod = "Node", victim, "" }), want: Fail, got: "no event"},
+		{name: "on the node", edit: last(func(e *history.Event) {
+			*e = history.NewClusterEvent("Node", e.KubernetesReason(), history.Like(*e), history.Node(victim), history.Pod(""))
+		}), want: Fail, got: "no event"},
 		{name: "no notice", edit: func(s *script) { s.drop(kind(history.NoticePut)) }, want: Unknown, got: "was never sent"},
 	} {
 		x.check = "pending pod reported after reclaim"

@@ -12,7 +12,9 @@ func lifecycleStory() *script {
 	s := drainStory()
 	s.scenario.Steps[0].Notice.Type = history.LifecycleAction
 	s.only(scenarios.Check{LifecycleCompleted: &scenarios.LifecycleCompleted{Node: "victim", Notice: "reclaim"}})
-	s.change(history.NoticePut, func(e *history.Event) { e.Reason = string(history.LifecycleAction) })
+	s.change(history.NoticePut, func(e *history.Event) {
+		*e = history.NewNoticePut(e.Step(), history.LifecycleAction, e.Node, history.Like(*e))
+	})
 	s.completes(10.2, "CONTINUE")
 	return s
 }

@@ -35,7 +35,7 @@ func floodStory() *script {
 	for i := range 600 {
 		s.at(4+float64(i), history.NewMessagePut("foreign", "m"))
 	}
-	s.at(605, history.Phase("settle").Begins())
+	s.at(605, history.Settle.Begins())
 	s.restore(610)
 	return s
 }

@@ -176,7 +176,7 @@ func TestUntouched(t *testing.T) {
 			s.at(8, history.NewRunError("x"))
 		}, want: Pass},
 		{name: "no role", edit: func(s *script) {
-			s.drop(func(e history.Event) bool { return e.Kind == history.NodeRole && e.Key == "bystander" })
+			s.drop(func(e history.Event) bool { return e.Role() == "bystander" })
 		}, want: Unknown},
 		{name: "recording ends too soon", edit: touch(history.NewRunError("x")), want: Unknown, got: "recording ends there"},
 	} {
@@ -200,7 +200,9 @@ func TestNodeEvent(t *testing.T) {
 		{name: "before the notice", edit: when(3), want: Fail},
 		{name: "by the node controller", edit: by("node-controller"), want: Fail},
 		{name: "without a reporter", edit: by(""), want: Fail},
-		{name: "about a pod", edit: func(s *script) { s.change(history.ClusterEvent, func(e *history.Event) { e.Key = "Pod" }) }, want: Fail},
+		{name: "about a pod", edit: func(s *script) {
+			s.change(history.ClusterEvent, func(e *history.Event) { *e = history.NewClusterEvent("Pod", e.KubernetesReason(), history.Like(*e)) })
+		}, want: Fail},
 		{name: "about another node", edit: func(s *script) { s.change(history.ClusterEvent, func(e *history.Event) { e.Node = bystander }) }, want: Fail},
 		{name: "notice never put", edit: func(s *script) { s.drop(kind(history.NoticePut)) }, want: Unknown},
 		{name: "recording ends too soon", edit: func(s *script) {
@@ -271,7 +273,9 @@ func TestMarkedForAnEarlierNotice(t *testing.T) {
 // reported changes the victim's event to one of this reporter and reason.
 func reported(reporter, reason, note string) func(*script) {
 	return func(s *script) {
-		s.change(history.ClusterEvent, func(e *history.Event) { e.Owner, e.Reason, e.Note = reporter, reason, note })
+		s.change(history.ClusterEvent, func(e *history.Event) {
+			*e = history.NewClusterEvent("Node", reason, history.Like(*e), history.Owner(reporter), history.Note(note))
+		})
 	}
 }
 
@@ -399,7 +403,9 @@ func TestTimeCountsFromTheFirstReceive(t *testing.T) {
 		{"it was busy with other messages", []func(*script){poll(4.5, 4.6, 10), poll(9.05, 9.1, 1)}, Fail, "5.650s"},
 		{"it asked another queue", []func(*script){func(s *script) {
 			poll(1, 8.9, 0)(s)
-			s.change(history.SQSCall, func(e *history.Event) { e.Key = "another" })
+			s.change(history.SQSCall, func(e *history.Event) {
+				*e = history.NewSQSCall("another", e.Action, string(e.ErrorCode()), history.Like(*e))
+			})
 		}, poll(9.05, 9.1, 1)}, Fail, "5.650s"},
 		{"its calls were refused", []func(*script){throttled, poll(9.05, 9.1, 1)}, Fail, "5.650s"},
 	} {

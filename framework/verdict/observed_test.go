@@ -18,7 +18,7 @@ func awaitedStory() *script {
 	s.scenario.Steps = s.scenario.Steps[:1]
 	s.drop(kind(history.Reclaimed))
 	s.change(history.RunPhase, func(e *history.Event) {
-		if e.Key == string(history.Settle) {
+		if history.Settle.BegunBy(*e) {
 			e.At = sec(11)
 		}
 	})
@@ -50,7 +50,7 @@ func TestAbsenceNeedsTimeToShow(t *testing.T) {
 		}, want: Pass},
 		{name: "a bystander, 5 s after the notice", check: alone, edit: func(s *script) {
 			s.change(history.RunPhase, func(e *history.Event) {
-				if e.Key == string(history.Settle) {
+				if history.Settle.BegunBy(*e) {
 					e.At = sec(6)
 				}
 			})

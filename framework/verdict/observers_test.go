@@ -42,18 +42,18 @@ func observedStory() *script {
 		},
 		meta: history.Meta{Format: history.FormatV1, Scenario: "observation", Set: "full", Attempt: 1, Handler: history.Handler{Name: "none"}},
 	}
-	s.at(0.1, history.Phase("arrange").Begins())
+	s.at(0.1, history.Arrange.Begins())
 	for _, node := range observed {
 		s.at(0.2, history.NewNodePresent(node, ""))
 		s.at(0.3, history.NewPodPresent("ours/prober-"+node, "uid-"+node, "", "", history.Node(node), history.Owner("DaemonSet/observe")))
 		s.observe(node, 1, 26)
 	}
 	s.at(0.3, history.NewEndpointReady("", "kube-system/coredns-a", "10.0.0.1"))
-	s.at(4, history.Phase("steps").Begins())
+	s.at(4, history.Steps.Begins())
 	s.at(4, history.NewObservationBegun(""))
 	s.at(20, history.NewObservationEnded())
-	s.at(20, history.Phase("settle").Begins())
-	s.at(26.1, history.Phase("restore").Begins())
+	s.at(20, history.Settle.Begins())
+	s.at(26.1, history.Restore.Begins())
 	s.at(26.2, history.NewRunEnded())
 	return s
 }

@@ -153,7 +153,8 @@ func TestDaemonPodsLeft(t *testing.T) {
 func workloadPod(s *script, owner string) {
 	s.scenario.Workload.Replicas = 1
 	s.pod(1, history.PodPresent, "web", bystander, owner)
-	s.events[len(s.events)-1].Key = scenarios.App
+	last := &s.events[len(s.events)-1]
+	*last = history.NewPodPresent(last.Pod, last.UID, scenarios.App, last.PodPhase(), history.Like(*last))
 }
 
 // deletes has a pod of the workload deleted without an eviction; reason is what

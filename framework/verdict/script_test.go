@@ -38,12 +38,14 @@ func (s *script) at(seconds float64, e history.Event) {
 }
 
 func (s *script) pod(seconds float64, kind history.Kind, name, node, owner string) {
-	e := history.Event{Kind: kind, Pod: "default/" + name, UID: "uid-" + name, Node: node, Owner: owner}
+	e := history.NewPodCreated("default/"+name, "uid-"+name, "", history.Node(node), history.Owner(owner))
 	switch kind {
 	case history.PodPresent:
-		e.Reason = "Running"
+		e = history.NewPodPresent(e.Pod, e.UID, "", "Running", history.Like(e))
 	case history.PodEvicted:
-		e.Reason = "EvictionByEvictionAPI"
+		e = history.NewPodEvicted(e.Pod, e.UID, "EvictionByEvictionAPI", history.Like(e))
+	default:
+		e.Kind = kind
 	}
 	s.at(seconds, e)
 }
@@ -110,9 +112,9 @@ func (s *script) judge() Result { return Judge(s.scenario, s.history()) }
 
 // arrange records what a drill begins with: nodes, their roles and their pods.
 func (s *script) arrange() {
-	s.at(0.1, history.Phase("arrange").Begins())
+	s.at(0.1, history.Arrange.Begins())
 	s.at(0.2, history.NewNodeRole("victim", victim, history.Instance("i-a")))
-	s.at(0.3, history.Phase("record").Begins())
+	s.at(0.3, history.Record.Begins())
 	for _, n := range []struct{ name, capacity string }{{plane, "control-plane"}, {reserved, "on-demand"}, {victim, "spot"}, {bystander, "spot"}} {
 		s.at(1, history.NewNodePresent(n.name, n.capacity))
 		s.pod(1, history.PodPresent, "proxy-"+n.name, n.name, "DaemonSet/kube-proxy")
@@ -125,13 +127,13 @@ func (s *script) arrange() {
 	s.pod(1, history.PodPresent, "static", victim, "Node/"+victim)
 	s.pod(1, history.PodPresent, "coredns-a", victim, "ReplicaSet/coredns")
 	s.at(1, history.NewEndpointReady("", "default/coredns-a", "10.0.0.1"))
-	s.at(2, history.Phase("steps").Begins())
+	s.at(2, history.Steps.Begins())
 }
 
 // restore records how a drill ends, from the end of settling on.
 func (s *script) restore(seconds float64) {
 	s.at(seconds, history.NewQueueDepth(history.With(history.Numbers{history.Visible: s.undeleted(), history.Invisible: 0})))
-	s.at(seconds, history.Phase("restore").Begins())
+	s.at(seconds, history.Restore.Begins())
 	// What putting back does to nodes and pods is not the handler's doing.
 	s.at(seconds+2, history.NewNodeUncordoned(victim))
 	s.pod(seconds+2, history.PodTerminating, "proxy-"+bystander, bystander, "DaemonSet/kube-proxy")
@@ -198,7 +200,7 @@ func drainStory() *script {
 	s.at(6, history.NewSQSDeleted("", "m-1", "n-1"))
 	s.pod(10, history.PodDeleted, "coredns-a", victim, "ReplicaSet/coredns")
 	s.at(24, history.NewReclaimed(victim))
-	s.at(24.1, history.Phase("settle").Begins())
+	s.at(24.1, history.Settle.Begins())
 	s.probe(2, 29.1)
 	s.restore(29.2)
 	return s
@@ -232,7 +234,7 @@ func incidentStory() *script {
 	s.at(54, history.NewNodeNotReady(victim, "Unknown"))
 	s.at(54, history.NewNodeTainted(victim, "node.kubernetes.io/unreachable", "NoExecute"))
 	s.at(54.1, history.NewEndpointNotReady("", "default/coredns-a", "10.0.0.1", history.Conditions{}))
-	s.at(60, history.Phase("settle").Begins())
+	s.at(60, history.Settle.Begins())
 	s.probe(2, 62)
 	for i, q := range s.queries {
 		if q.Target == history.Service && i%2 == 0 && q.Intended >= sec(10) && q.Intended < sec(54.2) {

@@ -29,9 +29,9 @@ func recorded(events ...history.Event) history.History {
 	until := sec(35)
 	h := history.History{Complete: true, Meta: history.Meta{Handler: history.Handler{Unschedulable: true}}}
 	h.Events = slices.Concat(events, []history.Event{
-		history.Phase("steps").Begins(history.At(sec(9))),
+		history.Steps.Begins(history.At(sec(9))),
 		history.NewNoticePut("reclaim", "", "w-1", history.At(sec(10)), history.Notice("n-1"), history.Until(until)),
-		history.Phase("restore").Begins(history.At(sec(40))),
+		history.Restore.Begins(history.At(sec(40))),
 	})
 	slices.SortStableFunc(h.Events, func(a, b history.Event) int { return int(a.At - b.At) })
 	for i := range h.Events {
@@ -41,7 +41,9 @@ func recorded(events ...history.Event) history.History {
 }
 
 func podAt(at float64, kind history.Kind, name, node string) history.Event {
-	return history.Event{At: sec(at), Kind: kind, Pod: "ns/" + name, UID: name, Node: node, Owner: "ReplicaSet/app"}
+	e := history.NewPodCreated("ns/"+name, name, "", history.At(sec(at)), history.Node(node), history.Owner("ReplicaSet/app"))
+	e.Kind = kind
+	return e
 }
 
 func lane(t *testing.T, tl *Timeline, name string) Lane {
@@ -130,10 +132,10 @@ func TestAnEvictedPodAndItsReplacement(t *testing.T) {
 
 func TestWhatWasDoneToCoreDNSBeginsADrill(t *testing.T) {
 	tl := draw(verdict.Result{}, history.History{Events: []history.Event{
-		history.Phase("steps").Begins(func(e *history.Event) { e.Seq = 1 }, history.At(sec(1))),
+		history.Steps.Begins(func(e *history.Event) { e.Seq = 1 }, history.At(sec(1))),
 		history.NewDNSDisrupted("kill", func(e *history.Event) { e.Seq = 2 }, history.At(sec(8)), history.Node("w-1")),
 		history.NewDNSDisrupted("scale", func(e *history.Event) { e.Seq = 3 }, history.At(sec(9))),
-		history.Phase("restore").Begins(func(e *history.Event) { e.Seq = 4 }, history.At(sec(20))),
+		history.Restore.Begins(func(e *history.Event) { e.Seq = 4 }, history.At(sec(20))),
 	}})
 	rows := lane(t, tl, Notices).Rows
 	if tl.Zero != sec(8) || len(rows) != 1 || len(rows[0].Marks) != 2 || rows[0].Marks[0].Text != "kill" || rows[0].Marks[1].At != sec(9) {
@@ -170,13 +172,13 @@ func TestTheLameduckOfADNSPod(t *testing.T) {
 }
 
 func TestAnEndpointThatTerminatesServingAndThenNot(t *testing.T) {
-	endpoint := func(at float64, kind history.Kind, reason string) history.Event {
-		return history.Event{At: sec(at), Kind: kind, Pod: "ns/coredns", IP: "10.0.0.1", Reason: reason}
-	}
+	const pod, ip = "ns/coredns", "10.0.0.1"
+	at := func(seconds float64) history.Detail { return history.At(sec(seconds)) }
 	tl := draw(verdict.Result{}, recorded(
-		endpoint(2, history.EndpointReady, ""),
-		endpoint(12, history.EndpointTerminating, "serving"), endpoint(12, history.EndpointNotReady, "serving=true terminating=true"),
-		endpoint(17, history.EndpointTerminating, "not-serving"), endpoint(18, history.EndpointGone, ""),
+		history.NewEndpointReady("", pod, ip, at(2)),
+		history.NewEndpointTerminating("", pod, ip, true, at(12)),
+		history.NewEndpointNotReady("", pod, ip, history.Conditions{Serving: true, Terminating: true}, at(12)),
+		history.NewEndpointTerminating("", pod, ip, false, at(17)), history.NewEndpointGone("", pod, ip, at(18)),
 		history.NewEndpointReady("", "ns/new", "10.0.0.2", history.At(sec(20))),
 	))
 	if got := spans(lane(t, tl, Endpoints).Rows[1]); got != "ready 20s-40s" {
@@ -188,11 +190,9 @@ func TestAnEndpointThatTerminatesServingAndThenNot(t *testing.T) {
 }
 
 func TestAMessageIsInHandUntilItIsDeleted(t *testing.T) {
-	sqs := func(at float64, kind history.Kind, message string) history.Event {
-		return history.Event{At: sec(at), Kind: kind, Message: message, Notice: "n-1"}
-	}
 	tl := draw(verdict.Result{}, recorded(
-		sqs(11, history.SQSReceived, "m-1"), sqs(12, history.SQSDeleted, "m-1"), sqs(13, history.SQSReceived, "m-2"),
+		history.NewSQSReceived("", "m-1", "n-1", history.At(sec(11))), history.NewSQSDeleted("", "m-1", "n-1", history.At(sec(12))),
+		history.NewSQSReceived("", "m-2", "n-1", history.At(sec(13))),
 	))
 	if got := spans(lane(t, tl, Handler).Rows[0]); got != "in-hand 11s-12s, in-hand 13s-40s" {
 		t.Error(got)
@@ -259,8 +259,8 @@ func TestTheWaterfallOfANoticeInTheMetadata(t *testing.T) {
 	)
 	h.Meta.Handler.Reads = history.FromMetadata
 	for i := range h.Events {
-		if h.Events[i].Kind == history.NoticePut {
-			h.Events[i].Reason = string(history.SpotInterruption)
+		if e := &h.Events[i]; e.Kind == history.NoticePut {
+			*e = history.NewNoticePut(e.Step(), history.SpotInterruption, e.Node, history.Like(*e))
 		}
 	}
 	after := map[string]time.Duration{}
