@@ -112,7 +112,7 @@ func (a Await) effect() effect {
 func (s Scenario) AwaitingAtMost(limit time.Duration) Scenario {
 	s.Steps = slices.Clone(s.Steps)
 	for i, step := range s.Steps {
-		if await, ok := step.Do().(Await); ok {
+		if await, ok := step.Kind().(Await); ok {
 			await.Timeout = min(await.Timeout, strict.Duration(limit))
 			s.Steps[i].Await = &await
 		}

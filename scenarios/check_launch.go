@@ -10,7 +10,7 @@ import (
 // only when a node that was launched since is Ready. It may mark the node before.
 type ReplacedFirst struct {
 	Node string `yaml:"node"`
-	// Of is the step reconfigure because of which the node is removed.
+	// Of is the step that configures the handler, because of which the node is removed.
 	Of string `yaml:"of"`
 	// Within is the time from that step until the first pod has to leave.
 	Within strict.Duration `yaml:"within"`
@@ -51,7 +51,7 @@ func (c Removed) observed(t Times) observation { return happens(t.Sent[c.Of] + c
 // notice than its budget allows. A node is being removed from the handler's mark, or its first
 // pod that has to leave, until its instance is terminated.
 type DisruptedAtOnce struct {
-	// Of is the step reconfigure because of which nodes are removed.
+	// Of is the step that configures the handler, because of which nodes are removed.
 	Of string `yaml:"of"`
 	// Max is how many may be removed at the same time.
 	Max int `yaml:"max"`
@@ -69,9 +69,9 @@ func (DisruptedAtOnce) observed(Times) observation { return atEnd() }
 // DaemonSetRuns requires that a DaemonSet whose pods did not fit on nodes runs on all launched
 // nodes when these have been replaced.
 type DaemonSetRuns struct {
-	// Name is the DaemonSet of a step deploy.
+	// Name is a DaemonSet that a step creates.
 	Name string `yaml:"name"`
-	// Of is the step reconfigure because of which the nodes are replaced.
+	// Of is the step that configures the handler, because of which the nodes are replaced.
 	Of string `yaml:"of"`
 	// Within is the time from that step.
 	Within strict.Duration `yaml:"within"`

@@ -51,7 +51,7 @@ func (s Scenario) Launches() int {
 			n += f.Count
 		}
 	}
-	for _, step := range stepsOf[Reconfigure](s) {
+	for _, step := range s.Actions(OnHandler, Configure) {
 		n = max(n, s.CoreDNS.Replicas+len(step.Disrupts))
 	}
 	for _, pick := range s.Nodes {
@@ -78,8 +78,8 @@ func (s Scenario) validateLaunches(p *problems) {
 		}
 	}
 	for i, step := range s.Steps {
-		if step.Deploy != nil {
-			p.add(fmt.Sprintf("steps[%d].deploy", i), why)
+		if step.Do != nil && step.Do.Target == OnWorkload {
+			p.add(fmt.Sprintf("steps[%d].do", i), why)
 		}
 		if step.Fault != nil && step.Fault.On == history.OnEC2 {
 			p.add(fmt.Sprintf("steps[%d].fault", i), "on %s %s", step.Fault.On, why)

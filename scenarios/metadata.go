@@ -11,14 +11,14 @@ import (
 
 // NeedsMetadata reports whether only a handler that reads metadata can be drilled.
 func (s Scenario) NeedsMetadata() bool {
-	return len(s.faultsOn(history.OnMetadata)) > 0 || s.Initializes()
+	return len(s.faultsOn(history.OnMetadata)) > 0 || s.Labels()
 }
 
 // NeedsQueue is why only a handler that reads a queue can be drilled, or "".
 func (s Scenario) NeedsQueue() string {
 	for _, step := range s.Steps {
 		why := ""
-		switch do := step.Do().(type) {
+		switch do := step.Kind().(type) {
 		case Message:
 			why = "it sends messages"
 		case Fault:
@@ -78,13 +78,11 @@ func (s Scenario) WithoutQueue() Scenario {
 
 // NeedsReplicas is why a handler that is a DaemonSet cannot be drilled, or "".
 func (s Scenario) NeedsReplicas() string {
-	for _, d := range stepsOf[Disturb](s) {
-		switch d.Handler {
-		case history.ScaleHandler, history.RetireHandler, history.MoveHandler, history.StopHandler:
-			return "it changes where its replicas run"
-		case history.CutOffHandler:
-			return "it would cut off the nodes that the handler shares its network with"
-		}
+	switch {
+	case len(s.Actions(OnHandler, Scale, Retire, Move, Stop)) > 0:
+		return "it changes where its replicas run"
+	case len(s.Actions(OnHandler, CutOff)) > 0:
+		return "it would cut off the nodes that the handler shares its network with"
 	}
 	return ""
 }

@@ -85,13 +85,12 @@ func TestTheCatalogueForAHandlerThatReadsMetadata(t *testing.T) {
 }
 
 func TestWhatADaemonSetCannotBeDrilledIn(t *testing.T) {
-	for disturbance, want := range map[history.Disturbance]bool{
-		history.KillHandler: false, history.UpdateHandler: false, history.TerminateHandler: false,
-		history.ScaleHandler: true, history.RetireHandler: true, history.MoveHandler: true, history.CutOffHandler: true,
+	for verb, want := range map[Verb]bool{
+		Kill: false, Restart: false, Delete: false, Scale: true, Retire: true, Move: true, CutOff: true, Stop: true,
 	} {
-		got := Scenario{Steps: []Step{{Disturb: &Disturb{Handler: disturbance}}}}.NeedsReplicas()
+		got := Scenario{Steps: []Step{{Do: &Do{Verb: verb, Target: OnHandler}}}}.NeedsReplicas()
 		if (got != "") != want {
-			t.Errorf("%s: %q", disturbance, got)
+			t.Errorf("%s: %q", verb, got)
 		}
 	}
 }

@@ -56,7 +56,7 @@ func TestAnObservationChangesNothingByItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ was, is, want string }{
-		"steps":               {"settle: 5s", "settle: 5s\nsteps:\n  - disrupt: {coredns: restart}", "steps"},
+		"steps":               {"settle: 5s", "settle: 5s\nsteps:\n  - do: {verb: restart, target: coredns}", "steps: is not allowed with observe"},
 		"settings of CoreDNS": {"observe: {}", "observe: {}\ncoredns: {replicas: 2}", "coredns: is not allowed with observe"},
 		"a workload":          {"observe: {}", "observe: {}\nworkload: {replicas: 2}", "workload: is not allowed with observe"},
 		"nodes":               {"observe: {}", "observe: {}\nnodes: {victim: {capacity: spot}}", "nodes: is not allowed with observe"},

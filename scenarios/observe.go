@@ -49,7 +49,7 @@ func (s Scenario) Times(events []history.Event) Times {
 	for _, e := range s.effects() {
 		lasting[e.begins] = e.lasts
 	}
-	for _, d := range stepsOf[Disturb](s) {
+	for _, d := range s.Disturbances() {
 		lasting[d.Name] = d.For.D()
 	}
 	for _, e := range events {

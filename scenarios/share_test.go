@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
-	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 func TestSharesWith(t *testing.T) {
@@ -37,11 +36,11 @@ func TestSharesWith(t *testing.T) {
 			s.Nodes["second"] = Pick{Capacity: "spot", Prepared: &Prepared{Cordoned: true}}
 		},
 		"it deletes a node": func(s *Scenario) {
-			s.Steps = append(s.Steps, Step{Operate: &Operate{Action: history.DeleteNode, Node: "victim"}})
+			s.Steps = append(s.Steps, Step{Do: &Do{Verb: Delete, Target: OnNode, Node: "victim"}})
 		},
 		"it breaks the queue":       func(s *Scenario) { s.Steps = append(s.Steps, Step{Fault: &Fault{}}) },
-		"it disturbs the handler":   func(s *Scenario) { s.Steps = append(s.Steps, Step{Disturb: &Disturb{}}) },
-		"it does away with CoreDNS": func(s *Scenario) { s.Steps = append(s.Steps, Step{Disrupt: &Disrupt{}}) },
+		"it disturbs the handler":   func(s *Scenario) { s.Steps = append(s.Steps, Step{Do: &Do{Verb: Kill, Target: OnHandler}}) },
+		"it does away with CoreDNS": func(s *Scenario) { s.Steps = append(s.Steps, Step{Do: &Do{Verb: Kill, Target: OnCoreDNS}}) },
 	} {
 		if one(nil).SharesWith(one(edit)) || one(edit).SharesWith(one(nil)) {
 			t.Errorf("%s, and shares the cluster", name)
@@ -51,7 +50,7 @@ func TestSharesWith(t *testing.T) {
 		"nothing speaks against it": nil,
 		"its node is prepared":      func(s *Scenario) { s.Nodes["victim"] = Pick{Capacity: "spot", Prepared: &Prepared{Cordoned: true}} },
 		"its node is uncordoned": func(s *Scenario) {
-			s.Steps = append(s.Steps, Step{Operate: &Operate{Action: history.UncordonNode, Node: "victim"}})
+			s.Steps = append(s.Steps, Step{Do: &Do{Verb: Uncordon, Target: OnNode, Node: "victim"}})
 		},
 		"it has a bystander":         func(s *Scenario) { s.Nodes["bystander"] = Pick{Capacity: "spot"} },
 		"it looks at the others":     func(s *Scenario) { s.Nodes["reserved"] = Pick{Capacity: "on-demand"} },

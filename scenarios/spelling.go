@@ -3,6 +3,7 @@ package scenarios
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,7 +20,8 @@ import (
 // respellings rewrite the fields of a step from its old spelling, by its old name, and return its new
 // name. They leave what has the new spelling as it is.
 func respellings() map[string]func(fields *yaml.Node) (name string) {
-	return map[string]func(*yaml.Node) string{
+	all := formerActions()
+	maps.Copy(all, map[string]func(*yaml.Node) string{
 		"fault": func(f *yaml.Node) string {
 			on := history.OnQueue
 			if slices.Contains(history.FaultTypes(history.OnEC2), history.FaultType(valueOf(f, "type"))) {
@@ -40,7 +42,8 @@ func respellings() map[string]func(fields *yaml.Node) (name string) {
 			return faultOn(history.OnAPI, f)
 		},
 		"metadataFault": func(f *yaml.Node) string { return faultOn(history.OnMetadata, f) },
-	}
+	})
+	return all
 }
 
 func faultOn(on history.FaultTarget, fields *yaml.Node) string {

@@ -40,3 +40,30 @@ func TestARecordingIsReadInItsOldSpelling(t *testing.T) {
 		t.Errorf("steps %v, want %v", got.Steps, want.Steps)
 	}
 }
+
+// What the error shows for each step is what the step means in a recording.
+func TestTheNewSpellingOfAnActionMeansTheSame(t *testing.T) {
+	const file = "testdata/invalid-old-actions.yaml"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorded, err := ParseRecorded(file, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := []string{"  - notice: {name: reclaim, type: spot-interruption, nodes: [victim]}"}
+	for _, message := range invalid["invalid-old-actions"] {
+		_, now, _ := strings.Cut(message, "write: ")
+		lines = append(lines, "  "+now)
+	}
+	before, rest, _ := strings.Cut(string(text), "steps:\n")
+	_, after, _ := strings.Cut(rest, "settle:")
+	written, err := Parse(file, []byte(before+"steps:\n"+strings.Join(lines, "\n")+"\nsettle:"+after))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(written.Steps, recorded.Steps) {
+		t.Errorf("steps %v, want %v", written.Steps, recorded.Steps)
+	}
+}

@@ -9,21 +9,12 @@ import (
 
 // Step is one thing that happens in a drill. Exactly one field is set.
 type Step struct {
-	Notice  *Notice       `yaml:"notice,omitempty"`
-	Message *Message      `yaml:"message,omitempty"`
-	Await   *Await        `yaml:"await,omitempty"`
-	Reclaim *Reclaim      `yaml:"reclaim,omitempty"`
-	Fault   *Fault        `yaml:"fault,omitempty"`
-	Budget  *BudgetChange `yaml:"budget,omitempty"`
-	Disturb *Disturb      `yaml:"disturb,omitempty"`
-	Disrupt *Disrupt      `yaml:"disrupt,omitempty"`
-	Operate *Operate      `yaml:"operate,omitempty"`
-
-	Reconfigure *Reconfigure `yaml:"reconfigure,omitempty"`
-	Deploy      *Deploy      `yaml:"deploy,omitempty"`
-	Upgrade     *Upgrade     `yaml:"upgrade,omitempty"`
-	SetValues   *SetValues   `yaml:"setValues,omitempty"`
-	Grow        *Grow        `yaml:"grow,omitempty"`
+	Notice  *Notice  `yaml:"notice,omitempty"`
+	Message *Message `yaml:"message,omitempty"`
+	Await   *Await   `yaml:"await,omitempty"`
+	Reclaim *Reclaim `yaml:"reclaim,omitempty"`
+	Fault   *Fault   `yaml:"fault,omitempty"`
+	Do      *Do      `yaml:"do,omitempty"`
 }
 
 // stepKind is what each kind of step knows of itself. Each has a file of its own.
@@ -50,9 +41,9 @@ type effect struct {
 	allDNSPods    bool          // it acts on every CoreDNS pod
 }
 
-// Do returns the one kind of step that is set, as a value such as Notice or Await.
+// Kind returns the one kind of step that is set, as a value such as Notice or Await.
 // It is nil unless exactly one is set.
-func (s Step) Do() any {
+func (s Step) Kind() any {
 	_, value, err := strict.Only(s)
 	if err != nil {
 		return nil
@@ -62,14 +53,14 @@ func (s Step) Do() any {
 
 // String is the step in words.
 func (s Step) String() string {
-	if kind, ok := s.Do().(stepKind); ok {
+	if kind, ok := s.Kind().(stepKind); ok {
 		return kind.String()
 	}
 	return "no action set"
 }
 
 func (s Step) effect() effect {
-	if kind, ok := s.Do().(stepKind); ok {
+	if kind, ok := s.Kind().(stepKind); ok {
 		return kind.effect()
 	}
 	return effect{}
@@ -87,7 +78,7 @@ func (s Scenario) effects() []effect {
 func stepsOf[T stepKind](s Scenario) []T {
 	var out []T
 	for _, step := range s.Steps {
-		if kind, ok := step.Do().(T); ok {
+		if kind, ok := step.Kind().(T); ok {
 			out = append(out, kind)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/fault"
-	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
@@ -45,7 +44,7 @@ func TestWhatAStepDoes(t *testing.T) {
 		"nothing": {Step{}, nil},
 		"two":     {Step{Notice: &notice, Reclaim: &Reclaim{}}, nil},
 	} {
-		if got := c.step.Do(); !reflect.DeepEqual(got, c.want) {
+		if got := c.step.Kind(); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
@@ -68,11 +67,11 @@ func TestWhatTheStepsOfAScenarioDo(t *testing.T) {
 	if s.Unannounced() || s.Disturbed() || !s.KeepsDNSPod() {
 		t.Errorf("unannounced %t, disturbed %t, keeps a DNS pod %t", s.Unannounced(), s.Disturbed(), s.KeepsDNSPod())
 	}
-	s.Steps = append(s.Steps, Step{Reclaim: &Reclaim{Node: "victim"}}, Step{Disturb: &Disturb{}}, Step{Disrupt: &Disrupt{Node: "victim"}})
+	s.Steps = append(s.Steps, Step{Reclaim: &Reclaim{Node: "victim"}}, Step{Do: &Do{Verb: Kill, Target: OnHandler}}, Step{Do: &Do{Verb: Kill, Target: OnCoreDNS, Node: "victim"}})
 	if !s.Unannounced() || !s.Disturbed() || !s.KeepsDNSPod() {
 		t.Errorf("unannounced %t, disturbed %t, keeps a DNS pod %t", s.Unannounced(), s.Disturbed(), s.KeepsDNSPod())
 	}
-	if s.Steps = append(s.Steps, Step{Disrupt: &Disrupt{}}); s.KeepsDNSPod() {
+	if s.Steps = append(s.Steps, Step{Do: &Do{Verb: Kill, Target: OnCoreDNS}}); s.KeepsDNSPod() {
 		t.Error("keeps a DNS pod, though all are disrupted")
 	}
 }
@@ -85,9 +84,9 @@ func TestExpected(t *testing.T) {
 	}{
 		"nothing to wait for":         {[]Step{{Notice: &Notice{}}, {Reclaim: &Reclaim{Node: "victim"}}}, 5},
 		"to the deadline":             {[]Step{{Notice: &Notice{}}, {Reclaim: &Reclaim{At: "reclaim"}}, {Reclaim: &Reclaim{At: "other"}}}, 25},
-		"a budget changes before":     {[]Step{{Budget: &BudgetChange{After: seconds(12)}}, {Reclaim: &Reclaim{At: "reclaim"}}}, 25},
-		"a budget changes later":      {[]Step{{Budget: &BudgetChange{After: seconds(30)}}, {Reclaim: &Reclaim{At: "reclaim"}}}, 35},
-		"a disruption waits":          {[]Step{{Disrupt: &Disrupt{After: seconds(20)}}, {Reclaim: &Reclaim{At: "reclaim"}}}, 45},
+		"a budget changes before":     {[]Step{{Do: &Do{Verb: Configure, Target: OnBudget, At: "reclaim", After: seconds(12)}}, {Reclaim: &Reclaim{At: "reclaim"}}}, 25},
+		"a budget changes later":      {[]Step{{Do: &Do{Verb: Configure, Target: OnBudget, At: "reclaim", After: seconds(30)}}, {Reclaim: &Reclaim{At: "reclaim"}}}, 35},
+		"a disruption waits":          {[]Step{{Do: &Do{Verb: Restart, Target: OnCoreDNS, After: seconds(20)}}, {Reclaim: &Reclaim{At: "reclaim"}}}, 45},
 		"a fault ends":                {[]Step{{Fault: &Fault{fault.Fault{Name: "outage", For: seconds(30)}}}, {Await: &Await{Ended: "outage"}}}, 35},
 		"a fault ends after another":  {[]Step{{Fault: &Fault{fault.Fault{Name: "half", For: seconds(30)}}}, {Fault: &Fault{fault.Fault{Name: "outage", For: seconds(60)}}}, {Await: &Await{Ended: "half"}}, {Await: &Await{Ended: "outage"}}}, 65},
 		"DNS answers again":           {[]Step{{Await: &Await{Answering: seconds(3)}}}, 65},
@@ -152,20 +151,22 @@ func TestStepsInWords(t *testing.T) {
 		"the instance of a is taken without a notice":                                                       {Reclaim: &Reclaim{Node: "a"}},
 		"the instance of a is taken after 1s, before any deadline":                                          {Reclaim: &Reclaim{Node: "a", After: second}},
 		"notice n: spot-interruption for the instances that were launched since r":                          {Notice: &Notice{Name: "n", Type: "spot-interruption", LaunchedSince: "r"}},
-		"reconfiguration r after 1s: the handler is to remove a, b":                                         {Reconfigure: &Reconfigure{Name: "r", After: second, Disrupts: []string{"a", "b"}}},
-		"reconfiguration r": {Reconfigure: &Reconfigure{Name: "r"}},
-		"DaemonSet d is created, whose pods request 1Gi of memory":                                        {Deploy: &Deploy{DaemonSet: "d", Memory: "1Gi"}},
-		"fault f on queue: delay by 1s":                                                                   {Fault: &Fault{fault.Fault{On: "queue", Name: "f", Type: "delay", By: second}}},
-		"budget of app: minAvailable 4, 1s after n":                                                       {Budget: &BudgetChange{Pods: "app", MinAvailable: 4, At: "n", After: second}},
-		"notice n: spot-interruption, 1s old, of zone z for a terminated instance that had the name of a": {Notice: &Notice{Name: "n", Type: "spot-interruption", FormerOf: "a", Age: second, Zone: "z"}},
+		"r: the handler gets its other configuration of the feature, and is to remove a, b, after 1s":       {Do: &Do{Verb: Configure, Target: OnHandler, Name: "r", After: second, Disrupts: []string{"a", "b"}}},
+		"r: the handler gets its other configuration of the feature":                                        {Do: &Do{Verb: Configure, Target: OnHandler, Name: "r"}},
+		"DaemonSet d is created, whose pods request 1Gi of memory":                                          {Do: &Do{Verb: Create, Target: OnWorkload, DaemonSet: "d", Memory: "1Gi"}},
+		"fault f on queue: delay by 1s":                                                                     {Fault: &Fault{fault.Fault{On: "queue", Name: "f", Type: "delay", By: second}}},
+		"b: budget of app: minAvailable 4, 1s after n":                                                      {Do: &Do{Verb: Configure, Target: OnBudget, Name: "b", Pods: "app", MinAvailable: new(4), At: "n", After: second}},
+		"notice n: spot-interruption, 1s old, of zone z for a terminated instance that had the name of a":   {Notice: &Notice{Name: "n", Type: "spot-interruption", FormerOf: "a", Age: second, Zone: "z"}},
 		"notice n: scheduled-change of RDS (closed) in 1s as an update of m for 2 instances outside the cluster and for a": {Notice: &Notice{
 			Name: "n", Type: "scheduled-change", Nodes: []string{"a"}, Health: &Health{Service: "RDS", Status: "closed", StartsIn: second, Updates: "m", Foreign: 2},
 		}},
-		"notice n: scheduled-change for no entity":                                                                {Notice: &Notice{Name: "n", Type: "scheduled-change", Health: &Health{NoEntities: true}}},
-		"fault f on queue: black-hole for 1s, silent afterwards too":                                              {Fault: &Fault{fault.Fault{On: "queue", Name: "f", Type: "black-hole", For: second, Silent: true}}},
-		"wait until f has ended, at most 1s":                                                                      {Await: &Await{Ended: "f", Timeout: second}},
-		"disturbance d: the handler is cut off from the Kubernetes API for 1s, and the drill continues meanwhile": {Disturb: &Disturb{Name: "d", Handler: history.CutOffHandler, For: second, Meanwhile: true}},
-		"disturbance d: the handler is cut off from the Kubernetes API for 1s":                                    {Disturb: &Disturb{Name: "d", Handler: history.CutOffHandler, For: second}},
+		"notice n: scheduled-change for no entity":                                                    {Notice: &Notice{Name: "n", Type: "scheduled-change", Health: &Health{NoEntities: true}}},
+		"fault f on queue: black-hole for 1s, silent afterwards too":                                  {Fault: &Fault{fault.Fault{On: "queue", Name: "f", Type: "black-hole", For: second, Silent: true}}},
+		"wait until f has ended, at most 1s":                                                          {Await: &Await{Ended: "f", Timeout: second}},
+		"d: the handler is cut off from the Kubernetes API for 1s, and the drill continues meanwhile": {Do: &Do{Verb: CutOff, Target: OnHandler, Name: "d", For: second, Meanwhile: true}},
+		"d: the handler is cut off from the Kubernetes API for 1s":                                    {Do: &Do{Verb: CutOff, Target: OnHandler, Name: "d", For: second}},
+		"CoreDNS is scaled to 3, after 1s":                                                            {Do: &Do{Verb: Scale, Target: OnCoreDNS, Replicas: 3, After: second}},
+		"{verb: drain, target: coredns} is not known":                                                 {Do: &Do{Verb: Drain, Target: OnCoreDNS}},
 	} {
 		if got := step.String(); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -177,7 +178,7 @@ func TestStepsInWords(t *testing.T) {
 // hit by that.
 func TestADisturbanceIsNoFault(t *testing.T) {
 	s := Scenario{Steps: []Step{
-		{Disturb: &Disturb{Name: "partition", Handler: history.CutOffHandler, For: strict.Duration(time.Second), Meanwhile: true}},
+		{Do: &Do{Verb: CutOff, Target: OnHandler, Name: "partition", For: strict.Duration(time.Second), Meanwhile: true}},
 		{Fault: &Fault{fault.Fault{Name: "refused"}}},
 		{Fault: &Fault{fault.Fault{Name: "throttled"}}},
 	}}
@@ -188,7 +189,7 @@ func TestADisturbanceIsNoFault(t *testing.T) {
 
 // CoreDNS on spot nodes has no pod that stays if all spot workers are drained.
 func TestDrainsOfAllSpotNodesLeaveNoDNSPod(t *testing.T) {
-	drain := func(node string) Step { return Step{Operate: &Operate{Action: history.DrainNode, Node: node}} }
+	drain := func(node string) Step { return Step{Do: &Do{Verb: Drain, Target: OnNode, Node: node}} }
 	s := Scenario{
 		CoreDNS: coredns.Settings{Placement: coredns.OnSpot},
 		Nodes: map[string]Pick{

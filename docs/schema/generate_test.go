@@ -46,9 +46,6 @@ func enums() map[reflect.Type][]string {
 		reflect.TypeFor[coredns.Placement]():              history.Words(coredns.Placements()),
 		reflect.TypeFor[history.NoticeType]():             history.Words(history.AllNoticeTypes()),
 		reflect.TypeFor[history.FaultType]():              history.Words(history.FaultTypes(history.FaultTargets()...)),
-		reflect.TypeFor[history.Disturbance]():            history.Words(history.Disturbances()),
-		reflect.TypeFor[history.Disruption]():             history.Words(history.Disruptions()),
-		reflect.TypeFor[history.Operation]():              history.Words(history.Operations()),
 		reflect.TypeFor[history.CommitPoint]():            history.Words(history.CommitPoints()),
 		reflect.TypeFor[scenarios.Set]():                  history.Words(scenarios.Sets()),
 		reflect.TypeFor[scenarios.Permission]():           history.Words(scenarios.Permissions()),
@@ -60,6 +57,9 @@ func enums() map[reflect.Type][]string {
 		reflect.TypeFor[history.HealthStatus]():           history.Words(history.HealthStatuses()),
 		reflect.TypeFor[history.ErrorCode]():              history.Words(history.ErrorCodes()),
 		reflect.TypeFor[history.FaultTarget]():            history.Words(history.FaultTargets()),
+		reflect.TypeFor[scenarios.Verb]():                 history.Words(scenarios.Verbs()),
+		reflect.TypeFor[scenarios.Target]():               history.Words(scenarios.Targets()),
+		reflect.TypeFor[scenarios.Corefile]():             history.Words(scenarios.Corefiles()),
 		reflect.TypeFor[history.NoticeSource]():           history.Words(history.NoticeSources()),
 	}
 }
@@ -79,8 +79,7 @@ func documents() []document {
 				"Pick.capacity": capacities, "Pick.runs": {"coredns"}, "Taint.effect": scenarios.TaintEffects(), "Notice.action": scenarios.NoticeActions(),
 				"Fault.actions": fault.Actions(), "Fault.verbs": fault.Verbs(), "Fault.capacity": capacities,
 				"Pods.kind": scenarios.PodKinds(), "Budget.unhealthyPodEvictionPolicy": scenarios.UnhealthyPodEvictionPolicies(),
-				"DNSLost.mode": modes, "DNSWindow.mode": modes, "DNSAnswered.mode": modes, "ApplicationLost.mode": modes, "ApplicationWindow.mode": modes, "Upgrade.addOn": scenarios.AddOns(),
-				"SetValues.addOn": {scenarios.VPCCNIAddOn},
+				"DNSLost.mode": modes, "DNSWindow.mode": modes, "DNSAnswered.mode": modes, "ApplicationLost.mode": modes, "ApplicationWindow.mode": modes, "Do.addOn": scenarios.AddOns(), "Do.placement": {scenarios.Nowhere},
 			},
 			defaults: map[string]any{
 				"Scenario.handler": scenarios.HandlerUnderTest, "Probe.transport": string(probe.Transport), "Probe.fresh": probe.Fresh, "Probe.fixed": probe.Fixed,

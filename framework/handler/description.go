@@ -147,7 +147,7 @@ type Configuration struct {
 	// Before are merged when the handler is installed for a drill of the feature, before
 	// anything is launched.
 	Before []string `yaml:"before,omitempty"`
-	// After are merged in the middle of the drill, by the step reconfigure.
+	// After are merged in the middle of the drill, by the step that configures the handler.
 	After []string `yaml:"after"`
 }
 

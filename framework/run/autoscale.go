@@ -99,9 +99,10 @@ func (s *scaler) next(nodes, cores int, at time.Duration) bool {
 }
 
 // grow makes virtual nodes join the cluster, or leave it.
-func (r *runner) grow(ctx context.Context, g scenarios.Grow) error {
-	r.announce(history.NewClusterGrown(history.With(history.Numbers{history.VirtualNodes: float64(g.Nodes), history.Cores: float64(g.Nodes * g.OfCores())})))
-	if err := r.sys.Cluster.SetVirtual(ctx, g.Nodes, g.OfCores()); err != nil {
+func (r *runner) grow(ctx context.Context, g scenarios.Do) error {
+	nodes, cores := g.VirtualNodes()
+	r.announce(history.NewClusterGrown(history.With(history.Numbers{history.VirtualNodes: float64(nodes), history.Cores: float64(nodes * cores)})))
+	if err := r.sys.Cluster.SetVirtual(ctx, nodes, cores); err != nil {
 		return fmt.Errorf("%s: %w", g, err)
 	}
 	return nil

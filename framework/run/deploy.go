@@ -17,7 +17,7 @@ import (
 
 // deploy creates a DaemonSet on launched nodes, and returns when the scheduler has decided about
 // each of its pods: some may not fit.
-func (r *runner) deploy(ctx context.Context, d scenarios.Deploy) error {
+func (r *runner) deploy(ctx context.Context, d scenarios.Do) error {
 	if err := objects.EnsureNamespace(ctx, r.sys.Cluster, r.namespace, system.WorkloadLabel); err != nil {
 		return fmt.Errorf("deploy %s: %w", d.DaemonSet, err)
 	}

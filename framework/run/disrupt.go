@@ -11,12 +11,9 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// disrupt does something to CoreDNS. It returns when the API has accepted it; a drain
-// returns when the pods are gone, and a reload when it has begun in all of them.
-func (r *runner) disrupt(ctx context.Context, d scenarios.Disrupt) error {
-	if err := r.sleep(ctx, d.After.D()); err != nil {
-		return err
-	}
+// disrupt does something to CoreDNS. It returns when the API has accepted it, and of the Corefile
+// when all pods have read it.
+func (r *runner) disrupt(ctx context.Context, d scenarios.Do) error {
 	node := ""
 	if d.Node != "" {
 		node = r.nodes[d.Node].Name
@@ -28,20 +25,18 @@ func (r *runner) disrupt(ctx context.Context, d scenarios.Disrupt) error {
 	if len(pods) == 0 {
 		return fmt.Errorf("disrupt CoreDNS: none of its pods runs on %q", node)
 	}
-	e := history.NewDNSDisrupted(d.CoreDNS, history.Node(node))
+	e := history.NewDNSDisrupted(disruption(d), history.Node(node))
 	if d.Replicas > 0 {
 		e.Numbers = history.Numbers{history.Replicas: float64(d.Replicas)}
 	}
 	r.rec.Record(e)
-	switch d.CoreDNS {
+	switch disruption(d) {
 	case history.DeleteDNSPods:
 		err = inParallel(ctx, pods, r.sys.Cluster.DeletePod)
 	case history.KillDNSPods:
 		err = inParallel(ctx, pods, r.sys.Cluster.Kill)
 	case history.RestartDNS:
 		err = r.sys.Cluster.RestartDNS(ctx)
-	case history.DrainDNSNode:
-		err = r.sys.Cluster.Drain(ctx, node, cluster.DrainOptions{})
 	case history.ScaleDNS:
 		err = r.sys.Cluster.ScaleDNS(ctx, d.Replicas)
 	case history.MisplaceDNS:
@@ -54,7 +49,7 @@ func (r *runner) disrupt(ctx context.Context, d scenarios.Disrupt) error {
 		err = r.editCorefile(ctx, pods, cluster.BrokenCorefile())
 	}
 	if err != nil {
-		return fmt.Errorf("disrupt CoreDNS: %s: %w", d.CoreDNS, err)
+		return fmt.Errorf("disrupt CoreDNS: %s: %w", disruption(d), err)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 const signalled = 3 * time.Second
 
 // disturb does something to the handler under test, and returns when it is done.
-func (r *runner) disturb(ctx context.Context, d scenarios.Disturb) error {
+func (r *runner) disturb(ctx context.Context, d scenarios.Do) error {
 	under, config, settings := r.handler(), r.sys.Cluster.Config, r.sys.SettingsOf(r.under())
 	pods, err := under.Pods(ctx, config, settings)
 	if err != nil {
@@ -28,32 +28,32 @@ func (r *runner) disturb(ctx context.Context, d scenarios.Disturb) error {
 	if len(pods) == 0 {
 		return fmt.Errorf("disturb %s: handler %s has no pod", d.Name, under.Name)
 	}
-	if d.Handler == history.RetireHandler {
+	if d.Verb == scenarios.Retire {
 		if pods, err = r.draining(ctx, pods); err != nil {
 			return fmt.Errorf("disturb %s: %w", d.Name, err)
 		}
 	}
 	for i := range pods {
-		r.rec.Record(history.NewHandlerDisturbed(d.Name, d.Handler, history.Pod(pods[i].Namespace+"/"+pods[i].Name), history.UID(string(pods[i].UID)), history.Node(pods[i].Spec.NodeName)))
+		r.rec.Record(history.NewHandlerDisturbed(d.Name, disturbance(d), history.Pod(pods[i].Namespace+"/"+pods[i].Name), history.UID(string(pods[i].UID)), history.Node(pods[i].Spec.NodeName)))
 	}
-	switch d.Handler {
-	case history.KillHandler:
+	switch d.Verb {
+	case scenarios.Kill:
 		err = inParallel(ctx, pods, r.sys.Cluster.Kill)
-	case history.UpdateHandler:
+	case scenarios.Restart:
 		err = under.Update(ctx, config, settings)
-	case history.ScaleHandler:
+	case scenarios.Scale:
 		err = under.Scale(ctx, config, settings, d.Replicas)
-	case history.TerminateHandler:
+	case scenarios.Delete:
 		if err = inParallel(ctx, pods, r.sys.Cluster.DeletePod); err == nil {
 			err = r.sleepUntil(ctx, r.rec.Clock().Now()+signalled)
 		}
-	case history.RetireHandler:
+	case scenarios.Retire:
 		err = under.Retire(ctx, config, settings, pods[0].Name)
-	case history.MoveHandler:
+	case scenarios.Move:
 		err = under.Move(ctx, config, settings, r.nodes[d.Node].Name)
-	case history.CutOffHandler:
+	case scenarios.CutOff:
 		return r.cutOff(ctx, pods, d)
-	case history.StopHandler:
+	case scenarios.Stop:
 		return r.stop(ctx, d)
 	}
 	if err != nil {
@@ -80,12 +80,12 @@ func (r *runner) draining(ctx context.Context, pods []corev1.Pod) ([]corev1.Pod,
 	return nil, errors.New("the audit log does not say which of the handler's pods drains")
 }
 
-func (r *runner) leftAlone(d scenarios.Disturb, dropped int) {
-	r.rec.Record(history.NewHandlerLeftAlone(d.Name, d.Handler, history.With(history.Numbers{history.Dropped: float64(dropped)})))
+func (r *runner) leftAlone(d scenarios.Do, dropped int) {
+	r.rec.Record(history.NewHandlerLeftAlone(d.Name, disturbance(d), history.With(history.Numbers{history.Dropped: float64(dropped)})))
 }
 
 // cutOff drops what the pods send to the Kubernetes API for the step's time.
-func (r *runner) cutOff(ctx context.Context, pods []corev1.Pod, d scenarios.Disturb) error {
+func (r *runner) cutOff(ctx context.Context, pods []corev1.Pod, d scenarios.Do) error {
 	if err := inParallel(ctx, pods, r.sys.Cluster.CutOff); err != nil {
 		return errors.Join(fmt.Errorf("disturb %s: %w", d.Name, err), r.reconnect(context.WithoutCancel(ctx), pods, d))
 	}
@@ -94,7 +94,7 @@ func (r *runner) cutOff(ctx context.Context, pods []corev1.Pod, d scenarios.Dist
 
 // lasting waits until the time of a disturbance is over, and undoes it in any case. With Meanwhile
 // it does not wait for that: the steps do at their end.
-func (r *runner) lasting(ctx context.Context, d scenarios.Disturb, undo func(context.Context) error) error {
+func (r *runner) lasting(ctx context.Context, d scenarios.Do, undo func(context.Context) error) error {
 	until := r.rec.Clock().Now() + d.For.D()
 	wait := func() error { return errors.Join(r.sleepUntil(ctx, until), undo(context.WithoutCancel(ctx))) }
 	if d.Meanwhile {
@@ -105,7 +105,7 @@ func (r *runner) lasting(ctx context.Context, d scenarios.Disturb, undo func(con
 }
 
 // stop leaves the handler without a pod for the step's time.
-func (r *runner) stop(ctx context.Context, d scenarios.Disturb) error {
+func (r *runner) stop(ctx context.Context, d scenarios.Do) error {
 	resume, err := r.handler().Pause(ctx, r.sys.Cluster.Config, r.sys.SettingsOf(r.under()))
 	if err != nil {
 		return fmt.Errorf("disturb %s: %w", d.Name, err)
@@ -120,7 +120,7 @@ func (r *runner) stop(ctx context.Context, d scenarios.Disturb) error {
 }
 
 // reconnect undoes cutOff, and records how many packets were dropped.
-func (r *runner) reconnect(ctx context.Context, pods []corev1.Pod, d scenarios.Disturb) error {
+func (r *runner) reconnect(ctx context.Context, pods []corev1.Pod, d scenarios.Do) error {
 	dropped := 0
 	for i := range pods {
 		n, err := r.sys.Cluster.Reconnect(ctx, pods[i])
@@ -134,10 +134,7 @@ func (r *runner) reconnect(ctx context.Context, pods []corev1.Pod, d scenarios.D
 }
 
 // reconfigure lets the handler remove nodes without a notice.
-func (r *runner) reconfigure(ctx context.Context, c scenarios.Reconfigure) error {
-	if err := r.sleep(ctx, c.After.D()); err != nil {
-		return err
-	}
+func (r *runner) reconfigure(ctx context.Context, c scenarios.Do) error {
 	settings, err := r.sys.Equipment(ctx, r.under())
 	if err != nil {
 		return fmt.Errorf("reconfiguration %s: %w", c.Name, err)

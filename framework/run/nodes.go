@@ -42,16 +42,16 @@ func (r *runner) recordPrepared() {
 }
 
 // operate does to a node what an operator or the cloud does.
-func (r *runner) operate(ctx context.Context, o scenarios.Operate) error {
+func (r *runner) operate(ctx context.Context, o scenarios.Do) error {
 	node := r.nodes[o.Node]
-	if o.Action == history.DrainNode && o.Meanwhile {
+	if o.Verb == scenarios.Drain && o.Meanwhile {
 		o.Meanwhile = false
 		r.meanwhile.Go(func() error { return r.operate(ctx, o) })
 		return nil
 	}
-	r.announce(history.NewOperatorActed(o.Name, o.Action, node.Name, history.Instance(node.Instance)))
+	r.announce(history.NewOperatorActed(o.Name, operation(o), node.Name, history.Instance(node.Instance)))
 	var err error
-	switch o.Action {
+	switch operation(o) {
 	case history.DrainNode:
 		err = r.drain(ctx, node.Name, o)
 	case history.UncordonNode:
@@ -74,7 +74,7 @@ func (r *runner) operate(ctx context.Context, o scenarios.Operate) error {
 		err = r.sys.Initialize(ctx, r.under(), node.Name)
 	}
 	if err != nil {
-		return fmt.Errorf("operate: %s: %w", o.Action, err)
+		return fmt.Errorf("operate: %s: %w", operation(o), err)
 	}
 	return nil
 }
@@ -94,9 +94,9 @@ func (p *Play) shutdownsAsBefore(ctx context.Context) error {
 
 // drain drains a node and records what kubectl prints. What it could not evict in time is for the
 // checks to judge, or is deleted.
-func (r *runner) drain(ctx context.Context, node string, o scenarios.Operate) error {
+func (r *runner) drain(ctx context.Context, node string, o scenarios.Do) error {
 	say := func(line string) {
-		r.rec.Record(history.NewOperatorSaid(o.Action, node, line))
+		r.rec.Record(history.NewOperatorSaid(operation(o), node, line))
 	}
 	options := cluster.DrainOptions{Timeout: o.Timeout.D(), Said: say}
 	err := r.sys.Cluster.Drain(ctx, node, options)
@@ -116,8 +116,8 @@ func (r *runner) drain(ctx context.Context, node string, o scenarios.Operate) er
 func (p *Play) startKubelets(ctx context.Context) error {
 	var errs []error
 	for _, r := range p.Drills {
-		for _, o := range r.Scenario.Operations() {
-			if node, ok := r.nodes[o.Node]; ok && o.Action == history.StopKubelet {
+		for _, o := range r.Scenario.Actions(scenarios.OnKubelet, scenarios.Stop) {
+			if node, ok := r.nodes[o.Node]; ok {
 				errs = append(errs, r.sys.Cluster.StartKubelet(ctx, node.Name))
 			}
 		}

@@ -47,7 +47,7 @@ func (r *runner) stepAll(ctx context.Context) error {
 }
 
 func (r *runner) step(ctx context.Context, step scenarios.Step) error {
-	switch do := step.Do().(type) {
+	switch do := step.Kind().(type) {
 	case scenarios.Notice:
 		return r.putNotice(ctx, do)
 	case scenarios.Message:
@@ -58,24 +58,8 @@ func (r *runner) step(ctx context.Context, step scenarios.Step) error {
 		return r.reclaim(ctx, do)
 	case scenarios.Fault:
 		return r.beginFault(ctx, do.Fault)
-	case scenarios.BudgetChange:
-		return r.changeBudget(ctx, do)
-	case scenarios.Disturb:
-		return r.disturb(ctx, do)
-	case scenarios.Disrupt:
-		return r.disrupt(ctx, do)
-	case scenarios.Operate:
-		return r.operate(ctx, do)
-	case scenarios.Deploy:
-		return r.deploy(ctx, do)
-	case scenarios.Reconfigure:
-		return r.reconfigure(ctx, do)
-	case scenarios.Upgrade:
-		return r.upgrade(ctx, do)
-	case scenarios.SetValues:
-		return r.setValues(ctx, do)
-	case scenarios.Grow:
-		return r.grow(ctx, do)
+	case scenarios.Do:
+		return r.do(ctx, do)
 	}
 	return errors.New("no action set")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -13,14 +14,18 @@ import (
 )
 
 // upgrade upgrades an add-on, and records how that went: conflicts are for the checks to judge.
-func (r *runner) upgrade(ctx context.Context, u scenarios.Upgrade) error {
+func (r *runner) upgrade(ctx context.Context, u scenarios.Do) error {
 	r.announce(history.NewAddOnUpgrading(u.AddOn, u.Conflicts))
 	begun := r.rec.Clock().Now()
 	var err error
 	if u.AddOn == scenarios.VPCCNIAddOn {
 		err = r.upgradeVPCCNI(ctx, u.Conflicts)
 	} else {
-		err = r.sys.Cluster.UpgradeDNS(ctx, u.Conflicts, u.Lameduck.D())
+		var lameduck time.Duration // the add-on's own
+		if u.Lameduck != nil {
+			lameduck = u.Lameduck.D()
+		}
+		err = r.sys.Cluster.UpgradeDNS(ctx, u.Conflicts, lameduck)
 	}
 	if conflicts, refused := cluster.Refused(err); refused {
 		r.rec.Record(history.NewAddOnRefused(u.AddOn, u.Conflicts, history.Note(conflicts)))
@@ -34,10 +39,7 @@ func (r *runner) upgrade(ctx context.Context, u scenarios.Upgrade) error {
 }
 
 // setValues sets the values of an add-on by hand.
-func (r *runner) setValues(ctx context.Context, s scenarios.SetValues) error {
-	if err := r.sleepUntil(ctx, r.rec.Clock().Now()+s.After.D()); err != nil {
-		return err
-	}
+func (r *runner) setValues(ctx context.Context, s scenarios.Do) error {
 	begun := r.rec.Clock().Now()
 	if err := r.setVPCCNI(ctx); err != nil {
 		return err

@@ -264,27 +264,23 @@ func (r *runner) createBudget(ctx context.Context, b scenarios.Budget) error {
 	})
 }
 
-// changeBudget waits for its time after the notice and changes the budget's
-// minAvailable, or removes a second one.
-func (r *runner) changeBudget(ctx context.Context, c scenarios.BudgetChange) error {
-	if err := r.sleepUntil(ctx, r.notices[c.At].put+c.After.D()); err != nil {
-		return err
-	}
+// changeBudget changes the budget's minAvailable, or deletes a second one.
+func (r *runner) changeBudget(ctx context.Context, c scenarios.Do) error {
 	// The time before the change: a pod that it lets go must terminate later on the record.
 	at := r.rec.Clock().Now()
-	if c.Remove != "" {
-		if err := r.sys.Cluster.Clientset.PolicyV1().PodDisruptionBudgets(r.namespace).Delete(ctx, c.Remove, metav1.DeleteOptions{}); err != nil {
-			return fmt.Errorf("remove PodDisruptionBudget %s: %w", c.Remove, err)
+	if c.Verb == scenarios.Delete {
+		if err := r.sys.Cluster.Clientset.PolicyV1().PodDisruptionBudgets(r.namespace).Delete(ctx, c.Budget, metav1.DeleteOptions{}); err != nil {
+			return fmt.Errorf("delete PodDisruptionBudget %s: %w", c.Budget, err)
 		}
-		r.recordBudget(at, c.Pods, c.Name, c.MinAvailable)
+		r.recordBudget(at, c.Pods, c.Name, *c.MinAvailable)
 		return nil
 	}
-	patch := fmt.Appendf(nil, `{"spec":{"minAvailable":%d}}`, c.MinAvailable)
+	patch := fmt.Appendf(nil, `{"spec":{"minAvailable":%d}}`, *c.MinAvailable)
 	_, err := r.sys.Cluster.Clientset.PolicyV1().PodDisruptionBudgets(r.namespace).Patch(ctx, c.Pods, types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil {
 		return fmt.Errorf("change PodDisruptionBudget %s: %w", c.Pods, err)
 	}
-	r.recordBudget(at, c.Pods, c.Name, c.MinAvailable)
+	r.recordBudget(at, c.Pods, c.Name, *c.MinAvailable)
 	return nil
 }
 

@@ -244,7 +244,7 @@ func (s *Session) otherSource(scenario scenarios.Scenario) string {
 		return fmt.Sprintf("cannot be arranged: %s reads no queue, and %s", s.Handler.Name, queue)
 	case !metadata && scenario.NeedsMetadata():
 		return fmt.Sprintf("cannot be arranged: %s does not read the metadata of its instance", s.Handler.Name)
-	case scenario.Initializes() && len(s.Handler.Workers.Labels) == 0:
+	case scenario.Labels() && len(s.Handler.Workers.Labels) == 0:
 		return fmt.Sprintf("cannot be arranged: the pods of %s need no label on their node", s.Handler.Name)
 	case s.Handler.OnEachNode() && replicas != "":
 		return fmt.Sprintf("cannot be arranged: %s runs on each node, and %s", s.Handler.Name, replicas)

@@ -21,7 +21,7 @@ func driftStory() *script {
 	}
 	s.change(history.QueueDepth, func(e *history.Event) { e.Numbers[history.Visible] = 0 })
 	s.scenario.Feature = "drift"
-	s.scenario.Steps = []scenarios.Step{{Reconfigure: &scenarios.Reconfigure{Name: "new-ami", Disrupts: []string{"victim"}}}}
+	s.scenario.Steps = []scenarios.Step{{Do: &scenarios.Do{Verb: scenarios.Configure, Target: scenarios.OnHandler, Name: "new-ami", Disrupts: []string{"victim"}}}}
 	s.scenario.Checks = []scenarios.Check{
 		{ReplacedFirst: &scenarios.ReplacedFirst{Node: "victim", Of: "new-ami", Within: strict.Duration(sec(15))}},
 		{Removed: &scenarios.Removed{Node: "victim", Of: "new-ami", Within: strict.Duration(sec(15))}},

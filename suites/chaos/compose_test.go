@@ -45,7 +45,7 @@ func compose(seed uint64, round int) scenarios.Scenario {
 	then := func(steps ...scenarios.Step) { s.Steps = append(s.Steps, steps...) }
 
 	if random.IntN(3) == 0 {
-		then(scenarios.Step{Disturb: &scenarios.Disturb{Name: "replicas", Handler: history.ScaleHandler, Replicas: 2}})
+		then(scenarios.Step{Do: &scenarios.Do{Verb: scenarios.Scale, Target: scenarios.OnHandler, Name: "replicas", Replicas: 2}})
 	}
 	if extra := pick(random, messageFaults()); extra != nil {
 		then(scenarios.Step{Fault: &scenarios.Fault{Fault: *extra}})
@@ -61,7 +61,7 @@ func compose(seed uint64, round int) scenarios.Scenario {
 	then(
 		scenarios.Step{Notice: &scenarios.Notice{Name: "reclaim", Type: "spot-interruption", Nodes: []string{"victim"}, Action: pick(random, []string{"terminate", "stop", "hibernate"})}},
 		await(scenarios.Await{Evicting: "victim"}, 60),
-		scenarios.Step{Disturb: pick(random, disturbances(seconds(5+random.IntN(10))))},
+		scenarios.Step{Do: pick(random, disturbances(seconds(5+random.IntN(10))))},
 		await(scenarios.Await{Ended: outage.Name}, 30),
 		await(scenarios.Await{Drained: "victim"}, 110),
 		await(scenarios.Await{Deleted: "reclaim"}, 90),
@@ -102,11 +102,11 @@ func messageFaults() []*fault.Fault {
 }
 
 // disturbances are what can happen to the handler in the middle of a drain.
-func disturbances(length strict.Duration) []*scenarios.Disturb {
-	return []*scenarios.Disturb{
-		{Name: "nemesis", Handler: history.KillHandler},
-		{Name: "nemesis", Handler: history.UpdateHandler},
-		{Name: "nemesis", Handler: history.CutOffHandler, For: length},
+func disturbances(length strict.Duration) []*scenarios.Do {
+	return []*scenarios.Do{
+		{Verb: scenarios.Kill, Target: scenarios.OnHandler, Name: "nemesis"},
+		{Verb: scenarios.Restart, Target: scenarios.OnHandler, Name: "nemesis"},
+		{Verb: scenarios.CutOff, Target: scenarios.OnHandler, Name: "nemesis", For: length},
 	}
 }
 
@@ -148,13 +148,13 @@ func TestEveryRoundIsAScenarioAndTheSameOneAgain(t *testing.T) {
 				switch {
 				case step.Fault != nil:
 					kinds[string(step.Fault.Type)] = true
-				case step.Disturb != nil:
-					kinds[string(step.Disturb.Handler)] = true
+				case step.Do != nil:
+					kinds[string(step.Do.Verb)] = true
 				}
 			}
 		}
 	}
-	for _, want := range []string{"error", "throttle", "reset", "black-hole", "delay", "lost-answer", "duplicate", "kill", "update", "cut-off", "scale"} {
+	for _, want := range []string{"error", "throttle", "reset", "black-hole", "delay", "lost-answer", "duplicate", "kill", "restart", "cut-off", "scale"} {
 		if !kinds[want] {
 			t.Errorf("no round of 400 has %q", want)
 		}

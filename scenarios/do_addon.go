@@ -1,0 +1,71 @@
+package scenarios
+
+import (
+	"fmt"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+// The add-ons that can be upgraded.
+const (
+	CoreDNSAddOn = "coredns"
+	// VPCCNIAddOn is there with workload.securityGroups.
+	VPCCNIAddOn = "vpc-cni"
+)
+
+// AddOns lists the add-ons that can be upgraded.
+func AddOns() []string { return []string{CoreDNSAddOn, VPCCNIAddOn} }
+
+// addOnActions are done to an add-on. The drill continues when its pods are replaced, or when the
+// upgrade has failed because of conflicts.
+func addOnActions() map[Verb]action {
+	return map[Verb]action{
+		// As Amazon EKS does.
+		Upgrade: {
+			needs: []string{"addOn", "conflicts"}, allows: []string{"lameduck"},
+			text: func(d Do) string {
+				words := fmt.Sprintf("the add-on %s is upgraded with %s", d.AddOn, d.Conflicts)
+				if d.Lameduck != nil {
+					words += fmt.Sprintf(" and lameduck %s as a configuration value", d.Lameduck.D())
+				}
+				return words
+			},
+			validate: func(d Do, where string, in *scope, p *problems) {
+				oneOf(p, where+".addOn", d.AddOn, AddOns())
+				oneOf(p, where+".conflicts", d.Conflicts, history.ConflictModes())
+				p.upTo(where+".lameduck", orZero(d.Lameduck).D(), maxLameduck)
+				if d.AddOn == VPCCNIAddOn {
+					in.needsSecurityGroups(where+".addOn", p)
+					if d.Lameduck != nil {
+						p.add(where+".lameduck", "is only allowed with %s", CoreDNSAddOn)
+					}
+				}
+				in.upgraded = append(in.upgraded, d.AddOn)
+			},
+			effect: func(d Do) effect { return effect{shared: true, allDNSPods: d.AddOn == CoreDNSAddOn} },
+		},
+		// By hand, as kubectl set env does.
+		Configure: {
+			needs: []string{"addOn"}, effect: shared,
+			text: func(d Do) string { return fmt.Sprintf("the values of the add-on %s are set by hand", d.AddOn) },
+			validate: func(d Do, where string, in *scope, p *problems) {
+				oneOf(p, where+".addOn", d.AddOn, []string{VPCCNIAddOn})
+				in.needsSecurityGroups(where, p)
+			},
+		},
+	}
+}
+
+// AddOnUpgraded requires that the upgrade of an add-on is done, or is refused and changes nothing.
+type AddOnUpgraded struct {
+	// AddOn is the add-on of an upgrade.
+	AddOn string `yaml:"addOn"`
+	// Refused requires that it is refused because of conflicts.
+	Refused bool `yaml:"refused,omitempty"`
+}
+
+func (c AddOnUpgraded) validate(where string, in *scope, p *problems) {
+	oneOf(p, where+".addOn", c.AddOn, in.upgraded)
+}
+
+func (AddOnUpgraded) observed(Times) observation { return atEnd() }
