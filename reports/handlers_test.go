@@ -50,6 +50,9 @@ func rowOf(s scenarios.Scenario) string {
 	if s.Core() {
 		return s.Profile
 	}
+	if s.Setting != "" {
+		return s.Profile
+	}
 	return s.Feature
 }
 
@@ -96,7 +99,7 @@ func handlersTable(t *testing.T) string {
 		fmt.Fprintf(&b, " %s, %s |", r.Set, r.Started.Format("2006-01-02"))
 	}
 	b.WriteString("\n")
-	for _, row := range slices.Concat(scenarios.CoreProfiles(), feature.Names()) {
+	for _, row := range slices.Concat(scenarios.CoreProfiles(), feature.Names(), []string{"FLAGS"}) {
 		line, shown := "| `"+row+"` |", false
 		for _, r := range published {
 			of := cell(r, row, rows)

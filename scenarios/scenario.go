@@ -55,6 +55,9 @@ type Scenario struct {
 	// the scenario applies to every handler, as do all scenarios of the core profiles
 	// (SPOT, PDB, QUEUE-HYGIENE, RESILIENCE, API-SERVER).
 	Feature string `yaml:"feature,omitempty"`
+	// Setting is the name under which a handler's description must have settings for the scenario
+	// to apply to it. The handler gets them for the drill.
+	Setting string `yaml:"setting,omitempty"`
 	// Counterpart is a scenario that shows how the outage of this one is avoided. If a run has
 	// both, the report sets them side by side.
 	Counterpart string `yaml:"counterpart,omitempty"`

@@ -53,10 +53,31 @@ func faultOn(on history.FaultTarget, fields *yaml.Node) string {
 	return "fault"
 }
 
-// respelled is a step that had an old spelling.
+// respelled is a part of a scenario that had an old spelling.
 type respelled struct {
 	line int
+	what string
 	now  string // in one line
+}
+
+// formerFeatures are settings of a handler that were features.
+func formerFeatures() []string {
+	return []string{"cordon-only", "cordon-without-taint", "handler-grace-period", "single-worker", "unknown-node-deletion", "rebalance-monitoring", "spot-draining-off", "scheduled-draining-off"}
+}
+
+// respellFeature makes a former feature a setting.
+func respellFeature(scenario *yaml.Node) []respelled {
+	if scenario.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(scenario.Content); i += 2 {
+		field, value := scenario.Content[i], scenario.Content[i+1].Value
+		if field.Value == "feature" && slices.Contains(formerFeatures(), value) {
+			field.Value = "setting"
+			return []respelled{{field.Line, "feature", "setting: " + value}}
+		}
+	}
+	return nil
 }
 
 // respell rewrites the steps of a document, and returns those that it changed. What is no document of
@@ -65,11 +86,11 @@ func respell(doc *yaml.Node) []respelled {
 	if len(doc.Content) == 0 {
 		return nil
 	}
+	out := respellFeature(doc.Content[0])
 	steps := fieldOf(doc.Content[0], "steps")
 	if steps == nil || steps.Kind != yaml.SequenceNode {
-		return nil
+		return out
 	}
-	var out []respelled
 	for _, step := range steps.Content {
 		if step.Kind == yaml.AliasNode {
 			step = step.Alias
@@ -86,7 +107,7 @@ func respell(doc *yaml.Node) []respelled {
 		if name.Value = rewrite(fields); name.Value == was && len(fields.Content) == before {
 			continue
 		}
-		out = append(out, respelled{name.Line, inOneLine(step)})
+		out = append(out, respelled{name.Line, "step", inOneLine(step)})
 	}
 	return out
 }
@@ -99,7 +120,7 @@ func oldSpelling(file string, data []byte) error {
 	}
 	var errs []error
 	for _, r := range respell(&doc) {
-		errs = append(errs, fmt.Errorf("%s:%d: old spelling of a step; write: %s", file, r.line, r.now))
+		errs = append(errs, fmt.Errorf("%s:%d: old spelling of a %s; write: %s", file, r.line, r.what, r.now))
 	}
 	return errors.Join(errs...)
 }

@@ -67,3 +67,10 @@ func TestTheNewSpellingOfAnActionMeansTheSame(t *testing.T) {
 		t.Errorf("steps %v, want %v", written.Steps, recorded.Steps)
 	}
 }
+
+func TestAFormerFeatureOfARecordingIsASetting(t *testing.T) {
+	s, err := LoadRecorded("testdata/invalid-old-feature.yaml")
+	if err != nil || s.Setting != "cordon-only" || s.Feature != "" {
+		t.Errorf("setting %q, feature %q, error %v", s.Setting, s.Feature, err)
+	}
+}

@@ -120,6 +120,9 @@ func (s Scenario) validate(fileName string) problems {
 	if s.Feature != "" {
 		oneOf(&p, "feature", s.Feature, feature.Names())
 	}
+	if s.Setting != "" && slices.Contains(feature.Names(), s.Setting) {
+		p.add("setting", "%q is a feature", s.Setting)
+	}
 	oneOf(&p, "handler", s.Handler, []string{HandlerUnderTest, HandlerNone})
 	if s.Observe != nil {
 		s.validateObserve(&p)

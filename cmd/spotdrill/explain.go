@@ -20,6 +20,7 @@ type explanation struct {
 	Why      string      `json:"why"`
 	Source   string      `json:"source"`
 	Feature  string      `json:"feature,omitempty"` // what a handler must claim
+	Setting  string      `json:"setting,omitempty"` // for what its description must have settings
 	Steps    []string    `json:"steps"`
 	Checks   []explained `json:"checks"`
 	PlayedBy string      `json:"playedBy"` // the command
@@ -64,7 +65,7 @@ spotdrill list) or a path that ends in .yaml.`,
 func explain(s scenarios.Scenario, called string) explanation {
 	e := explanation{
 		Clause: s.Name, Title: s.Title, Profile: s.Profile, Why: strings.Join(strings.Fields(s.Description), " "),
-		Source: s.Source, Feature: s.Feature, PlayedBy: "spotdrill run " + called,
+		Source: s.Source, Feature: s.Feature, Setting: s.Setting, PlayedBy: "spotdrill run " + called,
 	}
 	for _, step := range s.Steps {
 		e.Steps = append(e.Steps, step.String())
@@ -81,6 +82,9 @@ func (e explanation) print(w io.Writer) error {
 	fmt.Fprintf(&b, "%s (%s)\n%s\n\nwhy:    %s\nsource: %s\n", e.Clause, e.Profile, e.Title, e.Why, e.Source)
 	if e.Feature != "" {
 		fmt.Fprintf(&b, "needs:  a handler that claims the feature %s\n", e.Feature)
+	}
+	if e.Setting != "" {
+		fmt.Fprintf(&b, "needs:  a handler whose description has settings for %s\n", e.Setting)
 	}
 	fmt.Fprintf(&b, "\nwhat happens:\n")
 	for i, step := range e.Steps {

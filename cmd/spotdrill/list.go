@@ -38,7 +38,7 @@ func newListCommand() *cobra.Command {
 			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(table, "PROFILE\tSCENARIO\tAT LEAST\tNEEDS\tTITLE")
 			for _, s := range selected {
-				fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", s.Profile, s.Name, s.Expected(scenarios.Set(set)).Round(time.Second), cmp.Or(s.Feature, "-"), s.Title)
+				fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", s.Profile, s.Name, s.Expected(scenarios.Set(set)).Round(time.Second), cmp.Or(s.Feature, s.Setting, "-"), s.Title)
 			}
 			return table.Flush()
 		},
@@ -58,6 +58,7 @@ type listing struct {
 	Title   string          `json:"title"`
 	Sets    []scenarios.Set `json:"sets"`
 	Feature string          `json:"feature,omitempty"` // what a handler must claim
+	Setting string          `json:"setting,omitempty"` // for what its description must have settings
 	Source  string          `json:"source"`
 	AtLeast float64         `json:"atLeastSeconds"` // how long a drill takes
 }
@@ -65,7 +66,7 @@ type listing struct {
 func listed(selected []scenarios.Scenario, set scenarios.Set) []listing {
 	out := make([]listing, 0, len(selected))
 	for _, s := range selected {
-		out = append(out, listing{s.Name, s.Profile, s.Title, s.Sets, s.Feature, s.Source, s.Expected(set).Seconds()})
+		out = append(out, listing{s.Name, s.Profile, s.Title, s.Sets, s.Feature, s.Setting, s.Source, s.Expected(set).Seconds()})
 	}
 	return out
 }

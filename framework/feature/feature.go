@@ -47,11 +47,6 @@ func Launching(feature string) bool {
 	return feature == Launch || slices.Contains(Reconfigured(), feature)
 }
 
-// Flags lists the features that are other values of a handler's own settings.
-func Flags() []string {
-	return []string{"cordon-only", "cordon-without-taint", "handler-grace-period", "single-worker", "unknown-node-deletion", "rebalance-monitoring", "spot-draining-off", "scheduled-draining-off"}
-}
-
 // Names lists the features. "rebalance-event" announces a recommendation,
 // "rebalance-drain" acts on it; "scheduled-change-at-once" drains when a scheduled change is
 // announced, however far ahead it is; "scheduled-change-status" leaves alone what the
@@ -64,5 +59,5 @@ func Flags() []string {
 func Names() []string {
 	return slices.Concat(
 		[]string{"spot", "state-change", "scheduled-change", "scheduled-change-at-once", "scheduled-change-status", "rebalance-event", "rebalance-drain", "capacity-reservation", "karpenter-order", Launch},
-		Reconfigured(), []string{"without-queue", "instance-returns", TwoHandlers, "lifecycle-action", "status-check", "capacity-block"}, Flags())
+		Reconfigured(), []string{"without-queue", "instance-returns", TwoHandlers, "lifecycle-action", "status-check", "capacity-block"})
 }

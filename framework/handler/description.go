@@ -60,8 +60,8 @@ type Description struct {
 	CommitPoint history.CommitPoint `yaml:"commitPoint,omitempty"`
 	// Features are what the handler claims; a claim that does not hold is a failure.
 	Features []string `yaml:"features,omitempty"`
-	// Settings are environment variables of the handler's containers, for each claimed
-	// feature: they are set in the drills of that feature.
+	// Settings are environment variables of the handler's containers, by the names of claimed
+	// features, or of settings that scenarios have: they are set in the drills of those.
 	Settings map[string]map[string]string `yaml:"settings,omitempty"`
 	// Configurations say, for each claimed feature that requires another configuration,
 	// what that is.
@@ -227,13 +227,12 @@ func (d Description) sqsActions() []string {
 	return slices.Concat(PolicyActions(), d.SQSActions)
 }
 
-// For returns the handler with its settings for drills of a feature.
-func (d Description) For(feature string) Description {
-	d.feature, d.env = feature, maps.Clone(d.Settings[feature])
-	if d.env == nil {
-		d.env = map[string]string{}
+// For returns the handler with its settings for drills of a feature, and of a setting.
+func (d Description) For(feature, setting string) Description {
+	d.feature, d.env = feature, map[string]string{}
+	for _, env := range []map[string]string{d.Settings[feature], d.Settings[setting], d.Always} {
+		maps.Copy(d.env, env)
 	}
-	maps.Copy(d.env, d.Always)
 	return d
 }
 

@@ -17,7 +17,7 @@ const known = "QUEUE_URL, QUEUE_NAME, AWS_ENDPOINT, AWS_REGION, CLUSTER_NAME, CL
 
 const knownToWorkers = known + ", NODE_NAME, INSTANCE_ID, PROVIDER_ID, INSTANCE_TYPE, CAPACITY_TYPE, ZONE, CPU, MEMORY, PODS, NOW"
 
-const features = "spot, state-change, scheduled-change, scheduled-change-at-once, scheduled-change-status, rebalance-event, rebalance-drain, capacity-reservation, karpenter-order, launch, limits, pod-eni, drift, consolidation, multi-node-consolidation, spot-consolidation, emptiness, expiration, daemon-sets, disruption-budget, without-queue, instance-returns, two-handlers, lifecycle-action, status-check, capacity-block, cordon-only, cordon-without-taint, handler-grace-period, single-worker, unknown-node-deletion, rebalance-monitoring, spot-draining-off, scheduled-draining-off"
+const features = "spot, state-change, scheduled-change, scheduled-change-at-once, scheduled-change-status, rebalance-event, rebalance-drain, capacity-reservation, karpenter-order, launch, limits, pod-eni, drift, consolidation, multi-node-consolidation, spot-consolidation, emptiness, expiration, daemon-sets, disruption-budget, without-queue, instance-returns, two-handlers, lifecycle-action, status-check, capacity-block"
 
 // invalid has a line for each file in testdata/invalid-*.yaml: what is wrong
 // with it, word by word, after the name of the file.

@@ -126,8 +126,11 @@ func TestSettingsOfAFeature(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for feature, want := range map[string]string{"": "[]", "spot": "[]", "rebalance-drain": "[{DRAIN true} {HOME /}]"} {
-		objects, err := d.For(feature).objects(settings)
+	for name, want := range map[string]string{"": "[]", "spot": "[]", "rebalance-drain": "[{DRAIN true} {HOME /}]"} {
+		if asSetting := d.For("", name); !asSetting.Same(d.For(name, "")) {
+			t.Errorf("%q: as a setting, the handler has others than as a feature", name)
+		}
+		objects, err := d.For(name, "").objects(settings)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,10 +144,10 @@ func TestSettingsOfAFeature(t *testing.T) {
 			got += fmt.Sprintf("{%s %s}", v.Name, v.Value)
 		}
 		if got += "]"; got != want {
-			t.Errorf("feature %q: %s, want %s", feature, got, want)
+			t.Errorf("feature %q: %s, want %s", name, got, want)
 		}
-		if same := d.Same(d.For(feature)); same != (want == "[]") {
-			t.Errorf("feature %q: the handler need not be installed again: %v", feature, same)
+		if same := d.Same(d.For(name, "")); same != (want == "[]") {
+			t.Errorf("feature %q: the handler need not be installed again: %v", name, same)
 		}
 	}
 }
@@ -156,7 +159,7 @@ func TestAConfigurationIsMerged(t *testing.T) {
 		t.Fatal(err)
 	}
 	for feature, want := range map[string]string{"": "Never WhenEmpty 3 types", "expiration": "90s WhenEmpty 3 types", "consolidation": "Never WhenEmpty 1 types"} {
-		objects, err := d.For(feature).objects(settings)
+		objects, err := d.For(feature, "").objects(settings)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +171,7 @@ func TestAConfigurationIsMerged(t *testing.T) {
 		if got := fmt.Sprintf("%s %s %d types", expires, policy, len(types)); got != want {
 			t.Errorf("feature %q: %s, want %s", feature, got, want)
 		}
-		if same := d.Same(d.For(feature)); same != (feature == "") {
+		if same := d.Same(d.For(feature, "")); same != (feature == "") {
 			t.Errorf("feature %q: the handler need not be installed again: %v", feature, same)
 		}
 	}

@@ -115,9 +115,9 @@ func (f *problems) claims() {
 	for i, claimed := range f.d.Features {
 		f.oneOf(fmt.Sprintf("features[%d]", i), claimed, feature.Names())
 	}
-	for _, feature := range slices.Sorted(maps.Keys(f.d.Settings)) {
-		if !f.d.Claims(feature) {
-			f.wrong("settings."+feature, "is not among the features that the handler claims")
+	for _, name := range slices.Sorted(maps.Keys(f.d.Settings)) {
+		if slices.Contains(feature.Names(), name) && !f.d.Claims(name) {
+			f.wrong("settings."+name, "is not among the features that the handler claims")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.d.Configurations)) {

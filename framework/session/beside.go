@@ -27,7 +27,7 @@ func (s *Session) partner(scenario scenarios.Scenario) (best scenarios.Scenario,
 	}
 	for _, o := range s.Scenarios[at+1:] {
 		fits := !s.played[o.Name] && s.NotApplicable(o) == "" && s.Handler.Deviations[o.Name] == "" &&
-			scenario.SharesWith(o) && s.Handler.For(o.Feature).Same(s.Handler.For(scenario.Feature))
+			scenario.SharesWith(o) && s.Handler.For(o.Feature, o.Setting).Same(s.Handler.For(scenario.Feature, scenario.Setting))
 		if fits && (!ok || apart(o) < apart(best)) {
 			best, ok = o, true
 		}

@@ -22,9 +22,9 @@ func (s *Session) installations(scenario scenarios.Scenario, under handler.Descr
 	if scenario.Handler == scenarios.HandlerNone {
 		under = handler.None()
 	}
-	all := []system.Installation{underTest(under.For(scenario.Feature))}
+	all := []system.Installation{underTest(under.For(scenario.Feature, scenario.Setting))}
 	if other := s.other(scenario); other != nil {
-		all = append(all, beside(other.For(scenario.OtherHandler.Feature), scenario.OtherHandler.Queue == scenarios.OwnQueue))
+		all = append(all, beside(other.For(scenario.OtherHandler.Feature, ""), scenario.OtherHandler.Queue == scenarios.OwnQueue))
 	}
 	return all
 }

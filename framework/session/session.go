@@ -230,6 +230,8 @@ func (s *Session) NotApplicable(scenario scenarios.Scenario) string {
 		return fmt.Sprintf("cannot be arranged: only one replica of %s receives messages, so that no second one can get a copy", s.Handler.Name)
 	case !scenario.AboutHandlers() && !slices.Contains([]string{"builtin", handler.None().Name}, s.Handler.Name):
 		return "no handler acts in it, so that it ends the same with every handler: it is played with --handler builtin or none"
+	case scenario.Setting != "" && len(s.Handler.Settings[scenario.Setting]) == 0:
+		return fmt.Sprintf("not supported: the description of %s has no settings for %s", s.Handler.Name, scenario.Setting)
 	case scenario.Handler == scenarios.HandlerNone, scenario.Core(), scenario.Feature == "", s.Handler.Claims(scenario.Feature):
 		return ""
 	}

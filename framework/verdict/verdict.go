@@ -127,7 +127,10 @@ func Skip(s scenarios.Scenario, reason string) Result {
 	r := resultOf(s)
 	r.Outcome = Skipped
 	want := "a handler that can be drilled here"
-	if s.Feature != "" {
+	switch {
+	case s.Setting != "":
+		want = "the handler has settings for " + s.Setting
+	case s.Feature != "":
 		want = "the handler claims " + s.Feature
 	}
 	v := applies.verdict().wants(want)

@@ -19,6 +19,9 @@ func Of(s scenarios.Scenario) []string {
 	if s.Feature != "" {
 		labels = append(labels, "feature:"+s.Feature)
 	}
+	if s.Setting != "" {
+		labels = append(labels, "setting:"+s.Setting)
+	}
 	for _, set := range s.Sets {
 		labels = append(labels, "set:"+string(set))
 	}

@@ -137,7 +137,7 @@ func TestHandlerOfAVersion(t *testing.T) {
 	if err != nil || old.Release == nil || old.Meta().Version != "v1.0.8" || old.Always["A"] != "1" {
 		t.Errorf("got %+v, %v", old, err)
 	}
-	if old.For("spot").Same(own.For("spot")) {
+	if old.For("spot", "").Same(own.For("spot", "")) {
 		t.Error("two versions are the same handler: the second would not be installed")
 	}
 	nth, err := Case{Program: kind.NTH, Taint: "t"}.Handler("v1.25.1")
