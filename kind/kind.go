@@ -7,6 +7,8 @@ import (
 	_ "embed"
 	"fmt"
 	"text/template"
+
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 // Where the cluster's nodes claim to be, and the addresses inside the cluster.
@@ -15,12 +17,6 @@ const (
 	Zone          = "ap-northeast-2a"
 	PodSubnet     = "10.244.0.0/16"
 	serviceSubnet = "10.96.0.0/16"
-)
-
-// What a node's label karpenter.sh/capacity-type says.
-const (
-	OnDemand = "on-demand"
-	Spot     = "spot"
 )
 
 //go:embed cluster.yaml
@@ -65,7 +61,7 @@ func ProviderID(zone, instance string) string { return "aws:///" + zone + "/" + 
 // node is one node of the cluster, which looks like an EC2 instance to its drills.
 type node struct {
 	Role string // control-plane or worker
-	// CapacityType is OnDemand or Spot; empty for a control plane, so that what
+	// CapacityType is history.OnDemand or history.Spot; empty for a control plane, so that what
 	// asks for on-demand capacity does not land there.
 	CapacityType string
 	InstanceType string
@@ -80,10 +76,10 @@ const SpareLabel = "spotdrill.dev/spare"
 func nodes(spares int) []node {
 	nodes := []node{
 		{Role: "control-plane", InstanceType: "m7i.large"},
-		{Role: "worker", CapacityType: OnDemand, InstanceType: "m7i.large"},
-		{Role: "worker", CapacityType: Spot, InstanceType: "m7i.xlarge"},
-		{Role: "worker", CapacityType: Spot, InstanceType: "c7i.xlarge"},
-		{Role: "worker", CapacityType: Spot, InstanceType: "r7i.xlarge"},
+		{Role: "worker", CapacityType: history.OnDemand, InstanceType: "m7i.large"},
+		{Role: "worker", CapacityType: history.Spot, InstanceType: "m7i.xlarge"},
+		{Role: "worker", CapacityType: history.Spot, InstanceType: "c7i.xlarge"},
+		{Role: "worker", CapacityType: history.Spot, InstanceType: "r7i.xlarge"},
 	}
 	for range spares {
 		nodes = append(nodes, node{Role: "worker", Spare: true})

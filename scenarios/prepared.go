@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
@@ -45,9 +46,6 @@ const (
 	maxShutdown = 2 * time.Minute
 )
 
-// doNotDisrupt is the annotation of a node that Karpenter must not remove without a notice.
-const doNotDisrupt = "karpenter.sh/do-not-disrupt"
-
 // Taint is a taint of a node.
 type Taint struct {
 	// Key is of the domain example.com or one of its subdomains.
@@ -79,7 +77,7 @@ func (s *Prepared) States() []history.Event {
 		out = append(out, history.NewNodePrepared(history.PreparedAnnotation, key, s.Annotations[key]))
 	}
 	if s.DoNotDisrupt {
-		out = append(out, history.NewNodePrepared(history.PreparedAnnotation, doNotDisrupt, "true"))
+		out = append(out, history.NewNodePrepared(history.PreparedAnnotation, coredns.DoNotDisrupt, "true"))
 	}
 	if s.CapacityReservation != "" {
 		out = append(out, history.NewNodePrepared(history.PreparedLabel, history.ReservationLabel, s.CapacityReservation))
@@ -105,7 +103,7 @@ func (s *Prepared) validate(where string, p *problems) {
 	}
 	for _, state := range s.States() {
 		setting := state.Setting()
-		if setting.Key != "" && setting.Key != doNotDisrupt && setting.Key != history.ReservationLabel && !history.OperatorsKey(setting.Key) {
+		if setting.Key != "" && setting.Key != coredns.DoNotDisrupt && setting.Key != history.ReservationLabel && !history.OperatorsKey(setting.Key) {
 			p.add(where, "%s %q is not of the domain %s, so it could not be distinguished from those of others", state.Preparation(), setting.Key, history.OperatorsDomain)
 		}
 		if state.Preparation() == history.PreparedTaint {

@@ -66,7 +66,7 @@ func enums() map[reflect.Type][]string {
 
 func documents() []document {
 	modes := scenarios.ProbeModes()
-	capacities := []string{kind.Spot, kind.OnDemand}
+	capacities := []string{history.Spot, history.OnDemand}
 	probe, application, dns := scenarios.DefaultProbe(), scenarios.DefaultApplicationProbe(), coredns.Defaults()
 	return []document{
 		{

@@ -35,7 +35,6 @@ const (
 	dnsContainer   = "coredns"
 	hostnameLabel  = "kubernetes.io/hostname"
 	corefileVolume = "config-volume"
-	doNotDisrupt   = "karpenter.sh/do-not-disrupt"
 )
 
 var forwardLine = regexp.MustCompile(`(?m)^(\s*forward\s+\.\s+)\S+`)
@@ -97,9 +96,9 @@ func setTemplate(deploy *appsv1.Deployment, want coredns.Settings, mark string) 
 		template.Annotations = map[string]string{}
 	}
 	template.Annotations[settingsMark] = mark
-	delete(template.Annotations, doNotDisrupt)
+	delete(template.Annotations, coredns.DoNotDisrupt)
 	if want.DoNotDisrupt {
-		template.Annotations[doNotDisrupt] = "true"
+		template.Annotations[coredns.DoNotDisrupt] = "true"
 	}
 	deploy.Spec.Replicas = ptr.To(int32(want.Replicas))
 

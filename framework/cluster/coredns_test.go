@@ -111,7 +111,7 @@ func TestCoreDNSIsPlaced(t *testing.T) {
 				if ptr.Deref(spec.TerminationGracePeriodSeconds, 0) != 60 || ptr.Deref(deploy.Spec.Replicas, 0) != 3 {
 					t.Error("grace period or replicas are not those of now")
 				}
-				if _, kept := deploy.Spec.Template.Annotations[doNotDisrupt]; kept != test.rather {
+				if _, kept := deploy.Spec.Template.Annotations[coredns.DoNotDisrupt]; kept != test.rather {
 					t.Errorf("not to be disrupted: %t, want %t", kept, test.rather)
 				}
 				if deploy.Spec.Template.Annotations[settingsMark] != "now" {

@@ -16,18 +16,19 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kubectl/pkg/util/podutils"
 
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/kind"
 )
 
 // Capacities of a node.
 const (
-	ControlPlane = "control-plane"
-	OnDemand     = kind.OnDemand
-	Spot         = kind.Spot
+	ControlPlane = history.ControlPlane
+	OnDemand     = history.OnDemand
+	Spot         = history.Spot
 )
 
 // CapacityLabel is Karpenter's well-known label for the capacity type.
-const CapacityLabel = "karpenter.sh/capacity-type"
+const CapacityLabel = history.CapacityLabel
 
 // capacityOf returns the capacity that a node's labels show.
 func capacityOf(n *corev1.Node) string {
@@ -258,6 +259,8 @@ func (c *Cluster) Evictable(ctx context.Context, node string) (int, error) {
 	return n, nil
 }
 
+// evictable is history.Evictable for a pod of the API: what the arrangement of a drill counts. A check also
+// leaves out what tolerates the taint of the handler that it judges.
 func evictable(p *corev1.Pod) bool {
 	_, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]
 	ref := metav1.GetControllerOf(p)

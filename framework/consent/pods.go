@@ -58,7 +58,8 @@ func podsOn(ctx context.Context, client kubernetes.Interface, node string) ([]co
 	return byName(slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.Spec.NodeName != node })), nil
 }
 
-// moved reports whether a drain moves the pod to another node.
+// moved reports whether a drain moves the pod to another node. It is asked of a cluster that is not ours, whose
+// handler is unknown: a pod that tolerates the taint of some handler counts as moved, unlike in the checks.
 func moved(p corev1.Pod) bool {
 	_, static := p.Annotations[corev1.MirrorPodAnnotationKey]
 	owner := metav1.GetControllerOf(&p)

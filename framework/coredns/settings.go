@@ -8,6 +8,9 @@ import (
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
+// DoNotDisrupt is the annotation of a pod or node that Karpenter must not remove by itself.
+const DoNotDisrupt = "karpenter.sh/do-not-disrupt"
+
 // Settings are the settings of CoreDNS that decide whether queries are lost when one of
 // its pods terminates.
 type Settings struct {

@@ -86,12 +86,6 @@ func Verbs() []string {
 	return []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
 }
 
-// What EC2 launches, as it names it.
-const (
-	Spot     = "spot"
-	OnDemand = "on-demand"
-)
-
 // ErrorCode is the error that a refused call gets: the given one, or the default of the type.
 func (f Fault) ErrorCode() history.ErrorCode {
 	if kind, ok := history.KindOfFault(f.On, f.Type); ok && f.Code == "" && len(kind.Codes) > 0 {
@@ -212,7 +206,7 @@ func (f Fault) checkCalls(p *problems) {
 		}
 	}
 	if f.Capacity != "" {
-		oneOf(p, "capacity", f.Capacity, []string{Spot, OnDemand})
+		oneOf(p, "capacity", f.Capacity, []string{history.Spot, history.OnDemand})
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 // updatedAnnotation on the pod template triggers a rolling update.
@@ -164,7 +166,7 @@ func (d Description) Move(ctx context.Context, cfg *rest.Config, s Settings, nod
 
 // moved replaces the node selector and affinity of the pods: on spot nodes, and on a certain
 // one if that is possible.
-const moved = `{"spec":{"template":{"spec":{"nodeSelector":{"nodegroup":null,"karpenter.sh/capacity-type":"spot"},` +
+const moved = `{"spec":{"template":{"spec":{"nodeSelector":{"nodegroup":null,"` + history.CapacityLabel + `":"` + history.Spot + `"},` +
 	`"affinity":{"podAntiAffinity":null,"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":null,` +
 	`"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":100,"preference":{"matchExpressions":` +
 	`[{"key":"kubernetes.io/hostname","operator":"In","values":[%q]}]}}]}}}}}}`

@@ -91,7 +91,7 @@ func (f *problems) ready(r Ready) {
 	if f.d.ReadsMetadata() && r.DaemonSet == "" {
 		f.wrong("ready.daemonSet", "is required with reads metadata: only a pod of the node can read its metadata")
 	}
-	if f.d.ReadsMetadata() && f.d.Workers.Capacity != kind.Spot {
+	if f.d.ReadsMetadata() && f.d.Workers.Capacity != history.Spot {
 		f.wrong("workers.capacity", "must be spot with reads metadata: only spot nodes have the service here")
 	}
 }
@@ -158,7 +158,7 @@ func (f *problems) manifests(field string, names []string) {
 }
 
 func (f *problems) workers(w Workers) {
-	f.maybe("workers.capacity", w.Capacity, []string{kind.Spot, kind.OnDemand})
+	f.maybe("workers.capacity", w.Capacity, []string{history.Spot, history.OnDemand})
 	f.manifests("workers.manifests", w.Manifests)
 	if w.Condition != "" && len(w.Manifests) == 0 {
 		f.wrong("workers.condition", "needs manifests, whose objects have it")

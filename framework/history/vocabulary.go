@@ -8,6 +8,15 @@ import (
 // The words that a scenario, a handler's description and a history share. Each
 // closed list stands here and nowhere else.
 
+// The capacity of a node. CapacityLabel is Karpenter's label for the capacity type, the first two.
+const (
+	Spot         = "spot"
+	OnDemand     = "on-demand"
+	ControlPlane = "control-plane"
+
+	CapacityLabel = "karpenter.sh/capacity-type"
+)
+
 // Phase is a part of a drill. Its begin is a RunPhase event.
 type Phase string
 

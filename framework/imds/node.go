@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/spotdrill/spotdrill/framework/chroot"
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 // Config is the service on one node.
@@ -65,7 +66,7 @@ func instanceOf(node *corev1.Node, account string) (Instance, error) {
 		ID: id, Zone: zone, Hostname: node.Name, Account: account,
 		Region:    node.Labels[corev1.LabelTopologyRegion],
 		Type:      node.Labels[corev1.LabelInstanceTypeStable],
-		LifeCycle: cmp.Or(node.Labels["karpenter.sh/capacity-type"], "on-demand"),
+		LifeCycle: cmp.Or(node.Labels[history.CapacityLabel], history.OnDemand),
 	}
 	for _, a := range node.Status.Addresses {
 		if a.Type == corev1.NodeInternalIP {

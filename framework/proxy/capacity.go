@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
@@ -20,11 +19,11 @@ func (c *call) launches() bool {
 // capacity is what the call launches.
 func (c *call) capacity() string {
 	for _, field := range []string{"TargetCapacitySpecification.DefaultTargetCapacityType", "InstanceMarketOptions.MarketType"} {
-		if c.form.Get(field) == fault.Spot {
-			return fault.Spot
+		if c.form.Get(field) == history.Spot {
+			return history.Spot
 		}
 	}
-	return fault.OnDemand
+	return history.OnDemand
 }
 
 // answerNoCapacity answers a launch as EC2 does without capacity: a fleet has one error for

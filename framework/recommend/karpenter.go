@@ -8,6 +8,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/spotdrill/spotdrill/framework/coredns"
 )
 
 // Karpenter is what is known of the Karpenter that launches and removes nodes of the
@@ -53,8 +55,7 @@ const queueSince = "v0.33.0"
 // Labels and annotations of Karpenter, and of where it does not run itself.
 const (
 	poolLabel        = "karpenter.sh/nodepool"
-	formerPoolLabel  = "karpenter.sh/provisioner-name" // up to v0.31
-	doNotDisrupt     = "karpenter.sh/do-not-disrupt"
+	formerPoolLabel  = "karpenter.sh/provisioner-name"  // up to v0.31
 	computeTypeLabel = "eks.amazonaws.com/compute-type" // auto, fargate
 )
 
@@ -301,7 +302,7 @@ func (d DNS) lintKept() []Finding {
 	}
 	return []Finding{{
 		Rule: "dns-not-kept-at-a-notice", Source: sourcePodControls,
-		Got: "pods with " + doNotDisrupt + " on nodes of Karpenter: " + places(kept),
+		Got: "pods with " + coredns.DoNotDisrupt + " on nodes of Karpenter: " + places(kept),
 		Why: "Karpenter never evicts such a pod, also not when the instance of its node is reclaimed: it ends with the instance, without lameduck",
 		Fix: "no such annotation; a PodDisruptionBudget with maxUnavailable 1 keeps consolidation from taking several pods",
 	}}

@@ -18,6 +18,8 @@ import (
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/spotdrill/spotdrill/framework/coredns"
 )
 
 // soundKarpenter follows every rule, unless change breaks some.
@@ -236,7 +238,7 @@ func TestReadKarpenter(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: map[string]string{poolLabel: "spot"}}}
 	pod := func(name, namespace string, labels map[string]string) *corev1.Pod {
 		return &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: labels, Annotations: map[string]string{doNotDisrupt: "true"}},
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: labels, Annotations: map[string]string{coredns.DoNotDisrupt: "true"}},
 			Spec:       corev1.PodSpec{NodeName: "node-1"},
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/spotdrill/spotdrill/framework/coredns"
 )
 
 // Read reads the CoreDNS Deployment of that name and what belongs to it. It only gets and
@@ -102,7 +104,7 @@ func (of nodeLabels) podsOf(ctx context.Context, client kubernetes.Interface, de
 		capacity, label := CapacityOf(labels)
 		out = append(out, Pod{
 			Name: p.Name, Node: p.Spec.NodeName, Capacity: capacity, Label: label,
-			Pool: cmp.Or(labels[poolLabel], labels[formerPoolLabel]), Kept: p.Annotations[doNotDisrupt] == "true",
+			Pool: cmp.Or(labels[poolLabel], labels[formerPoolLabel]), Kept: p.Annotations[coredns.DoNotDisrupt] == "true",
 		})
 	}
 	return out, nil

@@ -96,7 +96,7 @@ func (r *runner) startProbers(ctx context.Context) error {
 func whereToProbe(probers int, targets []string) string {
 	switch {
 	case probers == 1:
-		return "{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}"
+		return "{key: " + history.CapacityLabel + ", operator: In, values: [" + history.OnDemand + "]}"
 	case len(targets) == 0:
 		return "{key: kubernetes.io/hostname, operator: Exists}"
 	}

@@ -109,7 +109,9 @@ var checkReservedUntouched = check{
 // notice names were left alone.
 func reservedUntouched(j judge, v Verdict) Verdict {
 	v = v.wants("no on-demand or control-plane node cordoned, tainted, deleted or drained")
-	return j.untouchedAll(v, func(e history.Event) bool { return e.Capacity() == "on-demand" || e.Capacity() == "control-plane" })
+	return j.untouchedAll(v, func(e history.Event) bool {
+		return e.Capacity() == history.OnDemand || e.Capacity() == history.ControlPlane
+	})
 }
 
 var checkCauseless = check{
@@ -129,7 +131,7 @@ func causeless(j judge, v Verdict) Verdict {
 	if unbound := j.All(func(e history.Event) bool { return e.Node == "" && j.Evicts(e) }); len(unbound) > 0 {
 		return v.fail("pods that were on no node: "+describe(unbound), capped(unbound)...)
 	}
-	return j.untouchedAll(v, func(e history.Event) bool { return e.Capacity() == "spot" })
+	return j.untouchedAll(v, func(e history.Event) bool { return e.Capacity() == history.Spot })
 }
 
 // untouchedAll requires that none of the chosen nodes is touched before a cause for it.

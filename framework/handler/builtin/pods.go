@@ -15,7 +15,8 @@ const criticalPriority = 2_000_000_000
 // leaving reports whether a drain must evict the pod. Unlike kubectl drain it leaves
 // finished pods, which use nothing, and pods that tolerate the taint or the cordon, which
 // are meant to stay. It needs no right to read DaemonSets, because a daemon pod whose
-// DaemonSet was deleted terminates anyway.
+// DaemonSet was deleted terminates anyway. It is the handler's own rule and shares no code with history.Evictable,
+// by which it is judged: an error in one of them shows.
 func leaving(pod *corev1.Pod) bool {
 	return !finished(pod) && !mirror(pod) && !daemon(pod) && !tolerates(pod, disruptedTaint()) && !tolerates(pod, cordonTaint())
 }
