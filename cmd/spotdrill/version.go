@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/nodeimages"
 	"github.com/spotdrill/spotdrill/kind"
 )
 
@@ -62,7 +62,7 @@ func thisVersion() version {
 		NodeImage: kind.PublicNodeImage(), LocalStack: kind.PublicLocalStackImage(),
 	}
 	if self, err := os.Executable(); err == nil {
-		v.Build, _ = cluster.BinaryDigest(self) // empty if it cannot be read
+		v.Build, _ = nodeimages.BinaryDigest(self) // empty if it cannot be read
 	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -16,6 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spotdrill/spotdrill/framework/wait"
 )
 
 // signTimeout bounds the wait for the controller manager to sign a certificate.
@@ -43,7 +45,7 @@ func (c *Cluster) ServingCertificate(ctx context.Context, name string, address n
 	if _, err := api.UpdateApproval(ctx, name, csr, metav1.UpdateOptions{}); err != nil {
 		return nil, nil, fmt.Errorf("approve the certificate for %s: %w", name, err)
 	}
-	err = Until(ctx, signTimeout, "the certificate for "+name, func(ctx context.Context) string {
+	err = wait.Until(ctx, signTimeout, "the certificate for "+name, func(ctx context.Context) string {
 		csr, err := api.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err.Error()

@@ -1,5 +1,5 @@
 // Package cluster is the kind cluster that drills run on: its creation and deletion, its
-// nodes as EC2 instances, its CoreDNS settings, and the watcher that records its changes.
+// nodes as EC2 instances, their network, and how they are restored.
 package cluster
 
 import (
@@ -21,11 +21,15 @@ import (
 	kindlog "sigs.k8s.io/kind/pkg/log"
 
 	"github.com/spotdrill/spotdrill/framework/engine"
+	"github.com/spotdrill/spotdrill/framework/wait"
 	"github.com/spotdrill/spotdrill/kind"
 )
 
 // Label marks nodes and networks as spotdrill's own.
 const Label = "spotdrill.dev/owned"
+
+// appLabel names the part of Kubernetes that a pod belongs to.
+const appLabel = "k8s-app"
 
 // Timeouts of waits for conditions. Nothing sleeps that long.
 const (
@@ -34,7 +38,6 @@ const (
 	createTimeout = 5 * time.Minute
 	// readyTimeout bounds the wait for nodes and CoreDNS after a change.
 	readyTimeout = 2 * time.Minute
-	poll         = 100 * time.Millisecond
 )
 
 // Cluster is a running kind cluster.
@@ -50,8 +53,6 @@ type Cluster struct {
 
 	engine   *engine.Engine
 	provider *kindcluster.Provider
-	// dnsImage is what CoreDNS runs instead of its original image, see UseDNSImage.
-	dnsImage string
 	// staticFree is set if no node has a static pod of ours.
 	staticFree bool
 	// unwired is set if a node may have no pod network, or an outdated one.
@@ -135,7 +136,7 @@ func (c *Cluster) refuseForeign(ctx context.Context) error {
 // Configured waits until Create has configured the nodes' containerd, which kind restarts
 // for that. The next is kubeadm, which begins with a folder for keys.
 func (c *Cluster) Configured(ctx context.Context) error {
-	return Until(ctx, createTimeout, "kubeadm to start", func(ctx context.Context) string {
+	return wait.Until(ctx, createTimeout, "kubeadm to start", func(ctx context.Context) string {
 		if _, err := c.engine.Exec(ctx, c.Name+"-control-plane", nil, "test", "-e", "/etc/kubernetes/pki"); err != nil {
 			return err.Error()
 		}

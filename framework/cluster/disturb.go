@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // killAll kills the processes whose cgroup contains the id of one of the containers, its
@@ -64,4 +65,12 @@ func (c *Cluster) Reconnect(ctx context.Context, p corev1.Pod) (dropped int, err
 		return 0, fmt.Errorf("parse the number of dropped packets of pod %s/%s from %q: %w", p.Namespace, p.Name, out, err)
 	}
 	return dropped, nil
+}
+
+// DeletePod deletes a pod gracefully, as kubectl delete does.
+func (c *Cluster) DeletePod(ctx context.Context, p corev1.Pod) error {
+	if err := c.Clientset.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{}); err != nil {
+		return fmt.Errorf("delete pod %s/%s: %w", p.Namespace, p.Name, err)
+	}
+	return nil
 }

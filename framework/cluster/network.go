@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/spotdrill/spotdrill/framework/vpccni"
+	"github.com/spotdrill/spotdrill/framework/wait"
 	"github.com/spotdrill/spotdrill/kind"
 )
 
@@ -85,7 +86,7 @@ func routeTo(n wiring) string { return fmt.Sprintf("ip route replace %s via %s\n
 
 // registered waits until a node that joins has its pod range.
 func (c *Cluster) registered(ctx context.Context, node string) error {
-	return Until(ctx, readyTimeout, "node "+node+" to register and to get a pod range", func(ctx context.Context) string {
+	return wait.Until(ctx, readyTimeout, "node "+node+" to register and to get a pod range", func(ctx context.Context) string {
 		n, err := c.Clientset.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
 		if err != nil {
 			return err.Error()
@@ -207,7 +208,7 @@ iptables -w -t nat -A SPOTDRILL -s PODS ! -d PODS -j MASQUERADE
 // wirings waits until every node has its pod range and address.
 func (c *Cluster) wirings(ctx context.Context) ([]wiring, error) {
 	var out []wiring
-	err := Until(ctx, readyTimeout, "the nodes' pod ranges", func(ctx context.Context) string {
+	err := wait.Until(ctx, readyTimeout, "the nodes' pod ranges", func(ctx context.Context) string {
 		list, err := c.Clientset.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err.Error()
@@ -244,4 +245,14 @@ func (c *Cluster) wiringsOf(ctx context.Context, nodes []corev1.Node) ([]wiring,
 		}
 	}
 	return out, nil
+}
+
+// RemoveVPCCNI removes from all nodes what the add-on vpc-cni has left there, once its pods are
+// gone.
+func (c *Cluster) RemoveVPCCNI(ctx context.Context) error {
+	_, err := onEach(c.Nodes, func(n *Node) ([]string, error) {
+		_, err := c.engine.Exec(ctx, n.Name, nil, "sh", "-ec", vpccni.Remove)
+		return nil, err
+	})
+	return err
 }

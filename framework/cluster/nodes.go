@@ -8,54 +8,15 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/klog/v2"
 	"k8s.io/kubectl/pkg/util/podutils"
 
-	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/nodes"
+	"github.com/spotdrill/spotdrill/framework/wait"
 	"github.com/spotdrill/spotdrill/kind"
 )
-
-// Capacities of a node.
-const (
-	ControlPlane = history.ControlPlane
-	OnDemand     = history.OnDemand
-	Spot         = history.Spot
-)
-
-// CapacityLabel is Karpenter's well-known label for the capacity type.
-const CapacityLabel = history.CapacityLabel
-
-// capacityOf returns the capacity that a node's labels show.
-func capacityOf(n *corev1.Node) string {
-	if _, ok := n.Labels["node-role.kubernetes.io/control-plane"]; ok {
-		return ControlPlane
-	}
-	return n.Labels[CapacityLabel]
-}
-
-// CapacityOf returns the capacity type of a node.
-func (c *Cluster) CapacityOf(ctx context.Context, node string) (string, error) {
-	n, err := c.Clientset.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
-	if err != nil {
-		return "", fmt.Errorf("read node %s: %w", node, err)
-	}
-	return capacityOf(n), nil
-}
-
-// instanceOf returns the EC2 instance id in the providerID, aws:///<zone>/<id>.
-func instanceOf(n *corev1.Node) string {
-	rest, ok := strings.CutPrefix(n.Spec.ProviderID, "aws:///")
-	if !ok {
-		return ""
-	}
-	_, id, _ := strings.Cut(rest, "/")
-	return id
-}
 
 // SetInstances assigns instances to the nodes of a new cluster, by node name, as a cloud's
 // controller does. A providerID can only be set once.
@@ -87,19 +48,19 @@ func (c *Cluster) loadNodes(ctx context.Context) error {
 		if _, spare := n.Labels[kind.SpareLabel]; spare {
 			continue
 		}
-		instance := instanceOf(n)
+		instance := nodes.Instance(n)
 		if n.DeletionTimestamp != nil {
 			instance = ""
 		}
-		c.Nodes = append(c.Nodes, Node{Name: n.Name, Capacity: capacityOf(n), Instance: instance, Zone: kind.Zone})
+		c.Nodes = append(c.Nodes, Node{Name: n.Name, Capacity: nodes.Capacity(n), Instance: instance, Zone: kind.Zone})
 	}
 	for i, name := range WorkerNames(c.Name) {
 		if slices.ContainsFunc(c.Nodes, func(n Node) bool { return n.Name == name }) {
 			continue
 		}
-		capacity := Spot
+		capacity := nodes.Spot
 		if i == 0 {
-			capacity = OnDemand
+			capacity = nodes.OnDemand
 		}
 		c.Nodes = append(c.Nodes, Node{Name: name, Capacity: capacity, Zone: kind.Zone})
 	}
@@ -140,32 +101,10 @@ func (c *Cluster) Reclaim(ctx context.Context, node string) error {
 	return nil
 }
 
-func (c *Cluster) podsOn(ctx context.Context, node string) ([]corev1.Pod, error) {
-	list, err := c.Clientset.CoreV1().Pods("").List(ctx, metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String(),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list pods on %s: %w", node, err)
-	}
-	return list.Items, nil
-}
-
-// forceDelete removes a pod from the API without waiting for its kubelet.
-func (c *Cluster) forceDelete(ctx context.Context, p corev1.Pod) error {
-	now := int64(0)
-	err := c.Clientset.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{
-		GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &p.UID},
-	})
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("remove pod %s/%s: %w", p.Namespace, p.Name, err)
-	}
-	return nil
-}
-
 // WaitReady waits until every node is Ready, has no taints but the control plane's own,
 // and has a Ready kube-proxy.
 func (c *Cluster) WaitReady(ctx context.Context) error {
-	return Until(ctx, readyTimeout, "nodes to be ready", func(ctx context.Context) string {
+	return wait.Until(ctx, readyTimeout, "nodes to be ready", func(ctx context.Context) string {
 		list, err := c.Clientset.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err.Error()
@@ -181,7 +120,7 @@ func (c *Cluster) WaitReady(ctx context.Context) error {
 
 // WaitNode waits until one node is as WaitReady requires.
 func (c *Cluster) WaitNode(ctx context.Context, name string) error {
-	return Until(ctx, readyTimeout, "node "+name+" to be ready", func(ctx context.Context) string {
+	return wait.Until(ctx, readyTimeout, "node "+name+" to be ready", func(ctx context.Context) string {
 		n, err := c.Clientset.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err.Error()
@@ -189,7 +128,7 @@ func (c *Cluster) WaitNode(ctx context.Context, name string) error {
 		if why := whyNotReady(n); why != "" {
 			return why
 		}
-		pods, err := c.podsOn(ctx, name)
+		pods, err := nodes.PodsOn(ctx, c.Clientset, name)
 		if err != nil {
 			return err.Error()
 		}
@@ -201,7 +140,7 @@ func (c *Cluster) WaitNode(ctx context.Context, name string) error {
 }
 
 func whyNotReady(n *corev1.Node) string {
-	if status := readyStatus(n); status != corev1.ConditionTrue {
+	if status := nodes.Ready(n); status != corev1.ConditionTrue {
 		return fmt.Sprintf("node %s has Ready=%s", n.Name, status)
 	}
 	for _, t := range n.Spec.Taints {
@@ -213,15 +152,6 @@ func whyNotReady(n *corev1.Node) string {
 		return fmt.Sprintf("node %s is cordoned", n.Name)
 	}
 	return ""
-}
-
-func readyStatus(n *corev1.Node) corev1.ConditionStatus {
-	for _, cond := range n.Status.Conditions {
-		if cond.Type == corev1.NodeReady {
-			return cond.Status
-		}
-	}
-	return corev1.ConditionUnknown
 }
 
 // whyNoProxy returns how many nodes lack a Ready kube-proxy, or "". Without kube-proxy,
@@ -243,36 +173,8 @@ func (c *Cluster) whyNoProxy(ctx context.Context, nodes int) string {
 	return ""
 }
 
-// Evictable counts the pods on a node that a drain has to evict. DaemonSet pods, mirror
-// pods, finished pods and pods that tolerate a cordon do not count.
-func (c *Cluster) Evictable(ctx context.Context, node string) (int, error) {
-	pods, err := c.podsOn(ctx, node)
-	if err != nil {
-		return 0, err
-	}
-	n := 0
-	for i := range pods {
-		if evictable(&pods[i]) {
-			n++
-		}
-	}
-	return n, nil
-}
-
-// evictable is history.Evictable for a pod of the API: what the arrangement of a drill counts. A check also
-// leaves out what tolerates the taint of the handler that it judges.
-func evictable(p *corev1.Pod) bool {
-	_, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]
-	ref := metav1.GetControllerOf(p)
-	daemon := ref != nil && ref.Kind == "DaemonSet"
-	return !mirror && !daemon && !finished(p) && !toleratesCordon(p)
-}
-
-// toleratesCordon reports whether a pod can be scheduled to a cordoned node: if it is
-// evicted, it may return to the node.
-func toleratesCordon(p *corev1.Pod) bool {
-	cordon := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
-	return slices.ContainsFunc(p.Spec.Tolerations, func(t corev1.Toleration) bool {
-		return t.ToleratesTaint(klog.Background(), &cordon, false)
-	})
+// Workers returns the names of the fixed and the spare workers.
+func (c *Cluster) Workers() ([]string, error) {
+	spares, err := c.Spares().Names()
+	return append(WorkerNames(c.Name), spares...), err
 }

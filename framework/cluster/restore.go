@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -15,9 +14,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/retry"
 
-	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/nodes"
+	"github.com/spotdrill/spotdrill/framework/wait"
 	"github.com/spotdrill/spotdrill/kind"
 )
 
@@ -64,7 +63,7 @@ func (c *Cluster) Clean(ctx context.Context, lost []string, leftovers func(key s
 		if slices.Contains(lost, n.Name) {
 			return nil, nil
 		}
-		return c.repair(ctx, n.Name, func(node *corev1.Node) []string { return clean(node, leftovers) })
+		return nodes.Clean(ctx, c.Clientset, n.Name, leftovers)
 	})
 }
 
@@ -91,7 +90,7 @@ func (c *Cluster) Lost(ctx context.Context) ([]string, error) {
 	var lost []string
 	for _, n := range c.Nodes {
 		if !slices.ContainsFunc(list.Items, func(o corev1.Node) bool {
-			return o.Name == n.Name && o.DeletionTimestamp == nil && (n.Capacity == ControlPlane || o.Spec.ProviderID != "")
+			return o.Name == n.Name && o.DeletionTimestamp == nil && (n.Capacity == nodes.ControlPlane || o.Spec.ProviderID != "")
 		}) {
 			lost = append(lost, n.Name)
 		}
@@ -130,10 +129,10 @@ func (c *Cluster) revive(ctx context.Context, n *Node, running, lost bool) (what
 	if running && !lost {
 		return nil, false, nil
 	}
-	if n.Capacity == ControlPlane {
+	if n.Capacity == nodes.ControlPlane {
 		return nil, false, errors.New("the control plane's container is not running, or its Node object is gone")
 	}
-	if err := c.removePodsOn(ctx, n.Name); err != nil {
+	if err := nodes.RemovePodsOn(ctx, c.Clientset, n.Name); err != nil {
 		return nil, false, err
 	}
 	started := time.Now()
@@ -151,20 +150,6 @@ func (c *Cluster) revive(ctx context.Context, n *Node, running, lost bool) (what
 	return []string{n.Name + " brought back as " + n.Instance}, true, c.waitRegistered(ctx, n.Name)
 }
 
-// removePodsOn removes the pods that are bound to a node, without their kubelet.
-func (c *Cluster) removePodsOn(ctx context.Context, node string) error {
-	pods, err := c.podsOn(ctx, node)
-	if err != nil {
-		return err
-	}
-	for _, p := range pods {
-		if err := c.forceDelete(ctx, p); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // RemovePodsOfLost removes the pods of the lost nodes, see Lost.
 func (c *Cluster) RemovePodsOfLost(ctx context.Context) error {
 	lost, err := c.Lost(ctx)
@@ -172,7 +157,7 @@ func (c *Cluster) RemovePodsOfLost(ctx context.Context) error {
 		return err
 	}
 	for _, node := range lost {
-		if err := c.removePodsOn(ctx, node); err != nil {
+		if err := nodes.RemovePodsOn(ctx, c.Clientset, node); err != nil {
 			return fmt.Errorf("remove the pods of %s: %w", node, err)
 		}
 	}
@@ -200,7 +185,7 @@ systemctl start kubelet`
 // replace gives a running node a new Node object, with its instance.
 func (c *Cluster) replace(ctx context.Context, n Node) error {
 	// In a container that has just started, systemd may not answer yet.
-	err := Until(ctx, readyTimeout, "its kubelet to stop", func(ctx context.Context) string {
+	err := wait.Until(ctx, readyTimeout, "its kubelet to stop", func(ctx context.Context) string {
 		if _, err := c.engine.Exec(ctx, n.Name, nil, "systemctl", "stop", "kubelet"); err != nil {
 			return err.Error()
 		}
@@ -230,7 +215,7 @@ func (c *Cluster) startKubeletAs(ctx context.Context, node string, flags ...stri
 // deleteNode deletes a Node object, removes its finalizers, and waits until it is gone.
 func (c *Cluster) deleteNode(ctx context.Context, name string) error {
 	nodes := c.Clientset.CoreV1().Nodes()
-	return Until(ctx, readyTimeout, "Node "+name+" to be gone", func(ctx context.Context) string {
+	return wait.Until(ctx, readyTimeout, "Node "+name+" to be gone", func(ctx context.Context) string {
 		n, err := nodes.Get(ctx, name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
@@ -250,7 +235,7 @@ func (c *Cluster) deleteNode(ctx context.Context, name string) error {
 // proves nothing: it stays True for the node controller's grace period after a node was
 // killed.
 func (c *Cluster) waitHeartbeat(ctx context.Context, node string, since time.Time) error {
-	return Until(ctx, readyTimeout, "the kubelet of "+node, func(ctx context.Context) string {
+	return wait.Until(ctx, readyTimeout, "the kubelet of "+node, func(ctx context.Context) string {
 		lease, err := c.Clientset.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, node, metav1.GetOptions{})
 		switch {
 		case err != nil:
@@ -268,7 +253,7 @@ func (c *Cluster) waitHeartbeat(ctx context.Context, node string, since time.Tim
 // kubelet does that. The lease would be no proof: that of the deleted Node stays until the
 // garbage collector removes it, and the kubelet then needs 10 s to create another.
 func (c *Cluster) waitRegistered(ctx context.Context, node string) error {
-	return Until(ctx, readyTimeout, "the kubelet of "+node+" to register", func(ctx context.Context) string {
+	return wait.Until(ctx, readyTimeout, "the kubelet of "+node+" to register", func(ctx context.Context) string {
 		if _, err := c.Clientset.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{}); err != nil {
 			return err.Error()
 		}
@@ -291,134 +276,7 @@ func (c *Cluster) Disown(ctx context.Context) error {
 		if slices.Contains(lost, n.Name) {
 			return nil, nil // Restore creates it again
 		}
-		return c.repair(ctx, n.Name, func(node *corev1.Node) []string { return disown(node, labels[n.Name]) })
+		return nil, nodes.Disown(ctx, c.Clientset, n.Name, labels[n.Name])
 	})
 	return err
-}
-
-// WaitRegisteredAs waits until the node has registered with the provider ID.
-func (c *Cluster) WaitRegisteredAs(ctx context.Context, node, providerID string) error {
-	return Until(ctx, readyTimeout, "node "+node+" to register as "+providerID, func(ctx context.Context) string {
-		n, err := c.Clientset.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
-		switch {
-		case err != nil:
-			return err.Error()
-		case n.DeletionTimestamp != nil:
-			return "it is being deleted"
-		case n.Spec.ProviderID != providerID:
-			return "it is " + n.Spec.ProviderID
-		}
-		return ""
-	})
-}
-
-// AddLabels sets labels on a node and leaves its others. Disown removes them.
-func (c *Cluster) AddLabels(ctx context.Context, node string, labels map[string]string) error {
-	_, err := c.repair(ctx, node, func(n *corev1.Node) (added []string) {
-		for key, value := range labels {
-			if n.Labels[key] != value {
-				n.Labels = with(n.Labels, key, value)
-				added = append(added, key)
-			}
-		}
-		return added
-	})
-	return err
-}
-
-// RemoveLabels removes labels from a node.
-func (c *Cluster) RemoveLabels(ctx context.Context, node string, keys []string) error {
-	_, err := c.repair(ctx, node, func(n *corev1.Node) (removed []string) {
-		for _, key := range keys {
-			if _, there := n.Labels[key]; there {
-				delete(n.Labels, key)
-				removed = append(removed, key)
-			}
-		}
-		return removed
-	})
-	return err
-}
-
-// repair updates a Node object if change changes it, and returns what change did.
-// Kubernetes removes its own taints by itself.
-func (c *Cluster) repair(ctx context.Context, name string, change func(*corev1.Node) []string) ([]string, error) {
-	var repaired []string
-	// A handler that still drains, or the node controller, may update it as well.
-	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		n, err := c.Clientset.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		if repaired = change(n); len(repaired) == 0 {
-			return nil
-		}
-		_, err = c.Clientset.CoreV1().Nodes().Update(ctx, n, metav1.UpdateOptions{})
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("repair node %s: %w", name, err)
-	}
-	return repaired, nil
-}
-
-// clean removes from a Node object the marks of a drain, and what a drill put there for an
-// operator. It returns which.
-func clean(n *corev1.Node, leftovers func(key string) bool) []string {
-	left := func(key string) bool { return leftovers(key) || history.OperatorsKey(key) }
-	repaired := readmit(n, left)
-	for key := range n.Annotations {
-		if left(key) {
-			delete(n.Annotations, key)
-			repaired = append(repaired, n.Name+" without annotation "+key)
-		}
-	}
-	for key := range n.Labels {
-		if history.OperatorsKey(key) || key == history.ReservationLabel {
-			delete(n.Labels, key)
-			repaired = append(repaired, n.Name+" without label "+key)
-		}
-	}
-	return repaired
-}
-
-// readmit marks a node schedulable and removes the taints that left names. It returns what it
-// did.
-func readmit(n *corev1.Node, left func(key string) bool) (repaired []string) {
-	if n.Spec.Unschedulable {
-		n.Spec.Unschedulable = false
-		repaired = append(repaired, n.Name+" uncordoned")
-	}
-	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool {
-		if left(t.Key) {
-			repaired = append(repaired, n.Name+" without taint "+t.Key)
-			return true
-		}
-		return t.Key == corev1.TaintNodeUnschedulable
-	})
-	return repaired
-}
-
-// disown removes from a Node object what a handler left: finalizers, owners, annotations
-// other than Kubernetes' own, and changes to its original labels. It returns which.
-func disown(n *corev1.Node, labels map[string]string) []string {
-	var repaired []string
-	for _, f := range n.Finalizers {
-		repaired = append(repaired, n.Name+" without finalizer "+f)
-	}
-	for _, o := range n.OwnerReferences {
-		repaired = append(repaired, n.Name+" without owner "+o.Kind+" "+o.Name)
-	}
-	n.Finalizers, n.OwnerReferences = nil, nil
-	for key := range n.Annotations {
-		if domain, _, _ := strings.Cut(key, "/"); !strings.HasSuffix(domain, ".kubernetes.io") && !strings.HasSuffix(domain, ".k8s.io") {
-			delete(n.Annotations, key)
-			repaired = append(repaired, n.Name+" without annotation "+key)
-		}
-	}
-	if len(labels) > 0 && !maps.Equal(n.Labels, labels) {
-		n.Labels = maps.Clone(labels)
-		repaired = append(repaired, n.Name+" with its original labels")
-	}
-	return repaired
 }

@@ -15,26 +15,27 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/spotdrill/spotdrill/framework/engine"
+	"github.com/spotdrill/spotdrill/framework/nodes"
 )
 
 // five is a new cluster of five nodes; change may edit a node first.
 func five(t *testing.T, change func(map[string]*corev1.Node)) *Cluster {
 	t.Helper()
-	nodes := map[string]*corev1.Node{}
+	all := map[string]*corev1.Node{}
 	for _, name := range append([]string{"c-control-plane"}, WorkerNames("c")...) {
-		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{Label: "true", CapacityLabel: Spot}}}
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{Label: "true", nodes.CapacityLabel: nodes.Spot}}}
 		n.Spec.ProviderID = "aws:///zone/i-" + name
-		nodes[name] = n
+		all[name] = n
 	}
-	nodes["c-worker"].Labels[CapacityLabel] = OnDemand
-	nodes["c-control-plane"].Labels = map[string]string{Label: "true", "node-role.kubernetes.io/control-plane": ""}
+	all["c-worker"].Labels[nodes.CapacityLabel] = nodes.OnDemand
+	all["c-control-plane"].Labels = map[string]string{Label: "true", "node-role.kubernetes.io/control-plane": ""}
 	state := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: stateName, Namespace: metav1.NamespaceSystem},
 		Data:       map[string]string{"labels": `{"c-worker2":{"spotdrill.dev/owned":"true","karpenter.sh/capacity-type":"spot"}}`},
 	}
-	change(nodes)
+	change(all)
 	client := fake.NewClientset(state)
-	for _, n := range nodes {
+	for _, n := range all {
 		if err := client.Tracker().Add(n); err != nil {
 			t.Fatal(err)
 		}
@@ -79,24 +80,8 @@ func TestANodeIsDisownedWhenItsHandlerIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	n, err := c.Clientset.CoreV1().Nodes().Get(t.Context(), "c-worker2", metav1.GetOptions{})
-	if err != nil || len(n.Finalizers) > 0 || len(n.OwnerReferences) > 0 || len(n.Labels) != 2 || n.Labels[CapacityLabel] != Spot || len(n.Annotations) != 1 {
+	if err != nil || len(n.Finalizers) > 0 || len(n.OwnerReferences) > 0 || len(n.Labels) != 2 || n.Labels[nodes.CapacityLabel] != nodes.Spot || len(n.Annotations) != 1 {
 		t.Errorf("%+v, %v", n.ObjectMeta, err)
-	}
-}
-
-func TestWhatADrainLeavesIsCleaned(t *testing.T) {
-	n := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: map[string]string{"example.org/drained": "1", "keep": "1"}},
-		Spec: corev1.NodeSpec{Unschedulable: true, Taints: []corev1.Taint{
-			{Key: "example.org/draining"}, {Key: corev1.TaintNodeUnschedulable}, {Key: corev1.TaintNodeNotReady},
-		}},
-	}
-	repaired := clean(n, func(key string) bool { return strings.HasPrefix(key, "example.org/") })
-	if got := strings.Join(repaired, ", "); got != "n uncordoned, n without taint example.org/draining, n without annotation example.org/drained" {
-		t.Errorf("repaired %s", got)
-	}
-	if n.Spec.Unschedulable || len(n.Spec.Taints) != 1 || n.Spec.Taints[0].Key != corev1.TaintNodeNotReady || len(n.Annotations) != 1 {
-		t.Errorf("left %+v, %v", n.Spec, n.Annotations)
 	}
 }
 
@@ -120,7 +105,7 @@ func TestANodeThatWasStartedIsWiredByALaterRestore(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{PodCIDR: "10.244.1.0/24"}}
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	client := fake.NewClientset(node)
-	c := &Cluster{Network: "drill", Nodes: []Node{{Name: "n", Capacity: Spot}}, Clientset: client, engine: &engine.Engine{Name: "docker"}}
+	c := &Cluster{Network: "drill", Nodes: []Node{{Name: "n", Capacity: nodes.Spot}}, Clientset: client, engine: &engine.Engine{Name: "docker"}}
 	restore := func(ctx context.Context) error {
 		_, err := c.Restore(ctx, nil, func(string) bool { return false })
 		return err

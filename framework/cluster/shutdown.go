@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/spotdrill/spotdrill/framework/wait"
 )
 
 // criticalPods is how much of a shutdown's grace period is for pods of system priority classes, such
@@ -36,7 +38,7 @@ func (c *Cluster) SetShutdownGracePeriod(ctx context.Context, node string, grace
 	if err := c.waitHeartbeat(ctx, node, started); err != nil || grace == 0 {
 		return err
 	}
-	return Until(ctx, readyTimeout, "the kubelet of "+node+" to delay shutdowns", func(ctx context.Context) string {
+	return wait.Until(ctx, readyTimeout, "the kubelet of "+node+" to delay shutdowns", func(ctx context.Context) string {
 		out, err := c.engine.Exec(ctx, node, nil, "sh", "-c", inhibitors)
 		switch {
 		case err != nil:
@@ -58,7 +60,7 @@ func (c *Cluster) Shutdown(ctx context.Context, node string) error {
 	if _, err := c.engine.Exec(ctx, node, nil, "sh", "-c", powerOff); err != nil {
 		return fmt.Errorf("shut %s down: %w", node, err)
 	}
-	return Until(ctx, shutdownTimeout, node+" to shut down", func(ctx context.Context) string {
+	return wait.Until(ctx, shutdownTimeout, node+" to shut down", func(ctx context.Context) string {
 		running, err := c.engine.Running(ctx, node)
 		switch {
 		case err != nil:

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
+	"github.com/spotdrill/spotdrill/framework/nodes"
+	"github.com/spotdrill/spotdrill/framework/wait"
 	"github.com/spotdrill/spotdrill/kind"
 )
 
@@ -23,17 +26,23 @@ import (
 // does not, and it has no Node object. To start a kubelet takes seconds; a container that is
 // made when it is needed, and joins with kubeadm, takes half a minute on two cores.
 
-// Spares returns the names of the spare workers, parked or not.
-func (c *Cluster) Spares() ([]string, error) {
-	containers, err := c.provider.ListNodes(c.Name)
+// Spares are the spare workers of a cluster, and the virtual nodes: what launched instances become.
+type Spares struct{ c *Cluster }
+
+// Spares are those of the cluster.
+func (c *Cluster) Spares() Spares { return Spares{c} }
+
+// Names returns the names of the spare workers, parked or not.
+func (s Spares) Names() ([]string, error) {
+	containers, err := s.c.provider.ListNodes(s.c.Name)
 	if err != nil {
-		return nil, fmt.Errorf("list nodes of kind cluster %s: %w", c.Name, err)
+		return nil, fmt.Errorf("list nodes of kind cluster %s: %w", s.c.Name, err)
 	}
 	names := make([]string, len(containers))
 	for i, n := range containers {
 		names[i] = n.String()
 	}
-	return sparesAmong(c.Name, names), nil
+	return sparesAmong(s.c.Name, names), nil
 }
 
 // sparesAmong returns those of a cluster's containers that are spare workers, in the order
@@ -48,76 +57,64 @@ func sparesAmong(cluster string, containers []string) []string {
 }
 
 // Parked reports whether a spare worker is parked.
-func (c *Cluster) Parked(ctx context.Context, spare string) (bool, error) {
-	if c.isVirtual(spare) {
-		n, err := c.nodeIfAny(ctx, spare)
+func (s Spares) Parked(ctx context.Context, spare string) (bool, error) {
+	if s.c.isVirtual(spare) {
+		n, err := nodes.Get(ctx, s.c.Clientset, spare)
 		return err == nil && n == nil, err
 	}
-	running, err := c.engine.Running(ctx, spare)
+	running, err := s.c.engine.Running(ctx, spare)
 	if err != nil || !running {
 		return false, err
 	}
-	out, err := c.engine.Exec(ctx, spare, nil, "sh", "-c", "systemctl is-active kubelet || true")
+	out, err := s.c.engine.Exec(ctx, spare, nil, "sh", "-c", "systemctl is-active kubelet || true")
 	if err != nil {
 		return false, fmt.Errorf("find out whether %s is parked: %w", spare, err)
 	}
 	if strings.TrimSpace(out) == "active" {
 		return false, nil
 	}
-	n, err := c.nodeIfAny(ctx, spare)
+	n, err := nodes.Get(ctx, s.c.Clientset, spare)
 	return err == nil && n == nil, err
-}
-
-// nodeIfAny reads a Node object; it is nil if there is none.
-func (c *Cluster) nodeIfAny(ctx context.Context, node string) (*corev1.Node, error) {
-	n, err := c.Clientset.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read node %s: %w", node, err)
-	}
-	return n, nil
 }
 
 // Park makes a worker one that an instance can be launched as. Its container is started anew:
 // nothing of what ran there is left. Its Node object and its pods are removed from the API.
-func (c *Cluster) Park(ctx context.Context, spare string) error {
-	if err := c.park(ctx, spare); err != nil {
+func (s Spares) Park(ctx context.Context, spare string) error {
+	if err := s.park(ctx, spare); err != nil {
 		return fmt.Errorf("park worker %s: %w", spare, err)
 	}
 	return nil
 }
 
-func (c *Cluster) park(ctx context.Context, spare string) error {
-	if c.isVirtual(spare) {
-		return c.unregister(ctx, spare)
+func (s Spares) park(ctx context.Context, spare string) error {
+	if s.c.isVirtual(spare) {
+		return s.unregister(ctx, spare)
 	}
-	running, err := c.engine.Running(ctx, spare)
+	running, err := s.c.engine.Running(ctx, spare)
 	if err != nil {
 		return err
 	}
 	if running {
 		// For good: the kubelet would start with the container.
-		if _, err := c.engine.Exec(ctx, spare, nil, "systemctl", "disable", "--now", "kubelet"); err != nil {
+		if _, err := s.c.engine.Exec(ctx, spare, nil, "systemctl", "disable", "--now", "kubelet"); err != nil {
 			return err
 		}
-		if err := c.engine.Kill(ctx, spare); err != nil {
+		if err := s.c.engine.Kill(ctx, spare); err != nil {
 			return err
 		}
 	}
-	if err := c.unregister(ctx, spare); err != nil {
+	if err := s.unregister(ctx, spare); err != nil {
 		return err
 	}
-	return c.startWorker(ctx, spare)
+	return s.c.startWorker(ctx, spare)
 }
 
 // unregister removes a Node object and its pods from the API.
-func (c *Cluster) unregister(ctx context.Context, node string) error {
-	if err := c.deleteNode(ctx, node); err != nil {
+func (s Spares) unregister(ctx context.Context, node string) error {
+	if err := s.c.deleteNode(ctx, node); err != nil {
 		return err
 	}
-	return c.removePodsOn(ctx, node)
+	return nodes.RemovePodsOn(ctx, s.c.Clientset, node)
 }
 
 // Instance is what a spare worker becomes.
@@ -141,28 +138,28 @@ type Instance struct {
 // Join makes a parked worker the node of an instance. It returns when the kubelet has
 // registered the node and the node has the pod network. If the kubelet does not, the error
 // has its last words.
-func (c *Cluster) Join(ctx context.Context, spare string, as Instance) error {
-	if err := c.join(ctx, spare, as); err != nil {
+func (s Spares) Join(ctx context.Context, spare string, as Instance) error {
+	if err := s.join(ctx, spare, as); err != nil {
 		return fmt.Errorf("join instance %s as node %s: %w", as.ID, spare, err)
 	}
 	return nil
 }
 
-func (c *Cluster) join(ctx context.Context, spare string, as Instance) error {
-	if c.isVirtual(spare) {
-		return c.joinVirtual(ctx, spare, as)
+func (s Spares) join(ctx context.Context, spare string, as Instance) error {
+	if s.c.isVirtual(spare) {
+		return s.joinVirtual(ctx, spare, as)
 	}
-	host, err := c.capacity(ctx)
+	host, err := s.capacity(ctx)
 	if err != nil {
 		return err
 	}
-	if err := c.limitMemory(ctx, spare, as.MemoryTotal); err != nil {
+	if err := s.limitMemory(ctx, spare, as.MemoryTotal); err != nil {
 		return err
 	}
 	flags := kubeletFlags(as, host)
 	// In a container that has just started, systemd may not answer yet.
-	err = Until(ctx, readyTimeout, "its kubelet to start", func(ctx context.Context) string {
-		if err := c.startKubeletAs(ctx, spare, flags...); err != nil {
+	err = wait.Until(ctx, readyTimeout, "its kubelet to start", func(ctx context.Context) string {
+		if err := s.c.startKubeletAs(ctx, spare, flags...); err != nil {
 			return err.Error()
 		}
 		return ""
@@ -170,24 +167,24 @@ func (c *Cluster) join(ctx context.Context, spare string, as Instance) error {
 	if err != nil {
 		return err
 	}
-	if err := c.registered(ctx, spare); err != nil {
-		return fmt.Errorf("%w; its kubelet said last: %s", err, c.lastWords(context.WithoutCancel(ctx), spare))
+	if err := s.c.registered(ctx, spare); err != nil {
+		return fmt.Errorf("%w; its kubelet said last: %s", err, s.lastWords(context.WithoutCancel(ctx), spare))
 	}
 	if as.PodENIs > 0 {
-		if err := c.advertisePodENIs(ctx, spare, as.PodENIs); err != nil {
+		if err := s.advertisePodENIs(ctx, spare, as.PodENIs); err != nil {
 			return err
 		}
 	}
 	if as.Unready {
 		return nil
 	}
-	return c.wireNew(ctx, spare)
+	return s.c.wireNew(ctx, spare)
 }
 
 // limitMemory makes a worker's kubelet see no more memory than its instance has. Karpenter reads
 // what the nodes of a type have, and expects as much of the next one.
-func (c *Cluster) limitMemory(ctx context.Context, spare string, bytes int64) error {
-	if _, err := c.engine.Exec(ctx, spare, nil, "sh", "-ec", limitMemory, "sh", strconv.FormatInt(bytes/1024, 10)); err != nil {
+func (s Spares) limitMemory(ctx context.Context, spare string, bytes int64) error {
+	if _, err := s.c.engine.Exec(ctx, spare, nil, "sh", "-ec", limitMemory, "sh", strconv.FormatInt(bytes/1024, 10)); err != nil {
 		return fmt.Errorf("limit its memory: %w", err)
 	}
 	return nil
@@ -201,20 +198,23 @@ mount --bind /run/meminfo /proc/meminfo
 
 // advertisePodENIs gives a node the extended resource of pods that have a network interface of
 // their own, as Amazon's VPC resource controller does.
-func (c *Cluster) advertisePodENIs(ctx context.Context, node string, n int64) error {
+func (s Spares) advertisePodENIs(ctx context.Context, node string, n int64) error {
 	patch := fmt.Appendf(nil, `{"status":{"capacity":{%[1]q:"%[2]d"},"allocatable":{%[1]q:"%[2]d"}}}`, coredns.PodENI, n)
-	_, err := c.Clientset.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	_, err := s.c.Clientset.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 	if err != nil {
 		return fmt.Errorf("advertise %s: %w", coredns.PodENI, err)
 	}
 	return nil
 }
 
+// answerTimeout bounds the reading of a kubelet's log.
+const answerTimeout = 5 * time.Second
+
 // lastWords are the last lines that a node's kubelet logged.
-func (c *Cluster) lastWords(ctx context.Context, node string) string {
-	ctx, cancel := context.WithTimeout(ctx, logTimeout)
+func (s Spares) lastWords(ctx context.Context, node string) string {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	out, err := c.engine.Exec(ctx, node, nil, "journalctl", "--unit=kubelet", "--lines=5", "--output=cat", "--no-pager")
+	out, err := s.c.engine.Exec(ctx, node, nil, "journalctl", "--unit=kubelet", "--lines=5", "--output=cat", "--no-pager")
 	if err != nil {
 		return err.Error()
 	}
@@ -222,8 +222,8 @@ func (c *Cluster) lastWords(ctx context.Context, node string) string {
 }
 
 // capacity is that of every node: all of the machine.
-func (c *Cluster) capacity(ctx context.Context) (corev1.ResourceList, error) {
-	n, err := c.Clientset.CoreV1().Nodes().Get(ctx, c.Name+"-control-plane", metav1.GetOptions{})
+func (s Spares) capacity(ctx context.Context) (corev1.ResourceList, error) {
+	n, err := s.c.Clientset.CoreV1().Nodes().Get(ctx, s.c.Name+"-control-plane", metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("read this machine's capacity: %w", err)
 	}
@@ -235,7 +235,7 @@ func (as Instance) labels() map[string]string {
 	labels := map[string]string{Label: "true", kind.SpareLabel: "true"}
 	for key, value := range map[string]string{
 		corev1.LabelTopologyRegion: kind.Region, corev1.LabelTopologyZone: as.Zone,
-		corev1.LabelInstanceTypeStable: as.Type, CapacityLabel: as.Capacity,
+		corev1.LabelInstanceTypeStable: as.Type, nodes.CapacityLabel: as.Capacity,
 	} {
 		if value != "" {
 			labels[key] = value
@@ -271,13 +271,13 @@ func kubeletFlags(as Instance, host corev1.ResourceList) []string {
 // End ends a node as EC2 ends a terminated instance, without warning. The Node object stays:
 // the handler that terminated the instance removes it, or the cloud's node lifecycle
 // controller, see Forget. One that has ended already is no error.
-func (c *Cluster) End(ctx context.Context, node string) error {
-	if c.isVirtual(node) {
-		return c.endVirtual(ctx, node)
+func (s Spares) End(ctx context.Context, node string) error {
+	if s.c.isVirtual(node) {
+		return s.endVirtual(ctx, node)
 	}
-	err := c.Reclaim(ctx, node)
+	err := s.c.Reclaim(ctx, node)
 	if err != nil {
-		if running, unknown := c.engine.Running(ctx, node); unknown == nil && !running {
+		if running, unknown := s.c.engine.Running(ctx, node); unknown == nil && !running {
 			return nil
 		}
 	}
@@ -286,13 +286,13 @@ func (c *Cluster) End(ctx context.Context, node string) error {
 
 // Forget deletes the Node object of an instance that is gone as the cloud's node lifecycle
 // controller does: once the node is not Ready. It reports whether the object is gone.
-func (c *Cluster) Forget(ctx context.Context, node string) (bool, error) {
-	n, err := c.nodeIfAny(ctx, node)
+func (s Spares) Forget(ctx context.Context, node string) (bool, error) {
+	n, err := nodes.Get(ctx, s.c.Clientset, node)
 	if err != nil || n == nil {
 		return err == nil, err
 	}
-	if n.DeletionTimestamp == nil && readyStatus(n) != corev1.ConditionTrue {
-		if err := c.Clientset.CoreV1().Nodes().Delete(ctx, node, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+	if n.DeletionTimestamp == nil && nodes.Ready(n) != corev1.ConditionTrue {
+		if err := s.c.Clientset.CoreV1().Nodes().Delete(ctx, node, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			return false, fmt.Errorf("delete node %s, whose instance is gone: %w", node, err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/spotdrill/spotdrill/framework/engine"
+	"github.com/spotdrill/spotdrill/framework/nodes"
 )
 
 func TestSparesAreTheWorkersBeyondTheFixedOnes(t *testing.T) {
@@ -29,7 +30,7 @@ func TestAnInstanceRegistersWithWhatItsTypeHas(t *testing.T) {
 	}{
 		"spot, for Karpenter": {
 			as: Instance{
-				ID: "i-1", Zone: "ap-northeast-2c", Type: "m5.large", Capacity: Spot, CPU: 1930, Memory: 7 << 30, MemoryTotal: 8 << 30, Pods: 29,
+				ID: "i-1", Zone: "ap-northeast-2c", Type: "m5.large", Capacity: nodes.Spot, CPU: 1930, Memory: 7 << 30, MemoryTotal: 8 << 30, Pods: 29,
 				Taints: []corev1.Taint{{Key: "karpenter.sh/unregistered", Effect: corev1.TaintEffectNoExecute}},
 			},
 			want: []string{
@@ -75,7 +76,7 @@ func TestAnInstanceThatHasEndedCanBeEnded(t *testing.T) {
 				t.Fatal(err)
 			}
 			cluster := &Cluster{Name: "c", engine: &engine.Engine{Name: command}}
-			if err := cluster.End(t.Context(), "c-worker5"); (err != nil) != c.fails {
+			if err := cluster.Spares().End(t.Context(), "c-worker5"); (err != nil) != c.fails {
 				t.Errorf("got %v, fails: %t", err, c.fails)
 			}
 		})

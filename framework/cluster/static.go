@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/spotdrill/spotdrill/framework/nodes"
 )
 
 // staticFile is the manifest of our only static pod on a node.
@@ -29,7 +31,7 @@ func (c *Cluster) RemoveStatic(ctx context.Context) error {
 	}
 	var errs []error
 	free := true
-	for _, n := range c.nodesOf(Spot) {
+	for _, n := range c.nodesOf(nodes.Spot) {
 		running, err := c.engine.Running(ctx, n.Name)
 		if err == nil && running {
 			_, err = c.engine.Exec(ctx, n.Name, nil, "rm", "-f", staticFile)

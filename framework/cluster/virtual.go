@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/spotdrill/spotdrill/framework/nodes"
+	"github.com/spotdrill/spotdrill/framework/wait"
 	"github.com/spotdrill/spotdrill/kind"
 )
 
@@ -27,10 +29,10 @@ const (
 const virtualLabel = "spotdrill.dev/virtual"
 
 // VirtualNames returns the names of n virtual nodes.
-func (c *Cluster) VirtualNames(n int) []string {
+func (s Spares) VirtualNames(n int) []string {
 	names := make([]string, n)
 	for i := range names {
-		names[i] = fmt.Sprintf("%s%d", c.virtualPrefix(), i+1)
+		names[i] = fmt.Sprintf("%s%d", s.c.virtualPrefix(), i+1)
 	}
 	return names
 }
@@ -46,8 +48,8 @@ func (c *Cluster) withContainers(nodes []corev1.Node) []corev1.Node {
 
 // joinVirtual creates the Node object of an instance, and returns when kwok has made it Ready.
 // Pods run there only if they tolerate kwok's taint.
-func (c *Cluster) joinVirtual(ctx context.Context, name string, as Instance) error {
-	nodes := c.Clientset.CoreV1().Nodes()
+func (s Spares) joinVirtual(ctx context.Context, name string, as Instance) error {
+	api := s.c.Clientset.CoreV1().Nodes()
 	n := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: as.labels(), Annotations: map[string]string{kwokKey: kwokValue}},
 		Spec: corev1.NodeSpec{
@@ -55,16 +57,16 @@ func (c *Cluster) joinVirtual(ctx context.Context, name string, as Instance) err
 			Taints:     append([]corev1.Taint{{Key: kwokKey, Value: kwokValue, Effect: corev1.TaintEffectNoSchedule}}, as.Taints...),
 		},
 	}
-	n.Labels[virtualLabel], n.Labels[hostnameLabel] = "true", name
-	if _, err := nodes.Create(ctx, n, metav1.CreateOptions{}); err != nil {
+	n.Labels[virtualLabel], n.Labels[corev1.LabelHostname] = "true", name
+	if _, err := api.Create(ctx, n, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create its Node object: %w", err)
 	}
-	return Until(ctx, readyTimeout, "virtual node "+name+" to be Ready", func(ctx context.Context) string {
-		n, err := nodes.Get(ctx, name, metav1.GetOptions{})
+	return wait.Until(ctx, readyTimeout, "virtual node "+name+" to be Ready", func(ctx context.Context) string {
+		n, err := api.Get(ctx, name, metav1.GetOptions{})
 		switch {
 		case err != nil:
 			return err.Error()
-		case readyStatus(n) != corev1.ConditionTrue:
+		case nodes.Ready(n) != corev1.ConditionTrue:
 			return "kwok has not made it Ready"
 		}
 		// kwok has given it a size of its own.
@@ -75,7 +77,7 @@ func (c *Cluster) joinVirtual(ctx context.Context, name string, as Instance) err
 		}
 		n.Status.Allocatable = n.Status.Capacity.DeepCopy()
 		n.Status.Capacity[corev1.ResourceMemory] = *resource.NewQuantity(as.MemoryTotal, resource.BinarySI)
-		if _, err := nodes.UpdateStatus(ctx, n, metav1.UpdateOptions{}); err != nil {
+		if _, err := api.UpdateStatus(ctx, n, metav1.UpdateOptions{}); err != nil {
 			return err.Error()
 		}
 		return ""
@@ -84,15 +86,15 @@ func (c *Cluster) joinVirtual(ctx context.Context, name string, as Instance) err
 
 // SetVirtual makes so many virtual nodes part of the cluster, with so many cores each; 0 removes
 // all. kwok must run.
-func (c *Cluster) SetVirtual(ctx context.Context, nodes, cores int) error {
-	if err := c.RemoveVirtual(ctx); err != nil {
+func (s Spares) SetVirtual(ctx context.Context, nodes, cores int) error {
+	if err := s.RemoveVirtual(ctx); err != nil {
 		return err
 	}
-	names := c.VirtualNames(nodes)
+	names := s.VirtualNames(nodes)
 	_, err := onEach(names, func(name *string) ([]string, error) {
 		const gib = 1 << 30
 		as := Instance{ID: *name, CPU: int64(cores) * 1000, Memory: 16 * gib, MemoryTotal: 16 * gib, Pods: 110}
-		if err := c.joinVirtual(ctx, *name, as); err != nil {
+		if err := s.joinVirtual(ctx, *name, as); err != nil {
 			return nil, fmt.Errorf("join virtual node %s: %w", *name, err)
 		}
 		return nil, nil
@@ -100,35 +102,22 @@ func (c *Cluster) SetVirtual(ctx context.Context, nodes, cores int) error {
 	return err
 }
 
-// Size is how many nodes the cluster has, and how many cores they have together.
-func (c *Cluster) Size(ctx context.Context) (nodes, cores int, err error) {
-	list, err := c.Clientset.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return 0, 0, fmt.Errorf("list nodes: %w", err)
-	}
-	milli := int64(0)
-	for i := range list.Items {
-		milli += list.Items[i].Status.Capacity.Cpu().MilliValue()
-	}
-	return len(list.Items), int((milli + 999) / 1000), nil
-}
-
 // endVirtual deletes the Node object: there is no kubelet that could stop.
-func (c *Cluster) endVirtual(ctx context.Context, name string) error {
-	if err := c.Clientset.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+func (s Spares) endVirtual(ctx context.Context, name string) error {
+	if err := s.c.Clientset.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete virtual node %s: %w", name, err)
 	}
 	return nil
 }
 
 // RemoveVirtual removes the virtual nodes that an earlier run left.
-func (c *Cluster) RemoveVirtual(ctx context.Context) error {
-	list, err := c.Clientset.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: virtualLabel})
+func (s Spares) RemoveVirtual(ctx context.Context) error {
+	list, err := s.c.Clientset.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: virtualLabel})
 	if err != nil {
 		return fmt.Errorf("list virtual nodes: %w", err)
 	}
 	for _, n := range list.Items {
-		if err := c.unregister(ctx, n.Name); err != nil {
+		if err := s.unregister(ctx, n.Name); err != nil {
 			return fmt.Errorf("remove virtual node %s: %w", n.Name, err)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"path"
 	"strings"
+
+	"github.com/spotdrill/spotdrill/framework/nodes"
 )
 
 // The weights of the nodes' containers in cpu.shares, whose default is 1024. On cgroup v2,
@@ -46,7 +48,7 @@ func (c *Cluster) Favour(ctx context.Context) error {
 // favour is needed after each start: Podman does not keep changes to a running container.
 func (c *Cluster) favour(ctx context.Context, n Node) error {
 	shares := workerShares
-	if n.Capacity == ControlPlane {
+	if n.Capacity == nodes.ControlPlane {
 		shares = controlPlaneShares
 	}
 	if _, err := c.engine.Run(ctx, "update", "--cpu-shares", shares, n.Name); err != nil {

@@ -16,6 +16,8 @@ import (
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/nodes"
+	"github.com/spotdrill/spotdrill/framework/wait"
 )
 
 const (
@@ -57,14 +59,15 @@ type Controller struct {
 func Start(ctx context.Context, c *cluster.Cluster, aws *cloud.AWS, virtual int, log func(format string, args ...any)) (*Controller, error) {
 	l := &Controller{cluster: c, aws: aws, log: log, record: map[int]func(history.Event){}}
 	l.faults = fault.New(l.happened)
-	names, err := c.Spares()
+	workers := c.Spares()
+	names, err := workers.Names()
 	if err != nil {
 		return nil, err
 	}
-	if err := c.RemoveVirtual(ctx); err != nil {
+	if err := workers.RemoveVirtual(ctx); err != nil {
 		return nil, err
 	}
-	for rank, names := range [][]string{names, c.VirtualNames(virtual)} {
+	for rank, names := range [][]string{names, workers.VirtualNames(virtual)} {
 		for _, name := range names {
 			l.spares = append(l.spares, &spare{name: name, state: ending, rank: rank})
 		}
@@ -154,7 +157,7 @@ func (l *Controller) join(ctx context.Context, s *spare, i cloud.Launched, unrea
 	as, err := l.describe(ctx, i)
 	if err == nil {
 		as.Unready = unready
-		err = l.cluster.Join(ctx, s.name, as)
+		err = l.cluster.Spares().Join(ctx, s.name, as)
 	}
 	took := time.Since(began)
 	if err != nil && ctx.Err() == nil {
@@ -188,9 +191,9 @@ func (l *Controller) describe(ctx context.Context, i cloud.Launched) (cluster.In
 		as.Taints = []corev1.Taint{{Key: "karpenter.sh/unregistered", Effect: corev1.TaintEffectNoExecute}}
 		return as, nil
 	}
-	as.Capacity = cluster.OnDemand
+	as.Capacity = nodes.OnDemand
 	if i.Spot {
-		as.Capacity = cluster.Spot
+		as.Capacity = nodes.Spot
 	}
 	return as, nil
 }
@@ -198,7 +201,7 @@ func (l *Controller) describe(ctx context.Context, i cloud.Launched) (cluster.In
 // end ends the node of an instance that is gone, waits until its Node object is gone as
 // well, and parks the worker.
 func (l *Controller) end(ctx context.Context, s *spare) {
-	if err := l.cluster.End(ctx, s.name); err != nil {
+	if err := l.cluster.Spares().End(ctx, s.name); err != nil {
 		l.trouble(ctx, s, err)
 		return
 	}
@@ -206,7 +209,7 @@ func (l *Controller) end(ctx context.Context, s *spare) {
 	tick := time.NewTicker(monitor)
 	defer tick.Stop()
 	for {
-		gone, err := l.cluster.Forget(ctx, s.name)
+		gone, err := l.cluster.Spares().Forget(ctx, s.name)
 		if err != nil {
 			l.trouble(ctx, s, err)
 		}
@@ -229,7 +232,7 @@ func (l *Controller) End(ctx context.Context, instance string) error {
 	i := slices.IndexFunc(l.spares, func(s *spare) bool { return s.instance == instance && s.state == joined })
 	var err error
 	if i >= 0 {
-		err = l.cluster.End(ctx, l.spares[i].name)
+		err = l.cluster.Spares().End(ctx, l.spares[i].name)
 	}
 	l.mu.Unlock()
 	return errors.Join(err, l.aws.Terminate(ctx, []string{instance}))
@@ -237,7 +240,7 @@ func (l *Controller) End(ctx context.Context, instance string) error {
 
 // park parks a worker. One that cannot be parked is not used again before Clear.
 func (l *Controller) park(ctx context.Context, s *spare) {
-	if err := l.cluster.Park(ctx, s.name); err != nil {
+	if err := l.cluster.Spares().Park(ctx, s.name); err != nil {
 		l.trouble(ctx, s, err)
 		return
 	}
@@ -294,7 +297,7 @@ func (l *Controller) Record(record func(history.Event)) (stop func()) {
 // Nodes are the nodes of the launched instances that have joined, without their capacity,
 // which another may decide. It waits for those that join now: a pod may run on one before.
 func (l *Controller) Nodes(ctx context.Context) ([]cluster.Node, error) {
-	err := cluster.Until(ctx, launchTimeout, "the launched instances to join the cluster", func(context.Context) string {
+	err := wait.Until(ctx, launchTimeout, "the launched instances to join the cluster", func(context.Context) string {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if i := slices.IndexFunc(l.spares, func(s *spare) bool { return s.state == joining }); i >= 0 {
@@ -333,12 +336,12 @@ func (l *Controller) Launch(ctx context.Context, as cloud.Launch) (cluster.Node,
 	if err != nil {
 		return cluster.Node{}, err
 	}
-	node := cluster.Node{Instance: id, Zone: cmp.Or(as.Zone, l.aws.Zone()), Capacity: cluster.OnDemand}
+	node := cluster.Node{Instance: id, Zone: cmp.Or(as.Zone, l.aws.Zone()), Capacity: nodes.OnDemand}
 	if as.Spot {
-		node.Capacity = cluster.Spot
+		node.Capacity = nodes.Spot
 	}
 	var failed error
-	err = cluster.Until(ctx, launchTimeout, "instance "+id+" to join the cluster", func(context.Context) string {
+	err = wait.Until(ctx, launchTimeout, "instance "+id+" to join the cluster", func(context.Context) string {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if failed = l.failed[id]; failed != nil {
@@ -388,9 +391,9 @@ func (l *Controller) clear(ctx context.Context) error {
 			continue
 		}
 		group.Go(func() error {
-			already, err := l.cluster.Parked(groupCtx, s.name)
+			already, err := l.cluster.Spares().Parked(groupCtx, s.name)
 			if err == nil && !already {
-				err = l.cluster.Park(groupCtx, s.name)
+				err = l.cluster.Spares().Park(groupCtx, s.name)
 			}
 			if err == nil {
 				l.mu.Lock()

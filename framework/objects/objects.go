@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/e2e-framework/klient/k8s"
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/wait"
 )
 
 // StartTimeout bounds the start and the removal of our own pods; their images are
@@ -94,7 +95,7 @@ func Apply(ctx context.Context, c *cluster.Cluster, manifests fs.FS, file string
 // EnsureNamespace creates a namespace with labels, once an earlier one of that name
 // is deleted.
 func EnsureNamespace(ctx context.Context, c *cluster.Cluster, name string, labels ...string) error {
-	return cluster.Until(ctx, StartTimeout, "namespace "+name, func(ctx context.Context) string {
+	return wait.Until(ctx, StartTimeout, "namespace "+name, func(ctx context.Context) string {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}}
 		for _, label := range labels {
 			ns.Labels[label] = "true"
@@ -126,7 +127,7 @@ func RemovePod(ctx context.Context, c *cluster.Cluster, namespace, name string) 
 	if err := pods.Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("remove pod %s: %w", name, err)
 	}
-	return cluster.Until(ctx, StartTimeout, "pod "+name+" to be gone", func(ctx context.Context) string {
+	return wait.Until(ctx, StartTimeout, "pod "+name+" to be gone", func(ctx context.Context) string {
 		switch _, err := pods.Get(ctx, name, metav1.GetOptions{}); {
 		case apierrors.IsNotFound(err):
 			return ""
@@ -142,7 +143,7 @@ func RemovePod(ctx context.Context, c *cluster.Cluster, namespace, name string) 
 // controller may have been about to create another pod.
 func RemovePods(ctx context.Context, c *cluster.Cluster, namespace string, selected metav1.ListOptions, what string) error {
 	now, pods := int64(0), c.Clientset.CoreV1().Pods(namespace)
-	return cluster.Until(ctx, StartTimeout, what+" to be gone", func(ctx context.Context) string {
+	return wait.Until(ctx, StartTimeout, what+" to be gone", func(ctx context.Context) string {
 		if err := pods.DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, selected); err != nil && !apierrors.IsNotFound(err) {
 			return err.Error()
 		}
@@ -181,7 +182,7 @@ func release(ctx context.Context, c *cluster.Cluster, p *corev1.Pod) error {
 
 // PodReady waits until a pod is Ready.
 func PodReady(ctx context.Context, c *cluster.Cluster, namespace, name string) error {
-	return cluster.Until(ctx, StartTimeout, "pod "+namespace+"/"+name+" to be Ready", func(ctx context.Context) string {
+	return wait.Until(ctx, StartTimeout, "pod "+namespace+"/"+name+" to be Ready", func(ctx context.Context) string {
 		var pod corev1.Pod
 		if err := c.Klient.Resources().Get(ctx, name, namespace, &pod); err != nil {
 			return err.Error()
@@ -231,7 +232,7 @@ func whyNotReady(ctx context.Context, c *cluster.Cluster, namespace string, sele
 
 // DeploymentReady waits until every replica is available and no old one is left.
 func DeploymentReady(ctx context.Context, c *cluster.Cluster, namespace, name string) error {
-	return cluster.Until(ctx, StartTimeout, "Deployment "+namespace+"/"+name, func(ctx context.Context) string {
+	return wait.Until(ctx, StartTimeout, "Deployment "+namespace+"/"+name, func(ctx context.Context) string {
 		var d appsv1.Deployment
 		if err := c.Klient.Resources().Get(ctx, name, namespace, &d); err != nil {
 			return err.Error()
@@ -246,7 +247,7 @@ func DeploymentReady(ctx context.Context, c *cluster.Cluster, namespace, name st
 
 // DaemonSetReady waits until a DaemonSet runs on every worker, as it was changed last.
 func DaemonSetReady(ctx context.Context, c *cluster.Cluster, namespace, name string) error {
-	return cluster.Until(ctx, StartTimeout, "DaemonSet "+namespace+"/"+name, func(ctx context.Context) string {
+	return wait.Until(ctx, StartTimeout, "DaemonSet "+namespace+"/"+name, func(ctx context.Context) string {
 		var d appsv1.DaemonSet
 		if err := c.Klient.Resources().Get(ctx, name, namespace, &d); err != nil {
 			return err.Error()

@@ -10,10 +10,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/conntrack"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/prober"
+	"github.com/spotdrill/spotdrill/framework/wait"
 )
 
 // recorders record where the queries of the probers go; by the pods of the probers.
@@ -43,7 +43,7 @@ func (p *placed) startRecorders(ctx context.Context, o Options, pods []corev1.Po
 		all[pod.Name] = recorder
 	}
 	for _, name := range all {
-		err := cluster.Until(ctx, startTimeout, "the recorder "+name+" to start", func(ctx context.Context) string {
+		err := wait.Until(ctx, startTimeout, "the recorder "+name+" to start", func(ctx context.Context) string {
 			if _, err := p.get(ctx, p.namespace, name, conntrack.Port, "healthz", p.token); err != nil {
 				return err.Error()
 			}

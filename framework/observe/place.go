@@ -16,8 +16,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/objects"
+	"github.com/spotdrill/spotdrill/framework/wait"
 )
 
 //go:embed manifests
@@ -124,7 +124,7 @@ func (p *placed) selected() metav1.ListOptions {
 // ready waits until that many probers run, and returns their pods.
 func (p *placed) ready(ctx context.Context, want int, progress func(string)) (pods []corev1.Pod, err error) {
 	answers := map[string]bool{} // a process that runs need not listen yet
-	err = cluster.Until(ctx, startTimeout, fmt.Sprintf("%d probers in namespace %s to start", want, p.namespace), func(ctx context.Context) string {
+	err = wait.Until(ctx, startTimeout, fmt.Sprintf("%d probers in namespace %s to start", want, p.namespace), func(ctx context.Context) string {
 		list, err := p.Clientset.CoreV1().Pods(p.namespace).List(ctx, p.selected())
 		if err != nil {
 			return err.Error()
@@ -194,7 +194,7 @@ func (p *placed) beatOnce(ctx context.Context) {
 // awaitServer waits until the API server answers: one that is replaced must not leave everything
 // behind.
 func (p *placed) awaitServer(ctx context.Context, within time.Duration) {
-	_ = cluster.Until(ctx, within, "the API server to answer", func(ctx context.Context) string { // else what follows fails, and says why
+	_ = wait.Until(ctx, within, "the API server to answer", func(ctx context.Context) string { // else what follows fails, and says why
 		ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 		defer cancel()
 		if _, err := p.Clientset.CoreV1().Pods(p.namespace).List(ctx, p.selected()); err != nil {
@@ -226,7 +226,7 @@ func (p *placed) remove(ctx context.Context) error {
 
 // gone waits until no selected pod is left.
 func (c *Cluster) gonePods(ctx context.Context, namespace, selector string) error {
-	return cluster.Until(ctx, removeTimeout, "the pods of the observation to end", func(ctx context.Context) string {
+	return wait.Until(ctx, removeTimeout, "the pods of the observation to end", func(ctx context.Context) string {
 		list, err := c.Clientset.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 		switch {
 		case err != nil:

@@ -10,8 +10,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/recording"
+	"github.com/spotdrill/spotdrill/framework/wait"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -138,29 +139,29 @@ func (o *Observation) Record(ctx context.Context, dir string, meta history.Meta,
 	if err != nil {
 		return err
 	}
-	r := &recording{Recorder: rec}
+	r := &recorder{Recorder: rec}
 	done := o.record(ctx, r, doing)
 	return errors.Join(done, r.close())
 }
 
-// recording is a history that is complete unless something failed.
-type recording struct {
+// recorder writes a history that is complete unless something failed.
+type recorder struct {
 	*history.Recorder
 	failed bool
 }
 
 // fail records an error of the harness.
-func (r *recording) fail(err error) error {
+func (r *recorder) fail(err error) error {
 	r.failed = true
 	r.Record(history.NewRunError(oneLine(err)))
 	return err
 }
 
-func (r *recording) close() error { return r.Close(!r.failed) }
+func (r *recorder) close() error { return r.Close(!r.failed) }
 
-func (o *Observation) record(ctx context.Context, rec *recording, doing Doing) error {
+func (o *Observation) record(ctx context.Context, rec *recorder, doing Doing) error {
 	rec.Record(history.Arrange.Begins())
-	watcher, err := cluster.Watch(ctx, o.placed.Clientset, rec.Recorder, o.scope(ctx, doing.PutBack == nil))
+	watcher, err := recording.Watch(ctx, o.placed.Clientset, rec.Recorder, o.scope(ctx, doing.PutBack == nil))
 	if err != nil {
 		return o.restore(ctx, rec, doing, rec.fail(err))
 	}
@@ -187,7 +188,7 @@ func (o *Observation) record(ctx context.Context, rec *recording, doing Doing) e
 }
 
 // middle waits until DNS answers, does what is to be done, and waits until DNS answers again.
-func (o *Observation) middle(ctx context.Context, rec *recording, probers *probers, doing Doing) error {
+func (o *Observation) middle(ctx context.Context, rec *recorder, probers *probers, doing Doing) error {
 	if err := o.awaitCalm(ctx, rec, probers); err != nil {
 		rec.Record(history.Steps.Begins())
 		rec.Record(history.Settle.Begins())
@@ -227,8 +228,8 @@ func (o *Observation) middle(ctx context.Context, rec *recording, probers *probe
 }
 
 // awaitCalm waits until all probers query, and DNS answers everything for a while.
-func (o *Observation) awaitCalm(ctx context.Context, rec *recording, probers *probers) error {
-	err := cluster.Until(ctx, calmWithin, fmt.Sprintf("DNS to answer everything for %s", calm), func(context.Context) string {
+func (o *Observation) awaitCalm(ctx context.Context, rec *recorder, probers *probers) error {
+	err := wait.Until(ctx, calmWithin, fmt.Sprintf("DNS to answer everything for %s", calm), func(context.Context) string {
 		asked, lost := rec.Counts()
 		o.progress(fmt.Sprintf("querying: %d queries, %d lost", asked, lost))
 		switch {
@@ -246,7 +247,7 @@ func (o *Observation) awaitCalm(ctx context.Context, rec *recording, probers *pr
 }
 
 // watchLosses ends what is done once too much is lost, and shows how it goes on.
-func (o *Observation) watchLosses(ctx context.Context, rec *recording, end context.CancelCauseFunc) {
+func (o *Observation) watchLosses(ctx context.Context, rec *recorder, end context.CancelCauseFunc) {
 	ticker := time.NewTicker(200 * time.Millisecond)
 	defer ticker.Stop()
 	start := time.Now()
@@ -273,14 +274,14 @@ func (o *Observation) watchLosses(ctx context.Context, rec *recording, end conte
 }
 
 // settle waits for the scenario's time, and until DNS answers again.
-func (o *Observation) settle(ctx context.Context, rec *recording) {
+func (o *Observation) settle(ctx context.Context, rec *recorder) {
 	o.progress("settling")
 	select {
 	case <-time.After(o.Scenario.Settle.D()):
 	case <-ctx.Done():
 		return
 	}
-	_ = cluster.Until(ctx, settledWithin, "DNS to answer again", func(context.Context) string { // else its window is open
+	_ = wait.Until(ctx, settledWithin, "DNS to answer again", func(context.Context) string { // else its window is open
 		if rec.AnsweredFor() < time.Second {
 			return "queries are lost"
 		}
@@ -289,7 +290,7 @@ func (o *Observation) settle(ctx context.Context, rec *recording) {
 }
 
 // restore puts back what was changed.
-func (o *Observation) restore(ctx context.Context, rec *recording, doing Doing, err error) error {
+func (o *Observation) restore(ctx context.Context, rec *recorder, doing Doing, err error) error {
 	rec.Record(history.Restore.Begins())
 	if doing.PutBack == nil {
 		return err
@@ -305,8 +306,8 @@ func (o *Observation) restore(ctx context.Context, rec *recording, doing Doing, 
 
 // scope is what the client may watch. Where nothing is changed, the verdict rests on the queries, and
 // gaps in what is watched are allowed.
-func (o *Observation) scope(ctx context.Context, gaps bool) cluster.Scope {
-	s := cluster.Scope{DNS: o.DNS, Pods: []string{o.Namespace}, Gaps: gaps}
+func (o *Observation) scope(ctx context.Context, gaps bool) recording.Scope {
+	s := recording.Scope{DNS: o.DNS, Pods: []string{o.Namespace}, Gaps: gaps}
 	all := metav1.NamespaceAll
 	sees := func(namespace string) bool {
 		return o.placed.May(ctx, "list", "", "pods", "", namespace) && o.placed.May(ctx, "watch", "", "pods", "", namespace)

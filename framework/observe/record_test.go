@@ -18,7 +18,7 @@ func TestAnObservationThatFailsIsNotComplete(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &recording{Recorder: rec}
+		r := &recorder{Recorder: rec}
 		if failed != nil {
 			_ = r.fail(failed)
 		}

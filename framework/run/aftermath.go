@@ -2,9 +2,11 @@ package run
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/recording"
 	"github.com/spotdrill/spotdrill/framework/system"
 )
 
@@ -20,7 +22,9 @@ const saveTimeout = 20 * time.Second
 func (r *runner) saveState(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
 	defer cancel()
-	if err := r.sys.Cluster.SaveState(ctx, filepath.Join(r.Dir, stateFolder), r.rec.Clock().Start(), system.Namespace); err != nil {
+	down, err := r.sys.Cluster.Down(ctx)
+	err = errors.Join(err, recording.SaveState(ctx, r.sys.Cluster.Clientset, down, filepath.Join(r.Dir, stateFolder), r.rec.Clock().Start(), system.Namespace))
+	if err != nil {
 		r.sys.Log("    the cluster's state could not be saved completely: %s", oneLine(err))
 	}
 }

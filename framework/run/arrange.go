@@ -10,6 +10,8 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/cloud"
 	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/clusterdns"
+	"github.com/spotdrill/spotdrill/framework/nodes"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -81,7 +83,7 @@ func (p *Play) Arrange(ctx context.Context) error {
 func (p *Play) begin(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return p.sys.AWS.Purge(ctx) })
-	group.Go(func() (err error) { p.audit, err = p.sys.Cluster.MarkAudit(ctx); return err })
+	group.Go(func() (err error) { p.audit, err = p.sys.AuditLog().Mark(ctx); return err })
 	return group.Wait()
 }
 
@@ -110,12 +112,12 @@ func (r *runner) start(ctx context.Context) error {
 // pickNodes chooses a node for each name of the scenarios: first for those that the
 // steps act on, each a node of its own, then for those that are only observed.
 func (p *Play) pickNodes(ctx context.Context) error {
-	pods, err := p.sys.Cluster.DNSPods(ctx)
+	pods, err := p.sys.DNS.ReadyPods(ctx)
 	if err != nil {
 		return err
 	}
 	runsDNS := func(n cluster.Node) bool {
-		return slices.ContainsFunc(pods, func(p cluster.DNSPod) bool { return p.Node == n.Name })
+		return slices.ContainsFunc(pods, func(p clusterdns.Pod) bool { return p.Node == n.Name })
 	}
 	p.nameLaunched()
 	others, err := p.sys.LaunchedByOthers(ctx)
@@ -146,7 +148,7 @@ func (p *Play) pickNodes(ctx context.Context) error {
 func (p *Play) launches() []cloud.Launch {
 	var out []cloud.Launch
 	p.eachLaunched(func(_ *runner, _ string, pick scenarios.Pick) {
-		out = append(out, cloud.Launch{Type: pick.Launched.Type, Zone: pick.Launched.Zone, Spot: pick.Capacity == cluster.Spot})
+		out = append(out, cloud.Launch{Type: pick.Launched.Type, Zone: pick.Launched.Zone, Spot: pick.Capacity == nodes.Spot})
 	})
 	return out
 }

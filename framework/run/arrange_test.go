@@ -5,19 +5,20 @@ import (
 	"testing"
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/nodes"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 func TestPick(t *testing.T) {
-	nodes := []cluster.Node{
-		{Name: "control", Capacity: cluster.ControlPlane},
-		{Name: "steady", Capacity: cluster.OnDemand},
-		{Name: "spot-1", Capacity: cluster.Spot},
-		{Name: "spot-2", Capacity: cluster.Spot},
-		{Name: "spot-3", Capacity: cluster.Spot},
+	there := []cluster.Node{
+		{Name: "control", Capacity: nodes.ControlPlane},
+		{Name: "steady", Capacity: nodes.OnDemand},
+		{Name: "spot-1", Capacity: nodes.Spot},
+		{Name: "spot-2", Capacity: nodes.Spot},
+		{Name: "spot-3", Capacity: nodes.Spot},
 	}
-	spot := scenarios.Pick{Capacity: cluster.Spot}
-	dns := scenarios.Pick{Capacity: cluster.Spot, Runs: "coredns"}
+	spot := scenarios.Pick{Capacity: nodes.Spot}
+	dns := scenarios.Pick{Capacity: nodes.Spot, Runs: "coredns"}
 	tests := []struct {
 		name   string
 		wanted map[string]scenarios.Pick
@@ -43,7 +44,7 @@ func TestPick(t *testing.T) {
 		},
 		{
 			name:   "on-demand",
-			wanted: map[string]scenarios.Pick{"n": {Capacity: cluster.OnDemand}},
+			wanted: map[string]scenarios.Pick{"n": {Capacity: nodes.OnDemand}},
 			want:   map[string]string{"n": "steady"},
 		},
 		{
@@ -59,7 +60,7 @@ func TestPick(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := pick(test.wanted, nodes, func(n cluster.Node) bool {
+			got, err := pick(test.wanted, there, func(n cluster.Node) bool {
 				for _, name := range test.dnsOn {
 					if n.Name == name {
 						return true

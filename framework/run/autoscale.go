@@ -8,6 +8,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/nodes"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -59,13 +60,13 @@ func (r *runner) autoScale(ctx context.Context) error {
 	tick := time.NewTicker(scaleEvery)
 	defer tick.Stop()
 	for {
-		nodes, cores, err := r.sys.Cluster.Size(ctx)
+		nodes, cores, err := nodes.Size(ctx, r.sys.Cluster.Clientset)
 		if err != nil {
 			return err
 		}
 		if s.next(nodes, cores, r.rec.Clock().Now()) {
 			r.rec.Record(history.NewDNSDisrupted(history.ScaleDNS, history.With(history.Numbers{history.Replicas: float64(s.replicas)}), history.Note(fmt.Sprintf("by auto scaling, for %d nodes with %d cores", nodes, cores))))
-			if err := r.sys.Cluster.ScaleDNS(ctx, s.replicas); err != nil {
+			if err := r.sys.DNS.Scale(ctx, s.replicas); err != nil {
 				return err
 			}
 		}
@@ -102,7 +103,7 @@ func (s *scaler) next(nodes, cores int, at time.Duration) bool {
 func (r *runner) grow(ctx context.Context, g scenarios.Do) error {
 	nodes, cores := g.VirtualNodes()
 	r.announce(history.NewClusterGrown(history.With(history.Numbers{history.VirtualNodes: float64(nodes), history.Cores: float64(nodes * cores)})))
-	if err := r.sys.Cluster.SetVirtual(ctx, nodes, cores); err != nil {
+	if err := r.sys.Cluster.Spares().SetVirtual(ctx, nodes, cores); err != nil {
 		return fmt.Errorf("%s: %w", g, err)
 	}
 	return nil
@@ -113,7 +114,7 @@ func (p *Play) shrink(ctx context.Context) error {
 	if !slices.ContainsFunc(p.Drills, func(r *runner) bool { return r.Scenario.Grows() }) {
 		return nil
 	}
-	if err := p.sys.Cluster.RemoveVirtual(ctx); err != nil {
+	if err := p.sys.Cluster.Spares().RemoveVirtual(ctx); err != nil {
 		return err
 	}
 	return p.sys.StopKwok(ctx)

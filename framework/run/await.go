@@ -7,6 +7,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/nodes"
 	"github.com/spotdrill/spotdrill/framework/prober"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -48,7 +49,7 @@ func (r *runner) condition(a scenarios.Await) (name string, holds func(context.C
 	case a.Drained != "":
 		node := r.nodes[a.Drained].Name
 		return "drained " + a.Drained, func(ctx context.Context) (bool, error) {
-			left, err := r.sys.Cluster.Evictable(ctx, node)
+			left, err := nodes.Evictable(ctx, r.sys.Cluster.Clientset, node)
 			return left == 0, err
 		}
 	case a.Hit != "":
@@ -60,7 +61,7 @@ func (r *runner) condition(a scenarios.Await) (name string, holds func(context.C
 	case a.Launched != "":
 		return "launched since " + a.Launched, func(context.Context) (bool, error) { return len(r.launchedSince(a.Launched)) > 0, nil }
 	case a.DNSPods > 0:
-		return fmt.Sprintf("%d CoreDNS pods", a.DNSPods), func(ctx context.Context) (bool, error) { return r.sys.Cluster.HasDNSPods(ctx, a.DNSPods) }
+		return fmt.Sprintf("%d CoreDNS pods", a.DNSPods), func(ctx context.Context) (bool, error) { return r.sys.DNS.HasPods(ctx, a.DNSPods) }
 	case a.Ready != "":
 		return "ready " + a.Ready, func(ctx context.Context) (bool, error) { return r.readyAgain(ctx, a.Ready) }
 	default:

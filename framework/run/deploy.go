@@ -8,10 +8,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/objects"
 	"github.com/spotdrill/spotdrill/framework/system"
+	"github.com/spotdrill/spotdrill/framework/wait"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -26,7 +26,7 @@ func (r *runner) deploy(ctx context.Context, d scenarios.Do) error {
 	if err != nil {
 		return fmt.Errorf("deploy %s: %w", d.DaemonSet, err)
 	}
-	return cluster.Until(ctx, objects.StartTimeout, "DaemonSet "+d.DaemonSet+" to be scheduled", func(ctx context.Context) string {
+	return wait.Until(ctx, objects.StartTimeout, "DaemonSet "+d.DaemonSet+" to be scheduled", func(ctx context.Context) string {
 		return r.whyUndecided(ctx, d.DaemonSet)
 	})
 }

@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/clusterdns"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -18,7 +18,7 @@ func (r *runner) disrupt(ctx context.Context, d scenarios.Do) error {
 	if d.Node != "" {
 		node = r.nodes[d.Node].Name
 	}
-	pods, err := r.sys.Cluster.RunningDNS(ctx, node)
+	pods, err := r.sys.DNS.RunningPods(ctx, node)
 	if err != nil {
 		return fmt.Errorf("disrupt CoreDNS: %w", err)
 	}
@@ -36,17 +36,17 @@ func (r *runner) disrupt(ctx context.Context, d scenarios.Do) error {
 	case history.KillDNSPods:
 		err = inParallel(ctx, pods, r.sys.Cluster.Kill)
 	case history.RestartDNS:
-		err = r.sys.Cluster.RestartDNS(ctx)
+		err = r.sys.DNS.Restart(ctx)
 	case history.ScaleDNS:
-		err = r.sys.Cluster.ScaleDNS(ctx, d.Replicas)
+		err = r.sys.DNS.Scale(ctx, d.Replicas)
 	case history.MisplaceDNS:
-		err = r.sys.Cluster.MisplaceDNS(ctx)
+		err = r.sys.DNS.Misplace(ctx)
 	case history.ReloadDNS:
-		err = r.editCorefile(ctx, pods, cluster.SlowReload())
+		err = r.editCorefile(ctx, pods, clusterdns.SlowReload())
 	case history.EditLameduck:
-		err = r.editCorefile(ctx, pods, cluster.EditedLameduck(d.Lameduck.D()))
+		err = r.editCorefile(ctx, pods, clusterdns.EditedLameduck(d.Lameduck.D()))
 	case history.BreakCorefile:
-		err = r.editCorefile(ctx, pods, cluster.BrokenCorefile())
+		err = r.editCorefile(ctx, pods, clusterdns.BrokenCorefile())
 	}
 	if err != nil {
 		return fmt.Errorf("disrupt CoreDNS: %s: %w", disruption(d), err)
@@ -55,9 +55,9 @@ func (r *runner) disrupt(ctx context.Context, d scenarios.Do) error {
 }
 
 // editCorefile edits the Corefile and records when each pod has taken the edit, or refused it.
-func (r *runner) editCorefile(ctx context.Context, pods []corev1.Pod, edit cluster.CorefileEdit) error {
+func (r *runner) editCorefile(ctx context.Context, pods []corev1.Pod, edit clusterdns.CorefileEdit) error {
 	begun := r.rec.Clock().Now()
-	return r.sys.Cluster.EditCorefile(ctx, pods, edit, func(p *corev1.Pod) {
+	return r.sys.DNS.EditCorefile(ctx, pods, edit, func(p *corev1.Pod) {
 		r.rec.Record(history.NewCorefileRead(p.Namespace+"/"+p.Name, history.With(history.Numbers{history.Took: (r.rec.Clock().Now() - begun).Seconds()})))
 	})
 }

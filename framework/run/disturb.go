@@ -9,8 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/recording"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -71,7 +71,7 @@ func (r *runner) draining(ctx context.Context, pods []corev1.Pod) ([]corev1.Pod,
 		return nil, err
 	}
 	for _, change := range slices.Backward(requests.Changes) {
-		about := change.Of.Resource == "nodes" || change.Verb == cluster.Evict
+		about := change.Of.Resource == "nodes" || change.Verb == recording.Evict
 		i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return p.Name == change.By })
 		if about && i >= 0 {
 			return pods[i : i+1], nil

@@ -11,6 +11,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/imds"
+	"github.com/spotdrill/spotdrill/framework/nodes"
 	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -132,7 +133,7 @@ func (r *runner) recordMetadataFault(ctx context.Context, node string, f fault.F
 // recordAllMetadata records what was read of the metadata of every spot node that was not taken.
 func (r *runner) recordAllMetadata(ctx context.Context) error {
 	for _, n := range r.sys.Cluster.Nodes {
-		if n.Capacity != cluster.Spot || r.taken(n) {
+		if n.Capacity != nodes.Spot || r.taken(n) {
 			continue
 		}
 		if err := r.recordMetadata(ctx, n); err != nil {
@@ -156,7 +157,7 @@ func (r *runner) taken(n cluster.Node) bool {
 
 // recordMetadata records what was read of the metadata of a node's instance since the drill began.
 func (r *runner) recordMetadata(ctx context.Context, n cluster.Node) error {
-	if !r.sys.ServesMetadata() || n.Capacity != cluster.Spot {
+	if !r.sys.ServesMetadata() || n.Capacity != nodes.Spot {
 		return nil
 	}
 	requests, err := r.sys.MetadataRequests(ctx, n.Name)

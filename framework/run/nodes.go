@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/nodes"
 	"github.com/spotdrill/spotdrill/kind"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -18,7 +18,7 @@ func (r *runner) prepareNodes(ctx context.Context) error {
 			if state.Action == string(history.PreparedShutdown) {
 				continue // below
 			}
-			if err := r.sys.Cluster.Prepare(ctx, r.nodes[name].Name, state); err != nil {
+			if err := nodes.Prepare(ctx, r.sys.Cluster.Clientset, r.nodes[name].Name, state); err != nil {
 				return err
 			}
 		}
@@ -55,11 +55,11 @@ func (r *runner) operate(ctx context.Context, o scenarios.Do) error {
 	case history.DrainNode:
 		err = r.drain(ctx, node.Name, o)
 	case history.UncordonNode:
-		err = r.sys.Cluster.Uncordon(ctx, node.Name)
+		err = nodes.Uncordon(ctx, r.sys.Cluster.Clientset, node.Name)
 	case history.ReadmitNode:
 		err = r.sys.Readmit(ctx, node.Name)
 	case history.DeleteNode:
-		err = r.sys.Cluster.DeleteNode(ctx, node.Name)
+		err = nodes.Delete(ctx, r.sys.Cluster.Clientset, node.Name)
 	case history.RejoinNode:
 		err = r.sys.Cluster.Rejoin(ctx, node.Name, kind.ProviderID(node.Zone, node.Instance))
 	case history.RejoinNoID:
@@ -98,8 +98,8 @@ func (r *runner) drain(ctx context.Context, node string, o scenarios.Do) error {
 	say := func(line string) {
 		r.rec.Record(history.NewOperatorSaid(operation(o), node, line))
 	}
-	options := cluster.DrainOptions{Timeout: o.Timeout.D(), Said: say}
-	err := r.sys.Cluster.Drain(ctx, node, options)
+	options := nodes.DrainOptions{Timeout: o.Timeout.D(), Said: say}
+	err := nodes.Drain(ctx, r.sys.Cluster.Clientset, node, options)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (r *runner) drain(ctx context.Context, node string, o scenarios.Do) error {
 	}
 	say("the pods that are left are deleted")
 	options.Delete = true
-	return r.sys.Cluster.Drain(ctx, node, options)
+	return nodes.Drain(ctx, r.sys.Cluster.Clientset, node, options)
 }
 
 // startKubelets starts the kubelets that steps stopped.

@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/recording"
 	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -46,7 +46,7 @@ type Play struct {
 	Drills []*Playing
 
 	sys   *system.System
-	audit cluster.AuditMark // from which on the API server's audit log is theirs
+	audit recording.AuditMark // from which on the API server's audit log is theirs
 }
 
 // Begin begins the histories of drills, each in its Dir. Close must be called.

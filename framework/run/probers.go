@@ -18,12 +18,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/clusterdns"
 	"github.com/spotdrill/spotdrill/framework/conntrack"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/objects"
 	"github.com/spotdrill/spotdrill/framework/prober"
 	"github.com/spotdrill/spotdrill/framework/system"
+	"github.com/spotdrill/spotdrill/framework/wait"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -41,7 +42,7 @@ const probeLimit = 15 * time.Minute
 // startProbers creates the pods of the probers and of the conntrack recorders beside
 // them. They send no query yet.
 func (r *runner) startProbers(ctx context.Context) error {
-	serviceIP, err := r.sys.Cluster.DNSServiceIP(ctx)
+	serviceIP, err := r.sys.DNS.ServiceIP(ctx)
 	if err != nil {
 		return err
 	}
@@ -106,7 +107,7 @@ func whereToProbe(probers int, targets []string) string {
 // proberPods waits until the pods of the Job have addresses, and returns them in order of
 // their index. They need not be Ready for their recorders to start.
 func (r *runner) proberPods(ctx context.Context, want int) (pods []corev1.Pod, err error) {
-	err = cluster.Until(ctx, objects.StartTimeout, fmt.Sprintf("%d pods of Job %s/prober to have addresses", want, system.Namespace), func(ctx context.Context) string {
+	err = wait.Until(ctx, objects.StartTimeout, fmt.Sprintf("%d pods of Job %s/prober to have addresses", want, system.Namespace), func(ctx context.Context) string {
 		list, err := r.sys.Cluster.Clientset.CoreV1().Pods(system.Namespace).List(ctx, metav1.ListOptions{LabelSelector: batchv1.JobNameLabel + "=prober"})
 		if err != nil {
 			return err.Error()
@@ -169,9 +170,9 @@ func parseAddresses(serviceIP, controlIP string) (service, control netip.Addr, e
 
 // controlPod is a CoreDNS pod on a node that the scenario does not act on. It waits for
 // one: a pod on a node that has just come back may be marked not Ready once more.
-func (r *runner) controlPod(ctx context.Context) (control cluster.DNSPod, err error) {
-	err = cluster.Until(ctx, objects.StartTimeout, "a CoreDNS pod that stays, to be the control", func(ctx context.Context) string {
-		pods, err := r.sys.Cluster.DNSPods(ctx)
+func (r *runner) controlPod(ctx context.Context) (control clusterdns.Pod, err error) {
+	err = wait.Until(ctx, objects.StartTimeout, "a CoreDNS pod that stays, to be the control", func(ctx context.Context) string {
+		pods, err := r.sys.DNS.ReadyPods(ctx)
 		if err != nil {
 			return err.Error()
 		}

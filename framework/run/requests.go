@@ -11,9 +11,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/recording"
 	"github.com/spotdrill/spotdrill/framework/system"
 )
 
@@ -37,17 +37,17 @@ func (r *runner) recordRights(ctx context.Context) error {
 
 // requests are what the handler under test requested of the API server since the drills began;
 // none if there is no handler.
-func (p *Play) requests(ctx context.Context) (cluster.Requests, error) {
+func (p *Play) requests(ctx context.Context) (recording.Requests, error) {
 	return p.requestsOf(ctx, p.Drills[0].under())
 }
 
 // requestsOf are what the handler of an installation requested since the drills began.
-func (p *Play) requestsOf(ctx context.Context, i *system.Installation) (cluster.Requests, error) {
+func (p *Play) requestsOf(ctx context.Context, i *system.Installation) (recording.Requests, error) {
 	user, err := i.Handler.User(ctx, p.sys.Cluster.Config, p.sys.SettingsOf(i))
 	if err != nil || user == "" {
-		return cluster.Requests{}, err
+		return recording.Requests{}, err
 	}
-	return p.sys.Cluster.AuditSince(ctx, p.audit, user)
+	return p.sys.AuditLog().Since(ctx, p.audit, user)
 }
 
 // recordRequests records what the handlers requested of the API server. The rights that
@@ -83,7 +83,7 @@ func (p *Play) recordOthers(ctx context.Context) error {
 
 // recordChanges records what a handler changed, by history.Event.By; objects are those that it has
 // for nodes.
-func (r *runner) recordChanges(requests cluster.Requests, objects []handler.WorkerObject, by string) {
+func (r *runner) recordChanges(requests recording.Requests, objects []handler.WorkerObject, by string) {
 	for _, c := range requests.Changes {
 		if e := asEvent(c, objects); e.Kind != "" {
 			said := r.rec.Clock().Of(c.Asked)
@@ -111,9 +111,9 @@ func (r *runner) workerObjects(ctx context.Context) ([]handler.WorkerObject, err
 }
 
 // asEvent is what the history has of a change; an event of no kind if it does not matter.
-func asEvent(c cluster.Change, objects []handler.WorkerObject) history.Event {
+func asEvent(c recording.Change, objects []handler.WorkerObject) history.Event {
 	if c.Of == (schema.GroupResource{Resource: "pods"}) {
-		if slices.Contains([]string{cluster.Evict, "delete", "deletecollection"}, c.Verb) {
+		if slices.Contains([]string{recording.Evict, "delete", "deletecollection"}, c.Verb) {
 			return history.NewHandlerTook(c.By, c.Namespace+"/"+c.Name)
 		}
 		return history.Event{}
@@ -128,7 +128,7 @@ func asEvent(c cluster.Change, objects []handler.WorkerObject) history.Event {
 // if not the Node itself; empty if it is about none. A handler writes to its object for
 // a node all the time; only deleting it, such as a NodeClaim, means that the node is to
 // go.
-func aboutNode(c cluster.Change, objects []handler.WorkerObject) (node, object string) {
+func aboutNode(c recording.Change, objects []handler.WorkerObject) (node, object string) {
 	if c.Of == (schema.GroupResource{Resource: "nodes"}) && c.Verb != "delete" && c.Verb != "deletecollection" {
 		return c.Name, ""
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/imds"
 	"github.com/spotdrill/spotdrill/framework/objects"
+	"github.com/spotdrill/spotdrill/framework/recording"
 	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -38,7 +39,7 @@ type runner struct {
 	// launched are the handler's objects of the nodes that it had launched at the beginning.
 	launched []handler.WorkerObject
 	// requests are what the handler requested of the API server in this drill.
-	requests func(context.Context) (cluster.Requests, error)
+	requests func(context.Context) (recording.Requests, error)
 	probers  []probing // none without a probe
 	// broken gets why a stream of records ended early; it has room for all.
 	broken chan error
@@ -111,7 +112,7 @@ func (r *runner) sources() sources {
 			if r.application() {
 				services = append(services, types.NamespacedName{Namespace: r.namespace, Name: scenarios.App})
 			}
-			watcher, err := r.sys.Cluster.Watch(ctx, r.rec, services...)
+			watcher, err := recording.Watch(ctx, r.sys.Cluster.Clientset, r.rec, recording.Everything(services...))
 			if err != nil {
 				return watch{}, err
 			}

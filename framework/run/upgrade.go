@@ -2,11 +2,16 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
-	"github.com/spotdrill/spotdrill/framework/cluster"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/spotdrill/spotdrill/framework/addon"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/objects"
 	"github.com/spotdrill/spotdrill/framework/vpccni"
@@ -25,10 +30,10 @@ func (r *runner) upgrade(ctx context.Context, u scenarios.Do) error {
 		if u.Lameduck != nil {
 			lameduck = u.Lameduck.D()
 		}
-		err = r.sys.Cluster.UpgradeDNS(ctx, u.Conflicts, lameduck)
+		err = r.sys.DNS.Upgrade(ctx, u.Conflicts, lameduck)
 	}
-	if conflicts, refused := cluster.Refused(err); refused {
-		r.rec.Record(history.NewAddOnRefused(u.AddOn, u.Conflicts, history.Note(conflicts)))
+	if errors.Is(err, addon.ErrConflict) { // nothing was changed
+		r.rec.Record(history.NewAddOnRefused(u.AddOn, u.Conflicts, history.Note(err.Error())))
 		return nil
 	}
 	if err != nil {
@@ -55,7 +60,7 @@ func (r *runner) installVPCCNI(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.sys.Cluster.UpgradeAddOn(ctx, manifest, history.OverwriteConflicts); err != nil {
+	if err := r.applyAddOn(ctx, manifest, history.OverwriteConflicts); err != nil {
 		return fmt.Errorf("install the add-on vpc-cni: %w", err)
 	}
 	return r.setVPCCNI(ctx)
@@ -66,14 +71,27 @@ func (r *runner) upgradeVPCCNI(ctx context.Context, mode history.ConflictMode) e
 	if err != nil {
 		return err
 	}
-	if err := r.sys.Cluster.UpgradeAddOn(ctx, manifest, mode); err != nil {
+	if err := r.applyAddOn(ctx, manifest, mode); err != nil {
 		return fmt.Errorf("upgrade the add-on vpc-cni: %w", err)
 	}
 	return objects.DaemonSetReady(ctx, r.sys.Cluster, r.namespace, vpccni.DaemonSet)
 }
 
+// applyAddOn applies the manifest of an add-on's version, as the stand-in for EKS's manager of
+// add-ons.
+func (r *runner) applyAddOn(ctx context.Context, manifest string, mode history.ConflictMode) error {
+	objects, err := addon.Objects(strings.NewReader(manifest))
+	if err != nil {
+		return err
+	}
+	return addon.Upgrade(ctx, r.sys.Cluster.Klient.Resources().GetControllerRuntimeClient(), objects, addon.Manager, mode)
+}
+
+// setVPCCNI changes the DaemonSet by hand, as kubectl set env does.
 func (r *runner) setVPCCNI(ctx context.Context) error {
-	if err := r.sys.Cluster.SetDaemonSet(ctx, r.namespace, vpccni.DaemonSet, vpccni.Patch()); err != nil {
+	options := metav1.PatchOptions{FieldManager: "kubectl-set"}
+	_, err := r.sys.Cluster.Clientset.AppsV1().DaemonSets(r.namespace).Patch(ctx, vpccni.DaemonSet, types.StrategicMergePatchType, vpccni.Patch(), options)
+	if err != nil {
 		return fmt.Errorf("set the values of the add-on vpc-cni: %w", err)
 	}
 	return objects.DaemonSetReady(ctx, r.sys.Cluster, r.namespace, vpccni.DaemonSet)

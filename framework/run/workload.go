@@ -13,11 +13,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/nodes"
 	"github.com/spotdrill/spotdrill/framework/objects"
 	"github.com/spotdrill/spotdrill/framework/system"
+	"github.com/spotdrill/spotdrill/framework/wait"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -82,7 +83,7 @@ func (r *runner) startWorkload(ctx context.Context) error {
 
 // createBesideDNS creates the workload's Service at the address of kube-dns.
 func (r *runner) createBesideDNS(ctx context.Context) error {
-	address, err := r.sys.Cluster.DNSServiceIP(ctx)
+	address, err := r.sys.DNS.ServiceIP(ctx)
 	if err != nil {
 		return err
 	}
@@ -91,7 +92,7 @@ func (r *runner) createBesideDNS(ctx context.Context) error {
 
 // The node affinities of the pods of Workload.Replicas.
 const (
-	ofSpot      = "{key: " + cluster.CapacityLabel + ", operator: In, values: [" + cluster.Spot + "]}"
+	ofSpot      = "{key: " + nodes.CapacityLabel + ", operator: In, values: [" + nodes.Spot + "]}"
 	firstOnSpot = "{preferredDuringSchedulingIgnoredDuringExecution: [{weight: 100, preference: {matchExpressions: [" + ofSpot + "]}}]}"
 )
 
@@ -174,7 +175,7 @@ func (r *runner) createPods(ctx context.Context, pods scenarios.Pods, values map
 // podsReady waits until pods of a kind run on the node where they start.
 func (r *runner) podsReady(ctx context.Context, pods scenarios.Pods) error {
 	node := r.nodes[pods.Node].Name
-	return cluster.Until(ctx, objects.StartTimeout, fmt.Sprintf("pods %s on %s", pods.Kind, node), func(ctx context.Context) string {
+	return wait.Until(ctx, objects.StartTimeout, fmt.Sprintf("pods %s on %s", pods.Kind, node), func(ctx context.Context) string {
 		list, err := r.sys.Cluster.Clientset.CoreV1().Pods(r.namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + pods.Kind})
 		if err != nil {
 			return err.Error()
@@ -250,7 +251,7 @@ func (r *runner) createBudget(ctx context.Context, b scenarios.Budget) error {
 	if err != nil {
 		return err
 	}
-	return cluster.Until(ctx, objects.StartTimeout, "PodDisruptionBudget "+b.ID(), func(ctx context.Context) string {
+	return wait.Until(ctx, objects.StartTimeout, "PodDisruptionBudget "+b.ID(), func(ctx context.Context) string {
 		pdb, err := r.sys.Cluster.Clientset.PolicyV1().PodDisruptionBudgets(r.namespace).Get(ctx, b.ID(), metav1.GetOptions{})
 		switch {
 		case err != nil:

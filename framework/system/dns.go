@@ -22,11 +22,11 @@ func (s *System) PrepareDNS(ctx context.Context, want coredns.Settings) {
 	s.dns = setting
 	go func() {
 		defer close(setting.done)
-		_ = s.Cluster.SetDNS(ctx, want)
+		_ = s.DNS.Set(ctx, want)
 	}()
 }
 
-// SetDNS gives CoreDNS the settings, see Cluster.SetDNS.
+// SetDNS gives CoreDNS the settings, see clusterdns.
 func (s *System) SetDNS(ctx context.Context, want coredns.Settings) error {
 	if s.dns != nil {
 		select {
@@ -35,7 +35,7 @@ func (s *System) SetDNS(ctx context.Context, want coredns.Settings) error {
 		}
 		s.abandonDNS()
 	}
-	return s.Cluster.SetDNS(ctx, want)
+	return s.DNS.Set(ctx, want)
 }
 
 // abandonDNS ends the change in the background.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/handler"
+	"github.com/spotdrill/spotdrill/framework/nodes"
 	"github.com/spotdrill/spotdrill/kind"
 )
 
@@ -33,7 +34,7 @@ func (s *System) Equipment(ctx context.Context, i *Installation) (handler.Settin
 	settings, capacity := s.SettingsOf(i), i.Handler.Workers.Capacity
 	// What a drill launches is the handler's, whatever its capacity.
 	fixed := slices.DeleteFunc(slices.Clone(s.Cluster.Nodes), func(n cluster.Node) bool {
-		return n.Capacity == cluster.ControlPlane || capacity != "" && n.Capacity != capacity
+		return n.Capacity == nodes.ControlPlane || capacity != "" && n.Capacity != capacity
 	})
 	for _, n := range slices.Concat(fixed, s.launched) {
 		w, err := s.worker(ctx, n)
@@ -86,7 +87,7 @@ func (s *System) measureLost(ctx context.Context, workers []handler.Worker) erro
 	}
 	measured := slices.DeleteFunc(slices.Clone(workers), lost)
 	for _, n := range s.Cluster.Nodes {
-		if len(measured) == 0 && n.Capacity == cluster.OnDemand {
+		if len(measured) == 0 && n.Capacity == nodes.OnDemand {
 			w, err := s.worker(ctx, n)
 			if err != nil {
 				return err
@@ -108,7 +109,7 @@ func (s *System) measureLost(ctx context.Context, workers []handler.Worker) erro
 // label sets a handler's labels on a worker's node when that has registered. A handler that reads
 // metadata may start there then, so the metadata must be served.
 func (s *System) label(ctx context.Context, d handler.Description, w handler.Worker, labels map[string]string) error {
-	if err := s.Cluster.WaitRegisteredAs(ctx, w.Node, w.ProviderID); err != nil {
+	if err := nodes.WaitRegisteredAs(ctx, s.Cluster.Clientset, w.Node, w.ProviderID); err != nil {
 		return err
 	}
 	if d.ReadsMetadata() {
@@ -116,7 +117,7 @@ func (s *System) label(ctx context.Context, d handler.Description, w handler.Wor
 			return err
 		}
 	}
-	return s.Cluster.AddLabels(ctx, w.Node, labels)
+	return nodes.AddLabels(ctx, s.Cluster.Clientset, w.Node, labels)
 }
 
 // Initialize sets the labels on a worker's node that the installation's pods need there.
@@ -125,7 +126,7 @@ func (s *System) Initialize(ctx context.Context, i *Installation, node string) e
 	if err != nil {
 		return err
 	}
-	return s.Cluster.AddLabels(ctx, node, labels)
+	return nodes.AddLabels(ctx, s.Cluster.Clientset, node, labels)
 }
 
 // Uninitialize removes them, and returns when its pods have left the node. The next Restore sets the
@@ -135,7 +136,7 @@ func (s *System) Uninitialize(ctx context.Context, i *Installation, node string)
 	if err != nil {
 		return err
 	}
-	if err := s.Cluster.RemoveLabels(ctx, node, slices.Collect(maps.Keys(labels))); err != nil {
+	if err := nodes.RemoveLabels(ctx, s.Cluster.Clientset, node, slices.Collect(maps.Keys(labels))); err != nil {
 		return err
 	}
 	if err := i.Handler.WaitGone(ctx, s.Cluster.Config, s.SettingsOf(i), node); err != nil {

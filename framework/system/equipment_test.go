@@ -11,6 +11,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/handler"
+	"github.com/spotdrill/spotdrill/framework/nodes"
 )
 
 // A handler's objects need the size of every worker, also of those that are lost: all of them, if
@@ -24,10 +25,10 @@ func TestLostWorkersHaveTheSizeOfAnother(t *testing.T) {
 		return n
 	}
 	fixed := []cluster.Node{
-		{Name: "plane", Capacity: cluster.ControlPlane},
-		{Name: "stays", Capacity: cluster.OnDemand},
-		{Name: "a", Capacity: cluster.Spot},
-		{Name: "b", Capacity: cluster.Spot},
+		{Name: "plane", Capacity: nodes.ControlPlane},
+		{Name: "stays", Capacity: nodes.OnDemand},
+		{Name: "a", Capacity: nodes.Spot},
+		{Name: "b", Capacity: nodes.Spot},
 	}
 	for name, c := range map[string]struct {
 		nodes []runtime.Object
@@ -41,7 +42,7 @@ func TestLostWorkersHaveTheSizeOfAnother(t *testing.T) {
 		"nobody knows, for nothing": {nil, ""},
 	} {
 		s := &System{Cluster: &cluster.Cluster{Nodes: fixed, Clientset: fake.NewClientset(c.nodes...)}}
-		settings, err := s.Equipment(t.Context(), &Installation{Handler: handler.Description{Workers: handler.Workers{Capacity: cluster.Spot}}})
+		settings, err := s.Equipment(t.Context(), &Installation{Handler: handler.Description{Workers: handler.Workers{Capacity: nodes.Spot}}})
 		if err != nil {
 			t.Fatal(err)
 		}

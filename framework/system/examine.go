@@ -13,6 +13,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/engine"
+	"github.com/spotdrill/spotdrill/framework/nodeimages"
 	"github.com/spotdrill/spotdrill/kind"
 )
 
@@ -65,7 +66,7 @@ func exists(path string) bool {
 // gets nothing but their kernel.
 func examineBinary(binary string) engine.Prerequisite {
 	f := engine.Prerequisite{What: "binary for the nodes", State: engine.OK, Detail: binary}
-	if err := cluster.Static(binary); err != nil {
+	if err := nodeimages.Static(binary); err != nil {
 		f.State, f.Detail, f.Fix = engine.Missing, err.Error(), "make build"
 	}
 	return f

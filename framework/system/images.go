@@ -7,6 +7,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/handler"
+	"github.com/spotdrill/spotdrill/framework/nodeimages"
 	"github.com/spotdrill/spotdrill/kind"
 )
 
@@ -26,7 +27,7 @@ func buildOf(d handler.Description) build { return build{d.File, d.Binary, d.Ver
 // nodes have. ErrNoImage if no registry gives it.
 func (s *System) Provide(ctx context.Context, i Installation, override string) error {
 	if i.Handler.Binary != "" {
-		ref, err := s.Cluster.LoadBinary(ctx, i.Handler.Binary)
+		ref, err := s.loadBinary(ctx, i.Handler.Binary)
 		if err != nil {
 			return err
 		}
@@ -38,7 +39,7 @@ func (s *System) Provide(ctx context.Context, i Installation, override string) e
 		return err
 	}
 	return s.timed("handler's image in the nodes", func() error {
-		ref, err := s.Cluster.LoadImage(ctx, held, "handler", cluster.WorkerNames(s.opts.Cluster))
+		ref, err := nodeimages.Load(ctx, s.engine, held, "handler", cluster.WorkerNames(s.opts.Cluster))
 		if err != nil {
 			return err
 		}
@@ -88,5 +89,9 @@ func (s *System) RemoveImage(ctx context.Context, i Installation) error {
 		return nil
 	}
 	delete(s.images, buildOf(i.Handler))
-	return s.Cluster.RemoveImage(ctx, ref)
+	workers, err := s.Cluster.Workers()
+	if err != nil {
+		return err
+	}
+	return nodeimages.Remove(ctx, s.engine, ref, workers)
 }

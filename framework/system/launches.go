@@ -14,6 +14,8 @@ import (
 	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/launch"
+	"github.com/spotdrill/spotdrill/framework/nodeimages"
+	"github.com/spotdrill/spotdrill/framework/nodes"
 	"github.com/spotdrill/spotdrill/framework/objects"
 	"github.com/spotdrill/spotdrill/kind"
 )
@@ -21,7 +23,7 @@ import (
 // startLaunches parks the spare workers, and makes nodes of what is launched from now on if
 // the options require spare workers: to look for it takes processor time.
 func (s *System) startLaunches(ctx context.Context) error {
-	spares, err := s.Cluster.Spares()
+	spares, err := s.Cluster.Spares().Names()
 	if err != nil || len(spares) == 0 {
 		return err
 	}
@@ -49,7 +51,7 @@ func (s *System) loadKwok(ctx context.Context) error {
 		return err
 	}
 	return s.timed("kwok's image in the nodes", func() (err error) {
-		s.kwok, err = s.Cluster.LoadImage(ctx, held, "kwok", cluster.WorkerNames(s.opts.Cluster))
+		s.kwok, err = nodeimages.Load(ctx, s.engine, held, "kwok", cluster.WorkerNames(s.opts.Cluster))
 		return err
 	})
 }
@@ -118,7 +120,7 @@ func (s *System) LaunchedByOthers(ctx context.Context) ([]cluster.Node, error) {
 		if slices.ContainsFunc(s.launched, func(ours cluster.Node) bool { return ours.Name == n.Name }) {
 			continue
 		}
-		capacity, err := s.Cluster.CapacityOf(ctx, n.Name)
+		capacity, err := nodes.CapacityOf(ctx, s.Cluster.Clientset, n.Name)
 		if err != nil {
 			return nil, err
 		}

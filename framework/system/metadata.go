@@ -15,10 +15,11 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/kubectl/pkg/util/podutils"
 
-	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/imds"
+	"github.com/spotdrill/spotdrill/framework/nodes"
 	"github.com/spotdrill/spotdrill/framework/objects"
+	"github.com/spotdrill/spotdrill/framework/wait"
 )
 
 const (
@@ -54,7 +55,7 @@ func (s *System) stopMetadata(ctx context.Context) error {
 
 // metadataServed waits until the metadata of a node's instance is served.
 func (s *System) metadataServed(ctx context.Context, node string) error {
-	return cluster.Until(ctx, objects.StartTimeout, "the instance metadata of "+node, func(ctx context.Context) string {
+	return wait.Until(ctx, objects.StartTimeout, "the instance metadata of "+node, func(ctx context.Context) string {
 		pod, err := s.metadataPod(ctx, node)
 		switch {
 		case err != nil:
@@ -151,7 +152,7 @@ func (s *System) ClearMetadata(ctx context.Context) error {
 	}
 	var errs []error
 	for _, n := range s.Cluster.Nodes {
-		if n.Capacity != cluster.Spot || slices.Contains(down, n.Name) {
+		if n.Capacity != nodes.Spot || slices.Contains(down, n.Name) {
 			continue
 		}
 		err := s.Announce(ctx, n.Name, imds.Announced{})

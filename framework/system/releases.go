@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/kubeproxy"
+	"github.com/spotdrill/spotdrill/framework/nodeimages"
 	"github.com/spotdrill/spotdrill/kind"
 )
 
@@ -28,24 +30,24 @@ func (s *System) UseRelease(ctx context.Context, r kind.Release) error {
 	if err != nil {
 		return fmt.Errorf("the image of %s: %w", r, err)
 	}
-	ref, err := s.Cluster.LoadImage(ctx, held, of, nodes)
+	ref, err := nodeimages.Load(ctx, s.engine, held, of, nodes)
 	if err != nil {
 		return err
 	}
 	if r.Program == kind.CoreDNS {
 		s.abandonDNS()
-		s.Cluster.UseDNSImage(ref)
+		s.DNS.UseImage(ref)
 		s.Environment["coredns"] = held + " as " + ref
 		return nil
 	}
 	s.Environment["kube-proxy-image"] = held + " as " + ref
-	return s.timed(r.String()+" in the nodes", func() error { return s.Cluster.SetKubeProxy(ctx, ref) })
+	return s.timed(r.String()+" in the nodes", func() error { return kubeproxy.Set(ctx, s.Cluster.Clientset, ref) })
 }
 
 // RestoreReleases makes the cluster run the versions again that it was created with.
 func (s *System) RestoreReleases(ctx context.Context) error {
 	s.abandonDNS()
-	s.Cluster.UseDNSImage("")
+	s.DNS.UseImage("")
 	delete(s.Environment, "kube-proxy-image")
-	return errors.Join(s.Cluster.RestoreDNS(ctx), s.Cluster.RestoreKubeProxy(ctx))
+	return errors.Join(s.DNS.Restore(ctx), kubeproxy.Restore(ctx, s.Cluster.Clientset))
 }

@@ -10,10 +10,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/spotdrill/spotdrill/framework/cloud"
-	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/engine"
 	"github.com/spotdrill/spotdrill/framework/handler"
+	"github.com/spotdrill/spotdrill/framework/nodes"
 	"github.com/spotdrill/spotdrill/framework/objects"
+	"github.com/spotdrill/spotdrill/framework/wait"
 )
 
 // WorkloadLabel marks the namespaces of workloads, which Restore deletes.
@@ -43,7 +44,7 @@ func (s *System) Restore(ctx context.Context, launches ...cloud.Launch) (repaire
 // Readmit makes a node schedulable again and removes the taints that the installed handlers
 // set, as an operator does.
 func (s *System) Readmit(ctx context.Context, node string) error {
-	return s.Cluster.Readmit(ctx, node, s.leftovers())
+	return nodes.Readmit(ctx, s.Cluster.Clientset, node, s.leftovers())
 }
 
 // restoreNodes restores the nodes, while no handler acts on a worker that is lost.
@@ -185,7 +186,7 @@ func (s *System) removeWorkloads(ctx context.Context) error {
 // namespacesGone waits until the namespaces of all drills and handlers are deleted.
 func (s *System) namespacesGone(ctx context.Context) error {
 	for _, label := range []string{WorkloadLabel, handler.OwnerLabel} {
-		err := cluster.Until(ctx, objects.StartTimeout, "the namespaces of drills to be gone", func(ctx context.Context) string {
+		err := wait.Until(ctx, objects.StartTimeout, "the namespaces of drills to be gone", func(ctx context.Context) string {
 			list, err := s.Cluster.Clientset.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: label})
 			if err != nil {
 				return err.Error()

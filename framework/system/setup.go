@@ -14,8 +14,12 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/cloud"
 	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/clusterdns"
 	"github.com/spotdrill/spotdrill/framework/engine"
 	"github.com/spotdrill/spotdrill/framework/handler"
+	"github.com/spotdrill/spotdrill/framework/kubeproxy"
+	"github.com/spotdrill/spotdrill/framework/nodeimages"
+	"github.com/spotdrill/spotdrill/framework/nodes"
 	"github.com/spotdrill/spotdrill/framework/objects"
 	"github.com/spotdrill/spotdrill/kind"
 )
@@ -63,7 +67,7 @@ func (s *System) reuse(ctx context.Context, opts cluster.Options, digest string)
 	if was != digest {
 		return "it was created from other versions or settings", nil
 	}
-	spares, err := c.Spares()
+	spares, err := c.Spares().Names()
 	if err != nil {
 		return "", err
 	}
@@ -84,14 +88,14 @@ func (s *System) reuse(ctx context.Context, opts cluster.Options, digest string)
 	}
 	for _, n := range c.Nodes {
 		// A node without an instance gets another one below.
-		if n.Capacity != cluster.ControlPlane && n.Instance != "" && instances[n.Name] != n.Instance {
+		if n.Capacity != nodes.ControlPlane && n.Instance != "" && instances[n.Name] != n.Instance {
 			return fmt.Sprintf("LocalStack does not know instance %s of node %s: it was restarted", n.Instance, n.Name), nil
 		}
 	}
 	if err := aws.DeployStack(ctx, opts.Name); err != nil {
 		return becauseOf(err)
 	}
-	s.Cluster, s.AWS = c, aws
+	s.Cluster, s.DNS, s.AWS = c, clusterdns.New(c, s.engine), aws
 	if err := s.startLaunches(ctx); err != nil {
 		s.Cluster, s.AWS = nil, nil
 		return becauseOf(err)
@@ -102,7 +106,7 @@ func (s *System) reuse(ctx context.Context, opts cluster.Options, digest string)
 		if _, err := s.Restore(ctx); err != nil {
 			return err
 		}
-		if err := c.RestoreKubeProxy(ctx); err != nil { // of a run that was killed
+		if err := kubeproxy.Restore(ctx, c.Clientset); err != nil { // of a run that was killed
 			return err
 		}
 		return c.Wire(ctx)
@@ -211,13 +215,14 @@ func (s *System) furnish(ctx context.Context, instances map[string]string, diges
 	if err := s.Cluster.Connect(ctx); err != nil {
 		return err
 	}
+	s.DNS = clusterdns.New(s.Cluster, s.engine)
 	if err := s.Cluster.SetInstances(ctx, instances); err != nil {
 		return err
 	}
 	if err := s.startLaunches(ctx); err != nil {
 		return err
 	}
-	image, err := s.Cluster.ForwardDNS(ctx, upstreamIP)
+	image, err := s.DNS.Forward(ctx, upstreamIP)
 	if err != nil {
 		return err
 	}
@@ -243,7 +248,11 @@ func (s *System) furnish(ctx context.Context, instances map[string]string, diges
 		return err
 	}
 	s.raiseParent(ctx)
-	return s.Cluster.WriteState(ctx, digest)
+	dns, err := s.DNS.State(ctx)
+	if err != nil {
+		return err
+	}
+	return s.Cluster.WriteState(ctx, digest, dns)
 }
 
 // startProduct brings this build of the product into the cluster.
@@ -262,7 +271,7 @@ func (s *System) startProduct(ctx context.Context) error {
 	if s.opts.Virtual > 0 {
 		return s.StartKwok(ctx)
 	}
-	return errors.Join(s.StopKwok(ctx), s.Cluster.RemoveVirtual(ctx))
+	return errors.Join(s.StopKwok(ctx), s.Cluster.Spares().RemoveVirtual(ctx))
 }
 
 // loadImage loads the product's image into the nodes, once.
@@ -271,9 +280,18 @@ func (s *System) loadImage(ctx context.Context) error {
 		return nil
 	}
 	return s.timed("product image in the nodes", func() (err error) {
-		s.Image, err = s.Cluster.LoadBinary(ctx, s.opts.Binary)
+		s.Image, err = s.loadBinary(ctx, s.opts.Binary)
 		return err
 	})
+}
+
+// loadBinary loads a binary into all workers, as an image.
+func (s *System) loadBinary(ctx context.Context, path string) (string, error) {
+	workers, err := s.Cluster.Workers()
+	if err != nil {
+		return "", err
+	}
+	return nodeimages.LoadBinary(ctx, s.engine, path, workers)
 }
 
 // startProxy puts a proxy of this build between handlers and LocalStack, and before the API

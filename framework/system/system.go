@@ -17,10 +17,12 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/cloud"
 	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/clusterdns"
 	"github.com/spotdrill/spotdrill/framework/engine"
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/launch"
+	"github.com/spotdrill/spotdrill/framework/recording"
 	"github.com/spotdrill/spotdrill/kind"
 )
 
@@ -61,6 +63,7 @@ const RecordsPort = "8080"
 // System is everything that a drill needs, up and running.
 type System struct {
 	Cluster *cluster.Cluster
+	DNS     *clusterdns.CoreDNS
 	AWS     *cloud.AWS
 	// Environment holds the versions of the parts, for histories and reports.
 	Environment map[string]string
@@ -86,6 +89,11 @@ type System struct {
 
 // Binary is the static spotdrill binary that runs in the cluster.
 func (s *System) Binary() string { return s.opts.Binary }
+
+// AuditLog is the API server's.
+func (s *System) AuditLog() recording.AuditLog {
+	return recording.AuditLog{Engine: s.engine, ControlPlane: s.opts.Cluster + "-control-plane"}
+}
 
 // Log writes a line for the user.
 func (s *System) Log(format string, args ...any) { s.opts.Log(format, args...) }

@@ -1,0 +1,195 @@
+package clusterdns
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
+
+	"github.com/spotdrill/spotdrill/framework/coredns"
+	"github.com/spotdrill/spotdrill/framework/nodes"
+	"github.com/spotdrill/spotdrill/framework/strict"
+)
+
+func TestCorefileEdits(t *testing.T) {
+	text, err := os.ReadFile("../coredns/testdata/kubeadm.Corefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeadm := string(text)
+	upstream := func(c string) (string, error) { return withUpstream(c, "10.96.0.53") }
+	tests := []struct {
+		name         string
+		edit         func(string) (string, error)
+		corefile     string
+		was, becomes string
+		err          string
+	}{
+		{name: "upstream keeps the block", edit: upstream, corefile: kubeadm, was: "forward . /etc/resolv.conf {", becomes: "forward . 10.96.0.53 {"},
+		{name: "upstream without a block", edit: upstream, corefile: ".:53 {\n  forward . 8.8.8.8\n}\n", was: "forward . 8.8.8.8", becomes: "forward . 10.96.0.53"},
+		{name: "a zone's own forward is left alone", edit: upstream, corefile: ".:53 {\n  forward corp.example 10.1.1.1\n}\n", err: "no `forward . "},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := test.edit(test.corefile)
+			if test.err != "" {
+				if err == nil || !strings.Contains(err.Error(), test.err) {
+					t.Fatalf("error %v, want %q", err, test.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := strings.Replace(test.corefile, test.was, test.becomes, 1); got != want {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}
+
+func TestCoreDNSIsPlaced(t *testing.T) {
+	tests := []struct {
+		placement coredns.Placement
+		selector  string // of the capacity label
+		apart     bool   // no two on one node
+		rather    bool   // preferably apart
+		spread    bool   // over capacities
+	}{
+		{placement: coredns.OnOnDemand, selector: nodes.OnDemand},
+		{placement: coredns.OnSpot, selector: nodes.Spot, apart: true},
+		{placement: coredns.Spread, apart: true, spread: true},
+		{placement: coredns.Anywhere, rather: true},
+	}
+	for _, test := range tests {
+		// Each is set after each other one: nothing of the previous drill may be left.
+		for _, before := range tests {
+			t.Run(string(test.placement+" after "+before.placement), func(t *testing.T) {
+				deploy := &appsv1.Deployment{}
+				deploy.Spec.Template.Spec.NodeSelector = map[string]string{"kubernetes.io/os": "linux"}
+				deploy.Spec.Template.Spec.Containers = []corev1.Container{{Name: container, ReadinessProbe: &corev1.Probe{PeriodSeconds: 10, FailureThreshold: 3}}}
+				setTemplate(deploy, coredns.Settings{Placement: before.placement, Replicas: 2, DoNotDisrupt: !before.rather}, "before")
+				setTemplate(deploy, coredns.Settings{
+					Placement: test.placement, Replicas: 3, GracePeriod: strict.Duration(time.Minute),
+					Readiness: coredns.Readiness{Period: strict.Duration(time.Second), FailureThreshold: 1}, DoNotDisrupt: test.rather,
+				}, "now")
+
+				spec := deploy.Spec.Template.Spec
+				if got := spec.NodeSelector[nodes.CapacityLabel]; got != test.selector {
+					t.Errorf("node selector %q, want %q", got, test.selector)
+				}
+				if spec.NodeSelector["kubernetes.io/os"] != "linux" {
+					t.Error("the Deployment's own node selector is gone")
+				}
+				var apart corev1.PodAntiAffinity
+				if spec.Affinity != nil {
+					apart = *spec.Affinity.PodAntiAffinity
+				}
+				if got := len(apart.RequiredDuringSchedulingIgnoredDuringExecution) > 0; got != test.apart {
+					t.Errorf("kept apart: %t, want %t", got, test.apart)
+				}
+				if got := len(apart.PreferredDuringSchedulingIgnoredDuringExecution) > 0; got != test.rather {
+					t.Errorf("rather apart: %t, want %t", got, test.rather)
+				}
+				if got := len(spec.TopologySpreadConstraints) > 0; got != test.spread {
+					t.Errorf("spread: %t, want %t", got, test.spread)
+				}
+				probe := spec.Containers[0].ReadinessProbe
+				if probe.PeriodSeconds != 1 || probe.FailureThreshold != 1 {
+					t.Errorf("readiness %d s x %d, want 1 s x 1", probe.PeriodSeconds, probe.FailureThreshold)
+				}
+				if ptr.Deref(spec.TerminationGracePeriodSeconds, 0) != 60 || ptr.Deref(deploy.Spec.Replicas, 0) != 3 {
+					t.Error("grace period or replicas are not those of now")
+				}
+				if _, kept := deploy.Spec.Template.Annotations[coredns.DoNotDisrupt]; kept != test.rather {
+					t.Errorf("not to be disrupted: %t, want %t", kept, test.rather)
+				}
+				if deploy.Spec.Template.Annotations[settingsMark] != "now" {
+					t.Error("the pods cannot be distinguished from the previous ones")
+				}
+			})
+		}
+	}
+}
+
+func TestWhatLaunchedPodsOfCoreDNSRequest(t *testing.T) {
+	original := appsv1.DeploymentSpec{}
+	original.Template.Spec.Containers = []corev1.Container{{Name: container, Resources: corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("70Mi")},
+		Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("170Mi")},
+	}}}
+	deploy := &appsv1.Deployment{Spec: *original.DeepCopy()}
+	for _, c := range []struct {
+		set              coredns.Settings
+		requests, limits string
+	}{
+		{coredns.Settings{Memory: "2Gi"}, "100m 2Gi 0", "0 2Gi 0"},
+		{coredns.Settings{Memory: "1Gi", PodENI: true}, "100m 1Gi 1", "0 1Gi 1"},
+		{coredns.Settings{PodENI: true}, "100m 70Mi 1", "0 170Mi 1"},
+		{coredns.Settings{}, "100m 70Mi 0", "0 170Mi 0"},
+	} {
+		setRequests(deploy, original, c.set)
+		text := func(l corev1.ResourceList) string {
+			eni := l[coredns.PodENI]
+			return l.Cpu().String() + " " + l.Memory().String() + " " + eni.String()
+		}
+		got := deploy.Spec.Template.Spec.Containers[0].Resources
+		if text(got.Requests) != c.requests || text(got.Limits) != c.limits {
+			t.Errorf("%+v: requests %s, limits %s; want %s, %s", c.set, text(got.Requests), text(got.Limits), c.requests, c.limits)
+		}
+	}
+}
+
+func TestLaunchedPodsOfCoreDNSShareANodeOnlyIfTheyMay(t *testing.T) {
+	for shares, apart := range map[bool]bool{true: false, false: true} {
+		deploy := &appsv1.Deployment{}
+		setTemplate(deploy, coredns.Settings{Placement: coredns.Launched, Replicas: 2, ShareNodes: shares}, "now")
+		if got := deploy.Spec.Template.Spec.Affinity != nil; got != apart {
+			t.Errorf("shareNodes %t: kept apart %t", shares, got)
+		}
+	}
+}
+
+func TestTheBudgetOfCoreDNS(t *testing.T) {
+	d := &CoreDNS{client: fake.NewClientset()}
+	for _, want := range []int{0, 1, 1, 2, 0} {
+		if err := d.setBudget(t.Context(), want); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := d.budget(t.Context()); err != nil || got != want {
+			t.Errorf("minAvailable %d, %v, want %d", got, err, want)
+		}
+	}
+}
+
+func TestCoreDNSIsSetDespiteAConflict(t *testing.T) {
+	client := fake.NewClientset(
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string]string{"Corefile": "before"}},
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}},
+	)
+	updates := 0
+	client.PrependReactor("update", "deployments", func(clienttesting.Action) (bool, runtime.Object, error) {
+		updates++
+		return updates == 1, nil, apierrors.NewConflict(schema.GroupResource{Resource: "deployments"}, name, nil)
+	})
+	d := &CoreDNS{client: client}
+	err := d.replace(t.Context(), "now", func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To(int32(3)) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	cm, deploy, err := d.read(t.Context())
+	if err != nil || cm.Data["Corefile"] != "now" || ptr.Deref(deploy.Spec.Replicas, 0) != 3 {
+		t.Errorf("Corefile %q, %d replicas, %v", cm.Data["Corefile"], ptr.Deref(deploy.Spec.Replicas, 0), err)
+	}
+}

@@ -1,0 +1,128 @@
+package clusterdns
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/wait"
+)
+
+// state is everything that Set changes.
+type state struct {
+	Corefile     string                `json:"corefile"`
+	Deployment   appsv1.DeploymentSpec `json:"deployment"`
+	MinAvailable int                   `json:"minAvailable,omitempty"` // 0 without a budget
+}
+
+// present reads the current state.
+func (d *CoreDNS) present(ctx context.Context) (state, error) {
+	cm, deploy, err := d.read(ctx)
+	if err != nil {
+		return state{}, err
+	}
+	budget, err := d.budget(ctx)
+	if err != nil {
+		return state{}, err
+	}
+	return state{Corefile: cm.Data["Corefile"], Deployment: deploy.Spec, MinAvailable: budget}, nil
+}
+
+// Restore restores CoreDNS to the state that it had when the cluster was created, and
+// waits until its pods are Ready.
+func (d *CoreDNS) Restore(ctx context.Context) error {
+	original, err := d.original(ctx)
+	if err != nil {
+		return err
+	}
+	now, err := d.present(ctx)
+	if err != nil {
+		return err
+	}
+	if same(now, original) {
+		return nil
+	}
+	if err := d.setBudget(ctx, original.MinAvailable); err != nil {
+		return fmt.Errorf("restore CoreDNS: %w", err)
+	}
+	err = d.replace(ctx, original.Corefile, func(deploy *appsv1.Deployment) { deploy.Spec = original.Deployment })
+	if err != nil {
+		return fmt.Errorf("restore CoreDNS: %w", err)
+	}
+	return d.waitReady(ctx, int(ptr.Deref(original.Deployment.Replicas, 1)))
+}
+
+// waitReady waits until that many CoreDNS pods are Ready and in the EndpointSlices.
+func (d *CoreDNS) waitReady(ctx context.Context, replicas int) error {
+	return wait.Until(ctx, readyTimeout, "CoreDNS", func(ctx context.Context) string {
+		pods, err := d.ReadyPods(ctx)
+		if err != nil {
+			return err.Error()
+		}
+		if len(pods) != replicas {
+			return fmt.Sprintf("%d of %d pods are Ready", len(pods), replicas)
+		}
+		var ips []string
+		for _, p := range pods {
+			ips = append(ips, p.IP)
+		}
+		return d.whyNotServed(ctx, ips)
+	})
+}
+
+func same(a, b state) bool {
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return errX == nil && errY == nil && string(x) == string(y)
+}
+
+// Forward forwards external names to the resolver at server, so that no query leaves
+// the cluster, and returns the image of CoreDNS. It is part of creating a cluster: the
+// pods read the Corefile when they start, or reload it.
+func (d *CoreDNS) Forward(ctx context.Context, server string) (image string, err error) {
+	cm, deploy, err := d.read(ctx)
+	if err != nil {
+		return "", err
+	}
+	if cm.Data["Corefile"], err = withUpstream(cm.Data["Corefile"], server); err != nil {
+		return "", err
+	}
+	if _, err := d.client.CoreV1().ConfigMaps(namespace).Update(ctx, cm, metav1.UpdateOptions{}); err != nil {
+		return "", fmt.Errorf("set Corefile: %w", err)
+	}
+	if c := containerOf(&deploy.Spec); c != nil {
+		return c.Image, nil
+	}
+	return "", fmt.Errorf("the Deployment coredns has no container named %s", container)
+}
+
+// original is the state that CoreDNS had when the cluster was created.
+func (d *CoreDNS) original(ctx context.Context) (state, error) {
+	var original state
+	saved, err := cluster.ReadState(ctx, d.client)
+	if err != nil {
+		return original, err
+	}
+	if err := json.Unmarshal([]byte(saved[cluster.DNSState]), &original); err != nil {
+		return original, fmt.Errorf("parse CoreDNS's original settings: %w", err)
+	}
+	return original, nil
+}
+
+// State is the present state as Restore needs it later, for the state of the cluster.
+func (d *CoreDNS) State(ctx context.Context) (string, error) {
+	present, err := d.present(ctx)
+	if err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(present)
+	if err != nil {
+		return "", fmt.Errorf("encode the state of CoreDNS: %w", err)
+	}
+	return string(text), nil
+}

@@ -1,0 +1,106 @@
+package nodes
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/wait"
+)
+
+// Prepare brings a part of the state on a node in which an operator leaves it: a cordon, a
+// taint, a label or an annotation, as a NodePrepared event describes it. Clean removes it.
+func Prepare(ctx context.Context, client kubernetes.Interface, node string, state history.Event) error {
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		n, err := client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		prepare(n, state)
+		_, err = client.CoreV1().Nodes().Update(ctx, n, metav1.UpdateOptions{})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("prepare node %s with %s %s: %w", node, state.Preparation(), state.Setting().Key, err)
+	}
+	return nil
+}
+
+func prepare(n *corev1.Node, state history.Event) {
+	setting := state.Setting()
+	switch state.Preparation() {
+	case history.PreparedCordon:
+		n.Spec.Unschedulable = true
+	case history.PreparedTaint:
+		taint := corev1.Taint{Key: setting.Key, Effect: corev1.TaintEffect(setting.Value)}
+		if !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&taint) }) {
+			n.Spec.Taints = append(n.Spec.Taints, taint)
+		}
+	case history.PreparedLabel:
+		n.Labels = With(n.Labels, setting.Key, setting.Value)
+	case history.PreparedAnnotation:
+		n.Annotations = With(n.Annotations, setting.Key, setting.Value)
+	}
+}
+
+// With sets a value in a map, which is made if it is nil.
+func With[M ~map[K]V, K comparable, V any](m M, key K, value V) M {
+	if m == nil {
+		m = M{}
+	}
+	m[key] = value
+	return m
+}
+
+// Uncordon marks a node schedulable, as kubectl uncordon does.
+func Uncordon(ctx context.Context, client kubernetes.Interface, node string) error {
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"unschedulable": nil}})
+	if err != nil {
+		return fmt.Errorf("uncordon node %s: %w", node, err)
+	}
+	if _, err := client.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("uncordon node %s: %w", node, err)
+	}
+	return nil
+}
+
+// Readmit marks a node schedulable and removes the taints that leftovers names. What the
+// handler wrote into annotations stays, since an operator does not know it.
+func Readmit(ctx context.Context, client kubernetes.Interface, node string, leftovers func(key string) bool) error {
+	_, err := update(ctx, client, node, func(n *corev1.Node) []string { return readmit(n, leftovers) })
+	return err
+}
+
+// Delete deletes a Node object and returns when it is gone, or a finalizer of the
+// handler's holds it. The kubelet goes on, and does not register again before it starts the
+// next time: Restore brings the node back.
+func Delete(ctx context.Context, client kubernetes.Interface, node string) error {
+	err := client.CoreV1().Nodes().Delete(ctx, node, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete node %s: %w", node, err)
+	}
+	return wait.Until(ctx, deletedTimeout, "Node "+node+" to be gone", func(ctx context.Context) string {
+		n, err := client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err), err == nil && n.DeletionTimestamp != nil:
+			return ""
+		case err != nil:
+			return err.Error()
+		}
+		return "it is still there"
+	})
+}
+
+// deletedTimeout bounds the wait for the deletion of a Node object, which takes
+// milliseconds.
+const deletedTimeout = 20 * time.Second
