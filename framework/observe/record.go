@@ -161,22 +161,14 @@ func (r *recorder) close() error { return r.Close(!r.failed) }
 
 func (o *Observation) record(ctx context.Context, rec *recorder, doing Doing) error {
 	rec.Record(history.Arrange.Begins())
-	watcher, err := recording.Watch(ctx, o.placed.Clientset, rec.Recorder, o.scope(ctx, doing.PutBack == nil))
+	probers := newProbers(o.placed, o.Options, rec.Recorder, o.direct)
+	stop, err := o.sources(rec.Recorder, probers, doing.PutBack == nil).Start(ctx)
 	if err != nil {
 		return o.restore(ctx, rec, doing, rec.fail(err))
 	}
-	following, stopFollowing := context.WithCancel(ctx)
-	probers := newProbers(o.placed, o.Options, rec.Recorder, o.direct)
-	followed := make(chan struct{})
-	go func() { defer close(followed); probers.follow(following) }()
-
 	done := o.middle(ctx, rec, probers, doing)
-	stopFollowing()
-	<-followed
 	end := func() error {
-		err := errors.Join(probers.stop(ctx), probers.collectFlows(ctx, o.recorders), watcher.Complete(context.WithoutCancel(ctx)))
-		watcher.Stop()
-		if err != nil {
+		if err := stop(ctx); err != nil {
 			return rec.fail(err)
 		}
 		return nil
@@ -185,6 +177,30 @@ func (o *Observation) record(ctx context.Context, rec *recorder, doing Doing) er
 		return errors.Join(o.restore(ctx, rec, doing, done), end())
 	}
 	return o.restore(ctx, rec, doing, errors.Join(done, end()))
+}
+
+// sources are what the observation is recorded from.
+func (o *Observation) sources(rec *history.Recorder, probers *probers, gaps bool) recording.Sources {
+	return recording.Sources{
+		Watch: func(ctx context.Context) (recording.Watching, error) {
+			watcher, err := recording.Watch(ctx, o.placed.Clientset, rec, o.scope(ctx, gaps))
+			if err != nil {
+				return recording.Watching{}, err
+			}
+			complete := func(ctx context.Context) error { return watcher.Complete(context.WithoutCancel(ctx)) }
+			return recording.Watching{Complete: complete, Stop: watcher.Stop}, nil
+		},
+		Streams: []recording.Start{func(ctx context.Context) (recording.Stop, error) {
+			following, stopFollowing := context.WithCancel(ctx)
+			followed := make(chan struct{})
+			go func() { defer close(followed); probers.follow(following) }()
+			return func(ctx context.Context) error {
+				stopFollowing()
+				<-followed
+				return errors.Join(probers.stop(ctx), probers.collectFlows(ctx, o.recorders))
+			}, nil
+		}},
+	}
 }
 
 // middle waits until DNS answers, does what is to be done, and waits until DNS answers again.

@@ -105,13 +105,13 @@ func (p *Play) String() string {
 // Record starts the recording of all drills. When stop is called, all steps are over; it also
 // records what the handlers requested of the API server.
 func (p *Play) Record(ctx context.Context) (stop func(context.Context) error, err error) {
-	var starts []startFunc
+	var starts []recording.Start
 	for _, r := range p.Drills {
-		starts = append(starts, r.sources().start)
+		starts = append(starts, r.sources().Start)
 	}
-	stops, err := startAll(ctx, starts)
+	stops, err := recording.StartAll(ctx, starts)
 	return func(ctx context.Context) error {
-		return errors.Join(stopAll(ctx, stops), p.recordRequests(ctx))
+		return errors.Join(recording.StopAll(ctx, stops), p.recordRequests(ctx))
 	}, err
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/objects"
 	"github.com/spotdrill/spotdrill/framework/prober"
+	"github.com/spotdrill/spotdrill/framework/recording"
 	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/framework/wait"
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -248,19 +249,19 @@ func questions(p scenarios.Probe, stream string) []prober.Question {
 
 // recordProbers starts probing and takes the records into the history. Stop ends
 // the load, waits for the outstanding answers, and then reads where the queries went.
-func (r *runner) recordProbers(ctx context.Context) (stop stopFunc, err error) {
-	var starts []startFunc
+func (r *runner) recordProbers(ctx context.Context) (stop recording.Stop, err error) {
+	var starts []recording.Start
 	for _, p := range r.probers {
-		starts = append(starts, func(ctx context.Context) (stopFunc, error) { return r.recordProber(ctx, p) })
+		starts = append(starts, func(ctx context.Context) (recording.Stop, error) { return r.recordProber(ctx, p) })
 	}
-	stops, err := startAll(ctx, starts)
+	stops, err := recording.StartAll(ctx, starts)
 	return func(ctx context.Context) error {
-		stopped := inParallel(ctx, stops, func(ctx context.Context, stop stopFunc) error { return stop(ctx) })
+		stopped := inParallel(ctx, stops, func(ctx context.Context, stop recording.Stop) error { return stop(ctx) })
 		return errors.Join(stopped, r.collectFlows(ctx))
 	}, err
 }
 
-func (r *runner) recordProber(ctx context.Context, p probing) (stop stopFunc, err error) {
+func (r *runner) recordProber(ctx context.Context, p probing) (stop recording.Stop, err error) {
 	plan, err := json.Marshal(p.plan)
 	if err != nil {
 		return nil, fmt.Errorf("encode the prober's plan: %w", err)

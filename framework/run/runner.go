@@ -105,26 +105,23 @@ func (r *runner) targets() []string {
 }
 
 // sources are what the drill is recorded from.
-func (r *runner) sources() sources {
-	return sources{
-		watch: func(ctx context.Context) (watch, error) {
+func (r *runner) sources() recording.Sources {
+	return recording.Sources{
+		Watch: func(ctx context.Context) (recording.Watching, error) {
 			var services []types.NamespacedName
 			if r.application() {
 				services = append(services, types.NamespacedName{Namespace: r.namespace, Name: scenarios.App})
 			}
 			watcher, err := recording.Watch(ctx, r.sys.Cluster.Clientset, r.rec, recording.Everything(services...))
 			if err != nil {
-				return watch{}, err
+				return recording.Watching{}, err
 			}
 			stopLaunches := r.sys.RecordLaunches(r.rec.Record)
-			return watch{complete: watcher.Complete, stop: func() { stopLaunches(); watcher.Stop() }}, nil
+			return recording.Watching{Complete: watcher.Complete, Stop: func() { stopLaunches(); watcher.Stop() }}, nil
 		},
-		facts:   r.recordFacts,
-		waits:   r.recordWaits,
-		queue:   r.recordQueue,
-		probers: r.recordProbers,
-		last:    r.recordLast,
-		beside:  r.endScaling,
+		Facts:   r.recordFacts,
+		Streams: []recording.Start{r.recordWaits, r.recordQueue, r.recordProbers},
+		Last:    r.recordLast,
 	}
 }
 
@@ -154,10 +151,10 @@ func (r *runner) recordFacts(ctx context.Context) error {
 	return nil
 }
 
-// recordLast records what is known only at the end: what is left in the queue, and what was
+// recordLast ends what goes on beside the steps, and records what is known only at the end: what is left in the queue, and what was
 // read of the nodes' metadata.
 func (r *runner) recordLast(ctx context.Context) error {
-	return errors.Join(r.recordDepth(ctx), r.recordAllMetadata(ctx))
+	return errors.Join(r.endScaling(), r.recordDepth(ctx), r.recordAllMetadata(ctx))
 }
 
 func (r *runner) recordDepth(ctx context.Context) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/objects"
 	"github.com/spotdrill/spotdrill/framework/proxy"
+	"github.com/spotdrill/spotdrill/framework/recording"
 	"github.com/spotdrill/spotdrill/framework/system"
 )
 
@@ -39,7 +40,7 @@ func (r *runner) post(ctx context.Context, pod, path string, body []byte) (io.Re
 // recordQueue takes the recording proxy's records into the history: calls to the queue and
 // to the API server. Stop waits for
 // those of calls that were made before it.
-func (r *runner) recordQueue(ctx context.Context) (stop stopFunc, err error) {
+func (r *runner) recordQueue(ctx context.Context) (stop recording.Stop, err error) {
 	// An interrupt does not end the record, stop does.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	body, err := r.get(ctx, system.ProxyPod, "records")

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/recording"
 	"github.com/spotdrill/spotdrill/framework/rundelay"
 	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -15,7 +16,7 @@ import (
 // them had no processor: what is lost then may be this machine's doing. If this machine
 // does not show it (the engine runs in a virtual machine, say), the history holds the
 // reason, and nothing is excused.
-func (r *runner) recordWaits(ctx context.Context) (stop stopFunc, err error) {
+func (r *runner) recordWaits(ctx context.Context) (stop recording.Stop, err error) {
 	if err := rundelay.Available(rundelay.DefaultProc); err != nil {
 		r.rec.Record(history.NewWaitsRecorded(history.Note(oneLine(err))))
 		return func(context.Context) error { return nil }, nil
