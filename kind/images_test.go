@@ -18,7 +18,7 @@ func TestVersionsAgree(t *testing.T) {
 		t.Errorf("kind's own node image is %s, versions.env says %s", defaults.Image, kubernetes)
 	}
 	for file, modules := range map[string]map[string]string{
-		"../go.mod":                {"sigs.k8s.io/kind": "KIND_VERSION"},
+		"../go.mod":                    {"sigs.k8s.io/kind": "KIND_VERSION"},
 		"images/kubernetes/go.mod.txt": {"k8s.io/kubernetes": "KUBERNETES_VERSION"},
 		"images/containerd/go.mod.txt": {"github.com/containerd/containerd/v2": "CONTAINERD_VERSION"},
 		"images/cni/go.mod.txt":        {"github.com/containernetworking/plugins": "CNI_VERSION"},

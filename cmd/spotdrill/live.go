@@ -57,10 +57,10 @@ refused; 70: spotdrill itself broke.`,
   spotdrill live --print-rbac --allow drain`,
 		Args:              cobra.ArbitraryArgs, // the drills
 		ValidArgsFunction: completeLive,
-		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
+		RunE:              o.run,
 	}
 	flags := cmd.Flags()
-	o.observeOptions.flags(flags)
+	o.flags(flags)
 	flags.StringSliceVar(&o.allow, "allow", nil, "what may be done to the cluster: "+strings.Join(history.Words(scenarios.Permissions()), ", ")+"; without it the plan is printed")
 	flags.StringVar(&o.node, "node", "", "the `node` to drain or to send the notice about, or whose CoreDNS pod is evicted")
 	flags.BoolVar(&o.emptyDir, "delete-emptydir-data", false, "pods may lose the data in their emptyDir volumes")

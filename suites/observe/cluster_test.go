@@ -116,7 +116,10 @@ func prepare(ctx context.Context, folder, binary string) (f *foreign, nodes stri
 	if f.coreDNS, err = kind.ReleaseImage(ctx, f.engine, images, theirCoreDNS); err != nil {
 		return nil, "", fmt.Errorf("get the image of %s: %w", theirCoreDNS, err)
 	}
-	return f, nodes, f.buildProber(ctx)
+	if err := f.buildProber(ctx); err != nil {
+		return nil, "", err
+	}
+	return f, nodes, nil
 }
 
 // create creates the cluster, in place of one that an earlier run left.

@@ -66,7 +66,7 @@ func notices(f *foreign) {
 func answers(ctx SpecContext, url string, within time.Duration) {
 	GinkgoHelper()
 	Eventually(ctx, func(ctx context.Context) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 		if err != nil {
 			return StopTrying("make the request").Wrap(err)
 		}
