@@ -115,8 +115,8 @@ func respell(doc *yaml.Node) []respelled {
 // oldSpelling is the error for a file with steps in an old spelling.
 func oldSpelling(file string, data []byte) error {
 	var doc yaml.Node
-	if yaml.Unmarshal(data, &doc) != nil {
-		return nil // the loader says what is wrong
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		return nil //nolint:nilerr // the loader reports what is wrong with the YAML
 	}
 	var errs []error
 	for _, r := range respell(&doc) {

@@ -12,7 +12,7 @@ func formerActions() map[string]func(*yaml.Node) string {
 	return map[string]func(*yaml.Node) string{
 		"disturb": func(f *yaml.Node) string {
 			verb := take(f, "handler")
-			return do(f, Verb(cmp.Or(map[string]Verb{"update": Restart, "terminate": Delete}[verb], Verb(verb))), OnHandler)
+			return do(f, cmp.Or(map[string]Verb{"update": Restart, "terminate": Delete}[verb], Verb(verb)), OnHandler)
 		},
 		"operate": func(f *yaml.Node) string {
 			switch action := take(f, "action"); action {

@@ -54,15 +54,17 @@ func (l *dnsLogs) read(p *corev1.Pod) {
 	}
 	defer log.Close()
 	for lines := bufio.NewScanner(log); lines.Scan(); {
-		if kind, at, numbers, ok := dnsEnding(lines.Text()); ok {
-			report := history.NewPodSignalled
-			if kind == history.PodLameduck {
-				report = history.NewPodLameduck
-			}
-			e := podEvent(report, p)
-			e.Said, e.Numbers = ptr.To(l.rec.Clock().Of(at)), numbers
-			l.rec.Record(e)
+		kind, at, numbers, ok := dnsEnding(lines.Text())
+		if !ok {
+			continue
 		}
+		report := history.NewPodSignalled
+		if kind == history.PodLameduck {
+			report = history.NewPodLameduck
+		}
+		e := podEvent(report, p)
+		e.Said, e.Numbers = ptr.To(l.rec.Clock().Of(at)), numbers
+		l.rec.Record(e)
 	}
 }
 
