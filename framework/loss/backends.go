@@ -47,7 +47,7 @@ type backend struct {
 }
 
 // silence is a time in which a pod answers nothing since it, or its container,
-// has ended: from its last answer, which is more precise than what the API says
+// has ended: from its last answer, which is more precise than what the API reports
 // of an exit, to its next.
 type silence struct {
 	from, to time.Duration

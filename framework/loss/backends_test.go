@@ -7,7 +7,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// Of two pods, each gets half of the new flows. Twenty in a row to the one prove that the
+// Each of two pods gets half of the new flows. Twenty in a row to the one prove that the
 // rules have stopped choosing the other.
 func TestTheRulesHaveStoppedChoosingAPod(t *testing.T) {
 	ends, stays := &backend{}, &backend{}

@@ -88,7 +88,7 @@ type Loss struct {
 // Lost is how many queries it was.
 func (l Loss) Lost() int { return l.Fresh + l.Fixed }
 
-// Why says what became of the queries: "sent to 10.244.1.5 up to 1.800s after
+// Why describes what became of the queries: "sent to 10.244.1.5 up to 1.800s after
 // its last answer, by conntrack entries older than that (the rules last chose it at
 // +6.164s)".
 func (l Loss) Why() string {
@@ -102,7 +102,7 @@ func (l Loss) Why() string {
 		}
 		return sent + "by conntrack entries older than that"
 	case BackendEnded:
-		return sent + "where the rules still led"
+		return sent + "kube-proxy's rules still selected it"
 	case EntryRemoved:
 		return fmt.Sprintf("under way at %s when kube-proxy removed their conntrack entries", l.Backend)
 	case InsertFailed:

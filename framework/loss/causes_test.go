@@ -147,7 +147,7 @@ func TestCauses(t *testing.T) {
 			func(s *script) { exit(s); s.flow(3, ending, 10.5, 0); s.sent(history.Fixed, 3, 11, history.Timeout) },
 			Loss{Cause: BackendEnded, Fixed: 1, Backend: ending, Lag: 1000},
 		},
-		"the API says that the exit was later than the last answer": {
+		"the API reports that the exit was later than the last answer": {
 			func(s *script) {
 				exit(s)
 				said := sec(10.2)
@@ -249,7 +249,7 @@ func TestCauses(t *testing.T) {
 			func(s *script) { endpointsGone(s); s.sent(history.Fresh, 3, 11, history.ICMP) },
 			Loss{Cause: NoEndpoint, Fresh: 1},
 		},
-		"there is no endpoint, and the kernel does not say so each time": {
+		"there is no endpoint, and the kernel does not report it each time": {
 			func(s *script) { endpointsGone(s); s.sent(history.Fresh, 3, 11, history.Timeout) },
 			Loss{Cause: NoEndpoint, Fresh: 1},
 		},
@@ -290,7 +290,7 @@ func TestCauses(t *testing.T) {
 			func(s *script) { s.sent(history.Fresh, 3, 11, history.ICMP) },
 			Loss{Cause: Unexplained, Fresh: 1},
 		},
-		"a pod that stays says no": {
+		"a pod that stays gives no moment": {
 			func(s *script) { s.sent(history.Fixed, 2, 11, history.ServFail) },
 			Loss{Cause: Refused, Fixed: 1, Backend: staying},
 		},
@@ -407,7 +407,7 @@ func TestLossesAreCountedByCauseAndPod(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	const line = "5 lost: 3 sent to 10.0.0.1 up to 2.500s after its last answer, by conntrack entries older than that (the rules last chose it at +11.000s); " +
-		"1 sent to 10.0.0.1 up to 1.000s after its last answer, where the rules still led; 1 refused by 10.0.0.2"
+		"1 sent to 10.0.0.1 up to 1.000s after its last answer, kube-proxy's rules still selected it; 1 refused by 10.0.0.2"
 	if explained := Explain(got); explained != line {
 		t.Errorf("explained as %q\nwant %q", explained, line)
 	}

@@ -44,7 +44,7 @@ func newCauses(m Measurement, e evidence) map[history.Query]finding {
 
 func (e evidence) cause(q history.Query) finding {
 	flow, known := e.starved.of(q)
-	// The entry of a used port may be one that a later query began. The kernel says
+	// The entry of a used port may be one that a later query began. The kernel reports
 	// port unreachable some six times at once and then once a second (icmp(7)).
 	nowhere := !known || flow.From > q.Sent+e.starved.late
 	if nowhere && (q.Outcome == history.ICMP || q.Outcome == history.Timeout) && e.endpoints.none(q.Sent) {

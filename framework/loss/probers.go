@@ -87,13 +87,13 @@ func Probers(st *story.Story, t Target) []*Prober {
 // Distrusted is why a prober's record proves nothing, or "".
 func (p *Prober) Distrusted() (string, history.Event) {
 	if p.starts > len(p.Ended)+len(p.Broke) {
-		return "it never said how it went", history.Event{}
+		return "it reported no result", history.Event{}
 	}
 	asked := 0.0
 	for _, e := range p.Ended {
 		for _, number := range []history.Number{history.Asked, history.UnsentQueries, history.LateP99} {
 			if _, ok := e.Numbers[number]; !ok {
-				return fmt.Sprintf("it did not say %s", number), e
+				return fmt.Sprintf("it did not report %s", number), e
 			}
 		}
 		switch late := e.Numbers[history.LateP99]; {

@@ -24,7 +24,7 @@ const (
 	starvedGap = 100 * time.Millisecond
 	// starvedReach is how far from the recorded wait a query may have been lost by it: the
 	// time to read what is in the socket. A wait may also have ended as much earlier as its
-	// resolution says.
+	// resolution is.
 	starvedReach = 30 * time.Millisecond
 )
 

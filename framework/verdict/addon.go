@@ -11,7 +11,7 @@ var checkAddOnUpgraded = check{
 	Kind: Kind{
 		ID: "addOnUpgraded", Title: "add-on %s upgraded",
 		Requires: "The upgrade of the add-on is done, or where that is required, refused because others own fields that it would change.",
-		Fix:      "spotdrill addon diff shows which fields others own; the history says which conflicts there were",
+		Fix:      "spotdrill addon diff shows which fields others own; the history shows which conflicts there were",
 		Look:     Look{Text: "addon.upgraded or addon.refused in the drill's history.jsonl"},
 	},
 	judge: by(addOnUpgraded),

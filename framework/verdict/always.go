@@ -12,7 +12,7 @@ var checkRecorded = check{
 	Kind: Kind{
 		ID: "recordingComplete", Title: "recording complete",
 		Requires: "The history is whole: all phases, every event, and nothing that changes without having been seen to exist.",
-		Fix:      "the run was cut short: play it again; if it was not stopped by hand, the harness's error is reported beside it",
+		Fix:      "the run was cut short: play it again; if it was not stopped by hand, the harness's error is reported next to it",
 		Look:     Look{Text: "what the harness itself reported: the note, the console's output and the files of the drill"},
 	},
 	always: everywhere(recorded), observes: true,
@@ -78,7 +78,7 @@ var checkHarness = check{
 	Kind: Kind{
 		ID: "harness", Title: "harness",
 		Requires: "The harness reported no error of its own.",
-		Fix:      "it is not the handler: the error says which part of the set-up broke; spotdrill doctor checks what this machine lacks",
+		Fix:      "it is not the handler: the error shows which part of the set-up broke; spotdrill doctor checks what this machine lacks",
 		Look:     Look{Text: "what the harness itself reported: the note, the console's output and the files of the drill"},
 	},
 	always: everywhere(harness), observes: true,
@@ -193,5 +193,5 @@ func restored(j judge, v Verdict) Verdict {
 			return v.pass(got, e)
 		}
 	}
-	return v.unknown("the history does not say that the cluster was restored")
+	return v.unknown("the history does not report that the cluster was restored")
 }

@@ -50,7 +50,7 @@ func TestAlways(t *testing.T) {
 			other(history.NewNodeTainted(plane, "cni.example.com/agent-not-ready", ""))(s)
 			s.at(28, history.NewAuditRead(""))
 		}, check: "reserved nodes untouched", want: Pass},
-		{name: "reserved tainted during the steps, and no audit log", edit: other(history.NewNodeTainted(plane, "node-role.kubernetes.io/x", "")), check: "reserved nodes untouched", want: Unknown, got: plane + ": node.tainted; the history does not say by whom"},
+		{name: "reserved tainted during the steps, and no audit log", edit: other(history.NewNodeTainted(plane, "node-role.kubernetes.io/x", "")), check: "reserved nodes untouched", want: Unknown, got: plane + ": node.tainted; the history does not show by whom"},
 		{name: "a pod on no node evicted", edit: func(s *script) {
 			s.pod(7, history.PodCreated, "pending", "", "ReplicaSet/pending")
 			s.pod(8, history.PodEvicted, "pending", "", "ReplicaSet/pending")

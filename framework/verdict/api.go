@@ -15,7 +15,7 @@ import (
 var checkMarkedFirst = check{
 	Kind: Kind{
 		ID: "markedFirst", Title: "%s marked before its first eviction",
-		Requires: "The API server has confirmed a mark of the node, one that the handler's description names, before the handler asks for the first pod of the node to leave.",
+		Requires: "The API server has confirmed a mark of the node, one that the handler's description names, before the handler requests the first pod of the node to leave.",
 		Fix:      "wait for the answer that confirms the cordon or taint, and evict only then: a pod that is evicted before may come back to the node; a mark that fails, such as with 409, must be set again first",
 		Look:     Look{Lane: LaneNode, Text: "the lanes Node and Pods; then the events api.call of history.jsonl about the node and about its pods"},
 	},
@@ -109,8 +109,8 @@ func retried(j judge, v Verdict, c scenarios.Retried) Verdict {
 	return v.pass(fmt.Sprintf("%d calls hit, all of them done in the end", len(hit)), capped(evidence)...)
 }
 
-// hitCalls are the calls on record that the fault hit, in order of time. If they say nothing,
-// why says the reason. A fault that affects a number of calls may not have ended: a handler
+// hitCalls are the calls on record that the fault hit, in order of time. If they show nothing,
+// why is the reason. A fault that affects a number of calls may not have ended: a handler
 // that gives up too early makes too few.
 func (j judge) hitCalls(fault string) (calls []history.Event, why string) {
 	if why := j.APIUnrecorded(); why != "" {

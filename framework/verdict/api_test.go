@@ -126,7 +126,7 @@ func TestMarkedFirst(t *testing.T) {
 				}
 			})
 		}, want: Fail, got: "never marked"},
-		expectation{name: "written in a format that nobody can read", edit: func(s *script) {
+		expectation{name: "written in an unreadable format", edit: func(s *script) {
 			s.change(history.APICall, func(e *history.Event) {
 				if e.Action == "patch" {
 					*e = history.NewAPICall(e.Action, e.Resource, []string{history.MarksUnknown}, history.Like(*e))

@@ -64,7 +64,7 @@ var checkRetryAfterKept = check{
 	Kind: Kind{
 		ID: "retryAfterKept", Title: "Retry-After of %s kept",
 		Requires: "The handler does not repeat a call that was answered with 429 before the time in the answer's Retry-After is over.",
-		Fix:      "wait as long as Retry-After says; client-go does, unless the call is wrapped in a retry of its own that does not",
+		Fix:      "wait as long as Retry-After requires; client-go does, unless the call is wrapped in a retry of its own that does not",
 		Look:     Look{Lane: LaneHandler, Text: "the lane Handler; then the events api.call of history.jsonl with status 429, and the same call after each"},
 	},
 	judge: by(retryAfterKept),

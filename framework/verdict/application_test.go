@@ -105,8 +105,8 @@ func TestWhatTheApplicationLosesIsNotDNS(t *testing.T) {
 	}
 }
 
-// A request of an application is lost to what its own flow says. A flow of DNS from the same
-// port says nothing.
+// A request of an application is lost to what its own flow shows. A flow of DNS from the same
+// port reports nothing.
 func TestCausesOfTheApplicationsLosses(t *testing.T) {
 	flow := func(target string, backend string, from float64) func(*script) {
 		return func(s *script) {

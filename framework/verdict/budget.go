@@ -141,15 +141,15 @@ func resumed(j judge, v Verdict, c scenarios.Resumed) Verdict {
 var checkBlockedReported = check{
 	Kind: Kind{
 		ID: "blockedReported", Title: "blocked drain of %s reported",
-		Requires: "A Kubernetes event on the node, or on a pod that a budget keeps there, names the pod or the budget before the deadline, and says that the eviction was refused.",
+		Requires: "A Kubernetes event on the node, or on a pod that a budget keeps there, names the pod or the budget before the deadline, and reports that the eviction was refused.",
 		Fix:      "create an event on the node or the pod when a budget refuses an eviction; name the pod or the budget in it, and what the API server answered",
-		Look:     Look{Lane: LaneHandler, Text: "the lane Handler: which events the handler wrote, and whether one says which pod or budget blocks the drain"},
+		Look:     Look{Lane: LaneHandler, Text: "the lane Handler: which events the handler wrote, and whether one shows which pod or budget blocks the drain"},
 	},
 	judge: by(blockedReported),
 }
 
 func blockedReported(j judge, v Verdict, c scenarios.BlockedReported) Verdict {
-	v = v.wants(fmt.Sprintf("an event on the node, or on a pod kept there, that names pod or budget and says that the eviction was refused, before the deadline of notice %q", c.Notice), c.Node)
+	v = v.wants(fmt.Sprintf("an event on the node, or on a pod kept there, that names pod or budget and reports that the eviction was refused, before the deadline of notice %q", c.Notice), c.Node)
 	node, put, why := j.Deadlined(c.Node, c.Notice)
 	if why != "" {
 		return v.unknown(why, known(put)...)
@@ -178,11 +178,11 @@ func blockedReported(j judge, v Verdict, c scenarios.BlockedReported) Verdict {
 	return v.pass(fmt.Sprintf("%s by %s after %s; %s", report.KubernetesReason(), report.Owner, history.Seconds(report.At-put.At), atDeadline), put, report)
 }
 
-// blocked is how handlers, kubectl and the API server say that an eviction was refused.
+// blocked is how handlers, kubectl and the API server report that an eviction was refused.
 var blocked = regexp.MustCompile(`(?i)block|cannot|can't|could not|unable|fail|violat|refus|reject|denied|prevent|not allowed|too ?many ?requests|\b429\b`)
 
 // reportsBlock reports whether the event is about the node or a pod kept on it, names
-// the pod or a budget, and says that the eviction was refused, not only that it is
+// the pod or a budget, and reports that the eviction was refused, not only that it is
 // requested.
 func reportsBlock(e history.Event, node string, kept []story.Pod) bool {
 	about := e.About("Node") && e.Node == node
@@ -192,12 +192,12 @@ func reportsBlock(e history.Event, node string, kept []story.Pod) bool {
 		_, name, _ := strings.Cut(p.Name(), "/")
 		about = about || e.About("Pod") && e.Pod == p.Name()
 		names = names || name != "" && strings.Contains(text, name)
-		text = strings.ReplaceAll(text, name, "") // a pod's name says nothing, whatever it is
+		text = strings.ReplaceAll(text, name, "") // a pod's name reports nothing, whatever it is
 	}
 	return about && names && (blocked.MatchString(e.KubernetesReason()) || blocked.MatchString(text))
 }
 
-// atDeadline says what the handler had done with the pods until then.
+// atDeadline describes what the handler had done with the pods until then.
 func atDeadline(kept []story.Pod, until time.Duration) (left int, got string) {
 	first := history.Event{}
 	for _, p := range kept {

@@ -38,7 +38,7 @@ func budgetStory() *script {
 	return s
 }
 
-// disrupted records that Kubernetes takes a pod away for that reason.
+// disrupted records that Kubernetes removes a pod for that reason.
 func (s *script) disrupted(name, node string, seconds float64, reason string) {
 	e := history.NewPodEvicted("w/"+name, "uid-"+name, reason, history.Node(node))
 	s.at(seconds, e)

@@ -9,7 +9,7 @@ import (
 const (
 	// unexplainedShare is how many of the lost queries may be without a cause.
 	unexplainedShare = 0.05
-	// explainedFrom is how many must be lost for a share of them to say anything.
+	// explainedFrom is how many must be lost for a share of them to show anything.
 	explainedFrom = 100
 )
 
@@ -17,7 +17,7 @@ var checkExplained = check{
 	Kind: Kind{
 		ID: "lossesExplained", Title: "losses explained",
 		Requires: "The record explains why queries were lost: all but a small share of them have a cause.",
-		Fix:      "open the drill's report: queries were lost, and neither connection tracking nor the life of pods says why; save the folder, it is worth an issue",
+		Fix:      "open the drill's report: queries were lost, and neither connection tracking nor the life of pods shows why; save the folder, it is worth an issue",
 		Look:     Look{Lane: LaneDNS, Text: "the causes below the DNS answers, and flows.jsonl.gz of the drill"},
 	},
 	observes: true,
@@ -29,7 +29,7 @@ var checkExplained = check{
 	},
 }
 
-// explained checks whether the record says why queries were lost: if it does not,
+// explained checks whether the record shows why queries were lost: if it does not,
 // something unknown happened in the drill.
 func explained(j judge, v Verdict) Verdict {
 	v = v.wants(fmt.Sprintf("at most %.0f %% of %d lost %s or more without a cause", unexplainedShare*100, explainedFrom, j.target.Queries))

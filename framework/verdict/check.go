@@ -30,7 +30,7 @@ type Kind struct {
 	Judges Place
 }
 
-// Place says where a check is found.
+// Place shows where a check is found.
 type Place string
 
 // The places of checks.
@@ -44,7 +44,7 @@ const (
 type Look struct {
 	// Lane is the part of the drill's timeline; empty if none shows it.
 	Lane Lane
-	// Text says what to look for.
+	// Text describes what to look for.
 	Text string
 }
 
@@ -129,7 +129,7 @@ func probed(judgeIt func(judge, Verdict) Verdict) func(judge, Verdict) (Verdict,
 // verdict is a verdict of this check that has no outcome yet.
 func (c check) verdict() Verdict { return Verdict{ID: c.ID, Check: c.Title} }
 
-// wants says what the verdict's check requires here, and of which subjects.
+// wants describes what the verdict's check requires here, and of which subjects.
 func (v Verdict) wants(want string, subjects ...any) Verdict {
 	v.Check, v.Want = fmt.Sprintf(v.Check, subjects...), want
 	v.Subject = strings.TrimSpace(fmt.Sprintln(subjects...))
@@ -185,18 +185,18 @@ var (
 		ID: "applies", Title: "applies",
 		Requires: "The drill can be played with this handler on this machine; otherwise it is skipped.",
 		Fix:      "if the handler has the feature, name it under features in its description; if something is missing on this machine, the reason names it",
-		Look:     Look{Text: "the reason beside the clause, and the handler's description"},
+		Look:     Look{Text: "the reason next to the clause, and the handler's description"},
 	}}
 	notRun = check{Kind: Kind{
 		ID: "run", Title: "run",
 		Requires: "The drill was played and left a history.",
-		Fix:      "the reason says why there is no history: fix that, and play the drill again; spotdrill doctor checks this machine",
+		Fix:      "the reason shows why there is no history: fix that, and play the drill again; spotdrill doctor checks this machine",
 		Look:     Look{Text: "the console's output of the run"},
 	}}
 	unknownCheck = check{Kind: Kind{
 		ID: "unknownCheck", Title: "unknown check",
 		Requires: "Every check of the scenario is one that this version can evaluate.",
 		Fix:      "judge the history with the version of spotdrill that played it, or with a newer one",
-		Look:     Look{Text: "the scenario's file beside the history"},
+		Look:     Look{Text: "the scenario's file next to the history"},
 	}}
 )

@@ -14,7 +14,7 @@ import (
 var checkReplacedFirst = check{
 	Kind: Kind{
 		ID: "replacedFirst", Title: "%s replaced first",
-		Requires: "The first pod of a node that the handler removes without a notice has to leave within a time of the configuration that calls for it, and only when as many nodes that were launched since are Ready as are drained then, or as the scenario says.",
+		Requires: "The first pod of a node that the handler removes without a notice has to leave within a time of the configuration that calls for it, and only when as many nodes that were launched since are Ready as are drained then, or as the scenario requires.",
 		Fix:      "nobody takes this instance, so there is time: launch the replacement, and evict the first pod when it is Ready",
 		Look:     Look{Lane: LaneNode, Text: "the lanes of the nodes and pods: which node was launched, when was it Ready, and when did the first pod have to leave? Then handler.log"},
 	},

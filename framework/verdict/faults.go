@@ -53,7 +53,7 @@ type limit struct {
 }
 
 // limitOf counts from the put of a notice or message, or from the end of a fault or
-// disturbance if one is named and ended later. If that is unknown, why says the reason.
+// disturbance if one is named and ended later. If that is unknown, why is the reason.
 func (j judge) limitOf(put history.Event, name string) (l limit, why string) {
 	l = limit{from: put.At, evidence: []history.Event{put}}
 	if name == "" {
@@ -71,7 +71,7 @@ func (j judge) limitOf(put history.Event, name string) (l limit, why string) {
 }
 
 // endOf is when a fault or a disturbance of the handler ended that took effect. If that is
-// unknown, why says the reason.
+// unknown, why is the reason.
 func (j judge) endOf(name string) (ended history.Event, why string) {
 	of := func(kind history.Kind) (history.Event, bool) {
 		return j.First(func(e history.Event) bool { return e.Kind == kind && e.Step() == name })
@@ -109,7 +109,7 @@ func (j judge) extended(l limit, put history.Event, at, within time.Duration) li
 	return l
 }
 
-// after says how long after the start of the limit something came.
+// after describes how long after the start of the limit something came.
 func (l limit) after(at time.Duration) string {
 	text := history.Seconds(at - l.from)
 	if l.received {

@@ -183,7 +183,7 @@ func TestNotRestarted(t *testing.T) {
 			s.pod(8, history.PodRestarted, "handler-web-5d8f-x", reserved, "ReplicaSet/handler-web-5d8f")
 		}, want: Pass},
 		{name: "another namespace", edit: func(s *script) { s.meta.Handler.Deployment = "elsewhere/handler" }, want: Unknown, got: "no pod of elsewhere/handler"},
-		{name: "no handler", edit: func(s *script) { s.meta.Handler.Deployment = "" }, want: Unknown, got: "does not say where"},
+		{name: "no handler", edit: func(s *script) { s.meta.Handler.Deployment = "" }, want: Unknown, got: "does not show where"},
 		{name: "the recording ends too soon", edit: func(s *script) { s.at(12, history.NewRunError("x")) }, want: Unknown, got: "recording ends there"},
 	} {
 		x.check = "handler not restarted"
@@ -207,7 +207,7 @@ func TestQueueEmpty(t *testing.T) {
 			depth(0, 1)(s)
 			s.at(12, history.NewRunError("x"))
 		}, want: Unknown, got: "0 visible and 1 handed out when the drill was cut short"},
-		{name: "not counted", edit: func(s *script) { s.drop(kind(history.QueueDepth)) }, want: Unknown, got: "does not say"},
+		{name: "not counted", edit: func(s *script) { s.drop(kind(history.QueueDepth)) }, want: Unknown, got: "does not show"},
 	} {
 		x.check = "queue empty"
 		x.run(t, outageStory)
@@ -238,7 +238,7 @@ func TestMidDrain(t *testing.T) {
 			disturb(6, "cut-off")(s)
 			s.at(8, history.NewHandlerLeftAlone("crash", "", history.With(history.Numbers{history.Dropped: 3})))
 		}, want: Pass},
-		{name: "cut off and had nothing to say", edit: func(s *script) {
+		{name: "cut off and sent nothing", edit: func(s *script) {
 			disturb(6, "cut-off")(s)
 			s.at(8, history.NewHandlerLeftAlone("crash", "", history.With(history.Numbers{history.Dropped: 0})))
 		}, want: Unknown, got: "not a packet"},

@@ -9,7 +9,7 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// vocabulary is what a fuzzed history is made of: what the stories say, and
+// vocabulary is what a fuzzed history is made of: what the stories have, and
 // what no run would write.
 type vocabulary struct {
 	events   []history.Event

@@ -13,7 +13,7 @@ var checkNotRestarted = check{
 		ID: "notRestarted", Title: "handler not restarted",
 		Requires: "The handler's pods stay, and none of their containers ends or starts again.",
 		Fix:      "look in handler.log for the panic or the failed probe; what cannot be parsed must be an error that is handled, not an exit",
-		Look:     Look{Text: "handler.log, its last lines before the restart, and state/ beside it"},
+		Look:     Look{Text: "handler.log, its last lines before the restart, and state/ next to it"},
 	},
 	judge: by(notRestarted),
 }
@@ -22,7 +22,7 @@ func notRestarted(j judge, v Verdict, _ scenarios.NotRestarted) Verdict {
 	handler := j.History.Meta.Handler
 	v = v.wants("the handler's pods there throughout, no container ended or started again")
 	if handler.Workload() == "" {
-		return v.unknown("the history does not say where the handler runs")
+		return v.unknown("the history does not show where the handler runs")
 	}
 	ends := []history.Kind{history.PodRestarted, history.PodExited, history.PodTerminating, history.PodDeleted, history.PodCreated}
 	var bad []history.Event
@@ -94,7 +94,7 @@ func midDrain(j judge, v Verdict, c scenarios.MidDrain) Verdict {
 	return v.pass(fmt.Sprintf("%s into the drain, with %d pods left", history.Seconds(at.At-begun.At), left), begun, at)
 }
 
-// withoutEffect says why a disturbance of the handler's pods did nothing to it, or
+// withoutEffect shows why a disturbance of the handler's pods did nothing to it, or
 // "".
 func (j judge) withoutEffect(done []history.Event) string {
 	if done[0].Disturbance() == history.CutOffHandler {

@@ -7,7 +7,7 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// The kernel counts the packets that it dropped for lack of an entry, and does not say whose
+// The kernel counts the packets that it dropped for lack of an entry, and does not show whose
 // they were. Three queries without an entry are three such packets only if there were three
 // at that time: with more, others may have been dropped in their place.
 func TestQueriesWithoutAnEntry(t *testing.T) {

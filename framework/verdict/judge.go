@@ -108,9 +108,9 @@ func describe(events []history.Event) string {
 	return strings.Join(kinds, ", ")
 }
 
-// unclearWho says that these events may be the handler's doing or not.
+// unclearWho reports that these events may be the handler's doing or not.
 func unclearWho(events []history.Event) string {
-	return describe(events) + "; the history does not say by whom"
+	return describe(events) + "; the history does not show by whom"
 }
 
 // filter keeps the events that ok accepts.

@@ -125,10 +125,10 @@ func TestWhatOthersPutOnANode(t *testing.T) {
 				return e.Kind == history.AuditRead || e.Kind == history.HandlerWrote || e.Kind == history.HandlerTook
 			})
 			s.at(6, history.NewNodeUnlabelled(victim, othersLabel, history.Note(`"in-use"`)))
-		}, "", Unknown, "the history does not say by whom", false},
+		}, "", Unknown, "the history does not show by whom", false},
 		{"taken off some seconds after the handler wrote", func(s *script) {
 			s.at(9, history.NewNodeUnlabelled(victim, othersLabel, history.Note(`"in-use"`)))
-		}, "", Unknown, "the history does not say by whom", false},
+		}, "", Unknown, "the history does not show by whom", false},
 		{"the handler never changed the node", func(s *script) { s.drop(kind(history.HandlerWrote)) }, "", Unknown, "nothing shows that the handler changed", false},
 		{"nothing prepared", func(s *script) { s.drop(kind(history.NodePrepared)) }, "", Unknown, "does not show that anything was prepared", false},
 		{"the prepared taint was not there", func(s *script) {
@@ -216,7 +216,7 @@ func TestTheMarkIsKept(t *testing.T) {
 				return e.Kind == history.AuditRead || e.Kind == history.HandlerWrote || e.Kind == history.HandlerTook
 			})
 			s.at(12, history.NewNodeUncordoned(victim))
-		}, "", Unknown, "does not say by whom", false},
+		}, "", Unknown, "does not show by whom", false},
 		{"never put on", func(s *script) { s.drop(kind(history.NodeCordoned)) }, "", Unknown, "was not marked", false},
 	} {
 		x.check = check

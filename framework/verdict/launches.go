@@ -53,7 +53,7 @@ var checkDaemonSetRuns = check{
 		ID: "daemonSetRuns", Title: "DaemonSet %s runs",
 		Requires: "A DaemonSet whose pods did not fit on the nodes runs on every launched node when these have been replaced, within a time of the configuration that calls for it.",
 		Fix:      "count the DaemonSets of the cluster, as they are now, in the size of every node that is launched",
-		Look:     Look{Lane: LanePods, Text: "the lanes Handler and Pods: what the scheduler said of the pending pods, and which node has none that is Ready"},
+		Look:     Look{Lane: LanePods, Text: "the lanes Handler and Pods: what the scheduler reported of the pending pods, and which node has none that is Ready"},
 	},
 	judge: by(daemonSetRuns),
 }
@@ -86,7 +86,7 @@ func daemonSetRuns(j judge, v Verdict, c scenarios.DaemonSetRuns) Verdict {
 	return v.fail("no Ready pod on "+strings.Join(missing, ", "), known(said, cause)...)
 }
 
-// pending are the pods that were bound to no node at that time, and what the scheduler said of
+// pending are the pods that were bound to no node at that time, and what the scheduler reported of
 // one of them before.
 func (j judge) pending(pods []story.Pod, at time.Duration) (out []story.Pod, said history.Event) {
 	for _, p := range pods {

@@ -49,7 +49,7 @@ func stopsCleanly(j judge, v Verdict, c scenarios.StopsCleanly) Verdict {
 			switch {
 			case e.At <= terminating.At+signalled:
 			case e.IP == "":
-				return v.unknown("the history does not say which pod received a message", terminating, e)
+				return v.unknown("the history does not show which pod received a message", terminating, e)
 			case p.HasIP(e.IP):
 				return v.fail(fmt.Sprintf("%s received a message %s after it began to terminate", p.Name(), history.Seconds(e.At-terminating.At)), terminating, e)
 			case j.PodAt(e.IP) == nil:
@@ -160,7 +160,7 @@ func takenOver(j judge, v Verdict, c scenarios.TakenOver) Verdict {
 			continue
 		}
 		if e.HandlerPod() == "" {
-			return v.unknown("the audit log does not say which replica evicted "+e.Pod, ended, e)
+			return v.unknown("the audit log does not show which replica evicted "+e.Pod, ended, e)
 		}
 		v.Numbers["taken_over_seconds"] = (*e.Said - ended.At).Seconds()
 		return v.pass(fmt.Sprintf("%s evicted %s %s after %s had ended", e.HandlerPod(), e.Pod, history.Seconds(*e.Said-ended.At), names[0]), ended, e)

@@ -65,7 +65,7 @@ func TestAHandlerStopsCleanly(t *testing.T) {
 		{"does not end", []func(*script){elsewhere}, Fail, "has not ended"},
 		{"no other message came", []func(*script){ends}, Unknown, "no message came after"},
 		{"an address that no pod has received", []func(*script){ends, func(s *script) { s.received(12, "172.18.0.9") }}, Unknown, "no pod is known"},
-		{"the history does not say who received", []func(*script){ends, func(s *script) { s.received(12, "") }}, Unknown, "does not say which pod"},
+		{"the history does not show who received", []func(*script){ends, func(s *script) { s.received(12, "") }}, Unknown, "does not show which pod"},
 	} {
 		expectation{name: x.name, check: check, want: x.want, got: x.got}.run(t, play(x.edits...))
 	}
@@ -113,7 +113,7 @@ func TestADrainIsTakenOver(t *testing.T) {
 			}
 			cutAt(16)(s)
 		}}, Fail, "nobody evicted the 2 pods"},
-		{"by an unknown one", []func(*script){by(15, "")}, Unknown, "does not say which replica"},
+		{"by an unknown one", []func(*script){by(15, "")}, Unknown, "does not show which replica"},
 		{"no audit log", []func(*script){by(15, "handler-2"), func(s *script) { s.drop(kind(history.AuditRead)) }}, Unknown, "was not read"},
 		{"the replica has not ended", []func(*script){by(15, "handler-2"), func(s *script) { s.drop(kind(history.PodExited)) }}, Unknown, "has not ended"},
 		{"nothing was left", []func(*script){func(s *script) {
@@ -125,7 +125,7 @@ func TestADrainIsTakenOver(t *testing.T) {
 		expectation{name: x.name, check: check, want: x.want, got: x.got}.run(t, play(x.edits...))
 	}
 	t.Run("no other check finds it", func(t *testing.T) { missedBefore(t, play()(), check) })
-	// The audit log is read when the recording has ended: waiting for what it says would never end.
+	// The audit log is read when the recording has ended: waiting for what it reports would never end.
 	for seconds, want := range map[float64]bool{14: false, 16.5: true} {
 		s := play(by(15, "handler-2"), func(s *script) {
 			s.pod(16, history.PodTerminating, "app-2", victim, "ReplicaSet/app")

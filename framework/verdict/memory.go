@@ -74,7 +74,7 @@ func (g growth) bytes() float64 { return g.late - g.early }
 
 func mebibytes(bytes float64) float64 { return bytes / (1 << 20) }
 
-// grown compares the readings of a pod's memory; why says what is missing of them.
+// grown compares the readings of a pod's memory; why describes what is missing of them.
 func (j judge) grown(p story.Pod, from, to time.Duration) (g growth, why string) {
 	readings := j.All(func(e history.Event) bool {
 		return e.Kind == history.MemoryUsed && e.Pod == p.Name() && e.At >= from && e.At <= to

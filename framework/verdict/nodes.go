@@ -85,7 +85,7 @@ func marked(j judge, v Verdict, c scenarios.Marked) Verdict {
 	return v.pass(after, found...)
 }
 
-// unprompted says why a mark shows no reaction to a later notice: no notice before it
+// unprompted shows why a mark shows no reaction to a later notice: no notice before it
 // requires a mark. A handler that marks a node for a notice that requires none, such as a
 // rebalance recommendation, has not shown that it acts on one that does.
 func (j judge) unprompted(node string, mark history.Event) string {
@@ -102,7 +102,7 @@ func (j judge) unprompted(node string, mark history.Event) string {
 }
 
 // requiresMark reports whether a handler must mark the node of the notice: a check of the
-// scenario requires it, or the notice says that the instance ends.
+// scenario requires it, or the notice reports that the instance ends.
 func (j judge) requiresMark(put history.Event) bool {
 	for _, check := range j.Scenario.Checks {
 		if m := check.Marked; m != nil && m.Notice == put.Step() {
@@ -126,7 +126,7 @@ func (j judge) requiresMark(put history.Event) bool {
 }
 
 // markAsked finds, for a mark that was seen after its limit, the handler's write in the
-// audit log that made it. If it is unknown whether the mark was in time, doubt says why.
+// audit log that made it. If it is unknown whether the mark was in time, doubt shows why.
 func (j judge) markAsked(put, mark history.Event, until time.Duration) (asked history.Event, doubt string) {
 	if mark.At <= until {
 		return asked, ""

@@ -157,7 +157,7 @@ func TestUntouched(t *testing.T) {
 		}, want: Fail, got: "pod.terminating"},
 		{name: "daemon pod deleted, and no audit log", edit: func(s *script) {
 			s.pod(8, history.PodTerminating, "proxy-"+bystander, bystander, "DaemonSet/kube-proxy")
-		}, want: Unknown, got: "the history does not say by whom"},
+		}, want: Unknown, got: "the history does not show by whom"},
 		{name: "daemon pod deleted by somebody else", edit: func(s *script) {
 			s.pod(8, history.PodTerminating, "proxy-"+bystander, bystander, "DaemonSet/kube-proxy")
 			s.at(28, history.NewAuditRead(""))

@@ -69,7 +69,7 @@ func TestAbsenceNeedsTimeToShow(t *testing.T) {
 	}
 }
 
-// A recording that ends when the scenario says that a check is decided shows the failure;
+// A recording that ends when the scenario reports that a check is decided shows the failure;
 // one that ends before does not.
 func TestARecordingOfTheNeededLengthShowsAFailure(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -13,7 +13,7 @@ import (
 
 var observed = []string{"own-a", "own-b", "own-c"}
 
-// observe records a prober's queries, and what it said of itself.
+// observe records a prober's queries, and what it reported of itself.
 func (s *script) observe(prober string, from, to float64) {
 	before := len(s.queries)
 	s.at(from, history.NewTargetFound(prober, "kube-dns", "10.96.0.10", history.Pod("ours/prober-"+prober)))
@@ -134,9 +134,9 @@ func TestObservedClusters(t *testing.T) {
 				s.at(15, history.NewNodeDeleted(node))
 			}
 		}, "prober", Unknown, "no prober was there from the beginning to the end", false},
-		{"a prober never said how it went", func(s *script) {
+		{"a prober reported no result", func(s *script) {
 			s.drop(func(e history.Event) bool { return e.Kind == history.ProberEnded && e.Node == "own-a" })
-		}, "prober", Unknown, "own-a: it never said how it went", true},
+		}, "prober", Unknown, "own-a: it reported no result", true},
 		{"queries are missing from the record", func(s *script) {
 			s.change(history.ProberEnded, func(e *history.Event) { e.Numbers[history.Asked]++ })
 		}, "prober", Unknown, "on record", true},
@@ -165,7 +165,7 @@ func TestObservedClusters(t *testing.T) {
 			s.scenario.Observe.Permission = scenarios.DrainNode
 			s.at(26.15, history.NewRestored(history.Note("node own-a uncordoned")))
 		}, "restored", Pass, "uncordoned", false},
-		{"a drill is not put back", func(s *script) { s.scenario.Observe.Permission = scenarios.DrainNode }, "restored", Unknown, "does not say", false},
+		{"a drill is not put back", func(s *script) { s.scenario.Observe.Permission = scenarios.DrainNode }, "restored", Unknown, "does not report", false},
 	} {
 		x.run(t, observedStory)
 	}

@@ -158,7 +158,7 @@ func workloadPod(s *script, owner string) {
 }
 
 // deletes has a pod of the workload deleted without an eviction; reason is what
-// Kubernetes says of it, if anything.
+// Kubernetes reports of it, if anything.
 func deletes(owner, reason string) func(*script) {
 	return func(s *script) {
 		workloadPod(s, owner)
@@ -203,7 +203,7 @@ func TestNoEviction(t *testing.T) {
 		{name: "a daemon pod deleted, and no audit log", edit: func(s *script) {
 			s.meta.Handler.Name = "builtin"
 			deletes("DaemonSet/web", "")(s)
-		}, want: Unknown, got: "pod.terminating; the history does not say by whom"},
+		}, want: Unknown, got: "pod.terminating; the history does not show by whom"},
 		{name: "one of the workload deleted at once", edit: func(s *script) {
 			workloadPod(s, "ReplicaSet/web")
 			s.pod(8, history.PodDeleted, "web", bystander, "ReplicaSet/web")

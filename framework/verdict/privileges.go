@@ -11,7 +11,7 @@ import (
 var checkPrivileges = check{
 	Kind: Kind{
 		ID: "leastPrivilege", Title: "least privilege",
-		Requires: "The handler calls only the SQS actions of its policy, on its own queue only; it may not delete nodes unless it says that it does; and it has none of the rights that lead to every secret or to other rights.",
+		Requires: "The handler calls only the SQS actions of its policy, on its own queue only; it may not delete nodes unless its description states that it does; and it has none of the rights that lead to every secret or to other rights.",
 		Fix:      "call only the SQS actions of the handler's policy, on its own queue; if it needs more, list them under sqsActions in its description; if it deletes Node objects, set deletesNode there; remove from its roles what no interruption handler needs",
 		Look:     Look{Text: "the sqs.call and rbac.rule events that are cited, in history.jsonl"},
 	},
@@ -61,7 +61,7 @@ func privileges(j judge, v Verdict) Verdict {
 	}
 	switch {
 	case calls > 0 && (len(allowed) == 0 || queue == ""):
-		return v.unknown("the history does not say what the handler may call, and on which queue")
+		return v.unknown("the history does not show what the handler may call, and on which queue")
 	case len(bad) > 0:
 		return v.fail(fmt.Sprintf("%d of %d calls: %s", len(bad), calls, strings.Join(what, ", ")), capped(bad)...)
 	case len(excess) > 0 && j.ours():
@@ -103,7 +103,7 @@ func needless() []right {
 }
 
 // excessive reports whether the event is a rule of the handler's roles that no
-// interruption handler needs, or that lets it delete nodes although it does not say that it
+// interruption handler needs, or that lets it delete nodes although it does not state that it
 // deletes them. Another check finds what is given by a wildcard.
 func (j judge) excessive(e history.Event) bool {
 	if e.Kind != history.RBACRule {

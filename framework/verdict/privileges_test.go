@@ -61,13 +61,13 @@ func TestLeastPrivilege(t *testing.T) {
 		{name: "a call of the proxy's own", edit: call("ChangeMessageVisibilityBatch", "drill", history.ProxyOwner), want: Pass, got: "2 calls"},
 		{name: "another service", edit: call("ec2:DescribeInstances", "", ""), want: Pass, got: "2 calls"},
 		{name: "no call at all", edit: func(s *script) { s.drop(kind(history.SQSCall)) }, want: Pass, got: "0 calls"},
-		{name: "what is allowed is not known", edit: func(s *script) { s.meta.Handler.SQSActions = nil }, want: Unknown, got: "does not say"},
-		{name: "its queue is not known", edit: func(s *script) { s.meta.Environment = nil }, want: Unknown, got: "does not say"},
+		{name: "what is allowed is not known", edit: func(s *script) { s.meta.Handler.SQSActions = nil }, want: Unknown, got: "does not show"},
+		{name: "its queue is not known", edit: func(s *script) { s.meta.Environment = nil }, want: Unknown, got: "does not show"},
 		{name: "the right to delete nodes", edit: granted("get,delete", "/nodes,/pods"), want: Fail, got: "ClusterRole handler: verbs get,delete of /nodes,/pods"},
 		{name: "the right to delete them all", edit: granted("deletecollection", "/nodes"), want: Fail, got: "deletecollection"},
 		{name: "the right to delete what only sounds like nodes", edit: granted("delete", "karpenter.sh/nodes,/nodes/status"), want: Pass, got: "2 calls"},
 		{name: "the right to read nodes", edit: granted("get,list", "/nodes"), want: Pass, got: "2 calls"},
-		{name: "the right to delete nodes, of a handler that says it does", edit: func(s *script) {
+		{name: "the right to delete nodes, of a handler that states that it does", edit: func(s *script) {
 			s.meta.Handler.DeletesNode = true
 			granted("delete", "/nodes")(s)
 		}, want: Pass, got: "2 calls"},

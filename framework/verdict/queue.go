@@ -81,7 +81,7 @@ func deleted(j judge, v Verdict, c scenarios.Deleted) Verdict {
 }
 
 // keeps is why the handler leaves messages in the queue in this scenario, by its
-// description; empty if it does not say so.
+// description; empty if it does not show it.
 func (j judge) keeps() string { return j.History.Meta.Handler.Keeps[j.Scenario.Name] }
 
 // mayKeep reports whether what was put may stay in the queue: it is not a notice that
@@ -148,7 +148,7 @@ func queueEmpty(j judge, v Verdict, _ scenarios.QueueEmpty) Verdict {
 		}
 		return v.pass("none", e)
 	}
-	return v.unknown("the history does not say how many messages were left")
+	return v.unknown("the history does not show how many messages were left")
 }
 
 var checkNoneLost = check{
@@ -172,7 +172,7 @@ func noneLost(j judge, v Verdict) Verdict {
 		}
 	}
 	if !ok {
-		return v.unknown("the history does not say how many messages were left")
+		return v.unknown("the history does not show how many messages were left")
 	}
 	n := j.Account()
 	left := int(depth.Numbers[history.Visible] + depth.Numbers[history.Invisible])
@@ -221,10 +221,10 @@ var checkCommitPoint = check{
 }
 
 // commitPoint checks whether the handler deleted a message only when its description
-// says that it may: once the drain is recorded, which shows as a mark on the
+// reports that it may: once the drain is recorded, which shows as a mark on the
 // node, or once it is done. It covers the notices that call for a drain in this
 // scenario; ok is false if there is none, if the handler may delete what it has
-// received, or if another handler beside it may be the one that drains.
+// received, or if another handler next to it may be the one that drains.
 func commitPoint(j judge, v Verdict) (Verdict, bool) {
 	if j.History.Meta.Other != nil {
 		return v, false

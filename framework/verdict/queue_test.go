@@ -61,7 +61,7 @@ func TestDeletedNotice(t *testing.T) {
 	}
 }
 
-// A handler may leave what it cannot use in the queue, if its description says
+// A handler may leave what it cannot use in the queue, if its description shows
 // why, but no notice that calls for a drain.
 func TestKeptMessage(t *testing.T) {
 	const why = "it goes on to the dead-letter queue"
@@ -81,10 +81,10 @@ func TestKeptMessage(t *testing.T) {
 	unsaid := func(s *script) { s.meta.Handler.Keeps = nil }
 	for _, x := range []expectation{
 		{name: "kept", check: "deleted garbage", want: Pass, got: "1 kept: " + why},
-		{name: "kept, and its description says nothing", edit: unsaid, check: "deleted garbage", want: Fail},
+		{name: "kept, and its description reports nothing", edit: unsaid, check: "deleted garbage", want: Fail},
 		{name: "the notice kept", edit: func(s *script) { s.drop(kind(history.SQSDeleted)) }, check: "deleted reclaim", want: Fail},
 		{name: "in the queue", check: "queue empty", want: Pass, got: "1 kept: " + why},
-		{name: "in the queue, and its description says nothing", edit: unsaid, check: "queue empty", want: Fail},
+		{name: "in the queue, and its description reports nothing", edit: unsaid, check: "queue empty", want: Fail},
 		{name: "more in the queue than may be", edit: func(s *script) {
 			s.change(history.QueueDepth, func(e *history.Event) { e.Numbers = history.Numbers{history.Visible: 2, history.Invisible: 0} })
 		}, check: "queue empty", want: Fail},

@@ -272,7 +272,7 @@ func (x expectation) run(t *testing.T, play func() *script) {
 			t.Errorf("%s: %s (noise %t), got %q; want %s (noise %t) with %q", v.Check, v.Outcome, v.Noise, v.Got, x.want, x.noise, x.got)
 		}
 		if v.Want == "" || v.Got == "" {
-			t.Errorf("%s does not say what was wanted and what was seen: %+v", v.Check, v)
+			t.Errorf("%s does not describe what was wanted and what was seen: %+v", v.Check, v)
 		}
 		if x.want != Pass && r.Outcome == Pass {
 			t.Errorf("%s is %s and the drill passes all the same", v.Check, v.Outcome)

@@ -27,7 +27,7 @@ const inFlight = story.InFlight
 // deliver it first.
 const seenLate = story.SeenLate
 
-// mayBeInTime says why something that a watch saw after a limit may have happened before
+// mayBeInTime shows why something that a watch saw after a limit may have happened before
 // it, or "".
 func (j judge) mayBeInTime(seen history.Event, limit time.Duration) string {
 	at, why := j.Earliest(seen)
@@ -42,7 +42,7 @@ func (j judge) mayBeInTime(seen history.Event, limit time.Duration) string {
 	return ""
 }
 
-// handlerWaited says that the handler was late because it had no processor: it would have
+// handlerWaited reports that the handler was late because it had no processor: it would have
 // acted by until, if it had not waited between from and at. It is empty if not.
 func (j judge) handlerWaited(from, at, until time.Duration) string {
 	waited := time.Duration(0)
@@ -97,7 +97,7 @@ var checkControl = check{
 		ID: "control", Title: "control",
 		Requires: "A pod that stays, of CoreDNS or of the application, answers nearly all that it is sent directly; in a cluster that is not spotdrill's own, the responder within each prober does.",
 		Fix:      "the machine was too busy to measure: free it of other work, give it more cores, or lower the probe's rates",
-		Look:     Look{Lane: LaneDNS, Text: "the control below the DNS answers: this machine was too busy to measure; repeat with less beside it"},
+		Look:     Look{Lane: LaneDNS, Text: "the control below the DNS answers: this machine was too busy to measure; repeat with less running at the same time"},
 	},
 	always: probed(control), observes: true,
 }
@@ -133,7 +133,7 @@ var checkProber = check{
 		ID: "prober", Title: "prober",
 		Requires: "The prober sent its queries on time, and all of them are on record.",
 		Fix:      "the machine was too busy to send queries on time: free it of other work, give it more cores, or lower the probe's rates",
-		Look:     Look{Lane: LaneDNS, Text: "the queries that never left (amber): this machine was too busy to measure; repeat with less beside it"},
+		Look:     Look{Lane: LaneDNS, Text: "the queries that never left (amber): this machine was too busy to measure; repeat with less running at the same time"},
 	},
 	always: probed(prober), observes: true,
 }
@@ -153,7 +153,7 @@ func prober(j judge, v Verdict) Verdict {
 		}
 		for _, number := range []history.Number{history.Asked, history.UnsentQueries, history.LateP99} {
 			if _, ok := e.Numbers[number]; !ok {
-				return v.unknown(fmt.Sprintf("the prober did not say %s", number), e)
+				return v.unknown(fmt.Sprintf("the prober did not report %s", number), e)
 			}
 		}
 		if dropped := e.Numbers[history.Dropped]; dropped > 0 {
@@ -164,7 +164,7 @@ func prober(j judge, v Verdict) Verdict {
 		evidence = append(evidence, e)
 	}
 	if ended == 0 {
-		return v.unknown("the prober never said how it went")
+		return v.unknown("the prober reported no result")
 	}
 	v.Numbers = map[string]float64{"asked": asked, "unsent": unsent, "late_p99_ms": late * 1000}
 	missed, total := 0.0, 0.0

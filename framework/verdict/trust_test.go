@@ -34,8 +34,8 @@ func distrusted() []expectation {
 		{name: "control asked too little", edit: func(s *script) { s.scenario.Probe.Control = 12 }, check: "control", got: "expected", noise: true},
 		{name: "control stopped early", edit: without(history.Control, fresh, 25, 99), check: "control", got: "the drill went on", noise: true},
 
-		{name: "prober did not end", edit: func(s *script) { s.drop(kind(history.ProberEnded)) }, check: "prober", got: "never said"},
-		{name: "prober did not say", edit: func(s *script) {
+		{name: "prober did not end", edit: func(s *script) { s.drop(kind(history.ProberEnded)) }, check: "prober", got: "reported no result"},
+		{name: "prober did not report", edit: func(s *script) {
 			s.change(history.ProberEnded, func(e *history.Event) { delete(e.Numbers, history.LateP99) })
 		}, check: "prober", got: "late_p99"},
 		{name: "prober asked nothing", edit: number(history.Asked, 0), check: "prober", got: "0 queries asked"},
@@ -47,7 +47,7 @@ func distrusted() []expectation {
 				s.lose(service, fresh, at, at+0.05, history.Unsent)
 			}
 		}, check: "prober", got: "could not leave", noise: true},
-		{name: "prober says what is no number", edit: number(history.LateP99, math.NaN()), check: "prober", got: "late", noise: true},
+		{name: "prober describes what is no number", edit: number(history.LateP99, math.NaN()), check: "prober", got: "late", noise: true},
 		{name: "prober late", edit: number(history.LateP99, 0.2001), check: "prober", got: "late", noise: true},
 		{name: "no fixed queries", edit: without(service, fixed, 0, 99), check: "prober", got: "mode fixed"},
 		{name: "no fresh queries", edit: without(service, fresh, 0, 99), check: "prober", got: "mode fresh"},

@@ -14,8 +14,8 @@ import (
 var checkHandlersAgree = check{
 	Kind: Kind{
 		ID: "handlersAgree", Title: "handlers agree about %s",
-		Requires: "Of two handlers one drains the node. The other neither changes the node nor asks a pod of it to leave, deletes no message for which nobody acts, and takes no mark off.",
-		Fix:      "run one interruption handler: Karpenter's documentation advises against a Node Termination Handler beside it. If both must run, give each a queue of its own, and let only one act on each kind of notice",
+		Requires: "One of two handlers drains the node. The other neither changes the node nor asks a pod of it to leave, deletes no message for which nobody acts, and takes no mark off.",
+		Fix:      "run one interruption handler: Karpenter's documentation advises against a Node Termination Handler next to it. If both must run, give each a queue of its own, and let only one act on each kind of notice",
 		Look:     Look{Lane: LaneHandler, Text: "the lanes Handler and Node: who received and deleted the message, and whose write came first? Then handler.log and second-handler.log"},
 	},
 	judge: by(handlersAgree),

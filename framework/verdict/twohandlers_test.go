@@ -8,7 +8,7 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// pairStory is a drain beside a second handler that leaves everything alone. A recommendation for
+// pairStory is a drain together with a second handler that leaves everything alone. A recommendation for
 // the victim comes at +2.5, and the notice at +4.
 func pairStory() *script {
 	s := drainStory()
@@ -32,7 +32,7 @@ func pairStory() *script {
 	return s
 }
 
-// acted records what the audit log says of a handler.
+// acted records what the audit log reports of a handler.
 func (s *script) acted(seconds float64, by string, e history.Event) {
 	said := sec(seconds)
 	e.Said, e.By = &said, by

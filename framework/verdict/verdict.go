@@ -110,9 +110,9 @@ type Result struct {
 
 	Outcome  Outcome   `yaml:"outcome"`
 	Verdicts []Verdict `yaml:"verdicts"`
-	// Losses says what the service's lost queries were lost to, most first.
+	// Losses describes what the service's lost queries were lost to, most first.
 	Losses []loss.Loss `yaml:"losses,omitempty"`
-	// ApplicationLosses says the same of the application's requests.
+	// ApplicationLosses shows the same of the application's requests.
 	ApplicationLosses []loss.Loss `yaml:"applicationLosses,omitempty"`
 	// DNS is what was measured of DNS; nil without a probe. Application is what was measured of
 	// the workload's Service; nil if it was not requested.
