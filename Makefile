@@ -54,7 +54,7 @@ help: ## Show this help
 	@echo "  SESSIONS=n  ROUNDS=n  SEED=n  LABEL_FILTER='profile:SPOT && set:fast'"
 
 # run-suite NAME,TIMEOUT,FAILED,FLAGS compiles a suite and runs it in this folder, which
-# paths are relative to: the specs alone, without the unit tests beside them. It prints
+# paths are relative to: the specs alone, without the unit tests next to them. It prints
 # FAILED if the suite does not pass. Ginkgo reports each spec as it begins and ends, with
 # the progress of its drill in between; colours are for terminals.
 define run-suite

@@ -78,7 +78,7 @@ printf '%s ' "$1" >>"$record"
 				t.Errorf("the image is %s, want %s…", ref, c.from)
 			}
 			if !strings.Contains(said.String(), c.said) {
-				t.Errorf("%q is not in what it said: %s", c.said, said.String())
+				t.Errorf("%q is not in what it logged: %s", c.said, said.String())
 			}
 		})
 	}

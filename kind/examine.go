@@ -18,7 +18,7 @@ const (
 	Nowhere Origin = "nowhere" // no registry has it, and it cannot be built
 )
 
-// Source says where an image comes from, and why.
+// Source shows where an image comes from, and why.
 type Source struct {
 	Name string // node or localstack
 	Ref  string

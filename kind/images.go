@@ -28,7 +28,7 @@ const pullNews = 20 * time.Second
 //go:embed images/versions.env
 var versionsFile string
 
-// ImageOptions say where images come from and where progress is logged.
+// ImageOptions describe where images come from and where progress is logged.
 type ImageOptions struct {
 	// Source is the root of a checkout, whose kind/images has the recipes. Elsewhere, those that
 	// this program was built with are used.
@@ -102,7 +102,7 @@ func localStackImage() image {
 	}
 }
 
-// ErrNotAvailable says that no registry has the image and that it cannot be built here.
+// ErrNotAvailable reports that no registry has the image and that it cannot be built here.
 // Every function that returns an image may return it.
 var ErrNotAvailable = errors.New("image not available")
 

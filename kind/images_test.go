@@ -15,7 +15,7 @@ import (
 func TestVersionsAgree(t *testing.T) {
 	kubernetes := version("KUBERNETES_VERSION")
 	if !strings.HasPrefix(defaults.Image, "kindest/node:"+kubernetes+"@sha256:") { //nolint:gocritic // the order is right: the image has the prefix
-		t.Errorf("kind's own node image is %s, versions.env says %s", defaults.Image, kubernetes)
+		t.Errorf("kind's own node image is %s, versions.env has %s", defaults.Image, kubernetes)
 	}
 	for file, modules := range map[string]map[string]string{
 		"../go.mod":                    {"sigs.k8s.io/kind": "KIND_VERSION"},

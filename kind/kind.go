@@ -62,7 +62,7 @@ func ProviderID(zone, instance string) string { return "aws:///" + zone + "/" + 
 type node struct {
 	Role string // control-plane or worker
 	// CapacityType is history.OnDemand or history.Spot; empty for a control plane, so that what
-	// asks for on-demand capacity does not land there.
+	// requests on-demand capacity does not land there.
 	CapacityType string
 	InstanceType string
 	// Spare is set for a worker that is no instance until one is launched.

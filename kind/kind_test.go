@@ -54,7 +54,7 @@ func TestMountedFilesAreAsConfigured(t *testing.T) {
 		}
 	}
 	if !strings.Contains(Mounted()["collector.conf"], "GOGC="+collector+"\n") {
-		t.Errorf("collector.conf says another GOGC than %s", collector)
+		t.Errorf("collector.conf has another GOGC than %s", collector)
 	}
 }
 

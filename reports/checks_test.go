@@ -61,7 +61,7 @@ func TestWhereToLook(t *testing.T) {
 func TestTheChecksAreDocumented(t *testing.T) {
 	var b bytes.Buffer
 	b.WriteString("# Reference: checks\n\nThis page is generated from the checks themselves. A verdict names its check by `id`; the subject (a node, pods, a\n" +
-		"notice) is beside it. Checks of scenarios have the parameters that the [scenario reference](scenario-reference.md#check) documents;\nthe others apply to every drill that they say something of.\n")
+		"notice) is next to it. Checks of scenarios have the parameters that the [scenario reference](scenario-reference.md#check) documents;\nthe others apply to every drill that they can judge.\n")
 	for _, group := range []struct {
 		title string
 		place verdict.Place

@@ -112,7 +112,7 @@ func (c *Console) End(e Entry) {
 		c.printf(", attempt %d", e.Attempts)
 	}
 	if e.Beside != "" {
-		c.printf(", beside %s", e.Beside)
+		c.printf(", together with %s", e.Beside)
 	}
 	if e.Other != "" {
 		c.printf(", second handler %s", e.Other)

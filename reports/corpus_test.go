@@ -30,7 +30,7 @@ import (
 //
 //	go test ./reports -run Corpus -update
 //
-// A drill is added by its attempt folder; the new name should say what it shows:
+// A drill is added by its attempt folder; the new name should describe what it shows:
 //
 //	go test ./reports -run Corpus -add reports/out/latest/SCENARIO/attempt-1 -as NAME
 var (

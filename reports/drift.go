@@ -165,7 +165,7 @@ func (d Drift) WriteText(w io.Writer) error {
 	return err
 }
 
-// LoadAll loads reports. Of a folder it loads every YAMLFile in it.
+// LoadAll loads reports. From a folder it loads every YAMLFile in it.
 func LoadAll(places []string) ([]*Report, error) {
 	var loaded []*Report
 	var errs []error

@@ -56,7 +56,7 @@ func rowOf(s scenarios.Scenario) string {
 	return s.Feature
 }
 
-// cell is what a report says of the scenarios of a row.
+// cell is the result that a report has for the scenarios of a row.
 func cell(r *Report, row string, rows map[string]string) string {
 	passed, played := 0, 0
 	for _, e := range r.Results {

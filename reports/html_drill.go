@@ -30,7 +30,7 @@ type drillPart struct {
 	ID string
 	Entry
 	Open     bool
-	Brief    string // its result, beside its name
+	Brief    string // its result, next to its name
 	Settings string
 	Findings []finding
 	Passes   []verdict.Verdict
@@ -83,7 +83,7 @@ func (r *Report) drillPart(e Entry) drillPart {
 	return d
 }
 
-// brief is a drill's result beside its name.
+// brief is a drill's result next to its name.
 func brief(e Entry) string {
 	switch e.Outcome.Known() {
 	case verdict.Skipped, verdict.Fail, verdict.Unknown:

@@ -7,7 +7,7 @@ import (
 	"github.com/spotdrill/spotdrill/reports/timeline"
 )
 
-// pairPart sets a drill beside the one that shows how its outage is avoided, on one axis of
+// pairPart sets a drill next to the one that shows how its outage is avoided, on one axis of
 // milliseconds.
 type pairPart struct {
 	Halves        []pairHalf

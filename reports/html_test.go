@@ -180,7 +180,7 @@ func TestThePageShowsWhatHappened(t *testing.T) {
 			page := render(t, name, aRun(c.entry))
 			for _, part := range append(c.want, "builtin 0.1.0", "v1.37.0", "iptables") {
 				if !strings.Contains(page, part) {
-					t.Errorf("the page does not say %q", part)
+					t.Errorf("the page does not show %q", part)
 				}
 			}
 		})
@@ -193,11 +193,11 @@ func TestAnOutageIsBesideItsCounterpart(t *testing.T) {
 	page := render(t, "pair", aRun(outage, held))
 	for _, part := range []string{"Side by side", "650 of 28000 lost, longest window <b>1,299 ms</b>", "0 of 28000 lost</small>"} {
 		if !strings.Contains(page, part) {
-			t.Errorf("the page does not say %q", part)
+			t.Errorf("the page does not show %q", part)
 		}
 	}
 	if page := render(t, "half", aRun(outage)); strings.Contains(page, "Side by side") {
-		t.Error("a drill is beside one that was not played")
+		t.Error("a drill is next to one that was not played")
 	}
 }
 
@@ -246,7 +246,7 @@ func TestPagesOfPublishedReports(t *testing.T) {
 		page := render(t, name, r)
 		missing := r.Missing()
 		if missing == "" || !strings.Contains(page, missing) || strings.Contains(page, "Judge again") {
-			t.Errorf("%s: the page does not say what is missing: %q", name, missing)
+			t.Errorf("%s: the page does not show what is missing: %q", name, missing)
 		}
 		for _, e := range r.Results {
 			if !strings.Contains(page, `id="`+anchor(e)+`"`) {

@@ -188,7 +188,7 @@ func TestAFolderWithoutAHistoryIsAnErrorThatHelps(t *testing.T) {
 		}
 		for _, part := range parts {
 			if !strings.Contains(err.Error(), part) {
-				t.Errorf("%q does not say %q", err, part)
+				t.Errorf("%q does not show %q", err, part)
 			}
 		}
 	}

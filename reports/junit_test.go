@@ -85,7 +85,7 @@ func TestJUnitIsReadByOthers(t *testing.T) {
 		"spot-notice-drains-node": {"builtin.SPOT", junit.StatusFailed, []string{
 			"marked victim: spotdrill-worker3 marked after 8.345s", "want: cordoned within 5s", "got:  spotdrill-worker3 marked", "#2 +12.345s node.cordoned", "reproduce: spotdrill run spot-notice-drains-node",
 		}},
-		"state-stopping-drains-node":            {"builtin.STATE-CHANGE", junit.StatusError, []string{"run: the cluster went away"}},
+		"state-stopping-drains-node":            {"builtin.STATE-CHANGE", junit.StatusError, []string{"run: the cluster disappeared"}},
 		"rebalance-recommendation-is-only-told": {"builtin.REBALANCE", junit.StatusSkipped, []string{"handler builtin does not claim rebalance-event"}},
 	}
 	read := 0

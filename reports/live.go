@@ -74,7 +74,7 @@ func (c *Console) Beside(scenario string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.live != nil {
-		c.live.rows = append(c.live.rows, &live{scenario: scenario, head: "beside it, " + scenario, begun: time.Now()})
+		c.live.rows = append(c.live.rows, &live{scenario: scenario, head: "next to it, " + scenario, begun: time.Now()})
 	}
 }
 

@@ -114,7 +114,7 @@ func TestScenariosAtTheSameTimeHaveALineEach(t *testing.T) {
 	for _, row := range c.live.rows {
 		row.begun = begun
 	}
-	const want = "\r\x1b[K\n\x1b[K\r\x1b[1A" + "[1/2] a … 3 s\nbeside it, b … steps, 3 s" + "\r\x1b[1A"
+	const want = "\r\x1b[K\n\x1b[K\r\x1b[1A" + "[1/2] a … 3 s\nnext to it, b … steps, 3 s" + "\r\x1b[1A"
 	if got := c.live.text(begun.Add(3*time.Second), 80); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

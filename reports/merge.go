@@ -13,7 +13,7 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// ErrNotOneRun says that reports are not the shards of one run.
+// ErrNotOneRun reports that reports are not the shards of one run.
 var ErrNotOneRun = errors.New("these are not the shards of one run")
 
 // Merge joins the reports of the shards of a run into one, as if one machine had played it. It makes a
@@ -125,7 +125,7 @@ func (t *Timings) add(shard Timings) {
 	t.Ended(time.Duration(t.Drills))
 }
 
-// copyHistories copies what the runs' folders have beside their reports.
+// copyHistories copies what the runs' folders have next to their reports.
 func copyHistories(to string, dirs []string) error {
 	for _, dir := range dirs {
 		entries, err := os.ReadDir(dir)

@@ -13,7 +13,7 @@ import (
 const dnsDrill = "dns-answers-throughout"
 
 // loseAtPodsThatStay loses half of the queries for that long, long after the notice, and
-// says when.
+// shows when.
 func (r *recorded) loseAtPodsThatStay(lasting time.Duration) (from, to time.Duration) {
 	_, put := r.victim()
 	from = put.At + 12*time.Second

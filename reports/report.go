@@ -99,7 +99,7 @@ type ScenarioTiming struct {
 	Scenario string  `yaml:"scenario"`
 	Expected Seconds `yaml:"expectedSeconds"` // of one attempt
 	Measured Seconds `yaml:"measuredSeconds"`
-	// Phases are empty for a scenario that was played beside another, which has them.
+	// Phases are empty for a scenario that was played at the same time as another, which has them.
 	Phases PhaseTimes `yaml:"phasesSeconds,omitempty"`
 }
 
@@ -152,7 +152,7 @@ type Entry struct {
 	Beside   string  `yaml:"beside,omitempty"`
 	Measured Seconds `yaml:"seconds"` // all attempts together
 	Expected Seconds `yaml:"-"`       // of one attempt
-	// Phases are those of Measured; none if it was played beside an earlier scenario.
+	// Phases are those of Measured; none if it was played at the same time as an earlier scenario.
 	Phases PhaseTimes `yaml:"-"`
 	// Counterpart is the scenario that shows how the outage of this one is avoided.
 	Counterpart string `yaml:"counterpart,omitempty"`
@@ -161,7 +161,7 @@ type Entry struct {
 	History string `yaml:"history,omitempty"`
 	// Waterfalls are the steps of each notice, for each node that it names.
 	Waterfalls []Waterfall `yaml:"waterfalls,omitempty"`
-	// Deviation is what the handler's description says about a clause that it is known
+	// Deviation is the sentence of the handler's description about a clause that it is known
 	// to break. It excuses nothing.
 	Deviation string `yaml:"deviation,omitempty"`
 

@@ -46,7 +46,7 @@ func TestJUnit(t *testing.T) {
 	cases := map[string]junitCase{}
 	for _, suite := range read.Suites {
 		if suite.Tests != len(suite.Cases) {
-			t.Errorf("suite %s has %d tests and says %d", suite.Name, len(suite.Cases), suite.Tests)
+			t.Errorf("suite %s has %d tests and shows %d", suite.Name, len(suite.Cases), suite.Tests)
 		}
 		for _, c := range suite.Cases {
 			cases[c.Name] = c
@@ -148,7 +148,7 @@ func TestADocumentedDeviationStandsBesideTheFailure(t *testing.T) {
 	}{
 		{"garbage-is-deleted", verdict.Fail, "It is kept."},
 		{"garbage-is-deleted", verdict.Pass, ""},
-		{"garbage-is-deleted", verdict.Unknown, ""}, // which says nothing of the handler
+		{"garbage-is-deleted", verdict.Unknown, ""}, // which shows nothing about the handler
 		{"another", verdict.Fail, ""},
 	} {
 		e := NewEntry(verdict.Result{Scenario: c.scenario, Outcome: c.outcome, Handler: known})

@@ -9,7 +9,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/verdict"
 )
 
-// ErrOtherEnvironment says that a run cannot go on in another environment than it began in.
+// ErrOtherEnvironment reports that a run cannot go on in another environment than it began in.
 var ErrOtherEnvironment = errors.New("the environment is another one than that of the earlier drills")
 
 // productKey is the entry of Report.Environment for the build of the product.

@@ -106,7 +106,7 @@ func failed() Entry {
 }
 
 func unknown() Entry {
-	e := NewEntry(verdict.NotRun(scenarios.Scenario{Name: "state-stopping-drains-node", Title: "The state change to stopping drains the node", Profile: "STATE-CHANGE"}, "the cluster went away"))
+	e := NewEntry(verdict.NotRun(scenarios.Scenario{Name: "state-stopping-drains-node", Title: "The state change to stopping drains the node", Profile: "STATE-CHANGE"}, "the cluster disappeared"))
 	e.Measured = Seconds(sec(3))
 	return e
 }

@@ -63,7 +63,7 @@ func podSpoilings() []spoiling {
 			r.add(r.End-time.Millisecond, history.NewHandlerTook("", e.Pod, history.Action("delete"), history.Said(said)))
 			r.add(r.End-time.Millisecond, history.NewAuditRead(""))
 		}, verdict.Fail},
-		{"noEviction", "karpenter-state-running-is-ignored", "a daemon pod is deleted, and no audit log says by whom", func(r *recorded) {
+		{"noEviction", "karpenter-state-running-is-ignored", "a daemon pod is deleted, and no audit log shows by whom", func(r *recorded) {
 			r.deleted(func(p story.Pod) bool { return history.OwnedBy(p.Events, "DaemonSet") })
 		}, verdict.Unknown},
 		{"untouched", "spot-notice-drains-node", "a taint that is not the handler's own is put on another node when the handler changes it", func(r *recorded) {

@@ -240,7 +240,7 @@ func spoilings() []spoiling {
 			})
 		}, verdict.Fail},
 		{"lossesExplained", "dns-lost-with-the-node", "no flow is on record", func(r *recorded) { r.Flows = nil }, verdict.Unknown},
-		{"lossesExplained", "vpc-cni-upgrade-cuts-pods-off", "nothing says that the upgrade began", func(r *recorded) {
+		{"lossesExplained", "vpc-cni-upgrade-cuts-pods-off", "nothing reports that the upgrade began", func(r *recorded) {
 			r.drop(func(e history.Event) bool { return e.Kind == history.AddOnUpgrading })
 		}, verdict.Unknown},
 		{"control", "dns-answers-throughout", "the control loses queries", func(r *recorded) { r.lose(history.Control, 20, 0, always) }, verdict.Unknown},

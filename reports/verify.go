@@ -19,7 +19,7 @@ import (
 
 // Verify reports what is wrong with a YAML report, one error for each finding: what
 // is malformed, what contradicts the rest, and what is missing to repeat the run.
-// Unless withoutHistories is set, it also judges the histories beside the report
+// Unless withoutHistories is set, it also judges the histories next to the report
 // again and requires the same verdicts.
 func Verify(file string, withoutHistories bool) error {
 	r, err := Load(file)
@@ -64,7 +64,7 @@ func (v *verification) head() {
 		v.wrong("run: it has no name")
 	}
 	if r.Started.IsZero() {
-		v.wrong("started: it does not say when")
+		v.wrong("started: it does not show when")
 	}
 	if len(r.Results) == 0 {
 		v.wrong("results: there are none")
@@ -119,7 +119,7 @@ func (v *verification) counts() {
 			v.wrong("results: scenario %s has two entries", e.Scenario)
 		}
 		if e.Beside != "" && beside[e.Beside] != e.Scenario {
-			v.wrong("results: scenario %s was played beside %s, which does not say so", e.Scenario, e.Beside)
+			v.wrong("results: scenario %s was played at the same time as %s, which does not show it", e.Scenario, e.Beside)
 		}
 		names[e.Scenario] = true
 		again.Add(e)
@@ -161,7 +161,7 @@ func (v *verification) entry(e Entry) {
 	for _, c := range e.Verdicts {
 		outcomes[c.Outcome]++
 		if c.Check == "" || c.Want == "" || c.Got == "" {
-			wrong("check %q does not say what was wanted and what was seen", c.Check)
+			wrong("check %q does not describe what was wanted and what was seen", c.Check)
 		}
 		if _, known := verdict.KindOf(c.ID); !known {
 			wrong("check %s: its id %q is not known to this version", c.Check, c.ID)
@@ -215,9 +215,9 @@ func (v *verification) histories() {
 		case err != nil:
 			v.wrong("%s: cannot be judged again: %v", e.Scenario, err)
 		case again.Scenario != e.Scenario:
-			v.wrong("%s: the history beside the report is of scenario %s", e.Scenario, again.Scenario)
+			v.wrong("%s: the history next to the report is of scenario %s", e.Scenario, again.Scenario)
 		case again.Digest != e.Digest:
-			v.wrong("%s: the scenario beside its history is not the report's: %s, not %s", e.Scenario, again.Digest, e.Digest)
+			v.wrong("%s: the scenario next to its history is not the report's: %s, not %s", e.Scenario, again.Digest, e.Digest)
 		case again.Outcome != e.Outcome:
 			v.wrong("%s: reported as %s, judged again it is %s", e.Scenario, e.Outcome, again.Outcome)
 		default:

@@ -83,30 +83,30 @@ func TestAReportOfACheckThatLeavesLossesOutIsVerified(t *testing.T) {
 
 func TestVerifyRejects(t *testing.T) {
 	for name, c := range map[string]struct{ old, new, want string }{
-		"an unknown field":                 {"kind: DrillReport", "kind: DrillReport\nlucky: true", `:3: unknown field "lucky"`},
-		"another version":                  {"spotdrill.dev/v1alpha1", "spotdrill.dev/v9", `it is of "spotdrill.dev/v9"`},
-		"what is not YAML":                 {"kind: DrillReport", "kind: [", "report.yaml:"},
-		"a handler without a version":      {"version: 0.1.0", `version: ""`, "names no build"},
-		"an unreleased build":              {"version: 0.1.0", "version: (devel)", "names no build"},
-		"an unknown set":                   {"set: fast", "set: quick", `set: "quick"; allowed: fast, full`},
-		"a set-up that is left out":        {"  kernel: v1\n", "", "environment: kernel is missing"},
-		"an edited environment":            {"kernel: v1", "kernel: v2", "environmentDigest:"},
-		"other tolerances":                 {"unsent_share: 0.02", "unsent_share: 0.5", "tolerances: unsent_share is 0.5, this version judges by 0.02"},
-		"a missing tolerance":              {"  edge_ms: 1000\n", "", "tolerances: edge_ms is missing"},
-		"a polished summary":               {"summary:\n  passed: 0\n  failed: 1", "summary:\n  passed: 1\n  failed: 0", "the results come to"},
-		"a polished outcome":               {"    outcome: fail\n    verdicts:", "    outcome: pass\n    verdicts:", "outcome pass does not follow from its"},
-		"an outcome of its own":            {"    outcome: fail\n    verdicts:", "    outcome: fine\n    verdicts:", `outcome "fine" is none of`},
-		"a number that is none":            {"lost_control: 0", "lost_control: .nan", "lost_control is NaN"},
-		"a polished verdict":               {"12 of 532 lost", "1 of 532 lost", "judged again dns lost (fresh) is fail: 12 of 532 lost"},
-		"a negative duration":              {"setupSeconds: 0", "setupSeconds: -1", "is not a number of seconds"},
-		"a history from elsewhere":         {"history: dns-lost-at-exit", "history: ../dns-lost-at-exit", "is not within the run's folder"},
-		"another text of the scenario":     {"scenarioDigest: sha256:", "scenarioDigest: sha256:0", "does not identify the scenario's text"},
-		"a scenario with two entries":      {"scenario: rebalance-recommendation-is-only-told\n    title", "scenario: dns-lost-at-exit\n    title", "has two entries"},
-		"a partner that does not name it":  {"attempts: 2", "attempts: 2\n    beside: rebalance-recommendation-is-only-told", "was played beside rebalance-recommendation-is-only-told, which does not say so"},
-		"a profile that there is not":      {"profile: REBALANCE\n    coredns", "profile: LUCK\n    coredns", `profile "LUCK"; allowed:`},
-		"a cause that there is not":        {"cause: old-entry", "cause: bad-luck", `12 fresh and 0 fixed to cause "bad-luck"; allowed: [node-gone old-entry`},
-		"a polished cause":                 {"cause: old-entry", "cause: prober", `losses reported as "12 lost: 12 lost or late at the control`},
-		"a check that does not say enough": {"want: no error of the harness", `want: ""`, `check "harness" does not say what was wanted`},
+		"an unknown field":                  {"kind: DrillReport", "kind: DrillReport\nlucky: true", `:3: unknown field "lucky"`},
+		"another version":                   {"spotdrill.dev/v1alpha1", "spotdrill.dev/v9", `it is of "spotdrill.dev/v9"`},
+		"what is not YAML":                  {"kind: DrillReport", "kind: [", "report.yaml:"},
+		"a handler without a version":       {"version: 0.1.0", `version: ""`, "names no build"},
+		"an unreleased build":               {"version: 0.1.0", "version: (devel)", "names no build"},
+		"an unknown set":                    {"set: fast", "set: quick", `set: "quick"; allowed: fast, full`},
+		"a set-up that is left out":         {"  kernel: v1\n", "", "environment: kernel is missing"},
+		"an edited environment":             {"kernel: v1", "kernel: v2", "environmentDigest:"},
+		"other tolerances":                  {"unsent_share: 0.02", "unsent_share: 0.5", "tolerances: unsent_share is 0.5, this version judges by 0.02"},
+		"a missing tolerance":               {"  edge_ms: 1000\n", "", "tolerances: edge_ms is missing"},
+		"a polished summary":                {"summary:\n  passed: 0\n  failed: 1", "summary:\n  passed: 1\n  failed: 0", "the results come to"},
+		"a polished outcome":                {"    outcome: fail\n    verdicts:", "    outcome: pass\n    verdicts:", "outcome pass does not follow from its"},
+		"an outcome of its own":             {"    outcome: fail\n    verdicts:", "    outcome: fine\n    verdicts:", `outcome "fine" is none of`},
+		"a number that is none":             {"lost_control: 0", "lost_control: .nan", "lost_control is NaN"},
+		"a polished verdict":                {"12 of 532 lost", "1 of 532 lost", "judged again dns lost (fresh) is fail: 12 of 532 lost"},
+		"a negative duration":               {"setupSeconds: 0", "setupSeconds: -1", "is not a number of seconds"},
+		"a history from elsewhere":          {"history: dns-lost-at-exit", "history: ../dns-lost-at-exit", "is not within the run's folder"},
+		"another text of the scenario":      {"scenarioDigest: sha256:", "scenarioDigest: sha256:0", "does not identify the scenario's text"},
+		"a scenario with two entries":       {"scenario: rebalance-recommendation-is-only-told\n    title", "scenario: dns-lost-at-exit\n    title", "has two entries"},
+		"a partner that does not name it":   {"attempts: 2", "attempts: 2\n    beside: rebalance-recommendation-is-only-told", "was played at the same time as rebalance-recommendation-is-only-told, which does not show it"},
+		"a profile that there is not":       {"profile: REBALANCE\n    coredns", "profile: LUCK\n    coredns", `profile "LUCK"; allowed:`},
+		"a cause that there is not":         {"cause: old-entry", "cause: bad-luck", `12 fresh and 0 fixed to cause "bad-luck"; allowed: [node-gone old-entry`},
+		"a polished cause":                  {"cause: old-entry", "cause: prober", `losses reported as "12 lost: 12 lost or late at the control`},
+		"a check that does not show enough": {"want: no error of the harness", `want: ""`, `check "harness" does not describe what was wanted`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -119,7 +119,7 @@ func TestVerifyRejects(t *testing.T) {
 	}
 }
 
-// A published report has no histories beside it. To verify it, this must be said
+// A published report has no histories next to it. To verify it, this must be requested
 // explicitly.
 func TestVerifyRequiresTheHistoriesUnlessTheyAreExcluded(t *testing.T) {
 	file := verifiable(t)

@@ -102,7 +102,7 @@ func TestSelectErrors(t *testing.T) {
 			}
 			for _, part := range c.want {
 				if !strings.Contains(err.Error(), part) {
-					t.Errorf("%q does not say %q", err, part)
+					t.Errorf("%q does not show %q", err, part)
 				}
 			}
 		})

@@ -9,7 +9,7 @@ import (
 )
 
 // MarkedFirst requires that the API server has confirmed a mark of the node before the
-// handler asks for the first of its pods to leave, after the notice.
+// handler requests the first of its pods to leave, after the notice.
 type MarkedFirst struct {
 	Node   string `yaml:"node"`
 	Notice string `yaml:"notice"`

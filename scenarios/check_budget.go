@@ -38,7 +38,7 @@ func (c Resumed) observed(t Times) observation {
 
 // BlockedReported requires that the handler reports, before the notice's deadline, that
 // a budget blocks the drain: with a Kubernetes event about the node or about a blocked
-// pod, which names such a pod or the budget and says that the eviction was refused. What
+// pod, which names such a pod or the budget and reports that the eviction was refused. What
 // the handler does at the deadline is reported and not judged.
 type BlockedReported struct {
 	Node   string `yaml:"node"`

@@ -133,7 +133,7 @@ type Do struct {
 	// Conflicts is what becomes of fields that others own.
 	Conflicts history.ConflictMode `yaml:"conflicts,omitempty"`
 
-	// Nodes is how many virtual nodes the cluster has beside its own; 0 removes all.
+	// Nodes is how many virtual nodes the cluster has in addition to its own; 0 removes all.
 	Nodes *int `yaml:"nodes,omitempty"`
 	// Cores is how many cores each has; left out, 4.
 	Cores int `yaml:"cores,omitempty"`

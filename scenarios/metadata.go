@@ -55,7 +55,7 @@ func (s Scenario) unannounceable(n Notice) string {
 	case len(n.Nodes) == 0:
 		return "its notice names an instance that has no node"
 	case n.Age > 0 || n.Zone != "":
-		return "metadata says neither the age of a notice nor its zone"
+		return "metadata has neither the age of a notice nor its zone"
 	case n.Health != nil && *n.Health != (Health{StartsIn: n.Health.StartsIn}):
 		return "metadata has no AWS Health events"
 	}
@@ -88,7 +88,7 @@ func (s Scenario) NeedsReplicas() string {
 }
 
 // MetadataTime is when what a notice announces happens, from the notice on: after the deadline of
-// the set, or for a scheduled change, when it starts if the notice says so.
+// the set, or for a scheduled change, when it starts if the notice shows it.
 func (s Scenario) MetadataTime(n Notice, set Set) time.Duration {
 	if n.Health != nil && n.Health.StartsIn > 0 {
 		return n.Health.StartsIn.D()

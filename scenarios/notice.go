@@ -140,7 +140,7 @@ func (n Notice) validate(where string, in *scope, p *problems) {
 	}
 	switch {
 	case allowed == 0 && targets > 0:
-		p.add(where, "must not have any of: formerOf, instance, instanceLike, launchedSince, nodes; health.noEntities says so")
+		p.add(where, "must not have any of: formerOf, instance, instanceLike, launchedSince, nodes; health.noEntities shows it")
 	case allowed == 1 && targets != 1:
 		p.add(where, "requires exactly one of: formerOf, instance, instanceLike, launchedSince, nodes")
 	}

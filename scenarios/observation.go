@@ -14,7 +14,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
-// Observe says that the drill is of a cluster that is not spotdrill's own. It has no steps:
+// Observe marks a drill of a cluster that is not spotdrill's own. It has no steps:
 // only what it permits is done there.
 type Observe struct {
 	// Permission is the change that the drill makes. Left out, it only observes.

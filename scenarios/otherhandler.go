@@ -5,12 +5,12 @@ import (
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
-// OtherHandler is another handler that runs in the drill beside the one under test.
+// OtherHandler is another handler that runs in the drill next to the one under test.
 type OtherHandler struct {
 	// Name is a handler that comes with spotdrill. A run with two handlers uses its second one
 	// instead.
 	Name string `yaml:"name"`
-	// Queue says which queue it reads: shared, or own, with rules of its own. It does not
+	// Queue is which queue it reads: shared, or own, with rules of its own. It does not
 	// matter to a handler that reads the metadata of its instance.
 	Queue Queue `yaml:"queue"`
 	// Feature is the feature whose settings it gets.

@@ -48,7 +48,7 @@ const (
 
 // Taint is a taint of a node.
 type Taint struct {
-	// Key is of the domain example.com or one of its subdomains.
+	// Key is in the domain example.com or one of its subdomains.
 	Key string `yaml:"key"`
 	// Effect is NoSchedule or PreferNoSchedule; NoExecute would end the pods before the
 	// drill.
@@ -58,7 +58,7 @@ type Taint struct {
 // TaintEffects lists the effects that a prepared taint can have.
 func TaintEffects() []string { return []string{"NoSchedule", "PreferNoSchedule"} }
 
-// States are the parts of the state as events that say what was prepared, without the node.
+// States are the parts of the state as events that describe what was prepared, without the node.
 func (s *Prepared) States() []history.Event {
 	if s == nil {
 		return nil

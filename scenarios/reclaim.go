@@ -8,7 +8,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
-// Reclaim takes the node's instance away: its container is killed without warning, or shut down.
+// Reclaim removes the node's instance: its container is killed without warning, or shut down.
 type Reclaim struct {
 	// Node is the node whose instance is taken.
 	Node string `yaml:"node"`
@@ -44,7 +44,7 @@ func (r Reclaim) validate(where string, in *scope, p *problems) {
 	in.reclaimed = append(in.reclaimed, r.Node)
 	oneOf(p, where+".node", r.Node, in.nodes)
 	if r.After > 0 && !r.unannounced() {
-		p.add(where+".after", "is not allowed with at, which says when")
+		p.add(where+".after", "is not allowed with at, which shows when")
 	}
 	if !r.unannounced() {
 		oneOf(p, where+".at", r.At, in.noticeNames())

@@ -64,11 +64,11 @@ type Scenario struct {
 	// Handler is the handler in the drill. With none, the drill shows what happens without
 	// a handler.
 	Handler string `yaml:"handler,omitempty"`
-	// OtherHandler is another handler that runs beside the one under test. Left out, there is
+	// OtherHandler is another handler that runs together with the one under test. Left out, there is
 	// none.
 	OtherHandler *OtherHandler `yaml:"secondHandler,omitempty"`
 
-	// Observe says that the drill is of a cluster that is not spotdrill's own. It has no steps:
+	// Observe marks a drill of a cluster that is not spotdrill's own. It has no steps:
 	// only what it permits is done there.
 	Observe *Observe `yaml:"observe,omitempty"`
 

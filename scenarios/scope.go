@@ -24,11 +24,11 @@ type scope struct {
 	second       []string // budgets that are not the first of their pods
 	deadline     Deadline // the scenario's
 	probe        bool     // it has a probe
-	// application is what its probe requests beside DNS; nil if nothing.
+	// application is what its probe requests next to DNS; nil if nothing.
 	application *ApplicationProbe
 	handler     bool // it has a handler
 	hasOther    bool // and a second one
-	// securityGroups says that its pods have security groups of their own.
+	// securityGroups reports whether its pods have security groups of their own.
 	securityGroups bool
 
 	sent          names                    // notices and messages

@@ -19,9 +19,9 @@ func TestSharesWith(t *testing.T) {
 		return s
 	}
 	for name, edit := range map[string]func(*Scenario){
-		"it measures DNS":        func(s *Scenario) { s.Probe = &Probe{} },
-		"it has no handler":      func(s *Scenario) { s.Handler = HandlerNone },
-		"it wants DNS otherwise": func(s *Scenario) { s.CoreDNS.Replicas = 3 },
+		"it measures DNS":                func(s *Scenario) { s.Probe = &Probe{} },
+		"it has no handler":              func(s *Scenario) { s.Handler = HandlerNone },
+		"it needs other settings of DNS": func(s *Scenario) { s.CoreDNS.Replicas = 3 },
 		"it is about two nodes": func(s *Scenario) {
 			s.Nodes["second"] = Pick{Capacity: "spot"}
 			s.Steps = append(s.Steps, Step{Message: &Message{Body: `{"instance-id": "${INSTANCE:second}"}`}})
@@ -62,7 +62,7 @@ func TestSharesWith(t *testing.T) {
 	}
 }
 
-// Of the scenarios that need no quiet DNS, enough share the cluster to be worth it.
+// Enough of the scenarios that need no quiet DNS share the cluster to be worth it.
 func TestTheCatalogueShares(t *testing.T) {
 	all, err := Catalogue()
 	if err != nil {

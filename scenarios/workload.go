@@ -27,10 +27,10 @@ type Workload struct {
 	// Serves makes the pods of Replicas serve HTTP behind a Service.
 	Serves *Serves `yaml:"serves,omitempty"`
 	// SecurityGroups gives the pods of Replicas security groups of their own, for which both
-	// values of the add-on vpc-cni were set by hand; docs/addons.md says what is emulated.
+	// values of the add-on vpc-cni were set by hand; docs/addons.md describes what is emulated.
 	SecurityGroups bool `yaml:"securityGroups,omitempty"`
 	// BesideDNS adds a UDP Service of these pods at the address of kube-dns, on another
-	// port: kube-proxy must tell the two apart.
+	// port: kube-proxy must distinguish the two.
 	BesideDNS bool `yaml:"besideDNS,omitempty"`
 	// Pods are further pods, at most one entry of each kind.
 	Pods []Pods `yaml:"pods,omitempty"`

@@ -1,4 +1,4 @@
-"""Holds JUnit reports to the common schema, and says whether junitparser reads the first, the golden one, as it is meant.
+"""Holds JUnit reports to the common schema, and reports whether junitparser reads the first, the golden one, as it is meant.
 
 junit.py SCHEMA GOLDEN [REPORT...]
 """
@@ -11,7 +11,7 @@ from lxml import etree
 WANT = {
     "coredns-drained-lameduck-0s": ("builtin.DNS", None, ""),
     "spot-notice-drains-node": ("builtin.SPOT", Failure, "reproduce: spotdrill run spot-notice-drains-node --handler builtin --set fast"),
-    "state-stopping-drains-node": ("builtin.STATE-CHANGE", Error, "the cluster went away"),
+    "state-stopping-drains-node": ("builtin.STATE-CHANGE", Error, "the cluster disappeared"),
     "rebalance-recommendation-is-only-told": ("builtin.REBALANCE", Skipped, "does not claim rebalance-event"),
 }
 

@@ -14,7 +14,7 @@ const browser = await chromium.launch({
   args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
 });
 let failed = 0;
-const say = (ok, text) => {
+const report = (ok, text) => {
   if (!ok) failed++;
   console.log(`${ok ? "ok  " : "FAIL"} ${text}`);
 };
@@ -45,7 +45,7 @@ for (const file of readdirSync(pages).filter((f) => f.endsWith(".html")).sort())
       const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
       for (const v of violations) wrong.push(`axe ${v.id} (${v.impact}): ${v.help}: ${v.nodes.slice(0, 3).map((n) => n.target.join(" ") + " " + (n.any[0]?.message ?? "")).join(" | ")}`);
       if (await page.locator(".picture").count()) wrong.push(...(await keyboard(page)));
-      say(wrong.length === 0, `${what}: drawn after ${took} ms${wrong.map((w) => "\n       " + w).join("")}`);
+      report(wrong.length === 0, `${what}: drawn after ${took} ms${wrong.map((w) => "\n       " + w).join("")}`);
       await context.close();
     }
   }

@@ -58,7 +58,7 @@ func TestAddonDiffOfSchemas(t *testing.T) {
 				said += err.Error()
 			}
 			if !strings.Contains(said, c.says) {
-				t.Errorf("it says %q, want %q", said, c.says)
+				t.Errorf("it shows %q, want %q", said, c.says)
 			}
 		})
 	}

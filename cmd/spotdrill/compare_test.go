@@ -70,7 +70,7 @@ func edited(t *testing.T, dir, before, after string) string {
 	return file
 }
 
-// A handler is held to what is known of it: what it breaks, it may go on to break.
+// A handler is judged by what is known of it: what it breaks, it may go on to break.
 func TestCompareHoldsOutcomesToEachOther(t *testing.T) {
 	known := edited(t, t.TempDir(), "    outcome: unknown\n    verdicts", "    outcome: pass\n    verdicts")
 	for name, c := range map[string]struct {

@@ -7,7 +7,7 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// A deviation that names no clause would stand beside no failure.
+// A deviation that names no clause would stand next to no failure.
 func TestDescriptionsDeviateFromClausesThatExist(t *testing.T) {
 	all, err := scenarios.Catalogue()
 	if err != nil {

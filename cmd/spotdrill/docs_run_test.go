@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// harmless says how a command of the docs is given here: as it stands, or so that it
-// only says what it would do. Ok is false for those that need a cluster, an engine or
+// harmless describes how a command of the docs is given here: as it stands, or so that it
+// only describes what it would do. Ok is false for those that need a cluster, an engine or
 // a network, which their own tests and the drills give.
 func (c command) harmless() (args []string, ok bool) {
 	args = c.words[1:]

@@ -72,7 +72,7 @@ func commandsOf(file, text string) []command {
 	return found
 }
 
-// wrong says what is wrong with a command, or "".
+// wrong describes what is wrong with a command, or "".
 func (c command) wrong(t *testing.T) string {
 	if c.words[0] == "make" {
 		return wrongForMake(t, c.words[1:])
@@ -278,7 +278,7 @@ func TestTroubleshootingQuotesWhatIsSaid(t *testing.T) {
 	for _, quote := range quotes {
 		for part := range strings.SplitSeq(quote[1], "…") {
 			if !strings.Contains(source.String(), strings.TrimSpace(part)) {
-				t.Errorf("nothing says %q, of %q", strings.TrimSpace(part), quote[1])
+				t.Errorf("nothing shows %q, of %q", strings.TrimSpace(part), quote[1])
 			}
 		}
 	}

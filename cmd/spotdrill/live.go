@@ -263,7 +263,7 @@ func (o *liveOptions) play(ctx context.Context, c *observe.Cluster, s scenarios.
 	return observing(ctx, o.observeOptions, consented(c.Clientset, plan, journal, send), handler)
 }
 
-// consented does what a plan says.
+// consented does what a plan requires.
 func consented(client kubernetes.Interface, plan consent.Plan, journal *consent.Journal, send func(context.Context) (string, error)) observe.Doing {
 	return observe.Doing{
 		Words: string(plan.Request.Action),

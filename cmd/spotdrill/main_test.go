@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// spotdrill runs the whole command line and returns what it says.
+// spotdrill runs the whole command line and returns what it reports.
 func spotdrill(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	root := newRoot()
@@ -54,7 +54,7 @@ func TestWrongUsageIs64AndPrintsNoData(t *testing.T) {
 	} {
 		stdout, stderr, code := spotdrill(t, args...)
 		if code != exitUsage || !strings.Contains(stderr, want) || stdout != "" {
-			t.Errorf("%v: exit code %d, want %q; said %q and printed %q", args, code, want, stderr, stdout)
+			t.Errorf("%v: exit code %d, want %q; reported %q and printed %q", args, code, want, stderr, stdout)
 		}
 	}
 }
@@ -69,7 +69,7 @@ func TestErrorsWithoutACodeAreTheHarnesss(t *testing.T) {
 func TestEveryCommandIsDocumented(t *testing.T) {
 	walk(newRoot(), func(cmd *cobra.Command) {
 		if cmd.Short == "" {
-			t.Errorf("%s says nothing of itself", cmd.CommandPath())
+			t.Errorf("%s shows nothing about itself", cmd.CommandPath())
 		}
 		if cmd.Args == nil && cmd.Runnable() && cmd.Name() != "run" && !strings.HasPrefix(cmd.CommandPath(), "spotdrill completion") {
 			t.Errorf("%s takes arguments that it does not look at", cmd.CommandPath())

@@ -114,7 +114,7 @@ died, or DNS was broken before anything began; 70: spotdrill itself broke.`,
 			case cleanup:
 				return cleanUp(cmd, o)
 			case len(args) == 0 && o.For == 0:
-				return usage("give --for, or a command after --: both say what is observed")
+				return usage("give --for, or a command after --: both describe what is observed")
 			}
 			if len(args) > 0 {
 				o.Progress = nil // the command's own output would be in the middle of it

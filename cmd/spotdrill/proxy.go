@@ -23,7 +23,7 @@ type proxyFlags struct {
 	api                       apiFlags
 }
 
-// apiFlags say how the proxy stands before the API server.
+// apiFlags describe how the proxy stands before the API server.
 type apiFlags struct{ listen, upstream, roots, cert, key string }
 
 func newProxyCommand() *cobra.Command {

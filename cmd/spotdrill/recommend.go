@@ -44,7 +44,7 @@ With --drill the settings are measured on spotdrill's own cluster. Drills start
 with the smallest setting of a matrix and stop at the first one that loses nothing
 in enough drills: enough to show, with the given confidence, that at most 30 % of
 drills lose anything. The patch is for that setting. Normally the cluster that is
-read is the one that is drilled. Nodes of any other cluster are never taken away:
+read is the one that is drilled. Nodes of any other cluster are never reclaimed:
 with --stand-in spotdrill's own cluster is drilled in its place.
 
 Exit code 0: nothing to report; 1: a rule is violated, or no setting of the matrix

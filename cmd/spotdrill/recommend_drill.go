@@ -98,7 +98,7 @@ func (o drillOptions) advise(cmd *cobra.Command, dns deployed, asJSON bool) erro
 			return err
 		}
 		if !found.own && !o.standIn {
-			return usage("--drill takes nodes away, and this cluster is not spotdrill's own, so nothing was drilled; use --stand-in to drill spotdrill's own cluster and only read this one")
+			return usage("--drill reclaims nodes, and this cluster is not spotdrill's own, so nothing was drilled; use --stand-in to drill spotdrill's own cluster and only read this one")
 		}
 	}
 	under, err := handler.Load("builtin")

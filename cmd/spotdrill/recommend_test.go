@@ -127,7 +127,7 @@ replicas: [1]
 	} {
 		stdout, stderr, code := spotdrill(t, append([]string{"recommend"}, c.args...)...)
 		if code != c.code || !strings.Contains(stdout, c.stdout) || !strings.Contains(stderr, c.want) || c.stdout == "" && stdout != "" {
-			t.Errorf("%s: exit code %d, want %d, %q and %q; said %q and printed\n%s", name, code, c.code, c.stdout, c.want, stderr, stdout)
+			t.Errorf("%s: exit code %d, want %d, %q and %q; reported %q and printed\n%s", name, code, c.code, c.stdout, c.want, stderr, stdout)
 		}
 	}
 }

@@ -87,7 +87,7 @@ func TestRerunFailedHasNothingToDoWhereAllPassed(t *testing.T) {
 	}
 	stdout, stderr, code := spotdrill(t, "run", "--rerun-failed", "--out", out)
 	if code != 0 || stdout != "" || !strings.Contains(stderr, "nothing to play again") {
-		t.Errorf("exit code %d, printed %q, said %q", code, stdout, stderr)
+		t.Errorf("exit code %d, printed %q, reported %q", code, stdout, stderr)
 	}
 }
 
@@ -114,16 +114,16 @@ func TestResumePlaysWhatIsLeft(t *testing.T) {
 	}
 	stdout, stderr, code := spotdrill(t, "run", "--resume", dir, "--dry-run")
 	if code != 0 || !strings.Contains(stdout, "spot-notice-drains-node") || strings.Count(stdout, "\n") != 3 {
-		t.Errorf("exit code %d, printed %q, said %q", code, stdout, stderr)
+		t.Errorf("exit code %d, printed %q, reported %q", code, stdout, stderr)
 	}
 	for _, args := range [][]string{{"spot-notice-drains-node"}, {"--rerun-failed"}, {"--repeat", "2"}} {
 		_, stderr, code := spotdrill(t, append([]string{"run", "--resume", dir}, args...)...)
 		if code != exitUsage || !strings.Contains(stderr, "--resume plays what is left") {
-			t.Errorf("with %v: exit code %d, said %q", args, code, stderr)
+			t.Errorf("with %v: exit code %d, reported %q", args, code, stderr)
 		}
 	}
 	if _, stderr, code := spotdrill(t, "run", "--resume", t.TempDir()); code != exitUsage || !strings.Contains(stderr, "no history in") {
-		t.Errorf("without a run: exit code %d, said %q", code, stderr)
+		t.Errorf("without a run: exit code %d, reported %q", code, stderr)
 	}
 }
 

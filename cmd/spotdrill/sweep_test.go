@@ -67,7 +67,7 @@ func TestSweepRefusesWhatItCannotDrill(t *testing.T) {
 	} {
 		stdout, stderr, code := spotdrill(t, append([]string{"sweep"}, args...)...)
 		if code != exitUsage || !strings.Contains(stderr, want) || stdout != "" {
-			t.Errorf("%v: exit code %d, want %q; said %q and printed %q", args, code, want, stderr, stdout)
+			t.Errorf("%v: exit code %d, want %q; reported %q and printed %q", args, code, want, stderr, stdout)
 		}
 	}
 }

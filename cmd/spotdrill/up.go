@@ -71,7 +71,7 @@ const maxSpares = 10
 // maxVirtual is how many virtual nodes there may be: each has a range of 256 pod addresses.
 const maxVirtual = 100
 
-// systemFlags say which system is brought up, and from what.
+// systemFlags show which system is brought up, and from what.
 func systemFlags(flags *pflag.FlagSet, opts *system.Options) {
 	self, err := os.Executable()
 	if err != nil {

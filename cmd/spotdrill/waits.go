@@ -8,7 +8,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/rundelay"
 )
 
-// newWaitsCommand runs beside a drill, on its machine. It ends when its standard input does.
+// newWaitsCommand runs together with a drill, on its machine. It ends when its standard input does.
 func newWaitsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    rundelay.Command,

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// workloadOptions say how a pod that drills evict starts and ends.
+// workloadOptions describe how a pod that drills evict starts and ends.
 type workloadOptions struct {
 	http      string
 	startsIn  time.Duration
@@ -22,7 +22,7 @@ type workloadOptions struct {
 }
 
 // newWorkloadCommand runs in the pods that drills evict: it waits for SIGTERM and
-// ends as its flags say.
+// ends as its flags require.
 func newWorkloadCommand() *cobra.Command {
 	var o workloadOptions
 	cmd := &cobra.Command{

@@ -34,7 +34,7 @@ type document struct {
 	intro    string // of the reference
 	root     any
 	packages []string            // with its types and their comments
-	values   map[string][]string // that are allowed for a field, if its type does not say so
+	values   map[string][]string // that are allowed for a field, if its type does not show it
 	defaults map[string]any
 	exactly  map[string]uint64 // the number of fields of a type that must be set
 	usual    map[string]string // texts for fields of that name without a comment
@@ -258,7 +258,7 @@ func plain(comment string, fields map[string]string) string {
 var verb = regexp.MustCompile(`^((is|are) |[a-z]+s[ ,]|may |must )`)
 
 // withoutSubject removes the name that a doc comment begins with in Go, which a reader
-// of the page sees beside it: "timeout is the longest wait." becomes "The longest wait."
+// of the page sees next to it: "timeout is the longest wait." becomes "The longest wait."
 func withoutSubject(text, name string) string {
 	rest, ok := cutPrefixFold(text, name+" ")
 	if !ok || !verb.MatchString(rest) {
@@ -315,7 +315,7 @@ func reference(d document, root *jsonschema.Schema) string {
 	return b.String()
 }
 
-// page is a page beside the references.
+// page is a page next to the references.
 var page = regexp.MustCompile(`docs/([a-z-]+\.md)`)
 
 func refName(s *jsonschema.Schema) string { return strings.TrimPrefix(s.Ref, "#/$defs/") }

@@ -11,7 +11,7 @@ import (
 )
 
 // mostWords is how many words a scenario's author may meet. Before you raise it, look for a word that
-// says the same: a verb on another target, a fault of another target, a setting of a handler.
+// shows the same: a verb on another target, a fault of another target, a setting of a handler.
 const mostWords = 142
 
 func TestAnAuthorMeetsFewWords(t *testing.T) {

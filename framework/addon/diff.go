@@ -28,7 +28,7 @@ type Value struct {
 	path fieldpath.Path
 }
 
-// Lines show the change: what goes after a minus, and what comes after a plus. Of a text of
+// Lines show the change: what goes after a minus, and what comes after a plus. In a text of
 // several lines, only those that change are shown.
 func (v Value) Lines() []string {
 	now, next := lines(v.Now), lines(v.Next)

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ErrManifest says that the manifest cannot be applied to this cluster, whatever the mode.
+// ErrManifest reports that the manifest cannot be applied to this cluster, whatever the mode.
 var ErrManifest = errors.New("the manifest does not apply")
 
 // Object is what the upgrade does to an object of the add-on.

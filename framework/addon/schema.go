@@ -13,7 +13,7 @@ import (
 	"golang.org/x/text/message"
 )
 
-// ErrSchema says that a schema of configuration values cannot be used.
+// ErrSchema reports that a schema of configuration values cannot be used.
 var ErrSchema = errors.New("no JSON schema of configuration values")
 
 // Schema is that of the configuration values of an add-on's version, as

@@ -13,7 +13,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// ErrConflict says that an upgrade with RefuseConflicts has changed nothing, because others own
+// ErrConflict reports that an upgrade with RefuseConflicts has changed nothing, because others own
 // fields that it would change.
 var ErrConflict = errors.New("conflicts with other field managers")
 

@@ -13,7 +13,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// fakeAWS answers every API action as the test says.
+// fakeAWS answers every API action as the test requires.
 func fakeAWS(t *testing.T, answer func(action, body string) (int, string)) *AWS {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -12,10 +12,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// Launched is an instance that was launched for the cluster, beside its fixed workers.
+// Launched is an instance that was launched for the cluster, in addition to its fixed workers.
 type Launched struct {
 	ID, Type, Zone string
-	// Spot reports whether EC2 says that it is a spot instance.
+	// Spot reports whether it is a spot instance, according to EC2.
 	Spot bool
 	// Ended reports whether it is shutting down, or terminated.
 	Ended bool

@@ -100,7 +100,7 @@ func TestLocalStackLaunchesBesideTheFixedWorkers(t *testing.T) {
 	}
 }
 
-// Karpenter asks for several instances by one call, and takes those that the answer does not
+// Karpenter requests several instances by one call, and takes those that the answer does not
 // name for a lack of capacity: they would run for ever.
 func TestLocalStackAnswersWithEveryInstanceOfAFleet(t *testing.T) {
 	d := realStack(t, "fleet")
@@ -132,7 +132,7 @@ func TestLocalStackAnswersWithEveryInstanceOfAFleet(t *testing.T) {
 	for _, of := range fleet.Instances {
 		ids = append(ids, of.InstanceIds...)
 		if of.LaunchTemplateAndOverrides == nil || of.LaunchTemplateAndOverrides.Overrides == nil {
-			t.Errorf("the answer does not say which type %q are", of.InstanceIds)
+			t.Errorf("the answer does not show which type %q are", of.InstanceIds)
 		}
 	}
 	if len(ids) != 2 {

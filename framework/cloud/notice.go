@@ -33,7 +33,7 @@ type Notice struct {
 	Instances []string // instance ids, at least one
 	Action    string   // of an interruption: terminate, stop or hibernate; empty: terminate
 	State     string   // of a state change: the new state; empty: stopping
-	// Age is how long before it is sent the notice says that it was sent.
+	// Age is how long before it is sent the notice reports that it was sent.
 	Age time.Duration
 	// Zone is the zone in the ARN of a spot interruption or rebalance recommendation; empty:
 	// the region's first.

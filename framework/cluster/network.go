@@ -106,7 +106,7 @@ func (c *Cluster) wireNew(ctx context.Context, node string) error {
 	return c.newcomers.join(node, func(nodes []string) map[string]error { return c.wireAll(ctx, nodes) })
 }
 
-// wireAll gives nodes that join the pod network, and returns why one does not get it. Of the other nodes,
+// wireAll gives nodes that join the pod network, and returns why one does not get it. In the other nodes,
 // those that are down are left out; the others get routes to the new ones, and are otherwise left as
 // they are.
 func (c *Cluster) wireAll(ctx context.Context, joined []string) map[string]error {
@@ -227,7 +227,7 @@ func (c *Cluster) wirings(ctx context.Context) ([]wiring, error) {
 	return out, err
 }
 
-// wiringsOf returns the wirings of those nodes that run and have a pod range. Of the API's
+// wiringsOf returns the wirings of those nodes that run and have a pod range. In the API's
 // addresses, some may be from before a restart.
 func (c *Cluster) wiringsOf(ctx context.Context, nodes []corev1.Node) ([]wiring, error) {
 	names := make([]string, len(nodes))

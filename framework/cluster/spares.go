@@ -77,7 +77,7 @@ func (s Spares) Parked(ctx context.Context, spare string) (bool, error) {
 	return err == nil && n == nil, err
 }
 
-// Park makes a worker one that an instance can be launched as. Its container is started anew:
+// Park makes a worker one that an instance can be launched as. Its container is started again:
 // nothing of what ran there is left. Its Node object and its pods are removed from the API.
 func (s Spares) Park(ctx context.Context, spare string) error {
 	if err := s.park(ctx, spare); err != nil {
@@ -168,7 +168,7 @@ func (s Spares) join(ctx context.Context, spare string, as Instance) error {
 		return err
 	}
 	if err := s.c.registered(ctx, spare); err != nil {
-		return fmt.Errorf("%w; its kubelet said last: %s", err, s.lastWords(context.WithoutCancel(ctx), spare))
+		return fmt.Errorf("%w; the last line of its kubelet: %s", err, s.lastWords(context.WithoutCancel(ctx), spare))
 	}
 	if as.PodENIs > 0 {
 		if err := s.advertisePodENIs(ctx, spare, as.PodENIs); err != nil {

@@ -11,10 +11,10 @@ import (
 // The weights of the nodes' containers in cpu.shares, whose default is 1024. On cgroup v2,
 // the engine converts them to cpu.weight.
 //
-// CPU time is divided anew at each level of control groups, by the weights of the groups
+// CPU time is divided again at each level of control groups, by the weights of the groups
 // there that have something to run. A CoreDNS gets some only if each group above it does:
 //
-//	level            group             weight       beside it
+//	level            group             weight       next to it
 //	the host         engine's group     8 x 1024    programs of the host, 1024 each process or service
 //	engine's group   a worker          16 x 1024    LocalStack 1024
 //	                 control plane      4 x 1024

@@ -20,7 +20,7 @@ import (
 type CorefileEdit struct {
 	// change returns the changed Corefile.
 	change func(corefile string) (string, error)
-	// ended reports whether a line of CoreDNS's log says that a pod has taken the change, or
+	// ended reports whether a line of CoreDNS's log reports that a pod has taken the change, or
 	// refused it.
 	ended func(line string) bool
 	// hurry makes the kubelets look at the pods' files again. Otherwise they do after a minute or

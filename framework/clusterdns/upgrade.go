@@ -113,7 +113,7 @@ func (d *CoreDNS) whyNotUpgraded(ctx context.Context, version string) string {
 	return ""
 }
 
-// withoutAddOn removes what an upgrade has left beside the settings, so that the API server knows
+// withoutAddOn removes what an upgrade has left next to the settings, so that the API server knows
 // of no other owner of their fields.
 func withoutAddOn(cm *corev1.ConfigMap, deploy *appsv1.Deployment) {
 	delete(deploy.Spec.Template.Annotations, addOnVersion)

@@ -16,7 +16,7 @@ var (
 
 func ms(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// began and over are what the kernel says of an entry of a port.
+// began and over are what the kernel reports of an entry of a port.
 func began(port uint16, backend string) change {
 	return change{protocol: protocolUDP, client: netip.AddrPortFrom(here, port), service: dns, backend: netip.AddrPortFrom(netip.MustParseAddr(backend), 53)}
 }
@@ -76,7 +76,7 @@ func TestFlows(t *testing.T) {
 	}
 }
 
-// Of a flow that goes on, the kernel says only when asked whether it was
+// For a flow that goes on, the kernel reports only when asked whether it was
 // answered.
 func TestLivingFlows(t *testing.T) {
 	f := newFlows(here, Services{dns: ""}, 0)

@@ -26,7 +26,7 @@ type end struct {
 	// InsertFailed is how many packets the kernel dropped because it could not insert an
 	// entry.
 	InsertFailed int `json:"insert_failed"`
-	// Failures says when.
+	// Failures shows when.
 	Failures []failure `json:"failures,omitempty"`
 	// CPU is the processor time that recording took.
 	CPU time.Duration `json:"cpu"`
@@ -59,7 +59,7 @@ func writeRecord(w io.Writer, anchor history.Anchor, all []history.Flow, last en
 
 // Collect reads the flows of the prober on node from the record of GET /flows, with
 // times of rec's clock, and records in rec that it did. A record without a summary, or
-// with another number of flows than the summary says, is an error.
+// with another number of flows than the summary shows, is an error.
 func Collect(body io.Reader, rec *history.Recorder, node string) ([]history.Flow, error) {
 	all, last, shift, bound, err := readRecord(body, rec.Clock())
 	if err != nil {

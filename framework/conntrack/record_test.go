@@ -101,7 +101,7 @@ func TestARecordThatIsNotWholeIsAnError(t *testing.T) {
 	}
 }
 
-// What is read as a record says the same when it is written and read again.
+// What is read as a record shows the same when it is written and read again.
 func FuzzReadRecord(f *testing.F) {
 	var whole bytes.Buffer
 	if err := writeRecord(&whole, history.NewAnchor(), someFlows, end{Flows: 3, Overflows: 1, InsertFailed: 1, Failures: []failure{{1, 2, 1}}, CPU: 1}); err != nil {

@@ -26,7 +26,7 @@ const (
 	defaultDNSService   = "kube-dns"
 )
 
-// Request is what the user wants to be done.
+// Request is what the user has asked to be done.
 type Request struct {
 	Action scenarios.Permission
 	// Node is the node of a drain or a notice. An eviction takes a pod of that node only; empty

@@ -13,7 +13,7 @@ import (
 // poolLabel is the label of a node that Karpenter manages.
 const poolLabel = "karpenter.sh/nodepool"
 
-// describe says in words what the plan touches, what keeps it safe, and how it is put back.
+// describe describes in words what the plan touches, what keeps it safe, and how it is put back.
 func (i *inspection) describe(dns []corev1.Pod) {
 	p := &i.plan
 	left := len(dns) - len(i.pods)
@@ -78,7 +78,7 @@ func (i *inspection) describeNotice(dns []corev1.Pod) {
 	}
 }
 
-// losses says which of the pods to move are CoreDNS, and which lose something for good.
+// losses shows which of the pods to move are CoreDNS, and which lose something for good.
 func (i *inspection) losses(dns []corev1.Pod) []string {
 	var out []string
 	isDNS := func(p corev1.Pod) bool {

@@ -132,7 +132,7 @@ func mayPass(err error) bool {
 		apierrors.IsTimeout(err) || apierrors.IsServiceUnavailable(err)
 }
 
-// left says what became of the pods that are still there.
+// left describes what became of the pods that are still there.
 func (m *move) left() string {
 	var out []string
 	for _, l := range m.pods {

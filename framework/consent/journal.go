@@ -54,7 +54,7 @@ type Journal struct {
 // is ~/.local/state if it is not set.
 func JournalFolder() (string, error) {
 	state := os.Getenv("XDG_STATE_HOME")
-	if !filepath.IsAbs(state) { // which the specification says to ignore
+	if !filepath.IsAbs(state) { // which the specification requires to ignore
 		home, err := os.UserHomeDir()
 		if err != nil {
 			return "", fmt.Errorf("find the folder of the journals: %w", err)

@@ -53,7 +53,7 @@ func (d *drill) play(ctx context.Context) error {
 	})
 }
 
-// putBack puts back, checks that nothing is pending then, and returns what was said.
+// putBack puts back, checks that nothing is pending then, and returns what was reported.
 func (d *drill) putBack() string {
 	d.t.Helper()
 	words, err := PutBack(context.Background(), d.api, d.j)

@@ -16,7 +16,7 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// PutBack puts back what Play changed, by what its journal says, and removes the journal's file.
+// PutBack puts back what Play changed, by what its journal records, and removes the journal's file.
 // It returns in words what it put back, and what it left. It may be repeated, and the context must
 // not be the one by which Play was aborted.
 func PutBack(ctx context.Context, client kubernetes.Interface, j *Journal) ([]string, error) {

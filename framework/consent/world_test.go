@@ -31,7 +31,7 @@ const (
 )
 
 // world is a cluster with two workers, a CoreDNS pod on each, and pods of all kinds on node n1.
-// Of those, a drain moves kube-system/dns-1 and shop/web-1.
+// A drain moves kube-system/dns-1 and shop/web-1.
 type world struct {
 	nodes   map[string]*corev1.Node
 	pods    map[string]*corev1.Pod

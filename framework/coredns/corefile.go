@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Corefile is what a Corefile says about the termination of CoreDNS.
+// Corefile is what a Corefile sets for the termination of CoreDNS.
 type Corefile struct {
 	// Health is set if a server block has the health plugin.
 	Health bool

@@ -41,12 +41,12 @@ type Settings struct {
 	// MinAvailable is that of a PodDisruptionBudget of the CoreDNS pods: how many must stay
 	// Ready. Left out, there is no budget, as kubeadm leaves it.
 	MinAvailable int `yaml:"minAvailable,omitempty"`
-	// DoNotDisrupt is true if the pods have the annotation karpenter.sh/do-not-disrupt.
+	// DoNotDisrupt reports whether the pods have the annotation karpenter.sh/do-not-disrupt.
 	DoNotDisrupt bool `yaml:"doNotDisrupt,omitempty"`
 	// Memory is what each pod requests, such as 2Gi; left out, as kubeadm sets it. Use it to
 	// choose how many pods fit on a node, with placement launched.
 	Memory string `yaml:"memory,omitempty"`
-	// PodENI is true if each pod requests a network interface of its own, as pods with
+	// PodENI reports whether each pod requests a network interface of its own, as pods with
 	// security groups do on Amazon EKS (vpc.amazonaws.com/pod-eni), with placement launched.
 	PodENI bool `yaml:"podENI,omitempty"`
 	// ShareNodes lets pods with placement launched run on one node, if they fit.

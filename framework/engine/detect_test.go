@@ -45,7 +45,7 @@ func TestDetect(t *testing.T) {
 				t.Fatalf("error %v, want %q", err, c.err)
 			}
 			if err == nil && e.Name != c.want || !strings.Contains(said.String(), c.said) {
-				t.Errorf("engine %v, said %q; want %s and %q", e, said.String(), c.want, c.said)
+				t.Errorf("engine %v, reported %q; want %s and %q", e, said.String(), c.want, c.said)
 			}
 		})
 	}

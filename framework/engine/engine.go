@@ -46,7 +46,7 @@ func (o Options) log(format string, args ...any) {
 
 // Detect finds the engine to use: Docker if its daemon answers, else Podman. It installs
 // a missing Podman if opts allow it. KIND_EXPERIMENTAL_PROVIDER, if set, decides between
-// the two. The error says what was tried and what to do.
+// the two. The error describes what was tried and what to do.
 func Detect(ctx context.Context, opts Options) (*Engine, error) {
 	wanted := os.Getenv("KIND_EXPERIMENTAL_PROVIDER")
 	if wanted != "" && wanted != docker && wanted != podman {

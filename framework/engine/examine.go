@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// State says whether a machine meets a prerequisite of drills.
+// State reports whether a machine meets a prerequisite of drills.
 type State string
 
 // The states of a prerequisite.

@@ -14,7 +14,7 @@ func TestMemoryOf(t *testing.T) {
 	}
 }
 
-// A prerequisite that is missing says how to provide it.
+// A prerequisite that is missing describes how to provide it.
 func TestWhatIsMissingHasAFix(t *testing.T) {
 	t.Setenv("SPOTDRILL_CACHE", t.TempDir()) // Podman may need a configuration of ours
 	_, found := Examine(t.Context())

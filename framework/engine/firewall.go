@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// ErrNeedsRoot says that this process may not change the host's firewall. The network
+// ErrNeedsRoot reports that this process may not change the host's firewall. The network
 // can be confined inside its containers instead.
 var ErrNeedsRoot = errors.New("changing the host's firewall needs root on the engine's own host")
 

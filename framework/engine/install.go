@@ -20,11 +20,11 @@ func installCommand(packages ...string) string {
 	return "apt-get install -y --no-install-recommends " + strings.Join(packages, " ")
 }
 
-// errNoEngine says that there is no usable container engine.
+// errNoEngine reports that there is no usable container engine.
 var errNoEngine = errors.New("no container engine: Docker does not answer and Podman is not installed")
 
 // installPodman installs Podman as root on Debian or Ubuntu. Anywhere else the
-// error says what to install.
+// error describes what to install.
 func installPodman(ctx context.Context, opts Options) error {
 	if release, err := os.ReadFile("/etc/os-release"); err != nil || !debianLike(string(release)) {
 		return fmt.Errorf("%w; install Docker or Podman", errNoEngine)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// ErrNoNetwork says that the engine has no network of that name.
+// ErrNoNetwork reports that the engine has no network of that name.
 var ErrNoNetwork = errors.New("no such network")
 
 // Network is a bridge network of the engine.

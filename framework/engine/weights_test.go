@@ -18,7 +18,7 @@ func TestTheParentOfAContainersGroup(t *testing.T) {
 		membership string
 		want       string
 	}{
-		{"Podman with cgroupfs, v1 beside an empty v2", v1, "5:memory:/a/libpod-ID\n1:cpu:/libpod_parent/libpod-ID/init.scope\n0::/b/libpod-ID\n", "/libpod_parent"},
+		{"Podman with cgroupfs, v1 next to an empty v2", v1, "5:memory:/a/libpod-ID\n1:cpu:/libpod_parent/libpod-ID/init.scope\n0::/b/libpod-ID\n", "/libpod_parent"},
 		{"Docker with cgroupfs, v1, two controllers in one hierarchy", v1, "4:cpuset:/x/ID\n3:cpu,cpuacct:/docker/ID/init.scope\n", "/docker"},
 		{"Docker with systemd, v2", v2, "0::/system.slice/docker-ID.scope/init.scope\n", "/system.slice"},
 		{"Podman with systemd, v2", v2, "0::/machine.slice/libpod-ID.scope/container/init.scope\n", "/machine.slice"},

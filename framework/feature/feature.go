@@ -1,5 +1,5 @@
 // Package feature names what an interruption handler can claim to act on.
-// Scenarios say which feature they need, descriptions of handlers which they
+// Scenarios show which feature they need, descriptions of handlers which they
 // claim.
 package feature
 
@@ -33,7 +33,7 @@ const (
 	DisruptionBudget = "disruption-budget"
 )
 
-// TwoHandlers is drilled beside a second handler.
+// TwoHandlers is drilled together with a second handler.
 const TwoHandlers = "two-handlers"
 
 // Reconfigured lists the features whose drills change the handler's configuration in their
@@ -49,8 +49,8 @@ func Launching(feature string) bool {
 
 // Names lists the features. "rebalance-event" announces a recommendation,
 // "rebalance-drain" acts on it; "scheduled-change-at-once" drains when a scheduled change is
-// announced, however far ahead it is; "scheduled-change-status" leaves alone what the
-// statusCode of an event says is over; "karpenter-order" evicts in the order of Karpenter;
+// announced, however far ahead it is; "scheduled-change-status" leaves alone what is over
+// by the statusCode of an event; "karpenter-order" evicts in the order of Karpenter;
 // "without-queue" also runs if no queue is configured, and is then blind to notices;
 // "instance-returns" keeps the node of an instance that is stopped, for when it starts again;
 // "lifecycle-action" completes lifecycle actions of Auto Scaling; "status-check" acts on what EC2

@@ -21,7 +21,7 @@ func With(token string, next http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if subtle.ConstantTimeCompare([]byte(r.Header.Get(Header)), []byte(token)) != 1 {
-			http.Error(w, "served is only the client that started this run", http.StatusForbidden)
+			http.Error(w, "only the process that started this run may connect", http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)

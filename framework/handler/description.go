@@ -1,4 +1,4 @@
-// Package handler describes the interruption handler under test as data: a file says
+// Package handler describes the interruption handler under test as data: a file describes
 // what it is, what to install and what it claims. The package installs it, waits until
 // it is ready, and removes it.
 package handler
@@ -48,12 +48,12 @@ type Description struct {
 	// Reads is where it reads notices. With metadata it runs on each node, as a DaemonSet,
 	// and reads what the metadata of the node's instance announces.
 	Reads history.NoticeSource `yaml:"reads,omitempty"`
-	// ElectsLeader is true if only one of its replicas receives messages: the leader.
+	// ElectsLeader reports whether only one of its replicas receives messages: the leader.
 	ElectsLeader bool `yaml:"electsLeader,omitempty"`
-	// NoWatch is true if the handler watches nothing of the API server, so that an idle one
+	// NoWatch reports whether the handler watches nothing of the API server, so that an idle one
 	// makes no call.
 	NoWatch bool `yaml:"noWatch,omitempty"`
-	// DeletesNode is true if the handler deletes the Node object itself.
+	// DeletesNode reports whether the handler deletes the Node object itself.
 	DeletesNode bool `yaml:"deletesNode,omitempty"`
 	// CommitPoint is when it may delete a message: when it is received, when the drain
 	// is recorded in the cluster, or when the node is drained.
@@ -63,14 +63,14 @@ type Description struct {
 	// Settings are environment variables of the handler's containers, by the names of claimed
 	// features, or of settings that scenarios have: they are set in the drills of those.
 	Settings map[string]map[string]string `yaml:"settings,omitempty"`
-	// Configurations say, for each claimed feature that requires another configuration,
+	// Configurations describe, for each claimed feature that requires another configuration,
 	// what that is.
 	Configurations map[string]Configuration `yaml:"configurations,omitempty"`
 	// SQSActions are those that it may call in addition to DeleteMessage,
 	// GetQueueAttributes, GetQueueUrl and ReceiveMessage.
 	SQSActions []string `yaml:"sqsActions,omitempty"`
 	// Deviations are the clauses (names of scenarios) that the handler is known to
-	// violate, each with a sentence that says how. They still fail: the report shows
+	// violate, each with a sentence that describes how. They still fail: the report shows
 	// the sentence next to the failure.
 	Deviations map[string]string `yaml:"deviations,omitempty"`
 	// Keeps are the clauses in which the handler leaves a message in the queue that
@@ -131,7 +131,7 @@ type Workers struct {
 	// their status are created before the handler starts. They are removed after it has
 	// terminated, despite any finalizers.
 	Manifests []string `yaml:"manifests,omitempty"`
-	// Condition is a condition of these objects that is True when the handler knows the
+	// Condition is a condition of these objects: True once the handler knows the
 	// worker. If it is empty, nothing waits for it.
 	Condition string `yaml:"condition,omitempty"`
 	// Tags are set on the workers' EC2 instances; values may contain placeholders.
@@ -162,7 +162,7 @@ type Launches struct {
 	Kind string `yaml:"kind,omitempty" json:"kind,omitempty"`
 }
 
-// Ready says when the handler is ready.
+// Ready shows when the handler is ready.
 type Ready struct {
 	// Deployment is NAMESPACE/NAME, with placeholders. All its replicas must be
 	// available.
@@ -176,7 +176,7 @@ type Ready struct {
 
 // Marks are what the handler sets on a node that it drains.
 type Marks struct {
-	// Unschedulable is true if it cordons the node.
+	// Unschedulable reports whether it cordons the node.
 	Unschedulable bool `yaml:"unschedulable,omitempty"`
 	// Taint is the key of its taint, without effect.
 	Taint string `yaml:"taint,omitempty"`

@@ -41,7 +41,7 @@ var invalid = map[string][]string{
 	"invalid-metadata-commit-point":     {`:11: reads: with metadata there are no messages: commitPoint, sqsActions and keeps are not allowed`},
 	"invalid-daemon-set-and-deployment": {`:7: ready.daemonSet: is not allowed with deployment: a handler is one or the other`},
 	"invalid-sqs-action":                {`:10: sqsActions[1]: ReceiveMessage is part of the policy anyway: DeleteMessage, GetQueueAttributes, GetQueueUrl, ReceiveMessage`},
-	"invalid-deviation":                 {`:11: deviations.spot-notice-drains-node: needs a sentence that says how, or why`},
+	"invalid-deviation":                 {`:11: deviations.spot-notice-drains-node: needs a sentence that describes how, or why`},
 	"invalid-workers": {
 		`:11: workers.capacity: "reserved" is not known; allowed: spot, on-demand`,
 		`:12: workers.condition: needs manifests, whose objects have it`,
@@ -52,7 +52,7 @@ var invalid = map[string][]string{
 	"invalid-workers-manifest-missing": {`:10: workers.manifests[0]: read manifest: open testdata/missing.yaml: no such file or directory`},
 	"invalid-workers-one-name":         {`testdata/manifests/one-name.yaml:1: metadata.name "mine" needs ${NODE_NAME} or ${INSTANCE_ID}: there is one object for each worker`},
 	"invalid-workers-placeholder":      {`testdata/manifests/one-worker.yaml:3: unknown placeholder ${NODE_NAME}; allowed: ` + known},
-	"invalid-no-version":               {`:1: version: must not be empty: a report must say what was tested`},
+	"invalid-no-version":               {`:1: version: must not be empty: a report must describe what was tested`},
 	"invalid-no-marks":                 {`:1: marks: needs unschedulable, taint or both: they show which node the handler drains`},
 	"invalid-no-deployment":            {`:7: ready.deployment: "" is not NAMESPACE/NAME, which is needed to see when the handler is ready`},
 	"invalid-timeout":                  {`:7: "30" is not a duration; write a number with its unit, such as 500ms, 5s or 2m`},
@@ -178,7 +178,7 @@ func TestTheHandlersOfTheProductLoad(t *testing.T) {
 		if err != nil || d.Name != name || !d.Embedded() {
 			t.Errorf("Load(%s) = %q, embedded %v, %v", name, d.Name, d.Embedded(), err)
 		}
-		// What is built is what is pulled, and what the report says.
+		// What is built is what is pulled, and what the report shows.
 		if _, number, ok := strings.Cut(d.Version, "v"); ok && !strings.HasSuffix(d.Image.Ref, number) {
 			t.Errorf("%s: version %s, image %s", name, d.Version, d.Image.Ref)
 		}

@@ -52,7 +52,7 @@ func TestWhatIsInstalledAndInWhichOrder(t *testing.T) {
 	for _, obj := range loaded(t, "testdata/valid.yaml") {
 		got = append(got, referenceTo(obj).String())
 		if obj.GetLabels()[OwnerLabel] != "mine" {
-			t.Errorf("%s does not say whose it is: %v", referenceTo(obj), obj.GetLabels())
+			t.Errorf("%s does not show whose it is: %v", referenceTo(obj), obj.GetLabels())
 		}
 	}
 	want := "Namespace spotdrill-handler, CustomResourceDefinition things.example.org, Secret spotdrill-handler/aws-credentials, " +
@@ -351,7 +351,7 @@ func TestADeploymentIsAvailableOnlyWhenItIsTheNewOne(t *testing.T) {
 	}
 }
 
-// A DaemonSet whose nodes are not labelled yet wants no pod at all.
+// A DaemonSet whose nodes are not labelled yet needs no pod at all.
 func TestADaemonSetIsAvailableOnlyOnAllWorkers(t *testing.T) {
 	for name, c := range map[string]struct {
 		status appsv1.DaemonSetStatus

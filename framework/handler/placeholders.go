@@ -23,7 +23,7 @@ type Settings struct {
 	Subnet        string
 	SecurityGroup string
 
-	// Installation is the name of one beside that of the handler under test; empty for that one.
+	// Installation is the name of one next to that of the handler under test; empty for that one.
 	// Its namespace and its credentials are its own.
 	Installation string
 

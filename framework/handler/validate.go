@@ -69,7 +69,7 @@ func (d Description) validate() error {
 		return errors.Join(f.errs...)
 	}
 	if d.Version == "" && d.Image.Built == "" {
-		f.wrong("version", "must not be empty: a report must say what was tested")
+		f.wrong("version", "must not be empty: a report must describe what was tested")
 	}
 	f.ready(d.Ready)
 	if !d.Marks.Unschedulable && d.Marks.Taint == "" {
@@ -143,7 +143,7 @@ func (f *problems) claims() {
 	for _, of := range f.d.byClause() {
 		for _, clause := range slices.Sorted(maps.Keys(of.said)) {
 			if strings.TrimSpace(of.said[clause]) == "" {
-				f.wrong(of.field+"."+clause, "needs a sentence that says how, or why")
+				f.wrong(of.field+"."+clause, "needs a sentence that describes how, or why")
 			}
 		}
 	}

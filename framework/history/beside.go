@@ -6,7 +6,7 @@ import (
 )
 
 // Own leaves out of a drill's events what belongs to the drills that were played
-// beside it, which the history names: what happens on their nodes, to the pods of
+// at the same time as it, which the history names: what happens on their nodes, to the pods of
 // their namespaces, and to their messages.
 func Own(events []Event) []Event {
 	theirs := map[string]bool{}

@@ -51,6 +51,6 @@ func TestOwn(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	if alone := append(append([]Event{}, ours...), theirs...); !reflect.DeepEqual(Own(alone), alone) || BesideOthers(alone) || !BesideOthers(all) {
-		t.Error("a drill that was played alone has lost events, or is said not to have been")
+		t.Error("a drill that was played alone has lost events, or counts as not played alone")
 	}
 }

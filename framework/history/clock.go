@@ -16,7 +16,7 @@ type Clock struct {
 	anchor Anchor
 }
 
-// Anchor says where a process's time base lies, in terms that another process
+// Anchor shows where a process's time base lies, in terms that another process
 // can compare with its own. Monotonic is CLOCK_MONOTONIC in nanoseconds; it
 // means the same in every process that reports the same BootID, because all of
 // them read one kernel's clock (kind's nodes share their host's).
@@ -58,7 +58,7 @@ func (c *Clock) Start() time.Time { return c.start }
 func (c *Clock) Now() time.Duration { return time.Since(c.start) }
 
 // Of converts a wall clock time, for instance one that an API object carries.
-// API times are often whole seconds: say so if precision matters.
+// API times are often whole seconds: state this if precision matters.
 func (c *Clock) Of(t time.Time) time.Duration { return t.Sub(c.start) }
 
 // Rebase returns what must be added to a duration since the other process's

@@ -11,7 +11,7 @@ type Detail func(*Event)
 // At is when the event was seen, if that is not when it is recorded.
 func At(t time.Duration) Detail { return func(e *Event) { e.At = t } }
 
-// Said is when the one who reported the event says that it happened.
+// Said is when the one who reported the event reports that it happened.
 func Said(t time.Duration) Detail { return func(e *Event) { e.Said = &t } }
 
 // Until is when what the event reports ends, such as the deadline of a notice.

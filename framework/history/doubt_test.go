@@ -36,13 +36,13 @@ func TestDoubts(t *testing.T) {
 			controls: []Query{control(100, 150, Answered), control(300, 350, Answered)},
 			want:     []Doubt{{ms(80), ms(170), "echo: answered after more than 25ms"}, {ms(280), ms(370), "echo: answered after more than 25ms"}},
 		},
-		"an unsent one says nothing": {controls: []Query{control(100, 400, Unsent)}},
-		"a hole in what was sent":    {sent: []int{0, 10, 21, 30}, want: []Doubt{{ms(10), ms(21), "nothing was sent"}}},
-		"unsent ones between":        {sent: []int{0, 30}, unsent: []int{5, 10, 15, 20, 25}, want: []Doubt{{0, ms(30), "nothing was sent"}}},
-		"unsent ones at the start":   {sent: []int{20, 25}, unsent: []int{0, 5, 10, 15}, want: []Doubt{{0, ms(20), "nothing was sent"}}},
-		"unsent ones at the end":     {sent: []int{0, 5}, unsent: []int{10, 15, 20}, want: []Doubt{{ms(5), ms(20), "nothing was sent"}}},
-		"nothing but unsent ones":    {unsent: []int{0, 5, 10, 15}, want: []Doubt{{0, ms(15), "nothing was sent"}}},
-		"too few to make a hole":     {sent: []int{5, 15}, unsent: []int{0, 10, 20, 25}},
+		"an unsent one reports nothing": {controls: []Query{control(100, 400, Unsent)}},
+		"a hole in what was sent":       {sent: []int{0, 10, 21, 30}, want: []Doubt{{ms(10), ms(21), "nothing was sent"}}},
+		"unsent ones between":           {sent: []int{0, 30}, unsent: []int{5, 10, 15, 20, 25}, want: []Doubt{{0, ms(30), "nothing was sent"}}},
+		"unsent ones at the start":      {sent: []int{20, 25}, unsent: []int{0, 5, 10, 15}, want: []Doubt{{0, ms(20), "nothing was sent"}}},
+		"unsent ones at the end":        {sent: []int{0, 5}, unsent: []int{10, 15, 20}, want: []Doubt{{ms(5), ms(20), "nothing was sent"}}},
+		"nothing but unsent ones":       {unsent: []int{0, 5, 10, 15}, want: []Doubt{{0, ms(15), "nothing was sent"}}},
+		"too few to make a hole":        {sent: []int{5, 15}, unsent: []int{0, 10, 20, 25}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := Doubter{Lag: 25 * time.Millisecond, Reach: 20 * time.Millisecond, Hole: 10 * time.Millisecond}

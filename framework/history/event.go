@@ -10,9 +10,9 @@ import (
 // newer history meets an unknown kind only by ignoring it on purpose.
 type Kind string
 
-// Event is one thing that happened. At is when we saw it; Said is when the one
-// who reported it says that it happened. Fields that a kind does not use stay
-// empty; the comments at the constructors say which it uses.
+// Event is one thing that happened. At is when we saw it; Said is the time that
+// its source reports for it. Fields that a kind does not use stay
+// empty; the comments at the constructors show which it uses.
 //
 // Only the constructors of this package make events, and only its readers know what the texts of a kind
 // mean: elsewhere, a literal does not compile, since its fields are of an embedded type that has no name
@@ -78,7 +78,7 @@ type Meta struct {
 	Attempt  int       `json:"attempt"` // from 1
 	Base     time.Time `json:"base"`    // wall clock time of offset 0
 	Handler  Handler   `json:"handler"`
-	// Other is another handler beside the one under test; nil if there is none.
+	// Other is another handler next to the one under test; nil if there is none.
 	Other *Handler `json:"second_handler,omitempty"`
 	// Environment holds versions of every part: kubernetes, engine, kernel, …
 	Environment map[string]string `json:"environment,omitempty"`
@@ -101,11 +101,11 @@ type Handler struct {
 	DaemonSet  string `json:"daemon_set,omitempty"`
 	// Reads is where it reads notices; empty if from the queue.
 	Reads NoticeSource `json:"reads,omitempty"`
-	// DrainEvent is the reason of the Kubernetes event on the node that says that
+	// DrainEvent is the reason of the Kubernetes event on the node that reports that
 	// a drain starts; empty if the handler announces none.
 	DrainEvent string `json:"drain_event,omitempty"`
 	// Reporter is the component that the handler's Kubernetes events name as their
-	// reporter; empty if its description does not say.
+	// reporter; empty if its description does not show.
 	Reporter string `json:"reporter,omitempty"`
 	// CommitPoint is when it may delete a message.
 	CommitPoint CommitPoint `json:"commit_point,omitempty"`

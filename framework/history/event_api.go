@@ -15,7 +15,7 @@ const (
 
 // NewAPICall is one call. Marks are those that a write to a node sets. At is when it was answered, of a watch
 // when it began. Status is the HTTP status of the API server or of the fault, 0 for none; Fault: which fault hit
-// it; Note: what the proxy says of it; Owner: ProxyOwner if the proxy itself failed. Numbers: took (s), retry_after (s).
+// it; Note: what the proxy reports of it; Owner: ProxyOwner if the proxy itself failed. Numbers: took (s), retry_after (s).
 func NewAPICall(verb, resource string, marks []string, with ...Detail) Event {
 	return newEvent(APICall, "", strings.Join(marks, ","), with, Action(verb), Resource(resource))
 }

@@ -71,7 +71,7 @@ func (e Event) Conditions() Conditions {
 func NewWatchLost(watch string, with ...Detail) Event { return newEvent(WatchLost, watch, "", with) }
 
 // NewWatchBack reports that the watch is back. What happened meanwhile is on record before it or right
-// after it, unless Note says otherwise.
+// after it, unless Note states otherwise.
 func NewWatchBack(watch string, with ...Detail) Event { return newEvent(WatchBack, watch, "", with) }
 
 // Watch is what a WatchLost or WatchBack is about: nodes, pods, ….

@@ -1,7 +1,7 @@
 package history
 
 // What the watcher saw of nodes, and what became of the instances that were launched for the cluster,
-// beside its fixed workers.
+// in addition to its fixed workers.
 const (
 	NodePresent    Kind = "node.present"
 	NodeCordoned   Kind = "node.cordoned"

@@ -15,7 +15,7 @@ const (
 	ControlChosen    Kind = "control.chosen"
 	FlowsRecorded    Kind = "flows.recorded"
 	InsertsFailed    Kind = "flows.insert-failed"
-	// What the kernel accounts for of CoreDNS, the handler, the probers and kube-proxy beside them.
+	// What the kernel accounts for of CoreDNS, the handler, the probers and kube-proxy next to them.
 	ProcessorWaited  Kind = "processor.waited"
 	DatagramsDropped Kind = "datagrams.dropped"
 	MemoryUsed       Kind = "memory.used"

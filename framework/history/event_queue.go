@@ -10,7 +10,7 @@ const (
 )
 
 // NewSQSCall is one API call; code is that of its error, or empty. Status; Account: the queue's; Owner:
-// ProxyOwner or empty; IP: the client's; Note: what the proxy says of it; Message and Notice: whose visibility
+// ProxyOwner or empty; IP: the client's; Note: what the proxy reports of it; Message and Notice: whose visibility
 // it changed. Numbers: took (s), of a receive also messages and polls.
 func NewSQSCall(queue, action, code string, with ...Detail) Event {
 	return newEvent(SQSCall, queue, code, with, Action(action))
@@ -49,7 +49,7 @@ func (e Event) LifecycleResult() string { return e.reasonOf(LifecycleActed) }
 func NewQueueDepth(with ...Detail) Event { return newEvent(QueueDepth, "", "", with) }
 
 // UnderTest and OtherHandler are the By of what handlers did, and the names of their
-// installations: of the handler under test, and of another one beside it. The latter is also the
+// installations: of the handler under test, and of another one next to it. The latter is also the
 // access key of that one's AWS credentials, by which the proxy knows it.
 const (
 	UnderTest    = ""

@@ -52,7 +52,7 @@ const (
 )
 
 // FaultKind is a fault type on one of its targets, and the fields of a fault that it has there
-// beside its name. Every other field is an error.
+// in addition to its name. Every other field is an error.
 type FaultKind struct {
 	On       FaultTarget
 	Type     FaultType

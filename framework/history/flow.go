@@ -18,9 +18,9 @@ const FlowsFile = "flows.jsonl.gz"
 
 // Flow is the life of a connection tracking entry between a prober and a
 // service, on the prober's node: every query that left from Port in this time
-// went to Backend, whatever kube-proxy's rules said by then. Times are
+// went to Backend, whatever kube-proxy's rules were by then. Times are
 // nanoseconds since the history's base and may be as much too late as the event
-// flows.recorded says.
+// flows.recorded reports.
 type Flow struct {
 	Node    string        `json:"n,omitempty"` // where the prober was
 	Target  string        `json:"t,omitempty"` // which service; empty for Service
@@ -36,7 +36,7 @@ type Flow struct {
 }
 
 // Flows writes the flows of the whole drill, at its end: writing them as they
-// come would cost time beside what is measured.
+// come would cost time while something is measured.
 func (r *Recorder) Flows(flows []Flow) error {
 	f, err := os.Create(filepath.Join(filepath.Dir(r.events.Name()), FlowsFile))
 	if err != nil {

@@ -3,7 +3,7 @@ package history
 import "time"
 
 // Latest is the newest run of lost queries while they come in, in any order that is
-// nearly that of their intended times: what a progress line can say before the
+// nearly that of their intended times: what a progress line can show before the
 // windows are known. Verdicts rest on Windows.
 type Latest struct {
 	From  time.Duration // intended time of its first lost query

@@ -200,7 +200,7 @@ func NewQueryReader(in io.Reader) (*QueryReader, error) {
 // Header decodes what the writer wanted known first.
 func (r *QueryReader) Header(v any) error { return decode("header", r.header, v) }
 
-// Trailer decodes what the writer said last. There is one once Next has returned
+// Trailer decodes what the writer recorded last. There is one once Next has returned
 // io.EOF.
 func (r *QueryReader) Trailer(v any) error { return decode("trailer", r.trailer, v) }
 
@@ -251,7 +251,7 @@ func (r *QueryReader) query(b []byte, stream int, code byte) (Query, error) {
 		return Query{}, fmt.Errorf("outcome %d, want 1 to %d", code, len(outcomes))
 	}
 	if stream >= len(r.streams) {
-		return Query{}, fmt.Errorf("stream %d, of which nothing was said", stream)
+		return Query{}, fmt.Errorf("stream %d, of which nothing was reported", stream)
 	}
 	key, intended, late, took := r.streams[stream], time.Duration(binary.LittleEndian.Uint64(b)), span(b[8:]), span(b[13:])
 	q := Query{Target: key.Target, Node: key.Node, Mode: key.Mode, Port: int(binary.LittleEndian.Uint16(b[18:])), Intended: intended, Outcome: outcomes[code-1]}
@@ -294,7 +294,7 @@ func (r *QueryReader) end(b []byte) error {
 		return err
 	}
 	if want := binary.LittleEndian.Uint32(sum[:]); want != crc {
-		return fmt.Errorf("its checksum is %08x, its end says %08x", crc, want)
+		return fmt.Errorf("its checksum is %08x, its end has %08x", crc, want)
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func Outcomes() []Outcome {
 }
 
 // Lost reports whether a client would have seen the query as a failure of DNS.
-// Unsent is not among them: it says something about the prober only.
+// Unsent is not among them: it reports something about the prober only.
 func (o Outcome) Lost() bool { return o != Answered && o != Unsent }
 
 // Mode is how a query travels.
@@ -94,7 +94,7 @@ type Query struct {
 	Outcome  Outcome       `json:"o"`
 }
 
-// Left is when the query left, or should have if the record does not say.
+// Left is when the query left, or should have if the record does not show.
 func (q Query) Left() time.Duration {
 	if q.Sent == 0 {
 		return q.Intended

@@ -124,7 +124,7 @@ func (r *Recorder) EventsAfter(seq int) []Event {
 	return slices.Clone(r.seen[min(seq, len(r.seen)):])
 }
 
-// AnsweredFor says for how long the service has answered every query, and the application every
+// AnsweredFor shows for how long the service has answered every query, and the application every
 // request, from the first query on and up to the newest one whose fate is known.
 func (r *Recorder) AnsweredFor() time.Duration {
 	r.mu.Lock()
@@ -150,7 +150,7 @@ func (r *Recorder) Latest() Latest {
 }
 
 // Flush brings what was recorded so far to disk, where Load finds all of it and
-// says that the end is missing.
+// reports that the end is missing.
 func (r *Recorder) Flush() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -200,7 +200,7 @@ type History struct {
 	// Complete reports whether the run came to its end and both files are whole.
 	// Nothing passes on a history that is not.
 	Complete bool
-	// Damage says what is wrong with an incomplete history.
+	// Damage describes what is wrong with an incomplete history.
 	Damage string
 }
 

@@ -80,7 +80,7 @@ func TestATruncatedFileIsNeverComplete(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The events' last byte is a line break, which says nothing.
+		// The events' last byte is a line break, which reports nothing.
 		for n := range len(bytes.TrimSpace(whole)) {
 			if err := os.WriteFile(file, whole[:n], 0o600); err != nil {
 				t.Fatal(err)
@@ -267,14 +267,14 @@ func TestAnsweredFor(t *testing.T) {
 		queries []Query
 		want    time.Duration
 	}{
-		"nothing asked":             {nil, 0},
-		"all answered":              {[]Query{{Intended: ms(100), Outcome: Answered}, {Intended: ms(900), Outcome: Answered}}, ms(800)},
-		"lost at the end":           {[]Query{{Intended: ms(100), Outcome: Answered}, {Intended: ms(900), Outcome: Timeout}}, 0},
-		"lost, then answered":       {[]Query{{Intended: ms(100), Outcome: Timeout}, {Intended: ms(900), Outcome: Answered}}, ms(800)},
-		"the loss is known later":   {[]Query{{Intended: ms(900), Outcome: Answered}, {Intended: ms(300), Outcome: Timeout}}, ms(600)},
-		"unsent ones say nothing":   {[]Query{{Intended: ms(100), Outcome: Answered}, {Intended: ms(900), Outcome: Unsent}}, 0},
-		"the control says nothing":  {[]Query{{Intended: ms(100), Outcome: Answered}, {Target: Control, Intended: ms(900), Outcome: Answered}}, 0},
-		"nor does a control's loss": {[]Query{{Intended: ms(100), Outcome: Answered}, {Target: Control, Intended: ms(500), Outcome: Timeout}, {Intended: ms(900), Outcome: Answered}}, ms(800)},
+		"nothing asked":               {nil, 0},
+		"all answered":                {[]Query{{Intended: ms(100), Outcome: Answered}, {Intended: ms(900), Outcome: Answered}}, ms(800)},
+		"lost at the end":             {[]Query{{Intended: ms(100), Outcome: Answered}, {Intended: ms(900), Outcome: Timeout}}, 0},
+		"lost, then answered":         {[]Query{{Intended: ms(100), Outcome: Timeout}, {Intended: ms(900), Outcome: Answered}}, ms(800)},
+		"the loss is known later":     {[]Query{{Intended: ms(900), Outcome: Answered}, {Intended: ms(300), Outcome: Timeout}}, ms(600)},
+		"unsent ones show nothing":    {[]Query{{Intended: ms(100), Outcome: Answered}, {Intended: ms(900), Outcome: Unsent}}, 0},
+		"the control reports nothing": {[]Query{{Intended: ms(100), Outcome: Answered}, {Target: Control, Intended: ms(900), Outcome: Answered}}, 0},
+		"nor does a control's loss":   {[]Query{{Intended: ms(100), Outcome: Answered}, {Target: Control, Intended: ms(500), Outcome: Timeout}, {Intended: ms(900), Outcome: Answered}}, ms(800)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := Create(t.TempDir(), NewClock(), Meta{})
@@ -295,7 +295,7 @@ func TestAnsweredFor(t *testing.T) {
 	}
 }
 
-// A recording that is loaded before its end has everything recorded so far, and says
+// A recording that is loaded before its end has everything recorded so far, and reports
 // that its end is missing.
 func TestFlushBringsWhatThereIsToDisk(t *testing.T) {
 	dir := t.TempDir()

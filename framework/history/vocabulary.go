@@ -55,7 +55,7 @@ func NoticeTypes() []NoticeType {
 	return []NoticeType{SpotInterruption, RebalanceRecommendation, StateChange, ScheduledChange, CapacityReservationInterruption, LifecycleAction, CapacityBlockExpiration}
 }
 
-// StatusChecked is the type of a notice that nobody sends: EC2 says what it found when it is asked for
+// StatusChecked is the type of a notice that nobody sends: EC2 describes what it found when it is asked for
 // the status of its instances.
 const StatusChecked NoticeType = "status-check"
 
@@ -251,7 +251,7 @@ func Words[T ~string](list []T) []string {
 	return words
 }
 
-// Number names a figure of an event. The comments at the kinds say which a kind
+// Number names a figure of an event. The comments at the kinds show which a kind
 // has; the unit is part of what a name means.
 type Number string
 

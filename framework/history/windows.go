@@ -10,11 +10,11 @@ import (
 // first lost query left to when the first answered one after the last lost one
 // did. Behind a service with one dead backend of two, lost and answered queries
 // alternate, so losses less than quiet apart belong to one window; Lost of Asked
-// says how dense it was.
+// describes how dense it was.
 type Window struct {
 	From time.Duration `json:"from"`
 	To   time.Duration `json:"to"`
-	// FromMargin and ToMargin say how much earlier each edge may lie: FromMargin before
+	// FromMargin and ToMargin describe how much earlier each edge may lie: FromMargin before
 	// From, the last answered query had not left; ToMargin before To, the last lost one
 	// had not. Commonly that is a query interval; it is more if the prober stalled.
 	// FromMargin is 0 if nothing was answered before.
@@ -105,7 +105,7 @@ func (l *last) add(at, after time.Duration) {
 	l.at, l.any = at, true
 }
 
-// departures are the last two moments at which queries of one prober are said to have
+// departures are the last two moments at which queries of one prober are reported to have
 // left. It sends one batch at a time. If one stalled, all of its queries have its end
 // as their moment, so that only the moment before it is certainly earlier.
 type departures struct{ at, before time.Duration }
@@ -137,7 +137,7 @@ func (f *Finder) notBefore(q Query, left time.Duration) time.Duration {
 }
 
 // Add takes the next query in order of intended times. Those that were never sent
-// say nothing.
+// show nothing.
 func (f *Finder) Add(q Query) {
 	if q.Outcome == Unsent {
 		return

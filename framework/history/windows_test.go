@@ -130,7 +130,7 @@ func TestAWindowsMarginsIncludeTheStallOfTheBatchBeforeTheEdge(t *testing.T) {
 			},
 			from: 5000, fromMargin: 4000, to: 5001, toMargin: 4001,
 		},
-		"another prober's queries say nothing of it": {
+		"another prober's queries show nothing about it": {
 			queries: []sent{
 				{node: "a", intended: us(1000), sent: us(1010), outcome: Answered},
 				{node: "a", intended: us(2000), sent: us(9000), outcome: ICMP},

@@ -19,7 +19,7 @@ import (
 // Address is where the service is, on every node.
 const Address = "169.254.169.254"
 
-// Instance is what the metadata says of an instance.
+// Instance is what the metadata reports of an instance.
 type Instance struct {
 	ID     string `json:"id"`
 	Type   string `json:"type"`

@@ -108,7 +108,7 @@ func (l *Controller) loop(ctx context.Context) {
 	}
 }
 
-// follow does what the plan for these instances says.
+// follow does what the plan for these instances requires.
 func (l *Controller) follow(ctx context.Context, instances []cloud.Launched) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -256,13 +256,13 @@ func (l *Controller) trouble(ctx context.Context, s *spare, err error) {
 	}
 }
 
-// failure says that an instance did not become a node. It is called with mu.
+// failure reports that an instance did not become a node. It is called with mu.
 func (l *Controller) failure(instance, node string, err error) {
 	l.happened(history.NewInstanceFailed(instance, node, err.Error()))
 	l.log("  instance %s is no node: %v", instance, err)
 }
 
-// launchedEvent has who launched it, as far as the tags say.
+// launchedEvent has who launched it, as far as the tags show.
 func launchedEvent(i cloud.Launched) history.Event {
 	e := history.NewInstanceLaunched(i.ID, i.Type, i.Zone)
 	if pool := i.Tags[cloud.NodePoolTag]; pool != "" {

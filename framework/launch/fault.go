@@ -21,8 +21,8 @@ func (l *Controller) Begin(f fault.Fault) error {
 
 // Why an instance that a fault hits has no node.
 var (
-	errEnded    = errors.New("it ended before it registered, because a fault of the drill says so")
-	errUnjoined = errors.New("it runs and never registers, because a fault of the drill says so")
+	errEnded    = errors.New("it ended before it registered, because a fault of the drill requires it")
+	errUnjoined = errors.New("it runs and never registers, because a fault of the drill requires it")
 )
 
 // fails returns the fault that hits the instance, and counts it; "" for none. It is called

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A pod whose image is one file has no dynamic linker: the kernel says "no such file", of a
+// A pod whose image is one file has no dynamic linker: the kernel reports "no such file", of a
 // file that is there.
 func TestOnlyAStaticBinaryIsLoaded(t *testing.T) {
 	dir := t.TempDir()

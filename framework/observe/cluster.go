@@ -165,7 +165,7 @@ func (c *Cluster) serviceProxy(ctx context.Context, nodes []corev1.Node) string 
 	cm, err := maps.Get(ctx, "kube-proxy", metav1.GetOptions{})
 	switch {
 	case err == nil && cilium:
-		return proxyMode(cm.Data) + ", beside Cilium"
+		return proxyMode(cm.Data) + ", next to Cilium"
 	case err == nil:
 		return proxyMode(cm.Data)
 	case apierrors.IsNotFound(err) && cilium:
@@ -173,7 +173,7 @@ func (c *Cluster) serviceProxy(ctx context.Context, nodes []corev1.Node) string 
 	case apierrors.IsNotFound(err):
 		return "unknown: there is no ConfigMap kube-system/kube-proxy"
 	case cilium:
-		return "unknown: Cilium is there, and the right to read its configuration is not"
+		return "unknown: Cilium is installed, but its configuration cannot be read (no permission)"
 	}
 	return "unknown: no right to read the ConfigMap kube-system/kube-proxy"
 }

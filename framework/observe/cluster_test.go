@@ -71,7 +71,7 @@ func TestWhatReplacesKubeProxyIsNamed(t *testing.T) {
 		"the default":                 {[]runtime.Object{node("a", nil), kubeProxy("mode: \"\"\n")}, "iptables"},
 		"Cilium in its place":         {[]runtime.Object{withCilium, cilium("true")}, "replaced by Cilium"},
 		"Cilium, before 1.14":         {[]runtime.Object{withCilium, cilium("strict"), kubeProxy("mode: iptables")}, "replaced by Cilium"},
-		"Cilium beside kube-proxy":    {[]runtime.Object{withCilium, cilium("false"), kubeProxy("mode: iptables")}, "iptables, beside Cilium"},
+		"Cilium next to kube-proxy":   {[]runtime.Object{withCilium, cilium("false"), kubeProxy("mode: iptables")}, "iptables, next to Cilium"},
 		"Cilium, and no kube-proxy":   {[]runtime.Object{withCilium}, "replaced by Cilium"},
 		"neither can be found":        {[]runtime.Object{node("a", nil)}, "unknown: there is no ConfigMap kube-system/kube-proxy"},
 		"a mode within another field": {[]runtime.Object{node("a", nil), kubeProxy("detectLocalMode: \"NodeCIDR\"\nmode: iptables\n")}, "iptables"},

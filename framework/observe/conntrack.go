@@ -19,7 +19,7 @@ import (
 // recorders record where the queries of the probers go; by the pods of the probers.
 type recorders map[string]string
 
-// startRecorders creates a recorder beside each prober, and waits until it has subscribed to the
+// startRecorders creates a recorder next to each prober, and waits until it has subscribed to the
 // kernel's events.
 func (p *placed) startRecorders(ctx context.Context, o Options, pods []corev1.Pod) (recorders, error) {
 	all := recorders{}

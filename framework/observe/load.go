@@ -21,7 +21,7 @@ type Load struct {
 	Adds    float64 // queries/s of all probers, to the service and to the pods directly
 	DNSPods int
 	// Own is CoreDNS's own rate before, in queries/s of all pods; Known is false if its metrics
-	// could not be read, and Why says why.
+	// could not be read, and Why shows why.
 	Own   float64
 	Known bool
 	Why   string

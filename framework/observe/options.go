@@ -18,7 +18,7 @@ import (
 const (
 	// DefaultNamespace is where everything of an observation is.
 	DefaultNamespace = "spotdrill-observe"
-	// DefaultRate is safe beside what a busy node's pods ask, in queries/s of each prober.
+	// DefaultRate is safe next to what a busy node's pods ask, in queries/s of each prober.
 	DefaultRate = 50
 	// MinRate leaves no time without a query in which an outage could hide.
 	MinRate = 20

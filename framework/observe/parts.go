@@ -144,7 +144,7 @@ func (p *parts) Close() error {
 	return nil
 }
 
-// whole reports whether a prober said that its record has been read to its end.
+// whole reports whether a prober reported that its record has been read to its end.
 func whole(err error) bool { return statusOf(err) == http.StatusRequestedRangeNotSatisfiable }
 
 // final reports whether another attempt is of no use: the pod, or that part of its record, is gone.

@@ -194,7 +194,7 @@ func (p *placed) beatOnce(ctx context.Context) {
 // awaitServer waits until the API server answers: one that is replaced must not leave everything
 // behind.
 func (p *placed) awaitServer(ctx context.Context, within time.Duration) {
-	_ = wait.Until(ctx, within, "the API server to answer", func(ctx context.Context) string { // else what follows fails, and says why
+	_ = wait.Until(ctx, within, "the API server to answer", func(ctx context.Context) string { // else what follows fails, and shows why
 		ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 		defer cancel()
 		if _, err := p.Clientset.CoreV1().Pods(p.namespace).List(ctx, p.selected()); err != nil {

@@ -261,7 +261,7 @@ func (p *probers) stop(ctx context.Context) error {
 		asked.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 			defer cancel()
-			// If that fails, its record breaks off or ends late, and says so.
+			// If that fails, its record breaks off or ends late, and shows it.
 			if body, err := p.request(http.MethodPost, p.namespace, pod, proberPort, "stop", p.token).Stream(ctx); err == nil {
 				_, _ = io.Copy(io.Discard, body)
 				_ = body.Close()

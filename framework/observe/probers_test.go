@@ -113,7 +113,7 @@ func TestLoadIsComparedWithCoreDNSsOwn(t *testing.T) {
 		want string
 	}{
 		"a few queries, whatever the own rate":  {Load{Adds: 150, DNSPods: 2, Own: 1, Known: true}, ""},
-		"many, and few beside the own rate":     {Load{Adds: 5000, DNSPods: 2, Own: 20_000, Known: true}, ""},
+		"many, and few next to the own rate":    {Load{Adds: 5000, DNSPods: 2, Own: 20_000, Known: true}, ""},
 		"many, and more than half of the own":   {Load{Adds: 5000, DNSPods: 2, Own: 8000, Known: true}, "are 62 % of CoreDNS's own 8000"},
 		"many, and the own rate is not known":   {Load{Adds: 5000, DNSPods: 2, Why: "no metrics"}, "its own rate is not known (no metrics)"},
 		"many pods share what few could not":    {Load{Adds: 5000, DNSPods: 50}, ""},

@@ -126,7 +126,7 @@ type Doing struct {
 	Words string
 	// Do does it. The end of its context means that it must end.
 	Do func(context.Context, *history.Recorder) error
-	// PutBack, if set, puts back what Do changed, and says what that was. It is called in any
+	// PutBack, if set, puts back what Do changed, and describes what that was. It is called in any
 	// case.
 	PutBack func(context.Context) ([]string, error)
 }

@@ -33,10 +33,10 @@ func NewAlone(patience time.Duration) *Alone {
 	return &Alone{patience: patience, api: apiAnswers, left: time.Now()}
 }
 
-// Hold says that a client is here, until Release.
+// Hold reports that a client is here, until Release.
 func (a *Alone) Hold() { a.set(true) }
 
-// Release says that the client that was here has left.
+// Release reports that the client that was here has left.
 func (a *Alone) Release() { a.set(false) }
 
 func (a *Alone) set(held bool) {

@@ -19,7 +19,7 @@ func TestTooFewOpenFilesAreToldBeforehand(t *testing.T) {
 	}
 	err := checkOpenFiles(plan)
 	if err == nil || !strings.Contains(err.Error(), "ulimit -n") {
-		t.Errorf("got %v, want an error that says what to do", err)
+		t.Errorf("got %v, want an error that describes what to do", err)
 	}
 }
 

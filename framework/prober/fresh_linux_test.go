@@ -130,7 +130,7 @@ func TestAPortIsPassedOverWhileItsQueryIsUnderWay(t *testing.T) {
 	}
 }
 
-// What comes late for a kept socket's earlier query says nothing of the later one.
+// What comes late for a kept socket's earlier query shows nothing about the later one.
 func TestALateMessageForAKeptSocketMeansNothingForItsNextQuery(t *testing.T) {
 	t.Run("an answer", func(t *testing.T) {
 		conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -303,7 +303,7 @@ func TestMoreQueriesUnderWayThanForeseenAreAllKept(t *testing.T) {
 	for number := uint32(0); number < 10; number++ {
 		q := f.at(number)
 		if s := f.sources[q.place]; f.byFile[s.fd] != q.place || s.query != number {
-			t.Errorf("the file of query %d is said to be that of %d", number, s.query)
+			t.Errorf("the file of query %d is reported to be that of %d", number, s.query)
 		}
 		ports[f.ring.port(int(q.place))] = true
 	}

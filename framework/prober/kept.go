@@ -36,7 +36,7 @@ func (k *keptRecord) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// end says that the record is whole.
+// end reports that the record is whole.
 func (k *keptRecord) end() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

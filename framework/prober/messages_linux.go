@@ -150,7 +150,7 @@ func (in *inbox) receiveReported(fd int) bool {
 func (in *inbox) message(i int) []byte { return in.content[i][:min(in.headers[i].n, maxAnswer)] }
 
 // drops is how many messages the kernel dropped because a socket was full. The kernel
-// reports them with the next message; this asks for them if none may come.
+// reports them with the next message; this requests them if none may come.
 func drops(fd int) uint32 {
 	var info [unix.SK_MEMINFO_DROPS + 1]uint32
 	size := uint32(unsafe.Sizeof(info))

@@ -39,7 +39,7 @@ const (
 	maxRememberedIDs = 1 << 15
 )
 
-// Plan says what to query, and for how long.
+// Plan describes what to query, and for how long.
 type Plan struct {
 	Streams []QueryStream `json:"streams"`
 	// Timeout is how long to wait for an answer after the query left: MinTimeout to

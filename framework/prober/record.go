@@ -64,7 +64,7 @@ func (s *RecordWriter) Flush() error {
 // the prober's start and end in rec, with times of rec's clock, and returns the summary.
 // If body is an io.Closer, it is closed when ctx ends.
 //
-// A record without a summary, or with another number of queries than the summary says,
+// A record without a summary, or with another number of queries than the summary shows,
 // is an error: the missing part could be the outage.
 func Collect(ctx context.Context, body io.Reader, rec *history.Recorder, node string) (Summary, error) {
 	if closer, ok := body.(io.Closer); ok {

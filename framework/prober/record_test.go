@@ -179,7 +179,7 @@ func TestCollectTakesNoDamagedRecord(t *testing.T) {
 }
 
 func TestCollectEndsWithItsContext(t *testing.T) {
-	reader, writer := io.Pipe() // a prober that says nothing
+	reader, writer := io.Pipe() // a prober that reports nothing
 	defer writer.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()

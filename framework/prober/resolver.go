@@ -68,7 +68,7 @@ func (r Resolver) APIName() string {
 }
 
 // answersDNS reports whether a DNS server at an address answers one of two queries for a name,
-// whatever it says.
+// whatever it reports.
 func answersDNS(ctx context.Context, address, name string) bool {
 	query := new(dns.Msg).SetQuestion(name, dns.TypeA)
 	client := dns.Client{Timeout: nodeLocalWithin}

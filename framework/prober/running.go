@@ -83,7 +83,7 @@ func (p *runningProbe) runs() bool {
 	}
 }
 
-// comesAgain is how soon a client asks for the next part of a record.
+// comesAgain is how soon a client requests the next part of a record.
 const comesAgain = 3 * time.Second
 
 // deliver waits until a client has got the end of the record, while one comes for it, or until ctx

@@ -15,7 +15,7 @@ const tick = time.Millisecond
 // errLate is why most unsent queries were not sent.
 var errLate = fmt.Errorf("more than %v late: this machine had too much load", Tolerance)
 
-// schedule says when the queries of a stream are due, in time since its start. It
+// schedule shows when the queries of a stream are due, in time since its start. It
 // depends on that time alone, so that delays do not add up and slow answers do not
 // reduce the load.
 type schedule struct {

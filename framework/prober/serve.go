@@ -66,7 +66,7 @@ type service struct {
 //	GET  /record?from=N  streams the record of the latest probe from byte N on, for a few seconds;
 //	                     416 if it ends there
 //	POST /stop           ends the probe; its record still gets its summary
-//	GET  /resolver       what this pod's resolv.conf says, as a Resolver in JSON
+//	GET  /resolver       this pod's resolv.conf, as a Resolver in JSON
 //	GET  /load/IP        how many requests the CoreDNS pod with that address has had, by its metrics
 //	GET  /healthz        200
 //

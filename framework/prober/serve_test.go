@@ -96,7 +96,7 @@ func TestServiceStreamsAtOnce(t *testing.T) {
 	}
 	stopped := post(t, t.Context(), url+"/stop", nil)
 	if got := text(t, stopped.Body); got != "stopping\n" {
-		t.Errorf("stop said %q", got)
+		t.Errorf("stop reported %q", got)
 	}
 	for err == nil {
 		_, err = record.Next()

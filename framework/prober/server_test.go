@@ -77,7 +77,7 @@ func (s *dnsServer) ports() map[int]int {
 	return maps.Clone(s.asked)
 }
 
-// answer is what a healthy server says.
+// answer is what a healthy server replies.
 func answer(query *dns.Msg) *dns.Msg {
 	m := new(dns.Msg).SetReply(query)
 	m.Answer = append(m.Answer, &dns.A{
@@ -121,11 +121,11 @@ func runOn(t *testing.T, ctx context.Context, plan Plan, clock *history.Clock) (
 		t.Fatalf("run: %v", err)
 	}
 	if summary.Echo.Asked != len(echoes) || len(echoes) == 0 {
-		t.Errorf("the summary says %d asked of the echo, the sink got %d", summary.Echo.Asked, len(echoes))
+		t.Errorf("the summary shows %d asked of the echo, the sink got %d", summary.Echo.Asked, len(echoes))
 	}
 	wantOnly(t, summary.Echo, history.Answered)
 	if summary.Asked != len(queries) {
-		t.Errorf("the summary says %d asked, the sink got %d", summary.Asked, len(queries))
+		t.Errorf("the summary shows %d asked, the sink got %d", summary.Asked, len(queries))
 	}
 	outcomes := map[history.Outcome]int{}
 	for _, q := range queries {
@@ -146,11 +146,11 @@ func runOn(t *testing.T, ctx context.Context, plan Plan, clock *history.Clock) (
 	}
 	for outcome, n := range outcomes {
 		if summary.Outcomes[outcome] != n {
-			t.Errorf("the summary says %d %s, the sink got %d", summary.Outcomes[outcome], outcome, n)
+			t.Errorf("the summary shows %d %s, the sink got %d", summary.Outcomes[outcome], outcome, n)
 		}
 	}
 	if unsent := outcomes[history.Unsent]; unsent != summary.Unsent || (unsent > 0) != (summary.Behind != "") {
-		t.Errorf("%d unsent, but the summary says %d, %q", unsent, summary.Unsent, summary.Behind)
+		t.Errorf("%d unsent, but the summary shows %d, %q", unsent, summary.Unsent, summary.Behind)
 	}
 	return summary, queries
 }

@@ -41,7 +41,7 @@ type Watch struct {
 type watched struct {
 	intended, sent time.Duration
 	outcome        uint8 // in history.Outcomes
-	atOnce         bool  // it was done when it is said to have left
+	atOnce         bool  // it was done when it is reported to have left
 }
 
 var outcomes = history.Outcomes()

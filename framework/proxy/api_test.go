@@ -249,7 +249,7 @@ func TestARefusalOfTheAPIServer(t *testing.T) {
 				t.Fatalf("another verb: %v", err)
 			}
 			if err := p.mark(t.Context()); !c.is(err) {
-				t.Errorf("client-go says %v", err)
+				t.Errorf("client-go reports %v", err)
 			}
 			if n := p.server.took(patchWorker); n != 0 {
 				t.Error("the call took effect")
@@ -297,7 +297,7 @@ func TestAResetAndALostAnswer(t *testing.T) {
 				p.begin(t, fault.Fault{Type: c.fault, Count: 1, Verbs: []string{"patch"}})
 				var network *url.Error
 				if err := p.mark(t.Context()); !errors.As(err, &network) || network.Timeout() {
-					t.Errorf("client-go says %v", err)
+					t.Errorf("client-go reports %v", err)
 				}
 				if n := p.server.took(patchWorker); n != c.effect {
 					t.Errorf("the call took effect %d times", n)
@@ -326,7 +326,7 @@ func TestASlowAPIServer(t *testing.T) {
 }
 
 // What is cut off waits until its client gives up. Other calls of the same connection go
-// on, and no reset wakes it unless the fault says so.
+// on, and no reset wakes it unless the fault requires it.
 func TestACutOffCall(t *testing.T) {
 	inEachProtocol(t, func(t *testing.T, p *guarded) {
 		p.begin(t, fault.Fault{Type: history.BlackHole, Silent: true, For: strict.Duration(time.Second), Verbs: []string{"patch"}})
@@ -340,7 +340,7 @@ func TestACutOffCall(t *testing.T) {
 		}
 		awaitEvent(t, p.rec, func(e history.Event) bool { return e.Kind == history.FaultEnded })
 		if err := <-gaveUp; !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("client-go says %v", err)
+			t.Errorf("client-go reports %v", err)
 		}
 		if e := p.call(t, "patch", history.NodesResource); e.Status != 0 || e.Numbers[history.Took] < 1.9 {
 			t.Errorf("recorded %+v", e)
@@ -357,7 +357,7 @@ func TestACutOffCallThatIsResetAtTheEnd(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	if err := p.mark(ctx); err == nil || errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("client-go says %v", err)
+		t.Errorf("client-go reports %v", err)
 	}
 }
 
@@ -462,7 +462,7 @@ func TestAProxyThatFailsIsNotTheHandlersFault(t *testing.T) {
 		t.Fatal("collecting goes on")
 	}
 	if health, _ := http.Get(admin.URL + "/healthz"); health.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("the proxy says that it is healthy: %d", health.StatusCode)
+		t.Errorf("the proxy reports that it is healthy: %d", health.StatusCode)
 	}
 }
 

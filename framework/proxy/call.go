@@ -26,7 +26,7 @@ type call struct {
 	by        string // history.OtherHandler, or empty
 
 	queue    string // name
-	account  string // of AWS, that the queue belongs to; empty if the request does not say
+	account  string // of AWS, that the queue belongs to; empty if the request does not show
 	queueURL string
 	wait     int // WaitTimeSeconds of ReceiveMessage
 	most     int // MaxNumberOfMessages of ReceiveMessage

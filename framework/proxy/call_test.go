@@ -51,7 +51,7 @@ func TestParseCall(t *testing.T) {
 	}
 }
 
-// The access key of a call says which of two handlers called.
+// The access key of a call shows which of two handlers called.
 func TestParseCallOfAnotherHandler(t *testing.T) {
 	for key, want := range map[string]string{"test": "", history.OtherHandler: history.OtherHandler, "": "", "seconds": ""} {
 		r := request("", "", "AmazonSQS.ReceiveMessage", "", "")

@@ -10,7 +10,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// launches reports whether the call launches instances, and EC2 says at once that it cannot: a
+// launches reports whether the call launches instances, and EC2 answers at once that it cannot: a
 // fleet of another type than instant is only accepted.
 func (c *call) launches() bool {
 	return c.service == "ec2" && (c.action == "RunInstances" || c.action == "CreateFleet" && c.form.Get("Type") == "instant")
@@ -51,7 +51,7 @@ func (x *exchange) answerNoCapacity(w http.ResponseWriter, code history.ErrorCod
 	_, _ = w.Write(append([]byte(xml.Header), text...)) // the client may be gone
 }
 
-// withoutCapacity is what EC2 says with the code of a NoCapacity fault.
+// withoutCapacity is what EC2 answers with the code of a NoCapacity fault.
 func withoutCapacity(code history.ErrorCode) string {
 	switch code {
 	case history.MaxSpotInstanceCountExceeded:
@@ -122,7 +122,7 @@ func fleetWithout(c *call, code history.ErrorCode, message string) noFleet {
 			}
 			fleet.Errors = append(fleet.Errors, lacks)
 		}
-		if pools == 0 { // the template alone says what to launch
+		if pools == 0 { // the template alone describes what to launch
 			fleet.Errors = append(fleet.Errors, lacks)
 		}
 	}

@@ -24,7 +24,7 @@ func ec2Client(endpoint string) *ec2.Client {
 	})
 }
 
-// fleet asks for one instance from three pools, as Karpenter does.
+// fleet requests one instance from three pools, as Karpenter does.
 func fleet(capacity types.DefaultTargetCapacityType) *ec2.CreateFleetInput {
 	pool := func(instanceType types.InstanceType, zone string) types.FleetLaunchTemplateOverridesRequest {
 		return types.FleetLaunchTemplateOverridesRequest{InstanceType: instanceType, SubnetId: aws.String("subnet-" + zone), AvailabilityZone: aws.String(zone)}

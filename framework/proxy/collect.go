@@ -22,7 +22,7 @@ const (
 // Collect reads the stream of GET /records into rec and rebases every time to clock.
 // After stop is closed it reads the records of the time before, and returns nil. When
 // ctx is cancelled, it returns nil at once. A stream that ends by itself, lacks its
-// anchor, skips a record, is silent for five seconds, or says that the proxy itself failed
+// anchor, skips a record, is silent for five seconds, or reports that the proxy itself failed
 // is an error. The caller closes body.
 func Collect(ctx context.Context, stop <-chan struct{}, body io.Reader, clock *history.Clock, rec *history.Recorder) error {
 	ctx, cancel := context.WithCancel(ctx)

@@ -84,7 +84,7 @@ func TestASingleDeletionFails(t *testing.T) {
 		q.set(t, fault.Fault{Name: "f", Type: history.FailedEntry, Count: 1, Code: code})
 		var api smithy.APIError
 		if err := q.delete(t.Context(), "h/0+="); !errors.As(err, &api) || api.ErrorCode() != want {
-			t.Errorf("the SDK says %v, want %s", err, want)
+			t.Errorf("the SDK reports %v, want %s", err, want)
 		}
 		if len(q.calls) > 0 {
 			t.Errorf("the queue got %q", q.calls)
@@ -103,7 +103,7 @@ func TestAnExpiredReceiptHandleIsRefusedForGood(t *testing.T) {
 	for range 3 {
 		var stale *types.ReceiptHandleIsInvalid
 		if err := q.delete(t.Context(), "h/0+="); !errors.As(err, &stale) {
-			t.Errorf("the SDK says %v", err)
+			t.Errorf("the SDK reports %v", err)
 		}
 	}
 	if deleted, failed := q.deleteBatch(t, "h/0+=", "h/1+="); !slices.Equal(deleted, []string{"of-1"}) || !slices.Equal(failed, []string{"of-0 ReceiptHandleIsInvalid"}) {

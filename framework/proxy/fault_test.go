@@ -46,7 +46,7 @@ func TestARefusalIsWhatTheSDKKnowsFromSQS(t *testing.T) {
 			var api smithy.APIError
 			var response *smithyhttp.ResponseError
 			if !errors.As(err, &api) || api.ErrorCode() != c.code || !errors.As(err, &response) || response.HTTPStatusCode() != c.status {
-				t.Fatalf("the SDK says %v", err)
+				t.Fatalf("the SDK reports %v", err)
 			}
 			if got := retry.IsErrorThrottles(retry.DefaultThrottles).IsErrorThrottle(err).Bool(); got != c.throttles {
 				t.Errorf("for the SDK it is throttling: %t", got)
@@ -98,7 +98,7 @@ func TestAResetIsOneForTheClient(t *testing.T) {
 	q := newFaultyQueue(t, "a")
 	q.set(t, fault.Fault{Name: "f", Type: history.Reset, Count: 1})
 	if _, err := q.receive(t.Context(), 1, 0); !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("the client says %v", err)
+		t.Errorf("the client reports %v", err)
 	}
 	if q.reached("ReceiveMessage") {
 		t.Error("the call reached the queue")
@@ -193,7 +193,7 @@ func TestALostAnswerIsOneThatTookEffect(t *testing.T) {
 	}
 	handle := *messages[0].ReceiptHandle
 	if err := q.delete(t.Context(), handle); !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("the client says %v", err)
+		t.Errorf("the client reports %v", err)
 	}
 	if !q.reached("DeleteMessage " + handle) {
 		t.Error("the deletion did not reach the queue")
@@ -209,7 +209,7 @@ func TestALostReceiveIsNotGivenBack(t *testing.T) {
 	q := newFaultyQueue(t, "a")
 	q.set(t, fault.Fault{Name: "f", Type: history.LostAnswer, Count: 1, Actions: []string{"ReceiveMessage"}})
 	if _, err := q.receive(t.Context(), 1, 0); !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("the client says %v", err)
+		t.Errorf("the client reports %v", err)
 	}
 	q.wantEvents(t, "fault.begun f lost-answer", "fault.hit f lost-answer ReceiveMessage", "fault.ended f count")
 	if q.reached("ChangeMessageVisibilityBatch") {

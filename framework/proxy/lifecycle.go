@@ -44,7 +44,7 @@ func (c *call) ofLifecycle() bool {
 	return c.service == "autoscaling" && slices.Contains([]string{completeLifecycleAction, lifecycleHeartbeat}, c.action)
 }
 
-// missesOfLifecycle says what the call lacks; empty if nothing.
+// missesOfLifecycle describes what the call lacks; empty if nothing.
 func (c *call) missesOfLifecycle() string {
 	for _, field := range []string{"AutoScalingGroupName", "LifecycleHookName"} {
 		if c.form.Get(field) == "" {

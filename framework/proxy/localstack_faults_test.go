@@ -137,7 +137,7 @@ func TestLocalStackHasDoneWhatALostAnswerWouldHaveSaid(t *testing.T) {
 	d.begin(t, fault.Fault{Type: history.LostAnswer, Count: 1})
 	_, err := d.client.DeleteMessage(t.Context(), &sqs.DeleteMessageInput{QueueUrl: aws.String(d.QueueURL("")), ReceiptHandle: &handle})
 	if !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("the client says %v", err)
+		t.Errorf("the client reports %v", err)
 	}
 	d.wantEmpty(t)
 	d.delete(t, handle) // again, as a client would that heard nothing
@@ -146,7 +146,7 @@ func TestLocalStackHasDoneWhatALostAnswerWouldHaveSaid(t *testing.T) {
 // The bodies of the scenario on text that is no Unicode rest on this.
 func TestLocalStackHoldsNothingButUTF8(t *testing.T) {
 	d := realQueue(t)
-	// The SDK compares checksums, and says that the body was changed on its way.
+	// The SDK compares checksums, and reports that the body was changed on its way.
 	_, err := d.client.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: aws.String(d.QueueURL("")), MessageBody: aws.String("<\xff\xfe>")},
 		func(o *sqs.Options) { o.DisableMessageChecksumValidation = true })
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// permission is which actions of SQS a client may call: all, unless a policy says otherwise.
+// permission is which actions of SQS a client may call: all, unless a policy states otherwise.
 type permission struct {
 	mu         sync.Mutex
 	restricted bool

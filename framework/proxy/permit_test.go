@@ -34,7 +34,7 @@ func TestAPolicyRefusesWhatItDoesNotAllow(t *testing.T) {
 	_, err := q.receive(t.Context(), 10, 20)
 	var api smithy.APIError
 	if !errors.As(err, &api) || api.ErrorCode() != "AccessDenied" {
-		t.Errorf("the SDK says %v", err)
+		t.Errorf("the SDK reports %v", err)
 	}
 	if q.reached("ReceiveMessage") {
 		t.Error("the call reached the queue")

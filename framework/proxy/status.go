@@ -15,7 +15,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// Finding is what EC2 says about an instance when it is asked for its status.
+// Finding is what EC2 describes about an instance when it is asked for its status.
 type Finding struct {
 	Instance string              `json:"instance"`
 	Of       history.StatusCheck `json:"of"`

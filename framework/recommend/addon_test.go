@@ -50,7 +50,7 @@ func TestLintOfAnAddOn(t *testing.T) {
 		"the probe of another container":      {with("eks", eks, owned("helm", sidecar)), nil, ""},
 		"a nodeSelector by Terraform":         {with("eks", eks, owned("Terraform", selector)), []string{"add-on-values-by-configuration"}, "nodeSelector by Terraform"},
 		"several":                             {with("kubectl-edit", eks, owned("helm", selector)), []string{"add-on-values-by-configuration"}, "nodeSelector by helm; the Corefile"},
-		"managedFields that nobody can read":  {with("eks", eks, owned("helm", `{"x":1}`)), []string{"add-on-values-by-configuration?"}, "cannot be read"},
+		"unreadable managedFields":            {with("eks", eks, owned("helm", `{"x":1}`)), []string{"add-on-values-by-configuration?"}, "cannot be read"},
 		"a Corefile whose owners are unknown": {sound(func(d *DNS) { d.Deployment.ManagedFields = []metav1.ManagedFieldsEntry{eks} }), nil, ""},
 	} {
 		rules, found := rulesOf(t, c.dns)

@@ -12,7 +12,7 @@ import (
 
 const sourceAutoScaling = "https://docs.aws.amazon.com/eks/latest/userguide/coredns-autoscaling.html"
 
-// ErrAddOnValues says that a text has no configuration values of the EKS add-on coredns.
+// ErrAddOnValues reports that a text has no configuration values of the EKS add-on coredns.
 var ErrAddOnValues = errors.New("no configuration values of the EKS add-on coredns")
 
 // Size is that of a cluster.
@@ -84,7 +84,7 @@ func ReadAddOnValues(text []byte) (AddOnValues, error) {
 	return v, nil
 }
 
-// WithAddOnValues adds what is to be said about configuration values.
+// WithAddOnValues adds the findings about configuration values.
 func (a Advice) WithAddOnValues(v AddOnValues) Advice {
 	if v.AutoScaling == nil || !v.AutoScaling.Enabled {
 		return a

@@ -84,7 +84,7 @@ func TestLintKarpenter(t *testing.T) {
 	for name, c := range map[string]struct {
 		dns  DNS
 		want []string // rules, ? after those that are unknown
-		got  string   // part of what the first says
+		got  string   // part of the text of the first
 	}{
 		"sound":                    {dns: soundKarpenter()},
 		"none":                     {dns: sound()},

@@ -57,8 +57,8 @@ func (d DNS) propose(s coredns.Settings) coredns.Settings {
 	return out
 }
 
-// patch returns the patch to the proposed settings, with what the findings say is
-// missing.
+// patch returns the patch to the proposed settings, with what is missing by the
+// findings.
 func (a Advice) patch() (p Patch, err error) {
 	d, now, want := a.dns, a.Now, a.Proposed
 	addOn := map[string]any{}

@@ -14,7 +14,7 @@ import (
 // sourceBeside is Karpenter's own advice about the AWS Node Termination Handler.
 const sourceBeside = "https://karpenter.sh/docs/faq/#interruption-handling"
 
-// TerminationHandler is an AWS Node Termination Handler that runs beside Karpenter.
+// TerminationHandler is an AWS Node Termination Handler that runs together with Karpenter.
 type TerminationHandler struct {
 	// Name is "Deployment NAMESPACE/NAME" or "DaemonSet NAMESPACE/NAME".
 	Name string

@@ -21,12 +21,12 @@ func TestTryNextPod(t *testing.T) {
 		unknown bool
 		got     string // "" for no finding
 	}{
-		"it is Ready":            {status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}},
-		"it ends at once":        {status: container(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}}), got: "does not start: container coredns ended with exit code 1: fake logs"},
-		"it fails":               {status: corev1.PodStatus{Phase: corev1.PodFailed}, got: "phase Failed"},
-		"no image":               {status: container(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "not found"}}), unknown: true, got: "container coredns waits: ImagePullBackOff not found"},
-		"no node":                {status: corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/3 nodes are available"}}}, unknown: true, got: "0/3 nodes are available"},
-		"nobody says what it is": {status: corev1.PodStatus{Phase: corev1.PodPending}, unknown: true, got: "phase Pending"},
+		"it is Ready":                 {status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}},
+		"it ends at once":             {status: container(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}}), got: "does not start: container coredns ended with exit code 1: fake logs"},
+		"it fails":                    {status: corev1.PodStatus{Phase: corev1.PodFailed}, got: "phase Failed"},
+		"no image":                    {status: container(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "not found"}}), unknown: true, got: "container coredns waits: ImagePullBackOff not found"},
+		"no node":                     {status: corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/3 nodes are available"}}}, unknown: true, got: "0/3 nodes are available"},
+		"nobody describes what it is": {status: corev1.PodStatus{Phase: corev1.PodPending}, unknown: true, got: "phase Pending"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -56,7 +56,7 @@ type Change struct {
 	Verb            string    // of RBAC, or Evict
 	Of              schema.GroupResource
 	Namespace, Name string
-	By              string // the pod that requested it, without its namespace; empty if its token does not say
+	By              string // the pod that requested it, without its namespace; empty if its token does not show
 }
 
 // Evict is the verb of a Change that is an eviction.

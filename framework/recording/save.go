@@ -31,7 +31,7 @@ const logTimeout = 5 * time.Second
 
 // SaveState writes what explains most failures into a new folder: all nodes and pods, the
 // events since a time, and the logs since then of CoreDNS, of kube-proxy and of the pods
-// in some namespaces. No log is read of a node that is down. The error says what is missing; the rest is written.
+// in some namespaces. No log is read of a node that is down. The error describes what is missing; the rest is written.
 func SaveState(ctx context.Context, client kubernetes.Interface, down []string, dir string, since time.Time, namespaces ...string) error {
 	if err := os.MkdirAll(filepath.Join(dir, logsFolder), 0o755); err != nil {
 		return fmt.Errorf("save the cluster's state: %w", err)

@@ -29,10 +29,10 @@ type sight struct {
 	rec     *history.Recorder
 	newest  func() string // the resourceVersion that the watch has reached
 	listed  chan struct{} // closed after the first list
-	// kept says that objects of this kind stay for longer than a drill, so that a list has
+	// kept reports that objects of this kind stay for longer than a drill, so that a list has
 	// all that were created meanwhile.
 	kept bool
-	// gaps says that what a watch missed which could not be resumed may be missing.
+	// gaps reports that what a watch missed which could not be resumed may be missing.
 	gaps bool
 
 	mu      sync.Mutex

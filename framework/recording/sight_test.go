@@ -34,7 +34,7 @@ func recorder(t *testing.T) *history.Recorder {
 	return rec
 }
 
-// gapsOf returns the events of a record that say that a watch was lost or is back.
+// gapsOf returns the events of a record that report that a watch was lost or is back.
 func gapsOf(rec *history.Recorder) []history.Kind {
 	var gaps []history.Kind
 	for _, e := range rec.Events() {

@@ -96,7 +96,7 @@ func TestASourceThatDoesNotStart(t *testing.T) {
 	}
 }
 
-// Of two drills that play at the same time, the first one's recording is stopped if the
+// If two drills play at the same time, the first one's recording is stopped if the
 // second one's does not start, also after an interrupt.
 func TestARecordingThatDoesNotStartStopsTheOthers(t *testing.T) {
 	s := script{fails: []string{"start second"}}

@@ -36,13 +36,13 @@ const (
 	completeTimeout = 10 * time.Second
 )
 
-// Scope is what is watched of a cluster beside its nodes: all that a client may read.
+// Scope is what is watched of a cluster in addition to its nodes: all that a client may read.
 type Scope struct {
 	// DNS is the Service of CoreDNS.
 	DNS types.NamespacedName
 	// Pods are the namespaces whose pods are watched; metav1.NamespaceAll for all of them.
 	Pods []string
-	// Events and DNSLogs say whether Kubernetes events are watched, and what CoreDNS logs as
+	// Events and DNSLogs report whether Kubernetes events are watched, and what CoreDNS logs as
 	// it terminates.
 	Events, DNSLogs bool
 	// Gaps allows that a watch cannot be resumed where it ended, as when the only API server of a

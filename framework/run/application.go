@@ -14,10 +14,10 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// workloadGrace is the grace period of a workload's pods in seconds, beside their preStop hook.
+// workloadGrace is the grace period of a workload's pods in seconds, next to their preStop hook.
 const workloadGrace = 10
 
-// podsOf are the values of the workload's manifest that say what its pods do.
+// podsOf are the values of the workload's manifest that describe what its pods do.
 func podsOf(w scenarios.Workload) map[string]string {
 	values := map[string]string{"GRACE": fmt.Sprint(workloadGrace), "ARGS": "[workload]", "LIFECYCLE": "null", "READINESS": "null", "ANNOTATIONS": "{}"}
 	if w.SecurityGroups {

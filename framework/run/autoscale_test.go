@@ -42,7 +42,7 @@ func TestAutoScaling(t *testing.T) {
 	}
 }
 
-// Without auto scaling, nothing goes on beside the steps.
+// Without auto scaling, nothing goes on next to the steps.
 func TestNoAutoScaling(t *testing.T) {
 	r := forTests(t)
 	r.startScaling(t.Context())

@@ -77,7 +77,7 @@ func (r *runner) draining(ctx context.Context, pods []corev1.Pod) ([]corev1.Pod,
 			return pods[i : i+1], nil
 		}
 	}
-	return nil, errors.New("the audit log does not say which of the handler's pods drains")
+	return nil, errors.New("the audit log does not show which of the handler's pods drains")
 }
 
 func (r *runner) leftAlone(d scenarios.Do, dropped int) {

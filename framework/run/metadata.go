@@ -81,7 +81,7 @@ func announcing(a imds.Announced, n scenarios.Notice, at time.Time, until time.D
 	return a
 }
 
-// beginMetadataFault begins a fault of a node's metadata service, which tells when it begins, hits and
+// beginMetadataFault begins a fault of a node's metadata service, which reports when it begins, hits and
 // ends.
 func (r *runner) beginMetadataFault(ctx context.Context, f fault.Fault) error {
 	node := r.nodes[f.Node].Name
@@ -143,7 +143,7 @@ func (r *runner) recordAllMetadata(ctx context.Context) error {
 	return nil
 }
 
-// taken reports whether the node's instance was taken in this drill or the one beside it.
+// taken reports whether the node's instance was taken in this drill or the one next to it.
 func (r *runner) taken(n cluster.Node) bool {
 	for _, played := range slices.Concat(r.beside, []*runner{r}) {
 		for _, e := range played.rec.Events() {

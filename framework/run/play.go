@@ -22,7 +22,7 @@ type Drill struct {
 	Scenario scenarios.Scenario
 	Set      scenarios.Set
 	// Handlers are the installations of the drill: first that of the handler under test, then those
-	// of the handlers that run beside it.
+	// of the handlers that run next to it.
 	Handlers []system.Installation
 	Attempt  int    // from 1
 	Dir      string // where the history goes
@@ -99,7 +99,7 @@ func (p *Play) String() string {
 	for _, r := range p.Drills {
 		out = append(out, r.Scenario.Name)
 	}
-	return strings.Join(out, " beside ")
+	return strings.Join(out, " and ")
 }
 
 // Record starts the recording of all drills. When stop is called, all steps are over; it also
@@ -115,7 +115,7 @@ func (p *Play) Record(ctx context.Context) (stop func(context.Context) error, er
 	}, err
 }
 
-// SaveLogs saves the handlers' logs beside the histories.
+// SaveLogs saves the handlers' logs next to the histories.
 func (p *Play) SaveLogs(ctx context.Context) error {
 	var errs []error
 	for _, r := range p.Drills {
@@ -124,7 +124,7 @@ func (p *Play) SaveLogs(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// SaveState saves the cluster's state beside the histories, for a reader of a failure.
+// SaveState saves the cluster's state next to the histories, for a reader of a failure.
 func (p *Play) SaveState(ctx context.Context) {
 	for _, r := range p.Drills {
 		r.saveState(ctx)

@@ -40,7 +40,7 @@ type probing struct {
 // minutes.
 const probeLimit = 15 * time.Minute
 
-// startProbers creates the pods of the probers and of the conntrack recorders beside
+// startProbers creates the pods of the probers and of the conntrack recorders next to
 // them. They send no query yet.
 func (r *runner) startProbers(ctx context.Context) error {
 	serviceIP, err := r.sys.DNS.ServiceIP(ctx)

@@ -140,7 +140,7 @@ func aboutNode(c recording.Change, objects []handler.WorkerObject) (node, object
 	return "", ""
 }
 
-// saveHandlerLogs saves the handlers' logs of the drill beside the history.
+// saveHandlerLogs saves the handlers' logs of the drill next to the history.
 func (r *runner) saveHandlerLogs(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
 	defer cancel()

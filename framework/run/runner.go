@@ -125,7 +125,7 @@ func (r *runner) sources() recording.Sources {
 	}
 }
 
-// recordFacts records the nodes' roles, what belongs to the drill beside this one, the
+// recordFacts records the nodes' roles, what belongs to the drill next to this one, the
 // handler's rights and the budgets.
 func (r *runner) recordFacts(ctx context.Context) error {
 	for name, n := range r.nodes {
@@ -151,7 +151,7 @@ func (r *runner) recordFacts(ctx context.Context) error {
 	return nil
 }
 
-// recordLast ends what goes on beside the steps, and records what is known only at the end: what is left in the queue, and what was
+// recordLast ends what goes on next to the steps, and records what is known only at the end: what is left in the queue, and what was
 // read of the nodes' metadata.
 func (r *runner) recordLast(ctx context.Context) error {
 	return errors.Join(r.endScaling(), r.recordDepth(ctx), r.recordAllMetadata(ctx))
@@ -171,7 +171,7 @@ func (r *runner) recordBeside(o *runner, what history.Detail) {
 	r.rec.Record(history.NewRunBeside(o.Scenario.Name, what))
 }
 
-// recordOwn records, in the drills beside this one, that something belongs to this one.
+// recordOwn records, in the drills next to this one, that something belongs to this one.
 func (r *runner) recordOwn(what history.Detail) {
 	for _, o := range r.beside {
 		o.recordBeside(r, what)

@@ -33,7 +33,7 @@ func (r *runner) Settle(ctx context.Context) error {
 	return r.Sleep(ctx, r.rec.Clock().Now()+r.Scenario.Settle.D())
 }
 
-// stepAll returns when all steps are done, and what goes on beside them.
+// stepAll returns when all steps are done, and what goes on next to them.
 func (r *runner) stepAll(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -212,7 +212,7 @@ func (r *runner) putMessage(ctx context.Context, m scenarios.Message) error {
 	return nil
 }
 
-// reclaim waits for the notice's deadline, or for a time of its own, and takes the node away.
+// reclaim waits for the notice's deadline, or for a time of its own, and removes the node .
 func (r *runner) reclaim(ctx context.Context, step scenarios.Reclaim) error {
 	if notice, ok := r.notices[step.At]; ok {
 		if err := r.untilTaken(ctx, r.nodes[step.Node], notice.deadline); err != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// recordWaits records for how long CoreDNS, the handler, the probers and kube-proxy beside
+// recordWaits records for how long CoreDNS, the handler, the probers and kube-proxy next to
 // them had no processor: what is lost then may be this machine's doing. If this machine
-// does not show it (the engine runs in a virtual machine, say), the history holds the
+// does not show it (the engine runs in a virtual machine, perhaps), the history holds the
 // reason, and nothing is excused.
 func (r *runner) recordWaits(ctx context.Context) (stop recording.Stop, err error) {
 	if err := rundelay.Available(rundelay.DefaultProc); err != nil {
@@ -43,7 +43,7 @@ type watchedPods struct {
 	handler string // the handler's namespace; empty without one
 	seq     int    // of the last event that was read
 	names   map[string]string
-	first   []string // the probers: what did not leave, or left late, says nothing
+	first   []string // the probers: what did not leave, or left late, reports nothing
 }
 
 func (w *watchedPods) update() rundelay.Watched {

@@ -105,7 +105,7 @@ func onSpot(other string) string {
 		ofSpot + ", {key: " + corev1.LabelHostname + `, operator: NotIn, values: ["` + other + `"]}]}]}}`
 }
 
-// other is the target of the drill beside this one, "" without one: a pod that moved
+// other is the target of the drill next to this one, "" without one: a pod that moved
 // there would be evicted a second time.
 func (r *runner) other() string {
 	for _, o := range r.beside {

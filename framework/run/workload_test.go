@@ -91,7 +91,7 @@ func TestWhereTheWorkloadRuns(t *testing.T) {
 	}
 }
 
-// Pods that leave a drill's node must not move to that of the drill beside it.
+// Pods that leave a drill's node must not move to that of the drill next to it.
 func TestPodsOfADrillKeepOffTheNodesOfTheOther(t *testing.T) {
 	other := &runner{nodes: map[string]cluster.Node{"victim": {Name: "spot-2"}, "bystander": {Name: "spot-3"}}}
 	other.Scenario.Steps = []scenarios.Step{{Notice: &scenarios.Notice{Nodes: []string{"victim"}}}}

@@ -16,7 +16,7 @@ import (
 const DefaultGroups = "/sys/fs/cgroup"
 
 // throttleFiles are where the control groups of a process, as /proc/PID/cgroup has them,
-// may say for how long its CPU limit kept it from running: of version 2, and of version 1
+// may show for how long its CPU limit kept it from running: of version 2, and of version 1
 // with either name of the controller's folder.
 func throttleFiles(root string, groups []byte) (files []string) {
 	for line := range bytes.Lines(groups) {
@@ -34,7 +34,7 @@ func throttleFiles(root string, groups []byte) (files []string) {
 	return files
 }
 
-// openThrottle opens the file that says for how long a process's CPU limit has kept it
+// openThrottle opens the file that shows for how long a process's CPU limit has kept it
 // from running.
 func openThrottle(proc, root string, pid int) (*file, error) {
 	groups, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "cgroup"))

@@ -71,7 +71,7 @@ func Record(ctx context.Context, binary string, clock *history.Clock, watched fu
 	for first := true; ; first = false {
 		if now := watched(); first || !now.equal(last) {
 			if err := json.NewEncoder(in).Encode(now); err != nil {
-				return fmt.Errorf("say what to sample: %w", errors.Join(err, in.Close(), <-ended))
+				return fmt.Errorf("describe what to sample: %w", errors.Join(err, in.Close(), <-ended))
 			}
 			last = Watched{maps.Clone(now.Pods), maps.Clone(now.PIDs), slices.Clone(now.First)}
 		}

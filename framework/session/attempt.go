@@ -20,7 +20,7 @@ import (
 // being judged: what is still noise then stays Unknown, and red.
 const MaxAttempts = 4
 
-// playRepeats plays a scenario as many times as the session's Repeat says, and returns
+// playRepeats plays a scenario as many times as the session's Repeat requires, and returns
 // the worst entry.
 func (s *Session) playRepeats(ctx context.Context, scenario scenarios.Scenario) (worst reports.Entry, err error) {
 	start, repeats, first := time.Now(), max(1, s.Repeat), 1
@@ -118,7 +118,7 @@ func (s *Session) playOnce(ctx context.Context, folder reports.Folder, scenario 
 }
 
 // replacePodsUnless gives the next drill new pods of the handler after one that did not pass: a handler that
-// waits for ever, say for a request that was never answered, would fail all that follow.
+// waits for ever, perhaps for a request that was never answered, would fail all that follow.
 func (s *Session) replacePodsUnless(passed bool) {
 	if !passed {
 		s.system.ReplacePods()

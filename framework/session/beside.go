@@ -62,7 +62,7 @@ func (s *Session) playBeside(ctx context.Context, scenario, partner scenarios.Sc
 		}
 		if e.Outcome != verdict.Pass {
 			passed = false
-			s.console.Note(fmt.Sprintf("%s beside %s: %s, so both are played alone", e.Scenario, both[1-i].Name, e.Outcome))
+			s.console.Note(fmt.Sprintf("%s next to %s: %s, so both are played alone", e.Scenario, both[1-i].Name, e.Outcome))
 		}
 		e.Expected, e.Measured = reports.Seconds(Expected(both[i], s.Set)), reports.Seconds(time.Since(start))
 		entries = append(entries, e)

@@ -17,7 +17,7 @@ func underTest(d handler.Description) system.Installation {
 }
 
 // installations are the handlers of a scenario's drill: the one under test, or none if nothing is to
-// drain the nodes, and then those beside it.
+// drain the nodes, and then those next to it.
 func (s *Session) installations(scenario scenarios.Scenario, under handler.Description) []system.Installation {
 	if scenario.Handler == scenarios.HandlerNone {
 		under = handler.None()
@@ -29,12 +29,12 @@ func (s *Session) installations(scenario scenarios.Scenario, under handler.Descr
 	return all
 }
 
-// beside is the installation of a handler beside the one under test.
+// beside is the installation of a handler next to the one under test.
 func beside(d handler.Description, ownQueue bool) system.Installation {
 	return system.Installation{Name: history.OtherHandler, Handler: d, OwnQueue: ownQueue}
 }
 
-// other is the handler that runs in a scenario's drill beside the one under test; nil if none
+// other is the handler that runs in a scenario's drill next to the one under test; nil if none
 // does.
 func (s *Session) other(scenario scenarios.Scenario) *handler.Description {
 	switch {

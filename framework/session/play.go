@@ -104,7 +104,7 @@ func (p phases) restored(ctx context.Context) error {
 type decision func() (aftermath, *coredns.Settings)
 
 // playDrills plays drills at the same time and records their histories. Afterwards the cluster is
-// as it was before, also when ctx ends early, unless what is decided says otherwise. An error
+// as it was before, also when ctx ends early, unless what is decided states otherwise. An error
 // means that the harness could not do its part; the histories record it too.
 func (s *Session) playDrills(ctx context.Context, decide decision, drills ...run.Drill) error {
 	p, err := run.Begin(s.system, drills...)

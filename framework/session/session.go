@@ -32,7 +32,7 @@ type Options struct {
 	Handler handler.Description
 	// HandlerImage is an image that the container engine holds; empty: the description's.
 	HandlerImage string
-	// Other, if set, is the handler beside it in the drills of two handlers, instead of those
+	// Other, if set, is the handler next to it in the drills of two handlers, instead of those
 	// that the scenarios name. No other drills are played then.
 	Other     *handler.Description
 	Set       scenarios.Set
@@ -49,7 +49,7 @@ type Options struct {
 	// as it is then.
 	Keep bool
 	// Resumed is the report of a run that ended before its last drill, see reports.Resume:
-	// Scenarios are drilled beside those that it has, and its folder is used instead of one in
+	// Scenarios are drilled together with those that it has, and its folder is used instead of one in
 	// Out. Nil for a run of its own.
 	Resumed *reports.Report
 	// Console gets the progress.
@@ -74,7 +74,7 @@ type Session struct {
 	started time.Time
 	drills  time.Time // the first drill's start
 	cannot  string    // why nothing can be drilled here, or ""
-	// others are the handlers beside it that scenarios name; without is why the image of some
+	// others are the handlers next to it that scenarios name; without is why the image of some
 	// cannot be had here.
 	others  map[string]*handler.Description
 	without map[string]string
@@ -83,7 +83,7 @@ type Session struct {
 	earlier   int    // drills that Resumed has
 	left      string // the folder of the attempt after which the cluster was left as it was
 
-	// played are the scenarios that had an attempt beside another; ahead has the entries
+	// played are the scenarios that had an attempt together with another; ahead has the entries
 	// of those that passed in this way before their turn.
 	played map[string]bool
 	ahead  map[string]reports.Entry
@@ -287,7 +287,7 @@ func (s *Session) Drill(ctx context.Context, scenario scenarios.Scenario) (repor
 	return entry, err
 }
 
-// play plays a scenario beside another if possible. If that is not possible, or did not
+// play plays a scenario together with another if possible. If that is not possible, or did not
 // pass, it plays it alone.
 func (s *Session) play(ctx context.Context, scenario scenarios.Scenario) (reports.Entry, error) {
 	if entry, ok := s.ahead[scenario.Name]; ok {

@@ -80,8 +80,8 @@ func TestNotApplicable(t *testing.T) {
 		"of metadata, with metadata":    {handler: "nth-imds", scenario: "slow-instance-metadata-is-waited-for"},
 		"of metadata, with a queue":     {handler: "builtin", scenario: "slow-instance-metadata-is-waited-for", want: "cannot be arranged: builtin does not read the metadata of its instance"},
 		"of a queue, without a handler": {handler: "nth-imds", scenario: "coredns-lost-without-handler"},
-		"beside another":                {handler: "karpenter", scenario: "two-handlers-on-one-queue"},
-		"beside none that it claims":    {handler: "builtin", scenario: "two-handlers-on-one-queue", want: "two handlers: it is played with --handler builtin --handler nth"},
+		"together with another":         {handler: "karpenter", scenario: "two-handlers-on-one-queue"},
+		"with none that it claims":      {handler: "builtin", scenario: "two-handlers-on-one-queue", want: "two handlers: it is played with --handler builtin --handler nth"},
 		"no image of it is here":        {handler: "nth", scenario: "spot-notice-drains-node", noImage: "no registry", want: "no registry"},
 	} {
 		s := session(t, c.handler)
@@ -187,7 +187,7 @@ func TestFinishBeforeSetUp(t *testing.T) {
 	}
 }
 
-// A scenario is played beside the later one whose duration is nearest, and beside none
+// A scenario is played at the same time as the later one whose duration is nearest, and with none
 // if each must be played by itself.
 func TestPartner(t *testing.T) {
 	s := session(t, "builtin")
@@ -217,7 +217,7 @@ func TestPartner(t *testing.T) {
 	}
 	s.Handler.Deviations = map[string]string{partner.Name: "for a reason"}
 	if known, _ := s.partner(first); known.Name == partner.Name {
-		t.Error("a scenario that the handler is known to fail is played beside another")
+		t.Error("a scenario that the handler is known to fail is played at the same time as another")
 	}
 	s.Handler.Deviations = nil
 	s.played[partner.Name] = true
@@ -225,10 +225,10 @@ func TestPartner(t *testing.T) {
 		t.Error("a scenario that was played is played again")
 	}
 	for name, edit := range map[string]func(){
-		"it was played beside another": func() { s.played[first.Name] = true },
-		"the first failure is kept":    func() { s.Keep = true },
-		"each is repeated":             func() { s.Repeat = 5 },
-		"the others are not supported": func() { s.cannot = "no registry" },
+		"it was played at the same time as another": func() { s.played[first.Name] = true },
+		"the first failure is kept":                 func() { s.Keep = true },
+		"each is repeated":                          func() { s.Repeat = 5 },
+		"the others are not supported":              func() { s.cannot = "no registry" },
 		"the handler is known to fail it": func() {
 			s.Handler.Deviations = map[string]string{first.Name: "for a reason"}
 		},
@@ -236,10 +236,10 @@ func TestPartner(t *testing.T) {
 		s = session(t, "builtin")
 		edit()
 		if partner, ok := s.partner(first); ok {
-			t.Errorf("%s, and it is played beside %s", name, partner.Name)
+			t.Errorf("%s, and it is played at the same time as %s", name, partner.Name)
 		}
 	}
 	if partner, ok := session(t, "builtin").partner(find("coredns-drained-lameduck-0s")); ok {
-		t.Errorf("what measures DNS is played beside %s", partner.Name)
+		t.Errorf("what measures DNS is played at the same time as %s", partner.Name)
 	}
 }

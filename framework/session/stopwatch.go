@@ -8,9 +8,9 @@ import (
 	"github.com/spotdrill/spotdrill/reports"
 )
 
-// stopwatch measures the phases of what is played, one drill or two beside each other.
+// stopwatch measures the phases of what is played, one drill or two next to each other.
 type stopwatch struct {
-	mu      sync.Mutex // drills beside each other report their phases at the same time
+	mu      sync.Mutex // drills next to each other report their phases at the same time
 	watch   *reports.Stopwatch
 	drills  int // that are played now
 	reached map[history.Phase]int

@@ -8,7 +8,7 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// Of two drills that are played at the same time, a phase counts from when both are in it.
+// If two drills are played at the same time, a phase counts from when both are in it.
 func TestAPhaseBeginsWithTheLastDrill(t *testing.T) {
 	var s stopwatch
 	s.begin()

@@ -81,10 +81,10 @@ func (st *Story) isMark(name string) bool {
 	return name != "" && (name == history.MarkUnschedulable && handler.Unschedulable || name == handler.Taint)
 }
 
-// Removes reports whether the call asks for a pod to leave, by an eviction or a deletion.
+// Removes reports whether the call requests a pod to leave, by an eviction or a deletion.
 func Removes(call history.Event) bool {
 	return call.Pod != "" && (call.Resource == history.EvictionsResource && call.Action == "create" || call.Resource == history.PodsResource && call.Action == "delete")
 }
 
-// Done reports whether the call took effect, as far as the API server said so.
+// Done reports whether the call took effect, as far as the API server showed it.
 func Done(call history.Event) bool { return call.Status >= 200 && call.Status < 300 }

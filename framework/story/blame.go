@@ -7,14 +7,14 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// Blame says whether something is the handler's doing.
+// Blame reports whether something is the handler's doing.
 type Blame int
 
 // The answers. What is known of the handler's requests is what the API server's audit
-// log says; where it was not read, much is unclear.
+// log has; where it was not read, much is unclear.
 const (
 	Blameless Blame = iota // harmless, or somebody else's doing
-	Unclear                // the history does not say who did it
+	Unclear                // the history does not show who did it
 	Blamed                 // the handler's
 )
 
@@ -65,7 +65,7 @@ func readAudit(h history.History) audit {
 	return a
 }
 
-// changed says whether the handler made a change of the node that was seen then.
+// changed reports whether the handler made a change of the node that was seen then.
 func (a audit) changed(node string, at time.Duration) Blame {
 	switch {
 	case a.noHandler:
@@ -80,13 +80,13 @@ func (a audit) changed(node string, at time.Duration) Blame {
 	return Blameless
 }
 
-// Changed says whether the handler made a change of a node that the watch saw.
+// Changed reports whether the handler made a change of a node that the watch saw.
 func (st *Story) Changed(e history.Event) Blame { return st.audit.changed(e.Node, e.At) }
 
 // Audited reports whether every change that the handler requested is on record.
 func (st *Story) Audited() bool { return st.audit.whole }
 
-// deleted says whether the handler asked for the end of the pod that was seen then. A
+// deleted reports whether the handler asked for the end of the pod that was seen then. A
 // pod of the same name may have been there before it.
 func (a audit) deleted(p Pod, at time.Duration) Blame {
 	namespace, _, _ := strings.Cut(p.Name(), "/")
@@ -112,7 +112,7 @@ func within(times []time.Duration, from, to time.Duration) bool {
 	return false
 }
 
-// Touch says whether by this event the handler interferes with a node or the pods on
+// Touch reports whether by this event the handler interferes with a node or the pods on
 // it. Nodes may have taints of their own and pods may have been evicted when recording
 // starts; the handler's taint is never there before a drill, nor is a cordon, unless the
 // drill prepared one. Any other
@@ -136,7 +136,7 @@ func (st *Story) Touch(e history.Event) Blame {
 	return st.Takes(e)
 }
 
-// Takes says whether by this event the handler takes a pod away: by an eviction, or by
+// Takes reports whether by this event the handler removes a pod: by an eviction, or by
 // a deletion without one. Nobody else deletes the workload's pods; who deleted another
 // is read from the audit log. A deletion that Kubernetes gives another reason for, by
 // the DisruptionTarget condition, is not the handler's.

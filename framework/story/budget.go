@@ -81,7 +81,7 @@ const (
 	byPodGC    = "DeletionByPodGC"
 )
 
-// disruption is why Kubernetes says that the pod was disrupted; empty for one that was
+// disruption is why Kubernetes reports that the pod was disrupted; empty for one that was
 // deleted, or still is there.
 func disruption(p Pod) string {
 	e, _ := p.FirstOf(history.PodEvicted)

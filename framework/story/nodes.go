@@ -8,11 +8,11 @@ import (
 )
 
 // Node returns the cluster node that a name of the scenario stands for. If it is not
-// known, why says the reason.
+// known, why is the reason.
 func (st *Story) Node(name string) (node, why string) {
 	role, ok := st.First(func(e history.Event) bool { return e.Kind == history.NodeRole && e.Role() == name && e.Node != "" })
 	if !ok {
-		return "", fmt.Sprintf("the history does not say which node %q is", name)
+		return "", fmt.Sprintf("the history does not show which node %q is", name)
 	}
 	if _, ok := st.First(func(e history.Event) bool { return e.Kind == history.NodePresent && e.Node == role.Node }); !ok {
 		return "", fmt.Sprintf("%s (%s) was not seen in the cluster", role.Node, name)

@@ -38,7 +38,7 @@ type Story struct {
 	Pods []Pod
 
 	audit audit
-	// undisrupted are the pods, by UID, that Kubernetes does not say were evicted or
+	// undisrupted are the pods, by UID, that Kubernetes does not show were evicted or
 	// disrupted: by the DisruptionTarget condition.
 	undisrupted map[string]Pod
 	gaps        []gap
@@ -129,7 +129,7 @@ func (st *Story) AllOf(kinds ...history.Kind) []history.Event {
 
 // Started is when the fault began: when the first notice or message was put, when
 // CoreDNS was disrupted, an add-on upgraded, the handler configured otherwise, a node drained
-// or its Node object deleted by hand, or a node taken without a notice. Of a cluster that is not
+// or its Node object deleted by hand, or a node taken without a notice. In a cluster that is not
 // spotdrill's own: when what is observed began.
 func (st *Story) Started() (time.Duration, bool) {
 	if st.Scenario.Observe != nil {

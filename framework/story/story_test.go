@@ -154,7 +154,7 @@ func TestWhoInterferesWithANode(t *testing.T) {
 }
 
 // Who deleted a pod that is not the workload's, or put on a taint that is not the
-// handler's, is what the API server's audit log says.
+// handler's, is what the API server's audit log has.
 func TestWhoseDoingItWas(t *testing.T) {
 	daemon := func(seconds float64, kind history.Kind) history.Event {
 		e := pod(seconds, kind, "agent", "w-2")

@@ -31,7 +31,7 @@ func (g gap) String() string {
 // hides reports whether events of that kind are seen by the watch that was lost.
 func (g gap) hides(kind history.Kind) bool {
 	group, _, _ := strings.Cut(string(kind), ".")
-	// The watch of EndpointSlices says of which Service.
+	// The watch of EndpointSlices reports of which Service.
 	return strings.HasPrefix(strings.ToLower(g.of), group)
 }
 
@@ -58,7 +58,7 @@ func gapsOf(events []history.Event) []gap {
 }
 
 // Earliest is the earliest time at which something that a watch saw may have happened.
-// That is before the watch saw it if the watch had just come back; why says so then.
+// That is before the watch saw it if the watch had just come back; why shows it then.
 func (st *Story) Earliest(seen history.Event) (at time.Duration, why string) {
 	at = seen.At
 	for _, g := range st.gaps {

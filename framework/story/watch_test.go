@@ -65,7 +65,7 @@ func TestWhenSomethingHappened(t *testing.T) {
 		seen history.Event
 		want time.Duration
 	}{
-		"SIGTERM, as the kubelet says":          {history.NewPodSignalled("", "", history.At(5*time.Second), history.Said(*said(4 * time.Second))), 4 * time.Second},
+		"SIGTERM, as the kubelet writes it":     {history.NewPodSignalled("", "", history.At(5*time.Second), history.Said(*said(4 * time.Second))), 4 * time.Second},
 		"a kubelet's time later than seen":      {history.NewPodSignalled("", "", history.At(5*time.Second), history.Said(*said(6 * time.Second))), 5 * time.Second},
 		"SIGTERM without the kubelet's time":    {history.NewPodSignalled("", "", history.At(5*time.Second)), 5 * time.Second},
 		"an eviction, by its latest request":    {history.NewPodEvicted(pod, "", "", history.At(21*time.Second)), 20 * time.Second},

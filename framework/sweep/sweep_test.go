@@ -178,7 +178,7 @@ func TestSmallestSafeSetting(t *testing.T) {
 	if first := table.Cells[0].Counted; first.LostMedian != 800 || first.LostWorst != 900 || first.WindowMedian != 1200 || first.WindowMax != 1300 || first.Asked != 52000 || first.Lost != 1600 {
 		t.Errorf("%+v", first)
 	}
-	if got.DrillBound < 0.77 || got.DrillBound > 0.78 { // 1 - sqrt(0.05): two drills say little
+	if got.DrillBound < 0.77 || got.DrillBound > 0.78 { // 1 - sqrt(0.05): two drills prove little
 		t.Errorf("of 2 drills at most %g lose", got.DrillBound)
 	}
 }

@@ -29,7 +29,7 @@ type Result struct {
 	scenarios.Cell
 	State State
 	Why   string // of one that is unknown or impossible
-	// Judged is how many drills say something, Lossy how many of them lost a query.
+	// Judged is how many drills show something, Lossy how many of them lost a query.
 	Judged, Lossy int
 	// DrillBound is the upper confidence bound of the share of drills that lose any.
 	DrillBound float64

@@ -70,7 +70,7 @@ func (t Table) WriteText(w io.Writer) error {
 	return err
 }
 
-// Verdict says in a sentence which setting is safe.
+// Verdict describes in a sentence which setting is safe.
 func (t Table) Verdict() string {
 	r, ok := t.Smallest()
 	switch {

@@ -120,7 +120,7 @@ func TestInstallations(t *testing.T) {
 			"the first one: what an earlier run left is removed", func() error { return s.Install(t.Context(), under) },
 			"leftovers looked for, stack spotdrill-test-second deleted, labels removed, permitted set", "=mine",
 		},
-		{"one beside it: nothing of the first is touched", func() error { return s.Install(t.Context(), other) }, "", "=mine second=theirs"},
+		{"one next to it: nothing of the first is touched", func() error { return s.Install(t.Context(), other) }, "", "=mine second=theirs"},
 		{"a third one", func() error {
 			return s.Install(t.Context(), Installation{Name: "lane-3", Handler: handler.Description{Name: "mine"}})
 		}, "", "=mine second=theirs lane-3=mine"},

@@ -65,7 +65,7 @@ func (s *System) StartKwok(ctx context.Context) error {
 	return objects.DeploymentReady(ctx, s.Cluster, Namespace, "kwok")
 }
 
-// StopKwok removes kwok: nothing is to run beside a drill that does not need it.
+// StopKwok removes kwok: nothing is to run next to a drill that does not need it.
 func (s *System) StopKwok(ctx context.Context) error {
 	err := s.Cluster.Clientset.AppsV1().Deployments(Namespace).Delete(ctx, "kwok", metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {

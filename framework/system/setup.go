@@ -162,7 +162,7 @@ func (s *System) create(ctx context.Context, opts cluster.Options, localstack, d
 	})
 }
 
-// createParts creates the cluster, and beside it what does not need its API.
+// createParts creates the cluster, and next to it what does not need its API.
 func (s *System) createParts(ctx context.Context, opts cluster.Options, localstack string) (instances map[string]string, err error) {
 	s.Cluster = cluster.New(s.engine, opts)
 	group, ctx := errgroup.WithContext(ctx)

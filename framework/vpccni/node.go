@@ -24,7 +24,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/chroot"
 )
 
-// Init is what the init container does: it writes the sysctl as DisableEarlyDemux says.
+// Init is what the init container does: it writes the sysctl as DisableEarlyDemux requires.
 func Init(disableEarlyDemux bool) error {
 	value := "1"
 	if disableEarlyDemux {

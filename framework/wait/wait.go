@@ -20,8 +20,8 @@ const unseen = "nothing seen"
 func Until(ctx context.Context, timeout time.Duration, what string, why func(context.Context) string) error {
 	last := unseen
 	err := e2ewait.For(func(ctx context.Context) (bool, error) {
-		// A call that runs into the timeout, or would ("would exceed context deadline"), says
-		// nothing of what was waited for.
+		// A call that runs into the timeout, or would ("would exceed context deadline"), shows
+		// nothing about what was waited for.
 		if now := why(ctx); !strings.Contains(now, "context deadline") || last == unseen {
 			last = now
 		}

@@ -69,7 +69,7 @@ func (d picture) byFirstChange() []story.Pod {
 	return pods
 }
 
-// pod draws one pod. A lameduck above zero begins when CoreDNS's log says so. If the
+// pod draws one pod. A lameduck above zero begins when CoreDNS's log shows it. If the
 // log does not, it is the first part of the grace period, for as long as it is set.
 func (d picture) pod(p story.Pod, lameduck time.Duration) Row {
 	r := row{picture: d, Row: Row{Name: lastPart(p.Name()), Note: p.Node()}}

@@ -143,7 +143,7 @@ func TestWhatWasDoneToCoreDNSBeginsADrill(t *testing.T) {
 	}
 }
 
-// CoreDNS's log says when the lameduck begins; without the log, it is the first part of
+// CoreDNS's log shows when the lameduck begins; without the log, it is the first part of
 // the grace period.
 func TestTheLameduckOfADNSPod(t *testing.T) {
 	for want, logged := range map[string][]history.Event{

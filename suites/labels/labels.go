@@ -42,7 +42,7 @@ func OfAll(all []scenarios.Scenario) []string {
 }
 
 // Selected are the items that --ginkgo.label-filter selects by their labels. What it does
-// not select is not part of the run at all: it is neither played beside another scenario
+// not select is not part of the run at all: it is neither played at the same time as another scenario
 // nor missing in the report. It is an error if nothing is left.
 func Selected[T any](items []T, labels func(T) []string) ([]T, error) {
 	return filtered(ginkgo.GinkgoLabelFilter(), items, labels)

@@ -164,7 +164,7 @@ func clients(f *foreign) {
 		prober := f.kubectl(ctx, "-n", namespace, "get", "pods", "-l", "app=prober", "-o", "jsonpath={.items[0].status.podIP}")
 		for _, path := range []string{"healthz", "resolver"} {
 			Expect(f.engine.Exec(ctx, worker, nil, "curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "http://"+prober+":8080/"+path)).
-				To(Equal("403"), "the answer of a prober to a stranger who asks for "+path)
+				To(Equal("403"), "the answer of a prober to a stranger who requests "+path)
 		}
 		c.Kill()
 		c.end(ctx)

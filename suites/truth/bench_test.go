@@ -10,7 +10,7 @@ func TestExceededLimits(t *testing.T) {
 	for name, c := range map[string]struct {
 		fixed, fresh cost
 		memory       int64    // of the prober alone, from fresh ports; 0 for the most that is allowed
-		want         []string // what the error says; none for no error
+		want         []string // the text of the error; none for no error
 	}{
 		"more memory":             {fixed: cost{perQuery: 700}, fresh: cost{perQuery: 1200}, memory: 28 << 20, want: []string{"the prober alone at 20000/s, a fresh port each, takes 3.11 of dnsperf's memory, want at most 3"}},
 		"all kept, to the bounds": {fixed: cost{perQuery: 700}, fresh: cost{perQuery: 1200}},

@@ -30,7 +30,7 @@ func TestCompare(t *testing.T) {
 		"both edges right":              {windows: []history.Window{window(1001, 1100)}, want: tally{outages: 1, exact: 1, worst: at(1)}},
 		"off by the bound":              {windows: []history.Window{window(1003, 1103)}, want: tally{outages: 1, exact: 1, worst: at(3)}},
 		"off by more":                   {windows: []history.Window{window(1000, 1140)}, want: tally{outages: 1, wrong: 1}},
-		"off by more, as it says":       {windows: []history.Window{stalled}, want: tally{outages: 1, wide: 1}},
+		"off by more, as it reports":    {windows: []history.Window{stalled}, want: tally{outages: 1, wide: 1}},
 		"off by more, too vaguely":      {windows: []history.Window{vague}, want: tally{outages: 1, wrong: 1}},
 		"too vaguely, in doubt":         {windows: []history.Window{vague}, doubts: []history.Doubt{{From: at(1095), To: at(1360)}}, want: tally{outages: 1, unknown: 1}},
 		"off by more, in doubt":         {windows: []history.Window{window(1000, 1140)}, doubts: []history.Doubt{{From: at(1090), To: at(1140)}}, want: tally{outages: 1, unknown: 1}},

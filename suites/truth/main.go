@@ -1,7 +1,7 @@
 // Command truth checks the prober against a known truth. Its windows command runs a DNS
 // server that fails at known times, and compares these outages with the windows that
 // spotdrill probe reports. Its bench command measures the cost of probing. Both do the
-// same with other programs. Its stalls command checks whether a verdict tells a machine
+// same with other programs. Its stalls command checks whether a verdict distinguishes a machine
 // that is busy from a server that fails. Its probe command is the prober without the rest of
 // spotdrill.
 package main

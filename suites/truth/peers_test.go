@@ -22,8 +22,8 @@ func TestAPeersSummaryIsReadWholeOrNotAtAll(t *testing.T) {
 			flamethrowerLines,
 			map[string]float64{"sent": 1980, "received": 1979},
 		},
-		"one that does not say what was lost": {"  Queries sent:         500\n  Queries per second:   99.4\n", dnsperfLines, nil},
-		"none":                                {"", flamethrowerLines, nil},
+		"one that does not describe what was lost": {"  Queries sent:         500\n  Queries per second:   99.4\n", dnsperfLines, nil},
+		"none": {"", flamethrowerLines, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := numbers(c.summary, c.lines)

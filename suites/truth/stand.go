@@ -46,7 +46,7 @@ func stand(ctx context.Context, args []string) error {
 	return nil
 }
 
-// spin is the command that takes a processor away from every ordinary process, from a moment
+// spin is the command that withholds a processor from every ordinary process, from a moment
 // on and for a time. It prints the actual times.
 func spin(_ context.Context, args []string) error {
 	set, _ := flagSet("spin")

@@ -71,7 +71,7 @@ func (s *standing) fail(how kind, from, to time.Duration) error {
 	return err
 }
 
-// takeProcessor takes the server's processor away by a real-time process.
+// takeProcessor withholds the server's processor by a real-time process.
 func takeProcessor(ctx context.Context, _ *standing, at, length time.Duration) (from, to time.Duration, err error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -63,8 +63,8 @@ func (b bencher) table(c costs, highest []rates) {
 			return perSecond(highest[n].peers[i]), highest[n].ours / highest[n].peers[i]
 		})
 	}
-	line("sent late, p99, 1,000/s", ms(c.slow.latest), all("does not say"))
-	line("sent late, p99, 20,000/s", ms(c.fixed.latest), all("does not say"))
+	line("sent late, p99, 1,000/s", ms(c.slow.latest), all("not printed"))
+	line("sent late, p99, 20,000/s", ms(c.fixed.latest), all("not printed"))
 	for _, m := range []struct {
 		what string
 		cost

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The server fails in the way and at the time that is planned, and says when it did.
+// The server fails in the way and at the time that is planned, and shows when it did.
 func TestWebServer(t *testing.T) {
 	w, err := startWebServer(t.Context())
 	if err != nil {

@@ -217,7 +217,7 @@ func (t trial) session(ctx context.Context, rate int, mode history.Mode, plan []
 	return result, nil
 }
 
-// playedAgain says how many sessions were repeated, and for how many outages.
+// playedAgain describes how many sessions were repeated, and for how many outages.
 func playedAgain(t tally) string {
 	if t.again == 0 {
 		return "0"

@@ -171,13 +171,13 @@ func TestCriticalPodsFollow(t *testing.T) {
 
 func TestADrainEnds(t *testing.T) {
 	for name, change := range map[string]func(*testing.T, *cluster){
-		"when the record is taken away": func(t *testing.T, c *cluster) {
+		"when the record is removed": func(t *testing.T, c *cluster) {
 			t.Helper()
 			node := c.node(t, "spot-1").DeepCopy()
 			node.Annotations = nil
 			c.store(node)
 		},
-		"when the marks are taken away": func(t *testing.T, c *cluster) {
+		"when the marks are removed": func(t *testing.T, c *cluster) {
 			t.Helper()
 			node := c.node(t, "spot-1").DeepCopy()
 			node.Spec.Unschedulable, node.Spec.Taints = false, nil

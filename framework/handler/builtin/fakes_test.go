@@ -138,7 +138,7 @@ type cluster struct {
 	blocked map[string]time.Time // pod: until when a disruption budget refuses it
 	answer  map[string]error     // pod: what the API server answers until then, if not 429
 	grace   map[string]time.Duration
-	// beforePatch runs before the next patch of a node; another replica, say.
+	// beforePatch runs before the next patch of a node, as another replica might.
 	beforePatch func()
 	// afterPatch is what becomes of the answer to the next patch of a node.
 	afterPatch func() error
@@ -246,7 +246,7 @@ func (c *cluster) restore(t *testing.T, name string) {
 	c.store(node)
 }
 
-// uncordon takes cordon and taint away and leaves the annotation.
+// uncordon removes cordon and taint and leaves the annotation.
 func (c *cluster) uncordon(t *testing.T, name string) {
 	t.Helper()
 	node := c.node(t, name).DeepCopy()

@@ -159,7 +159,7 @@ func (d *dispatcher) afterAnother(ctx context.Context, other, r drainRecord) (st
 }
 
 func (d *dispatcher) act(ctx context.Context, log *slog.Logger, node *corev1.Node, instance string, n notice) (string, error) {
-	if n.Action == tell {
+	if n.Action == announce {
 		d.drainer.events.Eventf(node, corev1.EventTypeNormal, string(n.Cause), "Instance %s: %s (notice %s)", instance, n.Type, n.ID)
 		return resultTold, nil
 	}

@@ -58,7 +58,7 @@ func TestALifecycleActionIsCompletedWhenItsNodeIsDrained(t *testing.T) {
 	}{
 		"drained":                        {transition: toBeTerminated, calls: 1},
 		"drained, and the call fails":    {transition: toBeTerminated, asg: autoScaling{failing: 1, code: "InternalFailure"}, calls: 2},
-		"over, says Auto Scaling":        {transition: toBeTerminated, asg: autoScaling{failing: 1, code: "ValidationError"}, calls: 1},
+		"over, for Auto Scaling":         {transition: toBeTerminated, asg: autoScaling{failing: 1, code: "ValidationError"}, calls: 1},
 		"drained for a spot notice":      {transition: toBeTerminated, before: spot, calls: 1},
 		"the test of a new hook":         {transition: "autoscaling:TEST_NOTIFICATION"},
 		"of an instance that is started": {transition: "autoscaling:EC2_INSTANCE_LAUNCHING"},

@@ -121,7 +121,7 @@ func (md *metadata) parse(path string, text []byte) ([]notice, error) {
 	case rebalancePath:
 		var rebalance struct{ NoticeTime string }
 		err = json.Unmarshal(text, &rebalance)
-		found = []notice{of(rebalance.NoticeTime, tell, rebalanceRecommended)}
+		found = []notice{of(rebalance.NoticeTime, announce, rebalanceRecommended)}
 	case scheduledPath:
 		var events []struct {
 			EventID string `json:"EventId"`

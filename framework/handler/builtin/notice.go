@@ -13,9 +13,9 @@ type action string
 
 // The closed list of actions.
 const (
-	ignore action = "ignore" // nothing; the message is deleted
-	tell   action = "tell"   // a Kubernetes event on the node
-	drain  action = "drain"  // an event, then cordon, taint and evict
+	ignore   action = "ignore"   // nothing; the message is deleted
+	announce action = "announce" // a Kubernetes event on the node
+	drain    action = "drain"    // an event, then cordon, taint and evict
 )
 
 // cause names what happened, as the reason of Kubernetes events spells it.
@@ -61,7 +61,7 @@ func (n notice) early() bool {
 	return n.Action == drain && age >= 0 && age < joinWithin
 }
 
-// envelope is the part of an EventBridge event that dispatch needs. Its time only says
+// envelope is the part of an EventBridge event that dispatch needs. Its time only describes
 // how long to wait for a node: a notice with a wrong time still announces the end of the
 // instance.
 type envelope struct {
@@ -88,7 +88,7 @@ func parserFor(s signature) detailParser {
 	case signature{"0", "aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning"}:
 		return parseInstance(drain, capacityReservationInterrupted)
 	case signature{"0", "aws.ec2", "EC2 Instance Rebalance Recommendation"}:
-		return parseInstance(tell, rebalanceRecommended)
+		return parseInstance(announce, rebalanceRecommended)
 	case signature{"0", "aws.ec2", "EC2 Instance State-change Notification"}:
 		return parseStateChange
 	case signature{"0", "aws.autoscaling", "EC2 Instance-terminate Lifecycle Action"}:

@@ -42,7 +42,7 @@ func TestParse(t *testing.T) {
 	}{
 		"a spot notice drains":                   {ec2(spotType, one), drain, spotInterrupted, []string{victim}},
 		"a capacity reservation notice drains":   {ec2("EC2 Capacity Reservation Instance Interruption Warning", one), drain, capacityReservationInterrupted, []string{victim}},
-		"a rebalance recommendation is told":     {ec2("EC2 Instance Rebalance Recommendation", one), tell, rebalanceRecommended, []string{victim}},
+		"a rebalance recommendation is reported": {ec2("EC2 Instance Rebalance Recommendation", one), announce, rebalanceRecommended, []string{victim}},
 		"state stopping drains":                  {state("stopping"), drain, instanceStopping, []string{victim}},
 		"state stopped drains":                   {state("stopped"), drain, instanceStopping, []string{victim}},
 		"state shutting-down drains":             {state("shutting-down"), drain, instanceTerminating, []string{victim}},
@@ -100,7 +100,7 @@ func TestParseRefuses(t *testing.T) {
 }
 
 // FuzzParse holds for any body: no panic, and a notice that calls for action
-// says why and names at least one instance, each once.
+// shows why and names at least one instance, each once.
 func FuzzParse(f *testing.F) {
 	for _, body := range []string{``, `{}`, `null`, ec2(spotType, one), state("stopping"), state("running"), health("EC2", "scheduledChange", `[{"entityValue":"i-1"}]`)} {
 		f.Add(body)
@@ -115,7 +115,7 @@ func FuzzParse(f *testing.F) {
 			if len(n.Instances) != 0 || n.Cause != "" {
 				t.Errorf("an ignored notice has cause %q and instances %v", n.Cause, n.Instances)
 			}
-		case tell, drain:
+		case announce, drain:
 			if n.Cause == "" || len(n.Instances) == 0 || slices.Contains(n.Instances, "") {
 				t.Errorf("a notice to %s has cause %q and instances %q", n.Action, n.Cause, n.Instances)
 			}

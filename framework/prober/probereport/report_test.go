@@ -18,7 +18,7 @@ func TestReportWarnsOfPortsThatAreNotFresh(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := strings.Contains(b.String(), "7 queries left from a port that was used less than 30s before"); got != want {
-			t.Errorf("with %d reused the report says:\n%s", reused, b.String())
+			t.Errorf("with %d reused the report shows:\n%s", reused, b.String())
 		}
 	}
 }

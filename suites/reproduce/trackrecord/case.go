@@ -35,7 +35,7 @@ type Case struct {
 	Introduced string `yaml:"introduced"`
 	// FixedIn is the first release without it; empty if there is none.
 	FixedIn string `yaml:"fixedIn,omitempty"`
-	// NotFixed says, for a bug without a release that fixes it, how far the fix is.
+	// NotFixed describes, for a bug without a release that fixes it, how far the fix is.
 	NotFixed string `yaml:"notFixed,omitempty"`
 	// Broken and Fixed are the versions that are played; Fixed is empty if there is none.
 	Broken string `yaml:"broken"`
@@ -147,7 +147,7 @@ func (c Case) validate(source string) error {
 		return errors.Join(errs...)
 	}
 	if (c.Fixed == "") != (c.FixedIn == "") || (c.Fixed == "") != (c.NotFixed != "") {
-		wrong("fixed", "needs fixedIn and fixed, or notFixed, which says how far a fix is")
+		wrong("fixed", "needs fixedIn and fixed, or notFixed, which describes how far a fix is")
 	}
 	if c.Fixed == c.Broken {
 		wrong("fixed", "is the broken version")
@@ -168,7 +168,7 @@ func (c Case) validate(source string) error {
 		}
 		folder := filepath.Join("kind", "images", "releases", kind.Release{Program: c.Program, Version: version}.String())
 		if _, err := os.Stat(filepath.Join(source, folder)); err != nil && (under.Release != nil || !c.ofHandler()) {
-			wrong(field, "%s is not there, which says what %s %s is built from", folder, c.Program, version)
+			wrong(field, "%s is not there, which describes what %s %s is built from", folder, c.Program, version)
 		}
 	}
 	return errors.Join(errs...)
@@ -189,7 +189,7 @@ func (c Case) checkKnown() error {
 func (c Case) ofHandler() bool { return c.Program == kind.NTH || c.Program == kind.Karpenter }
 
 // Handler is the handler to play a version of the program with: the program itself, or
-// the built-in one beside a part of the cluster.
+// the built-in one next to a part of the cluster.
 func (c Case) Handler(version string) (handler.Description, error) {
 	name := "builtin"
 	if c.ofHandler() {

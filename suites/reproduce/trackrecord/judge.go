@@ -91,7 +91,7 @@ func (c Case) Next(p Play, broken bool) bool {
 	return p.Color == Green
 }
 
-// Add counts another play. Of the broken version, red outweighs everything, and what is
+// Add counts another play. For the broken version, red outweighs everything, and what is
 // unknown outweighs green.
 func (p Play) Add(color Color, saw string) Play {
 	p.Plays++

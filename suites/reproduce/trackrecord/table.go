@@ -34,7 +34,7 @@ func Table(all []Case, r Record) string {
 	return b.String()
 }
 
-// last says when the case was reproduced last, and whether that still holds.
+// last shows when the case was reproduced last, and whether that still holds.
 func (c Case) last(r Record) string {
 	row, ok := r.Of(c.Issue)
 	switch {
