@@ -69,13 +69,18 @@ func StartAll(ctx context.Context, starts []Start) (stops []Stop, err error) {
 	for _, start := range starts {
 		stop, err := start(ctx)
 		if err != nil {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), StopTimeout)
-			defer cancel()
-			return nil, errors.Join(err, StopAll(ctx, stops))
+			return nil, errors.Join(err, stopAllInTime(ctx, stops))
 		}
 		stops = append(stops, stop)
 	}
 	return stops, nil
+}
+
+// stopAllInTime stops all within StopTimeout, also if ctx has ended.
+func stopAllInTime(ctx context.Context, stops []Stop) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), StopTimeout)
+	defer cancel()
+	return StopAll(ctx, stops)
 }
 
 // StopAll stops all, the last started first, also if one of them fails.
