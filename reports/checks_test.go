@@ -48,7 +48,7 @@ func TestWhereToLook(t *testing.T) {
 		{verdict.Verdict{ID: "drainedOnce", Check: "drained once victim"}, "second mark"},
 		{verdict.Verdict{ID: "commitPoint", Check: "commit point"}, "deleted before the node was marked"},
 		{verdict.Verdict{ID: "budgetKept", Check: "budget of app kept"}, "terminating at the same time"},
-		{verdict.Verdict{ID: verdict.DNSLost, Check: "dns lost (all)", Outcome: verdict.Unknown, Premise: "prober"}, "never left"},
+		{verdict.Verdict{ID: verdict.IDOfDNSLost, Check: "dns lost (all)", Outcome: verdict.Unknown, Premise: "prober"}, "never left"},
 		{verdict.Verdict{ID: "of-another-version"}, "history.jsonl"},
 	} {
 		if got := (trouble{Verdict: c.verdict}).Look(); !strings.Contains(got, c.want) {

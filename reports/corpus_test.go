@@ -22,7 +22,6 @@ import (
 	"github.com/spotdrill/spotdrill/framework/loss"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/reports/timeline"
-	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 // The corpus holds recorded drills, each as NAME.tar.gz, and what is judged of each
@@ -183,7 +182,7 @@ func addToCorpus(dir, name string) error {
 
 // thin keeps one query of *thinFlag of each stream, and the flows of those.
 func thin(h history.History, files map[string][]byte, scenarioFile string) error {
-	s, err := scenarios.ParseRecorded(scenarioFile, files[scenarioFile])
+	s, err := verdict.Scenarios().ParseRecorded(scenarioFile, files[scenarioFile])
 	if err != nil {
 		return err
 	}

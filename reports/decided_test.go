@@ -26,13 +26,13 @@ func TestQueriesDecideNothingDuringADrill(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := scenarios.LoadRecorded(ScenarioFile(dir, h.Meta.Scenario))
+		s, err := verdict.Scenarios().LoadRecorded(ScenarioFile(dir, h.Meta.Scenario))
 		if err != nil {
 			t.Fatal(err)
 		}
 		var early []scenarios.Check
 		for _, c := range s.Checks {
-			if _, is := c.DecidedBy(s.Times(h.Events)); is {
+			if c.DecidedBy(s.Times(h.Events)).Early {
 				early = append(early, c)
 			}
 		}
@@ -40,8 +40,7 @@ func TestQueriesDecideNothingDuringADrill(t *testing.T) {
 			asked++
 			events := history.History{Meta: h.Meta, Events: h.Events}
 			if got, want := verdict.Decided(s, events, []scenarios.Check{c}), verdict.Decided(s, h, []scenarios.Check{c}); got != want {
-				id, _ := c.Kind()
-				t.Errorf("%s: %s is decided %t without the queries, %t with them", filepath.Base(file), id, got, want)
+				t.Errorf("%s: %s is decided %t without the queries, %t with them", filepath.Base(file), c.Kind, got, want)
 			}
 		}
 	}

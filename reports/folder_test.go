@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -38,7 +39,7 @@ func TestAttemptSavesTheScenarioWhereTheLoaderExpectsIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := scenarios.Catalogue()
+	all, err := verdict.Scenarios().Catalogue()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +51,7 @@ func TestAttemptSavesTheScenarioWhereTheLoaderExpectsIt(t *testing.T) {
 		if got := f.Relative(dir); got != s.Name+"/attempt-2" {
 			t.Errorf("attempt at %s", got)
 		}
-		saved, err := scenarios.LoadRecorded(ScenarioFile(dir, s.Name))
+		saved, err := verdict.Scenarios().LoadRecorded(ScenarioFile(dir, s.Name))
 		if err != nil {
 			t.Error(err)
 		}

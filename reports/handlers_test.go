@@ -79,7 +79,7 @@ func cell(r *Report, row string, rows map[string]string) string {
 
 func handlersTable(t *testing.T) string {
 	t.Helper()
-	all, err := scenarios.Catalogue()
+	all, err := verdict.Scenarios().Catalogue()
 	if err != nil {
 		t.Fatal(err)
 	}

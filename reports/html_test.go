@@ -45,7 +45,7 @@ type played struct {
 // entry judges the drill by the scenario of the saved run.
 func (p played) entry(t testing.TB) Entry {
 	t.Helper()
-	s, err := scenarios.LoadFile(filepath.Join("testdata", savedScenario+".yaml"))
+	s, err := verdict.Scenarios().LoadFile(filepath.Join("testdata", savedScenario+".yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +278,7 @@ func TestThePageIsSelfContained(t *testing.T) {
 
 func TestAMillionQueriesMakeASmallPage(t *testing.T) {
 	p := played{length: 150 * time.Second, from: sec(10), window: sec(45), rate: 4000, pod: "coredns-old"}
-	s, err := scenarios.LoadFile(filepath.Join("testdata", savedScenario+".yaml"))
+	s, err := verdict.Scenarios().LoadFile(filepath.Join("testdata", savedScenario+".yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

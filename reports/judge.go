@@ -117,7 +117,7 @@ func judgeAttempt(run, dir string) (Entry, history.Meta, error) {
 	if err != nil {
 		return Entry{}, history.Meta{}, err
 	}
-	s, err := scenarios.LoadRecorded(ScenarioFile(dir, h.Meta.Scenario))
+	s, err := verdict.Scenarios().LoadRecorded(ScenarioFile(dir, h.Meta.Scenario))
 	if err != nil {
 		return Entry{}, history.Meta{}, err
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/verdict"
-	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 // The saved run, and the scenario of its one drill.
@@ -23,7 +22,7 @@ const savedScenario = "dns-lost-at-exit"
 // would: the fresh queries of 300 ms are lost when the pod exits.
 func record(t *testing.T, dir string, attempt int, lostAtControl bool) {
 	t.Helper()
-	s, err := scenarios.LoadFile(filepath.Join("testdata", savedScenario+".yaml"))
+	s, err := verdict.Scenarios().LoadFile(filepath.Join("testdata", savedScenario+".yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +122,7 @@ func TestJudgingFromDiskGivesTheVerdictsOfMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := scenarios.LoadFile(filepath.Join("testdata", savedScenario+".yaml"))
+	s, err := verdict.Scenarios().LoadFile(filepath.Join("testdata", savedScenario+".yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -105,7 +106,7 @@ func sameHandler(a, b *Handler) bool {
 
 // order returns the place of an entry in a run of the set. What is not in the catalogue comes last.
 func order(set scenarios.Set) (func(Entry) int, error) {
-	all, err := scenarios.Select(set, nil)
+	all, err := verdict.Scenarios().Select(set, nil)
 	if err != nil {
 		return nil, err
 	}

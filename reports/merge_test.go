@@ -80,7 +80,7 @@ func withoutTimes(t *testing.T, r *Report) string {
 }
 
 func TestMergedShardsEqualTheWholeRun(t *testing.T) {
-	all, err := scenarios.Select(scenarios.Fast, nil)
+	all, err := verdict.Scenarios().Select(scenarios.Fast, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,20 +48,20 @@ func (r *recorded) servesDNS(p story.Pod) bool {
 // noises spoil a recorded drill by losses that look like this machine's.
 func noises() []spoiling {
 	return []spoiling{
-		{verdict.DNSLost, dnsDrill, "pods that stay lose queries", func(r *recorded) { r.loseAtPodsThatStay(300 * time.Millisecond) }, verdict.Fail},
-		{verdict.DNSLost, dnsDrill, "pods that stay lose queries while they wait for a processor, and their sockets drop none", func(r *recorded) {
+		{verdict.IDOfDNSLost, dnsDrill, "pods that stay lose queries", func(r *recorded) { r.loseAtPodsThatStay(300 * time.Millisecond) }, verdict.Fail},
+		{verdict.IDOfDNSLost, dnsDrill, "pods that stay lose queries while they wait for a processor, and their sockets drop none", func(r *recorded) {
 			from, to := r.loseAtPodsThatStay(300 * time.Millisecond)
 			r.starve(from, to, 0, 0)
 		}, verdict.Fail},
-		{verdict.DNSLost, dnsDrill, "pods that stay lose queries because they are overloaded", func(r *recorded) {
+		{verdict.IDOfDNSLost, dnsDrill, "pods that stay lose queries because they are overloaded", func(r *recorded) {
 			from, to := r.loseAtPodsThatStay(300 * time.Millisecond)
 			r.starve(from, to, 0.9, 100)
 		}, verdict.Fail},
-		{verdict.DNSLost, dnsDrill, "pods that stay lose queries for longer than they wait for a processor", func(r *recorded) {
+		{verdict.IDOfDNSLost, dnsDrill, "pods that stay lose queries for longer than they wait for a processor", func(r *recorded) {
 			from, to := r.loseAtPodsThatStay(600 * time.Millisecond)
 			r.starve(from, to-300*time.Millisecond, 0, 100)
 		}, verdict.Fail},
-		{verdict.DNSLost, dnsDrill, "queries are lost, and the kernel dropped more packets of other flows", func(r *recorded) {
+		{verdict.IDOfDNSLost, dnsDrill, "queries are lost, and the kernel dropped more packets of other flows", func(r *recorded) {
 			_, to := r.loseAtPodsThatStay(300 * time.Millisecond)
 			r.add(to, history.NewInsertsFailed("", history.With(history.Numbers{history.InsertFailed: 500, history.Within: 0.4})))
 		}, verdict.Fail},
@@ -71,7 +71,7 @@ func noises() []spoiling {
 // noiseExcused are losses that the record shows to be this machine's.
 func noiseExcused() []excuse {
 	return []excuse{
-		{verdict.DNSLost, dnsDrill, "pods that stay lose queries because they have no processor", func(r *recorded) {
+		{verdict.IDOfDNSLost, dnsDrill, "pods that stay lose queries because they have no processor", func(r *recorded) {
 			from, to := r.loseAtPodsThatStay(300 * time.Millisecond)
 			r.starve(from, to, 0, 100)
 		}, verdict.Pass},

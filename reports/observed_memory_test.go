@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -68,7 +69,7 @@ func replay(t *testing.T, dir string) (queries int) {
 	each := probe
 	probe.Probers = replayedProbers
 	probe.Fresh, probe.Fixed, probe.FixedPorts, probe.Control = replayedProbers*each.Fresh/each.Probers, replayedProbers*each.Fixed/each.Probers, 2*replayedProbers, 2*replayedProbers
-	made, err := s.With(probe, scenarios.Gates{})
+	made, err := verdict.Scenarios().With(s, probe, scenarios.Gates{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -174,7 +174,7 @@ func spoilings() []spoiling {
 		{"noMessageLost", "message-that-is-no-json", "a message disappears without a deletion", func(r *recorded) {
 			r.drop(func(e history.Event) bool { return e.Kind == history.SQSDeleted })
 		}, verdict.Fail},
-		{verdict.DNSLost, "spot-notice-drains-node", "queries are lost", func(r *recorded) {
+		{verdict.IDOfDNSLost, "spot-notice-drains-node", "queries are lost", func(r *recorded) {
 			_, put := r.victim()
 			r.lose(history.Service, 3, put.At+time.Second, put.At+4*time.Second)
 		}, verdict.Fail},
@@ -301,7 +301,7 @@ func fromCorpus(t *testing.T, name string) (scenarios.Scenario, history.History)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := scenarios.LoadRecorded(ScenarioFile(dir, h.Meta.Scenario))
+	s, err := verdict.Scenarios().LoadRecorded(ScenarioFile(dir, h.Meta.Scenario))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package scenarios
+package scenarios_test
 
 import (
 	"os"
@@ -6,10 +6,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spotdrill/spotdrill/framework/verdict"
+	. "github.com/spotdrill/spotdrill/scenarios"
 )
 
 func TestCatalogueLoads(t *testing.T) {
-	all, err := Catalogue()
+	all, err := verdict.Scenarios().Catalogue()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +53,7 @@ func TestCatalogueLoads(t *testing.T) {
 
 func TestSelectBySet(t *testing.T) {
 	for _, set := range []Set{Fast, Full} {
-		selected, err := Select(set, nil)
+		selected, err := verdict.Scenarios().Select(set, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +77,7 @@ func TestSelectByName(t *testing.T) {
 	if err := os.WriteFile(own, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	selected, err := Select(Fast, []string{own, "spot-notice-drains-node"})
+	selected, err := verdict.Scenarios().Select(Fast, []string{own, "spot-notice-drains-node"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +99,7 @@ func TestSelectErrors(t *testing.T) {
 		"invalid file":     {set: Fast, names: []string{"testdata/invalid-set.yaml"}, want: []string{`testdata/invalid-set.yaml:8: sets: "slow" is not known`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Select(c.set, c.names)
+			_, err := verdict.Scenarios().Select(c.set, c.names)
 			if err == nil {
 				t.Fatal("no error")
 			}
@@ -110,7 +113,7 @@ func TestSelectErrors(t *testing.T) {
 }
 
 func TestWhatNeedsAHandlerThatWatches(t *testing.T) {
-	all, err := Catalogue()
+	all, err := verdict.Scenarios().Catalogue()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,5 +125,61 @@ func TestWhatNeedsAHandlerThatWatches(t *testing.T) {
 	}
 	if want := []string{"ended-watches-begin-again", "idle-handler-leaves-the-api-server-alone"}; !slices.Equal(found, want) {
 		t.Errorf("%v, want %v", found, want)
+	}
+}
+
+// Each drill that such a handler is given must check something.
+func TestTheCatalogueForAHandlerThatReadsMetadata(t *testing.T) {
+	all, err := verdict.Scenarios().Catalogue()
+	if err != nil {
+		t.Fatal(err)
+	}
+	played := 0
+	for _, s := range all {
+		if s.Handler == HandlerNone || s.NeedsQueue() != "" {
+			continue
+		}
+		played++
+		if len(s.WithoutQueue().Checks) == 0 {
+			t.Errorf("%s: nothing is checked without a queue", s.Name)
+		}
+	}
+	if played < 40 {
+		t.Errorf("only %d scenarios", played)
+	}
+}
+
+// Enough of the scenarios that need no quiet DNS share the cluster to be worth it.
+func TestTheCatalogueShares(t *testing.T) {
+	all, err := verdict.Scenarios().Catalogue()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared, quiet := 0, 0
+	for _, s := range all {
+		if s.Probe == nil {
+			quiet++
+		}
+		if s.SharesWith(s) {
+			shared++
+		}
+	}
+	if shared < quiet/2 {
+		t.Errorf("%d of %d scenarios without a probe can share the cluster", shared, quiet)
+	}
+}
+
+// A kind of step or of condition without words would not show in a report.
+func TestEveryStepHasWords(t *testing.T) {
+	all, err := verdict.Scenarios().Catalogue()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range all {
+		for i, step := range s.Steps {
+			if text := step.String(); text == "" || strings.Contains(text, "  ") || strings.Contains(text, "until ,") || strings.HasSuffix(text, " ") {
+				t.Errorf("%s: step %d reads %q", s.Name, i+1, text)
+			}
+		}
 	}
 }

@@ -1,92 +1,177 @@
 package scenarios
 
-import "github.com/spotdrill/spotdrill/framework/strict"
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
 
-// Check is one requirement on what was recorded. Exactly one field is set. In
+	"go.yaml.in/yaml/v4"
+
+	"github.com/spotdrill/spotdrill/framework/strict"
+)
+
+// Check is one requirement on what was recorded: a kind of check with its parameters. In
 // addition, every drill is judged by the checks that always apply.
 type Check struct {
-	Marked            *Marked            `yaml:"marked,omitempty"`
-	Drained           *Drained           `yaml:"drained,omitempty"`
-	DaemonPodsLeft    *DaemonPodsLeft    `yaml:"daemonPodsLeft,omitempty"`
-	Deleted           *Deleted           `yaml:"deleted,omitempty"`
-	Untouched         *Untouched         `yaml:"untouched,omitempty"`
-	NoEviction        *NoEviction        `yaml:"noEviction,omitempty"`
-	NodeEvent         *NodeEvent         `yaml:"nodeEvent,omitempty"`
-	DNSLost           *DNSLost           `yaml:"dnsLost,omitempty"`
-	DNSWindow         *DNSWindow         `yaml:"dnsWindow,omitempty"`
-	DNSAnswered       *DNSAnswered       `yaml:"dnsAnswered,omitempty"`
-	ApplicationLost   *ApplicationLost   `yaml:"applicationLost,omitempty"`
-	ApplicationWindow *ApplicationWindow `yaml:"applicationWindow,omitempty"`
-	EndpointLeft      *EndpointLeft      `yaml:"endpointLeft,omitempty"`
-	DrainedOnce       *DrainedOnce       `yaml:"drainedOnce,omitempty"`
-	NotRestarted      *NotRestarted      `yaml:"notRestarted,omitempty"`
-	QueueEmpty        *QueueEmpty        `yaml:"queueEmpty,omitempty"`
-	Calls             *Calls             `yaml:"calls,omitempty"`
-	MidDrain          *MidDrain          `yaml:"midDrain,omitempty"`
+	// Kind is the key in YAML, such as drainedOnce.
+	Kind string
+	// Requirement is nil until the check is decoded.
+	Requirement
+	// Needs is what checks of its kind need.
+	Needs Needs
 
-	NotScheduled    *NotScheduled    `yaml:"notScheduled,omitempty"`
-	Replaced        *Replaced        `yaml:"replaced,omitempty"`
-	GraceHonoured   *GraceHonoured   `yaml:"graceHonoured,omitempty"`
-	NotStalled      *NotStalled      `yaml:"notStalled,omitempty"`
-	CriticalLast    *CriticalLast    `yaml:"criticalLast,omitempty"`
-	PodsLeft        *PodsLeft        `yaml:"podsLeft,omitempty"`
-	BudgetKept      *BudgetKept      `yaml:"budgetKept,omitempty"`
-	Resumed         *Resumed         `yaml:"resumed,omitempty"`
-	BlockedReported *BlockedReported `yaml:"blockedReported,omitempty"`
-	HandlerMemory   *HandlerMemory   `yaml:"handlerMemory,omitempty"`
-
-	OthersKept         *OthersKept         `yaml:"othersKept,omitempty"`
-	MarkKept           *MarkKept           `yaml:"markKept,omitempty"`
-	AllTerminating     *AllTerminating     `yaml:"allTerminating,omitempty"`
-	FinalizersHonoured *FinalizersHonoured `yaml:"finalizersHonoured,omitempty"`
-	EventsBounded      *EventsBounded      `yaml:"eventsBounded,omitempty"`
-	StopsCleanly       *StopsCleanly       `yaml:"stopsCleanly,omitempty"`
-	TakenOver          *TakenOver          `yaml:"takenOver,omitempty"`
-	MarkedFirst        *MarkedFirst        `yaml:"markedFirst,omitempty"`
-	Retried            *Retried            `yaml:"retried,omitempty"`
-	CallsBounded       *CallsBounded       `yaml:"callsBounded,omitempty"`
-	RetryAfterKept     *RetryAfterKept     `yaml:"retryAfterKept,omitempty"`
-	WatchedAgain       *WatchedAgain       `yaml:"watchedAgain,omitempty"`
-	ReplacedFirst      *ReplacedFirst      `yaml:"replacedFirst,omitempty"`
-	Removed            *Removed            `yaml:"removed,omitempty"`
-	DisruptedAtOnce    *DisruptedAtOnce    `yaml:"disruptedAtOnce,omitempty"`
-	DaemonSetRuns      *DaemonSetRuns      `yaml:"daemonSetRuns,omitempty"`
-	Forgotten          *Forgotten          `yaml:"forgotten,omitempty"`
-	Terminated         *Terminated         `yaml:"terminated,omitempty"`
-	PodReported        *PodReported        `yaml:"podReported,omitempty"`
-	AddOnUpgraded      *AddOnUpgraded      `yaml:"addOnUpgraded,omitempty"`
-	HandlersAgree      *HandlersAgree      `yaml:"handlersAgree,omitempty"`
-	LeadGained         *LeadGained         `yaml:"leadGained,omitempty"`
-	LifecycleCompleted *LifecycleCompleted `yaml:"lifecycleCompleted,omitempty"`
+	node *yaml.Node // as it was read
 }
 
-// checkKind is what each kind of check knows of itself.
-type checkKind interface {
-	// validate checks the fields of the check at that path against what is in scope.
-	validate(where string, in *scope, p *problems)
-	// observed is how long a drill must be recorded to decide the check.
-	observed(t Times) observation
+// Requirement is what a check requires, by its parameters. Package verdict has all kinds.
+type Requirement interface {
+	// Validate checks the parameters against what the scenario declares.
+	Validate(in *Scope)
+	// DecidedBy is how long a drill must be recorded to decide the check.
+	DecidedBy(t Times) Observation
 }
 
-// Kind returns the one kind of check that is set: its YAML key, such as
-// "drainedOnce", and its value, such as a DrainedOnce. Both are zero unless exactly
-// one is set.
-func (c Check) Kind() (id string, value any) {
-	id, value, err := strict.Only(c)
-	if err != nil {
-		return "", nil
+// Needs is what a kind of check needs of a drill, and of its handler.
+type Needs struct {
+	// Queue is why only a handler that reads a queue can be judged; empty if any can.
+	Queue string
+	// Messages reports whether messages are judged: a handler that reads metadata has none, and
+	// is drilled without the check.
+	Messages bool
+	// Watch reports whether the handler must watch the API server.
+	Watch bool
+	// APICalls reports whether the handler's calls to the API server are counted.
+	APICalls bool
+	// NodeEvents reports whether events of the handler about nodes are read.
+	NodeEvents bool
+}
+
+// CheckKind is a kind of check as the loader needs it.
+type CheckKind struct {
+	ID     string
+	Needs  Needs
+	Decode Decoder
+}
+
+// Decoder reads the parameters of a check from YAML.
+type Decoder func(file string, node *yaml.Node, where string) (Requirement, error)
+
+// DecoderOf reads parameters of a type.
+func DecoderOf[C Requirement]() Decoder {
+	return func(file string, node *yaml.Node, where string) (Requirement, error) {
+		var c C
+		err := strict.DecodeNode(file, node, where, &c)
+		return c, err
 	}
-	return id, value
 }
 
-// DrainsFor returns the nodes that the checks require to be drained for a notice, by
-// their names in the scenario.
-func (s Scenario) DrainsFor(notice string) []string {
-	var nodes []string
-	for _, check := range s.Checks {
-		if check.Drained != nil && check.Drained.Notice == notice {
-			nodes = append(nodes, check.Drained.Node)
+// UnmarshalYAML keeps the check as it is written: the loader decodes it.
+func (c *Check) UnmarshalYAML(node *yaml.Node) error {
+	c.node = node
+	return nil
+}
+
+// MarshalYAML writes a check as it is read.
+func (c Check) MarshalYAML() (any, error) {
+	if c.Requirement == nil {
+		return c.node, nil
+	}
+	return map[string]any{c.Kind: c.Requirement}, nil
+}
+
+// raw is a check that is not decoded yet.
+func raw(kind string, parameters map[string]any) (Check, error) {
+	var node yaml.Node
+	if err := node.Encode(map[string]any{kind: parameters}); err != nil {
+		return Check{}, fmt.Errorf("write a check %s: %w", kind, err)
+	}
+	return Check{Kind: kind, node: &node}, nil
+}
+
+// decode reads a check by the kinds that there are. The field of an error is that of the check.
+func (c Check) decode(file string, kinds []CheckKind) (out Check, problem string, err error) {
+	node := c.node
+	if node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	allowed := make([]string, len(kinds))
+	for i, k := range kinds {
+		allowed[i] = k.ID
+	}
+	slices.Sort(allowed)
+	names := strings.Join(allowed, ", ")
+	if node.Kind != yaml.MappingNode {
+		return c, "", fmt.Errorf("%s:%d: checks must be a mapping with any of: %s", file, node.Line, names)
+	}
+	var set []string
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key, value := node.Content[i], node.Content[i+1]
+		k := slices.IndexFunc(kinds, func(k CheckKind) bool { return k.ID == key.Value })
+		if k < 0 {
+			return c, "", fmt.Errorf("%s:%d: unknown field %q in checks; allowed: %s", file, key.Line, key.Value, names)
+		}
+		if value.Tag == "!!null" {
+			continue
+		}
+		set = append(set, key.Value)
+		requirement, err := kinds[k].Decode(file, value, key.Value)
+		if err != nil {
+			return c, "", err
+		}
+		out = Check{Kind: key.Value, Requirement: requirement, Needs: kinds[k].Needs, node: c.node}
+	}
+	switch len(set) {
+	case 0:
+		return c, "nothing is set; requires exactly one of: " + names, nil
+	case 1:
+		return out, "", nil
+	}
+	return c, fmt.Sprintf("%s are set; requires exactly one of: %s", strings.Join(set, " and "), names), nil
+}
+
+// decodeChecks reads the checks of the scenario.
+func (s *Scenario) decodeChecks(kinds []CheckKind, p *problems) error {
+	var errs []error
+	for i, check := range s.Checks {
+		decoded, problem, err := check.decode(s.File, kinds)
+		if problem != "" {
+			p.add(fmt.Sprintf("checks[%d]", i), "%s", problem)
+		}
+		s.Checks[i], errs = decoded, append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// validateChecks checks the parameters of the checks.
+func (s Scenario) validateChecks(in *scope, p *problems) {
+	if len(s.Checks) == 0 {
+		p.add("checks", "must not be empty: a drill that checks nothing cannot fail")
+	}
+	for i, check := range s.Checks {
+		if check.Requirement != nil {
+			check.Validate(&Scope{in: in, where: fmt.Sprintf("checks[%d].%s", i, check.Kind), p: p})
 		}
 	}
-	return nodes
+}
+
+// needs returns what the checks need.
+func (s Scenario) needs() []Needs {
+	out := make([]Needs, len(s.Checks))
+	for i, c := range s.Checks {
+		out[i] = c.Needs
+	}
+	return out
+}
+
+// ReadsNodeEvents reports whether a check requires an event of the handler about a node.
+func (s Scenario) ReadsNodeEvents() bool {
+	return slices.ContainsFunc(s.needs(), func(n Needs) bool { return n.NodeEvents })
+}
+
+// NeedsWatch reports whether the scenario can only be played with a handler that watches the API
+// server: its watches end, or it has no other reason to call.
+func (s Scenario) NeedsWatch() bool {
+	named := slices.ContainsFunc(stepsOf[Notice](s), func(n Notice) bool { return len(n.Nodes) > 0 })
+	return slices.ContainsFunc(s.needs(), func(n Needs) bool { return n.Watch || n.APICalls && !named })
 }

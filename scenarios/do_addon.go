@@ -55,17 +55,3 @@ func addOnActions() map[Verb]action {
 		},
 	}
 }
-
-// AddOnUpgraded requires that the upgrade of an add-on is done, or is refused and changes nothing.
-type AddOnUpgraded struct {
-	// AddOn is the add-on of an upgrade.
-	AddOn string `yaml:"addOn"`
-	// Refused requires that it is refused because of conflicts.
-	Refused bool `yaml:"refused,omitempty"`
-}
-
-func (c AddOnUpgraded) validate(where string, in *scope, p *problems) {
-	oneOf(p, where+".addOn", c.AddOn, in.upgraded)
-}
-
-func (AddOnUpgraded) observed(Times) observation { return atEnd() }

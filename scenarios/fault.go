@@ -63,12 +63,17 @@ func (s Scenario) DeliversToAnother() bool {
 }
 
 // apiFault checks the field of a check that names a fault of the API server of one of the types.
-func (in *scope) apiFault(where, name string, p *problems, types ...history.FaultType) {
+func (in *scope) apiFault(where, name string, p *problems, types ...history.FaultType) (fault Fault, ok bool) {
 	var allowed []string
 	for _, f := range in.begun {
-		if f.On == history.OnAPI && slices.Contains(types, f.Type) {
-			allowed = append(allowed, f.Name)
+		if f.On != history.OnAPI || !slices.Contains(types, f.Type) {
+			continue
+		}
+		allowed = append(allowed, f.Name)
+		if f.Name == name {
+			fault, ok = f, true
 		}
 	}
 	oneOf(p, where, name, allowed)
+	return fault, ok
 }

@@ -20,9 +20,12 @@ import (
 //go:embed catalogue
 var catalogue embed.FS
 
+// Loader reads scenarios, with checks of these kinds.
+type Loader struct{ Kinds []CheckKind }
+
 // Catalogue loads every built-in scenario, sorted by profile and name. The error reports
 // all invalid files.
-func Catalogue() ([]Scenario, error) {
+func (l Loader) Catalogue() ([]Scenario, error) {
 	var out []Scenario
 	var errs []error
 	err := fs.WalkDir(catalogue, "catalogue", func(file string, d fs.DirEntry, err error) error {
@@ -33,7 +36,7 @@ func Catalogue() ([]Scenario, error) {
 		if err != nil {
 			return err
 		}
-		s, err := Parse(file, data)
+		s, err := l.Parse(file, data)
 		if err != nil {
 			errs = append(errs, err)
 			return nil
@@ -63,11 +66,11 @@ func InCatalogue(name string) bool {
 // Select returns the scenarios of a set or, if names are given, those scenarios. A name
 // that ends in .yaml is a file of the user. An unknown name is an error that lists the
 // known ones.
-func Select(set Set, names []string) ([]Scenario, error) {
+func (l Loader) Select(set Set, names []string) ([]Scenario, error) {
 	if !slices.Contains(Sets(), set) {
 		return nil, fmt.Errorf("unknown set %q; allowed: %s", set, strings.Join(history.Words(Sets()), ", "))
 	}
-	all, err := Catalogue()
+	all, err := l.Catalogue()
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +80,7 @@ func Select(set Set, names []string) ([]Scenario, error) {
 	var out []Scenario
 	for _, name := range names {
 		if strings.HasSuffix(name, ".yaml") {
-			s, err := LoadFile(name)
+			s, err := l.LoadFile(name)
 			if err != nil {
 				return nil, err
 			}
@@ -101,24 +104,24 @@ func Select(set Set, names []string) ([]Scenario, error) {
 }
 
 // LoadFile reads and validates one scenario file.
-func LoadFile(file string) (Scenario, error) {
+func (l Loader) LoadFile(file string) (Scenario, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return Scenario{}, fmt.Errorf("read scenario: %w", err)
 	}
-	return Parse(filepath.ToSlash(file), data)
+	return l.Parse(filepath.ToSlash(file), data)
 }
 
 // Parse reads and validates one scenario. Errors name the file, the line and what is
 // allowed.
-func Parse(file string, data []byte) (Scenario, error) {
+func (l Loader) Parse(file string, data []byte) (Scenario, error) {
 	if err := oldSpelling(file, data); err != nil {
 		return Scenario{}, err
 	}
-	return parse(file, data)
+	return l.parse(file, data)
 }
 
-func parse(file string, data []byte) (Scenario, error) {
+func (l Loader) parse(file string, data []byte) (Scenario, error) {
 	s := Scenario{CoreDNS: coredns.Defaults()}
 	err := strict.Decode(file, data, &s)
 	if s.Observe != nil { // the CoreDNS of another cluster is as it is
@@ -135,7 +138,11 @@ func parse(file string, data []byte) (Scenario, error) {
 	if s.Probe != nil {
 		*s.Probe = s.Probe.withDefaults()
 	}
-	if err := s.validate(strings.TrimSuffix(path.Base(file), ".yaml")).in(file, data); err != nil {
+	var p problems
+	if err := s.decodeChecks(l.Kinds, &p); err != nil {
+		return Scenario{}, err
+	}
+	if err := append(p, s.validate(strings.TrimSuffix(path.Base(file), ".yaml"))...).in(file, data); err != nil {
 		return Scenario{}, err
 	}
 	return s, nil

@@ -1,4 +1,4 @@
-package scenarios
+package scenarios_test
 
 import (
 	"os"
@@ -11,6 +11,8 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/strict"
+	"github.com/spotdrill/spotdrill/framework/verdict"
+	. "github.com/spotdrill/spotdrill/scenarios"
 )
 
 // invalid is the error for each file testdata/invalid-*.yaml, line by line.
@@ -61,7 +63,7 @@ var invalid = map[string][]string{
 	"invalid-budget-pods":                       {`16: workload.budgets[0].pods: "slow" is not known; allowed: app`},
 	"invalid-budget-policy":                     {`16: workload.budgets[0].unhealthyPodEvictionPolicy: "Never" is not known; allowed: IfHealthyBudget, AlwaysAllow`},
 	"invalid-budget-twice":                      {`16: workload.budgets[1].pods: "app" has a budget already; a second one, with which its pods cannot be evicted, requires a name of its own`},
-	"invalid-check":                             {`25: unknown field "cordoned" in checks; allowed: ` + kindsOf[Check]()},
+	"invalid-check":                             {`25: unknown field "cordoned" in checks; allowed: ` + checks()},
 	"invalid-check-after":                       {`25: checks[0].marked.after: "outage" is not known, and nothing is defined to choose from`},
 	"invalid-check-budget-kept":                 {`26: checks[0].budgetKept.pods: "app" is not known, and nothing is defined to choose from`},
 	"invalid-check-drained-pods":                {`26: checks[0].drained.pods: "bare" is not known; allowed: app`},
@@ -90,7 +92,7 @@ var invalid = map[string][]string{
 	"invalid-disturb-of-no-handler":             {`23: steps[1].do: the scenario has no handler`},
 	"invalid-disturb-replicas":                  {`22: steps[1].do.replicas: 9 is not within 1 to 5`},
 	"invalid-mid-drain":                         {`25: checks[0].midDrain.disturbance: "crush" is not known; allowed: crash`},
-	"invalid-empty-step":                        {`22: steps[1]: nothing is set; requires exactly one of: ` + kindsOf[Step]()},
+	"invalid-empty-step":                        {`22: steps[1]: nothing is set; requires exactly one of: ` + steps()},
 	"invalid-endpoint-bound":                    {`25: checks[0].endpointLeft.atLeast: must be more than 0s`},
 	"invalid-endpoint-of-a-node-that-stays":     {`25: checks[0].endpointLeft.node: no step takes the instance of "victim", so the check could never be decided`},
 	"invalid-drained-after-the-deadline":        {`25: checks[0].drained.within: 2m1s is more than the deadline (2m0s), which is the limit anyway`},
@@ -180,12 +182,14 @@ var invalid = map[string][]string{
 	"invalid-replicas":                          {`12: coredns.replicas: 11 is not within 1 to 10`},
 	"invalid-set":                               {`8: sets: "slow" is not known; allowed: fast, full, soak`},
 	"invalid-several":                           {`7: profile: "spot" is not known; allowed: STATE-CHANGE, SCHEDULED-CHANGE, REBALANCE, CAPACITY-RESERVATION, LIFECYCLE, STATUS-CHECK, EVENTS, QUEUE-HYGIENE, RESILIENCE, API-SERVER, PDB, SPOT, KARPENTER-ORDER, STORM, DNS, UPGRADE, APPLICATION, LAUNCH, TWO-HANDLERS, FLAGS, INCIDENT`, `21: steps[0].notice.type: "spot" is not known; allowed: spot-interruption, rebalance-recommendation, state-change, scheduled-change, capacity-reservation-interruption, lifecycle-action, capacity-block-expiration, status-check`},
-	"invalid-step":                              {`22: unknown field "reboot" in steps; allowed: ` + kindsOf[Step]()},
+	"invalid-step":                              {`22: unknown field "reboot" in steps; allowed: ` + steps()},
 	"invalid-steps-not-a-list":                  {`20: steps must be a list`},
 	"invalid-title":                             {`4: title: must not be empty`},
-	"invalid-two-checks-in-one":                 {`25: checks[0]: marked and noEviction are set; requires exactly one of: ` + kindsOf[Check]()},
+	"invalid-empty-check":                       {`25: checks[0]: nothing is set; requires exactly one of: ` + checks()},
+	"invalid-scalar-check":                      {`25: checks must be a mapping with any of: ` + checks()},
+	"invalid-two-checks-in-one":                 {`25: checks[0]: marked and noEviction are set; requires exactly one of: ` + checks()},
 	"invalid-two-documents":                     {`26: only one YAML document is allowed in a file`},
-	"invalid-two-steps-in-one":                  {`22: steps[1]: await and reclaim are set; requires exactly one of: ` + kindsOf[Step]()},
+	"invalid-two-steps-in-one":                  {`22: steps[1]: await and reclaim are set; requires exactly one of: ` + steps()},
 	"invalid-window-bounds":                     {`25: checks[0].dnsWindow.min: 5s is more than max (1s)`},
 	"invalid-workload":                          {`16: workload.replicas: -1 is less than 0`},
 	"invalid-yaml":                              {`9: did not find expected ',' or ']'`},
@@ -342,7 +346,7 @@ func TestInvalid(t *testing.T) {
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
 		t.Run(name, func(t *testing.T) {
-			_, err := LoadFile(file)
+			_, err := verdict.Scenarios().LoadFile(file)
 			if err == nil {
 				t.Fatal("loads")
 			}
@@ -359,7 +363,7 @@ func TestInvalid(t *testing.T) {
 
 // Otherwise every invalid file could be refused for another reason.
 func TestTheFileThatTheInvalidOnesAreMadeFromLoads(t *testing.T) {
-	s, err := LoadFile("testdata/valid.yaml")
+	s, err := verdict.Scenarios().LoadFile("testdata/valid.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -396,7 +400,7 @@ func TestAScenarioNamesOnlyTheCoreDNSSettingsThatDiffer(t *testing.T) {
 	} {
 		want := coredns.Defaults()
 		change(&want)
-		if s, err := Parse("valid.yaml", []byte(before+given+after)); err != nil || s.CoreDNS != want {
+		if s, err := verdict.Scenarios().Parse("valid.yaml", []byte(before+given+after)); err != nil || s.CoreDNS != want {
 			t.Errorf("%q: %s, %v, want %s", given, s.CoreDNS, err, want)
 		}
 	}
@@ -407,7 +411,7 @@ func TestAGivenProbeRateIsKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := Parse("valid.yaml", []byte(strings.Replace(string(text), "probe: {}", "probe: {fresh: 7}", 1)))
+	s, err := verdict.Scenarios().Parse("valid.yaml", []byte(strings.Replace(string(text), "probe: {}", "probe: {fresh: 7}", 1)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -419,7 +423,7 @@ func TestAGivenProbeRateIsKept(t *testing.T) {
 }
 
 func TestAFileThatIsNotThereIsAnError(t *testing.T) {
-	if _, err := LoadFile("testdata/none.yaml"); err == nil || !strings.HasPrefix(err.Error(), "read scenario: ") {
+	if _, err := verdict.Scenarios().LoadFile("testdata/none.yaml"); err == nil || !strings.HasPrefix(err.Error(), "read scenario: ") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -439,9 +443,9 @@ func FuzzParse(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		s, err := Parse("valid.yaml", text)
+		s, err := verdict.Scenarios().Parse("valid.yaml", text)
 		if err != nil {
-			_, _ = ParseRecorded("valid.yaml", text) // must not panic either
+			_, _ = verdict.Scenarios().ParseRecorded("valid.yaml", text) // must not panic either
 			if !strings.HasPrefix(err.Error(), "valid.yaml:") {
 				t.Errorf("does not name the file: %v", err)
 			}
@@ -450,18 +454,28 @@ func FuzzParse(f *testing.F) {
 		if s.Name != "valid" || len(s.Steps) == 0 || len(s.Checks) == 0 {
 			t.Errorf("let through: %+v", s)
 		}
-		if again, err := ParseRecorded("valid.yaml", text); err != nil || !reflect.DeepEqual(again, s) {
+		if again, err := verdict.Scenarios().ParseRecorded("valid.yaml", text); err != nil || !reflect.DeepEqual(again, s) {
 			t.Errorf("recorded, it is %+v, %v", again, err)
 		}
 	})
 }
 
-// kindsOf lists the YAML keys of the kinds of steps or checks, as errors do.
-func kindsOf[T any]() string {
+// steps lists the YAML keys of the kinds of steps, as errors do.
+func steps() string {
 	var keys []string
-	for i := range reflect.TypeFor[T]().NumField() {
-		key, _, _ := strings.Cut(reflect.TypeFor[T]().Field(i).Tag.Get("yaml"), ",")
+	for i := range reflect.TypeFor[Step]().NumField() {
+		key, _, _ := strings.Cut(reflect.TypeFor[Step]().Field(i).Tag.Get("yaml"), ",")
 		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return strings.Join(keys, ", ")
+}
+
+// checks lists those of the kinds of checks.
+func checks() string {
+	var keys []string
+	for _, k := range verdict.Scenarios().Kinds {
+		keys = append(keys, k.ID)
 	}
 	slices.Sort(keys)
 	return strings.Join(keys, ", ")

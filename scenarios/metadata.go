@@ -36,11 +36,10 @@ func (s Scenario) NeedsQueue() string {
 			return why
 		}
 	}
-	if slices.ContainsFunc(s.Checks, func(c Check) bool { return c.Calls != nil }) {
-		return "it counts calls to the queue"
-	}
-	if slices.ContainsFunc(s.Checks, func(c Check) bool { return c.StopsCleanly != nil }) {
-		return "it judges which messages are received after SIGTERM"
+	for _, needs := range s.needs() {
+		if needs.Queue != "" {
+			return needs.Queue
+		}
 	}
 	return ""
 }
@@ -72,7 +71,7 @@ func (s Scenario) unannounceable(n Notice) string {
 // delete: without the waits for deletions and the checks of the queue.
 func (s Scenario) WithoutQueue() Scenario {
 	s.Steps = slices.DeleteFunc(slices.Clone(s.Steps), func(step Step) bool { return step.Await != nil && step.Await.Deleted != "" })
-	s.Checks = slices.DeleteFunc(slices.Clone(s.Checks), func(c Check) bool { return c.Deleted != nil || c.QueueEmpty != nil })
+	s.Checks = slices.DeleteFunc(slices.Clone(s.Checks), func(c Check) bool { return c.Needs.Messages })
 	return s
 }
 

@@ -3,6 +3,7 @@ package scenarios
 import (
 	"bytes"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -65,16 +66,24 @@ type Gates struct {
 	SLO float64
 }
 
+// services are the Services that the gates apply to, by the names of their checks.
+func (Gates) services(probe Probe) []string {
+	if probe.Application != nil {
+		return []string{"dns", "application"}
+	}
+	return []string{"dns"}
+}
+
 // Live returns the drills of clusters that are not spotdrill's own, in the order of
 // Permissions.
-func Live() ([]Scenario, error) {
+func (l Loader) Live() ([]Scenario, error) {
 	var out []Scenario
 	entries, err := live.ReadDir("live")
 	if err != nil {
 		return nil, fmt.Errorf("load the drills of other clusters: %w", err)
 	}
 	for _, e := range entries {
-		s, err := readLive(e.Name())
+		s, err := l.readLive(e.Name())
 		if err != nil {
 			return nil, err
 		}
@@ -95,40 +104,45 @@ func IsLive(name string) bool {
 }
 
 // Observation returns the scenario of an observation that changes nothing.
-func Observation() (Scenario, error) { return readLive(ObservationName + ".yaml") }
+func (l Loader) Observation() (Scenario, error) { return l.readLive(ObservationName + ".yaml") }
 
-func readLive(file string) (Scenario, error) {
+func (l Loader) readLive(file string) (Scenario, error) {
 	data, err := live.ReadFile(path.Join("live", file))
 	if err != nil {
 		return Scenario{}, fmt.Errorf("load the drills of other clusters: %w", err)
 	}
-	s, err := Parse(file, data)
+	s, err := l.Parse(file, data)
 	if err == nil && s.Observe == nil {
 		err = fmt.Errorf("%s: observe: is required here", file)
 	}
 	return s, err
 }
 
-// With returns the scenario with another load and more checks, as a file would have it.
-func (s Scenario) With(probe Probe, gates Gates) (Scenario, error) {
+// With returns a scenario with another load and more checks, as a file would have it.
+func (l Loader) With(s Scenario, probe Probe, gates Gates) (Scenario, error) {
 	s.Probe, s.Checks = &probe, slices.Clone(s.Checks)
-	const all = "all"
-	if gates.MaxWindow != nil {
-		// A window of 0s cannot be required: one lost query has a window.
-		most := strict.Duration(max(*gates.MaxWindow, 1))
-		s.Checks = append(s.Checks, Check{DNSWindow: &DNSWindow{Mode: all, Max: most}})
-		if probe.Application != nil {
-			s.Checks = append(s.Checks, Check{ApplicationWindow: &ApplicationWindow{Mode: all, Max: most}})
+	add := func(kind, parameter string, value any) (err error) {
+		check, err := raw(kind, map[string]any{"mode": "all", parameter: value})
+		s.Checks = append(s.Checks, check)
+		return err
+	}
+	var errs []error
+	for _, service := range gates.services(probe) {
+		if gates.MaxWindow != nil {
+			// A window of 0s cannot be required: one lost query has a window.
+			errs = append(errs, add(service+"Window", "max", strict.Duration(max(*gates.MaxWindow, 1))))
 		}
 	}
-	if gates.MaxLost != nil {
-		s.Checks = append(s.Checks, Check{DNSLost: &DNSLost{Mode: all, Max: *gates.MaxLost}})
-		if probe.Application != nil {
-			s.Checks = append(s.Checks, Check{ApplicationLost: &ApplicationLost{Mode: all, Max: *gates.MaxLost}})
+	for _, service := range gates.services(probe) {
+		if gates.MaxLost != nil {
+			errs = append(errs, add(service+"Lost", "max", *gates.MaxLost))
 		}
 	}
 	if gates.SLO > 0 {
-		s.Checks = append(s.Checks, Check{DNSAnswered: &DNSAnswered{Mode: all, Percent: gates.SLO}})
+		errs = append(errs, add("dnsAnswered", "percent", gates.SLO))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return s, err
 	}
 	var text bytes.Buffer
 	enc := yaml.NewEncoder(&text)
@@ -136,7 +150,7 @@ func (s Scenario) With(probe Probe, gates Gates) (Scenario, error) {
 	if err := enc.Encode(s); err != nil {
 		return s, fmt.Errorf("write the scenario: %w", err)
 	}
-	return Parse(s.Name+".yaml", text.Bytes())
+	return l.Parse(s.Name+".yaml", text.Bytes())
 }
 
 // validateObserve checks a scenario of another cluster, which has nothing that would change it.
@@ -180,21 +194,3 @@ func (s Scenario) validateObserve(p *problems) {
 
 // onSpot is the capacity of a node that a notice can be about.
 const onSpot = "spot"
-
-// DNSAnswered requires that at least this share of the queries to the DNS service is answered.
-type DNSAnswered struct {
-	// Mode selects the queries that count: from fresh ports, from fixed ports, or all.
-	Mode string `yaml:"mode"`
-	// Percent is the share that must be answered, such as 99.99.
-	Percent float64 `yaml:"percent"`
-}
-
-func (c DNSAnswered) validate(where string, in *scope, p *problems) {
-	oneOf(p, where+".mode", c.Mode, ProbeModes())
-	in.needsProbe(where, p)
-	if c.Percent <= 0 || c.Percent > 100 {
-		p.add(where+".percent", "%v is not above 0 and at most 100", c.Percent)
-	}
-}
-
-func (DNSAnswered) observed(Times) observation { return atEnd() }

@@ -1,14 +1,19 @@
-package scenarios
+package scenarios_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spotdrill/spotdrill/framework/strict"
+	"github.com/spotdrill/spotdrill/framework/verdict"
+	. "github.com/spotdrill/spotdrill/scenarios"
 )
 
 func TestEachPermissionHasADrillOfOtherClusters(t *testing.T) {
 	t.Parallel()
-	all, err := Live()
+	all, err := verdict.Scenarios().Live()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -17,30 +22,32 @@ func TestEachPermissionHasADrillOfOtherClusters(t *testing.T) {
 			t.Errorf("drill %d of %d: want the one of %s", i, len(all), want)
 		}
 	}
-	if s, err := Observation(); err != nil || s.Observe.Permission != "" || len(s.Checks) > 0 {
+	if s, err := verdict.Scenarios().Observation(); err != nil || s.Observe.Permission != "" || len(s.Checks) > 0 {
 		t.Errorf("the observation permits %q and has %d checks, error %v; want nothing", s.Observe.Permission, len(s.Checks), err)
 	}
 }
 
 func TestGatesBecomeChecks(t *testing.T) {
 	t.Parallel()
-	s, err := Observation()
+	s, err := verdict.Scenarios().Observation()
 	if err != nil {
 		t.Fatal(err)
 	}
 	probe := *s.Probe
 	probe.Probers, probe.Fresh, probe.Fixed, probe.FixedPorts, probe.Control = 100, 3500, 1500, 200, 2500
-	made, err := s.With(probe, Gates{MaxWindow: new(100 * time.Millisecond), MaxLost: new(0), SLO: 99.99})
+	made, err := verdict.Scenarios().With(s, probe, Gates{MaxWindow: new(100 * time.Millisecond), MaxLost: new(0), SLO: 99.99})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if *made.Probe != probe || len(made.Checks) != 3 {
 		t.Fatalf("probe %+v, checks %+v", *made.Probe, made.Checks)
 	}
-	if made.Checks[0].DNSWindow.Max.D() != 100*time.Millisecond || made.Checks[1].DNSLost.Max != 0 || made.Checks[2].DNSAnswered.Percent != 99.99 {
+	if !slices.Equal([]Requirement{made.Checks[0].Requirement, made.Checks[1].Requirement, made.Checks[2].Requirement}, []Requirement{
+		verdict.DNSWindow{Mode: "all", Max: strict.Duration(100 * time.Millisecond)}, verdict.DNSLost{Mode: "all"}, verdict.DNSAnswered{Mode: "all", Percent: 99.99},
+	}) {
 		t.Errorf("checks %+v", made.Checks)
 	}
-	again, err := Parse(made.Name+".yaml", made.Text)
+	again, err := verdict.Scenarios().Parse(made.Name+".yaml", made.Text)
 	if err != nil || again.Digest() != made.Digest() || *again.Probe != probe {
 		t.Errorf("read again from its text: %+v, error %v", again.Probe, err)
 	}
@@ -51,7 +58,7 @@ func TestGatesBecomeChecks(t *testing.T) {
 
 func TestAnObservationChangesNothingByItself(t *testing.T) {
 	t.Parallel()
-	s, err := Observation()
+	s, err := verdict.Scenarios().Observation()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +78,7 @@ func TestAnObservationChangesNothingByItself(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			text := strings.Replace(string(s.Text), c.was, c.is, 1)
-			if _, err := Parse("observation.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := verdict.Scenarios().Parse("observation.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want one about %q", err, c.want)
 			}
 		})

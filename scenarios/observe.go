@@ -95,52 +95,41 @@ func (s Scenario) Times(events []history.Event) Times {
 	return t
 }
 
-// observation is how long a check needs the recording.
-type observation struct {
-	// until is the last moment at which what is recorded can decide the check.
-	until time.Duration
-	// early reports whether the check can be decided before, because it requires that
+// Observation is how long a check needs the recording.
+type Observation struct {
+	// Until is the last moment at which what is recorded can decide the check.
+	Until time.Duration
+	// Early reports whether the check can be decided before, because it requires that
 	// something happens. What must not happen can happen until the last moment.
-	early bool
+	Early bool
 }
 
-// happens is the observation of a check that requires something by that time.
-func happens(by time.Duration) observation { return observation{by, true} }
+// Happens is the observation of a check that requires something by that time.
+func Happens(by time.Duration) Observation { return Observation{by, true} }
 
-// absent is the observation of a check that forbids something until that time.
-func absent(until time.Duration) observation { return observation{until: until} }
+// Absent is the observation of a check that forbids something until that time.
+func Absent(until time.Duration) Observation { return Observation{Until: until} }
 
-// atEnd is the observation of a check that judges what was recorded, however long that
+// AtEnd is the observation of a check that judges what was recorded, however long that
 // is: settle determines it.
-func atEnd() observation { return observation{} }
+func AtEnd() Observation { return Observation{} }
 
-// on ends the observation when the instance of its node is gone: what happens to the
+// On ends the observation when the instance of its node is gone: what happens to the
 // node later is not the handler's doing.
-func (o observation) on(node string, t Times) observation {
+func (o Observation) On(node string, t Times) Observation {
 	if gone, ok := t.Reclaimed[node]; ok {
-		o.until = min(o.until, gone)
+		o.Until = min(o.Until, gone)
 	}
 	return o
 }
 
-// reaction is when every reaction to what the drill did has shown.
-func (t Times) reaction() time.Duration { return t.Caused + ReactionTime }
+// Reaction is when every reaction to what the drill did has shown.
+func (t Times) Reaction() time.Duration { return t.Caused + ReactionTime }
 
-// sent is when a time to act begins that counts from a notice or message, and from the
+// SentOrEnded is when a time to act begins that counts from a notice or message, and from the
 // end of a fault if that is later.
-func (t Times) sent(name, after string) time.Duration { return max(t.Sent[name], t.Ended[after]) }
-
-// DecidedBy is up to when a drill must be recorded so that the check does not stay
-// unknown. Early reports whether it can be decided before: once what it requires has
-// happened.
-func (c Check) DecidedBy(t Times) (until time.Duration, early bool) {
-	_, value := c.Kind()
-	kind, ok := value.(checkKind)
-	if !ok {
-		return 0, false
-	}
-	o := kind.observed(t)
-	return o.until, o.early
+func (t Times) SentOrEnded(name, after string) time.Duration {
+	return max(t.Sent[name], t.Ended[after])
 }
 
 // Undecided returns what a drill has to wait for after its steps: the latest time that
@@ -148,11 +137,10 @@ func (c Check) DecidedBy(t Times) (until time.Duration, early bool) {
 // what they require has happened.
 func (s Scenario) Undecided(t Times, now time.Duration) (until time.Duration, open []Check) {
 	for _, check := range s.Checks {
-		needs, early := check.DecidedBy(t)
-		switch {
-		case !early:
-			until = max(until, needs)
-		case needs > now:
+		switch needs := check.DecidedBy(t); {
+		case !needs.Early:
+			until = max(until, needs.Until)
+		case needs.Until > now:
 			open = append(open, check)
 		}
 	}

@@ -2,7 +2,6 @@ package scenarios
 
 import (
 	"github.com/spotdrill/spotdrill/framework/feature"
-	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
 // OtherHandler is another handler that runs in the drill next to the one under test.
@@ -42,40 +41,6 @@ func (s Scenario) validateOther(p *problems) {
 		p.add("secondHandler", "requires a handler under test")
 	}
 }
-
-// HandlersAgree requires that one of two handlers drains the node of a notice and that the other
-// leaves it alone, that neither deletes a message for which nobody acts, and that no mark is taken
-// off the node while its instance is there.
-type HandlersAgree struct {
-	Node string `yaml:"node"`
-	// Notice is the step that calls for the drain.
-	Notice string `yaml:"notice"`
-}
-
-func (c HandlersAgree) validate(where string, in *scope, p *problems) {
-	in.noticeForTwo(where, c.Node, c.Notice, p)
-}
-
-func (c HandlersAgree) observed(t Times) observation {
-	return absent(t.Stepped+RepeatTime).on(c.Node, t)
-}
-
-// LeadGained requires that the second handler acts on the node before the handler under test
-// could: that long before the notice that this one drains for.
-type LeadGained struct {
-	Node string `yaml:"node"`
-	// Notice is the step that the handler under test drains for.
-	Notice string `yaml:"notice"`
-	// AtLeast is the time from the second handler's first act to that step.
-	AtLeast strict.Duration `yaml:"atLeast"`
-}
-
-func (c LeadGained) validate(where string, in *scope, p *problems) {
-	in.noticeForTwo(where, c.Node, c.Notice, p)
-	p.positive(where+".atLeast", c.AtLeast)
-}
-
-func (LeadGained) observed(Times) observation { return atEnd() }
 
 // noticeForTwo checks a check of two handlers, of a node and a notice that names it.
 func (in *scope) noticeForTwo(where, node, notice string, p *problems) {

@@ -81,6 +81,10 @@ const MaxProbers = 4
 // MaxProbeNames bounds Probe.Names: 16 s of the default load.
 const MaxProbeNames = 16384
 
+// ProbeModes lists what a check of DNS can count: the queries from fresh ports, those
+// from fixed ports, or all.
+func ProbeModes() []string { return []string{"all", "fixed", "fresh"} }
+
 // DefaultProbe is a busy node's DNS load, small enough for two shared cores.
 func DefaultProbe() Probe {
 	return Probe{Transport: UDP, Fresh: 1000, Fixed: 500, FixedPorts: 8, Control: 200, Probers: 1, Name: "kubernetes.default.svc.cluster.local."}

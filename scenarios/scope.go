@@ -178,18 +178,3 @@ func (s Scenario) validateSteps(in *scope, p *problems) {
 		value.(stepKind).validate(where+"."+name, in, p)
 	}
 }
-
-func (s Scenario) validateChecks(in *scope, p *problems) {
-	if len(s.Checks) == 0 {
-		p.add("checks", "must not be empty: a drill that checks nothing cannot fail")
-	}
-	for i, check := range s.Checks {
-		where := fmt.Sprintf("checks[%d]", i)
-		name, value, err := strict.Only(check)
-		if err != nil {
-			p.add(where, "%v", err)
-			continue
-		}
-		value.(checkKind).validate(where+"."+name, in, p)
-	}
-}

@@ -1,10 +1,13 @@
-package scenarios
+package scenarios_test
 
 import (
 	"slices"
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/spotdrill/spotdrill/framework/verdict"
+	. "github.com/spotdrill/spotdrill/scenarios"
 )
 
 func TestShardsAreRead(t *testing.T) {
@@ -21,7 +24,7 @@ func TestShardsAreRead(t *testing.T) {
 }
 
 func TestEveryScenarioIsInOneShardAndAllTakeAsLong(t *testing.T) {
-	all, err := Select(Full, nil)
+	all, err := verdict.Scenarios().Select(Full, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

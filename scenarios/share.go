@@ -30,7 +30,7 @@ func (s Scenario) shareable() bool {
 		}
 	}
 	// What the handler calls for the other drill would count.
-	if slices.ContainsFunc(s.Checks, func(c Check) bool { return c.CallsBounded != nil }) {
+	if slices.ContainsFunc(s.needs(), func(n Needs) bool { return n.APICalls }) {
 		return false
 	}
 	// One is left for the other drill.

@@ -61,23 +61,3 @@ func TestSharesWith(t *testing.T) {
 		}
 	}
 }
-
-// Enough of the scenarios that need no quiet DNS share the cluster to be worth it.
-func TestTheCatalogueShares(t *testing.T) {
-	all, err := Catalogue()
-	if err != nil {
-		t.Fatal(err)
-	}
-	shared, quiet := 0, 0
-	for _, s := range all {
-		if s.Probe == nil {
-			quiet++
-		}
-		if s.SharesWith(s) {
-			shared++
-		}
-	}
-	if shared < quiet/2 {
-		t.Errorf("%d of %d scenarios without a probe can share the cluster", shared, quiet)
-	}
-}

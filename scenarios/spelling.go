@@ -126,16 +126,16 @@ func oldSpelling(file string, data []byte) error {
 }
 
 // LoadRecorded reads the scenario that is kept with a recording, in whatever spelling it was played.
-func LoadRecorded(file string) (Scenario, error) {
+func (l Loader) LoadRecorded(file string) (Scenario, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return Scenario{}, fmt.Errorf("read scenario: %w", err)
 	}
-	return ParseRecorded(filepath.ToSlash(file), data)
+	return l.ParseRecorded(filepath.ToSlash(file), data)
 }
 
 // ParseRecorded is LoadRecorded for a text.
-func ParseRecorded(file string, data []byte) (Scenario, error) {
+func (l Loader) ParseRecorded(file string, data []byte) (Scenario, error) {
 	text := data
 	var doc yaml.Node
 	if yaml.Unmarshal(data, &doc) == nil && len(respell(&doc)) > 0 {
@@ -144,7 +144,7 @@ func ParseRecorded(file string, data []byte) (Scenario, error) {
 			return Scenario{}, fmt.Errorf("%s: write the scenario in its new spelling: %w", file, err)
 		}
 	}
-	s, err := parse(file, text)
+	s, err := l.parse(file, text)
 	s.Text = data
 	return s, err
 }

@@ -1,10 +1,12 @@
-package scenarios
+package scenarios_test
 
 import (
 	"os"
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/spotdrill/spotdrill/framework/verdict"
 )
 
 func TestARecordingIsReadInItsOldSpelling(t *testing.T) {
@@ -14,7 +16,7 @@ func TestARecordingIsReadInItsOldSpelling(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := strings.Replace(string(old), "feature: spot", "feature: launch", 1) // for the fault on EC2
-	got, err := ParseRecorded(file, []byte(text))
+	got, err := verdict.Scenarios().ParseRecorded(file, []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +34,7 @@ func TestARecordingIsReadInItsOldSpelling(t *testing.T) {
 		"  - fault: {on: metadata, name: gone, node: victim, type: reset, for: 10s}",
 		"settle:" + rest,
 	}, "\n")
-	want, err := Parse(file, []byte(now))
+	want, err := verdict.Scenarios().Parse(file, []byte(now))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +50,7 @@ func TestTheNewSpellingOfAnActionMeansTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	recorded, err := ParseRecorded(file, text)
+	recorded, err := verdict.Scenarios().ParseRecorded(file, text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +61,7 @@ func TestTheNewSpellingOfAnActionMeansTheSame(t *testing.T) {
 	}
 	before, rest, _ := strings.Cut(string(text), "steps:\n")
 	_, after, _ := strings.Cut(rest, "settle:")
-	written, err := Parse(file, []byte(before+"steps:\n"+strings.Join(lines, "\n")+"\nsettle:"+after))
+	written, err := verdict.Scenarios().Parse(file, []byte(before+"steps:\n"+strings.Join(lines, "\n")+"\nsettle:"+after))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +71,7 @@ func TestTheNewSpellingOfAnActionMeansTheSame(t *testing.T) {
 }
 
 func TestAFormerFeatureOfARecordingIsASetting(t *testing.T) {
-	s, err := LoadRecorded("testdata/invalid-old-feature.yaml")
+	s, err := verdict.Scenarios().LoadRecorded("testdata/invalid-old-feature.yaml")
 	if err != nil || s.Setting != "cordon-only" || s.Feature != "" {
 		t.Errorf("setting %q, feature %q, error %v", s.Setting, s.Feature, err)
 	}

@@ -4,7 +4,6 @@ import (
 	"iter"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -97,7 +96,7 @@ func TestExpected(t *testing.T) {
 			t.Errorf("%s: %s, want %ds", name, got, c.want)
 		}
 	}
-	once := Scenario{Settle: seconds(5), Checks: []Check{{DrainedOnce: &DrainedOnce{Node: "victim"}}, {Untouched: &Untouched{Node: "bystander"}}}}
+	once := Scenario{Settle: seconds(5), Checks: []Check{{Requirement: decidedBy(func(t Times) Observation { return Absent(t.Stepped+RepeatTime).On("victim", t) })}, {Requirement: decidedBy(func(t Times) Observation { return Absent(t.Reaction()) })}}}
 	if got := once.Expected(Fast); got != RepeatTime {
 		t.Errorf("with a second drain to exclude: %s, want %s", got, RepeatTime)
 	}
@@ -117,21 +116,6 @@ func TestAwaitingAtMost(t *testing.T) {
 	}
 	if s.Steps[1].Await.Timeout.D() != time.Minute {
 		t.Error("the original has changed")
-	}
-}
-
-// A kind of step or of condition without words would not show in a report.
-func TestEveryStepHasWords(t *testing.T) {
-	all, err := Catalogue()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range all {
-		for i, step := range s.Steps {
-			if text := step.String(); text == "" || strings.Contains(text, "  ") || strings.Contains(text, "until ,") || strings.HasSuffix(text, " ") {
-				t.Errorf("%s: step %d reads %q", s.Name, i+1, text)
-			}
-		}
 	}
 }
 

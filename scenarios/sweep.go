@@ -64,7 +64,8 @@ type Sweep struct {
 	// Placement is a list of placements of the pods.
 	Placement []coredns.Placement `yaml:"placement,omitempty"`
 
-	base Scenario
+	base   Scenario
+	loader Loader
 }
 
 // Cell is one combination of the settings.
@@ -78,28 +79,28 @@ type Cell struct {
 var sweeps embed.FS
 
 // BuiltInSweep returns the built-in matrix of that name.
-func BuiltInSweep(name string) (Sweep, error) {
+func (l Loader) BuiltInSweep(name string) (Sweep, error) {
 	file := "sweeps/" + name + ".yaml"
 	data, err := sweeps.ReadFile(file)
 	if err != nil {
 		return Sweep{}, fmt.Errorf("read the matrix %s: %w", name, err)
 	}
-	return ParseSweep(file, data)
+	return l.ParseSweep(file, data)
 }
 
 // LoadSweep reads and validates one matrix file.
-func LoadSweep(file string) (Sweep, error) {
+func (l Loader) LoadSweep(file string) (Sweep, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return Sweep{}, fmt.Errorf("read matrix: %w", err)
 	}
-	return ParseSweep(filepath.ToSlash(file), data)
+	return l.ParseSweep(filepath.ToSlash(file), data)
 }
 
 // ParseSweep reads and validates one matrix. Errors name the file, the line and what is
 // allowed.
-func ParseSweep(file string, data []byte) (Sweep, error) {
-	var s Sweep
+func (l Loader) ParseSweep(file string, data []byte) (Sweep, error) {
+	s := Sweep{loader: l}
 	if err := strict.Decode(file, data, &s); err != nil {
 		return Sweep{}, err
 	}
@@ -121,7 +122,7 @@ func (s *Sweep) loadBase(dir string) error {
 	if strings.HasSuffix(name, ".yaml") && !filepath.IsAbs(name) {
 		name = path.Join(dir, name)
 	}
-	found, err := Select(Full, []string{name})
+	found, err := s.loader.Select(Full, []string{name})
 	if err != nil {
 		return err
 	}
@@ -266,10 +267,18 @@ func (s Sweep) Scenario(c Cell, repeat int) (Scenario, error) {
 	if s.limited() {
 		out.Deadline.Fast = max(out.Deadline.Fast, c.Lameduck+strict.Duration(afterLameduck))
 	}
-	out.Checks = []Check{{DNSLost: &DNSLost{Mode: s.Mode, ExceptConntrack: s.ExceptConntrack}}}
+	parameters := map[string]any{"mode": s.Mode, "max": 0}
+	if s.ExceptConntrack {
+		parameters["exceptConntrack"] = true
+	}
+	lost, err := raw("dnsLost", parameters)
+	if err != nil {
+		return Scenario{}, err
+	}
+	out.Checks = []Check{lost}
 	text, err := yaml.Marshal(out)
 	if err != nil {
 		return Scenario{}, fmt.Errorf("write scenario %s: %w", out.Name, err)
 	}
-	return Parse(out.Name+".yaml", text)
+	return s.loader.Parse(out.Name+".yaml", text)
 }

@@ -1,4 +1,4 @@
-package scenarios
+package scenarios_test
 
 import (
 	"os"
@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spotdrill/spotdrill/framework/verdict"
+	. "github.com/spotdrill/spotdrill/scenarios"
 )
 
 const matrix = `apiVersion: spotdrill.dev/v1alpha1
@@ -23,7 +26,7 @@ readiness: [{period: 1s, failureThreshold: 1}, {period: 10s, failureThreshold: 3
 `
 
 func TestCellsAreAllCombinationsSmallestFirst(t *testing.T) {
-	s, err := ParseSweep("mine.yaml", []byte(matrix+"replicas: [2, 1]\nplacement: [spot, on-demand]\ngracePeriod: [30s, 5s]\n"))
+	s, err := verdict.Scenarios().ParseSweep("mine.yaml", []byte(matrix+"replicas: [2, 1]\nplacement: [spot, on-demand]\ngracePeriod: [30s, 5s]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +59,7 @@ func TestCellsAreAllCombinationsSmallestFirst(t *testing.T) {
 // The instance must not be taken while the pod is in lameduck: the matrix would then not
 // measure lameduck.
 func TestDeadlineOutlastsLameduck(t *testing.T) {
-	s, err := ParseSweep("mine.yaml", []byte(strings.Replace(matrix, "[5s, 0s]", "[5s, 35s, 110s]", 1)+"gracePeriod: [200s]\n"))
+	s, err := verdict.Scenarios().ParseSweep("mine.yaml", []byte(strings.Replace(matrix, "[5s, 0s]", "[5s, 35s, 110s]", 1)+"gracePeriod: [200s]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +80,7 @@ func TestDeadlineOutlastsLameduck(t *testing.T) {
 
 // A generated scenario is loaded like every file.
 func TestCellsAreScenarios(t *testing.T) {
-	s, err := ParseSweep("mine.yaml", []byte(matrix))
+	s, err := verdict.Scenarios().ParseSweep("mine.yaml", []byte(matrix))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,17 +88,21 @@ func TestCellsAreScenarios(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	base := s.base
+	bases, err := verdict.Scenarios().Select(Full, []string{s.Base})
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := bases[0]
 	if got.Name != "lameduck-0s-readiness-10sx3-grace-30s-2-on-spot-2" || got.CoreDNS.Lameduck != 0 || got.CoreDNS.Readiness.Period.D() != 10*time.Second {
 		t.Errorf("%s with %+v", got.Name, got.CoreDNS)
 	}
-	if len(got.Checks) != 1 || got.Checks[0].DNSLost == nil || got.Checks[0].DNSLost.Mode != "fresh" || got.Checks[0].DNSLost.Max != 0 {
+	if len(got.Checks) != 1 || got.Checks[0].Requirement != (verdict.DNSLost{Mode: "fresh"}) {
 		t.Errorf("checks %+v", got.Checks)
 	}
 	if got.Source != base.Source || len(got.Steps) != len(base.Steps) || *got.Probe != *base.Probe || got.Deadline.Full != base.Deadline.Full || got.Settle != base.Settle || got.Nodes["victim"] != base.Nodes["victim"] {
 		t.Errorf("%+v is not the base beyond its settings", got)
 	}
-	again, err := Parse(got.Name+".yaml", got.Text)
+	again, err := verdict.Scenarios().Parse(got.Name+".yaml", got.Text)
 	if err != nil || again.Digest() == "" || again.Digest() != got.Digest() {
 		t.Errorf("its saved text is read back as %s, %v", again.Digest(), err)
 	}
@@ -128,7 +135,7 @@ func TestInvalidSweep(t *testing.T) {
 		if text == matrix {
 			t.Errorf("nothing to replace: %q", change[0])
 		}
-		if _, err := ParseSweep("mine.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := verdict.Scenarios().ParseSweep("mine.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q", change[1], err, want)
 		}
 	}
@@ -140,7 +147,7 @@ func TestSweepsOfTheProductAreValid(t *testing.T) {
 		t.Fatalf("%d files, %v", len(files), err)
 	}
 	for _, file := range files {
-		s, err := LoadSweep(file)
+		s, err := verdict.Scenarios().LoadSweep(file)
 		if err != nil {
 			t.Error(err)
 			continue
@@ -150,7 +157,7 @@ func TestSweepsOfTheProductAreValid(t *testing.T) {
 				t.Errorf("%s: %s: %s, %v", file, c.Name(), c.Impossible, err)
 			}
 		}
-		if _, err := BuiltInSweep(s.Name); err != nil {
+		if _, err := verdict.Scenarios().BuiltInSweep(s.Name); err != nil {
 			t.Error(err)
 		}
 	}
@@ -171,7 +178,7 @@ func TestBaseBesideTheMatrix(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := LoadSweep(filepath.Join(dir, "mine.yaml")); err != nil {
+	if _, err := verdict.Scenarios().LoadSweep(filepath.Join(dir, "mine.yaml")); err != nil {
 		t.Error(err)
 	}
 }

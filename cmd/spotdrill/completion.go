@@ -3,17 +3,18 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 // completeScenarios completes names of scenarios, and files.
 func completeScenarios(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return completed(scenarios.Catalogue())
+	return completed(verdict.Scenarios().Catalogue())
 }
 
 // completeLive completes names of drills of the user's own cluster, and files.
 func completeLive(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return completed(scenarios.Live())
+	return completed(verdict.Scenarios().Live())
 }
 
 func completed(all []scenarios.Scenario, err error) ([]string, cobra.ShellCompDirective) {

@@ -4,12 +4,12 @@ import (
 	"testing"
 
 	"github.com/spotdrill/spotdrill/framework/handler"
-	"github.com/spotdrill/spotdrill/scenarios"
+	"github.com/spotdrill/spotdrill/framework/verdict"
 )
 
 // A deviation that names no clause would stand next to no failure.
 func TestDescriptionsDeviateFromClausesThatExist(t *testing.T) {
-	all, err := scenarios.Catalogue()
+	all, err := verdict.Scenarios().Catalogue()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ spotdrill list) or a path that ends in .yaml.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeScenarios,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			chosen, err := scenarios.Select(scenarios.Fast, args)
+			chosen, err := verdict.Scenarios().Select(scenarios.Fast, args)
 			if err != nil {
 				return exitError{exitUsage, err}
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -22,7 +23,7 @@ func newListCommand() *cobra.Command {
 		Short: "List the scenarios of the catalogue",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			selected, err := scenarios.Select(scenarios.Set(set), nil)
+			selected, err := verdict.Scenarios().Select(scenarios.Set(set), nil)
 			if err != nil {
 				return exitError{exitUsage, err}
 			}

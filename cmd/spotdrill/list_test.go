@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -22,7 +23,7 @@ func list(t *testing.T, args ...string) string {
 }
 
 func TestListCommand(t *testing.T) {
-	all, err := scenarios.Catalogue()
+	all, err := verdict.Scenarios().Catalogue()
 	if err != nil {
 		t.Fatal(err)
 	}

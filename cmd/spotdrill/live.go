@@ -19,6 +19,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/consent"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/observe"
+	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -136,7 +137,7 @@ func permissions(names []string) ([]scenarios.Permission, error) {
 // chooseLive are the drills of those names; without names, those that are allowed or, for a plan,
 // all.
 func chooseLive(names []string, allowed []scenarios.Permission) ([]scenarios.Scenario, error) {
-	all, err := scenarios.Live()
+	all, err := verdict.Scenarios().Live()
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +155,7 @@ func chooseLive(names []string, allowed []scenarios.Permission) ([]scenarios.Sce
 		i := slices.Index(known, name)
 		switch {
 		case strings.HasSuffix(name, ".yaml"):
-			s, err := scenarios.LoadFile(name)
+			s, err := verdict.Scenarios().LoadFile(name)
 			if err != nil {
 				return nil, exitError{exitUsage, err}
 			}

@@ -18,6 +18,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/guard"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/observe"
+	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/reports"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -120,7 +121,8 @@ died, or DNS was broken before anything began; 70: spotdrill itself broke.`,
 				o.Progress = nil // the command's own output would be in the middle of it
 			}
 			var err error
-			if o.Scenario, err = scenarios.Observation(); err != nil {
+			o.Scenarios = verdict.Scenarios()
+			if o.Scenario, err = o.Scenarios.Observation(); err != nil {
 				return err
 			}
 			return observing(cmd.Context(), o, meantime(args, o.For, cmd.ErrOrStderr()), history.Handler{Name: "none"})

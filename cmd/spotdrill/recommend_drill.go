@@ -13,6 +13,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/recommend"
 	"github.com/spotdrill/spotdrill/framework/sweep"
 	"github.com/spotdrill/spotdrill/framework/system"
+	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -62,9 +63,9 @@ func (o drillOptions) unused() error {
 
 // sweep is the matrix with the changes of the flags.
 func (o drillOptions) sweep() (scenarios.Sweep, error) {
-	load := func() (scenarios.Sweep, error) { return scenarios.LoadSweep(o.matrix) }
+	load := func() (scenarios.Sweep, error) { return verdict.Scenarios().LoadSweep(o.matrix) }
 	if o.matrix == "" {
-		load = func() (scenarios.Sweep, error) { return scenarios.BuiltInSweep(builtInSweep) }
+		load = func() (scenarios.Sweep, error) { return verdict.Scenarios().BuiltInSweep(builtInSweep) }
 	}
 	s, err := load()
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/spotdrill/spotdrill/framework/recommend"
+	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -156,7 +157,7 @@ func TestConfidenceAsksForDrills(t *testing.T) {
 }
 
 func TestTheDrillsOfTheRulesExist(t *testing.T) {
-	all, err := scenarios.Catalogue()
+	all, err := verdict.Scenarios().Catalogue()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func (sel selection) choose(set scenarios.Set, names []string, out string) ([]sc
 			return nil, errAllPassed
 		}
 	}
-	chosen, err := scenarios.Select(set, names)
+	chosen, err := verdict.Scenarios().Select(set, names)
 	if err != nil {
 		return nil, err
 	}

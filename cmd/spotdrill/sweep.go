@@ -11,7 +11,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/sweep"
-	"github.com/spotdrill/spotdrill/scenarios"
+	"github.com/spotdrill/spotdrill/framework/verdict"
 )
 
 func newSweepCommand() *cobra.Command {
@@ -39,7 +39,7 @@ broke.`,
 			if err := checkSystem(opts.System); err != nil {
 				return err
 			}
-			matrix, err := scenarios.LoadSweep(args[0])
+			matrix, err := verdict.Scenarios().LoadSweep(args[0])
 			if err != nil {
 				return exitError{exitUsage, err}
 			}

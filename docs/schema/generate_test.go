@@ -21,6 +21,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
+	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/kind"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -70,7 +71,7 @@ func documents() []document {
 	probe, application, dns := scenarios.DefaultProbe(), scenarios.DefaultApplicationProbe(), coredns.Defaults()
 	return []document{
 		{
-			name: "scenario", title: "spotdrill scenario", root: scenarios.Scenario{}, packages: []string{"scenarios", "framework/coredns", "framework/fault"},
+			name: "scenario", title: "spotdrill scenario", root: scenarios.Scenario{}, packages: []string{"scenarios", "framework/coredns", "framework/fault", "framework/verdict"},
 			intro: "A scenario is one YAML file: the state of the cluster, the steps, and the checks. " +
 				"[Writing a scenario](writing-a-scenario.md) is an introduction with examples. This page documents every field.",
 			values: map[string][]string{
@@ -129,14 +130,26 @@ func (d document) schema(t *testing.T) *jsonschema.Schema {
 		}
 	}
 	root := r.Reflect(d.root)
+	if _, ok := root.Definitions["Check"]; ok {
+		checks := r.Reflect(reflect.New(checkType()).Elem().Interface())
+		maps.Copy(root.Definitions, checks.Definitions)
+		checks.Definitions = nil
+		root.Definitions["Check"] = checks
+	}
 	root.Title = d.title
 	types := map[string]*jsonschema.Schema{typeName(reflect.TypeOf(d.root)): root}
 	for name, def := range root.Definitions {
 		types[name] = def
 	}
-	fields := fieldNames(reflect.TypeOf(d.root), map[string]map[string]string{})
+	fields := fieldNames(checkType(), fieldNames(reflect.TypeOf(d.root), map[string]map[string]string{}))
+	requires := map[string]string{} // by the names of types
+	for _, k := range verdict.Kinds() {
+		if k.Parameters != nil {
+			requires[typeName(k.Parameters)] = k.Requires
+		}
+	}
 	for name, def := range types {
-		def.Description = plain(def.Description, fields[name])
+		def.Description = cmp.Or(requires[name], plain(def.Description, fields[name]))
 		subject, _, _ := strings.Cut(def.Description, " ")
 		def.Description = withoutSubject(def.Description, subject)
 		for pair := def.Properties.Oldest(); pair != nil; pair = pair.Next() {
@@ -175,6 +188,19 @@ func (d document) schema(t *testing.T) *jsonschema.Schema {
 // hasDefault reports whether a field, or any field of a type, has a default.
 func (d document) hasDefault(prefix string) bool {
 	return slices.ContainsFunc(slices.Collect(maps.Keys(d.defaults)), func(of string) bool { return strings.HasPrefix(of, prefix) })
+}
+
+// checkType is a struct with a field for each kind of check: what a check is in YAML.
+func checkType() reflect.Type {
+	var fields []reflect.StructField
+	for _, k := range verdict.Kinds() {
+		if k.Parameters != nil {
+			fields = append(fields, reflect.StructField{
+				Name: k.Parameters.Name(), Type: reflect.PointerTo(k.Parameters), Tag: reflect.StructTag(fmt.Sprintf(`yaml:"%s,omitempty"`, k.ID)),
+			})
+		}
+	}
+	return reflect.StructOf(fields)
 }
 
 // scalar is the schema of a type that YAML writes as one word, nil for any other.

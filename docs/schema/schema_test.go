@@ -13,7 +13,7 @@ import (
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v4"
 
-	"github.com/spotdrill/spotdrill/scenarios"
+	"github.com/spotdrill/spotdrill/framework/verdict"
 )
 
 var update = flag.Bool("update", false, "write the schemas and references again")
@@ -138,7 +138,7 @@ func TestTheSchemaIsNoStricterThanTheLoader(t *testing.T) {
 		if err := verdictOn(t, s, file); err == nil {
 			continue
 		}
-		if _, err := scenarios.LoadFile(file); err == nil {
+		if _, err := verdict.Scenarios().LoadFile(file); err == nil {
 			t.Errorf("%s: the schema rejects what the loader accepts", file)
 		}
 	}

@@ -73,6 +73,8 @@ type Options struct {
 	AbortLost int
 	// Scenario is what is recorded and judged.
 	Scenario scenarios.Scenario
+	// Scenarios loads it again with its probe and gates.
+	Scenarios scenarios.Loader
 	// Gates are its bounds.
 	Gates scenarios.Gates
 	// Console gets the progress.

@@ -18,7 +18,7 @@ import (
 
 func options(t *testing.T) Options {
 	t.Helper()
-	s, err := scenarios.Observation()
+	s, err := scenarios.Loader{}.Observation()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,7 +67,7 @@ func (c *Cluster) Prepare(ctx context.Context, o Options) (*Observation, error) 
 	if obs.Probers == 0 {
 		return obs, fmt.Errorf("no Ready node with Linux matches --nodes %q", o.Nodes)
 	}
-	if obs.Scenario, err = o.Scenario.With(o.probe(obs.Probers), o.Gates); err != nil {
+	if obs.Scenario, err = o.Scenarios.With(o.Scenario, o.probe(obs.Probers), o.Gates); err != nil {
 		return obs, fmt.Errorf("%d probers with %d queries/s each: %w", obs.Probers, o.Rate, err)
 	}
 	if obs.direct, err = c.dnsPods(ctx, o.DNS); err != nil {

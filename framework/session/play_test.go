@@ -9,16 +9,17 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
+	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 // What decides a check is in memory: the record's files are gone before anything is decided.
 func TestRecordingContinuesUntilEveryCheckIsDecided(t *testing.T) {
 	const within = 400 * time.Millisecond
-	deleted := scenarios.Check{Deleted: &scenarios.Deleted{Of: "reclaim", Within: strict.Duration(within)}}
-	slow := scenarios.Check{Deleted: &scenarios.Deleted{Of: "reclaim", Within: strict.Duration(time.Minute)}}
-	replaced := scenarios.Check{Replaced: &scenarios.Replaced{Node: "victim", Notice: "reclaim"}}
-	lost := scenarios.Check{DNSLost: &scenarios.DNSLost{Mode: "all"}}
+	deleted := verdict.Require(verdict.Deleted{Of: "reclaim", Within: strict.Duration(within)})
+	slow := verdict.Require(verdict.Deleted{Of: "reclaim", Within: strict.Duration(time.Minute)})
+	replaced := verdict.Require(verdict.Replaced{Node: "victim", Notice: "reclaim"})
+	lost := verdict.Require(verdict.DNSLost{Mode: "all"})
 	for name, c := range map[string]struct {
 		checks []scenarios.Check
 		at     time.Duration // when the message is deleted, after the notice; 0: never
@@ -28,7 +29,7 @@ func TestRecordingContinuesUntilEveryCheckIsDecided(t *testing.T) {
 		"decided while it is recorded":                    {checks: []scenarios.Check{slow}, at: within, want: decidedPoll},
 		"until its time to act is over":                   {checks: []scenarios.Check{deleted}, want: within},
 		"until the deadline of the notice":                {checks: []scenarios.Check{deleted, replaced}, want: 2 * within},
-		"no check that the end of a recording can decide": {checks: []scenarios.Check{{QueueEmpty: &scenarios.QueueEmpty{}}}, want: 0},
+		"no check that the end of a recording can decide": {checks: []scenarios.Check{verdict.Require(verdict.QueueEmpty{})}, want: 0},
 		"what needs the queries is not asked for":         {checks: []scenarios.Check{lost}, want: 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -79,7 +80,7 @@ func TestAnErrorEndsTheWaitForADecision(t *testing.T) {
 	}
 	rec.Record(history.NewNoticePut("reclaim", history.SpotInterruption, "", history.Notice("n-1")))
 	broken := errors.New("the record of the prober broke off")
-	checks := []scenarios.Check{{Deleted: &scenarios.Deleted{Of: "reclaim", Within: strict.Duration(time.Minute)}}}
+	checks := []scenarios.Check{verdict.Require(verdict.Deleted{Of: "reclaim", Within: strict.Duration(time.Minute)})}
 	got := untilDecided(t.Context(), scenarios.Scenario{Checks: checks}, rec, func(context.Context, time.Duration) error { return broken })
 	if !errors.Is(got, broken) {
 		t.Errorf("error %v", got)

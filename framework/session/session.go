@@ -92,7 +92,7 @@ type Session struct {
 // New is a session that has not begun. It is an error if the handler's description names
 // an unknown clause in its deviations, or in its reasons to keep messages.
 func New(opts Options) (*Session, error) {
-	all, err := scenarios.Catalogue()
+	all, err := verdict.Scenarios().Catalogue()
 	if err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ func session(t *testing.T, name string) *Session {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := scenarios.Catalogue()
+	all, err := verdict.Scenarios().Catalogue()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestNotApplicable(t *testing.T) {
 	} {
 		s := session(t, c.handler)
 		s.cannot = c.noImage
-		chosen, err := scenarios.Select(scenarios.Full, []string{c.scenario})
+		chosen, err := verdict.Scenarios().Select(scenarios.Full, []string{c.scenario})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +117,7 @@ func TestTwoHandlers(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.without = map[string]string{"nth-imds": "no registry"}
-		chosen, err := scenarios.Select(scenarios.Full, []string{c.scenario})
+		chosen, err := verdict.Scenarios().Select(scenarios.Full, []string{c.scenario})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -251,7 +251,7 @@ func TestWhosePodsAreTheHandlers(t *testing.T) {
 
 // A history of a handler that reads metadata is read without what only a queue can show.
 func TestAHandlerThatReadsMetadataIsReadWithoutAQueue(t *testing.T) {
-	s := scenarios.Scenario{Checks: []scenarios.Check{{QueueEmpty: &scenarios.QueueEmpty{}}, {NotRestarted: &scenarios.NotRestarted{}}}}
+	s := scenarios.Scenario{Checks: []scenarios.Check{{Kind: "queueEmpty", Needs: scenarios.Needs{Messages: true}}, {Kind: "notRestarted"}}}
 	for from, want := range map[history.NoticeSource]int{"": 2, history.FromQueue: 2, history.FromMetadata: 1} {
 		if got := len(Read(s, history.History{Meta: history.Meta{Handler: history.Handler{Reads: from}}}).Scenario.Checks); got != want {
 			t.Errorf("from %q: %d checks, want %d", from, got, want)

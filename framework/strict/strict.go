@@ -45,6 +45,18 @@ func Decode(file string, data []byte, out any) error {
 	return nil
 }
 
+// DecodeNode reads a part of a YAML document that was kept as a node, as Decode does. Where
+// names the part in errors.
+func DecodeNode(file string, node *yaml.Node, where string, out any) error {
+	if err := check(node, reflect.TypeOf(out).Elem(), where); err != nil {
+		return fmt.Errorf("%s:%w", file, err)
+	}
+	if err := node.Decode(out); err != nil {
+		return located(file, err)
+	}
+	return nil
+}
+
 // located formats the YAML package's errors as FILE:LINE: what is wrong.
 func located(file string, err error) error {
 	var several *yaml.LoadErrors

@@ -164,7 +164,7 @@ func newMeasurement(d trial, e reports.Entry, run string) measurement {
 			fresh.Conntrack, fixed.Conntrack = p.Fresh.Lost-fresh.Lost, p.Fixed.Lost-fixed.Lost
 			p.Fresh, p.Fixed = fresh, fixed
 		}
-		if v.ID == verdict.DNSLost && v.Outcome == verdict.Fail {
+		if v.ID == verdict.IDOfDNSLost && v.Outcome == verdict.Fail {
 			p.Outcome, p.Why = verdict.Fail, v.Got
 			return p
 		}

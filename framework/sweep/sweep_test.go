@@ -85,7 +85,7 @@ readiness: [{period: 1s, failureThreshold: 1}, {period: 10s, failureThreshold: 3
 
 func parsed(t *testing.T, text string) scenarios.Sweep {
 	t.Helper()
-	s, err := scenarios.ParseSweep("mine.yaml", []byte(text))
+	s, err := verdict.Scenarios().ParseSweep("mine.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -348,10 +348,10 @@ func TestWhatADrillSays(t *testing.T) {
 			Outcome: outcome, Verdicts: verdicts, DNS: &loss.Measurement{Fresh: loss.Stream{Asked: 100, Lost: 7}},
 		}}
 	}
-	lost := verdict.Verdict{ID: verdict.DNSLost, Check: "dns lost (fresh)", Outcome: verdict.Fail, Got: "7 of 100 lost"}
-	none := verdict.Verdict{ID: verdict.DNSLost, Check: "dns lost (fresh)", Outcome: verdict.Pass}
-	uncounted := verdict.Verdict{ID: verdict.DNSLost, Check: "dns lost (fresh)", Outcome: verdict.Pass, Counted: &loss.Measurement{Fresh: loss.Stream{Asked: 93}}}
-	noise := verdict.Verdict{ID: verdict.DNSLost, Check: "dns lost (fresh)", Outcome: verdict.Unknown, Got: "the control was lost"}
+	lost := verdict.Verdict{ID: verdict.IDOfDNSLost, Check: "dns lost (fresh)", Outcome: verdict.Fail, Got: "7 of 100 lost"}
+	none := verdict.Verdict{ID: verdict.IDOfDNSLost, Check: "dns lost (fresh)", Outcome: verdict.Pass}
+	uncounted := verdict.Verdict{ID: verdict.IDOfDNSLost, Check: "dns lost (fresh)", Outcome: verdict.Pass, Counted: &loss.Measurement{Fresh: loss.Stream{Asked: 93}}}
+	noise := verdict.Verdict{ID: verdict.IDOfDNSLost, Check: "dns lost (fresh)", Outcome: verdict.Unknown, Got: "the control was lost"}
 	broken := verdict.Verdict{Check: "untouched", Outcome: verdict.Fail, Got: "worker was cordoned"}
 	for name, c := range map[string]struct {
 		entry reports.Entry

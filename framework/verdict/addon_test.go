@@ -4,13 +4,12 @@ import (
 	"testing"
 
 	"github.com/spotdrill/spotdrill/framework/history"
-	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 func TestAddOnUpgraded(t *testing.T) {
 	with := func(refused bool, ended ...history.Event) func(*script) {
 		return func(s *script) {
-			s.only(scenarios.Check{AddOnUpgraded: &scenarios.AddOnUpgraded{AddOn: "coredns", Refused: refused}})
+			s.only(Require(AddOnUpgraded{AddOn: "coredns", Refused: refused}))
 			s.at(3.9, history.NewAddOnUpgrading("coredns", "NONE"))
 			for _, e := range ended {
 				s.at(5, e)

@@ -17,9 +17,9 @@ func budgetStory() *script {
 	s.scenario.Name, s.meta.Scenario = "budget", "budget"
 	s.scenario.Profile = "PDB"
 	s.scenario.Checks = []scenarios.Check{
-		{BudgetKept: &scenarios.BudgetKept{Node: "victim", Notice: "reclaim", Pods: "app"}},
-		{Resumed: &scenarios.Resumed{Node: "victim", Budget: "freed", Within: strict.Duration(sec(15))}},
-		{BlockedReported: &scenarios.BlockedReported{Node: "victim", Notice: "reclaim", Pods: "app"}},
+		Require(BudgetKept{Node: "victim", Notice: "reclaim", Pods: "app"}),
+		Require(Resumed{Node: "victim", Budget: "freed", Within: strict.Duration(sec(15))}),
+		Require(BlockedReported{Node: "victim", Notice: "reclaim", Pods: "app"}),
 	}
 	s.drop(func(e history.Event) bool { return e.At >= sec(4.5) })
 	s.at(0.4, history.NewBudgetSet("", "app", history.With(history.Numbers{history.MinAvailable: 3})))

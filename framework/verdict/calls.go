@@ -8,8 +8,39 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/story"
+	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
+
+// Calls has the parameters of checkCalls.
+type Calls struct {
+	// PerSecond is the highest rate of calls, at least 1.
+	PerSecond int `yaml:"perSecond"`
+	// Over is the length of the period.
+	Over strict.Duration `yaml:"over"`
+	// During is a fault: only the calls while it lasts count. Left out, those of the whole
+	// drill count.
+	During string `yaml:"during,omitempty"`
+}
+
+// Validate checks the parameters.
+func (c Calls) Validate(in *scenarios.Scope) {
+	if c.PerSecond < 1 {
+		in.Problem("perSecond", "%d is less than 1", c.PerSecond)
+	}
+	in.Positive("over", c.Over)
+	if c.During != "" {
+		in.OneOf("during", c.During, in.Faults())
+	}
+}
+
+// DecidedBy is how long it needs the recording.
+func (c Calls) DecidedBy(t scenarios.Times) scenarios.Observation {
+	if c.During != "" {
+		return scenarios.AtEnd()
+	}
+	return scenarios.Absent(t.Stepped + c.Over.D())
+}
 
 var checkCalls = check{
 	Kind: Kind{
@@ -18,11 +49,11 @@ var checkCalls = check{
 		Fix:      "ask for messages with WaitTimeSeconds 20, and wait longer after each error in a row, with a limit of a few seconds",
 		Look:     Look{Lane: LaneHandler, Text: "the lane Handler, and the sqs.call events of history.jsonl: which call is repeated, and after which answer?"},
 	},
-	judge: by(calls),
+	judge: by(calls), needs: scenarios.Needs{Queue: "it counts calls to the queue"},
 }
 
 // calls counts the handler's calls by when they reached the proxy.
-func calls(j judge, v Verdict, c scenarios.Calls) Verdict {
+func calls(j judge, v Verdict, c Calls) Verdict {
 	when, over := "", c.Over.D()
 	if c.During != "" {
 		when = fmt.Sprintf(" while fault %q lasts", c.During)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
-	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 // called adds calls of ReceiveMessage that arrive at that rate and take 50 ms each.
@@ -21,7 +20,7 @@ func called(from, to, perSecond float64) func(*script) {
 func TestCallsWhileAFaultLasts(t *testing.T) {
 	throttled := func() *script {
 		s := outageStory()
-		s.only(scenarios.Check{Calls: &scenarios.Calls{PerSecond: 5, Over: strict.Duration(sec(1)), During: "outage"}})
+		s.only(Require(Calls{PerSecond: 5, Over: strict.Duration(sec(1)), During: "outage"}))
 		return s
 	}
 	for _, x := range []expectation{
@@ -45,7 +44,9 @@ func TestCallsWhileAFaultLasts(t *testing.T) {
 		{name: "the fault did not begin", edit: func(s *script) { s.drop(kind(history.FaultBegun)) }, want: Unknown, got: "never began"},
 		{name: "the fault was shorter than the span", edit: func(s *script) {
 			called(3, 5, 2)(s)
-			s.scenario.Checks[0].Calls.Over = strict.Duration(sec(3))
+			longer := s.scenario.Checks[0].Requirement.(Calls)
+			longer.Over = strict.Duration(sec(3))
+			s.only(Require(longer))
 		}, want: Unknown, got: "the period is 3s"},
 		{name: "the record has a gap", edit: func(s *script) { called(3, 5, 2)(s); s.at(4.9, history.NewRunError("x")) }, want: Unknown, got: "not all on record"},
 		{name: "too many before the gap", edit: func(s *script) {
@@ -61,7 +62,7 @@ func TestCallsWhileAFaultLasts(t *testing.T) {
 func TestCallsOfAnIdleHandler(t *testing.T) {
 	idle := func() *script {
 		s := drainStory()
-		s.only(scenarios.Check{Calls: &scenarios.Calls{PerSecond: 2, Over: strict.Duration(sec(5))}})
+		s.only(Require(Calls{PerSecond: 2, Over: strict.Duration(sec(5))}))
 		return s
 	}
 	for _, x := range []expectation{
@@ -83,7 +84,7 @@ func TestCallsOfAnIdleHandler(t *testing.T) {
 func TestMarkedAfterADisturbance(t *testing.T) {
 	cutOff := func() *script {
 		s := drainStory()
-		s.only(scenarios.Check{Marked: &scenarios.Marked{Node: "victim", Notice: "reclaim", After: "partition", Within: strict.Duration(sec(5))}})
+		s.only(Require(Marked{Node: "victim", Notice: "reclaim", After: "partition", Within: strict.Duration(sec(5))}))
 		s.at(3, history.NewHandlerDisturbed("partition", history.CutOffHandler))
 		s.at(12, history.NewHandlerLeftAlone("partition", history.CutOffHandler, history.With(history.Numbers{history.Dropped: 7})))
 		cordonedAt(16)(s)

@@ -3,6 +3,7 @@ package verdict
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -12,8 +13,8 @@ import (
 // and mutants name checks by them. A check that scenarios have is named as there.
 type ID string
 
-// DNSLost is the check by which a matrix of DNS settings is judged.
-const DNSLost ID = "dnsLost"
+// IDOfDNSLost is the check by which a matrix of DNS settings is judged.
+const IDOfDNSLost ID = "dnsLost"
 
 // Kind describes a kind of check.
 type Kind struct {
@@ -28,6 +29,8 @@ type Kind struct {
 	Look Look
 	// Judges is where it is found.
 	Judges Place
+	// Parameters is the type of its parameters in scenarios; nil if it has none.
+	Parameters reflect.Type
 }
 
 // Place shows where a check is found.
@@ -60,16 +63,25 @@ const (
 	LaneDNS       Lane = "dns"       // the prober's queries
 )
 
-// check is a kind of check with its judge. Only one of the functions is set.
+// check is a kind of check with its judge. Only one of judge and always is set.
 type check struct {
 	Kind
-	// judge judges a check of a scenario; value is its parameters.
-	judge func(j judge, v Verdict, value any) Verdict
+	// judge judges a check of a scenario.
+	judge *parametrized
+	// needs is what a check of a scenario needs.
+	needs scenarios.Needs
 	// always judges a check that every drill must keep. It reports false if the check
 	// does not apply to the drill.
 	always func(j judge, v Verdict) (Verdict, bool)
 	// observes reports whether always also applies to clusters that are not spotdrill's own.
 	observes bool
+}
+
+// parametrized judges by parameters, which scenarios have in YAML.
+type parametrized struct {
+	zero   scenarios.Requirement
+	decode scenarios.Decoder
+	judge  func(j judge, v Verdict, parameters scenarios.Requirement) Verdict
 }
 
 // appliesTo reports whether a check that every drill must keep applies to a scenario's drills.
@@ -79,14 +91,36 @@ func (c check) appliesTo(s scenarios.Scenario) bool {
 }
 
 // by makes a judge of a check with parameters of type C.
-func by[C any](judgeIt func(judge, Verdict, C) Verdict) func(judge, Verdict, any) Verdict {
-	return func(j judge, v Verdict, value any) Verdict {
-		c, ok := value.(C)
+func by[C scenarios.Requirement](judgeIt func(judge, Verdict, C) Verdict) *parametrized {
+	var zero C
+	return &parametrized{zero, scenarios.DecoderOf[C](), func(j judge, v Verdict, parameters scenarios.Requirement) Verdict {
+		c, ok := parameters.(C)
 		if !ok {
-			return v.unknown(fmt.Sprintf("its parameters are a %T", value))
+			return v.unknown(fmt.Sprintf("its parameters are a %T", parameters))
 		}
 		return judgeIt(j, v, c)
+	}}
+}
+
+// Scenarios loads scenarios with all checks that there are.
+func Scenarios() scenarios.Loader {
+	var kinds []scenarios.CheckKind
+	for _, c := range catalogue() {
+		if c.judge != nil {
+			kinds = append(kinds, scenarios.CheckKind{ID: string(c.ID), Needs: c.needs, Decode: c.judge.decode})
+		}
 	}
+	return scenarios.Loader{Kinds: kinds}
+}
+
+// Require is the check of a scenario with these parameters.
+func Require(parameters scenarios.Requirement) scenarios.Check {
+	for _, c := range catalogue() {
+		if c.judge != nil && reflect.TypeOf(c.judge.zero) == reflect.TypeOf(parameters) {
+			return scenarios.Check{Kind: string(c.ID), Requirement: parameters, Needs: c.needs}
+		}
+	}
+	return scenarios.Check{}
 }
 
 // everywhere makes a judge of a check that applies to every drill.
@@ -163,7 +197,7 @@ func (c check) described() Kind {
 	c.Judges = Elsewhere
 	switch {
 	case c.judge != nil:
-		c.Judges = InScenarios
+		c.Judges, c.Parameters = InScenarios, reflect.TypeOf(c.judge.zero)
 	case c.always != nil:
 		c.Judges = InEveryDrill
 	}

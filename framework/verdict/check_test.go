@@ -1,7 +1,6 @@
 package verdict
 
 import (
-	"reflect"
 	"strings"
 	"testing"
 
@@ -10,45 +9,36 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// Each check of the scenario format has its judge, and each judge of one its place in
-// the format: what is written in YAML is what is judged.
-func TestScenarioChecksAreTheJudgedOnes(t *testing.T) {
-	inYAML := map[ID]bool{}
-	format := reflect.TypeFor[scenarios.Check]()
-	for i := range format.NumField() {
-		name, _, _ := strings.Cut(format.Field(i).Tag.Get("yaml"), ",")
-		c, ok := find(ID(name))
-		if !ok || c.judge == nil {
-			t.Errorf("nothing judges %s", name)
+// Each check is judged in one way, and by parameters of its own type.
+func TestChecksWithParametersOfTheirOwn(t *testing.T) {
+	for _, c := range catalogue() {
+		if c.judge == nil {
 			continue
 		}
-		inYAML[c.ID] = true
-		// With parameters of its own type it finds no history, which is Unknown.
-		v := c.judge(newJudge(emptyStory()), c.verdict(), reflect.New(format.Field(i).Type.Elem()).Elem().Interface())
-		if v.ID != c.ID || v.Outcome == Pass || strings.Contains(v.Got, "parameters") {
-			t.Errorf("%s of nothing: %+v", name, v)
-		}
-		if v := c.judge(newJudge(emptyStory()), c.verdict(), 7); v.Outcome != Unknown {
-			t.Errorf("%s with parameters of another type: %+v", name, v)
-		}
-	}
-	for _, c := range catalogue() {
-		if c.judge != nil && !inYAML[c.ID] {
-			t.Errorf("no scenario can have %s", c.ID)
-		}
-		if c.judge != nil && c.always != nil {
+		if c.always != nil {
 			t.Errorf("%s is judged in two ways", c.ID)
+		}
+		if got := Require(c.judge.zero); got.Kind != string(c.ID) {
+			t.Errorf("the parameters of %s are those of %s", c.ID, got.Kind)
+		}
+		// It finds no history, which is Unknown.
+		v := c.judge.judge(newJudge(emptyStory()), c.verdict(), c.judge.zero)
+		if v.ID != c.ID || v.Outcome == Pass || strings.Contains(v.Got, "parameters") {
+			t.Errorf("%s of nothing: %+v", c.ID, v)
+		}
+		if v := c.judge.judge(newJudge(emptyStory()), c.verdict(), nil); v.Outcome != Unknown {
+			t.Errorf("%s with other parameters: %+v", c.ID, v)
 		}
 	}
 }
 
 // A check that no scenario has judges nothing.
 func TestEveryScenarioCheckIsUsed(t *testing.T) {
-	all, err := scenarios.Catalogue()
+	all, err := Scenarios().Catalogue()
 	if err != nil {
 		t.Fatal(err)
 	}
-	live, err := scenarios.Live()
+	live, err := Scenarios().Live()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,8 +23,8 @@ func driftStory() *script {
 	s.scenario.Feature = "drift"
 	s.scenario.Steps = []scenarios.Step{{Do: &scenarios.Do{Verb: scenarios.Configure, Target: scenarios.OnHandler, Name: "new-ami", Disrupts: []string{"victim"}}}}
 	s.scenario.Checks = []scenarios.Check{
-		{ReplacedFirst: &scenarios.ReplacedFirst{Node: "victim", Of: "new-ami", Within: strict.Duration(sec(15))}},
-		{Removed: &scenarios.Removed{Node: "victim", Of: "new-ami", Within: strict.Duration(sec(15))}},
+		Require(ReplacedFirst{Node: "victim", Of: "new-ami", Within: strict.Duration(sec(15))}),
+		Require(Removed{Node: "victim", Of: "new-ami", Within: strict.Duration(sec(15))}),
 	}
 	s.at(2.5, history.NewHandlerReconfigured("new-ami", "drift", history.Node(victim)))
 	s.at(3, history.NewInstanceLaunched("i-l", "", ""))

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/loss"
-	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 // numbersOf are the figures of a measurement.
@@ -27,42 +26,6 @@ func numbersOf(m loss.Measurement) map[string]float64 {
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
-var checkDNSLost = check{
-	Kind: Kind{
-		ID: DNSLost, Title: "dns lost (%s)",
-		Requires: "At most this many queries are lost at the DNS service.",
-		Fix:      "set lameduck longer than kube-proxy and the readiness probe need to take the pod out of the Service, and the grace period longer than that",
-		Look:     Look{Lane: LaneDNS, Text: "the lane DNS answers: where the window opens, and what the endpoint and CoreDNS lanes show just before"},
-	},
-	judge: by(dnsLost),
-}
-
-func dnsLost(j judge, v Verdict, c scenarios.DNSLost) Verdict {
-	v = v.wants(fmt.Sprintf("at most %d %s lost at the service", c.Max, j.target.Queries), c.Mode)
-	v, ok := j.judgeable(v, c.Mode)
-	if !ok {
-		return v
-	}
-	streams, except := j.counted(&v, c.Mode, c.ExceptConntrack)
-	lost, asked := streams.Lost(), 0
-	for _, s := range streams {
-		asked += s.Asked
-	}
-	why := j.attribution()
-	steady := why.Steady(streams).Lost()
-	holes := why.Hiding(streams, c.ExceptConntrack)
-	_, hidden := why.Hidden(holes, streams)
-	switch {
-	case steady > c.Max:
-		return v.fail(fmt.Sprintf("%d of %d lost%s; %s", lost, asked, except, j.windowsOf(streams)), j.around(streams)...)
-	case lost > c.Max:
-		return v.noise(fmt.Sprintf("%d of %d lost%s, only %d of them surely by the cluster: this machine was too busy meanwhile; %s", lost, asked, except, steady, j.windowsOf(streams)), j.around(streams)...)
-	case lost+hidden > c.Max:
-		return v.noise(fmt.Sprintf("%d of %d lost%s, and up to %d more might have been: %s", lost, asked, except, hidden, holes[0]))
-	}
-	return v.pass(fmt.Sprintf("%d of %d lost%s", lost, asked, except))
-}
 
 // counted is what a check counts of the streams of its modes: without the queries that
 // this machine lost, with proof, and on request without those that connection tracking
@@ -88,57 +51,6 @@ func (j judge) counted(v *Verdict, mode string, conntrack bool) (streams loss.St
 		leave("lost_conntrack", "connection tracking itself lost", loss.EntryRemoved, loss.InsertFailed)
 	}
 	return streams, except
-}
-
-var checkDNSWindow = check{
-	Kind: Kind{
-		ID: "dnsWindow", Title: "dns window (%s)",
-		Requires: "The longest window of lost queries at the DNS service is within these bounds.",
-		Fix:      "compare the window with lameduck and with the readiness probe's period times its threshold in the report's timeline; the longer of them is what to change",
-		Look:     Look{Lane: LaneDNS, Text: "the lane DNS answers: where the window opens, and what the endpoint and CoreDNS lanes show just before"},
-	},
-	judge: by(dnsWindow),
-}
-
-func dnsWindow(j judge, v Verdict, c scenarios.DNSWindow) Verdict {
-	var bounds []string
-	if c.Min > 0 {
-		bounds = append(bounds, "at least "+c.Min.D().String())
-	}
-	if c.Max > 0 {
-		bounds = append(bounds, "at most "+c.Max.D().String())
-	}
-	v = v.wants("the longest window of lost "+j.target.Queries+" "+strings.Join(bounds, " and ")+" long", c.Mode)
-	if len(bounds) == 0 {
-		return v.unknown("the check gives no bound")
-	}
-	v, ok := j.judgeable(v, c.Mode)
-	if !ok {
-		return v
-	}
-	streams, except := j.counted(&v, c.Mode, false)
-	why := j.attribution()
-	all, open := streams.Longest()
-	surely := why.Unbroken(why.Steady(streams))
-	holes := why.Hiding(streams, false)
-	hidden, _ := why.Hidden(holes, streams)
-	evidence := j.around(streams)
-	got := j.windowsOf(streams) + except
-	switch {
-	case c.Max > 0 && surely > c.Max.D():
-		return v.fail(got, evidence...)
-	case hidden > 0 && (c.Max > 0 && all.Length()+hidden > c.Max.D() || why.Unbroken(streams) < c.Min.D() && all.Length()+hidden >= c.Min.D()):
-		return v.noise(fmt.Sprintf("%s, and %s", got, holes[0]), evidence...)
-	case c.Max > 0 && all.Length() > c.Max.D(), why.Undisturbed(all) < c.Min.D() && all.Length() >= c.Min.D():
-		return v.noise("the control was lost or late at the same time: "+got, evidence...)
-	case c.Max > 0 && open:
-		return v.unknown("a window was still open when the recording ended: "+got, evidence...)
-	case all.Length() < c.Min.D() && open:
-		return v.unknown("a window was still open when the recording ended: "+got, evidence...)
-	case all.Length() < c.Min.D():
-		return v.fail(got, evidence...)
-	}
-	return v.pass(got, evidence...)
 }
 
 // windowsOf describes each mode's longest window.
@@ -186,60 +98,4 @@ func (j judge) around(streams loss.Streams) []history.Event {
 		}
 		return false
 	}))
-}
-
-var checkEndpointLeft = check{
-	Kind: Kind{
-		ID: "endpointLeft", Title: "endpoint of %s left",
-		Requires: "The kube-dns endpoint of the node's CoreDNS pod stays ready for at least this long after the instance was taken.",
-		Fix:      "something noticed the loss before the node controller did: look for who deleted the pod or changed the EndpointSlice",
-		Look:     Look{Lane: LaneEndpoints, Text: "the lane kube-dns endpoints: when the address left, and who noticed"},
-	},
-	judge: by(endpointLeft),
-}
-
-func endpointLeft(j judge, v Verdict, c scenarios.EndpointLeft) Verdict {
-	v = v.wants(fmt.Sprintf("the node's CoreDNS endpoint ready for at least %s after its instance was taken", c.AtLeast.D()), c.Node)
-	node, why := j.Node(c.Node)
-	if why != "" {
-		return v.unknown(why)
-	}
-	taken, ok := j.Reclaimed(node)
-	if !ok {
-		return v.unknown(fmt.Sprintf("the instance of %s was never taken", node))
-	}
-	pods := map[string]bool{}
-	for _, p := range j.Pods {
-		if _, ok := p.Arrived(node); ok {
-			pods[p.Name()] = true
-		}
-	}
-	var before, after *history.Event
-	for _, e := range j.Events {
-		if !strings.HasPrefix(string(e.Kind), "endpoint.") || e.Service() != "" || !pods[e.Pod] {
-			continue
-		}
-		switch {
-		case e.At < taken.At:
-			before = &e
-		case after == nil && e.Kind != history.EndpointReady:
-			after = &e
-		}
-	}
-	switch {
-	case before == nil:
-		return v.unknown("no CoreDNS endpoint was seen on "+node, taken)
-	case before.Kind != history.EndpointReady:
-		return v.fail("it was not ready any more when the instance was taken", *before, taken)
-	case after == nil && j.Unseen(taken.At+c.AtLeast.D()) != "":
-		return v.unknown("still ready: "+j.Unseen(taken.At+c.AtLeast.D()), *before, taken)
-	case after == nil:
-		return v.pass("still ready when the recording ended", *before, taken)
-	}
-	left := after.At - taken.At
-	v.Numbers = map[string]float64{"endpoint_seconds": left.Seconds()}
-	if left < c.AtLeast.D() {
-		return v.fail(fmt.Sprintf("%s after %s", after.Kind, history.Seconds(left)), taken, *after)
-	}
-	return v.pass(fmt.Sprintf("%s after %s", after.Kind, history.Seconds(left)), taken, *after)
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
-	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 const (
@@ -25,7 +24,7 @@ func losing(mode history.Mode, from, to float64) func(*script) {
 
 func withLost(mode string, most int, edit func(*script)) func(*script) {
 	return func(s *script) {
-		s.only(scenarios.Check{DNSLost: &scenarios.DNSLost{Mode: mode, Max: most}})
+		s.only(Require(DNSLost{Mode: mode, Max: most}))
 		edit(s)
 	}
 }
@@ -60,7 +59,7 @@ func delayed(by float64) func(*script) {
 
 func withWindow(mode string, least, most float64, edit func(*script)) func(*script) {
 	return func(s *script) {
-		s.only(scenarios.Check{DNSWindow: &scenarios.DNSWindow{Mode: mode, Min: strict.Duration(sec(least)), Max: strict.Duration(sec(most))}})
+		s.only(Require(DNSWindow{Mode: mode, Min: strict.Duration(sec(least)), Max: strict.Duration(sec(most))}))
 		edit(s)
 	}
 }
@@ -154,7 +153,7 @@ func TestDNSNumbersAreOfBothModes(t *testing.T) {
 func TestLeftOutLossesAreOfTheModeThatCounts(t *testing.T) {
 	for mode, want := range map[string]float64{"all": 1, "fixed": 1, "fresh": 0} {
 		s := drainStory()
-		s.only(scenarios.Check{DNSLost: &scenarios.DNSLost{Mode: mode, ExceptConntrack: true}})
+		s.only(Require(DNSLost{Mode: mode, ExceptConntrack: true}))
 		losing(fixed, 9, 9)(s)
 		s.flows = append(s.flows, history.Flow{Port: 40000, Backend: staying, From: sec(3), To: sec(9.001), Removed: true, Replied: true})
 		v := named(t, s.judge(), fmt.Sprintf("dns lost (%s)", mode))

@@ -15,12 +15,12 @@ func outageStory() *script {
 	s := drainStory()
 	s.scenario.Steps = append([]scenarios.Step{{Fault: &scenarios.Fault{Fault: fault.Fault{Name: "outage", Type: "error", Status: 500, For: strict.Duration(sec(2))}}}}, s.scenario.Steps...)
 	s.scenario.Checks = []scenarios.Check{
-		{Marked: &scenarios.Marked{Node: "victim", Notice: "reclaim", After: "outage", Within: strict.Duration(sec(5))}},
-		{Deleted: &scenarios.Deleted{Of: "reclaim", After: "outage", Within: strict.Duration(sec(10))}},
-		{DrainedOnce: &scenarios.DrainedOnce{Node: "victim"}},
-		{Untouched: &scenarios.Untouched{Node: "bystander"}},
-		{NotRestarted: &scenarios.NotRestarted{}},
-		{QueueEmpty: &scenarios.QueueEmpty{}},
+		Require(Marked{Node: "victim", Notice: "reclaim", After: "outage", Within: strict.Duration(sec(5))}),
+		Require(Deleted{Of: "reclaim", After: "outage", Within: strict.Duration(sec(10))}),
+		Require(DrainedOnce{Node: "victim"}),
+		Require(Untouched{Node: "bystander"}),
+		Require(NotRestarted{}),
+		Require(QueueEmpty{}),
 	}
 	s.meta.Handler.Deployment, s.meta.Handler.DrainEvent = "default/handler", "Draining"
 	s.pod(1, history.PodPresent, "handler-5d8f-x", reserved, "ReplicaSet/handler-5d8f")
@@ -246,7 +246,7 @@ func TestMidDrain(t *testing.T) {
 		x.check = "crash in the middle of the drain of victim"
 		edit := x.edit
 		x.edit = func(s *script) {
-			s.only(scenarios.Check{MidDrain: &scenarios.MidDrain{Disturbance: "crash", Node: "victim"}})
+			s.only(Require(MidDrain{Disturbance: "crash", Node: "victim"}))
 			edit(s)
 		}
 		x.run(t, drainStory)

@@ -29,8 +29,8 @@ func Judge(s scenarios.Scenario, h history.History) Result {
 	for _, c := range s.Checks {
 		r.Verdicts = append(r.Verdicts, j.check(c))
 	}
-	for _, c := range catalogue() {
-		if c.always == nil || !c.appliesTo(s) {
+	for _, c := range everyDrill() {
+		if !c.appliesTo(s) {
 			continue
 		}
 		if v, ok := c.always(j, c.verdict()); ok {
@@ -81,13 +81,12 @@ func judgeOf(st *story.Story, t loss.Target) judge {
 // check judges one check of the scenario. One that the catalogue does not have is
 // Unknown, so that a new check cannot pass before it is evaluated.
 func (j judge) check(c scenarios.Check) Verdict {
-	id, value := c.Kind()
-	known, ok := find(ID(id))
-	if !ok || known.judge == nil {
+	known, ok := find(ID(c.Kind))
+	if !ok || known.judge == nil || c.Requirement == nil {
 		v := unknownCheck.verdict().wants("a check that this version can evaluate")
-		return v.unknown(fmt.Sprintf("this version does not have check %q", id))
+		return v.unknown(fmt.Sprintf("this version does not have check %q", c.Kind))
 	}
-	return j.longEnough(c, known.judge(j, known.verdict(), value))
+	return j.longEnough(c, known.judge.judge(j, known.verdict(), c.Requirement))
 }
 
 // describe names events for a verdict's Got: "node.cordoned, pod.evicted x 3".
@@ -128,4 +127,22 @@ const evidenceMax = 12
 // known leaves out the events that were not found.
 func known(events ...history.Event) []history.Event {
 	return slices.DeleteFunc(events, func(e history.Event) bool { return e.Kind == "" })
+}
+
+// everyDrill are the checks that every drill must keep, in the order of a report: that of this
+// list, and then any others.
+func everyDrill() []check {
+	order := []ID{
+		"recordingComplete", "harness", "reservedUntouched", "untouchedWithoutCause", "restored", "lossesExplained", "oneDrainPerCause",
+		"faultsInjected", "leastPrivilege", "noWildcard", "noMessageLost", "commitPoint", "control", "prober", "baseline",
+	}
+	rank := func(c check) int {
+		if i := slices.Index(order, c.ID); i >= 0 {
+			return i
+		}
+		return len(order)
+	}
+	all := slices.DeleteFunc(catalogue(), func(c check) bool { return c.always == nil })
+	slices.SortStableFunc(all, func(a, b check) int { return rank(a) - rank(b) })
+	return all
 }

@@ -27,10 +27,10 @@ func keptStory() *script {
 	s.scenario.Steps = s.scenario.Steps[:1] // the instance stays
 	s.drop(kind(history.Reclaimed))
 	s.scenario.Checks = []scenarios.Check{
-		{Marked: &scenarios.Marked{Node: "victim", Notice: "reclaim", Within: strict.Duration(sec(5))}},
-		{Drained: &scenarios.Drained{Node: "victim", Notice: "reclaim"}},
-		{OthersKept: &scenarios.OthersKept{Node: "victim"}},
-		{MarkKept: &scenarios.MarkKept{Node: "victim", Notice: "reclaim"}},
+		Require(Marked{Node: "victim", Notice: "reclaim", Within: strict.Duration(sec(5))}),
+		Require(Drained{Node: "victim", Notice: "reclaim"}),
+		Require(OthersKept{Node: "victim"}),
+		Require(MarkKept{Node: "victim", Notice: "reclaim"}),
 	}
 	for _, p := range []struct {
 		of         history.Preparation

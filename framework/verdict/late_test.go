@@ -5,7 +5,6 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
-	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 // A watch delivers a little late: what it shows just after a limit may have been in time.
@@ -22,12 +21,12 @@ func TestChangesOfPodsSeenLate(t *testing.T) {
 		{name: "seen gone long after the deadline", edit: gone(24.6), want: Fail, got: "1 of 1 pods still on"},
 		{name: "seen gone just after the deadline, and another stays", edit: func(s *script) { gone(24.3)(s); another(s) }, want: Fail, got: "2 of 2 pods still on"},
 		{name: "received late, and drained in time since", edit: func(s *script) {
-			s.only(scenarios.Check{Drained: &scenarios.Drained{Node: "victim", Notice: "reclaim", Within: strict.Duration(sec(3))}})
+			s.only(Require(Drained{Node: "victim", Notice: "reclaim", Within: strict.Duration(sec(3))}))
 			s.change(history.SQSReceived, func(e *history.Event) { e.At = sec(8) })
 			polled(s, 3, 8, 1)
 		}, want: Pass},
 		{name: "received at once, and not drained in time since", edit: func(s *script) {
-			s.only(scenarios.Check{Drained: &scenarios.Drained{Node: "victim", Notice: "reclaim", Within: strict.Duration(sec(3))}})
+			s.only(Require(Drained{Node: "victim", Notice: "reclaim", Within: strict.Duration(sec(3))}))
 			polled(s, 3, 4.2, 1)
 		}, want: Fail},
 	} {
@@ -69,7 +68,7 @@ func TestNoOrderBetweenWatchesWhileOneIsLost(t *testing.T) {
 		x.check = "no pod comes to victim"
 		edit := x.edit
 		x.edit = func(s *script) {
-			s.only(scenarios.Check{NotScheduled: &scenarios.NotScheduled{Node: "victim", Notice: "reclaim"}})
+			s.only(Require(NotScheduled{Node: "victim", Notice: "reclaim"}))
 			edit(s)
 		}
 		x.run(t, drainStory)
@@ -89,7 +88,7 @@ func TestNoOrderBetweenWatchesWhileOneIsLost(t *testing.T) {
 		x.check = "grace of dns honoured"
 		edit := x.edit
 		x.edit = func(s *script) {
-			s.only(scenarios.Check{GraceHonoured: &scenarios.GraceHonoured{Node: "victim", Notice: "reclaim", Pods: "dns", AtLeast: strict.Duration(sec(3))}})
+			s.only(Require(GraceHonoured{Node: "victim", Notice: "reclaim", Pods: "dns", AtLeast: strict.Duration(sec(3))}))
 			s.change(history.PodPresent, func(e *history.Event) {
 				if e.Pod == "default/coredns-a" {
 					*e = history.NewPodPresent(e.Pod, e.UID, "dns", e.PodPhase(), history.Like(*e))

@@ -5,13 +5,12 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
-	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 // twoDriftedStory is two nodes that are replaced one after the other. It passes.
 func twoDriftedStory() *script {
 	s := driftStory()
-	s.only(scenarios.Check{DisruptedAtOnce: &scenarios.DisruptedAtOnce{Of: "new-ami", Max: 1}})
+	s.only(Require(DisruptedAtOnce{Of: "new-ami", Max: 1}))
 	s.at(2.5, history.NewHandlerReconfigured("new-ami", "drift", history.Node(bystander)))
 	s.pod(1, history.PodPresent, "web", bystander, "ReplicaSet/web")
 	s.at(13, history.NewNodeTainted(bystander, "example.com/disrupted", "NoSchedule"))
@@ -56,7 +55,9 @@ func TestDisruptedAtOnce(t *testing.T) {
 			s.drop(of(bystander, history.NodeTainted, history.PodEvicted, history.PodTerminating))
 		}, want: Unknown, got: "only 1 nodes were removed"},
 		{name: "within a budget of two", edit: func(s *script) {
-			s.scenario.Checks[0].DisruptedAtOnce.Max = 2
+			more := s.scenario.Checks[0].Requirement.(DisruptedAtOnce)
+			more.Max = 2
+			s.scenario.Checks[0] = Require(more)
 			moved(bystander, 11, history.NodeTainted)(s)
 		}, want: Unknown, got: "only 2 nodes were removed"},
 	} {
@@ -69,7 +70,7 @@ func TestDisruptedAtOnce(t *testing.T) {
 // passes.
 func lateDaemonStory() *script {
 	s := driftStory()
-	s.only(scenarios.Check{DaemonSetRuns: &scenarios.DaemonSetRuns{Name: "agent", Of: "new-ami", Within: strict.Duration(sec(15))}})
+	s.only(Require(DaemonSetRuns{Name: "agent", Of: "new-ami", Within: strict.Duration(sec(15))}))
 	s.at(2.1, history.NewDeployed("agent"))
 	s.pod(2.2, history.PodCreated, "agent-1", "", "DaemonSet/agent")
 	s.at(2.3, history.NewClusterEvent("Pod", "FailedScheduling", history.Pod("default/agent-1"), history.Owner("default-scheduler"), history.Note("Insufficient memory")))
@@ -106,7 +107,7 @@ func TestDaemonSetRuns(t *testing.T) {
 // lostInDrainStory is a node whose instance is taken while it is drained. It passes.
 func lostInDrainStory() *script {
 	s := drainStory()
-	s.only(scenarios.Check{Forgotten: &scenarios.Forgotten{Node: "victim", Within: strict.Duration(sec(5))}})
+	s.only(Require(Forgotten{Node: "victim", Within: strict.Duration(sec(5))}))
 	s.change(history.Reclaimed, func(e *history.Event) { e.At = sec(8) })
 	s.at(11, history.NewNodeDeleted(victim))
 	return s
@@ -130,7 +131,7 @@ func TestForgotten(t *testing.T) {
 // unjoinedStory is a launch without a node, which a notice names. It passes.
 func unjoinedStory() *script {
 	s := drainStory()
-	s.only(scenarios.Check{Terminated: &scenarios.Terminated{Notice: "again", Within: strict.Duration(sec(5))}})
+	s.only(Require(Terminated{Notice: "again", Within: strict.Duration(sec(5))}))
 	until := sec(24)
 	s.at(5.5, history.NewInstanceLaunched("i-l", "", ""))
 	s.at(5.6, history.NewInstanceFailed("i-l", "", ""))
@@ -164,7 +165,7 @@ func TestTerminated(t *testing.T) {
 // unplaceableStory is a pod that no instance type can run. It passes.
 func unplaceableStory() *script {
 	s := drainStory()
-	s.only(scenarios.Check{PodReported: &scenarios.PodReported{Notice: "reclaim", Says: "vpc.amazonaws.com/pod-eni", Within: strict.Duration(sec(5))}})
+	s.only(Require(PodReported{Notice: "reclaim", Says: "vpc.amazonaws.com/pod-eni", Within: strict.Duration(sec(5))}))
 	s.at(7, history.NewClusterEvent("Pod", "FailedScheduling", history.Pod("default/coredns-b"), history.Owner("builtin"), history.Note("no instance type has vpc.amazonaws.com/pod-eni")))
 	return s
 }

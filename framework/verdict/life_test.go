@@ -5,7 +5,6 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
-	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 // replicas adds the handler's pods to a story, with their IPs, and disturbs the first.
@@ -36,7 +35,7 @@ func TestAHandlerStopsCleanly(t *testing.T) {
 		return func() *script {
 			s := blockedStory()
 			s.replicas(8, history.TerminateHandler)
-			s.only(scenarios.Check{StopsCleanly: &scenarios.StopsCleanly{Disturbance: "stop"}})
+			s.only(Require(StopsCleanly{Disturbance: "stop"}))
 			for _, edit := range edits {
 				edit(s)
 			}
@@ -90,7 +89,7 @@ func TestADrainIsTakenOver(t *testing.T) {
 			s.replicas(8, history.RetireHandler)
 			s.replicaEnded(10, 0)
 			s.at(29.15, history.NewAuditRead(""))
-			s.only(scenarios.Check{TakenOver: &scenarios.TakenOver{Node: "victim", Disturbance: "stop", Within: strict.Duration(sec(10))}})
+			s.only(Require(TakenOver{Node: "victim", Disturbance: "stop", Within: strict.Duration(sec(10))}))
 			for _, edit := range edits {
 				edit(s)
 			}

@@ -4,14 +4,13 @@ import (
 	"testing"
 
 	"github.com/spotdrill/spotdrill/framework/history"
-	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 // lifecycleStory is a drain whose lifecycle action is completed when the last pod is gone, at +10.
 func lifecycleStory() *script {
 	s := drainStory()
 	s.scenario.Steps[0].Notice.Type = history.LifecycleAction
-	s.only(scenarios.Check{LifecycleCompleted: &scenarios.LifecycleCompleted{Node: "victim", Notice: "reclaim"}})
+	s.only(Require(LifecycleCompleted{Node: "victim", Notice: "reclaim"}))
 	s.change(history.NoticePut, func(e *history.Event) {
 		*e = history.NewNoticePut(e.Step(), history.LifecycleAction, e.Node, history.Like(*e))
 	})

@@ -20,7 +20,7 @@ func floodStory() *script {
 			Steps: []scenarios.Step{{Message: &scenarios.Message{
 				Name: "foreign", Body: "x", Every: strict.Duration(time.Second), For: strict.Duration(10 * time.Minute),
 			}}},
-			Checks: []scenarios.Check{{HandlerMemory: &scenarios.HandlerMemory{During: "foreign", GrowthMiB: 16}}},
+			Checks: []scenarios.Check{Require(HandlerMemory{During: "foreign", GrowthMiB: 16})},
 		},
 		meta: history.Meta{Format: history.FormatV1, Scenario: "flood", Set: "soak", Attempt: 1, Handler: history.Handler{Name: "builtin", Deployment: "default/handler"}},
 	}

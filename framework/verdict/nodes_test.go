@@ -262,7 +262,7 @@ func TestMarkedForAnEarlierNotice(t *testing.T) {
 		{name: "rebalance recommendation", edit: earlier(scenarios.Notice{Type: history.RebalanceRecommendation}), want: Unknown, got: "none of which requires a mark"},
 		{name: "rebalance recommendation that the scenario requires a mark for", edit: func(s *script) {
 			earlier(scenarios.Notice{Type: history.RebalanceRecommendation})(s)
-			s.scenario.Checks = append(s.scenario.Checks, scenarios.Check{Marked: &scenarios.Marked{Node: "victim", Notice: "earlier", Within: strict.Duration(sec(5))}})
+			s.scenario.Checks = append(s.scenario.Checks, Require(Marked{Node: "victim", Notice: "earlier", Within: strict.Duration(sec(5))}))
 		}, want: Pass, got: "0.000s"},
 	} {
 		x.check = "marked victim"

@@ -24,11 +24,14 @@ func Decided(s scenarios.Scenario, h history.History, checks []scenarios.Check) 
 // longEnough makes a pass Unknown if the recording is too short for it: what must not
 // happen could still have happened.
 func (j judge) longEnough(c scenarios.Check, v Verdict) Verdict {
-	until, early := c.DecidedBy(j.Scenario.Times(j.Events))
-	if v.Outcome != Pass || early || j.Observed >= until {
+	if v.Outcome != Pass {
+		return v
+	}
+	needs := c.DecidedBy(j.Scenario.Times(j.Events))
+	if needs.Early || j.Observed >= needs.Until {
 		return v
 	}
 	v.Outcome = Unknown
-	v.Got += fmt.Sprintf(", but recorded up to +%s, and +%s is needed to show it", history.Seconds(j.Observed), history.Seconds(until))
+	v.Got += fmt.Sprintf(", but recorded up to +%s, and +%s is needed to show it", history.Seconds(j.Observed), history.Seconds(needs.Until))
 	return v
 }

@@ -62,7 +62,7 @@ func TestAbsenceNeedsTimeToShow(t *testing.T) {
 		x.run(t, func() *script {
 			s := awaitedStory()
 			s.scenario.Checks = []scenarios.Check{
-				{DrainedOnce: &scenarios.DrainedOnce{Node: "victim"}}, {Untouched: &scenarios.Untouched{Node: "bystander"}}, {DaemonPodsLeft: &scenarios.DaemonPodsLeft{Node: "victim"}},
+				Require(DrainedOnce{Node: "victim"}), Require(Untouched{Node: "bystander"}), Require(DaemonPodsLeft{Node: "victim"}),
 			}
 			return s
 		})
@@ -79,11 +79,11 @@ func TestARecordingOfTheNeededLengthShowsAFailure(t *testing.T) {
 		short Outcome // of a recording up to +32
 	}{
 		"a message that is never deleted": {
-			scenarios.Check{Deleted: &scenarios.Deleted{Of: "reclaim", Within: strict.Duration(sec(50))}},
+			Require(Deleted{Of: "reclaim", Within: strict.Duration(sec(50))}),
 			func(s *script) { s.drop(kind(history.SQSDeleted)) }, 54, Unknown,
 		},
 		"replacements that never come": {
-			scenarios.Check{Replaced: &scenarios.Replaced{Node: "victim", Notice: "reclaim"}},
+			Require(Replaced{Node: "victim", Notice: "reclaim"}),
 			func(s *script) {
 				until := sec(124)
 				s.change(history.NoticePut, func(e *history.Event) { e.Until = &until })
@@ -92,7 +92,7 @@ func TestARecordingOfTheNeededLengthShowsAFailure(t *testing.T) {
 		},
 		// The node had two seconds left: that the recording continues is what makes it fair.
 		"a node that is never marked": {
-			scenarios.Check{Marked: &scenarios.Marked{Node: "victim", Notice: "reclaim", Within: strict.Duration(sec(30))}},
+			Require(Marked{Node: "victim", Notice: "reclaim", Within: strict.Duration(sec(30))}),
 			func(s *script) { s.drop(kind(history.NodeCordoned)) }, 34, Fail,
 		},
 	} {
@@ -111,11 +111,11 @@ func TestARecordingOfTheNeededLengthShowsAFailure(t *testing.T) {
 			if _, got := play(32); got != c.short {
 				t.Errorf("recorded until +32s: %s, want %s", got, c.short)
 			}
-			until, early := c.check.DecidedBy(s.scenario.Times(s.history().Events))
-			if until != sec(c.until) || !early {
-				t.Errorf("decided by %s, want +%gs", until, c.until)
+			needs := c.check.DecidedBy(s.scenario.Times(s.history().Events))
+			if needs.Until != sec(c.until) || !needs.Early {
+				t.Errorf("decided by %s, want +%gs", needs.Until, c.until)
 			}
-			if Decided(s.scenario, recordedUpTo(s.history(), until-time.Second), s.scenario.Checks) {
+			if Decided(s.scenario, recordedUpTo(s.history(), needs.Until-time.Second), s.scenario.Checks) {
 				t.Error("decided a second before")
 			}
 		})

@@ -18,7 +18,7 @@ func moveDeletion(seconds float64) func(*script) {
 func TestDrained(t *testing.T) {
 	within := func(seconds float64) func(*script) {
 		return func(s *script) {
-			s.only(scenarios.Check{Drained: &scenarios.Drained{Node: "victim", Notice: "reclaim", Within: strict.Duration(sec(seconds))}})
+			s.only(Require(Drained{Node: "victim", Notice: "reclaim", Within: strict.Duration(sec(seconds))}))
 		}
 	}
 	comes := func(seconds float64) func(*script) {

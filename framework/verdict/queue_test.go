@@ -68,9 +68,9 @@ func TestKeptMessage(t *testing.T) {
 	keeping := func() *script {
 		s := drainStory()
 		s.scenario.Checks = []scenarios.Check{
-			{Deleted: &scenarios.Deleted{Of: "garbage", Within: strict.Duration(sec(5))}},
-			{Deleted: &scenarios.Deleted{Of: "reclaim", Within: strict.Duration(sec(10))}},
-			{QueueEmpty: &scenarios.QueueEmpty{}},
+			Require(Deleted{Of: "garbage", Within: strict.Duration(sec(5))}),
+			Require(Deleted{Of: "reclaim", Within: strict.Duration(sec(10))}),
+			Require(QueueEmpty{}),
 		}
 		s.meta.Handler.Keeps = map[string]string{"drain": why}
 		s.at(10, history.NewMessagePut("garbage", "m-7"))
@@ -96,7 +96,7 @@ func TestKeptMessage(t *testing.T) {
 func TestDeletedMessage(t *testing.T) {
 	garbage := func() *script {
 		s := drainStory()
-		s.only(scenarios.Check{Deleted: &scenarios.Deleted{Of: "garbage", Within: strict.Duration(sec(5))}})
+		s.only(Require(Deleted{Of: "garbage", Within: strict.Duration(sec(5))}))
 		s.at(10, history.NewMessagePut("garbage", "m-7"))
 		s.at(10.5, history.NewSQSReceived("", "m-7", ""))
 		s.at(11, history.NewSQSDeleted("", "m-7", ""))

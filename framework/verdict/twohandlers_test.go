@@ -19,8 +19,8 @@ func pairStory() *script {
 	}, s.scenario.Steps...)
 	s.meta.Other = &history.Handler{Name: "nth", Version: "2", Unschedulable: true, Taint: "example.com/second"}
 	s.scenario.Checks = []scenarios.Check{
-		{HandlersAgree: &scenarios.HandlersAgree{Node: "victim", Notice: "reclaim"}},
-		{LeadGained: &scenarios.LeadGained{Node: "victim", Notice: "reclaim", AtLeast: strict.Duration(sec(1))}},
+		Require(HandlersAgree{Node: "victim", Notice: "reclaim"}),
+		Require(LeadGained{Node: "victim", Notice: "reclaim", AtLeast: strict.Duration(sec(1))}),
 	}
 	s.at(2.5, history.NewNoticePut("advice", "", victim, history.Notice("n-0"), history.Instance("i-a")))
 	s.at(2.6, history.NewSQSReceived("", "m-0", "n-0"))

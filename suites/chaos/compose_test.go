@@ -14,6 +14,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
+	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -67,13 +68,13 @@ func compose(seed uint64, round int) scenarios.Scenario {
 		await(scenarios.Await{Deleted: "reclaim"}, 90),
 	)
 	s.Checks = []scenarios.Check{
-		{MidDrain: &scenarios.MidDrain{Disturbance: "nemesis", Node: "victim"}},
-		{Marked: &scenarios.Marked{Node: "victim", Notice: "reclaim", After: outage.Name, Within: strict.Duration(marked)}},
-		{Drained: &scenarios.Drained{Node: "victim", Notice: "reclaim"}},
-		{DrainedOnce: &scenarios.DrainedOnce{Node: "victim"}},
-		{Deleted: &scenarios.Deleted{Of: "reclaim", After: outage.Name, Within: strict.Duration(deleted)}},
-		{Untouched: &scenarios.Untouched{Node: "bystander"}},
-		{QueueEmpty: &scenarios.QueueEmpty{}},
+		verdict.Require(verdict.MidDrain{Disturbance: "nemesis", Node: "victim"}),
+		verdict.Require(verdict.Marked{Node: "victim", Notice: "reclaim", After: outage.Name, Within: strict.Duration(marked)}),
+		verdict.Require(verdict.Drained{Node: "victim", Notice: "reclaim"}),
+		verdict.Require(verdict.DrainedOnce{Node: "victim"}),
+		verdict.Require(verdict.Deleted{Of: "reclaim", After: outage.Name, Within: strict.Duration(deleted)}),
+		verdict.Require(verdict.Untouched{Node: "bystander"}),
+		verdict.Require(verdict.QueueEmpty{}),
 	}
 	return s
 }
@@ -130,7 +131,7 @@ func read(s scenarios.Scenario) (scenarios.Scenario, error) {
 	if err != nil {
 		return s, fmt.Errorf("write %s: %w", s.Name, err)
 	}
-	return scenarios.Parse(s.Name+".yaml", text)
+	return verdict.Scenarios().Parse(s.Name+".yaml", text)
 }
 
 func TestEveryRoundIsAScenarioAndTheSameOneAgain(t *testing.T) {

@@ -33,7 +33,7 @@ var (
 func TestSpecs(t *testing.T) {
 	drillFlag.SkipUnless(t, "conformance")
 	set := scenarios.Set(*setFlag)
-	chosen, err := scenarios.Select(set, flags.Names(*scenariosFlag))
+	chosen, err := verdict.Scenarios().Select(set, flags.Names(*scenariosFlag))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,7 @@ func (s suite) selfCheck(ctx context.Context) verdict.Result {
 	GinkgoHelper()
 	idle, err := handler.Load("suites/conformance/testdata/idle/handler.yaml")
 	Expect(err).NotTo(HaveOccurred())
-	chosen, err := scenarios.Select(s.Set, []string{idleScenario})
+	chosen, err := verdict.Scenarios().Select(s.Set, []string{idleScenario})
 	Expect(err).NotTo(HaveOccurred())
 	entry, err := s.SelfCheck(ctx, chosen[0], idle)
 	Expect(err).NotTo(HaveOccurred())

@@ -7,12 +7,13 @@ import (
 
 	"github.com/onsi/ginkgo/v2/types"
 
+	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 func catalogue(t *testing.T) []scenarios.Scenario {
 	t.Helper()
-	all, err := scenarios.Catalogue()
+	all, err := verdict.Scenarios().Catalogue()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/session"
+	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/reports"
 	"github.com/spotdrill/spotdrill/scenarios"
 	"github.com/spotdrill/spotdrill/suites/flags"
@@ -94,7 +95,7 @@ func choose(file, list string) ([]planted, error) {
 			return nil, fmt.Errorf("--mutants: no mutant is named %q", name)
 		}
 	}
-	catalogue, err := scenarios.Catalogue()
+	catalogue, err := verdict.Scenarios().Catalogue()
 	if err != nil {
 		return nil, err
 	}

@@ -72,7 +72,7 @@ func Load(file string) ([]Mutant, error) {
 	if err := strict.Decode(file, data, &doc); err != nil {
 		return nil, fmt.Errorf("read mutants: %w", err)
 	}
-	catalogue, err := scenarios.Catalogue()
+	catalogue, err := verdict.Scenarios().Catalogue()
 	if err != nil {
 		return nil, err
 	}

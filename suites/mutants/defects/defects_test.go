@@ -134,7 +134,7 @@ func TestJudge(t *testing.T) {
 }
 
 func TestImpatient(t *testing.T) {
-	chosen, err := scenarios.Select(scenarios.Fast, []string{"state-stopping-drains-node"})
+	chosen, err := verdict.Scenarios().Select(scenarios.Fast, []string{"state-stopping-drains-node"})
 	if err != nil {
 		t.Fatal(err)
 	}

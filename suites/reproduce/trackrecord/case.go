@@ -114,9 +114,9 @@ func read(source, suite, file string) (Case, error) {
 
 func scenarioOf(suite, name string) (scenarios.Scenario, error) {
 	if strings.HasSuffix(name, ".yaml") {
-		return scenarios.LoadFile(filepath.Join(suite, name))
+		return verdict.Scenarios().LoadFile(filepath.Join(suite, name))
 	}
-	catalogue, err := scenarios.Catalogue()
+	catalogue, err := verdict.Scenarios().Catalogue()
 	if err != nil {
 		return scenarios.Scenario{}, err
 	}

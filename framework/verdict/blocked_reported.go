@@ -1,0 +1,87 @@
+package verdict
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// BlockedReported has the parameters of checkBlockedReported.
+type BlockedReported struct {
+	Node   string `yaml:"node"`
+	Notice string `yaml:"notice"`
+	Pods   string `yaml:"pods"`
+}
+
+// Validate checks the parameters.
+func (c BlockedReported) Validate(in *scenarios.Scope) {
+	in.PodsFor(c.Node, c.Notice, c.Pods)
+}
+
+// DecidedBy is how long it needs the recording.
+func (c BlockedReported) DecidedBy(t scenarios.Times) scenarios.Observation {
+	return scenarios.Happens(t.Deadlines[c.Notice]).On(c.Node, t)
+}
+
+var checkBlockedReported = check{
+	Kind: Kind{
+		ID: "blockedReported", Title: "blocked drain of %s reported",
+		Requires: "A Kubernetes event on the node, or on a pod that a budget keeps there, names the pod or the budget before the deadline, and reports that the eviction was refused. What the handler does at the deadline is reported and not judged.",
+		Fix:      "create an event on the node or the pod when a budget refuses an eviction; name the pod or the budget in it, and what the API server answered",
+		Look:     Look{Lane: LaneHandler, Text: "the lane Handler: which events the handler wrote, and whether one shows which pod or budget blocks the drain"},
+	},
+	judge: by(blockedReported),
+}
+
+func blockedReported(j judge, v Verdict, c BlockedReported) Verdict {
+	v = v.wants(fmt.Sprintf("an event on the node, or on a pod kept there, that names pod or budget and reports that the eviction was refused, before the deadline of notice %q", c.Notice), c.Node)
+	node, put, why := j.Deadlined(c.Node, c.Notice)
+	if why != "" {
+		return v.unknown(why, known(put)...)
+	}
+	until := min(*put.Until, j.Gone(node))
+	var kept []story.Pod
+	for _, p := range j.ToLeave(node, put.At) {
+		if p.In(c.Pods) {
+			kept = append(kept, p)
+		}
+	}
+	report, ok := j.First(func(e history.Event) bool {
+		return e.Kind == history.ClusterEvent && e.At >= put.At && e.At <= until && !story.KubernetesComponent(e.Owner) && reportsBlock(e, node, kept)
+	})
+	left, atDeadline := atDeadline(kept, until)
+	v.Numbers = map[string]float64{"pods": float64(len(kept)), "left": float64(left)}
+	switch {
+	case len(kept) == 0:
+		return v.unknown(fmt.Sprintf("no %s pod was on %s", c.Pods, node), put)
+	case j.Unseen(until) != "" && (!ok || left != 0): // a pod that is leaving does not come back
+		return v.unknown("the deadline was not seen: "+j.Unseen(until), put)
+	case !ok:
+		return v.fail("no event reports it; "+atDeadline, put)
+	}
+	v.Numbers["reported_seconds"] = (report.At - put.At).Seconds()
+	return v.pass(fmt.Sprintf("%s by %s after %s; %s", report.KubernetesReason(), report.Owner, history.Seconds(report.At-put.At), atDeadline), put, report)
+}
+
+// atDeadline describes what the handler had done with the pods until then.
+func atDeadline(kept []story.Pod, until time.Duration) (left int, got string) {
+	first := history.Event{}
+	for _, p := range kept {
+		terminating, ok := p.Terminating()
+		if !ok || terminating.At > until {
+			left++
+			continue
+		}
+		if first.Kind == "" || terminating.At < first.At {
+			first = terminating
+		}
+	}
+	got = fmt.Sprintf("at the deadline %d of %d pods were still there", left, len(kept))
+	if first.Kind != "" {
+		got += fmt.Sprintf(", the first of the others began to terminate %s before it", history.Seconds(until-first.At))
+	}
+	return left, got
+}

@@ -1,0 +1,64 @@
+package verdict
+
+import (
+	"fmt"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// DisruptedAtOnce has the parameters of checkDisruptedAtOnce.
+type DisruptedAtOnce struct {
+	// Of is the step that configures the handler, because of which nodes are removed.
+	Of string `yaml:"of"`
+	// Max is how many may be removed at the same time.
+	Max int `yaml:"max"`
+}
+
+// Validate checks the parameters.
+func (c DisruptedAtOnce) Validate(in *scenarios.Scope) {
+	in.OneOf("of", c.Of, in.Reconfigured())
+	if c.Max < 1 {
+		in.Problem("max", "%d is less than 1: none could be removed", c.Max)
+	}
+}
+
+// DecidedBy is how long it needs the recording.
+func (DisruptedAtOnce) DecidedBy(scenarios.Times) scenarios.Observation { return scenarios.AtEnd() }
+
+var checkDisruptedAtOnce = check{
+	Kind: Kind{
+		ID: "disruptedAtOnce", Title: "nodes removed at once for %s",
+		Requires: "The handler never removes more nodes at the same time without a notice than its budget allows; a node counts from its mark, or its first pod that has to leave, until its instance is terminated.",
+		Fix:      "count the nodes that are marked or being deleted against the budget before another one is marked",
+		Look:     Look{Lane: LaneNode, Text: "the lanes of the nodes: which was marked while another was still being removed? Then handler.log"},
+	},
+	judge: by(disruptedAtOnce),
+}
+
+func disruptedAtOnce(j judge, v Verdict, c DisruptedAtOnce) Verdict {
+	v = v.wants(fmt.Sprintf("at most %d nodes being removed at the same time", c.Max), c.Of)
+	all := j.Removals(c.Of)
+	var most []history.Event // that began the removals which were under way at the same time
+	for _, r := range all {
+		var now []history.Event
+		for _, o := range all {
+			if o.Begun.Seq == r.Begun.Seq || o.Begun.At <= r.Begun.At && r.Begun.At < o.Until {
+				now = append(now, o.Begun)
+			}
+		}
+		if len(now) > len(most) {
+			most = now
+		}
+	}
+	v.Numbers = map[string]float64{"removed": float64(len(all)), "at_once": float64(len(most))}
+	switch {
+	case len(most) > c.Max:
+		return v.fail(fmt.Sprintf("%d nodes were being removed at the same time", len(most)), capped(most)...)
+	case j.Unseen(j.End) != "":
+		return v.unknown("no more at once: " + j.Unseen(j.End))
+	case len(all) <= c.Max:
+		return v.unknown(fmt.Sprintf("only %d nodes were removed, so that no more were at the same time proves nothing", len(all)))
+	}
+	return v.pass(fmt.Sprintf("%d nodes were removed, never more than %d at the same time", len(all), len(most)), capped(most)...)
+}

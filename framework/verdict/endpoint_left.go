@@ -1,0 +1,88 @@
+package verdict
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/strict"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// EndpointLeft has the parameters of checkEndpointLeft.
+type EndpointLeft struct {
+	Node string `yaml:"node"`
+	// AtLeast is the shortest time that the endpoint must stay ready.
+	AtLeast strict.Duration `yaml:"atLeast"`
+}
+
+// Validate checks the parameters.
+func (c EndpointLeft) Validate(in *scenarios.Scope) {
+	in.Node(c.Node)
+	if slices.Contains(in.Nodes(), c.Node) && !slices.Contains(in.Reclaimed(), c.Node) {
+		in.Problem("node", "no step takes the instance of %q, so the check could never be decided", c.Node)
+	}
+	in.Positive("atLeast", c.AtLeast)
+}
+
+// DecidedBy is how long it needs the recording.
+func (c EndpointLeft) DecidedBy(t scenarios.Times) scenarios.Observation {
+	return scenarios.Happens(t.Reclaimed[c.Node] + c.AtLeast.D())
+}
+
+var checkEndpointLeft = check{
+	Kind: Kind{
+		ID: "endpointLeft", Title: "endpoint of %s left",
+		Requires: "The kube-dns endpoint of the node's CoreDNS pod stays ready for at least this long after the instance was taken: only the node controller notices the loss.",
+		Fix:      "something noticed the loss before the node controller did: look for who deleted the pod or changed the EndpointSlice",
+		Look:     Look{Lane: LaneEndpoints, Text: "the lane kube-dns endpoints: when the address left, and who noticed"},
+	},
+	judge: by(endpointLeft),
+}
+
+func endpointLeft(j judge, v Verdict, c EndpointLeft) Verdict {
+	v = v.wants(fmt.Sprintf("the node's CoreDNS endpoint ready for at least %s after its instance was taken", c.AtLeast.D()), c.Node)
+	node, why := j.Node(c.Node)
+	if why != "" {
+		return v.unknown(why)
+	}
+	taken, ok := j.Reclaimed(node)
+	if !ok {
+		return v.unknown(fmt.Sprintf("the instance of %s was never taken", node))
+	}
+	pods := map[string]bool{}
+	for _, p := range j.Pods {
+		if _, ok := p.Arrived(node); ok {
+			pods[p.Name()] = true
+		}
+	}
+	var before, after *history.Event
+	for _, e := range j.Events {
+		if !strings.HasPrefix(string(e.Kind), "endpoint.") || e.Service() != "" || !pods[e.Pod] {
+			continue
+		}
+		switch {
+		case e.At < taken.At:
+			before = &e
+		case after == nil && e.Kind != history.EndpointReady:
+			after = &e
+		}
+	}
+	switch {
+	case before == nil:
+		return v.unknown("no CoreDNS endpoint was seen on "+node, taken)
+	case before.Kind != history.EndpointReady:
+		return v.fail("it was not ready any more when the instance was taken", *before, taken)
+	case after == nil && j.Unseen(taken.At+c.AtLeast.D()) != "":
+		return v.unknown("still ready: "+j.Unseen(taken.At+c.AtLeast.D()), *before, taken)
+	case after == nil:
+		return v.pass("still ready when the recording ended", *before, taken)
+	}
+	left := after.At - taken.At
+	v.Numbers = map[string]float64{"endpoint_seconds": left.Seconds()}
+	if left < c.AtLeast.D() {
+		return v.fail(fmt.Sprintf("%s after %s", after.Kind, history.Seconds(left)), taken, *after)
+	}
+	return v.pass(fmt.Sprintf("%s after %s", after.Kind, history.Seconds(left)), taken, *after)
+}

@@ -1,0 +1,87 @@
+package verdict
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// MidDrain has the parameters of checkMidDrain.
+type MidDrain struct {
+	// Disturbance is a disturb step.
+	Disturbance string `yaml:"disturbance"`
+	Node        string `yaml:"node"`
+}
+
+// Validate checks the parameters.
+func (c MidDrain) Validate(in *scenarios.Scope) {
+	in.Node(c.Node)
+	in.OneOf("disturbance", c.Disturbance, in.Disturbances())
+}
+
+// DecidedBy is how long it needs the recording.
+func (MidDrain) DecidedBy(scenarios.Times) scenarios.Observation { return scenarios.AtEnd() }
+
+var checkMidDrain = check{
+	Kind: Kind{
+		ID: "midDrain", Title: "%s in the middle of the drain of %s",
+		Requires: "The handler was disturbed when the drain had begun and pods were still on the node; otherwise surviving it proves nothing.",
+		Fix:      "the drain was over, or had not begun, when the handler was disturbed: play the drill again; if it stays so, the handler drains faster than this clause can see",
+		Look:     Look{Lane: LaneHandler, Text: "the lanes Handler and Pods: when the handler was disturbed, and which pods were left then"},
+	},
+	judge: by(midDrain),
+}
+
+func midDrain(j judge, v Verdict, c MidDrain) Verdict {
+	v = v.wants("the handler disturbed once the drain had begun, and before the last pod was gone", c.Disturbance, c.Node)
+	node, why := j.Node(c.Node)
+	if why != "" {
+		return v.unknown(why)
+	}
+	done := j.All(func(e history.Event) bool { return e.Kind == history.HandlerDisturbed && e.Step() == c.Disturbance })
+	if len(done) == 0 {
+		return v.unknown(fmt.Sprintf("disturbance %q never began", c.Disturbance))
+	}
+	at := done[0]
+	if why := j.withoutEffect(done); why != "" {
+		return v.unknown(why, at)
+	}
+	begun, ok := j.DrainBegun(node)
+	if !ok || begun.At > at.At {
+		return v.unknown("no drain of "+node+" had begun", at)
+	}
+	left := 0
+	for _, p := range j.ToLeave(node, begun.At) {
+		if gone, ok := p.Left(); !ok || gone.At > at.At {
+			left++
+		}
+	}
+	v.Numbers = map[string]float64{"left": float64(left), "into_drain_seconds": (at.At - begun.At).Seconds()}
+	if left == 0 {
+		return v.unknown("no pod was left on "+node+" that a drain has to move", begun, at)
+	}
+	return v.pass(fmt.Sprintf("%s into the drain, with %d pods left", history.Seconds(at.At-begun.At), left), begun, at)
+}
+
+// withoutEffect shows why a disturbance of the handler's pods did nothing to it, or
+// "".
+func (j judge) withoutEffect(done []history.Event) string {
+	if done[0].Disturbance() == history.CutOffHandler {
+		left, ok := j.First(func(e history.Event) bool { return e.Kind == history.HandlerLeftAlone && e.Step() == done[0].Step() })
+		if !ok || left.Numbers[history.Dropped] == 0 {
+			return "not a packet of the handler's was dropped"
+		}
+		return ""
+	}
+	for _, was := range done {
+		_, ok := j.First(func(e history.Event) bool {
+			return e.At >= was.At && e.UID == was.UID && slices.Contains([]history.Kind{history.PodRestarted, history.PodExited, history.PodTerminating, history.PodDeleted}, e.Kind)
+		})
+		if !ok {
+			return was.Pod + " went on as before"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,24 @@
+package verdict
+
+import (
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+var checkReservedUntouched = check{
+	Kind: Kind{
+		ID: "reservedUntouched", Title: "reserved nodes untouched",
+		Requires: "No on-demand or control-plane node that no notice names is cordoned, tainted, deleted or drained.",
+		Fix:      "act only on nodes that a notice names: on-demand nodes and the control plane are none of them here",
+		Look:     Look{Lane: LaneNode, Text: "the lane Node: what was done, and after which notice? Then handler.log"},
+	},
+	always: everywhere(reservedUntouched),
+}
+
+// reservedUntouched checks whether the on-demand and control-plane nodes that no
+// notice names were left alone.
+func reservedUntouched(j judge, v Verdict) Verdict {
+	v = v.wants("no on-demand or control-plane node cordoned, tainted, deleted or drained")
+	return j.untouchedAll(v, func(e history.Event) bool {
+		return e.Capacity() == history.OnDemand || e.Capacity() == history.ControlPlane
+	})
+}
