@@ -155,11 +155,6 @@ const (
 	StopHandler      Disturbance = "stop"      // it has no pod for a time
 )
 
-// Disturbances lists every disturbance.
-func Disturbances() []Disturbance {
-	return []Disturbance{KillHandler, UpdateHandler, CutOffHandler, ScaleHandler, TerminateHandler, RetireHandler, MoveHandler, StopHandler}
-}
-
 // Operation is what an operator, or the cloud, does to a node.
 type Operation string
 
@@ -176,11 +171,6 @@ const (
 	Uninitialize Operation = "uninitialize"               // the labels that the handler's pods need are taken off the node: it is not ready for them yet
 	Initialize   Operation = "initialize"                 // they are set
 )
-
-// Operations lists every operation.
-func Operations() []Operation {
-	return []Operation{UncordonNode, ReadmitNode, DeleteNode, RejoinNode, RejoinNoID, StopKubelet, DrainNode, StartAgain, Uninitialize, Initialize}
-}
 
 // Preparation is a part of the state that an operator left a node in.
 type Preparation string
@@ -220,11 +210,6 @@ const (
 	BreakCorefile Disruption = "break-corefile" // a Corefile that cannot be read
 	MisplaceDNS   Disruption = "node-selector"  // a nodeSelector that no node satisfies
 )
-
-// Disruptions lists every disruption.
-func Disruptions() []Disruption {
-	return []Disruption{DeleteDNSPods, KillDNSPods, RestartDNS, DrainDNSNode, ScaleDNS, ReloadDNS, EditLameduck, BreakCorefile, MisplaceDNS}
-}
 
 // ConflictMode is how the upgrade of an add-on resolves conflicts with other field managers:
 // resolveConflicts of the API of Amazon EKS.
