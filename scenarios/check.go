@@ -112,7 +112,7 @@ func (c Check) decode(file string, kinds []CheckKind) (out Check, problem string
 			return c, "", fmt.Errorf("%s:%d: unknown field %q in checks; allowed: %s", file, key.Line, key.Value, names)
 		}
 		if value.Tag == "!!null" {
-			continue
+			return c, "", fmt.Errorf("%s:%d: %s has no value; write {} if it has no parameters", file, key.Line, key.Value)
 		}
 		set = append(set, key.Value)
 		requirement, err := kinds[k].Decode(file, value, key.Value)

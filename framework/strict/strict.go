@@ -132,7 +132,7 @@ func check(node *yaml.Node, t reflect.Type, where string) error {
 				return err
 			}
 		}
-	case node.Kind == yaml.ScalarNode && node.Tag == "!!null":
+	case isNull(node):
 		return nil
 	case t.Kind() == reflect.Struct:
 		return fmt.Errorf("%d: %s must be a mapping with any of: %s", node.Line, where, allowed(fieldsOf(t)))
@@ -142,6 +142,9 @@ func check(node *yaml.Node, t reflect.Type, where string) error {
 		return fmt.Errorf("%d: %s must be a mapping", node.Line, where)
 	case t.Kind() == reflect.Slice:
 		for _, item := range node.Content {
+			if isNull(item) { // a list would be decoded without it
+				return fmt.Errorf("%d: an item of %s is empty", item.Line, where)
+			}
 			if err := check(item, t.Elem(), where); err != nil {
 				return err
 			}
@@ -155,6 +158,8 @@ func check(node *yaml.Node, t reflect.Type, where string) error {
 	}
 	return nil
 }
+
+func isNull(node *yaml.Node) bool { return node.Kind == yaml.ScalarNode && node.Tag == "!!null" }
 
 // fieldsOf maps the YAML names of a struct's fields to their types, fields of inline
 // structs included.

@@ -76,6 +76,7 @@ func TestDecodeErrors(t *testing.T) {
 		"nested":                  {"oven:\n  degree: 3\n", `f.yaml:2: unknown field "degree" in oven; allowed: degrees, for`},
 		"behind a pointer":        {"next:\n  next:\n    nam: x\n", `f.yaml:3: unknown field "nam" in next; allowed: bowls, name, next, notes, oven, steps`},
 		"in a list":               {"steps:\n  - stir: {times: 1}\n  - bake: {}\n", `f.yaml:3: unknown field "bake" in steps; allowed: stir, wait`},
+		"an empty item":           {"steps:\n  - stir: {times: 1}\n  -\n", "f.yaml:3: an item of steps is empty"},
 		"in a map":                {"bowls:\n  big:\n    size: 3\n", `f.yaml:3: unknown field "size" in big; allowed: degrees, for`},
 		"behind an alias":         {"notes: &n {size: x}\nbowls:\n  big: *n\n", `f.yaml:1: unknown field "size" in big; allowed: degrees, for`},
 		"an alias of itself":      {"next: &x\n  next: *x\n", "f.yaml:2: anchor 'x' value contains itself"},
