@@ -16,11 +16,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"sigs.k8s.io/e2e-framework/klient"
 	kindcluster "sigs.k8s.io/kind/pkg/cluster"
 	kindlog "sigs.k8s.io/kind/pkg/log"
 
 	"github.com/spotdrill/spotdrill/framework/engine"
+	"github.com/spotdrill/spotdrill/framework/objects"
 	"github.com/spotdrill/spotdrill/framework/wait"
 	"github.com/spotdrill/spotdrill/kind"
 )
@@ -49,7 +49,8 @@ type Cluster struct {
 
 	Config    *rest.Config
 	Clientset kubernetes.Interface
-	Klient    klient.Client
+	// Objects are the same client's, and those of any kind.
+	Objects objects.Client
 
 	engine   *engine.Engine
 	provider *kindcluster.Provider
@@ -218,12 +219,10 @@ func (c *Cluster) Connect(ctx context.Context) error {
 	c.Config.QPS, c.Config.Burst = 200, 400
 	// An API server's advice on our own objects is not for the user of a drill.
 	c.Config.WarningHandler = rest.NoWarnings{}
-	if c.Clientset, err = kubernetes.NewForConfig(c.Config); err != nil {
-		return fmt.Errorf("create client: %w", err)
+	if c.Objects, err = objects.New(c.Config); err != nil {
+		return err
 	}
-	if c.Klient, err = klient.New(c.Config); err != nil {
-		return fmt.Errorf("create klient: %w", err)
-	}
+	c.Clientset = c.Objects.Clientset
 	return c.loadNodes(ctx)
 }
 

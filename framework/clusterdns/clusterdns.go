@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/util/retry"
 	"k8s.io/kubectl/pkg/util/podutils"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/e2e-framework/klient"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/coredns"
@@ -32,7 +32,7 @@ import (
 // CoreDNS is the one of a cluster.
 type CoreDNS struct {
 	client kubernetes.Interface
-	klient klient.Client
+	api    client.Client // of objects of any kind
 	engine *engine.Engine // of the nodes' containers
 	// image is what CoreDNS runs instead of its original image, see UseImage.
 	image string
@@ -40,7 +40,7 @@ type CoreDNS struct {
 
 // New returns the CoreDNS of a kind cluster.
 func New(c *cluster.Cluster, eng *engine.Engine) *CoreDNS {
-	return &CoreDNS{client: c.Clientset, klient: c.Klient, engine: eng}
+	return &CoreDNS{client: c.Clientset, api: c.Objects.API, engine: eng}
 }
 
 // readyTimeout bounds the wait for CoreDNS after a change.

@@ -48,8 +48,7 @@ func (d *CoreDNS) Upgrade(ctx context.Context, mode history.ConflictMode, lamedu
 	}
 	version := time.Now().UTC().Format(time.RFC3339Nano)
 	objects := addOn(deploy, corefile, version)
-	api := d.klient.Resources().GetControllerRuntimeClient()
-	if err := addon.Upgrade(ctx, api, objects, addon.Manager, mode); err != nil {
+	if err := addon.Upgrade(ctx, d.api, objects, addon.Manager, mode); err != nil {
 		return fmt.Errorf("upgrade the add-on coredns: %w", err)
 	}
 	return wait.Until(ctx, readyTimeout, "the pods of the upgraded add-on", func(ctx context.Context) string { return d.whyNotUpgraded(ctx, version) })

@@ -12,13 +12,14 @@ import (
 	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/kubectl/pkg/util/podutils"
 	"k8s.io/utils/ptr"
@@ -26,13 +27,32 @@ import (
 	"sigs.k8s.io/e2e-framework/klient/decoder"
 	"sigs.k8s.io/e2e-framework/klient/k8s"
 
-	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/wait"
 )
 
 // StartTimeout bounds the start and the removal of our own pods; their images are
 // on the nodes.
 const StartTimeout = 60 * time.Second
+
+// Client has access to the objects of one cluster.
+type Client struct {
+	Clientset kubernetes.Interface
+	// API is for objects of any kind.
+	API client.Client
+}
+
+// New returns a client with this access.
+func New(config *rest.Config) (Client, error) {
+	clientset, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return Client{}, fmt.Errorf("create client: %w", err)
+	}
+	api, err := client.New(config, client.Options{Scheme: scheme.Scheme})
+	if err != nil {
+		return Client{}, fmt.Errorf("create client of any kind: %w", err)
+	}
+	return Client{clientset, api}, nil
+}
 
 // Decode reads a manifest with ${NAME} filled in.
 func Decode(ctx context.Context, manifests fs.FS, file string, values map[string]string) ([]k8s.Object, error) {
@@ -60,13 +80,13 @@ func Decode(ctx context.Context, manifests fs.FS, file string, values map[string
 
 // Create creates the objects of a manifest. One that exists already is an error:
 // leftovers of an earlier drill are removed first, not adopted.
-func Create(ctx context.Context, c *cluster.Cluster, manifests fs.FS, file string, values map[string]string) error {
+func (c Client) Create(ctx context.Context, manifests fs.FS, file string, values map[string]string) error {
 	objs, err := Decode(ctx, manifests, file, values)
 	if err != nil {
 		return err
 	}
 	for _, obj := range objs {
-		if err := c.Klient.Resources().Create(ctx, obj); err != nil {
+		if err := c.API.Create(ctx, obj); err != nil {
 			return fmt.Errorf("create %s %s: %w", obj.GetObjectKind().GroupVersionKind().Kind, obj.GetName(), err)
 		}
 	}
@@ -74,16 +94,15 @@ func Create(ctx context.Context, c *cluster.Cluster, manifests fs.FS, file strin
 }
 
 // Apply creates the objects of a manifest, or changes those that exist (server-side apply).
-func Apply(ctx context.Context, c *cluster.Cluster, manifests fs.FS, file string, values map[string]string) error {
+func (c Client) Apply(ctx context.Context, manifests fs.FS, file string, values map[string]string) error {
 	objs, err := Decode(ctx, manifests, file, values)
 	if err != nil {
 		return err
 	}
-	api := c.Klient.Resources().GetControllerRuntimeClient()
 	for _, obj := range objs {
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 		if err == nil {
-			err = api.Apply(ctx, client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: content}), client.FieldOwner("spotdrill"), client.ForceOwnership)
+			err = c.API.Apply(ctx, client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: content}), client.FieldOwner("spotdrill"), client.ForceOwnership)
 		}
 		if err != nil {
 			return fmt.Errorf("apply %s %s: %w", obj.GetObjectKind().GroupVersionKind().Kind, obj.GetName(), err)
@@ -94,15 +113,16 @@ func Apply(ctx context.Context, c *cluster.Cluster, manifests fs.FS, file string
 
 // EnsureNamespace creates a namespace with labels, once an earlier one of that name
 // is deleted.
-func EnsureNamespace(ctx context.Context, c *cluster.Cluster, name string, labels ...string) error {
+func (c Client) EnsureNamespace(ctx context.Context, name string, labels ...string) error {
 	return wait.Until(ctx, StartTimeout, "namespace "+name, func(ctx context.Context) string {
+		namespaces := c.Clientset.CoreV1().Namespaces()
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}}
 		for _, label := range labels {
 			ns.Labels[label] = "true"
 		}
-		err := c.Klient.Resources().Create(ctx, ns)
+		ns, err := namespaces.Create(ctx, ns, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) {
-			err = c.Klient.Resources().Get(ctx, name, "", ns)
+			ns, err = namespaces.Get(ctx, name, metav1.GetOptions{})
 		}
 		switch {
 		case err != nil:
@@ -116,13 +136,13 @@ func EnsureNamespace(ctx context.Context, c *cluster.Cluster, name string, label
 
 // PodRequest is a request to a port of a pod through the API server's pod proxy, which every cluster
 // has.
-func PodRequest(c *cluster.Cluster, verb, namespace, pod, port, path string) *rest.Request {
+func (c Client) PodRequest(verb, namespace, pod, port, path string) *rest.Request {
 	return c.Clientset.CoreV1().RESTClient().Verb(verb).
 		Namespace(namespace).Resource("pods").Name(pod + ":" + port).SubResource("proxy").Suffix(path)
 }
 
 // RemovePod deletes a pod without a grace period and waits until it is gone.
-func RemovePod(ctx context.Context, c *cluster.Cluster, namespace, name string) error {
+func (c Client) RemovePod(ctx context.Context, namespace, name string) error {
 	now, pods := int64(0), c.Clientset.CoreV1().Pods(namespace)
 	if err := pods.Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("remove pod %s: %w", name, err)
@@ -141,7 +161,7 @@ func RemovePod(ctx context.Context, c *cluster.Cluster, namespace, name string) 
 // RemovePods deletes the selected pods of a namespace without a grace period and
 // waits until they are gone; what names them in the error. It deletes repeatedly: a
 // controller may have been about to create another pod.
-func RemovePods(ctx context.Context, c *cluster.Cluster, namespace string, selected metav1.ListOptions, what string) error {
+func (c Client) RemovePods(ctx context.Context, namespace string, selected metav1.ListOptions, what string) error {
 	now, pods := int64(0), c.Clientset.CoreV1().Pods(namespace)
 	return wait.Until(ctx, StartTimeout, what+" to be gone", func(ctx context.Context) string {
 		if err := pods.DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, selected); err != nil && !apierrors.IsNotFound(err) {
@@ -152,7 +172,7 @@ func RemovePods(ctx context.Context, c *cluster.Cluster, namespace string, selec
 			return err.Error()
 		}
 		for i := range list.Items {
-			if err := release(ctx, c, &list.Items[i]); err != nil {
+			if err := c.release(ctx, &list.Items[i]); err != nil {
 				return err.Error()
 			}
 		}
@@ -169,7 +189,7 @@ const Finalizer = "spotdrill.dev/kept"
 
 // release takes our finalizer off a pod that is being deleted. It has no other: Kubernetes
 // removes its own.
-func release(ctx context.Context, c *cluster.Cluster, p *corev1.Pod) error {
+func (c Client) release(ctx context.Context, p *corev1.Pod) error {
 	if p.DeletionTimestamp == nil || !slices.Contains(p.Finalizers, Finalizer) {
 		return nil
 	}
@@ -181,13 +201,13 @@ func release(ctx context.Context, c *cluster.Cluster, p *corev1.Pod) error {
 }
 
 // PodReady waits until a pod is Ready.
-func PodReady(ctx context.Context, c *cluster.Cluster, namespace, name string) error {
+func (c Client) PodReady(ctx context.Context, namespace, name string) error {
 	return wait.Until(ctx, StartTimeout, "pod "+namespace+"/"+name+" to be Ready", func(ctx context.Context) string {
-		var pod corev1.Pod
-		if err := c.Klient.Resources().Get(ctx, name, namespace, &pod); err != nil {
+		pod, err := c.Clientset.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
 			return err.Error()
 		}
-		return WhyNotReady(pod)
+		return WhyNotReady(*pod)
 	})
 }
 
@@ -217,7 +237,7 @@ func WhyNotReady(pod corev1.Pod) string {
 }
 
 // whyNotReady is the name and the state of one of the selected pods that is not Ready, or "".
-func whyNotReady(ctx context.Context, c *cluster.Cluster, namespace string, selector *metav1.LabelSelector) string {
+func (c Client) whyNotReady(ctx context.Context, namespace string, selector *metav1.LabelSelector) string {
 	pods, err := c.Clientset.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(selector)})
 	if err != nil {
 		return ""
@@ -231,31 +251,31 @@ func whyNotReady(ctx context.Context, c *cluster.Cluster, namespace string, sele
 }
 
 // DeploymentReady waits until every replica is available and no old one is left.
-func DeploymentReady(ctx context.Context, c *cluster.Cluster, namespace, name string) error {
+func (c Client) DeploymentReady(ctx context.Context, namespace, name string) error {
 	return wait.Until(ctx, StartTimeout, "Deployment "+namespace+"/"+name, func(ctx context.Context) string {
-		var d appsv1.Deployment
-		if err := c.Klient.Resources().Get(ctx, name, namespace, &d); err != nil {
+		d, err := c.Clientset.AppsV1().Deployments(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
 			return err.Error()
 		}
 		want := ptr.Deref(d.Spec.Replicas, 1)
 		if d.Status.ObservedGeneration < d.Generation || d.Status.AvailableReplicas != want || d.Status.Replicas != want {
-			return fmt.Sprintf("%d of %d replicas are available", d.Status.AvailableReplicas, want) + whyNotReady(ctx, c, namespace, d.Spec.Selector)
+			return fmt.Sprintf("%d of %d replicas are available", d.Status.AvailableReplicas, want) + c.whyNotReady(ctx, namespace, d.Spec.Selector)
 		}
 		return ""
 	})
 }
 
 // DaemonSetReady waits until a DaemonSet runs on every worker, as it was changed last.
-func DaemonSetReady(ctx context.Context, c *cluster.Cluster, namespace, name string) error {
+func (c Client) DaemonSetReady(ctx context.Context, namespace, name string) error {
 	return wait.Until(ctx, StartTimeout, "DaemonSet "+namespace+"/"+name, func(ctx context.Context) string {
-		var d appsv1.DaemonSet
-		if err := c.Klient.Resources().Get(ctx, name, namespace, &d); err != nil {
+		d, err := c.Clientset.AppsV1().DaemonSets(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
 			return err.Error()
 		}
 		want := d.Status.DesiredNumberScheduled
 		if d.Status.ObservedGeneration < d.Generation || want == 0 || d.Status.UpdatedNumberScheduled != want || d.Status.NumberReady != want {
 			return fmt.Sprintf("of %d pods, %d are Ready and %d are up to date", want, d.Status.NumberReady, d.Status.UpdatedNumberScheduled) +
-				whyNotReady(ctx, c, namespace, d.Spec.Selector)
+				c.whyNotReady(ctx, namespace, d.Spec.Selector)
 		}
 		return ""
 	})

@@ -13,7 +13,6 @@ import (
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/imds"
-	"github.com/spotdrill/spotdrill/framework/objects"
 	"github.com/spotdrill/spotdrill/framework/recording"
 	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -92,7 +91,7 @@ func (r *runner) Recorder() *history.Recorder { return r.rec }
 
 // create creates the objects of one of the manifests.
 func (r *runner) create(ctx context.Context, file string, values map[string]string) error {
-	return objects.Create(ctx, r.sys.Cluster, manifests, "manifests/"+file, values)
+	return r.sys.Cluster.Objects.Create(ctx, manifests, "manifests/"+file, values)
 }
 
 // targets are the nodes that the scenario acts on.

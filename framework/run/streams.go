@@ -10,7 +10,6 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/history"
-	"github.com/spotdrill/spotdrill/framework/objects"
 	"github.com/spotdrill/spotdrill/framework/proxy"
 	"github.com/spotdrill/spotdrill/framework/recording"
 	"github.com/spotdrill/spotdrill/framework/system"
@@ -18,7 +17,7 @@ import (
 
 // podRequest is a request to one of our pods, where it serves its records.
 func podRequest(c *cluster.Cluster, verb, pod, path string) *rest.Request {
-	return objects.PodRequest(c, verb, system.Namespace, pod, system.RecordsPort, path)
+	return c.Objects.PodRequest(verb, system.Namespace, pod, system.RecordsPort, path)
 }
 
 func (r *runner) get(ctx context.Context, pod, path string) (io.ReadCloser, error) {

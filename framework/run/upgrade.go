@@ -13,7 +13,6 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/addon"
 	"github.com/spotdrill/spotdrill/framework/history"
-	"github.com/spotdrill/spotdrill/framework/objects"
 	"github.com/spotdrill/spotdrill/framework/vpccni"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -74,7 +73,7 @@ func (r *runner) upgradeVPCCNI(ctx context.Context, mode history.ConflictMode) e
 	if err := r.applyAddOn(ctx, manifest, mode); err != nil {
 		return fmt.Errorf("upgrade the add-on vpc-cni: %w", err)
 	}
-	return objects.DaemonSetReady(ctx, r.sys.Cluster, r.namespace, vpccni.DaemonSet)
+	return r.sys.Cluster.Objects.DaemonSetReady(ctx, r.namespace, vpccni.DaemonSet)
 }
 
 // applyAddOn applies the manifest of an add-on's version, as the stand-in for EKS's manager of
@@ -84,7 +83,7 @@ func (r *runner) applyAddOn(ctx context.Context, manifest string, mode history.C
 	if err != nil {
 		return err
 	}
-	return addon.Upgrade(ctx, r.sys.Cluster.Klient.Resources().GetControllerRuntimeClient(), objects, addon.Manager, mode)
+	return addon.Upgrade(ctx, r.sys.Cluster.Objects.API, objects, addon.Manager, mode)
 }
 
 // setVPCCNI changes the DaemonSet by hand, as kubectl set env does.
@@ -94,7 +93,7 @@ func (r *runner) setVPCCNI(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("set the values of the add-on vpc-cni: %w", err)
 	}
-	return objects.DaemonSetReady(ctx, r.sys.Cluster, r.namespace, vpccni.DaemonSet)
+	return r.sys.Cluster.Objects.DaemonSetReady(ctx, r.namespace, vpccni.DaemonSet)
 }
 
 // removeVPCCNI removes from the nodes what the stand-in of the add-on vpc-cni has left there.

@@ -20,7 +20,6 @@ import (
 	"github.com/spotdrill/spotdrill/framework/kubeproxy"
 	"github.com/spotdrill/spotdrill/framework/nodeimages"
 	"github.com/spotdrill/spotdrill/framework/nodes"
-	"github.com/spotdrill/spotdrill/framework/objects"
 	"github.com/spotdrill/spotdrill/kind"
 )
 
@@ -229,19 +228,19 @@ func (s *System) furnish(ctx context.Context, instances map[string]string, diges
 	if err := s.Cluster.Wire(ctx); err != nil {
 		return err
 	}
-	if err := objects.EnsureNamespace(ctx, s.Cluster, Namespace); err != nil {
+	if err := s.Cluster.Objects.EnsureNamespace(ctx, Namespace); err != nil {
 		return err
 	}
-	if err := objects.Create(ctx, s.Cluster, manifests, "manifests/upstream.yaml", map[string]string{"NAMESPACE": Namespace, "UPSTREAM_IP": upstreamIP, "COREDNS_IMAGE": image}); err != nil {
+	if err := s.Cluster.Objects.Create(ctx, manifests, "manifests/upstream.yaml", map[string]string{"NAMESPACE": Namespace, "UPSTREAM_IP": upstreamIP, "COREDNS_IMAGE": image}); err != nil {
 		return err
 	}
-	if err := objects.Create(ctx, s.Cluster, manifests, "manifests/proxy-service.yaml", map[string]string{"NAMESPACE": Namespace}); err != nil {
+	if err := s.Cluster.Objects.Create(ctx, manifests, "manifests/proxy-service.yaml", map[string]string{"NAMESPACE": Namespace}); err != nil {
 		return err
 	}
 	if err := s.Cluster.WaitReady(ctx); err != nil {
 		return err
 	}
-	if err := objects.DeploymentReady(ctx, s.Cluster, Namespace, "upstream"); err != nil {
+	if err := s.Cluster.Objects.DeploymentReady(ctx, Namespace, "upstream"); err != nil {
 		return err
 	}
 	if err := s.Cluster.Favour(ctx); err != nil {
@@ -301,7 +300,7 @@ func (s *System) startProxy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := objects.RemovePod(ctx, s.Cluster, Namespace, ProxyPod); err != nil {
+	if err := s.Cluster.Objects.RemovePod(ctx, Namespace, ProxyPod); err != nil {
 		return err
 	}
 	svc, err := s.Cluster.Clientset.CoreV1().Services(Namespace).Get(ctx, ProxyPod, metav1.GetOptions{})
@@ -314,12 +313,12 @@ func (s *System) startProxy(ctx context.Context) error {
 	if err := s.certifyProxy(ctx, svc.Spec.ClusterIP); err != nil {
 		return err
 	}
-	if err := objects.Create(ctx, s.Cluster, manifests, "manifests/proxy.yaml", map[string]string{
+	if err := s.Cluster.Objects.Create(ctx, manifests, "manifests/proxy.yaml", map[string]string{
 		"NAMESPACE": Namespace, "IMAGE": s.Image, "UPSTREAM": "http://" + upstream + ":4566", "API_UPSTREAM": s.settings.ClusterEndpoint,
 	}); err != nil {
 		return err
 	}
-	return objects.PodReady(ctx, s.Cluster, Namespace, ProxyPod)
+	return s.Cluster.Objects.PodReady(ctx, Namespace, ProxyPod)
 }
 
 // certifyProxy gives the proxy a certificate that handlers trust as the API server's.
