@@ -14,8 +14,10 @@ import (
 	"time"
 
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	kindcluster "sigs.k8s.io/kind/pkg/cluster"
 	kindlog "sigs.k8s.io/kind/pkg/log"
 
@@ -49,8 +51,7 @@ type Cluster struct {
 
 	Config    *rest.Config
 	Clientset kubernetes.Interface
-	// Objects are the same client's, and those of any kind.
-	Objects objects.Client
+	API       client.Client // for objects of any kind
 
 	engine   *engine.Engine
 	provider *kindcluster.Provider
@@ -219,12 +220,17 @@ func (c *Cluster) Connect(ctx context.Context) error {
 	c.Config.QPS, c.Config.Burst = 200, 400
 	// An API server's advice on our own objects is not for the user of a drill.
 	c.Config.WarningHandler = rest.NoWarnings{}
-	if c.Objects, err = objects.New(c.Config); err != nil {
-		return err
+	if c.Clientset, err = kubernetes.NewForConfig(c.Config); err != nil {
+		return fmt.Errorf("create client: %w", err)
 	}
-	c.Clientset = c.Objects.Clientset
+	if c.API, err = client.New(c.Config, client.Options{Scheme: scheme.Scheme}); err != nil {
+		return fmt.Errorf("create client for objects of any kind: %w", err)
+	}
 	return c.loadNodes(ctx)
 }
+
+// Objects has access to the cluster's objects.
+func (c *Cluster) Objects() objects.Client { return objects.Client{Clientset: c.Clientset, API: c.API} }
 
 // Delete removes the cluster's containers.
 func (c *Cluster) Delete(ctx context.Context) error {

@@ -40,7 +40,7 @@ type CoreDNS struct {
 
 // New returns the CoreDNS of a kind cluster.
 func New(c *cluster.Cluster, eng *engine.Engine) *CoreDNS {
-	return &CoreDNS{client: c.Clientset, api: c.Objects.API, engine: eng}
+	return &CoreDNS{client: c.Clientset, api: c.API, engine: eng}
 }
 
 // readyTimeout bounds the wait for CoreDNS after a change.

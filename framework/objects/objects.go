@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/kubectl/pkg/util/podutils"
 	"k8s.io/utils/ptr"
@@ -39,19 +38,6 @@ type Client struct {
 	Clientset kubernetes.Interface
 	// API is for objects of any kind.
 	API client.Client
-}
-
-// New returns a client with this access.
-func New(config *rest.Config) (Client, error) {
-	clientset, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return Client{}, fmt.Errorf("create client: %w", err)
-	}
-	api, err := client.New(config, client.Options{Scheme: scheme.Scheme})
-	if err != nil {
-		return Client{}, fmt.Errorf("create client of any kind: %w", err)
-	}
-	return Client{clientset, api}, nil
 }
 
 // Decode reads a manifest with ${NAME} filled in.

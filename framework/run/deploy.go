@@ -18,7 +18,7 @@ import (
 // deploy creates a DaemonSet on launched nodes, and returns when the scheduler has decided about
 // each of its pods: some may not fit.
 func (r *runner) deploy(ctx context.Context, d scenarios.Do) error {
-	if err := r.sys.Cluster.Objects.EnsureNamespace(ctx, r.namespace, system.WorkloadLabel); err != nil {
+	if err := r.sys.Cluster.Objects().EnsureNamespace(ctx, r.namespace, system.WorkloadLabel); err != nil {
 		return fmt.Errorf("deploy %s: %w", d.DaemonSet, err)
 	}
 	r.rec.Record(history.NewDeployed(d.DaemonSet))

@@ -89,7 +89,7 @@ func (r *runner) startProbers(ctx context.Context) error {
 		names = append(names, p.pod, p.flows)
 	}
 	return inParallel(ctx, names, func(ctx context.Context, name string) error {
-		return r.sys.Cluster.Objects.PodReady(ctx, system.Namespace, name)
+		return r.sys.Cluster.Objects().PodReady(ctx, system.Namespace, name)
 	})
 }
 
@@ -147,7 +147,7 @@ func (r *runner) startControl(ctx context.Context, name, key string, values map[
 	if err := r.create(ctx, name+".yaml", values); err != nil {
 		return "", err
 	}
-	if err := r.sys.Cluster.Objects.PodReady(ctx, system.Namespace, name); err != nil {
+	if err := r.sys.Cluster.Objects().PodReady(ctx, system.Namespace, name); err != nil {
 		return "", err
 	}
 	pod, err := r.sys.Cluster.Clientset.CoreV1().Pods(system.Namespace).Get(ctx, name, metav1.GetOptions{})
@@ -302,7 +302,7 @@ func (r *runner) collectFlows(ctx context.Context) error {
 	}
 	var all []history.Flow
 	for _, p := range r.probers {
-		body, err := r.sys.Cluster.Objects.PodRequest(http.MethodGet, system.Namespace, p.flows, conntrack.Port, "flows").Stream(ctx)
+		body, err := r.sys.Cluster.Objects().PodRequest(http.MethodGet, system.Namespace, p.flows, conntrack.Port, "flows").Stream(ctx)
 		if err != nil {
 			return fmt.Errorf("read the flows of pod %s: %w", p.flows, err)
 		}

@@ -91,7 +91,7 @@ func (r *runner) Recorder() *history.Recorder { return r.rec }
 
 // create creates the objects of one of the manifests.
 func (r *runner) create(ctx context.Context, file string, values map[string]string) error {
-	return r.sys.Cluster.Objects.Create(ctx, manifests, "manifests/"+file, values)
+	return r.sys.Cluster.Objects().Create(ctx, manifests, "manifests/"+file, values)
 }
 
 // targets are the nodes that the scenario acts on.

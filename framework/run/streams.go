@@ -17,7 +17,7 @@ import (
 
 // podRequest is a request to one of our pods, where it serves its records.
 func podRequest(c *cluster.Cluster, verb, pod, path string) *rest.Request {
-	return c.Objects.PodRequest(verb, system.Namespace, pod, system.RecordsPort, path)
+	return c.Objects().PodRequest(verb, system.Namespace, pod, system.RecordsPort, path)
 }
 
 func (r *runner) get(ctx context.Context, pod, path string) (io.ReadCloser, error) {

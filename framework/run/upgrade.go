@@ -73,7 +73,7 @@ func (r *runner) upgradeVPCCNI(ctx context.Context, mode history.ConflictMode) e
 	if err := r.applyAddOn(ctx, manifest, mode); err != nil {
 		return fmt.Errorf("upgrade the add-on vpc-cni: %w", err)
 	}
-	return r.sys.Cluster.Objects.DaemonSetReady(ctx, r.namespace, vpccni.DaemonSet)
+	return r.sys.Cluster.Objects().DaemonSetReady(ctx, r.namespace, vpccni.DaemonSet)
 }
 
 // applyAddOn applies the manifest of an add-on's version, as the stand-in for EKS's manager of
@@ -83,7 +83,7 @@ func (r *runner) applyAddOn(ctx context.Context, manifest string, mode history.C
 	if err != nil {
 		return err
 	}
-	return addon.Upgrade(ctx, r.sys.Cluster.Objects.API, objects, addon.Manager, mode)
+	return addon.Upgrade(ctx, r.sys.Cluster.API, objects, addon.Manager, mode)
 }
 
 // setVPCCNI changes the DaemonSet by hand, as kubectl set env does.
@@ -93,7 +93,7 @@ func (r *runner) setVPCCNI(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("set the values of the add-on vpc-cni: %w", err)
 	}
-	return r.sys.Cluster.Objects.DaemonSetReady(ctx, r.namespace, vpccni.DaemonSet)
+	return r.sys.Cluster.Objects().DaemonSetReady(ctx, r.namespace, vpccni.DaemonSet)
 }
 
 // removeVPCCNI removes from the nodes what the stand-in of the add-on vpc-cni has left there.

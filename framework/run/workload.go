@@ -29,7 +29,7 @@ func (r *runner) startWorkload(ctx context.Context) error {
 	if w.Replicas == 0 && !w.Daemon && len(w.Pods) == 0 {
 		return nil
 	}
-	if err := r.sys.Cluster.Objects.EnsureNamespace(ctx, r.namespace, system.WorkloadLabel); err != nil {
+	if err := r.sys.Cluster.Objects().EnsureNamespace(ctx, r.namespace, system.WorkloadLabel); err != nil {
 		return err
 	}
 	values := map[string]string{"NAMESPACE": r.namespace, "IMAGE": r.sys.Image, "REPLICAS": fmt.Sprint(w.Replicas), "WHERE": onSpot(r.other()), "OTHER": r.other()}
@@ -119,12 +119,12 @@ func (r *runner) other() string {
 func (r *runner) workloadReady(ctx context.Context) error {
 	w := r.Scenario.Workload
 	if w.Daemon {
-		if err := r.sys.Cluster.Objects.DaemonSetReady(ctx, r.namespace, "daemon"); err != nil {
+		if err := r.sys.Cluster.Objects().DaemonSetReady(ctx, r.namespace, "daemon"); err != nil {
 			return err
 		}
 	}
 	if w.Replicas > 0 {
-		if err := r.sys.Cluster.Objects.DeploymentReady(ctx, r.namespace, scenarios.App); err != nil {
+		if err := r.sys.Cluster.Objects().DeploymentReady(ctx, r.namespace, scenarios.App); err != nil {
 			return err
 		}
 	}

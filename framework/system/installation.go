@@ -135,13 +135,13 @@ func (s *System) ownQueue(installation string) string { return s.opts.Cluster + 
 
 // permit makes the recording proxy refuse what the handler's IAM policy does not allow.
 func (s *System) permit(ctx context.Context, d handler.Description) error {
-	request := s.Cluster.Objects.PodRequest(http.MethodDelete, Namespace, ProxyPod, RecordsPort, "permitted")
+	request := s.Cluster.Objects().PodRequest(http.MethodDelete, Namespace, ProxyPod, RecordsPort, "permitted")
 	if d.Policy != "" {
 		actions, err := json.Marshal(d.Permitted)
 		if err != nil {
 			return fmt.Errorf("encode the permitted actions: %w", err)
 		}
-		request = s.Cluster.Objects.PodRequest(http.MethodPut, Namespace, ProxyPod, RecordsPort, "permitted").
+		request = s.Cluster.Objects().PodRequest(http.MethodPut, Namespace, ProxyPod, RecordsPort, "permitted").
 			SetHeader("Content-Type", "application/json").Body(actions)
 	}
 	if err := request.Do(ctx).Error(); err != nil {

@@ -58,10 +58,10 @@ func (s *System) loadKwok(ctx context.Context) error {
 // StartKwok starts kwok, in place of one of an earlier run. Its image must be in the nodes.
 func (s *System) StartKwok(ctx context.Context) error {
 	values := map[string]string{"NAMESPACE": Namespace, "IMAGE": s.kwok}
-	if err := s.Cluster.Objects.Apply(ctx, manifests, "manifests/kwok.yaml", values); err != nil {
+	if err := s.Cluster.Objects().Apply(ctx, manifests, "manifests/kwok.yaml", values); err != nil {
 		return err
 	}
-	return s.Cluster.Objects.DeploymentReady(ctx, Namespace, "kwok")
+	return s.Cluster.Objects().DeploymentReady(ctx, Namespace, "kwok")
 }
 
 // StopKwok removes kwok: nothing is to run next to a drill that does not need it.

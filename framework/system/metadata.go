@@ -35,10 +35,10 @@ const (
 // startMetadata serves the metadata of each spot node's instance, and returns when it is served.
 func (s *System) startMetadata(ctx context.Context) error {
 	values := map[string]string{"NAMESPACE": Namespace, "IMAGE": s.Image}
-	if err := s.Cluster.Objects.Apply(ctx, manifests, "manifests/metadata.yaml", values); err != nil {
+	if err := s.Cluster.Objects().Apply(ctx, manifests, "manifests/metadata.yaml", values); err != nil {
 		return err
 	}
-	return s.Cluster.Objects.DaemonSetReady(ctx, Namespace, metadataName)
+	return s.Cluster.Objects().DaemonSetReady(ctx, Namespace, metadataName)
 }
 
 // stopMetadata serves it no longer, and returns when its pods are gone.
@@ -50,7 +50,7 @@ func (s *System) stopMetadata(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("remove DaemonSet %s: %w", metadataName, err)
 	}
-	return s.Cluster.Objects.RemovePods(ctx, Namespace, metav1.ListOptions{LabelSelector: "app=" + metadataName}, "the pods of DaemonSet "+metadataName)
+	return s.Cluster.Objects().RemovePods(ctx, Namespace, metav1.ListOptions{LabelSelector: "app=" + metadataName}, "the pods of DaemonSet "+metadataName)
 }
 
 // metadataServed waits until the metadata of a node's instance is served.
@@ -88,7 +88,7 @@ func (s *System) controlMetadata(ctx context.Context, node, verb, path string, b
 	if err != nil {
 		return rest.Result{}, err
 	}
-	request := s.Cluster.Objects.PodRequest(verb, Namespace, pod.Name, metadataPort, path)
+	request := s.Cluster.Objects().PodRequest(verb, Namespace, pod.Name, metadataPort, path)
 	if body != nil {
 		text, err := json.Marshal(body)
 		if err != nil {

@@ -160,7 +160,7 @@ func (s *System) removeProbers(ctx context.Context) error {
 	if err := s.Cluster.Clientset.BatchV1().Jobs(Namespace).DeleteCollection(ctx, metav1.DeleteOptions{PropagationPolicy: &background}, ours); err != nil {
 		return fmt.Errorf("remove the probers: %w", err)
 	}
-	return s.Cluster.Objects.RemovePods(ctx, Namespace, ours, "the probers")
+	return s.Cluster.Objects().RemovePods(ctx, Namespace, ours, "the probers")
 }
 
 // removeWorkloads deletes the namespaces of all drills, and waits until no pod is left
@@ -176,7 +176,7 @@ func (s *System) removeWorkloads(ctx context.Context) error {
 		if err := namespaces.Delete(ctx, ns.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			return fmt.Errorf("delete namespace %s: %w", ns.Name, err)
 		}
-		if err := s.Cluster.Objects.RemovePods(ctx, ns.Name, metav1.ListOptions{}, "the pods of namespace "+ns.Name); err != nil {
+		if err := s.Cluster.Objects().RemovePods(ctx, ns.Name, metav1.ListOptions{}, "the pods of namespace "+ns.Name); err != nil {
 			return err
 		}
 	}

@@ -228,19 +228,19 @@ func (s *System) furnish(ctx context.Context, instances map[string]string, diges
 	if err := s.Cluster.Wire(ctx); err != nil {
 		return err
 	}
-	if err := s.Cluster.Objects.EnsureNamespace(ctx, Namespace); err != nil {
+	if err := s.Cluster.Objects().EnsureNamespace(ctx, Namespace); err != nil {
 		return err
 	}
-	if err := s.Cluster.Objects.Create(ctx, manifests, "manifests/upstream.yaml", map[string]string{"NAMESPACE": Namespace, "UPSTREAM_IP": upstreamIP, "COREDNS_IMAGE": image}); err != nil {
+	if err := s.Cluster.Objects().Create(ctx, manifests, "manifests/upstream.yaml", map[string]string{"NAMESPACE": Namespace, "UPSTREAM_IP": upstreamIP, "COREDNS_IMAGE": image}); err != nil {
 		return err
 	}
-	if err := s.Cluster.Objects.Create(ctx, manifests, "manifests/proxy-service.yaml", map[string]string{"NAMESPACE": Namespace}); err != nil {
+	if err := s.Cluster.Objects().Create(ctx, manifests, "manifests/proxy-service.yaml", map[string]string{"NAMESPACE": Namespace}); err != nil {
 		return err
 	}
 	if err := s.Cluster.WaitReady(ctx); err != nil {
 		return err
 	}
-	if err := s.Cluster.Objects.DeploymentReady(ctx, Namespace, "upstream"); err != nil {
+	if err := s.Cluster.Objects().DeploymentReady(ctx, Namespace, "upstream"); err != nil {
 		return err
 	}
 	if err := s.Cluster.Favour(ctx); err != nil {
@@ -300,7 +300,7 @@ func (s *System) startProxy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Cluster.Objects.RemovePod(ctx, Namespace, ProxyPod); err != nil {
+	if err := s.Cluster.Objects().RemovePod(ctx, Namespace, ProxyPod); err != nil {
 		return err
 	}
 	svc, err := s.Cluster.Clientset.CoreV1().Services(Namespace).Get(ctx, ProxyPod, metav1.GetOptions{})
@@ -313,12 +313,12 @@ func (s *System) startProxy(ctx context.Context) error {
 	if err := s.certifyProxy(ctx, svc.Spec.ClusterIP); err != nil {
 		return err
 	}
-	if err := s.Cluster.Objects.Create(ctx, manifests, "manifests/proxy.yaml", map[string]string{
+	if err := s.Cluster.Objects().Create(ctx, manifests, "manifests/proxy.yaml", map[string]string{
 		"NAMESPACE": Namespace, "IMAGE": s.Image, "UPSTREAM": "http://" + upstream + ":4566", "API_UPSTREAM": s.settings.ClusterEndpoint,
 	}); err != nil {
 		return err
 	}
-	return s.Cluster.Objects.PodReady(ctx, Namespace, ProxyPod)
+	return s.Cluster.Objects().PodReady(ctx, Namespace, ProxyPod)
 }
 
 // certifyProxy gives the proxy a certificate that handlers trust as the API server's.
