@@ -121,8 +121,7 @@ died, or DNS was broken before anything began; 70: spotdrill itself broke.`,
 				o.Progress = nil // the command's own output would be in the middle of it
 			}
 			var err error
-			o.Scenarios = verdict.Scenarios()
-			if o.Scenario, err = o.Scenarios.Observation(); err != nil {
+			if o.Scenario, err = verdict.Scenarios().Observation(); err != nil {
 				return err
 			}
 			return observing(cmd.Context(), o, meantime(args, o.For, cmd.ErrOrStderr()), history.Handler{Name: "none"})
@@ -212,6 +211,7 @@ func observing(ctx context.Context, o observeOptions, doing observe.Doing, handl
 	if err := o.Check(); err != nil {
 		return exitError{exitUsage, err}
 	}
+	o.Scenarios = verdict.Scenarios()
 	c, err := o.connect()
 	if err != nil {
 		return err
