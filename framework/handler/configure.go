@@ -9,28 +9,28 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/e2e-framework/klient/k8s/resources"
 )
 
 // Reconfigure merges the configuration of the current drill's feature into the installed
 // objects. Only another installation undoes it.
-func (d Description) Reconfigure(ctx context.Context, cfg *rest.Config, s Settings) error {
-	changes, err := d.rendered(d.configured().after, s.value)
+func (h Installation) Reconfigure(ctx context.Context) (err error) {
+	defer explain(&err, "reconfigure handler %s", h.Name)
+	changes, err := h.rendered(h.configured().after, h.Settings.value)
 	if err != nil {
-		return fmt.Errorf("reconfigure handler %s: %w", d.Name, err)
+		return err
 	}
 	if len(changes) == 0 {
-		return fmt.Errorf("reconfigure handler %s: its description has no configurations.%s.after", d.Name, d.feature)
+		return fmt.Errorf("its description has no configurations.%s.after", h.feature)
 	}
-	api, err := resources.New(cfg)
+	api, err := resources.New(h.Config)
 	if err != nil {
-		return fmt.Errorf("reconfigure handler %s: make a client: %w", d.Name, err)
+		return fmt.Errorf("make a client: %w", err)
 	}
 	for _, change := range changes {
 		if err := respecify(ctx, api, change); err != nil {
-			return fmt.Errorf("reconfigure handler %s: %s: %w", d.Name, referenceTo(change), err)
+			return fmt.Errorf("%s: %w", referenceTo(change), err)
 		}
 	}
 	return nil

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 )
@@ -19,11 +18,11 @@ import (
 const updatedAnnotation = "spotdrill.dev/updated"
 
 // Pods are the handler's pods; none if it installs nothing.
-func (d Description) Pods(ctx context.Context, cfg *rest.Config, s Settings) ([]corev1.Pod, error) {
-	if d.Workload(s) == "" {
+func (h Installation) Pods(ctx context.Context) ([]corev1.Pod, error) {
+	if h.Workload() == "" {
 		return nil, nil
 	}
-	r, err := d.running(cfg, s)
+	r, err := h.running()
 	if err != nil {
 		return nil, err
 	}
@@ -32,60 +31,57 @@ func (d Description) Pods(ctx context.Context, cfg *rest.Config, s Settings) ([]
 
 // Update does a rolling update of the handler to the same template and returns when every new
 // replica is available and no old one is left.
-func (d Description) Update(ctx context.Context, cfg *rest.Config, s Settings) error {
-	r, err := d.running(cfg, s)
+func (h Installation) Update(ctx context.Context) (err error) {
+	defer explain(&err, "update handler %s", h.Name)
+	r, err := h.running()
 	if err != nil {
-		return fmt.Errorf("update handler %s: %w", d.Name, err)
+		return err
 	}
 	patch := fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{%q:%q}}}}}`, updatedAnnotation, time.Now().Format(time.RFC3339Nano))
 	if err := r.patch(ctx, types.StrategicMergePatchType, patch); err != nil {
-		return fmt.Errorf("update handler %s: %w", d.Name, err)
+		return err
 	}
-	if err := d.waitReady(ctx, cfg, s); err != nil {
-		return fmt.Errorf("update handler %s: %w", d.Name, err)
-	}
-	return nil
+	return h.waitReady(ctx)
 }
 
 // Scale scales the handler and returns when all replicas are available.
-func (d Description) Scale(ctx context.Context, cfg *rest.Config, s Settings, replicas int) error {
-	r, err := d.running(cfg, s)
+func (h Installation) Scale(ctx context.Context, replicas int) (err error) {
+	defer explain(&err, "scale handler %s", h.Name)
+	r, err := h.running()
 	if err != nil {
-		return fmt.Errorf("scale handler %s: %w", d.Name, err)
+		return err
 	}
 	if err := r.scale(ctx, int32(replicas)); err != nil {
-		return fmt.Errorf("scale handler %s: %w", d.Name, err)
+		return err
 	}
-	if err := d.waitReady(ctx, cfg, s); err != nil {
-		return fmt.Errorf("scale handler %s: %w", d.Name, err)
-	}
-	return nil
+	return h.waitReady(ctx)
 }
 
 // Pause leaves the handler without a pod, and returns when its pods are gone. Resume gives it as many
 // as it had.
-func (d Description) Pause(ctx context.Context, cfg *rest.Config, s Settings) (resume func(context.Context) error, err error) {
-	r, err := d.running(cfg, s)
+func (h Installation) Pause(ctx context.Context) (resume func(context.Context) error, err error) {
+	defer explain(&err, "pause handler %s", h.Name)
+	r, err := h.running()
 	if err != nil {
-		return nil, fmt.Errorf("pause handler %s: %w", d.Name, err)
+		return nil, err
 	}
 	had, err := r.pods(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("pause handler %s: %w", d.Name, err)
+		return nil, err
 	}
-	resume = func(ctx context.Context) error { return d.Scale(ctx, cfg, s, len(had)) }
+	resume = func(ctx context.Context) error { return h.Scale(ctx, len(had)) }
 	if err = r.scale(ctx, 0); err == nil {
 		err = r.waitGone(ctx, "")
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("pause handler %s: %w", d.Name, err), resume(context.WithoutCancel(ctx)))
+		return nil, errors.Join(err, resume(context.WithoutCancel(ctx)))
 	}
 	return resume, nil
 }
 
 // WaitGone waits until no pod of the handler is left on the node.
-func (d Description) WaitGone(ctx context.Context, cfg *rest.Config, s Settings, node string) error {
-	r, err := d.running(cfg, s)
+func (h Installation) WaitGone(ctx context.Context, node string) error {
+	r, err := h.running()
 	if err != nil {
 		return err
 	}
@@ -118,47 +114,49 @@ func (r running) waitGone(ctx context.Context, node string) error {
 // Retire removes the pod for good: the handler gets one replica less, and the ReplicaSet
 // controller deletes the pod that is cheapest to delete. It returns when the others are
 // available; the pod may still be terminating.
-func (d Description) Retire(ctx context.Context, cfg *rest.Config, s Settings, pod string) error {
-	r, err := d.running(cfg, s)
+func (h Installation) Retire(ctx context.Context, pod string) (err error) {
+	defer explain(&err, "retire %s of handler %s", pod, h.Name)
+	r, err := h.running()
 	if err != nil {
-		return fmt.Errorf("retire %s of handler %s: %w", pod, d.Name, err)
+		return err
 	}
 	pods, err := r.pods(ctx)
 	if err != nil {
-		return fmt.Errorf("retire %s of handler %s: %w", pod, d.Name, err)
+		return err
 	}
 	if len(pods) < 2 {
-		return fmt.Errorf("retire %s of handler %s: it is the only replica", pod, d.Name)
+		return errors.New("it is the only replica")
 	}
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"-1000000"}}}`, corev1.PodDeletionCost)
 	if _, err := r.client.CoreV1().Pods(r.namespace).Patch(ctx, pod, types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		return fmt.Errorf("retire %s of handler %s: set its deletion cost: %w", pod, d.Name, err)
+		return fmt.Errorf("set its deletion cost: %w", err)
 	}
-	return d.Scale(ctx, cfg, s, len(pods)-1)
+	return h.Scale(ctx, len(pods)-1)
 }
 
 // Move moves the handler to a spot node with a rolling update. Pods that replace those
 // there may run on any spot node. Only another Install puts the handler back where its
 // description has it.
-func (d Description) Move(ctx context.Context, cfg *rest.Config, s Settings, node string) error {
-	r, err := d.running(cfg, s)
+func (h Installation) Move(ctx context.Context, node string) (err error) {
+	defer explain(&err, "move handler %s to %s", h.Name, node)
+	r, err := h.running()
 	if err != nil {
-		return fmt.Errorf("move handler %s: %w", d.Name, err)
+		return err
 	}
 	patch := fmt.Appendf(nil, moved, node)
 	if err := r.patch(ctx, types.MergePatchType, patch); err != nil {
-		return fmt.Errorf("move handler %s to %s: %w", d.Name, node, err)
+		return err
 	}
-	if err := d.waitReady(ctx, cfg, s); err != nil {
-		return fmt.Errorf("move handler %s to %s: %w", d.Name, node, err)
+	if err := h.waitReady(ctx); err != nil {
+		return err
 	}
 	pods, err := r.pods(ctx)
 	if err != nil {
-		return fmt.Errorf("move handler %s to %s: %w", d.Name, node, err)
+		return err
 	}
 	for i := range pods {
 		if p := &pods[i]; p.DeletionTimestamp == nil && p.Spec.NodeName != node {
-			return fmt.Errorf("move handler %s to %s: the scheduler put %s on %s", d.Name, node, p.Name, p.Spec.NodeName)
+			return fmt.Errorf("the scheduler put %s on %s", p.Name, p.Spec.NodeName)
 		}
 	}
 	return nil

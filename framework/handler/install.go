@@ -68,30 +68,28 @@ func referencesTo(objects []*unstructured.Unstructured) []reference {
 // Install installs the handler and returns when it is ready. An object that exists
 // already is an error: it belongs to somebody else. After an error, Uninstall removes
 // the created objects.
-func (d Description) Install(ctx context.Context, cfg *rest.Config, s Settings) error {
-	objects, err := d.objects(s)
+func (h Installation) Install(ctx context.Context) (err error) {
+	defer explain(&err, "install handler %s", h.Name)
+	objects, err := h.objects()
 	if err != nil {
-		return fmt.Errorf("install handler %s: %w", d.Name, err)
+		return err
 	}
 	if len(objects) == 0 {
 		return nil
 	}
-	api, err := resources.New(cfg)
+	api, err := resources.New(h.Config)
 	if err != nil {
-		return fmt.Errorf("install handler %s: make a client: %w", d.Name, err)
+		return fmt.Errorf("make a client: %w", err)
 	}
-	if err := d.writeInventory(ctx, api, s, objects); err != nil {
-		return fmt.Errorf("install handler %s: %w", d.Name, err)
+	if err := h.writeInventory(ctx, api, objects); err != nil {
+		return err
 	}
 	for _, obj := range objects {
 		if err := create(ctx, api, obj); err != nil {
-			return fmt.Errorf("install handler %s: create %s: %w", d.Name, referenceTo(obj), err)
+			return fmt.Errorf("create %s: %w", referenceTo(obj), err)
 		}
 	}
-	if err := d.waitReady(ctx, cfg, s); err != nil {
-		return fmt.Errorf("install handler %s: %w", d.Name, err)
-	}
-	return nil
+	return h.waitReady(ctx)
 }
 
 // until waits until the condition holds: it is checked at once, and then every poll.
@@ -132,18 +130,18 @@ func beingRemoved(ctx context.Context, api *resources.Resources, obj *unstructur
 	return apierrors.IsNotFound(err) || err == nil && ns.DeletionTimestamp != nil && ns.Labels[OwnerLabel] != ""
 }
 
-func (d Description) writeInventory(ctx context.Context, api *resources.Resources, s Settings, objects []*unstructured.Unstructured) error {
+func (h Installation) writeInventory(ctx context.Context, api *resources.Resources, objects []*unstructured.Unstructured) error {
 	list, err := json.Marshal(referencesTo(objects))
 	if err != nil {
 		return fmt.Errorf("encode the list of objects: %w", err)
 	}
-	launches, err := json.Marshal(d.Launches)
+	launches, err := json.Marshal(h.Launches)
 	if err != nil {
 		return fmt.Errorf("encode what it launches: %w", err)
 	}
 	err = api.Create(ctx, &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: s.namespace(), Namespace: metav1.NamespaceSystem, Labels: map[string]string{OwnerLabel: d.Name}},
-		Data:       map[string]string{inventoryHandler: d.Name, inventoryObjects: string(list), inventoryLaunches: string(launches)},
+		ObjectMeta: metav1.ObjectMeta{Name: h.Settings.namespace(), Namespace: metav1.NamespaceSystem, Labels: map[string]string{OwnerLabel: h.Name}},
+		Data:       map[string]string{inventoryHandler: h.Name, inventoryObjects: string(list), inventoryLaunches: string(launches)},
 	})
 	if apierrors.IsAlreadyExists(err) {
 		return errors.New("another handler is installed, or was only partly removed; remove it first")
@@ -157,22 +155,20 @@ func (d Description) writeInventory(ctx context.Context, api *resources.Resource
 // Uninstall deletes exactly what Install created with the same settings and returns when
 // it is gone, including pods. Only namespaces, which are empty then, may take some seconds
 // more. It is no error if some of it is gone already.
-func (d Description) Uninstall(ctx context.Context, cfg *rest.Config, s Settings) error {
-	objects, err := d.objects(s)
+func (h Installation) Uninstall(ctx context.Context) (err error) {
+	defer explain(&err, "uninstall handler %s", h.Name)
+	objects, err := h.objects()
 	if err != nil {
-		return fmt.Errorf("uninstall handler %s: %w", d.Name, err)
+		return err
 	}
 	if len(objects) == 0 {
 		return nil
 	}
-	api, err := resources.New(cfg)
+	api, err := resources.New(h.Config)
 	if err != nil {
-		return fmt.Errorf("uninstall handler %s: make a client: %w", d.Name, err)
+		return fmt.Errorf("make a client: %w", err)
 	}
-	if err := uninstall(ctx, api, s.namespace(), referencesTo(objects), d.Launches, d.Name); err != nil {
-		return fmt.Errorf("uninstall handler %s: %w", d.Name, err)
-	}
-	return nil
+	return uninstall(ctx, api, h.Settings.namespace(), referencesTo(objects), h.Launches, h.Name)
 }
 
 // RemoveLeftover uninstalls the handlers that an earlier run left behind, if any.

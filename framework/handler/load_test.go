@@ -198,7 +198,8 @@ func TestTheHandlersOfTheProductLoad(t *testing.T) {
 // install uses no cluster: it is for handlers that install nothing.
 func install(t *testing.T, d Description) error {
 	t.Helper()
-	return errors.Join(d.Install(t.Context(), nil, Settings{}), d.Uninstall(t.Context(), nil, Settings{}))
+	h := d.In(nil, Settings{})
+	return errors.Join(h.Install(t.Context()), h.Uninstall(t.Context()))
 }
 
 func TestWhatIsLeftOnANode(t *testing.T) {

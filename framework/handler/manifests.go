@@ -79,12 +79,12 @@ func (doc document) decode(filled string) (*unstructured.Unstructured, error) {
 // objects are the objects to install, in order: namespaces, definitions, credentials,
 // other objects in the order of the manifests, the objects of each worker, and at last
 // what runs pods.
-func (d Description) objects(s Settings) ([]*unstructured.Unstructured, error) {
-	out, err := d.rendered(d.documents, s.value)
+func (h Installation) objects() ([]*unstructured.Unstructured, error) {
+	out, err := h.rendered(h.documents, h.Settings.value)
 	if err != nil || len(out) == 0 {
 		return nil, err
 	}
-	changes, err := d.rendered(d.configured().before, s.value)
+	changes, err := h.rendered(h.configured().before, h.Settings.value)
 	if err != nil {
 		return nil, err
 	}
@@ -93,14 +93,14 @@ func (d Description) objects(s Settings) ([]*unstructured.Unstructured, error) {
 	}
 	own := []runtime.Object{&corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: metav1.ObjectMeta{Name: CredentialsSecret, Namespace: s.namespace()},
-		StringData: map[string]string{"AWS_ACCESS_KEY_ID": s.accessKey(), "AWS_SECRET_ACCESS_KEY": "test"},
+		ObjectMeta: metav1.ObjectMeta{Name: CredentialsSecret, Namespace: h.Settings.namespace()},
+		StringData: map[string]string{"AWS_ACCESS_KEY_ID": h.Settings.accessKey(), "AWS_SECRET_ACCESS_KEY": "test"},
 	}}
 	if !slices.ContainsFunc(out, func(o *unstructured.Unstructured) bool {
-		return o.GetKind() == "Namespace" && o.GetName() == s.namespace()
+		return o.GetKind() == "Namespace" && o.GetName() == h.Settings.namespace()
 	}) {
 		own = append(own, &corev1.Namespace{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: s.namespace()},
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: h.Settings.namespace()},
 		})
 	}
 	for _, o := range own {
@@ -109,15 +109,15 @@ func (d Description) objects(s Settings) ([]*unstructured.Unstructured, error) {
 			return nil, fmt.Errorf("encode %T: %w", o, err)
 		}
 		obj := &unstructured.Unstructured{Object: fields}
-		setLabel(obj, OwnerLabel, d.Name)
+		setLabel(obj, OwnerLabel, h.Name)
 		out = slices.Insert(out, 0, obj)
 	}
-	perWorker, err := d.workerObjects(s)
+	perWorker, err := h.workerObjects()
 	if err != nil {
 		return nil, err
 	}
 	for _, obj := range out {
-		if err := route(obj, s); err != nil {
+		if err := route(obj, h.Settings); err != nil {
 			return nil, err
 		}
 	}

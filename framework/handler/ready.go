@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 )
 
 // shownLines is how much of a log an error shows.
@@ -19,29 +18,29 @@ const shownLines = 20
 
 // Workload is the NAMESPACE/NAME of the handler's Deployment or DaemonSet; empty if it installs
 // nothing.
-func (d Description) Workload(s Settings) string {
-	return fill(cmp.Or(d.Ready.Deployment, d.Ready.DaemonSet), s.value)
+func (h Installation) Workload() string {
+	return fill(cmp.Or(h.Ready.Deployment, h.Ready.DaemonSet), h.Settings.value)
 }
 
 // WaitReady waits until the handler is ready, as it is after Install. One that runs on each node
 // may not be on a node that was restored.
-func (d Description) WaitReady(ctx context.Context, cfg *rest.Config, s Settings) error {
-	if err := d.waitReady(ctx, cfg, s); err != nil {
-		return fmt.Errorf("handler %s: %w", d.Name, err)
+func (h Installation) WaitReady(ctx context.Context) error {
+	if err := h.waitReady(ctx); err != nil {
+		return fmt.Errorf("handler %s: %w", h.Name, err)
 	}
 	return nil
 }
 
 // waitReady waits until every replica of the handler is available and the handler knows its
 // workers.
-func (d Description) waitReady(ctx context.Context, cfg *rest.Config, s Settings) error {
-	r, err := d.running(cfg, s)
+func (h Installation) waitReady(ctx context.Context) error {
+	r, err := h.running()
 	if err != nil {
 		return err
 	}
-	seen, err := d.waitAvailable(ctx, r)
+	seen, err := h.waitAvailable(ctx, r)
 	if err == nil {
-		err = d.waitWorkers(ctx, cfg, s)
+		err = h.waitWorkers(ctx)
 	}
 	if err == nil {
 		return nil
@@ -158,17 +157,18 @@ func (r running) podLog(ctx context.Context, pod *corev1.Pod, options corev1.Pod
 
 // Logs are the logs of the handler's pods since a time (in whole seconds); empty if it
 // installs nothing.
-func (d Description) Logs(ctx context.Context, cfg *rest.Config, s Settings, since time.Time) (string, error) {
-	if len(d.documents) == 0 {
+func (h Installation) Logs(ctx context.Context, since time.Time) (_ string, err error) {
+	defer explain(&err, "logs of handler %s", h.Name)
+	if len(h.documents) == 0 {
 		return "", nil
 	}
-	r, err := d.running(cfg, s)
+	r, err := h.running()
 	if err != nil {
-		return "", fmt.Errorf("logs of handler %s: %w", d.Name, err)
+		return "", err
 	}
 	pods, err := r.pods(ctx)
 	if err != nil {
-		return "", fmt.Errorf("logs of handler %s: %w", d.Name, err)
+		return "", err
 	}
 	var b strings.Builder
 	var errs []error

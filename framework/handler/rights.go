@@ -8,7 +8,6 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 )
 
 // Right is a rule of a role that is bound to the handler's service account.
@@ -20,33 +19,31 @@ type Right struct {
 // Rights are what the handler may do in the cluster: the rules of every role that is
 // bound to its service account, read from the cluster. They do not include the rights of
 // all service accounts. There are none if it installs nothing.
-func (d Description) Rights(ctx context.Context, cfg *rest.Config, s Settings) ([]Right, error) {
-	if d.Workload(s) == "" {
+func (h Installation) Rights(ctx context.Context) (_ []Right, err error) {
+	defer explain(&err, "read rights of handler %s", h.Name)
+	if h.Workload() == "" {
 		return nil, nil
 	}
-	r, err := d.running(cfg, s)
+	r, err := h.running()
 	if err != nil {
-		return nil, fmt.Errorf("read rights of handler %s: %w", d.Name, err)
+		return nil, err
 	}
-	rights, err := r.rights(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read rights of handler %s: %w", d.Name, err)
-	}
-	return rights, nil
+	return r.rights(ctx)
 }
 
 // User is the handler's user name in the API server; empty if it installs nothing.
-func (d Description) User(ctx context.Context, cfg *rest.Config, s Settings) (string, error) {
-	if d.Workload(s) == "" {
+func (h Installation) User(ctx context.Context) (_ string, err error) {
+	defer explain(&err, "find the user of handler %s", h.Name)
+	if h.Workload() == "" {
 		return "", nil
 	}
-	r, err := d.running(cfg, s)
+	r, err := h.running()
 	if err != nil {
-		return "", fmt.Errorf("find the user of handler %s: %w", d.Name, err)
+		return "", err
 	}
 	account, err := r.account(ctx)
 	if err != nil {
-		return "", fmt.Errorf("find the user of handler %s: %w", d.Name, err)
+		return "", err
 	}
 	return "system:serviceaccount:" + account.Namespace + ":" + account.Name, nil
 }

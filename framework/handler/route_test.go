@@ -55,7 +55,7 @@ func TestTheProductsHandlersAreRouted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		objects, err := d.objects(routed)
+		objects, err := d.In(nil, routed).objects()
 		if err != nil {
 			t.Fatal(err)
 		}

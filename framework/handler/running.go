@@ -13,6 +13,27 @@ import (
 	"k8s.io/utils/ptr"
 )
 
+// Installation is a handler that is installed in a cluster, or is to be.
+type Installation struct {
+	Description
+	// Settings are what it must know about the cluster. They name its namespace and its credentials,
+	// which are its own.
+	Settings Settings
+	Config   *rest.Config // of a client of the cluster
+}
+
+// In is the handler in the cluster that config gives access to.
+func (d Description) In(config *rest.Config, s Settings) Installation {
+	return Installation{d, s, config}
+}
+
+// explain adds to an error what was being done.
+func explain(err *error, format string, args ...any) {
+	if *err != nil {
+		*err = fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), *err)
+	}
+}
+
 // running is the handler's Deployment or DaemonSet in the cluster.
 type running struct {
 	client          kubernetes.Interface
@@ -21,13 +42,13 @@ type running struct {
 	workers         int // that a DaemonSet must run on, at least
 }
 
-func (d Description) running(cfg *rest.Config, s Settings) (running, error) {
-	client, err := kubernetes.NewForConfig(cfg)
+func (h Installation) running() (running, error) {
+	client, err := kubernetes.NewForConfig(h.Config)
 	if err != nil {
 		return running{}, fmt.Errorf("make a client: %w", err)
 	}
-	namespace, name, _ := strings.Cut(d.Workload(s), "/")
-	return running{client, d.OnEachNode(), namespace, name, max(1, len(s.Workers))}, nil
+	namespace, name, _ := strings.Cut(h.Workload(), "/")
+	return running{client, h.OnEachNode(), namespace, name, max(1, len(h.Settings.Workers))}, nil
 }
 
 // String is "Deployment NAMESPACE/NAME".

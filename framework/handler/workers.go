@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/e2e-framework/klient/k8s/resources"
 )
@@ -24,19 +23,19 @@ const workerLabel = "spotdrill.dev/worker"
 func (d Description) KnowsWorkers() bool { return len(d.perWorker) > 0 || len(d.Workers.Labels) > 0 }
 
 // Tags are the tags that the handler needs on a worker's EC2 instance.
-func (d Description) Tags(s Settings, w Worker) map[string]string {
-	return filled(d.Workers.Tags, s, w)
+func (h Installation) Tags(w Worker) map[string]string {
+	return h.filled(h.Workers.Tags, w)
 }
 
 // Labels are the labels that the handler needs on a worker's Node object.
-func (d Description) Labels(s Settings, w Worker) map[string]string {
-	return filled(d.Workers.Labels, s, w)
+func (h Installation) Labels(w Worker) map[string]string {
+	return h.filled(h.Workers.Labels, w)
 }
 
-func filled(values map[string]string, s Settings, w Worker) map[string]string {
+func (h Installation) filled(values map[string]string, w Worker) map[string]string {
 	out := make(map[string]string, len(values))
 	for key, value := range values {
-		out[key] = fill(value, s.valueFor(w))
+		out[key] = fill(value, h.Settings.valueFor(w))
 	}
 	return out
 }
@@ -51,10 +50,11 @@ type WorkerObject struct {
 
 // WorkerObjects are the objects of the workers in the settings. A handler that deletes
 // one removes the worker's node.
-func (d Description) WorkerObjects(s Settings) ([]WorkerObject, error) {
-	objects, err := d.workerObjects(s)
+func (h Installation) WorkerObjects() (_ []WorkerObject, err error) {
+	defer explain(&err, "handler %s", h.Name)
+	objects, err := h.workerObjects()
 	if err != nil {
-		return nil, fmt.Errorf("handler %s: %w", d.Name, err)
+		return nil, err
 	}
 	out := make([]WorkerObject, len(objects))
 	for i, obj := range objects {
@@ -66,17 +66,18 @@ func (d Description) WorkerObjects(s Settings) ([]WorkerObject, error) {
 
 // LaunchedObjects are the objects of the nodes that the handler has launched. One whose node
 // has not registered is left out.
-func (d Description) LaunchedObjects(ctx context.Context, cfg *rest.Config) ([]WorkerObject, error) {
-	if d.Launches.Kind == "" {
+func (h Installation) LaunchedObjects(ctx context.Context) (_ []WorkerObject, err error) {
+	defer explain(&err, "handler %s", h.Name)
+	if h.Launches.Kind == "" {
 		return nil, nil
 	}
-	api, err := resources.New(cfg)
+	api, err := resources.New(h.Config)
 	if err != nil {
-		return nil, fmt.Errorf("handler %s: make a client: %w", d.Name, err)
+		return nil, fmt.Errorf("make a client: %w", err)
 	}
-	list, err := d.Launches.list(ctx, api)
+	list, err := h.Launches.list(ctx, api)
 	if err != nil {
-		return nil, fmt.Errorf("handler %s: %w", d.Name, err)
+		return nil, err
 	}
 	var out []WorkerObject
 	for _, obj := range list {
@@ -106,10 +107,10 @@ func (l Launches) list(ctx context.Context, api *resources.Resources) ([]unstruc
 	return slices.DeleteFunc(all.Items, func(obj unstructured.Unstructured) bool { return obj.GetLabels()[workerLabel] != "" }), nil
 }
 
-func (d Description) workerObjects(s Settings) ([]*unstructured.Unstructured, error) {
+func (h Installation) workerObjects() ([]*unstructured.Unstructured, error) {
 	var out []*unstructured.Unstructured
-	for _, w := range s.Workers {
-		objects, err := d.rendered(d.perWorker, s.valueFor(w))
+	for _, w := range h.Settings.Workers {
+		objects, err := h.rendered(h.perWorker, h.Settings.valueFor(w))
 		if err != nil {
 			return nil, fmt.Errorf("for worker %s: %w", w.Node, err)
 		}
@@ -123,8 +124,9 @@ func (d Description) workerObjects(s Settings) ([]*unstructured.Unstructured, er
 
 // Intact reports whether every object of a worker exists and is not being deleted. The
 // handler deletes them when it removes a node.
-func (d Description) Intact(ctx context.Context, cfg *rest.Config, s Settings) (bool, error) {
-	api, objects, err := d.workersAPI(cfg, s)
+func (h Installation) Intact(ctx context.Context) (intact bool, err error) {
+	defer explain(&err, "handler %s", h.Name)
+	api, objects, err := h.workersAPI()
 	if err != nil {
 		return false, err
 	}
@@ -134,20 +136,20 @@ func (d Description) Intact(ctx context.Context, cfg *rest.Config, s Settings) (
 			return false, nil
 		}
 		if err != nil {
-			return false, fmt.Errorf("handler %s: read %s: %w", d.Name, referenceTo(obj), err)
+			return false, fmt.Errorf("read %s: %w", referenceTo(obj), err)
 		}
 	}
 	return true, nil
 }
 
-func (d Description) workersAPI(cfg *rest.Config, s Settings) (*resources.Resources, []*unstructured.Unstructured, error) {
-	objects, err := d.workerObjects(s)
+func (h Installation) workersAPI() (*resources.Resources, []*unstructured.Unstructured, error) {
+	objects, err := h.workerObjects()
 	if err != nil {
-		return nil, nil, fmt.Errorf("handler %s: %w", d.Name, err)
+		return nil, nil, err
 	}
-	api, err := resources.New(cfg)
+	api, err := resources.New(h.Config)
 	if err != nil {
-		return nil, nil, fmt.Errorf("handler %s: make a client: %w", d.Name, err)
+		return nil, nil, fmt.Errorf("make a client: %w", err)
 	}
 	return api, objects, nil
 }
@@ -155,25 +157,23 @@ func (d Description) workersAPI(cfg *rest.Config, s Settings) (*resources.Resour
 // Stop removes what runs the handler's pods and the objects of each worker, so that
 // workers can be restored without it; Start undoes this. It is no error if the handler is
 // stopped already.
-func (d Description) Stop(ctx context.Context, cfg *rest.Config, s Settings) error {
-	api, objects, err := d.temporary(cfg, s)
+func (h Installation) Stop(ctx context.Context) (err error) {
+	defer explain(&err, "stop handler %s", h.Name)
+	api, objects, err := h.temporary()
 	if err == nil {
-		err = remove(ctx, api, referencesTo(objects), d.Launches, d.Name)
+		err = remove(ctx, api, referencesTo(objects), h.Launches, h.Name)
 	}
 	if err == nil {
-		err = d.removeLeases(ctx, cfg, s)
+		err = h.removeLeases(ctx)
 	}
-	if err != nil {
-		return fmt.Errorf("stop handler %s: %w", d.Name, err)
-	}
-	return nil
+	return err
 }
 
 // removeLeases removes the leases of the stopped pods from our own namespace: a leader that
 // did not release its lease would keep the next one waiting for 15 s.
-func (d Description) removeLeases(ctx context.Context, cfg *rest.Config, s Settings) error {
-	r, err := d.running(cfg, s)
-	if err != nil || r.namespace != s.namespace() {
+func (h Installation) removeLeases(ctx context.Context) error {
+	r, err := h.running()
+	if err != nil || r.namespace != h.Settings.namespace() {
 		return err
 	}
 	if err := r.client.CoordinationV1().Leases(r.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
@@ -184,33 +184,31 @@ func (d Description) removeLeases(ctx context.Context, cfg *rest.Config, s Setti
 
 // Start creates the objects of each worker in these settings, starts the handler again
 // and returns when it is ready. Its pods are new ones: none has been restarted.
-func (d Description) Start(ctx context.Context, cfg *rest.Config, s Settings) error {
-	api, objects, err := d.temporary(cfg, s)
+func (h Installation) Start(ctx context.Context) (err error) {
+	defer explain(&err, "start handler %s", h.Name)
+	api, objects, err := h.temporary()
 	if err != nil {
-		return fmt.Errorf("start handler %s: %w", d.Name, err)
+		return err
 	}
 	if len(objects) == 0 {
 		return nil // it installs nothing, so that nothing becomes ready
 	}
 	for _, obj := range objects {
 		if err := create(ctx, api, obj); err != nil {
-			return fmt.Errorf("start handler %s: create %s: %w", d.Name, referenceTo(obj), err)
+			return fmt.Errorf("create %s: %w", referenceTo(obj), err)
 		}
 	}
-	if err := d.waitReady(ctx, cfg, s); err != nil {
-		return fmt.Errorf("start handler %s: %w", d.Name, err)
-	}
-	return nil
+	return h.waitReady(ctx)
 }
 
 // temporary are the objects that a stopped handler does not have, in the order of their
 // creation.
-func (d Description) temporary(cfg *rest.Config, s Settings) (*resources.Resources, []*unstructured.Unstructured, error) {
-	objects, err := d.objects(s)
+func (h Installation) temporary() (*resources.Resources, []*unstructured.Unstructured, error) {
+	objects, err := h.objects()
 	if err != nil {
 		return nil, nil, err
 	}
-	api, err := resources.New(cfg)
+	api, err := resources.New(h.Config)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a client: %w", err)
 	}
@@ -230,28 +228,28 @@ func createStatus(ctx context.Context, api client.Client, obj *unstructured.Unst
 }
 
 // waitWorkers waits until the handler knows every worker.
-func (d Description) waitWorkers(ctx context.Context, cfg *rest.Config, s Settings) error {
-	if d.Workers.Condition == "" {
+func (h Installation) waitWorkers(ctx context.Context) error {
+	if h.Workers.Condition == "" {
 		return nil
 	}
-	api, objects, err := d.workersAPI(cfg, s)
+	api, objects, err := h.workersAPI()
 	if err != nil {
 		return err
 	}
 	for _, obj := range objects {
 		seen := "nothing seen"
-		err := until(ctx, d.Ready.Timeout.D(), func(ctx context.Context) (bool, error) {
+		err := until(ctx, h.Ready.Timeout.D(), func(ctx context.Context) (bool, error) {
 			if err := api.Get(ctx, obj.GetName(), obj.GetNamespace(), obj); err != nil {
 				seen = err.Error()
 				return false, nil
 			}
 			var holds bool
-			holds, seen = hasCondition(obj, d.Workers.Condition)
+			holds, seen = hasCondition(obj, h.Workers.Condition)
 			return holds, nil
 		})
 		if err != nil {
 			return fmt.Errorf("%s: %s has no condition %s=True after %s: %s: %w",
-				d.At("workers.condition"), referenceTo(obj), d.Workers.Condition, d.Ready.Timeout.D(), seen, err)
+				h.At("workers.condition"), referenceTo(obj), h.Workers.Condition, h.Ready.Timeout.D(), seen, err)
 		}
 	}
 	return nil

@@ -20,8 +20,8 @@ const signalled = 3 * time.Second
 
 // disturb does something to the handler under test, and returns when it is done.
 func (r *runner) disturb(ctx context.Context, d scenarios.Do) error {
-	under, config, settings := r.handler(), r.sys.Cluster.Config, r.sys.SettingsOf(r.under())
-	pods, err := under.Pods(ctx, config, settings)
+	under := r.sys.InCluster(r.under())
+	pods, err := under.Pods(ctx)
 	if err != nil {
 		return fmt.Errorf("disturb %s: %w", d.Name, err)
 	}
@@ -40,17 +40,17 @@ func (r *runner) disturb(ctx context.Context, d scenarios.Do) error {
 	case scenarios.Kill:
 		err = inParallel(ctx, pods, r.sys.Cluster.Kill)
 	case scenarios.Restart:
-		err = under.Update(ctx, config, settings)
+		err = under.Update(ctx)
 	case scenarios.Scale:
-		err = under.Scale(ctx, config, settings, d.Replicas)
+		err = under.Scale(ctx, d.Replicas)
 	case scenarios.Delete:
 		if err = inParallel(ctx, pods, r.sys.Cluster.DeletePod); err == nil {
 			err = r.sleepUntil(ctx, r.rec.Clock().Now()+signalled)
 		}
 	case scenarios.Retire:
-		err = under.Retire(ctx, config, settings, pods[0].Name)
+		err = under.Retire(ctx, pods[0].Name)
 	case scenarios.Move:
-		err = under.Move(ctx, config, settings, r.nodes[d.Node].Name)
+		err = under.Move(ctx, r.nodes[d.Node].Name)
 	case scenarios.CutOff:
 		return r.cutOff(ctx, pods, d)
 	case scenarios.Stop:
@@ -106,7 +106,7 @@ func (r *runner) lasting(ctx context.Context, d scenarios.Do, undo func(context.
 
 // stop leaves the handler without a pod for the step's time.
 func (r *runner) stop(ctx context.Context, d scenarios.Do) error {
-	resume, err := r.handler().Pause(ctx, r.sys.Cluster.Config, r.sys.SettingsOf(r.under()))
+	resume, err := r.sys.InCluster(r.under()).Pause(ctx)
 	if err != nil {
 		return fmt.Errorf("disturb %s: %w", d.Name, err)
 	}
@@ -135,7 +135,7 @@ func (r *runner) reconnect(ctx context.Context, pods []corev1.Pod, d scenarios.D
 
 // reconfigure lets the handler remove nodes without a notice.
 func (r *runner) reconfigure(ctx context.Context, c scenarios.Do) error {
-	settings, err := r.sys.Equipment(ctx, r.under())
+	under, err := r.sys.WithWorkers(ctx, r.under())
 	if err != nil {
 		return fmt.Errorf("reconfiguration %s: %w", c.Name, err)
 	}
@@ -145,7 +145,7 @@ func (r *runner) reconfigure(ctx context.Context, c scenarios.Do) error {
 	for _, name := range c.Disrupts {
 		r.rec.Record(history.NewHandlerReconfigured(c.Name, r.Scenario.Feature, history.Node(r.nodes[name].Name)))
 	}
-	if err := r.handler().Reconfigure(ctx, r.sys.Cluster.Config, settings); err != nil {
+	if err := under.Reconfigure(ctx); err != nil {
 		return fmt.Errorf("reconfiguration %s: %w", c.Name, err)
 	}
 	return nil

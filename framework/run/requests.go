@@ -19,7 +19,7 @@ import (
 
 // recordRights records what the handler may do in the cluster.
 func (r *runner) recordRights(ctx context.Context) error {
-	rights, err := r.handler().Rights(ctx, r.sys.Cluster.Config, r.sys.SettingsOf(r.under()))
+	rights, err := r.sys.InCluster(r.under()).Rights(ctx)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (p *Play) requests(ctx context.Context) (recording.Requests, error) {
 
 // requestsOf are what the handler of an installation requested since the drills began.
 func (p *Play) requestsOf(ctx context.Context, i *system.Installation) (recording.Requests, error) {
-	user, err := i.Handler.User(ctx, p.sys.Cluster.Config, p.sys.SettingsOf(i))
+	user, err := p.sys.InCluster(i).User(ctx)
 	if err != nil || user == "" {
 		return recording.Requests{}, err
 	}
@@ -102,11 +102,11 @@ func (r *runner) workerObjects(ctx context.Context) ([]handler.WorkerObject, err
 	if !r.handler().KnowsWorkers() {
 		return nil, nil
 	}
-	settings, err := r.sys.Equipment(ctx, r.under())
+	under, err := r.sys.WithWorkers(ctx, r.under())
 	if err != nil {
 		return nil, err
 	}
-	objects, err := r.handler().WorkerObjects(settings)
+	objects, err := under.WorkerObjects()
 	return append(objects, r.launched...), err
 }
 
@@ -154,7 +154,7 @@ func (r *runner) saveHandlerLogs(ctx context.Context) error {
 }
 
 func (r *runner) saveLog(ctx context.Context, i *system.Installation) error {
-	text, err := i.Handler.Logs(ctx, r.sys.Cluster.Config, r.sys.SettingsOf(i), r.rec.Clock().Start())
+	text, err := r.sys.InCluster(i).Logs(ctx, r.rec.Clock().Start())
 	if err != nil {
 		text = fmt.Sprintf("the handler's log could not be read: %v\n", err)
 	}

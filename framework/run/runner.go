@@ -141,7 +141,7 @@ func (r *runner) recordFacts(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if r.launched, err = r.handler().LaunchedObjects(ctx, r.sys.Cluster.Config); err != nil {
+	if r.launched, err = r.sys.InCluster(r.under()).LaunchedObjects(ctx); err != nil {
 		return err
 	}
 	for _, budget := range r.Scenario.Workload.Budgets {

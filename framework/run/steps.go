@@ -166,7 +166,7 @@ func (r *runner) putFindings(ctx context.Context, n scenarios.Notice) error {
 // formerInstance is an instance that had the node's name and was terminated: names are
 // used again when an address is.
 func (r *runner) formerInstance(ctx context.Context, node cluster.Node) (cluster.Node, error) {
-	started, err := r.sys.AWS.RunInstances(ctx, r.sys.SettingsOf(r.under()).ClusterName, []string{node.Name})
+	started, err := r.sys.AWS.RunInstances(ctx, r.sys.InCluster(r.under()).Settings.ClusterName, []string{node.Name})
 	if err != nil {
 		return cluster.Node{}, err
 	}

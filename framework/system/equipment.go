@@ -16,8 +16,8 @@ import (
 	"github.com/spotdrill/spotdrill/kind"
 )
 
-// SettingsOf are what an installation gets to know about the system, without its workers.
-func (s *System) SettingsOf(i *Installation) handler.Settings {
+// InCluster is the handler of an installation in the cluster, without its workers.
+func (s *System) InCluster(i *Installation) handler.Installation {
 	settings := s.settings
 	if ref, ok := s.images[buildOf(i.Handler)]; ok {
 		settings.Image = ref
@@ -26,12 +26,12 @@ func (s *System) SettingsOf(i *Installation) handler.Settings {
 	if i.queue != nil {
 		settings.QueueName, settings.QueueURL = s.queueName(i), i.queue.QueueURL(settings.Endpoint)
 	}
-	return settings
+	return i.Handler.In(s.Cluster.Config, settings)
 }
 
-// Equipment is SettingsOf with the workers as they are now.
-func (s *System) Equipment(ctx context.Context, i *Installation) (handler.Settings, error) {
-	settings, capacity := s.SettingsOf(i), i.Handler.Workers.Capacity
+// WithWorkers is InCluster with the workers as they are now.
+func (s *System) WithWorkers(ctx context.Context, i *Installation) (handler.Installation, error) {
+	h, capacity := s.InCluster(i), i.Handler.Workers.Capacity
 	// What a drill launches is the handler's, whatever its capacity.
 	fixed := slices.DeleteFunc(slices.Clone(s.Cluster.Nodes), func(n cluster.Node) bool {
 		return n.Capacity == nodes.ControlPlane || capacity != "" && n.Capacity != capacity
@@ -39,26 +39,26 @@ func (s *System) Equipment(ctx context.Context, i *Installation) (handler.Settin
 	for _, n := range slices.Concat(fixed, s.launched) {
 		w, err := s.worker(ctx, n)
 		if err != nil {
-			return settings, err
+			return h, err
 		}
-		settings.Workers = append(settings.Workers, w)
+		h.Settings.Workers = append(h.Settings.Workers, w)
 	}
-	return settings, s.measureLost(ctx, settings.Workers)
+	return h, s.measureLost(ctx, h.Settings.Workers)
 }
 
-// equip tags the workers' instances as the handler requires, and returns its
-// settings. The tags stay: nothing else reads them.
-func (s *System) equip(ctx context.Context, i *Installation) (handler.Settings, error) {
-	settings, err := s.Equipment(ctx, i)
+// withTagged is WithWorkers, and tags the workers' instances as the handler requires. The tags
+// stay: nothing else reads them.
+func (s *System) withTagged(ctx context.Context, i *Installation) (handler.Installation, error) {
+	h, err := s.WithWorkers(ctx, i)
 	if err != nil {
-		return settings, err
+		return h, err
 	}
-	for _, w := range settings.Workers {
-		if err := s.AWS.Tag(ctx, w.Instance, i.Handler.Tags(settings, w)); err != nil {
-			return settings, err
+	for _, w := range h.Settings.Workers {
+		if err := s.AWS.Tag(ctx, w.Instance, h.Tags(w)); err != nil {
+			return h, err
 		}
 	}
-	return settings, nil
+	return h, nil
 }
 
 // worker is a node as a handler's objects have it. One that is lost has no size.
@@ -139,7 +139,7 @@ func (s *System) Uninitialize(ctx context.Context, i *Installation, node string)
 	if err := nodes.RemoveLabels(ctx, s.Cluster.Clientset, node, slices.Collect(maps.Keys(labels))); err != nil {
 		return err
 	}
-	if err := i.Handler.WaitGone(ctx, s.Cluster.Config, s.SettingsOf(i), node); err != nil {
+	if err := s.InCluster(i).WaitGone(ctx, node); err != nil {
 		return fmt.Errorf("remove the labels of handler %s from %s: %w", i.Handler.Name, node, err)
 	}
 	return nil
@@ -147,13 +147,13 @@ func (s *System) Uninitialize(ctx context.Context, i *Installation, node string)
 
 // labelsOf are the labels that the handler needs on a worker's node.
 func (s *System) labelsOf(ctx context.Context, i *Installation, node string) (map[string]string, error) {
-	settings, err := s.Equipment(ctx, i)
+	h, err := s.WithWorkers(ctx, i)
 	if err != nil {
 		return nil, err
 	}
-	for _, w := range settings.Workers {
+	for _, w := range h.Settings.Workers {
 		if w.Node == node {
-			return i.Handler.Labels(settings, w), nil
+			return h.Labels(w), nil
 		}
 	}
 	return nil, fmt.Errorf("%s is no worker of handler %s", node, i.Handler.Name)

@@ -42,17 +42,17 @@ func TestLostWorkersHaveTheSizeOfAnother(t *testing.T) {
 		"nobody knows, for nothing": {nil, ""},
 	} {
 		s := &System{Cluster: &cluster.Cluster{Nodes: fixed, Clientset: fake.NewClientset(c.nodes...)}}
-		settings, err := s.Equipment(t.Context(), &Installation{Handler: handler.Description{Workers: handler.Workers{Capacity: nodes.Spot}}})
+		h, err := s.WithWorkers(t.Context(), &Installation{Handler: handler.Description{Workers: handler.Workers{Capacity: nodes.Spot}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, w := range settings.Workers {
+		for _, w := range h.Settings.Workers {
 			if w.CPU != c.want || c.want != "" && w.InstanceType != "m5.large" {
 				t.Errorf("%s: %s has %q processors, want %q", name, w.Node, w.CPU, c.want)
 			}
 		}
-		if len(settings.Workers) != 2 {
-			t.Errorf("%s: %d workers", name, len(settings.Workers))
+		if len(h.Settings.Workers) != 2 {
+			t.Errorf("%s: %d workers", name, len(h.Settings.Workers))
 		}
 	}
 }

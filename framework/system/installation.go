@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"golang.org/x/sync/errgroup"
-	"k8s.io/client-go/rest"
 
 	"github.com/spotdrill/spotdrill/framework/cloud"
 	"github.com/spotdrill/spotdrill/framework/handler"
@@ -93,11 +92,11 @@ func (s *System) Install(ctx context.Context, want Installation) error {
 			return err
 		}
 	}
-	settings, err := s.equip(ctx, i)
+	h, err := s.withTagged(ctx, i)
 	if err != nil {
 		return err
 	}
-	if err := s.withLabels(ctx, i, settings, i.Handler.Install); err != nil {
+	if err := s.withLabels(ctx, h, h.Install); err != nil {
 		if ctx.Err() == nil && i.underTest() {
 			err = fmt.Errorf("%w: %w", ErrNotInstalled, err)
 		}
@@ -155,11 +154,11 @@ func (s *System) onEachNode(ctx context.Context, i *Installation) error {
 	if !i.Handler.OnEachNode() {
 		return nil
 	}
-	settings, err := s.Equipment(ctx, i)
+	h, err := s.WithWorkers(ctx, i)
 	if err != nil {
 		return err
 	}
-	return i.Handler.WaitReady(ctx, s.Cluster.Config, settings)
+	return h.WaitReady(ctx)
 }
 
 // Uninstall removes the installation of that name, and its queue. If nothing is installed, it
@@ -172,11 +171,11 @@ func (s *System) Uninstall(ctx context.Context, name string) error {
 	if i == nil {
 		return nil
 	}
-	settings, err := s.Equipment(ctx, i)
+	h, err := s.WithWorkers(ctx, i)
 	if err != nil {
 		return err
 	}
-	if err := i.Handler.Uninstall(ctx, s.Cluster.Config, settings); err != nil {
+	if err := h.Uninstall(ctx); err != nil {
 		return err
 	}
 	if i.queue != nil {
@@ -222,7 +221,7 @@ func (s *System) uninstallOthers(ctx context.Context) error {
 // Meta is what histories record about an installation: the handler's description, the version of
 // its image if it is part of this product, and where it runs.
 func (s *System) Meta(i Installation) history.Handler {
-	meta, workload := i.Handler.Meta(), i.Handler.Workload(s.SettingsOf(&i))
+	meta, workload := i.Handler.Meta(), s.InCluster(&i).Workload()
 	if meta.Version == "" || meta.Version == "(devel)" {
 		_, meta.Version, _ = strings.Cut(cmp.Or(s.images[buildOf(i.Handler)], s.Image), ":")
 	}
@@ -261,24 +260,24 @@ func (s *System) ReplacePods() {
 // a worker that is not yet restored completely. Resume starts the handler again; if that
 // fails, the next Restore starts over.
 func (s *System) stop(ctx context.Context, i *Installation, launches bool) error {
-	settings, err := s.Equipment(ctx, i)
+	h, err := s.WithWorkers(ctx, i)
 	if err != nil {
 		return err
 	}
 	if !i.stopped && !i.replace {
-		affected, err := s.lostWorkers(ctx, i, settings)
-		affected = affected || i.Handler.KnowsWorkers() && (launches || s.launches != nil && s.launches.Active())
+		affected, err := s.lostWorkers(ctx, h)
+		affected = affected || h.KnowsWorkers() && (launches || s.launches != nil && s.launches.Active())
 		if err != nil || !affected {
 			return err
 		}
 	}
-	if i.Handler.OnEachNode() {
+	if h.OnEachNode() {
 		// Nothing else ends the pods of a node that is gone for the next 40 s.
 		if err := s.Cluster.RemovePodsOfLost(ctx); err != nil {
 			return err
 		}
 	}
-	if err := i.Handler.Stop(ctx, s.Cluster.Config, settings); err != nil {
+	if err := h.Stop(ctx); err != nil {
 		return err
 	}
 	i.stopped, i.replace = true, false
@@ -287,15 +286,15 @@ func (s *System) stop(ctx context.Context, i *Installation, launches bool) error
 
 // lostWorkers reports whether the handler has objects for workers, and lacks one of them or
 // a worker.
-func (s *System) lostWorkers(ctx context.Context, i *Installation, settings handler.Settings) (bool, error) {
-	if !i.Handler.KnowsWorkers() {
+func (s *System) lostWorkers(ctx context.Context, h handler.Installation) (bool, error) {
+	if !h.KnowsWorkers() {
 		return false, nil
 	}
 	lost, err := s.Cluster.Lost(ctx)
 	if err != nil || len(lost) > 0 {
 		return true, err
 	}
-	intact, err := i.Handler.Intact(ctx, s.Cluster.Config, settings)
+	intact, err := h.Intact(ctx)
 	return !intact, err
 }
 
@@ -304,11 +303,11 @@ func (s *System) resume(ctx context.Context, i *Installation) error {
 	if !i.stopped {
 		return nil
 	}
-	settings, err := s.equip(ctx, i)
+	h, err := s.withTagged(ctx, i)
 	if err != nil {
 		return err
 	}
-	if err := s.withLabels(ctx, i, settings, i.Handler.Start); err != nil {
+	if err := s.withLabels(ctx, h, h.Start); err != nil {
 		return err
 	}
 	i.stopped = false
@@ -326,12 +325,12 @@ func (s *System) onEachInstallation(ctx context.Context, do func(context.Context
 
 // withLabels runs start, and labels the workers' nodes as the handler requires. Both at once:
 // a lost worker may register while the handler starts. Disown removes the labels.
-func (s *System) withLabels(ctx context.Context, i *Installation, settings handler.Settings, start func(context.Context, *rest.Config, handler.Settings) error) error {
+func (s *System) withLabels(ctx context.Context, h handler.Installation, start func(context.Context) error) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return start(ctx, s.Cluster.Config, settings) })
-	for _, w := range settings.Workers {
-		if labels := i.Handler.Labels(settings, w); len(labels) > 0 {
-			group.Go(func() error { return s.label(ctx, i.Handler, w, labels) })
+	group.Go(func() error { return start(ctx) })
+	for _, w := range h.Settings.Workers {
+		if labels := h.Labels(w); len(labels) > 0 {
+			group.Go(func() error { return s.label(ctx, h.Description, w, labels) })
 		}
 	}
 	return group.Wait()

@@ -204,14 +204,14 @@ func TestReplacedPodsAreStoppedAndStartedAgain(t *testing.T) {
 }
 
 func TestSettingsOfAnInstallation(t *testing.T) {
-	s := &System{opts: Options{Cluster: "test"}, Image: "product:1", images: map[build]string{}, settings: handler.Settings{QueueName: "test", QueueURL: "shared", Endpoint: "http://proxy", Image: "product:1"}}
+	s := &System{Cluster: &cluster.Cluster{}, opts: Options{Cluster: "test"}, Image: "product:1", images: map[build]string{}, settings: handler.Settings{QueueName: "test", QueueURL: "shared", Endpoint: "http://proxy", Image: "product:1"}}
 	mine := handler.Description{Name: "mine", File: "mine.yaml"}
 	s.images[buildOf(mine)] = "mine:2"
-	shared := s.SettingsOf(&Installation{Handler: mine})
+	shared := s.InCluster(&Installation{Handler: mine}).Settings
 	if shared.Installation != history.UnderTest || shared.QueueName != "test" || shared.Image != "mine:2" {
 		t.Errorf("under test: %+v", shared)
 	}
-	own := s.SettingsOf(&Installation{Name: history.OtherHandler, OwnQueue: true, queue: cloud.Connect("http://aws", "eu-central-1")})
+	own := s.InCluster(&Installation{Name: history.OtherHandler, OwnQueue: true, queue: cloud.Connect("http://aws", "eu-central-1")}).Settings
 	if own.Installation != history.OtherHandler || own.QueueName != "test-second" || own.QueueURL == "shared" || own.Image != "product:1" {
 		t.Errorf("with a queue of its own: %+v", own)
 	}

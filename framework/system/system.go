@@ -73,7 +73,7 @@ type System struct {
 	opts     Options
 	claim    *claim
 	engine   *engine.Engine
-	settings handler.Settings // what every handler gets, see SettingsOf
+	settings handler.Settings // what every handler gets, see InCluster
 	images   map[build]string // of handlers, as the nodes know them
 	// installations are the handlers in the cluster, in the order in which they were installed.
 	installations []*Installation
