@@ -310,8 +310,8 @@ func TestAnotherInstallationIsApart(t *testing.T) {
 			if obj.GetKind() == "Secret" {
 				var s corev1.Secret
 				convert(t, obj, &s)
-				if key := s.StringData["AWS_ACCESS_KEY_ID"]; key != name {
-					t.Errorf("access key %q, want %q", key, name)
+				if key := s.StringData["AWS_ACCESS_KEY_ID"]; key != history.AccessKeyPrefix+name {
+					t.Errorf("access key %q, want %q", key, history.AccessKeyPrefix+name)
 				}
 			}
 		}

@@ -1,9 +1,10 @@
 package handler
 
 import (
-	"cmp"
 	"regexp"
 	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 // Settings is what a handler must know about the system that it runs in. Each field
@@ -50,12 +51,8 @@ type Worker struct {
 	Pods   string
 }
 
-const (
-	// DefaultNamespace is the namespace of the handler under test.
-	DefaultNamespace = "spotdrill-handler"
-	// DefaultAccessKey is in the credentials of the handler under test. LocalStack accepts any.
-	DefaultAccessKey = "test"
-)
+// DefaultNamespace is the namespace of the handler under test.
+const DefaultNamespace = "spotdrill-handler"
 
 // namespace is that of the handler.
 func (s Settings) namespace() string {
@@ -67,7 +64,12 @@ func (s Settings) namespace() string {
 
 // accessKey is the id of the handler's AWS credentials, by which the recording proxy knows which
 // handler calls.
-func (s Settings) accessKey() string { return cmp.Or(s.Installation, DefaultAccessKey) }
+func (s Settings) accessKey() string {
+	if s.Installation == "" {
+		return "test" // LocalStack accepts any
+	}
+	return history.AccessKeyPrefix + s.Installation
+}
 
 // CredentialsSecret is the Secret that Install creates in the namespace, with the
 // keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: use it with envFrom.

@@ -49,12 +49,15 @@ func (e Event) LifecycleResult() string { return e.reasonOf(LifecycleActed) }
 func NewQueueDepth(with ...Detail) Event { return newEvent(QueueDepth, "", "", with) }
 
 // UnderTest and OtherHandler are the By of what handlers did, and the names of their
-// installations: of the handler under test, and of another one next to it. The latter is also the
-// access key of that one's AWS credentials, by which the proxy knows it.
+// installations: of the handler under test, and of another one next to it.
 const (
 	UnderTest    = ""
 	OtherHandler = "second"
 )
+
+// AccessKeyPrefix and the name of an installation next to that of the handler under test are the
+// access key of its AWS credentials, by which the proxy knows whose call it is.
+const AccessKeyPrefix = "spotdrill-"
 
 // ProxyOwner is the Owner of an event that reports a call the proxy made for
 // itself. Such a call is no action of the handler's.

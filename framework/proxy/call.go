@@ -23,7 +23,7 @@ type call struct {
 	json      bool   // the JSON protocol of SQS, not the form
 	inspected bool   // the request's body was small enough to be read
 	client    string // the address that it came from, without its port
-	by        string // history.OtherHandler, or empty
+	by        string // history.Event.By
 
 	queue    string // name
 	account  string // of AWS, that the queue belongs to; empty if the request does not show
@@ -56,8 +56,8 @@ func parseCall(r *http.Request, body []byte, inspected bool) call {
 	c.client, _, _ = net.SplitHostPort(r.RemoteAddr)
 	if m := credentialScope.FindStringSubmatch(r.Header.Get("Authorization")); m != nil {
 		c.service = m[2]
-		if m[1] == history.OtherHandler {
-			c.by = m[1]
+		if by, ok := strings.CutPrefix(m[1], history.AccessKeyPrefix); ok {
+			c.by = by
 		}
 	}
 	target := r.Header.Get("X-Amz-Target")

@@ -51,9 +51,9 @@ func TestParseCall(t *testing.T) {
 	}
 }
 
-// The access key of a call shows which of two handlers called.
+// The access key of a call shows which handler called.
 func TestParseCallOfAnotherHandler(t *testing.T) {
-	for key, want := range map[string]string{"test": "", history.OtherHandler: history.OtherHandler, "": "", "seconds": ""} {
+	for key, want := range map[string]string{"test": "", "spotdrill-second": history.OtherHandler, "spotdrill-lane-3": "lane-3", "": "", "second": ""} {
 		r := request("", "", "AmazonSQS.ReceiveMessage", "", "")
 		r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential="+key+"/20261126/us-east-1/sqs/aws4_request, SignedHeaders=host, Signature=0")
 		if c := parseCall(r, nil, true); c.by != want || c.service != "sqs" {

@@ -39,7 +39,7 @@ func TestLifecycleActions(t *testing.T) {
 	events := p.records.join()
 	client := autoscaling.NewFromConfig(aws.Config{
 		Region: "eu-west-1", BaseEndpoint: &endpoint, Retryer: func() aws.Retryer { return aws.NopRetryer{} },
-		Credentials: credentials.NewStaticCredentialsProvider(history.OtherHandler, "x", ""),
+		Credentials: credentials.NewStaticCredentialsProvider(history.AccessKeyPrefix+history.OtherHandler, "x", ""),
 	})
 	ctx := context.Background()
 	group, hook, token, instance := aws.String("group"), aws.String("hook"), aws.String("token"), aws.String("i-1")
