@@ -1,7 +1,6 @@
 package reports
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -217,16 +216,6 @@ func (m Matrix) WriteText(w io.Writer) error {
 		if _, err := fmt.Fprintln(w, printable(line)); err != nil {
 			return fmt.Errorf("write comparison: %w", err)
 		}
-	}
-	return nil
-}
-
-// WriteJSON writes the matrix as one JSON object.
-func (m Matrix) WriteJSON(w io.Writer) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(m); err != nil {
-		return fmt.Errorf("write comparison: %w", err)
 	}
 	return nil
 }

@@ -23,10 +23,11 @@ func newAddonCommand() *cobra.Command {
 
 // addonOptions are what is compared.
 type addonOptions struct {
-	manifest, kubeconfig, context, manager string
-	schemas                                []string
-	values                                 string
-	json                                   bool
+	clusterAccess
+	manifest, manager string
+	schemas           []string
+	values            string
+	json              bool
 }
 
 func newAddonDiffCommand() *cobra.Command {
@@ -70,8 +71,7 @@ schema cannot be used; 70: the cluster could not be read.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.manifest, "manifest", "", "`file` with the objects of the add-on's next version; - for standard input")
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig `file`; the default is that of kubectl")
-	flags.StringVar(&o.context, "context", "", "`context` of the kubeconfig; the default is the current one")
+	o.flags(flags)
 	flags.StringVar(&o.manager, "manager", addon.Manager, "the add-on's field `manager`")
 	flags.StringArrayVar(&o.schemas, "schema", nil, "`file` with the JSON schema of the configuration values: first of the present version, then of the next one")
 	flags.StringVar(&o.values, "values", "", "`file` with your configuration values as JSON")
@@ -84,12 +84,7 @@ func (o addonOptions) diffManifest(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if o.json {
-		err = writeJSON(cmd.OutOrStdout(), found)
-	} else {
-		err = writePreview(cmd.OutOrStdout(), found)
-	}
-	if err != nil {
+	if err := show(cmd, o.json, found, text(previewText(found))); err != nil {
 		return err
 	}
 	if taken, conflicts := inAll(found); taken+conflicts > 0 {
@@ -112,7 +107,7 @@ func (o addonOptions) preview(ctx context.Context, in io.Reader) ([]addon.Object
 	if err != nil {
 		return nil, usage("--manifest %s: %w", o.manifest, err)
 	}
-	config, err := accessTo(o.kubeconfig, o.context)
+	config, err := o.config()
 	if err != nil {
 		return nil, err
 	}
@@ -137,8 +132,8 @@ func inAll(found []addon.Object) (taken, conflicts int) {
 	return taken, conflicts
 }
 
-// writePreview prints what becomes of each object, and then of all in each mode.
-func writePreview(w io.Writer, found []addon.Object) error {
+// previewText is what becomes of each object, and then of all in each mode.
+func previewText(found []addon.Object) string {
 	var b strings.Builder
 	for _, o := range found {
 		switch {
@@ -164,8 +159,7 @@ func writePreview(w io.Writer, found []addon.Object) error {
 	} else {
 		fmt.Fprintf(&b, "%-9s  upgrades\n", history.RefuseConflicts)
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
 // schemaDiff is what two versions accept differently.
@@ -200,19 +194,13 @@ func (o addonOptions) diffSchemas(cmd *cobra.Command) error {
 			return usage("--values %s: %w", o.values, err)
 		}
 	}
-	var err error
-	if o.json {
-		err = writeJSON(cmd.OutOrStdout(), found)
-	} else {
-		err = found.write(cmd.OutOrStdout())
-	}
-	if err != nil {
+	if err := show(cmd, o.json, found, text(found.String())); err != nil {
 		return err
 	}
 	return found.verdict()
 }
 
-func (d schemaDiff) write(w io.Writer) error {
+func (d schemaDiff) String() string {
 	var b strings.Builder
 	for _, c := range d.Changes {
 		switch {
@@ -230,8 +218,7 @@ func (d schemaDiff) write(w io.Writer) error {
 	for _, why := range d.Refused {
 		fmt.Fprintf(&b, "your values are refused: %s\n", why)
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
 // verdict is an error if values that were accepted may not be any more.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -68,11 +67,7 @@ earlier nights to evaluate any figure.`,
 }
 
 func printMatrix(cmd *cobra.Command, m reports.Matrix, asJSON, same bool) error {
-	write := m.WriteText
-	if asJSON {
-		write = m.WriteJSON
-	}
-	if err := write(cmd.OutOrStdout()); err != nil {
+	if err := show(cmd, asJSON, m, m.WriteText); err != nil {
 		return err
 	}
 	if !same {
@@ -85,11 +80,7 @@ func printMatrix(cmd *cobra.Command, m reports.Matrix, asJSON, same bool) error 
 }
 
 func printDrift(cmd *cobra.Command, d reports.Drift, asJSON bool) error {
-	write := d.WriteText
-	if asJSON {
-		write = func(w io.Writer) error { return writeJSON(w, d) }
-	}
-	if err := write(cmd.OutOrStdout()); err != nil {
+	if err := show(cmd, asJSON, d, d.WriteText); err != nil {
 		return err
 	}
 	switch drifted := d.Count(reports.Drifted); {

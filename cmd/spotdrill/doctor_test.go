@@ -1,7 +1,6 @@
 package main
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/spotdrill/spotdrill/framework/engine"
@@ -13,17 +12,13 @@ func TestDoctorPrintsFixes(t *testing.T) {
 		{What: "inotify instances", State: engine.Missing, Detail: "128, and 512 are needed", Fix: "sudo sysctl -w fs.inotify.max_user_instances=1024"},
 		{What: "root", State: engine.Warning, Detail: "not root"},
 	}
-	var out strings.Builder
-	if err := printPrerequisites(&out, found); err != nil {
-		t.Fatal(err)
-	}
 	want := `ok        system: linux/amd64
 missing   inotify instances: 128, and 512 are needed
             sudo sysctl -w fs.inotify.max_user_instances=1024
 warning   root: not root
 `
-	if out.String() != want {
-		t.Errorf("printed\n%s", out.String())
+	if got := prerequisites(found); got != want {
+		t.Errorf("printed\n%s", got)
 	}
 	if err := missingError(found); exitCode(err) != exitFailed || err.Error() != "no drill can run here; missing: inotify instances" {
 		t.Errorf("%v", err)

@@ -32,8 +32,8 @@ type liveOptions struct {
 	allow                              []string
 	node                               string
 	emptyDir, force, printRBAC, dryRun bool
-	queueURL, endpoint, region         string
-	journal                            string
+	aws                                awsAccess
+	queueURL, journal                  string
 }
 
 func newLiveCommand() *cobra.Command {
@@ -62,18 +62,17 @@ refused; 70: spotdrill itself broke.`,
 	}
 	flags := cmd.Flags()
 	o.flags(flags)
-	flags.StringSliceVar(&o.allow, "allow", nil, "what may be done to the cluster: "+strings.Join(history.Words(scenarios.Permissions()), ", ")+"; without it the plan is printed")
+	flags.StringSliceVar(&o.allow, "allow", nil, "what may be done to the cluster; without it the plan is printed")
 	flags.StringVar(&o.node, "node", "", "the `node` to drain or to send the notice about, or whose CoreDNS pod is evicted")
 	flags.BoolVar(&o.emptyDir, "delete-emptydir-data", false, "pods may lose the data in their emptyDir volumes")
 	flags.BoolVar(&o.force, "force", false, "pods that nothing creates again may be evicted")
 	flags.StringVar(&o.queueURL, "queue-url", "", "`URL` of the SQS queue that the handler reads")
-	flags.StringVar(&o.endpoint, "endpoint-url", "", "`URL` of the AWS API, such as http://localhost:4566; empty for AWS")
-	flags.StringVar(&o.region, "region", "", "AWS `region`; the default is that of the AWS SDK's default chain")
+	o.aws.flags(flags)
 	flags.IntVar(&o.AbortLost, "abort-lost", 1000, "stop and put back once more queries than this are lost; 0 for never")
 	flags.StringVar(&o.journal, "journal", "", "`folder` of the journals of what was changed; the default is in the user's state folder")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "only print the plan, also with --allow")
 	flags.BoolVar(&o.printRBAC, "print-rbac", false, "only print the namespace and the rights that --allow needs, as manifests")
-	completeFlag(cmd, "allow", history.Words(scenarios.Permissions())...)
+	allowedValues(cmd, "allow", history.Words(scenarios.Permissions()))
 	return cmd
 }
 
@@ -243,11 +242,11 @@ func (o *liveOptions) play(ctx context.Context, c *observe.Cluster, s scenarios.
 	if err != nil {
 		return err
 	}
-	server, err := accessTo(o.kubeconfig, o.Context)
+	server, err := o.cluster.config()
 	if err != nil {
 		return err
 	}
-	journal, err := consent.OpenJournal(o.journal, consent.Cluster{Kubeconfig: o.kubeconfig, Context: o.Context, Server: server.Host, UID: uid})
+	journal, err := consent.OpenJournal(o.journal, consent.Cluster{Kubeconfig: o.cluster.kubeconfig, Context: o.Context, Server: server.Host, UID: uid})
 	if err != nil {
 		return err
 	}
@@ -300,7 +299,7 @@ func (o *liveOptions) sender(ctx context.Context, plan consent.Plan) (func(conte
 	if plan.Request.Action != scenarios.SendNotice {
 		return nil, nil //nolint:nilnil // nothing is sent
 	}
-	cfg, err := loadAWS(ctx, o.region, o.endpoint)
+	cfg, err := o.aws.config(ctx)
 	if err != nil {
 		return nil, err
 	}

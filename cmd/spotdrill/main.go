@@ -153,6 +153,22 @@ func misused(cmd *cobra.Command) {
 // stderrLine writes a line for the user; standard output is for data.
 func stderrLine(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
+// show prints data: as JSON, or as write writes it for people.
+func show(cmd *cobra.Command, asJSON bool, data any, write func(io.Writer) error) error {
+	if asJSON {
+		return writeJSON(cmd.OutOrStdout(), data)
+	}
+	return write(cmd.OutOrStdout())
+}
+
+// text writes a text.
+func text(s string) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := io.WriteString(w, s)
+		return err
+	}
+}
+
 // writeJSON writes one indented JSON document.
 func writeJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/spotdrill/spotdrill/framework/guard"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/observe"
 	"github.com/spotdrill/spotdrill/framework/verdict"
@@ -29,14 +28,12 @@ const imageVariable = "SPOTDRILL_IMAGE"
 // observeOptions are the flags that observing a cluster and drilling it have in common.
 type observeOptions struct {
 	observe.Options
-	kubeconfig, service, out string
-	maxWindow                time.Duration
-	maxLost                  int
+	cluster      clusterAccess
+	service, out string
 }
 
 func (o *observeOptions) flags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig `file`; the default is that of kubectl")
-	flags.StringVar(&o.Context, "context", "", "`context` of the kubeconfig; the default is the current one")
+	o.cluster.flags(flags)
 	flags.StringVar(&o.Namespace, "namespace", observe.DefaultNamespace, "`namespace` of the probers; it is created and removed if it is not there")
 	flags.StringVar(&o.Image, "image", os.Getenv(imageVariable), "`reference` of spotdrill's image, which the nodes can pull; the default is "+imageVariable)
 	flags.StringVar(&o.Nodes, "nodes", "", "label `selector` of the probers' nodes; the default is all of them")
@@ -48,32 +45,27 @@ func (o *observeOptions) flags(flags *pflag.FlagSet) {
 	flags.Float64Var(&o.MaxShare, "max-share", observe.DefaultShare, "how much of CoreDNS's own rate the probers may add, such as 0.5, if that is more than 200 queries/s for each of its pods")
 	flags.IntVar(&o.MaxQueries, "max-queries", observe.DefaultQueries, "how many queries may be on record: judging them takes some 300 bytes each")
 	flags.BoolVar(&o.Conntrack, "conntrack", false, "also record to which CoreDNS pod each query went, with a privileged pod on each node: in its network, with NET_ADMIN")
-	flags.DurationVar(&o.maxWindow, "max-window", 0, "fail if a window of lost queries is longer than this")
-	flags.IntVar(&o.maxLost, "max-lost", 0, "fail if more queries than this are lost")
+	optional(flags, &o.Gates.MaxWindow, "max-window", "fail if a window of lost queries is longer than this `duration`", time.ParseDuration)
+	optional(flags, &o.Gates.MaxLost, "max-lost", "fail if more than this `number` of queries are lost", strconv.Atoi)
 	flags.StringVar(&o.out, "out", "reports/out", "`folder` for results; each run gets its own subfolder")
 	flags.Float64Var(&o.Gates.SLO, "slo", 0, "fail if less than this share of the queries is answered, in percent, such as 99.99")
 }
 
 // complete takes over what is not a plain value, and checks all.
 func (o *observeOptions) complete(cmd *cobra.Command) error {
-	if cmd.Flags().Changed("max-window") {
-		o.Gates.MaxWindow = &o.maxWindow
-	}
-	if cmd.Flags().Changed("max-lost") {
-		o.Gates.MaxLost = &o.maxLost
-	}
 	namespace, name, ok := strings.Cut(o.service, "/")
 	if !ok || namespace == "" || name == "" {
 		return usage("--service is %q: want namespace/name, such as kube-system/kube-dns", o.service)
 	}
 	o.DNS = types.NamespacedName{Namespace: namespace, Name: name}
+	o.Context = o.cluster.context
 	o.Console, o.Progress = cmd.ErrOrStderr(), reports.Rewriting(cmd.ErrOrStderr())
 	return nil
 }
 
 // connect is the client of the cluster that the flags name.
 func (o *observeOptions) connect() (*observe.Cluster, error) {
-	config, err := accessTo(o.kubeconfig, o.Context)
+	config, err := o.cluster.config()
 	if err != nil {
 		return nil, err
 	}
@@ -137,26 +129,21 @@ died, or DNS was broken before anything began; 70: spotdrill itself broke.`,
 }
 
 func newKeepCommand() *cobra.Command {
-	var listen, tokenFile string
+	var server guarded
 	cmd := &cobra.Command{
 		Use:    "keep",
 		Short:  "End when the client of an observation is gone, as the keeper's pod does",
 		Args:   cobra.NoArgs,
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			token, err := guard.ReadToken(tokenFile)
+			listener, token, err := server.listen(cmd.Context())
 			if err != nil {
-				return usage("--token-file: %w", err)
+				return err
 			}
-			l, err := new(net.ListenConfig).Listen(cmd.Context(), "tcp", listen)
-			if err != nil {
-				return usage("--listen %s: %w", listen, err)
-			}
-			return observe.Keep(cmd.Context(), l, token, observe.Patience)
+			return observe.Keep(cmd.Context(), listener, token, observe.Patience)
 		},
 	}
-	cmd.Flags().StringVar(&listen, "listen", ":8080", "`address` to listen on")
-	cmd.Flags().StringVar(&tokenFile, "token-file", "", "`file` with the token of the run")
+	server.flags(cmd.Flags())
 	return cmd
 }
 

@@ -1,11 +1,11 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
+	"os"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,8 +31,6 @@ type probeOptions struct {
 
 func newProbeCommand() *cobra.Command {
 	var o probeOptions
-	var maxWindow time.Duration
-	var maxLost int
 	cmd := &cobra.Command{
 		Use:   "probe --server ADDRESS[:PORT] [--name NAME | --mode http --path PATH] --for DURATION",
 		Short: "Query DNS servers or applications at a fixed rate and report when queries were lost",
@@ -54,17 +52,11 @@ this machine stalled or did not keep the rate; 64: wrong usage.`,
   spotdrill probe --server 10.96.12.7:80 --mode http-kept --path /healthz --rate 200 --for 5m`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if cmd.Flags().Changed("max-window") {
-				o.limits.MaxWindow = &maxWindow
-			}
-			if cmd.Flags().Changed("max-lost") {
-				o.limits.MaxLost = &maxLost
-			}
 			plan, err := o.plan(cmd.Flags().Changed("ports"))
 			if err != nil {
 				return exitError{exitUsage, err}
 			}
-			return probe(cmd.Context(), o, plan, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return probe(cmd, o, plan)
 		},
 	}
 	flags := cmd.Flags()
@@ -80,15 +72,15 @@ this machine stalled or did not keep the rate; 64: wrong usage.`,
 	flags.DurationVar(&o.timeout, "timeout", prober.DefaultTimeout, "how long to wait for each answer")
 	flags.BoolVar(&o.json, "json", false, "print the summary as JSON")
 	flags.StringVar(&o.out, "out", "", "write every query to `FILE`: as JSON lines (.jsonl), as CSV (.csv), or else as spotdrill's binary query record")
-	flags.DurationVar(&maxWindow, "max-window", 0, "exit with code 1 if a window of lost queries is longer than this")
-	flags.IntVar(&maxLost, "max-lost", 0, "exit with code 1 if more queries than this are lost")
+	optional(flags, &o.limits.MaxWindow, "max-window", "exit with code 1 if a window of lost queries is longer than this `duration`", time.ParseDuration)
+	optional(flags, &o.limits.MaxLost, "max-lost", "exit with code 1 if more than this `number` of queries are lost", strconv.Atoi)
 	flags.BoolVar(&o.noCheck, "no-check", false, "skip the check at the start that the server answers")
 	cmd.AddCommand(newProbeServeCommand(), newProbeConvertCommand())
 	return cmd
 }
 
 func newProbeServeCommand() *cobra.Command {
-	var listen, tokenFile string
+	var server guarded
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve probes over HTTP, as the prober's pod does",
@@ -99,25 +91,21 @@ in the header ` + guard.Header + ` are served. Without it, there is no
 authentication: whoever can reach the port can make it probe any server.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			token, err := guard.ReadToken(tokenFile)
+			listener, token, err := server.listen(cmd.Context())
 			if err != nil {
-				return usage("--token-file: %w", err)
-			}
-			listener, err := new(net.ListenConfig).Listen(cmd.Context(), "tcp", listen)
-			if err != nil {
-				return usage("--listen %s: %w", listen, err)
+				return err
 			}
 			fmt.Fprintf(cmd.ErrOrStderr(), "serving probes on %s\n", listener.Addr())
 			return prober.Serve(cmd.Context(), listener, token)
 		},
 	}
-	cmd.Flags().StringVar(&listen, "listen", ":8080", "`address` to listen on")
-	cmd.Flags().StringVar(&tokenFile, "token-file", "", "`file` with a token that every request must carry; empty: none is required")
+	server.flags(cmd.Flags())
 	return cmd
 }
 
 // probe runs the plan and reports.
-func probe(ctx context.Context, o probeOptions, plan prober.Plan, stdout, stderr io.Writer) error {
+func probe(cmd *cobra.Command, o probeOptions, plan prober.Plan) error {
+	ctx, stderr := cmd.Context(), cmd.ErrOrStderr()
 	if !o.noCheck {
 		if err := checkAnswers(ctx, plan); err != nil {
 			return err
@@ -139,12 +127,7 @@ func probe(ctx context.Context, o probeOptions, plan prober.Plan, stdout, stderr
 		return err
 	}
 	report := probereport.Report{Plan: plan, Start: clock.Anchor(), Summary: summary, Streams: progress.Finish(), Interrupted: ctx.Err() != nil}
-	if o.json {
-		err = writeJSON(stdout, report)
-	} else {
-		err = report.WriteText(stdout)
-	}
-	return errors.Join(err, judgedProbe(report, o.limits))
+	return errors.Join(show(cmd, o.json, report, report.WriteText), judgedProbe(report, o.limits))
 }
 
 // judgedProbe is the error, and so the exit code, that a probe's report calls for.
@@ -156,4 +139,50 @@ func judgedProbe(r probereport.Report, limits probereport.Limits) error {
 		return exitError{exitUnknown, err}
 	}
 	return nil
+}
+
+func newProbeConvertCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "convert RECORD FILE",
+		Short: "Convert a query record to JSON lines or CSV",
+		Long: `Convert a query record, such as queries.bin in a drill's folder or a file that
+--out wrote, to JSON lines or CSV, depending on whether FILE ends in .jsonl or
+.csv. If the record is incomplete, the readable part is converted and the exit
+code is 1.`,
+		Example: `  spotdrill probe convert reports/out/latest/coredns-drained-lameduck-0s/attempt-1/queries.bin queries.csv`,
+		Args:    cobra.ExactArgs(2),
+		RunE:    func(_ *cobra.Command, args []string) error { return convert(args[0], args[1]) },
+	}
+}
+
+func convert(from, to string) error {
+	if !probereport.HasRowFormat(to) {
+		return usage("%s: the file's name must end in .jsonl or .csv", to)
+	}
+	in, err := os.Open(from)
+	if err != nil {
+		return exitError{exitUsage, err}
+	}
+	defer in.Close()
+	record, err := history.NewQueryReader(in)
+	if err != nil {
+		return exitError{exitFailed, fmt.Errorf("%s: %w", from, err)}
+	}
+	out, err := probereport.CreateRowFile(to)
+	if err != nil {
+		return exitError{exitUsage, err}
+	}
+	for {
+		q, err := record.Next()
+		if err == nil {
+			out.Write(q)
+			continue
+		}
+		if errors.Is(err, io.EOF) {
+			err = nil
+		} else {
+			err = exitError{exitFailed, fmt.Errorf("%s: %w", from, err)}
+		}
+		return errors.Join(err, out.Close(prober.Summary{}, nil))
+	}
 }

@@ -3,15 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/spotdrill/spotdrill/framework/cloud"
 	"github.com/spotdrill/spotdrill/framework/cluster"
@@ -21,7 +17,8 @@ import (
 
 // deployed names a cluster's CoreDNS.
 type deployed struct {
-	kubeconfig, context, namespace, name string
+	clusterAccess
+	namespace, name string
 }
 
 func newRecommendCommand() *cobra.Command {
@@ -98,8 +95,8 @@ safe; 70: the cluster could not be read.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&dns.kubeconfig, "kubeconfig", "", "kubeconfig `file`; the default is that of kubectl, or with --drill that of spotdrill's cluster")
-	flags.StringVar(&dns.context, "context", "", "`context` of the kubeconfig; the default is the current one")
+	dns.flags(flags)
+	flags.Lookup("kubeconfig").Usage += ", or with --drill that of spotdrill's cluster"
 	flags.StringVar(&dns.namespace, "namespace", "kube-system", "`namespace` of CoreDNS")
 	flags.StringVar(&dns.name, "deployment", "coredns", "`name` of CoreDNS's Deployment")
 	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
@@ -128,7 +125,7 @@ func lookUpQueue(ctx context.Context, a recommend.Advice) (recommend.Advice, err
 	if queue == "" {
 		return a, nil
 	}
-	cfg, err := loadAWS(ctx, "", "")
+	cfg, err := awsAccess{}.config(ctx)
 	if err != nil {
 		return a, err
 	}
@@ -148,11 +145,7 @@ func lookUpQueue(ctx context.Context, a recommend.Advice) (recommend.Advice, err
 
 // printAdvice prints the advice. Its error has the exit code.
 func printAdvice(cmd *cobra.Command, a recommend.Advice, asJSON bool) error {
-	write := a.WriteText
-	if asJSON {
-		write = func(w io.Writer) error { return writeJSON(w, a) }
-	}
-	if err := write(cmd.OutOrStdout()); err != nil {
+	if err := show(cmd, asJSON, a, a.WriteText); err != nil {
 		return err
 	}
 	switch broken, unknown := a.Broken(); {
@@ -164,9 +157,6 @@ func printAdvice(cmd *cobra.Command, a recommend.Advice, asJSON bool) error {
 	return nil
 }
 
-// answerTimeout bounds each request to the cluster.
-const answerTimeout = 15 * time.Second
-
 // reading is what was read of a cluster.
 type reading struct {
 	recommend.DNS
@@ -174,23 +164,10 @@ type reading struct {
 	client kubernetes.Interface
 }
 
-// accessTo is the access to a cluster that a kubeconfig gives. One that cannot be used is a
-// usage error.
-func accessTo(kubeconfig, context string) (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context}).ClientConfig()
-	if err != nil {
-		return nil, usage("no access to a cluster: %w; choose one with --kubeconfig and --context", err)
-	}
-	config.Timeout = answerTimeout
-	return config, nil
-}
-
 // read reads the cluster's CoreDNS. A kubeconfig that cannot be used is a usage
 // error.
 func (d deployed) read(ctx context.Context) (reading, error) {
-	config, err := accessTo(d.kubeconfig, d.context)
+	config, err := d.config()
 	if err != nil {
 		return reading{}, err
 	}

@@ -56,7 +56,7 @@ process was killed.`,
 
 // restore puts back the change of one drill, in the cluster where it was played.
 func restore(ctx context.Context, e consent.Entry) ([]string, error) {
-	config, err := accessTo(e.Cluster.Kubeconfig, e.Cluster.Context)
+	config, err := clusterAccess{e.Cluster.Kubeconfig, e.Cluster.Context}.config()
 	if err != nil {
 		return nil, err
 	}

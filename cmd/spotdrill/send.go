@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/spf13/cobra"
 
 	"github.com/spotdrill/spotdrill/framework/cloud"
@@ -19,9 +17,10 @@ import (
 
 // sendOptions are the flags of spotdrill send.
 type sendOptions struct {
-	instances, details              []string
-	queueURL, bus, endpoint, region string
-	dryRun                          bool
+	awsAccess
+	instances, details []string
+	queueURL, bus      string
+	dryRun             bool
 }
 
 func newSendCommand() *cobra.Command {
@@ -62,8 +61,7 @@ Send prints the id of each message or event, one on each line.`,
 	flags.StringArrayVar(&o.details, "detail", nil, "`field=value` to set in the event's detail, such as state=stopping or instance-action=stop; repeatable")
 	flags.StringVar(&o.queueURL, "queue-url", "", "`URL` of the SQS queue to put it into")
 	flags.StringVar(&o.bus, "event-bus", "", "`name` or ARN of the event bus to put it on")
-	flags.StringVar(&o.endpoint, "endpoint-url", "", "`URL` of the API, such as http://localhost:4566; empty for AWS")
-	flags.StringVar(&o.region, "region", "", "AWS `region`; the default is that of the AWS SDK's default chain")
+	o.flags(flags)
 	flags.BoolVar(&o.dryRun, "dry-run", false, "only print what would be sent, one message body on each line")
 	return cmd
 }
@@ -106,7 +104,7 @@ func (o sendOptions) send(ctx context.Context, n cloud.Notice) ([]string, error)
 	if o.dryRun {
 		return bodies(n, o.region)
 	}
-	cfg, err := loadAWS(ctx, o.region, o.endpoint)
+	cfg, err := o.config(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -120,39 +118,6 @@ func (o sendOptions) send(ctx context.Context, n cloud.Notice) ([]string, error)
 		return ids, exitError{exitFailed, err}
 	}
 	return ids, nil
-}
-
-// loadAWS reads the user's AWS configuration and credentials. Empty region and endpoint are
-// those of the AWS SDK's default chain.
-func loadAWS(ctx context.Context, region, endpoint string) (aws.Config, error) {
-	var options []func(*config.LoadOptions) error
-	if region != "" {
-		options = append(options, config.WithRegion(region))
-	}
-	if endpoint != "" {
-		options = append(options, config.WithBaseEndpoint(endpoint))
-	}
-	cfg, err := config.LoadDefaultConfig(ctx, options...)
-	if err != nil {
-		return cfg, usage("read the AWS configuration: %w", err)
-	}
-	if cfg.Region == "" {
-		return cfg, usage("no AWS region: give --region, or set AWS_REGION")
-	}
-	return cfg, haveCredentials(ctx, cfg)
-}
-
-// credentialsTimeout bounds the search for credentials. It ends with the instance
-// metadata service, which most machines do not have.
-const credentialsTimeout = 10 * time.Second
-
-func haveCredentials(ctx context.Context, cfg aws.Config) error {
-	ctx, cancel := context.WithTimeout(ctx, credentialsTimeout)
-	defer cancel()
-	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
-		return usage("no AWS credentials: log in, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (LocalStack accepts any, such as test and test): %w", err)
-	}
-	return nil
 }
 
 // bodies are the messages of a notice as they would arrive in a queue.

@@ -86,10 +86,7 @@ func planSweep(cmd *cobra.Command, opts sweep.Options, asJSON bool) error {
 
 // printSweep prints the table; nothing if there is none.
 func printSweep(cmd *cobra.Command, t sweep.Table, asJSON bool) error {
-	if asJSON && len(t.Cells) > 0 {
-		return writeJSON(cmd.OutOrStdout(), t.Cells)
-	}
-	return t.WriteText(cmd.OutOrStdout())
+	return show(cmd, asJSON && len(t.Cells) > 0, t.Cells, t.WriteText)
 }
 
 // sweepAll plays the missing drills and writes the table to the sweep's folder.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -33,27 +34,28 @@ func newVersionCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v := thisVersion()
-			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), v)
-			}
-			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			revision := v.Revision
-			if v.Modified {
-				revision += ", modified"
-			}
-			for _, row := range [][2]string{
-				{"spotdrill", v.Version}, {"build", v.Build}, {"revision", revision}, {"go", v.Go + " " + v.Platform}, {"node image", v.NodeImage}, {"LocalStack", v.LocalStack},
-			} {
-				if row[1] == "" {
-					continue // unknown for this build
-				}
-				fmt.Fprintf(table, "%s\t%s\n", row[0], row[1])
-			}
-			return table.Flush()
+			return show(cmd, asJSON, v, v.WriteText)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
+}
+
+// WriteText writes a table, without what is not known of this build.
+func (v version) WriteText(w io.Writer) error {
+	revision := v.Revision
+	if v.Modified {
+		revision += ", modified"
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range [][2]string{
+		{"spotdrill", v.Version}, {"build", v.Build}, {"revision", revision}, {"go", v.Go + " " + v.Platform}, {"node image", v.NodeImage}, {"LocalStack", v.LocalStack},
+	} {
+		if row[1] != "" {
+			fmt.Fprintf(table, "%s\t%s\n", row[0], row[1])
+		}
+	}
+	return table.Flush()
 }
 
 func thisVersion() version {

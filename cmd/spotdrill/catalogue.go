@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -11,6 +14,68 @@ import (
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
+
+func newListCommand() *cobra.Command {
+	var set, profile string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the scenarios of the catalogue",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			selected, err := verdict.Scenarios().Select(scenarios.Set(set), nil)
+			if err != nil {
+				return exitError{exitUsage, err}
+			}
+			if profile != "" {
+				if err := knownProfile(profile); err != nil {
+					return exitError{exitUsage, err}
+				}
+				selected = slices.DeleteFunc(selected, func(s scenarios.Scenario) bool { return s.Profile != profile })
+			}
+			all := listed(selected, scenarios.Set(set))
+			return show(cmd, asJSON, all, all.WriteText)
+		},
+	}
+	cmd.Flags().StringVar(&set, "set", string(scenarios.Fast), "list the scenarios of this `set`")
+	cmd.Flags().StringVar(&profile, "profile", "", "list only this `profile`")
+	allowedValues(cmd, "set", history.Words(scenarios.Sets()))
+	allowedValues(cmd, "profile", scenarios.Profiles())
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	return cmd
+}
+
+// listing is a scenario in list --json.
+type listing struct {
+	Name    string          `json:"name"`
+	Profile string          `json:"profile"`
+	Title   string          `json:"title"`
+	Sets    []scenarios.Set `json:"sets"`
+	Feature string          `json:"feature,omitempty"` // what a handler must claim
+	Setting string          `json:"setting,omitempty"` // for what its description must have settings
+	Source  string          `json:"source"`
+	AtLeast float64         `json:"atLeastSeconds"` // how long a drill takes
+}
+
+type listings []listing
+
+// WriteText writes a table.
+func (all listings) WriteText(w io.Writer) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "PROFILE\tSCENARIO\tAT LEAST\tNEEDS\tTITLE")
+	for _, l := range all {
+		fmt.Fprintf(table, "%s\t%s\t%.0fs\t%s\t%s\n", l.Profile, l.Name, l.AtLeast, cmp.Or(l.Feature, l.Setting, "-"), l.Title)
+	}
+	return table.Flush()
+}
+
+func listed(selected []scenarios.Scenario, set scenarios.Set) listings {
+	out := make(listings, 0, len(selected))
+	for _, s := range selected {
+		out = append(out, listing{s.Name, s.Profile, s.Title, s.Sets, s.Feature, s.Setting, s.Source, s.Expected(set).Seconds()})
+	}
+	return out
+}
 
 // explanation documents a clause.
 type explanation struct {
@@ -52,10 +117,7 @@ spotdrill list) or a path that ends in .yaml.`,
 				return exitError{exitUsage, err}
 			}
 			e := explain(chosen[0], args[0])
-			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), e)
-			}
-			return e.print(cmd.OutOrStdout())
+			return show(cmd, asJSON, e, text(e.String()))
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
@@ -77,7 +139,7 @@ func explain(s scenarios.Scenario, called string) explanation {
 	return e
 }
 
-func (e explanation) print(w io.Writer) error {
+func (e explanation) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s (%s)\n%s\n\nwhy:    %s\nsource: %s\n", e.Clause, e.Profile, e.Title, e.Why, e.Source)
 	if e.Feature != "" {
@@ -95,6 +157,26 @@ func (e explanation) print(w io.Writer) error {
 		fmt.Fprintf(&b, "  %s: %s\n      %s\n", c.Check, c.Want, c.Fix)
 	}
 	fmt.Fprintf(&b, "\nplay it: %s\n", e.PlayedBy)
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
+}
+
+// completeScenarios completes names of scenarios, and files.
+func completeScenarios(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return completed(verdict.Scenarios().Catalogue())
+}
+
+// completeLive completes names of drills of the user's own cluster, and files.
+func completeLive(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return completed(verdict.Scenarios().Live())
+}
+
+func completed(all []scenarios.Scenario, err error) ([]string, cobra.ShellCompDirective) {
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var names []string
+	for _, s := range all {
+		names = append(names, cobra.CompletionWithDesc(s.Name, s.Title))
+	}
+	return names, cobra.ShellCompDirectiveDefault
 }

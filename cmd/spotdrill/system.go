@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/spotdrill/spotdrill/framework/engine"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/system"
 )
@@ -121,4 +122,88 @@ func newDownCommand() *cobra.Command {
 	}
 	clusterFlag(cmd.Flags(), &opts)
 	return cmd
+}
+
+func newCleanCommand() *cobra.Command {
+	opts := system.Options{Log: stderrLine}
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use:   "clean",
+		Short: "Remove the cluster, and the images and cached files that the next run would reuse",
+		Long: `Clean does what spotdrill down does, and then removes the images that were built
+on this machine and the files in spotdrill's cache folder. Reports stay. The next
+run takes as long as the first one.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			kept, err := system.Keeps(cmd.Context(), opts)
+			if err != nil {
+				return err
+			}
+			if dryRun {
+				fmt.Fprintf(cmd.OutOrStdout(), "cluster %s\n%s", opts.Cluster, kept)
+				return nil
+			}
+			if err := system.Down(cmd.Context(), opts); err != nil {
+				return err
+			}
+			if err := kept.Remove(cmd.Context()); err != nil {
+				return err
+			}
+			stderrLine("removed cluster %s, %d images, and %d files and folders", opts.Cluster, len(kept.Images), len(kept.Files))
+			return nil
+		},
+	}
+	clusterFlag(cmd.Flags(), &opts)
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only print what would be removed")
+	return cmd
+}
+
+func newDoctorCommand() *cobra.Command {
+	var opts system.Options
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check the prerequisites of drills on this machine and print fixes",
+		Long: `Doctor checks the container engine, the host's settings, its cores, memory and
+disk, the images and the cluster. It changes none of them. "automatic" means that
+the next run provides it without your help.
+
+Exit code 0: drills can run; 1: something is missing.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			found := system.Examine(cmd.Context(), opts)
+			if err := show(cmd, asJSON, found, text(prerequisites(found))); err != nil {
+				return err
+			}
+			return missingError(found)
+		},
+	}
+	systemFlags(cmd.Flags(), &opts)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	return cmd
+}
+
+func prerequisites(found []engine.Prerequisite) string {
+	var b strings.Builder
+	for _, f := range found {
+		fmt.Fprintf(&b, "%-9s %s: %s\n", f.State, f.What, f.Detail)
+		if f.Fix != "" && f.State != engine.OK {
+			fmt.Fprintf(&b, "%-9s   %s\n", "", f.Fix)
+		}
+	}
+	return b.String()
+}
+
+// missingError names the missing prerequisites; nil if there are none.
+func missingError(found []engine.Prerequisite) error {
+	var missing []string
+	for _, f := range found {
+		if f.State == engine.Missing {
+			missing = append(missing, f.What)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return exitError{exitFailed, fmt.Errorf("no drill can run here; missing: %s", strings.Join(missing, ", "))}
 }
