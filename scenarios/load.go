@@ -64,8 +64,8 @@ func InCatalogue(name string) bool {
 }
 
 // Select returns the scenarios of a set or, if names are given, those scenarios. A name
-// that ends in .yaml is a file of the user. An unknown name is an error that lists the
-// known ones.
+// that ends in .yaml is a file of the user. An unknown name is an error that lists similar
+// ones.
 func (l Loader) Select(set Set, names []string) ([]Scenario, error) {
 	if !slices.Contains(Sets(), set) {
 		return nil, fmt.Errorf("unknown set %q; allowed: %s", set, strings.Join(history.Words(Sets()), ", "))
@@ -92,15 +92,29 @@ func (l Loader) Select(set Set, names []string) ([]Scenario, error) {
 		case i < 0 && IsLive(name):
 			return nil, fmt.Errorf("%q is a drill of your own cluster: spotdrill live %s --context CONTEXT", name, name)
 		case i < 0:
-			known := make([]string, len(all))
-			for i, s := range all {
-				known[i] = s.Name
-			}
-			return nil, fmt.Errorf("unknown scenario %q; the catalogue has:\n  %s\n(a path that ends in .yaml names a file of your own)", name, strings.Join(known, "\n  "))
+			return nil, fmt.Errorf("unknown scenario %q; similar: %s; spotdrill list shows all, and a path that ends in .yaml names a file of your own", name, strings.Join(similar(name, all), ", "))
 		}
 		out = append(out, all[i])
 	}
 	return out, nil
+}
+
+// similar are the names of the five scenarios that share most runs of three letters with a name.
+func similar(name string, all []Scenario) []string {
+	shared := func(s Scenario) (n int) {
+		for i := range len(name) - 2 {
+			if strings.Contains(s.Name, name[i:i+3]) {
+				n++
+			}
+		}
+		return n
+	}
+	sorted := slices.SortedStableFunc(slices.Values(all), func(a, b Scenario) int { return shared(b) - shared(a) })
+	var names []string
+	for _, s := range sorted[:min(5, len(sorted))] {
+		names = append(names, s.Name)
+	}
+	return names
 }
 
 // LoadFile reads and validates one scenario file.
