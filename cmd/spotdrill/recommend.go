@@ -89,7 +89,7 @@ safe; 70: the cluster could not be read.`,
 				if err != nil {
 					return err
 				}
-				a = a.With(f)
+				a = a.With(f...)
 			}
 			return printAdvice(cmd, a, asJSON)
 		},

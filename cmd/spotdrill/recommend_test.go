@@ -161,9 +161,9 @@ func TestTheDrillsOfTheRulesExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for rule, drill := range recommend.Drills() {
-		if !slices.ContainsFunc(all, func(s scenarios.Scenario) bool { return s.Name == drill }) {
-			t.Errorf("rule %s: there is no scenario %s", rule, drill)
+	for name, rule := range recommend.Rules() {
+		if rule.Drill != "" && !slices.ContainsFunc(all, func(s scenarios.Scenario) bool { return s.Name == rule.Drill }) {
+			t.Errorf("rule %s: there is no scenario %s", name, rule.Drill)
 		}
 	}
 }

@@ -10,8 +10,6 @@ import (
 	"github.com/spotdrill/spotdrill/framework/addon"
 )
 
-const sourceAddOn = "https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-field-management.html"
-
 // addOnValues are the values of CoreDNS that decide whether a query is lost, and where they are.
 func (d DNS) addOnValues() []addOnValue {
 	pod := []any{"spec", "template", "spec"}
@@ -39,11 +37,6 @@ type addOnValue struct {
 // lintAddOn checks whether values of an EKS add-on were set by somebody else, whom an upgrade
 // overrules.
 func (d DNS) lintAddOn() []Finding {
-	f := Finding{
-		Rule: "add-on-values-by-configuration", Source: sourceAddOn,
-		Why: "an upgrade of the add-on with OVERWRITE sets them back to its own, and with NONE it fails",
-		Fix: "set them as configuration values of the add-on, which every upgrade keeps; where it has no such value, upgrade with PRESERVE. `spotdrill addon diff` shows what an upgrade would change",
-	}
 	managers, err := addon.Owners(d.Deployment, "spec")
 	if err == nil && !slices.Contains(managers, addon.Manager) {
 		return nil // no add-on
@@ -61,13 +54,12 @@ func (d DNS) lintAddOn() []Finding {
 			set = append(set, fmt.Sprintf("%s by %s", v.name, strings.Join(by, ", ")))
 		}
 	}
+	const rule = "add-on-values-by-configuration"
 	switch {
 	case err != nil:
-		f.Unknown, f.Got = true, "managedFields cannot be read: "+err.Error()
-	case len(set) == 0:
-		return nil
-	default:
-		f.Got = "CoreDNS is an EKS add-on, and others than EKS set: " + strings.Join(set, "; ")
+		return []Finding{unknown(rule, "managedFields cannot be read: %v", err)}
+	case len(set) > 0:
+		return []Finding{breaks(rule, "CoreDNS is an EKS add-on, and others than EKS set: %s", strings.Join(set, "; "))}
 	}
-	return []Finding{f}
+	return nil
 }

@@ -62,16 +62,14 @@ func (a Advice) Measured(safe coredns.Settings, evidence string) (Advice, error)
 	return a, err
 }
 
-// With adds a finding; nil is none.
-func (a Advice) With(f *Finding) Advice {
-	if f != nil {
-		a.Findings = append(slices.Clip(a.Findings), *f)
-	}
+// With adds findings.
+func (a Advice) With(f ...Finding) Advice {
+	a.Findings = append(slices.Clip(a.Findings), f...)
 	return a
 }
 
-// breaks reports whether a rule is known to be broken.
-func (a Advice) breaks(rule string) bool {
+// violates reports whether a rule is known to be broken.
+func (a Advice) violates(rule string) bool {
 	return slices.ContainsFunc(a.Findings, func(f Finding) bool { return f.Rule == rule && !f.Unknown })
 }
 

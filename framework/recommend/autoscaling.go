@@ -10,8 +10,6 @@ import (
 	"github.com/spotdrill/spotdrill/framework/coredns"
 )
 
-const sourceAutoScaling = "https://docs.aws.amazon.com/eks/latest/userguide/coredns-autoscaling.html"
-
 // ErrAddOnValues reports that a text has no configuration values of the EKS add-on coredns.
 var ErrAddOnValues = errors.New("no configuration values of the EKS add-on coredns")
 
@@ -40,12 +38,9 @@ func (d DNS) lintSize(s coredns.Settings) []Finding {
 	if s.Replicas < 2 || s.Replicas >= want {
 		return nil // fewer than two break another rule
 	}
-	return []Finding{{
-		Rule: "replicas-for-cluster-size", Source: sourceAutoScaling,
-		Got: fmt.Sprintf("replicas %d, and the cluster has %s", s.Replicas, d.Size),
-		Why: fmt.Sprintf("EKS and the cluster-proportional-autoscaler run one for %d nodes or %d cores; with fewer, each pod that is drained takes a larger share of the queries with it", coredns.NodesPerReplica, coredns.CoresPerReplica),
-		Fix: fmt.Sprintf("at least %d replicas, or autoScaling of the EKS add-on", want),
-	}}
+	f := breaks("replicas-for-cluster-size", "replicas %d, and the cluster has %s", s.Replicas, d.Size).fixedBy(want)
+	f.Why = fmt.Sprintf(f.Why, coredns.NodesPerReplica, coredns.CoresPerReplica)
+	return []Finding{f}
 }
 
 // autoScaling is the configuration value of the add-on that keeps at least so many replicas.
@@ -94,10 +89,6 @@ func (a Advice) WithAddOnValues(v AddOnValues) Advice {
 		return a
 	}
 	nodes, cores := scaling.Min*coredns.NodesPerReplica, scaling.Min*coredns.CoresPerReplica
-	return a.With(&Finding{
-		Rule: "auto-scaling-by-size", Source: sourceAutoScaling,
-		Got: fmt.Sprintf("autoScaling from %d to %d stays at %d up to %d nodes and %d cores, and the cluster has %s", scaling.Min, scaling.Max, scaling.Min, nodes, cores, size),
-		Why: "it counts nodes and cores, and no queries: load on DNS adds no replica here",
-		Fix: "set minReplicas to what your queries need; a node-local cache reduces them",
-	})
+	return a.With(breaks("auto-scaling-by-size", "autoScaling from %d to %d stays at %d up to %d nodes and %d cores, and the cluster has %s",
+		scaling.Min, scaling.Max, scaling.Min, nodes, cores, size))
 }

@@ -65,7 +65,7 @@ func TestAutoScalingOfConfigurationValues(t *testing.T) {
 				t.Fatal(err)
 			}
 			a = a.WithAddOnValues(values)
-			if got := a.breaks("auto-scaling-by-size"); got != (c.want != "") {
+			if got := a.violates("auto-scaling-by-size"); got != (c.want != "") {
 				t.Fatalf("findings: %+v", a.Findings)
 			}
 			if c.want != "" && !strings.Contains(a.Findings[0].Got, c.want) {

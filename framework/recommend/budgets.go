@@ -1,7 +1,6 @@
 package recommend
 
 import (
-	"fmt"
 	"strings"
 
 	policyv1 "k8s.io/api/policy/v1"
@@ -26,43 +25,30 @@ func (d DNS) budgetsOfPods() (of []policyv1.PodDisruptionBudget) {
 // lintBudgets checks how many pods can be evicted at a time.
 func (d DNS) lintBudgets(s coredns.Settings) []Finding {
 	of := d.budgetsOfPods()
-	if len(of) == 0 {
-		return []Finding{{
-			Rule: "budget", Got: "no PodDisruptionBudget selects the pods", Source: sourceBudget,
-			Why: "if two nodes are drained at the same time, all replicas can be evicted at the same time",
-			Fix: "a PodDisruptionBudget with maxUnavailable 1",
-		}}
-	}
-	if len(of) > 1 {
+	switch len(of) {
+	case 0:
+		return []Finding{breaks("budget", "no PodDisruptionBudget selects the pods")}
+	case 1:
+	default:
 		var names []string
 		for _, b := range of {
 			names = append(names, b.Name)
 		}
-		return []Finding{{
-			Rule: "one-budget", Got: "several PodDisruptionBudgets select the pods: " + strings.Join(names, ", "), Source: sourceBudget,
-			Why: "the API server refuses to evict a pod with more than one budget: drains are blocked, and the instance is taken with the pod still on it",
-			Fix: "keep only one of them",
-		}}
+		return []Finding{breaks("one-budget", "several PodDisruptionBudgets select the pods: %s", strings.Join(names, ", "))}
 	}
 	b := of[0]
-	allowed, err := allows(b.Spec, s.Replicas)
-	f := Finding{
-		Rule: "budget-lets-one-go", Source: sourceBudget,
-		Why: "drains are blocked: at the deadline the instance is taken with CoreDNS still on it, and as many queries are lost as without a drain",
-		Fix: "maxUnavailable 1",
-	}
-	switch {
+	const rule = "budget-lets-one-go"
+	switch allowed, err := allows(b.Spec, s.Replicas); {
 	case err != nil:
-		f.Unknown, f.Got = true, fmt.Sprintf("PodDisruptionBudget %s: %v", b.Name, err)
+		return []Finding{unknown(rule, "PodDisruptionBudget %s: %v", b.Name, err)}
 	case allowed < 1:
-		f.Got = fmt.Sprintf("PodDisruptionBudget %s allows no eviction of %d pods", b.Name, s.Replicas)
+		return []Finding{breaks(rule, "PodDisruptionBudget %s allows no eviction of %d pods", b.Name, s.Replicas)}
 	case b.Status.ObservedGeneration == b.Generation && b.Status.ExpectedPods > 0 && b.Status.DisruptionsAllowed < 1:
-		f.Got = fmt.Sprintf("PodDisruptionBudget %s allows no eviction now: %d pods are healthy and it requires %d", b.Name, b.Status.CurrentHealthy, b.Status.DesiredHealthy)
+		f := breaks(rule, "PodDisruptionBudget %s allows no eviction now: %d pods are healthy and it requires %d", b.Name, b.Status.CurrentHealthy, b.Status.DesiredHealthy)
 		f.Fix = "find out why pods are unhealthy: `kubectl -n " + b.Namespace + " get pods`"
-	default:
-		return nil
+		return []Finding{f}
 	}
-	return []Finding{f}
+	return nil
 }
 
 // allows returns how many of that many healthy pods a budget allows to evict. As in

@@ -59,19 +59,6 @@ const (
 	computeTypeLabel = "eks.amazonaws.com/compute-type" // auto, fargate
 )
 
-// Sources of the rules.
-const (
-	sourceInterruption = "https://karpenter.sh/docs/concepts/disruption/#interruption"
-	sourceSettings     = "https://karpenter.sh/v0.33/upgrading/upgrade-guide/"
-	sourceOwnNodes     = "https://docs.aws.amazon.com/eks/latest/best-practices/karpenter.html"
-	sourceDNSPolicy    = "https://karpenter.sh/docs/troubleshooting/#failed-resolving-sts-credentials-with-io-timeout"
-	sourcePools        = "https://karpenter.sh/docs/concepts/nodepools/"
-	sourceConsolidate  = "https://karpenter.sh/docs/concepts/disruption/#consolidation"
-	sourcePodControls  = "https://karpenter.sh/docs/concepts/disruption/#pod-level-controls"
-	sourceAPIs         = "https://karpenter.sh/docs/upgrading/v1beta1-migration/"
-	sourceAffinity     = "https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#node-affinity"
-)
-
 // String is what is known of it in words; empty if the cluster has none.
 func (k Karpenter) String() string {
 	switch {
@@ -94,12 +81,7 @@ func (k Karpenter) String() string {
 func (d DNS) lintKarpenter() []Finding {
 	k := d.Karpenter
 	if k.Unread != "" {
-		return []Finding{{
-			Rule: "karpenter", Unknown: true, Source: sourceInterruption,
-			Got: "the cluster has Karpenter's API, but " + k.Unread,
-			Why: "whether it hears of interruptions, and which nodes it may remove, is not known",
-			Fix: "read it with rights to list deployments, daemonsets and pods of every namespace, and NodePools",
-		}}
+		return []Finding{unknown("karpenter", "the cluster has Karpenter's API, but %s", k.Unread)}
 	}
 	if !k.Installed || k.Deployment == nil {
 		return nil
@@ -117,33 +99,23 @@ func (d DNS) lintKarpenter() []Finding {
 
 // lintQueue checks whether Karpenter hears of interruptions.
 func (k Karpenter) lintQueue() []Finding {
-	f := Finding{
-		Rule: "karpenter-interruption-queue", Source: sourceInterruption,
-		Why: "Karpenter hears of no notice: a spot instance is reclaimed with its pods on it, undrained, and with CoreDNS if it is there",
-		Fix: "an SQS queue with the EventBridge rules of Karpenter's documentation, and its name as settings.interruptionQueue of the chart",
-	}
+	const rule = "karpenter-interruption-queue"
+	const value, formerValue = "settings.interruptionQueue", "settings.aws.interruptionQueueName"
 	if k.beforeQueueSetting() {
 		if k.FormerQueue != "" {
 			return nil
 		}
-		f.Got = "the ConfigMap karpenter-global-settings names no aws.interruptionQueueName"
-		f.Fix = strings.Replace(f.Fix, "settings.interruptionQueue", "settings.aws.interruptionQueueName", 1)
-		return []Finding{f}
+		return []Finding{breaks(rule, "the ConfigMap karpenter-global-settings names no aws.interruptionQueueName").fixedBy(formerValue)}
 	}
-	name, elsewhere := k.setting("INTERRUPTION_QUEUE", "--interruption-queue")
-	switch {
+	switch name, elsewhere := k.setting("INTERRUPTION_QUEUE", "--interruption-queue"); {
 	case name != "":
 		return nil
 	case elsewhere != "":
-		f.Unknown, f.Got = true, "INTERRUPTION_QUEUE is not in the Deployment, but may be in "+elsewhere
+		return []Finding{unknown(rule, "INTERRUPTION_QUEUE is not in the Deployment, but may be in %s", elsewhere).fixedBy(value)}
 	case k.FormerQueue != "":
-		f.Rule, f.Source = "karpenter-interruption-queue-key", sourceSettings
-		f.Got = fmt.Sprintf("INTERRUPTION_QUEUE is empty; the queue %s is in the ConfigMap karpenter-global-settings, which is not read since %s", k.FormerQueue, queueSince)
-		f.Fix = "settings.interruptionQueue instead of settings.aws.interruptionQueueName in the values of the chart"
-	default:
-		f.Got = "INTERRUPTION_QUEUE is empty"
+		return []Finding{breaks("karpenter-interruption-queue-key", "INTERRUPTION_QUEUE is empty; the queue %s is in the ConfigMap karpenter-global-settings, which is not read since %s", k.FormerQueue, queueSince)}
 	}
-	return []Finding{f}
+	return []Finding{breaks(rule, "INTERRUPTION_QUEUE is empty").fixedBy(value)}
 }
 
 // InterruptionQueue is the name of the queue that Karpenter reads; empty if it has none, or
@@ -176,21 +148,14 @@ type Queue struct {
 
 // WithQueue adds what is wrong with the interruption queue.
 func (a Advice) WithQueue(q Queue) Advice {
-	add := func(rule, got, fix string) {
-		a.Findings = append(slices.Clip(a.Findings), Finding{
-			Rule: rule, Got: got, Fix: fix, Source: sourceInterruption,
-			Why: "Karpenter hears of no such notice: the instance is reclaimed with its pods on it, undrained",
-		})
+	if q.Missing {
+		return a.With(breaks("karpenter-queue-exists", "there is no queue %s in the account and region of your AWS credentials", q.Name))
 	}
-	switch {
-	case q.Missing:
-		add("karpenter-queue-exists", fmt.Sprintf("there is no queue %s in the account and region of your AWS credentials", q.Name), "create the queue and its rules, or correct settings.interruptionQueue")
-		return a
-	case q.Refused != "":
-		add("karpenter-queue-policy", fmt.Sprintf("queue %s: %s", q.Name, q.Refused), "allow sqs:SendMessage to events.amazonaws.com in the queue's policy")
+	if q.Refused != "" {
+		a = a.With(breaks("karpenter-queue-policy", "queue %s: %s", q.Name, q.Refused))
 	}
 	if len(q.Unheard) > 0 {
-		add("karpenter-queue-rules", fmt.Sprintf("no enabled EventBridge rule sends to queue %s: %s", q.Name, strings.Join(q.Unheard, ", ")), "the EventBridge rules of Karpenter's documentation, with the queue as their target")
+		a = a.With(breaks("karpenter-queue-rules", "no enabled EventBridge rule sends to queue %s: %s", q.Name, strings.Join(q.Unheard, ", ")))
 	}
 	return a
 }
@@ -206,12 +171,7 @@ func (k Karpenter) lintRemoved() []Finding {
 	if len(kinds) == 0 {
 		return nil
 	}
-	return []Finding{{
-		Rule: "karpenter-removed-apis", Source: sourceAPIs,
-		Got: "there are objects of removed APIs: " + strings.Join(kinds, ", "),
-		Why: "this version of Karpenter does not read them: nodes that they describe are neither launched nor drained by it",
-		Fix: "NodePools, NodeClaims and EC2NodeClasses in their place; then delete them, and their CustomResourceDefinitions",
-	}}
+	return []Finding{breaks("karpenter-removed-apis", "there are objects of removed APIs: %s", strings.Join(kinds, ", "))}
 }
 
 // lintPlace checks whether Karpenter removes the node under itself.
@@ -220,15 +180,10 @@ func (k Karpenter) lintPlace() []Finding {
 	if len(k.Pods) == 0 || len(own) < len(k.Pods) {
 		return nil
 	}
-	f := Finding{
-		Rule: "karpenter-off-its-own-nodes", Source: sourceOwnNodes,
-		Got: "all pods of Karpenter are on nodes that it manages: " + places(own),
-		Why: "when such a node is reclaimed or consolidated, nobody drains or launches nodes until another pod of Karpenter leads",
-		Fix: "a node group or Fargate for Karpenter, or a required node affinity: " + poolLabel + " DoesNotExist",
-	}
+	f := breaks("karpenter-off-its-own-nodes", "all pods of Karpenter are on nodes that it manages: %s", places(own))
 	if term := k.deadTerm(); term != "" {
 		f.Got += "; its node affinity has the term " + term + ", which every node matches since v0.32, and terms are ORed"
-		f.Source = sourceAffinity
+		f.Source = "https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#node-affinity"
 	}
 	return []Finding{f}
 }
@@ -260,12 +215,7 @@ func (d DNS) lintCircle() []Finding {
 	if !clusterFirst || len(d.Pods) == 0 || slices.ContainsFunc(d.Pods, func(p Pod) bool { return p.Pool == "" }) {
 		return nil
 	}
-	return []Finding{{
-		Rule: "karpenter-without-its-own-dns", Source: sourceDNSPolicy,
-		Got: "all pods of CoreDNS are on nodes of Karpenter, and Karpenter has dnsPolicy ClusterFirst",
-		Why: "without CoreDNS Karpenter resolves no endpoint of AWS, so it launches no node on which CoreDNS could start again",
-		Fix: "dnsPolicy: Default in the values of Karpenter's chart, or one replica of CoreDNS on a node group",
-	}}
+	return []Finding{breaks("karpenter-without-its-own-dns", "all pods of CoreDNS are on nodes of Karpenter, and Karpenter has dnsPolicy ClusterFirst")}
 }
 
 // lintConsolidation checks whether Karpenter may remove the nodes of CoreDNS at any time.
@@ -285,12 +235,7 @@ func (d DNS) lintConsolidation() []Finding {
 	if len(moved) == 0 {
 		return nil
 	}
-	return []Finding{{
-		Rule: "dns-on-consolidated-nodes", Source: sourceConsolidate,
-		Got: "pods on nodes that Karpenter may consolidate, without a PodDisruptionBudget: " + places(moved),
-		Why: "Karpenter evicts the pods of such a node within seconds, and may take several of these nodes at once",
-		Fix: "a PodDisruptionBudget with maxUnavailable 1",
-	}}
+	return []Finding{breaks("dns-on-consolidated-nodes", "pods on nodes that Karpenter may consolidate, without a PodDisruptionBudget: %s", places(moved))}
 }
 
 // lintKept checks whether Karpenter would leave CoreDNS on a node that is reclaimed. The drill
@@ -300,12 +245,7 @@ func (d DNS) lintKept() []Finding {
 	if len(kept) == 0 {
 		return nil
 	}
-	return []Finding{{
-		Rule: "dns-not-kept-at-a-notice", Source: sourcePodControls,
-		Got: "pods with " + coredns.DoNotDisrupt + " on nodes of Karpenter: " + places(kept),
-		Why: "Karpenter never evicts such a pod, also not when the instance of its node is reclaimed: it ends with the instance, without lameduck",
-		Fix: "no such annotation; a PodDisruptionBudget with maxUnavailable 1 keeps consolidation from taking several pods",
-	}}
+	return []Finding{breaks("dns-not-kept-at-a-notice", "pods with "+coredns.DoNotDisrupt+" on nodes of Karpenter: %s", places(kept))}
 }
 
 // version is Karpenter's, by the tag of its image; nil if that has none.

@@ -78,12 +78,7 @@ func (k Karpenter) lintOverlap() []Finding {
 	if len(pairs) == 0 {
 		return nil
 	}
-	return []Finding{{
-		Rule: "nodepools-overlap", Source: sourcePools,
-		Got: "NodePools of the same weight that one pod may match: " + strings.Join(pairs, ", "),
-		Why: "which of them launches the node is not defined, and so neither is whether it is spot, or may be consolidated",
-		Fix: "requirements or taints that exclude each other, or different weights",
-	}}
+	return []Finding{breaks("nodepools-overlap", "NodePools of the same weight that one pod may match: %s", strings.Join(pairs, ", "))}
 }
 
 // overlaps reports whether nothing excludes that a pod matches both pools with the same

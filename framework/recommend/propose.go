@@ -71,14 +71,14 @@ func (a Advice) patch() (p Patch, err error) {
 	if now.Replicas != want.Replicas {
 		addOn["autoScaling"] = autoScaling(want.Replicas)
 	}
-	if a.breaks("budget") {
+	if a.violates("budget") {
 		if p.Budget, err = d.newBudget(); err != nil {
 			return Patch{}, fmt.Errorf("write the PodDisruptionBudget: %w", err)
 		}
 		addOn["podDisruptionBudget"] = map[string]any{"enabled": true, "maxUnavailable": 1}
 	}
 	var affinity *corev1.Affinity
-	if a.breaks("not-all-on-spot") {
+	if a.violates("not-all-on-spot") {
 		affinity = d.awayFromSpot()
 		addOn["affinity"] = affinity // it replaces the add-on's own
 	}

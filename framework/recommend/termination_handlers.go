@@ -11,9 +11,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// sourceBeside is Karpenter's own advice about the AWS Node Termination Handler.
-const sourceBeside = "https://karpenter.sh/docs/faq/#interruption-handling"
-
 // TerminationHandler is an AWS Node Termination Handler that runs together with Karpenter.
 type TerminationHandler struct {
 	// Name is "Deployment NAMESPACE/NAME" or "DaemonSet NAMESPACE/NAME".
@@ -77,22 +74,13 @@ func terminationHandler(kind string, meta metav1.ObjectMeta, spec corev1.PodSpec
 func (k Karpenter) lintOthers(queue string) []Finding {
 	var found []Finding
 	for _, h := range k.Others {
-		f := Finding{
-			Rule: "one-interruption-handler", Source: sourceBeside,
-			Got: fmt.Sprintf("%s acts on %s, as Karpenter does", h.Name, strings.Join(h.Acts, ", ")),
-			Why: "both drain the same node for one notice, each with its own taint and in its own order",
-			Fix: "remove it, or let it act only on what Karpenter does not: in its IMDS mode, with ENABLE_SPOT_INTERRUPTION_DRAINING and ENABLE_SCHEDULED_EVENT_DRAINING false",
-		}
 		switch {
-		case queue == "" || len(h.Acts) == 0:
-			continue // Karpenter hears of nothing, or the other does nothing of its
+		case queue == "" || len(h.Acts) == 0: // Karpenter hears of nothing, or the other does nothing of its
 		case h.Queue == queue:
-			f.Rule = "one-reader-of-the-queue"
-			f.Got = fmt.Sprintf("%s reads queue %s, as Karpenter does", h.Name, queue)
-			f.Why = "SQS gives each message to one of them: what the one takes and deletes, the other never hears of"
-			f.Fix = "a queue of its own, with rules of its own; or better, only one handler"
+			found = append(found, breaks("one-reader-of-the-queue", "%s reads queue %s, as Karpenter does", h.Name, queue))
+		default:
+			found = append(found, breaks("one-interruption-handler", "%s acts on %s, as Karpenter does", h.Name, strings.Join(h.Acts, ", ")))
 		}
-		found = append(found, f)
 	}
 	return found
 }

@@ -27,10 +27,10 @@ const (
 )
 
 // TryNextPod starts one pod with the image, the ConfigMap and the nodes of CoreDNS's next pod, and
-// deletes it. It has other labels, so that it gets no query. The finding is nil if it becomes
+// deletes it. It has other labels, so that it gets no query. There is no finding if it becomes
 // Ready: a Corefile that cannot be read goes unnoticed until a pod is replaced. Nothing else of
 // this package changes a cluster.
-func TryNextPod(ctx context.Context, client kubernetes.Interface, d DNS) (*Finding, error) {
+func TryNextPod(ctx context.Context, client kubernetes.Interface, d DNS) ([]Finding, error) {
 	pods := client.CoreV1().Pods(d.Deployment.Namespace)
 	pod, err := pods.Create(ctx, nextPod(d), metav1.CreateOptions{})
 	if err != nil {
@@ -39,11 +39,7 @@ func TryNextPod(ctx context.Context, client kubernetes.Interface, d DNS) (*Findi
 	defer func() {
 		_ = pods.Delete(context.WithoutCancel(ctx), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}) // its deadline ends it otherwise
 	}()
-	f := Finding{
-		Rule: "next-pod-starts", Source: "https://coredns.io/plugins/reload/", Drill: Drills()["next-pod-starts"],
-		Why: "running pods go on with the Corefile that they have read, so DNS is lost pod by pod, as they are replaced",
-		Fix: "correct the Corefile, and try again",
-	}
+	const rule = "next-pod-starts"
 	last := "it was not started"
 	err = wait.PollUntilContextTimeout(ctx, tryPoll, TryTimeout, true, func(ctx context.Context) (bool, error) {
 		now, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
@@ -56,18 +52,17 @@ func TryNextPod(ctx context.Context, client kubernetes.Interface, d DNS) (*Findi
 	})
 	switch {
 	case last == "" && err == nil:
-		return nil, nil //nolint:nilnil // no finding is what one hopes for
+		return nil, nil
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil && !wait.Interrupted(err):
 		return nil, fmt.Errorf("read pod %s: %w", pod.Name, err)
 	case err != nil:
-		f.Unknown, f.Got = true, fmt.Sprintf("a pod like the next one was not Ready within %s: %s", TryTimeout, last)
+		f := unknown(rule, "a pod like the next one was not Ready within %s: %s", TryTimeout, last)
 		f.Fix = "find out why: kubectl -n " + d.Deployment.Namespace + " get events"
-		return &f, nil
+		return []Finding{f}, nil
 	}
-	f.Got = fmt.Sprintf("a pod like the next one does not start: %s: %s", last, logOf(ctx, client, pod))
-	return &f, nil
+	return []Finding{breaks(rule, "a pod like the next one does not start: %s: %s", last, logOf(ctx, client, pod))}, nil
 }
 
 // nextPod is the pod, without what makes it one of CoreDNS's, or keeps it off their nodes.

@@ -37,12 +37,12 @@ func TestTryNextPod(t *testing.T) {
 					}
 					return true, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system"}, Status: c.status}, nil
 				})
-				f, err := TryNextPod(t.Context(), client, d)
+				found, err := TryNextPod(t.Context(), client, d)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if (f != nil) != (c.got != "") || f != nil && (f.Unknown != c.unknown || !strings.Contains(f.Got, c.got)) {
-					t.Errorf("%+v, want %q", f, c.got)
+				if (len(found) == 1) != (c.got != "") || len(found) > 0 && (found[0].Unknown != c.unknown || !strings.Contains(found[0].Got, c.got)) {
+					t.Errorf("%+v, want %q", found, c.got)
 				}
 				left, err := client.CoreV1().Pods("kube-system").List(t.Context(), metav1.ListOptions{})
 				if err != nil || len(left.Items) != 0 {

@@ -1,0 +1,87 @@
+package recommend
+
+import (
+	_ "embed"
+	"fmt"
+	"strings"
+
+	"github.com/spotdrill/spotdrill/framework/coredns"
+	"github.com/spotdrill/spotdrill/framework/strict"
+)
+
+//go:embed rules.yaml
+var rulesFile []byte
+
+// Rule is the text of a rule that a cluster's DNS or Karpenter can break.
+type Rule struct {
+	Why    string `yaml:"why"`    // what follows if it is broken
+	Fix    string `yaml:"fix"`    // how to fix it
+	Source string `yaml:"source"` // where it comes from
+	// Drill is the scenario that shows why it matters; empty if there is none.
+	Drill string `yaml:"drill"`
+}
+
+// Rules are all rules, by their names.
+func Rules() map[string]Rule {
+	var rules map[string]Rule
+	if err := strict.Decode("rules.yaml", rulesFile, &rules); err != nil {
+		panic(err) // a file of this package: every test reads it
+	}
+	return rules
+}
+
+// Finding is a rule that a cluster's DNS or Karpenter breaks, or that cannot be evaluated for
+// it.
+type Finding struct {
+	Rule string `json:"rule"`
+	// Unknown is set if the rule could not be evaluated.
+	Unknown bool   `json:"unknown,omitempty"`
+	Got     string `json:"got"`    // what was read
+	Why     string `json:"why"`    // what follows from it
+	Source  string `json:"source"` // where the rule comes from
+	Fix     string `json:"fix"`
+	// Drill is the scenario that shows why the rule matters; empty if there is none.
+	Drill string `json:"drill,omitempty"`
+}
+
+// breaks is the finding that a rule is broken; got is what was read.
+func breaks(rule, got string, args ...any) Finding {
+	r := Rules()[rule]
+	return Finding{Rule: rule, Got: fmt.Sprintf(got, args...), Why: r.Why, Source: r.Source, Fix: r.Fix, Drill: r.Drill}
+}
+
+// unknown is the finding that a rule cannot be evaluated; why is the reason.
+func unknown(rule, why string, args ...any) Finding {
+	f := breaks(rule, why, args...)
+	f.Unknown = true
+	return f
+}
+
+// fixedBy is the finding with values for its fix.
+func (f Finding) fixedBy(values ...any) Finding {
+	f.Fix = fmt.Sprintf(f.Fix, values...)
+	return f
+}
+
+// unlessIn makes a finding that something is missing unknown if an imported file may
+// contain it.
+func (f Finding) unlessIn(imports []string) Finding {
+	if len(imports) > 0 {
+		f.Unknown = true
+		f.Got += ", but it imports " + strings.Join(imports, ", ") + ", which only its pods can read"
+	}
+	return f
+}
+
+// lint checks a cluster's DNS against the rules and returns the findings, the worst
+// first.
+func (d DNS) lint(c coredns.Corefile, s coredns.Settings) []Finding {
+	var found []Finding
+	found = append(found, d.lintEnd(c, s)...)
+	found = append(found, d.lintReadiness(c)...)
+	found = append(found, d.lintReplicas(s)...)
+	found = append(found, d.lintSize(s)...)
+	found = append(found, d.lintBudgets(s)...)
+	found = append(found, d.lintAddOn()...)
+	return append(found, d.lintKarpenter()...)
+}
