@@ -293,6 +293,3 @@ func sign(o verdict.Outcome) string {
 }
 
 func word(o verdict.Outcome) string { return string(o.Known()) }
-
-// historyHref is a relative link to a file of the drill.
-func historyHref(dir, name string) string { return path.Join(dir, name) }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -137,7 +138,7 @@ func (r *Report) filesOf(e Entry) []string {
 	var files []string
 	for _, f := range entries {
 		if name := f.Name(); !f.IsDir() && name != HTMLFile {
-			files = append(files, historyHref(e.History, name))
+			files = append(files, path.Join(e.History, name))
 		}
 	}
 	return files

@@ -6,15 +6,12 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -80,66 +77,6 @@ type Handler struct {
 	// Policy is the value of --iam-policy, if it was set.
 	Policy string `yaml:"policy,omitempty"`
 }
-
-// Timings are how long the parts of a run took.
-type Timings struct {
-	Setup  Seconds `yaml:"setupSeconds"`  // cluster, images, queue, handler
-	Drills Seconds `yaml:"drillsSeconds"` // from the first drill's start to the last one's end
-	// Phases are those of all drills, a self-check included. The drills took a little
-	// longer than the phases together: Between is the rest.
-	Phases  PhaseTimes `yaml:"phasesSeconds,omitempty"`
-	Between Seconds    `yaml:"betweenSeconds,omitempty"`
-	// Overhead is how many times as long the drills took as what they recorded.
-	Overhead  float64          `yaml:"overhead,omitempty"`
-	Scenarios []ScenarioTiming `yaml:"perScenario"`
-}
-
-// ScenarioTiming is the time of one scenario, all its attempts together.
-type ScenarioTiming struct {
-	Scenario string  `yaml:"scenario"`
-	Expected Seconds `yaml:"expectedSeconds"` // of one attempt
-	Measured Seconds `yaml:"measuredSeconds"`
-	// Phases are empty for a scenario that was played at the same time as another, which has them.
-	Phases PhaseTimes `yaml:"phasesSeconds,omitempty"`
-}
-
-// Took adds the phases of a drill.
-func (t *Timings) Took(phases PhaseTimes) {
-	if t.Phases == nil {
-		t.Phases = PhaseTimes{}
-	}
-	for phase, took := range phases {
-		t.Phases[phase] += took
-	}
-}
-
-// Ended notes how long the drills took from the first one's start to the last one's end.
-func (t *Timings) Ended(drills time.Duration) {
-	t.Drills = Seconds(drills)
-	t.Between = t.Drills - t.Phases.Total()
-	t.Overhead = math.Round(t.Phases.overheadIn(t.Drills)*100) / 100
-}
-
-// Seconds is a duration that reports write as a number of seconds.
-type Seconds time.Duration
-
-// MarshalYAML writes seconds to the millisecond.
-func (s Seconds) MarshalYAML() (any, error) {
-	return math.Round(time.Duration(s).Seconds()*1000) / 1000, nil
-}
-
-// UnmarshalYAML reads what MarshalYAML writes.
-func (s *Seconds) UnmarshalYAML(node *yaml.Node) error {
-	v, err := strconv.ParseFloat(node.Value, 64)
-	if err != nil || math.IsNaN(v) || v < 0 || v > maxSeconds {
-		return fmt.Errorf("%q is not a number of seconds", node.Value)
-	}
-	*s = Seconds(math.Round(v*1000) * float64(time.Millisecond))
-	return nil
-}
-
-// maxSeconds is a year: no run takes longer, and a Duration holds it.
-const maxSeconds = 366 * 24 * 3600
 
 // Entry is the outcome of one scenario in a report.
 type Entry struct {
@@ -372,23 +309,13 @@ func (r *Report) WriteYAML(w io.Writer) error {
 	return enc.Close()
 }
 
-// WriteJSON writes the report as WriteYAML does, in JSON.
-func (r *Report) WriteJSON(w io.Writer) error {
+// MarshalJSON is the report as WriteYAML writes it, in JSON.
+func (r *Report) MarshalJSON() ([]byte, error) {
 	var text bytes.Buffer
 	if err := r.WriteYAML(&text); err != nil {
-		return err
+		return nil, err
 	}
-	asJSON, err := k8syaml.YAMLToJSON(text.Bytes())
-	if err != nil {
-		return fmt.Errorf("write JSON report: %w", err)
-	}
-	var indented bytes.Buffer
-	if err := json.Indent(&indented, asJSON, "", "  "); err != nil {
-		return fmt.Errorf("write JSON report: %w", err)
-	}
-	indented.WriteByte('\n')
-	_, err = indented.WriteTo(w)
-	return err
+	return k8syaml.YAMLToJSON(text.Bytes())
 }
 
 // Counts are the numbers of scenarios with each outcome.

@@ -29,7 +29,7 @@ something could not be judged.`,
 				return exitError{exitUsage, err}
 			}
 			if asJSON {
-				if err := report.WriteJSON(cmd.OutOrStdout()); err != nil {
+				if err := writeJSON(cmd.OutOrStdout(), report); err != nil {
 					return err
 				}
 				return judged(report.Summary)

@@ -32,53 +32,53 @@ func (d picture) notices() []Row {
 		}
 		rows = append(rows, r.Row)
 	}
-	disrupted := row{picture: d, Row: Row{Name: "CoreDNS", Note: "what was done to it"}}
-	for _, e := range d.AllOf(history.DNSDisrupted) {
-		disrupted.mark(e, Put, string(e.Disruption()))
-	}
-	configured := row{picture: d, Row: Row{Name: "handler", Note: "configured otherwise"}}
-	for _, e := range d.AllOf(history.HandlerReconfigured) {
-		text := e.Step()
-		if e.Node != "" {
-			text = "to remove " + e.Node
-		}
-		configured.mark(e, Put, text)
-	}
-	deployed := row{picture: d, Row: Row{Name: "DaemonSet", Note: "created by the drill"}}
-	for _, e := range d.AllOf(history.Deployed) {
-		deployed.mark(e, Put, e.DaemonSet())
-	}
-	upgraded := row{picture: d, Row: Row{Name: "add-on", Note: "upgraded by the drill"}}
-	for _, e := range d.AllOf(history.AddOnUpgrading, history.AddOnUpgraded, history.AddOnRefused, history.AddOnSet) {
-		sign, text := Came, addOnText(e)
-		if e.Kind == history.AddOnUpgrading {
-			sign = Put
-		}
-		upgraded.mark(e, sign, text)
-	}
-	grown := row{picture: d, Row: Row{Name: "cluster", Note: "virtual nodes"}}
-	for _, e := range d.AllOf(history.ClusterGrown) {
-		grown.mark(e, Put, fmt.Sprintf("%.0f, with %.0f cores", e.Numbers[history.VirtualNodes], e.Numbers[history.Cores]))
-	}
-	for _, r := range []row{disrupted, deployed, configured, upgraded, grown} {
-		if len(r.Marks) > 0 {
-			rows = append(rows, r.Row)
-		}
-	}
-	return rows
+	return append(rows, shown(
+		d.marked("CoreDNS", "what was done to it", func(e history.Event) (Sign, string) { return Put, string(e.Disruption()) }, history.DNSDisrupted),
+		d.marked("DaemonSet", "created by the drill", func(e history.Event) (Sign, string) { return Put, e.DaemonSet() }, history.Deployed),
+		d.marked("handler", "configured otherwise", func(e history.Event) (Sign, string) {
+			if e.Node != "" {
+				return Put, "to remove " + e.Node
+			}
+			return Put, e.Step()
+		}, history.HandlerReconfigured),
+		d.marked("add-on", "upgraded by the drill", addOnMark, history.AddOnUpgrading, history.AddOnUpgraded, history.AddOnRefused, history.AddOnSet),
+		d.marked("cluster", "virtual nodes", func(e history.Event) (Sign, string) {
+			return Put, fmt.Sprintf("%.0f, with %.0f cores", e.Numbers[history.VirtualNodes], e.Numbers[history.Cores])
+		}, history.ClusterGrown),
+	)...)
 }
 
-// addOnText is an event of an add-on in words.
-func addOnText(e history.Event) string {
+// marked is a row with a mark for each event of these kinds; an empty text is no mark.
+func (d picture) marked(name, note string, mark func(history.Event) (Sign, string), kinds ...history.Kind) row {
+	r := row{picture: d, Row: Row{Name: name, Note: note}}
+	for _, e := range d.AllOf(kinds...) {
+		if sign, text := mark(e); text != "" {
+			r.mark(e, sign, text)
+		}
+	}
+	return r
+}
+
+// shown are the rows that show something.
+func shown(rows ...row) (out []Row) {
+	for _, r := range rows {
+		if len(r.Spans)+len(r.Marks) > 0 {
+			out = append(out, r.Row)
+		}
+	}
+	return out
+}
+
+func addOnMark(e history.Event) (Sign, string) {
 	switch e.Kind {
 	case history.AddOnUpgrading:
-		return e.AddOn() + ": upgrade with " + e.Action
+		return Put, e.AddOn() + ": upgrade with " + e.Action
 	case history.AddOnUpgraded:
-		return e.AddOn() + ": upgraded"
+		return Came, e.AddOn() + ": upgraded"
 	case history.AddOnRefused:
-		return e.AddOn() + ": refused because of conflicts"
+		return Came, e.AddOn() + ": refused because of conflicts"
 	}
-	return e.AddOn() + ": values set by hand"
+	return Came, e.AddOn() + ": values set by hand"
 }
 
 // messages shows what a handler received and deleted.
@@ -112,45 +112,36 @@ func (d picture) handler() []Row {
 	if d.History.Meta.Other != nil {
 		second = d.messages(history.OtherHandler, "queue, "+d.History.Meta.Other.Name)
 	}
-	lifecycle := row{picture: d, Row: Row{Name: "lifecycle", Note: "of Auto Scaling"}}
-	for _, e := range d.AllOf(history.LifecycleActed) {
-		if result := e.LifecycleResult(); result != "" {
-			lifecycle.mark(e, Ended, "completed: "+result)
-		} else {
-			lifecycle.mark(e, Came, "heartbeat")
-		}
-	}
-	metadata := row{picture: d, Row: Row{Name: "metadata", Note: "that it read"}}
-	for _, e := range d.AllOf(history.MetadataRead) {
-		switch {
-		case e.At < d.zero:
-		case e.NoticeType() != "":
-			metadata.mark(e, Came, string(e.NoticeType())+" read on "+e.Node)
-		case e.Fault != "":
-			metadata.mark(e, Ended, "failed on "+e.Node+" ("+e.Fault+")")
-		}
-	}
-	said := row{picture: d, Row: Row{Name: "events", Note: "that it wrote"}}
-	for _, e := range d.AllOf(history.ClusterEvent) {
-		if e.About("Node") && e.At >= d.zero && !story.KubernetesComponent(e.Owner) {
-			said.mark(e, Told, e.KubernetesReason())
-		}
-	}
-	disturbed := row{picture: d, Row: Row{Name: "disturbed", Note: "by the drill"}}
-	for _, e := range d.AllOf(history.HandlerDisturbed, history.HandlerLeftAlone) {
-		if e.Kind == history.HandlerDisturbed {
-			disturbed.mark(e, Act, string(e.Disturbance()))
-			continue
-		}
-		disturbed.mark(e, Came, string(e.Disturbance())+" is over")
-	}
-	var rows []Row
-	for _, r := range []row{messages, second, metadata, lifecycle, said, disturbed} {
-		if len(r.Spans)+len(r.Marks) > 0 {
-			rows = append(rows, r.Row)
-		}
-	}
-	return rows
+	return shown(messages, second,
+		d.marked("metadata", "that it read", func(e history.Event) (Sign, string) {
+			switch {
+			case e.At < d.zero:
+			case e.NoticeType() != "":
+				return Came, string(e.NoticeType()) + " read on " + e.Node
+			case e.Fault != "":
+				return Ended, "failed on " + e.Node + " (" + e.Fault + ")"
+			}
+			return "", ""
+		}, history.MetadataRead),
+		d.marked("lifecycle", "of Auto Scaling", func(e history.Event) (Sign, string) {
+			if result := e.LifecycleResult(); result != "" {
+				return Ended, "completed: " + result
+			}
+			return Came, "heartbeat"
+		}, history.LifecycleActed),
+		d.marked("events", "that it wrote", func(e history.Event) (Sign, string) {
+			if !e.About("Node") || e.At < d.zero || story.KubernetesComponent(e.Owner) {
+				return "", ""
+			}
+			return Reported, e.KubernetesReason()
+		}, history.ClusterEvent),
+		d.marked("disturbed", "by the drill", func(e history.Event) (Sign, string) {
+			if e.Kind == history.HandlerDisturbed {
+				return Act, string(e.Disturbance())
+			}
+			return Came, string(e.Disturbance()) + " is over"
+		}, history.HandlerDisturbed, history.HandlerLeftAlone),
+	)
 }
 
 // nodes has a row for each node to which something happened, or that has a name in
@@ -199,61 +190,69 @@ func (d picture) node(name string, events []history.Event) Row {
 		taken = events[i].At
 	}
 	r.span(there, taken, Running, "there")
+	begins := map[history.Kind]State{history.NodeCordoned: Cordoned, history.NodeNotReady: NotReady, history.Reclaimed: Gone, history.InstanceEnded: Gone}
+	lasting := map[State]string{Cordoned: "cordoned", NotReady: "not ready", Gone: "instance gone"}
 	since := map[State]time.Duration{}
-	end := func(state State, at time.Duration, text string) {
+	end := func(state State, at time.Duration) {
 		if from, ok := since[state]; ok {
-			r.span(from, at, state, text)
+			r.span(from, at, state, lasting[state])
 			delete(since, state)
 		}
 	}
-	begin := func(state State, at time.Duration) {
-		if _, ok := since[state]; !ok {
-			since[state] = at
-		}
-	}
 	for _, e := range events {
-		switch e.Kind {
-		case history.NodeCordoned:
-			begin(Cordoned, e.At)
-			r.mark(e, Act, "cordoned")
-		case history.NodeUncordoned:
-			end(Cordoned, e.At, "cordoned")
-			r.mark(e, Act, "uncordoned")
-		case history.NodeTainted:
-			r.mark(e, Act, "taint "+lastPart(e.Setting().Key))
-		case history.NodeUntainted:
-			r.mark(e, Act, "taint "+lastPart(e.Setting().Key)+" off")
-		case history.NodeNotReady:
-			begin(NotReady, e.At)
-			r.mark(e, Ended, "not ready ("+e.ReadyStatus()+")")
-		case history.NodeReady:
-			end(NotReady, e.At, "not ready")
-			r.mark(e, Came, "ready")
-		case history.Reclaimed:
-			begin(Gone, e.At)
-			r.mark(e, Ended, "instance taken")
-		case history.InstanceJoined:
-			r.mark(e, Came, "instance "+e.Instance+" joined")
-		case history.InstanceEnded:
-			begin(Gone, e.At)
-			r.mark(e, Ended, "instance terminated")
-		case history.NodeUnlabelled:
-			r.mark(e, Act, "label "+lastPart(e.Setting().Key)+" off")
-		case history.NodeUnannotated:
-			r.mark(e, Act, "annotation "+lastPart(e.Setting().Key)+" off")
-		case history.OperatorActed:
-			r.mark(e, Act, "operator: "+string(e.Operation()))
-			if e.Operation() == history.StartAgain {
-				end(Gone, e.At, "instance gone")
+		if state, ok := begins[e.Kind]; ok {
+			if _, lasts := since[state]; !lasts {
+				since[state] = e.At
 			}
-		case history.NodeDeleted:
-			r.mark(e, Ended, "node object deleted")
+		}
+		switch {
+		case e.Kind == history.NodeUncordoned:
+			end(Cordoned, e.At)
+		case e.Kind == history.NodeReady:
+			end(NotReady, e.At)
+		case e.Kind == history.OperatorActed && e.Operation() == history.StartAgain:
+			end(Gone, e.At)
+		}
+		if sign, text := nodeMark(e); text != "" {
+			r.mark(e, sign, text)
 		}
 	}
-	end(Cordoned, taken, "cordoned")
-	end(NotReady, d.to, "not ready")
-	end(Gone, d.to, "instance gone")
+	end(Cordoned, taken)
+	end(NotReady, d.to)
+	end(Gone, d.to)
 	return r.Row
+}
+
+func nodeMark(e history.Event) (Sign, string) {
+	switch e.Kind {
+	case history.NodeCordoned:
+		return Act, "cordoned"
+	case history.NodeUncordoned:
+		return Act, "uncordoned"
+	case history.NodeTainted:
+		return Act, "taint " + lastPart(e.Setting().Key)
+	case history.NodeUntainted:
+		return Act, "taint " + lastPart(e.Setting().Key) + " off"
+	case history.NodeUnlabelled:
+		return Act, "label " + lastPart(e.Setting().Key) + " off"
+	case history.NodeUnannotated:
+		return Act, "annotation " + lastPart(e.Setting().Key) + " off"
+	case history.NodeNotReady:
+		return Ended, "not ready (" + e.ReadyStatus() + ")"
+	case history.NodeReady:
+		return Came, "ready"
+	case history.Reclaimed:
+		return Ended, "instance taken"
+	case history.InstanceJoined:
+		return Came, "instance " + e.Instance + " joined"
+	case history.InstanceEnded:
+		return Ended, "instance terminated"
+	case history.OperatorActed:
+		return Act, "operator: " + string(e.Operation())
+	case history.NodeDeleted:
+		return Ended, "node object deleted"
+	}
+	return "", ""
 }
 
 // lastPart is a taint's key or a pod's name without the part before the slash.

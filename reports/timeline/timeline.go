@@ -99,11 +99,11 @@ type Sign string
 
 // The signs. Each is also a class of the report's style sheet.
 const (
-	Put   Sign = "put"   // something was put into the queue
-	Act   Sign = "act"   // somebody did something
-	Came  Sign = "came"  // something came into being or became ready
-	Ended Sign = "ended" // something ended
-	Told  Sign = "told"  // somebody reported something
+	Put      Sign = "put"      // something was put into the queue
+	Act      Sign = "act"      // somebody did something
+	Came     Sign = "came"     // something came into being or became ready
+	Ended    Sign = "ended"    // something ended
+	Reported Sign = "reported" // somebody reported something
 )
 
 // New makes the timeline of a judged drill; nil if nothing was recorded.
