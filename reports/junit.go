@@ -25,7 +25,7 @@ type junitSuite struct {
 	junitCounts
 	// The schema has Skipped here, and not at testsuites.
 	Skipped    int             `xml:"skipped,attr"`
-	Properties junitProperties `xml:"properties"`
+	Properties []junitProperty `xml:"properties>property"`
 	Cases      []junitCase     `xml:"testcase"`
 }
 
@@ -37,17 +37,13 @@ type junitCounts struct {
 }
 
 type junitCase struct {
-	Name       string           `xml:"name,attr"`
-	Class      string           `xml:"classname,attr"`
-	Time       string           `xml:"time,attr"`
-	Properties *junitProperties `xml:"properties"`
-	Failure    *junitText       `xml:"failure"`
-	Error      *junitText       `xml:"error"`
-	Skipped    *junitSkipped    `xml:"skipped"`
-}
-
-type junitProperties struct {
-	Properties []junitProperty `xml:"property"`
+	Name       string          `xml:"name,attr"`
+	Class      string          `xml:"classname,attr"`
+	Time       string          `xml:"time,attr"`
+	Properties []junitProperty `xml:"properties>property,omitempty"`
+	Failure    *junitResult    `xml:"failure"`
+	Error      *junitResult    `xml:"error"`
+	Skipped    *junitResult    `xml:"skipped"`
 }
 
 type junitProperty struct {
@@ -55,14 +51,10 @@ type junitProperty struct {
 	Value string `xml:"value,attr"`
 }
 
-type junitText struct {
+type junitResult struct {
 	Message string `xml:"message,attr"`
-	Type    string `xml:"type,attr"`
+	Type    string `xml:"type,attr,omitempty"`
 	Text    string `xml:",cdata"` // made printable by us: encoding/xml does not do it for CDATA
-}
-
-type junitSkipped struct {
-	Message string `xml:"message,attr"`
 }
 
 // WriteJUnit writes the report as JUnit XML: a suite for each profile, a test
@@ -81,9 +73,7 @@ func (r *Report) WriteJUnit(w io.Writer) error {
 			Timestamp:   r.Started.UTC().Format("2006-01-02T15:04:05"),
 			junitCounts: countsOf(p.Counts, entries),
 			Skipped:     p.Skipped,
-			Properties: junitProperties{[]junitProperty{
-				{"handler", r.Handler.Name}, {"version", r.Handler.Version}, {"set", string(r.Set)}, {"run", r.Run},
-			}},
+			Properties:  []junitProperty{{"handler", r.Handler.Name}, {"version", r.Handler.Version}, {"set", string(r.Set)}, {"run", r.Run}},
 		}
 		for _, e := range entries {
 			suite.Cases = append(suite.Cases, r.junitCase(e))
@@ -107,19 +97,18 @@ func (r *Report) junitCase(e Entry) junitCase {
 	switch e.Outcome {
 	case verdict.Pass:
 	case verdict.Skipped:
-		c.Skipped = &junitSkipped{Message: reason(e, verdict.Skipped)}
+		c.Skipped = &junitResult{Message: reason(e, verdict.Skipped)}
 	case verdict.Fail:
-		c.Failure = &junitText{Message: reason(e, verdict.Fail), Type: "fail", Text: r.details(e)}
+		c.Failure = &junitResult{Message: reason(e, verdict.Fail), Type: "fail", Text: r.details(e)}
 	default:
-		c.Error = &junitText{Message: reason(e, verdict.Unknown), Type: "unknown", Text: r.details(e)}
+		c.Error = &junitResult{Message: reason(e, verdict.Unknown), Type: "unknown", Text: r.details(e)}
 	}
 	return c
 }
 
 // propertiesOf are the IDs of an entry's checks, what they measured, and the steps of
-// its notices; nil if there are none.
-func propertiesOf(e Entry) *junitProperties {
-	var properties []junitProperty
+// its notices.
+func propertiesOf(e Entry) (properties []junitProperty) {
 	for _, v := range e.Verdicts {
 		properties = append(properties, junitProperty{printable(v.Check + "/id"), string(v.ID)})
 		for _, name := range sortedKeys(v.Numbers) {
@@ -136,10 +125,7 @@ func propertiesOf(e Entry) *junitProperties {
 			})
 		}
 	}
-	if len(properties) == 0 {
-		return nil
-	}
-	return &junitProperties{properties}
+	return properties
 }
 
 // reason is the first verdict with this outcome, in one line.

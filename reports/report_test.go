@@ -75,7 +75,7 @@ func TestJUnit(t *testing.T) {
 	if pass.Failure != nil || pass.Error != nil || pass.Skipped != nil {
 		t.Errorf("the passed scenario is %+v", pass)
 	}
-	if want := (junitProperty{"dns window (fresh)/window_fresh_max_ms", "1300.25"}); pass.Properties == nil || !slices.Contains(pass.Properties.Properties, want) {
+	if want := (junitProperty{"dns window (fresh)/window_fresh_max_ms", "1300.25"}); pass.Properties == nil || !slices.Contains(pass.Properties, want) {
 		t.Errorf("properties %+v, want %+v", pass.Properties, want)
 	}
 }

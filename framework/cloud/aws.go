@@ -1,3 +1,7 @@
+// Package cloud is the AWS side of a drill, which LocalStack provides: the stack with
+// the EventBridge rules and the queue, the EC2 instances, and the notices about them.
+// It also sends notices to any queue or event bus. No other package knows the fields
+// of EventBridge's events, except for handlers, which read them.
 package cloud
 
 import (
@@ -15,6 +19,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/spotdrill/spotdrill/framework/wait"
 )
 
 const (
@@ -75,17 +81,12 @@ func (a *AWS) Another() *AWS { return Connect(a.endpoint, a.region) }
 // WaitReady waits up to two minutes until LocalStack offers every service that a drill
 // needs. Its error includes what was seen last.
 func (a *AWS) WaitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
-	defer cancel()
-	for {
-		missing := a.checkHealth(ctx)
-		if missing == nil {
-			return nil
+	return wait.Until(ctx, readyTimeout, "LocalStack at "+a.endpoint, func(ctx context.Context) string {
+		if err := a.checkHealth(ctx); err != nil {
+			return err.Error()
 		}
-		if err := pause(ctx, pollInterval); err != nil {
-			return fmt.Errorf("wait for LocalStack at %s: %w, last seen: %w", a.endpoint, err, missing)
-		}
-	}
+		return ""
+	})
 }
 
 // checkHealth returns why LocalStack is not ready, nil if it is.
@@ -118,15 +119,3 @@ func (a *AWS) checkHealth(ctx context.Context) error {
 
 // healthPath is LocalStack's health check.
 const healthPath = "/_localstack/health"
-
-// pause waits for d, or returns why ctx ended first.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
-}

@@ -21,17 +21,6 @@ const (
 	image = "ami-00000000000000001"
 )
 
-// tagged are the tags of a cluster's new instance.
-func tagged(cluster string, more ...types.Tag) types.TagSpecification {
-	return types.TagSpecification{
-		ResourceType: types.ResourceTypeInstance,
-		Tags: append([]types.Tag{
-			{Key: aws.String(clusterTagPrefix + cluster), Value: aws.String("owned")},
-			{Key: aws.String(managedTag), Value: aws.String("true")},
-		}, more...),
-	}
-}
-
 // Zone is the availability zone that instances are in.
 func (a *AWS) Zone() string { return zoneOf(a.region) }
 
@@ -43,24 +32,11 @@ func zoneOf(region string) string { return region + "a" }
 func (a *AWS) RunInstances(ctx context.Context, cluster string, names []string) (map[string]string, error) {
 	started := make(map[string]string, len(names))
 	for _, name := range names {
-		out, err := a.ec2.RunInstances(ctx, &ec2.RunInstancesInput{
-			ImageId:      aws.String(image),
-			InstanceType: types.InstanceTypeM5Large,
-			MinCount:     aws.Int32(1),
-			MaxCount:     aws.Int32(1),
-			Placement:    &types.Placement{AvailabilityZone: aws.String(a.Zone())},
-			TagSpecifications: []types.TagSpecification{tagged(cluster,
-				types.Tag{Key: aws.String("Name"), Value: aws.String(name)},
-				types.Tag{Key: aws.String(workerTag), Value: aws.String(name)},
-			)},
-		})
+		id, err := a.Launch(ctx, cluster, Launch{Type: string(types.InstanceTypeM5Large), Tags: map[string]string{"Name": name, workerTag: name}})
 		if err != nil {
 			return started, fmt.Errorf("run instance %s: %w", name, err)
 		}
-		if len(out.Instances) != 1 {
-			return started, fmt.Errorf("run instance %s: got %d instances", name, len(out.Instances))
-		}
-		started[name] = aws.ToString(out.Instances[0].InstanceId)
+		started[name] = id
 	}
 	return started, nil
 }
@@ -68,10 +44,7 @@ func (a *AWS) RunInstances(ctx context.Context, cluster string, names []string) 
 // Instances returns the ids of the pending and running instances that are the cluster's fixed
 // workers, by the worker's name. Two instances of one name are an error.
 func (a *AWS) Instances(ctx context.Context, cluster string) (map[string]string, error) {
-	instances, err := a.instances(ctx, cluster,
-		types.Filter{Name: aws.String("tag-key"), Values: []string{workerTag}},
-		types.Filter{Name: aws.String("instance-state-name"), Values: []string{"pending", "running"}},
-	)
+	instances, err := a.instances(ctx, cluster, filter("tag-key", workerTag), filter("instance-state-name", "pending", "running"))
 	if err != nil {
 		return nil, fmt.Errorf("list instances of cluster %s: %w", cluster, err)
 	}
@@ -88,8 +61,7 @@ func (a *AWS) Instances(ctx context.Context, cluster string) (map[string]string,
 
 // instances returns the instances with the cluster's tag that the filters let through.
 func (a *AWS) instances(ctx context.Context, cluster string, filters ...types.Filter) ([]types.Instance, error) {
-	owned := types.Filter{Name: aws.String("tag:" + clusterTagPrefix + cluster), Values: []string{"owned"}}
-	pages := ec2.NewDescribeInstancesPaginator(a.ec2, &ec2.DescribeInstancesInput{Filters: append(filters, owned)})
+	pages := ec2.NewDescribeInstancesPaginator(a.ec2, &ec2.DescribeInstancesInput{Filters: append(filters, filter("tag:"+clusterTagPrefix+cluster, "owned"))})
 	var all []types.Instance
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -116,14 +88,22 @@ func (a *AWS) Tag(ctx context.Context, id string, tags map[string]string) error 
 	if len(tags) == 0 {
 		return nil
 	}
-	in := &ec2.CreateTagsInput{Resources: []string{id}}
-	for _, key := range slices.Sorted(maps.Keys(tags)) {
-		in.Tags = append(in.Tags, types.Tag{Key: aws.String(key), Value: aws.String(tags[key])})
-	}
-	if _, err := a.ec2.CreateTags(ctx, in); err != nil {
+	if _, err := a.ec2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{id}, Tags: inEC2(tags)}); err != nil {
 		return fmt.Errorf("tag instance %s: %w", id, err)
 	}
 	return nil
+}
+
+func inEC2(tags map[string]string) (out []types.Tag) {
+	for _, key := range slices.Sorted(maps.Keys(tags)) {
+		out = append(out, types.Tag{Key: aws.String(key), Value: aws.String(tags[key])})
+	}
+	return out
+}
+
+// filter is for requests that list things.
+func filter(name string, values ...string) types.Filter {
+	return types.Filter{Name: aws.String(name), Values: values}
 }
 
 // Network is what an instance of this LocalStack can be launched with.
@@ -134,9 +114,6 @@ type Network struct {
 // Network finds two AMIs, and the default subnet and security group of the zone.
 // LocalStack chooses other ids at each start.
 func (a *AWS) Network(ctx context.Context) (Network, error) {
-	filter := func(name, value string) types.Filter {
-		return types.Filter{Name: aws.String(name), Values: []string{value}}
-	}
 	images, err := a.ec2.DescribeImages(ctx, &ec2.DescribeImagesInput{
 		Owners: []string{"amazon"}, Filters: []types.Filter{filter("architecture", "x86_64"), filter("root-device-type", "ebs")},
 	})

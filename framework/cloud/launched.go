@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -64,17 +65,21 @@ type Launch struct {
 	// Zone is its availability zone; empty: that of the fixed workers.
 	Zone string
 	Spot bool
+	// Tags are in addition to those of all instances of the cluster.
+	Tags map[string]string
 }
 
 // Launch launches one instance for the cluster, and returns its id.
 func (a *AWS) Launch(ctx context.Context, cluster string, as Launch) (string, error) {
+	tags := map[string]string{clusterTagPrefix + cluster: "owned", managedTag: "true"}
+	maps.Copy(tags, as.Tags)
 	in := &ec2.RunInstancesInput{
 		ImageId:           aws.String(image),
 		InstanceType:      types.InstanceType(as.Type),
 		MinCount:          aws.Int32(1),
 		MaxCount:          aws.Int32(1),
 		Placement:         &types.Placement{AvailabilityZone: aws.String(cmp.Or(as.Zone, a.Zone()))},
-		TagSpecifications: []types.TagSpecification{tagged(cluster)},
+		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeInstance, Tags: inEC2(tags)}},
 	}
 	if as.Spot {
 		in.InstanceMarketOptions = &types.InstanceMarketOptionsRequest{MarketType: types.MarketTypeSpot}

@@ -122,23 +122,16 @@ func (n Notice) envelope(region string, at time.Time, detail map[string]any, res
 
 // pattern is what the rules of the stack match for a notice type.
 func pattern(t history.NoticeType) (source, detailType string) {
-	switch t {
-	case history.SpotInterruption:
-		return "aws.ec2", "EC2 Spot Instance Interruption Warning"
-	case history.RebalanceRecommendation:
-		return "aws.ec2", "EC2 Instance Rebalance Recommendation"
-	case history.StateChange:
-		return "aws.ec2", "EC2 Instance State-change Notification"
-	case history.ScheduledChange:
-		return "aws.health", "AWS Health Event"
-	case history.CapacityReservationInterruption:
-		return "aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning"
-	case history.LifecycleAction:
-		return "aws.autoscaling", "EC2 Instance-terminate Lifecycle Action"
-	case history.CapacityBlockExpiration:
-		return "aws.ec2", "Capacity Block Reservation Expiration Warning"
-	}
-	return "", ""
+	p := map[history.NoticeType][2]string{
+		history.SpotInterruption:                {"aws.ec2", "EC2 Spot Instance Interruption Warning"},
+		history.RebalanceRecommendation:         {"aws.ec2", "EC2 Instance Rebalance Recommendation"},
+		history.StateChange:                     {"aws.ec2", "EC2 Instance State-change Notification"},
+		history.ScheduledChange:                 {"aws.health", "AWS Health Event"},
+		history.CapacityReservationInterruption: {"aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning"},
+		history.LifecycleAction:                 {"aws.autoscaling", "EC2 Instance-terminate Lifecycle Action"},
+		history.CapacityBlockExpiration:         {"aws.ec2", "Capacity Block Reservation Expiration Warning"},
+	}[t]
+	return p[0], p[1]
 }
 
 // ofInstance is the detail and the ARN of an event about a single instance.

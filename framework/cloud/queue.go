@@ -95,16 +95,14 @@ func (a *AWS) ReadOne(ctx context.Context, wait time.Duration) (*Read, error) {
 	return &Read{Message: aws.ToString(out.Messages[0].MessageId), Notice: event.ID}, nil
 }
 
-// hasQueue reports whether the queue of that name exists: a run that was killed can have left it
-// deleted.
-func (a *AWS) hasQueue(ctx context.Context, name string) (bool, error) {
-	_, err := a.queues.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: &name})
-	var missing *sqstypes.QueueDoesNotExist
-	if errors.As(err, &missing) {
-		return false, nil
+// findQueue is the URL of the queue with that name; "" if there is none.
+func findQueue(ctx context.Context, client *sqs.Client, name string) (url string, err error) {
+	found, err := client.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: &name})
+	switch missing := (*sqstypes.QueueDoesNotExist)(nil); {
+	case errors.As(err, &missing):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("find queue %s: %w", name, err)
 	}
-	if err != nil {
-		return false, fmt.Errorf("find queue %s: %w", name, err)
-	}
-	return true, nil
+	return aws.ToString(found.QueueUrl), nil
 }

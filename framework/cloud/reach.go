@@ -3,7 +3,6 @@ package cloud
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -32,14 +31,12 @@ type Reach struct {
 // events:DescribeRule.
 func NoticesThatReach(ctx context.Context, cfg aws.Config, queue string) (Reach, error) {
 	client := sqs.NewFromConfig(cfg)
-	found, err := client.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: &queue})
-	if missing := (*sqstypes.QueueDoesNotExist)(nil); errors.As(err, &missing) {
-		return Reach{}, nil
-	} else if err != nil {
-		return Reach{}, fmt.Errorf("look up queue %s: %w", queue, err)
+	url, err := findQueue(ctx, client, queue)
+	if url == "" || err != nil {
+		return Reach{}, err
 	}
 	const document, arn = sqstypes.QueueAttributeNamePolicy, sqstypes.QueueAttributeNameQueueArn
-	attributes, err := attributesOf(ctx, client, aws.ToString(found.QueueUrl), document, arn)
+	attributes, err := attributesOf(ctx, client, url, document, arn)
 	if err != nil {
 		return Reach{}, fmt.Errorf("read the attributes of queue %s: %w", queue, err)
 	}

@@ -72,8 +72,9 @@ func (a *AWS) ensureStack(ctx context.Context, cluster string) error {
 		if err != nil {
 			return err
 		}
-		whole, err := a.hasQueue(ctx, cluster)
-		if err != nil || same && whole {
+		// A run that was killed can have left it without its queue.
+		queue, err := findQueue(ctx, a.queues, cluster)
+		if err != nil || same && queue != "" {
 			return err
 		}
 	}
@@ -146,8 +147,10 @@ func (a *AWS) settledStack(ctx context.Context, stack string) (types.StackStatus
 		if !strings.HasSuffix(string(status), "_IN_PROGRESS") {
 			return status, nil
 		}
-		if err := pause(ctx, pollInterval); err != nil {
-			return absent, fmt.Errorf("%w, last seen %s: %s", err, status, a.stackEvents(context.WithoutCancel(ctx), stack))
+		select {
+		case <-time.After(pollInterval):
+		case <-ctx.Done():
+			return absent, fmt.Errorf("%w, last seen %s: %s", ctx.Err(), status, a.stackEvents(context.WithoutCancel(ctx), stack))
 		}
 	}
 }
