@@ -35,24 +35,7 @@ func newAddonDiffCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff (--manifest FILE | --schema FILE --schema FILE)",
 		Short: "Report which values of yours the upgrade of an add-on would revert",
-		Long: `Diff reads the manifest of an add-on's next version, and asks the API server of any
-cluster by server-side dry runs what applying it would change. Nothing is changed.
-A value that another field manager than the add-on's owns, such as kubectl-edit,
-helm or Terraform, is one of yours. For each of Amazon EKS's ways to resolve
-conflicts it reports what becomes of them: OVERWRITE takes them, PRESERVE leaves
-them, and NONE fails and changes nothing.
-
-With two schemas it reports which configuration values the two versions do not
-accept in the same way, and with --values, whether the second accepts yours. It
-needs no cluster. aws eks describe-addon-configuration prints the schemas.
-
-Exit code 0: the upgrade takes nothing of yours; 1: OVERWRITE takes values, NONE
-fails, or the second schema no longer accepts something; 64: the manifest or a
-schema cannot be used; 70: the cluster could not be read.`,
-		Example: `  spotdrill addon diff --manifest coredns-next.yaml --context staging
-  spotdrill addon diff --manifest vpc-cni-next.yaml --json
-  spotdrill addon diff --schema vpc-cni-now.json --schema vpc-cni-next.json --values mine.json`,
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case len(o.schemas) == 0 && o.manifest == "":

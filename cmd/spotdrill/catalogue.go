@@ -102,13 +102,8 @@ type explained struct {
 func newExplainCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "explain CLAUSE",
-		Short: "Show what a clause requires, why, and how to fix a failure",
-		Long: `Explain shows what a clause (the name of a scenario in reports) requires of a
-handler, why, and by which source; what happens in its drill; what each check
-requires; and how to fix a failure. CLAUSE is the name of a scenario (see
-spotdrill list) or a path that ends in .yaml.`,
-		Example:           "  spotdrill explain spot-notice-drains-node",
+		Use:               "explain CLAUSE",
+		Short:             "Show what a clause requires, why, and how to fix a failure",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeScenarios,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -16,26 +16,7 @@ func newCompareCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare REPORT...",
 		Short: "Compare the reports of several runs, or one report with earlier nights",
-		Long: `Compare prints a table of scenarios and reports: each outcome, and the scenario's
-main figure (the longest DNS window, or the duration of the drain). "-" means that
-the report does not have the scenario. Differences between the environments are
-listed below the table: figures are only as comparable as the machines.
-
-With --same the exit code is 1 if a scenario did not have the same outcome in every
-report. Unknown never matches, not even Unknown. Use it to check that a handler
-still has its known outcomes, including its known failures.
-
-With --against (repeatable) one report is compared with earlier reports of the same
-handler and set on the same number of cores. A figure above their 95th percentile
-is a warning; above the 99th, it has drifted. A figure counts as above only if it
-exceeds the percentile by more than 10 % and by more than 100 ms.
-
-Exit code with --against 0: nothing drifted; 1: something drifted; 2: too few
-earlier nights to evaluate any figure.`,
-		Example: `  spotdrill compare reports/published/*/report.yaml
-  spotdrill compare --same reports/published/builtin/report.yaml reports/out/latest/report.yaml
-  spotdrill compare reports/out/latest/report.yaml --against nights/`,
-		Args: cobra.MinimumNArgs(1),
+		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			loaded, err := reports.LoadAll(args)
 			if err != nil {

@@ -22,17 +22,7 @@ func newHandlerCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "handler",
 		Short: "Handle interruption notices: the built-in handler, which runs in a Deployment",
-		Long: `Receive EC2 interruption notices from an SQS queue and drain the nodes of the
-instances that they name: cordon, taint karpenter.sh/disrupted:NoSchedule, evict
-with the Eviction API. Logs are JSON lines on standard error.
-
-AWS credentials come from the AWS SDK's default chain. The queue's policy must
-allow sqs:ReceiveMessage and sqs:DeleteMessage, and also sqs:GetQueueUrl if the
-queue is given by name.
-
-With --metadata-url it reads the metadata of its own instance in place of a queue,
-and drains only the node that it runs on.`,
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log := slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), nil))
 			klog.SetSlogLogger(log) // client-go's lines in the same form

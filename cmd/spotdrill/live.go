@@ -39,23 +39,8 @@ type liveOptions struct {
 func newLiveCommand() *cobra.Command {
 	var o liveOptions
 	cmd := &cobra.Command{
-		Use:   "live [DRILL...]",
-		Short: "Drill your own cluster, with your consent for each kind of change",
-		Long: `Live drills a cluster as it is, and measures its DNS meanwhile: one CoreDNS pod is
-evicted, one node is drained and uncordoned again, or a notice about one instance is
-sent to the queue that the cluster's handler reads. Nothing is reclaimed. DRILL is
-the name of such a drill, or a path that ends in .yaml; the default is each drill
-that --allow permits.
-
-Without --allow, only the plan is printed: what would be touched, what keeps it
-safe, and how it is put back.
-
-Exit code 0: every check passed; 1: a check failed; 2: something could not be
-measured, or DNS was broken before anything began; 64: wrong usage, or the drill was
-refused; 70: spotdrill itself broke.`,
-		Example: `  spotdrill live coredns-evicted --context staging
-  spotdrill live node-drained --context staging --node worker-1 --allow drain
-  spotdrill live --print-rbac --allow drain`,
+		Use:               "live [DRILL...]",
+		Short:             "Drill your own cluster, with your consent for each kind of change",
 		Args:              cobra.ArbitraryArgs, // the drills
 		ValidArgsFunction: completeLive,
 		RunE:              o.run,

@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -102,16 +104,28 @@ func newRoot() *cobra.Command {
 		}
 	}
 	root.AddCommand(newVersionCommand())
-	root.Long = `Fire drills for spot nodes and cluster DNS.
-
-Exit codes: 0, everything passed; 1, something failed; 2, nothing failed, but
-something could not be judged; 64, wrong usage; 70, spotdrill itself broke.
-Standard output is for data; everything else goes to standard error.`
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exitError{exitUsage, err} })
+	describe(root)
 	root.InitDefaultCompletionCmd()
 	misused(root)
 	return root
+}
+
+//go:embed help.txt
+var helpText string
+
+// describe gives each command the text and the examples that help.txt has for it.
+func describe(root *cobra.Command) {
+	for section := range strings.SplitSeq(strings.TrimPrefix(helpText, "# "), "\n# ") {
+		path, text, _ := strings.Cut(section, "\n")
+		cmd, _, err := root.Find(strings.Fields(path)[1:])
+		if err != nil || cmd.CommandPath() != path {
+			panic(fmt.Sprintf("help.txt describes %q, which is no command", path))
+		}
+		long, examples, _ := strings.Cut(text, "Examples:\n")
+		cmd.Long, cmd.Example = strings.TrimSpace(long), strings.Trim(examples, "\n")
+	}
 }
 
 // group is a command that only has subcommands. Without one it prints its help.

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/spotdrill/spotdrill/framework/guard"
 )
 
 // spotdrill runs the whole command line and returns what it reports.
@@ -75,6 +77,24 @@ func TestEveryCommandIsDocumented(t *testing.T) {
 			t.Errorf("%s takes arguments that it does not look at", cmd.CommandPath())
 		}
 	})
+}
+
+// help.txt repeats these names: they are not put together in code.
+func TestHelpHasTheNamesOfTheCode(t *testing.T) {
+	for command, names := range map[string][]string{
+		"send":        noticeKinds(),
+		"probe serve": {guard.Header},
+	} {
+		cmd, _, err := newRoot().Find(strings.Fields(command))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			if !strings.Contains(cmd.Long, name) {
+				t.Errorf("the help of %s lacks %s", command, name)
+			}
+		}
+	}
 }
 
 func walk(cmd *cobra.Command, visit func(*cobra.Command)) {

@@ -82,21 +82,7 @@ func newObserveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "observe --for DURATION | observe -- COMMAND...",
 		Short: "Measure DNS in your own cluster while you upgrade it, and change nothing there",
-		Long: `Observe puts probers into a cluster. They query DNS as its pods do, on the nodes that
-stay and on those that leave, while COMMAND runs here or until the time is over. The
-record is judged like a drill, and the same reports are written.
-
-Everything is in one namespace and is removed at the end. If this process dies, the
-probers end by themselves within a minute. The pods need no privileges.
-
-Exit code 0: DNS could be measured, and every gate was kept; 1: a gate was not kept,
-or the command failed; 2: something could not be measured, such as a prober that
-died, or DNS was broken before anything began; 70: spotdrill itself broke.`,
-		Args: cobra.ArbitraryArgs, // the command
-		Example: `  spotdrill observe --context staging --for 10m --max-window 100ms
-  spotdrill observe --context staging --slo 99.99 -- kubectl drain worker-1 --ignore-daemonsets
-  spotdrill observe --print-rbac
-  spotdrill observe --context staging --cleanup`,
+		Args:  cobra.ArbitraryArgs, // the command
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.complete(cmd); err != nil {
 				return err

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/spotdrill/spotdrill/framework/guard"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/prober"
 	"github.com/spotdrill/spotdrill/framework/prober/probereport"
@@ -34,23 +33,7 @@ func newProbeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "probe --server ADDRESS[:PORT] [--name NAME | --mode http --path PATH] --for DURATION",
 		Short: "Query DNS servers or applications at a fixed rate and report when queries were lost",
-		Long: `Query a DNS server at a fixed rate, whether or not it answers, and report the
-lost queries: how many, with what outcome, and in which windows of time. While
-this machine stalls, the server cannot be judged. These intervals are listed
-separately, and queries lost in them count towards no window.
-
-With --mode dial, http or http-kept, the server is an application. A request is
-lost if no connection can be opened, or if no whole answer with an HTTP status
-below 400 comes in time. Nothing is tried twice.
-
-Exit code 0: done; 1: --max-window or --max-lost is exceeded, or a server does not
-answer at the start; 2: interrupted, or these limits cannot be evaluated because
-this machine stalled or did not keep the rate; 64: wrong usage.`,
-		Example: `  spotdrill probe --server 10.96.0.10 --name kubernetes.default.svc.cluster.local --for 60s
-  spotdrill probe --server 127.0.0.1:1053 --name example.org --rate 500 --mode fixed --for 10m --max-window 100ms
-  spotdrill probe --server 10.0.0.2 --server 10.0.0.3 --name a.example --name b.example --type A --type AAAA --for 60s --out queries.csv
-  spotdrill probe --server 10.96.12.7:80 --mode http-kept --path /healthz --rate 200 --for 5m`,
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			plan, err := o.plan(cmd.Flags().Changed("ports"))
 			if err != nil {
@@ -84,12 +67,7 @@ func newProbeServeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve probes over HTTP, as the prober's pod does",
-		Long: `Serve probes over HTTP. POST /probe with a plan as JSON starts a probe and streams
-its query record (binary, see docs/query-record.md). POST /stop ends it early.
-GET /healthz is the health check. With --token-file, only requests with that token
-in the header ` + guard.Header + ` are served. Without it, there is no
-authentication: whoever can reach the port can make it probe any server.`,
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			listener, token, err := server.listen(cmd.Context())
 			if err != nil {
@@ -145,13 +123,8 @@ func newProbeConvertCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "convert RECORD FILE",
 		Short: "Convert a query record to JSON lines or CSV",
-		Long: `Convert a query record, such as queries.bin in a drill's folder or a file that
---out wrote, to JSON lines or CSV, depending on whether FILE ends in .jsonl or
-.csv. If the record is incomplete, the readable part is converted and the exit
-code is 1.`,
-		Example: `  spotdrill probe convert reports/out/latest/coredns-drained-lameduck-0s/attempt-1/queries.bin queries.csv`,
-		Args:    cobra.ExactArgs(2),
-		RunE:    func(_ *cobra.Command, args []string) error { return convert(args[0], args[1]) },
+		Args:  cobra.ExactArgs(2),
+		RunE:  func(_ *cobra.Command, args []string) error { return convert(args[0], args[1]) },
 	}
 }
 

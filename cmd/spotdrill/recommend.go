@@ -29,31 +29,7 @@ func newRecommendCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "recommend",
 		Short: "Find settings of a cluster's CoreDNS and Karpenter that lose queries, and print a patch",
-		Long: `Recommend reads the CoreDNS of any cluster: its Corefile, its Deployment, its
-PodDisruptionBudgets, and the capacity of its nodes. If the cluster has Karpenter,
-it also reads Karpenter's Deployment and its NodePools. It changes nothing, unless
---try-next-pod asks it to start a pod. Each violation of a rule is printed with the
-reason, the source of the rule and the fix. A patch of CoreDNS follows: a Corefile,
-a patch of the Deployment, a PodDisruptionBudget, and the configuration of the EKS
-add-on. What a patch cannot change is described in the fix.
-
-With --drill the settings are measured on spotdrill's own cluster. Drills start
-with the smallest setting of a matrix and stop at the first one that loses nothing
-in enough drills: enough to show, with the given confidence, that at most 30 % of
-drills lose anything. The patch is for that setting. Normally the cluster that is
-read is the one that is drilled. Nodes of any other cluster are never reclaimed:
-with --stand-in spotdrill's own cluster is drilled in its place.
-
-Exit code 0: nothing to report; 1: a rule is violated, or no setting of the matrix
-is safe; 2: a rule could not be evaluated, or it is unknown whether a setting is
-safe; 70: the cluster could not be read.`,
-		Example: `  spotdrill recommend
-  spotdrill recommend --context production --json
-  AWS_PROFILE=production spotdrill recommend --aws
-  spotdrill recommend --try-next-pod
-  spotdrill recommend --add-on-values coredns-values.json
-  spotdrill recommend --drill --confidence 0.99`,
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if drills.wanted && tryNextPod {
 				return usage("--try-next-pod and --drill cannot be used together")

@@ -21,12 +21,7 @@ func newRestoreCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore",
 		Short: "Put back what a drill of your own cluster has changed, after a crash",
-		Long: `Restore reads the journals of the drills that spotdrill live has played here. What such a drill changed and did not put back is put back now: a node is
-uncordoned, and loses the taints that a handler put on it. A node that was deleted
-or made again is left alone. A drill puts everything back by itself, unless its
-process was killed.`,
-		Example: "  spotdrill restore --list\n  spotdrill restore",
-		Args:    cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			pending, damaged := consent.Pending(journal)
 			errs := []error{damaged}

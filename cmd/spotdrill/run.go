@@ -54,23 +54,8 @@ func (o *runOptions) like(was *reports.Report, changed func(flag string) bool) {
 func newRunCommand() *cobra.Command {
 	var o runOptions
 	cmd := &cobra.Command{
-		Use:   "run [SCENARIO...]",
-		Short: "Bring the system up, play drills, judge them, write reports",
-		Long: `Run plays scenarios with a handler on a real cluster and judges them. SCENARIO is
-the name of a scenario (see spotdrill list) or a path that ends in .yaml; the
-default is the whole set. The cluster is created if there is none, and restored at
-the end.
-
-Run drills spotdrill's own cluster; spotdrill live drills yours.
-
-Exit code 0: everything passed; 1: something failed; 2: nothing failed, but
-something could not be judged, or everything was skipped; 70: spotdrill itself
-broke.`,
-		Example: `  spotdrill run spot-notice-drains-node
-  spotdrill run --handler ./my-handler/handler.yaml --profile SPOT
-  spotdrill run ./my-scenario.yaml --keep
-  spotdrill run --rerun-failed
-  spotdrill run --resume reports/out/latest`,
+		Use:               "run [SCENARIO...]",
+		Short:             "Bring the system up, play drills, judge them, write reports",
 		ValidArgsFunction: completeScenarios,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.json && !o.dryRun {

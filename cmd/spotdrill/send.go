@@ -26,22 +26,8 @@ type sendOptions struct {
 func newSendCommand() *cobra.Command {
 	var o sendOptions
 	cmd := &cobra.Command{
-		Use:   "send KIND --instance ID",
-		Short: "Send a synthetic interruption notice to any SQS queue, event bus or LocalStack",
-		Long: `Send creates the notice that AWS would send about an instance. It puts the notice
-into an SQS queue, as EventBridge would deliver it, or on an event bus. KIND is
-one of:
-
-  ` + strings.Join(noticeKinds(), "\n  ") + `
-
-Handlers act on it: they drain the node of that instance. AWS credentials come from
-the AWS SDK's default chain; LocalStack accepts any. The event buses of AWS refuse
-these events from anybody but AWS, so use --queue-url there.
-
-Send prints the id of each message or event, one on each line.`,
-		Example: `  spotdrill send spot-interruption --instance i-0123456789abcdef0 --queue-url https://sqs.eu-west-1.amazonaws.com/123456789012/interruptions
-  spotdrill send state-change --detail state=stopping --instance i-0123456789abcdef0 --event-bus default --endpoint-url http://localhost:4566 --region us-east-1
-  spotdrill send rebalance-recommendation --instance i-0123456789abcdef0 --dry-run`,
+		Use:       "send KIND --instance ID",
+		Short:     "Send a synthetic interruption notice to any SQS queue, event bus or LocalStack",
 		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
 		ValidArgs: noticeKinds(),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -21,20 +21,7 @@ func newSweepCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sweep FILE",
 		Short: "Drill a matrix of DNS settings and report which of them lose no query",
-		Long: `Sweep plays a scenario several times with every combination of the settings in a
-matrix file. For each cell it prints what was lost, the longest windows, and the
-upper confidence bound of the loss rate. Every result is saved at once. Ctrl-C
-restores the cluster and exits; the same command continues later. You can add
-repeats or cells to the file in between.
-
-The table is also written as CSV, as JSON data of a heat map, and as an HTML page.
-
-Exit code 0: a setting is known to be safe; 1: no setting of the matrix is safe;
-2: some settings are unknown and none of the others is safe; 70: spotdrill itself
-broke.`,
-		Example: `  spotdrill sweep scenarios/sweeps/lameduck-by-readiness.yaml --dry-run
-  spotdrill sweep my-matrix.yaml`,
-		Args: cobra.ExactArgs(1),
+		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkSystem(opts.System); err != nil {
 				return err

@@ -20,17 +20,7 @@ func newUpCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Create or reuse the cluster and LocalStack",
-		Long: `Up creates the system, or reuses the one that is there, and prints its addresses as
-export commands for a shell. The system stays until spotdrill down.
-
-With --spare it goes on until Ctrl-C: what LocalStack's EC2 launches for the cluster, by
-CreateFleet or RunInstances with the tag kubernetes.io/cluster/NAME=owned, joins as a node, and
-leaves when its instance is terminated. Without it, nobody makes nodes of instances. With
---virtual as well, further instances become nodes on which nothing runs: kwok reports them, and
-pods that tolerate the taint kwok.x-k8s.io/node, as Ready.`,
-		Example: `  eval "$(spotdrill up)"; kubectl get nodes
-  spotdrill up --spare 3 --virtual 20`,
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkSystem(opts); err != nil {
 				return err
@@ -130,10 +120,7 @@ func newCleanCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "clean",
 		Short: "Remove the cluster, and the images and cached files that the next run would reuse",
-		Long: `Clean does what spotdrill down does, and then removes the images that were built
-on this machine and the files in spotdrill's cache folder. Reports stay. The next
-run takes as long as the first one.`,
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			kept, err := system.Keeps(cmd.Context(), opts)
 			if err != nil {
@@ -164,12 +151,7 @@ func newDoctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check the prerequisites of drills on this machine and print fixes",
-		Long: `Doctor checks the container engine, the host's settings, its cores, memory and
-disk, the images and the cluster. It changes none of them. "automatic" means that
-the next run provides it without your help.
-
-Exit code 0: drills can run; 1: something is missing.`,
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			found := system.Examine(cmd.Context(), opts)
 			if err := show(cmd, asJSON, found, text(prerequisites(found))); err != nil {

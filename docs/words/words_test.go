@@ -259,7 +259,7 @@ func files(t *testing.T) []string {
 			continue // it is deleted, but not committed
 		}
 		switch path.Ext(file) {
-		case ".go", ".md", ".yaml", ".yml", ".sh", ".mjs", ".js", ".css", ".html", ".tmpl", "":
+		case ".go", ".md", ".txt", ".yaml", ".yml", ".sh", ".mjs", ".js", ".css", ".html", ".tmpl", "":
 			prose = append(prose, file)
 		}
 	}
