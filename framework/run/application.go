@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"net/netip"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/prober"
@@ -19,39 +21,36 @@ const workloadGrace = 10
 
 // podsOf are the values of the workload's manifest that describe what its pods do.
 func podsOf(w scenarios.Workload) map[string]string {
-	values := map[string]string{"GRACE": fmt.Sprint(workloadGrace), "ARGS": "[workload]", "LIFECYCLE": "null", "READINESS": "null", "ANNOTATIONS": "{}"}
+	values := map[string]string{"GRACE": fmt.Sprint(workloadGrace), "ARGS": asYAML([]string{"workload"}), "LIFECYCLE": "null", "READINESS": "null", "ANNOTATIONS": "{}"}
 	if w.SecurityGroups {
-		values["ANNOTATIONS"] = fmt.Sprintf("{%s: '[]'}", vpccni.Annotation)
+		values["ANNOTATIONS"] = asYAML(map[string]string{vpccni.Annotation: "[]"})
 	}
 	if w.Serves == nil {
 		return values
 	}
-	preStop := int(w.Serves.PreStop.D().Seconds())
+	preStop := int64(w.Serves.PreStop.D().Seconds())
 	values["GRACE"] = fmt.Sprint(workloadGrace + preStop)
-	values["ARGS"] = fmt.Sprintf(`[workload, "--http=:8080", "--starts-in=%s"]`, w.Serves.StartsIn.D())
-	values["READINESS"] = "{httpGet: {path: /, port: 8080}, periodSeconds: 1}"
+	values["ARGS"] = asYAML([]string{"workload", "--http=:8080", fmt.Sprintf("--starts-in=%s", w.Serves.StartsIn.D())})
+	values["READINESS"] = asYAML(corev1.Probe{
+		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/", Port: intstr.FromInt32(8080)}}, PeriodSeconds: 1,
+	})
 	if preStop > 0 {
-		values["LIFECYCLE"] = fmt.Sprintf("{preStop: {sleep: {seconds: %d}}}", preStop)
+		values["LIFECYCLE"] = asYAML(corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: preStop}}})
 	}
 	return values
 }
 
-// application reports whether the probers request the workload's Service.
-func (r *runner) application() bool {
-	return r.Scenario.Probe != nil && r.Scenario.Probe.Application != nil
-}
-
 // applicationStreams are what the probers request of the workload's Service and of its control,
 // a pod of its own; none without an application. The rates are those of all probers together.
-func (r *runner) applicationStreams(ctx context.Context) ([]prober.QueryStream, error) {
-	if !r.application() {
+func (p *probers) applicationStreams(ctx context.Context) ([]prober.QueryStream, error) {
+	if !p.application() {
 		return nil, nil
 	}
-	service, err := r.sys.Cluster.Clientset.CoreV1().Services(r.namespace).Get(ctx, scenarios.App, metav1.GetOptions{})
+	service, err := p.pods.Clientset.CoreV1().Services(p.namespace).Get(ctx, scenarios.App, metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("read the address of the workload's Service: %w", err)
 	}
-	controlIP, err := r.startControl(ctx, history.ApplicationControl, scenarios.App, map[string]string{"NAMESPACE": system.Namespace, "IMAGE": r.sys.Image})
+	controlIP, err := p.startControl(ctx, history.ApplicationControl, scenarios.App, map[string]string{"NAMESPACE": system.Namespace, "IMAGE": p.image})
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +58,7 @@ func (r *runner) applicationStreams(ctx context.Context) ([]prober.QueryStream, 
 	if err != nil {
 		return nil, err
 	}
-	return applicationPlan(*r.Scenario.Probe.Application, netip.AddrPortFrom(to, 80), netip.AddrPortFrom(control, 8080)), nil
+	return applicationPlan(*p.Scenario.Probe.Application, netip.AddrPortFrom(to, 80), netip.AddrPortFrom(control, 8080)), nil
 }
 
 // applicationPlan is the load of all probers together.

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/netip"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -32,7 +33,7 @@ func TestHowTheWorkloadServes(t *testing.T) {
 		"slowly":     {&scenarios.Serves{StartsIn: seconds(5), PreStop: seconds(7)}, []string{"workload", "--http=:8080", "--starts-in=5s"}, 17, 7},
 	} {
 		values := podsOf(scenarios.Workload{Serves: c.serves})
-		maps.Copy(values, map[string]string{"NAMESPACE": "spotdrill-workload-1", "IMAGE": "image", "REPLICAS": "3", "WHERE": onSpot("")})
+		maps.Copy(values, map[string]string{"NAMESPACE": "spotdrill-workload-1", "IMAGE": "image", "REPLICAS": "3", "WHERE": asYAML(whereToRun(scenarios.Workload{}, ""))})
 		objs, err := objects.Decode(t.Context(), manifests, "manifests/workload.yaml", values)
 		if err != nil || len(objs) != 1 {
 			t.Fatalf("%s: %d objects (%v)", name, len(objs), err)
@@ -77,8 +78,8 @@ func TestProbersRequestTheApplication(t *testing.T) {
 					rates[s.Mode] += s.Rate
 				}
 			}
-			if got, want := recorderArgs("10.244.1.3", plan), `[conntrack, "--listen=:18153", "--client=10.244.1.3", "--service=10.96.0.10:53", "--service=application=10.96.12.7:80"]`; got != want {
-				t.Errorf("%s: args %s, want %s", transport, got, want)
+			if got, want := recorderArgs("10.244.1.3", plan), []string{"conntrack", "--listen=:18153", "--client=10.244.1.3", "--service=10.96.0.10:53", "--service=application=10.96.12.7:80"}; !slices.Equal(got, want) {
+				t.Errorf("%s: args %q, want %q", transport, got, want)
 			}
 		}
 		if !reflect.DeepEqual(rates, want) {
@@ -90,7 +91,7 @@ func TestProbersRequestTheApplication(t *testing.T) {
 func TestTheRecorderOfFlowsGetsItsServices(t *testing.T) {
 	plan := probePlan(scenarios.DefaultProbe(), 0, netip.MustParseAddr("10.96.0.10"), netip.MustParseAddr("10.244.0.2"), nil)
 	objs, err := objects.Decode(t.Context(), manifests, "manifests/conntrack.yaml", map[string]string{
-		"NAME": "conntrack-0", "NAMESPACE": "spotdrill", "IMAGE": "image", "NODE": "worker", "ARGS": recorderArgs("10.244.1.3", plan), "PORT": conntrack.Port,
+		"NAME": "conntrack-0", "NAMESPACE": "spotdrill", "IMAGE": "image", "NODE": "worker", "ARGS": asYAML(recorderArgs("10.244.1.3", plan)), "PORT": conntrack.Port,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ func (p *Play) Arrange(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	// A handler's client drops events about a node beyond 25 in a row, as client-go's spam filter
 	// does, and drills share few nodes.
-	if slices.ContainsFunc(p.Drills, func(r *runner) bool { return r.Scenario.ReadsNodeEvents() }) {
+	if slices.ContainsFunc(p.Drills, func(r *Runner) bool { return r.Scenario.ReadsNodeEvents() }) {
 		p.sys.ReplacePods()
 	}
 	group.Go(func() error {
@@ -34,7 +34,7 @@ func (p *Play) Arrange(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := clearFaults(ctx, p.sys.Cluster); err != nil {
+		if err := clearProxy(ctx, p.pods()); err != nil {
 			return err
 		}
 		restored <- repaired
@@ -46,7 +46,7 @@ func (p *Play) Arrange(ctx context.Context) error {
 		if !p.sys.ServesMetadata() {
 			return nil
 		}
-		return p.sys.ClearMetadata(ctx)
+		return p.sys.Metadata().Clear(ctx)
 	})
 	group.Go(func() error {
 		if err := p.sys.SetDNS(ctx, first.Scenario.CoreDNS); err != nil {
@@ -66,12 +66,12 @@ func (p *Play) Arrange(ctx context.Context) error {
 		if err := p.pickNodes(ctx); err != nil {
 			return err
 		}
-		return inParallel(ctx, p.Drills, func(ctx context.Context, r *runner) error {
+		return inParallel(ctx, p.Drills, func(ctx context.Context, r *Runner) error {
 			if err := r.start(ctx); err != nil {
 				return err
 			}
 			// Last: the workload's pods could not be bound to a node with the taints.
-			return r.prepareNodes(ctx)
+			return r.operator.prepare(ctx)
 		})
 	})
 	return group.Wait()
@@ -84,28 +84,6 @@ func (p *Play) begin(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return p.sys.AWS.Purge(ctx) })
 	group.Go(func() (err error) { p.audit, err = p.sys.AuditLog().Mark(ctx); return err })
-	return group.Wait()
-}
-
-// start starts the scenario's pods and probers on the nodes that were picked.
-func (r *runner) start(ctx context.Context) error {
-	if r.Scenario.Grows() {
-		if err := r.sys.StartKwok(ctx); err != nil {
-			return err
-		}
-	}
-	if r.application() {
-		// Its address must be known before.
-		if err := r.startWorkload(ctx); err != nil {
-			return err
-		}
-		return r.startProbers(ctx)
-	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return r.startWorkload(ctx) })
-	if r.Scenario.Probe != nil {
-		group.Go(func() error { return r.startProbers(ctx) })
-	}
 	return group.Wait()
 }
 
@@ -147,7 +125,7 @@ func (p *Play) pickNodes(ctx context.Context) error {
 // launches are the instances that the scenarios require, in the order of launching.
 func (p *Play) launches() []cloud.Launch {
 	var out []cloud.Launch
-	p.eachLaunched(func(_ *runner, _ string, pick scenarios.Pick) {
+	p.eachLaunched(func(_ *Runner, _ string, pick scenarios.Pick) {
 		out = append(out, cloud.Launch{Type: pick.Launched.Type, Zone: pick.Launched.Zone, Spot: pick.Capacity == nodes.Spot})
 	})
 	return out
@@ -156,10 +134,10 @@ func (p *Play) launches() []cloud.Launch {
 // nameLaunched gives the launched nodes their names in the scenarios.
 func (p *Play) nameLaunched() {
 	launched := p.sys.Launched()
-	p.eachLaunched(func(r *runner, name string, _ scenarios.Pick) { r.nodes[name], launched = launched[0], launched[1:] })
+	p.eachLaunched(func(r *Runner, name string, _ scenarios.Pick) { r.nodes[name], launched = launched[0], launched[1:] })
 }
 
-func (p *Play) eachLaunched(do func(r *runner, name string, pick scenarios.Pick)) {
+func (p *Play) eachLaunched(do func(r *Runner, name string, pick scenarios.Pick)) {
 	for _, r := range p.Drills {
 		for _, name := range slices.Sorted(maps.Keys(r.Scenario.Nodes)) {
 			if pick := r.Scenario.Nodes[name]; pick.Launched != nil {

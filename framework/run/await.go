@@ -14,42 +14,42 @@ import (
 
 // await waits for the condition. If it does not hold in time, that is recorded, for
 // the checks to judge.
-func (r *runner) await(ctx context.Context, a scenarios.Await) error {
+func (r *Runner) await(ctx context.Context, a scenarios.Await) error {
 	name, holds := r.condition(a)
-	limit := r.rec.Clock().Now() + a.Timeout.D()
+	limit := r.now() + a.Timeout.D()
 	for {
 		ok, err := holds(ctx)
 		if err != nil {
 			return fmt.Errorf("await %s: %w", name, err)
 		}
 		if ok {
-			r.rec.Record(history.NewAwaitDone(name))
+			r.Record(history.NewAwaitDone(name))
 			return nil
 		}
-		if r.rec.Clock().Now() > limit {
-			r.rec.Record(history.NewAwaitLate(name, history.Note(fmt.Sprintf("not within %s", a.Timeout.D()))))
+		if r.now() > limit {
+			r.Record(history.NewAwaitLate(name, history.Note(fmt.Sprintf("not within %s", a.Timeout.D()))))
 			return nil
 		}
-		if err := r.sleepUntil(ctx, r.rec.Clock().Now()+poll); err != nil {
+		if err := r.Sleep(ctx, r.now()+poll); err != nil {
 			return err
 		}
 	}
 }
 
-func (r *runner) condition(a scenarios.Await) (name string, holds func(context.Context) (bool, error)) {
+func (r *Runner) condition(a scenarios.Await) (name string, holds func(context.Context) (bool, error)) {
 	switch {
 	case a.Deleted != "":
-		want := r.notices[a.Deleted]
+		want := r.sent[a.Deleted]
 		return "deleted " + a.Deleted, func(context.Context) (bool, error) { return r.allSeen(history.SQSDeleted, want), nil }
 	case a.Received != "":
-		want := r.notices[a.Received]
+		want := r.sent[a.Received]
 		return "received " + a.Received, func(context.Context) (bool, error) { return r.allSeen(history.SQSReceived, want), nil }
 	case a.Evicting != "":
 		return "evicting " + a.Evicting, func(context.Context) (bool, error) { return r.evicting(r.nodes[a.Evicting].Name), nil }
 	case a.Drained != "":
 		node := r.nodes[a.Drained].Name
 		return "drained " + a.Drained, func(ctx context.Context) (bool, error) {
-			left, err := nodes.Evictable(ctx, r.sys.Cluster.Clientset, node)
+			left, err := nodes.Evictable(ctx, r.cluster.Clientset, node)
 			return left == 0, err
 		}
 	case a.Hit != "":
@@ -61,22 +61,22 @@ func (r *runner) condition(a scenarios.Await) (name string, holds func(context.C
 	case a.Launched != "":
 		return "launched since " + a.Launched, func(context.Context) (bool, error) { return len(r.launchedSince(a.Launched)) > 0, nil }
 	case a.DNSPods > 0:
-		return fmt.Sprintf("%d CoreDNS pods", a.DNSPods), func(ctx context.Context) (bool, error) { return r.sys.DNS.HasPods(ctx, a.DNSPods) }
+		return fmt.Sprintf("%d CoreDNS pods", a.DNSPods), func(ctx context.Context) (bool, error) { return r.dns.HasPods(ctx, a.DNSPods) }
 	case a.Ready != "":
-		return "ready " + a.Ready, func(ctx context.Context) (bool, error) { return r.readyAgain(ctx, a.Ready) }
+		return "ready " + a.Ready, func(ctx context.Context) (bool, error) { return r.workload.readyAgain(ctx, a.Ready) }
 	default:
 		// A query's loss is known only when its timeout is over.
-		quiet, from := a.Answering.D()+prober.DefaultTimeout, r.rec.Clock().Now()
+		quiet, from := a.Answering.D()+prober.DefaultTimeout, r.now()
 		return "answering", func(context.Context) (bool, error) {
-			return r.rec.Clock().Now()-from >= quiet && r.rec.AnsweredFor() >= quiet, nil
+			return r.now()-from >= quiet && r.AnsweredFor() >= quiet, nil
 		}
 	}
 }
 
 // allSeen reports whether all that was put was received or deleted, by the kind.
-func (r *runner) allSeen(kind history.Kind, put *sent) bool {
+func (r *Runner) allSeen(kind history.Kind, put *sent) bool {
 	seen := map[string]bool{}
-	for _, e := range r.rec.Events() {
+	for _, e := range r.Events() {
 		if e.Kind == kind {
 			seen[e.Notice], seen[e.Message] = true, true
 		}
@@ -86,8 +86,8 @@ func (r *runner) allSeen(kind history.Kind, put *sent) bool {
 }
 
 // evicting reports whether a pod of the node was asked to terminate since the first step.
-func (r *runner) evicting(node string) bool {
-	events := r.rec.Events()
+func (r *Runner) evicting(node string) bool {
+	events := r.Events()
 	begun := slices.IndexFunc(events, history.Steps.BegunBy)
 	return slices.ContainsFunc(events[max(0, begun):], func(e history.Event) bool {
 		return e.Kind == history.PodTerminating && e.Node == node
@@ -96,8 +96,8 @@ func (r *runner) evicting(node string) bool {
 
 // launchedSince are the instances that were launched since a step with that name, as nodes
 // without a name.
-func (r *runner) launchedSince(step string) (launched []cluster.Node) {
-	events := r.rec.Events()
+func (r *Runner) launchedSince(step string) (launched []cluster.Node) {
+	events := r.Events()
 	since := slices.IndexFunc(events, func(e history.Event) bool {
 		return e.Step() == step && (e.Kind == history.HandlerReconfigured || e.Kind == history.NoticePut || e.Kind == history.OperatorActed)
 	})

@@ -19,34 +19,37 @@ import (
 // scheduledFor is how long the window of a scheduled event is.
 const scheduledFor = 2 * time.Hour
 
-// putMetadata announces a notice in the metadata of the instances that it names.
-func (r *runner) putMetadata(ctx context.Context, n scenarios.Notice) error {
+// metadata is that of the nodes' instances, which handlers may read instead of the queue.
+type metadata struct {
+	*drill
+	service system.Metadata
+	serves  func() bool // reports whether a handler reads it
+	cluster *cluster.Cluster
+	// announced is what it announces, by the node's name.
+	announced map[string]imds.Announced
+}
+
+// put announces a notice in the metadata of the instances that it names.
+func (m metadata) put(ctx context.Context, n scenarios.Notice) error {
 	for _, name := range n.Nodes {
-		node := r.nodes[name]
-		at, err := r.announceOn(ctx, node.Name, n)
+		node := m.nodes[name]
+		at, err := m.announceOn(ctx, node.Name, n)
 		if err != nil {
 			return err
 		}
-		r.recordUnsent(n, node, at)
+		m.recordUnsent(n, node, at)
 	}
 	return nil
 }
 
-// recordUnsent records a notice about a node's instance for which no message is sent.
-func (r *runner) recordUnsent(n scenarios.Notice, node cluster.Node, at time.Duration) {
-	deadline := at + r.Scenario.Deadline.For(r.Set)
-	r.notices[n.Name] = &sent{put: at, deadline: deadline}
-	r.announce(history.NewNoticePut(n.Name, n.Type, node.Name, history.At(at), history.Until(deadline), history.Instance(node.Instance)))
-}
-
 // announceToOthers announces a notice also to the other handlers, if one reads the metadata of the
 // instances which it names.
-func (r *runner) announceToOthers(ctx context.Context, n scenarios.Notice) error {
-	if !slices.ContainsFunc(r.Handlers[1:], func(i system.Installation) bool { return i.Handler.ReadsMetadata() }) {
+func (m metadata) announceToOthers(ctx context.Context, n scenarios.Notice) error {
+	if !slices.ContainsFunc(m.Handlers[1:], func(i system.Installation) bool { return i.Handler.ReadsMetadata() }) {
 		return nil
 	}
 	for _, name := range n.Nodes {
-		if _, err := r.announceOn(ctx, r.nodes[name].Name, n); err != nil {
+		if _, err := m.announceOn(ctx, m.nodes[name].Name, n); err != nil {
 			return err
 		}
 	}
@@ -54,13 +57,13 @@ func (r *runner) announceToOthers(ctx context.Context, n scenarios.Notice) error
 }
 
 // announceOn announces a notice in the metadata of a node's instance, and returns when.
-func (r *runner) announceOn(ctx context.Context, node string, n scenarios.Notice) (time.Duration, error) {
-	at := r.rec.Clock().Now()
-	a := announcing(r.announced[node], n, r.rec.Clock().Start().Add(at), r.Scenario.MetadataTime(n, r.Set))
-	if err := r.sys.Announce(ctx, node, a); err != nil {
+func (m metadata) announceOn(ctx context.Context, node string, n scenarios.Notice) (time.Duration, error) {
+	at := m.now()
+	a := announcing(m.announced[node], n, m.Clock().Start().Add(at), m.Scenario.MetadataTime(n, m.Set))
+	if err := m.service.Announce(ctx, node, a); err != nil {
 		return at, fmt.Errorf("notice %s: %w", n.Name, err)
 	}
-	r.announced[node] = a
+	m.announced[node] = a
 	return at, nil
 }
 
@@ -81,15 +84,15 @@ func announcing(a imds.Announced, n scenarios.Notice, at time.Time, until time.D
 	return a
 }
 
-// beginMetadataFault begins a fault of a node's metadata service, which reports when it begins, hits and
+// beginFault begins a fault of a node's metadata service, which reports when it begins, hits and
 // ends.
-func (r *runner) beginMetadataFault(ctx context.Context, f fault.Fault) error {
-	node := r.nodes[f.Node].Name
-	if err := r.sys.FailMetadata(ctx, node, f); err != nil {
+func (m metadata) beginFault(ctx context.Context, f fault.Fault) error {
+	node := m.nodes[f.Node].Name
+	if err := m.service.Fail(ctx, node, f); err != nil {
 		return err
 	}
-	r.meanwhile.Go(func() error {
-		if err := r.recordMetadataFault(ctx, node, f); err != nil {
+	m.meanwhile.Go(func() error {
+		if err := m.recordFault(ctx, node, f); err != nil {
 			return fmt.Errorf("fault %s: %w", f.Name, err)
 		}
 		return nil
@@ -104,12 +107,12 @@ const (
 	endSlack = 20 * time.Second
 )
 
-// recordMetadataFault records what becomes of a fault of a node's metadata service, until it has ended.
-func (r *runner) recordMetadataFault(ctx context.Context, node string, f fault.Fault) error {
+// recordFault records what becomes of a fault of a node's metadata service, until it has ended.
+func (m metadata) recordFault(ctx context.Context, node string, f fault.Fault) error {
 	ctx, cancel := context.WithTimeout(ctx, f.For.D()+endSlack)
 	defer cancel()
 	for recorded := 0; ; {
-		all, err := r.sys.MetadataFaults(ctx, node)
+		all, err := m.service.Faults(ctx, node)
 		if err != nil {
 			return err
 		}
@@ -117,26 +120,26 @@ func (r *runner) recordMetadataFault(ctx context.Context, node string, f fault.F
 			if h.Event.Step() != f.Name {
 				continue
 			}
-			h.Event.At, h.Event.Node = r.rec.Clock().Of(h.At), node
-			r.rec.Record(h.Event)
+			h.Event.At, h.Event.Node = m.Clock().Of(h.At), node
+			m.Record(h.Event)
 			if h.Event.Kind == history.FaultEnded {
 				return nil
 			}
 		}
 		recorded = len(all)
-		if err := r.sleep(ctx, hitPoll); err != nil {
+		if err := m.sleep(ctx, hitPoll); err != nil {
 			return err
 		}
 	}
 }
 
-// recordAllMetadata records what was read of the metadata of every spot node that was not taken.
-func (r *runner) recordAllMetadata(ctx context.Context) error {
-	for _, n := range r.sys.Cluster.Nodes {
-		if n.Capacity != nodes.Spot || r.taken(n) {
+// recordAll records what was read of the metadata of every spot node that was not taken.
+func (m metadata) recordAll(ctx context.Context) error {
+	for _, n := range m.cluster.Nodes {
+		if n.Capacity != nodes.Spot || m.taken(n) {
 			continue
 		}
-		if err := r.recordMetadata(ctx, n); err != nil {
+		if err := m.record(ctx, n); err != nil {
 			return err
 		}
 	}
@@ -144,9 +147,9 @@ func (r *runner) recordAllMetadata(ctx context.Context) error {
 }
 
 // taken reports whether the node's instance was taken in this drill or the one next to it.
-func (r *runner) taken(n cluster.Node) bool {
-	for _, played := range slices.Concat(r.beside, []*runner{r}) {
-		for _, e := range played.rec.Events() {
+func (m metadata) taken(n cluster.Node) bool {
+	for _, played := range append(slices.Clone(m.beside), m.drill) {
+		for _, e := range played.Events() {
 			if (e.Kind == history.Reclaimed || e.Kind == history.NodeShutdown) && e.Node == n.Name {
 				return true
 			}
@@ -155,28 +158,28 @@ func (r *runner) taken(n cluster.Node) bool {
 	return false
 }
 
-// recordMetadata records what was read of the metadata of a node's instance since the drill began.
-func (r *runner) recordMetadata(ctx context.Context, n cluster.Node) error {
-	if !r.sys.ServesMetadata() || n.Capacity != nodes.Spot {
+// record records what was read of the metadata of a node's instance since the drill began.
+func (m metadata) record(ctx context.Context, n cluster.Node) error {
+	if !m.serves() || n.Capacity != nodes.Spot {
 		return nil
 	}
-	requests, err := r.sys.MetadataRequests(ctx, n.Name)
+	requests, err := m.service.Requests(ctx, n.Name)
 	if err != nil {
 		return err
 	}
 	for _, q := range requests {
-		last := r.rec.Clock().Of(q.Last)
+		last := m.Clock().Of(q.Last)
 		announced := history.NoticeType("")
 		if q.Announces {
 			announced = noticeAt(q.Path)
 		}
 		e := history.NewMetadataRead(n.Name, q.Path, announced, history.Instance(n.Instance), history.Action(q.Method), history.Status(q.Status), history.Fault(q.Fault))
-		e.At, e.Until = r.rec.Clock().Of(q.First), &last
+		e.At, e.Until = m.Clock().Of(q.First), &last
 		e.Numbers = history.Numbers{history.Requests: float64(q.Count)}
-		if reader := slices.IndexFunc(r.Handlers, func(i system.Installation) bool { return i.Handler.ReadsMetadata() }); reader >= 0 {
-			e.By = r.Handlers[reader].Name
+		if reader := slices.IndexFunc(m.Handlers, func(i system.Installation) bool { return i.Handler.ReadsMetadata() }); reader >= 0 {
+			e.By = m.Handlers[reader].Name
 		}
-		r.rec.Record(e)
+		m.Record(e)
 	}
 	return nil
 }

@@ -2,29 +2,37 @@ package run
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
+	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/nodes"
+	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/kind"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// prepareNodes brings the nodes into the state that the scenario begins with.
-func (r *runner) prepareNodes(ctx context.Context) error {
-	for name, pick := range r.Scenario.Nodes {
+// operator does to nodes what an operator or the cloud does.
+type operator struct {
+	*drill
+	cluster *cluster.Cluster
+	sys     *system.System // for what the installed handlers set on nodes
+}
+
+// prepare brings the nodes into the state that the scenario begins with.
+func (o operator) prepare(ctx context.Context) error {
+	for name, pick := range o.Scenario.Nodes {
 		for _, state := range pick.Prepared.States() {
 			if state.Action == string(history.PreparedShutdown) {
 				continue // below
 			}
-			if err := nodes.Prepare(ctx, r.sys.Cluster.Clientset, r.nodes[name].Name, state); err != nil {
+			if err := nodes.Prepare(ctx, o.cluster.Clientset, o.nodes[name].Name, state); err != nil {
 				return err
 			}
 		}
 	}
-	for name, grace := range r.Scenario.ShutDown() {
-		if err := r.sys.Cluster.SetShutdownGracePeriod(ctx, r.nodes[name].Name, grace); err != nil {
+	for name, grace := range o.Scenario.ShutDown() {
+		if err := o.cluster.SetShutdownGracePeriod(ctx, o.nodes[name].Name, grace); err != nil {
 			return err
 		}
 	}
@@ -32,95 +40,99 @@ func (r *runner) prepareNodes(ctx context.Context) error {
 }
 
 // recordPrepared records that state. The watch has recorded what it found by then.
-func (r *runner) recordPrepared() {
-	for name, pick := range r.Scenario.Nodes {
+func (o operator) recordPrepared() {
+	for name, pick := range o.Scenario.Nodes {
 		for _, state := range pick.Prepared.States() {
-			state.Node = r.nodes[name].Name
-			r.rec.Record(state)
+			state.Node = o.nodes[name].Name
+			o.Record(state)
 		}
 	}
 }
 
-// operate does to a node what an operator or the cloud does.
-func (r *runner) operate(ctx context.Context, o scenarios.Do) error {
-	node := r.nodes[o.Node]
-	if o.Verb == scenarios.Drain && o.Meanwhile {
-		o.Meanwhile = false
-		r.meanwhile.Go(func() error { return r.operate(ctx, o) })
+// do does to a node what an operator or the cloud does.
+func (o operator) do(ctx context.Context, d scenarios.Do) error {
+	node := o.nodes[d.Node]
+	if d.Verb == scenarios.Drain && d.Meanwhile {
+		d.Meanwhile = false
+		o.meanwhile.Go(func() error { return o.do(ctx, d) })
 		return nil
 	}
-	r.announce(history.NewOperatorActed(o.Name, operation(o), node.Name, history.Instance(node.Instance)))
+	o.announce(history.NewOperatorActed(d.Name, operation(d), node.Name, history.Instance(node.Instance)))
 	var err error
-	switch operation(o) {
+	switch operation(d) {
 	case history.DrainNode:
-		err = r.drain(ctx, node.Name, o)
+		err = o.drain(ctx, node.Name, d)
 	case history.UncordonNode:
-		err = nodes.Uncordon(ctx, r.sys.Cluster.Clientset, node.Name)
+		err = nodes.Uncordon(ctx, o.cluster.Clientset, node.Name)
 	case history.ReadmitNode:
-		err = r.sys.Readmit(ctx, node.Name)
+		err = o.sys.Readmit(ctx, node.Name)
 	case history.DeleteNode:
-		err = nodes.Delete(ctx, r.sys.Cluster.Clientset, node.Name)
+		err = nodes.Delete(ctx, o.cluster.Clientset, node.Name)
 	case history.RejoinNode:
-		err = r.sys.Cluster.Rejoin(ctx, node.Name, kind.ProviderID(node.Zone, node.Instance))
+		err = o.cluster.Rejoin(ctx, node.Name, kind.ProviderID(node.Zone, node.Instance))
 	case history.RejoinNoID:
-		err = r.sys.Cluster.Rejoin(ctx, node.Name, "")
+		err = o.cluster.Rejoin(ctx, node.Name, "")
 	case history.StopKubelet:
-		err = r.sys.Cluster.StopKubelet(ctx, node.Name)
+		err = o.cluster.StopKubelet(ctx, node.Name)
 	case history.StartAgain:
-		err = r.sys.Cluster.StartAgain(ctx, node.Name)
+		err = o.cluster.StartAgain(ctx, node.Name)
 	case history.Uninitialize:
-		err = r.sys.Uninitialize(ctx, r.under(), node.Name)
+		err = o.sys.Uninitialize(ctx, o.under(), node.Name)
 	case history.Initialize:
-		err = r.sys.Initialize(ctx, r.under(), node.Name)
+		err = o.sys.Initialize(ctx, o.under(), node.Name)
 	}
 	if err != nil {
-		return fmt.Errorf("operate: %s: %w", operation(o), err)
+		return fmt.Errorf("operate: %s: %w", operation(d), err)
 	}
 	return nil
 }
 
-// shutdownsAsBefore turns off what SetShutdownGracePeriod has set, on nodes that run again.
-func (p *Play) shutdownsAsBefore(ctx context.Context) error {
-	var errs []error
-	for _, r := range p.Drills {
-		for name, grace := range r.Scenario.ShutDown() {
-			if node, ok := r.nodes[name]; ok && grace != 0 {
-				errs = append(errs, r.sys.Cluster.SetShutdownGracePeriod(ctx, node.Name, 0))
-			}
-		}
-	}
-	return errors.Join(errs...)
-}
-
 // drain drains a node and records what kubectl prints. What it could not evict in time is for the
 // checks to judge, or is deleted.
-func (r *runner) drain(ctx context.Context, node string, o scenarios.Do) error {
+func (o operator) drain(ctx context.Context, node string, d scenarios.Do) error {
 	say := func(line string) {
-		r.rec.Record(history.NewOperatorSaid(operation(o), node, line))
+		o.Record(history.NewOperatorSaid(operation(d), node, line))
 	}
-	options := nodes.DrainOptions{Timeout: o.Timeout.D(), Said: say}
-	err := nodes.Drain(ctx, r.sys.Cluster.Clientset, node, options)
+	options := nodes.DrainOptions{Timeout: d.Timeout.D(), Said: say}
+	err := nodes.Drain(ctx, o.cluster.Clientset, node, options)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
 	say(oneLine(err))
-	if !o.Force {
+	if !d.Force {
 		return nil
 	}
 	say("the pods that are left are deleted")
 	options.Delete = true
-	return nodes.Drain(ctx, r.sys.Cluster.Clientset, node, options)
+	return nodes.Drain(ctx, o.cluster.Clientset, node, options)
 }
 
-// startKubelets starts the kubelets that steps stopped.
-func (p *Play) startKubelets(ctx context.Context) error {
-	var errs []error
-	for _, r := range p.Drills {
-		for _, o := range r.Scenario.Actions(scenarios.OnKubelet, scenarios.Stop) {
-			if node, ok := r.nodes[o.Node]; ok {
-				errs = append(errs, r.sys.Cluster.StartKubelet(ctx, node.Name))
-			}
+// operation is the history's word of what is done to a node, its kubelet or its instance.
+func operation(d scenarios.Do) history.Operation {
+	switch d.Verb {
+	case scenarios.Uncordon:
+		if d.Untaint {
+			return history.ReadmitNode
 		}
+		return history.UncordonNode
+	case scenarios.Join:
+		if d.WithoutProviderID {
+			return history.RejoinNoID
+		}
+		return history.RejoinNode
 	}
-	return errors.Join(errs...)
+	return map[scenarios.Verb]history.Operation{
+		scenarios.Drain: history.DrainNode, scenarios.Delete: history.DeleteNode, scenarios.Label: history.Initialize,
+		scenarios.Unlabel: history.Uninitialize, scenarios.Stop: history.StopKubelet, scenarios.Start: history.StartAgain,
+	}[d.Verb]
+}
+
+// grow makes virtual nodes join the cluster, or leave it.
+func (o operator) grow(ctx context.Context, g scenarios.Do) error {
+	nodes, cores := g.VirtualNodes()
+	o.announce(history.NewClusterGrown(history.With(history.Numbers{history.VirtualNodes: float64(nodes), history.Cores: float64(nodes * cores)})))
+	if err := o.cluster.Spares().SetVirtual(ctx, nodes, cores); err != nil {
+		return fmt.Errorf("%s: %w", g, err)
+	}
+	return nil
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/clusterdns"
 	"github.com/spotdrill/spotdrill/framework/conntrack"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/nodes"
 	"github.com/spotdrill/spotdrill/framework/objects"
 	"github.com/spotdrill/spotdrill/framework/prober"
 	"github.com/spotdrill/spotdrill/framework/recording"
@@ -36,18 +37,27 @@ type probing struct {
 	plan             prober.Plan
 }
 
+// probers query DNS, and request the application, during a drill.
+type probers struct {
+	*drill
+	pods         pods
+	dns          *clusterdns.CoreDNS
+	coreDNSImage string    // of a control of our own
+	all          []probing // none without a probe
+}
+
 // probeLimit bounds a probe that is never stopped; the longest scenario takes five
 // minutes.
 const probeLimit = 15 * time.Minute
 
-// startProbers creates the pods of the probers and of the conntrack recorders next to
+// start creates the pods of the probers and of the conntrack recorders next to
 // them. They send no query yet.
-func (r *runner) startProbers(ctx context.Context) error {
-	serviceIP, err := r.sys.DNS.ServiceIP(ctx)
+func (p *probers) start(ctx context.Context) error {
+	serviceIP, err := p.dns.ServiceIP(ctx)
 	if err != nil {
 		return err
 	}
-	controlIP, err := r.control(ctx)
+	controlIP, err := p.chooseControl(ctx)
 	if err != nil {
 		return err
 	}
@@ -55,61 +65,61 @@ func (r *runner) startProbers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	requests, err := r.applicationStreams(ctx)
+	requests, err := p.applicationStreams(ctx)
 	if err != nil {
 		return err
 	}
-	all := r.Scenario.Probe.Probers
-	err = r.create(ctx, "prober.yaml", map[string]string{
-		"NAMESPACE": system.Namespace, "IMAGE": r.sys.Image, "PROBERS": fmt.Sprint(all), "WHERE": whereToProbe(all, r.targets()),
+	all := p.Scenario.Probe.Probers
+	err = p.pods.create(ctx, "prober.yaml", map[string]string{
+		"NAMESPACE": system.Namespace, "IMAGE": p.image, "PROBERS": fmt.Sprint(all), "WHERE": asYAML(whereToProbe(all, p.targets())),
 	})
 	if err != nil {
 		return err
 	}
-	pods, err := r.proberPods(ctx, all)
+	pods, err := p.proberPods(ctx, all)
 	if err != nil {
 		return err
 	}
 	for i, pod := range pods {
-		p := probing{pod: pod.Name, flows: fmt.Sprintf("conntrack-%d", i), node: pod.Spec.NodeName, plan: probePlan(*r.Scenario.Probe, i, service, control, requests)}
-		if err := p.plan.Validate(); err != nil {
+		one := probing{pod: pod.Name, flows: fmt.Sprintf("conntrack-%d", i), node: pod.Spec.NodeName, plan: probePlan(*p.Scenario.Probe, i, service, control, requests)}
+		if err := one.plan.Validate(); err != nil {
 			return fmt.Errorf("plan of a prober: %w", err)
 		}
-		err := r.create(ctx, "conntrack.yaml", map[string]string{
-			"NAME": p.flows, "NAMESPACE": system.Namespace, "IMAGE": r.sys.Image, "NODE": p.node,
-			"ARGS": recorderArgs(pod.Status.PodIP, p.plan), "PORT": conntrack.Port,
+		err := p.pods.create(ctx, "conntrack.yaml", map[string]string{
+			"NAME": one.flows, "NAMESPACE": system.Namespace, "IMAGE": p.image, "NODE": one.node,
+			"ARGS": asYAML(recorderArgs(pod.Status.PodIP, one.plan)), "PORT": conntrack.Port,
 		})
 		if err != nil {
 			return err
 		}
-		r.probers = append(r.probers, p)
+		p.all = append(p.all, one)
 	}
 	var names []string
-	for _, p := range r.probers {
-		names = append(names, p.pod, p.flows)
+	for _, one := range p.all {
+		names = append(names, one.pod, one.flows)
 	}
 	return inParallel(ctx, names, func(ctx context.Context, name string) error {
-		return r.sys.Cluster.Objects().PodReady(ctx, system.Namespace, name)
+		return p.pods.PodReady(ctx, system.Namespace, name)
 	})
 }
 
 // whereToProbe is the node affinity for that many probers: a single one runs where
 // nothing ever happens, several run on any nodes that the scenario does not act on.
-func whereToProbe(probers int, targets []string) string {
+func whereToProbe(probers int, targets []string) corev1.NodeAffinity {
 	switch {
 	case probers == 1:
-		return "{key: " + history.CapacityLabel + ", operator: In, values: [" + history.OnDemand + "]}"
+		return required(corev1.NodeSelectorRequirement{Key: nodes.CapacityLabel, Operator: corev1.NodeSelectorOpIn, Values: []string{nodes.OnDemand}})
 	case len(targets) == 0:
-		return "{key: kubernetes.io/hostname, operator: Exists}"
+		return required(corev1.NodeSelectorRequirement{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpExists})
 	}
-	return "{key: kubernetes.io/hostname, operator: NotIn, values: [" + strings.Join(targets, ", ") + "]}"
+	return required(corev1.NodeSelectorRequirement{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpNotIn, Values: targets})
 }
 
 // proberPods waits until the pods of the Job have addresses, and returns them in order of
 // their index. They need not be Ready for their recorders to start.
-func (r *runner) proberPods(ctx context.Context, want int) (pods []corev1.Pod, err error) {
+func (p *probers) proberPods(ctx context.Context, want int) (pods []corev1.Pod, err error) {
 	err = wait.Until(ctx, objects.StartTimeout, fmt.Sprintf("%d pods of Job %s/prober to have addresses", want, system.Namespace), func(ctx context.Context) string {
-		list, err := r.sys.Cluster.Clientset.CoreV1().Pods(system.Namespace).List(ctx, metav1.ListOptions{LabelSelector: batchv1.JobNameLabel + "=prober"})
+		list, err := p.pods.Clientset.CoreV1().Pods(system.Namespace).List(ctx, metav1.ListOptions{LabelSelector: batchv1.JobNameLabel + "=prober"})
 		if err != nil {
 			return err.Error()
 		}
@@ -117,9 +127,9 @@ func (r *runner) proberPods(ctx context.Context, want int) (pods []corev1.Pod, e
 		if len(pods) != want {
 			return fmt.Sprintf("there are %d", len(pods))
 		}
-		for _, p := range pods {
-			if p.Status.PodIP == "" {
-				return p.Name + ": " + objects.WhyNotReady(p)
+		for _, pod := range pods {
+			if pod.Status.PodIP == "" {
+				return pod.Name + ": " + objects.WhyNotReady(pod)
 			}
 		}
 		return ""
@@ -129,32 +139,32 @@ func (r *runner) proberPods(ctx context.Context, want int) (pods []corev1.Pod, e
 	return pods, err
 }
 
-// control is the IP of a CoreDNS pod that stays: one of the cluster's or, if the
+// chooseControl returns the IP of a CoreDNS pod that stays: one of the cluster's or, if the
 // scenario acts on all of them, one of our own.
-func (r *runner) control(ctx context.Context) (string, error) {
-	if r.Scenario.KeepsDNSPod() {
-		pod, err := r.controlPod(ctx)
-		r.rec.Record(history.NewControlChosen("", pod.Name, pod.IP))
+func (p *probers) chooseControl(ctx context.Context) (string, error) {
+	if p.Scenario.KeepsDNSPod() {
+		pod, err := p.controlPod(ctx)
+		p.Record(history.NewControlChosen("", pod.Name, pod.IP))
 		return pod.IP, err
 	}
-	return r.startControl(ctx, "control", "", map[string]string{"NAMESPACE": system.Namespace, "COREDNS_IMAGE": r.sys.Environment["coredns"]})
+	return p.startControl(ctx, "control", "", map[string]string{"NAMESPACE": system.Namespace, "COREDNS_IMAGE": p.coreDNSImage})
 }
 
 // startControl creates a control, a pod that no step touches, from the manifest of its name, and
 // returns its IP once it is Ready. Key names the service that it is compared with; empty for
 // kube-dns.
-func (r *runner) startControl(ctx context.Context, name, key string, values map[string]string) (string, error) {
-	if err := r.create(ctx, name+".yaml", values); err != nil {
+func (p *probers) startControl(ctx context.Context, name, key string, values map[string]string) (string, error) {
+	if err := p.pods.create(ctx, name+".yaml", values); err != nil {
 		return "", err
 	}
-	if err := r.sys.Cluster.Objects().PodReady(ctx, system.Namespace, name); err != nil {
+	if err := p.pods.PodReady(ctx, system.Namespace, name); err != nil {
 		return "", err
 	}
-	pod, err := r.sys.Cluster.Clientset.CoreV1().Pods(system.Namespace).Get(ctx, name, metav1.GetOptions{})
+	pod, err := p.pods.Clientset.CoreV1().Pods(system.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return "", fmt.Errorf("read the address of the control %s: %w", name, err)
 	}
-	r.rec.Record(history.NewControlChosen(key, system.Namespace+"/"+name, pod.Status.PodIP))
+	p.Record(history.NewControlChosen(key, system.Namespace+"/"+name, pod.Status.PodIP))
 	return pod.Status.PodIP, nil
 }
 
@@ -171,38 +181,37 @@ func parseAddresses(serviceIP, controlIP string) (service, control netip.Addr, e
 
 // controlPod is a CoreDNS pod on a node that the scenario does not act on. It waits for
 // one: a pod on a node that has just come back may be marked not Ready once more.
-func (r *runner) controlPod(ctx context.Context) (control clusterdns.Pod, err error) {
+func (p *probers) controlPod(ctx context.Context) (control clusterdns.Pod, err error) {
 	err = wait.Until(ctx, objects.StartTimeout, "a CoreDNS pod that stays, to be the control", func(ctx context.Context) string {
-		pods, err := r.sys.DNS.ReadyPods(ctx)
+		pods, err := p.dns.ReadyPods(ctx)
 		if err != nil {
 			return err.Error()
 		}
 		var where []string
-		for _, p := range pods {
-			if !slices.Contains(r.targets(), p.Node) {
-				control = p
+		for _, pod := range pods {
+			if !slices.Contains(p.targets(), pod.Node) {
+				control = pod
 				return ""
 			}
-			where = append(where, p.Node)
+			where = append(where, pod.Node)
 		}
 		return fmt.Sprintf("the Ready ones are on nodes that are drained (%s)", strings.Join(where, ", "))
 	})
 	return control, err
 }
 
-// recorderArgs are the arguments of a recorder of the flows of a plan to Services, as a list in YAML.
-func recorderArgs(client string, plan prober.Plan) string {
+// recorderArgs are the arguments of a recorder of the flows of a plan to Services.
+func recorderArgs(client string, plan prober.Plan) []string {
 	services := map[string]bool{}
 	for _, s := range plan.Streams {
 		switch s.Target {
 		case history.Service:
-			services[fmt.Sprintf(`"--service=%s"`, s.Server)] = true
+			services[fmt.Sprintf("--service=%s", s.Server)] = true
 		case history.Application:
-			services[fmt.Sprintf(`"--service=%s=%s"`, s.Target, s.Server)] = true
+			services[fmt.Sprintf("--service=%s=%s", s.Target, s.Server)] = true
 		}
 	}
-	args := append([]string{"conntrack", fmt.Sprintf(`"--listen=:%s"`, conntrack.Port), fmt.Sprintf(`"--client=%s"`, client)}, slices.Sorted(maps.Keys(services))...)
-	return "[" + strings.Join(args, ", ") + "]"
+	return append([]string{"conntrack", "--listen=:" + conntrack.Port, "--client=" + client}, slices.Sorted(maps.Keys(services))...)
 }
 
 // probePlan is the load of the i-th prober: its share of the queries to the service's
@@ -247,38 +256,38 @@ func questions(p scenarios.Probe, stream string) []prober.Question {
 	return out
 }
 
-// recordProbers starts probing and takes the records into the history. Stop ends
+// record starts probing and takes the records into the history. Stop ends
 // the load, waits for the outstanding answers, and then reads where the queries went.
-func (r *runner) recordProbers(ctx context.Context) (stop recording.Stop, err error) {
+func (p *probers) record(ctx context.Context) (stop recording.Stop, err error) {
 	var starts []recording.Start
-	for _, p := range r.probers {
-		starts = append(starts, func(ctx context.Context) (recording.Stop, error) { return r.recordProber(ctx, p) })
+	for _, one := range p.all {
+		starts = append(starts, func(ctx context.Context) (recording.Stop, error) { return p.recordOne(ctx, one) })
 	}
 	stops, err := recording.StartAll(ctx, starts)
 	return func(ctx context.Context) error {
 		stopped := inParallel(ctx, stops, func(ctx context.Context, stop recording.Stop) error { return stop(ctx) })
-		return errors.Join(stopped, r.collectFlows(ctx))
+		return errors.Join(stopped, p.collectFlows(ctx))
 	}, err
 }
 
-func (r *runner) recordProber(ctx context.Context, p probing) (stop recording.Stop, err error) {
-	plan, err := json.Marshal(p.plan)
+func (p *probers) recordOne(ctx context.Context, one probing) (stop recording.Stop, err error) {
+	plan, err := json.Marshal(one.plan)
 	if err != nil {
 		return nil, fmt.Errorf("encode the prober's plan: %w", err)
 	}
 	streaming, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	body, err := r.post(streaming, p.pod, "probe", plan)
+	body, err := p.pods.post(streaming, one.pod, "probe", plan)
 	if err != nil {
 		cancel()
 		return nil, err
 	}
-	ended := r.collect("the prober on "+p.node, func() error {
-		_, err := prober.Collect(streaming, body, r.rec, p.node)
+	ended := p.collect("the prober on "+one.node, func() error {
+		_, err := prober.Collect(streaming, body, p.Recorder, one.node)
 		return err
 	})
 	return func(ctx context.Context) error {
 		defer cancel()
-		answer, err := r.post(ctx, p.pod, "stop", nil)
+		answer, err := p.pods.post(ctx, one.pod, "stop", nil)
 		if err != nil {
 			return err
 		}
@@ -288,7 +297,7 @@ func (r *runner) recordProber(ctx context.Context, p probing) (stop recording.St
 		case err := <-ended:
 			return err
 		case <-ctx.Done():
-			return fmt.Errorf("the prober on %s did not end its record within %s", p.node, StopTimeout)
+			return fmt.Errorf("the prober on %s did not end its record within %s", one.node, StopTimeout)
 		}
 	}, nil
 }
@@ -296,22 +305,22 @@ func (r *runner) recordProber(ctx context.Context, p probing) (stop recording.St
 // collectFlows takes into the history where the probers' nodes sent their queries,
 // once the probers are silent: their nodes translate the service's address to a
 // pod's.
-func (r *runner) collectFlows(ctx context.Context) error {
-	if len(r.probers) == 0 {
+func (p *probers) collectFlows(ctx context.Context) error {
+	if len(p.all) == 0 {
 		return nil
 	}
 	var all []history.Flow
-	for _, p := range r.probers {
-		body, err := r.sys.Cluster.Objects().PodRequest(http.MethodGet, system.Namespace, p.flows, conntrack.Port, "flows").Stream(ctx)
+	for _, one := range p.all {
+		body, err := p.pods.PodRequest(http.MethodGet, system.Namespace, one.flows, conntrack.Port, "flows").Stream(ctx)
 		if err != nil {
-			return fmt.Errorf("read the flows of pod %s: %w", p.flows, err)
+			return fmt.Errorf("read the flows of pod %s: %w", one.flows, err)
 		}
-		flows, err := conntrack.Collect(body, r.rec, p.node)
+		flows, err := conntrack.Collect(body, p.Recorder, one.node)
 		_ = body.Close()
 		if err != nil {
 			return err
 		}
 		all = append(all, flows...)
 	}
-	return r.rec.Flows(all)
+	return p.Flows(all)
 }

@@ -90,7 +90,7 @@ func TestProbersKeepOffTheScenariosNodes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			objs, err := objects.Decode(t.Context(), manifests, "manifests/prober.yaml", map[string]string{
-				"NAMESPACE": system.Namespace, "IMAGE": "image", "PROBERS": "3", "WHERE": whereToProbe(c.probers, c.targets),
+				"NAMESPACE": system.Namespace, "IMAGE": "image", "PROBERS": "3", "WHERE": asYAML(whereToProbe(c.probers, c.targets)),
 			})
 			if err != nil {
 				t.Fatal(err)

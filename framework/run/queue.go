@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/cloud"
 	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
 )
@@ -19,20 +20,26 @@ const (
 	readAhead = 2 * time.Second  // that it waits already when the next step begins
 )
 
-// beginQueueFault begins a fault that is done to the queue itself. What it changes is put back at its
+// queueFaults are faults that are done to the queue itself.
+type queueFaults struct {
+	*drill
+	aws *cloud.AWS
+}
+
+// begin begins a fault that is done to the queue itself. What it changes is put back at its
 // end, in any case.
-func (r *runner) beginQueueFault(ctx context.Context, f fault.Fault) error {
-	look, do := r.lookForReads, func(context.Context) (func(context.Context) error, error) { return nil, nil }
+func (q queueFaults) begin(ctx context.Context, f fault.Fault) error {
+	look, do := q.lookForReads, func(context.Context) (func(context.Context) error, error) { return nil, nil }
 	switch f.Type {
 	case history.RecreatedQueue:
-		look, do = r.lookForRefusals(r.rec.Clock().Now()), r.sys.AWS.DeleteQueue
+		look, do = q.lookForRefusals(q.now()), q.aws.DeleteQueue
 	case history.ShortRetention:
-		look, do = r.lookForExpiries(), func(ctx context.Context) (func(context.Context) error, error) {
-			return r.sys.AWS.KeepMessages(ctx, history.ShortestRetention)
+		look, do = q.lookForExpiries(), func(ctx context.Context) (func(context.Context) error, error) {
+			return q.aws.KeepMessages(ctx, history.ShortestRetention)
 		}
 	}
 	var undone error
-	faults := fault.New(r.rec.Record)
+	faults := fault.New(q.Record)
 	a, err := faults.BeginWith(f, func() (func(), error) {
 		undo, err := do(ctx)
 		if undo == nil {
@@ -43,8 +50,8 @@ func (r *runner) beginQueueFault(ctx context.Context, f fault.Fault) error {
 	if err != nil {
 		return err
 	}
-	r.meanwhile.Go(func() error {
-		err := r.recordQueueHits(ctx, faults, a, look)
+	q.meanwhile.Go(func() error {
+		err := q.recordHits(ctx, faults, a, look)
 		faults.Clear() // if the drill was interrupted
 		if err = errors.Join(err, undone); err != nil {
 			return fmt.Errorf("fault %s: %w", f.Name, err)
@@ -52,7 +59,7 @@ func (r *runner) beginQueueFault(ctx context.Context, f fault.Fault) error {
 		return nil
 	})
 	if f.Type == history.SecondReader {
-		return r.sleep(ctx, readAhead)
+		return q.sleep(ctx, readAhead)
 	}
 	return nil
 }
@@ -60,8 +67,8 @@ func (r *runner) beginQueueFault(ctx context.Context, f fault.Fault) error {
 // lookFor returns what a fault of the queue has hit since it was last called.
 type lookFor func(context.Context) ([]history.Detail, error)
 
-// recordQueueHits records what a fault of the queue hits until its end.
-func (r *runner) recordQueueHits(ctx context.Context, faults *fault.Faults, a *fault.Active, look lookFor) error {
+// recordHits records what a fault of the queue hits until its end.
+func (q queueFaults) recordHits(ctx context.Context, faults *fault.Faults, a *fault.Active, look lookFor) error {
 	lasting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
@@ -80,10 +87,10 @@ func (r *runner) recordQueueHits(ctx context.Context, faults *fault.Faults, a *f
 			if faults.Take(func(fault.Fault) bool { return true }) == nil {
 				break
 			}
-			r.rec.Record(a.Hit(hit))
+			q.Record(a.Hit(hit))
 			faults.Done(a)
 		}
-		if err := r.sleep(lasting, hitPoll); err != nil && lasting.Err() == nil {
+		if err := q.sleep(lasting, hitPoll); err != nil && lasting.Err() == nil {
 			return err
 		}
 	}
@@ -92,11 +99,11 @@ func (r *runner) recordQueueHits(ctx context.Context, faults *fault.Faults, a *f
 
 // lookForRefusals looks for calls of the handler since begun that SQS refused because there is no
 // such queue.
-func (r *runner) lookForRefusals(begun time.Duration) lookFor {
+func (q queueFaults) lookForRefusals(begun time.Duration) lookFor {
 	seen := 0
 	return func(context.Context) ([]history.Detail, error) {
 		var hits []history.Detail
-		for _, e := range r.rec.Events() {
+		for _, e := range q.Events() {
 			missing := e.ErrorCode() == history.QueueDoesNotExist || strings.HasSuffix(string(e.ErrorCode()), "NonExistentQueue")
 			if e.Kind == history.SQSCall && e.At >= begun && missing {
 				hits = append(hits, func(hit *history.Event) { hit.At, hit.Action = e.At, e.Action })
@@ -109,32 +116,32 @@ func (r *runner) lookForRefusals(begun time.Duration) lookFor {
 }
 
 // lookForExpiries looks for messages that went without being deleted.
-func (r *runner) lookForExpiries() lookFor {
+func (q queueFaults) lookForExpiries() lookFor {
 	before := 0
 	return func(ctx context.Context) ([]history.Detail, error) {
-		visible, invisible, err := r.sys.AWS.Depth(ctx)
+		visible, invisible, err := q.aws.Depth(ctx)
 		if err != nil {
 			return nil, err
 		}
 		gone := before - visible - invisible
 		before = visible + invisible
-		deleted := slices.ContainsFunc(r.rec.Events(), func(e history.Event) bool { return e.Kind == history.SQSDeleted })
+		deleted := slices.ContainsFunc(q.Events(), func(e history.Event) bool { return e.Kind == history.SQSDeleted })
 		if gone <= 0 || deleted {
 			return nil, nil
 		}
-		now := r.rec.Clock().Now()
+		now := q.now()
 		return slices.Repeat([]history.Detail{func(hit *history.Event) { hit.At, hit.Action = now, "expire" }}, gone), nil
 	}
 }
 
 // lookForReads receives a message, which hides it from the handler for the queue's visibility
 // timeout.
-func (r *runner) lookForReads(ctx context.Context) ([]history.Detail, error) {
-	read, err := r.sys.AWS.ReadOne(ctx, readWait)
+func (q queueFaults) lookForReads(ctx context.Context) ([]history.Detail, error) {
+	read, err := q.aws.ReadOne(ctx, readWait)
 	if err != nil || read == nil {
 		return nil, err
 	}
-	now := r.rec.Clock().Now()
+	now := q.now()
 	return []history.Detail{func(hit *history.Event) {
 		hit.At, hit.Action, hit.Message, hit.Notice = now, "ReceiveMessage", read.Message, read.Notice
 	}}, nil

@@ -12,20 +12,20 @@ import (
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
-// forTests is a runner that only records.
-func forTests(t *testing.T) *runner {
+// forTests is a drill that only records.
+func forTests(t *testing.T) *drill {
 	t.Helper()
 	rec, err := history.Create(t.TempDir(), history.NewClock(), history.Meta{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &runner{rec: rec, broken: make(chan error)}
+	return &drill{Recorder: rec, broken: make(chan error)}
 }
 
 // readerFor begins a fault of a second reader.
-func readerFor(t *testing.T, r *runner, lasts time.Duration, count int) (*fault.Faults, *fault.Active) {
+func readerFor(t *testing.T, d *drill, lasts time.Duration, count int) (*fault.Faults, *fault.Active) {
 	t.Helper()
-	faults := fault.New(r.rec.Record)
+	faults := fault.New(d.Record)
 	a, err := faults.Begin(fault.Fault{On: history.OnQueue, Name: "reader", Type: history.SecondReader, Count: count, For: strict.Duration(lasts)})
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func TestAFaultOfTheQueueEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := forTests(t)
+			q := queueFaults{drill: forTests(t)}
 			looks := 0
 			look := func(context.Context) ([]history.Detail, error) {
 				looks++
@@ -56,11 +56,11 @@ func TestAFaultOfTheQueueEnds(t *testing.T) {
 				}
 				return slices.Repeat([]history.Detail{history.At(1)}, c.hits), nil
 			}
-			faults, a := readerFor(t, r, time.Second, c.count)
-			if err := r.recordQueueHits(t.Context(), faults, a, look); err != nil {
+			faults, a := readerFor(t, q.drill, time.Second, c.count)
+			if err := q.recordHits(t.Context(), faults, a, look); err != nil {
 				t.Error(err)
 			}
-			events := r.rec.Events()
+			events := q.Events()
 			if last := events[len(events)-1]; last.Kind != history.FaultEnded || last.FaultEnd() != c.want {
 				t.Errorf("ended by %+v, want %q", last, c.want)
 			}
@@ -72,31 +72,31 @@ func TestAFaultOfTheQueueEnds(t *testing.T) {
 }
 
 func TestALookAtTheQueueThatTheEndCutsShortIsNoError(t *testing.T) {
-	r := forTests(t)
+	q := queueFaults{drill: forTests(t)}
 	look := func(ctx context.Context) ([]history.Detail, error) { <-ctx.Done(); return nil, ctx.Err() }
-	faults, a := readerFor(t, r, 50*time.Millisecond, 0)
-	if err := r.recordQueueHits(t.Context(), faults, a, look); err != nil {
+	faults, a := readerFor(t, q.drill, 50*time.Millisecond, 0)
+	if err := q.recordHits(t.Context(), faults, a, look); err != nil {
 		t.Error(err)
 	}
 	refused := errors.New("refused")
-	faults, a = readerFor(t, r, time.Hour, 0)
-	if err := r.recordQueueHits(t.Context(), faults, a, func(context.Context) ([]history.Detail, error) { return nil, refused }); !errors.Is(err, refused) {
+	faults, a = readerFor(t, q.drill, time.Hour, 0)
+	if err := q.recordHits(t.Context(), faults, a, func(context.Context) ([]history.Detail, error) { return nil, refused }); !errors.Is(err, refused) {
 		t.Errorf("an error of the queue: %v", err)
 	}
 	interrupted, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := r.recordQueueHits(interrupted, faults, a, look); !errors.Is(err, context.Canceled) {
+	if err := q.recordHits(interrupted, faults, a, look); !errors.Is(err, context.Canceled) {
 		t.Errorf("an interrupted drill: %v", err)
 	}
 }
 
 func TestCallsToAQueueThatIsMissingAreHitsOnce(t *testing.T) {
-	r := forTests(t)
+	q := queueFaults{drill: forTests(t)}
 	call := func(at time.Duration, reason string) {
-		r.rec.Record(history.NewSQSCall("", "ReceiveMessage", reason, history.At(at)))
+		q.Record(history.NewSQSCall("", "ReceiveMessage", reason, history.At(at)))
 	}
 	call(1, "QueueDoesNotExist") // before it
-	look := r.lookForRefusals(2)
+	look := q.lookForRefusals(2)
 	call(2, "QueueDoesNotExist")
 	call(3, "AWS.SimpleQueueService.NonExistentQueue")
 	call(4, "")

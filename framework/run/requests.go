@@ -17,9 +17,10 @@ import (
 	"github.com/spotdrill/spotdrill/framework/system"
 )
 
-// recordRights records what the handler may do in the cluster.
-func (r *runner) recordRights(ctx context.Context) error {
-	rights, err := r.sys.InCluster(r.under()).Rights(ctx)
+// recordRights records what the handler under test may do in the cluster, and notes what it has
+// launched already.
+func (h *handlers) recordRights(ctx context.Context) error {
+	rights, err := h.sys.InCluster(h.under()).Rights(ctx)
 	if err != nil {
 		return err
 	}
@@ -30,9 +31,10 @@ func (r *runner) recordRights(ctx context.Context) error {
 				of = append(of, group+"/"+resource)
 			}
 		}
-		r.rec.Record(history.NewRBACRule(right.Role, strings.Join(right.Verbs, ","), strings.Join(of, ",")))
+		h.Record(history.NewRBACRule(right.Role, strings.Join(right.Verbs, ","), strings.Join(of, ",")))
 	}
-	return nil
+	h.launched, err = h.sys.InCluster(h.under()).LaunchedObjects(ctx)
+	return err
 }
 
 // requests are what the handler under test requested of the API server since the drills began;
@@ -53,29 +55,29 @@ func (p *Play) requestsOf(ctx context.Context, i *system.Installation) (recordin
 // recordRequests records what the handlers requested of the API server. The rights that
 // the one under test used cannot be split by drill, so only the first drill records them.
 func (p *Play) recordRequests(ctx context.Context) error {
-	first := p.Drills[0]
+	first := p.Drills[0].handlers
 	requests, err := p.requests(ctx)
 	if requests.User == "" {
 		return err
 	}
 	for _, e := range requests.Used {
-		first.rec.Record(e)
+		first.Record(e)
 	}
 	objects, unknown := first.workerObjects(ctx)
 	for _, r := range p.Drills {
-		r.recordChanges(requests, objects, history.UnderTest)
+		r.handlers.recordChanges(requests, objects, history.UnderTest)
 	}
 	return errors.Join(err, unknown, p.recordOthers(ctx))
 }
 
 // recordOthers records what the other handlers changed. There is one drill then.
 func (p *Play) recordOthers(ctx context.Context) error {
-	r := p.Drills[0]
+	first := p.Drills[0].handlers
 	var errs []error
-	for n := range r.Handlers[1:] {
-		other := &r.Handlers[n+1]
+	for n := range first.Handlers[1:] {
+		other := &first.Handlers[n+1]
 		requests, err := p.requestsOf(ctx, other)
-		r.recordChanges(requests, nil, other.Name)
+		first.recordChanges(requests, nil, other.Name)
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
@@ -83,31 +85,31 @@ func (p *Play) recordOthers(ctx context.Context) error {
 
 // recordChanges records what a handler changed, by history.Event.By; objects are those that it has
 // for nodes.
-func (r *runner) recordChanges(requests recording.Requests, objects []handler.WorkerObject, by string) {
+func (h *handlers) recordChanges(requests recording.Requests, objects []handler.WorkerObject, by string) {
 	for _, c := range requests.Changes {
 		if e := asEvent(c, objects); e.Kind != "" {
-			said := r.rec.Clock().Of(c.Asked)
+			said := h.Clock().Of(c.Asked)
 			e.Owner, e.Action, e.Said, e.By = requests.User, c.Verb, &said, by
-			r.rec.Record(e)
+			h.Record(e)
 		}
 	}
 	if requests.Whole {
-		r.rec.Record(history.NewAuditRead(requests.User, history.By(by)))
+		h.Record(history.NewAuditRead(requests.User, history.By(by)))
 	}
 }
 
 // workerObjects are the objects that the handler has for each worker and each node that it
 // launched; most handlers have none.
-func (r *runner) workerObjects(ctx context.Context) ([]handler.WorkerObject, error) {
-	if !r.handler().KnowsWorkers() {
+func (h *handlers) workerObjects(ctx context.Context) ([]handler.WorkerObject, error) {
+	if !h.handler().KnowsWorkers() {
 		return nil, nil
 	}
-	under, err := r.sys.WithWorkers(ctx, r.under())
+	under, err := h.sys.WithWorkers(ctx, h.under())
 	if err != nil {
 		return nil, err
 	}
 	objects, err := under.WorkerObjects()
-	return append(objects, r.launched...), err
+	return append(objects, h.launched...), err
 }
 
 // asEvent is what the history has of a change; an event of no kind if it does not matter.
@@ -140,25 +142,25 @@ func aboutNode(c recording.Change, objects []handler.WorkerObject) (node, object
 	return "", ""
 }
 
-// saveHandlerLogs saves the handlers' logs of the drill next to the history.
-func (r *runner) saveHandlerLogs(ctx context.Context) error {
+// saveLogs saves the handlers' logs of the drill next to the history.
+func (h *handlers) saveLogs(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
 	defer cancel()
 	var errs []error
-	for _, want := range r.Handlers {
-		if i := r.sys.Installed(want.Name); i != nil {
-			errs = append(errs, r.saveLog(ctx, i))
+	for _, want := range h.Handlers {
+		if i := h.sys.Installed(want.Name); i != nil {
+			errs = append(errs, h.saveLog(ctx, i))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (r *runner) saveLog(ctx context.Context, i *system.Installation) error {
-	text, err := r.sys.InCluster(i).Logs(ctx, r.rec.Clock().Start())
+func (h *handlers) saveLog(ctx context.Context, i *system.Installation) error {
+	text, err := h.sys.InCluster(i).Logs(ctx, h.Clock().Start())
 	if err != nil {
 		text = fmt.Sprintf("the handler's log could not be read: %v\n", err)
 	}
-	if err := os.WriteFile(filepath.Join(r.Dir, i.FilePrefix()+".log"), []byte(text), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(h.Dir, i.FilePrefix()+".log"), []byte(text), 0o644); err != nil {
 		return fmt.Errorf("save the handler's log: %w", err)
 	}
 	return nil

@@ -10,31 +10,32 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/cloud"
 	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/proxy"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 // Steps performs the scenario's steps, once DNS answers, and returns when all are done.
-func (r *runner) Steps(ctx context.Context) error {
+func (r *Runner) Steps(ctx context.Context) error {
 	if r.Scenario.Probe != nil {
 		if err := r.baseline(ctx); err != nil {
 			return fmt.Errorf("before the first step: %w", err)
 		}
 	}
 	r.announce(history.Steps.Begins())
-	r.startScaling(ctx)
+	r.scaling.start(ctx)
 	return r.stepAll(ctx)
 }
 
 // Settle begins the time after the steps, and returns when the scenario's own part of it is over.
-func (r *runner) Settle(ctx context.Context) error {
+func (r *Runner) Settle(ctx context.Context) error {
 	r.announce(history.Settle.Begins())
-	return r.Sleep(ctx, r.rec.Clock().Now()+r.Scenario.Settle.D())
+	return r.Sleep(ctx, r.now()+r.Scenario.Settle.D())
 }
 
 // stepAll returns when all steps are done, and what goes on next to them.
-func (r *runner) stepAll(ctx context.Context) error {
+func (r *Runner) stepAll(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for i, step := range r.Scenario.Steps {
@@ -46,7 +47,7 @@ func (r *runner) stepAll(ctx context.Context) error {
 	return r.meanwhile.Wait()
 }
 
-func (r *runner) step(ctx context.Context, step scenarios.Step) error {
+func (r *Runner) step(ctx context.Context, step scenarios.Step) error {
 	switch do := step.Kind().(type) {
 	case scenarios.Notice:
 		return r.putNotice(ctx, do)
@@ -59,9 +60,59 @@ func (r *runner) step(ctx context.Context, step scenarios.Step) error {
 	case scenarios.Fault:
 		return r.beginFault(ctx, do.Fault)
 	case scenarios.Do:
-		return r.do(ctx, do)
+		if err := r.untilDue(ctx, do); err != nil {
+			return err
+		}
+		switch do.Target {
+		case scenarios.OnHandler:
+			return r.handlers.do(ctx, do)
+		case scenarios.OnNode, scenarios.OnKubelet, scenarios.OnInstance:
+			return r.operator.do(ctx, do)
+		case scenarios.OnCoreDNS:
+			return r.coreDNS.do(ctx, do)
+		case scenarios.OnWorkload:
+			return r.workload.deploy(ctx, do)
+		case scenarios.OnBudget:
+			return r.workload.changeBudget(ctx, do)
+		case scenarios.OnAddOn:
+			return r.workload.addOns.do(ctx, do)
+		case scenarios.OnCluster:
+			return r.operator.grow(ctx, do)
+		}
 	}
 	return errors.New("no action set")
+}
+
+// untilDue waits until it is time for what is done to a target.
+func (r *Runner) untilDue(ctx context.Context, d scenarios.Do) error {
+	since := r.now()
+	if d.At != "" {
+		since = r.sent[d.At].put
+	}
+	if d.At == "" && d.After == 0 {
+		return nil
+	}
+	return r.Sleep(ctx, since+d.After.D())
+}
+
+// beginFault begins a fault at its target. All of them record when it began, what it hit and when it
+// ended.
+func (r *Runner) beginFault(ctx context.Context, f fault.Fault) error {
+	var err error
+	switch {
+	case f.On == history.OnMetadata:
+		err = r.metadata.beginFault(ctx, f)
+	case f.Type.OfInstances():
+		err = r.sys.FailLaunches(f)
+	case f.Type.OfTheQueueItself():
+		err = r.queueFaults.begin(ctx, f)
+	default:
+		err = r.proxy.post(ctx, "faults", f)
+	}
+	if err != nil {
+		return fmt.Errorf("begin fault %s: %w", f.Name, err)
+	}
+	return nil
 }
 
 // healthOf has the fields of a notice as a health event of a run that began then. A notice that
@@ -77,15 +128,15 @@ func healthOf(n scenarios.Notice, began time.Time) cloud.Health {
 	}
 }
 
-func (r *runner) putNotice(ctx context.Context, n scenarios.Notice) error {
+func (r *Runner) putNotice(ctx context.Context, n scenarios.Notice) error {
 	switch {
 	case r.handler().ReadsMetadata():
-		return r.putMetadata(ctx, n)
+		return r.metadata.put(ctx, n)
 	case n.Type == history.StatusChecked:
 		return r.putFindings(ctx, n)
 	}
 	notice := cloud.Notice{
-		Type: n.Type, Action: n.Action, State: n.State, Age: n.Age.D(), Zone: n.Zone, Health: healthOf(n, r.rec.Clock().Start()),
+		Type: n.Type, Action: n.Action, State: n.State, Age: n.Age.D(), Zone: n.Zone, Health: healthOf(n, r.Clock().Start()),
 	}
 	nodes := make([]cluster.Node, 0, len(n.Nodes)+1)
 	for _, name := range n.Nodes {
@@ -117,10 +168,10 @@ func (r *runner) putNotice(ctx context.Context, n scenarios.Notice) error {
 	for _, node := range nodes {
 		notice.Instances = append(notice.Instances, node.Instance)
 	}
-	at := r.rec.Clock().Now()
-	ids, err := r.sys.AWS.Put(ctx, notice)
+	at := r.now()
+	ids, err := r.aws.Put(ctx, notice)
 	if err == nil {
-		err = r.announceToOthers(ctx, n)
+		err = r.metadata.announceToOthers(ctx, n)
 	}
 	if err != nil {
 		return err
@@ -129,7 +180,7 @@ func (r *runner) putNotice(ctx context.Context, n scenarios.Notice) error {
 	for _, id := range ids {
 		r.recordOwn(history.Notice(id))
 	}
-	r.notices[n.Name] = &sent{notices: ids, put: at, deadline: until}
+	r.sent[n.Name] = &sent{notices: ids, put: at, deadline: until}
 	if len(nodes) == 0 { // it names nothing
 		nodes = append(nodes, cluster.Node{})
 	}
@@ -147,14 +198,14 @@ const impairedFor = 3 * time.Minute
 
 // putFindings makes EC2 find the notice's check failed, or its event scheduled, for the instances of
 // its nodes.
-func (r *runner) putFindings(ctx context.Context, n scenarios.Notice) error {
-	at := r.rec.Clock().Now()
-	since := r.rec.Clock().Start().Add(at - impairedFor)
+func (r *Runner) putFindings(ctx context.Context, n scenarios.Notice) error {
+	at := r.now()
+	since := r.Clock().Start().Add(at - impairedFor)
 	var findings []proxy.Finding
 	for _, name := range n.Nodes {
 		findings = append(findings, proxy.Finding{Instance: r.nodes[name].Instance, Of: n.Check, Since: since})
 	}
-	if err := r.postToProxy(ctx, "findings", findings); err != nil {
+	if err := r.proxy.post(ctx, "findings", findings); err != nil {
 		return fmt.Errorf("notice %s: %w", n.Name, err)
 	}
 	for _, name := range n.Nodes {
@@ -165,13 +216,13 @@ func (r *runner) putFindings(ctx context.Context, n scenarios.Notice) error {
 
 // formerInstance is an instance that had the node's name and was terminated: names are
 // used again when an address is.
-func (r *runner) formerInstance(ctx context.Context, node cluster.Node) (cluster.Node, error) {
-	started, err := r.sys.AWS.RunInstances(ctx, r.sys.InCluster(r.under()).Settings.ClusterName, []string{node.Name})
+func (r *Runner) formerInstance(ctx context.Context, node cluster.Node) (cluster.Node, error) {
+	started, err := r.aws.RunInstances(ctx, r.sys.InCluster(r.under()).Settings.ClusterName, []string{node.Name})
 	if err != nil {
 		return cluster.Node{}, err
 	}
 	id := started[node.Name]
-	return cluster.Node{Instance: id}, r.sys.AWS.Terminate(ctx, []string{id})
+	return cluster.Node{Instance: id}, r.aws.Terminate(ctx, []string{id})
 }
 
 // similarID is an instance id that differs from this one in its last digit, which is
@@ -184,37 +235,37 @@ func similarID(id string) string {
 	return id[:last] + "0"
 }
 
-func (r *runner) putMessage(ctx context.Context, m scenarios.Message) error {
+func (r *Runner) putMessage(ctx context.Context, m scenarios.Message) error {
 	instances := make(map[string]string, len(r.nodes))
 	for name, node := range r.nodes {
 		instances[name] = node.Instance
 	}
 	put := &sent{}
-	r.notices[m.Name] = put
-	begun := r.rec.Clock().Now()
+	r.sent[m.Name] = put
+	begun := r.now()
 	for n := range m.Count() {
-		if err := r.sleepUntil(ctx, begun+time.Duration(n)*m.Every.D()); err != nil {
+		if err := r.Sleep(ctx, begun+time.Duration(n)*m.Every.D()); err != nil {
 			return err
 		}
 		body, err := m.Text(instances, n+1)
 		if err != nil {
 			return fmt.Errorf("message %s: %w", m.Name, err)
 		}
-		at := r.rec.Clock().Now()
-		id, err := r.sys.AWS.SendRaw(ctx, body)
+		at := r.now()
+		id, err := r.aws.SendRaw(ctx, body)
 		if err != nil {
 			return fmt.Errorf("message %s: %w", m.Name, err)
 		}
 		r.recordOwn(history.Message(id))
 		put.messages = append(put.messages, id)
-		r.rec.Record(history.NewMessagePut(m.Name, id, history.At(at)))
+		r.Record(history.NewMessagePut(m.Name, id, history.At(at)))
 	}
 	return nil
 }
 
 // reclaim waits for the notice's deadline, or for a time of its own, and removes the node .
-func (r *runner) reclaim(ctx context.Context, step scenarios.Reclaim) error {
-	if notice, ok := r.notices[step.At]; ok {
+func (r *Runner) reclaim(ctx context.Context, step scenarios.Reclaim) error {
+	if notice, ok := r.sent[step.At]; ok {
 		if err := r.untilTaken(ctx, r.nodes[step.Node], notice.deadline); err != nil {
 			return err
 		}
@@ -223,23 +274,23 @@ func (r *runner) reclaim(ctx context.Context, step scenarios.Reclaim) error {
 		return err
 	}
 	node := r.nodes[step.Node]
-	if err := r.recordMetadata(ctx, node); err != nil {
+	if err := r.metadata.record(ctx, node); err != nil {
 		return fmt.Errorf("before %s is taken: %w", node.Name, err)
 	}
 	if step.Shutdown {
 		r.announce(history.NewNodeShutdown(node.Name, history.Instance(node.Instance)))
-		if err := r.sys.Cluster.Shutdown(ctx, node.Name); err != nil {
+		if err := r.cluster.Shutdown(ctx, node.Name); err != nil {
 			return err
 		}
-		r.rec.Record(history.NewReclaimed(node.Name, history.Instance(node.Instance)))
+		r.Record(history.NewReclaimed(node.Name, history.Instance(node.Instance)))
 		return nil
 	}
-	at := r.rec.Clock().Now()
+	at := r.now()
 	if err := r.sys.Reclaim(ctx, node); err != nil {
 		return err
 	}
-	done := r.rec.Clock().Now()
-	r.rec.Record(history.NewReclaimed(node.Name, history.At(at), history.Instance(node.Instance), history.With(history.Numbers{history.Took: (done - at).Seconds()})))
+	done := r.now()
+	r.Record(history.NewReclaimed(node.Name, history.At(at), history.Instance(node.Instance), history.With(history.Numbers{history.Took: (done - at).Seconds()})))
 	return nil
 }
 
@@ -248,13 +299,13 @@ const takenPoll = time.Second
 
 // untilTaken waits for a deadline, or until the handler has removed the node and terminated its
 // instance: EC2 takes it then.
-func (r *runner) untilTaken(ctx context.Context, node cluster.Node, deadline time.Duration) error {
-	for r.rec.Clock().Now() < deadline {
+func (r *Runner) untilTaken(ctx context.Context, node cluster.Node, deadline time.Duration) error {
+	for r.now() < deadline {
 		terminated, err := r.terminated(ctx, node)
 		if err != nil || terminated {
 			return err
 		}
-		if err := r.sleepUntil(ctx, min(deadline, r.rec.Clock().Now()+takenPoll)); err != nil {
+		if err := r.Sleep(ctx, min(deadline, r.now()+takenPoll)); err != nil {
 			return err
 		}
 	}
@@ -263,11 +314,11 @@ func (r *runner) untilTaken(ctx context.Context, node cluster.Node, deadline tim
 
 // terminated reports whether the instance of a node is terminated. EC2 is asked only if the node
 // is gone.
-func (r *runner) terminated(ctx context.Context, node cluster.Node) (bool, error) {
-	if !removed(r.rec.Events(), node) {
+func (r *Runner) terminated(ctx context.Context, node cluster.Node) (bool, error) {
+	if !removed(r.Events(), node) {
 		return false, nil
 	}
-	terminated, err := r.sys.AWS.Terminated(ctx, node.Instance)
+	terminated, err := r.aws.Terminated(ctx, node.Instance)
 	if err != nil {
 		return false, fmt.Errorf("reclaim %s: %w", node.Name, err)
 	}
@@ -282,32 +333,7 @@ func removed(events []history.Event, node cluster.Node) bool {
 	})
 }
 
-// sleep is sleepUntil for a time from now; 0 does not wait.
-func (r *runner) sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return nil
-	}
-	return r.sleepUntil(ctx, r.rec.Clock().Now()+d)
-}
-
-// Sleep continues the recording until an offset of it.
-func (r *runner) Sleep(ctx context.Context, until time.Duration) error {
-	return r.sleepUntil(ctx, until)
-}
-
-// sleepUntil waits for an offset of the run, unless a stream of records ends first.
-func (r *runner) sleepUntil(ctx context.Context, until time.Duration) error {
-	timer := time.NewTimer(until - r.rec.Clock().Now())
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return fmt.Errorf("interrupted: %w", context.Cause(ctx))
-	case err := <-r.broken:
-		return err
-	case <-timer.C:
-		return nil
-	}
-}
+const poll = 100 * time.Millisecond
 
 // baselineQuiet is how long the service should have answered every query before
 // the first step: an outage found later is then not an earlier one.
@@ -318,14 +344,14 @@ const (
 
 // baseline waits until DNS answers. If it does not, the drill goes on and its verdict
 // will be Unknown: on a machine too busy to answer, the drill must be repeated.
-func (r *runner) baseline(ctx context.Context) error {
-	limit := r.rec.Clock().Now() + baselineTimeout
-	for r.rec.AnsweredFor() < baselineQuiet {
-		if r.rec.Clock().Now() > limit {
-			r.rec.Record(history.NewAwaitLate("baseline", history.Note(fmt.Sprintf("DNS did not answer every query for %s in a row within %s", baselineQuiet, baselineTimeout))))
+func (r *Runner) baseline(ctx context.Context) error {
+	limit := r.now() + baselineTimeout
+	for r.AnsweredFor() < baselineQuiet {
+		if r.now() > limit {
+			r.Record(history.NewAwaitLate("baseline", history.Note(fmt.Sprintf("DNS did not answer every query for %s in a row within %s", baselineQuiet, baselineTimeout))))
 			return nil
 		}
-		if err := r.sleepUntil(ctx, r.rec.Clock().Now()+poll); err != nil {
+		if err := r.Sleep(ctx, r.now()+poll); err != nil {
 			return err
 		}
 	}

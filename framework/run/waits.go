@@ -12,22 +12,31 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// recordWaits records for how long CoreDNS, the handler, the probers and kube-proxy next to
+// waits are for a processor, of the pods that take part in what a drill measures.
+type waits struct {
+	*drill
+	probers *probers
+	binary  string
+	handler string            // the handler's namespace; empty without one
+	seq     int               // of the last event that was read
+	names   map[string]string // of the pods, by UID, as the history shows them
+	first   []string          // the probers: what did not leave, or left late, reports nothing
+}
+
+// record records for how long CoreDNS, the handler, the probers and kube-proxy next to
 // them had no processor: what is lost then may be this machine's doing. If this machine
 // does not show it (the engine runs in a virtual machine, perhaps), the history holds the
 // reason, and nothing is excused.
-func (r *runner) recordWaits(ctx context.Context) (stop recording.Stop, err error) {
+func (w *waits) record(ctx context.Context) (stop recording.Stop, err error) {
 	if err := rundelay.Available(rundelay.DefaultProc); err != nil {
-		r.rec.Record(history.NewWaitsRecorded(history.Note(oneLine(err))))
+		w.Record(history.NewWaitsRecorded(history.Note(oneLine(err))))
 		return func(context.Context) error { return nil }, nil
 	}
-	handler, _, _ := strings.Cut(r.sys.Meta(*r.under()).Deployment, "/")
-	pods := watchedPods{runner: r, handler: handler, names: map[string]string{}}
 	sampling, enough := context.WithCancel(context.WithoutCancel(ctx))
-	ended := r.collect("the waits for a processor", func() error {
-		return rundelay.Record(sampling, r.sys.Binary(), r.rec.Clock(), pods.update, func(e history.Event) {
-			if e.Kind != history.MemoryUsed || handler != "" && strings.HasPrefix(e.Pod, handler+"/") {
-				r.rec.Record(e)
+	ended := w.collect("the waits for a processor", func() error {
+		return rundelay.Record(sampling, w.binary, w.Clock(), w.update, func(e history.Event) {
+			if e.Kind != history.MemoryUsed || w.handler != "" && strings.HasPrefix(e.Pod, w.handler+"/") {
+				w.Record(e)
 			}
 		})
 	})
@@ -37,17 +46,8 @@ func (r *runner) recordWaits(ctx context.Context) (stop recording.Stop, err erro
 	}, nil
 }
 
-// watchedPods are the pods whose waits are recorded, by UID, as the history shows them.
-type watchedPods struct {
-	*runner
-	handler string // the handler's namespace; empty without one
-	seq     int    // of the last event that was read
-	names   map[string]string
-	first   []string // the probers: what did not leave, or left late, reports nothing
-}
-
-func (w *watchedPods) update() rundelay.Watched {
-	events := w.rec.EventsAfter(w.seq)
+func (w *waits) update() rundelay.Watched {
+	events := w.EventsAfter(w.seq)
 	w.seq += len(events)
 	for _, e := range events {
 		if e.UID != "" && strings.HasPrefix(string(e.Kind), "pod.") && w.watched(e) {
@@ -63,11 +63,11 @@ func (w *watchedPods) update() rundelay.Watched {
 // watched reports whether the pod takes part in what a drill measures: CoreDNS, our own
 // pods that probe, the application that they request, the handler, and kube-proxy on the nodes
 // that are probed from.
-func (w *watchedPods) watched(e history.Event) bool {
+func (w *waits) watched(e history.Event) bool {
 	namespace, name, _ := strings.Cut(e.Pod, "/")
 	switch {
 	case namespace == "kube-system" && strings.HasPrefix(name, "kube-proxy-"):
-		return slices.ContainsFunc(w.probers, func(p probing) bool { return p.node == e.Node })
+		return slices.ContainsFunc(w.probers.all, func(p probing) bool { return p.node == e.Node })
 	case namespace == "kube-system":
 		return strings.HasPrefix(name, "coredns-")
 	case namespace == system.Namespace:

@@ -1,18 +1,17 @@
 package run
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"os"
-	"time"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/clusterdns"
 	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/nodes"
@@ -22,59 +21,61 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// startWorkload creates the scenario's pods on the nodes that were picked, and their
+// workload is what a drill's handler must move, or leave alone.
+type workload struct {
+	*drill
+	pods    pods
+	dns     *clusterdns.CoreDNS
+	cluster *cluster.Cluster // for static pods
+	addOns  addOns
+}
+
+// start creates the scenario's pods on the nodes that were picked, and their
 // PodDisruptionBudgets.
-func (r *runner) startWorkload(ctx context.Context) error {
-	w := r.Scenario.Workload
-	if w.Replicas == 0 && !w.Daemon && len(w.Pods) == 0 {
+func (w workload) start(ctx context.Context) error {
+	of := w.Scenario.Workload
+	if of.Replicas == 0 && !of.Daemon && len(of.Pods) == 0 {
 		return nil
 	}
-	if err := r.sys.Cluster.Objects().EnsureNamespace(ctx, r.namespace, system.WorkloadLabel); err != nil {
+	if err := w.pods.EnsureNamespace(ctx, w.namespace, system.WorkloadLabel); err != nil {
 		return err
 	}
-	values := map[string]string{"NAMESPACE": r.namespace, "IMAGE": r.sys.Image, "REPLICAS": fmt.Sprint(w.Replicas), "WHERE": onSpot(r.other()), "OTHER": r.other()}
-	maps.Copy(values, podsOf(w))
-	if w.SecurityGroups {
-		if err := r.installVPCCNI(ctx); err != nil {
+	values := map[string]string{
+		"NAMESPACE": w.namespace, "IMAGE": w.image, "REPLICAS": fmt.Sprint(of.Replicas),
+		"WHERE": asYAML(whereToRun(of, w.otherTarget())), "OTHER": w.otherTarget(),
+	}
+	maps.Copy(values, podsOf(of))
+	if of.SecurityGroups {
+		if err := w.addOns.install(ctx); err != nil {
 			return err
 		}
 	}
-	switch {
-	case w.Spill:
-		values["WHERE"] = firstOnSpot
-	case w.Launched:
-		values["WHERE"] = onLaunched
-	}
-	if w.Daemon {
-		if err := r.create(ctx, "daemon.yaml", values); err != nil {
+	for _, manifest := range []struct {
+		needed bool
+		file   string
+	}{{of.Daemon, "daemon.yaml"}, {of.Replicas > 0, "workload.yaml"}, {of.Serves != nil, "service.yaml"}} {
+		if !manifest.needed {
+			continue
+		}
+		if err := w.pods.create(ctx, manifest.file, values); err != nil {
 			return err
 		}
 	}
-	if w.Replicas > 0 {
-		if err := r.create(ctx, "workload.yaml", values); err != nil {
+	if of.BesideDNS {
+		if err := w.createBesideDNS(ctx); err != nil {
 			return err
 		}
 	}
-	if w.Serves != nil {
-		if err := r.create(ctx, "service.yaml", values); err != nil {
+	for _, pods := range of.Pods {
+		if err := w.createPods(ctx, pods, values); err != nil {
 			return err
 		}
 	}
-	if w.BesideDNS {
-		if err := r.createBesideDNS(ctx); err != nil {
-			return err
-		}
-	}
-	for _, pods := range w.Pods {
-		if err := r.createPods(ctx, pods, values); err != nil {
-			return err
-		}
-	}
-	if err := r.workloadReady(ctx); err != nil {
+	if err := w.ready(ctx); err != nil {
 		return err
 	}
-	for _, budget := range w.Budgets {
-		if err := r.createBudget(ctx, budget); err != nil {
+	for _, budget := range of.Budgets {
+		if err := w.createBudget(ctx, budget); err != nil {
 			return err
 		}
 	}
@@ -82,54 +83,53 @@ func (r *runner) startWorkload(ctx context.Context) error {
 }
 
 // createBesideDNS creates the workload's Service at the address of kube-dns.
-func (r *runner) createBesideDNS(ctx context.Context) error {
-	address, err := r.sys.DNS.ServiceIP(ctx)
+func (w workload) createBesideDNS(ctx context.Context) error {
+	address, err := w.dns.ServiceIP(ctx)
 	if err != nil {
 		return err
 	}
-	return r.create(ctx, "beside-dns.yaml", map[string]string{"NAMESPACE": r.namespace, "DNS": address})
+	return w.pods.create(ctx, "beside-dns.yaml", map[string]string{"NAMESPACE": w.namespace, "DNS": address})
 }
 
-// The node affinities of the pods of Workload.Replicas.
-const (
-	ofSpot      = "{key: " + nodes.CapacityLabel + ", operator: In, values: [" + nodes.Spot + "]}"
-	firstOnSpot = "{preferredDuringSchedulingIgnoredDuringExecution: [{weight: 100, preference: {matchExpressions: [" + ofSpot + "]}}]}"
-)
-
-// onLaunched is the node affinity for the nodes that the handler launches.
-const onLaunched = "{requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: " + coredns.LaunchedKey + `, operator: In, values: ["true"]}]}]}}`
-
-// onSpot is the node affinity for any spot node but one.
-func onSpot(other string) string {
-	return "{requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [" +
-		ofSpot + ", {key: " + corev1.LabelHostname + `, operator: NotIn, values: ["` + other + `"]}]}]}}`
-}
-
-// other is the target of the drill next to this one, "" without one: a pod that moved
-// there would be evicted a second time.
-func (r *runner) other() string {
-	for _, o := range r.beside {
-		for _, node := range o.targets() {
-			return node
-		}
+// whereToRun is the node affinity of the pods of Workload.Replicas; other is a spot node that
+// they avoid, if it is not empty.
+func whereToRun(w scenarios.Workload, other string) corev1.NodeAffinity {
+	in := func(key string, op corev1.NodeSelectorOperator, value string) corev1.NodeSelectorRequirement {
+		return corev1.NodeSelectorRequirement{Key: key, Operator: op, Values: []string{value}}
 	}
-	return ""
+	onSpot := in(nodes.CapacityLabel, corev1.NodeSelectorOpIn, nodes.Spot)
+	switch {
+	case w.Spill:
+		return corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
+			Weight: 100, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{onSpot}},
+		}}}
+	case w.Launched:
+		return required(in(coredns.LaunchedKey, corev1.NodeSelectorOpIn, "true"))
+	}
+	return required(onSpot, in(corev1.LabelHostname, corev1.NodeSelectorOpNotIn, other))
 }
 
-func (r *runner) workloadReady(ctx context.Context) error {
-	w := r.Scenario.Workload
-	if w.Daemon {
-		if err := r.sys.Cluster.Objects().DaemonSetReady(ctx, r.namespace, "daemon"); err != nil {
+// required is the node affinity that requires all of it.
+func required(all ...corev1.NodeSelectorRequirement) corev1.NodeAffinity {
+	return corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: all}},
+	}}
+}
+
+func (w workload) ready(ctx context.Context) error {
+	of := w.Scenario.Workload
+	if of.Daemon {
+		if err := w.pods.DaemonSetReady(ctx, w.namespace, "daemon"); err != nil {
 			return err
 		}
 	}
-	if w.Replicas > 0 {
-		if err := r.sys.Cluster.Objects().DeploymentReady(ctx, r.namespace, scenarios.App); err != nil {
+	if of.Replicas > 0 {
+		if err := w.pods.DeploymentReady(ctx, w.namespace, scenarios.App); err != nil {
 			return err
 		}
 	}
-	for _, pods := range w.Pods {
-		if err := r.podsReady(ctx, pods); err != nil {
+	for _, pods := range of.Pods {
+		if err := w.podsReady(ctx, pods); err != nil {
 			return err
 		}
 	}
@@ -155,28 +155,28 @@ func startedPhase(kind string) corev1.PodPhase {
 	return corev1.PodRunning
 }
 
-func (r *runner) createPods(ctx context.Context, pods scenarios.Pods, values map[string]string) error {
-	node := r.nodes[pods.Node].Name
+func (w workload) createPods(ctx context.Context, pods scenarios.Pods, values map[string]string) error {
+	node := w.nodes[pods.Node].Name
 	values = map[string]string{
 		"NAMESPACE": values["NAMESPACE"], "IMAGE": values["IMAGE"], "OTHER": values["OTHER"],
-		"NODE": node, "CAPACITY": r.nodes[pods.Node].Capacity,
+		"NODE": node, "CAPACITY": w.nodes[pods.Node].Capacity,
 	}
 	file := "pods/" + pods.Kind + ".yaml"
 	if pods.Kind != staticPods {
-		return r.create(ctx, file, values)
+		return w.pods.create(ctx, file, values)
 	}
 	text, err := manifests.ReadFile("manifests/" + file)
 	if err != nil {
 		return fmt.Errorf("read manifest: %w", err)
 	}
-	return r.sys.Cluster.PutStatic(ctx, node, os.Expand(string(text), func(name string) string { return values[name] }))
+	return w.cluster.PutStatic(ctx, node, os.Expand(string(text), func(name string) string { return values[name] }))
 }
 
 // podsReady waits until pods of a kind run on the node where they start.
-func (r *runner) podsReady(ctx context.Context, pods scenarios.Pods) error {
-	node := r.nodes[pods.Node].Name
+func (w workload) podsReady(ctx context.Context, pods scenarios.Pods) error {
+	node := w.nodes[pods.Node].Name
 	return wait.Until(ctx, objects.StartTimeout, fmt.Sprintf("pods %s on %s", pods.Kind, node), func(ctx context.Context) string {
-		list, err := r.sys.Cluster.Clientset.CoreV1().Pods(r.namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + pods.Kind})
+		list, err := w.pods.Clientset.CoreV1().Pods(w.namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + pods.Kind})
 		if err != nil {
 			return err.Error()
 		}
@@ -194,14 +194,14 @@ func (r *runner) podsReady(ctx context.Context, pods scenarios.Pods) error {
 
 // readyAgain reports whether the workload has as many pods of the name as at first, all
 // Ready and none terminating.
-func (r *runner) readyAgain(ctx context.Context, name string) (bool, error) {
-	list, err := r.sys.Cluster.Clientset.CoreV1().Pods(r.namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + name})
+func (w workload) readyAgain(ctx context.Context, name string) (bool, error) {
+	list, err := w.pods.Clientset.CoreV1().Pods(w.namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + name})
 	if err != nil {
 		return false, fmt.Errorf("list pods %s: %w", name, err)
 	}
 	want := 1
 	if name == scenarios.App {
-		want = r.Scenario.Workload.Replicas
+		want = w.Scenario.Workload.Replicas
 	}
 	for i := range list.Items {
 		p := &list.Items[i]
@@ -241,50 +241,40 @@ func whyNotStarted(p *corev1.Pod, node string, ready bool) string {
 	return ""
 }
 
-// createBudget creates a PodDisruptionBudget and waits until its controller has counted
-// the pods: before that, it allows no eviction.
-func (r *runner) createBudget(ctx context.Context, b scenarios.Budget) error {
-	err := r.create(ctx, "budget.yaml", map[string]string{
-		"NAMESPACE": r.namespace, "NAME": b.ID(), "PODS": b.Pods, "MIN_AVAILABLE": fmt.Sprint(b.MinAvailable),
-		"POLICY": cmp.Or(b.UnhealthyPodEvictionPolicy, string(policyv1.IfHealthyBudget)),
-	})
-	if err != nil {
-		return err
+// deploy creates a DaemonSet on launched nodes, and returns when the scheduler has decided about
+// each of its pods: some may not fit.
+func (w workload) deploy(ctx context.Context, d scenarios.Do) error {
+	if err := w.pods.EnsureNamespace(ctx, w.namespace, system.WorkloadLabel); err != nil {
+		return fmt.Errorf("deploy %s: %w", d.DaemonSet, err)
 	}
-	return wait.Until(ctx, objects.StartTimeout, "PodDisruptionBudget "+b.ID(), func(ctx context.Context) string {
-		pdb, err := r.sys.Cluster.Clientset.PolicyV1().PodDisruptionBudgets(r.namespace).Get(ctx, b.ID(), metav1.GetOptions{})
-		switch {
-		case err != nil:
-			return err.Error()
-		case pdb.Status.ObservedGeneration < pdb.Generation || pdb.Status.ExpectedPods == 0:
-			return fmt.Sprintf("it counts %d pods", pdb.Status.ExpectedPods)
-		case b.Pods == scenarios.App && int(pdb.Status.CurrentHealthy) != r.Scenario.Workload.Replicas:
-			return fmt.Sprintf("it counts %d healthy pods", pdb.Status.CurrentHealthy)
-		}
-		return ""
+	w.Record(history.NewDeployed(d.DaemonSet))
+	err := w.pods.create(ctx, "late.yaml", map[string]string{"NAMESPACE": w.namespace, "IMAGE": w.image, "NAME": d.DaemonSet, "MEMORY": d.Memory})
+	if err != nil {
+		return fmt.Errorf("deploy %s: %w", d.DaemonSet, err)
+	}
+	return wait.Until(ctx, objects.StartTimeout, "DaemonSet "+d.DaemonSet+" to be scheduled", func(ctx context.Context) string {
+		return w.whyUndecided(ctx, d.DaemonSet)
 	})
 }
 
-// changeBudget changes the budget's minAvailable, or deletes a second one.
-func (r *runner) changeBudget(ctx context.Context, c scenarios.Do) error {
-	// The time before the change: a pod that it lets go must terminate later on the record.
-	at := r.rec.Clock().Now()
-	if c.Verb == scenarios.Delete {
-		if err := r.sys.Cluster.Clientset.PolicyV1().PodDisruptionBudgets(r.namespace).Delete(ctx, c.Budget, metav1.DeleteOptions{}); err != nil {
-			return fmt.Errorf("delete PodDisruptionBudget %s: %w", c.Budget, err)
-		}
-		r.recordBudget(at, c.Pods, c.Name, *c.MinAvailable)
-		return nil
-	}
-	patch := fmt.Appendf(nil, `{"spec":{"minAvailable":%d}}`, *c.MinAvailable)
-	_, err := r.sys.Cluster.Clientset.PolicyV1().PodDisruptionBudgets(r.namespace).Patch(ctx, c.Pods, types.MergePatchType, patch, metav1.PatchOptions{})
+// whyUndecided is what the scheduler has not decided about the pods of a DaemonSet, or "".
+func (w workload) whyUndecided(ctx context.Context, daemonSet string) string {
+	set, err := w.pods.Clientset.AppsV1().DaemonSets(w.namespace).Get(ctx, daemonSet, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("change PodDisruptionBudget %s: %w", c.Pods, err)
+		return err.Error()
 	}
-	r.recordBudget(at, c.Pods, c.Name, *c.MinAvailable)
-	return nil
-}
-
-func (r *runner) recordBudget(at time.Duration, pods, step string, minAvailable int) {
-	r.rec.Record(history.NewBudgetSet(step, pods, history.At(at), history.With(history.Numbers{history.MinAvailable: float64(minAvailable)})))
+	list, err := w.pods.Clientset.CoreV1().Pods(w.namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + daemonSet})
+	if err != nil {
+		return err.Error()
+	}
+	if want := int(set.Status.DesiredNumberScheduled); want == 0 || len(list.Items) < want {
+		return fmt.Sprintf("there are %d of %d pods", len(list.Items), want)
+	}
+	for i := range list.Items {
+		decided := func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled }
+		if !slices.ContainsFunc(list.Items[i].Status.Conditions, decided) {
+			return "the scheduler has not decided about " + list.Items[i].Name
+		}
+	}
+	return ""
 }

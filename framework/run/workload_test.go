@@ -76,16 +76,23 @@ func TestWhyAPodHasNotStarted(t *testing.T) {
 }
 
 func TestWhereTheWorkloadRuns(t *testing.T) {
-	for where, required := range map[string]bool{onSpot(""): true, onSpot("spot-2"): true, firstOnSpot: false} {
-		values := podsOf(scenarios.Workload{})
-		maps.Copy(values, map[string]string{"NAMESPACE": "spotdrill-workload-1", "IMAGE": "image", "REPLICAS": "3", "WHERE": where})
+	for where, c := range map[string]struct {
+		workload scenarios.Workload
+		required bool
+	}{
+		"on spot nodes":       {scenarios.Workload{}, true},
+		"first on spot nodes": {scenarios.Workload{Spill: true}, false},
+		"on what is launched": {scenarios.Workload{Launched: true}, true},
+	} {
+		values := podsOf(c.workload)
+		maps.Copy(values, map[string]string{"NAMESPACE": "spotdrill-workload-1", "IMAGE": "image", "REPLICAS": "3", "WHERE": asYAML(whereToRun(c.workload, "spot-2"))})
 		objs, err := objects.Decode(t.Context(), manifests, "manifests/workload.yaml", values)
 		if err != nil || len(objs) != 1 {
 			t.Fatalf("%s: %d objects (%v)", where, len(objs), err)
 		}
 		affinity := objs[0].(*appsv1.Deployment).Spec.Template.Spec.Affinity.NodeAffinity
 		needed, preferred := affinity.RequiredDuringSchedulingIgnoredDuringExecution, affinity.PreferredDuringSchedulingIgnoredDuringExecution
-		if (needed != nil) != required || (len(preferred) == 1) == required {
+		if (needed != nil) != c.required || (len(preferred) == 1) == c.required {
 			t.Errorf("%s: %+v", where, affinity)
 		}
 	}
@@ -93,10 +100,10 @@ func TestWhereTheWorkloadRuns(t *testing.T) {
 
 // Pods that leave a drill's node must not move to that of the drill next to it.
 func TestPodsOfADrillKeepOffTheNodesOfTheOther(t *testing.T) {
-	other := &runner{nodes: map[string]cluster.Node{"victim": {Name: "spot-2"}, "bystander": {Name: "spot-3"}}}
+	other := &drill{nodes: map[string]cluster.Node{"victim": {Name: "spot-2"}, "bystander": {Name: "spot-3"}}}
 	other.Scenario.Steps = []scenarios.Step{{Notice: &scenarios.Notice{Nodes: []string{"victim"}}}}
-	one := &runner{beside: []*runner{other}}
-	values := map[string]string{"NAMESPACE": "spotdrill-workload-1", "IMAGE": "image", "NODE": "spot-1", "CAPACITY": "spot", "OTHER": one.other()}
+	one := &drill{beside: []*drill{other}}
+	values := map[string]string{"NAMESPACE": "spotdrill-workload-1", "IMAGE": "image", "NODE": "spot-1", "CAPACITY": "spot", "OTHER": one.otherTarget()}
 	for _, kind := range scenarios.PodKinds() {
 		objs, err := objects.Decode(t.Context(), manifests, "manifests/pods/"+kind+".yaml", values)
 		if err != nil {

@@ -112,7 +112,7 @@ func (s *Session) playDrills(ctx context.Context, decide decision, drills ...run
 		return err
 	}
 	for _, d := range p.Drills {
-		s.console.Losing(d.Scenario.Name, d.Recorder().Latest)
+		s.console.Losing(d.Scenario.Name, d.Recorder.Latest)
 	}
 	var next *coredns.Settings
 	err = phases{
@@ -143,14 +143,14 @@ func (s *Session) playDrills(ctx context.Context, decide decision, drills ...run
 	return nil
 }
 
-func stepAndSettle(ctx context.Context, d *run.Playing) error {
+func stepAndSettle(ctx context.Context, d *run.Runner) error {
 	if err := d.Steps(ctx); err != nil {
 		return err
 	}
 	if err := d.Settle(ctx); err != nil {
 		return err
 	}
-	return untilDecided(ctx, d.Scenario, d.Recorder(), d.Sleep)
+	return untilDecided(ctx, d.Scenario, d.Recorder, d.Sleep)
 }
 
 // decidedPoll is the pause between two looks at the checks.

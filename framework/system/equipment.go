@@ -113,7 +113,7 @@ func (s *System) label(ctx context.Context, d handler.Description, w handler.Wor
 		return err
 	}
 	if d.ReadsMetadata() {
-		if err := s.metadataServed(ctx, w.Node); err != nil {
+		if err := s.Metadata().waitServed(ctx, w.Node); err != nil {
 			return err
 		}
 	}

@@ -83,7 +83,7 @@ func (s *System) Install(ctx context.Context, want Installation) error {
 		return err
 	}
 	if i.Handler.ReadsMetadata() {
-		if err := s.startMetadata(ctx); err != nil {
+		if err := s.Metadata().start(ctx, s.Image); err != nil {
 			return err
 		}
 	}
@@ -185,7 +185,7 @@ func (s *System) Uninstall(ctx context.Context, name string) error {
 	}
 	s.installations = slices.DeleteFunc(s.installations, func(o *Installation) bool { return o == i })
 	if !s.ServesMetadata() {
-		if err := s.stopMetadata(ctx); err != nil {
+		if err := s.Metadata().stop(ctx); err != nil {
 			return err
 		}
 	}
@@ -197,7 +197,7 @@ func (s *System) Uninstall(ctx context.Context, name string) error {
 
 // removeLeftovers removes the handlers that an earlier run left, which would continue to drain.
 func (s *System) removeLeftovers(ctx context.Context) error {
-	err := errors.Join(handler.RemoveLeftover(ctx, s.Cluster.Config), s.stopMetadata(ctx), s.AWS.DeleteStack(ctx, s.ownQueue(history.OtherHandler)))
+	err := errors.Join(handler.RemoveLeftover(ctx, s.Cluster.Config), s.Metadata().stop(ctx), s.AWS.DeleteStack(ctx, s.ownQueue(history.OtherHandler)))
 	if err != nil {
 		return err
 	}

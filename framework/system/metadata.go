@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/kubectl/pkg/util/podutils"
 
+	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/imds"
 	"github.com/spotdrill/spotdrill/framework/nodes"
@@ -32,31 +33,37 @@ const (
 	metadataTimeout = 5 * time.Second
 )
 
-// startMetadata serves the metadata of each spot node's instance, and returns when it is served.
-func (s *System) startMetadata(ctx context.Context) error {
-	values := map[string]string{"NAMESPACE": Namespace, "IMAGE": s.Image}
-	if err := s.Cluster.Objects().Apply(ctx, manifests, "manifests/metadata.yaml", values); err != nil {
+// Metadata is the service of the spot nodes' instance metadata, which runs for handlers that read it.
+type Metadata struct{ cluster *cluster.Cluster }
+
+// Metadata is the cluster's.
+func (s *System) Metadata() Metadata { return Metadata{s.Cluster} }
+
+// start serves the metadata of each spot node's instance, and returns when it is served.
+func (m Metadata) start(ctx context.Context, image string) error {
+	values := map[string]string{"NAMESPACE": Namespace, "IMAGE": image}
+	if err := m.cluster.Objects().Apply(ctx, manifests, "manifests/metadata.yaml", values); err != nil {
 		return err
 	}
-	return s.Cluster.Objects().DaemonSetReady(ctx, Namespace, metadataName)
+	return m.cluster.Objects().DaemonSetReady(ctx, Namespace, metadataName)
 }
 
-// stopMetadata serves it no longer, and returns when its pods are gone.
-func (s *System) stopMetadata(ctx context.Context) error {
-	err := s.Cluster.Clientset.AppsV1().DaemonSets(Namespace).Delete(ctx, metadataName, metav1.DeleteOptions{})
+// stop serves it no longer, and returns when its pods are gone.
+func (m Metadata) stop(ctx context.Context) error {
+	err := m.cluster.Clientset.AppsV1().DaemonSets(Namespace).Delete(ctx, metadataName, metav1.DeleteOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("remove DaemonSet %s: %w", metadataName, err)
 	}
-	return s.Cluster.Objects().RemovePods(ctx, Namespace, metav1.ListOptions{LabelSelector: "app=" + metadataName}, "the pods of DaemonSet "+metadataName)
+	return m.cluster.Objects().RemovePods(ctx, Namespace, metav1.ListOptions{LabelSelector: "app=" + metadataName}, "the pods of DaemonSet "+metadataName)
 }
 
-// metadataServed waits until the metadata of a node's instance is served.
-func (s *System) metadataServed(ctx context.Context, node string) error {
+// waitServed waits until the metadata of a node's instance is served.
+func (m Metadata) waitServed(ctx context.Context, node string) error {
 	return wait.Until(ctx, objects.StartTimeout, "the instance metadata of "+node, func(ctx context.Context) string {
-		pod, err := s.metadataPod(ctx, node)
+		pod, err := m.pod(ctx, node)
 		switch {
 		case err != nil:
 			return err.Error()
@@ -67,9 +74,9 @@ func (s *System) metadataServed(ctx context.Context, node string) error {
 	})
 }
 
-// metadataPod is the pod that serves the metadata of a node's instance.
-func (s *System) metadataPod(ctx context.Context, node string) (*corev1.Pod, error) {
-	pods, err := s.Cluster.Clientset.CoreV1().Pods(Namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + metadataName, FieldSelector: "spec.nodeName=" + node})
+// pod is the pod that serves the metadata of a node's instance.
+func (m Metadata) pod(ctx context.Context, node string) (*corev1.Pod, error) {
+	pods, err := m.cluster.Clientset.CoreV1().Pods(Namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + metadataName, FieldSelector: "spec.nodeName=" + node})
 	if err != nil {
 		return nil, fmt.Errorf("find the pod of DaemonSet %s on %s: %w", metadataName, node, err)
 	}
@@ -80,15 +87,15 @@ func (s *System) metadataPod(ctx context.Context, node string) (*corev1.Pod, err
 	return &there[0], nil
 }
 
-// controlMetadata sends a request to the control of a node's metadata service.
-func (s *System) controlMetadata(ctx context.Context, node, verb, path string, body any) (rest.Result, error) {
+// control sends a request to the control of a node's metadata service.
+func (m Metadata) control(ctx context.Context, node, verb, path string, body any) (rest.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, metadataTimeout)
 	defer cancel()
-	pod, err := s.metadataPod(ctx, node)
+	pod, err := m.pod(ctx, node)
 	if err != nil {
 		return rest.Result{}, err
 	}
-	request := s.Cluster.Objects().PodRequest(verb, Namespace, pod.Name, metadataPort, path)
+	request := m.cluster.Objects().PodRequest(verb, Namespace, pod.Name, metadataPort, path)
 	if body != nil {
 		text, err := json.Marshal(body)
 		if err != nil {
@@ -104,30 +111,30 @@ func (s *System) controlMetadata(ctx context.Context, node, verb, path string, b
 }
 
 // Announce sets what the metadata of a node's instance announces.
-func (s *System) Announce(ctx context.Context, node string, a imds.Announced) error {
-	_, err := s.controlMetadata(ctx, node, http.MethodPut, "announced", a)
+func (m Metadata) Announce(ctx context.Context, node string, a imds.Announced) error {
+	_, err := m.control(ctx, node, http.MethodPut, "announced", a)
 	return err
 }
 
-// FailMetadata begins a fault of a node's metadata service.
-func (s *System) FailMetadata(ctx context.Context, node string, f fault.Fault) error {
-	_, err := s.controlMetadata(ctx, node, http.MethodPost, "faults", f)
+// Fail begins a fault of a node's metadata service.
+func (m Metadata) Fail(ctx context.Context, node string, f fault.Fault) error {
+	_, err := m.control(ctx, node, http.MethodPost, "faults", f)
 	return err
 }
 
-// MetadataFaults is what has become of the faults of a node's metadata service since ClearMetadata.
-func (s *System) MetadataFaults(ctx context.Context, node string) ([]imds.Happened, error) {
-	return recordedAt[imds.Happened](ctx, s, node, "faults")
+// Faults is what has become of the faults of a node's metadata service since Clear.
+func (m Metadata) Faults(ctx context.Context, node string) ([]imds.Happened, error) {
+	return recordedAt[imds.Happened](ctx, m, node, "faults")
 }
 
-// MetadataRequests are the requests to a node's metadata service since ClearMetadata.
-func (s *System) MetadataRequests(ctx context.Context, node string) ([]imds.Request, error) {
-	return recordedAt[imds.Request](ctx, s, node, "requests")
+// Requests are the requests to a node's metadata service since Clear.
+func (m Metadata) Requests(ctx context.Context, node string) ([]imds.Request, error) {
+	return recordedAt[imds.Request](ctx, m, node, "requests")
 }
 
 // recordedAt is what a node's metadata service has recorded of one kind.
-func recordedAt[T any](ctx context.Context, s *System, node, path string) ([]T, error) {
-	result, err := s.controlMetadata(ctx, node, http.MethodGet, path, nil)
+func recordedAt[T any](ctx context.Context, m Metadata, node, path string) ([]T, error) {
+	result, err := m.control(ctx, node, http.MethodGet, path, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -142,23 +149,23 @@ func recordedAt[T any](ctx context.Context, s *System, node, path string) ([]T, 
 	return out, nil
 }
 
-// ClearMetadata ends what is announced, every fault, and the record of the requests. A node that is
+// Clear ends what is announced, every fault, and the record of the requests. A node that is
 // down is left out: its service ends with it. One that does not answer is an error, and keeps no
 // other from being cleared.
-func (s *System) ClearMetadata(ctx context.Context) error {
-	down, err := s.Cluster.Down(ctx)
+func (m Metadata) Clear(ctx context.Context) error {
+	down, err := m.cluster.Down(ctx)
 	if err != nil {
 		return err
 	}
 	var errs []error
-	for _, n := range s.Cluster.Nodes {
+	for _, n := range m.cluster.Nodes {
 		if n.Capacity != nodes.Spot || slices.Contains(down, n.Name) {
 			continue
 		}
-		err := s.Announce(ctx, n.Name, imds.Announced{})
+		err := m.Announce(ctx, n.Name, imds.Announced{})
 		for _, path := range []string{"faults", "requests"} {
 			if err == nil {
-				_, err = s.controlMetadata(ctx, n.Name, http.MethodDelete, path, nil)
+				_, err = m.control(ctx, n.Name, http.MethodDelete, path, nil)
 			}
 		}
 		errs = append(errs, err)

@@ -11,9 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/coredns"
-	"github.com/spotdrill/spotdrill/framework/system"
 )
 
 func TestAutoScaling(t *testing.T) {
@@ -44,9 +42,9 @@ func TestAutoScaling(t *testing.T) {
 
 // Without auto scaling, nothing goes on next to the steps.
 func TestNoAutoScaling(t *testing.T) {
-	r := forTests(t)
-	r.startScaling(t.Context())
-	if err := r.endScaling(); err != nil || r.stopScaling != nil {
+	s := &scaling{drill: forTests(t)}
+	s.start(t.Context())
+	if err := s.end(); err != nil || s.stop != nil {
 		t.Error(err)
 	}
 }
@@ -59,16 +57,15 @@ func TestAutoScalingThatFailsEndsTheSteps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := forTests(t)
-	r.broken = make(chan error, 1)
-	r.sys = &system.System{Cluster: &cluster.Cluster{Clientset: client}}
-	r.Scenario.CoreDNS.AutoScaling = coredns.AutoScaling{Min: 2, Max: 4}
-	r.startScaling(t.Context())
+	s := &scaling{drill: forTests(t), clientset: client}
+	s.broken = make(chan error, 1)
+	s.Scenario.CoreDNS.AutoScaling = coredns.AutoScaling{Min: 2, Max: 4}
+	s.start(t.Context())
 	const want = "scale CoreDNS"
-	if err := r.sleepUntil(t.Context(), time.Minute); err == nil || !strings.Contains(err.Error(), want) {
+	if err := s.Sleep(t.Context(), time.Minute); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("the steps end with %v", err)
 	}
-	if err := r.endScaling(); err == nil || !strings.Contains(err.Error(), want) {
+	if err := s.end(); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("the end: %v", err)
 	}
 }

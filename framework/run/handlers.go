@@ -1,0 +1,178 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/handler"
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/recording"
+	"github.com/spotdrill/spotdrill/framework/system"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+// signalled is how long a deleted pod's processes may take to get SIGTERM: the kubelet sees
+// the deletion first. What a step does next, they do after it.
+const signalled = 3 * time.Second
+
+// handlers are those of a drill: what is done to the one under test, and what is recorded of all.
+type handlers struct {
+	*drill
+	sys     *system.System
+	cluster *cluster.Cluster
+	// requests are what the one under test requested of the API server since the drills began.
+	requests func(context.Context) (recording.Requests, error)
+	// launched are its objects of the nodes that it had launched at the beginning.
+	launched []handler.WorkerObject
+}
+
+// do does something to the handler under test, and returns when it is done.
+func (h *handlers) do(ctx context.Context, d scenarios.Do) error {
+	if d.Verb == scenarios.Configure {
+		return h.reconfigure(ctx, d)
+	}
+	under := h.sys.InCluster(h.under())
+	pods, err := under.Pods(ctx)
+	if err != nil {
+		return fmt.Errorf("disturb %s: %w", d.Name, err)
+	}
+	if len(pods) == 0 {
+		return fmt.Errorf("disturb %s: handler %s has no pod", d.Name, under.Name)
+	}
+	if d.Verb == scenarios.Retire {
+		if pods, err = h.draining(ctx, pods); err != nil {
+			return fmt.Errorf("disturb %s: %w", d.Name, err)
+		}
+	}
+	for i := range pods {
+		h.Record(history.NewHandlerDisturbed(d.Name, disturbance(d), history.Pod(pods[i].Namespace+"/"+pods[i].Name), history.UID(string(pods[i].UID)), history.Node(pods[i].Spec.NodeName)))
+	}
+	switch d.Verb {
+	case scenarios.Kill:
+		err = inParallel(ctx, pods, h.cluster.Kill)
+	case scenarios.Restart:
+		err = under.Update(ctx)
+	case scenarios.Scale:
+		err = under.Scale(ctx, d.Replicas)
+	case scenarios.Delete:
+		if err = inParallel(ctx, pods, h.cluster.DeletePod); err == nil {
+			err = h.Sleep(ctx, h.now()+signalled)
+		}
+	case scenarios.Retire:
+		err = under.Retire(ctx, pods[0].Name)
+	case scenarios.Move:
+		err = under.Move(ctx, h.nodes[d.Node].Name)
+	case scenarios.CutOff:
+		return h.cutOff(ctx, pods, d)
+	case scenarios.Stop:
+		return h.stop(ctx, d)
+	}
+	if err != nil {
+		return fmt.Errorf("disturb %s: %w", d.Name, err)
+	}
+	h.leftAlone(d, 0)
+	return nil
+}
+
+// draining returns, of the handler's pods, the one that last changed a node or evicted a
+// pod, as the API server's audit log has it.
+func (h *handlers) draining(ctx context.Context, pods []corev1.Pod) ([]corev1.Pod, error) {
+	requests, err := h.requests(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, change := range slices.Backward(requests.Changes) {
+		about := change.Of.Resource == "nodes" || change.Verb == recording.Evict
+		i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return p.Name == change.By })
+		if about && i >= 0 {
+			return pods[i : i+1], nil
+		}
+	}
+	return nil, errors.New("the audit log does not show which of the handler's pods drains")
+}
+
+func (h *handlers) leftAlone(d scenarios.Do, dropped int) {
+	h.Record(history.NewHandlerLeftAlone(d.Name, disturbance(d), history.With(history.Numbers{history.Dropped: float64(dropped)})))
+}
+
+// cutOff drops what the pods send to the Kubernetes API for the step's time.
+func (h *handlers) cutOff(ctx context.Context, pods []corev1.Pod, d scenarios.Do) error {
+	if err := inParallel(ctx, pods, h.cluster.CutOff); err != nil {
+		return errors.Join(fmt.Errorf("disturb %s: %w", d.Name, err), h.reconnect(context.WithoutCancel(ctx), pods, d))
+	}
+	return h.lasting(ctx, d, func(ctx context.Context) error { return h.reconnect(ctx, pods, d) })
+}
+
+// lasting waits until the time of a disturbance is over, and undoes it in any case. With Meanwhile
+// it does not wait for that: the steps do at their end.
+func (h *handlers) lasting(ctx context.Context, d scenarios.Do, undo func(context.Context) error) error {
+	until := h.now() + d.For.D()
+	wait := func() error { return errors.Join(h.Sleep(ctx, until), undo(context.WithoutCancel(ctx))) }
+	if d.Meanwhile {
+		h.meanwhile.Go(wait)
+		return nil
+	}
+	return wait()
+}
+
+// stop leaves the handler without a pod for the step's time.
+func (h *handlers) stop(ctx context.Context, d scenarios.Do) error {
+	resume, err := h.sys.InCluster(h.under()).Pause(ctx)
+	if err != nil {
+		return fmt.Errorf("disturb %s: %w", d.Name, err)
+	}
+	return h.lasting(ctx, d, func(ctx context.Context) error {
+		if err := resume(ctx); err != nil {
+			return fmt.Errorf("disturb %s: %w", d.Name, err)
+		}
+		h.leftAlone(d, 0)
+		return nil
+	})
+}
+
+// reconnect undoes cutOff, and records how many packets were dropped.
+func (h *handlers) reconnect(ctx context.Context, pods []corev1.Pod, d scenarios.Do) error {
+	dropped := 0
+	for i := range pods {
+		n, err := h.cluster.Reconnect(ctx, pods[i])
+		if err != nil {
+			return fmt.Errorf("disturb %s: %w", d.Name, err)
+		}
+		dropped += n
+	}
+	h.leftAlone(d, dropped)
+	return nil
+}
+
+// reconfigure lets the handler remove nodes without a notice.
+func (h *handlers) reconfigure(ctx context.Context, c scenarios.Do) error {
+	under, err := h.sys.WithWorkers(ctx, h.under())
+	if err != nil {
+		return fmt.Errorf("reconfiguration %s: %w", c.Name, err)
+	}
+	if len(c.Disrupts) == 0 {
+		h.Record(history.NewHandlerReconfigured(c.Name, h.Scenario.Feature))
+	}
+	for _, name := range c.Disrupts {
+		h.Record(history.NewHandlerReconfigured(c.Name, h.Scenario.Feature, history.Node(h.nodes[name].Name)))
+	}
+	if err := under.Reconfigure(ctx); err != nil {
+		return fmt.Errorf("reconfiguration %s: %w", c.Name, err)
+	}
+	return nil
+}
+
+// disturbance is the history's word of what is done to the handler.
+func disturbance(d scenarios.Do) history.Disturbance {
+	return map[scenarios.Verb]history.Disturbance{
+		scenarios.Kill: history.KillHandler, scenarios.Restart: history.UpdateHandler, scenarios.CutOff: history.CutOffHandler,
+		scenarios.Scale: history.ScaleHandler, scenarios.Delete: history.TerminateHandler, scenarios.Retire: history.RetireHandler,
+		scenarios.Move: history.MoveHandler, scenarios.Stop: history.StopHandler,
+	}[d.Verb]
+}

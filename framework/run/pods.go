@@ -1,0 +1,56 @@
+package run
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/spotdrill/spotdrill/framework/objects"
+	"github.com/spotdrill/spotdrill/framework/system"
+)
+
+//go:embed manifests
+var manifests embed.FS
+
+// pods creates the drills' own pods and what belongs to them, and calls those that serve records.
+type pods struct{ objects.Client }
+
+// create creates the objects of one of the manifests.
+func (p pods) create(ctx context.Context, file string, values map[string]string) error {
+	return p.Create(ctx, manifests, "manifests/"+file, values)
+}
+
+// asYAML is a part of an object as the value of a placeholder; JSON is YAML.
+func asYAML(part any) string {
+	text, err := json.Marshal(part)
+	if err != nil {
+		panic(fmt.Sprintf("encode a part of a manifest: %v", err)) // all are plain structs
+	}
+	return string(text)
+}
+
+// request is a request to a pod, where it serves its records.
+func (p pods) request(verb, pod, path string) *rest.Request {
+	return p.PodRequest(verb, system.Namespace, pod, system.RecordsPort, path)
+}
+
+func (p pods) get(ctx context.Context, pod, path string) (io.ReadCloser, error) {
+	body, err := p.request(http.MethodGet, pod, path).Stream(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read %s of pod %s: %w", path, pod, err)
+	}
+	return body, nil
+}
+
+func (p pods) post(ctx context.Context, pod, path string, body []byte) (io.ReadCloser, error) {
+	answer, err := p.request(http.MethodPost, pod, path).SetHeader("Content-Type", "application/json").Body(body).Stream(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("post %s to pod %s: %w", path, pod, err)
+	}
+	return answer, nil
+}
