@@ -1,5 +1,3 @@
-// Package run plays scenarios on a system and records their histories. It does not
-// judge them, and does not decide what follows what: see session.
 package run
 
 import (
@@ -113,3 +111,49 @@ func (p *Play) SaveState(ctx context.Context) {
 
 // oneLine is an error as reports can show it.
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+
+// requests are what the handler under test requested of the API server since the drills began;
+// none if there is no handler.
+func (p *Play) requests(ctx context.Context) (recording.Requests, error) {
+	return p.requestsOf(ctx, p.Drills[0].under())
+}
+
+// requestsOf are what the handler of an installation requested since the drills began.
+func (p *Play) requestsOf(ctx context.Context, i *system.Installation) (recording.Requests, error) {
+	user, err := p.sys.InCluster(i).User(ctx)
+	if err != nil || user == "" {
+		return recording.Requests{}, err
+	}
+	return p.sys.AuditLog().Since(ctx, p.audit, user)
+}
+
+// recordRequests records what the handlers requested of the API server. The rights that
+// the one under test used cannot be split by drill, so only the first drill records them.
+func (p *Play) recordRequests(ctx context.Context) error {
+	first := p.Drills[0].handlers
+	requests, err := p.requests(ctx)
+	if requests.User == "" {
+		return err
+	}
+	for _, e := range requests.Used {
+		first.Record(e)
+	}
+	objects, unknown := first.workerObjects(ctx)
+	for _, r := range p.Drills {
+		r.handlers.recordChanges(requests, objects, history.UnderTest)
+	}
+	return errors.Join(err, unknown, p.recordOthers(ctx))
+}
+
+// recordOthers records what the other handlers changed. There is one drill then.
+func (p *Play) recordOthers(ctx context.Context) error {
+	first := p.Drills[0].handlers
+	var errs []error
+	for n := range first.Handlers[1:] {
+		other := &first.Handlers[n+1]
+		requests, err := p.requestsOf(ctx, other)
+		first.recordChanges(requests, nil, other.Name)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}

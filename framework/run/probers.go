@@ -324,3 +324,40 @@ func (p *probers) collectFlows(ctx context.Context) error {
 	}
 	return p.Flows(all)
 }
+
+// applicationStreams are what the probers request of the workload's Service and of its control,
+// a pod of its own; none without an application. The rates are those of all probers together.
+func (p *probers) applicationStreams(ctx context.Context) ([]prober.QueryStream, error) {
+	if !p.application() {
+		return nil, nil
+	}
+	service, err := p.pods.Clientset.CoreV1().Services(p.namespace).Get(ctx, scenarios.App, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("read the address of the workload's Service: %w", err)
+	}
+	controlIP, err := p.startControl(ctx, history.ApplicationControl, scenarios.App, map[string]string{"NAMESPACE": system.Namespace, "IMAGE": p.image})
+	if err != nil {
+		return nil, err
+	}
+	to, control, err := parseAddresses(service.Spec.ClusterIP, controlIP)
+	if err != nil {
+		return nil, err
+	}
+	return applicationPlan(*p.Scenario.Probe.Application, netip.AddrPortFrom(to, 80), netip.AddrPortFrom(control, 8080)), nil
+}
+
+// applicationPlan is the load of all probers together.
+func applicationPlan(a scenarios.ApplicationProbe, service, control netip.AddrPort) []prober.QueryStream {
+	each, path := history.HTTP, "/"
+	if a.Transport == scenarios.OverTCP {
+		each, path = history.Dial, ""
+	}
+	streams := []prober.QueryStream{
+		{Target: history.Application, Server: service, Mode: each, Rate: a.Fresh, Path: path},
+		{Target: history.ApplicationControl, Server: control, Mode: each, Rate: a.Control, Path: path},
+	}
+	if a.Fixed > 0 {
+		streams = append(streams, prober.QueryStream{Target: history.Application, Server: service, Mode: history.HTTPKept, Rate: a.Fixed, Ports: a.FixedPorts, Path: path})
+	}
+	return streams
+}

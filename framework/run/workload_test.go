@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/objects"
+	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -126,6 +128,41 @@ func TestPodsOfADrillKeepOffTheNodesOfTheOther(t *testing.T) {
 			if required == nil || !reflect.DeepEqual(required.NodeSelectorTerms[0].MatchExpressions[0], want) {
 				t.Errorf("%s: %+v", kind, required)
 			}
+		}
+	}
+}
+
+// What the workload's pods do follows from the scenario: a preStop hook comes before SIGTERM, and
+// the grace period leaves time for both.
+func TestHowTheWorkloadServes(t *testing.T) {
+	seconds := func(n int) strict.Duration { return strict.Duration(time.Duration(n) * time.Second) }
+	for name, c := range map[string]struct {
+		serves  *scenarios.Serves
+		args    []string
+		grace   int64
+		preStop int64 // seconds; 0 for none
+	}{
+		"not at all": {nil, []string{"workload"}, 10, 0},
+		"at once":    {&scenarios.Serves{}, []string{"workload", "--http=:8080", "--starts-in=0s"}, 10, 0},
+		"slowly":     {&scenarios.Serves{StartsIn: seconds(5), PreStop: seconds(7)}, []string{"workload", "--http=:8080", "--starts-in=5s"}, 17, 7},
+	} {
+		values := podsOf(scenarios.Workload{Serves: c.serves})
+		maps.Copy(values, map[string]string{"NAMESPACE": "spotdrill-workload-1", "IMAGE": "image", "REPLICAS": "3", "WHERE": asYAML(whereToRun(scenarios.Workload{}, ""))})
+		objs, err := objects.Decode(t.Context(), manifests, "manifests/workload.yaml", values)
+		if err != nil || len(objs) != 1 {
+			t.Fatalf("%s: %d objects (%v)", name, len(objs), err)
+		}
+		pod := objs[0].(*appsv1.Deployment).Spec.Template.Spec
+		app := pod.Containers[0]
+		var preStop int64
+		if app.Lifecycle != nil {
+			preStop = app.Lifecycle.PreStop.Sleep.Seconds
+		}
+		if !reflect.DeepEqual(app.Args, c.args) || *pod.TerminationGracePeriodSeconds != c.grace || preStop != c.preStop {
+			t.Errorf("%s: args %v, grace period %d, preStop %d", name, app.Args, *pod.TerminationGracePeriodSeconds, preStop)
+		}
+		if (app.ReadinessProbe != nil) != (c.serves != nil) {
+			t.Errorf("%s: readiness probe %+v", name, app.ReadinessProbe)
 		}
 	}
 }
