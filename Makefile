@@ -55,13 +55,13 @@ help: ## Show this help
 
 # run-suite NAME,TIMEOUT,FAILED,FLAGS compiles a suite and runs it in this folder, which
 # paths are relative to: the specs alone, without the unit tests next to them. It prints
-# FAILED if the suite does not pass. Ginkgo reports each spec as it begins and ends, with
-# the progress of its drill in between; colours are for terminals.
+# FAILED if the suite does not pass. Ginkgo reports each spec as it begins and ends, except in
+# conformance and chaos, whose console does; colours are for terminals.
 define run-suite
 	@$(GO_STATIC) test -c $(LEAN) -o bin/$(1).test ./suites/$(1)
 	@[ -t 1 ] && [ -z "$$NO_COLOR" ] || export GINKGO_NO_COLOR=TRUE; \
 		bin/$(1).test --drill --test.run='^TestSpecs$$' --test.timeout=0 --ginkgo.timeout=$(2) --ginkgo.grace-period=5m \
-		--ginkgo.fail-on-empty --ginkgo.fail-on-pending --ginkgo.v $(if $(LABEL_FILTER),'--ginkgo.label-filter=$(LABEL_FILTER)') $(4) || { code=$$?; echo "make $@: $(3)" >&2; exit $$code; }
+		--ginkgo.fail-on-empty --ginkgo.fail-on-pending $(if $(filter conformance chaos,$(1)),,--ginkgo.v) $(if $(LABEL_FILTER),'--ginkgo.label-filter=$(LABEL_FILTER)') $(4) || { code=$$?; echo "make $@: $(3)" >&2; exit $$code; }
 endef
 
 .PHONY: conformance

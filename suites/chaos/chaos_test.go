@@ -95,6 +95,7 @@ func TestSpecs(t *testing.T) {
 
 func specs(s *session.Session, rounds []round) {
 	BeforeSuite(func(ctx SpecContext) { Expect(s.SetUp(ctx)).To(Succeed()) }, NodeTimeout(session.SetUpTimeout))
+	BeforeEach(func() { fmt.Fprintln(os.Stderr) }) // the console does not go on in the line of Ginkgo's dots
 	AfterSuite(func(ctx SpecContext) { Expect(s.Finish(ctx)).To(Succeed()) }, NodeTimeout(session.FinishTimeout))
 	var drills []TableEntry
 	for _, r := range rounds {

@@ -5,6 +5,7 @@ package conformance
 import (
 	"cmp"
 	"flag"
+	"fmt"
 	"os"
 	"slices"
 	"testing"
@@ -70,6 +71,7 @@ func TestSpecs(t *testing.T) {
 
 func (s suite) specs() {
 	BeforeSuite(func(ctx SpecContext) { Expect(s.SetUp(ctx)).To(Succeed()) }, NodeTimeout(session.SetUpTimeout))
+	BeforeEach(func() { fmt.Fprintln(os.Stderr) }) // the console does not go on in the line of Ginkgo's dots
 	AfterSuite(func(ctx SpecContext) { Expect(s.Finish(ctx)).To(Succeed()) }, NodeTimeout(session.FinishTimeout))
 	Describe("Handler "+s.Handler.Name, Ordered, ContinueOnFailure, func() {
 		var drills []TableEntry
