@@ -190,7 +190,7 @@ func plan(w io.Writer, s *session.Session, asJSON bool) error {
 		return writeJSON(w, all)
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "SCENARIO\tABOUT\tWHAT")
+	fmt.Fprintln(table, "SCENARIO\tABOUT\tTITLE")
 	for _, p := range all {
 		if p.Skipped != "" {
 			fmt.Fprintf(table, "%s\t-\tskipped: %s\n", p.Scenario, p.Skipped)
