@@ -21,10 +21,12 @@ func TestEveryCheckLeadsItsReaderOn(t *testing.T) {
 	}
 	ids := map[verdict.ID]bool{}
 	for _, k := range verdict.Kinds() {
-		if ids[k.ID] {
-			t.Errorf("%s: two checks have this ID", k.ID)
+		for _, id := range k.IDs() {
+			if ids[id] {
+				t.Errorf("%s: two checks have this ID", id)
+			}
+			ids[id] = true
 		}
-		ids[k.ID] = true
 		if !regexp.MustCompile(`^[a-z][A-Za-z]+$`).MatchString(string(k.ID)) || k.Title == "" || !strings.HasSuffix(k.Requires, ".") || k.Fix == "" || k.Look.Text == "" {
 			t.Errorf("%s: title %q, requires %q, fix %q, look %q", k.ID, k.Title, k.Requires, k.Fix, k.Look.Text)
 		}
@@ -61,7 +63,7 @@ func TestWhereToLook(t *testing.T) {
 func TestTheChecksAreDocumented(t *testing.T) {
 	var b bytes.Buffer
 	b.WriteString("# Reference: checks\n\nThis page is generated from the checks themselves. A verdict names its check by `id`; the subject (a node, pods, a\n" +
-		"notice) is next to it. Checks of scenarios have the parameters that the [scenario reference](scenario-reference.md#check) documents;\nthe others apply to every drill that they can judge.\n")
+		"notice) is next to it. Where a check has verdicts of several IDs, its parameters select one. Checks of scenarios have the parameters that the [scenario reference](scenario-reference.md#check) documents;\nthe others apply to every drill that they can judge.\n")
 	for _, group := range []struct {
 		title string
 		place verdict.Place
@@ -69,7 +71,7 @@ func TestTheChecksAreDocumented(t *testing.T) {
 		fmt.Fprintf(&b, "\n## %s\n\n| ID | Verdict | What it requires | If it does not pass |\n|---|---|---|---|\n", group.title)
 		for _, k := range verdict.Kinds() {
 			if k.Judges == group.place {
-				fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", k.ID, strings.ReplaceAll(k.Title, "%s", "…"), k.Requires, sentence(k.Fix))
+				fmt.Fprintf(&b, "| `%s`%s | %s | %s | %s |\n", k.ID, verdicts(k), strings.ReplaceAll(k.Title, "%s", "…"), k.Requires, sentence(k.Fix))
 			}
 		}
 	}
@@ -86,6 +88,18 @@ func TestTheChecksAreDocumented(t *testing.T) {
 	if !bytes.Equal(got, b.Bytes()) {
 		t.Errorf("%s is out of date: run `make fix`", file)
 	}
+}
+
+// verdicts lists the IDs of a check's verdicts, if they are others.
+func verdicts(k verdict.Kind) string {
+	if len(k.Verdicts) == 0 {
+		return ""
+	}
+	var ids []string
+	for _, id := range k.Verdicts {
+		ids = append(ids, "`"+string(id)+"`")
+	}
+	return ": " + strings.Join(ids, ", ")
 }
 
 func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] + "." }

@@ -71,7 +71,7 @@ func TestAReportThatCanBeReproducedIsVerified(t *testing.T) {
 // What a check counted is never written to a file.
 func TestAReportOfACheckThatLeavesLossesOutIsVerified(t *testing.T) {
 	dir := copyOfRun(t)
-	edit(t, filepath.Join(dir, savedScenario, "attempt-2", savedScenario+".yaml"), "{mode: fresh, max: 0}", "{mode: fresh, max: 0, exceptConntrack: true}")
+	edit(t, filepath.Join(dir, savedScenario, "attempt-2", savedScenario+".yaml"), "mode: fresh, max: 0}", "mode: fresh, max: 0, exceptConntrack: true}")
 	file := reported(t, dir)
 	if text, err := os.ReadFile(file); err != nil || !bytes.Contains(text, []byte("that connection tracking itself lost")) {
 		t.Fatalf("%v; the check leaves nothing out:\n%s", err, text)

@@ -8,6 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
@@ -18,8 +19,6 @@ type Check struct {
 	Kind string
 	// Requirement is nil until the check is decoded.
 	Requirement
-	// Needs is what checks of its kind need.
-	Needs Needs
 
 	node *yaml.Node // as it was read
 }
@@ -32,15 +31,16 @@ type Requirement interface {
 	DecidedBy(t Times) Observation
 }
 
-// Needs is what a kind of check needs of a drill, and of its handler.
+// Needing is a requirement that needs something of a drill, or of its handler.
+type Needing interface{ Needs() Needs }
+
+// Needs is what a check needs of a drill, and of its handler.
 type Needs struct {
 	// Queue is why only a handler that reads a queue can be judged; empty if any can.
 	Queue string
 	// Messages reports whether messages are judged: a handler that reads metadata has none, and
 	// is drilled without the check.
 	Messages bool
-	// Watch reports whether the handler must watch the API server.
-	Watch bool
 	// APICalls reports whether the handler's calls to the API server are counted.
 	APICalls bool
 	// NodeEvents reports whether events of the handler about nodes are read.
@@ -50,7 +50,6 @@ type Needs struct {
 // CheckKind is a kind of check as the loader needs it.
 type CheckKind struct {
 	ID     string
-	Needs  Needs
 	Decode Decoder
 }
 
@@ -119,7 +118,7 @@ func (c Check) decode(file string, kinds []CheckKind) (out Check, problem string
 		if err != nil {
 			return c, "", err
 		}
-		out = Check{Kind: key.Value, Requirement: requirement, Needs: kinds[k].Needs, node: c.node}
+		out = Check{Kind: key.Value, Requirement: requirement, node: c.node}
 	}
 	switch len(set) {
 	case 0:
@@ -155,11 +154,18 @@ func (s Scenario) validateChecks(in *scope, p *problems) {
 	}
 }
 
+func (c Check) needs() Needs {
+	if needing, ok := c.Requirement.(Needing); ok {
+		return needing.Needs()
+	}
+	return Needs{}
+}
+
 // needs returns what the checks need.
 func (s Scenario) needs() []Needs {
 	out := make([]Needs, len(s.Checks))
 	for i, c := range s.Checks {
-		out[i] = c.Needs
+		out[i] = c.needs()
 	}
 	return out
 }
@@ -173,5 +179,6 @@ func (s Scenario) ReadsNodeEvents() bool {
 // server: its watches end, or it has no other reason to call.
 func (s Scenario) NeedsWatch() bool {
 	named := slices.ContainsFunc(stepsOf[Notice](s), func(n Notice) bool { return len(n.Nodes) > 0 })
-	return slices.ContainsFunc(s.needs(), func(n Needs) bool { return n.Watch || n.APICalls && !named })
+	return slices.ContainsFunc(s.Faults(), func(f Fault) bool { return f.Type == history.WatchEnded }) ||
+		slices.ContainsFunc(s.needs(), func(n Needs) bool { return n.APICalls && !named })
 }

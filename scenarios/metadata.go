@@ -71,7 +71,7 @@ func (s Scenario) unannounceable(n Notice) string {
 // delete: without the waits for deletions and the checks of the queue.
 func (s Scenario) WithoutQueue() Scenario {
 	s.Steps = slices.DeleteFunc(slices.Clone(s.Steps), func(step Step) bool { return step.Await != nil && step.Await.Deleted != "" })
-	s.Checks = slices.DeleteFunc(slices.Clone(s.Checks), func(c Check) bool { return c.Needs.Messages })
+	s.Checks = slices.DeleteFunc(slices.Clone(s.Checks), func(c Check) bool { return c.needs().Messages })
 	return s
 }
 

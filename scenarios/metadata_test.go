@@ -10,6 +10,13 @@ import (
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
+// needing is a requirement with these needs.
+type needing Needs
+
+func (needing) Validate(*Scope)             {}
+func (needing) DecidedBy(Times) Observation { return AtEnd() }
+func (n needing) Needs() Needs              { return Needs(n) }
+
 func TestWhatOnlyAHandlerWithAQueueCanBeDrilledIn(t *testing.T) {
 	nodes := map[string]Pick{"victim": {Capacity: "spot"}, "reserved": {Capacity: "on-demand"}, "launched": {Capacity: "spot", Launched: &Launched{}}}
 	spot := Notice{Name: "reclaim", Type: history.SpotInterruption, Nodes: []string{"victim"}}
@@ -38,9 +45,9 @@ func TestWhatOnlyAHandlerWithAQueueCanBeDrilledIn(t *testing.T) {
 		"a fault of the API server":    {steps: []Step{{Fault: &Fault{fault.Fault{On: history.OnAPI, Name: "outage"}}}}},
 		"waiting for a deletion":       {steps: []Step{{Await: &Await{Deleted: "reclaim"}}}},
 		"waiting for a receipt":        {steps: []Step{{Await: &Await{Received: "reclaim"}}}, want: "received"},
-		"calls to the queue, counted":  {checks: []Check{{Needs: Needs{Queue: "it counts calls to the queue"}}}, want: "counts calls"},
-		"messages after SIGTERM":       {checks: []Check{{Needs: Needs{Queue: "it judges which messages are received after SIGTERM"}}}, want: "after SIGTERM"},
-		"messages that are to be gone": {checks: []Check{{Needs: Needs{Messages: true}}}},
+		"calls to the queue, counted":  {checks: []Check{{Requirement: needing{Queue: "it counts calls to the queue"}}}, want: "counts calls"},
+		"messages after SIGTERM":       {checks: []Check{{Requirement: needing{Queue: "it judges which messages are received after SIGTERM"}}}, want: "after SIGTERM"},
+		"messages that are to be gone": {checks: []Check{{Requirement: needing{Messages: true}}}},
 	} {
 		got := Scenario{Nodes: nodes, Steps: c.steps, Checks: c.checks}.NeedsQueue()
 		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
@@ -52,7 +59,7 @@ func TestWhatOnlyAHandlerWithAQueueCanBeDrilledIn(t *testing.T) {
 func TestAHandlerThatReadsMetadataHasNoMessages(t *testing.T) {
 	s := Scenario{
 		Steps:  []Step{{Notice: &Notice{Name: "reclaim"}}, {Await: &Await{Deleted: "reclaim"}}, {Await: &Await{Drained: "victim"}}},
-		Checks: []Check{{Kind: "marked"}, {Kind: "deleted", Needs: Needs{Messages: true}}, {Kind: "queueEmpty", Needs: Needs{Messages: true}}},
+		Checks: []Check{{Kind: "marked"}, {Kind: "deleted", Requirement: needing{Messages: true}}, {Kind: "queueEmpty", Requirement: needing{Messages: true}}},
 	}
 	got := s.WithoutQueue()
 	if len(got.Steps) != 2 || got.Steps[1].Await.Drained == "" || len(got.Checks) != 1 || got.Checks[0].Kind != "marked" {

@@ -1,158 +1,203 @@
 package scenarios
 
 import (
-	"maps"
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
 	"slices"
 	"time"
 
-	"github.com/spotdrill/spotdrill/framework/history"
+	"go.yaml.in/yaml/v4"
+
+	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
+// Observe marks a drill of a cluster that is not spotdrill's own. It has no steps:
+// only what it permits is done there.
+type Observe struct {
+	// Permission is the change that the drill makes. Left out, it only observes.
+	Permission Permission `yaml:"permission,omitempty"`
+}
+
+// Permission is what may be done to a cluster that is not spotdrill's own.
+type Permission string
+
+// The permissions. Nothing is ever reclaimed.
 const (
-	// ReactionTime is how long a drill is recorded after its last notice, message, or
-	// end of a fault or disturbance, so that a wrong reaction can show. The catalogue
-	// requires the right reaction, a mark, within the same 5 s.
-	ReactionTime = 5 * time.Second
-	// RepeatTime is how long a drill is recorded after its last step, so that a second
-	// drain, or a pod that is scheduled to the node, can show. By then the first drain is
-	// over and its message deleted. A handler that forgets it begins another with its next
-	// retry, poll or resync, a few seconds later, which needs ReactionTime to show. A
-	// message that comes again only after its visibility timeout has scenarios of its own.
-	RepeatTime = 2 * ReactionTime
-	// BlockedTime is how long after its notice a blocked drain is recorded, so that an event
-	// for each attempt can show: evictions are retried every second to every five.
-	BlockedTime = time.Minute
-	// StopTime is how long after the last disturbance a drill is recorded at most, so that
-	// it shows how the handler's pods end: no description gives them more than 60 s.
-	StopTime = 90 * time.Second
+	EvictCoreDNS Permission = "evict-coredns" // evict one CoreDNS pod
+	DrainNode    Permission = "drain"         // cordon and drain one node
+	SendNotice   Permission = "notice"        // send a notice about one instance, whose node the handler there drains
 )
 
-// Times are when what a scenario refers to happened in a drill, as offsets of its
-// recording. What has not happened is missing, and counts as 0.
-type Times struct {
-	Sent      map[string]time.Duration // notices, messages, reconfigurations and deletions of nodes, by their steps
-	Deadlines map[string]time.Duration // of notices
-	Ended     map[string]time.Duration // faults and disturbances; one that lasts, when it will end
-	Changed   map[string]time.Duration // budgets, by their steps
-	Reclaimed map[string]time.Duration // instances, by the names of their nodes
-	Caused    time.Duration            // the last thing that a handler can react to
-	Stepped   time.Duration            // the last step
+// Permissions lists the permissions.
+func Permissions() []Permission { return []Permission{EvictCoreDNS, DrainNode, SendNotice} }
+
+// ObservationName is the scenario that changes nothing.
+const ObservationName = "observation"
+
+// ObserveProfile is the group of what is observed. It is no group of the catalogue.
+const ObserveProfile = "OBSERVE"
+
+// The names that checks of an observation use for its node and its notice.
+const (
+	ObservedNode   = "node"
+	ObservedNotice = "notice"
+)
+
+// Limits of an observation.
+const (
+	MaxObservers    = 100
+	MaxObservedRate = 20_000 // queries/s of all probers together
+)
+
+//go:embed live
+var live embed.FS
+
+// Gates are the bounds that an observation must keep. Without any, it only measures.
+type Gates struct {
+	// MaxWindow is the longest that queries may be lost.
+	MaxWindow *time.Duration
+	// MaxLost is how many queries may be lost.
+	MaxLost *int
+	// SLO is the share of queries that must be answered, in percent.
+	SLO float64
 }
 
-// Times reads from the events of the scenario's drill when its steps took effect.
-func (s Scenario) Times(events []history.Event) Times {
-	t := Times{
-		Sent: map[string]time.Duration{}, Deadlines: map[string]time.Duration{}, Ended: map[string]time.Duration{},
-		Changed: map[string]time.Duration{}, Reclaimed: map[string]time.Duration{},
+// Service is what is probed.
+type Service string
+
+// The Services: kube-dns, and that of the workload.
+const (
+	DNS         Service = "dns"
+	Application Service = "application"
+)
+
+// Services lists what can be probed.
+func Services() []Service { return []Service{DNS, Application} }
+
+// Live returns the drills of clusters that are not spotdrill's own, in the order of
+// Permissions.
+func (l Loader) Live() ([]Scenario, error) {
+	var out []Scenario
+	entries, err := live.ReadDir("live")
+	if err != nil {
+		return nil, fmt.Errorf("load the drills of other clusters: %w", err)
 	}
-	roles, lasting := map[string]string{}, map[string]time.Duration{}
-	for _, e := range s.effects() {
-		lasting[e.begins] = e.lasts
-	}
-	for _, d := range s.Disturbances() {
-		lasting[d.Name] = d.For.D()
-	}
-	for _, e := range events {
-		switch e.Kind {
-		case history.NodeRole:
-			roles[e.Node] = e.Role()
-		case history.NoticePut:
-			t.Sent[e.Step()] = e.At
-			if e.Until != nil {
-				t.Deadlines[e.Step()] = *e.Until
-			}
-		case history.MessagePut, history.HandlerReconfigured:
-			t.Sent[e.Step()] = e.At
-		case history.FaultBegun, history.HandlerDisturbed:
-			if lasting[e.Step()] > 0 {
-				t.Ended[e.Step()] = e.At + lasting[e.Step()]
-			}
-		case history.FaultEnded:
-			t.Ended[e.Step()] = e.At
-		case history.BudgetSet:
-			t.Changed[e.Step()] = e.At
-		case history.Reclaimed:
-			t.Reclaimed[roles[e.Node]] = e.At
-		case history.OperatorActed:
-			if e.Step() != "" {
-				t.Sent[e.Step()] = e.At
-			}
-			if e.Operation() == history.StartAgain {
-				delete(t.Reclaimed, roles[e.Node])
-			}
-		case history.HandlerLeftAlone:
-			t.Ended[e.Step()] = e.At
-			t.Caused = max(t.Caused, e.At)
-		case history.RunPhase:
-			if history.Settle.BegunBy(e) {
-				t.Stepped = e.At
-			}
+	for _, e := range entries {
+		s, err := l.readLive(e.Name())
+		if err != nil {
+			return nil, err
+		}
+		if s.Observe.Permission != "" {
+			out = append(out, s)
 		}
 	}
-	for _, named := range []map[string]time.Duration{t.Sent, t.Ended, t.Changed} {
-		t.Caused = max(t.Caused, slices.Max(append(slices.Collect(maps.Values(named)), 0)))
+	slices.SortFunc(out, func(a, b Scenario) int {
+		return slices.Index(Permissions(), a.Observe.Permission) - slices.Index(Permissions(), b.Observe.Permission)
+	})
+	return out, nil
+}
+
+// IsLive reports whether there is such a scenario for clusters that are not spotdrill's own.
+func IsLive(name string) bool {
+	_, err := fs.Stat(live, "live/"+name+".yaml")
+	return err == nil
+}
+
+// Observation returns the scenario of an observation that changes nothing.
+func (l Loader) Observation() (Scenario, error) { return l.readLive(ObservationName + ".yaml") }
+
+func (l Loader) readLive(file string) (Scenario, error) {
+	data, err := live.ReadFile(path.Join("live", file))
+	if err != nil {
+		return Scenario{}, fmt.Errorf("load the drills of other clusters: %w", err)
 	}
-	return t
-}
-
-// Observation is how long a check needs the recording.
-type Observation struct {
-	// Until is the last moment at which what is recorded can decide the check.
-	Until time.Duration
-	// Early reports whether the check can be decided before, because it requires that
-	// something happens. What must not happen can happen until the last moment.
-	Early bool
-}
-
-// Happens is the observation of a check that requires something by that time.
-func Happens(by time.Duration) Observation { return Observation{by, true} }
-
-// Absent is the observation of a check that forbids something until that time.
-func Absent(until time.Duration) Observation { return Observation{Until: until} }
-
-// AtEnd is the observation of a check that judges what was recorded, however long that
-// is: settle determines it.
-func AtEnd() Observation { return Observation{} }
-
-// On ends the observation when the instance of its node is gone: what happens to the
-// node later is not the handler's doing.
-func (o Observation) On(node string, t Times) Observation {
-	if gone, ok := t.Reclaimed[node]; ok {
-		o.Until = min(o.Until, gone)
+	s, err := l.Parse(file, data)
+	if err == nil && s.Observe == nil {
+		err = fmt.Errorf("%s: observe: is required here", file)
 	}
-	return o
+	return s, err
 }
 
-// Reaction is when every reaction to what the drill did has shown.
-func (t Times) Reaction() time.Duration { return t.Caused + ReactionTime }
-
-// SentOrEnded is when a time to act begins that counts from a notice or message, and from the
-// end of a fault if that is later.
-func (t Times) SentOrEnded(name, after string) time.Duration {
-	return max(t.Sent[name], t.Ended[after])
-}
-
-// Undecided returns what a drill has to wait for after its steps: the latest time that
-// checks of what must not happen need, and the checks that need more than now unless
-// what they require has happened.
-func (s Scenario) Undecided(t Times, now time.Duration) (until time.Duration, open []Check) {
-	for _, check := range s.Checks {
-		switch needs := check.DecidedBy(t); {
-		case !needs.Early:
-			until = max(until, needs.Until)
-		case needs.Until > now:
-			open = append(open, check)
+// With returns a scenario with another load and more checks, as a file would have it.
+func (l Loader) With(s Scenario, probe Probe, gates Gates) (Scenario, error) {
+	s.Probe, s.Checks = &probe, slices.Clone(s.Checks)
+	services := Services()[:1]
+	if probe.Application != nil {
+		services = Services()
+	}
+	var errs []error
+	add := func(service Service, parameter string, value any) {
+		check, err := raw("losses", map[string]any{"of": service, "mode": "all", parameter: value})
+		s.Checks, errs = append(s.Checks, check), append(errs, err)
+	}
+	for _, service := range services {
+		if gates.MaxWindow != nil {
+			// A window of 0s cannot be required: one lost query has a window.
+			add(service, "maxWindow", strict.Duration(max(*gates.MaxWindow, 1)))
 		}
 	}
-	return until, open
+	for _, service := range services {
+		if gates.MaxLost != nil {
+			add(service, "max", *gates.MaxLost)
+		}
+	}
+	if gates.SLO > 0 {
+		add(DNS, "answered", gates.SLO)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return s, err
+	}
+	var text bytes.Buffer
+	enc := yaml.NewEncoder(&text)
+	enc.SetIndent(2)
+	if err := enc.Encode(s); err != nil {
+		return s, fmt.Errorf("write the scenario: %w", err)
+	}
+	return l.Parse(s.Name+".yaml", text.Bytes())
 }
 
-// settles is how long recording continues after the last step, at least.
-func (s Scenario) settles() time.Duration {
-	gone := map[string]time.Duration{}
-	for _, reclaim := range stepsOf[Reclaim](s) {
-		gone[reclaim.Node] = 0
+// validateObserve checks a scenario of another cluster, which has nothing that would change it.
+func (s Scenario) validateObserve(p *problems) {
+	oneOf(p, "profile", s.Profile, []string{ObserveProfile})
+	if s.Observe.Permission != "" {
+		oneOf(p, "observe.permission", s.Observe.Permission, Permissions())
 	}
-	absence, _ := s.Undecided(Times{Reclaimed: gone, Caused: -ReactionTime}, 0)
-	return max(s.Settle.D(), absence)
+	for field, given := range map[string]bool{
+		"steps": len(s.Steps) > 0, "nodes": len(s.Nodes) > 0, "workload": len(s.Workload.Groups()) > 0,
+		"coredns": s.CoreDNS != (Scenario{}).CoreDNS, "secondHandler": s.OtherHandler != nil, "feature": s.Feature != "",
+	} {
+		if given {
+			p.add(field, "is not allowed with observe: the cluster is not spotdrill's own")
+		}
+	}
+	if s.Probe == nil {
+		p.add("probe", "is required with observe")
+		return
+	}
+	switch rate := s.Probe.Fresh + s.Probe.Fixed; {
+	case rate > MaxObservedRate:
+		p.add("probe", "%d queries/s are more than %d", rate, MaxObservedRate)
+	case s.Probe.Probers < 1 || s.Probe.Probers > MaxObservers:
+		p.add("probe.probers", "%d is not within 1 to %d", s.Probe.Probers, MaxObservers)
+	case s.Probe.Fresh < s.Probe.Probers || s.Probe.Fixed < s.Probe.Probers:
+		p.add("probe", "%d fresh and %d fixed queries/s are less than 1 for each of %d probers", s.Probe.Fresh, s.Probe.Fixed, s.Probe.Probers)
+	}
+	if s.Probe.Application != nil {
+		s.Probe.Application.validate(s.Probe.Probers, p)
+	}
+	in := s.scope()
+	in.nodes, in.capacity[ObservedNode], in.handler = []string{ObservedNode}, onSpot, s.Handler != HandlerNone
+	if s.Observe.Permission == SendNotice {
+		in.sent, in.notices[ObservedNotice] = names{ObservedNotice}, []string{ObservedNode}
+	}
+	if len(s.Checks) > 0 { // without a gate, an observation only measures
+		s.validateChecks(in, p)
+	}
 }
+
+// onSpot is the capacity of a node that a notice can be about.
+const onSpot = "spot"

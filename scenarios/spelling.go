@@ -80,26 +80,31 @@ func respellFeature(scenario *yaml.Node) []respelled {
 	return nil
 }
 
-// respell rewrites the steps of a document, and returns those that it changed. What is no document of
-// a scenario is left to the loader.
+// respell rewrites the steps and checks of a document, and returns those that it changed. What is no
+// document of a scenario is left to the loader.
 func respell(doc *yaml.Node) []respelled {
 	if len(doc.Content) == 0 {
 		return nil
 	}
 	out := respellFeature(doc.Content[0])
-	steps := fieldOf(doc.Content[0], "steps")
-	if steps == nil || steps.Kind != yaml.SequenceNode {
-		return out
+	out = append(out, respellList(fieldOf(doc.Content[0], "steps"), "step", respellings())...)
+	return append(out, respellList(fieldOf(doc.Content[0], "checks"), "check", formerChecks())...)
+}
+
+// respellList rewrites the items of a list, each by its name.
+func respellList(list *yaml.Node, what string, rewritings map[string]func(*yaml.Node) string) (out []respelled) {
+	if list == nil || list.Kind != yaml.SequenceNode {
+		return nil
 	}
-	for _, step := range steps.Content {
-		if step.Kind == yaml.AliasNode {
-			step = step.Alias
+	for _, item := range list.Content {
+		if item.Kind == yaml.AliasNode {
+			item = item.Alias
 		}
-		if step.Kind != yaml.MappingNode || len(step.Content) != 2 || step.Content[1].Kind != yaml.MappingNode {
+		if item.Kind != yaml.MappingNode || len(item.Content) != 2 || item.Content[1].Kind != yaml.MappingNode {
 			continue
 		}
-		name, fields := step.Content[0], step.Content[1]
-		rewrite, ok := respellings()[name.Value]
+		name, fields := item.Content[0], item.Content[1]
+		rewrite, ok := rewritings[name.Value]
 		if !ok {
 			continue
 		}
@@ -107,12 +112,12 @@ func respell(doc *yaml.Node) []respelled {
 		if name.Value = rewrite(fields); name.Value == was && len(fields.Content) == before {
 			continue
 		}
-		out = append(out, respelled{name.Line, "step", inOneLine(step)})
+		out = append(out, respelled{name.Line, what, inOneLine(item)})
 	}
 	return out
 }
 
-// oldSpelling is the error for a file with steps in an old spelling.
+// oldSpelling is the error for a file in an old spelling.
 func oldSpelling(file string, data []byte) error {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
@@ -193,10 +198,10 @@ func scalars(values ...string) []*yaml.Node {
 	return out
 }
 
-// inOneLine writes a step as in the catalogue: - fault: {on: queue, name: outage}.
-func inOneLine(step *yaml.Node) string {
+// inOneLine writes a step or a check as in the catalogue: - fault: {on: queue, name: outage}.
+func inOneLine(item *yaml.Node) string {
 	fields := yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle}
-	for _, n := range step.Content[1].Content {
+	for _, n := range item.Content[1].Content {
 		one := *n
 		one.HeadComment, one.LineComment, one.FootComment, one.Style = "", "", "", yaml.FlowStyle
 		fields.Content = append(fields.Content, &one)
@@ -205,5 +210,5 @@ func inOneLine(step *yaml.Node) string {
 	if err != nil {
 		return err.Error()
 	}
-	return fmt.Sprintf("- %s: %s", step.Content[0].Value, strings.Join(strings.Fields(string(text)), " "))
+	return fmt.Sprintf("- %s: %s", item.Content[0].Value, strings.Join(strings.Fields(string(text)), " "))
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/spotdrill/spotdrill/framework/verdict"
+	. "github.com/spotdrill/spotdrill/scenarios"
 )
 
 func TestARecordingIsReadInItsOldSpelling(t *testing.T) {
@@ -43,31 +44,46 @@ func TestARecordingIsReadInItsOldSpelling(t *testing.T) {
 	}
 }
 
-// What the error shows for each step is what the step means in a recording.
-func TestTheNewSpellingOfAnActionMeansTheSame(t *testing.T) {
-	const file = "testdata/invalid-old-actions.yaml"
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
+// What the error shows for each step or check is what it means in a recording.
+func TestTheNewSpellingMeansTheSame(t *testing.T) {
+	for _, of := range []struct{ name, first string }{
+		{"invalid-old-actions", "steps:\n  - notice: {name: reclaim, type: spot-interruption, nodes: [victim]}\n"},
+		{"invalid-old-checks", "checks:\n"},
+	} {
+		file := "testdata/" + of.name + ".yaml"
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		recorded, err := verdict.Scenarios().ParseRecorded(file, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var lines []string
+		for _, message := range invalid[of.name] {
+			_, now, _ := strings.Cut(message, "write: ")
+			lines = append(lines, "  "+now+"\n")
+		}
+		before, rest, ok := strings.Cut(string(text), of.first)
+		if !ok {
+			t.Fatalf("%s has no %q", file, of.first)
+		}
+		_, after, _ := strings.Cut(rest, "settle:")
+		written, err := verdict.Scenarios().Parse(file, []byte(before+of.first+strings.Join(lines, "")+"settle:"+after))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(written.Steps, recorded.Steps) || !reflect.DeepEqual(requirements(written), requirements(recorded)) {
+			t.Errorf("%s: steps %v and checks %v, want %v and %v", file, written.Steps, written.Checks, recorded.Steps, recorded.Checks)
+		}
 	}
-	recorded, err := verdict.Scenarios().ParseRecorded(file, text)
-	if err != nil {
-		t.Fatal(err)
+}
+
+func requirements(s Scenario) (out []Requirement) {
+	for _, c := range s.Checks {
+		out = append(out, c.Requirement)
 	}
-	lines := []string{"  - notice: {name: reclaim, type: spot-interruption, nodes: [victim]}"}
-	for _, message := range invalid["invalid-old-actions"] {
-		_, now, _ := strings.Cut(message, "write: ")
-		lines = append(lines, "  "+now)
-	}
-	before, rest, _ := strings.Cut(string(text), "steps:\n")
-	_, after, _ := strings.Cut(rest, "settle:")
-	written, err := verdict.Scenarios().Parse(file, []byte(before+"steps:\n"+strings.Join(lines, "\n")+"\nsettle:"+after))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(written.Steps, recorded.Steps) {
-		t.Errorf("steps %v, want %v", written.Steps, recorded.Steps)
-	}
+	return out
 }
 
 func TestAFormerFeatureOfARecordingIsASetting(t *testing.T) {

@@ -267,11 +267,11 @@ func (s Sweep) Scenario(c Cell, repeat int) (Scenario, error) {
 	if s.limited() {
 		out.Deadline.Fast = max(out.Deadline.Fast, c.Lameduck+strict.Duration(afterLameduck))
 	}
-	parameters := map[string]any{"mode": s.Mode, "max": 0}
+	parameters := map[string]any{"of": DNS, "mode": s.Mode, "max": 0}
 	if s.ExceptConntrack {
 		parameters["exceptConntrack"] = true
 	}
-	lost, err := raw("dnsLost", parameters)
+	lost, err := raw("losses", parameters)
 	if err != nil {
 		return Scenario{}, err
 	}

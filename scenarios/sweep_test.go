@@ -3,6 +3,7 @@ package scenarios_test
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -96,7 +97,7 @@ func TestCellsAreScenarios(t *testing.T) {
 	if got.Name != "lameduck-0s-readiness-10sx3-grace-30s-2-on-spot-2" || got.CoreDNS.Lameduck != 0 || got.CoreDNS.Readiness.Period.D() != 10*time.Second {
 		t.Errorf("%s with %+v", got.Name, got.CoreDNS)
 	}
-	if len(got.Checks) != 1 || got.Checks[0].Requirement != (verdict.DNSLost{Mode: "fresh"}) {
+	if len(got.Checks) != 1 || !reflect.DeepEqual(got.Checks[0].Requirement, verdict.Losses{Of: DNS, Mode: "fresh", Max: new(0)}) {
 		t.Errorf("checks %+v", got.Checks)
 	}
 	if got.Source != base.Source || len(got.Steps) != len(base.Steps) || *got.Probe != *base.Probe || got.Deadline.Full != base.Deadline.Full || got.Settle != base.Settle || got.Nodes["victim"] != base.Nodes["victim"] {

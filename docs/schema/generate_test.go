@@ -54,6 +54,7 @@ func enums() map[reflect.Type][]string {
 		reflect.TypeFor[history.ConflictMode]():           history.Words(history.ConflictModes()),
 		reflect.TypeFor[scenarios.ApplicationTransport](): history.Words(scenarios.ApplicationTransports()),
 		reflect.TypeFor[history.StatusCheck]():            history.Words(history.StatusChecks()),
+		reflect.TypeFor[scenarios.Service]():              history.Words(scenarios.Services()),
 		reflect.TypeFor[scenarios.Queue]():                {string(scenarios.SharedQueue), string(scenarios.OwnQueue)},
 		reflect.TypeFor[history.HealthStatus]():           history.Words(history.HealthStatuses()),
 		reflect.TypeFor[history.ErrorCode]():              history.Words(history.ErrorCodes()),
@@ -80,7 +81,7 @@ func documents() []document {
 				"Pick.capacity": capacities, "Pick.runs": {"coredns"}, "Taint.effect": scenarios.TaintEffects(), "Notice.action": scenarios.NoticeActions(),
 				"Fault.actions": fault.Actions(), "Fault.verbs": fault.Verbs(), "Fault.capacity": capacities,
 				"Pods.kind": scenarios.PodKinds(), "Budget.unhealthyPodEvictionPolicy": scenarios.UnhealthyPodEvictionPolicies(),
-				"DNSLost.mode": modes, "DNSWindow.mode": modes, "DNSAnswered.mode": modes, "ApplicationLost.mode": modes, "ApplicationWindow.mode": modes, "Do.addOn": scenarios.AddOns(), "Do.placement": {scenarios.Nowhere},
+				"Losses.mode": modes, "Calls.to": {string(history.OnQueue), string(history.OnAPI)}, "Do.addOn": scenarios.AddOns(), "Do.placement": {scenarios.Nowhere},
 			},
 			defaults: map[string]any{
 				"Scenario.handler": scenarios.HandlerUnderTest, "Probe.transport": string(probe.Transport), "Probe.fresh": probe.Fresh, "Probe.fixed": probe.Fixed,

@@ -19,7 +19,7 @@ func TestRecordingContinuesUntilEveryCheckIsDecided(t *testing.T) {
 	deleted := verdict.Require(verdict.Deleted{Of: "reclaim", Within: strict.Duration(within)})
 	slow := verdict.Require(verdict.Deleted{Of: "reclaim", Within: strict.Duration(time.Minute)})
 	replaced := verdict.Require(verdict.Replaced{Node: "victim", Notice: "reclaim"})
-	lost := verdict.Require(verdict.DNSLost{Mode: "all"})
+	lost := verdict.Require(verdict.Losses{Of: scenarios.DNS, Mode: "all", Max: new(0)})
 	for name, c := range map[string]struct {
 		checks []scenarios.Check
 		at     time.Duration // when the message is deleted, after the notice; 0: never

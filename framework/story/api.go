@@ -88,3 +88,33 @@ func Removes(call history.Event) bool {
 
 // Done reports whether the call took effect, as far as the API server showed it.
 func Done(call history.Event) bool { return call.Status >= 200 && call.Status < 300 }
+
+// Purpose is what a call is for: calls for the same purpose can replace each other.
+func Purpose(e history.Event) string {
+	switch e.Action {
+	case "get", "list":
+		return "read " + e.Resource
+	case "watch":
+		return "watch " + e.Resource
+	}
+	return "write " + strings.Join([]string{e.Resource, e.Node, e.Pod, e.Object}, " ")
+}
+
+// Needless reports whether nothing was left to do with the call's object at that time: the
+// pod had ended, or the instance of the node, or of the pod's node, was gone.
+func (st *Story) Needless(e history.Event, at time.Duration) bool {
+	if e.Node != "" {
+		return st.Gone(e.Node) <= at
+	}
+	if e.Pod == "" {
+		return false
+	}
+	there := slices.ContainsFunc(st.Pods, func(p Pod) bool {
+		if p.Name() != e.Pod || p.Since() > e.At {
+			return false
+		}
+		end, ended := p.FirstOf(history.PodTerminating, history.PodDeleted)
+		return (!ended || end.At > at) && st.Gone(p.Node()) > at
+	})
+	return !there
+}

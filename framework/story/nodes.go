@@ -73,6 +73,16 @@ func (st *Story) Gone(node string) time.Duration {
 	return st.End
 }
 
+// There is until when the node, and what is on it, is to be judged: until its instance or
+// its object is gone.
+func (st *Story) There(node string) time.Duration {
+	until := st.Gone(node)
+	if e, ok := st.First(func(e history.Event) bool { return e.Kind == history.NodeDeleted && e.Node == node }); ok {
+		until = min(until, e.At)
+	}
+	return until
+}
+
 // Reclaimed returns the event by which the node's instance was taken for good: it was not
 // started again.
 func (st *Story) Reclaimed(node string) (taken history.Event, ok bool) {

@@ -3,6 +3,7 @@ package story
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -56,6 +57,18 @@ func (st *Story) Receivable(put history.Event) (since time.Duration, received hi
 // Arrived is when a call reached the proxy. Its event is recorded with its answer.
 func Arrived(call history.Event) time.Duration {
 	return call.At - call.Numbers.Duration(history.Took)
+}
+
+// QueueCalls are the handler's calls of SQS that reached the proxy in that time, in the order in
+// which they did.
+func (st *Story) QueueCalls(from, to time.Duration) (calls []history.Event) {
+	for _, e := range st.History.Events {
+		if at := Arrived(e); e.Kind == history.SQSCall && e.Owner != history.ProxyOwner && !strings.Contains(e.Action, ":") && at >= from && at <= to {
+			calls = append(calls, e)
+		}
+	}
+	slices.SortStableFunc(calls, func(a, b history.Event) int { return cmp.Compare(Arrived(a), Arrived(b)) })
+	return calls
 }
 
 // LastDeletion finds the last receipt of a message and the deletion after it. A

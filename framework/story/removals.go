@@ -1,6 +1,7 @@
 package story
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -79,4 +80,17 @@ func (st *Story) LaunchedSince(cause history.Event) []history.Event {
 		}
 	}
 	return out
+}
+
+// Configured returns the node behind a name, and the event because of which the handler has
+// to remove it.
+func (st *Story) Configured(name, of string) (node string, cause history.Event, why string) {
+	if node, why = st.Node(name); why != "" {
+		return "", cause, why
+	}
+	cause, ok := st.First(func(e history.Event) bool { return RemovedFor(e, of) && e.Node == node })
+	if !ok {
+		why = fmt.Sprintf("%q never called for the removal of %s (%s)", of, node, name)
+	}
+	return node, cause, why
 }

@@ -249,9 +249,17 @@ func TestWhosePodsAreTheHandlers(t *testing.T) {
 	}
 }
 
+// aboutMessages is a requirement on messages.
+type aboutMessages struct{}
+
+func (aboutMessages) Validate(*scenarios.Scope) {}
+func (aboutMessages) DecidedBy(scenarios.Times) scenarios.Observation { return scenarios.AtEnd() }
+
+func (aboutMessages) Needs() scenarios.Needs { return scenarios.Needs{Messages: true} }
+
 // A history of a handler that reads metadata is read without what only a queue can show.
 func TestAHandlerThatReadsMetadataIsReadWithoutAQueue(t *testing.T) {
-	s := scenarios.Scenario{Checks: []scenarios.Check{{Kind: "queueEmpty", Needs: scenarios.Needs{Messages: true}}, {Kind: "notRestarted"}}}
+	s := scenarios.Scenario{Checks: []scenarios.Check{{Kind: "queueEmpty", Requirement: aboutMessages{}}, {Kind: "notRestarted"}}}
 	for from, want := range map[history.NoticeSource]int{"": 2, history.FromQueue: 2, history.FromMetadata: 1} {
 		if got := len(Read(s, history.History{Meta: history.Meta{Handler: history.Handler{Reads: from}}}).Scenario.Checks); got != want {
 			t.Errorf("from %q: %d checks, want %d", from, got, want)

@@ -35,7 +35,7 @@ var checkAddOnUpgraded = check{
 
 func addOnUpgraded(j judge, v Verdict, c AddOnUpgraded) Verdict {
 	want, other := history.AddOnUpgraded, history.AddOnRefused
-	v = v.wants("the upgrade is done", c.AddOn)
+	v = v.requires("the upgrade is done", c.AddOn)
 	if c.Refused {
 		want, other = other, want
 		v.Want = "the upgrade is refused because of conflicts, and changes nothing"

@@ -58,7 +58,7 @@ func TestARequestAfterTheEndOfTheRecordWentPastNobody(t *testing.T) {
 		want Outcome
 	}{"after the end": {19, Pass}, "before the end": {21, Unknown}} {
 		t.Run(name, func(t *testing.T) {
-			play := checkedBy(Require(MarkedFirst{Node: "victim", Notice: "reclaim"}), func(s *script) {
+			play := checkedBy(Require(Marked{Node: "victim", Notice: "reclaim", BeforeEviction: true}), func(s *script) {
 				s.mark(4.4, 200, "")
 				s.evict(4.9, 201, "")
 				s.at(c.ends, history.NewAPIRecorded())
@@ -96,7 +96,7 @@ func runAll(t *testing.T, check string, play func() *script, all ...expectation)
 }
 
 func TestMarkedFirst(t *testing.T) {
-	play := checkedBy(Require(MarkedFirst{Node: "victim", Notice: "reclaim"}), func(s *script) {
+	play := checkedBy(Require(Marked{Node: "victim", Notice: "reclaim", BeforeEviction: true}), func(s *script) {
 		s.mark(4.4, 200, "")
 		s.evict(4.9, 201, "")
 	})
@@ -197,7 +197,7 @@ func TestRetried(t *testing.T) {
 }
 
 func TestCallsBounded(t *testing.T) {
-	bounded := CallsBounded{Max: 10, Per: strict.Duration(sec(5))}
+	bounded := Calls{To: "api", Max: 10, Per: strict.Duration(sec(5))}
 	play := checkedBy(Require(bounded), func(s *script) {
 		for i := range 40 {
 			s.call(3+0.5*float64(i), history.NewAPICall("get", history.NodesResource, nil, history.Node(victim), history.Status(200)))
@@ -219,7 +219,7 @@ func TestCallsBounded(t *testing.T) {
 		expectation{name: "too many right after that", edit: folded(8.1, 90, replica), want: Fail, got: "calls in 5s"},
 		expectation{name: "too many while the cluster is restored", edit: folded(31, 90, replica), want: Pass},
 	)
-	during := checkedBy(Require(CallsBounded{Max: 10, Per: strict.Duration(sec(5)), During: "f"}), func(s *script) {
+	during := checkedBy(Require(Calls{To: "api", Max: 10, Per: strict.Duration(sec(5)), During: "f"}), func(s *script) {
 		s.fault(fault.Fault{Type: "throttle", For: strict.Duration(sec(10))}, 10, 20)
 		folded(25, 90, replica)(s)
 	})
@@ -264,7 +264,7 @@ func TestWatchedAgain(t *testing.T) {
 	watch := func(s *script, at float64, status int) {
 		s.call(at, history.NewAPICall("watch", history.NodesResource, nil, history.Status(status)))
 	}
-	play := checkedBy(Require(WatchedAgain{Fault: "f", Within: strict.Duration(sec(5))}), func(s *script) {
+	play := checkedBy(Require(Retried{Fault: "f", Within: strict.Duration(sec(5))}), func(s *script) {
 		s.fault(fault.Fault{Type: "watch-ended", For: strict.Duration(sec(1))}, 3, 4)
 		s.change(history.FaultHit, func(e *history.Event) { e.Action, e.Resource, e.IP = "watch", history.NodesResource, replica })
 		watch(s, 4.5, 200)

@@ -23,7 +23,7 @@ func applicationStory() *script {
 	s.drop(kind(history.ProberEnded))
 	s.queries = nil
 	s.scenario.Probe.Application = &scenarios.ApplicationProbe{Transport: scenarios.OverHTTP, Fresh: 40, Fixed: 20, Control: 10}
-	s.scenario.Checks = append(s.scenario.Checks, Require(ApplicationLost{Mode: "all"}))
+	s.scenario.Checks = append(s.scenario.Checks, Require(Losses{Of: scenarios.Application, Mode: "all", Max: new(0)}))
 	s.ask(history.Application, history.HTTP, 40, 2, 29.1)
 	s.ask(history.Application, history.HTTPKept, 20, 2, 29.1)
 	s.ask(history.ApplicationControl, history.HTTP, 10, 2, 29.1)
@@ -48,7 +48,7 @@ func TestApplication(t *testing.T) {
 	}
 	window := func(least, most float64, edit func(*script)) func(*script) {
 		return func(s *script) {
-			s.only(Require(ApplicationWindow{Mode: "fresh", Min: strict.Duration(sec(least)), Max: strict.Duration(sec(most))}))
+			s.only(Require(Losses{Of: scenarios.Application, Mode: "fresh", MinWindow: strict.Duration(sec(least)), MaxWindow: strict.Duration(sec(most))}))
 			edit(s)
 		}
 	}
@@ -89,7 +89,7 @@ func TestApplication(t *testing.T) {
 // DNS and the application are judged by their own queries, endpoints and flows.
 func TestWhatTheApplicationLosesIsNotDNS(t *testing.T) {
 	s := applicationStory()
-	s.only(Require(DNSLost{Mode: "all"}))
+	s.only(Require(Losses{Of: scenarios.DNS, Mode: "all", Max: new(0)}))
 	s.lose(history.Application, history.HTTP, 9, 12, history.Timeout)
 	// No endpoint of the application is one of DNS.
 	s.at(8, history.NewEndpointGone(scenarios.App, "default/app-z", appStaying))

@@ -23,7 +23,7 @@ func baseline(j judge, v Verdict) Verdict {
 	if j.target.Observed {
 		begun = "anything began"
 	}
-	v = v.wants(fmt.Sprintf("every query answered for %s before %s", loss.BaselineTime, begun))
+	v = v.requires(fmt.Sprintf("every query answered for %s before %s", loss.BaselineTime, begun))
 	at, ok := j.Started()
 	switch {
 	case !ok && j.target.Observed:

@@ -37,7 +37,7 @@ var checkBlockedReported = check{
 }
 
 func blockedReported(j judge, v Verdict, c BlockedReported) Verdict {
-	v = v.wants(fmt.Sprintf("an event on the node, or on a pod kept there, that names pod or budget and reports that the eviction was refused, before the deadline of notice %q", c.Notice), c.Node)
+	v = v.requires(fmt.Sprintf("an event on the node, or on a pod kept there, that names pod or budget and reports that the eviction was refused, before the deadline of notice %q", c.Notice), c.Node)
 	node, put, why := j.Deadlined(c.Node, c.Notice)
 	if why != "" {
 		return v.unknown(why, known(put)...)

@@ -37,7 +37,7 @@ var checkBudgetKept = check{
 }
 
 func budgetKept(j judge, v Verdict, c BudgetKept) Verdict {
-	v = v.wants("the drain never leaves fewer pods Ready than their PodDisruptionBudget requires", c.Pods)
+	v = v.requires("the drain never leaves fewer pods Ready than their PodDisruptionBudget requires", c.Pods)
 	node, put, why := j.Noticed(c.Node, c.Notice)
 	if why != "" {
 		return v.unknown(why)

@@ -20,7 +20,7 @@ func called(from, to, perSecond float64) func(*script) {
 func TestCallsWhileAFaultLasts(t *testing.T) {
 	throttled := func() *script {
 		s := outageStory()
-		s.only(Require(Calls{PerSecond: 5, Over: strict.Duration(sec(1)), During: "outage"}))
+		s.only(Require(Calls{To: "queue", Max: 5, Per: strict.Duration(sec(1)), During: "outage"}))
 		return s
 	}
 	for _, x := range []expectation{
@@ -45,7 +45,7 @@ func TestCallsWhileAFaultLasts(t *testing.T) {
 		{name: "the fault was shorter than the span", edit: func(s *script) {
 			called(3, 5, 2)(s)
 			longer := s.scenario.Checks[0].Requirement.(Calls)
-			longer.Over = strict.Duration(sec(3))
+			longer.Per = strict.Duration(sec(3))
 			s.only(Require(longer))
 		}, want: Unknown, got: "the period is 3s"},
 		{name: "the record has a gap", edit: func(s *script) { called(3, 5, 2)(s); s.at(4.9, history.NewRunError("x")) }, want: Unknown, got: "not all on record"},
@@ -62,7 +62,7 @@ func TestCallsWhileAFaultLasts(t *testing.T) {
 func TestCallsOfAnIdleHandler(t *testing.T) {
 	idle := func() *script {
 		s := drainStory()
-		s.only(Require(Calls{PerSecond: 2, Over: strict.Duration(sec(5))}))
+		s.only(Require(Calls{To: "queue", Max: 10, Per: strict.Duration(sec(5))}))
 		return s
 	}
 	for _, x := range []expectation{

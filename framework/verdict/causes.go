@@ -16,7 +16,7 @@ const (
 // explained checks whether the record shows why queries were lost: if it does not,
 // something unknown happened in the drill.
 func explained(j judge, v Verdict) Verdict {
-	v = v.wants(fmt.Sprintf("at most %.0f %% of %d lost %s or more without a cause", unexplainedShare*100, explainedFrom, j.target.Queries))
+	v = v.requires(fmt.Sprintf("at most %.0f %% of %d lost %s or more without a cause", unexplainedShare*100, explainedFrom, j.target.Queries))
 	lost, without := 0, 0
 	for _, l := range j.attribution().Losses {
 		lost += l.Lost()

@@ -4,16 +4,17 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// ID identifies a kind of check. IDs are stable: scenarios, reports, JUnit properties
-// and mutants name checks by them. A check that scenarios have is named as there.
+// ID identifies a kind of check, as scenarios name it, or one of its verdicts. IDs are stable:
+// reports, JUnit properties and mutants name verdicts by them.
 type ID string
 
-// IDOfDNSLost is the check by which a matrix of DNS settings is judged.
+// IDOfDNSLost is the verdict by which a matrix of DNS settings is judged.
 const IDOfDNSLost ID = "dnsLost"
 
 // Kind describes a kind of check.
@@ -21,6 +22,9 @@ type Kind struct {
 	ID ID
 	// Title is the name of its verdicts; each %s stands for a subject, such as a node.
 	Title string
+	// Verdicts are the IDs of its verdicts if its parameters select one of several requirements, or
+	// if recorded verdicts have another ID.
+	Verdicts []ID
 	// Requires is what it requires, in one sentence.
 	Requires string
 	// Fix is what to do if it does not pass.
@@ -68,8 +72,6 @@ type check struct {
 	Kind
 	// judge judges a check of a scenario.
 	judge *parametrized
-	// needs is what a check of a scenario needs.
-	needs scenarios.Needs
 	// always judges a check that every drill must keep. It reports false if the check
 	// does not apply to the drill.
 	always func(j judge, v Verdict) (Verdict, bool)
@@ -107,7 +109,7 @@ func Scenarios() scenarios.Loader {
 	var kinds []scenarios.CheckKind
 	for _, c := range catalogue() {
 		if c.judge != nil {
-			kinds = append(kinds, scenarios.CheckKind{ID: string(c.ID), Needs: c.needs, Decode: c.judge.decode})
+			kinds = append(kinds, scenarios.CheckKind{ID: string(c.ID), Decode: c.judge.decode})
 		}
 	}
 	return scenarios.Loader{Kinds: kinds}
@@ -117,7 +119,7 @@ func Scenarios() scenarios.Loader {
 func Require(parameters scenarios.Requirement) scenarios.Check {
 	for _, c := range catalogue() {
 		if c.judge != nil && reflect.TypeOf(c.judge.zero) == reflect.TypeOf(parameters) {
-			return scenarios.Check{Kind: string(c.ID), Requirement: parameters, Needs: c.needs}
+			return scenarios.Check{Kind: string(c.ID), Requirement: parameters}
 		}
 	}
 	return scenarios.Check{}
@@ -163,11 +165,28 @@ func probed(judgeIt func(judge, Verdict) Verdict) func(judge, Verdict) (Verdict,
 // verdict is a verdict of this check that has no outcome yet.
 func (c check) verdict() Verdict { return Verdict{ID: c.ID, Check: c.Title} }
 
-// wants describes what the verdict's check requires here, and of which subjects.
-func (v Verdict) wants(want string, subjects ...any) Verdict {
+// as selects one of the verdicts of its check.
+func (v Verdict) as(id ID, title string) Verdict {
+	v.ID, v.Check = id, title
+	return v
+}
+
+// requires describes what the verdict's check requires here, and of which subjects.
+func (v Verdict) requires(want string, subjects ...any) Verdict {
 	v.Check, v.Want = fmt.Sprintf(v.Check, subjects...), want
 	v.Subject = strings.TrimSpace(fmt.Sprintln(subjects...))
 	return v
+}
+
+// exactlyOne reports whether one of these is given, and no other.
+func exactlyOne(given ...bool) bool {
+	n := 0
+	for _, g := range given {
+		if g {
+			n++
+		}
+	}
+	return n == 1
 }
 
 // Kind is the kind of check to look at: that of the premise if the verdict has one.
@@ -187,7 +206,15 @@ func Kinds() []Kind {
 	return kinds
 }
 
-// KindOf returns the kind of check with that ID.
+// IDs are those of its verdicts.
+func (k Kind) IDs() []ID {
+	if len(k.Verdicts) > 0 {
+		return k.Verdicts
+	}
+	return []ID{k.ID}
+}
+
+// KindOf returns the kind of check that has a verdict with that ID.
 func KindOf(id ID) (Kind, bool) {
 	c, ok := find(id)
 	return c.described(), ok
@@ -206,7 +233,7 @@ func (c check) described() Kind {
 
 func find(id ID) (check, bool) {
 	for _, c := range catalogue() {
-		if c.ID == id {
+		if c.ID == id || slices.Contains(c.Verdicts, id) {
 			return c, true
 		}
 	}

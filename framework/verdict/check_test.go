@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,7 +24,7 @@ func TestChecksWithParametersOfTheirOwn(t *testing.T) {
 		}
 		// It finds no history, which is Unknown.
 		v := c.judge.judge(newJudge(emptyStory()), c.verdict(), c.judge.zero)
-		if v.ID != c.ID || v.Outcome == Pass || strings.Contains(v.Got, "parameters") {
+		if !slices.Contains(c.IDs(), v.ID) || v.Outcome == Pass || strings.Contains(v.Got, "parameters") {
 			t.Errorf("%s of nothing: %+v", c.ID, v)
 		}
 		if v := c.judge.judge(newJudge(emptyStory()), c.verdict(), nil); v.Outcome != Unknown {
@@ -46,14 +47,19 @@ func TestEveryScenarioCheckIsUsed(t *testing.T) {
 	for _, s := range append(all, live...) {
 		for _, v := range Judge(s, history.History{}).Verdicts {
 			used[v.ID] = true
+			if kind, ok := KindOf(v.ID); !ok || !slices.Contains(kind.IDs(), v.ID) {
+				t.Errorf("%s: no kind of check lists %s", s.Name, v.ID)
+			}
 			if v.Want == "" || v.Check == "" || strings.Contains(v.Check, "%!") {
 				t.Errorf("%s: check %q requires %q", s.Name, v.Check, v.Want)
 			}
 		}
 	}
 	for _, c := range catalogue() {
-		if c.judge != nil && !used[c.ID] {
-			t.Errorf("no scenario has %s", c.ID)
+		for _, id := range c.IDs() {
+			if c.judge != nil && !used[id] {
+				t.Errorf("no scenario has %s", id)
+			}
 		}
 	}
 }

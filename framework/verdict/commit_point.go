@@ -37,7 +37,7 @@ func commitPoint(j judge, v Verdict) (Verdict, bool) {
 	if !known {
 		return v, false
 	}
-	v = v.wants("no message deleted before the drain that it calls for is " + string(point))
+	v = v.requires("no message deleted before the drain that it calls for is " + string(point))
 	judged := 0
 	for _, put := range j.All(func(e history.Event) bool { return e.Kind == history.NoticePut && j.callsForDrain(e) }) {
 		for _, id := range j.MessagesOf(put) {

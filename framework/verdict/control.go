@@ -19,7 +19,7 @@ var checkControl = check{
 // control checks whether the control target answered everything. Its failure is
 // the prober's noise, so it is never a Fail.
 func control(j judge, v Verdict) Verdict {
-	v = v.wants(fmt.Sprintf("at most %.0f %% of the %s lost at %s", controlLostShare*100, j.target.Queries, j.target.Stays))
+	v = v.requires(fmt.Sprintf("at most %.0f %% of the %s lost at %s", controlLostShare*100, j.target.Queries, j.target.Stays))
 	s := j.measured.Control
 	v.Numbers = map[string]float64{"asked_control": float64(s.Asked), "lost_control": float64(s.Lost), "latency_control_p99_ms": milliseconds(s.P99)}
 	if s.Asked == 0 {

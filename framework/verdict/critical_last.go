@@ -35,7 +35,7 @@ var checkCriticalLast = check{
 }
 
 func criticalLast(j judge, v Verdict, c CriticalLast) Verdict {
-	v = v.wants("no critical pod terminating before every other has stopped", c.Node)
+	v = v.requires("no critical pod terminating before every other has stopped", c.Node)
 	node, put, why := j.Noticed(c.Node, c.Notice)
 	if why != "" {
 		return v.unknown(why)

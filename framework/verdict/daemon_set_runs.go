@@ -45,7 +45,7 @@ var checkDaemonSetRuns = check{
 }
 
 func daemonSetRuns(j judge, v Verdict, c DaemonSetRuns) Verdict {
-	v = v.wants(fmt.Sprintf("a Ready pod on every launched node within %s of %q", c.Within.D(), c.Of), c.Name)
+	v = v.requires(fmt.Sprintf("a Ready pod on every launched node within %s of %q", c.Within.D(), c.Of), c.Name)
 	cause, ok := j.First(func(e history.Event) bool { return story.RemovedFor(e, c.Of) })
 	if !ok {
 		return v.unknown(fmt.Sprintf("%q never called for a removal", c.Of))

@@ -44,12 +44,12 @@ func TestUntilWhenADrillIsRecorded(t *testing.T) {
 		"not beyond the loss of the instance":      {Require(Drained{Node: "victim", Notice: "reclaim"}), []history.Event{reclaimed}, 38, true},
 		"replacements, also beyond it":             {Require(Replaced{Node: "victim", Notice: "reclaim"}), []history.Event{reclaimed}, 130, true},
 		"from the change of a budget":              {Require(Resumed{Node: "victim", Budget: "freed", Within: 15 * second}), nil, 35, true},
-		"from the loss of the instance":            {Require(EndpointLeft{Node: "victim", AtLeast: 20 * second}), []history.Event{reclaimed}, 58, true},
+		"from the loss of the instance":            {Require(EndpointStays{Node: "victim", AtLeast: 20 * second}), []history.Event{reclaimed}, 58, true},
 		"a second drain, from the last step":       {Require(DrainedOnce{Node: "victim"}), nil, 50, false},
 		"no second drain of what is gone":          {Require(DrainedOnce{Node: "victim"}), []history.Event{reclaimed}, 38, false},
 		"a pod that comes, from the last step":     {Require(NotScheduled{Node: "victim", Notice: "reclaim"}), nil, 50, false},
 		"a reaction, from its last possible cause": {Require(Untouched{Node: "bystander"}), []history.Event{ended}, 35, false},
-		"pods that a drain may take at its end":    {Require(DaemonPodsLeft{Node: "victim"}), nil, 45, false},
+		"pods that a drain may take at its end":    {Require(NoEviction{Node: "victim", DaemonPods: true}), nil, 45, false},
 		"whatever was recorded":                    {Require(QueueEmpty{}), nil, 0, false},
 	} {
 		s := scenarios.Scenario{Steps: []scenarios.Step{{Fault: &scenarios.Fault{Fault: fault.Fault{Name: "outage", For: 60 * second}}}}}

@@ -32,6 +32,11 @@ func (c Deleted) DecidedBy(t scenarios.Times) scenarios.Observation {
 	return scenarios.Happens(t.SentOrEnded(c.Of, c.After) + c.Within.D())
 }
 
+// Needs is what it needs of a drill.
+func (Deleted) Needs() scenarios.Needs {
+	return scenarios.Needs{Messages: true}
+}
+
 var checkDeleted = check{
 	Kind: Kind{
 		ID: "deleted", Title: "deleted %s",
@@ -39,11 +44,11 @@ var checkDeleted = check{
 		Fix:      "delete a message once its drain is recorded on the node, and delete also what cannot be read or is about no node of this cluster",
 		Look:     Look{Lane: LaneHandler, Text: "the lane Handler: received and never deleted, or never received? Then handler.log"},
 	},
-	judge: by(deleted), needs: scenarios.Needs{Messages: true},
+	judge: by(deleted),
 }
 
 func deleted(j judge, v Verdict, c Deleted) Verdict {
-	v = v.wants(fmt.Sprintf("every message of %q deleted from the queue within %s", c.Of, c.Within.D())+wantAfter(c.After), c.Of)
+	v = v.requires(fmt.Sprintf("every message of %q deleted from the queue within %s", c.Of, c.Within.D())+andAfter(c.After), c.Of)
 	puts := j.All(func(e history.Event) bool {
 		return (e.Kind == history.NoticePut || e.Kind == history.MessagePut) && e.Step() == c.Of
 	})
@@ -57,11 +62,11 @@ func deleted(j judge, v Verdict, c Deleted) Verdict {
 		if put.Notice != "" && slices.ContainsFunc(puts[:i], func(e history.Event) bool { return e.Notice == put.Notice }) {
 			continue // one notice for several nodes
 		}
-		limit, why := j.limitOf(put, c.After)
+		timer, why := j.countdown(put, c.After)
 		if why != "" {
 			return v.unknown(why, put)
 		}
-		until := limit.from + c.Within.D()
+		until := timer.from + c.Within.D()
 		ids := j.MessagesOf(put)
 		if len(ids) == 0 {
 			return j.neverReceived(v, put, until)
@@ -82,11 +87,11 @@ func deleted(j judge, v Verdict, c Deleted) Verdict {
 				return v.fail(fmt.Sprintf("message %s received and not deleted", id), put, received)
 			}
 			evidence = append(evidence, received, deleted)
-			limit := j.extended(limit, put, deleted.At, c.Within.D())
-			slowest = max(slowest, deleted.At-limit.from)
-			if deleted.At > limit.from+c.Within.D() {
+			timer := j.extended(timer, put, deleted.At, c.Within.D())
+			slowest = max(slowest, deleted.At-timer.from)
+			if deleted.At > timer.from+c.Within.D() {
 				v.Numbers = map[string]float64{"deleted_seconds": slowest.Seconds()}
-				if why := j.handlerWaited(limit.from, deleted.At, limit.from+c.Within.D()); why != "" {
+				if why := j.handlerWaited(timer.from, deleted.At, timer.from+c.Within.D()); why != "" {
 					return v.noise(fmt.Sprintf("message %s deleted after %s: %s", id, history.Seconds(slowest), why), put, received, deleted)
 				}
 				return v.fail(fmt.Sprintf("message %s deleted after %s", id, history.Seconds(slowest)), put, received, deleted)

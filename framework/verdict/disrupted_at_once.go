@@ -37,7 +37,7 @@ var checkDisruptedAtOnce = check{
 }
 
 func disruptedAtOnce(j judge, v Verdict, c DisruptedAtOnce) Verdict {
-	v = v.wants(fmt.Sprintf("at most %d nodes being removed at the same time", c.Max), c.Of)
+	v = v.requires(fmt.Sprintf("at most %d nodes being removed at the same time", c.Max), c.Of)
 	all := j.Removals(c.Of)
 	var most []history.Event // that began the removals which were under way at the same time
 	for _, r := range all {

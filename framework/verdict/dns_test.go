@@ -9,6 +9,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
+	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 const (
@@ -24,7 +25,7 @@ func losing(mode history.Mode, from, to float64) func(*script) {
 
 func withLost(mode string, most int, edit func(*script)) func(*script) {
 	return func(s *script) {
-		s.only(Require(DNSLost{Mode: mode, Max: most}))
+		s.only(Require(Losses{Of: scenarios.DNS, Mode: mode, Max: &most}))
 		edit(s)
 	}
 }
@@ -59,7 +60,7 @@ func delayed(by float64) func(*script) {
 
 func withWindow(mode string, least, most float64, edit func(*script)) func(*script) {
 	return func(s *script) {
-		s.only(Require(DNSWindow{Mode: mode, Min: strict.Duration(sec(least)), Max: strict.Duration(sec(most))}))
+		s.only(Require(Losses{Of: scenarios.DNS, Mode: mode, MinWindow: strict.Duration(sec(least)), MaxWindow: strict.Duration(sec(most))}))
 		edit(s)
 	}
 }
@@ -88,6 +89,7 @@ func TestDNSLost(t *testing.T) {
 		}), check: "dns lost (fresh)", want: Pass},
 		{name: "lost long before the notice", edit: withLost("fresh", 0, losing(fresh, 2, 2.5)), check: "dns lost (fresh)", want: Pass},
 		{name: "no probe", edit: withLost("fresh", 0, func(s *script) { s.scenario.Probe = nil }), check: "dns lost (fresh)", want: Unknown, got: "no probe"},
+		{name: "no bound", edit: withWindow("fresh", 0, 0, func(*script) {}), check: "dns lost (fresh)", want: Unknown, got: "no bound"},
 		{name: "unknown mode", edit: withLost("sticky", 0, func(*script) {}), check: "dns lost (sticky)", want: Unknown},
 	} {
 		x.run(t, drainStory)
@@ -114,7 +116,6 @@ func TestDNSWindow(t *testing.T) {
 		{name: "still open at the end, allowed so far", edit: withWindow("fresh", 0, 5, losing(fresh, 28, 30)), want: Unknown, got: "still open"},
 		{name: "still open at the end, too long", edit: withWindow("fresh", 0, 1, losing(fresh, 27, 30)), want: Fail},
 		{name: "on the other ports", edit: withWindow("fresh", 1, 0, losing(fixed, 9, 12)), want: Fail},
-		{name: "no bound", edit: withWindow("fresh", 0, 0, none), want: Unknown, got: "no bound"},
 	} {
 		x.check = "dns window (fresh)"
 		x.run(t, drainStory)
@@ -153,7 +154,7 @@ func TestDNSNumbersAreOfBothModes(t *testing.T) {
 func TestLeftOutLossesAreOfTheModeThatCounts(t *testing.T) {
 	for mode, want := range map[string]float64{"all": 1, "fixed": 1, "fresh": 0} {
 		s := drainStory()
-		s.only(Require(DNSLost{Mode: mode, ExceptConntrack: true}))
+		s.only(Require(Losses{Of: scenarios.DNS, Mode: mode, Max: new(0), ExceptConntrack: true}))
 		losing(fixed, 9, 9)(s)
 		s.flows = append(s.flows, history.Flow{Port: 40000, Backend: staying, From: sec(3), To: sec(9.001), Removed: true, Replied: true})
 		v := named(t, s.judge(), fmt.Sprintf("dns lost (%s)", mode))
@@ -177,7 +178,7 @@ func TestDNSFailureCitesWhatHappenedToTheEndpoints(t *testing.T) {
 	}
 }
 
-func TestEndpointLeft(t *testing.T) {
+func TestEndpointStays(t *testing.T) {
 	gone := func(seconds float64) func(*script) {
 		return func(s *script) {
 			s.change(history.EndpointNotReady, func(e *history.Event) { e.At = sec(seconds) })
@@ -199,7 +200,7 @@ func TestEndpointLeft(t *testing.T) {
 		{name: "never taken", edit: func(s *script) { s.drop(kind(history.Reclaimed)) }, want: Unknown},
 		{name: "no role", edit: func(s *script) { s.drop(kind(history.NodeRole)) }, want: Unknown},
 	} {
-		x.check = "endpoint of victim left"
+		x.check = "endpoint of victim stays"
 		x.run(t, incidentStory)
 	}
 }

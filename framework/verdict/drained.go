@@ -18,6 +18,9 @@ type Drained struct {
 	Within strict.Duration `yaml:"within,omitempty"`
 	// Pods limits the check to this group of the workload.
 	Pods string `yaml:"pods,omitempty"`
+	// Terminating requires only that every pod begins to terminate: it may be that none can end on the
+	// node. Not with within or pods.
+	Terminating bool `yaml:"terminating,omitempty"`
 }
 
 // Validate checks the parameters.
@@ -28,6 +31,9 @@ func (c Drained) Validate(in *scenarios.Scope) {
 	}
 	if c.Pods != "" {
 		in.OneOf("pods", c.Pods, in.Pods())
+	}
+	if c.Terminating && (c.Within > 0 || c.Pods != "") {
+		in.Problem("terminating", "is not allowed with within or pods")
 	}
 }
 
@@ -42,12 +48,17 @@ func (c Drained) DecidedBy(t scenarios.Times) scenarios.Observation {
 
 var checkDrained = check{
 	Kind: Kind{
-		ID: "drained", Title: "drained %s",
-		Requires: "Every evictable pod that was on the node when the notice was put, or was bound to it before or within a second of the handler's mark, is gone before the deadline, or has finished by itself. DaemonSet pods, static pods, and pods that tolerate a cordon or the handler's taint are not evictable.",
-		Fix:      "evict every pod by the Eviction API at once and in parallel; retry those that a budget refuses; do not wait for one before the next; and give no request up before the API server answers: the eviction may have been counted, and then blocks the budget for two minutes",
-		Look:     Look{Lane: LanePods, Text: "the lane Pods: which pod stayed, and was it evicted at all? Then PodDisruptionBudgets and handler.log"},
+		ID: "drained", Title: "drained %s", Verdicts: []ID{"drained", "allTerminating"},
+		Requires: "Every evictable pod that was on the node when the notice was put, or was bound to it before or within a second of the handler's mark, is gone before the deadline, or has finished by itself. DaemonSet pods, static pods, and pods that tolerate a cordon or the handler's taint are not evictable. With terminating, it is enough that every pod begins to terminate before the deadline.",
+		Fix:      "evict every pod by the Eviction API at once and in parallel; retry those that a budget refuses; do not wait for one before the next; and give no request up before the API server answers: the eviction may have been counted, and then blocks the budget for two minutes; go on when the node is NotReady: a replacement can start elsewhere once its pod is evicted",
+		Look:     Look{Lane: LanePods, Text: "the lane Pods: which pod stayed, was it evicted at all, and had the node stopped being Ready by then? Then PodDisruptionBudgets and handler.log"},
 	},
-	judge: by(drained),
+	judge: by(func(j judge, v Verdict, c Drained) Verdict {
+		if c.Terminating {
+			return allTerminating(j, v.as("allTerminating", "every pod of %s asked to terminate"), c)
+		}
+		return drained(j, v, c)
+	}),
 }
 
 func drained(j judge, v Verdict, c Drained) Verdict {
@@ -55,7 +66,7 @@ func drained(j judge, v Verdict, c Drained) Verdict {
 	if c.Pods != "" {
 		which, subject = "every evictable "+c.Pods+" pod", c.Node+" of "+c.Pods
 	}
-	v = v.wants(fmt.Sprintf("%s gone before the deadline of notice %q", which, c.Notice), subject)
+	v = v.requires(fmt.Sprintf("%s gone before the deadline of notice %q", which, c.Notice), subject)
 	if c.Within > 0 {
 		v.Want += fmt.Sprintf(" and within %s", c.Within.D())
 	}
@@ -111,4 +122,45 @@ func drained(j judge, v Verdict, c Drained) Verdict {
 	}
 	return v.fail(fmt.Sprintf("%d of %d pods still on %s %s after the notice: %s", len(left), pods, node,
 		history.Seconds(until-put.At), strings.Join(left, ", ")), capped(evidence)...)
+}
+
+func allTerminating(j judge, v Verdict, c Drained) Verdict {
+	v = v.requires(fmt.Sprintf("every evictable pod terminating before the deadline of notice %q", c.Notice), c.Node)
+	node, put, why := j.Deadlined(c.Node, c.Notice)
+	if why != "" {
+		return v.unknown(why, known(put)...)
+	}
+	until := min(*put.Until, j.Gone(node))
+	pods := j.ToDrain(node, put)
+	last := put
+	var left []string
+	doubt := ""
+	for _, p := range pods {
+		e, ok := p.FirstOf(history.PodTerminating, history.PodDeleted)
+		switch {
+		case p.FinishedBy(until):
+		case ok && e.At <= until:
+			if e.At > last.At {
+				last = e
+			}
+		default:
+			left = append(left, p.Name())
+			if ok {
+				doubt = j.mayBeInTime(e, until)
+			}
+		}
+	}
+	v.Numbers = map[string]float64{"pods": float64(len(pods)), "left": float64(len(left))}
+	switch {
+	case len(pods) == 0:
+		return v.unknown("no evictable pod was on "+node, put)
+	case len(left) == 0:
+		v.Numbers["asked_seconds"] = (last.At - put.At).Seconds()
+		return v.pass(fmt.Sprintf("all %d began to terminate after %s", len(pods), history.Seconds(last.At-put.At)), put, last)
+	case j.Unseen(until) != "":
+		return v.unknown(fmt.Sprintf("%d of %d had not begun to terminate: %s", len(left), len(pods), j.Unseen(until)), put)
+	case len(left) == 1 && doubt != "":
+		return v.unknown(left[0]+" began to terminate late: "+doubt, put)
+	}
+	return v.fail(fmt.Sprintf("%d of %d never began to terminate: %s", len(left), len(pods), strings.Join(left, ", ")), put)
 }

@@ -38,7 +38,7 @@ func drainedOnce(j judge, v Verdict, c DrainedOnce) Verdict {
 	if handler.DrainEvent != "" {
 		want += fmt.Sprintf(", event %s once", handler.DrainEvent)
 	}
-	v = v.wants(want, c.Node)
+	v = v.requires(want, c.Node)
 	node, why := j.Node(c.Node)
 	if why != "" {
 		return v.unknown(why)

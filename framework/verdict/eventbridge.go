@@ -28,5 +28,5 @@ func New(id ID, want string) Verdict {
 	if !ok {
 		c = unknownCheck
 	}
-	return c.verdict().wants(want)
+	return c.verdict().requires(want)
 }

@@ -41,7 +41,7 @@ var checkEventsBounded = check{
 }
 
 func eventsBounded(j judge, v Verdict, c EventsBounded) Verdict {
-	v = v.wants(fmt.Sprintf("at most %d events for each blocked pod within %s of notice %q", c.Max, scenarios.BlockedTime, c.Notice), c.Pods)
+	v = v.requires(fmt.Sprintf("at most %d events for each blocked pod within %s of notice %q", c.Max, scenarios.BlockedTime, c.Notice), c.Pods)
 	node, put, why := j.Noticed(c.Node, c.Notice)
 	if why != "" {
 		return v.unknown(why)

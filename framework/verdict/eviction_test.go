@@ -88,8 +88,8 @@ func workloadStory() *script {
 				Require(GraceHonoured{Node: "victim", Notice: "reclaim", Pods: "slow", AtLeast: strict.Duration(sec(20))}),
 				Require(NotStalled{Node: "victim", Notice: "reclaim", Pods: "deaf"}),
 				Require(CriticalLast{Node: "victim", Notice: "reclaim"}),
-				Require(PodsLeft{Node: "victim", Pods: "static"}),
-				Require(PodsLeft{Node: "victim", Pods: "tolerating"}),
+				Require(NoEviction{Node: "victim", Pods: "static"}),
+				Require(NoEviction{Node: "victim", Pods: "tolerating"}),
 			},
 		},
 		meta: history.Meta{

@@ -19,7 +19,7 @@ var checkFaults = check{
 // faults checks whether every fault of the scenario hit a call: one that hit
 // nothing proves nothing.
 func faults(j judge, v Verdict) (Verdict, bool) {
-	v = v.wants("every fault of the scenario begun, and a call hit by it")
+	v = v.requires("every fault of the scenario begun, and a call hit by it")
 	faults := j.Scenario.Faults()
 	if len(faults) == 0 {
 		return v, false

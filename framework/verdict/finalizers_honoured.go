@@ -35,12 +35,12 @@ var checkFinalizersHonoured = check{
 }
 
 func finalizersHonoured(j judge, v Verdict, c FinalizersHonoured) Verdict {
-	v = v.wants("evicted, and still in the API", c.Pods)
+	v = v.requires("evicted, and still in the API", c.Pods)
 	node, put, why := j.Noticed(c.Node, c.Notice)
 	if why != "" {
 		return v.unknown(why)
 	}
-	until := j.there(node)
+	until := j.There(node)
 	var held []history.Event
 	for _, p := range j.ToLeave(node, put.At) {
 		if !p.In(c.Pods) {

@@ -40,7 +40,7 @@ var checkGraceHonoured = check{
 }
 
 func graceHonoured(j judge, v Verdict, c GraceHonoured) Verdict {
-	v = v.wants(fmt.Sprintf("terminating with no less than their own grace period, and at least %s to stop", c.AtLeast.D()), c.Pods)
+	v = v.requires(fmt.Sprintf("terminating with no less than their own grace period, and at least %s to stop", c.AtLeast.D()), c.Pods)
 	node, put, why := j.Noticed(c.Node, c.Notice)
 	if why != "" {
 		return v.unknown(why)

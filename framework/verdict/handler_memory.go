@@ -47,7 +47,7 @@ var checkHandlerMemory = check{
 }
 
 func handlerMemory(j judge, v Verdict, c HandlerMemory) Verdict {
-	v = v.wants(fmt.Sprintf("each pod of the handler grows by at most %d MiB", c.GrowthMiB), c.During)
+	v = v.requires(fmt.Sprintf("each pod of the handler grows by at most %d MiB", c.GrowthMiB), c.During)
 	sent := j.All(func(e history.Event) bool { return e.Kind == history.MessagePut && e.Step() == c.During })
 	if len(sent) == 0 {
 		return v.unknown(fmt.Sprintf("no message of %q was sent", c.During))

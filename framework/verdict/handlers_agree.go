@@ -39,7 +39,7 @@ var checkHandlersAgree = check{
 // handlersAgree judges by the access keys of the calls of SQS, and by the users in the API
 // server's audit log.
 func handlersAgree(j judge, v Verdict, c HandlersAgree) Verdict {
-	v = v.wants("one of the two handlers drains the node, and the other one does not interfere", c.Node)
+	v = v.requires("one of the two handlers drains the node, and the other one does not interfere", c.Node)
 	node, put, why := j.noticedByTwo(c.Node, c.Notice)
 	if why != "" {
 		return v.unknown(why, known(put)...)
@@ -104,7 +104,7 @@ func (j judge) stolen(put history.Event, acts map[string][]history.Event) []hist
 
 // takenOff are the marks of either handler that came off the node while its instance was there.
 func (j judge) takenOff(node string, put history.Event) []history.Event {
-	until := j.there(node)
+	until := j.There(node)
 	taints := []string{j.History.Meta.Handler.Taint, j.History.Meta.Other.Taint}
 	return j.All(func(e history.Event) bool {
 		if e.Node != node || e.At < put.At || e.At >= until || j.ByOperator(e) {

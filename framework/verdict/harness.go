@@ -16,7 +16,7 @@ var checkHarness = check{
 
 // harness checks whether the run itself broke.
 func harness(j judge, v Verdict) Verdict {
-	v = v.wants("no error of the harness")
+	v = v.requires("no error of the harness")
 	for _, e := range j.History.Events {
 		if e.Kind == history.RunError {
 			return v.unknown(e.Note, e)

@@ -24,7 +24,7 @@ func TestQueriesWithoutAnEntry(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := servedStory()
-			s.scenario.Checks = []scenarios.Check{Require(DNSLost{Mode: "all", ExceptConntrack: true})}
+			s.scenario.Checks = []scenarios.Check{Require(Losses{Of: scenarios.DNS, Mode: "all", Max: new(0), ExceptConntrack: true})}
 			s.lose(history.Service, history.Fresh, 12, 12.3, history.Answered)
 			s.lose(history.Service, history.Fixed, 12, 12.3, history.Answered)
 			lost := s.timeOut(history.Service, 12, 12.04)

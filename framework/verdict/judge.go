@@ -83,7 +83,7 @@ func judgeOf(st *story.Story, t loss.Target) judge {
 func (j judge) check(c scenarios.Check) Verdict {
 	known, ok := find(ID(c.Kind))
 	if !ok || known.judge == nil || c.Requirement == nil {
-		v := unknownCheck.verdict().wants("a check that this version can evaluate")
+		v := unknownCheck.verdict().requires("a check that this version can evaluate")
 		return v.unknown(fmt.Sprintf("this version does not have check %q", c.Kind))
 	}
 	return j.longEnough(c, known.judge.judge(j, known.verdict(), c.Requirement))

@@ -3,20 +3,9 @@ package verdict
 import (
 	"cmp"
 	"strings"
-	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 )
-
-// there is until when the node, and what is on it, is to be judged: until its instance or
-// its object is gone.
-func (j judge) there(node string) time.Duration {
-	until := j.Gone(node)
-	if e, ok := j.First(func(e history.Event) bool { return e.Kind == history.NodeDeleted && e.Node == node }); ok {
-		until = min(until, e.At)
-	}
-	return until
-}
 
 // found reports whether the watch saw what was prepared. It does not report the labels and
 // annotations that are there at first.

@@ -30,7 +30,7 @@ func keptStory() *script {
 		Require(Marked{Node: "victim", Notice: "reclaim", Within: strict.Duration(sec(5))}),
 		Require(Drained{Node: "victim", Notice: "reclaim"}),
 		Require(OthersKept{Node: "victim"}),
-		Require(MarkKept{Node: "victim", Notice: "reclaim"}),
+		Require(Marked{Node: "victim", Notice: "reclaim", UntilGone: true}),
 	}
 	for _, p := range []struct {
 		of         history.Preparation

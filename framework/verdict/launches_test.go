@@ -107,7 +107,7 @@ func TestDaemonSetRuns(t *testing.T) {
 // lostInDrainStory is a node whose instance is taken while it is drained. It passes.
 func lostInDrainStory() *script {
 	s := drainStory()
-	s.only(Require(Forgotten{Node: "victim", Within: strict.Duration(sec(5))}))
+	s.only(Require(Removed{Node: "victim", Within: strict.Duration(sec(5))}))
 	s.change(history.Reclaimed, func(e *history.Event) { e.At = sec(8) })
 	s.at(11, history.NewNodeDeleted(victim))
 	return s
@@ -131,7 +131,7 @@ func TestForgotten(t *testing.T) {
 // unjoinedStory is a launch without a node, which a notice names. It passes.
 func unjoinedStory() *script {
 	s := drainStory()
-	s.only(Require(Terminated{Notice: "again", Within: strict.Duration(sec(5))}))
+	s.only(Require(Removed{Of: "again", Within: strict.Duration(sec(5))}))
 	until := sec(24)
 	s.at(5.5, history.NewInstanceLaunched("i-l", "", ""))
 	s.at(5.6, history.NewInstanceFailed("i-l", "", ""))
@@ -165,7 +165,7 @@ func TestTerminated(t *testing.T) {
 // unplaceableStory is a pod that no instance type can run. It passes.
 func unplaceableStory() *script {
 	s := drainStory()
-	s.only(Require(PodReported{Notice: "reclaim", Says: "vpc.amazonaws.com/pod-eni", Within: strict.Duration(sec(5))}))
+	s.only(Require(Reported{Notice: "reclaim", Text: "vpc.amazonaws.com/pod-eni", Within: strict.Duration(sec(5))}))
 	s.at(7, history.NewClusterEvent("Pod", "FailedScheduling", history.Pod("default/coredns-b"), history.Owner("builtin"), history.Note("no instance type has vpc.amazonaws.com/pod-eni")))
 	return s
 }

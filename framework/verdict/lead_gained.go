@@ -38,7 +38,7 @@ var checkLeadGained = check{
 }
 
 func leadGained(j judge, v Verdict, c LeadGained) Verdict {
-	v = v.wants(fmt.Sprintf("the second handler acts at least %s before notice %q", c.AtLeast.D(), c.Notice), c.Node)
+	v = v.requires(fmt.Sprintf("the second handler acts at least %s before notice %q", c.AtLeast.D(), c.Notice), c.Node)
 	node, put, why := j.noticedByTwo(c.Node, c.Notice)
 	if why != "" {
 		return v.unknown(why, known(put)...)

@@ -26,7 +26,7 @@ var checkPrivileges = check{
 func privileges(j judge, v Verdict) Verdict {
 	meta := j.History.Meta
 	allowed, queue := meta.Handler.SQSActions, meta.Environment["cluster"]
-	v = v.wants("no SQS action called that the handler's policy does not allow, and no other queue than its own")
+	v = v.requires("no SQS action called that the handler's policy does not allow, and no other queue than its own")
 	if len(allowed) > 0 {
 		v.Want = fmt.Sprintf("only the SQS actions %s called, only on queue %q", strings.Join(allowed, ", "), queue)
 	}

@@ -67,7 +67,7 @@ func TestEveryPodIsAskedToTerminate(t *testing.T) {
 	const check = "every pod of victim asked to terminate"
 	play := func() *script {
 		s := blockedStory()
-		s.only(Require(AllTerminating{Node: "victim", Notice: "reclaim"}))
+		s.only(Require(Drained{Node: "victim", Notice: "reclaim", Terminating: true}))
 		for _, name := range []string{"app-1", "app-2"} {
 			s.pod(8, history.PodEvicted, name, victim, "ReplicaSet/app")
 			s.pod(8, history.PodTerminating, name, victim, "ReplicaSet/app")

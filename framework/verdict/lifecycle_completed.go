@@ -35,7 +35,7 @@ var checkLifecycleCompleted = check{
 }
 
 func lifecycleCompleted(j judge, v Verdict, c LifecycleCompleted) Verdict {
-	v = v.wants("CompleteLifecycleAction with CONTINUE, when the node is drained and before the heartbeat timeout", c.Node)
+	v = v.requires("CompleteLifecycleAction with CONTINUE, when the node is drained and before the heartbeat timeout", c.Node)
 	node, put, why := j.Deadlined(c.Node, c.Notice)
 	if why != "" {
 		return v.unknown(why, known(put)...)

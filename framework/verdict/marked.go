@@ -7,45 +7,69 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// Marked has the parameters of checkMarked.
+// Marked has the parameters of checkMarked. Exactly one of within, beforeEviction and untilGone is set.
 type Marked struct {
 	Node   string `yaml:"node"`
 	Notice string `yaml:"notice"`
 	// After is a fault or a disturbance. If it ends later than the notice is sent, within
 	// counts from its end.
 	After  string          `yaml:"after,omitempty"`
-	Within strict.Duration `yaml:"within"`
+	Within strict.Duration `yaml:"within,omitempty"`
+	// BeforeEviction requires that a mark is confirmed before the first pod is requested to leave.
+	BeforeEviction bool `yaml:"beforeEviction,omitempty"`
+	// UntilGone requires that the node, once marked, is never without a mark until its instance is gone.
+	UntilGone bool `yaml:"untilGone,omitempty"`
 }
 
 // Validate checks the parameters.
 func (c Marked) Validate(in *scenarios.Scope) {
 	in.NoticeFor(c.Node, c.Notice)
 	in.After(c.After)
-	in.Positive("within", c.Within)
+	if !exactlyOne(c.Within > 0, c.BeforeEviction, c.UntilGone) {
+		in.Problem("", "requires exactly one of: within, beforeEviction, untilGone")
+	}
+	if c.After != "" && c.Within == 0 {
+		in.Problem("after", "is only allowed with within")
+	}
 }
 
 // DecidedBy is how long it needs the recording.
 func (c Marked) DecidedBy(t scenarios.Times) scenarios.Observation {
+	switch {
+	case c.BeforeEviction:
+		return scenarios.Happens(t.Deadlines[c.Notice]).On(c.Node, t)
+	case c.UntilGone:
+		return scenarios.Absent(t.Stepped+scenarios.RepeatTime).On(c.Node, t)
+	}
 	return scenarios.Happens(t.SentOrEnded(c.Notice, c.After)+c.Within.D()).On(c.Node, t)
 }
 
 var checkMarked = check{
 	Kind: Kind{
-		ID: "marked", Title: "marked %s",
-		Requires: "A node that a notice names carries one of the marks that the handler's description names, within a time of the notice, and keeps it. A taint with the effect PreferNoSchedule is no mark. If the message came late to a handler that asked for it, the time counts from then.",
-		Fix:      "cordon or taint the node as soon as the notice is read, before the first eviction; if the handler does, name its mark under marks in its description",
-		Look:     Look{Lane: LaneNode, Text: "the lanes Handler and Node: was the message received, and what followed? Then handler.log"},
+		ID: "marked", Title: "marked %s", Verdicts: []ID{"marked", "markedFirst", "markKept"},
+		Requires: "A node that a notice names carries one of the marks that the handler's description names: within a time of the notice, and still at the end; or, as the API server confirms, before the handler requests the first pod of the node to leave; or from the first mark on until the instance is gone. A taint with the effect PreferNoSchedule is no mark. If the message came late to a handler that asked for it, the time counts from then.",
+		Fix:      "cordon or taint the node as soon as the notice is read; wait for the answer that confirms it, and evict only then: a pod that is evicted before may come back to the node; a mark that fails, such as with 409, must be set again first; leave the mark on the node when the drain is over, or blocked; name the handler's mark under marks in its description",
+		Look:     Look{Lane: LaneNode, Text: "the lanes Handler, Node and Pods: was the message received, what followed, and was a mark taken off? Then handler.log, and the events api.call of history.jsonl about the node and its pods"},
 	},
-	judge: by(marked),
+	judge: by(func(j judge, v Verdict, c Marked) Verdict {
+		switch {
+		case c.BeforeEviction:
+			return markedFirst(j, v.as("markedFirst", "%s marked before its first eviction"), c)
+		case c.UntilGone:
+			return markKept(j, v.as("markKept", "mark of %s kept"), c)
+		}
+		return marked(j, v, c)
+	}),
 }
 
 func marked(j judge, v Verdict, c Marked) Verdict {
 	handler := j.History.Meta.Handler
-	v = v.wants(fmt.Sprintf("%s within %s of notice %q", claimedMarks(handler), c.Within.D(), c.Notice)+wantAfter(c.After), c.Node)
+	v = v.requires(fmt.Sprintf("%s within %s of notice %q", claimedMarks(handler), c.Within.D(), c.Notice)+andAfter(c.After), c.Node)
 	if !handler.Unschedulable && handler.Taint == "" {
 		return v.unknown(fmt.Sprintf("the description of handler %q claims no mark", handler.Name))
 	}
@@ -53,7 +77,7 @@ func marked(j judge, v Verdict, c Marked) Verdict {
 	if why != "" {
 		return v.unknown(why)
 	}
-	limit, why := j.limitOf(put, c.After)
+	timer, why := j.countdown(put, c.After)
 	if why != "" {
 		return v.unknown(why, put)
 	}
@@ -73,25 +97,25 @@ func marked(j judge, v Verdict, c Marked) Verdict {
 	} else {
 		i := slices.IndexFunc(changes, func(e history.Event) bool { return e.At >= put.At && j.Marking(e) })
 		if i < 0 {
-			return j.unmarked(v, limit, put, c.Within.D())
+			return j.unmarked(v, timer, put, c.Within.D())
 		}
 		mark = changes[i]
 	}
-	limit = j.extended(limit, put, mark.At, c.Within.D())
-	found := append(slices.Clone(limit.evidence), mark)
-	at := max(limit.from, mark.At)
-	asked, doubt := j.markAsked(put, mark, limit.from+c.Within.D())
-	after := fmt.Sprintf("%s marked after %s", node, limit.after(at))
+	timer = j.extended(timer, put, mark.At, c.Within.D())
+	found := append(slices.Clone(timer.evidence), mark)
+	at := max(timer.from, mark.At)
+	asked, doubt := j.markAsked(put, mark, timer.from+c.Within.D())
+	after := fmt.Sprintf("%s marked after %s", node, timer.after(at))
 	if asked.Kind != "" {
-		at, found = max(limit.from, asked.At), append(found, asked)
-		after = fmt.Sprintf("%s asked for after %s, and seen marked at +%s", node, limit.after(at), history.Seconds(mark.At))
+		at, found = max(timer.from, asked.At), append(found, asked)
+		after = fmt.Sprintf("%s asked for after %s, and seen marked at +%s", node, timer.after(at), history.Seconds(mark.At))
 	}
-	v.Numbers = map[string]float64{"marked_seconds": (at - limit.from).Seconds()}
+	v.Numbers = map[string]float64{"marked_seconds": (at - timer.from).Seconds()}
 	switch {
 	case doubt != "":
 		return v.unknown(after+": "+doubt, found...)
-	case at > limit.from+c.Within.D():
-		if why := j.handlerWaited(limit.from, at, limit.from+c.Within.D()); why != "" {
+	case at > timer.from+c.Within.D():
+		if why := j.handlerWaited(timer.from, at, timer.from+c.Within.D()); why != "" {
 			return v.noise(after+": "+why, found...)
 		}
 		return v.fail(after, found...)
@@ -104,6 +128,81 @@ func marked(j judge, v Verdict, c Marked) Verdict {
 		return v.fail(fmt.Sprintf("%s, and the mark taken off again at +%s", after, history.Seconds(off.At)), put, mark, off)
 	}
 	return v.pass(after, found...)
+}
+
+func markedFirst(j judge, v Verdict, c Marked) Verdict {
+	handler := j.History.Meta.Handler
+	v = v.requires(claimedMarks(handler)+", confirmed before the first pod is asked to leave", c.Node)
+	if !handler.Unschedulable && handler.Taint == "" {
+		return v.unknown(fmt.Sprintf("the description of handler %q claims no mark", handler.Name))
+	}
+	node, put, why := j.Noticed(c.Node, c.Notice)
+	if why != "" {
+		return v.unknown(why)
+	}
+	if why := j.APIUnrecorded(); why != "" {
+		return v.unknown(why, put)
+	}
+	removals := j.APICalls(func(e history.Event) bool {
+		return story.Removes(e) && story.Arrived(e) >= put.At && j.podOn(e.Pod, node, story.Arrived(e))
+	})
+	if len(removals) == 0 {
+		return v.unknown("no pod of "+node+" was asked to leave", put)
+	}
+	first := slices.MinFunc(removals, func(a, b history.Event) int { return cmp.Compare(story.Arrived(a), story.Arrived(b)) })
+	asked := story.Arrived(first)
+	writes := j.APICalls(func(e history.Event) bool { return e.Node == node && e.At >= put.At && story.Done(e) })
+	i := slices.IndexFunc(writes, j.SetsMark)
+	switch {
+	case i >= 0 && writes[i].At <= asked:
+		return v.pass(fmt.Sprintf("%s marked %s before %s was asked to leave", node, history.Seconds(asked-writes[i].At), first.Pod), put, writes[i], first)
+	case slices.ContainsFunc(writes, func(e history.Event) bool { return slices.Contains(e.Marks(), history.MarksUnknown) && e.At <= asked }):
+		return v.unknown(node+" was written to before the first eviction, in a format that the recording proxy cannot read", put, first)
+	case i >= 0:
+		return v.fail(fmt.Sprintf("%s asked to leave %s before %s was marked", first.Pod, history.Seconds(writes[i].At-asked), node), put, first, writes[i])
+	}
+	return v.fail(fmt.Sprintf("%s asked to leave, and %s never marked", first.Pod, node), put, first)
+}
+
+// podOn reports whether a pod of that name was on the node at that time.
+func (j judge) podOn(name, node string, at time.Duration) bool {
+	return slices.ContainsFunc(j.Pods, func(p story.Pod) bool { return p.Name() == name && p.On(node, at) })
+}
+
+func markKept(j judge, v Verdict, c Marked) Verdict {
+	v = v.requires("never without a mark from the first one on", c.Node)
+	node, put, why := j.Noticed(c.Node, c.Notice)
+	if why != "" {
+		return v.unknown(why)
+	}
+	mark, ok := j.MarkedAfter(node, put)
+	if !ok {
+		return v.unknown(node+" was not marked", put)
+	}
+	until := j.There(node)
+	var changes, unclear []history.Event
+	for _, e := range j.Events {
+		if e.Node != node || e.At < mark.At || e.At >= until || !j.MarkChange(e) {
+			continue
+		}
+		changes = append(changes, e)
+		if marks, _ := j.MarksAfter(changes); len(marks) > 0 || j.ByOperator(e) {
+			continue
+		}
+		switch j.Changed(e) {
+		case story.Blamed:
+			return v.fail(fmt.Sprintf("the last mark was taken off at +%s, %s after the first", history.Seconds(e.At), history.Seconds(e.At-mark.At)), mark, e)
+		case story.Unclear:
+			unclear = append(unclear, e)
+		}
+	}
+	switch {
+	case len(unclear) > 0:
+		return v.unknown(unclearWho(unclear), capped(append([]history.Event{mark}, unclear...))...)
+	case j.Unseen(until) != "":
+		return v.unknown("kept: "+j.Unseen(until), mark)
+	}
+	return v.pass(fmt.Sprintf("kept for %s", history.Seconds(min(until, j.Observed)-mark.At)), mark)
 }
 
 // unprompted shows why a mark shows no reaction to a later notice: no notice before it
@@ -126,7 +225,7 @@ func (j judge) unprompted(node string, mark history.Event) string {
 // scenario requires it, or the notice reports that the instance ends.
 func (j judge) requiresMark(put history.Event) bool {
 	for _, check := range j.Scenario.Checks {
-		if m, ok := check.Requirement.(Marked); ok && m.Notice == put.Step() {
+		if m, ok := check.Requirement.(Marked); ok && m.Within > 0 && m.Notice == put.Step() {
 			if node, why := j.Node(m.Node); why == "" && node == put.Node {
 				return true
 			}
@@ -181,20 +280,20 @@ func (j judge) markAsked(put, mark history.Event, until time.Duration) (asked hi
 }
 
 // unmarked distinguishes a mark that did not come from one that could not be seen.
-func (j judge) unmarked(v Verdict, l limit, put history.Event, within time.Duration) Verdict {
+func (j judge) unmarked(v Verdict, timer countdown, put history.Event, within time.Duration) Verdict {
 	node := put.Node
-	l = j.extended(l, put, j.Gone(node), within)
-	until := min(l.from+within, j.Gone(node))
+	timer = j.extended(timer, put, j.Gone(node), within)
+	until := min(timer.from+within, j.Gone(node))
 	if put.NoticeType() != history.StatusChecked && !j.History.Meta.Handler.ReadsMetadata() && len(j.MessagesOf(put)) == 0 {
 		if lost := j.neverReceived(v, put, until); lost.Outcome == Unknown {
 			return lost
 		}
 	}
 	if why := j.Unseen(until); why != "" {
-		return v.unknown(node+" not marked: "+why, l.evidence...)
+		return v.unknown(node+" not marked: "+why, timer.evidence...)
 	}
 	if taken, ok := j.Reclaimed(node); ok {
-		return v.fail(node+" not marked before its instance was taken", append(l.evidence, taken)...)
+		return v.fail(node+" not marked before its instance was taken", append(timer.evidence, taken)...)
 	}
-	return v.fail(node+" not marked", l.evidence...)
+	return v.fail(node+" not marked", timer.evidence...)
 }

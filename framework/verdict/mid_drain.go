@@ -2,7 +2,6 @@ package verdict
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -35,7 +34,7 @@ var checkMidDrain = check{
 }
 
 func midDrain(j judge, v Verdict, c MidDrain) Verdict {
-	v = v.wants("the handler disturbed once the drain had begun, and before the last pod was gone", c.Disturbance, c.Node)
+	v = v.requires("the handler disturbed once the drain had begun, and before the last pod was gone", c.Disturbance, c.Node)
 	node, why := j.Node(c.Node)
 	if why != "" {
 		return v.unknown(why)
@@ -45,7 +44,7 @@ func midDrain(j judge, v Verdict, c MidDrain) Verdict {
 		return v.unknown(fmt.Sprintf("disturbance %q never began", c.Disturbance))
 	}
 	at := done[0]
-	if why := j.withoutEffect(done); why != "" {
+	if why := j.WithoutEffect(done); why != "" {
 		return v.unknown(why, at)
 	}
 	begun, ok := j.DrainBegun(node)
@@ -63,25 +62,4 @@ func midDrain(j judge, v Verdict, c MidDrain) Verdict {
 		return v.unknown("no pod was left on "+node+" that a drain has to move", begun, at)
 	}
 	return v.pass(fmt.Sprintf("%s into the drain, with %d pods left", history.Seconds(at.At-begun.At), left), begun, at)
-}
-
-// withoutEffect shows why a disturbance of the handler's pods did nothing to it, or
-// "".
-func (j judge) withoutEffect(done []history.Event) string {
-	if done[0].Disturbance() == history.CutOffHandler {
-		left, ok := j.First(func(e history.Event) bool { return e.Kind == history.HandlerLeftAlone && e.Step() == done[0].Step() })
-		if !ok || left.Numbers[history.Dropped] == 0 {
-			return "not a packet of the handler's was dropped"
-		}
-		return ""
-	}
-	for _, was := range done {
-		_, ok := j.First(func(e history.Event) bool {
-			return e.At >= was.At && e.UID == was.UID && slices.Contains([]history.Kind{history.PodRestarted, history.PodExited, history.PodTerminating, history.PodDeleted}, e.Kind)
-		})
-		if !ok {
-			return was.Pod + " went on as before"
-		}
-	}
-	return ""
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
+	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 // Nothing left for 150 ms as an endpoint changed. That matters to what it could change.
@@ -18,10 +19,10 @@ func TestWhatAHoleHides(t *testing.T) {
 	lost := func(most int) func(*script) {
 		return func(s *script) {
 			hole(5.25)(s)
-			s.only(Require(DNSLost{Mode: "all", Max: most}))
+			s.only(Require(Losses{Of: scenarios.DNS, Mode: "all", Max: &most}))
 		}
 	}
-	window := func(check DNSWindow, edits ...func(*script)) func(*script) {
+	window := func(check Losses, edits ...func(*script)) func(*script) {
 		return func(s *script) {
 			s.only(Require(check))
 			for _, edit := range edits {
@@ -32,7 +33,7 @@ func TestWhatAHoleHides(t *testing.T) {
 	// The rules choose the pod that ends until 9 s, and the one that stays from then on.
 	recorded := func(edits ...func(*script)) func(*script) {
 		return func(s *script) {
-			s.only(Require(DNSLost{Mode: "all"}))
+			s.only(Require(Losses{Of: scenarios.DNS, Mode: "all", Max: new(0)}))
 			s.at(1, history.NewPodReady("default/coredns-a", "uid-coredns-a", history.Node(victim), history.IP(ending)))
 			s.at(1, history.NewPodReady("default/coredns-z", "uid-coredns-z", history.Node(bystander), history.IP(staying)))
 			s.at(5.1, history.NewPodSignalled("default/coredns-a", "", history.Node(victim), history.IP(ending)))
@@ -48,11 +49,11 @@ func TestWhatAHoleHides(t *testing.T) {
 	lose := func(from, to float64) func(*script) {
 		return func(s *script) { s.lose(history.Service, history.Fresh, from, to, history.Timeout) }
 	}
-	least := func(seconds float64) DNSWindow {
-		return DNSWindow{Mode: "fresh", Min: strict.Duration(sec(seconds))}
+	least := func(seconds float64) Losses {
+		return Losses{Of: scenarios.DNS, Mode: "fresh", MinWindow: strict.Duration(sec(seconds))}
 	}
-	most := func(seconds float64) DNSWindow {
-		return DNSWindow{Mode: "fresh", Max: strict.Duration(sec(seconds))}
+	most := func(seconds float64) Losses {
+		return Losses{Of: scenarios.DNS, Mode: "fresh", MaxWindow: strict.Duration(sec(seconds))}
 	}
 	const dnsLost, dnsWindow = "dns lost (all)", "dns window (fresh)"
 	for _, x := range []expectation{
@@ -72,10 +73,10 @@ func TestWhatAHoleHides(t *testing.T) {
 		{name: "a pod answers for the last time", edit: recorded(hole(8.9)), check: dnsLost, want: Unknown, got: "around the last answer of 10.0.0.1", noise: true},
 		{name: "a pod goes on answering after the hole", edit: recorded(hole(8.8)), check: dnsLost, want: Unknown, got: "around the last answer of 10.0.0.1", noise: true},
 		{name: "a pod goes on answering after the hole, and what connection tracking loses does not count", edit: recorded(hole(8.8), func(s *script) {
-			s.only(Require(DNSLost{Mode: "all", ExceptConntrack: true}))
+			s.only(Require(Losses{Of: scenarios.DNS, Mode: "all", Max: new(0), ExceptConntrack: true}))
 		}), check: dnsLost, want: Pass},
 		{name: "it answers for the last time in the hole", edit: recorded(hole(8.9), func(s *script) {
-			s.only(Require(DNSLost{Mode: "all", ExceptConntrack: true}))
+			s.only(Require(Losses{Of: scenarios.DNS, Mode: "all", Max: new(0), ExceptConntrack: true}))
 		}), check: dnsLost, want: Unknown, noise: true},
 		{name: "a pod exits that nothing is sent to", edit: recorded(hole(9.95)), check: dnsLost, want: Pass},
 		{name: "a pod exits, and its traffic is not on record", edit: recorded(hole(9.95), func(s *script) { s.flows = nil }), check: dnsLost, want: Unknown, got: "around pod.exited", noise: true},

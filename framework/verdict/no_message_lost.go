@@ -20,7 +20,7 @@ var checkNoneLost = check{
 // noneLost checks whether every message is accounted for: deleted by the handler,
 // or in the queue at the end.
 func noneLost(j judge, v Verdict) Verdict {
-	v = v.wants("every message deleted by the handler, or in the queue at the end")
+	v = v.requires("every message deleted by the handler, or in the queue at the end")
 	depth, ok := history.Event{}, false
 	for _, e := range j.History.Events {
 		if e.Kind == history.QueueDepth {

@@ -21,7 +21,7 @@ var checkWildcards = check{
 // not ours it is only reported: who installs it decides. ok is false if the history
 // does not hold the rights.
 func wildcards(j judge, v Verdict) (Verdict, bool) {
-	v = v.wants("no verb, resource or API group given by *")
+	v = v.requires("no verb, resource or API group given by *")
 	rules := j.All(func(e history.Event) bool { return e.Kind == history.RBACRule })
 	var wild []history.Event
 	for _, e := range rules {

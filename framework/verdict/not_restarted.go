@@ -31,7 +31,7 @@ var checkNotRestarted = check{
 
 func notRestarted(j judge, v Verdict, _ NotRestarted) Verdict {
 	handler := j.History.Meta.Handler
-	v = v.wants("the handler's pods there throughout, no container ended or started again")
+	v = v.requires("the handler's pods there throughout, no container ended or started again")
 	if handler.Workload() == "" {
 		return v.unknown("the history does not show where the handler runs")
 	}

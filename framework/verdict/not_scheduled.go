@@ -34,7 +34,7 @@ var checkNotScheduled = check{
 }
 
 func notScheduled(j judge, v Verdict, c NotScheduled) Verdict {
-	v = v.wants(fmt.Sprintf("no pod bound to the node once it is marked for notice %q", c.Notice), c.Node)
+	v = v.requires(fmt.Sprintf("no pod bound to the node once it is marked for notice %q", c.Notice), c.Node)
 	node, put, why := j.Noticed(c.Node, c.Notice)
 	if why != "" {
 		return v.unknown(why)

@@ -37,7 +37,7 @@ var checkNotStalled = check{
 }
 
 func notStalled(j judge, v Verdict, c NotStalled) Verdict {
-	v = v.wants("every other pod terminating before the first of these is gone", c.Pods)
+	v = v.requires("every other pod terminating before the first of these is gone", c.Pods)
 	node, put, why := j.Noticed(c.Node, c.Notice)
 	if why != "" {
 		return v.unknown(why)

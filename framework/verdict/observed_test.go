@@ -62,7 +62,7 @@ func TestAbsenceNeedsTimeToShow(t *testing.T) {
 		x.run(t, func() *script {
 			s := awaitedStory()
 			s.scenario.Checks = []scenarios.Check{
-				Require(DrainedOnce{Node: "victim"}), Require(Untouched{Node: "bystander"}), Require(DaemonPodsLeft{Node: "victim"}),
+				Require(DrainedOnce{Node: "victim"}), Require(Untouched{Node: "bystander"}), Require(NoEviction{Node: "victim", DaemonPods: true}),
 			}
 			return s
 		})

@@ -38,7 +38,7 @@ func observedStory() *script {
 			Name: "observation", Title: "An observation", Profile: scenarios.ObserveProfile, Handler: scenarios.HandlerNone, Observe: &scenarios.Observe{},
 			Probe:  &scenarios.Probe{Fresh: 60, Fixed: 30, FixedPorts: 3, Control: 6, Probers: 3},
 			Settle: strict.Duration(sec(5)),
-			Checks: []scenarios.Check{Require(DNSLost{Mode: "all", Max: 0})},
+			Checks: []scenarios.Check{Require(Losses{Of: scenarios.DNS, Mode: "all", Max: new(0)})},
 		},
 		meta: history.Meta{Format: history.FormatV1, Scenario: "observation", Set: "full", Attempt: 1, Handler: history.Handler{Name: "none"}},
 	}
@@ -176,7 +176,7 @@ func TestAnApplicationIsObservedAsWell(t *testing.T) {
 	play := func() *script {
 		s := observedStory()
 		s.scenario.Probe.Application = &scenarios.ApplicationProbe{Transport: scenarios.OverHTTP, Fresh: 30, Fixed: 30, FixedPorts: 3, Control: 3}
-		s.only(Require(ApplicationLost{Mode: "all", Max: 0}))
+		s.only(Require(Losses{Of: scenarios.Application, Mode: "all", Max: new(0)}))
 		for _, node := range observed {
 			before := len(s.queries)
 			s.ask(history.Application, history.HTTP, 10, 1, 26)
@@ -210,7 +210,7 @@ func TestAShareOfAnswersIsRequired(t *testing.T) {
 	t.Parallel()
 	share := func(percent float64, more ...func(*script)) func(*script) {
 		return func(s *script) {
-			s.only(Require(DNSAnswered{Mode: "all", Percent: percent}))
+			s.only(Require(Losses{Of: scenarios.DNS, Mode: "all", Answered: percent}))
 			then(more...)(s)
 		}
 	}

@@ -21,7 +21,7 @@ var checkOneDrainPerCause = check{
 // oneDrainPerCause checks whether any node was drained more often than something
 // called for it. Other checks judge which notices call for a drain.
 func oneDrainPerCause(j judge, v Verdict) Verdict {
-	v = v.wants("no node marked, or a drain of it announced, more often than it was named")
+	v = v.requires("no node marked, or a drain of it announced, more often than it was named")
 	nodes := map[string]bool{}
 	drains := 0
 	for _, e := range j.Events {

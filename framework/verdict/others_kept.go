@@ -39,7 +39,7 @@ var checkOthersKept = check{
 }
 
 func othersKept(j judge, v Verdict, c OthersKept) Verdict {
-	v = v.wants("taints, labels, annotations and a cordon of others neither removed nor changed by the handler", c.Node)
+	v = v.requires("taints, labels, annotations and a cordon of others neither removed nor changed by the handler", c.Node)
 	node, why := j.Node(c.Node)
 	if why != "" {
 		return v.unknown(why)
@@ -53,7 +53,7 @@ func othersKept(j judge, v Verdict, c OthersKept) Verdict {
 			return v.unknown(fmt.Sprintf("%s %s was not on %s when the drill began", p.Preparation(), p.Setting().Key, node), p)
 		}
 	}
-	until := j.there(node)
+	until := j.There(node)
 	lost := j.All(func(e history.Event) bool {
 		return e.Node == node && e.At >= j.Begun && e.At < until && j.takesOthers(e, prepared)
 	})

@@ -24,7 +24,7 @@ func prober(j judge, v Verdict) Verdict {
 	if j.target.Observed {
 		return j.observers(v)
 	}
-	v = v.wants(fmt.Sprintf("every query on record, at most %.0f %% unsent, the 99th percentile at most %s late", loss.UnsentShare*100, loss.LateP99))
+	v = v.requires(fmt.Sprintf("every query on record, at most %.0f %% unsent, the 99th percentile at most %s late", loss.UnsentShare*100, loss.LateP99))
 	ended := 0
 	asked, unsent, late := 0.0, 0.0, 0.0
 	var evidence []history.Event
@@ -86,7 +86,7 @@ func prober(j judge, v Verdict) Verdict {
 // each was there to the end, or to that of its node: what a prober that died did not see is a
 // hole, not a pass.
 func (j judge) observers(v Verdict) Verdict {
-	v = v.wants(fmt.Sprintf("each prober on record to the end of its node or of the observation, at most %.0f %% unsent, the 99th percentile at most %s late", loss.UnsentShare*100, loss.LateP99))
+	v = v.requires(fmt.Sprintf("each prober on record to the end of its node or of the observation, at most %.0f %% unsent, the 99th percentile at most %s late", loss.UnsentShare*100, loss.LateP99))
 	from, ok := j.Started()
 	if !ok {
 		return v.unknown("nothing began, so that nothing was observed")

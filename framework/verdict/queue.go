@@ -57,7 +57,7 @@ const clockError = time.Millisecond
 func (j judge) callsForDrain(put history.Event) bool {
 	return slices.ContainsFunc(j.Scenario.Checks, func(check scenarios.Check) bool {
 		c, ok := check.Requirement.(Drained)
-		if !ok || c.Notice != put.Step() {
+		if !ok || c.Terminating || c.Notice != put.Step() {
 			return false
 		}
 		node, why := j.Node(c.Node)

@@ -17,6 +17,11 @@ func (QueueEmpty) Validate(*scenarios.Scope) {}
 // DecidedBy is how long it needs the recording.
 func (QueueEmpty) DecidedBy(scenarios.Times) scenarios.Observation { return scenarios.AtEnd() }
 
+// Needs is what it needs of a drill.
+func (QueueEmpty) Needs() scenarios.Needs {
+	return scenarios.Needs{Messages: true}
+}
+
 var checkQueueEmpty = check{
 	Kind: Kind{
 		ID: "queueEmpty", Title: "queue empty",
@@ -24,11 +29,11 @@ var checkQueueEmpty = check{
 		Fix:      "delete every message that the handler is done with, also those that it does nothing about, or they come again until the queue's retention ends",
 		Look:     Look{Lane: LaneHandler, Text: "the lane Handler: which message was received and never deleted? Then handler.log"},
 	},
-	judge: by(queueEmpty), needs: scenarios.Needs{Messages: true},
+	judge: by(queueEmpty),
 }
 
 func queueEmpty(j judge, v Verdict, _ QueueEmpty) Verdict {
-	v = v.wants("no message in the queue at the end")
+	v = v.requires("no message in the queue at the end")
 	for _, e := range slices.Backward(j.History.Events) {
 		if e.Kind != history.QueueDepth {
 			continue

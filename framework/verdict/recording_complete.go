@@ -21,7 +21,7 @@ var checkRecorded = check{
 // recorded checks whether the history is complete: what an incomplete record does
 // not hold may still have happened.
 func recorded(j judge, v Verdict) Verdict {
-	v = v.wants("a whole history of this scenario, from its first event to its last")
+	v = v.requires("a whole history of this scenario, from its first event to its last")
 	h := j.History
 	if !h.Complete {
 		if h.Damage == "" {

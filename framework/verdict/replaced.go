@@ -37,7 +37,7 @@ var checkReplaced = check{
 }
 
 func replaced(j judge, v Verdict, c Replaced) Verdict {
-	v = v.wants(fmt.Sprintf("as many new pods Ready elsewhere at the deadline of notice %q", c.Notice), c.Node)
+	v = v.requires(fmt.Sprintf("as many new pods Ready elsewhere at the deadline of notice %q", c.Notice), c.Node)
 	node, put, why := j.Deadlined(c.Node, c.Notice)
 	if why != "" {
 		return v.unknown(why, known(put)...)

@@ -47,8 +47,8 @@ var checkReplacedFirst = check{
 }
 
 func replacedFirst(j judge, v Verdict, c ReplacedFirst) Verdict {
-	v = v.wants(fmt.Sprintf("drained within %s of %q, when a node that was launched since is Ready", c.Within.D(), c.Of), c.Node)
-	node, cause, why := j.configured(c.Node, c.Of)
+	v = v.requires(fmt.Sprintf("drained within %s of %q, when a node that was launched since is Ready", c.Within.D(), c.Of), c.Node)
+	node, cause, why := j.Configured(c.Node, c.Of)
 	if why != "" {
 		return v.unknown(why)
 	}

@@ -17,7 +17,7 @@ var checkReservedUntouched = check{
 // reservedUntouched checks whether the on-demand and control-plane nodes that no
 // notice names were left alone.
 func reservedUntouched(j judge, v Verdict) Verdict {
-	v = v.wants("no on-demand or control-plane node cordoned, tainted, deleted or drained")
+	v = v.requires("no on-demand or control-plane node cordoned, tainted, deleted or drained")
 	return j.untouchedAll(v, func(e history.Event) bool {
 		return e.Capacity() == history.OnDemand || e.Capacity() == history.ControlPlane
 	})

@@ -17,7 +17,7 @@ var checkRestored = check{
 // restored checks whether the cluster was put back as it was found. If not, the
 // harness failed, not the handler, but the next drill starts on a broken cluster.
 func restored(j judge, v Verdict) Verdict {
-	v = v.wants("every node ready, schedulable and untainted again")
+	v = v.requires("every node ready, schedulable and untainted again")
 	for _, e := range j.History.Events {
 		if e.Kind == history.Restored {
 			got := "restored"

@@ -39,7 +39,7 @@ var checkResumed = check{
 }
 
 func resumed(j judge, v Verdict, c Resumed) Verdict {
-	v = v.wants(fmt.Sprintf("a pod that the budget kept terminating within %s of its change %q", c.Within.D(), c.Budget), c.Node)
+	v = v.requires(fmt.Sprintf("a pod that the budget kept terminating within %s of its change %q", c.Within.D(), c.Budget), c.Node)
 	node, why := j.Node(c.Node)
 	if why != "" {
 		return v.unknown(why)

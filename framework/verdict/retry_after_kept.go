@@ -37,8 +37,8 @@ var checkRetryAfterKept = check{
 }
 
 func retryAfterKept(j judge, v Verdict, c RetryAfterKept) Verdict {
-	v = v.wants("no throttled call repeated before its Retry-After is over", c.Fault)
-	hit, why := j.hitCalls(c.Fault)
+	v = v.requires("no throttled call repeated before its Retry-After is over", c.Fault)
+	hit, why := j.HitCalls(c.Fault)
 	if why != "" {
 		return v.unknown(why)
 	}
@@ -50,7 +50,7 @@ func retryAfterKept(j judge, v Verdict, c RetryAfterKept) Verdict {
 		}
 		evidence = append(evidence, e)
 		again, ok := j.First(func(a history.Event) bool {
-			return a.Kind == history.APICall && a.Seq > e.Seq && a.IP == e.IP && a.Action == e.Action && purpose(a) == purpose(e) && a.Object == e.Object && a.Node == e.Node
+			return a.Kind == history.APICall && a.Seq > e.Seq && a.IP == e.IP && a.Action == e.Action && story.Purpose(a) == story.Purpose(e) && a.Object == e.Object && a.Node == e.Node
 		})
 		switch {
 		case ok && story.Arrived(again) < e.At+wait:

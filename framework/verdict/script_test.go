@@ -171,12 +171,12 @@ func drainStory() *script {
 			Checks: []scenarios.Check{
 				Require(Marked{Node: "victim", Notice: "reclaim", Within: strict.Duration(sec(5))}),
 				Require(Drained{Node: "victim", Notice: "reclaim"}),
-				Require(DaemonPodsLeft{Node: "victim"}),
+				Require(NoEviction{Node: "victim", DaemonPods: true}),
 				Require(Deleted{Of: "reclaim", Within: strict.Duration(sec(10))}),
 				Require(Untouched{Node: "bystander"}),
-				Require(NodeEvent{Node: "victim", Notice: "reclaim", Within: strict.Duration(sec(5))}),
-				Require(DNSLost{Mode: "all", Max: 0}),
-				Require(DNSWindow{Mode: "fresh", Max: strict.Duration(sec(5))}),
+				Require(Reported{Node: "victim", Notice: "reclaim", Within: strict.Duration(sec(5))}),
+				Require(Losses{Of: scenarios.DNS, Mode: "all", Max: new(0)}),
+				Require(Losses{Of: scenarios.DNS, Mode: "fresh", MaxWindow: strict.Duration(sec(5))}),
 			},
 		},
 		meta: history.Meta{
@@ -221,8 +221,8 @@ func incidentStory() *script {
 			},
 			Checks: []scenarios.Check{
 				Require(NoEviction{}),
-				Require(EndpointLeft{Node: "victim", AtLeast: strict.Duration(sec(20))}),
-				Require(DNSWindow{Mode: "fresh", Min: strict.Duration(sec(20))}),
+				Require(EndpointStays{Node: "victim", AtLeast: strict.Duration(sec(20))}),
+				Require(Losses{Of: scenarios.DNS, Mode: "fresh", MinWindow: strict.Duration(sec(20))}),
 			},
 		},
 		meta: history.Meta{Format: history.FormatV1, Scenario: "incident", Set: "fast", Attempt: 1, Handler: history.Handler{Name: "none"}},

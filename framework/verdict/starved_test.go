@@ -208,7 +208,7 @@ func TestLossesOfAPodWithoutAProcessor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := servedStory()
-			s.scenario.Checks = []scenarios.Check{Require(DNSLost{Mode: "all"})}
+			s.scenario.Checks = []scenarios.Check{Require(Losses{Of: scenarios.DNS, Mode: "all", Max: new(0)})}
 			c.edit(s)
 			if v := s.judge().Verdicts[0]; v.Outcome != c.want || !strings.Contains(v.Got, c.got) {
 				t.Errorf("%s: %s, want %s with %q", v.Outcome, v.Got, c.want, c.got)
@@ -225,7 +225,7 @@ func TestARealLossWhileTheControlHasNoProcessor(t *testing.T) {
 		want  Outcome
 	}{{true, Fail}, {false, Unknown}} {
 		s := servedStory()
-		s.scenario.Checks = []scenarios.Check{Require(DNSLost{Mode: "all"})}
+		s.scenario.Checks = []scenarios.Check{Require(Losses{Of: scenarios.DNS, Mode: "all", Max: new(0)})}
 		s.flows = nil
 		s.flow(40000, staying, 1.5, 11.95)
 		s.flow(40000, ending, 11.95, 12.35) // it was deleted at 10 s

@@ -25,6 +25,11 @@ func (StopsCleanly) DecidedBy(t scenarios.Times) scenarios.Observation {
 	return scenarios.Happens(t.Caused + scenarios.StopTime)
 }
 
+// Needs is what it needs of a drill.
+func (StopsCleanly) Needs() scenarios.Needs {
+	return scenarios.Needs{Queue: "it judges which messages are received after SIGTERM"}
+}
+
 var checkStopsCleanly = check{
 	Kind: Kind{
 		ID: "stopsCleanly", Title: "handler stops cleanly at %s",
@@ -32,12 +37,12 @@ var checkStopsCleanly = check{
 		Fix:      "at SIGTERM, end the poll of the queue at once, settle what was received, and exit before terminationGracePeriodSeconds is over; what is left of a drain must be found by the next pod",
 		Look:     Look{Lane: LaneHandler, Text: "the lane Handler: what was received after the pod began to terminate, and how long it went on; then handler.log"},
 	},
-	judge: by(stopsCleanly), needs: scenarios.Needs{Queue: "it judges which messages are received after SIGTERM"},
+	judge: by(stopsCleanly),
 }
 
 func stopsCleanly(j judge, v Verdict, c StopsCleanly) Verdict {
-	v = v.wants(fmt.Sprintf("no message received later than %s after the pod began to terminate, and ended within its grace period", signalled), c.Disturbance)
-	pods, why := j.disturbed(c.Disturbance)
+	v = v.requires(fmt.Sprintf("no message received later than %s after the pod began to terminate, and ended within its grace period", signalled), c.Disturbance)
+	pods, why := j.Disturbed(c.Disturbance)
 	if why != "" {
 		return v.unknown(why)
 	}

@@ -42,12 +42,12 @@ var checkTakenOver = check{
 }
 
 func takenOver(j judge, v Verdict, c TakenOver) Verdict {
-	v = v.wants(fmt.Sprintf("another replica evicting within %s of the end of the one that drained", c.Within.D()), c.Node, c.Disturbance)
+	v = v.requires(fmt.Sprintf("another replica evicting within %s of the end of the one that drained", c.Within.D()), c.Node, c.Disturbance)
 	node, why := j.Node(c.Node)
 	if why != "" {
 		return v.unknown(why)
 	}
-	pods, why := j.disturbed(c.Disturbance)
+	pods, why := j.Disturbed(c.Disturbance)
 	if why != "" {
 		return v.unknown(why)
 	}

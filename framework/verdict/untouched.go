@@ -28,7 +28,7 @@ var checkUntouched = check{
 }
 
 func untouched(j judge, v Verdict, c Untouched) Verdict {
-	v = v.wants("neither cordoned, tainted nor deleted, and no pod evicted or deleted", c.Node)
+	v = v.requires("neither cordoned, tainted nor deleted, and no pod evicted or deleted", c.Node)
 	node, why := j.Node(c.Node)
 	if why != "" {
 		return v.unknown(why)

@@ -17,7 +17,7 @@ var checkCauseless = check{
 // causeless checks whether spot nodes were touched before anything named them. A pod
 // that is on no node never has to leave one.
 func causeless(j judge, v Verdict) Verdict {
-	v = v.wants("no spot node touched before a notice named it")
+	v = v.requires("no spot node touched before a notice named it")
 	if unbound := j.All(func(e history.Event) bool { return e.Node == "" && j.Evicts(e) }); len(unbound) > 0 {
 		return v.fail("pods that were on no node: "+describe(unbound), capped(unbound)...)
 	}

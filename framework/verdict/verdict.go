@@ -133,7 +133,7 @@ func Skip(s scenarios.Scenario, reason string) Result {
 	case s.Feature != "":
 		want = "the handler claims " + s.Feature
 	}
-	v := applies.verdict().wants(want)
+	v := applies.verdict().requires(want)
 	r.Verdicts = []Verdict{v.found(Skipped, reason, nil)}
 	return r
 }
@@ -142,7 +142,7 @@ func Skip(s scenarios.Scenario, reason string) Result {
 func NotRun(s scenarios.Scenario, reason string) Result {
 	r := resultOf(s)
 	r.Outcome = Unknown
-	r.Verdicts = []Verdict{notRun.verdict().wants("a history to judge").unknown(reason)}
+	r.Verdicts = []Verdict{notRun.verdict().requires("a history to judge").unknown(reason)}
 	return r
 }
 

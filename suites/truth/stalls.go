@@ -219,7 +219,7 @@ func stallScenario() scenarios.Scenario {
 	return scenarios.Scenario{
 		Name: "stall", Title: "A server stalls", Settle: strict.Duration(after - settleAfter),
 		Probe:  &scenarios.Probe{Fresh: 500, Fixed: 3500, FixedPorts: 8, Control: 200, Probers: 1, Name: name},
-		Checks: []scenarios.Check{verdict.Require(verdict.DNSLost{Mode: "all"})},
+		Checks: []scenarios.Check{verdict.Require(verdict.Losses{Of: scenarios.DNS, Mode: "all", Max: new(0)})},
 	}
 }
 

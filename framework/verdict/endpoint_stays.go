@@ -10,15 +10,15 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// EndpointLeft has the parameters of checkEndpointLeft.
-type EndpointLeft struct {
+// EndpointStays has the parameters of checkEndpointStays.
+type EndpointStays struct {
 	Node string `yaml:"node"`
 	// AtLeast is the shortest time that the endpoint must stay ready.
 	AtLeast strict.Duration `yaml:"atLeast"`
 }
 
 // Validate checks the parameters.
-func (c EndpointLeft) Validate(in *scenarios.Scope) {
+func (c EndpointStays) Validate(in *scenarios.Scope) {
 	in.Node(c.Node)
 	if slices.Contains(in.Nodes(), c.Node) && !slices.Contains(in.Reclaimed(), c.Node) {
 		in.Problem("node", "no step takes the instance of %q, so the check could never be decided", c.Node)
@@ -27,22 +27,22 @@ func (c EndpointLeft) Validate(in *scenarios.Scope) {
 }
 
 // DecidedBy is how long it needs the recording.
-func (c EndpointLeft) DecidedBy(t scenarios.Times) scenarios.Observation {
+func (c EndpointStays) DecidedBy(t scenarios.Times) scenarios.Observation {
 	return scenarios.Happens(t.Reclaimed[c.Node] + c.AtLeast.D())
 }
 
-var checkEndpointLeft = check{
+var checkEndpointStays = check{
 	Kind: Kind{
-		ID: "endpointLeft", Title: "endpoint of %s left",
+		ID: "endpointStays", Title: "endpoint of %s stays", Verdicts: []ID{"endpointLeft"},
 		Requires: "The kube-dns endpoint of the node's CoreDNS pod stays ready for at least this long after the instance was taken: only the node controller notices the loss.",
 		Fix:      "something noticed the loss before the node controller did: look for who deleted the pod or changed the EndpointSlice",
 		Look:     Look{Lane: LaneEndpoints, Text: "the lane kube-dns endpoints: when the address left, and who noticed"},
 	},
-	judge: by(endpointLeft),
+	judge: by(endpointStays),
 }
 
-func endpointLeft(j judge, v Verdict, c EndpointLeft) Verdict {
-	v = v.wants(fmt.Sprintf("the node's CoreDNS endpoint ready for at least %s after its instance was taken", c.AtLeast.D()), c.Node)
+func endpointStays(j judge, v Verdict, c EndpointStays) Verdict {
+	v = v.as("endpointLeft", "endpoint of %s stays").requires(fmt.Sprintf("the node's CoreDNS endpoint ready for at least %s after its instance was taken", c.AtLeast.D()), c.Node)
 	node, why := j.Node(c.Node)
 	if why != "" {
 		return v.unknown(why)
