@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
@@ -51,7 +52,7 @@ const (
 // capacityLabels are the labels by which clouds and provisioners mark spot nodes, each
 // with the value of a spot node.
 var capacityLabels = []struct{ key, spot string }{
-	{"karpenter.sh/capacity-type", "spot"},
+	{history.CapacityLabel, history.Spot},
 	{"eks.amazonaws.com/capacityType", "SPOT"},
 	{"alpha.eksctl.io/capacity-type", "spot"},
 	{"node.kubernetes.io/lifecycle", "spot"},

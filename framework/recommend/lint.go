@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 // The times that lameduck is compared with.
@@ -87,7 +88,7 @@ func (d DNS) lintReplicas(s coredns.Settings) []Finding {
 		found = append(found, breaks(rule, "all %d pods are on spot nodes: %s", spot, places(d.Pods)))
 	case spot+len(unlabelled) == len(d.Pods):
 		f := unknown(rule, "no label shows the capacity of %s", strings.Join(unlabelled, ", "))
-		f.Fix = "label the nodes with karpenter.sh/capacity-type, or ensure that one of them is not spot"
+		f.Fix = "label the nodes with " + history.CapacityLabel + ", or ensure that one of them is not spot"
 		found = append(found, f)
 	}
 	return found

@@ -38,20 +38,28 @@ type handlers struct {
 
 // do does something to the handler under test, and returns when it is done.
 func (h *handlers) do(ctx context.Context, d scenarios.Do) error {
+	doing, as := h.disturb, "disturb"
 	if d.Verb == scenarios.Configure {
-		return h.reconfigure(ctx, d)
+		doing, as = h.reconfigure, "reconfiguration"
 	}
+	if err := doing(ctx, d); err != nil {
+		return fmt.Errorf("%s %s: %w", as, d.Name, err)
+	}
+	return nil
+}
+
+func (h *handlers) disturb(ctx context.Context, d scenarios.Do) error {
 	under := h.sys.InCluster(h.under())
 	pods, err := under.Pods(ctx)
 	if err != nil {
-		return fmt.Errorf("disturb %s: %w", d.Name, err)
+		return err
 	}
 	if len(pods) == 0 {
-		return fmt.Errorf("disturb %s: handler %s has no pod", d.Name, under.Name)
+		return fmt.Errorf("handler %s has no pod", under.Name)
 	}
 	if d.Verb == scenarios.Retire {
 		if pods, err = h.draining(ctx, pods); err != nil {
-			return fmt.Errorf("disturb %s: %w", d.Name, err)
+			return err
 		}
 	}
 	for i := range pods {
@@ -77,11 +85,10 @@ func (h *handlers) do(ctx context.Context, d scenarios.Do) error {
 	case scenarios.Stop:
 		return h.stop(ctx, d)
 	}
-	if err != nil {
-		return fmt.Errorf("disturb %s: %w", d.Name, err)
+	if err == nil {
+		h.leftAlone(d, 0)
 	}
-	h.leftAlone(d, 0)
-	return nil
+	return err
 }
 
 // draining returns, of the handler's pods, the one that last changed a node or evicted a
@@ -108,7 +115,7 @@ func (h *handlers) leftAlone(d scenarios.Do, dropped int) {
 // cutOff drops what the pods send to the Kubernetes API for the step's time.
 func (h *handlers) cutOff(ctx context.Context, pods []corev1.Pod, d scenarios.Do) error {
 	if err := inParallel(ctx, pods, h.cluster.CutOff); err != nil {
-		return errors.Join(fmt.Errorf("disturb %s: %w", d.Name, err), h.reconnect(context.WithoutCancel(ctx), pods, d))
+		return errors.Join(err, h.reconnect(context.WithoutCancel(ctx), pods, d))
 	}
 	return h.lasting(ctx, d, func(ctx context.Context) error { return h.reconnect(ctx, pods, d) })
 }
@@ -118,25 +125,30 @@ func (h *handlers) cutOff(ctx context.Context, pods []corev1.Pod, d scenarios.Do
 func (h *handlers) lasting(ctx context.Context, d scenarios.Do, undo func(context.Context) error) error {
 	until := h.now() + d.For.D()
 	wait := func() error { return errors.Join(h.Sleep(ctx, until), undo(context.WithoutCancel(ctx))) }
-	if d.Meanwhile {
-		h.meanwhile.Go(wait)
-		return nil
+	if !d.Meanwhile {
+		return wait()
 	}
-	return wait()
+	h.meanwhile.Go(func() error {
+		if err := wait(); err != nil {
+			return fmt.Errorf("disturb %s: %w", d.Name, err)
+		}
+		return nil
+	})
+	return nil
 }
 
 // stop leaves the handler without a pod for the step's time.
 func (h *handlers) stop(ctx context.Context, d scenarios.Do) error {
 	resume, err := h.sys.InCluster(h.under()).Pause(ctx)
 	if err != nil {
-		return fmt.Errorf("disturb %s: %w", d.Name, err)
+		return err
 	}
 	return h.lasting(ctx, d, func(ctx context.Context) error {
-		if err := resume(ctx); err != nil {
-			return fmt.Errorf("disturb %s: %w", d.Name, err)
+		err := resume(ctx)
+		if err == nil {
+			h.leftAlone(d, 0)
 		}
-		h.leftAlone(d, 0)
-		return nil
+		return err
 	})
 }
 
@@ -146,7 +158,7 @@ func (h *handlers) reconnect(ctx context.Context, pods []corev1.Pod, d scenarios
 	for i := range pods {
 		n, err := h.cluster.Reconnect(ctx, pods[i])
 		if err != nil {
-			return fmt.Errorf("disturb %s: %w", d.Name, err)
+			return err
 		}
 		dropped += n
 	}
@@ -158,7 +170,7 @@ func (h *handlers) reconnect(ctx context.Context, pods []corev1.Pod, d scenarios
 func (h *handlers) reconfigure(ctx context.Context, c scenarios.Do) error {
 	under, err := h.sys.WithWorkers(ctx, h.under())
 	if err != nil {
-		return fmt.Errorf("reconfiguration %s: %w", c.Name, err)
+		return err
 	}
 	if len(c.Disrupts) == 0 {
 		h.Record(history.NewHandlerReconfigured(c.Name, h.Scenario.Feature))
@@ -166,10 +178,7 @@ func (h *handlers) reconfigure(ctx context.Context, c scenarios.Do) error {
 	for _, name := range c.Disrupts {
 		h.Record(history.NewHandlerReconfigured(c.Name, h.Scenario.Feature, history.Node(h.nodes[name].Name)))
 	}
-	if err := under.Reconfigure(ctx); err != nil {
-		return fmt.Errorf("reconfiguration %s: %w", c.Name, err)
-	}
-	return nil
+	return under.Reconfigure(ctx)
 }
 
 // disturbance is the history's word of what is done to the handler.

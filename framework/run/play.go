@@ -1,3 +1,5 @@
+// Package run plays scenarios on a system and records their histories. It does not
+// judge them, and does not decide what follows what: see session.
 package run
 
 import (
