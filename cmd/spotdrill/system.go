@@ -122,7 +122,7 @@ func newCleanCommand() *cobra.Command {
 		Short: "Remove the cluster, and the images and cached files that the next run would reuse",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			kept, err := system.Keeps(cmd.Context(), opts)
+			kept, err := system.FindCache(cmd.Context(), opts)
 			if err != nil {
 				return err
 			}

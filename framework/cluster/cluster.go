@@ -57,12 +57,12 @@ type Cluster struct {
 	provider *kindcluster.Provider
 	// staticFree is set if no node has a static pod of ours.
 	staticFree bool
-	// unwired is set if a node may have no pod network, or an outdated one.
-	unwired bool
-	// newcomers are the nodes that are to be wired.
+	// networkOutdated is set if a node may have no pod network, or an outdated one.
+	networkOutdated bool
+	// newcomers are the nodes that are to get the pod network.
 	newcomers newcomers
-	// unfavoured is why the engine did not raise a node's CPU weight.
-	unfavoured error
+	// notRaised is why the engine did not raise a node's CPU weight.
+	notRaised error
 }
 
 // Node is a kind node that stands for an EC2 instance.
@@ -111,8 +111,8 @@ func New(eng *engine.Engine, opts Options) *Cluster {
 	}
 	return &Cluster{
 		Name: opts.Name, Network: opts.Network, engine: eng,
-		unwired:  true, // as far as is known: an earlier process may have been killed
-		provider: kindcluster.NewProvider(use, kindcluster.ProviderWithLogger(kindlog.NoopLogger{})),
+		networkOutdated: true, // as far as is known: an earlier process may have been killed
+		provider:        kindcluster.NewProvider(use, kindcluster.ProviderWithLogger(kindlog.NoopLogger{})),
 	}
 }
 
@@ -146,7 +146,7 @@ func (c *Cluster) Configured(ctx context.Context) error {
 	})
 }
 
-// Create creates the nodes and the control plane. They have no pod network until Wire,
+// Create creates the nodes and the control plane. They have no pod network until SetUpNetwork,
 // and no instances until SetInstances.
 func (c *Cluster) Create(ctx context.Context, opts Options) error {
 	config, err := opts.render(opts.Spares)

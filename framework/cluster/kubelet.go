@@ -16,7 +16,7 @@ func (c *Cluster) StartAgain(ctx context.Context, node string) error {
 	if err := c.waitHeartbeat(ctx, node, started); err != nil {
 		return err
 	}
-	return c.wireNew(ctx, node)
+	return c.addToNetwork(ctx, node)
 }
 
 // Rejoin starts the kubelet of a node whose object was deleted again, so that it registers
@@ -29,7 +29,7 @@ func (c *Cluster) Rejoin(ctx context.Context, node, id string) error {
 	if err := c.startKubeletAs(ctx, node, providerID(id)); err != nil {
 		return err
 	}
-	return c.wireNew(ctx, node)
+	return c.addToNetwork(ctx, node)
 }
 
 // StopKubelet stops a node's kubelet. Its containers go on.

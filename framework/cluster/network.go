@@ -39,15 +39,15 @@ var conflist = template.Must(template.New("cni").Parse(`{
 }
 `))
 
-type wiring struct {
+type podRange struct {
 	node, podCIDR, ip string
 }
 
-// Wire confines every running node to our own networks, undoes every CutOff and creates
+// SetUpNetwork confines every running node to our own networks, undoes every CutOff and creates
 // the pod network: a CNI configuration with the node's pod range, and a route to every
 // other node's range. It is idempotent.
-func (c *Cluster) Wire(ctx context.Context) error {
-	nodes, err := c.wirings(ctx)
+func (c *Cluster) SetUpNetwork(ctx context.Context) error {
+	nodes, err := c.podRanges(ctx)
 	if err != nil {
 		return err
 	}
@@ -55,15 +55,15 @@ func (c *Cluster) Wire(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the cluster's network: %w", err)
 	}
-	_, err = onEach(nodes, func(n *wiring) ([]string, error) {
-		return nil, c.wireNode(ctx, *n, network.Subnets, nodes)
+	_, err = onEach(nodes, func(n *podRange) ([]string, error) {
+		return nil, c.setUpNode(ctx, *n, network.Subnets, nodes)
 	})
-	c.unwired = err != nil
+	c.networkOutdated = err != nil
 	return err
 }
 
-// wireNode does for one node what Wire does.
-func (c *Cluster) wireNode(ctx context.Context, n wiring, subnets []string, all []wiring) error {
+// setUpNode does for one node what SetUpNetwork does.
+func (c *Cluster) setUpNode(ctx context.Context, n podRange, subnets []string, all []podRange) error {
 	var conf bytes.Buffer
 	if err := conflist.Execute(&conf, n.podCIDR); err != nil {
 		return fmt.Errorf("render CNI configuration: %w", err)
@@ -77,12 +77,12 @@ func (c *Cluster) wireNode(ctx context.Context, n wiring, subnets []string, all 
 		}
 	}
 	if _, err := c.engine.Exec(ctx, n.node, &conf, "sh", "-ec", script); err != nil {
-		return fmt.Errorf("wire node %s: %w", n.node, err)
+		return fmt.Errorf("set up the network of node %s: %w", n.node, err)
 	}
 	return nil
 }
 
-func routeTo(n wiring) string { return fmt.Sprintf("ip route replace %s via %s\n", n.podCIDR, n.ip) }
+func routeTo(n podRange) string { return fmt.Sprintf("ip route replace %s via %s\n", n.podCIDR, n.ip) }
 
 // registered waits until a node that joins has its pod range.
 func (c *Cluster) registered(ctx context.Context, node string) error {
@@ -98,18 +98,18 @@ func (c *Cluster) registered(ctx context.Context, node string) error {
 	})
 }
 
-// wireNew gives a node that joins the pod network, once it has its pod range.
-func (c *Cluster) wireNew(ctx context.Context, node string) error {
+// addToNetwork gives a node that joins the pod network, once it has its pod range.
+func (c *Cluster) addToNetwork(ctx context.Context, node string) error {
 	if err := c.registered(ctx, node); err != nil {
 		return err
 	}
-	return c.newcomers.join(node, func(nodes []string) map[string]error { return c.wireAll(ctx, nodes) })
+	return c.newcomers.join(node, func(nodes []string) map[string]error { return c.addAllToNetwork(ctx, nodes) })
 }
 
-// wireAll gives nodes that join the pod network, and returns why one does not get it. In the other nodes,
+// addAllToNetwork gives nodes that join the pod network, and returns why one does not get it. In the other nodes,
 // those that are down are left out; the others get routes to the new ones, and are otherwise left as
 // they are.
-func (c *Cluster) wireAll(ctx context.Context, joined []string) map[string]error {
+func (c *Cluster) addAllToNetwork(ctx context.Context, joined []string) map[string]error {
 	failed := map[string]error{}
 	fail := func(err error) map[string]error {
 		for _, node := range joined {
@@ -121,11 +121,11 @@ func (c *Cluster) wireAll(ctx context.Context, joined []string) map[string]error
 	if err != nil {
 		return fail(fmt.Errorf("list nodes: %w", err))
 	}
-	up, err := c.wiringsOf(ctx, c.withContainers(list.Items))
+	up, err := c.podRangesOf(ctx, c.withContainers(list.Items))
 	if err != nil {
 		return fail(err)
 	}
-	isNew := func(w wiring) bool { return slices.Contains(joined, w.node) }
+	isNew := func(w podRange) bool { return slices.Contains(joined, w.node) }
 	var routes strings.Builder
 	for _, w := range up {
 		if isNew(w) {
@@ -133,7 +133,7 @@ func (c *Cluster) wireAll(ctx context.Context, joined []string) map[string]error
 		}
 	}
 	for _, node := range joined {
-		if !slices.ContainsFunc(up, func(w wiring) bool { return w.node == node }) {
+		if !slices.ContainsFunc(up, func(w podRange) bool { return w.node == node }) {
 			failed[node] = fmt.Errorf("container %s does not run any more", node)
 		}
 	}
@@ -145,9 +145,9 @@ func (c *Cluster) wireAll(ctx context.Context, joined []string) map[string]error
 		node string
 		err  error
 	}
-	results, err := onEach(up, func(n *wiring) ([]result, error) {
+	results, err := onEach(up, func(n *podRange) ([]result, error) {
 		if isNew(*n) {
-			return []result{{n.node, c.wireNode(ctx, *n, network.Subnets, up)}}, nil
+			return []result{{n.node, c.setUpNode(ctx, *n, network.Subnets, up)}}, nil
 		}
 		_, err := c.engine.Exec(ctx, n.node, nil, "sh", "-ec", routes.String())
 		if err == nil {
@@ -205,20 +205,20 @@ iptables -w -t nat -C POSTROUTING -o eth0 -j SPOTDRILL 2>/dev/null || iptables -
 iptables -w -t nat -A SPOTDRILL -s PODS ! -d PODS -j MASQUERADE
 `, "PODS", kind.PodSubnet)
 
-// wirings waits until every node has its pod range and address.
-func (c *Cluster) wirings(ctx context.Context) ([]wiring, error) {
-	var out []wiring
+// podRanges waits until every node has its pod range and address.
+func (c *Cluster) podRanges(ctx context.Context) ([]podRange, error) {
+	var out []podRange
 	err := wait.Until(ctx, readyTimeout, "the nodes' pod ranges", func(ctx context.Context) string {
 		list, err := c.Clientset.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err.Error()
 		}
 		nodes := c.withContainers(list.Items)
-		if out, err = c.wiringsOf(ctx, nodes); err != nil {
+		if out, err = c.podRangesOf(ctx, nodes); err != nil {
 			return err.Error()
 		}
 		for _, n := range nodes {
-			if !slices.ContainsFunc(out, func(w wiring) bool { return w.node == n.Name }) {
+			if !slices.ContainsFunc(out, func(w podRange) bool { return w.node == n.Name }) {
 				return fmt.Sprintf("node %s has none, or its container does not run", n.Name)
 			}
 		}
@@ -227,9 +227,9 @@ func (c *Cluster) wirings(ctx context.Context) ([]wiring, error) {
 	return out, err
 }
 
-// wiringsOf returns the wirings of those nodes that run and have a pod range. In the API's
+// podRangesOf returns the podRanges of those nodes that run and have a pod range. In the API's
 // addresses, some may be from before a restart.
-func (c *Cluster) wiringsOf(ctx context.Context, nodes []corev1.Node) ([]wiring, error) {
+func (c *Cluster) podRangesOf(ctx context.Context, nodes []corev1.Node) ([]podRange, error) {
 	names := make([]string, len(nodes))
 	for i, n := range nodes {
 		names[i] = n.Name
@@ -238,10 +238,10 @@ func (c *Cluster) wiringsOf(ctx context.Context, nodes []corev1.Node) ([]wiring,
 	if err != nil {
 		return nil, fmt.Errorf("read the nodes' addresses: %w", err)
 	}
-	var out []wiring
+	var out []podRange
 	for _, n := range nodes {
 		if ip := ips[n.Name]; ip != "" && n.Spec.PodCIDR != "" {
-			out = append(out, wiring{node: n.Name, podCIDR: n.Spec.PodCIDR, ip: ip})
+			out = append(out, podRange{node: n.Name, podCIDR: n.Spec.PodCIDR, ip: ip})
 		}
 	}
 	return out, nil

@@ -5,25 +5,25 @@ import (
 )
 
 // newcomers are nodes that join at about the same time. A route to one of
-// them takes a process in each other node's container, so they are wired together: while some are, the
+// them takes a process in each other node's container, so they get theirs together: while some do, the
 // others wait, and are the next.
 type newcomers struct {
-	turn sync.Mutex // held while some are wired
+	turn sync.Mutex // held while some get their routes
 
 	mu      sync.Mutex
 	waiting []*newcomer
 }
 
-// newcomer is a node that waits; the rest is set when it was wired.
+// newcomer is a node that waits; the rest is set when it has its routes.
 type newcomer struct {
 	node string
 	done bool
 	err  error
 }
 
-// join returns when the node is wired, with others that wait, by one call of wire. That returns why nodes
-// could not be wired, by their names.
-func (n *newcomers) join(node string, wire func(nodes []string) map[string]error) error {
+// join returns when the node has its routes. One call of add gives them to all that wait, and returns
+// why nodes did not get them, by their names.
+func (n *newcomers) join(node string, add func(nodes []string) map[string]error) error {
 	own := &newcomer{node: node}
 	n.mu.Lock()
 	n.waiting = append(n.waiting, own)
@@ -42,7 +42,7 @@ func (n *newcomers) join(node string, wire func(nodes []string) map[string]error
 	for i, b := range batch {
 		names[i] = b.node
 	}
-	failed := wire(names)
+	failed := add(names)
 	for _, b := range batch {
 		b.done, b.err = true, failed[b.node]
 	}

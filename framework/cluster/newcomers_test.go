@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// Those that come while others are wired are wired together, and each gets its own error.
-func TestNodesThatJoinAtOnceAreWiredTogether(t *testing.T) {
+// Those that come while others get their routes get theirs together, and each gets its own error.
+func TestNodesThatJoinAtOnceGetTheirRoutesTogether(t *testing.T) {
 	var n newcomers
 	var mu sync.Mutex
 	var batches [][]string
-	wire := func(nodes []string) map[string]error {
+	add := func(nodes []string) map[string]error {
 		time.Sleep(500 * time.Millisecond)
 		mu.Lock()
 		defer mu.Unlock()
@@ -27,12 +27,12 @@ func TestNodesThatJoinAtOnceAreWiredTogether(t *testing.T) {
 	for i := range errs {
 		joined.Go(func() {
 			time.Sleep(time.Duration(i) * 20 * time.Millisecond)
-			errs[i] = n.join(fmt.Sprintf("worker-%d", i), wire)
+			errs[i] = n.join(fmt.Sprintf("worker-%d", i), add)
 		})
 	}
 	joined.Wait()
 	if want := [][]string{{"worker-0"}, {"worker-1", "worker-2", "worker-3", "worker-4"}}; !slices.EqualFunc(batches, want, slices.Equal) {
-		t.Errorf("wired %v, want %v", batches, want)
+		t.Errorf("routes of %v, want %v", batches, want)
 	}
 	for i, err := range errs {
 		if (err != nil) != (i == 3) {

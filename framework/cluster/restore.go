@@ -30,21 +30,21 @@ func (c *Cluster) Restore(ctx context.Context, lost []string, leftovers func(key
 	if err != nil {
 		return nil, err
 	}
-	var unwired atomic.Bool
+	var networkOutdated atomic.Bool
 	repaired, err := onEach(c.Nodes, func(n *Node) ([]string, error) {
-		what, rewire, err := c.revive(ctx, n, !slices.Contains(down, n.Name), slices.Contains(lost, n.Name))
-		if rewire {
-			unwired.Store(true)
+		what, outdated, err := c.revive(ctx, n, !slices.Contains(down, n.Name), slices.Contains(lost, n.Name))
+		if outdated {
+			networkOutdated.Store(true)
 		}
 		if err != nil {
 			err = fmt.Errorf("bring node %s back: %w", n.Name, err)
 		}
 		return what, err
 	})
-	// If this Restore fails before it has wired the nodes, a later one does it.
-	c.unwired = c.unwired || unwired.Load()
-	if c.unwired && err == nil {
-		err = c.Wire(ctx)
+	// If this Restore fails before it has set up the network, a later one does it.
+	c.networkOutdated = c.networkOutdated || networkOutdated.Load()
+	if c.networkOutdated && err == nil {
+		err = c.SetUpNetwork(ctx)
 	}
 	cleaned, errClean := c.Clean(ctx, nil, leftovers)
 	repaired = append(repaired, cleaned...)
@@ -52,8 +52,8 @@ func (c *Cluster) Restore(ctx context.Context, lost []string, leftovers func(key
 		return repaired, err
 	}
 	err = c.WaitReady(ctx)
-	// A node without a pod network never becomes Ready: the next Restore wires all of them.
-	c.unwired = err != nil
+	// A node without a pod network never becomes Ready: the next Restore sets up all of them.
+	c.networkOutdated = err != nil
 	return repaired, err
 }
 
@@ -123,9 +123,9 @@ func (c *Cluster) Assign(worker, instance string) {
 // revive makes a node's kubelet run again, as its new instance if the Node is lost, and
 // returns what it did. Pods that are bound to the node are removed first, so that the
 // kubelet does not start them again. A started container has an empty network namespace
-// and perhaps a new address, and a new Node object has a new pod range: rewire is set if
+// and perhaps a new address, and a new Node object has a new pod range: outdated is set if
 // all nodes need new routes.
-func (c *Cluster) revive(ctx context.Context, n *Node, running, lost bool) (what []string, rewire bool, err error) {
+func (c *Cluster) revive(ctx context.Context, n *Node, running, lost bool) (what []string, outdated bool, err error) {
 	if running && !lost {
 		return nil, false, nil
 	}
@@ -169,7 +169,7 @@ func (c *Cluster) startWorker(ctx context.Context, name string) error {
 	if err := c.engine.Start(ctx, name); err != nil {
 		return err
 	}
-	return c.favour(ctx, Node{Name: name})
+	return c.raiseWeight(ctx, Node{Name: name})
 }
 
 // startKubelet starts a kubelet with flags, its arguments, in the place of those of the same
@@ -261,9 +261,9 @@ func (c *Cluster) waitRegistered(ctx context.Context, node string) error {
 	})
 }
 
-// Disown removes from the nodes what a former handler left: finalizers, owners and
+// RemoveLeftovers removes from the nodes what a former handler left: finalizers, owners and
 // annotations, and changes to the labels that they had when the cluster was created.
-func (c *Cluster) Disown(ctx context.Context) error {
+func (c *Cluster) RemoveLeftovers(ctx context.Context) error {
 	labels, err := c.originalLabels(ctx)
 	if err != nil {
 		return err
@@ -276,7 +276,7 @@ func (c *Cluster) Disown(ctx context.Context) error {
 		if slices.Contains(lost, n.Name) {
 			return nil, nil // Restore creates it again
 		}
-		return nil, nodes.Disown(ctx, c.Clientset, n.Name, labels[n.Name])
+		return nil, nodes.RemoveLeftovers(ctx, c.Clientset, n.Name, labels[n.Name])
 	})
 	return err
 }

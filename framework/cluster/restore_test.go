@@ -76,7 +76,7 @@ func TestANodeIsDisownedWhenItsHandlerIsGone(t *testing.T) {
 		n.Finalizers = []string{"karpenter.sh/termination"}
 		n.OwnerReferences = []metav1.OwnerReference{{Kind: "NodeClaim", Name: "c-worker2"}}
 	})
-	if err := c.Disown(t.Context()); err != nil {
+	if err := c.RemoveLeftovers(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	n, err := c.Clientset.CoreV1().Nodes().Get(t.Context(), "c-worker2", metav1.GetOptions{})
@@ -96,7 +96,7 @@ start*) touch DIR/started ;;
 esac
 `
 
-func TestANodeThatWasStartedIsWiredByALaterRestore(t *testing.T) {
+func TestANodeThatWasStartedGetsItsNetworkByALaterRestore(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "docker"), []byte(strings.ReplaceAll(docker, "DIR", dir)), 0o755); err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func TestANodeThatWasStartedIsWiredByALaterRestore(t *testing.T) {
 		_, err := c.Restore(ctx, nil, func(string) bool { return false })
 		return err
 	}
-	wired := func() int {
+	setUps := func() int {
 		record, err := os.ReadFile(filepath.Join(dir, "record"))
 		if err != nil {
 			t.Fatal(err)
@@ -119,8 +119,8 @@ func TestANodeThatWasStartedIsWiredByALaterRestore(t *testing.T) {
 	}
 	brief, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	if err := restore(brief); err == nil || wired() > 0 {
-		t.Fatalf("no kubelet answers, and Restore with %v; wired %d times", err, wired())
+	if err := restore(brief); err == nil || setUps() > 0 {
+		t.Fatalf("no kubelet answers, and Restore with %v; set up %d times", err, setUps())
 	}
 	proxy := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "p", Labels: map[string]string{appLabel: "kube-proxy"}}}
 	proxy.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
@@ -131,8 +131,8 @@ func TestANodeThatWasStartedIsWiredByALaterRestore(t *testing.T) {
 		if err := restore(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if wired() != 1 {
-			t.Fatalf("wired %d times", wired())
+		if setUps() != 1 {
+			t.Fatalf("set up %d times", setUps())
 		}
 	}
 }

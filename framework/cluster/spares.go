@@ -178,7 +178,7 @@ func (s Spares) join(ctx context.Context, spare string, as Instance) error {
 	if as.Unready {
 		return nil
 	}
-	return s.c.wireNew(ctx, spare)
+	return s.c.addToNetwork(ctx, spare)
 }
 
 // limitMemory makes a worker's kubelet see no more memory than its instance has. Karpenter reads
@@ -270,7 +270,7 @@ func kubeletFlags(as Instance, host corev1.ResourceList) []string {
 
 // End ends a node as EC2 ends a terminated instance, without warning. The Node object stays:
 // the handler that terminated the instance removes it, or the cloud's node lifecycle
-// controller, see Forget. One that has ended already is no error.
+// controller, see DeleteNode. One that has ended already is no error.
 func (s Spares) End(ctx context.Context, node string) error {
 	if s.c.isVirtual(node) {
 		return s.endVirtual(ctx, node)
@@ -284,9 +284,9 @@ func (s Spares) End(ctx context.Context, node string) error {
 	return err
 }
 
-// Forget deletes the Node object of an instance that is gone as the cloud's node lifecycle
+// DeleteNode deletes the Node object of an instance that is gone as the cloud's node lifecycle
 // controller does: once the node is not Ready. It reports whether the object is gone.
-func (s Spares) Forget(ctx context.Context, node string) (bool, error) {
+func (s Spares) DeleteNode(ctx context.Context, node string) (bool, error) {
 	n, err := nodes.Get(ctx, s.c.Clientset, node)
 	if err != nil || n == nil {
 		return err == nil, err

@@ -32,27 +32,27 @@ const (
 	controlPlaneShares = "4096" // it serves no queries
 )
 
-// Favour gives the nodes most of the CPU time when other containers need it too: a CoreDNS
+// RaiseWeights gives the nodes most of the CPU time when other containers need it too: a CoreDNS
 // without CPU time for a tenth of a second drops queries, and a prober without it measures
 // itself. Drills can be played without it, so an engine that cannot do it is no error:
 // Weights reports that.
-func (c *Cluster) Favour(ctx context.Context) error {
+func (c *Cluster) RaiseWeights(ctx context.Context) error {
 	for _, n := range c.Nodes {
-		if err := c.favour(ctx, n); err != nil {
+		if err := c.raiseWeight(ctx, n); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// favour is needed after each start: Podman does not keep changes to a running container.
-func (c *Cluster) favour(ctx context.Context, n Node) error {
+// raiseWeight is needed after each start: Podman does not keep changes to a running container.
+func (c *Cluster) raiseWeight(ctx context.Context, n Node) error {
 	shares := workerShares
 	if n.Capacity == nodes.ControlPlane {
 		shares = controlPlaneShares
 	}
 	if _, err := c.engine.Run(ctx, "update", "--cpu-shares", shares, n.Name); err != nil {
-		c.unfavoured = err
+		c.notRaised = err
 	}
 	return ctx.Err()
 }
@@ -70,8 +70,8 @@ for group; do if [ -e "$group/$file" ]; then echo "$group $(cat "$group/$file")"
 
 // Weights returns in words which CPU weights the nodes have, or why they were not raised.
 func (c *Cluster) Weights(ctx context.Context) string {
-	if c.unfavoured != nil {
-		return "nodes not raised: " + c.unfavoured.Error()
+	if c.notRaised != nil {
+		return "nodes not raised: " + c.notRaised.Error()
 	}
 	var read []nodeWeights
 	command := append([]string{"sh", "-c", readWeights, "sh"}, weighed()...)

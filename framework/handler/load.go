@@ -41,11 +41,11 @@ func LoadPair(namesOrPaths []string) (under Description, other *Description, err
 	if under, err = Load(namesOrPaths[0]); err != nil || len(namesOrPaths) == 1 {
 		return under, nil, err
 	}
-	beside, err := Load(namesOrPaths[1])
-	if err == nil && beside.Name == under.Name {
-		err = fmt.Errorf("handler %s is given twice: two handlers must differ", beside.Name)
+	next, err := Load(namesOrPaths[1])
+	if err == nil && next.Name == under.Name {
+		err = fmt.Errorf("handler %s is given twice: two handlers must differ", next.Name)
 	}
-	return under, &beside, err
+	return under, &next, err
 }
 
 // Load reads the description of a handler and its manifests: by name for a handler

@@ -209,7 +209,7 @@ func (l *Controller) end(ctx context.Context, s *spare) {
 	tick := time.NewTicker(monitor)
 	defer tick.Stop()
 	for {
-		gone, err := l.cluster.Spares().Forget(ctx, s.name)
+		gone, err := l.cluster.Spares().DeleteNode(ctx, s.name)
 		if err != nil {
 			l.trouble(ctx, s, err)
 		}

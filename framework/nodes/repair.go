@@ -26,10 +26,10 @@ func Clean(ctx context.Context, client kubernetes.Interface, node string, leftov
 	return update(ctx, client, node, func(n *corev1.Node) []string { return clean(n, leftovers) })
 }
 
-// Disown removes from a Node object what a former handler left: finalizers, owners, annotations other than Kubernetes' own, and
+// RemoveLeftovers removes from a Node object what a former handler left: finalizers, owners, annotations other than Kubernetes' own, and
 // changes to its original labels.
-func Disown(ctx context.Context, client kubernetes.Interface, node string, labels map[string]string) error {
-	_, err := update(ctx, client, node, func(n *corev1.Node) []string { return disown(n, labels) })
+func RemoveLeftovers(ctx context.Context, client kubernetes.Interface, node string, labels map[string]string) error {
+	_, err := update(ctx, client, node, func(n *corev1.Node) []string { return removeLeftovers(n, labels) })
 	return err
 }
 
@@ -49,7 +49,7 @@ func WaitRegisteredAs(ctx context.Context, client kubernetes.Interface, node, pr
 	})
 }
 
-// AddLabels sets labels on a node and leaves its others. Disown removes them.
+// AddLabels sets labels on a node and leaves its others. RemoveLeftovers removes them.
 func AddLabels(ctx context.Context, client kubernetes.Interface, node string, labels map[string]string) error {
 	_, err := update(ctx, client, node, func(n *corev1.Node) (added []string) {
 		for key, value := range labels {
@@ -136,9 +136,9 @@ func readmit(n *corev1.Node, left func(key string) bool) (repaired []string) {
 	return repaired
 }
 
-// disown removes from a Node object what a handler left: finalizers, owners, annotations
+// removeLeftovers removes from a Node object what a handler left: finalizers, owners, annotations
 // other than Kubernetes' own, and changes to its original labels. It returns which.
-func disown(n *corev1.Node, labels map[string]string) []string {
+func removeLeftovers(n *corev1.Node, labels map[string]string) []string {
 	var repaired []string
 	for _, f := range n.Finalizers {
 		repaired = append(repaired, n.Name+" without finalizer "+f)

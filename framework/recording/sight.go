@@ -29,9 +29,9 @@ type sight struct {
 	rec     *history.Recorder
 	newest  func() string // the resourceVersion that the watch has reached
 	listed  chan struct{} // closed after the first list
-	// kept reports that objects of this kind stay for longer than a drill, so that a list has
+	// lasting reports that objects of this kind stay for longer than a drill, so that a list has
 	// all that were created meanwhile.
-	kept bool
+	lasting bool
 	// gaps reports that what a watch missed which could not be resumed may be missing.
 	gaps bool
 
@@ -146,7 +146,7 @@ func (s *sight) Delete(obj any) error {
 
 // Replace records the list that a watch starts with. If it is not the first list, the watch
 // could not be resumed, and it is unknown what happened in between, unless the objects are
-// kept, and all that were recorded are in the list, or gaps are allowed.
+// lasting, and all that were recorded are in the list, or gaps are allowed.
 func (s *sight) Replace(list []any, _ string) error {
 	there := make([]metav1.Object, len(list))
 	uids := map[types.UID]bool{}
@@ -172,7 +172,7 @@ func (s *sight) Replace(list []any, _ string) error {
 			s.missed = "listed again: what came and went meanwhile is not on record"
 		}
 	}
-	if !first && !s.gaps && (!s.kept || s.lacks(uids)) {
+	if !first && !s.gaps && (!s.lasting || s.lacks(uids)) {
 		s.broken = cmp.Or(s.broken, fmt.Errorf("the watch of %s was interrupted and started again at %s: events in between may be missing from the record",
 			s.what, history.Seconds(s.rec.Clock().Now())))
 	}

@@ -178,7 +178,7 @@ func TestAnotherListIsRecordedByItsDifference(t *testing.T) {
 
 // A list of what is kept shows all that happened since the watch was lost.
 func TestAListOfWhatIsKeptMissesNothing(t *testing.T) {
-	s := &sight{handler: on(func(*corev1.Node, bool) {}, func(_, _ *corev1.Node) {}, func(*corev1.Node) {}), rec: recorder(t), listed: make(chan struct{}), kept: true}
+	s := &sight{handler: on(func(*corev1.Node, bool) {}, func(_, _ *corev1.Node) {}, func(*corev1.Node) {}), rec: recorder(t), listed: make(chan struct{}), lasting: true}
 	for _, c := range []struct {
 		list   []any
 		broken bool

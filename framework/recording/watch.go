@@ -91,7 +91,7 @@ func Watch(ctx context.Context, clientset kubernetes.Interface, rec *history.Rec
 		events := newSight("events", core.Events(metav1.NamespaceAll), "", on(o.eventAdded, o.eventChanged, func(*corev1.Event) {}))
 		// For an hour, --event-ttl. A watch of them cannot resume after some quiet minutes: etcd
 		// is compacted every five, and there are no bookmarks of events.
-		events.kept = true
+		events.lasting = true
 		w.sights = append(w.sights, events)
 	}
 	w.sights = append(w.sights, slices(o, scope.DNS))

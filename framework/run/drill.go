@@ -50,7 +50,7 @@ type drill struct {
 	image     string                  // the product's own, as the nodes know it
 	nodes     map[string]cluster.Node // by the scenario's names
 	sent      map[string]*sent        // by the step's name
-	beside    []*drill                // those that are played at the same time
+	alongside []*drill                // those that are played at the same time
 	// broken gets why a stream of records ended early; it has room for all.
 	broken chan error
 	// meanwhile is what the steps do not wait for.
@@ -86,7 +86,7 @@ func (d *drill) recordBeside(o *drill, of history.Detail) {
 
 // recordOwn records, in the drills next to this one, that something belongs to this one.
 func (d *drill) recordOwn(of history.Detail) {
-	for _, o := range d.beside {
+	for _, o := range d.alongside {
 		o.recordBeside(d, of)
 	}
 }
@@ -110,7 +110,7 @@ func (d *drill) targets() []string {
 // otherTarget is the target of the drill next to this one, "" without one: a pod that moved
 // there would be evicted a second time.
 func (d *drill) otherTarget() string {
-	for _, o := range d.beside {
+	for _, o := range d.alongside {
 		for _, node := range o.targets() {
 			return node
 		}

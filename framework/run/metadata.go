@@ -148,7 +148,7 @@ func (m metadata) recordAll(ctx context.Context) error {
 
 // taken reports whether the node's instance was taken in this drill or the one next to it.
 func (m metadata) taken(n cluster.Node) bool {
-	for _, played := range append(slices.Clone(m.beside), m.drill) {
+	for _, played := range append(slices.Clone(m.alongside), m.drill) {
 		for _, e := range played.Events() {
 			if (e.Kind == history.Reclaimed || e.Kind == history.NodeShutdown) && e.Node == n.Name {
 				return true

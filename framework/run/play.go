@@ -36,7 +36,7 @@ func Begin(sys *system.System, drills ...Drill) (*Play, error) {
 	for _, r := range p.Drills {
 		for _, o := range p.Drills {
 			if o != r {
-				r.beside = append(r.beside, o.drill)
+				r.alongside = append(r.alongside, o.drill)
 			}
 		}
 	}

@@ -128,7 +128,7 @@ func (r *Runner) recordFacts(ctx context.Context) error {
 	for name, n := range r.nodes {
 		r.Record(history.NewNodeRole(name, n.Name, history.Instance(n.Instance)))
 	}
-	for _, o := range r.beside {
+	for _, o := range r.alongside {
 		r.recordBeside(o, history.Pod(o.namespace))
 		for _, node := range o.targets() {
 			r.recordBeside(o, history.Node(node))

@@ -104,7 +104,7 @@ func TestWhereTheWorkloadRuns(t *testing.T) {
 func TestPodsOfADrillKeepOffTheNodesOfTheOther(t *testing.T) {
 	other := &drill{nodes: map[string]cluster.Node{"victim": {Name: "spot-2"}, "bystander": {Name: "spot-3"}}}
 	other.Scenario.Steps = []scenarios.Step{{Notice: &scenarios.Notice{Nodes: []string{"victim"}}}}
-	one := &drill{beside: []*drill{other}}
+	one := &drill{alongside: []*drill{other}}
 	values := map[string]string{"NAMESPACE": "spotdrill-workload-1", "IMAGE": "image", "NODE": "spot-1", "CAPACITY": "spot", "OTHER": one.otherTarget()}
 	for _, kind := range scenarios.PodKinds() {
 		objs, err := objects.Decode(t.Context(), manifests, "manifests/pods/"+kind+".yaml", values)

@@ -24,13 +24,13 @@ func (s *Session) installations(scenario scenarios.Scenario, under handler.Descr
 	}
 	all := []system.Installation{underTest(under.For(scenario.Feature, scenario.Setting))}
 	if other := s.other(scenario); other != nil {
-		all = append(all, beside(other.For(scenario.OtherHandler.Feature, ""), scenario.OtherHandler.Queue == scenarios.OwnQueue))
+		all = append(all, nextTo(other.For(scenario.OtherHandler.Feature, ""), scenario.OtherHandler.Queue == scenarios.OwnQueue))
 	}
 	return all
 }
 
-// beside is the installation of a handler next to the one under test.
-func beside(d handler.Description, ownQueue bool) system.Installation {
+// nextTo is the installation of a handler next to the one under test.
+func nextTo(d handler.Description, ownQueue bool) system.Installation {
 	return system.Installation{Name: history.OtherHandler, Handler: d, OwnQueue: ownQueue}
 }
 
@@ -73,7 +73,7 @@ func (s *Session) provideOthers(ctx context.Context) error {
 			continue
 		}
 		provided[other.Name] = true
-		err := s.system.Provide(ctx, beside(*other, false), "")
+		err := s.system.Provide(ctx, nextTo(*other, false), "")
 		if errors.Is(err, system.ErrNoImage) && other.Embedded() {
 			s.without[other.Name] = err.Error()
 			continue

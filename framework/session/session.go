@@ -294,7 +294,7 @@ func (s *Session) play(ctx context.Context, scenario scenarios.Scenario) (report
 		return entry, nil
 	}
 	if partner, ok := s.partner(scenario); ok {
-		if entry, done, err := s.playBeside(ctx, scenario, partner); done || err != nil {
+		if entry, done, err := s.playTogether(ctx, scenario, partner); done || err != nil {
 			return entry, err
 		}
 	}

@@ -12,32 +12,32 @@ import (
 	"github.com/spotdrill/spotdrill/kind"
 )
 
-// Kept is what spotdrill keeps on a machine besides a cluster, so that the next
+// Cache is what spotdrill keeps on a machine besides a cluster, so that the next
 // cluster takes only a minute to create.
-type Kept struct {
+type Cache struct {
 	Images []string // that the engine holds, by their references
 	Files  []string // files and folders of the state folder
 
 	engine *engine.Engine
 }
 
-// Keeps lists what clean would remove.
-func Keeps(ctx context.Context, opts Options) (Kept, error) {
-	var k Kept
+// FindCache lists what clean would remove.
+func FindCache(ctx context.Context, opts Options) (Cache, error) {
+	var c Cache
 	var err error
-	if k.engine, err = engine.Detect(ctx, engine.Options{Log: opts.Log}); err != nil {
-		return k, err
+	if c.engine, err = engine.Detect(ctx, engine.Options{Log: opts.Log}); err != nil {
+		return c, err
 	}
-	if k.Images, err = k.engine.Images(ctx, kind.BuiltImages); err != nil {
-		return k, err
+	if c.Images, err = c.engine.Images(ctx, kind.BuiltImages); err != nil {
+		return c, err
 	}
-	k.Files, err = keptFiles()
-	return k, err
+	c.Files, err = cachedFiles()
+	return c, err
 }
 
-// keptFiles are our files in the state folder, which SPOTDRILL_CACHE may place where
+// cachedFiles are our files in the state folder, which SPOTDRILL_CACHE may place where
 // other files are.
-func keptFiles() ([]string, error) {
+func cachedFiles() ([]string, error) {
 	dir, err := engine.StateDir()
 	if err != nil {
 		return nil, err
@@ -53,12 +53,12 @@ func keptFiles() ([]string, error) {
 
 // Remove deletes all of it. An image that a container uses is an error: call Down
 // first.
-func (k Kept) Remove(ctx context.Context) error {
+func (c Cache) Remove(ctx context.Context) error {
 	var errs []error
-	for _, image := range k.Images {
-		errs = append(errs, k.engine.RemoveImage(ctx, image))
+	for _, image := range c.Images {
+		errs = append(errs, c.engine.RemoveImage(ctx, image))
 	}
-	for _, file := range k.Files {
+	for _, file := range c.Files {
 		if err := os.RemoveAll(file); err != nil {
 			errs = append(errs, fmt.Errorf("clean: %w", err))
 		}
@@ -67,12 +67,12 @@ func (k Kept) Remove(ctx context.Context) error {
 }
 
 // String lists it, one line each.
-func (k Kept) String() string {
+func (c Cache) String() string {
 	var b strings.Builder
-	for _, image := range k.Images {
+	for _, image := range c.Images {
 		fmt.Fprintln(&b, "image", image)
 	}
-	for _, file := range k.Files {
+	for _, file := range c.Files {
 		fmt.Fprintln(&b, "files", file)
 	}
 	return b.String()

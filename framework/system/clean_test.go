@@ -18,11 +18,11 @@ func TestCleanRemovesWhatItLists(t *testing.T) {
 		}
 	}
 	t.Setenv("SPOTDRILL_CACHE", dir)
-	files, err := keptFiles()
+	files, err := cachedFiles()
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := Kept{Files: files}
+	k := Cache{Files: files}
 	if got := k.String(); got != "files "+images+"\nfiles "+demo+"\n" {
 		t.Errorf("lists %q", got)
 	}

@@ -192,7 +192,7 @@ func (s *System) Uninstall(ctx context.Context, name string) error {
 	if len(s.installations) > 0 {
 		return nil
 	}
-	return s.Cluster.Disown(ctx)
+	return s.Cluster.RemoveLeftovers(ctx)
 }
 
 // removeLeftovers removes the handlers that an earlier run left, which would continue to drain.
@@ -201,7 +201,7 @@ func (s *System) removeLeftovers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.Cluster.Disown(ctx)
+	return s.Cluster.RemoveLeftovers(ctx)
 }
 
 // uninstallOthers removes every installation but that of the handler under test. What they left
@@ -324,7 +324,7 @@ func (s *System) onEachInstallation(ctx context.Context, do func(context.Context
 }
 
 // withLabels runs start, and labels the workers' nodes as the handler requires. Both at once:
-// a lost worker may register while the handler starts. Disown removes the labels.
+// a lost worker may register while the handler starts. RemoveLeftovers removes the labels.
 func (s *System) withLabels(ctx context.Context, h handler.Installation, start func(context.Context) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return start(ctx) })

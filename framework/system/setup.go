@@ -100,7 +100,7 @@ func (s *System) reuse(ctx context.Context, opts cluster.Options, digest string)
 		return becauseOf(err)
 	}
 	err = s.timed("cluster of the last run, restored", func() error {
-		// First the nodes that are down, then the wiring, which nodes may have
+		// First the nodes that are down, then the pod network, which nodes may have
 		// lost or a newer version may do differently.
 		if _, err := s.Restore(ctx); err != nil {
 			return err
@@ -108,7 +108,7 @@ func (s *System) reuse(ctx context.Context, opts cluster.Options, digest string)
 		if err := kubeproxy.Restore(ctx, c.Clientset); err != nil { // of a run that was killed
 			return err
 		}
-		return c.Wire(ctx)
+		return c.SetUpNetwork(ctx)
 	})
 	if err != nil {
 		s.Cluster, s.AWS = nil, nil
@@ -225,7 +225,7 @@ func (s *System) furnish(ctx context.Context, instances map[string]string, diges
 	if err != nil {
 		return err
 	}
-	if err := s.Cluster.Wire(ctx); err != nil {
+	if err := s.Cluster.SetUpNetwork(ctx); err != nil {
 		return err
 	}
 	if err := s.Cluster.Objects().EnsureNamespace(ctx, Namespace); err != nil {
@@ -243,7 +243,7 @@ func (s *System) furnish(ctx context.Context, instances map[string]string, diges
 	if err := s.Cluster.Objects().DeploymentReady(ctx, Namespace, "upstream"); err != nil {
 		return err
 	}
-	if err := s.Cluster.Favour(ctx); err != nil {
+	if err := s.Cluster.RaiseWeights(ctx); err != nil {
 		return err
 	}
 	s.raiseParent(ctx)

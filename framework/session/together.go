@@ -35,10 +35,10 @@ func (s *Session) partner(scenario scenarios.Scenario) (best scenarios.Scenario,
 	return best, ok
 }
 
-// playBeside plays two scenarios at the same time. It counts only if both pass: one drill
+// playTogether plays two scenarios at the same time. It counts only if both pass: one drill
 // may have disturbed the other, so after a failure both are played again, alone, and
 // done is false. The partner's entry waits for its turn.
-func (s *Session) playBeside(ctx context.Context, scenario, partner scenarios.Scenario) (entry reports.Entry, done bool, err error) {
+func (s *Session) playTogether(ctx context.Context, scenario, partner scenarios.Scenario) (entry reports.Entry, done bool, err error) {
 	start, both := time.Now(), []scenarios.Scenario{scenario, partner}
 	s.stopwatch.play(len(both))
 	var drills []run.Drill
