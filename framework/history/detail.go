@@ -77,13 +77,44 @@ func Like(other Event) Detail {
 	}
 }
 
-// newEvent is an event of a kind: own are the details that its kind requires.
-func newEvent(kind Kind, about, why string, with []Detail, own ...Detail) Event {
-	e := Event{fields{Kind: kind, key: key{about}, reason: reason{why}}}
+// The constructors of events are a table: for each kind, the setters of the fields that it requires, in the
+// order of the constructor's arguments. about and why set what the event is about, and why it happened.
+
+func about(text string) Detail { return func(e *Event) { e.key.Text = text } }
+
+func why(text string) Detail { return func(e *Event) { e.reason.Text = text } }
+
+// typed is the setter of a field for words of a type.
+func typed[T ~string](set func(string) Detail) func(T) Detail {
+	return func(word T) Detail { return set(string(word)) }
+}
+
+func newEvent(kind Kind, with []Detail, own ...Detail) Event {
+	e := Event{fields{Kind: kind}}
 	for _, set := range slices.Concat(own, with) {
 		set(&e)
 	}
 	return e
+}
+
+func event0(k Kind) func(...Detail) Event {
+	return func(with ...Detail) Event { return newEvent(k, with) }
+}
+
+func event1[A any](k Kind, a func(A) Detail) func(A, ...Detail) Event {
+	return func(x A, with ...Detail) Event { return newEvent(k, with, a(x)) }
+}
+
+func event2[A, B any](k Kind, a func(A) Detail, b func(B) Detail) func(A, B, ...Detail) Event {
+	return func(x A, y B, with ...Detail) Event { return newEvent(k, with, a(x), b(y)) }
+}
+
+func event3[A, B, C any](k Kind, a func(A) Detail, b func(B) Detail, c func(C) Detail) func(A, B, C, ...Detail) Event {
+	return func(x A, y B, z C, with ...Detail) Event { return newEvent(k, with, a(x), b(y), c(z)) }
+}
+
+func event4[A, B, C, D any](k Kind, a func(A) Detail, b func(B) Detail, c func(C) Detail, d func(D) Detail) func(A, B, C, D, ...Detail) Event {
+	return func(w A, x B, y C, z D, with ...Detail) Event { return newEvent(k, with, a(w), b(x), c(y), d(z)) }
 }
 
 // keyOf is the key of an event of one of these kinds, or "".

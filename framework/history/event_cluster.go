@@ -22,11 +22,29 @@ const (
 	ClusterGrown Kind = "cluster.grown"
 )
 
-// NewEndpointReady reports that an address of the EndpointSlices of a service is ready. The service is
-// empty for kube-dns, as for the other events of endpoints.
-func NewEndpointReady(service, pod, ip string, with ...Detail) Event {
-	return newEvent(EndpointReady, service, "", with, Pod(pod), IP(ip))
-}
+// The constructors of these events.
+var (
+	// NewEndpointReady reports that an address of the EndpointSlices of a service is ready. The service is
+	// empty for kube-dns, as for the other events of endpoints.
+	NewEndpointReady = event3(EndpointReady, about, Pod, IP)
+	// NewEndpointNotReady reports that an address is not ready.
+	NewEndpointNotReady = event4(EndpointNotReady, about, Pod, IP, conditions)
+	// NewEndpointTerminating reports that an address terminates, and whether it still serves.
+	NewEndpointTerminating = event4(EndpointTerminating, about, Pod, IP, stillServes)
+	// NewEndpointGone reports that an address left the EndpointSlices.
+	NewEndpointGone = event3(EndpointGone, about, Pod, IP)
+	// NewWatchLost reports that the watch of nodes, pods, … broke. Said: when it last delivered something.
+	NewWatchLost = event1(WatchLost, about)
+	// NewWatchBack reports that the watch is back. What happened meanwhile is on record before it or right
+	// after it, unless Note states otherwise.
+	NewWatchBack = event1(WatchBack, about)
+	// NewClusterEvent is an event of Kubernetes about an object of a kind. Node or Pod: the object; Note: its
+	// message; Owner: the component that reported it.
+	NewClusterEvent = event2(ClusterEvent, about, why)
+	// NewClusterGrown reports that virtual nodes join the cluster, or leave it. Numbers: virtual_nodes, cores
+	// (of all of them).
+	NewClusterGrown = event0(ClusterGrown)
+)
 
 // Conditions of an endpoint.
 type Conditions struct{ Serving, Terminating bool }
@@ -35,23 +53,13 @@ func (c Conditions) String() string {
 	return fmt.Sprintf("serving=%t terminating=%t", c.Serving, c.Terminating)
 }
 
-// NewEndpointNotReady reports that an address is not ready.
-func NewEndpointNotReady(service, pod, ip string, now Conditions, with ...Detail) Event {
-	return newEvent(EndpointNotReady, service, now.String(), with, Pod(pod), IP(ip))
-}
+func conditions(now Conditions) Detail { return why(now.String()) }
 
-// NewEndpointTerminating reports that an address terminates, and whether it still serves.
-func NewEndpointTerminating(service, pod, ip string, serving bool, with ...Detail) Event {
-	reason := "not-serving"
+func stillServes(serving bool) Detail {
 	if serving {
-		reason = "serving"
+		return why("serving")
 	}
-	return newEvent(EndpointTerminating, service, reason, with, Pod(pod), IP(ip))
-}
-
-// NewEndpointGone reports that an address left the EndpointSlices.
-func NewEndpointGone(service, pod, ip string, with ...Detail) Event {
-	return newEvent(EndpointGone, service, "", with, Pod(pod), IP(ip))
+	return why("not-serving")
 }
 
 // Service is the service whose endpoint the event is about; empty for kube-dns.
@@ -67,28 +75,11 @@ func (e Event) Conditions() Conditions {
 	}
 }
 
-// NewWatchLost reports that the watch of nodes, pods, … broke. Said: when it last delivered something.
-func NewWatchLost(watch string, with ...Detail) Event { return newEvent(WatchLost, watch, "", with) }
-
-// NewWatchBack reports that the watch is back. What happened meanwhile is on record before it or right
-// after it, unless Note states otherwise.
-func NewWatchBack(watch string, with ...Detail) Event { return newEvent(WatchBack, watch, "", with) }
-
 // Watch is what a WatchLost or WatchBack is about: nodes, pods, ….
 func (e Event) Watch() string { return e.keyOf(WatchLost, WatchBack) }
-
-// NewClusterEvent is an event of Kubernetes about an object of a kind. Node or Pod: the object; Note: its
-// message; Owner: the component that reported it.
-func NewClusterEvent(kind, reason string, with ...Detail) Event {
-	return newEvent(ClusterEvent, kind, reason, with)
-}
 
 // About reports whether the event is one of Kubernetes about an object of that kind.
 func (e Event) About(kind string) bool { return e.Kind == ClusterEvent && e.key.Text == kind }
 
 // KubernetesReason is the reason that Kubernetes gives: of an event, an eviction, or the end of a container.
 func (e Event) KubernetesReason() string { return e.reasonOf(ClusterEvent, PodEvicted, PodRestarted) }
-
-// NewClusterGrown reports that virtual nodes join the cluster, or leave it. Numbers: virtual_nodes, cores
-// (of all of them).
-func NewClusterGrown(with ...Detail) Event { return newEvent(ClusterGrown, "", "", with) }

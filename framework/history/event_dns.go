@@ -10,38 +10,26 @@ const (
 	AddOnSet       Kind = "addon.set"
 )
 
-// NewDNSDisrupted reports what the run did to CoreDNS. Node: whose pods, empty for all; Numbers: replicas.
-func NewDNSDisrupted(d Disruption, with ...Detail) Event {
-	return newEvent(DNSDisrupted, "", string(d), with)
-}
+// The constructors of these events.
+var (
+	// NewDNSDisrupted reports what the run did to CoreDNS. Node: whose pods, empty for all; Numbers: replicas.
+	NewDNSDisrupted = event1(DNSDisrupted, typed[Disruption](why))
+	// NewCorefileRead reports that a pod of CoreDNS has read a Corefile that was changed while it ran, whether
+	// it took it or refused it. Numbers: took (s, from the change on).
+	NewCorefileRead = event1(CorefileRead, Pod)
+	// NewAddOnUpgrading reports that the upgrade of an add-on begins.
+	NewAddOnUpgrading = event2(AddOnUpgrading, about, typed[ConflictMode](Action))
+	// NewAddOnUpgraded reports that the upgrade is over, and its pods are replaced. Numbers: took (s).
+	NewAddOnUpgraded = event2(AddOnUpgraded, about, typed[ConflictMode](Action))
+	// NewAddOnRefused reports that nothing was changed. Note: the fields that others own.
+	NewAddOnRefused = event2(AddOnRefused, about, typed[ConflictMode](Action))
+	// NewAddOnSet reports that the values of an add-on were set by hand again, and its pods are replaced.
+	// Numbers: took (s).
+	NewAddOnSet = event1(AddOnSet, about)
+)
 
 // Disruption is what a DNSDisrupted did.
 func (e Event) Disruption() Disruption { return Disruption(e.reasonOf(DNSDisrupted)) }
-
-// NewCorefileRead reports that a pod of CoreDNS has read a Corefile that was changed while it ran, whether
-// it took it or refused it. Numbers: took (s, from the change on).
-func NewCorefileRead(pod string, with ...Detail) Event {
-	return newEvent(CorefileRead, "", "", with, Pod(pod))
-}
-
-// NewAddOnUpgrading reports that the upgrade of an add-on begins.
-func NewAddOnUpgrading(addOn string, mode ConflictMode, with ...Detail) Event {
-	return newEvent(AddOnUpgrading, addOn, "", with, Action(string(mode)))
-}
-
-// NewAddOnUpgraded reports that the upgrade is over, and its pods are replaced. Numbers: took (s).
-func NewAddOnUpgraded(addOn string, mode ConflictMode, with ...Detail) Event {
-	return newEvent(AddOnUpgraded, addOn, "", with, Action(string(mode)))
-}
-
-// NewAddOnRefused reports that nothing was changed. Note: the fields that others own.
-func NewAddOnRefused(addOn string, mode ConflictMode, with ...Detail) Event {
-	return newEvent(AddOnRefused, addOn, "", with, Action(string(mode)))
-}
-
-// NewAddOnSet reports that the values of an add-on were set by hand again, and its pods are replaced.
-// Numbers: took (s).
-func NewAddOnSet(addOn string, with ...Detail) Event { return newEvent(AddOnSet, addOn, "", with) }
 
 // AddOn is the add-on that the event is about.
 func (e Event) AddOn() string {

@@ -17,76 +17,41 @@ const (
 	PodDeleted     Kind = "pod.deleted"
 )
 
-// NewPodPresent reports a pod that existed when recording started, as NewPodCreated. Phase is the pod's.
-func NewPodPresent(pod, uid, app, phase string, with ...Detail) Event {
-	return newEvent(PodPresent, app, phase, with, Pod(pod), UID(uid))
-}
-
-// NewPodCreated reports a new pod. App is its label app. Numbers: priority, grace (s, its own),
-// tolerates_cordon (1, or left out); Note: keys of the NoSchedule taints that it tolerates, by comma, * for all.
-func NewPodCreated(pod, uid, app string, with ...Detail) Event {
-	return newEvent(PodCreated, app, "", with, Pod(pod), UID(uid))
-}
+// The constructors of these events.
+var (
+	// NewPodPresent reports a pod that existed when recording started, as NewPodCreated. Phase is the pod's.
+	NewPodPresent = event4(PodPresent, Pod, UID, about, why)
+	// NewPodCreated reports a new pod. App is its label app. Numbers: priority, grace (s, its own),
+	// tolerates_cordon (1, or left out); Note: keys of the NoSchedule taints that it tolerates, by comma, * for all.
+	NewPodCreated = event3(PodCreated, Pod, UID, about)
+	// NewPodScheduled reports that a pod was bound to its Node.
+	NewPodScheduled = event2(PodScheduled, Pod, UID)
+	// NewPodReady reports that a pod became Ready.
+	NewPodReady = event2(PodReady, Pod, UID)
+	// NewPodNotReady reports that a pod is not Ready any more.
+	NewPodNotReady = event2(PodNotReady, Pod, UID)
+	// NewPodEvicted reports the condition DisruptionTarget. Its reason is EvictionByEvictionAPI, for example.
+	NewPodEvicted = event3(PodEvicted, Pod, UID, why)
+	// NewPodTerminating reports that a deletionTimestamp was set, or the grace period cut short. Numbers: grace (s).
+	NewPodTerminating = event2(PodTerminating, Pod, UID)
+	// NewPodSignalled reports that a CoreDNS pod logged SIGTERM.
+	NewPodSignalled = event2(PodSignalled, Pod, UID)
+	// NewPodLameduck reports that a CoreDNS pod logged that its lameduck begins. Numbers: seconds.
+	NewPodLameduck = event2(PodLameduck, Pod, UID)
+	// NewPodExited reports that every container terminated. Numbers: exit_code, the highest, if not 0.
+	NewPodExited = event2(PodExited, Pod, UID)
+	// NewPodFinished reports that the containers of a pod have ended for good. Phase is Succeeded or Failed.
+	NewPodFinished = event3(PodFinished, Pod, UID, why)
+	// NewPodRestarted reports that a container was started again, and the reason why it had ended. Numbers:
+	// restarts, exit_code.
+	NewPodRestarted = event3(PodRestarted, Pod, UID, why)
+	// NewPodDeleted reports that a pod is gone from the API.
+	NewPodDeleted = event2(PodDeleted, Pod, UID)
+)
 
 // Group is the group of pods that an event is about: of a PodPresent or PodCreated the label app, of a
 // BudgetSet whose budget it is.
 func (e Event) Group() string { return e.keyOf(PodPresent, PodCreated, BudgetSet) }
 
-// NewPodScheduled reports that a pod was bound to its Node.
-func NewPodScheduled(pod, uid string, with ...Detail) Event {
-	return newEvent(PodScheduled, "", "", with, Pod(pod), UID(uid))
-}
-
-// NewPodReady reports that a pod became Ready.
-func NewPodReady(pod, uid string, with ...Detail) Event {
-	return newEvent(PodReady, "", "", with, Pod(pod), UID(uid))
-}
-
-// NewPodNotReady reports that a pod is not Ready any more.
-func NewPodNotReady(pod, uid string, with ...Detail) Event {
-	return newEvent(PodNotReady, "", "", with, Pod(pod), UID(uid))
-}
-
-// NewPodEvicted reports the condition DisruptionTarget. Its reason is EvictionByEvictionAPI, for example.
-func NewPodEvicted(pod, uid, reason string, with ...Detail) Event {
-	return newEvent(PodEvicted, "", reason, with, Pod(pod), UID(uid))
-}
-
-// NewPodTerminating reports that a deletionTimestamp was set, or the grace period cut short. Numbers: grace (s).
-func NewPodTerminating(pod, uid string, with ...Detail) Event {
-	return newEvent(PodTerminating, "", "", with, Pod(pod), UID(uid))
-}
-
-// NewPodSignalled reports that a CoreDNS pod logged SIGTERM.
-func NewPodSignalled(pod, uid string, with ...Detail) Event {
-	return newEvent(PodSignalled, "", "", with, Pod(pod), UID(uid))
-}
-
-// NewPodLameduck reports that a CoreDNS pod logged that its lameduck begins. Numbers: seconds.
-func NewPodLameduck(pod, uid string, with ...Detail) Event {
-	return newEvent(PodLameduck, "", "", with, Pod(pod), UID(uid))
-}
-
-// NewPodExited reports that every container terminated. Numbers: exit_code, the highest, if not 0.
-func NewPodExited(pod, uid string, with ...Detail) Event {
-	return newEvent(PodExited, "", "", with, Pod(pod), UID(uid))
-}
-
-// NewPodFinished reports that the containers of a pod have ended for good. Phase is Succeeded or Failed.
-func NewPodFinished(pod, uid, phase string, with ...Detail) Event {
-	return newEvent(PodFinished, "", phase, with, Pod(pod), UID(uid))
-}
-
 // PodPhase is the phase of the pod of a PodPresent or PodFinished.
 func (e Event) PodPhase() string { return e.reasonOf(PodPresent, PodFinished) }
-
-// NewPodRestarted reports that a container was started again, and the reason why it had ended. Numbers:
-// restarts, exit_code.
-func NewPodRestarted(pod, uid, reason string, with ...Detail) Event {
-	return newEvent(PodRestarted, "", reason, with, Pod(pod), UID(uid))
-}
-
-// NewPodDeleted reports that a pod is gone from the API.
-func NewPodDeleted(pod, uid string, with ...Detail) Event {
-	return newEvent(PodDeleted, "", "", with, Pod(pod), UID(uid))
-}

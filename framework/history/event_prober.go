@@ -22,87 +22,53 @@ const (
 	WaitsRecorded    Kind = "waits.recorded"
 )
 
-// NewProberStarted is the first event of a prober. Numbers: rate per target, clock_bound (s).
-func NewProberStarted(node string, with ...Detail) Event {
-	return newEvent(ProberStarted, "", "", with, Node(node))
-}
-
-// NewProberEnded is the last event of a prober. Numbers: asked, unsent, dropped (answers), late_p99 (s),
-// late_max (s); without Echo.
-func NewProberEnded(node string, with ...Detail) Event {
-	return newEvent(ProberEnded, "", "", with, Node(node))
-}
-
-// NewProberResumed reports that the record of a prober goes on over another connection, from where it was
-// read, and why the former one ended. Pod; Numbers: took (s, without a connection).
-func NewProberResumed(node, why string, with ...Detail) Event {
-	return newEvent(ProberResumed, "", "", with, Node(node), Note(why))
-}
-
-// NewProberBroke reports why the record of a prober ended without its summary. Pod.
-func NewProberBroke(node, why string, with ...Detail) Event {
-	return newEvent(ProberBroke, "", "", with, Node(node), Note(why))
-}
-
-// NewObservationBegun reports that DNS has answered everything for a while, and what is observed begins:
-// the command that runs, or nothing.
-func NewObservationBegun(command string, with ...Detail) Event {
-	return newEvent(ObservationBegun, "", "", with, Note(command))
-}
-
-// NewObservationEnded reports that the command has ended, or the time is over. Numbers: took (s), exit_code
-// (of the command).
-func NewObservationEnded(with ...Detail) Event { return newEvent(ObservationEnded, "", "", with) }
-
-// NewTargetFound reports what a prober queries as the DNS service: kube-dns or node-local-dns. Pod; Note: the
-// names that are queried.
-func NewTargetFound(node, target, ip string, with ...Detail) Event {
-	return newEvent(TargetFound, target, "", with, Node(node), IP(ip))
-}
-
-// NewControlChosen reports which pod is asked directly: of CoreDNS or, with a target, of the workload of
-// that Service.
-func NewControlChosen(target, pod, ip string, with ...Detail) Event {
-	return newEvent(ControlChosen, target, "", with, Pod(pod), IP(ip))
-}
+// The constructors of these events.
+var (
+	// NewProberStarted is the first event of a prober. Numbers: rate per target, clock_bound (s).
+	NewProberStarted = event1(ProberStarted, Node)
+	// NewProberEnded is the last event of a prober. Numbers: asked, unsent, dropped (answers), late_p99 (s),
+	// late_max (s); without Echo.
+	NewProberEnded = event1(ProberEnded, Node)
+	// NewProberResumed reports that the record of a prober goes on over another connection, from where it was
+	// read, and why the former one ended. Pod; Numbers: took (s, without a connection).
+	NewProberResumed = event2(ProberResumed, Node, Note)
+	// NewProberBroke reports why the record of a prober ended without its summary. Pod.
+	NewProberBroke = event2(ProberBroke, Node, Note)
+	// NewObservationBegun reports that DNS has answered everything for a while, and what is observed begins:
+	// the command that runs, or nothing.
+	NewObservationBegun = event1(ObservationBegun, Note)
+	// NewObservationEnded reports that the command has ended, or the time is over. Numbers: took (s), exit_code
+	// (of the command).
+	NewObservationEnded = event0(ObservationEnded)
+	// NewTargetFound reports what a prober queries as the DNS service: kube-dns or node-local-dns. Pod; Note: the
+	// names that are queried.
+	NewTargetFound = event3(TargetFound, Node, about, IP)
+	// NewControlChosen reports which pod is asked directly: of CoreDNS or, with a target, of the workload of
+	// that Service.
+	NewControlChosen = event3(ControlChosen, about, Pod, IP)
+	// NewFlowsRecorded ends the record of a prober's flows. Numbers: flows, overflows (how often events were lost
+	// because they came too fast), insert_failed (packets that the kernel dropped, of any flow, because it could not
+	// make an entry), resolution (s, how late a flow's times may be), clock_bound (s), cpu (s, what recording used).
+	NewFlowsRecorded = event1(FlowsRecorded, Node)
+	// NewInsertsFailed reports that the kernel dropped packets because it could not make their connection
+	// tracking entries, of whichever flow. Numbers: insert_failed, within (s, before At).
+	NewInsertsFailed = event1(InsertsFailed, Node)
+	// NewProcessorWaited reports that a thread of a pod was ready to run and had no processor, until At. Numbers:
+	// waited (s), ran (s, all threads of the process meanwhile), throttled (s, by the process's own CPU limit; left
+	// out if unknown), resolution (s).
+	NewProcessorWaited = event1(ProcessorWaited, Pod)
+	// NewDatagramsDropped reports that the buffer of a receiving socket was full. Numbers: dropped, within (s,
+	// before At).
+	NewDatagramsDropped = event1(DatagramsDropped, Pod)
+	// NewMemoryUsed reports the memory of a pod's processes. Only the handler's is recorded. Numbers: bytes.
+	NewMemoryUsed = event1(MemoryUsed, Pod)
+	// NewWaitsRecorded ends the record of what the kernel accounts for. Note: why there is none. Numbers: samples,
+	// late_max (s, the longest time between two samples), processes, cpu (s, that recording used).
+	NewWaitsRecorded = event0(WaitsRecorded)
+)
 
 // Target is the target of a TargetFound or ControlChosen.
 func (e Event) Target() string { return e.keyOf(TargetFound, ControlChosen) }
 
-// NewFlowsRecorded ends the record of a prober's flows. Numbers: flows, overflows (how often events were lost
-// because they came too fast), insert_failed (packets that the kernel dropped, of any flow, because it could not
-// make an entry), resolution (s, how late a flow's times may be), clock_bound (s), cpu (s, what recording used).
-func NewFlowsRecorded(node string, with ...Detail) Event {
-	return newEvent(FlowsRecorded, "", "", with, Node(node))
-}
-
-// NewInsertsFailed reports that the kernel dropped packets because it could not make their connection
-// tracking entries, of whichever flow. Numbers: insert_failed, within (s, before At).
-func NewInsertsFailed(node string, with ...Detail) Event {
-	return newEvent(InsertsFailed, "", "", with, Node(node))
-}
-
-// NewProcessorWaited reports that a thread of a pod was ready to run and had no processor, until At. Numbers:
-// waited (s), ran (s, all threads of the process meanwhile), throttled (s, by the process's own CPU limit; left
-// out if unknown), resolution (s).
-func NewProcessorWaited(pod string, with ...Detail) Event {
-	return newEvent(ProcessorWaited, "", "", with, Pod(pod))
-}
-
-// NewDatagramsDropped reports that the buffer of a receiving socket was full. Numbers: dropped, within (s,
-// before At).
-func NewDatagramsDropped(pod string, with ...Detail) Event {
-	return newEvent(DatagramsDropped, "", "", with, Pod(pod))
-}
-
-// NewMemoryUsed reports the memory of a pod's processes. Only the handler's is recorded. Numbers: bytes.
-func NewMemoryUsed(pod string, with ...Detail) Event {
-	return newEvent(MemoryUsed, "", "", with, Pod(pod))
-}
-
 // MemoryInterval is the time from one MemoryUsed of a pod to the next.
 const MemoryInterval = 10 * time.Second
-
-// NewWaitsRecorded ends the record of what the kernel accounts for. Note: why there is none. Numbers: samples,
-// late_max (s, the longest time between two samples), processes, cpu (s, that recording used).
-func NewWaitsRecorded(with ...Detail) Event { return newEvent(WaitsRecorded, "", "", with) }

@@ -21,8 +21,49 @@ const (
 	Restored      Kind = "restored"
 )
 
+// The constructors of these events.
+var (
+	// NewRunError reports what broke in the harness; such a history is never a pass.
+	NewRunError = event1(RunError, Note)
+	// NewRunEnded is the last event of a complete history.
+	NewRunEnded = event0(RunEnded)
+	// NewRunBeside reports that a Node, the namespace Pod, a Notice or a Message belongs to a scenario that
+	// is played at the same time.
+	NewRunBeside = event1(RunBeside, about)
+	// NewNodeRole reports the scenario's name for a node. Instance: the node's.
+	NewNodeRole = event2(NodeRole, about, Node)
+	// NewNodePrepared reports a state in which the drill left the Node before it began, as an operator does.
+	// A taint has its effect as value; a cordon has neither key nor value.
+	NewNodePrepared = event3(NodePrepared, typed[Preparation](Action), about, why)
+	// NewOperatorActed reports what the run did to a node, as an operator or the cloud does. The step may
+	// have no name.
+	NewOperatorActed = event3(OperatorActed, about, typed[Operation](why), Node)
+	// NewOperatorSaid is a line that kubectl prints during an operation.
+	NewOperatorSaid = event3(OperatorSaid, typed[Operation](why), Node, Note)
+	// NewDeployed reports a DaemonSet that the run created in the middle of the drill.
+	NewDeployed = event1(Deployed, about)
+	// NewBudgetSet reports the PodDisruptionBudget of a group of pods. Step is empty for what the drill began
+	// with. Numbers: min_available.
+	NewBudgetSet = event2(BudgetSet, why, about)
+	// NewNoticePut reports a notice about a node. Notice: its id in EventBridge; Instance; Until: its deadline.
+	NewNoticePut = event3(NoticePut, about, typed[NoticeType](why), Node)
+	// NewMessagePut reports a message that was put straight into the queue.
+	NewMessagePut = event2(MessagePut, about, Message)
+	// NewReclaimed reports that the container of a node was killed without warning. Instance; Numbers: took (s).
+	NewReclaimed = event1(Reclaimed, Node)
+	// NewNodeShutdown reports that the operating system of a node was asked to power off. Reclaimed follows
+	// when it is off. Instance.
+	NewNodeShutdown = event1(NodeShutdown, Node)
+	// NewAwaitDone reports that what was awaited came.
+	NewAwaitDone = event1(AwaitDone, about)
+	// NewAwaitLate reports that what was awaited did not come in time. Note: in which time.
+	NewAwaitLate = event1(AwaitLate, about)
+	// NewRestored reports that every node is Ready, schedulable and untainted. Note: what had to be repaired.
+	NewRestored = event0(Restored)
+)
+
 // Begins returns the event that begins the phase.
-func (p Phase) Begins(with ...Detail) Event { return newEvent(RunPhase, string(p), "", with) }
+func (p Phase) Begins(with ...Detail) Event { return newEvent(RunPhase, with, about(string(p))) }
 
 // BegunBy reports whether the event begins the phase.
 func (p Phase) BegunBy(e Event) bool { return e.Kind == RunPhase && e.Phase() == p }
@@ -30,36 +71,11 @@ func (p Phase) BegunBy(e Event) bool { return e.Kind == RunPhase && e.Phase() ==
 // Phase is the phase that a RunPhase begins.
 func (e Event) Phase() Phase { return Phase(e.keyOf(RunPhase)) }
 
-// NewRunError reports what broke in the harness; such a history is never a pass.
-func NewRunError(what string, with ...Detail) Event {
-	return newEvent(RunError, "", "", with, Note(what))
-}
-
-// NewRunEnded is the last event of a complete history.
-func NewRunEnded(with ...Detail) Event { return newEvent(RunEnded, "", "", with) }
-
-// NewRunBeside reports that a Node, the namespace Pod, a Notice or a Message belongs to a scenario that
-// is played at the same time.
-func NewRunBeside(scenario string, what ...Detail) Event {
-	return newEvent(RunBeside, scenario, "", what)
-}
-
 // Beside is the scenario of a RunBeside.
 func (e Event) Beside() string { return e.keyOf(RunBeside) }
 
-// NewNodeRole reports the scenario's name for a node. Instance: the node's.
-func NewNodeRole(role, node string, with ...Detail) Event {
-	return newEvent(NodeRole, role, "", with, Node(node))
-}
-
 // Role is the scenario's name for the node of a NodeRole.
 func (e Event) Role() string { return e.keyOf(NodeRole) }
-
-// NewNodePrepared reports a state in which the drill left the Node before it began, as an operator does.
-// A taint has its effect as value; a cordon has neither key nor value.
-func NewNodePrepared(what Preparation, key, value string, with ...Detail) Event {
-	return newEvent(NodePrepared, key, value, with, Action(string(what)))
-}
 
 // Preparation is what kind of state a NodePrepared is; Setting has its key and value.
 func (e Event) Preparation() Preparation {
@@ -69,69 +85,17 @@ func (e Event) Preparation() Preparation {
 	return Preparation(e.Action)
 }
 
-// NewOperatorActed reports what the run did to a node, as an operator or the cloud does. The step may
-// have no name.
-func NewOperatorActed(step string, o Operation, node string, with ...Detail) Event {
-	return newEvent(OperatorActed, step, string(o), with, Node(node))
-}
-
-// NewOperatorSaid is a line that kubectl prints during an operation.
-func NewOperatorSaid(o Operation, node, line string, with ...Detail) Event {
-	return newEvent(OperatorSaid, "", string(o), with, Node(node), Note(line))
-}
-
 // Operation is what an OperatorActed did, or what an OperatorSaid is about.
 func (e Event) Operation() Operation { return Operation(e.reasonOf(OperatorActed, OperatorSaid)) }
-
-// NewDeployed reports a DaemonSet that the run created in the middle of the drill.
-func NewDeployed(daemonSet string, with ...Detail) Event {
-	return newEvent(Deployed, daemonSet, "", with)
-}
 
 // DaemonSet is what a Deployed created.
 func (e Event) DaemonSet() string { return e.keyOf(Deployed) }
 
-// NewBudgetSet reports the PodDisruptionBudget of a group of pods. Step is empty for what the drill began
-// with. Numbers: min_available.
-func NewBudgetSet(step, group string, with ...Detail) Event {
-	return newEvent(BudgetSet, group, step, with)
-}
-
-// NewNoticePut reports a notice about a node. Notice: its id in EventBridge; Instance; Until: its deadline.
-func NewNoticePut(step string, t NoticeType, node string, with ...Detail) Event {
-	return newEvent(NoticePut, step, string(t), with, Node(node))
-}
-
 // NoticeType is the type of the notice of a NoticePut, or of the one that a MetadataRead announced.
 func (e Event) NoticeType() NoticeType { return NoticeType(e.reasonOf(NoticePut, MetadataRead)) }
 
-// NewMessagePut reports a message that was put straight into the queue.
-func NewMessagePut(step, message string, with ...Detail) Event {
-	return newEvent(MessagePut, step, "", with, Message(message))
-}
-
-// NewReclaimed reports that the container of a node was killed without warning. Instance; Numbers: took (s).
-func NewReclaimed(node string, with ...Detail) Event {
-	return newEvent(Reclaimed, "", "", with, Node(node))
-}
-
-// NewNodeShutdown reports that the operating system of a node was asked to power off. Reclaimed follows
-// when it is off. Instance.
-func NewNodeShutdown(node string, with ...Detail) Event {
-	return newEvent(NodeShutdown, "", "", with, Node(node))
-}
-
-// NewAwaitDone reports that what was awaited came.
-func NewAwaitDone(what string, with ...Detail) Event { return newEvent(AwaitDone, what, "", with) }
-
-// NewAwaitLate reports that what was awaited did not come in time. Note: in which time.
-func NewAwaitLate(what string, with ...Detail) Event { return newEvent(AwaitLate, what, "", with) }
-
 // Awaited is what an AwaitDone or AwaitLate is about.
 func (e Event) Awaited() string { return e.keyOf(AwaitDone, AwaitLate) }
-
-// NewRestored reports that every node is Ready, schedulable and untainted. Note: what had to be repaired.
-func NewRestored(with ...Detail) Event { return newEvent(Restored, "", "", with) }
 
 // Step is the name of the scenario's step that the event reports, or "".
 func (e Event) Step() string {
