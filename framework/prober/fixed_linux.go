@@ -14,15 +14,14 @@ import (
 // NodeLocal DNSCache does. The ports take turns: with each query, or with each
 // tick's worth of queries, which then need one system call.
 type fixedPorts struct {
-	loop  *loop
 	ports []*port
 	turn  int // queries in a row from one port
 }
 
-func newFixedPorts(l *loop, s QueryStream, asked []*question, timeout time.Duration, a *account) (*fixedPorts, error) {
-	f := &fixedPorts{loop: l, turn: min(max(1, s.Rate/int(time.Second/tick)), batchSize)}
-	for range s.Ports {
-		p, err := openPort(l, s, asked, timeout, a)
+func newFixedPorts(t *task, asked []*question) (*fixedPorts, error) {
+	f := &fixedPorts{turn: min(max(1, t.stream.Rate/int(time.Second/tick)), batchSize)}
+	for range t.stream.Ports {
+		p, err := openPort(t, asked)
 		if err != nil {
 			f.close()
 			return nil, err
@@ -69,17 +68,14 @@ func (f *fixedPorts) close() {
 // keeps the ids of neighbours far apart: an answer with a wrong id must not look like
 // the answer to another pending query.
 type port struct {
-	loop    *loop
-	fd      int
-	number  int
-	stream  QueryStream
-	asked   []*question
-	timeout time.Duration
-	account *account
+	*task
+	fd     int
+	number int
+	asked  []*question
 
 	factor, inverse, shift uint16
 
-	flights []flight // a ring by number, its length a power of two
+	flights byNumber[flight]
 	oldest  uint32   // the first that is remembered
 	first   uint32   // the first that may be open
 	next    uint32   // that of the next query
@@ -96,12 +92,12 @@ type flight struct {
 	mismatched     bool // an answer with its id, but to another question, came
 }
 
-func openPort(l *loop, s QueryStream, asked []*question, timeout time.Duration, a *account) (*port, error) {
-	fd, err := dial(s.Server)
+func openPort(t *task, asked []*question) (*port, error) {
+	fd, err := dial(t.stream.Server)
 	if err != nil {
 		return nil, err
 	}
-	p := &port{loop: l, fd: fd, stream: s, asked: asked, timeout: timeout, account: a, flights: make([]flight, batchSize)}
+	p := &port{task: t, fd: fd, asked: asked, flights: make(byNumber[flight], batchSize)}
 	p.factor, p.shift = randomID()|1, randomID()
 	p.inverse = inverse(p.factor)
 	if p.number, err = sourcePort(fd); err == nil {
@@ -109,10 +105,10 @@ func openPort(l *loop, s QueryStream, asked []*question, timeout time.Duration, 
 	}
 	if err == nil {
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer)
-		err = l.watch(fd, p)
+		err = t.loop.watch(fd, p)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("set up socket to %s: %w", s.Server, err), unix.Close(fd))
+		return nil, errors.Join(fmt.Errorf("set up socket to %s: %w", t.stream.Server, err), unix.Close(fd))
 	}
 	return p, nil
 }
@@ -136,10 +132,8 @@ func (p *port) of(id uint16) *flight {
 	if back == 0 || back > p.next-p.oldest {
 		return nil
 	}
-	return p.at(p.next - back)
+	return p.flights.at(p.next - back)
 }
-
-func (p *port) at(number uint32) *flight { return &p.flights[int(number)&(len(p.flights)-1)] }
 
 // send sends queries from..to of the stream and returns the first one that did not
 // leave.
@@ -171,7 +165,7 @@ func (p *port) send(from, to int) int {
 		default:
 			p.account.failed(history.Query{Port: p.number, Intended: p.intended(from)}, began, err)
 			p.took(from, began)
-			p.at(p.next - 1).settled = true
+			p.flights.at(p.next - 1).settled = true
 			p.open--
 			sent, from, tries = sent+1, from+1, 0
 		}
@@ -179,26 +173,14 @@ func (p *port) send(from, to int) int {
 	return to
 }
 
-func (p *port) intended(i int) time.Duration {
-	return p.loop.base + schedule{p.stream.Rate}.intended(i)
-}
-
 // took records that query i of the stream has left.
 func (p *port) took(i int, sent time.Duration) {
 	if int(p.next-p.oldest) == len(p.flights) {
-		p.grow()
+		p.flights = p.flights.grown(p.oldest, p.next)
 	}
-	*p.at(p.next) = flight{intended: p.intended(i), sent: sent, question: uint16(i % len(p.asked))}
+	*p.flights.at(p.next) = flight{intended: p.intended(i), sent: sent, question: uint16(i % len(p.asked))}
 	p.next++
 	p.open++
-}
-
-func (p *port) grow() {
-	bigger := make([]flight, 2*len(p.flights))
-	for n := p.oldest; n != p.next; n++ {
-		bigger[int(n)&(len(bigger)-1)] = *p.at(n)
-	}
-	p.flights = bigger
 }
 
 // receive takes the messages that arrived on the port.
@@ -213,7 +195,7 @@ func (p *port) receive(fd int) {
 		for i := range n {
 			at, dropped := in.arrived(i)
 			if dropped > p.dropped {
-				p.account.dropped(int(dropped - p.dropped))
+				p.account.count(&p.account.dropped, int(dropped - p.dropped))
 				p.dropped = dropped
 			}
 			p.take(in.message(i), p.loop.arrived(at))
@@ -231,7 +213,7 @@ func (p *port) take(message []byte, at time.Duration) {
 		}
 		return
 	case f.settled || at-f.sent > p.timeout: // late, or a duplicate: it means nothing for newer queries
-		p.account.ignore()
+		p.account.count(&p.account.ignored, 1)
 		return
 	}
 	outcome := p.asked[f.question].judge(message, id)
@@ -260,7 +242,7 @@ func (p *port) settleReported() (n int) {
 // used again.
 func (p *port) expire(now time.Duration) {
 	for ; p.first != p.next; p.first++ {
-		f := p.at(p.first)
+		f := p.flights.at(p.first)
 		if f.settled {
 			continue
 		}
@@ -269,7 +251,7 @@ func (p *port) expire(now time.Duration) {
 		}
 		p.settle(f, p.unanswered(f), now)
 	}
-	for p.oldest != p.first && p.at(p.oldest).sent+p.timeout+rememberFor < now {
+	for p.oldest != p.first && p.flights.at(p.oldest).sent+p.timeout+rememberFor < now {
 		p.oldest++
 	}
 }

@@ -13,15 +13,14 @@ import (
 
 func TestIDsGoBackToTheirQueries(t *testing.T) {
 	for _, factor := range []uint16{1, 3, 0x8001, 0xffff, 40503} {
-		p := port{factor: factor, inverse: inverse(factor), shift: 77, flights: make([]flight, batchSize)}
-		p.loop = &loop{}
-		p.stream.Rate, p.asked = 1, make([]*question, 1)
+		p := port{factor: factor, inverse: inverse(factor), shift: 77, flights: make([]flight, batchSize), asked: make([]*question, 1)}
+		p.task = &task{loop: &loop{}, stream: QueryStream{Rate: 1}}
 		p.next, p.oldest, p.first = 1<<32-5, 1<<32-5, 1<<32-5 // numbers may wrap
 		for i := range 3000 {
 			p.took(i, 0)
 		}
 		for n := p.oldest; n != p.next; n++ {
-			if p.of(p.id(n)) != p.at(n) {
+			if p.of(p.id(n)) != p.flights.at(n) {
 				t.Fatalf("factor %d: the id of query %d is another's", factor, n)
 			}
 		}
@@ -51,7 +50,7 @@ func TestAnswersThatTheKernelDroppedAreCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := openPort(l, s, []*question{q}, time.Second, ledger.accounts[0])
+	p, err := openPort(&task{l, s, time.Second, ledger.accounts[0]}, []*question{q})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +145,7 @@ func TestALateICMPErrorOnAFixedPortBlamesNoNewerQuery(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			f, err := newFixedPorts(l, s, []*question{q}, time.Second, ledger.accounts[0])
+			f, err := newFixedPorts(&task{l, s, time.Second, ledger.accounts[0]}, []*question{q})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -20,19 +20,16 @@ import (
 // for its next turn: to open and close one costs more than a query. For the same reason
 // a socket is not connected, and is watched only if its query has no prompt answer.
 type freshPorts struct {
-	loop    *loop
-	stream  QueryStream
-	server  *address
-	asked   []*question
-	timeout time.Duration
-	account *account
-	ring    ring
-	memory  time.Duration // that of connection tracking
+	*task
+	server *address
+	asked  []*question
+	ring   ring
+	memory time.Duration // that of connection tracking
 
 	sources []source // by place in the ring
 	taken   int      // how many ports were taken in turn
 	byFile  []uint16 // the place of each open file's port
-	flights []single // a ring by number, its length a power of two
+	flights byNumber[single]
 	first   uint32   // the first that may be open
 	polled  uint32   // the first that was not polled
 	next    uint32
@@ -61,17 +58,17 @@ type single struct {
 	id    uint16
 }
 
-func newFreshPorts(l *loop, s QueryStream, asked []*question, timeout time.Duration, a *account, r ring) *freshPorts {
+func newFreshPorts(t *task, asked []*question, r ring) *freshPorts {
 	return &freshPorts{
-		loop: l, stream: s, server: newAddress(s.Server), asked: asked, timeout: timeout, account: a, ring: r, memory: trackingMemory(),
-		sources: make([]source, r.ports), byFile: make([]uint16, len(l.owners)),
-		flights: make([]single, 1<<bits.Len64(min(s.sockets(timeout), uint64(r.ports)))),
+		task: t, server: newAddress(t.stream.Server), asked: asked, ring: r, memory: trackingMemory(),
+		sources: make([]source, r.ports), byFile: make([]uint16, len(t.loop.owners)),
+		flights: make(byNumber[single], 1<<bits.Len64(min(t.stream.sockets(t.timeout), uint64(r.ports)))),
 	}
 }
 
 func (f *freshPorts) send(from, to int) (next int) {
 	for ; from < to; from++ {
-		intended := f.loop.base + schedule{f.stream.Rate}.intended(from)
+		intended := f.intended(from)
 		place, err := f.take()
 		if err == nil {
 			err = f.sendQuery(place, from%len(f.asked), intended)
@@ -146,33 +143,23 @@ func (f *freshPorts) sendQuery(place, question int, intended time.Duration) erro
 	}
 	sent := leftAt(began, f.loop.clock.Now(), 0, 1)
 	if s.turns > 0 && began-s.last < f.memory {
-		f.account.reuse()
+		f.account.count(&f.account.reused, 1)
 	}
 	if int(f.next-f.first) == len(f.flights) {
-		f.grow()
+		f.flights = f.flights.grown(f.first, f.next)
 	}
-	*f.at(f.next) = single{flight: flight{intended: intended, sent: sent, question: uint16(question)}, place: uint16(place), id: id}
+	*f.flights.at(f.next) = single{flight: flight{intended: intended, sent: sent, question: uint16(question)}, place: uint16(place), id: id}
 	s.query, s.last, s.turns, s.pending = f.next, sent, min(s.turns+1, 2), true
 	f.next++
 	f.open++
 	return nil
 }
 
-func (f *freshPorts) at(number uint32) *single { return &f.flights[int(number)&(len(f.flights)-1)] }
-
-func (f *freshPorts) grow() {
-	bigger := make([]single, 2*len(f.flights))
-	for n := f.first; n != f.next; n++ {
-		bigger[int(n)&(len(bigger)-1)] = *f.at(n)
-	}
-	f.flights = bigger
-}
-
 // poll takes the answers to queries that were sent a moment ago. The loop watches the
 // sockets of those that have none yet.
 func (f *freshPorts) poll(now time.Duration) {
 	for ; f.polled != f.next; f.polled++ {
-		q := f.at(f.polled)
+		q := f.flights.at(f.polled)
 		if q.settled {
 			continue
 		}
@@ -205,7 +192,7 @@ func (f *freshPorts) receiveOne(place int) bool {
 	in := f.loop.in
 	if err := in.receiveOne(int(s.fd)); err != nil {
 		if f.settleReported(place) == 0 && s.pending && unreachable(err) {
-			f.settle(f.at(s.query), history.ICMP, f.loop.clock.Now())
+			f.settle(f.flights.at(s.query), history.ICMP, f.loop.clock.Now())
 		}
 		return false
 	}
@@ -216,12 +203,12 @@ func (f *freshPorts) receiveOne(place int) bool {
 	at := f.loop.arrived(wall)
 	s.last = max(s.last, at)
 	if !s.pending {
-		f.account.ignore()
+		f.account.count(&f.account.ignored, 1)
 		return true
 	}
-	q := f.at(s.query)
+	q := f.flights.at(s.query)
 	if at-q.sent > f.timeout {
-		f.account.ignore()
+		f.account.count(&f.account.ignored, 1)
 		return true
 	}
 	message := in.message(0)
@@ -231,7 +218,7 @@ func (f *freshPorts) receiveOne(place int) bool {
 	case outcome != history.Mismatch:
 		f.settle(q, outcome, at)
 	case s.turns > 1 && id == s.earlier && id != q.id: // the port's earlier query's
-		f.account.ignore()
+		f.account.count(&f.account.ignored, 1)
 	default:
 		q.mismatched = true
 	}
@@ -244,7 +231,7 @@ func (f *freshPorts) settleReported(place int) (n int) {
 	s := &f.sources[place]
 	for ; s.fd != 0 && f.loop.in.receiveReported(int(s.fd)); n++ {
 		id, ok := idOf(f.loop.in.message(0))
-		if q := f.at(s.query); ok && s.pending && id == q.id {
+		if q := f.flights.at(s.query); ok && s.pending && id == q.id {
 			f.settle(q, history.ICMP, f.loop.clock.Now())
 		}
 	}
@@ -254,7 +241,7 @@ func (f *freshPorts) settleReported(place int) (n int) {
 func (f *freshPorts) expire(now time.Duration) {
 	f.poll(now)
 	for ; f.first != f.next; f.first++ {
-		q := f.at(f.first)
+		q := f.flights.at(f.first)
 		if q.settled {
 			continue
 		}
@@ -267,7 +254,7 @@ func (f *freshPorts) expire(now time.Duration) {
 		}
 		s := &f.sources[q.place]
 		if n := drops(int(s.fd)); n > s.drops {
-			f.account.dropped(int(n - s.drops))
+			f.account.count(&f.account.dropped, int(n - s.drops))
 			s.drops = n
 		}
 		f.settle(q, outcome, now)

@@ -26,7 +26,7 @@ func newFresh(t *testing.T, server netip.AddrPort) (*freshPorts, *ledger) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := newFreshPorts(l, s, asked, time.Second, ledger.accounts[0], anyPort())
+	f := newFreshPorts(&task{l, s, time.Second, ledger.accounts[0]}, asked, anyPort())
 	t.Cleanup(f.close)
 	return f, ledger
 }
@@ -199,7 +199,7 @@ func TestAMessageFromAnotherAddressIsNoAnswer(t *testing.T) {
 	f.timeout = 50 * time.Millisecond
 	f.send(0, 1)
 	forged := append([]byte(nil), f.asked[0].wire...)
-	forged[0], forged[1], forged[2] = byte(f.at(0).id>>8), byte(f.at(0).id), 0x80
+	forged[0], forged[1], forged[2] = byte(f.flights.at(0).id>>8), byte(f.flights.at(0).id), 0x80
 	_, _ = stranger.WriteTo(forged, &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: f.ring.port(0)})
 	settleAll(t, f)
 	if got := written(ledger).Outcomes; got[history.Timeout] != 1 {
@@ -281,7 +281,7 @@ func TestAnswersThatTheKernelDroppedOnFreshPortsAreCounted(t *testing.T) {
 	defer server.Close()
 	f, ledger := newFresh(t, server.LocalAddr().(*net.UDPAddr).AddrPort())
 	f.send(0, 1)
-	q := f.at(0)
+	q := f.flights.at(0)
 	_ = unix.SetsockoptInt(int(f.sources[q.place].fd), unix.SOL_SOCKET, unix.SO_RCVBUF, 4096)
 	for range 100 {
 		_, _ = server.WriteTo(make([]byte, 500), &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: f.ring.port(int(q.place))})
@@ -301,7 +301,7 @@ func TestMoreQueriesUnderWayThanForeseenAreAllKept(t *testing.T) {
 	}
 	ports := map[int]bool{}
 	for number := uint32(0); number < 10; number++ {
-		q := f.at(number)
+		q := f.flights.at(number)
 		if s := f.sources[q.place]; f.byFile[s.fd] != q.place || s.query != number {
 			t.Errorf("the file of query %d is reported to be that of %d", number, s.query)
 		}

@@ -42,9 +42,14 @@ type account struct {
 
 	mu      sync.Mutex
 	settled []history.Query
-	ignored int
-	drops   int
-	reused  int
+	counts
+}
+
+// counts are what a stream counts besides its queries.
+type counts struct {
+	ignored int   // answers that came after their query was settled
+	dropped int   // answers that the kernel had no room for
+	reused  int   // queries from a port that is not fresh to connection tracking
 	errs    int   // times that no socket could be opened or a socket did not take a query
 	reason  error // why the first unsent query was not sent
 }
@@ -95,25 +100,11 @@ func (a *account) trouble(why error) {
 	}
 }
 
-// ignore counts an answer that came after its query was settled.
-func (a *account) ignore() {
+// count adds to one of the account's counts.
+func (a *account) count(what *int, n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.ignored++
-}
-
-// dropped counts answers that the kernel had no room for.
-func (a *account) dropped(n int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.drops += n
-}
-
-// reuse counts a query from a port that is not fresh to connection tracking.
-func (a *account) reuse() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.reused++
+	*what += n
 }
 
 // handOver passes the settled queries to the ledger, many at a time to save wake-ups. It

@@ -51,6 +51,33 @@ type sender interface {
 	close()
 }
 
+// task is what a sender has to do: a stream, for an account. An answer counts within the timeout.
+type task struct {
+	loop    *loop
+	stream  QueryStream
+	timeout time.Duration
+	account *account
+}
+
+// intended is when query i of the stream is due.
+func (t *task) intended(i int) time.Duration {
+	return t.loop.base + schedule{t.stream.Rate}.intended(i)
+}
+
+// byNumber holds what is known of consecutive queries, by their numbers. Its length is a power of two.
+type byNumber[T any] []T
+
+func (b byNumber[T]) at(number uint32) *T { return &b[int(number)&(len(b)-1)] }
+
+// grown is a copy with twice the room, of the queries from first up to next.
+func (b byNumber[T]) grown(first, next uint32) byNumber[T] {
+	bigger := make(byNumber[T], 2*len(b))
+	for n := first; n != next; n++ {
+		*bigger.at(n) = *b.at(n)
+	}
+	return bigger
+}
+
 // newLoop returns a loop with room for that many open files.
 func newLoop(clock *history.Clock, files uint64) (*loop, error) {
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
@@ -179,24 +206,11 @@ func (l *loop) receive() {
 		t := time.Now()
 		l.now, l.wall = l.clock.Of(t), time.Duration(t.UnixNano())
 		var err error
-		if n, err = l.poll(); err != nil {
+		if n, err = call(unix.SYS_EPOLL_PWAIT, l.epoll, unsafe.Pointer(&l.events[0]), uintptr(len(l.events)), 0, nil, 0); err != nil {
 			return
 		}
 		for _, e := range l.events[:n] {
 			l.owners[e.Fd].receive(int(e.Fd))
-		}
-	}
-}
-
-func (l *loop) poll() (int, error) {
-	for {
-		n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(l.epoll), uintptr(unsafe.Pointer(&l.events[0])), uintptr(len(l.events)), 0, 0, 0)
-		switch errno {
-		case 0:
-			return int(n), nil
-		case unix.EINTR:
-		default:
-			return 0, errno
 		}
 	}
 }

@@ -40,7 +40,7 @@ func TestAnAnswerCameWhenTheKernelTookItIn(t *testing.T) {
 				}
 				defer l.close()
 				account := newLedger([]QueryStream{s}, func(history.Query) {}).accounts[0]
-				sender, err := newSender(l, s, timeout, account, anyPort())
+				sender, err := newSender(&task{l, s, timeout, account}, anyPort())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -71,7 +71,7 @@ func TestARecordThatIsNotWrittenFastEnoughEndsTheRun(t *testing.T) {
 	released, taken := make(chan struct{}), 0
 	ledger := newLedger([]QueryStream{s}, func(history.Query) { <-released; taken++ })
 	ledger.room = 200
-	sender, err := newSender(l, s, time.Second, ledger.accounts[0], anyPort())
+	sender, err := newSender(&task{l, s, time.Second, ledger.accounts[0]}, anyPort())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,32 +52,14 @@ func (o *outbox) put(i int, wire []byte, id uint16) {
 // send sends messages from..to on a connected socket and returns how many left.
 // The error is that of the first one, if none left.
 func (o *outbox) send(fd, from, to int) (int, error) {
-	for {
-		n, _, errno := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd), uintptr(unsafe.Pointer(&o.headers[from])),
-			uintptr(to-from), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
-		switch errno {
-		case 0:
-			return int(n), nil
-		case unix.EINTR:
-		default:
-			return 0, errno
-		}
-	}
+	return call(unix.SYS_SENDMMSG, fd, unsafe.Pointer(&o.headers[from]), uintptr(to-from), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil, 0)
 }
 
 // sendOne sends message 0 to an address.
 func (o *outbox) sendOne(fd int, to *address) error {
-	for {
-		_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(o.parts[0].Base)), uintptr(o.parts[0].Len),
-			unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, uintptr(unsafe.Pointer(&to.raw)), uintptr(to.size))
-		switch errno {
-		case 0:
-			return nil
-		case unix.EINTR:
-		default:
-			return errno
-		}
-	}
+	_, err := call(unix.SYS_SENDTO, fd, unsafe.Pointer(o.parts[0].Base), uintptr(o.parts[0].Len),
+		unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, unsafe.Pointer(&to.raw), uintptr(to.size))
+	return err
 }
 
 // inbox holds the messages of the last recvmmsg.
@@ -106,17 +88,7 @@ func (in *inbox) receive(fd int) (int, error) {
 	for i := range in.headers {
 		in.headers[i].hdr.SetControllen(controlSize)
 	}
-	for {
-		n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(fd), uintptr(unsafe.Pointer(&in.headers[0])),
-			batchSize, unix.MSG_DONTWAIT, 0, 0)
-		switch errno {
-		case 0:
-			return int(n), nil
-		case unix.EINTR:
-		default:
-			return 0, errno
-		}
-	}
+	return call(unix.SYS_RECVMMSG, fd, unsafe.Pointer(&in.headers[0]), batchSize, unix.MSG_DONTWAIT, nil, 0)
 }
 
 // receiveOne takes one message that waits in the socket: it is then message 0.
@@ -124,17 +96,9 @@ func (in *inbox) receiveOne(fd int) error {
 	h := &in.headers[0]
 	h.hdr.SetControllen(controlSize)
 	h.hdr.Name, h.hdr.Namelen = &in.from[0], uint32(len(in.from))
-	for {
-		n, _, errno := unix.RawSyscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&h.hdr)), unix.MSG_DONTWAIT)
-		switch errno {
-		case 0:
-			h.n = uint32(n)
-			return nil
-		case unix.EINTR:
-		default:
-			return errno
-		}
-	}
+	n, err := call(unix.SYS_RECVMSG, fd, unsafe.Pointer(&h.hdr), unix.MSG_DONTWAIT, 0, nil, 0)
+	h.n = uint32(n)
+	return err
 }
 
 // receiveReported takes one ICMP error that waits in the socket: the query that
@@ -142,9 +106,9 @@ func (in *inbox) receiveOne(fd int) error {
 func (in *inbox) receiveReported(fd int) bool {
 	h := &in.headers[0]
 	h.hdr.SetControllen(controlSize)
-	n, _, errno := unix.RawSyscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&h.hdr)), unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
+	n, err := call(unix.SYS_RECVMSG, fd, unsafe.Pointer(&h.hdr), unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT, 0, nil, 0)
 	h.n = uint32(n)
-	return errno == 0
+	return err == nil
 }
 
 func (in *inbox) message(i int) []byte { return in.content[i][:min(in.headers[i].n, maxAnswer)] }

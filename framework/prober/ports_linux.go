@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"net/netip"
 	"os"
 	"sync"
 	"syscall"
@@ -15,39 +14,78 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// ports gives connections their source ports. They take turns like fresh ports, so that a
+// overTCP is what streams over TCP have in common. A query leaves when its connection is requested,
+// because a client also waits for the connection. Source ports take turns like fresh ports, so that a
 // connection's port shows to which pod it went.
-type ports struct {
-	clock *history.Clock
+type overTCP struct {
+	*task
+	ended sync.WaitGroup
 
 	mu    sync.Mutex
 	turns turns
+	open  int // queries not settled
 }
 
-func newPorts(clock *history.Clock) *ports { return &ports{clock: clock, turns: newTurns()} }
+func newOverTCP(t *task) overTCP { return overTCP{task: t, turns: newTurns()} }
 
-// dial opens a connection. The port is bound first, so that it is known even if the connection
-// fails.
-func (p *ports) dial(server netip.AddrPort, deadline time.Time) (conn net.Conn, port int, err error) {
-	dialer := net.Dialer{Deadline: deadline, Control: func(network, _ string, socket syscall.RawConn) (err error) {
-		port, err = p.bind(network, socket)
+// begin sends query i of the stream in a goroutine, which is cheap at the rates at which TCP is measured.
+func (o *overTCP) begin(i int, send func(history.Query)) {
+	q := history.Query{Intended: o.intended(i), Sent: o.loop.clock.Now()}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.open++
+	o.ended.Go(func() { send(q) })
+}
+
+// expire has nothing to do: every connection has a deadline.
+func (o *overTCP) expire(time.Duration) {}
+
+func (o *overTCP) waiting() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.open
+}
+
+// deadline is when a query times out.
+func (o *overTCP) deadline(q history.Query) time.Time {
+	return o.loop.clock.Start().Add(q.Sent + o.timeout)
+}
+
+// settle settles a query; err is why it is unsent.
+func (o *overTCP) settle(q history.Query, outcome history.Outcome, err error) {
+	if outcome == history.Unsent {
+		o.account.unsent(q.Intended, o.loop.clock.Now(), err)
+	} else {
+		q.Done, q.Outcome = o.loop.clock.Now(), outcome
+		o.account.settle(q)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.open--
+}
+
+// dial opens a connection for a query. The port is bound first, so that it is known even if the
+// connection fails.
+func (o *overTCP) dial(q history.Query) (conn net.Conn, port int, err error) {
+	dialer := net.Dialer{Deadline: o.deadline(q), Control: func(network, _ string, socket syscall.RawConn) (err error) {
+		port, err = o.bind(network, socket)
 		return err
 	}}
-	conn, err = dialer.Dial("tcp", server.String())
+	conn, err = dialer.Dial("tcp", o.stream.Server.String())
 	return conn, port, err
 }
 
 // bind takes the next port that no other socket uses.
-func (p *ports) bind(network string, socket syscall.RawConn) (port int, err error) {
+func (o *overTCP) bind(network string, socket syscall.RawConn) (port int, err error) {
 	family := unix.AF_INET
 	if network == "tcp6" {
 		family = unix.AF_INET6
 	}
 	failed := socket.Control(func(fd uintptr) {
 		for range freshCount {
-			p.mu.Lock()
-			port = p.turns.next(p.clock.Now())
-			p.mu.Unlock()
+			o.mu.Lock()
+			port = o.turns.next(o.loop.clock.Now())
+			o.mu.Unlock()
 			if err = unix.Bind(int(fd), anywhere(family, port)); !errors.Is(err, unix.EADDRINUSE) {
 				return
 			}

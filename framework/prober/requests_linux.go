@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -21,16 +20,8 @@ import (
 // a request leaves when its connection is requested. Nothing is sent again: a client that
 // repeats what failed hides how often it does.
 type requests struct {
-	loop    *loop
-	stream  QueryStream
-	timeout time.Duration
-	account *account
-	from    *ports
-	wire    []byte // of the GET
-	ended   sync.WaitGroup
-
-	mu     sync.Mutex
-	open   int // requests that are not settled
+	overTCP
+	wire   []byte // of the GET
 	idle   []*session
 	closed bool
 }
@@ -42,8 +33,8 @@ type session struct {
 	reader *bufio.Reader
 }
 
-func newRequests(l *loop, s QueryStream, timeout time.Duration, a *account) *requests {
-	r := &requests{loop: l, stream: s, timeout: timeout, account: a, from: newPorts(l.clock)}
+func newRequests(t *task) *requests {
+	r, s := &requests{overTCP: newOverTCP(t)}, t.stream
 	if s.Mode != history.Dial {
 		closes := ""
 		if s.Mode == history.HTTP {
@@ -55,23 +46,10 @@ func newRequests(l *loop, s QueryStream, timeout time.Duration, a *account) *req
 }
 
 func (r *requests) send(from, to int) (next int) {
-	for ; from < to; from++ {
-		q := history.Query{Intended: r.loop.base + schedule{r.stream.Rate}.intended(from), Sent: r.loop.clock.Now()}
-		r.mu.Lock()
-		r.open++
-		r.mu.Unlock()
-		r.ended.Go(func() { r.request(q) })
+	for i := from; i < to; i++ {
+		r.begin(i, r.request)
 	}
 	return to
-}
-
-// expire has nothing to do: every request has a deadline.
-func (r *requests) expire(time.Duration) {}
-
-func (r *requests) waiting() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.open
 }
 
 func (r *requests) close() {
@@ -86,10 +64,9 @@ func (r *requests) close() {
 
 // request makes one request, and settles it.
 func (r *requests) request(q history.Query) {
-	deadline := r.loop.clock.Start().Add(q.Sent + r.timeout)
 	s := r.takeIdle()
 	if s == nil {
-		conn, port, err := r.from.dial(r.stream.Server, deadline)
+		conn, port, err := r.dial(q)
 		q.Port = port
 		if err != nil {
 			r.settle(q, notConnected(err), err)
@@ -103,23 +80,11 @@ func (r *requests) request(q history.Query) {
 		r.end(s)
 		return
 	}
-	outcome, again := s.get(r.wire, deadline)
+	outcome, again := s.get(r.wire, r.deadline(q))
 	r.settle(q, outcome, nil)
 	if !again || r.stream.Mode != history.HTTPKept || !r.keep(s) {
 		r.end(s)
 	}
-}
-
-func (r *requests) settle(q history.Query, outcome history.Outcome, err error) {
-	if outcome == history.Unsent {
-		r.account.unsent(q.Intended, r.loop.clock.Now(), err)
-	} else {
-		q.Done, q.Outcome = r.loop.clock.Now(), outcome
-		r.account.settle(q)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.open--
 }
 
 func (r *requests) end(s *session) {

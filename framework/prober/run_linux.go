@@ -58,7 +58,7 @@ func Run(ctx context.Context, plan Plan, clock *history.Clock, sink func(history
 		if s.Target == history.Echo {
 			timeout = echoTimeout
 		}
-		sender, err := newSender(l, s, timeout, ledger.accounts[i], rings[i])
+		sender, err := newSender(&task{l, s, timeout, ledger.accounts[i]}, rings[i])
 		if err != nil {
 			return Summary{}, fmt.Errorf("probe %s/%s: %w", s.Target, s.Mode, err)
 		}
@@ -83,20 +83,20 @@ func Run(ctx context.Context, plan Plan, clock *history.Clock, sink func(history
 	return summary, nil
 }
 
-func newSender(l *loop, s QueryStream, timeout time.Duration, a *account, r ring) (sender, error) {
-	if s.Mode.OfApplications() {
-		return newRequests(l, s, timeout, a), nil
+func newSender(t *task, r ring) (sender, error) {
+	if t.stream.Mode.OfApplications() {
+		return newRequests(t), nil
 	}
-	asked, err := newQuestions(s)
+	asked, err := newQuestions(t.stream)
 	if err != nil {
 		return nil, err
 	}
-	switch s.Mode {
+	switch t.stream.Mode {
 	case history.Fresh:
-		return newFreshPorts(l, s, asked, timeout, a, r), nil
+		return newFreshPorts(t, asked, r), nil
 	case history.Fixed:
-		return newFixedPorts(l, s, asked, timeout, a)
+		return newFixedPorts(t, asked)
 	default:
-		return newConnections(l, s, asked, timeout, a), nil
+		return newConnections(t, asked), nil
 	}
 }

@@ -15,33 +15,34 @@ import (
 // net.core.rmem_max allows it: room for a second's answers at 20,000/s.
 const receiveBuffer = 4 << 20
 
-// dial opens a connected UDP socket that never blocks; connected, so that it gets ICMP
-// errors. The kernel chooses the source port.
-func dial(server netip.AddrPort) (fd int, err error) {
-	family := unix.AF_INET6
-	if server.Addr().Unmap().Is4() {
-		family = unix.AF_INET
+// call makes a system call that does not block, again if a signal interrupted it. It bypasses Go's
+// scheduler: to release the processor and get it back costs more than the call.
+func call(number uintptr, fd int, data unsafe.Pointer, length, flags uintptr, more unsafe.Pointer, moreLength uintptr) (int, error) {
+	for {
+		n, _, errno := unix.RawSyscall6(number, uintptr(fd), uintptr(data), length, flags, uintptr(more), moreLength)
+		switch errno {
+		case 0:
+			return int(n), nil
+		case unix.EINTR:
+		default:
+			return 0, errno
+		}
 	}
-	fd, err = unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+}
+
+// dial opens a UDP socket like openFrom, and connects it, so that it gets ICMP errors. The kernel
+// chooses the source port.
+func dial(server netip.AddrPort) (fd int, err error) {
+	a := newAddress(server)
+	if fd, err = a.openFrom(0); err == nil {
+		if _, err = call(unix.SYS_CONNECT, fd, unsafe.Pointer(&a.raw), uintptr(a.size), 0, nil, 0); err != nil {
+			closeFile(fd)
+		}
+	}
 	if err != nil {
 		return -1, fmt.Errorf("open socket to %s: %w", server, err)
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("open socket to %s: %w", server, err), unix.Close(fd))
-		}
-	}()
-	level, option := receivesErrors(family)
-	if err = unix.SetsockoptInt(fd, level, option, 1); err != nil {
-		return -1, err
-	}
-	// The kernel records when an answer arrived: this process may get no processor for a
-	// while after that.
-	if err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS_NEW, 1); err != nil {
-		return -1, err
-	}
-	err = unix.Connect(fd, sockaddr(server))
-	return fd, err
+	return fd, nil
 }
 
 // address is a server's, as the kernel takes it.
@@ -75,8 +76,8 @@ func (a *address) sent(in *inbox) bool {
 	return [flow]byte(in.from[:]) == [flow]byte(a.raw[:]) && [16]byte(in.from[flow+4:scope]) == [16]byte(a.raw[flow+4:scope])
 }
 
-// openFrom opens a UDP socket that sends from that port and never blocks. It is like
-// that of dial, but not connected, and opened without a detour through Go's scheduler.
+// openFrom opens a UDP socket that sends from that port, 0 for any, and never blocks. The kernel
+// records when an answer arrived: this process may get no processor for a while after that.
 func (a *address) openFrom(port int) (fd int, err error) {
 	family := int(*(*uint16)(unsafe.Pointer(&a.raw)))
 	n, _, errno := unix.RawSyscall(unix.SYS_SOCKET, uintptr(family), unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
@@ -90,8 +91,8 @@ func (a *address) openFrom(port int) (fd int, err error) {
 		}
 	}()
 	a.any[2], a.any[3] = byte(port>>8), byte(port)
-	if _, _, errno = unix.RawSyscall(unix.SYS_BIND, n, uintptr(unsafe.Pointer(&a.any)), uintptr(a.size)); errno != 0 {
-		return fd, errno
+	if _, err := call(unix.SYS_BIND, fd, unsafe.Pointer(&a.any), uintptr(a.size), 0, nil, 0); err != nil {
+		return fd, err
 	}
 	level, option := receivesErrors(family)
 	if err := turnOn(fd, level, option); err != nil {
@@ -126,14 +127,6 @@ func anywhere(family, port int) unix.Sockaddr {
 		return &unix.SockaddrInet4{Port: port}
 	}
 	return &unix.SockaddrInet6{Port: port}
-}
-
-func sockaddr(at netip.AddrPort) unix.Sockaddr {
-	addr := at.Addr().Unmap()
-	if addr.Is4() {
-		return &unix.SockaddrInet4{Port: int(at.Port()), Addr: addr.As4()}
-	}
-	return &unix.SockaddrInet6{Port: int(at.Port()), Addr: addr.As16(), ZoneId: zone(addr.Zone())}
 }
 
 // zone is an interface's number, by its number or name.

@@ -114,11 +114,7 @@ type tally struct {
 	asked, unsent           int
 	outcomes                map[history.Outcome]int
 	latency, response, late times
-	ignored                 int
-	dropped                 int
-	reused                  int
-	errs                    int
-	trouble                 error
+	counts
 }
 
 func newTally(s QueryStream) *tally {
@@ -151,11 +147,11 @@ func (t *tally) merge(a *account) {
 	t.response.merge(other.response)
 	t.late.merge(other.late)
 	t.ignored += a.ignored
-	t.dropped += a.drops
+	t.dropped += a.dropped
 	t.reused += a.reused
 	t.errs += a.errs
-	if t.trouble == nil {
-		t.trouble = a.reason
+	if t.reason == nil {
+		t.reason = a.reason
 	}
 }
 
@@ -168,7 +164,7 @@ func (t *tally) figures() Figures {
 	}
 	switch {
 	case t.unsent > 0:
-		f.Behind = fmt.Sprintf("%d of %d queries were not sent: %v", t.unsent, t.asked, t.trouble)
+		f.Behind = fmt.Sprintf("%d of %d queries were not sent: %v", t.unsent, t.asked, t.reason)
 	case t.dropped > 0:
 		f.Behind = fmt.Sprintf("%d answers arrived but were dropped: this machine had too much load to receive them in time", t.dropped)
 	}

@@ -17,59 +17,35 @@ import (
 // for the connection. Every connection has a goroutine, which is cheap at the rates at
 // which TCP is measured.
 type connections struct {
-	loop    *loop
-	stream  QueryStream
-	asked   []*question
-	timeout time.Duration
-	account *account
-	kept    []*slot
-	ended   sync.WaitGroup
-	from    *ports
-
-	mu     sync.Mutex
-	open   int                      // queries not settled
+	overTCP
+	asked  []*question
+	kept   []*slot
 	dialed map[*connection]struct{} // connections not closed
 }
 
 // request is a pending query over TCP.
 type request struct {
-	intended, sent time.Duration
-	question       int
-	port           int
+	history.Query
+	question int
 }
 
-func newConnections(l *loop, s QueryStream, asked []*question, timeout time.Duration, a *account) *connections {
-	c := &connections{loop: l, stream: s, asked: asked, timeout: timeout, account: a, from: newPorts(l.clock), dialed: map[*connection]struct{}{}}
-	for range s.Ports {
+func newConnections(t *task, asked []*question) *connections {
+	c := &connections{overTCP: newOverTCP(t), asked: asked, dialed: map[*connection]struct{}{}}
+	for range t.stream.Ports {
 		c.kept = append(c.kept, new(slot))
 	}
 	return c
 }
 
 func (c *connections) send(from, to int) (next int) {
-	for ; from < to; from++ {
-		r := request{
-			intended: c.loop.base + schedule{c.stream.Rate}.intended(from), sent: c.loop.clock.Now(), question: from % len(c.asked),
-		}
-		c.mu.Lock()
-		c.open++
-		c.mu.Unlock()
+	for i := from; i < to; i++ {
 		in := &slot{once: true}
 		if len(c.kept) > 0 {
-			in = c.kept[from%len(c.kept)]
+			in = c.kept[i%len(c.kept)]
 		}
-		c.ended.Go(func() { c.sendQuery(in, r) })
+		c.begin(i, func(q history.Query) { c.sendQuery(in, request{q, i % len(c.asked)}) })
 	}
 	return to
-}
-
-// expire has nothing to do: every connection has a deadline.
-func (c *connections) expire(time.Duration) {}
-
-func (c *connections) waiting() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.open
 }
 
 func (c *connections) close() {
@@ -79,34 +55,6 @@ func (c *connections) close() {
 	}
 	c.mu.Unlock()
 	c.ended.Wait()
-}
-
-func (c *connections) settle(r request, outcome history.Outcome) {
-	c.account.settle(history.Query{Port: r.port, Intended: r.intended, Sent: r.sent, Done: c.loop.clock.Now(), Outcome: outcome})
-	c.settled()
-}
-
-func (c *connections) settled() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.open--
-}
-
-// failed settles a request whose connection could not be made: as lost if the network
-// or the server is the cause, as unsent if this machine is.
-func (c *connections) failed(r request, err error) {
-	outcome := notConnected(err)
-	if outcome == history.Unsent {
-		c.account.unsent(r.intended, c.loop.clock.Now(), err)
-		c.settled()
-		return
-	}
-	c.settle(r, outcome)
-}
-
-// deadline is when a request times out.
-func (c *connections) deadline(r request) time.Time {
-	return c.loop.clock.Start().Add(r.sent + c.timeout)
 }
 
 // judge is the outcome of an answer to r. A question caches answers, and many
@@ -153,10 +101,10 @@ func (c *connections) sendQuery(in *slot, r request) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.now == nil {
-		conn, port, err := c.from.dial(c.stream.Server, c.deadline(r))
+		conn, port, err := c.dial(r.Query)
 		if err != nil {
-			r.port = port
-			c.failed(r, err)
+			r.Port = port
+			c.settle(r.Query, notConnected(err), err)
 			return
 		}
 		in.now = c.keep(in, conn)
@@ -179,9 +127,9 @@ func (c *connections) keep(in *slot, conn net.Conn) *connection {
 func (k *connection) write(r request) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	r.port = k.port
+	r.Port = k.port
 	if k.broken { // its reader has just found out
-		k.of.settle(r, history.ICMP)
+		k.of.settle(r.Query, history.ICMP, nil)
 		return
 	}
 	k.next += idStep
@@ -190,7 +138,7 @@ func (k *connection) write(r request) {
 	packet := binary.BigEndian.AppendUint16(make([]byte, 0, 2+len(wire)), uint16(len(wire)))
 	packet = append(packet, wire...)
 	binary.BigEndian.PutUint16(packet[2:], k.next)
-	_ = k.conn.SetWriteDeadline(k.of.deadline(r))
+	_ = k.conn.SetWriteDeadline(k.of.deadline(r.Query))
 	_ = k.conn.SetReadDeadline(k.first())
 	if _, err := k.conn.Write(packet); err != nil {
 		_ = k.conn.Close() // its reader settles what is pending
@@ -239,14 +187,14 @@ func (k *connection) take(message []byte) {
 	switch {
 	case ok:
 		delete(k.pending, id)
-		k.of.settle(r, k.of.judge(r, message, id))
+		k.of.settle(r.Query, k.of.judge(r, message, id), nil)
 	case k.in.once:
 		for id, r := range k.pending {
 			delete(k.pending, id)
-			k.of.settle(r, history.Mismatch)
+			k.of.settle(r.Query, history.Mismatch, nil)
 		}
 	default:
-		k.of.account.ignore()
+		k.of.account.count(&k.of.account.ignored, 1)
 	}
 	_ = k.conn.SetReadDeadline(k.first())
 }
@@ -257,9 +205,9 @@ func (k *connection) expire() {
 	defer k.mu.Unlock()
 	now := time.Now()
 	for id, r := range k.pending {
-		if !k.of.deadline(r).After(now) {
+		if !k.of.deadline(r.Query).After(now) {
 			delete(k.pending, id)
-			k.of.settle(r, history.Timeout)
+			k.of.settle(r.Query, history.Timeout, nil)
 		}
 	}
 	_ = k.conn.SetReadDeadline(k.first())
@@ -268,7 +216,7 @@ func (k *connection) expire() {
 // first is when the first pending request times out; never if there is none.
 func (k *connection) first() (at time.Time) {
 	for _, r := range k.pending {
-		if d := k.of.deadline(r); at.IsZero() || d.Before(at) {
+		if d := k.of.deadline(r.Query); at.IsZero() || d.Before(at) {
 			at = d
 		}
 	}
@@ -289,7 +237,7 @@ func (k *connection) end(outcome history.Outcome) {
 	_ = k.conn.Close()
 	for id, r := range k.pending {
 		delete(k.pending, id)
-		k.of.settle(r, outcome)
+		k.of.settle(r.Query, outcome, nil)
 	}
 	k.of.mu.Lock()
 	defer k.of.mu.Unlock()

@@ -37,9 +37,9 @@ func TestAConnectionThatIsNotMadeIsLostOrUnsent(t *testing.T) {
 		s := freshStream(closedPort(t), 1)
 		s.Mode = history.Connect
 		ledger := newLedger([]QueryStream{s}, func(history.Query) {})
-		connections := newConnections(&loop{clock: history.NewClock()}, s, nil, time.Second, ledger.accounts[0])
+		connections := newConnections(&task{&loop{clock: history.NewClock()}, s, time.Second, ledger.accounts[0]}, nil)
 		connections.open = 1
-		connections.failed(request{}, c.err)
+		connections.settle(history.Query{}, notConnected(c.err), c.err)
 		if got := written(ledger); got.Outcomes[c.want] != 1 || (got.Behind != "") != (c.want == history.Unsent) {
 			t.Errorf("%v: got %v, %q, want %s", c.err, got.Outcomes, got.Behind, c.want)
 		}
