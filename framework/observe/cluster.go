@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -203,27 +205,23 @@ func proxyMode(config map[string]string) string {
 	return "iptables"
 }
 
-// affinity is a label selector as the match expressions of a node affinity, in YAML.
+// affinity is a label selector as the match expressions of a node affinity, in JSON.
 func affinity(selector string) (string, error) {
 	parsed, err := labels.Parse(selector)
 	if err != nil {
 		return "", fmt.Errorf("read the selector of nodes: %w", err)
 	}
+	operators := map[selection.Operator]corev1.NodeSelectorOperator{
+		selection.Equals: corev1.NodeSelectorOpIn, selection.DoubleEquals: corev1.NodeSelectorOpIn, selection.In: corev1.NodeSelectorOpIn,
+		selection.NotEquals: corev1.NodeSelectorOpNotIn, selection.NotIn: corev1.NodeSelectorOpNotIn,
+		selection.Exists: corev1.NodeSelectorOpExists, selection.DoesNotExist: corev1.NodeSelectorOpDoesNotExist,
+		selection.GreaterThan: corev1.NodeSelectorOpGt, selection.LessThan: corev1.NodeSelectorOpLt,
+	}
+	expressions := []corev1.NodeSelectorRequirement{{Key: corev1.LabelOSStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"linux"}}}
 	requirements, _ := parsed.Requirements()
-	operators := map[string]corev1.NodeSelectorOperator{
-		"=": corev1.NodeSelectorOpIn, "==": corev1.NodeSelectorOpIn, "in": corev1.NodeSelectorOpIn, "!=": corev1.NodeSelectorOpNotIn, "notin": corev1.NodeSelectorOpNotIn,
-		"exists": corev1.NodeSelectorOpExists, "!": corev1.NodeSelectorOpDoesNotExist, "gt": corev1.NodeSelectorOpGt, "lt": corev1.NodeSelectorOpLt,
-	}
-	terms := []string{"{key: " + corev1.LabelOSStable + ", operator: In, values: [linux]}"}
 	for _, r := range requirements {
-		term := fmt.Sprintf("{key: %q, operator: %s", r.Key(), operators[string(r.Operator())])
-		if values := r.Values().List(); len(values) > 0 {
-			for i, v := range values {
-				values[i] = fmt.Sprintf("%q", v)
-			}
-			term += ", values: [" + strings.Join(values, ", ") + "]"
-		}
-		terms = append(terms, term+"}")
+		expressions = append(expressions, corev1.NodeSelectorRequirement{Key: r.Key(), Operator: operators[r.Operator()], Values: r.Values().List()})
 	}
-	return "[" + strings.Join(terms, ", ") + "]", nil
+	text, err := json.Marshal(expressions)
+	return string(text), err
 }

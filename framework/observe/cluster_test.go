@@ -111,13 +111,13 @@ func TestTheReadyPodsOfDNSAreQueriedDirectly(t *testing.T) {
 
 func TestASelectorOfNodesBecomesAnAffinity(t *testing.T) {
 	t.Parallel()
-	const linux = "{key: kubernetes.io/os, operator: In, values: [linux]}"
+	const linux = `{"key":"kubernetes.io/os","operator":"In","values":["linux"]}`
 	for selector, want := range map[string]string{
 		"":              "[" + linux + "]",
-		"a=b":           "[" + linux + `, {key: "a", operator: In, values: ["b"]}]`,
-		"a in (b,c),!d": "[" + linux + `, {key: "a", operator: In, values: ["b", "c"]}, {key: "d", operator: DoesNotExist}]`,
-		"a!=b,c":        "[" + linux + `, {key: "a", operator: NotIn, values: ["b"]}, {key: "c", operator: Exists}]`,
-		"a>3":           "[" + linux + `, {key: "a", operator: Gt, values: ["3"]}]`,
+		"a=b":           "[" + linux + `,{"key":"a","operator":"In","values":["b"]}]`,
+		"a in (b,c),!d": "[" + linux + `,{"key":"a","operator":"In","values":["b","c"]},{"key":"d","operator":"DoesNotExist"}]`,
+		"a!=b,c":        "[" + linux + `,{"key":"a","operator":"NotIn","values":["b"]},{"key":"c","operator":"Exists"}]`,
+		"a>3":           "[" + linux + `,{"key":"a","operator":"Gt","values":["3"]}]`,
 	} {
 		if got, err := affinity(selector); err != nil || got != want {
 			t.Errorf("%q: %s, error %v, want %s", selector, got, err, want)
