@@ -3,13 +3,13 @@ package consent
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/kubectl/pkg/util/podutils"
 )
 
 // refuseByBudgets refuses if the Eviction API would refuse one of the pods now.
@@ -66,17 +66,11 @@ func selects(b policyv1.PodDisruptionBudget, p corev1.Pod) (bool, error) {
 // allows reports whether a budget lets one pod go, as the Eviction API decides it.
 func allows(b policyv1.PodDisruptionBudget, p corev1.Pod) bool {
 	s := b.Status
-	if !ready(p) {
+	if !podutils.IsPodReady(&p) {
 		policy := b.Spec.UnhealthyPodEvictionPolicy
 		if policy != nil && *policy == policyv1.AlwaysAllow || s.DesiredHealthy > 0 && s.CurrentHealthy >= s.DesiredHealthy {
 			return true
 		}
 	}
 	return s.ObservedGeneration >= b.Generation && s.DisruptionsAllowed > 0
-}
-
-func ready(p corev1.Pod) bool {
-	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
 }

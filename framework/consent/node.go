@@ -2,17 +2,18 @@ package consent
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // fieldManager is the name under which the API server keeps what spotdrill changed.
@@ -39,31 +40,21 @@ func stateOf(n *corev1.Node) *NodeState {
 	}
 }
 
-// amendment is a merge patch of a node: null removes a field.
-type amendment struct {
-	metadata, spec map[string]any
-}
-
-func (a amendment) empty() bool { return len(a.metadata) == 0 && len(a.spec) == 0 }
-
-// amend patches a node by what edit makes of it. The patch applies only to the version that edit
+// amend patches a node by what edit changes in it. The patch applies only to the version that edit
 // saw; if the node was changed meanwhile, edit sees it again.
-func amend(ctx context.Context, client kubernetes.Interface, node string, edit func(*corev1.Node) (amendment, error)) error {
+func amend(ctx context.Context, client kubernetes.Interface, node string, edit func(*corev1.Node) error) error {
 	backoff := wait.Backoff{Steps: conflictTries, Duration: 10 * time.Millisecond, Factor: 2, Jitter: 0.1}
 	return retry.RetryOnConflict(backoff, func() error {
 		n, err := client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
-		a, err := edit(n)
-		if err != nil || a.empty() {
+		seen := n.DeepCopy()
+		if err := edit(n); err != nil || equality.Semantic.DeepEqual(seen, n) {
 			return err
 		}
-		metadata := map[string]any{"uid": n.UID, "resourceVersion": n.ResourceVersion}
-		for field, value := range a.metadata {
-			metadata[field] = value
-		}
-		patch, err := json.Marshal(map[string]any{"metadata": metadata, "spec": a.spec})
+		seen.UID, seen.ResourceVersion = "", "" // so that the patch names them
+		patch, err := ctrlclient.MergeFrom(seen).Data(n)
 		if err != nil {
 			return err
 		}
@@ -76,16 +67,16 @@ func amend(ctx context.Context, client kubernetes.Interface, node string, edit f
 // cordoned it, it is untouched, and changed is false.
 func cordon(ctx context.Context, client kubernetes.Interface, before *NodeState) (changed bool, err error) {
 	changed = true
-	err = amend(ctx, client, before.Name, func(n *corev1.Node) (amendment, error) {
+	err = amend(ctx, client, before.Name, func(n *corev1.Node) error {
 		changed = false
 		switch {
 		case n.UID != before.UID:
-			return amendment{}, fmt.Errorf("it is another node by now, with the UID %s", n.UID)
+			return fmt.Errorf("it is another node by now, with the UID %s", n.UID)
 		case n.Spec.Unschedulable:
-			return amendment{}, errors.New("somebody else cordoned it")
+			return errors.New("somebody else cordoned it")
 		}
-		changed = true
-		return amendment{spec: map[string]any{"unschedulable": true}}, nil
+		changed, n.Spec.Unschedulable = true, true
+		return nil
 	})
 	if err != nil {
 		return changed, fmt.Errorf("cordon node %s: %w", before.Name, err)

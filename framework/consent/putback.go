@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 
@@ -68,28 +69,28 @@ func putBack(ctx context.Context, client kubernetes.Interface, e Entry, immediat
 		return []string{"there is nothing to put back: the controller of pod " + e.Pod + " creates another one"}, nil
 	}
 	before := e.Node
-	err = amend(ctx, client, before.Name, func(n *corev1.Node) (amendment, error) {
+	err = amend(ctx, client, before.Name, func(n *corev1.Node) error {
 		switch {
 		case n.UID != before.UID:
 			words = []string{fmt.Sprintf("there is nothing to put back: node %s is another one by now, with the UID %s", n.Name, n.UID)}
-			return amendment{}, nil
+			return nil
 		case n.DeletionTimestamp != nil:
 			words = []string{fmt.Sprintf("node %s is left as it is: it is being deleted, and if it were schedulable, it would get pods again", n.Name)}
-			return amendment{}, nil
+			return nil
 		}
-		a := amendment{metadata: map[string]any{}, spec: map[string]any{}}
 		words = nil
+		seen := n.DeepCopy()
 		if n.Spec.Unschedulable && !before.Unschedulable {
-			a.spec["unschedulable"] = nil
+			n.Spec.Unschedulable = false
 			words = append(words, fmt.Sprintf("node %s is uncordoned", n.Name))
 		}
 		if e.Action == scenarios.SendNotice {
-			words = append(words, a.unmark(n, before, immediately)...)
+			words = append(words, unmark(n, before, immediately)...)
 		}
-		if a.empty() {
+		if equality.Semantic.DeepEqual(seen, n) {
 			words = append(words, fmt.Sprintf("node %s needs nothing else: it is as it was", n.Name))
 		}
-		return a, nil
+		return nil
 	})
 	if apierrors.IsNotFound(err) {
 		return []string{fmt.Sprintf("there is nothing to put back: node %s is gone", before.Name)}, nil
@@ -101,7 +102,7 @@ func putBack(ctx context.Context, client kubernetes.Interface, e Entry, immediat
 }
 
 // unmark removes what a handler put on the node, and returns in words what it removes and leaves.
-func (a amendment) unmark(n *corev1.Node, before *NodeState, immediately bool) []string {
+func unmark(n *corev1.Node, before *NodeState, immediately bool) []string {
 	var words []string
 	var stay []corev1.Taint
 	handlers := map[string]bool{"aws-node-termination-handler": true, "spotdrill.dev": true} // prefixes of keys
@@ -115,32 +116,22 @@ func (a amendment) unmark(n *corev1.Node, before *NodeState, immediately bool) [
 		}
 		stay = append(stay, t)
 	}
-	if len(stay) < len(n.Spec.Taints) {
-		a.spec["taints"] = stay
-	}
+	n.Spec.Taints = stay
 	delete(handlers, "") // keys without a prefix can be anybody's
-	labels := map[string]any{}
 	for _, key := range newKeys(n.Labels, before.Labels) {
 		if !immediately && !handlers[prefixOf(key)] {
 			words = append(words, fmt.Sprintf("label %s of node %s is left: it appeared since the drill began, but may be somebody else's", key, n.Name))
 			continue
 		}
-		labels[key] = nil
+		delete(n.Labels, key)
 		handlers[prefixOf(key)] = prefixOf(key) != ""
 		words = append(words, fmt.Sprintf("label %s is removed from node %s", key, n.Name))
 	}
-	annotations := map[string]any{}
 	for _, key := range newKeys(n.Annotations, before.Annotations) {
 		if handlers[prefixOf(key)] {
-			annotations[key] = nil
+			delete(n.Annotations, key)
 			words = append(words, fmt.Sprintf("annotation %s is removed from node %s", key, n.Name))
 		}
-	}
-	if len(labels) > 0 {
-		a.metadata["labels"] = labels
-	}
-	if len(annotations) > 0 {
-		a.metadata["annotations"] = annotations
 	}
 	return words
 }
