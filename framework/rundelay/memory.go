@@ -1,14 +1,11 @@
 package rundelay
 
 import (
-	"bytes"
-	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"time"
+
+	"github.com/prometheus/procfs"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 )
@@ -46,20 +43,17 @@ func (s *sampling) memory(now time.Duration) {
 
 // anonymous is how many bytes of a process are resident and of no file.
 func anonymous(proc string, pid int) (int64, error) {
-	text, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "status"))
+	fs, err := procfs.NewFS(proc)
 	if err != nil {
-		return 0, fmt.Errorf("read the memory of a process: %w", err)
+		return 0, err
 	}
-	return parseAnonymous(text)
-}
-
-func parseAnonymous(status []byte) (int64, error) {
-	for line := range bytes.Lines(status) {
-		fields := bytes.Fields(line)
-		if len(fields) == 3 && string(fields[0]) == "RssAnon:" && string(fields[2]) == "kB" {
-			n, err := strconv.ParseInt(string(fields[1]), 10, 64)
-			return n << 10, err
-		}
+	p, err := fs.Proc(pid)
+	if err != nil {
+		return 0, err
 	}
-	return 0, errForm
+	status, err := p.NewStatus()
+	if err == nil && status.RssAnon == 0 { // every process has some
+		err = errForm
+	}
+	return int64(status.RssAnon), err
 }

@@ -27,16 +27,17 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-func TestParseAnonymous(t *testing.T) {
+func TestAnonymous(t *testing.T) {
 	for status, want := range map[string]int64{
 		"RssAnon:\t     100 kB\n":        100 << 10,
 		"RssFile: 1 kB\nRssAnon: 2 kB\n": 2 << 10,
-		"RssAnon: 2 MB\n":                -1,
 		"RssAnon: x kB\n":                -1,
 		"RssAnon:\n":                     -1,
 		"":                               -1,
 	} {
-		got, err := parseAnonymous([]byte(status))
+		proc := t.TempDir()
+		write(t, filepath.Join(proc, "7", "status"), status)
+		got, err := anonymous(proc, 7)
 		if (err != nil) != (want < 0) || err == nil && got != want {
 			t.Errorf("%q: %d, %v; want %d", status, got, err, want)
 		}
