@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -175,7 +176,7 @@ func (x *apiExchange) fail(w http.ResponseWriter, _ *http.Request, err error) {
 		x.record(0, 0, errClientGone.Error())
 		panic(http.ErrAbortHandler)
 	}
-	if _, lost := asFault(err); lost {
+	if _, lost := errors.AsType[faulted](err); lost {
 		abort(x.client)
 	}
 	// The handler is not to blame for this: see Collect.

@@ -23,17 +23,6 @@ type failedEntry struct {
 	refusal
 }
 
-// refusedEntry is why a deletion of a single message is refused.
-type refusedEntry struct{ failedEntry }
-
-func (r refusedEntry) Error() string { return "the deletion fails: " + r.code }
-
-// asRefusedEntry returns the failed deletion that caused an error, if one did.
-func asRefusedEntry(err error) (r refusedEntry, ok bool) {
-	ok = errors.As(err, &r)
-	return r, ok
-}
-
 // deletion calls the upstream for a deletion. What FailedEntry hits does not reach it.
 func (x *exchange) deletion(out *http.Request) (*http.Response, error) {
 	failed := x.failedEntries()
@@ -41,7 +30,7 @@ func (x *exchange) deletion(out *http.Request) (*http.Response, error) {
 		return x.forward(out, x.call.body, out.URL.RawQuery)
 	}
 	if !x.call.isBatch() {
-		return nil, refusedEntry{failed[0]}
+		return nil, refused{refusal: failed[0].refusal}
 	}
 	resp := &http.Response{
 		StatusCode: http.StatusOK, Request: out, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,

@@ -1,11 +1,6 @@
 package proxy
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -114,43 +109,3 @@ func (cs *copies) isDue(c *call) bool {
 	defer cs.mu.Unlock()
 	return slices.ContainsFunc(cs.all, func(held copied) bool { return held.isFor(c) && cs.faults.Has(held.fault) })
 }
-
-// begin begins a fault that the proxy can inject.
-func (p *Proxy) begin(f fault.Fault) error {
-	switch {
-	case f.On == history.OnMetadata || f.Type.OfInstances() || f.Type.OfTheQueueItself():
-		return fmt.Errorf("%s on %s is not for the proxy to do", f.Type, f.On)
-	case f.On == history.OnAPI && p.api == nil:
-		return errNoAPI
-	}
-	a, err := p.faults.Begin(f)
-	if err == nil && p.api != nil {
-		p.api.watches.endAll(a)
-	}
-	return err
-}
-
-// serveBegin begins the fault in the request's body.
-func (p *Proxy) serveBegin(w http.ResponseWriter, r *http.Request) {
-	decoder := json.NewDecoder(io.LimitReader(r.Body, maxInspected))
-	decoder.DisallowUnknownFields()
-	var f fault.Fault
-	err := decoder.Decode(&f)
-	if err == nil {
-		err = p.begin(f)
-	}
-	if err != nil {
-		http.Error(w, "begin fault: "+err.Error(), http.StatusBadRequest)
-		return
-	}
-	w.WriteHeader(http.StatusNoContent)
-}
-
-// serveClear ends every fault.
-func (p *Proxy) serveClear(w http.ResponseWriter, _ *http.Request) {
-	p.faults.Clear()
-	w.WriteHeader(http.StatusNoContent)
-}
-
-// errNoAPI is why a fault of the API server cannot begin.
-var errNoAPI = errors.New("the proxy does not stand before an API server")

@@ -120,7 +120,7 @@ func (q *faultyQueue) set(t *testing.T, f fault.Fault) {
 		t.Fatal(err)
 	}
 	resp, err := http.Post(q.admin+"/faults", "application/json", strings.NewReader(string(body)))
-	if status, text := read(t, resp, err); status != http.StatusNoContent {
+	if status, text := read(t, resp, err); status != http.StatusOK {
 		t.Fatalf("set %+v: %d %s", f, status, text)
 	}
 }
@@ -132,7 +132,7 @@ func (q *faultyQueue) clear(t *testing.T) {
 		t.Fatal(err)
 	}
 	resp, err := http.DefaultClient.Do(req)
-	if status, text := read(t, resp, err); status != http.StatusNoContent {
+	if status, text := read(t, resp, err); status != http.StatusOK {
 		t.Fatalf("clear: %d %s", status, text)
 	}
 }

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -31,8 +30,8 @@ func (x *exchange) refuse() error {
 		types = []history.FaultType{history.NoCapacity}
 	case !x.call.isSQS():
 		return nil
-	case x.call.by == "" && !x.proxy.permitted.allows(x.call.action):
-		return denied{x.call.action}
+	case x.call.by == "" && !x.proxy.allows(x.call.action):
+		return refused{codedRefusal(history.AccessDenied), "the IAM policy does not allow sqs:" + history.SQSPermission(x.call.action)}
 	}
 	f := x.hitBy(types...)
 	if f == nil {
@@ -181,10 +180,4 @@ func reset(w http.ResponseWriter) {
 		_ = tcp.SetLinger(0) // if it fails, Close fails, too
 	}
 	_ = conn.Close()
-}
-
-// asFault returns the fault that caused an error, if one did.
-func asFault(err error) (f faulted, ok bool) {
-	ok = errors.As(err, &f)
-	return f, ok
 }

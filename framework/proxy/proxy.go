@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/fault"
@@ -44,7 +46,7 @@ type Proxy struct {
 	handles   *handles
 	faults    *fault.Faults
 	copies    *copies
-	permitted *permission
+	permitted atomic.Pointer[[]string] // the actions of SQS that the policy allows; nil for all
 	findings  *findings
 	api       *API // nil unless the proxy stands before an API server, too
 }
@@ -71,8 +73,7 @@ func New(upstream *url.URL) *Proxy {
 		faults:  faults,
 		copies:  &copies{faults: faults},
 
-		permitted: &permission{},
-		findings:  &findings{},
+		findings: &findings{},
 	}
 }
 
@@ -231,17 +232,13 @@ func (x *exchange) fail(w http.ResponseWriter, _ *http.Request, err error) {
 	if errors.Is(err, errClientGone) {
 		panic(http.ErrAbortHandler) // an empty answer would be wrong
 	}
-	if f, ok := asFault(err); ok {
+	if f, ok := errors.AsType[faulted](err); ok {
 		x.answerFault(w, f)
 		return
 	}
-	if r, ok := asRefusedEntry(err); ok {
+	if r, ok := errors.AsType[refused](err); ok {
+		x.note = cmp.Or(r.note, x.note)
 		x.answerRefusal(w, r.refusal)
-		return
-	}
-	if d, ok := asDenied(err); ok {
-		x.note = d.Error()
-		x.answerRefusal(w, codedRefusal(history.AccessDenied))
 		return
 	}
 	x.status, x.note = http.StatusBadGateway, err.Error()
@@ -265,49 +262,4 @@ func (x *exchange) finish() {
 	for _, f := range x.hits {
 		x.proxy.faults.Done(f)
 	}
-}
-
-// Admin serves GET /records, POST /faults (begins the fault given as JSON), DELETE
-// /faults (ends all of them), PUT /permitted (refuses every action of SQS but those in a JSON list),
-// DELETE /permitted (refuses none), POST /findings (what EC2 finds of instances, as a JSON list of
-// Finding), DELETE /findings and GET /healthz.
-func (p *Proxy) Admin() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /records", p.records.serve)
-	mux.HandleFunc("POST /faults", p.serveBegin)
-	mux.HandleFunc("DELETE /faults", p.serveClear)
-	mux.HandleFunc("PUT /permitted", p.permitted.serveSet)
-	mux.HandleFunc("DELETE /permitted", p.permitted.serveLift)
-	mux.HandleFunc("POST /findings", p.findings.serveAdd)
-	mux.HandleFunc("DELETE /findings", p.findings.serveClear)
-	mux.HandleFunc("GET /healthz", p.serveHealth)
-	return mux
-}
-
-// serveHealth reports whether the upstream answers, and the API server has answered.
-func (p *Proxy) serveHealth(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.upstream.JoinPath("/_localstack/health").String(), http.NoBody)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	resp, err := p.transport.RoundTrip(req)
-	if err != nil {
-		http.Error(w, "upstream: "+err.Error(), http.StatusServiceUnavailable)
-		return
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		http.Error(w, "upstream: "+resp.Status, http.StatusServiceUnavailable)
-		return
-	}
-	if p.api != nil {
-		if err := p.api.ready(ctx); err != nil {
-			http.Error(w, "API server: "+err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-	}
-	_, _ = io.WriteString(w, "ok\n")
 }

@@ -22,6 +22,14 @@ type refusal struct {
 	message       string
 }
 
+// refused is why a call gets an error of SQS in place of an answer, with the note of its record.
+type refused struct {
+	refusal
+	note string
+}
+
+func (r refused) Error() string { return cmp.Or(r.note, r.code) }
+
 const (
 	sender, receiver = "Sender", "Receiver"
 	// The namespaces of the errors that all of AWS has, and of SQS's own.

@@ -1,9 +1,7 @@
 package proxy
 
 import (
-	"encoding/json"
 	"encoding/xml"
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -28,20 +26,14 @@ type findings struct {
 	all []Finding
 }
 
-// serveAdd adds the findings that the request's body lists, as JSON.
-func (f *findings) serveAdd(w http.ResponseWriter, r *http.Request) {
-	var all []Finding
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxInspected)).Decode(&all); err != nil {
-		http.Error(w, fmt.Sprintf("read the findings: %v", err), http.StatusBadRequest)
-		return
-	}
+func (f *findings) add(all []Finding) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.all = append(f.all, all...)
+	return nil
 }
 
-// serveClear makes every instance well.
-func (f *findings) serveClear(http.ResponseWriter, *http.Request) {
+func (f *findings) clear() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.all = nil

@@ -61,11 +61,13 @@ func TestWhatAPolicyAllows(t *testing.T) {
 		"another call":                    {[]string{"ReceiveMessage"}, "DeleteMessage", false},
 		"nothing, by a policy of nothing": {nil, "ReceiveMessage", false},
 	} {
-		p := &permission{}
+		p := &Proxy{}
 		if !p.allows(c.action) {
 			t.Errorf("%s: refused without a policy", name)
 		}
-		p.restrict(true, c.permitted)
+		if err := p.permit(c.permitted); err != nil {
+			t.Fatal(err)
+		}
 		if p.allows(c.action) != c.want {
 			t.Errorf("%s: %t", name, !c.want)
 		}
