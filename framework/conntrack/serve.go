@@ -1,3 +1,11 @@
+// Package conntrack records where a node sent the queries of one client: the
+// connection tracking entries between the client and services, with the backend
+// that each was translated to, from the kernel's own events (ctnetlink).
+//
+// An entry decides where every query from its port goes: kube-proxy's rules apply only
+// to the first one, and until the entry is gone the others follow it, even to a pod
+// that no longer exists. So a query's port and time show to which pod it was sent, and
+// a new entry shows where the rules sent queries at that moment.
 package conntrack
 
 import (
@@ -8,6 +16,8 @@ import (
 	"net/http"
 	"net/netip"
 	"time"
+
+	"github.com/prometheus/procfs"
 
 	"github.com/spotdrill/spotdrill/framework/guard"
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -114,4 +124,22 @@ func record(ctx context.Context, s *socket, start time.Time, into *flows) error 
 		counted = time.Now()
 		into.failed(counted.Sub(start), failed)
 	}
+}
+
+// insertFailed is how many packets the kernel has dropped since it started because it could not insert
+// their entries: two packets need the same entry at the same moment (kubernetes#56903). It counts them
+// for each network namespace and processor.
+func insertFailed() (sum int, err error) {
+	var counts []procfs.ConntrackStatEntry
+	proc, err := procfs.NewDefaultFS()
+	if err == nil {
+		counts, err = proc.ConntrackStat()
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read the kernel's connection tracking counts: %w", err)
+	}
+	for _, c := range counts {
+		sum += int(c.InsertFailed)
+	}
+	return sum, nil
 }

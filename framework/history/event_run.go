@@ -104,3 +104,63 @@ func (e Event) Step() string {
 	}
 	return e.keyOf(NoticePut, MessagePut, OperatorActed, FaultBegun, FaultHit, FaultEnded, HandlerDisturbed, HandlerLeftAlone, HandlerReconfigured)
 }
+
+// What was done wrong because the scenario required it.
+const (
+	FaultBegun Kind = "fault.begun"
+	FaultHit   Kind = "fault.hit"
+	FaultEnded Kind = "fault.ended"
+)
+
+// The constructors of these events.
+var (
+	// NewFaultBegun reports that a fault begins.
+	NewFaultBegun = event2(FaultBegun, about, typed[FaultType](why))
+	// NewFaultHit reports a call that a fault hit. Action: the call; Message, Notice: what was delivered twice;
+	// Resource and so on: as of an APICall.
+	NewFaultHit = event2(FaultHit, about, typed[FaultType](why))
+	// NewFaultEnded reports why a fault ended: time, count or cleared.
+	NewFaultEnded = event2(FaultEnded, about, why)
+)
+
+// FaultType is the type of a FaultBegun or FaultHit.
+func (e Event) FaultType() FaultType { return FaultType(e.reasonOf(FaultBegun, FaultHit)) }
+
+// FaultEnd is why a FaultEnded ended.
+func (e Event) FaultEnd() string { return e.reasonOf(FaultEnded) }
+
+// What was done to CoreDNS, and to the add-ons of the cluster.
+const (
+	DNSDisrupted   Kind = "dns.disrupted"
+	CorefileRead   Kind = "corefile.read"
+	AddOnUpgrading Kind = "addon.upgrading"
+	AddOnUpgraded  Kind = "addon.upgraded"
+	AddOnRefused   Kind = "addon.refused"
+	AddOnSet       Kind = "addon.set"
+)
+
+// The constructors of these events.
+var (
+	// NewDNSDisrupted reports what the run did to CoreDNS. Node: whose pods, empty for all; Numbers: replicas.
+	NewDNSDisrupted = event1(DNSDisrupted, typed[Disruption](why))
+	// NewCorefileRead reports that a pod of CoreDNS has read a Corefile that was changed while it ran, whether
+	// it took it or refused it. Numbers: took (s, from the change on).
+	NewCorefileRead = event1(CorefileRead, Pod)
+	// NewAddOnUpgrading reports that the upgrade of an add-on begins.
+	NewAddOnUpgrading = event2(AddOnUpgrading, about, typed[ConflictMode](Action))
+	// NewAddOnUpgraded reports that the upgrade is over, and its pods are replaced. Numbers: took (s).
+	NewAddOnUpgraded = event2(AddOnUpgraded, about, typed[ConflictMode](Action))
+	// NewAddOnRefused reports that nothing was changed. Note: the fields that others own.
+	NewAddOnRefused = event2(AddOnRefused, about, typed[ConflictMode](Action))
+	// NewAddOnSet reports that the values of an add-on were set by hand again, and its pods are replaced.
+	// Numbers: took (s).
+	NewAddOnSet = event1(AddOnSet, about)
+)
+
+// Disruption is what a DNSDisrupted did.
+func (e Event) Disruption() Disruption { return Disruption(e.reasonOf(DNSDisrupted)) }
+
+// AddOn is the add-on that the event is about.
+func (e Event) AddOn() string {
+	return e.keyOf(AddOnUpgrading, AddOnUpgraded, AddOnRefused, AddOnSet)
+}

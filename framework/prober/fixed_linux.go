@@ -76,10 +76,10 @@ type port struct {
 	factor, inverse, shift uint16
 
 	flights byNumber[flight]
-	oldest  uint32   // the first that is remembered
-	first   uint32   // the first that may be open
-	next    uint32   // that of the next query
-	open    int      // flights not yet settled
+	oldest  uint32 // the first that is remembered
+	first   uint32 // the first that may be open
+	next    uint32 // that of the next query
+	open    int    // flights not yet settled
 	strays  []time.Duration
 	dropped uint32
 }
@@ -195,7 +195,7 @@ func (p *port) receive(fd int) {
 		for i := range n {
 			at, dropped := in.arrived(i)
 			if dropped > p.dropped {
-				p.account.count(&p.account.dropped, int(dropped - p.dropped))
+				p.account.count(&p.account.dropped, int(dropped-p.dropped))
 				p.dropped = dropped
 			}
 			p.take(in.message(i), p.loop.arrived(at))

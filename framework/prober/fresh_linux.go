@@ -30,8 +30,8 @@ type freshPorts struct {
 	taken   int      // how many ports were taken in turn
 	byFile  []uint16 // the place of each open file's port
 	flights byNumber[single]
-	first   uint32   // the first that may be open
-	polled  uint32   // the first that was not polled
+	first   uint32 // the first that may be open
+	polled  uint32 // the first that was not polled
 	next    uint32
 	open    int
 }
@@ -254,7 +254,7 @@ func (f *freshPorts) expire(now time.Duration) {
 		}
 		s := &f.sources[q.place]
 		if n := drops(int(s.fd)); n > s.drops {
-			f.account.count(&f.account.dropped, int(n - s.drops))
+			f.account.count(&f.account.dropped, int(n-s.drops))
 			s.drops = n
 		}
 		f.settle(q, outcome, now)

@@ -4,12 +4,18 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/prometheus/procfs"
+
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 // DefaultProc is where Linux has its proc file system.
@@ -118,4 +124,178 @@ func numbers(path string) ([]int, error) {
 		}
 	}
 	return out, nil
+}
+
+// Memory is what the processes of one name hold at a time.
+type Memory struct {
+	Name string
+	At   time.Duration
+	// Bytes are resident and of no file: what a leak is made of. What is swapped out is not
+	// among them; nodes have no swap.
+	Bytes int64
+}
+
+// Event is the memory as a history has it.
+func (m Memory) Event() history.Event {
+	return history.NewMemoryUsed(m.Name, history.At(m.At), history.With(history.Numbers{history.Bytes: float64(m.Bytes)}))
+}
+
+// memory reports what the processes hold, if it is time.
+func (s *sampling) memory(now time.Duration) {
+	if s.Memory == nil || len(s.processes) == 0 || s.measured > 0 && now-s.measured < history.MemoryInterval {
+		return
+	}
+	s.measured = now
+	held := map[string]int64{}
+	for _, p := range s.processes {
+		if n, err := anonymous(s.Proc, p.PID); err == nil { // else it has just ended
+			held[p.Name] += n
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(held)) {
+		s.Memory(Memory{Name: name, At: now, Bytes: held[name]})
+	}
+}
+
+// anonymous is how many bytes of a process are resident and of no file.
+func anonymous(proc string, pid int) (int64, error) {
+	fs, err := procfs.NewFS(proc)
+	if err != nil {
+		return 0, err
+	}
+	p, err := fs.Proc(pid)
+	if err != nil {
+		return 0, err
+	}
+	status, err := p.NewStatus()
+	if err == nil && status.RssAnon == 0 { // every process has some
+		err = errForm
+	}
+	return int64(status.RssAnon), err
+}
+
+// DefaultGroups is where Linux has its control groups.
+const DefaultGroups = "/sys/fs/cgroup"
+
+// throttleFiles are where the control groups of a process, as /proc/PID/cgroup has them,
+// may show for how long its CPU limit kept it from running: of version 2, and of version 1
+// with either name of the controller's folder.
+func throttleFiles(root string, groups []byte) (files []string) {
+	for line := range bytes.Lines(groups) {
+		parts := strings.SplitN(strings.TrimSpace(string(line)), ":", 3)
+		if len(parts) != 3 {
+			continue
+		}
+		switch controllers := strings.Split(parts[1], ","); {
+		case parts[1] == "":
+			files = append(files, filepath.Join(root, parts[2], "cpu.stat"))
+		case slices.Contains(controllers, "cpu"):
+			files = append(files, filepath.Join(root, "cpu", parts[2], "cpu.stat"), filepath.Join(root, "cpu,cpuacct", parts[2], "cpu.stat"))
+		}
+	}
+	return files
+}
+
+// openThrottle opens the file that shows for how long a process's CPU limit has kept it
+// from running.
+func openThrottle(proc, root string, pid int) (*file, error) {
+	groups, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "cgroup"))
+	if err != nil {
+		return nil, fmt.Errorf("read the control groups of process %d: %w", pid, err)
+	}
+	var all error
+	for _, path := range throttleFiles(root, groups) {
+		f, err := open(path)
+		if err == nil {
+			if _, err = throttled(f); err == nil {
+				return f, nil
+			}
+			_ = f.Close()
+		}
+		all = errors.Join(all, err)
+	}
+	return nil, fmt.Errorf("find what the CPU limit of process %d does: %w", pid, all)
+}
+
+// throttled reads for how long a control group's CPU limit has kept it from running.
+func throttled(f *file) (time.Duration, error) {
+	var buf [1 << 10]byte
+	n, err := f.read(buf[:])
+	if err != nil {
+		return 0, fmt.Errorf("read for how long a CPU limit held: %w", err)
+	}
+	return parseThrottled(string(buf[:n]))
+}
+
+func parseThrottled(text string) (time.Duration, error) {
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) != 2 {
+			continue
+		}
+		unit := map[string]time.Duration{"throttled_usec": time.Microsecond, "throttled_time": time.Nanosecond}[fields[0]]
+		if unit == 0 {
+			continue
+		}
+		n, err := strconv.ParseInt(fields[1], 10, 64)
+		return time.Duration(n) * unit, err
+	}
+	// The root group has no limit, and no such line.
+	return 0, nil
+}
+
+// Process is one whose waits are recorded.
+type Process struct {
+	PID  int
+	Name string // what it is called in the record: a pod's namespace/name
+}
+
+// Pods finds the processes of pods by their control groups: those of every container
+// that runs on this kernel, by whatever engine. It is not safe for concurrent use.
+type Pods struct {
+	proc string
+	// known is the pod's UID of each process that was seen; empty for one of no pod.
+	known map[int]string
+}
+
+// NewPods finds processes in a proc file system.
+func NewPods(proc string) *Pods { return &Pods{proc: proc, known: map[int]string{}} }
+
+// Find returns the processes of the pods whose UID has a name. The processes that hold a
+// pod's namespaces (pause) never do anything and are left out.
+func (p *Pods) Find(names map[string]string) ([]Process, error) {
+	pids, err := numbers(p.proc)
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	living := make(map[int]string, len(pids))
+	var found []Process
+	for _, pid := range pids {
+		uid, seen := p.known[pid]
+		if !seen {
+			uid = p.read(pid)
+		}
+		living[pid] = uid
+		if name, ok := names[uid]; ok && uid != "" {
+			found = append(found, Process{pid, name})
+		}
+	}
+	p.known = living
+	slices.SortFunc(found, func(a, b Process) int { return a.PID - b.PID })
+	return found, nil
+}
+
+// read is the UID of the pod that a process belongs to. A process that has just ended
+// belongs to none.
+func (p *Pods) read(pid int) string {
+	dir := filepath.Join(p.proc, strconv.Itoa(pid))
+	groups, err := os.ReadFile(filepath.Join(dir, "cgroup"))
+	if err != nil {
+		return ""
+	}
+	command, err := os.ReadFile(filepath.Join(dir, "comm"))
+	if err != nil || strings.TrimSpace(string(command)) == "pause" {
+		return ""
+	}
+	return podOf(groups)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"time"
 )
 
 type file struct{ *os.File }
@@ -25,3 +26,9 @@ func (f *file) read(buf []byte) (int, error) {
 	}
 	return n, err
 }
+
+func first(int) error { return errors.ErrUnsupported }
+
+func firstOfProcess() {}
+
+func processTime() time.Duration { return 0 }
