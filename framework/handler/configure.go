@@ -17,7 +17,7 @@ import (
 // objects. Only another installation undoes it.
 func (h Installation) Reconfigure(ctx context.Context) (err error) {
 	defer explain(&err, "reconfigure handler %s", h.Name)
-	changes, err := h.rendered(h.configured().after, h.Settings.value)
+	changes, err := h.rendered(h.configured().after, h.Settings.values())
 	if err != nil {
 		return err
 	}

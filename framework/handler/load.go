@@ -84,14 +84,15 @@ func read(files fs.FS, name, shown string) (Description, error) {
 		return Description{}, err
 	}
 	folder := manifestFolder{files: files, dir: path.Dir(name), shown: filepath.Dir(shown)}
+	allowed := namesOf(Settings{}.values())
 	var once, perWorker error
-	d.documents, once = folder.read(d, "manifests", d.Manifests, Placeholders())
-	d.perWorker, perWorker = folder.read(d, "workers.manifests", d.Workers.Manifests, slices.Concat(Placeholders(), WorkerPlaceholders()))
+	d.documents, once = folder.read(d, "manifests", d.Manifests, allowed)
+	d.perWorker, perWorker = folder.read(d, "workers.manifests", d.Workers.Manifests, namesOf(Settings{}.valuesFor(Worker{})))
 	errs := []error{once, perWorker, ownNames(d.perWorker)}
 	d.configurations = make(map[string]configuration, len(d.Configurations))
 	for _, name := range slices.Sorted(maps.Keys(d.Configurations)) {
-		before, errBefore := folder.read(d, "configurations."+name+".before", d.Configurations[name].Before, Placeholders())
-		after, errAfter := folder.read(d, "configurations."+name+".after", d.Configurations[name].After, Placeholders())
+		before, errBefore := folder.read(d, "configurations."+name+".before", d.Configurations[name].Before, allowed)
+		after, errAfter := folder.read(d, "configurations."+name+".after", d.Configurations[name].After, allowed)
 		d.configurations[name] = configuration{before, after}
 		errs = append(errs, errBefore, errAfter)
 	}

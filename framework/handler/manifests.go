@@ -80,11 +80,11 @@ func (doc document) decode(filled string) (*unstructured.Unstructured, error) {
 // other objects in the order of the manifests, the objects of each worker, and at last
 // what runs pods.
 func (h Installation) objects() ([]*unstructured.Unstructured, error) {
-	out, err := h.rendered(h.documents, h.Settings.value)
+	out, err := h.rendered(h.documents, h.Settings.values())
 	if err != nil || len(out) == 0 {
 		return nil, err
 	}
-	changes, err := h.rendered(h.configured().before, h.Settings.value)
+	changes, err := h.rendered(h.configured().before, h.Settings.values())
 	if err != nil {
 		return nil, err
 	}
@@ -128,10 +128,10 @@ func (h Installation) objects() ([]*unstructured.Unstructured, error) {
 }
 
 // rendered makes the objects of documents, with their placeholders filled.
-func (d Description) rendered(documents []document, value func(placeholder string) string) ([]*unstructured.Unstructured, error) {
+func (d Description) rendered(documents []document, values [][2]string) ([]*unstructured.Unstructured, error) {
 	var out []*unstructured.Unstructured
 	for _, doc := range documents {
-		obj, err := doc.decode(fill(doc.text, value))
+		obj, err := doc.decode(fill(doc.text, values))
 		if err != nil {
 			return nil, err
 		}

@@ -2,13 +2,14 @@ package handler
 
 import (
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 // Settings is what a handler must know about the system that it runs in. Each field
-// except APIHost, APIPort, Installation and Workers is the value of a placeholder: see Placeholders.
+// except APIHost, APIPort, Installation and Workers is the value of a placeholder, see values.
 type Settings struct {
 	QueueURL        string
 	QueueName       string
@@ -75,87 +76,44 @@ func (s Settings) accessKey() string {
 // keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: use it with envFrom.
 const CredentialsSecret = "aws-credentials"
 
-// Placeholders lists the placeholders that manifests may contain, as ${NAME}.
-func Placeholders() []string {
-	return []string{
-		"QUEUE_URL", "QUEUE_NAME", "AWS_ENDPOINT", "AWS_REGION", "CLUSTER_NAME", "CLUSTER_ENDPOINT",
-		"IMAGE", "NAMESPACE", "AMI_ID", "OTHER_AMI_ID", "SUBNET_ID", "SECURITY_GROUP_ID",
+// values are the placeholders that manifests may contain, as ${NAME}, and their values.
+func (s Settings) values() [][2]string {
+	return [][2]string{
+		{"QUEUE_URL", s.QueueURL}, {"QUEUE_NAME", s.QueueName}, {"AWS_ENDPOINT", s.Endpoint}, {"AWS_REGION", s.Region},
+		{"CLUSTER_NAME", s.ClusterName}, {"CLUSTER_ENDPOINT", s.ClusterEndpoint}, {"IMAGE", s.Image}, {"NAMESPACE", s.namespace()},
+		{"AMI_ID", s.AMI}, {"OTHER_AMI_ID", s.OtherAMI}, {"SUBNET_ID", s.Subnet}, {"SECURITY_GROUP_ID", s.SecurityGroup},
 	}
 }
 
-// WorkerPlaceholders lists the additional placeholders of manifests for each worker.
-// NOW is the time of rendering, in the format of conditions.
-func WorkerPlaceholders() []string {
-	return []string{
-		"NODE_NAME", "INSTANCE_ID", "PROVIDER_ID", "INSTANCE_TYPE", "CAPACITY_TYPE", "ZONE",
-		"CPU", "MEMORY", "PODS", "NOW",
+// values are the additional placeholders of manifests for each worker. NOW is the time of
+// rendering, in the format of conditions.
+func (w Worker) values() [][2]string {
+	return [][2]string{
+		{"NODE_NAME", w.Node}, {"INSTANCE_ID", w.Instance}, {"PROVIDER_ID", w.ProviderID}, {"INSTANCE_TYPE", w.InstanceType},
+		{"CAPACITY_TYPE", w.Capacity}, {"ZONE", w.Zone}, {"CPU", w.CPU}, {"MEMORY", w.Memory}, {"PODS", w.Pods},
+		{"NOW", time.Now().UTC().Format(time.RFC3339)},
 	}
 }
 
-// value is the value of a placeholder; split has refused unknown ones.
-func (s Settings) value(placeholder string) string {
-	switch placeholder {
-	case "QUEUE_URL":
-		return s.QueueURL
-	case "QUEUE_NAME":
-		return s.QueueName
-	case "AWS_ENDPOINT":
-		return s.Endpoint
-	case "AWS_REGION":
-		return s.Region
-	case "CLUSTER_NAME":
-		return s.ClusterName
-	case "CLUSTER_ENDPOINT":
-		return s.ClusterEndpoint
-	case "IMAGE":
-		return s.Image
-	case "AMI_ID":
-		return s.AMI
-	case "OTHER_AMI_ID":
-		return s.OtherAMI
-	case "SUBNET_ID":
-		return s.Subnet
-	case "SECURITY_GROUP_ID":
-		return s.SecurityGroup
-	default: // NAMESPACE
-		return s.namespace()
-	}
-}
+// valuesFor are the placeholders of manifests for a worker.
+func (s Settings) valuesFor(w Worker) [][2]string { return append(s.values(), w.values()...) }
 
-// valueFor is value for the manifests of a worker.
-func (s Settings) valueFor(w Worker) func(placeholder string) string {
-	return func(placeholder string) string {
-		switch placeholder {
-		case "NODE_NAME":
-			return w.Node
-		case "INSTANCE_ID":
-			return w.Instance
-		case "PROVIDER_ID":
-			return w.ProviderID
-		case "INSTANCE_TYPE":
-			return w.InstanceType
-		case "CAPACITY_TYPE":
-			return w.Capacity
-		case "ZONE":
-			return w.Zone
-		case "CPU":
-			return w.CPU
-		case "MEMORY":
-			return w.Memory
-		case "PODS":
-			return w.Pods
-		case "NOW":
-			return time.Now().UTC().Format(time.RFC3339)
-		}
-		return s.value(placeholder)
+// namesOf are the names of placeholders.
+func namesOf(values [][2]string) []string {
+	var names []string
+	for _, v := range values {
+		names = append(names, v[0])
 	}
+	return names
 }
 
 var placeholder = regexp.MustCompile(`\$\{([A-Za-z0-9_]*)\}`)
 
-// fill replaces every placeholder in text.
-func fill(text string, value func(placeholder string) string) string {
-	return placeholder.ReplaceAllStringFunc(text, func(found string) string {
-		return value(placeholder.FindStringSubmatch(found)[1])
-	})
+// fill replaces every placeholder in text; split has refused unknown ones.
+func fill(text string, values [][2]string) string {
+	var pairs []string
+	for _, v := range values {
+		pairs = append(pairs, "${"+v[0]+"}", v[1])
+	}
+	return strings.NewReplacer(pairs...).Replace(text)
 }

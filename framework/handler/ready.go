@@ -19,7 +19,7 @@ const shownLines = 20
 // Workload is the NAMESPACE/NAME of the handler's Deployment or DaemonSet; empty if it installs
 // nothing.
 func (h Installation) Workload() string {
-	return fill(cmp.Or(h.Ready.Deployment, h.Ready.DaemonSet), h.Settings.value)
+	return fill(cmp.Or(h.Ready.Deployment, h.Ready.DaemonSet), h.Settings.values())
 }
 
 // WaitReady waits until the handler is ready, as it is after Install. One that runs on each node

@@ -174,7 +174,7 @@ func (f *problems) workers(w Workers) {
 func (f *problems) filled(field string, values map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		for _, found := range placeholder.FindAllStringSubmatch(values[key], -1) {
-			f.oneOf(field+"."+key, found[1], slices.Concat(Placeholders(), WorkerPlaceholders()))
+			f.oneOf(field+"."+key, found[1], namesOf(Settings{}.valuesFor(Worker{})))
 		}
 	}
 }

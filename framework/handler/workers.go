@@ -35,7 +35,7 @@ func (h Installation) Labels(w Worker) map[string]string {
 func (h Installation) filled(values map[string]string, w Worker) map[string]string {
 	out := make(map[string]string, len(values))
 	for key, value := range values {
-		out[key] = fill(value, h.Settings.valueFor(w))
+		out[key] = fill(value, h.Settings.valuesFor(w))
 	}
 	return out
 }
@@ -110,7 +110,7 @@ func (l Launches) list(ctx context.Context, api *resources.Resources) ([]unstruc
 func (h Installation) workerObjects() ([]*unstructured.Unstructured, error) {
 	var out []*unstructured.Unstructured
 	for _, w := range h.Settings.Workers {
-		objects, err := h.rendered(h.perWorker, h.Settings.valueFor(w))
+		objects, err := h.rendered(h.perWorker, h.Settings.valuesFor(w))
 		if err != nil {
 			return nil, fmt.Errorf("for worker %s: %w", w.Node, err)
 		}
