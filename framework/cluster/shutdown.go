@@ -44,7 +44,7 @@ func (c *Cluster) SetShutdownGracePeriod(ctx context.Context, node string, grace
 		case err != nil:
 			return err.Error()
 		case !strings.Contains(out, "kubelet"):
-			return "the login manager knows of nobody who does: " + out
+			return "the login manager lists no inhibitor of the kubelet: " + out
 		}
 		return ""
 	})

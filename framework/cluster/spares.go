@@ -79,14 +79,12 @@ func (s Spares) Parked(ctx context.Context, spare string) (bool, error) {
 
 // Park makes a worker one that an instance can be launched as. Its container is started again:
 // nothing of what ran there is left. Its Node object and its pods are removed from the API.
-func (s Spares) Park(ctx context.Context, spare string) error {
-	if err := s.park(ctx, spare); err != nil {
-		return fmt.Errorf("park worker %s: %w", spare, err)
-	}
-	return nil
-}
-
-func (s Spares) park(ctx context.Context, spare string) error {
+func (s Spares) Park(ctx context.Context, spare string) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("park worker %s: %w", spare, err)
+		}
+	}()
 	if s.c.isVirtual(spare) {
 		return s.unregister(ctx, spare)
 	}
@@ -138,14 +136,12 @@ type Instance struct {
 // Join makes a parked worker the node of an instance. It returns when the kubelet has
 // registered the node and the node has the pod network. If the kubelet does not, the error
 // has its last words.
-func (s Spares) Join(ctx context.Context, spare string, as Instance) error {
-	if err := s.join(ctx, spare, as); err != nil {
-		return fmt.Errorf("join instance %s as node %s: %w", as.ID, spare, err)
-	}
-	return nil
-}
-
-func (s Spares) join(ctx context.Context, spare string, as Instance) error {
+func (s Spares) Join(ctx context.Context, spare string, as Instance) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("join instance %s as node %s: %w", as.ID, spare, err)
+		}
+	}()
 	if s.c.isVirtual(spare) {
 		return s.joinVirtual(ctx, spare, as)
 	}

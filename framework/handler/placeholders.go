@@ -79,9 +79,18 @@ const CredentialsSecret = "aws-credentials"
 // values are the placeholders that manifests may contain, as ${NAME}, and their values.
 func (s Settings) values() [][2]string {
 	return [][2]string{
-		{"QUEUE_URL", s.QueueURL}, {"QUEUE_NAME", s.QueueName}, {"AWS_ENDPOINT", s.Endpoint}, {"AWS_REGION", s.Region},
-		{"CLUSTER_NAME", s.ClusterName}, {"CLUSTER_ENDPOINT", s.ClusterEndpoint}, {"IMAGE", s.Image}, {"NAMESPACE", s.namespace()},
-		{"AMI_ID", s.AMI}, {"OTHER_AMI_ID", s.OtherAMI}, {"SUBNET_ID", s.Subnet}, {"SECURITY_GROUP_ID", s.SecurityGroup},
+		{"QUEUE_URL", s.QueueURL},
+		{"QUEUE_NAME", s.QueueName},
+		{"AWS_ENDPOINT", s.Endpoint},
+		{"AWS_REGION", s.Region},
+		{"CLUSTER_NAME", s.ClusterName},
+		{"CLUSTER_ENDPOINT", s.ClusterEndpoint},
+		{"IMAGE", s.Image},
+		{"NAMESPACE", s.namespace()},
+		{"AMI_ID", s.AMI},
+		{"OTHER_AMI_ID", s.OtherAMI},
+		{"SUBNET_ID", s.Subnet},
+		{"SECURITY_GROUP_ID", s.SecurityGroup},
 	}
 }
 
@@ -89,8 +98,15 @@ func (s Settings) values() [][2]string {
 // rendering, in the format of conditions.
 func (w Worker) values() [][2]string {
 	return [][2]string{
-		{"NODE_NAME", w.Node}, {"INSTANCE_ID", w.Instance}, {"PROVIDER_ID", w.ProviderID}, {"INSTANCE_TYPE", w.InstanceType},
-		{"CAPACITY_TYPE", w.Capacity}, {"ZONE", w.Zone}, {"CPU", w.CPU}, {"MEMORY", w.Memory}, {"PODS", w.Pods},
+		{"NODE_NAME", w.Node},
+		{"INSTANCE_ID", w.Instance},
+		{"PROVIDER_ID", w.ProviderID},
+		{"INSTANCE_TYPE", w.InstanceType},
+		{"CAPACITY_TYPE", w.Capacity},
+		{"ZONE", w.Zone},
+		{"CPU", w.CPU},
+		{"MEMORY", w.Memory},
+		{"PODS", w.Pods},
 		{"NOW", time.Now().UTC().Format(time.RFC3339)},
 	}
 }

@@ -280,7 +280,7 @@ func (l *Controller) happened(e history.Event) {
 	}
 }
 
-// Record passes on what becomes of instances from now on, until stop.
+// Record passes on the events of instances from now on, until stop.
 func (l *Controller) Record(record func(history.Event)) (stop func()) {
 	l.recording.Lock()
 	defer l.recording.Unlock()
@@ -365,7 +365,7 @@ func (l *Controller) Launch(ctx context.Context, as cloud.Launch) (cluster.Node,
 // Clear terminates all launched instances, and returns when every spare worker is parked. No
 // handler that launches others may run.
 func (l *Controller) Clear(ctx context.Context) error {
-	l.stop()
+	l.Close()
 	if err := l.clear(ctx); err != nil {
 		return err
 	}
@@ -374,9 +374,7 @@ func (l *Controller) Clear(ctx context.Context) error {
 }
 
 // Close ends the controller. The nodes stay.
-func (l *Controller) Close() { l.stop() }
-
-func (l *Controller) stop() {
+func (l *Controller) Close() {
 	l.cancel()
 	l.work.Wait()
 }

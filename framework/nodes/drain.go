@@ -25,7 +25,7 @@ type DrainOptions struct {
 	Timeout time.Duration
 	// Delete deletes pods without asking the Eviction API.
 	Delete bool
-	// Said gets the lines that kubectl prints; nil for nobody.
+	// Said gets the lines that kubectl prints; it may be nil.
 	Said func(line string)
 }
 

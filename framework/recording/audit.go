@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
 	"github.com/spotdrill/spotdrill/framework/engine"
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -80,28 +81,8 @@ func (l AuditLog) Since(ctx context.Context, mark AuditMark, user string) (Reque
 	return requests, err
 }
 
-// request is an entry of the audit log: audit.k8s.io/v1, Event.
-type request struct {
-	Stage string `json:"stage"`
-	Verb  string `json:"verb"`
-	User  struct {
-		Username string              `json:"username"`
-		Extra    map[string][]string `json:"extra"`
-	} `json:"user"`
-	RequestURI string    `json:"requestURI"`
-	Asked      time.Time `json:"requestReceivedTimestamp"`
-	Status     struct {
-		Code int `json:"code"`
-	} `json:"responseStatus"`
-	Object *struct {
-		Namespace   string `json:"namespace"`
-		Name        string `json:"name"`
-		Group       string `json:"apiGroup"`
-		Resource    string `json:"resource"`
-		Subresource string `json:"subresource"`
-	} `json:"objectRef"`
-	Annotations map[string]string `json:"annotations"`
-}
+// request is an entry of the audit log.
+type request auditv1.Event
 
 // requestsOf reads the lines of an audit log. The last one may be incomplete.
 func requestsOf(log io.Reader, user string) (Requests, error) {
@@ -119,7 +100,7 @@ func requestsOf(log io.Reader, user string) (Requests, error) {
 			return Requests{}, fmt.Errorf("read the audit log: %w", err)
 		}
 		// A watch has an entry when it starts and another, minutes later, when it ends.
-		if (r.Stage == "ResponseStarted") != (r.Verb == "watch") || r.User.Username != user || r.Annotations["authorization.k8s.io/decision"] != "allow" {
+		if (r.Stage == auditv1.StageResponseStarted) != (r.Verb == "watch") || r.User.Username != user || r.Annotations["authorization.k8s.io/decision"] != "allow" {
 			continue
 		}
 		a := asked{r.Verb, r.of()}
@@ -128,7 +109,7 @@ func requestsOf(log io.Reader, user string) (Requests, error) {
 			order = append(order, a)
 		}
 		if verb := r.changed(); verb != "" {
-			out.Changes = append(out.Changes, Change{r.Asked, verb, schema.GroupResource{Group: r.Object.Group, Resource: r.Object.Resource}, r.Object.Namespace, r.Object.Name, r.pod()})
+			out.Changes = append(out.Changes, Change{r.RequestReceivedTimestamp.UTC(), verb, schema.GroupResource{Group: r.ObjectRef.APIGroup, Resource: r.ObjectRef.Resource}, r.ObjectRef.Namespace, r.ObjectRef.Name, r.pod()})
 		}
 	}
 	for _, a := range order {
@@ -152,9 +133,9 @@ func (r request) pod() string {
 // not.
 func (r request) changed() string {
 	switch {
-	case r.Object == nil || r.Status.Code >= http.StatusBadRequest:
+	case r.ObjectRef == nil || r.ResponseStatus != nil && r.ResponseStatus.Code >= http.StatusBadRequest:
 		return ""
-	case r.Verb == "create" && r.Object.Resource == "pods" && r.Object.Subresource == "eviction":
+	case r.Verb == "create" && r.ObjectRef.Resource == "pods" && r.ObjectRef.Subresource == "eviction":
 		return Evict
 	case slices.Contains([]string{"patch", "update", "delete", "deletecollection"}, r.Verb):
 		return r.Verb
@@ -164,13 +145,13 @@ func (r request) changed() string {
 
 // of returns what was requested, in the terms of RBAC: group/resource, or a URL.
 func (r request) of() string {
-	if r.Object == nil {
+	if r.ObjectRef == nil {
 		url, _, _ := strings.Cut(r.RequestURI, "?")
 		return url
 	}
-	of := r.Object.Group + "/" + r.Object.Resource
-	if r.Object.Subresource != "" {
-		of += "/" + r.Object.Subresource
+	of := r.ObjectRef.APIGroup + "/" + r.ObjectRef.Resource
+	if r.ObjectRef.Subresource != "" {
+		of += "/" + r.ObjectRef.Subresource
 	}
 	return of
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// addOns are those of Amazon EKS: coredns, and the stand-in of vpc-cni.
+// addOns are the add-ons of Amazon EKS: coredns, and the stand-in for vpc-cni.
 type addOns struct {
 	*drill
 	objects objects.Client

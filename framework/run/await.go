@@ -16,7 +16,7 @@ import (
 // the checks to judge.
 func (r *Runner) await(ctx context.Context, a scenarios.Await) error {
 	name, holds := r.condition(a)
-	limit := r.now() + a.Timeout.D()
+	deadline := r.now() + a.Timeout.D()
 	for {
 		ok, err := holds(ctx)
 		if err != nil {
@@ -26,7 +26,7 @@ func (r *Runner) await(ctx context.Context, a scenarios.Await) error {
 			r.Record(history.NewAwaitDone(name))
 			return nil
 		}
-		if r.now() > limit {
+		if r.now() > deadline {
 			r.Record(history.NewAwaitLate(name, history.Note(fmt.Sprintf("not within %s", a.Timeout.D()))))
 			return nil
 		}

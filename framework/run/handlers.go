@@ -25,7 +25,7 @@ import (
 // the deletion first. What a step does next, they do after it.
 const signalled = 3 * time.Second
 
-// handlers are those of a drill: what is done to the one under test, and what is recorded of all.
+// handlers disturbs the handler under test, and records what all handlers of a drill do.
 type handlers struct {
 	*drill
 	sys     *system.System

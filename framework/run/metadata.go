@@ -107,7 +107,7 @@ const (
 	endSlack = 20 * time.Second
 )
 
-// recordFault records what becomes of a fault of a node's metadata service, until it has ended.
+// recordFault records the hits and the end of a fault of a node's metadata service.
 func (m metadata) recordFault(ctx context.Context, node string, f fault.Fault) error {
 	ctx, cancel := context.WithTimeout(ctx, f.For.D()+endSlack)
 	defer cancel()

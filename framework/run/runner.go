@@ -20,8 +20,8 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// Runner plays the steps of one drill. What it does to a part of the system, and what it records of
-// it, is the matter of a part of its own.
+// Runner plays the steps of one drill. Each of its parts knows one part of the system: it changes
+// that, and records it.
 type Runner struct {
 	*drill
 	sys     *system.System // for what is launched
@@ -144,8 +144,8 @@ func (r *Runner) recordFacts(ctx context.Context) error {
 	return nil
 }
 
-// recordLast ends what goes on next to the steps, and records what is known only at the end: what is left in the queue, and what was
-// read of the nodes' metadata.
+// recordLast ends the scaling of CoreDNS, and records what is known only at the end: how many
+// messages are left in the queue, and what was read of the nodes' metadata.
 func (r *Runner) recordLast(ctx context.Context) error {
 	return errors.Join(r.scaling.end(), r.recordDepth(ctx), r.metadata.recordAll(ctx))
 }

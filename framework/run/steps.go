@@ -34,7 +34,7 @@ func (r *Runner) Settle(ctx context.Context) error {
 	return r.Sleep(ctx, r.now()+r.Scenario.Settle.D())
 }
 
-// stepAll returns when all steps are done, and what goes on next to them.
+// stepAll returns when all steps are done, also those that it does not wait for.
 func (r *Runner) stepAll(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -263,7 +263,7 @@ func (r *Runner) putMessage(ctx context.Context, m scenarios.Message) error {
 	return nil
 }
 
-// reclaim waits for the notice's deadline, or for a time of its own, and removes the node .
+// reclaim waits for the notice's deadline, or for a time of its own, and removes the node.
 func (r *Runner) reclaim(ctx context.Context, step scenarios.Reclaim) error {
 	if notice, ok := r.sent[step.At]; ok {
 		if err := r.untilTaken(ctx, r.nodes[step.Node], notice.deadline); err != nil {
@@ -342,12 +342,12 @@ const (
 	baselineTimeout = 30 * time.Second
 )
 
-// baseline waits until DNS answers. If it does not, the drill goes on and its verdict
+// baseline waits until DNS answers. If it does not, the drill continues and its verdict
 // will be Unknown: on a machine too busy to answer, the drill must be repeated.
 func (r *Runner) baseline(ctx context.Context) error {
-	limit := r.now() + baselineTimeout
+	deadline := r.now() + baselineTimeout
 	for r.AnsweredFor() < baselineQuiet {
-		if r.now() > limit {
+		if r.now() > deadline {
 			r.Record(history.NewAwaitLate("baseline", history.Note(fmt.Sprintf("DNS did not answer every query for %s in a row within %s", baselineQuiet, baselineTimeout))))
 			return nil
 		}

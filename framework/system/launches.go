@@ -138,7 +138,7 @@ func (s *System) Reclaim(ctx context.Context, n cluster.Node) error {
 	return s.launches.End(ctx, n.Instance)
 }
 
-// RecordLaunches passes on what becomes of launched instances, until stop.
+// RecordLaunches passes on the events of launched instances, until stop.
 func (s *System) RecordLaunches(record func(history.Event)) (stop func()) {
 	if s.launches == nil {
 		return func() {}

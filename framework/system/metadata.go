@@ -122,7 +122,7 @@ func (m Metadata) Fail(ctx context.Context, node string, f fault.Fault) error {
 	return err
 }
 
-// Faults is what has become of the faults of a node's metadata service since Clear.
+// Faults are the hits and ends of the faults of a node's metadata service since Clear.
 func (m Metadata) Faults(ctx context.Context, node string) ([]imds.Happened, error) {
 	return recordedAt[imds.Happened](ctx, m, node, "faults")
 }

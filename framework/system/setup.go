@@ -342,7 +342,7 @@ func (s *System) certifyProxy(ctx context.Context, address string) error {
 	return nil
 }
 
-// findSettings collects what every handler gets to know about the system; proxy is the
+// findSettings collects the settings that are the same for every handler; proxy is the
 // address of the recording proxy.
 func (s *System) findSettings(ctx context.Context, proxy string) (handler.Settings, error) {
 	api, err := s.Cluster.Clientset.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, "kubernetes", metav1.GetOptions{})

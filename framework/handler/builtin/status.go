@@ -19,7 +19,7 @@ const (
 	impairedFor = 2 * time.Minute
 )
 
-// statuses asks EC2 for what it found of instances: nobody sends that.
+// statuses asks EC2 for the status of instances, for which no message is sent.
 type statuses struct{ api *ec2api.Client }
 
 // notices are the instances with a check that has failed for long enough, or with an event that is
