@@ -1,10 +1,12 @@
 package recommend
 
 import (
+	_ "embed"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"text/template"
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/strict"
@@ -85,44 +87,21 @@ func (a Advice) Broken() (broken, unknown int) {
 	return broken, unknown
 }
 
+//go:embed advice.txt
+var adviceText string
+
 // WriteText writes the advice for people: the findings, and the patch with instructions
 // for each part.
 func (a Advice) WriteText(w io.Writer) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s\n", a.Deployment, a.Now)
-	if a.Karpenter != "" {
-		fmt.Fprintf(&b, "Karpenter: %s\n", a.Karpenter)
-	}
-	if len(a.Findings) == 0 {
-		fmt.Fprintln(&b, "nothing to warn of")
-	}
-	for _, f := range a.Findings {
-		state := "warning"
-		if f.Unknown {
-			state = "unknown"
-		}
-		fmt.Fprintf(&b, "\n%s %s: %s\n  why:    %s\n  fix:    %s\n  source: %s\n", state, f.Rule, f.Got, f.Why, f.Fix, f.Source)
-		if f.Drill != "" {
-			fmt.Fprintf(&b, "  drill:  spotdrill run %s\n", f.Drill)
-		}
-	}
-	if a.Evidence != "" {
-		fmt.Fprintf(&b, "\nmeasured: %s\n", a.Evidence)
-	}
-	if a.Patch != (Patch{}) {
-		fmt.Fprintf(&b, "\nproposed: %s\n", a.Proposed)
+	text, err := template.New("advice.txt").Funcs(template.FuncMap{
+		"none": func() Patch { return Patch{} }, "line": func(s string) string { return strings.TrimSuffix(s, "\n") },
+	}).Parse(adviceText)
+	if err != nil {
+		return fmt.Errorf("read the template of advice: %w", err)
 	}
 	namespace, name, _ := strings.Cut(a.Deployment, "/")
-	for _, part := range []struct{ head, text string }{
-		{"complete Corefile for ConfigMap " + a.ConfigMap, a.Patch.Corefile},
-		{fmt.Sprintf("Deployment: kubectl -n %s patch deployment %s --patch-file FILE", namespace, name), a.Patch.Deployment},
-		{"PodDisruptionBudget: kubectl apply -f FILE; not if the EKS add-on creates one, since a pod with two budgets is never evicted", a.Patch.Budget},
-		{"EKS add-on coredns, configurationValues (the add-on can set neither readiness probe nor grace period)", a.Patch.EKSAddOn},
-	} {
-		if part.text != "" {
-			fmt.Fprintf(&b, "\n# %s\n%s\n", part.head, strings.TrimSuffix(part.text, "\n"))
-		}
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return text.Execute(w, struct {
+		Advice
+		Namespace, Name string
+	}{a, namespace, name})
 }
