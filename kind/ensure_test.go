@@ -21,17 +21,17 @@ func TestWhereAnImageComesFrom(t *testing.T) {
 		img          image
 		sourceless   bool
 		did          string // in this order
-		from, said   string // how the reference begins, what is logged
+		from, logged string // how the reference begins, what is logged
 		err          string
 	}{
 		{name: "the public one is held", holds: public, from: public},
 		{name: "the built one is held", holds: BuiltImages, from: BuiltImages},
-		{name: "a registry answers", did: "manifest pull ", from: public, said: "pulled after"},
-		{name: "no registry answers", fails: "manifest", did: "manifest build ", from: BuiltImages, said: "manifest is refused"},
-		{name: "the pull fails", fails: "pull", did: "manifest pull build ", from: BuiltImages, said: "pull is refused"},
+		{name: "a registry answers", did: "manifest pull ", from: public, logged: "pulled after"},
+		{name: "no registry answers", fails: "manifest", did: "manifest build ", from: BuiltImages, logged: "manifest is refused"},
+		{name: "the pull fails", fails: "pull", did: "manifest pull build ", from: BuiltImages, logged: "pull is refused"},
 		{name: "the pull fails away from the source", fails: "pull", sourceless: true, did: "manifest pull ", err: "pull is refused"},
 		{name: "the pull fails, and nothing builds it", fails: "pull", img: image{name: "handler's"}, did: "manifest pull ", err: "image not available: no registry gives the handler's image"},
-		{name: "the public one does not run here", holds: public, img: image{notPublic: "no cgroup v1"}, did: "build ", from: BuiltImages, said: "no cgroup v1"},
+		{name: "the public one does not run here", holds: public, img: image{notPublic: "no cgroup v1"}, did: "build ", from: BuiltImages, logged: "no cgroup v1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			folder := t.TempDir()
@@ -55,8 +55,8 @@ printf '%s ' "$1" >>"$record"
 			} {
 				t.Setenv(name, value)
 			}
-			var said strings.Builder
-			opts := ImageOptions{Source: folder, Log: func(format string, args ...any) { fmt.Fprintf(&said, format+"\n", args...) }}
+			var logged strings.Builder
+			opts := ImageOptions{Source: folder, Log: func(format string, args ...any) { fmt.Fprintf(&logged, format+"\n", args...) }}
 			c.img.public = public
 			if c.img.name == "" {
 				c.img.name, c.img.sources = "one", []string{"one.sh"}
@@ -77,8 +77,8 @@ printf '%s ' "$1" >>"$record"
 			if !strings.HasPrefix(ref, c.from) {
 				t.Errorf("the image is %s, want %s…", ref, c.from)
 			}
-			if !strings.Contains(said.String(), c.said) {
-				t.Errorf("%q is not in what it logged: %s", c.said, said.String())
+			if !strings.Contains(logged.String(), c.logged) {
+				t.Errorf("%q is not in what it logged: %s", c.logged, logged.String())
 			}
 		})
 	}
@@ -97,14 +97,14 @@ func TestBuildImage(t *testing.T) {
 			executable(t, filepath.Join(folder, "make-image"), c.script)
 			t.Setenv("PATH", folder+":"+os.Getenv("PATH"))
 			t.Setenv("SPOTDRILL_CACHE", folder)
-			var said strings.Builder
-			opts := ImageOptions{Log: func(format string, args ...any) { fmt.Fprintf(&said, format+"\n", args...) }}
+			var logged strings.Builder
+			opts := ImageOptions{Log: func(format string, args ...any) { fmt.Fprintf(&logged, format+"\n", args...) }}
 			err := BuildImage(t.Context(), &engine.Engine{Name: "podman"}, opts, folder, []string{"./make-image"}, "my/handler:dev")
 			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 				t.Fatalf("error %v, want %q", err, c.err)
 			}
-			if c.err == "" && !strings.Contains(said.String(), "making my/handler:dev") {
-				t.Errorf("its output is not logged: %q", said.String())
+			if c.err == "" && !strings.Contains(logged.String(), "making my/handler:dev") {
+				t.Errorf("its output is not logged: %q", logged.String())
 			}
 		})
 	}

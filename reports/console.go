@@ -111,8 +111,8 @@ func (c *Console) End(e Entry) {
 	if e.Attempts > 1 {
 		c.printf(", attempt %d", e.Attempts)
 	}
-	if e.Beside != "" {
-		c.printf(", together with %s", e.Beside)
+	if e.PlayedWith != "" {
+		c.printf(", together with %s", e.PlayedWith)
 	}
 	if e.Other != "" {
 		c.printf(", second handler %s", e.Other)

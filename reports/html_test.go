@@ -187,7 +187,7 @@ func TestThePageShowsWhatHappened(t *testing.T) {
 	}
 }
 
-func TestAnOutageIsBesideItsCounterpart(t *testing.T) {
+func TestAnOutageIsNextToItsCounterpart(t *testing.T) {
 	outage, held := aFailedDrill().entry(t), aDrill().entry(t)
 	outage.Counterpart = outage.Scenario + "-2" // the name of the second
 	page := render(t, "pair", aRun(outage, held))

@@ -101,7 +101,7 @@ func judgedAgain(dir string, saved *Report, entries []Entry) *Report {
 			r.Add(was)
 			continue
 		}
-		entries[i].Attempts, entries[i].Measured, entries[i].Beside = was.Attempts, was.Measured, was.Beside
+		entries[i].Attempts, entries[i].Measured, entries[i].PlayedWith = was.Attempts, was.Measured, was.PlayedWith
 		r.Add(entries[i])
 		entries = slices.Delete(entries, i, i+1)
 	}

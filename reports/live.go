@@ -68,9 +68,9 @@ func (c *Console) follow(scenario, head string) {
 	})
 }
 
-// Beside adds a line for another scenario, which is played at the same time as the
+// Also adds a line for another scenario, which is played at the same time as the
 // announced one.
-func (c *Console) Beside(scenario string) {
+func (c *Console) Also(scenario string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.live != nil {

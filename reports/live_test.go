@@ -92,7 +92,7 @@ func TestProgressWithoutATerminalIsPlain(t *testing.T) {
 	c.Begin("a")
 	c.Phase("a", "steps")
 	c.Deadline("a", time.Now())
-	c.Beside("b")
+	c.Also("b")
 	c.Losing("a", func() history.Latest { return history.Latest{Lost: 1} })
 	c.End(passed())
 	const want = "[1/1] a … pass 96 s (expected 25 s), attempt 2: 6.1 arrange + 4.0 baseline + 60.0 steps + 20.0 settle + 5.0 restore + 1.0 judge\n" +
@@ -108,7 +108,7 @@ func TestScenariosAtTheSameTimeHaveALineEach(t *testing.T) {
 	begun := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
 	c := NewConsole(io.Discard, 2)
 	c.live = &lives{rows: []*live{{scenario: "a", head: "[1/2] a"}}}
-	c.Beside("b")
+	c.Also("b")
 	c.Phase("b", "steps")
 	c.Phase("c", "settle") // of none that runs
 	for _, row := range c.live.rows {

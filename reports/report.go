@@ -85,10 +85,10 @@ type Entry struct {
 	// Repeats are the outcomes if the scenario was played several times. The worst of
 	// them is the entry's own; History is that of the first repeat with this outcome.
 	Repeats []verdict.Outcome `yaml:"repeats,omitempty,flow"`
-	// Beside is the scenario that was played at the same time.
-	Beside   string  `yaml:"beside,omitempty"`
-	Measured Seconds `yaml:"seconds"` // all attempts together
-	Expected Seconds `yaml:"-"`       // of one attempt
+	// PlayedWith is the scenario that was played at the same time.
+	PlayedWith string  `yaml:"beside,omitempty"`
+	Measured   Seconds `yaml:"seconds"` // all attempts together
+	Expected   Seconds `yaml:"-"`       // of one attempt
 	// Phases are those of Measured; none if it was played at the same time as an earlier scenario.
 	Phases PhaseTimes `yaml:"-"`
 	// Counterpart is the scenario that shows how the outage of this one is avoided.

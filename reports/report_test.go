@@ -139,7 +139,7 @@ func TestEventLine(t *testing.T) {
 
 func ptr[T any](v T) *T { return &v }
 
-func TestADocumentedDeviationStandsBesideTheFailure(t *testing.T) {
+func TestADocumentedDeviationStandsNextToTheFailure(t *testing.T) {
 	known := history.Handler{Name: "nth", Deviations: map[string]string{"garbage-is-deleted": "It is kept.\n"}}
 	for _, c := range []struct {
 		scenario string

@@ -89,7 +89,7 @@ func (v *verification) environment() {
 	ours := verdict.Tolerances()
 	for _, name := range slices.Sorted(maps.Keys(ours)) {
 		if got, ok := r.Tolerances[name]; !ok || got != ours[name] {
-			v.wrong("tolerances: %s is %s, this version judges by %g", name, said(got, ok), ours[name])
+			v.wrong("tolerances: %s is %s, this version judges by %g", name, shown(got, ok), ours[name])
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Tolerances)) {
@@ -99,8 +99,8 @@ func (v *verification) environment() {
 	}
 }
 
-// said is a tolerance as a report has it.
-func said(v float64, ok bool) string {
+// shown is a tolerance as a report has it.
+func shown(v float64, ok bool) string {
 	if !ok {
 		return "missing"
 	}
@@ -110,16 +110,16 @@ func said(v float64, ok bool) string {
 // counts checks the summary and the profiles against the results.
 func (v *verification) counts() {
 	again := New(v.report.folder, v.report.Handler, v.report.Set, nil)
-	names, beside := map[string]bool{}, map[string]string{}
+	names, with := map[string]bool{}, map[string]string{}
 	for _, e := range v.report.Results {
-		beside[e.Scenario] = e.Beside
+		with[e.Scenario] = e.PlayedWith
 	}
 	for _, e := range v.report.Results {
 		if names[e.Scenario] {
 			v.wrong("results: scenario %s has two entries", e.Scenario)
 		}
-		if e.Beside != "" && beside[e.Beside] != e.Scenario {
-			v.wrong("results: scenario %s was played at the same time as %s, which does not show it", e.Scenario, e.Beside)
+		if e.PlayedWith != "" && with[e.PlayedWith] != e.Scenario {
+			v.wrong("results: scenario %s was played at the same time as %s, which does not show it", e.Scenario, e.PlayedWith)
 		}
 		names[e.Scenario] = true
 		again.Add(e)

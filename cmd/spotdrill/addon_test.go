@@ -25,7 +25,7 @@ func TestAddonDiffOfSchemas(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
 		code int
-		says string // on standard output, or the error
+		want string // on standard output, or the error
 	}{
 		"a value more and one less": {[]string{"--schema", former, "--schema", next}, exitFailed, ".b: new: boolean\n.old: no longer accepted (it was string)\n"},
 		"a value more":              {[]string{"--schema", former, "--schema", wider}, 0, ".b: new: boolean\n"},
@@ -53,12 +53,12 @@ func TestAddonDiffOfSchemas(t *testing.T) {
 			if got := exitCode(err); got != c.code {
 				t.Errorf("exit code %d, want %d (%v)", got, c.code, err)
 			}
-			said := out.String()
+			shown := out.String()
 			if err != nil {
-				said += err.Error()
+				shown += err.Error()
 			}
-			if !strings.Contains(said, c.says) {
-				t.Errorf("it shows %q, want %q", said, c.says)
+			if !strings.Contains(shown, c.want) {
+				t.Errorf("it shows %q, want %q", shown, c.want)
 			}
 		})
 	}

@@ -74,9 +74,9 @@ func edited(t *testing.T, dir, before, after string) string {
 func TestCompareHoldsOutcomesToEachOther(t *testing.T) {
 	known := edited(t, t.TempDir(), "    outcome: unknown\n    verdicts", "    outcome: pass\n    verdicts")
 	for name, c := range map[string]struct {
-		args []string
-		code int
-		said string
+		args  []string
+		code  int
+		shown string
 	}{
 		"alike, failures included": {[]string{known, known}, 0, ""},
 		"one passes now":           {[]string{known, savedReport}, exitFailed, "1 of 4 scenarios do not have the same outcome in every report: state-stopping-drains-node"},
@@ -86,8 +86,8 @@ func TestCompareHoldsOutcomesToEachOther(t *testing.T) {
 		"with --against":           {[]string{known, "--against", known}, exitUsage, "use only one of them"},
 	} {
 		stdout, stderr, code := spotdrill(t, append([]string{"compare", "--same"}, c.args...)...)
-		if code != c.code || !strings.Contains(stderr, c.said) {
-			t.Errorf("%s: exit code %d, want %d and %q; printed\n%s%s", name, code, c.code, c.said, stdout, stderr)
+		if code != c.code || !strings.Contains(stderr, c.shown) {
+			t.Errorf("%s: exit code %d, want %d and %q; printed\n%s%s", name, code, c.code, c.shown, stdout, stderr)
 		}
 	}
 }

@@ -108,7 +108,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exitError{exitUsage, err} })
 	describe(root)
 	root.InitDefaultCompletionCmd()
-	misused(root)
+	usageErrors(root)
 	return root
 }
 
@@ -149,8 +149,8 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// misused makes wrong arguments of a command and its subcommands a usage error.
-func misused(cmd *cobra.Command) {
+// usageErrors makes wrong arguments of a command and its subcommands a usage error.
+func usageErrors(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
@@ -160,7 +160,7 @@ func misused(cmd *cobra.Command) {
 		}
 	}
 	for _, sub := range cmd.Commands() {
-		misused(sub)
+		usageErrors(sub)
 	}
 }
 

@@ -102,7 +102,7 @@ func newObserveCommand() *cobra.Command {
 			if o.Scenario, err = verdict.Scenarios().Observation(); err != nil {
 				return err
 			}
-			return observing(cmd.Context(), o, meantime(args, o.For, cmd.ErrOrStderr()), history.Handler{Name: "none"})
+			return observing(cmd.Context(), o, runOrWait(args, o.For, cmd.ErrOrStderr()), history.Handler{Name: "none"})
 		},
 	}
 	flags := cmd.Flags()
@@ -133,8 +133,8 @@ func newKeepCommand() *cobra.Command {
 	return cmd
 }
 
-// meantime runs a command, or lets time pass.
-func meantime(command []string, duration time.Duration, out io.Writer) observe.Doing {
+// runOrWait runs a command, or lets time pass.
+func runOrWait(command []string, duration time.Duration, out io.Writer) observe.Doing {
 	if len(command) == 0 {
 		return observe.Doing{Do: func(ctx context.Context, _ *history.Recorder) error {
 			select {

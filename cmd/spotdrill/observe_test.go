@@ -80,7 +80,7 @@ func TestWhatRunsMeanwhile(t *testing.T) {
 		"only time passes":    {nil, 10 * time.Millisecond, ""},
 		"its output is shown": {[]string{"echo", "shown"}, 0, ""},
 	} {
-		doing := meantime(c.command, c.limit, &out)
+		doing := runOrWait(c.command, c.limit, &out)
 		ctx, cancel := context.WithTimeoutCause(t.Context(), cmp.Or(c.limit, time.Minute), observe.ErrTooLong)
 		err := doing.Do(ctx, rec)
 		cancel()
@@ -98,7 +98,7 @@ func TestWhatRunsMeanwhile(t *testing.T) {
 	time.AfterFunc(50*time.Millisecond, stop)
 	start := time.Now()
 	// A command that is interrupted may finish what it does.
-	err = meantime([]string{"sh", "-c", "trap 'echo put back; exit 0' INT; while :; do sleep 0.05; done"}, 0, &out).Do(interrupted, rec)
+	err = runOrWait([]string{"sh", "-c", "trap 'echo put back; exit 0' INT; while :; do sleep 0.05; done"}, 0, &out).Do(interrupted, rec)
 	if time.Since(start) > 20*time.Second || !strings.Contains(out.String(), "put back") {
 		t.Errorf("after %s: error %v, output %q", time.Since(start), err, out.String())
 	}

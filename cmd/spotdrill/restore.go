@@ -33,8 +33,8 @@ func newRestoreCommand() *cobra.Command {
 					fmt.Fprintln(cmd.OutOrStdout(), e)
 					continue
 				}
-				said, err := restore(cmd.Context(), e)
-				for _, line := range said {
+				done, err := restore(cmd.Context(), e)
+				for _, line := range done {
 					fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", e, line)
 				}
 				if err != nil {

@@ -75,7 +75,7 @@ func TestLintKarpenter(t *testing.T) {
 			d.Karpenter.Deployment.Spec.Template.Spec.HostNetwork = host
 		}
 	}
-	beside := func(h TerminationHandler) func(*DNS) {
+	next := func(h TerminationHandler) func(*DNS) {
 		return func(d *DNS) { d.Karpenter.Others = append(d.Karpenter.Others, h) }
 	}
 	second := func(p Pool) func(*DNS) {
@@ -91,19 +91,19 @@ func TestLintKarpenter(t *testing.T) {
 		"run by EKS Auto Mode":     {dns: soundKarpenter(noQueue, func(d *DNS) { d.Karpenter.Deployment = nil })},
 		"not permitted to read it": {dns: sound(func(d *DNS) { d.Karpenter = Karpenter{Installed: true, Unread: "deployments.apps is forbidden"} }), want: []string{"karpenter?"}, got: "forbidden"},
 		"another handler": {
-			dns:  soundKarpenter(beside(TerminationHandler{Name: "DaemonSet kube-system/nth", Acts: []string{"spot interruptions"}})),
+			dns:  soundKarpenter(next(TerminationHandler{Name: "DaemonSet kube-system/nth", Acts: []string{"spot interruptions"}})),
 			want: []string{"one-interruption-handler"}, got: "DaemonSet kube-system/nth acts on spot interruptions, as Karpenter does",
 		},
 		"another handler of its queue": {
-			dns:  soundKarpenter(beside(TerminationHandler{Name: "Deployment kube-system/nth", Queue: "production", Acts: []string{"spot interruptions"}})),
+			dns:  soundKarpenter(next(TerminationHandler{Name: "Deployment kube-system/nth", Queue: "production", Acts: []string{"spot interruptions"}})),
 			want: []string{"one-reader-of-the-queue"}, got: "reads queue production",
 		},
 		"another handler of another queue": {
-			dns:  soundKarpenter(beside(TerminationHandler{Name: "Deployment kube-system/nth", Queue: "nth", Acts: []string{"spot interruptions"}})),
+			dns:  soundKarpenter(next(TerminationHandler{Name: "Deployment kube-system/nth", Queue: "nth", Acts: []string{"spot interruptions"}})),
 			want: []string{"one-interruption-handler"},
 		},
-		"another for what it leaves alone": {dns: soundKarpenter(beside(TerminationHandler{Name: "DaemonSet kube-system/nth"}))},
-		"another in its place":             {dns: soundKarpenter(noQueue, beside(TerminationHandler{Name: "DaemonSet kube-system/nth", Acts: []string{"spot interruptions"}})), want: []string{"karpenter-interruption-queue"}},
+		"another for what it leaves alone": {dns: soundKarpenter(next(TerminationHandler{Name: "DaemonSet kube-system/nth"}))},
+		"another in its place":             {dns: soundKarpenter(noQueue, next(TerminationHandler{Name: "DaemonSet kube-system/nth", Acts: []string{"spot interruptions"}})), want: []string{"karpenter-interruption-queue"}},
 		"no queue":                         {dns: soundKarpenter(noQueue), want: []string{"karpenter-interruption-queue"}, got: "INTERRUPTION_QUEUE is empty"},
 		"an empty queue":                   {dns: soundKarpenter(controller(func(c *corev1.Container) { c.Env[0].Value = "" })), want: []string{"karpenter-interruption-queue"}},
 		"the queue as an argument":         {dns: soundKarpenter(noQueue, args("--interruption-queue=production"))},

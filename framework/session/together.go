@@ -50,7 +50,7 @@ func (s *Session) playTogether(ctx context.Context, scenario, partner scenarios.
 		s.played[one.Name] = true
 		drills = append(drills, drill)
 	}
-	s.console.Beside(partner.Name)
+	s.console.Also(partner.Name)
 	played := s.playDrills(ctx, func() (aftermath, *coredns.Settings) { return restoreOnly, s.nextDNS() }, drills...)
 	s.stopwatch.enter(reports.Judging)
 	var entries []reports.Entry
@@ -72,7 +72,7 @@ func (s *Session) playTogether(ctx context.Context, scenario, partner scenarios.
 		return entry, false, nil
 	}
 	if passed {
-		entries[0].Beside, entries[1].Beside = partner.Name, scenario.Name
+		entries[0].PlayedWith, entries[1].PlayedWith = partner.Name, scenario.Name
 		s.ahead[partner.Name] = entries[1]
 	}
 	return entries[0], true, played
