@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -60,7 +61,7 @@ func Judge(dir string) (*Report, error) {
 	saved, err := Load(filepath.Join(dir, YAMLFile))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return judgedAlone(dir, first, entries), nil
+		return judgedAlone(Folder{Path: dir, Run: filepath.Base(dir), started: first.Base}, first, entries...), nil
 	case err != nil:
 		return nil, fmt.Errorf("%w; without that file the histories are judged alone", err)
 	}
@@ -68,8 +69,7 @@ func Judge(dir string) (*Report, error) {
 }
 
 // judgedAlone is the report of histories without a run's report.
-func judgedAlone(dir string, meta history.Meta, entries []Entry) *Report {
-	folder := Folder{Path: dir, Run: filepath.Base(dir), started: meta.Base}
+func judgedAlone(folder Folder, meta history.Meta, entries ...Entry) *Report {
 	r := New(folder, Handler{Name: meta.Handler.Name, Version: meta.Handler.Version}, scenarios.Set(meta.Set), meta.Environment)
 	for _, e := range entries {
 		r.Add(e)
@@ -83,8 +83,7 @@ func Observed(folder Folder, attempt string, setup time.Duration) (*Report, erro
 	if err != nil {
 		return nil, fmt.Errorf("judge %s: %w", attempt, err)
 	}
-	r := New(folder, Handler{Name: meta.Handler.Name, Version: meta.Handler.Version}, scenarios.Set(meta.Set), meta.Environment)
-	r.Add(e)
+	r := judgedAlone(folder, meta, e)
 	r.Timings.Setup = Seconds(setup)
 	r.Timings.Ended(time.Duration(e.Measured))
 	return r, folder.Write(r)
@@ -93,8 +92,7 @@ func Observed(folder Folder, attempt string, setup time.Duration) (*Report, erro
 // judgedAgain is a run's report with the new verdicts in it. Entries without a history
 // do not change.
 func judgedAgain(dir string, saved *Report, entries []Entry) *Report {
-	r := New(Folder{Path: dir, Run: saved.Run, started: saved.Started}, saved.Handler, saved.Set, saved.Environment)
-	r.Other, r.Shard = saved.Other, saved.Shard
+	r := sameRun(dir, saved)
 	for _, was := range saved.Results {
 		i := slices.IndexFunc(entries, func(e Entry) bool { return e.Scenario == was.Scenario })
 		if i < 0 {
@@ -109,6 +107,13 @@ func judgedAgain(dir string, saved *Report, entries []Entry) *Report {
 		r.Add(e)
 	}
 	r.Timings = saved.Timings
+	return r
+}
+
+// sameRun is a report of the run of another one, without its results.
+func sameRun(dir string, was *Report) *Report {
+	r := New(Folder{Path: dir, Run: was.Run, started: was.Started}, was.Handler, was.Set, maps.Clone(was.Environment))
+	r.Other, r.Shard = was.Other, was.Shard
 	return r
 }
 

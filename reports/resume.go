@@ -23,8 +23,7 @@ func Resume(dir string) (r *Report, left []Entry, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	r = New(Folder{Path: dir, Run: was.Run, started: was.Started}, was.Handler, was.Set, maps.Clone(was.Environment))
-	r.Other, r.Shard = was.Other, was.Shard
+	r = sameRun(dir, was)
 	for _, e := range was.Results {
 		if e.Outcome.Known() == verdict.Unknown {
 			left = append(left, e)

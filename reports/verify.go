@@ -49,26 +49,21 @@ func (v *verification) wrong(format string, args ...any) {
 	v.found = append(v.found, fmt.Errorf(format, args...))
 }
 
+// require reports what is wrong if it does not hold.
+func (v *verification) require(holds bool, wrong string, args ...any) {
+	if !holds {
+		v.wrong(wrong, args...)
+	}
+}
+
 func (v *verification) head() {
 	r := v.report
-	if r.Handler.Name == "" {
-		v.wrong("handler: it has no name")
-	}
-	if r.Handler.Version == "" || r.Handler.Version == "(devel)" {
-		v.wrong("handler: version %q names no build that could be drilled again", r.Handler.Version)
-	}
-	if !slices.Contains(scenarios.Sets(), r.Set) {
-		v.wrong("set: %q; allowed: %s", r.Set, strings.Join(history.Words(scenarios.Sets()), ", "))
-	}
-	if r.Run == "" {
-		v.wrong("run: it has no name")
-	}
-	if r.Started.IsZero() {
-		v.wrong("started: it does not show when")
-	}
-	if len(r.Results) == 0 {
-		v.wrong("results: there are none")
-	}
+	v.require(r.Handler.Name != "", "handler: it has no name")
+	v.require(r.Handler.Version != "" && r.Handler.Version != "(devel)", "handler: version %q names no build that could be drilled again", r.Handler.Version)
+	v.require(slices.Contains(scenarios.Sets(), r.Set), "set: %q; allowed: %s", r.Set, strings.Join(history.Words(scenarios.Sets()), ", "))
+	v.require(r.Run != "", "run: it has no name")
+	v.require(!r.Started.IsZero(), "started: it does not show when")
+	v.require(len(r.Results) != 0, "results: there are none")
 }
 
 // needed are the parts of the environment without which a run cannot be repeated.
@@ -79,32 +74,20 @@ func needed() []string {
 func (v *verification) environment() {
 	r := v.report
 	for _, name := range needed() {
-		if r.Environment[name] == "" {
-			v.wrong("environment: %s is missing, so the run cannot be repeated", name)
-		}
+		v.require(r.Environment[name] != "", "environment: %s is missing, so the run cannot be repeated", name)
 	}
-	if want := environmentDigest(r.Environment); r.EnvironmentDigest != want {
-		v.wrong("environmentDigest: %q; that of the environment in the report is %s", r.EnvironmentDigest, want)
-	}
+	want := environmentDigest(r.Environment)
+	v.require(r.EnvironmentDigest == want, "environmentDigest: %q; that of the environment in the report is %s", r.EnvironmentDigest, want)
 	ours := verdict.Tolerances()
 	for _, name := range slices.Sorted(maps.Keys(ours)) {
-		if got, ok := r.Tolerances[name]; !ok || got != ours[name] {
-			v.wrong("tolerances: %s is %s, this version judges by %g", name, shown(got, ok), ours[name])
-		}
+		got, ok := r.Tolerances[name]
+		v.require(ok, "tolerances: %s is missing, this version judges by %g", name, ours[name])
+		v.require(!ok || got == ours[name], "tolerances: %s is %g, this version judges by %g", name, got, ours[name])
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Tolerances)) {
-		if _, ok := ours[name]; !ok {
-			v.wrong("tolerances: %s is not one that this version judges by", name)
-		}
+		_, ok := ours[name]
+		v.require(ok, "tolerances: %s is not one that this version judges by", name)
 	}
-}
-
-// shown is a tolerance as a report has it.
-func shown(v float64, ok bool) string {
-	if !ok {
-		return "missing"
-	}
-	return fmt.Sprintf("%g", v)
 }
 
 // counts checks the summary and the profiles against the results.
@@ -115,64 +98,40 @@ func (v *verification) counts() {
 		with[e.Scenario] = e.PlayedWith
 	}
 	for _, e := range v.report.Results {
-		if names[e.Scenario] {
-			v.wrong("results: scenario %s has two entries", e.Scenario)
-		}
-		if e.PlayedWith != "" && with[e.PlayedWith] != e.Scenario {
-			v.wrong("results: scenario %s was played at the same time as %s, which does not show it", e.Scenario, e.PlayedWith)
-		}
+		v.require(!names[e.Scenario], "results: scenario %s has two entries", e.Scenario)
+		v.require(e.PlayedWith == "" || with[e.PlayedWith] == e.Scenario, "results: scenario %s was played at the same time as %s, which does not show it", e.Scenario, e.PlayedWith)
 		names[e.Scenario] = true
 		again.Add(e)
 	}
-	if again.Summary != v.report.Summary {
-		v.wrong("summary: %+v; the results come to %+v", v.report.Summary, again.Summary)
-	}
-	if again.Core != v.report.Core || again.Extended != v.report.Extended {
-		v.wrong("core and extended: %+v and %+v; the results come to %+v and %+v", v.report.Core, v.report.Extended, again.Core, again.Extended)
-	}
-	if !slices.Equal(again.Profiles, v.report.Profiles) {
-		v.wrong("profiles: %+v; the results come to %+v", v.report.Profiles, again.Profiles)
-	}
+	v.require(again.Summary == v.report.Summary, "summary: %+v; the results come to %+v", v.report.Summary, again.Summary)
+	v.require(again.Core == v.report.Core && again.Extended == v.report.Extended, "core and extended: %+v and %+v; the results come to %+v and %+v", v.report.Core, v.report.Extended, again.Core, again.Extended)
+	v.require(slices.Equal(again.Profiles, v.report.Profiles), "profiles: %+v; the results come to %+v", v.report.Profiles, again.Profiles)
 }
 
 var digest = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
 // entry checks a result for itself: an outcome must follow from its verdicts.
 func (v *verification) entry(e Entry) {
-	wrong := func(format string, args ...any) { v.wrong("%s: "+format, append([]any{e.Scenario}, args...)...) }
-	if e.Scenario == "" || e.Title == "" {
-		wrong("a result needs a scenario and a title")
+	require := func(holds bool, wrong string, args ...any) {
+		v.require(holds, "%s: "+wrong, append([]any{e.Scenario}, args...)...)
 	}
-	if !slices.Contains(append(scenarios.Profiles(), scenarios.ObserveProfile), e.Profile) {
-		wrong("profile %q; allowed: %s", e.Profile, strings.Join(scenarios.Profiles(), ", "))
-	}
-	if e.Attempts < 1 {
-		wrong("attempts: %d", e.Attempts)
-	}
-	if !digest.MatchString(e.Digest) {
-		wrong("scenarioDigest: %q does not identify the scenario's text", e.Digest)
-	}
+	require(e.Scenario != "" && e.Title != "", "a result needs a scenario and a title")
+	require(slices.Contains(append(scenarios.Profiles(), scenarios.ObserveProfile), e.Profile), "profile %q; allowed: %s", e.Profile, strings.Join(scenarios.Profiles(), ", "))
+	require(e.Attempts >= 1, "attempts: %d", e.Attempts)
+	require(digest.MatchString(e.Digest), "scenarioDigest: %q does not identify the scenario's text", e.Digest)
 	for _, l := range slices.Concat(e.Losses, e.ApplicationLosses) {
-		if !slices.Contains(loss.Causes(), l.Cause) || l.Fresh < 0 || l.Fixed < 0 || l.Lost() == 0 {
-			wrong("losses: %d fresh and %d fixed to cause %q; allowed: %v, each with a count", l.Fresh, l.Fixed, l.Cause, loss.Causes())
-		}
+		require(slices.Contains(loss.Causes(), l.Cause) && l.Fresh >= 0 && l.Fixed >= 0 && l.Lost() != 0, "losses: %d fresh and %d fixed to cause %q; allowed: %v, each with a count", l.Fresh, l.Fixed, l.Cause, loss.Causes())
 	}
 	outcomes := map[verdict.Outcome]int{}
 	for _, c := range e.Verdicts {
 		outcomes[c.Outcome]++
-		if c.Check == "" || c.Want == "" || c.Got == "" {
-			wrong("check %q does not describe what was wanted and what was seen", c.Check)
-		}
-		if _, known := verdict.KindOf(c.ID); !known {
-			wrong("check %s: its id %q is not known to this version", c.Check, c.ID)
-		}
-		if !valid(c.Outcome) {
-			wrong("check %s: outcome %q is none of pass, fail, unknown, skipped", c.Check, c.Outcome)
-		}
+		require(c.Check != "" && c.Want != "" && c.Got != "", "check %q does not describe what was wanted and what was seen", c.Check)
+		_, known := verdict.KindOf(c.ID)
+		require(known, "check %s: its id %q is not known to this version", c.Check, c.ID)
+		require(valid(c.Outcome), "check %s: outcome %q is none of pass, fail, unknown, skipped", c.Check, c.Outcome)
 		for _, name := range slices.Sorted(maps.Keys(c.Numbers)) {
-			if n := c.Numbers[name]; math.IsNaN(n) || math.IsInf(n, 0) {
-				wrong("check %s: %s is %g", c.Check, name, n)
-			}
+			n := c.Numbers[name]
+			require(!math.IsNaN(n) && !math.IsInf(n, 0), "check %s: %s is %g", c.Check, name, n)
 		}
 	}
 	all := len(e.Verdicts)
@@ -182,12 +141,8 @@ func (v *verification) entry(e Entry) {
 		verdict.Unknown: outcomes[verdict.Fail] == 0,
 		verdict.Skipped: all > 0 && outcomes[verdict.Skipped] == all,
 	}
-	switch {
-	case !valid(e.Outcome):
-		wrong("outcome %q is none of pass, fail, unknown, skipped", e.Outcome)
-	case !follows[e.Outcome]:
-		wrong("outcome %s does not follow from its %d verdicts: %d pass, %d fail", e.Outcome, all, outcomes[verdict.Pass], outcomes[verdict.Fail])
-	}
+	require(valid(e.Outcome), "outcome %q is none of pass, fail, unknown, skipped", e.Outcome)
+	require(follows[e.Outcome] || !valid(e.Outcome), "outcome %s does not follow from its %d verdicts: %d pass, %d fail", e.Outcome, all, outcomes[verdict.Pass], outcomes[verdict.Fail])
 }
 
 func valid(o verdict.Outcome) bool { return o == verdict.Unknown || o.Known() == o }
@@ -197,9 +152,7 @@ func (v *verification) histories() {
 	dir := v.report.folder.Path
 	var rights []Right
 	defer func() {
-		if !slices.Equal(rights, v.report.Rights) {
-			v.wrong("rights: %d with their requests; the histories come to %d others", len(v.report.Rights), len(rights))
-		}
+		v.require(slices.Equal(rights, v.report.Rights), "rights: %d with their requests; the histories come to %d others", len(v.report.Rights), len(rights))
 	}()
 	for _, e := range v.report.Results {
 		if e.History == "" {
@@ -227,9 +180,7 @@ func (v *verification) histories() {
 }
 
 func (v *verification) losses(scenario, what string, was, again []loss.Loss) {
-	if !slices.Equal(was, again) {
-		v.wrong("%s: %s reported as %q, judged again as %q", scenario, what, loss.Explain(was), loss.Explain(again))
-	}
+	v.require(slices.Equal(was, again), "%s: %s reported as %q, judged again as %q", scenario, what, loss.Explain(was), loss.Explain(again))
 }
 
 func (v *verification) verdicts(was, again Entry) {
@@ -242,8 +193,6 @@ func (v *verification) verdicts(was, again Entry) {
 	for i, c := range was.Verdicts {
 		now := again.Verdicts[i]
 		now.Counted = nil // a report holds its numbers only
-		if !reflect.DeepEqual(c, now) {
-			v.wrong("%s: check %s: reported as %s: %s; judged again %s is %s: %s", was.Scenario, c.Check, c.Outcome, c.Got, now.Check, now.Outcome, now.Got)
-		}
+		v.require(reflect.DeepEqual(c, now), "%s: check %s: reported as %s: %s; judged again %s is %s: %s", was.Scenario, c.Check, c.Outcome, c.Got, now.Check, now.Outcome, now.Got)
 	}
 }
