@@ -16,7 +16,8 @@ import (
 )
 
 func newListCommand() *cobra.Command {
-	var set, profile string
+	var set string
+	var profiles []string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -27,20 +28,14 @@ func newListCommand() *cobra.Command {
 			if err != nil {
 				return exitError{exitUsage, err}
 			}
-			if profile != "" {
-				if err := knownProfile(profile); err != nil {
-					return exitError{exitUsage, err}
-				}
-				selected = slices.DeleteFunc(selected, func(s scenarios.Scenario) bool { return s.Profile != profile })
-			}
+			selected = slices.DeleteFunc(selected, func(s scenarios.Scenario) bool { return !(selection{profiles: profiles}).lets(s) })
 			all := listed(selected, scenarios.Set(set))
 			return show(cmd, asJSON, all, all.WriteText)
 		},
 	}
-	cmd.Flags().StringVar(&set, "set", string(scenarios.Fast), "list the scenarios of this `set`")
-	cmd.Flags().StringVar(&profile, "profile", "", "list only this `profile`")
-	allowedValues(cmd, "set", history.Words(scenarios.Sets()))
-	allowedValues(cmd, "profile", scenarios.Profiles())
+	cmd.Flags().StringVar(&set, "set", string(scenarios.Fast), "list the scenarios of this `set`: "+strings.Join(history.Words(scenarios.Sets()), ", "))
+	choices(cmd, &profiles, "profile", "list only scenarios of a `profile`", scenarios.Profiles())
+	completeFlag(cmd, "set", history.Words(scenarios.Sets())...)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
 	return cmd
 }

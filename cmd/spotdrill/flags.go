@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/spotdrill/spotdrill/framework/guard"
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 // Flags that several commands share.
@@ -98,11 +101,20 @@ func (g guarded) listen(ctx context.Context) (net.Listener, string, error) {
 	return listener, token, nil
 }
 
-// allowedValues lists the values of a flag in its usage, and completes them. It panics if the
-// flag does not exist.
-func allowedValues(cmd *cobra.Command, name string, values []string) {
-	cmd.Flags().Lookup(name).Usage += "; allowed: " + strings.Join(values, ", ")
-	completeFlag(cmd, name, values...)
+// choices adds a flag that takes one or more of a few words. Its usage lists them.
+func choices[T ~string](cmd *cobra.Command, into *[]T, name, use string, allowed []T) {
+	words := history.Words(allowed)
+	list := "; allowed: " + strings.Join(words, ", ")
+	cmd.Flags().Func(name, use+list, func(text string) error {
+		for word := range strings.SplitSeq(text, ",") {
+			if !slices.Contains(words, word) {
+				return fmt.Errorf("%q is not known%s", word, list)
+			}
+			*into = append(*into, T(word))
+		}
+		return nil
+	})
+	completeFlag(cmd, name, words...)
 }
 
 // completeFlag completes the values of a flag. It panics if the flag does not exist.

@@ -41,7 +41,7 @@ func TestListCommand(t *testing.T) {
 func TestListCommandErrors(t *testing.T) {
 	for want, args := range map[string][]string{
 		`unknown set "slow"; allowed: fast, full`: {"--set", "slow"},
-		`unknown profile "spot"; allowed: `:       {"--profile", "spot"},
+		`"spot" is not known; allowed: `:          {"--profile", "spot"},
 		`unknown command "more" for "list"`:       {"more"},
 	} {
 		cmd := newListCommand()

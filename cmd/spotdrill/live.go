@@ -29,7 +29,7 @@ const noticeDeadline = 2 * time.Minute
 // liveOptions are the flags of spotdrill live.
 type liveOptions struct {
 	observeOptions
-	allow                              []string
+	allow                              []scenarios.Permission
 	node                               string
 	emptyDir, force, printRBAC, dryRun bool
 	aws                                awsAccess
@@ -47,7 +47,7 @@ func newLiveCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	o.flags(flags)
-	flags.StringSliceVar(&o.allow, "allow", nil, "what may be done to the cluster; without it the plan is printed")
+	choices(cmd, &o.allow, "allow", "a `change` that may be made to the cluster; without it the plan is printed", scenarios.Permissions())
 	flags.StringVar(&o.node, "node", "", "the `node` to drain or to send the notice about, or whose CoreDNS pod is evicted")
 	flags.BoolVar(&o.emptyDir, "delete-emptydir-data", false, "pods may lose the data in their emptyDir volumes")
 	flags.BoolVar(&o.force, "force", false, "pods that nothing creates again may be evicted")
@@ -57,7 +57,6 @@ func newLiveCommand() *cobra.Command {
 	flags.StringVar(&o.journal, "journal", "", "`folder` of the journals of what was changed; the default is in the user's state folder")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "only print the plan, also with --allow")
 	flags.BoolVar(&o.printRBAC, "print-rbac", false, "only print the namespace and the rights that --allow needs, as manifests")
-	allowedValues(cmd, "allow", history.Words(scenarios.Permissions()))
 	return cmd
 }
 
@@ -66,10 +65,7 @@ func (o *liveOptions) run(cmd *cobra.Command, names []string) error {
 	if err := o.complete(cmd); err != nil {
 		return err
 	}
-	allowed, err := permissions(o.allow)
-	if err != nil {
-		return err
-	}
+	allowed := o.allow
 	if o.printRBAC {
 		if len(allowed) == 0 {
 			allowed = scenarios.Permissions()
@@ -106,18 +102,6 @@ func (o *liveOptions) run(cmd *cobra.Command, names []string) error {
 	return errors.Join(all...)
 }
 
-func permissions(names []string) ([]scenarios.Permission, error) {
-	var out []scenarios.Permission
-	for _, name := range names {
-		if p := scenarios.Permission(name); slices.Contains(scenarios.Permissions(), p) {
-			out = append(out, p)
-			continue
-		}
-		return nil, usage("--allow is %q: want one or more of %s", name, strings.Join(history.Words(scenarios.Permissions()), ", "))
-	}
-	return out, nil
-}
-
 // chooseLive are the drills of those names; without names, those that are allowed or, for a plan,
 // all.
 func chooseLive(names []string, allowed []scenarios.Permission) ([]scenarios.Scenario, error) {
@@ -136,8 +120,7 @@ func chooseLive(names []string, allowed []scenarios.Permission) ([]scenarios.Sce
 		known = append(known, s.Name)
 	}
 	for _, name := range names {
-		i := slices.Index(known, name)
-		switch {
+		switch i := slices.Index(known, name); {
 		case strings.HasSuffix(name, ".yaml"):
 			s, err := verdict.Scenarios().LoadFile(name)
 			if err != nil {

@@ -41,7 +41,7 @@ func TestWrongUsageIs64AndPrintsNoData(t *testing.T) {
 		`no handler is named "bultin"`:                           {"run", "--handler", "bultin", "--dry-run"},
 		`unknown scenario "spot-notice"`:                         {"run", "spot-notice", "--dry-run"},
 		`unknown set "slow"`:                                     {"run", "--set", "slow", "--dry-run"},
-		`unknown profile "SPORT"; allowed: STATE-CHANGE`:         {"run", "--profile", "SPORT", "--dry-run"},
+		`"SPORT" is not known; allowed: STATE-CHANGE`:            {"run", "--profile", "SPORT", "--dry-run"},
 		`pattern "[": syntax error in pattern`:                   {"run", "--only", "[", "--dry-run"},
 		`nothing to play: no scenario of set fast matches`:       {"run", "--only", "no-such-*", "--dry-run"},
 		`--proxy-mode is "eBPF"; allowed: iptables`:              {"up", "--proxy-mode", "eBPF"},

@@ -32,7 +32,7 @@ func TestYourOwnClusterIsNotTouchedByMistake(t *testing.T) {
 		"a drill of live":              {"run coredns-evicted", "is a drill of your own cluster: spotdrill live coredns-evicted", exitUsage},
 		"flags of spotdrill's cluster": {"live --context a --set full", "unknown flag: --set", exitUsage},
 		"no cluster named":             {"live coredns-evicted --allow evict-coredns", "--context or --kubeconfig", exitUsage},
-		"another permission":           {"live --context a --allow reclaim", "--allow is \"reclaim\"", exitUsage},
+		"another permission":           {"live --context a --allow reclaim", "\"reclaim\" is not known; allowed: ", exitUsage},
 		"a drill of spotdrill's own":   {"live spot-notice-drains-node --context a", "is no drill of your own cluster", exitUsage},
 		"a file of spotdrill's own":    {"live ../../scenarios/catalogue/spot/spot-notice-drains-node.yaml --context a", "needs observe.permission", exitUsage},
 		"no such context":              {"live coredns-evicted --context a", "context \"a\" does not exist", exitUsage},

@@ -107,13 +107,13 @@ func newRunCommand() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.set, "set", string(scenarios.Fast), "the `set` of scenarios and their deadlines")
+	flags.StringVar(&o.set, "set", string(scenarios.Fast), "the `set` of scenarios and their deadlines: "+strings.Join(history.Words(scenarios.Sets()), ", "))
 	flags.StringSliceVar(&o.handlers, "handler", []string{"builtin"}, "the `handler` under test: "+strings.Join(handler.Names(), ", ")+", or the path of a description; given twice, two handlers in the drills of two")
 	flags.StringVar(&o.image, "handler-image", "", "an `image` that the container engine has, instead of the one in the description")
 	flags.StringVar(&o.policy, "iam-policy", "", "a JSON `file` with the handler's IAM policy: calls of SQS that it does not allow are refused")
 	flags.StringSliceVar(&o.only, "only", nil, "play only scenarios whose name matches a `pattern`, such as 'coredns-*'")
 	flags.StringSliceVar(&o.skip, "skip", nil, "leave out scenarios whose name matches a `pattern`")
-	flags.StringSliceVar(&o.profiles, "profile", nil, "play only scenarios of a `profile`")
+	choices(cmd, &o.profiles, "profile", "play only scenarios of a `profile`", scenarios.Profiles())
 	flags.BoolVar(&o.rerunFailed, "rerun-failed", false, "play only what did not pass in the latest run, with its handler, set and kube-proxy mode")
 	flags.StringVar(&o.resume, "resume", "", "go on with the run in a `folder`, which ended before its last drill: play what is left, with its handler, set and kube-proxy mode")
 	flags.StringVar(&o.shard, "shard", "", "play only one of several equal `parts`, such as 2/4; spotdrill report merge joins their reports")
@@ -123,9 +123,8 @@ func newRunCommand() *cobra.Command {
 	flags.BoolVar(&o.json, "json", false, "with --dry-run, print a JSON array")
 	flags.StringVar(&o.out, "out", "reports/out", "`folder` for results; each run gets its own subfolder")
 	systemFlags(flags, &o.system)
-	allowedValues(cmd, "set", history.Words(scenarios.Sets()))
+	completeFlag(cmd, "set", history.Words(scenarios.Sets())...)
 	completeFlag(cmd, "handler", handler.Names()...)
-	allowedValues(cmd, "profile", scenarios.Profiles())
 	cmd.SetFlagErrorFunc(flagOfLive)
 	return cmd
 }

@@ -7,7 +7,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/reports"
@@ -54,19 +53,7 @@ func (sel selection) check() error {
 			return fmt.Errorf("pattern %q: %w; * matches any text, ? one character, [ab] one of a and b", pattern, err)
 		}
 	}
-	for _, profile := range sel.profiles {
-		if err := knownProfile(profile); err != nil {
-			return err
-		}
-	}
 	return nil
-}
-
-func knownProfile(profile string) error {
-	if slices.Contains(scenarios.Profiles(), profile) {
-		return nil
-	}
-	return fmt.Errorf("unknown profile %q; allowed: %s", profile, strings.Join(scenarios.Profiles(), ", "))
 }
 
 func (sel selection) lets(s scenarios.Scenario) bool {
