@@ -22,21 +22,14 @@ func (h Installation) Pods(ctx context.Context) ([]corev1.Pod, error) {
 	if h.Workload() == "" {
 		return nil, nil
 	}
-	r, err := h.running()
-	if err != nil {
-		return nil, err
-	}
-	return r.pods(ctx)
+	return h.running().pods(ctx)
 }
 
 // Update does a rolling update of the handler to the same template and returns when every new
 // replica is available and no old one is left.
 func (h Installation) Update(ctx context.Context) (err error) {
 	defer explain(&err, "update handler %s", h.Name)
-	r, err := h.running()
-	if err != nil {
-		return err
-	}
+	r := h.running()
 	patch := fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{%q:%q}}}}}`, updatedAnnotation, time.Now().Format(time.RFC3339Nano))
 	if err := r.patch(ctx, types.StrategicMergePatchType, patch); err != nil {
 		return err
@@ -47,10 +40,7 @@ func (h Installation) Update(ctx context.Context) (err error) {
 // Scale scales the handler and returns when all replicas are available.
 func (h Installation) Scale(ctx context.Context, replicas int) (err error) {
 	defer explain(&err, "scale handler %s", h.Name)
-	r, err := h.running()
-	if err != nil {
-		return err
-	}
+	r := h.running()
 	if err := r.scale(ctx, int32(replicas)); err != nil {
 		return err
 	}
@@ -61,10 +51,7 @@ func (h Installation) Scale(ctx context.Context, replicas int) (err error) {
 // as it had.
 func (h Installation) Pause(ctx context.Context) (resume func(context.Context) error, err error) {
 	defer explain(&err, "pause handler %s", h.Name)
-	r, err := h.running()
-	if err != nil {
-		return nil, err
-	}
+	r := h.running()
 	had, err := r.pods(ctx)
 	if err != nil {
 		return nil, err
@@ -81,11 +68,7 @@ func (h Installation) Pause(ctx context.Context) (resume func(context.Context) e
 
 // WaitGone waits until no pod of the handler is left on the node.
 func (h Installation) WaitGone(ctx context.Context, node string) error {
-	r, err := h.running()
-	if err != nil {
-		return err
-	}
-	return r.waitGone(ctx, node)
+	return h.running().waitGone(ctx, node)
 }
 
 // goneTimeout is more than the grace period of any handler known here.
@@ -116,10 +99,7 @@ func (r running) waitGone(ctx context.Context, node string) error {
 // available; the pod may still be terminating.
 func (h Installation) Retire(ctx context.Context, pod string) (err error) {
 	defer explain(&err, "retire %s of handler %s", pod, h.Name)
-	r, err := h.running()
-	if err != nil {
-		return err
-	}
+	r := h.running()
 	pods, err := r.pods(ctx)
 	if err != nil {
 		return err
@@ -139,10 +119,7 @@ func (h Installation) Retire(ctx context.Context, pod string) (err error) {
 // description has it.
 func (h Installation) Move(ctx context.Context, node string) (err error) {
 	defer explain(&err, "move handler %s to %s", h.Name, node)
-	r, err := h.running()
-	if err != nil {
-		return err
-	}
+	r := h.running()
 	patch := fmt.Appendf(nil, moved, node)
 	if err := r.patch(ctx, types.MergePatchType, patch); err != nil {
 		return err

@@ -198,7 +198,7 @@ func TestTheHandlersOfTheProductLoad(t *testing.T) {
 // install uses no cluster: it is for handlers that install nothing.
 func install(t *testing.T, d Description) error {
 	t.Helper()
-	h := d.In(nil, Settings{})
+	h := Installation{Description: d}
 	return errors.Join(h.Install(t.Context()), h.Uninstall(t.Context()))
 }
 

@@ -40,7 +40,7 @@ func loaded(t *testing.T, name string) []*unstructured.Unstructured {
 	if err != nil {
 		t.Fatalf("Load: %v", err)
 	}
-	objects, err := d.In(nil, settings).objects()
+	objects, err := Installation{Description: d, Settings: settings}.objects()
 	if err != nil {
 		t.Fatalf("objects: %v", err)
 	}
@@ -98,7 +98,7 @@ func TestAWorkersObjectsAreNamedAsTheAuditLogDoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects, err := d.In(nil, settings).WorkerObjects()
+	objects, err := Installation{Description: d, Settings: settings}.WorkerObjects()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,10 +113,10 @@ func TestTagsAndLabelsOfAWorker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(d.In(nil, settings).Tags(settings.Workers[1])); got != "map[cluster:spotdrill node:worker3]" {
+	if got := fmt.Sprint(Installation{Description: d, Settings: settings}.Tags(settings.Workers[1])); got != "map[cluster:spotdrill node:worker3]" {
 		t.Errorf("got tags %s", got)
 	}
-	if got, want := d.In(nil, settings).Labels(settings.Workers[1]), map[string]string{"example.org/instance": settings.Workers[1].Instance}; !maps.Equal(got, want) {
+	if got, want := (Installation{Description: d, Settings: settings}).Labels(settings.Workers[1]), map[string]string{"example.org/instance": settings.Workers[1].Instance}; !maps.Equal(got, want) {
 		t.Errorf("got labels %v, want %v", got, want)
 	}
 }
@@ -130,7 +130,7 @@ func TestSettingsOfAFeature(t *testing.T) {
 		if asSetting := d.For("", name); !asSetting.Same(d.For(name, "")) {
 			t.Errorf("%q: as a setting, the handler has others than as a feature", name)
 		}
-		objects, err := d.For(name, "").In(nil, settings).objects()
+		objects, err := Installation{Description: d.For(name, ""), Settings: settings}.objects()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +159,7 @@ func TestAConfigurationIsMerged(t *testing.T) {
 		t.Fatal(err)
 	}
 	for feature, want := range map[string]string{"": "Never WhenEmpty 3 types", "expiration": "90s WhenEmpty 3 types", "consolidation": "Never WhenEmpty 1 types"} {
-		objects, err := d.For(feature, "").In(nil, settings).objects()
+		objects, err := Installation{Description: d.For(feature, ""), Settings: settings}.objects()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -299,7 +299,7 @@ func TestAnotherInstallationIsApart(t *testing.T) {
 	for name, namespace := range map[string]string{history.OtherHandler: "spotdrill-second-handler", "lane-3": "spotdrill-lane-3-handler"} {
 		other := settings
 		other.Installation = name
-		objects, err := d.In(nil, other).objects()
+		objects, err := Installation{Description: d, Settings: other}.objects()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -315,7 +315,7 @@ func TestAnotherInstallationIsApart(t *testing.T) {
 				}
 			}
 		}
-		if got := d.In(nil, other).Workload(); got != namespace+"/aws-node-termination-handler" {
+		if got := (Installation{Description: d, Settings: other}).Workload(); got != namespace+"/aws-node-termination-handler" {
 			t.Errorf("its pods are those of %s", got)
 		}
 	}
@@ -396,7 +396,7 @@ func TestWhatAStoppedHandlerLacks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, objects, err := d.In(&rest.Config{}, settings).temporary()
+	_, objects, err := Installation{Description: d, Settings: settings, Config: &rest.Config{}}.temporary()
 	if err != nil {
 		t.Fatal(err)
 	}

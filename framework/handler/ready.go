@@ -34,10 +34,7 @@ func (h Installation) WaitReady(ctx context.Context) error {
 // waitReady waits until every replica of the handler is available and the handler knows its
 // workers.
 func (h Installation) waitReady(ctx context.Context) error {
-	r, err := h.running()
-	if err != nil {
-		return err
-	}
+	r := h.running()
 	seen, err := h.waitAvailable(ctx, r)
 	if err == nil {
 		err = h.waitWorkers(ctx)
@@ -162,10 +159,7 @@ func (h Installation) Logs(ctx context.Context, since time.Time) (_ string, err 
 	if len(h.documents) == 0 {
 		return "", nil
 	}
-	r, err := h.running()
-	if err != nil {
-		return "", err
-	}
+	r := h.running()
 	pods, err := r.pods(ctx)
 	if err != nil {
 		return "", err

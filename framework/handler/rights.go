@@ -24,11 +24,7 @@ func (h Installation) Rights(ctx context.Context) (_ []Right, err error) {
 	if h.Workload() == "" {
 		return nil, nil
 	}
-	r, err := h.running()
-	if err != nil {
-		return nil, err
-	}
-	return r.rights(ctx)
+	return h.running().rights(ctx)
 }
 
 // User is the handler's user name in the API server; empty if it installs nothing.
@@ -37,10 +33,7 @@ func (h Installation) User(ctx context.Context) (_ string, err error) {
 	if h.Workload() == "" {
 		return "", nil
 	}
-	r, err := h.running()
-	if err != nil {
-		return "", err
-	}
+	r := h.running()
 	account, err := r.account(ctx)
 	if err != nil {
 		return "", err

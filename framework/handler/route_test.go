@@ -55,7 +55,7 @@ func TestTheProductsHandlersAreRouted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		objects, err := d.In(nil, routed).objects()
+		objects, err := Installation{Description: d, Settings: routed}.objects()
 		if err != nil {
 			t.Fatal(err)
 		}

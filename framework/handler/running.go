@@ -18,13 +18,9 @@ type Installation struct {
 	Description
 	// Settings are what it must know about the cluster. They name its namespace and its credentials,
 	// which are its own.
-	Settings Settings
-	Config   *rest.Config // of a client of the cluster
-}
-
-// In is the handler in the cluster that config gives access to.
-func (d Description) In(config *rest.Config, s Settings) Installation {
-	return Installation{d, s, config}
+	Settings  Settings
+	Clientset kubernetes.Interface
+	Config    *rest.Config // of clients for objects of any kind
 }
 
 // explain adds to an error what was being done.
@@ -42,13 +38,9 @@ type running struct {
 	workers         int // that a DaemonSet must run on, at least
 }
 
-func (h Installation) running() (running, error) {
-	client, err := kubernetes.NewForConfig(h.Config)
-	if err != nil {
-		return running{}, fmt.Errorf("make a client: %w", err)
-	}
+func (h Installation) running() running {
 	namespace, name, _ := strings.Cut(h.Workload(), "/")
-	return running{client, h.OnEachNode(), namespace, name, max(1, len(h.Settings.Workers))}, nil
+	return running{h.Clientset, h.OnEachNode(), namespace, name, max(1, len(h.Settings.Workers))}
 }
 
 // String is "Deployment NAMESPACE/NAME".

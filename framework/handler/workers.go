@@ -172,9 +172,9 @@ func (h Installation) Stop(ctx context.Context) (err error) {
 // removeLeases removes the leases of the stopped pods from our own namespace: a leader that
 // did not release its lease would keep the next one waiting for 15 s.
 func (h Installation) removeLeases(ctx context.Context) error {
-	r, err := h.running()
-	if err != nil || r.namespace != h.Settings.namespace() {
-		return err
+	r := h.running()
+	if r.namespace != h.Settings.namespace() {
+		return nil
 	}
 	if err := r.client.CoordinationV1().Leases(r.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		return fmt.Errorf("remove leases: %w", err)

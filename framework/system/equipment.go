@@ -26,7 +26,7 @@ func (s *System) InCluster(i *Installation) handler.Installation {
 	if i.queue != nil {
 		settings.QueueName, settings.QueueURL = s.queueName(i), i.queue.QueueURL(settings.Endpoint)
 	}
-	return i.Handler.In(s.Cluster.Config, settings)
+	return handler.Installation{Description: i.Handler, Settings: settings, Clientset: s.Cluster.Clientset, Config: s.Cluster.Config}
 }
 
 // WithWorkers is InCluster with the workers as they are now.
