@@ -27,7 +27,7 @@ func (p *Play) Arrange(ctx context.Context) error {
 	// A handler's client drops events about a node beyond 25 in a row, as client-go's spam filter
 	// does, and drills share few nodes.
 	if slices.ContainsFunc(p.Drills, func(r *Runner) bool { return r.Scenario.ReadsNodeEvents() }) {
-		p.sys.ReplacePods()
+		p.sys.Handlers.ReplacePods()
 	}
 	group.Go(func() error {
 		repaired, err := p.sys.Restore(ctx, p.launches()...)
@@ -39,11 +39,11 @@ func (p *Play) Arrange(ctx context.Context) error {
 		}
 		restored <- repaired
 		for _, want := range first.Handlers {
-			if err := p.sys.Install(ctx, want); err != nil {
+			if err := p.sys.Handlers.Install(ctx, want); err != nil {
 				return err
 			}
 		}
-		if !p.sys.ServesMetadata() {
+		if !p.sys.Handlers.ServesMetadata() {
 			return nil
 		}
 		return p.sys.Metadata().Clear(ctx)
@@ -65,6 +65,11 @@ func (p *Play) Arrange(ctx context.Context) error {
 		}
 		if err := p.pickNodes(ctx); err != nil {
 			return err
+		}
+		if slices.ContainsFunc(p.Drills, func(r *Runner) bool { return r.Scenario.Grows() }) {
+			if err := p.sys.StartKwok(ctx); err != nil {
+				return err
+			}
 		}
 		return inParallel(ctx, p.Drills, func(ctx context.Context, r *Runner) error {
 			if err := r.start(ctx); err != nil {
@@ -98,7 +103,7 @@ func (p *Play) pickNodes(ctx context.Context) error {
 		return slices.ContainsFunc(pods, func(p clusterdns.Pod) bool { return p.Node == n.Name })
 	}
 	p.nameLaunched()
-	others, err := p.sys.LaunchedByOthers(ctx)
+	others, err := p.sys.Launches.Others(ctx)
 	if err != nil {
 		return err
 	}
@@ -133,7 +138,7 @@ func (p *Play) launches() []cloud.Launch {
 
 // nameLaunched gives the launched nodes their names in the scenarios.
 func (p *Play) nameLaunched() {
-	launched := p.sys.Launched()
+	launched := p.sys.Launches.OfDrill()
 	p.eachLaunched(func(r *Runner, name string, _ scenarios.Pick) { r.nodes[name], launched = launched[0], launched[1:] })
 }
 

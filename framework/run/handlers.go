@@ -28,8 +28,8 @@ const signalled = 3 * time.Second
 // handlers disturbs the handler under test, and records what all handlers of a drill do.
 type handlers struct {
 	*drill
-	sys     *system.System
-	cluster *cluster.Cluster
+	installed *system.Handlers
+	cluster   *cluster.Cluster
 	// requests are what the one under test requested of the API server since the drills began.
 	requests func(context.Context) (recording.Requests, error)
 	// launched are its objects of the nodes that it had launched at the beginning.
@@ -49,7 +49,7 @@ func (h *handlers) do(ctx context.Context, d scenarios.Do) error {
 }
 
 func (h *handlers) disturb(ctx context.Context, d scenarios.Do) error {
-	under := h.sys.InCluster(h.under())
+	under := h.installed.InCluster(h.under())
 	pods, err := under.Pods(ctx)
 	if err != nil {
 		return err
@@ -139,7 +139,7 @@ func (h *handlers) lasting(ctx context.Context, d scenarios.Do, undo func(contex
 
 // stop leaves the handler without a pod for the step's time.
 func (h *handlers) stop(ctx context.Context, d scenarios.Do) error {
-	resume, err := h.sys.InCluster(h.under()).Pause(ctx)
+	resume, err := h.installed.InCluster(h.under()).Pause(ctx)
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (h *handlers) reconnect(ctx context.Context, pods []corev1.Pod, d scenarios
 
 // reconfigure lets the handler remove nodes without a notice.
 func (h *handlers) reconfigure(ctx context.Context, c scenarios.Do) error {
-	under, err := h.sys.WithWorkers(ctx, h.under())
+	under, err := h.installed.WithWorkers(ctx, h.under())
 	if err != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ func disturbance(d scenarios.Do) history.Disturbance {
 // recordRights records what the handler under test may do in the cluster, and notes what it has
 // launched already.
 func (h *handlers) recordRights(ctx context.Context) error {
-	rights, err := h.sys.InCluster(h.under()).Rights(ctx)
+	rights, err := h.installed.InCluster(h.under()).Rights(ctx)
 	if err != nil {
 		return err
 	}
@@ -206,7 +206,7 @@ func (h *handlers) recordRights(ctx context.Context) error {
 		}
 		h.Record(history.NewRBACRule(right.Role, strings.Join(right.Verbs, ","), strings.Join(of, ",")))
 	}
-	h.launched, err = h.sys.InCluster(h.under()).LaunchedObjects(ctx)
+	h.launched, err = h.installed.InCluster(h.under()).LaunchedObjects(ctx)
 	return err
 }
 
@@ -231,7 +231,7 @@ func (h *handlers) workerObjects(ctx context.Context) ([]handler.WorkerObject, e
 	if !h.handler().KnowsWorkers() {
 		return nil, nil
 	}
-	under, err := h.sys.WithWorkers(ctx, h.under())
+	under, err := h.installed.WithWorkers(ctx, h.under())
 	if err != nil {
 		return nil, err
 	}
@@ -275,7 +275,7 @@ func (h *handlers) saveLogs(ctx context.Context) error {
 	defer cancel()
 	var errs []error
 	for _, want := range h.Handlers {
-		if i := h.sys.Installed(want.Name); i != nil {
+		if i := h.installed.Installed(want.Name); i != nil {
 			errs = append(errs, h.saveLog(ctx, i))
 		}
 	}
@@ -283,7 +283,7 @@ func (h *handlers) saveLogs(ctx context.Context) error {
 }
 
 func (h *handlers) saveLog(ctx context.Context, i *system.Installation) error {
-	text, err := h.sys.InCluster(i).Logs(ctx, h.Clock().Start())
+	text, err := h.installed.InCluster(i).Logs(ctx, h.Clock().Start())
 	if err != nil {
 		text = fmt.Sprintf("the handler's log could not be read: %v\n", err)
 	}

@@ -15,8 +15,8 @@ import (
 // operator does to nodes what an operator or the cloud does.
 type operator struct {
 	*drill
-	cluster *cluster.Cluster
-	sys     *system.System // for what the installed handlers set on nodes
+	cluster  *cluster.Cluster
+	handlers *system.Handlers // which set labels and taints on nodes
 }
 
 // prepare brings the nodes into the state that the scenario begins with.
@@ -65,7 +65,7 @@ func (o operator) do(ctx context.Context, d scenarios.Do) error {
 	case history.UncordonNode:
 		err = nodes.Uncordon(ctx, o.cluster.Clientset, node.Name)
 	case history.ReadmitNode:
-		err = o.sys.Readmit(ctx, node.Name)
+		err = o.handlers.Readmit(ctx, node.Name)
 	case history.DeleteNode:
 		err = nodes.Delete(ctx, o.cluster.Clientset, node.Name)
 	case history.RejoinNode:
@@ -77,9 +77,9 @@ func (o operator) do(ctx context.Context, d scenarios.Do) error {
 	case history.StartAgain:
 		err = o.cluster.StartAgain(ctx, node.Name)
 	case history.Uninitialize:
-		err = o.sys.Uninitialize(ctx, o.under(), node.Name)
+		err = o.handlers.Uninitialize(ctx, o.under(), node.Name)
 	case history.Initialize:
-		err = o.sys.Initialize(ctx, o.under(), node.Name)
+		err = o.handlers.Initialize(ctx, o.under(), node.Name)
 	}
 	if err != nil {
 		return fmt.Errorf("operate: %s: %w", operation(d), err)

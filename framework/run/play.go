@@ -104,10 +104,13 @@ func (p *Play) SaveLogs(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// SaveState saves the cluster's state next to the histories, for a reader of a failure.
+// SaveState saves the cluster's state next to the histories, for a reader of a failure. What is
+// missing changes no verdict, so it is only logged.
 func (p *Play) SaveState(ctx context.Context) {
 	for _, r := range p.Drills {
-		r.saveState(ctx)
+		if err := r.saveState(ctx); err != nil {
+			p.sys.Log("    the cluster's state could not be saved completely: %s", oneLine(err))
+		}
 	}
 }
 
@@ -122,7 +125,7 @@ func (p *Play) requests(ctx context.Context) (recording.Requests, error) {
 
 // requestsOf are what the handler of an installation requested since the drills began.
 func (p *Play) requestsOf(ctx context.Context, i *system.Installation) (recording.Requests, error) {
-	user, err := p.sys.InCluster(i).User(ctx)
+	user, err := p.sys.Handlers.InCluster(i).User(ctx)
 	if err != nil || user == "" {
 		return recording.Requests{}, err
 	}

@@ -15,7 +15,7 @@ import (
 // ClearQueue ends what the drills left to the handlers: messages, faults, and what metadata
 // announces.
 func (p *Play) ClearQueue(ctx context.Context) error {
-	if p.sys.ServesMetadata() {
+	if p.sys.Handlers.ServesMetadata() {
 		// The service of a node that does not answer is asked again when the next drill is arranged.
 		if err := p.sys.Metadata().Clear(ctx); err != nil {
 			p.sys.Log("    not all metadata could be cleared yet: %s", oneLine(err))
@@ -28,11 +28,11 @@ func (p *Play) ClearQueue(ctx context.Context) error {
 // After a disturbance its pods are replaced; its other objects stay.
 func (p *Play) Uninstall(ctx context.Context) error {
 	changed := slices.ContainsFunc(p.Drills, func(r *Runner) bool { return r.Scenario.MovesHandler() || r.Scenario.Reconfigures() })
-	if under := p.sys.Installed(history.UnderTest); under == nil || !under.Ready() || changed {
-		return p.sys.Uninstall(ctx, history.UnderTest)
+	if under := p.sys.Handlers.Installed(history.UnderTest); under == nil || !under.Ready() || changed {
+		return p.sys.Handlers.Uninstall(ctx, history.UnderTest)
 	}
 	if slices.ContainsFunc(p.Drills, func(r *Runner) bool { return r.Scenario.Disturbed() }) {
-		p.sys.ReplacePods()
+		p.sys.Handlers.ReplacePods()
 	}
 	return nil
 }

@@ -24,13 +24,14 @@ import (
 // that, and records it.
 type Runner struct {
 	*drill
-	sys     *system.System // for what is launched
-	cluster *cluster.Cluster
-	aws     *cloud.AWS
-	dns     *clusterdns.CoreDNS
+	cluster  *cluster.Cluster
+	aws      *cloud.AWS
+	dns      *clusterdns.CoreDNS
+	launches *system.Launches
 
 	workload    workload
 	probers     *probers
+	waits       *waits
 	handlers    *handlers
 	operator    operator
 	coreDNS     coreDNS
@@ -47,10 +48,10 @@ func newRunner(sys *system.System, as Drill, requests func(context.Context) (rec
 	}
 	meta := history.Meta{
 		Scenario: as.Scenario.Name, Set: string(as.Set), Attempt: as.Attempt,
-		Handler: sys.Meta(as.Handlers[0]), Environment: sys.Environment,
+		Handler: sys.Handlers.Meta(as.Handlers[0]), Environment: sys.Environment,
 	}
 	for _, other := range as.Handlers[1:] {
-		meta.Other = new(sys.Meta(other))
+		meta.Other = new(sys.Handlers.Meta(other))
 	}
 	rec, err := history.Create(as.Dir, history.NewClock(), meta)
 	if err != nil {
@@ -61,15 +62,18 @@ func newRunner(sys *system.System, as Drill, requests func(context.Context) (rec
 		nodes: map[string]cluster.Node{}, sent: map[string]*sent{}, broken: make(chan error, 3+scenarios.MaxProbers),
 	}
 	c, dns, own := sys.Cluster, sys.DNS, pods{sys.Cluster.Objects()}
+	probers := &probers{drill: d, pods: own, dns: dns, coreDNSImage: sys.Environment["coredns"]}
+	namespace, _, _ := strings.Cut(meta.Handler.Deployment, "/")
 	return &Runner{
-		drill: d, sys: sys, cluster: c, aws: sys.AWS, dns: dns,
+		drill: d, cluster: c, aws: sys.AWS, dns: dns, launches: sys.Launches,
 		workload:    workload{d, own, dns, c, addOns{d, own.Client, dns}},
-		probers:     &probers{drill: d, pods: own, dns: dns, coreDNSImage: sys.Environment["coredns"]},
-		handlers:    &handlers{drill: d, sys: sys, cluster: c, requests: requests},
-		operator:    operator{d, c, sys},
+		probers:     probers,
+		waits:       &waits{drill: d, probers: probers, binary: sys.Binary(), handler: namespace, names: map[string]string{}},
+		handlers:    &handlers{drill: d, installed: sys.Handlers, cluster: c, requests: requests},
+		operator:    operator{d, c, sys.Handlers},
 		coreDNS:     coreDNS{d, dns, c},
 		scaling:     &scaling{drill: d, clientset: c.Clientset, dns: dns},
-		metadata:    metadata{d, sys.Metadata(), sys.ServesMetadata, c, map[string]imds.Announced{}},
+		metadata:    metadata{d, sys.Metadata(), sys.Handlers.ServesMetadata, c, map[string]imds.Announced{}},
 		queueFaults: queueFaults{d, sys.AWS},
 		proxy:       recordingProxy{d, own},
 	}, nil
@@ -77,11 +81,6 @@ func newRunner(sys *system.System, as Drill, requests func(context.Context) (rec
 
 // start starts the scenario's pods and probers on the nodes that were picked.
 func (r *Runner) start(ctx context.Context) error {
-	if r.Scenario.Grows() {
-		if err := r.sys.StartKwok(ctx); err != nil {
-			return err
-		}
-	}
 	if r.application() {
 		// Its address must be known before.
 		if err := r.workload.start(ctx); err != nil {
@@ -99,12 +98,10 @@ func (r *Runner) start(ctx context.Context) error {
 
 // sources are what the drill is recorded from.
 func (r *Runner) sources() recording.Sources {
-	namespace, _, _ := strings.Cut(r.sys.Meta(*r.under()).Deployment, "/")
-	waits := &waits{drill: r.drill, probers: r.probers, binary: r.sys.Binary(), handler: namespace, names: map[string]string{}}
 	return recording.Sources{
 		Watch:   r.watch,
 		Facts:   r.recordFacts,
-		Streams: []recording.Start{waits.record, r.proxy.record, r.probers.record},
+		Streams: []recording.Start{r.waits.record, r.proxy.record, r.probers.record},
 		Last:    r.recordLast,
 	}
 }
@@ -118,7 +115,7 @@ func (r *Runner) watch(ctx context.Context) (recording.Watching, error) {
 	if err != nil {
 		return recording.Watching{}, err
 	}
-	stopLaunches := r.sys.RecordLaunches(r.Record)
+	stopLaunches := r.launches.Record(r.Record)
 	return recording.Watching{Complete: watcher.Complete, Stop: func() { stopLaunches(); watcher.Stop() }}, nil
 }
 
@@ -166,14 +163,10 @@ const stateFolder = "state"
 // some of it comes from kubelets that may be gone.
 const saveTimeout = 20 * time.Second
 
-// saveState saves what a reader of a failure looks at first. What is missing changes
-// no verdict, so it is only logged.
-func (r *Runner) saveState(ctx context.Context) {
+// saveState saves what a reader of a failure looks at first.
+func (r *Runner) saveState(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
 	defer cancel()
 	down, err := r.cluster.Down(ctx)
-	err = errors.Join(err, recording.SaveState(ctx, r.cluster.Clientset, down, filepath.Join(r.Dir, stateFolder), r.Clock().Start(), system.Namespace))
-	if err != nil {
-		r.sys.Log("    the cluster's state could not be saved completely: %s", oneLine(err))
-	}
+	return errors.Join(err, recording.SaveState(ctx, r.cluster.Clientset, down, filepath.Join(r.Dir, stateFolder), r.Clock().Start(), system.Namespace))
 }

@@ -103,7 +103,7 @@ func (r *Runner) beginFault(ctx context.Context, f fault.Fault) error {
 	case f.On == history.OnMetadata:
 		err = r.metadata.beginFault(ctx, f)
 	case f.Type.OfInstances():
-		err = r.sys.FailLaunches(f)
+		err = r.launches.Fail(f)
 	case f.Type.OfTheQueueItself():
 		err = r.queueFaults.begin(ctx, f)
 	default:
@@ -217,7 +217,7 @@ func (r *Runner) putFindings(ctx context.Context, n scenarios.Notice) error {
 // formerInstance is an instance that had the node's name and was terminated: names are
 // used again when an address is.
 func (r *Runner) formerInstance(ctx context.Context, node cluster.Node) (cluster.Node, error) {
-	started, err := r.aws.RunInstances(ctx, r.sys.InCluster(r.under()).Settings.ClusterName, []string{node.Name})
+	started, err := r.aws.RunInstances(ctx, r.cluster.Name, []string{node.Name})
 	if err != nil {
 		return cluster.Node{}, err
 	}
@@ -286,7 +286,7 @@ func (r *Runner) reclaim(ctx context.Context, step scenarios.Reclaim) error {
 		return nil
 	}
 	at := r.now()
-	if err := r.sys.Reclaim(ctx, node); err != nil {
+	if err := r.launches.Reclaim(ctx, node); err != nil {
 		return err
 	}
 	done := r.now()

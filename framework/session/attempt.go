@@ -121,7 +121,7 @@ func (s *Session) playOnce(ctx context.Context, folder reports.Folder, scenario 
 // waits for ever, perhaps for a request that was never answered, would fail all that follow.
 func (s *Session) replacePodsUnless(passed bool) {
 	if !passed {
-		s.system.ReplacePods()
+		s.system.Handlers.ReplacePods()
 	}
 }
 

@@ -150,7 +150,7 @@ func (s *Session) SetUp(ctx context.Context) error {
 	if err := s.report.PlayIn(s.system.Environment); err != nil {
 		return fmt.Errorf("go on with run %s: %w", s.folder.Run, err)
 	}
-	s.report.Handler.Version = s.system.Meta(underTest(s.Handler)).Version
+	s.report.Handler.Version = s.system.Handlers.Meta(underTest(s.Handler)).Version
 	s.report.Timings.Setup += reports.Seconds(time.Since(s.started))
 	s.System.Log("set-up took %.0f s", time.Since(s.started).Seconds())
 	if expected := s.expected(); expected > 0 {
@@ -331,7 +331,7 @@ func (s *Session) Attempts(ctx context.Context, name string, scenario scenarios.
 
 // remove uninstalls a handler that is not the session's, and removes its image.
 func (s *Session) remove(ctx context.Context, under handler.Description) error {
-	if err := s.system.Uninstall(ctx, history.UnderTest); err != nil {
+	if err := s.system.Handlers.Uninstall(ctx, history.UnderTest); err != nil {
 		return err
 	}
 	return s.system.RemoveImage(ctx, underTest(under))

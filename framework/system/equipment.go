@@ -17,44 +17,44 @@ import (
 )
 
 // InCluster is the handler of an installation in the cluster, without its workers.
-func (s *System) InCluster(i *Installation) handler.Installation {
-	settings := s.settings
-	if ref, ok := s.images[buildOf(i.Handler)]; ok {
+func (hs *Handlers) InCluster(i *Installation) handler.Installation {
+	settings := hs.settings
+	if ref, ok := hs.images[buildOf(i.Handler)]; ok {
 		settings.Image = ref
 	}
 	settings.Installation = i.Name
 	if i.queue != nil {
-		settings.QueueName, settings.QueueURL = s.queueName(i), i.queue.QueueURL(settings.Endpoint)
+		settings.QueueName, settings.QueueURL = hs.queueName(i), i.queue.QueueURL(settings.Endpoint)
 	}
-	return handler.Installation{Description: i.Handler, Settings: settings, Clientset: s.Cluster.Clientset, Config: s.Cluster.Config}
+	return handler.Installation{Description: i.Handler, Settings: settings, Clientset: hs.cluster.Clientset, Config: hs.cluster.Config}
 }
 
 // WithWorkers is InCluster with the workers as they are now.
-func (s *System) WithWorkers(ctx context.Context, i *Installation) (handler.Installation, error) {
-	h, capacity := s.InCluster(i), i.Handler.Workers.Capacity
+func (hs *Handlers) WithWorkers(ctx context.Context, i *Installation) (handler.Installation, error) {
+	h, capacity := hs.InCluster(i), i.Handler.Workers.Capacity
 	// What a drill launches is the handler's, whatever its capacity.
-	fixed := slices.DeleteFunc(slices.Clone(s.Cluster.Nodes), func(n cluster.Node) bool {
+	fixed := slices.DeleteFunc(slices.Clone(hs.cluster.Nodes), func(n cluster.Node) bool {
 		return n.Capacity == nodes.ControlPlane || capacity != "" && n.Capacity != capacity
 	})
-	for _, n := range slices.Concat(fixed, s.launched) {
-		w, err := s.worker(ctx, n)
+	for _, n := range slices.Concat(fixed, hs.launches.drill) {
+		w, err := hs.worker(ctx, n)
 		if err != nil {
 			return h, err
 		}
 		h.Settings.Workers = append(h.Settings.Workers, w)
 	}
-	return h, s.measureLost(ctx, h.Settings.Workers)
+	return h, hs.measureLost(ctx, h.Settings.Workers)
 }
 
 // withTagged is WithWorkers, and tags the workers' instances as the handler requires. The tags
 // stay: nothing else reads them.
-func (s *System) withTagged(ctx context.Context, i *Installation) (handler.Installation, error) {
-	h, err := s.WithWorkers(ctx, i)
+func (hs *Handlers) withTagged(ctx context.Context, i *Installation) (handler.Installation, error) {
+	h, err := hs.WithWorkers(ctx, i)
 	if err != nil {
 		return h, err
 	}
 	for _, w := range h.Settings.Workers {
-		if err := s.AWS.Tag(ctx, w.Instance, h.Tags(w)); err != nil {
+		if err := hs.aws.Tag(ctx, w.Instance, h.Tags(w)); err != nil {
 			return h, err
 		}
 	}
@@ -62,12 +62,12 @@ func (s *System) withTagged(ctx context.Context, i *Installation) (handler.Insta
 }
 
 // worker is a node as a handler's objects have it. One that is lost has no size.
-func (s *System) worker(ctx context.Context, n cluster.Node) (handler.Worker, error) {
+func (hs *Handlers) worker(ctx context.Context, n cluster.Node) (handler.Worker, error) {
 	w := handler.Worker{
 		Node: n.Name, Instance: n.Instance, ProviderID: kind.ProviderID(n.Zone, n.Instance),
 		Capacity: n.Capacity, Zone: n.Zone,
 	}
-	node, err := s.Cluster.Clientset.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
+	node, err := hs.cluster.Clientset.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return w, fmt.Errorf("read node %s: %w", n.Name, err)
 	}
@@ -80,15 +80,15 @@ func (s *System) worker(ctx context.Context, n cluster.Node) (handler.Worker, er
 
 // measureLost gives lost workers the size of another: all are the same. If all of them are lost,
 // that is the on-demand worker, which never is.
-func (s *System) measureLost(ctx context.Context, workers []handler.Worker) error {
+func (hs *Handlers) measureLost(ctx context.Context, workers []handler.Worker) error {
 	lost := func(w handler.Worker) bool { return w.CPU == "" }
 	if !slices.ContainsFunc(workers, lost) {
 		return nil
 	}
 	measured := slices.DeleteFunc(slices.Clone(workers), lost)
-	for _, n := range s.Cluster.Nodes {
+	for _, n := range hs.cluster.Nodes {
 		if len(measured) == 0 && n.Capacity == nodes.OnDemand {
-			w, err := s.worker(ctx, n)
+			w, err := hs.worker(ctx, n)
 			if err != nil {
 				return err
 			}
@@ -108,46 +108,52 @@ func (s *System) measureLost(ctx context.Context, workers []handler.Worker) erro
 
 // label sets a handler's labels on a worker's node when that has registered. A handler that reads
 // metadata may start there then, so the metadata must be served.
-func (s *System) label(ctx context.Context, d handler.Description, w handler.Worker, labels map[string]string) error {
-	if err := nodes.WaitRegisteredAs(ctx, s.Cluster.Clientset, w.Node, w.ProviderID); err != nil {
+func (hs *Handlers) label(ctx context.Context, d handler.Description, w handler.Worker, labels map[string]string) error {
+	if err := nodes.WaitRegisteredAs(ctx, hs.cluster.Clientset, w.Node, w.ProviderID); err != nil {
 		return err
 	}
 	if d.ReadsMetadata() {
-		if err := s.Metadata().waitServed(ctx, w.Node); err != nil {
+		if err := hs.metadata().waitServed(ctx, w.Node); err != nil {
 			return err
 		}
 	}
-	return nodes.AddLabels(ctx, s.Cluster.Clientset, w.Node, labels)
+	return nodes.AddLabels(ctx, hs.cluster.Clientset, w.Node, labels)
+}
+
+// Readmit makes a node schedulable again and removes the taints that the installed handlers
+// set, as an operator does.
+func (hs *Handlers) Readmit(ctx context.Context, node string) error {
+	return nodes.Readmit(ctx, hs.cluster.Clientset, node, hs.leftovers())
 }
 
 // Initialize sets the labels on a worker's node that the installation's pods need there.
-func (s *System) Initialize(ctx context.Context, i *Installation, node string) error {
-	labels, err := s.labelsOf(ctx, i, node)
+func (hs *Handlers) Initialize(ctx context.Context, i *Installation, node string) error {
+	labels, err := hs.labelsOf(ctx, i, node)
 	if err != nil {
 		return err
 	}
-	return nodes.AddLabels(ctx, s.Cluster.Clientset, node, labels)
+	return nodes.AddLabels(ctx, hs.cluster.Clientset, node, labels)
 }
 
 // Uninitialize removes them, and returns when its pods have left the node. The next Restore sets the
 // labels again, if ReplacePods is called.
-func (s *System) Uninitialize(ctx context.Context, i *Installation, node string) error {
-	labels, err := s.labelsOf(ctx, i, node)
+func (hs *Handlers) Uninitialize(ctx context.Context, i *Installation, node string) error {
+	labels, err := hs.labelsOf(ctx, i, node)
 	if err != nil {
 		return err
 	}
-	if err := nodes.RemoveLabels(ctx, s.Cluster.Clientset, node, slices.Collect(maps.Keys(labels))); err != nil {
+	if err := nodes.RemoveLabels(ctx, hs.cluster.Clientset, node, slices.Collect(maps.Keys(labels))); err != nil {
 		return err
 	}
-	if err := s.InCluster(i).WaitGone(ctx, node); err != nil {
+	if err := hs.InCluster(i).WaitGone(ctx, node); err != nil {
 		return fmt.Errorf("remove the labels of handler %s from %s: %w", i.Handler.Name, node, err)
 	}
 	return nil
 }
 
 // labelsOf are the labels that the handler needs on a worker's node.
-func (s *System) labelsOf(ctx context.Context, i *Installation, node string) (map[string]string, error) {
-	h, err := s.WithWorkers(ctx, i)
+func (hs *Handlers) labelsOf(ctx context.Context, i *Installation, node string) (map[string]string, error) {
+	h, err := hs.WithWorkers(ctx, i)
 	if err != nil {
 		return nil, err
 	}

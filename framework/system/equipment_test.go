@@ -41,8 +41,8 @@ func TestLostWorkersHaveTheSizeOfAnother(t *testing.T) {
 		"all have just registered":  {[]runtime.Object{nodeOf("a", ""), nodeOf("b", ""), nodeOf("stays", "4")}, "4"},
 		"nobody knows, for nothing": {nil, ""},
 	} {
-		s := &System{Cluster: &cluster.Cluster{Nodes: fixed, Clientset: fake.NewClientset(c.nodes...)}}
-		h, err := s.WithWorkers(t.Context(), &Installation{Handler: handler.Description{Workers: handler.Workers{Capacity: nodes.Spot}}})
+		hs := &Handlers{launches: &Launches{}, cluster: &cluster.Cluster{Nodes: fixed, Clientset: fake.NewClientset(c.nodes...)}}
+		h, err := hs.WithWorkers(t.Context(), &Installation{Handler: handler.Description{Workers: handler.Workers{Capacity: nodes.Spot}}})
 		if err != nil {
 			t.Fatal(err)
 		}

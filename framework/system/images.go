@@ -31,7 +31,7 @@ func (s *System) Provide(ctx context.Context, i Installation, override string) e
 		if err != nil {
 			return err
 		}
-		s.images[buildOf(i.Handler)] = ref
+		s.Handlers.images[buildOf(i.Handler)] = ref
 		return nil
 	}
 	held, err := s.hold(ctx, i.Handler, override)
@@ -43,7 +43,7 @@ func (s *System) Provide(ctx context.Context, i Installation, override string) e
 		if err != nil {
 			return err
 		}
-		s.images[buildOf(i.Handler)] = ref
+		s.Handlers.images[buildOf(i.Handler)] = ref
 		s.Environment[i.FilePrefix()+"-image"] = held + " as " + ref
 		return nil
 	})
@@ -84,11 +84,11 @@ func (s *System) hold(ctx context.Context, d handler.Description, override strin
 // RemoveImage removes the image that Provide loaded from the Binary of an installation's handler,
 // which must be uninstalled.
 func (s *System) RemoveImage(ctx context.Context, i Installation) error {
-	ref, ok := s.images[buildOf(i.Handler)]
+	ref, ok := s.Handlers.images[buildOf(i.Handler)]
 	if !ok || i.Handler.Binary == "" || ref == s.Image {
 		return nil
 	}
-	delete(s.images, buildOf(i.Handler))
+	delete(s.Handlers.images, buildOf(i.Handler))
 	workers, err := s.Cluster.Workers()
 	if err != nil {
 		return err

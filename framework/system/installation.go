@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/spotdrill/spotdrill/framework/cloud"
+	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/history"
 )
@@ -32,7 +33,7 @@ type Installation struct {
 	// charts would set them up. Otherwise it reads the cluster's queue.
 	OwnQueue bool
 
-	// What follows is its state, which the System keeps.
+	// What follows is its state, which Handlers keeps.
 
 	queue   *cloud.AWS // a client of its own queue; nil without one
 	ready   bool       // it became ready
@@ -55,9 +56,22 @@ func (i *Installation) FilePrefix() string {
 	return i.Name + "-handler"
 }
 
+// Handlers installs handlers in the cluster, and removes them.
+type Handlers struct {
+	cluster  *cluster.Cluster
+	aws      *cloud.AWS
+	launches *Launches
+	name     string           // of the cluster
+	settings handler.Settings // that all of them have, see InCluster
+	images   map[build]string // of handlers, as the nodes know them
+	all      []*Installation  // in the order in which they were installed
+}
+
+func (hs *Handlers) metadata() Metadata { return Metadata{hs.cluster} }
+
 // Installed is the installation of that name; nil if there is none.
-func (s *System) Installed(name string) *Installation {
-	for _, i := range s.installations {
+func (hs *Handlers) Installed(name string) *Installation {
+	for _, i := range hs.all {
 		if i.Name == name {
 			return i
 		}
@@ -68,35 +82,35 @@ func (s *System) Installed(name string) *Installation {
 // Install installs a handler. One of that name that is installed and the same is kept, so that
 // scenarios share it; one that differs is replaced. One that does not become ready stays until
 // Uninstall.
-func (s *System) Install(ctx context.Context, want Installation) error {
-	if now := s.Installed(want.Name); now != nil && now.ready && now.OwnQueue == want.OwnQueue && now.Handler.Same(want.Handler) {
+func (hs *Handlers) Install(ctx context.Context, want Installation) error {
+	if now := hs.Installed(want.Name); now != nil && now.ready && now.OwnQueue == want.OwnQueue && now.Handler.Same(want.Handler) {
 		now.Handler = want.Handler // another feature can have the same settings
-		return s.onEachNode(ctx, now)
+		return hs.onEachNode(ctx, now)
 	}
-	if err := s.Uninstall(ctx, want.Name); err != nil {
+	if err := hs.Uninstall(ctx, want.Name); err != nil {
 		return err
 	}
 	// Listed first: a handler that is half installed must be removed too.
 	i := &Installation{Name: want.Name, Handler: want.Handler, OwnQueue: want.OwnQueue}
-	s.installations = append(s.installations, i)
-	if err := s.makeQueue(ctx, i); err != nil {
+	hs.all = append(hs.all, i)
+	if err := hs.makeQueue(ctx, i); err != nil {
 		return err
 	}
 	if i.Handler.ReadsMetadata() {
-		if err := s.Metadata().start(ctx, s.Image); err != nil {
+		if err := hs.metadata().start(ctx, hs.settings.Image); err != nil {
 			return err
 		}
 	}
 	if i.underTest() {
-		if err := s.permit(ctx, i.Handler); err != nil {
+		if err := hs.permit(ctx, i.Handler); err != nil {
 			return err
 		}
 	}
-	h, err := s.withTagged(ctx, i)
+	h, err := hs.withTagged(ctx, i)
 	if err != nil {
 		return err
 	}
-	if err := s.withLabels(ctx, h, h.Install); err != nil {
+	if err := hs.withLabels(ctx, h, h.Install); err != nil {
 		if ctx.Err() == nil && i.underTest() {
 			err = fmt.Errorf("%w: %w", ErrNotInstalled, err)
 		}
@@ -107,12 +121,12 @@ func (s *System) Install(ctx context.Context, want Installation) error {
 }
 
 // makeQueue makes the installation's own queue, empty, if it is to have one.
-func (s *System) makeQueue(ctx context.Context, i *Installation) error {
+func (hs *Handlers) makeQueue(ctx context.Context, i *Installation) error {
 	if !i.OwnQueue {
 		return nil
 	}
-	i.queue = s.AWS.Another()
-	err := i.queue.DeployStack(ctx, s.queueName(i))
+	i.queue = hs.aws.Another()
+	err := i.queue.DeployStack(ctx, hs.queueName(i))
 	if err == nil {
 		err = i.queue.Purge(ctx)
 	}
@@ -123,24 +137,24 @@ func (s *System) makeQueue(ctx context.Context, i *Installation) error {
 }
 
 // queueName names the queue that the handler reads, and the stack of one of its own.
-func (s *System) queueName(i *Installation) string {
+func (hs *Handlers) queueName(i *Installation) string {
 	if i.OwnQueue {
-		return s.ownQueue(i.Name)
+		return hs.ownQueue(i.Name)
 	}
-	return s.opts.Cluster
+	return hs.name
 }
 
-func (s *System) ownQueue(installation string) string { return s.opts.Cluster + "-" + installation }
+func (hs *Handlers) ownQueue(installation string) string { return hs.name + "-" + installation }
 
 // permit makes the recording proxy refuse what the handler's IAM policy does not allow.
-func (s *System) permit(ctx context.Context, d handler.Description) error {
-	request := s.Cluster.Objects().PodRequest(http.MethodDelete, Namespace, ProxyPod, RecordsPort, "permitted")
+func (hs *Handlers) permit(ctx context.Context, d handler.Description) error {
+	request := hs.cluster.Objects().PodRequest(http.MethodDelete, Namespace, ProxyPod, RecordsPort, "permitted")
 	if d.Policy != "" {
 		actions, err := json.Marshal(d.Permitted)
 		if err != nil {
 			return fmt.Errorf("encode the permitted actions: %w", err)
 		}
-		request = s.Cluster.Objects().PodRequest(http.MethodPut, Namespace, ProxyPod, RecordsPort, "permitted").
+		request = hs.cluster.Objects().PodRequest(http.MethodPut, Namespace, ProxyPod, RecordsPort, "permitted").
 			SetHeader("Content-Type", "application/json").Body(actions)
 	}
 	if err := request.Do(ctx).Error(); err != nil {
@@ -150,11 +164,11 @@ func (s *System) permit(ctx context.Context, d handler.Description) error {
 }
 
 // onEachNode waits until a handler that runs on each node is on those that were restored.
-func (s *System) onEachNode(ctx context.Context, i *Installation) error {
+func (hs *Handlers) onEachNode(ctx context.Context, i *Installation) error {
 	if !i.Handler.OnEachNode() {
 		return nil
 	}
-	h, err := s.WithWorkers(ctx, i)
+	h, err := hs.WithWorkers(ctx, i)
 	if err != nil {
 		return err
 	}
@@ -163,15 +177,15 @@ func (s *System) onEachNode(ctx context.Context, i *Installation) error {
 
 // Uninstall removes the installation of that name, and its queue. If nothing is installed, it
 // removes what an earlier run left.
-func (s *System) Uninstall(ctx context.Context, name string) error {
-	if len(s.installations) == 0 {
-		return s.removeLeftovers(ctx)
+func (hs *Handlers) Uninstall(ctx context.Context, name string) error {
+	if len(hs.all) == 0 {
+		return hs.removeLeftovers(ctx)
 	}
-	i := s.Installed(name)
+	i := hs.Installed(name)
 	if i == nil {
 		return nil
 	}
-	h, err := s.WithWorkers(ctx, i)
+	h, err := hs.WithWorkers(ctx, i)
 	if err != nil {
 		return err
 	}
@@ -179,39 +193,39 @@ func (s *System) Uninstall(ctx context.Context, name string) error {
 		return err
 	}
 	if i.queue != nil {
-		if err := i.queue.DeleteStack(ctx, s.queueName(i)); err != nil {
+		if err := i.queue.DeleteStack(ctx, hs.queueName(i)); err != nil {
 			return fmt.Errorf("remove the queue of handler %s: %w", i.Handler.Name, err)
 		}
 	}
-	s.installations = slices.DeleteFunc(s.installations, func(o *Installation) bool { return o == i })
-	if !s.ServesMetadata() {
-		if err := s.Metadata().stop(ctx); err != nil {
+	hs.all = slices.DeleteFunc(hs.all, func(o *Installation) bool { return o == i })
+	if !hs.ServesMetadata() {
+		if err := hs.metadata().stop(ctx); err != nil {
 			return err
 		}
 	}
-	if len(s.installations) > 0 {
+	if len(hs.all) > 0 {
 		return nil
 	}
-	return s.Cluster.RemoveLeftovers(ctx)
+	return hs.cluster.RemoveLeftovers(ctx)
 }
 
 // removeLeftovers removes the handlers that an earlier run left, which would continue to drain.
-func (s *System) removeLeftovers(ctx context.Context) error {
-	err := errors.Join(handler.RemoveLeftover(ctx, s.Cluster.Config), s.Metadata().stop(ctx), s.AWS.DeleteStack(ctx, s.ownQueue(history.OtherHandler)))
+func (hs *Handlers) removeLeftovers(ctx context.Context) error {
+	err := errors.Join(handler.RemoveLeftover(ctx, hs.cluster.Config), hs.metadata().stop(ctx), hs.aws.DeleteStack(ctx, hs.ownQueue(history.OtherHandler)))
 	if err != nil {
 		return err
 	}
-	return s.Cluster.RemoveLeftovers(ctx)
+	return hs.cluster.RemoveLeftovers(ctx)
 }
 
 // uninstallOthers removes every installation but that of the handler under test. What they left
 // on nodes is for Restore.
-func (s *System) uninstallOthers(ctx context.Context) error {
-	for _, i := range slices.Clone(s.installations) {
+func (hs *Handlers) uninstallOthers(ctx context.Context) error {
+	for _, i := range slices.Clone(hs.all) {
 		if i.underTest() {
 			continue
 		}
-		if err := s.Uninstall(ctx, i.Name); err != nil {
+		if err := hs.Uninstall(ctx, i.Name); err != nil {
 			return err
 		}
 	}
@@ -220,10 +234,10 @@ func (s *System) uninstallOthers(ctx context.Context) error {
 
 // Meta is what histories record about an installation: the handler's description, the version of
 // its image if it is part of this product, and where it runs.
-func (s *System) Meta(i Installation) history.Handler {
-	meta, workload := i.Handler.Meta(), s.InCluster(&i).Workload()
+func (hs *Handlers) Meta(i Installation) history.Handler {
+	meta, workload := i.Handler.Meta(), hs.InCluster(&i).Workload()
 	if meta.Version == "" || meta.Version == "(devel)" {
-		_, meta.Version, _ = strings.Cut(cmp.Or(s.images[buildOf(i.Handler)], s.Image), ":")
+		_, meta.Version, _ = strings.Cut(cmp.Or(hs.images[buildOf(i.Handler)], hs.settings.Image), ":")
 	}
 	if i.Handler.OnEachNode() {
 		meta.DaemonSet = workload
@@ -234,14 +248,14 @@ func (s *System) Meta(i Installation) history.Handler {
 }
 
 // ServesMetadata reports whether a handler in the cluster reads the metadata of its instance.
-func (s *System) ServesMetadata() bool {
-	return slices.ContainsFunc(s.installations, func(i *Installation) bool { return i.Handler.ReadsMetadata() })
+func (hs *Handlers) ServesMetadata() bool {
+	return slices.ContainsFunc(hs.all, func(i *Installation) bool { return i.Handler.ReadsMetadata() })
 }
 
 // leftovers reports whether a handler sets the taint or annotation with a key on the nodes
 // that it drains: one that is installed, or any that an earlier run may have left.
-func (s *System) leftovers() func(key string) bool {
-	installed := slices.Clone(s.installations)
+func (hs *Handlers) leftovers() func(key string) bool {
+	installed := slices.Clone(hs.all)
 	return func(key string) bool {
 		return handler.LeavesBehind(key) || slices.ContainsFunc(installed, func(i *Installation) bool { return i.Handler.LeavesBehind(key) })
 	}
@@ -249,8 +263,8 @@ func (s *System) leftovers() func(key string) bool {
 
 // ReplacePods makes the next Restore replace the pods of the handler under test: those that a drill
 // disturbed count restarts, and may wait before the next one.
-func (s *System) ReplacePods() {
-	if i := s.Installed(history.UnderTest); i != nil {
+func (hs *Handlers) ReplacePods() {
+	if i := hs.Installed(history.UnderTest); i != nil {
 		i.replace = true
 	}
 }
@@ -259,21 +273,21 @@ func (s *System) ReplacePods() {
 // for workers if one of the workers is lost, or if nodes are launched or were: it would act on
 // a worker that is not yet restored completely. Resume starts the handler again; if that
 // fails, the next Restore starts over.
-func (s *System) stop(ctx context.Context, i *Installation, launches bool) error {
-	h, err := s.WithWorkers(ctx, i)
+func (hs *Handlers) stop(ctx context.Context, i *Installation, launches bool) error {
+	h, err := hs.WithWorkers(ctx, i)
 	if err != nil {
 		return err
 	}
 	if !i.stopped && !i.replace {
-		affected, err := s.lostWorkers(ctx, h)
-		affected = affected || h.KnowsWorkers() && (launches || s.launches != nil && s.launches.Active())
+		affected, err := hs.lostWorkers(ctx, h)
+		affected = affected || h.KnowsWorkers() && (launches || hs.launches.active())
 		if err != nil || !affected {
 			return err
 		}
 	}
 	if h.OnEachNode() {
 		// Nothing else ends the pods of a node that is gone for the next 40 s.
-		if err := s.Cluster.RemovePodsOfLost(ctx); err != nil {
+		if err := hs.cluster.RemovePodsOfLost(ctx); err != nil {
 			return err
 		}
 	}
@@ -286,11 +300,11 @@ func (s *System) stop(ctx context.Context, i *Installation, launches bool) error
 
 // lostWorkers reports whether the handler has objects for workers, and lacks one of them or
 // a worker.
-func (s *System) lostWorkers(ctx context.Context, h handler.Installation) (bool, error) {
+func (hs *Handlers) lostWorkers(ctx context.Context, h handler.Installation) (bool, error) {
 	if !h.KnowsWorkers() {
 		return false, nil
 	}
-	lost, err := s.Cluster.Lost(ctx)
+	lost, err := hs.cluster.Lost(ctx)
 	if err != nil || len(lost) > 0 {
 		return true, err
 	}
@@ -299,25 +313,25 @@ func (s *System) lostWorkers(ctx context.Context, h handler.Installation) (bool,
 }
 
 // resume starts a stopped handler again.
-func (s *System) resume(ctx context.Context, i *Installation) error {
+func (hs *Handlers) resume(ctx context.Context, i *Installation) error {
 	if !i.stopped {
 		return nil
 	}
-	h, err := s.withTagged(ctx, i)
+	h, err := hs.withTagged(ctx, i)
 	if err != nil {
 		return err
 	}
-	if err := s.withLabels(ctx, h, h.Start); err != nil {
+	if err := hs.withLabels(ctx, h, h.Start); err != nil {
 		return err
 	}
 	i.stopped = false
 	return nil
 }
 
-// onEachInstallation does the same to all installations at once.
-func (s *System) onEachInstallation(ctx context.Context, do func(context.Context, *Installation) error) error {
+// onEach does the same to all installations at once.
+func (hs *Handlers) onEach(ctx context.Context, do func(context.Context, *Installation) error) error {
 	group, ctx := errgroup.WithContext(ctx)
-	for _, i := range s.installations {
+	for _, i := range hs.all {
 		group.Go(func() error { return do(ctx, i) })
 	}
 	return group.Wait()
@@ -325,12 +339,12 @@ func (s *System) onEachInstallation(ctx context.Context, do func(context.Context
 
 // withLabels runs start, and labels the workers' nodes as the handler requires. Both at once:
 // a lost worker may register while the handler starts. RemoveLeftovers removes the labels.
-func (s *System) withLabels(ctx context.Context, h handler.Installation, start func(context.Context) error) error {
+func (hs *Handlers) withLabels(ctx context.Context, h handler.Installation, start func(context.Context) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return start(ctx) })
 	for _, w := range h.Settings.Workers {
 		if labels := h.Labels(w); len(labels) > 0 {
-			group.Go(func() error { return s.label(ctx, h.Description, w, labels) })
+			group.Go(func() error { return hs.label(ctx, h.Description, w, labels) })
 		}
 	}
 	return group.Wait()

@@ -78,8 +78,8 @@ func (b *backends) aws(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// bare is a system whose cluster has no node.
-func bare(t *testing.T) (*System, *backends) {
+// bare are the handlers of a cluster that has no node.
+func bare(t *testing.T) (*Handlers, *backends) {
 	t.Helper()
 	b := &backends{}
 	api, aws := httptest.NewServer(http.HandlerFunc(b.kubernetes)), httptest.NewServer(http.HandlerFunc(b.aws))
@@ -90,15 +90,15 @@ func bare(t *testing.T) (*System, *backends) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &System{
-		opts: Options{Cluster: "test"}, images: map[build]string{},
-		Cluster: &cluster.Cluster{Config: config, Clientset: client}, AWS: cloud.Connect(aws.URL, "eu-central-1"),
+	return &Handlers{
+		name: "test", images: map[build]string{}, launches: &Launches{},
+		cluster: &cluster.Cluster{Config: config, Clientset: client}, aws: cloud.Connect(aws.URL, "eu-central-1"),
 	}, b
 }
 
-func (s *System) names() string {
+func (hs *Handlers) names() string {
 	var out []string
-	for _, i := range s.installations {
+	for _, i := range hs.all {
 		out = append(out, i.Name+"="+i.Handler.Name)
 	}
 	return strings.Join(out, " ")
@@ -107,7 +107,7 @@ func (s *System) names() string {
 // Several handlers can be installed. Each drill's others are removed before the next one; the one
 // under test stays until another takes its place.
 func TestInstallations(t *testing.T) {
-	s, b := bare(t)
+	hs, b := bare(t)
 	under := Installation{Name: history.UnderTest, Handler: handler.Description{Name: "mine"}}
 	other := Installation{Name: history.OtherHandler, Handler: handler.Description{Name: "theirs"}}
 	replaced := Installation{Name: history.UnderTest, Handler: handler.Description{Name: "another"}}
@@ -117,21 +117,21 @@ func TestInstallations(t *testing.T) {
 		want, there string
 	}{
 		{
-			"the first one: what an earlier run left is removed", func() error { return s.Install(t.Context(), under) },
+			"the first one: what an earlier run left is removed", func() error { return hs.Install(t.Context(), under) },
 			"leftovers looked for, stack spotdrill-test-second deleted, labels removed, permitted set", "=mine",
 		},
-		{"one next to it: nothing of the first is touched", func() error { return s.Install(t.Context(), other) }, "", "=mine second=theirs"},
+		{"one next to it: nothing of the first is touched", func() error { return hs.Install(t.Context(), other) }, "", "=mine second=theirs"},
 		{"a third one", func() error {
-			return s.Install(t.Context(), Installation{Name: "lane-3", Handler: handler.Description{Name: "mine"}})
+			return hs.Install(t.Context(), Installation{Name: "lane-3", Handler: handler.Description{Name: "mine"}})
 		}, "", "=mine second=theirs lane-3=mine"},
-		{"the same again: it is kept", func() error { return s.Install(t.Context(), under) }, "", "=mine second=theirs lane-3=mine"},
-		{"the next drill", func() error { return s.uninstallOthers(t.Context()) }, "", "=mine"},
+		{"the same again: it is kept", func() error { return hs.Install(t.Context(), under) }, "", "=mine second=theirs lane-3=mine"},
+		{"the next drill", func() error { return hs.uninstallOthers(t.Context()) }, "", "=mine"},
 		{
-			"a different one under test takes its place", func() error { return s.Install(t.Context(), replaced) },
+			"a different one under test takes its place", func() error { return hs.Install(t.Context(), replaced) },
 			"labels removed, permitted set", "=another",
 		},
-		{"one that is not there", func() error { return s.Uninstall(t.Context(), history.OtherHandler) }, "", "=another"},
-		{"the last one", func() error { return s.Uninstall(t.Context(), history.UnderTest) }, "labels removed", ""},
+		{"one that is not there", func() error { return hs.Uninstall(t.Context(), history.OtherHandler) }, "", "=another"},
+		{"the last one", func() error { return hs.Uninstall(t.Context(), history.UnderTest) }, "labels removed", ""},
 	} {
 		if err := step.do(); err != nil {
 			t.Fatalf("%s: %v", step.what, err)
@@ -139,7 +139,7 @@ func TestInstallations(t *testing.T) {
 		if got := b.taken(); got != step.want {
 			t.Errorf("%s: %q, want %q", step.what, got, step.want)
 		}
-		if got := s.names(); got != step.there {
+		if got := hs.names(); got != step.there {
 			t.Errorf("%s: installed %q, want %q", step.what, got, step.there)
 		}
 	}
@@ -147,23 +147,23 @@ func TestInstallations(t *testing.T) {
 
 // What is half installed is not ready, and is removed with the queue that it may have.
 func TestAnInstallationThatFailsIsRemoved(t *testing.T) {
-	s, b := bare(t)
-	if err := s.Install(t.Context(), Installation{Handler: handler.Description{Name: "mine"}}); err != nil {
+	hs, b := bare(t)
+	if err := hs.Install(t.Context(), Installation{Handler: handler.Description{Name: "mine"}}); err != nil {
 		t.Fatal(err)
 	}
-	err := s.Install(t.Context(), Installation{Name: history.OtherHandler, Handler: handler.Description{Name: "theirs"}, OwnQueue: true})
+	err := hs.Install(t.Context(), Installation{Name: history.OtherHandler, Handler: handler.Description{Name: "theirs"}, OwnQueue: true})
 	if err == nil || !strings.Contains(err.Error(), "the queue of handler theirs") || errors.Is(err, ErrNotInstalled) {
 		t.Fatalf("error %v", err)
 	}
-	if i := s.Installed(history.OtherHandler); i == nil || i.Ready() {
+	if i := hs.Installed(history.OtherHandler); i == nil || i.Ready() {
 		t.Fatalf("half installed: %+v", i)
 	}
 	b.taken()
-	if err := s.uninstallOthers(t.Context()); err != nil {
+	if err := hs.uninstallOthers(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.taken(); got != "stack spotdrill-test-second deleted" || s.names() != "=mine" {
-		t.Errorf("%s; installed %s", got, s.names())
+	if got := b.taken(); got != "stack spotdrill-test-second deleted" || hs.names() != "=mine" {
+		t.Errorf("%s; installed %s", got, hs.names())
 	}
 }
 
@@ -174,13 +174,13 @@ func TestAHandlerThatCannotBeInstalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, ends := range map[string]bool{history.UnderTest: true, history.OtherHandler: false} {
-		s, _ := bare(t)
-		s.installations = []*Installation{{Name: "first", Handler: handler.Description{Name: "first"}}}
-		err := s.Install(t.Context(), Installation{Name: name, Handler: rejected})
+		hs, _ := bare(t)
+		hs.all = []*Installation{{Name: "first", Handler: handler.Description{Name: "first"}}}
+		err := hs.Install(t.Context(), Installation{Name: name, Handler: rejected})
 		if err == nil || errors.Is(err, ErrNotInstalled) != ends {
 			t.Errorf("%q: error %v", name, err)
 		}
-		if i := s.Installed(name); i == nil || i.Ready() {
+		if i := hs.Installed(name); i == nil || i.Ready() {
 			t.Errorf("%q: it is not listed for its removal, or ready: %+v", name, i)
 		}
 	}
@@ -188,34 +188,34 @@ func TestAHandlerThatCannotBeInstalled(t *testing.T) {
 
 // A handler whose pods a drill disturbed is stopped by the next Restore, and started again.
 func TestReplacedPodsAreStoppedAndStartedAgain(t *testing.T) {
-	s, _ := bare(t)
+	hs, _ := bare(t)
 	i := &Installation{Handler: handler.Description{Name: "mine"}, ready: true}
-	s.installations = []*Installation{i, {Name: history.OtherHandler, ready: true}}
-	if err := s.stop(t.Context(), i, false); err != nil || i.stopped {
+	hs.all = []*Installation{i, {Name: history.OtherHandler, ready: true}}
+	if err := hs.stop(t.Context(), i, false); err != nil || i.stopped {
 		t.Fatalf("one that is fine is stopped: %t, %v", i.stopped, err)
 	}
-	s.ReplacePods()
-	if err := s.stop(t.Context(), i, false); err != nil || !i.stopped || i.replace {
+	hs.ReplacePods()
+	if err := hs.stop(t.Context(), i, false); err != nil || !i.stopped || i.replace {
 		t.Fatalf("stopped %t, to be replaced %t, %v", i.stopped, i.replace, err)
 	}
-	if err := s.onEachInstallation(t.Context(), s.resume); err != nil || i.stopped {
+	if err := hs.onEach(t.Context(), hs.resume); err != nil || i.stopped {
 		t.Errorf("not started again: stopped %t, %v", i.stopped, err)
 	}
 }
 
 func TestSettingsOfAnInstallation(t *testing.T) {
-	s := &System{Cluster: &cluster.Cluster{}, opts: Options{Cluster: "test"}, Image: "product:1", images: map[build]string{}, settings: handler.Settings{QueueName: "test", QueueURL: "shared", Endpoint: "http://proxy", Image: "product:1"}}
+	hs := &Handlers{cluster: &cluster.Cluster{}, name: "test", images: map[build]string{}, settings: handler.Settings{QueueName: "test", QueueURL: "shared", Endpoint: "http://proxy", Image: "product:1"}}
 	mine := handler.Description{Name: "mine", File: "mine.yaml"}
-	s.images[buildOf(mine)] = "mine:2"
-	shared := s.InCluster(&Installation{Handler: mine}).Settings
+	hs.images[buildOf(mine)] = "mine:2"
+	shared := hs.InCluster(&Installation{Handler: mine}).Settings
 	if shared.Installation != history.UnderTest || shared.QueueName != "test" || shared.Image != "mine:2" {
 		t.Errorf("under test: %+v", shared)
 	}
-	own := s.InCluster(&Installation{Name: history.OtherHandler, OwnQueue: true, queue: cloud.Connect("http://aws", "eu-central-1")}).Settings
+	own := hs.InCluster(&Installation{Name: history.OtherHandler, OwnQueue: true, queue: cloud.Connect("http://aws", "eu-central-1")}).Settings
 	if own.Installation != history.OtherHandler || own.QueueName != "test-second" || own.QueueURL == "shared" || own.Image != "product:1" {
 		t.Errorf("with a queue of its own: %+v", own)
 	}
-	if s.settings.QueueName != "test" || s.settings.Installation != "" {
-		t.Errorf("those of all have changed: %+v", s.settings)
+	if hs.settings.QueueName != "test" || hs.settings.Installation != "" {
+		t.Errorf("those of all have changed: %+v", hs.settings)
 	}
 }

@@ -35,9 +35,24 @@ func (s *System) startLaunches(ctx context.Context) error {
 			launches.Close()
 			return nil
 		}
-		s.launches = launches
+		s.Launches.controller = launches
 		return nil
 	})
+}
+
+// Launches makes nodes of the instances that are launched for the cluster, if it has spare workers.
+type Launches struct {
+	cluster    *cluster.Cluster
+	controller *launch.Controller // nil without spare workers
+	drill      []cluster.Node     // that were launched for the current drill
+}
+
+func (l *Launches) active() bool { return l.controller != nil && l.controller.Active() }
+
+func (l *Launches) close() {
+	if l.controller != nil {
+		l.controller.Close()
+	}
 }
 
 // kwok is the release that keeps virtual nodes Ready, and reports their pods as running.
@@ -73,53 +88,53 @@ func (s *System) StopKwok(ctx context.Context) error {
 	return nil
 }
 
-// clearLaunches ends every launched node, and returns what it did. No handler that launches
+// clear ends every launched node, and returns what it did. No handler that launches
 // others may run.
-func (s *System) clearLaunches(ctx context.Context) (cleared []string, err error) {
-	if s.launches == nil {
+func (l *Launches) clear(ctx context.Context) (cleared []string, err error) {
+	if l.controller == nil {
 		return nil, nil
 	}
-	if s.launches.Active() {
+	if l.active() {
 		cleared = []string{"launched nodes ended"}
 	}
-	s.launched = nil
-	return cleared, s.launches.Clear(ctx)
+	l.drill = nil
+	return cleared, l.controller.Clear(ctx)
 }
 
-// launchAll launches the nodes that a drill requires, one after the other: the order of their
+// launch launches the nodes that a drill requires, one after the other: the order of their
 // names is that of the launches.
-func (s *System) launchAll(ctx context.Context, wanted []cloud.Launch) error {
-	if len(wanted) > 0 && s.launches == nil {
+func (l *Launches) launch(ctx context.Context, wanted []cloud.Launch) error {
+	if len(wanted) > 0 && l.controller == nil {
 		return fmt.Errorf("launch %d nodes: the system was brought up without spare workers", len(wanted))
 	}
 	for _, as := range wanted {
-		node, err := s.launches.Launch(ctx, as)
+		node, err := l.controller.Launch(ctx, as)
 		if err != nil {
 			return err
 		}
-		s.launched = append(s.launched, node)
+		l.drill = append(l.drill, node)
 	}
 	return nil
 }
 
-// Launched are the nodes that the last Restore launched, in their order.
-func (s *System) Launched() []cluster.Node { return s.launched }
+// OfDrill are the nodes that the last Restore launched, in their order.
+func (l *Launches) OfDrill() []cluster.Node { return l.drill }
 
-// LaunchedByOthers are the nodes of all other launched instances, such as the handler's.
-func (s *System) LaunchedByOthers(ctx context.Context) ([]cluster.Node, error) {
-	if s.launches == nil {
+// Others are the nodes of all other launched instances, such as the handler's.
+func (l *Launches) Others(ctx context.Context) ([]cluster.Node, error) {
+	if l.controller == nil {
 		return nil, nil
 	}
-	joined, err := s.launches.Nodes(ctx)
+	joined, err := l.controller.Nodes(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var out []cluster.Node
 	for _, n := range joined {
-		if slices.ContainsFunc(s.launched, func(ours cluster.Node) bool { return ours.Name == n.Name }) {
+		if slices.ContainsFunc(l.drill, func(ours cluster.Node) bool { return ours.Name == n.Name }) {
 			continue
 		}
-		capacity, err := nodes.CapacityOf(ctx, s.Cluster.Clientset, n.Name)
+		capacity, err := nodes.CapacityOf(ctx, l.cluster.Clientset, n.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -131,25 +146,25 @@ func (s *System) LaunchedByOthers(ctx context.Context) ([]cluster.Node, error) {
 
 // Reclaim takes a node's instance at the deadline of a notice. That of a launched one is
 // terminated as well, unless it was before, and its worker has become another one since.
-func (s *System) Reclaim(ctx context.Context, n cluster.Node) error {
-	if s.launches == nil || slices.ContainsFunc(s.Cluster.Nodes, func(fixed cluster.Node) bool { return fixed.Name == n.Name }) {
-		return s.Cluster.Reclaim(ctx, n.Name)
+func (l *Launches) Reclaim(ctx context.Context, n cluster.Node) error {
+	if l.controller == nil || slices.ContainsFunc(l.cluster.Nodes, func(fixed cluster.Node) bool { return fixed.Name == n.Name }) {
+		return l.cluster.Reclaim(ctx, n.Name)
 	}
-	return s.launches.End(ctx, n.Instance)
+	return l.controller.End(ctx, n.Instance)
 }
 
-// RecordLaunches passes on the events of launched instances, until stop.
-func (s *System) RecordLaunches(record func(history.Event)) (stop func()) {
-	if s.launches == nil {
+// Record passes on the events of launched instances, until stop.
+func (l *Launches) Record(record func(history.Event)) (stop func()) {
+	if l.controller == nil {
 		return func() {}
 	}
-	return s.launches.Record(record)
+	return l.controller.Record(record)
 }
 
-// FailLaunches begins a fault of what is launched from now on. It ends with the drill.
-func (s *System) FailLaunches(f fault.Fault) error {
-	if s.launches == nil {
+// Fail begins a fault of what is launched from now on. It ends with the drill.
+func (l *Launches) Fail(f fault.Fault) error {
+	if l.controller == nil {
 		return errors.New("the system was brought up without spare workers")
 	}
-	return s.launches.Begin(f)
+	return l.controller.Begin(f)
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/spotdrill/spotdrill/framework/cloud"
 	"github.com/spotdrill/spotdrill/framework/engine"
 	"github.com/spotdrill/spotdrill/framework/handler"
-	"github.com/spotdrill/spotdrill/framework/nodes"
 	"github.com/spotdrill/spotdrill/framework/objects"
 	"github.com/spotdrill/spotdrill/framework/wait"
 )
@@ -41,32 +40,26 @@ func (s *System) Restore(ctx context.Context, launches ...cloud.Launch) (repaire
 	return repaired, err
 }
 
-// Readmit makes a node schedulable again and removes the taints that the installed handlers
-// set, as an operator does.
-func (s *System) Readmit(ctx context.Context, node string) error {
-	return nodes.Readmit(ctx, s.Cluster.Clientset, node, s.leftovers())
-}
-
 // restoreNodes restores the nodes, while no handler acts on a worker that is lost.
 func (s *System) restoreNodes(ctx context.Context, launches []cloud.Launch) (repaired []string, err error) {
 	if err := s.Cluster.RemoveStatic(ctx); err != nil {
 		return nil, err
 	}
-	leftovers := s.leftovers()
-	if err := s.uninstallOthers(ctx); err != nil {
+	leftovers := s.Handlers.leftovers()
+	if err := s.Handlers.uninstallOthers(ctx); err != nil {
 		return nil, err
 	}
-	if len(s.installations) == 0 {
-		if err := s.removeLeftovers(ctx); err != nil {
+	if len(s.Handlers.all) == 0 {
+		if err := s.Handlers.removeLeftovers(ctx); err != nil {
 			return nil, err
 		}
 	}
-	for _, i := range s.installations {
-		if err := s.stop(ctx, i, len(launches) > 0); err != nil {
+	for _, i := range s.Handlers.all {
+		if err := s.Handlers.stop(ctx, i, len(launches) > 0); err != nil {
 			return nil, err
 		}
 	}
-	cleared, err := s.clearLaunches(ctx)
+	cleared, err := s.Launches.clear(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -82,10 +75,10 @@ func (s *System) restoreNodes(ctx context.Context, launches []cloud.Launch) (rep
 		s.Cluster.Assign(worker, instance)
 	}
 	s.raiseParent(ctx)
-	if err := s.launchAll(ctx, launches); err != nil {
+	if err := s.Launches.launch(ctx, launches); err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(s.installations, func(i *Installation) bool { return i.stopped && i.Handler.KnowsWorkers() }) {
+	if slices.ContainsFunc(s.Handlers.all, func(i *Installation) bool { return i.stopped && i.Handler.KnowsWorkers() }) {
 		repaired, err = s.restoreWith(ctx, lost, leftovers)
 		return append(cleared, repaired...), err
 	}
@@ -95,7 +88,7 @@ func (s *System) restoreNodes(ctx context.Context, launches []cloud.Launch) (rep
 		return repaired, err
 	}
 	// It would continue the drain of a node that is not clean.
-	return repaired, s.onEachInstallation(ctx, s.resume)
+	return repaired, s.Handlers.onEach(ctx, s.Handlers.resume)
 }
 
 // raiseParent is repeated for each drill: systemd may reset the weight of a group of its.
@@ -114,7 +107,7 @@ func (s *System) restoreWith(ctx context.Context, lost []string, leftovers func(
 	var repaired []string
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) { repaired, err = s.Cluster.Restore(ctx, lost, leftovers); return err })
-	group.Go(func() error { return s.onEachInstallation(ctx, s.resume) })
+	group.Go(func() error { return s.Handlers.onEach(ctx, s.Handlers.resume) })
 	err = group.Wait()
 	return append(cleaned, repaired...), err
 }
@@ -122,8 +115,8 @@ func (s *System) restoreWith(ctx context.Context, lost []string, leftovers func(
 // Reset brings the cluster back to how it was created: no handler, CoreDNS with its
 // original settings, and CoreDNS and kube-proxy at their own versions.
 func (s *System) Reset(ctx context.Context) error {
-	for _, i := range slices.Clone(s.installations) {
-		if err := s.Uninstall(ctx, i.Name); err != nil {
+	for _, i := range slices.Clone(s.Handlers.all) {
+		if err := s.Handlers.Uninstall(ctx, i.Name); err != nil {
 			return err
 		}
 	}

@@ -94,7 +94,8 @@ func (s *System) reuse(ctx context.Context, opts cluster.Options, digest string)
 	if err := aws.DeployStack(ctx, opts.Name); err != nil {
 		return becauseOf(err)
 	}
-	s.Cluster, s.DNS, s.AWS = c, clusterdns.New(c, s.engine), aws
+	s.Cluster, s.AWS = c, aws
+	s.connected()
 	if err := s.startLaunches(ctx); err != nil {
 		s.Cluster, s.AWS = nil, nil
 		return becauseOf(err)
@@ -180,6 +181,13 @@ func (s *System) createParts(ctx context.Context, opts cluster.Options, localsta
 	return instances, err
 }
 
+// connected gives the parts of the system their clients.
+func (s *System) connected() {
+	s.DNS = clusterdns.New(s.Cluster, s.engine)
+	s.Launches.cluster = s.Cluster
+	s.Handlers.cluster, s.Handlers.aws = s.Cluster, s.AWS
+}
+
 // createQueue starts LocalStack with the workers' instances, the queue and its rules.
 func (s *System) createQueue(ctx context.Context, image string) (instances map[string]string, err error) {
 	if err := s.startLocalStack(ctx, image); err != nil {
@@ -214,7 +222,7 @@ func (s *System) furnish(ctx context.Context, instances map[string]string, diges
 	if err := s.Cluster.Connect(ctx); err != nil {
 		return err
 	}
-	s.DNS = clusterdns.New(s.Cluster, s.engine)
+	s.connected()
 	if err := s.Cluster.SetInstances(ctx, instances); err != nil {
 		return err
 	}
@@ -307,14 +315,14 @@ func (s *System) startProxy(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read Service %s: %w", ProxyPod, err)
 	}
-	if s.settings, err = s.findSettings(ctx, svc.Spec.ClusterIP); err != nil {
+	if s.Handlers.settings, err = s.findSettings(ctx, svc.Spec.ClusterIP); err != nil {
 		return err
 	}
 	if err := s.certifyProxy(ctx, svc.Spec.ClusterIP); err != nil {
 		return err
 	}
 	if err := s.Cluster.Objects().Create(ctx, manifests, "manifests/proxy.yaml", map[string]string{
-		"NAMESPACE": Namespace, "IMAGE": s.Image, "UPSTREAM": "http://" + upstream + ":4566", "API_UPSTREAM": s.settings.ClusterEndpoint,
+		"NAMESPACE": Namespace, "IMAGE": s.Image, "UPSTREAM": "http://" + upstream + ":4566", "API_UPSTREAM": s.Handlers.settings.ClusterEndpoint,
 	}); err != nil {
 		return err
 	}

@@ -19,9 +19,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/clusterdns"
 	"github.com/spotdrill/spotdrill/framework/engine"
-	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/history"
-	"github.com/spotdrill/spotdrill/framework/launch"
 	"github.com/spotdrill/spotdrill/framework/recording"
 	"github.com/spotdrill/spotdrill/kind"
 )
@@ -70,18 +68,15 @@ type System struct {
 	// Image is the product's own image, as the nodes know it.
 	Image string
 
-	opts     Options
-	claim    *claim
-	engine   *engine.Engine
-	settings handler.Settings // what every handler gets, see InCluster
-	images   map[build]string // of handlers, as the nodes know them
-	// installations are the handlers in the cluster, in the order in which they were installed.
-	installations []*Installation
-	dns           *settingDNS        // in progress, see PrepareDNS
-	workloads     int                // namespaces named so far
-	launches      *launch.Controller // nil without spare workers
-	launched      []cluster.Node     // for the current drill
-	kwok          string             // its image, as the nodes know it
+	Handlers *Handlers
+	Launches *Launches
+
+	opts      Options
+	claim     *claim
+	engine    *engine.Engine
+	dns       *settingDNS // in progress, see PrepareDNS
+	workloads int         // namespaces named so far
+	kwok      string      // its image, as the nodes know it
 
 	parentWeight string // of the engine's control group, in words
 	priority     string // of this process, in words
@@ -101,11 +96,16 @@ func (s *System) Log(format string, args ...any) { s.opts.Log(format, args...) }
 //go:embed manifests
 var manifests embed.FS
 
+func newSystem(opts Options) *System {
+	launches := &Launches{}
+	return &System{opts: opts, Launches: launches, Handlers: &Handlers{launches: launches, name: opts.Cluster, images: map[build]string{}}}
+}
+
 // Up brings the system up, or takes over the one that an earlier run left intact.
 // What an earlier run left dead, incomplete or outdated is created again. The system is
 // this process's until Release; if it is another's, the error is ErrInUse.
 func Up(ctx context.Context, opts Options) (*System, error) {
-	s := &System{opts: opts, images: map[build]string{}}
+	s := newSystem(opts)
 	var err error
 	if s.claim, err = claimSystem(opts.Cluster); err != nil {
 		return nil, err
@@ -118,9 +118,7 @@ func Up(ctx context.Context, opts Options) (*System, error) {
 
 // Release lets another process use the system, which stays up.
 func (s *System) Release() error {
-	if s.launches != nil {
-		s.launches.Close()
-	}
+	s.Launches.close()
 	return s.claim.release()
 }
 
