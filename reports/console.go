@@ -32,12 +32,9 @@ type Console struct {
 
 // NewConsole prints to out, which announces total scenarios.
 func NewConsole(out io.Writer, total int) *Console {
-	return &Console{out: out, colour: coloured(out), total: total}
+	colour := os.Getenv("NO_COLOR") == "" && terminal(out) // see no-color.org
+	return &Console{out: out, colour: colour, total: total}
 }
-
-// coloured reports whether out is a terminal and the user has not set NO_COLOR, see
-// no-color.org.
-func coloured(out io.Writer) bool { return os.Getenv("NO_COLOR") == "" && terminal(out) }
 
 // terminal reports whether out is a terminal on which a line can be erased.
 func terminal(out io.Writer) bool {

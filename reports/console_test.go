@@ -39,7 +39,7 @@ func TestColoursAreForTerminals(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	if coloured(file) || coloured(&bytes.Buffer{}) {
+	if NewConsole(file, 1).colour || NewConsole(&bytes.Buffer{}, 1).colour {
 		t.Error("coloured without a terminal")
 	}
 	for o, want := range map[verdict.Outcome]string{verdict.Pass: "\x1b[32mpass\x1b[0m", verdict.Fail: "\x1b[31mfail\x1b[0m", "": "\x1b[33munknown\x1b[0m"} {

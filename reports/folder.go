@@ -61,7 +61,7 @@ func NewFolder(root string, started time.Time) (Folder, error) {
 // the scenario in it so that its history can be judged again. Relative makes an
 // Entry.History of it.
 func (f Folder) Attempt(s scenarios.Scenario, attempt int) (string, error) {
-	dir := filepath.Join(f.Path, s.Name, attemptName(attempt))
+	dir := filepath.Join(f.Path, s.Name, fmt.Sprintf("attempt-%d", attempt))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("make attempt folder: %w", err)
 	}
@@ -93,8 +93,6 @@ func (f Folder) Relative(attemptDir string) string {
 func ScenarioFile(attemptDir, scenario string) string {
 	return filepath.Join(attemptDir, scenario+".yaml")
 }
-
-func attemptName(n int) string { return fmt.Sprintf("attempt-%d", n) }
 
 // Write writes every report into the run's folder and points Latest at it.
 func (f Folder) Write(r *Report) error {

@@ -2,6 +2,7 @@ package reports
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -161,7 +162,7 @@ func TestTheLastAttemptOfAScenarioCounts(t *testing.T) {
 func TestAttemptTenComesAfterAttemptTwo(t *testing.T) {
 	dir := t.TempDir()
 	for _, n := range []int{1, 2, 10} {
-		record(t, filepath.Join(dir, attemptName(n)), n, false)
+		record(t, filepath.Join(dir, fmt.Sprintf("attempt-%d", n)), n, false)
 	}
 	judged, err := Judge(dir)
 	if err != nil || judged.Results[0].Attempt != 10 {

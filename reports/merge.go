@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"time"
 
@@ -86,7 +87,7 @@ func oneRun(shards []*Report) error {
 		there = append(there, shard.Index)
 		for what, differs := range map[string]bool{
 			"set": s.Set != shards[0].Set, "handler": s.Handler != shards[0].Handler,
-			"second handler":          !sameHandler(s.Other, shards[0].Other),
+			"second handler":          !reflect.DeepEqual(s.Other, shards[0].Other),
 			"tolerances of the judge": !maps.Equal(s.Tolerances, shards[0].Tolerances),
 		} {
 			if differs {
@@ -95,13 +96,6 @@ func oneRun(shards []*Report) error {
 		}
 	}
 	return nil
-}
-
-func sameHandler(a, b *Handler) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return *a == *b
 }
 
 // order returns the place of an entry in a run of the set. What is not in the catalogue comes last.
@@ -138,19 +132,14 @@ func copyHistories(to string, dirs []string) error {
 				continue
 			}
 			// Several shards have a folder of the second repeats.
-			err := copyFolder(filepath.Join(to, e.Name()), filepath.Join(dir, e.Name()))
+			err := os.CopyFS(filepath.Join(to, e.Name()), os.DirFS(filepath.Join(dir, e.Name())))
+			if errors.Is(err, fs.ErrExist) {
+				err = fmt.Errorf("two shards have %s: %w", e.Name(), err)
+			}
 			if err != nil {
 				return fmt.Errorf("copy histories: %w", err)
 			}
 		}
 	}
 	return nil
-}
-
-func copyFolder(to, from string) error {
-	err := os.CopyFS(to, os.DirFS(from))
-	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("two shards have %s: %w", from, err)
-	}
-	return err
 }

@@ -42,7 +42,7 @@ func playedShard(t *testing.T, shard string, drills []string, skipped ...string)
 		if err != nil {
 			t.Fatal(err)
 		}
-		attempt := filepath.Join(folder.Path, h.Meta.Scenario, attemptName(1))
+		attempt := filepath.Join(folder.Path, h.Meta.Scenario, "attempt-1")
 		if err := os.MkdirAll(filepath.Dir(attempt), 0o755); err != nil {
 			t.Fatal(err)
 		}

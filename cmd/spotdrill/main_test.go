@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spotdrill/spotdrill/framework/guard"
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 // spotdrill runs the whole command line and returns what it reports.
@@ -82,7 +83,7 @@ func TestEveryCommandIsDocumented(t *testing.T) {
 // help.txt repeats these names: they are not put together in code.
 func TestHelpHasTheNamesOfTheCode(t *testing.T) {
 	for command, names := range map[string][]string{
-		"send":        noticeKinds(),
+		"send":        history.Words(history.NoticeTypes()),
 		"probe serve": {guard.Header},
 	} {
 		cmd, _, err := newRoot().Find(strings.Fields(command))

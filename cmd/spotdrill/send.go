@@ -29,7 +29,7 @@ func newSendCommand() *cobra.Command {
 		Use:       "send KIND --instance ID",
 		Short:     "Send a synthetic interruption notice to any SQS queue, event bus or LocalStack",
 		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
-		ValidArgs: noticeKinds(),
+		ValidArgs: history.Words(history.NoticeTypes()),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			notice, err := o.notice(args[0])
 			if err != nil {
@@ -50,14 +50,6 @@ func newSendCommand() *cobra.Command {
 	o.flags(flags)
 	flags.BoolVar(&o.dryRun, "dry-run", false, "only print what would be sent, one message body on each line")
 	return cmd
-}
-
-func noticeKinds() []string {
-	var out []string
-	for _, t := range history.NoticeTypes() {
-		out = append(out, string(t))
-	}
-	return out
 }
 
 var instanceID = regexp.MustCompile(`^i-[0-9a-f]{8,17}$`)

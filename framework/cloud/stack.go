@@ -68,10 +68,11 @@ func (a *AWS) ensureStack(ctx context.Context, cluster string) error {
 	}
 	if status == types.StackStatusCreateComplete || status == types.StackStatusUpdateComplete {
 		// Another version of the product may have created it, with other rules.
-		same, err := a.isStack(ctx, stack, stackTemplate)
+		out, err := a.stacks.GetTemplate(ctx, &cloudformation.GetTemplateInput{StackName: &stack})
 		if err != nil {
-			return err
+			return fmt.Errorf("read its template: %w", err)
 		}
+		same := strings.TrimSpace(aws.ToString(out.TemplateBody)) == strings.TrimSpace(stackTemplate)
 		// A run that was killed can have left it without its queue.
 		queue, err := findQueue(ctx, a.queues, cluster)
 		if err != nil || same && queue != "" {
@@ -84,15 +85,6 @@ func (a *AWS) ensureStack(ctx context.Context, cluster string) error {
 		}
 	}
 	return a.createStack(ctx, stack, stackTemplate, parametersOf(cluster))
-}
-
-// isStack reports whether the stack was created from this template.
-func (a *AWS) isStack(ctx context.Context, stack, template string) (bool, error) {
-	out, err := a.stacks.GetTemplate(ctx, &cloudformation.GetTemplateInput{StackName: &stack})
-	if err != nil {
-		return false, fmt.Errorf("read its template: %w", err)
-	}
-	return strings.TrimSpace(aws.ToString(out.TemplateBody)) == strings.TrimSpace(template), nil
 }
 
 // DeleteStack deletes the cluster's stack with its queue and rules and waits until it

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // Pool is a NodePool of Karpenter.
@@ -85,7 +86,7 @@ func (k Karpenter) lintOverlap() []Finding {
 // preference: neither their weights nor their taints differ, and no two of their requirements
 // contradict each other.
 func (p Pool) overlaps(other Pool) bool {
-	if p.Weight != other.Weight || !sameTaints(p.Taints, other.Taints) {
+	if p.Weight != other.Weight || !sets.New(p.Taints...).Equal(sets.New(other.Taints...)) {
 		return false
 	}
 	for _, a := range p.Requirements {
@@ -96,13 +97,6 @@ func (p Pool) overlaps(other Pool) bool {
 		}
 	}
 	return true
-}
-
-func sameTaints(a, b []corev1.Taint) bool {
-	within := func(a, b []corev1.Taint) bool {
-		return !slices.ContainsFunc(a, func(t corev1.Taint) bool { return !slices.Contains(b, t) })
-	}
-	return within(a, b) && within(b, a)
 }
 
 // contradict reports whether no value of the label fulfils both requirements.

@@ -84,7 +84,11 @@ func (d picture) pod(p story.Pod, lameduck time.Duration) Row {
 		case history.PodEvicted:
 			r.mark(e, Act, "evicted")
 		case history.PodTerminating:
-			r.mark(e, Act, graceText(e))
+			text := "terminating"
+			if grace, ok := e.Numbers[history.Grace]; ok {
+				text = fmt.Sprintf("terminating, grace %gs", grace)
+			}
+			r.mark(e, Act, text)
 		case history.PodSignalled:
 			r.mark(e, Act, "SIGTERM")
 		case history.PodExited:
@@ -127,11 +131,4 @@ func (d picture) pod(p story.Pod, lameduck time.Duration) Row {
 	r.span(lame, exited.At, Grace, "terminating")
 	r.span(exited.At, deleted.At, Exited, "exited")
 	return r.Row
-}
-
-func graceText(e history.Event) string {
-	if grace, ok := e.Numbers[history.Grace]; ok {
-		return fmt.Sprintf("terminating, grace %gs", grace)
-	}
-	return "terminating"
 }

@@ -55,7 +55,9 @@ func (d picture) waterfall(put history.Event) Waterfall {
 	step("notice put", put, true)
 	metadata := d.History.Meta.Handler.ReadsMetadata()
 	if metadata {
-		e, ok := d.readNotice(put)
+		e, ok := d.after(put, func(e history.Event) bool {
+			return e.Kind == history.MetadataRead && e.Node == put.Node && e.NoticeType() == put.NoticeType()
+		})
 		step("read in the metadata", e, ok)
 	} else {
 		e, ok := d.after(put, func(e history.Event) bool { return e.Kind == history.SQSReceived && e.Notice == put.Notice })
@@ -81,14 +83,6 @@ func (d picture) waterfall(put history.Event) Waterfall {
 	e, ok = d.after(put, func(e history.Event) bool { return e.Kind == history.SQSDeleted && e.Notice == put.Notice })
 	step("message deleted", e, ok)
 	return w
-}
-
-// readNotice is when the handler first read what announces the notice in the metadata of the node's
-// instance.
-func (d picture) readNotice(put history.Event) (history.Event, bool) {
-	return d.after(put, func(e history.Event) bool {
-		return e.Kind == history.MetadataRead && e.Node == put.Node && e.NoticeType() == put.NoticeType()
-	})
 }
 
 // launchAsked is the handler's first request for another instance after the notice.
