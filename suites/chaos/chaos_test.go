@@ -74,17 +74,13 @@ func TestSpecs(t *testing.T) {
 	if second != nil {
 		t.Fatal("the rounds are played with one handler: name one in --handler")
 	}
-	system, err := systemFlags.Options(".")
-	if err != nil {
-		t.Fatal(err)
-	}
 	opts := session.Options{
-		Handler: under, HandlerImage: image, Set: scenarios.Fast, Out: *outFlag, Console: os.Stderr, System: system,
+		Handler: under, HandlerImage: image, Set: scenarios.Fast, Out: *outFlag,
 	}
 	for _, r := range rounds {
 		opts.Scenarios = append(opts.Scenarios, r.scenario)
 	}
-	session, err := session.New(opts)
+	session, err := systemFlags.Session(".", opts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,17 +49,12 @@ func TestSpecs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	system, err := systemFlags.Options(".")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var more []scenarios.Scenario
 	if noSelfCheck(under, chosen) == "" {
 		more = slices.DeleteFunc(slices.Clone(chosen), func(s scenarios.Scenario) bool { return !isIdleScenario(s) })
 	}
-	session, err := session.New(session.Options{
-		Handler: under, Other: other, HandlerImage: image, Set: set, Scenarios: chosen, Shard: shard, Repeat: *repeatFlag, Out: *outFlag, Console: os.Stderr, More: more,
-		System: system,
+	session, err := systemFlags.Session(".", session.Options{
+		Handler: under, Other: other, HandlerImage: image, Set: set, Scenarios: chosen, Shard: shard, Repeat: *repeatFlag, Out: *outFlag, More: more,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/session"
 	"github.com/spotdrill/spotdrill/framework/system"
 )
 
@@ -53,13 +54,15 @@ func AddSystem() System {
 	}
 }
 
-// Options are the system's options, with images built from the checkout at source. It is
-// an error if the binary is not there.
-func (s System) Options(source string) (system.Options, error) {
+// Session is a session on that system, with images built from the checkout at source. It is an
+// error if the binary is not there.
+func (s System) Session(source string, opts session.Options) (*session.Session, error) {
 	if _, err := os.Stat(*s.binary); err != nil {
-		return system.Options{}, fmt.Errorf("the static spotdrill binary is not at --binary=%s: run `make build` first: %w", *s.binary, err)
+		return nil, fmt.Errorf("the static spotdrill binary is not at --binary=%s: run `make build` first: %w", *s.binary, err)
 	}
-	return system.Options{Cluster: *s.cluster, ProxyMode: history.ProxyMode(*s.proxyMode), Source: source, Binary: *s.binary}, nil
+	opts.System = system.Options{Cluster: *s.cluster, ProxyMode: history.ProxyMode(*s.proxyMode), Source: source, Binary: *s.binary}
+	opts.Console = os.Stderr
+	return session.New(opts)
 }
 
 // Handler are the flags of the handler under test.

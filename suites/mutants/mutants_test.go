@@ -53,15 +53,11 @@ func TestSpecs(t *testing.T) {
 	if chosen, err = labels.Selected(chosen, planted.labels); err != nil {
 		t.Fatal(err)
 	}
-	system, err := systemFlags.Options(root)
-	if err != nil {
-		t.Fatal(err)
-	}
 	builtin, err := handler.Load("builtin")
 	if err != nil {
 		t.Fatal(err)
 	}
-	session, err := session.New(session.Options{Handler: builtin, Set: scenarios.Fast, System: system, Out: *outFlag, Console: os.Stderr})
+	session, err := systemFlags.Session(root, session.Options{Handler: builtin, Set: scenarios.Fast, Out: *outFlag})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -68,15 +67,11 @@ func TestSpecs(t *testing.T) {
 	if chosen, err = labels.Selected(chosen, labelsOf); err != nil {
 		t.Fatal(err)
 	}
-	system, err := systemFlags.Options(root)
-	if err != nil {
-		t.Fatal(err)
-	}
 	builtin, err := handler.Load("builtin")
 	if err != nil {
 		t.Fatal(err)
 	}
-	run, err := session.New(session.Options{Handler: builtin, Set: scenarios.Fast, System: system, Out: *outFlag, Console: os.Stderr})
+	run, err := systemFlags.Session(root, session.Options{Handler: builtin, Set: scenarios.Fast, Out: *outFlag})
 	if err != nil {
 		t.Fatal(err)
 	}
