@@ -16,7 +16,7 @@ import (
 // Reconfigure merges the configuration of the current drill's feature into the installed
 // objects. Only another installation undoes it.
 func (h Installation) Reconfigure(ctx context.Context) (err error) {
-	defer explain(&err, "reconfigure handler %s", h.Name)
+	defer func() { err = explained(err, "reconfigure handler %s", h.Name) }()
 	changes, err := h.rendered(h.configured().after, h.Settings.values())
 	if err != nil {
 		return err

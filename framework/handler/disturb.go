@@ -28,7 +28,7 @@ func (h Installation) Pods(ctx context.Context) ([]corev1.Pod, error) {
 // Update does a rolling update of the handler to the same template and returns when every new
 // replica is available and no old one is left.
 func (h Installation) Update(ctx context.Context) (err error) {
-	defer explain(&err, "update handler %s", h.Name)
+	defer func() { err = explained(err, "update handler %s", h.Name) }()
 	r := h.running()
 	patch := fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{%q:%q}}}}}`, updatedAnnotation, time.Now().Format(time.RFC3339Nano))
 	if err := r.patch(ctx, types.StrategicMergePatchType, patch); err != nil {
@@ -39,7 +39,7 @@ func (h Installation) Update(ctx context.Context) (err error) {
 
 // Scale scales the handler and returns when all replicas are available.
 func (h Installation) Scale(ctx context.Context, replicas int) (err error) {
-	defer explain(&err, "scale handler %s", h.Name)
+	defer func() { err = explained(err, "scale handler %s", h.Name) }()
 	r := h.running()
 	if err := r.scale(ctx, int32(replicas)); err != nil {
 		return err
@@ -50,7 +50,7 @@ func (h Installation) Scale(ctx context.Context, replicas int) (err error) {
 // Pause leaves the handler without a pod, and returns when its pods are gone. Resume gives it as many
 // as it had.
 func (h Installation) Pause(ctx context.Context) (resume func(context.Context) error, err error) {
-	defer explain(&err, "pause handler %s", h.Name)
+	defer func() { err = explained(err, "pause handler %s", h.Name) }()
 	r := h.running()
 	had, err := r.pods(ctx)
 	if err != nil {
@@ -98,7 +98,7 @@ func (r running) waitGone(ctx context.Context, node string) error {
 // controller deletes the pod that is cheapest to delete. It returns when the others are
 // available; the pod may still be terminating.
 func (h Installation) Retire(ctx context.Context, pod string) (err error) {
-	defer explain(&err, "retire %s of handler %s", pod, h.Name)
+	defer func() { err = explained(err, "retire %s of handler %s", pod, h.Name) }()
 	r := h.running()
 	pods, err := r.pods(ctx)
 	if err != nil {
@@ -118,7 +118,7 @@ func (h Installation) Retire(ctx context.Context, pod string) (err error) {
 // there may run on any spot node. Only another Install puts the handler back where its
 // description has it.
 func (h Installation) Move(ctx context.Context, node string) (err error) {
-	defer explain(&err, "move handler %s to %s", h.Name, node)
+	defer func() { err = explained(err, "move handler %s to %s", h.Name, node) }()
 	r := h.running()
 	patch := fmt.Appendf(nil, moved, node)
 	if err := r.patch(ctx, types.MergePatchType, patch); err != nil {

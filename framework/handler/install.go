@@ -69,7 +69,7 @@ func referencesTo(objects []*unstructured.Unstructured) []reference {
 // already is an error: it belongs to somebody else. After an error, Uninstall removes
 // the created objects.
 func (h Installation) Install(ctx context.Context) (err error) {
-	defer explain(&err, "install handler %s", h.Name)
+	defer func() { err = explained(err, "install handler %s", h.Name) }()
 	objects, err := h.objects()
 	if err != nil {
 		return err
@@ -156,7 +156,7 @@ func (h Installation) writeInventory(ctx context.Context, api *resources.Resourc
 // it is gone, including pods. Only namespaces, which are empty then, may take some seconds
 // more. It is no error if some of it is gone already.
 func (h Installation) Uninstall(ctx context.Context) (err error) {
-	defer explain(&err, "uninstall handler %s", h.Name)
+	defer func() { err = explained(err, "uninstall handler %s", h.Name) }()
 	objects, err := h.objects()
 	if err != nil {
 		return err

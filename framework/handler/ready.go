@@ -155,7 +155,7 @@ func (r running) podLog(ctx context.Context, pod *corev1.Pod, options corev1.Pod
 // Logs are the logs of the handler's pods since a time (in whole seconds); empty if it
 // installs nothing.
 func (h Installation) Logs(ctx context.Context, since time.Time) (_ string, err error) {
-	defer explain(&err, "logs of handler %s", h.Name)
+	defer func() { err = explained(err, "logs of handler %s", h.Name) }()
 	if len(h.documents) == 0 {
 		return "", nil
 	}

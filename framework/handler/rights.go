@@ -20,7 +20,7 @@ type Right struct {
 // bound to its service account, read from the cluster. They do not include the rights of
 // all service accounts. There are none if it installs nothing.
 func (h Installation) Rights(ctx context.Context) (_ []Right, err error) {
-	defer explain(&err, "read rights of handler %s", h.Name)
+	defer func() { err = explained(err, "read rights of handler %s", h.Name) }()
 	if h.Workload() == "" {
 		return nil, nil
 	}
@@ -29,7 +29,7 @@ func (h Installation) Rights(ctx context.Context) (_ []Right, err error) {
 
 // User is the handler's user name in the API server; empty if it installs nothing.
 func (h Installation) User(ctx context.Context) (_ string, err error) {
-	defer explain(&err, "find the user of handler %s", h.Name)
+	defer func() { err = explained(err, "find the user of handler %s", h.Name) }()
 	if h.Workload() == "" {
 		return "", nil
 	}

@@ -23,11 +23,12 @@ type Installation struct {
 	Config    *rest.Config // of clients for objects of any kind
 }
 
-// explain adds to an error what was being done.
-func explain(err *error, format string, args ...any) {
-	if *err != nil {
-		*err = fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), *err)
+// explained adds to an error, if it is one, what was being done.
+func explained(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
 	}
+	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
 }
 
 // running is the handler's Deployment or DaemonSet in the cluster.

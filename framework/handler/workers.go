@@ -51,7 +51,7 @@ type WorkerObject struct {
 // WorkerObjects are the objects of the workers in the settings. A handler that deletes
 // one removes the worker's node.
 func (h Installation) WorkerObjects() (_ []WorkerObject, err error) {
-	defer explain(&err, "handler %s", h.Name)
+	defer func() { err = explained(err, "handler %s", h.Name) }()
 	objects, err := h.workerObjects()
 	if err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func (h Installation) WorkerObjects() (_ []WorkerObject, err error) {
 // LaunchedObjects are the objects of the nodes that the handler has launched. One whose node
 // has not registered is left out.
 func (h Installation) LaunchedObjects(ctx context.Context) (_ []WorkerObject, err error) {
-	defer explain(&err, "handler %s", h.Name)
+	defer func() { err = explained(err, "handler %s", h.Name) }()
 	if h.Launches.Kind == "" {
 		return nil, nil
 	}
@@ -125,7 +125,7 @@ func (h Installation) workerObjects() ([]*unstructured.Unstructured, error) {
 // Intact reports whether every object of a worker exists and is not being deleted. The
 // handler deletes them when it removes a node.
 func (h Installation) Intact(ctx context.Context) (intact bool, err error) {
-	defer explain(&err, "handler %s", h.Name)
+	defer func() { err = explained(err, "handler %s", h.Name) }()
 	api, objects, err := h.workersAPI()
 	if err != nil {
 		return false, err
@@ -158,7 +158,7 @@ func (h Installation) workersAPI() (*resources.Resources, []*unstructured.Unstru
 // workers can be restored without it; Start undoes this. It is no error if the handler is
 // stopped already.
 func (h Installation) Stop(ctx context.Context) (err error) {
-	defer explain(&err, "stop handler %s", h.Name)
+	defer func() { err = explained(err, "stop handler %s", h.Name) }()
 	api, objects, err := h.temporary()
 	if err == nil {
 		err = remove(ctx, api, referencesTo(objects), h.Launches, h.Name)
@@ -185,7 +185,7 @@ func (h Installation) removeLeases(ctx context.Context) error {
 // Start creates the objects of each worker in these settings, starts the handler again
 // and returns when it is ready. Its pods are new ones: none has been restarted.
 func (h Installation) Start(ctx context.Context) (err error) {
-	defer explain(&err, "start handler %s", h.Name)
+	defer func() { err = explained(err, "start handler %s", h.Name) }()
 	api, objects, err := h.temporary()
 	if err != nil {
 		return err

@@ -68,7 +68,7 @@ func (p *Play) recordAll(e history.Event) {
 func (p *Play) Close(complete bool) error {
 	var errs []error
 	for _, r := range p.Drills {
-		errs = append(errs, r.Recorder.Close(complete))
+		errs = append(errs, r.Close(complete))
 	}
 	return errors.Join(errs...)
 }

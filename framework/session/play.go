@@ -112,7 +112,7 @@ func (s *Session) playDrills(ctx context.Context, decide decision, drills ...run
 		return err
 	}
 	for _, d := range p.Drills {
-		s.console.Losing(d.Scenario.Name, d.Recorder.Latest)
+		s.console.Losing(d.Scenario.Name, d.Latest)
 	}
 	var next *coredns.Settings
 	err = phases{
