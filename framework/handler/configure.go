@@ -17,16 +17,12 @@ import (
 // objects. Only another installation undoes it.
 func (h Installation) Reconfigure(ctx context.Context) (err error) {
 	defer func() { err = explained(err, "reconfigure handler %s", h.Name) }()
-	changes, err := h.rendered(h.configured().after, h.Settings.values())
+	api, changes, err := h.withAPI(h.rendered(h.configured().after, h.Settings.values()))
 	if err != nil {
 		return err
 	}
 	if len(changes) == 0 {
 		return fmt.Errorf("its description has no configurations.%s.after", h.feature)
-	}
-	api, err := resources.New(h.Config)
-	if err != nil {
-		return fmt.Errorf("make a client: %w", err)
 	}
 	for _, change := range changes {
 		if err := respecify(ctx, api, change); err != nil {

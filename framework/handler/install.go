@@ -70,16 +70,9 @@ func referencesTo(objects []*unstructured.Unstructured) []reference {
 // the created objects.
 func (h Installation) Install(ctx context.Context) (err error) {
 	defer func() { err = explained(err, "install handler %s", h.Name) }()
-	objects, err := h.objects()
-	if err != nil {
+	api, objects, err := h.withAPI(h.objects())
+	if err != nil || len(objects) == 0 {
 		return err
-	}
-	if len(objects) == 0 {
-		return nil
-	}
-	api, err := resources.New(h.Config)
-	if err != nil {
-		return fmt.Errorf("make a client: %w", err)
 	}
 	if err := h.writeInventory(ctx, api, objects); err != nil {
 		return err
@@ -90,6 +83,18 @@ func (h Installation) Install(ctx context.Context) (err error) {
 		}
 	}
 	return h.waitReady(ctx)
+}
+
+// withAPI adds to objects a client for them; nil if there are none.
+func (h Installation) withAPI(objects []*unstructured.Unstructured, err error) (*resources.Resources, []*unstructured.Unstructured, error) {
+	if err != nil || len(objects) == 0 {
+		return nil, nil, err
+	}
+	api, err := resources.New(h.Config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a client: %w", err)
+	}
+	return api, objects, nil
 }
 
 // until waits until the condition holds: it is checked at once, and then every poll.
@@ -157,16 +162,9 @@ func (h Installation) writeInventory(ctx context.Context, api *resources.Resourc
 // more. It is no error if some of it is gone already.
 func (h Installation) Uninstall(ctx context.Context) (err error) {
 	defer func() { err = explained(err, "uninstall handler %s", h.Name) }()
-	objects, err := h.objects()
-	if err != nil {
+	api, objects, err := h.withAPI(h.objects())
+	if err != nil || len(objects) == 0 {
 		return err
-	}
-	if len(objects) == 0 {
-		return nil
-	}
-	api, err := resources.New(h.Config)
-	if err != nil {
-		return fmt.Errorf("make a client: %w", err)
 	}
 	return uninstall(ctx, api, h.Settings.namespace(), referencesTo(objects), h.Launches, h.Name)
 }

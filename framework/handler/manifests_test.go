@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/rest"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 )
@@ -396,7 +395,7 @@ func TestWhatAStoppedHandlerLacks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, objects, err := Installation{Description: d, Settings: settings, Config: &rest.Config{}}.temporary()
+	objects, err := Installation{Description: d, Settings: settings}.temporary()
 	if err != nil {
 		t.Fatal(err)
 	}

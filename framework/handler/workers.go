@@ -126,7 +126,7 @@ func (h Installation) workerObjects() ([]*unstructured.Unstructured, error) {
 // handler deletes them when it removes a node.
 func (h Installation) Intact(ctx context.Context) (intact bool, err error) {
 	defer func() { err = explained(err, "handler %s", h.Name) }()
-	api, objects, err := h.workersAPI()
+	api, objects, err := h.withAPI(h.workerObjects())
 	if err != nil {
 		return false, err
 	}
@@ -142,31 +142,19 @@ func (h Installation) Intact(ctx context.Context) (intact bool, err error) {
 	return true, nil
 }
 
-func (h Installation) workersAPI() (*resources.Resources, []*unstructured.Unstructured, error) {
-	objects, err := h.workerObjects()
-	if err != nil {
-		return nil, nil, err
-	}
-	api, err := resources.New(h.Config)
-	if err != nil {
-		return nil, nil, fmt.Errorf("make a client: %w", err)
-	}
-	return api, objects, nil
-}
-
 // Stop removes what runs the handler's pods and the objects of each worker, so that
 // workers can be restored without it; Start undoes this. It is no error if the handler is
 // stopped already.
 func (h Installation) Stop(ctx context.Context) (err error) {
 	defer func() { err = explained(err, "stop handler %s", h.Name) }()
-	api, objects, err := h.temporary()
-	if err == nil {
-		err = remove(ctx, api, referencesTo(objects), h.Launches, h.Name)
+	api, objects, err := h.withAPI(h.temporary())
+	if err != nil || len(objects) == 0 {
+		return err // it installs nothing, so that nothing is stopped
 	}
-	if err == nil {
-		err = h.removeLeases(ctx)
+	if err := remove(ctx, api, referencesTo(objects), h.Launches, h.Name); err != nil {
+		return err
 	}
-	return err
+	return h.removeLeases(ctx)
 }
 
 // removeLeases removes the leases of the stopped pods from our own namespace: a leader that
@@ -186,12 +174,9 @@ func (h Installation) removeLeases(ctx context.Context) error {
 // and returns when it is ready. Its pods are new ones: none has been restarted.
 func (h Installation) Start(ctx context.Context) (err error) {
 	defer func() { err = explained(err, "start handler %s", h.Name) }()
-	api, objects, err := h.temporary()
-	if err != nil {
-		return err
-	}
-	if len(objects) == 0 {
-		return nil // it installs nothing, so that nothing becomes ready
+	api, objects, err := h.withAPI(h.temporary())
+	if err != nil || len(objects) == 0 {
+		return err // it installs nothing, so that nothing becomes ready
 	}
 	for _, obj := range objects {
 		if err := create(ctx, api, obj); err != nil {
@@ -203,18 +188,11 @@ func (h Installation) Start(ctx context.Context) (err error) {
 
 // temporary are the objects that a stopped handler does not have, in the order of their
 // creation.
-func (h Installation) temporary() (*resources.Resources, []*unstructured.Unstructured, error) {
+func (h Installation) temporary() ([]*unstructured.Unstructured, error) {
 	objects, err := h.objects()
-	if err != nil {
-		return nil, nil, err
-	}
-	api, err := resources.New(h.Config)
-	if err != nil {
-		return nil, nil, fmt.Errorf("make a client: %w", err)
-	}
-	return api, slices.DeleteFunc(objects, func(obj *unstructured.Unstructured) bool {
+	return slices.DeleteFunc(objects, func(obj *unstructured.Unstructured) bool {
 		return !referenceTo(obj).runs() && obj.GetLabels()[workerLabel] == ""
-	}), nil
+	}), err
 }
 
 // createStatus writes the status of a new object: Create ignores it if it is a
@@ -232,7 +210,7 @@ func (h Installation) waitWorkers(ctx context.Context) error {
 	if h.Workers.Condition == "" {
 		return nil
 	}
-	api, objects, err := h.workersAPI()
+	api, objects, err := h.withAPI(h.workerObjects())
 	if err != nil {
 		return err
 	}
