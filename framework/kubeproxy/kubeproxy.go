@@ -61,7 +61,7 @@ func read(ctx context.Context, client kubernetes.Interface) (*appsv1.DaemonSet, 
 	return d, nil
 }
 
-// replaceKubeProxy sets the image that change returns, and waits until every pod has it
+// replace sets the image that change returns, and waits until every pod has it
 // and is available.
 func replace(ctx context.Context, client kubernetes.Interface, change func(*appsv1.DaemonSet) (image string)) error {
 	image, generation := "", int64(0)

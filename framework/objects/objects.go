@@ -127,23 +127,6 @@ func (c Client) PodRequest(verb, namespace, pod, port, path string) *rest.Reques
 		Namespace(namespace).Resource("pods").Name(pod + ":" + port).SubResource("proxy").Suffix(path)
 }
 
-// RemovePod deletes a pod without a grace period and waits until it is gone.
-func (c Client) RemovePod(ctx context.Context, namespace, name string) error {
-	now, pods := int64(0), c.Clientset.CoreV1().Pods(namespace)
-	if err := pods.Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("remove pod %s: %w", name, err)
-	}
-	return wait.Until(ctx, StartTimeout, "pod "+name+" to be gone", func(ctx context.Context) string {
-		switch _, err := pods.Get(ctx, name, metav1.GetOptions{}); {
-		case apierrors.IsNotFound(err):
-			return ""
-		case err != nil:
-			return err.Error()
-		}
-		return "it is still there"
-	})
-}
-
 // RemovePods deletes the selected pods of a namespace without a grace period and
 // waits until they are gone; what names them in the error. It deletes repeatedly: a
 // controller may have been about to create another pod.

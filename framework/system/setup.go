@@ -308,7 +308,7 @@ func (s *System) startProxy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Cluster.Objects().RemovePod(ctx, Namespace, ProxyPod); err != nil {
+	if err := s.Cluster.Objects().RemovePods(ctx, Namespace, metav1.ListOptions{FieldSelector: "metadata.name=" + ProxyPod}, "pod "+ProxyPod); err != nil {
 		return err
 	}
 	svc, err := s.Cluster.Clientset.CoreV1().Services(Namespace).Get(ctx, ProxyPod, metav1.GetOptions{})
