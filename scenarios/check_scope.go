@@ -31,6 +31,13 @@ func (s *Scope) OneOf(parameter, value string, allowed []string) {
 	oneOf(s.p, s.path(parameter), value, allowed)
 }
 
+// ExactlyOne reports parameters, by their names, of which not exactly one is given.
+func (s *Scope) ExactlyOne(names string, given ...bool) {
+	if count(given...) != 1 {
+		s.Problem("", "requires exactly one of: %s", names)
+	}
+}
+
 // Positive reports a duration that is not more than 0.
 func (s *Scope) Positive(parameter string, d strict.Duration) { s.p.positive(s.path(parameter), d) }
 

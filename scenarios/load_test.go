@@ -342,7 +342,7 @@ var invalid = map[string][]string{
 		`25: checks[4].losses.of: "udp" is not known; allowed: dns, application`,
 		`26: checks[5].calls.to: "ec2" is not known; allowed: queue, api`,
 		`27: checks[6].noEviction.node: "" is not known; allowed: victim`,
-		`28: checks[7].noEviction: requires exactly one of, with node: pods, daemonPods`,
+		`28: checks[7].noEviction: requires exactly one of: pods, daemonPods`,
 		`29: checks[8].removed.of: "again" is not known; allowed: reclaim`,
 		`30: checks[9].marked: requires exactly one of: within, beforeEviction, untilGone`,
 		`31: checks[10].marked.after: "outage" is not known, and nothing is defined to choose from`,

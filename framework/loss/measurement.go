@@ -2,6 +2,7 @@ package loss
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -120,3 +121,21 @@ func (all Streams) Longest() (w history.Window, open bool) {
 	}
 	return w, open
 }
+
+// Numbers are its figures, by name.
+func (m Measurement) Numbers() map[string]float64 {
+	out := map[string]float64{"asked_control": float64(m.Control.Asked), "lost_control": float64(m.Control.Lost)}
+	for mode, s := range m.Streams("all") {
+		longest, _ := s.Longest()
+		out[fmt.Sprintf("asked_%s", mode)] = float64(s.Asked)
+		out[fmt.Sprintf("lost_%s", mode)] = float64(s.Lost)
+		out[fmt.Sprintf("windows_%s", mode)] = float64(len(s.Windows))
+		out[fmt.Sprintf("window_%s_max_ms", mode)] = Milliseconds(longest.Length())
+		out[fmt.Sprintf("latency_%s_p50_ms", mode)] = Milliseconds(s.P50)
+		out[fmt.Sprintf("latency_%s_p99_ms", mode)] = Milliseconds(s.P99)
+	}
+	return out
+}
+
+// Milliseconds is a duration as a figure.
+func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

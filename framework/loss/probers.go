@@ -177,3 +177,18 @@ func AskedDirectly(st *story.Story, t Target) (asked, lost int) {
 	}
 	return asked, lost
 }
+
+// OnRecord counts the queries of all probers, and those of them that never left. A prober's account is
+// without those to itself.
+func OnRecord(st *story.Story) (asked, unsent float64) {
+	for _, q := range st.History.Queries {
+		if q.Target == history.Echo {
+			continue
+		}
+		asked++
+		if q.Outcome == history.Unsent {
+			unsent++
+		}
+	}
+	return asked, unsent
+}

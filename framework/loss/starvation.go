@@ -2,6 +2,7 @@ package loss
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -226,4 +227,19 @@ func (s starved) lateRules(q history.Query) bool {
 		}
 	}
 	return waited > 0 && q.Sent-waited <= ended.from
+}
+
+// HandlerWaited reports that the handler was late because it had no processor: it would have
+// acted by until, if it had not waited between from and at. It is empty if not.
+func HandlerWaited(st *story.Story, from, at, until time.Duration) string {
+	waited := time.Duration(0)
+	for pod, of := range Starvations(st) {
+		if slices.ContainsFunc(st.Pods, func(p story.Pod) bool { return p.Name() == pod && p.OfHandler(st.History.Meta.Handler) }) {
+			waited = max(waited, Waited(of, from, at))
+		}
+	}
+	if waited == 0 || at-waited > until {
+		return ""
+	}
+	return fmt.Sprintf("this machine was busy: the handler had no processor for %s of that time", history.Seconds(waited))
 }

@@ -1,7 +1,9 @@
 package loss
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -94,4 +96,51 @@ func (t Target) Concerns(e history.Event) bool {
 		return e.Service() == t.Key
 	}
 	return true
+}
+
+// Windows describes each mode's longest window.
+func (t Target) Windows(streams Streams) string {
+	var parts []string
+	for _, mode := range Modes() {
+		s, ok := streams[mode]
+		if !ok || t.Rate(mode) == 0 {
+			continue
+		}
+		w, ok := s.Longest()
+		if !ok {
+			parts = append(parts, fmt.Sprintf("%s: no window", mode))
+			continue
+		}
+		more := ""
+		if n := len(s.Windows); n > 1 {
+			more = fmt.Sprintf(", the longest of %d", n)
+		}
+		if w.Open {
+			more += ", still open"
+		}
+		parts = append(parts, fmt.Sprintf("%s: %s from +%s (%d of %d lost%s)", mode, history.Seconds(w.Length()), history.Seconds(w.From), w.Lost, w.Asked, more))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Around are the events that belong to the windows: what happened to pods and
+// endpoints of DNS shortly before and within.
+func (t Target) Around(st *story.Story, streams Streams) []history.Event {
+	var windows []history.Window
+	for _, mode := range Modes() {
+		windows = append(windows, streams[mode].Windows...)
+	}
+	return st.All(func(e history.Event) bool {
+		if !t.Concerns(e) {
+			return false
+		}
+		switch e.Kind {
+		case history.Reclaimed, history.EndpointReady, history.EndpointNotReady, history.EndpointTerminating, history.EndpointGone,
+			history.PodTerminating, history.PodExited, history.PodDeleted:
+			return slices.ContainsFunc(windows, func(w history.Window) bool {
+				return e.At >= w.From-history.Quiet && e.At <= w.To
+			})
+		}
+		return false
+	})
 }

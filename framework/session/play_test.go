@@ -18,7 +18,7 @@ func TestRecordingContinuesUntilEveryCheckIsDecided(t *testing.T) {
 	const within = 400 * time.Millisecond
 	deleted := verdict.Require(verdict.Deleted{Of: "reclaim", Within: strict.Duration(within)})
 	slow := verdict.Require(verdict.Deleted{Of: "reclaim", Within: strict.Duration(time.Minute)})
-	replaced := verdict.Require(verdict.Replaced{Node: "victim", Notice: "reclaim"})
+	replaced := verdict.Require(verdict.Replaced{NodeNotice: verdict.NodeNotice{Node: "victim", Notice: "reclaim"}})
 	lost := verdict.Require(verdict.Losses{Of: scenarios.DNS, Mode: "all", Max: new(0)})
 	for name, c := range map[string]struct {
 		checks []scenarios.Check

@@ -102,7 +102,7 @@ func Purpose(e history.Event) string {
 
 // Needless reports whether nothing was left to do with the call's object at that time: the
 // pod had ended, or the instance of the node, or of the pod's node, was gone.
-func (st *Story) Needless(e history.Event, at time.Duration) bool {
+func Needless(st *Story, e history.Event, at time.Duration) bool {
 	if e.Node != "" {
 		return st.Gone(e.Node) <= at
 	}

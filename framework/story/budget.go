@@ -1,6 +1,8 @@
 package story
 
-import "github.com/spotdrill/spotdrill/framework/history"
+import (
+	"github.com/spotdrill/spotdrill/framework/history"
+)
 
 // Budget follows how many pods of a group are Ready and not terminating, and
 // how many their PodDisruptionBudget requires, through the events of a drill.

@@ -36,7 +36,7 @@ func (st *Story) EndOf(name string) (ended history.Event, why string) {
 // HitCalls are the calls on record that the fault hit, in order of time. If they show nothing,
 // why is the reason. A fault that affects a number of calls may not have ended: a handler
 // that gives up too early makes too few.
-func (st *Story) HitCalls(fault string) (calls []history.Event, why string) {
+func HitCalls(st *Story, fault string) (calls []history.Event, why string) {
 	if why := st.APIUnrecorded(); why != "" {
 		return nil, why
 	}
@@ -51,7 +51,7 @@ func (st *Story) HitCalls(fault string) (calls []history.Event, why string) {
 }
 
 // Disturbed are the pods of the handler that a disturbance was done to.
-func (st *Story) Disturbed(disturbance string) (pods []Pod, why string) {
+func Disturbed(st *Story, disturbance string) (pods []Pod, why string) {
 	done := st.All(func(e history.Event) bool { return e.Kind == history.HandlerDisturbed && e.Step() == disturbance })
 	if len(done) == 0 {
 		return nil, fmt.Sprintf("disturbance %q never began", disturbance)
@@ -68,7 +68,7 @@ func (st *Story) Disturbed(disturbance string) (pods []Pod, why string) {
 
 // WithoutEffect shows why a disturbance of the handler's pods did nothing to it, or
 // "".
-func (st *Story) WithoutEffect(done []history.Event) string {
+func WithoutEffect(st *Story, done []history.Event) string {
 	if done[0].Disturbance() == history.CutOffHandler {
 		left, ok := st.First(func(e history.Event) bool { return e.Kind == history.HandlerLeftAlone && e.Step() == done[0].Step() })
 		if !ok || left.Numbers[history.Dropped] == 0 {

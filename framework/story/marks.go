@@ -1,9 +1,12 @@
 package story
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 )
@@ -130,4 +133,53 @@ func KubernetesComponent(reporter string) bool {
 		"", "kubelet", "kube-proxy", "default-scheduler", "node-controller", "cloud-node-controller",
 		"cloud-node-lifecycle-controller", "cidrAllocator", "attachdetach-controller", "taint-eviction-controller",
 	}, reporter)
+}
+
+// MarkRequested finds, for a mark that was seen after its limit, the handler's write in the
+// audit log that made it. If it is unknown whether the mark was in time, doubt shows why.
+func MarkRequested(st *Story, put, mark history.Event, until time.Duration) (asked history.Event, doubt string) {
+	if mark.At <= until {
+		return asked, ""
+	}
+	var wrote, recent []history.Event
+	earliest, _ := st.Earliest(mark)
+	for _, e := range st.History.Events {
+		if !e.WroteNode() || e.Node != mark.Node || e.Said == nil || *e.Said < put.At || *e.Said > mark.At {
+			continue
+		}
+		e.At = *e.Said
+		wrote = append(wrote, e)
+		if e.At >= min(earliest, mark.At-SeenLate) {
+			recent = append(recent, e)
+		}
+	}
+	if len(wrote) == 0 {
+		return asked, st.MayBeInTime(mark, until)
+	}
+	byTime := func(a, b history.Event) int { return cmp.Compare(a.At, b.At) }
+	if last := slices.MaxFunc(wrote, byTime); last.At <= until {
+		return last, ""
+	}
+	if len(recent) == 0 {
+		recent = wrote
+	}
+	if first := slices.MinFunc(recent, byTime); first.At <= until {
+		return asked, fmt.Sprintf("the audit log has several writes of the handler's, and the one at +%s was in time", history.Seconds(first.At))
+	}
+	return asked, ""
+}
+
+// ClaimedMarks are the marks that the description of a handler names, in words.
+func ClaimedMarks(h history.Handler) string {
+	var marks []string
+	if h.Unschedulable {
+		marks = append(marks, "cordoned")
+	}
+	if h.Taint != "" {
+		marks = append(marks, "tainted "+h.Taint)
+	}
+	if len(marks) == 0 {
+		return "marked"
+	}
+	return strings.Join(marks, " or ")
 }

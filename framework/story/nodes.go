@@ -2,6 +2,7 @@ package story
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -120,3 +121,26 @@ func (st *Story) Causes(node string) []history.Event {
 // ToFinish reports whether an operator deleted a Node object, and the handler's finalizer holds
 // it until the handler has removed the node: the scenario gave that step a name.
 func ToFinish(e history.Event) bool { return e.Kind == history.OperatorActed && e.Step() != "" }
+
+// EndpointAround returns the last change of the CoreDNS endpoint of a node before a time, and the
+// first one after it by which the endpoint is not ready; nil if there is none.
+func EndpointAround(st *Story, node string, at time.Duration) (before, after *history.Event) {
+	pods := map[string]bool{}
+	for _, p := range st.Pods {
+		if _, ok := p.Arrived(node); ok {
+			pods[p.Name()] = true
+		}
+	}
+	for _, e := range st.Events {
+		if !strings.HasPrefix(string(e.Kind), "endpoint.") || e.Service() != "" || !pods[e.Pod] {
+			continue
+		}
+		switch {
+		case e.At < at:
+			before = &e
+		case after == nil && e.Kind != history.EndpointReady:
+			after = &e
+		}
+	}
+	return before, after
+}

@@ -1,6 +1,7 @@
 package story
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -200,4 +201,126 @@ func (st *Story) PodAt(ip string) *Pod {
 		}
 	}
 	return nil
+}
+
+// PendingPods are the pods that were bound to no node at that time, and what the scheduler reported of
+// one of them before.
+func PendingPods(st *Story, pods []Pod, at time.Duration) (out []Pod, said history.Event) {
+	for _, p := range pods {
+		bound, ok := p.FirstOf(history.PodScheduled)
+		if p.Since() > at || p.Node() != "" && !ok || ok && bound.At <= at {
+			continue
+		}
+		out = append(out, p)
+		words, ok := st.First(func(e history.Event) bool {
+			return e.Kind == history.ClusterEvent && e.KubernetesReason() == "FailedScheduling" && e.Pod == p.Name() && e.At <= at
+		})
+		if ok && said.Kind == "" {
+			said = words
+		}
+	}
+	return out, said
+}
+
+// NodesWithout are the nodes that lack a Ready one of these pods at that time: those that were to
+// be replaced and are still there, and the launched ones. The last of them became Ready by last.
+func NodesWithout(st *Story, pods []Pod, cause history.Event, at time.Duration) (missing []string, last history.Event) {
+	last = cause
+	there := map[string]bool{}
+	for _, e := range st.Events {
+		switch {
+		case e.At > at:
+		case RemovedFor(e, cause.Step()), e.Kind == history.InstanceJoined:
+			there[e.Node] = true
+		case e.Kind == history.NodeDeleted && e.At >= cause.At:
+			delete(there, e.Node)
+		}
+	}
+	for _, p := range pods {
+		ready, ok := p.ReadyAt(at)
+		if !ok {
+			continue
+		}
+		delete(there, ready.Node)
+		if ready.At > last.At {
+			last = ready
+		}
+	}
+	for node := range there {
+		missing = append(missing, node)
+	}
+	slices.Sort(missing)
+	return missing, last
+}
+
+// PodOn reports whether a pod of that name was on the node at that time.
+func PodOn(st *Story, name, node string, at time.Duration) bool {
+	return slices.ContainsFunc(st.Pods, func(p Pod) bool { return p.Name() == name && p.On(node, at) })
+}
+
+// Controlled counts the pods that a drain for the notice has to replace by its deadline, by their
+// controllers.
+func Controlled(st *Story, node string, put history.Event) map[string]int {
+	pods := map[string]int{}
+	for _, p := range st.ToLeave(node, put.At) {
+		if owner := p.Controller(); owner != "" && !p.FinishedBy(*put.Until) {
+			pods[owner]++
+		}
+	}
+	return pods
+}
+
+// Replacements counts the new pods that are Ready on other nodes at that time, and finds the last
+// that became so. It subtracts them from what is missing, by controller.
+func Replacements(st *Story, node string, put history.Event, at time.Duration, missing map[string]int) (pods int, last history.Event) {
+	last = put
+	for _, p := range st.Pods {
+		owner := p.Controller()
+		if p.Events[0].At < put.At || missing[owner] == 0 {
+			continue
+		}
+		ready, ok := p.ReadyAt(at)
+		if !ok || ready.Node == node {
+			continue
+		}
+		pods++
+		missing[owner]--
+		if ready.At > last.At {
+			last = ready
+		}
+	}
+	maps.DeleteFunc(missing, func(_ string, n int) bool { return n == 0 })
+	return pods, last
+}
+
+// NotTerminating are the pods to leave at that time that have not begun to terminate.
+func NotTerminating(st *Story, node string, at time.Duration) []Pod {
+	return slices.DeleteFunc(st.ToLeave(node, at), func(p Pod) bool {
+		terminating, ok := p.Terminating()
+		return ok && terminating.At <= at
+	})
+}
+
+// WaitingFor counts the pods of a budget's group that were still on the node when the budget changed,
+// and finds the first event after it by which one begins to terminate.
+func WaitingFor(st *Story, node string, change history.Event) (waiting int, next history.Event) {
+	for _, p := range st.ToLeave(node, change.At) {
+		terminating, ok := p.Terminating()
+		if _, finished := p.Finished(); !p.In(change.Group()) || finished || ok && terminating.At < change.At {
+			continue
+		}
+		waiting++
+		if ok && (next.Kind == "" || terminating.At < next.At) {
+			next = terminating
+		}
+	}
+	return waiting, next
+}
+
+// NotLeft are the pods to leave at a time that had not left at a later one.
+func NotLeft(st *Story, node string, at, later time.Duration) []Pod {
+	return slices.DeleteFunc(st.ToLeave(node, at), func(p Pod) bool {
+		left, ok := p.Left()
+		return ok && left.At <= later
+	})
 }

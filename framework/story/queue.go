@@ -61,7 +61,7 @@ func Arrived(call history.Event) time.Duration {
 
 // QueueCalls are the handler's calls of SQS that reached the proxy in that time, in the order in
 // which they did.
-func (st *Story) QueueCalls(from, to time.Duration) (calls []history.Event) {
+func QueueCalls(st *Story, from, to time.Duration) (calls []history.Event) {
 	for _, e := range st.History.Events {
 		if at := Arrived(e); e.Kind == history.SQSCall && e.Owner != history.ProxyOwner && !strings.Contains(e.Action, ":") && at >= from && at <= to {
 			calls = append(calls, e)
@@ -136,4 +136,54 @@ func (st *Story) Account() Account {
 // deletedLater reports whether the message was deleted when the drill was over.
 func (st *Story) deletedLater(message string) bool {
 	return slices.ContainsFunc(st.History.Events, func(e history.Event) bool { return e.Kind == history.SQSDeleted && e.Message == message })
+}
+
+// KeepsMessages is why the handler leaves messages in the queue in this scenario, by its
+// description; empty if it does not show it.
+func (st *Story) KeepsMessages() string { return st.History.Meta.Handler.Keeps[st.Scenario.Name] }
+
+// MayKeep reports whether what was put may stay in the queue: it is not a notice that
+// names a node of the cluster.
+func (st *Story) MayKeep(put history.Event) bool {
+	return st.KeepsMessages() != "" && (put.Kind == history.MessagePut || put.Node == "")
+}
+
+// KeptMessages is how many messages are still there that may stay in the queue.
+func (st *Story) KeptMessages() (n int) {
+	for _, put := range st.All(func(e history.Event) bool { return e.Kind == history.NoticePut || e.Kind == history.MessagePut }) {
+		if !st.MayKeep(put) {
+			continue
+		}
+		for _, id := range st.MessagesOf(put) {
+			if _, _, gone := st.LastDeletion(id); !gone {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// Polls finds a poll of the queue that a pod began, or had not ended, after that time.
+func Polls(st *Story, p Pod, after time.Duration) (history.Event, bool) {
+	return st.First(func(e history.Event) bool {
+		return e.Kind == history.SQSCall && e.Owner != history.ProxyOwner && e.Action == "ReceiveMessage" && e.At > after && p.HasIP(e.IP)
+	})
+}
+
+// Expired is how many messages went when the retention of the queue was over, which a fault of the
+// drill had made short.
+func Expired(st *Story) int {
+	return len(st.All(func(e history.Event) bool {
+		return e.Kind == history.FaultHit && e.FaultType() == history.ShortRetention
+	}))
+}
+
+// Depth is the last count of the messages in the queue.
+func (st *Story) Depth() (last history.Event, ok bool) {
+	for _, e := range st.History.Events {
+		if e.Kind == history.QueueDepth {
+			last, ok = e, true
+		}
+	}
+	return last, ok
 }

@@ -84,7 +84,7 @@ func (st *Story) LaunchedSince(cause history.Event) []history.Event {
 
 // Configured returns the node behind a name, and the event because of which the handler has
 // to remove it.
-func (st *Story) Configured(name, of string) (node string, cause history.Event, why string) {
+func Configured(st *Story, name, of string) (node string, cause history.Event, why string) {
 	if node, why = st.Node(name); why != "" {
 		return "", cause, why
 	}
@@ -93,4 +93,31 @@ func (st *Story) Configured(name, of string) (node string, cause history.Event, 
 		why = fmt.Sprintf("%q never called for the removal of %s (%s)", of, node, name)
 	}
 	return node, cause, why
+}
+
+// DrainsBegun is how many of the nodes that are removed for the same cause a pod had to leave
+// by then.
+func DrainsBegun(st *Story, cause history.Event, by time.Duration) (n int) {
+	for _, e := range st.All(func(e history.Event) bool { return RemovedFor(e, cause.Step()) }) {
+		if first, ok := st.FirstToLeave(e.Node, e); ok && first.At <= by {
+			n++
+		}
+	}
+	return n
+}
+
+// AtOnce returns the events that began the most removals which were under way at the same time.
+func AtOnce(all []Removal) (most []history.Event) {
+	for _, r := range all {
+		var now []history.Event
+		for _, o := range all {
+			if o.Begun.Seq == r.Begun.Seq || o.Begun.At <= r.Begun.At && r.Begun.At < o.Until {
+				now = append(now, o.Begun)
+			}
+		}
+		if len(now) > len(most) {
+			most = now
+		}
+	}
+	return most
 }

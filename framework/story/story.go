@@ -6,6 +6,7 @@ package story
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -145,4 +146,27 @@ func (st *Story) Started() (time.Duration, bool) {
 		return (e.Kind == history.Reclaimed || e.Kind == history.NodeShutdown) && unannounced || ToFinish(e) || drainedByHand(e)
 	})
 	return e.At, ok
+}
+
+// OutOfNowhere finds a node or pod that changes without ever having been seen
+// to exist: the record of what was there at the start has a hole then.
+func OutOfNowhere(st *Story) (history.Event, string) {
+	nodes := map[string]bool{}
+	for _, e := range st.Events {
+		if e.Kind == history.NodePresent {
+			nodes[e.Node] = true
+		}
+	}
+	for _, e := range st.Events {
+		of := strings.HasPrefix(string(e.Kind), "node.") || strings.HasPrefix(string(e.Kind), "pod.")
+		if of && e.Node != "" && !nodes[e.Node] {
+			return e, fmt.Sprintf("node %s changed and was never seen to exist", e.Node)
+		}
+	}
+	for _, p := range st.Pods {
+		if e := p.Events[0]; e.Kind != history.PodPresent && e.Kind != history.PodCreated {
+			return e, fmt.Sprintf("pod %s changed and was never seen to exist", e.Pod)
+		}
+	}
+	return history.Event{}, ""
 }

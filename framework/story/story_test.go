@@ -252,7 +252,7 @@ func TestWhosePodsAreTheHandlers(t *testing.T) {
 // aboutMessages is a requirement on messages.
 type aboutMessages struct{}
 
-func (aboutMessages) Validate(*scenarios.Scope) {}
+func (aboutMessages) Validate(*scenarios.Scope)                       {}
 func (aboutMessages) DecidedBy(scenarios.Times) scenarios.Observation { return scenarios.AtEnd() }
 
 func (aboutMessages) Needs() scenarios.Needs { return scenarios.Needs{Messages: true} }

@@ -143,3 +143,18 @@ func standstillsOf(events []history.Event) []standstill {
 	}
 	return all
 }
+
+// MayBeInTime shows why something that a watch saw after a limit may have happened before
+// it, or "".
+func (st *Story) MayBeInTime(seen history.Event, limit time.Duration) string {
+	at, why := st.Earliest(seen)
+	switch {
+	case seen.At <= limit:
+		return ""
+	case at < limit && why != "":
+		return "it may have been seen late: " + why
+	case seen.At-SeenLate < limit:
+		return fmt.Sprintf("it may have been seen late: a watch takes up to %s", SeenLate)
+	}
+	return ""
+}

@@ -6,24 +6,11 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/story"
-	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 // BlockedReported has the parameters of checkBlockedReported.
 type BlockedReported struct {
-	Node   string `yaml:"node"`
-	Notice string `yaml:"notice"`
-	Pods   string `yaml:"pods"`
-}
-
-// Validate checks the parameters.
-func (c BlockedReported) Validate(in *scenarios.Scope) {
-	in.PodsFor(c.Node, c.Notice, c.Pods)
-}
-
-// DecidedBy is how long it needs the recording.
-func (c BlockedReported) DecidedBy(t scenarios.Times) scenarios.Observation {
-	return scenarios.Happens(t.Deadlines[c.Notice]).On(c.Node, t)
+	NodePods `yaml:",inline"`
 }
 
 var checkBlockedReported = check{
@@ -49,19 +36,18 @@ func blockedReported(j judge, v Verdict, c BlockedReported) Verdict {
 			kept = append(kept, p)
 		}
 	}
-	report, ok := j.First(func(e history.Event) bool {
-		return e.Kind == history.ClusterEvent && e.At >= put.At && e.At <= until && !story.KubernetesComponent(e.Owner) && reportsBlock(e, node, kept)
-	})
+	reports := story.BlockReports(j.Story, put, until, kept)
 	left, atDeadline := atDeadline(kept, until)
 	v.Numbers = map[string]float64{"pods": float64(len(kept)), "left": float64(left)}
 	switch {
 	case len(kept) == 0:
 		return v.unknown(fmt.Sprintf("no %s pod was on %s", c.Pods, node), put)
-	case j.Unseen(until) != "" && (!ok || left != 0): // a pod that is leaving does not come back
+	case j.Unseen(until) != "" && (len(reports) == 0 || left != 0): // a pod that is leaving does not come back
 		return v.unknown("the deadline was not seen: "+j.Unseen(until), put)
-	case !ok:
+	case len(reports) == 0:
 		return v.fail("no event reports it; "+atDeadline, put)
 	}
+	report := reports[0]
 	v.Numbers["reported_seconds"] = (report.At - put.At).Seconds()
 	return v.pass(fmt.Sprintf("%s by %s after %s; %s", report.KubernetesReason(), report.Owner, history.Seconds(report.At-put.At), atDeadline), put, report)
 }

@@ -10,8 +10,7 @@ import (
 
 // BudgetKept has the parameters of checkBudgetKept.
 type BudgetKept struct {
-	Node   string `yaml:"node"`
-	Notice string `yaml:"notice"`
+	NodeNotice `yaml:",inline"`
 	// Pods is a group of the workload that has a budget.
 	Pods string `yaml:"pods"`
 }

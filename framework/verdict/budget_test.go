@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/spotdrill/spotdrill/framework/history"
-	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -17,9 +16,9 @@ func budgetStory() *script {
 	s.scenario.Name, s.meta.Scenario = "budget", "budget"
 	s.scenario.Profile = "PDB"
 	s.scenario.Checks = []scenarios.Check{
-		Require(BudgetKept{Node: "victim", Notice: "reclaim", Pods: "app"}),
+		Require(BudgetKept{NodeNotice: NodeNotice{Node: "victim", Notice: "reclaim"}, Pods: "app"}),
 		Require(Resumed{Node: "victim", Budget: "freed", Within: strict.Duration(sec(15))}),
-		Require(BlockedReported{Node: "victim", Notice: "reclaim", Pods: "app"}),
+		Require(BlockedReported{NodePods: NodePods{NodeNotice: NodeNotice{Node: "victim", Notice: "reclaim"}, Pods: "app"}}),
 	}
 	s.drop(func(e history.Event) bool { return e.At >= sec(4.5) })
 	s.at(0.4, history.NewBudgetSet("", "app", history.With(history.Numbers{history.MinAvailable: 3})))
@@ -189,37 +188,4 @@ func TestBlockedReported(t *testing.T) {
 			cutAt(17.5)(s)
 		}, want: Unknown, got: "the deadline was not seen"},
 	})
-}
-
-// What handlers and other tools write about a pod that a budget keeps, and about one
-// that it does not.
-func TestWhatReportsABlockedEviction(t *testing.T) {
-	pods := []story.Pod{{Events: []history.Event{history.NewPodPresent("shop/failover-7d9f", "", "", "")}}}
-	for _, x := range []struct {
-		reason, note string
-		want         bool
-	}{
-		{"EvictionBlocked", "Pod shop/failover-7d9f: Cannot evict pod as it would violate the pod's disruption budget.", true},
-		{"FailedDraining", "Failed to drain node, evicting pod violates a PDB (Pod=shop/failover-7d9f)", true},
-		{"DisruptionBlocked", "Pdb prevents pod evictions (PodDisruptionBudget=[shop/failover])", true},
-		{"FailedEviction", "error when evicting pods/failover-7d9f -n shop: Too Many Requests", true},
-		{"EvictionRefused", "shop/failover-7d9f", true},
-		{"Draining", "still waiting for failover-7d9f: 429", true},
-		{"Draining", "Evicting pod shop/failover-7d9f (notice 1a429b00)", false},
-
-		{"FailedDraining", "Failed to drain node, 2 pods are waiting to be evicted", false}, // which?
-		{"Evicting", "Evicting pod shop/failover-7d9f", false},
-		{"Evicting", "Evicting pod shop/failover-7d9f by its PodDisruptionBudget", false},
-		{"PodEviction", "Pod evicted due to node drain (node worker-2)", false},
-		{"Evicted", "Evicted pod: Forceful Termination", false},
-		{"CordonAndDrain", "Node successfully cordoned and drained", false},
-		{"Nominated", "Pod should schedule on: node/worker-2", false},
-	} {
-		for _, about := range []history.Event{history.NewClusterEvent("Node", x.reason, history.Node("worker-1")), history.NewClusterEvent("Pod", x.reason, history.Pod("shop/failover-7d9f"))} {
-			about.Note = x.note
-			if got := reportsBlock(about, "worker-1", pods); got != x.want {
-				t.Errorf("%s %q on %s reports a blocked eviction: %t", x.reason, x.note, about.Node+about.Pod, got)
-			}
-		}
-	}
 }

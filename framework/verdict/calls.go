@@ -108,7 +108,7 @@ func callsToQueue(j judge, v Verdict, c Calls) Verdict {
 		}
 		from, to = begun.At, ended.At
 	}
-	calls := j.QueueCalls(from, to)
+	calls := story.QueueCalls(j.Story, from, to)
 	_, most := story.Busiest(calls, per, story.Arrived)
 	v.Numbers = map[string]float64{"sqs_calls": float64(len(calls)), "sqs_calls_most": float64(len(most)), "sqs_calls_allowed": float64(c.Max)}
 	switch {

@@ -178,17 +178,6 @@ func (v Verdict) requires(want string, subjects ...any) Verdict {
 	return v
 }
 
-// exactlyOne reports whether one of these is given, and no other.
-func exactlyOne(given ...bool) bool {
-	n := 0
-	for _, g := range given {
-		if g {
-			n++
-		}
-	}
-	return n == 1
-}
-
 // Kind is the kind of check to look at: that of the premise if the verdict has one.
 // It is the zero value if this version does not have it.
 func (v Verdict) Kind() Kind {

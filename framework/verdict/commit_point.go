@@ -1,14 +1,12 @@
 package verdict
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/story"
+	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 var checkCommitPoint = check{
@@ -31,8 +29,8 @@ func commitPoint(j judge, v Verdict) (Verdict, bool) {
 		return v, false
 	}
 	point := j.History.Meta.Handler.CommitPoint
-	reached, known := map[history.CommitPoint]func(node string, put history.Event) (commit, bool){
-		history.CommitRecorded: j.recordedBy, history.CommitDrained: j.emptied,
+	reached, known := map[history.CommitPoint]func(st *story.Story, node string, put history.Event) (story.Commit, bool){
+		history.CommitRecorded: story.DrainRecorded, history.CommitDrained: story.Drained,
 	}[point]
 	if !known {
 		return v, false
@@ -47,19 +45,19 @@ func commitPoint(j judge, v Verdict) (Verdict, bool) {
 				continue
 			}
 			judged++
-			arrived, clocks := j.arrival(deleted)
-			at, ok := reached(put.Node, put)
+			arrived, clocks := story.DeletionArrived(j.Story, deleted)
+			at, ok := reached(j.Story, put.Node, put)
 			switch {
 			case !ok:
 				return v.fail(fmt.Sprintf("message of %q deleted, and the drain of %s never %s", put.Step(), put.Node, point), put, deleted), true
-			case arrived+clocks < at.earliest:
-				return v.fail(fmt.Sprintf("message of %q deleted %s before the drain of %s was %s", put.Step(), history.Seconds(at.shown.At-arrived), put.Node, point), put, deleted, at.shown), true
-			case arrived < at.latest:
+			case arrived+clocks < at.Earliest:
+				return v.fail(fmt.Sprintf("message of %q deleted %s before the drain of %s was %s", put.Step(), history.Seconds(at.Shown.At-arrived), put.Node, point), put, deleted, at.Shown), true
+			case arrived < at.Latest:
 				return v.unknown(fmt.Sprintf("message of %q deleted %s before the drain of %s was surely %s: no write of the handler's in the audit log may have done it, or several may",
-					put.Step(), history.Seconds(at.latest-arrived), put.Node, point), put, deleted, at.shown), true
-			case arrived-clocks < at.latest:
+					put.Step(), history.Seconds(at.Latest-arrived), put.Node, point), put, deleted, at.Shown), true
+			case arrived-clocks < at.Latest:
 				return v.unknown(fmt.Sprintf("message of %q deleted %s after the drain of %s was %s, which is within the error of the clocks",
-					put.Step(), history.Seconds(arrived-at.latest), put.Node, point), put, deleted, at.shown), true
+					put.Step(), history.Seconds(arrived-at.Latest), put.Node, point), put, deleted, at.Shown), true
 			}
 		}
 	}
@@ -67,49 +65,17 @@ func commitPoint(j judge, v Verdict) (Verdict, bool) {
 	return v.pass(fmt.Sprintf("%d messages deleted in time", judged)), judged > 0
 }
 
-// arrival is when the request for a deletion reached the proxy, and how far the proxy's
-// clock and the API server's may be apart. From then on the message may be gone; the
-// answer may come much later.
-func (j judge) arrival(deleted history.Event) (at, clocks time.Duration) {
-	clocks = max(clockError, deleted.Numbers.Duration(history.ClockBound))
-	call, ok := j.First(func(e history.Event) bool {
-		return e.Kind == history.SQSCall && e.At == deleted.At && strings.HasPrefix(e.Action, "DeleteMessage")
+// callsForDrain reports whether the scenario requires the node to be drained for the
+// notice.
+func (j judge) callsForDrain(put history.Event) bool {
+	return slices.ContainsFunc(j.Scenario.Checks, func(check scenarios.Check) bool {
+		c, ok := check.Requirement.(Drained)
+		return ok && !c.Terminating && c.Notice == put.Step() && j.isNode(c.Node, put.Node)
 	})
-	if !ok {
-		return deleted.At, clocks
-	}
-	return story.Arrived(call), max(clocks, call.Numbers.Duration(history.ClockBound))
 }
 
-// recordedBy is when the drain of the node was recorded. Its first sign may have been
-// seen late, but one of the handler's writes in the audit log, between the notice and
-// the sign, made it: if all of them are on one side of a moment, so is the record. The
-// deletion of an object that the handler has for the node is a record by itself.
-func (j judge) recordedBy(node string, put history.Event) (commit, bool) {
-	sign, ok := j.DrainBegun(node)
-	if !ok {
-		return commit{}, false
-	}
-	var wrote []history.Event
-	latest, marked := sign.At, time.Duration(0)
-	for _, e := range j.History.Events {
-		if e.Kind != history.HandlerWrote || e.Node != node || e.Said == nil || *e.Said < put.At || *e.Said > sign.At {
-			continue
-		}
-		e.At = *e.Said
-		wrote = append(wrote, e)
-		if !e.WroteNode() {
-			latest = min(latest, e.At)
-		} else {
-			marked = max(marked, e.At)
-		}
-	}
-	if len(wrote) == 0 {
-		return commit{sign, sign.At - seenLate, sign.At}, true
-	}
-	if marked > 0 {
-		latest = min(latest, marked)
-	}
-	first := slices.MinFunc(wrote, func(a, b history.Event) int { return cmp.Compare(a.At, b.At) })
-	return commit{first, first.At, latest}, true
+// isNode reports whether a name of the scenario stands for the node.
+func (j judge) isNode(name, node string) bool {
+	found, why := j.Node(name)
+	return why == "" && found == node
 }

@@ -21,7 +21,7 @@ var checkControl = check{
 func control(j judge, v Verdict) Verdict {
 	v = v.requires(fmt.Sprintf("at most %.0f %% of the %s lost at %s", controlLostShare*100, j.target.Queries, j.target.Stays))
 	s := j.measured.Control
-	v.Numbers = map[string]float64{"asked_control": float64(s.Asked), "lost_control": float64(s.Lost), "latency_control_p99_ms": milliseconds(s.P99)}
+	v.Numbers = map[string]float64{"asked_control": float64(s.Asked), "lost_control": float64(s.Lost), "latency_control_p99_ms": loss.Milliseconds(s.P99)}
 	if s.Asked == 0 {
 		return v.unknown("the control was never queried")
 	}

@@ -5,23 +5,11 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/story"
-	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 // CriticalLast has the parameters of checkCriticalLast.
 type CriticalLast struct {
-	Node   string `yaml:"node"`
-	Notice string `yaml:"notice"`
-}
-
-// Validate checks the parameters.
-func (c CriticalLast) Validate(in *scenarios.Scope) {
-	in.NoticeFor(c.Node, c.Notice)
-}
-
-// DecidedBy is how long it needs the recording.
-func (c CriticalLast) DecidedBy(t scenarios.Times) scenarios.Observation {
-	return scenarios.Happens(t.Deadlines[c.Notice]).On(c.Node, t)
+	NodeNotice `yaml:",inline"`
 }
 
 var checkCriticalLast = check{

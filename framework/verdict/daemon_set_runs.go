@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/story"
@@ -51,18 +50,13 @@ func daemonSetRuns(j judge, v Verdict, c DaemonSetRuns) Verdict {
 		return v.unknown(fmt.Sprintf("%q never called for a removal", c.Of))
 	}
 	pods := slices.DeleteFunc(slices.Clone(j.Pods), func(p story.Pod) bool { return p.Controller() != "DaemonSet/"+c.Name })
-	pending, said := j.pending(pods, cause.At)
+	pending, said := story.PendingPods(j.Story, pods, cause.At)
 	if len(pending) == 0 {
 		return v.unknown("none of its pods was pending when the nodes were to be replaced, so that they run later proves nothing", cause)
 	}
 	limit := cause.At + c.Within.D()
-	done, missing := cause, j.withoutPod(pods, cause, min(limit, j.Observed))
+	missing, done := story.NodesWithout(j.Story, pods, cause, min(limit, j.Observed))
 	if len(missing) == 0 {
-		for _, p := range pods {
-			if ready, ok := p.ReadyAt(min(limit, j.Observed)); ok && ready.At > done.At {
-				done = ready
-			}
-		}
 		v.Numbers = map[string]float64{"pending": float64(len(pending)), "runs_seconds": (done.At - cause.At).Seconds()}
 		return v.pass(fmt.Sprintf("%d were pending (%s), and all ran after %s", len(pending), said.Note, history.Seconds(done.At-cause.At)), known(said, cause, done)...)
 	}
@@ -70,48 +64,4 @@ func daemonSetRuns(j judge, v Verdict, c DaemonSetRuns) Verdict {
 		return v.unknown("does not run everywhere: "+why, cause)
 	}
 	return v.fail("no Ready pod on "+strings.Join(missing, ", "), known(said, cause)...)
-}
-
-// pending are the pods that were bound to no node at that time, and what the scheduler reported of
-// one of them before.
-func (j judge) pending(pods []story.Pod, at time.Duration) (out []story.Pod, said history.Event) {
-	for _, p := range pods {
-		bound, ok := p.FirstOf(history.PodScheduled)
-		if p.Since() > at || p.Node() != "" && !ok || ok && bound.At <= at {
-			continue
-		}
-		out = append(out, p)
-		words, ok := j.First(func(e history.Event) bool {
-			return e.Kind == history.ClusterEvent && e.KubernetesReason() == "FailedScheduling" && e.Pod == p.Name() && e.At <= at
-		})
-		if ok && said.Kind == "" {
-			said = words
-		}
-	}
-	return out, said
-}
-
-// withoutPod are the nodes that lack a Ready one of these pods at that time: those that were to
-// be replaced and are still there, and the launched ones.
-func (j judge) withoutPod(pods []story.Pod, cause history.Event, at time.Duration) (missing []string) {
-	there := map[string]bool{}
-	for _, e := range j.Events {
-		switch {
-		case e.At > at:
-		case story.RemovedFor(e, cause.Step()), e.Kind == history.InstanceJoined:
-			there[e.Node] = true
-		case e.Kind == history.NodeDeleted && e.At >= cause.At:
-			delete(there, e.Node)
-		}
-	}
-	for _, p := range pods {
-		if ready, ok := p.ReadyAt(at); ok {
-			delete(there, ready.Node)
-		}
-	}
-	for node := range there {
-		missing = append(missing, node)
-	}
-	slices.Sort(missing)
-	return missing
 }

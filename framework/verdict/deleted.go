@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/loss"
 	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -62,11 +63,11 @@ func deleted(j judge, v Verdict, c Deleted) Verdict {
 		if put.Notice != "" && slices.ContainsFunc(puts[:i], func(e history.Event) bool { return e.Notice == put.Notice }) {
 			continue // one notice for several nodes
 		}
-		timer, why := j.countdown(put, c.After)
+		timer, why := j.Countdown(put, c.After)
 		if why != "" {
 			return v.unknown(why, put)
 		}
-		until := timer.from + c.Within.D()
+		until := timer.From + c.Within.D()
 		ids := j.MessagesOf(put)
 		if len(ids) == 0 {
 			return j.neverReceived(v, put, until)
@@ -74,7 +75,7 @@ func deleted(j judge, v Verdict, c Deleted) Verdict {
 		for _, id := range ids {
 			messages++
 			received, deleted, ok := j.LastDeletion(id)
-			if !ok && j.mayKeep(put) {
+			if !ok && j.MayKeep(put) {
 				kept++
 				continue
 			}
@@ -87,11 +88,11 @@ func deleted(j judge, v Verdict, c Deleted) Verdict {
 				return v.fail(fmt.Sprintf("message %s received and not deleted", id), put, received)
 			}
 			evidence = append(evidence, received, deleted)
-			timer := j.extended(timer, put, deleted.At, c.Within.D())
-			slowest = max(slowest, deleted.At-timer.from)
-			if deleted.At > timer.from+c.Within.D() {
+			timer := j.Extended(timer, put, deleted.At, c.Within.D())
+			slowest = max(slowest, deleted.At-timer.From)
+			if deleted.At > timer.From+c.Within.D() {
 				v.Numbers = map[string]float64{"deleted_seconds": slowest.Seconds()}
-				if why := j.handlerWaited(timer.from, deleted.At, timer.from+c.Within.D()); why != "" {
+				if why := loss.HandlerWaited(j.Story, timer.From, deleted.At, timer.From+c.Within.D()); why != "" {
 					return v.noise(fmt.Sprintf("message %s deleted after %s: %s", id, history.Seconds(slowest), why), put, received, deleted)
 				}
 				return v.fail(fmt.Sprintf("message %s deleted after %s", id, history.Seconds(slowest)), put, received, deleted)
@@ -100,7 +101,21 @@ func deleted(j judge, v Verdict, c Deleted) Verdict {
 	}
 	v.Numbers = map[string]float64{"deleted_seconds": slowest.Seconds(), "messages": float64(messages), "kept": float64(kept)}
 	if kept > 0 {
-		return v.pass(fmt.Sprintf("%d deleted, %d kept: %s", messages-kept, kept, j.keeps()), capped(evidence)...)
+		return v.pass(fmt.Sprintf("%d deleted, %d kept: %s", messages-kept, kept, j.KeepsMessages()), capped(evidence)...)
 	}
 	return v.pass(fmt.Sprintf("%d deleted, the last after %s", messages, history.Seconds(slowest)), capped(evidence)...)
+}
+
+// neverReceived distinguishes a handler that left the message in the queue from a
+// message that never got there.
+func (j judge) neverReceived(v Verdict, put history.Event, until time.Duration) Verdict {
+	if why := j.Unrecorded(until); why != "" {
+		return v.unknown("never received: "+why, put)
+	}
+	for _, e := range j.History.Events {
+		if e.Kind == history.QueueDepth && e.Numbers[history.Visible]+e.Numbers[history.Invisible] > 0 {
+			return v.fail("never received; messages were left in the queue at the end", put, e)
+		}
+	}
+	return v.unknown("never received, and none was left in the queue: it may never have got there", put)
 }

@@ -3,7 +3,7 @@ package verdict
 import (
 	"fmt"
 
-	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -39,18 +39,7 @@ var checkDisruptedAtOnce = check{
 func disruptedAtOnce(j judge, v Verdict, c DisruptedAtOnce) Verdict {
 	v = v.requires(fmt.Sprintf("at most %d nodes being removed at the same time", c.Max), c.Of)
 	all := j.Removals(c.Of)
-	var most []history.Event // that began the removals which were under way at the same time
-	for _, r := range all {
-		var now []history.Event
-		for _, o := range all {
-			if o.Begun.Seq == r.Begun.Seq || o.Begun.At <= r.Begun.At && r.Begun.At < o.Until {
-				now = append(now, o.Begun)
-			}
-		}
-		if len(now) > len(most) {
-			most = now
-		}
-	}
+	most := story.AtOnce(all)
 	v.Numbers = map[string]float64{"removed": float64(len(all)), "at_once": float64(len(most))}
 	switch {
 	case len(most) > c.Max:

@@ -103,7 +103,7 @@ func drained(j judge, v Verdict, c Drained) Verdict {
 		evidence = append(evidence, arrived)
 		if ok {
 			evidence = append(evidence, gone)
-			if why := j.mayBeInTime(gone, until); why != "" {
+			if why := j.MayBeInTime(gone, until); why != "" {
 				doubtful, doubt = doubtful+1, why
 			}
 		}
@@ -146,7 +146,7 @@ func allTerminating(j judge, v Verdict, c Drained) Verdict {
 		default:
 			left = append(left, p.Name())
 			if ok {
-				doubt = j.mayBeInTime(e, until)
+				doubt = j.MayBeInTime(e, until)
 			}
 		}
 	}

@@ -34,7 +34,7 @@ var checkDrainedOnce = check{
 
 func drainedOnce(j judge, v Verdict, c DrainedOnce) Verdict {
 	handler := j.History.Meta.Handler
-	want := "one drain: " + claimedMarks(handler) + " once"
+	want := "one drain: " + story.ClaimedMarks(handler) + " once"
 	if handler.DrainEvent != "" {
 		want += fmt.Sprintf(", event %s once", handler.DrainEvent)
 	}

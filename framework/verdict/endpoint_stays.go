@@ -3,9 +3,9 @@ package verdict
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -51,24 +51,7 @@ func endpointStays(j judge, v Verdict, c EndpointStays) Verdict {
 	if !ok {
 		return v.unknown(fmt.Sprintf("the instance of %s was never taken", node))
 	}
-	pods := map[string]bool{}
-	for _, p := range j.Pods {
-		if _, ok := p.Arrived(node); ok {
-			pods[p.Name()] = true
-		}
-	}
-	var before, after *history.Event
-	for _, e := range j.Events {
-		if !strings.HasPrefix(string(e.Kind), "endpoint.") || e.Service() != "" || !pods[e.Pod] {
-			continue
-		}
-		switch {
-		case e.At < taken.At:
-			before = &e
-		case after == nil && e.Kind != history.EndpointReady:
-			after = &e
-		}
-	}
+	before, after := story.EndpointAround(j.Story, node, taken.At)
 	switch {
 	case before == nil:
 		return v.unknown("no CoreDNS endpoint was seen on "+node, taken)

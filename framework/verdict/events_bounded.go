@@ -10,16 +10,14 @@ import (
 
 // EventsBounded has the parameters of checkEventsBounded.
 type EventsBounded struct {
-	Node   string `yaml:"node"`
-	Notice string `yaml:"notice"`
-	Pods   string `yaml:"pods"`
+	NodePods `yaml:",inline"`
 	// Max is how many events there may be for each pod, repetitions included.
 	Max int `yaml:"max"`
 }
 
 // Validate checks the parameters.
 func (c EventsBounded) Validate(in *scenarios.Scope) {
-	in.PodsFor(c.Node, c.Notice, c.Pods)
+	c.NodePods.Validate(in)
 	if c.Max < 1 {
 		in.Problem("max", "%d is less than 1: a blocked eviction must be reported", c.Max)
 	}
@@ -53,9 +51,7 @@ func eventsBounded(j judge, v Verdict, c EventsBounded) Verdict {
 			kept = append(kept, p)
 		}
 	}
-	events := j.All(func(e history.Event) bool {
-		return e.Kind == history.ClusterEvent && e.At >= put.At && e.At <= until && !story.KubernetesComponent(e.Owner) && reportsBlock(e, node, kept)
-	})
+	events := story.BlockReports(j.Story, put, until, kept)
 	v.Numbers = map[string]float64{"blocked": float64(len(kept)), "events": float64(len(events))}
 	switch {
 	case len(kept) == 0:

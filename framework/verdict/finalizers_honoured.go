@@ -9,14 +9,7 @@ import (
 
 // FinalizersHonoured has the parameters of checkFinalizersHonoured.
 type FinalizersHonoured struct {
-	Node   string `yaml:"node"`
-	Notice string `yaml:"notice"`
-	Pods   string `yaml:"pods"`
-}
-
-// Validate checks the parameters.
-func (c FinalizersHonoured) Validate(in *scenarios.Scope) {
-	in.PodsFor(c.Node, c.Notice, c.Pods)
+	NodePods `yaml:",inline"`
 }
 
 // DecidedBy is how long it needs the recording.

@@ -11,22 +11,15 @@ import (
 
 // GraceHonoured has the parameters of checkGraceHonoured.
 type GraceHonoured struct {
-	Node   string `yaml:"node"`
-	Notice string `yaml:"notice"`
-	Pods   string `yaml:"pods"`
+	NodePods `yaml:",inline"`
 	// AtLeast is the shortest time that a pod must get to stop.
 	AtLeast strict.Duration `yaml:"atLeast"`
 }
 
 // Validate checks the parameters.
 func (c GraceHonoured) Validate(in *scenarios.Scope) {
-	in.PodsFor(c.Node, c.Notice, c.Pods)
+	c.NodePods.Validate(in)
 	in.Positive("atLeast", c.AtLeast)
-}
-
-// DecidedBy is how long it needs the recording.
-func (c GraceHonoured) DecidedBy(t scenarios.Times) scenarios.Observation {
-	return scenarios.Happens(t.Deadlines[c.Notice]).On(c.Node, t)
 }
 
 var checkGraceHonoured = check{

@@ -59,90 +59,28 @@ func handlerMemory(j judge, v Verdict, c HandlerMemory) Verdict {
 	if whole := j.Scenario.FloodTime(c.During); to-from < whole-whole/10 {
 		return v.unknown(fmt.Sprintf("the flood lasted only %s of %s", history.Seconds(to-from), whole), sent[0])
 	}
-	var worst growth
+	var worst story.Growth
 	pods := 0
 	for _, p := range j.Pods {
 		if gone, ok := p.Left(); !p.OfHandler(j.History.Meta.Handler) || ok && gone.At < from {
 			continue
 		}
 		pods++
-		g, why := j.grown(p, from, to)
+		g, why := story.MemoryGrowth(j.Story, p, from, to)
 		if why != "" {
 			return v.unknown(p.Name() + ": " + why)
 		}
-		if pods == 1 || g.bytes() > worst.bytes() {
+		if pods == 1 || g.Bytes() > worst.Bytes() {
 			worst = g
 		}
 	}
 	if pods == 0 {
 		return v.unknown("no pod of the handler was seen")
 	}
-	v.Numbers = map[string]float64{"messages": float64(len(sent)), "grown_bytes": worst.bytes()}
-	got := fmt.Sprintf("%s grew from %.1f to %.1f MiB with %d messages in %s",
-		worst.of, mebibytes(worst.early), mebibytes(worst.late), len(sent), history.Seconds(to-from))
-	if worst.bytes() > float64(c.GrowthMiB)*(1<<20) {
-		return v.fail(got, worst.readings...)
+	v.Numbers = map[string]float64{"messages": float64(len(sent)), "grown_bytes": worst.Bytes()}
+	got := fmt.Sprintf("%s with %d messages in %s", worst, len(sent), history.Seconds(to-from))
+	if worst.Bytes() > float64(c.GrowthMiB)*(1<<20) {
+		return v.fail(got, worst.Readings...)
 	}
-	return v.pass(got, worst.readings...)
-}
-
-// missedReadings is how many readings of the memory in a row may be missing.
-const missedReadings = 3
-
-// growth is how the memory of a pod changed in the course of a flood.
-type growth struct {
-	of          string
-	early, late float64         // bytes
-	readings    []history.Event // the first and the last
-}
-
-func (g growth) bytes() float64 { return g.late - g.early }
-
-func mebibytes(bytes float64) float64 { return bytes / (1 << 20) }
-
-// grown compares the readings of a pod's memory; why describes what is missing of them.
-func (j judge) grown(p story.Pod, from, to time.Duration) (g growth, why string) {
-	readings := j.All(func(e history.Event) bool {
-		return e.Kind == history.MemoryUsed && e.Pod == p.Name() && e.At >= from && e.At <= to
-	})
-	if len(readings) == 0 {
-		if e, ok := j.First(func(e history.Event) bool { return e.Kind == history.WaitsRecorded && e.Note != "" }); ok {
-			return g, "its memory is not on record: " + e.Note
-		}
-		return g, "its memory is not on record"
-	}
-	last := from
-	for _, at := range append(times(readings), to) {
-		if at-last > (missedReadings+1)*history.MemoryInterval {
-			return g, fmt.Sprintf("its memory is not on record from +%s to +%s", history.Seconds(last), history.Seconds(at))
-		}
-		last = at
-	}
-	tenth := (to - from) / 10
-	return growth{
-		of: p.Name(), early: medianBytes(readings, from+tenth, from+3*tenth), late: medianBytes(readings, to-2*tenth, to),
-		readings: []history.Event{readings[0], readings[len(readings)-1]},
-	}, ""
-}
-
-func times(events []history.Event) []time.Duration {
-	var out []time.Duration
-	for _, e := range events {
-		out = append(out, e.At)
-	}
-	return out
-}
-
-func medianBytes(readings []history.Event, from, to time.Duration) float64 {
-	var bytes []float64
-	for _, e := range readings {
-		if e.At >= from && e.At <= to {
-			bytes = append(bytes, e.Numbers[history.Bytes])
-		}
-	}
-	if len(bytes) == 0 {
-		return 0
-	}
-	slices.Sort(bytes)
-	return bytes[len(bytes)/2]
+	return v.pass(got, worst.Readings...)
 }

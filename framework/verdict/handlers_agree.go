@@ -6,14 +6,13 @@ import (
 	"strings"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 // HandlersAgree has the parameters of checkHandlersAgree.
 type HandlersAgree struct {
-	Node string `yaml:"node"`
-	// Notice is the step that calls for the drain.
-	Notice string `yaml:"notice"`
+	NodeNotice `yaml:",inline"`
 }
 
 // Validate checks the parameters.
@@ -40,11 +39,11 @@ var checkHandlersAgree = check{
 // server's audit log.
 func handlersAgree(j judge, v Verdict, c HandlersAgree) Verdict {
 	v = v.requires("one of the two handlers drains the node, and the other one does not interfere", c.Node)
-	node, put, why := j.noticedByTwo(c.Node, c.Notice)
+	node, put, why := story.NoticedByTwo(j.Story, c.Node, c.Notice)
 	if why != "" {
 		return v.unknown(why, known(put)...)
 	}
-	acts := j.actsOn(node)
+	acts := story.ActsOn(j.Story, node)
 	first, second := acts[""], acts[history.OtherHandler]
 	v.Numbers = map[string]float64{"acts": float64(len(first)), "second_acts": float64(len(second))}
 	evidence := []history.Event{put}
@@ -52,16 +51,16 @@ func handlersAgree(j judge, v Verdict, c HandlersAgree) Verdict {
 	conflict := func(what string, shown ...history.Event) {
 		conflicts, evidence = append(conflicts, what), append(evidence, shown...)
 	}
-	for _, deleted := range j.stolen(put, acts) {
-		conflict(fmt.Sprintf("%s received and deleted the message at +%s and did nothing with %s", j.nameOf(deleted.By), history.Seconds(deleted.At), node), deleted)
+	for _, deleted := range story.Stolen(j.Story, put, acts) {
+		conflict(fmt.Sprintf("%s received and deleted the message at +%s and did nothing with %s", story.NameOf(j.Story, deleted.By), history.Seconds(deleted.At), node), deleted)
 	}
 	if len(first) > 0 && len(second) > 0 {
 		order := []history.Event{first[0], second[0]}
-		slices.SortFunc(order, bySaid)
+		slices.SortFunc(order, story.BySaid)
 		v.Numbers["apart_seconds"] = (*order[1].Said - *order[0].Said).Seconds()
-		conflict(fmt.Sprintf("both drain: %s first, %s %s later (%s)", j.nameOf(order[0].By), j.nameOf(order[1].By), history.Seconds(*order[1].Said-*order[0].Said), j.both(acts)), order...)
+		conflict(fmt.Sprintf("both drain: %s first, %s %s later (%s)", story.NameOf(j.Story, order[0].By), story.NameOf(j.Story, order[1].By), history.Seconds(*order[1].Said-*order[0].Said), story.CountActs(j.Story, acts)), order...)
 	}
-	for _, e := range j.takenOff(node, put) {
+	for _, e := range story.TakenOff(j.Story, node, put) {
 		conflict(fmt.Sprintf("a mark was taken off %s at +%s (%s %s)", node, history.Seconds(e.At), e.Kind, e.Setting().Key), e)
 	}
 	switch {
@@ -73,43 +72,5 @@ func handlersAgree(j judge, v Verdict, c HandlersAgree) Verdict {
 		return v.unknown("neither handler did anything with "+node, put)
 	}
 	one := slices.Concat(first, second)[0]
-	return v.pass(fmt.Sprintf("only %s acted, %s after the notice", j.nameOf(one.By), history.Seconds(*one.Said-put.At)), put, one)
-}
-
-// both counts the acts of both handlers.
-func (j judge) both(acts map[string][]history.Event) string {
-	var out []string
-	for _, by := range []string{"", history.OtherHandler} {
-		took := len(filter(acts[by], func(e history.Event) bool { return e.Kind == history.HandlerTook }))
-		out = append(out, fmt.Sprintf("%s: %d changes of the node, %d evictions", j.nameOf(by), len(acts[by])-took, took))
-	}
-	return strings.Join(out, "; ")
-}
-
-// stolen are the deletions of the notice's messages by a handler that did nothing with the node,
-// where the other one received none of them.
-func (j judge) stolen(put history.Event, acts map[string][]history.Event) []history.Event {
-	ids := j.MessagesOf(put)
-	received := map[string]bool{}
-	for _, e := range j.AllOf(history.SQSReceived) {
-		if slices.Contains(ids, e.Message) {
-			received[e.By] = true
-		}
-	}
-	other := map[string]string{"": history.OtherHandler, history.OtherHandler: ""}
-	return filter(j.AllOf(history.SQSDeleted), func(e history.Event) bool {
-		return slices.Contains(ids, e.Message) && len(acts[e.By]) == 0 && !received[other[e.By]]
-	})
-}
-
-// takenOff are the marks of either handler that came off the node while its instance was there.
-func (j judge) takenOff(node string, put history.Event) []history.Event {
-	until := j.There(node)
-	taints := []string{j.History.Meta.Handler.Taint, j.History.Meta.Other.Taint}
-	return j.All(func(e history.Event) bool {
-		if e.Node != node || e.At < put.At || e.At >= until || j.ByOperator(e) {
-			return false
-		}
-		return e.Kind == history.NodeUncordoned || e.Kind == history.NodeUntainted && e.Setting().Key != "" && slices.Contains(taints, e.Setting().Key)
-	})
+	return v.pass(fmt.Sprintf("only %s acted, %s after the notice", story.NameOf(j.Story, one.By), history.Seconds(*one.Said-put.At)), put, one)
 }

@@ -51,6 +51,19 @@ func Ahead(s scenarios.Scenario, h history.History) Result {
 	return r
 }
 
+// Decided reports whether what was recorded so far decides all of these checks of the
+// scenario: none of them is Unknown, or only until the audit log is read. Use it to end a
+// recording, never for a report.
+func Decided(s scenarios.Scenario, h history.History, checks []scenarios.Check) bool {
+	j := newJudge(story.Read(s, h))
+	for _, c := range checks {
+		if v := j.check(c); v.Outcome.Known() == Unknown && !v.awaitsAudit {
+			return false
+		}
+	}
+	return true
+}
+
 // judge reads a drill's story and finds what each check requires.
 type judge struct {
 	*story.Story
@@ -89,6 +102,21 @@ func (j judge) check(c scenarios.Check) Verdict {
 	return j.longEnough(c, known.judge.judge(j, known.verdict(), c.Requirement))
 }
 
+// longEnough makes a pass Unknown if the recording is too short for it: what must not
+// happen could still have happened.
+func (j judge) longEnough(c scenarios.Check, v Verdict) Verdict {
+	if v.Outcome != Pass {
+		return v
+	}
+	needs := c.DecidedBy(j.Scenario.Times(j.Events))
+	if needs.Early || j.Observed >= needs.Until {
+		return v
+	}
+	v.Outcome = Unknown
+	v.Got += fmt.Sprintf(", but recorded up to +%s, and +%s is needed to show it", history.Seconds(j.Observed), history.Seconds(needs.Until))
+	return v
+}
+
 // describe names events for a verdict's Got: "node.cordoned, pod.evicted x 3".
 func describe(events []history.Event) string {
 	var kinds []string
@@ -119,10 +147,9 @@ func filter(events []history.Event, ok func(history.Event) bool) []history.Event
 
 // capped keeps evidence short enough to be read.
 func capped(events []history.Event) []history.Event {
-	return events[:min(len(events), evidenceMax)]
+	const most = 12
+	return events[:min(len(events), most)]
 }
-
-const evidenceMax = 12
 
 // known leaves out the events that were not found.
 func known(events ...history.Event) []history.Event {

@@ -68,7 +68,7 @@ func TestNoOrderBetweenWatchesWhileOneIsLost(t *testing.T) {
 		x.check = "no pod comes to victim"
 		edit := x.edit
 		x.edit = func(s *script) {
-			s.only(Require(NotScheduled{Node: "victim", Notice: "reclaim"}))
+			s.only(Require(NotScheduled{NodeNotice{Node: "victim", Notice: "reclaim"}}))
 			edit(s)
 		}
 		x.run(t, drainStory)
@@ -88,7 +88,7 @@ func TestNoOrderBetweenWatchesWhileOneIsLost(t *testing.T) {
 		x.check = "grace of dns honoured"
 		edit := x.edit
 		x.edit = func(s *script) {
-			s.only(Require(GraceHonoured{Node: "victim", Notice: "reclaim", Pods: "dns", AtLeast: strict.Duration(sec(3))}))
+			s.only(Require(GraceHonoured{NodePods: NodePods{NodeNotice: NodeNotice{Node: "victim", Notice: "reclaim"}, Pods: "dns"}, AtLeast: strict.Duration(sec(3))}))
 			s.change(history.PodPresent, func(e *history.Event) {
 				if e.Pod == "default/coredns-a" {
 					*e = history.NewPodPresent(e.Pod, e.UID, "dns", e.PodPhase(), history.Like(*e))

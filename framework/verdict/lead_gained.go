@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -39,20 +40,20 @@ var checkLeadGained = check{
 
 func leadGained(j judge, v Verdict, c LeadGained) Verdict {
 	v = v.requires(fmt.Sprintf("the second handler acts at least %s before notice %q", c.AtLeast.D(), c.Notice), c.Node)
-	node, put, why := j.noticedByTwo(c.Node, c.Notice)
+	node, put, why := story.NoticedByTwo(j.Story, c.Node, c.Notice)
 	if why != "" {
 		return v.unknown(why, known(put)...)
 	}
-	acts := j.actsOn(node)[history.OtherHandler]
+	acts := story.ActsOn(j.Story, node)[history.OtherHandler]
 	if len(acts) == 0 {
-		return v.fail(fmt.Sprintf("%s did nothing with %s", j.nameOf(history.OtherHandler), node), put)
+		return v.fail(fmt.Sprintf("%s did nothing with %s", story.NameOf(j.Story, history.OtherHandler), node), put)
 	}
 	lead := put.At - *acts[0].Said
 	v.Numbers = map[string]float64{"lead_seconds": lead.Seconds()}
 	if lead < c.AtLeast.D() {
-		return v.fail(fmt.Sprintf("%s acted %s", j.nameOf(history.OtherHandler), beforeOrAfter(lead)), put, acts[0])
+		return v.fail(fmt.Sprintf("%s acted %s", story.NameOf(j.Story, history.OtherHandler), beforeOrAfter(lead)), put, acts[0])
 	}
-	return v.pass(fmt.Sprintf("%s acted %s", j.nameOf(history.OtherHandler), beforeOrAfter(lead)), put, acts[0])
+	return v.pass(fmt.Sprintf("%s acted %s", story.NameOf(j.Story, history.OtherHandler), beforeOrAfter(lead)), put, acts[0])
 }
 
 // beforeOrAfter is a lead in words.

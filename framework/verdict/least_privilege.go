@@ -2,10 +2,9 @@ package verdict
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
-	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
 )
 
 var checkPrivileges = check{
@@ -30,32 +29,9 @@ func privileges(j judge, v Verdict) Verdict {
 	if len(allowed) > 0 {
 		v.Want = fmt.Sprintf("only the SQS actions %s called, only on queue %q", strings.Join(allowed, ", "), queue)
 	}
-	var bad []history.Event
-	var what []string
-	calls := 0
-	for _, e := range j.History.Events {
-		if e.Kind != history.SQSCall || e.By != "" || e.Owner == history.ProxyOwner || strings.Contains(e.Action, ":") {
-			continue
-		}
-		calls++
-		denied := ""
-		switch {
-		case !slices.Contains(allowed, history.SQSPermission(e.Action)):
-			denied = e.Action
-		case e.Queue() != "" && e.Queue() != queue:
-			denied = fmt.Sprintf("%s on queue %q", e.Action, e.Queue())
-		case e.Account != "" && meta.Environment["account"] != "" && e.Account != meta.Environment["account"]:
-			denied = fmt.Sprintf("%s on queue %q of account %s", e.Action, e.Queue(), e.Account)
-		default:
-			continue
-		}
-		bad = append(bad, e)
-		if !slices.Contains(what, denied) {
-			what = append(what, denied)
-		}
-	}
+	calls, bad, what := story.DeniedCalls(j.Story)
 	v.Numbers = map[string]float64{"sqs_calls": float64(calls), "sqs_calls_denied": float64(len(bad))}
-	excess := j.All(j.excessive)
+	excess := story.ExcessiveRights(j.Story)
 	if len(excess) > 0 {
 		v.Want += "; no right in the cluster that no interruption handler needs"
 	}
@@ -64,7 +40,7 @@ func privileges(j judge, v Verdict) Verdict {
 		return v.unknown("the history does not show what the handler may call, and on which queue")
 	case len(bad) > 0:
 		return v.fail(fmt.Sprintf("%d of %d calls: %s", len(bad), calls, strings.Join(what, ", ")), capped(bad)...)
-	case len(excess) > 0 && j.ours():
+	case len(excess) > 0 && story.BuiltIn(j.Story):
 		return v.fail(fmt.Sprintf("%s: verbs %s of %s", excess[0].RBACRole(), excess[0].Action, excess[0].RBACObject()), capped(excess)...)
 	case j.Unrecorded(j.End) != "":
 		return v.unknown("no other call: " + j.Unrecorded(j.End))
@@ -75,16 +51,6 @@ func privileges(j judge, v Verdict) Verdict {
 	return v.pass(fmt.Sprintf("%d calls", calls))
 }
 
-// excessive reports whether the event is a rule of the handler's roles that no
-// interruption handler needs, or that lets it delete nodes although it does not state that it
-// deletes them. Another check finds what is given by a wildcard.
-func (j judge) excessive(e history.Event) bool {
-	if e.Kind != history.RBACRule {
-		return false
-	}
-	rights := needless()
-	if !j.History.Meta.Handler.DeletesNode {
-		rights = append(rights, right{verbs: []string{"delete", "deletecollection"}, of: []string{"/nodes"}})
-	}
-	return slices.ContainsFunc(rights, func(r right) bool { return r.in(e) })
-}
+// reportedOnly ends what is required of another handler's rights: who installs it
+// decides.
+const reportedOnly = "; if the handler is not ours, it is only reported"

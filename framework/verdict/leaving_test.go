@@ -29,7 +29,7 @@ func TestEventsOfBlockedPodsAreBounded(t *testing.T) {
 	const check = "events about blocked app bounded"
 	play := func() *script {
 		s := blockedStory()
-		s.only(Require(EventsBounded{Node: "victim", Notice: "reclaim", Pods: "app", Max: 3}))
+		s.only(Require(EventsBounded{NodePods: NodePods{NodeNotice: NodeNotice{Node: "victim", Notice: "reclaim"}, Pods: "app"}, Max: 3}))
 		s.reported(5, "Pod default/app-1: Cannot evict pod as it would violate the pod's disruption budget.")
 		s.reported(5, "Pod default/app-2: Cannot evict pod as it would violate the pod's disruption budget.")
 		return s
@@ -107,7 +107,7 @@ func TestFinalizersAreHonoured(t *testing.T) {
 		s.scenario.Workload.Pods = []scenarios.Pods{{Kind: "finalizer", Node: "victim"}}
 		s.scenario.Steps = s.scenario.Steps[:1]
 		s.drop(kind(history.Reclaimed))
-		s.only(Require(FinalizersHonoured{Node: "victim", Notice: "reclaim", Pods: "finalizer"}))
+		s.only(Require(FinalizersHonoured{NodePods: NodePods{NodeNotice: NodeNotice{Node: "victim", Notice: "reclaim"}, Pods: "finalizer"}}))
 		s.at(1, history.NewPodPresent("default/finalizer", "uid-finalizer", "finalizer", "Running", history.Node(victim)))
 		s.pod(5, history.PodEvicted, "finalizer", victim, "")
 		s.pod(5, history.PodTerminating, "finalizer", victim, "")

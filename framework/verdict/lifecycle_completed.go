@@ -5,23 +5,12 @@ import (
 	"slices"
 
 	"github.com/spotdrill/spotdrill/framework/history"
-	"github.com/spotdrill/spotdrill/scenarios"
+	"github.com/spotdrill/spotdrill/framework/story"
 )
 
 // LifecycleCompleted has the parameters of checkLifecycleCompleted.
 type LifecycleCompleted struct {
-	Node   string `yaml:"node"`
-	Notice string `yaml:"notice"`
-}
-
-// Validate checks the parameters.
-func (c LifecycleCompleted) Validate(in *scenarios.Scope) {
-	in.NoticeFor(c.Node, c.Notice)
-}
-
-// DecidedBy is how long it needs the recording.
-func (c LifecycleCompleted) DecidedBy(t scenarios.Times) scenarios.Observation {
-	return scenarios.Happens(t.Deadlines[c.Notice]).On(c.Node, t)
+	NodeNotice `yaml:",inline"`
 }
 
 var checkLifecycleCompleted = check{
@@ -58,14 +47,14 @@ func lifecycleCompleted(j judge, v Verdict, c LifecycleCompleted) Verdict {
 	}
 	completed := calls[0]
 	v.Numbers["completed_seconds"] = (completed.At - put.At).Seconds()
-	drained, ok := j.emptied(node, put)
+	drained, ok := story.Drained(j.Story, node, put)
 	switch {
 	case !ok && j.Unseen(j.Gone(node)) != "":
 		return v.unknown("completed, and whether the node is drained is unknown: "+j.Unseen(j.Gone(node)), put, completed)
 	case !ok:
 		return v.fail("completed, and the node never drained", put, completed)
-	case completed.At < drained.earliest:
-		return v.fail(fmt.Sprintf("completed %s before the last pod was gone", history.Seconds(drained.shown.At-completed.At)), put, completed, drained.shown)
+	case completed.At < drained.Earliest:
+		return v.fail(fmt.Sprintf("completed %s before the last pod was gone", history.Seconds(drained.Shown.At-completed.At)), put, completed, drained.Shown)
 	}
 	return v.pass(fmt.Sprintf("completed %s after the notice", history.Seconds(completed.At-put.At)), put, completed)
 }

@@ -10,7 +10,7 @@ import (
 func lifecycleStory() *script {
 	s := drainStory()
 	s.scenario.Steps[0].Notice.Type = history.LifecycleAction
-	s.only(Require(LifecycleCompleted{Node: "victim", Notice: "reclaim"}))
+	s.only(Require(LifecycleCompleted{NodeNotice{Node: "victim", Notice: "reclaim"}}))
 	s.change(history.NoticePut, func(e *history.Event) {
 		*e = history.NewNoticePut(e.Step(), history.LifecycleAction, e.Node, history.Like(*e))
 	})

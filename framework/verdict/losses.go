@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/loss"
 	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -43,9 +44,8 @@ func (c Losses) Validate(in *scenarios.Scope) {
 	} else {
 		in.NeedsProbe()
 	}
+	in.ExactlyOne("max, answered, a window by minWindow, maxWindow or both", c.Max != nil, c.window(), c.Answered != 0)
 	switch {
-	case !exactlyOne(c.Max != nil, c.window(), c.Answered != 0):
-		in.Problem("", "requires exactly one of: max, answered, a window by minWindow, maxWindow or both")
 	case c.Max != nil:
 		in.AtLeast0("max", *c.Max)
 	case c.MaxWindow > 0 && c.MinWindow > c.MaxWindow:
@@ -118,9 +118,9 @@ func (j judge) lost(v Verdict, c Losses) Verdict {
 	_, hidden := why.Hidden(holes, streams)
 	switch {
 	case steady > most:
-		return v.fail(fmt.Sprintf("%d of %d lost%s; %s", lost, asked, except, j.windowsOf(streams)), j.around(streams)...)
+		return v.fail(fmt.Sprintf("%d of %d lost%s; %s", lost, asked, except, j.target.Windows(streams)), capped(j.target.Around(j.Story, streams))...)
 	case lost > most:
-		return v.noise(fmt.Sprintf("%d of %d lost%s, only %d of them surely by the cluster: this machine was too busy meanwhile; %s", lost, asked, except, steady, j.windowsOf(streams)), j.around(streams)...)
+		return v.noise(fmt.Sprintf("%d of %d lost%s, only %d of them surely by the cluster: this machine was too busy meanwhile; %s", lost, asked, except, steady, j.target.Windows(streams)), capped(j.target.Around(j.Story, streams))...)
 	case lost+hidden > most:
 		return v.noise(fmt.Sprintf("%d of %d lost%s, and up to %d more might have been: %s", lost, asked, except, hidden, holes[0]))
 	}
@@ -168,8 +168,8 @@ func (j judge) longestWindow(v Verdict, c Losses) Verdict {
 	surely := why.Unbroken(why.Steady(streams))
 	holes := why.Hiding(streams, false)
 	hidden, _ := why.Hidden(holes, streams)
-	evidence := j.around(streams)
-	got := j.windowsOf(streams) + except
+	evidence := capped(j.target.Around(j.Story, streams))
+	got := j.target.Windows(streams) + except
 	switch {
 	case most > 0 && surely > most:
 		return v.fail(got, evidence...)
@@ -183,4 +183,30 @@ func (j judge) longestWindow(v Verdict, c Losses) Verdict {
 		return v.fail(got, evidence...)
 	}
 	return v.pass(got, evidence...)
+}
+
+// counted is what a check counts of the streams of its modes: without the queries that
+// this machine lost, with proof, and on request without those that connection tracking
+// lost. except names both, with their numbers.
+func (j judge) counted(v *Verdict, mode string, conntrack bool) (streams loss.Streams, except string) {
+	streams = j.measured.Streams(mode)
+	why := j.attribution()
+	var left []loss.Cause
+	leave := func(number, text string, causes ...loss.Cause) {
+		was := streams.Lost()
+		left = append(left, causes...)
+		v.Counted = why.Without(left...)
+		streams = v.Counted.Streams(mode)
+		if n := was - streams.Lost(); n > 0 || number == "lost_conntrack" {
+			v.Numbers[number] = float64(n)
+			except += fmt.Sprintf(", without %d that %s", n, text)
+		}
+	}
+	if why.Starved() && streams.Lost() > 0 {
+		leave("lost_no_processor", "were lost at pods that had no processor", loss.NoProcessor)
+	}
+	if conntrack {
+		leave("lost_conntrack", "connection tracking itself lost", loss.EntryRemoved, loss.InsertFailed)
+	}
+	return streams, except
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/loss"
 	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -30,9 +31,7 @@ type Marked struct {
 func (c Marked) Validate(in *scenarios.Scope) {
 	in.NoticeFor(c.Node, c.Notice)
 	in.After(c.After)
-	if !exactlyOne(c.Within > 0, c.BeforeEviction, c.UntilGone) {
-		in.Problem("", "requires exactly one of: within, beforeEviction, untilGone")
-	}
+	in.ExactlyOne("within, beforeEviction, untilGone", c.Within > 0, c.BeforeEviction, c.UntilGone)
 	if c.After != "" && c.Within == 0 {
 		in.Problem("after", "is only allowed with within")
 	}
@@ -69,7 +68,7 @@ var checkMarked = check{
 
 func marked(j judge, v Verdict, c Marked) Verdict {
 	handler := j.History.Meta.Handler
-	v = v.requires(fmt.Sprintf("%s within %s of notice %q", claimedMarks(handler), c.Within.D(), c.Notice)+andAfter(c.After), c.Node)
+	v = v.requires(fmt.Sprintf("%s within %s of notice %q", story.ClaimedMarks(handler), c.Within.D(), c.Notice)+andAfter(c.After), c.Node)
 	if !handler.Unschedulable && handler.Taint == "" {
 		return v.unknown(fmt.Sprintf("the description of handler %q claims no mark", handler.Name))
 	}
@@ -77,7 +76,7 @@ func marked(j judge, v Verdict, c Marked) Verdict {
 	if why != "" {
 		return v.unknown(why)
 	}
-	timer, why := j.countdown(put, c.After)
+	timer, why := j.Countdown(put, c.After)
 	if why != "" {
 		return v.unknown(why, put)
 	}
@@ -101,21 +100,21 @@ func marked(j judge, v Verdict, c Marked) Verdict {
 		}
 		mark = changes[i]
 	}
-	timer = j.extended(timer, put, mark.At, c.Within.D())
-	found := append(slices.Clone(timer.evidence), mark)
-	at := max(timer.from, mark.At)
-	asked, doubt := j.markAsked(put, mark, timer.from+c.Within.D())
-	after := fmt.Sprintf("%s marked after %s", node, timer.after(at))
+	timer = j.Extended(timer, put, mark.At, c.Within.D())
+	found := append(slices.Clone(timer.Evidence), mark)
+	at := max(timer.From, mark.At)
+	asked, doubt := story.MarkRequested(j.Story, put, mark, timer.From+c.Within.D())
+	after := fmt.Sprintf("%s marked after %s", node, timer.After(at))
 	if asked.Kind != "" {
-		at, found = max(timer.from, asked.At), append(found, asked)
-		after = fmt.Sprintf("%s asked for after %s, and seen marked at +%s", node, timer.after(at), history.Seconds(mark.At))
+		at, found = max(timer.From, asked.At), append(found, asked)
+		after = fmt.Sprintf("%s asked for after %s, and seen marked at +%s", node, timer.After(at), history.Seconds(mark.At))
 	}
-	v.Numbers = map[string]float64{"marked_seconds": (at - timer.from).Seconds()}
+	v.Numbers = map[string]float64{"marked_seconds": (at - timer.From).Seconds()}
 	switch {
 	case doubt != "":
 		return v.unknown(after+": "+doubt, found...)
-	case at > timer.from+c.Within.D():
-		if why := j.handlerWaited(timer.from, at, timer.from+c.Within.D()); why != "" {
+	case at > timer.From+c.Within.D():
+		if why := loss.HandlerWaited(j.Story, timer.From, at, timer.From+c.Within.D()); why != "" {
 			return v.noise(after+": "+why, found...)
 		}
 		return v.fail(after, found...)
@@ -132,7 +131,7 @@ func marked(j judge, v Verdict, c Marked) Verdict {
 
 func markedFirst(j judge, v Verdict, c Marked) Verdict {
 	handler := j.History.Meta.Handler
-	v = v.requires(claimedMarks(handler)+", confirmed before the first pod is asked to leave", c.Node)
+	v = v.requires(story.ClaimedMarks(handler)+", confirmed before the first pod is asked to leave", c.Node)
 	if !handler.Unschedulable && handler.Taint == "" {
 		return v.unknown(fmt.Sprintf("the description of handler %q claims no mark", handler.Name))
 	}
@@ -144,7 +143,7 @@ func markedFirst(j judge, v Verdict, c Marked) Verdict {
 		return v.unknown(why, put)
 	}
 	removals := j.APICalls(func(e history.Event) bool {
-		return story.Removes(e) && story.Arrived(e) >= put.At && j.podOn(e.Pod, node, story.Arrived(e))
+		return story.Removes(e) && story.Arrived(e) >= put.At && story.PodOn(j.Story, e.Pod, node, story.Arrived(e))
 	})
 	if len(removals) == 0 {
 		return v.unknown("no pod of "+node+" was asked to leave", put)
@@ -162,11 +161,6 @@ func markedFirst(j judge, v Verdict, c Marked) Verdict {
 		return v.fail(fmt.Sprintf("%s asked to leave %s before %s was marked", first.Pod, history.Seconds(writes[i].At-asked), node), put, first, writes[i])
 	}
 	return v.fail(fmt.Sprintf("%s asked to leave, and %s never marked", first.Pod, node), put, first)
-}
-
-// podOn reports whether a pod of that name was on the node at that time.
-func (j judge) podOn(name, node string, at time.Duration) bool {
-	return slices.ContainsFunc(j.Pods, func(p story.Pod) bool { return p.Name() == name && p.On(node, at) })
 }
 
 func markKept(j judge, v Verdict, c Marked) Verdict {
@@ -225,10 +219,8 @@ func (j judge) unprompted(node string, mark history.Event) string {
 // scenario requires it, or the notice reports that the instance ends.
 func (j judge) requiresMark(put history.Event) bool {
 	for _, check := range j.Scenario.Checks {
-		if m, ok := check.Requirement.(Marked); ok && m.Within > 0 && m.Notice == put.Step() {
-			if node, why := j.Node(m.Node); why == "" && node == put.Node {
-				return true
-			}
+		if m, ok := check.Requirement.(Marked); ok && m.Within > 0 && m.Notice == put.Step() && j.isNode(m.Node, put.Node) {
+			return true
 		}
 	}
 	if j.callsForDrain(put) {
@@ -245,55 +237,21 @@ func (j judge) requiresMark(put history.Event) bool {
 	return false
 }
 
-// markAsked finds, for a mark that was seen after its limit, the handler's write in the
-// audit log that made it. If it is unknown whether the mark was in time, doubt shows why.
-func (j judge) markAsked(put, mark history.Event, until time.Duration) (asked history.Event, doubt string) {
-	if mark.At <= until {
-		return asked, ""
-	}
-	var wrote, recent []history.Event
-	earliest, _ := j.Earliest(mark)
-	for _, e := range j.History.Events {
-		if !e.WroteNode() || e.Node != mark.Node || e.Said == nil || *e.Said < put.At || *e.Said > mark.At {
-			continue
-		}
-		e.At = *e.Said
-		wrote = append(wrote, e)
-		if e.At >= min(earliest, mark.At-seenLate) {
-			recent = append(recent, e)
-		}
-	}
-	if len(wrote) == 0 {
-		return asked, j.mayBeInTime(mark, until)
-	}
-	byTime := func(a, b history.Event) int { return cmp.Compare(a.At, b.At) }
-	if last := slices.MaxFunc(wrote, byTime); last.At <= until {
-		return last, ""
-	}
-	if len(recent) == 0 {
-		recent = wrote
-	}
-	if first := slices.MinFunc(recent, byTime); first.At <= until {
-		return asked, fmt.Sprintf("the audit log has several writes of the handler's, and the one at +%s was in time", history.Seconds(first.At))
-	}
-	return asked, ""
-}
-
 // unmarked distinguishes a mark that did not come from one that could not be seen.
-func (j judge) unmarked(v Verdict, timer countdown, put history.Event, within time.Duration) Verdict {
+func (j judge) unmarked(v Verdict, timer story.Countdown, put history.Event, within time.Duration) Verdict {
 	node := put.Node
-	timer = j.extended(timer, put, j.Gone(node), within)
-	until := min(timer.from+within, j.Gone(node))
+	timer = j.Extended(timer, put, j.Gone(node), within)
+	until := min(timer.From+within, j.Gone(node))
 	if put.NoticeType() != history.StatusChecked && !j.History.Meta.Handler.ReadsMetadata() && len(j.MessagesOf(put)) == 0 {
 		if lost := j.neverReceived(v, put, until); lost.Outcome == Unknown {
 			return lost
 		}
 	}
 	if why := j.Unseen(until); why != "" {
-		return v.unknown(node+" not marked: "+why, timer.evidence...)
+		return v.unknown(node+" not marked: "+why, timer.Evidence...)
 	}
 	if taken, ok := j.Reclaimed(node); ok {
-		return v.fail(node+" not marked before its instance was taken", append(timer.evidence, taken)...)
+		return v.fail(node+" not marked before its instance was taken", append(timer.Evidence, taken)...)
 	}
-	return v.fail(node+" not marked", timer.evidence...)
+	return v.fail(node+" not marked", timer.Evidence...)
 }

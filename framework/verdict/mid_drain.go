@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -44,19 +45,14 @@ func midDrain(j judge, v Verdict, c MidDrain) Verdict {
 		return v.unknown(fmt.Sprintf("disturbance %q never began", c.Disturbance))
 	}
 	at := done[0]
-	if why := j.WithoutEffect(done); why != "" {
+	if why := story.WithoutEffect(j.Story, done); why != "" {
 		return v.unknown(why, at)
 	}
 	begun, ok := j.DrainBegun(node)
 	if !ok || begun.At > at.At {
 		return v.unknown("no drain of "+node+" had begun", at)
 	}
-	left := 0
-	for _, p := range j.ToLeave(node, begun.At) {
-		if gone, ok := p.Left(); !ok || gone.At > at.At {
-			left++
-		}
-	}
+	left := len(story.NotLeft(j.Story, node, begun.At, at.At))
 	v.Numbers = map[string]float64{"left": float64(left), "into_drain_seconds": (at.At - begun.At).Seconds()}
 	if left == 0 {
 		return v.unknown("no pod was left on "+node+" that a drain has to move", begun, at)

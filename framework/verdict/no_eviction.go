@@ -25,9 +25,7 @@ func (c NoEviction) Validate(in *scenarios.Scope) {
 		return
 	}
 	in.Node(c.Node)
-	if !exactlyOne(c.Pods != "", c.DaemonPods) {
-		in.Problem("", "requires exactly one of, with node: pods, daemonPods")
-	}
+	in.ExactlyOne("pods, daemonPods", c.Pods != "", c.DaemonPods)
 	if c.Pods != "" {
 		in.OneOf("pods", c.Pods, in.Pods())
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
 )
 
 var checkNoneLost = check{
@@ -21,12 +22,7 @@ var checkNoneLost = check{
 // or in the queue at the end.
 func noneLost(j judge, v Verdict) Verdict {
 	v = v.requires("every message deleted by the handler, or in the queue at the end")
-	depth, ok := history.Event{}, false
-	for _, e := range j.History.Events {
-		if e.Kind == history.QueueDepth {
-			depth, ok = e, true
-		}
-	}
+	depth, ok := j.Depth()
 	if !ok {
 		return v.unknown("the history does not show how many messages were left")
 	}
@@ -34,7 +30,7 @@ func noneLost(j judge, v Verdict) Verdict {
 	left := int(depth.Numbers[history.Visible] + depth.Numbers[history.Invisible])
 	v.Numbers = map[string]float64{"put": float64(n.Put), "deleted": float64(n.Put - len(n.Undeleted)), "left": float64(left)}
 	rest := fmt.Sprintf("%d left", left)
-	if expired := j.expired(); expired > 0 {
+	if expired := story.Expired(j.Story); expired > 0 {
 		v.Numbers["expired"] = float64(expired)
 		rest += fmt.Sprintf(", %d expired", expired)
 		left += expired
@@ -56,12 +52,4 @@ func noneLost(j judge, v Verdict) Verdict {
 		return v.fail(fmt.Sprintf("message %s was not deleted, and %d were in the queue", n.Kept[0].Message, left), evidence...)
 	}
 	return v.fail(fmt.Sprintf("%d of %d were not deleted, and %d were in the queue", len(n.Undeleted), n.Put, left), evidence...)
-}
-
-// expired is how many messages went when the retention of the queue was over, which a fault of the
-// drill had made short.
-func (j judge) expired() int {
-	return len(j.All(func(e history.Event) bool {
-		return e.Kind == history.FaultHit && e.FaultType() == history.ShortRetention
-	}))
 }

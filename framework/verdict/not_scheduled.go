@@ -4,18 +4,13 @@ import (
 	"fmt"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 // NotScheduled has the parameters of checkNotScheduled.
 type NotScheduled struct {
-	Node   string `yaml:"node"`
-	Notice string `yaml:"notice"`
-}
-
-// Validate checks the parameters.
-func (c NotScheduled) Validate(in *scenarios.Scope) {
-	in.NoticeFor(c.Node, c.Notice)
+	NodeNotice `yaml:",inline"`
 }
 
 // DecidedBy is how long it needs the recording.
@@ -56,9 +51,9 @@ func notScheduled(j judge, v Verdict, c NotScheduled) Verdict {
 		}
 		if bound.Node != node {
 			elsewhere++
-		} else if at, why := j.Earliest(bound); why != "" && at < mark.At+inFlight && bound.At >= mark.At {
+		} else if at, why := j.Earliest(bound); why != "" && at < mark.At+story.InFlight && bound.At >= mark.At {
 			return v.unknown(fmt.Sprintf("%s may have come before %s was marked: %s", bound.Pod, node, why), mark, bound)
-		} else if bound.At >= mark.At+inFlight {
+		} else if bound.At >= mark.At+story.InFlight {
 			here = append(here, bound)
 		}
 	}

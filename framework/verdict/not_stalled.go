@@ -6,24 +6,11 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/story"
-	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 // NotStalled has the parameters of checkNotStalled.
 type NotStalled struct {
-	Node   string `yaml:"node"`
-	Notice string `yaml:"notice"`
-	Pods   string `yaml:"pods"`
-}
-
-// Validate checks the parameters.
-func (c NotStalled) Validate(in *scenarios.Scope) {
-	in.PodsFor(c.Node, c.Notice, c.Pods)
-}
-
-// DecidedBy is how long it needs the recording.
-func (c NotStalled) DecidedBy(t scenarios.Times) scenarios.Observation {
-	return scenarios.Happens(t.Deadlines[c.Notice]).On(c.Node, t)
+	NodePods `yaml:",inline"`
 }
 
 var checkNotStalled = check{

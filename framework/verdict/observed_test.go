@@ -83,7 +83,7 @@ func TestARecordingOfTheNeededLengthShowsAFailure(t *testing.T) {
 			func(s *script) { s.drop(kind(history.SQSDeleted)) }, 54, Unknown,
 		},
 		"replacements that never come": {
-			Require(Replaced{Node: "victim", Notice: "reclaim"}),
+			Require(Replaced{NodeNotice{Node: "victim", Notice: "reclaim"}}),
 			func(s *script) {
 				until := sec(124)
 				s.change(history.NoticePut, func(e *history.Event) { e.Until = &until })

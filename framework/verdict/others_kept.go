@@ -49,7 +49,7 @@ func othersKept(j judge, v Verdict, c OthersKept) Verdict {
 		return v.unknown("the history does not show that anything was prepared on " + node)
 	}
 	for _, p := range prepared {
-		if !j.found(p) {
+		if !story.PreparedFound(j.Story, p) {
 			return v.unknown(fmt.Sprintf("%s %s was not on %s when the drill began", p.Preparation(), p.Setting().Key, node), p)
 		}
 	}
@@ -94,9 +94,9 @@ func (j judge) takesOthers(e history.Event, prepared []history.Event) bool {
 	case history.NodeUntainted:
 		return of(history.PreparedTaint)
 	case history.NodeLabelled, history.NodeAnnotated:
-		return e.Note != "" && j.before(e)
+		return e.Note != "" && story.WasThere(j.Story, e)
 	case history.NodeUnlabelled, history.NodeUnannotated:
-		return j.before(e)
+		return story.WasThere(j.Story, e)
 	}
 	return false
 }

@@ -48,16 +48,7 @@ func prober(j judge, v Verdict) Verdict {
 		return v.unknown("the prober reported no result")
 	}
 	v.Numbers = map[string]float64{"asked": asked, "unsent": unsent, "late_p99_ms": late * 1000}
-	missed, total := 0.0, 0.0
-	for _, q := range j.History.Queries {
-		if q.Target == history.Echo {
-			continue // the prober's account is without it
-		}
-		total++
-		if q.Outcome == history.Unsent {
-			missed++
-		}
-	}
+	total, missed := loss.OnRecord(j.Story)
 	// NaN keeps none of these.
 	onRecord := asked > 0 && total >= asked
 	sent := unsent/asked <= loss.UnsentShare && missed/total <= loss.UnsentShare

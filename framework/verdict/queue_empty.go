@@ -2,7 +2,6 @@ package verdict
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -34,22 +33,21 @@ var checkQueueEmpty = check{
 
 func queueEmpty(j judge, v Verdict, _ QueueEmpty) Verdict {
 	v = v.requires("no message in the queue at the end")
-	for _, e := range slices.Backward(j.History.Events) {
-		if e.Kind != history.QueueDepth {
-			continue
-		}
-		visible, invisible := e.Numbers[history.Visible], e.Numbers[history.Invisible]
-		v.Numbers = map[string]float64{"visible": visible, "invisible": invisible}
-		if left := visible + invisible; left > 0 && left <= float64(j.kept()) {
-			return v.pass(fmt.Sprintf("%.0f kept: %s", left, j.keeps()), e)
-		}
-		if visible+invisible != 0 {
-			if cut, ok := j.FirstOf(history.RunError); ok {
-				return v.unknown(fmt.Sprintf("%.0f visible and %.0f handed out when the drill was cut short", visible, invisible), e, cut)
-			}
-			return v.fail(fmt.Sprintf("%.0f visible and %.0f handed out", visible, invisible), e)
-		}
-		return v.pass("none", e)
+	e, ok := j.Depth()
+	if !ok {
+		return v.unknown("the history does not show how many messages were left")
 	}
-	return v.unknown("the history does not show how many messages were left")
+	visible, invisible := e.Numbers[history.Visible], e.Numbers[history.Invisible]
+	left := visible + invisible
+	v.Numbers = map[string]float64{"visible": visible, "invisible": invisible}
+	cut, broken := j.FirstOf(history.RunError)
+	switch {
+	case left == 0:
+		return v.pass("none", e)
+	case left > 0 && left <= float64(j.KeptMessages()):
+		return v.pass(fmt.Sprintf("%.0f kept: %s", left, j.KeepsMessages()), e)
+	case broken:
+		return v.unknown(fmt.Sprintf("%.0f visible and %.0f handed out when the drill was cut short", visible, invisible), e, cut)
+	}
+	return v.fail(fmt.Sprintf("%.0f visible and %.0f handed out", visible, invisible), e)
 }

@@ -3,9 +3,9 @@ package verdict
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
 )
 
 var checkRecorded = check{
@@ -45,31 +45,8 @@ func recorded(j judge, v Verdict) Verdict {
 	if n := len(h.Events); h.Events[n-1].Kind != history.RunEnded {
 		return v.unknown("its last event is missing", h.Events[n-1])
 	}
-	if e, why := j.outOfNowhere(); why != "" {
+	if e, why := story.OutOfNowhere(j.Story); why != "" {
 		return v.unknown(why, e)
 	}
 	return v.pass(fmt.Sprintf("%d events and %d queries", len(h.Events), len(h.Queries)))
-}
-
-// outOfNowhere finds a node or pod that changes without ever having been seen
-// to exist: the record of what was there at the start has a hole then.
-func (j judge) outOfNowhere() (history.Event, string) {
-	nodes := map[string]bool{}
-	for _, e := range j.Events {
-		if e.Kind == history.NodePresent {
-			nodes[e.Node] = true
-		}
-	}
-	for _, e := range j.Events {
-		of := strings.HasPrefix(string(e.Kind), "node.") || strings.HasPrefix(string(e.Kind), "pod.")
-		if of && e.Node != "" && !nodes[e.Node] {
-			return e, fmt.Sprintf("node %s changed and was never seen to exist", e.Node)
-		}
-	}
-	for _, p := range j.Pods {
-		if e := p.Events[0]; e.Kind != history.PodPresent && e.Kind != history.PodCreated {
-			return e, fmt.Sprintf("pod %s changed and was never seen to exist", e.Pod)
-		}
-	}
-	return history.Event{}, ""
 }

@@ -70,7 +70,7 @@ var checkRemoved = check{
 // removed judges the removal that a step calls for.
 func removed(j judge, v Verdict, c Removed) Verdict {
 	v = v.requires(fmt.Sprintf("drained, its instance terminated, and its Node object deleted within %s of %q", c.Within.D(), c.Of), c.Node)
-	node, cause, why := j.Configured(c.Node, c.Of)
+	node, cause, why := story.Configured(j.Story, c.Node, c.Of)
 	if why != "" {
 		return v.unknown(why)
 	}
@@ -81,9 +81,9 @@ func removed(j judge, v Verdict, c Removed) Verdict {
 	ended, terminated := done(history.InstanceEnded)
 	deleted, gone := done(history.NodeDeleted)
 	var killed []string // pods that were not gone before
-	for _, p := range j.ToLeave(node, cause.At) {
-		if left, ok := p.Left(); terminated && (!ok || left.At > ended.At) {
-			killed = append(killed, p.Events[0].Pod)
+	if terminated {
+		for _, p := range story.NotLeft(j.Story, node, cause.At, ended.At) {
+			killed = append(killed, p.Name())
 		}
 	}
 	switch {

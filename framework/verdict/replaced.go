@@ -7,18 +7,13 @@ import (
 	"strings"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 // Replaced has the parameters of checkReplaced.
 type Replaced struct {
-	Node   string `yaml:"node"`
-	Notice string `yaml:"notice"`
-}
-
-// Validate checks the parameters.
-func (c Replaced) Validate(in *scenarios.Scope) {
-	in.NoticeFor(c.Node, c.Notice)
+	NodeNotice `yaml:",inline"`
 }
 
 // DecidedBy is how long it needs the recording.
@@ -42,33 +37,12 @@ func replaced(j judge, v Verdict, c Replaced) Verdict {
 	if why != "" {
 		return v.unknown(why, known(put)...)
 	}
-	missing := map[string]int{} // by controller
-	for _, p := range j.ToLeave(node, put.At) {
-		if owner := p.Controller(); owner != "" && !p.FinishedBy(*put.Until) {
-			missing[owner]++
-		}
-	}
+	missing := story.Controlled(j.Story, node, put)
 	if len(missing) == 0 {
 		return v.unknown(fmt.Sprintf("no pod of a controller was on %s", node), put)
 	}
 	// A drill may end before the deadline, once all that it waits for is there.
-	pods, last, seen := 0, put, min(*put.Until, j.Observed)
-	for _, p := range j.Pods {
-		owner := p.Controller()
-		if p.Events[0].At < put.At || missing[owner] == 0 {
-			continue
-		}
-		ready, ok := p.ReadyAt(seen)
-		if !ok || ready.Node == node {
-			continue
-		}
-		pods++
-		missing[owner]--
-		if ready.At > last.At {
-			last = ready
-		}
-	}
-	maps.DeleteFunc(missing, func(_ string, n int) bool { return n == 0 })
+	pods, last := story.Replacements(j.Story, node, put, min(*put.Until, j.Observed), missing)
 	v.Numbers = map[string]float64{"replaced": float64(pods)}
 	switch {
 	case len(missing) == 0:

@@ -3,7 +3,6 @@ package verdict
 import (
 	"cmp"
 	"fmt"
-	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/story"
@@ -48,7 +47,7 @@ var checkReplacedFirst = check{
 
 func replacedFirst(j judge, v Verdict, c ReplacedFirst) Verdict {
 	v = v.requires(fmt.Sprintf("drained within %s of %q, when a node that was launched since is Ready", c.Within.D(), c.Of), c.Node)
-	node, cause, why := j.Configured(c.Node, c.Of)
+	node, cause, why := story.Configured(j.Story, c.Node, c.Of)
 	if why != "" {
 		return v.unknown(why)
 	}
@@ -60,7 +59,7 @@ func replacedFirst(j judge, v Verdict, c ReplacedFirst) Verdict {
 		}
 		return v.fail(fmt.Sprintf("no pod had to leave %s within %s", node, c.Within.D()), cause)
 	}
-	launched, drained := j.LaunchedSince(cause), cmp.Or(c.Replacements, j.drainsBegun(cause, first.At))
+	launched, drained := j.LaunchedSince(cause), cmp.Or(c.Replacements, story.DrainsBegun(j.Story, cause, first.At))
 	left := fmt.Sprintf("the first pod had to leave %s", node)
 	v.Numbers = map[string]float64{"drain_seconds": (first.At - cause.At).Seconds()}
 	if len(launched) < drained {
@@ -71,15 +70,4 @@ func replacedFirst(j judge, v Verdict, c ReplacedFirst) Verdict {
 		return v.fail(fmt.Sprintf("%s %s before %s was Ready", left, history.Seconds(ready.At-first.At), ready.Node), cause, first, ready)
 	}
 	return v.pass(fmt.Sprintf("%s %s after %s was Ready", left, history.Seconds(first.At-ready.At), ready.Node), cause, ready, first)
-}
-
-// drainsBegun is how many of the nodes that are removed for the same cause a pod had to leave
-// by then.
-func (j judge) drainsBegun(cause history.Event, by time.Duration) (n int) {
-	for _, e := range j.All(func(e history.Event) bool { return story.RemovedFor(e, cause.Step()) }) {
-		if first, ok := j.FirstToLeave(e.Node, e); ok && first.At <= by {
-			n++
-		}
-	}
-	return n
 }

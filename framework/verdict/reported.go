@@ -2,10 +2,10 @@ package verdict
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/loss"
 	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -23,9 +23,7 @@ type Reported struct {
 
 // Validate checks the parameters.
 func (c Reported) Validate(in *scenarios.Scope) {
-	if !exactlyOne(c.Node != "", c.Text != "") {
-		in.Problem("", "requires exactly one of: node, text")
-	}
+	in.ExactlyOne("node, text", c.Node != "", c.Text != "")
 	if c.Node != "" {
 		in.NoticeFor(c.Node, c.Notice)
 	} else {
@@ -67,27 +65,29 @@ func nodeEvent(j judge, v Verdict, c Reported) Verdict {
 	if why != "" {
 		return v.unknown(why)
 	}
-	e, ok := j.First(func(e history.Event) bool { return j.onNode(e, put) && j.handlers(e, put) })
-	timer := countdown{from: put.At, evidence: []history.Event{put}}
+	e, ok := j.First(func(e history.Event) bool {
+		return story.ReportsOn(j.Story, e, put) && story.ByHandler(j.Story, e, put)
+	})
+	timer := story.Countdown{From: put.At, Evidence: []history.Event{put}}
 	if ok {
-		timer = j.extended(timer, put, e.At, c.Within.D())
+		timer = j.Extended(timer, put, e.At, c.Within.D())
 	}
-	until := min(timer.from+c.Within.D(), j.Gone(node))
+	until := min(timer.From+c.Within.D(), j.Gone(node))
 	switch {
 	case ok && e.At <= until:
-		v.Numbers = map[string]float64{"event_seconds": (e.At - timer.from).Seconds()}
-		return v.pass(fmt.Sprintf("%s by %s after %s", e.KubernetesReason(), e.Owner, timer.after(e.At)), append(timer.evidence, e)...)
+		v.Numbers = map[string]float64{"event_seconds": (e.At - timer.From).Seconds()}
+		return v.pass(fmt.Sprintf("%s by %s after %s", e.KubernetesReason(), e.Owner, timer.After(e.At)), append(timer.Evidence, e)...)
 	case j.Unseen(until) != "":
 		return v.unknown("no event: "+j.Unseen(until), put)
-	case ok && j.mayBeInTime(e, until) != "":
-		return v.unknown(fmt.Sprintf("%s by %s after %s: %s", e.KubernetesReason(), e.Owner, timer.after(e.At), j.mayBeInTime(e, until)), append(timer.evidence, e)...)
+	case ok && j.MayBeInTime(e, until) != "":
+		return v.unknown(fmt.Sprintf("%s by %s after %s: %s", e.KubernetesReason(), e.Owner, timer.After(e.At), j.MayBeInTime(e, until)), append(timer.Evidence, e)...)
 	case ok:
-		if why := j.handlerWaited(timer.from, e.At, until); why != "" {
-			return v.noise(fmt.Sprintf("%s by %s after %s: %s", e.KubernetesReason(), e.Owner, timer.after(e.At), why), append(timer.evidence, e)...)
+		if why := loss.HandlerWaited(j.Story, timer.From, e.At, until); why != "" {
+			return v.noise(fmt.Sprintf("%s by %s after %s: %s", e.KubernetesReason(), e.Owner, timer.After(e.At), why), append(timer.Evidence, e)...)
 		}
-		return v.fail(fmt.Sprintf("%s by %s, but only after %s", e.KubernetesReason(), e.Owner, timer.after(e.At)), append(timer.evidence, e)...)
+		return v.fail(fmt.Sprintf("%s by %s, but only after %s", e.KubernetesReason(), e.Owner, timer.After(e.At)), append(timer.Evidence, e)...)
 	}
-	if foreign, ok := j.First(func(e history.Event) bool { return j.onNode(e, put) && e.At <= until }); ok {
+	if foreign, ok := j.First(func(e history.Event) bool { return story.ReportsOn(j.Story, e, put) && e.At <= until }); ok {
 		return v.unknown(fmt.Sprintf("only %s by %s, and nothing shows that this is the handler: name its reporter under marks in its description", foreign.KubernetesReason(), foreign.Owner), put, foreign)
 	}
 	return v.fail("no event on "+node+" except those of Kubernetes itself", put)
@@ -112,29 +112,4 @@ func podReported(j judge, v Verdict, c Reported) Verdict {
 		return v.unknown("no event: "+j.Unseen(limit), put)
 	}
 	return v.fail("no event of the handler on a pod names it", put)
-}
-
-// onNode reports whether an event about the node of the notice came after it, and not
-// from Kubernetes itself.
-func (j judge) onNode(e, put history.Event) bool {
-	return e.About("Node") && e.Node == put.Node && e.At >= put.At && !story.KubernetesComponent(e.Owner)
-}
-
-// handlers reports whether the handler reported the event. If its description does not
-// name its reporter, that shows by the handler's names, or by an event that is about the
-// notice: add-ons report about nodes too, such as that one has no GPU.
-func (j judge) handlers(e, put history.Event) bool {
-	handler := j.History.Meta.Handler
-	if handler.Reporter != "" {
-		return e.Owner == handler.Reporter
-	}
-	_, workload, _ := strings.Cut(handler.Workload(), "/")
-	return e.Owner == handler.Name || e.Owner == workload ||
-		put.Instance != "" && strings.Contains(e.Note, put.Instance) || put.Notice != "" && strings.Contains(e.Note, put.Notice) ||
-		slices.ContainsFunc(aboutInterruption(), func(word string) bool { return strings.Contains(strings.ToLower(e.KubernetesReason()), word) })
-}
-
-// aboutInterruption are words of the reasons by which handlers report an interruption.
-func aboutInterruption() []string {
-	return []string{"interrupt", "rebalance", "drain", "stopping", "terminating", "scheduledchange", "scheduledevent", "statechange"}
 }

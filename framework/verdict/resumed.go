@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -48,18 +49,7 @@ func resumed(j judge, v Verdict, c Resumed) Verdict {
 	if !ok {
 		return v.unknown(fmt.Sprintf("the budget was never changed by %q", c.Budget))
 	}
-	waiting := 0
-	next := history.Event{}
-	for _, p := range j.ToLeave(node, change.At) {
-		terminating, ok := p.Terminating()
-		if _, finished := p.Finished(); !p.In(change.Group()) || finished || ok && terminating.At < change.At {
-			continue
-		}
-		waiting++
-		if ok && (next.Kind == "" || terminating.At < next.At) {
-			next = terminating
-		}
-	}
+	waiting, next := story.WaitingFor(j.Story, node, change)
 	limit := min(change.At+c.Within.D(), j.Gone(node))
 	v.Numbers = map[string]float64{"waiting": float64(waiting)}
 	switch {
@@ -70,8 +60,8 @@ func resumed(j judge, v Verdict, c Resumed) Verdict {
 		return v.pass(fmt.Sprintf("%s began to terminate after %s", next.Pod, history.Seconds(next.At-change.At)), change, next)
 	case j.Unseen(limit) != "":
 		return v.unknown("not resumed: "+j.Unseen(limit), change)
-	case next.Kind != "" && j.mayBeInTime(next, limit) != "":
-		return v.unknown(fmt.Sprintf("%s began to terminate after %s: %s", next.Pod, history.Seconds(next.At-change.At), j.mayBeInTime(next, limit)), change, next)
+	case next.Kind != "" && j.MayBeInTime(next, limit) != "":
+		return v.unknown(fmt.Sprintf("%s began to terminate after %s: %s", next.Pod, history.Seconds(next.At-change.At), j.MayBeInTime(next, limit)), change, next)
 	case next.Kind != "":
 		return v.fail(fmt.Sprintf("%s began to terminate only after %s", next.Pod, history.Seconds(next.At-change.At)), change, next)
 	}

@@ -48,7 +48,7 @@ var checkRetried = check{
 
 func retried(j judge, v Verdict, c Retried) Verdict {
 	v = v.requires(fmt.Sprintf("each call that the fault hit, done within %s of the last try", c.Within.D()), c.Fault)
-	hit, why := j.HitCalls(c.Fault)
+	hit, why := story.HitCalls(j.Story, c.Fault)
 	if why != "" {
 		return v.unknown(why)
 	}
@@ -58,7 +58,7 @@ func retried(j judge, v Verdict, c Retried) Verdict {
 	}
 	evidence := []history.Event{hit[0]}
 	var unknown *Verdict
-	for _, e := range bySeq(last) {
+	for _, e := range slices.SortedFunc(maps.Values(last), func(a, b history.Event) int { return cmp.Compare(a.Seq, b.Seq) }) {
 		done, ok := j.First(func(d history.Event) bool {
 			return (d.Kind == history.APICall || d.Kind == history.APIFolded) && d.At > e.At && story.Done(d) && story.Purpose(d) == story.Purpose(e)
 		})
@@ -67,7 +67,7 @@ func retried(j judge, v Verdict, c Retried) Verdict {
 		switch {
 		case ok && done.At <= until:
 			evidence = append(evidence, e, done)
-		case j.Needless(e, until):
+		case story.Needless(j.Story, e, until):
 		case !ok && j.Unrecorded(until) != "":
 			u := v.unknown(call+"not done: "+j.Unrecorded(until), e)
 			unknown = &u
@@ -82,10 +82,6 @@ func retried(j judge, v Verdict, c Retried) Verdict {
 	}
 	v.Numbers = map[string]float64{"calls": float64(len(hit)), "objects": float64(len(last))}
 	return v.pass(fmt.Sprintf("%d calls hit, all of them done in the end", len(hit)), capped(evidence)...)
-}
-
-func bySeq(calls map[string]history.Event) []history.Event {
-	return slices.SortedFunc(maps.Values(calls), func(a, b history.Event) int { return cmp.Compare(a.Seq, b.Seq) })
 }
 
 func watchedAgain(j judge, v Verdict, c Retried) Verdict {

@@ -38,7 +38,7 @@ var checkRetryAfterKept = check{
 
 func retryAfterKept(j judge, v Verdict, c RetryAfterKept) Verdict {
 	v = v.requires("no throttled call repeated before its Retry-After is over", c.Fault)
-	hit, why := j.HitCalls(c.Fault)
+	hit, why := story.HitCalls(j.Story, c.Fault)
 	if why != "" {
 		return v.unknown(why)
 	}

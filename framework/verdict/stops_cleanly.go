@@ -42,7 +42,7 @@ var checkStopsCleanly = check{
 
 func stopsCleanly(j judge, v Verdict, c StopsCleanly) Verdict {
 	v = v.requires(fmt.Sprintf("no message received later than %s after the pod began to terminate, and ended within its grace period", signalled), c.Disturbance)
-	pods, why := j.Disturbed(c.Disturbance)
+	pods, why := story.Disturbed(j.Story, c.Disturbance)
 	if why != "" {
 		return v.unknown(why)
 	}
@@ -67,11 +67,11 @@ func stopsCleanly(j judge, v Verdict, c StopsCleanly) Verdict {
 				elsewhere = true
 			}
 		}
-		if poll, ok := j.polls(p, terminating.At+pollEnds); ok {
+		if poll, ok := story.Polls(j.Story, p, terminating.At+pollEnds); ok {
 			return v.fail(fmt.Sprintf("%s still polled the queue %s after it began to terminate", p.Name(), history.Seconds(poll.At-terminating.At)), terminating, poll)
 		}
 		ended, ok := p.Stopped()
-		limit := terminating.At + grace + seenLate
+		limit := terminating.At + grace + story.SeenLate
 		switch {
 		case ok && (ended.At > limit || ended.Numbers[history.ExitCode] == killedCode):
 			return v.fail(fmt.Sprintf("%s ended %s after it began to terminate, by SIGKILL or too late for its grace period of %s", p.Name(),
@@ -99,10 +99,3 @@ const pollEnds = 2 * signalled
 
 // killedCode is the exit code of a container that SIGKILL ended.
 const killedCode = 137
-
-// polls finds a poll of the queue that a pod began, or had not ended, after that time.
-func (j judge) polls(p story.Pod, after time.Duration) (history.Event, bool) {
-	return j.First(func(e history.Event) bool {
-		return e.Kind == history.SQSCall && e.Owner != history.ProxyOwner && e.Action == "ReceiveMessage" && e.At > after && p.HasIP(e.IP)
-	})
-}

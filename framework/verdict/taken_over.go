@@ -47,7 +47,7 @@ func takenOver(j judge, v Verdict, c TakenOver) Verdict {
 	if why != "" {
 		return v.unknown(why)
 	}
-	pods, why := j.Disturbed(c.Disturbance)
+	pods, why := story.Disturbed(j.Story, c.Disturbance)
 	if why != "" {
 		return v.unknown(why)
 	}
@@ -63,12 +63,7 @@ func takenOver(j judge, v Verdict, c TakenOver) Verdict {
 		}
 		names = append(names, p.Name())
 	}
-	var left []story.Pod
-	for _, p := range j.ToLeave(node, ended.At) {
-		if terminating, ok := p.Terminating(); !ok || terminating.At > ended.At {
-			left = append(left, p)
-		}
-	}
+	left := story.NotTerminating(j.Story, node, ended.At)
 	until := min(ended.At+c.Within.D(), j.Gone(node))
 	allLeave := !slices.ContainsFunc(left, func(p story.Pod) bool {
 		_, ok := p.Terminating()

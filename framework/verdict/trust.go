@@ -2,8 +2,6 @@ package verdict
 
 import (
 	"fmt"
-	"slices"
-	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/loss"
@@ -18,57 +16,18 @@ const (
 	controlLostShare = 0.01
 )
 
-// inFlight is how long after a mark a pod may still be bound to the node, through no
-// fault of the handler's. It has to drain such a pod too, see story.Story.ToDrain.
-const inFlight = story.InFlight
-
-// seenLate is how much later than it happened a change of the cluster may be on
-// record, compared with a call that went through the proxy: the watch has to
-// deliver it first.
-const seenLate = story.SeenLate
-
-// mayBeInTime shows why something that a watch saw after a limit may have happened before
-// it, or "".
-func (j judge) mayBeInTime(seen history.Event, limit time.Duration) string {
-	at, why := j.Earliest(seen)
-	switch {
-	case seen.At <= limit:
-		return ""
-	case at < limit && why != "":
-		return "it may have been seen late: " + why
-	case seen.At-seenLate < limit:
-		return fmt.Sprintf("it may have been seen late: a watch takes up to %s", seenLate)
-	}
-	return ""
-}
-
-// handlerWaited reports that the handler was late because it had no processor: it would have
-// acted by until, if it had not waited between from and at. It is empty if not.
-func (j judge) handlerWaited(from, at, until time.Duration) string {
-	waited := time.Duration(0)
-	for pod, of := range loss.Starvations(j.Story) {
-		if slices.ContainsFunc(j.Pods, func(p story.Pod) bool { return p.Name() == pod && p.OfHandler(j.History.Meta.Handler) }) {
-			waited = max(waited, loss.Waited(of, from, at))
-		}
-	}
-	if waited == 0 || at-waited > until {
-		return ""
-	}
-	return fmt.Sprintf("this machine was busy: the handler had no processor for %s of that time", history.Seconds(waited))
-}
-
 // Tolerances are the bounds above and those of package loss by name, each with its unit. A report
 // holds them: with others, the same history may be judged otherwise.
 func Tolerances() map[string]float64 {
 	out := map[string]float64{
 		"control_lost_share": controlLostShare,
-		"asked_share":        loss.AskedShare, "gap_max_ms": milliseconds(loss.GapMax), "unsent_share": loss.UnsentShare, "late_p99_ms": milliseconds(loss.LateP99),
-		"baseline_ms": milliseconds(loss.BaselineTime), "edge_ms": milliseconds(loss.Edge), "window_quiet_ms": milliseconds(history.Quiet),
-		"binding_in_flight_ms": milliseconds(inFlight), "watch_late_ms": milliseconds(seenLate), "clock_error_ms": milliseconds(clockError),
+		"asked_share":        loss.AskedShare, "gap_max_ms": loss.Milliseconds(loss.GapMax), "unsent_share": loss.UnsentShare, "late_p99_ms": loss.Milliseconds(loss.LateP99),
+		"baseline_ms": loss.Milliseconds(loss.BaselineTime), "edge_ms": loss.Milliseconds(loss.Edge), "window_quiet_ms": loss.Milliseconds(history.Quiet),
+		"binding_in_flight_ms": loss.Milliseconds(story.InFlight), "watch_late_ms": loss.Milliseconds(story.SeenLate), "clock_error_ms": loss.Milliseconds(story.ClockError),
 		"unexplained_share": unexplainedShare, "unexplained_from": explainedFrom, "starved_ran_share": loss.StarvedRan,
 	}
 	for name, bound := range loss.Tolerances() {
-		out[name+"_ms"] = milliseconds(bound)
+		out[name+"_ms"] = loss.Milliseconds(bound)
 	}
 	return out
 }
@@ -79,7 +38,7 @@ func (j judge) judgeable(v Verdict, mode string) (Verdict, bool) {
 	if j.measured == nil {
 		return v.unknown("the scenario has no probe"), false
 	}
-	v.Numbers = numbersOf(*j.measured)
+	v.Numbers = j.measured.Numbers()
 	for _, premise := range []Verdict{prober(j, checkProber.verdict()), control(j, checkControl.verdict()), baseline(j, checkBaseline.verdict())} {
 		if premise.Outcome != Pass {
 			v.Noise, v.Evidence, v.Premise = premise.Noise, premise.Evidence, premise.ID
@@ -90,4 +49,13 @@ func (j judge) judgeable(v Verdict, mode string) (Verdict, bool) {
 		return v.unknown(fmt.Sprintf("mode %q is not known", mode)), false
 	}
 	return v, true
+}
+
+// andAfter is how a verdict's Want names the fault or disturbance whose end a countdown
+// begins with.
+func andAfter(name string) string {
+	if name == "" {
+		return ""
+	}
+	return fmt.Sprintf(" and of the end of %q", name)
 }

@@ -19,7 +19,7 @@ func pairStory() *script {
 	}, s.scenario.Steps...)
 	s.meta.Other = &history.Handler{Name: "nth", Version: "2", Unschedulable: true, Taint: "example.com/second"}
 	s.scenario.Checks = []scenarios.Check{
-		Require(HandlersAgree{Node: "victim", Notice: "reclaim"}),
+		Require(HandlersAgree{NodeNotice{Node: "victim", Notice: "reclaim"}}),
 		Require(LeadGained{Node: "victim", Notice: "reclaim", AtLeast: strict.Duration(sec(1))}),
 	}
 	s.at(2.5, history.NewNoticePut("advice", "", victim, history.Notice("n-0"), history.Instance("i-a")))

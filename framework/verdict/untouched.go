@@ -1,6 +1,9 @@
 package verdict
 
 import (
+	"fmt"
+
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -44,4 +47,32 @@ func untouched(j judge, v Verdict, c Untouched) Verdict {
 		return v.unknown(node + " not touched: " + why)
 	}
 	return v.pass(node + " not touched")
+}
+
+// untouchedAll requires that none of the chosen nodes is touched before a cause for it.
+func (j judge) untouchedAll(v Verdict, chosen func(history.Event) bool) Verdict {
+	nodes := map[string]bool{}
+	var touched, unclear []history.Event
+	for _, n := range j.Events {
+		if n.Kind != history.NodePresent || nodes[n.Node] || !chosen(n) {
+			continue
+		}
+		nodes[n.Node] = true
+		causes := j.Causes(n.Node)
+		causeless := func(e history.Event) bool { return len(causes) == 0 || e.At < causes[0].At }
+		blamed, perhaps := j.Touches(n.Node)
+		touched = append(touched, filter(blamed, causeless)...)
+		unclear = append(unclear, filter(perhaps, causeless)...)
+	}
+	switch {
+	case len(touched) > 0:
+		return v.fail(fmt.Sprintf("%s: %s", touched[0].Node, describe(touched)), capped(touched)...)
+	case len(nodes) == 0:
+		return v.unknown("no such node was seen")
+	case len(unclear) > 0:
+		return v.unknown(fmt.Sprintf("%s: %s", unclear[0].Node, unclearWho(unclear)), capped(unclear)...)
+	case j.Unseen(j.End) != "":
+		return v.unknown("none touched: " + j.Unseen(j.End))
+	}
+	return v.pass(fmt.Sprintf("none of %d touched", len(nodes)))
 }

@@ -1,0 +1,84 @@
+package story
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
+
+// ClockError is how far the times of the proxy and of the API server may be apart on one
+// kernel: the audit log has whole microseconds, and each takes its time a moment after the
+// request has arrived.
+const ClockError = time.Millisecond
+
+// Commit is a commit point that a handler reached, and between when.
+type Commit struct {
+	Shown            history.Event // what shows it, at the time that it had
+	Earliest, Latest time.Duration
+}
+
+// DeletionArrived is when the request for a deletion reached the proxy, and how far the proxy's
+// clock and the API server's may be apart. From then on the message may be gone; the
+// answer may come much later.
+func DeletionArrived(st *Story, deleted history.Event) (at, clocks time.Duration) {
+	clocks = max(ClockError, deleted.Numbers.Duration(history.ClockBound))
+	call, ok := st.First(func(e history.Event) bool {
+		return e.Kind == history.SQSCall && e.At == deleted.At && strings.HasPrefix(e.Action, "DeleteMessage")
+	})
+	if !ok {
+		return deleted.At, clocks
+	}
+	return Arrived(call), max(clocks, call.Numbers.Duration(history.ClockBound))
+}
+
+// DrainRecorded is when the drain of the node was recorded. Its first sign may have been
+// seen late, but one of the handler's writes in the audit log, between the notice and
+// the sign, made it: if all of them are on one side of a moment, so is the record. The
+// deletion of an object that the handler has for the node is a record by itself.
+func DrainRecorded(st *Story, node string, put history.Event) (Commit, bool) {
+	sign, ok := st.DrainBegun(node)
+	if !ok {
+		return Commit{}, false
+	}
+	var wrote []history.Event
+	latest, marked := sign.At, time.Duration(0)
+	for _, e := range st.History.Events {
+		if e.Kind != history.HandlerWrote || e.Node != node || e.Said == nil || *e.Said < put.At || *e.Said > sign.At {
+			continue
+		}
+		e.At = *e.Said
+		wrote = append(wrote, e)
+		if !e.WroteNode() {
+			latest = min(latest, e.At)
+		} else {
+			marked = max(marked, e.At)
+		}
+	}
+	if len(wrote) == 0 {
+		return Commit{sign, sign.At - SeenLate, sign.At}, true
+	}
+	if marked > 0 {
+		latest = min(latest, marked)
+	}
+	first := slices.MinFunc(wrote, func(a, b history.Event) int { return cmp.Compare(a.At, b.At) })
+	return Commit{first, first.At, latest}, true
+}
+
+// Drained is when the last pod that had to leave the node was gone, which may have
+// been seen late.
+func Drained(st *Story, node string, put history.Event) (Commit, bool) {
+	last := put
+	for _, p := range st.ToDrain(node, put) {
+		gone, ok := p.Left()
+		if !ok {
+			return Commit{}, false
+		}
+		if gone.At > last.At {
+			last = gone
+		}
+	}
+	return Commit{last, last.At - SeenLate, last.At - SeenLate}, true
+}
