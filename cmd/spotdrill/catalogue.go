@@ -2,11 +2,13 @@ package main
 
 import (
 	"cmp"
+	_ "embed"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"text/template"
 
 	"github.com/spf13/cobra"
 
@@ -107,7 +109,7 @@ func newExplainCommand() *cobra.Command {
 				return exitError{exitUsage, err}
 			}
 			e := explain(chosen[0], args[0])
-			return show(cmd, asJSON, e, text(e.String()))
+			return show(cmd, asJSON, e, e.WriteText)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
@@ -129,25 +131,16 @@ func explain(s scenarios.Scenario, called string) explanation {
 	return e
 }
 
-func (e explanation) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s (%s)\n%s\n\nwhy:    %s\nsource: %s\n", e.Clause, e.Profile, e.Title, e.Why, e.Source)
-	if e.Feature != "" {
-		fmt.Fprintf(&b, "needs:  a handler that claims the feature %s\n", e.Feature)
+//go:embed explain.txt
+var explainText string
+
+// WriteText writes the explanation for people.
+func (e explanation) WriteText(w io.Writer) error {
+	text, err := template.New("explain.txt").Funcs(template.FuncMap{"number": func(i int) int { return i + 1 }}).Parse(explainText)
+	if err != nil {
+		return fmt.Errorf("read the template of explain: %w", err)
 	}
-	if e.Setting != "" {
-		fmt.Fprintf(&b, "needs:  a handler whose description has settings for %s\n", e.Setting)
-	}
-	fmt.Fprintf(&b, "\nwhat happens:\n")
-	for i, step := range e.Steps {
-		fmt.Fprintf(&b, "  %d. %s\n", i+1, step)
-	}
-	fmt.Fprintf(&b, "\nwhat each check requires, and how to fix a failure:\n")
-	for _, c := range e.Checks {
-		fmt.Fprintf(&b, "  %s: %s\n      %s\n", c.Check, c.Want, c.Fix)
-	}
-	fmt.Fprintf(&b, "\nplay it: %s\n", e.PlayedBy)
-	return b.String()
+	return text.Execute(w, e)
 }
 
 // completeScenarios completes names of scenarios, and files.
