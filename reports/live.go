@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -96,48 +97,36 @@ func (c *Console) unfollow() string {
 	return l.rows[0].head
 }
 
-// row is the live line of a scenario; nil if there is none.
-func (c *Console) row(scenario string) *live {
-	if c.live != nil {
-		for _, l := range c.live.rows {
-			if l.scenario == scenario {
-				return l
-			}
-		}
+// update changes the live line of a scenario, if there is one.
+func (c *Console) update(scenario string, change func(*live)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.live == nil {
+		return
 	}
-	return nil
+	if i := slices.IndexFunc(c.live.rows, func(l *live) bool { return l.scenario == scenario }); i >= 0 {
+		change(c.live.rows[i])
+	}
 }
 
 // Phase shows the phase of a running scenario.
 func (c *Console) Phase(scenario, name string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	l := c.row(scenario)
-	if l == nil {
-		return
-	}
-	l.phase = name
-	if name == "restore" || name == "arrange" { // the notice of this attempt is over
-		l.deadline = time.Time{}
-	}
+	c.update(scenario, func(l *live) {
+		l.phase = name
+		if name == "restore" || name == "arrange" { // the notice of this attempt is over
+			l.deadline = time.Time{}
+		}
+	})
 }
 
 // Deadline shows how much time is left until a notice's deadline.
 func (c *Console) Deadline(scenario string, at time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if l := c.row(scenario); l != nil {
-		l.deadline = at
-	}
+	c.update(scenario, func(l *live) { l.deadline = at })
 }
 
 // Losing shows the newest run of lost queries, as latest reports it.
 func (c *Console) Losing(scenario string, latest func() history.Latest) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if l := c.row(scenario); l != nil {
-		l.losing = latest
-	}
+	c.update(scenario, func(l *live) { l.losing = latest })
 }
 
 // text writes all lines in place of those that are shown.
