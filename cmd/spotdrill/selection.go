@@ -87,12 +87,11 @@ func failedIn(r *reports.Report, run string) []string {
 func namesOf(entries []reports.Entry, run string) []string {
 	var names []string
 	for _, e := range entries {
-		switch {
-		case !scenarios.InCatalogue(e.Scenario) && e.History != "":
-			names = append(names, reports.ScenarioFile(filepath.Join(run, filepath.FromSlash(e.History)), e.Scenario))
-		default:
-			names = append(names, e.Scenario)
+		name := e.Scenario
+		if !scenarios.InCatalogue(name) && e.History != "" {
+			name = reports.ScenarioFile(filepath.Join(run, filepath.FromSlash(e.History)), name)
 		}
+		names = append(names, name)
 	}
 	return names
 }

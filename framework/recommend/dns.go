@@ -4,6 +4,8 @@
 package recommend
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 	"time"
 
@@ -77,36 +79,28 @@ func CapacityOf(labels map[string]string) (of Capacity, label string) {
 	return of, ""
 }
 
-// Kubernetes' defaults for what a Deployment does not specify.
+// Kubernetes' defaults for what a Deployment does not specify; times in seconds.
 const (
-	defaultPeriod    = 10 * time.Second
+	defaultPeriod    = 10
 	defaultThreshold = 3
-	defaultGrace     = 30 * time.Second
+	defaultGrace     = 30
 	defaultReplicas  = 1
 )
 
 // settings returns the settings in force, including Kubernetes' defaults. The placement
 // is not a setting here, but follows from where the pods are.
 func (d DNS) settings(c coredns.Corefile) coredns.Settings {
-	spec := d.Deployment.Spec.Template.Spec
-	s := coredns.Settings{
-		Replicas:    int(ptr.Deref(d.Deployment.Spec.Replicas, defaultReplicas)),
-		Lameduck:    strict.Duration(c.Lameduck),
-		Readiness:   coredns.Readiness{Period: strict.Duration(defaultPeriod), FailureThreshold: defaultThreshold},
-		GracePeriod: strict.Duration(defaultGrace),
+	probe := ptr.Deref(d.readiness(), corev1.Probe{})
+	seconds := func(n int64) strict.Duration { return strict.Duration(time.Duration(n) * time.Second) }
+	return coredns.Settings{
+		Replicas: int(ptr.Deref(d.Deployment.Spec.Replicas, defaultReplicas)),
+		Lameduck: strict.Duration(c.Lameduck),
+		Readiness: coredns.Readiness{
+			Period:           seconds(int64(cmp.Or(probe.PeriodSeconds, defaultPeriod))),
+			FailureThreshold: int(cmp.Or(probe.FailureThreshold, defaultThreshold)),
+		},
+		GracePeriod: seconds(ptr.Deref(d.Deployment.Spec.Template.Spec.TerminationGracePeriodSeconds, defaultGrace)),
 	}
-	if g := spec.TerminationGracePeriodSeconds; g != nil {
-		s.GracePeriod = strict.Duration(time.Duration(*g) * time.Second)
-	}
-	if probe := d.readiness(); probe != nil {
-		if probe.PeriodSeconds > 0 {
-			s.Readiness.Period = strict.Duration(time.Duration(probe.PeriodSeconds) * time.Second)
-		}
-		if probe.FailureThreshold > 0 {
-			s.Readiness.FailureThreshold = int(probe.FailureThreshold)
-		}
-	}
-	return s
 }
 
 // container returns the container of CoreDNS.
@@ -116,16 +110,11 @@ func (d DNS) container() *corev1.Container {
 
 // containerOf returns the container with that name, else the first; nil if there is none.
 func containerOf(pod *corev1.PodSpec, name string) *corev1.Container {
-	containers := pod.Containers
-	for i := range containers {
-		if containers[i].Name == name {
-			return &containers[i]
-		}
-	}
-	if len(containers) == 0 {
+	if len(pod.Containers) == 0 {
 		return nil
 	}
-	return &containers[0]
+	named := slices.IndexFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == name })
+	return &pod.Containers[max(0, named)]
 }
 
 // readiness returns the readiness probe, or nil.
