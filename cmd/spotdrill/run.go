@@ -212,7 +212,7 @@ func play(ctx context.Context, s *session.Session) error {
 		broken = drillAll(ctx, s)
 	}
 	broken = errors.Join(broken, s.Finish(context.WithoutCancel(ctx)))
-	if s.Left() != "" {
+	if s.Unrestored() != "" {
 		fmt.Fprint(s.Console, howToGoOn(s))
 	}
 	if broken != nil {
@@ -233,7 +233,7 @@ func drillAll(ctx context.Context, s *session.Session) error {
 		if err != nil && ctx.Err() == nil {
 			broken = append(broken, err)
 		}
-		if errors.Is(err, session.ErrOver) || s.Left() != "" {
+		if errors.Is(err, session.ErrOver) || s.Unrestored() != "" {
 			break
 		}
 	}
@@ -258,7 +258,7 @@ func howToGoOn(s *session.Session) string {
 	fmt.Fprintln(table, "\nthe cluster is left as it was after the drill; to continue:")
 	for _, line := range [][2]string{
 		{"export KUBECONFIG=" + kubeconfig, "then look: kubectl get pods -A -o wide"},
-		{"spotdrill judge " + s.Left(), "show the verdicts again"},
+		{"spotdrill judge " + s.Unrestored(), "show the verdicts again"},
 		{s.Again() + " --keep" + cluster, "play it again; the cluster is restored first"},
 		{"spotdrill up" + cluster + mode, "restore the cluster"},
 		{"spotdrill down" + cluster, "remove the cluster"},

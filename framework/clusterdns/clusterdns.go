@@ -32,7 +32,7 @@ import (
 // CoreDNS is the one of a cluster.
 type CoreDNS struct {
 	client kubernetes.Interface
-	api    client.Client // of objects of any kind
+	api    client.Client  // of objects of any kind
 	engine *engine.Engine // of the nodes' containers
 	// image is what CoreDNS runs instead of its original image, see UseImage.
 	image string

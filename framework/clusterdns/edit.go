@@ -34,7 +34,7 @@ func SlowReload() CorefileEdit {
 	return CorefileEdit{appended(reloadBlock), func(line string) bool { return strings.HasSuffix(line, "[INFO] Reloading") }, true}
 }
 
-// BrokenCorefile adds what no CoreDNS can read. Running pods go on with what they have.
+// BrokenCorefile adds a block that CoreDNS cannot parse. Running pods go on with what they have.
 func BrokenCorefile() CorefileEdit {
 	return CorefileEdit{appended(brokenBlock), func(line string) bool { return strings.Contains(line, "[ERROR] Restart failed") }, true}
 }

@@ -61,11 +61,11 @@ func WithLameduck(text string, d time.Duration) (string, error) {
 		return "", fmt.Errorf("the Corefile has no `health { lameduck … }`: CoreDNS would stop answering as soon as it terminates; add the health plugin to the server block of the cluster's zone")
 	}
 	lines := strings.SplitAfter(text, "\n")
-	set, left := map[int]bool{}, d // a snippet's plugin is in several server blocks
+	set, rest := map[int]bool{}, d // a snippet's plugin is in several server blocks
 	for _, h := range health {
 		if !set[h.line] {
-			h.setLameduck(lines, left)
-			left, set[h.line] = 0, true
+			h.setLameduck(lines, rest)
+			rest, set[h.line] = 0, true
 		}
 	}
 	out := strings.Join(lines, "")

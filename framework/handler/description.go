@@ -293,7 +293,7 @@ func (d Description) Reference() string {
 func (d Description) CheckClauses(clauses []string) error {
 	var errs []error
 	for _, of := range d.byClause() {
-		for _, clause := range slices.Sorted(maps.Keys(of.said)) {
+		for _, clause := range slices.Sorted(maps.Keys(of.reasons)) {
 			if !slices.Contains(clauses, clause) {
 				errs = append(errs, fmt.Errorf("%s: no scenario has this name", d.At(of.field+"."+clause)))
 			}
@@ -302,14 +302,14 @@ func (d Description) CheckClauses(clauses []string) error {
 	return errors.Join(errs...)
 }
 
-// saidByClause is a field with a sentence for each of some clauses.
-type saidByClause struct {
-	field string
-	said  map[string]string
+// reasonsByClause is a field with a sentence for each of some clauses.
+type reasonsByClause struct {
+	field   string
+	reasons map[string]string
 }
 
-func (d Description) byClause() []saidByClause {
-	return []saidByClause{{"deviations", d.Deviations}, {"keeps", d.Keeps}}
+func (d Description) byClause() []reasonsByClause {
+	return []reasonsByClause{{"deviations", d.Deviations}, {"keeps", d.Keeps}}
 }
 
 // ownVersion is the version of this program if the handler is a part of it.

@@ -141,8 +141,8 @@ func (f *problems) claims() {
 		}
 	}
 	for _, of := range f.d.byClause() {
-		for _, clause := range slices.Sorted(maps.Keys(of.said)) {
-			if strings.TrimSpace(of.said[clause]) == "" {
+		for _, clause := range slices.Sorted(maps.Keys(of.reasons)) {
+			if strings.TrimSpace(of.reasons[clause]) == "" {
 				f.wrong(of.field+"."+clause, "needs a sentence that describes how, or why")
 			}
 		}

@@ -31,7 +31,8 @@ const (
 	unseen = 30 * time.Second
 )
 
-// Controller joins what is launched for a cluster, and ends what is terminated, until Close.
+// Controller makes nodes of the instances that are launched for a cluster, and ends those of terminated
+// ones, until Close.
 type Controller struct {
 	cluster *cluster.Cluster
 	aws     *cloud.AWS
@@ -138,7 +139,7 @@ func (l *Controller) follow(ctx context.Context, instances []cloud.Launched) {
 		s.state = ending
 		l.work.Go(func() { l.end(ctx, s) })
 	}
-	for _, i := range p.without {
+	for _, i := range p.unassigned {
 		if !l.short[i.ID] {
 			l.short[i.ID] = true
 			l.happened(launchedEvent(i))

@@ -29,17 +29,17 @@ type spare struct {
 	rank int
 }
 
-// plan is what follows from what EC2 has launched.
+// plan is what to do about the instances that EC2 has launched.
 type plan struct {
-	join []joint
+	join []assignment
 	// end are the workers whose instances are gone.
 	end []string
-	// without are the instances for which no spare worker is left.
-	without []cloud.Launched
+	// unassigned are the instances for which no spare worker is left.
+	unassigned []cloud.Launched
 }
 
-// joint is an instance and the worker that becomes it.
-type joint struct {
+// assignment is an instance and the worker that becomes it.
+type assignment struct {
 	worker   string
 	instance cloud.Launched
 }
@@ -69,9 +69,9 @@ func planFor(spares []spare, instances []cloud.Launched, failed map[string]error
 		switch {
 		case i.Ended || taken[i.ID] || failed[i.ID] != nil:
 		case len(free) == 0:
-			p.without = append(p.without, i)
+			p.unassigned = append(p.unassigned, i)
 		default:
-			p.join, free = append(p.join, joint{free[0].name, i}), free[1:]
+			p.join, free = append(p.join, assignment{free[0].name, i}), free[1:]
 		}
 	}
 	return p

@@ -21,27 +21,27 @@ func TestPlan(t *testing.T) {
 		"a launch joins a worker that was no instance before": {
 			spares:    []spare{{name: "w5", state: joined, instance: "i-1", turn: 2}, {name: "w6", state: parked, instance: "i-0", turn: 1}, {name: "w7", state: parked}},
 			instances: []cloud.Launched{runs("i-1"), runs("i-2")},
-			want:      plan{join: []joint{{"w7", runs("i-2")}}},
+			want:      plan{join: []assignment{{"w7", runs("i-2")}}},
 		},
 		"or one that was, if there is no other": {
 			spares:    []spare{{name: "w5", state: joined, instance: "i-1"}, {name: "w6", state: parked, instance: "i-0"}},
 			instances: []cloud.Launched{runs("i-1"), runs("i-2")},
-			want:      plan{join: []joint{{"w6", runs("i-2")}}},
+			want:      plan{join: []assignment{{"w6", runs("i-2")}}},
 		},
 		"or the one that was one longest ago": {
 			spares:    []spare{{name: "w5", state: parked, instance: "i-1", turn: 3}, {name: "w6", state: parked, instance: "i-0", turn: 1}, {name: "w7", state: parked, instance: "i-0", turn: 2}},
 			instances: []cloud.Launched{runs("i-2"), runs("i-3")},
-			want:      plan{join: []joint{{"w6", runs("i-2")}, {"w7", runs("i-3")}}},
+			want:      plan{join: []assignment{{"w6", runs("i-2")}, {"w7", runs("i-3")}}},
 		},
 		"or a virtual node, if no worker is left": {
 			spares:    []spare{{name: "v1", state: parked, rank: 1}, {name: "w5", state: parked, instance: "i-1", turn: 3}},
 			instances: []cloud.Launched{runs("i-2"), runs("i-3")},
-			want:      plan{join: []joint{{"w5", runs("i-2")}, {"v1", runs("i-3")}}},
+			want:      plan{join: []assignment{{"w5", runs("i-2")}, {"v1", runs("i-3")}}},
 		},
 		"two launches join two workers, and the third has none": {
 			spares:    []spare{{name: "w5", state: parked, instance: ""}, {name: "w6", state: parked, instance: ""}},
 			instances: []cloud.Launched{runs("i-1"), runs("i-2"), runs("i-3")},
-			want:      plan{join: []joint{{"w5", runs("i-1")}, {"w6", runs("i-2")}}, without: []cloud.Launched{runs("i-3")}},
+			want:      plan{join: []assignment{{"w5", runs("i-1")}, {"w6", runs("i-2")}}, unassigned: []cloud.Launched{runs("i-3")}},
 		},
 		"an instance that joins is not joined again": {
 			spares:    []spare{{name: "w5", state: joining, instance: "i-1"}, {name: "w6", state: parked, instance: ""}},
@@ -63,7 +63,7 @@ func TestPlan(t *testing.T) {
 		"what ends is not free yet": {
 			spares:    []spare{{name: "w5", state: ending, instance: "i-1"}},
 			instances: []cloud.Launched{gone("i-1"), runs("i-2")},
-			want:      plan{without: []cloud.Launched{runs("i-2")}},
+			want:      plan{unassigned: []cloud.Launched{runs("i-2")}},
 		},
 		"an instance that did not register is left alone": {
 			spares:    []spare{{name: "w5", state: parked, instance: "i-1"}},

@@ -25,8 +25,8 @@ type DrainOptions struct {
 	Timeout time.Duration
 	// Delete deletes pods without asking the Eviction API.
 	Delete bool
-	// Said gets the lines that kubectl prints; it may be nil.
-	Said func(line string)
+	// Print gets the lines that kubectl prints; it may be nil.
+	Print func(line string)
 }
 
 // Drain drains a node with kubectl's own code, as kubectl drain --ignore-daemonsets
@@ -37,11 +37,11 @@ func Drain(ctx context.Context, client kubernetes.Interface, node string, o Drai
 	if o.Timeout == 0 {
 		o.Timeout = drainTimeout
 	}
-	said := lines{each: o.Said}
+	printed := lines{each: o.Print}
 	const ofThePod = -1 // each pod's own grace period
 	drainer := &drain.Helper{
 		Ctx: ctx, Client: client, Force: true, IgnoreAllDaemonSets: true, DeleteEmptyDirData: true,
-		GracePeriodSeconds: ofThePod, Timeout: o.Timeout, DisableEviction: o.Delete, EvictErrorRetryDelay: evictRetry, Out: &said, ErrOut: &said,
+		GracePeriodSeconds: ofThePod, Timeout: o.Timeout, DisableEviction: o.Delete, EvictErrorRetryDelay: evictRetry, Out: &printed, ErrOut: &printed,
 	}
 	n, err := client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
 	if err != nil {

@@ -102,10 +102,10 @@ func update(ctx context.Context, client kubernetes.Interface, name string, chang
 // clean removes from a Node object the marks of a drain, and what a drill put there for an
 // operator. It returns which.
 func clean(n *corev1.Node, leftovers func(key string) bool) []string {
-	left := func(key string) bool { return leftovers(key) || history.OperatorsKey(key) }
-	repaired := readmit(n, left)
+	marks := func(key string) bool { return leftovers(key) || history.OperatorsKey(key) }
+	repaired := readmit(n, marks)
 	for key := range n.Annotations {
-		if left(key) {
+		if marks(key) {
 			delete(n.Annotations, key)
 			repaired = append(repaired, n.Name+" without annotation "+key)
 		}
@@ -119,15 +119,15 @@ func clean(n *corev1.Node, leftovers func(key string) bool) []string {
 	return repaired
 }
 
-// readmit marks a node schedulable and removes the taints that left names. It returns what it
-// did.
-func readmit(n *corev1.Node, left func(key string) bool) (repaired []string) {
+// readmit marks a node schedulable and removes the taints whose keys are leftovers. It
+// returns what it did.
+func readmit(n *corev1.Node, leftovers func(key string) bool) (repaired []string) {
 	if n.Spec.Unschedulable {
 		n.Spec.Unschedulable = false
 		repaired = append(repaired, n.Name+" uncordoned")
 	}
 	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool {
-		if left(t.Key) {
+		if leftovers(t.Key) {
 			repaired = append(repaired, n.Name+" without taint "+t.Key)
 			return true
 		}

@@ -152,11 +152,11 @@ func (c Client) RemovePods(ctx context.Context, namespace string, selected metav
 	})
 }
 
-// Finalizer is on pods that must stay in the API until a drill is over. RemovePods takes
-// it off.
+// Finalizer is on pods that must stay in the API until a drill is over. RemovePods
+// removes it.
 const Finalizer = "spotdrill.dev/kept"
 
-// release takes our finalizer off a pod that is being deleted. It has no other: Kubernetes
+// release removes our finalizer from a pod that is being deleted. It has no other: Kubernetes
 // removes its own.
 func (c Client) release(ctx context.Context, p *corev1.Pod) error {
 	if p.DeletionTimestamp == nil || !slices.Contains(p.Finalizers, Finalizer) {

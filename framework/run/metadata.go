@@ -67,8 +67,8 @@ func (m metadata) announceOn(ctx context.Context, node string, n scenarios.Notic
 	return at, nil
 }
 
-// announcing is what an instance's metadata announces when a notice is added at a time, of what
-// happens after until.
+// announcing adds a notice to what an instance's metadata announces. It was sent at that time, and
+// its event happens after until.
 func announcing(a imds.Announced, n scenarios.Notice, at time.Time, until time.Duration) imds.Announced {
 	switch n.Type {
 	case history.SpotInterruption:

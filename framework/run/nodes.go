@@ -93,7 +93,7 @@ func (o operator) drain(ctx context.Context, node string, d scenarios.Do) error 
 	say := func(line string) {
 		o.Record(history.NewOperatorSaid(operation(d), node, line))
 	}
-	options := nodes.DrainOptions{Timeout: d.Timeout.D(), Said: say}
+	options := nodes.DrainOptions{Timeout: d.Timeout.D(), Print: say}
 	err := nodes.Drain(ctx, o.cluster.Clientset, node, options)
 	if err == nil || ctx.Err() != nil {
 		return err

@@ -12,8 +12,7 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// ClearQueue ends what the drills left to the handlers: messages, faults, and what metadata
-// announces.
+// ClearQueue removes the messages, faults and announcements of metadata that the drills left.
 func (p *Play) ClearQueue(ctx context.Context) error {
 	if p.sys.Handlers.ServesMetadata() {
 		// The service of a node that does not answer is asked again when the next drill is arranged.

@@ -28,7 +28,7 @@ func (s *Session) playRepeats(ctx context.Context, scenario scenarios.Scenario) 
 		first = 2
 	}
 	var outcomes []verdict.Outcome
-	for n := 1; n == 1 || n <= repeats && err == nil && ctx.Err() == nil && s.left == ""; n++ {
+	for n := 1; n == 1 || n <= repeats && err == nil && ctx.Err() == nil && s.unrestored == ""; n++ {
 		folder := s.folder
 		if n > 1 {
 			folder.Path = filepath.Join(folder.Path, fmt.Sprintf("repeat-%d", n))
@@ -65,7 +65,7 @@ func (s *Session) playAttempts(ctx context.Context, folder reports.Folder, scena
 		entry, err := s.playOnce(ctx, folder, scenario, under, attempt, keep)
 		entry.Attempts = attempt
 		entry.Expected, entry.Measured = reports.Seconds(Expected(scenario, s.Set)), reports.Seconds(time.Since(start))
-		if err != nil || s.left != "" || !again(entry.Result, attempt-first+1) {
+		if err != nil || s.unrestored != "" || !again(entry.Result, attempt-first+1) {
 			return entry, err
 		}
 		s.console.Note(fmt.Sprintf("attempt %d could not be judged, playing it again: %s", attempt, noise(entry.Result)))
@@ -101,7 +101,7 @@ func (s *Session) playOnce(ctx context.Context, folder reports.Folder, scenario 
 		ahead := verdict.Ahead(scenario, h)
 		after := aftermathOf(ahead, attempt, keep && ctx.Err() == nil)
 		if after == saveAndLeave {
-			s.left = drill.Dir
+			s.unrestored = drill.Dir
 		}
 		if again(ahead, attempt) {
 			return after, &scenario.CoreDNS

@@ -79,9 +79,9 @@ type Session struct {
 	others  map[string]*handler.Description
 	without map[string]string
 	// stopwatch runs while a drill is played and judged.
-	stopwatch stopwatch
-	earlier   int    // drills that Resumed has
-	left      string // the folder of the attempt after which the cluster was left as it was
+	stopwatch  stopwatch
+	earlier    int    // drills that Resumed has
+	unrestored string // the folder of the attempt after which the cluster was left as it was
 
 	// played are the scenarios that had an attempt together with another; ahead has the entries
 	// of those that passed in this way before their turn.
@@ -257,7 +257,7 @@ func (s *Session) otherSource(scenario scenarios.Scenario) string {
 // Drill plays and judges one scenario and reports it, or skips it if it does not apply.
 // It may play a later scenario at the same time, whose own turn then finds it done. A
 // drill that could not be judged is played again, and the last attempt counts. The
-// error is the harness's own. No further drill can be played after ErrOver, or once Left
+// error is the harness's own. No further drill can be played after ErrOver, or once Unrestored
 // is not empty. The entry is in the report in every case.
 func (s *Session) Drill(ctx context.Context, scenario scenarios.Scenario) (reports.Entry, error) {
 	s.console.Begin(scenario.Name)
@@ -364,7 +364,7 @@ func (s *Session) Restore(ctx context.Context) error {
 	if s.system == nil {
 		return nil
 	}
-	if s.left != "" {
+	if s.unrestored != "" {
 		return s.system.Release()
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), FinishTimeout)
@@ -394,8 +394,8 @@ func (s *Session) NoSystem() string {
 	return s.cannot
 }
 
-// Left is the folder of the attempt after which the cluster was left as it was, or "".
-func (s *Session) Left() string { return s.left }
+// Unrestored is the folder of the attempt after which the cluster was left as it was, or "".
+func (s *Session) Unrestored() string { return s.unrestored }
 
 // Again is the command that plays the latest drill again; "" before the first one.
 func (s *Session) Again() string {

@@ -182,8 +182,8 @@ func TestADeviationFromNoClauseIsAnError(t *testing.T) {
 // A session that was never set up has nothing to put back or to write.
 func TestFinishBeforeSetUp(t *testing.T) {
 	s := session(t, "builtin")
-	if err := s.Finish(t.Context()); err != nil || s.Again() != "" || s.Left() != "" || s.Report() != nil {
-		t.Errorf("error %v, again %q, left %q", err, s.Again(), s.Left())
+	if err := s.Finish(t.Context()); err != nil || s.Again() != "" || s.Unrestored() != "" || s.Report() != nil {
+		t.Errorf("error %v, again %q, left %q", err, s.Again(), s.Unrestored())
 	}
 }
 

@@ -144,8 +144,8 @@ func (l *Launches) Others(ctx context.Context) ([]cluster.Node, error) {
 	return out, nil
 }
 
-// Reclaim takes a node's instance at the deadline of a notice. That of a launched one is
-// terminated as well, unless it was before, and its worker has become another one since.
+// Reclaim takes a node's instance at the deadline of a notice. A launched instance is terminated as
+// well. If it was terminated before, its worker may be another instance by now, and stays.
 func (l *Launches) Reclaim(ctx context.Context, n cluster.Node) error {
 	if l.controller == nil || slices.ContainsFunc(l.cluster.Nodes, func(fixed cluster.Node) bool { return fixed.Name == n.Name }) {
 		return l.cluster.Reclaim(ctx, n.Name)
