@@ -18,9 +18,7 @@ type Happened struct {
 
 // happened keeps an event of a fault for those who ask for it.
 func (s *Server) happened(e history.Event) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.events = append(s.events, Happened{s.now(), e})
+	s.change(func() { s.events = append(s.events, Happened{s.now(), e}) })
 }
 
 // fail answers a request that the fault hits; false if it gets its real answer.
@@ -109,9 +107,7 @@ func (s *Server) Control() http.Handler {
 	mux.HandleFunc("PUT /announced", func(w http.ResponseWriter, r *http.Request) {
 		var a Announced
 		if decode(w, r, &a) {
-			s.mu.Lock()
-			s.announced = a
-			s.mu.Unlock()
+			s.change(func() { s.announced = a })
 		}
 	})
 	mux.HandleFunc("POST /faults", func(w http.ResponseWriter, r *http.Request) {
@@ -123,30 +119,30 @@ func (s *Server) Control() http.Handler {
 			http.Error(w, fmt.Sprintf("%s %s: %v", r.Method, r.URL.Path, err), http.StatusBadRequest)
 		}
 	})
-	mux.HandleFunc("GET /faults", func(w http.ResponseWriter, _ *http.Request) { // what has become of them
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(s.events) // a client that has left loses nothing
-	})
+	mux.HandleFunc("GET /faults", s.serve(func() any { return s.events })) // what has become of them
 	mux.HandleFunc("DELETE /faults", func(http.ResponseWriter, *http.Request) {
 		s.faults.Clear()
-		s.mu.Lock()
-		s.events = nil
-		s.mu.Unlock()
+		s.change(func() { s.events = nil })
 	})
-	mux.HandleFunc("GET /requests", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /requests", s.serve(func() any { return s.requests }))
+	mux.HandleFunc("DELETE /requests", func(http.ResponseWriter, *http.Request) { s.change(func() { s.requests = nil }) })
+	return mux
+}
+
+func (s *Server) change(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
+
+// serve answers with what the server has of something, as JSON.
+func (s *Server) serve(something func() any) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(s.requests) // a client that has left loses nothing
-	})
-	mux.HandleFunc("DELETE /requests", func(http.ResponseWriter, *http.Request) {
-		s.mu.Lock()
-		s.requests = nil
-		s.mu.Unlock()
-	})
-	return mux
+		_ = json.NewEncoder(w).Encode(something()) // a client that has left loses nothing
+	}
 }
 
 // decode reads the body, strictly; what is wrong with it is the answer.

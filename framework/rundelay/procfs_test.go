@@ -138,8 +138,6 @@ func write(t *testing.T, path, text string) {
 // The memory of a pod's processes is one figure, every ten seconds.
 func TestMemory(t *testing.T) {
 	sc := newScript(t)
-	var got []Memory
-	sc.s.Memory = func(m Memory) { got = append(got, m) }
 	for pid, held := range map[string]string{"7": "2048 kB", "8": "1024 kB", "9": "many"} {
 		write(t, filepath.Join(sc.proc, pid, "status"), "Name:\tx\nVmRSS:\t9999 kB\nRssAnon:\t"+held+"\n")
 	}
@@ -149,9 +147,9 @@ func TestMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := []Memory{{"handler", time.Second, 3 << 20}, {"handler", 11 * time.Second, 3 << 20}}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v, want %+v", got, want)
+	want := []held{{"handler", time.Second, 3 << 20}, {"handler", 11 * time.Second, 3 << 20}}
+	if !reflect.DeepEqual(sc.held, want) {
+		t.Errorf("%+v, want %+v", sc.held, want)
 	}
 }
 

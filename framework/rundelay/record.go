@@ -152,20 +152,17 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 		}
 	}
 	pods := NewPods(DefaultProc)
-	summary, err := Sampler{
-		Proc: DefaultProc, Groups: DefaultGroups, Now: clock.Now,
-		Find: func() ([]Process, error) {
+	s := sampler{
+		proc: DefaultProc, groups: DefaultGroups, now: clock.Now, record: write, processes: map[Process]*process{},
+		find: func() ([]Process, error) {
 			found, err := pods.Find(watched.Load().Pods)
 			for pid, name := range watched.Load().PIDs {
 				found = append(found, Process{pid, name})
 			}
 			return found, err
 		},
-		First:   func(name string) bool { return slices.Contains(watched.Load().First, name) },
-		Waited:  func(w Wait) { write(w.Event()) },
-		Dropped: func(d Drop) { write(d.Event()) },
-		Memory:  func(m Memory) { write(m.Event()) },
-	}.Run(ctx)
-	write(summary.Event())
+		first: func(name string) bool { return slices.Contains(watched.Load().First, name) },
+	}
+	err := s.run(ctx)
 	return errors.Join(err, failed)
 }

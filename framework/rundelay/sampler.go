@@ -24,118 +24,56 @@ const (
 	remembered = 10 * time.Second
 )
 
-// Wait is a time in which a thread of a process was ready to run and had no processor.
-type Wait struct {
-	Name     string
-	From, To time.Duration
-	// Ran is for how long all threads of the process together ran meanwhile.
-	Ran time.Duration
-	// Throttled is for how long the process's own CPU limit kept it from running meanwhile;
-	// negative if that cannot be read here.
-	Throttled time.Duration
-	// Resolution is how much earlier From and To may lie.
-	Resolution time.Duration
-}
-
-// Event is the wait as a history has it.
-func (w Wait) Event() history.Event {
-	e := history.NewProcessorWaited(w.Name, history.At(w.To), history.With(history.Numbers{
-		history.Waited: (w.To - w.From).Seconds(), history.Ran: w.Ran.Seconds(), history.Resolution: w.Resolution.Seconds(),
-	}))
-	if w.Throttled >= 0 {
-		e.Numbers[history.Throttled] = w.Throttled.Seconds()
-	}
-	return e
-}
-
-// Drop is a number of datagrams that were dropped because a socket's receive buffer was
-// full, in the network namespace of a process.
-type Drop struct {
-	Name     string
-	From, To time.Duration
-	Dropped  int64
-}
-
-// Event is the drop as a history has it.
-func (d Drop) Event() history.Event {
-	return history.NewDatagramsDropped(d.Name, history.At(d.To), history.With(history.Numbers{
-		history.Dropped: float64(d.Dropped), history.Within: (d.To - d.From).Seconds(),
-	}))
-}
-
-// Summary is how the sampling went.
-type Summary struct {
-	Samples int
-	// Late is the longest time between two samples.
-	Late time.Duration
-	// Processes is how many were watched, in all.
-	Processes int
-	// Raised is how many threads the kernel runs before all others because of First.
-	Raised int
-	// CPU is the processor time that the process took meanwhile.
-	CPU time.Duration
-}
-
-// Event is the summary as a history has it.
-func (s Summary) Event() history.Event {
-	e := history.NewWaitsRecorded(history.With(history.Numbers{
-		history.Samples: float64(s.Samples), history.LateMax: s.Late.Seconds(),
-		history.Processes: float64(s.Processes), history.Raised: float64(s.Raised), history.RecorderCPU: s.CPU.Seconds(),
-	}))
-	if s.Processes == 0 {
-		e.Note = "this machine shows none of the processes"
-	}
-	return e
-}
-
-// Sampler reads the waits of processes at a fixed interval.
-type Sampler struct {
-	Proc   string               // where the proc file system is
-	Groups string               // where the control groups are
-	Now    func() time.Duration // the clock of the record
-	// Find returns the processes to watch. It is called ten times a second.
-	Find func() ([]Process, error)
-	// First, if set, reports whether the kernel is to run a process of that name before all
+// sampler reads at a fixed interval how long processes waited, and what their sockets dropped meanwhile.
+type sampler struct {
+	proc   string               // where the proc file system is
+	groups string               // where the control groups are
+	now    func() time.Duration // the clock of the record
+	// find returns the processes to watch. It is called ten times a second.
+	find func() ([]Process, error)
+	// first, if set, reports whether the kernel is to run a process of that name before all
 	// others.
-	First func(name string) bool
-	// Waited and Dropped get what is found, as it is found. They must return at once.
-	Waited  func(Wait)
-	Dropped func(Drop)
-	// Memory, if set, gets what the processes hold, every history.MemoryInterval.
-	Memory func(Memory)
-}
+	first func(name string) bool
+	// record gets what is found, as it is found. It must return at once.
+	record func(history.Event)
 
-// Run samples until ctx ends. An error means that processes could no longer be found.
-func (s Sampler) Run(ctx context.Context) (Summary, error) {
-	started := processTime()
-	sampling := sampling{Sampler: s, processes: map[Process]*process{}, last: s.Now()}
-	defer sampling.close()
-	err := sampling.look(s.Now())
-	for err == nil {
-		if ctx.Err() != nil {
-			sampling.sample(s.Now())
-			sampling.CPU = processTime() - started
-			return sampling.Summary, nil
-		}
-		time.Sleep(Interval)
-		now := s.Now()
-		sampling.sample(now)
-		if now-sampling.looked >= rescan {
-			err = sampling.look(now)
-		}
-	}
-	return sampling.Summary, err
-}
-
-// sampling is a Sampler at work.
-type sampling struct {
-	Sampler
-	Summary
 	processes map[Process]*process
 	last      time.Duration // when the last sample was taken
 	measured  time.Duration // when memory was last read
 	looked    time.Duration // when processes and threads were last looked for
 	buf       [128]byte
+
+	samples, watched, raised int
+	late                     time.Duration // the longest time between two samples
+}
+
+// run samples until ctx ends, and records how it went. An error means that processes could no longer be
+// found.
+func (s *sampler) run(ctx context.Context) error {
+	started := processTime()
+	s.last = s.now()
+	defer s.close()
+	err := s.look(s.now())
+	for err == nil && ctx.Err() == nil {
+		time.Sleep(Interval)
+		now := s.now()
+		s.sample(now)
+		if now-s.looked >= rescan {
+			err = s.look(now)
+		}
+	}
+	if err == nil {
+		s.sample(s.now())
+	}
+	e := history.NewWaitsRecorded(history.With(history.Numbers{
+		history.Samples: float64(s.samples), history.LateMax: s.late.Seconds(),
+		history.Processes: float64(s.watched), history.Raised: float64(s.raised), history.RecorderCPU: (processTime() - started).Seconds(),
+	}))
+	if s.watched == 0 {
+		e.Note = "this machine shows none of the processes"
+	}
+	s.record(e)
+	return err
 }
 
 // process is what is known of one.
@@ -161,7 +99,7 @@ type thread struct {
 // had kept it from running, in all.
 type moment struct{ at, ran, throttled time.Duration }
 
-func (s *sampling) close() {
+func (s *sampler) close() {
 	for _, p := range s.processes {
 		p.close()
 	}
@@ -179,8 +117,8 @@ func (p *process) close() {
 }
 
 // look finds new processes and threads, and forgets those that ended.
-func (s *sampling) look(now time.Duration) error {
-	found, err := s.Find()
+func (s *sampler) look(now time.Duration) error {
+	found, err := s.find()
 	if err != nil {
 		return err
 	}
@@ -190,10 +128,10 @@ func (s *sampling) look(now time.Duration) error {
 		p := s.processes[f]
 		if p == nil {
 			p = &process{Process: f, found: now, threads: map[int]*thread{}, read: -1}
-			p.limit, _ = openThrottle(s.Proc, s.Groups, f.PID)
+			p.limit, _ = openThrottle(s.proc, s.groups, f.PID)
 			p.past = []moment{{now, 0, p.throttled()}}
 			s.processes[f] = p
-			s.Processes++
+			s.watched++
 		}
 		s.threads(p, now)
 		s.drops(p, now)
@@ -212,8 +150,8 @@ func (s *sampling) look(now time.Duration) error {
 // threads opens the counts of new threads. What a thread did before it was found counts
 // for nothing if its process is new as well, and from the last look on otherwise: it was
 // not there then.
-func (s *sampling) threads(p *process, now time.Duration) {
-	dir := filepath.Join(s.Proc, strconv.Itoa(p.PID), "task")
+func (s *sampler) threads(p *process, now time.Duration) {
+	dir := filepath.Join(s.proc, strconv.Itoa(p.PID), "task")
 	ids, err := numbers(dir)
 	if err != nil {
 		return // it has just ended
@@ -234,13 +172,13 @@ func (s *sampling) threads(p *process, now time.Duration) {
 			}
 		}
 		p.threads[id] = t
-		if s.First != nil && s.First(p.Name) && first(id) == nil {
-			s.Raised++
+		if s.first != nil && s.first(p.Name) && first(id) == nil {
+			s.raised++
 		}
 	}
 }
 
-func (s *sampling) readThread(t *thread) (ran, waited time.Duration, err error) {
+func (s *sampler) readThread(t *thread) (ran, waited time.Duration, err error) {
 	n, err := t.file.read(s.buf[:])
 	if err != nil {
 		return 0, 0, err
@@ -249,9 +187,9 @@ func (s *sampling) readThread(t *thread) (ran, waited time.Duration, err error) 
 }
 
 // sample reads all threads once.
-func (s *sampling) sample(now time.Duration) {
+func (s *sampler) sample(now time.Duration) {
 	gap := now - s.last
-	s.Samples, s.Late, s.last = s.Samples+1, max(s.Late, gap), now
+	s.samples, s.late, s.last = s.samples+1, max(s.late, gap), now
 	for _, p := range s.processes {
 		var longest, ran time.Duration
 		for id, t := range p.threads {
@@ -271,9 +209,20 @@ func (s *sampling) sample(now time.Duration) {
 		}
 		from := now - longest
 		ran, throttled := p.since(from)
-		s.Waited(Wait{Name: p.Name, From: from, To: now, Ran: ran, Throttled: throttled, Resolution: gap})
+		s.record(waited(p.Name, from, now, ran, throttled, gap))
 		s.drops(p, now)
 	}
+}
+
+// waited is the event of a wait from a time to another. The process ran for some of it, in all of its
+// threads, and its own CPU limit kept it from running for some; the latter is negative if unknown. Both
+// ends may be earlier, by the resolution.
+func waited(pod string, from, to, ran, throttled, resolution time.Duration) history.Event {
+	numbers := history.Numbers{history.Waited: (to - from).Seconds(), history.Ran: ran.Seconds(), history.Resolution: resolution.Seconds()}
+	if throttled >= 0 {
+		numbers[history.Throttled] = throttled.Seconds()
+	}
+	return history.NewProcessorWaited(pod, history.At(to), history.With(numbers))
 }
 
 // throttled is for how long the process's CPU limit has kept it from running, in all;
@@ -315,16 +264,18 @@ func (p *process) since(from time.Duration) (ran, throttled time.Duration) {
 }
 
 // drops reports the datagrams that were dropped since it was last called.
-func (s *sampling) drops(p *process, now time.Duration) {
+func (s *sampler) drops(p *process, now time.Duration) {
 	if p.drops == nil {
-		p.drops, _ = open(filepath.Join(s.Proc, strconv.Itoa(p.PID), "net", "snmp"))
+		p.drops, _ = open(filepath.Join(s.proc, strconv.Itoa(p.PID), "net", "snmp"))
 	}
 	n, err := receiveErrors(p.drops)
 	if err != nil {
 		return // it has just ended
 	}
 	if p.read >= 0 && n > p.dropped {
-		s.Dropped(Drop{Name: p.Name, From: p.read, To: now, Dropped: n - p.dropped})
+		s.record(history.NewDatagramsDropped(p.Name, history.At(now), history.With(history.Numbers{
+			history.Dropped: float64(n - p.dropped), history.Within: (now - p.read).Seconds(),
+		})))
 	}
 	p.dropped, p.read = n, now
 }

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 func ms(n int) time.Duration { return time.Duration(n) * time.Millisecond }
@@ -15,19 +17,52 @@ type script struct {
 	t     *testing.T
 	proc  string
 	found []Process
-	waits []Wait
-	drops []Drop
-	s     sampling
+	waits []wait
+	drops []drop
+	held  []held
+	s     sampler
+}
+
+// wait, drop and held are the events of a sampler.
+type (
+	wait struct {
+		name                                 string
+		from, to, ran, throttled, resolution time.Duration
+	}
+	drop struct {
+		name     string
+		from, to time.Duration
+		dropped  int
+	}
+	held struct {
+		name  string
+		at    time.Duration
+		bytes int
+	}
+)
+
+func (sc *script) record(e history.Event) {
+	n := func(name history.Number) time.Duration { return e.Numbers.Duration(name).Round(time.Microsecond) }
+	switch e.Kind {
+	case history.ProcessorWaited:
+		w := wait{e.Pod, e.At - n(history.Waited), e.At, n(history.Ran), -1, n(history.Resolution)}
+		if _, known := e.Numbers[history.Throttled]; known {
+			w.throttled = n(history.Throttled)
+		}
+		sc.waits = append(sc.waits, w)
+	case history.DatagramsDropped:
+		sc.drops = append(sc.drops, drop{e.Pod, e.At - n(history.Within), e.At, int(e.Numbers[history.Dropped])})
+	case history.MemoryUsed:
+		sc.held = append(sc.held, held{e.Pod, e.At, int(e.Numbers[history.Bytes])})
+	}
 }
 
 func newScript(t *testing.T) *script {
 	sc := &script{t: t, proc: t.TempDir()}
-	sc.s = sampling{processes: map[Process]*process{}, Sampler: Sampler{
-		Proc: sc.proc, Groups: filepath.Join(sc.proc, "cgroup"),
-		Find:    func() ([]Process, error) { return sc.found, nil },
-		Waited:  func(w Wait) { sc.waits = append(sc.waits, w) },
-		Dropped: func(d Drop) { sc.drops = append(sc.drops, d) },
-	}}
+	sc.s = sampler{
+		proc: sc.proc, groups: filepath.Join(sc.proc, "cgroup"), processes: map[Process]*process{},
+		find: func() ([]Process, error) { return sc.found, nil }, record: sc.record,
+	}
 	t.Cleanup(sc.s.close)
 	return sc
 }
@@ -69,10 +104,10 @@ func TestAWaitIsKnownWhenItIsOver(t *testing.T) {
 	sc.thread(7, ms(1001), ms(900))
 	sc.dropped(73)
 	sc.s.sample(ms(420))
-	if want := []Wait{{Name: "dns", From: ms(20), To: ms(420), Ran: ms(5), Throttled: 0, Resolution: ms(10)}}; !reflect.DeepEqual(sc.waits, want) {
+	if want := []wait{{"dns", ms(20), ms(420), ms(5), 0, ms(10)}}; !reflect.DeepEqual(sc.waits, want) {
 		t.Errorf("got  %+v\nwant %+v", sc.waits, want)
 	}
-	if want := []Drop{{"dns", ms(0), ms(420), 33}}; len(sc.drops) != 1 || sc.drops[0].Dropped != want[0].Dropped || sc.drops[0].To != want[0].To {
+	if want := []drop{{"dns", 0, ms(420), 33}}; !reflect.DeepEqual(sc.drops, want) {
 		t.Errorf("got %+v, want %+v", sc.drops, want)
 	}
 }
@@ -109,7 +144,7 @@ func TestANewThreadOfAKnownProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	sc.s.sample(ms(110))
-	if len(sc.waits) != 1 || sc.waits[0].From != ms(50) || sc.waits[0].To != ms(110) {
+	if len(sc.waits) != 1 || sc.waits[0].from != ms(50) || sc.waits[0].to != ms(110) {
 		t.Errorf("%+v", sc.waits)
 	}
 }
@@ -133,7 +168,7 @@ func TestThrottledWaits(t *testing.T) {
 		if !known {
 			want = -1
 		}
-		if len(sc.waits) != 1 || sc.waits[0].Throttled != want {
+		if len(sc.waits) != 1 || sc.waits[0].throttled != want {
 			t.Errorf("limit known %t: %+v, want %v", known, sc.waits, want)
 		}
 	}
@@ -170,7 +205,7 @@ func TestAWaitThatBeganThrottled(t *testing.T) {
 	}
 	sc.thread(7, 0, ms(410))
 	sc.s.sample(ms(420))
-	if len(sc.waits) != 1 || sc.waits[0].Throttled != ms(80) {
+	if len(sc.waits) != 1 || sc.waits[0].throttled != ms(80) {
 		t.Errorf("%+v, want 80 ms of it throttled", sc.waits)
 	}
 }
@@ -184,7 +219,7 @@ func TestAWaitJustAfterAProcessWasFound(t *testing.T) {
 	sc.thread(7, 0, ms(40))
 	sc.thread(8, ms(39), 0)
 	sc.s.sample(ms(40))
-	if len(sc.waits) != 1 || sc.waits[0].Ran != ms(39) {
+	if len(sc.waits) != 1 || sc.waits[0].ran != ms(39) {
 		t.Errorf("%+v, want 39 ms of it run", sc.waits)
 	}
 }
