@@ -128,7 +128,6 @@ func (f *flows) failed(at time.Duration, packets int) {
 	f.counted = failure{To: at, Packets: packets}
 }
 
-// snapshot returns what was recorded so far.
 func (f *flows) snapshot() (all []history.Flow, last end) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

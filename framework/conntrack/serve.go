@@ -92,7 +92,6 @@ func Serve(ctx context.Context, l net.Listener, token string, client netip.Addr,
 	return errors.Join(err, s.close(), server.Close())
 }
 
-// record reads events in batches until ctx ends.
 func record(ctx context.Context, s *socket, start time.Time, into *flows) error {
 	ticker := time.NewTicker(batch)
 	defer ticker.Stop()

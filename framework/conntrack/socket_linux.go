@@ -96,7 +96,6 @@ func list(report func(change)) error {
 	return nil
 }
 
-// processorTime is what this process has used.
 func processorTime() time.Duration {
 	var u unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_SELF, &u) // fails only for a wrong argument

@@ -41,7 +41,6 @@ type move struct {
 	reading  error     // why the pods could not be listed the last time
 }
 
-// leaving is a pod that is to leave.
 type leaving struct {
 	pod     corev1.Pod
 	asked   bool // its eviction was accepted

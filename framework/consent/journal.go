@@ -180,7 +180,6 @@ const (
 	journalSuffix = ".jsonl"
 )
 
-// header is the first line of a journal.
 type header struct {
 	Format  string    `json:"format"`
 	At      time.Time `json:"at"`

@@ -92,7 +92,6 @@ func marksOf(n *corev1.Node, before *NodeState) []string {
 	return out
 }
 
-// isNew reports whether a taint was not there before.
 func isNew(t corev1.Taint, before *NodeState) bool {
 	return !slices.ContainsFunc(before.Taints, func(b corev1.Taint) bool { return b.MatchTaint(&t) })
 }

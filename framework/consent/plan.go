@@ -174,7 +174,6 @@ func controllerOf(p corev1.Pod) string {
 	return "none"
 }
 
-// areIs is a number with its noun and verb.
 func areIs(n int, noun string) string {
 	if n == 1 {
 		return count(n, noun) + " is"

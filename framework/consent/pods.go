@@ -106,7 +106,6 @@ func namesOf(pods []corev1.Pod) []string {
 	return out
 }
 
-// nodesOf returns the nodes of pods, each once.
 func nodesOf(pods []corev1.Pod) []string {
 	var out []string
 	for _, p := range pods {

@@ -109,7 +109,6 @@ func (r rule) words(action string) []string {
 	return slices.Concat([]string{"-t", r.table, action, r.chain}, r.match)
 }
 
-// firewallTool is a command: iptables or ip6tables.
 type firewallTool string
 
 func (t firewallTool) run(ctx context.Context, args ...string) (string, error) {

@@ -95,7 +95,6 @@ func (w *QueryWriter) Write(q Query) error {
 	return w.err
 }
 
-// stream is the number of a stream, which is introduced if need be.
 func (w *QueryWriter) stream(key streamKey) (int, error) {
 	n, ok := w.streams[key]
 	if ok {

@@ -41,7 +41,6 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, path string, f *fa
 	return true
 }
 
-// begin begins a fault.
 func (s *Server) begin(f fault.Fault) error {
 	if f.On != history.OnMetadata {
 		return fmt.Errorf("fault %s is on %s, which is no metadata", f.Name, f.On)

@@ -90,7 +90,6 @@ func ownAddress(of net.IP) bool {
 	return false
 }
 
-// ip runs the node's ip.
 func ip(ctx context.Context, root string, args ...string) error {
 	return chroot.Run(ctx, root, nil, "/sbin/ip", args...)
 }

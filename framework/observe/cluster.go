@@ -78,7 +78,6 @@ func ready(n corev1.Node) bool {
 	})
 }
 
-// dnsPods are the addresses of the CoreDNS pods that are ready.
 func (c *Cluster) dnsPods(ctx context.Context, service types.NamespacedName) ([]string, error) {
 	list, err := c.Clientset.DiscoveryV1().EndpointSlices(service.Namespace).List(ctx, metav1.ListOptions{
 		LabelSelector: discoveryv1.LabelServiceName + "=" + service.Name,

@@ -163,7 +163,6 @@ func (o Options) recorded(direct int) int {
 	return rate
 }
 
-// application is the address and the path of the application.
 func (o Options) application() (netip.AddrPort, string, error) {
 	if o.Application == "" {
 		return netip.AddrPort{}, "", nil

@@ -36,11 +36,9 @@ const (
 
 	// startTimeout bounds the start of the pods: their image may have to be pulled.
 	startTimeout = 3 * time.Minute
-	// removeTimeout bounds the removal of everything.
 	removeTimeout = time.Minute
 )
 
-// placed is what an observation has in the cluster.
 type placed struct {
 	*Cluster
 	namespace, name, token, owner string
@@ -119,7 +117,6 @@ func (p *placed) ensureNamespace(ctx context.Context, privileged bool) error {
 	return nil
 }
 
-// selected selects the probers of the observation.
 func (p *placed) selected() metav1.ListOptions {
 	return metav1.ListOptions{LabelSelector: "app=prober," + nameLabel + "=" + p.name}
 }

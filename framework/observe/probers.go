@@ -141,7 +141,6 @@ func (p *probers) record(ctx context.Context, pod corev1.Pod, name string) (begu
 	return true, err
 }
 
-// start starts a prober, whose record is read afterwards.
 func (p *probers) start(ctx context.Context, pod string, plan []byte) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
 	defer cancel()
@@ -229,7 +228,6 @@ func (p *probers) questions(r prober.Resolver) []prober.Question {
 	return out
 }
 
-// begun is how many probers have begun a record.
 func (p *probers) begun() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -150,7 +150,6 @@ type recorder struct {
 	failed bool
 }
 
-// fail records an error of the harness.
 func (r *recorder) fail(err error) error {
 	r.failed = true
 	r.Record(history.NewRunError(oneLine(err)))
@@ -179,7 +178,6 @@ func (o *Observation) record(ctx context.Context, rec *recorder, doing Doing) er
 	return o.restore(ctx, rec, doing, errors.Join(done, end()))
 }
 
-// sources are what the observation is recorded from.
 func (o *Observation) sources(rec *history.Recorder, probers *probers, gaps bool) recording.Sources {
 	return recording.Sources{
 		Watch: func(ctx context.Context) (recording.Watching, error) {
@@ -305,7 +303,6 @@ func (o *Observation) settle(ctx context.Context, rec *recorder) {
 	})
 }
 
-// restore puts back what was changed.
 func (o *Observation) restore(ctx context.Context, rec *recorder, doing Doing, err error) error {
 	rec.Record(history.Restore.Begins())
 	if doing.PutBack == nil {

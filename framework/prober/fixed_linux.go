@@ -84,7 +84,6 @@ type port struct {
 	dropped uint32
 }
 
-// flight is a query that was sent.
 type flight struct {
 	intended, sent time.Duration
 	question       uint16
@@ -183,7 +182,6 @@ func (p *port) took(i int, sent time.Duration) {
 	p.open++
 }
 
-// receive takes the messages that arrived on the port.
 func (p *port) receive(fd int) {
 	p.settleReported()
 	in := p.loop.in

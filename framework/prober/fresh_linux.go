@@ -39,7 +39,6 @@ type freshPorts struct {
 // prompt is when a query is polled: most have an answer by then.
 const prompt = 5 * time.Millisecond
 
-// source is a port to send from.
 type source struct {
 	fd      int32         // of its socket; 0 for none
 	query   uint32        // the number of its latest query

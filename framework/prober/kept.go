@@ -167,7 +167,6 @@ func startProbe(ctx context.Context, plan Plan, patience time.Duration) *running
 	return p
 }
 
-// runs reports whether the probe has not ended.
 func (p *runningProbe) runs() bool {
 	select {
 	case <-p.ended:

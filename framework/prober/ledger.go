@@ -29,7 +29,6 @@ type ledger struct {
 	wake  chan struct{}
 }
 
-// batch is what one account handed over.
 type batch struct {
 	account *account
 	queries []history.Query
@@ -81,7 +80,6 @@ func (a *account) failed(q history.Query, now time.Duration, err error) {
 	a.unsent(q.Intended, now, err)
 }
 
-// unsent takes a query that this machine could not send.
 func (a *account) unsent(intended, now time.Duration, why error) {
 	a.settle(history.Query{Intended: intended, Done: now, Outcome: history.Unsent})
 	a.trouble(why)
@@ -100,7 +98,6 @@ func (a *account) trouble(why error) {
 	}
 }
 
-// count adds to one of the account's counts.
 func (a *account) count(what *int, n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -59,7 +59,6 @@ type task struct {
 	account *account
 }
 
-// intended is when query i of the stream is due.
 func (t *task) intended(i int) time.Duration {
 	return t.loop.base + schedule{t.stream.Rate}.intended(i)
 }
@@ -78,7 +77,6 @@ func (b byNumber[T]) grown(first, next uint32) byNumber[T] {
 	return bigger
 }
 
-// newLoop returns a loop with room for that many open files.
 func newLoop(clock *history.Clock, files uint64) (*loop, error) {
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
@@ -200,7 +198,6 @@ func leftAt(began, ended time.Duration, i, n int) time.Duration {
 	return began + (ended-began)*time.Duration(i)/time.Duration(n)
 }
 
-// receive takes everything that arrived.
 func (l *loop) receive() {
 	for n := len(l.events); n == len(l.events); {
 		t := time.Now()

@@ -55,7 +55,6 @@ func (o *outbox) send(fd, from, to int) (int, error) {
 	return call(unix.SYS_SENDMMSG, fd, unsafe.Pointer(&o.headers[from]), uintptr(to-from), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil, 0)
 }
 
-// sendOne sends message 0 to an address.
 func (o *outbox) sendOne(fd int, to *address) error {
 	_, err := call(unix.SYS_SENDTO, fd, unsafe.Pointer(o.parts[0].Base), uintptr(o.parts[0].Len),
 		unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, unsafe.Pointer(&to.raw), uintptr(to.size))

@@ -126,7 +126,6 @@ func (p Plan) timeout() time.Duration {
 	return p.Timeout
 }
 
-// echo is the rate of the prober's queries to itself.
 func (p Plan) echo() int { return cmp.Or(p.Echo, DefaultEcho) }
 
 func (s QueryStream) validate(timeout time.Duration) error {

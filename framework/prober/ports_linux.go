@@ -49,7 +49,6 @@ func (o *overTCP) waiting() int {
 	return o.open
 }
 
-// deadline is when a query times out.
 func (o *overTCP) deadline(q history.Query) time.Time {
 	return o.loop.clock.Start().Add(q.Sent + o.timeout)
 }

@@ -27,7 +27,6 @@ type question struct {
 	known map[string]history.Outcome // by the answer, without its id
 }
 
-// newQuestions packs the questions of a stream.
 func newQuestions(s QueryStream) ([]*question, error) {
 	var all []*question
 	for _, asked := range s.Questions {

@@ -62,7 +62,6 @@ func (r *requests) close() {
 	}
 }
 
-// request makes one request, and settles it.
 func (r *requests) request(q history.Query) {
 	s := r.takeIdle()
 	if s == nil {

@@ -115,7 +115,6 @@ func (s *service) begin(w http.ResponseWriter, r *http.Request) {
 	p.send(w, r, 0)
 }
 
-// start starts a probe, unless one is running.
 func (s *service) start(plan Plan, patience time.Duration) *runningProbe {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -101,7 +101,6 @@ func (a *address) openFrom(port int) (fd int, err error) {
 	return fd, turnOn(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS_NEW)
 }
 
-// turnOn sets a socket's option.
 func turnOn(fd, level, option int) error {
 	on := int32(1)
 	if _, _, errno := unix.RawSyscall6(unix.SYS_SETSOCKOPT, uintptr(fd), uintptr(level), uintptr(option), uintptr(unsafe.Pointer(&on)), unsafe.Sizeof(on), 0); errno != 0 {

@@ -23,7 +23,6 @@ type connections struct {
 	dialed map[*connection]struct{} // connections not closed
 }
 
-// request is a pending query over TCP.
 type request struct {
 	history.Query
 	question int
@@ -83,7 +82,6 @@ func (s *slot) leave(k *connection) {
 	}
 }
 
-// connection is an open TCP connection with what is pending on it.
 type connection struct {
 	of   *connections
 	in   *slot
@@ -199,7 +197,6 @@ func (k *connection) take(message []byte) {
 	_ = k.conn.SetReadDeadline(k.first())
 }
 
-// expire settles the requests that have timed out.
 func (k *connection) expire() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -229,7 +226,6 @@ func (k *connection) done() bool {
 	return len(k.pending) == 0
 }
 
-// end closes the connection and settles what is pending.
 func (k *connection) end(outcome history.Outcome) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

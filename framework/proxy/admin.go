@@ -50,7 +50,6 @@ func take[T any](pass func(T) error) http.HandlerFunc {
 // errNoAPI is why a fault of the API server cannot begin.
 var errNoAPI = errors.New("the proxy does not stand before an API server")
 
-// begin begins a fault that the proxy can inject.
 func (p *Proxy) begin(f fault.Fault) error {
 	switch {
 	case f.On == history.OnMetadata || f.Type.OfInstances() || f.Type.OfTheQueueItself():
@@ -65,7 +64,6 @@ func (p *Proxy) begin(f fault.Fault) error {
 	return err
 }
 
-// permit sets the actions of SQS that the policy allows.
 func (p *Proxy) permit(actions []string) error {
 	p.permitted.Store(&actions)
 	return nil

@@ -123,7 +123,6 @@ type apiExchange struct {
 	fault    string // name of the fault that hit the call
 }
 
-// hitBy takes a fault that hits the call and records the hit.
 func (x *apiExchange) hitBy(types ...history.FaultType) *fault.Active {
 	f := x.api.take(x.call, types...)
 	if f == nil {
@@ -210,7 +209,6 @@ func (x *apiExchange) refuse(w http.ResponseWriter, f *fault.Active) {
 	writeStatus(w, status)
 }
 
-// record records the call, once.
 func (x *apiExchange) record(status int, retryAfter time.Duration, note string) {
 	if !x.recorded {
 		x.recorded = true

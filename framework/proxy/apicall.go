@@ -55,7 +55,6 @@ func parseAPICall(r *http.Request) apiCall {
 	return c
 }
 
-// detail is what an event has of the call.
 func (c apiCall) detail() history.Detail {
 	return func(e *history.Event) {
 		e.Action, e.Resource, e.IP = c.verb, c.resource, c.client
@@ -78,7 +77,6 @@ func (c apiCall) writesNode() bool {
 	return c.resource == history.NodesResource && slices.Contains([]string{"patch", "update"}, c.verb)
 }
 
-// marksIn are the marks that the body of a write to a node sets.
 func marksIn(contentType string, body []byte) []string {
 	node, err := nodeIn(contentType, body)
 	if err != nil {
@@ -139,7 +137,6 @@ func nodeIn(contentType string, body []byte) (node markedNode, err error) {
 	return node, fmt.Errorf("content type %s", mediaType)
 }
 
-// patchedNode reads a JSON patch.
 func patchedNode(body []byte) (node markedNode, err error) {
 	var operations []struct {
 		Op, Path string

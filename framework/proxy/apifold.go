@@ -39,7 +39,6 @@ func same(e history.Event) string {
 	return fmt.Sprint(e.IP, e.Action, e.Resource, e.Node, e.Pod, e.Object, e.Status, e.Fault, e.Marks(), e.Owner)
 }
 
-// add records a call or counts it.
 func (fs *folds) add(e history.Event) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()

@@ -8,7 +8,6 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// watches are the running watches of the API server.
 type watches struct {
 	api *API
 
@@ -16,7 +15,6 @@ type watches struct {
 	running map[*runningWatch]bool
 }
 
-// runningWatch is the body of a watch's answer.
 type runningWatch struct {
 	io.ReadCloser
 	of   *watches
@@ -40,7 +38,6 @@ func (ws *watches) open(c apiCall, body io.ReadCloser) *runningWatch {
 	return w
 }
 
-// endAll ends the running watches that the fault hits.
 func (ws *watches) endAll(a *fault.Active) {
 	if a.On != history.OnAPI || a.Type != history.WatchEnded {
 		return

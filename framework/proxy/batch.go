@@ -99,7 +99,6 @@ func (b batch) encode() ([]byte, error) {
 	return json.Marshal(b.fields)
 }
 
-// withHandle returns a message of the batch with another receipt handle.
 func (b batch) withHandle(raw []byte, handle string) ([]byte, error) {
 	if !b.json {
 		var escaped bytes.Buffer

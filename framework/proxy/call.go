@@ -98,7 +98,6 @@ func formOf(r *http.Request, body []byte) url.Values {
 
 func (c *call) isSQS() bool { return c.service == "sqs" }
 
-// isReceive reports whether the answer may have messages.
 func (c *call) isReceive() bool { return c.isSQS() && c.action == "ReceiveMessage" }
 
 // longPolls reports whether the proxy waits on the client's behalf. The upstream
@@ -222,7 +221,6 @@ type answer struct {
 	code     string          // of the error, empty on success
 }
 
-// message is a message that a client received.
 type message struct {
 	id     string
 	handle string

@@ -20,7 +20,6 @@ func (c *call) launches() bool {
 	return c.service == "ec2" && (c.action == "RunInstances" || c.action == "CreateFleet" && c.form.Get("Type") == "instant")
 }
 
-// capacity is what the call launches.
 func (c *call) capacity() string {
 	for _, field := range []string{"TargetCapacitySpecification.DefaultTargetCapacityType", "InstanceMarketOptions.MarketType"} {
 		if c.form.Get(field) == history.Spot {

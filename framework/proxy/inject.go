@@ -115,7 +115,6 @@ func (x *exchange) spoilBatch(resp *http.Response) error {
 	return nil
 }
 
-// replaceBody changes the body of an answer.
 func replaceBody(resp *http.Response, body []byte) {
 	resp.Body.Close()
 	resp.Body = io.NopCloser(bytes.NewReader(body))
@@ -143,7 +142,6 @@ func (x *exchange) duplicate(f *fault.Active, b batch) {
 	}
 }
 
-// answerFault answers a call that a fault refused.
 func (x *exchange) answerFault(w http.ResponseWriter, f faulted) {
 	x.note = f.Error()
 	if f.Type == history.NoCapacity {
@@ -157,7 +155,6 @@ func (x *exchange) answerFault(w http.ResponseWriter, f faulted) {
 	reset(w)
 }
 
-// answerRefusal answers a call with an error of SQS.
 func (x *exchange) answerRefusal(w http.ResponseWriter, refusal refusal) {
 	x.status, x.answer.code = refusal.status, refusal.code
 	body, contentType := refusal.body(x.call.json)

@@ -39,7 +39,6 @@ func (x *exchange) lifecycle() (resp *http.Response, ok bool) {
 	}), true
 }
 
-// ofLifecycle reports whether the call is about a lifecycle hook.
 func (c *call) ofLifecycle() bool {
 	return c.service == "autoscaling" && slices.Contains([]string{completeLifecycleAction, lifecycleHeartbeat}, c.action)
 }
@@ -61,7 +60,6 @@ func (c *call) missesOfLifecycle() string {
 	return ""
 }
 
-// lifecycleActed is the event of an accepted call.
 func (x *exchange) lifecycleActed() []history.Event {
 	c := &x.call
 	if !c.ofLifecycle() || x.status != http.StatusOK {

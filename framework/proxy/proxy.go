@@ -173,7 +173,6 @@ func (x *exchange) shortPoll(out *http.Request) (*http.Response, error) {
 	return x.forward(out, x.call.body, out.URL.RawQuery)
 }
 
-// forward sends one request to the upstream.
 func (x *exchange) forward(out *http.Request, body []byte, query string) (*http.Response, error) {
 	req := out.Clone(context.WithoutCancel(out.Context()))
 	body, query = x.proxy.handles.resolve(&x.call, body, query)

@@ -41,7 +41,6 @@ func newRecords() *records {
 	return &records{anchor: history.NewAnchor(), readers: map[chan history.Event]bool{}}
 }
 
-// now is the time since the anchor.
 func (r *records) now() time.Duration { return time.Since(r.anchor.Wall) }
 
 func (r *records) add(events ...history.Event) {

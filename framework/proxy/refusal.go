@@ -12,7 +12,6 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// refusal is an error of SQS.
 type refusal struct {
 	status int
 	// code is its name in the JSON protocol, and query in the query protocol if that is

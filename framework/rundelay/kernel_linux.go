@@ -55,7 +55,6 @@ func firstOfProcess() {
 	}
 }
 
-// processTime is the processor time of this process.
 func processTime() time.Duration {
 	var ts unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &ts) // always there

@@ -186,7 +186,6 @@ func (s *sampler) readThread(t *thread) (ran, waited time.Duration, err error) {
 	return parseSchedstat(s.buf[:n])
 }
 
-// sample reads all threads once.
 func (s *sampler) sample(now time.Duration) {
 	gap := now - s.last
 	s.samples, s.late, s.last = s.samples+1, max(s.late, gap), now

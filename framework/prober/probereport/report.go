@@ -82,7 +82,6 @@ func (r Report) WriteText(w io.Writer) error {
 	return nil
 }
 
-// writeText writes windows and doubts.
 func (f Findings) writeText(tw *tabwriter.Writer) error {
 	for i, w := range f.Windows {
 		if i == 0 {
@@ -107,7 +106,6 @@ func (f Findings) writeText(tw *tabwriter.Writer) error {
 	return tw.Flush()
 }
 
-// questions lists the names and types that a stream queries.
 func questions(s prober.QueryStream) string {
 	switch s.Mode {
 	case history.Dial:
@@ -122,7 +120,6 @@ func questions(s prober.QueryStream) string {
 	return strings.Join(all, ", ")
 }
 
-// transport describes how a stream's queries travel.
 func transport(s prober.QueryStream) string {
 	switch s.Mode {
 	case history.Fixed:
@@ -142,7 +139,6 @@ func transport(s prober.QueryStream) string {
 	}
 }
 
-// total is the length of all the doubts.
 func total(doubts []history.Doubt) (sum time.Duration) {
 	for _, d := range doubts {
 		sum += d.To - d.From
