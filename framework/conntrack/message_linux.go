@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 	"net/netip"
 
 	"golang.org/x/sys/unix"
@@ -70,8 +71,8 @@ func parse(b []byte, report func(change)) (done bool, err error) {
 
 func aligned(n int) int { return (n + unix.NLMSG_ALIGNTO - 1) &^ (unix.NLMSG_ALIGNTO - 1) }
 
-func (c *change) read(b []byte) error {
-	return attributes(b, func(kind uint16, value []byte) (err error) {
+func (c *change) read(b []byte) (err error) {
+	for kind, value := range attributes(b, &err) {
 		switch kind {
 		case attrOriginal:
 			c.client, c.service, c.protocol, err = tuple(value)
@@ -83,66 +84,55 @@ func (c *change) read(b []byte) error {
 			}
 			c.replied = binary.BigEndian.Uint32(value)&statusSeenReply != 0
 		}
-		return err
-	})
+	}
+	return err
 }
 
 // tuple reads one direction of an entry.
 func tuple(b []byte) (source, destination netip.AddrPort, protocol uint8, err error) {
 	var from, to netip.Addr
 	var fromPort, toPort uint16
-	err = attributes(b, func(kind uint16, value []byte) error {
-		switch kind {
-		case attrTupleIP:
-			return attributes(value, func(kind uint16, value []byte) error {
-				var into *netip.Addr
-				switch kind {
-				case attrSource4, attrSource6:
-					into = &from
-				case attrDestination4, attrDestination6:
-					into = &to
-				default:
-					return nil
-				}
-				addr, ok := netip.AddrFromSlice(value)
-				if !ok {
-					return fmt.Errorf("address of %d bytes", len(value))
-				}
-				*into = addr
-				return nil
-			})
-		case attrTupleProtocol:
-			return attributes(value, func(kind uint16, value []byte) error {
-				switch {
-				case kind == attrProtocol && len(value) == 1:
-					protocol = value[0]
-				case kind == attrSource && len(value) == 2:
-					fromPort = binary.BigEndian.Uint16(value)
-				case kind == attrDestPort && len(value) == 2:
-					toPort = binary.BigEndian.Uint16(value)
-				}
-				return nil
-			})
+	for kind, part := range attributes(b, &err) {
+		for inner, value := range attributes(part, &err) {
+			ok := true
+			switch {
+			case kind == attrTupleIP && (inner == attrSource4 || inner == attrSource6):
+				from, ok = netip.AddrFromSlice(value)
+			case kind == attrTupleIP && (inner == attrDestination4 || inner == attrDestination6):
+				to, ok = netip.AddrFromSlice(value)
+			case kind != attrTupleProtocol:
+			case inner == attrProtocol && len(value) == 1:
+				protocol = value[0]
+			case inner == attrSource && len(value) == 2:
+				fromPort = binary.BigEndian.Uint16(value)
+			case inner == attrDestPort && len(value) == 2:
+				toPort = binary.BigEndian.Uint16(value)
+			}
+			if !ok {
+				err = fmt.Errorf("address of %d bytes", len(value))
+			}
 		}
-		return nil
-	})
+	}
 	return netip.AddrPortFrom(from, fromPort), netip.AddrPortFrom(to, toPort), protocol, err
 }
 
-// attributes reports each attribute of b in order, up to the first error.
-func attributes(b []byte, report func(kind uint16, value []byte) error) error {
-	for len(b) > 0 {
-		if len(b) < attrHeader {
-			return fmt.Errorf("attribute of %d bytes: %w", len(b), errShort)
+// attributes are those of b in order, up to the first error, which they set.
+func attributes(b []byte, err *error) iter.Seq2[uint16, []byte] {
+	return func(yield func(kind uint16, value []byte) bool) {
+		for len(b) > 0 && *err == nil {
+			if len(b) < attrHeader {
+				*err = fmt.Errorf("attribute of %d bytes: %w", len(b), errShort)
+				return
+			}
+			length := int(binary.NativeEndian.Uint16(b))
+			if length < attrHeader || length > len(b) {
+				*err = fmt.Errorf("attribute has a length of %d bytes, %d are left", length, len(b))
+				return
+			}
+			if !yield(binary.NativeEndian.Uint16(b[2:])&attrType, b[attrHeader:length]) {
+				return
+			}
+			b = b[min(aligned(length), len(b)):]
 		}
-		length := int(binary.NativeEndian.Uint16(b))
-		if length < attrHeader || length > len(b) {
-			return fmt.Errorf("attribute has a length of %d bytes, %d are left", length, len(b))
-		}
-		if err := report(binary.NativeEndian.Uint16(b[2:])&attrType, b[attrHeader:length]); err != nil {
-			return err
-		}
-		b = b[min(aligned(length), len(b)):]
 	}
-	return nil
 }
