@@ -232,12 +232,12 @@ func (o *liveOptions) play(ctx context.Context, c *observe.Cluster, s scenarios.
 }
 
 // consented does what a plan requires.
-func consented(client kubernetes.Interface, plan consent.Plan, journal *consent.Journal, send func(context.Context) (string, error)) observe.Doing {
-	return observe.Doing{
+func consented(client kubernetes.Interface, plan consent.Plan, journal *consent.Journal, send func(context.Context) (string, error)) observe.Action {
+	return observe.Action{
 		Words: string(plan.Request.Action),
 		Do: func(ctx context.Context, rec *history.Recorder) error {
 			var put history.Event
-			do := consent.Doing{Record: func(e history.Event) {
+			do := consent.Hooks{Record: func(e history.Event) {
 				if e.Kind == history.NoticePut {
 					put = e // recorded once its id is known
 					return
@@ -258,7 +258,7 @@ func consented(client kubernetes.Interface, plan consent.Plan, journal *consent.
 			}
 			return consent.Play(ctx, client, plan, journal, do)
 		},
-		PutBack: func(ctx context.Context) ([]string, error) { return consent.PutBack(ctx, client, journal) },
+		Restore: func(ctx context.Context) ([]string, error) { return consent.Restore(ctx, client, journal) },
 	}
 }
 

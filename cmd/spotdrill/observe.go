@@ -134,9 +134,9 @@ func newKeepCommand() *cobra.Command {
 }
 
 // runOrWait runs a command, or lets time pass.
-func runOrWait(command []string, duration time.Duration, out io.Writer) observe.Doing {
+func runOrWait(command []string, duration time.Duration, out io.Writer) observe.Action {
 	if len(command) == 0 {
-		return observe.Doing{Do: func(ctx context.Context, _ *history.Recorder) error {
+		return observe.Action{Do: func(ctx context.Context, _ *history.Recorder) error {
 			select {
 			case <-time.After(duration):
 			case <-ctx.Done():
@@ -144,7 +144,7 @@ func runOrWait(command []string, duration time.Duration, out io.Writer) observe.
 			return nil
 		}}
 	}
-	return observe.Doing{Words: strings.Join(command, " "), Do: func(ctx context.Context, _ *history.Recorder) error {
+	return observe.Action{Words: strings.Join(command, " "), Do: func(ctx context.Context, _ *history.Recorder) error {
 		run := exec.CommandContext(ctx, command[0], command[1:]...)
 		run.Stdout, run.Stderr = out, out
 		run.Cancel = func() error { return run.Process.Signal(os.Interrupt) }
@@ -180,7 +180,7 @@ func cleanUp(cmd *cobra.Command, o observeOptions) error {
 
 // observing observes the cluster while something is done, judges the record and writes the
 // reports.
-func observing(ctx context.Context, o observeOptions, doing observe.Doing, handler history.Handler) (err error) {
+func observing(ctx context.Context, o observeOptions, action observe.Action, handler history.Handler) (err error) {
 	if err := o.Check(); err != nil {
 		return exitError{exitUsage, err}
 	}
@@ -223,7 +223,7 @@ func observing(ctx context.Context, o observeOptions, doing observe.Doing, handl
 	setup := time.Since(started)
 	say("observing; the record is in %s", dir)
 	meta := history.Meta{Set: string(scenarios.Full), Attempt: 1, Handler: handler}
-	done := obs.Record(ctx, dir, meta, doing)
+	done := obs.Record(ctx, dir, meta, action)
 	report, err := reports.Observed(folder, dir, setup)
 	if err != nil {
 		return errors.Join(done, err)

@@ -61,5 +61,5 @@ func restore(ctx context.Context, e consent.Entry) ([]string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, restoreTimeout)
 	defer cancel()
-	return consent.Restore(ctx, client, e)
+	return consent.RestorePending(ctx, client, e)
 }

@@ -18,10 +18,10 @@ func Run(ctx context.Context, root string, stdin io.Reader, program string, args
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.SysProcAttr, cmd.Dir = &syscall.SysProcAttr{Chroot: root}, "/"
 	cmd.Stdin = stdin
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
+	var printed bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &printed, &printed
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s: %w: %s", strings.Join(append([]string{path.Base(program)}, args...), " "), err, said.String())
+		return fmt.Errorf("%s: %w: %s", strings.Join(append([]string{path.Base(program)}, args...), " "), err, printed.String())
 	}
 	return nil
 }

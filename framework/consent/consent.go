@@ -3,8 +3,8 @@
 // is put back, also after a crash. It measures and judges nothing, and reclaims no instance.
 //
 // The order is always the same: Inspect makes a Plan, which the user reads. OpenJournal opens a
-// Journal, Play plays the plan, and PutBack puts back what it changed, whether Play succeeded or
-// not. After a crash, Pending finds what was not put back, and Restore does it.
+// Journal, Play plays the plan, and Restore puts back what it changed, whether Play succeeded or
+// not. After a crash, Pending finds what was not put back, and RestorePending does it.
 package consent
 
 import (

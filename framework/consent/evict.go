@@ -33,7 +33,7 @@ const (
 type move struct {
 	client   kubernetes.Interface
 	node     string
-	said     func(string)
+	report     func(string)
 	accepted bool // the move is over when every eviction is accepted, not when the pods are gone
 
 	pods     []*leaving
@@ -49,8 +49,8 @@ type leaving struct {
 	next    time.Time // when to try again
 }
 
-func newMove(client kubernetes.Interface, node string, pods []corev1.Pod, said func(string)) *move {
-	m := &move{client: client, node: node, said: said, progress: time.Now()}
+func newMove(client kubernetes.Interface, node string, pods []corev1.Pod, report func(string)) *move {
+	m := &move{client: client, node: node, report: report, progress: time.Now()}
 	for _, p := range pods {
 		m.pods = append(m.pods, &leaving{pod: p})
 	}
@@ -81,7 +81,7 @@ func (m *move) round(ctx context.Context) (done bool, err error) {
 			return false
 		}
 		m.progress = time.Now()
-		m.said("pod " + name(l.pod) + " is gone")
+		m.report("pod " + name(l.pod) + " is gone")
 		return true
 	})
 	for _, l := range m.pods {
@@ -112,12 +112,12 @@ func (m *move) ask(ctx context.Context, l *leaving) error {
 	switch {
 	case err == nil:
 		l.asked, m.progress = true, time.Now()
-		m.said("evicted pod " + name(l.pod))
+		m.report("evicted pod " + name(l.pod))
 	case apierrors.IsNotFound(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		l.asked = true // it is gone, or goes with its namespace
 	case mayPass(err):
 		l.refusal, l.next = err, time.Now().Add(evictRetry)
-		m.said(fmt.Sprintf("the eviction of pod %s was refused, and is tried again in %s: %v", name(l.pod), evictRetry, err))
+		m.report(fmt.Sprintf("the eviction of pod %s was refused, and is tried again in %s: %v", name(l.pod), evictRetry, err))
 	default:
 		return fmt.Errorf("evict pod %s: %w", name(l.pod), err)
 	}

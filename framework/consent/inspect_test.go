@@ -42,7 +42,7 @@ func TestPlan(t *testing.T) {
 			if got := p.Request.Notice.Instances; c.request.Action == scenarios.SendNotice && !slices.Equal(got, []string{testInstance}) {
 				t.Errorf("the notice is about %q", got)
 			}
-			for _, text := range [][]string{p.Touches, p.Safe, p.PutBack} {
+			for _, text := range [][]string{p.Touches, p.Safe, p.Restore} {
 				if len(text) == 0 {
 					t.Errorf("a part of the plan is empty: %+v", p)
 				}

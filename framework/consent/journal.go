@@ -191,7 +191,7 @@ type header struct {
 type Entry struct {
 	File    string  `json:"-"` // the journal that it is in
 	Cluster Cluster `json:"-"` // from the first line
-	Running bool    `json:"-"` // the drill's process still runs; Restore refuses it
+	Running bool    `json:"-"` // the drill's process still runs; RestorePending refuses it
 
 	At     time.Time            `json:"at"`
 	Action scenarios.Permission `json:"action"`

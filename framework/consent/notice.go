@@ -24,7 +24,7 @@ type watch struct {
 	client kubernetes.Interface
 	before *NodeState
 	pods   []corev1.Pod
-	said   func(string)
+	report   func(string)
 
 	marked  bool
 	left    []corev1.Pod
@@ -54,7 +54,7 @@ func (w *watch) run(ctx context.Context) error {
 func (w *watch) round(ctx context.Context) (done bool, err error) {
 	n, err := w.client.CoreV1().Nodes().Get(ctx, w.before.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && n.UID != w.before.UID {
-		w.said("the node is gone")
+		w.report("the node is gone")
 		return true, nil
 	}
 	if w.reading = err; err != nil {
@@ -62,7 +62,7 @@ func (w *watch) round(ctx context.Context) (done bool, err error) {
 	}
 	if marks := marksOf(n, w.before); len(marks) > 0 && !w.marked {
 		w.marked = true
-		w.said("the node is marked: " + strings.Join(marks, ", "))
+		w.report("the node is marked: " + strings.Join(marks, ", "))
 	}
 	on, err := podsOn(ctx, w.client, w.before.Name)
 	if w.reading = err; err != nil {

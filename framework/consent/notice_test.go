@@ -79,7 +79,7 @@ func TestNotice(t *testing.T) {
 				if e := d.events[0]; e.Kind != history.NoticePut || e.Step() != "notice" || e.Node != "n1" || e.Instance != testInstance || e.NoticeType() != "spot-interruption" {
 					t.Errorf("the first event is %+v", e)
 				}
-				if got := d.putBack(); !strings.Contains(got, c.putBack) {
+				if got := d.restore(); !strings.Contains(got, c.putBack) {
 					t.Errorf("put back: %s; want %s", got, c.putBack)
 				}
 			})
@@ -89,14 +89,14 @@ func TestNotice(t *testing.T) {
 
 func TestANoticeThatCannotBeSent(t *testing.T) {
 	d := newDrill(t, newWorld(), noticeN1)
-	err := Play(t.Context(), d.api, d.plan, d.j, Doing{Send: func(context.Context) error { return errors.New("AccessDenied") }})
+	err := Play(t.Context(), d.api, d.plan, d.j, Hooks{Send: func(context.Context) error { return errors.New("AccessDenied") }})
 	if err == nil || !strings.Contains(err.Error(), "send notice spot-interruption about instance "+testInstance+": AccessDenied") {
 		t.Errorf("the error is %v", err)
 	}
-	if got := d.putBack(); got != "node n1 needs nothing else: it is as it was" {
+	if got := d.restore(); got != "node n1 needs nothing else: it is as it was" {
 		t.Errorf("put back: %s", got)
 	}
-	if err := Play(t.Context(), d.api, d.plan, d.j, Doing{}); err == nil || !strings.Contains(err.Error(), "nothing sends it") {
+	if err := Play(t.Context(), d.api, d.plan, d.j, Hooks{}); err == nil || !strings.Contains(err.Error(), "nothing sends it") {
 		t.Errorf("without Send: %v", err)
 	}
 }
@@ -143,7 +143,7 @@ func TestWhatIsRemovedAfterANotice(t *testing.T) {
 			if c.restore {
 				words = d.crashAndRestore()
 			} else {
-				words = d.putBack()
+				words = d.restore()
 			}
 			n := d.api.node("n1")
 			var taints []string

@@ -27,7 +27,7 @@ type Plan struct {
 	Moves []string // namespace/name of each pod that would be evicted, sorted
 
 	// For people, one sentence or two each.
-	Touches, Safe, PutBack, Refusals []string
+	Touches, Safe, Restore, Refusals []string
 }
 
 // Refused returns an error with every reason for which the plan cannot be played; nil if there
@@ -59,7 +59,7 @@ func (p Plan) WriteText(w io.Writer) error {
 		b.WriteString("      " + pod + "\n")
 	}
 	section("What keeps it safe", p.Safe)
-	section("How it is put back", p.PutBack)
+	section("How it is put back", p.Restore)
 	section("Refused, because", p.Refusals)
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("write the plan: %w", err)
@@ -114,7 +114,7 @@ func (i *inspection) describeEviction() {
 		p.Touches = []string{fmt.Sprintf("Pod %s on node %s is evicted. It has no controller, so nothing creates it again.", name(pod), pod.Spec.NodeName)}
 	}
 	p.Safe = []string{"The pod is evicted by the Eviction API, which respects PodDisruptionBudgets, and keeps its own grace period."}
-	p.PutBack = []string{"There is nothing to put back."}
+	p.Restore = []string{"There is nothing to put back."}
 }
 
 func (i *inspection) describeDrain(dns []corev1.Pod) {
@@ -122,7 +122,7 @@ func (i *inspection) describeDrain(dns []corev1.Pod) {
 	p.Touches = append(i.losses(dns),
 		fmt.Sprintf("Node %s is cordoned, and %s evicted from it. Pods of DaemonSets stay. A pod for which no other node has room is Pending until the node is put back:", i.node.Name, areIs(len(i.pods), "pod")))
 	p.Safe = []string{"Pods are evicted by the Eviction API, which respects PodDisruptionBudgets, and keep their own grace periods."}
-	p.PutBack = []string{
+	p.Restore = []string{
 		fmt.Sprintf("Node %s is uncordoned. If it is being deleted by then, or is another node of that name, it is left alone.", i.node.Name),
 		"Pods stay on the nodes that they moved to.",
 	}
@@ -142,7 +142,7 @@ func (i *inspection) describeNotice(dns []corev1.Pod) {
 		"AWS does not interrupt the instance: the notice is synthetic.",
 		"If a PodDisruptionBudget allows no eviction, no notice is sent. But whether budgets are respected is up to the handler.",
 	}
-	p.PutBack = []string{
+	p.Restore = []string{
 		fmt.Sprintf("Node %s is uncordoned. Taints and labels that appear from now on are removed, and annotations of the handler's. Those of Kubernetes and of the Cluster Autoscaler are left alone.", i.node.Name),
 		"If the node is being deleted by then, or is another node of that name, it is left alone.",
 		"Pods stay on the nodes that they moved to. A notice that nobody received stays in the queue until its retention period is over.",

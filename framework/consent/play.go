@@ -15,8 +15,8 @@ import (
 // evictReason is the Reason of the events of an eviction.
 const evictReason = "evict"
 
-// Doing is what Play needs of its caller.
-type Doing struct {
+// Hooks is what Play needs of its caller.
+type Hooks struct {
 	// Record gets each action when it is done: dns.disrupted (evict), operator.acted (drain),
 	// notice.put (Key: notice; without Until and Notice), and operator.said for what happens to
 	// each pod. It may be nil.
@@ -29,18 +29,18 @@ type Doing struct {
 // over when the API server has accepted it; a drain when the pods are gone; a notice when the
 // handler has marked the node and the pods are gone, or the node is.
 //
-// To abort it, cancel ctx. Play puts nothing back: whatever it returns, call PutBack next, with a
+// To abort it, cancel ctx. Play puts nothing back: whatever it returns, call Restore next, with a
 // context that is not cancelled. The client should allow about 50 queries a second, as that of
 // kubectl does.
-func Play(ctx context.Context, client kubernetes.Interface, p Plan, j *Journal, do Doing) error {
+func Play(ctx context.Context, client kubernetes.Interface, p Plan, j *Journal, hooks Hooks) error {
 	if err := p.Refused(); err != nil {
 		return err
 	}
-	if p.Request.Action == scenarios.SendNotice && do.Send == nil {
+	if p.Request.Action == scenarios.SendNotice && hooks.Send == nil {
 		return errors.New("play a notice: nothing sends it")
 	}
-	if do.Record == nil {
-		do.Record = func(history.Event) {}
+	if hooks.Record == nil {
+		hooks.Record = func(history.Event) {}
 	}
 	if err := j.cluster.is(ctx, client); err != nil {
 		return err
@@ -63,11 +63,11 @@ func Play(ctx context.Context, client kubernetes.Interface, p Plan, j *Journal, 
 	}
 	switch p.Request.Action {
 	case scenarios.EvictCoreDNS:
-		return now.evict(ctx, client, do)
+		return now.evict(ctx, client, hooks)
 	case scenarios.DrainNode:
-		return now.drain(ctx, client, j, do)
+		return now.drain(ctx, client, j, hooks)
 	default:
-		return now.notify(ctx, client, do)
+		return now.notify(ctx, client, hooks)
 	}
 }
 
@@ -82,17 +82,17 @@ func (i *inspection) entry() Entry {
 	return e
 }
 
-func (i *inspection) evict(ctx context.Context, client kubernetes.Interface, do Doing) error {
+func (i *inspection) evict(ctx context.Context, client kubernetes.Interface, hooks Hooks) error {
 	pod := i.pods[0]
-	do.Record(history.NewDNSDisrupted(history.Disruption(evictReason), history.Node(pod.Spec.NodeName), history.Pod(name(pod)), history.UID(string(pod.UID))))
-	m := newMove(client, pod.Spec.NodeName, i.pods, said(do, pod.Spec.NodeName, evictReason))
+	hooks.Record(history.NewDNSDisrupted(history.Disruption(evictReason), history.Node(pod.Spec.NodeName), history.Pod(name(pod)), history.UID(string(pod.UID))))
+	m := newMove(client, pod.Spec.NodeName, i.pods, reporter(hooks, pod.Spec.NodeName, evictReason))
 	m.accepted = true
 	return m.run(ctx)
 }
 
-func (i *inspection) drain(ctx context.Context, client kubernetes.Interface, j *Journal, do Doing) error {
+func (i *inspection) drain(ctx context.Context, client kubernetes.Interface, j *Journal, hooks Hooks) error {
 	before := stateOf(i.node)
-	do.Record(history.NewOperatorActed("", history.DrainNode, i.node.Name, history.Instance(i.plan.Instance)))
+	hooks.Record(history.NewOperatorActed("", history.DrainNode, i.node.Name, history.Instance(i.plan.Instance)))
 	if changed, err := cordon(ctx, client, before); err != nil {
 		if !changed {
 			err = errors.Join(err, j.done())
@@ -110,25 +110,25 @@ func (i *inspection) drain(ctx context.Context, client kubernetes.Interface, j *
 	if err := since.plan.Refused(); err != nil {
 		return fmt.Errorf("a pod came to node %s before it was cordoned: %w", i.node.Name, err)
 	}
-	return newMove(client, i.node.Name, since.pods, said(do, i.node.Name, string(history.DrainNode))).run(ctx)
+	return newMove(client, i.node.Name, since.pods, reporter(hooks, i.node.Name, string(history.DrainNode))).run(ctx)
 }
 
-func (i *inspection) notify(ctx context.Context, client kubernetes.Interface, do Doing) error {
+func (i *inspection) notify(ctx context.Context, client kubernetes.Interface, hooks Hooks) error {
 	r := i.plan.Request
-	do.Record(history.NewNoticePut(scenarios.ObservedNotice, r.Notice.Type, i.node.Name, history.Instance(i.plan.Instance)))
-	if err := do.Send(ctx); err != nil {
+	hooks.Record(history.NewNoticePut(scenarios.ObservedNotice, r.Notice.Type, i.node.Name, history.Instance(i.plan.Instance)))
+	if err := hooks.Send(ctx); err != nil {
 		return fmt.Errorf("send notice %s about instance %s: %w", r.Notice.Type, i.plan.Instance, err)
 	}
-	w := watch{client: client, before: stateOf(i.node), pods: i.pods, left: i.pods, said: said(do, i.node.Name, string(scenarios.SendNotice))}
+	w := watch{client: client, before: stateOf(i.node), pods: i.pods, left: i.pods, report: reporter(hooks, i.node.Name, string(scenarios.SendNotice))}
 	if err := w.run(ctx); err != nil {
 		return fmt.Errorf("notice %s about instance %s in %s: %w", r.Notice.Type, i.plan.Instance, r.Queue, err)
 	}
 	return nil
 }
 
-// said records a line about the node.
-func said(do Doing, node, reason string) func(string) {
+// reporter records a line about the node.
+func reporter(hooks Hooks, node, reason string) func(string) {
 	return func(line string) {
-		do.Record(history.NewOperatorSaid(history.Operation(reason), node, line))
+		hooks.Record(history.NewOperatorPrinted(history.Operation(reason), node, line))
 	}
 }

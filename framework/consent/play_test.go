@@ -42,7 +42,7 @@ func newDrill(t *testing.T, w *world, r Request) *drill {
 }
 
 func (d *drill) play(ctx context.Context) error {
-	return Play(ctx, d.api, d.plan, d.j, Doing{
+	return Play(ctx, d.api, d.plan, d.j, Hooks{
 		Record: func(e history.Event) { d.events = append(d.events, e) },
 		Send: func(context.Context) error {
 			if d.send != nil {
@@ -54,9 +54,9 @@ func (d *drill) play(ctx context.Context) error {
 }
 
 // putBack puts back, checks that nothing is pending then, and returns what was reported.
-func (d *drill) putBack() string {
+func (d *drill) restore() string {
 	d.t.Helper()
-	words, err := PutBack(context.Background(), d.api, d.j)
+	words, err := Restore(context.Background(), d.api, d.j)
 	if err != nil {
 		d.t.Errorf("put back: %v", err)
 	}
@@ -112,13 +112,13 @@ func TestPlay(t *testing.T) {
 				if left := mustPending(t, d.folder); len(left) != 1 || !left[0].Running {
 					t.Errorf("pending before it is put back: %v", left)
 				}
-				if got := d.putBack(); !strings.Contains(got, c.putBack) {
+				if got := d.restore(); !strings.Contains(got, c.putBack) {
 					t.Errorf("put back: %s", got)
 				}
 				if n := d.api.node("n1"); n.Spec.Unschedulable || len(n.Spec.Taints) != 1 {
 					t.Errorf("the node is not as it was: %+v", n.Spec)
 				}
-				if again, err := PutBack(t.Context(), d.api, d.j); err != nil || len(again) > 0 {
+				if again, err := Restore(t.Context(), d.api, d.j); err != nil || len(again) > 0 {
 					t.Errorf("put back again: %q, %v", again, err)
 				}
 			})
@@ -199,7 +199,7 @@ func TestWhatABudgetRefuses(t *testing.T) {
 				if took := time.Since(began); took != c.took {
 					t.Errorf("it took %s, want %s", took, c.took)
 				}
-				d.putBack()
+				d.restore()
 				if d.api.node("n1").Spec.Unschedulable {
 					t.Error("the node is still cordoned")
 				}
@@ -240,7 +240,7 @@ func TestSomebodyCordonsTheNodeFirst(t *testing.T) {
 	if err := d.play(t.Context()); err == nil || !strings.Contains(err.Error(), "somebody else cordoned it") {
 		t.Errorf("the error is %v", err)
 	}
-	if got := d.putBack(); got != "" || !d.api.node("n1").Spec.Unschedulable {
+	if got := d.restore(); got != "" || !d.api.node("n1").Spec.Unschedulable {
 		t.Errorf("their cordon was removed: %s", got)
 	}
 	if len(d.api.asked()) > 0 {
@@ -271,7 +271,7 @@ func TestAPodWithoutConsentComesBeforeTheCordon(t *testing.T) {
 	if err := d.play(t.Context()); err == nil || !strings.Contains(err.Error(), "a pod came to node n1 before it was cordoned") {
 		t.Errorf("the error is %v", err)
 	}
-	if len(d.api.asked()) > 0 || d.putBack() != "node n1 is uncordoned" {
+	if len(d.api.asked()) > 0 || d.restore() != "node n1 is uncordoned" {
 		t.Errorf("evicted %q", d.api.asked())
 	}
 }
@@ -301,7 +301,7 @@ func TestAbort(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), c.want) || !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("the error is %v, want %q", err, c.want)
 				}
-				d.putBack()
+				d.restore()
 				if d.api.node("n1").Spec.Unschedulable {
 					t.Error("the node is still cordoned")
 				}

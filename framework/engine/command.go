@@ -64,8 +64,8 @@ func output(ctx context.Context, cmd *exec.Cmd) (string, error) {
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	}
-	if said := lastLines(stderr.String(), 3); said != "" {
-		return "", fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, said)
+	if printed := lastLines(stderr.String(), 3); printed != "" {
+		return "", fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, printed)
 	}
 	return "", fmt.Errorf("%s: %w", strings.Join(cmd.Args, " "), err)
 }

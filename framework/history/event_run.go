@@ -5,11 +5,11 @@ const (
 	RunPhase      Kind = "run.phase"
 	RunError      Kind = "run.error"
 	RunEnded      Kind = "run.ended"
-	RunBeside     Kind = "run.beside"
+	ConcurrentDrill     Kind = "run.beside"
 	NodeRole      Kind = "node.role"
 	NodePrepared  Kind = "node.prepared"
 	OperatorActed Kind = "operator.acted"
-	OperatorSaid  Kind = "operator.said"
+	OperatorPrinted  Kind = "operator.said"
 	Deployed      Kind = "deployed"
 	BudgetSet     Kind = "budget.set"
 	NoticePut     Kind = "notice.put"
@@ -27,9 +27,9 @@ var (
 	NewRunError = event1(RunError, Note)
 	// NewRunEnded is the last event of a complete history.
 	NewRunEnded = event0(RunEnded)
-	// NewRunBeside reports that a Node, the namespace Pod, a Notice or a Message belongs to a scenario that
+	// NewConcurrentDrill reports that a Node, the namespace Pod, a Notice or a Message belongs to a scenario that
 	// is played at the same time.
-	NewRunBeside = event1(RunBeside, about)
+	NewConcurrentDrill = event1(ConcurrentDrill, about)
 	// NewNodeRole reports the scenario's name for a node. Instance: the node's.
 	NewNodeRole = event2(NodeRole, about, Node)
 	// NewNodePrepared reports a state in which the drill left the Node before it began, as an operator does.
@@ -38,8 +38,8 @@ var (
 	// NewOperatorActed reports what the run did to a node, as an operator or the cloud does. The step may
 	// have no name.
 	NewOperatorActed = event3(OperatorActed, about, typed[Operation](why), Node)
-	// NewOperatorSaid is a line that kubectl prints during an operation.
-	NewOperatorSaid = event3(OperatorSaid, typed[Operation](why), Node, Note)
+	// NewOperatorPrinted is a line that kubectl prints during an operation.
+	NewOperatorPrinted = event3(OperatorPrinted, typed[Operation](why), Node, Note)
 	// NewDeployed reports a DaemonSet that the run created in the middle of the drill.
 	NewDeployed = event1(Deployed, about)
 	// NewBudgetSet reports the PodDisruptionBudget of a group of pods. Step is empty for what the drill began
@@ -71,8 +71,8 @@ func (p Phase) BegunBy(e Event) bool { return e.Kind == RunPhase && e.Phase() ==
 // Phase is the phase that a RunPhase begins.
 func (e Event) Phase() Phase { return Phase(e.keyOf(RunPhase)) }
 
-// Beside is the scenario of a RunBeside.
-func (e Event) Beside() string { return e.keyOf(RunBeside) }
+// ConcurrentScenario is the scenario of a ConcurrentDrill.
+func (e Event) ConcurrentScenario() string { return e.keyOf(ConcurrentDrill) }
 
 // Role is the scenario's name for the node of a NodeRole.
 func (e Event) Role() string { return e.keyOf(NodeRole) }
@@ -85,8 +85,8 @@ func (e Event) Preparation() Preparation {
 	return Preparation(e.Action)
 }
 
-// Operation is what an OperatorActed did, or what an OperatorSaid is about.
-func (e Event) Operation() Operation { return Operation(e.reasonOf(OperatorActed, OperatorSaid)) }
+// Operation is what an OperatorActed did, or what an OperatorPrinted is about.
+func (e Event) Operation() Operation { return Operation(e.reasonOf(OperatorActed, OperatorPrinted)) }
 
 // DaemonSet is what a Deployed created.
 func (e Event) DaemonSet() string { return e.keyOf(Deployed) }

@@ -22,11 +22,11 @@ func events() []Event {
 		Steps.Begins(),
 		NewRunError("why"),
 		NewRunEnded(),
-		NewRunBeside("other", Node("w1")),
+		NewConcurrentDrill("other", Node("w1")),
 		NewNodeRole("victim", "w1", Instance("i-1")),
 		NewNodePrepared("taint", "example.com/a", "NoSchedule"),
 		NewOperatorActed("by-hand", "drain", "w1", Instance("i-1")),
-		NewOperatorSaid("drain", "w1", "pod/a evicted"),
+		NewOperatorPrinted("drain", "w1", "pod/a evicted"),
 		NewDeployed("late"),
 		NewBudgetSet("relaxed", "app", With(n(MinAvailable, 1))),
 		NewNoticePut("notice", "spot-interruption", "w1", At(1), Until(until), Notice("n-1"), Instance("i-1")),
@@ -187,7 +187,7 @@ func kinds(t *testing.T) (kinds []Kind) {
 // Each reader answers for its kinds, and is empty for all others.
 func TestReaders(t *testing.T) {
 	readers := []func(Event) string{
-		Event.Beside, Event.Role, Event.DaemonSet, Event.Awaited, Event.Step, Event.Group, Event.Capacity, Event.ReadyStatus, Event.InstanceType, Event.Zone,
+		Event.ConcurrentScenario, Event.Role, Event.DaemonSet, Event.Awaited, Event.Step, Event.Group, Event.Capacity, Event.ReadyStatus, Event.InstanceType, Event.Zone,
 		Event.PodPhase, Event.Service, Event.Watch, Event.KubernetesReason, Event.Queue, Event.Hook, Event.LifecycleResult, Event.FaultEnd, Event.Feature,
 		Event.HandlerPod, Event.RBACRole, Event.RBACObject, Event.Target, Event.AddOn, Event.MetadataPath,
 		func(e Event) string { return string(e.Phase()) },

@@ -116,13 +116,13 @@ func (c *Cluster) get(ctx context.Context, namespace, pod, port, path, token str
 	defer cancel()
 	body, err := c.request(http.MethodGet, namespace, pod, port, path, token).DoRaw(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read %s of pod %s: %w", path, pod, said(err, body))
+		return nil, fmt.Errorf("read %s of pod %s: %w", path, pod, withAnswer(err, body))
 	}
 	return body, nil
 }
 
-// said adds what a pod answered to an error that only has the status.
-func said(err error, body []byte) error {
+// withAnswer adds what a pod answered to an error that only has the status.
+func withAnswer(err error, body []byte) error {
 	if text := strings.TrimSpace(string(body)); text != "" && len(text) < 300 && !strings.HasPrefix(text, "{") {
 		return fmt.Errorf("%w: %s", err, text)
 	}

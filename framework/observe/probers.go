@@ -147,7 +147,7 @@ func (p *probers) start(ctx context.Context, pod string, plan []byte) error {
 	answer, err := p.request(http.MethodPost, p.namespace, pod, proberPort, "probe", p.token).Param("patience", resumeWithin.String()).
 		SetHeader("Content-Type", "application/json").Body(plan).DoRaw(ctx)
 	if err != nil {
-		return said(err, answer)
+		return withAnswer(err, answer)
 	}
 	return nil
 }

@@ -21,8 +21,8 @@ const (
 	// by when.
 	calm       = 3 * time.Second
 	calmWithin = 20 * time.Second
-	// sayEvery is how often a line reports how it goes on where none can be replaced.
-	sayEvery = 30 * time.Second
+	// printEvery is how often a line reports how it goes on where none can be replaced.
+	printEvery = 30 * time.Second
 	// settledWithin bounds the wait for DNS to answer again after the end.
 	settledWithin = time.Minute
 )
@@ -120,27 +120,27 @@ func (o *Observation) progress(text string) {
 	}
 }
 
-// Doing is what happens while DNS is observed.
-type Doing struct {
+// Action is what happens while DNS is observed.
+type Action struct {
 	// Words describe it in the record; empty if only time passes.
 	Words string
 	// Do does it. The end of its context means that it must end.
 	Do func(context.Context, *history.Recorder) error
-	// PutBack, if set, puts back what Do changed, and describes what that was. It is called in any
+	// Restore, if set, puts back what Do changed, and describes what that was. It is called in any
 	// case.
-	PutBack func(context.Context) ([]string, error)
+	Restore func(context.Context) ([]string, error)
 }
 
 // Record records the history of one observation in dir. The error is that of what was done, or of
 // the recording; the history has it too.
-func (o *Observation) Record(ctx context.Context, dir string, meta history.Meta, doing Doing) error {
+func (o *Observation) Record(ctx context.Context, dir string, meta history.Meta, action Action) error {
 	meta.Scenario, meta.Environment = o.Scenario.Name, o.Environment
 	rec, err := history.Create(dir, history.NewClock(), meta)
 	if err != nil {
 		return err
 	}
 	r := &recorder{Recorder: rec}
-	done := o.record(ctx, r, doing)
+	done := o.record(ctx, r, action)
 	return errors.Join(done, r.close())
 }
 
@@ -158,14 +158,14 @@ func (r *recorder) fail(err error) error {
 
 func (r *recorder) close() error { return r.Close(!r.failed) }
 
-func (o *Observation) record(ctx context.Context, rec *recorder, doing Doing) error {
+func (o *Observation) record(ctx context.Context, rec *recorder, action Action) error {
 	rec.Record(history.Arrange.Begins())
 	probers := newProbers(o.placed, o.Options, rec.Recorder, o.direct)
-	stop, err := o.sources(rec.Recorder, probers, doing.PutBack == nil).Start(ctx)
+	stop, err := o.sources(rec.Recorder, probers, action.Restore == nil).Start(ctx)
 	if err != nil {
-		return o.restore(ctx, rec, doing, rec.fail(err))
+		return o.restore(ctx, rec, action, rec.fail(err))
 	}
-	done := o.middle(ctx, rec, probers, doing)
+	done := o.middle(ctx, rec, probers, action)
 	end := func() error {
 		if err := stop(ctx); err != nil {
 			return rec.fail(err)
@@ -173,9 +173,9 @@ func (o *Observation) record(ctx context.Context, rec *recorder, doing Doing) er
 		return nil
 	}
 	if errors.Is(done, errLost) { // what was changed is put back before anything else
-		return errors.Join(o.restore(ctx, rec, doing, done), end())
+		return errors.Join(o.restore(ctx, rec, action, done), end())
 	}
-	return o.restore(ctx, rec, doing, errors.Join(done, end()))
+	return o.restore(ctx, rec, action, errors.Join(done, end()))
 }
 
 func (o *Observation) sources(rec *history.Recorder, probers *probers, gaps bool) recording.Sources {
@@ -202,7 +202,7 @@ func (o *Observation) sources(rec *history.Recorder, probers *probers, gaps bool
 }
 
 // middle waits until DNS answers, does what is to be done, and waits until DNS answers again.
-func (o *Observation) middle(ctx context.Context, rec *recorder, probers *probers, doing Doing) error {
+func (o *Observation) middle(ctx context.Context, rec *recorder, probers *probers, action Action) error {
 	if err := o.awaitCalm(ctx, rec, probers); err != nil {
 		rec.Record(history.Steps.Begins())
 		rec.Record(history.Settle.Begins())
@@ -210,13 +210,13 @@ func (o *Observation) middle(ctx context.Context, rec *recorder, probers *prober
 	}
 	rec.Record(history.Steps.Begins())
 	began := rec.Clock().Now()
-	rec.Record(history.NewObservationBegun(doing.Words))
+	rec.Record(history.NewObservationBegun(action.Words))
 	limited, cancel := context.WithTimeoutCause(ctx, o.Limit, ErrTooLong)
 	defer cancel()
 	doingCtx, end := context.WithCancelCause(limited)
 	watched := make(chan struct{})
 	go func() { defer close(watched); o.watchLosses(doingCtx, rec, end) }()
-	err := doing.Do(doingCtx, rec.Recorder)
+	err := action.Do(doingCtx, rec.Recorder)
 	stopped := context.Cause(doingCtx)
 	end(nil)
 	<-watched
@@ -265,14 +265,14 @@ func (o *Observation) watchLosses(ctx context.Context, rec *recorder, end contex
 	ticker := time.NewTicker(200 * time.Millisecond)
 	defer ticker.Stop()
 	start := time.Now()
-	said := start
+	printed := start
 	_, before := rec.Counts()
 	for {
 		asked, lost := rec.Counts()
 		text := fmt.Sprintf("observing for %s: %d queries, %d lost", time.Since(start).Round(time.Second), asked, lost)
 		o.progress(text)
-		if o.Progress == nil && time.Since(said) >= sayEvery {
-			said = time.Now()
+		if o.Progress == nil && time.Since(printed) >= printEvery {
+			printed = time.Now()
 			fmt.Fprintln(o.Console, text)
 		}
 		if o.AbortLost > 0 && lost-before > o.AbortLost {
@@ -303,17 +303,17 @@ func (o *Observation) settle(ctx context.Context, rec *recorder) {
 	})
 }
 
-func (o *Observation) restore(ctx context.Context, rec *recorder, doing Doing, err error) error {
+func (o *Observation) restore(ctx context.Context, rec *recorder, action Action, err error) error {
 	rec.Record(history.Restore.Begins())
-	if doing.PutBack == nil {
+	if action.Restore == nil {
 		return err
 	}
 	o.progress("putting back")
-	said, failed := doing.PutBack(context.WithoutCancel(ctx))
+	words, failed := action.Restore(context.WithoutCancel(ctx))
 	if failed != nil {
 		return errors.Join(err, rec.fail(failed))
 	}
-	rec.Record(history.NewRestored(history.Note(strings.Join(said, ", "))))
+	rec.Record(history.NewRestored(history.Note(strings.Join(words, ", "))))
 	return err
 }
 

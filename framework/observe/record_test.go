@@ -38,7 +38,7 @@ func TestAnObservationThatFailsIsNotComplete(t *testing.T) {
 	interrupt()
 	dir := t.TempDir()
 	o := &Observation{placed: &placed{Cluster: &Cluster{Clientset: fake.NewClientset()}}}
-	if err := o.Record(ctx, dir, history.Meta{}, Doing{Do: func(context.Context, *history.Recorder) error { return nil }}); err == nil {
+	if err := o.Record(ctx, dir, history.Meta{}, Action{Do: func(context.Context, *history.Recorder) error { return nil }}); err == nil {
 		t.Error("no error after an interrupt")
 	}
 	if h, err := history.Load(dir); err != nil || h.Complete {

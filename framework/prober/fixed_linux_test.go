@@ -160,7 +160,7 @@ func TestALateICMPErrorOnAFixedPortBlamesNoNewerQuery(t *testing.T) {
 				l.receive()
 			}
 			l.base = clock.Now()
-			if err := l.run(t.Context(), []*course{newCourse(s, time.Second, f, ledger.accounts[0])}); err != nil {
+			if err := l.run(t.Context(), []*progress{newProgress(s, time.Second, f, ledger.accounts[0])}); err != nil {
 				t.Fatal(err)
 			}
 			if got := written(ledger).Outcomes; got[history.Answered] != 1 {

@@ -79,11 +79,11 @@ func newRing(t *testing.T, server netip.AddrPort, ports int) (*freshPorts, *ledg
 	f, ledger := newFresh(t, server)
 	f.ring.ports, f.ring.kept = ports, ports
 	f.sources = f.sources[:ports]
-	f.ring.first = f.ring.first/lent*lent + lent - firstFresh%lent + 1 // none of them is lent
+	f.ring.first = f.ring.first/unkept*unkept + unkept - firstFresh%unkept + 1 // none of them is unkept
 	for place := 0; place < ports; place++ {
 		if f.openSocket(place) != nil {
 			f.close()
-			f.ring.first, place = f.ring.first+lent, -1
+			f.ring.first, place = f.ring.first+unkept, -1
 		}
 	}
 	f.loop.base = f.loop.clock.Now()

@@ -101,8 +101,8 @@ func (l *loop) watch(fd int, r receiver) error {
 	return nil
 }
 
-// course is the progress of a stream.
-type course struct {
+// progress is the progress of a stream.
+type progress struct {
 	schedule
 	sender
 	account *account
@@ -113,8 +113,8 @@ type course struct {
 	room int           // queries that may still leave in that tick
 }
 
-func newCourse(s QueryStream, total time.Duration, sender sender, a *account) *course {
-	c := &course{schedule: schedule{s.Rate}, sender: sender, account: a, tick: -tick}
+func newProgress(s QueryStream, total time.Duration, sender sender, a *account) *progress {
+	c := &progress{schedule: schedule{s.Rate}, sender: sender, account: a, tick: -tick}
 	c.count = c.due(total - 1)
 	return c
 }
@@ -122,29 +122,29 @@ func newCourse(s QueryStream, total time.Duration, sender sender, a *account) *c
 // run returns when every query of every stream is settled. When ctx ends, it first
 // handles the queries that were due by then, so that late ones are still counted. It
 // fails at once if their ledger has no room for more.
-func (l *loop) run(ctx context.Context, courses []*course) error {
+func (l *loop) run(ctx context.Context, streams []*progress) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // sleeps end on time, not up to 50 µs later
 	for stopped, handedOver := false, l.clock.Now(); ; {
 		if !stopped && ctx.Err() != nil {
 			stopped = true
-			for _, c := range courses {
+			for _, c := range streams {
 				c.count = min(c.count, max(c.next, c.due(l.clock.Now()-l.base)))
 			}
 		}
 		behind, over := false, true
-		for _, c := range courses {
+		for _, c := range streams {
 			behind = l.advance(c) || behind
 		}
 		l.receive()
-		for _, c := range courses {
+		for _, c := range streams {
 			c.expire(l.now)
 			over = over && c.next == c.count && c.waiting() == 0
 		}
 		if over || l.now-handedOver > handOverEvery {
 			handedOver = l.now
-			for _, c := range courses {
+			for _, c := range streams {
 				if err := c.account.handOver(); err != nil {
 					return err
 				}
@@ -155,7 +155,7 @@ func (l *loop) run(ctx context.Context, courses []*course) error {
 		}
 		if !behind {
 			now := l.clock.Now()
-			sleep(l.wake(courses, now) - now)
+			sleep(l.wake(streams, now) - now)
 		}
 	}
 }
@@ -165,7 +165,7 @@ func (l *loop) run(ctx context.Context, courses []*course) error {
 const catchUp = 32
 
 // advance sends a batch of due queries and reports whether more are due.
-func (l *loop) advance(c *course) (more bool) {
+func (l *loop) advance(c *progress) (more bool) {
 	elapsed := l.clock.Now() - l.base
 	if now := elapsed.Truncate(tick); now != c.tick {
 		c.tick, c.room = now, c.rate/int(time.Second/tick)+catchUp
@@ -221,9 +221,9 @@ func (l *loop) arrived(wall time.Duration) time.Duration {
 }
 
 // wake is when the next action is due, within maxSleep.
-func (l *loop) wake(courses []*course, now time.Duration) time.Duration {
+func (l *loop) wake(streams []*progress, now time.Duration) time.Duration {
 	wake := now + maxSleep
-	for _, c := range courses {
+	for _, c := range streams {
 		if c.next == c.count {
 			continue
 		}

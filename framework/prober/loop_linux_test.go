@@ -83,7 +83,7 @@ func TestARecordThatIsNotWrittenFastEnoughEndsTheRun(t *testing.T) {
 	}()
 	began := time.Now()
 	l.base = l.clock.Now()
-	err = l.run(t.Context(), []*course{newCourse(s, 20*time.Second, sender, ledger.accounts[0])})
+	err = l.run(t.Context(), []*progress{newProgress(s, 20*time.Second, sender, ledger.accounts[0])})
 	if err == nil || !strings.Contains(err.Error(), "could not be written as fast") || time.Since(began) > 10*time.Second {
 		t.Errorf("after %v: %v", time.Since(began), err)
 	}

@@ -149,11 +149,11 @@ func anyPort() ring { return ring{first: rand.IntN(freshCount), ports: freshCoun
 
 func (r ring) port(place int) int { return firstFresh + (r.first+place)%freshCount }
 
-// lent is the share of ports whose sockets are never kept, one in so many: a large ring
+// unkept is the share of ports whose sockets are never kept, one in so many: a large ring
 // has most of the ports that this machine gives to programs that ask for any.
-const lent = 16
+const unkept = 16
 
-func (r ring) keeps(place int) bool { return place < r.kept && r.port(place)%lent != 0 }
+func (r ring) keeps(place int) bool { return place < r.kept && r.port(place)%unkept != 0 }
 
 // rings are the ports of each stream, for at most that many open files. Sockets are kept
 // if that saves opening any, and if every fresh stream can have ports of its own.

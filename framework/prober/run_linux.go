@@ -48,9 +48,9 @@ func Run(ctx context.Context, plan Plan, clock *history.Clock, sink func(history
 	defer stopEcho()
 	streams := slices.Concat(plan.Streams, []QueryStream{echo})
 	ledger := newLedger(streams, sink)
-	var courses []*course
+	var running []*progress
 	defer func() {
-		for _, c := range courses {
+		for _, c := range running {
 			c.close()
 		}
 	}()
@@ -64,7 +64,7 @@ func Run(ctx context.Context, plan Plan, clock *history.Clock, sink func(history
 		if err != nil {
 			return Summary{}, fmt.Errorf("probe %s/%s: %w", s.Target, s.Mode, err)
 		}
-		courses = append(courses, newCourse(s, plan.For, sender, ledger.accounts[i]))
+		running = append(running, newProgress(s, plan.For, sender, ledger.accounts[i]))
 	}
 	settled, written := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -72,7 +72,7 @@ func Run(ctx context.Context, plan Plan, clock *history.Clock, sink func(history
 		ledger.write(settled)
 	}()
 	l.base = clock.Now() + time.Millisecond
-	err = l.run(ctx, courses)
+	err = l.run(ctx, running)
 	close(settled)
 	<-written
 	if err != nil {

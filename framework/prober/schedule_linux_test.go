@@ -61,7 +61,7 @@ func TestWakeUpsAreOnTimeOrOnTheTick(t *testing.T) {
 // trace is a sender that only notes what it was given.
 type trace struct {
 	loop   *loop
-	course *course
+	progress *progress
 	inSend func(i int)
 	sent   []time.Duration // intended times
 	latest time.Duration   // how far behind the latest query left
@@ -71,7 +71,7 @@ type trace struct {
 func (tr *trace) send(from, to int) int {
 	tr.most = max(tr.most, to-from)
 	for i := from; i < to; i++ {
-		at := tr.course.intended(i)
+		at := tr.progress.intended(i)
 		tr.sent, tr.latest = append(tr.sent, at), max(tr.latest, tr.loop.clock.Now()-tr.loop.base-at)
 		tr.inSend(i)
 	}
@@ -88,11 +88,11 @@ func play(rate int, total time.Duration, inSend func(i int)) (*trace, []history.
 	s := QueryStream{Rate: rate}
 	ledger := newLedger([]QueryStream{s}, nil)
 	tr := &trace{loop: l, inSend: inSend}
-	tr.course = newCourse(s, total, tr, ledger.accounts[0])
-	for tr.course.next < tr.course.count {
-		if !l.advance(tr.course) {
+	tr.progress = newProgress(s, total, tr, ledger.accounts[0])
+	for tr.progress.next < tr.progress.count {
+		if !l.advance(tr.progress) {
 			now := l.clock.Now()
-			time.Sleep(l.wake([]*course{tr.course}, now) - now)
+			time.Sleep(l.wake([]*progress{tr.progress}, now) - now)
 		}
 	}
 	return tr, ledger.accounts[0].settled

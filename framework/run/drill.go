@@ -81,7 +81,7 @@ func (d *drill) recorded(kind history.Kind, key string) bool {
 
 // recordBeside records that something belongs to another drill.
 func (d *drill) recordBeside(o *drill, of history.Detail) {
-	d.Record(history.NewRunBeside(o.Scenario.Name, of))
+	d.Record(history.NewConcurrentDrill(o.Scenario.Name, of))
 }
 
 // recordOwn records, in the drills next to this one, that something belongs to this one.

@@ -91,7 +91,7 @@ func (o operator) do(ctx context.Context, d scenarios.Do) error {
 // checks to judge, or is deleted.
 func (o operator) drain(ctx context.Context, node string, d scenarios.Do) error {
 	say := func(line string) {
-		o.Record(history.NewOperatorSaid(operation(d), node, line))
+		o.Record(history.NewOperatorPrinted(operation(d), node, line))
 	}
 	options := nodes.DrainOptions{Timeout: d.Timeout.D(), Print: say}
 	err := nodes.Drain(ctx, o.cluster.Clientset, node, options)

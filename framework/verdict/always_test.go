@@ -103,14 +103,14 @@ func TestAlways(t *testing.T) {
 		{name: "a message was left, which may be the other drill's", edit: func(s *script) {
 			s.drop(kind(history.SQSDeleted))
 			s.change(history.QueueDepth, func(e *history.Event) { e.Numbers[history.Invisible] = 1 })
-			s.at(0, history.NewRunBeside("another-scenario", history.Notice("n-2")))
+			s.at(0, history.NewConcurrentDrill("another-scenario", history.Notice("n-2")))
 		}, check: "no message lost", want: Unknown, got: "may be another drill's"},
 		{name: "the other drill's node is touched", edit: func(s *script) {
-			s.at(0, history.NewRunBeside("another-scenario", history.Node(bystander)))
+			s.at(0, history.NewConcurrentDrill("another-scenario", history.Node(bystander)))
 			s.at(5, history.NewNodeCordoned(bystander))
 		}, check: "no node touched without a cause", want: Pass},
 		{name: "a node that is neither's is touched", edit: func(s *script) {
-			s.at(0, history.NewRunBeside("another-scenario", history.Node("another-worker")))
+			s.at(0, history.NewConcurrentDrill("another-scenario", history.Node("another-worker")))
 			s.at(5, history.NewNodeCordoned(bystander))
 		}, check: "no node touched without a cause", want: Fail},
 		{name: "the queue was not counted", edit: func(s *script) { s.drop(kind(history.QueueDepth)) }, check: "no message lost", want: Unknown},

@@ -39,7 +39,7 @@ func noneLost(j judge, v Verdict) Verdict {
 	if why := j.Unrecorded(j.End); why != "" {
 		return v.unknown("deletions: "+why, depth)
 	}
-	if missing > 0 && left > 0 && history.BesideOthers(j.Events) {
+	if missing > 0 && left > 0 && history.SharedCluster(j.Events) {
 		return v.unknown(fmt.Sprintf("%d of %d were not deleted, and the %d in the queue may be another drill's", len(n.Undeleted), n.Put, left), depth)
 	}
 	evidence := append(capped(slices.Concat(n.Undeleted, n.Kept)), depth)

@@ -17,27 +17,27 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// PutBack puts back what Play changed, by what its journal records, and removes the journal's file.
+// Restore puts back what Play changed, by what its journal records, and removes the journal's file.
 // It returns in words what it put back, and what it left. It may be repeated, and the context must
 // not be the one by which Play was aborted.
-func PutBack(ctx context.Context, client kubernetes.Interface, j *Journal) ([]string, error) {
+func Restore(ctx context.Context, client kubernetes.Interface, j *Journal) ([]string, error) {
 	if j.entry == nil {
 		return nil, nil
 	}
-	words, err := putBack(ctx, client, *j.entry, true)
+	words, err := restore(ctx, client, *j.entry, true)
 	if err != nil {
 		return words, err
 	}
 	return words, j.done()
 }
 
-// Restore puts back what a drill changed whose process ended before it could, and removes the
+// RestorePending puts back what a drill changed whose process ended before it could, and removes the
 // journal's file. It refuses another cluster, and a drill that is still played.
 //
 // It cannot distinguish the handler's taints from those that somebody else put on the node since
 // the drill began, and removes both. It removes only labels with the prefix of such a taint, of the AWS
 // Node Termination Handler, or of spotdrill's own handler.
-func Restore(ctx context.Context, client kubernetes.Interface, e Entry) ([]string, error) {
+func RestorePending(ctx context.Context, client kubernetes.Interface, e Entry) ([]string, error) {
 	f, err := os.Open(e.File)
 	if errors.Is(err, os.ErrNotExist) {
 		return []string{"it was put back meanwhile"}, nil
@@ -52,7 +52,7 @@ func Restore(ctx context.Context, client kubernetes.Interface, e Entry) ([]strin
 	case !free:
 		return nil, fmt.Errorf("restore %s: another process plays it or puts it back now", e.File)
 	}
-	words, err := putBack(ctx, client, e, false)
+	words, err := restore(ctx, client, e, false)
 	if err != nil {
 		return words, err
 	}
@@ -61,7 +61,7 @@ func Restore(ctx context.Context, client kubernetes.Interface, e Entry) ([]strin
 
 // putBack puts a node back. Immediately after a drill, labels that are new come from the drill;
 // later, they can be anybody's.
-func putBack(ctx context.Context, client kubernetes.Interface, e Entry, immediately bool) (words []string, err error) {
+func restore(ctx context.Context, client kubernetes.Interface, e Entry, immediately bool) (words []string, err error) {
 	if err := e.Cluster.is(ctx, client); err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 func Own(events []Event) []Event {
 	theirs := map[string]bool{}
 	for _, e := range events {
-		if e.Kind == RunBeside {
+		if e.Kind == ConcurrentDrill {
 			theirs[e.Node+e.Pod+e.Notice+e.Message] = true
 		}
 	}
@@ -27,11 +27,11 @@ func Own(events []Event) []Event {
 	delete(theirs, "")
 	return slices.DeleteFunc(slices.Clone(events), func(e Event) bool {
 		namespace, _, ofPod := strings.Cut(e.Pod, "/")
-		return e.Kind != RunBeside && (theirs[e.Node] || ofPod && theirs[namespace] || theirs[e.Notice] || theirs[e.Message])
+		return e.Kind != ConcurrentDrill && (theirs[e.Node] || ofPod && theirs[namespace] || theirs[e.Notice] || theirs[e.Message])
 	})
 }
 
-// BesideOthers reports whether the history is of a drill that shared the cluster.
-func BesideOthers(events []Event) bool {
-	return slices.ContainsFunc(events, func(e Event) bool { return e.Kind == RunBeside })
+// SharedCluster reports whether the history is of a drill that shared the cluster.
+func SharedCluster(events []Event) bool {
+	return slices.ContainsFunc(events, func(e Event) bool { return e.Kind == ConcurrentDrill })
 }

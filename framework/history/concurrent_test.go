@@ -10,10 +10,10 @@ import (
 func TestOwn(t *testing.T) {
 	const other = "another-scenario"
 	beside := []Event{
-		NewRunBeside(other, Pod("workload-2")),
-		NewRunBeside(other, Node("spot-2"), Instance("i-2")),
-		NewRunBeside(other, Notice("notice-2")),
-		NewRunBeside(other, Message("body-2")),
+		NewConcurrentDrill(other, Pod("workload-2")),
+		NewConcurrentDrill(other, Node("spot-2"), Instance("i-2")),
+		NewConcurrentDrill(other, Notice("notice-2")),
+		NewConcurrentDrill(other, Message("body-2")),
 	}
 	theirs := []Event{
 		NewNodeCordoned("spot-2"),
@@ -50,7 +50,7 @@ func TestOwn(t *testing.T) {
 	if got, want := Own(all), append(append([]Event{}, ours...), beside...); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	if alone := append(append([]Event{}, ours...), theirs...); !reflect.DeepEqual(Own(alone), alone) || BesideOthers(alone) || !BesideOthers(all) {
+	if alone := append(append([]Event{}, ours...), theirs...); !reflect.DeepEqual(Own(alone), alone) || SharedCluster(alone) || !SharedCluster(all) {
 		t.Error("a drill that was played alone has lost events, or counts as not played alone")
 	}
 }

@@ -32,7 +32,7 @@ func (d *drill) crash() Entry {
 
 func (d *drill) crashAndRestore() string {
 	d.t.Helper()
-	words, err := Restore(context.Background(), d.api, d.crash())
+	words, err := RestorePending(context.Background(), d.api, d.crash())
 	if err != nil {
 		d.t.Errorf("restore: %v", err)
 	}
@@ -79,7 +79,7 @@ func TestRestoreAfterACrash(t *testing.T) {
 				}
 				before, _ := d.api.Tracker().Get(nodesResource, "", "n1")
 				e := d.crash()
-				words, err := Restore(t.Context(), d.api, e)
+				words, err := RestorePending(t.Context(), d.api, e)
 				if got := strings.Join(words, "; "); err != nil || !strings.Contains(got, c.want) {
 					t.Errorf("restored: %s, %v; want %s", got, err, c.want)
 				}
@@ -90,7 +90,7 @@ func TestRestoreAfterACrash(t *testing.T) {
 						t.Errorf("the node is %+v", n.Spec)
 					}
 				}
-				if words, err := Restore(t.Context(), d.api, e); err != nil || !slices.Equal(words, []string{"it was put back meanwhile"}) {
+				if words, err := RestorePending(t.Context(), d.api, e); err != nil || !slices.Equal(words, []string{"it was put back meanwhile"}) {
 					t.Errorf("restored again: %q, %v", words, err)
 				}
 			})
@@ -128,7 +128,7 @@ func TestRestoreRefuses(t *testing.T) {
 				}
 				e := d.crash()
 				c.prepare(d, &e)
-				if _, err := Restore(t.Context(), d.api, e); err == nil || !strings.Contains(err.Error(), c.want) {
+				if _, err := RestorePending(t.Context(), d.api, e); err == nil || !strings.Contains(err.Error(), c.want) {
 					t.Errorf("the error is %v, want %q", err, c.want)
 				}
 				if !d.api.node("n1").Spec.Unschedulable || len(mustPending(t, d.folder)) != 1 {
@@ -146,7 +146,7 @@ func TestPutBackWhileTheNodeChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.api.beforePatch = func() { d.api.edit("n1", beingDeleted) }
-		if got := d.putBack(); !strings.Contains(got, "it is being deleted") || !d.api.node("n1").Spec.Unschedulable {
+		if got := d.restore(); !strings.Contains(got, "it is being deleted") || !d.api.node("n1").Spec.Unschedulable {
 			t.Errorf("put back: %s", got)
 		}
 	})
