@@ -44,7 +44,7 @@ func newProxyCommand() *cobra.Command {
 	cmd.Flags().StringVar(&flags.records, "records", ":8080", "`address` of GET /records, POST and DELETE /faults, PUT and DELETE /permitted, and GET /healthz")
 	cmd.Flags().StringVar(&flags.upstream, "upstream", "", "`URL` of LocalStack (required), such as http://172.18.0.9:4566")
 	cmd.Flags().StringVar(&flags.api.listen, "api-listen", ":6443", "`address` of the Kubernetes API")
-	cmd.Flags().StringVar(&flags.api.upstream, "api-upstream", "", "`URL` of the API server, such as https://10.96.0.1; without it, the proxy does not stand before one")
+	cmd.Flags().StringVar(&flags.api.upstream, "api-upstream", "", "`URL` of the API server, such as https://10.96.0.1; without it, the proxy is not one for an API server")
 	cmd.Flags().StringVar(&flags.api.roots, "api-roots", "", "PEM `file` with the authority of the API server's certificate")
 	cmd.Flags().StringVar(&flags.api.cert, "api-cert", "", "PEM `file` with the certificate that clients of the Kubernetes API get")
 	cmd.Flags().StringVar(&flags.api.key, "api-key", "", "PEM `file` with its key")

@@ -33,7 +33,7 @@ const (
 type move struct {
 	client   kubernetes.Interface
 	node     string
-	report     func(string)
+	report   func(string)
 	accepted bool // the move is over when every eviction is accepted, not when the pods are gone
 
 	pods     []*leaving
@@ -102,7 +102,7 @@ func (m *move) round(ctx context.Context) (done bool, err error) {
 	return len(m.pods) == 0 || m.accepted && !waits, nil
 }
 
-// ask requests an eviction once. An error is for good.
+// ask requests an eviction once. After an error there is no other attempt.
 func (m *move) ask(ctx context.Context, l *leaving) error {
 	l.tries++
 	err := m.client.PolicyV1().Evictions(l.pod.Namespace).Evict(ctx, &policyv1.Eviction{

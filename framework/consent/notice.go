@@ -24,7 +24,7 @@ type watch struct {
 	client kubernetes.Interface
 	before *NodeState
 	pods   []corev1.Pod
-	report   func(string)
+	report func(string)
 
 	marked  bool
 	left    []corev1.Pod

@@ -98,7 +98,7 @@ func examineModules(eng *Engine) Prerequisite {
 	return f
 }
 
-// rootMends is the state of what a run as root puts right.
+// stateForRoot is the state of a prerequisite that a run as root provides.
 func stateForRoot() State {
 	if os.Geteuid() == 0 {
 		return Automatic

@@ -73,7 +73,7 @@ func (c *Clock) Rebase(other Anchor) (shift, bound time.Duration) {
 }
 
 // wallClockBound is the disagreement to expect of two NTP-kept wall clocks in
-// one data centre; RFC 5905 speaks of tens of milliseconds over the internet.
+// one data centre; RFC 5905 names tens of milliseconds over the internet.
 const wallClockBound = 50 * time.Millisecond
 
 // Seconds writes an offset the way reports show it: "12.345s".

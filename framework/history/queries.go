@@ -250,7 +250,7 @@ func (r *QueryReader) query(b []byte, stream int, code byte) (Query, error) {
 		return Query{}, fmt.Errorf("outcome %d, want 1 to %d", code, len(outcomes))
 	}
 	if stream >= len(r.streams) {
-		return Query{}, fmt.Errorf("stream %d, of which nothing was reported", stream)
+		return Query{}, fmt.Errorf("stream %d, which was not introduced", stream)
 	}
 	key, intended, late, took := r.streams[stream], time.Duration(binary.LittleEndian.Uint64(b)), span(b[8:]), span(b[13:])
 	q := Query{Target: key.Target, Node: key.Node, Mode: key.Mode, Port: int(binary.LittleEndian.Uint16(b[18:])), Intended: intended, Outcome: outcomes[code-1]}
@@ -281,7 +281,7 @@ func (r *QueryReader) introduce(stream int, length uint64) error {
 
 func (r *QueryReader) end(b []byte) error {
 	if count := binary.LittleEndian.Uint64(b); count != r.count {
-		return fmt.Errorf("its end speaks of %d queries", count)
+		return fmt.Errorf("its end has %d queries", count)
 	}
 	var err error
 	if r.trailer, err = r.text(uint64(span(b[8:]))); err != nil {

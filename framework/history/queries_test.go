@@ -113,7 +113,7 @@ func TestDamageOfAQueryRecordIsSaid(t *testing.T) {
 		"another format": {"PK\x03\x04 and so on, and so on", `it begins with "PK\x03\x04 and", want "spotdrQ2"`},
 		"cut short":      {whole[:200], "after 2 queries: unexpected EOF"},
 		"a new outcome":  {changed(0, 22, 12), "outcome 12, want 1 to 11"},
-		"a new stream":   {changed(0, 20, 7), "stream 7, of which nothing was reported"},
+		"a new stream":   {changed(0, 20, 7), "stream 7, which was not introduced"},
 		"a huge text":    {queriesMagic + "\xff\xff\xff\xff", "a text of 4294967295 bytes"},
 	} {
 		if _, _, err := readQueries([]byte(c.content)); err == nil || !strings.Contains(err.Error(), c.want) {

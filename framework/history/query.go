@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Outcome is the fate of a query, or of a request to an application. The empty outcome is invalid, never a success.
+// Outcome is the result of a query, or of a request to an application. The empty outcome is invalid, never a success.
 type Outcome string
 
 // The closed list of outcomes.
@@ -82,7 +82,7 @@ func Direct(ip string) string { return direct + ip }
 func AskedDirectly(target string) (ip string, ok bool) { return strings.CutPrefix(target, direct) }
 
 // Query is one DNS query, or one request to an application. All times are nanoseconds since the history's base;
-// latency counts from Intended, so that a late prober cannot flatter the server.
+// latency counts from Intended, so that a late prober does not make the server look better.
 type Query struct {
 	Target   string        `json:"t"`
 	Node     string        `json:"n,omitempty"` // where the prober was; empty outside a drill

@@ -125,7 +125,7 @@ func (r *Recorder) EventsAfter(seq int) []Event {
 }
 
 // AnsweredFor shows for how long the service has answered every query, and the application every
-// request, from the first query on and up to the newest one whose fate is known.
+// request, from the first query on and up to the newest one whose outcome is known.
 func (r *Recorder) AnsweredFor() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -246,7 +246,7 @@ func Load(dir string) (History, error) {
 }
 
 // loadQueries reads the queries of a history, and puts those of one stream together, in order of
-// their intended times: then nobody has to copy them, see QueriesWithin.
+// their intended times: then they need not be copied, see QueriesWithin.
 func loadQueries(dir string) (queries []Query, err error) {
 	f, err := os.Open(filepath.Join(dir, QueriesFile))
 	if err != nil {

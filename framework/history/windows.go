@@ -91,7 +91,7 @@ type Finder struct {
 	probers  map[string]*departures // by node
 }
 
-// last is about the queries of one fate.
+// last is about the queries with one outcome: lost, or answered.
 type last struct {
 	at    time.Duration // when the last one left, at the latest
 	after time.Duration // when one of them certainly had not left yet

@@ -118,7 +118,7 @@ func (s *Server) Control() http.Handler {
 			http.Error(w, fmt.Sprintf("%s %s: %v", r.Method, r.URL.Path, err), http.StatusBadRequest)
 		}
 	})
-	mux.HandleFunc("GET /faults", s.serve(func() any { return s.events })) // what has become of them
+	mux.HandleFunc("GET /faults", s.serve(func() any { return s.events }))
 	mux.HandleFunc("DELETE /faults", func(http.ResponseWriter, *http.Request) {
 		s.faults.Clear()
 		s.change(func() { s.events = nil })

@@ -63,7 +63,7 @@ type ScheduledEvent struct {
 
 // The paths below /latest/ that can be there or not.
 const (
-	// SpotPath is what becomes of a spot instance, and when.
+	// SpotPath is the action that is announced for a spot instance, and its time.
 	SpotPath = "meta-data/spot/instance-action"
 	// TerminationPath is when a spot instance is terminated.
 	TerminationPath = "meta-data/spot/termination-time"

@@ -15,15 +15,15 @@ const (
 	// silentFor is how long nothing may come of a record that gets queries all the time: the
 	// connection through a node that is gone stays open.
 	silentFor = 8 * time.Second
-	// resumeWithin is how long a prober goes on when nobody reads its record, and how long it is
-	// tried to read on, while the API server answers.
+	// resumeWithin is how long a prober goes on without a reader of its record, and bounds the
+	// attempts to read on, while the API server answers.
 	resumeWithin = 35 * time.Second
 	// serverWithin is how long the API server may be away: the only one of a cluster that is
-	// restarted, for a minute or so.
+	// restarted, for about a minute.
 	serverWithin = 5 * time.Minute
 	// resumeEvery is the time between two attempts.
 	resumeEvery = 500 * time.Millisecond
-	// lastAttempt is how long it is tried after the observation has ended.
+	// lastAttempt bounds the last attempt, after the observation has ended.
 	lastAttempt = 3 * time.Second
 )
 

@@ -35,7 +35,7 @@ const (
 	madeByUs = "spotdrill.dev/created-for"
 
 	// startTimeout bounds the start of the pods: their image may have to be pulled.
-	startTimeout = 3 * time.Minute
+	startTimeout  = 3 * time.Minute
 	removeTimeout = time.Minute
 )
 
@@ -224,7 +224,7 @@ func (p *placed) remove(ctx context.Context) error {
 	return nil
 }
 
-// gone waits until no selected pod is left.
+// gonePods waits until no selected pod is left.
 func (c *Cluster) gonePods(ctx context.Context, namespace, selector string) error {
 	return wait.Until(ctx, removeTimeout, "the pods of the observation to end", func(ctx context.Context) string {
 		list, err := c.Clientset.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})

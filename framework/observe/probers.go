@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// lookEvery is how often it is looked for probers that have started: on nodes that joined,
-	// or again.
+	// lookEvery is the time between two looks for probers that have started, on nodes that joined or
+	// again.
 	lookEvery = time.Second
 	// stopTimeout bounds the end of a record: the last query's timeout, and the way.
 	stopTimeout = 20 * time.Second

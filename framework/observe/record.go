@@ -21,7 +21,7 @@ const (
 	// by when.
 	calm       = 3 * time.Second
 	calmWithin = 20 * time.Second
-	// printEvery is how often a line reports how it goes on where none can be replaced.
+	// printEvery is the time between two lines of progress if no line can be replaced.
 	printEvery = 30 * time.Second
 	// settledWithin bounds the wait for DNS to answer again after the end.
 	settledWithin = time.Minute

@@ -11,7 +11,7 @@ import (
 const (
 	// apiWithin bounds an attempt to reach the API server.
 	apiWithin = time.Second
-	// longestAlone bounds how long it is waited for a client that cannot come.
+	// longestAlone bounds the wait for a client that cannot come.
 	longestAlone = 5 * time.Minute
 )
 
@@ -28,7 +28,7 @@ type Alone struct {
 	silent time.Duration // without a client
 }
 
-// NewAlone begins to wait for a client. Out of patience, Wait returns.
+// NewAlone begins to wait for a client. Wait returns when the patience is over.
 func NewAlone(patience time.Duration) *Alone {
 	return &Alone{patience: patience, api: apiAnswers, left: time.Now()}
 }

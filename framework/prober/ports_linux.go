@@ -141,7 +141,7 @@ func trackingMemory() time.Duration {
 // ring is the fresh ports of a stream, in the order of their turns.
 type ring struct {
 	first, ports int
-	kept         int // so many of them keep their socket for the next turn
+	kept         int // how many of them keep their socket for the next turn
 }
 
 // anyPort is the whole range from a random place on, with a socket for each query.

@@ -60,12 +60,12 @@ func TestWakeUpsAreOnTimeOrOnTheTick(t *testing.T) {
 
 // trace is a sender that only notes what it was given.
 type trace struct {
-	loop   *loop
+	loop     *loop
 	progress *progress
-	inSend func(i int)
-	sent   []time.Duration // intended times
-	latest time.Duration   // how far behind the latest query left
-	most   int             // in one tick
+	inSend   func(i int)
+	sent     []time.Duration // intended times
+	latest   time.Duration   // how far behind the latest query left
+	most     int             // in one tick
 }
 
 func (tr *trace) send(from, to int) int {

@@ -41,7 +41,7 @@ type Watch struct {
 type watched struct {
 	intended, sent time.Duration
 	outcome        uint8 // in history.Outcomes
-	atOnce         bool  // it was done when it is reported to have left
+	atOnce         bool  // its end and its departure have the same time
 }
 
 var outcomes = history.Outcomes()

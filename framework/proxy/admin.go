@@ -48,7 +48,7 @@ func take[T any](pass func(T) error) http.HandlerFunc {
 }
 
 // errNoAPI is why a fault of the API server cannot begin.
-var errNoAPI = errors.New("the proxy does not stand before an API server")
+var errNoAPI = errors.New("this is not a proxy for an API server")
 
 func (p *Proxy) begin(f fault.Fault) error {
 	switch {

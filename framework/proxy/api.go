@@ -32,7 +32,7 @@ type API struct {
 	answered  atomic.Bool // the API server has, at least once
 }
 
-// API returns the part of the proxy that stands before the API server at upstream, whose
+// API returns the part of the proxy for the API server at upstream, whose
 // certificate one of the roots signed. Both parts share their records and faults.
 func (p *Proxy) API(upstream *url.URL, roots *x509.CertPool) *API {
 	a := &API{

@@ -175,15 +175,15 @@ func (x *exchange) instanceStatus() (resp *http.Response, ok bool) {
 	x.polls++
 	answer := statuses{RequestID: uuid.NewString()}
 	for _, f := range found {
-		if c.asksFor(f) {
+		if c.matchesFilters(f) {
 			answer.Items = append(answer.Items, statusOf(f))
 		}
 	}
 	return xmlAnswer(http.StatusOK, answer), true
 }
 
-// asksFor reports whether every filter of the call matches the finding.
-func (c *call) asksFor(f Finding) bool {
+// matchesFilters reports whether every filter of the call matches the finding.
+func (c *call) matchesFilters(f Finding) bool {
 	matches := map[string]string{"instance-status.status": "ok", "system-status.status": "ok"}
 	switch f.Of {
 	case history.InstanceCheck:

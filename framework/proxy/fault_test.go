@@ -295,7 +295,7 @@ func TestAFaultThatMakesNoSenseIsRefused(t *testing.T) {
 		`{"on":"queue","type":"reset","count":1}`:                       "name must not be empty",
 		`{"on":"queue","name":"on","type":"reset","count":1}`:           "is already active",
 		`{"name":"f","typ":"reset"}`:                                    "unknown field",
-		`{"on":"api","name":"f","type":"reset","count":1}`:              "not stand before an API server",
+		`{"on":"api","name":"f","type":"reset","count":1}`:              "this is not a proxy for an API server",
 		`{"on":"ec2","name":"f","type":"ended-launch","count":1}`:       "not for the proxy",
 		`{"on":"queue","name":"f","type":"second-reader","for":1}`:      "not for the proxy",
 		`{"on":"metadata","name":"f","type":"reset","for":1,"node":""}`: "not for the proxy",

@@ -51,7 +51,7 @@ type Proxy struct {
 	copies    *copies
 	permitted atomic.Pointer[[]string] // the actions of SQS that the policy allows; nil for all
 	findings  *findings
-	api       *API // nil unless the proxy stands before an API server, too
+	api       *API // nil unless the proxy is one for an API server, too
 }
 
 // New returns a proxy for the LocalStack at upstream. It is an http.Handler for the

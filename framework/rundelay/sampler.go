@@ -19,8 +19,7 @@ const (
 	Shortest = 20 * time.Millisecond
 	// rescan is how often new processes and threads are looked for.
 	rescan = 100 * time.Millisecond
-	// remembered is for how long it is kept what a process did: longer than any wait that a
-	// drill survives.
+	// remembered is how long the past of a process is kept: longer than any wait that a drill survives.
 	remembered = 10 * time.Second
 )
 
