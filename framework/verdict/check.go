@@ -1,10 +1,8 @@
 package verdict
 
 import (
-	"cmp"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -86,12 +84,6 @@ type parametrized struct {
 	judge  func(j judge, v Verdict, parameters scenarios.Requirement) Verdict
 }
 
-// appliesTo reports whether a check that every drill must keep applies to a scenario's drills.
-// What only observes puts nothing back.
-func (c check) appliesTo(s scenarios.Scenario) bool {
-	return s.Observe == nil || c.observes && (c.ID != checkRestored.ID || s.Observe.Permission != "")
-}
-
 // by makes a judge of a check with parameters of type C.
 func by[C scenarios.Requirement](judgeIt func(judge, Verdict, C) Verdict) *parametrized {
 	var zero C
@@ -102,27 +94,6 @@ func by[C scenarios.Requirement](judgeIt func(judge, Verdict, C) Verdict) *param
 		}
 		return judgeIt(j, v, c)
 	}}
-}
-
-// Scenarios loads scenarios with all checks that there are.
-func Scenarios() scenarios.Loader {
-	var kinds []scenarios.CheckKind
-	for _, c := range catalogue() {
-		if c.judge != nil {
-			kinds = append(kinds, scenarios.CheckKind{ID: string(c.ID), Decode: c.judge.decode})
-		}
-	}
-	return scenarios.Loader{Kinds: kinds}
-}
-
-// Require is the check of a scenario with these parameters.
-func Require(parameters scenarios.Requirement) scenarios.Check {
-	for _, c := range catalogue() {
-		if c.judge != nil && reflect.TypeOf(c.judge.zero) == reflect.TypeOf(parameters) {
-			return scenarios.Check{Kind: string(c.ID), Requirement: parameters}
-		}
-	}
-	return scenarios.Check{}
 }
 
 // everywhere makes a judge of a check that applies to every drill.
@@ -178,55 +149,12 @@ func (v Verdict) requires(want string, subjects ...any) Verdict {
 	return v
 }
 
-// Kind is the kind of check to look at: that of the premise if the verdict has one.
-// It is the zero value if this version does not have it.
-func (v Verdict) Kind() Kind {
-	kind, _ := KindOf(cmp.Or(v.Premise, v.ID))
-	return kind
-}
-
-// Kinds lists every kind of check: those of scenarios, and those that every drill is
-// judged by.
-func Kinds() []Kind {
-	var kinds []Kind
-	for _, c := range catalogue() {
-		kinds = append(kinds, c.described())
-	}
-	return kinds
-}
-
 // IDs are those of its verdicts.
 func (k Kind) IDs() []ID {
 	if len(k.Verdicts) > 0 {
 		return k.Verdicts
 	}
 	return []ID{k.ID}
-}
-
-// KindOf returns the kind of check that has a verdict with that ID.
-func KindOf(id ID) (Kind, bool) {
-	c, ok := find(id)
-	return c.described(), ok
-}
-
-func (c check) described() Kind {
-	c.Judges = Elsewhere
-	switch {
-	case c.judge != nil:
-		c.Judges, c.Parameters = InScenarios, reflect.TypeOf(c.judge.zero)
-	case c.always != nil:
-		c.Judges = InEveryDrill
-	}
-	return c.Kind
-}
-
-func find(id ID) (check, bool) {
-	for _, c := range catalogue() {
-		if c.ID == id || slices.Contains(c.Verdicts, id) {
-			return c, true
-		}
-	}
-	return check{}, false
 }
 
 // Stand-ins for a drill without a verdict of its own.
@@ -250,3 +178,27 @@ var (
 		Look:     Look{Text: "the scenario's file next to the history"},
 	}}
 )
+
+// NodeNotice are the parameters of a check of a node that a notice names. The notice's deadline
+// decides it.
+type NodeNotice struct {
+	Node   string `yaml:"node"`
+	Notice string `yaml:"notice"`
+}
+
+// Validate checks the parameters.
+func (c NodeNotice) Validate(in *scenarios.Scope) { in.NoticeFor(c.Node, c.Notice) }
+
+// DecidedBy is how long it needs the recording.
+func (c NodeNotice) DecidedBy(t scenarios.Times) scenarios.Observation {
+	return scenarios.Happens(t.Deadlines[c.Notice]).On(c.Node, t)
+}
+
+// NodePods are the parameters of a check of pods on such a node.
+type NodePods struct {
+	NodeNotice `yaml:",inline"`
+	Pods       string `yaml:"pods"`
+}
+
+// Validate checks the parameters.
+func (c NodePods) Validate(in *scenarios.Scope) { in.PodsFor(c.Node, c.Notice, c.Pods) }

@@ -16,6 +16,11 @@ var checkControl = check{
 	always: probed(control), observes: true,
 }
 
+// controlLostShare is how much the control may lose: beyond it the prober measures the machine. Up to
+// it, what the service lost at the same time as the control is not blamed on CoreDNS, see
+// loss.Attribution.Steady.
+const controlLostShare = 0.01
+
 // control checks whether the control target answered everything. Its failure is
 // the prober's noise, so it is never a Fail.
 func control(j judge, v Verdict) Verdict {

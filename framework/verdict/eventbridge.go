@@ -21,12 +21,3 @@ const (
 	Arrival     ID = "arrival"
 	QueuePolicy ID = "queuePolicy"
 )
-
-// New returns a verdict of a check that has no outcome yet.
-func New(id ID, want string) Verdict {
-	c, ok := find(id)
-	if !ok {
-		c = unknownCheck
-	}
-	return c.verdict().requires(want)
-}

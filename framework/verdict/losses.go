@@ -210,3 +210,22 @@ func (j judge) counted(v *Verdict, mode string, conntrack bool) (streams loss.St
 	}
 	return streams, except
 }
+
+// judgeable reports whether the streams that a check of the service selects can be
+// believed. If not, the verdict has the reason.
+func (j judge) judgeable(v Verdict, mode string) (Verdict, bool) {
+	if j.measured == nil {
+		return v.unknown("the scenario has no probe"), false
+	}
+	v.Numbers = j.measured.Numbers()
+	for _, premise := range []Verdict{prober(j, checkProber.verdict()), control(j, checkControl.verdict()), baseline(j, checkBaseline.verdict())} {
+		if premise.Outcome != Pass {
+			v.Noise, v.Evidence, v.Premise = premise.Noise, premise.Evidence, premise.ID
+			return v.unknown(premise.Check + ": " + premise.Got), false
+		}
+	}
+	if len(j.measured.Streams(mode)) == 0 {
+		return v.unknown(fmt.Sprintf("mode %q is not known", mode)), false
+	}
+	return v, true
+}

@@ -122,30 +122,6 @@ type Result struct {
 	Story *story.Story `yaml:"-"`
 }
 
-// Skip is the result of a scenario that is not played with the handler.
-func Skip(s scenarios.Scenario, reason string) Result {
-	r := resultOf(s)
-	r.Outcome = Skipped
-	want := "a handler that can be drilled here"
-	switch {
-	case s.Setting != "":
-		want = "the handler has settings for " + s.Setting
-	case s.Feature != "":
-		want = "the handler claims " + s.Feature
-	}
-	v := applies.verdict().requires(want)
-	r.Verdicts = []Verdict{v.found(Skipped, reason, nil)}
-	return r
-}
-
-// NotRun is the result of a scenario whose run broke before it left a history.
-func NotRun(s scenarios.Scenario, reason string) Result {
-	r := resultOf(s)
-	r.Outcome = Unknown
-	r.Verdicts = []Verdict{notRun.verdict().requires("a history to judge").unknown(reason)}
-	return r
-}
-
 func resultOf(s scenarios.Scenario) Result {
 	return Result{
 		Scenario: s.Name, Title: s.Title, Profile: s.Profile, CoreDNS: s.CoreDNS,
