@@ -117,7 +117,7 @@ func tuple(b []byte) (source, destination netip.AddrPort, protocol uint8, err er
 }
 
 // attributes are those of b in order, up to the first error, which they set.
-func attributes(b []byte, err *error) iter.Seq2[uint16, []byte] {
+func attributes(b []byte, err *error) iter.Seq2[uint16, []byte] { //nolint:gocritic // an iterator has no other way to return it
 	return func(yield func(kind uint16, value []byte) bool) {
 		for len(b) > 0 && *err == nil {
 			if len(b) < attrHeader {

@@ -41,9 +41,10 @@ func take[T any](pass func(T) error) http.HandlerFunc {
 		if err == nil {
 			err = pass(body)
 		}
-		if err != nil {
-			http.Error(w, fmt.Sprintf("%s %s: %v", r.Method, r.URL.Path, err), http.StatusBadRequest)
+		if err == nil {
+			return
 		}
+		http.Error(w, fmt.Sprintf("%s %s: %v", r.Method, r.URL.Path, err), http.StatusBadRequest)
 	}
 }
 
