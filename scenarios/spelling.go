@@ -1,13 +1,16 @@
 package scenarios
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v4"
 
@@ -211,4 +214,137 @@ func inOneLine(item *yaml.Node) string {
 		return err.Error()
 	}
 	return fmt.Sprintf("- %s: %s", item.Content[0].Value, strings.Join(strings.Fields(string(text)), " "))
+}
+
+// formerActions rewrite the nine former kinds of steps that do something to a target.
+func formerActions() map[string]func(*yaml.Node) string {
+	return map[string]func(*yaml.Node) string{
+		"disturb": func(f *yaml.Node) string {
+			verb := take(f, "handler")
+			return do(f, cmp.Or(map[string]Verb{"update": Restart, "terminate": Delete}[verb], Verb(verb)), OnHandler)
+		},
+		"operate": func(f *yaml.Node) string {
+			switch action := take(f, "action"); action {
+			case "readmit":
+				set(f, "untaint", "true")
+				return do(f, Uncordon, OnNode)
+			case "delete-node":
+				return do(f, Delete, OnNode)
+			case "rejoin":
+				return do(f, Join, OnNode)
+			case "rejoin-without-provider-id":
+				set(f, "withoutProviderID", "true")
+				return do(f, Join, OnNode)
+			case "stop-kubelet":
+				return do(f, Stop, OnKubelet)
+			case "start-instance":
+				return do(f, Start, OnInstance)
+			case "initialize":
+				return do(f, Label, OnNode)
+			case "uninitialize":
+				return do(f, Unlabel, OnNode)
+			default:
+				return do(f, Verb(action), OnNode)
+			}
+		},
+		"disrupt": func(f *yaml.Node) string {
+			switch action := take(f, "coredns"); action {
+			case "drain":
+				return do(f, Drain, OnNode)
+			case "reload":
+				set(f, "corefile", string(SlowCorefile))
+			case "break-corefile":
+				set(f, "corefile", string(BrokenCorefile))
+			case "node-selector":
+				set(f, "placement", Nowhere)
+			case "lameduck":
+				set(f, "lameduck", "0s")
+			default:
+				return do(f, Verb(action), OnCoreDNS)
+			}
+			return do(f, Configure, OnCoreDNS)
+		},
+		"reconfigure": func(f *yaml.Node) string { return do(f, Configure, OnHandler) },
+		"deploy":      func(f *yaml.Node) string { return do(f, Create, OnWorkload) },
+		"grow": func(f *yaml.Node) string {
+			set(f, "nodes", "0")
+			return do(f, Scale, OnCluster)
+		},
+		"upgrade":   func(f *yaml.Node) string { return do(f, Upgrade, OnAddOn) },
+		"setValues": func(f *yaml.Node) string { return do(f, Configure, OnAddOn) },
+		"budget": func(f *yaml.Node) string {
+			set(f, "minAvailable", "0")
+			if second := take(f, "remove"); second != "" {
+				set(f, "budget", second)
+				return do(f, Delete, OnBudget)
+			}
+			return do(f, Configure, OnBudget)
+		},
+	}
+}
+
+// do begins the fields of a step with its verb and target.
+func do(fields *yaml.Node, verb Verb, target Target) string {
+	fields.Content = slices.Concat(scalars("verb", string(verb), "target", string(target)), fields.Content)
+	return "do"
+}
+
+// take removes a field and returns its value.
+func take(fields *yaml.Node, name string) string {
+	value := valueOf(fields, name)
+	remove(fields, name)
+	return value
+}
+
+// formerChecks rewrite the former kinds of checks, by their names. They leave what has the new spelling
+// as it is.
+func formerChecks() map[string]func(*yaml.Node) string {
+	window := []string{"min", "minWindow", "max", "maxWindow"}
+	return map[string]func(*yaml.Node) string{
+		"allTerminating":    now("drained", nil, "terminating", "true"),
+		"applicationLost":   now("losses", nil, "of", "application"),
+		"applicationWindow": now("losses", window, "of", "application"),
+		"calls":             callsPerSecond,
+		"callsBounded":      now("calls", nil, "to", "api"),
+		"daemonPodsLeft":    now("noEviction", nil, "daemonPods", "true"),
+		"dnsAnswered":       now("losses", []string{"percent", "answered"}, "of", "dns"),
+		"dnsLost":           now("losses", nil, "of", "dns"),
+		"dnsWindow":         now("losses", window, "of", "dns"),
+		"endpointLeft":      now("endpointStays", nil),
+		"forgotten":         now("removed", nil),
+		"markKept":          now("marked", nil, "untilGone", "true"),
+		"markedFirst":       now("marked", nil, "beforeEviction", "true"),
+		"nodeEvent":         now("reported", nil),
+		"podReported":       now("reported", []string{"says", "text"}),
+		"podsLeft":          now("noEviction", nil),
+		"terminated":        now("removed", []string{"notice", "of"}),
+		"watchedAgain":      now("retried", nil),
+	}
+}
+
+// now renames fields, each from the first of two names to the second, adds others, and returns the
+// kind of check.
+func now(kind string, renamed []string, added ...string) func(*yaml.Node) string {
+	return func(fields *yaml.Node) string {
+		for i := 0; i+1 < len(fields.Content); i += 2 {
+			field := fields.Content[i]
+			if k := slices.Index(renamed, field.Value); k >= 0 && k%2 == 0 {
+				field.Value = renamed[k+1]
+			}
+		}
+		fields.Content = append(scalars(added...), fields.Content...)
+		return kind
+	}
+}
+
+// callsPerSecond rewrites a rate over a time as a number of calls.
+func callsPerSecond(fields *yaml.Node) string {
+	rate, err := strconv.Atoi(valueOf(fields, "perSecond"))
+	over, err2 := time.ParseDuration(valueOf(fields, "over"))
+	if err != nil || err2 != nil {
+		return "calls"
+	}
+	remove(fields, "perSecond")
+	set(fields, "max", strconv.Itoa(int(float64(rate)*over.Seconds())))
+	return now("calls", []string{"over", "per"}, "to", "queue")(fields)
 }

@@ -1,13 +1,19 @@
 package clusterdns
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+
+	"github.com/spotdrill/spotdrill/framework/coredns"
 )
 
 // RunningPods returns the CoreDNS pods of a node that are not terminating; of all nodes if
@@ -50,4 +56,127 @@ func (d *CoreDNS) patch(ctx context.Context, patch string) error {
 		return fmt.Errorf("patch Deployment coredns with %s: %w", patch, err)
 	}
 	return nil
+}
+
+// CorefileEdit is a change of the Corefile while CoreDNS runs. Set takes it back.
+type CorefileEdit struct {
+	// change returns the changed Corefile.
+	change func(corefile string) (string, error)
+	// ended reports whether a line of CoreDNS's log reports that a pod has taken the change, or
+	// refused it.
+	ended func(line string) bool
+	// hurry makes the kubelets look at the pods' files again. Otherwise they do after a minute or
+	// more.
+	hurry bool
+}
+
+// SlowReload adds a zone whose API server never answers. CoreDNS waits 5 s for it before it serves
+// again: the reload takes that long. The edit is over when the reload begins.
+func SlowReload() CorefileEdit {
+	return CorefileEdit{appended(reloadBlock), func(line string) bool { return strings.HasSuffix(line, "[INFO] Reloading") }, true}
+}
+
+// BrokenCorefile adds a block that CoreDNS cannot parse. Running pods go on with what they have.
+func BrokenCorefile() CorefileEdit {
+	return CorefileEdit{appended(brokenBlock), func(line string) bool { return strings.Contains(line, "[ERROR] Restart failed") }, true}
+}
+
+// EditedLameduck changes lameduck as kubectl edit does: the change takes its own time to reach the
+// pods.
+func EditedLameduck(lameduck time.Duration) CorefileEdit {
+	change := func(corefile string) (string, error) { return coredns.WithLameduck(corefile, lameduck) }
+	return CorefileEdit{change, func(line string) bool { return strings.HasSuffix(line, "[INFO] Reloading complete") }, false}
+}
+
+// What edits add to the Corefile.
+const (
+	reloadBlock = `
+reload.spotdrill.test:53 {
+    kubernetes reload.spotdrill.test {
+        endpoint http://127.0.0.1:1
+    }
+}
+`
+	brokenBlock = `
+broken.spotdrill.test:53 {
+    no-such-plugin
+}
+`
+)
+
+func appended(block string) func(string) (string, error) {
+	return func(corefile string) (string, error) { return withoutEdits(corefile) + block, nil }
+}
+
+// withoutEdits returns the Corefile without what edits added.
+func withoutEdits(corefile string) string {
+	return strings.NewReplacer(reloadBlock, "", brokenBlock, "").Replace(corefile)
+}
+
+// editTimeout bounds the wait until the pods have taken an edit: the kubelet looks at the files of
+// a pod that does not change after up to a minute and a half, and the plugin reload at the Corefile
+// after up to 45 s.
+const editTimeout = 3 * time.Minute
+
+// EditCorefile changes the Corefile and waits until CoreDNS has taken the change in each of the
+// pods, or refused it. Read is called for each pod that has.
+func (d *CoreDNS) EditCorefile(ctx context.Context, pods []corev1.Pod, edit CorefileEdit, read func(*corev1.Pod)) error {
+	ctx, cancel := context.WithTimeout(ctx, editTimeout)
+	defer cancel()
+	since := metav1.Now()
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		cm, _, err := d.read(ctx)
+		if err != nil {
+			return err
+		}
+		if cm.Data["Corefile"], err = edit.change(cm.Data["Corefile"]); err != nil {
+			return err
+		}
+		_, err = d.client.CoreV1().ConfigMaps(namespace).Update(ctx, cm, metav1.UpdateOptions{})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("change the Corefile: %w", err)
+	}
+	var group errgroup.Group
+	for i := range pods {
+		group.Go(func() error {
+			p := &pods[i]
+			if edit.hurry {
+				if err := d.hurry(ctx, p, since); err != nil {
+					return err
+				}
+			}
+			if err := d.untilLogged(ctx, p, since, edit.ended); err != nil {
+				return err
+			}
+			read(p)
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// hurry makes the kubelet look at a pod's files: it does when the pod changes.
+func (d *CoreDNS) hurry(ctx context.Context, p *corev1.Pod, since metav1.Time) error {
+	change := fmt.Appendf(nil, `{"metadata":{"annotations":{"spotdrill.dev/reload":%q}}}`, since.Format(time.RFC3339Nano))
+	if _, err := d.client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, change, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("make the kubelet read the Corefile of pod %s: %w", p.Name, err)
+	}
+	return nil
+}
+
+// untilLogged waits until the pod's CoreDNS logs what ends an edit.
+func (d *CoreDNS) untilLogged(ctx context.Context, p *corev1.Pod, since metav1.Time, ended func(string) bool) error {
+	log, err := d.client.CoreV1().Pods(p.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{Follow: true, SinceTime: &since}).Stream(ctx)
+	if err != nil {
+		return fmt.Errorf("read the log of pod %s: %w", p.Name, err)
+	}
+	defer log.Close()
+	for lines := bufio.NewScanner(log); lines.Scan(); {
+		if ended(lines.Text()) {
+			return nil
+		}
+	}
+	return fmt.Errorf("pod %s did not take a change of its Corefile within %s", p.Name, editTimeout)
 }

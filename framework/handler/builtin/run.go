@@ -1,3 +1,28 @@
+// Package builtin is spotdrill's own interruption handler: it receives notices from an
+// SQS queue and drains the nodes of the instances that they name, or it runs on each node, reads
+// the metadata of its own instance, and drains that node.
+//
+// Like Karpenter's interruption controller
+// (https://karpenter.sh/docs/concepts/disruption/#interruption) it decides which
+// messages to act on and to delete, and like `kubectl drain` it evicts. Its own rules:
+//
+//   - A notice is settled when the drain is recorded on the node: cordon, taint and the
+//     annotation spotdrill.dev/draining in one patch. Only then is its message deleted.
+//     So a handler that is killed at any moment either receives the message again or
+//     finds the record when it starts, and continues. A draining handler updates the
+//     record every few seconds. If it stops doing so, other replicas take over.
+//   - The record also identifies duplicate notices, even across replicas, because the
+//     patch names the node's resourceVersion. A new notice after the end of the drain
+//     drains again if pods are left. Removing the annotation, or cordon and taint,
+//     restores the node: its drain ends, and the next notice drains it again.
+//   - The Eviction API decides. An eviction that a PodDisruptionBudget refuses is
+//     retried every second until the node is empty or gone.
+//   - Critical pods (priority of system-cluster-critical and above) follow when the
+//     others are gone, or after Config.CriticalAfter, whichever comes first: cluster DNS
+//     should outlive its clients on the node, but needs its own share of the two minutes.
+//   - Daemon, mirror and finished pods, and pods that tolerate the taint, stay.
+//
+// Node objects are never deleted and instances never terminated.
 package builtin
 
 import (
@@ -252,4 +277,41 @@ func serve(ctx context.Context, address string, registry *prometheus.Registry, r
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	go server.Serve(listener) //nolint:errcheck // it ends when Run closes it
 	return server, nil
+}
+
+// metrics are the handler's own; their names start with spotdrill_handler_.
+type metrics struct {
+	messages    *prometheus.CounterVec // cause, result
+	deletes     *prometheus.CounterVec // result
+	drains      *prometheus.CounterVec // result
+	draining    prometheus.Gauge
+	evictions   *prometheus.CounterVec // result
+	drainTime   prometheus.Histogram
+	queueErrors *prometheus.CounterVec // action
+	// metadataErrors are failed requests for instance metadata, by path.
+	metadataErrors *prometheus.CounterVec
+}
+
+func newMetrics(registry prometheus.Registerer) *metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "spotdrill", Subsystem: "handler", Name: name, Help: help}, labels)
+	}
+	m := &metrics{
+		messages:       counter("messages_total", "Messages handled, by cause and result.", "cause", "result"),
+		deletes:        counter("deletes_total", "Attempts to delete a message from the queue, by result.", "result"),
+		drains:         counter("drains_total", "Drains that ended, by result.", "result"),
+		evictions:      counter("evictions_total", "Calls of the Eviction API, by result.", "result"),
+		queueErrors:    counter("queue_errors_total", "SQS calls that failed, by action.", "action"),
+		metadataErrors: counter("metadata_errors_total", "Requests for instance metadata that failed, by path.", "path"),
+		draining: prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: "spotdrill", Subsystem: "handler", Name: "draining_nodes", Help: "Nodes that are currently being drained.",
+		}),
+		drainTime: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: "spotdrill", Subsystem: "handler", Name: "drain_duration_seconds",
+			Help:    "Time from the record of a drain to an empty node.",
+			Buckets: []float64{1, 2, 5, 10, 20, 30, 45, 60, 90, 120, 300, 600},
+		}),
+	}
+	registry.MustRegister(m.messages, m.deletes, m.drains, m.draining, m.evictions, m.drainTime, m.queueErrors, m.metadataErrors)
+	return m
 }
