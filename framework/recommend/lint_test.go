@@ -1,12 +1,15 @@
 package recommend
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 )
 
 // owned is an entry of managedFields.
@@ -59,5 +62,106 @@ func TestLintOfAnAddOn(t *testing.T) {
 		} else if len(found) == 1 && !strings.Contains(found[0].Got, c.got) {
 			t.Errorf("%s: got %q, want %q", name, found[0].Got, c.got)
 		}
+	}
+}
+
+func sized(nodes, cores int) func(*DNS) {
+	return func(d *DNS) { d.Size = Size{Nodes: nodes, Cores: cores} }
+}
+
+func TestReplicasForTheSizeOfTheCluster(t *testing.T) {
+	for name, c := range map[string]struct {
+		size  func(*DNS)
+		rules []string
+		patch string
+	}{
+		"small":               {sized(32, 512), nil, ""},
+		"a node too many":     {sized(33, 100), []string{"replicas-for-cluster-size"}, `{"autoScaling":{"enabled":true,"maxReplicas":10,"minReplicas":3}}`},
+		"a core too many":     {sized(9, 513), []string{"replicas-for-cluster-size"}, `{"autoScaling":{"enabled":true,"maxReplicas":10,"minReplicas":3}}`},
+		"larger than any DNS": {sized(4000, 64000), []string{"replicas-for-cluster-size"}, `{"autoScaling":{"enabled":true,"maxReplicas":10,"minReplicas":10}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := sound(c.size)
+			if got, _ := rulesOf(t, d); !slices.Equal(got, c.rules) {
+				t.Errorf("got %v, want %v", got, c.rules)
+			}
+			a, err := New(d)
+			if err != nil || a.Patch.EKSAddOn != c.patch {
+				t.Errorf("patch %q (%v), want %q", a.Patch.EKSAddOn, err, c.patch)
+			}
+		})
+	}
+	few := sound(sized(33, 100), func(d *DNS) { d.Deployment.Spec.Replicas = ptr.To(int32(3)) })
+	if got, _ := rulesOf(t, few); got != nil {
+		t.Errorf("three for 33 nodes: %v", got)
+	}
+}
+
+func TestAutoScalingOfConfigurationValues(t *testing.T) {
+	for name, c := range map[string]struct {
+		values string
+		size   func(*DNS)
+		want   string // of the finding
+	}{
+		"as an operator set it":       {`{"autoScaling":{"enabled":true,"minReplicas":3,"maxReplicas":10},"nodeSelector":{"nodegroup":"on-demand"}}`, sized(48, 384), "autoScaling from 3 to 10 stays at 3 up to 48 nodes and 768 cores, and the cluster has 48 nodes with 384 cores"},
+		"in a cluster that is larger": {`{"autoScaling":{"enabled":true,"minReplicas":3,"maxReplicas":10}}`, sized(49, 384), ""},
+		"with the add-on's defaults":  {"autoScaling:\n  enabled: true\n", sized(5, 20), "autoScaling from 2 to 10 stays at 2 up to 32 nodes and 512 cores"},
+		"turned off":                  {`{"autoScaling":{"enabled":false,"minReplicas":3}}`, sized(5, 20), ""},
+		"without any":                 {`{"replicaCount":4}`, sized(5, 20), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			values, err := ReadAddOnValues([]byte(c.values))
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, err := New(sound(c.size, func(d *DNS) { d.Deployment.Spec.Replicas = ptr.To(int32(9)) }))
+			if err != nil {
+				t.Fatal(err)
+			}
+			a = a.WithAddOnValues(values)
+			if got := a.violates("auto-scaling-by-size"); got != (c.want != "") {
+				t.Fatalf("findings: %+v", a.Findings)
+			}
+			if c.want != "" && !strings.Contains(a.Findings[0].Got, c.want) {
+				t.Errorf("got %q, want %q", a.Findings[0].Got, c.want)
+			}
+		})
+	}
+}
+
+func TestConfigurationValuesThatAreNone(t *testing.T) {
+	for name, text := range map[string]string{
+		"no object":              "[]",
+		"no text":                "{",
+		"a word for a number":    `{"autoScaling":{"enabled":true,"minReplicas":"three"}}`,
+		"less than none":         `{"autoScaling":{"enabled":true,"minReplicas":-1}}`,
+		"a maximum below it":     `{"autoScaling":{"enabled":true,"minReplicas":5,"maxReplicas":4}}`,
+		"above the default most": `{"autoScaling":{"enabled":true,"minReplicas":11}}`,
+	} {
+		if _, err := ReadAddOnValues([]byte(text)); !errors.Is(err, ErrAddOnValues) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func FuzzReadAddOnValues(f *testing.F) {
+	f.Add([]byte(`{"autoScaling":{"enabled":true,"minReplicas":3,"maxReplicas":10}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		values, err := ReadAddOnValues(text)
+		if err != nil && !errors.Is(err, ErrAddOnValues) {
+			t.Error(err)
+		}
+		if a := values.AutoScaling; err == nil && a != nil && a.Enabled && (a.MinReplicas < 1 || a.MaxReplicas < a.MinReplicas) {
+			t.Errorf("%+v", *a)
+		}
+	})
+}
+
+func TestSizeOfACluster(t *testing.T) {
+	node := func(cpu string) corev1.Node {
+		return corev1.Node{Status: corev1.NodeStatus{Capacity: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}}
+	}
+	if got := sizeOf([]corev1.Node{node("2"), node("1500m"), node("1")}); got != (Size{Nodes: 3, Cores: 5}) {
+		t.Errorf("got %+v", got)
 	}
 }
