@@ -73,9 +73,9 @@ func (a Await) validate(where string, in *scope, p *problems) {
 		to    string
 		known []string
 	}{
-		"deleted": {a.Deleted, in.sent}, "received": {a.Received, in.sent},
-		"evicting": {a.Evicting, in.nodes}, "drained": {a.Drained, in.nodes},
-		"hit": {a.Hit, in.faults}, "ended": {a.Ended, in.ending()}, "ready": {a.Ready, in.pods},
+		"deleted": {a.Deleted, in.Sent}, "received": {a.Received, in.Sent},
+		"evicting": {a.Evicting, in.Nodes}, "drained": {a.Drained, in.Nodes},
+		"hit": {a.Hit, in.Faults}, "ended": {a.Ended, in.ending()}, "ready": {a.Ready, in.Pods},
 		"launched": {a.Launched, in.launching()},
 	} {
 		if refers.to != "" {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v4"
 
@@ -150,7 +149,7 @@ func (s Scenario) validateChecks(in *scope, p *problems) {
 	}
 	for i, check := range s.Checks {
 		if check.Requirement != nil {
-			check.Validate(&Scope{in: in, where: fmt.Sprintf("checks[%d].%s", i, check.Kind), p: p})
+			check.Validate(&Scope{scope: in, where: fmt.Sprintf("checks[%d].%s", i, check.Kind), p: p})
 		}
 	}
 }
@@ -186,7 +185,7 @@ func (s Scenario) NeedsWatch() bool {
 
 // Scope is what the parameters of a check can refer to, and where their problems are reported.
 type Scope struct {
-	in    *scope
+	*scope
 	where string // the path of the check
 	p     *problems
 }
@@ -222,86 +221,69 @@ func (s *Scope) Positive(parameter string, d strict.Duration) { s.p.positive(s.p
 func (s *Scope) AtLeast0(parameter string, n int) { s.p.atLeast0(s.path(parameter), n) }
 
 // Node checks the parameter node.
-func (s *Scope) Node(name string) { s.in.node(s.where, name, s.p) }
+func (s *Scope) Node(name string) { s.node(s.where, name, s.p) }
 
 // NoticeFor checks the parameters node and notice: the notice must name the node.
-func (s *Scope) NoticeFor(node, notice string) { s.in.noticeFor(s.where, node, notice, s.p) }
+func (s *Scope) NoticeFor(node, notice string) {
+	s.Node(node)
+	s.OneOf("notice", notice, s.Notices())
+	if named, ok := s.Named[notice]; ok && notice != "" && !slices.Contains(named, node) {
+		s.Problem("notice", "%q does not name node %q", notice, node)
+	}
+}
 
 // NoticeForTwo checks the same parameters of a check of two handlers.
-func (s *Scope) NoticeForTwo(node, notice string) { s.in.noticeForTwo(s.where, node, notice, s.p) }
+func (s *Scope) NoticeForTwo(node, notice string) {
+	s.NoticeFor(node, notice)
+	if !s.hasOther {
+		s.Problem("", "requires a secondHandler")
+	}
+}
 
 // PodsFor checks the parameters node, notice and pods.
-func (s *Scope) PodsFor(node, notice, pods string) { s.in.podsFor(s.where, node, notice, pods, s.p) }
+func (s *Scope) PodsFor(node, notice, pods string) {
+	s.NoticeFor(node, notice)
+	s.OneOf("pods", pods, s.Pods)
+}
 
 // BudgetFor checks the same parameters of a check of pods with a budget.
 func (s *Scope) BudgetFor(node, notice, pods string) {
-	s.in.budgetFor(s.where, node, notice, pods, s.p)
+	s.NoticeFor(node, notice)
+	s.OneOf("pods", pods, s.budgeted)
 }
 
 // After checks the parameter after: a fault, a disturbance, or nothing.
-func (s *Scope) After(name string) { s.in.after(s.where, name, s.p) }
+func (s *Scope) After(name string) {
+	if name != "" {
+		s.OneOf("after", name, s.ending())
+	}
+}
 
 // NeedsProbe reports a problem if the scenario has no probe.
-func (s *Scope) NeedsProbe() { s.in.needsProbe(s.where, s.p) }
+func (s *Scope) NeedsProbe() { s.needsProbe(s.where, s.p) }
 
 // NeedsApplication reports a problem if the scenario probes no application.
-func (s *Scope) NeedsApplication(mode string) { s.in.needsApplication(s.where, mode, s.p) }
-
-// Deadline is the scenario's.
-func (s *Scope) Deadline() Deadline { return s.in.deadline }
-
-// Nodes are the names under nodes.
-func (s *Scope) Nodes() []string { return s.in.nodes }
-
-// Reclaimed are the nodes whose instance is taken.
-func (s *Scope) Reclaimed() []string { return s.in.reclaimed }
-
-// Disrupted are the nodes that the handler is to remove without a notice.
-func (s *Scope) Disrupted() []string { return s.in.disrupted }
-
-// Prepared reports whether something is prepared on a node.
-func (s *Scope) Prepared(node string) bool { return s.in.prepared[node] }
-
-// Pods are the groups of the workload.
-func (s *Scope) Pods() []string { return s.in.pods }
-
-// DaemonSets are those that steps deploy.
-func (s *Scope) DaemonSets() []string { return s.in.daemonSets }
-
-// Upgraded are the add-ons that steps upgrade.
-func (s *Scope) Upgraded() []string { return s.in.upgraded }
-
-// Sent are the notices and messages.
-func (s *Scope) Sent() []string { return s.in.sent }
-
-// Notices are the notices.
-func (s *Scope) Notices() []string { return s.in.noticeNames() }
-
-// Named are the nodes that a notice names.
-func (s *Scope) Named(notice string) []string { return s.in.notices[notice] }
-
-// Flood is how long the messages of a step are sent; false if it is sent once.
-func (s *Scope) Flood(message string) (time.Duration, bool) {
-	lasts, ok := s.in.floods[message]
-	return lasts, ok
+func (s *Scope) NeedsApplication(mode string) {
+	switch {
+	case s.application == nil:
+		s.Problem("", "needs probe.application")
+	case s.application.Transport == OverTCP && mode == string(history.Fixed):
+		s.Problem("mode", "%s needs probe.application.transport %s", mode, OverHTTP)
+	}
 }
-
-// Faults are those of the queue.
-func (s *Scope) Faults() []string { return s.in.faults }
 
 // APIFault checks a parameter: a fault on the API server of one of these types. It returns the fault.
-func (s *Scope) APIFault(parameter, name string, types ...history.FaultType) (Fault, bool) {
-	return s.in.apiFault(s.path(parameter), name, s.p, types...)
+func (s *Scope) APIFault(parameter, name string, types ...history.FaultType) (fault Fault, ok bool) {
+	var allowed []string
+	for _, f := range s.begun {
+		if f.On != history.OnAPI || !slices.Contains(types, f.Type) {
+			continue
+		}
+		allowed = append(allowed, f.Name)
+		if f.Name == name {
+			fault, ok = f, true
+		}
+	}
+	s.OneOf(parameter, name, allowed)
+	return fault, ok
 }
-
-// Disturbances are those of the handler.
-func (s *Scope) Disturbances() []string { return s.in.disturbances }
-
-// BudgetChanges are the steps that change a budget.
-func (s *Scope) BudgetChanges() []string { return s.in.budgetChanges }
-
-// Reconfigured are the steps that configure the handler otherwise.
-func (s *Scope) Reconfigured() []string { return s.in.reconfigured }
-
-// Deletions are the steps by which an operator deletes a Node object.
-func (s *Scope) Deletions() []string { return s.in.deletions }

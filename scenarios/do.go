@@ -231,7 +231,7 @@ func (d Do) validate(where string, in *scope, p *problems) {
 		in.node(where, d.Node, p)
 	}
 	if d.At != "" {
-		oneOf(p, where+".at", d.At, in.noticeNames())
+		oneOf(p, where+".at", d.At, in.Notices())
 	}
 	if does.validate != nil && complete {
 		does.validate(d, where, in, p)

@@ -40,7 +40,7 @@ func addOnActions() map[Verb]action {
 						p.add(where+".lameduck", "is only allowed with %s", CoreDNSAddOn)
 					}
 				}
-				in.upgraded = append(in.upgraded, d.AddOn)
+				in.Upgraded = append(in.Upgraded, d.AddOn)
 			},
 			effect: func(d Do) effect { return effect{shared: true, allDNSPods: d.AddOn == CoreDNSAddOn} },
 		},

@@ -58,8 +58,8 @@ func disturbance(words func(Do) string, needs ...string) action {
 	return action{
 		needs: append([]string{"name"}, needs...), text: words, effect: shared,
 		validate: func(d Do, where string, in *scope, p *problems) {
-			in.disturbances.define(where, d.Name, p)
-			in.once(where, d.Name, in.faults, p)
+			in.Disturbances.define(where, d.Name, p)
+			in.once(where, d.Name, in.Faults, p)
 			if !in.handler {
 				p.add(where, "the scenario has no handler")
 			}
@@ -96,14 +96,14 @@ func (a action) and(also func(d Do, where string, in *scope, p *problems)) actio
 const removal = time.Minute
 
 func validateConfigured(d Do, where string, in *scope, p *problems) {
-	in.reconfigured.define(where, d.Name, p)
-	for _, others := range []names{in.faults, in.disturbances, in.sent} {
+	in.Reconfigured.define(where, d.Name, p)
+	for _, others := range []names{in.Faults, in.Disturbances, in.Sent} {
 		in.once(where, d.Name, others, p)
 	}
 	for _, name := range d.Disrupts {
-		oneOf(p, where+".disrupts", name, in.nodes)
+		oneOf(p, where+".disrupts", name, in.Nodes)
 	}
-	in.disrupted = append(in.disrupted, d.Disrupts...)
+	in.Disrupted = append(in.Disrupted, d.Disrupts...)
 	if !slices.Contains(feature.Reconfigured(), in.feature) {
 		p.add(where, "requires as feature one of: %s", strings.Join(feature.Reconfigured(), ", "))
 	}

@@ -44,11 +44,11 @@ func nodeActions() map[Verb]action {
 				if d.Name == "" {
 					return
 				}
-				in.deletions.define(where, d.Name, p)
-				for _, others := range []names{in.faults, in.disturbances, in.sent, in.reconfigured} {
+				in.Deletions.define(where, d.Name, p)
+				for _, others := range []names{in.Faults, in.Disturbances, in.Sent, in.Reconfigured} {
 					in.once(where, d.Name, others, p)
 				}
-				in.disrupted = append(in.disrupted, d.Node)
+				in.Disrupted = append(in.Disrupted, d.Node)
 			},
 		},
 		Join: {

@@ -18,8 +18,8 @@ func workloadActions() map[Verb]action {
 			if !objectName.MatchString(d.DaemonSet) {
 				p.add(where+".daemonSet", "%q is no name of an object: lower case letters, digits and hyphens", d.DaemonSet)
 			}
-			in.once(where, d.DaemonSet, in.daemonSets, p)
-			in.daemonSets = append(in.daemonSets, d.DaemonSet)
+			in.once(where, d.DaemonSet, in.DaemonSets, p)
+			in.DaemonSets = append(in.DaemonSets, d.DaemonSet)
 			if !memory.MatchString(d.Memory) {
 				p.add(where+".memory", "%q is no amount of memory such as 2Gi or 512Mi", d.Memory)
 			}
@@ -48,7 +48,7 @@ func budgetActions() map[Verb]action {
 }
 
 func validateBudgetChange(d Do, where string, in *scope, p *problems) {
-	in.budgetChanges.define(where, d.Name, p)
+	in.BudgetChanges.define(where, d.Name, p)
 	oneOf(p, where+".pods", d.Pods, in.budgeted)
 	p.atLeast0(where+".minAvailable", *orZero(d.MinAvailable))
 }

@@ -17,8 +17,8 @@ type Fault struct {
 
 func (f Fault) validate(where string, in *scope, p *problems) {
 	in.begun = append(in.begun, f)
-	in.faults.define(where, f.Name, p)
-	in.once(where, f.Name, in.disturbances, p)
+	in.Faults.define(where, f.Name, p)
+	in.once(where, f.Name, in.Disturbances, p)
 	for _, problem := range f.Problems() {
 		at := where
 		switch problem.Field {
@@ -60,20 +60,4 @@ func (s Scenario) faultsOn(on history.FaultTarget) []Fault {
 // DeliversToAnother reports whether a copy of a message is to be received by another replica.
 func (s Scenario) DeliversToAnother() bool {
 	return slices.ContainsFunc(s.Faults(), func(f Fault) bool { return f.ToAnother })
-}
-
-// apiFault checks the field of a check that names a fault of the API server of one of the types.
-func (in *scope) apiFault(where, name string, p *problems, types ...history.FaultType) (fault Fault, ok bool) {
-	var allowed []string
-	for _, f := range in.begun {
-		if f.On != history.OnAPI || !slices.Contains(types, f.Type) {
-			continue
-		}
-		allowed = append(allowed, f.Name)
-		if f.Name == name {
-			fault, ok = f, true
-		}
-	}
-	oneOf(p, where, name, allowed)
-	return fault, ok
 }

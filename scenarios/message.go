@@ -122,7 +122,7 @@ func (m Message) String() string {
 }
 
 func (m Message) validate(where string, in *scope, p *problems) {
-	in.sent.define(where, m.Name, p)
+	in.Sent.define(where, m.Name, p)
 	if m.Body == "" {
 		p.add(where+".body", "must not be empty: SQS refuses it")
 	}
@@ -138,10 +138,10 @@ func (m Message) validate(where string, in *scope, p *problems) {
 		p.add(where+".for", "%s is less than every, %s: no message would be sent", m.For.D(), m.Every.D())
 	}
 	for _, node := range m.nodes() {
-		oneOf(p, where+".body", node, in.nodes)
+		oneOf(p, where+".body", node, in.Nodes)
 	}
 	if m.Every > 0 {
-		in.floods[m.Name] = m.For.D()
+		in.Floods[m.Name] = m.For.D()
 	}
 	if err := m.fits(); err != nil {
 		p.add(where+".body", "%v", err)

@@ -123,16 +123,16 @@ func (n Notice) validate(where string, in *scope, p *problems) {
 	if n.LaunchedSince != "" {
 		oneOf(p, where+".launchedSince", n.LaunchedSince, in.launching())
 	}
-	in.sent.define(where, n.Name, p)
-	in.notices[n.Name] = n.Nodes
+	in.Sent.define(where, n.Name, p)
+	in.Named[n.Name] = n.Nodes
 	oneOf(p, where+".type", n.Type, history.AllNoticeTypes())
 	for _, node := range n.Nodes {
-		oneOf(p, where+".nodes", node, in.nodes)
+		oneOf(p, where+".nodes", node, in.Nodes)
 	}
 	targets, allowed := count(len(n.Nodes) > 0, n.Instance != "", n.InstanceLike != "", n.FormerOf != "", n.LaunchedSince != ""), 1
 	if n.Health != nil {
 		p.onlyWith(where+".health", true, n.Type == history.ScheduledChange, "type scheduled-change")
-		earlier := slices.DeleteFunc(in.noticeNames(), func(name string) bool { return name == n.Name })
+		earlier := slices.DeleteFunc(in.Notices(), func(name string) bool { return name == n.Name })
 		n.Health.validate(where+".health", earlier, p)
 		if n.Health.NoEntities {
 			allowed = 0
@@ -146,7 +146,7 @@ func (n Notice) validate(where string, in *scope, p *problems) {
 	}
 	for field, node := range map[string]string{"instanceLike": n.InstanceLike, "formerOf": n.FormerOf} {
 		if node != "" {
-			oneOf(p, where+"."+field, node, in.nodes)
+			oneOf(p, where+"."+field, node, in.Nodes)
 		}
 	}
 	if n.Type == history.CapacityBlockExpiration {
@@ -168,7 +168,7 @@ func (n Notice) validate(where string, in *scope, p *problems) {
 		p.add(where+".nodes", "is required with type status-check")
 	}
 	p.onlyWith(where+".state", n.State != "", n.Type == history.StateChange, "type state-change")
-	if in.deadline.Fast <= 0 || in.deadline.Full <= 0 {
+	if in.Deadline.Fast <= 0 || in.Deadline.Full <= 0 {
 		p.add("deadline", "a scenario with a notice needs fast and full")
 	}
 }

@@ -190,9 +190,9 @@ func (s Scenario) validateObserve(p *problems) {
 		s.Probe.Application.validate(s.Probe.Probers, p)
 	}
 	in := s.scope()
-	in.nodes, in.capacity[ObservedNode], in.handler = []string{ObservedNode}, onSpot, s.Handler != HandlerNone
+	in.Nodes, in.capacity[ObservedNode], in.handler = []string{ObservedNode}, onSpot, s.Handler != HandlerNone
 	if s.Observe.Permission == SendNotice {
-		in.sent, in.notices[ObservedNotice] = names{ObservedNotice}, []string{ObservedNode}
+		in.Sent, in.Named[ObservedNotice] = names{ObservedNotice}, []string{ObservedNode}
 	}
 	if len(s.Checks) > 0 { // without a gate, an observation only measures
 		s.validateChecks(in, p)

@@ -41,13 +41,13 @@ func (r Reclaim) taken() string {
 }
 
 func (r Reclaim) validate(where string, in *scope, p *problems) {
-	in.reclaimed = append(in.reclaimed, r.Node)
-	oneOf(p, where+".node", r.Node, in.nodes)
+	in.Reclaimed = append(in.Reclaimed, r.Node)
+	oneOf(p, where+".node", r.Node, in.Nodes)
 	if r.After > 0 && !r.unannounced() {
 		p.add(where+".after", "is not allowed with at, which shows when")
 	}
 	if !r.unannounced() {
-		oneOf(p, where+".at", r.At, in.noticeNames())
+		oneOf(p, where+".at", r.At, in.Notices())
 	}
 }
 

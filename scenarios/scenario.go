@@ -206,11 +206,3 @@ func (s Scenario) validateOther(p *problems) {
 		p.add("secondHandler", "requires a handler under test")
 	}
 }
-
-// noticeForTwo checks a check of two handlers, of a node and a notice that names it.
-func (in *scope) noticeForTwo(where, node, notice string, p *problems) {
-	in.noticeFor(where, node, notice, p)
-	if !in.hasOther {
-		p.add(where, "requires a secondHandler")
-	}
-}

@@ -6,23 +6,23 @@ import (
 	"slices"
 	"time"
 
-	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
 // scope is what the fields of a step or a check can refer to: what the scenario
-// declares, and what the steps before it define. To the checks, all steps are earlier.
+// declares, and what the steps before it define. To the checks, all steps are earlier, and they
+// see the exported fields.
 type scope struct {
-	nodes    []string // names under nodes
+	Nodes    []string // names under nodes
 	capacity map[string]string
-	prepared map[string]bool
+	Prepared map[string]bool
 	// reservations are the capacity reservations of nodes.
 	reservations map[string]string
 	launched     map[string]bool
-	pods         []string // groups of the workload
+	Pods         []string // groups of the workload
 	budgeted     []string // those with a PodDisruptionBudget
 	second       []string // budgets that are not the first of their pods
-	deadline     Deadline // the scenario's
+	Deadline     Deadline // the scenario's
 	probe        bool     // it has a probe
 	// application is what its probe requests next to DNS; nil if nothing.
 	application *ApplicationProbe
@@ -31,35 +31,35 @@ type scope struct {
 	// securityGroups reports whether its pods have security groups of their own.
 	securityGroups bool
 
-	sent          names                    // notices and messages
-	notices       map[string][]string      // their nodes, by their names
-	floods        map[string]time.Duration // how long each lasts
-	reclaimed     []string                 // nodes whose instance is taken
-	faults        names
+	Sent          names                    // notices and messages
+	Named         map[string][]string      // their nodes, by their names
+	Floods        map[string]time.Duration // how long each lasts
+	Reclaimed     []string                 // nodes whose instance is taken
+	Faults        names
 	begun         []Fault
-	budgetChanges names
-	disturbances  names
-	reconfigured  names
-	deletions     names // of Node objects by an operator
-	daemonSets    names
-	upgraded      []string // add-ons
-	disrupted     []string // nodes that the handler is to remove without a notice
+	BudgetChanges names
+	Disturbances  names
+	Reconfigured  names
+	Deletions     names // of Node objects by an operator
+	DaemonSets    names
+	Upgraded      []string // add-ons
+	Disrupted     []string // nodes that the handler is to remove without a notice
 	feature       string
 }
 
 func (s Scenario) scope() *scope {
 	in := &scope{
-		capacity: map[string]string{}, prepared: map[string]bool{}, reservations: map[string]string{}, launched: map[string]bool{},
-		nodes: slices.Sorted(maps.Keys(s.Nodes)), pods: s.Workload.Groups(), budgeted: s.Workload.budgeted(), second: s.Workload.second(),
-		deadline: s.Deadline, probe: s.Probe != nil, handler: s.Handler != HandlerNone, hasOther: s.OtherHandler != nil,
-		notices: map[string][]string{}, floods: map[string]time.Duration{}, feature: s.Feature,
+		capacity: map[string]string{}, Prepared: map[string]bool{}, reservations: map[string]string{}, launched: map[string]bool{},
+		Nodes: slices.Sorted(maps.Keys(s.Nodes)), Pods: s.Workload.Groups(), budgeted: s.Workload.budgeted(), second: s.Workload.second(),
+		Deadline: s.Deadline, probe: s.Probe != nil, handler: s.Handler != HandlerNone, hasOther: s.OtherHandler != nil,
+		Named: map[string][]string{}, Floods: map[string]time.Duration{}, feature: s.Feature,
 		securityGroups: s.Workload.SecurityGroups,
 	}
 	if s.Probe != nil {
 		in.application = s.Probe.Application
 	}
 	for name, pick := range s.Nodes {
-		in.capacity[name], in.prepared[name], in.launched[name] = pick.Capacity, pick.Prepared != nil, pick.Launched != nil
+		in.capacity[name], in.Prepared[name], in.launched[name] = pick.Capacity, pick.Prepared != nil, pick.Launched != nil
 		if pick.Prepared != nil {
 			in.reservations[name] = pick.Prepared.CapacityReservation
 		}
@@ -82,26 +82,16 @@ func (n *names) define(where, name string, p *problems) {
 }
 
 // noticeNames lists the notices in the order of their steps.
-func (in *scope) noticeNames() []string {
-	return slices.DeleteFunc(slices.Clone(in.sent), func(name string) bool {
-		_, isNotice := in.notices[name]
+func (in *scope) Notices() []string {
+	return slices.DeleteFunc(slices.Clone(in.Sent), func(name string) bool {
+		_, isNotice := in.Named[name]
 		return !isNotice
 	})
 }
 
 // launching are the steps because of which a handler launches instances.
 func (in *scope) launching() []string {
-	return slices.Concat(in.noticeNames(), in.reconfigured, in.deletions)
-}
-
-// needsApplication reports a problem if the scenario probes no application.
-func (in *scope) needsApplication(where, mode string, p *problems) {
-	switch {
-	case in.application == nil:
-		p.add(where, "needs probe.application")
-	case in.application.Transport == OverTCP && mode == string(history.Fixed):
-		p.add(where+".mode", "%s needs probe.application.transport %s", mode, OverHTTP)
-	}
+	return slices.Concat(in.Notices(), in.Reconfigured, in.Deletions)
 }
 
 // needsSecurityGroups reports a problem if no pods depend on the add-on vpc-cni.
@@ -119,40 +109,10 @@ func (in *scope) needsProbe(where string, p *problems) {
 }
 
 // node checks the field node of a check.
-func (in *scope) node(where, name string, p *problems) { oneOf(p, where+".node", name, in.nodes) }
-
-// noticeFor checks the fields node and notice of a check: the notice must name the
-// node.
-func (in *scope) noticeFor(where, node, notice string, p *problems) {
-	in.node(where, node, p)
-	oneOf(p, where+".notice", notice, in.noticeNames())
-	if named, ok := in.notices[notice]; ok && notice != "" && !slices.Contains(named, node) {
-		p.add(where+".notice", "%q does not name node %q", notice, node)
-	}
-}
-
-// podsFor checks the fields node, notice and pods of a check.
-func (in *scope) podsFor(where, node, notice, pods string, p *problems) {
-	in.noticeFor(where, node, notice, p)
-	oneOf(p, where+".pods", pods, in.pods)
-}
-
-// budgetFor checks the fields node, notice and pods of a check about pods with a
-// budget.
-func (in *scope) budgetFor(where, node, notice, pods string, p *problems) {
-	in.noticeFor(where, node, notice, p)
-	oneOf(p, where+".pods", pods, in.budgeted)
-}
-
-// after checks the field after of a check: a fault, a disturbance, or nothing.
-func (in *scope) after(where, name string, p *problems) {
-	if name != "" {
-		oneOf(p, where+".after", name, in.ending())
-	}
-}
+func (in *scope) node(where, name string, p *problems) { oneOf(p, where+".node", name, in.Nodes) }
 
 // ending are the names of what begins with one step and ends later.
-func (in *scope) ending() []string { return slices.Concat(in.faults, in.disturbances) }
+func (in *scope) ending() []string { return slices.Concat(in.Faults, in.Disturbances) }
 
 // once reports a problem if the step at that path has a name of other steps.
 func (in *scope) once(where, name string, others names, p *problems) {

@@ -17,7 +17,7 @@ type AddOnUpgraded struct {
 
 // Validate checks the parameters.
 func (c AddOnUpgraded) Validate(in *scenarios.Scope) {
-	in.OneOf("addOn", c.AddOn, in.Upgraded())
+	in.OneOf("addOn", c.AddOn, in.Upgraded)
 }
 
 // DecidedBy is how long it needs the recording.

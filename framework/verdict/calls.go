@@ -50,7 +50,7 @@ func (c Calls) Validate(in *scenarios.Scope) {
 	case c.toAPI():
 		in.APIFault("during", c.During, history.FaultTypes(history.OnAPI)...)
 	default:
-		in.OneOf("during", c.During, in.Faults())
+		in.OneOf("during", c.During, in.Faults)
 	}
 }
 

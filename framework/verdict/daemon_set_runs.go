@@ -23,8 +23,8 @@ type DaemonSetRuns struct {
 
 // Validate checks the parameters.
 func (c DaemonSetRuns) Validate(in *scenarios.Scope) {
-	in.OneOf("name", c.Name, in.DaemonSets())
-	in.OneOf("of", c.Of, in.Reconfigured())
+	in.OneOf("name", c.Name, in.DaemonSets)
+	in.OneOf("of", c.Of, in.Reconfigured)
 	in.Positive("within", c.Within)
 }
 

@@ -23,7 +23,7 @@ type Deleted struct {
 
 // Validate checks the parameters.
 func (c Deleted) Validate(in *scenarios.Scope) {
-	in.OneOf("of", c.Of, in.Sent())
+	in.OneOf("of", c.Of, in.Sent)
 	in.After(c.After)
 	in.Positive("within", c.Within)
 }

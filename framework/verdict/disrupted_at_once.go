@@ -17,7 +17,7 @@ type DisruptedAtOnce struct {
 
 // Validate checks the parameters.
 func (c DisruptedAtOnce) Validate(in *scenarios.Scope) {
-	in.OneOf("of", c.Of, in.Reconfigured())
+	in.OneOf("of", c.Of, in.Reconfigured)
 	if c.Max < 1 {
 		in.Problem("max", "%d is less than 1: none could be removed", c.Max)
 	}

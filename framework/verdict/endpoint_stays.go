@@ -20,7 +20,7 @@ type EndpointStays struct {
 // Validate checks the parameters.
 func (c EndpointStays) Validate(in *scenarios.Scope) {
 	in.Node(c.Node)
-	if slices.Contains(in.Nodes(), c.Node) && !slices.Contains(in.Reclaimed(), c.Node) {
+	if slices.Contains(in.Nodes, c.Node) && !slices.Contains(in.Reclaimed, c.Node) {
 		in.Problem("node", "no step takes the instance of %q, so the check could never be decided", c.Node)
 	}
 	in.Positive("atLeast", c.AtLeast)

@@ -24,8 +24,8 @@ const shortestSoak = 5 * time.Minute
 
 // Validate checks the parameters.
 func (c HandlerMemory) Validate(in *scenarios.Scope) {
-	in.OneOf("during", c.During, in.Sent())
-	if lasts, flood := in.Flood(c.During); slices.Contains(in.Sent(), c.During) && (!flood || lasts < shortestSoak) {
+	in.OneOf("during", c.During, in.Sent)
+	if lasts, flood := in.Floods[c.During]; slices.Contains(in.Sent, c.During) && (!flood || lasts < shortestSoak) {
 		in.Problem("during", "%q is not a message step with every, and with for of at least %s", c.During, shortestSoak)
 	}
 	if c.GrowthMiB <= 0 {

@@ -18,7 +18,7 @@ type MidDrain struct {
 // Validate checks the parameters.
 func (c MidDrain) Validate(in *scenarios.Scope) {
 	in.Node(c.Node)
-	in.OneOf("disturbance", c.Disturbance, in.Disturbances())
+	in.OneOf("disturbance", c.Disturbance, in.Disturbances)
 }
 
 // DecidedBy is how long it needs the recording.

@@ -28,14 +28,14 @@ func (c Removed) Validate(in *scenarios.Scope) {
 	switch {
 	case c.Node == "":
 		in.OneOf("of", c.Of, in.Notices())
-		if len(in.Named(c.Of)) > 0 {
+		if len(in.Named[c.Of]) > 0 {
 			in.Problem("of", "%q names nodes: only a notice with launchedSince can name instances without one", c.Of)
 		}
 	case c.Of == "":
-		in.OneOf("node", c.Node, in.Reclaimed())
+		in.OneOf("node", c.Node, in.Reclaimed)
 	default:
-		in.OneOf("node", c.Node, in.Disrupted())
-		in.OneOf("of", c.Of, slices.Concat(in.Reconfigured(), in.Deletions()))
+		in.OneOf("node", c.Node, in.Disrupted)
+		in.OneOf("of", c.Of, slices.Concat(in.Reconfigured, in.Deletions))
 	}
 	in.Positive("within", c.Within)
 }

@@ -24,8 +24,8 @@ type ReplacedFirst struct {
 
 // Validate checks the parameters.
 func (c ReplacedFirst) Validate(in *scenarios.Scope) {
-	in.OneOf("node", c.Node, in.Disrupted())
-	in.OneOf("of", c.Of, in.Reconfigured())
+	in.OneOf("node", c.Node, in.Disrupted)
+	in.OneOf("of", c.Of, in.Reconfigured)
 	in.Positive("within", c.Within)
 	in.AtLeast0("replacements", c.Replacements)
 }

@@ -20,7 +20,7 @@ type Resumed struct {
 // Validate checks the parameters.
 func (c Resumed) Validate(in *scenarios.Scope) {
 	in.Node(c.Node)
-	in.OneOf("budget", c.Budget, in.BudgetChanges())
+	in.OneOf("budget", c.Budget, in.BudgetChanges)
 	in.Positive("within", c.Within)
 }
 

@@ -17,7 +17,7 @@ type StopsCleanly struct {
 
 // Validate checks the parameters.
 func (c StopsCleanly) Validate(in *scenarios.Scope) {
-	in.OneOf("disturbance", c.Disturbance, in.Disturbances())
+	in.OneOf("disturbance", c.Disturbance, in.Disturbances)
 }
 
 // DecidedBy is how long it needs the recording.

@@ -22,7 +22,7 @@ type TakenOver struct {
 // Validate checks the parameters.
 func (c TakenOver) Validate(in *scenarios.Scope) {
 	in.Node(c.Node)
-	in.OneOf("disturbance", c.Disturbance, in.Disturbances())
+	in.OneOf("disturbance", c.Disturbance, in.Disturbances)
 	in.Positive("within", c.Within)
 }
 
