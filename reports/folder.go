@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -73,10 +74,7 @@ func (f Folder) Attempt(s scenarios.Scenario, attempt int) (string, error) {
 
 // Remove removes what was recorded of a scenario.
 func (f Folder) Remove(s scenarios.Scenario) error {
-	if err := os.RemoveAll(filepath.Join(f.Path, s.Name)); err != nil {
-		return fmt.Errorf("remove what an earlier session recorded: %w", err)
-	}
-	return nil
+	return wrap.Errorf(os.RemoveAll(filepath.Join(f.Path, s.Name)), "remove what an earlier session recorded")
 }
 
 // Relative is an attempt's folder in the form of Entry.History.

@@ -18,6 +18,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/loss"
 	"github.com/spotdrill/spotdrill/framework/verdict"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -43,10 +44,8 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	if err := tmpl.Execute(&b, page); err != nil {
 		return fmt.Errorf("render HTML report: %w", err)
 	}
-	if _, err := b.WriteTo(w); err != nil {
-		return fmt.Errorf("write HTML report: %w", err)
-	}
-	return nil
+	_, err = b.WriteTo(w)
+	return wrap.Errorf(err, "write HTML report")
 }
 
 // page is what the template page.html shows.

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/spotdrill/spotdrill/framework/verdict"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 // WriteOpenMetrics writes the report as OpenMetrics text, for node_exporter's textfile collector or a
@@ -66,8 +67,6 @@ func (r *Report) WriteOpenMetrics(w io.Writer) error {
 			return fmt.Errorf("write OpenMetrics: %w", err)
 		}
 	}
-	if _, err := expfmt.FinalizeOpenMetrics(w); err != nil {
-		return fmt.Errorf("write OpenMetrics: %w", err)
-	}
-	return nil
+	_, err = expfmt.FinalizeOpenMetrics(w)
+	return wrap.Errorf(err, "write OpenMetrics")
 }

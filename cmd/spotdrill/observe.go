@@ -18,6 +18,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/observe"
 	"github.com/spotdrill/spotdrill/framework/verdict"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/reports"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -153,10 +154,7 @@ func runOrWait(command []string, duration time.Duration, out io.Writer) observe.
 		if errors.Is(context.Cause(ctx), observe.ErrTooLong) {
 			return fmt.Errorf("%s: %w: raise --for, or --max-queries, or lower --rate or --probers", command[0], observe.ErrTooLong)
 		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", command[0], err)
-		}
-		return nil
+		return wrap.Errorf(err, "%s", command[0])
 	}}
 }
 

@@ -9,6 +9,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 const (
@@ -88,10 +90,8 @@ func (a *AWS) Tag(ctx context.Context, id string, tags map[string]string) error 
 	if len(tags) == 0 {
 		return nil
 	}
-	if _, err := a.ec2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{id}, Tags: inEC2(tags)}); err != nil {
-		return fmt.Errorf("tag instance %s: %w", id, err)
-	}
-	return nil
+	_, err := a.ec2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{id}, Tags: inEC2(tags)})
+	return wrap.Errorf(err, "tag instance %s", id)
 }
 
 func inEC2(tags map[string]string) (out []types.Tag) {
@@ -166,8 +166,6 @@ func (a *AWS) Terminate(ctx context.Context, ids []string) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	if _, err := a.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids}); err != nil {
-		return fmt.Errorf("terminate instances %v: %w", ids, err)
-	}
-	return nil
+	_, err := a.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids})
+	return wrap.Errorf(err, "terminate instances %v", ids)
 }

@@ -14,6 +14,8 @@ import (
 	ebtypes "github.com/aws/aws-sdk-go-v2/service/eventbridge/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 // maxEntries is how many events PutEvents takes in one call.
@@ -31,10 +33,7 @@ func (a *AWS) Put(ctx context.Context, n Notice) ([]string, error) {
 		return nil, fmt.Errorf("put notice: %w", err)
 	}
 	ids, err := a.PutEvents(ctx, envelopes)
-	if err != nil {
-		return ids, fmt.Errorf("put notice %s: %w", n.Type, err)
-	}
-	return ids, nil
+	return ids, wrap.Errorf(err, "put notice %s", n.Type)
 }
 
 // PutEvents sends events to EventBridge unchanged and returns their ids as Put does.
@@ -223,8 +222,5 @@ func SendToBus(ctx context.Context, cfg aws.Config, bus string, n Notice) ([]str
 	}
 	client := eventbridge.NewFromConfig(cfg, func(o *eventbridge.Options) { o.Retryer = aws.NopRetryer{} })
 	ids, err := putEvents(ctx, client, bus, envelopes)
-	if err != nil {
-		err = fmt.Errorf("send notice %s to event bus %s: %w", n.Type, bus, err)
-	}
-	return ids, err
+	return ids, wrap.Errorf(err, "send notice %s to event bus %s", n.Type, bus)
 }

@@ -15,6 +15,7 @@ import (
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/spotdrill/spotdrill/framework/iam"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 // retention is how long the queue of the stack keeps messages: MessageRetentionPeriod of stack.yaml.
@@ -47,10 +48,8 @@ func (a *AWS) DeleteQueue(ctx context.Context) (create func(context.Context) err
 		return nil, fmt.Errorf("delete queue %s: %w", name, err)
 	}
 	return func(ctx context.Context) error {
-		if _, err := a.queues.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes}); err != nil {
-			return fmt.Errorf("create queue %s again: %w", name, err)
-		}
-		return nil
+		_, err := a.queues.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
+		return wrap.Errorf(err, "create queue %s again", name)
 	}, nil
 }
 
@@ -62,10 +61,8 @@ func (a *AWS) KeepMessages(ctx context.Context, d time.Duration) (putBack func(c
 	}
 	set := func(ctx context.Context, d time.Duration) error {
 		attributes := map[string]string{string(sqstypes.QueueAttributeNameMessageRetentionPeriod): strconv.Itoa(int(d.Seconds()))}
-		if _, err := a.queues.SetQueueAttributes(ctx, &sqs.SetQueueAttributesInput{QueueUrl: &a.queueURL, Attributes: attributes}); err != nil {
-			return fmt.Errorf("set the retention to %s: %w", d, err)
-		}
-		return nil
+		_, err := a.queues.SetQueueAttributes(ctx, &sqs.SetQueueAttributesInput{QueueUrl: &a.queueURL, Attributes: attributes})
+		return wrap.Errorf(err, "set the retention to %s", d)
 	}
 	return func(ctx context.Context) error { return set(ctx, retention) }, set(ctx, d)
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/smithy-go"
+
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 //go:embed stack.yaml
@@ -43,10 +45,8 @@ func (a *AWS) DeployStack(ctx context.Context, cluster string) error {
 	}
 	a.queueURL = aws.ToString(out.QueueUrl)
 	// A run that was killed can have left it otherwise.
-	if _, err := a.KeepMessages(ctx, retention); err != nil {
-		return fmt.Errorf("deploy stack of cluster %s: %w", cluster, err)
-	}
-	return nil
+	_, err = a.KeepMessages(ctx, retention)
+	return wrap.Errorf(err, "deploy stack of cluster %s", cluster)
 }
 
 // QueueURL is the queue's URL for a client that reaches SQS at endpoint, for instance

@@ -24,6 +24,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/engine"
 	"github.com/spotdrill/spotdrill/framework/objects"
 	"github.com/spotdrill/spotdrill/framework/wait"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/kind"
 )
 
@@ -178,10 +179,7 @@ func (c *Cluster) Create(ctx context.Context, opts Options) error {
 	case <-ctx.Done():
 		err = errors.Join(ctx.Err(), <-done, c.Delete(context.WithoutCancel(ctx)))
 	}
-	if err != nil {
-		return fmt.Errorf("create kind cluster %s: %w", opts.Name, err)
-	}
-	return nil
+	return wrap.Errorf(err, "create kind cluster %s", opts.Name)
 }
 
 // render returns kind's configuration for the cluster.
@@ -243,8 +241,5 @@ func (c *Cluster) Delete(ctx context.Context) error {
 		// already stopped does not matter.
 		_ = c.engine.Kill(ctx, n.String())
 	}
-	if err := c.provider.Delete(c.Name, filepath.Join(os.TempDir(), "spotdrill-no-kubeconfig")); err != nil {
-		return fmt.Errorf("delete kind cluster %s: %w", c.Name, err)
-	}
-	return nil
+	return wrap.Errorf(c.provider.Delete(c.Name, filepath.Join(os.TempDir(), "spotdrill-no-kubeconfig")), "delete kind cluster %s", c.Name)
 }

@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 // killAll kills the processes whose cgroup contains the id of one of the containers, its
@@ -25,10 +27,8 @@ func (c *Cluster) Kill(ctx context.Context, p corev1.Pod) error {
 		}
 		argv = append(argv, id)
 	}
-	if _, err := c.engine.Exec(ctx, p.Spec.NodeName, nil, argv...); err != nil {
-		return fmt.Errorf("kill the containers of pod %s/%s on node %s: %w", p.Namespace, p.Name, p.Spec.NodeName, err)
-	}
-	return nil
+	_, err := c.engine.Exec(ctx, p.Spec.NodeName, nil, argv...)
+	return wrap.Errorf(err, "kill the containers of pod %s/%s on node %s", p.Namespace, p.Name, p.Spec.NodeName)
 }
 
 // cutOffComment identifies the rules of CutOff.
@@ -47,10 +47,8 @@ const reconnectAll = `iptables -w -S FORWARD | sed -n '/` + cutOffComment + `/{s
 // CutOff drops every packet from the pod to the API server, including those of open
 // connections, until Reconnect.
 func (c *Cluster) CutOff(ctx context.Context, p corev1.Pod) error {
-	if _, err := c.engine.Exec(ctx, p.Spec.NodeName, nil, "sh", "-ec", "iptables -w -I "+cutOffRule(p)); err != nil {
-		return fmt.Errorf("cut pod %s/%s off from the API server: %w", p.Namespace, p.Name, err)
-	}
-	return nil
+	_, err := c.engine.Exec(ctx, p.Spec.NodeName, nil, "sh", "-ec", "iptables -w -I "+cutOffRule(p))
+	return wrap.Errorf(err, "cut pod %s/%s off from the API server", p.Namespace, p.Name)
 }
 
 // Reconnect undoes CutOff and returns how many packets were dropped.
@@ -61,16 +59,12 @@ func (c *Cluster) Reconnect(ctx context.Context, p corev1.Pod) (dropped int, err
 	if err != nil {
 		return 0, fmt.Errorf("reconnect pod %s/%s to the API server: %w", p.Namespace, p.Name, err)
 	}
-	if _, err := fmt.Sscan(out, &dropped); err != nil {
-		return 0, fmt.Errorf("parse the number of dropped packets of pod %s/%s from %q: %w", p.Namespace, p.Name, out, err)
-	}
-	return dropped, nil
+	_, err = fmt.Sscan(out, &dropped)
+	return dropped, wrap.Errorf(err, "parse the number of dropped packets of pod %s/%s from %q", p.Namespace, p.Name, out)
 }
 
 // DeletePod deletes a pod gracefully, as kubectl delete does.
 func (c *Cluster) DeletePod(ctx context.Context, p corev1.Pod) error {
-	if err := c.Clientset.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{}); err != nil {
-		return fmt.Errorf("delete pod %s/%s: %w", p.Namespace, p.Name, err)
-	}
-	return nil
+	err := c.Clientset.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{})
+	return wrap.Errorf(err, "delete pod %s/%s", p.Namespace, p.Name)
 }

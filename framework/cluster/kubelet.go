@@ -9,6 +9,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/nodes"
 	"github.com/spotdrill/spotdrill/framework/wait"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 // StartAgain starts a node that Reclaim took, with the disk and the Node object that it had,
@@ -39,10 +40,8 @@ func (c *Cluster) Rejoin(ctx context.Context, node, id string) error {
 
 // StopKubelet stops a node's kubelet. Its containers go on.
 func (c *Cluster) StopKubelet(ctx context.Context, node string) error {
-	if _, err := c.engine.Exec(ctx, node, nil, "systemctl", "stop", "kubelet"); err != nil {
-		return fmt.Errorf("stop the kubelet of %s: %w", node, err)
-	}
-	return nil
+	_, err := c.engine.Exec(ctx, node, nil, "systemctl", "stop", "kubelet")
+	return wrap.Errorf(err, "stop the kubelet of %s", node)
 }
 
 // StartKubelet starts a node's kubelet again. It does nothing on a node that is not running.
@@ -129,10 +128,8 @@ const staticFile = "/etc/kubernetes/manifests/spotdrill.yaml"
 func (c *Cluster) PutStatic(ctx context.Context, node, manifest string) error {
 	const write = `mkdir -p /etc/kubernetes/manifests; cat >/etc/kubernetes/spotdrill.yaml; mv /etc/kubernetes/spotdrill.yaml "$1"`
 	c.staticFree = false
-	if _, err := c.engine.Exec(ctx, node, strings.NewReader(manifest), "sh", "-ec", write, "sh", staticFile); err != nil {
-		return fmt.Errorf("put a static pod on node %s: %w", node, err)
-	}
-	return nil
+	_, err := c.engine.Exec(ctx, node, strings.NewReader(manifest), "sh", "-ec", write, "sh", staticFile)
+	return wrap.Errorf(err, "put a static pod on node %s", node)
 }
 
 // RemoveStatic removes our static pods from the running nodes, including those that an

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/vpccni"
 	"github.com/spotdrill/spotdrill/framework/wait"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/kind"
 )
 
@@ -77,10 +78,8 @@ func (c *Cluster) setUpNode(ctx context.Context, n podRange, subnets []string, a
 			script += routeTo(peer)
 		}
 	}
-	if _, err := c.engine.Exec(ctx, n.node, &conf, "sh", "-ec", script); err != nil {
-		return fmt.Errorf("set up the network of node %s: %w", n.node, err)
-	}
-	return nil
+	_, err := c.engine.Exec(ctx, n.node, &conf, "sh", "-ec", script)
+	return wrap.Errorf(err, "set up the network of node %s", n.node)
 }
 
 func routeTo(n podRange) string { return fmt.Sprintf("ip route replace %s via %s\n", n.podCIDR, n.ip) }

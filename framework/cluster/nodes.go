@@ -15,6 +15,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/nodes"
 	"github.com/spotdrill/spotdrill/framework/wait"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/kind"
 )
 
@@ -95,10 +96,7 @@ func (c *Cluster) nodesOf(capacity string) []Node {
 // Reclaim takes a node's instance as EC2 does at the deadline of a notice: it kills the
 // container, with everything in it, without warning.
 func (c *Cluster) Reclaim(ctx context.Context, node string) error {
-	if err := c.engine.Kill(ctx, node); err != nil {
-		return fmt.Errorf("reclaim node %s: %w", node, err)
-	}
-	return nil
+	return wrap.Errorf(c.engine.Kill(ctx, node), "reclaim node %s", node)
 }
 
 // WaitReady waits until every node is Ready, has no taints but the control plane's own,

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/nodes"
 	"github.com/spotdrill/spotdrill/framework/wait"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/kind"
 )
 
@@ -36,10 +37,7 @@ func (c *Cluster) Restore(ctx context.Context, lost []string, leftovers func(key
 		if outdated {
 			networkOutdated.Store(true)
 		}
-		if err != nil {
-			err = fmt.Errorf("bring node %s back: %w", n.Name, err)
-		}
-		return what, err
+		return what, wrap.Errorf(err, "bring node %s back", n.Name)
 	})
 	// If this Restore fails before it has set up the network, a later one does it.
 	c.networkOutdated = c.networkOutdated || networkOutdated.Load()
@@ -206,10 +204,8 @@ func providerID(id string) string { return "--provider-id=" + id }
 // startKubeletAs starts a kubelet that was stopped with some of its flags changed.
 func (c *Cluster) startKubeletAs(ctx context.Context, node string, flags ...string) error {
 	command := append([]string{"sh", "-ec", startKubelet, "sh"}, flags...)
-	if _, err := c.engine.Exec(ctx, node, nil, command...); err != nil {
-		return fmt.Errorf("start the kubelet of %s with %s: %w", node, strings.Join(flags, " "), err)
-	}
-	return nil
+	_, err := c.engine.Exec(ctx, node, nil, command...)
+	return wrap.Errorf(err, "start the kubelet of %s with %s", node, strings.Join(flags, " "))
 }
 
 // deleteNode deletes a Node object, removes its finalizers, and waits until it is gone.

@@ -19,6 +19,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/nodes"
 	"github.com/spotdrill/spotdrill/framework/wait"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/kind"
 )
 
@@ -80,11 +81,7 @@ func (s Spares) Parked(ctx context.Context, spare string) (bool, error) {
 // Park makes a worker one that an instance can be launched as. Its container is started again:
 // nothing of what ran there is left. Its Node object and its pods are removed from the API.
 func (s Spares) Park(ctx context.Context, spare string) (err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("park worker %s: %w", spare, err)
-		}
-	}()
+	defer func() { err = wrap.Errorf(err, "park worker %s", spare) }()
 	if s.c.isVirtual(spare) {
 		return s.unregister(ctx, spare)
 	}
@@ -137,11 +134,7 @@ type Instance struct {
 // registered the node and the node has the pod network. If the kubelet does not, the error
 // has its last words.
 func (s Spares) Join(ctx context.Context, spare string, as Instance) (err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("join instance %s as node %s: %w", as.ID, spare, err)
-		}
-	}()
+	defer func() { err = wrap.Errorf(err, "join instance %s as node %s", as.ID, spare) }()
 	if s.c.isVirtual(spare) {
 		return s.joinVirtual(ctx, spare, as)
 	}
@@ -180,10 +173,8 @@ func (s Spares) Join(ctx context.Context, spare string, as Instance) (err error)
 // limitMemory makes a worker's kubelet see no more memory than its instance has. Karpenter reads
 // what the nodes of a type have, and expects as much of the next one.
 func (s Spares) limitMemory(ctx context.Context, spare string, bytes int64) error {
-	if _, err := s.c.engine.Exec(ctx, spare, nil, "sh", "-ec", limitMemory, "sh", strconv.FormatInt(bytes/1024, 10)); err != nil {
-		return fmt.Errorf("limit its memory: %w", err)
-	}
-	return nil
+	_, err := s.c.engine.Exec(ctx, spare, nil, "sh", "-ec", limitMemory, "sh", strconv.FormatInt(bytes/1024, 10))
+	return wrap.Errorf(err, "limit its memory")
 }
 
 // limitMemory changes MemTotal in /proc/meminfo, which the kubelet reads, unless it is less. The
@@ -197,10 +188,7 @@ mount --bind /run/meminfo /proc/meminfo
 func (s Spares) advertisePodENIs(ctx context.Context, node string, n int64) error {
 	patch := fmt.Appendf(nil, `{"status":{"capacity":{%[1]q:"%[2]d"},"allocatable":{%[1]q:"%[2]d"}}}`, coredns.PodENI, n)
 	_, err := s.c.Clientset.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
-	if err != nil {
-		return fmt.Errorf("advertise %s: %w", coredns.PodENI, err)
-	}
-	return nil
+	return wrap.Errorf(err, "advertise %s", coredns.PodENI)
 }
 
 // answerTimeout bounds the reading of a kubelet's log.

@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 // stateName is the ConfigMap in kube-system with the cluster's digest and its original
@@ -28,10 +30,8 @@ func (c *Cluster) WriteState(ctx context.Context, digest, dns string) error {
 		ObjectMeta: metav1.ObjectMeta{Name: stateName, Namespace: metav1.NamespaceSystem},
 		Data:       map[string]string{"digest": digest, DNSState: dns, "labels": labels},
 	}
-	if _, err := c.Clientset.CoreV1().ConfigMaps(cm.Namespace).Create(ctx, cm, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("write the cluster's state: %w", err)
-	}
-	return nil
+	_, err = c.Clientset.CoreV1().ConfigMaps(cm.Namespace).Create(ctx, cm, metav1.CreateOptions{})
+	return wrap.Errorf(err, "write the cluster's state")
 }
 
 // readLabels returns the nodes' labels, by node, as JSON.
@@ -66,10 +66,8 @@ func (c *Cluster) originalLabels(ctx context.Context) (map[string]map[string]str
 		return nil, err
 	}
 	labels := map[string]map[string]string{}
-	if err := json.Unmarshal([]byte(state["labels"]), &labels); err != nil {
-		return nil, fmt.Errorf("parse the nodes' original labels: %w", err)
-	}
-	return labels, nil
+	err = json.Unmarshal([]byte(state["labels"]), &labels)
+	return labels, wrap.Errorf(err, "parse the nodes' original labels")
 }
 
 // ReadState reads what WriteState wrote.

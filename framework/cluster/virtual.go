@@ -7,12 +7,13 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/spotdrill/spotdrill/framework/nodes"
 	"github.com/spotdrill/spotdrill/framework/wait"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/kind"
 )
 
@@ -94,20 +95,15 @@ func (s Spares) SetVirtual(ctx context.Context, nodes, cores int) error {
 	_, err := onEach(names, func(name *string) ([]string, error) {
 		const gib = 1 << 30
 		as := Instance{ID: *name, CPU: int64(cores) * 1000, Memory: 16 * gib, MemoryTotal: 16 * gib, Pods: 110}
-		if err := s.joinVirtual(ctx, *name, as); err != nil {
-			return nil, fmt.Errorf("join virtual node %s: %w", *name, err)
-		}
-		return nil, nil
+		return nil, wrap.Errorf(s.joinVirtual(ctx, *name, as), "join virtual node %s", *name)
 	})
 	return err
 }
 
 // endVirtual deletes the Node object: there is no kubelet that could stop.
 func (s Spares) endVirtual(ctx context.Context, name string) error {
-	if err := s.c.Clientset.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete virtual node %s: %w", name, err)
-	}
-	return nil
+	err := s.c.Clientset.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{})
+	return wrap.Errorf(client.IgnoreNotFound(err), "delete virtual node %s", name)
 }
 
 // RemoveVirtual removes the virtual nodes that an earlier run left.

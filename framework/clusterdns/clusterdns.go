@@ -27,6 +27,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/engine"
 	"github.com/spotdrill/spotdrill/framework/nodes"
 	"github.com/spotdrill/spotdrill/framework/wait"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 // CoreDNS is the one of a cluster.
@@ -226,10 +227,8 @@ func (d *CoreDNS) replace(ctx context.Context, text string, change func(*appsv1.
 		}
 		change(deploy)
 		replicas, deploy.Spec.Replicas = ptr.Deref(deploy.Spec.Replicas, 1), ptr.To(int32(0))
-		if _, err := d.client.AppsV1().Deployments(namespace).Update(ctx, deploy, metav1.UpdateOptions{}); err != nil {
-			return fmt.Errorf("set Deployment coredns: %w", err)
-		}
-		return nil
+		_, err = d.client.AppsV1().Deployments(namespace).Update(ctx, deploy, metav1.UpdateOptions{})
+		return wrap.Errorf(err, "set Deployment coredns")
 	})
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 // RunningPods returns the CoreDNS pods of a node that are not terminating; of all nodes if
@@ -52,10 +53,7 @@ func (d *CoreDNS) Misplace(ctx context.Context) error {
 
 func (d *CoreDNS) patch(ctx context.Context, patch string) error {
 	_, err := d.client.AppsV1().Deployments(namespace).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-	if err != nil {
-		return fmt.Errorf("patch Deployment coredns with %s: %w", patch, err)
-	}
-	return nil
+	return wrap.Errorf(err, "patch Deployment coredns with %s", patch)
 }
 
 // CorefileEdit is a change of the Corefile while CoreDNS runs. Set takes it back.
@@ -160,10 +158,8 @@ func (d *CoreDNS) EditCorefile(ctx context.Context, pods []corev1.Pod, edit Core
 // hurry makes the kubelet look at a pod's files: it does when the pod changes.
 func (d *CoreDNS) hurry(ctx context.Context, p *corev1.Pod, since metav1.Time) error {
 	change := fmt.Appendf(nil, `{"metadata":{"annotations":{"spotdrill.dev/reload":%q}}}`, since.Format(time.RFC3339Nano))
-	if _, err := d.client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, change, metav1.PatchOptions{}); err != nil {
-		return fmt.Errorf("make the kubelet read the Corefile of pod %s: %w", p.Name, err)
-	}
-	return nil
+	_, err := d.client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, change, metav1.PatchOptions{})
+	return wrap.Errorf(err, "make the kubelet read the Corefile of pod %s", p.Name)
 }
 
 // untilLogged waits until the pod's CoreDNS logs what ends an edit.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/wait"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 // state is everything that Set changes.
@@ -111,10 +112,8 @@ func (d *CoreDNS) original(ctx context.Context) (state, error) {
 	if err != nil {
 		return original, err
 	}
-	if err := json.Unmarshal([]byte(saved[cluster.DNSState]), &original); err != nil {
-		return original, fmt.Errorf("parse CoreDNS's original settings: %w", err)
-	}
-	return original, nil
+	err = json.Unmarshal([]byte(saved[cluster.DNSState]), &original)
+	return original, wrap.Errorf(err, "parse CoreDNS's original settings")
 }
 
 // State is the present state as Restore needs it later, for the state of the cluster.
@@ -162,8 +161,5 @@ func (d *CoreDNS) setBudget(ctx context.Context, minAvailable int) error {
 			Selector:     &metav1.LabelSelector{MatchLabels: map[string]string{appLabel: service}},
 		},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		return fmt.Errorf("create a PodDisruptionBudget of CoreDNS: %w", err)
-	}
-	return nil
+	return wrap.Errorf(err, "create a PodDisruptionBudget of CoreDNS")
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -128,10 +129,7 @@ func (j *Journal) line(v any) error {
 	if _, err := j.file.Write(append(text, '\n')); err != nil {
 		return fmt.Errorf("write journal: %w", err)
 	}
-	if err := j.file.Sync(); err != nil {
-		return fmt.Errorf("write journal: %w", err)
-	}
-	return nil
+	return wrap.Errorf(j.file.Sync(), "write journal")
 }
 
 // done records that there is nothing to put back any more.
@@ -169,10 +167,7 @@ func syncFolder(folder string) error {
 	if err != nil {
 		return fmt.Errorf("sync the folder of the journals: %w", err)
 	}
-	if err := errors.Join(d.Sync(), d.Close()); err != nil {
-		return fmt.Errorf("sync the folder of the journals: %w", err)
-	}
-	return nil
+	return wrap.Errorf(errors.Join(d.Sync(), d.Close()), "sync the folder of the journals")
 }
 
 const (

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -61,10 +62,8 @@ func (p Plan) WriteText(w io.Writer) error {
 	section("What keeps it safe", p.Safe)
 	section("How it is put back", p.Restore)
 	section("Refused, because", p.Refusals)
-	if _, err := io.WriteString(w, b.String()); err != nil {
-		return fmt.Errorf("write the plan: %w", err)
-	}
-	return nil
+	_, err := io.WriteString(w, b.String())
+	return wrap.Errorf(err, "write the plan")
 }
 
 // changedSince returns an error if a plan is not about the same objects as one that was made

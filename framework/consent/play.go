@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -120,10 +121,7 @@ func (i *inspection) notify(ctx context.Context, client kubernetes.Interface, ho
 		return fmt.Errorf("send notice %s about instance %s: %w", r.Notice.Type, i.plan.Instance, err)
 	}
 	w := watch{client: client, before: stateOf(i.node), pods: i.pods, left: i.pods, report: reporter(hooks, i.node.Name, string(scenarios.SendNotice))}
-	if err := w.run(ctx); err != nil {
-		return fmt.Errorf("notice %s about instance %s in %s: %w", r.Notice.Type, i.plan.Instance, r.Queue, err)
-	}
-	return nil
+	return wrap.Errorf(w.run(ctx), "notice %s about instance %s in %s", r.Notice.Type, i.plan.Instance, r.Queue)
 }
 
 // reporter records a line about the node.

@@ -11,12 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/e2e-framework/klient/k8s/resources"
+
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 // Reconfigure merges the configuration of the current drill's feature into the installed
 // objects. Only another installation undoes it.
 func (h Installation) Reconfigure(ctx context.Context) (err error) {
-	defer func() { err = explained(err, "reconfigure handler %s", h.Name) }()
+	defer func() { err = wrap.Errorf(err, "reconfigure handler %s", h.Name) }()
 	api, changes, err := h.withAPI(h.rendered(h.configured().after, h.Settings.values()))
 	if err != nil {
 		return err

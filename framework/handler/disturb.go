@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 // updatedAnnotation on the pod template triggers a rolling update.
@@ -28,7 +29,7 @@ func (h Installation) Pods(ctx context.Context) ([]corev1.Pod, error) {
 // Update does a rolling update of the handler to the same template and returns when every new
 // replica is available and no old one is left.
 func (h Installation) Update(ctx context.Context) (err error) {
-	defer func() { err = explained(err, "update handler %s", h.Name) }()
+	defer func() { err = wrap.Errorf(err, "update handler %s", h.Name) }()
 	r := h.running()
 	patch := fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{%q:%q}}}}}`, updatedAnnotation, time.Now().Format(time.RFC3339Nano))
 	if err := r.patch(ctx, types.StrategicMergePatchType, patch); err != nil {
@@ -39,7 +40,7 @@ func (h Installation) Update(ctx context.Context) (err error) {
 
 // Scale scales the handler and returns when all replicas are available.
 func (h Installation) Scale(ctx context.Context, replicas int) (err error) {
-	defer func() { err = explained(err, "scale handler %s", h.Name) }()
+	defer func() { err = wrap.Errorf(err, "scale handler %s", h.Name) }()
 	r := h.running()
 	if err := r.scale(ctx, int32(replicas)); err != nil {
 		return err
@@ -50,7 +51,7 @@ func (h Installation) Scale(ctx context.Context, replicas int) (err error) {
 // Pause leaves the handler without a pod, and returns when its pods are gone. Resume gives it as many
 // as it had.
 func (h Installation) Pause(ctx context.Context) (resume func(context.Context) error, err error) {
-	defer func() { err = explained(err, "pause handler %s", h.Name) }()
+	defer func() { err = wrap.Errorf(err, "pause handler %s", h.Name) }()
 	r := h.running()
 	had, err := r.pods(ctx)
 	if err != nil {
@@ -88,17 +89,14 @@ func (r running) waitGone(ctx context.Context, node string) error {
 		}
 		return len(left) == 0, err
 	})
-	if err != nil {
-		return fmt.Errorf("pods of %s that are left after %s: %v: %w", r, goneTimeout, left, err)
-	}
-	return nil
+	return wrap.Errorf(err, "pods of %s that are left after %s: %v", r, goneTimeout, left)
 }
 
 // Retire removes the pod for good: the handler gets one replica less, and the ReplicaSet
 // controller deletes the pod that is cheapest to delete. It returns when the others are
 // available; the pod may still be terminating.
 func (h Installation) Retire(ctx context.Context, pod string) (err error) {
-	defer func() { err = explained(err, "retire %s of handler %s", pod, h.Name) }()
+	defer func() { err = wrap.Errorf(err, "retire %s of handler %s", pod, h.Name) }()
 	r := h.running()
 	pods, err := r.pods(ctx)
 	if err != nil {
@@ -118,7 +116,7 @@ func (h Installation) Retire(ctx context.Context, pod string) (err error) {
 // there may run on any spot node. Only another Install puts the handler back where its
 // description has it.
 func (h Installation) Move(ctx context.Context, node string) (err error) {
-	defer func() { err = explained(err, "move handler %s to %s", h.Name, node) }()
+	defer func() { err = wrap.Errorf(err, "move handler %s to %s", h.Name, node) }()
 	r := h.running()
 	patch := fmt.Appendf(nil, moved, node)
 	if err := r.patch(ctx, types.MergePatchType, patch); err != nil {
@@ -148,8 +146,6 @@ const moved = `{"spec":{"template":{"spec":{"nodeSelector":{"nodegroup":null,"` 
 
 func (r running) scale(ctx context.Context, replicas int32) error {
 	scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: r.name, Namespace: r.namespace}, Spec: autoscalingv1.ScaleSpec{Replicas: replicas}}
-	if _, err := r.client.AppsV1().Deployments(r.namespace).UpdateScale(ctx, r.name, scale, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("scale Deployment %s/%s to %d: %w", r.namespace, r.name, replicas, err)
-	}
-	return nil
+	_, err := r.client.AppsV1().Deployments(r.namespace).UpdateScale(ctx, r.name, scale, metav1.UpdateOptions{})
+	return wrap.Errorf(err, "scale Deployment %s/%s to %d", r.namespace, r.name, replicas)
 }

@@ -21,6 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/e2e-framework/klient/k8s/resources"
 	"sigs.k8s.io/e2e-framework/klient/wait"
+
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 const (
@@ -69,7 +71,7 @@ func referencesTo(objects []*unstructured.Unstructured) []reference {
 // already is an error: it belongs to somebody else. After an error, Uninstall removes
 // the created objects.
 func (h Installation) Install(ctx context.Context) (err error) {
-	defer func() { err = explained(err, "install handler %s", h.Name) }()
+	defer func() { err = wrap.Errorf(err, "install handler %s", h.Name) }()
 	api, objects, err := h.withAPI(h.objects())
 	if err != nil || len(objects) == 0 {
 		return err
@@ -151,17 +153,14 @@ func (h Installation) writeInventory(ctx context.Context, api *resources.Resourc
 	if apierrors.IsAlreadyExists(err) {
 		return errors.New("another handler is installed, or was only partly removed; remove it first")
 	}
-	if err != nil {
-		return fmt.Errorf("write the list of objects: %w", err)
-	}
-	return nil
+	return wrap.Errorf(err, "write the list of objects")
 }
 
 // Uninstall deletes exactly what Install created with the same settings and returns when
 // it is gone, including pods. Only namespaces, which are empty then, may take some seconds
 // more. It is no error if some of it is gone already.
 func (h Installation) Uninstall(ctx context.Context) (err error) {
-	defer func() { err = explained(err, "uninstall handler %s", h.Name) }()
+	defer func() { err = wrap.Errorf(err, "uninstall handler %s", h.Name) }()
 	api, objects, err := h.withAPI(h.objects())
 	if err != nil || len(objects) == 0 {
 		return err
@@ -354,10 +353,7 @@ func releaseNode(ctx context.Context, api *resources.Resources, name string, own
 		return nil
 	}
 	err = api.GetControllerRuntimeClient().Patch(ctx, &node, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	if err != nil {
-		return fmt.Errorf("release node %s: %w", name, err)
-	}
-	return nil
+	return wrap.Errorf(err, "release node %s", name)
 }
 
 // clearFinalizers removes the finalizers that are not Kubernetes' own.
@@ -369,10 +365,7 @@ func clearFinalizers(ctx context.Context, api client.Client, obj *unstructured.U
 	}
 	obj.SetFinalizers(kept)
 	err := api.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	if err != nil {
-		return fmt.Errorf("clear its finalizers %v: %w", before.GetFinalizers(), err)
-	}
-	return nil
+	return wrap.Errorf(err, "clear its finalizers %v", before.GetFinalizers())
 }
 
 func kubernetesFinalizer(f string) bool {

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/e2e-framework/klient/decoder"
+
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 // document is one YAML document of a manifest, with its placeholders.
@@ -151,10 +153,7 @@ func (d Description) setEnv(obj *unstructured.Unstructured) error {
 	if !slices.Contains([]string{"Deployment", "DaemonSet"}, obj.GetKind()) || len(d.env) == 0 {
 		return nil
 	}
-	if err := setContainersEnv(obj, d.env, append(podSpec(obj.GetKind()), "containers")...); err != nil {
-		return fmt.Errorf("set the feature's variables: %w", err)
-	}
-	return nil
+	return wrap.Errorf(setContainersEnv(obj, d.env, append(podSpec(obj.GetKind()), "containers")...), "set the feature's variables")
 }
 
 func setLabel(obj *unstructured.Unstructured, key, value string) {

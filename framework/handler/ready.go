@@ -11,6 +11,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 // shownLines is how much of a log an error shows.
@@ -25,10 +27,7 @@ func (h Installation) Workload() string {
 // WaitReady waits until the handler is ready, as it is after Install. One that runs on each node
 // may not be on a node that was restored.
 func (h Installation) WaitReady(ctx context.Context) error {
-	if err := h.waitReady(ctx); err != nil {
-		return fmt.Errorf("handler %s: %w", h.Name, err)
-	}
-	return nil
+	return wrap.Errorf(h.waitReady(ctx), "handler %s", h.Name)
 }
 
 // waitReady waits until every replica of the handler is available and the handler knows its
@@ -155,7 +154,7 @@ func (r running) podLog(ctx context.Context, pod *corev1.Pod, options corev1.Pod
 // Logs are the logs of the handler's pods since a time (in whole seconds); empty if it
 // installs nothing.
 func (h Installation) Logs(ctx context.Context, since time.Time) (_ string, err error) {
-	defer func() { err = explained(err, "logs of handler %s", h.Name) }()
+	defer func() { err = wrap.Errorf(err, "logs of handler %s", h.Name) }()
 	if len(h.documents) == 0 {
 		return "", nil
 	}

@@ -8,6 +8,8 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 // Right is a rule of a role that is bound to the handler's service account.
@@ -20,7 +22,7 @@ type Right struct {
 // bound to its service account, read from the cluster. They do not include the rights of
 // all service accounts. There are none if it installs nothing.
 func (h Installation) Rights(ctx context.Context) (_ []Right, err error) {
-	defer func() { err = explained(err, "read rights of handler %s", h.Name) }()
+	defer func() { err = wrap.Errorf(err, "read rights of handler %s", h.Name) }()
 	if h.Workload() == "" {
 		return nil, nil
 	}
@@ -29,7 +31,7 @@ func (h Installation) Rights(ctx context.Context) (_ []Right, err error) {
 
 // User is the handler's user name in the API server; empty if it installs nothing.
 func (h Installation) User(ctx context.Context) (_ string, err error) {
-	defer func() { err = explained(err, "find the user of handler %s", h.Name) }()
+	defer func() { err = wrap.Errorf(err, "find the user of handler %s", h.Name) }()
 	if h.Workload() == "" {
 		return "", nil
 	}

@@ -11,6 +11,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
+
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 // Installation is a handler that is installed in a cluster, or is to be.
@@ -21,14 +23,6 @@ type Installation struct {
 	Settings  Settings
 	Clientset kubernetes.Interface
 	Config    *rest.Config // of clients for objects of any kind
-}
-
-// explained adds to an error, if it is one, what was being done.
-func explained(err error, format string, args ...any) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
 }
 
 // running is the handler's Deployment or DaemonSet in the cluster.
@@ -97,8 +91,5 @@ func (r running) patch(ctx context.Context, as types.PatchType, patch []byte) (e
 	} else {
 		_, err = r.client.AppsV1().Deployments(r.namespace).Patch(ctx, r.name, as, patch, metav1.PatchOptions{})
 	}
-	if err != nil {
-		return fmt.Errorf("change %s: %w", r, err)
-	}
-	return nil
+	return wrap.Errorf(err, "change %s", r)
 }

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/e2e-framework/klient/k8s/resources"
+
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 // workerLabel marks the objects of a worker; its value is the node's name.
@@ -51,7 +53,7 @@ type WorkerObject struct {
 // WorkerObjects are the objects of the workers in the settings. A handler that deletes
 // one removes the worker's node.
 func (h Installation) WorkerObjects() (_ []WorkerObject, err error) {
-	defer func() { err = explained(err, "handler %s", h.Name) }()
+	defer func() { err = wrap.Errorf(err, "handler %s", h.Name) }()
 	objects, err := h.workerObjects()
 	if err != nil {
 		return nil, err
@@ -67,7 +69,7 @@ func (h Installation) WorkerObjects() (_ []WorkerObject, err error) {
 // LaunchedObjects are the objects of the nodes that the handler has launched. One whose node
 // has not registered is left out.
 func (h Installation) LaunchedObjects(ctx context.Context) (_ []WorkerObject, err error) {
-	defer func() { err = explained(err, "handler %s", h.Name) }()
+	defer func() { err = wrap.Errorf(err, "handler %s", h.Name) }()
 	if h.Launches.Kind == "" {
 		return nil, nil
 	}
@@ -125,7 +127,7 @@ func (h Installation) workerObjects() ([]*unstructured.Unstructured, error) {
 // Intact reports whether every object of a worker exists and is not being deleted. The
 // handler deletes them when it removes a node.
 func (h Installation) Intact(ctx context.Context) (intact bool, err error) {
-	defer func() { err = explained(err, "handler %s", h.Name) }()
+	defer func() { err = wrap.Errorf(err, "handler %s", h.Name) }()
 	api, objects, err := h.withAPI(h.workerObjects())
 	if err != nil {
 		return false, err
@@ -146,7 +148,7 @@ func (h Installation) Intact(ctx context.Context) (intact bool, err error) {
 // workers can be restored without it; Start undoes this. It is no error if the handler is
 // stopped already.
 func (h Installation) Stop(ctx context.Context) (err error) {
-	defer func() { err = explained(err, "stop handler %s", h.Name) }()
+	defer func() { err = wrap.Errorf(err, "stop handler %s", h.Name) }()
 	api, objects, err := h.withAPI(h.temporary())
 	if err != nil || len(objects) == 0 {
 		return err // it installs nothing, so that nothing is stopped
@@ -164,16 +166,14 @@ func (h Installation) removeLeases(ctx context.Context) error {
 	if r.namespace != h.Settings.namespace() {
 		return nil
 	}
-	if err := r.client.CoordinationV1().Leases(r.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
-		return fmt.Errorf("remove leases: %w", err)
-	}
-	return nil
+	err := r.client.CoordinationV1().Leases(r.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+	return wrap.Errorf(err, "remove leases")
 }
 
 // Start creates the objects of each worker in these settings, starts the handler again
 // and returns when it is ready. Its pods are new ones: none has been restarted.
 func (h Installation) Start(ctx context.Context) (err error) {
-	defer func() { err = explained(err, "start handler %s", h.Name) }()
+	defer func() { err = wrap.Errorf(err, "start handler %s", h.Name) }()
 	api, objects, err := h.withAPI(h.temporary())
 	if err != nil || len(objects) == 0 {
 		return err // it installs nothing, so that nothing becomes ready
@@ -199,10 +199,8 @@ func (h Installation) temporary() ([]*unstructured.Unstructured, error) {
 // subresource.
 func createStatus(ctx context.Context, api client.Client, obj *unstructured.Unstructured, status any) error {
 	obj.Object["status"] = status
-	if err := api.Status().Update(ctx, obj, client.FieldValidation("Strict"), client.FieldOwner("spotdrill")); err != nil {
-		return fmt.Errorf("write its status: %w", err)
-	}
-	return nil
+	err := api.Status().Update(ctx, obj, client.FieldValidation("Strict"), client.FieldOwner("spotdrill"))
+	return wrap.Errorf(err, "write its status")
 }
 
 // waitWorkers waits until the handler knows every worker.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"github.com/spotdrill/spotdrill/framework/wait"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 const (
@@ -55,10 +56,7 @@ func Restore(ctx context.Context, client kubernetes.Interface) error {
 
 func read(ctx context.Context, client kubernetes.Interface) (*appsv1.DaemonSet, error) {
 	d, err := client.AppsV1().DaemonSets(metav1.NamespaceSystem).Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("read DaemonSet kube-proxy: %w", err)
-	}
-	return d, nil
+	return d, wrap.Errorf(err, "read DaemonSet kube-proxy")
 }
 
 // replace sets the image that change returns, and waits until every pod has it

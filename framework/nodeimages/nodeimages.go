@@ -26,6 +26,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/engine"
 	"github.com/spotdrill/spotdrill/framework/wait"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 // readyTimeout bounds the wait for a node's containerd.
@@ -157,10 +158,7 @@ func load(ctx context.Context, eng *engine.Engine, ref string, nodes []string, a
 		}
 		group.Go(func() error {
 			_, err := eng.Exec(groupCtx, node, bytes.NewReader(content), "ctr", "-n", "k8s.io", "images", "import", "-")
-			if err != nil {
-				return fmt.Errorf("load image %s into node %s: %w", ref, node, err)
-			}
-			return nil
+			return wrap.Errorf(err, "load image %s into node %s", ref, node)
 		})
 	}
 	return group.Wait()

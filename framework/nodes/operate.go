@@ -20,6 +20,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/wait"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 // Prepare brings a part of the state on a node in which an operator leaves it: a cordon, a
@@ -34,10 +35,7 @@ func Prepare(ctx context.Context, client kubernetes.Interface, node string, stat
 		_, err = client.CoreV1().Nodes().Update(ctx, n, metav1.UpdateOptions{})
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("prepare node %s with %s %s: %w", node, state.Preparation(), state.Setting().Key, err)
-	}
-	return nil
+	return wrap.Errorf(err, "prepare node %s with %s %s", node, state.Preparation(), state.Setting().Key)
 }
 
 func prepare(n *corev1.Node, state history.Event) {
@@ -72,10 +70,8 @@ func Uncordon(ctx context.Context, client kubernetes.Interface, node string) err
 	if err != nil {
 		return fmt.Errorf("uncordon node %s: %w", node, err)
 	}
-	if _, err := client.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		return fmt.Errorf("uncordon node %s: %w", node, err)
-	}
-	return nil
+	_, err = client.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	return wrap.Errorf(err, "uncordon node %s", node)
 }
 
 // Readmit marks a node schedulable and removes the taints that leftovers names. What the
@@ -146,10 +142,7 @@ func Drain(ctx context.Context, client kubernetes.Interface, node string, o Drai
 	if err := drain.RunCordonOrUncordon(drainer, n, true); err != nil {
 		return fmt.Errorf("drain node %s: cordon it: %w", node, err)
 	}
-	if err := drain.RunNodeDrain(drainer, node); err != nil {
-		return fmt.Errorf("drain node %s: %w", node, err)
-	}
-	return nil
+	return wrap.Errorf(drain.RunNodeDrain(drainer, node), "drain node %s", node)
 }
 
 // lines passes on what is written to it, line by line. It is safe for concurrent use.

@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/e2e-framework/klient/k8s"
 
 	"github.com/spotdrill/spotdrill/framework/wait"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 // StartTimeout bounds the start and the removal of our own pods; their images are
@@ -58,10 +59,7 @@ func Decode(ctx context.Context, manifests fs.FS, file string, values map[string
 		return nil, fmt.Errorf("manifest %s: no value for ${%s}", file, missing)
 	}
 	objs, err := decoder.DecodeAll(ctx, strings.NewReader(filled))
-	if err != nil {
-		return nil, fmt.Errorf("decode manifest %s: %w", file, err)
-	}
-	return objs, nil
+	return objs, wrap.Errorf(err, "decode manifest %s", file)
 }
 
 // Create creates the objects of a manifest. One that exists already is an error:
@@ -163,10 +161,7 @@ func (c Client) release(ctx context.Context, p *corev1.Pod) error {
 		return nil
 	}
 	_, err := c.Clientset.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("take the finalizer off pod %s/%s: %w", p.Namespace, p.Name, err)
-	}
-	return nil
+	return wrap.Errorf(client.IgnoreNotFound(err), "take the finalizer off pod %s/%s", p.Namespace, p.Name)
 }
 
 // PodReady waits until a pod is Ready.

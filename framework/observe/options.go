@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/spotdrill/spotdrill/framework/prober"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -210,8 +211,5 @@ func WriteRights(w io.Writer, namespace string, dns types.NamespacedName, conntr
 	if err == nil {
 		err = text.Execute(w, rights{namespace, User, dns, conntrack, permissions})
 	}
-	if err != nil {
-		return fmt.Errorf("write the rights: %w", err)
-	}
-	return nil
+	return wrap.Errorf(err, "write the rights")
 }

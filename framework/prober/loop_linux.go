@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 const (
@@ -95,10 +96,7 @@ func (l *loop) watch(fd int, r receiver) error {
 	}
 	l.owners[fd] = r
 	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}
-	if err := unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
-		return fmt.Errorf("watch a socket: %w", err)
-	}
-	return nil
+	return wrap.Errorf(unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, &event), "watch a socket")
 }
 
 // progress is the progress of a stream.

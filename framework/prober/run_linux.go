@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 // Run probes as planned until plan.For has passed or ctx ends. Then it waits for pending
@@ -162,8 +163,5 @@ func growFileTable(open int, files uint64) error {
 	if err == nil {
 		err = unix.Close(last)
 	}
-	if err != nil {
-		return fmt.Errorf("make room for %d open files: %w", files, err)
-	}
-	return nil
+	return wrap.Errorf(err, "make room for %d open files", files)
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/guard"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 const (
@@ -41,10 +42,7 @@ func Serve(ctx context.Context, l net.Listener, token string) error {
 	if p := s.latest(); p != nil {
 		p.deliver(end)
 	}
-	if err := server.Shutdown(end); err != nil {
-		return fmt.Errorf("stop serving probes on %s: %w", l.Addr(), err)
-	}
-	return nil
+	return wrap.Errorf(server.Shutdown(end), "stop serving probes on %s", l.Addr())
 }
 
 // MaxPatience bounds how long a probe goes on without a reader of its record.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/engine"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/kind"
 )
 
@@ -35,10 +36,8 @@ func (l AuditLog) Mark(ctx context.Context) (AuditMark, error) {
 		return AuditMark{}, fmt.Errorf("read the size of the audit log: %w", err)
 	}
 	var mark AuditMark
-	if _, err := fmt.Sscan(out, &mark.offset); err != nil {
-		return AuditMark{}, fmt.Errorf("parse the size of the audit log from %q: %w", out, err)
-	}
-	return mark, nil
+	_, err = fmt.Sscan(out, &mark.offset)
+	return mark, wrap.Errorf(err, "parse the size of the audit log from %q", out)
 }
 
 // Requests are the requests of a user that the API server allowed.

@@ -16,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
+
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 // Names of what SaveState writes.
@@ -49,10 +51,7 @@ func SaveState(ctx context.Context, client kubernetes.Interface, down []string, 
 		os.WriteFile(filepath.Join(dir, eventsFile), []byte(eventLines(events.Items, since)), 0o644),
 		saveLogs(ctx, client, down, filepath.Join(dir, logsFolder), pods.Items, since, namespaces),
 	)
-	if err != nil {
-		return fmt.Errorf("save the cluster's state: %w", err)
-	}
-	return nil
+	return wrap.Errorf(err, "save the cluster's state")
 }
 
 func saveYAML(file string, v any) error {

@@ -9,6 +9,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/clusterdns"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -56,10 +57,7 @@ func (c coreDNS) do(ctx context.Context, d scenarios.Do) error {
 	case history.BreakCorefile:
 		err = c.editCorefile(ctx, pods, clusterdns.BrokenCorefile())
 	}
-	if err != nil {
-		return fmt.Errorf("disrupt CoreDNS: %s: %w", disruption(d), err)
-	}
-	return nil
+	return wrap.Errorf(err, "disrupt CoreDNS: %s", disruption(d))
 }
 
 // editCorefile edits the Corefile and records when each pod has taken the edit, or refused it.

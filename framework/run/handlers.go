@@ -18,6 +18,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/recording"
 	"github.com/spotdrill/spotdrill/framework/system"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -42,10 +43,7 @@ func (h *handlers) do(ctx context.Context, d scenarios.Do) error {
 	if d.Verb == scenarios.Configure {
 		doing, as = h.reconfigure, "reconfiguration"
 	}
-	if err := doing(ctx, d); err != nil {
-		return fmt.Errorf("%s %s: %w", as, d.Name, err)
-	}
-	return nil
+	return wrap.Errorf(doing(ctx, d), "%s %s", as, d.Name)
 }
 
 func (h *handlers) disturb(ctx context.Context, d scenarios.Do) error {
@@ -129,10 +127,7 @@ func (h *handlers) lasting(ctx context.Context, d scenarios.Do, undo func(contex
 		return wait()
 	}
 	h.meanwhile.Go(func() error {
-		if err := wait(); err != nil {
-			return fmt.Errorf("disturb %s: %w", d.Name, err)
-		}
-		return nil
+		return wrap.Errorf(wait(), "disturb %s", d.Name)
 	})
 	return nil
 }
@@ -287,8 +282,5 @@ func (h *handlers) saveLog(ctx context.Context, i *system.Installation) error {
 	if err != nil {
 		text = fmt.Sprintf("the handler's log could not be read: %v\n", err)
 	}
-	if err := os.WriteFile(filepath.Join(h.Dir, i.FilePrefix()+".log"), []byte(text), 0o644); err != nil {
-		return fmt.Errorf("save the handler's log: %w", err)
-	}
-	return nil
+	return wrap.Errorf(os.WriteFile(filepath.Join(h.Dir, i.FilePrefix()+".log"), []byte(text), 0o644), "save the handler's log")
 }

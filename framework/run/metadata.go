@@ -13,6 +13,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/imds"
 	"github.com/spotdrill/spotdrill/framework/nodes"
 	"github.com/spotdrill/spotdrill/framework/system"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -92,10 +93,7 @@ func (m metadata) beginFault(ctx context.Context, f fault.Fault) error {
 		return err
 	}
 	m.meanwhile.Go(func() error {
-		if err := m.recordFault(ctx, node, f); err != nil {
-			return fmt.Errorf("fault %s: %w", f.Name, err)
-		}
-		return nil
+		return wrap.Errorf(m.recordFault(ctx, node, f), "fault %s", f.Name)
 	})
 	return nil
 }

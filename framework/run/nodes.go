@@ -2,12 +2,12 @@ package run
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/nodes"
 	"github.com/spotdrill/spotdrill/framework/system"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/kind"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -81,10 +81,7 @@ func (o operator) do(ctx context.Context, d scenarios.Do) error {
 	case history.Initialize:
 		err = o.handlers.Initialize(ctx, o.under(), node.Name)
 	}
-	if err != nil {
-		return fmt.Errorf("operate: %s: %w", operation(d), err)
-	}
-	return nil
+	return wrap.Errorf(err, "operate: %s", operation(d))
 }
 
 // drain drains a node and records what kubectl prints. What it could not evict in time is for the
@@ -131,8 +128,5 @@ func operation(d scenarios.Do) history.Operation {
 func (o operator) grow(ctx context.Context, g scenarios.Do) error {
 	nodes, cores := g.VirtualNodes()
 	o.announce(history.NewClusterGrown(history.With(history.Numbers{history.VirtualNodes: float64(nodes), history.Cores: float64(nodes * cores)})))
-	if err := o.cluster.Spares().SetVirtual(ctx, nodes, cores); err != nil {
-		return fmt.Errorf("%s: %w", g, err)
-	}
-	return nil
+	return wrap.Errorf(o.cluster.Spares().SetVirtual(ctx, nodes, cores), "%s", g)
 }

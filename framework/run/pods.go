@@ -12,6 +12,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/objects"
 	"github.com/spotdrill/spotdrill/framework/system"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 //go:embed manifests
@@ -41,16 +42,10 @@ func (p pods) request(verb, pod, path string) *rest.Request {
 
 func (p pods) get(ctx context.Context, pod, path string) (io.ReadCloser, error) {
 	body, err := p.request(http.MethodGet, pod, path).Stream(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read %s of pod %s: %w", path, pod, err)
-	}
-	return body, nil
+	return body, wrap.Errorf(err, "read %s of pod %s", path, pod)
 }
 
 func (p pods) post(ctx context.Context, pod, path string, body []byte) (io.ReadCloser, error) {
 	answer, err := p.request(http.MethodPost, pod, path).SetHeader("Content-Type", "application/json").Body(body).Stream(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("post %s to pod %s: %w", path, pod, err)
-	}
-	return answer, nil
+	return answer, wrap.Errorf(err, "post %s to pod %s", path, pod)
 }

@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/cloud"
 	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 // The second reader is sure to get the message: of two that wait, LocalStack gives it to the one that
@@ -53,10 +53,7 @@ func (q queueFaults) begin(ctx context.Context, f fault.Fault) error {
 	q.meanwhile.Go(func() error {
 		err := q.recordHits(ctx, faults, a, look)
 		faults.Clear() // if the drill was interrupted
-		if err = errors.Join(err, undone); err != nil {
-			return fmt.Errorf("fault %s: %w", f.Name, err)
-		}
-		return nil
+		return wrap.Errorf(errors.Join(err, undone), "fault %s", f.Name)
 	})
 	if f.Type == history.SecondReader {
 		return q.sleep(ctx, readAhead)

@@ -13,6 +13,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/proxy"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -109,10 +110,7 @@ func (r *Runner) beginFault(ctx context.Context, f fault.Fault) error {
 	default:
 		err = r.proxy.post(ctx, "faults", f)
 	}
-	if err != nil {
-		return fmt.Errorf("begin fault %s: %w", f.Name, err)
-	}
-	return nil
+	return wrap.Errorf(err, "begin fault %s", f.Name)
 }
 
 // healthOf has the fields of a notice as a health event of a run that began then. A notice that
@@ -319,10 +317,7 @@ func (r *Runner) terminated(ctx context.Context, node cluster.Node) (bool, error
 		return false, nil
 	}
 	terminated, err := r.aws.Terminated(ctx, node.Instance)
-	if err != nil {
-		return false, fmt.Errorf("reclaim %s: %w", node.Name, err)
-	}
-	return terminated, nil
+	return terminated, wrap.Errorf(err, "reclaim %s", node.Name)
 }
 
 // removed reports whether the Node object of an instance, or the instance itself, is on record as

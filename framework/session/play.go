@@ -12,6 +12,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/run"
 	"github.com/spotdrill/spotdrill/framework/verdict"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -137,10 +138,7 @@ func (s *Session) playDrills(ctx context.Context, decide decision, drills ...run
 		restore:    func(ctx context.Context) error { return p.Restore(ctx, next) },
 		close:      p.Close,
 	}.play(ctx)
-	if err != nil {
-		return fmt.Errorf("scenario %s: %w", p, err)
-	}
-	return nil
+	return wrap.Errorf(err, "scenario %s", p)
 }
 
 func stepAndSettle(ctx context.Context, d *run.Runner) error {

@@ -16,6 +16,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/framework/verdict"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/reports"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -370,11 +371,7 @@ func (s *Session) Restore(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), FinishTimeout)
 	defer cancel()
 	s.System.Log("restoring the cluster as it was created")
-	err := s.system.Reset(ctx)
-	if err != nil {
-		err = fmt.Errorf("restore the cluster: %w", err)
-	}
-	return errors.Join(err, s.system.Release())
+	return errors.Join(wrap.Errorf(s.system.Reset(ctx), "restore the cluster"), s.system.Release())
 }
 
 // Running is the system that SetUp brought up; nil before it, or if none can be.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/strict"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 // heatMap is lameduck by readiness, a panel for all that else is the same.
@@ -106,8 +107,5 @@ var page = template.Must(template.New("heatmap").Funcs(template.FuncMap{
 }).Parse(pageText))
 
 func (t Table) writePage(w io.Writer) error {
-	if err := page.Execute(w, t.heatMap()); err != nil {
-		return fmt.Errorf("write heat map: %w", err)
-	}
-	return nil
+	return wrap.Errorf(page.Execute(w, t.heatMap()), "write heat map")
 }

@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 // Names of what Write writes to a sweep's folder.
@@ -139,17 +140,11 @@ func (t Table) writeCSV(w io.Writer) error {
 		}
 		lines = append(lines, line)
 	}
-	if err := out.WriteAll(lines); err != nil {
-		return fmt.Errorf("write CSV: %w", err)
-	}
-	return nil
+	return wrap.Errorf(out.WriteAll(lines), "write CSV")
 }
 
 func (t Table) writeMap(w io.Writer) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
-	if err := enc.Encode(t.heatMap()); err != nil {
-		return fmt.Errorf("write heat map: %w", err)
-	}
-	return nil
+	return wrap.Errorf(enc.Encode(t.heatMap()), "write heat map")
 }

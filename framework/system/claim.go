@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/spotdrill/spotdrill/framework/engine"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 // ErrInUse is why a system cannot be used: another process plays drills on it, and one
@@ -60,8 +61,5 @@ const claims = "in-use"
 // release ends the claim. The file stays: to remove it would let two processes hold one
 // claim each, on a file and on its successor.
 func (c *claim) release() error {
-	if err := c.file.Close(); err != nil {
-		return fmt.Errorf("release the cluster: %w", err)
-	}
-	return nil
+	return wrap.Errorf(c.file.Close(), "release the cluster")
 }

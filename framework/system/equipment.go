@@ -13,6 +13,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/nodes"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/kind"
 )
 
@@ -145,10 +146,7 @@ func (hs *Handlers) Uninitialize(ctx context.Context, i *Installation, node stri
 	if err := nodes.RemoveLabels(ctx, hs.cluster.Clientset, node, slices.Collect(maps.Keys(labels))); err != nil {
 		return err
 	}
-	if err := hs.InCluster(i).WaitGone(ctx, node); err != nil {
-		return fmt.Errorf("remove the labels of handler %s from %s: %w", i.Handler.Name, node, err)
-	}
-	return nil
+	return wrap.Errorf(hs.InCluster(i).WaitGone(ctx, node), "remove the labels of handler %s from %s", i.Handler.Name, node)
 }
 
 // labelsOf are the labels that the handler needs on a worker's node.

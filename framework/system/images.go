@@ -8,6 +8,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/nodeimages"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/kind"
 )
 
@@ -69,16 +70,10 @@ func (s *System) hold(ctx context.Context, d handler.Description, override strin
 		return "", nil
 	case len(d.Image.Build) > 0:
 		err := kind.BuildImage(ctx, s.engine, s.imageOptions(), filepath.Dir(d.File), d.Image.Build, d.Image.Ref)
-		if err != nil {
-			err = fmt.Errorf("%s: %w", d.At("image.build"), err)
-		}
-		return d.Image.Ref, err
+		return d.Image.Ref, wrap.Errorf(err, "%s", d.At("image.build"))
 	}
 	held, err := kind.HandlerImage(ctx, s.engine, s.imageOptions(), d.Image.Ref, d.Image.Recipe)
-	if err != nil {
-		err = fmt.Errorf("%s: %w", d.At("image.ref"), err)
-	}
-	return held, err
+	return held, wrap.Errorf(err, "%s", d.At("image.ref"))
 }
 
 // RemoveImage removes the image that Provide loaded from the Binary of an installation's handler,

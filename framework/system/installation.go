@@ -16,6 +16,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 // ErrNotInstalled is why no drill can be played with a handler: it does not become
@@ -130,10 +131,7 @@ func (hs *Handlers) makeQueue(ctx context.Context, i *Installation) error {
 	if err == nil {
 		err = i.queue.Purge(ctx)
 	}
-	if err != nil {
-		return fmt.Errorf("the queue of handler %s: %w", i.Handler.Name, err)
-	}
-	return nil
+	return wrap.Errorf(err, "the queue of handler %s", i.Handler.Name)
 }
 
 // queueName names the queue that the handler reads, and the stack of one of its own.
@@ -157,10 +155,7 @@ func (hs *Handlers) permit(ctx context.Context, d handler.Description) error {
 		request = hs.cluster.Objects().PodRequest(http.MethodPut, Namespace, ProxyPod, RecordsPort, "permitted").
 			SetHeader("Content-Type", "application/json").Body(actions)
 	}
-	if err := request.Do(ctx).Error(); err != nil {
-		return fmt.Errorf("set what the handler's policy allows at the recording proxy: %w", err)
-	}
-	return nil
+	return wrap.Errorf(request.Do(ctx).Error(), "set what the handler's policy allows at the recording proxy")
 }
 
 // onEachNode waits until a handler that runs on each node is on those that were restored.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/spotdrill/spotdrill/framework/cloud"
 	"github.com/spotdrill/spotdrill/framework/cluster"
@@ -16,6 +16,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/launch"
 	"github.com/spotdrill/spotdrill/framework/nodeimages"
 	"github.com/spotdrill/spotdrill/framework/nodes"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/kind"
 )
 
@@ -82,10 +83,7 @@ func (s *System) StartKwok(ctx context.Context) error {
 // StopKwok removes kwok: nothing is to run next to a drill that does not need it.
 func (s *System) StopKwok(ctx context.Context) error {
 	err := s.Cluster.Clientset.AppsV1().Deployments(Namespace).Delete(ctx, "kwok", metav1.DeleteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("remove kwok: %w", err)
-	}
-	return nil
+	return wrap.Errorf(client.IgnoreNotFound(err), "remove kwok")
 }
 
 // clear ends every launched node, and returns what it did. No handler that launches

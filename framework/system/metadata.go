@@ -21,6 +21,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/nodes"
 	"github.com/spotdrill/spotdrill/framework/objects"
 	"github.com/spotdrill/spotdrill/framework/wait"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 const (
@@ -104,10 +105,8 @@ func (m Metadata) control(ctx context.Context, node, verb, path string, body any
 		request = request.SetHeader("Content-Type", "application/json").Body(text)
 	}
 	result := request.Do(ctx)
-	if err := result.Error(); err != nil {
-		return result, fmt.Errorf("%s %s of the instance metadata of %s: %w", verb, path, node, err)
-	}
-	return result, nil
+	err = result.Error()
+	return result, wrap.Errorf(err, "%s %s of the instance metadata of %s", verb, path, node)
 }
 
 // Announce sets what the metadata of a node's instance announces.
@@ -143,10 +142,8 @@ func recordedAt[T any](ctx context.Context, m Metadata, node, path string) ([]T,
 		return nil, fmt.Errorf("read the %s of the metadata of %s: %w", path, node, err)
 	}
 	var out []T
-	if err := json.Unmarshal(text, &out); err != nil {
-		return nil, fmt.Errorf("read the %s of the metadata of %s: %w", path, node, err)
-	}
-	return out, nil
+	err = json.Unmarshal(text, &out)
+	return out, wrap.Errorf(err, "read the %s of the metadata of %s", path, node)
 }
 
 // Clear ends what is announced, every fault, and the record of the requests. A node that is

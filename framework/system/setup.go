@@ -20,6 +20,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/kubeproxy"
 	"github.com/spotdrill/spotdrill/framework/nodeimages"
 	"github.com/spotdrill/spotdrill/framework/nodes"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/kind"
 )
 
@@ -207,10 +208,7 @@ func (s *System) confine(ctx context.Context) error {
 		s.opts.Log("  not root on the engine's host: rules inside each node keep packets on this machine")
 		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("keep the network's packets on this machine: %w", err)
-	}
-	return nil
+	return wrap.Errorf(err, "keep the network's packets on this machine")
 }
 
 // upstreamIP is the cluster IP of the resolver for external names; it lies in
@@ -344,10 +342,8 @@ func (s *System) certifyProxy(ctx context.Context, address string) error {
 	if err := secrets.Delete(ctx, serving.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("remove the recording proxy's previous certificate: %w", err)
 	}
-	if _, err := secrets.Create(ctx, serving, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("store the recording proxy's certificate: %w", err)
-	}
-	return nil
+	_, err = secrets.Create(ctx, serving, metav1.CreateOptions{})
+	return wrap.Errorf(err, "store the recording proxy's certificate")
 }
 
 // findSettings collects the settings that are the same for every handler; proxy is the
