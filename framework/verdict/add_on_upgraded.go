@@ -23,15 +23,12 @@ func (c AddOnUpgraded) Validate(in *scenarios.Scope) {
 // DecidedBy is how long it needs the recording.
 func (AddOnUpgraded) DecidedBy(scenarios.Times) scenarios.Observation { return scenarios.AtEnd() }
 
-var checkAddOnUpgraded = check{
-	Kind: Kind{
-		ID: "addOnUpgraded", Title: "add-on %s upgraded",
-		Requires: "The upgrade of the add-on is done; with refused, it is refused because others own fields that it would change, and changes nothing.",
-		Fix:      "spotdrill addon diff shows which fields others own; the history shows which conflicts there were",
-		Look:     Look{Text: "addon.upgraded or addon.refused in the drill's history.jsonl"},
-	},
-	judge: by(addOnUpgraded),
-}
+var checkAddOnUpgraded = by(Kind{
+	ID: "addOnUpgraded", Title: "add-on %s upgraded",
+	Requires: "The upgrade of the add-on is done; with refused, it is refused because others own fields that it would change, and changes nothing.",
+	Fix:      "spotdrill addon diff shows which fields others own; the history shows which conflicts there were",
+	Look:     Look{Text: "addon.upgraded or addon.refused in the drill's history.jsonl"},
+}, addOnUpgraded)
 
 func addOnUpgraded(j judge, v Verdict, c AddOnUpgraded) Verdict {
 	want, other := history.AddOnUpgraded, history.AddOnRefused

@@ -7,15 +7,12 @@ import (
 	"github.com/spotdrill/spotdrill/framework/loss"
 )
 
-var checkBaseline = check{
-	Kind: Kind{
-		ID: "baseline", Title: "baseline",
-		Requires: "DNS, and an application that is probed, answered everything for a while before the first notice.",
-		Fix:      "DNS lost queries before the first notice: free the machine of other work; if it continues, make the cluster again with spotdrill down",
-		Look:     Look{Lane: LaneDNS, Text: "the DNS answers before the notice: losses after a fault prove nothing if there were some before"},
-	},
-	always: probed(baseline), observes: true,
-}
+var checkBaseline = ifApplicable(Kind{
+	ID: "baseline", Title: "baseline", observes: true,
+	Requires: "DNS, and an application that is probed, answered everything for a while before the first notice.",
+	Fix:      "DNS lost queries before the first notice: free the machine of other work; if it continues, make the cluster again with spotdrill down",
+	Look:     Look{Lane: LaneDNS, Text: "the DNS answers before the notice: losses after a fault prove nothing if there were some before"},
+}, probed(baseline))
 
 // baseline checks whether the service answered everything before the fault.
 func baseline(j judge, v Verdict) Verdict {

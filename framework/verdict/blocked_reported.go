@@ -13,15 +13,12 @@ type BlockedReported struct {
 	NodePods `yaml:",inline"`
 }
 
-var checkBlockedReported = check{
-	Kind: Kind{
-		ID: "blockedReported", Title: "blocked drain of %s reported",
-		Requires: "A Kubernetes event on the node, or on a pod that a budget keeps there, names the pod or the budget before the deadline, and reports that the eviction was refused. What the handler does at the deadline is reported and not judged.",
-		Fix:      "create an event on the node or the pod when a budget refuses an eviction; name the pod or the budget in it, and what the API server answered",
-		Look:     Look{Lane: LaneHandler, Text: "the lane Handler: which events the handler wrote, and whether one shows which pod or budget blocks the drain"},
-	},
-	judge: by(blockedReported),
-}
+var checkBlockedReported = by(Kind{
+	ID: "blockedReported", Title: "blocked drain of %s reported",
+	Requires: "A Kubernetes event on the node, or on a pod that a budget keeps there, names the pod or the budget before the deadline, and reports that the eviction was refused. What the handler does at the deadline is reported and not judged.",
+	Fix:      "create an event on the node or the pod when a budget refuses an eviction; name the pod or the budget in it, and what the API server answered",
+	Look:     Look{Lane: LaneHandler, Text: "the lane Handler: which events the handler wrote, and whether one shows which pod or budget blocks the drain"},
+}, blockedReported)
 
 func blockedReported(j judge, v Verdict, c BlockedReported) Verdict {
 	v = v.requires(fmt.Sprintf("an event on the node, or on a pod kept there, that names pod or budget and reports that the eviction was refused, before the deadline of notice %q", c.Notice), c.Node)
@@ -30,12 +27,7 @@ func blockedReported(j judge, v Verdict, c BlockedReported) Verdict {
 		return v.unknown(why, known(put)...)
 	}
 	until := min(*put.Until, j.Gone(node))
-	var kept []story.Pod
-	for _, p := range j.ToLeave(node, put.At) {
-		if p.In(c.Pods) {
-			kept = append(kept, p)
-		}
-	}
+	kept := j.toLeave(node, put, c.Pods)
 	reports := story.BlockReports(j.Story, put, until, kept)
 	left, atDeadline := atDeadline(kept, until)
 	v.Numbers = map[string]float64{"pods": float64(len(kept)), "left": float64(left)}

@@ -25,15 +25,12 @@ func (c BudgetKept) DecidedBy(t scenarios.Times) scenarios.Observation {
 	return scenarios.Absent(t.Reaction()).On(c.Node, t)
 }
 
-var checkBudgetKept = check{
-	Kind: Kind{
-		ID: "budgetKept", Title: "budget of %s kept",
-		Requires: "The drain never leaves fewer of the pods Ready than their PodDisruptionBudget requires, from the notice until the instance goes.",
-		Fix:      "evict by the Eviction API, which respects budgets, and never by deleting pods",
-		Look:     Look{Lane: LanePods, Text: "the lane Pods: how many were terminating at the same time, and were they evicted or deleted?"},
-	},
-	judge: by(budgetKept),
-}
+var checkBudgetKept = by(Kind{
+	ID: "budgetKept", Title: "budget of %s kept",
+	Requires: "The drain never leaves fewer of the pods Ready than their PodDisruptionBudget requires, from the notice until the instance goes.",
+	Fix:      "evict by the Eviction API, which respects budgets, and never by deleting pods",
+	Look:     Look{Lane: LanePods, Text: "the lane Pods: how many were terminating at the same time, and were they evicted or deleted?"},
+}, budgetKept)
 
 func budgetKept(j judge, v Verdict, c BudgetKept) Verdict {
 	v = v.requires("the drain never leaves fewer pods Ready than their PodDisruptionBudget requires", c.Pods)
@@ -51,13 +48,7 @@ func budgetKept(j judge, v Verdict, c BudgetKept) Verdict {
 			break
 		}
 		if e.At >= put.At && lowest < 0 {
-			here := 0
-			for _, p := range j.ToLeave(node, put.At) {
-				if p.In(c.Pods) {
-					here++
-				}
-			}
-			switch room := n.Ready() - n.Required; {
+			switch here, room := len(j.toLeave(node, put, c.Pods)), n.Ready()-n.Required; {
 			case !n.Seen:
 				return v.unknown("the history shows no budget")
 			case room < 0:

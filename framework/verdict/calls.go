@@ -73,20 +73,17 @@ func (c Calls) Needs() scenarios.Needs {
 	return scenarios.Needs{Queue: "it counts calls to the queue"}
 }
 
-var checkCalls = check{
-	Kind: Kind{
-		ID: "calls", Title: "calls of SQS %s, or calls bounded %s", Verdicts: []ID{"calls", "callsBounded"},
-		Requires: "The handler does not call SQS, or no pod of it calls the API server, more often than a number of times within any time of a given length: while a fault lasts, or in the whole drill.",
-		Fix:      "ask the queue for messages with WaitTimeSeconds 20; watch the API server instead of polling, and set a client-side limit; wait longer after each error in a row, up to a few seconds: a server that is overloaded gets worse by clients that repeat at once",
-		Look:     Look{Lane: LaneHandler, Text: "the lane Handler; then the events sqs.call, or api.call and api.folded, of history.jsonl: which call is repeated, and after which answer?"},
-	},
-	judge: by(func(j judge, v Verdict, c Calls) Verdict {
-		if c.toAPI() {
-			return callsToAPI(j, v.as("callsBounded", "calls bounded %s"), c)
-		}
-		return callsToQueue(j, v.as("calls", "calls of SQS %s"), c)
-	}),
-}
+var checkCalls = by(Kind{
+	ID: "calls", Title: "calls of SQS %s, or calls bounded %s", Verdicts: []ID{"calls", "callsBounded"},
+	Requires: "The handler does not call SQS, or no pod of it calls the API server, more often than a number of times within any time of a given length: while a fault lasts, or in the whole drill.",
+	Fix:      "ask the queue for messages with WaitTimeSeconds 20; watch the API server instead of polling, and set a client-side limit; wait longer after each error in a row, up to a few seconds: a server that is overloaded gets worse by clients that repeat at once",
+	Look:     Look{Lane: LaneHandler, Text: "the lane Handler; then the events sqs.call, or api.call and api.folded, of history.jsonl: which call is repeated, and after which answer?"},
+}, func(j judge, v Verdict, c Calls) Verdict {
+	if c.toAPI() {
+		return callsToAPI(j, v.as("callsBounded", "calls bounded %s"), c)
+	}
+	return callsToQueue(j, v.as("calls", "calls of SQS %s"), c)
+})
 
 // callsToQueue counts the handler's calls of SQS by when they reached the proxy.
 func callsToQueue(j judge, v Verdict, c Calls) Verdict {

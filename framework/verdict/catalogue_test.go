@@ -53,7 +53,7 @@ func TestCatalogueListsEveryCheck(t *testing.T) {
 	}
 }
 
-// checksIn are the package's variables of type check in a file.
+// checksIn are the package's variables of type check in a file: literals, and what is made of a Kind.
 func checksIn(t *testing.T, file string) []string {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
@@ -69,15 +69,20 @@ func checksIn(t *testing.T, file string) []string {
 		for _, spec := range group.Specs {
 			value := spec.(*ast.ValueSpec)
 			for i, v := range value.Values {
-				literal, ok := v.(*ast.CompositeLit)
-				if !ok {
-					continue
-				}
-				if of, ok := literal.Type.(*ast.Ident); ok && of.Name == "check" {
+				if call, ok := v.(*ast.CallExpr); ok && len(call.Args) > 0 && isLiteral(call.Args[0], "Kind") || isLiteral(v, "check") {
 					names = append(names, value.Names[i].Name)
 				}
 			}
 		}
 	}
 	return names
+}
+
+func isLiteral(e ast.Expr, typeName string) bool {
+	literal, ok := e.(*ast.CompositeLit)
+	if !ok {
+		return false
+	}
+	of, ok := literal.Type.(*ast.Ident)
+	return ok && of.Name == typeName
 }

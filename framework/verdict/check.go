@@ -33,6 +33,9 @@ type Kind struct {
 	Judges Place
 	// Parameters is the type of its parameters in scenarios; nil if it has none.
 	Parameters reflect.Type
+	// observes reports whether a check of every drill also applies to clusters that are not
+	// spotdrill's own.
+	observes bool
 }
 
 // Place shows where a check is found.
@@ -73,8 +76,6 @@ type check struct {
 	// always judges a check that every drill must keep. It reports false if the check
 	// does not apply to the drill.
 	always func(j judge, v Verdict) (Verdict, bool)
-	// observes reports whether always also applies to clusters that are not spotdrill's own.
-	observes bool
 }
 
 // parametrized judges by parameters, which scenarios have in YAML.
@@ -84,35 +85,30 @@ type parametrized struct {
 	judge  func(j judge, v Verdict, parameters scenarios.Requirement) Verdict
 }
 
-// by makes a judge of a check with parameters of type C.
-func by[C scenarios.Requirement](judgeIt func(judge, Verdict, C) Verdict) *parametrized {
+// by makes a check with parameters of type C.
+func by[C scenarios.Requirement](k Kind, judgeIt func(judge, Verdict, C) Verdict) check {
 	var zero C
-	return &parametrized{zero, scenarios.DecoderOf[C](), func(j judge, v Verdict, parameters scenarios.Requirement) Verdict {
+	return check{Kind: k, judge: &parametrized{zero, scenarios.DecoderOf[C](), func(j judge, v Verdict, parameters scenarios.Requirement) Verdict {
 		c, ok := parameters.(C)
 		if !ok {
 			return v.unknown(fmt.Sprintf("its parameters are a %T", parameters))
 		}
 		return judgeIt(j, v, c)
-	}}
+	}}}
 }
 
-// everywhere makes a judge of a check that applies to every drill.
-func everywhere(judgeIt func(judge, Verdict) Verdict) func(judge, Verdict) (Verdict, bool) {
-	return func(j judge, v Verdict) (Verdict, bool) { return judgeIt(j, v), true }
+// ifApplicable makes a check of every drill that it applies to.
+func ifApplicable(k Kind, judgeIt func(judge, Verdict) (Verdict, bool)) check {
+	return check{Kind: k, always: judgeIt}
 }
 
-// ofQueue makes a judge of a check that applies to every drill of a handler that reads a queue.
-func ofQueue(judgeIt func(judge, Verdict) Verdict) func(judge, Verdict) (Verdict, bool) {
-	return func(j judge, v Verdict) (Verdict, bool) {
-		if j.History.Meta.Handler.ReadsMetadata() {
-			return v, false
-		}
-		return judgeIt(j, v), true
-	}
+// everywhere makes a check that applies to every drill.
+func everywhere(k Kind, judgeIt func(judge, Verdict) Verdict) check {
+	return ifApplicable(k, func(j judge, v Verdict) (Verdict, bool) { return judgeIt(j, v), true })
 }
 
-// probed makes a judge of a check that applies to drills with a prober. If an application is
-// requested as well, both must keep it.
+// probed makes a judge that applies to drills with a prober. If an application is requested as
+// well, both must keep it.
 func probed(judgeIt func(judge, Verdict) Verdict) func(judge, Verdict) (Verdict, bool) {
 	return func(j judge, v Verdict) (Verdict, bool) {
 		if j.Scenario.Probe == nil {

@@ -9,15 +9,12 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-var checkCommitPoint = check{
-	Kind: Kind{
-		ID: "commitPoint", Title: "commit point",
-		Requires: "No message is deleted before the drain that it calls for has reached the commit point of the handler's description.",
-		Fix:      "delete the message only at the commit point that the handler's description names: a handler that is killed before it would forget the notice",
-		Look:     Look{Lane: LaneHandler, Text: "the lanes Handler and Node: was the message deleted before the node was marked or drained?"},
-	},
-	always: commitPoint,
-}
+var checkCommitPoint = ifApplicable(Kind{
+	ID: "commitPoint", Title: "commit point",
+	Requires: "No message is deleted before the drain that it calls for has reached the commit point of the handler's description.",
+	Fix:      "delete the message only at the commit point that the handler's description names: a handler that is killed before it would forget the notice",
+	Look:     Look{Lane: LaneHandler, Text: "the lanes Handler and Node: was the message deleted before the node was marked or drained?"},
+}, commitPoint)
 
 // commitPoint checks whether the handler deleted a message only when its description
 // reports that it may: once the drain is recorded, which shows as a mark on the

@@ -6,15 +6,12 @@ import (
 	"github.com/spotdrill/spotdrill/framework/loss"
 )
 
-var checkControl = check{
-	Kind: Kind{
-		ID: "control", Title: "control",
-		Requires: "A pod that stays, of CoreDNS or of the application, answers nearly all that it is sent directly; in a cluster that is not spotdrill's own, the responder within each prober does.",
-		Fix:      "the machine was too busy to measure: free it of other work, give it more cores, or lower the probe's rates",
-		Look:     Look{Lane: LaneDNS, Text: "the control below the DNS answers: this machine was too busy to measure; repeat with less running at the same time"},
-	},
-	always: probed(control), observes: true,
-}
+var checkControl = ifApplicable(Kind{
+	ID: "control", Title: "control", observes: true,
+	Requires: "A pod that stays, of CoreDNS or of the application, answers nearly all that it is sent directly; in a cluster that is not spotdrill's own, the responder within each prober does.",
+	Fix:      "the machine was too busy to measure: free it of other work, give it more cores, or lower the probe's rates",
+	Look:     Look{Lane: LaneDNS, Text: "the control below the DNS answers: this machine was too busy to measure; repeat with less running at the same time"},
+}, probed(control))
 
 // controlLostShare is how much the control may lose: beyond it the prober measures the machine. Up to
 // it, what the service lost at the same time as the control is not blamed on CoreDNS, see

@@ -12,15 +12,12 @@ type CriticalLast struct {
 	NodeNotice `yaml:",inline"`
 }
 
-var checkCriticalLast = check{
-	Kind: Kind{
-		ID: "criticalLast", Title: "critical pods of %s last",
-		Requires: "No pod of a system priority class begins to terminate before every other evictable pod of the node has stopped.",
-		Fix:      "evict pods of the system priority classes only after the others have stopped",
-		Look:     Look{Lane: LanePods, Text: "the lane Pods: which critical pod began to terminate while others still ran?"},
-	},
-	judge: by(criticalLast),
-}
+var checkCriticalLast = by(Kind{
+	ID: "criticalLast", Title: "critical pods of %s last",
+	Requires: "No pod of a system priority class begins to terminate before every other evictable pod of the node has stopped.",
+	Fix:      "evict pods of the system priority classes only after the others have stopped",
+	Look:     Look{Lane: LanePods, Text: "the lane Pods: which critical pod began to terminate while others still ran?"},
+}, criticalLast)
 
 func criticalLast(j judge, v Verdict, c CriticalLast) Verdict {
 	v = v.requires("no critical pod terminating before every other has stopped", c.Node)

@@ -33,15 +33,12 @@ func (c DaemonSetRuns) DecidedBy(t scenarios.Times) scenarios.Observation {
 	return scenarios.Happens(t.Sent[c.Of] + c.Within.D())
 }
 
-var checkDaemonSetRuns = check{
-	Kind: Kind{
-		ID: "daemonSetRuns", Title: "DaemonSet %s runs",
-		Requires: "A DaemonSet whose pods did not fit on the nodes runs on every launched node when these have been replaced, within a time of the configuration that calls for it.",
-		Fix:      "count the DaemonSets of the cluster, as they are now, in the size of every node that is launched",
-		Look:     Look{Lane: LanePods, Text: "the lanes Handler and Pods: what the scheduler reported of the pending pods, and which node has none that is Ready"},
-	},
-	judge: by(daemonSetRuns),
-}
+var checkDaemonSetRuns = by(Kind{
+	ID: "daemonSetRuns", Title: "DaemonSet %s runs",
+	Requires: "A DaemonSet whose pods did not fit on the nodes runs on every launched node when these have been replaced, within a time of the configuration that calls for it.",
+	Fix:      "count the DaemonSets of the cluster, as they are now, in the size of every node that is launched",
+	Look:     Look{Lane: LanePods, Text: "the lanes Handler and Pods: what the scheduler reported of the pending pods, and which node has none that is Ready"},
+}, daemonSetRuns)
 
 func daemonSetRuns(j judge, v Verdict, c DaemonSetRuns) Verdict {
 	v = v.requires(fmt.Sprintf("a Ready pod on every launched node within %s of %q", c.Within.D(), c.Of), c.Name)

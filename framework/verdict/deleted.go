@@ -38,15 +38,12 @@ func (Deleted) Needs() scenarios.Needs {
 	return scenarios.Needs{Messages: true}
 }
 
-var checkDeleted = check{
-	Kind: Kind{
-		ID: "deleted", Title: "deleted %s",
-		Requires: "Every message of the notice or message step is deleted from the queue within a time. If a message came late to a handler that asked for it, the time counts from then.",
-		Fix:      "delete a message once its drain is recorded on the node, and delete also what cannot be read or is about no node of this cluster",
-		Look:     Look{Lane: LaneHandler, Text: "the lane Handler: received and never deleted, or never received? Then handler.log"},
-	},
-	judge: by(deleted),
-}
+var checkDeleted = by(Kind{
+	ID: "deleted", Title: "deleted %s",
+	Requires: "Every message of the notice or message step is deleted from the queue within a time. If a message came late to a handler that asked for it, the time counts from then.",
+	Fix:      "delete a message once its drain is recorded on the node, and delete also what cannot be read or is about no node of this cluster",
+	Look:     Look{Lane: LaneHandler, Text: "the lane Handler: received and never deleted, or never received? Then handler.log"},
+}, deleted)
 
 func deleted(j judge, v Verdict, c Deleted) Verdict {
 	v = v.requires(fmt.Sprintf("every message of %q deleted from the queue within %s", c.Of, c.Within.D())+andAfter(c.After), c.Of)

@@ -26,15 +26,12 @@ func (c DisruptedAtOnce) Validate(in *scenarios.Scope) {
 // DecidedBy is how long it needs the recording.
 func (DisruptedAtOnce) DecidedBy(scenarios.Times) scenarios.Observation { return scenarios.AtEnd() }
 
-var checkDisruptedAtOnce = check{
-	Kind: Kind{
-		ID: "disruptedAtOnce", Title: "nodes removed at once for %s",
-		Requires: "The handler never removes more nodes at the same time without a notice than its budget allows; a node counts from its mark, or its first pod that has to leave, until its instance is terminated.",
-		Fix:      "count the nodes that are marked or being deleted against the budget before another one is marked",
-		Look:     Look{Lane: LaneNode, Text: "the lanes of the nodes: which was marked while another was still being removed? Then handler.log"},
-	},
-	judge: by(disruptedAtOnce),
-}
+var checkDisruptedAtOnce = by(Kind{
+	ID: "disruptedAtOnce", Title: "nodes removed at once for %s",
+	Requires: "The handler never removes more nodes at the same time without a notice than its budget allows; a node counts from its mark, or its first pod that has to leave, until its instance is terminated.",
+	Fix:      "count the nodes that are marked or being deleted against the budget before another one is marked",
+	Look:     Look{Lane: LaneNode, Text: "the lanes of the nodes: which was marked while another was still being removed? Then handler.log"},
+}, disruptedAtOnce)
 
 func disruptedAtOnce(j judge, v Verdict, c DisruptedAtOnce) Verdict {
 	v = v.requires(fmt.Sprintf("at most %d nodes being removed at the same time", c.Max), c.Of)

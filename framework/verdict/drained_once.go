@@ -22,15 +22,12 @@ func (c DrainedOnce) DecidedBy(t scenarios.Times) scenarios.Observation {
 	return scenarios.Absent(t.Stepped+scenarios.RepeatTime).On(c.Node, t)
 }
 
-var checkDrainedOnce = check{
-	Kind: Kind{
-		ID: "drainedOnce", Title: "drained once %s",
-		Requires: "Each mark that the handler's description names is put on the node at most once and one of them at least; the event that announces a drain, if the description names one, is sent exactly once.",
-		Fix:      "remember on the node that its drain has begun (a taint, an annotation), and only delete the message of a notice that comes again",
-		Look:     Look{Lane: LaneNode, Text: "the lanes Handler and Node: which message or restart came before the second mark or event? Then handler.log"},
-	},
-	judge: by(drainedOnce),
-}
+var checkDrainedOnce = by(Kind{
+	ID: "drainedOnce", Title: "drained once %s",
+	Requires: "Each mark that the handler's description names is put on the node at most once and one of them at least; the event that announces a drain, if the description names one, is sent exactly once.",
+	Fix:      "remember on the node that its drain has begun (a taint, an annotation), and only delete the message of a notice that comes again",
+	Look:     Look{Lane: LaneNode, Text: "the lanes Handler and Node: which message or restart came before the second mark or event? Then handler.log"},
+}, drainedOnce)
 
 func drainedOnce(j judge, v Verdict, c DrainedOnce) Verdict {
 	handler := j.History.Meta.Handler

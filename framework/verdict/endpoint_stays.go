@@ -31,15 +31,12 @@ func (c EndpointStays) DecidedBy(t scenarios.Times) scenarios.Observation {
 	return scenarios.Happens(t.Reclaimed[c.Node] + c.AtLeast.D())
 }
 
-var checkEndpointStays = check{
-	Kind: Kind{
-		ID: "endpointStays", Title: "endpoint of %s stays", Verdicts: []ID{"endpointLeft"},
-		Requires: "The kube-dns endpoint of the node's CoreDNS pod stays ready for at least this long after the instance was taken: only the node controller notices the loss.",
-		Fix:      "something noticed the loss before the node controller did: look for who deleted the pod or changed the EndpointSlice",
-		Look:     Look{Lane: LaneEndpoints, Text: "the lane kube-dns endpoints: when the address left, and who noticed"},
-	},
-	judge: by(endpointStays),
-}
+var checkEndpointStays = by(Kind{
+	ID: "endpointStays", Title: "endpoint of %s stays", Verdicts: []ID{"endpointLeft"},
+	Requires: "The kube-dns endpoint of the node's CoreDNS pod stays ready for at least this long after the instance was taken: only the node controller notices the loss.",
+	Fix:      "something noticed the loss before the node controller did: look for who deleted the pod or changed the EndpointSlice",
+	Look:     Look{Lane: LaneEndpoints, Text: "the lane kube-dns endpoints: when the address left, and who noticed"},
+}, endpointStays)
 
 func endpointStays(j judge, v Verdict, c EndpointStays) Verdict {
 	v = v.as("endpointLeft", "endpoint of %s stays").requires(fmt.Sprintf("the node's CoreDNS endpoint ready for at least %s after its instance was taken", c.AtLeast.D()), c.Node)

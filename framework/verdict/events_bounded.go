@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/story"
@@ -28,15 +29,12 @@ func (c EventsBounded) DecidedBy(t scenarios.Times) scenarios.Observation {
 	return scenarios.Absent(t.Sent[c.Notice]+scenarios.BlockedTime).On(c.Node, t)
 }
 
-var checkEventsBounded = check{
-	Kind: Kind{
-		ID: "eventsBounded", Title: "events about blocked %s bounded",
-		Requires: "A blocked eviction is reported without an event for each attempt: no more than this many for each blocked pod, repetitions included.",
-		Fix:      "report a pod's blocked eviction once, and again only if the reason changes or minutes have passed: every event is a write to etcd, and many of them hide the others",
-		Look:     Look{Lane: LaneHandler, Text: "the lane Handler: how many events were there of one blocked pod, and how far apart?"},
-	},
-	judge: by(eventsBounded),
-}
+var checkEventsBounded = by(Kind{
+	ID: "eventsBounded", Title: "events about blocked %s bounded",
+	Requires: "A blocked eviction is reported without an event for each attempt: no more than this many for each blocked pod, repetitions included.",
+	Fix:      "report a pod's blocked eviction once, and again only if the reason changes or minutes have passed: every event is a write to etcd, and many of them hide the others",
+	Look:     Look{Lane: LaneHandler, Text: "the lane Handler: how many events were there of one blocked pod, and how far apart?"},
+}, eventsBounded)
 
 func eventsBounded(j judge, v Verdict, c EventsBounded) Verdict {
 	v = v.requires(fmt.Sprintf("at most %d events for each blocked pod within %s of notice %q", c.Max, scenarios.BlockedTime, c.Notice), c.Pods)
@@ -45,12 +43,10 @@ func eventsBounded(j judge, v Verdict, c EventsBounded) Verdict {
 		return v.unknown(why)
 	}
 	until := min(put.At+scenarios.BlockedTime, j.Gone(node))
-	var kept []story.Pod
-	for _, p := range j.ToLeave(node, put.At) {
-		if terminating, ok := p.Terminating(); p.In(c.Pods) && (!ok || terminating.At > until) {
-			kept = append(kept, p)
-		}
-	}
+	kept := slices.DeleteFunc(j.toLeave(node, put, c.Pods), func(p story.Pod) bool {
+		terminating, ok := p.Terminating()
+		return ok && terminating.At <= until
+	})
 	events := story.BlockReports(j.Story, put, until, kept)
 	v.Numbers = map[string]float64{"blocked": float64(len(kept)), "events": float64(len(events))}
 	switch {

@@ -6,15 +6,12 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-var checkFaults = check{
-	Kind: Kind{
-		ID: "faultsInjected", Title: "faults injected",
-		Requires: "Every fault of the scenario began and hit a call.",
-		Fix:      "the handler made no call that the fault could hit while it lasted: check that it polls the queue all the time, and finds the API server by KUBERNETES_SERVICE_HOST",
-		Look:     Look{Lane: LaneHandler, Text: "the lane Handler: whether it polled the queue while the fault lasted; then the fault events of history.jsonl"},
-	},
-	always: faults,
-}
+var checkFaults = ifApplicable(Kind{
+	ID: "faultsInjected", Title: "faults injected",
+	Requires: "Every fault of the scenario began and hit a call.",
+	Fix:      "the handler made no call that the fault could hit while it lasted: check that it polls the queue all the time, and finds the API server by KUBERNETES_SERVICE_HOST",
+	Look:     Look{Lane: LaneHandler, Text: "the lane Handler: whether it polled the queue while the fault lasted; then the fault events of history.jsonl"},
+}, faults)
 
 // faults checks whether every fault of the scenario hit a call: one that hit
 // nothing proves nothing.

@@ -17,15 +17,12 @@ func (c FinalizersHonoured) DecidedBy(t scenarios.Times) scenarios.Observation {
 	return scenarios.Absent(t.Stepped+scenarios.RepeatTime).On(c.Node, t)
 }
 
-var checkFinalizersHonoured = check{
-	Kind: Kind{
-		ID: "finalizersHonoured", Title: "finalizers of %s honoured",
-		Requires: "The pods are evicted, and stay in the API: nobody but the one whose finalizer it is may remove it.",
-		Fix:      "evict a pod once, and leave it to whoever set its finalizer: it holds neither the node nor other pods",
-		Look:     Look{Lane: LanePods, Text: "the lane Pods: when did the pod disappear from the API? Then handler.log"},
-	},
-	judge: by(finalizersHonoured),
-}
+var checkFinalizersHonoured = by(Kind{
+	ID: "finalizersHonoured", Title: "finalizers of %s honoured",
+	Requires: "The pods are evicted, and stay in the API: nobody but the one whose finalizer it is may remove it.",
+	Fix:      "evict a pod once, and leave it to whoever set its finalizer: it holds neither the node nor other pods",
+	Look:     Look{Lane: LanePods, Text: "the lane Pods: when did the pod disappear from the API? Then handler.log"},
+}, finalizersHonoured)
 
 func finalizersHonoured(j judge, v Verdict, c FinalizersHonoured) Verdict {
 	v = v.requires("evicted, and still in the API", c.Pods)
@@ -35,10 +32,7 @@ func finalizersHonoured(j judge, v Verdict, c FinalizersHonoured) Verdict {
 	}
 	until := j.There(node)
 	var held []history.Event
-	for _, p := range j.ToLeave(node, put.At) {
-		if !p.In(c.Pods) {
-			continue
-		}
+	for _, p := range j.toLeave(node, put, c.Pods) {
 		if gone, ok := p.Deleted(); ok && gone.At < until {
 			return v.fail(p.Name()+" is gone from the API, although its finalizer was not its handler's to remove", put, gone)
 		}

@@ -22,15 +22,12 @@ func (c GraceHonoured) Validate(in *scenarios.Scope) {
 	in.Positive("atLeast", c.AtLeast)
 }
 
-var checkGraceHonoured = check{
-	Kind: Kind{
-		ID: "graceHonoured", Title: "grace of %s honoured",
-		Requires: "The pods terminate with no less than their own grace period, and have at least this long to stop.",
-		Fix:      "evict with no gracePeriodSeconds of the handler's own, so that each pod gets the one that it declares",
-		Look:     Look{Lane: LanePods, Text: "the lane Pods: the grace period at which the pod began to terminate, and when it exited"},
-	},
-	judge: by(graceHonoured),
-}
+var checkGraceHonoured = by(Kind{
+	ID: "graceHonoured", Title: "grace of %s honoured",
+	Requires: "The pods terminate with no less than their own grace period, and have at least this long to stop.",
+	Fix:      "evict with no gracePeriodSeconds of the handler's own, so that each pod gets the one that it declares",
+	Look:     Look{Lane: LanePods, Text: "the lane Pods: the grace period at which the pod began to terminate, and when it exited"},
+}, graceHonoured)
 
 func graceHonoured(j judge, v Verdict, c GraceHonoured) Verdict {
 	v = v.requires(fmt.Sprintf("terminating with no less than their own grace period, and at least %s to stop", c.AtLeast.D()), c.Pods)
@@ -40,8 +37,8 @@ func graceHonoured(j judge, v Verdict, c GraceHonoured) Verdict {
 	}
 	pods, shortest := 0, time.Duration(-1)
 	var evidence []history.Event
-	for _, p := range j.ToLeave(node, put.At) {
-		if !p.In(c.Pods) || p.FinishedBy(j.Gone(node)) {
+	for _, p := range j.toLeave(node, put, c.Pods) {
+		if p.FinishedBy(j.Gone(node)) {
 			continue
 		}
 		pods++

@@ -36,15 +36,12 @@ func (c HandlerMemory) Validate(in *scenarios.Scope) {
 // DecidedBy is how long it needs the recording.
 func (HandlerMemory) DecidedBy(scenarios.Times) scenarios.Observation { return scenarios.AtEnd() }
 
-var checkHandlerMemory = check{
-	Kind: Kind{
-		ID: "handlerMemory", Title: "the handler's memory during %s",
-		Requires: "The memory of each of the handler's pods does not grow with the messages of a flood: what it holds at the flood's end (the median of its last fifth) is at most so much more than what it held after a tenth of it (the median of the fifth that follows).",
-		Fix:      "bound what the handler remembers of messages that are done: caches of ids, per-instance state, goroutines that wait; a limit on time or number for each",
-		Look:     Look{Text: "the memory.used events in history.jsonl: does the memory grow in a line, in steps, or once?"},
-	},
-	judge: by(handlerMemory),
-}
+var checkHandlerMemory = by(Kind{
+	ID: "handlerMemory", Title: "the handler's memory during %s",
+	Requires: "The memory of each of the handler's pods does not grow with the messages of a flood: what it holds at the flood's end (the median of its last fifth) is at most so much more than what it held after a tenth of it (the median of the fifth that follows).",
+	Fix:      "bound what the handler remembers of messages that are done: caches of ids, per-instance state, goroutines that wait; a limit on time or number for each",
+	Look:     Look{Text: "the memory.used events in history.jsonl: does the memory grow in a line, in steps, or once?"},
+}, handlerMemory)
 
 func handlerMemory(j judge, v Verdict, c HandlerMemory) Verdict {
 	v = v.requires(fmt.Sprintf("each pod of the handler grows by at most %d MiB", c.GrowthMiB), c.During)

@@ -25,15 +25,12 @@ func (c HandlersAgree) DecidedBy(t scenarios.Times) scenarios.Observation {
 	return scenarios.Absent(t.Stepped+scenarios.RepeatTime).On(c.Node, t)
 }
 
-var checkHandlersAgree = check{
-	Kind: Kind{
-		ID: "handlersAgree", Title: "handlers agree about %s",
-		Requires: "One of two handlers drains the node. The other neither changes the node nor asks a pod of it to leave, and deletes no message for which nobody acts. Neither takes a mark off while the instance is there.",
-		Fix:      "run one interruption handler: Karpenter's documentation advises against a Node Termination Handler next to it. If both must run, give each a queue of its own, and let only one act on each kind of notice",
-		Look:     Look{Lane: LaneHandler, Text: "the lanes Handler and Node: who received and deleted the message, and whose write came first? Then handler.log and second-handler.log"},
-	},
-	judge: by(handlersAgree),
-}
+var checkHandlersAgree = by(Kind{
+	ID: "handlersAgree", Title: "handlers agree about %s",
+	Requires: "One of two handlers drains the node. The other neither changes the node nor asks a pod of it to leave, and deletes no message for which nobody acts. Neither takes a mark off while the instance is there.",
+	Fix:      "run one interruption handler: Karpenter's documentation advises against a Node Termination Handler next to it. If both must run, give each a queue of its own, and let only one act on each kind of notice",
+	Look:     Look{Lane: LaneHandler, Text: "the lanes Handler and Node: who received and deleted the message, and whose write came first? Then handler.log and second-handler.log"},
+}, handlersAgree)
 
 // handlersAgree judges by the access keys of the calls of SQS, and by the users in the API
 // server's audit log.

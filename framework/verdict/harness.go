@@ -4,15 +4,12 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-var checkHarness = check{
-	Kind: Kind{
-		ID: "harness", Title: "harness",
-		Requires: "The harness reported no error of its own.",
-		Fix:      "it is not the handler: the error shows which part of the set-up broke; spotdrill doctor checks what this machine lacks",
-		Look:     Look{Text: "what the harness itself reported: the note, the console's output and the files of the drill"},
-	},
-	always: everywhere(harness), observes: true,
-}
+var checkHarness = everywhere(Kind{
+	ID: "harness", Title: "harness", observes: true,
+	Requires: "The harness reported no error of its own.",
+	Fix:      "it is not the handler: the error shows which part of the set-up broke; spotdrill doctor checks what this machine lacks",
+	Look:     Look{Text: "what the harness itself reported: the note, the console's output and the files of the drill"},
+}, harness)
 
 // harness checks whether the run itself broke.
 func harness(j judge, v Verdict) Verdict {

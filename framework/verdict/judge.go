@@ -54,6 +54,11 @@ func (j judge) longEnough(c scenarios.Check, v Verdict) Verdict {
 	return v
 }
 
+// toLeave returns the pods of a group that must leave the node for a notice.
+func (j judge) toLeave(node string, put history.Event, group string) []story.Pod {
+	return slices.DeleteFunc(j.ToLeave(node, put.At), func(p story.Pod) bool { return !p.In(group) })
+}
+
 // describe names events for a verdict's Got: "node.cordoned, pod.evicted x 3".
 func describe(events []history.Event) string {
 	var kinds []string

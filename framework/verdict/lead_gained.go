@@ -28,15 +28,12 @@ func (c LeadGained) Validate(in *scenarios.Scope) {
 // DecidedBy is how long it needs the recording.
 func (LeadGained) DecidedBy(scenarios.Times) scenarios.Observation { return scenarios.AtEnd() }
 
-var checkLeadGained = check{
-	Kind: Kind{
-		ID: "leadGained", Title: "lead of the second handler on %s",
-		Requires: "The second handler changes the node, or asks a pod of it to leave, some time before the notice that the handler under test drains for.",
-		Fix:      "let the second handler drain for what comes before that notice, such as a rebalance recommendation; or remove it: it gains nothing then",
-		Look:     Look{Lane: LaneHandler, Text: "the lanes Handler and Node: which notice came first, and what did the second handler do with it? Then second-handler.log"},
-	},
-	judge: by(leadGained),
-}
+var checkLeadGained = by(Kind{
+	ID: "leadGained", Title: "lead of the second handler on %s",
+	Requires: "The second handler changes the node, or asks a pod of it to leave, some time before the notice that the handler under test drains for.",
+	Fix:      "let the second handler drain for what comes before that notice, such as a rebalance recommendation; or remove it: it gains nothing then",
+	Look:     Look{Lane: LaneHandler, Text: "the lanes Handler and Node: which notice came first, and what did the second handler do with it? Then second-handler.log"},
+}, leadGained)
 
 func leadGained(j judge, v Verdict, c LeadGained) Verdict {
 	v = v.requires(fmt.Sprintf("the second handler acts at least %s before notice %q", c.AtLeast.D(), c.Notice), c.Node)

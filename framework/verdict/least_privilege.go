@@ -7,15 +7,12 @@ import (
 	"github.com/spotdrill/spotdrill/framework/story"
 )
 
-var checkPrivileges = check{
-	Kind: Kind{
-		ID: "leastPrivilege", Title: "least privilege",
-		Requires: "The handler calls only the SQS actions of its policy, on its own queue only; it may not delete nodes unless its description states that it does; and it has none of the rights that lead to every secret or to other rights.",
-		Fix:      "call only the SQS actions of the handler's policy, on its own queue; if it needs more, list them under sqsActions in its description; if it deletes Node objects, set deletesNode there; remove from its roles what no interruption handler needs",
-		Look:     Look{Text: "the sqs.call and rbac.rule events that are cited, in history.jsonl"},
-	},
-	always: everywhere(privileges),
-}
+var checkPrivileges = everywhere(Kind{
+	ID: "leastPrivilege", Title: "least privilege",
+	Requires: "The handler calls only the SQS actions of its policy, on its own queue only; it may not delete nodes unless its description states that it does; and it has none of the rights that lead to every secret or to other rights.",
+	Fix:      "call only the SQS actions of the handler's policy, on its own queue; if it needs more, list them under sqsActions in its description; if it deletes Node objects, set deletesNode there; remove from its roles what no interruption handler needs",
+	Look:     Look{Text: "the sqs.call and rbac.rule events that are cited, in history.jsonl"},
+}, privileges)
 
 // privileges checks whether the handler called only the SQS actions that its policy
 // allows, and only on its own queue, which has the cluster's name. Calls of other AWS

@@ -13,15 +13,12 @@ type LifecycleCompleted struct {
 	NodeNotice `yaml:",inline"`
 }
 
-var checkLifecycleCompleted = check{
-	Kind: Kind{
-		ID: "lifecycleCompleted", Title: "lifecycle action of %s completed",
-		Requires: "CompleteLifecycleAction is called with CONTINUE for the instance, not before the last pod that has to leave is gone, and before the heartbeat timeout, which is the deadline.",
-		Fix:      "call CompleteLifecycleAction when the drain is over: earlier, and Auto Scaling ends the instance under the pods; never, and it waits for the heartbeat timeout",
-		Look:     Look{Lane: LaneHandler, Text: "the lanes Handler and Pods: was the action completed before the last pod was gone, or never? Then handler.log"},
-	},
-	judge: by(lifecycleCompleted),
-}
+var checkLifecycleCompleted = by(Kind{
+	ID: "lifecycleCompleted", Title: "lifecycle action of %s completed",
+	Requires: "CompleteLifecycleAction is called with CONTINUE for the instance, not before the last pod that has to leave is gone, and before the heartbeat timeout, which is the deadline.",
+	Fix:      "call CompleteLifecycleAction when the drain is over: earlier, and Auto Scaling ends the instance under the pods; never, and it waits for the heartbeat timeout",
+	Look:     Look{Lane: LaneHandler, Text: "the lanes Handler and Pods: was the action completed before the last pod was gone, or never? Then handler.log"},
+}, lifecycleCompleted)
 
 func lifecycleCompleted(j judge, v Verdict, c LifecycleCompleted) Verdict {
 	v = v.requires("CompleteLifecycleAction with CONTINUE, when the node is drained and before the heartbeat timeout", c.Node)

@@ -64,15 +64,12 @@ func (c Losses) Validate(in *scenarios.Scope) {
 // DecidedBy is how long it needs the recording.
 func (Losses) DecidedBy(scenarios.Times) scenarios.Observation { return scenarios.AtEnd() }
 
-var checkLosses = check{
-	Kind: Kind{
-		ID: "losses", Title: "dns lost, dns window, … (%s)", Verdicts: []ID{IDOfDNSLost, "dnsWindow", "dnsAnswered", "applicationLost", "applicationWindow"},
-		Requires: "At most this many queries to the DNS service, or requests to the workload's Service, are lost; or the longest window of losses is within these bounds; or at least this share is answered. A request is lost if it is refused, not answered in time, or not answered with an HTTP status below 400.",
-		Fix:      "for DNS, set lameduck longer than kube-proxy and the readiness probe need to take the pod out of the Service, and the grace period longer than that; for an application, let the pods go on serving after they are deleted, until every node has stopped sending requests there: a preStop hook that sleeps for some seconds, and a grace period longer than that",
-		Look:     Look{Lane: LaneDNS, Text: "the lane DNS answers: where the window opens, and what the lanes of endpoints and pods show just before"},
-	},
-	judge: by(losses),
-}
+var checkLosses = by(Kind{
+	ID: "losses", Title: "dns lost, dns window, … (%s)", Verdicts: []ID{IDOfDNSLost, "dnsWindow", "dnsAnswered", "applicationLost", "applicationWindow"},
+	Requires: "At most this many queries to the DNS service, or requests to the workload's Service, are lost; or the longest window of losses is within these bounds; or at least this share is answered. A request is lost if it is refused, not answered in time, or not answered with an HTTP status below 400.",
+	Fix:      "for DNS, set lameduck longer than kube-proxy and the readiness probe need to take the pod out of the Service, and the grace period longer than that; for an application, let the pods go on serving after they are deleted, until every node has stopped sending requests there: a preStop hook that sleeps for some seconds, and a grace period longer than that",
+	Look:     Look{Lane: LaneDNS, Text: "the lane DNS answers: where the window opens, and what the lanes of endpoints and pods show just before"},
+}, losses)
 
 func losses(j judge, v Verdict, c Losses) Verdict {
 	of := scenarios.DNS

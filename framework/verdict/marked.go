@@ -48,23 +48,20 @@ func (c Marked) DecidedBy(t scenarios.Times) scenarios.Observation {
 	return scenarios.Happens(t.SentOrEnded(c.Notice, c.After)+c.Within.D()).On(c.Node, t)
 }
 
-var checkMarked = check{
-	Kind: Kind{
-		ID: "marked", Title: "marked %s", Verdicts: []ID{"marked", "markedFirst", "markKept"},
-		Requires: "A node that a notice names carries one of the marks that the handler's description names: within a time of the notice, and still at the end; or, as the API server confirms, before the handler requests the first pod of the node to leave; or from the first mark on until the instance is gone. A taint with the effect PreferNoSchedule is no mark. If the message came late to a handler that asked for it, the time counts from then.",
-		Fix:      "cordon or taint the node as soon as the notice is read; wait for the answer that confirms it, and evict only then: a pod that is evicted before may come back to the node; a mark that fails, such as with 409, must be set again first; leave the mark on the node when the drain is over, or blocked; name the handler's mark under marks in its description",
-		Look:     Look{Lane: LaneNode, Text: "the lanes Handler, Node and Pods: was the message received, what followed, and was a mark taken off? Then handler.log, and the events api.call of history.jsonl about the node and its pods"},
-	},
-	judge: by(func(j judge, v Verdict, c Marked) Verdict {
-		switch {
-		case c.BeforeEviction:
-			return markedFirst(j, v.as("markedFirst", "%s marked before its first eviction"), c)
-		case c.UntilGone:
-			return markKept(j, v.as("markKept", "mark of %s kept"), c)
-		}
-		return marked(j, v, c)
-	}),
-}
+var checkMarked = by(Kind{
+	ID: "marked", Title: "marked %s", Verdicts: []ID{"marked", "markedFirst", "markKept"},
+	Requires: "A node that a notice names carries one of the marks that the handler's description names: within a time of the notice, and still at the end; or, as the API server confirms, before the handler requests the first pod of the node to leave; or from the first mark on until the instance is gone. A taint with the effect PreferNoSchedule is no mark. If the message came late to a handler that asked for it, the time counts from then.",
+	Fix:      "cordon or taint the node as soon as the notice is read; wait for the answer that confirms it, and evict only then: a pod that is evicted before may come back to the node; a mark that fails, such as with 409, must be set again first; leave the mark on the node when the drain is over, or blocked; name the handler's mark under marks in its description",
+	Look:     Look{Lane: LaneNode, Text: "the lanes Handler, Node and Pods: was the message received, what followed, and was a mark taken off? Then handler.log, and the events api.call of history.jsonl about the node and its pods"},
+}, func(j judge, v Verdict, c Marked) Verdict {
+	switch {
+	case c.BeforeEviction:
+		return markedFirst(j, v.as("markedFirst", "%s marked before its first eviction"), c)
+	case c.UntilGone:
+		return markKept(j, v.as("markKept", "mark of %s kept"), c)
+	}
+	return marked(j, v, c)
+})
 
 func marked(j judge, v Verdict, c Marked) Verdict {
 	handler := j.History.Meta.Handler

@@ -24,15 +24,12 @@ func (c MidDrain) Validate(in *scenarios.Scope) {
 // DecidedBy is how long it needs the recording.
 func (MidDrain) DecidedBy(scenarios.Times) scenarios.Observation { return scenarios.AtEnd() }
 
-var checkMidDrain = check{
-	Kind: Kind{
-		ID: "midDrain", Title: "%s in the middle of the drain of %s",
-		Requires: "The handler was disturbed when the drain had begun and pods were still on the node; otherwise surviving it proves nothing.",
-		Fix:      "the drain was over, or had not begun, when the handler was disturbed: play the drill again; if it stays so, the handler drains faster than this clause can see",
-		Look:     Look{Lane: LaneHandler, Text: "the lanes Handler and Pods: when the handler was disturbed, and which pods were left then"},
-	},
-	judge: by(midDrain),
-}
+var checkMidDrain = by(Kind{
+	ID: "midDrain", Title: "%s in the middle of the drain of %s",
+	Requires: "The handler was disturbed when the drain had begun and pods were still on the node; otherwise surviving it proves nothing.",
+	Fix:      "the drain was over, or had not begun, when the handler was disturbed: play the drill again; if it stays so, the handler drains faster than this clause can see",
+	Look:     Look{Lane: LaneHandler, Text: "the lanes Handler and Pods: when the handler was disturbed, and which pods were left then"},
+}, midDrain)
 
 func midDrain(j judge, v Verdict, c MidDrain) Verdict {
 	v = v.requires("the handler disturbed once the drain had begun, and before the last pod was gone", c.Disturbance, c.Node)

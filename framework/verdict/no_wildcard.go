@@ -8,15 +8,12 @@ import (
 	"github.com/spotdrill/spotdrill/framework/story"
 )
 
-var checkWildcards = check{
-	Kind: Kind{
-		ID: "noWildcard", Title: "no RBAC wildcard",
-		Requires: "No verb, resource or API group of the handler's roles is given by *.",
-		Fix:      "name the verbs, resources and API groups that the handler needs in its roles instead of *",
-		Look:     Look{Text: "the rbac.rule events that are cited: the role and its rules"},
-	},
-	always: wildcards,
-}
+var checkWildcards = ifApplicable(Kind{
+	ID: "noWildcard", Title: "no RBAC wildcard",
+	Requires: "No verb, resource or API group of the handler's roles is given by *.",
+	Fix:      "name the verbs, resources and API groups that the handler needs in its roles instead of *",
+	Look:     Look{Text: "the rbac.rule events that are cited: the role and its rules"},
+}, wildcards)
 
 // wildcards checks whether the handler was given rights by "*". For a handler that is
 // not ours it is only reported: who installs it decides. ok is false if the history

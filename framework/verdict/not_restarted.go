@@ -19,15 +19,12 @@ func (NotRestarted) DecidedBy(t scenarios.Times) scenarios.Observation {
 	return scenarios.Absent(t.Reaction())
 }
 
-var checkNotRestarted = check{
-	Kind: Kind{
-		ID: "notRestarted", Title: "handler not restarted",
-		Requires: "The handler's pods stay from the first step to the end of the drill, and none of their containers ends or starts again.",
-		Fix:      "look in handler.log for the panic or the failed probe; what cannot be parsed must be an error that is handled, not an exit",
-		Look:     Look{Text: "handler.log, its last lines before the restart, and state/ next to it"},
-	},
-	judge: by(notRestarted),
-}
+var checkNotRestarted = by(Kind{
+	ID: "notRestarted", Title: "handler not restarted",
+	Requires: "The handler's pods stay from the first step to the end of the drill, and none of their containers ends or starts again.",
+	Fix:      "look in handler.log for the panic or the failed probe; what cannot be parsed must be an error that is handled, not an exit",
+	Look:     Look{Text: "handler.log, its last lines before the restart, and state/ next to it"},
+}, notRestarted)
 
 func notRestarted(j judge, v Verdict, _ NotRestarted) Verdict {
 	handler := j.History.Meta.Handler

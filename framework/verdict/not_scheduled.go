@@ -18,15 +18,12 @@ func (c NotScheduled) DecidedBy(t scenarios.Times) scenarios.Observation {
 	return scenarios.Absent(t.Stepped+scenarios.RepeatTime).On(c.Node, t)
 }
 
-var checkNotScheduled = check{
-	Kind: Kind{
-		ID: "notScheduled", Title: "no pod comes to %s",
-		Requires: "No evictable pod is bound to the node later than a second after the handler marked it, which is the time that the scheduler may need to see the mark. It is unknown unless pods are bound elsewhere meanwhile.",
-		Fix:      "cordon, or taint with NoSchedule, before the first eviction: otherwise the scheduler puts the replacements back on the node",
-		Look:     Look{Lane: LanePods, Text: "the lanes Node and Pods: which pod was scheduled to the node, and how long after its mark?"},
-	},
-	judge: by(notScheduled),
-}
+var checkNotScheduled = by(Kind{
+	ID: "notScheduled", Title: "no pod comes to %s",
+	Requires: "No evictable pod is bound to the node later than a second after the handler marked it, which is the time that the scheduler may need to see the mark. It is unknown unless pods are bound elsewhere meanwhile.",
+	Fix:      "cordon, or taint with NoSchedule, before the first eviction: otherwise the scheduler puts the replacements back on the node",
+	Look:     Look{Lane: LanePods, Text: "the lanes Node and Pods: which pod was scheduled to the node, and how long after its mark?"},
+}, notScheduled)
 
 func notScheduled(j judge, v Verdict, c NotScheduled) Verdict {
 	v = v.requires(fmt.Sprintf("no pod bound to the node once it is marked for notice %q", c.Notice), c.Node)

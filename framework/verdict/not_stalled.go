@@ -13,15 +13,12 @@ type NotStalled struct {
 	NodePods `yaml:",inline"`
 }
 
-var checkNotStalled = check{
-	Kind: Kind{
-		ID: "notStalled", Title: "not stalled by %s",
-		Requires: "Every other evictable pod of the node begins to terminate before the first of these slow ones is gone. Pods of the system priority classes may wait.",
-		Fix:      "evict all pods in parallel: do not wait until one is gone before the next is evicted",
-		Look:     Look{Lane: LanePods, Text: "the lane Pods: which pod began to terminate only after another had gone?"},
-	},
-	judge: by(notStalled),
-}
+var checkNotStalled = by(Kind{
+	ID: "notStalled", Title: "not stalled by %s",
+	Requires: "Every other evictable pod of the node begins to terminate before the first of these slow ones is gone. Pods of the system priority classes may wait.",
+	Fix:      "evict all pods in parallel: do not wait until one is gone before the next is evicted",
+	Look:     Look{Lane: LanePods, Text: "the lane Pods: which pod began to terminate only after another had gone?"},
+}, notStalled)
 
 func notStalled(j judge, v Verdict, c NotStalled) Verdict {
 	v = v.requires("every other pod terminating before the first of these is gone", c.Pods)

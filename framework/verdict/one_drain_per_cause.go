@@ -8,15 +8,12 @@ import (
 	"github.com/spotdrill/spotdrill/framework/story"
 )
 
-var checkOneDrainPerCause = check{
-	Kind: Kind{
-		ID: "oneDrainPerCause", Title: "one drain per node and cause",
-		Requires: "No node is marked, and no drain of it announced, more often than notices and messages named it.",
-		Fix:      "remember on the node that its drain has begun, and begin no other for a message that comes again or after a restart",
-		Look:     Look{Lane: LaneNode, Text: "the lanes Handler and Node: which message or restart came before the second drain? Then handler.log"},
-	},
-	always: everywhere(oneDrainPerCause),
-}
+var checkOneDrainPerCause = everywhere(Kind{
+	ID: "oneDrainPerCause", Title: "one drain per node and cause",
+	Requires: "No node is marked, and no drain of it announced, more often than notices and messages named it.",
+	Fix:      "remember on the node that its drain has begun, and begin no other for a message that comes again or after a restart",
+	Look:     Look{Lane: LaneNode, Text: "the lanes Handler and Node: which message or restart came before the second drain? Then handler.log"},
+}, oneDrainPerCause)
 
 // oneDrainPerCause checks whether any node was drained more often than something
 // called for it. Other checks judge which notices call for a drain.

@@ -28,15 +28,12 @@ func (c OthersKept) DecidedBy(t scenarios.Times) scenarios.Observation {
 	return scenarios.Absent(t.Stepped+scenarios.RepeatTime).On(c.Node, t)
 }
 
-var checkOthersKept = check{
-	Kind: Kind{
-		ID: "othersKept", Title: "others' state of %s kept",
-		Requires: "The handler neither removes nor changes what others put on the node before the drill: taints with their effects, labels, annotations, and a cordon. What Kubernetes changes itself does not count.",
-		Fix:      "change only the handler's own taint, labels and annotations: a merge patch replaces the whole list of taints, so name the resourceVersion that it is based on, and add to the list that was read",
-		Look:     Look{Lane: LaneNode, Text: "the lane Node: what was taken off, and which of the handler's writes came just before? Then handler.log"},
-	},
-	judge: by(othersKept),
-}
+var checkOthersKept = by(Kind{
+	ID: "othersKept", Title: "others' state of %s kept",
+	Requires: "The handler neither removes nor changes what others put on the node before the drill: taints with their effects, labels, annotations, and a cordon. What Kubernetes changes itself does not count.",
+	Fix:      "change only the handler's own taint, labels and annotations: a merge patch replaces the whole list of taints, so name the resourceVersion that it is based on, and add to the list that was read",
+	Look:     Look{Lane: LaneNode, Text: "the lane Node: what was taken off, and which of the handler's writes came just before? Then handler.log"},
+}, othersKept)
 
 func othersKept(j judge, v Verdict, c OthersKept) Verdict {
 	v = v.requires("taints, labels, annotations and a cordon of others neither removed nor changed by the handler", c.Node)

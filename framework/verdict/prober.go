@@ -9,15 +9,12 @@ import (
 	"github.com/spotdrill/spotdrill/framework/loss"
 )
 
-var checkProber = check{
-	Kind: Kind{
-		ID: "prober", Title: "prober",
-		Requires: "The prober sent its queries on time, and all of them are on record.",
-		Fix:      "the machine was too busy to send queries on time: free it of other work, give it more cores, or lower the probe's rates",
-		Look:     Look{Lane: LaneDNS, Text: "the queries that never left (amber): this machine was too busy to measure; repeat with less running at the same time"},
-	},
-	always: probed(prober), observes: true,
-}
+var checkProber = ifApplicable(Kind{
+	ID: "prober", Title: "prober", observes: true,
+	Requires: "The prober sent its queries on time, and all of them are on record.",
+	Fix:      "the machine was too busy to send queries on time: free it of other work, give it more cores, or lower the probe's rates",
+	Look:     Look{Lane: LaneDNS, Text: "the queries that never left (amber): this machine was too busy to measure; repeat with less running at the same time"},
+}, probed(prober))
 
 // prober checks whether the prober kept its schedule and reported every query.
 func prober(j judge, v Verdict) Verdict {

@@ -21,15 +21,12 @@ func (QueueEmpty) Needs() scenarios.Needs {
 	return scenarios.Needs{Messages: true}
 }
 
-var checkQueueEmpty = check{
-	Kind: Kind{
-		ID: "queueEmpty", Title: "queue empty",
-		Requires: "No message is in the queue at the end, neither visible nor handed out.",
-		Fix:      "delete every message that the handler is done with, also those that it does nothing about, or they come again until the queue's retention ends",
-		Look:     Look{Lane: LaneHandler, Text: "the lane Handler: which message was received and never deleted? Then handler.log"},
-	},
-	judge: by(queueEmpty),
-}
+var checkQueueEmpty = by(Kind{
+	ID: "queueEmpty", Title: "queue empty",
+	Requires: "No message is in the queue at the end, neither visible nor handed out.",
+	Fix:      "delete every message that the handler is done with, also those that it does nothing about, or they come again until the queue's retention ends",
+	Look:     Look{Lane: LaneHandler, Text: "the lane Handler: which message was received and never deleted? Then handler.log"},
+}, queueEmpty)
 
 func queueEmpty(j judge, v Verdict, _ QueueEmpty) Verdict {
 	v = v.requires("no message in the queue at the end")

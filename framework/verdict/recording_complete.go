@@ -8,15 +8,12 @@ import (
 	"github.com/spotdrill/spotdrill/framework/story"
 )
 
-var checkRecorded = check{
-	Kind: Kind{
-		ID: "recordingComplete", Title: "recording complete",
-		Requires: "The history is whole: all phases, every event, and nothing that changes without having been seen to exist.",
-		Fix:      "the run was cut short: play it again; if it was not stopped by hand, the harness's error is reported next to it",
-		Look:     Look{Text: "what the harness itself reported: the note, the console's output and the files of the drill"},
-	},
-	always: everywhere(recorded), observes: true,
-}
+var checkRecorded = everywhere(Kind{
+	ID: "recordingComplete", Title: "recording complete", observes: true,
+	Requires: "The history is whole: all phases, every event, and nothing that changes without having been seen to exist.",
+	Fix:      "the run was cut short: play it again; if it was not stopped by hand, the harness's error is reported next to it",
+	Look:     Look{Text: "what the harness itself reported: the note, the console's output and the files of the drill"},
+}, recorded)
 
 // recorded checks whether the history is complete: what an incomplete record does
 // not hold may still have happened.

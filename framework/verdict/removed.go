@@ -49,23 +49,20 @@ func (c Removed) DecidedBy(t scenarios.Times) scenarios.Observation {
 	return scenarios.Happens(cause + c.Within.D())
 }
 
-var checkRemoved = check{
-	Kind: Kind{
-		ID: "removed", Title: "%s removed, forgotten, or terminated", Verdicts: []ID{"removed", "forgotten", "terminated"},
-		Requires: "The handler removes the node within a time. For a step that configures it, or a deletion by hand: the node is drained, its instance is terminated when the last pod that has to leave is gone, and its Node object is deleted last. For an instance that ends in the middle of its drain: the Node object is deleted, and nothing waits for pods that have ended with the instance. For a notice about instances that never became nodes: all of them are terminated; nobody else does that, and they are paid for.",
-		Fix:      "evict the pods, wait until they are gone, terminate the instance, and delete the Node object last; if EC2 no longer has the instance of a NotReady node, release the node at once; find a launch by the id of its instance, also before it has a Node",
-		Look:     Look{Lane: LaneNode, Text: "the lanes of the node and of its pods: which was still there when the instance ended, or the Node object was deleted? Then handler.log"},
-	},
-	judge: by(func(j judge, v Verdict, c Removed) Verdict {
-		switch {
-		case c.Node == "":
-			return terminated(j, v.as("terminated", "instances of %s terminated"), c)
-		case c.Of == "":
-			return forgotten(j, v.as("forgotten", "%s forgotten"), c)
-		}
-		return removed(j, v.as("removed", "%s removed"), c)
-	}),
-}
+var checkRemoved = by(Kind{
+	ID: "removed", Title: "%s removed, forgotten, or terminated", Verdicts: []ID{"removed", "forgotten", "terminated"},
+	Requires: "The handler removes the node within a time. For a step that configures it, or a deletion by hand: the node is drained, its instance is terminated when the last pod that has to leave is gone, and its Node object is deleted last. For an instance that ends in the middle of its drain: the Node object is deleted, and nothing waits for pods that have ended with the instance. For a notice about instances that never became nodes: all of them are terminated; nobody else does that, and they are paid for.",
+	Fix:      "evict the pods, wait until they are gone, terminate the instance, and delete the Node object last; if EC2 no longer has the instance of a NotReady node, release the node at once; find a launch by the id of its instance, also before it has a Node",
+	Look:     Look{Lane: LaneNode, Text: "the lanes of the node and of its pods: which was still there when the instance ended, or the Node object was deleted? Then handler.log"},
+}, func(j judge, v Verdict, c Removed) Verdict {
+	switch {
+	case c.Node == "":
+		return terminated(j, v.as("terminated", "instances of %s terminated"), c)
+	case c.Of == "":
+		return forgotten(j, v.as("forgotten", "%s forgotten"), c)
+	}
+	return removed(j, v.as("removed", "%s removed"), c)
+})
 
 // removed judges the removal that a step calls for.
 func removed(j judge, v Verdict, c Removed) Verdict {

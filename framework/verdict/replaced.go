@@ -21,15 +21,12 @@ func (c Replaced) DecidedBy(t scenarios.Times) scenarios.Observation {
 	return scenarios.Happens(t.Deadlines[c.Notice])
 }
 
-var checkReplaced = check{
-	Kind: Kind{
-		ID: "replaced", Title: "pods of %s replaced",
-		Requires: "As many new pods of every controller are Ready on other nodes at the deadline as it had evictable ones on the node when the notice was put.",
-		Fix:      "begin to evict early enough for replacements to start, and leave their controllers' pods to the Eviction API",
-		Look:     Look{Lane: LanePods, Text: "the lane Pods: when did the first eviction begin, and which replacement was not Ready in time, or did not stay so?"},
-	},
-	judge: by(replaced),
-}
+var checkReplaced = by(Kind{
+	ID: "replaced", Title: "pods of %s replaced",
+	Requires: "As many new pods of every controller are Ready on other nodes at the deadline as it had evictable ones on the node when the notice was put.",
+	Fix:      "begin to evict early enough for replacements to start, and leave their controllers' pods to the Eviction API",
+	Look:     Look{Lane: LanePods, Text: "the lane Pods: when did the first eviction begin, and which replacement was not Ready in time, or did not stay so?"},
+}, replaced)
 
 func replaced(j judge, v Verdict, c Replaced) Verdict {
 	v = v.requires(fmt.Sprintf("as many new pods Ready elsewhere at the deadline of notice %q", c.Notice), c.Node)

@@ -35,15 +35,12 @@ func (c ReplacedFirst) DecidedBy(t scenarios.Times) scenarios.Observation {
 	return scenarios.Happens(t.Sent[c.Of] + c.Within.D())
 }
 
-var checkReplacedFirst = check{
-	Kind: Kind{
-		ID: "replacedFirst", Title: "%s replaced first",
-		Requires: "The first pod of a node that the handler removes without a notice has to leave within a time of the configuration that calls for it, and only when as many nodes that were launched since are Ready as are drained then, or as the scenario requires. The node may be marked before.",
-		Fix:      "nobody takes this instance, so there is time: launch the replacement, and evict the first pod when it is Ready",
-		Look:     Look{Lane: LaneNode, Text: "the lanes of the nodes and pods: which node was launched, when was it Ready, and when did the first pod have to leave? Then handler.log"},
-	},
-	judge: by(replacedFirst),
-}
+var checkReplacedFirst = by(Kind{
+	ID: "replacedFirst", Title: "%s replaced first",
+	Requires: "The first pod of a node that the handler removes without a notice has to leave within a time of the configuration that calls for it, and only when as many nodes that were launched since are Ready as are drained then, or as the scenario requires. The node may be marked before.",
+	Fix:      "nobody takes this instance, so there is time: launch the replacement, and evict the first pod when it is Ready",
+	Look:     Look{Lane: LaneNode, Text: "the lanes of the nodes and pods: which node was launched, when was it Ready, and when did the first pod have to leave? Then handler.log"},
+}, replacedFirst)
 
 func replacedFirst(j judge, v Verdict, c ReplacedFirst) Verdict {
 	v = v.requires(fmt.Sprintf("drained within %s of %q, when a node that was launched since is Ready", c.Within.D(), c.Of), c.Node)

@@ -44,20 +44,17 @@ func (c Reported) DecidedBy(t scenarios.Times) scenarios.Observation {
 // Needs is what it needs of a drill.
 func (c Reported) Needs() scenarios.Needs { return scenarios.Needs{NodeEvents: c.Node != ""} }
 
-var checkReported = check{
-	Kind: Kind{
-		ID: "reported", Title: "event on %s, or pending pod reported after %s", Verdicts: []ID{"nodeEvent", "podReported"},
-		Requires: "A Kubernetes event of the handler appears within a time of the notice: about the node, or about a pod that finds no node, with what the pod requests and no instance type that the handler may launch has.",
-		Fix:      "create a Kubernetes event on the Node when a notice arrives, and on a pod that names the request that no instance type meets; if the handler does, check that its RBAC lets it create events, and name the events' reporter under marks in its description",
-		Look:     Look{Lane: LaneHandler, Text: "the lane Handler: what the handler reported about the node or the pod, and when"},
-	},
-	judge: by(func(j judge, v Verdict, c Reported) Verdict {
-		if c.Node == "" {
-			return podReported(j, v.as("podReported", "pending pod reported after %s"), c)
-		}
-		return nodeEvent(j, v.as("nodeEvent", "event on %s"), c)
-	}),
-}
+var checkReported = by(Kind{
+	ID: "reported", Title: "event on %s, or pending pod reported after %s", Verdicts: []ID{"nodeEvent", "podReported"},
+	Requires: "A Kubernetes event of the handler appears within a time of the notice: about the node, or about a pod that finds no node, with what the pod requests and no instance type that the handler may launch has.",
+	Fix:      "create a Kubernetes event on the Node when a notice arrives, and on a pod that names the request that no instance type meets; if the handler does, check that its RBAC lets it create events, and name the events' reporter under marks in its description",
+	Look:     Look{Lane: LaneHandler, Text: "the lane Handler: what the handler reported about the node or the pod, and when"},
+}, func(j judge, v Verdict, c Reported) Verdict {
+	if c.Node == "" {
+		return podReported(j, v.as("podReported", "pending pod reported after %s"), c)
+	}
+	return nodeEvent(j, v.as("nodeEvent", "event on %s"), c)
+})
 
 func nodeEvent(j judge, v Verdict, c Reported) Verdict {
 	v = v.requires(fmt.Sprintf("a Kubernetes event on the node within %s of notice %q", c.Within.D(), c.Notice), c.Node)

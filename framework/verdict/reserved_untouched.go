@@ -4,15 +4,12 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-var checkReservedUntouched = check{
-	Kind: Kind{
-		ID: "reservedUntouched", Title: "reserved nodes untouched",
-		Requires: "No on-demand or control-plane node that no notice names is cordoned, tainted, deleted or drained.",
-		Fix:      "act only on nodes that a notice names: on-demand nodes and the control plane are none of them here",
-		Look:     Look{Lane: LaneNode, Text: "the lane Node: what was done, and after which notice? Then handler.log"},
-	},
-	always: everywhere(reservedUntouched),
-}
+var checkReservedUntouched = everywhere(Kind{
+	ID: "reservedUntouched", Title: "reserved nodes untouched",
+	Requires: "No on-demand or control-plane node that no notice names is cordoned, tainted, deleted or drained.",
+	Fix:      "act only on nodes that a notice names: on-demand nodes and the control plane are none of them here",
+	Look:     Look{Lane: LaneNode, Text: "the lane Node: what was done, and after which notice? Then handler.log"},
+}, reservedUntouched)
 
 // reservedUntouched checks whether the on-demand and control-plane nodes that no
 // notice names were left alone.

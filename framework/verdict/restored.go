@@ -4,15 +4,12 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-var checkRestored = check{
-	Kind: Kind{
-		ID: "restored", Title: "restored",
-		Requires: "Every node is Ready, schedulable and untainted again after the drill.",
-		Fix:      "the cluster could not be put back: spotdrill down removes it, and the next run makes a new one",
-		Look:     Look{Text: "the harness's last events, and state/ of the drill: which node did not come back"},
-	},
-	always: everywhere(restored), observes: true,
-}
+var checkRestored = everywhere(Kind{
+	ID: "restored", Title: "restored", observes: true,
+	Requires: "Every node is Ready, schedulable and untainted again after the drill.",
+	Fix:      "the cluster could not be put back: spotdrill down removes it, and the next run makes a new one",
+	Look:     Look{Text: "the harness's last events, and state/ of the drill: which node did not come back"},
+}, restored)
 
 // restored checks whether the cluster was put back as it was found. If not, the
 // harness failed, not the handler, but the next drill starts on a broken cluster.

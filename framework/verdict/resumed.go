@@ -29,15 +29,12 @@ func (c Resumed) DecidedBy(t scenarios.Times) scenarios.Observation {
 	return scenarios.Happens(t.Changed[c.Budget]+c.Within.D()).On(c.Node, t)
 }
 
-var checkResumed = check{
-	Kind: Kind{
-		ID: "resumed", Title: "drain of %s resumed",
-		Requires: "A pod that a budget kept on the node begins to terminate within a time of the budget's change.",
-		Fix:      "retry an eviction that a budget refused (429) every few seconds, for as long as the notice leaves",
-		Look:     Look{Lane: LanePods, Text: "the lane Pods: did any eviction follow the change of the budget? Then the retries in handler.log"},
-	},
-	judge: by(resumed),
-}
+var checkResumed = by(Kind{
+	ID: "resumed", Title: "drain of %s resumed",
+	Requires: "A pod that a budget kept on the node begins to terminate within a time of the budget's change.",
+	Fix:      "retry an eviction that a budget refused (429) every few seconds, for as long as the notice leaves",
+	Look:     Look{Lane: LanePods, Text: "the lane Pods: did any eviction follow the change of the budget? Then the retries in handler.log"},
+}, resumed)
 
 func resumed(j judge, v Verdict, c Resumed) Verdict {
 	v = v.requires(fmt.Sprintf("a pod that the budget kept terminating within %s of its change %q", c.Within.D(), c.Budget), c.Node)

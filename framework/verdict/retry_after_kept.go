@@ -26,15 +26,12 @@ func (c RetryAfterKept) DecidedBy(t scenarios.Times) scenarios.Observation {
 	return scenarios.Absent(t.Ended[c.Fault])
 }
 
-var checkRetryAfterKept = check{
-	Kind: Kind{
-		ID: "retryAfterKept", Title: "Retry-After of %s kept",
-		Requires: "The handler does not repeat a call that was answered with 429 before the time in the answer's Retry-After is over.",
-		Fix:      "wait as long as Retry-After requires; client-go does, unless the call is wrapped in a retry of its own that does not",
-		Look:     Look{Lane: LaneHandler, Text: "the lane Handler; then the events api.call of history.jsonl with status 429, and the same call after each"},
-	},
-	judge: by(retryAfterKept),
-}
+var checkRetryAfterKept = by(Kind{
+	ID: "retryAfterKept", Title: "Retry-After of %s kept",
+	Requires: "The handler does not repeat a call that was answered with 429 before the time in the answer's Retry-After is over.",
+	Fix:      "wait as long as Retry-After requires; client-go does, unless the call is wrapped in a retry of its own that does not",
+	Look:     Look{Lane: LaneHandler, Text: "the lane Handler; then the events api.call of history.jsonl with status 429, and the same call after each"},
+}, retryAfterKept)
 
 func retryAfterKept(j judge, v Verdict, c RetryAfterKept) Verdict {
 	v = v.requires("no throttled call repeated before its Retry-After is over", c.Fault)

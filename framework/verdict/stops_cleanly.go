@@ -30,15 +30,12 @@ func (StopsCleanly) Needs() scenarios.Needs {
 	return scenarios.Needs{Queue: "it judges which messages are received after SIGTERM"}
 }
 
-var checkStopsCleanly = check{
-	Kind: Kind{
-		ID: "stopsCleanly", Title: "handler stops cleanly at %s",
-		Requires: "A pod of the handler that is asked to terminate soon ends its poll of the queue, receives no more messages, and ends by itself within its grace period.",
-		Fix:      "at SIGTERM, end the poll of the queue at once, settle what was received, and exit before terminationGracePeriodSeconds is over; what is left of a drain must be found by the next pod",
-		Look:     Look{Lane: LaneHandler, Text: "the lane Handler: what was received after the pod began to terminate, and how long it went on; then handler.log"},
-	},
-	judge: by(stopsCleanly),
-}
+var checkStopsCleanly = by(Kind{
+	ID: "stopsCleanly", Title: "handler stops cleanly at %s",
+	Requires: "A pod of the handler that is asked to terminate soon ends its poll of the queue, receives no more messages, and ends by itself within its grace period.",
+	Fix:      "at SIGTERM, end the poll of the queue at once, settle what was received, and exit before terminationGracePeriodSeconds is over; what is left of a drain must be found by the next pod",
+	Look:     Look{Lane: LaneHandler, Text: "the lane Handler: what was received after the pod began to terminate, and how long it went on; then handler.log"},
+}, stopsCleanly)
 
 func stopsCleanly(j judge, v Verdict, c StopsCleanly) Verdict {
 	v = v.requires(fmt.Sprintf("no message received later than %s after the pod began to terminate, and ended within its grace period", signalled), c.Disturbance)

@@ -31,15 +31,12 @@ func (c TakenOver) DecidedBy(t scenarios.Times) scenarios.Observation {
 	return scenarios.Happens(t.Caused+c.Within.D()).On(c.Node, t)
 }
 
-var checkTakenOver = check{
-	Kind: Kind{
-		ID: "takenOver", Title: "drain of %s taken over after %s",
-		Requires: "After the replica of the handler that drained the node has ended for good, another one evicts the pods that are left, within a time.",
-		Fix:      "record on the node that a drain is under way and who works on it, and let every replica look for drains that nobody works on, not only when it starts",
-		Look:     Look{Lane: LanePods, Text: "the lanes Handler and Pods: which pods were left when the replica ended, and who evicted them? Then handler.log"},
-	},
-	judge: by(takenOver),
-}
+var checkTakenOver = by(Kind{
+	ID: "takenOver", Title: "drain of %s taken over after %s",
+	Requires: "After the replica of the handler that drained the node has ended for good, another one evicts the pods that are left, within a time.",
+	Fix:      "record on the node that a drain is under way and who works on it, and let every replica look for drains that nobody works on, not only when it starts",
+	Look:     Look{Lane: LanePods, Text: "the lanes Handler and Pods: which pods were left when the replica ended, and who evicted them? Then handler.log"},
+}, takenOver)
 
 func takenOver(j judge, v Verdict, c TakenOver) Verdict {
 	v = v.requires(fmt.Sprintf("another replica evicting within %s of the end of the one that drained", c.Within.D()), c.Node, c.Disturbance)

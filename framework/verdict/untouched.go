@@ -20,15 +20,12 @@ func (c Untouched) DecidedBy(t scenarios.Times) scenarios.Observation {
 	return scenarios.Absent(t.Reaction()).On(c.Node, t)
 }
 
-var checkUntouched = check{
-	Kind: Kind{
-		ID: "untouched", Title: "untouched %s",
-		Requires: "The node is neither cordoned, tainted nor deleted, and no pod of it is evicted or deleted.",
-		Fix:      "find the node by the instance id in its providerID, and touch no other; a notice about a foreign instance is only deleted",
-		Look:     Look{Lane: LaneNode, Text: "the lane Node: what was done, and after which notice? Then handler.log"},
-	},
-	judge: by(untouched),
-}
+var checkUntouched = by(Kind{
+	ID: "untouched", Title: "untouched %s",
+	Requires: "The node is neither cordoned, tainted nor deleted, and no pod of it is evicted or deleted.",
+	Fix:      "find the node by the instance id in its providerID, and touch no other; a notice about a foreign instance is only deleted",
+	Look:     Look{Lane: LaneNode, Text: "the lane Node: what was done, and after which notice? Then handler.log"},
+}, untouched)
 
 func untouched(j judge, v Verdict, c Untouched) Verdict {
 	v = v.requires("neither cordoned, tainted nor deleted, and no pod evicted or deleted", c.Node)

@@ -4,15 +4,12 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-var checkCauseless = check{
-	Kind: Kind{
-		ID: "untouchedWithoutCause", Title: "no node touched without a cause",
-		Requires: "No spot node is touched before a notice or message named it, and no pod is evicted that is on no node.",
-		Fix:      "act only on nodes that a notice names; look in handler.log for what made it act",
-		Look:     Look{Lane: LaneNode, Text: "the lane Node: what was done, and after which notice? Then handler.log"},
-	},
-	always: everywhere(causeless),
-}
+var checkCauseless = everywhere(Kind{
+	ID: "untouchedWithoutCause", Title: "no node touched without a cause",
+	Requires: "No spot node is touched before a notice or message named it, and no pod is evicted that is on no node.",
+	Fix:      "act only on nodes that a notice names; look in handler.log for what made it act",
+	Look:     Look{Lane: LaneNode, Text: "the lane Node: what was done, and after which notice? Then handler.log"},
+}, causeless)
 
 // causeless checks whether spot nodes were touched before anything named them. A pod
 // that is on no node never has to leave one.
