@@ -39,59 +39,56 @@ type Await struct {
 	Timeout strict.Duration `yaml:"timeout"`
 }
 
+// condition is one that refers to a step, a node or pods by a name.
+type condition struct {
+	field, name string
+	known       []string // the names that there are
+	words       string
+}
+
+func (a Await) conditions(in *scope) []condition {
+	return []condition{
+		{"deleted", a.Deleted, in.Sent, "the messages of %s are deleted"},
+		{"received", a.Received, in.Sent, "the messages of %s are received"},
+		{"evicting", a.Evicting, in.Nodes, "a pod of %s is terminating"},
+		{"drained", a.Drained, in.Nodes, "no evictable pod is left on %s"},
+		{"hit", a.Hit, in.Faults, "fault %s has affected a call"},
+		{"ended", a.Ended, in.ending(), "%s has ended"},
+		{"launched", a.Launched, in.launching(), "an instance has been launched since %s"},
+		{"ready", a.Ready, in.Pods, "the pods of %s are Ready again"},
+	}
+}
+
 // String is the wait in words.
 func (a Await) String() string {
-	what := ""
+	until := ""
 	switch {
-	case a.Deleted != "":
-		what = "the messages of " + a.Deleted + " are deleted"
-	case a.Received != "":
-		what = "the messages of " + a.Received + " are received"
-	case a.Evicting != "":
-		what = "a pod of " + a.Evicting + " is terminating"
-	case a.Drained != "":
-		what = "no evictable pod is left on " + a.Drained
 	case a.Answering > 0:
-		what = fmt.Sprintf("DNS has answered every query for %s", a.Answering.D())
-	case a.Hit != "":
-		what = "fault " + a.Hit + " has affected a call"
-	case a.Ended != "":
-		what = a.Ended + " has ended"
-	case a.Launched != "":
-		what = "an instance has been launched since " + a.Launched
+		until = fmt.Sprintf("DNS has answered every query for %s", a.Answering.D())
 	case a.DNSPods > 0:
-		what = fmt.Sprintf("%d CoreDNS pods are Ready", a.DNSPods)
-	case a.Ready != "":
-		what = "the pods of " + a.Ready + " are Ready again"
+		until = fmt.Sprintf("%d CoreDNS pods are Ready", a.DNSPods)
 	}
-	return fmt.Sprintf("wait until %s, at most %s", what, a.Timeout.D())
+	for _, c := range a.conditions(&scope{}) {
+		if c.name != "" {
+			until = fmt.Sprintf(c.words, c.name)
+		}
+	}
+	return fmt.Sprintf("wait until %s, at most %s", until, a.Timeout.D())
 }
 
 func (a Await) validate(where string, in *scope, p *problems) {
-	conditions := 0
-	for field, refers := range map[string]struct {
-		to    string
-		known []string
-	}{
-		"deleted": {a.Deleted, in.Sent}, "received": {a.Received, in.Sent},
-		"evicting": {a.Evicting, in.Nodes}, "drained": {a.Drained, in.Nodes},
-		"hit": {a.Hit, in.Faults}, "ended": {a.Ended, in.ending()}, "ready": {a.Ready, in.Pods},
-		"launched": {a.Launched, in.launching()},
-	} {
-		if refers.to != "" {
-			conditions++
-			oneOf(p, where+"."+field, refers.to, refers.known)
-		}
+	given := count(a.Answering > 0, a.DNSPods != 0)
+	for _, c := range a.conditions(in) {
+		given += count(c.name != "")
+		oneOfIfSet(p, where+"."+c.field, c.name, c.known)
 	}
 	if a.Answering > 0 {
-		conditions++
 		in.needsProbe(where+".answering", p)
 	}
 	if a.DNSPods != 0 {
-		conditions++
 		validateReplicas(where+".dnsPods", a.DNSPods, p)
 	}
-	if conditions != 1 {
+	if given != 1 {
 		p.add(where, "requires exactly one of: answering, deleted, dnsPods, drained, ended, evicting, hit, launched, ready, received")
 	}
 	p.positive(where+".timeout", a.Timeout)

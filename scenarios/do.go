@@ -153,27 +153,21 @@ type action struct {
 
 // actions returns what can be done to the target.
 func (t Target) actions() map[Verb]action {
-	switch t {
-	case OnHandler:
-		return handlerActions()
-	case OnNode:
-		return nodeActions()
-	case OnKubelet:
-		return kubeletActions()
-	case OnInstance:
-		return instanceActions()
-	case OnCoreDNS:
-		return dnsActions()
-	case OnWorkload:
-		return workloadActions()
-	case OnBudget:
-		return budgetActions()
-	case OnAddOn:
-		return addOnActions()
-	case OnCluster:
-		return clusterActions()
+	actions, ok := map[Target]func() map[Verb]action{
+		OnHandler:  handlerActions,
+		OnNode:     nodeActions,
+		OnKubelet:  kubeletActions,
+		OnInstance: instanceActions,
+		OnCoreDNS:  dnsActions,
+		OnWorkload: workloadActions,
+		OnBudget:   budgetActions,
+		OnAddOn:    addOnActions,
+		OnCluster:  clusterActions,
+	}[t]
+	if !ok {
+		return nil
 	}
-	return nil
+	return actions()
 }
 
 // What is the action as a scenario names it.
@@ -230,9 +224,7 @@ func (d Do) validate(where string, in *scope, p *problems) {
 	if d.Node != "" {
 		in.node(where, d.Node, p)
 	}
-	if d.At != "" {
-		oneOf(p, where+".at", d.At, in.Notices())
-	}
+	oneOfIfSet(p, where+".at", d.At, in.Notices())
 	if does.validate != nil && complete {
 		does.validate(d, where, in, p)
 	}

@@ -81,9 +81,7 @@ func validateDNSConfigured(d Do, where string, _ *scope, p *problems) {
 	if d.Lameduck != nil {
 		p.upTo(where+".lameduck", d.Lameduck.D(), maxLameduck)
 	}
-	if d.Corefile != "" {
-		oneOf(p, where+".corefile", d.Corefile, Corefiles())
-	}
+	oneOfIfSet(p, where+".corefile", d.Corefile, Corefiles())
 	if d.Placement != "" {
 		oneOf(p, where+".placement", d.Placement, []string{Nowhere})
 		if d.Node != "" {

@@ -120,9 +120,7 @@ func (h Health) words() (text string) {
 }
 
 func (n Notice) validate(where string, in *scope, p *problems) {
-	if n.LaunchedSince != "" {
-		oneOf(p, where+".launchedSince", n.LaunchedSince, in.launching())
-	}
+	oneOfIfSet(p, where+".launchedSince", n.LaunchedSince, in.launching())
 	in.Sent.define(where, n.Name, p)
 	in.Named[n.Name] = n.Nodes
 	oneOf(p, where+".type", n.Type, history.AllNoticeTypes())
@@ -144,11 +142,8 @@ func (n Notice) validate(where string, in *scope, p *problems) {
 	case allowed == 1 && targets != 1:
 		p.add(where, "requires exactly one of: formerOf, instance, instanceLike, launchedSince, nodes")
 	}
-	for field, node := range map[string]string{"instanceLike": n.InstanceLike, "formerOf": n.FormerOf} {
-		if node != "" {
-			oneOf(p, where+"."+field, node, in.Nodes)
-		}
-	}
+	oneOfIfSet(p, where+".instanceLike", n.InstanceLike, in.Nodes)
+	oneOfIfSet(p, where+".formerOf", n.FormerOf, in.Nodes)
 	if n.Type == history.CapacityBlockExpiration {
 		if len(n.Nodes) != 1 || in.reservations[n.Nodes[0]] == "" {
 			p.add(where+".nodes", "requires one node with prepared.capacityReservation, with type %s", n.Type)
@@ -157,13 +152,9 @@ func (n Notice) validate(where string, in *scope, p *problems) {
 	if n.Zone != "" && n.Type != history.SpotInterruption && n.Type != history.RebalanceRecommendation {
 		p.add(where+".zone", "is only allowed with the types spot-interruption and rebalance-recommendation: the others name no zone")
 	}
-	if n.Action != "" {
-		oneOf(p, where+".action", n.Action, NoticeActions())
-	}
+	oneOfIfSet(p, where+".action", n.Action, NoticeActions())
 	p.onlyWith(where+".check", n.Check != "", n.Type == history.StatusChecked, "type status-check")
-	if n.Check != "" {
-		oneOf(p, where+".check", n.Check, history.StatusChecks())
-	}
+	oneOfIfSet(p, where+".check", n.Check, history.StatusChecks())
 	if n.Type == history.StatusChecked && len(n.Nodes) == 0 {
 		p.add(where+".nodes", "is required with type status-check")
 	}
@@ -174,16 +165,12 @@ func (n Notice) validate(where string, in *scope, p *problems) {
 }
 
 func (h Health) validate(where string, notices []string, p *problems) {
-	if h.Status != "" {
-		oneOf(p, where+".status", h.Status, history.HealthStatuses())
-	}
+	oneOfIfSet(p, where+".status", h.Status, history.HealthStatuses())
 	p.atLeast0(where+".foreign", h.Foreign)
 	if h.NoEntities && h.Foreign > 0 {
 		p.add(where+".foreign", "is not allowed with noEntities")
 	}
-	if h.Updates != "" {
-		oneOf(p, where+".updates", h.Updates, notices)
-	}
+	oneOfIfSet(p, where+".updates", h.Updates, notices)
 }
 
 func (n Notice) effect() effect { return effect{nodes: n.Nodes} }

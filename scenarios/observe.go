@@ -163,9 +163,7 @@ func (l Loader) With(s Scenario, probe Probe, gates Gates) (Scenario, error) {
 // validateObserve checks a scenario of another cluster, which has nothing that would change it.
 func (s Scenario) validateObserve(p *problems) {
 	oneOf(p, "profile", s.Profile, []string{ObserveProfile})
-	if s.Observe.Permission != "" {
-		oneOf(p, "observe.permission", s.Observe.Permission, Permissions())
-	}
+	oneOfIfSet(p, "observe.permission", s.Observe.Permission, Permissions())
 	for field, given := range map[string]bool{
 		"steps": len(s.Steps) > 0, "nodes": len(s.Nodes) > 0, "workload": len(s.Workload.Groups()) > 0,
 		"coredns": s.CoreDNS != (Scenario{}).CoreDNS, "secondHandler": s.OtherHandler != nil, "feature": s.Feature != "",

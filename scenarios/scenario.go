@@ -199,9 +199,7 @@ func (s Scenario) validateOther(p *problems) {
 		p.add("secondHandler.name", "must not be empty")
 	}
 	oneOf(p, "secondHandler.queue", second.Queue, []Queue{SharedQueue, OwnQueue})
-	if second.Feature != "" {
-		oneOf(p, "secondHandler.feature", second.Feature, feature.Names())
-	}
+	oneOfIfSet(p, "secondHandler.feature", second.Feature, feature.Names())
 	if s.Handler == HandlerNone {
 		p.add("secondHandler", "requires a handler under test")
 	}

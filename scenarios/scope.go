@@ -81,7 +81,7 @@ func (n *names) define(where, name string, p *problems) {
 	*n = append(*n, name)
 }
 
-// noticeNames lists the notices in the order of their steps.
+// Notices lists the notices in the order of their steps.
 func (in *scope) Notices() []string {
 	return slices.DeleteFunc(slices.Clone(in.Sent), func(name string) bool {
 		_, isNotice := in.Named[name]

@@ -219,51 +219,27 @@ func inOneLine(item *yaml.Node) string {
 // formerActions rewrite the nine former kinds of steps that do something to a target.
 func formerActions() map[string]func(*yaml.Node) string {
 	return map[string]func(*yaml.Node) string{
-		"disturb": func(f *yaml.Node) string {
-			verb := take(f, "handler")
-			return do(f, cmp.Or(map[string]Verb{"update": Restart, "terminate": Delete}[verb], Verb(verb)), OnHandler)
-		},
-		"operate": func(f *yaml.Node) string {
-			switch action := take(f, "action"); action {
-			case "readmit":
-				set(f, "untaint", "true")
-				return do(f, Uncordon, OnNode)
-			case "delete-node":
-				return do(f, Delete, OnNode)
-			case "rejoin":
-				return do(f, Join, OnNode)
-			case "rejoin-without-provider-id":
-				set(f, "withoutProviderID", "true")
-				return do(f, Join, OnNode)
-			case "stop-kubelet":
-				return do(f, Stop, OnKubelet)
-			case "start-instance":
-				return do(f, Start, OnInstance)
-			case "initialize":
-				return do(f, Label, OnNode)
-			case "uninitialize":
-				return do(f, Unlabel, OnNode)
-			default:
-				return do(f, Verb(action), OnNode)
-			}
-		},
-		"disrupt": func(f *yaml.Node) string {
-			switch action := take(f, "coredns"); action {
-			case "drain":
-				return do(f, Drain, OnNode)
-			case "reload":
-				set(f, "corefile", string(SlowCorefile))
-			case "break-corefile":
-				set(f, "corefile", string(BrokenCorefile))
-			case "node-selector":
-				set(f, "placement", Nowhere)
-			case "lameduck":
-				set(f, "lameduck", "0s")
-			default:
-				return do(f, Verb(action), OnCoreDNS)
-			}
-			return do(f, Configure, OnCoreDNS)
-		},
+		"disturb": did("handler", OnHandler, map[string]formerAction{
+			"update":    {verb: Restart},
+			"terminate": {verb: Delete},
+		}),
+		"operate": did("action", OnNode, map[string]formerAction{
+			"readmit":                    {verb: Uncordon, field: "untaint", value: "true"},
+			"delete-node":                {verb: Delete},
+			"rejoin":                     {verb: Join},
+			"rejoin-without-provider-id": {verb: Join, field: "withoutProviderID", value: "true"},
+			"stop-kubelet":               {verb: Stop, target: OnKubelet},
+			"start-instance":             {verb: Start, target: OnInstance},
+			"initialize":                 {verb: Label},
+			"uninitialize":               {verb: Unlabel},
+		}),
+		"disrupt": did("coredns", OnCoreDNS, map[string]formerAction{
+			"drain":          {verb: Drain, target: OnNode},
+			"reload":         {verb: Configure, field: "corefile", value: string(SlowCorefile)},
+			"break-corefile": {verb: Configure, field: "corefile", value: string(BrokenCorefile)},
+			"node-selector":  {verb: Configure, field: "placement", value: Nowhere},
+			"lameduck":       {verb: Configure, field: "lameduck", value: "0s"},
+		}),
 		"reconfigure": func(f *yaml.Node) string { return do(f, Configure, OnHandler) },
 		"deploy":      func(f *yaml.Node) string { return do(f, Create, OnWorkload) },
 		"grow": func(f *yaml.Node) string {
@@ -280,6 +256,25 @@ func formerActions() map[string]func(*yaml.Node) string {
 			}
 			return do(f, Configure, OnBudget)
 		},
+	}
+}
+
+// formerAction is what a former action is now: a verb, on another target than the step's, with a field.
+type formerAction struct {
+	verb         Verb
+	target       Target
+	field, value string
+}
+
+// did rewrites a step that had its action in a field, and acts on a target.
+func did(field string, target Target, former map[string]formerAction) func(*yaml.Node) string {
+	return func(f *yaml.Node) string {
+		action := take(f, field)
+		now := former[action]
+		if now.field != "" {
+			set(f, now.field, now.value)
+		}
+		return do(f, cmp.Or(now.verb, Verb(action)), cmp.Or(now.target, target))
 	}
 }
 

@@ -40,6 +40,13 @@ func oneOf[T ~string](p *problems, field string, value T, allowed []T) {
 	}
 }
 
+// oneOfIfSet is oneOf for a field that may be left out.
+func oneOfIfSet[T ~string](p *problems, field string, value T, allowed []T) {
+	if value != "" {
+		oneOf(p, field, value, allowed)
+	}
+}
+
 func (p *problems) positive(field string, d strict.Duration) {
 	if d <= 0 {
 		p.add(field, "must be more than 0s")
@@ -117,9 +124,7 @@ func (s Scenario) validate(fileName string) problems {
 	for _, set := range s.Sets {
 		oneOf(&p, "sets", set, Sets())
 	}
-	if s.Feature != "" {
-		oneOf(&p, "feature", s.Feature, feature.Names())
-	}
+	oneOfIfSet(&p, "feature", s.Feature, feature.Names())
 	if s.Setting != "" && slices.Contains(feature.Names(), s.Setting) {
 		p.add("setting", "%q is a feature", s.Setting)
 	}
@@ -131,9 +136,7 @@ func (s Scenario) validate(fileName string) problems {
 	s.validateOther(&p)
 	for name, pick := range s.Nodes {
 		oneOf(&p, "nodes."+name+".capacity", pick.Capacity, capacities())
-		if pick.Runs != "" {
-			oneOf(&p, "nodes."+name+".runs", pick.Runs, []string{"coredns"})
-		}
+		oneOfIfSet(&p, "nodes."+name+".runs", pick.Runs, []string{"coredns"})
 		pick.Prepared.validate("nodes."+name+".prepared", &p)
 		pick.Launched.validate("nodes."+name+".launched", pick, &p)
 	}

@@ -163,9 +163,7 @@ func (w Workload) validate(nodes map[string]Pick, placement coredns.Placement, p
 			p.add(where+".pods", "%q has a budget already; a second one, with which its pods cannot be evicted, requires a name of its own", budget.ID())
 		}
 		p.atLeast0(where+".minAvailable", budget.MinAvailable)
-		if budget.UnhealthyPodEvictionPolicy != "" {
-			oneOf(p, where+".unhealthyPodEvictionPolicy", budget.UnhealthyPodEvictionPolicy, UnhealthyPodEvictionPolicies())
-		}
+		oneOfIfSet(p, where+".unhealthyPodEvictionPolicy", budget.UnhealthyPodEvictionPolicy, UnhealthyPodEvictionPolicies())
 	}
 }
 
