@@ -55,7 +55,7 @@ func (a Await) conditions(in *scope) []condition {
 		{"hit", a.Hit, in.Faults, "fault %s has affected a call"},
 		{"ended", a.Ended, in.ending(), "%s has ended"},
 		{"launched", a.Launched, in.launching(), "an instance has been launched since %s"},
-		{"ready", a.Ready, in.Pods, "the pods of %s are Ready again"},
+		{"ready", a.Ready, in.Scenario.Workload.Groups(), "the pods of %s are Ready again"},
 	}
 }
 

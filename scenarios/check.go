@@ -235,7 +235,7 @@ func (s *Scope) NoticeFor(node, notice string) {
 // NoticeForTwo checks the same parameters of a check of two handlers.
 func (s *Scope) NoticeForTwo(node, notice string) {
 	s.NoticeFor(node, notice)
-	if !s.hasOther {
+	if s.Scenario.OtherHandler == nil {
 		s.Problem("", "requires a secondHandler")
 	}
 }
@@ -243,13 +243,13 @@ func (s *Scope) NoticeForTwo(node, notice string) {
 // PodsFor checks the parameters node, notice and pods.
 func (s *Scope) PodsFor(node, notice, pods string) {
 	s.NoticeFor(node, notice)
-	s.OneOf("pods", pods, s.Pods)
+	s.OneOf("pods", pods, s.Scenario.Workload.Groups())
 }
 
 // BudgetFor checks the same parameters of a check of pods with a budget.
 func (s *Scope) BudgetFor(node, notice, pods string) {
 	s.NoticeFor(node, notice)
-	s.OneOf("pods", pods, s.budgeted)
+	s.OneOf("pods", pods, s.Scenario.Workload.budgeted())
 }
 
 // After checks the parameter after: a fault, a disturbance, or nothing.
@@ -264,10 +264,10 @@ func (s *Scope) NeedsProbe() { s.needsProbe(s.where, s.p) }
 
 // NeedsApplication reports a problem if the scenario probes no application.
 func (s *Scope) NeedsApplication(mode string) {
-	switch {
-	case s.application == nil:
+	switch probe := s.Scenario.Probe; {
+	case probe == nil || probe.Application == nil:
 		s.Problem("", "needs probe.application")
-	case s.application.Transport == OverTCP && mode == string(history.Fixed):
+	case probe.Application.Transport == OverTCP && mode == string(history.Fixed):
 		s.Problem("mode", "%s needs probe.application.transport %s", mode, OverHTTP)
 	}
 }

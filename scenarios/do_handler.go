@@ -31,7 +31,7 @@ func handlerActions() map[Verb]action {
 			}),
 		Move: disturbance(func(d Do) string { return "the handler is moved to " + d.Node }, "node").
 			and(func(d Do, where string, in *scope, p *problems) {
-				if in.capacity[d.Node] == onDemand {
+				if in.Scenario.Nodes[d.Node].Capacity == onDemand {
 					p.add(where+".node", "%q has capacity %s, where the handler is anyway", d.Node, onDemand)
 				}
 			}),
@@ -60,7 +60,7 @@ func disturbance(words func(Do) string, needs ...string) action {
 		validate: func(d Do, where string, in *scope, p *problems) {
 			in.Disturbances.define(where, d.Name, p)
 			in.once(where, d.Name, in.Faults, p)
-			if !in.handler {
+			if in.Scenario.Handler == HandlerNone {
 				p.add(where, "the scenario has no handler")
 			}
 		},
@@ -104,7 +104,7 @@ func validateConfigured(d Do, where string, in *scope, p *problems) {
 		oneOf(p, where+".disrupts", name, in.Nodes)
 	}
 	in.Disrupted = append(in.Disrupted, d.Disrupts...)
-	if !slices.Contains(feature.Reconfigured(), in.feature) {
+	if !slices.Contains(feature.Reconfigured(), in.Scenario.Feature) {
 		p.add(where, "requires as feature one of: %s", strings.Join(feature.Reconfigured(), ", "))
 	}
 }
@@ -117,8 +117,5 @@ func (s Scenario) Disturbances() []Do {
 // Disturbed reports whether a step disturbs the handler, or takes a pod of it off a node.
 func (s Scenario) Disturbed() bool { return len(s.Disturbances()) > 0 || s.Labels() }
 
-// MovesHandler reports whether a step changes where the handler runs.
-func (s Scenario) MovesHandler() bool { return len(s.Actions(OnHandler, Move)) > 0 }
-
-// Reconfigures reports whether a step changes the handler's objects.
-func (s Scenario) Reconfigures() bool { return len(s.Actions(OnHandler, Configure)) > 0 }
+// ChangesHandler reports whether a step changes the handler's objects, or where it runs.
+func (s Scenario) ChangesHandler() bool { return len(s.Actions(OnHandler, Move, Configure)) > 0 }

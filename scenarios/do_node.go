@@ -83,7 +83,7 @@ const maxDrain = 2 * time.Minute
 
 // operated checks that the node can be operated on.
 func operated(d Do, where string, in *scope, p *problems) {
-	if in.capacity[d.Node] == onDemand && !in.launched[d.Node] {
+	if node := in.Scenario.Nodes[d.Node]; node.Capacity == onDemand && node.Launched == nil {
 		p.add(where+".node", "%q has capacity %s, where the handler and the recording proxy run", d.Node, onDemand)
 	}
 }

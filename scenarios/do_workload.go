@@ -41,7 +41,7 @@ func budgetActions() map[Verb]action {
 			text:  func(d Do) string { return fmt.Sprintf("budget %s of %s is deleted", d.Budget, d.Pods) },
 			validate: func(d Do, where string, in *scope, p *problems) {
 				validateBudgetChange(d, where, in, p)
-				oneOf(p, where+".budget", d.Budget, in.second)
+				oneOf(p, where+".budget", d.Budget, in.Scenario.Workload.second())
 			},
 		},
 	}
@@ -49,7 +49,7 @@ func budgetActions() map[Verb]action {
 
 func validateBudgetChange(d Do, where string, in *scope, p *problems) {
 	in.BudgetChanges.define(where, d.Name, p)
-	oneOf(p, where+".pods", d.Pods, in.budgeted)
+	oneOf(p, where+".pods", d.Pods, in.Scenario.Workload.budgeted())
 	p.atLeast0(where+".minAvailable", *orZero(d.MinAvailable))
 }
 

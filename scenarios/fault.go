@@ -30,14 +30,14 @@ func (f Fault) validate(where string, in *scope, p *problems) {
 		}
 		p.add(at, "%s", problem.Text)
 	}
-	if !in.handler && f.On != history.OnQueue && f.On != history.OnEC2 {
+	if in.Scenario.Handler == HandlerNone && f.On != history.OnQueue && f.On != history.OnEC2 {
 		p.add(where, "needs a handler: nobody else is affected")
 	}
 	if f.Node != "" {
 		in.node(where, f.Node, p)
 	}
-	if capacity, ok := in.capacity[f.Node]; ok && capacity != string(coredns.OnSpot) {
-		p.add(where+".node", "%q has capacity %s: only spot nodes have the service here", f.Node, capacity)
+	if node, ok := in.Scenario.Nodes[f.Node]; ok && node.Capacity != string(coredns.OnSpot) {
+		p.add(where+".node", "%q has capacity %s: only spot nodes have the service here", f.Node, node.Capacity)
 	}
 }
 

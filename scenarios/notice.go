@@ -145,7 +145,7 @@ func (n Notice) validate(where string, in *scope, p *problems) {
 	oneOfIfSet(p, where+".instanceLike", n.InstanceLike, in.Nodes)
 	oneOfIfSet(p, where+".formerOf", n.FormerOf, in.Nodes)
 	if n.Type == history.CapacityBlockExpiration {
-		if len(n.Nodes) != 1 || in.reservations[n.Nodes[0]] == "" {
+		if len(n.Nodes) != 1 || orZero(in.Scenario.Nodes[n.Nodes[0]].Prepared).CapacityReservation == "" {
 			p.add(where+".nodes", "requires one node with prepared.capacityReservation, with type %s", n.Type)
 		}
 	}
@@ -159,7 +159,7 @@ func (n Notice) validate(where string, in *scope, p *problems) {
 		p.add(where+".nodes", "is required with type status-check")
 	}
 	p.onlyWith(where+".state", n.State != "", n.Type == history.StateChange, "type state-change")
-	if in.Deadline.Fast <= 0 || in.Deadline.Full <= 0 {
+	if in.Scenario.Deadline.Fast <= 0 || in.Scenario.Deadline.Full <= 0 {
 		p.add("deadline", "a scenario with a notice needs fast and full")
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
@@ -187,8 +188,8 @@ func (s Scenario) validateObserve(p *problems) {
 	if s.Probe.Application != nil {
 		s.Probe.Application.validate(s.Probe.Probers, p)
 	}
+	s.Nodes = map[string]Pick{ObservedNode: {Capacity: string(coredns.OnSpot)}} // a notice can be about it
 	in := s.scope()
-	in.Nodes, in.capacity[ObservedNode], in.handler = []string{ObservedNode}, onSpot, s.Handler != HandlerNone
 	if s.Observe.Permission == SendNotice {
 		in.Sent, in.Named[ObservedNotice] = names{ObservedNotice}, []string{ObservedNode}
 	}
@@ -196,6 +197,3 @@ func (s Scenario) validateObserve(p *problems) {
 		s.validateChecks(in, p)
 	}
 }
-
-// onSpot is the capacity of a node that a notice can be about.
-const onSpot = "spot"

@@ -13,58 +13,26 @@ import (
 // declares, and what the steps before it define. To the checks, all steps are earlier, and they
 // see the exported fields.
 type scope struct {
-	Nodes    []string // names under nodes
-	capacity map[string]string
-	Prepared map[string]bool
-	// reservations are the capacity reservations of nodes.
-	reservations map[string]string
-	launched     map[string]bool
-	Pods         []string // groups of the workload
-	budgeted     []string // those with a PodDisruptionBudget
-	second       []string // budgets that are not the first of their pods
-	Deadline     Deadline // the scenario's
-	probe        bool     // it has a probe
-	// application is what its probe requests next to DNS; nil if nothing.
-	application *ApplicationProbe
-	handler     bool // it has a handler
-	hasOther    bool // and a second one
-	// securityGroups reports whether its pods have security groups of their own.
-	securityGroups bool
+	Scenario Scenario
+	Nodes    []string // the names under nodes
 
 	Sent          names                    // notices and messages
-	Named         map[string][]string      // their nodes, by their names
+	Named         map[string][]string      // the nodes of notices, by the names of these
 	Floods        map[string]time.Duration // how long each lasts
 	Reclaimed     []string                 // nodes whose instance is taken
-	Faults        names
-	begun         []Fault
-	BudgetChanges names
-	Disturbances  names
-	Reconfigured  names
-	Deletions     names // of Node objects by an operator
-	DaemonSets    names
-	Upgraded      []string // add-ons
-	Disrupted     []string // nodes that the handler is to remove without a notice
-	feature       string
+	Faults        names                    // of every target
+	begun         []Fault                  // the same
+	BudgetChanges names                    // steps that change a budget
+	Disturbances  names                    // of the handler
+	Reconfigured  names                    // steps that configure the handler
+	Deletions     names                    // of Node objects by an operator
+	DaemonSets    names                    // that steps create
+	Upgraded      []string                 // add-ons
+	Disrupted     []string                 // nodes that the handler is to remove without a notice
 }
 
 func (s Scenario) scope() *scope {
-	in := &scope{
-		capacity: map[string]string{}, Prepared: map[string]bool{}, reservations: map[string]string{}, launched: map[string]bool{},
-		Nodes: slices.Sorted(maps.Keys(s.Nodes)), Pods: s.Workload.Groups(), budgeted: s.Workload.budgeted(), second: s.Workload.second(),
-		Deadline: s.Deadline, probe: s.Probe != nil, handler: s.Handler != HandlerNone, hasOther: s.OtherHandler != nil,
-		Named: map[string][]string{}, Floods: map[string]time.Duration{}, feature: s.Feature,
-		securityGroups: s.Workload.SecurityGroups,
-	}
-	if s.Probe != nil {
-		in.application = s.Probe.Application
-	}
-	for name, pick := range s.Nodes {
-		in.capacity[name], in.Prepared[name], in.launched[name] = pick.Capacity, pick.Prepared != nil, pick.Launched != nil
-		if pick.Prepared != nil {
-			in.reservations[name] = pick.Prepared.CapacityReservation
-		}
-	}
-	return in
+	return &scope{Scenario: s, Nodes: slices.Sorted(maps.Keys(s.Nodes)), Named: map[string][]string{}, Floods: map[string]time.Duration{}}
 }
 
 // names are those of steps, in the order of the steps.
@@ -96,14 +64,14 @@ func (in *scope) launching() []string {
 
 // needsSecurityGroups reports a problem if no pods depend on the add-on vpc-cni.
 func (in *scope) needsSecurityGroups(where string, p *problems) {
-	if !in.securityGroups {
+	if !in.Scenario.Workload.SecurityGroups {
 		p.add(where, "needs workload.securityGroups, whose pods depend on the add-on %s", VPCCNIAddOn)
 	}
 }
 
 // needsProbe reports a problem if the scenario has no probe.
 func (in *scope) needsProbe(where string, p *problems) {
-	if !in.probe {
+	if in.Scenario.Probe == nil {
 		p.add(where, "needs a probe")
 	}
 }

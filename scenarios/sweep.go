@@ -175,7 +175,7 @@ func (s Sweep) validate(fileName string) problems {
 		validateReplicas(fmt.Sprintf("replicas[%d]", i), n, &p)
 	}
 	for i, of := range s.Placement {
-		validatePlacement(fmt.Sprintf("placement[%d]", i), of, &p)
+		oneOf(&p, fmt.Sprintf("placement[%d]", i), of, coredns.Placements())
 	}
 	return p
 }

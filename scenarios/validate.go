@@ -170,7 +170,7 @@ func (s Scenario) validateShutdowns(p *problems) {
 var memory = regexp.MustCompile(`^[1-9]\d*(Mi|Gi)$`)
 
 func validateDNS(c coredns.Settings, p *problems) {
-	validatePlacement("coredns.placement", c.Placement, p)
+	oneOf(p, "coredns.placement", c.Placement, coredns.Placements())
 	validateReplicas("coredns.replicas", c.Replicas, p)
 	validateReadiness("coredns.readiness", c.Readiness, p)
 	if c.MinAvailable < 0 || c.MinAvailable > c.Replicas {
@@ -212,10 +212,6 @@ func (s *Scenario) validateDelay(p *problems) {
 	case d == 0 && s.Probe != nil && s.Probe.Name == coredns.DelayedName:
 		p.add("probe.name", "%s needs coredns.delay: otherwise there is no such name", coredns.DelayedName)
 	}
-}
-
-func validatePlacement(where string, of coredns.Placement, p *problems) {
-	oneOf(p, where, of, coredns.Placements())
 }
 
 func validateReplicas(where string, n int, p *problems) {

@@ -26,7 +26,7 @@ func (p *Play) ClearQueue(ctx context.Context) error {
 // Uninstall removes a handler under test that is not ready, or was moved or configured otherwise.
 // After a disturbance its pods are replaced; its other objects stay.
 func (p *Play) Uninstall(ctx context.Context) error {
-	changed := slices.ContainsFunc(p.Drills, func(r *Runner) bool { return r.Scenario.MovesHandler() || r.Scenario.Reconfigures() })
+	changed := slices.ContainsFunc(p.Drills, func(r *Runner) bool { return r.Scenario.ChangesHandler() })
 	if under := p.sys.Handlers.Installed(history.UnderTest); under == nil || !under.Ready() || changed {
 		return p.sys.Handlers.Uninstall(ctx, history.UnderTest)
 	}

@@ -26,11 +26,11 @@ type Drained struct {
 // Validate checks the parameters.
 func (c Drained) Validate(in *scenarios.Scope) {
 	in.NoticeFor(c.Node, c.Notice)
-	if longest := max(in.Deadline.Fast, in.Deadline.Full); c.Within > longest {
+	if longest := max(in.Scenario.Deadline.Fast, in.Scenario.Deadline.Full); c.Within > longest {
 		in.Problem("within", "%s is more than the deadline (%s), which is the limit anyway", c.Within.D(), longest.D())
 	}
 	if c.Pods != "" {
-		in.OneOf("pods", c.Pods, in.Pods)
+		in.OneOf("pods", c.Pods, in.Scenario.Workload.Groups())
 	}
 	if c.Terminating && (c.Within > 0 || c.Pods != "") {
 		in.Problem("terminating", "is not allowed with within or pods")

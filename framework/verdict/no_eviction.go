@@ -27,7 +27,7 @@ func (c NoEviction) Validate(in *scenarios.Scope) {
 	in.Node(c.Node)
 	in.ExactlyOne("pods, daemonPods", c.Pods != "", c.DaemonPods)
 	if c.Pods != "" {
-		in.OneOf("pods", c.Pods, in.Pods)
+		in.OneOf("pods", c.Pods, in.Scenario.Workload.Groups())
 	}
 }
 

@@ -18,7 +18,7 @@ type OthersKept struct {
 // Validate checks the parameters.
 func (c OthersKept) Validate(in *scenarios.Scope) {
 	in.Node(c.Node)
-	if !in.Prepared[c.Node] {
+	if in.Scenario.Nodes[c.Node].Prepared == nil {
 		in.Problem("node", "nothing is prepared on %q, so that nothing is lost there proves nothing", c.Node)
 	}
 }
