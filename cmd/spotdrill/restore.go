@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/spotdrill/spotdrill/framework/consent"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 // restoreTimeout bounds putting back one drill's change.
@@ -37,9 +38,7 @@ func newRestoreCommand() *cobra.Command {
 				for _, line := range done {
 					fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", e, line)
 				}
-				if err != nil {
-					errs = append(errs, fmt.Errorf("%s: %w", e, err))
-				}
+				errs = append(errs, wrap.Errorf(err, "%s", e))
 			}
 			return errors.Join(errs...)
 		},

@@ -145,11 +145,10 @@ func (c *Cluster) RemoveStatic(ctx context.Context) error {
 		if err == nil && running {
 			_, err = c.engine.Exec(ctx, n.Name, nil, "rm", "-f", staticFile)
 		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("remove the static pod from node %s: %w", n.Name, err))
-		}
+		errs = append(errs, wrap.Errorf(err, "remove the static pod from node %s", n.Name))
 		free = free && running
 	}
-	c.staticFree = free && len(errs) == 0
-	return errors.Join(errs...)
+	failed := errors.Join(errs...)
+	c.staticFree = free && failed == nil
+	return failed
 }

@@ -84,7 +84,9 @@ func (c *Cluster) setUpNode(ctx context.Context, n podRange, subnets []string, a
 
 func routeTo(n podRange) string { return fmt.Sprintf("ip route replace %s via %s\n", n.podCIDR, n.ip) }
 
-// registered waits until a node that joins has its pod range.
+// registered waits until a node that joins has its pod range: only a running kubelet creates
+// the Node object. The lease would be no proof: that of a deleted Node stays until the garbage
+// collector removes it, and the kubelet then needs 10 s to create another.
 func (c *Cluster) registered(ctx context.Context, node string) error {
 	return wait.Until(ctx, readyTimeout, "node "+node+" to register and to get a pod range", func(ctx context.Context) string {
 		n, err := c.Clientset.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})

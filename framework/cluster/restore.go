@@ -145,7 +145,7 @@ func (c *Cluster) revive(ctx context.Context, n *Node, running, lost bool) (what
 	if err := c.replace(ctx, *n); err != nil {
 		return nil, true, err
 	}
-	return []string{n.Name + " brought back as " + n.Instance}, true, c.waitRegistered(ctx, n.Name)
+	return []string{n.Name + " brought back as " + n.Instance}, true, c.registered(ctx, n.Name)
 }
 
 // RemovePodsOfLost removes the pods of the lost nodes, see Lost.
@@ -240,18 +240,6 @@ func (c *Cluster) waitHeartbeat(ctx context.Context, node string, since time.Tim
 			return "its lease was never renewed"
 		case !lease.Spec.RenewTime.After(since):
 			return "its lease was last renewed at " + lease.Spec.RenewTime.Format(time.RFC3339Nano)
-		}
-		return ""
-	})
-}
-
-// waitRegistered waits until the kubelet has created its new Node object: only a running
-// kubelet does that. The lease would be no proof: that of the deleted Node stays until the
-// garbage collector removes it, and the kubelet then needs 10 s to create another.
-func (c *Cluster) waitRegistered(ctx context.Context, node string) error {
-	return wait.Until(ctx, readyTimeout, "the kubelet of "+node+" to register", func(ctx context.Context) string {
-		if _, err := c.Clientset.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{}); err != nil {
-			return err.Error()
 		}
 		return ""
 	})

@@ -120,10 +120,7 @@ func (d *CoreDNS) Set(ctx context.Context, want coredns.Settings) error {
 
 func setTemplate(deploy *appsv1.Deployment, want coredns.Settings, mark string) {
 	template := &deploy.Spec.Template
-	if template.Annotations == nil {
-		template.Annotations = map[string]string{}
-	}
-	template.Annotations[settingsMark] = mark
+	template.Annotations = nodes.With(template.Annotations, settingsMark, mark)
 	delete(template.Annotations, coredns.DoNotDisrupt)
 	if want.DoNotDisrupt {
 		template.Annotations[coredns.DoNotDisrupt] = "true"

@@ -1,6 +1,7 @@
 package clusterdns
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -39,10 +40,7 @@ func (d *CoreDNS) Upgrade(ctx context.Context, mode history.ConflictMode, lamedu
 	if err != nil {
 		return err
 	}
-	if lameduck == 0 {
-		lameduck = addOnLameduck
-	}
-	corefile, err := coredns.WithLameduck(withoutEdits(cm.Data["Corefile"]), lameduck)
+	corefile, err := coredns.WithLameduck(withoutEdits(cm.Data["Corefile"]), cmp.Or(lameduck, addOnLameduck))
 	if err != nil {
 		return err
 	}

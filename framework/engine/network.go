@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -65,10 +66,7 @@ func parseNetwork(inspected []byte) (*Network, error) {
 		return nil, errors.New("printed no network")
 	}
 	found := networks[0]
-	network := &Network{Name: found.Name, Labels: found.Labels, Bridge: found.Interface}
-	if network.Bridge == "" {
-		network.Bridge = found.Options["com.docker.network.bridge.name"]
-	}
+	network := &Network{Name: found.Name, Labels: found.Labels, Bridge: cmp.Or(found.Interface, found.Options["com.docker.network.bridge.name"])}
 	if network.Bridge == "" && len(found.ID) >= 12 {
 		network.Bridge = "br-" + found.ID[:12]
 	}

@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -74,9 +75,7 @@ func read(files fs.FS, name, shown string) (Description, error) {
 	if err := strict.Decode(shown, data, &d); err != nil {
 		return Description{}, err
 	}
-	if d.Ready.Timeout == 0 {
-		d.Ready.Timeout = strict.Duration(DefaultReadyTimeout)
-	}
+	d.Ready.Timeout = cmp.Or(d.Ready.Timeout, strict.Duration(DefaultReadyTimeout))
 	if d.CommitPoint == "" && len(d.Manifests) > 0 && !d.ReadsMetadata() {
 		d.CommitPoint = DefaultCommitPoint
 	}

@@ -65,17 +65,12 @@ func (r running) rights(ctx context.Context) ([]Right, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list RoleBindings: %w", err)
 	}
-	var out []Right
+	var bindings []rbacv1.RoleBinding
 	for _, b := range clusterWide.Items {
-		if names(b.Subjects, account, "") {
-			rules, err := r.rules(ctx, b.RoleRef, "")
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, rules...)
-		}
+		bindings = append(bindings, rbacv1.RoleBinding{Subjects: b.Subjects, RoleRef: b.RoleRef}) // in no namespace
 	}
-	for _, b := range namespaced.Items {
+	var out []Right
+	for _, b := range append(bindings, namespaced.Items...) {
 		if names(b.Subjects, account, b.Namespace) {
 			rules, err := r.rules(ctx, b.RoleRef, b.Namespace)
 			if err != nil {

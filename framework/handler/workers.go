@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/e2e-framework/klient/k8s/resources"
 
+	"github.com/spotdrill/spotdrill/framework/wait"
 	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
@@ -213,36 +215,29 @@ func (h Installation) waitWorkers(ctx context.Context) error {
 		return err
 	}
 	for _, obj := range objects {
-		seen := "nothing seen"
-		err := until(ctx, h.Ready.Timeout.D(), func(ctx context.Context) (bool, error) {
+		err := wait.Until(ctx, h.Ready.Timeout.D(), fmt.Sprintf("condition %s=True of %s", h.Workers.Condition, referenceTo(obj)), func(ctx context.Context) string {
 			if err := api.Get(ctx, obj.GetName(), obj.GetNamespace(), obj); err != nil {
-				seen = err.Error()
-				return false, nil
+				return err.Error()
 			}
-			var holds bool
-			holds, seen = hasCondition(obj, h.Workers.Condition)
-			return holds, nil
+			return whyWithout(obj, h.Workers.Condition)
 		})
 		if err != nil {
-			return fmt.Errorf("%s: %s has no condition %s=True after %s: %s: %w",
-				h.At("workers.condition"), referenceTo(obj), h.Workers.Condition, h.Ready.Timeout.D(), seen, err)
+			return fmt.Errorf("%s: %w", h.At("workers.condition"), err)
 		}
 	}
 	return nil
 }
 
-// hasCondition reports whether the condition is True, and lists all conditions.
-func hasCondition(obj *unstructured.Unstructured, name string) (bool, string) {
+// whyWithout lists all conditions of an object, or is "" if the one with that name is True.
+func whyWithout(obj *unstructured.Unstructured, name string) string {
 	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
-	holds := false
-	var seen []string
+	seen := make([]string, 0, len(conditions))
 	for _, c := range conditions {
 		condition, _ := c.(map[string]any)
-		holds = holds || condition["type"] == name && condition["status"] == string(corev1.ConditionTrue)
+		if condition["type"] == name && condition["status"] == string(corev1.ConditionTrue) {
+			return ""
+		}
 		seen = append(seen, strings.TrimSpace(fmt.Sprintf("%v=%v %v", condition["type"], condition["status"], condition["message"])))
 	}
-	if len(seen) == 0 {
-		return false, "it has no conditions"
-	}
-	return holds, strings.Join(seen, ", ")
+	return cmp.Or(strings.Join(seen, ", "), "it has no conditions")
 }

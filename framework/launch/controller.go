@@ -1,3 +1,6 @@
+// Package launch makes nodes of the instances that EC2 launches for the cluster, as a real
+// instance's boot does, and ends them with their instances. A spare worker of the cluster is
+// joined as the node, with the instance's providerID, zone, type and size.
 package launch
 
 import (
@@ -47,9 +50,7 @@ type Controller struct {
 	faults   *fault.Faults
 
 	recording sync.Mutex
-	record    map[int]func(history.Event)
-	// records is how many there were, which numbers the next.
-	records int
+	record    map[*func(history.Event)]bool // those that get the events now
 
 	work   sync.WaitGroup
 	cancel context.CancelFunc // ends work, and the loop
@@ -58,7 +59,7 @@ type Controller struct {
 // Start parks every spare worker, terminates what an earlier run launched, and begins. When no
 // spare worker is left, that many instances more become virtual nodes. It logs each launch.
 func Start(ctx context.Context, c *cluster.Cluster, aws *cloud.AWS, virtual int, log func(format string, args ...any)) (*Controller, error) {
-	l := &Controller{cluster: c, aws: aws, log: log, record: map[int]func(history.Event){}}
+	l := &Controller{cluster: c, aws: aws, log: log, record: map[*func(history.Event)]bool{}}
 	l.faults = fault.New(l.happened)
 	workers := c.Spares()
 	names, err := workers.Names()
@@ -276,8 +277,8 @@ func launchedEvent(i cloud.Launched) history.Event {
 func (l *Controller) happened(e history.Event) {
 	l.recording.Lock()
 	defer l.recording.Unlock()
-	for _, record := range l.record {
-		record(e)
+	for record := range l.record {
+		(*record)(e)
 	}
 }
 
@@ -285,13 +286,11 @@ func (l *Controller) happened(e history.Event) {
 func (l *Controller) Record(record func(history.Event)) (stop func()) {
 	l.recording.Lock()
 	defer l.recording.Unlock()
-	l.records++
-	number := l.records
-	l.record[number] = record
+	l.record[&record] = true
 	return func() {
 		l.recording.Lock()
 		defer l.recording.Unlock()
-		delete(l.record, number)
+		delete(l.record, &record)
 	}
 }
 

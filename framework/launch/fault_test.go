@@ -16,7 +16,7 @@ func TestAFaultEndsTheNextLaunches(t *testing.T) {
 	record := func(e history.Event) {
 		events = append(events, strings.Join(strings.Fields(fmt.Sprint(e.Kind, " ", e.Step(), " ", e.FaultType(), e.FaultEnd(), " ", e.Instance)), " "))
 	}
-	l := &Controller{failed: map[string]error{}, unjoined: map[string]bool{}, log: func(string, ...any) {}, faults: fault.New(record), record: map[int]func(history.Event){0: record}}
+	l := &Controller{failed: map[string]error{}, unjoined: map[string]bool{}, log: func(string, ...any) {}, faults: fault.New(record), record: map[*func(history.Event)]bool{&record: true}}
 	fails := func(id string) history.FaultType {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -55,7 +55,7 @@ func TestAnUnjoinedInstanceRunsUntilItIsTerminated(t *testing.T) {
 			ended = append(ended, e.Instance)
 		}
 	}
-	l := &Controller{failed: map[string]error{}, unjoined: map[string]bool{}, log: func(string, ...any) {}, faults: fault.New(record), record: map[int]func(history.Event){0: record}}
+	l := &Controller{failed: map[string]error{}, unjoined: map[string]bool{}, log: func(string, ...any) {}, faults: fault.New(record), record: map[*func(history.Event)]bool{&record: true}}
 	if err := l.Begin(fault.Fault{On: history.OnEC2, Name: "never", Type: history.UnjoinedLaunch, Count: 1}); err != nil {
 		t.Fatal(err)
 	}

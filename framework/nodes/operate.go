@@ -2,8 +2,8 @@ package nodes
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/util/retry"
 	"k8s.io/kubectl/pkg/drain"
 
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -26,16 +25,12 @@ import (
 // Prepare brings a part of the state on a node in which an operator leaves it: a cordon, a
 // taint, a label or an annotation, as a NodePrepared event describes it. Clean removes it.
 func Prepare(ctx context.Context, client kubernetes.Interface, node string, state history.Event) error {
-	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		n, err := client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
+	as := fmt.Sprintf("%s %s", state.Preparation(), state.Setting().Key)
+	_, err := update(ctx, client, node, func(n *corev1.Node) []string {
 		prepare(n, state)
-		_, err = client.CoreV1().Nodes().Update(ctx, n, metav1.UpdateOptions{})
-		return err
+		return []string{as}
 	})
-	return wrap.Errorf(err, "prepare node %s with %s %s", node, state.Preparation(), state.Setting().Key)
+	return wrap.Errorf(err, "prepare %s", as)
 }
 
 func prepare(n *corev1.Node, state history.Event) {
@@ -66,11 +61,7 @@ func With[M ~map[K]V, K comparable, V any](m M, key K, value V) M {
 
 // Uncordon marks a node schedulable, as kubectl uncordon does.
 func Uncordon(ctx context.Context, client kubernetes.Interface, node string) error {
-	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"unschedulable": nil}})
-	if err != nil {
-		return fmt.Errorf("uncordon node %s: %w", node, err)
-	}
-	_, err = client.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	_, err := client.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType, []byte(`{"spec":{"unschedulable":null}}`), metav1.PatchOptions{})
 	return wrap.Errorf(err, "uncordon node %s", node)
 }
 
@@ -126,14 +117,11 @@ type DrainOptions struct {
 func Drain(ctx context.Context, client kubernetes.Interface, node string, o DrainOptions) error {
 	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
-	if o.Timeout == 0 {
-		o.Timeout = drainTimeout
-	}
 	printed := lines{each: o.Print}
 	const ofThePod = -1 // each pod's own grace period
 	drainer := &drain.Helper{
 		Ctx: ctx, Client: client, Force: true, IgnoreAllDaemonSets: true, DeleteEmptyDirData: true,
-		GracePeriodSeconds: ofThePod, Timeout: o.Timeout, DisableEviction: o.Delete, EvictErrorRetryDelay: evictRetry, Out: &printed, ErrOut: &printed,
+		GracePeriodSeconds: ofThePod, Timeout: cmp.Or(o.Timeout, drainTimeout), DisableEviction: o.Delete, EvictErrorRetryDelay: evictRetry, Out: &printed, ErrOut: &printed,
 	}
 	n, err := client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
 	if err != nil {

@@ -2,7 +2,6 @@ package nodes
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/wait"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 // readyTimeout bounds the wait for a node after a change.
@@ -93,10 +93,7 @@ func update(ctx context.Context, client kubernetes.Interface, name string, chang
 		_, err = client.CoreV1().Nodes().Update(ctx, n, metav1.UpdateOptions{})
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("repair node %s: %w", name, err)
-	}
-	return repaired, nil
+	return repaired, wrap.Errorf(err, "change node %s", name)
 }
 
 // clean removes from a Node object the marks of a drain, and what a drill put there for an

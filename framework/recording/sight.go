@@ -83,9 +83,8 @@ func (s *sight) lose() {
 	if s.lost {
 		return
 	}
-	heard := s.heard
 	s.lost = true
-	s.rec.Record(history.NewWatchLost(s.what, history.Said(heard)))
+	s.rec.Record(history.NewWatchLost(s.what, history.Said(s.heard)))
 }
 
 // opened records that a watch that was lost is back.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spotdrill/spotdrill/framework/engine"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/kind"
 )
 
@@ -59,9 +60,7 @@ func (c Cache) Remove(ctx context.Context) error {
 		errs = append(errs, c.engine.RemoveImage(ctx, image))
 	}
 	for _, file := range c.Files {
-		if err := os.RemoveAll(file); err != nil {
-			errs = append(errs, fmt.Errorf("clean: %w", err))
-		}
+		errs = append(errs, wrap.Errorf(os.RemoveAll(file), "clean"))
 	}
 	return errors.Join(errs...)
 }
