@@ -1,6 +1,7 @@
 package recommend
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,14 +20,22 @@ type Karpenter struct {
 	Installed bool
 	// Unread is why the rest could not be read.
 	Unread string
-	// Deployment is nil if Karpenter does not run in the cluster, as with EKS Auto Mode.
+	// Deployment is nil if none was found that runs Karpenter.
 	Deployment *appsv1.Deployment
-	Pods       []Pod
-	Pools      []Pool
+	controller string // the name of its container
+	// Auto reports whether the cluster has nodes of EKS Auto Mode, whose Karpenter runs outside of it.
+	Auto bool
+	// Nodes reports whether nodes have the label of a NodePool.
+	Nodes bool
+	Pods  []Pod
+	Pools []Pool
+	// Classes are the EC2NodeClasses, and ClassesUnread is why they are not known.
+	Classes       []NodeClass
+	ClassesUnread string
 	// FormerQueue is the queue in the ConfigMap karpenter-global-settings, which versions
 	// before v0.33 read.
 	FormerQueue string
-	// Others are the Node Termination Handlers of the cluster.
+	// Others are the other handlers of the cluster.
 	Others []TerminationHandler
 	// Removed are the kinds of removed APIs of which there are still objects.
 	Removed []RemovedKind
@@ -66,8 +75,10 @@ func (k Karpenter) String() string {
 		return ""
 	case k.Unread != "":
 		return "not read: " + k.Unread
+	case k.Deployment == nil && k.Auto:
+		return "that of EKS Auto Mode, which runs outside of the cluster and reads a queue of its own"
 	case k.Deployment == nil:
-		return "not applicable: it does not run in this cluster, as with EKS Auto Mode"
+		return "not found: no running Deployment has its image, its settings, its label or its rights"
 	}
 	text := k.Deployment.Namespace + "/" + k.Deployment.Name
 	if v := k.version(); v != nil {
@@ -76,14 +87,19 @@ func (k Karpenter) String() string {
 	return text
 }
 
-// lintKarpenter checks the Karpenter of the cluster. There is nothing to check where it does
-// not run.
+// lintKarpenter checks the Karpenter of the cluster. There is nothing to check where it is EKS Auto
+// Mode's, or only its API is left.
 func (d DNS) lintKarpenter() []Finding {
 	k := d.Karpenter
 	if k.Unread != "" {
 		return []Finding{unknown("karpenter", "the cluster has Karpenter's API, but %s", k.Unread)}
 	}
-	if !k.Installed || k.Deployment == nil {
+	switch {
+	case !k.Installed:
+		return nil
+	case k.Deployment == nil && !k.Auto && (len(k.Pools) > 0 || k.Nodes):
+		return []Finding{unknown("karpenter", "the cluster has NodePools or nodes of Karpenter, but no running Deployment with its image, its settings, its label or its rights was found")}
+	case k.Deployment == nil:
 		return nil
 	}
 	var found []Finding
@@ -107,7 +123,9 @@ func (k Karpenter) lintQueue() []Finding {
 		}
 		return []Finding{breaks(rule, "the ConfigMap karpenter-global-settings names no aws.interruptionQueueName").fixedBy(formerValue)}
 	}
-	switch name, elsewhere := k.setting("INTERRUPTION_QUEUE", "--interruption-queue"); {
+	switch name, elsewhere := k.setting("INTERRUPTION_QUEUE"); {
+	case name != queueName(name):
+		return []Finding{breaks("karpenter-interruption-queue-name", "INTERRUPTION_QUEUE is %s, and Karpenter looks for a queue of that name", name).fixedBy(queueName(name))}
 	case name != "":
 		return nil
 	case elsewhere != "":
@@ -130,10 +148,10 @@ func (a Advice) InterruptionQueue() string {
 // queue is its name; empty if there is none, or that is not known.
 func (k Karpenter) queue() string {
 	if k.beforeQueueSetting() {
-		return k.FormerQueue
+		return queueName(k.FormerQueue)
 	}
-	name, _ := k.setting("INTERRUPTION_QUEUE", "--interruption-queue")
-	return name
+	name, _ := k.setting("INTERRUPTION_QUEUE")
+	return queueName(name)
 }
 
 // Queue is what was found of the interruption queue in AWS.
@@ -269,43 +287,13 @@ func (k Karpenter) beforeQueueSetting() bool {
 	return v != nil && v.LessThan(version.MustParseGeneric(queueSince))
 }
 
-// container is the one named controller, else the first.
+// container is the one in which it was found, else the one named controller, else the first.
 func (k Karpenter) container() *corev1.Container {
-	return containerOf(&k.Deployment.Spec.Template.Spec, "controller")
+	return containerOf(&k.Deployment.Spec.Template.Spec, cmp.Or(k.controller, "controller"))
 }
 
-// setting is the value of a setting, by its environment variable or its argument; and where
-// else it may be, if it is in neither.
-func (k Karpenter) setting(variable, flag string) (value, elsewhere string) {
-	c := k.container()
-	if c == nil {
-		return "", ""
-	}
-	args := slices.Concat(c.Command, c.Args)
-	for i, arg := range args {
-		if v, ok := strings.CutPrefix(arg, flag+"="); ok {
-			return v, ""
-		}
-		if arg == flag && i+1 < len(args) {
-			return args[i+1], ""
-		}
-	}
-	for _, env := range c.Env {
-		switch {
-		case env.Name != variable:
-		case env.ValueFrom != nil:
-			return "", "what its valueFrom refers to"
-		default:
-			return env.Value, ""
-		}
-	}
-	for _, from := range c.EnvFrom {
-		switch {
-		case from.ConfigMapRef != nil:
-			elsewhere = "ConfigMap " + from.ConfigMapRef.Name
-		case from.SecretRef != nil:
-			elsewhere = "Secret " + from.SecretRef.Name
-		}
-	}
-	return "", elsewhere
+// setting is the value of a setting, by its environment variable or the argument of the same name; and
+// where else it may be, if it is in neither.
+func (k Karpenter) setting(variable string) (value, elsewhere string) {
+	return setting(k.container(), variable, strings.ReplaceAll(strings.ToLower(variable), "_", "-"))
 }

@@ -1,7 +1,6 @@
 package recommend
 
 import (
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -86,9 +85,19 @@ func TestLintKarpenter(t *testing.T) {
 		want []string // rules, ? after those that are unknown
 		got  string   // part of the text of the first
 	}{
-		"sound":                    {dns: soundKarpenter()},
-		"none":                     {dns: sound()},
-		"run by EKS Auto Mode":     {dns: soundKarpenter(noQueue, func(d *DNS) { d.Karpenter.Deployment = nil })},
+		"sound":                {dns: soundKarpenter()},
+		"none":                 {dns: sound()},
+		"run by EKS Auto Mode": {dns: soundKarpenter(noQueue, func(d *DNS) { d.Karpenter.Deployment, d.Karpenter.Auto = nil, true })},
+		"not found":            {dns: soundKarpenter(func(d *DNS) { d.Karpenter.Deployment = nil }), want: []string{"karpenter?"}, got: "NodePools or nodes of Karpenter"},
+		"only its API is left": {dns: soundKarpenter(func(d *DNS) { d.Karpenter.Deployment, d.Karpenter.Pools = nil, nil })},
+		"the ARN of its queue": {
+			dns:  soundKarpenter(controller(func(c *corev1.Container) { c.Env[0].Value = "arn:aws:sqs:eu-west-1:111122223333:production" })),
+			want: []string{"karpenter-interruption-queue-name"}, got: "INTERRUPTION_QUEUE is arn:aws:sqs:",
+		},
+		"the URL of its queue": {
+			dns:  soundKarpenter(noQueue, args("--interruption-queue=https://sqs.eu-west-1.amazonaws.com/111122223333/production")),
+			want: []string{"karpenter-interruption-queue-name"}, got: "/production, and",
+		},
 		"not permitted to read it": {dns: sound(func(d *DNS) { d.Karpenter = Karpenter{Installed: true, Unread: "deployments.apps is forbidden"} }), want: []string{"karpenter?"}, got: "forbidden"},
 		"another handler": {
 			dns:  soundKarpenter(next(TerminationHandler{Name: "DaemonSet kube-system/nth", Acts: []string{"spot interruptions"}})),
@@ -224,7 +233,10 @@ func TestRequirementsThatContradict(t *testing.T) {
 
 // objectsOf are the objects of Karpenter's APIs in a cluster.
 func objectsOf(objects ...runtime.Object) *dynamicfake.FakeDynamicClient {
-	kinds := map[schema.GroupVersionResource]string{{Group: karpenterGroup, Version: "v1", Resource: "nodepools"}: "NodePoolList"}
+	kinds := map[schema.GroupVersionResource]string{
+		{Group: karpenterGroup, Version: "v1", Resource: "nodepools"}:         "NodePoolList",
+		{Group: karpenterAWSGroup, Version: "v1", Resource: "ec2nodeclasses"}: "EC2NodeClassList",
+	}
 	for _, k := range removedKinds() {
 		kinds[schema.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.Resource}] = k.Kind + "List"
 	}
@@ -330,43 +342,5 @@ func TestWhichPoolsConsolidate(t *testing.T) {
 		if got := o.pool().Consolidates; got != c.want {
 			t.Errorf("a budget of %s: %t, want %t", name, got, c.want)
 		}
-	}
-}
-
-func TestReadTerminationHandlers(t *testing.T) {
-	labels := map[string]string{"app.kubernetes.io/name": "aws-node-termination-handler"}
-	meta := func(name string) metav1.ObjectMeta {
-		return metav1.ObjectMeta{Name: name, Namespace: "kube-system", Labels: labels}
-	}
-	with := func(env ...corev1.EnvVar) corev1.PodTemplateSpec {
-		return corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "sidecar"}, {Name: "aws-node-termination-handler", Env: env}}}}
-	}
-	deployment := func(name string, env ...corev1.EnvVar) *appsv1.Deployment {
-		return &appsv1.Deployment{ObjectMeta: meta(name), Spec: appsv1.DeploymentSpec{Template: with(env...)}}
-	}
-	daemonSet := func(name string, env ...corev1.EnvVar) *appsv1.DaemonSet {
-		return &appsv1.DaemonSet{ObjectMeta: meta(name), Spec: appsv1.DaemonSetSpec{Template: with(env...)}}
-	}
-	foreign := deployment("other")
-	foreign.Labels = nil
-	got, err := readTerminationHandlers(t.Context(), fake.NewClientset(
-		foreign,
-		deployment("queue", corev1.EnvVar{Name: "ENABLE_SQS_TERMINATION_DRAINING", Value: "true"}, corev1.EnvVar{Name: "QUEUE_URL", Value: "https://sqs.example.com/1/production"}),
-		deployment("somewhere", corev1.EnvVar{Name: "ENABLE_SQS_TERMINATION_DRAINING", Value: "true"}, corev1.EnvVar{Name: "QUEUE_URL", ValueFrom: &corev1.EnvVarSource{}}),
-		daemonSet("defaults"),
-		daemonSet("recommendations", corev1.EnvVar{Name: "ENABLE_SPOT_INTERRUPTION_DRAINING", Value: "false"}, corev1.EnvVar{Name: "ENABLE_SCHEDULED_EVENT_DRAINING", Value: "false"}),
-	))
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := []string{"spot interruptions", "scheduled changes", "state changes"}
-	want := []TerminationHandler{
-		{"Deployment kube-system/queue", "production", all},
-		{"Deployment kube-system/somewhere", "not known", all},
-		{"DaemonSet kube-system/defaults", "", all[:2]},
-		{"DaemonSet kube-system/recommendations", "", nil},
-	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 }

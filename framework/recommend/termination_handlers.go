@@ -4,82 +4,183 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 )
 
-// TerminationHandler is an AWS Node Termination Handler that runs together with Karpenter.
+// TerminationHandler is another handler of interruptions, which runs together with Karpenter: an AWS Node
+// Termination Handler, or what names a queue and may drain nodes.
 type TerminationHandler struct {
 	// Name is "Deployment NAMESPACE/NAME" or "DaemonSet NAMESPACE/NAME".
 	Name string
-	// Queue is the name of the queue that it reads; empty if it reads instance metadata.
+	// Queue is the name of the queue that it reads; empty if it reads instance metadata, or that is not known.
 	Queue string
 	// Acts are the notices that it acts on and Karpenter as well; empty for none.
 	Acts []string
+	// DryRun reports whether it only logs what it would do. It reads its queue all the same.
+	DryRun bool
+	// Tag is the tag of the instances that it drains; empty if it drains all.
+	Tag string
+	// Pod is where it acts, if it only acts on the nodes that it runs on; else nil.
+	Pod *corev1.PodSpec
+	// Unread are settings that decide what it acts on, but are not in the workload; with where they may be.
+	Unread []string
+	// Guessed is why it is taken for a handler, if it is no Node Termination Handler.
+	Guessed string
 }
 
-// readTerminationHandlers finds them by the label that their chart sets.
-func readTerminationHandlers(ctx context.Context, client kubernetes.Interface) ([]TerminationHandler, error) {
-	labelled := metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=aws-node-termination-handler"}
-	deployments, err := client.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, labelled)
-	if err != nil {
-		return nil, fmt.Errorf("list the Deployments of the Node Termination Handler: %w", err)
+// nodeTerminationHandler is how the AWS Node Termination Handler is known.
+func nodeTerminationHandler() program {
+	return program{
+		images:    []string{"*/aws-node-termination-handler*", "*/node-termination-handler*"},
+		variables: []string{"ENABLE_SQS_TERMINATION_DRAINING", "ENABLE_SPOT_INTERRUPTION_DRAINING", "ENABLE_SCHEDULED_EVENT_DRAINING"},
+		flags:     []string{"enable-sqs-termination-draining", "enable-spot-interruption-draining", "enable-scheduled-event-draining"},
+		label:     "aws-node-termination-handler",
 	}
-	daemonSets, err := client.AppsV1().DaemonSets(metav1.NamespaceAll).List(ctx, labelled)
-	if err != nil {
-		return nil, fmt.Errorf("list the DaemonSets of the Node Termination Handler: %w", err)
-	}
+}
+
+// readTerminationHandlers finds the handlers among the workloads. Queue is Karpenter's.
+func readTerminationHandlers(ctx context.Context, client kubernetes.Interface, workloads []workload, queue string) ([]TerminationHandler, error) {
 	var out []TerminationHandler
-	for _, d := range deployments.Items {
-		out = append(out, terminationHandler("Deployment", d.ObjectMeta, d.Spec.Template.Spec))
-	}
-	for _, d := range daemonSets.Items {
-		out = append(out, terminationHandler("DaemonSet", d.ObjectMeta, d.Spec.Template.Spec))
+	var known *rights
+	nth, karpenter := nodeTerminationHandler(), karpenterProgram()
+	karpenter.label = "karpenter"
+	for _, w := range workloads {
+		if c := nth.in(w); c != nil {
+			if err := resolve(ctx, client, w.meta.Namespace, c); err != nil {
+				return nil, err
+			}
+			out = append(out, terminationHandler(w, c))
+			continue
+		}
+		named := w.queueNamed(queue)
+		if named == "" || karpenter.in(w) != nil {
+			continue
+		}
+		if known == nil {
+			r, err := readRights(ctx, client)
+			if err != nil {
+				return nil, err
+			}
+			known = &r
+		}
+		h := TerminationHandler{Name: w.String(), Queue: named, Guessed: "its settings name queue " + named}
+		switch {
+		case known.mayDrain(w):
+			h.Guessed += ", and its ServiceAccount may drain nodes"
+			h.Acts = []string{"what comes into it"}
+		case named != queue:
+			continue // no other sign of a handler
+		case known.unread != "":
+			h.Unread = []string{"the rights of its ServiceAccount: " + known.unread}
+		default:
+			h.Unread = []string{"whether it receives messages or only looks at the queue"}
+		}
+		out = append(out, h)
 	}
 	return out, nil
 }
 
 // terminationHandler reads the settings that decide what it acts on. Without a value they are as its
 // own defaults: https://github.com/aws/aws-node-termination-handler/blob/main/pkg/config/config.go
-func terminationHandler(kind string, meta metav1.ObjectMeta, spec corev1.PodSpec) TerminationHandler {
-	h := TerminationHandler{Name: kind + " " + meta.Namespace + "/" + meta.Name}
-	c := containerOf(&spec, "aws-node-termination-handler")
-	if c == nil {
-		return h
+func terminationHandler(w workload, c *corev1.Container) TerminationHandler {
+	h := TerminationHandler{Name: w.String()}
+	value := func(variable, otherwise string) string {
+		v, elsewhere := setting(c, variable, strings.ReplaceAll(strings.ToLower(variable), "_", "-"))
+		if v == "" && elsewhere != "" {
+			h.Unread = append(h.Unread, variable+" may be in "+elsewhere)
+		}
+		return cmp.Or(v, otherwise)
 	}
-	env := map[string]string{}
-	for _, e := range c.Env {
-		env[e.Name] = e.Value
+	on := func(variable string, otherwise bool) bool {
+		b, err := strconv.ParseBool(value(variable, strconv.FormatBool(otherwise)))
+		return b && err == nil // with any other text it does not start
 	}
-	if cmp.Or(env["ENABLE_SQS_TERMINATION_DRAINING"], "false") == "true" {
+	h.DryRun = on("DRY_RUN", false)
+	if on("ENABLE_SQS_TERMINATION_DRAINING", false) {
 		// It acts on every kind of message.
-		url := env["QUEUE_URL"]
-		h.Queue, h.Acts = cmp.Or(url[strings.LastIndex(url, "/")+1:], "not known"), []string{"spot interruptions", "scheduled changes", "state changes"}
+		h.Queue, h.Acts = queueName(value("QUEUE_URL", "")), []string{"spot interruptions", "scheduled changes", "state changes"}
+		if on("CHECK_TAG_BEFORE_DRAINING", on("CHECK_ASG_TAG_BEFORE_DRAINING", true)) {
+			h.Tag = value("MANAGED_TAG", value("MANAGED_ASG_TAG", "aws-node-termination-handler/managed"))
+		}
 		return h
 	}
-	for _, on := range []struct{ variable, acts string }{
+	h.Pod = &w.pod
+	for _, of := range []struct{ variable, acts string }{
 		{"ENABLE_SPOT_INTERRUPTION_DRAINING", "spot interruptions"}, {"ENABLE_SCHEDULED_EVENT_DRAINING", "scheduled changes"},
 	} {
-		if cmp.Or(env[on.variable], "true") == "true" {
-			h.Acts = append(h.Acts, on.acts)
+		if on(of.variable, true) {
+			h.Acts = append(h.Acts, of.acts)
 		}
 	}
 	return h
 }
 
+// drains reports whether the handler drains nodes of Karpenter, and why that is not known, or so.
+func (h TerminationHandler) drains(k Karpenter) (is answer, why string) {
+	switch {
+	case len(h.Acts) == 0 || h.DryRun:
+		return no, ""
+	case len(h.Unread) > 0:
+		return notKnown, strings.Join(h.Unread, "; ")
+	case h.Guessed != "":
+		return notKnown, h.Guessed + "; which nodes it acts on is not known"
+	case h.Tag != "":
+		for _, class := range k.Classes {
+			if _, tagged := class.Tags[h.Tag]; tagged {
+				return yes, "it drains only instances with the tag " + h.Tag + ", which EC2NodeClass " + class.Name + " sets"
+			}
+		}
+		if k.ClassesUnread != "" {
+			return notKnown, "it drains only instances with the tag " + h.Tag + "; whether those of Karpenter have it is not known: " + k.ClassesUnread
+		}
+		return no, ""
+	case h.Pod == nil:
+		return yes, ""
+	}
+	is = no
+	for _, p := range k.Pools {
+		switch on := p.runs(*h.Pod); {
+		case on > is:
+			is, why = on, "it runs on nodes of NodePool "+p.Name
+		}
+	}
+	switch {
+	case len(k.Pools) == 0 && len(h.Pod.NodeSelector) == 0 && h.Pod.Affinity == nil:
+		return yes, ""
+	case len(k.Pools) == 0:
+		return notKnown, "it runs only on some nodes; whether Karpenter launches such nodes is not known, without a NodePool"
+	case is == notKnown:
+		return is, strings.Replace(why, "it runs", "it may run", 1) + ", by labels that Karpenter chooses"
+	}
+	return is, why
+}
+
 // lintOthers checks whether another handler acts on what Karpenter acts on.
 func (k Karpenter) lintOthers(queue string) []Finding {
+	if queue == "" { // Karpenter hears of nothing, or that is not known
+		return nil
+	}
 	var found []Finding
 	for _, h := range k.Others {
+		reads := h.Queue == queue
+		is, why := h.drains(k)
+		text := fmt.Sprintf("%s acts on %s, as Karpenter does", h.Name, strings.Join(h.Acts, ", "))
+		if why != "" {
+			text += ": " + why
+		}
 		switch {
-		case queue == "" || len(h.Acts) == 0: // Karpenter hears of nothing, or the other does nothing of its
-		case h.Queue == queue:
+		case reads && h.Guessed != "" && len(h.Acts) == 0:
+			found = append(found, unknown("one-reader-of-the-queue", "%s: %s, which Karpenter reads; not known is %s", h.Name, h.Guessed, strings.Join(h.Unread, "; ")))
+		case reads:
 			found = append(found, breaks("one-reader-of-the-queue", "%s reads queue %s, as Karpenter does", h.Name, queue))
-		default:
-			found = append(found, breaks("one-interruption-handler", "%s acts on %s, as Karpenter does", h.Name, strings.Join(h.Acts, ", ")))
+		case is == yes:
+			found = append(found, breaks("one-interruption-handler", "%s", text))
+		case is == notKnown:
+			found = append(found, unknown("one-interruption-handler", "%s", text))
 		}
 	}
 	return found

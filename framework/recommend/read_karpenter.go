@@ -1,0 +1,213 @@
+package recommend
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+)
+
+// The groups of Karpenter's API: that which does not depend on the cloud, and that of AWS.
+const (
+	karpenterGroup    = "karpenter.sh"
+	karpenterAWSGroup = "karpenter.k8s.aws"
+)
+
+// formerSettings is the ConfigMap that had Karpenter's settings before v0.33.
+const formerSettings = "karpenter-global-settings"
+
+// karpenterProgram is how Karpenter's controller is known.
+func karpenterProgram() program {
+	return program{
+		images:    []string{"karpenter/controller", "*/karpenter", "*/karpenter-controller", "*/karpenter-provider-*"},
+		variables: []string{"KARPENTER_SERVICE"},
+		flags:     []string{"interruption-queue"},
+	}
+}
+
+// servedVersions are the versions of each group of the cluster's API.
+type servedVersions map[string][]string
+
+// readKarpenter reads the Karpenter of a cluster that serves its API. If that is not permitted,
+// the reason takes its place: what CoreDNS needs can be read without it.
+func readKarpenter(ctx context.Context, client kubernetes.Interface, objects dynamic.Interface, nodes nodeLabels) (Karpenter, error) {
+	groups, err := client.Discovery().ServerGroups()
+	if err != nil {
+		return Karpenter{}, fmt.Errorf("list the groups of the API: %w", err)
+	}
+	served := servedVersions{}
+	for _, g := range groups.Groups {
+		for _, v := range g.Versions {
+			served[g.Name] = append(served[g.Name], v.Version)
+		}
+	}
+	if served[karpenterGroup] == nil {
+		return Karpenter{}, nil
+	}
+	k := Karpenter{Installed: true}
+	switch err := k.read(ctx, client, objects, nodes, served); {
+	case apierrors.IsForbidden(err):
+		return Karpenter{Installed: true, Unread: err.Error()}, nil
+	case err != nil:
+		return Karpenter{}, err
+	}
+	return k, nil
+}
+
+func (k *Karpenter) read(ctx context.Context, client kubernetes.Interface, objects dynamic.Interface, nodes nodeLabels, served servedVersions) error {
+	if err := k.readPools(ctx, objects, served[karpenterGroup]); err != nil {
+		return err
+	}
+	for _, labels := range nodes {
+		k.Auto = k.Auto || labels[computeTypeLabel] == "auto"
+		k.Nodes = k.Nodes || labels[poolLabel] != "" || labels[formerPoolLabel] != ""
+	}
+	workloads, err := readWorkloads(ctx, client)
+	if err != nil {
+		return err
+	}
+	if err := k.find(ctx, client, workloads); err != nil || k.Deployment == nil {
+		return err
+	}
+	if k.Pods, err = nodes.podsOf(ctx, client, k.Deployment); err != nil {
+		return err
+	}
+	settings, err := client.CoreV1().ConfigMaps(k.Deployment.Namespace).Get(ctx, formerSettings, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("read ConfigMap %s/%s: %w", k.Deployment.Namespace, formerSettings, err)
+	}
+	if err == nil {
+		k.FormerQueue = settings.Data["aws.interruptionQueueName"]
+	}
+	if k.Others, err = readTerminationHandlers(ctx, client, workloads, k.queue()); err != nil {
+		return err
+	}
+	if err := k.readClasses(ctx, objects, served[karpenterAWSGroup]); err != nil {
+		return err
+	}
+	return k.readRemoved(ctx, objects, served)
+}
+
+// find finds Karpenter by its image, its settings or the label of its chart, or else by the right to
+// create NodeClaims.
+func (k *Karpenter) find(ctx context.Context, client kubernetes.Interface, workloads []workload) error {
+	deployments := slices.DeleteFunc(slices.Clone(workloads), func(w workload) bool { return w.deployment == nil })
+	found := func(is func(workload) *corev1.Container) error {
+		for _, w := range deployments {
+			if c := is(w); c != nil && k.Deployment == nil {
+				k.Deployment, k.controller = w.deployment, c.Name
+				return resolve(ctx, client, w.meta.Namespace, k.container())
+			}
+		}
+		return nil
+	}
+	controller := karpenterProgram()
+	if err := found(controller.in); err != nil || k.Deployment != nil {
+		return err
+	}
+	controller.label = "karpenter"
+	if err := found(func(w workload) *corev1.Container {
+		if controller.in(w) == nil {
+			return nil
+		}
+		return containerOf(&w.pod, "controller")
+	}); err != nil || k.Deployment != nil {
+		return err
+	}
+	rights, err := readRights(ctx, client)
+	if err != nil {
+		return err
+	}
+	return found(func(w workload) *corev1.Container {
+		if !rights.may(w, "create", karpenterGroup, "nodeclaims") {
+			return nil
+		}
+		return containerOf(&w.pod, "controller")
+	})
+}
+
+// readRemoved finds objects of removed APIs.
+func (k *Karpenter) readRemoved(ctx context.Context, objects dynamic.Interface, served servedVersions) error {
+	for _, kind := range removedKinds() {
+		if !slices.Contains(served[kind.Group], kind.Version) {
+			continue
+		}
+		found, err := objects.Resource(schema.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: kind.Resource}).List(ctx, metav1.ListOptions{Limit: 1})
+		switch {
+		case apierrors.IsNotFound(err): // another kind of this version is served
+		case err != nil:
+			return fmt.Errorf("list %s.%s: %w", kind.Resource, kind.Group, err)
+		case len(found.Items) > 0:
+			k.Removed = append(k.Removed, kind)
+		}
+	}
+	return nil
+}
+
+// readPools reads the NodePools in the first version that has them: v1alpha5 had none.
+func (k *Karpenter) readPools(ctx context.Context, objects dynamic.Interface, versions []string) error {
+	for _, v := range []string{"v1", "v1beta1"} {
+		if !slices.Contains(versions, v) {
+			continue
+		}
+		found, err := objects.Resource(schema.GroupVersionResource{Group: karpenterGroup, Version: v, Resource: "nodepools"}).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return fmt.Errorf("list nodepools.%s: %w", karpenterGroup, err)
+		}
+		for i := range found.Items {
+			var o poolObject
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(found.Items[i].Object, &o); err != nil {
+				return fmt.Errorf("read NodePool %s: %w", found.Items[i].GetName(), err)
+			}
+			k.Pools = append(k.Pools, o.pool())
+		}
+		return nil
+	}
+	return nil
+}
+
+// NodeClass is an EC2NodeClass.
+type NodeClass struct {
+	Name string
+	Tags map[string]string // of its instances
+}
+
+// readClasses reads the EC2NodeClasses. Only few rules need them, so that the reason takes their place
+// if they may not be read.
+func (k *Karpenter) readClasses(ctx context.Context, objects dynamic.Interface, versions []string) error {
+	k.ClassesUnread = "the cluster serves no EC2NodeClass"
+	for _, v := range []string{"v1", "v1beta1"} {
+		if !slices.Contains(versions, v) {
+			continue
+		}
+		found, err := objects.Resource(schema.GroupVersionResource{Group: karpenterAWSGroup, Version: v, Resource: "ec2nodeclasses"}).List(ctx, metav1.ListOptions{})
+		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+			k.ClassesUnread = err.Error()
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("list ec2nodeclasses.%s: %w", karpenterAWSGroup, err)
+		}
+		k.ClassesUnread = ""
+		for i := range found.Items {
+			var o struct {
+				Spec struct {
+					Tags map[string]string `json:"tags"`
+				} `json:"spec"`
+			}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(found.Items[i].Object, &o); err != nil {
+				return fmt.Errorf("read EC2NodeClass %s: %w", found.Items[i].GetName(), err)
+			}
+			k.Classes = append(k.Classes, NodeClass{Name: found.Items[i].GetName(), Tags: o.Spec.Tags})
+		}
+		return nil
+	}
+	return nil
+}

@@ -1,0 +1,271 @@
+package recommend
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// workload is a Deployment that runs, or a DaemonSet.
+type workload struct {
+	kind       string
+	meta       metav1.ObjectMeta
+	pod        corev1.PodSpec
+	deployment *appsv1.Deployment // nil for a DaemonSet
+}
+
+func (w workload) String() string { return w.kind + " " + w.meta.Namespace + "/" + w.meta.Name }
+
+// readWorkloads lists the DaemonSets and Deployments of every namespace, without those that are
+// scaled to 0.
+func readWorkloads(ctx context.Context, client kubernetes.Interface) ([]workload, error) {
+	deployments, err := client.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list Deployments: %w", err)
+	}
+	daemonSets, err := client.AppsV1().DaemonSets(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list DaemonSets: %w", err)
+	}
+	var all []workload
+	for i := range deployments.Items {
+		d := &deployments.Items[i]
+		if d.Spec.Replicas == nil || *d.Spec.Replicas > 0 {
+			all = append(all, workload{"Deployment", d.ObjectMeta, d.Spec.Template.Spec, d})
+		}
+	}
+	for _, d := range daemonSets.Items {
+		all = append(all, workload{"DaemonSet", d.ObjectMeta, d.Spec.Template.Spec, nil})
+	}
+	return all, nil
+}
+
+// program is how a program is known, whatever its chart, release and labels are called. Mirrors keep
+// the end of an image's name at best, so its settings count as well.
+type program struct {
+	images    []string // patterns of the last parts of the image's name, without registry and tag
+	variables []string // that no other program has
+	flags     []string // that no other program has
+	label     string   // app.kubernetes.io/name of its chart
+}
+
+// in returns the container of that program; nil if the workload has none.
+func (p program) in(w workload) *corev1.Container {
+	for i := range w.pod.Containers {
+		c := &w.pod.Containers[i]
+		if p.hasImage(c.Image) || slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return slices.Contains(p.variables, e.Name) }) ||
+			slices.ContainsFunc(p.flags, func(flag string) bool { _, set := argument(c, flag); return set }) {
+			return c
+		}
+	}
+	if p.label != "" && w.meta.Labels["app.kubernetes.io/name"] == p.label {
+		return containerOf(&w.pod, p.label)
+	}
+	return nil
+}
+
+func (p program) hasImage(image string) bool {
+	image, _, _ = strings.Cut(image, "@")
+	name := image[strings.LastIndex(image, "/")+1:]
+	name, _, _ = strings.Cut(name, ":")
+	name = path.Join(path.Base(path.Dir(image)), name)
+	return slices.ContainsFunc(p.images, func(pattern string) bool {
+		matches, err := path.Match(pattern, name)
+		return err == nil && matches
+	})
+}
+
+// argument is the value of a flag of a container's command line.
+func argument(c *corev1.Container, flag string) (value string, set bool) {
+	args := slices.Concat(c.Command, c.Args)
+	for i, arg := range args {
+		name, value, given := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		switch {
+		case !strings.HasPrefix(arg, "-") || name != flag:
+		case given:
+			return value, true
+		case i+1 < len(args) && !strings.HasPrefix(args[i+1], "-"):
+			return args[i+1], true
+		default:
+			return "true", true
+		}
+	}
+	return "", false
+}
+
+// setting is the value of a setting, by its argument or its environment variable; and where else it may
+// be, if it is in neither.
+func setting(c *corev1.Container, variable, flag string) (value, elsewhere string) {
+	if c == nil {
+		return "", ""
+	}
+	if v, set := argument(c, flag); set {
+		return v, ""
+	}
+	for _, env := range c.Env {
+		switch {
+		case env.Name != variable:
+		case env.ValueFrom != nil:
+			return "", "what its valueFrom refers to"
+		default:
+			return env.Value, ""
+		}
+	}
+	for _, from := range c.EnvFrom {
+		switch {
+		case from.ConfigMapRef != nil:
+			elsewhere = "ConfigMap " + from.ConfigMapRef.Name
+		case from.SecretRef != nil:
+			elsewhere = "Secret " + from.SecretRef.Name
+		}
+	}
+	return "", elsewhere
+}
+
+// resolve takes the environment of a container from the ConfigMaps that it refers to, as far as they can
+// be read.
+func resolve(ctx context.Context, client kubernetes.Interface, namespace string, c *corev1.Container) error {
+	read := map[string]*corev1.ConfigMap{}
+	configMap := func(name string) (*corev1.ConfigMap, error) {
+		if cm, done := read[name]; done {
+			return cm, nil
+		}
+		cm, err := client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+			cm, err = nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read ConfigMap %s/%s: %w", namespace, name, err)
+		}
+		read[name] = cm
+		return cm, nil
+	}
+	for i, env := range c.Env {
+		if env.ValueFrom == nil || env.ValueFrom.ConfigMapKeyRef == nil {
+			continue
+		}
+		ref := env.ValueFrom.ConfigMapKeyRef
+		cm, err := configMap(ref.Name)
+		if err != nil {
+			return err
+		}
+		if cm != nil {
+			c.Env[i] = corev1.EnvVar{Name: env.Name, Value: cm.Data[ref.Key]}
+		}
+	}
+	var left []corev1.EnvFromSource
+	for _, from := range slices.Backward(c.EnvFrom) { // the last one counts, and Env more than all
+		var cm *corev1.ConfigMap
+		if from.ConfigMapRef != nil {
+			var err error
+			if cm, err = configMap(from.ConfigMapRef.Name); err != nil {
+				return err
+			}
+		}
+		if cm == nil {
+			left = append(left, from)
+			continue
+		}
+		for key, value := range cm.Data {
+			c.Env = append(c.Env, corev1.EnvVar{Name: from.Prefix + key, Value: value})
+		}
+	}
+	c.EnvFrom = left
+	return nil
+}
+
+// queueReference is a queue of SQS in any text: its URL or its ARN.
+var queueReference = regexp.MustCompile(`https?://[a-zA-Z0-9.:-]*(?:sqs|queue)[a-zA-Z0-9.:-]*/\w+/[\w.-]+|arn:[a-z-]+:sqs:[\w-]*:\w*:[\w.-]+`)
+
+// queueName is the name of a queue that is given by its name, URL or ARN.
+func queueName(of string) string { return of[strings.LastIndexAny(of, ":/")+1:] }
+
+// queueNamed is the name of the queue that the settings of a workload name: by URL or ARN, or the one of
+// that name in a setting of a queue. Empty if they name none.
+func (w workload) queueNamed(name string) string {
+	for _, c := range w.pod.Containers {
+		for _, arg := range slices.Concat(c.Command, c.Args) {
+			if found := queueReference.FindString(arg); found != "" {
+				return queueName(found)
+			}
+		}
+		for _, env := range c.Env {
+			if found := queueReference.FindString(env.Value); found != "" {
+				return queueName(found)
+			}
+			if name != "" && env.Value == name && strings.Contains(strings.ToUpper(env.Name), "QUEUE") {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// rights are what ServiceAccounts may do in the whole cluster.
+type rights struct {
+	unread   string // why they are not known; empty if they are
+	bindings []rbacv1.ClusterRoleBinding
+	rules    map[string][]rbacv1.PolicyRule // of each ClusterRole
+}
+
+func readRights(ctx context.Context, client kubernetes.Interface) (rights, error) {
+	roles, err := client.RbacV1().ClusterRoles().List(ctx, metav1.ListOptions{})
+	if apierrors.IsForbidden(err) {
+		return rights{unread: err.Error()}, nil
+	}
+	if err != nil {
+		return rights{}, fmt.Errorf("list ClusterRoles: %w", err)
+	}
+	bindings, err := client.RbacV1().ClusterRoleBindings().List(ctx, metav1.ListOptions{})
+	if apierrors.IsForbidden(err) {
+		return rights{unread: err.Error()}, nil
+	}
+	if err != nil {
+		return rights{}, fmt.Errorf("list ClusterRoleBindings: %w", err)
+	}
+	r := rights{bindings: bindings.Items, rules: map[string][]rbacv1.PolicyRule{}}
+	for i := range roles.Items {
+		r.rules[roles.Items[i].Name] = roles.Items[i].Rules
+	}
+	return r, nil
+}
+
+// may reports whether the ServiceAccount of a workload has a right.
+func (r rights) may(w workload, verb, group, resource string) bool {
+	account := w.pod.ServiceAccountName
+	if account == "" {
+		account = "default"
+	}
+	has := func(list []string, word string) bool {
+		return slices.Contains(list, word) || slices.Contains(list, "*")
+	}
+	for _, b := range r.bindings {
+		if !slices.ContainsFunc(b.Subjects, func(s rbacv1.Subject) bool {
+			return s.Kind == rbacv1.ServiceAccountKind && s.Namespace == w.meta.Namespace && s.Name == account ||
+				s.Kind == rbacv1.GroupKind && (s.Name == "system:serviceaccounts" || s.Name == "system:serviceaccounts:"+w.meta.Namespace)
+		}) {
+			continue
+		}
+		if slices.ContainsFunc(r.rules[b.RoleRef.Name], func(rule rbacv1.PolicyRule) bool {
+			return has(rule.Verbs, verb) && has(rule.APIGroups, group) && has(rule.Resources, resource)
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// mayDrain reports whether a workload may evict or delete pods, or cordon nodes.
+func (r rights) mayDrain(w workload) bool {
+	return r.may(w, "create", "", "pods/eviction") || r.may(w, "delete", "", "pods") || r.may(w, "patch", "", "nodes") || r.may(w, "update", "", "nodes")
+}
