@@ -168,3 +168,21 @@ func TestLocalStackMessagesExpire(t *testing.T) {
 		t.Errorf("%d messages are left %s after the first was sent", left, expired)
 	}
 }
+
+// A queue that is missing while an event is delivered does not get it later: what LocalStack does after
+// PutEvents has answered must be over.
+func TestLocalStackDeliveriesAreOverWhenTheyWereTried(t *testing.T) {
+	d := realStack(t, "tried")
+	deliveries, err := d.WatchDeliveries(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := deliveries.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := deliveries.WaitTried(t.Context(), "never-sent"); err == nil {
+		t.Error("the delivery of an event that nobody sent was tried")
+	}
+}

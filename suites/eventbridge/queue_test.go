@@ -68,11 +68,21 @@ func putNotice(ctx context.Context, aws *cloud.AWS) (id string, err error) {
 }
 
 func recreate(ctx context.Context, aws *cloud.AWS) (got string, err error) {
+	deliveries, err := aws.WatchDeliveries(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, deliveries.Close(context.WithoutCancel(ctx))) }()
 	create, err := aws.DeleteQueue(ctx)
 	if err != nil {
 		return "", err
 	}
 	meanwhile, err := putNotice(ctx, aws)
+	if err == nil {
+		// LocalStack delivers after PutEvents has answered: on a busy machine, only once the queue is
+		// there again.
+		err = deliveries.WaitTried(ctx, meanwhile)
+	}
 	if err != nil {
 		return "", errors.Join(err, create(ctx))
 	}
