@@ -163,6 +163,7 @@ fix: ## Fix what a tool can fix
 	@go test ./framework/verdict -run TestCatalogueListsEveryCheck -update
 	@go test ./reports -run TestTheChecksAreDocumented -update
 	@go test ./suites/reproduce/trackrecord -run TestTheTableIsTheRecord -update
+	@go test ./cmd/spotdrill -run TestWhatThePagesShowIsReal -update
 	@$(TOOL) golangci-lint run --fix
 
 .PHONY: clean

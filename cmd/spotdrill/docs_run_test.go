@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -64,8 +63,6 @@ func TestCommandsInTheDocsRun(t *testing.T) {
 	}
 }
 
-var firstBlock = regexp.MustCompile("(?s)```yaml\n(.*?)```")
-
 // goWhereTheDocsAre changes to a folder with the files that the pages speak of.
 func goWhereTheDocsAre(t *testing.T) {
 	t.Helper()
@@ -76,7 +73,7 @@ func goWhereTheDocsAre(t *testing.T) {
 	dir := t.TempDir()
 	for to, from := range map[string]string{
 		"path/to":    "framework/handler/descriptions/builtin",
-		"my-handler": "framework/handler/descriptions/builtin",
+		"my-handler": "docs/examples/my-handler",
 		"reports/out/20260102-150405/spot-notice-drains-node": "reports/testdata/run/dns-lost-at-exit",
 		"reports/published": "reports/published",
 		"scenarios/sweeps":  "scenarios/sweeps",
@@ -92,14 +89,11 @@ func goWhereTheDocsAre(t *testing.T) {
 		"nights/20260101/report.yaml": "reports/testdata/report.yaml",
 		"policy.json":                 "framework/iam/testdata/karpenter.json",
 		"my-matrix.yaml":              "scenarios/sweeps/kubeadm-and-advice.yaml",
-		"web-pods-leave-in-time.yaml": "docs/writing-a-scenario.md",
+		"my-scenario.yaml":            "docs/examples/my-scenario.yaml",
 	} {
 		text, err := os.ReadFile(filepath.Join(root, from))
 		if err != nil {
 			t.Fatal(err)
-		}
-		if block := firstBlock.FindSubmatch(text); strings.HasSuffix(from, ".md") && block != nil {
-			text = block[1]
 		}
 		// A matrix goes by its file's name.
 		text = bytes.Replace(text, []byte("name: kubeadm-and-advice"), []byte("name: my-matrix"), 1)
